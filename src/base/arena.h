@@ -1,0 +1,38 @@
+/*
+ * arena - many small pieces that are all released together.
+ *
+ * A snapshot keeps its strings in one. Pieces are aligned for any type and
+ * never move. arena_reset() keeps the memory for the next round.
+ */
+#ifndef PROCTOR_BASE_ARENA_H
+#define PROCTOR_BASE_ARENA_H
+
+#include <stddef.h>
+
+struct arena_block;
+
+struct arena {
+	struct arena_block *first;
+	struct arena_block *current;
+};
+
+#define ARENA_INIT         \
+	{                  \
+		NULL, NULL \
+	}
+
+void arena_release(struct arena *a);
+
+/* Everything handed out becomes invalid; the memory is kept. */
+void arena_reset(struct arena *a);
+
+/* n bytes, not cleared; NULL when memory runs out. */
+void *arena_alloc(struct arena *a, size_t n);
+
+/* A copy of s[0..n) with a NUL; NULL when memory runs out. */
+char *arena_strndup(struct arena *a, const char *s, size_t n);
+
+/* A copy of s; NULL when s is NULL or memory runs out. */
+char *arena_strdup(struct arena *a, const char *s);
+
+#endif

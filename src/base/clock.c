@@ -1,0 +1,31 @@
+#include "base/clock.h"
+
+#include <time.h>
+
+static uint64_t clock_read_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts); /* cannot fail for the clocks below */
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t clock_wall_ns(void)
+{
+	return clock_read_ns(CLOCK_REALTIME);
+}
+
+uint64_t clock_boot_ns(void)
+{
+	return clock_read_ns(CLOCK_BOOTTIME);
+}
+
+const char *clock_format_local(uint64_t wall_ns, char *text, size_t size)
+{
+	time_t seconds = (time_t)(wall_ns / 1000000000u);
+	struct tm tm;
+
+	if (!localtime_r(&seconds, &tm) || strftime(text, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+		text[0] = '\0';
+	return text;
+}

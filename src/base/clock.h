@@ -1,0 +1,25 @@
+/*
+ * clock - the two clocks proctor uses.
+ *
+ * Wall time names a moment for people; boot time (which also runs while the
+ * machine sleeps) measures lengths, and is the clock of a process's start time.
+ */
+#ifndef PROCTOR_BASE_CLOCK_H
+#define PROCTOR_BASE_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t clock_wall_ns(void);
+uint64_t clock_boot_ns(void);
+
+/* Unix seconds. */
+static inline double clock_ns_to_seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+/* Local time as "2026-11-15 03:45:08" into text; returns text. */
+const char *clock_format_local(uint64_t wall_ns, char *text, size_t size);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * io - whole small files in, whole buffers out.
+ */
+#ifndef PROCTOR_BASE_IO_H
+#define PROCTOR_BASE_IO_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+
+/*
+ * Reads a file below dirfd into b (which is emptied first). -EFBIG if it is
+ * longer than max bytes. Other failures are the errno of open or read.
+ */
+int io_read_at(int dirfd, const char *path, size_t max, struct buf *b);
+
+/*
+ * Reads an open file from its beginning into text, NUL-terminated, retrying
+ * EINTR. Returns the length; what does not fit into size - 1 is left out.
+ * For files of /proc that are kept open: each call gives fresh content.
+ */
+ssize_t io_pread_text(int fd, char *text, size_t size);
+
+/* The same for a file that is opened and closed. */
+ssize_t io_read_text_at(int dirfd, const char *path, char *text, size_t size);
+
+/* Writes all n bytes, retrying EINTR and short writes. */
+int io_write_all(int fd, const void *bytes, size_t n);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * json - a streaming JSON writer: no tree, commas by itself.
+ *
+ *	struct json j;
+ *	json_init(&j, &buf);
+ *	json_begin_object(&j);
+ *	json_key(&j, "pid");
+ *	json_u64(&j, 17);
+ *	json_end_object(&j);
+ *
+ * Unknown numbers come out as null. Strings come out as valid UTF-8: a byte
+ * that is not becomes U+FFFD. Doubles are in the shortest form that reads back
+ * to the same bits. Memory failure shows in buf_error() of the buffer.
+ */
+#ifndef PROCTOR_BASE_JSON_H
+#define PROCTOR_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct json {
+	struct buf *out;
+	bool need_comma;
+};
+
+/* Appends to out, which the caller owns. */
+void json_init(struct json *j, struct buf *out);
+
+void json_begin_object(struct json *j);
+void json_end_object(struct json *j);
+void json_begin_array(struct json *j);
+void json_end_array(struct json *j);
+void json_key(struct json *j, const char *key);
+
+/* NULL becomes null. */
+void json_string(struct json *j, const char *s);
+void json_string_n(struct json *j, const char *s, size_t n);
+/* U64_UNKNOWN becomes null. */
+void json_u64(struct json *j, uint64_t v);
+void json_i64(struct json *j, int64_t v);
+/* NaN and infinities become null. */
+void json_f64(struct json *j, double v);
+void json_bool(struct json *j, bool v);
+void json_null(struct json *j);
+
+/* A key and its value in one line. */
+void json_key_string(struct json *j, const char *key, const char *s);
+void json_key_u64(struct json *j, const char *key, uint64_t v);
+void json_key_i64(struct json *j, const char *key, int64_t v);
+void json_key_f64(struct json *j, const char *key, double v);
+void json_key_bool(struct json *j, const char *key, bool v);
+void json_key_null(struct json *j, const char *key);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * log - what proctor says to its operator, on stderr, one line each.
+ *
+ * "proctor: warning: …". The level is the only global of the program.
+ */
+#ifndef PROCTOR_BASE_LOG_H
+#define PROCTOR_BASE_LOG_H
+
+#include "base/macros.h"
+
+enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
+
+void log_set_level(enum log_level level);
+enum log_level log_get_level(void);
+
+/* Writes one line if level is not above the one set. Never fails, keeps errno. */
+void log_print(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#define log_error(...) log_print(LOG_ERROR, __VA_ARGS__)
+#define log_warning(...) log_print(LOG_WARNING, __VA_ARGS__)
+#define log_info(...) log_print(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_print(LOG_DEBUG, __VA_ARGS__)
+
+#endif

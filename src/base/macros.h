@@ -1,0 +1,38 @@
+/*
+ * macros - the few macros that every folder uses.
+ */
+#ifndef PROCTOR_BASE_MACROS_H
+#define PROCTOR_BASE_MACROS_H
+
+#include <stddef.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* CLEANUP(buf_release) struct buf b = BUF_INIT; calls buf_release(&b) at the end of the scope. */
+#define CLEANUP(fn) __attribute__((cleanup(fn)))
+
+/* Hands over what a pointer owns and leaves NULL behind: return TAKE_PTR(job); */
+#define TAKE_PTR(p)                     \
+	({                              \
+		__typeof__(p) p_ = (p); \
+		(p) = NULL;             \
+		p_;                     \
+	})
+
+/* Hands over an fd and leaves -1 behind. */
+#define TAKE_FD(fd)             \
+	({                      \
+		int fd_ = (fd); \
+		(fd) = -1;      \
+		fd_;            \
+	})
+
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+
+/* For CLEANUP() on what malloc() gave: CLEANUP(free_ptr) char *s = NULL; */
+void free_ptr(void *pp);
+
+/* For CLEANUP() on an fd; -1 is fine. Keeps errno. */
+void close_fd(int *fd);
+
+#endif

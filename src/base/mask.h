@@ -1,0 +1,42 @@
+/*
+ * mask - command lines as they may be shown and stored: secrets taken out.
+ *
+ * An argument that carries a secret keeps its name and loses its value:
+ * "--token=abc" becomes "--token=***", "--password abc" becomes "--password ***",
+ * "AWS_SECRET_ACCESS_KEY=abc" becomes "AWS_SECRET_ACCESS_KEY=***",
+ * "https://me:abc@host/" becomes "https://me:***@host/", and well-known token
+ * shapes (ghp_…, AKIA…, sk-…, eyJ….….…) become "***" wherever they stand, also
+ * inside a script that was given to "sh -c".
+ */
+#ifndef PROCTOR_BASE_MASK_H
+#define PROCTOR_BASE_MASK_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define COMMAND_MAX_BYTES 500
+
+struct mask;
+
+/*
+ * patterns are further POSIX extended regular expressions (case ignored) for
+ * names whose value is to be hidden, beside the built-in ones; n may be 0.
+ * -EINVAL: a pattern is not a regular expression (err says which and why).
+ */
+int mask_new(const char *const *patterns, size_t n, struct mask **ret, struct err *err);
+struct mask *mask_free(struct mask *mask);
+
+/*
+ * Appends the command line args[0..len) (arguments separated by NULs, as in
+ * /proc/PID/cmdline) to out: joined by spaces, masked, other control characters
+ * as '?', cut to COMMAND_MAX_BYTES on a UTF-8 boundary after masking. A NULL
+ * mask hides nothing.
+ */
+void mask_command(const struct mask *mask, const char *args, size_t len, struct buf *out);
+
+/* The same for an argv. */
+void mask_argv(const struct mask *mask, const char *const *argv, struct buf *out);
+
+#endif

@@ -1,0 +1,188 @@
+#include "base/num.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/macros.h"
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+int num_scan_u64(const char **cursor, uint64_t *ret)
+{
+	const char *p = *cursor;
+	uint64_t v = 0;
+
+	if (!is_digit(*p))
+		return -EINVAL;
+	for (; is_digit(*p); p++)
+		if (__builtin_mul_overflow(v, 10u, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return -ERANGE;
+	*cursor = p;
+	*ret = v;
+	return 0;
+}
+
+int num_parse_u64_n(const char *s, size_t n, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (n == 0)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		if (!is_digit(s[i]))
+			return -EINVAL;
+		if (__builtin_mul_overflow(v, 10u, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(s[i] - '0'), &v))
+			return -ERANGE;
+	}
+	*ret = v;
+	return 0;
+}
+
+int num_parse_u64(const char *text, uint64_t *ret)
+{
+	return num_parse_u64_n(text, strlen(text), ret);
+}
+
+int num_parse_i64(const char *text, int64_t *ret)
+{
+	bool negative = text[0] == '-';
+	uint64_t v;
+	int r;
+
+	r = num_parse_u64(text + negative, &v);
+	if (r < 0)
+		return r;
+	if (v > (uint64_t)INT64_MAX + negative)
+		return -ERANGE;
+	*ret = negative ? -(int64_t)(v - 1) - 1 : (int64_t)v;
+	return 0;
+}
+
+/* The shape of a decimal number; strtod() alone would also take " 0x1p3", "nan" and "infinity". */
+static bool is_decimal(const char *p)
+{
+	bool digits = false;
+
+	if (*p == '-' || *p == '+')
+		p++;
+	for (; is_digit(*p); p++)
+		digits = true;
+	if (*p == '.')
+		for (p++; is_digit(*p); p++)
+			digits = true;
+	if (!digits)
+		return false;
+	if (*p == 'e' || *p == 'E') {
+		p++;
+		if (*p == '-' || *p == '+')
+			p++;
+		if (!is_digit(*p))
+			return false;
+		while (is_digit(*p))
+			p++;
+	}
+	return *p == '\0';
+}
+
+int num_parse_f64(const char *text, double *ret)
+{
+	static locale_t c_locale; /* made once, kept for the life of the program */
+	double v;
+
+	if (!is_decimal(text))
+		return -EINVAL;
+	if (!c_locale)
+		c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	if (!c_locale)
+		return -ENOMEM;
+	v = strtod_l(text, NULL, c_locale);
+	if (!isfinite(v))
+		return -ERANGE;
+	*ret = v;
+	return 0;
+}
+
+/* One or more of NdNhNmNs, each unit at most once and in this order. */
+static int duration_parse_units(const char *p, double *ret_seconds)
+{
+	static const struct {
+		char unit;
+		uint64_t seconds;
+	} units[] = { { 'd', 86400 }, { 'h', 3600 }, { 'm', 60 }, { 's', 1 } };
+	uint64_t total = 0;
+	size_t next = 0;
+
+	if (*p == '\0')
+		return -EINVAL;
+	while (*p) {
+		uint64_t v;
+		int r = num_scan_u64(&p, &v);
+
+		if (r < 0)
+			return r;
+		while (next < ARRAY_SIZE(units) && units[next].unit != *p)
+			next++;
+		if (next == ARRAY_SIZE(units))
+			return -EINVAL;
+		if (__builtin_mul_overflow(v, units[next].seconds, &v) ||
+		    __builtin_add_overflow(total, v, &total))
+			return -ERANGE;
+		next++;
+		p++;
+	}
+	*ret_seconds = (double)total;
+	return 0;
+}
+
+/* "inf", "-Infinity", "nan": what strtod() takes beyond decimal numbers, without hex. */
+static bool is_named_number(const char *p)
+{
+	static const char *const names[] = { "inf", "infinity", "nan" };
+
+	if (*p == '-' || *p == '+')
+		p++;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(p, names[i]) == 0)
+			return true;
+	return false;
+}
+
+int num_parse_duration(const char *text, double *ret_seconds)
+{
+	static const char space[] = " \t\n\v\f\r";
+	char copy[64];
+	double minutes;
+	size_t n;
+	int r;
+
+	text += strspn(text, space);
+	n = strlen(text);
+	while (n > 0 && strchr(space, text[n - 1]))
+		n--;
+	if (n >= sizeof(copy))
+		return -ERANGE;
+	memcpy(copy, text, n);
+	copy[n] = '\0';
+
+	if (is_named_number(copy)) {
+		*ret_seconds = strtod(copy, NULL);
+		return 0;
+	}
+	r = num_parse_f64(copy, &minutes);
+	if (r == -EINVAL)
+		return duration_parse_units(copy, ret_seconds);
+	if (r < 0)
+		return r;
+	*ret_seconds = minutes * 60.0;
+	return 0;
+}

@@ -1,0 +1,106 @@
+#include "base/path.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int path_format(char *path, struct err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static int path_format(char *path, struct err *err, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(path, PATH_BYTES, fmt, ap);
+	va_end(ap);
+	if (n < 0 || n >= PATH_BYTES)
+		return err_set(err, -ENAMETOOLONG, "the path for proctor's files is too long");
+	return 0;
+}
+
+/* <$variable or HOME/fallback>/proctor; XDG says a relative path is to be ignored. */
+static int path_xdg(char *path, const char *variable, const char *fallback, struct err *err)
+{
+	const char *value = getenv(variable);
+	const char *home = getenv("HOME");
+
+	if (value && value[0] == '/')
+		return path_format(path, err, "%s/proctor", value);
+	if (home && home[0] == '/')
+		return path_format(path, err, "%s/%s/proctor", home, fallback);
+	return err_set(err, -ENOENT, "no place for proctor's files: set PROCTOR_HOME or HOME");
+}
+
+static int path_state_and_config(struct paths *p, char *config_dir, struct err *err)
+{
+	const char *home = getenv("PROCTOR_HOME");
+	int r;
+
+	if (home && home[0]) {
+		r = path_format(p->state_dir, err, "%s", home);
+		return r < 0 ? r : path_format(config_dir, err, "%s", home);
+	}
+	if (geteuid() == 0) {
+		r = path_format(p->state_dir, err, "/var/lib/proctor");
+		return r < 0 ? r : path_format(config_dir, err, "/etc/proctor");
+	}
+	r = path_xdg(p->state_dir, "XDG_STATE_HOME", ".local/state", err);
+	return r < 0 ? r : path_xdg(config_dir, "XDG_CONFIG_HOME", ".config", err);
+}
+
+int paths_find(struct paths *ret, struct err *err)
+{
+	char config_dir[PATH_BYTES];
+	int r;
+
+	r = path_state_and_config(ret, config_dir, err);
+	if (r < 0)
+		return r;
+	r = path_format(ret->db, err, "%s/proctor.db", ret->state_dir);
+	if (r < 0)
+		return r;
+	return path_format(ret->config, err, "%s/proctor.yaml", config_dir);
+}
+
+static int path_make_one(const char *dir, struct err *err)
+{
+	struct stat st;
+
+	if (mkdir(dir, 0700) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return err_set(err, -errno, "cannot make the folder %s: %s", dir, strerror(errno));
+	if (stat(dir, &st) < 0)
+		return err_set(err, -errno, "cannot use the folder %s: %s", dir, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -EEXIST, "%s is not a folder", dir);
+	return 0;
+}
+
+int path_make_dir(const char *dir, struct err *err)
+{
+	char part[PATH_BYTES];
+	size_t n = strlen(dir);
+	struct stat st;
+
+	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	if (n >= sizeof(part))
+		return err_set(err, -ENAMETOOLONG, "the path %.64s… is too long", dir);
+	memcpy(part, dir, n + 1);
+	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		int r;
+
+		*slash = '\0';
+		r = stat(part, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : path_make_one(part, err);
+		*slash = '/';
+		if (r < 0)
+			return r;
+	}
+	return path_make_one(part, err);
+}

@@ -1,0 +1,69 @@
+#include "base/utf8.h"
+
+#include <stdbool.h>
+
+static bool is_tail(unsigned char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+size_t utf8_char_len(const char *s, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)s;
+
+	if (n == 0)
+		return 0;
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] >= 0xc2 && p[0] <= 0xdf)
+		return n >= 2 && is_tail(p[1]) ? 2 : 0;
+	if (p[0] >= 0xe0 && p[0] <= 0xef) {
+		if (n < 3 || !is_tail(p[1]) || !is_tail(p[2]))
+			return 0;
+		if (p[0] == 0xe0 && p[1] < 0xa0)
+			return 0; /* overlong */
+		if (p[0] == 0xed && p[1] > 0x9f)
+			return 0; /* surrogate */
+		return 3;
+	}
+	if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+		if (n < 4 || !is_tail(p[1]) || !is_tail(p[2]) || !is_tail(p[3]))
+			return 0;
+		if (p[0] == 0xf0 && p[1] < 0x90)
+			return 0; /* overlong */
+		if (p[0] == 0xf4 && p[1] > 0x8f)
+			return 0; /* beyond U+10FFFF */
+		return 4;
+	}
+	return 0;
+}
+
+size_t utf8_cut(const char *s, size_t n, size_t max)
+{
+	size_t cut = n < max ? n : max;
+	size_t start = cut;
+
+	if (cut == n)
+		return n;
+	while (start > 0 && cut - start < 3 && is_tail((unsigned char)s[start]))
+		start--;
+	/* s[cut] continues a character that began at start: cut before it. */
+	if (start < cut && utf8_char_len(s + start, n - start) > cut - start)
+		return start;
+	return cut;
+}
+
+size_t utf8_count(const char *s, size_t n)
+{
+	size_t count = 0;
+
+	while (n > 0) {
+		size_t len = utf8_char_len(s, n);
+
+		len = len ? len : 1;
+		s += len;
+		n -= len;
+		count++;
+	}
+	return count;
+}

@@ -1,0 +1,18 @@
+/*
+ * utf8 - text from outside made safe to print, cut and store.
+ */
+#ifndef PROCTOR_BASE_UTF8_H
+#define PROCTOR_BASE_UTF8_H
+
+#include <stddef.h>
+
+/* Length in bytes of the valid character at s (at most n bytes there), or 0 if it is not valid. */
+size_t utf8_char_len(const char *s, size_t n);
+
+/* The largest length <= max at which s[0..n) can be cut without splitting a character. */
+size_t utf8_cut(const char *s, size_t n, size_t max);
+
+/* Number of terminal columns is taken as one per character: characters in s[0..n). */
+size_t utf8_count(const char *s, size_t n);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * yaml - YAML files read by a schema: a table of keys per mapping (libyaml behind it).
+ *
+ * A schema row names a key, what its value must be and where it goes in a C
+ * struct. Whatever does not fit (unknown or repeated key, wrong type, value out
+ * of range, alias, second document, too deep, too long) is refused with
+ * "FILE:LINE: what is wrong; what would be right", and for an unknown key the
+ * nearest known one is offered. Strings and arrays go into the caller's arena.
+ */
+#ifndef PROCTOR_BASE_YAML_H
+#define PROCTOR_BASE_YAML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#define YAML_MAX_BYTES (1024 * 1024)
+
+enum yaml_kind {
+	YAML_STRING,		/* const char *; any scalar, not empty */
+	YAML_INT,		/* int, min to max */
+	YAML_NUMBER,		/* double, min to max */
+	YAML_BOOL,		/* bool: true, false */
+	YAML_DURATION,		/* double seconds, min to max: 30s, 5m, 1h30m */
+	YAML_CHOICE,		/* int: index into choices */
+	YAML_STRINGS,		/* struct yaml_strings: list of strings */
+	YAML_STRING_OR_STRINGS, /* struct yaml_strings: a string or a list of strings; is_list says
+				   which */
+	YAML_STRING_MAP,	/* struct yaml_pairs: mapping of name to scalar */
+	YAML_MAPPINGS,		/* struct yaml_items: list of mappings by item schema */
+};
+
+struct yaml_strings {
+	const char *const *items; /* NULL-terminated */
+	size_t n;
+	bool is_list;
+};
+
+struct yaml_pair {
+	const char *name;
+	const char *value;
+};
+
+struct yaml_pairs {
+	const struct yaml_pair *items;
+	size_t n;
+};
+
+struct yaml_items {
+	void *items; /* array of structs of the item schema */
+	size_t n;
+};
+
+struct yaml_schema;
+
+/* One row: a key of a mapping. */
+struct yaml_field {
+	const char *key;
+	enum yaml_kind kind;
+	size_t offset;
+	bool is_required;
+	double min, max;		/* YAML_INT, YAML_NUMBER, YAML_DURATION */
+	const char *const *choices;	/* YAML_CHOICE, NULL-terminated */
+	const struct yaml_schema *item; /* YAML_MAPPINGS */
+};
+
+struct yaml_schema {
+	const char *what; /* "job file", "sheet": for messages */
+	const struct yaml_field *fields;
+	size_t n_fields;
+	size_t size;	      /* of the C struct */
+	size_t line_offset;   /* where the mapping's line number goes, an int; SIZE_MAX: nowhere */
+	const void *defaults; /* copied into the struct before reading; NULL: zeros */
+};
+
+/*
+ * Reads text (a file's content, name for messages) into *ret. Keys that are
+ * absent keep the default. -EINVAL with err filled for anything that does not fit.
+ */
+int yaml_parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
+	       struct arena *arena, void *ret, struct err *err);
+
+/* The same from a file. -ENOENT when it is not there. */
+int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
+	      struct err *err);
+
+#endif

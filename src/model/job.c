@@ -1,0 +1,203 @@
+#include "model/job.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+
+bool job_id_is_valid(const char *id)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
+				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789._-:/@+";
+	size_t n = strlen(id);
+
+	return n > 0 && n <= JOB_ID_MAX && id[0] != '-' && id[0] != '.' && strspn(id, allowed) == n;
+}
+
+void job_spec_init(struct job_spec *spec)
+{
+	*spec = (struct job_spec){ .arena = ARENA_INIT };
+}
+
+void job_spec_release(struct job_spec *spec)
+{
+	arena_release(&spec->arena);
+	job_spec_init(spec);
+}
+
+static const char *const outcome_names[] = {
+	[OUTCOME_NONE] = NULL,	       [OUTCOME_SUCCESS] = "success",
+	[OUTCOME_FAILURE] = "failure", [OUTCOME_CANCELLED] = "cancelled",
+	[OUTCOME_TIMEOUT] = "timeout", [OUTCOME_OOM] = "oom",
+};
+
+static const char *const evidence_names[] = {
+	[EVIDENCE_UNKNOWN] = "unknown",
+	[EVIDENCE_EXACT] = "exact",
+	[EVIDENCE_SAMPLED] = "sampled",
+	[EVIDENCE_LOWER_BOUND] = "at least",
+};
+
+static const char *const event_names[] = {
+	[EVENT_SPAWN] = "spawn", [EVENT_EXIT] = "exit", [EVENT_SIGNAL] = "signal",
+	[EVENT_KILL] = "kill",	 [EVENT_OOM] = "oom",
+};
+
+/* Index of name in names, or -1. */
+static int find_name(const char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (name && names[i] && strcmp(names[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+const char *outcome_name(enum outcome outcome)
+{
+	return outcome_names[outcome];
+}
+
+enum outcome outcome_from_name(const char *name)
+{
+	int i = find_name(outcome_names, ARRAY_SIZE(outcome_names), name);
+
+	return i < 0 ? OUTCOME_NONE : (enum outcome)i;
+}
+
+const char *evidence_name(enum evidence evidence)
+{
+	return evidence_names[evidence];
+}
+
+enum evidence evidence_from_name(const char *name)
+{
+	int i = find_name(evidence_names, ARRAY_SIZE(evidence_names), name);
+
+	return i < 0 ? EVIDENCE_UNKNOWN : (enum evidence)i;
+}
+
+const char *event_type_name(enum event_type type)
+{
+	return event_names[type];
+}
+
+int event_type_from_name(const char *name, enum event_type *ret)
+{
+	int i = find_name(event_names, ARRAY_SIZE(event_names), name);
+
+	if (i < 0)
+		return -EINVAL;
+	*ret = (enum event_type)i;
+	return 0;
+}
+
+void usage_init(struct usage *u)
+{
+	*u = (struct usage){
+		.wall_ns = U64_UNKNOWN,
+		.user_ns = U64_UNKNOWN,
+		.system_ns = U64_UNKNOWN,
+		.peak_rss_bytes = U64_UNKNOWN,
+		.max_process_rss_bytes = U64_UNKNOWN,
+		.rchar = U64_UNKNOWN,
+		.wchar = U64_UNKNOWN,
+		.syscr = U64_UNKNOWN,
+		.syscw = U64_UNKNOWN,
+		.read_bytes = U64_UNKNOWN,
+		.write_bytes = U64_UNKNOWN,
+		.minor_faults = U64_UNKNOWN,
+		.major_faults = U64_UNKNOWN,
+		.voluntary_switches = U64_UNKNOWN,
+		.involuntary_switches = U64_UNKNOWN,
+		.spawn_count = U64_UNKNOWN,
+		.peak_processes = U64_UNKNOWN,
+		.peak_cpu_percent = F64_UNKNOWN,
+	};
+}
+
+struct exit_status exit_status_from_wait(int wait_status)
+{
+	struct exit_status s = { -1, -1 };
+
+	if (WIFEXITED(wait_status))
+		s.exit_code = WEXITSTATUS(wait_status);
+	else if (WIFSIGNALED(wait_status))
+		s.signal = WTERMSIG(wait_status);
+	return s;
+}
+
+int exit_status_to_shell(struct exit_status status)
+{
+	if (status.signal >= 0)
+		return 128 + status.signal;
+	return status.exit_code;
+}
+
+void proc_record_init(struct proc_record *p)
+{
+	*p = (struct proc_record){
+		.key = { .pid = 0, .start_ticks = U64_UNKNOWN },
+		.sheet_num = SHEET_NONE,
+		.rank = RANK_NONE,
+		.uid = U64_UNKNOWN,
+		.born_wall_ns = U64_UNKNOWN,
+		.died_wall_ns = U64_UNKNOWN,
+		.status = { -1, -1 },
+		.user_ns = U64_UNKNOWN,
+		.system_ns = U64_UNKNOWN,
+		.max_rss_bytes = U64_UNKNOWN,
+		.rchar = U64_UNKNOWN,
+		.wchar = U64_UNKNOWN,
+		.read_bytes = U64_UNKNOWN,
+		.write_bytes = U64_UNKNOWN,
+		.major_faults = U64_UNKNOWN,
+		.max_threads = U64_UNKNOWN,
+		.max_fds = U64_UNKNOWN,
+	};
+}
+
+static void json_key_known_int(struct json *j, const char *key, int v)
+{
+	json_key_u64(j, key, v < 0 ? U64_UNKNOWN : (uint64_t)v);
+}
+
+void proc_event_write_json(struct json *j, const struct proc_event *ev)
+{
+	json_begin_object(j);
+	json_key_f64(j, "timestamp", clock_ns_to_seconds(ev->wall_ns));
+	json_key_i64(j, "pid", ev->key.pid);
+	json_key_string(j, "event_type", event_type_name(ev->type));
+	json_key_known_int(j, "exit_code", ev->status.exit_code);
+	json_key_known_int(j, "signal_num", ev->status.signal);
+	json_key_string(j, "job_id", ev->job_id);
+	json_key_known_int(j, "sheet_num", ev->sheet_num);
+	json_key_string(j, "details", ev->details ? ev->details : "");
+	json_end_object(j);
+}
+
+void attempt_init(struct attempt *a)
+{
+	*a = (struct attempt){
+		.uid = U64_UNKNOWN,
+		.started_wall_ns = U64_UNKNOWN,
+		.ended_wall_ns = U64_UNKNOWN,
+		.status = { -1, -1 },
+		.current_sheet = SHEET_NONE,
+		.arena = ARENA_INIT,
+	};
+	usage_init(&a->usage);
+}
+
+void attempt_release(struct attempt *a)
+{
+	arena_release(&a->arena);
+	attempt_init(a);
+}
+
+const char *attempt_status_name(const struct attempt *a)
+{
+	return a->is_running ? "running" : "done";
+}

@@ -1,0 +1,245 @@
+/*
+ * job - what was asked for, and what came of it.
+ *
+ * A job has an id and attempts (each time it is run). An attempt has sheets
+ * (its steps, numbered from 1), a sheet has tries (retries) and, where asked
+ * for, ranks. Everything here is plain data: jobs/ makes it, store/ keeps it,
+ * report/ tells it.
+ */
+#ifndef PROCTOR_MODEL_JOB_H
+#define PROCTOR_MODEL_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "model/snapshot.h"
+
+#define JOB_ID_MAX 128 /* bytes, without the NUL */
+
+/* Letters, digits, '.', '_', '-', ':', '/', '@', '+'; not empty, at most JOB_ID_MAX, no leading '-'
+ * or '.'. */
+bool job_id_is_valid(const char *id);
+
+/* ---- what was asked for ---- */
+
+struct env_entry {
+	const char *name;
+	const char *value;
+};
+
+struct sheet_spec {
+	int num;	  /* 1, 2, … or what --sheet says */
+	const char *name; /* NULL: none given */
+	const char *const
+		*argv;	     /* NULL-terminated; a shell string is { "/bin/sh", "-c", string } */
+	const char *workdir; /* NULL: where proctor is */
+	const struct env_entry *env; /* added to the environment; never stored */
+	size_t n_env;
+	int retries;		/* further tries after the first */
+	double timeout_seconds; /* per try; NaN: none */
+	bool stop_on_failure;
+	int ranks; /* copies; 1 without RANK variables unless is_ranked */
+	bool is_ranked;
+};
+
+struct job_spec {
+	const char *job_id; /* NULL: one is made up */
+	const struct sheet_spec *sheets;
+	size_t n_sheets;
+	struct arena arena; /* owns all of the above */
+};
+
+void job_spec_init(struct job_spec *spec);
+void job_spec_release(struct job_spec *spec);
+
+/* ---- what came of it ---- */
+
+enum outcome {
+	OUTCOME_NONE, /* still running, or nobody knows */
+	OUTCOME_SUCCESS,
+	OUTCOME_FAILURE,
+	OUTCOME_CANCELLED,
+	OUTCOME_TIMEOUT,
+	OUTCOME_OOM,
+};
+
+/* "success", …; NULL for OUTCOME_NONE. */
+const char *outcome_name(enum outcome outcome);
+/* The other way; OUTCOME_NONE for anything unknown or NULL. */
+enum outcome outcome_from_name(const char *name);
+
+/* Where the number for a peak or a total came from. Said beside it in every report. */
+enum evidence {
+	EVIDENCE_UNKNOWN,
+	EVIDENCE_EXACT,	      /* the kernel's own accounting, nothing missed */
+	EVIDENCE_SAMPLED,     /* seen by looking now and then */
+	EVIDENCE_LOWER_BOUND, /* certainly not less, maybe more */
+};
+const char *evidence_name(enum evidence evidence); /* "exact", "sampled", "at least", "unknown" */
+enum evidence evidence_from_name(const char *name);
+
+/* What an attempt, a sheet or a rank used. Unknown where it could not be measured. */
+struct usage {
+	uint64_t wall_ns;
+	uint64_t user_ns, system_ns; /* of all processes that were waited for by anyone */
+	uint64_t peak_rss_bytes;     /* largest simultaneous sum over the tree */
+	enum evidence peak_rss_evidence;
+	uint64_t max_process_rss_bytes; /* largest high-water mark of one process */
+	enum evidence max_process_rss_evidence;
+	uint64_t rchar, wchar, syscr, syscw;
+	uint64_t read_bytes, write_bytes;
+	uint64_t minor_faults, major_faults;
+	uint64_t voluntary_switches, involuntary_switches;
+	uint64_t spawn_count; /* processes born in it, however short */
+	enum evidence spawn_evidence;
+	uint64_t peak_processes; /* most alive in one sample */
+	double peak_cpu_percent; /* highest between two samples, whole tree */
+};
+
+void usage_init(struct usage *u); /* all unknown */
+
+/* How a try, a rank or an attempt ended. Both unknown (-1) while it runs or when nobody saw it end.
+ */
+struct exit_status {
+	int exit_code; /* 0 to 255, or -1 */
+	int signal;    /* what killed it, or -1 */
+};
+
+/* From a status of wait4(). */
+struct exit_status exit_status_from_wait(int wait_status);
+/* What a shell would say: the code, or 128 + signal; -1 if neither is known. */
+int exit_status_to_shell(struct exit_status status);
+
+struct rank_record {
+	int rank;
+	pid_t pid;
+	struct exit_status status;
+	uint64_t ended_wall_ns; /* U64_UNKNOWN while running */
+};
+
+/* One try of one sheet. */
+struct sheet_record {
+	int num;
+	int try_num;	     /* 1 for the first */
+	const char *name;    /* or NULL */
+	const char *command; /* masked */
+	int total_ranks;     /* 1 without ranks */
+	uint64_t started_wall_ns, ended_wall_ns;
+	enum outcome outcome;
+	const char *reason; /* the evidence in one sentence: "exit code 1", "rank 3 was first:
+			       signal 9" */
+	struct exit_status status;
+	struct usage usage;
+	struct rank_record *ranks; /* NULL when not ranked */
+	size_t n_ranks;
+};
+
+/* One process of the attempt, from birth to death as far as it was seen. */
+struct proc_record {
+	struct proc_key key;
+	pid_t ppid;
+	int sheet_num, rank;
+	const char *command; /* NULL: gone before it could be read */
+	uint64_t uid;
+	uint64_t born_wall_ns, died_wall_ns; /* U64_UNKNOWN where not seen */
+	struct exit_status status;
+	uint64_t user_ns, system_ns;
+	uint64_t max_rss_bytes;
+	enum evidence
+		evidence; /* of the CPU time and peak: EXACT from exit accounting, else SAMPLED */
+	uint64_t rchar, wchar, read_bytes, write_bytes;
+	uint64_t major_faults;
+	uint64_t max_threads, max_fds;
+	uint64_t n_samples;
+};
+
+void proc_record_init(struct proc_record *p);
+
+enum event_type { EVENT_SPAWN, EVENT_EXIT, EVENT_SIGNAL, EVENT_KILL, EVENT_OOM };
+const char *event_type_name(enum event_type type);
+/* -EINVAL: no such type. */
+int event_type_from_name(const char *name, enum event_type *ret);
+
+struct proc_event {
+	uint64_t wall_ns;
+	struct proc_key key;
+	enum event_type type;
+	struct exit_status status;
+	const char *job_id;
+	int sheet_num;
+	const char *details; /* "" for none */
+};
+
+void proc_event_write_json(struct json *j, const struct proc_event *ev);
+
+/* Which rung of the ladder measured something, and why not a better one. */
+struct rung {
+	const char *measurement; /* "process samples", … */
+	const char *rung;
+	const char *reason; /* why no better; "" if it is the best there is */
+};
+
+/* What could not be measured, and why. */
+struct unknown_note {
+	const char *what;
+	const char *why;
+};
+
+/* The tree of the job at one tick: what charts are drawn from. */
+struct series_point {
+	uint64_t wall_ns;
+	int sheet_num;
+	uint64_t rss_bytes;
+	double cpu_percent;
+	uint64_t n_processes;
+};
+
+/* An attempt with everything known about it. Pointers live in the arena. */
+struct attempt {
+	int64_t id; /* the store's handle */
+	const char *job_id;
+	int attempt_num;
+	bool is_running;
+	bool is_lost;	     /* its runner ended without a word: killed, or the machine went down */
+	const char *command; /* masked; of a job file, its name */
+	uint64_t argv_hash;
+	uint64_t uid;
+	const char *host;
+	const char *workdir;
+	char boot_id[BOOT_ID_BYTES];
+	struct proc_key runner;
+	double interval_seconds;
+	uint64_t started_wall_ns, ended_wall_ns;
+	enum outcome outcome;
+	const char *reason; /* evidence for the outcome, one sentence */
+	struct exit_status status;
+	int total_sheets, last_completed_sheet, current_sheet;
+	struct usage usage;
+
+	struct sheet_record *sheets;
+	size_t n_sheets;
+	struct proc_record *processes;
+	size_t n_processes;
+	struct proc_event *events;
+	size_t n_events;
+	struct rung *rungs;
+	size_t n_rungs;
+	struct unknown_note *unknowns;
+	size_t n_unknowns;
+	struct series_point *series;
+	size_t n_series;
+
+	struct arena arena;
+};
+
+void attempt_init(struct attempt *a);
+void attempt_release(struct attempt *a);
+
+/* "running" or "done" (queued comes with the daemon). */
+const char *attempt_status_name(const struct attempt *a);
+
+#endif

@@ -1,0 +1,335 @@
+#include "model/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+
+void proc_sample_init(struct proc_sample *p)
+{
+	*p = (struct proc_sample){
+		.key = { .pid = 0, .start_ticks = U64_UNKNOWN },
+		.state = '?',
+		.boot_ns = U64_UNKNOWN,
+		.start_wall_ns = U64_UNKNOWN,
+		.age_seconds = F64_UNKNOWN,
+		.cpu_percent = F64_UNKNOWN,
+		.user_ns = U64_UNKNOWN,
+		.system_ns = U64_UNKNOWN,
+		.rss_bytes = U64_UNKNOWN,
+		.vms_bytes = U64_UNKNOWN,
+		.hwm_bytes = U64_UNKNOWN,
+		.rss_anon_bytes = U64_UNKNOWN,
+		.rss_file_bytes = U64_UNKNOWN,
+		.rss_shmem_bytes = U64_UNKNOWN,
+		.swap_bytes = U64_UNKNOWN,
+		.rchar = U64_UNKNOWN,
+		.wchar = U64_UNKNOWN,
+		.syscr = U64_UNKNOWN,
+		.syscw = U64_UNKNOWN,
+		.read_bytes = U64_UNKNOWN,
+		.write_bytes = U64_UNKNOWN,
+		.minor_faults = U64_UNKNOWN,
+		.major_faults = U64_UNKNOWN,
+		.voluntary_switches = U64_UNKNOWN,
+		.involuntary_switches = U64_UNKNOWN,
+		.threads = U64_UNKNOWN,
+		.open_fds = U64_UNKNOWN,
+		.fd_limit = U64_UNKNOWN,
+		.uid = U64_UNKNOWN,
+		.ns_pid = U64_UNKNOWN,
+		.sheet_num = SHEET_NONE,
+		.rank = RANK_NONE,
+	};
+}
+
+static struct psi_line psi_line_unknown(void)
+{
+	return (struct psi_line){ F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN, U64_UNKNOWN };
+}
+
+static struct psi psi_unknown(void)
+{
+	return (struct psi){ psi_line_unknown(), psi_line_unknown() };
+}
+
+static struct system_sample system_unknown(void)
+{
+	return (struct system_sample){
+		.memory_total_bytes = U64_UNKNOWN,
+		.memory_available_bytes = U64_UNKNOWN,
+		.memory_used_bytes = U64_UNKNOWN,
+		.swap_total_bytes = U64_UNKNOWN,
+		.swap_free_bytes = U64_UNKNOWN,
+		.load1 = F64_UNKNOWN,
+		.load5 = F64_UNKNOWN,
+		.load15 = F64_UNKNOWN,
+		.cpu_user_ns = U64_UNKNOWN,
+		.cpu_system_ns = U64_UNKNOWN,
+		.cpu_idle_ns = U64_UNKNOWN,
+		.cpu_iowait_ns = U64_UNKNOWN,
+		.cpu_steal_ns = U64_UNKNOWN,
+		.psi_cpu = psi_unknown(),
+		.psi_memory = psi_unknown(),
+		.psi_io = psi_unknown(),
+		.process_count = U64_UNKNOWN,
+		.forks_total = U64_UNKNOWN,
+		.oom_kills_total = U64_UNKNOWN,
+		.uptime_seconds = F64_UNKNOWN,
+	};
+}
+
+/* Everything but the memory that is kept for the next round. */
+static void snapshot_clear(struct snapshot *s)
+{
+	struct snapshot fresh = {
+		.daemon_rss_bytes = U64_UNKNOWN,
+		.daemon_uptime_seconds = F64_UNKNOWN,
+		.system = system_unknown(),
+		.processes = s->processes,
+		.cap_processes = s->cap_processes,
+		.arena = s->arena,
+	};
+
+	*s = fresh;
+}
+
+void snapshot_init(struct snapshot *s)
+{
+	*s = (struct snapshot){ .arena = ARENA_INIT };
+	snapshot_clear(s);
+}
+
+void snapshot_release(struct snapshot *s)
+{
+	free(s->processes);
+	arena_release(&s->arena);
+	snapshot_init(s);
+}
+
+void snapshot_reset(struct snapshot *s)
+{
+	arena_reset(&s->arena);
+	snapshot_clear(s);
+}
+
+struct proc_sample *snapshot_add_process(struct snapshot *s)
+{
+	struct proc_sample *p;
+
+	if (s->n_processes == s->cap_processes) {
+		size_t cap = s->cap_processes ? s->cap_processes * 2 : 64;
+
+		p = reallocarray(s->processes, cap, sizeof(*p));
+		if (!p)
+			return NULL;
+		s->processes = p;
+		s->cap_processes = cap;
+	}
+	p = &s->processes[s->n_processes++];
+	proc_sample_init(p);
+	return p;
+}
+
+static void write_int_or_null(struct json *j, const char *key, int v)
+{
+	json_key_u64(j, key, v < 0 ? U64_UNKNOWN : (uint64_t)v);
+}
+
+/* Unlimited has no number; it is known all the same, so it is a word. */
+static void write_fd_limit(struct json *j, uint64_t limit)
+{
+	if (limit == FD_LIMIT_UNLIMITED)
+		json_key_string(j, "fd_limit", "unlimited");
+	else
+		json_key_u64(j, "fd_limit", limit);
+}
+
+void proc_sample_write_json(struct json *j, const struct proc_sample *p)
+{
+	char state[2] = { p->state, '\0' };
+
+	json_begin_object(j);
+	json_key_i64(j, "pid", p->key.pid);
+	json_key_i64(j, "ppid", p->ppid);
+	json_key_string(j, "command", p->command);
+	json_key_string(j, "state", state);
+	json_key_f64(j, "cpu_percent", p->cpu_percent);
+	json_key_f64(j, "rss_mb", u64_to_mb(p->rss_bytes));
+	json_key_f64(j, "vms_mb", u64_to_mb(p->vms_bytes));
+	json_key_u64(j, "threads", p->threads);
+	json_key_u64(j, "open_fds", p->open_fds);
+	json_key_f64(j, "age_seconds", p->age_seconds);
+	json_key_string(j, "job_id", p->job_id);
+	write_int_or_null(j, "sheet_num", p->sheet_num);
+	/* Nobody counts syscalls on this rung: null says so, {} would claim there were none. */
+	json_key_null(j, "syscall_counts");
+	json_key_null(j, "syscall_time_pct");
+
+	json_key_string(j, "comm", p->comm);
+	write_int_or_null(j, "rank", p->rank);
+	json_key_u64(j, "start_ticks", p->key.start_ticks);
+	json_key_f64(j, "start_time", u64_to_seconds(p->start_wall_ns));
+	json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
+	json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
+	json_key_f64(j, "hwm_mb", u64_to_mb(p->hwm_bytes));
+	json_key_f64(j, "rss_anon_mb", u64_to_mb(p->rss_anon_bytes));
+	json_key_f64(j, "rss_file_mb", u64_to_mb(p->rss_file_bytes));
+	json_key_f64(j, "rss_shmem_mb", u64_to_mb(p->rss_shmem_bytes));
+	json_key_f64(j, "swap_mb", u64_to_mb(p->swap_bytes));
+	json_key_u64(j, "rchar", p->rchar);
+	json_key_u64(j, "wchar", p->wchar);
+	json_key_u64(j, "syscr", p->syscr);
+	json_key_u64(j, "syscw", p->syscw);
+	json_key_u64(j, "read_bytes", p->read_bytes);
+	json_key_u64(j, "write_bytes", p->write_bytes);
+	json_key_u64(j, "minor_faults", p->minor_faults);
+	json_key_u64(j, "major_faults", p->major_faults);
+	json_key_u64(j, "voluntary_switches", p->voluntary_switches);
+	json_key_u64(j, "involuntary_switches", p->involuntary_switches);
+	write_fd_limit(j, p->fd_limit);
+	json_key_u64(j, "uid", p->uid);
+	json_key_string(j, "cgroup", p->cgroup);
+	json_key_u64(j, "ns_pid", p->ns_pid);
+	json_end_object(j);
+}
+
+static void write_psi_line(struct json *j, const char *key, const struct psi_line *line)
+{
+	json_key(j, key);
+	if (!u64_known(line->total_us)) {
+		json_null(j);
+		return;
+	}
+	json_begin_object(j);
+	json_key_f64(j, "avg10", line->avg10);
+	json_key_f64(j, "avg60", line->avg60);
+	json_key_f64(j, "avg300", line->avg300);
+	json_key_u64(j, "total_us", line->total_us);
+	json_end_object(j);
+}
+
+static void write_psi(struct json *j, const char *key, const struct psi *psi)
+{
+	json_key(j, key);
+	if (!u64_known(psi->some.total_us) && !u64_known(psi->full.total_us)) {
+		json_null(j);
+		return;
+	}
+	json_begin_object(j);
+	write_psi_line(j, "some", &psi->some);
+	write_psi_line(j, "full", &psi->full);
+	json_end_object(j);
+}
+
+static void write_system(struct json *j, const struct system_sample *sys)
+{
+	json_key_f64(j, "system_memory_total_mb", u64_to_mb(sys->memory_total_bytes));
+	json_key_f64(j, "system_memory_available_mb", u64_to_mb(sys->memory_available_bytes));
+	json_key_f64(j, "system_memory_used_mb", u64_to_mb(sys->memory_used_bytes));
+	json_key_f64(j, "load_avg_1", sys->load1);
+	json_key_f64(j, "load_avg_5", sys->load5);
+	json_key_f64(j, "load_avg_15", sys->load15);
+	json_key_f64(j, "swap_total_mb", u64_to_mb(sys->swap_total_bytes));
+	json_key_f64(j, "swap_free_mb", u64_to_mb(sys->swap_free_bytes));
+	json_key_f64(j, "cpu_user_seconds", u64_to_seconds(sys->cpu_user_ns));
+	json_key_f64(j, "cpu_system_seconds", u64_to_seconds(sys->cpu_system_ns));
+	json_key_f64(j, "cpu_idle_seconds", u64_to_seconds(sys->cpu_idle_ns));
+	json_key_f64(j, "cpu_iowait_seconds", u64_to_seconds(sys->cpu_iowait_ns));
+	json_key_f64(j, "cpu_steal_seconds", u64_to_seconds(sys->cpu_steal_ns));
+	json_key_u64(j, "cpu_count", sys->cpu_count ? sys->cpu_count : U64_UNKNOWN);
+	write_psi(j, "psi_cpu", &sys->psi_cpu);
+	write_psi(j, "psi_memory", &sys->psi_memory);
+	write_psi(j, "psi_io", &sys->psi_io);
+	json_key_u64(j, "process_count", sys->process_count);
+	json_key_u64(j, "forks_total", sys->forks_total);
+	json_key_u64(j, "oom_kills_total", sys->oom_kills_total);
+	json_key_f64(j, "uptime_seconds", sys->uptime_seconds);
+}
+
+static bool is_in_scope(const struct proc_sample *p, enum snapshot_scope scope)
+{
+	return scope == SNAPSHOT_ALL || p->job_id;
+}
+
+static void write_processes(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
+{
+	json_key(j, "processes");
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (is_in_scope(&s->processes[i], scope))
+			proc_sample_write_json(j, &s->processes[i]);
+	json_end_array(j);
+}
+
+static void write_zombies(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
+{
+	uint64_t count = 0;
+
+	json_key(j, "zombie_pids");
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_processes; i++) {
+		const struct proc_sample *p = &s->processes[i];
+
+		if (p->state != 'Z' || !is_in_scope(p, scope))
+			continue;
+		json_i64(j, p->key.pid);
+		count++;
+	}
+	json_end_array(j);
+	json_key_u64(j, "zombie_count", count);
+}
+
+static void write_gpus(struct json *j, const struct snapshot *s)
+{
+	json_key(j, "gpus");
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		json_begin_object(j);
+		json_key_i64(j, "index", s->gpus[i].index);
+		json_key_f64(j, "utilization_pct", s->gpus[i].utilization_pct);
+		json_key_f64(j, "memory_used_mb", s->gpus[i].memory_used_mb);
+		json_key_f64(j, "memory_total_mb", s->gpus[i].memory_total_mb);
+		json_key_f64(j, "temperature_c", s->gpus[i].temperature_c);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+static void write_progress(struct json *j, const struct snapshot *s)
+{
+	json_key(j, "job_progress");
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_progress; i++) {
+		const struct job_progress *p = &s->progress[i];
+
+		json_begin_object(j);
+		json_key_string(j, "job_id", p->job_id);
+		json_key_i64(j, "total_sheets", p->total_sheets);
+		json_key_i64(j, "last_completed_sheet", p->last_completed_sheet);
+		write_int_or_null(j, "current_sheet", p->current_sheet);
+		json_key_string(j, "status", p->status);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
+{
+	json_begin_object(j);
+	json_key_f64(j, "timestamp", clock_ns_to_seconds(s->wall_ns));
+	json_key_i64(j, "daemon_pid", s->daemon_pid);
+	json_key_string(j, "boot_id", s->boot_id[0] ? s->boot_id : NULL);
+	write_system(j, &s->system);
+	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->daemon_rss_bytes));
+	json_key_string(j, "pressure_level", s->pressure_level);
+	json_key_i64(j, "running_jobs", s->running_jobs);
+	json_key_i64(j, "active_sheets", s->active_sheets);
+	write_processes(j, s, scope);
+	write_gpus(j, s);
+	write_zombies(j, s, scope);
+	write_progress(j, s);
+	json_key_f64(j, "conductor_uptime_seconds", s->daemon_uptime_seconds);
+	json_end_object(j);
+}

@@ -1,0 +1,158 @@
+/*
+ * snapshot - the host and its processes at one moment.
+ *
+ * sources/ fills it, jobs/ says which process belongs to which job, and
+ * everybody else reads it. Sizes are bytes and times are nanoseconds as the
+ * kernel gave them; the JSON has the units of the contract (MB, seconds).
+ * A value that could not be read is unknown (base/unknown.h).
+ */
+#ifndef PROCTOR_MODEL_SNAPSHOT_H
+#define PROCTOR_MODEL_SNAPSHOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+
+#define BOOT_ID_BYTES 37 /* 36 characters and a NUL */
+#define COMM_BYTES 64	 /* the kernel's 15, or more for kernel threads of newer kernels */
+#define SHEET_NONE (-1)
+#define RANK_NONE (-1)
+
+/* A process: pids are reused, so pid and start time together (and the boot, in the snapshot). */
+struct proc_key {
+	pid_t pid;
+	uint64_t start_ticks; /* field 22 of stat: clock ticks since boot; U64_UNKNOWN: not seen in
+				 /proc */
+};
+
+/* What one process was doing. Pointers live in the snapshot's arena (or are NULL: unknown). */
+struct proc_sample {
+	struct proc_key key;
+	pid_t ppid;
+	char state;	       /* R S D Z T t X I P, '?' unknown */
+	char comm[COMM_BYTES]; /* raw bytes, as the kernel has them */
+	const char
+		*command; /* masked, at most 500 bytes; "[comm]" for those without a command line */
+	uint64_t boot_ns; /* CLOCK_BOOTTIME when stat was read */
+	uint64_t start_wall_ns;
+	double age_seconds;
+
+	double cpu_percent; /* 100 = one core, between this sample and the one before */
+	uint64_t user_ns;
+	uint64_t system_ns;
+
+	uint64_t rss_bytes; /* from statm, which is exact where stat is not */
+	uint64_t vms_bytes;
+	uint64_t hwm_bytes; /* VmHWM: the largest RSS ever */
+	uint64_t rss_anon_bytes;
+	uint64_t rss_file_bytes;
+	uint64_t rss_shmem_bytes;
+	uint64_t swap_bytes;
+
+	uint64_t rchar, wchar; /* bytes through read() and write(), cache hits included */
+	uint64_t syscr, syscw; /* calls of those */
+	uint64_t read_bytes, write_bytes; /* bytes of real storage traffic */
+
+	uint64_t minor_faults, major_faults;
+	uint64_t voluntary_switches, involuntary_switches;
+	uint64_t threads;
+	uint64_t open_fds;
+	uint64_t fd_limit;  /* soft RLIMIT_NOFILE; unlimited is UINT64_MAX - 1 */
+	uint64_t uid;	    /* effective; U64_UNKNOWN */
+	const char *cgroup; /* v2 path if there is one, else that of the v1 memory controller */
+	uint64_t ns_pid;    /* pid in its innermost pid namespace */
+
+	/* Set by jobs/; job_id is NULL for processes of no job. */
+	const char *job_id;
+	int sheet_num;
+	int rank;
+};
+
+#define FD_LIMIT_UNLIMITED (UINT64_MAX - 1)
+
+/* One line of proc/pressure: shares of time in percent, and the total stall. */
+struct psi_line {
+	double avg10, avg60, avg300;
+	uint64_t total_us;
+};
+
+struct psi {
+	struct psi_line some;
+	struct psi_line full;
+};
+
+struct system_sample {
+	uint64_t memory_total_bytes, memory_available_bytes, memory_used_bytes;
+	uint64_t swap_total_bytes, swap_free_bytes;
+	double load1, load5, load15;
+	uint64_t cpu_user_ns, cpu_system_ns, cpu_idle_ns, cpu_iowait_ns, cpu_steal_ns;
+	unsigned cpu_count;
+	struct psi psi_cpu, psi_memory, psi_io; /* NaN and U64_UNKNOWN where the kernel has none */
+	uint64_t process_count;
+	uint64_t forks_total;	  /* "processes" of proc/stat: since boot, threads included */
+	uint64_t oom_kills_total; /* oom_kill of proc/vmstat */
+	double uptime_seconds;
+};
+
+struct gpu_sample {
+	int index;
+	double utilization_pct, memory_used_mb, memory_total_mb, temperature_c;
+};
+
+struct job_progress {
+	const char *job_id;
+	int total_sheets;
+	int last_completed_sheet;
+	int current_sheet; /* SHEET_NONE between sheets */
+	const char *status;
+};
+
+struct snapshot {
+	uint64_t wall_ns;	     /* unix */
+	uint64_t boot_ns;	     /* the same moment on CLOCK_BOOTTIME */
+	char boot_id[BOOT_ID_BYTES]; /* "" unknown */
+	pid_t daemon_pid;
+	uint64_t daemon_rss_bytes;
+	double daemon_uptime_seconds;
+	struct system_sample system;
+
+	struct proc_sample *processes; /* in the order of /proc: by pid */
+	size_t n_processes, cap_processes;
+	struct gpu_sample *gpus;
+	size_t n_gpus;
+	struct job_progress *progress;
+	size_t n_progress;
+
+	const char *pressure_level; /* "none", "low", …; NULL: nobody judged it */
+	int running_jobs, active_sheets;
+
+	struct arena arena; /* strings, gpus and progress */
+};
+
+void snapshot_init(struct snapshot *s);
+void snapshot_release(struct snapshot *s);
+
+/* Empties it for the next round and keeps its memory. */
+void snapshot_reset(struct snapshot *s);
+
+/* A new sample at the end of processes, all values unknown; NULL when memory runs out. */
+struct proc_sample *snapshot_add_process(struct snapshot *s);
+
+/* All values unknown, no job. */
+void proc_sample_init(struct proc_sample *p);
+
+enum snapshot_scope {
+	SNAPSHOT_JOBS, /* only processes that belong to a job */
+	SNAPSHOT_ALL,
+};
+
+/* SystemSnapshot as an object of the contract, with proctor's own fields beside it. */
+void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);
+
+/* One element of processes[]. */
+void proc_sample_write_json(struct json *j, const struct proc_sample *p);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * store - what outlives the process that measured it.
+ *
+ * One file, shared by any number of writers and readers. Each call that writes
+ * is one short transaction, durable when it returns. Nothing is kept of a call
+ * that failed. A writer that has to wait for another waits at most a few
+ * seconds (-EBUSY then). Not thread-safe: one handle, one thread.
+ */
+#ifndef PROCTOR_STORE_STORE_H
+#define PROCTOR_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/job.h"
+#include "model/snapshot.h"
+
+struct store;
+
+enum store_mode {
+	STORE_READ,  /* -ENOENT when there is no file yet */
+	STORE_WRITE, /* makes the file (0600) and brings an older one up to date */
+};
+
+/*
+ * -EACCES, -EROFS…: cannot be read or written. -EPROTO: made by a newer
+ * proctor. -EBADMSG: damaged, or not a database. err says it in one sentence.
+ */
+int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err);
+struct store *store_close(struct store *store);
+
+/* ---- writing, in the order of a run ---- */
+
+/*
+ * Records that an attempt begins: reads job_id, command, argv_hash, uid, host,
+ * workdir, boot_id, runner, interval_seconds, started_wall_ns, total_sheets of
+ * a, and sets a->id and a->attempt_num (1 more than the job had).
+ */
+int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
+
+/* A sheet's try begins or ends: the row (attempt, num, try) is added or replaced, with its ranks;
+ * also the attempt's progress. */
+int store_write_sheet(struct store *store, const struct attempt *a,
+		      const struct sheet_record *sheet, struct err *err);
+
+/*
+ * One tick: the host's values and the samples of this attempt's processes
+ * (those whose job_id is a->job_id), with point (charts) and events since the
+ * last tick, in one transaction.
+ */
+int store_write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
+		     const struct series_point *point, const struct proc_event *events,
+		     size_t n_events, struct err *err);
+
+/* The attempt ended: outcome, reason, status, ended_wall_ns, usage, sheets, processes, rungs,
+ * unknowns, and the events left over. */
+int store_finish_attempt(struct store *store, const struct attempt *a,
+			 const struct proc_event *events, size_t n_events, struct err *err);
+
+/* ---- reading ---- */
+
+struct attempt_list {
+	struct attempt *items; /* oldest first, without sheets, processes, events, series */
+	size_t n;
+};
+void attempt_list_release(struct attempt_list *list);
+
+struct attempt_filter {
+	const char *job_id;	/* NULL: any */
+	uint64_t since_wall_ns; /* 0: any; else those that ended later than this or still run */
+	bool latest_only;	/* only the last attempt of each job */
+	size_t limit;		/* 0: no limit; else the newest so many */
+};
+
+int store_list_attempts(struct store *store, const struct attempt_filter *filter,
+			struct attempt_list *ret, struct err *err);
+
+/* Everything about one attempt; num 0 is the latest. -ENOENT: no such job or attempt. */
+int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
+		       struct err *err);
+
+/* One recorded sample: when, whose, and the values. */
+struct history_row {
+	uint64_t wall_ns;
+	int attempt_num;
+	struct proc_sample sample; /* its pointers are valid during the call only */
+};
+typedef int history_fn(void *ctx,
+		       const struct history_row *row); /* non-zero stops and is returned */
+
+struct history_filter {
+	const char *job_id; /* NULL: any */
+	pid_t pid;	    /* 0: any */
+	uint64_t since_wall_ns;
+};
+
+/* Calls fn for every sample that matches, oldest first. */
+int store_read_history(struct store *store, const struct history_filter *filter, history_fn *fn,
+		       void *ctx, struct err *err);
+
+#endif
