@@ -81,7 +81,7 @@ void *arena_alloc(struct arena *a, size_t n)
 
 char *arena_strndup(struct arena *a, const char *s, size_t n)
 {
-	char *copy = arena_alloc(a, n + 1);
+	char *copy = n < SIZE_MAX ? arena_alloc(a, n + 1) : NULL;
 
 	if (!copy)
 		return NULL;

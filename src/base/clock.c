@@ -20,6 +20,11 @@ uint64_t clock_boot_ns(void)
 	return clock_read_ns(CLOCK_BOOTTIME);
 }
 
+uint64_t clock_cpu_ns(void)
+{
+	return clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 const char *clock_format_local(uint64_t wall_ns, char *text, size_t size)
 {
 	time_t seconds = (time_t)(wall_ns / 1000000000u);

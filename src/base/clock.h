@@ -13,6 +13,9 @@
 uint64_t clock_wall_ns(void);
 uint64_t clock_boot_ns(void);
 
+/* CPU time that this process has used so far. */
+uint64_t clock_cpu_ns(void);
+
 /* Unix seconds. */
 static inline double clock_ns_to_seconds(uint64_t ns)
 {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 int io_read_at(int dirfd, const char *path, size_t max, struct buf *b)
@@ -26,12 +27,12 @@ int io_read_at(int dirfd, const char *path, size_t max, struct buf *b)
 		if (n == 0)
 			break;
 		b->len += (size_t)n;
+		b->data[b->len] = '\0';
 		if (b->len > max)
 			return -EFBIG;
 		if (chunk < 65536)
 			chunk *= 2;
 	}
-	b->data[b->len] = '\0';
 	return 0;
 }
 
@@ -73,7 +74,9 @@ int io_write_all(int fd, const void *bytes, size_t n)
 	while (n > 0) {
 		ssize_t w = write(fd, p, n);
 
-		if (w < 0 && errno == EINTR)
+		if (w < 0 && errno == EAGAIN)
+			poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
+		if (w < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (w < 0)
 			return -errno;

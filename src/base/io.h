@@ -18,14 +18,16 @@ int io_read_at(int dirfd, const char *path, size_t max, struct buf *b);
 /*
  * Reads an open file from its beginning into text, NUL-terminated, retrying
  * EINTR. Returns the length; what does not fit into size - 1 is left out.
- * For files of /proc that are kept open: each call gives fresh content.
+ * For files of /proc that are kept open: each call gives fresh content. It reads
+ * once, so it is not for files of many records (vmstat, maps, mountinfo), which
+ * the kernel hands out a page at a time: those need io_read_at().
  */
 ssize_t io_pread_text(int fd, char *text, size_t size);
 
 /* The same for a file that is opened and closed. */
 ssize_t io_read_text_at(int dirfd, const char *path, char *text, size_t size);
 
-/* Writes all n bytes, retrying EINTR and short writes. */
+/* Writes all n bytes, retrying EINTR and short writes, and waiting where fd does not block. */
 int io_write_all(int fd, const void *bytes, size_t n);
 
 #endif

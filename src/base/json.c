@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <langinfo.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,24 +114,24 @@ void json_key(struct json *j, const char *key)
 	j->need_comma = false;
 }
 
-void json_string_n(struct json *j, const char *s, size_t n)
+void json_str_n(struct json *j, const char *s, size_t n)
 {
 	json_before_value(j);
 	json_quote(j->out, s, n);
 }
 
-void json_string(struct json *j, const char *s)
+void json_str(struct json *j, const char *s)
 {
 	if (s)
-		json_string_n(j, s, strlen(s));
+		json_str_n(j, s, strlen(s));
 	else
-		json_null(j);
+		json_none(j);
 }
 
 void json_u64(struct json *j, uint64_t v)
 {
 	if (!u64_known(v)) {
-		json_null(j);
+		json_none(j);
 		return;
 	}
 	json_before_value(j);
@@ -143,12 +144,24 @@ void json_i64(struct json *j, int64_t v)
 	buf_printf(j->out, "%lld", (long long)v);
 }
 
+/* In some languages printf() writes 0,5. */
+static void json_fix_point(char *text)
+{
+	const char *point = nl_langinfo(RADIXCHAR);
+	char *at = strcmp(point, ".") == 0 ? NULL : strstr(text, point);
+
+	if (!at)
+		return;
+	*at = '.';
+	memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+}
+
 void json_f64(struct json *j, double v)
 {
 	char text[40];
 
 	if (!isfinite(v)) {
-		json_null(j);
+		json_none(j);
 		return;
 	}
 	for (int digits = 15; digits <= 17; digits++) {
@@ -156,6 +169,7 @@ void json_f64(struct json *j, double v)
 		if (strtod(text, NULL) == v)
 			break;
 	}
+	json_fix_point(text);
 	json_before_value(j);
 	buf_add_str(j->out, text);
 	/* A whole number stays a float for readers that tell the two apart. */
@@ -169,7 +183,7 @@ void json_bool(struct json *j, bool v)
 	buf_add_str(j->out, v ? "true" : "false");
 }
 
-void json_null(struct json *j)
+void json_none(struct json *j)
 {
 	json_before_value(j);
 	buf_add_str(j->out, "null");
@@ -178,7 +192,7 @@ void json_null(struct json *j)
 void json_key_string(struct json *j, const char *key, const char *s)
 {
 	json_key(j, key);
-	json_string(j, s);
+	json_str(j, s);
 }
 
 void json_key_u64(struct json *j, const char *key, uint64_t v)
@@ -208,5 +222,5 @@ void json_key_bool(struct json *j, const char *key, bool v)
 void json_key_null(struct json *j, const char *key)
 {
 	json_key(j, key);
-	json_null(j);
+	json_none(j);
 }

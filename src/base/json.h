@@ -10,7 +10,8 @@
  *
  * Unknown numbers come out as null. Strings come out as valid UTF-8: a byte
  * that is not becomes U+FFFD. Doubles are in the shortest form that reads back
- * to the same bits. Memory failure shows in buf_error() of the buffer.
+ * to the same bits. Memory failure shows in buf_error() of the buffer. (json_str
+ * and json_none are not called json_string and json_null because jansson's are.)
  */
 #ifndef PROCTOR_BASE_JSON_H
 #define PROCTOR_BASE_JSON_H
@@ -36,15 +37,15 @@ void json_end_array(struct json *j);
 void json_key(struct json *j, const char *key);
 
 /* NULL becomes null. */
-void json_string(struct json *j, const char *s);
-void json_string_n(struct json *j, const char *s, size_t n);
+void json_str(struct json *j, const char *s);
+void json_str_n(struct json *j, const char *s, size_t n);
 /* U64_UNKNOWN becomes null. */
 void json_u64(struct json *j, uint64_t v);
 void json_i64(struct json *j, int64_t v);
 /* NaN and infinities become null. */
 void json_f64(struct json *j, double v);
 void json_bool(struct json *j, bool v);
-void json_null(struct json *j);
+void json_none(struct json *j); /* null */
 
 /* A key and its value in one line. */
 void json_key_string(struct json *j, const char *key, const char *s);

@@ -28,8 +28,11 @@ void loop_run(struct loop *loop);
 /* loop_run() returns when the callback that calls this has returned. */
 void loop_stop(struct loop *loop);
 
-/* Calls fn whenever fd can be read. The fd stays the caller's: close the handle first. NULL: no
- * memory. */
+/*
+ * Calls fn whenever fd can be read, is at its end or has failed. The fd stays the
+ * caller's: close the handle first. NULL: no memory, or an fd that cannot be
+ * waited for (a regular file) or already is.
+ */
 struct loop_fd *loop_watch_fd(struct loop *loop, int fd, loop_fn *fn, void *ctx);
 struct loop_fd *loop_fd_close(struct loop_fd *watch);
 

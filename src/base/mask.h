@@ -6,7 +6,12 @@
  * "AWS_SECRET_ACCESS_KEY=abc" becomes "AWS_SECRET_ACCESS_KEY=***",
  * "https://me:abc@host/" becomes "https://me:***@host/", and well-known token
  * shapes (ghp_…, AKIA…, sk-…, eyJ….….…) become "***" wherever they stand, also
- * inside a script that was given to "sh -c".
+ * inside a script that was given to "sh -c", in JSON and in headers.
+ *
+ * In doubt it hides too much: an unclosed quote or a list hides the rest of its
+ * argument. What it cannot know is a secret without a name or a known shape, and
+ * a short option's, but for the programs it knows (mysql -pabc, curl -u me:abc;
+ * "-p 8080" is left alone). The work is bounded, however long the command line.
  */
 #ifndef PROCTOR_BASE_MASK_H
 #define PROCTOR_BASE_MASK_H
@@ -23,16 +28,18 @@ struct mask;
 /*
  * patterns are further POSIX extended regular expressions (case ignored) for
  * names whose value is to be hidden, beside the built-in ones; n may be 0.
- * -EINVAL: a pattern is not a regular expression (err says which and why).
+ * -EINVAL: a pattern is no regular expression, or fits every name (err says
+ * which and why).
  */
 int mask_new(const char *const *patterns, size_t n, struct mask **ret, struct err *err);
 struct mask *mask_free(struct mask *mask);
 
 /*
  * Appends the command line args[0..len) (arguments separated by NULs, as in
- * /proc/PID/cmdline) to out: joined by spaces, masked, other control characters
- * as '?', cut to COMMAND_MAX_BYTES on a UTF-8 boundary after masking. A NULL
- * mask hides nothing.
+ * /proc/PID/cmdline) to out: joined by spaces, masked, control characters and
+ * what is not UTF-8 as '?', cut to COMMAND_MAX_BYTES on a UTF-8 boundary after
+ * masking. A NULL mask hides nothing. If args was cut while reading (it does not
+ * end with a NUL), half a token at the end is hidden as well.
  */
 void mask_command(const struct mask *mask, const char *args, size_t len, struct buf *out);
 

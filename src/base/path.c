@@ -90,6 +90,8 @@ int path_make_dir(const char *dir, struct err *err)
 
 	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
+	if (n == 0)
+		return err_set(err, -ENOENT, "the name of a folder is empty");
 	if (n >= sizeof(part))
 		return err_set(err, -ENAMETOOLONG, "the path %.64s… is too long", dir);
 	memcpy(part, dir, n + 1);

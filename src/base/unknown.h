@@ -53,6 +53,11 @@ static inline uint64_t u64_max_known(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static inline double f64_max_known(double a, double b)
+{
+	return isfinite(a) && !(a <= b) ? a : b;
+}
+
 /* a + b where an unknown part is left out; unknown only if both are. */
 static inline uint64_t u64_add_known(uint64_t a, uint64_t b)
 {

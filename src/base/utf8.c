@@ -1,6 +1,10 @@
 #include "base/utf8.h"
 
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/ascii.h"
 
 static bool is_tail(unsigned char c)
 {
@@ -66,4 +70,28 @@ size_t utf8_count(const char *s, size_t n)
 		count++;
 	}
 	return count;
+}
+
+size_t utf8_add_shown(struct buf *out, const char *s, size_t n)
+{
+	size_t len = utf8_char_len(s, n);
+	/* U+0080 to U+009F are control characters too: some terminals obey them. */
+	bool is_c1 = len == 2 && s[0] == '\xc2' && (unsigned char)s[1] < 0xa0;
+
+	if (len == 0 || is_c1 || ascii_is_control(s[0]))
+		buf_add_char(out, '?');
+	else
+		buf_add(out, s, len);
+	return len ? len : 1;
+}
+
+const char *utf8_quote(const char *text, char quoted[UTF8_QUOTED_BYTES])
+{
+	CLEANUP(buf_release) struct buf safe = BUF_INIT;
+	size_t n = strlen(text), cut = utf8_cut(text, n, 64);
+
+	for (size_t i = 0; i < cut;)
+		i += utf8_add_shown(&safe, text + i, cut - i);
+	snprintf(quoted, UTF8_QUOTED_BYTES, "'%s%s'", safe.data, cut < n ? "…" : "");
+	return quoted;
 }

@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+#include "base/buf.h"
+
 /* Length in bytes of the valid character at s (at most n bytes there), or 0 if it is not valid. */
 size_t utf8_char_len(const char *s, size_t n);
 
@@ -14,5 +16,17 @@ size_t utf8_cut(const char *s, size_t n, size_t max);
 
 /* Number of terminal columns is taken as one per character: characters in s[0..n). */
 size_t utf8_count(const char *s, size_t n);
+
+/*
+ * Appends the character at s (at most n bytes there, n > 0) as it may be shown:
+ * '?' for a control character, which could command the terminal, and for what is
+ * not UTF-8. Returns the bytes it took from s.
+ */
+size_t utf8_add_shown(struct buf *out, const char *s, size_t n);
+
+#define UTF8_QUOTED_BYTES 96
+
+/* Foreign text for a message: 'text', cut after 64 bytes, as it may be shown. Returns quoted. */
+const char *utf8_quote(const char *text, char quoted[UTF8_QUOTED_BYTES]);
 
 #endif

@@ -6,6 +6,9 @@
  * of range, alias, second document, too deep, too long) is refused with
  * "FILE:LINE: what is wrong; what would be right", and for an unknown key the
  * nearest known one is offered. Strings and arrays go into the caller's arena.
+ *
+ * It is stricter than YAML: no anchors, aliases or tags, only true and false are
+ * booleans, and a number stands without quotes. Text may be written either way.
  */
 #ifndef PROCTOR_BASE_YAML_H
 #define PROCTOR_BASE_YAML_H
@@ -17,23 +20,26 @@
 #include "base/err.h"
 
 #define YAML_MAX_BYTES (1024 * 1024)
+#define YAML_MAX_ITEMS 10000 /* of one list or mapping */
+#define YAML_MAX_FIELDS 32   /* rows of a schema */
 
 enum yaml_kind {
 	YAML_STRING,		/* const char *; any scalar, not empty */
 	YAML_INT,		/* int, min to max */
 	YAML_NUMBER,		/* double, min to max */
 	YAML_BOOL,		/* bool: true, false */
-	YAML_DURATION,		/* double seconds, min to max: 30s, 5m, 1h30m */
+	YAML_DURATION,		/* double seconds, more than min, at most max: 30s, 5m, 1h30m */
 	YAML_CHOICE,		/* int: index into choices */
 	YAML_STRINGS,		/* struct yaml_strings: list of strings */
 	YAML_STRING_OR_STRINGS, /* struct yaml_strings: a string or a list of strings; is_list says
 				   which */
-	YAML_STRING_MAP,	/* struct yaml_pairs: mapping of name to scalar */
+	YAML_STRING_MAP,	/* struct yaml_pairs: mapping of name to scalar, "" allowed */
 	YAML_MAPPINGS,		/* struct yaml_items: list of mappings by item schema */
 };
 
 struct yaml_strings {
 	const char *const *items; /* NULL-terminated */
+	const int *lines;	  /* where each stands */
 	size_t n;
 	bool is_list;
 };
@@ -41,6 +47,7 @@ struct yaml_strings {
 struct yaml_pair {
 	const char *name;
 	const char *value;
+	int line;
 };
 
 struct yaml_pairs {
@@ -60,6 +67,7 @@ struct yaml_field {
 	const char *key;
 	enum yaml_kind kind;
 	size_t offset;
+	size_t line_offset; /* where the value's line goes, an int; 0: nowhere */
 	bool is_required;
 	double min, max;		/* YAML_INT, YAML_NUMBER, YAML_DURATION */
 	const char *const *choices;	/* YAML_CHOICE, NULL-terminated */

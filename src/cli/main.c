@@ -1,4 +1,66 @@
-int main(void)
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/macros.h"
+#include "cli/cli.h"
+
+#ifndef PROCTOR_VERSION
+#define PROCTOR_VERSION "unknown"
+#endif
+
+/* One row per verb: its name, its function, and its line in "proctor --help". */
+static const struct {
+	const char *name;
+	cli_verb *fn;
+	const char *summary;
+} verbs[] = {
+	{ "run", cli_run, "run a command or a job file, profile it and record it" },
+	{ "jobs", cli_jobs, "list recorded jobs and how they ended" },
+	{ "report", cli_report, "tell what a job used and why it ended" },
+	{ "history", cli_history, "print recorded samples of a job or a process" },
+	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
+	{ "doctor", cli_doctor, "tell what can be measured here, and why not more" },
+};
+
+static void print_help(FILE *out)
 {
-	return 0;
+	fputs("Usage: proctor VERB [OPTION...]\n"
+	      "Watches jobs: what their processes use, what went wrong, and when it began.\n\n",
+	      out);
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
+	fputs("\n\"proctor VERB --help\" tells the options of a verb. \"man proctor\" tells more.\n",
+	      out);
+}
+
+static int run_verb(size_t i, int argc, char **argv)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "proctor %s", verbs[i].name);
+	argv[0] = name;
+	return verbs[i].fn(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_help(stderr);
+		return CLI_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    strcmp(argv[1], "help") == 0) {
+		print_help(stdout);
+		return CLI_DONE;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("proctor %s\n", PROCTOR_VERSION);
+		return CLI_DONE;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (strcmp(argv[1], verbs[i].name) == 0)
+			return run_verb(i, argc - 1, argv + 1);
+	log_error("there is no verb '%s'; \"proctor --help\" lists them", argv[1]);
+	return CLI_USAGE;
 }

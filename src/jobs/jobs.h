@@ -5,11 +5,27 @@
 #define PROCTOR_JOBS_JOBS_H
 
 #include "base/err.h"
+#include "jobs/runner.h"
+#include "jobs/tally.h"
+#include "jobs/tree.h"
 #include "model/job.h"
 
 /*
- * Reads and checks a job file. -EINVAL: err names the file, the line and what
- * would be right. Nothing has run by then.
+ * Reads and checks a job file:
+ *
+ *	job_id: nightly            # optional
+ *	sheets:                    # at least one
+ *	  - run: make all          # for the shell; or a list: [make, all]
+ *	    name: build            # all from here on are optional
+ *	    workdir: src           # must be there; relative to where proctor runs
+ *	    env: {CC: gcc}
+ *	    retries: 2             # 0 to 100 further tries
+ *	    timeout: 30m           # per try
+ *	    on_failure: continue   # or stop, the default
+ *	    ranks: 4               # 1 to 1024 copies with RANK, LOCAL_RANK, WORLD_SIZE
+ *
+ * ret is filled from scratch; job_spec_release() it after success. -EINVAL: err
+ * names the file, the line and what would be right. Nothing has run by then.
  */
 int job_file_load(const char *path, struct job_spec *ret, struct err *err);
 

@@ -35,10 +35,9 @@ static const char *const outcome_names[] = {
 };
 
 static const char *const evidence_names[] = {
-	[EVIDENCE_UNKNOWN] = "unknown",
-	[EVIDENCE_EXACT] = "exact",
-	[EVIDENCE_SAMPLED] = "sampled",
-	[EVIDENCE_LOWER_BOUND] = "at least",
+	[EVIDENCE_UNKNOWN] = "unknown",	    [EVIDENCE_EXACT] = "exact",
+	[EVIDENCE_SAMPLED] = "sampled",	    [EVIDENCE_LOWER_BOUND] = "at least",
+	[EVIDENCE_UPPER_BOUND] = "at most",
 };
 
 static const char *const event_names[] = {

@@ -78,20 +78,24 @@ enum evidence {
 	EVIDENCE_EXACT,	      /* the kernel's own accounting, nothing missed */
 	EVIDENCE_SAMPLED,     /* seen by looking now and then */
 	EVIDENCE_LOWER_BOUND, /* certainly not less, maybe more */
+	EVIDENCE_UPPER_BOUND, /* certainly not more, maybe less */
 };
-const char *evidence_name(enum evidence evidence); /* "exact", "sampled", "at least", "unknown" */
+const char *evidence_name(
+	enum evidence evidence); /* "exact", "sampled", "at least", "at most", "unknown" */
 enum evidence evidence_from_name(const char *name);
 
 /* What an attempt, a sheet or a rank used. Unknown where it could not be measured. */
 struct usage {
 	uint64_t wall_ns;
 	uint64_t user_ns, system_ns; /* of all processes that were waited for by anyone */
-	uint64_t peak_rss_bytes;     /* largest simultaneous sum over the tree */
+	enum evidence cpu_evidence;
+	uint64_t peak_rss_bytes; /* largest simultaneous sum over the tree */
 	enum evidence peak_rss_evidence;
 	uint64_t max_process_rss_bytes; /* largest high-water mark of one process */
 	enum evidence max_process_rss_evidence;
 	uint64_t rchar, wchar, syscr, syscw;
 	uint64_t read_bytes, write_bytes;
+	enum evidence io_evidence;
 	uint64_t minor_faults, major_faults;
 	uint64_t voluntary_switches, involuntary_switches;
 	uint64_t spawn_count; /* processes born in it, however short */

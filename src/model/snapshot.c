@@ -17,6 +17,8 @@ void proc_sample_init(struct proc_sample *p)
 		.cpu_percent = F64_UNKNOWN,
 		.user_ns = U64_UNKNOWN,
 		.system_ns = U64_UNKNOWN,
+		.child_user_ns = U64_UNKNOWN,
+		.child_system_ns = U64_UNKNOWN,
 		.rss_bytes = U64_UNKNOWN,
 		.vms_bytes = U64_UNKNOWN,
 		.hwm_bytes = U64_UNKNOWN,
@@ -146,11 +148,10 @@ static void write_fd_limit(struct json *j, uint64_t limit)
 		json_key_u64(j, "fd_limit", limit);
 }
 
-void proc_sample_write_json(struct json *j, const struct proc_sample *p)
+void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 {
 	char state[2] = { p->state, '\0' };
 
-	json_begin_object(j);
 	json_key_i64(j, "pid", p->key.pid);
 	json_key_i64(j, "ppid", p->ppid);
 	json_key_string(j, "command", p->command);
@@ -173,6 +174,8 @@ void proc_sample_write_json(struct json *j, const struct proc_sample *p)
 	json_key_f64(j, "start_time", u64_to_seconds(p->start_wall_ns));
 	json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
 	json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
+	json_key_f64(j, "children_user_cpu_seconds", u64_to_seconds(p->child_user_ns));
+	json_key_f64(j, "children_system_cpu_seconds", u64_to_seconds(p->child_system_ns));
 	json_key_f64(j, "hwm_mb", u64_to_mb(p->hwm_bytes));
 	json_key_f64(j, "rss_anon_mb", u64_to_mb(p->rss_anon_bytes));
 	json_key_f64(j, "rss_file_mb", u64_to_mb(p->rss_file_bytes));
@@ -192,14 +195,13 @@ void proc_sample_write_json(struct json *j, const struct proc_sample *p)
 	json_key_u64(j, "uid", p->uid);
 	json_key_string(j, "cgroup", p->cgroup);
 	json_key_u64(j, "ns_pid", p->ns_pid);
-	json_end_object(j);
 }
 
 static void write_psi_line(struct json *j, const char *key, const struct psi_line *line)
 {
 	json_key(j, key);
 	if (!u64_known(line->total_us)) {
-		json_null(j);
+		json_none(j);
 		return;
 	}
 	json_begin_object(j);
@@ -214,7 +216,7 @@ static void write_psi(struct json *j, const char *key, const struct psi *psi)
 {
 	json_key(j, key);
 	if (!u64_known(psi->some.total_us) && !u64_known(psi->full.total_us)) {
-		json_null(j);
+		json_none(j);
 		return;
 	}
 	json_begin_object(j);
@@ -258,8 +260,11 @@ static void write_processes(struct json *j, const struct snapshot *s, enum snaps
 	json_key(j, "processes");
 	json_begin_array(j);
 	for (size_t i = 0; i < s->n_processes; i++)
-		if (is_in_scope(&s->processes[i], scope))
-			proc_sample_write_json(j, &s->processes[i]);
+		if (is_in_scope(&s->processes[i], scope)) {
+			json_begin_object(j);
+			proc_sample_write_fields(j, &s->processes[i]);
+			json_end_object(j);
+		}
 	json_end_array(j);
 }
 
@@ -319,7 +324,7 @@ void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot
 {
 	json_begin_object(j);
 	json_key_f64(j, "timestamp", clock_ns_to_seconds(s->wall_ns));
-	json_key_i64(j, "daemon_pid", s->daemon_pid);
+	write_int_or_null(j, "daemon_pid", s->daemon_pid > 0 ? s->daemon_pid : -1);
 	json_key_string(j, "boot_id", s->boot_id[0] ? s->boot_id : NULL);
 	write_system(j, &s->system);
 	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->daemon_rss_bytes));

@@ -43,6 +43,8 @@ struct proc_sample {
 	double cpu_percent; /* 100 = one core, between this sample and the one before */
 	uint64_t user_ns;
 	uint64_t system_ns;
+	uint64_t child_user_ns; /* of children that it has waited for, and of theirs */
+	uint64_t child_system_ns;
 
 	uint64_t rss_bytes; /* from statm, which is exact where stat is not */
 	uint64_t vms_bytes;
@@ -152,7 +154,7 @@ enum snapshot_scope {
 /* SystemSnapshot as an object of the contract, with proctor's own fields beside it. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);
 
-/* One element of processes[]. */
-void proc_sample_write_json(struct json *j, const struct proc_sample *p);
+/* One element of processes[], without its braces: others may add keys of their own. */
+void proc_sample_write_fields(struct json *j, const struct proc_sample *p);
 
 #endif

@@ -11,15 +11,21 @@
 #include "base/buf.h"
 #include "model/job.h"
 
+/*
+ * An attempt that was not stored carries an unknown note of this name: its why
+ * ends the summary ("not recorded: …").
+ */
+#define REPORT_NOTE_RECORDING "recording"
+
 enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_MARKDOWN };
 
-/* -EINVAL: no such format. */
+/* "text", "json", "md". -EINVAL: no such format. */
 int report_format_from_name(const char *name, enum report_format *ret);
 
 /* Appends the whole report to out. -ENOMEM. */
 int report_write(const struct attempt *a, enum report_format format, struct buf *out);
 
-/* The few lines that "proctor run" ends with. */
+/* The few lines that "proctor run" ends with, each beginning with "proctor:". -ENOMEM. */
 int report_write_summary(const struct attempt *a, struct buf *out);
 
 /* "1.5 GB", "312 MB", "-" ; "1h02m", "3.21 s", "120 ms". For every screen of proctor. */

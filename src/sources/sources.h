@@ -2,9 +2,9 @@
  * sources - reads what the kernel says and fills snapshots with it.
  *
  * The collector reads below a root directory fd, so a captured tree is as good
- * as the live machine. A process that vanishes while it is read is left out, a
- * file that is missing or forbidden leaves its values unknown, and nothing
- * aborts a snapshot. Not thread-safe: one collector, one thread.
+ * as the live machine. A process that vanishes while it is read (or is hidden
+ * from this user) is left out, a file that is missing or forbidden leaves its
+ * values unknown, and nothing aborts a snapshot. Not thread-safe: one collector, one thread.
  *
  *	collector_scan(c, snap);      the host, and of every process what stat says
  *	tree_assign(tree, snap);      (jobs/) which belong to a job
@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/mask.h"
 #include "model/job.h"
@@ -38,16 +39,53 @@ struct collector *collector_free(struct collector *c);
 /*
  * Empties the snapshot, then fills the host's values and one sample per
  * process with what proc/PID/stat gives: identity, parent, state, comm, CPU
- * times and percent, faults, threads, age. Fails only without /proc or memory.
+ * times and percent, faults, threads, age. Fails only without /proc, memory or
+ * a single file that may be opened.
  */
 int collector_scan(struct collector *c, struct snapshot *s, struct err *err);
 
 /*
  * The rest (command, memory, I/O, switches, fds, limits, user, cgroup) for the
  * processes in scope. Processes that have vanished since the scan keep what
- * they have.
+ * they have. Always 0: what cannot be read is unknown.
+ *
+ * Not everything is read every time. A process with one thread that provably
+ * has not run since its files were read (schedstat) keeps its I/O, switches,
+ * user and fds, and while statm reads the same, its memory values: they are what
+ * a reading would give. Command, limit and cgroup are read at first sight, when
+ * the process executes another program, and every 60th fill (known.h).
+ *
+ * What the kernel's numbers are: the I/O of a process contains that of the
+ * children it has waited for, so never add it to theirs. Switches are told for
+ * the first thread only and therefore unknown while there are others. A zombie
+ * holds no memory and no files (0); one whose first thread alone has ended shows
+ * none either, so there they are unknown.
  */
 int collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope);
+
+/* ---- one process, or one number, between two ticks ---- */
+
+/* What stat says of a process that is about to be waited for. Unknown where it cannot be read. */
+void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret);
+
+/* The files of I/O accounting, see struct proc_sample. */
+struct io_counts {
+	uint64_t rchar, wchar, syscr, syscw, read_bytes, write_bytes;
+};
+
+/*
+ * What all processes together have read and written that the calling process
+ * has waited for so far, with all that those had waited for. Any user may know
+ * this of their own children, where a zombie's own file is closed to most. The
+ * caller must have one thread only. Unknown where the kernel does not count.
+ */
+void sources_read_waited_io(int root_fd, struct io_counts *ret);
+
+/* Appends the command line, masked. -ENODATA: it has none; else -errno. */
+int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out);
+
+/* How many processes the kernel has killed for lack of memory since boot. */
+uint64_t sources_read_oom_kills(int root_fd);
 
 /* ---- births and deaths, as the kernel tells them ---- */
 
@@ -60,6 +98,12 @@ struct life_event {
 	uint64_t wall_ns;
 	int wait_status; /* LIFE_EXIT: as wait4() would give it */
 };
+
+/*
+ * A process's LIFE_EXIT comes when its last thread has ended. For a process that
+ * had further threads before life_open(), or while events were lost, it comes
+ * with the end of the first thread.
+ */
 
 struct life;
 typedef void life_handler(void *ctx, const struct life_event *ev);
@@ -75,8 +119,12 @@ struct life *life_close(struct life *life);
 /* Becomes readable when events wait. */
 int life_fd(const struct life *life);
 
-/* Hands over all that wait, oldest first. Returns how many events the kernel had to drop (0: none
- * lost), or -errno. */
+/*
+ * Hands over all that wait, oldest first. Returns how many messages the kernel
+ * had to drop since the last call (0: none lost; those that life_event leaves
+ * out, such as of threads, count too), or -errno. How many they were shows only
+ * with the next message of the same CPU: until then a loss is told as 1.
+ */
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
 
 /* ---- what works here ---- */

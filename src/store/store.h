@@ -4,7 +4,9 @@
  * One file, shared by any number of writers and readers. Each call that writes
  * is one short transaction, durable when it returns. Nothing is kept of a call
  * that failed. A writer that has to wait for another waits at most a few
- * seconds (-EBUSY then). Not thread-safe: one handle, one thread.
+ * seconds (-EBUSY then). Not thread-safe: one handle, one thread; and a handle
+ * is not carried over a fork. What was written last may be in the file's -wal:
+ * who copies the file copies that too.
  */
 #ifndef PROCTOR_STORE_STORE_H
 #define PROCTOR_STORE_STORE_H
@@ -13,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "model/job.h"
 #include "model/snapshot.h"
@@ -20,7 +23,7 @@
 struct store;
 
 enum store_mode {
-	STORE_READ,  /* -ENOENT when there is no file yet */
+	STORE_READ,  /* -ENOENT when nothing was recorded yet; makes no database */
 	STORE_WRITE, /* makes the file (0600) and brings an older one up to date */
 };
 
@@ -29,7 +32,15 @@ enum store_mode {
  * proctor. -EBADMSG: damaged, or not a database. err says it in one sentence.
  */
 int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err);
-struct store *store_close(struct store *store);
+struct store *store_close(struct store *store); /* NULL is fine. Returns NULL. */
+
+/*
+ * Whether the runner of an attempt still lives. The store looks at no process
+ * itself: who opens it hands this in, and an attempt without an end is lost
+ * when the answer is false. Without it every such attempt counts as running.
+ */
+typedef bool store_alive_fn(void *ctx, const char *boot_id, struct proc_key runner);
+void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
 
 /* ---- writing, in the order of a run ---- */
 
@@ -48,7 +59,7 @@ int store_write_sheet(struct store *store, const struct attempt *a,
 /*
  * One tick: the host's values and the samples of this attempt's processes
  * (those whose job_id is a->job_id), with point (charts) and events since the
- * last tick, in one transaction.
+ * last tick, in one transaction. point may be NULL.
  */
 int store_write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
 		     const struct series_point *point, const struct proc_event *events,
@@ -64,12 +75,14 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 struct attempt_list {
 	struct attempt *items; /* oldest first, without sheets, processes, events, series */
 	size_t n;
+	struct arena arena; /* owns the items' strings */
 };
 void attempt_list_release(struct attempt_list *list);
 
 struct attempt_filter {
 	const char *job_id;	/* NULL: any */
-	uint64_t since_wall_ns; /* 0: any; else those that ended later than this or still run */
+	uint64_t since_wall_ns; /* 0: any; else those that ended later than this or still run; of
+				   a lost one the last sign of life counts */
 	bool latest_only;	/* only the last attempt of each job */
 	size_t limit;		/* 0: no limit; else the newest so many */
 };
@@ -77,7 +90,12 @@ struct attempt_filter {
 int store_list_attempts(struct store *store, const struct attempt_filter *filter,
 			struct attempt_list *ret, struct err *err);
 
-/* Everything about one attempt; num 0 is the latest. -ENOENT: no such job or attempt. */
+/*
+ * Everything about one attempt, as of one moment; num 0 is the latest. -ENOENT:
+ * no such job or attempt. ret is overwritten (release what it held before), and
+ * untouched on failure. Of an attempt without an end the processes are what
+ * their samples tell so far.
+ */
 int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
 		       struct err *err);
 
@@ -96,7 +114,10 @@ struct history_filter {
 	uint64_t since_wall_ns;
 };
 
-/* Calls fn for every sample that matches, oldest first. */
+/*
+ * Calls fn for every sample that matches, oldest first. The command, comm and
+ * cgroup of a process are kept once, as they were last. fn does not use the store.
+ */
 int store_read_history(struct store *store, const struct history_filter *filter, history_fn *fn,
 		       void *ctx, struct err *err);
 

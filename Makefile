@@ -1,0 +1,72 @@
+# The front door. meson and ninja do the work, in build/ (and build-asan/,
+# build-fuzz/ for the instrumented ones). Whatever a target needs is installed
+# on the way: see scripts/packages.txt.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+SECONDS ?= 60
+
+# The tour's last sheet fails on purpose, with this status, and proctor run passes it on.
+TOUR_STATUS := 3
+
+.PHONY: all setup setup-build setup-test run test lint bench fuzz install clean help
+
+all: build/build.ninja ## builds build/proctor
+	@ninja -C build proctor
+
+setup: setup-test ## installs the Debian packages that are missing
+
+run: all ## profiles the example job and shows its report
+	@status=0; PROCTOR_HOME='$(CURDIR)/build/tour-home' \
+		build/proctor run -f examples/tour.yaml --report || status=$$?; \
+	if [ $$status -ne $(TOUR_STATUS) ]; then \
+		echo "make run: the tour ended with status $$status, not $(TOUR_STATUS)" >&2; exit 1; \
+	fi
+
+test: setup-test build/build.ninja build-asan/build.ninja ## everything: lint, unit, fuzz corpora, integration
+	@ninja -C build
+	@ninja -C build-asan
+	@tests/run build:lint,scripts,unit,integration build-asan:unit,fuzz
+
+lint: setup-test build/build.ninja ## warnings, include ranks, format, cppcheck
+	@ninja -C build
+	@tests/run build:lint
+
+bench: build/build.ninja ## measures proctor beside its floor and its peers
+	@ninja -C build
+	@tests/bench/run build
+
+fuzz: build-fuzz/build.ninja ## TARGET=name [SECONDS=60]: looks for input that breaks a parser
+	@[ -n '$(TARGET)' ] || { echo "make fuzz: TARGET is one of:" $$(ls tests/fuzz/corpus) >&2; exit 2; }
+	@ninja -C build-fuzz 'tests/fuzz/fuzz_$(TARGET)'
+	@mkdir -p 'build-fuzz/corpus/$(TARGET)'
+	'build-fuzz/tests/fuzz/fuzz_$(TARGET)' -max_total_time=$(SECONDS) -artifact_prefix=build-fuzz/ \
+		'build-fuzz/corpus/$(TARGET)' 'tests/fuzz/corpus/$(TARGET)'
+
+install: all ## [PREFIX=/usr/local] [DESTDIR=]: program, man page, completion, documents
+	@meson configure build -Dprefix='$(PREFIX)'
+	@ninja -C build proctor
+	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir "$$(realpath -m '$(DESTDIR)')")
+
+clean: ## removes all that was built
+	rm -rf build build-asan build-fuzz
+
+help: ## says this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup-build:
+	@scripts/setup build
+
+setup-test: setup-build
+	@scripts/setup test
+
+build/build.ninja: | setup-build
+	@meson setup build
+
+build-asan/build.ninja: | setup-build
+	@meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false
+
+build-fuzz/build.ninja:
+	@scripts/setup build fuzz
+	@CC=clang meson setup build-fuzz -Dfuzz=true -Dwerror=false \
+		-Db_sanitize=address,undefined -Db_lundef=false

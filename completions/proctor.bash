@@ -1,0 +1,67 @@
+# Bash completion for proctor(1). tests/integration/05-docs.sh compares it with --help.
+
+declare -gA _proctor_options=(
+	[run]="--file --interval --job --json --kill-after --leave-background --output --quiet --report
+		--sheet --syscalls"
+	[snapshot]="--all --json"
+	[jobs]="--all --json --limit --since"
+	[report]="--attempt --format"
+	[history]="--csv --job --json --pid --since"
+	[doctor]="--json"
+)
+
+# Prints the ids of recorded jobs that begin with WORD.
+_proctor_jobs() { # WORD
+	compgen -W "$(proctor jobs --json 2>/dev/null |
+		grep -o '"job_id": *"[^"]*"' | sed 's/.*: *"\(.*\)"/\1/')" -- "$1"
+}
+
+# Prints what an option's value may be.
+_proctor_values() { # OPTION WORD
+	case $1 in
+	-f | --file | --output) compgen -f -- "$2" ;;
+	--format) compgen -W "text json md" -- "$2" ;;
+	-j | --job) _proctor_jobs "$2" ;;
+	--syscalls) compgen -W "auto off" -- "$2" ;;
+	--pid) compgen -W "$(cd /proc && echo [0-9]*)" -- "$2" ;;
+	esac
+}
+
+# Prints what can stand at the cursor.
+_proctor_candidates() { # VERB WORD-BEFORE WORD
+	local values
+	values=$(_proctor_values "$2" "$3")
+	if [ -n "$values" ]; then
+		echo "$values"
+	elif [[ $3 == -* ]]; then
+		compgen -W "${_proctor_options[$1]-} --help --usage" -- "$3"
+	elif [ "$1" = report ]; then
+		_proctor_jobs "$3"
+	fi
+}
+
+_proctor() {
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
+
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "${!_proctor_options[*]} --help --version" -- "$word")
+		return
+	fi
+	# After "--" it is the command's line: a command, then whatever readline offers.
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		if [ "${COMP_WORDS[i]}" = -- ]; then
+			COMPREPLY=()
+			[ $i -ne $((COMP_CWORD - 1)) ] || mapfile -t COMPREPLY < <(compgen -c -- "$word")
+			return
+		fi
+	done
+	# readline makes three words of "--format=te".
+	if [ "$word" = = ]; then
+		word=
+	elif [ "$before" = = ]; then
+		before=${COMP_WORDS[COMP_CWORD - 2]}
+	fi
+	mapfile -t COMPREPLY < <(_proctor_candidates "${COMP_WORDS[1]}" "$before" "$word")
+}
+
+complete -o default -F _proctor proctor

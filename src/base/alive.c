@@ -1,0 +1,108 @@
+#include "base/alive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/num.h"
+#include "base/unknown.h"
+
+#define STAT_STATE 3
+#define STAT_START 22
+
+int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_ticks)
+{
+	/* The name (field 2) may hold spaces and parentheses itself. */
+	const char *p = strrchr(text, ')');
+	uint64_t start_ticks;
+	char state;
+
+	if (!p || p[1] != ' ' || p[2] == '\0')
+		return -EINVAL;
+	p += 2;
+	state = *p;
+	for (int field = STAT_STATE; field < STAT_START; field++) {
+		p = strchr(p, ' ');
+		if (!p)
+			return -EINVAL;
+		p++;
+	}
+	if (num_scan_u64(&p, &start_ticks) < 0 || (*p != ' ' && *p != '\n' && *p != '\0'))
+		return -EINVAL;
+	*ret_state = state;
+	*ret_start_ticks = start_ticks;
+	return 0;
+}
+
+static int read_stat(int root_fd, pid_t pid, char *ret_state, uint64_t *ret_start_ticks)
+{
+	char path[64], text[4096];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "proc/%d/stat", (int)pid);
+	n = io_read_text_at(root_fd, path, text, sizeof(text));
+	if (n < 0)
+		return (int)n;
+	return alive_parse_stat(text, ret_state, ret_start_ticks);
+}
+
+/* "" where it cannot be read, or does not look like one. */
+static void read_boot_id(int root_fd, char ret[ALIVE_BOOT_ID_BYTES])
+{
+	char text[64];
+	ssize_t n = io_read_text_at(root_fd, "proc/sys/kernel/random/boot_id", text, sizeof(text));
+	size_t len = n > 0 ? strcspn(text, "\n") : 0;
+
+	if (len >= ALIVE_BOOT_ID_BYTES)
+		len = 0;
+	memcpy(ret, text, len);
+	ret[len] = '\0';
+}
+
+bool proc_is_alive_at(int root_fd, const char *boot_id, pid_t pid, uint64_t start_ticks)
+{
+	char boot_now[ALIVE_BOOT_ID_BYTES], state;
+	uint64_t start_now;
+	int r;
+
+	read_boot_id(root_fd, boot_now);
+	if (boot_id[0] && boot_now[0] && strcmp(boot_id, boot_now) != 0)
+		return false;
+	r = read_stat(root_fd, pid, &state, &start_now);
+	if (r < 0)
+		return r != -ENOENT && r != -ESRCH;
+	if (state == 'Z' || state == 'X')
+		return false;
+	return !u64_known(start_ticks) || start_now == start_ticks;
+}
+
+/* With -1 the relative paths above fail with EBADF: nothing can be told. */
+static int open_root(void)
+{
+	return open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+bool proc_is_alive(const char *boot_id, pid_t pid, uint64_t start_ticks)
+{
+	CLEANUP(close_fd) int root_fd = open_root();
+
+	return proc_is_alive_at(root_fd, boot_id, pid, start_ticks);
+}
+
+void proc_boot_id(char ret[ALIVE_BOOT_ID_BYTES])
+{
+	CLEANUP(close_fd) int root_fd = open_root();
+
+	read_boot_id(root_fd, ret);
+}
+
+int proc_start_ticks(pid_t pid, uint64_t *ret)
+{
+	CLEANUP(close_fd) int root_fd = open_root();
+	char state;
+
+	return read_stat(root_fd, pid, &state, ret);
+}

@@ -1,0 +1,37 @@
+/*
+ * alive - whether a process that was noted down earlier is still there.
+ *
+ * A pid alone says nothing, as pids are reused: it takes the boot id and the
+ * start time (field 22 of proc/PID/stat, in clock ticks) too.
+ */
+#ifndef PROCTOR_BASE_ALIVE_H
+#define PROCTOR_BASE_ALIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ALIVE_BOOT_ID_BYTES 37 /* 36 characters and a NUL */
+
+/* Of the running kernel; "" where it cannot be read. */
+void proc_boot_id(char ret[ALIVE_BOOT_ID_BYTES]);
+
+/* -ENOENT, -ESRCH: no such process. */
+int proc_start_ticks(pid_t pid, uint64_t *ret);
+
+/*
+ * False when the machine has booted anew since, when the pid is free or is now
+ * another process's, and for a zombie: it will do nothing any more. What cannot
+ * be told (boot_id "", start_ticks U64_UNKNOWN, a file that cannot be read) does
+ * not count against it.
+ */
+bool proc_is_alive(const char *boot_id, pid_t pid, uint64_t start_ticks);
+
+/* The same below a root directory: a captured tree. */
+bool proc_is_alive_at(int root_fd, const char *boot_id, pid_t pid, uint64_t start_ticks);
+
+/* State and start time (fields 3 and 22) of the text of proc/PID/stat. -EINVAL: it is none. */
+int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_ticks);
+
+#endif

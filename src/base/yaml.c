@@ -1,0 +1,177 @@
+#include "base/yaml.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/suggest.h"
+#include "base/yaml_value.h"
+
+static yaml_read_fn *const read_by_kind[] = {
+	[YAML_STRING] = yaml_read_string,
+	[YAML_INT] = yaml_read_int,
+	[YAML_NUMBER] = yaml_read_number,
+	[YAML_BOOL] = yaml_read_bool,
+	[YAML_DURATION] = yaml_read_duration,
+	[YAML_CHOICE] = yaml_read_choice,
+	[YAML_STRINGS] = yaml_read_strings,
+	[YAML_STRING_OR_STRINGS] = yaml_read_string_or_strings,
+	[YAML_STRING_MAP] = yaml_read_string_map,
+	[YAML_MAPPINGS] = yaml_read_mappings,
+};
+
+static int fail_unknown_key(const struct yaml_reading *rd, const struct yaml_schema *schema,
+			    const struct yaml_piece *key)
+{
+	CLEANUP(buf_release) struct buf known = BUF_INIT;
+	struct suggest s = suggest_for(key->text);
+	char shown[UTF8_QUOTED_BYTES];
+
+	for (size_t i = 0; i < schema->n_fields; i++) {
+		suggest_offer(&s, schema->fields[i].key);
+		buf_printf(&known, "%s%s", i ? ", " : "", schema->fields[i].key);
+	}
+	if (s.best)
+		return yaml_reader_fail(rd->reader, key->line,
+					"unknown key %s in the %s; did you mean '%s'?",
+					utf8_quote(key->text, shown), schema->what, s.best);
+	return yaml_reader_fail(rd->reader, key->line, "unknown key %s in the %s; known are %s",
+				utf8_quote(key->text, shown), schema->what, known.data);
+}
+
+static const struct yaml_field *find_field(const struct yaml_schema *schema, const char *key)
+{
+	for (size_t i = 0; i < schema->n_fields; i++)
+		if (strcmp(schema->fields[i].key, key) == 0)
+			return &schema->fields[i];
+	return NULL;
+}
+
+static int read_field(const struct yaml_reading *rd, const struct yaml_field *f, char *ret)
+{
+	struct yaml_piece value;
+	int r;
+
+	r = yaml_reader_next(rd->reader, &value);
+	if (r < 0)
+		return r;
+	if (f->line_offset)
+		*(int *)(void *)(ret + f->line_offset) = value.line;
+	return read_by_kind[f->kind](rd, f, &value, ret + f->offset);
+}
+
+static void set_defaults(const struct yaml_schema *schema, int line, char *ret)
+{
+	if (schema->defaults)
+		memcpy(ret, schema->defaults, schema->size);
+	else
+		memset(ret, 0, schema->size);
+	if (schema->line_offset != SIZE_MAX)
+		*(int *)(void *)(ret + schema->line_offset) = line;
+}
+
+/* lines[i] is where field i was given, 0 if it was not. */
+static int check_required(const struct yaml_reading *rd, const struct yaml_schema *schema, int line,
+			  const int *lines)
+{
+	for (size_t i = 0; i < schema->n_fields; i++)
+		if (schema->fields[i].is_required && lines[i] == 0)
+			return yaml_reader_fail(rd->reader, line, "the %s has no '%s'; add one",
+						schema->what, schema->fields[i].key);
+	return 0;
+}
+
+/* The mapping that began in line, up to its end. */
+int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *schema, int line,
+		      void *ret)
+{
+	int lines[YAML_MAX_FIELDS] = { 0 };
+
+	set_defaults(schema, line, ret);
+	for (;;) {
+		const struct yaml_field *f;
+		struct yaml_piece key;
+		int r = yaml_reader_next(rd->reader, &key);
+
+		if (r < 0)
+			return r;
+		if (key.kind == PIECE_MAPPING_END)
+			break;
+		if (key.kind != PIECE_SCALAR)
+			return yaml_reader_fail(rd->reader, key.line, "a key must be a text");
+		f = find_field(schema, key.text);
+		if (!f)
+			return fail_unknown_key(rd, schema, &key);
+		if (lines[f - schema->fields])
+			return yaml_fail_repeated(rd, f->key, key.line, lines[f - schema->fields]);
+		lines[f - schema->fields] = key.line;
+		r = read_field(rd, f, ret);
+		if (r < 0)
+			return r;
+	}
+	return check_required(rd, schema, line, lines);
+}
+
+/* An empty file is a mapping without keys. */
+static int read_root(const struct yaml_reading *rd, const struct yaml_schema *schema, void *ret)
+{
+	static const int no_lines[YAML_MAX_FIELDS];
+	struct yaml_piece p;
+	char text[UTF8_QUOTED_BYTES];
+	int r;
+
+	r = yaml_reader_next(rd->reader, &p);
+	if (r < 0)
+		return r;
+	if (p.kind == PIECE_MAPPING)
+		r = yaml_read_mapping(rd, schema, p.line, ret);
+	else if (p.kind == PIECE_END || p.is_null)
+		r = check_required(rd, schema, 1, no_lines);
+	else
+		r = yaml_reader_fail(rd->reader, p.line,
+				     "the %s is %s; it must be a mapping of keys to values",
+				     schema->what, yaml_show_piece(&p, text));
+	/* A second document would come here. */
+	return r < 0 || p.kind == PIECE_END ? r : yaml_reader_next(rd->reader, &p);
+}
+
+static void reader_close_ptr(struct yaml_reader **r)
+{
+	yaml_reader_close(*r);
+}
+
+int yaml_parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
+	       struct arena *arena, void *ret, struct err *err)
+{
+	CLEANUP(reader_close_ptr) struct yaml_reader *reader = NULL;
+	struct yaml_reading rd = { NULL, arena };
+	int r;
+
+	if (len > YAML_MAX_BYTES)
+		return err_set(err, -EINVAL, "%s is longer than %d bytes; it cannot be a %s", name,
+			       YAML_MAX_BYTES, schema->what);
+	r = yaml_reader_open(text, len, name, err, &reader);
+	if (r < 0)
+		return r;
+	rd.reader = reader;
+	set_defaults(schema, 1, ret);
+	return read_root(&rd, schema, ret);
+}
+
+int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
+	      struct err *err)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	int r;
+
+	r = io_read_at(AT_FDCWD, path, YAML_MAX_BYTES, &text);
+	if (r == -EFBIG)
+		return err_set(err, -EINVAL, "%s is longer than %d bytes; it cannot be a %s", path,
+			       YAML_MAX_BYTES, schema->what);
+	if (r < 0)
+		return err_set(err, r, "cannot read %s: %s", path, strerror(-r));
+	return yaml_parse(text.data, text.len, path, schema, arena, ret, err);
+}

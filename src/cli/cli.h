@@ -1,0 +1,68 @@
+/*
+ * cli - the verbs, and what they share.
+ *
+ * Each verb is one file with one function of this type, and one row in the
+ * table of main.c. Data goes to stdout, everything else to stderr.
+ */
+#ifndef PROCTOR_CLI_CLI_H
+#define PROCTOR_CLI_CLI_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/mask.h"
+#include "base/path.h"
+#include "store/store.h"
+
+enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/* argv[0] is "proctor VERB". Returns the exit status. */
+typedef int cli_verb(int argc, char **argv);
+
+cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_doctor;
+
+/*
+ * argp_parse() with the house rules: bad usage exits with 2. flags as for argp.
+ */
+void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
+
+/* Says "proctor: text" on stderr and returns status. */
+int cli_fail(enum cli_exit status, const struct err *err);
+
+/* Where things are, and the configuration; a bad file is an error. */
+struct cli_context {
+	struct paths paths;
+	struct config config;
+	struct mask *mask; /* NULL: the user wants none */
+};
+int cli_context_open(struct cli_context *ret, struct err *err);
+void cli_context_close(struct cli_context *ctx);
+
+/* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
+ * recorded. */
+int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);
+
+/* For CLEANUP(). */
+void cli_store_cleanup(struct store **store);
+
+/* A length of time that --since and the like take; argp_error() (exit 2) for anything else. */
+double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
+
+/* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */
+uint64_t cli_time_ago(double seconds);
+
+/* A whole number between min and max; argp_error() otherwise. */
+int cli_parse_int(const struct argp_state *state, const char *option, const char *text, int min,
+		  int max);
+
+/* Writes out to stdout; CLI_FAILED with a message if that fails (disk full, closed pipe). */
+int cli_print(const struct buf *out);
+
+/* Foreign text for a terminal: control characters become '?', cut to max columns. */
+void cli_add_text(struct buf *out, const char *text, size_t max);
+
+#endif

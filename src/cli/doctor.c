@@ -1,0 +1,330 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "sources/sources.h"
+
+enum doctor_key { KEY_JSON = 256 };
+
+static const struct argp_option doctor_options[] = {
+	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	{ 0 },
+};
+
+static error_t parse_doctor_option(int key, char *arg, struct argp_state *state)
+{
+	bool *json = state->input;
+
+	switch (key) {
+	case KEY_JSON:
+		*json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s' is one word too many", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp doctor_argp = {
+	.options = doctor_options,
+	.parser = parse_doctor_option,
+	.doc = "Tells which rung each measurement takes on this machine for this user and why not a "
+	       "better one, and whether proctor's own files are in order.\v"
+	       "Exits with 1 if something is broken; a lower rung is not.",
+};
+
+enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_BROKEN };
+static const char *const health_names[] = { "ok", "note", "broken" };
+
+struct check {
+	const char *name;
+	enum health health;
+	struct buf detail;
+};
+
+/* What the checks look at. */
+struct patient {
+	struct paths paths;
+	struct err paths_err; /* code 0: paths is good */
+	int root_fd;
+	struct snapshot snap; /* of the host alone */
+	struct rung rungs[SOURCES_MAX_RUNGS];
+	size_t n_rungs;
+	struct arena arena;
+};
+
+/* ---- the checks, one function each ---- */
+
+static enum health check_kernel(struct patient *p, struct buf *detail)
+{
+	struct utsname name;
+
+	(void)p;
+	if (uname(&name) < 0)
+		return HEALTH_NOTE;
+	buf_printf(detail, "%s %s %s, user id %u", name.sysname, name.release, name.machine,
+		   (unsigned)geteuid());
+	return HEALTH_OK;
+}
+
+/* The nearest folder above path that exists decides whether it can be made. */
+static bool can_be_made(const char *path)
+{
+	char part[PATH_BYTES];
+	char *slash;
+
+	strcpy(part, path); /* paths are at most PATH_BYTES */
+	while (access(part, F_OK) < 0) {
+		slash = strrchr(part, '/');
+		if (!slash)
+			return access(".", W_OK | X_OK) == 0;
+		if (slash == part)
+			slash++; /* "/" itself */
+		if (*slash == '\0')
+			return false;
+		*slash = '\0';
+	}
+	return access(part, W_OK | X_OK) == 0;
+}
+
+static enum health check_folder(struct patient *p, struct buf *detail)
+{
+	const char *dir = p->paths.state_dir;
+
+	if (p->paths_err.code) {
+		buf_add_str(detail, p->paths_err.text);
+		return HEALTH_BROKEN;
+	}
+	if (access(dir, W_OK | X_OK) == 0) {
+		buf_printf(detail, "%s", dir);
+		return HEALTH_OK;
+	}
+	if (errno == ENOENT && can_be_made(dir)) {
+		buf_printf(detail, "%s (made by the first run)", dir);
+		return HEALTH_OK;
+	}
+	buf_printf(detail, "%s cannot be written: %s; jobs run, and are not recorded", dir,
+		   strerror(errno));
+	return HEALTH_BROKEN;
+}
+
+static enum health check_store(struct patient *p, struct buf *detail)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	struct attempt_filter filter = { 0 };
+	struct err err = ERR_INIT;
+	int r;
+
+	if (p->paths_err.code)
+		return HEALTH_BROKEN;
+	r = cli_open_store(&p->paths, &store, &err);
+	if (r == -ENOENT) {
+		buf_printf(detail, "%s (made by the first run)", p->paths.db);
+		return HEALTH_OK;
+	}
+	if (r == 0)
+		r = store_list_attempts(store, &filter, &list, &err);
+	if (r < 0) {
+		buf_add_str(detail, err.text);
+		return HEALTH_BROKEN;
+	}
+	buf_printf(detail, "%s, %zu attempts", p->paths.db, list.n);
+	return HEALTH_OK;
+}
+
+static enum health check_config(struct patient *p, struct buf *detail)
+{
+	struct err err = ERR_INIT;
+	struct config config;
+	bool was_read;
+
+	if (p->paths_err.code)
+		return HEALTH_BROKEN;
+	config_init(&config);
+	if (config_load(p->paths.config, &config, &err) < 0) {
+		buf_add_str(detail, err.text);
+		config_release(&config);
+		return HEALTH_BROKEN;
+	}
+	was_read = config.was_read;
+	config_release(&config);
+	buf_printf(detail, "%s%s", p->paths.config, was_read ? "" : " (not there: defaults)");
+	return HEALTH_OK;
+}
+
+static enum health check_pressure(struct patient *p, struct buf *detail)
+{
+	if (u64_known(p->snap.system.psi_memory.some.total_us)) {
+		buf_add_str(detail, "cpu, memory and io stalls can be read");
+		return HEALTH_OK;
+	}
+	buf_add_str(detail,
+		    "this kernel has no PSI, or it is off (boot with psi=1): stall times stay "
+		    "unknown");
+	return HEALTH_NOTE;
+}
+
+static enum health check_cgroups(struct patient *p, struct buf *detail)
+{
+	bool is_v2 = faccessat(p->root_fd, "sys/fs/cgroup/cgroup.controllers", F_OK, 0) == 0;
+	bool is_hybrid =
+		faccessat(p->root_fd, "sys/fs/cgroup/unified/cgroup.controllers", F_OK, 0) == 0;
+	bool is_v1 = faccessat(p->root_fd, "sys/fs/cgroup/memory", F_OK, 0) == 0;
+
+	if (is_v2)
+		buf_add_str(detail, "version 2");
+	else if (is_hybrid)
+		buf_add_str(detail,
+			    "hybrid: version 1 controllers with a version 2 tree beside them");
+	else if (is_v1)
+		buf_add_str(detail, "version 1");
+	else
+		buf_add_str(detail, "none mounted");
+	return is_v2 || is_v1 || is_hybrid ? HEALTH_OK : HEALTH_NOTE;
+}
+
+static enum health check_files(struct patient *p, struct buf *detail)
+{
+	struct rlimit limit;
+
+	(void)p;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return HEALTH_NOTE;
+	if (limit.rlim_max == RLIM_INFINITY)
+		buf_add_str(detail, "no limit on open files");
+	else
+		buf_printf(detail, "up to %llu open files", (unsigned long long)limit.rlim_max);
+	return HEALTH_OK;
+}
+
+static const struct {
+	const char *name;
+	enum health (*fn)(struct patient *p, struct buf *detail);
+} checks[] = {
+	{ "kernel", check_kernel },	{ "folder", check_folder },
+	{ "database", check_store },	{ "configuration", check_config },
+	{ "pressure", check_pressure }, { "cgroups", check_cgroups },
+	{ "open files", check_files },
+};
+
+/* ---- the visit ---- */
+
+static int examine(struct patient *p, struct err *err)
+{
+	struct collector_options options = { 0 };
+	struct collector *collector;
+	int r;
+
+	paths_find(&p->paths, &p->paths_err);
+	p->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (p->root_fd < 0)
+		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	options.root_fd = p->root_fd;
+	r = collector_new(&options, &collector, err);
+	if (r < 0)
+		return r;
+	r = collector_scan(collector, &p->snap, err);
+	collector_free(collector);
+	p->n_rungs = sources_probe_rungs(p->root_fd, &p->arena, p->rungs);
+	return r;
+}
+
+static void release(struct patient *p)
+{
+	close_fd(&p->root_fd);
+	snapshot_release(&p->snap);
+	arena_release(&p->arena);
+}
+
+static void write_json(const struct patient *p, const struct check *results, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key(&j, "rungs");
+	json_begin_object(&j);
+	for (size_t i = 0; i < p->n_rungs; i++)
+		json_key_string(&j, p->rungs[i].measurement, p->rungs[i].rung);
+	json_end_object(&j);
+	json_key(&j, "rung_reasons");
+	json_begin_object(&j);
+	for (size_t i = 0; i < p->n_rungs; i++)
+		json_key_string(&j, p->rungs[i].measurement, p->rungs[i].reason);
+	json_end_object(&j);
+	json_key(&j, "checks");
+	json_begin_array(&j);
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		json_begin_object(&j);
+		json_key_string(&j, "name", results[i].name);
+		json_key_string(&j, "health", health_names[results[i].health]);
+		json_key_string(&j, "detail", results[i].detail.data);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+static void write_text(const struct patient *p, const struct check *results, struct buf *out)
+{
+	buf_add_str(out, "What is measured here, and how\n");
+	for (size_t i = 0; i < p->n_rungs; i++) {
+		buf_printf(out, "  %-28s %s\n", p->rungs[i].measurement, p->rungs[i].rung);
+		if (p->rungs[i].reason[0])
+			buf_printf(out, "  %-28s   not better: %s\n", "", p->rungs[i].reason);
+	}
+	buf_add_str(out, "\nThis machine and proctor's files\n");
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
+		buf_printf(out, "  %-14s %-7s %s\n", results[i].name,
+			   health_names[results[i].health], results[i].detail.data);
+}
+
+static int run_checks(struct patient *p, bool json)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct check results[ARRAY_SIZE(checks)];
+	int status = CLI_DONE, printed;
+
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		results[i] = (struct check){ .name = checks[i].name, .detail = BUF_INIT };
+		results[i].health = checks[i].fn(p, &results[i].detail);
+		if (results[i].health == HEALTH_BROKEN)
+			status = CLI_FAILED;
+	}
+	if (json)
+		write_json(p, results, &out);
+	else
+		write_text(p, results, &out);
+	printed = cli_print(&out);
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
+		buf_release(&results[i].detail);
+	return printed == CLI_DONE ? status : printed;
+}
+
+int cli_doctor(int argc, char **argv)
+{
+	struct patient patient = { .root_fd = -1 };
+	struct err err = ERR_INIT;
+	bool json = false;
+	int status;
+
+	cli_parse(&doctor_argp, argc, argv, 0, &json);
+	snapshot_init(&patient.snap);
+	if (examine(&patient, &err) < 0)
+		status = cli_fail(CLI_FAILED, &err);
+	else
+		status = run_checks(&patient, json);
+	release(&patient);
+	return status;
+}

@@ -1,0 +1,76 @@
+#include <errno.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "report/report.h"
+
+enum report_key { KEY_FORMAT = 256, KEY_ATTEMPT };
+
+struct report_args {
+	const char *job_id;
+	int attempt_num; /* 0: the latest */
+	enum report_format format;
+};
+
+static const struct argp_option report_options[] = {
+	{ "format", KEY_FORMAT, "FORMAT", 0, "text, json or md (text)", 0 },
+	{ "attempt", KEY_ATTEMPT, "N", 0, "The job's Nth attempt instead of its latest", 0 },
+	{ 0 },
+};
+
+static error_t parse_report_option(int key, char *arg, struct argp_state *state)
+{
+	struct report_args *args = state->input;
+
+	switch (key) {
+	case KEY_FORMAT:
+		if (report_format_from_name(arg, &args->format) < 0)
+			argp_error(state, "--format wants text, json or md, not '%s'", arg);
+		return 0;
+	case KEY_ATTEMPT:
+		args->attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (args->job_id)
+			argp_error(state, "one job at a time, not also '%s'", arg);
+		args->job_id = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!args->job_id)
+			argp_error(state, "which job? \"proctor jobs\" lists them");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp report_argp = {
+	.options = report_options,
+	.parser = parse_report_option,
+	.args_doc = "JOB",
+	.doc = "Prints what a job used, how it ended, on what evidence, and what could not be measured.",
+};
+
+int cli_report(int argc, char **argv)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(attempt_release) struct attempt attempt;
+	struct report_args args = { .format = REPORT_TEXT };
+	struct err err = ERR_INIT;
+	struct paths paths;
+	int r;
+
+	attempt_init(&attempt);
+	cli_parse(&report_argp, argc, argv, 0, &args);
+	r = paths_find(&paths, &err);
+	if (r == 0)
+		r = cli_open_store(&paths, &store, &err);
+	if (r == 0)
+		r = store_read_attempt(store, args.job_id, args.attempt_num, &attempt, &err);
+	if (r == 0)
+		r = report_write(&attempt, args.format, &out);
+	if (r == -ENOMEM)
+		err_set(&err, r, "out of memory");
+	return r < 0 ? cli_fail(CLI_FAILED, &err) : cli_print(&out);
+}

@@ -1,0 +1,385 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "daemon/daemon.h"
+#include "jobs/jobs.h"
+#include "report/report.h"
+
+#define INTERVAL_MIN_SECONDS 0.1
+#define INTERVAL_MAX_SECONDS 300.0
+#define KILL_AFTER_SECONDS 5.0
+
+enum run_key {
+	KEY_SHEET = 256,
+	KEY_SYSCALLS,
+	KEY_JSON,
+	KEY_OUTPUT,
+	KEY_LEAVE,
+	KEY_KILL_AFTER,
+	KEY_REPORT
+};
+
+struct run_args {
+	const char *job_id;
+	const char *file;
+	const char *output;
+	int sheet_num;
+	double interval_seconds; /* NaN: what the configuration says */
+	double kill_after_seconds;
+	bool json, quiet, report, leave_background;
+	char **command;
+	int n_command;
+};
+
+static const struct argp_option run_argp_options[] = {
+	{ "file", 'f', "FILE", 0, "Run the sheets of a job file instead of one command", 0 },
+	{ "job", 'j', "ID", 0, "Name the job; running it again makes another attempt of it", 0 },
+	{ "sheet", KEY_SHEET, "N", 0, "Number the command as sheet N (1 if not given)", 0 },
+	{ "interval", 'i', "SECONDS", 0, "Time between two samples, 0.1 to 300 (1)", 0 },
+	{ "syscalls", KEY_SYSCALLS, "HOW", 0,
+	  "auto or off: how to count system calls; this version cannot yet, so both leave them unknown",
+	  0 },
+	{ "json", KEY_JSON, NULL, 0, "Write the whole report as JSON to stdout at the end", 0 },
+	{ "output", KEY_OUTPUT, "FILE", 0, "Write that JSON to FILE instead", 0 },
+	{ "report", KEY_REPORT, NULL, 0, "Print the report for people to stdout at the end", 0 },
+	{ "quiet", 'q', NULL, 0, "No summary and no progress bar", 0 },
+	{ "leave-background", KEY_LEAVE, NULL, 0,
+	  "Leave processes running that outlive the command; without it they are ended", 0 },
+	{ "kill-after", KEY_KILL_AFTER, "TIME", 0,
+	  "From SIGTERM to SIGKILL when processes are ended, such as 30s (5s)", 0 },
+	{ 0 },
+};
+
+static void parse_interval(struct argp_state *state, const char *text, double *ret)
+{
+	if (num_parse_f64(text, ret) < 0 || *ret < INTERVAL_MIN_SECONDS ||
+	    *ret > INTERVAL_MAX_SECONDS)
+		argp_error(state, "--interval wants seconds from 0.1 to 300, not '%s'", text);
+}
+
+static void parse_job_id(struct argp_state *state, const char *text, const char **ret)
+{
+	if (!job_id_is_valid(text))
+		argp_error(
+			state,
+			"--job wants up to %d letters, digits or . _ - : / @ +, not starting with '-' or "
+			"'.', not '%s'",
+			JOB_ID_MAX, text);
+	*ret = text;
+}
+
+static void parse_syscalls(struct argp_state *state, const char *text)
+{
+	if (strcmp(text, "ebpf") == 0 || strcmp(text, "strace") == 0)
+		argp_error(state, "--syscalls=%s: this version cannot count system calls yet",
+			   text);
+	if (strcmp(text, "auto") != 0 && strcmp(text, "off") != 0)
+		argp_error(state, "--syscalls wants auto or off, not '%s'", text);
+}
+
+/* What must be said about the arguments as a whole. */
+static void check_args(struct argp_state *state, const struct run_args *args)
+{
+	if (!args->file && args->n_command == 0)
+		argp_error(state, "what shall be run? proctor run -- COMMAND [ARG...], or -f FILE");
+	if (args->file && args->n_command > 0)
+		argp_error(state, "either -f FILE or a command, not both");
+	if (args->file && args->sheet_num > 0)
+		argp_error(state,
+			   "--sheet goes with a command; a job file numbers its sheets itself");
+	if (args->json && args->report && !args->output)
+		argp_error(state,
+			   "--json and --report both go to stdout: send one away with --output");
+}
+
+static error_t parse_run_option(int key, char *arg, struct argp_state *state)
+{
+	struct run_args *args = state->input;
+
+	switch (key) {
+	case 'f':
+		args->file = arg;
+		return 0;
+	case 'j':
+		parse_job_id(state, arg, &args->job_id);
+		return 0;
+	case KEY_SHEET:
+		args->sheet_num = cli_parse_int(state, "--sheet", arg, 1, 1000000);
+		return 0;
+	case 'i':
+		parse_interval(state, arg, &args->interval_seconds);
+		return 0;
+	case KEY_SYSCALLS:
+		parse_syscalls(state, arg);
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case KEY_OUTPUT:
+		args->output = arg;
+		args->json = true;
+		return 0;
+	case KEY_REPORT:
+		args->report = true;
+		return 0;
+	case 'q':
+		args->quiet = true;
+		return 0;
+	case KEY_LEAVE:
+		args->leave_background = true;
+		return 0;
+	case KEY_KILL_AFTER:
+		args->kill_after_seconds = cli_parse_duration(state, "--kill-after", arg);
+		return 0;
+	case ARGP_KEY_ARGS:
+		args->command = state->argv + state->next;
+		args->n_command = state->argc - state->next;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		check_args(state, args);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp run_argp = {
+	.options = run_argp_options,
+	.parser = parse_run_option,
+	.args_doc = "-- COMMAND [ARG...]\n-f FILE",
+	.doc = "Runs a command, or the sheets of a job file, as a job: profiles all its processes, records "
+	       "them, and ends with a short summary on stderr.\v"
+	       "Exits with the command's own status: its exit code, 128 + the signal that killed it, 127 if "
+	       "it was not found, 126 if it could not be run; 124 if a time limit of the job file ended it.",
+};
+
+/* ---- what is to be run ---- */
+
+/* "make-20261115-034512-3f2a": readable, and not taken by another run. */
+static const char *make_job_id(struct job_spec *spec, const char *command)
+{
+	const char *slash = strrchr(command, '/');
+	uint64_t now = clock_wall_ns();
+	time_t seconds = (time_t)(now / 1000000000u);
+	char text[JOB_ID_MAX + 1], when[32] = "";
+	struct tm tm;
+
+	if (localtime_r(&seconds, &tm))
+		strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
+	snprintf(text, sizeof(text), "%.60s-%s-%04x", slash ? slash + 1 : command, when,
+		 (unsigned)(((now / 1000) ^ ((uint64_t)getpid() << 4)) & 0xffff));
+	for (char *p = text; *p; p++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:@+",
+			    *p))
+			*p = '_';
+	if (text[0] == '-' || text[0] == '.')
+		text[0] = '_';
+	return arena_strdup(&spec->arena, text);
+}
+
+/* "tour" of "examples/tour.yaml": every run of one file is an attempt of one job. */
+static const char *job_id_of_file(struct job_spec *spec, const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	const char *base = slash ? slash + 1 : file;
+	const char *dot = strrchr(base, '.');
+	char *id = arena_strndup(&spec->arena, base,
+				 dot && dot != base ? (size_t)(dot - base) : strlen(base));
+
+	return id && job_id_is_valid(id) ? id : make_job_id(spec, base);
+}
+
+static int spec_from_command(const struct run_args *args, struct job_spec *spec)
+{
+	struct sheet_spec *sheet = arena_alloc(&spec->arena, sizeof(*sheet));
+
+	if (!sheet)
+		return -ENOMEM;
+	*sheet = (struct sheet_spec){
+		.num = args->sheet_num ? args->sheet_num : 1,
+		.argv = (const char *const *)args->command,
+		.timeout_seconds = F64_UNKNOWN,
+		.stop_on_failure = true,
+		.ranks = 1,
+	};
+	spec->sheets = sheet;
+	spec->n_sheets = 1;
+	spec->job_id = args->job_id ? args->job_id : make_job_id(spec, args->command[0]);
+	return spec->job_id ? 0 : -ENOMEM;
+}
+
+static int make_spec(const struct run_args *args, struct job_spec *spec, struct err *err)
+{
+	int r;
+
+	if (!args->file) {
+		r = spec_from_command(args, spec);
+		return r < 0 ? err_set(err, r, "out of memory") : 0;
+	}
+	r = job_file_load(args->file, spec, err);
+	if (r < 0)
+		return r;
+	if (args->job_id)
+		spec->job_id = args->job_id;
+	else if (!spec->job_id)
+		spec->job_id = job_id_of_file(spec, args->file);
+	return 0;
+}
+
+/* ---- what is said at the end ---- */
+
+/* The attempt with its curve and events comes from the store; without one, what is known has to do.
+ */
+static void read_back(const struct cli_context *ctx, struct attempt *a)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct attempt full;
+	struct err err = ERR_INIT;
+
+	if (a->id == 0 || cli_open_store(&ctx->paths, &store, &err) < 0)
+		return;
+	attempt_init(&full);
+	if (store_read_attempt(store, a->job_id, a->attempt_num, &full, &err) < 0) {
+		log_warning("%s", err.text);
+		attempt_release(&full);
+		return;
+	}
+	attempt_release(a);
+	*a = full;
+}
+
+static int write_json(const struct attempt *a, int fd)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	int r = report_write(a, REPORT_JSON, &out);
+
+	if (r == 0 && fd >= 0)
+		r = io_write_all(fd, out.data, out.len);
+	else if (r == 0)
+		return cli_print(&out);
+	if (r < 0)
+		log_error("cannot write the report: %s", strerror(-r));
+	return r;
+}
+
+static void print_report(const struct attempt *a)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	if (report_write(a, REPORT_TEXT, &out) == 0)
+		cli_print(&out);
+}
+
+static void print_summary(const struct attempt *a)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	if (report_write_summary(a, &out) == 0)
+		io_write_all(STDERR_FILENO, out.data, out.len);
+}
+
+static void tell_end(const struct run_args *args, const struct cli_context *ctx, struct attempt *a,
+		     int output_fd)
+{
+	if (args->json || args->report)
+		read_back(ctx, a);
+	if (args->json)
+		write_json(a, output_fd);
+	if (args->report)
+		print_report(a);
+	if (!args->quiet && !args->report)
+		print_summary(a);
+}
+
+/* ---- the verb ---- */
+
+static const char *describe(const struct run_args *args, const struct job_spec *spec,
+			    const struct mask *mask, struct buf *out)
+{
+	if (args->file)
+		buf_add_str(out, args->file);
+	else
+		mask_argv(mask, spec->sheets[0].argv, out);
+	return out->data;
+}
+
+static int run(const struct run_args *args, struct cli_context *ctx, const char *why_no_db,
+	       const struct job_spec *spec, int output_fd)
+{
+	CLEANUP(buf_release) struct buf command = BUF_INIT;
+	struct progress progress = PROGRESS_INIT;
+	struct run_options options = {
+		.spec = spec,
+		.command = describe(args, spec, ctx->mask, &command),
+		.mask = ctx->mask,
+		.db_path = why_no_db ? NULL : ctx->paths.db,
+		.why_no_db = why_no_db,
+		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
+								  : args->interval_seconds,
+		.leave_background = args->leave_background,
+		.kill_after_seconds = args->kill_after_seconds,
+	};
+	struct err err = ERR_INIT;
+	struct attempt attempt;
+	int status = CLI_FAILED;
+
+	if (args->file && !args->quiet && progress_is_wanted()) {
+		options.progress = progress_show;
+		options.progress_ctx = &progress;
+	}
+	attempt_init(&attempt);
+	if (run_job(&options, &attempt, &status, &err) < 0)
+		status = cli_fail(CLI_FAILED, &err);
+	else
+		tell_end(args, ctx, &attempt, output_fd);
+	attempt_release(&attempt);
+	return status;
+}
+
+static int open_output(const char *path, int *ret_fd, struct err *err)
+{
+	if (!path)
+		return 0;
+	*ret_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (*ret_fd < 0)
+		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
+	return 0;
+}
+
+int cli_run(int argc, char **argv)
+{
+	struct run_args args = { .interval_seconds = F64_UNKNOWN,
+				 .kill_after_seconds = KILL_AFTER_SECONDS };
+	CLEANUP(cli_context_close) struct cli_context ctx;
+	CLEANUP(job_spec_release) struct job_spec spec;
+	CLEANUP(close_fd) int output_fd = -1;
+	const char *why_no_db = NULL;
+	struct err err = ERR_INIT, no_db = ERR_INIT;
+
+	job_spec_init(&spec);
+	cli_parse(&run_argp, argc, argv, ARGP_IN_ORDER, &args);
+	if (args.quiet)
+		log_set_level(LOG_ERROR);
+	if (cli_context_open(&ctx, &no_db) < 0) {
+		/* A command is not held up by what is wrong with proctor's own files. */
+		why_no_db = no_db.text;
+		if (mask_new(NULL, 0, &ctx.mask, &err) < 0)
+			return cli_fail(CLI_FAILED, &err);
+	}
+	if (make_spec(&args, &spec, &err) < 0 || open_output(args.output, &output_fd, &err) < 0)
+		return cli_fail(CLI_USAGE, &err);
+	return run(&args, &ctx, why_no_db, &spec, output_fd);
+}

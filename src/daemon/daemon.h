@@ -1,0 +1,51 @@
+/*
+ * daemon - where sources, jobs, store and reports meet.
+ *
+ * run_job() is the runner without a daemon: it executes the job, samples it,
+ * and records it by itself. Start reading at run_tick() in run.c.
+ */
+#ifndef PROCTOR_DAEMON_DAEMON_H
+#define PROCTOR_DAEMON_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mask.h"
+#include "model/job.h"
+
+/* How far a running job is, for a progress bar. */
+struct run_progress {
+	const struct sheet_record *sheet; /* NULL: between sheets */
+	int total_sheets;
+	int done_sheets;
+	uint64_t elapsed_ns;
+	uint64_t rss_bytes; /* at the last tick; U64_UNKNOWN before the first */
+	double cpu_percent;
+	bool is_finished;
+};
+typedef void run_progress_fn(void *ctx, const struct run_progress *progress);
+
+struct run_options {
+	const struct job_spec *spec; /* with its job_id set */
+	const char *command;	     /* what the records say was run; masked */
+	const struct mask *mask;
+	const char *db_path; /* NULL: nothing is recorded, and why_no_db says why */
+	const char *why_no_db;
+	double interval_seconds;
+	bool leave_background;
+	double kill_after_seconds;
+	run_progress_fn *progress; /* NULL: nobody is looking */
+	void *progress_ctx;
+};
+
+/*
+ * Runs the job to its end and fills ret with everything about it (its pointers
+ * live in its arena). ret_shell_status is what proctor should exit with. Fails
+ * only if nothing could be started; trouble with measuring or recording is
+ * warned about once and never ends the job.
+ */
+int run_job(const struct run_options *options, struct attempt *ret, int *ret_shell_status,
+	    struct err *err);
+
+#endif

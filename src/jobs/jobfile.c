@@ -1,0 +1,320 @@
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/ascii.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "base/yaml.h"
+#include "jobs/jobs.h"
+
+#define RETRIES_MAX 100
+#define RANKS_MAX 1024
+#define TIMEOUT_MAX_SECONDS (3650.0 * 86400)
+#define SHEET_NAME_MAX 128
+#define EXEC_STRING_MAX 131071 /* what the kernel takes for one argument or variable */
+
+/* The file as it is written. A line is 0 where the key was not given. */
+struct sheet_file {
+	struct yaml_strings run;
+	const char *name;
+	const char *workdir;
+	struct yaml_pairs env;
+	int retries;
+	double timeout_seconds;
+	int on_failure;
+	int ranks;
+	int run_line, name_line, workdir_line, ranks_line;
+};
+
+struct job_file {
+	const char *job_id;
+	int job_id_line;
+	struct yaml_items sheets;
+	int sheets_line;
+};
+
+enum { ON_FAILURE_STOP, ON_FAILURE_CONTINUE };
+static const char *const on_failure_choices[] = { "stop", "continue", NULL };
+
+static const struct sheet_file sheet_defaults = {
+	.timeout_seconds = F64_UNKNOWN,
+	.on_failure = ON_FAILURE_STOP,
+	.ranks = 1,
+};
+
+static const struct yaml_field sheet_fields[] = {
+	{ .key = "run",
+	  .kind = YAML_STRING_OR_STRINGS,
+	  .offset = offsetof(struct sheet_file, run),
+	  .line_offset = offsetof(struct sheet_file, run_line),
+	  .is_required = true },
+	{ .key = "name",
+	  .kind = YAML_STRING,
+	  .offset = offsetof(struct sheet_file, name),
+	  .line_offset = offsetof(struct sheet_file, name_line) },
+	{ .key = "workdir",
+	  .kind = YAML_STRING,
+	  .offset = offsetof(struct sheet_file, workdir),
+	  .line_offset = offsetof(struct sheet_file, workdir_line) },
+	{ .key = "env", .kind = YAML_STRING_MAP, .offset = offsetof(struct sheet_file, env) },
+	{ .key = "retries",
+	  .kind = YAML_INT,
+	  .offset = offsetof(struct sheet_file, retries),
+	  .min = 0,
+	  .max = RETRIES_MAX },
+	{ .key = "timeout",
+	  .kind = YAML_DURATION,
+	  .offset = offsetof(struct sheet_file, timeout_seconds),
+	  .min = 0,
+	  .max = TIMEOUT_MAX_SECONDS },
+	{ .key = "on_failure",
+	  .kind = YAML_CHOICE,
+	  .offset = offsetof(struct sheet_file, on_failure),
+	  .choices = on_failure_choices },
+	{ .key = "ranks",
+	  .kind = YAML_INT,
+	  .offset = offsetof(struct sheet_file, ranks),
+	  .line_offset = offsetof(struct sheet_file, ranks_line),
+	  .min = 1,
+	  .max = RANKS_MAX },
+};
+
+static const struct yaml_schema sheet_schema = {
+	.what = "sheet",
+	.fields = sheet_fields,
+	.n_fields = ARRAY_SIZE(sheet_fields),
+	.size = sizeof(struct sheet_file),
+	.line_offset = SIZE_MAX,
+	.defaults = &sheet_defaults,
+};
+
+static const struct yaml_field job_fields[] = {
+	{ .key = "job_id",
+	  .kind = YAML_STRING,
+	  .offset = offsetof(struct job_file, job_id),
+	  .line_offset = offsetof(struct job_file, job_id_line) },
+	{ .key = "sheets",
+	  .kind = YAML_MAPPINGS,
+	  .offset = offsetof(struct job_file, sheets),
+	  .line_offset = offsetof(struct job_file, sheets_line),
+	  .is_required = true,
+	  .item = &sheet_schema },
+};
+
+static const struct yaml_schema job_schema = {
+	.what = "job file",
+	.fields = job_fields,
+	.n_fields = ARRAY_SIZE(job_fields),
+	.size = sizeof(struct job_file),
+	.line_offset = SIZE_MAX,
+};
+
+static int check_job(const struct job_file *file, const char *name, struct err *err)
+{
+	char quoted[UTF8_QUOTED_BYTES];
+
+	if (file->job_id && !job_id_is_valid(file->job_id))
+		return err_set(err, -EINVAL,
+			       "%s:%d: %s is not a job_id; it must be 1 to %d letters, digits and "
+			       "._-:/@+, beginning with neither - nor .",
+			       name, file->job_id_line, utf8_quote(file->job_id, quoted),
+			       JOB_ID_MAX);
+	if (file->sheets.n == 0)
+		return err_set(err, -EINVAL, "%s:%d: 'sheets' is empty; add a sheet: '- run: …'",
+			       name, file->sheets_line);
+	return 0;
+}
+
+static int check_run(const struct sheet_file *sheet, const char *name, struct err *err)
+{
+	if (sheet->run.n == 0)
+		return err_set(err, -EINVAL,
+			       "%s:%d: 'run' is an empty list; name the program first", name,
+			       sheet->run_line);
+	if (sheet->run.items[0][0] == '\0')
+		return err_set(err, -EINVAL,
+			       "%s:%d: 'run' begins with an empty text; name the program first",
+			       name, sheet->run.lines[0]);
+	for (size_t i = 0; i < sheet->run.n; i++)
+		if (strlen(sheet->run.items[i]) > EXEC_STRING_MAX)
+			return err_set(err, -EINVAL,
+				       "%s:%d: an argument is longer than %d bytes; put the script "
+				       "into a file",
+				       name, sheet->run.lines[i], EXEC_STRING_MAX);
+	return 0;
+}
+
+/* It stands in tables and progress bars: one short line. */
+static int check_name(const struct sheet_file *sheet, const char *name, struct err *err)
+{
+	bool is_long = sheet->name && strlen(sheet->name) > SHEET_NAME_MAX;
+
+	for (const char *p = sheet->name; p && *p; p++)
+		if (ascii_is_control(*p) || is_long)
+			return err_set(
+				err, -EINVAL,
+				"%s:%d: not a name for a sheet; write one line of at most %d "
+				"bytes",
+				name, sheet->name_line, SHEET_NAME_MAX);
+	return 0;
+}
+
+static int check_workdir(const struct sheet_file *sheet, const char *name, struct err *err)
+{
+	char quoted[UTF8_QUOTED_BYTES];
+	struct stat st;
+
+	if (!sheet->workdir)
+		return 0;
+	if (stat(sheet->workdir, &st) < 0)
+		return err_set(err, -EINVAL, "%s:%d: the workdir %s: %s; make the folder first",
+			       name, sheet->workdir_line, utf8_quote(sheet->workdir, quoted),
+			       strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -EINVAL,
+			       "%s:%d: the workdir %s is not a folder; name one that is", name,
+			       sheet->workdir_line, utf8_quote(sheet->workdir, quoted));
+	return 0;
+}
+
+static int check_env(const struct sheet_file *sheet, const char *name, struct err *err)
+{
+	char quoted[UTF8_QUOTED_BYTES];
+
+	for (size_t i = 0; i < sheet->env.n; i++) {
+		const struct yaml_pair *pair = &sheet->env.items[i];
+
+		if (pair->name[0] == '\0' || strchr(pair->name, '='))
+			return err_set(err, -EINVAL,
+				       "%s:%d: %s is not a variable's name; write NAME: value, "
+				       "with no '=' in the name",
+				       name, pair->line, utf8_quote(pair->name, quoted));
+		if (strlen(pair->name) + 1 + strlen(pair->value) > EXEC_STRING_MAX)
+			return err_set(err, -EINVAL,
+				       "%s:%d: a variable is longer than %d bytes; put its value "
+				       "into a file",
+				       name, pair->line, EXEC_STRING_MAX);
+	}
+	return 0;
+}
+
+static int check_sheet(const struct sheet_file *sheet, const char *name, struct err *err)
+{
+	static int (*const checks[])(const struct sheet_file *, const char *, struct err *) = {
+		check_run,
+		check_name,
+		check_workdir,
+		check_env,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		int r = checks[i](sheet, name, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* A list is the argv as it stands; a text is for the shell. NULL: no memory. */
+static const char *const *make_argv(const struct yaml_strings *run, struct arena *arena)
+{
+	const char **argv;
+
+	if (run->is_list)
+		return run->items;
+	argv = arena_alloc(arena, 4 * sizeof(*argv));
+	if (!argv)
+		return NULL;
+	argv[0] = "/bin/sh";
+	argv[1] = "-c";
+	argv[2] = run->items[0];
+	argv[3] = NULL;
+	return argv;
+}
+
+static const struct env_entry *make_env(const struct yaml_pairs *env, struct arena *arena)
+{
+	struct env_entry *entries = arena_alloc(arena, (env->n + 1) * sizeof(*entries));
+
+	for (size_t i = 0; entries && i < env->n; i++)
+		entries[i] = (struct env_entry){ env->items[i].name, env->items[i].value };
+	return entries;
+}
+
+static int make_sheet(const struct sheet_file *file, int num, struct arena *arena,
+		      struct sheet_spec *ret)
+{
+	*ret = (struct sheet_spec){
+		.num = num,
+		.name = file->name,
+		.argv = make_argv(&file->run, arena),
+		.workdir = file->workdir,
+		.env = make_env(&file->env, arena),
+		.n_env = file->env.n,
+		.retries = file->retries,
+		.timeout_seconds = file->timeout_seconds,
+		.stop_on_failure = file->on_failure == ON_FAILURE_STOP,
+		.ranks = file->ranks,
+		.is_ranked = file->ranks_line != 0,
+	};
+	return ret->argv && ret->env ? 0 : -ENOMEM;
+}
+
+static int make_spec(const struct job_file *file, const char *name, struct job_spec *spec,
+		     struct err *err)
+{
+	const struct sheet_file *sheets = file->sheets.items;
+	struct sheet_spec *specs;
+	int r;
+
+	r = check_job(file, name, err);
+	if (r < 0)
+		return r;
+	specs = arena_alloc(&spec->arena, file->sheets.n * sizeof(*specs));
+	if (!specs)
+		return err_set(err, -ENOMEM, "out of memory while reading %s", name);
+	for (size_t i = 0; i < file->sheets.n; i++) {
+		r = check_sheet(&sheets[i], name, err);
+		if (r < 0)
+			return r;
+		r = make_sheet(&sheets[i], (int)i + 1, &spec->arena, &specs[i]);
+		if (r < 0)
+			return err_set(err, r, "out of memory while reading %s", name);
+	}
+	spec->job_id = file->job_id;
+	spec->sheets = specs;
+	spec->n_sheets = file->sheets.n;
+	return 0;
+}
+
+int job_file_parse(const char *text, size_t len, const char *name, struct job_spec *ret,
+		   struct err *err)
+{
+	struct job_file file;
+	int r;
+
+	job_spec_init(ret);
+	r = yaml_parse(text, len, name, &job_schema, &ret->arena, &file, err);
+	if (r == 0)
+		r = make_spec(&file, name, ret, err);
+	if (r < 0)
+		job_spec_release(ret);
+	return r;
+}
+
+int job_file_load(const char *path, struct job_spec *ret, struct err *err)
+{
+	struct job_file file;
+	int r;
+
+	job_spec_init(ret);
+	r = yaml_load(path, &job_schema, &ret->arena, &file, err);
+	if (r == 0)
+		r = make_spec(&file, path, ret, err);
+	if (r < 0)
+		job_spec_release(ret);
+	return r;
+}

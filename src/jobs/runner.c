@@ -1,0 +1,518 @@
+#include "jobs/runner.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/unknown.h"
+#include "jobs/runner_internal.h"
+
+/* What timeout(1) exits with. */
+#define SHELL_STATUS_TIMEOUT 124
+
+static void on_timeout(void *ctx);
+static void on_kill_timer(void *ctx);
+static void on_step(void *ctx);
+
+/* ---- life of the runner ---- */
+
+static int make_timers(struct runner *r)
+{
+	r->timeout_timer = loop_timer_new(r->loop, on_timeout, r);
+	r->kill_timer = loop_timer_new(r->loop, on_kill_timer, r);
+	r->step_timer = loop_timer_new(r->loop, on_step, r);
+	return r->timeout_timer && r->kill_timer && r->step_timer ? 0 : -ENOMEM;
+}
+
+int runner_new(struct loop *loop, const struct runner_options *options, struct runner **ret,
+	       struct err *err)
+{
+	struct runner *r = calloc(1, sizeof(*r));
+	int result;
+
+	if (!r)
+		return err_set(err, -ENOMEM, "out of memory");
+	r->loop = loop;
+	r->options = *options;
+	r->signal_fd = -1;
+	r->result.status = (struct exit_status){ -1, -1 };
+	result = runner_take_signals(r, err);
+	if (result == 0 && make_timers(r) < 0)
+		result = err_set(err, -ENOMEM, "out of memory");
+	if (result < 0) {
+		runner_free(r);
+		return result;
+	}
+	*ret = r;
+	return 0;
+}
+
+struct runner *runner_free(struct runner *r)
+{
+	if (!r)
+		return NULL;
+	runner_release_signals(r);
+	loop_timer_close(r->timeout_timer);
+	loop_timer_close(r->kill_timer);
+	loop_timer_close(r->step_timer);
+	free(r->roots);
+	free(r->records);
+	arena_release(&r->arena);
+	free(r);
+	return NULL;
+}
+
+void runner_start(struct runner *r)
+{
+	loop_timer_set(r->step_timer, 0, 0);
+}
+
+const struct sheet_record *runner_sheets(const struct runner *r, size_t *ret_n)
+{
+	*ret_n = r->n_records;
+	return r->records;
+}
+
+const struct sheet_record *runner_current_sheet(const struct runner *r)
+{
+	bool is_busy = r->phase == PHASE_RUNNING || r->phase == PHASE_DRAINING;
+
+	return is_busy ? &r->records[r->n_records - 1] : NULL;
+}
+
+void runner_get_result(const struct runner *r, struct runner_result *ret)
+{
+	*ret = r->result;
+}
+
+/* ---- words ---- */
+
+static const char *keep_text(struct runner *r, struct buf *text)
+{
+	const char *kept = arena_strndup(&r->arena, text->data, text->len);
+
+	return kept ? kept : "out of memory";
+}
+
+static void add_signal_name(struct buf *out, int sig)
+{
+	const char *name = sigabbrev_np(sig);
+
+	if (name)
+		buf_printf(out, "SIG%s", name);
+	else
+		buf_printf(out, "signal %d", sig);
+}
+
+static void add_status(struct buf *out, struct exit_status status)
+{
+	if (status.signal >= 0) {
+		buf_add_str(out, "killed by ");
+		add_signal_name(out, status.signal);
+	} else if (status.exit_code >= 0) {
+		buf_printf(out, "exit code %d", status.exit_code);
+	} else {
+		buf_add_str(out, "its end was not seen");
+	}
+}
+
+/* ---- a try begins ---- */
+
+static const struct sheet_spec *current_spec(const struct runner *r)
+{
+	return &r->options.spec->sheets[r->sheet_index];
+}
+
+static int next_try_num(const struct runner *r)
+{
+	int num = current_spec(r)->num;
+
+	if (r->n_records > 0 && r->records[r->n_records - 1].num == num)
+		return r->records[r->n_records - 1].try_num + 1;
+	return 1;
+}
+
+static const char *masked_command(struct runner *r, const struct sheet_spec *spec)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	bool is_shell = strcmp(spec->argv[0], "/bin/sh") == 0 && spec->argv[1] &&
+			strcmp(spec->argv[1], "-c") == 0 && spec->argv[2] && !spec->argv[3];
+
+	/* A shell string reads better as the user wrote it. */
+	mask_argv(r->options.mask, spec->argv + (is_shell ? 2 : 0), &text);
+	return keep_text(r, &text);
+}
+
+static int add_record(struct runner *r)
+{
+	const struct sheet_spec *spec = current_spec(r);
+	struct sheet_record *grown, record = {
+		.num = spec->num,
+		.try_num = next_try_num(r),
+		.name = spec->name,
+		.total_ranks = spec->ranks,
+		.started_wall_ns = clock_wall_ns(),
+		.ended_wall_ns = U64_UNKNOWN,
+		.status = { -1, -1 },
+	};
+
+	record.command = masked_command(r, spec);
+	usage_init(&record.usage);
+	grown = reallocarray(r->records, r->n_records + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	r->records = grown;
+	r->records[r->n_records++] = record;
+	return 0;
+}
+
+static int reset_roots(struct runner *r, const struct sheet_spec *spec)
+{
+	size_t n = (size_t)spec->ranks;
+	struct root *roots = reallocarray(r->roots, n, sizeof(*roots));
+
+	if (!roots)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		roots[i] = (struct root){
+			.rank = {
+				.rank = spec->is_ranked ? (int)i : RANK_NONE,
+				.pid = -1,
+				.status = { -1, -1 },
+				.ended_wall_ns = U64_UNKNOWN,
+			},
+			.pre_exec_rss_bytes = U64_UNKNOWN,
+		};
+	r->roots = roots;
+	r->n_roots = n;
+	return 0;
+}
+
+static void start_root(struct runner *r, struct root *root)
+{
+	int sheet_num = runner_record(r)->num;
+	struct spawn_request request = {
+		.sheet = current_spec(r),
+		.rank = root->rank.rank,
+		.job_id = r->options.spec->job_id,
+		.inherited = &r->inherited,
+	};
+	struct spawned spawned;
+	struct err err = ERR_INIT;
+
+	if (spawn_command(&request, &spawned, &err) < 0) {
+		log_error("%s", err.text);
+		root->rank.status.exit_code = spawned.exit_code;
+		root->rank.ended_wall_ns = clock_wall_ns();
+		return;
+	}
+	root->rank.pid = spawned.pid;
+	root->is_running = true;
+	root->pre_exec_rss_bytes = spawned.pre_exec_rss_bytes;
+	tree_add_root(r->options.tree, spawned.pid, sheet_num, root->rank.rank);
+	r->options.ops->process_started(r->options.ctx, spawned.pid, sheet_num, root->rank.rank);
+}
+
+static bool is_failed(struct exit_status status)
+{
+	return status.signal >= 0 || status.exit_code > 0;
+}
+
+static bool any_root_runs(const struct runner *r)
+{
+	for (size_t i = 0; i < r->n_roots; i++)
+		if (r->roots[i].is_running)
+			return true;
+	return false;
+}
+
+static bool any_root_failed(const struct runner *r)
+{
+	for (size_t i = 0; i < r->n_roots; i++)
+		if (is_failed(r->roots[i].rank.status))
+			return true;
+	return false;
+}
+
+static void finish(struct runner *r)
+{
+	r->phase = PHASE_FINISHED;
+	r->options.ops->finished(r->options.ctx);
+}
+
+static void start_try(struct runner *r)
+{
+	const struct sheet_spec *spec = current_spec(r);
+
+	if (add_record(r) < 0 || reset_roots(r, spec) < 0) {
+		log_error("cannot start sheet %d: out of memory", spec->num);
+		r->result.outcome = OUTCOME_FAILURE;
+		r->result.reason = "out of memory";
+		r->result.shell_status = 126;
+		finish(r);
+		return;
+	}
+	r->phase = PHASE_RUNNING;
+	r->stop_cause = STOP_NONE;
+	r->is_ending = r->gave_up = false;
+	r->kill_rounds = 0;
+	tree_set_sheet(r->options.tree, spec->num);
+	r->options.ops->sheet_started(r->options.ctx, runner_record(r));
+	for (size_t i = 0; i < r->n_roots; i++)
+		start_root(r, &r->roots[i]);
+	if (!isnan(spec->timeout_seconds))
+		loop_timer_set(r->timeout_timer, (uint64_t)(spec->timeout_seconds * 1000.0), 0);
+	if (any_root_failed(r) && any_root_runs(r))
+		runner_end_tree(r, STOP_RANK_FAILED);
+	runner_on_children_changed(r);
+}
+
+static void on_step(void *ctx)
+{
+	start_try(ctx);
+}
+
+/* ---- a try ends ---- */
+
+static bool failed_before(const struct root *a, const struct root *b)
+{
+	/* A failure of its own comes before one that we asked for. */
+	if (a->was_told_to_end != b->was_told_to_end)
+		return !a->was_told_to_end;
+	return a->rank.ended_wall_ns < b->rank.ended_wall_ns;
+}
+
+/* NULL: none has failed. */
+static const struct rank_record *first_failed_rank(const struct runner *r)
+{
+	const struct root *first = NULL;
+
+	for (size_t i = 0; i < r->n_roots; i++) {
+		const struct root *root = &r->roots[i];
+
+		if (is_failed(root->rank.status) && (!first || failed_before(root, first)))
+			first = root;
+	}
+	return first ? &first->rank : NULL;
+}
+
+/* The ranks of the try into its record; a command without ranks has none there. */
+static void keep_ranks(struct runner *r)
+{
+	struct sheet_record *record = runner_record(r);
+
+	if (!current_spec(r)->is_ranked)
+		return;
+	record->ranks = arena_alloc(&r->arena, r->n_roots * sizeof(*record->ranks));
+	if (!record->ranks)
+		return;
+	for (size_t i = 0; i < r->n_roots; i++)
+		record->ranks[i] = r->roots[i].rank;
+	record->n_ranks = r->n_roots;
+}
+
+static bool was_killed_by_others(struct runner *r, struct exit_status status)
+{
+	bool is_sigkill = status.signal == SIGKILL || status.exit_code == 128 + SIGKILL;
+
+	return is_sigkill && !r->is_ending;
+}
+
+/* The outcome of a try that failed, and the evidence for it. */
+static enum outcome judge_failure(struct runner *r, const struct rank_record *rank, struct buf *why)
+{
+	if (r->stop_cause == STOP_TIMEOUT) {
+		buf_printf(why, "time limit of %g s reached; ", current_spec(r)->timeout_seconds);
+		add_status(why, rank->status);
+		return OUTCOME_TIMEOUT;
+	}
+	if (rank->rank != RANK_NONE)
+		buf_printf(why, "rank %d was first: ", rank->rank);
+	add_status(why, rank->status);
+	if (r->cancel_signal) {
+		buf_add_str(why, " after ");
+		add_signal_name(why, r->cancel_signal);
+		buf_add_str(why, r->terminal_interrupts ? " from the terminal" : " from outside");
+		return OUTCOME_CANCELLED;
+	}
+	if (was_killed_by_others(r, rank->status)) {
+		CLEANUP(buf_release) struct buf evidence = BUF_INIT;
+
+		if (r->options.ops->was_oom_kill(r->options.ctx, &evidence)) {
+			buf_printf(why, "; %s", evidence.data);
+			return OUTCOME_OOM;
+		}
+	}
+	return OUTCOME_FAILURE;
+}
+
+/* False after giving up on one that could not be ended. */
+static bool all_roots_succeeded(const struct runner *r)
+{
+	for (size_t i = 0; i < r->n_roots; i++)
+		if (r->roots[i].rank.status.exit_code != 0)
+			return false;
+	return true;
+}
+
+static void judge_try(struct runner *r)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct sheet_record *record = runner_record(r);
+	const struct rank_record *failed = first_failed_rank(r);
+
+	record->ended_wall_ns = clock_wall_ns();
+	keep_ranks(r);
+	if (failed) {
+		record->status = failed->status;
+		record->outcome = judge_failure(r, failed, &why);
+	} else if (all_roots_succeeded(r)) {
+		record->status = r->roots[0].rank.status;
+		record->outcome = OUTCOME_SUCCESS;
+		buf_add_str(&why, "exit code 0");
+	} else {
+		record->outcome = OUTCOME_FAILURE;
+		buf_add_str(&why, "it could not be ended, and its end was not seen");
+	}
+	record->reason = keep_text(r, &why);
+}
+
+static int shell_status_of(const struct runner *r, const struct sheet_record *record)
+{
+	int status = exit_status_to_shell(record->status);
+
+	if (record->outcome == OUTCOME_TIMEOUT)
+		return SHELL_STATUS_TIMEOUT;
+	if (status > 0)
+		return status;
+	return r->cancel_signal ? 128 + r->cancel_signal : 1;
+}
+
+static bool has_failed(const struct runner *r)
+{
+	return r->result.outcome != OUTCOME_NONE && r->result.outcome != OUTCOME_SUCCESS;
+}
+
+static void note_result(struct runner *r, const struct sheet_record *record)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+
+	if (has_failed(r))
+		return; /* the first failure is the job's */
+	r->result.outcome = record->outcome;
+	r->result.status = record->status;
+	if (record->outcome == OUTCOME_SUCCESS) {
+		r->result.reason = record->reason;
+		return;
+	}
+	r->result.shell_status = shell_status_of(r, record);
+	if (r->options.spec->n_sheets > 1)
+		buf_printf(&why, "sheet %d%s%s%s: ", record->num, record->name ? " (" : "",
+			   record->name ? record->name : "", record->name ? ")" : "");
+	buf_add_str(&why, record->reason);
+	r->result.reason = keep_text(r, &why);
+}
+
+static void cancel_rest(struct runner *r)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+
+	if (has_failed(r))
+		return;
+	add_signal_name(&why, r->cancel_signal);
+	buf_printf(&why, " came before sheet %d was started", current_spec(r)->num);
+	r->result.outcome = OUTCOME_CANCELLED;
+	r->result.reason = keep_text(r, &why);
+	r->result.shell_status = 128 + r->cancel_signal;
+}
+
+/* Whether another try or sheet is to run; moves on to it. */
+static bool advance(struct runner *r)
+{
+	const struct sheet_record *record = runner_record(r);
+	const struct sheet_spec *spec = current_spec(r);
+	bool is_ok = record->outcome == OUTCOME_SUCCESS;
+
+	if (!is_ok && !r->cancel_signal && record->try_num <= spec->retries)
+		return true;
+	if (is_ok)
+		r->result.last_completed_sheet = record->num;
+	note_result(r, record);
+	if (!is_ok && (spec->stop_on_failure || r->cancel_signal))
+		return false;
+	if (++r->sheet_index == r->options.spec->n_sheets)
+		return false;
+	if (r->cancel_signal) {
+		cancel_rest(r);
+		return false;
+	}
+	return true;
+}
+
+static void end_try(struct runner *r)
+{
+	loop_timer_stop(r->timeout_timer);
+	loop_timer_stop(r->kill_timer);
+	judge_try(r);
+	r->phase = PHASE_IDLE;
+	r->options.ops->sheet_ended(r->options.ctx, runner_record(r));
+	if (advance(r))
+		loop_timer_set(r->step_timer, 0, 0);
+	else
+		finish(r);
+}
+
+void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns)
+{
+	root->is_running = false;
+	root->rank.status = exit_status_from_wait(wait_status);
+	root->rank.ended_wall_ns = u64_known(died_ns) ? died_ns : clock_wall_ns();
+	if (is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
+		runner_end_tree(r, STOP_RANK_FAILED);
+}
+
+static void drain(struct runner *r)
+{
+	r->phase = PHASE_DRAINING;
+	if (r->is_ending)
+		return; /* they have been told */
+	r->result.n_ended_background += runner_end_tree(r, STOP_NONE);
+}
+
+void runner_on_children_changed(struct runner *r)
+{
+	bool is_busy = r->phase == PHASE_RUNNING || r->phase == PHASE_DRAINING;
+
+	if (!is_busy || (any_root_runs(r) && !r->gave_up))
+		return;
+	if (r->options.leave_background && !r->is_ending) {
+		end_try(r);
+		return;
+	}
+	if (r->gave_up || !runner_has_children())
+		end_try(r);
+	else if (r->phase == PHASE_RUNNING)
+		drain(r);
+}
+
+/* ---- timers ---- */
+
+static void on_timeout(void *ctx)
+{
+	struct runner *r = ctx;
+
+	if (r->phase == PHASE_RUNNING)
+		runner_end_tree(r, STOP_TIMEOUT);
+}
+
+static void on_kill_timer(void *ctx)
+{
+	struct runner *r = ctx;
+
+	if (r->phase == PHASE_RUNNING || r->phase == PHASE_DRAINING)
+		runner_kill_tree(r, STOP_NONE);
+}

@@ -1,0 +1,107 @@
+/*
+ * runner - executes a job's sheets, one after the other, and sees them end.
+ *
+ * It is the subreaper of everything it starts, so every orphan comes to it and
+ * no exit status is lost. It passes signals on, keeps time limits, retries,
+ * and leaves nothing running behind a sheet (unless told to). It measures
+ * nothing: whoever owns it is told of each step through struct runner_ops.
+ *
+ * The command stays in proctor's own process group. So the terminal sends
+ * Ctrl-C and Ctrl-Z to both; the runner does not pass those on, and a second
+ * Ctrl-C kills the whole tree.
+ */
+#ifndef PROCTOR_JOBS_RUNNER_H
+#define PROCTOR_JOBS_RUNNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/loop.h"
+#include "base/mask.h"
+#include "jobs/tree.h"
+#include "model/job.h"
+
+struct runner;
+
+/* A process that has ended and was waited for, with everything in it that was ever waited for. */
+struct reaped {
+	pid_t pid;
+	int wait_status;
+	struct rusage usage;	     /* its own and that of its waited-for descendants */
+	uint64_t pre_exec_rss_bytes; /* see spawn.h; U64_UNKNOWN for those the runner did not start
+				      */
+};
+
+/* What the owner is told, in this order for each sheet. All are required; ctx is the owner's. */
+struct runner_ops {
+	/* A try begins; its processes come next. */
+	void (*sheet_started)(void *ctx, const struct sheet_record *sheet);
+	void (*process_started)(void *ctx, pid_t pid, int sheet_num, int rank);
+	/* pid is a zombie: the last chance to read it. */
+	void (*process_ending)(void *ctx, pid_t pid);
+	/* Returns when it died (wall clock), or U64_UNKNOWN. */
+	uint64_t (*process_reaped)(void *ctx, const struct reaped *reaped);
+	/* Something was killed by signal 9 that the runner did not send. True: by the OOM killer;
+	 * the evidence goes to why. */
+	bool (*was_oom_kill)(void *ctx, struct buf *why);
+	/* The tree is about to be signalled: bring it up to date. */
+	void (*rescan)(void *ctx);
+	/* The runner has sent a signal to end a member of the tree. */
+	void (*process_signalled)(void *ctx, pid_t pid, int sig);
+	/* The try is over; its usage may be filled in. */
+	void (*sheet_ended)(void *ctx, struct sheet_record *sheet);
+	/* The last sheet is over; the loop may be stopped. */
+	void (*finished)(void *ctx);
+};
+
+struct runner_options {
+	const struct job_spec *spec; /* with its job_id set; borrowed */
+	const struct mask *mask;     /* for the commands in the records; borrowed */
+	struct tree *tree;	     /* borrowed */
+	bool leave_background;
+	uint64_t kill_after_ms; /* from SIGTERM to SIGKILL */
+	const struct runner_ops *ops;
+	void *ctx;
+};
+
+/*
+ * Becomes a subreaper and takes over the signals. Call it before anything else
+ * changes signal masks or limits: what it finds is what the commands get.
+ */
+int runner_new(struct loop *loop, const struct runner_options *options, struct runner **ret,
+	       struct err *err);
+struct runner *runner_free(struct runner *runner);
+
+/* Starts the first sheet; the rest happens inside loop_run(). */
+void runner_start(struct runner *runner);
+
+/* Ends the job as if by this signal from outside. */
+void runner_cancel(struct runner *runner, int sig);
+
+/* False: nothing that it started is left, not even an orphan. */
+bool runner_has_children(void);
+
+/* ---- after (or during) the run ---- */
+
+/* All tries so far, in the order they ran; owned by the runner. */
+const struct sheet_record *runner_sheets(const struct runner *runner, size_t *ret_n);
+
+/* NULL between sheets. */
+const struct sheet_record *runner_current_sheet(const struct runner *runner);
+
+struct runner_result {
+	enum outcome outcome;
+	const char *reason; /* owned by the runner */
+	struct exit_status status;
+	int shell_status; /* what proctor run exits with */
+	int last_completed_sheet;
+	size_t n_ended_background; /* processes that outlived their sheet and were ended */
+	size_t n_left_running;	   /* that could not be ended, or were left on purpose */
+};
+
+void runner_get_result(const struct runner *runner, struct runner_result *ret);
+
+#endif

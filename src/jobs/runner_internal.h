@@ -1,0 +1,85 @@
+/*
+ * runner_internal - what the three parts of the runner share.
+ *
+ * runner.c decides (sheets, tries, outcomes), children.c reaps, signals.c passes
+ * signals on and ends trees.
+ */
+#ifndef PROCTOR_JOBS_RUNNER_INTERNAL_H
+#define PROCTOR_JOBS_RUNNER_INTERNAL_H
+
+#include <signal.h>
+
+#include "jobs/runner.h"
+#include "jobs/spawn.h"
+
+/* Why a try is being ended by us. */
+enum stop_cause { STOP_NONE, STOP_TIMEOUT, STOP_RANK_FAILED, STOP_CANCELLED };
+
+enum runner_phase {
+	PHASE_IDLE,
+	PHASE_RUNNING,	/* some root process of the try lives */
+	PHASE_DRAINING, /* all roots have ended, what they left behind is being ended */
+	PHASE_FINISHED,
+};
+
+/* A process that the runner started itself: a command, or one rank of it. */
+struct root {
+	struct rank_record rank; /* rank RANK_NONE for a command that has none */
+	bool is_running;
+	bool was_told_to_end; /* we had sent it a signal before it ended */
+	uint64_t pre_exec_rss_bytes;
+};
+
+struct runner {
+	struct loop *loop;
+	struct runner_options options;
+	struct inherited inherited;
+	sigset_t taken; /* signals that come through signal_fd */
+	int signal_fd;
+	struct loop_fd *signal_watch;
+	struct loop_timer *timeout_timer;
+	struct loop_timer *kill_timer;
+	struct loop_timer
+		*step_timer; /* starts the next try from the loop, not from inside a callback */
+
+	enum runner_phase phase;
+	size_t sheet_index;
+	struct root *roots;
+	size_t n_roots;
+	enum stop_cause stop_cause;
+	bool is_ending;	      /* the tree has been told to end */
+	bool gave_up;	      /* … and something of it does not */
+	unsigned kill_rounds; /* SIGKILL passes over the tree so far */
+	unsigned terminal_interrupts;
+	int cancel_signal; /* 0: nobody asked to end the job */
+
+	struct sheet_record *records;
+	size_t n_records;
+	struct arena arena; /* strings and ranks of the records, and the result's reason */
+
+	struct runner_result result;
+};
+
+/* The record of the try that runs now. */
+static inline struct sheet_record *runner_record(struct runner *r)
+{
+	return &r->records[r->n_records - 1];
+}
+
+/* runner.c */
+void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns);
+void runner_on_children_changed(struct runner *r);
+
+/* children.c */
+void runner_reap(struct runner *r);
+
+/* signals.c */
+int runner_take_signals(struct runner *r, struct err *err);
+void runner_release_signals(struct runner *r);
+/* SIGTERM to the whole tree now, SIGKILL after a while, until nothing is left. Returns how many got
+ * it. */
+size_t runner_end_tree(struct runner *r, enum stop_cause cause);
+/* SIGKILL to the whole tree now, and again until nothing is left. */
+void runner_kill_tree(struct runner *r, enum stop_cause cause);
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * signals - passes signals on to the command, and ends process trees.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/log.h"
+#include "base/unknown.h"
+#include "jobs/runner_internal.h"
+
+#define KILL_AGAIN_MS 100
+/* A process that survives SIGKILL for this many rounds hangs in the kernel: go on without it. */
+#define KILL_MAX_ROUNDS 50
+
+/* Signals that a terminal or a user sends to a command. ends: asks it to end. */
+static const struct {
+	int sig;
+	bool ends;
+} passed_signals[] = {
+	{ SIGHUP, true },   { SIGINT, true },	{ SIGQUIT, true },  { SIGTERM, true },
+	{ SIGUSR1, false }, { SIGUSR2, false }, { SIGALRM, false }, { SIGCONT, false },
+	{ SIGTSTP, false }, { SIGTTIN, false }, { SIGTTOU, false }, { SIGWINCH, false },
+};
+
+static bool is_ignored(int sig)
+{
+	struct sigaction sa;
+
+	return sigaction(sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN;
+}
+
+static bool asks_to_end(int sig)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(passed_signals); i++)
+		if (passed_signals[i].sig == sig)
+			return passed_signals[i].ends;
+	return false;
+}
+
+static void pass_to_roots(struct runner *r, int sig)
+{
+	for (size_t i = 0; i < r->n_roots; i++) {
+		struct root *root = &r->roots[i];
+
+		if (!root->is_running)
+			continue;
+		if (asks_to_end(sig))
+			root->was_told_to_end = true;
+		kill(root->rank.pid, sig); /* our child, not waited for: the pid is its own */
+	}
+}
+
+static void note_cancel(struct runner *r, int sig)
+{
+	if (!r->cancel_signal)
+		r->cancel_signal = sig;
+	if (r->phase == PHASE_RUNNING && r->stop_cause == STOP_NONE)
+		r->stop_cause = STOP_CANCELLED;
+}
+
+/* Ctrl-C and Ctrl-\ have reached the command already: it is in the same process group. */
+static void on_terminal_signal(struct runner *r, int sig)
+{
+	if (!asks_to_end(sig))
+		return;
+	note_cancel(r, sig);
+	if (sig == SIGINT && ++r->terminal_interrupts >= 2)
+		runner_kill_tree(r, STOP_CANCELLED);
+}
+
+static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
+{
+	int sig = (int)info->ssi_signo;
+
+	if (sig == SIGCHLD) {
+		runner_reap(r);
+		return;
+	}
+	if (info->ssi_code == SI_KERNEL) {
+		on_terminal_signal(r, sig);
+		return;
+	}
+	/* What the job sends to its parent is not meant for itself. */
+	if (tree_find(r->options.tree, (pid_t)info->ssi_pid))
+		return;
+	runner_cancel(r, sig);
+}
+
+void runner_cancel(struct runner *r, int sig)
+{
+	if (asks_to_end(sig))
+		note_cancel(r, sig);
+	pass_to_roots(r, sig);
+}
+
+static void on_signal_fd(void *ctx)
+{
+	struct runner *r = ctx;
+	struct signalfd_siginfo info;
+
+	while (r->phase != PHASE_FINISHED &&
+	       read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		on_signal(r, &info);
+}
+
+int runner_take_signals(struct runner *r, struct err *err)
+{
+	inherited_note(&r->inherited);
+	/* With SIGCHLD ignored the kernel would throw exit statuses away. */
+	if (r->inherited.ignores_sigchld)
+		signal(SIGCHLD, SIG_DFL);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		return err_set(err, -errno, "cannot become the subreaper of the job: %s",
+			       strerror(errno));
+
+	sigemptyset(&r->taken);
+	sigaddset(&r->taken, SIGCHLD);
+	for (size_t i = 0; i < ARRAY_SIZE(passed_signals); i++)
+		if (!is_ignored(passed_signals[i].sig)) /* nohup and "&" ignore some for good */
+			sigaddset(&r->taken, passed_signals[i].sig);
+	r->signal_fd = signalfd(-1, &r->taken, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (r->signal_fd < 0)
+		return err_set(err, -errno, "cannot receive signals: %s", strerror(errno));
+	if (sigprocmask(SIG_BLOCK, &r->taken, NULL) < 0)
+		return err_set(err, -errno, "cannot block signals: %s", strerror(errno));
+	r->signal_watch = loop_watch_fd(r->loop, r->signal_fd, on_signal_fd, r);
+	if (!r->signal_watch)
+		return err_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
+void runner_release_signals(struct runner *r)
+{
+	loop_fd_close(r->signal_watch);
+	close_fd(&r->signal_fd);
+}
+
+/* ---- ending a tree ---- */
+
+struct kill_pass {
+	const struct runner_options *options;
+	int sig;
+	size_t n_reached;
+	size_t n_refused; /* of another user */
+};
+
+/* Through a pidfd, checked by its start time: a reused pid is never hit. */
+static void signal_member(void *ctx, const struct tree_member *member)
+{
+	struct kill_pass *pass = ctx;
+	CLEANUP(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, member->key.pid, 0);
+	uint64_t start_ticks;
+
+	if (pidfd < 0)
+		return;
+	if (proc_start_ticks(member->key.pid, &start_ticks) < 0 ||
+	    start_ticks != member->key.start_ticks)
+		return;
+	if (syscall(SYS_pidfd_send_signal, pidfd, pass->sig, NULL, 0) == 0) {
+		pass->n_reached++;
+		pass->options->ops->process_signalled(pass->options->ctx, member->key.pid,
+						      pass->sig);
+	} else if (errno == EPERM) {
+		pass->n_refused++;
+	}
+}
+
+static struct kill_pass signal_tree(struct runner *r, int sig)
+{
+	struct kill_pass pass = { .options = &r->options, .sig = sig };
+
+	r->options.ops->rescan(r->options.ctx);
+	for (size_t i = 0; i < r->n_roots; i++)
+		r->roots[i].was_told_to_end = true;
+	tree_for_each_seen(r->options.tree, signal_member, &pass);
+	return pass;
+}
+
+static void give_up(struct runner *r, size_t n, const char *why)
+{
+	log_warning("%zu %s of the job could not be ended: %s", n, n == 1 ? "process" : "processes",
+		    why);
+	r->result.n_left_running += n;
+	r->gave_up = true;
+	loop_timer_stop(r->kill_timer);
+	runner_on_children_changed(r);
+}
+
+void runner_kill_tree(struct runner *r, enum stop_cause cause)
+{
+	struct kill_pass pass;
+
+	if (r->stop_cause == STOP_NONE)
+		r->stop_cause = cause;
+	r->is_ending = true;
+	pass = signal_tree(r, SIGKILL);
+	r->kill_rounds++;
+	if (pass.n_reached == 0 && pass.n_refused > 0)
+		give_up(r, pass.n_refused, "they belong to another user");
+	else if (r->kill_rounds > KILL_MAX_ROUNDS)
+		give_up(r, pass.n_reached, "they do not react to SIGKILL");
+	else
+		loop_timer_set(r->kill_timer, KILL_AGAIN_MS, 0);
+}
+
+size_t runner_end_tree(struct runner *r, enum stop_cause cause)
+{
+	struct kill_pass pass;
+
+	if (r->stop_cause == STOP_NONE)
+		r->stop_cause = cause;
+	r->is_ending = true;
+	pass = signal_tree(r, SIGTERM);
+	/* A stopped process acts on SIGTERM only when it goes on. */
+	signal_tree(r, SIGCONT);
+	loop_timer_set(r->kill_timer, r->options.kill_after_ms, 0);
+	return pass.n_reached;
+}

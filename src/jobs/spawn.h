@@ -1,0 +1,54 @@
+/*
+ * spawn - starts one command so that it finds the world as if proctor were not there.
+ *
+ * Signal mask, ignored signals and file limit are those that proctor itself was
+ * started with; no file descriptor of ours is open in it; process group,
+ * session and terminal are unchanged.
+ */
+#ifndef PROCTOR_JOBS_SPAWN_H
+#define PROCTOR_JOBS_SPAWN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "model/job.h"
+
+/* What proctor was started with, noted before it changed anything. */
+struct inherited {
+	sigset_t mask;
+	bool ignores_sigchld;
+	struct rlimit nofile;
+};
+
+void inherited_note(struct inherited *ret);
+
+struct spawn_request {
+	const struct sheet_spec *sheet;
+	int rank; /* RANK_NONE: no RANK variables */
+	const char *job_id;
+	const struct inherited *inherited;
+};
+
+struct spawned {
+	pid_t pid;
+	/*
+	 * The child's own high-water mark before exec. The kernel carries it over
+	 * into ru_maxrss, so a ru_maxrss that is not above it says nothing about
+	 * the command itself.
+	 */
+	uint64_t pre_exec_rss_bytes;
+	int exit_code; /* when the command could not be run: 127 not found, 126 otherwise */
+};
+
+/*
+ * 0: the command runs as ret->pid. -errno: it could not be executed, err says
+ * why, and ret->exit_code is what a shell would give. The failed child has been
+ * waited for.
+ */
+int spawn_command(const struct spawn_request *request, struct spawned *ret, struct err *err);
+
+#endif

@@ -1,0 +1,644 @@
+#include "jobs/tally.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/unknown.h"
+
+#define CPU_WINDOW_NS UINT64_C(90000000) /* so that --interval 0.1 has its percentages */
+
+#define PRE_EXEC_SLACK_BYTES (256 * 1024)
+
+/* A proc_record and what only the tally wants to know about it. */
+struct entry {
+	struct proc_record record;
+	bool is_alive;
+	bool fork_was_told; /* by the kernel; a root is announced by the runner first */
+	bool has_children;
+};
+
+/* Sums for the attempt, and for the try that runs. */
+struct account {
+	struct usage usage;
+	uint64_t started_wall_ns;
+	uint64_t sampled_peak_rss_bytes; /* largest simultaneous sum in a sample */
+	uint64_t sampled_hwm_bytes;	 /* largest VmHWM in a sample */
+	uint64_t reaped_rss_bytes; /* largest ru_maxrss that says something about the command */
+	uint64_t reaped_rss_limit_bytes; /* largest that does not: true peaks are not above it */
+	bool has_unreadable_io;
+};
+
+struct tally {
+	const char *job_id;
+	bool sees_births;
+	struct entry *entries;
+	size_t n, cap;
+	uint64_t n_unlisted;
+	struct map alive; /* pid -> index into entries */
+	struct account attempt, sheet;
+	bool sheet_is_open;
+	/* The largest peak of a sheet that has ended; sheets come one after the other. */
+	uint64_t ended_peak_rss_bytes;
+	enum evidence ended_peak_rss_evidence;
+
+	uint64_t last_total_cpu_ns; /* of the tree, at the last tick */
+	uint64_t last_tick_boot_ns;
+	uint64_t reaped_cpu_ns; /* of all that was waited for by us */
+
+	struct proc_event *events;
+	size_t n_events, cap_events;
+	bool events_were_taken;
+	uint64_t n_events_total, n_events_unlisted;
+	uint64_t n_lost;
+	struct proc_record *listed; /* what tally_processes() hands out */
+	struct arena arena;
+};
+
+static void account_begin(struct account *a, uint64_t wall_ns)
+{
+	usage_init(&a->usage);
+	a->started_wall_ns = wall_ns;
+	a->sampled_peak_rss_bytes = a->sampled_hwm_bytes = U64_UNKNOWN;
+	a->reaped_rss_bytes = a->reaped_rss_limit_bytes = U64_UNKNOWN;
+	a->has_unreadable_io = false;
+	a->usage.spawn_count = 0;
+}
+
+struct tally *tally_new(const char *job_id, bool sees_births)
+{
+	struct tally *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->job_id = job_id;
+	t->sees_births = sees_births;
+	t->last_tick_boot_ns = t->last_total_cpu_ns = U64_UNKNOWN;
+	t->ended_peak_rss_bytes = U64_UNKNOWN;
+	t->ended_peak_rss_evidence = EVIDENCE_EXACT; /* of none, nothing was missed */
+	account_begin(&t->attempt, U64_UNKNOWN);
+	account_begin(&t->sheet, U64_UNKNOWN);
+	return t;
+}
+
+struct tally *tally_free(struct tally *t)
+{
+	if (!t)
+		return NULL;
+	free(t->entries);
+	free(t->events);
+	free(t->listed);
+	map_release(&t->alive);
+	arena_release(&t->arena);
+	free(t);
+	return NULL;
+}
+
+void tally_begin_sheet(struct tally *t, uint64_t wall_ns, uint64_t boot_ns, bool is_clean)
+{
+	if (!u64_known(t->attempt.started_wall_ns))
+		t->attempt.started_wall_ns = wall_ns;
+	account_begin(&t->sheet, wall_ns);
+	t->sheet_is_open = true;
+	t->last_tick_boot_ns = boot_ns;
+	t->last_total_cpu_ns = is_clean ? t->reaped_cpu_ns : U64_UNKNOWN;
+}
+
+/* ---- events ---- */
+
+static void add_event(struct tally *t, const struct proc_event *ev)
+{
+	if (t->events_were_taken) {
+		t->n_events = 0;
+		t->events_were_taken = false;
+	}
+	if (t->n_events_total >= TALLY_MAX_EVENTS) {
+		t->n_events_unlisted++;
+		return;
+	}
+	if (t->n_events == t->cap_events) {
+		size_t cap = t->cap_events ? t->cap_events * 2 : 64;
+		struct proc_event *grown = reallocarray(t->events, cap, sizeof(*grown));
+
+		if (!grown) {
+			t->n_events_unlisted++;
+			return;
+		}
+		t->events = grown;
+		t->cap_events = cap;
+	}
+	t->events[t->n_events] = *ev;
+	t->events[t->n_events++].job_id = t->job_id;
+	t->n_events_total++;
+}
+
+const struct proc_event *tally_take_events(struct tally *t, size_t *ret_n)
+{
+	if (t->events_were_taken)
+		t->n_events = 0;
+	t->events_were_taken = true;
+	*ret_n = t->n_events;
+	return t->events;
+}
+
+/* ---- processes ---- */
+
+static uint64_t pid_key(pid_t pid)
+{
+	return (uint64_t)(uint32_t)pid;
+}
+
+static struct entry *find_alive(const struct tally *t, pid_t pid)
+{
+	uint64_t i;
+
+	return map_get(&t->alive, pid_key(pid), &i) ? &t->entries[i] : NULL;
+}
+
+static void count_spawn(struct tally *t)
+{
+	t->attempt.usage.spawn_count++;
+	t->sheet.usage.spawn_count++;
+}
+
+static struct entry *add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank)
+{
+	struct entry *e;
+
+	count_spawn(t);
+	if (t->n >= TALLY_MAX_PROCESSES) {
+		t->n_unlisted++;
+		map_remove(&t->alive, pid_key(pid));
+		return NULL;
+	}
+	if (t->n == t->cap) {
+		size_t cap = t->cap ? t->cap * 2 : 64;
+
+		e = reallocarray(t->entries, cap, sizeof(*e));
+		if (!e) {
+			t->n_unlisted++;
+			return NULL;
+		}
+		t->entries = e;
+		t->cap = cap;
+	}
+	if (map_put(&t->alive, pid_key(pid), t->n) < 0) {
+		t->n_unlisted++;
+		return NULL;
+	}
+	e = &t->entries[t->n++];
+	*e = (struct entry){ .is_alive = true };
+	proc_record_init(&e->record);
+	e->record.key.pid = pid;
+	e->record.ppid = ppid;
+	e->record.sheet_num = sheet_num;
+	e->record.rank = rank;
+	return e;
+}
+
+static void note_birth(struct tally *t, struct entry *e, uint64_t wall_ns)
+{
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = e->record.key,
+		.type = EVENT_SPAWN,
+		.status = { -1, -1 },
+		.sheet_num = e->record.sheet_num,
+	};
+
+	e->record.born_wall_ns = wall_ns;
+	add_event(t, &ev);
+}
+
+void tally_root(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns)
+{
+	struct entry *e = add_entry(t, pid, ppid, sheet_num, rank);
+
+	if (e)
+		note_birth(t, e, wall_ns);
+}
+
+void tally_fork(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns)
+{
+	struct entry *e = find_alive(t, pid);
+	struct entry *parent;
+
+	if (e && !e->fork_was_told) {
+		e->fork_was_told = true; /* known already, from the runner or from a sample */
+		return;
+	}
+	e = add_entry(t, pid, ppid, sheet_num, rank);
+	parent = find_alive(t, ppid);
+	if (parent)
+		parent->has_children = true;
+	if (!e)
+		return;
+	e->fork_was_told = true;
+	/* Until it execs, a child runs its parent's program. */
+	e->record.command = parent ? parent->record.command : NULL;
+	e->record.uid = parent ? parent->record.uid : U64_UNKNOWN;
+	note_birth(t, e, wall_ns);
+}
+
+void tally_exec(struct tally *t, pid_t pid, const char *command)
+{
+	struct entry *e = find_alive(t, pid);
+
+	if (e)
+		e->record.command = arena_strdup(&t->arena, command);
+}
+
+static void note_death(struct tally *t, struct entry *e, int wait_status, uint64_t wall_ns)
+{
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = e->record.key,
+		.type = EVENT_EXIT,
+		.status = exit_status_from_wait(wait_status),
+		.sheet_num = e->record.sheet_num,
+		.details = e->record.command,
+	};
+
+	e->record.died_wall_ns = wall_ns;
+	e->record.status = ev.status;
+	add_event(t, &ev);
+}
+
+void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns)
+{
+	struct entry *e = find_alive(t, pid);
+
+	if (e && !u64_known(e->record.died_wall_ns))
+		note_death(t, e, wait_status, wall_ns);
+}
+
+void tally_lost(struct tally *t, uint64_t n)
+{
+	t->n_lost += n;
+	if (n > 0)
+		t->sees_births = false;
+}
+
+void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns)
+{
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = { .pid = pid, .start_ticks = U64_UNKNOWN },
+		.type = sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL,
+		.status = { -1, sig },
+		.sheet_num = sheet_num,
+		.details = "sent by proctor",
+	};
+
+	add_event(t, &ev);
+}
+
+void tally_oom(struct tally *t, int sheet_num, const char *details, uint64_t wall_ns)
+{
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = { .pid = 0, .start_ticks = U64_UNKNOWN },
+		.type = EVENT_OOM,
+		.status = { -1, SIGKILL },
+		.sheet_num = sheet_num,
+		.details = arena_strdup(&t->arena, details),
+	};
+
+	add_event(t, &ev);
+}
+
+/* ---- the end of a process ---- */
+
+static uint64_t timeval_ns(struct timeval tv)
+{
+	return (uint64_t)tv.tv_sec * 1000000000u + (uint64_t)tv.tv_usec * 1000u;
+}
+
+/*
+ * Whether ru_maxrss says something about the command. The child grows a little
+ * between telling its mark and exec, and the kernel's count of pages is itself
+ * rounded per CPU.
+ */
+static bool is_own_peak(const struct reaped *reaped)
+{
+	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
+
+	return !u64_known(reaped->pre_exec_rss_bytes) ||
+	       rss > reaped->pre_exec_rss_bytes + PRE_EXEC_SLACK_BYTES;
+}
+
+static void account_add_reaped(struct account *a, const struct reaped *reaped,
+			       const struct proc_sample *zombie)
+{
+	const struct rusage *ru = &reaped->usage;
+	struct usage *u = &a->usage;
+	uint64_t rss = (uint64_t)ru->ru_maxrss * 1024;
+	bool is_own = is_own_peak(reaped);
+
+	u->user_ns = u64_add_known(u->user_ns, timeval_ns(ru->ru_utime));
+	u->system_ns = u64_add_known(u->system_ns, timeval_ns(ru->ru_stime));
+	u->minor_faults = u64_add_known(u->minor_faults, (uint64_t)ru->ru_minflt);
+	u->major_faults = u64_add_known(u->major_faults, (uint64_t)ru->ru_majflt);
+	u->voluntary_switches = u64_add_known(u->voluntary_switches, (uint64_t)ru->ru_nvcsw);
+	u->involuntary_switches = u64_add_known(u->involuntary_switches, (uint64_t)ru->ru_nivcsw);
+	if (is_own)
+		a->reaped_rss_bytes = u64_max_known(a->reaped_rss_bytes, rss);
+	else
+		a->reaped_rss_limit_bytes = u64_max_known(a->reaped_rss_limit_bytes, rss);
+	if (!u64_known(zombie->rchar))
+		a->has_unreadable_io = true;
+	u->rchar = u64_add_known(u->rchar, zombie->rchar);
+	u->wchar = u64_add_known(u->wchar, zombie->wchar);
+	u->syscr = u64_add_known(u->syscr, zombie->syscr);
+	u->syscw = u64_add_known(u->syscw, zombie->syscw);
+	u->read_bytes = u64_add_known(u->read_bytes, zombie->read_bytes);
+	u->write_bytes = u64_add_known(u->write_bytes, zombie->write_bytes);
+}
+
+static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
+			 const struct proc_sample *zombie)
+{
+	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
+	/* ru_maxrss and I/O include descendants: they are its own only if it had none. */
+	bool is_leaf = t->sees_births && !e->has_children;
+
+	if (u64_known(zombie->user_ns)) {
+		e->record.user_ns = zombie->user_ns;
+		e->record.system_ns = zombie->system_ns;
+	} else if (is_leaf) {
+		e->record.user_ns = timeval_ns(reaped->usage.ru_utime);
+		e->record.system_ns = timeval_ns(reaped->usage.ru_stime);
+	}
+	if (!is_leaf)
+		return;
+	e->record.major_faults = (uint64_t)reaped->usage.ru_majflt;
+	e->record.rchar = zombie->rchar;
+	e->record.wchar = zombie->wchar;
+	e->record.read_bytes = zombie->read_bytes;
+	e->record.write_bytes = zombie->write_bytes;
+	if (is_own_peak(reaped)) {
+		e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, rss);
+		e->record.evidence = EVIDENCE_EXACT;
+	}
+}
+
+uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct proc_sample *zombie,
+		    uint64_t wall_ns)
+{
+	struct entry *e = find_alive(t, reaped->pid);
+
+	if (!e) /* an orphan that neither events nor samples have shown */
+		e = add_entry(t, reaped->pid, zombie->ppid, zombie->sheet_num, RANK_NONE);
+	account_add_reaped(&t->attempt, reaped, zombie);
+	account_add_reaped(&t->sheet, reaped, zombie);
+	t->reaped_cpu_ns += timeval_ns(reaped->usage.ru_utime) + timeval_ns(reaped->usage.ru_stime);
+	if (!e)
+		return U64_UNKNOWN;
+	if (u64_known(e->record.died_wall_ns)) /* wait4 knows better about threads that exit one by
+						  one */
+		e->record.status = exit_status_from_wait(reaped->wait_status);
+	else
+		note_death(t, e, reaped->wait_status, wall_ns);
+	finish_entry(t, e, reaped, zombie);
+	e->is_alive = false;
+	map_remove(&t->alive, pid_key(reaped->pid));
+	return e->record.died_wall_ns;
+}
+
+/* ---- samples ---- */
+
+static bool is_same_process(const struct entry *e, const struct proc_sample *p)
+{
+	return !u64_known(e->record.key.start_ticks) ||
+	       e->record.key.start_ticks == p->key.start_ticks;
+}
+
+static struct entry *entry_for_sample(struct tally *t, const struct proc_sample *p)
+{
+	struct entry *e = find_alive(t, p->key.pid);
+
+	if (e && is_same_process(e, p))
+		return e;
+	e = add_entry(t, p->key.pid, p->ppid, p->sheet_num, p->rank);
+	if (e)
+		note_birth(t, e, p->start_wall_ns);
+	return e;
+}
+
+static void update_entry(struct tally *t, struct entry *e, const struct proc_sample *p)
+{
+	struct proc_record *rec = &e->record;
+
+	rec->key.start_ticks = p->key.start_ticks;
+	rec->uid = u64_known(p->uid) ? p->uid : rec->uid;
+	if (p->command && p->state != 'Z' &&
+	    (!rec->command || strcmp(rec->command, p->command) != 0))
+		rec->command = arena_strdup(&t->arena, p->command);
+	rec->user_ns = u64_max_known(rec->user_ns, p->user_ns);
+	rec->system_ns = u64_max_known(rec->system_ns, p->system_ns);
+	rec->max_rss_bytes = u64_max_known(rec->max_rss_bytes, p->rss_bytes);
+	rec->max_rss_bytes = u64_max_known(rec->max_rss_bytes, p->hwm_bytes);
+	rec->rchar = u64_max_known(rec->rchar, p->rchar);
+	rec->wchar = u64_max_known(rec->wchar, p->wchar);
+	rec->read_bytes = u64_max_known(rec->read_bytes, p->read_bytes);
+	rec->write_bytes = u64_max_known(rec->write_bytes, p->write_bytes);
+	rec->major_faults = u64_max_known(rec->major_faults, p->major_faults);
+	rec->max_threads = u64_max_known(rec->max_threads, p->threads);
+	rec->max_fds = u64_max_known(rec->max_fds, p->open_fds);
+	rec->n_samples++;
+	rec->evidence = EVIDENCE_SAMPLED;
+}
+
+static void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm)
+{
+	struct usage *u = &a->usage;
+
+	a->sampled_peak_rss_bytes = u64_max_known(a->sampled_peak_rss_bytes, point->rss_bytes);
+	a->sampled_hwm_bytes = u64_max_known(a->sampled_hwm_bytes, hwm);
+	u->peak_processes = u64_max_known(u->peak_processes, point->n_processes);
+	u->peak_cpu_percent = fmax(u->peak_cpu_percent, point->cpu_percent); /* skips NaN */
+}
+
+/*
+ * The CPU time that the tree has used since its beginning: of the living with
+ * all they have waited for, and of those that we have waited for. Unlike the
+ * sum of cpu_percent it holds the short-lived children too.
+ *
+ * /proc counts in clock ticks of 10 ms. Over a stretch of 20 ms that is no
+ * percentage at all, so a shorter stretch than CPU_WINDOW_NS gives unknown, and
+ * counts towards the next.
+ */
+static double tree_cpu_percent(struct tally *t, uint64_t living_cpu_ns, uint64_t boot_ns)
+{
+	uint64_t total = u64_add(living_cpu_ns, t->reaped_cpu_ns);
+	uint64_t used = u64_delta(total, t->last_total_cpu_ns);
+	uint64_t elapsed = u64_delta(boot_ns, t->last_tick_boot_ns);
+
+	if (u64_known(elapsed) && elapsed < CPU_WINDOW_NS)
+		return F64_UNKNOWN;
+	t->last_total_cpu_ns = total;
+	t->last_tick_boot_ns = boot_ns;
+	if (!u64_known(used) || !u64_known(elapsed))
+		return F64_UNKNOWN;
+	return (double)used / (double)elapsed * 100.0;
+}
+
+static uint64_t sample_cpu_ns(const struct proc_sample *p)
+{
+	return u64_add(u64_add(p->user_ns, p->system_ns),
+		       u64_add_known(u64_add_known(p->child_user_ns, p->child_system_ns), 0));
+}
+
+void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
+		    struct series_point *ret)
+{
+	struct series_point point = { .wall_ns = snap->wall_ns,
+				      .sheet_num = sheet_num,
+				      .rss_bytes = U64_UNKNOWN };
+	uint64_t hwm = U64_UNKNOWN, cpu_ns = 0;
+
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		const struct proc_sample *p = &snap->processes[i];
+		struct entry *e;
+
+		if (!p->job_id)
+			continue;
+		e = entry_for_sample(t, p);
+		if (e)
+			update_entry(t, e, p);
+		point.n_processes++;
+		point.rss_bytes = u64_add_known(point.rss_bytes, p->rss_bytes);
+		hwm = u64_max_known(hwm, p->hwm_bytes);
+		cpu_ns = u64_add_known(cpu_ns, sample_cpu_ns(p));
+	}
+	point.cpu_percent = tree_cpu_percent(t, cpu_ns, snap->boot_ns);
+	/* Rounding to ticks can give a little more than the machine has. */
+	if (snap->system.cpu_count > 0 && point.cpu_percent > 100.0 * snap->system.cpu_count)
+		point.cpu_percent = 100.0 * snap->system.cpu_count;
+	account_add_tick(&t->attempt, &point, hwm);
+	account_add_tick(&t->sheet, &point, hwm);
+	*ret = point;
+}
+
+/* ---- results ---- */
+
+static void settle_max_process_rss(const struct account *a, struct usage *u)
+{
+	if (u64_known(a->reaped_rss_bytes)) {
+		u->max_process_rss_bytes = u64_max_known(a->reaped_rss_bytes, a->sampled_hwm_bytes);
+		u->max_process_rss_evidence = EVIDENCE_EXACT;
+	} else if (u64_known(a->sampled_hwm_bytes)) {
+		u->max_process_rss_bytes = a->sampled_hwm_bytes;
+		u->max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
+	} else if (u64_known(a->reaped_rss_limit_bytes)) {
+		u->max_process_rss_bytes = a->reaped_rss_limit_bytes;
+		u->max_process_rss_evidence = EVIDENCE_UPPER_BOUND;
+	}
+}
+
+/* The sum over the tree was never less than its largest process. */
+static void settle_peak_rss(const struct account *a, struct usage *u)
+{
+	bool is_alone = u->spawn_count == 1 && u->spawn_evidence == EVIDENCE_EXACT;
+
+	if (is_alone && u64_known(u->max_process_rss_bytes)) {
+		u->peak_rss_bytes = u->max_process_rss_bytes;
+		u->peak_rss_evidence = u->max_process_rss_evidence;
+		return;
+	}
+	u->peak_rss_bytes = a->sampled_peak_rss_bytes;
+	u->peak_rss_evidence = u64_known(u->peak_rss_bytes) ? EVIDENCE_SAMPLED : EVIDENCE_UNKNOWN;
+	if (u->max_process_rss_evidence == EVIDENCE_UPPER_BOUND ||
+	    !u64_known(u->max_process_rss_bytes))
+		return;
+	if (!u64_known(u->peak_rss_bytes) || u->peak_rss_bytes < u->max_process_rss_bytes) {
+		u->peak_rss_bytes = u->max_process_rss_bytes;
+		u->peak_rss_evidence = EVIDENCE_LOWER_BOUND;
+	}
+}
+
+static enum evidence sum_evidence(uint64_t sum, bool is_complete)
+{
+	if (!u64_known(sum))
+		return EVIDENCE_UNKNOWN;
+	return is_complete ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+}
+
+static void settle(const struct tally *t, const struct account *a, uint64_t wall_ns,
+		   bool is_complete, struct usage *ret)
+{
+	*ret = a->usage;
+	ret->wall_ns = u64_delta(wall_ns, a->started_wall_ns);
+	ret->spawn_evidence = t->sees_births ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+	ret->cpu_evidence = sum_evidence(ret->user_ns, is_complete);
+	ret->io_evidence = sum_evidence(ret->rchar, is_complete && !a->has_unreadable_io);
+	settle_max_process_rss(a, ret);
+	settle_peak_rss(a, ret);
+}
+
+/* The larger of two peaks; exact only if both are, as the smaller one may have been more in truth.
+ */
+static void fold_peak(uint64_t *peak, enum evidence *evidence, const struct usage *sheet)
+{
+	bool is_larger = u64_known(sheet->peak_rss_bytes) &&
+			 (!u64_known(*peak) || sheet->peak_rss_bytes > *peak);
+	enum evidence of_larger = is_larger ? sheet->peak_rss_evidence : *evidence;
+	bool both_exact = *evidence == EVIDENCE_EXACT && sheet->peak_rss_evidence == EVIDENCE_EXACT;
+
+	if (is_larger)
+		*peak = sheet->peak_rss_bytes;
+	if (both_exact)
+		*evidence = EVIDENCE_EXACT;
+	else if (of_larger == EVIDENCE_EXACT)
+		*evidence = EVIDENCE_LOWER_BOUND;
+	else
+		*evidence = of_larger;
+}
+
+void tally_end_sheet(struct tally *t, uint64_t wall_ns, bool is_complete, struct usage *ret)
+{
+	settle(t, &t->sheet, wall_ns, is_complete, ret);
+	fold_peak(&t->ended_peak_rss_bytes, &t->ended_peak_rss_evidence, ret);
+	t->sheet_is_open = false;
+}
+
+void tally_total(const struct tally *t, uint64_t wall_ns, bool is_complete, struct usage *ret)
+{
+	settle(t, &t->attempt, wall_ns, is_complete, ret);
+	/* What was left running in the background makes sheets overlap: then the sums stand. */
+	if (t->sheet_is_open || !is_complete)
+		return;
+	ret->peak_rss_bytes = t->ended_peak_rss_bytes;
+	ret->peak_rss_evidence =
+		u64_known(ret->peak_rss_bytes) ? t->ended_peak_rss_evidence : EVIDENCE_UNKNOWN;
+}
+
+const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)
+{
+	struct proc_record *listed = reallocarray(t->listed, t->n ? t->n : 1, sizeof(*listed));
+
+	*ret_n = 0;
+	if (!listed)
+		return NULL;
+	t->listed = listed;
+	for (size_t i = 0; i < t->n; i++)
+		listed[i] = t->entries[i].record;
+	*ret_n = t->n;
+	return listed;
+}
+
+uint64_t tally_unlisted_processes(const struct tally *t)
+{
+	return t->n_unlisted;
+}
+
+uint64_t tally_unlisted_events(const struct tally *t)
+{
+	return t->n_events_unlisted;
+}
+
+uint64_t tally_lost_events(const struct tally *t)
+{
+	return t->n_lost;
+}

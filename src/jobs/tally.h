@@ -1,0 +1,85 @@
+/*
+ * tally - adds up what a job used: exact numbers from births, deaths and
+ * waits, sampled ones from snapshots, never one passed off as the other.
+ *
+ * Pure bookkeeping: it reads no file and no clock. The owner feeds it what
+ * happens, in the order it happens.
+ */
+#ifndef PROCTOR_JOBS_TALLY_H
+#define PROCTOR_JOBS_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "jobs/runner.h"
+#include "model/job.h"
+#include "model/snapshot.h"
+
+/* Beyond these, processes and events are counted and no longer listed. */
+#define TALLY_MAX_PROCESSES 50000
+#define TALLY_MAX_EVENTS 20000
+
+struct tally;
+
+/*
+ * job_id is borrowed. sees_births: the kernel tells of every fork from now on,
+ * so the number of processes is exact (until tally_lost()). NULL: no memory.
+ */
+struct tally *tally_new(const char *job_id, bool sees_births);
+struct tally *tally_free(struct tally *t);
+
+/*
+ * A try begins, now by both clocks. is_clean: nothing of the job runs at this
+ * moment, so that all CPU time from here on is the sheet's own.
+ */
+void tally_begin_sheet(struct tally *t, uint64_t wall_ns, uint64_t boot_ns, bool is_clean);
+
+/* A process of the job was started by the runner. */
+void tally_root(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns);
+
+/* The kernel told of a birth, an exec (command: the new one, NULL: not known), a death. */
+void tally_fork(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns);
+void tally_exec(struct tally *t, pid_t pid, const char *command);
+void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns);
+
+/* Kernel events were dropped: what was exact is now a lower bound. */
+void tally_lost(struct tally *t, uint64_t n);
+
+/*
+ * A process was waited for. zombie: what /proc said of it just before (its own
+ * CPU time; I/O with that of its waited-for descendants), values unknown where
+ * it could not be read. Returns when it died, as far as known.
+ */
+uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct proc_sample *zombie,
+		    uint64_t wall_ns);
+
+/* proctor itself signalled it. */
+void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns);
+
+/* The kernel killed something of the job for lack of memory. */
+void tally_oom(struct tally *t, int sheet_num, const char *details, uint64_t wall_ns);
+
+/* The job's processes at one tick (those with a job_id); gives the point for the charts. */
+void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
+		    struct series_point *ret);
+
+/*
+ * What the sheet's try used, from tally_begin_sheet() until now, and the whole
+ * attempt. is_complete: nothing of it runs any more, so the sums are exact.
+ */
+void tally_end_sheet(struct tally *t, uint64_t wall_ns, bool is_complete, struct usage *ret);
+void tally_total(const struct tally *t, uint64_t wall_ns, bool is_complete, struct usage *ret);
+
+/* Events since the last call; valid until the next call of anything here. */
+const struct proc_event *tally_take_events(struct tally *t, size_t *ret_n);
+
+/* All processes, in the order they were seen; owned by the tally. NULL: no memory. */
+const struct proc_record *tally_processes(struct tally *t, size_t *ret_n);
+
+/* How many processes or events were counted and not listed. */
+uint64_t tally_unlisted_processes(const struct tally *t);
+uint64_t tally_unlisted_events(const struct tally *t);
+uint64_t tally_lost_events(const struct tally *t);
+
+#endif

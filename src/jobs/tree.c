@@ -1,0 +1,299 @@
+#include "jobs/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/unknown.h"
+
+struct tree {
+	const char *job_id;
+	pid_t runner_pid;
+	int sheet_num;
+	unsigned long round;
+	struct tree_member *members; /* dense: the last one fills a hole */
+	size_t n, cap;
+	struct map by_pid;    /* pid -> index into members */
+	struct map scan;      /* pid -> index into the snapshot being assigned */
+	unsigned char *known; /* per process of that snapshot: enum verdict */
+	size_t *chain;	      /* the way up from one process */
+	size_t cap_scan;
+};
+
+enum verdict { UNDECIDED, ON_THE_WAY, OUTSIDE, MEMBER };
+
+struct tree *tree_new(const char *job_id, pid_t runner_pid)
+{
+	struct tree *tree = calloc(1, sizeof(*tree));
+
+	if (!tree)
+		return NULL;
+	tree->job_id = job_id;
+	tree->runner_pid = runner_pid;
+	tree->sheet_num = SHEET_NONE;
+	return tree;
+}
+
+struct tree *tree_free(struct tree *tree)
+{
+	if (!tree)
+		return NULL;
+	free(tree->members);
+	free(tree->known);
+	free(tree->chain);
+	map_release(&tree->by_pid);
+	map_release(&tree->scan);
+	free(tree);
+	return NULL;
+}
+
+void tree_set_sheet(struct tree *tree, int sheet_num)
+{
+	tree->sheet_num = sheet_num;
+}
+
+static uint64_t pid_key(pid_t pid)
+{
+	return (uint64_t)(uint32_t)pid;
+}
+
+static struct tree_member *find_member(const struct tree *tree, pid_t pid)
+{
+	uint64_t i;
+
+	return map_get(&tree->by_pid, pid_key(pid), &i) ? &tree->members[i] : NULL;
+}
+
+const struct tree_member *tree_find(const struct tree *tree, pid_t pid)
+{
+	return find_member(tree, pid);
+}
+
+size_t tree_count(const struct tree *tree)
+{
+	return tree->n;
+}
+
+static int add_member(struct tree *tree, struct proc_key key, int sheet_num, int rank)
+{
+	struct tree_member *m = find_member(tree, key.pid);
+
+	if (!m && tree->n == tree->cap) {
+		size_t cap = tree->cap ? tree->cap * 2 : 32;
+		struct tree_member *grown = reallocarray(tree->members, cap, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		tree->members = grown;
+		tree->cap = cap;
+	}
+	if (!m) {
+		if (map_put(&tree->by_pid, pid_key(key.pid), tree->n) < 0)
+			return -ENOMEM;
+		m = &tree->members[tree->n++];
+	}
+	*m = (struct tree_member){
+		.key = key, .sheet_num = sheet_num, .rank = rank, .round = tree->round
+	};
+	return 0;
+}
+
+static void remove_member(struct tree *tree, struct tree_member *m)
+{
+	struct tree_member *last = &tree->members[tree->n - 1];
+
+	map_remove(&tree->by_pid, pid_key(m->key.pid));
+	if (m != last) {
+		*m = *last;
+		/* The key exists already, so this cannot run out of memory. */
+		map_put(&tree->by_pid, pid_key(m->key.pid), (uint64_t)(m - tree->members));
+	}
+	tree->n--;
+}
+
+int tree_add_root(struct tree *tree, pid_t pid, int sheet_num, int rank)
+{
+	return add_member(tree, (struct proc_key){ pid, U64_UNKNOWN }, sheet_num, rank);
+}
+
+bool tree_on_fork(struct tree *tree, pid_t parent, pid_t child)
+{
+	const struct tree_member *m = find_member(tree, parent);
+	struct proc_key key = { child, U64_UNKNOWN };
+
+	if (parent == tree->runner_pid) {
+		/* A root that tree_add_root() was quicker to announce keeps its sheet and rank. */
+		if (find_member(tree, child))
+			return true;
+		return add_member(tree, key, tree->sheet_num, RANK_NONE) == 0;
+	}
+	return m && add_member(tree, key, m->sheet_num, m->rank) == 0;
+}
+
+bool tree_on_exit(struct tree *tree, pid_t pid)
+{
+	struct tree_member *m = find_member(tree, pid);
+
+	if (!m)
+		return false;
+	remove_member(tree, m);
+	return true;
+}
+
+static int reserve_scan(struct tree *tree, size_t n)
+{
+	unsigned char *known;
+	size_t *chain;
+
+	if (n <= tree->cap_scan)
+		return 0;
+	known = realloc(tree->known, n);
+	if (!known)
+		return -ENOMEM;
+	tree->known = known;
+	chain = reallocarray(tree->chain, n, sizeof(*chain));
+	if (!chain)
+		return -ENOMEM;
+	tree->chain = chain;
+	tree->cap_scan = n;
+	return 0;
+}
+
+/* What is known of a process without looking at its parents. */
+static enum verdict judge_alone(struct tree *tree, const struct proc_sample *p)
+{
+	struct tree_member *m = find_member(tree, p->key.pid);
+
+	if (m && !u64_known(m->key.start_ticks))
+		m->key.start_ticks = p->key.start_ticks;
+	if (m && m->key.start_ticks == p->key.start_ticks) {
+		m->round = tree->round;
+		return MEMBER;
+	}
+	if (m)
+		remove_member(tree, m); /* the pid was reused */
+	if (p->key.pid == tree->runner_pid)
+		return OUTSIDE;
+	return UNDECIDED;
+}
+
+/* Index of the parent in the snapshot; false if it is not there, or younger than its child. */
+static bool find_parent(const struct tree *tree, const struct snapshot *snap, size_t child,
+			size_t *ret)
+{
+	const struct proc_sample *p = &snap->processes[child];
+	uint64_t i;
+
+	if (!map_get(&tree->scan, pid_key(p->ppid), &i))
+		return false;
+	if (snap->processes[i].key.start_ticks > p->key.start_ticks)
+		return false;
+	*ret = (size_t)i;
+	return true;
+}
+
+static int adopt(struct tree *tree, const struct proc_sample *p, const struct tree_member *parent)
+{
+	int sheet_num = parent ? parent->sheet_num : tree->sheet_num;
+	int rank = parent ? parent->rank : RANK_NONE;
+
+	return add_member(tree, p->key, sheet_num, rank);
+}
+
+/*
+ * Walks up from process i until somebody's verdict is known, then hands it
+ * down the way. Every process is walked over once, so all calls together are
+ * linear.
+ */
+static int judge(struct tree *tree, const struct snapshot *snap, size_t i)
+{
+	size_t depth = 0;
+	enum verdict verdict;
+	int r;
+
+	while (tree->known[i] == UNDECIDED) {
+		tree->known[i] = (unsigned char)judge_alone(tree, &snap->processes[i]);
+		if (tree->known[i] != UNDECIDED)
+			break;
+		tree->known[i] = ON_THE_WAY; /* a loop of parents, which cannot be, ends here */
+		tree->chain[depth++] = i;
+		if (snap->processes[i].ppid == tree->runner_pid) {
+			r = adopt(tree, &snap->processes[i], NULL);
+			if (r < 0)
+				return r;
+			tree->known[i] = MEMBER;
+			depth--;
+			break;
+		}
+		if (!find_parent(tree, snap, i, &i))
+			break;
+	}
+	verdict = tree->known[i] == MEMBER ? MEMBER : OUTSIDE;
+	while (depth > 0) {
+		const struct proc_sample *p = &snap->processes[tree->chain[--depth]];
+
+		if (verdict == MEMBER) {
+			r = adopt(tree, p, find_member(tree, p->ppid));
+			if (r < 0)
+				return r;
+		}
+		tree->known[tree->chain[depth]] = (unsigned char)verdict;
+	}
+	return 0;
+}
+
+static void forget_missing(struct tree *tree)
+{
+	for (size_t i = 0; i < tree->n;) {
+		if (tree->members[i].round != tree->round)
+			remove_member(tree, &tree->members[i]);
+		else
+			i++;
+	}
+}
+
+static void mark(const struct tree *tree, struct proc_sample *p)
+{
+	const struct tree_member *m = find_member(tree, p->key.pid);
+
+	if (!m)
+		return;
+	p->job_id = tree->job_id;
+	p->sheet_num = m->sheet_num;
+	p->rank = m->rank;
+}
+
+int tree_assign(struct tree *tree, struct snapshot *snap, enum tree_missing missing)
+{
+	int r = reserve_scan(tree, snap->n_processes);
+
+	if (r < 0)
+		return r;
+	tree->round++;
+	map_clear(&tree->scan);
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		r = map_put(&tree->scan, pid_key(snap->processes[i].key.pid), i);
+		if (r < 0)
+			return r;
+		tree->known[i] = UNDECIDED;
+	}
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		r = judge(tree, snap, i);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < snap->n_processes; i++)
+		if (tree->known[i] == MEMBER)
+			mark(tree, &snap->processes[i]);
+	if (missing == TREE_FORGET_MISSING)
+		forget_missing(tree);
+	return 0;
+}
+
+void tree_for_each_seen(const struct tree *tree, tree_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < tree->n; i++)
+		if (tree->members[i].round == tree->round &&
+		    u64_known(tree->members[i].key.start_ticks))
+			fn(ctx, &tree->members[i]);
+}

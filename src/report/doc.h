@@ -1,0 +1,80 @@
+/*
+ * doc - what a page is made of, whatever it is written as.
+ *
+ * page.c says what is on the page, a writer (text, Markdown) says what it looks
+ * like. Text given to a writer may be foreign: the writer makes it safe and
+ * escapes it, so whoever fills the page need not. A lost append shows in
+ * buf_error() of out.
+ */
+#ifndef PROCTOR_REPORT_DOC_H
+#define PROCTOR_REPORT_DOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+struct doc_writer;
+
+struct doc {
+	const struct doc_writer *writer;
+	struct buf *out;
+};
+
+enum column_kind {
+	COLUMN_LEFT,
+	COLUMN_RIGHT, /* numbers */
+	COLUMN_CUT,   /* left; gets what room is left and is cut there */
+	COLUMN_WRAP,  /* left; the last one only: goes on in the next line, below itself */
+};
+
+struct column {
+	const char *title;
+	enum column_kind kind;
+};
+
+/*
+ * Cells are added row by row, from left to right:
+ *
+ *	format_count(table_cell(&t), n);
+ *
+ * table_cell() begins the next cell and returns where to append its text.
+ */
+struct table {
+	const struct column *columns;
+	size_t n_columns;
+	bool hides_titles; /* where a writer can do without them */
+	size_t n_cells;
+	struct buf text; /* cells, with a NUL between two */
+};
+
+/* For an array of columns. */
+#define TABLE_INIT(array)                                                          \
+	{                                                                          \
+		.columns = (array), .n_columns = sizeof(array) / sizeof(*(array)), \
+		.text = BUF_INIT,                                                  \
+	}
+
+void table_release(struct table *t);
+struct buf *table_cell(struct table *t);
+size_t table_rows(const struct table *t);
+
+/* For walking: the first cell, and the one behind cell. */
+const char *table_first(const struct table *t);
+const char *table_next(const char *cell);
+
+struct doc_writer {
+	void (*title)(struct doc *d, const char *text);
+	void (*section)(struct doc *d, const char *heading);
+	/* The verdict: a word that stands out and a sentence. */
+	void (*verdict)(struct doc *d, const char *word, const char *sentence);
+	void (*paragraph)(struct doc *d, const char *text);
+	void (*item)(struct doc *d, const char *text);
+	void (*table)(struct doc *d, const struct table *t);
+	/* Lines of our own making, printed as they are. */
+	void (*figure)(struct doc *d, const char *lines);
+};
+
+extern const struct doc_writer text_writer, markdown_writer;
+
+#endif

@@ -1,0 +1,216 @@
+#include "report/figures.h"
+
+#include <string.h>
+
+#include "base/unknown.h"
+#include "report/format.h"
+
+/* In the JSON; the page chooses its own. */
+enum unit { UNIT_SECONDS, UNIT_MB, UNIT_PERCENT, UNIT_PLAIN };
+
+/* What stands behind each kind of evidence, where numbers of one origin can have it. */
+struct origin {
+	enum evidence evidence; /* of numbers that keep none beside them */
+	const char *how[EVIDENCE_UPPER_BOUND + 1];
+};
+
+static const struct origin from_clock = {
+	.evidence = EVIDENCE_EXACT,
+	.how[EVIDENCE_EXACT] = "from start to end",
+	.how[EVIDENCE_LOWER_BOUND] = "from start to last record",
+};
+static const struct origin from_samples = {
+	.evidence = EVIDENCE_SAMPLED,
+	.how[EVIDENCE_SAMPLED] = "the highest seen",
+};
+static const struct origin from_processes = {
+	.evidence = EVIDENCE_LOWER_BOUND,
+	.how[EVIDENCE_EXACT] = "every process is listed",
+	.how[EVIDENCE_LOWER_BOUND] = "of the processes that are listed",
+};
+static const struct origin from_wait4 = {
+	.how[EVIDENCE_EXACT] = "wait4 of the whole tree",
+	.how[EVIDENCE_LOWER_BOUND] = "wait4 of those that had ended",
+};
+static const struct origin from_proc_io = {
+	.how[EVIDENCE_EXACT] = "wait4 of the whole tree",
+	.how[EVIDENCE_LOWER_BOUND] = "of what was waited for",
+};
+static const struct origin from_births = {
+	.how[EVIDENCE_EXACT] = "births told by the kernel",
+	.how[EVIDENCE_LOWER_BOUND] = "short ones may be missing",
+};
+static const struct origin from_tree_memory = {
+	.how[EVIDENCE_EXACT] = "the kernel's high-water mark",
+	.how[EVIDENCE_SAMPLED] = "highest sum seen",
+	.how[EVIDENCE_LOWER_BOUND] = "one process alone had it",
+	.how[EVIDENCE_UPPER_BOUND] = "may be the runner's, before exec",
+};
+static const struct origin from_process_memory = {
+	.how[EVIDENCE_EXACT] = "the kernel's high-water mark",
+	.how[EVIDENCE_LOWER_BOUND] = "the highest mark seen",
+	.how[EVIDENCE_UPPER_BOUND] = "may be the runner's, before exec",
+};
+
+#define AT(member) offsetof(struct figures, member)
+#define CPU_EVIDENCE AT(usage.cpu_evidence)
+#define IO_EVIDENCE AT(usage.io_evidence)
+
+/*
+ * label: what it is about; several have the same. evidence_at: where it is
+ * kept; 0: it is the origin's. The keys of I/O, faults and switches are those
+ * of processes[] in a snapshot, and like there in bytes.
+ */
+static const struct figure_row {
+	const char *key;
+	const char *label;
+	enum unit unit;
+	size_t at;
+	size_t evidence_at;
+	const struct origin *origin;
+} rows[FIGURE_COUNT] = {
+	[FIGURE_WALL] = { "wall_seconds", "wall time", UNIT_SECONDS, AT(usage.wall_ns), 0,
+			  &from_clock },
+	[FIGURE_CPU] = { "total_cpu_seconds", "CPU time", UNIT_SECONDS, AT(cpu_ns), CPU_EVIDENCE,
+			 &from_wait4 },
+	[FIGURE_USER] = { "user_cpu_seconds", "CPU time", UNIT_SECONDS, AT(usage.user_ns),
+			  CPU_EVIDENCE, &from_wait4 },
+	[FIGURE_SYSTEM] = { "system_cpu_seconds", "CPU time", UNIT_SECONDS, AT(usage.system_ns),
+			    CPU_EVIDENCE, &from_wait4 },
+	[FIGURE_MAX_CPU] = { "max_cpu_pct", "highest CPU use", UNIT_PERCENT,
+			     AT(usage.peak_cpu_percent), 0, &from_samples },
+	[FIGURE_PEAK_RSS] = { "peak_rss_mb", "peak memory of the tree", UNIT_MB,
+			      AT(usage.peak_rss_bytes), AT(usage.peak_rss_evidence),
+			      &from_tree_memory },
+	[FIGURE_MAX_PROCESS_RSS] = { "max_process_rss_mb", "peak memory of one process", UNIT_MB,
+				     AT(usage.max_process_rss_bytes),
+				     AT(usage.max_process_rss_evidence), &from_process_memory },
+	[FIGURE_SPAWNS] = { "process_spawn_count", "number of processes", UNIT_PLAIN,
+			    AT(usage.spawn_count), AT(usage.spawn_evidence), &from_births },
+	[FIGURE_UNIQUE_PIDS] = { "unique_pid_count", "number of pids", UNIT_PLAIN, AT(unique_pids),
+				 0, &from_processes },
+	[FIGURE_MAX_PROCESSES] = { "max_processes", "processes at once", UNIT_PLAIN,
+				   AT(usage.peak_processes), 0, &from_samples },
+	[FIGURE_RCHAR] = { "rchar", "I/O calls", UNIT_PLAIN, AT(usage.rchar), IO_EVIDENCE,
+			   &from_proc_io },
+	[FIGURE_WCHAR] = { "wchar", "I/O calls", UNIT_PLAIN, AT(usage.wchar), IO_EVIDENCE,
+			   &from_proc_io },
+	[FIGURE_SYSCR] = { "syscr", "I/O calls", UNIT_PLAIN, AT(usage.syscr), IO_EVIDENCE,
+			   &from_proc_io },
+	[FIGURE_SYSCW] = { "syscw", "I/O calls", UNIT_PLAIN, AT(usage.syscw), IO_EVIDENCE,
+			   &from_proc_io },
+	[FIGURE_READ] = { "read_bytes", "storage I/O", UNIT_PLAIN, AT(usage.read_bytes),
+			  IO_EVIDENCE, &from_proc_io },
+	[FIGURE_WRITE] = { "write_bytes", "storage I/O", UNIT_PLAIN, AT(usage.write_bytes),
+			   IO_EVIDENCE, &from_proc_io },
+	[FIGURE_MINOR_FAULTS] = { "minor_faults", "page faults", UNIT_PLAIN, AT(usage.minor_faults),
+				  CPU_EVIDENCE, &from_wait4 },
+	[FIGURE_MAJOR_FAULTS] = { "major_faults", "page faults", UNIT_PLAIN, AT(usage.major_faults),
+				  CPU_EVIDENCE, &from_wait4 },
+	[FIGURE_VOLUNTARY] = { "voluntary_switches", "context switches", UNIT_PLAIN,
+			       AT(usage.voluntary_switches), CPU_EVIDENCE, &from_wait4 },
+	[FIGURE_INVOLUNTARY] = { "involuntary_switches", "context switches", UNIT_PLAIN,
+				 AT(usage.involuntary_switches), CPU_EVIDENCE, &from_wait4 },
+};
+
+static uint64_t figure_u64(const struct figures *f, enum figure id)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)f + rows[id].at, sizeof(v));
+	return v;
+}
+
+static double figure_f64(const struct figures *f, enum figure id)
+{
+	double v;
+
+	if (rows[id].unit == UNIT_SECONDS)
+		return u64_to_seconds(figure_u64(f, id));
+	if (rows[id].unit == UNIT_MB)
+		return u64_to_mb(figure_u64(f, id));
+	memcpy(&v, (const char *)f + rows[id].at, sizeof(v));
+	return v;
+}
+
+static enum evidence figure_evidence(const struct figures *f, enum figure id)
+{
+	enum evidence evidence = rows[id].origin->evidence;
+
+	if (!figure_is_known(f, id))
+		return EVIDENCE_UNKNOWN;
+	if (rows[id].evidence_at)
+		memcpy(&evidence, (const char *)f + rows[id].evidence_at, sizeof(evidence));
+	return evidence;
+}
+
+bool figure_is_known(const struct figures *f, enum figure id)
+{
+	return rows[id].unit == UNIT_PERCENT ? isfinite(figure_f64(f, id))
+					     : u64_known(figure_u64(f, id));
+}
+
+const char *figure_key(enum figure id)
+{
+	return rows[id].key;
+}
+
+const char *figure_label(enum figure id)
+{
+	return rows[id].label;
+}
+
+void figures_set_evidence(struct figures *f)
+{
+	for (int id = 0; id < FIGURE_COUNT; id++)
+		f->evidence[id] = figure_evidence(f, (enum figure)id);
+}
+
+void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
+		       double interval_seconds)
+{
+	enum evidence evidence = f->evidence[id];
+	const char *how = rows[id].origin->how[evidence];
+
+	if (!figure_is_known(f, id)) {
+		buf_add_char(out, '-');
+		return;
+	}
+	if (evidence == EVIDENCE_UNKNOWN)
+		buf_add_str(out, "source not recorded");
+	else
+		buf_add_str(out, evidence_name(evidence));
+	if (evidence == EVIDENCE_SAMPLED && interval_seconds > 0)
+		buf_printf(out, " every %g s", interval_seconds);
+	if (how)
+		buf_printf(out, ", %s", how);
+}
+
+/* Sheets do not say how many pids they had. */
+static bool is_written(enum figure id, bool is_attempt)
+{
+	return is_attempt || id != FIGURE_UNIQUE_PIDS;
+}
+
+void figures_write_json(struct json *j, const struct figures *f, bool is_attempt)
+{
+	for (int i = 0; i < FIGURE_COUNT; i++) {
+		enum figure id = (enum figure)i;
+
+		if (!is_written(id, is_attempt))
+			continue;
+		if (rows[id].unit == UNIT_PLAIN)
+			json_key_u64(j, rows[id].key, figure_u64(f, id));
+		else
+			json_key_f64(j, rows[id].key, figure_f64(f, id));
+	}
+}
+
+void figures_write_evidence_json(struct json *j, const struct figures *f, bool is_attempt)
+{
+	json_begin_object(j);
+	for (int i = 0; i < FIGURE_COUNT; i++)
+		if (is_written((enum figure)i, is_attempt))
+			json_key_string(j, rows[i].key, evidence_name(f->evidence[i]));
+	json_end_object(j);
+}

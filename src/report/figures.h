@@ -1,0 +1,81 @@
+/*
+ * figures - every number of an attempt or a sheet, with its evidence.
+ *
+ * One row per number says what it is called in the JSON, in words, in which
+ * unit, and how it was come by. The JSON, the page and the list of unknowns are
+ * all written from these rows.
+ */
+#ifndef PROCTOR_REPORT_FIGURES_H
+#define PROCTOR_REPORT_FIGURES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "model/job.h"
+
+enum figure {
+	FIGURE_WALL,
+	FIGURE_CPU,
+	FIGURE_USER,
+	FIGURE_SYSTEM,
+	FIGURE_MAX_CPU,
+	FIGURE_PEAK_RSS,
+	FIGURE_MAX_PROCESS_RSS,
+	FIGURE_SPAWNS,
+	FIGURE_UNIQUE_PIDS,
+	FIGURE_MAX_PROCESSES,
+	FIGURE_RCHAR,
+	FIGURE_WCHAR,
+	FIGURE_SYSCR,
+	FIGURE_SYSCW,
+	FIGURE_READ,
+	FIGURE_WRITE,
+	FIGURE_MINOR_FAULTS,
+	FIGURE_MAJOR_FAULTS,
+	FIGURE_VOLUNTARY,
+	FIGURE_INVOLUNTARY,
+	FIGURE_COUNT,
+};
+
+struct figures {
+	struct usage usage;
+	uint64_t cpu_ns;      /* user and system */
+	uint64_t unique_pids; /* of the attempt; unknown for sheets */
+	enum evidence evidence[FIGURE_COUNT];
+};
+
+/*
+ * What the attempt used. Where the totals are not there (it still runs, or its
+ * runner was lost) what the recorded samples, processes and events show stands
+ * in, with the evidence that this is.
+ */
+void figures_of_attempt(const struct attempt *a, struct figures *ret);
+
+/* The same for one try of a sheet. */
+void figures_of_sheet(const struct attempt *a, const struct sheet_record *sheet,
+		      struct figures *ret);
+
+/* When the attempt last showed a sign of life: end, sample, event; at least its start. */
+uint64_t figures_last_seen(const struct attempt *a);
+
+/* When the numbers stand: says of each how it is known. */
+void figures_set_evidence(struct figures *f);
+
+bool figure_is_known(const struct figures *f, enum figure id);
+const char *figure_key(enum figure id); /* "peak_rss_mb" */
+const char *figure_label(
+	enum figure id); /* "peak memory of the tree"; "I/O calls" for four of them */
+
+/* "exact, wait4 of …"; "sampled every 1 s"; "-" for an unknown one. */
+void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
+		       double interval_seconds);
+
+/* All numbers as keys and values, in the units of the contract. */
+void figures_write_json(struct json *j, const struct figures *f, bool is_attempt);
+/* {"wall_seconds": "exact", …} */
+void figures_write_evidence_json(struct json *j, const struct figures *f, bool is_attempt);
+
+#endif

@@ -1,0 +1,246 @@
+#include "report/format.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "report/report.h"
+
+#define SECOND_NS 1e9
+#define MINUTE 60u
+#define HOUR (60u * MINUTE)
+#define DAY (24u * HOUR)
+
+void report_add_bytes(struct buf *out, uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KB", "MB", "GB", "TB", "PB", "EB" };
+	double v = (double)bytes;
+	size_t unit = 0;
+	bool has_decimal;
+
+	if (!u64_known(bytes)) {
+		buf_add_char(out, '-');
+		return;
+	}
+	while (v >= 1023.5 && unit + 1 < ARRAY_SIZE(units)) {
+		v /= 1024.0;
+		unit++;
+	}
+	/* One decimal where it says something: 1.5 GB, 12.4 GB, but 312 MB and 3 MB. */
+	has_decimal =
+		unit > 0 && v < (unit >= 3 ? 99.95 : 9.95) && (uint64_t)(v * 10 + 0.5) % 10 != 0;
+	buf_printf(out, "%.*f %s", has_decimal ? 1 : 0, v, units[unit]);
+}
+
+/* From a minute upwards: the two largest units. */
+static void add_long_duration(struct buf *out, uint64_t seconds)
+{
+	if (seconds < HOUR)
+		buf_printf(out, "%um%02us", (unsigned)(seconds / MINUTE),
+			   (unsigned)(seconds % MINUTE));
+	else if (seconds < DAY)
+		buf_printf(out, "%uh%02um", (unsigned)(seconds / HOUR),
+			   (unsigned)(seconds % HOUR / MINUTE));
+	else
+		buf_printf(out, "%llud%02uh", (unsigned long long)(seconds / DAY),
+			   (unsigned)(seconds % DAY / HOUR));
+}
+
+void report_add_duration(struct buf *out, uint64_t ns)
+{
+	double seconds = (double)ns / SECOND_NS;
+
+	if (!u64_known(ns))
+		buf_add_char(out, '-');
+	else if (ns == 0)
+		buf_add_str(out, "0 s");
+	else if (seconds < 0.00995)
+		buf_printf(out, "%.1f ms", seconds * 1e3);
+	else if (seconds < 0.9995)
+		buf_printf(out, "%.0f ms", seconds * 1e3);
+	else if (seconds < 9.995)
+		buf_printf(out, "%.2f s", seconds);
+	else if (seconds < 59.95)
+		buf_printf(out, "%.1f s", seconds);
+	else
+		add_long_duration(out, (uint64_t)(seconds + 0.5));
+}
+
+void format_count(struct buf *out, uint64_t n)
+{
+	if (u64_known(n))
+		buf_printf(out, "%llu", (unsigned long long)n);
+	else
+		buf_add_char(out, '-');
+}
+
+void format_plural(struct buf *out, uint64_t n, const char *singular, const char *suffix)
+{
+	format_count(out, n);
+	buf_printf(out, " %s%s", singular, n == 1 ? "" : suffix);
+}
+
+void format_percent(struct buf *out, double percent)
+{
+	if (!isfinite(percent))
+		buf_add_char(out, '-');
+	else
+		buf_printf(out, "%.*f %%", percent > 0 && percent < 9.95 ? 1 : 0, percent);
+}
+
+void format_time(struct buf *out, uint64_t wall_ns)
+{
+	char text[40] = "";
+
+	if (u64_known(wall_ns))
+		clock_format_local(wall_ns, text, sizeof(text));
+	format_string(out, text);
+}
+
+void format_offset(struct buf *out, uint64_t wall_ns, uint64_t start_ns)
+{
+	uint64_t offset = u64_delta(wall_ns, start_ns);
+
+	if (u64_known(offset))
+		buf_add_char(out, '+');
+	report_add_duration(out, offset);
+}
+
+void format_signal(struct buf *out, int signal)
+{
+	const char *name = sigabbrev_np(signal);
+
+	if (name)
+		buf_printf(out, "SIG%s (%d)", name, signal);
+	else
+		buf_printf(out, "signal %d", signal);
+}
+
+/* What shells mean by the codes that they make up themselves. */
+static void add_exit_code(struct buf *out, int code)
+{
+	buf_printf(out, "exit code %d", code);
+	if (code == 126)
+		buf_add_str(out, " (found, but cannot be executed)");
+	else if (code == 127)
+		buf_add_str(out, " (command not found)");
+	else if (code > 128 && sigabbrev_np(code - 128))
+		buf_printf(out, " (128 + SIG%s)", sigabbrev_np(code - 128));
+}
+
+void format_status(struct buf *out, struct exit_status status)
+{
+	if (status.signal >= 0)
+		format_signal(out, status.signal);
+	else if (status.exit_code >= 0)
+		add_exit_code(out, status.exit_code);
+	else
+		buf_add_char(out, '-');
+}
+
+void format_status_short(struct buf *out, struct exit_status status)
+{
+	const char *name = status.signal >= 0 ? sigabbrev_np(status.signal) : NULL;
+
+	if (name)
+		buf_printf(out, "SIG%s", name);
+	else if (status.signal >= 0)
+		format_signal(out, status.signal);
+	else if (status.exit_code >= 0)
+		buf_printf(out, "exit %d", status.exit_code);
+	else
+		buf_add_char(out, '-');
+}
+
+void format_string(struct buf *out, const char *s)
+{
+	buf_add_str(out, s && s[0] ? s : "-");
+}
+
+void ranges_begin(struct ranges *r, struct buf *out)
+{
+	*r = (struct ranges){ .out = out };
+}
+
+static void ranges_flush(struct ranges *r)
+{
+	if (r->last > r->first)
+		buf_printf(r->out, "%s%d", r->last == r->first + 1 ? ", " : "-", r->last);
+}
+
+void ranges_add(struct ranges *r, int num)
+{
+	if (r->n > 0 && num == r->last + 1) {
+		r->last = num;
+		r->n++;
+		return;
+	}
+	ranges_flush(r);
+	buf_printf(r->out, "%s%d", r->n > 0 ? ", " : "", num);
+	r->first = r->last = num;
+	r->n++;
+}
+
+void ranges_end(struct ranges *r)
+{
+	if (r->n > 0)
+		ranges_flush(r);
+}
+
+/* The code point of a valid character of len bytes. */
+static unsigned code_point(const char *s, size_t len)
+{
+	static const unsigned char first_bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	unsigned c = (unsigned char)s[0] & first_bits[len];
+
+	for (size_t i = 1; i < len; i++)
+		c = c << 6 | ((unsigned char)s[i] & 0x3f);
+	return c;
+}
+
+/* First and last code points of what moves the cursor, hides, or turns the writing direction. */
+static const struct {
+	unsigned first, last;
+} unsafe_points[] = {
+	{ 0x00, 0x1f },	    { 0x7f, 0x9f },	{ 0xad, 0xad },	      { 0x61c, 0x61c },
+	{ 0x180e, 0x180e }, { 0x200b, 0x200f }, { 0x2028, 0x202e },   { 0x2060, 0x206f },
+	{ 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe0fff },
+};
+
+static bool is_unsafe(unsigned c)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unsafe_points); i++)
+		if (c >= unsafe_points[i].first && c <= unsafe_points[i].last)
+			return true;
+	return false;
+}
+
+static void add_escaped(struct buf *out, unsigned c)
+{
+	if (c == '\n' || c == '\t' || c == '\r')
+		buf_printf(out, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+	else
+		buf_printf(out, c < 0x80 ? "\\x%02x" : "\\u%04x", c);
+}
+
+void format_safe(struct buf *out, const char *s)
+{
+	size_t n = strlen(s);
+
+	while (n > 0) {
+		size_t len = utf8_char_len(s, n);
+		unsigned c = len ? code_point(s, len) : 0;
+
+		if (len == 0)
+			buf_printf(out, "\\x%02x", (unsigned char)s[0]);
+		else if (is_unsafe(c))
+			add_escaped(out, c);
+		else
+			buf_add(out, s, len);
+		len = len ? len : 1;
+		s += len;
+		n -= len;
+	}
+}

@@ -1,0 +1,280 @@
+#include "report/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/unknown.h"
+#include "report/report.h"
+#include "report/verdict.h"
+
+/* Points of series[]: an hour of samples a second apart. */
+#define SERIES_MAX 3600
+
+static void key_known_int(struct json *j, const char *key, int v)
+{
+	json_key_u64(j, key, v < 0 ? U64_UNKNOWN : (uint64_t)v);
+}
+
+static void key_status(struct json *j, struct exit_status status)
+{
+	key_known_int(j, "exit_code", status.exit_code);
+	key_known_int(j, "signal", status.signal);
+}
+
+static void key_time(struct json *j, const char *key, uint64_t wall_ns)
+{
+	json_key_f64(j, key, u64_to_seconds(wall_ns));
+}
+
+static void write_verdict(struct json *j, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	verdict_add_sentence(&text, f);
+	json_key_string(j, "verdict", text.data);
+	json_key_string(j, "reason", f->a->reason);
+}
+
+static void write_identity(struct json *j, const struct facts *f)
+{
+	const struct attempt *a = f->a;
+	char hash[20];
+
+	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)a->argv_hash);
+	json_key_string(j, "job_id", a->job_id);
+	json_key_i64(j, "attempt", a->attempt_num);
+	json_key_string(j, "status", attempt_status_name(a));
+	json_key_string(j, "outcome", outcome_name(a->outcome));
+	json_key_bool(j, "lost", a->is_lost);
+	key_status(j, a->status);
+	write_verdict(j, f);
+	json_key_string(j, "command", a->command);
+	json_key_string(j, "argv_hash", hash);
+	json_key_string(j, "host", a->host);
+	json_key_u64(j, "uid", a->uid);
+	json_key_string(j, "workdir", a->workdir);
+	json_key_string(j, "boot_id", a->boot_id[0] ? a->boot_id : NULL);
+	json_key_f64(j, "interval_seconds",
+		     a->interval_seconds > 0 ? a->interval_seconds : F64_UNKNOWN);
+	key_time(j, "started", a->started_wall_ns);
+	key_time(j, "ended", a->ended_wall_ns);
+	key_time(j, "last_seen", figures_last_seen(a));
+	key_known_int(j, "total_sheets", a->total_sheets);
+	key_known_int(j, "last_completed_sheet", a->last_completed_sheet);
+	key_known_int(j, "current_sheet", a->current_sheet);
+}
+
+static void write_ranks(struct json *j, const struct sheet_record *sheet)
+{
+	json_key(j, "ranks");
+	json_begin_array(j);
+	for (size_t i = 0; i < sheet->n_ranks; i++) {
+		const struct rank_record *rank = &sheet->ranks[i];
+
+		json_begin_object(j);
+		json_key_i64(j, "rank", rank->rank);
+		json_key_i64(j, "pid", rank->pid);
+		key_status(j, rank->status);
+		key_time(j, "ended", rank->ended_wall_ns);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+/* The fields of one try, inside an object that the caller opened. */
+static void write_try(struct json *j, const struct sheet_record *sheet,
+		      const struct figures *figures)
+{
+	json_key_i64(j, "try", sheet->try_num);
+	json_key_string(j, "outcome", outcome_name(sheet->outcome));
+	json_key_string(j, "reason", sheet->reason);
+	key_status(j, sheet->status);
+	key_time(j, "started", sheet->started_wall_ns);
+	key_time(j, "ended", sheet->ended_wall_ns);
+	json_key_i64(j, "total_ranks", sheet->total_ranks);
+	write_ranks(j, sheet);
+	figures_write_json(j, figures, false);
+	json_key(j, "evidence");
+	figures_write_evidence_json(j, figures, false);
+}
+
+static void write_tries(struct json *j, const struct facts *f, const struct sheet_fact *sheet)
+{
+	json_key(j, "tries");
+	json_begin_array(j);
+	for (size_t i = 0; i < sheet->n_tries; i++) {
+		struct figures figures;
+
+		figures_of_sheet(f->a, sheet->tries[i], &figures);
+		json_begin_object(j);
+		write_try(j, sheet->tries[i], &figures);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+/* By number; the last try's numbers stand at the sheet itself. */
+static void write_sheets(struct json *j, const struct facts *f)
+{
+	json_key(j, "sheet_metrics");
+	json_begin_object(j);
+	for (size_t i = 0; i < f->n_sheets; i++) {
+		const struct sheet_fact *sheet = &f->sheets[i];
+		char key[16];
+
+		snprintf(key, sizeof(key), "%d", sheet->last->num);
+		json_key(j, key);
+		json_begin_object(j);
+		json_key_string(j, "name", sheet->last->name);
+		json_key_string(j, "command", sheet->last->command);
+		write_try(j, sheet->last, &sheet->figures);
+		write_tries(j, f, sheet);
+		json_end_object(j);
+	}
+	json_end_object(j);
+}
+
+static void write_process(struct json *j, const struct proc_record *p)
+{
+	json_begin_object(j);
+	json_key_i64(j, "pid", p->key.pid);
+	json_key_u64(j, "start_ticks", p->key.start_ticks);
+	json_key_u64(j, "ppid", p->ppid > 0 ? (uint64_t)p->ppid : U64_UNKNOWN);
+	json_key_string(j, "command", p->command);
+	key_known_int(j, "sheet_num", p->sheet_num);
+	key_known_int(j, "rank", p->rank);
+	json_key_u64(j, "uid", p->uid);
+	key_time(j, "born", p->born_wall_ns);
+	key_time(j, "died", p->died_wall_ns);
+	key_status(j, p->status);
+	json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
+	json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
+	json_key_f64(j, "max_rss_mb", u64_to_mb(p->max_rss_bytes));
+	json_key_string(j, "evidence", evidence_name(p->evidence));
+	json_key_u64(j, "rchar", p->rchar);
+	json_key_u64(j, "wchar", p->wchar);
+	json_key_u64(j, "read_bytes", p->read_bytes);
+	json_key_u64(j, "write_bytes", p->write_bytes);
+	json_key_u64(j, "major_faults", p->major_faults);
+	json_key_u64(j, "max_threads", p->max_threads);
+	json_key_u64(j, "max_fds", p->max_fds);
+	json_key_u64(j, "samples", p->n_samples);
+	json_end_object(j);
+}
+
+static void write_processes(struct json *j, const struct facts *f)
+{
+	json_key(j, "processes");
+	json_begin_array(j);
+	for (size_t i = 0; i < f->a->n_processes; i++)
+		write_process(j, &f->a->processes[i]);
+	json_end_array(j);
+}
+
+static void write_events(struct json *j, const struct facts *f)
+{
+	json_key(j, "events");
+	json_begin_array(j);
+	for (size_t i = 0; i < f->a->n_events; i++)
+		proc_event_write_json(j, &f->a->events[i]);
+	json_end_array(j);
+}
+
+static void write_rungs(struct json *j, const struct facts *f)
+{
+	json_key(j, "rungs");
+	json_begin_object(j);
+	for (size_t i = 0; i < f->a->n_rungs; i++)
+		json_key_string(j, f->a->rungs[i].measurement, f->a->rungs[i].rung);
+	json_end_object(j);
+	json_key(j, "rung_reasons");
+	json_begin_object(j);
+	for (size_t i = 0; i < f->a->n_rungs; i++)
+		json_key_string(j, f->a->rungs[i].measurement, f->a->rungs[i].reason);
+	json_end_object(j);
+}
+
+static void write_notes(struct json *j, const struct facts *f)
+{
+	json_key(j, "unknown");
+	json_begin_array(j);
+	for (size_t i = 0; i < f->n_notes; i++) {
+		json_begin_object(j);
+		json_key_string(j, "what", f->notes[i].what);
+		json_key_string(j, "why", f->notes[i].why);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+/* Takes up to max samples of one sheet into one point: the highest of each value. */
+static size_t merge_points(const struct series_point *points, size_t max, struct series_point *ret)
+{
+	size_t n = 1;
+
+	*ret = points[0];
+	for (; n < max && points[n].sheet_num == ret->sheet_num; n++) {
+		ret->wall_ns = points[n].wall_ns;
+		ret->rss_bytes = u64_max_known(ret->rss_bytes, points[n].rss_bytes);
+		ret->cpu_percent = f64_max_known(points[n].cpu_percent, ret->cpu_percent);
+		ret->n_processes = u64_max_known(ret->n_processes, points[n].n_processes);
+	}
+	return n;
+}
+
+static void write_series(struct json *j, const struct facts *f)
+{
+	const struct attempt *a = f->a;
+	size_t per_point = (a->n_series + SERIES_MAX - 1) / SERIES_MAX;
+	struct series_point p;
+
+	json_key_u64(j, "series_samples", a->n_series);
+	json_key_u64(j, "series_samples_per_point", a->n_series > 0 ? per_point : 1);
+	json_key(j, "series");
+	json_begin_array(j);
+	for (size_t i = 0; i < a->n_series;) {
+		size_t left = a->n_series - i;
+
+		i += merge_points(&a->series[i], left < per_point ? left : per_point, &p);
+		json_begin_object(j);
+		key_time(j, "timestamp", p.wall_ns);
+		json_key_f64(j, "rss_mb", u64_to_mb(p.rss_bytes));
+		json_key_f64(j, "cpu_percent", p.cpu_percent);
+		json_key_u64(j, "processes", p.n_processes);
+		key_known_int(j, "sheet_num", p.sheet_num);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+/* Nothing fills these yet: null, and a line of unknown[] says so. An empty list would be a claim.
+ */
+static void write_not_measured(struct json *j)
+{
+	json_key_null(j, "syscall_hotspots");
+	json_key_null(j, "anomalies");
+	json_key_null(j, "telemetry");
+}
+
+int json_report_write(struct buf *out, const struct facts *f)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	write_identity(&j, f);
+	figures_write_json(&j, &f->figures, true);
+	json_key(&j, "evidence");
+	figures_write_evidence_json(&j, &f->figures, true);
+	write_sheets(&j, f);
+	write_not_measured(&j);
+	write_rungs(&j, f);
+	write_notes(&j, f);
+	write_processes(&j, f);
+	write_events(&j, f);
+	write_series(&j, f);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+	return buf_error(out);
+}

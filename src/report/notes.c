@@ -1,0 +1,81 @@
+#include "report/notes.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "report/facts.h"
+
+/* Fields of the contract that nothing fills yet: their name in the JSON and in words, and why. */
+static const struct {
+	const char *key;
+	const char *words;
+	const char *why;
+} never_measured[] = {
+	{ "syscall_hotspots", "system calls", "they were not counted" },
+	{ "anomalies", "anomalies", "no detector watched this attempt" },
+	{ "telemetry", "telemetry of the job itself", "it was not read" },
+};
+
+/* Names that others use in their notes. */
+static const struct {
+	const char *key;
+	const char *words;
+} other_words[] = {
+	{ "io", "I/O" },
+	{ "gpus", "GPUs" },
+};
+
+static bool has_note(const struct facts *f, const char *what)
+{
+	for (size_t i = 0; i < f->n_notes; i++)
+		if (f->notes[i].what && strcmp(f->notes[i].what, what) == 0)
+			return true;
+	return false;
+}
+
+static const char *why_missing(const struct attempt *a)
+{
+	if (a->is_running)
+		return "known when the attempt ends";
+	if (a->is_lost)
+		return "the runner ended before it could be written";
+	return "nothing was recorded";
+}
+
+int notes_collect(struct facts *f)
+{
+	const struct attempt *a = f->a;
+	size_t max = a->n_unknowns + FIGURE_COUNT + ARRAY_SIZE(never_measured);
+
+	f->notes = arena_alloc(&f->arena, max * sizeof(f->notes[0]));
+	if (!f->notes)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n_unknowns; i++)
+		f->notes[f->n_notes++] = a->unknowns[i];
+	for (int id = 0; id < FIGURE_COUNT; id++)
+		if (!figure_is_known(&f->figures, (enum figure)id) &&
+		    !has_note(f, figure_key((enum figure)id)))
+			f->notes[f->n_notes++] = (struct unknown_note){ figure_key((enum figure)id),
+									why_missing(a) };
+	for (size_t i = 0; i < ARRAY_SIZE(never_measured); i++)
+		if (!has_note(f, never_measured[i].key))
+			f->notes[f->n_notes++] = (struct unknown_note){ never_measured[i].key,
+									never_measured[i].why };
+	return 0;
+}
+
+const char *notes_in_words(const char *what)
+{
+	for (int id = 0; id < FIGURE_COUNT; id++)
+		if (strcmp(what, figure_key((enum figure)id)) == 0)
+			return figure_label((enum figure)id);
+	for (size_t i = 0; i < ARRAY_SIZE(never_measured); i++)
+		if (strcmp(what, never_measured[i].key) == 0)
+			return never_measured[i].words;
+	for (size_t i = 0; i < ARRAY_SIZE(other_words); i++)
+		if (strcmp(what, other_words[i].key) == 0)
+			return other_words[i].words;
+	return what;
+}

@@ -1,0 +1,21 @@
+/*
+ * page - what the report says, in which order; a writer of doc.h says how it looks.
+ *
+ * A section that has nothing to say is left out.
+ */
+#ifndef PROCTOR_REPORT_PAGE_H
+#define PROCTOR_REPORT_PAGE_H
+
+#include "report/doc.h"
+#include "report/facts.h"
+
+/* The whole page. -ENOMEM. */
+int page_write(struct doc *d, const struct facts *f);
+
+/* Sections in files of their own. */
+void page_add_numbers(struct doc *d, const struct facts *f);
+void page_add_sheets(struct doc *d, const struct facts *f);
+void page_add_processes(struct doc *d, const struct facts *f);
+void page_add_life(struct doc *d, const struct facts *f);
+
+#endif

@@ -1,0 +1,135 @@
+#include "report/page.h"
+
+#include <string.h>
+
+#include "base/unknown.h"
+#include "report/format.h"
+#include "report/life.h"
+#include "report/report.h"
+
+#define MAX_PROCESSES 10
+#define MAX_EVENTS 6
+
+static void add_number(struct buf *out, int num)
+{
+	if (num >= 0)
+		buf_printf(out, "%d", num);
+	else
+		buf_add_char(out, '-');
+}
+
+static void add_process(struct table *t, const struct facts *f, const struct proc_record *p)
+{
+	buf_printf(table_cell(t), "%d", (int)p->key.pid);
+	add_number(table_cell(t), p->sheet_num);
+	report_add_bytes(table_cell(t), p->max_rss_bytes);
+	report_add_duration(table_cell(t), facts_process_cpu_ns(p));
+	buf_add_str(table_cell(t), p->evidence ? evidence_name(p->evidence) : "-");
+	format_offset(table_cell(t), p->born_wall_ns, f->a->started_wall_ns);
+	report_add_duration(table_cell(t), u64_delta(p->died_wall_ns, p->born_wall_ns));
+	format_status_short(table_cell(t), p->status);
+	format_string(table_cell(t), p->command);
+}
+
+static void add_top_cpu(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+
+	if (!f->top_cpu || f->top_cpu == f->processes[0] || facts_process_cpu_ns(f->top_cpu) == 0)
+		return;
+	buf_printf(&line, "Most CPU time: pid %d, ", (int)f->top_cpu->key.pid);
+	report_add_duration(&line, facts_process_cpu_ns(f->top_cpu));
+	buf_add_str(&line, ", ");
+	format_string(&line, f->top_cpu->command);
+	d->writer->paragraph(d, line.data);
+}
+
+void page_add_processes(struct doc *d, const struct facts *f)
+{
+	static const struct column columns[] = {
+		{ "pid", COLUMN_RIGHT },  { "sheet", COLUMN_RIGHT }, { "peak mem", COLUMN_RIGHT },
+		{ "CPU", COLUMN_RIGHT },  { "source", COLUMN_LEFT }, { "born", COLUMN_RIGHT },
+		{ "life", COLUMN_RIGHT }, { "ended", COLUMN_LEFT },  { "command", COLUMN_CUT },
+	};
+	size_t n = f->n_processes < MAX_PROCESSES ? f->n_processes : MAX_PROCESSES;
+	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
+	CLEANUP(buf_release) struct buf heading = BUF_INIT;
+
+	if (n == 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		add_process(&t, f, f->processes[i]);
+	buf_add_str(&heading, "Processes");
+	if (f->n_processes > n)
+		buf_printf(&heading, " (the %zu largest; %zu more in the JSON)", n,
+			   f->n_processes - n);
+	d->writer->section(d, heading.data);
+	d->writer->table(d, &t);
+	add_top_cpu(d, f);
+}
+
+static void add_event(struct table *t, const struct facts *f, const struct proc_event *ev)
+{
+	const struct proc_record *p = facts_find_process(f, ev);
+	const char *command = p && p->command ? p->command : "";
+	const char *details = ev->details ? ev->details : "";
+	bool says_both = details[0] && command[0] && strcmp(details, command) != 0;
+	struct buf *cell;
+
+	format_offset(table_cell(t), ev->wall_ns, f->a->started_wall_ns);
+	buf_add_str(table_cell(t), event_type_name(ev->type));
+	add_number(table_cell(t), ev->key.pid > 0 ? (int)ev->key.pid : -1);
+	add_number(table_cell(t), ev->sheet_num);
+	format_status_short(table_cell(t), ev->status);
+	cell = table_cell(t);
+	format_string(cell, details[0] ? details : command);
+	if (says_both)
+		buf_printf(cell, ": %s", command);
+}
+
+static void add_events(struct doc *d, const struct facts *f)
+{
+	static const struct column columns[] = {
+		{ "when", COLUMN_RIGHT },  { "event", COLUMN_LEFT },  { "pid", COLUMN_RIGHT },
+		{ "sheet", COLUMN_RIGHT }, { "status", COLUMN_LEFT }, { "what", COLUMN_CUT },
+	};
+	const struct proc_event *events[MAX_EVENTS];
+	const struct sheet_fact *culprit = facts_culprit(f);
+	size_t total = life_find_notable(f->a, culprit ? culprit->last->num : SHEET_NONE,
+					 MAX_EVENTS, events);
+	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+
+	if (total == 0)
+		return;
+	for (size_t i = 0; i < total && i < MAX_EVENTS; i++)
+		add_event(&t, f, events[i]);
+	d->writer->table(d, &t);
+	if (total > MAX_EVENTS) {
+		buf_printf(&line, "%zu more in the JSON.", total - MAX_EVENTS);
+		d->writer->paragraph(d, line.data);
+	}
+}
+
+void page_add_life(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	uint64_t born = f->figures.usage.spawn_count, known;
+	struct life_tally tally;
+
+	life_count(f->a, &tally);
+	known = tally.n_ended + tally.n_unseen;
+	if (known == 0 && f->a->n_events == 0)
+		return;
+	format_count(&line, born);
+	buf_add_str(&line, " born: ");
+	life_add_tally(&line, &tally, f->a->is_running);
+	if (u64_known(born) && born > known)
+		buf_printf(&line, "%s%llu %s", known ? ", " : "",
+			   (unsigned long long)(born - known),
+			   f->n_processes == 0 ? "not seen to end" : "not listed");
+	buf_add_char(&line, '.');
+	d->writer->section(d, "Life of the processes");
+	d->writer->paragraph(d, line.data);
+	add_events(d, f);
+}

@@ -1,0 +1,146 @@
+#include "report/summary.h"
+
+#include <string.h>
+
+#include "base/unknown.h"
+#include "report/format.h"
+#include "report/life.h"
+#include "report/report.h"
+#include "report/verdict.h"
+
+/* Prints the line, safe, if it holds anything, and empties it for the next. */
+static void end_line(struct buf *out, struct buf *line, const char *lead)
+{
+	if (line->len == 0)
+		return;
+	buf_printf(out, "proctor: %s", lead);
+	format_safe(out, line->data);
+	buf_add_char(out, '\n');
+	if (buf_error(line) < 0)
+		out->failed = true;
+	buf_reset(line);
+}
+
+/* Begins a part of a line. */
+static struct buf *part(struct buf *line)
+{
+	if (line->len > 0)
+		buf_add_str(line, "; ");
+	return line;
+}
+
+static void add_verdict(struct buf *line, const struct facts *f)
+{
+	format_string(line, f->a->job_id);
+	buf_printf(line, " %s: ", verdict_word(f));
+	verdict_add_sentence(line, f);
+}
+
+static void add_cpu(struct buf *line, const struct figures *f)
+{
+	double percent = facts_cpu_percent(f);
+
+	if (!u64_known(f->cpu_ns))
+		return;
+	buf_add_str(part(line), "cpu ");
+	report_add_duration(line, f->usage.user_ns);
+	buf_add_str(line, " user, ");
+	report_add_duration(line, f->usage.system_ns);
+	buf_add_str(line, " system");
+	if (isfinite(percent)) {
+		buf_add_str(line, " (");
+		format_percent(line, percent);
+		buf_add_str(line, " of one core)");
+	}
+}
+
+static void add_memory(struct buf *line, const struct figures *f)
+{
+	if (u64_known(f->usage.peak_rss_bytes)) {
+		buf_add_str(part(line), "peak memory ");
+		report_add_bytes(line, f->usage.peak_rss_bytes);
+		buf_printf(line, " (%s)", evidence_name(f->evidence[FIGURE_PEAK_RSS]));
+	}
+	if (u64_known(f->usage.max_process_rss_bytes)) {
+		buf_add_str(part(line), "largest process ");
+		report_add_bytes(line, f->usage.max_process_rss_bytes);
+	}
+}
+
+static void add_counts(struct buf *line, const struct figures *f)
+{
+	const struct usage *usage = &f->usage;
+
+	if (u64_known(usage->spawn_count)) {
+		if (f->evidence[FIGURE_SPAWNS] == EVIDENCE_LOWER_BOUND)
+			buf_add_str(part(line), "at least ");
+		else
+			part(line);
+		format_plural(line, usage->spawn_count, "process", "es");
+	}
+	if (u64_known(usage->read_bytes) || u64_known(usage->write_bytes)) {
+		report_add_bytes(part(line), usage->read_bytes);
+		buf_add_str(line, " read, ");
+		report_add_bytes(line, usage->write_bytes);
+		buf_add_str(line, " written");
+	}
+	if (u64_known(usage->major_faults))
+		format_plural(part(line), usage->major_faults, "major fault", "s");
+}
+
+/* Repeats nothing: "exit code 3" is in the verdict already. */
+static void add_evidence(struct buf *line, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf said = BUF_INIT;
+	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
+
+	verdict_add_sentence(&said, f);
+	verdict_add_evidence(&evidence, f);
+	if (evidence.len > 0 && !strstr(said.data, evidence.data))
+		buf_printf(line, "evidence: %s", evidence.data);
+}
+
+static void add_trouble(struct buf *line, const struct facts *f)
+{
+	struct life_tally tally;
+
+	life_count(f->a, &tally);
+	if (tally.n_ended + tally.n_unseen > 1 && life_has_trouble(&tally)) {
+		buf_add_str(line, "processes: ");
+		life_add_tally(line, &tally, f->a->is_running);
+	}
+}
+
+static void add_recording(struct buf *line, const struct facts *f)
+{
+	const char *why = NULL;
+
+	for (size_t i = 0; i < f->a->n_unknowns; i++)
+		if (f->a->unknowns[i].what &&
+		    strcmp(f->a->unknowns[i].what, REPORT_NOTE_RECORDING) == 0)
+			why = f->a->unknowns[i].why;
+	if (f->a->id > 0)
+		buf_printf(line, "more: proctor report %s", f->a->job_id ? f->a->job_id : "-");
+	else
+		buf_printf(line, "not recorded%s%s", why ? ": " : "", why ? why : "");
+}
+
+int summary_write(struct buf *out, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+
+	add_verdict(&line, f);
+	end_line(out, &line, "");
+	add_cpu(&line, &f->figures);
+	add_memory(&line, &f->figures);
+	end_line(out, &line, "  ");
+	add_counts(&line, &f->figures);
+	end_line(out, &line, "  ");
+	add_evidence(&line, f);
+	end_line(out, &line, "  ");
+	add_trouble(&line, f);
+	end_line(out, &line, "  ");
+	add_recording(&line, f);
+	end_line(out, &line, "  ");
+	return buf_error(out);
+}

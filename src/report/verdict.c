@@ -1,0 +1,239 @@
+#include "report/verdict.h"
+
+#include <string.h>
+
+#include "base/unknown.h"
+#include "report/format.h"
+#include "report/report.h"
+
+const char *verdict_word(const struct facts *f)
+{
+	if (f->a->outcome != OUTCOME_NONE)
+		return outcome_name(f->a->outcome);
+	if (f->a->is_running)
+		return "running";
+	return f->a->is_lost ? "lost" : "unknown";
+}
+
+static size_t total_sheets(const struct facts *f)
+{
+	size_t asked = f->a->total_sheets > 0 ? (size_t)f->a->total_sheets : 0;
+
+	return asked > f->n_sheets ? asked : f->n_sheets;
+}
+
+void verdict_add_subject(struct buf *out, const struct facts *f, const struct sheet_record *sheet)
+{
+	if (total_sheets(f) <= 1 && !sheet->name) {
+		buf_add_str(out, "the command");
+		return;
+	}
+	buf_printf(out, "sheet %d", sheet->num);
+	if (sheet->name)
+		buf_printf(out, " (%s)", sheet->name);
+}
+
+/* "ended with exit code 3", "was killed by SIGSEGV (11)" */
+static void add_ending(struct buf *out, struct exit_status status)
+{
+	if (status.signal < 0 && status.exit_code < 0) {
+		buf_add_str(out, "ended, and nobody saw how");
+		return;
+	}
+	buf_add_str(out, status.signal >= 0 ? "was killed by " : "ended with ");
+	format_status(out, status);
+}
+
+/* What happened, for outcomes that say more than the exit status. */
+static const char *const outcome_phrases[] = {
+	[OUTCOME_CANCELLED] = "was cancelled",
+	[OUTCOME_TIMEOUT] = "ran into its timeout",
+	[OUTCOME_OOM] = "ran out of memory",
+};
+
+static void add_happening(struct buf *out, enum outcome outcome, struct exit_status status)
+{
+	const char *phrase =
+		outcome < ARRAY_SIZE(outcome_phrases) ? outcome_phrases[outcome] : NULL;
+
+	if (!phrase) {
+		add_ending(out, status);
+		return;
+	}
+	buf_add_str(out, phrase);
+	if (exit_status_to_shell(status) >= 0) {
+		buf_add_str(out, " and ");
+		add_ending(out, status);
+	}
+}
+
+static void add_after(struct buf *out, const char *word, uint64_t ns)
+{
+	if (!u64_known(ns))
+		return;
+	buf_printf(out, " %s ", word);
+	report_add_duration(out, ns);
+}
+
+static void add_culprit(struct buf *out, const struct facts *f, const struct sheet_fact *sheet)
+{
+	verdict_add_subject(out, f, sheet->last);
+	buf_add_char(out, ' ');
+	add_happening(out, sheet->last->outcome, sheet->last->status);
+	add_after(out, "after", sheet->figures.usage.wall_ns);
+	if (sheet->n_tries > 1)
+		buf_printf(out, ", on try %d", sheet->last->try_num);
+}
+
+/* "; sheets 1-4 succeeded": the numbers of the sheets that ended so, without the one named. */
+static void add_sheets_with(struct buf *out, const struct facts *f, enum outcome outcome,
+			    const char *phrase, const struct sheet_fact *named)
+{
+	CLEANUP(buf_release) struct buf numbers = BUF_INIT;
+	struct ranges r;
+
+	ranges_begin(&r, &numbers);
+	for (size_t i = 0; i < f->n_sheets; i++)
+		if (f->sheets[i].last->outcome == outcome && &f->sheets[i] != named)
+			ranges_add(&r, f->sheets[i].last->num);
+	ranges_end(&r);
+	if (r.n > 0)
+		buf_printf(out, "; sheet%s %s %s", r.n == 1 ? "" : "s", numbers.data, phrase);
+}
+
+/* How sheets are told that are not the point of the sentence. */
+static const struct {
+	enum outcome outcome;
+	const char *phrase;
+} other_sheets[] = {
+	{ OUTCOME_SUCCESS, "succeeded" },	{ OUTCOME_FAILURE, "failed" },
+	{ OUTCOME_TIMEOUT, "timed out" },	{ OUTCOME_OOM, "ran out of memory" },
+	{ OUTCOME_CANCELLED, "got cancelled" },
+};
+
+static void add_other_sheets(struct buf *out, const struct facts *f, const struct sheet_fact *named)
+{
+	size_t missing = total_sheets(f) - f->n_sheets;
+
+	for (size_t i = 0; i < ARRAY_SIZE(other_sheets); i++)
+		add_sheets_with(out, f, other_sheets[i].outcome, other_sheets[i].phrase, named);
+	if (missing > 0 && total_sheets(f) > 1)
+		buf_printf(out, "; %zu sheet%s %s", missing, missing == 1 ? "" : "s",
+			   f->a->is_running ? "to come" : "did not run");
+}
+
+/* "; sheet 2 needed 3 tries" */
+static void add_retried(struct buf *out, const struct facts *f)
+{
+	for (size_t i = 0; i < f->n_sheets; i++)
+		if (f->sheets[i].n_tries > 1 && f->sheets[i].last->outcome == OUTCOME_SUCCESS)
+			buf_printf(out, "; sheet %d needed %zu tries", f->sheets[i].last->num,
+				   f->sheets[i].n_tries);
+}
+
+static void add_running(struct buf *out, const struct facts *f)
+{
+	const struct sheet_fact *now = facts_current(f);
+
+	if (now) {
+		verdict_add_subject(out, f, now->last);
+		buf_add_str(out, " has been running");
+		add_after(out, "for at least", now->figures.usage.wall_ns);
+		if (now->n_tries > 1)
+			buf_printf(out, ", on try %d", now->last->try_num);
+	} else {
+		buf_add_str(out, "the attempt has not ended");
+		add_after(out, "after at least", f->figures.usage.wall_ns);
+	}
+	add_other_sheets(out, f, now);
+}
+
+static void add_lost(struct buf *out, const struct facts *f)
+{
+	const struct sheet_fact *now = facts_current(f);
+
+	buf_add_str(out, "the runner ended without a word (killed, or the machine went down)");
+	if (now) {
+		buf_add_str(out, " during ");
+		verdict_add_subject(out, f, now->last);
+	}
+	add_other_sheets(out, f, now);
+	buf_add_str(out, "; the last sign of it is from ");
+	format_time(out, figures_last_seen(f->a));
+}
+
+static void add_success(struct buf *out, const struct facts *f)
+{
+	bool is_plain = !facts_culprit(f) && f->n_sheets == total_sheets(f);
+
+	if (total_sheets(f) <= 1) {
+		buf_add_str(out, "the command ");
+		add_ending(out, f->a->status);
+		add_after(out, "after", f->figures.usage.wall_ns);
+	} else if (is_plain) {
+		buf_printf(out, "all %zu sheets succeeded", f->n_sheets);
+		add_after(out, "in", f->figures.usage.wall_ns);
+	} else {
+		buf_add_str(out, "the job succeeded");
+		add_after(out, "in", f->figures.usage.wall_ns);
+		add_other_sheets(out, f, NULL);
+	}
+	add_retried(out, f);
+}
+
+static void add_failure(struct buf *out, const struct facts *f)
+{
+	const struct sheet_fact *culprit = facts_culprit(f);
+
+	if (culprit) {
+		add_culprit(out, f, culprit);
+	} else {
+		buf_add_str(out, total_sheets(f) <= 1 ? "the command " : "the job ");
+		add_happening(out, f->a->outcome, f->a->status);
+		add_after(out, "after", f->figures.usage.wall_ns);
+	}
+	add_other_sheets(out, f, culprit);
+	add_retried(out, f);
+}
+
+void verdict_add_sentence(struct buf *out, const struct facts *f)
+{
+	if (f->a->outcome == OUTCOME_SUCCESS)
+		add_success(out, f);
+	else if (f->a->outcome != OUTCOME_NONE)
+		add_failure(out, f);
+	else if (f->a->is_running)
+		add_running(out, f);
+	else if (f->a->is_lost)
+		add_lost(out, f);
+	else
+		buf_add_str(out, "nobody recorded how it ended");
+}
+
+/* "rank 2 of 4 was the first to fail: exit code 1 after 3.20 s" */
+static void add_first_rank(struct buf *out, const struct sheet_record *sheet)
+{
+	const struct rank_record *rank = facts_first_failed_rank(sheet);
+
+	if (!rank)
+		return;
+	buf_printf(out, "%srank %d of %d was the first to fail: ", out->len ? "; " : "", rank->rank,
+		   sheet->total_ranks);
+	format_status(out, rank->status);
+	add_after(out, "after", u64_delta(rank->ended_wall_ns, sheet->started_wall_ns));
+}
+
+/* The sheet's own reason where the attempt's only repeats it with the sheet's name before it. */
+void verdict_add_evidence(struct buf *out, const struct facts *f)
+{
+	const struct sheet_fact *culprit = facts_culprit(f);
+	const char *reason = f->a->reason ? f->a->reason : "";
+	const char *of_sheet = culprit && culprit->last->reason ? culprit->last->reason : "";
+
+	if (!of_sheet[0] || !strstr(reason, of_sheet))
+		buf_add_str(out, reason);
+	if (of_sheet[0])
+		buf_printf(out, "%s%s", out->len ? "; " : "", of_sheet);
+	if (culprit && !strstr(out->data, "rank"))
+		add_first_rank(out, culprit->last);
+}

@@ -1,0 +1,366 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+#include "sources/host.h"
+#include "sources/known.h"
+#include "sources/parse_host.h"
+#include "sources/pids.h"
+#include "sources/sources.h"
+
+/* Processes by pid, ascending. */
+struct roster {
+	struct known **items;
+	size_t n, cap;
+};
+
+struct collector {
+	DIR *proc;
+	struct reader reader;
+	long clock_ticks;
+	uint64_t (*now_boot_ns)(void);
+	uint64_t (*now_wall_ns)(void);
+
+	struct buf text;
+	struct pid_list pids;
+	struct roster roster; /* as of the last scan */
+	struct roster next;   /* the one a scan is building */
+	uint64_t last_scan_boot_ns;
+};
+
+/* ---- life cycle ---- */
+
+static int open_proc(int root_fd, DIR **ret, struct err *err)
+{
+	CLEANUP(close_fd) int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_set(err, -errno, "cannot open /proc: %s", strerror(errno));
+	*ret = fdopendir(fd);
+	if (!*ret)
+		return err_set(err, -errno, "cannot list /proc: %s", strerror(errno));
+	fd = -1; /* the DIR has it now */
+	return 0;
+}
+
+static void free_collector(struct collector **c)
+{
+	*c = collector_free(*c);
+}
+
+int collector_new(const struct collector_options *o, struct collector **ret, struct err *err)
+{
+	CLEANUP(free_collector) struct collector *c = calloc(1, sizeof(*c));
+	long page_bytes = o->page_bytes ? o->page_bytes : sysconf(_SC_PAGESIZE);
+	int r;
+
+	if (!c)
+		return err_set(err, -ENOMEM, "out of memory");
+	c->clock_ticks = o->clock_ticks ? o->clock_ticks : sysconf(_SC_CLK_TCK);
+	if (c->clock_ticks <= 0 || page_bytes <= 0)
+		return err_set(err, -EINVAL, "clock ticks and page size must be positive");
+	c->now_boot_ns = o->now_boot_ns ? o->now_boot_ns : clock_boot_ns;
+	c->now_wall_ns = o->now_wall_ns ? o->now_wall_ns : clock_wall_ns;
+	c->text = (struct buf)BUF_INIT;
+	c->last_scan_boot_ns = U64_UNKNOWN;
+
+	r = open_proc(o->root_fd, &c->proc, err);
+	if (r < 0)
+		return r;
+	if (reader_init(&c->reader, dirfd(c->proc), o->mask, (uint64_t)page_bytes) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+static void roster_release(struct roster *roster, struct kept_budget *budget)
+{
+	for (size_t i = 0; i < roster->n; i++)
+		known_free(roster->items[i], budget);
+	free(roster->items);
+	*roster = (struct roster){ 0 };
+}
+
+struct collector *collector_free(struct collector *c)
+{
+	if (!c)
+		return NULL;
+	roster_release(&c->roster, &c->reader.budget);
+	roster_release(&c->next, &c->reader.budget);
+	reader_release(&c->reader);
+	buf_release(&c->text);
+	pid_list_release(&c->pids);
+	if (c->proc)
+		closedir(c->proc);
+	free(c);
+	return NULL;
+}
+
+/* ---- scanning ---- */
+
+static int roster_reserve(struct roster *roster, size_t n)
+{
+	struct known **items;
+
+	if (n <= roster->cap)
+		return 0;
+	items = reallocarray(roster->items, n, sizeof(struct known *));
+	if (!items)
+		return -ENOMEM;
+	roster->items = items;
+	roster->cap = n;
+	return 0;
+}
+
+/* Some other part of the program needs files: gives back all that are kept. */
+static void close_all_files(struct collector *c)
+{
+	for (size_t i = 0; i < c->roster.n; i++)
+		if (c->roster.items[i])
+			known_close_files(c->roster.items[i], &c->reader.budget);
+	for (size_t i = 0; i < c->next.n; i++)
+		known_close_files(c->next.items[i], &c->reader.budget);
+	c->reader.budget.max = 0;
+	c->reader.budget.is_short = false;
+}
+
+static int read_stat_once(struct collector *c, struct known *k, struct pid_stat *ret)
+{
+	ssize_t n = reader_read(&c->reader, &k->stat_file, k->key.pid, "stat");
+
+	return n < 0 ? (int)n : pid_stat_parse(c->reader.text, ret);
+}
+
+/* A second look where the first met a file of the pid's former owner, or a want of files. */
+static int read_stat(struct collector *c, struct known *k, struct pid_stat *ret)
+{
+	bool was_kept = k->stat_file.fd >= 0;
+	int r = read_stat_once(c, k, ret);
+
+	if (r < 0 && c->reader.budget.is_short)
+		close_all_files(c);
+	else if (r == 0 || !was_kept)
+		return r;
+	kept_close(&k->stat_file, &c->reader.budget);
+	return read_stat_once(c, k, ret);
+}
+
+/*
+ * The share of one core, between the last sample and this one. For a process
+ * that the last scan could not have seen, all its CPU time counts, over the
+ * time between the scans. Its start is known to the tick only; not having been
+ * seen settles the tick in which the last scan began.
+ */
+static double cpu_percent(const struct collector *c, const struct known *k, uint64_t cpu_ns,
+			  uint64_t boot_ns)
+{
+	uint64_t used = u64_delta(cpu_ns, k->cpu_ns), since = k->boot_ns, elapsed;
+	uint64_t born_ns = ticks_to_ns(k->key.start_ticks + 1, c->clock_ticks);
+
+	if (!u64_known(k->boot_ns) && u64_known(c->last_scan_boot_ns) && u64_known(born_ns) &&
+	    born_ns > c->last_scan_boot_ns) {
+		used = cpu_ns;
+		since = c->last_scan_boot_ns;
+	}
+	elapsed = u64_delta(boot_ns, since);
+	if (!u64_known(used) || !u64_known(elapsed) || elapsed == 0)
+		return F64_UNKNOWN;
+	return 100.0 * (double)used / (double)elapsed;
+}
+
+static double age_seconds(uint64_t start_ns, uint64_t boot_ns)
+{
+	return u64_to_seconds(u64_delta(boot_ns, start_ns));
+}
+
+static void fill_from_stat(struct collector *c, struct known *k, const struct pid_stat *st,
+			   struct proc_sample *p)
+{
+	uint64_t cpu_ns;
+
+	p->key = k->key;
+	p->ppid = st->ppid;
+	p->state = st->state;
+	memcpy(p->comm, st->comm, sizeof(p->comm));
+	p->boot_ns = c->now_boot_ns();
+	p->start_wall_ns = k->start_wall_ns;
+	p->age_seconds = age_seconds(ticks_to_ns(st->start_ticks, c->clock_ticks), p->boot_ns);
+	p->user_ns = ticks_to_ns(st->user_ticks, c->clock_ticks);
+	p->system_ns = ticks_to_ns(st->system_ticks, c->clock_ticks);
+	p->child_user_ns = ticks_to_ns(st->child_user_ticks, c->clock_ticks);
+	p->child_system_ns = ticks_to_ns(st->child_system_ticks, c->clock_ticks);
+	p->minor_faults = st->minor_faults;
+	p->major_faults = st->major_faults;
+	p->threads = st->threads;
+
+	cpu_ns = u64_add(p->user_ns, p->system_ns);
+	p->cpu_percent = cpu_percent(c, k, cpu_ns, p->boot_ns);
+	k->cpu_ns = cpu_ns;
+	k->boot_ns = p->boot_ns;
+	if (k->image != st->image)
+		k->is_due = true;
+	k->image = st->image;
+}
+
+/* The wall clock may be set at any time: what it said at the first sight stays. */
+static void meet(const struct collector *c, const struct snapshot *s, uint64_t start_ticks,
+		 struct known *k)
+{
+	uint64_t boot_wall_ns = u64_delta(s->wall_ns, s->boot_ns);
+
+	k->key.start_ticks = start_ticks;
+	k->start_wall_ns = u64_add(boot_wall_ns, ticks_to_ns(start_ticks, c->clock_ticks));
+}
+
+/* Another process has taken the pid: nothing that was known holds for it. */
+static struct known *replace_known(struct collector *c, struct known *k)
+{
+	pid_t pid = k->key.pid;
+
+	known_free(k, &c->reader.budget);
+	return known_new(pid);
+}
+
+/* Not that the process is gone or hidden: we could not look, and must not report it as gone. */
+static bool is_our_fault(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+/*
+ * Adds the process to the snapshot and to the next roster; takes k, which is
+ * NULL for a pid that is new. A process that is gone or hidden is left out.
+ */
+static int scan_process(struct collector *c, pid_t pid, struct known *k, struct snapshot *s)
+{
+	struct proc_sample *p;
+	struct pid_stat st;
+	int r;
+
+	if (!k)
+		k = known_new(pid);
+	if (!k)
+		return -ENOMEM;
+	r = read_stat(c, k, &st);
+	if (r < 0 || st.pid != pid) {
+		known_free(k, &c->reader.budget);
+		return is_our_fault(r) ? r : 0;
+	}
+	if (u64_known(k->key.start_ticks) && k->key.start_ticks != st.start_ticks)
+		k = replace_known(c, k);
+	if (!k)
+		return -ENOMEM;
+	if (!u64_known(k->key.start_ticks))
+		meet(c, s, st.start_ticks, k);
+	c->next.items[c->next.n++] = k;
+
+	p = snapshot_add_process(s);
+	if (!p)
+		return -ENOMEM;
+	fill_from_stat(c, k, &st, p);
+	return 0;
+}
+
+/* Both lists ascend by pid, so one walk along them pairs old acquaintances with the living. */
+static int scan_processes(struct collector *c, struct snapshot *s)
+{
+	struct roster *old = &c->roster;
+	size_t at = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < c->pids.n && r == 0; i++) {
+		pid_t pid = c->pids.items[i];
+		struct known *k = NULL;
+
+		for (; at < old->n && old->items[at]->key.pid < pid; at++)
+			old->items[at] = known_free(old->items[at], &c->reader.budget);
+		if (at < old->n && old->items[at]->key.pid == pid) {
+			k = TAKE_PTR(old->items[at]);
+			at++;
+		}
+		r = scan_process(c, pid, k, s);
+	}
+	for (; at < old->n; at++)
+		old->items[at] = known_free(old->items[at], &c->reader.budget);
+	return r;
+}
+
+static void swap_rosters(struct collector *c)
+{
+	struct roster scanned = c->next;
+
+	c->next = c->roster;
+	c->next.n = 0;
+	c->roster = scanned;
+}
+
+int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
+{
+	int r;
+
+	snapshot_reset(s);
+	s->boot_ns = c->now_boot_ns();
+	s->wall_ns = c->now_wall_ns();
+	if (c->reader.budget.is_short)
+		close_all_files(c);
+	host_read(c->reader.proc_fd, c->clock_ticks, &c->text, s);
+
+	r = pid_list_read(&c->pids, c->proc);
+	if (r < 0)
+		return err_set(err, r, "cannot list /proc: %s", strerror(-r));
+	if (roster_reserve(&c->next, c->pids.n) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = scan_processes(c, s);
+	swap_rosters(c);
+	if (r < 0)
+		return err_set(err, r, "cannot read the processes: %s", strerror(-r));
+	s->system.process_count = s->n_processes;
+	c->last_scan_boot_ns = s->boot_ns;
+	return 0;
+}
+
+/* ---- filling ---- */
+
+static int compare_pid_to_known(const void *key, const void *item)
+{
+	pid_t x = *(const pid_t *)key, y = (*(struct known *const *)item)->key.pid;
+
+	return (x > y) - (x < y);
+}
+
+/* Samples stand in the order of the roster unless somebody took some out: then hint is too far. */
+static struct known *find_known(const struct collector *c, struct proc_key key, size_t hint)
+{
+	const struct roster *roster = &c->roster;
+	struct known *k = NULL, **found;
+
+	if (hint < roster->n && roster->items[hint]->key.pid == key.pid) {
+		k = roster->items[hint];
+	} else {
+		found = bsearch(&key.pid, roster->items, roster->n, sizeof(struct known *),
+				compare_pid_to_known);
+		k = found ? *found : NULL;
+	}
+	return k && k->key.start_ticks == key.start_ticks ? k : NULL;
+}
+
+int collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope)
+{
+	c->reader.n_fills++;
+	for (size_t i = 0; i < s->n_processes; i++) {
+		struct proc_sample *p = &s->processes[i];
+		struct known *k;
+
+		if (scope == SNAPSHOT_JOBS && !p->job_id)
+			continue;
+		k = find_known(c, p->key, i);
+		if (k)
+			known_fill(k, &c->reader, p, &s->arena);
+	}
+	return 0;
+}

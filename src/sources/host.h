@@ -1,0 +1,16 @@
+/*
+ * host - reads the files of /proc about the whole machine.
+ */
+#ifndef PROCTOR_SOURCES_HOST_H
+#define PROCTOR_SOURCES_HOST_H
+
+#include "base/buf.h"
+#include "model/snapshot.h"
+
+/*
+ * Fills s->boot_id and s->system but for process_count, from files below
+ * proc_fd. What cannot be read stays as it is: unknown. text is for its own use.
+ */
+void host_read(int proc_fd, long clock_ticks, struct buf *text, struct snapshot *s);
+
+#endif

@@ -1,0 +1,144 @@
+#include "sources/kept.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/macros.h"
+
+/* For the store, sockets, pipes to jobs: at most half of what there is. */
+#define RESERVED_FILES 256
+
+/* The kernel holds a page of text for each: this bounds it to some 64 MiB. */
+#define MAX_KEPT_FILES 16384
+
+#define PATH_MAX_BYTES 64 /* a pid, a slash, one of our file names */
+
+struct kept_budget kept_budget_from_limit(void)
+{
+	struct kept_budget b = { 0 };
+	struct rlimit limit;
+	size_t files;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return b;
+	files = limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX;
+	b.max = files / 2 > RESERVED_FILES ? files - RESERVED_FILES : files / 2;
+	if (b.max > MAX_KEPT_FILES)
+		b.max = MAX_KEPT_FILES;
+	return b;
+}
+
+void kept_close(struct kept *k, struct kept_budget *budget)
+{
+	if (k->fd >= 0) {
+		close(k->fd);
+		budget->used--;
+	}
+	k->fd = KEPT_UNREAD;
+}
+
+static void path_of(struct kept_name name, char *path, size_t size)
+{
+	snprintf(path, size, "%d/%s", (int)name.pid, name.file);
+}
+
+static int open_file(struct kept_budget *budget, struct kept_name name, int flags)
+{
+	char path[PATH_MAX_BYTES];
+	int fd;
+
+	path_of(name, path, sizeof(path));
+	fd = openat(name.proc_fd, path, flags | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0)
+		return fd;
+	if (errno == EMFILE || errno == ENFILE)
+		budget->is_short = true;
+	return -errno;
+}
+
+/* True if a file that is opened now is to stay open. */
+static bool is_worth_keeping(const struct kept *k, const struct kept_budget *budget)
+{
+	return k->fd == KEPT_READ_ONCE && budget->used < budget->max && !budget->is_short;
+}
+
+static void keep(struct kept *k, struct kept_budget *budget, int fd)
+{
+	k->fd = fd;
+	budget->used++;
+}
+
+/* Opens it, reads, and keeps it or closes it again. */
+static ssize_t read_anew(struct kept *k, struct kept_budget *budget, struct kept_name name,
+			 char *text, size_t size)
+{
+	CLEANUP(close_fd) int fd = open_file(budget, name, O_RDONLY);
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	n = io_pread_text(fd, text, size);
+	if (n < 0)
+		return n;
+	if (is_worth_keeping(k, budget))
+		keep(k, budget, TAKE_FD(fd));
+	else
+		k->fd = KEPT_READ_ONCE;
+	return n;
+}
+
+ssize_t kept_read(struct kept *k, struct kept_budget *budget, struct kept_name name, char *text,
+		  size_t size)
+{
+	ssize_t n;
+
+	if (k->fd < 0)
+		return read_anew(k, budget, name, text, size);
+	n = io_pread_text(k->fd, text, size);
+	if (n < 0)
+		kept_close(k, budget);
+	return n;
+}
+
+/* O_PATH needs no right to list the folder, and makes the later question the cheapest there is. */
+static int stat_anew(struct kept *k, struct kept_budget *budget, struct kept_name name,
+		     struct stat *ret)
+{
+	char path[PATH_MAX_BYTES];
+	int fd;
+
+	if (is_worth_keeping(k, budget)) {
+		fd = open_file(budget, name, O_PATH);
+		if (fd < 0)
+			return fd;
+		keep(k, budget, fd);
+		return fstat(fd, ret) < 0 ? -errno : 0;
+	}
+	path_of(name, path, sizeof(path));
+	if (fstatat(name.proc_fd, path, ret, 0) < 0)
+		return -errno;
+	k->fd = KEPT_READ_ONCE;
+	return 0;
+}
+
+int kept_stat_size(struct kept *k, struct kept_budget *budget, struct kept_name name, uint64_t *ret)
+{
+	struct stat st;
+	int r;
+
+	if (k->fd >= 0)
+		r = fstat(k->fd, &st) < 0 ? -errno : 0;
+	else
+		r = stat_anew(k, budget, name, &st);
+	if (r < 0) {
+		kept_close(k, budget);
+		return r;
+	}
+	*ret = st.st_size < 0 ? 0 : (uint64_t)st.st_size;
+	return 0;
+}

@@ -1,0 +1,249 @@
+#include "sources/known.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unknown.h"
+
+struct known *known_new(pid_t pid)
+{
+	struct known *k = malloc(sizeof(*k));
+	const struct kept unread = KEPT_INIT;
+
+	if (!k)
+		return NULL;
+	*k = (struct known){
+		.key = { .pid = pid, .start_ticks = U64_UNKNOWN },
+		.stat_file = unread,
+		.statm_file = unread,
+		.schedstat_file = unread,
+		.io_file = unread,
+		.status_file = unread,
+		.fd_file = unread,
+		.start_wall_ns = U64_UNKNOWN,
+		.cpu_ns = U64_UNKNOWN,
+		.boot_ns = U64_UNKNOWN,
+		.is_due = true,
+		.fd_limit = U64_UNKNOWN,
+		.open_fds = U64_UNKNOWN,
+	};
+	return k;
+}
+
+void known_close_files(struct known *k, struct kept_budget *budget)
+{
+	struct kept *files[] = { &k->stat_file, &k->statm_file,	 &k->schedstat_file,
+				 &k->io_file,	&k->status_file, &k->fd_file };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		kept_close(files[i], budget);
+}
+
+struct known *known_free(struct known *k, struct kept_budget *budget)
+{
+	if (!k)
+		return NULL;
+	known_close_files(k, budget);
+	free(k->command);
+	free(k->cgroup);
+	free(k);
+	return NULL;
+}
+
+/* Keeps the old one when memory runs out. */
+static void replace_string(char **where, const char *s, size_t n)
+{
+	char *copy = strndup(s, n);
+
+	if (!copy)
+		return;
+	free(*where);
+	*where = copy;
+}
+
+static void add_comm(struct buf *out, const char *comm)
+{
+	buf_add_char(out, '[');
+	mask_command(NULL, comm, strlen(comm), out);
+	buf_add_char(out, ']');
+}
+
+static void read_command(struct known *k, struct reader *r, const struct proc_sample *p)
+{
+	ssize_t n;
+
+	n = reader_read(r, NULL, k->key.pid, "cmdline");
+	if (n < 0)
+		return;
+	buf_reset(&r->command);
+	if (n > 0)
+		mask_command(r->mask, r->text, (size_t)n, &r->command);
+	if (r->command.len == 0)
+		add_comm(&r->command, p->comm);
+	if (buf_error(&r->command) == 0)
+		replace_string(&k->command, r->command.data, r->command.len);
+}
+
+static void read_fd_limit(struct known *k, struct reader *r)
+{
+	if (reader_read(r, NULL, k->key.pid, "limits") >= 0)
+		k->fd_limit = pid_limits_parse(r->text);
+}
+
+static void read_cgroup(struct known *k, struct reader *r)
+{
+	const char *path;
+	size_t n;
+
+	if (reader_read(r, NULL, k->key.pid, "cgroup") < 0)
+		return;
+	path = pid_cgroup_parse(r->text, &n);
+	if (path)
+		replace_string(&k->cgroup, path, n);
+}
+
+/* Turns are spread by pid: not all in the same tick. */
+static bool is_refresh_turn(const struct known *k, const struct reader *r)
+{
+	return (r->n_fills + (unsigned)k->key.pid) % KNOWN_REFRESH_FILLS == 0;
+}
+
+static void read_seldom(struct known *k, struct reader *r, const struct proc_sample *p)
+{
+	k->is_due = false;
+	k->has_usage = false;
+	read_command(k, r, p);
+	read_fd_limit(k, r);
+	read_cgroup(k, r);
+}
+
+/* -ENODATA and the like: it cannot be known whether the process ran. */
+static int read_schedstat(struct known *k, struct reader *r, struct pid_schedstat *ret)
+{
+	ssize_t n = reader_read(r, &k->schedstat_file, k->key.pid, "schedstat");
+
+	return n < 0 ? (int)n : pid_schedstat_parse(r->text, ret);
+}
+
+/*
+ * True if the process cannot have run since io and status were read; else
+ * remembers when they are read now. A task on a CPU shows an old run_ns until
+ * its next clock tick, so one that runs is never at rest.
+ */
+static bool is_at_rest(struct known *k, struct reader *r, const struct proc_sample *p)
+{
+	struct pid_schedstat before = k->schedstat;
+	bool may_rest = k->has_usage && p->state != 'R';
+
+	k->has_usage = p->threads == 1 && read_schedstat(k, r, &k->schedstat) == 0;
+	return may_rest && k->has_usage && before.run_ns == k->schedstat.run_ns &&
+	       before.slices == k->schedstat.slices;
+}
+
+static bool read_statm(struct known *k, struct reader *r, struct pid_statm *ret)
+{
+	return reader_read(r, &k->statm_file, k->key.pid, "statm") >= 0 &&
+	       pid_statm_parse(r->text, ret) == 0;
+}
+
+static bool is_same_statm(const struct pid_statm *a, const struct pid_statm *b)
+{
+	return a->size == b->size && a->resident == b->resident && a->shared == b->shared;
+}
+
+/* A file that cannot be read is as good as an empty one: everything in it is unknown. */
+static const char *read_or_empty(struct known *k, struct reader *r, struct kept *file,
+				 const char *name)
+{
+	if (reader_read(r, file, k->key.pid, name) >= 0)
+		return r->text;
+	k->has_usage = false;
+	return "";
+}
+
+/* Makes statm, io, status and the fds what they are now, reading only what may have changed. */
+static void read_usage(struct known *k, struct reader *r, const struct proc_sample *p)
+{
+	struct pid_statm statm = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN };
+	bool at_rest = is_at_rest(k, r, p);
+	bool has_statm = read_statm(k, r, &statm);
+
+	if (!at_rest) {
+		pid_io_parse(read_or_empty(k, r, &k->io_file, "io"), &k->io);
+		k->open_fds = reader_count_fds(r, &k->fd_file, k->key.pid);
+	}
+	if (!at_rest || !has_statm || !is_same_statm(&statm, &k->statm))
+		pid_status_parse(read_or_empty(k, r, &k->status_file, "status"), &k->status);
+	k->statm = statm;
+}
+
+static uint64_t pages_to_bytes(uint64_t pages, uint64_t page_bytes)
+{
+	uint64_t bytes;
+
+	if (!u64_known(pages) || __builtin_mul_overflow(pages, page_bytes, &bytes))
+		return U64_UNKNOWN;
+	return bytes;
+}
+
+static void copy_memory(const struct known *k, uint64_t page_bytes, struct proc_sample *p)
+{
+	p->rss_bytes = pages_to_bytes(k->statm.resident, page_bytes);
+	p->vms_bytes = pages_to_bytes(k->statm.size, page_bytes);
+	p->hwm_bytes = k->status.hwm_bytes;
+	p->rss_anon_bytes = k->status.rss_anon_bytes;
+	p->rss_file_bytes = k->status.rss_file_bytes;
+	p->rss_shmem_bytes = k->status.rss_shmem_bytes;
+	p->swap_bytes = k->status.swap_bytes;
+}
+
+static void copy_counters(const struct known *k, struct proc_sample *p)
+{
+	p->rchar = k->io.rchar;
+	p->wchar = k->io.wchar;
+	p->syscr = k->io.syscr;
+	p->syscw = k->io.syscw;
+	p->read_bytes = k->io.read_bytes;
+	p->write_bytes = k->io.write_bytes;
+	/* status counts those of the first thread only, which is the whole only without others. */
+	if (p->threads == 1) {
+		p->voluntary_switches = k->status.voluntary_switches;
+		p->involuntary_switches = k->status.involuntary_switches;
+	}
+	p->uid = k->status.uid;
+	p->ns_pid = k->status.ns_pid;
+}
+
+/*
+ * A first thread that ended before the others is a zombie whose files answer
+ * for a process without memory or open files, which the process is not.
+ */
+static bool is_headless(const struct proc_sample *p)
+{
+	return p->state == 'Z' && p->threads > 1;
+}
+
+/*
+ * A zombie has no command line, and with cgroup v1 it is back in the root. What
+ * it had before still says best what it was.
+ */
+static bool is_remembered_zombie(const struct known *k, const struct proc_sample *p)
+{
+	return p->state == 'Z' && k->command;
+}
+
+void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena)
+{
+	if ((k->is_due || is_refresh_turn(k, r)) && !is_remembered_zombie(k, p))
+		read_seldom(k, r, p);
+	p->command = arena_strdup(arena, k->command);
+	p->cgroup = arena_strdup(arena, k->cgroup);
+	p->fd_limit = k->fd_limit;
+
+	read_usage(k, r, p);
+	copy_counters(k, p);
+	if (is_headless(p))
+		return;
+	copy_memory(k, r->page_bytes, p);
+	p->open_fds = k->open_fds;
+}

@@ -1,0 +1,37 @@
+/*
+ * parse_host - the files of /proc about the whole machine, from text to numbers.
+ *
+ * Pure functions of NUL-terminated text. Each sets its own values of the
+ * sample, to unknown where they are missing.
+ */
+#ifndef PROCTOR_SOURCES_PARSE_HOST_H
+#define PROCTOR_SOURCES_PARSE_HOST_H
+
+#include "model/snapshot.h"
+
+/* proc/meminfo. Used is total less available, as an operator means it. */
+void meminfo_parse(const char *text, struct system_sample *ret);
+
+void loadavg_parse(const char *text, struct system_sample *ret);
+
+/*
+ * proc/stat: CPU times since boot, the number of CPUs online, forks. Nice is
+ * counted as user, and interrupts as system.
+ */
+void procstat_parse(const char *text, long clock_ticks, struct system_sample *ret);
+
+/* proc/vmstat: OOM kills (since Linux 4.13). */
+void vmstat_parse(const char *text, struct system_sample *ret);
+
+void uptime_parse(const char *text, struct system_sample *ret);
+
+/* One of proc/pressure. Before Linux 5.13 cpu has no line "full". */
+void psi_parse(const char *text, struct psi *ret);
+
+/* proc/sys/kernel/random/boot_id; "" if it is none. */
+void boot_id_parse(const char *text, char ret[BOOT_ID_BYTES]);
+
+/* Ticks as nanoseconds; unknown if they are, or if it does not fit. */
+uint64_t ticks_to_ns(uint64_t ticks, long clock_ticks);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * parse_process - the files of proc/PID, from text to numbers.
+ *
+ * Pure functions of NUL-terminated text, so that tests and fuzzers call them
+ * without a kernel. Values that are missing are unknown (base/unknown.h);
+ * -EINVAL where too little is there to be of any use. On failure *ret is
+ * untouched.
+ */
+#ifndef PROCTOR_SOURCES_PARSE_PROCESS_H
+#define PROCTOR_SOURCES_PARSE_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "model/snapshot.h"
+
+/* proc/PID/stat, times in clock ticks. */
+struct pid_stat {
+	pid_t pid, ppid;
+	char state;
+	char comm[COMM_BYTES];
+	uint64_t minor_faults, major_faults;
+	uint64_t user_ticks, system_ticks;
+	uint64_t child_user_ticks, child_system_ticks; /* of those waited for */
+	uint64_t threads;
+	uint64_t start_ticks;
+	/* Another value means another program: it changes with comm, and at exec as far as this
+	 * user is told the addresses. */
+	uint64_t image;
+};
+
+/* The name may hold blanks, newlines and parentheses: it ends at the last ')'. */
+int pid_stat_parse(const char *text, struct pid_stat *ret);
+
+/* proc/PID/statm, in pages. */
+struct pid_statm {
+	uint64_t size, resident, shared;
+};
+
+int pid_statm_parse(const char *text, struct pid_statm *ret);
+
+/* proc/PID/schedstat: of the first thread only. */
+struct pid_schedstat {
+	uint64_t run_ns;
+	uint64_t slices; /* how often it got a CPU */
+};
+
+/* -ENODATA: this kernel does not count, and says "0 0 0". */
+int pid_schedstat_parse(const char *text, struct pid_schedstat *ret);
+
+struct pid_status {
+	uint64_t uid; /* effective */
+	uint64_t ns_pid;
+	uint64_t hwm_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, swap_bytes;
+	uint64_t voluntary_switches, involuntary_switches;
+};
+
+void pid_status_parse(const char *text, struct pid_status *ret);
+
+struct pid_io {
+	uint64_t rchar, wchar, syscr, syscw, read_bytes, write_bytes;
+};
+
+void pid_io_parse(const char *text, struct pid_io *ret);
+
+/* The soft limit of open files; "unlimited" is FD_LIMIT_UNLIMITED. */
+uint64_t pid_limits_parse(const char *text);
+
+/*
+ * The path that tells most in proc/PID/cgroup: of v2; but where v1 has the
+ * memory controller and leaves v2 at "/" (a hybrid), of that. Points into text;
+ * NULL: neither is there.
+ */
+const char *pid_cgroup_parse(const char *text, size_t *ret_len);
+
+#endif

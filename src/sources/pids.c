@@ -1,0 +1,67 @@
+#include "sources/pids.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+
+void pid_list_release(struct pid_list *list)
+{
+	free(list->items);
+	*list = (struct pid_list){ 0 };
+}
+
+static int pid_list_add(struct pid_list *list, pid_t pid)
+{
+	if (list->n == list->cap) {
+		size_t cap = list->cap ? list->cap * 2 : 256;
+		pid_t *items = reallocarray(list->items, cap, sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		list->items = items;
+		list->cap = cap;
+	}
+	list->items[list->n++] = pid;
+	return 0;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The kernel lists pids in order already; a captured tree does not. */
+static void pid_list_sort(struct pid_list *list)
+{
+	for (size_t i = 1; i < list->n; i++) {
+		if (list->items[i - 1] > list->items[i]) {
+			qsort(list->items, list->n, sizeof(*list->items), compare_pids);
+			return;
+		}
+	}
+}
+
+int pid_list_read(struct pid_list *list, DIR *proc)
+{
+	const struct dirent *entry;
+
+	list->n = 0;
+	rewinddir(proc);
+	while (errno = 0, (entry = readdir(proc))) {
+		uint64_t pid;
+
+		if (num_parse_u64(entry->d_name, &pid) < 0 || pid == 0 || pid > INT_MAX)
+			continue;
+		if (pid_list_add(list, (pid_t)pid) < 0)
+			return -ENOMEM;
+	}
+	if (errno != 0)
+		return -errno;
+	pid_list_sort(list);
+	return 0;
+}

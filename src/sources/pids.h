@@ -1,0 +1,22 @@
+/*
+ * pids - which processes there are.
+ */
+#ifndef PROCTOR_SOURCES_PIDS_H
+#define PROCTOR_SOURCES_PIDS_H
+
+#include <dirent.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Ascending. All zero is an empty one. */
+struct pid_list {
+	pid_t *items;
+	size_t n, cap;
+};
+
+void pid_list_release(struct pid_list *list);
+
+/* Replaces the content by the pids that the folder proc shows, from its beginning. */
+int pid_list_read(struct pid_list *list, DIR *proc);
+
+#endif

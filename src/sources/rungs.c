@@ -1,0 +1,111 @@
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/io.h"
+#include "base/unknown.h"
+#include "sources/parse_host.h"
+#include "sources/sources.h"
+
+#define NO_EBPF "this build has no eBPF programs"
+
+/* Large enough for proc/vmstat. */
+#define PROBE_MAX_BYTES (256 * 1024)
+
+static struct rung probe_samples(int root_fd, struct arena *arena)
+{
+	(void)root_fd;
+	(void)arena;
+	return (struct rung){ "process samples", "/proc", NO_EBPF };
+}
+
+static struct rung probe_life(int root_fd, struct arena *arena)
+{
+	static const char what[] = "births, deaths, exit codes";
+	struct life *life = NULL;
+	struct err err = ERR_INIT;
+	const char *why;
+
+	(void)root_fd;
+	if (life_open(&life, &err) == 0) {
+		life_close(life);
+		return (struct rung){ what, "netlink proc connector", NO_EBPF };
+	}
+	why = arena_strdup(arena, err.text);
+	return (struct rung){ what, "subreaper wait4 + /proc polling", why ? why : "" };
+}
+
+static struct rung probe_syscalls(int root_fd, struct arena *arena)
+{
+	(void)root_fd;
+	(void)arena;
+	return (struct rung){ "syscall counts and time", "unknown",
+			      NO_EBPF " and does not run strace" };
+}
+
+static struct rung probe_trace(int root_fd, struct arena *arena)
+{
+	(void)root_fd;
+	(void)arena;
+	return (struct rung){ "full trace on demand", "none", "this build does not run strace" };
+}
+
+static struct rung probe_gpu(int root_fd, struct arena *arena)
+{
+	(void)root_fd;
+	(void)arena;
+	return (struct rung){ "GPU", "none", "this build reads no GPUs" };
+}
+
+static struct rung probe_memory(int root_fd, struct arena *arena)
+{
+	(void)root_fd;
+	(void)arena;
+	return (struct rung){ "memory truth", "VmHWM (proc/PID/status)",
+			      "this build does not read the memory files of cgroups" };
+}
+
+static struct rung probe_oom(int root_fd, struct arena *arena)
+{
+	static const char what[] = "OOM kills";
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct system_sample sample;
+
+	(void)arena;
+	if (io_read_at(root_fd, "proc/vmstat", PROBE_MAX_BYTES, &text) == 0) {
+		vmstat_parse(text.data, &sample);
+		if (u64_known(sample.oom_kills_total))
+			return (struct rung){ what, "kernel counter (proc/vmstat oom_kill)",
+					      NO_EBPF
+					      " and does not read memory.events of cgroups" };
+	}
+	return (struct rung){ what, "unknown", "the kernel does not count them in proc/vmstat" };
+}
+
+static struct rung probe_pressure(int root_fd, struct arena *arena)
+{
+	static const char what[] = "host pressure";
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	int r = io_read_at(root_fd, "proc/pressure/memory", PROBE_MAX_BYTES, &text);
+
+	(void)arena;
+	if (r == 0)
+		return (struct rung){ what, "PSI (proc/pressure)", "" };
+	if (r == -EOPNOTSUPP)
+		return (struct rung){ what, "unknown", "PSI is switched off (boot with psi=1)" };
+	return (struct rung){ what, "unknown",
+			      "proc/pressure cannot be read: a kernel without PSI" };
+}
+
+/* In the order in which they are shown. */
+static struct rung (*const probes[])(int root_fd, struct arena *arena) = {
+	probe_samples, probe_life,   probe_syscalls, probe_trace,
+	probe_gpu,     probe_memory, probe_oom,	     probe_pressure,
+};
+_Static_assert(ARRAY_SIZE(probes) <= SOURCES_MAX_RUNGS, "the caller's array has room for all");
+
+size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
+		ret[i] = probes[i](root_fd, arena);
+	return ARRAY_SIZE(probes);
+}

@@ -1,0 +1,92 @@
+#include "store/failure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "store/handle.h"
+
+/* A result code of SQLite: our errno unless the system's says more, what is wrong, what to do. */
+struct failure {
+	int code;
+	int error;
+	const char *what;
+	const char *advice;
+};
+
+static const struct failure failures[] = {
+	{ SQLITE_BUSY, EBUSY, "has been locked by another process for seconds",
+	  "try again, or look with fuser who holds it" },
+	{ SQLITE_LOCKED, EBUSY, "is locked", "try again" },
+	{ SQLITE_FULL, ENOSPC, "cannot grow",
+	  "free some room on its disk, or set PROCTOR_HOME to a folder on another" },
+	{ SQLITE_READONLY, EACCES, "cannot be written",
+	  "make the file and its folder writable, or set PROCTOR_HOME to another folder" },
+	{ SQLITE_PERM, EACCES, "may not be used", "make the file and its folder writable" },
+	{ SQLITE_AUTH, EACCES, "may not be used", "make the file and its folder writable" },
+	{ SQLITE_CANTOPEN, EACCES, "cannot be opened",
+	  "make its folder writable (a database in use has a -wal and a -shm file beside it), or copy all three elsewhere" },
+	{ SQLITE_NOTADB, EBADMSG, "is not a database", ADVICE_DAMAGED },
+	{ SQLITE_CORRUPT, EBADMSG, "is damaged", ADVICE_DAMAGED },
+	{ SQLITE_ERROR, EBADMSG, "does not have the tables that it should", ADVICE_DAMAGED },
+	{ SQLITE_IOERR, EIO, "cannot be read or written", "look at its disk" },
+	{ SQLITE_NOMEM, ENOMEM, "cannot be used", "free some memory" },
+	{ SQLITE_CONSTRAINT, EINVAL, "does not take this",
+	  "its attempt is not there (any more), or the program has a fault" },
+};
+static const struct failure failure_other = { 0, EIO, "cannot be used",
+					      "the program or the database has a fault" };
+
+static const struct failure *find_failure(int code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(failures); i++)
+		if (failures[i].code == code)
+			return &failures[i];
+	return &failure_other;
+}
+
+/* Why the file or its folder cannot be written; 0 if it can. */
+static int write_obstacle(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[4096] = ".";
+
+	if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0 && errno != ENOENT)
+		return errno;
+	if (slash && (size_t)(slash - path) < sizeof(folder) - 1) {
+		memcpy(folder, path, (size_t)(slash - path) + 1);
+		folder[slash - path + 1] = '\0';
+	}
+	return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) < 0 ? errno : 0;
+}
+
+/* The errno that SQLite or the file system gives for this failure; 0: none. */
+static int system_error(struct store *store, const struct failure *f)
+{
+	int error = sqlite3_system_errno(store->db);
+	int obstacle;
+
+	if (f->code == SQLITE_IOERR)
+		return error;
+	if (f->code != SQLITE_READONLY && f->code != SQLITE_CANTOPEN)
+		return 0;
+	obstacle = write_obstacle(store->path);
+	return obstacle || f->code == SQLITE_READONLY ? obstacle : error;
+}
+
+int store_failure(struct store *store, struct err *err)
+{
+	const struct failure *f = find_failure(sqlite3_errcode(store->db) & 0xff);
+	const char *detail = sqlite3_errmsg(store->db);
+	int error = system_error(store, f);
+
+	if (error > 0)
+		detail = strerror(error);
+	else
+		error = f->error;
+	return err_set(err, -error, "the database %s %s (%s): %s", store->path, f->what, detail,
+		       f->advice);
+}

@@ -1,0 +1,16 @@
+/*
+ * failure - what SQLite says, as an errno and a sentence that helps.
+ */
+#ifndef PROCTOR_STORE_FAILURE_H
+#define PROCTOR_STORE_FAILURE_H
+
+#include "base/err.h"
+#include "store/store.h"
+
+#define ADVICE_DAMAGED \
+	"move it aside (with its -wal and -shm) and a new one is made; sqlite3's .recover may save what is in it"
+
+/* The errno of the last failure on the handle; err gets a sentence with the path and what to do. */
+int store_failure(struct store *store, struct err *err);
+
+#endif

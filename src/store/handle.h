@@ -1,0 +1,39 @@
+/*
+ * handle - what is behind a struct store; for the files of this folder only.
+ */
+#ifndef PROCTOR_STORE_HANDLE_H
+#define PROCTOR_STORE_HANDLE_H
+
+#include <sqlite3.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "store/statements.h"
+#include "store/store.h"
+
+/* How long a writer waits for another. */
+#define STORE_BUSY_NS UINT64_C(5000000000)
+
+/*
+ * The processes of one attempt that this handle has given a row, so that a tick
+ * touches the processes table only for those that are new or have changed. Both
+ * maps are keyed by process_cache_key() (tick.c).
+ */
+struct seen_processes {
+	int64_t attempt_id;
+	struct map row_ids;
+	struct map fingerprints; /* of what the row says about it */
+};
+
+struct store {
+	sqlite3 *db;
+	char *path;				   /* as it was given: for messages */
+	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
+	uint64_t busy_since_ns;	       /* CLOCK_BOOTTIME when the wait for a lock began */
+	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
+	store_alive_fn *is_alive;
+	void *alive_ctx;
+	struct seen_processes seen;
+};
+
+#endif

@@ -1,0 +1,267 @@
+#include "store/migrate.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "store/failure.h"
+#include "store/handle.h"
+
+/* "Pctr", in the file's header: tells our databases from those of others. */
+#define APPLICATION_ID 0x50637472
+
+/*
+ * Row N leads from version N to N + 1. A row that was released is never changed:
+ * what comes later is a new row. Integers are exact (bytes, ns), NULL is unknown;
+ * how each type is kept: columns.h.
+ *
+ * 1: A process is (boot, pid, start_ticks), noted once for each attempt that it
+ *    belongs to. Its samples are keyed (tick, process), so that a tick appends;
+ *    they name no foreign keys, whose checks would cost as much as the insert.
+ *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
+ */
+static const char *const migrations[] = {
+	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"
+	"CREATE TABLE jobs (id INTEGER PRIMARY KEY, job_id TEXT NOT NULL UNIQUE);"
+
+	"CREATE TABLE attempts (id INTEGER PRIMARY KEY,"
+	" job INTEGER NOT NULL REFERENCES jobs, attempt_num INTEGER NOT NULL,"
+	" boot INTEGER REFERENCES boots, runner_pid INTEGER NOT NULL, runner_start_ticks INTEGER,"
+	" command TEXT, argv_hash INTEGER NOT NULL, uid INTEGER, host TEXT, workdir TEXT,"
+	" interval_seconds REAL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
+	" total_sheets INTEGER NOT NULL, last_completed_sheet INTEGER NOT NULL DEFAULT 0,"
+	" current_sheet INTEGER,"
+	" wall_ns INTEGER, user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT,"
+	" peak_rss_bytes INTEGER, peak_rss_evidence TEXT,"
+	" max_process_rss_bytes INTEGER, max_process_rss_evidence TEXT,"
+	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"
+	" read_bytes INTEGER, write_bytes INTEGER, io_evidence TEXT,"
+	" minor_faults INTEGER, major_faults INTEGER,"
+	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
+	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
+	" UNIQUE (job, attempt_num));"
+
+	"CREATE TABLE sheets (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" num INTEGER NOT NULL, try_num INTEGER NOT NULL, name TEXT, command TEXT,"
+	" total_ranks INTEGER NOT NULL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
+	" wall_ns INTEGER, user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT,"
+	" peak_rss_bytes INTEGER, peak_rss_evidence TEXT,"
+	" max_process_rss_bytes INTEGER, max_process_rss_evidence TEXT,"
+	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"
+	" read_bytes INTEGER, write_bytes INTEGER, io_evidence TEXT,"
+	" minor_faults INTEGER, major_faults INTEGER,"
+	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
+	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
+	" PRIMARY KEY (attempt, num, try_num)) WITHOUT ROWID;"
+
+	"CREATE TABLE ranks (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" sheet_num INTEGER NOT NULL, try_num INTEGER NOT NULL, rank INTEGER NOT NULL,"
+	" pid INTEGER NOT NULL, exit_code INTEGER, signal INTEGER, ended_wall_ns INTEGER,"
+	" PRIMARY KEY (attempt, sheet_num, try_num, rank)) WITHOUT ROWID;"
+
+	"CREATE TABLE processes (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" boot INTEGER REFERENCES boots, pid INTEGER NOT NULL, start_ticks INTEGER,"
+	" ppid INTEGER, sheet_num INTEGER, rank INTEGER, comm TEXT, command TEXT, cgroup TEXT,"
+	" uid INTEGER, ns_pid INTEGER, start_wall_ns INTEGER, born_wall_ns INTEGER,"
+	" died_wall_ns INTEGER, exit_code INTEGER, signal INTEGER,"
+	" user_ns INTEGER, system_ns INTEGER, max_rss_bytes INTEGER, evidence TEXT,"
+	" rchar INTEGER, wchar INTEGER, read_bytes INTEGER, write_bytes INTEGER,"
+	" major_faults INTEGER, max_threads INTEGER, max_fds INTEGER, n_samples INTEGER,"
+	" UNIQUE (attempt, pid, start_ticks));"
+
+	"CREATE TABLE ticks (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" wall_ns INTEGER NOT NULL, boot_ns INTEGER, daemon_pid INTEGER,"
+	" daemon_rss_bytes INTEGER, daemon_uptime_seconds REAL, pressure_level TEXT,"
+	" running_jobs INTEGER, active_sheets INTEGER,"
+	" memory_total_bytes INTEGER, memory_available_bytes INTEGER, memory_used_bytes INTEGER,"
+	" swap_total_bytes INTEGER, swap_free_bytes INTEGER, load1 REAL, load5 REAL, load15 REAL,"
+	" cpu_user_ns INTEGER, cpu_system_ns INTEGER, cpu_idle_ns INTEGER, cpu_iowait_ns INTEGER,"
+	" cpu_steal_ns INTEGER, cpu_count INTEGER,"
+	" psi_cpu_some_avg10 REAL, psi_cpu_some_avg60 REAL, psi_cpu_some_avg300 REAL,"
+	" psi_cpu_some_total_us INTEGER,"
+	" psi_cpu_full_avg10 REAL, psi_cpu_full_avg60 REAL, psi_cpu_full_avg300 REAL,"
+	" psi_cpu_full_total_us INTEGER,"
+	" psi_memory_some_avg10 REAL, psi_memory_some_avg60 REAL, psi_memory_some_avg300 REAL,"
+	" psi_memory_some_total_us INTEGER,"
+	" psi_memory_full_avg10 REAL, psi_memory_full_avg60 REAL, psi_memory_full_avg300 REAL,"
+	" psi_memory_full_total_us INTEGER,"
+	" psi_io_some_avg10 REAL, psi_io_some_avg60 REAL, psi_io_some_avg300 REAL,"
+	" psi_io_some_total_us INTEGER,"
+	" psi_io_full_avg10 REAL, psi_io_full_avg60 REAL, psi_io_full_avg300 REAL,"
+	" psi_io_full_total_us INTEGER,"
+	" process_count INTEGER, forks_total INTEGER, oom_kills_total INTEGER, uptime_seconds REAL);"
+	"CREATE INDEX ticks_by_attempt ON ticks (attempt, wall_ns);"
+	"CREATE INDEX ticks_by_time ON ticks (wall_ns, attempt);"
+
+	"CREATE TABLE samples (tick INTEGER NOT NULL, process INTEGER NOT NULL,"
+	" ppid INTEGER, uid INTEGER, state TEXT, boot_ns INTEGER, age_seconds REAL,"
+	" cpu_percent REAL, user_ns INTEGER, system_ns INTEGER,"
+	" child_user_ns INTEGER, child_system_ns INTEGER,"
+	" rss_bytes INTEGER, vms_bytes INTEGER, hwm_bytes INTEGER, rss_anon_bytes INTEGER,"
+	" rss_file_bytes INTEGER, rss_shmem_bytes INTEGER, swap_bytes INTEGER,"
+	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"
+	" read_bytes INTEGER, write_bytes INTEGER, minor_faults INTEGER, major_faults INTEGER,"
+	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
+	" threads INTEGER, open_fds INTEGER, fd_limit INTEGER,"
+	" PRIMARY KEY (tick, process)) WITHOUT ROWID;"
+
+	"CREATE TABLE series (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" tick INTEGER NOT NULL, wall_ns INTEGER NOT NULL, sheet_num INTEGER, rss_bytes INTEGER,"
+	" cpu_percent REAL, n_processes INTEGER, PRIMARY KEY (attempt, tick)) WITHOUT ROWID;"
+
+	"CREATE TABLE events (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" wall_ns INTEGER, pid INTEGER NOT NULL, start_ticks INTEGER, type TEXT NOT NULL,"
+	" exit_code INTEGER, signal INTEGER, sheet_num INTEGER, details TEXT NOT NULL);"
+	"CREATE INDEX events_by_attempt ON events (attempt, wall_ns);"
+
+	"CREATE TABLE rungs (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" measurement TEXT, rung TEXT, reason TEXT);"
+	"CREATE INDEX rungs_by_attempt ON rungs (attempt);"
+
+	"CREATE TABLE unknowns (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" what TEXT, why TEXT);"
+	"CREATE INDEX unknowns_by_attempt ON unknowns (attempt);",
+};
+
+const int layout_latest = (int)ARRAY_SIZE(migrations);
+
+/* Runs SQL whose first value is a number: PRAGMA user_version. */
+static int read_number(struct store *store, const char *sql, int *ret, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(store->db, sql, -1, &stmt, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(stmt);
+	if (rc == SQLITE_ROW)
+		*ret = sqlite3_column_int(stmt, 0);
+	/* Told before finalizing, while the failure is still the handle's last. */
+	if (rc != SQLITE_ROW)
+		rc = store_failure(store, err);
+	sqlite3_finalize(stmt);
+	return rc == SQLITE_ROW ? 0 : rc;
+}
+
+static int run_sql(struct store *store, const char *sql, struct err *err)
+{
+	return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK
+		       ? 0
+		       : store_failure(store, err);
+}
+
+static int refuse_foreign(struct store *store, struct err *err)
+{
+	return err_set(err, -EBADMSG,
+		       "%s is the database of another program: move it away, or set PROCTOR_HOME "
+		       "to another folder",
+		       store->path);
+}
+
+static int refuse_newer(struct store *store, int version, struct err *err)
+{
+	return err_set(err, -EPROTO,
+		       "the database %s was made by a newer proctor (its layout is %d, this one "
+		       "knows up to %d): use that proctor, or set PROCTOR_HOME to another folder",
+		       store->path, version, layout_latest);
+}
+
+/* Nobody's yet: application id 0, version 0, no tables. */
+static int check_empty(struct store *store, struct err *err)
+{
+	int n_tables = 0;
+	int r = read_number(store, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
+
+	if (r < 0)
+		return r;
+	return n_tables == 0 ? 0 : refuse_foreign(store, err);
+}
+
+int layout_read_version(struct store *store, int *ret, struct err *err)
+{
+	int id = 0, version = 0, r;
+
+	r = read_number(store, "PRAGMA application_id", &id, err);
+	if (r < 0)
+		return r;
+	r = read_number(store, "PRAGMA user_version", &version, err);
+	if (r < 0)
+		return r;
+	if (id == 0 && version == 0)
+		r = check_empty(store, err);
+	else if (id != APPLICATION_ID || version < 1)
+		r = refuse_foreign(store, err);
+	else if (version > layout_latest)
+		r = refuse_newer(store, version, err);
+	if (r < 0)
+		return r;
+	*ret = version;
+	return 0;
+}
+
+/*
+ * What must be set outside a transaction, before the first table: freed pages
+ * that can be given back, and the write-ahead log. Changing to the log needs
+ * the file alone, and SQLite gives up at once instead of waiting when another
+ * holds it for the same reason.
+ */
+static int prepare_file(struct store *store, struct err *err)
+{
+	static const struct timespec pause = { .tv_nsec = 2000000 };
+	uint64_t give_up_ns = clock_boot_ns() + STORE_BUSY_NS;
+	int r;
+
+	r = run_sql(store, "PRAGMA auto_vacuum = INCREMENTAL", err);
+	while (r == 0 || r == -EBUSY) {
+		r = run_sql(store, "PRAGMA journal_mode = WAL", err);
+		if (r != -EBUSY || clock_boot_ns() > give_up_ns)
+			return r;
+		nanosleep(&pause, NULL);
+	}
+	return r;
+}
+
+/* Inside a transaction; another may have done it while we waited for that. */
+static int run_migrations(struct store *store, struct err *err)
+{
+	int version = 0;
+	char stamp[96];
+	int r;
+
+	r = layout_read_version(store, &version, err);
+	for (; r == 0 && version < layout_latest; version++)
+		r = run_sql(store, migrations[version], err);
+	if (r < 0)
+		return r;
+	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d",
+		 APPLICATION_ID, layout_latest);
+	return run_sql(store, stamp, err);
+}
+
+int layout_migrate(struct store *store, struct err *err)
+{
+	int r;
+
+	r = prepare_file(store, err);
+	if (r < 0)
+		return r;
+	r = run_sql(store, "BEGIN IMMEDIATE", err);
+	if (r < 0)
+		return r;
+	r = run_migrations(store, err);
+	if (r == 0)
+		r = run_sql(store, "COMMIT", err);
+	if (r < 0 && !sqlite3_get_autocommit(store->db))
+		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+	return r;
+}

@@ -1,0 +1,21 @@
+/*
+ * migrate - the layout of the database, as the ordered steps that led to it.
+ */
+#ifndef PROCTOR_STORE_MIGRATE_H
+#define PROCTOR_STORE_MIGRATE_H
+
+#include "base/err.h"
+#include "store/store.h"
+
+extern const int layout_latest; /* the version that this program reads and writes */
+
+/*
+ * The version of an open database, 0 for an empty file. -EPROTO: from a newer
+ * proctor. -EBADMSG: another program's.
+ */
+int layout_read_version(struct store *store, int *ret, struct err *err);
+
+/* Brings it to layout_latest in one transaction; safe if several do so at once. */
+int layout_migrate(struct store *store, struct err *err);
+
+#endif

@@ -1,0 +1,259 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "store/failure.h"
+#include "store/handle.h"
+#include "store/migrate.h"
+
+/*
+ * The log is copied into the database when it has this many pages (1 MiB), and
+ * at the end of a run that leaves this many. Who opens the database first has to
+ * read what is left: 64 pages take about 50 µs.
+ */
+#define WAL_MAX_PAGES 256
+#define WAL_LEFT_PAGES 64
+
+/* ---- the file ---- */
+
+/*
+ * SQLite would make it with the umask's mode. Its -wal and -shm get the mode and
+ * owner of the file. O_EXCL also means that no file is opened and closed here
+ * which another handle of this process has locked: closing would drop its locks.
+ */
+static int make_file(const char *path, struct err *err)
+{
+	CLEANUP(close_fd) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd < 0 && errno == EEXIST)
+		return 0;
+	if (fd < 0 || fchmod(fd, 0600) < 0)
+		return err_set(err, -errno,
+			       "cannot make the database %s (%s): set PROCTOR_HOME to a folder "
+			       "that can be written",
+			       path, strerror(errno));
+	return 0;
+}
+
+/*
+ * A link is followed (state may live on another disk), but what is written must
+ * be a plain file of our own: in a folder that others can write, theirs could
+ * stand there to read what we record. Root may write anybody's: the layout
+ * check keeps it to proctor's databases.
+ */
+static int check_file(const char *path, enum store_mode mode, struct err *err)
+{
+	struct stat st;
+	int error = stat(path, &st) < 0 ? errno : 0;
+
+	if (error == ENOENT && mode == STORE_READ)
+		return err_set(err, -ENOENT, "nothing was recorded yet: there is no database %s",
+			       path);
+	if (error == ENOENT) /* make_file() found something there */
+		return err_set(err, -ENOENT, "%s is a link to nothing: remove it", path);
+	if (error)
+		return err_set(err, -error, "cannot open the database %s: %s", path,
+			       strerror(error));
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, -EBADMSG, "%s is not a file: move it away", path);
+	if (mode == STORE_WRITE && st.st_uid != geteuid() && geteuid() != 0)
+		return err_set(err, -EPERM,
+			       "the database %s belongs to user %u, not to you: set PROCTOR_HOME "
+			       "to a folder of your own",
+			       path, (unsigned)st.st_uid);
+	return 0;
+}
+
+/* SQLite opens what it may not write for reading only, and would complain late. */
+static int check_access(const char *path, enum store_mode mode, struct err *err)
+{
+	bool is_write = mode == STORE_WRITE;
+
+	if (faccessat(AT_FDCWD, path, is_write ? R_OK | W_OK : R_OK, AT_EACCESS) == 0)
+		return 0;
+	return err_set(
+		err, -errno,
+		"the database %s cannot be %s (%s): change its mode, or set PROCTOR_HOME to another folder",
+		path, is_write ? "written" : "read", strerror(errno));
+}
+
+/* ---- the handle ---- */
+
+/* SQLite's own way of waiting sleeps up to 100 ms at a time: too long for a tick. */
+static int wait_for_lock(void *ctx, int n_calls)
+{
+	struct store *store = ctx;
+	uint64_t now_ns = clock_boot_ns();
+	struct timespec pause = { .tv_nsec = 500000 + (long)(now_ns % 1000000) };
+
+	if (n_calls == 0)
+		store->busy_since_ns = now_ns;
+	if (now_ns - store->busy_since_ns > STORE_BUSY_NS)
+		return 0;
+	nanosleep(&pause, NULL);
+	return 1;
+}
+
+/* After each commit. That is done by now, so a log that cannot be copied yet is no failure. */
+static int shorten_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
+{
+	struct store *store = ctx;
+
+	store->wal_pages = n_pages;
+	if (n_pages > store->wal_peak_pages)
+		store->wal_peak_pages = n_pages;
+	if (n_pages >= WAL_MAX_PAGES)
+		sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	return SQLITE_OK;
+}
+
+static void configure(struct store *store)
+{
+	sqlite3_extended_result_codes(store->db, 1);
+	sqlite3_busy_handler(store->db, wait_for_lock, store);
+	sqlite3_wal_hook(store->db, shorten_log, store);
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+}
+
+/* "./" before a relative path: "file:x" and ":memory:" are names of files here. */
+static int open_handle(const char *path, enum store_mode mode, struct store *store, struct err *err)
+{
+	int flags = mode == STORE_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+	CLEANUP(free_ptr) char *name = NULL;
+
+	store->path = strdup(path);
+	if (!store->path || asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
+	if (sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+		return store->db ? store_failure(store, err)
+				 : err_set(err, -ENOMEM, "no memory left to open the database %s",
+					   path);
+	configure(store);
+	return 0;
+}
+
+/* Migrations have been done by now: they may need the foreign keys off. */
+static int configure_writing(struct store *store, struct err *err)
+{
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+	if (sqlite3_exec(store->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL) != SQLITE_OK)
+		return store_failure(store, err);
+	return 0;
+}
+
+static void close_handle(struct store **store)
+{
+	*store = store_close(*store);
+}
+
+static int open_to_write(const char *path, struct store **ret, struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	int version = 0, r;
+
+	if (!store)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
+	r = open_handle(path, STORE_WRITE, store, err);
+	if (r < 0)
+		return r;
+	r = layout_read_version(store, &version, err);
+	if (r < 0)
+		return r;
+	if (version < layout_latest)
+		r = layout_migrate(store, err);
+	if (r < 0)
+		return r;
+	r = configure_writing(store, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(store);
+	return 0;
+}
+
+/* An older database cannot be read as it is; whoever may write it brings it up to date. */
+static int update_layout(const char *path, struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = NULL;
+
+	return store_open(path, STORE_WRITE, &store, err);
+}
+
+static int open_to_read(const char *path, struct store **ret, struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	int version = 0, r;
+
+	if (!store)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
+	r = open_handle(path, STORE_READ, store, err);
+	if (r < 0)
+		return r;
+	r = layout_read_version(store, &version, err);
+	if (r < 0)
+		return r;
+	if (version == 0)
+		return err_set(err, -ENOENT, "nothing was recorded yet: the database %s is empty",
+			       path);
+	if (version < layout_latest)
+		r = update_layout(path, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(store);
+	return 0;
+}
+
+int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err)
+{
+	int r = mode == STORE_WRITE ? make_file(path, err) : 0;
+
+	if (r < 0)
+		return r;
+	r = check_file(path, mode, err);
+	if (r < 0)
+		return r;
+	r = check_access(path, mode, err);
+	if (r < 0)
+		return r;
+	return mode == STORE_WRITE ? open_to_write(path, ret, err) : open_to_read(path, ret, err);
+}
+
+/*
+ * The last to leave would copy the log into the database and remove it, which
+ * takes as long as all that "proctor run -- true" writes. A short log is left.
+ */
+static bool may_leave_log(const struct store *store)
+{
+	return store->wal_pages < WAL_LEFT_PAGES && store->wal_peak_pages < WAL_MAX_PAGES;
+}
+
+struct store *store_close(struct store *store)
+{
+	if (!store)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(store->statements); i++)
+		sqlite3_finalize(store->statements[i]);
+	if (store->db)
+		sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+				  (int)may_leave_log(store), NULL);
+	sqlite3_close(store->db);
+	map_release(&store->seen.row_ids);
+	map_release(&store->seen.fingerprints);
+	free(store->path);
+	free(store);
+	return NULL;
+}
+
+void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx)
+{
+	store->is_alive = fn;
+	store->alive_ctx = ctx;
+}

@@ -1,0 +1,154 @@
+#include "store/query.h"
+
+#include <errno.h>
+
+#include "base/buf.h"
+#include "base/macros.h"
+#include "store/failure.h"
+#include "store/handle.h"
+
+static int prepare(struct store *store, enum statement id, struct err *err)
+{
+	CLEANUP(buf_release) struct buf sql = BUF_INIT;
+
+	statement_write(id, &sql);
+	if (buf_error(&sql) < 0)
+		return err_set(err, -ENOMEM, "no memory left to use the database %s", store->path);
+	if (sqlite3_prepare_v3(store->db, sql.data, (int)sql.len + 1, SQLITE_PREPARE_PERSISTENT,
+			       &store->statements[id], NULL) != SQLITE_OK)
+		return store_failure(store, err);
+	return 0;
+}
+
+int query_open(struct store *store, enum statement id, struct query *ret, struct err *err)
+{
+	int r = store->statements[id] ? 0 : prepare(store, id, err);
+
+	if (r < 0)
+		return r;
+	*ret = (struct query){ .store = store, .stmt = store->statements[id] };
+	return 0;
+}
+
+void query_close(struct query *q)
+{
+	if (q->stmt)
+		sqlite3_reset(q->stmt); /* repeats the error of the last step, told already */
+	*q = (struct query)QUERY_INIT;
+}
+
+/* Keeps the first failure. */
+static void note(struct query *q, int rc)
+{
+	if (q->rc == SQLITE_OK)
+		q->rc = rc;
+}
+
+void query_bind_i64(struct query *q, int64_t v)
+{
+	note(q, sqlite3_bind_int64(q->stmt, ++q->next, v));
+}
+
+void query_bind_text(struct query *q, const char *s)
+{
+	note(q, sqlite3_bind_text(q->stmt, ++q->next, s, -1, SQLITE_STATIC));
+}
+
+void query_bind_columns(struct query *q, const struct columns *columns, const void *from)
+{
+	for (size_t i = 0; i < columns->n; i++) {
+		const struct column *c = &columns->items[i];
+
+		note(q, c->type->bind(q->stmt, ++q->next, (const char *)from + c->offset));
+	}
+}
+
+int query_step(struct query *q, struct err *err)
+{
+	int rc;
+
+	q->next = 0;
+	if (q->rc != SQLITE_OK)
+		return store_failure(q->store, err);
+	rc = sqlite3_step(q->stmt);
+	if (rc == SQLITE_ROW)
+		return 1;
+	return rc == SQLITE_DONE ? 0 : store_failure(q->store, err);
+}
+
+int64_t query_read_i64(struct query *q)
+{
+	return sqlite3_column_int64(q->stmt, q->next++);
+}
+
+const char *query_read_text(struct query *q)
+{
+	return (const char *)sqlite3_column_text(q->stmt, q->next++);
+}
+
+int query_read_columns(struct query *q, const struct columns *columns, void *to,
+		       struct arena *arena, struct err *err)
+{
+	for (size_t i = 0; i < columns->n; i++) {
+		const struct column *c = &columns->items[i];
+		int r = c->type->read(q->stmt, q->next++, (char *)to + c->offset, c->size, arena);
+
+		if (r == -EBADMSG)
+			return err_set(
+				err, r,
+				"the database %s holds a %s that makes no sense; " ADVICE_DAMAGED,
+				q->store->path, c->name);
+		if (r < 0)
+			return err_set(err, r, "no memory left to read the database %s",
+				       q->store->path);
+	}
+	return 0;
+}
+
+int query_run(struct query *q, struct err *err)
+{
+	int r;
+
+	do
+		r = query_step(q, err);
+	while (r > 0);
+	sqlite3_reset(q->stmt);
+	q->rc = SQLITE_OK;
+	return r;
+}
+
+static int run(struct store *store, enum statement id, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	return r < 0 ? r : query_run(&q, err);
+}
+
+int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err)
+{
+	int r = run(store, begin, err);
+
+	if (r < 0)
+		return r;
+	*ret_txn = store;
+	return 0;
+}
+
+int txn_commit(struct store **txn, struct err *err)
+{
+	int r = run(*txn, STATEMENT_COMMIT, err);
+
+	if (r < 0)
+		return r;
+	*txn = NULL;
+	return 0;
+}
+
+void txn_abort(struct store **txn)
+{
+	/* Some failures (no room, I/O) have made SQLite undo it already. */
+	if (*txn && !sqlite3_get_autocommit((*txn)->db))
+		run(*txn, STATEMENT_ROLLBACK, NULL);
+	*txn = NULL;
+}

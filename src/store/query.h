@@ -1,0 +1,73 @@
+/*
+ * query - runs the statements of statements.h, inside transactions.
+ *
+ *	CLEANUP(query_close) struct query q = QUERY_INIT;
+ *
+ *	r = query_open(store, STATEMENT_ADD_EVENT, &q, err);
+ *	if (r < 0)
+ *		return r;
+ *	query_bind_i64(&q, attempt_id);
+ *	query_bind_columns(&q, &event_columns, event);
+ *	return query_run(&q, err);
+ *
+ * Values are bound and read from left to right. A failure to bind is remembered
+ * and comes out of the next query_step() or query_run(). What was bound has to
+ * live until then. A statement is in use by one query at a time.
+ */
+#ifndef PROCTOR_STORE_QUERY_H
+#define PROCTOR_STORE_QUERY_H
+
+#include <sqlite3.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "store/columns.h"
+#include "store/statements.h"
+#include "store/store.h"
+
+struct query {
+	struct store *store;
+	sqlite3_stmt *stmt; /* the store's */
+	int next;	    /* what is bound or read next, from 0 */
+	int rc;
+};
+
+#define QUERY_INIT               \
+	{                        \
+		NULL, NULL, 0, 0 \
+	}
+
+int query_open(struct store *store, enum statement id, struct query *ret, struct err *err);
+void query_close(struct query *q);
+
+void query_bind_i64(struct query *q, int64_t v);
+void query_bind_text(struct query *q, const char *s); /* NULL is NULL */
+void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
+
+/* 1: there is a row, to be read from its first column. 0: no more. */
+int query_step(struct query *q, struct err *err);
+
+int64_t query_read_i64(struct query *q);      /* NULL is 0 */
+const char *query_read_text(struct query *q); /* lives until the next step; NULL is NULL */
+/* Strings go into the arena, or live until the next step where there is none. */
+int query_read_columns(struct query *q, const struct columns *columns, void *to,
+		       struct arena *arena, struct err *err);
+
+/* Runs it to its end; then it can be bound anew. */
+int query_run(struct query *q, struct err *err);
+
+/* ---- transactions ---- */
+
+/*
+ *	CLEANUP(txn_abort) struct store *txn = NULL;
+ *
+ *	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+ *	…
+ *	return txn_commit(&txn, err);
+ */
+int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err);
+int txn_commit(struct store **txn, struct err *err);
+void txn_abort(struct store **txn); /* undoes what was not committed */
+
+#endif

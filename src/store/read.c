@@ -1,0 +1,303 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/handle.h"
+#include "store/query.h"
+#include "store/rows.h"
+#include "store/tables.h"
+
+static const struct row_part attempt_parts[] = {
+	{ &attempt_name_columns, 0 },
+	{ &attempt_begin_columns, 0 },
+	{ &attempt_progress_columns, 0 },
+	{ &attempt_end_columns, 0 },
+	{ &usage_columns, offsetof(struct attempt, usage) },
+};
+
+static const struct row_part sheet_parts[] = {
+	{ &sheet_columns, 0 },
+	{ &usage_columns, offsetof(struct sheet_record, usage) },
+};
+
+/* An attempt without an end runs as long as its runner lives. */
+static void judge_running(const struct store *store, struct attempt *a)
+{
+	bool has_ended = u64_known(a->ended_wall_ns);
+	bool is_alive = !has_ended && (!store->is_alive ||
+				       store->is_alive(store->alive_ctx, a->boot_id, a->runner));
+
+	a->is_running = is_alive;
+	a->is_lost = !has_ended && !is_alive;
+}
+
+/* The row that the query stands on. Strings go into the arena; a->arena stays empty. */
+static int read_attempt_row(struct query *q, struct attempt *a, struct arena *arena,
+			    struct err *err)
+{
+	int r;
+
+	attempt_init(a);
+	r = row_read(q, attempt_parts, ARRAY_SIZE(attempt_parts), a, arena, err);
+	if (r == 0)
+		judge_running(q->store, a);
+	return r;
+}
+
+/* ---- lists ---- */
+
+void attempt_list_release(struct attempt_list *list)
+{
+	free(list->items);
+	arena_release(&list->arena);
+	*list = (struct attempt_list){ .arena = ARENA_INIT };
+}
+
+/* When a lost attempt was last seen: its last tick, or its start. */
+static int read_last_sign(struct store *store, const struct attempt *a, uint64_t *ret,
+			  struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	uint64_t last_tick_ns = 0;
+	int r = query_open(store, STATEMENT_LAST_SIGN, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = query_step(&q, err);
+	if (r > 0)
+		last_tick_ns = (uint64_t)query_read_i64(&q);
+	*ret = u64_max_known(last_tick_ns, a->started_wall_ns);
+	return r < 0 ? r : 0;
+}
+
+/* The statement has sorted out those that ended too early; here only lost ones can have. */
+static int check_since(struct store *store, const struct attempt *a, uint64_t since_wall_ns,
+		       bool *ret_matches, struct err *err)
+{
+	uint64_t last_sign_ns = 0;
+	int r;
+
+	*ret_matches = true;
+	if (since_wall_ns == 0 || !a->is_lost)
+		return 0;
+	r = read_last_sign(store, a, &last_sign_ns, err);
+	*ret_matches = last_sign_ns > since_wall_ns;
+	return r;
+}
+
+static int list_add(struct attempt_list *list, size_t *cap, const struct attempt *a)
+{
+	if (list->n == *cap) {
+		size_t more = *cap ? *cap * 2 : 16;
+		struct attempt *items = reallocarray(list->items, more, sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		list->items = items;
+		*cap = more;
+	}
+	list->items[list->n++] = *a;
+	return 0;
+}
+
+static void list_reverse(struct attempt_list *list)
+{
+	for (size_t i = 0, k = list->n; i + 1 < k; i++) {
+		struct attempt a = list->items[i];
+
+		list->items[i] = list->items[--k];
+		list->items[k] = a;
+	}
+}
+
+/* Newest first, until the limit is reached. */
+static int list_fill(struct query *q, const struct attempt_filter *filter,
+		     struct attempt_list *list, struct err *err)
+{
+	size_t cap = 0;
+	int r = 0;
+
+	while ((filter->limit == 0 || list->n < filter->limit) && (r = query_step(q, err)) > 0) {
+		bool matches = false;
+		struct attempt a;
+
+		r = read_attempt_row(q, &a, &list->arena, err);
+		if (r == 0)
+			r = check_since(q->store, &a, filter->since_wall_ns, &matches, err);
+		if (r == 0 && matches && list_add(list, &cap, &a) < 0)
+			r = err_set(err, -ENOMEM, "no memory left to list the attempts");
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : 0;
+}
+
+int store_list_attempts(struct store *store, const struct attempt_filter *filter,
+			struct attempt_list *ret, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { .arena = ARENA_INIT };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_LIST_ATTEMPTS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, filter->job_id);
+	query_bind_i64(&q, (int64_t)filter->since_wall_ns);
+	query_bind_i64(&q, filter->latest_only);
+	r = list_fill(&q, filter, &list, err);
+	if (r < 0)
+		return r;
+	list_reverse(&list);
+	*ret = list;
+	list = (struct attempt_list){ .arena = ARENA_INIT };
+	return 0;
+}
+
+/* ---- one attempt ---- */
+
+static int fail_not_found(struct store *store, const char *job_id, int num, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_FIND_JOB, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, job_id);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	if (r > 0)
+		return err_set(err, -ENOENT, "job %s has no attempt %d", job_id, num);
+	return err_set(err, -ENOENT,
+		       "no job %s was recorded: \"proctor jobs\" lists those there are", job_id);
+}
+
+static int find_attempt(struct store *store, const char *job_id, int num, struct attempt *a,
+			struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct arena arena = ARENA_INIT;
+	int r = query_open(store, STATEMENT_FIND_ATTEMPT, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, job_id);
+	query_bind_i64(&q, num);
+	r = query_step(&q, err);
+	if (r == 0)
+		return fail_not_found(store, job_id, num, err);
+	if (r > 0)
+		r = read_attempt_row(&q, a, &arena, err);
+	a->arena = arena;
+	return r;
+}
+
+/* An array of the attempt, by the statement that reads it. */
+static int read_array(struct store *store, enum statement id, const struct attempt *a,
+		      const struct columns *columns, size_t item_size, struct arena *arena,
+		      void *ret_items, size_t *ret_n, struct err *err)
+{
+	const struct row_part part = { columns, 0 };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	return rows_read(&q, &part, 1, item_size, arena, ret_items, ret_n, err);
+}
+
+static int read_ranks(struct store *store, const struct attempt *a, struct sheet_record *sheet,
+		      struct arena *arena, struct err *err)
+{
+	static const struct row_part part = { &rank_columns, 0 };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_READ_RANKS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	query_bind_i64(&q, sheet->num);
+	query_bind_i64(&q, sheet->try_num);
+	return rows_read(&q, &part, 1, sizeof(*sheet->ranks), arena, &sheet->ranks, &sheet->n_ranks,
+			 err);
+}
+
+static int read_sheets(struct store *store, struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_READ_SHEETS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = rows_read(&q, sheet_parts, ARRAY_SIZE(sheet_parts), sizeof(*a->sheets), &a->arena,
+		      &a->sheets, &a->n_sheets, err);
+	for (size_t i = 0; r == 0 && i < a->n_sheets; i++)
+		r = read_ranks(store, a, &a->sheets[i], &a->arena, err);
+	return r;
+}
+
+static int read_processes(struct store *store, struct attempt *a, struct err *err)
+{
+	enum statement id = u64_known(a->ended_wall_ns) ? STATEMENT_READ_PROCESSES
+							: STATEMENT_READ_PROCESSES_SO_FAR;
+
+	return read_array(store, id, a, &process_columns, sizeof(*a->processes), &a->arena,
+			  &a->processes, &a->n_processes, err);
+}
+
+static int read_events(struct store *store, struct attempt *a, struct err *err)
+{
+	int r = read_array(store, STATEMENT_READ_EVENTS, a, &event_columns, sizeof(*a->events),
+			   &a->arena, &a->events, &a->n_events, err);
+
+	for (size_t i = 0; r == 0 && i < a->n_events; i++)
+		a->events[i].job_id = a->job_id;
+	return r;
+}
+
+static int read_rungs(struct store *store, struct attempt *a, struct err *err)
+{
+	return read_array(store, STATEMENT_READ_RUNGS, a, &rung_columns, sizeof(*a->rungs),
+			  &a->arena, &a->rungs, &a->n_rungs, err);
+}
+
+static int read_unknowns(struct store *store, struct attempt *a, struct err *err)
+{
+	return read_array(store, STATEMENT_READ_UNKNOWNS, a, &unknown_columns, sizeof(*a->unknowns),
+			  &a->arena, &a->unknowns, &a->n_unknowns, err);
+}
+
+static int read_series(struct store *store, struct attempt *a, struct err *err)
+{
+	return read_array(store, STATEMENT_READ_SERIES, a, &series_columns, sizeof(*a->series),
+			  &a->arena, &a->series, &a->n_series, err);
+}
+
+int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
+		       struct err *err)
+{
+	static int (*const readers[])(struct store *, struct attempt *, struct err *) = {
+		read_sheets, read_processes, read_events, read_rungs, read_unknowns, read_series,
+	};
+	CLEANUP(attempt_release) struct attempt a;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r;
+
+	attempt_init(&a);
+	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err); /* all as of one moment */
+	if (r < 0)
+		return r;
+	r = find_attempt(store, job_id, num, &a, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(readers); i++)
+		r = readers[i](store, &a, err);
+	if (r < 0)
+		return r;
+	*ret = a;
+	attempt_init(&a);
+	return 0;
+}

@@ -1,0 +1,254 @@
+#include "store/tables.h"
+
+#include "model/job.h"
+#include "model/snapshot.h"
+
+/* ---- attempts, sheets, ranks ---- */
+
+static const struct column attempt_name_items[] = {
+	COLUMN_AS("a.id", attempt, id, column_bits),
+	COLUMN(attempt, job_id, column_text),
+	COLUMN(attempt, attempt_num, column_int),
+	COLUMN(attempt, boot_id, column_chars),
+};
+const struct columns attempt_name_columns = COLUMNS(attempt_name_items);
+
+static const struct column attempt_begin_items[] = {
+	COLUMN_AS("runner_pid", attempt, runner.pid, column_int),
+	COLUMN_AS("runner_start_ticks", attempt, runner.start_ticks, column_u64),
+	COLUMN(attempt, command, column_text),
+	COLUMN(attempt, argv_hash, column_bits),
+	COLUMN(attempt, uid, column_u64),
+	COLUMN(attempt, host, column_text),
+	COLUMN(attempt, workdir, column_text),
+	COLUMN(attempt, interval_seconds, column_f64),
+	COLUMN(attempt, started_wall_ns, column_u64),
+	COLUMN(attempt, total_sheets, column_int),
+};
+const struct columns attempt_begin_columns = COLUMNS(attempt_begin_items);
+
+static const struct column attempt_progress_items[] = {
+	COLUMN(attempt, last_completed_sheet, column_int),
+	COLUMN(attempt, current_sheet, column_int_or_none),
+};
+const struct columns attempt_progress_columns = COLUMNS(attempt_progress_items);
+
+static const struct column attempt_end_items[] = {
+	COLUMN(attempt, ended_wall_ns, column_u64),
+	COLUMN(attempt, outcome, column_outcome),
+	COLUMN(attempt, reason, column_text),
+	COLUMN_AS("exit_code", attempt, status.exit_code, column_int_or_none),
+	COLUMN_AS("signal", attempt, status.signal, column_int_or_none),
+};
+const struct columns attempt_end_columns = COLUMNS(attempt_end_items);
+
+static const struct column usage_items[] = {
+	COLUMN(usage, wall_ns, column_u64),
+	COLUMN(usage, user_ns, column_u64),
+	COLUMN(usage, system_ns, column_u64),
+	COLUMN(usage, cpu_evidence, column_evidence),
+	COLUMN(usage, peak_rss_bytes, column_u64),
+	COLUMN(usage, peak_rss_evidence, column_evidence),
+	COLUMN(usage, max_process_rss_bytes, column_u64),
+	COLUMN(usage, max_process_rss_evidence, column_evidence),
+	COLUMN(usage, rchar, column_u64),
+	COLUMN(usage, wchar, column_u64),
+	COLUMN(usage, syscr, column_u64),
+	COLUMN(usage, syscw, column_u64),
+	COLUMN(usage, read_bytes, column_u64),
+	COLUMN(usage, write_bytes, column_u64),
+	COLUMN(usage, io_evidence, column_evidence),
+	COLUMN(usage, minor_faults, column_u64),
+	COLUMN(usage, major_faults, column_u64),
+	COLUMN(usage, voluntary_switches, column_u64),
+	COLUMN(usage, involuntary_switches, column_u64),
+	COLUMN(usage, spawn_count, column_u64),
+	COLUMN(usage, spawn_evidence, column_evidence),
+	COLUMN(usage, peak_processes, column_u64),
+	COLUMN(usage, peak_cpu_percent, column_f64),
+};
+const struct columns usage_columns = COLUMNS(usage_items);
+
+static const struct column sheet_items[] = {
+	COLUMN(sheet_record, num, column_int),
+	COLUMN(sheet_record, try_num, column_int),
+	COLUMN(sheet_record, name, column_text),
+	COLUMN(sheet_record, command, column_text),
+	COLUMN(sheet_record, total_ranks, column_int),
+	COLUMN(sheet_record, started_wall_ns, column_u64),
+	COLUMN(sheet_record, ended_wall_ns, column_u64),
+	COLUMN(sheet_record, outcome, column_outcome),
+	COLUMN(sheet_record, reason, column_text),
+	COLUMN_AS("exit_code", sheet_record, status.exit_code, column_int_or_none),
+	COLUMN_AS("signal", sheet_record, status.signal, column_int_or_none),
+};
+const struct columns sheet_columns = COLUMNS(sheet_items);
+
+static const struct column rank_items[] = {
+	COLUMN(rank_record, rank, column_int),
+	COLUMN(rank_record, pid, column_int),
+	COLUMN_AS("exit_code", rank_record, status.exit_code, column_int_or_none),
+	COLUMN_AS("signal", rank_record, status.signal, column_int_or_none),
+	COLUMN(rank_record, ended_wall_ns, column_u64),
+};
+const struct columns rank_columns = COLUMNS(rank_items);
+
+/* ---- processes and their events ---- */
+
+static const struct column process_items[] = {
+	COLUMN_AS("pid", proc_record, key.pid, column_int),
+	COLUMN_AS("start_ticks", proc_record, key.start_ticks, column_u64),
+	COLUMN(proc_record, ppid, column_int),
+	COLUMN(proc_record, sheet_num, column_int_or_none),
+	COLUMN(proc_record, rank, column_int_or_none),
+	COLUMN(proc_record, command, column_text),
+	COLUMN(proc_record, uid, column_u64),
+	COLUMN(proc_record, born_wall_ns, column_u64),
+	COLUMN(proc_record, died_wall_ns, column_u64),
+	COLUMN_AS("exit_code", proc_record, status.exit_code, column_int_or_none),
+	COLUMN_AS("signal", proc_record, status.signal, column_int_or_none),
+	COLUMN(proc_record, user_ns, column_u64),
+	COLUMN(proc_record, system_ns, column_u64),
+	COLUMN(proc_record, max_rss_bytes, column_u64),
+	COLUMN(proc_record, evidence, column_evidence),
+	COLUMN(proc_record, rchar, column_u64),
+	COLUMN(proc_record, wchar, column_u64),
+	COLUMN(proc_record, read_bytes, column_u64),
+	COLUMN(proc_record, write_bytes, column_u64),
+	COLUMN(proc_record, major_faults, column_u64),
+	COLUMN(proc_record, max_threads, column_u64),
+	COLUMN(proc_record, max_fds, column_u64),
+	COLUMN(proc_record, n_samples, column_u64),
+};
+const struct columns process_columns = COLUMNS(process_items);
+
+static const struct column event_items[] = {
+	COLUMN(proc_event, wall_ns, column_u64),
+	COLUMN_AS("pid", proc_event, key.pid, column_int),
+	COLUMN_AS("start_ticks", proc_event, key.start_ticks, column_u64),
+	COLUMN(proc_event, type, column_event_type),
+	COLUMN_AS("exit_code", proc_event, status.exit_code, column_int_or_none),
+	COLUMN_AS("signal", proc_event, status.signal, column_int_or_none),
+	COLUMN(proc_event, sheet_num, column_int_or_none),
+	COLUMN(proc_event, details, column_detail),
+};
+const struct columns event_columns = COLUMNS(event_items);
+
+/* ---- what the report says besides ---- */
+
+static const struct column rung_items[] = {
+	COLUMN(rung, measurement, column_text),
+	COLUMN(rung, rung, column_text),
+	COLUMN(rung, reason, column_text),
+};
+const struct columns rung_columns = COLUMNS(rung_items);
+
+static const struct column unknown_items[] = {
+	COLUMN(unknown_note, what, column_text),
+	COLUMN(unknown_note, why, column_text),
+};
+const struct columns unknown_columns = COLUMNS(unknown_items);
+
+static const struct column series_items[] = {
+	COLUMN(series_point, wall_ns, column_u64),
+	COLUMN(series_point, sheet_num, column_int_or_none),
+	COLUMN(series_point, rss_bytes, column_u64),
+	COLUMN(series_point, cpu_percent, column_f64),
+	COLUMN(series_point, n_processes, column_u64),
+};
+const struct columns series_columns = COLUMNS(series_items);
+
+/* ---- ticks and samples ---- */
+
+#define PSI_COLUMNS(name_, field_)                                                      \
+	COLUMN_AS(name_ "_avg10", snapshot, system.field_.avg10, column_f64),           \
+		COLUMN_AS(name_ "_avg60", snapshot, system.field_.avg60, column_f64),   \
+		COLUMN_AS(name_ "_avg300", snapshot, system.field_.avg300, column_f64), \
+		COLUMN_AS(name_ "_total_us", snapshot, system.field_.total_us, column_u64)
+
+static const struct column tick_items[] = {
+	COLUMN(snapshot, wall_ns, column_u64),
+	COLUMN(snapshot, boot_ns, column_u64),
+	COLUMN(snapshot, daemon_pid, column_int),
+	COLUMN(snapshot, daemon_rss_bytes, column_u64),
+	COLUMN(snapshot, daemon_uptime_seconds, column_f64),
+	COLUMN(snapshot, pressure_level, column_text),
+	COLUMN(snapshot, running_jobs, column_int),
+	COLUMN(snapshot, active_sheets, column_int),
+	COLUMN_AS("memory_total_bytes", snapshot, system.memory_total_bytes, column_u64),
+	COLUMN_AS("memory_available_bytes", snapshot, system.memory_available_bytes, column_u64),
+	COLUMN_AS("memory_used_bytes", snapshot, system.memory_used_bytes, column_u64),
+	COLUMN_AS("swap_total_bytes", snapshot, system.swap_total_bytes, column_u64),
+	COLUMN_AS("swap_free_bytes", snapshot, system.swap_free_bytes, column_u64),
+	COLUMN_AS("load1", snapshot, system.load1, column_f64),
+	COLUMN_AS("load5", snapshot, system.load5, column_f64),
+	COLUMN_AS("load15", snapshot, system.load15, column_f64),
+	COLUMN_AS("cpu_user_ns", snapshot, system.cpu_user_ns, column_u64),
+	COLUMN_AS("cpu_system_ns", snapshot, system.cpu_system_ns, column_u64),
+	COLUMN_AS("cpu_idle_ns", snapshot, system.cpu_idle_ns, column_u64),
+	COLUMN_AS("cpu_iowait_ns", snapshot, system.cpu_iowait_ns, column_u64),
+	COLUMN_AS("cpu_steal_ns", snapshot, system.cpu_steal_ns, column_u64),
+	COLUMN_AS("cpu_count", snapshot, system.cpu_count, column_count),
+	PSI_COLUMNS("psi_cpu_some", psi_cpu.some),
+	PSI_COLUMNS("psi_cpu_full", psi_cpu.full),
+	PSI_COLUMNS("psi_memory_some", psi_memory.some),
+	PSI_COLUMNS("psi_memory_full", psi_memory.full),
+	PSI_COLUMNS("psi_io_some", psi_io.some),
+	PSI_COLUMNS("psi_io_full", psi_io.full),
+	COLUMN_AS("process_count", snapshot, system.process_count, column_u64),
+	COLUMN_AS("forks_total", snapshot, system.forks_total, column_u64),
+	COLUMN_AS("oom_kills_total", snapshot, system.oom_kills_total, column_u64),
+	COLUMN_AS("uptime_seconds", snapshot, system.uptime_seconds, column_f64),
+};
+const struct columns tick_columns = COLUMNS(tick_items);
+
+static const struct column sample_process_items[] = {
+	COLUMN_AS("pid", proc_sample, key.pid, column_int),
+	COLUMN_AS("start_ticks", proc_sample, key.start_ticks, column_u64),
+	COLUMN(proc_sample, sheet_num, column_int_or_none),
+	COLUMN(proc_sample, rank, column_int_or_none),
+	COLUMN(proc_sample, comm, column_chars),
+	COLUMN(proc_sample, command, column_text),
+	COLUMN(proc_sample, cgroup, column_text),
+	COLUMN(proc_sample, ns_pid, column_u64),
+	COLUMN(proc_sample, start_wall_ns, column_u64),
+};
+const struct columns sample_process_columns = COLUMNS(sample_process_items);
+
+static const struct column sample_shared_items[] = {
+	COLUMN(proc_sample, ppid, column_int), /* becomes the subreaper's when the parent dies */
+	COLUMN(proc_sample, uid, column_u64),  /* setuid() */
+};
+const struct columns sample_shared_columns = COLUMNS(sample_shared_items);
+
+static const struct column sample_items[] = {
+	COLUMN(proc_sample, state, column_state),
+	COLUMN(proc_sample, boot_ns, column_u64),
+	COLUMN(proc_sample, age_seconds, column_f64),
+	COLUMN(proc_sample, cpu_percent, column_f64),
+	COLUMN(proc_sample, user_ns, column_u64),
+	COLUMN(proc_sample, system_ns, column_u64),
+	COLUMN(proc_sample, child_user_ns, column_u64),
+	COLUMN(proc_sample, child_system_ns, column_u64),
+	COLUMN(proc_sample, rss_bytes, column_u64),
+	COLUMN(proc_sample, vms_bytes, column_u64),
+	COLUMN(proc_sample, hwm_bytes, column_u64),
+	COLUMN(proc_sample, rss_anon_bytes, column_u64),
+	COLUMN(proc_sample, rss_file_bytes, column_u64),
+	COLUMN(proc_sample, rss_shmem_bytes, column_u64),
+	COLUMN(proc_sample, swap_bytes, column_u64),
+	COLUMN(proc_sample, rchar, column_u64),
+	COLUMN(proc_sample, wchar, column_u64),
+	COLUMN(proc_sample, syscr, column_u64),
+	COLUMN(proc_sample, syscw, column_u64),
+	COLUMN(proc_sample, read_bytes, column_u64),
+	COLUMN(proc_sample, write_bytes, column_u64),
+	COLUMN(proc_sample, minor_faults, column_u64),
+	COLUMN(proc_sample, major_faults, column_u64),
+	COLUMN(proc_sample, voluntary_switches, column_u64),
+	COLUMN(proc_sample, involuntary_switches, column_u64),
+	COLUMN(proc_sample, threads, column_u64),
+	COLUMN(proc_sample, open_fds, column_u64),
+	COLUMN(proc_sample, fd_limit, column_u64),
+};
+const struct columns sample_columns = COLUMNS(sample_items);

@@ -1,0 +1,36 @@
+/*
+ * tables - which field of which struct is which column: one array per struct.
+ *
+ * Where a table has more columns than one array (keys, or parts that are
+ * written at different times) its statements name them together; see
+ * statements.c. The tables themselves are made in migrate.c.
+ */
+#ifndef PROCTOR_STORE_TABLES_H
+#define PROCTOR_STORE_TABLES_H
+
+#include "store/columns.h"
+
+/* struct attempt, by when it is known */
+extern const struct columns attempt_name_columns;     /* which one it is: only read */
+extern const struct columns attempt_begin_columns;    /* when it begins */
+extern const struct columns attempt_progress_columns; /* with each sheet */
+extern const struct columns attempt_end_columns;      /* when it ends; with usage_columns */
+
+extern const struct columns sheet_columns;   /* struct sheet_record; with usage_columns */
+extern const struct columns usage_columns;   /* struct usage */
+extern const struct columns rank_columns;    /* struct rank_record */
+extern const struct columns process_columns; /* struct proc_record */
+extern const struct columns event_columns;   /* struct proc_event */
+extern const struct columns rung_columns;    /* struct rung */
+extern const struct columns unknown_columns; /* struct unknown_note */
+extern const struct columns series_columns;  /* struct series_point */
+
+extern const struct columns tick_columns; /* struct snapshot: the host's part */
+
+/* struct proc_sample: what is kept once per process, what differs from tick to
+ * tick, and what is kept in both places. */
+extern const struct columns sample_process_columns;
+extern const struct columns sample_columns;
+extern const struct columns sample_shared_columns;
+
+#endif

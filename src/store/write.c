@@ -1,0 +1,225 @@
+#include <errno.h>
+
+#include "base/macros.h"
+#include "store/handle.h"
+#include "store/query.h"
+#include "store/rows.h"
+#include "store/tables.h"
+
+/* The id of the row with this text; 0: there is none. */
+static int find_text(struct store *store, enum statement find, const char *text, int64_t *ret,
+		     struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, find, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, text);
+	r = query_step(&q, err);
+	*ret = r > 0 ? query_read_i64(&q) : 0;
+	return r < 0 ? r : 0;
+}
+
+/* The same, and it is added if there is none. */
+static int intern_text(struct store *store, enum statement find, enum statement add,
+		       const char *text, int64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = find_text(store, find, text, ret, err);
+
+	if (r < 0 || *ret)
+		return r;
+	r = query_open(store, add, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_text(&q, text);
+	r = query_run(&q, err);
+	*ret = sqlite3_last_insert_rowid(store->db);
+	return r;
+}
+
+/* boot 0: unknown. Returns with the new row's id and number. */
+static int add_attempt(struct store *store, const struct attempt *a, int64_t job, int64_t boot,
+		       int64_t *ret_id, int *ret_num, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_ADD_ATTEMPT, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, job);
+	if (boot)
+		query_bind_i64(&q, boot);
+	else
+		query_bind_text(&q, NULL);
+	query_bind_columns(&q, &attempt_begin_columns, a);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	*ret_id = query_read_i64(&q);
+	*ret_num = (int)query_read_i64(&q);
+	return query_run(&q, err);
+}
+
+int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t job = 0, boot = 0, id = 0;
+	int num = 0, r;
+
+	if (!a->job_id)
+		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r < 0)
+		return r;
+	r = intern_text(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
+	if (r < 0)
+		return r;
+	if (a->boot_id[0])
+		r = intern_text(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
+				err);
+	if (r < 0)
+		return r;
+	r = add_attempt(store, a, job, boot, &id, &num, err);
+	if (r < 0)
+		return r;
+	r = txn_commit(&txn, err);
+	if (r < 0)
+		return r;
+	a->id = id;
+	a->attempt_num = num;
+	return 0;
+}
+
+static int replace_ranks(struct store *store, int64_t attempt_id, const struct sheet_record *sheet,
+			 struct err *err)
+{
+	CLEANUP(query_close) struct query drop = QUERY_INIT, add = QUERY_INIT;
+	int r = query_open(store, STATEMENT_DROP_RANKS, &drop, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&drop, attempt_id);
+	query_bind_i64(&drop, sheet->num);
+	query_bind_i64(&drop, sheet->try_num);
+	r = query_run(&drop, err);
+	if (r == 0 && sheet->n_ranks > 0)
+		r = query_open(store, STATEMENT_ADD_RANK, &add, err);
+	for (size_t i = 0; r == 0 && i < sheet->n_ranks; i++) {
+		query_bind_i64(&add, attempt_id);
+		query_bind_i64(&add, sheet->num);
+		query_bind_i64(&add, sheet->try_num);
+		query_bind_columns(&add, &rank_columns, &sheet->ranks[i]);
+		r = query_run(&add, err);
+	}
+	return r;
+}
+
+static int put_sheet(struct store *store, int64_t attempt_id, const struct sheet_record *sheet,
+		     struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_PUT_SHEET, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	query_bind_columns(&q, &sheet_columns, sheet);
+	query_bind_columns(&q, &usage_columns, &sheet->usage);
+	r = query_run(&q, err);
+	return r < 0 ? r : replace_ranks(store, attempt_id, sheet, err);
+}
+
+static int set_progress(struct store *store, const struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_SET_PROGRESS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_columns(&q, &attempt_progress_columns, a);
+	query_bind_i64(&q, a->id);
+	return query_run(&q, err);
+}
+
+int store_write_sheet(struct store *store, const struct attempt *a,
+		      const struct sheet_record *sheet, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r < 0)
+		return r;
+	r = put_sheet(store, a->id, sheet, err);
+	if (r < 0)
+		return r;
+	r = set_progress(store, a, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+static int set_end(struct store *store, const struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_SET_END, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_columns(&q, &attempt_progress_columns, a);
+	query_bind_columns(&q, &attempt_end_columns, a);
+	query_bind_columns(&q, &usage_columns, &a->usage);
+	query_bind_i64(&q, a->id);
+	r = query_run(&q, err);
+	if (r == 0 && sqlite3_changes(store->db) != 1)
+		r = err_set(err, -ENOENT, "the attempt that ends is not in the database %s",
+			    store->path);
+	return r;
+}
+
+/* Once more is no harm: what is there is replaced. */
+static int drop_rows(struct store *store, enum statement drop, int64_t attempt_id, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, drop, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	return query_run(&q, err);
+}
+
+static int write_notes(struct store *store, const struct attempt *a, struct err *err)
+{
+	int r = drop_rows(store, STATEMENT_DROP_RUNGS, a->id, err);
+
+	if (r == 0)
+		r = rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->rungs,
+			       a->n_rungs, sizeof(*a->rungs), err);
+	if (r == 0)
+		r = drop_rows(store, STATEMENT_DROP_UNKNOWNS, a->id, err);
+	if (r == 0)
+		r = rows_write(store, STATEMENT_ADD_UNKNOWN, a->id, &unknown_columns, a->unknowns,
+			       a->n_unknowns, sizeof(*a->unknowns), err);
+	return r;
+}
+
+int store_finish_attempt(struct store *store, const struct attempt *a,
+			 const struct proc_event *events, size_t n_events, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = set_end(store, a, err);
+	for (size_t i = 0; r == 0 && i < a->n_sheets; i++)
+		r = put_sheet(store, a->id, &a->sheets[i], err);
+	if (r == 0)
+		r = rows_write(store, STATEMENT_PUT_PROCESS, a->id, &process_columns, a->processes,
+			       a->n_processes, sizeof(*a->processes), err);
+	if (r == 0)
+		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, events, n_events,
+			       sizeof(*events), err);
+	if (r == 0)
+		r = write_notes(store, a, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}

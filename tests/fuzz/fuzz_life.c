@@ -1,0 +1,26 @@
+#include "fuzz_text.h"
+
+#include "sources/life_threads.h"
+#include "sources/life_wire.h"
+
+/* A datagram may hold several messages: walks through them as the reader does. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct life_threads threads = LIFE_THREADS_INIT;
+	struct life_event ev;
+	struct life_raw raw;
+
+	while (size > 0) {
+		ssize_t step = life_parse(data, size, &raw);
+
+		if (step < 0)
+			break;
+		if (step == 0 || (size_t)step > size)
+			abort();
+		(void)life_threads_feed(&threads, &raw, &ev);
+		data += step;
+		size -= (size_t)step;
+	}
+	life_threads_release(&threads);
+	return 0;
+}

@@ -1,0 +1,12 @@
+#include "fuzz_text.h"
+
+#include "sources/parse_process.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = fuzz_text(data, size);
+
+	(void)pid_limits_parse(text);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,13 @@
+#include "fuzz_text.h"
+
+#include "sources/parse_host.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = fuzz_text(data, size);
+	struct system_sample s;
+
+	procstat_parse(text, 100, &s);
+	free(text);
+	return 0;
+}

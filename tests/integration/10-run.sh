@@ -1,0 +1,149 @@
+#!/bin/bash
+# proctor run is transparent: status, streams and environment are the command's
+# own, and the numbers at the end are true.
+. "$(dirname "$0")/lib.sh"
+
+# report FIELD-EXPRESSION COMMAND...: runs the command, report in $stdout.
+profile() {
+	run "$PROCTOR" run --quiet --json -- "$@"
+}
+
+# ---- status ----
+run "$PROCTOR" run --quiet -- true
+is "true gives 0" "$status" 0
+run "$PROCTOR" run --quiet -- sh -c 'exit 7'
+is "an exit code passes through" "$status" 7
+run "$PROCTOR" run --quiet -- sh -c 'kill -SEGV $$'
+is "a signal is 128 and its number" "$status" 139
+run "$PROCTOR" run --quiet -- no-such-command-anywhere
+is "not found is 127" "$status" 127
+like "and says so" "$stderr" 'cannot run no-such-command-anywhere: No such file'
+touch "$TMP/not-executable"
+run "$PROCTOR" run --quiet -- "$TMP/not-executable"
+is "not executable is 126" "$status" 126
+printf 'exit 9\n' >"$TMP/script"
+chmod +x "$TMP/script"
+run "$PROCTOR" run --quiet -- "$TMP/script"
+is "a script without #! is run by the shell" "$status" 9
+
+# ---- streams, arguments, environment ----
+is "stdin and stdout are the command's" "$(echo in | "$PROCTOR" run -q -- cat)" in
+run "$PROCTOR" run -q -- sh -c 'echo out; echo err >&2'
+is "stdout is its own" "$stdout" out
+is "stderr is its own" "$stderr" err
+run "$PROCTOR" run -q -- printf '%s|' --json -q '' 'a b'
+is "arguments after -- are untouched" "$stdout" '--json|-q||a b|'
+run "$PROCTOR" run -q printf '%s' --quiet
+is "so are those after the command's name" "$stdout" --quiet
+run "$PROCTOR" run -q --job some/job:1 --sheet 4 -- sh -c 'echo $PROCTOR_JOB_ID $PROCTOR_SHEET'
+is "the command knows its job and sheet" "$stdout" "some/job:1 4"
+run sh -c 'ls /proc/self/fd | tr "\n" " "'
+bare=$stdout
+run "$PROCTOR" run -q -- sh -c 'ls /proc/self/fd | tr "\n" " "'
+is "no file of ours is open in it" "$stdout" "$bare"
+bare=$(bash -c 'ulimit -Sn 300; ulimit -Sn; grep -E "^Sig(Blk|Ign)" /proc/self/status')
+mine=$(bash -c 'ulimit -Sn 300; exec "$0" run -q -- bash -c "ulimit -Sn; grep -E ^Sig\(Blk\|Ign\) /proc/self/status"' "$PROCTOR")
+is "limits and signals are as without us" "$mine" "$bare"
+mine=$(bash -c 'trap "" HUP CHLD; exec "$0" run -q -- grep ^SigIgn /proc/self/status' "$PROCTOR")
+bare=$(bash -c 'trap "" HUP CHLD; exec grep ^SigIgn /proc/self/status')
+is "ignored signals stay ignored" "$mine" "$bare"
+pgid=$(ps -o pgid= -p $$ | tr -d ' ')
+run "$PROCTOR" run -q -- sh -c 'ps -o pgid= -p $$ | tr -d " "'
+is "the process group is ours" "$stdout" "$pgid"
+
+# ---- numbers ----
+profile sh -c 'for i in $(seq 200); do /bin/true; done'
+json "200 short children are counted" "$stdout" 'd["process_spawn_count"] >= 201'
+json "all ends were seen" "$stdout" \
+	'd["evidence"]["process_spawn_count"] != "exact" or all(p["exit_code"] == 0 for p in d["processes"])'
+json "one sheet, and it succeeded" "$stdout" 'd["sheet_metrics"]["1"]["outcome"] == "success"'
+
+# The command tells what getrusage() says about it and its children, all waited for by then.
+cat >"$TMP/burn.py" <<'EOF'
+import os, resource, subprocess, sys
+for _ in range(4):
+    subprocess.run([sys.executable, "-S", "-c", "sum(i * i for i in range(1500000))"])
+sum(i * i for i in range(1500000))
+own, kids = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+with open(sys.argv[1], "w") as out:
+    print(own.ru_utime + own.ru_stime + kids.ru_utime + kids.ru_stime, file=out)
+EOF
+profile python3 -S "$TMP/burn.py" "$TMP/told"
+told=$(cat "$TMP/told")
+json "CPU time is within 5 % of getrusage()" "$stdout" \
+	"abs(d['total_cpu_seconds'] - $told) <= 0.05 * $told"
+json "and is called exact" "$stdout" 'd["evidence"]["total_cpu_seconds"] == "exact"'
+
+cat >"$TMP/spike.py" <<'EOF'
+import mmap, time
+time.sleep(0.7)
+m = mmap.mmap(-1, 300 << 20)
+for i in range(0, 300 << 20, 4096):
+    m[i] = 1
+time.sleep(0.05)
+m.close()
+time.sleep(0.1)
+EOF
+profile python3 -S "$TMP/spike.py"
+json "a spike between two samples is in the peak" "$stdout" \
+	'd["peak_rss_mb"] >= 300 and d["max_process_rss_mb"] >= 300'
+profile sh -c "python3 -S $TMP/spike.py; true"
+json "also when a child has it" "$stdout" 'd["peak_rss_mb"] >= 300'
+
+profile sh -c '(setsid sh -c "sleep 0.3; i=0; while [ \$i -lt 300000 ]; do i=\$((i+1)); done; exit 5" &)
+	sleep 3'
+json "a grandchild that outlived its parent is counted" "$stdout" \
+	'd["total_cpu_seconds"] > 0.02 and any(p["exit_code"] == 5 for p in d["processes"])'
+
+head -c 5000000 /dev/zero >"$TMP/zeros"
+profile sh -c "cat $TMP/zeros | cat >/dev/null"
+json "bytes read by children are counted" "$stdout" 'd["rchar"] >= 10000000'
+
+profile sh -c 'kill -9 $$'
+json "a kill from outside is a failure with its signal" "$stdout" \
+	'd["outcome"] == "failure" and d["signal"] == 9 and d["exit_code"] is None'
+
+profile sleep 0.6
+json "times are right" "$stdout" '0.6 <= d["wall_seconds"] < 5 and d["total_cpu_seconds"] < 0.2'
+json "unknown is null, and explained" "$stdout" \
+	'd["syscall_hotspots"] is None and any(u["what"] == "syscall_hotspots" for u in d["unknown"])'
+json "there is a curve" "$stdout" 'len(d["series"]) >= 3 and d["series"][-1]["rss_mb"] > 0'
+
+# ---- output ----
+run "$PROCTOR" run -- true
+is "nothing of ours on stdout" "$stdout" ""
+like "a summary of a few lines on stderr" "$stderr" '^proctor: true-.* success: '
+check "it is short" [ "$(wc -l <"$TMP/stderr")" -le 6 ]
+run "$PROCTOR" run --quiet -- true
+is "--quiet says nothing" "$stdout$stderr" ""
+run "$PROCTOR" run -q --output "$TMP/out.json" -- echo hello
+is "--output leaves stdout alone" "$stdout" hello
+json "and has the whole" "$(cat "$TMP/out.json")" 'd["outcome"] == "success" and "rungs" in d'
+run "$PROCTOR" run -q --report -- sh -c 'exit 3'
+like "--report prints the report" "$stdout" '^FAILURE: '
+
+# ---- secrets ----
+run "$PROCTOR" run -q --json --job secret -- sh -c 'sleep 0.3; : --password=hunter2hunter2'
+unlike "a password is not in the report" "$stdout" hunter2
+unlike "nor in the database" "$(cat "$PROCTOR_HOME"/proctor.db* | tr -d '\0')" hunter2
+
+# ---- where nothing can be written ----
+touch "$TMP/file"
+PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -- sh -c 'echo ran; exit 4'
+is "the command runs all the same" "$stdout/$status" "ran/4"
+like "and why it is not recorded is said" "$stderr" '^proctor: this run is not recorded: .*file'
+is "once" "$(grep -c '^proctor: this run' "$TMP/stderr")" 1
+
+# ---- bad usage ----
+for args in "" "--interval 0 -- true" "--interval x -- true" "--job -x -- true" \
+	"--sheet 0 -- true" "--syscalls maybe -- true" "--nonsense -- true" "-f x.yaml -- true" \
+	"--kill-after never -- true" "-f /no/such/file.yaml"; do
+	# shellcheck disable=SC2086
+	run "$PROCTOR" run $args
+	is "bad usage: run $args" "$status" 2
+done
+run "$PROCTOR" run --output /no/such/folder/x -- touch "$TMP/touched"
+is "a report that cannot be written is refused first" "$status" 2
+check "before anything ran" [ ! -e "$TMP/touched" ]
+
+finish

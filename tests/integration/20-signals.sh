@@ -1,0 +1,118 @@
+#!/bin/bash
+# Signals, terminals and process trees: the command meets them as without us,
+# and nothing is left running.
+. "$(dirname "$0")/lib.sh"
+here=$(dirname "$0")
+
+# Whether "sleep N" runs somewhere, or nowhere any more.
+asleep() { pgrep -fx -- "sleep $1" >/dev/null; }
+gone() { ! asleep "$1"; }
+
+# Waits until the condition holds, five seconds at most.
+wait_for() {
+	for _ in $(seq 100); do
+		"$@" && return 0
+		sleep 0.05
+	done
+	return 1
+}
+
+# ---- what is left behind ----
+run "$PROCTOR" run -- sh -c 'sleep 1001 & exit 3'
+is "the command's status counts" "$status" 3
+check "nothing is left running" gone 1001
+like "and that is said" "$stderr" '1 background process was still running'
+run "$PROCTOR" run -q --kill-after 1s -- sh -c '(trap "" TERM; sleep 1002 & wait; sleep 1002) & exit 0'
+check "not even what ignores SIGTERM" gone 1002
+run "$PROCTOR" run -q -- sh -c 'setsid sh -c "sleep 1003 & sleep 1003" & sleep 0.2; exit 0'
+check "nor what fled into its own session" gone 1003
+run "$PROCTOR" run -q -- sh -c 'sleep 1004 & kill -STOP $!; exit 0'
+check "nor what is stopped" gone 1004
+run "$PROCTOR" run -q --leave-background -- sh -c 'sleep 1005 & exit 0'
+check "--leave-background leaves it" asleep 1005
+pkill -fx "sleep 1005"
+
+# ---- signals to the runner go to the command ----
+for sig in TERM INT HUP USR1; do
+	# What a script starts with & ignores SIGINT for good; a command of its own does not.
+	env --default-signal=INT "$PROCTOR" run -q --job "sig-$sig" -- bash -c '
+		trap "echo got '$sig' >>'"$TMP"'/got.'$sig'; exit 42" '$sig'
+		touch '"$TMP"'/ready.'$sig'; while :; do sleep 0.05; done' &
+	runner=$!
+	wait_for test -e "$TMP/ready.$sig"
+	kill -"$sig" $runner
+	wait $runner
+	is "SIG$sig reaches the command" "$?" 42
+	is "once" "$(grep -c got "$TMP/got.$sig")" 1
+done
+run "$PROCTOR" jobs --json
+json "a job that was told to end is cancelled" "$stdout" \
+	'[j["outcome"] for j in d if j["job_id"] == "sig-TERM"] == ["cancelled"]'
+json "a signal that does not ask to end is none" "$stdout" \
+	'[j["outcome"] for j in d if j["job_id"] == "sig-USR1"] == ["failure"]'
+"$PROCTOR" run -q -- sleep 1006 &
+runner=$!
+wait_for asleep 1006
+kill -TERM $runner
+wait $runner
+is "a command that dies of it gives 143" "$?" 143
+
+# ---- the terminal ----
+cat >"$TMP/counts.sh" <<'EOF'
+n=0
+trap 'n=$((n + 1)); echo "got $n"' INT
+echo ready
+end=$((SECONDS + 2))
+while [ $SECONDS -lt $end ]; do sleep 0.1; done
+echo "n=$n"
+exit 5
+EOF
+out=$(python3 "$here/terminal.py" expect:ready,c "$PROCTOR" run -q -- bash "$TMP/counts.sh")
+like "Ctrl-C reaches the command once" "$out" '^n=1$'
+like "which may go on" "$out" '^status 5$'
+cat >"$TMP/stubborn.sh" <<'EOF'
+trap '' INT TERM
+(trap '' INT TERM; sleep 1007) &
+echo ready
+while :; do sleep 0.1; done
+EOF
+out=$(python3 "$here/terminal.py" expect:ready,c,0.3,c "$PROCTOR" run -q -- bash "$TMP/stubborn.sh")
+like "a second Ctrl-C kills it" "$out" '^status 137$'
+check "and its whole tree" gone 1007
+out=$(python3 "$here/terminal.py" expect:ready,c "$PROCTOR" run -q -- sh -c 'echo ready; sleep 1008')
+like "a command that dies of Ctrl-C gives 130" "$out" '^status 130$'
+out=$(python3 "$here/terminal.py" expect:READY,z,0.5 bash --norc -ic \
+	"\"$PROCTOR\" run -q -- sh -c 'echo READY; sleep 0.3; echo went on'; echo stopped \$?; fg; echo after \$?")
+like "Ctrl-Z stops the job as the shell sees it" "$out" 'stopped 148'
+like "fg lets it go on" "$out" 'went on'
+like "to its end" "$out" 'after 0'
+out=$(python3 "$here/terminal.py" 0 "$PROCTOR" run -q -- sh -c 'test -t 0 && test -t 1 && test -t 2 && echo terminal')
+like "the terminal is the command's" "$out" '^terminal$'
+
+# ---- time limits ----
+cat >"$TMP/limit.yaml" <<'EOF'
+job_id: limit
+sheets:
+  - run: sleep 1009
+    timeout: 1s
+EOF
+run "$PROCTOR" run -q --json -f "$TMP/limit.yaml"
+is "a time limit gives 124" "$status" 124
+json "and is the outcome" "$stdout" 'd["outcome"] == "timeout"'
+check "nothing is left of it" gone 1009
+
+# ---- the job goes on whatever happens to us ----
+"$PROCTOR" run -q --job orphaned -- sh -c 'sleep 1; touch '"$TMP"'/survived' &
+runner=$!
+wait_for test -e "$PROCTOR_HOME/proctor.db"
+sleep 0.3
+kill -KILL $runner
+wait $runner 2>/dev/null
+check "kill -9 of the runner does not end the command" wait_for test -e "$TMP/survived"
+run "$PROCTOR" jobs --json
+json "its end is unknown, not invented" "$stdout" \
+	'[(j["status"], j["outcome"], j["lost"]) for j in d if j["job_id"] == "orphaned"] == [("done", None, True)]'
+run "$PROCTOR" report orphaned
+is "it has a report" "$status" 0
+
+finish

@@ -1,0 +1,52 @@
+#!/bin/bash
+# An ordinary user gets the same, on whatever rungs that user may use.
+. "$(dirname "$0")/lib.sh"
+
+if [ "$(id -u)" -ne 0 ]; then
+	skip "an ordinary user" "the tests run as an ordinary user already"
+	finish
+fi
+chmod 755 "$TMP"
+cp "$PROCTOR" "$TMP/proctor"
+chmod 755 "$TMP/proctor"
+mkdir "$TMP/user"
+chown 65534:65534 "$TMP/user"
+as_user() {
+	run setpriv --reuid=65534 --regid=65534 --clear-groups env PROCTOR_HOME="$TMP/user/home" "$@"
+}
+
+as_user "$TMP/proctor" run -q --json -- sh -c 'for i in $(seq 200); do /bin/true; done; exit 3'
+is "the status passes through" "$status" 3
+json "processes are counted, or said to be a lower bound" "$stdout" \
+	'd["process_spawn_count"] >= 201 or d["evidence"]["process_spawn_count"] == "at least"'
+json "CPU time is exact" "$stdout" \
+	'd["evidence"]["total_cpu_seconds"] == "exact" and d["total_cpu_seconds"] > 0'
+json "I/O is known" "$stdout" 'd["rchar"] > 0'
+as_user "$TMP/proctor" snapshot --all --json
+json "a snapshot shows what this user may see" "$stdout" \
+	'all(p["rss_mb"] is not None for p in d["processes"] if p["pid"] == 1) and len(d["processes"]) > 1'
+json "I/O of others is unknown, not zero" "$stdout" \
+	'[p["read_bytes"] for p in d["processes"] if p["pid"] == 1] in ([None], [])'
+as_user "$TMP/proctor" doctor
+is "doctor finds nothing broken" "$status" 0
+
+# A pid namespace of its own: /proc is another, and the kernel tells of no births there.
+if unshare --pid --fork --mount-proc true 2>/dev/null; then
+	run unshare --pid --fork --mount-proc "$PROCTOR" run -q --json -- \
+		sh -c 'for i in $(seq 50); do /bin/true; done; sleep 0.3; exit 3'
+	is "in a container the status passes through" "$status" 3
+	json "counts are not called exact there unless they are" "$stdout" \
+		'd["process_spawn_count"] >= 51 or d["evidence"]["process_spawn_count"] == "at least"'
+	json "CPU time is exact there too" "$stdout" 'd["evidence"]["total_cpu_seconds"] == "exact"'
+else
+	skip "in a container" "this machine makes no pid namespaces"
+fi
+
+# A folder that cannot be written.
+mkdir -m 555 "$TMP/readonly"
+run setpriv --reuid=65534 --regid=65534 --clear-groups env PROCTOR_HOME="$TMP/readonly/home" \
+	"$TMP/proctor" run -- sh -c 'echo ran; exit 4'
+is "a folder that cannot be written: the command runs" "$stdout/$status" "ran/4"
+like "and it is said" "$stderr" 'not recorded: .*Permission denied'
+
+finish

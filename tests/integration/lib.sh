@@ -1,0 +1,49 @@
+# lib.sh - what an integration test has: the TAP helpers of tests/tap.sh, the
+# program, a home of its own, and a way to ask JSON questions.
+#
+#	. "$(dirname "$0")/lib.sh"
+#	run "$PROCTOR" run --json -- true
+#	is "status" "$status" 0
+#	json "outcome is success" "$stdout" 'd["outcome"] == "success"'
+#	finish
+#
+# PROCTOR is the program under test, EXAMPLES the folder of examples. Nothing
+# touches the home of whoever runs the tests.
+
+. "$(dirname "${BASH_SOURCE[0]}")/../tap.sh"
+
+: "${PROCTOR:?is set by the test runner: the proctor to test}"
+SOURCE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+EXAMPLES=$SOURCE_ROOT/examples
+
+export PROCTOR_HOME=$TMP/home
+export HOME=$TMP
+unset XDG_STATE_HOME XDG_RUNTIME_DIR XDG_CONFIG_HOME NO_COLOR
+export LC_ALL=C.UTF-8 TERM=dumb
+
+# run COMMAND [ARG...]: sets status, stdout and stderr. Trailing newlines are lost.
+run() {
+	"$@" >"$TMP/stdout" 2>"$TMP/stderr" </dev/null
+	status=$?
+	stdout=$(tr -d '\0' <"$TMP/stdout")
+	stderr=$(tr -d '\0' <"$TMP/stderr")
+}
+
+# json_eval TEXT EXPRESSION: prints the value of the Python expression, d being the parsed text.
+json_eval() {
+	python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+print(eval(sys.argv[1]))' "$2" <<<"$1" 2>&1 | tail -n 1
+}
+
+# json NAME TEXT EXPRESSION: passes if the expression is True, and not only something like it.
+json() {
+	local value
+	value=$(json_eval "$2" "$3")
+	if [ "$value" = True ]; then
+		ok "$1"
+	else
+		not_ok "$1" "$3 gave $value" "for ${2:0:2000}"
+	fi
+}

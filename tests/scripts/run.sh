@@ -1,0 +1,121 @@
+#!/bin/bash
+# tests/run counts every kind of ending. meson is played by a script that
+# answers "introspect --tests" with the entries that add() collected.
+. "$(dirname "$0")/../tap.sh"
+runner=$(cd "$(dirname "$0")/.." && pwd)/run
+
+mkdir "$TMP/bin" "$TMP/build"
+printf '#!/bin/sh\ncat "%s/entries"\necho "]"\n' "$TMP" >"$TMP/bin/meson"
+chmod +x "$TMP/bin/meson"
+PATH=$TMP/bin:$PATH
+
+start() {
+	echo '[' >"$TMP/entries"
+	comma=
+}
+
+# add NAME PROTOCOL SCRIPT [TIMEOUT]: the script is a file of its own, so quotes are no matter.
+add() {
+	printf '%s\n' "$3" >"$TMP/$1.sh"
+	cat >>"$TMP/entries" <<-END
+		$comma {"cmd": ["/bin/sh", "$TMP/$1.sh"], "env": {"FROM_MESON": "yes"}, "name": "$1",
+		"workdir": null, "timeout": ${4:-20}, "suite": ["proctor:unit"], "is_parallel": true,
+		"priority": 0, "protocol": "$2", "depends": []}
+	END
+	comma=,
+}
+
+run_suite() { # sets said, last, status
+	said=$(cd "$TMP" && "$runner" "build:${1:-unit}" 2>&1)
+	status=$?
+	last=$(tail -n 1 <<<"$said")
+}
+
+# Z: ended, though nobody has waited for it yet. Nothing: gone.
+ps_state() { # PID
+	sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null
+}
+
+start
+add good tap 'echo 1..2; echo "ok 1 - one"; echo "ok 2 - with a # in it"; echo chatter'
+add exits exitcode 'test "$FROM_MESON" = yes'
+run_suite
+is "TAP cases and exit statuses are counted" "$last" "3 passed, 0 failed"
+is "all passed: status 0" "$status" 0
+unlike "what a passing program says is not shown" "$said" chatter
+
+start
+add bad tap 'echo "ok 1 - one"; echo "not ok 2 - two"; echo "# five is not four"; echo 1..2; exit 1'
+run_suite
+is "a failed case is counted once, though the program fails too" "$last" "1 passed, 1 failed"
+is "one failed: status 1" "$status" 1
+like "what a failing program says is shown" "$said" "# five is not four"
+like "the failed case is named" "$said" "bad: two"
+
+start
+add skips tap 'echo "ok 1 - one # SKIP no such device"; echo "ok 2 - two"; echo 1..2'
+add cmocka tap 'echo 1..1; echo "# only root may"; echo "not ok 1 # SKIP test_x"'
+add whole exitcode 'echo "not on this kernel"; exit 77'
+run_suite
+is "skipped cases are counted apart" "$last" "1 passed, 0 failed, 3 skipped"
+is "skipped is not failed" "$status" 0
+like "a reason in the case is listed" "$said" "skips: one: no such device"
+like "a reason in the remark before it is listed" "$said" "cmocka: test_x: only root may"
+like "a reason of a whole program is listed" "$said" "whole: not on this kernel"
+
+start
+add dies tap 'echo 1..3; echo "ok 1 - one"; kill -SEGV $$'
+run_suite
+is "a program that dies is a failed case" "$last" "1 passed, 1 failed"
+like "how it ended is said" "$said" "1 of 3 cases, killed by SIGSEGV"
+
+start
+add early tap 'echo 1..3; echo "ok 1 - one"'
+run_suite
+is "missing cases are a failed case" "$last" "1 passed, 1 failed"
+
+start
+add silent tap 'true'
+run_suite
+is "a program without a case is a failed case" "$last" "0 passed, 1 failed"
+
+start
+add status tap 'echo 1..1; echo "ok 1 - one"; exit 3'
+run_suite
+is "a bad status after good cases is a failed case" "$last" "1 passed, 1 failed"
+like "and it is named" "$said" "exit status 3"
+
+start
+add bail tap 'echo "Bail out! the disk is gone"; exit 1'
+run_suite
+like "a bail-out is shown" "$said" "failed: Bail out! the disk is gone"
+
+start
+add slow tap 'echo "ok 1 - one"; sleep 600 & echo $! >'"$TMP"'/sleeper; wait' 1
+run_suite
+is "a program that does not end is a failed case" "$last" "1 passed, 1 failed"
+like "the limit is said" "$said" "stopped after 1 s"
+unlike "what it started is ended too" "$(ps_state "$(cat "$TMP/sleeper")")" '[^ZX]'
+
+start
+add groups tap 'echo 1..1; echo "ok 1 - one"; echo 1..1; echo "ok 1 - one"'
+run_suite
+is "two groups in one program add up" "$last" "2 passed, 0 failed"
+
+start
+add missing exitcode 'true'
+sed -i 's|/bin/sh|/nowhere/sh|' "$TMP/entries"
+run_suite
+is "a program that cannot be started is a failed case" "$last" "0 passed, 1 failed"
+
+start
+add skipped exitcode 'exit 77'
+run_suite
+is "nothing but skips: status 1, as nothing was tested" "$status" 1
+
+start
+add good exitcode 'true'
+run_suite nosuch
+is "a suite without tests is bad usage" "$status" 2
+
+finish

@@ -1,0 +1,425 @@
+/*
+ * report_cases - attempts made by hand, as the store would hand them over.
+ *
+ * Everything but the strings of the program text lives in the attempt's arena.
+ */
+#ifndef PROCTOR_TESTS_REPORT_CASES_H
+#define PROCTOR_TESTS_REPORT_CASES_H
+
+#include <string.h>
+
+#include "base/unknown.h"
+#include "model/job.h"
+
+#define MB(n) ((uint64_t)((n)*1024.0 * 1024.0))
+#define SEC(n) ((uint64_t)((n)*1e9))
+#define START SEC(1794714308) /* 2026-11-15 03:45:08 UTC */
+#define AFTER(n) (START + SEC(n))
+
+static void *case_alloc(struct attempt *a, size_t n, size_t size)
+{
+	void *p = arena_alloc(&a->arena, n * size);
+
+	assert_non_null(p);
+	memset(p, 0, n * size);
+	return p;
+}
+
+static struct exit_status exited(int code)
+{
+	return (struct exit_status){ code, -1 };
+}
+
+static struct exit_status killed(int sig)
+{
+	return (struct exit_status){ -1, sig };
+}
+
+static void case_begin(struct attempt *a, const char *job_id, const char *command)
+{
+	attempt_init(a);
+	a->id = 7;
+	a->job_id = job_id;
+	a->attempt_num = 1;
+	a->command = command;
+	a->argv_hash = 0x0123456789abcdef;
+	a->uid = 1000;
+	a->host = "builder";
+	a->workdir = "/home/ada/proctor";
+	memcpy(a->boot_id, "6f1d2c3b-0000-4000-8000-000000000001", BOOT_ID_BYTES);
+	a->runner = (struct proc_key){ 4000, 100 };
+	a->interval_seconds = 1;
+	a->started_wall_ns = START;
+	a->total_sheets = 1;
+}
+
+static void case_end(struct attempt *a, double after, enum outcome outcome, const char *reason,
+		     struct exit_status status)
+{
+	a->ended_wall_ns = AFTER(after);
+	a->usage.wall_ns = SEC(after);
+	a->outcome = outcome;
+	a->reason = reason;
+	a->status = status;
+}
+
+static void case_usage(struct usage *u, double wall, double user, double system, double peak_mb,
+		       double process_mb, uint64_t spawned)
+{
+	usage_init(u);
+	u->wall_ns = SEC(wall);
+	u->user_ns = SEC(user);
+	u->system_ns = SEC(system);
+	u->cpu_evidence = EVIDENCE_EXACT;
+	u->peak_rss_bytes = MB(peak_mb);
+	u->peak_rss_evidence = EVIDENCE_SAMPLED;
+	u->max_process_rss_bytes = MB(process_mb);
+	u->max_process_rss_evidence = EVIDENCE_EXACT;
+	u->rchar = MB(41.5);
+	u->wchar = MB(3.2);
+	u->syscr = 1201;
+	u->syscw = 1;
+	u->read_bytes = MB(12);
+	u->write_bytes = MB(3);
+	u->io_evidence = EVIDENCE_LOWER_BOUND;
+	u->minor_faults = 90210;
+	u->major_faults = 2;
+	u->voluntary_switches = 1530;
+	u->involuntary_switches = 221;
+	u->spawn_count = spawned;
+	u->spawn_evidence = EVIDENCE_EXACT;
+	u->peak_processes = spawned < 12 ? spawned : 12;
+	u->peak_cpu_percent = 198.4;
+}
+
+static void case_rungs(struct attempt *a)
+{
+	static const struct rung rungs[] = {
+		{ "process samples", "/proc/PID/* with kept-open files",
+		  "the eBPF iterator is not built in" },
+		{ "births, deaths, exit codes", "netlink proc connector", "" },
+		{ "memory truth", "smaps_rollup/VmHWM",
+		  "no cgroup of its own: the memory controller is not delegated to this user, and a "
+		  "job cannot be moved" },
+	};
+
+	a->rungs = case_alloc(a, 3, sizeof(*a->rungs));
+	memcpy(a->rungs, rungs, sizeof(rungs));
+	a->n_rungs = 3;
+}
+
+static void case_unknowns(struct attempt *a)
+{
+	a->unknowns = case_alloc(a, 2, sizeof(*a->unknowns));
+	a->unknowns[0] = (struct unknown_note){ "io", "some processes ended before their I/O could "
+						      "be read, or were not ours to read" };
+	a->unknowns[1] =
+		(struct unknown_note){ "anomalies", "this version does not look for anomalies" };
+	a->n_unknowns = 2;
+}
+
+static struct proc_record *case_process(struct attempt *a, pid_t pid, int sheet_num,
+					const char *command, double born, double lived, double mb,
+					double cpu, struct exit_status status)
+{
+	struct proc_record *p = &a->processes[a->n_processes++];
+
+	proc_record_init(p);
+	p->key = (struct proc_key){ pid, 50000 + (uint64_t)pid };
+	p->ppid = 4001;
+	p->sheet_num = sheet_num;
+	p->command = command;
+	p->uid = 1000;
+	p->born_wall_ns = AFTER(born);
+	p->died_wall_ns = AFTER(born + lived);
+	p->status = status;
+	p->user_ns = SEC(cpu);
+	p->system_ns = 0;
+	p->max_rss_bytes = MB(mb);
+	p->evidence = EVIDENCE_EXACT;
+	p->n_samples = 1;
+	return p;
+}
+
+static void case_event(struct attempt *a, const struct proc_record *p, enum event_type type)
+{
+	bool is_birth = type == EVENT_SPAWN;
+
+	a->events[a->n_events++] = (struct proc_event){
+		.wall_ns = is_birth ? p->born_wall_ns : p->died_wall_ns,
+		.key = p->key,
+		.type = type,
+		.status = is_birth ? (struct exit_status){ -1, -1 } : p->status,
+		.job_id = a->job_id,
+		.sheet_num = p->sheet_num,
+		.details = is_birth ? "" : p->command,
+	};
+}
+
+/* Birth and death of every process. */
+static void case_events(struct attempt *a, size_t extra)
+{
+	a->events = case_alloc(a, 2 * a->n_processes + extra, sizeof(*a->events));
+	for (size_t i = 0; i < a->n_processes; i++) {
+		case_event(a, &a->processes[i], EVENT_SPAWN);
+		if (u64_known(a->processes[i].died_wall_ns))
+			case_event(a, &a->processes[i], EVENT_EXIT);
+	}
+}
+
+static struct sheet_record *case_sheet(struct attempt *a, int num, int try_num, const char *name,
+				       double from, double to, enum outcome outcome,
+				       struct exit_status status, const char *reason)
+{
+	struct sheet_record *s = &a->sheets[a->n_sheets++];
+
+	*s = (struct sheet_record){
+		.num = num,
+		.try_num = try_num,
+		.name = name,
+		.command = "/bin/sh -c …",
+		.total_ranks = 1,
+		.started_wall_ns = AFTER(from),
+		.ended_wall_ns = isnan(to) ? U64_UNKNOWN : AFTER(to),
+		.outcome = outcome,
+		.status = status,
+		.reason = reason,
+	};
+	usage_init(&s->usage);
+	return s;
+}
+
+static void case_ranks(struct attempt *a, struct sheet_record *s, int n, int failed,
+		       struct exit_status status)
+{
+	s->total_ranks = n;
+	s->ranks = case_alloc(a, (size_t)n, sizeof(*s->ranks));
+	s->n_ranks = (size_t)n;
+	for (int i = 0; i < n; i++)
+		s->ranks[i] = (struct rank_record){ i, 4100 + i, i == failed ? status : exited(0),
+						    s->ended_wall_ns - (i == failed ? SEC(1) : 0) };
+}
+
+/* One point a second: memory climbs and falls, the first has no CPU, three are missing at gap. */
+static void case_series(struct attempt *a, int n, int gap)
+{
+	a->series = case_alloc(a, (size_t)n, sizeof(*a->series));
+	for (int i = 0; i < n; i++) {
+		int step = i % 10;
+
+		if (gap && i >= gap && i < gap + 3)
+			continue;
+		a->series[a->n_series++] = (struct series_point){
+			.wall_ns = AFTER(i + 0.05),
+			.sheet_num = 1 + i / 5,
+			.rss_bytes = MB(20 + 30 * step),
+			.cpu_percent = i == 0	  ? F64_UNKNOWN
+				       : step < 5 ? 20.0 * step
+						  : 198.4,
+			.n_processes = (uint64_t)(1 + step),
+		};
+	}
+}
+
+static void case_success(struct attempt *a)
+{
+	case_begin(a, "sleep-20261115-034512", "sh -c 'for i in $(seq 3); do /bin/true; done'");
+	case_end(a, 3.21, OUTCOME_SUCCESS, "exit code 0", exited(0));
+	a->last_completed_sheet = 1;
+	case_usage(&a->usage, 3.21, 1.02, 0.1, 312, 300, 4);
+	a->usage.peak_rss_evidence = EVIDENCE_EXACT;
+	a->usage.io_evidence = EVIDENCE_EXACT;
+	a->sheets = case_alloc(a, 1, sizeof(*a->sheets));
+	case_sheet(a, 1, 1, NULL, 0, 3.21, OUTCOME_SUCCESS, exited(0), "exit code 0")->usage =
+		a->usage;
+	a->processes = case_alloc(a, 4, sizeof(*a->processes));
+	case_process(a, 4001, 1, a->command, 0, 3.2, 300, 1.0, exited(0));
+	for (int i = 0; i < 3; i++)
+		case_process(a, 4002 + i, 1, "/bin/true", 0.5 + i, 0.002, 1.5, 0.001, exited(0));
+	case_events(a, 0);
+	case_series(a, 4, 0);
+	case_rungs(a);
+}
+
+/* Five sheets: one ranked, one retried, one with 500 children, the last one fails. */
+static void case_failure(struct attempt *a)
+{
+	case_begin(a, "tour", "examples/tour.yaml");
+	a->attempt_num = 2;
+	case_end(a, 21.4, OUTCOME_FAILURE, "sheet 5 (fail): exit code 3", exited(3));
+	a->total_sheets = 5;
+	a->last_completed_sheet = 4;
+	case_usage(&a->usage, 21.4, 8.21, 1.02, 312, 296.5, 514);
+	a->sheets = case_alloc(a, 6, sizeof(*a->sheets));
+	case_usage(&case_sheet(a, 1, 1, "allocate", 0, 6, OUTCOME_SUCCESS, exited(0), "exit code 0")
+			    ->usage,
+		   6, 0.9, 0.3, 312, 296.5, 2);
+	case_usage(&case_sheet(a, 2, 1, "burn", 6, 11.2, OUTCOME_SUCCESS, exited(0), "exit code 0")
+			    ->usage,
+		   5.2, 7, 0.1, 40, 10.2, 4);
+	case_ranks(a, &a->sheets[1], 4, -1, exited(0));
+	case_usage(&case_sheet(a, 3, 1, "children", 11.2, 15, OUTCOME_SUCCESS, exited(0),
+			       "exit code 0")
+			    ->usage,
+		   3.8, 0.21, 0.52, 9, 3.5, 501);
+	case_sheet(a, 4, 1, "files", 15, 16.5, OUTCOME_TIMEOUT, killed(15),
+		   "time limit of 1.5 s reached; signal 15");
+	case_usage(&case_sheet(a, 4, 2, "files", 16.5, 21.196, OUTCOME_SUCCESS, exited(0),
+			       "exit code 0")
+			    ->usage,
+		   4.696, 0.1, 0.1, 15, 12, 3);
+	case_usage(&case_sheet(a, 5, 1, "fail", 21.196, 21.4, OUTCOME_FAILURE, exited(3),
+			       "exit code 3")
+			    ->usage,
+		   0.204, 0.002, 0.001, 3.5, 3.5, 1);
+
+	a->processes = case_alloc(a, 512, sizeof(*a->processes));
+	case_process(a, 4001, 1, "python3 allocate.py --steps 300 --token=***", 0.1, 5.8, 296.5,
+		     1.1, exited(0));
+	for (int i = 0; i < 4; i++)
+		case_process(a, 4100 + i, 2, "./burn --seconds 5", 6.01, 5.1, 10.2, 1.7 + 0.01 * i,
+			     exited(0))
+			->rank = i;
+	case_process(a, 4110, 3, "/bin/sh -c 'for i in $(seq 500); do ./child $i; done'", 11.2, 3.8,
+		     3.5, 0.1, exited(0));
+	for (int i = 0; i < 500; i++)
+		case_process(a, 4200 + i, 3, i == 499 ? NULL : "./child", 11.2 + i * 0.007, 0.004,
+			     1 + i * 0.001, 0.001, i % 200 == 7 ? exited(1) : exited(0));
+	case_process(a, 4900, 4, "./hold-files 200", 15, 1.5, 12, 0.05, killed(15));
+	case_process(a, 4901, 4, "./hold-files 200", 16.5, 4.6, 12, 0.05, exited(0))->max_fds = 203;
+	case_process(a, 4902, 4, "sleep 1000", 16.6, 4.5, 1.1, 0, killed(9));
+	case_process(a, 4910, 5, "/bin/sh -c 'sleep 0.2; exit 3'", 21.196, 0.203, 3.5, 0.001,
+		     exited(3));
+	case_events(a, 1);
+	a->events[a->n_events++] = (struct proc_event){
+		.wall_ns = AFTER(21.1),
+		.key = { 4902, U64_UNKNOWN },
+		.type = EVENT_KILL,
+		.status = killed(9),
+		.job_id = "tour",
+		.sheet_num = 4,
+		.details = "sent by proctor",
+	};
+	case_series(a, 22, 12);
+	case_rungs(a);
+	case_unknowns(a);
+}
+
+static void case_ranks_failed(struct attempt *a)
+{
+	case_begin(a, "train", "train.yaml");
+	case_end(a, 62, OUTCOME_FAILURE, "signal 11", killed(11));
+	a->total_sheets = 3;
+	case_usage(&a->usage, 62, 200, 10, 5000, 2500, 9);
+	a->usage.spawn_evidence = EVIDENCE_LOWER_BOUND;
+	a->usage.peak_cpu_percent = 398.5;
+	a->sheets = case_alloc(a, 2, sizeof(*a->sheets));
+	case_sheet(a, 1, 1, "step", 0, 30, OUTCOME_FAILURE, exited(137), "exit code 137");
+	case_ranks(a, case_sheet(a, 1, 2, "step", 30, 62, OUTCOME_FAILURE, killed(11), "signal 11"),
+		   4, 2, killed(11));
+}
+
+static void case_oom(struct attempt *a)
+{
+	case_begin(a, "big", "./eat-memory");
+	case_end(a, 3725, OUTCOME_OOM, "signal 9; the kernel's count of OOM kills rose from 3 to 4",
+		 killed(9));
+	case_usage(&a->usage, 3725, 3600, 90, 15900, 15890, 1);
+	a->usage.peak_rss_evidence = EVIDENCE_LOWER_BOUND;
+	a->usage.max_process_rss_evidence = EVIDENCE_EXACT;
+	a->sheets = case_alloc(a, 1, sizeof(*a->sheets));
+	case_sheet(a, 1, 1, NULL, 0, 3725, OUTCOME_OOM, killed(9), a->reason);
+	a->processes = case_alloc(a, 1, sizeof(*a->processes));
+	case_process(a, 4001, 1, "./eat-memory", 0, 3725, 15890, 3690, killed(9));
+	case_events(a, 1);
+	a->events[a->n_events++] = (struct proc_event){
+		.wall_ns = AFTER(3725),
+		.key = { 0, U64_UNKNOWN },
+		.type = EVENT_OOM,
+		.status = killed(9),
+		.job_id = "big",
+		.sheet_num = 1,
+		.details = "oom_kill of /proc/vmstat rose from 3 to 4",
+	};
+	case_rungs(a);
+}
+
+/* As the store has it while the runner works: sheets, samples and events, no totals. */
+static void case_running(struct attempt *a)
+{
+	case_begin(a, "nightly", "nightly.yaml");
+	a->is_running = true;
+	a->total_sheets = 4;
+	a->last_completed_sheet = 1;
+	a->current_sheet = 2;
+	a->sheets = case_alloc(a, 2, sizeof(*a->sheets));
+	case_usage(&case_sheet(a, 1, 1, "fetch", 0, 5, OUTCOME_SUCCESS, exited(0), "exit code 0")
+			    ->usage,
+		   5, 1, 1, 100, 90, 3);
+	case_sheet(a, 2, 1, "build", 5, NAN, OUTCOME_NONE, (struct exit_status){ -1, -1 }, NULL);
+	case_series(a, 9, 0);
+	a->processes = case_alloc(a, 2, sizeof(*a->processes));
+	case_process(a, 4001, 1, "./fetch", 0, 5, 90, 2, exited(0));
+	case_process(a, 4002, 2, "./build", 5, 1, 50, 1, exited(0))->died_wall_ns = U64_UNKNOWN;
+	a->processes[1].status = (struct exit_status){ -1, -1 };
+	case_events(a, 0);
+	a->n_processes = 0;
+}
+
+static void case_lost(struct attempt *a)
+{
+	case_running(a);
+	a->job_id = "lost-one";
+	a->is_running = false;
+	a->is_lost = true;
+}
+
+/* An attempt of which nothing is known but that it was. */
+static void case_unknown(struct attempt *a)
+{
+	attempt_init(a);
+	a->job_id = "blank";
+	a->attempt_num = 1;
+}
+
+#define ESC "\033[31m"
+/* Everything that comes from outside tries to reach the terminal or to break a table. */
+static void case_hostile(struct attempt *a)
+{
+	static const char evil[] = "a|b`c`\n" ESC "red\033]0;title\a\tX\xff\xc2\x9b"
+				   "31m \xe2\x80\xae"
+				   "txt <b>&lt; *_[x](y)_* $1 \\ ünïcödé";
+
+	case_begin(a, "hostile", evil);
+	a->id = 0;
+	a->host = evil;
+	a->workdir = evil;
+	case_end(a, 1, OUTCOME_FAILURE, evil, exited(127));
+	case_usage(&a->usage, 1, 0.5, 0.1, 10, 10, 2);
+	a->sheets = case_alloc(a, 2, sizeof(*a->sheets));
+	a->total_sheets = 2;
+	case_sheet(a, 1, 1, evil, 0, 0.5, OUTCOME_SUCCESS, exited(0), evil);
+	case_sheet(a, 2, 1, evil, 0.5, 1, OUTCOME_FAILURE, exited(127), evil);
+	a->processes = case_alloc(a, 2, sizeof(*a->processes));
+	case_process(a, 4001, 1, evil, 0, 0.5, 10, 0.5, killed(11));
+	case_process(a, 4002, 2, "", 0.5, 0.5, 8, 0.6, killed(40));
+	case_events(a, 0);
+	a->rungs = case_alloc(a, 1, sizeof(*a->rungs));
+	a->rungs[0] = (struct rung){ evil, evil, evil };
+	a->n_rungs = 1;
+	a->unknowns = case_alloc(a, 2, sizeof(*a->unknowns));
+	a->unknowns[0] = (struct unknown_note){ evil, evil };
+	a->unknowns[1] = (struct unknown_note){ "recording", "cannot write " ESC };
+	a->n_unknowns = 2;
+}
+
+static const struct report_case {
+	const char *name;
+	void (*build)(struct attempt *a);
+} report_cases[] = {
+	{ "success", case_success }, { "failure", case_failure }, { "ranks", case_ranks_failed },
+	{ "oom", case_oom },	     { "running", case_running }, { "lost", case_lost },
+	{ "unknown", case_unknown }, { "hostile", case_hostile },
+};
+
+#endif

@@ -1,0 +1,197 @@
+/*
+ * store_fixture - a database in a folder of its own, and things to put into it.
+ */
+#ifndef PROCTOR_TESTS_STORE_FIXTURE_H
+#define PROCTOR_TESTS_STORE_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/store.h"
+
+struct fixture {
+	char dir[128];
+	char db[160];
+};
+
+static inline int fixture_setup(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return -1;
+	snprintf(f->dir, sizeof(f->dir), "%.90s/proctor-store-XXXXXX", tmp ? tmp : "/tmp");
+	if (!mkdtemp(f->dir))
+		return -1;
+	snprintf(f->db, sizeof(f->db), "%s/proctor.db", f->dir);
+	*state = f;
+	return 0;
+}
+
+static inline int fixture_teardown(void **state)
+{
+	struct fixture *f = *state;
+	DIR *dir = opendir(f->dir);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && unlinkat(dirfd(dir), entry->d_name, 0) < 0)
+			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	if (dir)
+		closedir(dir);
+	rmdir(f->dir);
+	free(f);
+	return 0;
+}
+
+static inline void store_cleanup(struct store **store)
+{
+	*store = store_close(*store);
+}
+
+/* Opens or fails the test. */
+static inline struct store *must_open(const char *path, enum store_mode mode)
+{
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+
+	if (store_open(path, mode, &store, &err) < 0)
+		fail_msg("%s", err.text);
+	return store;
+}
+
+/* Fails the test with the sentence, if there is one. */
+static inline void must(int r, const struct err *err)
+{
+	if (r < 0)
+		fail_msg("%s (%d)", err->text, r);
+}
+
+/* Runs SQL beside the store. Returns the first number of the result, or -1. */
+static inline int64_t raw_sql(const char *path, const char *sql)
+{
+	sqlite3_stmt *stmt = NULL;
+	sqlite3 *db = NULL;
+	int64_t v = -1;
+
+	if (sqlite3_open(path, &db) == SQLITE_OK &&
+	    sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW)
+		v = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return v;
+}
+
+/* The same for text, into a buffer of 256 bytes. */
+static inline const char *raw_text(const char *path, const char *sql, char *ret)
+{
+	sqlite3_stmt *stmt = NULL;
+	sqlite3 *db = NULL;
+
+	ret[0] = '\0';
+	if (sqlite3_open(path, &db) == SQLITE_OK &&
+	    sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW && sqlite3_column_text(stmt, 0))
+		snprintf(ret, 256, "%s", (const char *)sqlite3_column_text(stmt, 0));
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return ret;
+}
+
+static inline void assert_is_sound(const char *path)
+{
+	char text[256];
+
+	assert_string_equal(raw_text(path, "PRAGMA integrity_check", text), "ok");
+	assert_string_equal(raw_text(path, "PRAGMA foreign_key_check", text), "");
+}
+
+/* What "proctor run" knows when it begins. */
+static inline struct attempt make_attempt(const char *job_id)
+{
+	struct attempt a;
+
+	attempt_init(&a);
+	a.job_id = job_id;
+	a.command = "sleep 1";
+	a.argv_hash = UINT64_C(0xfedcba9876543210); /* beyond what is positive in SQL */
+	a.uid = 1000;
+	a.host = "host";
+	a.workdir = "/tmp";
+	snprintf(a.boot_id, sizeof(a.boot_id), "6b8a4f1e-0000-4000-8000-123456789abc");
+	a.runner = (struct proc_key){ 4711, 99 };
+	a.interval_seconds = 0.25;
+	a.started_wall_ns = UINT64_C(1700000000123456789);
+	a.total_sheets = 3;
+	return a;
+}
+
+/* n processes of the job with pids from 100, at tick number k. */
+static inline void fill_snapshot(struct snapshot *s, const char *job_id, int n, unsigned k)
+{
+	snapshot_reset(s);
+	s->wall_ns = UINT64_C(1700000001000000000) + k * UINT64_C(250000000);
+	s->boot_ns = UINT64_C(5000000000) + k * UINT64_C(250000000);
+	for (int i = 0; i < n; i++) {
+		struct proc_sample *p = snapshot_add_process(s);
+
+		assert_non_null(p);
+		p->key = (struct proc_key){ 100 + i, 5000 + (uint64_t)i };
+		p->ppid = 1;
+		p->state = 'S';
+		p->command = arena_strdup(&s->arena, "worker --fast");
+		p->job_id = job_id;
+		p->sheet_num = 1;
+		p->user_ns = k * UINT64_C(1000000);
+		p->rss_bytes = 4096 * (uint64_t)(i + 1);
+	}
+}
+
+/*
+ * Runs fn in a child that is an ordinary user (root may do everything).
+ * Returns the child's status, 0 when all of its asserts held.
+ */
+static inline int run_as_user(void (*fn)(struct fixture *), struct fixture *f)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+			_exit(99);
+		fn(f);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -1;
+	return status;
+}
+
+/* For the child of run_as_user(), where cmocka's asserts would jump into the parent's frames. */
+#define CHILD_CHECK(condition)                                                                  \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+			_exit(1);                                                               \
+		}                                                                               \
+	} while (0)
+
+#endif

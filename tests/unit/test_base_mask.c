@@ -1,0 +1,413 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/mask.h"
+
+/* One case: arguments separated by '|', and what may be seen of them. */
+struct row {
+	const char *args;
+	const char *seen;
+};
+
+static struct mask *new_mask(const char *const *patterns, size_t n)
+{
+	struct mask *mask = NULL;
+
+	assert_int_equal(mask_new(patterns, n, &mask, NULL), 0);
+	return mask;
+}
+
+static char *masked(const struct mask *mask, const char *args, size_t len)
+{
+	struct buf out = BUF_INIT;
+
+	mask_command(mask, args, len, &out);
+	assert_int_equal(buf_error(&out), 0);
+	return buf_detach(&out);
+}
+
+static void split(char *args, char at)
+{
+	for (; *args; args++)
+		if (*args == at)
+			*args = '\0';
+}
+
+static void check_rows(const struct row *rows, size_t n)
+{
+	struct mask *mask = new_mask(NULL, 0);
+
+	for (size_t i = 0; i < n; i++) {
+		char *args = strdup(rows[i].args);
+		size_t len = strlen(args) + 1; /* the last NUL, as in /proc */
+		char *seen;
+
+		split(args, '|');
+		seen = masked(mask, args, len);
+		assert_string_equal(seen, rows[i].seen);
+		free(seen);
+		free(args);
+	}
+	mask_free(mask);
+}
+
+static void test_options_and_assignments(void **state)
+{
+	static const struct row rows[] = {
+		{ "x|--token=abc|y", "x --token=*** y" },
+		{ "x|--token|abc|y", "x --token *** y" },
+		{ "x|-token|abc|y", "x -token *** y" },
+		{ "x|--password|abc def|y", "x --password *** y" },
+		{ "x|--password| abc def|y", "x --password *** y" },
+		{ "x|--password=abc def|y", "x --password=*** y" },
+		{ "x|--password=a\nb\x01 c|y", "x --password=*** y" },
+		{ "x|--password\n=abc|y", "x --password?=*** y" },
+		{ "x|--password\x01"
+		  "abc|y",
+		  "x --password?*** y" },
+		{ "x|--password||y", "x --password *** y" },
+		{ "x|--password=|abc", "x --password= ***" },
+		{ "x|--api-key|k|--apikey=k|--API_KEY=k",
+		  "x --api-key *** --apikey=*** --API_KEY=***" },
+		{ "x|client_secret=abc", "x client_secret=***" },
+		{ "x|passwd=abc|secret=abc|credential=abc|private_key=abc",
+		  "x passwd=*** secret=*** credential=*** private_key=***" },
+		{ "x|--credentials|abc|--passphrase|abc", "x --credentials *** --passphrase ***" },
+		{ "env|AWS_SECRET_ACCESS_KEY=abc|AWS_SESSION_TOKEN=abc|aws_secret_access_key=abc",
+		  "env AWS_SECRET_ACCESS_KEY=*** AWS_SESSION_TOKEN=*** aws_secret_access_key=***" },
+		{ "env|PGPASSWORD=x|MYSQL_PWD=x|DB_PASS=x|TOKEN_PROD=x|HF_TOKEN2=x|psql",
+		  "env PGPASSWORD=*** MYSQL_PWD=*** DB_PASS=*** TOKEN_PROD=*** HF_TOKEN2=*** psql" },
+		{ "java|-Dspring.datasource.password=a b|-DaccessToken=t|-DAPIKey=k",
+		  "java -Dspring.datasource.password=*** -DaccessToken=*** -DAPIKey=***" },
+		{ "docker|run|-e|TOKEN=a b|-eTOKEN=abc|--env=API_KEY=a b|img",
+		  "docker run -e TOKEN=*** -eTOKEN=*** --env=API_KEY=*** img" },
+		{ "npm|//registry.example/:_authToken=abc",
+		  "npm //registry.example/:_authToken=***" },
+		{ "redis-server|--requirepass|abc", "redis-server --requirepass ***" },
+		{ "openssl|rsa|-passin|pass:abc", "openssl rsa -passin ***" },
+		{ "openssl|rsa|pass:abc def", "openssl rsa pass:***" },
+	};
+
+	(void)state;
+	check_rows(rows, ARRAY_SIZE(rows));
+}
+
+static void test_next_option_is_not_the_value(void **state)
+{
+	static const struct row rows[] = {
+		{ "x|--password|--verbose|y", "x --password --verbose y" },
+		{ "x|--password|-h|y", "x --password -h y" },
+		{ "x|--password|--token|abc", "x --password --token ***" },
+		{ "x|--password|--|y", "x --password -- y" },
+		{ "x|--password|-s3cret|y", "x --password *** y" },
+		{ "x|--password|-token|abc", "x --password *** ***" },
+		{ "x|--ask-pass|y|--no-password|z", "x --ask-pass y --no-password z" },
+	};
+
+	(void)state;
+	check_rows(rows, ARRAY_SIZE(rows));
+}
+
+static void test_harmless_names_are_shown(void **state)
+{
+	static const char *const shown[] = {
+		"train --tokenizer=bert --max-tokens=100 --num_tokens 5 tokens.txt",
+		"train --tokenizer bert --max_new_tokens 7 --eos_token_id=2 --pad-token <pad>",
+		"train --bos_token=<s> --max-token 5 --loss_per_token=1 TOKEN_LIMIT=5",
+		"train TOKENIZERS_PARALLELISM=false --secretary=bob --passthrough=1 --bypass=1",
+		"ssh -p 8080 host -c aes",
+		"docker run -p 8080:80 --user 1000:1000 img:tag@sha256:abcdef",
+		"mysql -p dbname -P 3306",
+		"vault --password-file /etc/x --token-path=/y --secret-name z",
+		"singularity exec --pwd /work PWD=/work img",
+		"kubectl get secret mine --keys=5 --key=1,2 --author=me --authority=x",
+		"sort --key=2 --monkey=1 PATH=/usr/bin:/bin key=value",
+		"cargo test token::parse secret::open",
+		"curl http://host:8080/@scope/pkg https://host/@me http://[::1]:80/@x ssh://git@host/r",
+		"ls sk-learn-models-and-many-other-things AKIAfile ghp_short task-1234567890abcdef",
+	};
+	struct mask *mask = new_mask(NULL, 0);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		char *args = strdup(shown[i]), *seen;
+		size_t len = strlen(args) + 1;
+
+		split(args, ' ');
+		seen = masked(mask, args, len);
+		assert_string_equal(seen, shown[i]);
+		free(seen);
+		free(args);
+	}
+	mask_free(mask);
+}
+
+static void test_short_options_of_known_programs(void **state)
+{
+	static const struct row rows[] = {
+		{ "mysql|-uroot|-pSECRET|db", "mysql -uroot -p*** db" },
+		{ "/usr/bin/mysqldump|-pSE CRET|db", "/usr/bin/mysqldump -p*** db" },
+		{ "sshpass|-p|S|ssh|-p|22|h", "sshpass -p *** ssh -p *** h" },
+		{ "sshpass|-pS|ssh|h", "sshpass -p*** ssh h" },
+		{ "docker|login|-u|me|-p|S|reg", "docker login -u me -p *** reg" },
+		{ "redis-cli|-a|S|ping", "redis-cli -a *** ping" },
+		{ "curl|-u|me:S|-o|x", "curl -u me:*** -o x" },
+		{ "curl|-ume:S|--user|me:S|--user=me:S",
+		  "curl -ume:*** --user me:*** --user=me:***" },
+		{ "curl|-u|me@x.org:S|-u|D\\me:S|-u|a=b c:S",
+		  "curl -u me@x.org:*** -u D\\me:*** -u ***" },
+		{ "curl|-u|me|x", "curl -u me x" },
+		{ "sh|-c|mysql -h h -p'S T' db; curl -u me:S url",
+		  "sh -c mysql -h h -p'***' db; curl -u me:*** url" },
+	};
+
+	(void)state;
+	check_rows(rows, ARRAY_SIZE(rows));
+}
+
+static void test_scripts(void **state)
+{
+	static const struct row rows[] = {
+		{ "sh|-c|curl -H \"Authorization: Bearer abc def\" https://x",
+		  "sh -c curl -H \"Authorization: ***\" https://x" },
+		{ "sh|-c|curl -H 'X-Api-Key: abc' https://x",
+		  "sh -c curl -H 'X-Api-Key: ***' https://x" },
+		{ "bash|-lc|export API_KEY=\"a b c\"; run it",
+		  "bash -lc export API_KEY=\"***\"; run it" },
+		{ "PGPASSWORD=x psql -h h; ls", "PGPASSWORD=*** psql -h h; ls" },
+		{ "worker: idle --token abc (3 jobs)", "worker: idle --token *** (3 jobs)" },
+		{ "bash|-c|PGPASSWORD=x psql -h h; ls", "bash -c PGPASSWORD=*** psql -h h; ls" },
+		{ "bash|-c|TOKEN=abc;ls", "bash -c TOKEN=***;ls" },
+		{ "bash|-c|TOKEN=a\\ b'c d'\"e f\" ls", "bash -c TOKEN=*** ls" },
+		{ "bash|-c|TOKEN=$(cat /run/x y) ls", "bash -c TOKEN=*** ls" },
+		{ "bash|-c|x --token abc --user me", "bash -c x --token *** --user me" },
+		{ "bash|-c|x --token 'a b' --user me", "bash -c x --token '***' --user me" },
+		{ "bash|-c|x --token\n'a b'\n--user me", "bash -c x --token?'***'?--user me" },
+		{ "bash|-c|curl -d \"user=me&password=a b\" u",
+		  "bash -c curl -d \"user=me&password=***\" u" },
+		{ "bash|-c|curl -d \"password=\"'a b' u", "bash -c curl -d \"password=\"'***' u" },
+		{ "bash|-c|curl -d \"{\\\"password\\\": \\\"a b\\\", \\\"n\\\": 1}\" u",
+		  "bash -c curl -d \"{\\\"password\\\": \\\"***\\\", \\\"n\\\": 1}\" u" },
+		{ "bash|-c|PW='a\\' x 'b c'", "bash -c PW='***'" },
+		{ "bash|-c|bash -c 'curl -H \"Authorization: Bearer abc\"' ; ls",
+		  "bash -c bash -c 'curl -H \"Authorization: ***' ; ls" },
+		{ "bash|-c|cat <<E\npassword: a b\nuser: c\nE",
+		  "bash -c cat <<E?password: ***?user: c?E" },
+		{ "bash|-c|cat <<E\npassword = a b\nuser: c\nE",
+		  "bash -c cat <<E?password = ***?user: c?E" },
+		{ "bash|-c|printf 'a\\npassword=x y'", "bash -c printf 'a\\npassword=***'" },
+		{ "bash|-c|\\password=x", "bash -c \\password=***" },
+		{ "bash|-c|a &&TOKEN='x y' b", "bash -c a &&TOKEN='***' b" },
+		{ "python3|-c|os.environ[\"TOKEN\"]=\"a b\"; main()",
+		  "python3 -c os.environ[\"TOKEN\"]=\"***\"; main()" },
+		{ "python3|-c|login(user='me', token='a b', n=1)",
+		  "python3 -c login(user='me', token='***', n=1)" },
+		{ "python3|-c|os.environ.setdefault('TOKEN', 'a b')",
+		  "python3 -c os.environ.setdefault('TOKEN', '***')" },
+		{ "x|{\"password\": \"a b\", \"user\": \"me\"}",
+		  "x {\"password\": \"***\", \"user\": \"me\"}" },
+		{ "x|{\"args\": [\"--password\", \"a b\"]}",
+		  "x {\"args\": [\"--password\", \"***\"]}" },
+		{ "x|{\"secrets\": [\"a b\", \"c\"]}", "x {\"secrets\": ***" },
+		{ "psql|host=h password=abc dbname=d", "psql host=h password=*** dbname=d" },
+		{ "psql|host=h password='a b' dbname=d", "psql host=h password='***' dbname=d" },
+		{ "ssh|h|PGPASSWORD=a b", "ssh h PGPASSWORD=***" },
+	};
+
+	(void)state;
+	check_rows(rows, ARRAY_SIZE(rows));
+}
+
+static void test_headers_and_urls(void **state)
+{
+	static const struct row rows[] = {
+		{ "curl|-H|Authorization: Bearer abc|u", "curl -H Authorization: *** u" },
+		{ "curl|-H|authorization:Basic abc", "curl -H authorization:***" },
+		{ "curl|-H|Cookie: a=b; c=d", "curl -H Cookie: ***" },
+		{ "x|Bearer|abc|d", "x Bearer *** d" },
+		{ "git|-c|http.extraHeader=Authorization: Bearer abc|fetch",
+		  "git -c http.extraHeader=Authorization: *** fetch" },
+		{ "git|clone|https://me:abc@host/r", "git clone https://me:***@host/r" },
+		{ "x|redis://:abc@host:6379/0", "x redis://:***@host:6379/0" },
+		{ "x|postgres://u:p/a?s#s@h/db", "x postgres://u:***@h/db" },
+		{ "x|postgres://u:p@s@h/db", "x postgres://u:***@h/db" },
+		{ "x|https://0123456789abcdef0123@github.com/r", "x https://***@github.com/r" },
+		{ "x|https://h/?user=me&token=abc&n=1#top",
+		  "x https://h/?user=me&token=***&n=1#top" },
+		{ "x|https://h/?sv=1&sig=abc%3D&sr=c", "x https://h/?sv=1&sig=***&sr=c" },
+		{ "curl|-d|user=me&password=a b#c&n=1", "curl -d user=me&password=***&n=1" },
+		{ "sh|-c|curl 'https://h/?key=abc' -o x", "sh -c curl 'https://h/?key=***' -o x" },
+		{ "sh|-c|curl 'https://me:abc@h/' -o x", "sh -c curl 'https://me:***@h/' -o x" },
+		{ "git|clone|https://ghp_abcdefghijklmnopqrst:x-oauth-basic@github.com/r",
+		  "git clone https://***@github.com/r" },
+		{ "git|clone|https://x-access-token:abc@github.com/r",
+		  "git clone https://x-access-token:***@github.com/r" },
+		{ "x|mongodb://u:p@h1:1,h2:2/", "x mongodb://u:***@h1:1,h2:2/" },
+	};
+
+	(void)state;
+	check_rows(rows, ARRAY_SIZE(rows));
+}
+
+static void test_token_shapes(void **state)
+{
+	static const struct row rows[] = {
+		{ "x|ghp_abcdefghijklmnopqrstuvwxyz0123456789", "x ***" },
+		{ "x|-ghp_abcdefghijklmnopqrstuvwxyz0123456789", "x -***" },
+		{ "x|AKIAIOSFODNN7EXAMPLE,y", "x ***,y" },
+		{ "x|--model=sk-proj-abcdefghij0123456789", "x --model=***" },
+		{ "x|eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln|y", "x *** y" },
+		{ "sh|-c|echo \"hf_abcdefghijklmnopqrst\" > x", "sh -c echo \"***\" > x" },
+		{ "x|-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----|y",
+		  "x *** y" },
+		{ "x|-----BEGIN CERTIFICATE-----", "x -----BEGIN CERTIFICATE-----" },
+	};
+
+	(void)state;
+	check_rows(rows, ARRAY_SIZE(rows));
+}
+
+static void test_user_patterns(void **state)
+{
+	const char *const patterns[] = { "^x-.*-pin$", "flavour" };
+	struct mask *mask = new_mask(patterns, 2);
+	static const char args[] = "p\0--x-my-PIN=1\0--x-my-pins=1\0FLAVOUR_A=2\0--flavour\0mint";
+	char *seen = masked(mask, args, sizeof(args));
+
+	(void)state;
+	assert_string_equal(seen, "p --x-my-PIN=*** --x-my-pins=1 FLAVOUR_A=*** --flavour ***");
+	free(seen);
+	mask_free(mask);
+}
+
+static void test_bad_patterns_are_refused(void **state)
+{
+	const char *bad = "a(b", *all = "a*", *many[65];
+	char longest[300];
+	struct mask *mask = NULL;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(mask_new(&bad, 1, &mask, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "the mask pattern 'a(b' is not a regular expression: "));
+	assert_int_equal(mask_new(&all, 1, &mask, &err), -EINVAL);
+	assert_string_equal(err.text, "the mask pattern 'a*' fits every name; write at least one "
+				      "letter that must be there");
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = "x";
+	assert_int_equal(mask_new(many, ARRAY_SIZE(many), &mask, &err), -EINVAL);
+	assert_string_equal(err.text, "65 mask patterns; at most 64 are allowed");
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	many[0] = longest;
+	assert_int_equal(mask_new(many, 1, &mask, &err), -EINVAL);
+	assert_null(mask);
+}
+
+static void test_unsafe_characters(void **state)
+{
+	static const char args[] = "a\nb\0c\x1b[31m\x7f\xc2\x9b\xff\xc3\xa9\0\0d\0\0\0";
+	struct mask *mask = new_mask(NULL, 0);
+	char *seen = masked(mask, args, sizeof(args));
+	char *open = masked(NULL, "--token\0abc\0\n", 13);
+
+	(void)state;
+	assert_string_equal(seen, "a?b c?[31m???\xc3\xa9  d");
+	assert_string_equal(open, "--token abc ?");
+	free(seen);
+	free(open);
+	seen = masked(mask, "", 0);
+	assert_string_equal(seen, "");
+	free(seen);
+	mask_free(mask);
+}
+
+static void test_cut_is_on_a_character(void **state)
+{
+	struct mask *mask = new_mask(NULL, 0);
+	char args[1001];
+	char *seen;
+
+	(void)state;
+	memset(args, 'a', sizeof(args));
+	memcpy(args + 499, "\xe2\x82\xac", 3);
+	args[1000] = '\0';
+	seen = masked(mask, args, sizeof(args));
+	assert_int_equal(strlen(seen), 499);
+	free(seen);
+	memcpy(args + 497, "\xe2\x82\xac\xe2\x82", 5);
+	seen = masked(mask, args, sizeof(args));
+	assert_int_equal(strlen(seen), 500);
+	free(seen);
+	mask_free(mask);
+}
+
+/* A secret that begins anywhere and goes on for ever is never seen, whatever stands before it. */
+static void test_no_cut_shows_part_of_a_secret(void **state)
+{
+	static const char *const heads[] = { "--password=", "https://me:", "AKIA", "ghp_", "eyJ" };
+	static char args[140000];
+	struct mask *mask = new_mask(NULL, 0);
+
+	(void)state;
+	for (size_t h = 0; h < ARRAY_SIZE(heads); h++)
+		for (size_t at = 0; at < 4200; at += at < 480 || (at > 520 && at < 4070) ? 23 : 1) {
+			size_t n = strlen(heads[h]);
+			char *seen;
+
+			/* A long hidden value first, so that the far end of the window is shown. */
+			memset(args, 'x', sizeof(args));
+			memcpy(args, "--token=", 8);
+			args[at > 9 ? at - 1 : 8] = '\0';
+			memcpy(args + (at > 9 ? at : 9), heads[h], n);
+			memset(args + (at > 9 ? at : 9) + n, 'Q', 100000);
+			seen = masked(mask, args, sizeof(args));
+			assert_null(strchr(seen, 'Q'));
+			free(seen);
+		}
+	mask_free(mask);
+}
+
+static void test_argv(void **state)
+{
+	const char *const argv[] = { "x", "--token", "abc", "", "y", NULL };
+	struct mask *mask = new_mask(NULL, 0);
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	buf_add_str(&out, "> ");
+	mask_argv(mask, argv, &out);
+	assert_string_equal(out.data, "> x --token ***  y");
+	buf_release(&out);
+	mask_free(mask);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_options_and_assignments),
+		cmocka_unit_test(test_next_option_is_not_the_value),
+		cmocka_unit_test(test_harmless_names_are_shown),
+		cmocka_unit_test(test_short_options_of_known_programs),
+		cmocka_unit_test(test_scripts),
+		cmocka_unit_test(test_headers_and_urls),
+		cmocka_unit_test(test_token_shapes),
+		cmocka_unit_test(test_user_patterns),
+		cmocka_unit_test(test_bad_patterns_are_refused),
+		cmocka_unit_test(test_unsafe_characters),
+		cmocka_unit_test(test_cut_is_on_a_character),
+		cmocka_unit_test(test_no_cut_shows_part_of_a_secret),
+		cmocka_unit_test(test_argv),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

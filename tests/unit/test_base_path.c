@@ -1,0 +1,166 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/path.h"
+
+#define NOBODY 65534
+
+/* One environment and what comes of it; NULL leaves a variable unset. */
+struct row {
+	const char *proctor_home, *home, *xdg_state, *xdg_config;
+	int result;
+	const char *db, *config;
+};
+
+static void set(const char *name, const char *value)
+{
+	if (value)
+		setenv(name, value, 1);
+	else
+		unsetenv(name);
+}
+
+static bool is_as_expected(const struct row *row)
+{
+	struct err err = ERR_INIT;
+	struct paths p;
+	int r;
+
+	set("PROCTOR_HOME", row->proctor_home);
+	set("HOME", row->home);
+	set("XDG_STATE_HOME", row->xdg_state);
+	set("XDG_CONFIG_HOME", row->xdg_config);
+	r = paths_find(&p, &err);
+	if (r == row->result && r < 0)
+		return err.text[0] != '\0';
+	if (r == row->result && strcmp(p.db, row->db) == 0 && strcmp(p.config, row->config) == 0 &&
+	    strncmp(p.db, p.state_dir, strlen(p.state_dir)) == 0)
+		return true;
+	fprintf(stderr, "got %d, %s, %s\n", r, p.db, p.config);
+	return false;
+}
+
+/* Runs the rows in a child, as uid where this user may become another. */
+static void assert_rows(const struct row *rows, size_t n, uid_t uid)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		size_t ok = 0;
+
+		if (geteuid() != uid && setuid(uid) < 0)
+			_exit(100);
+		while (ok < n && is_as_expected(&rows[ok]))
+			ok++;
+		_exit(ok == n ? 0 : (int)ok + 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (status != 0)
+		fail_msg("row %d", WEXITSTATUS(status) - 1);
+}
+
+static void test_user(void **state)
+{
+	char longest[PATH_BYTES + 1];
+	const struct row rows[] = {
+		{ NULL, "/h", NULL, NULL, 0, "/h/.local/state/proctor/proctor.db",
+		  "/h/.config/proctor/proctor.yaml" },
+		{ NULL, "/h", "/s", "/c", 0, "/s/proctor/proctor.db", "/c/proctor/proctor.yaml" },
+		{ NULL, "/h", "", "relative", 0, "/h/.local/state/proctor/proctor.db",
+		  "/h/.config/proctor/proctor.yaml" },
+		{ NULL, NULL, "/s", "/c", 0, "/s/proctor/proctor.db", "/c/proctor/proctor.yaml" },
+		{ NULL, NULL, "/s", NULL, -ENOENT, NULL, NULL },
+		{ NULL, NULL, NULL, NULL, -ENOENT, NULL, NULL },
+		{ NULL, "relative", NULL, NULL, -ENOENT, NULL, NULL },
+		{ "", "/h", NULL, NULL, 0, "/h/.local/state/proctor/proctor.db",
+		  "/h/.config/proctor/proctor.yaml" },
+		{ "/p", "/h", "/s", "/c", 0, "/p/proctor.db", "/p/proctor.yaml" },
+		{ "/p", NULL, NULL, NULL, 0, "/p/proctor.db", "/p/proctor.yaml" },
+		{ longest, "/h", NULL, NULL, -ENAMETOOLONG, NULL, NULL },
+		{ longest + 5, "/h", NULL, NULL, -ENAMETOOLONG, NULL, NULL },
+	};
+
+	(void)state;
+	memset(longest, 'p', sizeof(longest));
+	longest[0] = longest[5] = '/';
+	longest[PATH_BYTES] = '\0';
+	assert_rows(rows, sizeof(rows) / sizeof(rows[0]), geteuid() == 0 ? NOBODY : geteuid());
+}
+
+static void test_root(void **state)
+{
+	static const struct row rows[] = {
+		{ NULL, "/root", "/s", "/c", 0, "/var/lib/proctor/proctor.db",
+		  "/etc/proctor/proctor.yaml" },
+		{ NULL, NULL, NULL, NULL, 0, "/var/lib/proctor/proctor.db",
+		  "/etc/proctor/proctor.yaml" },
+		{ "/p", "/root", NULL, NULL, 0, "/p/proctor.db", "/p/proctor.yaml" },
+	};
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("# skipped: not root\n");
+		skip();
+	}
+	assert_rows(rows, sizeof(rows) / sizeof(rows[0]), 0);
+}
+
+static void test_making_folders(void **state)
+{
+	char top[] = "/tmp/proctor-path-XXXXXX", dir[PATH_BYTES], file[PATH_BYTES];
+	struct err err = ERR_INIT;
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(top));
+	snprintf(dir, sizeof(dir), "%s/a/b//c/", top);
+	assert_int_equal(path_make_dir(dir, &err), 0);
+	assert_int_equal(path_make_dir(dir, &err), 0);
+	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+
+	snprintf(file, sizeof(file), "%s/file", top);
+	assert_int_equal(close(open(file, O_CREAT | O_WRONLY, 0600)), 0);
+	assert_int_equal(path_make_dir(file, &err), -EEXIST);
+	assert_non_null(strstr(err.text, "is not a folder"));
+	snprintf(dir, sizeof(dir), "%s/file/below", top);
+	assert_int_equal(path_make_dir(dir, &err), -EEXIST);
+	assert_int_equal(path_make_dir("/proc/no-such/below", &err), -ENOENT);
+	assert_non_null(strstr(err.text, "/proc/no-such"));
+	assert_int_equal(path_make_dir("", &err), -ENOENT);
+	assert_int_equal(path_make_dir("/", &err), 0);
+
+	unlink(file);
+	snprintf(dir, sizeof(dir), "%s/a/b/c", top);
+	for (char *end = dir + strlen(dir); end > dir + strlen(top); *end = '\0') {
+		assert_int_equal(rmdir(dir), 0);
+		end = strrchr(dir, '/');
+	}
+	assert_int_equal(rmdir(top), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_user),
+		cmocka_unit_test(test_root),
+		cmocka_unit_test(test_making_folders),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

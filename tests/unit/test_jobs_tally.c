@@ -1,0 +1,371 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "jobs/jobs.h"
+
+#define MB (UINT64_C(1024) * 1024)
+#define SECOND UINT64_C(1000000000)
+#define RUNNER 100
+
+static struct proc_sample zombie_of(pid_t pid)
+{
+	struct proc_sample z;
+
+	proc_sample_init(&z);
+	z.key.pid = pid;
+	return z;
+}
+
+static struct reaped ended(pid_t pid, int wait_status, long maxrss_mb, double user_seconds)
+{
+	struct reaped r = { .pid = pid,
+			    .wait_status = wait_status,
+			    .pre_exec_rss_bytes = U64_UNKNOWN };
+
+	r.usage.ru_maxrss = maxrss_mb * 1024;
+	r.usage.ru_utime.tv_sec = (time_t)user_seconds;
+	r.usage.ru_utime.tv_usec =
+		(suseconds_t)((user_seconds - (double)(time_t)user_seconds) * 1e6);
+	return r;
+}
+
+static void add_sample(struct snapshot *snap, pid_t pid, uint64_t rss, uint64_t hwm,
+		       uint64_t cpu_ns)
+{
+	struct proc_sample *p = snapshot_add_process(snap);
+
+	assert_non_null(p);
+	p->key = (struct proc_key){ pid, 1 };
+	p->job_id = "job";
+	p->sheet_num = 1;
+	p->rss_bytes = rss;
+	p->hwm_bytes = hwm;
+	p->user_ns = cpu_ns;
+	p->system_ns = 0;
+	p->child_user_ns = p->child_system_ns = 0;
+}
+
+static struct usage total(struct tally *t, bool is_complete)
+{
+	struct usage u;
+
+	tally_total(t, 10 * SECOND, is_complete, &u);
+	return u;
+}
+
+static void test_alone_the_kernel_mark_is_exact(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 300, 1.5);
+	struct usage u;
+
+	(void)state;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_fork(t, 101, RUNNER, 1, RANK_NONE, 1); /* the kernel's word for the same birth */
+	tally_reap(t, &r, &z, 5);
+	u = total(t, true);
+	assert_int_equal(u.spawn_count, 1);
+	assert_int_equal(u.spawn_evidence, EVIDENCE_EXACT);
+	assert_int_equal(u.peak_rss_bytes, 300 * MB);
+	assert_int_equal(u.peak_rss_evidence, EVIDENCE_EXACT);
+	assert_int_equal(u.user_ns, 3 * SECOND / 2);
+	assert_int_equal(u.cpu_evidence, EVIDENCE_EXACT);
+	tally_free(t);
+}
+
+/* Between two samples a child had 300 MB: the tree had at least that. */
+static void test_peak_of_a_tree_is_at_least_its_largest_process(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 300, 0);
+	struct series_point point;
+	struct snapshot snap;
+	struct usage u;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_fork(t, 102, 101, 1, RANK_NONE, 2);
+	add_sample(&snap, 101, 10 * MB, 10 * MB, 0);
+	add_sample(&snap, 102, 20 * MB, 25 * MB, 0);
+	tally_snapshot(t, &snap, 1, &point);
+	assert_int_equal(point.rss_bytes, 30 * MB);
+	u = total(t, false);
+	assert_int_equal(u.peak_rss_bytes, 30 * MB);
+	assert_int_equal(u.peak_rss_evidence, EVIDENCE_SAMPLED);
+	tally_exit(t, 102, 0, 3);
+	tally_reap(t, &r, &z, 5);
+	u = total(t, true);
+	assert_int_equal(u.peak_rss_bytes, 300 * MB);
+	assert_int_equal(u.peak_rss_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(u.max_process_rss_evidence, EVIDENCE_EXACT);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+/* ru_maxrss of a small command is that of the child before exec: it only bounds the truth. */
+static void test_mark_from_before_exec_is_no_measurement(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 2, 0);
+	struct usage u;
+
+	(void)state;
+	r.pre_exec_rss_bytes = 2 * MB;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_reap(t, &r, &z, 5);
+	u = total(t, true);
+	assert_int_equal(u.max_process_rss_bytes, 2 * MB);
+	assert_int_equal(u.max_process_rss_evidence, EVIDENCE_UPPER_BOUND);
+	tally_free(t);
+}
+
+static void test_without_births_counts_are_lower_bounds(void **state)
+{
+	struct tally *t = tally_new("job", false);
+	struct proc_sample z = zombie_of(101), orphan = zombie_of(105);
+	struct reaped r = ended(101, 0, 1, 0), r2 = ended(105, 0, 1, 0);
+	struct usage u;
+
+	(void)state;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_reap(t, &r2, &orphan, 4); /* never seen before it came to us to be waited for */
+	tally_reap(t, &r, &z, 5);
+	u = total(t, true);
+	assert_int_equal(u.spawn_count, 2);
+	assert_int_equal(u.spawn_evidence, EVIDENCE_LOWER_BOUND);
+	tally_free(t);
+}
+
+static void test_lost_events_end_exactness(void **state)
+{
+	struct tally *t = tally_new("job", true);
+
+	(void)state;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_lost(t, 3);
+	assert_int_equal(total(t, true).spawn_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(tally_lost_events(t), 3);
+	tally_free(t);
+}
+
+static void test_same_pid_twice_is_two_processes(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	size_t n;
+
+	(void)state;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_fork(t, 102, 101, 1, RANK_NONE, 2);
+	tally_exit(t, 102, 0x0100, 3);
+	tally_fork(t, 102, 101, 1, RANK_NONE, 4);
+	tally_exit(t, 102, 9, 5);
+	assert_int_equal(total(t, false).spawn_count, 3);
+	assert_int_equal(tally_processes(t, &n)[1].status.exit_code, 1);
+	assert_int_equal(tally_processes(t, &n)[2].status.signal, 9);
+	assert_int_equal(n, 3);
+	tally_free(t);
+}
+
+/* Short-lived children are in the CPU of whoever waited for them. */
+static void test_tree_cpu_holds_children_that_are_gone(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct series_point point;
+	struct snapshot snap;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 0, 8 * SECOND, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	add_sample(&snap, 101, MB, MB, SECOND);
+	snap.boot_ns = 10 * SECOND;
+	tally_snapshot(t, &snap, 1, &point);
+	assert_true(point.cpu_percent == 50.0); /* all since the sheet began */
+	snap.boot_ns = 12 * SECOND;
+	snap.processes[0].child_user_ns = SECOND / 2;
+	tally_snapshot(t, &snap, 1, &point);
+	assert_true(point.cpu_percent == 25.0);
+	snap.boot_ns += SECOND / 50; /* two clock ticks are no percentage */
+	tally_snapshot(t, &snap, 1, &point);
+	assert_true(isnan(point.cpu_percent));
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+/* What the sheet before used after its last tick is not charged to this one. */
+static void test_cpu_does_not_leak_into_the_next_sheet(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 1, 5);
+	struct series_point point;
+	struct snapshot snap;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_reap(t, &r, &z, 5);
+	tally_begin_sheet(t, 10 * SECOND, 10 * SECOND, true);
+	tally_root(t, 201, RUNNER, 2, RANK_NONE, 1);
+	add_sample(&snap, 201, MB, MB, SECOND);
+	snap.boot_ns = 12 * SECOND;
+	tally_snapshot(t, &snap, 2, &point);
+	assert_true(point.cpu_percent == 50.0);
+
+	tally_begin_sheet(t, 20 * SECOND, 20 * SECOND, false);
+	snap.boot_ns = 22 * SECOND;
+	tally_snapshot(t, &snap, 3, &point);
+	assert_true(isnan(point.cpu_percent)); /* something was left running: whose CPU is it? */
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+static void test_what_still_runs_makes_sums_lower_bounds(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 1, 1);
+
+	(void)state;
+	z.rchar = z.wchar = z.syscr = z.syscw = z.read_bytes = z.write_bytes = 7;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_reap(t, &r, &z, 5);
+	assert_int_equal(total(t, false).cpu_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_EXACT);
+	assert_int_equal(total(t, true).io_evidence, EVIDENCE_EXACT);
+	assert_int_equal(total(t, true).read_bytes, 7);
+	tally_free(t);
+}
+
+static void test_unreadable_io_is_said(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample known = zombie_of(101), hidden = zombie_of(102);
+	struct reaped r = ended(101, 0, 1, 1), r2 = ended(102, 0, 1, 1);
+
+	(void)state;
+	known.rchar = 5;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_reap(t, &r, &known, 5);
+	tally_reap(t, &r2, &hidden, 6);
+	assert_int_equal(total(t, true).rchar, 5);
+	assert_int_equal(total(t, true).io_evidence, EVIDENCE_LOWER_BOUND);
+	tally_free(t);
+}
+
+static void test_events_are_handed_over_once(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	const struct proc_event *events;
+	size_t n;
+
+	(void)state;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	events = tally_take_events(t, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(events[0].type, EVENT_SPAWN);
+	assert_string_equal(events[0].job_id, "job");
+	tally_take_events(t, &n);
+	assert_int_equal(n, 0);
+	tally_exit(t, 101, 0x0700, 2);
+	events = tally_take_events(t, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(events[0].type, EVENT_EXIT);
+	assert_int_equal(events[0].status.exit_code, 7);
+	tally_free(t);
+}
+
+static void test_sheets_are_counted_apart(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101), z2 = zombie_of(201);
+	struct reaped r = ended(101, 0, 50, 1), r2 = ended(201, 0, 20, 2);
+	struct usage u;
+
+	(void)state;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_reap(t, &r, &z, SECOND);
+	tally_end_sheet(t, SECOND, true, &u);
+	assert_int_equal(u.user_ns, SECOND);
+	assert_int_equal(u.wall_ns, SECOND);
+	tally_begin_sheet(t, SECOND, SECOND, true);
+	tally_root(t, 201, RUNNER, 2, RANK_NONE, SECOND);
+	tally_reap(t, &r2, &z2, 3 * SECOND);
+	tally_end_sheet(t, 4 * SECOND, true, &u);
+	assert_int_equal(u.user_ns, 2 * SECOND);
+	assert_int_equal(u.max_process_rss_bytes, 20 * MB);
+	assert_int_equal(u.wall_ns, 3 * SECOND);
+	u = total(t, true);
+	assert_int_equal(u.user_ns, 3 * SECOND);
+	assert_int_equal(u.max_process_rss_bytes, 50 * MB);
+	assert_int_equal(u.spawn_count, 2);
+	/* One process at a time, so the larger of two exact marks is exact. */
+	assert_int_equal(u.peak_rss_bytes, 50 * MB);
+	assert_int_equal(u.peak_rss_evidence, EVIDENCE_EXACT);
+	tally_free(t);
+}
+
+/* Beyond the cap processes are counted and no longer listed, and that is said. */
+static void test_a_flood_is_counted_to_the_last(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	size_t n;
+
+	(void)state;
+	tally_begin_sheet(t, 0, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	for (pid_t pid = 1000; pid < 1000 + TALLY_MAX_PROCESSES + 10; pid++) {
+		tally_fork(t, pid, 101, 1, RANK_NONE, 2);
+		tally_exit(t, pid, 0, 3);
+	}
+	assert_int_equal(total(t, false).spawn_count, TALLY_MAX_PROCESSES + 11);
+	assert_int_equal(tally_unlisted_processes(t), 11);
+	assert_non_null(tally_processes(t, &n));
+	assert_int_equal(n, TALLY_MAX_PROCESSES);
+	tally_take_events(t, &n);
+	assert_int_equal(n, TALLY_MAX_EVENTS);
+	tally_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_alone_the_kernel_mark_is_exact),
+		cmocka_unit_test(test_peak_of_a_tree_is_at_least_its_largest_process),
+		cmocka_unit_test(test_mark_from_before_exec_is_no_measurement),
+		cmocka_unit_test(test_without_births_counts_are_lower_bounds),
+		cmocka_unit_test(test_lost_events_end_exactness),
+		cmocka_unit_test(test_same_pid_twice_is_two_processes),
+		cmocka_unit_test(test_tree_cpu_holds_children_that_are_gone),
+		cmocka_unit_test(test_cpu_does_not_leak_into_the_next_sheet),
+		cmocka_unit_test(test_what_still_runs_makes_sums_lower_bounds),
+		cmocka_unit_test(test_unreadable_io_is_said),
+		cmocka_unit_test(test_events_are_handed_over_once),
+		cmocka_unit_test(test_sheets_are_counted_apart),
+		cmocka_unit_test(test_a_flood_is_counted_to_the_last),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,212 @@
+/*
+ * The page and the summary against tests/golden/report/<case>.{txt,md,summary}.
+ * UPDATE_GOLDEN=1 writes them anew: look at the difference before keeping it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/utf8.h"
+#include "report/report.h"
+#include "report_cases.h"
+
+static int write_text(const struct attempt *a, struct buf *out)
+{
+	return report_write(a, REPORT_TEXT, out);
+}
+
+static int write_markdown(const struct attempt *a, struct buf *out)
+{
+	return report_write(a, REPORT_MARKDOWN, out);
+}
+
+static void compare_golden(const char *name, const char *suffix, const struct buf *actual)
+{
+	CLEANUP(buf_release) struct buf golden = BUF_INIT;
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/golden/report/%s.%s", getenv("PROCTOR_TESTS"), name,
+		 suffix);
+	if (getenv("UPDATE_GOLDEN")) {
+		CLEANUP(close_fd)
+		int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+		assert_true(fd >= 0);
+		assert_int_equal(io_write_all(fd, actual->data, actual->len), 0);
+		return;
+	}
+	assert_int_equal(io_read_at(AT_FDCWD, path, 1 << 20, &golden), 0);
+	assert_string_equal(actual->data, golden.data);
+}
+
+static void check_all(const char *suffix, int (*write)(const struct attempt *a, struct buf *out))
+{
+	for (size_t i = 0; i < ARRAY_SIZE(report_cases); i++) {
+		CLEANUP(buf_release) struct buf out = BUF_INIT;
+		struct attempt a;
+
+		report_cases[i].build(&a);
+		assert_int_equal(write(&a, &out), 0);
+		compare_golden(report_cases[i].name, suffix, &out);
+		attempt_release(&a);
+	}
+}
+
+static void test_text_is_as_agreed(void **state)
+{
+	(void)state;
+	check_all("txt", write_text);
+}
+
+static void test_markdown_is_as_agreed(void **state)
+{
+	(void)state;
+	check_all("md", write_markdown);
+}
+
+static void test_summary_is_as_agreed(void **state)
+{
+	(void)state;
+	check_all("summary", report_write_summary);
+}
+
+/* Calls check for every line of every case in one format. */
+static void for_each_line(int (*write)(const struct attempt *a, struct buf *out),
+			  void (*check)(const char *line, size_t n))
+{
+	for (size_t i = 0; i < ARRAY_SIZE(report_cases); i++) {
+		CLEANUP(buf_release) struct buf out = BUF_INIT;
+		struct attempt a;
+
+		report_cases[i].build(&a);
+		assert_int_equal(write(&a, &out), 0);
+		attempt_release(&a);
+		assert_true(out.len > 0 && out.data[out.len - 1] == '\n');
+		for (const char *p = out.data; *p; p += strcspn(p, "\n") + 1)
+			check(p, strcspn(p, "\n"));
+	}
+}
+
+static void check_width(const char *line, size_t n)
+{
+	if (utf8_count(line, n) > 100)
+		fail_msg("%zu columns: %.*s", utf8_count(line, n), (int)n, line);
+	assert_true(n == 0 || line[n - 1] != ' ');
+}
+
+static void test_text_fits_the_page(void **state)
+{
+	(void)state;
+	for_each_line(write_text, check_width);
+}
+
+/* No control character, nothing that is not UTF-8, nothing that turns the direction of writing. */
+static void check_safe(const char *line, size_t n)
+{
+	for (size_t i = 0, len; i < n; i += len) {
+		len = utf8_char_len(line + i, n - i);
+		assert_true(len > 0);
+		if (len == 1)
+			assert_true(line[i] >= ' ' && line[i] != 0x7f);
+		if (len == 2)
+			assert_false((unsigned char)line[i] == 0xc2 &&
+				     (unsigned char)line[i + 1] < 0xa0);
+		assert_int_not_equal(strncmp(line + i, "\xe2\x80\xae", 3), 0);
+	}
+}
+
+static void test_foreign_text_cannot_reach_the_terminal(void **state)
+{
+	(void)state;
+	for_each_line(write_text, check_safe);
+	for_each_line(write_markdown, check_safe);
+	for_each_line(report_write_summary, check_safe);
+}
+
+/* Every row of a table has as many bars as its title, whatever the cells hold. */
+static size_t table_bars;
+
+static void check_bars(const char *line, size_t n)
+{
+	size_t bars = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bars += line[i] == '|' && (i == 0 || line[i - 1] != '\\');
+	if (n == 0 || line[0] != '|')
+		table_bars = 0;
+	else if (table_bars == 0)
+		table_bars = bars;
+	else
+		assert_int_equal(bars, table_bars);
+}
+
+static void test_foreign_text_cannot_break_a_table(void **state)
+{
+	(void)state;
+	for_each_line(write_markdown, check_bars);
+}
+
+static void test_many_sheets_stay_on_a_page(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt a;
+	size_t lines = 0;
+
+	(void)state;
+	case_begin(&a, "many", "many.yaml");
+	case_end(&a, 500, OUTCOME_FAILURE, "sheet 333: exit code 1", exited(1));
+	a.total_sheets = 500;
+	a.sheets = case_alloc(&a, 500, sizeof(*a.sheets));
+	for (int i = 1; i <= 500; i++)
+		case_sheet(&a, i, 1, NULL, i - 1, i, i == 333 ? OUTCOME_FAILURE : OUTCOME_SUCCESS,
+			   exited(i == 333), i == 333 ? "exit code 1" : "exit code 0");
+	assert_int_equal(report_write(&a, REPORT_TEXT, &out), 0);
+	assert_non_null(strstr(out.data, "sheets 1-332, 334-500 succeeded"));
+	assert_non_null(strstr(out.data, "(20 of 500: what did not succeed and the longest)"));
+	assert_non_null(strstr(out.data, "    333  -     failure  exit 1"));
+	for (const char *p = out.data; (p = strchr(p, '\n')); p++)
+		lines++;
+	assert_in_range(lines, 20, 70);
+	attempt_release(&a);
+}
+
+static void test_format_names(void **state)
+{
+	enum report_format format = REPORT_TEXT;
+
+	(void)state;
+	assert_int_equal(report_format_from_name("md", &format), 0);
+	assert_int_equal(format, REPORT_MARKDOWN);
+	assert_int_equal(report_format_from_name("json", &format), 0);
+	assert_int_equal(format, REPORT_JSON);
+	assert_int_equal(report_format_from_name("pdf", &format), -EINVAL);
+	assert_int_equal(format, REPORT_JSON);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_text_is_as_agreed),
+		cmocka_unit_test(test_markdown_is_as_agreed),
+		cmocka_unit_test(test_summary_is_as_agreed),
+		cmocka_unit_test(test_text_fits_the_page),
+		cmocka_unit_test(test_foreign_text_cannot_reach_the_terminal),
+		cmocka_unit_test(test_foreign_text_cannot_break_a_table),
+		cmocka_unit_test(test_many_sheets_stay_on_a_page),
+		cmocka_unit_test(test_format_names),
+	};
+
+	setenv("TZ", "UTC", 1);
+	tzset();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

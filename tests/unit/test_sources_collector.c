@@ -1,0 +1,719 @@
+/*
+ * The collector over a tree that the test rewrites between scans, with clocks
+ * that it sets, and over the real /proc with processes of its own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "sources/sources.h"
+
+#define SECOND UINT64_C(1000000000)
+
+/* ---- a tree of our own ---- */
+
+static uint64_t fake_boot_ns, fake_wall_ns;
+
+static uint64_t get_boot_ns(void)
+{
+	return fake_boot_ns;
+}
+
+static uint64_t get_wall_ns(void)
+{
+	return fake_wall_ns;
+}
+
+struct tree {
+	char path[64];
+	int root_fd;
+	struct collector *collector;
+	struct snapshot snap;
+};
+
+static void write_file(struct tree *t, pid_t pid, const char *name, const char *text)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "proc/%d", pid);
+	mkdirat(t->root_fd, path, 0755);
+	snprintf(path, sizeof(path), "proc/%d/%s", pid, name);
+	fd = openat(t->root_fd, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(io_write_all(fd, text, strlen(text)), 0);
+	close(fd);
+}
+
+struct fake {
+	pid_t pid;
+	const char *comm;
+	unsigned user_ticks, threads, start_ticks;
+};
+
+static void write_stat(struct tree *t, struct fake f)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "%d (%s) S 1 1 1 0 -1 0 0 0 0 0 %u 0 0 0 20 0 %u 0 %u 0 0 0 0 0 0 0 0\n", f.pid,
+		 f.comm, f.user_ticks, f.threads, f.start_ticks);
+	write_file(t, f.pid, "stat", text);
+}
+
+static void remove_process(struct tree *t, pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "proc/%d/stat", pid);
+	assert_int_equal(unlinkat(t->root_fd, path, 0), 0);
+}
+
+static int setup_tree(void **state)
+{
+	struct tree *t = calloc(1, sizeof(*t));
+	struct collector_options options = {
+		.clock_ticks = 100,
+		.page_bytes = 4096,
+		.now_boot_ns = get_boot_ns,
+		.now_wall_ns = get_wall_ns,
+	};
+
+	strcpy(t->path, "/tmp/proctor-test-XXXXXX");
+	assert_non_null(mkdtemp(t->path));
+	t->root_fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mkdirat(t->root_fd, "proc", 0755), 0);
+	options.root_fd = t->root_fd;
+	assert_int_equal(collector_new(&options, &t->collector, NULL), 0);
+	snapshot_init(&t->snap);
+	fake_boot_ns = 1000 * SECOND;
+	fake_wall_ns = 1700000000 * SECOND;
+	*state = t;
+	return 0;
+}
+
+static int teardown_tree(void **state)
+{
+	struct tree *t = *state;
+	char command[128];
+
+	snapshot_release(&t->snap);
+	collector_free(t->collector);
+	close(t->root_fd);
+	snprintf(command, sizeof(command), "rm -rf %s", t->path);
+	assert_int_equal(system(command), 0);
+	free(t);
+	return 0;
+}
+
+static void scan(struct tree *t)
+{
+	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
+	assert_int_equal(collector_fill(t->collector, &t->snap, SNAPSHOT_ALL), 0);
+}
+
+static const struct proc_sample *find(const struct snapshot *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (s->processes[i].key.pid == pid)
+			return &s->processes[i];
+	return NULL;
+}
+
+static void test_cpu_percent_is_time_over_time(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 500, 1, 100 });
+	scan(t);
+	assert_false(f64_known(find(&t->snap, 7)->cpu_percent)); /* first sight of an old process */
+
+	fake_boot_ns += 2 * SECOND;
+	write_stat(t, (struct fake){ 7, "a", 600, 1, 100 });
+	scan(t);
+	assert_true(find(&t->snap, 7)->cpu_percent == 50.0); /* 1 s in 2 s */
+
+	fake_boot_ns += SECOND / 2;
+	scan(t);
+	assert_true(find(&t->snap, 7)->cpu_percent == 0.0);
+	scan(t); /* no time has passed: no rate */
+	assert_false(f64_known(find(&t->snap, 7)->cpu_percent));
+
+	fake_boot_ns += SECOND;
+	write_stat(t, (struct fake){ 7, "a", 590, 1, 100 }); /* went backwards */
+	scan(t);
+	assert_false(f64_known(find(&t->snap, 7)->cpu_percent));
+}
+
+static void test_cpu_percent_of_the_newborn(void **state)
+{
+	struct tree *t = *state;
+	unsigned scan_ticks = 1000 * 100; /* when the first scan begins */
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	scan(t);
+	fake_boot_ns += 2 * SECOND;
+	/* Born one second after the first scan; in the tick of it; and long before. */
+	write_stat(t, (struct fake){ 8, "b", 30, 1, scan_ticks + 100 });
+	write_stat(t, (struct fake){ 9, "c", 20, 1, scan_ticks });
+	write_stat(t, (struct fake){ 10, "d", 20, 1, scan_ticks - 1 });
+	scan(t);
+	assert_true(find(&t->snap, 8)->cpu_percent == 15.0); /* 0.3 s in 2 s */
+	assert_true(find(&t->snap, 9)->cpu_percent == 10.0);
+	assert_false(f64_known(find(&t->snap, 10)->cpu_percent));
+}
+
+static void test_start_and_age(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 99000 });
+	scan(t);
+	assert_true(find(&t->snap, 7)->age_seconds == 10.0);
+	assert_true(find(&t->snap, 7)->start_wall_ns == 1699999990 * SECOND);
+
+	/* The wall clock is set: the process did not start at another time. */
+	fake_boot_ns += SECOND;
+	fake_wall_ns += 3600 * SECOND;
+	scan(t);
+	assert_true(find(&t->snap, 7)->start_wall_ns == 1699999990 * SECOND);
+	assert_true(find(&t->snap, 7)->age_seconds == 11.0);
+
+	/* A start in the future cannot be. */
+	write_stat(t, (struct fake){ 8, "b", 0, 1, 4000000 });
+	scan(t);
+	assert_false(f64_known(find(&t->snap, 8)->age_seconds));
+}
+
+static void test_pid_reuse_is_another_process(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "old", 500, 1, 100 });
+	write_file(t, 7, "cmdline", "old");
+	scan(t);
+	assert_string_equal(find(&t->snap, 7)->command, "old");
+
+	fake_boot_ns += SECOND;
+	write_stat(t, (struct fake){ 7, "old", 510, 1, 100050 }); /* same pid and name */
+	write_file(t, 7, "cmdline", "new");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->key.start_ticks, 100050);
+	assert_string_equal(find(&t->snap, 7)->command, "new");
+	assert_true(find(&t->snap, 7)->cpu_percent ==
+		    510.0); /* all of its own, not the difference */
+}
+
+static void test_processes_come_and_go(void **state)
+{
+	struct tree *t = *state;
+
+	for (pid_t pid = 1; pid <= 300; pid++)
+		write_stat(t, (struct fake){ pid, "x", 0, 1, 100 });
+	scan(t);
+	assert_int_equal(t->snap.n_processes, 300);
+	assert_int_equal(t->snap.system.process_count, 300);
+	for (pid_t pid = 1; pid <= 300; pid += 2)
+		remove_process(t, pid);
+	write_stat(t, (struct fake){ 1000, "y", 0, 1, 100 });
+	scan(t);
+	assert_int_equal(t->snap.n_processes, 151);
+	for (size_t i = 1; i < t->snap.n_processes; i++)
+		assert_true(t->snap.processes[i - 1].key.pid < t->snap.processes[i].key.pid);
+}
+
+static void test_command_follows_exec(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "sh", 0, 1, 100 });
+	write_file(t, 7, "cmdline", "sh");
+	scan(t);
+	assert_string_equal(find(&t->snap, 7)->command, "sh");
+
+	write_file(t, 7, "cmdline", "true");
+	write_stat(t, (struct fake){ 7, "true", 0, 1, 100 });
+	scan(t);
+	assert_string_equal(find(&t->snap, 7)->command, "true");
+
+	write_file(t, 7, "cmdline", "");
+	write_stat(t, (struct fake){ 7, "a\tb", 0, 1, 100 });
+	scan(t);
+	assert_string_equal(find(&t->snap, 7)->command, "[a?b]");
+}
+
+/* What was read under one schedstat holds while that stays, and no longer. */
+static void test_rest_carries_over_and_activity_does_not(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	write_file(t, 7, "schedstat", "5000 0 3\n");
+	write_file(t, 7, "statm", "10 5 2 0 0 0 0\n");
+	write_file(t, 7, "io", "rchar: 1\n");
+	write_file(t, 7, "status", "VmHWM:\t 20 kB\nvoluntary_ctxt_switches:\t1\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->rchar, 1);
+
+	write_file(t, 7, "io", "rchar: 2\n");
+	write_file(t, 7, "status", "VmHWM:\t 24 kB\nvoluntary_ctxt_switches:\t2\n");
+	scan(t); /* no kernel would write this: it has not run */
+	assert_int_equal(find(&t->snap, 7)->rchar, 1);
+	assert_int_equal(find(&t->snap, 7)->hwm_bytes, 20480);
+
+	write_file(t, 7, "statm", "10 4 2 0 0 0 0\n"); /* the kernel took a page */
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->rss_bytes, 4 * 4096);
+	assert_int_equal(find(&t->snap, 7)->hwm_bytes, 24576);
+	assert_int_equal(find(&t->snap, 7)->rchar, 1);
+
+	write_file(t, 7, "schedstat", "5001 0 4\n"); /* it ran */
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->rchar, 2);
+	assert_int_equal(find(&t->snap, 7)->voluntary_switches, 2);
+}
+
+/* Ways in which rest cannot be proved: then everything is read. */
+static void test_no_proof_of_rest(void **state)
+{
+	static const struct {
+		const char *schedstat;
+		unsigned threads;
+	} rows[] = { { "0 0 0\n", 1 }, { "5000 0 3\n", 2 }, { "garbage\n", 1 } };
+	struct tree *t = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		write_stat(t, (struct fake){ 7, "a", 0, rows[i].threads, 100 });
+		write_file(t, 7, "schedstat", rows[i].schedstat);
+		write_file(t, 7, "io", "rchar: 1\n");
+		write_file(t, 7, "status", "VmHWM:\t 20 kB\nvoluntary_ctxt_switches:\t1\n");
+		scan(t);
+		write_file(t, 7, "io", "rchar: 2\n");
+		scan(t);
+		assert_int_equal(find(&t->snap, 7)->rchar, 2);
+		/* status tells of the first thread only. */
+		assert_int_equal(u64_known(find(&t->snap, 7)->voluntary_switches),
+				 rows[i].threads == 1);
+	}
+}
+
+static void test_everything_is_read_now_and_then(void **state)
+{
+	struct tree *t = *state;
+	bool is_seen = false;
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	write_file(t, 7, "schedstat", "5000 0 3\n");
+	write_file(t, 7, "statm", "10 5 2 0 0 0 0\n");
+	write_file(t, 7, "limits", "Max open files  10  10  files\n");
+	write_file(t, 7, "cgroup", "0::/a\n");
+	write_file(t, 7, "status", "VmHWM:\t 20 kB\n");
+	scan(t);
+	write_file(t, 7, "limits", "Max open files  20  20  files\n");
+	write_file(t, 7, "cgroup", "0::/b\n");
+	write_file(t, 7, "status", "VmHWM:\t 24 kB\n");
+	for (int i = 0; i < 60 && !is_seen; i++) {
+		scan(t);
+		is_seen = find(&t->snap, 7)->fd_limit == 20;
+	}
+	assert_true(is_seen);
+	assert_string_equal(find(&t->snap, 7)->cgroup, "/b");
+	assert_int_equal(find(&t->snap, 7)->hwm_bytes, 24576);
+}
+
+static void test_zombie_keeps_what_is_known_of_it(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	write_file(t, 7, "cmdline", "a");
+	write_file(t, 7, "cgroup", "4:memory:/job\n");
+	scan(t);
+	write_file(t, 7, "stat", "7 (a) Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 \n");
+	write_file(t, 7, "cmdline", "");
+	write_file(t, 7, "cgroup", "4:memory:/\n");
+	for (int i = 0; i < 61; i++)
+		scan(t);
+	assert_int_equal(find(&t->snap, 7)->state, 'Z');
+	assert_string_equal(find(&t->snap, 7)->command, "a");
+	assert_string_equal(find(&t->snap, 7)->cgroup, "/job");
+}
+
+static void test_scope_jobs_fills_only_those(void **state)
+{
+	struct tree *t = *state;
+
+	for (pid_t pid = 7; pid <= 8; pid++) {
+		write_stat(t, (struct fake){ pid, "a", 0, 1, 100 });
+		write_file(t, pid, "statm", "10 5 2 0 0 0 0\n");
+	}
+	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
+	t->snap.processes[1].job_id = "job";
+	assert_int_equal(collector_fill(t->collector, &t->snap, SNAPSHOT_JOBS), 0);
+	assert_false(u64_known(find(&t->snap, 7)->rss_bytes));
+	assert_int_equal(find(&t->snap, 8)->rss_bytes, 5 * 4096);
+}
+
+static void test_fill_finds_samples_that_moved(void **state)
+{
+	struct tree *t = *state;
+
+	for (pid_t pid = 7; pid <= 9; pid++) {
+		write_stat(t, (struct fake){ pid, "a", 0, 1, 100 });
+		write_file(t, pid, "statm", pid == 9 ? "10 9 2 0 0 0 0\n" : "10 5 2 0 0 0 0\n");
+	}
+	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
+	t->snap.processes[0] = t->snap.processes[2]; /* somebody kept one of three */
+	t->snap.n_processes = 1;
+	assert_int_equal(collector_fill(t->collector, &t->snap, SNAPSHOT_ALL), 0);
+	assert_int_equal(t->snap.processes[0].rss_bytes, 9 * 4096);
+}
+
+static void test_without_proc(void **state)
+{
+	struct collector_options options = { .root_fd = open("/dev", O_RDONLY | O_DIRECTORY) };
+	struct collector *c = NULL;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_true(collector_new(&options, &c, &err) < 0);
+	assert_null(c);
+	assert_true(strlen(err.text) > 0);
+	close(options.root_fd);
+}
+
+/* ---- the real thing ---- */
+
+struct live {
+	int root_fd;
+	struct collector *collector;
+	struct snapshot snap;
+};
+
+static void live_open(struct live *l)
+{
+	struct collector_options options = { 0 };
+
+	l->root_fd = options.root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(collector_new(&options, &l->collector, NULL), 0);
+	snapshot_init(&l->snap);
+}
+
+static void live_scan(struct live *l)
+{
+	assert_int_equal(collector_scan(l->collector, &l->snap, NULL), 0);
+	assert_int_equal(collector_fill(l->collector, &l->snap, SNAPSHOT_ALL), 0);
+}
+
+static void live_close(struct live *l)
+{
+	snapshot_release(&l->snap);
+	collector_free(l->collector);
+	close(l->root_fd);
+}
+
+static pid_t start_child(void (*run)(void))
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run();
+	for (;;)
+		pause();
+}
+
+static void stop_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void do_nothing(void)
+{
+}
+
+static uint64_t count_own_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint64_t n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n - 3; /* ".", ".." and the folder itself */
+}
+
+static void test_live_self(void **state)
+{
+	const struct proc_sample *p;
+	struct rlimit limit;
+	struct live l;
+
+	(void)state;
+	live_open(&l);
+	for (int i = 0; i < 3; i++)
+		live_scan(&l);
+	p = find(&l.snap, getpid());
+	assert_non_null(p);
+	assert_int_equal(p->ppid, getppid());
+	assert_int_equal(p->uid, geteuid());
+	assert_int_equal(p->threads, 1);
+	assert_true(u64_known(p->rss_bytes) && p->rss_bytes > 0 && p->rss_bytes <= p->vms_bytes);
+	assert_true(u64_known(p->hwm_bytes) && p->hwm_bytes > 0);
+	assert_true(f64_known(p->age_seconds) && p->age_seconds >= 0 && p->age_seconds < 3600);
+	assert_true(p->start_wall_ns <= clock_wall_ns());
+	assert_non_null(strstr(p->command, "test_sources_collector"));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_true(p->fd_limit ==
+		    (limit.rlim_cur == RLIM_INFINITY ? FD_LIMIT_UNLIMITED : limit.rlim_cur));
+	assert_true(l.snap.system.memory_total_bytes > l.snap.system.memory_used_bytes);
+	assert_true(l.snap.system.cpu_count > 0);
+	assert_int_equal(strlen(l.snap.boot_id), 36);
+	live_close(&l);
+}
+
+static void open_twenty(void)
+{
+	for (int i = 0; i < 20; i++)
+		if (open("/dev/null", O_RDONLY) < 0)
+			_exit(1);
+}
+
+static void test_live_open_files(void **state)
+{
+	uint64_t own = count_own_fds();
+	pid_t pid = start_child(open_twenty);
+	struct live l;
+	uint64_t fds = 0;
+
+	(void)state;
+	live_open(&l);
+	/* Until the child has opened its files; the test's own time limit is the bound. */
+	while (fds != own + 20) {
+		const struct proc_sample *p;
+
+		live_scan(&l);
+		p = find(&l.snap, pid);
+		assert_non_null(p);
+		assert_true(u64_known(p->open_fds) && p->open_fds <= own + 20);
+		fds = p->open_fds;
+	}
+	stop_child(pid);
+	live_close(&l);
+}
+
+static void test_live_kept_files_do_not_outlive_the_process(void **state)
+{
+	struct live l;
+	pid_t pid;
+
+	(void)state;
+	live_open(&l);
+	live_scan(&l);
+	live_scan(&l);
+	for (int round = 0; round < 3; round++) {
+		pid = start_child(do_nothing);
+		for (int i = 0; i < 4; i++)
+			live_scan(&l);
+		assert_non_null(find(&l.snap, pid));
+		stop_child(pid);
+		live_scan(&l);
+		assert_null(find(&l.snap, pid));
+	}
+	live_close(&l);
+}
+
+static void test_live_zombie(void **state)
+{
+	const struct proc_sample *p = NULL;
+	pid_t pid = fork();
+	struct live l;
+
+	(void)state;
+	if (pid == 0)
+		_exit(3);
+	live_open(&l);
+	do {
+		live_scan(&l);
+		p = find(&l.snap, pid);
+		assert_non_null(p);
+	} while (p->state != 'Z');
+	assert_int_equal(p->rss_bytes, 0);
+	assert_false(u64_known(p->hwm_bytes));
+	waitpid(pid, NULL, 0);
+	live_close(&l);
+}
+
+/* Peak memory that came and went between two samples. */
+static void touch_and_release(void)
+{
+	size_t n = 48 << 20;
+	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		_exit(1);
+	memset(p, 1, n);
+	munmap(p, n);
+}
+
+static void test_live_high_water_mark(void **state)
+{
+	pid_t pid = start_child(touch_and_release);
+	const struct proc_sample *p;
+	struct live l;
+
+	(void)state;
+	live_open(&l);
+	do {
+		live_scan(&l);
+		p = find(&l.snap, pid);
+		assert_non_null(p);
+	} while (p->state != 'S' || p->hwm_bytes < (48 << 20));
+	assert_true(p->rss_bytes < (48 << 20));
+	stop_child(pid);
+	live_close(&l);
+}
+
+/* With few files allowed the collector still sees everything, and leaves most of them to others. */
+static void test_live_above_the_budget(void **state)
+{
+	struct rlimit old, low;
+	pid_t pids[60];
+	struct live l;
+	uint64_t before;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		pids[i] = start_child(do_nothing);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	low = old;
+	low.rlim_cur = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	live_open(&l);
+	before = count_own_fds();
+	for (int i = 0; i < 4; i++)
+		live_scan(&l);
+	assert_int_equal(count_own_fds() - before, 32); /* half, and not one more */
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		const struct proc_sample *p = find(&l.snap, pids[i]);
+
+		assert_non_null(p);
+		assert_true(u64_known(p->rss_bytes) && u64_known(p->hwm_bytes));
+		assert_true(u64_known(p->open_fds) && f64_known(p->cpu_percent));
+	}
+	live_close(&l);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		stop_child(pids[i]);
+}
+
+static rlim_t lowest_free_fd(void)
+{
+	int fd = dup(STDIN_FILENO);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return (rlim_t)fd;
+}
+
+/* Others took the rest of the files: the collector gives its own back and carries on. */
+static void test_live_want_of_files(void **state)
+{
+	struct rlimit old, low;
+	const struct proc_sample *p;
+	struct live l;
+	pid_t pid;
+
+	(void)state;
+	live_open(&l);
+	for (int i = 0; i < 3; i++)
+		live_scan(&l);
+	pid = start_child(do_nothing);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	low = old;
+	low.rlim_cur = lowest_free_fd();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0); /* not one more can be opened */
+	live_scan(&l);
+	p = find(&l.snap, pid);
+	assert_non_null(p);
+	assert_true(u64_known(p->rss_bytes));
+	live_scan(&l);
+	assert_true(u64_known(l.snap.system.memory_total_bytes));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	stop_child(pid);
+	live_close(&l);
+}
+
+/* Without a single file to open nothing can be said: an error, not an empty host. */
+static void test_live_no_files_at_all(void **state)
+{
+	struct rlimit old, low;
+	struct err err = ERR_INIT;
+	struct live l;
+
+	(void)state;
+	live_open(&l);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	low = old;
+	low.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	assert_int_equal(collector_scan(l.collector, &l.snap, &err), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_true(strlen(err.text) > 0);
+	live_scan(&l);
+	assert_non_null(find(&l.snap, getpid()));
+	live_close(&l);
+}
+
+int main(void)
+{
+#define TREE(test) cmocka_unit_test_setup_teardown(test, setup_tree, teardown_tree)
+	const struct CMUnitTest tests[] = {
+		TREE(test_cpu_percent_is_time_over_time),
+		TREE(test_cpu_percent_of_the_newborn),
+		TREE(test_start_and_age),
+		TREE(test_pid_reuse_is_another_process),
+		TREE(test_processes_come_and_go),
+		TREE(test_command_follows_exec),
+		TREE(test_rest_carries_over_and_activity_does_not),
+		TREE(test_no_proof_of_rest),
+		TREE(test_everything_is_read_now_and_then),
+		TREE(test_zombie_keeps_what_is_known_of_it),
+		TREE(test_scope_jobs_fills_only_those),
+		TREE(test_fill_finds_samples_that_moved),
+		cmocka_unit_test(test_without_proc),
+		cmocka_unit_test(test_live_self),
+		cmocka_unit_test(test_live_open_files),
+		cmocka_unit_test(test_live_kept_files_do_not_outlive_the_process),
+		cmocka_unit_test(test_live_zombie),
+		cmocka_unit_test(test_live_high_water_mark),
+		cmocka_unit_test(test_live_above_the_budget),
+		cmocka_unit_test(test_live_want_of_files),
+		cmocka_unit_test(test_live_no_files_at_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

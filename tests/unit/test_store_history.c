@@ -1,0 +1,493 @@
+#include "store_fixture.h"
+
+#include <math.h>
+
+#define AWKWARD "it's \"so\"\n\t\xff\xfe\x80 \xc3\xa4; DROP TABLE jobs; --"
+
+/* ---- what came back ---- */
+
+struct seen {
+	struct history_row rows[64];
+	size_t n;
+	size_t stop_after; /* 0: never */
+	struct arena arena;
+};
+
+static void seen_release(struct seen *seen)
+{
+	arena_release(&seen->arena);
+}
+
+static int note_row(void *ctx, const struct history_row *row)
+{
+	struct seen *seen = ctx;
+	struct history_row *copy = &seen->rows[seen->n++];
+
+	assert_true(seen->n <= ARRAY_SIZE(seen->rows));
+	*copy = *row;
+	copy->sample.command = arena_strdup(&seen->arena, row->sample.command);
+	copy->sample.cgroup = arena_strdup(&seen->arena, row->sample.cgroup);
+	copy->sample.job_id = arena_strdup(&seen->arena, row->sample.job_id);
+	return seen->n == seen->stop_after ? 42 : 0;
+}
+
+static int read_history(struct store *store, struct history_filter filter, struct seen *seen)
+{
+	struct err err = ERR_INIT;
+	int r;
+
+	arena_release(&seen->arena);
+	seen->n = 0;
+	r = store_read_history(store, &filter, note_row, seen, &err);
+	must(r, &err);
+	return r;
+}
+
+/* "1:100 1:101 2:100 ": attempt and pid of each row. */
+static const char *row_names(const struct seen *seen, char *ret)
+{
+	size_t len = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < seen->n; i++)
+		len += (size_t)sprintf(ret + len, "%d:%d ", seen->rows[i].attempt_num,
+				       seen->rows[i].sample.key.pid);
+	return ret;
+}
+
+/* ---- one sample, every field another value ---- */
+
+static void fill_sample(struct proc_sample *p)
+{
+	p->key = (struct proc_key){ 4194303, 123456789 };
+	p->ppid = 77;
+	p->state = 'D';
+	snprintf(p->comm, sizeof(p->comm), "x) (\n'\xff");
+	p->command = AWKWARD;
+	p->boot_ns = 1001;
+	p->start_wall_ns = UINT64_C(1700000000000000001);
+	p->age_seconds = 0.1;
+	p->cpu_percent = 99.999999999999986;
+	p->user_ns = 1002;
+	p->system_ns = 1003;
+	p->child_user_ns = 1004;
+	p->child_system_ns = 1005;
+	p->rss_bytes = 1006;
+	p->vms_bytes = UINT64_C(0x8000000000000000);
+	p->hwm_bytes = INT64_MAX;
+	p->rss_anon_bytes = 1007;
+	p->rss_file_bytes = 0;
+	p->rss_shmem_bytes = 1008;
+	p->swap_bytes = 1009;
+	p->rchar = 1010;
+	p->wchar = 1011;
+	p->syscr = 1012;
+	p->syscw = 1013;
+	p->read_bytes = 1014;
+	p->write_bytes = 1015;
+	p->minor_faults = 1016;
+	p->major_faults = 1017;
+	p->voluntary_switches = 1018;
+	p->involuntary_switches = 1019;
+	p->threads = 1020;
+	p->open_fds = 1021;
+	p->fd_limit = FD_LIMIT_UNLIMITED;
+	p->uid = 4294967294;
+	p->cgroup = "/a b/" AWKWARD;
+	p->ns_pid = 1022;
+	p->job_id = "j";
+	p->sheet_num = 3;
+	p->rank = 0;
+}
+
+static void assert_f64(double a, double b)
+{
+	assert_true(a == b || (isnan(a) && isnan(b)));
+}
+
+static void assert_string_or_null(const char *a, const char *b)
+{
+	if (a && b)
+		assert_string_equal(a, b);
+	else
+		assert_ptr_equal(a, b);
+}
+
+static void assert_sample(const struct proc_sample *a, const struct proc_sample *b)
+{
+	/* A field that was added needs a column (store/tables.c), a migration, and a line here. */
+	assert_int_equal(sizeof(*a), 45 * 8);
+	assert_int_equal(a->key.pid, b->key.pid);
+	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
+	assert_int_equal(a->ppid, b->ppid);
+	assert_int_equal(a->state, b->state);
+	assert_string_equal(a->comm, b->comm);
+	assert_string_or_null(a->command, b->command);
+	assert_int_equal(a->boot_ns, b->boot_ns);
+	assert_int_equal(a->start_wall_ns, b->start_wall_ns);
+	assert_f64(a->age_seconds, b->age_seconds);
+	assert_f64(a->cpu_percent, b->cpu_percent);
+	assert_int_equal(a->user_ns, b->user_ns);
+	assert_int_equal(a->system_ns, b->system_ns);
+	assert_int_equal(a->child_user_ns, b->child_user_ns);
+	assert_int_equal(a->child_system_ns, b->child_system_ns);
+	assert_int_equal(a->rss_bytes, b->rss_bytes);
+	assert_true(a->vms_bytes == b->vms_bytes);
+	assert_int_equal(a->hwm_bytes, b->hwm_bytes);
+	assert_int_equal(a->rss_anon_bytes, b->rss_anon_bytes);
+	assert_int_equal(a->rss_file_bytes, b->rss_file_bytes);
+	assert_int_equal(a->rss_shmem_bytes, b->rss_shmem_bytes);
+	assert_int_equal(a->swap_bytes, b->swap_bytes);
+	assert_int_equal(a->rchar, b->rchar);
+	assert_int_equal(a->wchar, b->wchar);
+	assert_int_equal(a->syscr, b->syscr);
+	assert_int_equal(a->syscw, b->syscw);
+	assert_int_equal(a->read_bytes, b->read_bytes);
+	assert_int_equal(a->write_bytes, b->write_bytes);
+	assert_int_equal(a->minor_faults, b->minor_faults);
+	assert_int_equal(a->major_faults, b->major_faults);
+	assert_int_equal(a->voluntary_switches, b->voluntary_switches);
+	assert_int_equal(a->involuntary_switches, b->involuntary_switches);
+	assert_int_equal(a->threads, b->threads);
+	assert_int_equal(a->open_fds, b->open_fds);
+	assert_true(a->fd_limit == b->fd_limit);
+	assert_int_equal(a->uid, b->uid);
+	assert_string_or_null(a->cgroup, b->cgroup);
+	assert_int_equal(a->ns_pid, b->ns_pid);
+	assert_string_equal(a->job_id, b->job_id);
+	assert_int_equal(a->sheet_num, b->sheet_num);
+	assert_int_equal(a->rank, b->rank);
+}
+
+/* ---- tests ---- */
+
+static struct attempt must_begin(struct store *store, const char *job_id)
+{
+	struct attempt a = make_attempt(job_id);
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	return a;
+}
+
+static void must_tick(struct store *store, const struct attempt *a, const struct snapshot *snap)
+{
+	struct err err = ERR_INIT;
+
+	must(store_write_tick(store, a, snap, NULL, NULL, 0, &err), &err);
+}
+
+static void test_a_sample_comes_back(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(seen_release) struct seen seen = { 0 };
+	struct attempt a = must_begin(store, "j");
+	struct proc_sample known, unknown;
+
+	snapshot_init(&snap);
+	snap.wall_ns = UINT64_C(1700000001123456789);
+	proc_sample_init(&known);
+	fill_sample(&known);
+	proc_sample_init(&unknown);
+	unknown.key.pid = 9;
+	unknown.job_id = "j";
+	*snapshot_add_process(&snap) = known;
+	*snapshot_add_process(&snap) = unknown;
+	must_tick(store, &a, &snap);
+
+	assert_int_equal(read_history(store, (struct history_filter){ 0 }, &seen), 0);
+	assert_int_equal(seen.n, 2);
+	assert_int_equal(seen.rows[0].wall_ns, snap.wall_ns);
+	assert_int_equal(seen.rows[0].attempt_num, 1);
+	assert_sample(&seen.rows[0].sample, &known);
+	assert_sample(&seen.rows[1].sample, &unknown);
+	assert_int_equal(raw_sql(f->db, "SELECT fd_limit FROM samples WHERE ppid = 77"), -2);
+}
+
+static void test_only_the_jobs_processes_are_kept(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(seen_release) struct seen seen = { 0 };
+	struct attempt a = must_begin(store, "j");
+	char names[256];
+
+	snapshot_init(&snap);
+	fill_snapshot(&snap, "j", 3, 0);
+	snap.processes[0].job_id = NULL;
+	snap.processes[1].job_id = "j2";
+	must_tick(store, &a, &snap);
+	read_history(store, (struct history_filter){ 0 }, &seen);
+	assert_string_equal(row_names(&seen, names), "1:102 ");
+}
+
+static void test_filters_and_order(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(seen_release) struct seen seen = { 0 };
+	struct attempt first = must_begin(store, "a"), other = must_begin(store, "b"),
+		       second = must_begin(store, "a");
+	uint64_t at_tick_2;
+	char names[256];
+
+	snapshot_init(&snap);
+	/* Written out of order, as when the clock is set back. */
+	fill_snapshot(&snap, "a", 2, 3);
+	must_tick(store, &second, &snap);
+	fill_snapshot(&snap, "a", 2, 1);
+	must_tick(store, &first, &snap);
+	fill_snapshot(&snap, "b", 1, 2);
+	at_tick_2 = snap.wall_ns;
+	must_tick(store, &other, &snap);
+
+	read_history(store, (struct history_filter){ 0 }, &seen);
+	assert_string_equal(row_names(&seen, names), "1:100 1:101 1:100 2:100 2:101 ");
+	assert_string_equal(seen.rows[2].sample.job_id, "b");
+	read_history(store, (struct history_filter){ .job_id = "a" }, &seen);
+	assert_string_equal(row_names(&seen, names), "1:100 1:101 2:100 2:101 ");
+	read_history(store, (struct history_filter){ .pid = 101 }, &seen);
+	assert_string_equal(row_names(&seen, names), "1:101 2:101 ");
+	read_history(store, (struct history_filter){ .pid = 100, .job_id = "b" }, &seen);
+	assert_string_equal(row_names(&seen, names), "1:100 ");
+	read_history(store, (struct history_filter){ .since_wall_ns = at_tick_2 }, &seen);
+	assert_string_equal(row_names(&seen, names), "1:100 2:100 2:101 ");
+	read_history(store, (struct history_filter){ .since_wall_ns = at_tick_2 + 1 }, &seen);
+	assert_string_equal(row_names(&seen, names), "2:100 2:101 ");
+	read_history(store, (struct history_filter){ .pid = 7 }, &seen);
+	assert_int_equal(seen.n, 0);
+
+	seen.stop_after = 3;
+	assert_int_equal(read_history(store, (struct history_filter){ 0 }, &seen), 42);
+	assert_int_equal(seen.n, 3);
+	seen.stop_after = 0;
+	assert_int_equal(read_history(store, (struct history_filter){ 0 }, &seen), 0);
+	assert_int_equal(seen.n, 5);
+}
+
+static void test_a_process_has_one_row(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(seen_release) struct seen seen = { 0 };
+	struct attempt a = must_begin(store, "j");
+	struct proc_sample *p;
+
+	snapshot_init(&snap);
+	fill_snapshot(&snap, "j", 1, 0);
+	p = &snap.processes[0];
+	p->command = "sh -c true";
+	p->cgroup = "/x";
+	must_tick(store, &a, &snap);
+	p->command = "true"; /* exec */
+	must_tick(store, &a, &snap);
+	p->state = 'Z'; /* its command line is gone */
+	p->command = "[true]";
+	p->cgroup = NULL;
+	must_tick(store, &a, &snap);
+	store = store_close(store);
+	store = must_open(f->db, STORE_WRITE); /* a handle that knows no rows */
+	p->state = 'S';
+	p->command = NULL;
+	must_tick(store, &a, &snap);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM processes"), 1);
+	read_history(store, (struct history_filter){ 0 }, &seen);
+	assert_int_equal(seen.n, 4);
+	for (size_t i = 0; i < seen.n; i++) {
+		assert_string_equal(seen.rows[i].sample.command, "true");
+		assert_string_equal(seen.rows[i].sample.cgroup, "/x");
+	}
+	assert_int_equal(seen.rows[2].sample.state, 'Z');
+
+	/* Another process with that pid is another row. */
+	p->key.start_ticks++;
+	p->command = "other";
+	must_tick(store, &a, &snap);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM processes"), 2);
+}
+
+static void test_a_process_listed_twice_loses_no_tick(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(seen_release) struct seen seen = { 0 };
+	struct attempt a = must_begin(store, "j");
+
+	snapshot_init(&snap);
+	fill_snapshot(&snap, "j", 2, 0);
+	snap.processes[1] = snap.processes[0];
+	snap.processes[1].rss_bytes = 12345;
+	must_tick(store, &a, &snap);
+	read_history(store, (struct history_filter){ 0 }, &seen);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.rows[0].sample.rss_bytes, 12345);
+}
+
+static void test_series_and_events_of_ticks(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(attempt_release) struct attempt back;
+	struct series_point points[] = {
+		{ 30, 2, 4096, 12.5, 3 },
+		{ 10, 1, U64_UNKNOWN, F64_UNKNOWN, U64_UNKNOWN },
+		{ 20, SHEET_NONE, 0, 0.0, 0 },
+	};
+	const size_t order[] = { 1, 2, 0 };
+	struct proc_event event = { .wall_ns = 15,
+				    .key = { 100, 5000 },
+				    .type = EVENT_SPAWN,
+				    .status = { -1, -1 },
+				    .sheet_num = 1,
+				    .details = "" };
+	struct attempt a = must_begin(store, "j");
+	struct err err = ERR_INIT;
+
+	attempt_init(&back);
+	snapshot_init(&snap);
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
+		must(store_write_tick(store, &a, &snap, &points[i], &event, i == 0, &err), &err);
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_int_equal(back.n_series, 3);
+	for (size_t i = 0; i < 3; i++) {
+		const struct series_point *want = &points[order[i]];
+
+		assert_int_equal(back.series[i].wall_ns, want->wall_ns);
+		assert_int_equal(back.series[i].sheet_num, want->sheet_num);
+		assert_int_equal(back.series[i].rss_bytes, want->rss_bytes);
+		assert_f64(back.series[i].cpu_percent, want->cpu_percent);
+		assert_int_equal(back.series[i].n_processes, want->n_processes);
+	}
+	assert_int_equal(back.n_events, 1);
+	assert_string_equal(back.events[0].job_id, "j");
+	assert_int_equal(back.events[0].key.start_ticks, 5000);
+}
+
+static void test_host_values_are_kept(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = must_begin(store, "j");
+
+	snapshot_init(&snap);
+	must_tick(store, &a, &snap);
+	snap.wall_ns = 5;
+	snap.system.memory_total_bytes = 6;
+	snap.system.load15 = 0.25;
+	snap.system.psi_io.full.total_us = 7;
+	snap.system.psi_memory.some.avg60 = 1.5;
+	snap.system.cpu_count = 8;
+	snap.system.uptime_seconds = 9;
+	snap.daemon_rss_bytes = 10;
+	snap.pressure_level = "low";
+	must_tick(store, &a, &snap);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks WHERE wall_ns = 5 AND "
+					"memory_total_bytes = 6 AND load15 = 0.25 AND "
+					"psi_io_full_total_us = 7 AND psi_memory_some_avg60 = 1.5 "
+					"AND cpu_count = 8 AND uptime_seconds = 9 AND "
+					"daemon_rss_bytes = 10 AND pressure_level = 'low' AND "
+					"memory_used_bytes IS NULL AND psi_cpu_some_avg10 IS NULL"),
+			 1);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks WHERE memory_total_bytes IS "
+					"NULL AND load15 IS NULL AND cpu_count IS NULL AND "
+					"psi_io_full_total_us IS NULL AND uptime_seconds IS NULL"),
+			 1);
+}
+
+/* A runner that was killed wrote no records of its processes; its samples tell. */
+static void test_processes_of_an_attempt_without_end(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(attempt_release) struct attempt back;
+	struct attempt a = must_begin(store, "j");
+	const struct proc_record *p;
+	struct err err = ERR_INIT;
+
+	attempt_init(&back);
+	snapshot_init(&snap);
+	for (unsigned k = 1; k <= 3; k++) {
+		fill_snapshot(&snap, "j", k == 2 ? 2 : 1, k);
+		snap.processes[0].start_wall_ns = 77;
+		snap.processes[0].hwm_bytes = k == 3 ? U64_UNKNOWN : 8192 * k;
+		snap.processes[0].threads = 10 - k;
+		must_tick(store, &a, &snap);
+	}
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_int_equal(back.n_processes, 2);
+	p = &back.processes[1]; /* unknown birth comes first */
+	assert_int_equal(p->key.pid, 100);
+	assert_int_equal(p->key.start_ticks, 5000);
+	assert_string_equal(p->command, "worker --fast");
+	assert_int_equal(p->ppid, 1);
+	assert_int_equal(p->sheet_num, 1);
+	assert_int_equal(p->rank, RANK_NONE);
+	assert_int_equal(p->born_wall_ns, 77);
+	assert_false(u64_known(p->died_wall_ns));
+	assert_int_equal(p->status.exit_code, -1);
+	assert_int_equal(p->user_ns, 3000000);
+	assert_false(u64_known(p->system_ns));
+	assert_int_equal(p->max_rss_bytes, 16384);
+	assert_int_equal(p->max_threads, 9);
+	assert_int_equal(p->evidence, EVIDENCE_SAMPLED);
+	assert_int_equal(p->n_samples, 3);
+	assert_int_equal(back.processes[0].n_samples, 1);
+}
+
+/* The record at the end and the row of the samples are the same process. */
+static void test_records_and_samples_meet(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(attempt_release) struct attempt back;
+	struct proc_record records[2];
+	struct attempt a = must_begin(store, "j");
+	struct err err = ERR_INIT;
+
+	attempt_init(&back);
+	snapshot_init(&snap);
+	fill_snapshot(&snap, "j", 1, 0);
+	must_tick(store, &a, &snap);
+	for (int i = 0; i < 2; i++) {
+		proc_record_init(&records[i]);
+		records[i].key = (struct proc_key){ 100 + i, 5000 };
+		records[i].n_samples = 1;
+	}
+	a.processes = records;
+	a.n_processes = 2;
+	a.ended_wall_ns = 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_int_equal(back.n_processes, 2);
+	assert_string_equal(back.processes[0].command, "worker --fast"); /* as it was sampled */
+	assert_null(back.processes[1].command);
+}
+
+#define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_a_sample_comes_back),
+		STORE_TEST(test_only_the_jobs_processes_are_kept),
+		STORE_TEST(test_filters_and_order),
+		STORE_TEST(test_a_process_has_one_row),
+		STORE_TEST(test_a_process_listed_twice_loses_no_tick),
+		STORE_TEST(test_series_and_events_of_ticks),
+		STORE_TEST(test_host_values_are_kept),
+		STORE_TEST(test_processes_of_an_attempt_without_end),
+		STORE_TEST(test_records_and_samples_meet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
