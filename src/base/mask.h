@@ -36,8 +36,8 @@ struct mask *mask_free(struct mask *mask);
 
 /*
  * Appends the command line args[0..len) (arguments separated by NULs, as in
- * /proc/PID/cmdline) to out: joined by spaces, masked, control characters and
- * what is not UTF-8 as '?', cut to COMMAND_MAX_BYTES on a UTF-8 boundary after
+ * /proc/PID/cmdline) to out: joined by spaces, masked, as utf8_add_shown()
+ * shows it, cut to COMMAND_MAX_BYTES on a UTF-8 boundary after
  * masking. A NULL mask hides nothing. If args was cut while reading (it does not
  * end with a NUL), half a token at the end is hidden as well.
  */

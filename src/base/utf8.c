@@ -78,7 +78,9 @@ size_t utf8_add_shown(struct buf *out, const char *s, size_t n)
 	/* U+0080 to U+009F are control characters too: some terminals obey them. */
 	bool is_c1 = len == 2 && s[0] == '\xc2' && (unsigned char)s[1] < 0xa0;
 
-	if (len == 0 || is_c1 || ascii_is_control(s[0]))
+	if (s[0] == '\n' || s[0] == '\t')
+		buf_add_char(out, ' ');
+	else if (len == 0 || is_c1 || ascii_is_control(s[0]))
 		buf_add_char(out, '?');
 	else
 		buf_add(out, s, len);

@@ -124,18 +124,6 @@ void cli_add_text(struct buf *out, const char *text, size_t max)
 {
 	size_t n = strlen(text), columns = 0;
 
-	for (size_t i = 0; i < n && columns < max; columns++) {
-		size_t len = utf8_char_len(text + i, n - i);
-		unsigned char c = (unsigned char)text[i];
-
-		/* Also U+0080 to U+009F, which terminals take as controls. */
-		bool is_control =
-			c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] < 0xa0);
-
-		if (len == 0 || is_control)
-			buf_add_char(out, '?');
-		else
-			buf_add(out, text + i, len);
-		i += len ? len : 1;
-	}
+	for (size_t i = 0; i < n && columns < max; columns++)
+		i += utf8_add_shown(out, text + i, n - i);
 }

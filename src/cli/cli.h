@@ -62,7 +62,7 @@ int cli_parse_int(const struct argp_state *state, const char *option, const char
 /* Writes out to stdout; CLI_FAILED with a message if that fails (disk full, closed pipe). */
 int cli_print(const struct buf *out);
 
-/* Foreign text for a terminal: control characters become '?', cut to max columns. */
+/* Foreign text made safe for a terminal (utf8_add_shown()), cut to max columns. */
 void cli_add_text(struct buf *out, const char *text, size_t max);
 
 #endif

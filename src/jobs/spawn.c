@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,7 @@ static void __attribute__((noreturn)) child_run(const struct spawn_request *requ
 	execvp(sheet->argv[0], (char *const *)sheet->argv);
 	report.failed_errno = errno;
 	child_tell(pipe_fd, &report);
-	_exit(report.failed_errno == ENOENT ? 127 : 126);
+	_exit(126);
 }
 
 /* Reads reports until the pipe closes; the last one counts. */
@@ -125,6 +126,40 @@ static struct child_report read_reports(int pipe_fd)
 			return report;
 		report = next;
 	}
+}
+
+/* Whether some folder of PATH has a file of that name, whatever it is. */
+static bool is_in_path(const char *name)
+{
+	const char *path = getenv("PATH");
+	char candidate[PATH_MAX];
+
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+
+		if (snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)n, path, name) <
+			    (int)sizeof(candidate) &&
+		    access(candidate, F_OK) == 0)
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+/*
+ * 127: there is no such command. execvp() says EACCES also for a folder of PATH
+ * that may not be searched; that alone is no command that could not be run.
+ */
+static int shell_exit_code(const struct sheet_spec *sheet, const struct child_report *report)
+{
+	bool is_searched = !strchr(sheet->argv[0], '/');
+
+	if (report->failed_in_workdir)
+		return 126;
+	if (report->failed_errno == ENOENT)
+		return 127;
+	return report->failed_errno == EACCES && is_searched && !is_in_path(sheet->argv[0]) ? 127
+											    : 126;
 }
 
 static int spawn_failed(const struct spawn_request *request, const struct child_report *report,
@@ -167,8 +202,7 @@ int spawn_command(const struct spawn_request *request, struct spawned *ret, stru
 	if (report.failed_errno != 0) {
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
-		ret->exit_code =
-			report.failed_errno == ENOENT && !report.failed_in_workdir ? 127 : 126;
+		ret->exit_code = shell_exit_code(request->sheet, &report);
 		return spawn_failed(request, &report, err);
 	}
 	ret->pid = pid;

@@ -18,6 +18,10 @@ is "a signal is 128 and its number" "$status" 139
 run "$PROCTOR" run --quiet -- no-such-command-anywhere
 is "not found is 127" "$status" 127
 like "and says so" "$stderr" 'cannot run no-such-command-anywhere: No such file'
+mkdir "$TMP/closed"
+chmod 0 "$TMP/closed"
+PATH=$TMP/closed:$PATH run "$PROCTOR" run --quiet -- no-such-command-anywhere
+is "also when a folder of PATH is closed to us" "$status" 127
 touch "$TMP/not-executable"
 run "$PROCTOR" run --quiet -- "$TMP/not-executable"
 is "not executable is 126" "$status" 126
@@ -53,7 +57,11 @@ is "the process group is ours" "$stdout" "$pgid"
 
 # ---- numbers ----
 profile sh -c 'for i in $(seq 200); do /bin/true; done'
-json "200 short children are counted" "$stdout" 'd["process_spawn_count"] >= 201'
+if [ "$(json_eval "$stdout" 'd["evidence"]["process_spawn_count"]')" = exact ]; then
+	json "200 short children are counted" "$stdout" 'd["process_spawn_count"] >= 201'
+else
+	skip "200 short children are counted" "the kernel tells of no births here (see proctor doctor)"
+fi
 json "all ends were seen" "$stdout" \
 	'd["evidence"]["process_spawn_count"] != "exact" or all(p["exit_code"] == 0 for p in d["processes"])'
 json "one sheet, and it succeeded" "$stdout" 'd["sheet_metrics"]["1"]["outcome"] == "success"'

@@ -72,7 +72,7 @@ json "CPU percentages are known" "$stdout" 'any(p["cpu_percent"] is not None for
 runner=$!
 for _ in $(seq 50); do
 	run "$PROCTOR" snapshot --json
-	[ "$(json_eval "$stdout" 'len(d["processes"])')" -ge 1 ] 2>/dev/null && break
+	[ "$(json_eval "$stdout" 'd["active_sheets"] == 1 and len(d["processes"]) > 0')" = True ] && break
 	sleep 0.1
 done
 json "without --all only the jobs' processes" "$stdout" \

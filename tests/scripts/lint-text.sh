@@ -5,7 +5,7 @@ lint=$(cd "$(dirname "$0")/../.." && pwd)/scripts/lint-text
 tree=$TMP/tree
 mkdir -p "$tree/tests/golden" "$tree/build"
 
-printf 'fine\n\tand /homework/too\n' >"$tree/good.md"
+printf 'fine\n\tand /homework/too\nsee /home/ada/notes\n' >"$tree/good.md"
 : >"$tree/empty"
 printf '\0\1binary \n' >"$tree/picture"
 printf 'as captured \n' >"$tree/tests/golden/data"

@@ -70,7 +70,7 @@ static void test_options_and_assignments(void **state)
 		{ "x|--password| abc def|y", "x --password *** y" },
 		{ "x|--password=abc def|y", "x --password=*** y" },
 		{ "x|--password=a\nb\x01 c|y", "x --password=*** y" },
-		{ "x|--password\n=abc|y", "x --password?=*** y" },
+		{ "x|--password\n=abc|y", "x --password =*** y" },
 		{ "x|--password\x01"
 		  "abc|y",
 		  "x --password?*** y" },
@@ -191,7 +191,7 @@ static void test_scripts(void **state)
 		{ "bash|-c|TOKEN=$(cat /run/x y) ls", "bash -c TOKEN=*** ls" },
 		{ "bash|-c|x --token abc --user me", "bash -c x --token *** --user me" },
 		{ "bash|-c|x --token 'a b' --user me", "bash -c x --token '***' --user me" },
-		{ "bash|-c|x --token\n'a b'\n--user me", "bash -c x --token?'***'?--user me" },
+		{ "bash|-c|x --token\n'a b'\n--user me", "bash -c x --token '***' --user me" },
 		{ "bash|-c|curl -d \"user=me&password=a b\" u",
 		  "bash -c curl -d \"user=me&password=***\" u" },
 		{ "bash|-c|curl -d \"password=\"'a b' u", "bash -c curl -d \"password=\"'***' u" },
@@ -201,9 +201,9 @@ static void test_scripts(void **state)
 		{ "bash|-c|bash -c 'curl -H \"Authorization: Bearer abc\"' ; ls",
 		  "bash -c bash -c 'curl -H \"Authorization: ***' ; ls" },
 		{ "bash|-c|cat <<E\npassword: a b\nuser: c\nE",
-		  "bash -c cat <<E?password: ***?user: c?E" },
+		  "bash -c cat <<E password: *** user: c E" },
 		{ "bash|-c|cat <<E\npassword = a b\nuser: c\nE",
-		  "bash -c cat <<E?password = ***?user: c?E" },
+		  "bash -c cat <<E password = *** user: c E" },
 		{ "bash|-c|printf 'a\\npassword=x y'", "bash -c printf 'a\\npassword=***'" },
 		{ "bash|-c|\\password=x", "bash -c \\password=***" },
 		{ "bash|-c|a &&TOKEN='x y' b", "bash -c a &&TOKEN='***' b" },
@@ -321,8 +321,8 @@ static void test_unsafe_characters(void **state)
 	char *open = masked(NULL, "--token\0abc\0\n", 13);
 
 	(void)state;
-	assert_string_equal(seen, "a?b c?[31m???\xc3\xa9  d");
-	assert_string_equal(open, "--token abc ?");
+	assert_string_equal(seen, "a b c?[31m???\xc3\xa9  d");
+	assert_string_equal(open, "--token abc  ");
 	free(seen);
 	free(open);
 	seen = masked(mask, "", 0);

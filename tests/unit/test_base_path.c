@@ -114,7 +114,7 @@ static void test_root(void **state)
 
 	(void)state;
 	if (geteuid() != 0) {
-		print_message("# skipped: not root\n");
+		print_message("# not root\n");
 		skip();
 	}
 	assert_rows(rows, sizeof(rows) / sizeof(rows[0]), 0);

@@ -259,7 +259,7 @@ static void test_command_follows_exec(void **state)
 	write_file(t, 7, "cmdline", "");
 	write_stat(t, (struct fake){ 7, "a\tb", 0, 1, 100 });
 	scan(t);
-	assert_string_equal(find(&t->snap, 7)->command, "[a?b]");
+	assert_string_equal(find(&t->snap, 7)->command, "[a b]");
 }
 
 /* What was read under one schedstat holds while that stays, and no longer. */
