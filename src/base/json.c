@@ -207,6 +207,11 @@ void json_key_i64(struct json *j, const char *key, int64_t v)
 	json_i64(j, v);
 }
 
+void json_key_int(struct json *j, const char *key, int v)
+{
+	json_key_u64(j, key, v < 0 ? U64_UNKNOWN : (uint64_t)v);
+}
+
 void json_key_f64(struct json *j, const char *key, double v)
 {
 	json_key(j, key);

@@ -51,6 +51,8 @@ void json_none(struct json *j); /* null */
 void json_key_string(struct json *j, const char *key, const char *s);
 void json_key_u64(struct json *j, const char *key, uint64_t v);
 void json_key_i64(struct json *j, const char *key, int64_t v);
+/* Numbers that are never negative when known: below 0 becomes null. */
+void json_key_int(struct json *j, const char *key, int v);
 void json_key_f64(struct json *j, const char *key, double v);
 void json_key_bool(struct json *j, const char *key, bool v);
 void json_key_null(struct json *j, const char *key);

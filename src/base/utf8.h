@@ -8,6 +8,8 @@
 
 #include "base/buf.h"
 
+#define UTF8_MAX_BYTES 4 /* of one character */
+
 /* Length in bytes of the valid character at s (at most n bytes there), or 0 if it is not valid. */
 size_t utf8_char_len(const char *s, size_t n);
 

@@ -57,11 +57,6 @@ static const struct argp jobs_argp = {
 	.doc = "Lists recorded jobs, oldest first, and how they ended.",
 };
 
-static void write_number_or_null(struct json *j, const char *key, int v)
-{
-	json_key_u64(j, key, v < 0 ? U64_UNKNOWN : (uint64_t)v);
-}
-
 static void write_attempt(struct json *j, const struct attempt *a)
 {
 	json_begin_object(j);
@@ -69,13 +64,13 @@ static void write_attempt(struct json *j, const struct attempt *a)
 	json_key_i64(j, "attempt", a->attempt_num);
 	json_key_string(j, "status", attempt_status_name(a));
 	json_key_string(j, "outcome", outcome_name(a->outcome));
-	write_number_or_null(j, "exit_code", a->status.exit_code);
-	write_number_or_null(j, "signal", a->status.signal);
+	json_key_int(j, "exit_code", a->status.exit_code);
+	json_key_int(j, "signal", a->status.signal);
 	json_key_f64(j, "started", u64_to_seconds(a->started_wall_ns));
 	json_key_f64(j, "ended", u64_to_seconds(a->ended_wall_ns));
 	json_key_i64(j, "total_sheets", a->total_sheets);
 	json_key_i64(j, "last_completed_sheet", a->last_completed_sheet);
-	write_number_or_null(j, "current_sheet", a->current_sheet);
+	json_key_int(j, "current_sheet", a->current_sheet);
 	json_key_bool(j, "lost", a->is_lost);
 	json_key_string(j, "reason", a->reason);
 	json_key_string(j, "command", a->command);

@@ -3,22 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/alive.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
-#include "base/loop.h"
-#include "base/path.h"
 #include "base/unknown.h"
-#include "jobs/jobs.h"
-#include "sources/sources.h"
-#include "store/store.h"
+#include "daemon/run_internal.h"
 
 /*
  * A sheet's first samples come quickly and then more slowly, each after a tenth
@@ -28,37 +20,6 @@
 #define FIRST_TICK_MS 20
 #define TICK_PER_ELAPSED 10
 #define TICK_COST_LIMIT 50
-
-struct run {
-	const struct run_options *options;
-	struct loop *loop;
-	struct loop_timer *tick_timer;
-	struct loop_timer *open_timer;
-	struct loop_fd *life_watch;
-
-	struct runner *runner;
-	struct tree *tree;
-	struct tally *tally;
-	struct collector *collector;
-	struct life *life;   /* NULL: this machine does not tell */
-	struct store *store; /* NULL: nothing is recorded */
-	int root_fd;
-	struct snapshot snap;
-	struct attempt *attempt;
-
-	uint64_t sheet_boot_ns;	   /* when the sheet began */
-	uint64_t oom_kills_before; /* of the host, when the sheet began */
-	struct proc_sample zombie; /* the process that is about to be waited for */
-	struct io_counts waited;   /* I/O of all that was waited for before it */
-	struct series_point last_point;
-	int done_sheets;
-
-	bool forget_missing; /* no news of deaths, or some were lost: what a scan does not show is
-				gone */
-	bool scan_failed;    /* said once */
-	bool store_failed;
-	uint64_t ticks_not_stored;
-};
 
 /* ---- births and deaths ---- */
 
@@ -127,13 +88,6 @@ static void open_life(struct run *run)
 
 /* ---- one tick ---- */
 
-static void say_once(bool *was_said, const char *what, const struct err *err)
-{
-	if (!*was_said)
-		log_error("%s: %s", what, err->text);
-	*was_said = true;
-}
-
 /* Which processes there are, and which of them are ours. */
 static bool scan(struct run *run)
 {
@@ -144,7 +98,7 @@ static bool scan(struct run *run)
 	missing = run->forget_missing ? TREE_FORGET_MISSING : TREE_KEEP_MISSING;
 	if (collector_scan(run->collector, &run->snap, &err) < 0 ||
 	    tree_assign(run->tree, &run->snap, missing) < 0) {
-		say_once(&run->scan_failed, "cannot look at the job's processes", &err);
+		record_say_once(&run->scan_failed, "cannot look at the job's processes", &err);
 		return false;
 	}
 	run->forget_missing = !run->life;
@@ -158,28 +112,13 @@ static int current_sheet_num(const struct run *run)
 	return sheet ? sheet->num : SHEET_NONE;
 }
 
-static void store_tick(struct run *run, const struct series_point *point)
-{
-	const struct proc_event *events;
-	struct err err = ERR_INIT;
-	size_t n;
-
-	if (!run->store)
-		return;
-	events = tally_take_events(run->tally, &n);
-	if (store_write_tick(run->store, run->attempt, &run->snap, point, events, n, &err) < 0) {
-		say_once(&run->store_failed, "this run is not fully recorded", &err);
-		run->ticks_not_stored++;
-	}
-}
-
 static void tell_progress(struct run *run, bool is_finished)
 {
 	struct run_progress progress = {
 		.sheet = runner_current_sheet(run->runner),
 		.total_sheets = (int)run->options->spec->n_sheets,
 		.done_sheets = run->done_sheets,
-		.elapsed_ns = u64_delta(clock_wall_ns(), run->attempt->started_wall_ns),
+		.elapsed_ns = clock_boot_ns() - run->boot_ns,
 		.rss_bytes = run->last_point.rss_bytes,
 		.cpu_percent = run->last_point.cpu_percent,
 		.is_finished = is_finished,
@@ -199,7 +138,7 @@ static void run_tick(struct run *run)
 	collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
 	tally_snapshot(run->tally, &run->snap, current_sheet_num(run), &point);
 	run->last_point = point;
-	store_tick(run, &point);
+	record_tick(run, &point);
 	tell_progress(run, false);
 }
 
@@ -234,23 +173,14 @@ static void start_ticks(struct run *run)
 
 /* ---- what the runner tells ---- */
 
-static void store_sheet(struct run *run, const struct sheet_record *sheet)
-{
-	struct err err = ERR_INIT;
-
-	if (run->store && store_write_sheet(run->store, run->attempt, sheet, &err) < 0)
-		say_once(&run->store_failed, "this run is not fully recorded", &err);
-}
-
 static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 {
 	struct run *run = ctx;
 
 	run->attempt->current_sheet = sheet->num;
 	run->oom_kills_before = sources_read_oom_kills(run->root_fd);
-	tally_begin_sheet(run->tally, sheet->started_wall_ns, clock_boot_ns(),
-			  !runner_has_children());
-	store_sheet(run, sheet);
+	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_children());
+	record_sheet(run, sheet);
 	start_ticks(run);
 	tell_progress(run, false);
 }
@@ -326,18 +256,16 @@ static void on_rescan(void *ctx)
 static void on_sheet_ended(void *ctx, struct sheet_record *sheet)
 {
 	struct run *run = ctx;
-	struct runner_result result;
 
 	drain_life(run);
 	loop_timer_stop(run->tick_timer);
-	tally_end_sheet(run->tally, sheet->ended_wall_ns, !runner_has_children(), &sheet->usage);
-	runner_get_result(run->runner, &result);
+	tally_end_sheet(run->tally, clock_boot_ns(), !runner_has_children(), &sheet->usage);
 	if (sheet->outcome == OUTCOME_SUCCESS) {
 		run->done_sheets++;
 		run->attempt->last_completed_sheet = sheet->num;
 	}
 	run->attempt->current_sheet = SHEET_NONE;
-	store_sheet(run, sheet);
+	record_sheet(run, sheet);
 	tell_progress(run, false);
 }
 
@@ -360,239 +288,23 @@ static const struct runner_ops run_ops = {
 	.finished = on_finished,
 };
 
-/* ---- the record ---- */
-
-static uint64_t hash_spec(const struct job_spec *spec, const struct mask *mask)
-{
-	uint64_t h = HASH_INIT;
-
-	for (size_t i = 0; i < spec->n_sheets; i++) {
-		CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-		/* Of the masked command: a new token does not make a new kind of job. */
-		mask_argv(mask, spec->sheets[i].argv, &text);
-		h = hash_bytes(h, text.data, text.len + 1);
-	}
-	return h;
-}
-
-static const char *own_host(struct arena *arena)
-{
-	char name[256] = "";
-
-	if (gethostname(name, sizeof(name) - 1) < 0)
-		return NULL;
-	return arena_strdup(arena, name);
-}
-
-static const char *own_folder(struct arena *arena)
-{
-	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
-
-	return arena_strdup(arena, folder);
-}
-
-static void describe_attempt(struct run *run)
-{
-	struct attempt *a = run->attempt;
-
-	a->job_id = arena_strdup(&a->arena, run->options->spec->job_id);
-	a->command = arena_strdup(&a->arena, run->options->command);
-	a->is_running = true;
-	a->argv_hash = hash_spec(run->options->spec, run->options->mask);
-	a->uid = geteuid();
-	a->host = own_host(&a->arena);
-	a->workdir = own_folder(&a->arena);
-	proc_boot_id(a->boot_id);
-	a->runner.pid = getpid();
-	if (proc_start_ticks(a->runner.pid, &a->runner.start_ticks) < 0)
-		a->runner.start_ticks = U64_UNKNOWN;
-	a->interval_seconds = run->options->interval_seconds;
-	a->started_wall_ns = clock_wall_ns();
-	a->total_sheets = (int)run->options->spec->n_sheets;
-}
-
-static int open_store(struct run *run, struct err *err)
-{
-	CLEANUP(free_ptr) char *folder = strdup(run->options->db_path);
-	char *slash = folder ? strrchr(folder, '/') : NULL;
-	int r;
-
-	if (slash && slash != folder) {
-		*slash = '\0';
-		r = path_make_dir(folder, err);
-		if (r < 0)
-			return r;
-	}
-	r = store_open(run->options->db_path, STORE_WRITE, &run->store, err);
-	if (r < 0)
-		return r;
-	r = store_begin_attempt(run->store, run->attempt, err);
-	if (r < 0)
-		run->store = store_close(run->store);
-	return r;
-}
+/* ---- set-up ---- */
 
 /* Comes after the first command was started: recording never delays it. */
 static void on_open_timer(void *ctx)
 {
-	struct run *run = ctx;
-	const struct sheet_record *sheet;
-	struct err err = ERR_INIT;
-
-	if (!run->options->db_path)
-		err_set(&err, -ENOENT, "%s", run->options->why_no_db);
-	if (!run->options->db_path || open_store(run, &err) < 0) {
-		say_once(&run->store_failed, "this run is not recorded", &err);
-		return;
-	}
-	sheet = runner_current_sheet(run->runner);
-	if (sheet)
-		store_sheet(run, sheet);
+	record_open(ctx);
 }
 
-static void add_unknown(struct attempt *a, const char *what, const char *why)
+static void tell_background(const struct runner_result *result)
 {
-	struct unknown_note *notes = a->unknowns;
-	struct unknown_note *grown = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*grown));
+	size_t n = result->n_ended_background;
 
-	if (!grown)
-		return;
-	if (a->n_unknowns > 0)
-		memcpy(grown, notes, a->n_unknowns * sizeof(*grown));
-	grown[a->n_unknowns] = (struct unknown_note){ arena_strdup(&a->arena, what),
-						      arena_strdup(&a->arena, why) };
-	a->unknowns = grown;
-	a->n_unknowns++;
-}
-
-static void add_count_note(struct attempt *a, uint64_t n, const char *what, const char *why)
-{
-	char text[200];
-
-	if (n == 0)
-		return;
-	snprintf(text, sizeof(text), "%llu %s", (unsigned long long)n, why);
-	add_unknown(a, what, text);
-}
-
-static void note_unknowns(struct run *run)
-{
-	struct attempt *a = run->attempt;
-
-	add_unknown(a, "syscall_hotspots", "this version does not count system calls");
-	add_unknown(a, "gpus", "this version does not read GPUs");
-	add_unknown(a, "anomalies", "this version does not look for anomalies");
-	if (!run->life)
-		add_unknown(
-			a, "process_spawn_count",
-			"the kernel does not tell this user of births and deaths: processes that lived "
-			"between two samples are missing");
-	add_count_note(a, tally_lost_events(run->tally), "process_spawn_count",
-		       "kernel events were lost: counts are lower bounds");
-	add_count_note(a, tally_unlisted_processes(run->tally), "processes",
-		       "more processes were counted and are not listed one by one");
-	add_count_note(a, tally_unlisted_events(run->tally), "events",
-		       "more process events were counted and are not listed");
-	add_count_note(a, run->ticks_not_stored, "history", "samples could not be stored");
-	if (a->usage.io_evidence == EVIDENCE_LOWER_BOUND)
-		add_unknown(a, "io", "what still runs is not counted in");
-}
-
-static void copy_sheets(struct run *run)
-{
-	struct attempt *a = run->attempt;
-	size_t n;
-	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
-
-	a->sheets = arena_alloc(&a->arena, n * sizeof(*sheets));
-	if (!a->sheets)
-		return;
-	memcpy(a->sheets, sheets, n * sizeof(*sheets));
-	a->n_sheets = n;
-	for (size_t i = 0; i < n; i++) {
-		struct sheet_record *s = &a->sheets[i];
-
-		s->name = arena_strdup(&a->arena, s->name);
-		s->command = arena_strdup(&a->arena, s->command);
-		s->reason = arena_strdup(&a->arena, s->reason);
-		if (s->n_ranks > 0) {
-			void *ranks = arena_alloc(&a->arena, s->n_ranks * sizeof(*s->ranks));
-
-			s->ranks = ranks ? memcpy(ranks, s->ranks, s->n_ranks * sizeof(*s->ranks))
-					 : NULL;
-			s->n_ranks = ranks ? s->n_ranks : 0;
-		}
-	}
-}
-
-static void copy_processes(struct run *run)
-{
-	struct attempt *a = run->attempt;
-	size_t n;
-	const struct proc_record *records = tally_processes(run->tally, &n);
-
-	a->processes = n ? arena_alloc(&a->arena, n * sizeof(*records)) : NULL;
-	if (!a->processes)
-		return;
-	memcpy(a->processes, records, n * sizeof(*records));
-	a->n_processes = n;
-	for (size_t i = 0; i < n; i++)
-		a->processes[i].command = arena_strdup(&a->arena, a->processes[i].command);
-}
-
-static void note_rungs(struct run *run)
-{
-	struct attempt *a = run->attempt;
-
-	a->rungs = arena_alloc(&a->arena, SOURCES_MAX_RUNGS * sizeof(*a->rungs));
-	if (a->rungs)
-		a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
-}
-
-static void store_end(struct run *run)
-{
-	const struct proc_event *events;
-	struct err err = ERR_INIT;
-	size_t n;
-
-	if (!run->store)
-		return;
-	events = tally_take_events(run->tally, &n);
-	if (store_finish_attempt(run->store, run->attempt, events, n, &err) < 0) {
-		run->store_failed =
-			false; /* the end matters more than a tick: say it in any case */
-		say_once(&run->store_failed, "the end of this run is not recorded", &err);
-	}
-}
-
-static void finish_attempt(struct run *run, int *ret_shell_status)
-{
-	struct attempt *a = run->attempt;
-	struct runner_result result;
-
-	runner_get_result(run->runner, &result);
-	a->is_running = false;
-	a->ended_wall_ns = clock_wall_ns();
-	a->outcome = result.outcome;
-	a->reason = arena_strdup(&a->arena, result.reason);
-	a->status = result.status;
-	a->last_completed_sheet = result.last_completed_sheet;
-	tally_total(run->tally, a->ended_wall_ns, !runner_has_children(), &a->usage);
-	copy_sheets(run);
-	copy_processes(run);
-	note_rungs(run);
-	note_unknowns(run);
-	if (result.n_ended_background > 0)
+	if (n > 0)
 		log_warning("%zu background %s still running when the command ended and %s ended "
 			    "(--leave-background keeps them)",
-			    result.n_ended_background,
-			    result.n_ended_background == 1 ? "process was" : "processes were",
-			    result.n_ended_background == 1 ? "was" : "were");
-	*ret_shell_status = result.shell_status;
+			    n, n == 1 ? "process was" : "processes were", n == 1 ? "was" : "were");
 }
-
-/* ---- set-up ---- */
 
 /* Kept-open files of /proc make samples cheap. The commands get the limit we were started with. */
 static void raise_file_limit(void)
@@ -681,18 +393,22 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.attempt = ret,
 		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};
+	struct runner_result result;
 	int r;
 
 	snapshot_init(&run.snap);
 	r = open_run(&run, err);
 	if (r == 0) {
-		describe_attempt(&run);
+		run.boot_ns = clock_boot_ns();
+		record_describe(&run);
 		runner_start(run.runner);
 		loop_timer_set(run.open_timer, 0, 0);
 		loop_run(run.loop);
 		drain_life(&run);
-		finish_attempt(&run, ret_shell_status);
-		store_end(&run);
+		runner_get_result(run.runner, &result);
+		record_end(&run, &result);
+		tell_background(&result);
+		*ret_shell_status = result.shell_status;
 		tell_progress(&run, true);
 	}
 	close_run(&run);

@@ -6,10 +6,9 @@
 
 #include "base/map.h"
 #include "base/unknown.h"
+#include "jobs/account.h"
 
 #define CPU_WINDOW_NS UINT64_C(90000000) /* so that --interval 0.1 has its percentages */
-
-#define PRE_EXEC_SLACK_BYTES (256 * 1024)
 
 /* A proc_record and what only the tally wants to know about it. */
 struct entry {
@@ -17,17 +16,6 @@ struct entry {
 	bool is_alive;
 	bool fork_was_told; /* by the kernel; a root is announced by the runner first */
 	bool has_children;
-};
-
-/* Sums for the attempt, and for the try that runs. */
-struct account {
-	struct usage usage;
-	uint64_t started_wall_ns;
-	uint64_t sampled_peak_rss_bytes; /* largest simultaneous sum in a sample */
-	uint64_t sampled_hwm_bytes;	 /* largest VmHWM in a sample */
-	uint64_t reaped_rss_bytes; /* largest ru_maxrss that says something about the command */
-	uint64_t reaped_rss_limit_bytes; /* largest that does not: true peaks are not above it */
-	bool has_unreadable_io;
 };
 
 struct tally {
@@ -55,16 +43,6 @@ struct tally {
 	struct proc_record *listed; /* what tally_processes() hands out */
 	struct arena arena;
 };
-
-static void account_begin(struct account *a, uint64_t wall_ns)
-{
-	usage_init(&a->usage);
-	a->started_wall_ns = wall_ns;
-	a->sampled_peak_rss_bytes = a->sampled_hwm_bytes = U64_UNKNOWN;
-	a->reaped_rss_bytes = a->reaped_rss_limit_bytes = U64_UNKNOWN;
-	a->has_unreadable_io = false;
-	a->usage.spawn_count = 0;
-}
 
 struct tally *tally_new(const char *job_id, bool sees_births)
 {
@@ -95,11 +73,11 @@ struct tally *tally_free(struct tally *t)
 	return NULL;
 }
 
-void tally_begin_sheet(struct tally *t, uint64_t wall_ns, uint64_t boot_ns, bool is_clean)
+void tally_begin_sheet(struct tally *t, uint64_t boot_ns, bool is_clean)
 {
-	if (!u64_known(t->attempt.started_wall_ns))
-		t->attempt.started_wall_ns = wall_ns;
-	account_begin(&t->sheet, wall_ns);
+	if (!u64_known(t->attempt.started_boot_ns))
+		t->attempt.started_boot_ns = boot_ns;
+	account_begin(&t->sheet, boot_ns);
 	t->sheet_is_open = true;
 	t->last_tick_boot_ns = boot_ns;
 	t->last_total_cpu_ns = is_clean ? t->reaped_cpu_ns : U64_UNKNOWN;
@@ -158,8 +136,8 @@ static struct entry *find_alive(const struct tally *t, pid_t pid)
 
 static void count_spawn(struct tally *t)
 {
-	t->attempt.usage.spawn_count++;
-	t->sheet.usage.spawn_count++;
+	account_add_spawn(&t->attempt);
+	account_add_spawn(&t->sheet);
 }
 
 static struct entry *add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank)
@@ -310,52 +288,6 @@ void tally_oom(struct tally *t, int sheet_num, const char *details, uint64_t wal
 
 /* ---- the end of a process ---- */
 
-static uint64_t timeval_ns(struct timeval tv)
-{
-	return (uint64_t)tv.tv_sec * 1000000000u + (uint64_t)tv.tv_usec * 1000u;
-}
-
-/*
- * Whether ru_maxrss says something about the command. The child grows a little
- * between telling its mark and exec, and the kernel's count of pages is itself
- * rounded per CPU.
- */
-static bool is_own_peak(const struct reaped *reaped)
-{
-	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
-
-	return !u64_known(reaped->pre_exec_rss_bytes) ||
-	       rss > reaped->pre_exec_rss_bytes + PRE_EXEC_SLACK_BYTES;
-}
-
-static void account_add_reaped(struct account *a, const struct reaped *reaped,
-			       const struct proc_sample *zombie)
-{
-	const struct rusage *ru = &reaped->usage;
-	struct usage *u = &a->usage;
-	uint64_t rss = (uint64_t)ru->ru_maxrss * 1024;
-	bool is_own = is_own_peak(reaped);
-
-	u->user_ns = u64_add_known(u->user_ns, timeval_ns(ru->ru_utime));
-	u->system_ns = u64_add_known(u->system_ns, timeval_ns(ru->ru_stime));
-	u->minor_faults = u64_add_known(u->minor_faults, (uint64_t)ru->ru_minflt);
-	u->major_faults = u64_add_known(u->major_faults, (uint64_t)ru->ru_majflt);
-	u->voluntary_switches = u64_add_known(u->voluntary_switches, (uint64_t)ru->ru_nvcsw);
-	u->involuntary_switches = u64_add_known(u->involuntary_switches, (uint64_t)ru->ru_nivcsw);
-	if (is_own)
-		a->reaped_rss_bytes = u64_max_known(a->reaped_rss_bytes, rss);
-	else
-		a->reaped_rss_limit_bytes = u64_max_known(a->reaped_rss_limit_bytes, rss);
-	if (!u64_known(zombie->rchar))
-		a->has_unreadable_io = true;
-	u->rchar = u64_add_known(u->rchar, zombie->rchar);
-	u->wchar = u64_add_known(u->wchar, zombie->wchar);
-	u->syscr = u64_add_known(u->syscr, zombie->syscr);
-	u->syscw = u64_add_known(u->syscw, zombie->syscw);
-	u->read_bytes = u64_add_known(u->read_bytes, zombie->read_bytes);
-	u->write_bytes = u64_add_known(u->write_bytes, zombie->write_bytes);
-}
-
 static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
 			 const struct proc_sample *zombie)
 {
@@ -367,8 +299,8 @@ static void finish_entry(const struct tally *t, struct entry *e, const struct re
 		e->record.user_ns = zombie->user_ns;
 		e->record.system_ns = zombie->system_ns;
 	} else if (is_leaf) {
-		e->record.user_ns = timeval_ns(reaped->usage.ru_utime);
-		e->record.system_ns = timeval_ns(reaped->usage.ru_stime);
+		e->record.user_ns = account_timeval_ns(reaped->usage.ru_utime);
+		e->record.system_ns = account_timeval_ns(reaped->usage.ru_stime);
 	}
 	if (!is_leaf)
 		return;
@@ -377,7 +309,7 @@ static void finish_entry(const struct tally *t, struct entry *e, const struct re
 	e->record.wchar = zombie->wchar;
 	e->record.read_bytes = zombie->read_bytes;
 	e->record.write_bytes = zombie->write_bytes;
-	if (is_own_peak(reaped)) {
+	if (account_is_own_peak(reaped)) {
 		e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, rss);
 		e->record.evidence = EVIDENCE_EXACT;
 	}
@@ -392,7 +324,8 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 		e = add_entry(t, reaped->pid, zombie->ppid, zombie->sheet_num, RANK_NONE);
 	account_add_reaped(&t->attempt, reaped, zombie);
 	account_add_reaped(&t->sheet, reaped, zombie);
-	t->reaped_cpu_ns += timeval_ns(reaped->usage.ru_utime) + timeval_ns(reaped->usage.ru_stime);
+	t->reaped_cpu_ns += account_timeval_ns(reaped->usage.ru_utime) +
+			    account_timeval_ns(reaped->usage.ru_stime);
 	if (!e)
 		return U64_UNKNOWN;
 	if (u64_known(e->record.died_wall_ns)) /* wait4 knows better about threads that exit one by
@@ -448,16 +381,6 @@ static void update_entry(struct tally *t, struct entry *e, const struct proc_sam
 	rec->max_fds = u64_max_known(rec->max_fds, p->open_fds);
 	rec->n_samples++;
 	rec->evidence = EVIDENCE_SAMPLED;
-}
-
-static void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm)
-{
-	struct usage *u = &a->usage;
-
-	a->sampled_peak_rss_bytes = u64_max_known(a->sampled_peak_rss_bytes, point->rss_bytes);
-	a->sampled_hwm_bytes = u64_max_known(a->sampled_hwm_bytes, hwm);
-	u->peak_processes = u64_max_known(u->peak_processes, point->n_processes);
-	u->peak_cpu_percent = fmax(u->peak_cpu_percent, point->cpu_percent); /* skips NaN */
 }
 
 /*
@@ -523,60 +446,6 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 
 /* ---- results ---- */
 
-static void settle_max_process_rss(const struct account *a, struct usage *u)
-{
-	if (u64_known(a->reaped_rss_bytes)) {
-		u->max_process_rss_bytes = u64_max_known(a->reaped_rss_bytes, a->sampled_hwm_bytes);
-		u->max_process_rss_evidence = EVIDENCE_EXACT;
-	} else if (u64_known(a->sampled_hwm_bytes)) {
-		u->max_process_rss_bytes = a->sampled_hwm_bytes;
-		u->max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
-	} else if (u64_known(a->reaped_rss_limit_bytes)) {
-		u->max_process_rss_bytes = a->reaped_rss_limit_bytes;
-		u->max_process_rss_evidence = EVIDENCE_UPPER_BOUND;
-	}
-}
-
-/* The sum over the tree was never less than its largest process. */
-static void settle_peak_rss(const struct account *a, struct usage *u)
-{
-	bool is_alone = u->spawn_count == 1 && u->spawn_evidence == EVIDENCE_EXACT;
-
-	if (is_alone && u64_known(u->max_process_rss_bytes)) {
-		u->peak_rss_bytes = u->max_process_rss_bytes;
-		u->peak_rss_evidence = u->max_process_rss_evidence;
-		return;
-	}
-	u->peak_rss_bytes = a->sampled_peak_rss_bytes;
-	u->peak_rss_evidence = u64_known(u->peak_rss_bytes) ? EVIDENCE_SAMPLED : EVIDENCE_UNKNOWN;
-	if (u->max_process_rss_evidence == EVIDENCE_UPPER_BOUND ||
-	    !u64_known(u->max_process_rss_bytes))
-		return;
-	if (!u64_known(u->peak_rss_bytes) || u->peak_rss_bytes < u->max_process_rss_bytes) {
-		u->peak_rss_bytes = u->max_process_rss_bytes;
-		u->peak_rss_evidence = EVIDENCE_LOWER_BOUND;
-	}
-}
-
-static enum evidence sum_evidence(uint64_t sum, bool is_complete)
-{
-	if (!u64_known(sum))
-		return EVIDENCE_UNKNOWN;
-	return is_complete ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
-}
-
-static void settle(const struct tally *t, const struct account *a, uint64_t wall_ns,
-		   bool is_complete, struct usage *ret)
-{
-	*ret = a->usage;
-	ret->wall_ns = u64_delta(wall_ns, a->started_wall_ns);
-	ret->spawn_evidence = t->sees_births ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
-	ret->cpu_evidence = sum_evidence(ret->user_ns, is_complete);
-	ret->io_evidence = sum_evidence(ret->rchar, is_complete && !a->has_unreadable_io);
-	settle_max_process_rss(a, ret);
-	settle_peak_rss(a, ret);
-}
-
 /* The larger of two peaks; exact only if both are, as the smaller one may have been more in truth.
  */
 static void fold_peak(uint64_t *peak, enum evidence *evidence, const struct usage *sheet)
@@ -596,16 +465,16 @@ static void fold_peak(uint64_t *peak, enum evidence *evidence, const struct usag
 		*evidence = of_larger;
 }
 
-void tally_end_sheet(struct tally *t, uint64_t wall_ns, bool is_complete, struct usage *ret)
+void tally_end_sheet(struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
 {
-	settle(t, &t->sheet, wall_ns, is_complete, ret);
+	account_settle(&t->sheet, boot_ns, t->sees_births, is_complete, ret);
 	fold_peak(&t->ended_peak_rss_bytes, &t->ended_peak_rss_evidence, ret);
 	t->sheet_is_open = false;
 }
 
-void tally_total(const struct tally *t, uint64_t wall_ns, bool is_complete, struct usage *ret)
+void tally_total(const struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
 {
-	settle(t, &t->attempt, wall_ns, is_complete, ret);
+	account_settle(&t->attempt, boot_ns, t->sees_births, is_complete, ret);
 	/* What was left running in the background makes sheets overlap: then the sums stand. */
 	if (t->sheet_is_open || !is_complete)
 		return;

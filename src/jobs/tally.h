@@ -30,10 +30,11 @@ struct tally *tally_new(const char *job_id, bool sees_births);
 struct tally *tally_free(struct tally *t);
 
 /*
- * A try begins, now by both clocks. is_clean: nothing of the job runs at this
+ * A try begins. Moments of this kind are on CLOCK_BOOTTIME: lengths are not
+ * upset when the wall clock is set. is_clean: nothing of the job runs at this
  * moment, so that all CPU time from here on is the sheet's own.
  */
-void tally_begin_sheet(struct tally *t, uint64_t wall_ns, uint64_t boot_ns, bool is_clean);
+void tally_begin_sheet(struct tally *t, uint64_t boot_ns, bool is_clean);
 
 /* A process of the job was started by the runner. */
 void tally_root(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns);
@@ -68,8 +69,8 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
  * What the sheet's try used, from tally_begin_sheet() until now, and the whole
  * attempt. is_complete: nothing of it runs any more, so the sums are exact.
  */
-void tally_end_sheet(struct tally *t, uint64_t wall_ns, bool is_complete, struct usage *ret);
-void tally_total(const struct tally *t, uint64_t wall_ns, bool is_complete, struct usage *ret);
+void tally_end_sheet(struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret);
+void tally_total(const struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret);
 
 /* Events since the last call; valid until the next call of anything here. */
 const struct proc_event *tally_take_events(struct tally *t, size_t *ret_n);

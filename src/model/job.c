@@ -158,21 +158,16 @@ void proc_record_init(struct proc_record *p)
 	};
 }
 
-static void json_key_known_int(struct json *j, const char *key, int v)
-{
-	json_key_u64(j, key, v < 0 ? U64_UNKNOWN : (uint64_t)v);
-}
-
 void proc_event_write_json(struct json *j, const struct proc_event *ev)
 {
 	json_begin_object(j);
 	json_key_f64(j, "timestamp", clock_ns_to_seconds(ev->wall_ns));
 	json_key_i64(j, "pid", ev->key.pid);
 	json_key_string(j, "event_type", event_type_name(ev->type));
-	json_key_known_int(j, "exit_code", ev->status.exit_code);
-	json_key_known_int(j, "signal_num", ev->status.signal);
+	json_key_int(j, "exit_code", ev->status.exit_code);
+	json_key_int(j, "signal_num", ev->status.signal);
 	json_key_string(j, "job_id", ev->job_id);
-	json_key_known_int(j, "sheet_num", ev->sheet_num);
+	json_key_int(j, "sheet_num", ev->sheet_num);
 	json_key_string(j, "details", ev->details ? ev->details : "");
 	json_end_object(j);
 }

@@ -134,11 +134,6 @@ struct proc_sample *snapshot_add_process(struct snapshot *s)
 	return p;
 }
 
-static void write_int_or_null(struct json *j, const char *key, int v)
-{
-	json_key_u64(j, key, v < 0 ? U64_UNKNOWN : (uint64_t)v);
-}
-
 /* Unlimited has no number; it is known all the same, so it is a word. */
 static void write_fd_limit(struct json *j, uint64_t limit)
 {
@@ -163,13 +158,13 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 	json_key_u64(j, "open_fds", p->open_fds);
 	json_key_f64(j, "age_seconds", p->age_seconds);
 	json_key_string(j, "job_id", p->job_id);
-	write_int_or_null(j, "sheet_num", p->sheet_num);
+	json_key_int(j, "sheet_num", p->sheet_num);
 	/* Nobody counts syscalls on this rung: null says so, {} would claim there were none. */
 	json_key_null(j, "syscall_counts");
 	json_key_null(j, "syscall_time_pct");
 
 	json_key_string(j, "comm", p->comm);
-	write_int_or_null(j, "rank", p->rank);
+	json_key_int(j, "rank", p->rank);
 	json_key_u64(j, "start_ticks", p->key.start_ticks);
 	json_key_f64(j, "start_time", u64_to_seconds(p->start_wall_ns));
 	json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
@@ -313,7 +308,7 @@ static void write_progress(struct json *j, const struct snapshot *s)
 		json_key_string(j, "job_id", p->job_id);
 		json_key_i64(j, "total_sheets", p->total_sheets);
 		json_key_i64(j, "last_completed_sheet", p->last_completed_sheet);
-		write_int_or_null(j, "current_sheet", p->current_sheet);
+		json_key_int(j, "current_sheet", p->current_sheet);
 		json_key_string(j, "status", p->status);
 		json_end_object(j);
 	}
@@ -324,7 +319,7 @@ void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot
 {
 	json_begin_object(j);
 	json_key_f64(j, "timestamp", clock_ns_to_seconds(s->wall_ns));
-	write_int_or_null(j, "daemon_pid", s->daemon_pid > 0 ? s->daemon_pid : -1);
+	json_key_int(j, "daemon_pid", s->daemon_pid > 0 ? s->daemon_pid : -1);
 	json_key_string(j, "boot_id", s->boot_id[0] ? s->boot_id : NULL);
 	write_system(j, &s->system);
 	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->daemon_rss_bytes));

@@ -11,15 +11,10 @@
 /* Points of series[]: an hour of samples a second apart. */
 #define SERIES_MAX 3600
 
-static void key_known_int(struct json *j, const char *key, int v)
-{
-	json_key_u64(j, key, v < 0 ? U64_UNKNOWN : (uint64_t)v);
-}
-
 static void key_status(struct json *j, struct exit_status status)
 {
-	key_known_int(j, "exit_code", status.exit_code);
-	key_known_int(j, "signal", status.signal);
+	json_key_int(j, "exit_code", status.exit_code);
+	json_key_int(j, "signal", status.signal);
 }
 
 static void key_time(struct json *j, const char *key, uint64_t wall_ns)
@@ -60,9 +55,9 @@ static void write_identity(struct json *j, const struct facts *f)
 	key_time(j, "started", a->started_wall_ns);
 	key_time(j, "ended", a->ended_wall_ns);
 	key_time(j, "last_seen", figures_last_seen(a));
-	key_known_int(j, "total_sheets", a->total_sheets);
-	key_known_int(j, "last_completed_sheet", a->last_completed_sheet);
-	key_known_int(j, "current_sheet", a->current_sheet);
+	json_key_int(j, "total_sheets", a->total_sheets);
+	json_key_int(j, "last_completed_sheet", a->last_completed_sheet);
+	json_key_int(j, "current_sheet", a->current_sheet);
 }
 
 static void write_ranks(struct json *j, const struct sheet_record *sheet)
@@ -142,8 +137,8 @@ static void write_process(struct json *j, const struct proc_record *p)
 	json_key_u64(j, "start_ticks", p->key.start_ticks);
 	json_key_u64(j, "ppid", p->ppid > 0 ? (uint64_t)p->ppid : U64_UNKNOWN);
 	json_key_string(j, "command", p->command);
-	key_known_int(j, "sheet_num", p->sheet_num);
-	key_known_int(j, "rank", p->rank);
+	json_key_int(j, "sheet_num", p->sheet_num);
+	json_key_int(j, "rank", p->rank);
 	json_key_u64(j, "uid", p->uid);
 	key_time(j, "born", p->born_wall_ns);
 	key_time(j, "died", p->died_wall_ns);
@@ -242,7 +237,7 @@ static void write_series(struct json *j, const struct facts *f)
 		json_key_f64(j, "rss_mb", u64_to_mb(p.rss_bytes));
 		json_key_f64(j, "cpu_percent", p.cpu_percent);
 		json_key_u64(j, "processes", p.n_processes);
-		key_known_int(j, "sheet_num", p.sheet_num);
+		json_key_int(j, "sheet_num", p.sheet_num);
 		json_end_object(j);
 	}
 	json_end_array(j);

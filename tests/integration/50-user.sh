@@ -42,6 +42,23 @@ else
 	skip "in a container" "this machine makes no pid namespaces"
 fi
 
+# A kernel without PSI, and no cgroup controllers.
+mkdir "$TMP/empty"
+hide='for f in /proc/pressure /sys/fs/cgroup; do [ ! -d $f ] || mount --bind "$0" $f || exit 99; done'
+if unshare --mount sh -c "$hide" "$TMP/empty" 2>/dev/null; then
+	run unshare --mount sh -c "$hide"'; exec "$@"' "$TMP/empty" "$PROCTOR" run -q --json -- \
+		sh -c 'sleep 0.3; exit 3'
+	is "without PSI and cgroups the status passes through" "$status" 3
+	json "and the numbers are there" "$stdout" \
+		'd["evidence"]["total_cpu_seconds"] == "exact" and d["series"][-1]["rss_mb"] > 0'
+	run unshare --mount sh -c "$hide"'; exec "$@"' "$TMP/empty" "$PROCTOR" snapshot --all --json
+	json "pressure is unknown there" "$stdout" 'd["psi_memory"] is None and d["psi_cpu"] is None'
+	run unshare --mount sh -c "$hide"'; exec "$@"' "$TMP/empty" "$PROCTOR" doctor
+	like "and doctor says so" "$stdout" 'pressure +note .*no PSI'
+else
+	skip "without PSI and cgroups" "this machine makes no mount namespaces"
+fi
+
 # A folder that cannot be written.
 mkdir -m 555 "$TMP/readonly"
 run setpriv --reuid=65534 --regid=65534 --clear-groups env PROCTOR_HOME="$TMP/readonly/home" \

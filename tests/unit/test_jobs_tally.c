@@ -68,7 +68,7 @@ static void test_alone_the_kernel_mark_is_exact(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_fork(t, 101, RUNNER, 1, RANK_NONE, 1); /* the kernel's word for the same birth */
 	tally_reap(t, &r, &z, 5);
@@ -94,7 +94,7 @@ static void test_peak_of_a_tree_is_at_least_its_largest_process(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_fork(t, 102, 101, 1, RANK_NONE, 2);
 	add_sample(&snap, 101, 10 * MB, 10 * MB, 0);
@@ -124,7 +124,7 @@ static void test_mark_from_before_exec_is_no_measurement(void **state)
 
 	(void)state;
 	r.pre_exec_rss_bytes = 2 * MB;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_reap(t, &r, &z, 5);
 	u = total(t, true);
@@ -141,7 +141,7 @@ static void test_without_births_counts_are_lower_bounds(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_reap(t, &r2, &orphan, 4); /* never seen before it came to us to be waited for */
 	tally_reap(t, &r, &z, 5);
@@ -156,7 +156,7 @@ static void test_lost_events_end_exactness(void **state)
 	struct tally *t = tally_new("job", true);
 
 	(void)state;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_lost(t, 3);
 	assert_int_equal(total(t, true).spawn_evidence, EVIDENCE_LOWER_BOUND);
@@ -170,7 +170,7 @@ static void test_same_pid_twice_is_two_processes(void **state)
 	size_t n;
 
 	(void)state;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_fork(t, 102, 101, 1, RANK_NONE, 2);
 	tally_exit(t, 102, 0x0100, 3);
@@ -192,7 +192,7 @@ static void test_tree_cpu_holds_children_that_are_gone(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 0, 8 * SECOND, true);
+	tally_begin_sheet(t, 8 * SECOND, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	add_sample(&snap, 101, MB, MB, SECOND);
 	snap.boot_ns = 10 * SECOND;
@@ -220,17 +220,17 @@ static void test_cpu_does_not_leak_into_the_next_sheet(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_reap(t, &r, &z, 5);
-	tally_begin_sheet(t, 10 * SECOND, 10 * SECOND, true);
+	tally_begin_sheet(t, 10 * SECOND, true);
 	tally_root(t, 201, RUNNER, 2, RANK_NONE, 1);
 	add_sample(&snap, 201, MB, MB, SECOND);
 	snap.boot_ns = 12 * SECOND;
 	tally_snapshot(t, &snap, 2, &point);
 	assert_true(point.cpu_percent == 50.0);
 
-	tally_begin_sheet(t, 20 * SECOND, 20 * SECOND, false);
+	tally_begin_sheet(t, 20 * SECOND, false);
 	snap.boot_ns = 22 * SECOND;
 	tally_snapshot(t, &snap, 3, &point);
 	assert_true(isnan(point.cpu_percent)); /* something was left running: whose CPU is it? */
@@ -246,7 +246,7 @@ static void test_what_still_runs_makes_sums_lower_bounds(void **state)
 
 	(void)state;
 	z.rchar = z.wchar = z.syscr = z.syscw = z.read_bytes = z.write_bytes = 7;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_reap(t, &r, &z, 5);
 	assert_int_equal(total(t, false).cpu_evidence, EVIDENCE_LOWER_BOUND);
@@ -264,7 +264,7 @@ static void test_unreadable_io_is_said(void **state)
 
 	(void)state;
 	known.rchar = 5;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_reap(t, &r, &known, 5);
 	tally_reap(t, &r2, &hidden, 6);
@@ -280,7 +280,7 @@ static void test_events_are_handed_over_once(void **state)
 	size_t n;
 
 	(void)state;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	events = tally_take_events(t, &n);
 	assert_int_equal(n, 1);
@@ -304,13 +304,13 @@ static void test_sheets_are_counted_apart(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	tally_reap(t, &r, &z, SECOND);
 	tally_end_sheet(t, SECOND, true, &u);
 	assert_int_equal(u.user_ns, SECOND);
 	assert_int_equal(u.wall_ns, SECOND);
-	tally_begin_sheet(t, SECOND, SECOND, true);
+	tally_begin_sheet(t, SECOND, true);
 	tally_root(t, 201, RUNNER, 2, RANK_NONE, SECOND);
 	tally_reap(t, &r2, &z2, 3 * SECOND);
 	tally_end_sheet(t, 4 * SECOND, true, &u);
@@ -334,7 +334,7 @@ static void test_a_flood_is_counted_to_the_last(void **state)
 	size_t n;
 
 	(void)state;
-	tally_begin_sheet(t, 0, 0, true);
+	tally_begin_sheet(t, 0, true);
 	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
 	for (pid_t pid = 1000; pid < 1000 + TALLY_MAX_PROCESSES + 10; pid++) {
 		tally_fork(t, pid, 101, 1, RANK_NONE, 2);

@@ -1,0 +1,66 @@
+/*
+ * run_internal - what the two parts of a run share.
+ *
+ * run.c runs, looks and adds up; record.c writes down.
+ */
+#ifndef PROCTOR_DAEMON_RUN_INTERNAL_H
+#define PROCTOR_DAEMON_RUN_INTERNAL_H
+
+#include "base/loop.h"
+#include "daemon/daemon.h"
+#include "jobs/jobs.h"
+#include "sources/sources.h"
+#include "store/store.h"
+
+struct run {
+	const struct run_options *options;
+	struct loop *loop;
+	struct loop_timer *tick_timer;
+	struct loop_timer *open_timer;
+	struct loop_fd *life_watch;
+
+	struct runner *runner;
+	struct tree *tree;
+	struct tally *tally;
+	struct collector *collector;
+	struct life *life;   /* NULL: this machine does not tell */
+	struct store *store; /* NULL: nothing is recorded */
+	int root_fd;
+	struct snapshot snap;
+	struct attempt *attempt;
+
+	uint64_t boot_ns;	   /* when the run began */
+	uint64_t sheet_boot_ns;	   /* when the sheet began */
+	uint64_t oom_kills_before; /* of the host, when the sheet began */
+	struct proc_sample zombie; /* the process that is about to be waited for */
+	struct io_counts waited;   /* I/O of all that was waited for before it */
+	struct series_point last_point;
+	int done_sheets;
+
+	bool forget_missing; /* no news of deaths, or some were lost: what a scan does not show is
+				gone */
+	bool scan_failed;    /* said once */
+	bool store_failed;
+	uint64_t ticks_not_stored;
+};
+
+/* ---- record.c ---- */
+
+/* What is known of the attempt before anything runs. */
+void record_describe(struct run *run);
+
+/* Opens the store and notes the attempt there. Trouble is said, once, and ends nothing. */
+void record_open(struct run *run);
+
+void record_sheet(struct run *run, const struct sheet_record *sheet);
+
+/* The snapshot, its point and the events since the last tick. */
+void record_tick(struct run *run, const struct series_point *point);
+
+/* Completes the attempt with everything that is known at its end, and stores it. */
+void record_end(struct run *run, const struct runner_result *result);
+
+/* Says "what: err" on stderr unless that was said before. */
+void record_say_once(bool *was_said, const char *what, const struct err *err);
+
+#endif
