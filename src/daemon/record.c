@@ -184,6 +184,11 @@ static void note_unknowns(struct run *run)
 	add_count_note(a, tally_unlisted_events(run->tally), "events",
 		       "more process events were counted and are not listed");
 	add_count_note(a, run->ticks_not_stored, "history", "samples could not be stored");
+	if (a->usage.cpu_evidence == EVIDENCE_LOWER_BOUND)
+		add_unknown(
+			a, "total_cpu_seconds",
+			"some processes were waited for by nobody, as their parent ignores SIGCHLD, or "
+			"still run: what they used is not counted in");
 	if (a->usage.io_evidence == EVIDENCE_LOWER_BOUND)
 		add_unknown(a, "io", "what still runs is not counted in");
 }

@@ -9,6 +9,7 @@
  * count of pages is itself rounded per CPU.
  */
 #define PRE_EXEC_SLACK_BYTES (256 * 1024)
+#define SAMPLED_CPU_SLACK_NS UINT64_C(100000000)
 
 void account_begin(struct account *a, uint64_t boot_ns)
 {
@@ -16,7 +17,8 @@ void account_begin(struct account *a, uint64_t boot_ns)
 	a->started_boot_ns = boot_ns;
 	a->sampled_peak_rss_bytes = a->sampled_hwm_bytes = U64_UNKNOWN;
 	a->reaped_rss_bytes = a->reaped_rss_limit_bytes = U64_UNKNOWN;
-	a->has_unreadable_io = false;
+	a->has_unreadable_io = a->has_unwaited = false;
+	a->sampled_user_ns = a->sampled_system_ns = 0;
 	a->usage.spawn_count = 0;
 }
 
@@ -118,12 +120,32 @@ static enum evidence sum_evidence(uint64_t sum, bool is_complete)
 	return is_complete ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
 }
 
+/*
+ * Samples that add up to more than wait4 told mean that some process was waited
+ * for by nobody. Clock ticks and wait4 differ by rounding, hence the slack.
+ */
+static bool is_all_waited(const struct account *a)
+{
+	uint64_t waited_ns = u64_add(a->usage.user_ns, a->usage.system_ns);
+	uint64_t sampled_ns = a->sampled_user_ns + a->sampled_system_ns;
+
+	if (a->has_unwaited)
+		return false;
+	return !u64_known(waited_ns) ||
+	       sampled_ns <= waited_ns + waited_ns / 20 + SAMPLED_CPU_SLACK_NS;
+}
+
 void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births, bool is_complete,
 		    struct usage *ret)
 {
 	*ret = a->usage;
 	ret->wall_ns = u64_delta(boot_ns, a->started_boot_ns);
 	ret->spawn_evidence = sees_births ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+	if (!is_all_waited(a)) {
+		is_complete = false;
+		ret->user_ns = u64_max_known(ret->user_ns, a->sampled_user_ns);
+		ret->system_ns = u64_max_known(ret->system_ns, a->sampled_system_ns);
+	}
 	ret->cpu_evidence = sum_evidence(ret->user_ns, is_complete);
 	ret->io_evidence = sum_evidence(ret->rchar, is_complete && !a->has_unreadable_io);
 	settle_max_process_rss(a, ret);

@@ -20,7 +20,11 @@ struct account {
 	uint64_t sampled_hwm_bytes;	 /* largest VmHWM in a sample */
 	uint64_t reaped_rss_bytes; /* largest ru_maxrss that says something about the command */
 	uint64_t reaped_rss_limit_bytes; /* largest that does not: true peaks are not above it */
+	uint64_t sampled_user_ns;	 /* of all processes, each at its last sample */
+	uint64_t sampled_system_ns;
 	bool has_unreadable_io;
+	bool has_unwaited; /* a parent that ignores SIGCHLD: what its children used is lost to wait4
+			    */
 };
 
 /* Begins anew at that moment (U64_UNKNOWN: not yet). */

@@ -16,6 +16,7 @@ struct entry {
 	bool is_alive;
 	bool fork_was_told; /* by the kernel; a root is announced by the runner first */
 	bool has_children;
+	bool ignores_sigchld;
 };
 
 struct tally {
@@ -197,6 +198,22 @@ void tally_root(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank,
 		note_birth(t, e, wall_ns);
 }
 
+/*
+ * A parent that ignores SIGCHLD has its children waited for by the kernel, which
+ * adds what they used to nobody's account.
+ */
+static struct entry *note_parent(struct tally *t, pid_t pid)
+{
+	struct entry *parent = find_alive(t, pid);
+
+	if (!parent)
+		return NULL;
+	parent->has_children = true;
+	if (parent->ignores_sigchld)
+		t->attempt.has_unwaited = t->sheet.has_unwaited = true;
+	return parent;
+}
+
 void tally_fork(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns)
 {
 	struct entry *e = find_alive(t, pid);
@@ -207,15 +224,14 @@ void tally_fork(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank,
 		return;
 	}
 	e = add_entry(t, pid, ppid, sheet_num, rank);
-	parent = find_alive(t, ppid);
-	if (parent)
-		parent->has_children = true;
+	parent = note_parent(t, ppid);
 	if (!e)
 		return;
 	e->fork_was_told = true;
 	/* Until it execs, a child runs its parent's program. */
 	e->record.command = parent ? parent->record.command : NULL;
 	e->record.uid = parent ? parent->record.uid : U64_UNKNOWN;
+	e->ignores_sigchld = parent && parent->ignores_sigchld;
 	note_birth(t, e, wall_ns);
 }
 
@@ -359,6 +375,22 @@ static struct entry *entry_for_sample(struct tally *t, const struct proc_sample 
 	return e;
 }
 
+/* Adds what a counter has grown by since it was last seen, which may be never. */
+static void add_growth(uint64_t *sum, uint64_t now, uint64_t before)
+{
+	uint64_t growth = u64_delta(now, u64_known(before) ? before : 0);
+
+	if (u64_known(growth))
+		*sum += growth;
+}
+
+static void add_sampled_cpu(struct account *a, const struct proc_record *rec,
+			    const struct proc_sample *p)
+{
+	add_growth(&a->sampled_user_ns, p->user_ns, rec->user_ns);
+	add_growth(&a->sampled_system_ns, p->system_ns, rec->system_ns);
+}
+
 static void update_entry(struct tally *t, struct entry *e, const struct proc_sample *p)
 {
 	struct proc_record *rec = &e->record;
@@ -368,6 +400,8 @@ static void update_entry(struct tally *t, struct entry *e, const struct proc_sam
 	if (p->command && p->state != 'Z' &&
 	    (!rec->command || strcmp(rec->command, p->command) != 0))
 		rec->command = arena_strdup(&t->arena, p->command);
+	add_sampled_cpu(&t->attempt, rec, p);
+	add_sampled_cpu(&t->sheet, rec, p);
 	rec->user_ns = u64_max_known(rec->user_ns, p->user_ns);
 	rec->system_ns = u64_max_known(rec->system_ns, p->system_ns);
 	rec->max_rss_bytes = u64_max_known(rec->max_rss_bytes, p->rss_bytes);
@@ -381,6 +415,9 @@ static void update_entry(struct tally *t, struct entry *e, const struct proc_sam
 	rec->max_fds = u64_max_known(rec->max_fds, p->open_fds);
 	rec->n_samples++;
 	rec->evidence = EVIDENCE_SAMPLED;
+	if (p->state != 'Z')
+		e->ignores_sigchld = p->ignores_sigchld;
+	note_parent(t, p->ppid);
 }
 
 /*

@@ -9,6 +9,7 @@
 #ifndef PROCTOR_MODEL_SNAPSHOT_H
 #define PROCTOR_MODEL_SNAPSHOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,6 +34,7 @@ struct proc_sample {
 	struct proc_key key;
 	pid_t ppid;
 	char state;	       /* R S D Z T t X I P, '?' unknown */
+	bool ignores_sigchld;  /* whoever it starts is waited for by nobody */
 	char comm[COMM_BYTES]; /* raw bytes, as the kernel has them */
 	const char
 		*command; /* masked, at most 500 bytes; "[comm]" for those without a command line */

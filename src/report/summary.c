@@ -42,7 +42,8 @@ static void add_cpu(struct buf *line, const struct figures *f)
 
 	if (!u64_known(f->cpu_ns))
 		return;
-	buf_add_str(part(line), "cpu ");
+	buf_add_str(part(line),
+		    f->usage.cpu_evidence == EVIDENCE_LOWER_BOUND ? "cpu at least " : "cpu ");
 	report_add_duration(line, f->usage.user_ns);
 	buf_add_str(line, " user, ");
 	report_add_duration(line, f->usage.system_ns);

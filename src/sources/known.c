@@ -211,6 +211,7 @@ static void copy_counters(const struct known *k, struct proc_sample *p)
 		p->involuntary_switches = k->status.involuntary_switches;
 	}
 	p->uid = k->status.uid;
+	p->ignores_sigchld = k->status.ignores_sigchld;
 	p->ns_pid = k->status.ns_pid;
 }
 

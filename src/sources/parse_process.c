@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -131,6 +132,19 @@ int pid_schedstat_parse(const char *text, struct pid_schedstat *ret)
 	return 0;
 }
 
+/* SigIgn is a mask of 16 hex digits; the lowest bit is signal 1. */
+static bool is_ignored(const char *text, int sig)
+{
+	const char *p = field_find(text, "SigIgn");
+	uint64_t mask = 0;
+
+	if (!p)
+		return false;
+	for (p += strspn(p, " \t"); isxdigit((unsigned char)*p); p++)
+		mask = mask << 4 | (uint64_t)(*p <= '9' ? *p - '0' : (*p | 0x20) - 'a' + 10);
+	return mask >> (sig - 1) & 1;
+}
+
 void pid_status_parse(const char *text, struct pid_status *ret)
 {
 #define AT(member) offsetof(struct pid_status, member)
@@ -148,6 +162,7 @@ void pid_status_parse(const char *text, struct pid_status *ret)
 #undef AT
 
 	fields_read(text, fields, ARRAY_SIZE(fields), ret);
+	ret->ignores_sigchld = is_ignored(text, SIGCHLD);
 }
 
 void pid_io_parse(const char *text, struct pid_io *ret)

@@ -9,6 +9,7 @@
 #ifndef PROCTOR_SOURCES_PARSE_PROCESS_H
 #define PROCTOR_SOURCES_PARSE_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -54,6 +55,7 @@ struct pid_status {
 	uint64_t ns_pid;
 	uint64_t hwm_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, swap_bytes;
 	uint64_t voluntary_switches, involuntary_switches;
+	bool ignores_sigchld; /* the kernel waits for its children itself, and tells nobody */
 };
 
 void pid_status_parse(const char *text, struct pid_status *ret);

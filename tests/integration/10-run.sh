@@ -103,6 +103,21 @@ profile sh -c '(setsid sh -c "sleep 0.3; i=0; while [ \$i -lt 300000 ]; do i=\$(
 json "a grandchild that outlived its parent is counted" "$stdout" \
 	'd["total_cpu_seconds"] > 0.02 and any(p["exit_code"] == 5 for p in d["processes"])'
 
+# With SIGCHLD ignored the kernel waits for children itself and adds their CPU time to nobody's.
+cat >"$TMP/ignore.py" <<'EOF'
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+time.sleep(0.1)
+if os.fork() == 0:
+    while time.process_time() < 0.6:
+        pass
+    os._exit(0)
+time.sleep(1.5)
+EOF
+profile python3 -S "$TMP/ignore.py"
+json "CPU time that nobody waited for is not passed over in silence" "$stdout" \
+	'd["evidence"]["total_cpu_seconds"] == "at least" and d["total_cpu_seconds"] > 0.2'
+
 head -c 5000000 /dev/zero >"$TMP/zeros"
 profile sh -c "cat $TMP/zeros | cat >/dev/null"
 json "bytes read by children are counted" "$stdout" 'd["rchar"] >= 10000000'

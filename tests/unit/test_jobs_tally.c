@@ -256,6 +256,53 @@ static void test_what_still_runs_makes_sums_lower_bounds(void **state)
 	tally_free(t);
 }
 
+/* What nobody waits for is in no account: the sum must not be called exact. */
+static void test_children_of_those_who_ignore_sigchld_are_missed_openly(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 1, 1);
+	struct series_point point;
+	struct snapshot snap;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	add_sample(&snap, 101, MB, MB, 0);
+	snap.processes[0].ignores_sigchld = true;
+	tally_snapshot(t, &snap, 1, &point);
+	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_UNKNOWN);
+	tally_fork(t, 102, 101, 1, RANK_NONE, 2);
+	tally_exit(t, 102, 0, 3);
+	tally_reap(t, &r, &z, 5);
+	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_LOWER_BOUND);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+/* The same when the parent was never seen ignoring it: the samples know of more. */
+static void test_samples_that_exceed_wait4_end_exactness(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 1, 1);
+	struct series_point point;
+	struct snapshot snap;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 0, true);
+	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	add_sample(&snap, 101, MB, MB, SECOND);
+	add_sample(&snap, 102, MB, MB, 2 * SECOND);
+	tally_snapshot(t, &snap, 1, &point);
+	tally_reap(t, &r, &z, 5);
+	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_LOWER_BOUND);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
 static void test_unreadable_io_is_said(void **state)
 {
 	struct tally *t = tally_new("job", true);
@@ -361,6 +408,8 @@ int main(void)
 		cmocka_unit_test(test_tree_cpu_holds_children_that_are_gone),
 		cmocka_unit_test(test_cpu_does_not_leak_into_the_next_sheet),
 		cmocka_unit_test(test_what_still_runs_makes_sums_lower_bounds),
+		cmocka_unit_test(test_children_of_those_who_ignore_sigchld_are_missed_openly),
+		cmocka_unit_test(test_samples_that_exceed_wait4_end_exactness),
 		cmocka_unit_test(test_unreadable_io_is_said),
 		cmocka_unit_test(test_events_are_handed_over_once),
 		cmocka_unit_test(test_sheets_are_counted_apart),
