@@ -23,12 +23,12 @@ run: all ## profiles the example job and shows its report
 		echo "make run: the tour ended with status $$status, not $(TOUR_STATUS)" >&2; exit 1; \
 	fi
 
-test: setup-test build/build.ninja build-asan/build.ninja ## everything: lint, unit, fuzz corpora, integration
+test: setup-test build/tests-enabled build-asan/tests-enabled ## everything: lint, unit, fuzz corpora, integration
 	@ninja -C build
 	@ninja -C build-asan
 	@tests/run build:lint,scripts,unit,integration build-asan:unit,fuzz
 
-lint: setup-test build/build.ninja ## warnings, include ranks, format, cppcheck
+lint: setup-test build/tests-enabled ## warnings, include ranks, format, cppcheck, shellcheck
 	@ninja -C build
 	@tests/run build:lint
 
@@ -59,6 +59,17 @@ setup-build:
 
 setup-test: setup-build
 	@scripts/setup test
+
+# A build may have been set up before what the unit tests need was there. From here on meson
+# refuses to go on without it. If it is still not there, the program must build all the same.
+build/tests-enabled build-asan/tests-enabled: %/tests-enabled: | setup-test %/build.ninja
+	@ninja -C $* build.ninja >/dev/null # a folder of an older checkout learns the new options
+	@meson configure $* -Dtests=enabled
+	@ninja -C $* build.ninja || { \
+		meson configure $* -Dtests=auto; \
+		echo "make: what the tests need is missing: see [test] in scripts/packages.txt" >&2; exit 1; \
+	}
+	@touch $@
 
 build/build.ninja: | setup-build
 	@meson setup build

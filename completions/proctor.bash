@@ -1,11 +1,11 @@
 # Bash completion for proctor(1). tests/integration/05-docs.sh compares it with --help.
 
 declare -gA _proctor_options=(
-	[run]="--file --interval --job --json --kill-after --leave-background --output --quiet --report
-		--sheet --syscalls"
+	[run]="--file --grace --interval --job --json --kill-after --leave-background --output --quiet
+		--report --sheet --syscalls"
 	[snapshot]="--all --json"
 	[jobs]="--all --json --limit --since"
-	[report]="--attempt --format"
+	[report]="--attempt --format --json"
 	[history]="--csv --job --json --pid --since"
 	[doctor]="--json"
 )

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # tap.sh - for test scripts: prints cases as TAP, sourced by each of them.
 #
 #	. "$(dirname "$0")/../tap.sh"

@@ -79,6 +79,13 @@ void *arena_alloc(struct arena *a, size_t n)
 	return p;
 }
 
+void *arena_memdup(struct arena *a, const void *bytes, size_t n)
+{
+	void *copy = arena_alloc(a, n);
+
+	return copy ? memcpy(copy, bytes, n) : NULL;
+}
+
 char *arena_strndup(struct arena *a, const char *s, size_t n)
 {
 	char *copy = n < SIZE_MAX ? arena_alloc(a, n + 1) : NULL;

@@ -29,6 +29,9 @@ void arena_reset(struct arena *a);
 /* n bytes, not cleared; NULL when memory runs out. */
 void *arena_alloc(struct arena *a, size_t n);
 
+/* A copy of n bytes; NULL when memory runs out. */
+void *arena_memdup(struct arena *a, const void *bytes, size_t n);
+
 /* A copy of s[0..n) with a NUL; NULL when memory runs out. */
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 

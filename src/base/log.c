@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static enum log_level max_level = LOG_WARNING;
@@ -15,6 +16,17 @@ void log_set_level(enum log_level level)
 enum log_level log_get_level(void)
 {
 	return max_level;
+}
+
+/* What is said may quote file names and arguments: nothing in them is to command the terminal. */
+static void make_safe(char *text)
+{
+	for (unsigned char *p = (unsigned char *)text; *p; p++) {
+		if (*p == '\n' || *p == '\t')
+			*p = ' ';
+		else if (*p < 0x20 || *p == 0x7f || (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
+			*p = '?';
+	}
 }
 
 void log_print(enum log_level level, const char *fmt, ...)
@@ -38,9 +50,8 @@ void log_print(enum log_level level, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	n += head;
-	if (n > (int)sizeof(line) - 2)
-		n = (int)sizeof(line) - 2;
+	make_safe(line + head);
+	n = (int)strlen(line);
 	line[n++] = '\n';
 	/* One write, so that lines of several runners do not interleave. */
 	if (write(STDERR_FILENO, line, (size_t)n) < 0) {

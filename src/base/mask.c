@@ -30,6 +30,7 @@ struct scan {
 	enum value_kind pending;
 	unsigned programs; /* those seen so far, see mask_program.h */
 	bool has_shell;
+	bool has_set; /* "config set NAME VALUE": a name may stand alone before its value */
 };
 
 static bool is_full(const struct scan *s)
@@ -91,11 +92,24 @@ static void hide(struct scan *s, const char *to)
 	advance(s, to);
 }
 
-/* Of a login the user may be seen; without a colon it holds nothing to hide, and pos stays. */
+/* /tmp, ~, ./x, .., $HOME; quoted or not. */
+static bool is_folder(const char *p, const char *to)
+{
+	while (p < to && (value_is_quote(*p) || *p == '\\'))
+		p++;
+	return p < to && *p && strchr("/~.$", *p);
+}
+
+/*
+ * Of a login the user may be seen; without a colon it holds nothing to hide, and
+ * pos stays. So it does before a folder.
+ */
 static void hide_value(struct scan *s, const char *to, enum value_kind kind)
 {
 	size_t n = (size_t)(to - s->pos);
 
+	if (kind == VALUE_FOLDER && is_folder(s->pos, to))
+		return;
 	if (kind == VALUE_LOGIN) {
 		if (!memchr(s->pos, ':', n))
 			return;
@@ -172,31 +186,38 @@ static bool scan_url(struct scan *s)
 	return true;
 }
 
-/* -pabc or -p abc, of a program that was named before. */
+/* -pabc, -p abc or -vp abc, of a program that was named before. */
 static bool scan_short_option(struct scan *s, const char *run_end)
 {
-	bool is_alone =
-		s->pos + 2 == run_end && (run_end == s->arg_end || value_is_space(*run_end));
-	enum value_kind kind = mask_short_option(s->programs, s->pos[1], !is_alone);
-	const char *to = s->arg_end;
+	bool is_word = run_end == s->arg_end || value_is_space(*run_end);
+	const char *letters = s->pos + 1, *to = s->arg_end;
+	enum value_kind kind = VALUE_NONE;
+	size_t reach = mask_short_option(s->programs, letters, (size_t)(run_end - letters), is_word,
+					 &kind);
 
-	if (kind == VALUE_NONE)
+	if (reach == 0)
 		return false;
 	if (s->is_script || !s->is_plain)
 		to = value_word_end(s->pos, s->arg_end, s->is_script);
-	show(s, s->pos + 2);
-	if (is_alone)
+	show(s, letters + reach);
+	if (is_word && s->pos == run_end)
 		s->pending = kind;
 	else
 		hide_value(s, to, kind);
 	return true;
 }
 
+static bool is_behind_semicolon(const struct scan *s)
+{
+	return s->pos > s->arg && s->pos[-1] == ';';
+}
+
 /* A name and its separator, as in --token=, both still to be shown. */
 static void scan_named_value(struct scan *s, const struct value_separator *sep,
 			     enum value_kind kind, bool is_option, bool in_query)
 {
-	bool is_rest = s->is_plain && !s->is_script;
+	/* In "Data Source=h;Pwd=a b" too, a space does not end it. */
+	bool is_rest = (s->is_plain || is_behind_semicolon(s)) && !s->is_script;
 	const char *to;
 
 	show(s, sep->value);
@@ -226,6 +247,9 @@ static enum value_kind name_kind(const struct scan *s, const char *name, size_t 
 
 	if (is_option && mask_long_option(s->programs, name, n) != VALUE_NONE)
 		return mask_long_option(s->programs, name, n);
+	/* ";Pwd=" is of a connection string; "PWD=" where a word begins may be the shell's. */
+	if (mask_name_is_folder(name, n) && !in_query && !is_behind_semicolon(s))
+		return VALUE_FOLDER;
 	if (mask_name_is_secret(s->mask, name, n, in_query) ||
 	    (is_escaped && mask_name_is_secret(s->mask, name + 1, n - 1, in_query)))
 		return VALUE_SECRET;
@@ -240,7 +264,10 @@ static void note_word(struct scan *s, const char *name, size_t n, bool is_option
 							  : name_kind(s, name, n, true, false);
 	} else if (n == 6 && strncasecmp(name, "bearer", 6) == 0) {
 		s->pending = VALUE_SECRET;
+	} else if (s->has_set && mask_name_is_secret(s->mask, name, n, false)) {
+		s->pending = VALUE_SECRET;
 	} else {
+		s->has_set = s->has_set || (n == 3 && strncasecmp(name, "set", 3) == 0);
 		s->programs = mask_programs_add(s->programs, name, n);
 		s->has_shell = s->has_shell || mask_is_shell(name, n);
 	}

@@ -10,7 +10,7 @@
  *
  * In doubt it hides too much: an unclosed quote or a list hides the rest of its
  * argument. What it cannot know is a secret without a name or a known shape, and
- * a short option's, but for the programs it knows (mysql -pabc, curl -u me:abc;
+ * a short option's, but for the programs it knows (mysql -pabc, curl -su me:abc;
  * "-p 8080" is left alone). The work is bounded, however long the command line.
  */
 #ifndef PROCTOR_BASE_MASK_H

@@ -4,6 +4,7 @@
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/ascii.h"
 
@@ -21,6 +22,7 @@ enum place {
 	LAST,	  /* these words at the end of the name */
 	GLUED,	  /* these letters at the end of the name, even inside a word: PGPASSWORD */
 	CAPITALS, /* as ANYWHERE, in a name like those of the environment: TOKEN_PROD */
+	SUFFIX,	  /* as LAST, in such a name and behind another word: OPENAI_KEY, but not KEY */
 	QUERY,	  /* as LAST, in the query of a URL: ?sig= */
 };
 
@@ -47,6 +49,7 @@ static const struct {
 	{ "pw", LAST },
 	{ "pwd", LAST },
 	{ "jwt", LAST },
+	{ "bearer", LAST },
 	{ "cookie", LAST },
 	{ "authorization", LAST },
 	{ "account_key", LAST },
@@ -63,6 +66,23 @@ static const struct {
 	{ "password", GLUED },
 	{ "passwd", GLUED },
 	{ "passphrase", GLUED },
+	{ "pwd", GLUED },
+	/* Not "pass" itself, which ends bypass, lowpass and compass. */
+	{ "adminpass", GLUED },
+	{ "bindpass", GLUED },
+	{ "dbpass", GLUED },
+	{ "dbpw", GLUED },
+	{ "ftppass", GLUED },
+	{ "httppass", GLUED },
+	{ "keypass", GLUED },
+	{ "ldappass", GLUED },
+	{ "mailpass", GLUED },
+	{ "proxypass", GLUED },
+	{ "rootpass", GLUED },
+	{ "smtppass", GLUED },
+	{ "sqlpass", GLUED },
+	{ "storepass", GLUED },
+	{ "userpass", GLUED },
 	{ "secret", GLUED },
 	{ "token", GLUED },
 	{ "apikey", GLUED },
@@ -75,22 +95,25 @@ static const struct {
 	{ "requirepass", GLUED },
 	{ "secretkey", GLUED },
 	{ "token", CAPITALS },
+	{ "key", SUFFIX },
 	{ "auth", QUERY },
 	{ "key", QUERY },
 	{ "sig", QUERY },
 	{ "signature", QUERY },
 };
 
-/* Names that end so hold no secret, whatever stands before. */
+/* Names that end so hold no secret, whatever stands before; keys of data are among them. */
 static const char *const harmless_ends[] = {
-	"bos_token", "budget",	  "cls_token", "count",		"dim",	   "dir",
-	"enabled",   "env",	  "eos_token", "expiry",	"file",	   "files",
-	"folder",    "len",	  "length",    "limit",		"manager", "mask_token",
-	"max",	     "max_token", "min",       "min_token",	"name",	   "new_token",
-	"pad_token", "path",	  "per_token", "policy",	"prompt",  "provider",
-	"required",  "sep_token", "size",      "special_token", "stdin",   "stop_token",
-	"store",     "ttl",	  "type",      "unk_token",	"uri",	   "url",
-	"version",
+	"cache_key",	 "column_key",	  "foreign_key", "group_key",  "index_key", "join_key",
+	"object_key",	 "partition_key", "primary_key", "public_key", "range_key", "routing_key",
+	"row_key",	 "sort_key",	  "unique_key",	 "bos_token",  "budget",    "cls_token",
+	"count",	 "dim",		  "dir",	 "enabled",    "env",	    "eos_token",
+	"expiry",	 "file",	  "files",	 "folder",     "len",	    "length",
+	"limit",	 "manager",	  "mask_token",	 "max",	       "max_token", "min",
+	"min_token",	 "name",	  "new_token",	 "pad_token",  "path",	    "per_token",
+	"policy",	 "prompt",	  "provider",	 "required",   "sep_token", "size",
+	"special_token", "stdin",	  "stop_token",	 "store",      "ttl",	    "type",
+	"unk_token",	 "uri",		  "url",	 "version",
 };
 
 /* A capital opens a word after a small letter (accessToken), or before one (APIKey). */
@@ -149,8 +172,6 @@ static bool contains(const char *words, const char *text)
 
 static bool is_harmless(const char *words, size_t len)
 {
-	if (strcmp(words, "pwd") == 0 || strcmp(words, "oldpwd") == 0)
-		return true; /* the shell's folder */
 	for (size_t i = 0; i < ARRAY_SIZE(harmless_ends); i++)
 		if (ends_with(words, len, harmless_ends[i]))
 			return true;
@@ -177,6 +198,8 @@ static bool is_at(const char *words, size_t len, const char *text, enum place pl
 		return ends_glued(words, len, text);
 	case CAPITALS:
 		return is_capitals && contains(words, text);
+	case SUFFIX:
+		return is_capitals && len > strlen(text) && ends_with(words, len, text);
 	case QUERY:
 		return in_query && ends_with(words, len, text);
 	}
@@ -212,6 +235,12 @@ bool mask_name_is_secret(const struct mask *mask, const char *name, size_t n, bo
 		if (regexec(&mask->regexes[i], text, 0, NULL, 0) == 0)
 			return true;
 	return false;
+}
+
+bool mask_name_is_folder(const char *name, size_t n)
+{
+	return (n == 3 && strncasecmp(name, "pwd", n) == 0) ||
+	       (n == 6 && strncasecmp(name, "oldpwd", n) == 0);
 }
 
 bool mask_name_is_switch(const char *name, size_t n)

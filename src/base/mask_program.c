@@ -4,31 +4,37 @@
 
 #include "base/macros.h"
 
+#define MYSQL_SWITCHES "ABCEGHILNTVXbfijnoqrstvw"
+#define CURL_SWITCHES "012346BGIJLMNORSVZafgijklnpqsv"
+
 /*
  * Options that carry a secret. The value is glued to the letter, stands in the
  * next word, or either. A program that ends in '*' is the beginning of a name.
+ * switches are letters that take no value and may stand before the option in
+ * the same word; "" where the program does not read them so.
  */
 static const struct short_option {
 	const char *program;
 	char letter;
 	bool is_glued, is_separate;
 	enum value_kind kind;
+	const char *switches;
 } short_options[] = {
-	{ "mysql*", 'p', true, false, VALUE_SECRET },
-	{ "mariadb*", 'p', true, false, VALUE_SECRET },
-	{ "sshpass", 'p', true, true, VALUE_SECRET },
-	{ "login", 'p', true, true, VALUE_SECRET }, /* docker login -p */
-	{ "mongo*", 'p', false, true, VALUE_SECRET },
-	{ "redis-cli", 'a', true, true, VALUE_SECRET },
-	{ "ldap*", 'w', true, true, VALUE_SECRET },
-	{ "mosquitto*", 'P', true, true, VALUE_SECRET },
-	{ "sqlcmd", 'P', true, true, VALUE_SECRET },
-	{ "zip", 'P', true, true, VALUE_SECRET },
-	{ "unzip", 'P', true, true, VALUE_SECRET },
-	{ "7z*", 'p', true, false, VALUE_SECRET },
-	{ "curl", 'u', true, true, VALUE_LOGIN },
-	{ "curl", 'U', true, true, VALUE_LOGIN },
-	{ "http", 'a', true, true, VALUE_LOGIN },
+	{ "mysql*", 'p', true, false, VALUE_SECRET, MYSQL_SWITCHES },
+	{ "mariadb*", 'p', true, false, VALUE_SECRET, MYSQL_SWITCHES },
+	{ "sshpass", 'p', true, true, VALUE_SECRET, "v" },
+	{ "login", 'p', true, true, VALUE_SECRET, "" }, /* docker login -p */
+	{ "mongo*", 'p', false, true, VALUE_SECRET, "" },
+	{ "redis-cli", 'a', true, true, VALUE_SECRET, "" },
+	{ "ldap*", 'w', true, true, VALUE_SECRET, "ACIKLMNQVZcknrtuvx" },
+	{ "mosquitto*", 'P', true, true, VALUE_SECRET, "" },
+	{ "sqlcmd", 'P', true, true, VALUE_SECRET, "" },
+	{ "zip", 'P', true, true, VALUE_SECRET, "0123456789@ADEFJLSTXcdefgjklmoqruvwyz" },
+	{ "unzip", 'P', true, true, VALUE_SECRET, "CKLMTVXZacfjlnopqtuvz" },
+	{ "7z*", 'p', true, false, VALUE_SECRET, "" },
+	{ "curl", 'u', true, true, VALUE_LOGIN, CURL_SWITCHES },
+	{ "curl", 'U', true, true, VALUE_LOGIN, CURL_SWITCHES },
+	{ "http", 'a', true, true, VALUE_LOGIN, "FISbcdfhjmv" },
 };
 
 /* Programs whose -c takes a script. */
@@ -54,24 +60,42 @@ unsigned mask_programs_add(unsigned seen, const char *name, size_t n)
 	return seen;
 }
 
-enum value_kind mask_short_option(unsigned seen, char letter, bool is_glued)
+/* How many of the letters lead to the option, itself counted, or 0. */
+static size_t option_reach(const struct short_option *o, const char *letters, size_t n,
+			   bool is_word)
+{
+	size_t i = 0;
+
+	while (i < n && letters[i] != o->letter && letters[i] && strchr(o->switches, letters[i]))
+		i++;
+	if (i == n || letters[i] != o->letter)
+		return 0;
+	return (i + 1 == n && is_word ? o->is_separate : o->is_glued) ? i + 1 : 0;
+}
+
+size_t mask_short_option(unsigned seen, const char *letters, size_t n, bool is_word,
+			 enum value_kind *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(short_options); i++) {
 		const struct short_option *o = &short_options[i];
+		size_t reach = seen & 1u << i ? option_reach(o, letters, n, is_word) : 0;
 
-		if ((seen & 1u << i) && o->letter == letter &&
-		    (is_glued ? o->is_glued : o->is_separate))
-			return o->kind;
+		if (reach > 0) {
+			*ret = o->kind;
+			return reach;
+		}
 	}
-	return VALUE_NONE;
+	return 0;
 }
 
 enum value_kind mask_long_option(unsigned seen, const char *name, size_t n)
 {
+	enum value_kind kind = VALUE_NONE;
+
 	/* Where -u takes a login, --user does; "docker run --user 1000:1000" holds none. */
 	if (name_is(name, n, "user") || name_is(name, n, "proxy-user"))
-		return mask_short_option(seen, 'u', false);
-	return VALUE_NONE;
+		(void)mask_short_option(seen, "u", 1, true, &kind);
+	return kind;
 }
 
 bool mask_is_shell(const char *name, size_t n)

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -15,11 +17,77 @@
 #include "base/num.h"
 #include "base/utf8.h"
 
+void cli_usage_error(const struct argp_state *state, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_error("%s (see \"%s --help\")", text, state->name);
+	exit(CLI_USAGE);
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--usage") == 0 ||
+		    strcmp(argv[i], "-?") == 0)
+			return true;
+	return false;
+}
+
+static bool is_known_option(const struct argp *argp, const char *arg)
+{
+	size_t n = strcspn(arg, "=");
+
+	for (const struct argp_option *o = argp->options; o && (o->name || o->key); o++) {
+		if (strncmp(arg, "--", 2) == 0 && o->name && n > 2 &&
+		    strncmp(arg + 2, o->name, n - 2) == 0)
+			return true;
+		if (arg[1] != '-' && o->key == arg[1])
+			return true;
+	}
+	return false;
+}
+
+/* The first that is not known; else the last one, which then lacks its value or has one too many.
+ */
+static const char *find_bad_option(const struct argp *argp, int argc, char **argv)
+{
+	const char *last = NULL;
+
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (argv[i][0] != '-' || argv[i][1] == '\0')
+			continue;
+		last = argv[i];
+		if (!is_known_option(argp, last))
+			break;
+	}
+	return last;
+}
+
+/*
+ * With ARGP_NO_ERRS argp keeps quiet about options that it does not know, and
+ * only returns; its own message would take two lines and the raw argument. It
+ * would give no help either.
+ */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
 {
+	struct argp_state state = { .name = argv[0] };
+	const char *bad;
+
 	argp_err_exit_status = CLI_USAGE;
-	if (argp_parse(argp, argc, argv, flags, NULL, input) != 0)
-		exit(CLI_USAGE);
+	if (!asks_for_help(argc, argv))
+		flags |= ARGP_NO_ERRS;
+	if (argp_parse(argp, argc, argv, flags, NULL, input) == 0)
+		return;
+	bad = find_bad_option(argp, argc, argv);
+	if (bad && !is_known_option(argp, bad))
+		cli_usage_error(&state, "there is no option '%s'", bad);
+	cli_usage_error(&state, "the option '%s' lacks its value, or has one that it does not take",
+			bad ? bad : "");
 }
 
 int cli_fail(enum cli_exit status, const struct err *err)
@@ -51,10 +119,35 @@ void cli_context_close(struct cli_context *ctx)
 	config_release(&ctx->config);
 }
 
-static bool is_alive(void *ctx, const char *boot_id, struct proc_key runner)
+static bool is_own_pid_ns(uint64_t pid_ns)
 {
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == pid_ns;
+}
+
+static bool is_own_host(const char *host)
+{
+	char name[256] = "";
+
+	return host && gethostname(name, sizeof(name) - 1) == 0 && strcmp(name, host) == 0;
+}
+
+/* A pid says something only to who is in its pid namespace, on its host. */
+static enum store_alive check_alive(void *ctx, const struct attempt *a)
+{
+	char boot_id[ALIVE_BOOT_ID_BYTES];
+
 	(void)ctx;
-	return proc_is_alive(boot_id, runner.pid, runner.start_ticks);
+	proc_boot_id(boot_id);
+	if (!boot_id[0] || !a->boot_id[0])
+		return STORE_CANNOT_TELL;
+	if (strcmp(boot_id, a->boot_id) != 0)
+		return is_own_host(a->host) ? STORE_DEAD : STORE_CANNOT_TELL;
+	if (!is_own_pid_ns(a->pid_ns))
+		return STORE_CANNOT_TELL;
+	return proc_is_alive(a->boot_id, a->runner.pid, a->runner.start_ticks) ? STORE_ALIVE
+									       : STORE_DEAD;
 }
 
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err)
@@ -67,7 +160,7 @@ int cli_open_store(const struct paths *paths, struct store **ret, struct err *er
 			"nothing has been recorded yet in %s: try \"proctor run -- COMMAND\"",
 			paths->state_dir);
 	if (r == 0)
-		store_set_alive_check(*ret, is_alive, NULL);
+		store_set_alive_check(*ret, check_alive, NULL);
 	return r;
 }
 
@@ -81,9 +174,9 @@ double cli_parse_duration(const struct argp_state *state, const char *option, co
 	double seconds = NAN;
 
 	if (num_parse_duration(text, &seconds) < 0 || !isfinite(seconds) || seconds <= 0)
-		argp_error(state,
-			   "%s wants a length of time such as 30s, 5m, 2h30m or 7d, not '%s'",
-			   option, text);
+		cli_usage_error(state,
+				"%s wants a length of time such as 30s, 5m, 2h30m or 7d, not '%s'",
+				option, text);
 	return seconds;
 }
 
@@ -100,8 +193,8 @@ int cli_parse_int(const struct argp_state *state, const char *option, const char
 	int64_t value = 0;
 
 	if (num_parse_i64(text, &value) < 0 || value < min || value > max)
-		argp_error(state, "%s wants a whole number from %d to %d, not '%s'", option, min,
-			   max, text);
+		cli_usage_error(state, "%s wants a whole number from %d to %d, not '%s'", option,
+				min, max, text);
 	return (int)value;
 }
 

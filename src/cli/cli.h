@@ -25,10 +25,12 @@ typedef int cli_verb(int argc, char **argv);
 
 cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_doctor;
 
-/*
- * argp_parse() with the house rules: bad usage exits with 2. flags as for argp.
- */
+/* argp_parse() with the house rules: bad usage is told in one line, and exits with 2. */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
+
+/* For option parsers: says what is wrong and what would be right, and exits with 2. */
+void cli_usage_error(const struct argp_state *state, const char *fmt, ...) PRINTF_LIKE(2, 3)
+	__attribute__((noreturn));
 
 /* Says "proctor: text" on stderr and returns status. */
 int cli_fail(enum cli_exit status, const struct err *err);
@@ -49,13 +51,13 @@ int cli_open_store(const struct paths *paths, struct store **ret, struct err *er
 /* For CLEANUP(). */
 void cli_store_cleanup(struct store **store);
 
-/* A length of time that --since and the like take; argp_error() (exit 2) for anything else. */
+/* A length of time that --since and the like take; cli_usage_error() for anything else. */
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
 
 /* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */
 uint64_t cli_time_ago(double seconds);
 
-/* A whole number between min and max; argp_error() otherwise. */
+/* A whole number between min and max; cli_usage_error() otherwise. */
 int cli_parse_int(const struct argp_state *state, const char *option, const char *text, int min,
 		  int max);
 

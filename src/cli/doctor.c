@@ -27,7 +27,7 @@ static error_t parse_doctor_option(int key, char *arg, struct argp_state *state)
 		*json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is one word too many", arg);
+		cli_usage_error(state, "'%s' is one word too many", arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

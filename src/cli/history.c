@@ -50,14 +50,14 @@ static error_t parse_history_option(int key, char *arg, struct argp_state *state
 		args->csv = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is one word too many; say --job %s or --pid %s", arg, arg,
-			   arg);
+		cli_usage_error(state, "'%s' is one word too many; say --job %s or --pid %s", arg,
+				arg, arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!args->filter.job_id && !args->filter.pid)
-			argp_error(state, "whose history? --job ID or --pid PID");
+			cli_usage_error(state, "whose history? --job ID or --pid PID");
 		if (args->json && args->csv)
-			argp_error(state, "either --json or --csv");
+			cli_usage_error(state, "either --json or --csv");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -122,8 +122,9 @@ static void add_csv(struct buf *out, const struct history_row *row)
 
 	buf_printf(out, "%.6f,", clock_ns_to_seconds(row->wall_ns));
 	add_csv_text(out, s->job_id);
-	buf_printf(out, ",%d,%d,%d,%d,%c,", row->attempt_num, s->sheet_num, (int)s->key.pid,
-		   (int)s->ppid, s->state);
+	buf_printf(out, ",%d", row->attempt_num);
+	add_csv_u64(out, s->sheet_num < 0 ? U64_UNKNOWN : (uint64_t)s->sheet_num);
+	buf_printf(out, ",%d,%d,%c,", (int)s->key.pid, (int)s->ppid, s->state);
 	if (f64_known(s->cpu_percent))
 		buf_printf(out, "%.2f", s->cpu_percent);
 	add_csv_u64(out, s->rss_bytes);

@@ -42,9 +42,10 @@ static error_t parse_jobs_option(int key, char *arg, struct argp_state *state)
 		args->limit = cli_parse_int(state, "--limit", arg, 1, 1000000000);
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state,
-			   "'%s' is one word too many; \"proctor report JOB\" tells about one job",
-			   arg);
+		cli_usage_error(
+			state,
+			"'%s' is one word too many; \"proctor report JOB\" tells about one job",
+			arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

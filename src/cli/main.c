@@ -1,8 +1,12 @@
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/suggest.h"
 #include "cli/cli.h"
 
 #ifndef PROCTOR_VERSION
@@ -43,8 +47,38 @@ static int run_verb(size_t i, int argc, char **argv)
 	return verbs[i].fn(argc, argv);
 }
 
+/*
+ * Whoever closed stdin, stdout or stderr gets /dev/null there, so that no file of
+ * ours ends up with their numbers. It closes at exec: a command finds them closed.
+ */
+static void fill_standard_files(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+static int tell_unknown_verb(const char *name)
+{
+	struct suggest near = suggest_for(name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		suggest_offer(&near, verbs[i].name);
+	log_error("there is no verb '%s'; %s%s%s\"proctor --help\" lists them", name,
+		  near.best ? "did you mean '" : "", near.best ? near.best : "",
+		  near.best ? "'? " : "");
+	return CLI_USAGE;
+}
+
 int main(int argc, char **argv)
 {
+	fill_standard_files();
+	if (getenv("PROCTOR_DEBUG"))
+		log_set_level(LOG_DEBUG);
 	if (argc < 2) {
 		print_help(stderr);
 		return CLI_USAGE;
@@ -61,6 +95,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (strcmp(argv[1], verbs[i].name) == 0)
 			return run_verb(i, argc - 1, argv + 1);
-	log_error("there is no verb '%s'; \"proctor --help\" lists them", argv[1]);
-	return CLI_USAGE;
+	return tell_unknown_verb(argv[1]);
 }

@@ -1,5 +1,8 @@
 /*
- * progress - one line at the bottom of a terminal that says how far a job is.
+ * progress - the last line of a terminal says how far a job is.
+ *
+ * The line is taken out of the region that scrolls, so what the job prints goes
+ * on above it, unfinished lines included, as if it were not there.
  */
 #ifndef PROCTOR_CLI_PROGRESS_H
 #define PROCTOR_CLI_PROGRESS_H
@@ -9,18 +12,22 @@
 #include "daemon/daemon.h"
 
 struct progress {
-	bool is_drawn;
+	int fd;	       /* the terminal, opened anew so that nothing of ours ever waits for it; -1 */
+	unsigned rows; /* of the terminal when the line was taken; 0: not taken */
 };
 
 #define PROGRESS_INIT \
 	{             \
-		false \
+		-1, 0 \
 	}
 
-/* stderr is a terminal that can do it. */
-bool progress_is_wanted(void);
+/* False: stderr is no terminal that can do it. */
+bool progress_open(struct progress *progress);
 
-/* A run_progress_fn; ctx is the struct progress. Clears the line at the end. */
+/* Gives the line back. */
+void progress_close(struct progress *progress);
+
+/* A run_progress_fn; ctx is the struct progress. */
 void progress_show(void *ctx, const struct run_progress *p);
 
 #endif

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "report/report.h"
 
-enum report_key { KEY_FORMAT = 256, KEY_ATTEMPT };
+enum report_key { KEY_FORMAT = 256, KEY_ATTEMPT, KEY_JSON };
 
 struct report_args {
 	const char *job_id;
@@ -14,6 +14,7 @@ struct report_args {
 
 static const struct argp_option report_options[] = {
 	{ "format", KEY_FORMAT, "FORMAT", 0, "text, json or md (text)", 0 },
+	{ "json", KEY_JSON, NULL, 0, "The same as --format json", 0 },
 	{ "attempt", KEY_ATTEMPT, "N", 0, "The job's Nth attempt instead of its latest", 0 },
 	{ 0 },
 };
@@ -25,19 +26,22 @@ static error_t parse_report_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_FORMAT:
 		if (report_format_from_name(arg, &args->format) < 0)
-			argp_error(state, "--format wants text, json or md, not '%s'", arg);
+			cli_usage_error(state, "--format wants text, json or md, not '%s'", arg);
+		return 0;
+	case KEY_JSON:
+		args->format = REPORT_JSON;
 		return 0;
 	case KEY_ATTEMPT:
 		args->attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (args->job_id)
-			argp_error(state, "one job at a time, not also '%s'", arg);
+			cli_usage_error(state, "one job at a time, not also '%s'", arg);
 		args->job_id = arg;
 		return 0;
 	case ARGP_KEY_END:
 		if (!args->job_id)
-			argp_error(state, "which job? \"proctor jobs\" lists them");
+			cli_usage_error(state, "which job? \"proctor jobs\" lists them");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

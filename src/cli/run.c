@@ -20,7 +20,9 @@
 
 #define INTERVAL_MIN_SECONDS 0.1
 #define INTERVAL_MAX_SECONDS 300.0
+#define GRACE_SECONDS 2.0
 #define KILL_AFTER_SECONDS 5.0
+#define PATIENCE_MAX_SECONDS 86400.0
 
 enum run_key {
 	KEY_SHEET = 256,
@@ -28,8 +30,9 @@ enum run_key {
 	KEY_JSON,
 	KEY_OUTPUT,
 	KEY_LEAVE,
+	KEY_GRACE,
 	KEY_KILL_AFTER,
-	KEY_REPORT
+	KEY_REPORT,
 };
 
 struct run_args {
@@ -38,7 +41,7 @@ struct run_args {
 	const char *output;
 	int sheet_num;
 	double interval_seconds; /* NaN: what the configuration says */
-	double kill_after_seconds;
+	double grace_seconds, kill_after_seconds;
 	bool json, quiet, report, leave_background;
 	char **command;
 	int n_command;
@@ -53,11 +56,13 @@ static const struct argp_option run_argp_options[] = {
 	  "auto or off: how to count system calls; this version cannot yet, so both leave them unknown",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Write the whole report as JSON to stdout at the end", 0 },
-	{ "output", KEY_OUTPUT, "FILE", 0, "Write that JSON to FILE instead", 0 },
+	{ "output", KEY_OUTPUT, "FILE", 0, "Write that JSON to FILE instead; - is stdout", 0 },
 	{ "report", KEY_REPORT, NULL, 0, "Print the report for people to stdout at the end", 0 },
 	{ "quiet", 'q', NULL, 0, "No summary and no progress bar", 0 },
 	{ "leave-background", KEY_LEAVE, NULL, 0,
 	  "Leave processes running that outlive the command; without it they are ended", 0 },
+	{ "grace", KEY_GRACE, "TIME", 0,
+	  "Wait so long for background processes to end by themselves, such as 30s (2s)", 0 },
 	{ "kill-after", KEY_KILL_AFTER, "TIME", 0,
 	  "From SIGTERM to SIGKILL when processes are ended, such as 30s (5s)", 0 },
 	{ 0 },
@@ -67,13 +72,26 @@ static void parse_interval(struct argp_state *state, const char *text, double *r
 {
 	if (num_parse_f64(text, ret) < 0 || *ret < INTERVAL_MIN_SECONDS ||
 	    *ret > INTERVAL_MAX_SECONDS)
-		argp_error(state, "--interval wants seconds from 0.1 to 300, not '%s'", text);
+		cli_usage_error(state, "--interval wants seconds from 0.1 to 300, not '%s'", text);
+}
+
+/* "0" and "0s" too: no patience at all. */
+static double parse_patience(struct argp_state *state, const char *option, const char *text)
+{
+	double seconds = NAN;
+
+	if (num_parse_duration(text, &seconds) < 0 || !(seconds >= 0) ||
+	    seconds > PATIENCE_MAX_SECONDS)
+		cli_usage_error(state,
+				"%s wants a length of time from 0s to 1d, such as 30s, not '%s'",
+				option, text);
+	return seconds;
 }
 
 static void parse_job_id(struct argp_state *state, const char *text, const char **ret)
 {
 	if (!job_id_is_valid(text))
-		argp_error(
+		cli_usage_error(
 			state,
 			"--job wants up to %d letters, digits or . _ - : / @ +, not starting with '-' or "
 			"'.', not '%s'",
@@ -84,25 +102,27 @@ static void parse_job_id(struct argp_state *state, const char *text, const char 
 static void parse_syscalls(struct argp_state *state, const char *text)
 {
 	if (strcmp(text, "ebpf") == 0 || strcmp(text, "strace") == 0)
-		argp_error(state, "--syscalls=%s: this version cannot count system calls yet",
-			   text);
+		cli_usage_error(state, "--syscalls=%s: this version cannot count system calls yet",
+				text);
 	if (strcmp(text, "auto") != 0 && strcmp(text, "off") != 0)
-		argp_error(state, "--syscalls wants auto or off, not '%s'", text);
+		cli_usage_error(state, "--syscalls wants auto or off, not '%s'", text);
 }
 
 /* What must be said about the arguments as a whole. */
 static void check_args(struct argp_state *state, const struct run_args *args)
 {
 	if (!args->file && args->n_command == 0)
-		argp_error(state, "what shall be run? proctor run -- COMMAND [ARG...], or -f FILE");
+		cli_usage_error(state,
+				"what shall be run? proctor run -- COMMAND [ARG...], or -f FILE");
 	if (args->file && args->n_command > 0)
-		argp_error(state, "either -f FILE or a command, not both");
+		cli_usage_error(state, "either -f FILE or a command, not both");
 	if (args->file && args->sheet_num > 0)
-		argp_error(state,
-			   "--sheet goes with a command; a job file numbers its sheets itself");
+		cli_usage_error(
+			state, "--sheet goes with a command; a job file numbers its sheets itself");
 	if (args->json && args->report && !args->output)
-		argp_error(state,
-			   "--json and --report both go to stdout: send one away with --output");
+		cli_usage_error(
+			state,
+			"--json and --report both go to stdout: send one away with --output");
 }
 
 static error_t parse_run_option(int key, char *arg, struct argp_state *state)
@@ -111,6 +131,8 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'f':
+		if (args->file)
+			cli_usage_error(state, "one job file at a time, not also '%s'", arg);
 		args->file = arg;
 		return 0;
 	case 'j':
@@ -129,7 +151,7 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case KEY_OUTPUT:
-		args->output = arg;
+		args->output = strcmp(arg, "-") == 0 ? NULL : arg;
 		args->json = true;
 		return 0;
 	case KEY_REPORT:
@@ -141,8 +163,11 @@ static error_t parse_run_option(int key, char *arg, struct argp_state *state)
 	case KEY_LEAVE:
 		args->leave_background = true;
 		return 0;
+	case KEY_GRACE:
+		args->grace_seconds = parse_patience(state, "--grace", arg);
+		return 0;
 	case KEY_KILL_AFTER:
-		args->kill_after_seconds = cli_parse_duration(state, "--kill-after", arg);
+		args->kill_after_seconds = parse_patience(state, "--kill-after", arg);
 		return 0;
 	case ARGP_KEY_ARGS:
 		args->command = state->argv + state->next;
@@ -241,26 +266,6 @@ static int make_spec(const struct run_args *args, struct job_spec *spec, struct 
 
 /* ---- what is said at the end ---- */
 
-/* The attempt with its curve and events comes from the store; without one, what is known has to do.
- */
-static void read_back(const struct cli_context *ctx, struct attempt *a)
-{
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct attempt full;
-	struct err err = ERR_INIT;
-
-	if (a->id == 0 || cli_open_store(&ctx->paths, &store, &err) < 0)
-		return;
-	attempt_init(&full);
-	if (store_read_attempt(store, a->job_id, a->attempt_num, &full, &err) < 0) {
-		log_warning("%s", err.text);
-		attempt_release(&full);
-		return;
-	}
-	attempt_release(a);
-	*a = full;
-}
-
 static int write_json(const struct attempt *a, int fd)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
@@ -291,11 +296,8 @@ static void print_summary(const struct attempt *a)
 		io_write_all(STDERR_FILENO, out.data, out.len);
 }
 
-static void tell_end(const struct run_args *args, const struct cli_context *ctx, struct attempt *a,
-		     int output_fd)
+static void tell_end(const struct run_args *args, const struct attempt *a, int output_fd)
 {
-	if (args->json || args->report)
-		read_back(ctx, a);
 	if (args->json)
 		write_json(a, output_fd);
 	if (args->report)
@@ -316,6 +318,17 @@ static const char *describe(const struct run_args *args, const struct job_spec *
 	return out->data;
 }
 
+/* Whatever is wrong with us, the command is to run. Returns only if there is none, or it cannot. */
+static int run_bare(const struct run_args *args, const struct err *err)
+{
+	if (args->file)
+		return cli_fail(CLI_FAILED, err);
+	log_error("the command runs without being profiled: %s", err->text);
+	execvp(args->command[0], args->command);
+	log_error("cannot run %s: %s", args->command[0], strerror(errno));
+	return errno == ENOENT ? 127 : 126;
+}
+
 static int run(const struct run_args *args, struct cli_context *ctx, const char *why_no_db,
 	       const struct job_spec *spec, int output_fd)
 {
@@ -330,21 +343,23 @@ static int run(const struct run_args *args, struct cli_context *ctx, const char 
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
 		.leave_background = args->leave_background,
+		.grace_seconds = args->grace_seconds,
 		.kill_after_seconds = args->kill_after_seconds,
 	};
 	struct err err = ERR_INIT;
 	struct attempt attempt;
 	int status = CLI_FAILED;
 
-	if (args->file && !args->quiet && progress_is_wanted()) {
+	if (args->file && !args->quiet && progress_open(&progress)) {
 		options.progress = progress_show;
 		options.progress_ctx = &progress;
 	}
 	attempt_init(&attempt);
 	if (run_job(&options, &attempt, &status, &err) < 0)
-		status = cli_fail(CLI_FAILED, &err);
+		status = run_bare(args, &err);
 	else
-		tell_end(args, ctx, &attempt, output_fd);
+		tell_end(args, &attempt, output_fd);
+	progress_close(&progress);
 	attempt_release(&attempt);
 	return status;
 }
@@ -362,6 +377,7 @@ static int open_output(const char *path, int *ret_fd, struct err *err)
 int cli_run(int argc, char **argv)
 {
 	struct run_args args = { .interval_seconds = F64_UNKNOWN,
+				 .grace_seconds = GRACE_SECONDS,
 				 .kill_after_seconds = KILL_AFTER_SECONDS };
 	CLEANUP(cli_context_close) struct cli_context ctx;
 	CLEANUP(job_spec_release) struct job_spec spec;
@@ -374,7 +390,11 @@ int cli_run(int argc, char **argv)
 	if (args.quiet)
 		log_set_level(LOG_ERROR);
 	if (cli_context_open(&ctx, &no_db) < 0) {
-		/* A command is not held up by what is wrong with proctor's own files. */
+		/*
+		 * A command is not held up by what is wrong with proctor's own files.
+		 * But a configuration that cannot be read may name secrets to be
+		 * masked, so nothing is written down then.
+		 */
 		why_no_db = no_db.text;
 		if (mask_new(NULL, 0, &ctx.mask, &err) < 0)
 			return cli_fail(CLI_FAILED, &err);

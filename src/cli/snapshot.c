@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "jobs/jobs.h"
@@ -41,7 +42,7 @@ static error_t parse_snapshot_option(int key, char *arg, struct argp_state *stat
 		args->all = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is one word too many", arg);
+		cli_usage_error(state, "'%s' is one word too many", arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -131,10 +132,10 @@ static int take(const struct cli_context *ctx, const struct attempt_list *runnin
 	}
 	if (r == 0) {
 		r = add_jobs(running, snap);
-		if (r == 0)
-			r = collector_fill(collector, snap, scope);
 		if (r < 0)
 			err_set(err, r, "cannot take a snapshot: %s", strerror(-r));
+		else
+			collector_fill(collector, snap, scope);
 	}
 	collector_free(collector);
 	return r;
@@ -233,8 +234,10 @@ static int snapshot(const struct snapshot_args *args, const struct cli_context *
 	struct err err = ERR_INIT;
 
 	snapshot_init(&snap);
-	if (list_running(&ctx->paths, &running, &err) < 0 ||
-	    take(ctx, &running, scope, &snap, &err) < 0)
+	/* The host can be shown without the database. */
+	if (list_running(&ctx->paths, &running, &err) < 0)
+		log_warning("which processes belong to jobs is not known: %s", err.text);
+	if (take(ctx, &running, scope, &snap, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (args->json)
 		write_json(&snap, scope, &out);

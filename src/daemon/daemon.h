@@ -34,6 +34,7 @@ struct run_options {
 	const char *why_no_db;
 	double interval_seconds;
 	bool leave_background;
+	double grace_seconds; /* for background processes to end by themselves */
 	double kill_after_seconds;
 	run_progress_fn *progress; /* NULL: nobody is looking */
 	void *progress_ctx;
@@ -42,7 +43,8 @@ struct run_options {
 /*
  * Runs the job to its end and fills ret with everything about it (its pointers
  * live in its arena). ret_shell_status is what proctor should exit with. Fails
- * only if nothing could be started; trouble with measuring or recording is
+ * only if nothing could be started, with signals and limits as they were before;
+ * trouble with measuring or recording is
  * warned about once and never ends the job.
  */
 int run_job(const struct run_options *options, struct attempt *ret, int *ret_shell_status,

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -12,27 +13,32 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "daemon/run_internal.h"
+#include "report/report.h"
 
-void record_say_once(bool *was_said, const char *what, const struct err *err)
-{
-	if (!*was_said)
-		log_error("%s: %s", what, err->text);
-	*was_said = true;
-}
+/* How long a call may wait for another writer: inside the loop, and when all is over. */
+#define LOOP_PATIENCE_MS 20
+#define END_PATIENCE_MS 5000
+
+/* ---- the beginning ---- */
 
 /*
  * Of the masked command: a new token does not make a new kind of job. Only a
  * command that is too long to be shown whole is told apart by its raw bytes.
  */
-static uint64_t hash_command(uint64_t h, const char *const *argv, const struct mask *mask)
+static uint64_t hash_command(uint64_t h, const struct sheet_spec *sheet, const struct mask *mask)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	bool is_cut;
+	size_t n = 0;
 
-	mask_argv(mask, argv, &text);
+	mask_argv(mask, sheet->argv, &text);
 	h = hash_bytes(h, text.data, text.len + 1);
-	for (size_t i = 0; text.len > COMMAND_MAX_BYTES - UTF8_MAX_BYTES && argv[i]; i++)
-		h = hash_bytes(h, argv[i], strlen(argv[i]) + 1);
-	return h;
+	is_cut = text.len > COMMAND_MAX_BYTES - UTF8_MAX_BYTES;
+	for (; sheet->argv[n]; n++)
+		if (is_cut)
+			h = hash_bytes(h, sheet->argv[n], strlen(sheet->argv[n]) + 1);
+	h = hash_bytes(h, &n, sizeof(n)); /* "a b" is not "a" "b" */
+	return hash_bytes(h, &sheet->ranks, sizeof(sheet->ranks));
 }
 
 static uint64_t hash_spec(const struct job_spec *spec, const struct mask *mask)
@@ -40,7 +46,7 @@ static uint64_t hash_spec(const struct job_spec *spec, const struct mask *mask)
 	uint64_t h = HASH_INIT;
 
 	for (size_t i = 0; i < spec->n_sheets; i++)
-		h = hash_command(h, spec->sheets[i].argv, mask);
+		h = hash_command(h, &spec->sheets[i], mask);
 	return h;
 }
 
@@ -60,6 +66,13 @@ static const char *own_folder(struct arena *arena)
 	return arena_strdup(arena, folder);
 }
 
+static uint64_t own_pid_ns(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : U64_UNKNOWN;
+}
+
 void record_describe(struct run *run)
 {
 	struct attempt *a = run->attempt;
@@ -72,6 +85,7 @@ void record_describe(struct run *run)
 	a->host = own_host(&a->arena);
 	a->workdir = own_folder(&a->arena);
 	proc_boot_id(a->boot_id);
+	a->pid_ns = own_pid_ns();
 	a->runner.pid = getpid();
 	if (proc_start_ticks(a->runner.pid, &a->runner.start_ticks) < 0)
 		a->runner.start_ticks = U64_UNKNOWN;
@@ -80,42 +94,38 @@ void record_describe(struct run *run)
 	a->total_sheets = (int)run->options->spec->n_sheets;
 }
 
-void record_sheet(struct run *run, const struct sheet_record *sheet)
-{
-	struct err err = ERR_INIT;
+/* ---- during the run ---- */
 
-	if (run->store && store_write_sheet(run->store, run->attempt, sheet, &err) < 0)
-		record_say_once(&run->store_failed, "this run is not fully recorded", &err);
+static void say_store_trouble(struct run *run, const char *what, const struct err *err)
+{
+	if (!run->store_failed)
+		log_error("%s: %s", what, err->text);
+	if (!run->store_failed)
+		run->store_err = *err;
+	run->store_failed = true;
 }
 
-void record_tick(struct run *run, const struct series_point *point)
+static int make_folder_of(const char *file, struct err *err)
 {
-	const struct proc_event *events;
-	struct err err = ERR_INIT;
-	size_t n;
-
-	if (!run->store)
-		return;
-	events = tally_take_events(run->tally, &n);
-	if (store_write_tick(run->store, run->attempt, &run->snap, point, events, n, &err) < 0) {
-		record_say_once(&run->store_failed, "this run is not fully recorded", &err);
-		run->ticks_not_stored++;
-	}
-}
-
-static int open_store(struct run *run, struct err *err)
-{
-	CLEANUP(free_ptr) char *folder = strdup(run->options->db_path);
+	CLEANUP(free_ptr) char *folder = strdup(file);
 	char *slash = folder ? strrchr(folder, '/') : NULL;
+
+	if (!slash || slash == folder)
+		return 0;
+	*slash = '\0';
+	return path_make_dir(folder, err);
+}
+
+static int open_store(struct run *run, unsigned patience_ms, struct err *err)
+{
+	const char *path = run->options->db_path;
 	int r;
 
-	if (slash && slash != folder) {
-		*slash = '\0';
-		r = path_make_dir(folder, err);
-		if (r < 0)
-			return r;
-	}
-	r = store_open(run->options->db_path, STORE_WRITE, &run->store, err);
+	if (!path)
+		return err_set(err, -ENOENT, "%s", run->options->why_no_db);
+	r = make_folder_of(path, err);
+	if (r == 0)
+		r = store_open_patient(path, STORE_WRITE, patience_ms, &run->store, err);
 	if (r < 0)
 		return r;
 	r = store_begin_attempt(run->store, run->attempt, err);
@@ -124,31 +134,67 @@ static int open_store(struct run *run, struct err *err)
 	return r;
 }
 
+static void try_to_open(struct run *run, unsigned patience_ms)
+{
+	const struct sheet_record *sheet = runner_current_sheet(run->runner);
+	struct err err = ERR_INIT;
+	int r;
+
+	if (run->store || run->store_is_off)
+		return;
+	r = open_store(run, patience_ms, &err);
+	if (r == 0 && sheet)
+		record_sheet(run, sheet);
+	if (r == 0 || (r == -EBUSY && patience_ms == LOOP_PATIENCE_MS))
+		return;
+	run->store_is_off = true;
+	say_store_trouble(run, "this run is not recorded", &err);
+}
+
 void record_open(struct run *run)
 {
-	const struct sheet_record *sheet;
+	try_to_open(run, LOOP_PATIENCE_MS);
+}
+
+void record_sheet(struct run *run, const struct sheet_record *sheet)
+{
 	struct err err = ERR_INIT;
 
-	if (!run->options->db_path)
-		err_set(&err, -ENOENT, "%s", run->options->why_no_db);
-	if (!run->options->db_path || open_store(run, &err) < 0) {
-		record_say_once(&run->store_failed, "this run is not recorded", &err);
+	/* One that is locked now is written again at the end, with all sheets. */
+	if (run->store && store_write_sheet(run->store, run->attempt, sheet, &err) < 0 &&
+	    err.code != -EBUSY)
+		say_store_trouble(run, "this run is not fully recorded", &err);
+}
+
+void record_tick(struct run *run, const struct series_point *point)
+{
+	const struct proc_event *events;
+	struct err err = ERR_INIT;
+	size_t n;
+
+	record_open(run);
+	events = tally_pending_events(run->tally, &n);
+	if (run->store &&
+	    store_write_tick(run->store, run->attempt, &run->snap, point, events, n, &err) == 0) {
+		tally_events_stored(run->tally);
 		return;
 	}
-	sheet = runner_current_sheet(run->runner);
-	if (sheet)
-		record_sheet(run, sheet);
+	if (!run->store_is_off)
+		run->ticks_not_stored++;
+	if (run->store && err.code != -EBUSY)
+		say_store_trouble(run, "this run is not fully recorded", &err);
 }
+
+/* ---- the end ---- */
 
 static void add_unknown(struct attempt *a, const char *what, const char *why)
 {
-	struct unknown_note *notes = a->unknowns;
 	struct unknown_note *grown = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*grown));
 
 	if (!grown)
 		return;
 	if (a->n_unknowns > 0)
-		memcpy(grown, notes, a->n_unknowns * sizeof(*grown));
+		memcpy(grown, a->unknowns, a->n_unknowns * sizeof(*grown));
 	grown[a->n_unknowns] = (struct unknown_note){ arena_strdup(&a->arena, what),
 						      arena_strdup(&a->arena, why) };
 	a->unknowns = grown;
@@ -172,76 +218,107 @@ static void note_unknowns(struct run *run)
 	add_unknown(a, "syscall_hotspots", "this version does not count system calls");
 	add_unknown(a, "gpus", "this version does not read GPUs");
 	add_unknown(a, "anomalies", "this version does not look for anomalies");
+	if (!run->collector)
+		add_unknown(a, "samples", "/proc cannot be read");
 	if (!run->life)
 		add_unknown(
 			a, "process_spawn_count",
-			"the kernel does not tell this user of births and deaths: processes that lived "
-			"between two samples are missing");
+			"the kernel does not tell this user of births and deaths: processes that "
+			"lived between two samples are missing");
 	add_count_note(a, tally_lost_events(run->tally), "process_spawn_count",
 		       "kernel events were lost: counts are lower bounds");
 	add_count_note(a, tally_unlisted_processes(run->tally), "processes",
 		       "more processes were counted and are not listed one by one");
 	add_count_note(a, tally_unlisted_events(run->tally), "events",
 		       "more process events were counted and are not listed");
-	add_count_note(a, run->ticks_not_stored, "history", "samples could not be stored");
+	add_count_note(a, run->ticks_not_stored, "history", "ticks could not be stored");
 	if (a->usage.cpu_evidence == EVIDENCE_LOWER_BOUND)
 		add_unknown(
 			a, "total_cpu_seconds",
-			"some processes were waited for by nobody, as their parent ignores SIGCHLD, or "
-			"still run: what they used is not counted in");
+			"some processes still run, or were waited for by nobody, as their parent "
+			"ignores SIGCHLD: what they used is not all counted in");
 	if (a->usage.io_evidence == EVIDENCE_LOWER_BOUND)
-		add_unknown(a, "io", "what still runs is not counted in");
+		add_unknown(
+			a, "io",
+			"some of it could not be read, or is of processes that still run or that "
+			"nobody waited for");
+	if (run->store_failed)
+		add_unknown(a, REPORT_NOTE_RECORDING, run->store_err.text);
 }
 
-static void copy_sheets(struct run *run)
+static void keep_sheet(struct attempt *a, struct sheet_record *s)
+{
+	s->name = arena_strdup(&a->arena, s->name);
+	s->command = arena_strdup(&a->arena, s->command);
+	s->reason = arena_strdup(&a->arena, s->reason);
+	s->ranks = s->n_ranks ? arena_memdup(&a->arena, s->ranks, s->n_ranks * sizeof(*s->ranks))
+			      : NULL;
+	s->n_ranks = s->ranks ? s->n_ranks : 0;
+}
+
+static void keep_sheets(struct run *run)
 {
 	struct attempt *a = run->attempt;
 	size_t n;
 	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
 
-	a->sheets = arena_alloc(&a->arena, n * sizeof(*sheets));
-	if (!a->sheets)
-		return;
-	memcpy(a->sheets, sheets, n * sizeof(*sheets));
-	a->n_sheets = n;
-	for (size_t i = 0; i < n; i++) {
-		struct sheet_record *s = &a->sheets[i];
-
-		s->name = arena_strdup(&a->arena, s->name);
-		s->command = arena_strdup(&a->arena, s->command);
-		s->reason = arena_strdup(&a->arena, s->reason);
-		if (s->n_ranks > 0) {
-			void *ranks = arena_alloc(&a->arena, s->n_ranks * sizeof(*s->ranks));
-
-			s->ranks = ranks ? memcpy(ranks, s->ranks, s->n_ranks * sizeof(*s->ranks))
-					 : NULL;
-			s->n_ranks = ranks ? s->n_ranks : 0;
-		}
-	}
+	a->sheets = n ? arena_memdup(&a->arena, sheets, n * sizeof(*sheets)) : NULL;
+	a->n_sheets = a->sheets ? n : 0;
+	for (size_t i = 0; i < a->n_sheets; i++)
+		keep_sheet(a, &a->sheets[i]);
 }
 
-static void copy_processes(struct run *run)
+static void keep_processes(struct run *run)
 {
 	struct attempt *a = run->attempt;
 	size_t n;
 	const struct proc_record *records = tally_processes(run->tally, &n);
 
-	a->processes = n ? arena_alloc(&a->arena, n * sizeof(*records)) : NULL;
-	if (!a->processes)
-		return;
-	memcpy(a->processes, records, n * sizeof(*records));
-	a->n_processes = n;
-	for (size_t i = 0; i < n; i++)
+	a->processes = n ? arena_memdup(&a->arena, records, n * sizeof(*records)) : NULL;
+	a->n_processes = a->processes ? n : 0;
+	for (size_t i = 0; i < a->n_processes; i++)
 		a->processes[i].command = arena_strdup(&a->arena, a->processes[i].command);
 }
 
+static void keep_events(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	size_t n;
+	const struct proc_event *events = tally_events(run->tally, &n);
+
+	a->events = n ? arena_memdup(&a->arena, events, n * sizeof(*events)) : NULL;
+	a->n_events = a->events ? n : 0;
+	for (size_t i = 0; i < a->n_events; i++) {
+		a->events[i].job_id = a->job_id;
+		a->events[i].details = arena_strdup(&a->arena, a->events[i].details);
+	}
+}
+
+static void keep_series(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	a->series = run->n_series ? arena_memdup(&a->arena, run->series,
+						 run->n_series * sizeof(*run->series))
+				  : NULL;
+	a->n_series = a->series ? run->n_series : 0;
+}
+
+/* What measured, which may be less than what a probe would find now. */
 static void note_rungs(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
 	a->rungs = arena_alloc(&a->arena, SOURCES_MAX_RUNGS * sizeof(*a->rungs));
-	if (a->rungs)
-		a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
+	if (!a->rungs)
+		return;
+	a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
+	for (size_t i = 0; i < a->n_rungs; i++) {
+		if (run->life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
+			continue;
+		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
+		a->rungs[i].reason = arena_strdup(&a->arena, run->life_err.text);
+	}
 }
 
 static void store_end(struct run *run)
@@ -250,13 +327,16 @@ static void store_end(struct run *run)
 	struct err err = ERR_INIT;
 	size_t n;
 
+	try_to_open(run, END_PATIENCE_MS);
 	if (!run->store)
 		return;
-	events = tally_take_events(run->tally, &n);
+	store_set_patience(run->store, END_PATIENCE_MS);
+	events = tally_pending_events(run->tally, &n);
 	if (store_finish_attempt(run->store, run->attempt, events, n, &err) < 0) {
 		run->store_failed =
 			false; /* the end matters more than a tick: say it in any case */
-		record_say_once(&run->store_failed, "the end of this run is not recorded", &err);
+		say_store_trouble(run, "the end of this run is not recorded", &err);
+		add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
 	}
 }
 
@@ -270,10 +350,12 @@ void record_end(struct run *run, const struct runner_result *result)
 	a->reason = arena_strdup(&a->arena, result->reason);
 	a->status = result->status;
 	a->last_completed_sheet = result->last_completed_sheet;
-	tally_total(run->tally, clock_boot_ns(), !runner_has_children(), &a->usage);
-	copy_sheets(run);
-	copy_processes(run);
+	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
+	keep_sheets(run);
+	keep_processes(run);
 	note_rungs(run);
 	note_unknowns(run);
 	store_end(run);
+	keep_events(run);
+	keep_series(run);
 }

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,33 +25,57 @@
 
 /* ---- births and deaths ---- */
 
+static void on_fork_event(struct run *run, const struct life_event *ev)
+{
+	struct birth birth = {
+		.pid = ev->pid, .ppid = ev->parent_pid, .wall_ns = ev->wall_ns, .uid = U64_UNKNOWN
+	};
+	const struct tree_member *member;
+
+	if (!tree_on_fork(run->tree, ev->parent_pid, ev->pid))
+		return;
+	member = tree_find(run->tree, ev->pid);
+	birth.sheet_num = member->sheet_num;
+	birth.rank = member->rank;
+	tally_fork(run->tally, &birth);
+}
+
+static void on_exec_event(struct run *run, const struct life_event *ev)
+{
+	CLEANUP(buf_release) struct buf command = BUF_INIT;
+	bool is_read;
+
+	if (!tree_find(run->tree, ev->pid))
+		return;
+	is_read = sources_read_command(run->root_fd, ev->pid, run->options->mask, &command) == 0;
+	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
+}
+
 static void on_life_event(void *ctx, const struct life_event *ev)
 {
 	struct run *run = ctx;
-	const struct tree_member *member;
 
+	if (ev->pid == run->failed_pid)
+		return;
 	switch (ev->type) {
 	case LIFE_FORK:
-		if (!tree_on_fork(run->tree, ev->parent_pid, ev->pid))
-			return;
-		member = tree_find(run->tree, ev->pid);
-		tally_fork(run->tally, ev->pid, ev->parent_pid, member->sheet_num, member->rank,
-			   ev->wall_ns);
+		on_fork_event(run, ev);
 		return;
 	case LIFE_EXEC:
-		if (tree_find(run->tree, ev->pid)) {
-			CLEANUP(buf_release) struct buf command = BUF_INIT;
-			bool is_read = sources_read_command(run->root_fd, ev->pid,
-							    run->options->mask, &command) == 0;
-
-			tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
-		}
+		on_exec_event(run, ev);
 		return;
 	case LIFE_EXIT:
 		if (tree_on_exit(run->tree, ev->pid))
 			tally_exit(run->tally, ev->pid, ev->wait_status, ev->wall_ns);
 		return;
 	}
+}
+
+static void stop_life(struct run *run)
+{
+	run->life_watch = loop_fd_close(run->life_watch);
+	run->life = life_close(run->life);
+	run->forget_missing = true;
 }
 
 static void drain_life(struct run *run)
@@ -59,9 +85,14 @@ static void drain_life(struct run *run)
 	if (!run->life)
 		return;
 	lost = life_drain(run->life, on_life_event, run);
-	if (lost > 0) {
-		tally_lost(run->tally, (uint64_t)lost);
-		run->forget_missing = true;
+	if (lost == 0)
+		return;
+	tally_lost(run->tally, lost > 0 ? (uint64_t)lost : 1);
+	run->forget_missing = true;
+	if (lost < 0) {
+		err_set(&run->life_err, (int)lost, "the kernel's news of births ended: %s",
+			strerror((int)-lost));
+		stop_life(run);
 	}
 }
 
@@ -72,18 +103,16 @@ static void on_life_fd(void *ctx)
 
 static void open_life(struct run *run)
 {
-	struct err err = ERR_INIT;
-
 	run->forget_missing = true;
-	if (life_open(&run->life, &err) < 0) {
-		log_debug("births and deaths: %s", err.text);
+	if (life_open(&run->life, &run->life_err) < 0)
+		return;
+	run->life_watch = loop_watch_fd(run->loop, life_fd(run->life), on_life_fd, run);
+	if (run->life_watch) {
+		run->forget_missing = false;
 		return;
 	}
-	run->life_watch = loop_watch_fd(run->loop, life_fd(run->life), on_life_fd, run);
-	if (run->life_watch)
-		run->forget_missing = false;
-	else
-		run->life = life_close(run->life);
+	err_set(&run->life_err, -ENOMEM, "out of memory");
+	stop_life(run);
 }
 
 /* ---- one tick ---- */
@@ -93,12 +122,19 @@ static bool scan(struct run *run)
 {
 	enum tree_missing missing;
 	struct err err = ERR_INIT;
+	int r;
 
 	drain_life(run);
-	missing = run->forget_missing ? TREE_FORGET_MISSING : TREE_KEEP_MISSING;
-	if (collector_scan(run->collector, &run->snap, &err) < 0 ||
-	    tree_assign(run->tree, &run->snap, missing) < 0) {
-		record_say_once(&run->scan_failed, "cannot look at the job's processes", &err);
+	if (!run->collector)
+		return false;
+	missing = run->forget_missing ? TREE_FORGET_MISSING : TREE_KEEP_ONCE;
+	r = collector_scan(run->collector, &run->snap, &err);
+	if (r == 0 && tree_assign(run->tree, &run->snap, missing) < 0)
+		r = err_set(&err, -ENOMEM, "out of memory");
+	if (r < 0 && !run->scan_failed)
+		log_error("cannot look at the job's processes: %s", err.text);
+	if (r < 0) {
+		run->scan_failed = true;
 		return false;
 	}
 	run->forget_missing = !run->life;
@@ -110,6 +146,42 @@ static int current_sheet_num(const struct run *run)
 	const struct sheet_record *sheet = runner_current_sheet(run->runner);
 
 	return sheet ? sheet->num : SHEET_NONE;
+}
+
+/* Two neighbours of one sheet become one, with the higher values of both. */
+static void thin_series(struct run *run)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->n_series; i++) {
+		struct series_point *p = &run->series[i], *last = n ? &run->series[n - 1] : NULL;
+
+		if (!last || i % 2 == 0 || last->sheet_num != p->sheet_num) {
+			run->series[n++] = *p;
+			continue;
+		}
+		last->rss_bytes = u64_max_known(last->rss_bytes, p->rss_bytes);
+		last->cpu_percent = fmax(last->cpu_percent, p->cpu_percent);
+		last->n_processes = u64_max_known(last->n_processes, p->n_processes);
+	}
+	run->n_series = n;
+}
+
+static void keep_point(struct run *run, const struct series_point *point)
+{
+	run->last_point = *point;
+	if (run->n_series == SERIES_MAX_POINTS)
+		thin_series(run);
+	if (run->n_series == run->cap_series) {
+		size_t cap = run->cap_series ? run->cap_series * 2 : 256;
+		struct series_point *grown = reallocarray(run->series, cap, sizeof(*grown));
+
+		if (!grown)
+			return;
+		run->series = grown;
+		run->cap_series = cap;
+	}
+	run->series[run->n_series++] = *point;
 }
 
 static void tell_progress(struct run *run, bool is_finished)
@@ -133,12 +205,12 @@ static void run_tick(struct run *run)
 {
 	struct series_point point;
 
-	if (!scan(run))
-		return;
-	collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
-	tally_snapshot(run->tally, &run->snap, current_sheet_num(run), &point);
-	run->last_point = point;
-	record_tick(run, &point);
+	if (scan(run)) {
+		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
+		tally_snapshot(run->tally, &run->snap, current_sheet_num(run), &point);
+		keep_point(run, &point);
+		record_tick(run, &point);
+	}
 	tell_progress(run, false);
 }
 
@@ -178,18 +250,38 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 	struct run *run = ctx;
 
 	run->attempt->current_sheet = sheet->num;
-	run->oom_kills_before = sources_read_oom_kills(run->root_fd);
-	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_children());
+	sources_read_oom(run->root_fd, &run->oom_before);
+	tally_begin_sheet(run->tally, sheet->num, clock_boot_ns(),
+			  !runner_has_processes(run->runner));
 	record_sheet(run, sheet);
 	start_ticks(run);
 	tell_progress(run, false);
 }
 
-static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank)
+static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
+{
+	struct run *run = ctx;
+	struct birth birth = {
+		.pid = pid,
+		.ppid = getpid(),
+		.sheet_num = sheet_num,
+		.rank = rank,
+		.wall_ns = wall_ns,
+		.command = runner_current_sheet(run->runner)->command,
+		.uid = geteuid(),
+	};
+
+	tally_root(run->tally, &birth);
+}
+
+/* Its birth and death wait in the queue by now: let them pass unheeded. */
+static void on_process_failed(void *ctx, pid_t pid)
 {
 	struct run *run = ctx;
 
-	tally_root(run->tally, pid, getpid(), sheet_num, rank, clock_wall_ns());
+	run->failed_pid = pid;
+	drain_life(run);
+	run->failed_pid = 0;
 }
 
 static void on_process_ending(void *ctx, pid_t pid)
@@ -225,27 +317,59 @@ static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
 	return tally_reap(run->tally, reaped, &run->zombie, clock_wall_ns());
 }
 
-static void on_process_signalled(void *ctx, pid_t pid, int sig)
+static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns)
 {
 	struct run *run = ctx;
 
 	if (sig != SIGCONT)
-		tally_signal(run->tally, pid, current_sheet_num(run), sig, clock_wall_ns());
+		tally_signal(run->tally, pid, current_sheet_num(run), sig, wall_ns);
 }
 
-static bool on_was_oom_kill(void *ctx, struct buf *why)
+/* The job held a good part of the memory, or there was hardly any left, when it was last seen. */
+static bool was_short_of_memory(const struct run *run)
+{
+	const struct system_sample *sys = &run->snap.system;
+	uint64_t total = sys->memory_total_bytes, rss = run->last_point.rss_bytes;
+
+	if (!u64_known(total))
+		return false;
+	return (u64_known(rss) && rss > total / 4) ||
+	       (u64_known(sys->memory_available_bytes) && sys->memory_available_bytes < total / 10);
+}
+
+/*
+ * The count of our own cgroup is about the job. That of the host is about anybody,
+ * so it takes more, and is called a guess.
+ */
+static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 {
 	struct run *run = ctx;
-	uint64_t now = sources_read_oom_kills(run->root_fd);
-	uint64_t kills = u64_delta(now, run->oom_kills_before);
+	struct oom_counts now;
+	uint64_t here, host;
+	bool is_oom;
 
-	if (!u64_known(kills) || kills == 0)
+	sources_read_oom(run->root_fd, &now);
+	here = u64_delta(now.cgroup, run->oom_before.cgroup);
+	host = u64_delta(now.host, run->oom_before.host);
+	if (u64_known(here) && here > 0) {
+		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
+			   (unsigned long long)here);
+		is_oom = true;
+	} else if (u64_known(host) && host > 0) {
+		is_oom = was_short_of_memory(run);
+		buf_printf(
+			why,
+			is_oom ? "probably out of memory: the host's count of such kills rose by %llu, "
+				 "and memory was short"
+			       : "the host's count of out-of-memory kills rose by %llu meanwhile, which "
+				 "need not be this job's",
+			(unsigned long long)host);
+	} else {
 		return false;
-	buf_printf(why,
-		   "the kernel's count of out-of-memory kills on this host rose by %llu meanwhile",
-		   (unsigned long long)kills);
-	tally_oom(run->tally, current_sheet_num(run), why->data, clock_wall_ns());
-	return true;
+	}
+	if (is_oom)
+		tally_oom(run->tally, pid, current_sheet_num(run), why->data, clock_wall_ns());
+	return is_oom;
 }
 
 static void on_rescan(void *ctx)
@@ -253,13 +377,14 @@ static void on_rescan(void *ctx)
 	scan(ctx);
 }
 
-static void on_sheet_ended(void *ctx, struct sheet_record *sheet)
+static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_ns)
 {
 	struct run *run = ctx;
 
 	drain_life(run);
 	loop_timer_stop(run->tick_timer);
-	tally_end_sheet(run->tally, clock_boot_ns(), !runner_has_children(), &sheet->usage);
+	run->ended_boot_ns = boot_ns;
+	tally_end_sheet(run->tally, boot_ns, !runner_has_processes(run->runner), &sheet->usage);
 	if (sheet->outcome == OUTCOME_SUCCESS) {
 		run->done_sheets++;
 		run->attempt->last_completed_sheet = sheet->num;
@@ -279,6 +404,7 @@ static void on_finished(void *ctx)
 static const struct runner_ops run_ops = {
 	.sheet_started = on_sheet_started,
 	.process_started = on_process_started,
+	.process_failed = on_process_failed,
 	.process_ending = on_process_ending,
 	.process_reaped = on_process_reaped,
 	.was_oom_kill = on_was_oom_kill,
@@ -317,16 +443,28 @@ static void raise_file_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int open_sources(struct run *run, struct err *err)
+/* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there still. */
+static void open_sources(struct run *run)
 {
-	struct collector_options options = { .mask = run->options->mask };
+	struct collector_options options = { .root_fd = run->root_fd, .mask = run->options->mask };
+	struct err err = ERR_INIT;
 
-	run->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (run->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	options.root_fd = run->root_fd;
 	open_life(run);
-	return collector_new(&options, &run->collector, err);
+	if (collector_new(&options, &run->collector, &err) < 0) {
+		log_error("the job cannot be sampled: %s", err.text);
+		run->collector = NULL;
+	}
+}
+
+/* A shell may have started helpers before it became us by exec: they are not the job's. */
+static void note_strangers(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!runner_has_children() || !run->collector)
+		return;
+	if (collector_scan(run->collector, &run->snap, &err) == 0)
+		tree_note_strangers(run->tree, &run->snap);
 }
 
 static int open_runner(struct run *run, struct err *err)
@@ -335,7 +473,9 @@ static int open_runner(struct run *run, struct err *err)
 	struct runner_options options = {
 		.spec = o->spec,
 		.mask = o->mask,
+		.inherited = &run->inherited,
 		.leave_background = o->leave_background,
+		.grace_ms = (uint64_t)(o->grace_seconds * 1000.0),
 		.kill_after_ms = (uint64_t)(o->kill_after_seconds * 1000.0),
 		.ops = &run_ops,
 		.ctx = run,
@@ -352,16 +492,19 @@ static int open_run(struct run *run, struct err *err)
 {
 	int r;
 
+	inherited_note(&run->inherited); /* before anything is changed */
+	raise_file_limit();
 	run->loop = loop_new();
 	if (!run->loop)
 		return err_set(err, -ENOMEM, "cannot make an event loop");
-	r = open_runner(run, err); /* first: it notes what the commands inherit */
+	run->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (run->root_fd < 0)
+		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	r = open_runner(run, err);
 	if (r < 0)
 		return r;
-	raise_file_limit();
-	r = open_sources(run, err);
-	if (r < 0)
-		return r;
+	open_sources(run);
+	note_strangers(run);
 	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
 	run->tick_timer = loop_timer_new(run->loop, on_tick_timer, run);
 	run->open_timer = loop_timer_new(run->loop, on_open_timer, run);
@@ -380,8 +523,26 @@ static void close_run(struct run *run)
 	run->collector = collector_free(run->collector);
 	run->tally = tally_free(run->tally);
 	run->tree = tree_free(run->tree);
+	free(run->series);
 	snapshot_release(&run->snap);
 	close_fd(&run->root_fd);
+}
+
+static void execute(struct run *run, int *ret_shell_status)
+{
+	struct runner_result result;
+
+	run->boot_ns = run->ended_boot_ns = clock_boot_ns();
+	record_describe(run);
+	runner_start(run->runner);
+	loop_timer_set(run->open_timer, 0, 0);
+	loop_run(run->loop);
+	drain_life(run);
+	runner_get_result(run->runner, &result);
+	record_end(run, &result);
+	tell_progress(run, true);
+	tell_background(&result);
+	*ret_shell_status = result.shell_status;
 }
 
 int run_job(const struct run_options *options, struct attempt *ret, int *ret_shell_status,
@@ -393,24 +554,14 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.attempt = ret,
 		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};
-	struct runner_result result;
 	int r;
 
 	snapshot_init(&run.snap);
 	r = open_run(&run, err);
-	if (r == 0) {
-		run.boot_ns = clock_boot_ns();
-		record_describe(&run);
-		runner_start(run.runner);
-		loop_timer_set(run.open_timer, 0, 0);
-		loop_run(run.loop);
-		drain_life(&run);
-		runner_get_result(run.runner, &result);
-		record_end(&run, &result);
-		tell_background(&result);
-		*ret_shell_status = result.shell_status;
-		tell_progress(&run, true);
-	}
+	if (r == 0)
+		execute(&run, ret_shell_status);
 	close_run(&run);
+	if (r < 0)
+		inherited_restore(&run.inherited); /* the caller may want to exec the command */
 	return r;
 }

@@ -12,8 +12,12 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
+/* The curve of a run of a year still fits: beyond this two neighbours become one. */
+#define SERIES_MAX_POINTS 65536
+
 struct run {
 	const struct run_options *options;
+	struct inherited inherited;
 	struct loop *loop;
 	struct loop_timer *tick_timer;
 	struct loop_timer *open_timer;
@@ -22,25 +26,34 @@ struct run {
 	struct runner *runner;
 	struct tree *tree;
 	struct tally *tally;
-	struct collector *collector;
-	struct life *life;   /* NULL: this machine does not tell */
-	struct store *store; /* NULL: nothing is recorded */
+	struct collector *collector; /* NULL: /proc cannot be read */
+	struct life *life;	     /* NULL: this machine does not tell */
+	struct err life_err;	     /* why not */
+	pid_t failed_pid;	     /* a child of ours that never became the command; 0 */
 	int root_fd;
 	struct snapshot snap;
 	struct attempt *attempt;
 
-	uint64_t boot_ns;	   /* when the run began */
-	uint64_t sheet_boot_ns;	   /* when the sheet began */
-	uint64_t oom_kills_before; /* of the host, when the sheet began */
-	struct proc_sample zombie; /* the process that is about to be waited for */
-	struct io_counts waited;   /* I/O of all that was waited for before it */
+	uint64_t boot_ns;	      /* when the run began */
+	uint64_t sheet_boot_ns;	      /* when the sheet began */
+	uint64_t ended_boot_ns;	      /* when the last command ended */
+	struct oom_counts oom_before; /* when the sheet began */
+	struct proc_sample zombie;    /* the process that is about to be waited for */
+	struct io_counts waited;      /* I/O of all that was waited for before it */
 	struct series_point last_point;
+	struct series_point *series;
+	size_t n_series, cap_series;
 	int done_sheets;
 
 	bool forget_missing; /* no news of deaths, or some were lost: what a scan does not show is
-				gone */
+			      * gone
+			      */
 	bool scan_failed;    /* said once */
-	bool store_failed;
+
+	struct store *store;  /* NULL: not open (yet) */
+	bool store_is_off;    /* it cannot be opened: do not try again */
+	bool store_failed;    /* said once */
+	struct err store_err; /* the first trouble with it */
 	uint64_t ticks_not_stored;
 };
 
@@ -49,7 +62,10 @@ struct run {
 /* What is known of the attempt before anything runs. */
 void record_describe(struct run *run);
 
-/* Opens the store and notes the attempt there. Trouble is said, once, and ends nothing. */
+/*
+ * Opens the store and notes the attempt there, unless that was done. Inside the
+ * loop nobody waits for another writer: what is locked is tried again later.
+ */
 void record_open(struct run *run);
 
 void record_sheet(struct run *run, const struct sheet_record *sheet);
@@ -59,8 +75,5 @@ void record_tick(struct run *run, const struct series_point *point);
 
 /* Completes the attempt with everything that is known at its end, and stores it. */
 void record_end(struct run *run, const struct runner_result *result);
-
-/* Says "what: err" on stderr unless that was said before. */
-void record_say_once(bool *was_said, const char *what, const struct err *err);
 
 #endif

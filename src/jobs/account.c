@@ -9,22 +9,30 @@
  * count of pages is itself rounded per CPU.
  */
 #define PRE_EXEC_SLACK_BYTES (256 * 1024)
+
+/* Clock ticks and wait4 differ by rounding. */
 #define SAMPLED_CPU_SLACK_NS UINT64_C(100000000)
+
+/* Over less than this an average is no peak. */
+#define AVERAGE_MIN_NS UINT64_C(100000000)
 
 void account_begin(struct account *a, uint64_t boot_ns)
 {
+	*a = (struct account){
+		.started_boot_ns = boot_ns,
+		.sampled_peak_rss_bytes = U64_UNKNOWN,
+		.sampled_hwm_bytes = U64_UNKNOWN,
+		.reaped_rss_bytes = U64_UNKNOWN,
+		.reaped_rss_limit_bytes = U64_UNKNOWN,
+	};
 	usage_init(&a->usage);
-	a->started_boot_ns = boot_ns;
-	a->sampled_peak_rss_bytes = a->sampled_hwm_bytes = U64_UNKNOWN;
-	a->reaped_rss_bytes = a->reaped_rss_limit_bytes = U64_UNKNOWN;
-	a->has_unreadable_io = a->has_unwaited = false;
-	a->sampled_user_ns = a->sampled_system_ns = 0;
 	a->usage.spawn_count = 0;
 }
 
-void account_add_spawn(struct account *a)
+void account_add_spawn(struct account *a, uint64_t n_living)
 {
 	a->usage.spawn_count++;
+	a->usage.peak_processes = u64_max_known(a->usage.peak_processes, n_living);
 }
 
 uint64_t account_timeval_ns(struct timeval tv)
@@ -40,13 +48,11 @@ bool account_is_own_peak(const struct reaped *reaped)
 	       rss > reaped->pre_exec_rss_bytes + PRE_EXEC_SLACK_BYTES;
 }
 
-void account_add_reaped(struct account *a, const struct reaped *reaped,
-			const struct proc_sample *zombie)
+static void add_rusage(struct account *a, const struct reaped *reaped)
 {
 	const struct rusage *ru = &reaped->usage;
 	struct usage *u = &a->usage;
 	uint64_t rss = (uint64_t)ru->ru_maxrss * 1024;
-	bool is_own = account_is_own_peak(reaped);
 
 	u->user_ns = u64_add_known(u->user_ns, account_timeval_ns(ru->ru_utime));
 	u->system_ns = u64_add_known(u->system_ns, account_timeval_ns(ru->ru_stime));
@@ -54,10 +60,16 @@ void account_add_reaped(struct account *a, const struct reaped *reaped,
 	u->major_faults = u64_add_known(u->major_faults, (uint64_t)ru->ru_majflt);
 	u->voluntary_switches = u64_add_known(u->voluntary_switches, (uint64_t)ru->ru_nvcsw);
 	u->involuntary_switches = u64_add_known(u->involuntary_switches, (uint64_t)ru->ru_nivcsw);
-	if (is_own)
+	if (account_is_own_peak(reaped))
 		a->reaped_rss_bytes = u64_max_known(a->reaped_rss_bytes, rss);
 	else
 		a->reaped_rss_limit_bytes = u64_max_known(a->reaped_rss_limit_bytes, rss);
+}
+
+static void add_io(struct account *a, const struct proc_sample *zombie)
+{
+	struct usage *u = &a->usage;
+
 	if (!u64_known(zombie->rchar))
 		a->has_unreadable_io = true;
 	u->rchar = u64_add_known(u->rchar, zombie->rchar);
@@ -66,6 +78,13 @@ void account_add_reaped(struct account *a, const struct reaped *reaped,
 	u->syscw = u64_add_known(u->syscw, zombie->syscw);
 	u->read_bytes = u64_add_known(u->read_bytes, zombie->read_bytes);
 	u->write_bytes = u64_add_known(u->write_bytes, zombie->write_bytes);
+}
+
+void account_add_reaped(struct account *a, const struct reaped *reaped,
+			const struct proc_sample *zombie)
+{
+	add_rusage(a, reaped);
+	add_io(a, zombie);
 }
 
 void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes)
@@ -78,18 +97,47 @@ void account_add_tick(struct account *a, const struct series_point *point, uint6
 	u->peak_cpu_percent = fmax(u->peak_cpu_percent, point->cpu_percent); /* skips NaN */
 }
 
-static void settle_max_process_rss(const struct account *a, struct usage *u)
+/* Adds what a counter has grown by since it was last seen, which may be never. */
+static void add_growth(uint64_t *sum, uint64_t now, uint64_t before)
 {
-	if (u64_known(a->reaped_rss_bytes)) {
-		u->max_process_rss_bytes = u64_max_known(a->reaped_rss_bytes, a->sampled_hwm_bytes);
-		u->max_process_rss_evidence = EVIDENCE_EXACT;
-	} else if (u64_known(a->sampled_hwm_bytes)) {
-		u->max_process_rss_bytes = a->sampled_hwm_bytes;
-		u->max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
-	} else if (u64_known(a->reaped_rss_limit_bytes)) {
-		u->max_process_rss_bytes = a->reaped_rss_limit_bytes;
-		u->max_process_rss_evidence = EVIDENCE_UPPER_BOUND;
+	uint64_t growth = u64_delta(now, u64_known(before) ? before : 0);
+
+	if (u64_known(growth))
+		*sum += growth;
+}
+
+void account_add_sampled_cpu(struct account *a, const struct proc_record *before,
+			     const struct proc_sample *now)
+{
+	add_growth(&a->sampled_user_ns, now->user_ns, before->user_ns);
+	add_growth(&a->sampled_system_ns, now->system_ns, before->system_ns);
+}
+
+/* ---- what may be claimed ---- */
+
+/*
+ * The largest ru_maxrss is exact if nothing is missing: everything was waited
+ * for, and no mark from before an exec may hide a larger one.
+ */
+static void settle_max_process_rss(const struct account *a, bool is_complete, struct usage *u)
+{
+	uint64_t seen = u64_max_known(a->reaped_rss_bytes, a->sampled_hwm_bytes);
+	uint64_t limit = a->reaped_rss_limit_bytes;
+	bool is_hidden = u64_known(limit) && (!u64_known(seen) || limit > seen);
+
+	if (!u64_known(seen)) {
+		u->max_process_rss_bytes = limit;
+		u->max_process_rss_evidence = !u64_known(limit) ? EVIDENCE_UNKNOWN
+					      : is_complete	? EVIDENCE_UPPER_BOUND
+								: EVIDENCE_UNKNOWN;
+		if (!is_complete)
+			u->max_process_rss_bytes = U64_UNKNOWN;
+		return;
 	}
+	u->max_process_rss_bytes = seen;
+	u->max_process_rss_evidence = is_complete && !is_hidden && u64_known(a->reaped_rss_bytes)
+					      ? EVIDENCE_EXACT
+					      : EVIDENCE_LOWER_BOUND;
 }
 
 /* The sum over the tree was never less than its largest process. */
@@ -120,10 +168,7 @@ static enum evidence sum_evidence(uint64_t sum, bool is_complete)
 	return is_complete ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
 }
 
-/*
- * Samples that add up to more than wait4 told mean that some process was waited
- * for by nobody. Clock ticks and wait4 differ by rounding, hence the slack.
- */
+/* Samples that add up to more than wait4 told mean that some process was waited for by nobody. */
 static bool is_all_waited(const struct account *a)
 {
 	uint64_t waited_ns = u64_add(a->usage.user_ns, a->usage.system_ns);
@@ -135,19 +180,69 @@ static bool is_all_waited(const struct account *a)
 	       sampled_ns <= waited_ns + waited_ns / 20 + SAMPLED_CPU_SLACK_NS;
 }
 
+/* The highest between two samples cannot have been below the average of the whole. */
+static void settle_peak_cpu(struct usage *u)
+{
+	uint64_t cpu_ns = u64_add(u->user_ns, u->system_ns);
+
+	if (u64_known(cpu_ns) && u64_known(u->wall_ns) && u->wall_ns >= AVERAGE_MIN_NS)
+		u->peak_cpu_percent =
+			fmax(u->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)u->wall_ns);
+}
+
 void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births, bool is_complete,
 		    struct usage *ret)
 {
 	*ret = a->usage;
 	ret->wall_ns = u64_delta(boot_ns, a->started_boot_ns);
 	ret->spawn_evidence = sees_births ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
-	if (!is_all_waited(a)) {
+	if (!is_all_waited(a))
 		is_complete = false;
+	if (!is_complete) {
 		ret->user_ns = u64_max_known(ret->user_ns, a->sampled_user_ns);
 		ret->system_ns = u64_max_known(ret->system_ns, a->sampled_system_ns);
 	}
 	ret->cpu_evidence = sum_evidence(ret->user_ns, is_complete);
 	ret->io_evidence = sum_evidence(ret->rchar, is_complete && !a->has_unreadable_io);
-	settle_max_process_rss(a, ret);
+	settle_max_process_rss(a, is_complete, ret);
 	settle_peak_rss(a, ret);
+	settle_peak_cpu(ret);
+}
+
+/* ---- peaks, one after the other ---- */
+
+void peaks_init(struct peaks *p)
+{
+	*p = (struct peaks){ .bytes = U64_UNKNOWN, .limit_bytes = U64_UNKNOWN, .all_exact = true };
+}
+
+void peaks_add(struct peaks *p, uint64_t bytes, enum evidence evidence)
+{
+	if (evidence == EVIDENCE_UPPER_BOUND) {
+		p->limit_bytes = u64_max_known(p->limit_bytes, bytes);
+		return;
+	}
+	if (evidence != EVIDENCE_EXACT)
+		p->all_exact = false;
+	if (u64_known(bytes) && (!u64_known(p->bytes) || bytes > p->bytes)) {
+		p->bytes = bytes;
+		p->evidence = evidence;
+	}
+}
+
+void peaks_settle(const struct peaks *p, uint64_t *ret_bytes, enum evidence *ret_evidence)
+{
+	bool limit_decides =
+		u64_known(p->limit_bytes) && (!u64_known(p->bytes) || p->limit_bytes > p->bytes);
+
+	*ret_bytes = p->bytes;
+	*ret_evidence = p->evidence;
+	if (limit_decides && p->all_exact) {
+		*ret_bytes = p->limit_bytes;
+		*ret_evidence = EVIDENCE_UPPER_BOUND;
+	} else if (!u64_known(p->bytes)) {
+		*ret_evidence = EVIDENCE_UNKNOWN;
+	} else if (p->evidence == EVIDENCE_EXACT && (!p->all_exact || limit_decides)) {
+		*ret_evidence = EVIDENCE_LOWER_BOUND;
+	}
 }

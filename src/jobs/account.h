@@ -30,7 +30,8 @@ struct account {
 /* Begins anew at that moment (U64_UNKNOWN: not yet). */
 void account_begin(struct account *a, uint64_t boot_ns);
 
-void account_add_spawn(struct account *a);
+/* One more process was born, and so many live now. */
+void account_add_spawn(struct account *a, uint64_t n_living);
 
 /* A process was waited for; zombie as for tally_reap(). */
 void account_add_reaped(struct account *a, const struct reaped *reaped,
@@ -38,6 +39,10 @@ void account_add_reaped(struct account *a, const struct reaped *reaped,
 
 /* A tick; hwm_bytes: the largest VmHWM among the processes seen. */
 void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes);
+
+/* What a process used between two samples, or since its birth. */
+void account_add_sampled_cpu(struct account *a, const struct proc_record *before,
+			     const struct proc_sample *now);
 
 /*
  * The usage so far, each number with its evidence. sees_births: every birth was
@@ -50,5 +55,17 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 bool account_is_own_peak(const struct reaped *reaped);
 
 uint64_t account_timeval_ns(struct timeval tv);
+
+/* The largest of several peaks that came one after the other, and what may be said of it. */
+struct peaks {
+	uint64_t bytes; /* of those that are exact, sampled or lower bounds */
+	enum evidence evidence;
+	uint64_t limit_bytes; /* of those that are upper bounds */
+	bool all_exact;	      /* but for the upper bounds */
+};
+
+void peaks_init(struct peaks *p);
+void peaks_add(struct peaks *p, uint64_t bytes, enum evidence evidence);
+void peaks_settle(const struct peaks *p, uint64_t *ret_bytes, enum evidence *ret_evidence);
 
 #endif

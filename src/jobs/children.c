@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/unknown.h"
 #include "jobs/runner_internal.h"
@@ -36,6 +37,23 @@ bool runner_has_children(void)
 		if (errno != EINTR)
 			return false; /* ECHILD: no child, so no descendant either */
 	return true;
+}
+
+bool runner_has_processes(struct runner *r)
+{
+	if (!runner_has_children())
+		return false;
+	if (!tree_has_strangers(r->options.tree))
+		return true;
+	r->options.ops->rescan(r->options.ctx);
+	return tree_count_seen(r->options.tree) > 0;
+}
+
+/* Was our child before the job began: waited for, as init would, and no more. */
+static void reap_stranger(struct runner *r, pid_t pid)
+{
+	waitpid(pid, NULL, WNOHANG);
+	tree_forget_stranger(r->options.tree, pid);
 }
 
 static void reap_one(struct runner *r, pid_t pid)
@@ -70,9 +88,15 @@ static void stop_self(int sig)
 
 /*
  * A command that was stopped from the terminal (Ctrl-Z, or reading it from the
- * background) stops us too, so that the shell sees its job stopped. A plain
- * SIGSTOP does not: whoever sent it will not think of waking us.
+ * background) stops us too, so that the shell sees its job stopped. So does
+ * SIGSTOP, but only at a terminal, where a shell waits for us: elsewhere whoever
+ * sent it will not think of waking us.
  */
+static bool is_to_be_followed(const struct runner *r, int sig)
+{
+	return sig == SIGSTOP ? isatty(STDIN_FILENO) == 1 : sigismember(&r->taken, sig) == 1;
+}
+
 static void follow_stop(struct runner *r)
 {
 	for (size_t i = 0; i < r->n_roots; i++) {
@@ -82,8 +106,7 @@ static void follow_stop(struct runner *r)
 			continue;
 		if (waitid(P_PID, (id_t)r->roots[i].rank.pid, &info, WSTOPPED | WNOHANG) < 0)
 			continue;
-		if (info.si_pid != 0 && info.si_status != SIGSTOP &&
-		    sigismember(&r->taken, info.si_status))
+		if (info.si_pid != 0 && is_to_be_followed(r, info.si_status))
 			stop_self(info.si_status);
 	}
 }
@@ -92,8 +115,12 @@ void runner_reap(struct runner *r)
 {
 	pid_t pid;
 
-	while ((pid = next_zombie()) > 0)
-		reap_one(r, pid);
+	while ((pid = next_zombie()) > 0) {
+		if (tree_is_stranger(r->options.tree, pid))
+			reap_stranger(r, pid);
+		else
+			reap_one(r, pid);
+	}
 	follow_stop(r);
 	runner_on_children_changed(r);
 }

@@ -14,7 +14,11 @@
 /* What timeout(1) exits with. */
 #define SHELL_STATUS_TIMEOUT 124
 
+/* How long after its death we may hear of it. */
+#define MAX_DEATH_AGE_NS UINT64_C(60000000000)
+
 static void on_timeout(void *ctx);
+static void on_grace_timer(void *ctx);
 static void on_kill_timer(void *ctx);
 static void on_step(void *ctx);
 
@@ -23,9 +27,10 @@ static void on_step(void *ctx);
 static int make_timers(struct runner *r)
 {
 	r->timeout_timer = loop_timer_new(r->loop, on_timeout, r);
+	r->grace_timer = loop_timer_new(r->loop, on_grace_timer, r);
 	r->kill_timer = loop_timer_new(r->loop, on_kill_timer, r);
 	r->step_timer = loop_timer_new(r->loop, on_step, r);
-	return r->timeout_timer && r->kill_timer && r->step_timer ? 0 : -ENOMEM;
+	return r->timeout_timer && r->grace_timer && r->kill_timer && r->step_timer ? 0 : -ENOMEM;
 }
 
 int runner_new(struct loop *loop, const struct runner_options *options, struct runner **ret,
@@ -38,6 +43,7 @@ int runner_new(struct loop *loop, const struct runner_options *options, struct r
 		return err_set(err, -ENOMEM, "out of memory");
 	r->loop = loop;
 	r->options = *options;
+	r->inherited = *options->inherited;
 	r->signal_fd = -1;
 	r->result.status = (struct exit_status){ -1, -1 };
 	result = runner_take_signals(r, err);
@@ -57,6 +63,7 @@ struct runner *runner_free(struct runner *r)
 		return NULL;
 	runner_release_signals(r);
 	loop_timer_close(r->timeout_timer);
+	loop_timer_close(r->grace_timer);
 	loop_timer_close(r->kill_timer);
 	loop_timer_close(r->step_timer);
 	free(r->roots);
@@ -186,6 +193,7 @@ static int reset_roots(struct runner *r, const struct sheet_spec *spec)
 				.ended_wall_ns = U64_UNKNOWN,
 			},
 			.pre_exec_rss_bytes = U64_UNKNOWN,
+			.ended_boot_ns = U64_UNKNOWN,
 		};
 	r->roots = roots;
 	r->n_roots = n;
@@ -201,6 +209,8 @@ static void start_root(struct runner *r, struct root *root)
 		.job_id = r->options.spec->job_id,
 		.inherited = &r->inherited,
 	};
+	uint64_t wall_ns =
+		clock_wall_ns(); /* before: a short command may be dead when we are back */
 	struct spawned spawned;
 	struct err err = ERR_INIT;
 
@@ -208,13 +218,19 @@ static void start_root(struct runner *r, struct root *root)
 		log_error("%s", err.text);
 		root->rank.status.exit_code = spawned.exit_code;
 		root->rank.ended_wall_ns = clock_wall_ns();
+		root->ended_boot_ns = clock_boot_ns();
+		if (spawned.pid > 0)
+			r->options.ops->process_failed(r->options.ctx, spawned.pid);
 		return;
 	}
 	root->rank.pid = spawned.pid;
 	root->is_running = true;
 	root->pre_exec_rss_bytes = spawned.pre_exec_rss_bytes;
-	tree_add_root(r->options.tree, spawned.pid, sheet_num, root->rank.rank);
-	r->options.ops->process_started(r->options.ctx, spawned.pid, sheet_num, root->rank.rank);
+	if (tree_add_root(r->options.tree, spawned.pid, sheet_num, root->rank.rank) < 0)
+		log_warning("out of memory: the processes of sheet %d are not all counted",
+			    sheet_num);
+	r->options.ops->process_started(r->options.ctx, spawned.pid, sheet_num, root->rank.rank,
+					wall_ns);
 }
 
 static bool is_failed(struct exit_status status)
@@ -271,11 +287,6 @@ static void start_try(struct runner *r)
 	runner_on_children_changed(r);
 }
 
-static void on_step(void *ctx)
-{
-	start_try(ctx);
-}
-
 /* ---- a try ends ---- */
 
 static bool failed_before(const struct root *a, const struct root *b)
@@ -287,7 +298,7 @@ static bool failed_before(const struct root *a, const struct root *b)
 }
 
 /* NULL: none has failed. */
-static const struct rank_record *first_failed_rank(const struct runner *r)
+static const struct root *first_failed(const struct runner *r)
 {
 	const struct root *first = NULL;
 
@@ -297,7 +308,7 @@ static const struct rank_record *first_failed_rank(const struct runner *r)
 		if (is_failed(root->rank.status) && (!first || failed_before(root, first)))
 			first = root;
 	}
-	return first ? &first->rank : NULL;
+	return first;
 }
 
 /* The ranks of the try into its record; a command without ranks has none there. */
@@ -315,39 +326,48 @@ static void keep_ranks(struct runner *r)
 	record->n_ranks = r->n_roots;
 }
 
-static bool was_killed_by_others(struct runner *r, struct exit_status status)
+static bool was_killed_by_others(const struct root *root)
 {
+	struct exit_status status = root->rank.status;
 	bool is_sigkill = status.signal == SIGKILL || status.exit_code == 128 + SIGKILL;
 
-	return is_sigkill && !r->is_ending;
+	return is_sigkill && !root->was_told_to_end;
+}
+
+static void add_cancel(struct runner *r, struct buf *why)
+{
+	buf_add_str(why, " after ");
+	add_signal_name(why, r->cancel_signal);
+	buf_add_str(why, r->terminal_interrupts ? " from the terminal" : " from outside");
 }
 
 /* The outcome of a try that failed, and the evidence for it. */
-static enum outcome judge_failure(struct runner *r, const struct rank_record *rank, struct buf *why)
+static enum outcome judge_failure(struct runner *r, const struct root *failed, struct buf *why)
 {
-	if (r->stop_cause == STOP_TIMEOUT) {
-		buf_printf(why, "time limit of %g s reached; ", current_spec(r)->timeout_seconds);
-		add_status(why, rank->status);
-		return OUTCOME_TIMEOUT;
-	}
-	if (rank->rank != RANK_NONE)
-		buf_printf(why, "rank %d was first: ", rank->rank);
-	add_status(why, rank->status);
+	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
+	enum outcome outcome = OUTCOME_FAILURE;
+
+	if (failed->rank.rank != RANK_NONE)
+		buf_printf(why, "rank %d was first: ", failed->rank.rank);
+	add_status(why, failed->rank.status);
 	if (r->cancel_signal) {
-		buf_add_str(why, " after ");
-		add_signal_name(why, r->cancel_signal);
-		buf_add_str(why, r->terminal_interrupts ? " from the terminal" : " from outside");
+		add_cancel(r, why);
 		return OUTCOME_CANCELLED;
 	}
-	if (was_killed_by_others(r, rank->status)) {
-		CLEANUP(buf_release) struct buf evidence = BUF_INIT;
+	if (was_killed_by_others(failed) &&
+	    r->options.ops->was_oom_kill(r->options.ctx, failed->rank.pid, &evidence))
+		outcome = OUTCOME_OOM;
+	if (evidence.len > 0)
+		buf_printf(why, "; %s", evidence.data);
+	return outcome;
+}
 
-		if (r->options.ops->was_oom_kill(r->options.ctx, &evidence)) {
-			buf_printf(why, "; %s", evidence.data);
-			return OUTCOME_OOM;
-		}
-	}
-	return OUTCOME_FAILURE;
+/* A time limit that was reached is the outcome, whatever the command made of SIGTERM. */
+static enum outcome judge_timeout(struct runner *r, const struct root *failed, struct buf *why)
+{
+	buf_printf(why, "time limit of %g s reached; ", current_spec(r)->timeout_seconds);
+	add_status(why, failed ? failed->rank.status : r->roots[0].rank.status);
+	return OUTCOME_TIMEOUT;
 }
 
 /* False after giving up on one that could not be ended. */
@@ -359,25 +379,42 @@ static bool all_roots_succeeded(const struct runner *r)
 	return true;
 }
 
+static enum outcome judge(struct runner *r, const struct root *failed, struct buf *why)
+{
+	if (r->stop_cause == STOP_TIMEOUT)
+		return judge_timeout(r, failed, why);
+	if (failed)
+		return judge_failure(r, failed, why);
+	if (all_roots_succeeded(r)) {
+		buf_add_str(why, "exit code 0");
+		return OUTCOME_SUCCESS;
+	}
+	buf_add_str(why, "it could not be ended, and its end was not seen");
+	return OUTCOME_FAILURE;
+}
+
+/* When the last of the commands ended; what they left behind may have taken longer. */
+static const struct root *last_root(const struct runner *r)
+{
+	const struct root *last = &r->roots[0];
+
+	for (size_t i = 1; i < r->n_roots; i++)
+		if (r->roots[i].ended_boot_ns > last->ended_boot_ns)
+			last = &r->roots[i];
+	return last;
+}
+
 static void judge_try(struct runner *r)
 {
 	CLEANUP(buf_release) struct buf why = BUF_INIT;
 	struct sheet_record *record = runner_record(r);
-	const struct rank_record *failed = first_failed_rank(r);
+	const struct root *failed = first_failed(r);
+	uint64_t ended_ns = last_root(r)->rank.ended_wall_ns;
 
-	record->ended_wall_ns = clock_wall_ns();
+	record->ended_wall_ns = u64_known(ended_ns) ? ended_ns : clock_wall_ns();
 	keep_ranks(r);
-	if (failed) {
-		record->status = failed->status;
-		record->outcome = judge_failure(r, failed, &why);
-	} else if (all_roots_succeeded(r)) {
-		record->status = r->roots[0].rank.status;
-		record->outcome = OUTCOME_SUCCESS;
-		buf_add_str(&why, "exit code 0");
-	} else {
-		record->outcome = OUTCOME_FAILURE;
-		buf_add_str(&why, "it could not be ended, and its end was not seen");
-	}
+	record->status = failed ? failed->rank.status : r->roots[0].rank.status;
+	record->outcome = judge(r, failed, &why);
 	record->reason = keep_text(r, &why);
 }
 
@@ -397,12 +434,13 @@ static bool has_failed(const struct runner *r)
 	return r->result.outcome != OUTCOME_NONE && r->result.outcome != OUTCOME_SUCCESS;
 }
 
-static void note_result(struct runner *r, const struct sheet_record *record)
+/* Of several failures the job's is the one that ended it; if none did, the first. */
+static void note_result(struct runner *r, const struct sheet_record *record, bool ends_job)
 {
 	CLEANUP(buf_release) struct buf why = BUF_INIT;
 
-	if (has_failed(r))
-		return; /* the first failure is the job's */
+	if (has_failed(r) && !ends_job)
+		return;
 	r->result.outcome = record->outcome;
 	r->result.status = record->status;
 	if (record->outcome == OUTCOME_SUCCESS) {
@@ -435,14 +473,15 @@ static bool advance(struct runner *r)
 {
 	const struct sheet_record *record = runner_record(r);
 	const struct sheet_spec *spec = current_spec(r);
-	bool is_ok = record->outcome == OUTCOME_SUCCESS;
+	bool is_ok = record->outcome == OUTCOME_SUCCESS, ends_job;
 
 	if (!is_ok && !r->cancel_signal && record->try_num <= spec->retries)
 		return true;
 	if (is_ok)
 		r->result.last_completed_sheet = record->num;
-	note_result(r, record);
-	if (!is_ok && (spec->stop_on_failure || r->cancel_signal))
+	ends_job = !is_ok && (spec->stop_on_failure || r->cancel_signal);
+	note_result(r, record, ends_job);
+	if (ends_job)
 		return false;
 	if (++r->sheet_index == r->options.spec->n_sheets)
 		return false;
@@ -455,15 +494,27 @@ static bool advance(struct runner *r)
 
 static void end_try(struct runner *r)
 {
+	uint64_t ended_ns = last_root(r)->ended_boot_ns;
+
 	loop_timer_stop(r->timeout_timer);
+	loop_timer_stop(r->grace_timer);
 	loop_timer_stop(r->kill_timer);
 	judge_try(r);
 	r->phase = PHASE_IDLE;
-	r->options.ops->sheet_ended(r->options.ctx, runner_record(r));
+	r->options.ops->sheet_ended(r->options.ctx, runner_record(r),
+				    u64_known(ended_ns) ? ended_ns : clock_boot_ns());
 	if (advance(r))
 		loop_timer_set(r->step_timer, 0, 0);
 	else
 		finish(r);
+}
+
+/* The same moment on the boot clock. Not to be trusted if it lies far back: the clock was set. */
+static uint64_t boot_time_of(uint64_t wall_ns)
+{
+	uint64_t now = clock_boot_ns(), ago = u64_delta(clock_wall_ns(), wall_ns);
+
+	return u64_known(ago) && ago < MAX_DEATH_AGE_NS ? now - ago : now;
 }
 
 void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns)
@@ -471,16 +522,18 @@ void runner_on_root_end(struct runner *r, struct root *root, int wait_status, ui
 	root->is_running = false;
 	root->rank.status = exit_status_from_wait(wait_status);
 	root->rank.ended_wall_ns = u64_known(died_ns) ? died_ns : clock_wall_ns();
+	root->ended_boot_ns = boot_time_of(root->rank.ended_wall_ns);
 	if (is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
 		runner_end_tree(r, STOP_RANK_FAILED);
 }
 
+/* Most of what outlives a command is just finishing: the tee behind "exec > >(tee log)". */
 static void drain(struct runner *r)
 {
 	r->phase = PHASE_DRAINING;
-	if (r->is_ending)
-		return; /* they have been told */
-	r->result.n_ended_background += runner_end_tree(r, STOP_NONE);
+	loop_timer_stop(r->timeout_timer);
+	if (!r->is_ending)
+		loop_timer_set(r->grace_timer, r->options.grace_ms, 0);
 }
 
 void runner_on_children_changed(struct runner *r)
@@ -493,7 +546,7 @@ void runner_on_children_changed(struct runner *r)
 		end_try(r);
 		return;
 	}
-	if (r->gave_up || !runner_has_children())
+	if (r->gave_up || !runner_has_processes(r))
 		end_try(r);
 	else if (r->phase == PHASE_RUNNING)
 		drain(r);
@@ -501,12 +554,33 @@ void runner_on_children_changed(struct runner *r)
 
 /* ---- timers ---- */
 
+/* A signal may have come between two tries, when there was nobody to pass it on to. */
+static void on_step(void *ctx)
+{
+	struct runner *r = ctx;
+
+	if (r->cancel_signal) {
+		cancel_rest(r);
+		finish(r);
+	} else {
+		start_try(r);
+	}
+}
+
 static void on_timeout(void *ctx)
 {
 	struct runner *r = ctx;
 
 	if (r->phase == PHASE_RUNNING)
 		runner_end_tree(r, STOP_TIMEOUT);
+}
+
+static void on_grace_timer(void *ctx)
+{
+	struct runner *r = ctx;
+
+	if (r->phase == PHASE_DRAINING && !r->is_ending)
+		r->result.n_ended_background += runner_end_tree(r, STOP_NONE);
 }
 
 static void on_kill_timer(void *ctx)

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/loop.h"
 #include "base/mask.h"
+#include "jobs/spawn.h"
 #include "jobs/tree.h"
 #include "model/job.h"
 
@@ -39,38 +40,42 @@ struct reaped {
 struct runner_ops {
 	/* A try begins; its processes come next. */
 	void (*sheet_started)(void *ctx, const struct sheet_record *sheet);
-	void (*process_started)(void *ctx, pid_t pid, int sheet_num, int rank);
+	void (*process_started)(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns);
+	/* A child of ours did not become the command, and is gone: it is not the job's. */
+	void (*process_failed)(void *ctx, pid_t pid);
 	/* pid is a zombie: the last chance to read it. */
 	void (*process_ending)(void *ctx, pid_t pid);
 	/* Returns when it died (wall clock), or U64_UNKNOWN. */
 	uint64_t (*process_reaped)(void *ctx, const struct reaped *reaped);
-	/* Something was killed by signal 9 that the runner did not send. True: by the OOM killer;
-	 * the evidence goes to why. */
-	bool (*was_oom_kill)(void *ctx, struct buf *why);
-	/* The tree is about to be signalled: bring it up to date. */
+	/*
+	 * pid was killed by signal 9, not by us. True: for lack of memory, as far
+	 * as can be told; the evidence goes to why. False: why may hold a hint.
+	 */
+	bool (*was_oom_kill)(void *ctx, pid_t pid, struct buf *why);
+	/* The tree is about to be signalled or counted: bring it up to date. */
 	void (*rescan)(void *ctx);
-	/* The runner has sent a signal to end a member of the tree. */
-	void (*process_signalled)(void *ctx, pid_t pid, int sig);
-	/* The try is over; its usage may be filled in. */
-	void (*sheet_ended)(void *ctx, struct sheet_record *sheet);
+	/* The runner has sent a signal to end a member of the tree, at that moment. */
+	void (*process_signalled)(void *ctx, pid_t pid, int sig, uint64_t wall_ns);
+	/* The try is over; the command ended at that moment (boot clock). Its usage may be filled
+	 * in. */
+	void (*sheet_ended)(void *ctx, struct sheet_record *sheet, uint64_t boot_ns);
 	/* The last sheet is over; the loop may be stopped. */
 	void (*finished)(void *ctx);
 };
 
 struct runner_options {
-	const struct job_spec *spec; /* with its job_id set; borrowed */
-	const struct mask *mask;     /* for the commands in the records; borrowed */
-	struct tree *tree;	     /* borrowed */
+	const struct job_spec *spec;	   /* with its job_id set; borrowed */
+	const struct mask *mask;	   /* for the commands in the records; borrowed */
+	struct tree *tree;		   /* borrowed */
+	const struct inherited *inherited; /* what the commands are to find; copied */
 	bool leave_background;
+	uint64_t grace_ms;	/* how long background processes may take to end by themselves */
 	uint64_t kill_after_ms; /* from SIGTERM to SIGKILL */
 	const struct runner_ops *ops;
 	void *ctx;
 };
 
-/*
- * Becomes a subreaper and takes over the signals. Call it before anything else
- * changes signal masks or limits: what it finds is what the commands get.
- */
+/* Becomes a subreaper and takes over the signals. */
 int runner_new(struct loop *loop, const struct runner_options *options, struct runner **ret,
 	       struct err *err);
 struct runner *runner_free(struct runner *runner);
@@ -78,10 +83,10 @@ struct runner *runner_free(struct runner *runner);
 /* Starts the first sheet; the rest happens inside loop_run(). */
 void runner_start(struct runner *runner);
 
-/* Ends the job as if by this signal from outside. */
-void runner_cancel(struct runner *runner, int sig);
+/* Whether anything of the job runs, be it an orphan. */
+bool runner_has_processes(struct runner *runner);
 
-/* False: nothing that it started is left, not even an orphan. */
+/* Whether this process has children of any kind, zombies included. */
 bool runner_has_children(void);
 
 /* ---- after (or during) the run ---- */
@@ -99,7 +104,6 @@ struct runner_result {
 	int shell_status; /* what proctor run exits with */
 	int last_completed_sheet;
 	size_t n_ended_background; /* processes that outlived their sheet and were ended */
-	size_t n_left_running;	   /* that could not be ended, or were left on purpose */
 };
 
 void runner_get_result(const struct runner *runner, struct runner_result *ret);

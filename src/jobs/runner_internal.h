@@ -26,7 +26,8 @@ enum runner_phase {
 struct root {
 	struct rank_record rank; /* rank RANK_NONE for a command that has none */
 	bool is_running;
-	bool was_told_to_end; /* we had sent it a signal before it ended */
+	bool was_told_to_end; /* we had sent it a signal while it ran */
+	uint64_t ended_boot_ns;
 	uint64_t pre_exec_rss_bytes;
 };
 
@@ -38,6 +39,7 @@ struct runner {
 	int signal_fd;
 	struct loop_fd *signal_watch;
 	struct loop_timer *timeout_timer;
+	struct loop_timer *grace_timer;
 	struct loop_timer *kill_timer;
 	struct loop_timer
 		*step_timer; /* starts the next try from the loop, not from inside a callback */

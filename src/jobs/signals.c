@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alive.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
 #include "jobs/runner_internal.h"
@@ -26,13 +27,6 @@ static const struct {
 	{ SIGUSR1, false }, { SIGUSR2, false }, { SIGALRM, false }, { SIGCONT, false },
 	{ SIGTSTP, false }, { SIGTTIN, false }, { SIGTTOU, false }, { SIGWINCH, false },
 };
-
-static bool is_ignored(int sig)
-{
-	struct sigaction sa;
-
-	return sigaction(sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN;
-}
 
 static bool asks_to_end(int sig)
 {
@@ -61,12 +55,17 @@ static void note_cancel(struct runner *r, int sig)
 		r->cancel_signal = sig;
 	if (r->phase == PHASE_RUNNING && r->stop_cause == STOP_NONE)
 		r->stop_cause = STOP_CANCELLED;
+	if (r->phase == PHASE_DRAINING && !r->is_ending)
+		runner_end_tree(r, STOP_NONE); /* no more patience with what is left */
 }
 
-/* Ctrl-C and Ctrl-\ have reached the command already: it is in the same process group. */
+/*
+ * Ctrl-C and Ctrl-\ have reached the command already: it is in the same process
+ * group. What we were started to ignore (nohup, "&" in a script) is nothing to us.
+ */
 static void on_terminal_signal(struct runner *r, int sig)
 {
-	if (!asks_to_end(sig))
+	if (!asks_to_end(sig) || sigismember(&r->inherited.ignored, sig))
 		return;
 	note_cancel(r, sig);
 	if (sig == SIGINT && ++r->terminal_interrupts >= 2)
@@ -88,11 +87,6 @@ static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
 	/* What the job sends to its parent is not meant for itself. */
 	if (tree_find(r->options.tree, (pid_t)info->ssi_pid))
 		return;
-	runner_cancel(r, sig);
-}
-
-void runner_cancel(struct runner *r, int sig)
-{
 	if (asks_to_end(sig))
 		note_cancel(r, sig);
 	pass_to_roots(r, sig);
@@ -110,10 +104,11 @@ static void on_signal_fd(void *ctx)
 
 int runner_take_signals(struct runner *r, struct err *err)
 {
-	inherited_note(&r->inherited);
 	/* With SIGCHLD ignored the kernel would throw exit statuses away. */
-	if (r->inherited.ignores_sigchld)
-		signal(SIGCHLD, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL);
+	/* A reader of our words that has gone, or a limit on file size, must not end us. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
 		return err_set(err, -errno, "cannot become the subreaper of the job: %s",
 			       strerror(errno));
@@ -121,8 +116,7 @@ int runner_take_signals(struct runner *r, struct err *err)
 	sigemptyset(&r->taken);
 	sigaddset(&r->taken, SIGCHLD);
 	for (size_t i = 0; i < ARRAY_SIZE(passed_signals); i++)
-		if (!is_ignored(passed_signals[i].sig)) /* nohup and "&" ignore some for good */
-			sigaddset(&r->taken, passed_signals[i].sig);
+		sigaddset(&r->taken, passed_signals[i].sig);
 	r->signal_fd = signalfd(-1, &r->taken, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (r->signal_fd < 0)
 		return err_set(err, -errno, "cannot receive signals: %s", strerror(errno));
@@ -143,40 +137,75 @@ void runner_release_signals(struct runner *r)
 /* ---- ending a tree ---- */
 
 struct kill_pass {
-	const struct runner_options *options;
+	struct runner *runner;
 	int sig;
 	size_t n_reached;
 	size_t n_refused; /* of another user */
 };
 
-/* Through a pidfd, checked by its start time: a reused pid is never hit. */
-static void signal_member(void *ctx, const struct tree_member *member)
+static void note_sent(struct kill_pass *pass, pid_t pid, int result, uint64_t wall_ns)
 {
-	struct kill_pass *pass = ctx;
-	CLEANUP(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, member->key.pid, 0);
-	uint64_t start_ticks;
+	struct runner_options *options = &pass->runner->options;
 
-	if (pidfd < 0)
-		return;
-	if (proc_start_ticks(member->key.pid, &start_ticks) < 0 ||
-	    start_ticks != member->key.start_ticks)
-		return;
-	if (syscall(SYS_pidfd_send_signal, pidfd, pass->sig, NULL, 0) == 0) {
+	if (result == 0) {
 		pass->n_reached++;
-		pass->options->ops->process_signalled(pass->options->ctx, member->key.pid,
-						      pass->sig);
+		options->ops->process_signalled(options->ctx, pid, pass->sig, wall_ns);
 	} else if (errno == EPERM) {
 		pass->n_refused++;
 	}
 }
 
+/* Our own children that were not waited for yet: their pids are theirs, whatever /proc shows. */
+static void signal_roots(struct kill_pass *pass)
+{
+	struct runner *r = pass->runner;
+
+	for (size_t i = 0; i < r->n_roots; i++) {
+		struct root *root = &r->roots[i];
+		uint64_t now = clock_wall_ns();
+
+		if (!root->is_running)
+			continue;
+		root->was_told_to_end = true;
+		note_sent(pass, root->rank.pid, kill(root->rank.pid, pass->sig), now);
+	}
+}
+
+static bool is_running_root(const struct runner *r, pid_t pid)
+{
+	for (size_t i = 0; i < r->n_roots; i++)
+		if (r->roots[i].is_running && r->roots[i].rank.pid == pid)
+			return true;
+	return false;
+}
+
+/* Through a pidfd, checked by its start time: a reused pid is never hit. */
+static void signal_member(void *ctx, const struct tree_member *member)
+{
+	struct kill_pass *pass = ctx;
+	struct runner *r = pass->runner;
+	CLEANUP(close_fd) int pidfd = -1;
+	uint64_t start_ticks, now = clock_wall_ns();
+
+	if (is_running_root(r, member->key.pid))
+		return;
+	/* What an earlier sheet left running on purpose is not this one's to end. */
+	if (r->options.leave_background && member->sheet_num != runner_record(r)->num)
+		return;
+	pidfd = (int)syscall(SYS_pidfd_open, member->key.pid, 0);
+	if (pidfd < 0 || proc_start_ticks(member->key.pid, &start_ticks) < 0 ||
+	    start_ticks != member->key.start_ticks)
+		return;
+	note_sent(pass, member->key.pid,
+		  (int)syscall(SYS_pidfd_send_signal, pidfd, pass->sig, NULL, 0), now);
+}
+
 static struct kill_pass signal_tree(struct runner *r, int sig)
 {
-	struct kill_pass pass = { .options = &r->options, .sig = sig };
+	struct kill_pass pass = { .runner = r, .sig = sig };
 
+	signal_roots(&pass);
 	r->options.ops->rescan(r->options.ctx);
-	for (size_t i = 0; i < r->n_roots; i++)
-		r->roots[i].was_told_to_end = true;
 	tree_for_each_seen(r->options.tree, signal_member, &pass);
 	return pass;
 }
@@ -185,7 +214,6 @@ static void give_up(struct runner *r, size_t n, const char *why)
 {
 	log_warning("%zu %s of the job could not be ended: %s", n, n == 1 ? "process" : "processes",
 		    why);
-	r->result.n_left_running += n;
 	r->gave_up = true;
 	loop_timer_stop(r->kill_timer);
 	runner_on_children_changed(r);
@@ -201,9 +229,9 @@ void runner_kill_tree(struct runner *r, enum stop_cause cause)
 	pass = signal_tree(r, SIGKILL);
 	r->kill_rounds++;
 	if (pass.n_reached == 0 && pass.n_refused > 0)
-		give_up(r, pass.n_refused, "they belong to another user");
+		give_up(r, pass.n_refused, "of another user");
 	else if (r->kill_rounds > KILL_MAX_ROUNDS)
-		give_up(r, pass.n_reached, "they do not react to SIGKILL");
+		give_up(r, pass.n_reached, "no reaction to SIGKILL, or not to be seen in /proc");
 	else
 		loop_timer_set(r->kill_timer, KILL_AGAIN_MS, 0);
 }

@@ -3,19 +3,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/unknown.h"
 
-/* What the child tells over the pipe, whose other end closes when exec succeeds. */
+#define LOOK_AGAIN_MS 100
+
+enum spawn_step { STEP_NONE, STEP_WORKDIR, STEP_EXEC };
+
+/*
+ * What the child tells, in memory that both see: a write() of it would be
+ * counted as the command's own I/O.
+ */
 struct child_report {
 	uint64_t pre_exec_rss_bytes;
-	int failed_errno; /* 0: about to exec */
-	bool failed_in_workdir;
+	enum spawn_step failed_step;
+	int failed_errno;
+	int exit_code; /* as a shell has it */
 };
 
 void inherited_note(struct inherited *ret)
@@ -23,19 +33,31 @@ void inherited_note(struct inherited *ret)
 	struct sigaction sa;
 
 	sigprocmask(SIG_SETMASK, NULL, &ret->mask);
-	ret->ignores_sigchld = sigaction(SIGCHLD, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN;
+	sigemptyset(&ret->ignored);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigaction(sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
+			sigaddset(&ret->ignored, sig);
 	if (getrlimit(RLIMIT_NOFILE, &ret->nofile) < 0)
 		ret->nofile = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
 }
 
-static void child_restore(const struct inherited *inherited)
+/* What proctor ignores or defaults for itself goes back to what it was. */
+static void restore_signal(const struct inherited *inherited, int sig)
 {
-	if (inherited->ignores_sigchld)
-		signal(SIGCHLD, SIG_IGN);
+	signal(sig, sigismember(&inherited->ignored, sig) ? SIG_IGN : SIG_DFL);
+}
+
+void inherited_restore(const struct inherited *inherited)
+{
+	restore_signal(inherited, SIGCHLD);
+	restore_signal(inherited, SIGPIPE);
+	restore_signal(inherited, SIGXFSZ);
 	if (inherited->nofile.rlim_cur != RLIM_INFINITY)
 		setrlimit(RLIMIT_NOFILE, &inherited->nofile);
 	sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
 }
+
+/* ---- in the child ---- */
 
 static void set_number(const char *name, int value)
 {
@@ -83,65 +105,20 @@ static uint64_t own_peak_rss_bytes(void)
 	return (uint64_t)ru.ru_maxrss * 1024;
 }
 
-static void child_tell(int pipe_fd, const struct child_report *report)
-{
-	/* Smaller than PIPE_BUF: written whole or not at all. */
-	if (write(pipe_fd, report, sizeof(*report)) != (ssize_t)sizeof(*report))
-		_exit(126);
-}
-
-static void __attribute__((noreturn)) child_run(const struct spawn_request *request, int pipe_fd)
-{
-	const struct sheet_spec *sheet = request->sheet;
-	struct child_report report = { 0 };
-
-	child_set_environment(request);
-	child_set_stdin(request->rank);
-	if (sheet->workdir && chdir(sheet->workdir) < 0) {
-		report.failed_errno = errno;
-		report.failed_in_workdir = true;
-		child_tell(pipe_fd, &report);
-		_exit(126);
-	}
-	report.pre_exec_rss_bytes = own_peak_rss_bytes();
-	child_tell(pipe_fd, &report);
-	child_restore(request->inherited);
-	execvp(sheet->argv[0], (char *const *)sheet->argv);
-	report.failed_errno = errno;
-	child_tell(pipe_fd, &report);
-	_exit(126);
-}
-
-/* Reads reports until the pipe closes; the last one counts. */
-static struct child_report read_reports(int pipe_fd)
-{
-	struct child_report report = { .pre_exec_rss_bytes = U64_UNKNOWN }, next;
-	ssize_t n;
-
-	for (;;) {
-		n = read(pipe_fd, &next, sizeof(next));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n != (ssize_t)sizeof(next))
-			return report;
-		report = next;
-	}
-}
-
 /* Whether some folder of PATH has a file of that name, whatever it is. */
 static bool is_in_path(const char *name)
 {
 	const char *path = getenv("PATH");
 	char candidate[PATH_MAX];
 
-	while (path && *path) {
+	for (; path && *path; path += strspn(path, ":")) {
 		size_t n = strcspn(path, ":");
 
 		if (snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)n, path, name) <
 			    (int)sizeof(candidate) &&
 		    access(candidate, F_OK) == 0)
 			return true;
-		path += n + (path[n] == ':');
+		path += n;
 	}
 	return false;
 }
@@ -150,62 +127,120 @@ static bool is_in_path(const char *name)
  * 127: there is no such command. execvp() says EACCES also for a folder of PATH
  * that may not be searched; that alone is no command that could not be run.
  */
-static int shell_exit_code(const struct sheet_spec *sheet, const struct child_report *report)
+static bool is_not_found(const char *name, int failed_errno)
 {
-	bool is_searched = !strchr(sheet->argv[0], '/');
+	if (failed_errno == ENOENT)
+		return true;
+	return failed_errno == EACCES && !strchr(name, '/') && !is_in_path(name);
+}
 
-	if (report->failed_in_workdir)
-		return 126;
-	if (report->failed_errno == ENOENT)
-		return 127;
-	return report->failed_errno == EACCES && is_searched && !is_in_path(sheet->argv[0]) ? 127
-											    : 126;
+static void __attribute__((noreturn))
+child_fail(struct child_report *report, enum spawn_step step, const char *name)
+{
+	report->failed_errno = errno;
+	report->exit_code = step == STEP_EXEC && is_not_found(name, errno) ? 127 : 126;
+	if (report->exit_code == 127)
+		report->failed_errno = ENOENT;
+	report->failed_step = step;
+	_exit(report->exit_code);
+}
+
+static void __attribute__((noreturn))
+child_run(const struct spawn_request *request, struct child_report *report)
+{
+	const struct sheet_spec *sheet = request->sheet;
+
+	child_set_environment(request);
+	child_set_stdin(request->rank);
+	if (sheet->workdir && chdir(sheet->workdir) < 0)
+		child_fail(report, STEP_WORKDIR, sheet->workdir);
+	report->pre_exec_rss_bytes = own_peak_rss_bytes();
+	inherited_restore(request->inherited);
+	execvp(sheet->argv[0], (char *const *)sheet->argv);
+	child_fail(report, STEP_EXEC, sheet->argv[0]);
+}
+
+/* ---- in the runner ---- */
+
+static bool is_stopped(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid == pid;
+}
+
+/*
+ * The pipe closes when the child execs or ends. A child that is stopped before
+ * (Ctrl-Z at that very moment) counts as started: waiting here would make us deaf.
+ */
+static void wait_for_exec(int pipe_fd, pid_t pid)
+{
+	struct pollfd poll_fd = { .fd = pipe_fd, .events = POLLIN };
+
+	while (poll(&poll_fd, 1, LOOK_AGAIN_MS) <= 0)
+		if (is_stopped(pid))
+			return;
 }
 
 static int spawn_failed(const struct spawn_request *request, const struct child_report *report,
 			struct err *err)
 {
-	const char *what =
-		report->failed_in_workdir ? request->sheet->workdir : request->sheet->argv[0];
+	bool is_workdir = report->failed_step == STEP_WORKDIR;
 
 	return err_set(err, -report->failed_errno, "cannot %s %s: %s",
-		       report->failed_in_workdir ? "change to the folder" : "run", what,
+		       is_workdir ? "change to the folder" : "run",
+		       is_workdir ? request->sheet->workdir : request->sheet->argv[0],
 		       strerror(report->failed_errno));
 }
 
-int spawn_command(const struct spawn_request *request, struct spawned *ret, struct err *err)
+static int spawn_with_report(const struct spawn_request *request, struct child_report *report,
+			     struct spawned *ret, struct err *err)
 {
 	CLEANUP(close_fd) int read_end = -1;
 	CLEANUP(close_fd) int write_end = -1;
-	struct child_report report;
 	int fds[2];
 	pid_t pid;
 
-	*ret = (struct spawned){ .pid = -1, .exit_code = 126 };
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
 	read_end = fds[0];
 	write_end = fds[1];
 
 	/*
-	 * fork, not vfork: a vfork child shares our memory, and its exec would
-	 * carry our whole RSS into the command's ru_maxrss.
+	 * Not vfork: such a child shares our memory, and its exec would carry our
+	 * whole RSS into the command's ru_maxrss. Not fork: libuv's handler for it
+	 * writes a byte in the child.
 	 */
-	pid = fork();
+	pid = _Fork();
 	if (pid < 0)
 		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
 	if (pid == 0)
-		child_run(request, write_end);
+		child_run(request, report);
 
 	close_fd(&write_end);
-	report = read_reports(read_end);
-	if (report.failed_errno != 0) {
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-		ret->exit_code = shell_exit_code(request->sheet, &report);
-		return spawn_failed(request, &report, err);
-	}
+	wait_for_exec(read_end, pid);
 	ret->pid = pid;
-	ret->pre_exec_rss_bytes = report.pre_exec_rss_bytes;
-	return 0;
+	ret->pre_exec_rss_bytes = report->pre_exec_rss_bytes;
+	if (report->failed_step == STEP_NONE)
+		return 0;
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	ret->exit_code = report->exit_code;
+	return spawn_failed(request, report, err);
+}
+
+int spawn_command(const struct spawn_request *request, struct spawned *ret, struct err *err)
+{
+	struct child_report *report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int r;
+
+	*ret = (struct spawned){ .pid = -1, .exit_code = 126 };
+	if (report == MAP_FAILED)
+		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
+	report->pre_exec_rss_bytes = U64_UNKNOWN;
+	r = spawn_with_report(request, report, ret, err);
+	munmap(report, sizeof(*report));
+	return r;
 }

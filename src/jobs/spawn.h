@@ -3,7 +3,7 @@
  *
  * Signal mask, ignored signals and file limit are those that proctor itself was
  * started with; no file descriptor of ours is open in it; process group,
- * session and terminal are unchanged.
+ * session and terminal are unchanged; and it has read and written nothing yet.
  */
 #ifndef PROCTOR_JOBS_SPAWN_H
 #define PROCTOR_JOBS_SPAWN_H
@@ -20,11 +20,14 @@
 /* What proctor was started with, noted before it changed anything. */
 struct inherited {
 	sigset_t mask;
-	bool ignores_sigchld;
+	sigset_t ignored;
 	struct rlimit nofile;
 };
 
 void inherited_note(struct inherited *ret);
+
+/* Puts it all back, for what is about to exec. */
+void inherited_restore(const struct inherited *inherited);
 
 struct spawn_request {
 	const struct sheet_spec *sheet;
@@ -34,7 +37,8 @@ struct spawn_request {
 };
 
 struct spawned {
-	pid_t pid;
+	pid_t pid; /* of the command, or of the child that failed to become it; -1: there was none
+		    */
 	/*
 	 * The child's own high-water mark before exec. The kernel carries it over
 	 * into ru_maxrss, so a ru_maxrss that is not above it says nothing about

@@ -4,19 +4,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/map.h"
 #include "base/unknown.h"
 #include "jobs/account.h"
 
-#define CPU_WINDOW_NS UINT64_C(90000000) /* so that --interval 0.1 has its percentages */
+/*
+ * A percentage is taken over at least this long: counters come in clock ticks of
+ * 10 ms at worst, and over 20 ms such a tick would be half a core.
+ */
+#define CPU_WINDOW_NS UINT64_C(90000000)
+#define CPU_MARKS 8
+
+#define UNLISTED UINT64_MAX /* in the map of the living: counted, without an entry */
 
 /* A proc_record and what only the tally wants to know about it. */
 struct entry {
 	struct proc_record record;
-	bool is_alive;
+	bool is_root;
 	bool fork_was_told; /* by the kernel; a root is announced by the runner first */
 	bool has_children;
 	bool ignores_sigchld;
+};
+
+/* How much CPU time the tree had used at a moment. */
+struct cpu_mark {
+	uint64_t boot_ns;
+	uint64_t total_ns;
 };
 
 struct tally {
@@ -25,22 +39,24 @@ struct tally {
 	struct entry *entries;
 	size_t n, cap;
 	uint64_t n_unlisted;
-	struct map alive; /* pid -> index into entries */
-	struct account attempt, sheet;
-	bool sheet_is_open;
-	/* The largest peak of a sheet that has ended; sheets come one after the other. */
-	uint64_t ended_peak_rss_bytes;
-	enum evidence ended_peak_rss_evidence;
+	struct map alive; /* pid -> index into entries, or UNLISTED */
+	uint64_t n_living;
 
-	uint64_t last_total_cpu_ns; /* of the tree, at the last tick */
-	uint64_t last_tick_boot_ns;
+	int sheet_num;
+	bool sheet_is_open;
+	struct account attempt, sheet;
+	struct peaks ended_peaks; /* of the sheets that are over; they come one after the other */
+
+	struct cpu_mark marks[CPU_MARKS]; /* oldest first */
+	size_t n_marks;
 	uint64_t reaped_cpu_ns; /* of all that was waited for by us */
 
 	struct proc_event *events;
-	size_t n_events, cap_events;
-	bool events_were_taken;
-	uint64_t n_events_total, n_events_unlisted;
+	size_t n_events, cap_events, n_stored, n_notable;
+	uint64_t n_events_unlisted;
 	uint64_t n_lost;
+
+	struct map commands;	    /* hash -> string */
 	struct proc_record *listed; /* what tally_processes() hands out */
 	struct arena arena;
 };
@@ -53,9 +69,8 @@ struct tally *tally_new(const char *job_id, bool sees_births)
 		return NULL;
 	t->job_id = job_id;
 	t->sees_births = sees_births;
-	t->last_tick_boot_ns = t->last_total_cpu_ns = U64_UNKNOWN;
-	t->ended_peak_rss_bytes = U64_UNKNOWN;
-	t->ended_peak_rss_evidence = EVIDENCE_EXACT; /* of none, nothing was missed */
+	t->sheet_num = SHEET_NONE;
+	peaks_init(&t->ended_peaks);
 	account_begin(&t->attempt, U64_UNKNOWN);
 	account_begin(&t->sheet, U64_UNKNOWN);
 	return t;
@@ -69,105 +84,177 @@ struct tally *tally_free(struct tally *t)
 	free(t->events);
 	free(t->listed);
 	map_release(&t->alive);
+	map_release(&t->commands);
 	arena_release(&t->arena);
 	free(t);
 	return NULL;
 }
 
-void tally_begin_sheet(struct tally *t, uint64_t boot_ns, bool is_clean)
+void tally_begin_sheet(struct tally *t, int sheet_num, uint64_t boot_ns, bool is_clean)
 {
 	if (!u64_known(t->attempt.started_boot_ns))
 		t->attempt.started_boot_ns = boot_ns;
 	account_begin(&t->sheet, boot_ns);
+	t->sheet_num = sheet_num;
 	t->sheet_is_open = true;
-	t->last_tick_boot_ns = boot_ns;
-	t->last_total_cpu_ns = is_clean ? t->reaped_cpu_ns : U64_UNKNOWN;
+	t->n_marks = 0;
+	if (is_clean)
+		t->marks[t->n_marks++] = (struct cpu_mark){ boot_ns, t->reaped_cpu_ns };
+}
+
+/* The account of the sheet that runs, if this is of it; what an earlier one left running is not. */
+static struct account *sheet_account(struct tally *t, int sheet_num)
+{
+	return sheet_num == t->sheet_num ? &t->sheet : NULL;
+}
+
+/* The same command line is kept once. NULL: too many different ones, or no memory. */
+static const char *keep_command(struct tally *t, const char *command)
+{
+	uint64_t hash = hash_bytes(HASH_INIT, command, strlen(command)), kept;
+	const char *copy;
+
+	if (map_get(&t->commands, hash, &kept))
+		return (const char *)(uintptr_t)kept;
+	if (t->commands.len >= TALLY_MAX_COMMANDS)
+		return NULL;
+	copy = arena_strdup(&t->arena, command);
+	if (copy)
+		map_put(&t->commands, hash, (uint64_t)(uintptr_t)copy);
+	return copy;
 }
 
 /* ---- events ---- */
 
-static void add_event(struct tally *t, const struct proc_event *ev)
+static bool is_notable(const struct proc_event *ev, bool is_root)
 {
-	if (t->events_were_taken) {
-		t->n_events = 0;
-		t->events_were_taken = false;
-	}
-	if (t->n_events_total >= TALLY_MAX_EVENTS) {
+	if (ev->type == EVENT_SPAWN)
+		return is_root;
+	return is_root || ev->type != EVENT_EXIT || ev->status.exit_code != 0;
+}
+
+/* A flood of births must not keep out the one event that tells why the job ended. */
+static bool has_room(struct tally *t, const struct proc_event *ev, bool is_root)
+{
+	if (t->n_events - t->n_notable < TALLY_MAX_EVENTS)
+		return true;
+	if (!is_notable(ev, is_root) || t->n_notable >= TALLY_MAX_NOTABLE_EVENTS)
+		return false;
+	t->n_notable++;
+	return true;
+}
+
+static bool grow_events(struct tally *t)
+{
+	size_t cap = t->cap_events ? t->cap_events * 2 : 64;
+	struct proc_event *grown;
+
+	if (t->n_events < t->cap_events)
+		return true;
+	grown = reallocarray(t->events, cap, sizeof(*grown));
+	if (!grown)
+		return false;
+	t->events = grown;
+	t->cap_events = cap;
+	return true;
+}
+
+static void add_event(struct tally *t, const struct proc_event *ev, bool is_root)
+{
+	if (!has_room(t, ev, is_root) || !grow_events(t)) {
 		t->n_events_unlisted++;
 		return;
 	}
-	if (t->n_events == t->cap_events) {
-		size_t cap = t->cap_events ? t->cap_events * 2 : 64;
-		struct proc_event *grown = reallocarray(t->events, cap, sizeof(*grown));
-
-		if (!grown) {
-			t->n_events_unlisted++;
-			return;
-		}
-		t->events = grown;
-		t->cap_events = cap;
-	}
 	t->events[t->n_events] = *ev;
 	t->events[t->n_events++].job_id = t->job_id;
-	t->n_events_total++;
 }
 
-const struct proc_event *tally_take_events(struct tally *t, size_t *ret_n)
+const struct proc_event *tally_events(const struct tally *t, size_t *ret_n)
 {
-	if (t->events_were_taken)
-		t->n_events = 0;
-	t->events_were_taken = true;
 	*ret_n = t->n_events;
 	return t->events;
 }
 
-/* ---- processes ---- */
+const struct proc_event *tally_pending_events(const struct tally *t, size_t *ret_n)
+{
+	*ret_n = t->n_events - t->n_stored;
+	return t->events ? t->events + t->n_stored : NULL;
+}
+
+void tally_events_stored(struct tally *t)
+{
+	t->n_stored = t->n_events;
+}
+
+/* ---- births ---- */
 
 static uint64_t pid_key(pid_t pid)
 {
 	return (uint64_t)(uint32_t)pid;
 }
 
+/* NULL: not known to live, or counted without an entry. */
 static struct entry *find_alive(const struct tally *t, pid_t pid)
 {
 	uint64_t i;
 
-	return map_get(&t->alive, pid_key(pid), &i) ? &t->entries[i] : NULL;
+	return map_get(&t->alive, pid_key(pid), &i) && i != UNLISTED ? &t->entries[i] : NULL;
 }
 
-static void count_spawn(struct tally *t)
+static bool is_unlisted(const struct tally *t, pid_t pid)
 {
-	account_add_spawn(&t->attempt);
-	account_add_spawn(&t->sheet);
+	uint64_t i;
+
+	return map_get(&t->alive, pid_key(pid), &i) && i == UNLISTED;
 }
 
+static void count_birth(struct tally *t, int sheet_num)
+{
+	struct account *sheet = sheet_account(t, sheet_num);
+	/* Without news of deaths nobody knows how many live; the samples tell. */
+	uint64_t n_living = t->sees_births ? ++t->n_living : U64_UNKNOWN;
+
+	account_add_spawn(&t->attempt, n_living);
+	if (sheet)
+		account_add_spawn(sheet, n_living);
+}
+
+static void count_death(struct tally *t)
+{
+	if (t->n_living > 0)
+		t->n_living--;
+}
+
+static struct entry *grow_entries(struct tally *t)
+{
+	size_t cap = t->cap ? t->cap * 2 : 64;
+	struct entry *grown;
+
+	if (t->n >= TALLY_MAX_PROCESSES)
+		return NULL;
+	if (t->n < t->cap)
+		return t->entries;
+	grown = reallocarray(t->entries, cap, sizeof(*grown));
+	if (!grown)
+		return NULL;
+	t->entries = grown;
+	t->cap = cap;
+	return grown;
+}
+
+/* Counts the process, and lists it while there is room. */
 static struct entry *add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank)
 {
 	struct entry *e;
 
-	count_spawn(t);
-	if (t->n >= TALLY_MAX_PROCESSES) {
+	count_birth(t, sheet_num);
+	if (!grow_entries(t) || map_put(&t->alive, pid_key(pid), t->n) < 0) {
 		t->n_unlisted++;
-		map_remove(&t->alive, pid_key(pid));
-		return NULL;
-	}
-	if (t->n == t->cap) {
-		size_t cap = t->cap ? t->cap * 2 : 64;
-
-		e = reallocarray(t->entries, cap, sizeof(*e));
-		if (!e) {
-			t->n_unlisted++;
-			return NULL;
-		}
-		t->entries = e;
-		t->cap = cap;
-	}
-	if (map_put(&t->alive, pid_key(pid), t->n) < 0) {
-		t->n_unlisted++;
+		map_put(&t->alive, pid_key(pid), UNLISTED);
 		return NULL;
 	}
 	e = &t->entries[t->n++];
-	*e = (struct entry){ .is_alive = true };
+	*e = (struct entry){ 0 };
 	proc_record_init(&e->record);
 	e->record.key.pid = pid;
 	e->record.ppid = ppid;
@@ -187,15 +274,19 @@ static void note_birth(struct tally *t, struct entry *e, uint64_t wall_ns)
 	};
 
 	e->record.born_wall_ns = wall_ns;
-	add_event(t, &ev);
+	add_event(t, &ev, e->is_root);
 }
 
-void tally_root(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns)
+void tally_root(struct tally *t, const struct birth *b)
 {
-	struct entry *e = add_entry(t, pid, ppid, sheet_num, rank);
+	struct entry *e = add_entry(t, b->pid, b->ppid, b->sheet_num, b->rank);
 
-	if (e)
-		note_birth(t, e, wall_ns);
+	if (!e)
+		return;
+	e->is_root = true;
+	e->record.command = b->command ? keep_command(t, b->command) : NULL;
+	e->record.uid = b->uid;
+	note_birth(t, e, b->wall_ns);
 }
 
 /*
@@ -214,17 +305,18 @@ static struct entry *note_parent(struct tally *t, pid_t pid)
 	return parent;
 }
 
-void tally_fork(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns)
+void tally_fork(struct tally *t, const struct birth *b)
 {
-	struct entry *e = find_alive(t, pid);
+	struct entry *e = find_alive(t, b->pid);
 	struct entry *parent;
 
-	if (e && !e->fork_was_told) {
+	if (e && !e->fork_was_told && !u64_known(e->record.died_wall_ns)) {
 		e->fork_was_told = true; /* known already, from the runner or from a sample */
+		note_parent(t, b->ppid);
 		return;
 	}
-	e = add_entry(t, pid, ppid, sheet_num, rank);
-	parent = note_parent(t, ppid);
+	e = add_entry(t, b->pid, b->ppid, b->sheet_num, b->rank);
+	parent = note_parent(t, b->ppid); /* after add_entry(), which may move the entries */
 	if (!e)
 		return;
 	e->fork_was_told = true;
@@ -232,39 +324,16 @@ void tally_fork(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank,
 	e->record.command = parent ? parent->record.command : NULL;
 	e->record.uid = parent ? parent->record.uid : U64_UNKNOWN;
 	e->ignores_sigchld = parent && parent->ignores_sigchld;
-	note_birth(t, e, wall_ns);
+	note_birth(t, e, b->wall_ns);
 }
 
 void tally_exec(struct tally *t, pid_t pid, const char *command)
 {
 	struct entry *e = find_alive(t, pid);
 
-	if (e)
-		e->record.command = arena_strdup(&t->arena, command);
-}
-
-static void note_death(struct tally *t, struct entry *e, int wait_status, uint64_t wall_ns)
-{
-	struct proc_event ev = {
-		.wall_ns = wall_ns,
-		.key = e->record.key,
-		.type = EVENT_EXIT,
-		.status = exit_status_from_wait(wait_status),
-		.sheet_num = e->record.sheet_num,
-		.details = e->record.command,
-	};
-
-	e->record.died_wall_ns = wall_ns;
-	e->record.status = ev.status;
-	add_event(t, &ev);
-}
-
-void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns)
-{
-	struct entry *e = find_alive(t, pid);
-
-	if (e && !u64_known(e->record.died_wall_ns))
-		note_death(t, e, wait_status, wall_ns);
+	/* Of the command itself we know what was asked for, even if it is gone already. */
+	if (e && (command || !e->is_root))
+		e->record.command = command ? keep_command(t, command) : NULL;
 }
 
 void tally_lost(struct tally *t, uint64_t n)
@@ -285,41 +354,63 @@ void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t w
 		.details = "sent by proctor",
 	};
 
-	add_event(t, &ev);
+	add_event(t, &ev, false);
 }
 
-void tally_oom(struct tally *t, int sheet_num, const char *details, uint64_t wall_ns)
+void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns)
 {
 	struct proc_event ev = {
 		.wall_ns = wall_ns,
-		.key = { .pid = 0, .start_ticks = U64_UNKNOWN },
+		.key = { .pid = pid, .start_ticks = U64_UNKNOWN },
 		.type = EVENT_OOM,
 		.status = { -1, SIGKILL },
 		.sheet_num = sheet_num,
 		.details = arena_strdup(&t->arena, details),
 	};
 
-	add_event(t, &ev);
+	add_event(t, &ev, false);
 }
 
-/* ---- the end of a process ---- */
+/* ---- deaths ---- */
 
-static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
-			 const struct proc_sample *zombie)
+static void note_death(struct tally *t, struct entry *e, int wait_status, uint64_t wall_ns)
+{
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = e->record.key,
+		.type = EVENT_EXIT,
+		.status = exit_status_from_wait(wait_status),
+		.sheet_num = e->record.sheet_num,
+		.details = e->record.command,
+	};
+
+	count_death(t);
+	e->record.died_wall_ns = wall_ns;
+	e->record.status = ev.status;
+	add_event(t, &ev, e->is_root);
+}
+
+void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns)
+{
+	struct entry *e = find_alive(t, pid);
+
+	if (e && !u64_known(e->record.died_wall_ns))
+		note_death(t, e, wait_status, wall_ns);
+	else if (is_unlisted(t, pid)) {
+		map_remove(&t->alive, pid_key(pid));
+		count_death(t);
+	}
+}
+
+/* Of a process without children, what wait4 told is its own: ru_maxrss and I/O are of its whole
+ * tree. */
+static void finish_leaf(struct entry *e, const struct reaped *reaped,
+			const struct proc_sample *zombie)
 {
 	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
-	/* ru_maxrss and I/O include descendants: they are its own only if it had none. */
-	bool is_leaf = t->sees_births && !e->has_children;
 
-	if (u64_known(zombie->user_ns)) {
-		e->record.user_ns = zombie->user_ns;
-		e->record.system_ns = zombie->system_ns;
-	} else if (is_leaf) {
-		e->record.user_ns = account_timeval_ns(reaped->usage.ru_utime);
-		e->record.system_ns = account_timeval_ns(reaped->usage.ru_stime);
-	}
-	if (!is_leaf)
-		return;
+	e->record.user_ns = account_timeval_ns(reaped->usage.ru_utime);
+	e->record.system_ns = account_timeval_ns(reaped->usage.ru_stime);
 	e->record.major_faults = (uint64_t)reaped->usage.ru_majflt;
 	e->record.rchar = zombie->rchar;
 	e->record.wchar = zombie->wchar;
@@ -328,6 +419,20 @@ static void finish_entry(const struct tally *t, struct entry *e, const struct re
 	if (account_is_own_peak(reaped)) {
 		e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, rss);
 		e->record.evidence = EVIDENCE_EXACT;
+	} else if (!u64_known(e->record.max_rss_bytes)) {
+		e->record.max_rss_bytes = rss;
+		e->record.evidence = EVIDENCE_UPPER_BOUND;
+	}
+}
+
+static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
+			 const struct proc_sample *zombie)
+{
+	if (t->sees_births && !e->has_children) {
+		finish_leaf(e, reaped, zombie);
+	} else if (u64_known(zombie->user_ns)) {
+		e->record.user_ns = zombie->user_ns;
+		e->record.system_ns = zombie->system_ns;
 	}
 }
 
@@ -335,23 +440,28 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 		    uint64_t wall_ns)
 {
 	struct entry *e = find_alive(t, reaped->pid);
+	bool was_unlisted = is_unlisted(t, reaped->pid);
+	struct account *sheet;
 
-	if (!e) /* an orphan that neither events nor samples have shown */
+	if (!e && !was_unlisted) /* an orphan that neither events nor samples have shown */
 		e = add_entry(t, reaped->pid, zombie->ppid, zombie->sheet_num, RANK_NONE);
 	account_add_reaped(&t->attempt, reaped, zombie);
-	account_add_reaped(&t->sheet, reaped, zombie);
+	sheet = sheet_account(t, e ? e->record.sheet_num : zombie->sheet_num);
+	if (sheet)
+		account_add_reaped(sheet, reaped, zombie);
 	t->reaped_cpu_ns += account_timeval_ns(reaped->usage.ru_utime) +
 			    account_timeval_ns(reaped->usage.ru_stime);
-	if (!e)
+	map_remove(&t->alive, pid_key(reaped->pid));
+	if (!e) {
+		count_death(t);
 		return U64_UNKNOWN;
-	if (u64_known(e->record.died_wall_ns)) /* wait4 knows better about threads that exit one by
-						  one */
+	}
+	/* wait4 knows better about threads that exit one by one. */
+	if (u64_known(e->record.died_wall_ns))
 		e->record.status = exit_status_from_wait(reaped->wait_status);
 	else
 		note_death(t, e, reaped->wait_status, wall_ns);
 	finish_entry(t, e, reaped, zombie);
-	e->is_alive = false;
-	map_remove(&t->alive, pid_key(reaped->pid));
 	return e->record.died_wall_ns;
 }
 
@@ -367,6 +477,8 @@ static struct entry *entry_for_sample(struct tally *t, const struct proc_sample 
 {
 	struct entry *e = find_alive(t, p->key.pid);
 
+	if (is_unlisted(t, p->key.pid))
+		return NULL;
 	if (e && is_same_process(e, p))
 		return e;
 	e = add_entry(t, p->key.pid, p->ppid, p->sheet_num, p->rank);
@@ -375,33 +487,24 @@ static struct entry *entry_for_sample(struct tally *t, const struct proc_sample 
 	return e;
 }
 
-/* Adds what a counter has grown by since it was last seen, which may be never. */
-static void add_growth(uint64_t *sum, uint64_t now, uint64_t before)
-{
-	uint64_t growth = u64_delta(now, u64_known(before) ? before : 0);
-
-	if (u64_known(growth))
-		*sum += growth;
-}
-
-static void add_sampled_cpu(struct account *a, const struct proc_record *rec,
-			    const struct proc_sample *p)
-{
-	add_growth(&a->sampled_user_ns, p->user_ns, rec->user_ns);
-	add_growth(&a->sampled_system_ns, p->system_ns, rec->system_ns);
-}
-
-static void update_entry(struct tally *t, struct entry *e, const struct proc_sample *p)
+static void update_identity(struct tally *t, struct entry *e, const struct proc_sample *p)
 {
 	struct proc_record *rec = &e->record;
+	const char *kept;
 
 	rec->key.start_ticks = p->key.start_ticks;
 	rec->uid = u64_known(p->uid) ? p->uid : rec->uid;
-	if (p->command && p->state != 'Z' &&
-	    (!rec->command || strcmp(rec->command, p->command) != 0))
-		rec->command = arena_strdup(&t->arena, p->command);
-	add_sampled_cpu(&t->attempt, rec, p);
-	add_sampled_cpu(&t->sheet, rec, p);
+	if (p->state == 'Z')
+		return;
+	e->ignores_sigchld = p->ignores_sigchld;
+	if (p->command && (!rec->command || strcmp(rec->command, p->command) != 0)) {
+		kept = keep_command(t, p->command);
+		rec->command = kept ? kept : rec->command;
+	}
+}
+
+static void update_numbers(struct proc_record *rec, const struct proc_sample *p)
+{
 	rec->user_ns = u64_max_known(rec->user_ns, p->user_ns);
 	rec->system_ns = u64_max_known(rec->system_ns, p->system_ns);
 	rec->max_rss_bytes = u64_max_known(rec->max_rss_bytes, p->rss_bytes);
@@ -415,39 +518,73 @@ static void update_entry(struct tally *t, struct entry *e, const struct proc_sam
 	rec->max_fds = u64_max_known(rec->max_fds, p->open_fds);
 	rec->n_samples++;
 	rec->evidence = EVIDENCE_SAMPLED;
-	if (p->state != 'Z')
-		e->ignores_sigchld = p->ignores_sigchld;
+}
+
+static void take_sample(struct tally *t, const struct proc_sample *p)
+{
+	struct entry *e = entry_for_sample(t, p);
+	struct account *sheet;
+
+	if (!e)
+		return;
+	update_identity(t, e, p);
+	account_add_sampled_cpu(&t->attempt, &e->record, p);
+	sheet = sheet_account(t, e->record.sheet_num);
+	if (sheet)
+		account_add_sampled_cpu(sheet, &e->record, p);
+	update_numbers(&e->record, p);
 	note_parent(t, p->ppid);
+}
+
+static void add_mark(struct tally *t, struct cpu_mark mark)
+{
+	if (t->n_marks == CPU_MARKS) {
+		memmove(t->marks, t->marks + 1, (CPU_MARKS - 1) * sizeof(t->marks[0]));
+		t->n_marks--;
+	}
+	t->marks[t->n_marks++] = mark;
+}
+
+/* The latest mark that is a window or more ago; NULL: none yet. */
+static const struct cpu_mark *mark_before(const struct tally *t, uint64_t boot_ns)
+{
+	const struct cpu_mark *found = NULL;
+
+	for (size_t i = 0; i < t->n_marks; i++)
+		if (t->marks[i].boot_ns + CPU_WINDOW_NS <= boot_ns)
+			found = &t->marks[i];
+	return found;
 }
 
 /*
  * The CPU time that the tree has used since its beginning: of the living with
  * all they have waited for, and of those that we have waited for. Unlike the
- * sum of cpu_percent it holds the short-lived children too.
- *
- * /proc counts in clock ticks of 10 ms. Over a stretch of 20 ms that is no
- * percentage at all, so a shorter stretch than CPU_WINDOW_NS gives unknown, and
- * counts towards the next.
+ * sum of cpu_percent it holds the short-lived children too. It never falls: a
+ * child that was waited for between the reading of its parent and its own is
+ * missing once, and that is not to be billed again when it is back.
  */
 static double tree_cpu_percent(struct tally *t, uint64_t living_cpu_ns, uint64_t boot_ns)
 {
 	uint64_t total = u64_add(living_cpu_ns, t->reaped_cpu_ns);
-	uint64_t used = u64_delta(total, t->last_total_cpu_ns);
-	uint64_t elapsed = u64_delta(boot_ns, t->last_tick_boot_ns);
+	const struct cpu_mark *before = mark_before(t, boot_ns);
+	double percent = F64_UNKNOWN;
 
-	if (u64_known(elapsed) && elapsed < CPU_WINDOW_NS)
+	if (!u64_known(total))
 		return F64_UNKNOWN;
-	t->last_total_cpu_ns = total;
-	t->last_tick_boot_ns = boot_ns;
-	if (!u64_known(used) || !u64_known(elapsed))
-		return F64_UNKNOWN;
-	return (double)used / (double)elapsed * 100.0;
+	if (t->n_marks > 0 && total < t->marks[t->n_marks - 1].total_ns)
+		total = t->marks[t->n_marks - 1].total_ns;
+	if (before)
+		percent = 100.0 * (double)(total - before->total_ns) /
+			  (double)(boot_ns - before->boot_ns);
+	add_mark(t, (struct cpu_mark){ boot_ns, total });
+	return percent;
 }
 
 static uint64_t sample_cpu_ns(const struct proc_sample *p)
 {
-	return u64_add(u64_add(p->user_ns, p->system_ns),
-		       u64_add_known(u64_add_known(p->child_user_ns, p->child_system_ns), 0));
+	uint64_t own = u64_max_known(p->cpu_ns, u64_add(p->user_ns, p->system_ns));
+
+	return u64_add_known(own, u64_add_known(p->child_user_ns, p->child_system_ns));
 }
 
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
@@ -460,13 +597,10 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
-		struct entry *e;
 
 		if (!p->job_id)
 			continue;
-		e = entry_for_sample(t, p);
-		if (e)
-			update_entry(t, e, p);
+		take_sample(t, p);
 		point.n_processes++;
 		point.rss_bytes = u64_add_known(point.rss_bytes, p->rss_bytes);
 		hwm = u64_max_known(hwm, p->hwm_bytes);
@@ -474,8 +608,10 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 	}
 	point.cpu_percent = tree_cpu_percent(t, cpu_ns, snap->boot_ns);
 	/* Rounding to ticks can give a little more than the machine has. */
-	if (snap->system.cpu_count > 0 && point.cpu_percent > 100.0 * snap->system.cpu_count)
-		point.cpu_percent = 100.0 * snap->system.cpu_count;
+	if (snap->system.cpu_count > 0)
+		point.cpu_percent = point.cpu_percent > 100.0 * snap->system.cpu_count
+					    ? 100.0 * snap->system.cpu_count
+					    : point.cpu_percent;
 	account_add_tick(&t->attempt, &point, hwm);
 	account_add_tick(&t->sheet, &point, hwm);
 	*ret = point;
@@ -483,29 +619,10 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 
 /* ---- results ---- */
 
-/* The larger of two peaks; exact only if both are, as the smaller one may have been more in truth.
- */
-static void fold_peak(uint64_t *peak, enum evidence *evidence, const struct usage *sheet)
-{
-	bool is_larger = u64_known(sheet->peak_rss_bytes) &&
-			 (!u64_known(*peak) || sheet->peak_rss_bytes > *peak);
-	enum evidence of_larger = is_larger ? sheet->peak_rss_evidence : *evidence;
-	bool both_exact = *evidence == EVIDENCE_EXACT && sheet->peak_rss_evidence == EVIDENCE_EXACT;
-
-	if (is_larger)
-		*peak = sheet->peak_rss_bytes;
-	if (both_exact)
-		*evidence = EVIDENCE_EXACT;
-	else if (of_larger == EVIDENCE_EXACT)
-		*evidence = EVIDENCE_LOWER_BOUND;
-	else
-		*evidence = of_larger;
-}
-
 void tally_end_sheet(struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
 {
 	account_settle(&t->sheet, boot_ns, t->sees_births, is_complete, ret);
-	fold_peak(&t->ended_peak_rss_bytes, &t->ended_peak_rss_evidence, ret);
+	peaks_add(&t->ended_peaks, ret->peak_rss_bytes, ret->peak_rss_evidence);
 	t->sheet_is_open = false;
 }
 
@@ -513,11 +630,8 @@ void tally_total(const struct tally *t, uint64_t boot_ns, bool is_complete, stru
 {
 	account_settle(&t->attempt, boot_ns, t->sees_births, is_complete, ret);
 	/* What was left running in the background makes sheets overlap: then the sums stand. */
-	if (t->sheet_is_open || !is_complete)
-		return;
-	ret->peak_rss_bytes = t->ended_peak_rss_bytes;
-	ret->peak_rss_evidence =
-		u64_known(ret->peak_rss_bytes) ? t->ended_peak_rss_evidence : EVIDENCE_UNKNOWN;
+	if (!t->sheet_is_open && is_complete)
+		peaks_settle(&t->ended_peaks, &ret->peak_rss_bytes, &ret->peak_rss_evidence);
 }
 
 const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)

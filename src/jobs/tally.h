@@ -3,7 +3,8 @@
  * waits, sampled ones from snapshots, never one passed off as the other.
  *
  * Pure bookkeeping: it reads no file and no clock. The owner feeds it what
- * happens, in the order it happens.
+ * happens, in the order it happens. Memory is bounded: beyond the limits below,
+ * processes, events and command lines are counted and no longer listed.
  */
 #ifndef PROCTOR_JOBS_TALLY_H
 #define PROCTOR_JOBS_TALLY_H
@@ -16,9 +17,10 @@
 #include "model/job.h"
 #include "model/snapshot.h"
 
-/* Beyond these, processes and events are counted and no longer listed. */
 #define TALLY_MAX_PROCESSES 50000
 #define TALLY_MAX_EVENTS 20000
+#define TALLY_MAX_NOTABLE_EVENTS 5000 /* on top: signals, failures, and the ends of commands */
+#define TALLY_MAX_COMMANDS 10000      /* different ones */
 
 struct tally;
 
@@ -30,17 +32,25 @@ struct tally *tally_new(const char *job_id, bool sees_births);
 struct tally *tally_free(struct tally *t);
 
 /*
- * A try begins. Moments of this kind are on CLOCK_BOOTTIME: lengths are not
- * upset when the wall clock is set. is_clean: nothing of the job runs at this
- * moment, so that all CPU time from here on is the sheet's own.
+ * A try of that sheet begins. Moments of this kind are on CLOCK_BOOTTIME:
+ * lengths are not upset when the wall clock is set. is_clean: nothing of the job
+ * runs at this moment, so that all CPU time from here on is the sheet's own.
  */
-void tally_begin_sheet(struct tally *t, uint64_t boot_ns, bool is_clean);
+void tally_begin_sheet(struct tally *t, int sheet_num, uint64_t boot_ns, bool is_clean);
 
-/* A process of the job was started by the runner. */
-void tally_root(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns);
+struct birth {
+	pid_t pid, ppid;
+	int sheet_num, rank;
+	uint64_t wall_ns;
+	const char *command; /* NULL: that of the parent */
+	uint64_t uid;	     /* U64_UNKNOWN: that of the parent */
+};
 
-/* The kernel told of a birth, an exec (command: the new one, NULL: not known), a death. */
-void tally_fork(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank, uint64_t wall_ns);
+/* A process of the job was started by the runner; the kernel told of a birth. */
+void tally_root(struct tally *t, const struct birth *birth);
+void tally_fork(struct tally *t, const struct birth *birth);
+
+/* The kernel told of an exec (command: the new one, NULL: not known), or of a death. */
 void tally_exec(struct tally *t, pid_t pid, const char *command);
 void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns);
 
@@ -49,8 +59,8 @@ void tally_lost(struct tally *t, uint64_t n);
 
 /*
  * A process was waited for. zombie: what /proc said of it just before (its own
- * CPU time; I/O with that of its waited-for descendants), values unknown where
- * it could not be read. Returns when it died, as far as known.
+ * CPU time), and the I/O of it and of its waited-for descendants; values unknown
+ * where they could not be read. Returns when it died, as far as known.
  */
 uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct proc_sample *zombie,
 		    uint64_t wall_ns);
@@ -58,22 +68,25 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 /* proctor itself signalled it. */
 void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns);
 
-/* The kernel killed something of the job for lack of memory. */
-void tally_oom(struct tally *t, int sheet_num, const char *details, uint64_t wall_ns);
+/* The kernel killed it for lack of memory. */
+void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns);
 
 /* The job's processes at one tick (those with a job_id); gives the point for the charts. */
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret);
 
 /*
- * What the sheet's try used, from tally_begin_sheet() until now, and the whole
+ * What the sheet's try used, from tally_begin_sheet() until then, and the whole
  * attempt. is_complete: nothing of it runs any more, so the sums are exact.
  */
 void tally_end_sheet(struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret);
 void tally_total(const struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret);
 
-/* Events since the last call; valid until the next call of anything here. */
-const struct proc_event *tally_take_events(struct tally *t, size_t *ret_n);
+/* All events, oldest first; and those not stored yet, until tally_events_stored(). Owned by the
+ * tally. */
+const struct proc_event *tally_events(const struct tally *t, size_t *ret_n);
+const struct proc_event *tally_pending_events(const struct tally *t, size_t *ret_n);
+void tally_events_stored(struct tally *t);
 
 /* All processes, in the order they were seen; owned by the tally. NULL: no memory. */
 const struct proc_record *tally_processes(struct tally *t, size_t *ret_n);

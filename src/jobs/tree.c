@@ -13,6 +13,7 @@ struct tree {
 	unsigned long round;
 	struct tree_member *members; /* dense: the last one fills a hole */
 	size_t n, cap;
+	struct map strangers; /* pid -> start_ticks */
 	struct map by_pid;    /* pid -> index into members */
 	struct map scan;      /* pid -> index into the snapshot being assigned */
 	unsigned char *known; /* per process of that snapshot: enum verdict */
@@ -41,6 +42,7 @@ struct tree *tree_free(struct tree *tree)
 	free(tree->members);
 	free(tree->known);
 	free(tree->chain);
+	map_release(&tree->strangers);
 	map_release(&tree->by_pid);
 	map_release(&tree->scan);
 	free(tree);
@@ -67,6 +69,11 @@ static struct tree_member *find_member(const struct tree *tree, pid_t pid)
 const struct tree_member *tree_find(const struct tree *tree, pid_t pid)
 {
 	return find_member(tree, pid);
+}
+
+static bool is_seen(const struct tree *tree, const struct tree_member *m)
+{
+	return m->round == tree->round && u64_known(m->key.start_ticks);
 }
 
 size_t tree_count(const struct tree *tree)
@@ -116,18 +123,52 @@ int tree_add_root(struct tree *tree, pid_t pid, int sheet_num, int rank)
 	return add_member(tree, (struct proc_key){ pid, U64_UNKNOWN }, sheet_num, rank);
 }
 
+size_t tree_count_seen(const struct tree *tree)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < tree->n; i++)
+		n += is_seen(tree, &tree->members[i]);
+	return n;
+}
+
+bool tree_is_stranger(const struct tree *tree, pid_t pid)
+{
+	return map_get(&tree->strangers, pid_key(pid), NULL);
+}
+
+bool tree_has_strangers(const struct tree *tree)
+{
+	return tree->strangers.len > 0;
+}
+
+void tree_forget_stranger(struct tree *tree, pid_t pid)
+{
+	map_remove(&tree->strangers, pid_key(pid));
+}
+
 bool tree_on_fork(struct tree *tree, pid_t parent, pid_t child)
 {
-	const struct tree_member *m = find_member(tree, parent);
+	struct tree_member *m = find_member(tree, parent);
 	struct proc_key key = { child, U64_UNKNOWN };
 
+	if (tree_is_stranger(tree, parent)) {
+		map_put(&tree->strangers, pid_key(child), U64_UNKNOWN);
+		return false;
+	}
+	map_remove(&tree->strangers, pid_key(child)); /* its pid is somebody else's now */
 	if (parent == tree->runner_pid) {
 		/* A root that tree_add_root() was quicker to announce keeps its sheet and rank. */
 		if (find_member(tree, child))
 			return true;
 		return add_member(tree, key, tree->sheet_num, RANK_NONE) == 0;
 	}
-	return m && add_member(tree, key, m->sheet_num, m->rank) == 0;
+	if (m)
+		return add_member(tree, key, m->sheet_num, m->rank) == 0;
+	m = find_member(tree, child);
+	if (m)
+		remove_member(tree, m); /* the same: it was born to somebody else */
+	return false;
 }
 
 bool tree_on_exit(struct tree *tree, pid_t pid)
@@ -159,11 +200,24 @@ static int reserve_scan(struct tree *tree, size_t n)
 	return 0;
 }
 
+static bool is_known_stranger(struct tree *tree, const struct proc_sample *p)
+{
+	uint64_t start_ticks;
+
+	if (!map_get(&tree->strangers, pid_key(p->key.pid), &start_ticks))
+		return false;
+	if (!u64_known(start_ticks))
+		map_put(&tree->strangers, pid_key(p->key.pid), p->key.start_ticks);
+	return !u64_known(start_ticks) || start_ticks == p->key.start_ticks;
+}
+
 /* What is known of a process without looking at its parents. */
 static enum verdict judge_alone(struct tree *tree, const struct proc_sample *p)
 {
 	struct tree_member *m = find_member(tree, p->key.pid);
 
+	if (is_known_stranger(tree, p))
+		return OUTSIDE;
 	if (m && !u64_known(m->key.start_ticks))
 		m->key.start_ticks = p->key.start_ticks;
 	if (m && m->key.start_ticks == p->key.start_ticks) {
@@ -192,12 +246,17 @@ static bool find_parent(const struct tree *tree, const struct snapshot *snap, si
 	return true;
 }
 
-static int adopt(struct tree *tree, const struct proc_sample *p, const struct tree_member *parent)
+static int adopt(struct tree *tree, struct proc_sample *p, const struct tree_member *parent)
 {
 	int sheet_num = parent ? parent->sheet_num : tree->sheet_num;
 	int rank = parent ? parent->rank : RANK_NONE;
 
-	return add_member(tree, p->key, sheet_num, rank);
+	if (p->state != 'Z' && p->state != 'X')
+		return add_member(tree, p->key, sheet_num, rank);
+	p->job_id = tree->job_id;
+	p->sheet_num = sheet_num;
+	p->rank = rank;
+	return 0;
 }
 
 /*
@@ -205,7 +264,7 @@ static int adopt(struct tree *tree, const struct proc_sample *p, const struct tr
  * down the way. Every process is walked over once, so all calls together are
  * linear.
  */
-static int judge(struct tree *tree, const struct snapshot *snap, size_t i)
+static int judge(struct tree *tree, struct snapshot *snap, size_t i)
 {
 	size_t depth = 0;
 	enum verdict verdict;
@@ -230,7 +289,7 @@ static int judge(struct tree *tree, const struct snapshot *snap, size_t i)
 	}
 	verdict = tree->known[i] == MEMBER ? MEMBER : OUTSIDE;
 	while (depth > 0) {
-		const struct proc_sample *p = &snap->processes[tree->chain[--depth]];
+		struct proc_sample *p = &snap->processes[tree->chain[--depth]];
 
 		if (verdict == MEMBER) {
 			r = adopt(tree, p, find_member(tree, p->ppid));
@@ -242,10 +301,11 @@ static int judge(struct tree *tree, const struct snapshot *snap, size_t i)
 	return 0;
 }
 
-static void forget_missing(struct tree *tree)
+/* Those not seen for so many rounds: 1, not in this one; 2, nor in the one before. */
+static void forget_missing(struct tree *tree, unsigned long rounds)
 {
 	for (size_t i = 0; i < tree->n;) {
-		if (tree->members[i].round != tree->round)
+		if (tree->members[i].round + rounds <= tree->round)
 			remove_member(tree, &tree->members[i]);
 		else
 			i++;
@@ -285,15 +345,31 @@ int tree_assign(struct tree *tree, struct snapshot *snap, enum tree_missing miss
 	for (size_t i = 0; i < snap->n_processes; i++)
 		if (tree->known[i] == MEMBER)
 			mark(tree, &snap->processes[i]);
-	if (missing == TREE_FORGET_MISSING)
-		forget_missing(tree);
+	forget_missing(tree, missing == TREE_FORGET_MISSING ? 1 : 2);
 	return 0;
 }
 
 void tree_for_each_seen(const struct tree *tree, tree_fn *fn, void *ctx)
 {
 	for (size_t i = 0; i < tree->n; i++)
-		if (tree->members[i].round == tree->round &&
-		    u64_known(tree->members[i].key.start_ticks))
+		if (is_seen(tree, &tree->members[i]))
 			fn(ctx, &tree->members[i]);
+}
+
+int tree_note_strangers(struct tree *tree, struct snapshot *snap)
+{
+	size_t n;
+	int r = tree_assign(tree, snap, TREE_FORGET_MISSING);
+
+	if (r < 0)
+		return r;
+	n = tree->n;
+	while (tree->n > 0) {
+		struct proc_key key = tree->members[tree->n - 1].key;
+
+		if (map_put(&tree->strangers, pid_key(key.pid), key.start_ticks) < 0)
+			return -ENOMEM;
+		remove_member(tree, &tree->members[tree->n - 1]);
+	}
+	return (int)n;
 }

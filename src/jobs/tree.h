@@ -5,6 +5,9 @@
  * after its parent died: children keep their job once known, and orphans come
  * to the runner, which is their subreaper. Members are added by kernel events
  * as they are born and by every scan; both may be missing.
+ *
+ * What was the runner's child before the job began (a shell that started a
+ * helper and then became proctor by exec) are strangers: never members.
  */
 #ifndef PROCTOR_JOBS_TREE_H
 #define PROCTOR_JOBS_TREE_H
@@ -30,6 +33,15 @@ struct tree *tree_free(struct tree *tree);
 /* Orphans whose parents were never seen go to this sheet. */
 void tree_set_sheet(struct tree *tree, int sheet_num);
 
+/*
+ * All descendants that the runner has in this snapshot are strangers. To be
+ * called before the first root is started. Returns how many, or -ENOMEM.
+ */
+int tree_note_strangers(struct tree *tree, struct snapshot *snap);
+bool tree_is_stranger(const struct tree *tree, pid_t pid);
+bool tree_has_strangers(const struct tree *tree);
+void tree_forget_stranger(struct tree *tree, pid_t pid);
+
 /* A process that the runner has started. -ENOMEM. */
 int tree_add_root(struct tree *tree, pid_t pid, int sheet_num, int rank);
 
@@ -42,20 +54,25 @@ bool tree_on_exit(struct tree *tree, pid_t pid);
 /* NULL: not a member. Valid until the tree changes. */
 const struct tree_member *tree_find(const struct tree *tree, pid_t pid);
 
-/* Members, as far as known. */
+/* Members, as far as known; those that the last scan has seen. */
 size_t tree_count(const struct tree *tree);
+size_t tree_count_seen(const struct tree *tree);
 
 /*
  * What becomes of members that a scan does not show any more. Where the kernel
- * tells of deaths they stay until it has: a child that was born and died
- * between two scans is known by its parent alone, and the news of its birth
- * may still wait in the queue when the parent is gone from /proc.
+ * tells of deaths they stay for one more scan: a child that was born and died
+ * between two scans is known by its parent alone, and the news of its birth may
+ * still wait in the queue when the parent is gone from /proc. By the next scan
+ * (the queue is emptied before each) that news has come; who is missing twice is
+ * gone, and its pid may belong to somebody else.
  */
-enum tree_missing { TREE_KEEP_MISSING, TREE_FORGET_MISSING };
+enum tree_missing { TREE_KEEP_ONCE, TREE_FORGET_MISSING };
 
 /*
  * Marks the snapshot's processes that belong (job_id, sheet_num, rank) and
- * learns new ones by their parents. Linear in the number of processes. -ENOMEM.
+ * learns new ones by their parents. A zombie is marked, and never becomes a
+ * member: it will do nothing any more, and its death was told. Linear in the number of processes.
+ * -ENOMEM.
  */
 int tree_assign(struct tree *tree, struct snapshot *snap, enum tree_missing missing);
 

@@ -176,6 +176,7 @@ void attempt_init(struct attempt *a)
 {
 	*a = (struct attempt){
 		.uid = U64_UNKNOWN,
+		.pid_ns = U64_UNKNOWN,
 		.started_wall_ns = U64_UNKNOWN,
 		.ended_wall_ns = U64_UNKNOWN,
 		.status = { -1, -1 },

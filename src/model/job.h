@@ -100,7 +100,7 @@ struct usage {
 	uint64_t voluntary_switches, involuntary_switches;
 	uint64_t spawn_count; /* processes born in it, however short */
 	enum evidence spawn_evidence;
-	uint64_t peak_processes; /* most alive in one sample */
+	uint64_t peak_processes; /* most alive at once; as exact as spawn_count */
 	double peak_cpu_percent; /* highest between two samples, whole tree */
 };
 
@@ -216,6 +216,7 @@ struct attempt {
 	const char *workdir;
 	char boot_id[BOOT_ID_BYTES];
 	struct proc_key runner;
+	uint64_t pid_ns; /* inode of the pid namespace that runner.pid is of; U64_UNKNOWN */
 	double interval_seconds;
 	uint64_t started_wall_ns, ended_wall_ns;
 	enum outcome outcome;

@@ -14,6 +14,7 @@ void proc_sample_init(struct proc_sample *p)
 		.boot_ns = U64_UNKNOWN,
 		.start_wall_ns = U64_UNKNOWN,
 		.age_seconds = F64_UNKNOWN,
+		.cpu_ns = U64_UNKNOWN,
 		.cpu_percent = F64_UNKNOWN,
 		.user_ns = U64_UNKNOWN,
 		.system_ns = U64_UNKNOWN,
@@ -167,6 +168,7 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 	json_key_int(j, "rank", p->rank);
 	json_key_u64(j, "start_ticks", p->key.start_ticks);
 	json_key_f64(j, "start_time", u64_to_seconds(p->start_wall_ns));
+	json_key_f64(j, "cpu_seconds", u64_to_seconds(p->cpu_ns));
 	json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
 	json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
 	json_key_f64(j, "children_user_cpu_seconds", u64_to_seconds(p->child_user_ns));
@@ -284,6 +286,10 @@ static void write_zombies(struct json *j, const struct snapshot *s, enum snapsho
 static void write_gpus(struct json *j, const struct snapshot *s)
 {
 	json_key(j, "gpus");
+	if (!s->gpus) {
+		json_none(j);
+		return;
+	}
 	json_begin_array(j);
 	for (size_t i = 0; i < s->n_gpus; i++) {
 		json_begin_object(j);

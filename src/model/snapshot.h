@@ -42,6 +42,8 @@ struct proc_sample {
 	uint64_t start_wall_ns;
 	double age_seconds;
 
+	uint64_t cpu_ns; /* CPU time used so far, as fine as it is known: user_ns + system_ns come
+			    in clock ticks, the scheduler counts in nanoseconds */
 	double cpu_percent; /* 100 = one core, between this sample and the one before */
 	uint64_t user_ns;
 	uint64_t system_ns;
@@ -125,7 +127,7 @@ struct snapshot {
 
 	struct proc_sample *processes; /* in the order of /proc: by pid */
 	size_t n_processes, cap_processes;
-	struct gpu_sample *gpus;
+	struct gpu_sample *gpus; /* NULL: nobody looked for GPUs, which is not the same as none */
 	size_t n_gpus;
 	struct job_progress *progress;
 	size_t n_progress;

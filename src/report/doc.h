@@ -19,6 +19,7 @@ struct doc_writer;
 struct doc {
 	const struct doc_writer *writer;
 	struct buf *out;
+	bool has_legend; /* the marks of evidence have been explained */
 };
 
 enum column_kind {
@@ -44,6 +45,7 @@ struct table {
 	const struct column *columns;
 	size_t n_columns;
 	bool hides_titles; /* where a writer can do without them */
+	bool has_marks;	   /* of evidence, before some numbers */
 	size_t n_cells;
 	struct buf text; /* cells, with a NUL between two */
 };

@@ -150,18 +150,18 @@ const struct rank_record *facts_first_failed_rank(const struct sheet_record *she
 	return first;
 }
 
-double facts_cpu_percent(const struct figures *figures)
-{
-	uint64_t wall = figures->usage.wall_ns;
-
-	if (!u64_known(figures->cpu_ns) || !u64_known(wall) || wall == 0)
-		return F64_UNKNOWN;
-	return 100.0 * (double)figures->cpu_ns / (double)wall;
-}
-
 uint64_t facts_process_cpu_ns(const struct proc_record *p)
 {
 	return u64_add(p->user_ns, p->system_ns);
+}
+
+enum evidence facts_cpu_evidence(const struct proc_record *p)
+{
+	bool is_from_end = p->n_samples == 0 || p->evidence == EVIDENCE_UPPER_BOUND;
+
+	if (!u64_known(facts_process_cpu_ns(p)))
+		return EVIDENCE_UNKNOWN;
+	return is_from_end ? EVIDENCE_EXACT : p->evidence;
 }
 
 /* Not every event knows the start time; then the process is the one that lived at that moment. */
@@ -181,4 +181,33 @@ const struct proc_record *facts_find_process(const struct facts *f, const struct
 		if (is_process_of(f->processes[i], ev))
 			return f->processes[i];
 	return NULL;
+}
+
+static uint64_t birth_event_ns(const struct facts *f, const struct proc_record *p)
+{
+	for (size_t i = 0; i < f->a->n_events; i++) {
+		const struct proc_event *ev = &f->a->events[i];
+
+		if (ev->type == EVENT_SPAWN && is_process_of(p, ev))
+			return ev->wall_ns;
+	}
+	return U64_UNKNOWN;
+}
+
+uint64_t facts_born_ns(const struct facts *f, const struct proc_record *p)
+{
+	uint64_t early = u64_delta(f->a->started_wall_ns, p->born_wall_ns);
+	uint64_t told;
+
+	if (!u64_known(early) || early == 0 || early > FACTS_TICK_SLACK_NS)
+		return p->born_wall_ns;
+	told = birth_event_ns(f, p);
+	return u64_known(told) && told > f->a->started_wall_ns ? told : f->a->started_wall_ns;
+}
+
+bool facts_is_left_running(const struct facts *f, const struct proc_record *p)
+{
+	return u64_known(f->a->ended_wall_ns) && !f->a->is_lost &&
+	       f->figures.evidence[FIGURE_SPAWNS] == EVIDENCE_EXACT &&
+	       !u64_known(p->died_wall_ns) && exit_status_to_shell(p->status) < 0;
 }

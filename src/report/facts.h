@@ -4,11 +4,16 @@
 #ifndef PROCTOR_REPORT_FACTS_H
 #define PROCTOR_REPORT_FACTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/arena.h"
 #include "model/job.h"
 #include "report/figures.h"
+
+/* How much too early a start time can be: a clock tick, and a little for making it a time of day.
+ */
+#define FACTS_TICK_SLACK_NS UINT64_C(20000000)
 
 /* One sheet with all its tries; the last one is what came of it. */
 struct sheet_fact {
@@ -45,11 +50,24 @@ const struct sheet_fact *facts_current(const struct facts *f);
 /* The rank of a sheet that failed first; NULL: none did. */
 const struct rank_record *facts_first_failed_rank(const struct sheet_record *sheet);
 
-/* CPU time over wall time, 100 = one core. */
-double facts_cpu_percent(const struct figures *figures);
-
 /* User and system time. */
 uint64_t facts_process_cpu_ns(const struct proc_record *p);
+
+/*
+ * When it was born. Its own start time is cut to clock ticks and can lie before
+ * the attempt's: then the event of its birth knows better, or it is the attempt's.
+ */
+uint64_t facts_born_ns(const struct facts *f, const struct proc_record *p);
+
+/* It ran on when the attempt had ended, and that is certain. */
+bool facts_is_left_running(const struct facts *f, const struct proc_record *p);
+
+/*
+ * That of its record, unless this is about memory alone: what no sample saw, and
+ * a peak that is only "at most", both come from the end of the process, and the
+ * CPU time that comes from there is exact.
+ */
+enum evidence facts_cpu_evidence(const struct proc_record *p);
 
 /* The process of an event; NULL: not recorded. */
 const struct proc_record *facts_find_process(const struct facts *f, const struct proc_event *ev);

@@ -4,6 +4,7 @@
 
 #include "base/unknown.h"
 #include "report/format.h"
+#include "report/spacing.h"
 
 /* In the JSON; the page chooses its own. */
 enum unit { UNIT_SECONDS, UNIT_MB, UNIT_PERCENT, UNIT_PLAIN };
@@ -17,7 +18,7 @@ struct origin {
 static const struct origin from_clock = {
 	.evidence = EVIDENCE_EXACT,
 	.how[EVIDENCE_EXACT] = "from start to end",
-	.how[EVIDENCE_LOWER_BOUND] = "from start to last record",
+	.how[EVIDENCE_LOWER_BOUND] = "up to the last record",
 };
 static const struct origin from_samples = {
 	.evidence = EVIDENCE_SAMPLED,
@@ -30,26 +31,30 @@ static const struct origin from_processes = {
 };
 static const struct origin from_wait4 = {
 	.how[EVIDENCE_EXACT] = "wait4 of the whole tree",
-	.how[EVIDENCE_LOWER_BOUND] = "wait4 of those that had ended",
+	.how[EVIDENCE_LOWER_BOUND] = "of what was seen",
+};
+static const struct origin from_cpu_and_clock = {
+	.how[EVIDENCE_EXACT] = "CPU time over wall time",
+	.how[EVIDENCE_LOWER_BOUND] = "CPU time over wall time",
 };
 static const struct origin from_proc_io = {
 	.how[EVIDENCE_EXACT] = "wait4 of the whole tree",
 	.how[EVIDENCE_LOWER_BOUND] = "of what was waited for",
 };
 static const struct origin from_births = {
-	.how[EVIDENCE_EXACT] = "births told by the kernel",
-	.how[EVIDENCE_LOWER_BOUND] = "short ones may be missing",
+	.how[EVIDENCE_EXACT] = "the kernel told of each",
+	.how[EVIDENCE_LOWER_BOUND] = "short ones go unseen",
 };
 static const struct origin from_tree_memory = {
-	.how[EVIDENCE_EXACT] = "the kernel's high-water mark",
+	.how[EVIDENCE_EXACT] = "kernel's high-water mark",
 	.how[EVIDENCE_SAMPLED] = "highest sum seen",
-	.how[EVIDENCE_LOWER_BOUND] = "one process alone had it",
-	.how[EVIDENCE_UPPER_BOUND] = "may be the runner's, before exec",
+	.how[EVIDENCE_LOWER_BOUND] = "mark of a part of it",
+	.how[EVIDENCE_UPPER_BOUND] = "maybe the runner's",
 };
 static const struct origin from_process_memory = {
-	.how[EVIDENCE_EXACT] = "the kernel's high-water mark",
+	.how[EVIDENCE_EXACT] = "kernel's high-water mark",
 	.how[EVIDENCE_LOWER_BOUND] = "the highest mark seen",
-	.how[EVIDENCE_UPPER_BOUND] = "may be the runner's, before exec",
+	.how[EVIDENCE_UPPER_BOUND] = "maybe the runner's",
 };
 
 #define AT(member) offsetof(struct figures, member)
@@ -77,6 +82,8 @@ static const struct figure_row {
 			  CPU_EVIDENCE, &from_wait4 },
 	[FIGURE_SYSTEM] = { "system_cpu_seconds", "CPU time", UNIT_SECONDS, AT(usage.system_ns),
 			    CPU_EVIDENCE, &from_wait4 },
+	[FIGURE_AVERAGE_CPU] = { "avg_cpu_pct", "average CPU use", UNIT_PERCENT,
+				 AT(average_cpu_percent), CPU_EVIDENCE, &from_cpu_and_clock },
 	[FIGURE_MAX_CPU] = { "max_cpu_pct", "highest CPU use", UNIT_PERCENT,
 			     AT(usage.peak_cpu_percent), 0, &from_samples },
 	[FIGURE_PEAK_RSS] = { "peak_rss_mb", "peak memory of the tree", UNIT_MB,
@@ -90,7 +97,8 @@ static const struct figure_row {
 	[FIGURE_UNIQUE_PIDS] = { "unique_pid_count", "number of pids", UNIT_PLAIN, AT(unique_pids),
 				 0, &from_processes },
 	[FIGURE_MAX_PROCESSES] = { "max_processes", "processes at once", UNIT_PLAIN,
-				   AT(usage.peak_processes), 0, &from_samples },
+				   AT(usage.peak_processes), AT(usage.spawn_evidence),
+				   &from_births },
 	[FIGURE_RCHAR] = { "rchar", "I/O calls", UNIT_PLAIN, AT(usage.rchar), IO_EVIDENCE,
 			   &from_proc_io },
 	[FIGURE_WCHAR] = { "wchar", "I/O calls", UNIT_PLAIN, AT(usage.wchar), IO_EVIDENCE,
@@ -166,24 +174,30 @@ void figures_set_evidence(struct figures *f)
 		f->evidence[id] = figure_evidence(f, (enum figure)id);
 }
 
-void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
-		       double interval_seconds)
+/* How far apart the samples were says more than that it is the highest of them. */
+static void add_how(struct buf *out, enum figure id, enum evidence evidence,
+		    const struct attempt *a)
 {
-	enum evidence evidence = f->evidence[id];
+	struct spacing spacing = id == FIGURE_MAX_CPU ? spacing_of_cpu(a) : spacing_of_samples(a);
 	const char *how = rows[id].origin->how[evidence];
 
+	if (evidence == EVIDENCE_SAMPLED && u64_known(spacing.min_ns)) {
+		buf_add_str(out, ", ");
+		spacing_add(out, &spacing);
+	} else if (how) {
+		buf_printf(out, ", %s", how);
+	}
+}
+
+void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
+		       const struct attempt *a)
+{
 	if (!figure_is_known(f, id)) {
 		buf_add_char(out, '-');
 		return;
 	}
-	if (evidence == EVIDENCE_UNKNOWN)
-		buf_add_str(out, "source not recorded");
-	else
-		buf_add_str(out, evidence_name(evidence));
-	if (evidence == EVIDENCE_SAMPLED && interval_seconds > 0)
-		buf_printf(out, " every %g s", interval_seconds);
-	if (how)
-		buf_printf(out, ", %s", how);
+	format_evidence(out, f->evidence[id]);
+	add_how(out, id, f->evidence[id], a);
 }
 
 /* Sheets do not say how many pids they had. */

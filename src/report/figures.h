@@ -21,6 +21,7 @@ enum figure {
 	FIGURE_CPU,
 	FIGURE_USER,
 	FIGURE_SYSTEM,
+	FIGURE_AVERAGE_CPU,
 	FIGURE_MAX_CPU,
 	FIGURE_PEAK_RSS,
 	FIGURE_MAX_PROCESS_RSS,
@@ -42,15 +43,16 @@ enum figure {
 
 struct figures {
 	struct usage usage;
-	uint64_t cpu_ns;      /* user and system */
-	uint64_t unique_pids; /* of the attempt; unknown for sheets */
+	uint64_t cpu_ns;	    /* user and system */
+	double average_cpu_percent; /* CPU time over wall time, 100 = one core */
+	uint64_t unique_pids;	    /* of the attempt; unknown for sheets */
 	enum evidence evidence[FIGURE_COUNT];
 };
 
 /*
  * What the attempt used. Where the totals are not there (it still runs, or its
  * runner was lost) what the recorded samples, processes and events show stands
- * in, with the evidence that this is.
+ * in, and the totals of sheets that have ended, with the evidence that this is.
  */
 void figures_of_attempt(const struct attempt *a, struct figures *ret);
 
@@ -69,9 +71,9 @@ const char *figure_key(enum figure id); /* "peak_rss_mb" */
 const char *figure_label(
 	enum figure id); /* "peak memory of the tree"; "I/O calls" for four of them */
 
-/* "exact, wait4 of …"; "sampled every 1 s"; "-" for an unknown one. */
+/* "exact, wait4 of …"; "sampled, 20 ms to 700 ms apart"; "-" for an unknown one. */
 void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
-		       double interval_seconds);
+		       const struct attempt *a);
 
 /* All numbers as keys and values, in the units of the contract. */
 void figures_write_json(struct json *j, const struct figures *f, bool is_attempt);

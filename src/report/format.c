@@ -154,6 +154,22 @@ void format_status_short(struct buf *out, struct exit_status status)
 		buf_add_char(out, '-');
 }
 
+void format_evidence(struct buf *out, enum evidence evidence)
+{
+	buf_add_str(out, evidence ? evidence_name(evidence) : "source not recorded");
+}
+
+const char *format_mark(enum evidence evidence)
+{
+	static const char *const marks[] = {
+		[EVIDENCE_UNKNOWN] = "? ",     [EVIDENCE_EXACT] = "",
+		[EVIDENCE_SAMPLED] = "~ ",     [EVIDENCE_LOWER_BOUND] = "≥ ",
+		[EVIDENCE_UPPER_BOUND] = "≤ ",
+	};
+
+	return marks[evidence];
+}
+
 void format_string(struct buf *out, const char *s)
 {
 	buf_add_str(out, s && s[0] ? s : "-");

@@ -35,6 +35,14 @@ void format_status(struct buf *out, struct exit_status status);
 /* For narrow columns: "exit 3", "SIGKILL", "-". */
 void format_status_short(struct buf *out, struct exit_status status);
 
+/* "exact", "at least", …; "source not recorded". */
+void format_evidence(struct buf *out, enum evidence evidence);
+
+/* "~ ", "≥ ", "≤ " before a number in a narrow column; "" for an exact one. */
+const char *format_mark(enum evidence evidence);
+#define FORMAT_MARKS \
+	"~ sampled, ≥ at least, ≤ at most, ? source not recorded; numbers without a mark are exact."
+
 /* s, or "-" for NULL and "". */
 void format_string(struct buf *out, const char *s);
 

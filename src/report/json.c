@@ -130,7 +130,7 @@ static void write_sheets(struct json *j, const struct facts *f)
 	json_end_object(j);
 }
 
-static void write_process(struct json *j, const struct proc_record *p)
+static void write_process(struct json *j, const struct facts *f, const struct proc_record *p)
 {
 	json_begin_object(j);
 	json_key_i64(j, "pid", p->key.pid);
@@ -140,13 +140,14 @@ static void write_process(struct json *j, const struct proc_record *p)
 	json_key_int(j, "sheet_num", p->sheet_num);
 	json_key_int(j, "rank", p->rank);
 	json_key_u64(j, "uid", p->uid);
-	key_time(j, "born", p->born_wall_ns);
+	key_time(j, "born", facts_born_ns(f, p));
 	key_time(j, "died", p->died_wall_ns);
 	key_status(j, p->status);
 	json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
 	json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
 	json_key_f64(j, "max_rss_mb", u64_to_mb(p->max_rss_bytes));
-	json_key_string(j, "evidence", evidence_name(p->evidence));
+	json_key_string(j, "evidence", evidence_name(p->evidence)); /* of max_rss_mb */
+	json_key_string(j, "cpu_evidence", evidence_name(facts_cpu_evidence(p)));
 	json_key_u64(j, "rchar", p->rchar);
 	json_key_u64(j, "wchar", p->wchar);
 	json_key_u64(j, "read_bytes", p->read_bytes);
@@ -163,7 +164,7 @@ static void write_processes(struct json *j, const struct facts *f)
 	json_key(j, "processes");
 	json_begin_array(j);
 	for (size_t i = 0; i < f->a->n_processes; i++)
-		write_process(j, &f->a->processes[i]);
+		write_process(j, f, &f->a->processes[i]);
 	json_end_array(j);
 }
 

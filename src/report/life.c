@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/unknown.h"
 #include "report/format.h"
 
 static void count_status(struct life_tally *tally, struct exit_status status)
@@ -17,17 +18,28 @@ static void count_status(struct life_tally *tally, struct exit_status status)
 	tally->n_ended++;
 }
 
-void life_count(const struct attempt *a, struct life_tally *ret)
+static void count_process(struct life_tally *tally, const struct facts *f,
+			  const struct proc_record *p)
 {
+	if (facts_is_left_running(f, p))
+		tally->n_left++;
+	else
+		count_status(tally, p->status);
+}
+
+void life_count(const struct facts *f, struct life_tally *ret)
+{
+	const struct attempt *a = f->a;
+
 	memset(ret, 0, sizeof(*ret));
-	for (size_t i = 0; i < a->n_processes; i++)
-		count_status(ret, a->processes[i].status);
-	if (a->n_processes > 0)
-		return;
+	ret->has_ends = a->n_processes > 0 && u64_known(a->ended_wall_ns);
+	for (size_t i = 0; ret->has_ends && i < a->n_processes; i++)
+		count_process(ret, f, &a->processes[i]);
 	/* Signals and kills that were sent are not deaths: only exits are. */
-	for (size_t i = 0; i < a->n_events; i++)
+	for (size_t i = 0; !ret->has_ends && i < a->n_events; i++)
 		if (a->events[i].type == EVENT_EXIT)
 			count_status(ret, a->events[i].status);
+	ret->n_all = ret->n_ended + ret->n_left + ret->n_unseen;
 }
 
 /* Begins a part of the list. */
@@ -52,6 +64,9 @@ void life_add_tally(struct buf *out, const struct life_tally *tally, bool is_run
 				   (unsigned long long)tally->killed[sig]);
 			format_signal(out, sig);
 		}
+	if (tally->n_left)
+		buf_printf(part(out, start), "%llu still running when proctor ended",
+			   (unsigned long long)tally->n_left);
 	if (tally->n_unseen)
 		buf_printf(part(out, start), "%llu %s", (unsigned long long)tally->n_unseen,
 			   is_running ? "not seen to end" : "whose end nobody saw");
@@ -59,7 +74,7 @@ void life_add_tally(struct buf *out, const struct life_tally *tally, bool is_run
 
 bool life_has_trouble(const struct life_tally *tally)
 {
-	return tally->n_ended > tally->exited[0] || tally->n_unseen > 0;
+	return tally->n_all > tally->exited[0];
 }
 
 /* 0 is worst; -1: nothing to tell. */

@@ -9,22 +9,26 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "model/job.h"
+#include "report/facts.h"
 
 #define LIFE_CODES 256
 #define LIFE_SIGNALS 128
 
 struct life_tally {
+	bool has_ends;		       /* counted from the records of processes */
 	uint64_t exited[LIFE_CODES];   /* by exit code */
 	uint64_t killed[LIFE_SIGNALS]; /* by signal */
 	uint64_t n_ended;	       /* sum of the above */
+	uint64_t n_left;	       /* still running when the attempt had ended */
 	uint64_t n_unseen;	       /* nobody saw how they ended, or they still run */
+	uint64_t n_all;		       /* sum of the above */
 };
 
-/* Of the recorded processes; without any, of the exit events. */
-void life_count(const struct attempt *a, struct life_tally *ret);
+/* Of the recorded processes; of the exit events while there are no records of ends. */
+void life_count(const struct facts *f, struct life_tally *ret);
 
-/* "497 exited 0, 2 exited 1, 1 killed by SIGKILL (9), 3 whose end nobody saw"; "" for nothing. */
+/* "497 exited 0, 1 killed by SIGKILL (9), 1 still running when proctor ended, 3 whose end nobody
+ * saw"; "" for nothing. */
 void life_add_tally(struct buf *out, const struct life_tally *tally, bool is_running);
 
 /* True unless every process that ended exited 0. */

@@ -8,8 +8,28 @@
 #include "report/chart.h"
 #include "report/format.h"
 #include "report/notes.h"
-#include "report/report.h"
+#include "report/spacing.h"
 #include "report/verdict.h"
+
+struct buf *page_number_cell(struct table *t, bool is_known, enum evidence evidence)
+{
+	struct buf *cell = table_cell(t);
+
+	if (is_known && evidence != EVIDENCE_EXACT) {
+		buf_add_str(cell, format_mark(evidence));
+		t->has_marks = true;
+	}
+	return cell;
+}
+
+void page_add_table(struct doc *d, const struct table *t)
+{
+	d->writer->table(d, t);
+	if (t->has_marks && !d->has_legend) {
+		d->writer->paragraph(d, FORMAT_MARKS);
+		d->has_legend = true;
+	}
+}
 
 static void add_verdict(struct doc *d, const struct facts *f)
 {
@@ -70,14 +90,16 @@ static void add_chart(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf lines = BUF_INIT;
 	CLEANUP(buf_release) struct buf heading = BUF_INIT;
+	struct spacing spacing = spacing_of_samples(f->a);
 
 	chart_add(&lines, f->a);
 	if (lines.len == 0)
 		return;
 	buf_add_str(&heading, "Memory and CPU of the tree over time (");
 	format_plural(&heading, f->a->n_series, "sample", "s");
-	if (f->a->interval_seconds > 0)
-		buf_printf(&heading, ", every %g s", f->a->interval_seconds);
+	if (u64_known(spacing.min_ns))
+		buf_add_str(&heading, ", ");
+	spacing_add(&heading, &spacing);
 	buf_add_str(&heading, "; 100 % is one core)");
 	d->writer->section(d, heading.data);
 	d->writer->figure(d, lines.data);

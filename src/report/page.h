@@ -12,6 +12,12 @@
 /* The whole page. -ENOMEM. */
 int page_write(struct doc *d, const struct facts *f);
 
+/* Begins a cell for a number; its mark of evidence stands there already if the number is known. */
+struct buf *page_number_cell(struct table *t, bool is_known, enum evidence evidence);
+
+/* Prints the table, and what its marks mean if none before it had any. */
+void page_add_table(struct doc *d, const struct table *t);
+
 /* Sections in files of their own. */
 void page_add_numbers(struct doc *d, const struct facts *f);
 void page_add_sheets(struct doc *d, const struct facts *f);

@@ -17,15 +17,16 @@ static void add_cpu(struct buf *out, const struct figures *f)
 	buf_add_str(out, " system");
 }
 
-static void add_cpu_use(struct buf *out, const struct figures *f)
+static void add_average_cpu(struct buf *out, const struct figures *f)
 {
-	if (isfinite(facts_cpu_percent(f))) {
-		buf_add_str(out, "average ");
-		format_percent(out, facts_cpu_percent(f));
-		buf_add_str(out, ", ");
-	}
-	buf_add_str(out, "highest ");
+	format_percent(out, f->average_cpu_percent);
+	buf_add_str(out, " of one core");
+}
+
+static void add_max_cpu(struct buf *out, const struct figures *f)
+{
 	format_percent(out, f->usage.peak_cpu_percent);
+	buf_add_str(out, " of one core");
 }
 
 static void add_peak_rss(struct buf *out, const struct figures *f)
@@ -88,7 +89,8 @@ static const struct {
 } lines[] = {
 	{ "wall time", FIGURE_WALL, FIGURE_WALL, add_wall },
 	{ "CPU time", FIGURE_CPU, FIGURE_USER, add_cpu },
-	{ "CPU use of one core", FIGURE_MAX_CPU, FIGURE_CPU, add_cpu_use },
+	{ "CPU use, average", FIGURE_AVERAGE_CPU, FIGURE_AVERAGE_CPU, add_average_cpu },
+	{ "CPU use, highest", FIGURE_MAX_CPU, FIGURE_MAX_CPU, add_max_cpu },
 	{ "peak memory, tree", FIGURE_PEAK_RSS, FIGURE_PEAK_RSS, add_peak_rss },
 	{ "peak memory, process", FIGURE_MAX_PROCESS_RSS, FIGURE_MAX_PROCESS_RSS,
 	  add_max_process_rss },
@@ -122,8 +124,7 @@ void page_add_numbers(struct doc *d, const struct facts *f)
 		else
 			buf_add_char(cell, '-');
 		figure_add_source(table_cell(&t), figures,
-				  has_first ? lines[i].of : lines[i].beside,
-				  f->a->interval_seconds);
+				  has_first ? lines[i].of : lines[i].beside, f->a);
 	}
 	d->writer->section(d, "Numbers");
 	d->writer->table(d, &t);

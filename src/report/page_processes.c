@@ -20,14 +20,19 @@ static void add_number(struct buf *out, int num)
 
 static void add_process(struct table *t, const struct facts *f, const struct proc_record *p)
 {
+	uint64_t cpu_ns = facts_process_cpu_ns(p), born_ns = facts_born_ns(f, p);
+
 	buf_printf(table_cell(t), "%d", (int)p->key.pid);
 	add_number(table_cell(t), p->sheet_num);
-	report_add_bytes(table_cell(t), p->max_rss_bytes);
-	report_add_duration(table_cell(t), facts_process_cpu_ns(p));
-	buf_add_str(table_cell(t), p->evidence ? evidence_name(p->evidence) : "-");
-	format_offset(table_cell(t), p->born_wall_ns, f->a->started_wall_ns);
-	report_add_duration(table_cell(t), u64_delta(p->died_wall_ns, p->born_wall_ns));
-	format_status_short(table_cell(t), p->status);
+	report_add_bytes(page_number_cell(t, u64_known(p->max_rss_bytes), p->evidence),
+			 p->max_rss_bytes);
+	report_add_duration(page_number_cell(t, u64_known(cpu_ns), facts_cpu_evidence(p)), cpu_ns);
+	format_offset(table_cell(t), born_ns, f->a->started_wall_ns);
+	report_add_duration(table_cell(t), u64_delta(p->died_wall_ns, born_ns));
+	if (facts_is_left_running(f, p))
+		buf_add_str(table_cell(t), "running");
+	else
+		format_status_short(table_cell(t), p->status);
 	format_string(table_cell(t), p->command);
 }
 
@@ -39,7 +44,9 @@ static void add_top_cpu(struct doc *d, const struct facts *f)
 		return;
 	buf_printf(&line, "Most CPU time: pid %d, ", (int)f->top_cpu->key.pid);
 	report_add_duration(&line, facts_process_cpu_ns(f->top_cpu));
-	buf_add_str(&line, ", ");
+	buf_add_str(&line, " (");
+	format_evidence(&line, facts_cpu_evidence(f->top_cpu));
+	buf_add_str(&line, "), ");
 	format_string(&line, f->top_cpu->command);
 	d->writer->paragraph(d, line.data);
 }
@@ -48,8 +55,8 @@ void page_add_processes(struct doc *d, const struct facts *f)
 {
 	static const struct column columns[] = {
 		{ "pid", COLUMN_RIGHT },  { "sheet", COLUMN_RIGHT }, { "peak mem", COLUMN_RIGHT },
-		{ "CPU", COLUMN_RIGHT },  { "source", COLUMN_LEFT }, { "born", COLUMN_RIGHT },
-		{ "life", COLUMN_RIGHT }, { "ended", COLUMN_LEFT },  { "command", COLUMN_CUT },
+		{ "CPU", COLUMN_RIGHT },  { "born", COLUMN_RIGHT },  { "life", COLUMN_RIGHT },
+		{ "ended", COLUMN_LEFT }, { "command", COLUMN_CUT },
 	};
 	size_t n = f->n_processes < MAX_PROCESSES ? f->n_processes : MAX_PROCESSES;
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
@@ -64,7 +71,7 @@ void page_add_processes(struct doc *d, const struct facts *f)
 		buf_printf(&heading, " (the %zu largest; %zu more in the JSON)", n,
 			   f->n_processes - n);
 	d->writer->section(d, heading.data);
-	d->writer->table(d, &t);
+	page_add_table(d, &t);
 	add_top_cpu(d, f);
 }
 
@@ -114,20 +121,21 @@ static void add_events(struct doc *d, const struct facts *f)
 void page_add_life(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
-	uint64_t born = f->figures.usage.spawn_count, known;
+	uint64_t born = f->figures.usage.spawn_count;
 	struct life_tally tally;
 
-	life_count(f->a, &tally);
-	known = tally.n_ended + tally.n_unseen;
-	if (known == 0 && f->a->n_events == 0)
+	life_count(f, &tally);
+	if (tally.n_all == 0 && f->a->n_events == 0)
 		return;
+	if (f->figures.evidence[FIGURE_SPAWNS] == EVIDENCE_LOWER_BOUND)
+		buf_add_str(&line, "at least ");
 	format_count(&line, born);
 	buf_add_str(&line, " born: ");
 	life_add_tally(&line, &tally, f->a->is_running);
-	if (u64_known(born) && born > known)
-		buf_printf(&line, "%s%llu %s", known ? ", " : "",
-			   (unsigned long long)(born - known),
-			   f->n_processes == 0 ? "not seen to end" : "not listed");
+	if (u64_known(born) && born > tally.n_all)
+		buf_printf(&line, "%s%llu %s", tally.n_all ? ", " : "",
+			   (unsigned long long)(born - tally.n_all),
+			   tally.has_ends ? "not listed" : "not seen to end");
 	buf_add_char(&line, '.');
 	d->writer->section(d, "Life of the processes");
 	d->writer->paragraph(d, line.data);

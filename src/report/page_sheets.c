@@ -25,21 +25,28 @@ static const char *outcome_in_words(const struct facts *f, const struct sheet_re
 	return f->a->is_running ? "running" : "lost";
 }
 
+static struct buf *figure_cell(struct table *t, const struct figures *f, enum figure id)
+{
+	return page_number_cell(t, figure_is_known(f, id), f->evidence[id]);
+}
+
 static void add_row(struct table *t, const struct facts *f, const struct sheet_fact *sheet)
 {
-	const struct usage *usage = &sheet->figures.usage;
+	const struct figures *figures = &sheet->figures;
+	const struct usage *usage = &figures->usage;
 
 	buf_printf(table_cell(t), "%d", sheet->last->num);
 	format_string(table_cell(t), sheet->last->name);
 	buf_add_str(table_cell(t), outcome_in_words(f, sheet->last));
 	format_status_short(table_cell(t), sheet->last->status);
 	format_count(table_cell(t), sheet->n_tries);
-	report_add_duration(table_cell(t), usage->wall_ns);
-	report_add_duration(table_cell(t), sheet->figures.cpu_ns);
-	format_percent(table_cell(t), usage->peak_cpu_percent);
-	report_add_bytes(table_cell(t), usage->peak_rss_bytes);
-	report_add_bytes(table_cell(t), usage->max_process_rss_bytes);
-	format_count(table_cell(t), usage->spawn_count);
+	report_add_duration(figure_cell(t, figures, FIGURE_WALL), usage->wall_ns);
+	report_add_duration(figure_cell(t, figures, FIGURE_CPU), figures->cpu_ns);
+	format_percent(figure_cell(t, figures, FIGURE_MAX_CPU), usage->peak_cpu_percent);
+	report_add_bytes(figure_cell(t, figures, FIGURE_PEAK_RSS), usage->peak_rss_bytes);
+	report_add_bytes(figure_cell(t, figures, FIGURE_MAX_PROCESS_RSS),
+			 usage->max_process_rss_bytes);
+	format_count(figure_cell(t, figures, FIGURE_SPAWNS), usage->spawn_count);
 }
 
 /* What did not succeed first, then the longest. */
@@ -93,7 +100,7 @@ static void add_table(struct doc *d, const struct facts *f)
 		d->out->failed = true;
 	for (size_t i = 0; i < n; i++)
 		add_row(&t, f, chosen[i]);
-	d->writer->table(d, &t);
+	page_add_table(d, &t);
 }
 
 /* "sheet 2, try 1: failure after 1.20 s, exit code 1" */

@@ -12,8 +12,8 @@
 #include "model/job.h"
 
 /*
- * An attempt that was not stored carries an unknown note of this name: its why
- * ends the summary ("not recorded: …").
+ * An attempt that was not stored, or not all of it, carries an unknown note of
+ * this name: its why ends the summary ("not recorded: …").
  */
 #define REPORT_NOTE_RECORDING "recording"
 

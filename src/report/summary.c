@@ -36,23 +36,29 @@ static void add_verdict(struct buf *line, const struct facts *f)
 	verdict_add_sentence(line, f);
 }
 
+/* " (exact)": ASCII, unlike the marks of the page. */
+static void add_label(struct buf *line, const struct figures *f, enum figure id)
+{
+	buf_add_str(line, " (");
+	format_evidence(line, f->evidence[id]);
+	buf_add_char(line, ')');
+}
+
 static void add_cpu(struct buf *line, const struct figures *f)
 {
-	double percent = facts_cpu_percent(f);
-
 	if (!u64_known(f->cpu_ns))
 		return;
-	buf_add_str(part(line),
-		    f->usage.cpu_evidence == EVIDENCE_LOWER_BOUND ? "cpu at least " : "cpu ");
+	buf_add_str(part(line), "cpu ");
 	report_add_duration(line, f->usage.user_ns);
 	buf_add_str(line, " user, ");
 	report_add_duration(line, f->usage.system_ns);
 	buf_add_str(line, " system");
-	if (isfinite(percent)) {
-		buf_add_str(line, " (");
-		format_percent(line, percent);
-		buf_add_str(line, " of one core)");
+	if (isfinite(f->average_cpu_percent)) {
+		buf_add_str(line, ", ");
+		format_percent(line, f->average_cpu_percent);
+		buf_add_str(line, " of one core");
 	}
+	add_label(line, f, FIGURE_CPU);
 }
 
 static void add_memory(struct buf *line, const struct figures *f)
@@ -60,11 +66,12 @@ static void add_memory(struct buf *line, const struct figures *f)
 	if (u64_known(f->usage.peak_rss_bytes)) {
 		buf_add_str(part(line), "peak memory ");
 		report_add_bytes(line, f->usage.peak_rss_bytes);
-		buf_printf(line, " (%s)", evidence_name(f->evidence[FIGURE_PEAK_RSS]));
+		add_label(line, f, FIGURE_PEAK_RSS);
 	}
 	if (u64_known(f->usage.max_process_rss_bytes)) {
 		buf_add_str(part(line), "largest process ");
 		report_add_bytes(line, f->usage.max_process_rss_bytes);
+		add_label(line, f, FIGURE_MAX_PROCESS_RSS);
 	}
 }
 
@@ -73,20 +80,20 @@ static void add_counts(struct buf *line, const struct figures *f)
 	const struct usage *usage = &f->usage;
 
 	if (u64_known(usage->spawn_count)) {
-		if (f->evidence[FIGURE_SPAWNS] == EVIDENCE_LOWER_BOUND)
-			buf_add_str(part(line), "at least ");
-		else
-			part(line);
-		format_plural(line, usage->spawn_count, "process", "es");
+		format_plural(part(line), usage->spawn_count, "process", "es");
+		add_label(line, f, FIGURE_SPAWNS);
 	}
 	if (u64_known(usage->read_bytes) || u64_known(usage->write_bytes)) {
 		report_add_bytes(part(line), usage->read_bytes);
 		buf_add_str(line, " read, ");
 		report_add_bytes(line, usage->write_bytes);
 		buf_add_str(line, " written");
+		add_label(line, f, u64_known(usage->read_bytes) ? FIGURE_READ : FIGURE_WRITE);
 	}
-	if (u64_known(usage->major_faults))
+	if (u64_known(usage->major_faults)) {
 		format_plural(part(line), usage->major_faults, "major fault", "s");
+		add_label(line, f, FIGURE_MAJOR_FAULTS);
+	}
 }
 
 /* Repeats nothing: "exit code 3" is in the verdict already. */
@@ -105,25 +112,32 @@ static void add_trouble(struct buf *line, const struct facts *f)
 {
 	struct life_tally tally;
 
-	life_count(f->a, &tally);
-	if (tally.n_ended + tally.n_unseen > 1 && life_has_trouble(&tally)) {
+	life_count(f, &tally);
+	if (tally.n_all > 1 && life_has_trouble(&tally)) {
 		buf_add_str(line, "processes: ");
 		life_add_tally(line, &tally, f->a->is_running);
 	}
 }
 
+static const char *why_not_recorded(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_unknowns; i++)
+		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, REPORT_NOTE_RECORDING) == 0)
+			return a->unknowns[i].why ? a->unknowns[i].why : "";
+	return NULL;
+}
+
+/* Where to read more, unless what is there is not the whole. */
 static void add_recording(struct buf *line, const struct facts *f)
 {
-	const char *why = NULL;
+	const char *why = why_not_recorded(f->a);
 
-	for (size_t i = 0; i < f->a->n_unknowns; i++)
-		if (f->a->unknowns[i].what &&
-		    strcmp(f->a->unknowns[i].what, REPORT_NOTE_RECORDING) == 0)
-			why = f->a->unknowns[i].why;
-	if (f->a->id > 0)
+	if (f->a->id > 0 && !why)
 		buf_printf(line, "more: proctor report %s", f->a->job_id ? f->a->job_id : "-");
 	else
-		buf_printf(line, "not recorded%s%s", why ? ": " : "", why ? why : "");
+		buf_add_str(line, f->a->id > 0 ? "not all recorded" : "not recorded");
+	if (why && why[0])
+		buf_printf(line, ": %s", why);
 }
 
 int summary_write(struct buf *out, const struct facts *f)

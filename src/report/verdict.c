@@ -51,12 +51,19 @@ static const char *const outcome_phrases[] = {
 	[OUTCOME_OOM] = "ran out of memory",
 };
 
-static void add_happening(struct buf *out, enum outcome outcome, struct exit_status status)
+/* A reason says "probably" where the evidence falls short: then so does the verdict. */
+static bool is_guess(enum outcome outcome, const char *reason)
+{
+	return outcome == OUTCOME_OOM && reason && strstr(reason, "probably");
+}
+
+static void add_happening(struct buf *out, enum outcome outcome, const char *reason,
+			  struct exit_status status)
 {
 	const char *phrase =
 		outcome < ARRAY_SIZE(outcome_phrases) ? outcome_phrases[outcome] : NULL;
 
-	if (!phrase) {
+	if (!phrase || is_guess(outcome, reason)) {
 		add_ending(out, status);
 		return;
 	}
@@ -65,6 +72,12 @@ static void add_happening(struct buf *out, enum outcome outcome, struct exit_sta
 		buf_add_str(out, " and ");
 		add_ending(out, status);
 	}
+}
+
+static void add_guess(struct buf *out, enum outcome outcome, const char *reason)
+{
+	if (is_guess(outcome, reason))
+		buf_add_str(out, ", probably for lack of memory");
 }
 
 static void add_after(struct buf *out, const char *word, uint64_t ns)
@@ -79,44 +92,56 @@ static void add_culprit(struct buf *out, const struct facts *f, const struct she
 {
 	verdict_add_subject(out, f, sheet->last);
 	buf_add_char(out, ' ');
-	add_happening(out, sheet->last->outcome, sheet->last->status);
+	add_happening(out, sheet->last->outcome, sheet->last->reason, sheet->last->status);
 	add_after(out, "after", sheet->figures.usage.wall_ns);
 	if (sheet->n_tries > 1)
 		buf_printf(out, ", on try %d", sheet->last->try_num);
+	add_guess(out, sheet->last->outcome, sheet->last->reason);
+}
+
+/* How sheets are told that are not the point of the sentence. */
+static const struct other_sheets {
+	enum outcome outcome;
+	bool is_guess;
+	const char *phrase;
+} other_sheets[] = {
+	{ OUTCOME_SUCCESS, false, "succeeded" },
+	{ OUTCOME_FAILURE, false, "failed" },
+	{ OUTCOME_TIMEOUT, false, "timed out" },
+	{ OUTCOME_OOM, false, "ran out of memory" },
+	{ OUTCOME_OOM, true, "probably ran out of memory" },
+	{ OUTCOME_CANCELLED, false, "got cancelled" },
+};
+
+static bool is_told_so(const struct sheet_record *sheet, const struct other_sheets *others)
+{
+	return sheet->outcome == others->outcome &&
+	       is_guess(sheet->outcome, sheet->reason) == others->is_guess;
 }
 
 /* "; sheets 1-4 succeeded": the numbers of the sheets that ended so, without the one named. */
-static void add_sheets_with(struct buf *out, const struct facts *f, enum outcome outcome,
-			    const char *phrase, const struct sheet_fact *named)
+static void add_sheets_with(struct buf *out, const struct facts *f,
+			    const struct other_sheets *others, const struct sheet_fact *named)
 {
 	CLEANUP(buf_release) struct buf numbers = BUF_INIT;
 	struct ranges r;
 
 	ranges_begin(&r, &numbers);
 	for (size_t i = 0; i < f->n_sheets; i++)
-		if (f->sheets[i].last->outcome == outcome && &f->sheets[i] != named)
+		if (is_told_so(f->sheets[i].last, others) && &f->sheets[i] != named)
 			ranges_add(&r, f->sheets[i].last->num);
 	ranges_end(&r);
 	if (r.n > 0)
-		buf_printf(out, "; sheet%s %s %s", r.n == 1 ? "" : "s", numbers.data, phrase);
+		buf_printf(out, "; sheet%s %s %s", r.n == 1 ? "" : "s", numbers.data,
+			   others->phrase);
 }
-
-/* How sheets are told that are not the point of the sentence. */
-static const struct {
-	enum outcome outcome;
-	const char *phrase;
-} other_sheets[] = {
-	{ OUTCOME_SUCCESS, "succeeded" },	{ OUTCOME_FAILURE, "failed" },
-	{ OUTCOME_TIMEOUT, "timed out" },	{ OUTCOME_OOM, "ran out of memory" },
-	{ OUTCOME_CANCELLED, "got cancelled" },
-};
 
 static void add_other_sheets(struct buf *out, const struct facts *f, const struct sheet_fact *named)
 {
 	size_t missing = total_sheets(f) - f->n_sheets;
 
 	for (size_t i = 0; i < ARRAY_SIZE(other_sheets); i++)
-		add_sheets_with(out, f, other_sheets[i].outcome, other_sheets[i].phrase, named);
+		add_sheets_with(out, f, &other_sheets[i], named);
 	if (missing > 0 && total_sheets(f) > 1)
 		buf_printf(out, "; %zu sheet%s %s", missing, missing == 1 ? "" : "s",
 			   f->a->is_running ? "to come" : "did not run");
@@ -189,8 +214,9 @@ static void add_failure(struct buf *out, const struct facts *f)
 		add_culprit(out, f, culprit);
 	} else {
 		buf_add_str(out, total_sheets(f) <= 1 ? "the command " : "the job ");
-		add_happening(out, f->a->outcome, f->a->status);
+		add_happening(out, f->a->outcome, f->a->reason, f->a->status);
 		add_after(out, "after", f->figures.usage.wall_ns);
+		add_guess(out, f->a->outcome, f->a->reason);
 	}
 	add_other_sheets(out, f, culprit);
 	add_retried(out, f);

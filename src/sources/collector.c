@@ -23,7 +23,6 @@ struct collector {
 	DIR *proc;
 	struct reader reader;
 	long clock_ticks;
-	uint64_t (*now_boot_ns)(void);
 	uint64_t (*now_wall_ns)(void);
 
 	struct buf text;
@@ -64,7 +63,12 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->clock_ticks = o->clock_ticks ? o->clock_ticks : sysconf(_SC_CLK_TCK);
 	if (c->clock_ticks <= 0 || page_bytes <= 0)
 		return err_set(err, -EINVAL, "clock ticks and page size must be positive");
-	c->now_boot_ns = o->now_boot_ns ? o->now_boot_ns : clock_boot_ns;
+	c->reader = (struct reader){
+		.mask = o->mask,
+		.page_bytes = (uint64_t)page_bytes,
+		.now_boot_ns = o->now_boot_ns ? o->now_boot_ns : clock_boot_ns,
+		.command = BUF_INIT,
+	};
 	c->now_wall_ns = o->now_wall_ns ? o->now_wall_ns : clock_wall_ns;
 	c->text = (struct buf)BUF_INIT;
 	c->last_scan_boot_ns = U64_UNKNOWN;
@@ -72,7 +76,7 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	r = open_proc(o->root_fd, &c->proc, err);
 	if (r < 0)
 		return r;
-	if (reader_init(&c->reader, dirfd(c->proc), o->mask, (uint64_t)page_bytes) < 0)
+	if (reader_init(&c->reader, dirfd(c->proc)) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	*ret = TAKE_PTR(c);
 	return 0;
@@ -150,29 +154,6 @@ static int read_stat(struct collector *c, struct known *k, struct pid_stat *ret)
 	return read_stat_once(c, k, ret);
 }
 
-/*
- * The share of one core, between the last sample and this one. For a process
- * that the last scan could not have seen, all its CPU time counts, over the
- * time between the scans. Its start is known to the tick only; not having been
- * seen settles the tick in which the last scan began.
- */
-static double cpu_percent(const struct collector *c, const struct known *k, uint64_t cpu_ns,
-			  uint64_t boot_ns)
-{
-	uint64_t used = u64_delta(cpu_ns, k->cpu_ns), since = k->boot_ns, elapsed;
-	uint64_t born_ns = ticks_to_ns(k->key.start_ticks + 1, c->clock_ticks);
-
-	if (!u64_known(k->boot_ns) && u64_known(c->last_scan_boot_ns) && u64_known(born_ns) &&
-	    born_ns > c->last_scan_boot_ns) {
-		used = cpu_ns;
-		since = c->last_scan_boot_ns;
-	}
-	elapsed = u64_delta(boot_ns, since);
-	if (!u64_known(used) || !u64_known(elapsed) || elapsed == 0)
-		return F64_UNKNOWN;
-	return 100.0 * (double)used / (double)elapsed;
-}
-
 static double age_seconds(uint64_t start_ns, uint64_t boot_ns)
 {
 	return u64_to_seconds(u64_delta(boot_ns, start_ns));
@@ -181,13 +162,11 @@ static double age_seconds(uint64_t start_ns, uint64_t boot_ns)
 static void fill_from_stat(struct collector *c, struct known *k, const struct pid_stat *st,
 			   struct proc_sample *p)
 {
-	uint64_t cpu_ns;
-
 	p->key = k->key;
 	p->ppid = st->ppid;
 	p->state = st->state;
 	memcpy(p->comm, st->comm, sizeof(p->comm));
-	p->boot_ns = c->now_boot_ns();
+	p->boot_ns = c->reader.now_boot_ns();
 	p->start_wall_ns = k->start_wall_ns;
 	p->age_seconds = age_seconds(ticks_to_ns(st->start_ticks, c->clock_ticks), p->boot_ns);
 	p->user_ns = ticks_to_ns(st->user_ticks, c->clock_ticks);
@@ -198,16 +177,28 @@ static void fill_from_stat(struct collector *c, struct known *k, const struct pi
 	p->major_faults = st->major_faults;
 	p->threads = st->threads;
 
-	cpu_ns = u64_add(p->user_ns, p->system_ns);
-	p->cpu_percent = cpu_percent(c, k, cpu_ns, p->boot_ns);
-	k->cpu_ns = cpu_ns;
-	k->boot_ns = p->boot_ns;
+	known_count_ticks(k, p);
 	if (k->image != st->image)
 		k->is_due = true;
 	k->image = st->image;
 }
 
-/* The wall clock may be set at any time: what it said at the first sight stays. */
+/*
+ * True for a process that the last scan could not have seen. Its start is known
+ * to the tick only; not having been seen settles the tick in which that scan began.
+ */
+static bool is_newborn(const struct collector *c, uint64_t start_ticks)
+{
+	uint64_t born_ns = ticks_to_ns(start_ticks + 1, c->clock_ticks);
+
+	return u64_known(c->last_scan_boot_ns) && u64_known(born_ns) &&
+	       born_ns > c->last_scan_boot_ns;
+}
+
+/*
+ * The wall clock may be set at any time: what it said at the first sight stays.
+ * The newborn had used no CPU time when the last scan began.
+ */
 static void meet(const struct collector *c, const struct snapshot *s, uint64_t start_ticks,
 		 struct known *k)
 {
@@ -215,6 +206,8 @@ static void meet(const struct collector *c, const struct snapshot *s, uint64_t s
 
 	k->key.start_ticks = start_ticks;
 	k->start_wall_ns = u64_add(boot_wall_ns, ticks_to_ns(start_ticks, c->clock_ticks));
+	if (is_newborn(c, start_ticks))
+		k->ticks = k->fine = (struct cpu_mark){ 0, c->last_scan_boot_ns };
 }
 
 /* Another process has taken the pid: nothing that was known holds for it. */
@@ -304,7 +297,7 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 	int r;
 
 	snapshot_reset(s);
-	s->boot_ns = c->now_boot_ns();
+	s->boot_ns = c->reader.now_boot_ns();
 	s->wall_ns = c->now_wall_ns();
 	if (c->reader.budget.is_short)
 		close_all_files(c);
@@ -349,9 +342,8 @@ static struct known *find_known(const struct collector *c, struct proc_key key, 
 	return k && k->key.start_ticks == key.start_ticks ? k : NULL;
 }
 
-int collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope)
+void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope)
 {
-	c->reader.n_fills++;
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct proc_sample *p = &s->processes[i];
 		struct known *k;
@@ -362,5 +354,4 @@ int collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope 
 		if (k)
 			known_fill(k, &c->reader, p, &s->arena);
 	}
-	return 0;
 }

@@ -1,5 +1,6 @@
 #include "sources/fields.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -104,11 +105,28 @@ static const char *find_column(const char *p, int column)
 	}
 }
 
+static uint64_t read_hex(const char *p)
+{
+	const char *end = skip_word(p);
+	uint64_t v = 0;
+
+	if (end == p || end - p > 16 || *end == '\0')
+		return U64_UNKNOWN;
+	for (; p < end; p++) {
+		if (!isxdigit((unsigned char)*p))
+			return U64_UNKNOWN;
+		v = v << 4 | (uint64_t)(*p <= '9' ? *p - '0' : (*p | 0x20) - 'a' + 10);
+	}
+	return v;
+}
+
 static uint64_t read_value(const char *line, const struct field *f)
 {
 	const char *p = find_column(line, f->column);
 	uint64_t v;
 
+	if (p && f->unit == FIELD_HEX)
+		return read_hex(p);
 	if (!p || field_scan_u64(&p, &v) < 0)
 		return U64_UNKNOWN;
 	if (f->unit == FIELD_PLAIN)
@@ -127,21 +145,22 @@ static void set_value(void *ret, const struct field *f, uint64_t v)
 void fields_read(const char *text, const struct field *fields, size_t n, void *ret)
 {
 	const char *end;
-	size_t next = 0; /* lines mostly come in the order of the table: look there first */
+	size_t at =
+		0; /* lines mostly come in the order of the table: the next row is tried first */
 
 	for (size_t i = 0; i < n; i++)
 		set_value(ret, &fields[i], U64_UNKNOWN);
 
 	for (; (end = strchr(text, '\n')); text = end + 1) {
-		for (size_t i = 0; i < n; i++) {
-			const struct field *f = &fields[(next + i) % n];
-			const char *value = match_name(text, f->name);
+		const char *value = NULL;
 
-			if (!value)
-				continue;
-			set_value(ret, f, read_value(value, f));
-			next = (next + i + 1) % n;
-			break;
+		for (size_t tried = 0; tried < n && !value; tried++) {
+			const struct field *f = &fields[at];
+
+			at = at + 1 < n ? at + 1 : 0;
+			value = match_name(text, f->name);
+			if (value)
+				set_value(ret, f, read_value(value, f));
 		}
 	}
 }

@@ -15,7 +15,8 @@
 
 enum field_unit {
 	FIELD_PLAIN,
-	FIELD_KB, /* "12 kB", wanted as bytes; without its unit it is unknown */
+	FIELD_KB,  /* "12 kB", wanted as bytes; without its unit it is unknown */
+	FIELD_HEX, /* "0000000000010000": a mask of up to 64 bits */
 };
 
 /* One row: a line that is wanted. */

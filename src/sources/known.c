@@ -5,6 +5,10 @@
 
 #include "base/unknown.h"
 
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+static const struct cpu_mark unknown_mark = { U64_UNKNOWN, U64_UNKNOWN };
+
 struct known *known_new(pid_t pid)
 {
 	struct known *k = malloc(sizeof(*k));
@@ -21,8 +25,9 @@ struct known *known_new(pid_t pid)
 		.status_file = unread,
 		.fd_file = unread,
 		.start_wall_ns = U64_UNKNOWN,
+		.ticks = unknown_mark,
+		.fine = unknown_mark,
 		.cpu_ns = U64_UNKNOWN,
-		.boot_ns = U64_UNKNOWN,
 		.is_due = true,
 		.fd_limit = U64_UNKNOWN,
 		.open_fds = U64_UNKNOWN,
@@ -102,20 +107,82 @@ static void read_cgroup(struct known *k, struct reader *r)
 		replace_string(&k->cgroup, path, n);
 }
 
-/* Turns are spread by pid: not all in the same tick. */
-static bool is_refresh_turn(const struct known *k, const struct reader *r)
+/* The number of the period of KNOWN_REFRESH_SECONDS that the sample falls into. */
+static uint64_t period_of(const struct proc_sample *p)
 {
-	return (r->n_fills + (unsigned)k->key.pid) % KNOWN_REFRESH_FILLS == 0;
+	uint64_t spread = (uint64_t)p->key.pid % KNOWN_REFRESH_SECONDS;
+
+	return (p->boot_ns / NS_PER_SECOND + spread) / KNOWN_REFRESH_SECONDS;
+}
+
+/*
+ * A zombie has no command line, and with cgroup v1 it is back in the root. What
+ * it had before still says best what it was.
+ */
+static bool is_remembered_zombie(const struct known *k, const struct proc_sample *p)
+{
+	return p->state == 'Z' && k->command;
 }
 
 static void read_seldom(struct known *k, struct reader *r, const struct proc_sample *p)
 {
 	k->is_due = false;
-	k->has_usage = false;
+	k->may_be_old = false;
+	k->period = period_of(p);
+	if (is_remembered_zombie(k, p))
+		return;
 	read_command(k, r, p);
 	read_fd_limit(k, r);
 	read_cgroup(k, r);
 }
+
+/* ---- CPU time ---- */
+
+/* 100 is one core. */
+static double cpu_percent(struct cpu_mark now, struct cpu_mark before)
+{
+	uint64_t used = u64_delta(now.cpu_ns, before.cpu_ns);
+	uint64_t elapsed = u64_delta(now.boot_ns, before.boot_ns);
+
+	if (!u64_known(used) || !u64_known(elapsed) || elapsed == 0)
+		return F64_UNKNOWN;
+	return 100.0 * (double)used / (double)elapsed;
+}
+
+/* The first thread may be replaced by another at exec, and what it had used is in ticks then. */
+static void tell_cpu(struct known *k, struct proc_sample *p, uint64_t cpu_ns)
+{
+	k->cpu_ns = u64_max_known(k->cpu_ns, cpu_ns);
+	p->cpu_ns = k->cpu_ns;
+}
+
+void known_count_ticks(struct known *k, struct proc_sample *p)
+{
+	struct cpu_mark now = { u64_add(p->user_ns, p->system_ns), p->boot_ns };
+
+	/* Not filled in the snapshot before: it is no longer "the one before". */
+	if (u64_known(k->fine.boot_ns) && k->fine.boot_ns < k->ticks.boot_ns)
+		k->fine = unknown_mark;
+	p->cpu_percent = cpu_percent(now, k->ticks);
+	k->ticks = now;
+	tell_cpu(k, p, now.cpu_ns);
+}
+
+/* run_ns is the process's only while it is not behind the ticks; else those stand as they are. */
+static void count_fine(struct known *k, struct proc_sample *p, struct cpu_mark now)
+{
+	bool is_whole = u64_known(u64_delta(now.cpu_ns, k->ticks.cpu_ns));
+	double percent = cpu_percent(now, k->fine);
+
+	k->fine = is_whole ? now : unknown_mark;
+	if (!is_whole)
+		return;
+	if (f64_known(percent))
+		p->cpu_percent = percent;
+	tell_cpu(k, p, now.cpu_ns);
+}
+
+/* ---- usage ---- */
 
 /* -ENODATA and the like: it cannot be known whether the process ran. */
 static int read_schedstat(struct known *k, struct reader *r, struct pid_schedstat *ret)
@@ -130,12 +197,16 @@ static int read_schedstat(struct known *k, struct reader *r, struct pid_schedsta
  * remembers when they are read now. A task on a CPU shows an old run_ns until
  * its next clock tick, so one that runs is never at rest.
  */
-static bool is_at_rest(struct known *k, struct reader *r, const struct proc_sample *p)
+static bool is_at_rest(struct known *k, struct reader *r, struct proc_sample *p)
 {
 	struct pid_schedstat before = k->schedstat;
 	bool may_rest = k->has_usage && p->state != 'R';
+	bool is_read = read_schedstat(k, r, &k->schedstat) == 0;
 
-	k->has_usage = p->threads == 1 && read_schedstat(k, r, &k->schedstat) == 0;
+	count_fine(
+		k, p,
+		(struct cpu_mark){ is_read ? k->schedstat.run_ns : U64_UNKNOWN, r->now_boot_ns() });
+	k->has_usage = is_read && p->threads == 1;
 	return may_rest && k->has_usage && before.run_ns == k->schedstat.run_ns &&
 	       before.slices == k->schedstat.slices;
 }
@@ -162,10 +233,9 @@ static const char *read_or_empty(struct known *k, struct reader *r, struct kept 
 }
 
 /* Makes statm, io, status and the fds what they are now, reading only what may have changed. */
-static void read_usage(struct known *k, struct reader *r, const struct proc_sample *p)
+static void read_usage(struct known *k, struct reader *r, bool at_rest)
 {
 	struct pid_statm statm = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN };
-	bool at_rest = is_at_rest(k, r, p);
 	bool has_statm = read_statm(k, r, &statm);
 
 	if (!at_rest) {
@@ -224,24 +294,31 @@ static bool is_headless(const struct proc_sample *p)
 	return p->state == 'Z' && p->threads > 1;
 }
 
-/*
- * A zombie has no command line, and with cgroup v1 it is back in the root. What
- * it had before still says best what it was.
- */
-static bool is_remembered_zombie(const struct known *k, const struct proc_sample *p)
+static bool is_half_used(uint64_t open_fds, uint64_t fd_limit)
 {
-	return p->state == 'Z' && k->command;
+	return u64_known(open_fds) && u64_known(fd_limit) && open_fds >= fd_limit / 2;
+}
+
+static void read_all(struct known *k, struct reader *r, struct proc_sample *p)
+{
+	bool at_rest = is_at_rest(k, r, p);
+
+	if (k->is_due || period_of(p) / KNOWN_REFRESH_ALL != k->period / KNOWN_REFRESH_ALL)
+		at_rest = false;
+	k->may_be_old = k->may_be_old || !at_rest;
+	if (k->is_due || (k->may_be_old && period_of(p) != k->period))
+		read_seldom(k, r, p);
+	read_usage(k, r, at_rest);
+	if (!at_rest && is_half_used(k->open_fds, k->fd_limit))
+		read_fd_limit(k, r);
 }
 
 void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena)
 {
-	if ((k->is_due || is_refresh_turn(k, r)) && !is_remembered_zombie(k, p))
-		read_seldom(k, r, p);
+	read_all(k, r, p);
 	p->command = arena_strdup(arena, k->command);
 	p->cgroup = arena_strdup(arena, k->cgroup);
 	p->fd_limit = k->fd_limit;
-
-	read_usage(k, r, p);
 	copy_counters(k, p);
 	if (is_headless(p))
 		return;

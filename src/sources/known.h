@@ -3,6 +3,13 @@
  *
  * Its open files, its last CPU time (for the percentage), and what changes so
  * seldom that it is not read every time: command line, limit of files, cgroup.
+ *
+ * CPU time comes from two counters. stat has that of all threads, in ticks
+ * (10 ms), user and system each rounded down; schedstat has nanoseconds, of the
+ * first thread only. Neither says too much, so the larger is the truer; and
+ * where schedstat's is the larger, all other threads together have used less
+ * than two ticks. A percentage is the difference of two readings of the same
+ * counter, never of one and the other.
  */
 #ifndef PROCTOR_SOURCES_KNOWN_H
 #define PROCTOR_SOURCES_KNOWN_H
@@ -15,19 +22,31 @@
 #include "sources/parse_process.h"
 #include "sources/reader.h"
 
-/* After so many fills everything is read again, whatever seems unchanged. */
-#define KNOWN_REFRESH_FILLS 60
+/*
+ * What changes seldom is read again after so long if the process may have run
+ * since, and after so many times as long everything is, whatever seems unchanged.
+ */
+#define KNOWN_REFRESH_SECONDS 30
+#define KNOWN_REFRESH_ALL 10
+
+/* A counter of CPU time, and when it was read; both unknown before that. */
+struct cpu_mark {
+	uint64_t cpu_ns;
+	uint64_t boot_ns;
+};
 
 struct known {
 	struct proc_key key;
 	struct kept stat_file, statm_file, schedstat_file, io_file, status_file, fd_file;
 
 	uint64_t start_wall_ns;
-	uint64_t cpu_ns; /* used until boot_ns; U64_UNKNOWN before the first sample */
-	uint64_t boot_ns;
+	struct cpu_mark ticks, fine; /* by stat, by schedstat */
+	uint64_t cpu_ns;	     /* the most that was ever told */
 
-	uint64_t image; /* see struct pid_stat */
-	bool is_due;	/* the three below are to be read */
+	uint64_t image;	 /* see struct pid_stat */
+	bool is_due;	 /* the three below are to be read */
+	bool may_be_old; /* the process may have run since they were read */
+	uint64_t period; /* in which they were, see known_fill() */
 	char *command, *cgroup;
 	uint64_t fd_limit;
 
@@ -46,9 +65,12 @@ struct known *known_free(struct known *k, struct kept_budget *budget);
 
 void known_close_files(struct known *k, struct kept_budget *budget);
 
+/* cpu_ns and cpu_percent by what stat said at p->boot_ns. */
+void known_count_ticks(struct known *k, struct proc_sample *p);
+
 /*
- * Everything that stat does not say. Files that cannot be read leave their
- * values unknown.
+ * Everything that stat does not say, and CPU time as fine as schedstat has it.
+ * Files that cannot be read leave their values unknown.
  *
  * Most processes sleep through most ticks, and status is the dear file (as much
  * as all others together). A process with one thread that has not had a CPU
@@ -57,7 +79,13 @@ void known_close_files(struct known *k, struct kept_budget *budget);
  * memory the kernel may have taken all the same, so statm is read always, and
  * status is unless statm says the same as before. What could slip through is a
  * change made by others that leaves the same sizes: memory shared by vfork(),
- * files by CLONE_FILES. Every KNOWN_REFRESH_FILLS everything is read.
+ * files by CLONE_FILES; so now and then everything is read.
+ *
+ * Command line, limit and cgroup are read at first sight, after an exec and by
+ * time, however seldom somebody looks: KNOWN_REFRESH_SECONDS are cut into periods
+ * that begin at another moment for each pid, so that not all are read at once.
+ * The limit is also read whenever half of it is used: a process that needs more
+ * files raises it.
  */
 void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena);
 

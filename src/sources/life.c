@@ -228,14 +228,9 @@ static void take_raw(struct drain *d, const struct life_raw *raw)
 	struct life *life = d->life;
 	struct life_event ev;
 
-	if (raw->type == LIFE_RAW_FOREIGN)
-		return;
-	life_loss_see(&life->loss, raw->cpu, raw->seq);
-	if (raw->mono_ns > d->began_mono_ns)
+	if (raw->type != LIFE_RAW_FOREIGN && raw->mono_ns > d->began_mono_ns)
 		d->is_done = true;
-	if (life->loss.missing > 0 || life->loss.has_overflow)
-		life_threads_forget(&life->threads);
-	if (!life_threads_feed(&life->threads, raw, &ev))
+	if (!life_threads_feed(&life->threads, &life->loss, raw, &ev))
 		return;
 	ev.wall_ns = d->began_wall_ns + raw->mono_ns - d->began_mono_ns;
 	d->fn(d->ctx, &ev);
@@ -280,6 +275,13 @@ static int drain_batch(struct drain *d)
 	return n;
 }
 
+/* Where the gap is shows only later, and then counts are forgotten again. */
+static void take_overflow(struct life *life)
+{
+	life_loss_overflow(&life->loss);
+	life_threads_forget(&life->threads);
+}
+
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx)
 {
 	struct drain d = {
@@ -297,7 +299,7 @@ int64_t life_drain(struct life *life, life_handler *fn, void *ctx)
 		if (n == -EAGAIN)
 			break;
 		if (n == -ENOBUFS)
-			life_loss_overflow(&life->loss);
+			take_overflow(life);
 		else if (n < 0 && n != -EINTR)
 			return n;
 	}

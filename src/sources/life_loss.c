@@ -29,21 +29,22 @@ static struct life_loss_cpu *get_cpu(struct life_loss *loss, uint32_t cpu)
 	return &loss->cpus[cpu];
 }
 
-void life_loss_see(struct life_loss *loss, uint32_t cpu, uint32_t seq)
+bool life_loss_see(struct life_loss *loss, uint32_t cpu, uint32_t seq)
 {
 	struct life_loss_cpu *c = get_cpu(loss, cpu);
 	int32_t gap;
 
 	if (!c)
-		return;
+		return false;
 	gap = c->is_seen ? (int32_t)(seq - c->next_seq) : 0;
 	if (gap < 0) { /* late, not lost: old kernels number first and send later */
 		if (loss->missing > 0)
 			loss->missing--;
-		return;
+		return false;
 	}
 	loss->missing += (uint32_t)gap;
 	*c = (struct life_loss_cpu){ .next_seq = seq + 1, .is_seen = true };
+	return gap > 0;
 }
 
 void life_loss_overflow(struct life_loss *loss)

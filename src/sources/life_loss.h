@@ -22,8 +22,11 @@ struct life_loss {
 
 void life_loss_release(struct life_loss *loss);
 
-/* A message has come. The first of each CPU sets where counting begins. */
-void life_loss_see(struct life_loss *loss, uint32_t cpu, uint32_t seq);
+/*
+ * A message has come. The first of each CPU sets where counting begins. True if
+ * some are missing right before it.
+ */
+bool life_loss_see(struct life_loss *loss, uint32_t cpu, uint32_t seq);
 
 /* The socket said that it overflowed: something is missing, even if no gap shows it yet. */
 void life_loss_overflow(struct life_loss *loss);

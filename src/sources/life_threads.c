@@ -64,7 +64,8 @@ static bool feed_exec(struct life_threads *t, const struct life_raw *raw)
 	return true;
 }
 
-bool life_threads_feed(struct life_threads *t, const struct life_raw *raw, struct life_event *ret)
+bool life_threads_feed(struct life_threads *t, struct life_loss *loss, const struct life_raw *raw,
+		       struct life_event *ret)
 {
 	static const struct {
 		bool (*feed)(struct life_threads *t, const struct life_raw *raw);
@@ -75,6 +76,10 @@ bool life_threads_feed(struct life_threads *t, const struct life_raw *raw, struc
 		[LIFE_RAW_EXIT] = { feed_exit, LIFE_EXIT },
 	};
 
+	if (raw->type == LIFE_RAW_FOREIGN)
+		return false;
+	if (life_loss_see(loss, raw->cpu, raw->seq))
+		life_threads_forget(t);
 	if (!rows[raw->type].feed || !rows[raw->type].feed(t, raw))
 		return false;
 	*ret = (struct life_event){

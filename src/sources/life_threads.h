@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "base/map.h"
+#include "sources/life_loss.h"
 #include "sources/life_wire.h"
 #include "sources/sources.h"
 
@@ -28,13 +29,15 @@ struct life_threads {
 
 void life_threads_release(struct life_threads *t);
 
-/* Messages were lost: counts that may be wrong are worse than none. */
+/* Messages were lost: counts that may be wrong are worse than none. Once per loss is enough. */
 void life_threads_forget(struct life_threads *t);
 
 /*
- * Takes the next message. True if it tells of a whole process: then *ret says
- * what (all but wall_ns).
+ * Takes the next message, after noting its number in loss: where some are
+ * missing before it, it forgets. True if the message tells of a whole process:
+ * then *ret says what (all but wall_ns).
  */
-bool life_threads_feed(struct life_threads *t, const struct life_raw *raw, struct life_event *ret);
+bool life_threads_feed(struct life_threads *t, struct life_loss *loss, const struct life_raw *raw,
+		       struct life_event *ret);
 
 #endif

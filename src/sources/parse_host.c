@@ -54,13 +54,17 @@ void uptime_parse(const char *text, struct system_sample *ret)
 		ret->uptime_seconds = F64_UNKNOWN;
 }
 
+uint64_t oom_kills_parse(const char *text)
+{
+	const char *value = field_find(text, "oom_kill");
+	uint64_t kills;
+
+	return value && field_scan_u64(&value, &kills) == 0 ? kills : U64_UNKNOWN;
+}
+
 void vmstat_parse(const char *text, struct system_sample *ret)
 {
-	static const struct field fields[] = {
-		{ "oom_kill", offsetof(struct system_sample, oom_kills_total), 0, FIELD_PLAIN },
-	};
-
-	fields_read(text, fields, ARRAY_SIZE(fields), ret);
+	ret->oom_kills_total = oom_kills_parse(text);
 }
 
 /* The columns of the line "cpu". */

@@ -23,6 +23,9 @@ void procstat_parse(const char *text, long clock_ticks, struct system_sample *re
 /* proc/vmstat: OOM kills (since Linux 4.13). */
 void vmstat_parse(const char *text, struct system_sample *ret);
 
+/* The line "oom_kill N" of vmstat, of a cgroup's memory.events or of its memory.oom_control. */
+uint64_t oom_kills_parse(const char *text);
+
 void uptime_parse(const char *text, struct system_sample *ret);
 
 /* One of proc/pressure. Before Linux 5.13 cpu has no line "full". */

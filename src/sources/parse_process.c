@@ -40,7 +40,8 @@ static int scan_stat_fields(const char *p, uint64_t v[STAT_N_FIELDS])
 	int i;
 
 	for (i = STAT_PPID; i < STAT_N_FIELDS; i++) {
-		p += strspn(p, " ");
+		while (*p == ' ')
+			p++;
 		if (*p == '-') {
 			p++;
 			p += strspn(p, "0123456789");
@@ -132,17 +133,10 @@ int pid_schedstat_parse(const char *text, struct pid_schedstat *ret)
 	return 0;
 }
 
-/* SigIgn is a mask of 16 hex digits; the lowest bit is signal 1. */
-static bool is_ignored(const char *text, int sig)
+/* The lowest bit is signal 1. */
+static bool has_signal(uint64_t mask, int sig)
 {
-	const char *p = field_find(text, "SigIgn");
-	uint64_t mask = 0;
-
-	if (!p)
-		return false;
-	for (p += strspn(p, " \t"); isxdigit((unsigned char)*p); p++)
-		mask = mask << 4 | (uint64_t)(*p <= '9' ? *p - '0' : (*p | 0x20) - 'a' + 10);
-	return mask >> (sig - 1) & 1;
+	return u64_known(mask) && mask >> (sig - 1) & 1;
 }
 
 void pid_status_parse(const char *text, struct pid_status *ret)
@@ -156,13 +150,14 @@ void pid_status_parse(const char *text, struct pid_status *ret)
 		{ "RssFile", AT(rss_file_bytes), 0, FIELD_KB },
 		{ "RssShmem", AT(rss_shmem_bytes), 0, FIELD_KB },
 		{ "VmSwap", AT(swap_bytes), 0, FIELD_KB },
+		{ "SigIgn", AT(ignored_signals), 0, FIELD_HEX },
 		{ "voluntary_ctxt_switches", AT(voluntary_switches), 0, FIELD_PLAIN },
 		{ "nonvoluntary_ctxt_switches", AT(involuntary_switches), 0, FIELD_PLAIN },
 	};
 #undef AT
 
 	fields_read(text, fields, ARRAY_SIZE(fields), ret);
-	ret->ignores_sigchld = is_ignored(text, SIGCHLD);
+	ret->ignores_sigchld = has_signal(ret->ignored_signals, SIGCHLD);
 }
 
 void pid_io_parse(const char *text, struct pid_io *ret)
@@ -217,10 +212,16 @@ static bool has_memory_controller(const char *list, size_t n)
 	return false;
 }
 
-const char *pid_cgroup_parse(const char *text, size_t *ret_len)
+/* Paths inside the text; NULL where the process is in none. */
+struct cgroup_paths {
+	const char *v1, *v2; /* v1: of the memory controller */
+	size_t v1_len, v2_len;
+};
+
+static struct cgroup_paths find_cgroups(const char *text)
 {
-	const char *v1 = NULL, *v2 = NULL, *end;
-	size_t v1_len = 0, v2_len = 0;
+	struct cgroup_paths found = { 0 };
+	const char *end;
 
 	/* "HIERARCHY:CONTROLLERS:PATH"; v2 is hierarchy 0 and names no controller. */
 	for (; (end = strchr(text, '\n')); text = end + 1) {
@@ -230,17 +231,30 @@ const char *pid_cgroup_parse(const char *text, size_t *ret_len)
 		if (!path || path[1] != '/')
 			continue;
 		if (strncmp(text, "0::", 3) == 0) {
-			v2 = path + 1;
-			v2_len = (size_t)(end - v2);
+			found.v2 = path + 1;
+			found.v2_len = (size_t)(end - found.v2);
 		} else if (has_memory_controller(list + 1, (size_t)(path - list - 1))) {
-			v1 = path + 1;
-			v1_len = (size_t)(end - v1);
+			found.v1 = path + 1;
+			found.v1_len = (size_t)(end - found.v1);
 		}
 	}
-	if (v2 && (v2_len > 1 || !v1)) {
-		*ret_len = v2_len;
-		return v2;
-	}
-	*ret_len = v1_len;
-	return v1;
+	return found;
+}
+
+const char *pid_cgroup_parse(const char *text, size_t *ret_len)
+{
+	struct cgroup_paths found = find_cgroups(text);
+	bool is_v2 = found.v2 && (found.v2_len > 1 || !found.v1);
+
+	*ret_len = is_v2 ? found.v2_len : found.v1_len;
+	return is_v2 ? found.v2 : found.v1;
+}
+
+const char *pid_memory_cgroup_parse(const char *text, size_t *ret_len, bool *ret_is_v1)
+{
+	struct cgroup_paths found = find_cgroups(text);
+
+	*ret_is_v1 = found.v1 != NULL;
+	*ret_len = found.v1 ? found.v1_len : found.v2_len;
+	return found.v1 ? found.v1 : found.v2;
 }

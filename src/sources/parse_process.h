@@ -55,7 +55,8 @@ struct pid_status {
 	uint64_t ns_pid;
 	uint64_t hwm_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, swap_bytes;
 	uint64_t voluntary_switches, involuntary_switches;
-	bool ignores_sigchld; /* the kernel waits for its children itself, and tells nobody */
+	uint64_t ignored_signals; /* a mask */
+	bool ignores_sigchld;	  /* the kernel waits for its children itself, and tells nobody */
 };
 
 void pid_status_parse(const char *text, struct pid_status *ret);
@@ -75,5 +76,11 @@ uint64_t pid_limits_parse(const char *text);
  * NULL: neither is there.
  */
 const char *pid_cgroup_parse(const char *text, size_t *ret_len);
+
+/*
+ * The path in the hierarchy that has the memory controller: v1's where that
+ * names it, else v2's. Points into text; NULL: in neither.
+ */
+const char *pid_memory_cgroup_parse(const char *text, size_t *ret_len, bool *ret_is_v1);
 
 #endif

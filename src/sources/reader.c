@@ -32,16 +32,12 @@ static bool probe_fd_size(int proc_fd)
 	return is_procfs(proc_fd) && fstatat(proc_fd, "self/fd", &st, 0) == 0 && st.st_size > 0;
 }
 
-int reader_init(struct reader *r, int proc_fd, const struct mask *mask, uint64_t page_bytes)
+int reader_init(struct reader *r, int proc_fd)
 {
-	*r = (struct reader){
-		.proc_fd = proc_fd,
-		.has_fd_size = probe_fd_size(proc_fd),
-		.mask = mask,
-		.page_bytes = page_bytes,
-		.command = BUF_INIT,
-		.text = malloc(READER_TEXT_BYTES),
-	};
+	r->proc_fd = proc_fd;
+	r->has_fd_size = probe_fd_size(proc_fd);
+	r->command = (struct buf)BUF_INIT;
+	r->text = malloc(READER_TEXT_BYTES);
 	/* The files of a captured tree have no process: one that is replaced would stay as it was.
 	 */
 	if (is_procfs(proc_fd))

@@ -21,12 +21,13 @@ struct reader {
 	bool has_fd_size; /* st_size of proc/PID/fd is the number of open files */
 	const struct mask *mask;
 	uint64_t page_bytes;
-	unsigned n_fills; /* so far; the collector counts */
+	uint64_t (*now_boot_ns)(void);
 	struct buf command;
 	char *text; /* READER_TEXT_BYTES, what was read last */
 };
 
-int reader_init(struct reader *r, int proc_fd, const struct mask *mask, uint64_t page_bytes);
+/* Takes mask, page_bytes and now_boot_ns as they stand in r; sets the rest. */
+int reader_init(struct reader *r, int proc_fd);
 void reader_release(struct reader *r);
 
 /* Reads proc/PID/<file> into r->text, through k or, if that is NULL, once. Returns its length. */

@@ -3,13 +3,12 @@
 
 #include "base/io.h"
 #include "base/unknown.h"
-#include "sources/parse_host.h"
+#include "sources/oom.h"
 #include "sources/sources.h"
 
 #define NO_EBPF "this build has no eBPF programs"
 
-/* Large enough for proc/vmstat. */
-#define PROBE_MAX_BYTES (256 * 1024)
+#define PROBE_MAX_BYTES 4096
 
 static struct rung probe_samples(int root_fd, struct arena *arena)
 {
@@ -20,7 +19,7 @@ static struct rung probe_samples(int root_fd, struct arena *arena)
 
 static struct rung probe_life(int root_fd, struct arena *arena)
 {
-	static const char what[] = "births, deaths, exit codes";
+	static const char what[] = SOURCES_RUNG_BIRTHS;
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
 	const char *why;
@@ -31,7 +30,7 @@ static struct rung probe_life(int root_fd, struct arena *arena)
 		return (struct rung){ what, "netlink proc connector", NO_EBPF };
 	}
 	why = arena_strdup(arena, err.text);
-	return (struct rung){ what, "subreaper wait4 + /proc polling", why ? why : "" };
+	return (struct rung){ what, SOURCES_RUNG_BIRTHS_POLLING, why ? why : "" };
 }
 
 static struct rung probe_syscalls(int root_fd, struct arena *arena)
@@ -67,18 +66,19 @@ static struct rung probe_memory(int root_fd, struct arena *arena)
 static struct rung probe_oom(int root_fd, struct arena *arena)
 {
 	static const char what[] = "OOM kills";
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct system_sample sample;
+	bool is_v1;
 
 	(void)arena;
-	if (io_read_at(root_fd, "proc/vmstat", PROBE_MAX_BYTES, &text) == 0) {
-		vmstat_parse(text.data, &sample);
-		if (u64_known(sample.oom_kills_total))
-			return (struct rung){ what, "kernel counter (proc/vmstat oom_kill)",
-					      NO_EBPF
-					      " and does not read memory.events of cgroups" };
-	}
-	return (struct rung){ what, "unknown", "the kernel does not count them in proc/vmstat" };
+	if (u64_known(oom_read_cgroup(root_fd, &is_v1)))
+		return (struct rung){ what,
+				      is_v1 ? "cgroup memory.oom_control" : "cgroup memory.events",
+				      NO_EBPF };
+	if (u64_known(oom_read_host(root_fd)))
+		return (struct rung){ what, "a guess by the host's counter (proc/vmstat oom_kill)",
+				      NO_EBPF
+				      ", and this process's cgroup has no count that can be read" };
+	return (struct rung){ what, "unknown",
+			      "the kernel counts them neither for the cgroup nor in proc/vmstat" };
 }
 
 static struct rung probe_pressure(int root_fd, struct arena *arena)

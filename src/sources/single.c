@@ -12,9 +12,8 @@
 #include "sources/parse_process.h"
 #include "sources/sources.h"
 
-/* stat and io are far smaller; vmstat has some 200 lines. */
+/* stat and io are far smaller. */
 #define SINGLE_TEXT_BYTES 4096
-#define VMSTAT_MAX_BYTES 65536
 
 static ssize_t read_file(int root_fd, pid_t pid, const char *file, char *text, size_t size)
 {
@@ -40,6 +39,7 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 		memcpy(ret->comm, st.comm, sizeof(ret->comm));
 		ret->user_ns = ticks_to_ns(st.user_ticks, hz);
 		ret->system_ns = ticks_to_ns(st.system_ticks, hz);
+		ret->cpu_ns = u64_add(ret->user_ns, ret->system_ns);
 		ret->child_user_ns = ticks_to_ns(st.child_user_ticks, hz);
 		ret->child_system_ns = ticks_to_ns(st.child_system_ticks, hz);
 	}
@@ -85,15 +85,4 @@ int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct
 		return -ENODATA;
 	mask_command(mask, text, (size_t)n, out);
 	return 0;
-}
-
-uint64_t sources_read_oom_kills(int root_fd)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct system_sample sys = { .oom_kills_total = U64_UNKNOWN };
-
-	if (io_read_at(root_fd, "proc/vmstat", VMSTAT_MAX_BYTES, &text) < 0)
-		return U64_UNKNOWN;
-	vmstat_parse(text.data, &sys);
-	return sys.oom_kills_total;
 }

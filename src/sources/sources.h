@@ -46,14 +46,17 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err);
 
 /*
  * The rest (command, memory, I/O, switches, fds, limits, user, cgroup) for the
- * processes in scope. Processes that have vanished since the scan keep what
- * they have. Always 0: what cannot be read is unknown.
+ * processes in scope, and cpu_ns and cpu_percent in nanoseconds where the
+ * scheduler counts them for the process (those of the scan are in clock ticks).
+ * Processes that have vanished since the scan keep what they have. What cannot
+ * be read is unknown.
  *
  * Not everything is read every time. A process with one thread that provably
  * has not run since its files were read (schedstat) keeps its I/O, switches,
  * user and fds, and while statm reads the same, its memory values: they are what
  * a reading would give. Command, limit and cgroup are read at first sight, when
- * the process executes another program, and every 60th fill (known.h).
+ * the process executes another program, and after 30 s in which it may have run;
+ * the limit also whenever half of it is used (known.h).
  *
  * What the kernel's numbers are: the I/O of a process contains that of the
  * children it has waited for, so never add it to theirs. Switches are told for
@@ -61,7 +64,7 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err);
  * holds no memory and no files (0); one whose first thread alone has ended shows
  * none either, so there they are unknown.
  */
-int collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope);
+void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope);
 
 /* ---- one process, or one number, between two ticks ---- */
 
@@ -84,8 +87,21 @@ void sources_read_waited_io(int root_fd, struct io_counts *ret);
 /* Appends the command line, masked. -ENODATA: it has none; else -errno. */
 int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out);
 
-/* How many processes the kernel has killed for lack of memory since boot. */
-uint64_t sources_read_oom_kills(int root_fd);
+/*
+ * How many processes the kernel has killed for lack of memory so far;
+ * U64_UNKNOWN where it cannot be read.
+ */
+struct oom_counts {
+	uint64_t host;	 /* anywhere on the host, since boot (proc/vmstat) */
+	uint64_t cgroup; /* in the calling process's own cgroup, since that was made */
+};
+
+/*
+ * The cgroup's count is of processes that died in it, whoever's memory ran out:
+ * of v2 with those of the cgroups below it (memory.events), of v1 without
+ * (memory.oom_control). The root of v2 has none.
+ */
+void sources_read_oom(int root_fd, struct oom_counts *ret);
 
 /* ---- births and deaths, as the kernel tells them ---- */
 
@@ -130,6 +146,8 @@ int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
 /* ---- what works here ---- */
 
 #define SOURCES_MAX_RUNGS 8
+#define SOURCES_RUNG_BIRTHS "births, deaths, exit codes"
+#define SOURCES_RUNG_BIRTHS_POLLING "subreaper wait4 + /proc polling"
 
 /*
  * The rung that this user gets on this machine for each measurement, and why

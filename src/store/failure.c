@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/macros.h"
 #include "store/handle.h"
+#include "store/migrate.h"
 
 /* A result code of SQLite: our errno unless the system's says more, what is wrong, what to do. */
 struct failure {
@@ -18,9 +21,10 @@ struct failure {
 };
 
 static const struct failure failures[] = {
-	{ SQLITE_BUSY, EBUSY, "has been locked by another process for seconds",
+	{ SQLITE_BUSY, EBUSY, "is locked by another process",
 	  "try again, or look with fuser who holds it" },
 	{ SQLITE_LOCKED, EBUSY, "is locked", "try again" },
+	{ SQLITE_PROTOCOL, EBUSY, "is used by many at once", "try again" },
 	{ SQLITE_FULL, ENOSPC, "cannot grow",
 	  "free some room on its disk, or set PROCTOR_HOME to a folder on another" },
 	{ SQLITE_READONLY, EACCES, "cannot be written",
@@ -77,15 +81,23 @@ static int system_error(struct store *store, const struct failure *f)
 	return obstacle || f->code == SQLITE_READONLY ? obstacle : error;
 }
 
+/* What an old program meets when a newer one has changed the tables under it. */
+static bool may_be_newer(int code)
+{
+	return code == SQLITE_ERROR || code == SQLITE_CONSTRAINT;
+}
+
 int store_failure(struct store *store, struct err *err)
 {
 	const struct failure *f = find_failure(sqlite3_errcode(store->db) & 0xff);
-	const char *detail = sqlite3_errmsg(store->db);
 	int error = system_error(store, f);
+	char detail[256];
 
-	if (error > 0)
-		detail = strerror(error);
-	else
+	snprintf(detail, sizeof(detail), "%s",
+		 error > 0 ? strerror(error) : sqlite3_errmsg(store->db));
+	if (may_be_newer(f->code) && layout_check_newer(store, err) < 0)
+		return -EPROTO;
+	if (error <= 0)
 		error = f->error;
 	return err_set(err, -error, "the database %s %s (%s): %s", store->path, f->what, detail,
 		       f->advice);

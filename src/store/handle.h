@@ -11,9 +11,6 @@
 #include "store/statements.h"
 #include "store/store.h"
 
-/* How long a writer waits for another. */
-#define STORE_BUSY_NS UINT64_C(5000000000)
-
 /*
  * The processes of one attempt that this handle has given a row, so that a tick
  * touches the processes table only for those that are new or have changed. Both
@@ -29,9 +26,10 @@ struct store {
 	sqlite3 *db;
 	char *path;				   /* as it was given: for messages */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
-	uint64_t busy_since_ns;	       /* CLOCK_BOOTTIME when the wait for a lock began */
+	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
+	uint64_t patience_ns, waited_ns;	   /* patience.h */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
-	store_alive_fn *is_alive;
+	store_alive_fn *alive;
 	void *alive_ctx;
 	struct seen_processes seen;
 };

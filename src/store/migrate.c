@@ -4,12 +4,11 @@
 #include <sqlite3.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/journal.h"
 
 /* "Pctr", in the file's header: tells our databases from those of others. */
 #define APPLICATION_ID 0x50637472
@@ -32,6 +31,7 @@ static const char *const migrations[] = {
 	" job INTEGER NOT NULL REFERENCES jobs, attempt_num INTEGER NOT NULL,"
 	" boot INTEGER REFERENCES boots, runner_pid INTEGER NOT NULL, runner_start_ticks INTEGER,"
 	" command TEXT, argv_hash INTEGER NOT NULL, uid INTEGER, host TEXT, workdir TEXT,"
+	" pid_ns INTEGER,"
 	" interval_seconds REAL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
 	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
 	" total_sheets INTEGER NOT NULL, last_completed_sheet INTEGER NOT NULL DEFAULT 0,"
@@ -103,7 +103,7 @@ static const char *const migrations[] = {
 
 	"CREATE TABLE samples (tick INTEGER NOT NULL, process INTEGER NOT NULL,"
 	" ppid INTEGER, uid INTEGER, state TEXT, boot_ns INTEGER, age_seconds REAL,"
-	" cpu_percent REAL, user_ns INTEGER, system_ns INTEGER,"
+	" cpu_percent REAL, cpu_ns INTEGER, user_ns INTEGER, system_ns INTEGER,"
 	" child_user_ns INTEGER, child_system_ns INTEGER,"
 	" rss_bytes INTEGER, vms_bytes INTEGER, hwm_bytes INTEGER, rss_anon_bytes INTEGER,"
 	" rss_file_bytes INTEGER, rss_shmem_bytes INTEGER, swap_bytes INTEGER,"
@@ -187,6 +187,19 @@ static int check_empty(struct store *store, struct err *err)
 	return n_tables == 0 ? 0 : refuse_foreign(store, err);
 }
 
+int layout_check_newer(struct store *store, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	int version = 0;
+
+	/* Not by read_number(): what that meets would come here again. */
+	if (sqlite3_prepare_v2(store->db, "PRAGMA user_version", -1, &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW)
+		version = sqlite3_column_int(stmt, 0);
+	sqlite3_finalize(stmt);
+	return version > layout_latest ? refuse_newer(store, version, err) : 0;
+}
+
 int layout_read_version(struct store *store, int *ret, struct err *err)
 {
 	int id = 0, version = 0, r;
@@ -209,26 +222,12 @@ int layout_read_version(struct store *store, int *ret, struct err *err)
 	return 0;
 }
 
-/*
- * What must be set outside a transaction, before the first table: freed pages
- * that can be given back, and the write-ahead log. Changing to the log needs
- * the file alone, and SQLite gives up at once instead of waiting when another
- * holds it for the same reason.
- */
+/* What must be set outside a transaction, before the first table and the log. */
 static int prepare_file(struct store *store, struct err *err)
 {
-	static const struct timespec pause = { .tv_nsec = 2000000 };
-	uint64_t give_up_ns = clock_boot_ns() + STORE_BUSY_NS;
-	int r;
+	int r = run_sql(store, "PRAGMA auto_vacuum = INCREMENTAL", err);
 
-	r = run_sql(store, "PRAGMA auto_vacuum = INCREMENTAL", err);
-	while (r == 0 || r == -EBUSY) {
-		r = run_sql(store, "PRAGMA journal_mode = WAL", err);
-		if (r != -EBUSY || clock_boot_ns() > give_up_ns)
-			return r;
-		nanosleep(&pause, NULL);
-	}
-	return r;
+	return r < 0 ? r : journal_set_up(store, err);
 }
 
 /* Inside a transaction; another may have done it while we waited for that. */

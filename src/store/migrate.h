@@ -15,6 +15,12 @@ extern const int layout_latest; /* the version that this program reads and write
  */
 int layout_read_version(struct store *store, int *ret, struct err *err);
 
+/*
+ * -EPROTO if a newer proctor has changed the layout since it was opened, else
+ * (also when that cannot be told) 0. For who met an error that this explains.
+ */
+int layout_check_newer(struct store *store, struct err *err);
+
 /* Brings it to layout_latest in one transaction; safe if several do so at once. */
 int layout_migrate(struct store *store, struct err *err);
 

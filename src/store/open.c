@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/journal.h"
 #include "store/migrate.h"
+#include "store/patience.h"
 
 /*
  * The log is copied into the database when it has this many pages (1 MiB), and
@@ -90,16 +90,8 @@ static int check_access(const char *path, enum store_mode mode, struct err *err)
 /* SQLite's own way of waiting sleeps up to 100 ms at a time: too long for a tick. */
 static int wait_for_lock(void *ctx, int n_calls)
 {
-	struct store *store = ctx;
-	uint64_t now_ns = clock_boot_ns();
-	struct timespec pause = { .tv_nsec = 500000 + (long)(now_ns % 1000000) };
-
-	if (n_calls == 0)
-		store->busy_since_ns = now_ns;
-	if (now_ns - store->busy_since_ns > STORE_BUSY_NS)
-		return 0;
-	nanosleep(&pause, NULL);
-	return 1;
+	(void)n_calls; /* counts for one lock; a call may need several */
+	return patience_wait(ctx);
 }
 
 /* After each commit. That is done by now, so a log that cannot be copied yet is no failure. */
@@ -115,8 +107,9 @@ static int shorten_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 	return SQLITE_OK;
 }
 
-static void configure(struct store *store)
+static void configure(struct store *store, unsigned patience_ms)
 {
+	store_set_patience(store, patience_ms);
 	sqlite3_extended_result_codes(store->db, 1);
 	sqlite3_busy_handler(store->db, wait_for_lock, store);
 	sqlite3_wal_hook(store->db, shorten_log, store);
@@ -125,7 +118,8 @@ static void configure(struct store *store)
 }
 
 /* "./" before a relative path: "file:x" and ":memory:" are names of files here. */
-static int open_handle(const char *path, enum store_mode mode, struct store *store, struct err *err)
+static int open_handle(const char *path, enum store_mode mode, unsigned patience_ms,
+		       struct store *store, struct err *err)
 {
 	int flags = mode == STORE_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
 	CLEANUP(free_ptr) char *name = NULL;
@@ -137,15 +131,18 @@ static int open_handle(const char *path, enum store_mode mode, struct store *sto
 		return store->db ? store_failure(store, err)
 				 : err_set(err, -ENOMEM, "no memory left to open the database %s",
 					   path);
-	configure(store);
+	configure(store, patience_ms);
 	return 0;
 }
 
-/* Migrations have been done by now: they may need the foreign keys off. */
+/*
+ * Migrations have been done by now: they may need the foreign keys off. EXTRA is
+ * FULL, and with a rollback journal it also makes durable that the journal is gone.
+ */
 static int configure_writing(struct store *store, struct err *err)
 {
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
-	if (sqlite3_exec(store->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL) != SQLITE_OK)
+	if (sqlite3_exec(store->db, "PRAGMA synchronous = EXTRA", NULL, NULL, NULL) != SQLITE_OK)
 		return store_failure(store, err);
 	return 0;
 }
@@ -155,21 +152,21 @@ static void close_handle(struct store **store)
 	*store = store_close(*store);
 }
 
-static int open_to_write(const char *path, struct store **ret, struct err *err)
+static int open_to_write(const char *path, unsigned patience_ms, struct store **ret,
+			 struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
 	int version = 0, r;
 
 	if (!store)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
-	r = open_handle(path, STORE_WRITE, store, err);
+	r = open_handle(path, STORE_WRITE, patience_ms, store, err);
 	if (r < 0)
 		return r;
 	r = layout_read_version(store, &version, err);
 	if (r < 0)
 		return r;
-	if (version < layout_latest)
-		r = layout_migrate(store, err);
+	r = version < layout_latest ? layout_migrate(store, err) : journal_set_up(store, err);
 	if (r < 0)
 		return r;
 	r = configure_writing(store, err);
@@ -179,39 +176,53 @@ static int open_to_write(const char *path, struct store **ret, struct err *err)
 	return 0;
 }
 
-/* An older database cannot be read as it is; whoever may write it brings it up to date. */
-static int update_layout(const char *path, struct err *err)
+/*
+ * An older database cannot be read as it is, nor one whose last writer was
+ * killed while its rollback journal was in use; whoever may write it puts it right.
+ */
+static int put_right(const char *path, unsigned patience_ms, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = NULL;
 
-	return store_open(path, STORE_WRITE, &store, err);
+	return store_open_patient(path, STORE_WRITE, patience_ms, &store, err);
 }
 
-static int open_to_read(const char *path, struct store **ret, struct err *err)
+static int read_version(struct store *store, int *ret, struct err *err)
+{
+	int r = layout_read_version(store, ret, err);
+
+	if (r == 0 || sqlite3_extended_errcode(store->db) != SQLITE_READONLY_ROLLBACK)
+		return r;
+	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
+	return r < 0 ? r : layout_read_version(store, ret, err);
+}
+
+static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
 	int version = 0, r;
 
 	if (!store)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
-	r = open_handle(path, STORE_READ, store, err);
+	r = open_handle(path, STORE_READ, patience_ms, store, err);
 	if (r < 0)
 		return r;
-	r = layout_read_version(store, &version, err);
+	r = read_version(store, &version, err);
 	if (r < 0)
 		return r;
 	if (version == 0)
 		return err_set(err, -ENOENT, "nothing was recorded yet: the database %s is empty",
 			       path);
 	if (version < layout_latest)
-		r = update_layout(path, err);
+		r = put_right(path, patience_ms, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(store);
 	return 0;
 }
 
-int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err)
+int store_open_patient(const char *path, enum store_mode mode, unsigned patience_ms,
+		       struct store **ret, struct err *err)
 {
 	int r = mode == STORE_WRITE ? make_file(path, err) : 0;
 
@@ -223,7 +234,13 @@ int store_open(const char *path, enum store_mode mode, struct store **ret, struc
 	r = check_access(path, mode, err);
 	if (r < 0)
 		return r;
-	return mode == STORE_WRITE ? open_to_write(path, ret, err) : open_to_read(path, ret, err);
+	return mode == STORE_WRITE ? open_to_write(path, patience_ms, ret, err)
+				   : open_to_read(path, patience_ms, ret, err);
+}
+
+int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err)
+{
+	return store_open_patient(path, mode, PATIENCE_DEFAULT_MS, ret, err);
 }
 
 /*
@@ -254,6 +271,6 @@ struct store *store_close(struct store *store)
 
 void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx)
 {
-	store->is_alive = fn;
+	store->alive = fn;
 	store->alive_ctx = ctx;
 }

@@ -6,6 +6,7 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/patience.h"
 
 static int prepare(struct store *store, enum statement id, struct err *err)
 {
@@ -127,8 +128,10 @@ static int run(struct store *store, enum statement id, struct err *err)
 
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err)
 {
-	int r = run(store, begin, err);
+	int r;
 
+	patience_renew(store);
+	r = run(store, begin, err);
 	if (r < 0)
 		return r;
 	*ret_txn = store;

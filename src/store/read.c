@@ -2,12 +2,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/rows.h"
 #include "store/tables.h"
+
+/* How long a runner that nobody can look at may be quiet before it counts as lost. */
+#define QUIET_INTERVALS 10
+#define QUIET_SECONDS 60.0
 
 static const struct row_part attempt_parts[] = {
 	{ &attempt_name_columns, 0 },
@@ -22,15 +27,60 @@ static const struct row_part sheet_parts[] = {
 	{ &usage_columns, offsetof(struct sheet_record, usage) },
 };
 
-/* An attempt without an end runs as long as its runner lives. */
-static void judge_running(const struct store *store, struct attempt *a)
-{
-	bool has_ended = u64_known(a->ended_wall_ns);
-	bool is_alive = !has_ended && (!store->is_alive ||
-				       store->is_alive(store->alive_ctx, a->boot_id, a->runner));
+/* ---- whether it runs ---- */
 
+/* When an attempt was last heard of: its last tick, its last sheet, or its start. */
+static int read_last_sign(struct store *store, const struct attempt *a, uint64_t *ret,
+			  struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	uint64_t written_ns = 0;
+	int r = query_open(store, STATEMENT_LAST_SIGN, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = query_step(&q, err);
+	if (r > 0)
+		written_ns = (uint64_t)query_read_i64(&q);
+	*ret = u64_max_known(written_ns, a->started_wall_ns);
+	return r < 0 ? r : 0;
+}
+
+/* A time to come counts as recent: another host's clock may be ahead of ours. */
+static bool is_recent(const struct attempt *a, uint64_t last_sign_ns)
+{
+	double quiet_seconds = ((double)clock_wall_ns() - (double)last_sign_ns) / 1e9;
+
+	return quiet_seconds < f64_max_known(QUIET_INTERVALS * a->interval_seconds, QUIET_SECONDS);
+}
+
+static int judge_alive(struct store *store, const struct attempt *a, bool *ret, struct err *err)
+{
+	enum store_alive alive = store->alive ? store->alive(store->alive_ctx, a) : STORE_ALIVE;
+	uint64_t last_sign_ns = 0;
+	int r;
+
+	*ret = alive == STORE_ALIVE;
+	if (alive != STORE_CANNOT_TELL)
+		return 0;
+	r = read_last_sign(store, a, &last_sign_ns, err);
+	*ret = r == 0 && is_recent(a, last_sign_ns);
+	return r;
+}
+
+/* An attempt without an end runs as long as its runner lives. */
+static int judge_running(struct store *store, struct attempt *a, struct err *err)
+{
+	bool is_alive = false;
+	int r;
+
+	if (u64_known(a->ended_wall_ns))
+		return 0;
+	r = judge_alive(store, a, &is_alive, err);
 	a->is_running = is_alive;
-	a->is_lost = !has_ended && !is_alive;
+	a->is_lost = !is_alive;
+	return r;
 }
 
 /* The row that the query stands on. Strings go into the arena; a->arena stays empty. */
@@ -41,9 +91,7 @@ static int read_attempt_row(struct query *q, struct attempt *a, struct arena *ar
 
 	attempt_init(a);
 	r = row_read(q, attempt_parts, ARRAY_SIZE(attempt_parts), a, arena, err);
-	if (r == 0)
-		judge_running(q->store, a);
-	return r;
+	return r < 0 ? r : judge_running(q->store, a, err);
 }
 
 /* ---- lists ---- */
@@ -53,24 +101,6 @@ void attempt_list_release(struct attempt_list *list)
 	free(list->items);
 	arena_release(&list->arena);
 	*list = (struct attempt_list){ .arena = ARENA_INIT };
-}
-
-/* When a lost attempt was last seen: its last tick, or its start. */
-static int read_last_sign(struct store *store, const struct attempt *a, uint64_t *ret,
-			  struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	uint64_t last_tick_ns = 0;
-	int r = query_open(store, STATEMENT_LAST_SIGN, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, a->id);
-	r = query_step(&q, err);
-	if (r > 0)
-		last_tick_ns = (uint64_t)query_read_i64(&q);
-	*ret = u64_max_known(last_tick_ns, a->started_wall_ns);
-	return r < 0 ? r : 0;
 }
 
 /* The statement has sorted out those that ended too early; here only lost ones can have. */
@@ -139,9 +169,12 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 			struct attempt_list *ret, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { .arena = ARENA_INIT };
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_LIST_ATTEMPTS, &q, err);
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
+	if (r == 0)
+		r = query_open(store, STATEMENT_LIST_ATTEMPTS, &q, err);
 	if (r < 0)
 		return r;
 	query_bind_text(&q, filter->job_id);

@@ -119,7 +119,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		  { "a.", &attempt_end_columns },
 		  { "a.", &usage_columns } },
 	},
-	[STATEMENT_LAST_SIGN] = { "SELECT max(wall_ns) FROM ticks WHERE attempt = ?" },
+	[STATEMENT_LAST_SIGN] = {
+		"SELECT max(coalesce((SELECT max(wall_ns) FROM ticks WHERE attempt = ?1), 0),"
+		" coalesce((SELECT max(max(coalesce(started_wall_ns, 0), coalesce(ended_wall_ns, 0)))"
+		" FROM sheets WHERE attempt = ?1), 0))",
+	},
 	[STATEMENT_FIND_ATTEMPT] = {
 		ATTEMPT_SELECT "WHERE job_id = ?1 AND attempt_num = CASE WHEN ?2 > 0 THEN ?2"
 		" ELSE (SELECT max(attempt_num) FROM attempts last WHERE last.job = a.job) END",
@@ -177,24 +181,28 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &series_columns } },
 	},
 	/* Ticks in order, then the samples of each: joined in one statement, SQLite would sort
-	 * the samples. */
+	 * the samples. Both go on where the page before has ended. */
+	[STATEMENT_HISTORY_END] = { "SELECT coalesce(max(id), 0) FROM ticks" },
 	[STATEMENT_HISTORY_TICKS] = {
 		"SELECT t.id, t.attempt, t.wall_ns, a.attempt_num, jobs.job_id FROM ticks t"
 		" CROSS JOIN attempts a ON a.id = t.attempt CROSS JOIN jobs ON jobs.id = a.job"
-		" WHERE t.wall_ns >= ?1 AND (?2 IS NULL OR jobs.job_id = ?2)"
-		" AND (?3 = 0 OR t.attempt IN (SELECT attempt FROM processes WHERE pid = ?3))"
+		" WHERE t.wall_ns >= ?1 AND (t.wall_ns > ?1 OR t.id >= ?2) AND t.id <= ?3"
+		" AND (?4 IS NULL OR jobs.job_id = ?4)"
+		" AND (?5 = 0 OR t.attempt IN (SELECT attempt FROM processes WHERE pid = ?5))"
 		" ORDER BY t.wall_ns, t.id",
 	},
 	[STATEMENT_HISTORY_SAMPLES] = {
-		"SELECT @names FROM samples s CROSS JOIN processes p ON p.id = s.process"
-		" WHERE s.tick = ? ORDER BY s.process",
+		"SELECT s.process, @names FROM samples s"
+		" CROSS JOIN processes p ON p.id = s.process"
+		" WHERE s.tick = ? AND s.process > ? ORDER BY s.process",
 		{ { "p.", &sample_process_columns },
 		  { "s.", &sample_shared_columns },
 		  { "s.", &sample_columns } },
 	},
 	[STATEMENT_HISTORY_SAMPLES_OF_PID] = {
-		"SELECT @names FROM processes p CROSS JOIN samples s ON s.process = p.id"
-		" WHERE s.tick = ? AND p.attempt = ? AND p.pid = ? ORDER BY p.id",
+		"SELECT s.process, @names FROM processes p"
+		" CROSS JOIN samples s ON s.process = p.id"
+		" WHERE s.tick = ? AND p.id > ? AND p.attempt = ? AND p.pid = ? ORDER BY p.id",
 		{ { "p.", &sample_process_columns },
 		  { "s.", &sample_shared_columns },
 		  { "s.", &sample_columns } },

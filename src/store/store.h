@@ -3,10 +3,10 @@
  *
  * One file, shared by any number of writers and readers. Each call that writes
  * is one short transaction, durable when it returns. Nothing is kept of a call
- * that failed. A writer that has to wait for another waits at most a few
- * seconds (-EBUSY then). Not thread-safe: one handle, one thread; and a handle
- * is not carried over a fork. What was written last may be in the file's -wal:
- * who copies the file copies that too.
+ * that failed, and the next one works as if it had not been. Who has to wait for
+ * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
+ * handle, one thread; and a handle is not carried over a fork. What was written
+ * last may be in the file's -wal: who copies the file copies that too.
  */
 #ifndef PROCTOR_STORE_STORE_H
 #define PROCTOR_STORE_STORE_H
@@ -35,19 +35,37 @@ int store_open(const char *path, enum store_mode mode, struct store **ret, struc
 struct store *store_close(struct store *store); /* NULL is fine. Returns NULL. */
 
 /*
- * Whether the runner of an attempt still lives. The store looks at no process
- * itself: who opens it hands this in, and an attempt without an end is lost
- * when the answer is false. Without it every such attempt counts as running.
+ * Patience: for how long a call, all in all, waits for others to let go of the
+ * file; 0 tries once. 5000 ms unless it is opened with, or given, another. Time
+ * that the disk takes is not waiting and has no bound.
  */
-typedef bool store_alive_fn(void *ctx, const char *boot_id, struct proc_key runner);
+int store_open_patient(const char *path, enum store_mode mode, unsigned patience_ms,
+		       struct store **ret, struct err *err);
+void store_set_patience(struct store *store, unsigned ms);
+
+/*
+ * "wal", or "delete" (a rollback journal) where hosts may share the file system;
+ * there a writer also waits for readers. NULL: the file could not be asked.
+ */
+const char *store_journal(struct store *store);
+
+/*
+ * Whether the runner of an attempt (its host, boot_id, pid_ns and runner) still
+ * lives. The store looks at no process itself: who opens it hands this in. An
+ * attempt without an end is lost when its runner is dead, or when nobody can tell
+ * and nothing was written for 10 intervals and 60 s. Without a check every such
+ * attempt counts as running. fn does not use the store.
+ */
+enum store_alive { STORE_DEAD, STORE_ALIVE, STORE_CANNOT_TELL };
+typedef enum store_alive store_alive_fn(void *ctx, const struct attempt *a);
 void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
 
 /* ---- writing, in the order of a run ---- */
 
 /*
  * Records that an attempt begins: reads job_id, command, argv_hash, uid, host,
- * workdir, boot_id, runner, interval_seconds, started_wall_ns, total_sheets of
- * a, and sets a->id and a->attempt_num (1 more than the job had).
+ * workdir, boot_id, runner, pid_ns, interval_seconds, started_wall_ns,
+ * total_sheets of a, and sets a->id and a->attempt_num (1 more than the job had).
  */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
 
@@ -115,8 +133,10 @@ struct history_filter {
 };
 
 /*
- * Calls fn for every sample that matches, oldest first. The command, comm and
- * cgroup of a process are kept once, as they were last. fn does not use the store.
+ * Calls fn for every sample that matches, oldest first, of the ticks that were
+ * there when it was called. The command, comm and cgroup of a process are kept
+ * once, as they were last. Nothing is locked while fn runs: it may take its time.
+ * Rows are read some thousand at a time, and the patience is for each time.
  */
 int store_read_history(struct store *store, const struct history_filter *filter, history_fn *fn,
 		       void *ctx, struct err *err);

@@ -11,8 +11,8 @@
  *	floor, kept open     the same files, kept open
  *	psutil               the same values through psutil, where python3 has it
  *
- * One JSON line each: the median of several rounds. Compare ratios inside one
- * run; machines and moments differ.
+ * Exits with 1 if so many children could not be started. One JSON line each: the median of several
+ *rounds. Compare ratios inside one run; machines and moments differ.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -394,7 +394,8 @@ static void bench_psutil(size_t n_children)
 
 /* ---- all together ---- */
 
-static void bench(size_t n)
+/* False if it could not be measured. */
+static bool bench(size_t n)
 {
 	size_t n_rounds = n > 2000 ? 5 : MAX_ROUNDS;
 	struct brood brood;
@@ -409,6 +410,7 @@ static void bench(size_t n)
 		bench_psutil(n);
 	}
 	stop_brood(&brood);
+	return r == 0;
 }
 
 static void allow_many_files(void)
@@ -424,10 +426,11 @@ static void allow_many_files(void)
 int main(int argc, char **argv)
 {
 	static const size_t defaults[] = { 100, 1000, 10000 };
+	bool is_complete = true;
 
 	allow_many_files();
 	for (size_t i = 0; argc < 2 && i < ARRAY_SIZE(defaults); i++)
-		bench(defaults[i]);
+		is_complete = bench(defaults[i]) && is_complete;
 	for (int i = 1; i < argc; i++) {
 		uint64_t n;
 
@@ -435,7 +438,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "usage: %s [N...]\n", argv[0]);
 			return 2;
 		}
-		bench((size_t)n);
+		is_complete = bench((size_t)n) && is_complete;
 	}
-	return 0;
+	return is_complete ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 /*
- * bench_store - what storing costs: ticks, a whole empty run, and the end of a
- * run with very many processes. Beside it the floor: as many bytes appended to
- * a plain file and made durable.
+ * bench_store - what storing costs: ticks, a whole empty run, the end of a run
+ * with very many processes, and reading back a long one. Beside it the floor: as many bytes
+ * appended to a plain file and made durable.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,10 @@
 #define N_SAMPLES (N_PROCESSES * N_TICKS)
 #define N_RUNS 50
 #define N_RECORDS 50000
+#define LONG_TICKS 17280 /* 24 hours at 5 s */
+#define LONG_PROCESSES 50
 #define JOB "bench"
+#define LONG_JOB "long"
 
 static double now_us(clockid_t clock)
 {
@@ -53,6 +56,20 @@ static double quantile(double *values, size_t n, double q)
 	return values[(size_t)(q * (double)(n - 1))];
 }
 
+/* What a folder of ours holds. */
+static const char *const names[] = { "proctor.db", "proctor.db-wal", "proctor.db-shm", "floor" };
+
+static void remove_folder(const char *dir)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char path[192];
+
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
 /* ---- data: of the processes 30 % are active, as on a busy host ---- */
 
 static void begin_process(struct proc_sample *p, unsigned i)
@@ -73,7 +90,7 @@ static void begin_process(struct proc_sample *p, unsigned i)
 	p->rss_anon_bytes = p->rss_bytes / 2;
 	p->rss_file_bytes = p->rss_bytes / 2;
 	p->rss_shmem_bytes = p->swap_bytes = p->major_faults = 0;
-	p->user_ns = p->system_ns = p->child_user_ns = p->child_system_ns = 0;
+	p->cpu_ns = p->user_ns = p->system_ns = p->child_user_ns = p->child_system_ns = 0;
 	p->rchar = p->wchar = p->syscr = p->syscw = p->read_bytes = p->write_bytes = 0;
 	p->minor_faults = p->voluntary_switches = p->involuntary_switches = 0;
 	p->threads = 4;
@@ -91,6 +108,7 @@ static void go_on(struct proc_sample *p, uint64_t boot_ns, unsigned *seed)
 	if (x % 10 >= 3)
 		return;
 	p->cpu_percent = (double)(x % 1000) / 10.0;
+	p->cpu_ns += (x % 107) * UINT64_C(10000019);
 	p->user_ns += (x % 100) * UINT64_C(10000000);
 	p->system_ns += (x % 7) * UINT64_C(10000000);
 	p->rss_bytes += (x % 64) * UINT64_C(4096);
@@ -106,12 +124,12 @@ static void go_on(struct proc_sample *p, uint64_t boot_ns, unsigned *seed)
 	p->involuntary_switches += x % 20;
 }
 
-static void begin_attempt(struct store *store, struct attempt *a)
+static void begin_attempt(struct store *store, const char *job_id, struct attempt *a)
 {
 	struct err err = ERR_INIT;
 
 	attempt_init(a);
-	a->job_id = JOB;
+	a->job_id = job_id;
 	a->command = "bench";
 	a->interval_seconds = 1;
 	a->started_wall_ns = UINT64_C(1700000000000000000);
@@ -132,7 +150,7 @@ static void bench_ticks(const char *db, struct json *j)
 	double cpu_us = 0;
 
 	must(store_open(db, STORE_WRITE, &store, &err), &err);
-	begin_attempt(store, &a);
+	begin_attempt(store, JOB, &a);
 	snapshot_init(&snap);
 	for (unsigned i = 0; i < N_PROCESSES; i++)
 		begin_process(snapshot_add_process(&snap), i);
@@ -203,7 +221,7 @@ static void bench_empty_run(const char *db, struct json *j)
 		struct attempt a;
 
 		must(store_open(db, STORE_WRITE, &store, &err), &err);
-		begin_attempt(store, &a);
+		begin_attempt(store, JOB, &a);
 		a.ended_wall_ns = a.started_wall_ns;
 		must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 		store_close(store);
@@ -224,7 +242,7 @@ static void bench_many_processes(const char *db, struct json *j)
 	if (!processes)
 		exit(1);
 	must(store_open(db, STORE_WRITE, &store, &err), &err);
-	begin_attempt(store, &a);
+	begin_attempt(store, JOB, &a);
 	for (unsigned i = 0; i < N_RECORDS; i++) {
 		proc_record_init(&processes[i]);
 		processes[i].key = (struct proc_key){ (pid_t)(i % 32768) + 1, i };
@@ -265,10 +283,61 @@ static void bench_history(const char *db, struct json *j)
 	json_key_f64(j, "history_us_per_sample", (now_us(CLOCK_MONOTONIC) - before) / (double)n);
 }
 
+/* ---- a long job that has not ended: its processes are told from its samples ---- */
+
+static void write_long_job(struct store *store)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+	struct attempt a;
+	unsigned seed = 2;
+
+	begin_attempt(store, LONG_JOB, &a);
+	snapshot_init(&snap);
+	for (unsigned i = 0; i < LONG_PROCESSES; i++) {
+		struct proc_sample *p = snapshot_add_process(&snap);
+
+		begin_process(p, i);
+		p->job_id = LONG_JOB;
+	}
+	for (unsigned k = 0; k < LONG_TICKS; k++) {
+		struct series_point point = { .rss_bytes = k, .cpu_percent = k };
+
+		snap.wall_ns = point.wall_ns = a.started_wall_ns + k * UINT64_C(5000000000);
+		snap.boot_ns = k * UINT64_C(5000000000);
+		for (unsigned i = 0; i < LONG_PROCESSES; i++)
+			go_on(&snap.processes[i], snap.boot_ns, &seed);
+		must(store_write_tick(store, &a, &snap, &point, NULL, 0, &err), &err);
+	}
+}
+
+/* Only reading is measured (from the page cache), so writing need not wait for a disk. */
+static void bench_report(struct json *j)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	char dir[32] = "/dev/shm/proctor-bench-XXXXXX", db[64];
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+	double before;
+
+	attempt_init(&a);
+	if (!mkdtemp(dir))
+		return;
+	snprintf(db, sizeof(db), "%s/%s", dir, names[0]);
+	must(store_open(db, STORE_WRITE, &store, &err), &err);
+	write_long_job(store);
+	store_close(store);
+	before = now_us(CLOCK_MONOTONIC);
+	must(store_open(db, STORE_READ, &store, &err), &err);
+	must(store_read_attempt(store, LONG_JOB, 0, &a, &err), &err);
+	store_close(store);
+	json_key_f64(j, "read_24h_50_processes_so_far_ms",
+		     (now_us(CLOCK_MONOTONIC) - before) / 1e3);
+	remove_folder(dir);
+}
+
 int main(void)
 {
-	static const char *const names[] = { "proctor.db", "proctor.db-wal", "proctor.db-shm",
-					     "floor" };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	const char *tmp = getenv("TMPDIR");
 	char dir[128], db[160], floor_path[160];
@@ -292,15 +361,9 @@ int main(void)
 	bench_history(db, &j);
 	bench_empty_run(db, &j);
 	bench_many_processes(db, &j);
+	bench_report(&j);
 	json_end_object(&j);
 	puts(out.data);
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		char path[192];
-
-		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-		unlink(path);
-	}
-	rmdir(dir);
+	remove_folder(dir);
 	return 0;
 }

@@ -11,6 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	loadavg_parse(text, &s);
 	uptime_parse(text, &s);
 	vmstat_parse(text, &s);
+	if (s.oom_kills_total != oom_kills_parse(text))
+		abort();
 	boot_id_parse(text, boot_id);
 	if (strlen(boot_id) != 0 && strlen(boot_id) != BOOT_ID_BYTES - 1)
 		abort();

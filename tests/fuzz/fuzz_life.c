@@ -7,6 +7,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct life_threads threads = LIFE_THREADS_INIT;
+	struct life_loss loss = { 0 };
 	struct life_event ev;
 	struct life_raw raw;
 
@@ -17,10 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		if (step == 0 || (size_t)step > size)
 			abort();
-		(void)life_threads_feed(&threads, &raw, &ev);
+		(void)life_threads_feed(&threads, &loss, &raw, &ev);
 		data += step;
 		size -= (size_t)step;
 	}
+	life_loss_release(&loss);
 	life_threads_release(&threads);
 	return 0;
 }

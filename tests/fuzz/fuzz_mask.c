@@ -29,6 +29,12 @@ static const struct {
 	CARRIER("\0x\0--token\0" SECRET "\0"),
 	CARRIER("\0x\0MY_API_KEY=" SECRET "\n" SECRET "\0"),
 	CARRIER("\0x\0https://me:" SECRET "@host/\0"),
+	CARRIER("\0x\0curl\0-su\0me:" SECRET "\0"),
+	CARRIER("\0x\0Server=h;Pwd=" SECRET ";\0"),
+	CARRIER("\0x\0OPENAI_KEY=" SECRET "\0"),
+	CARRIER("\0x\0--dbpass\0" SECRET "\0"),
+	CARRIER("\0x\0--bearer\0" SECRET "\0"),
+	CARRIER("\0x\0aws\0configure\0set\0aws_secret_access_key\0" SECRET "\0"),
 	CARRIER("\0sh\0-c\0PASSWORD='x " SECRET " y' cmd\0"),
 	CARRIER("\0sh\0-c\0curl -H \"Authorization: Bearer " SECRET "\" url\0"),
 };

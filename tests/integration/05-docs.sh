@@ -1,6 +1,6 @@
 #!/bin/bash
 # The man page and the bash completion know the verbs and options that --help
-# knows, no more and no fewer.
+# knows, no more and no fewer, and what the page shows works as it stands there.
 . "$(dirname "$0")/lib.sh"
 page=$SOURCE_ROOT/man/proctor.1
 
@@ -33,6 +33,30 @@ options_of_page() { # VERB
 		sed 's/\\-/-/g' | grep -oE -- '--[a-z-]+' | sort -u
 }
 
+# The lines between .nf and .fi of a section, without markup.
+sample_of_page() { # SECTION
+	awk -v section="$1" '
+		/^\.SH/ { inside = substr($0, 5) == section }
+		/^\.fi/ { shown = 0 }
+		inside && shown && !/^\./ { print }
+		/^\.nf/ { shown = 1 }' "$page" | sed 's/\\-/-/g'
+}
+
+# What the samples call, besides proctor, is played by commands that do nothing.
+set_stage() {
+	local name
+	mkdir -p "$TMP/stage/bin" "$TMP/stage/model"
+	ln -s "$(realpath "$PROCTOR")" "$TMP/stage/bin/proctor"
+	for name in bin/make bin/curl bin/tar bin/python3 nightly.sh publish; do
+		printf '#!/bin/sh\ncat >/dev/null\n' >"$TMP/stage/$name"
+		chmod +x "$TMP/stage/$name"
+	done
+}
+
+on_stage() { # COMMAND [ARG...]
+	(cd "$TMP/stage" && PATH=$TMP/stage/bin:$PATH "$@")
+}
+
 # What pressing TAB after these words offers.
 complete_words() { # WORD...
 	COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
@@ -57,6 +81,18 @@ done
 
 is "a value is completed" "$(complete_words proctor report --format = j)" json
 is "a command is completed after --" "$(complete_words proctor run -- printen | head -n 1)" printenv
+
+set_stage
+examples=$(sample_of_page EXAMPLES)
+like "the page has examples" "$examples" '^proctor run'
+while IFS= read -r example; do
+	check "example: $example" on_stage sh -c "$example"
+done <<<"$examples"
+check "the example's file is written" [ -s "$TMP/stage/nightly.json" ]
+
+sample_of_page "JOB FILES" >"$TMP/stage/job.yaml"
+like "the page has a job file" "$(cat "$TMP/stage/job.yaml")" '^sheets:'
+check "its job file runs" on_stage proctor run --quiet -f job.yaml
 
 version=$("$PROCTOR" --version </dev/null | grep -oE '[0-9]+(\.[0-9]+)+' | head -n 1)
 like "the man page is of this version" "$(grep '^\.TH' "$page")" "proctor ${version//./\\.}[^0-9.]"

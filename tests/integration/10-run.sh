@@ -55,6 +55,27 @@ pgid=$(ps -o pgid= -p $$ | tr -d ' ')
 run "$PROCTOR" run -q -- sh -c 'ps -o pgid= -p $$ | tr -d " "'
 is "the process group is ours" "$stdout" "$pgid"
 
+# A closed stream is closed for the command too, and nothing of ours takes its place.
+for fd in 0 1 2; do
+	run bash -c 'exec '$fd'>&-; "$0" run -q -- sh -c "exit 7"' "$PROCTOR"
+	is "a closed stream $fd does no harm" "$status" 7
+done
+run bash -c '"$0" run -q -- sh -c "exit 7" <&- >&- 2>&-' "$PROCTOR"
+is "nor do three" "$status" 7
+run bash -c '{ "$0" run -- sh -c "sleep 0.2; exit 7"; echo $? >"$1"; } 2>&1 | true' "$PROCTOR" "$TMP/piped"
+is "nor does a reader that has gone" "$(cat "$TMP/piped")" 7
+run bash -c 'ulimit -f 1; "$0" run -q -- sh -c "exit 7"' "$PROCTOR"
+is "nor a limit on file size" "$status" 7
+run bash -c 'ulimit -n 6; "$0" run -q -- sh -c "echo ran; exit 7"' "$PROCTOR"
+is "where we cannot work the command runs all the same" "$stdout/$status" "ran/7"
+run bash -c '(sleep 1.5; touch '"$TMP"'/helper) & exec "$0" run -q --json -- sh -c "sleep .2; exit 7"' "$PROCTOR"
+is "a helper from before the job does not hold it up" "$status" 7
+json "and is not counted in" "$stdout" 'd["process_spawn_count"] == 2 or d["evidence"]["process_spawn_count"] == "at least"'
+for _ in $(seq 40); do [ -e "$TMP/helper" ] && break; sleep 0.1; done
+check "nor is it ended" [ -e "$TMP/helper" ]
+run "$PROCTOR" run -q -- bash -c 'exec > >(while read -r l; do sleep 0.05; echo "$l"; done >'"$TMP"'/log); seq 5'
+is "what is just finishing may finish" "$(cat "$TMP/log" | tr '\n' ' ')" "1 2 3 4 5 "
+
 # ---- numbers ----
 profile sh -c 'for i in $(seq 200); do /bin/true; done'
 if [ "$(json_eval "$stdout" 'd["evidence"]["process_spawn_count"]')" = exact ]; then
@@ -126,11 +147,18 @@ profile sh -c 'kill -9 $$'
 json "a kill from outside is a failure with its signal" "$stdout" \
 	'd["outcome"] == "failure" and d["signal"] == 9 and d["exit_code"] is None'
 
+profile true
+json "a command of a millisecond has its name, and no I/O of ours" "$stdout" \
+	'd["processes"][0]["command"] == "true" and d["wchar"] == 0 and d["syscw"] == 0'
+profile no-such-command-anywhere
+json "what never ran is no process" "$stdout" \
+	'd["exit_code"] == 127 and d["process_spawn_count"] == 0 and d["events"] == []'
+
 profile sleep 0.6
 json "times are right" "$stdout" '0.6 <= d["wall_seconds"] < 5 and d["total_cpu_seconds"] < 0.2'
 json "unknown is null, and explained" "$stdout" \
 	'd["syscall_hotspots"] is None and any(u["what"] == "syscall_hotspots" for u in d["unknown"])'
-json "there is a curve" "$stdout" 'len(d["series"]) >= 3 and d["series"][-1]["rss_mb"] > 0'
+json "there is a curve" "$stdout" 'len(d["series"]) >= 3 and any((p["rss_mb"] or 0) > 0 for p in d["series"])'
 
 # ---- output ----
 run "$PROCTOR" run -- true
@@ -157,6 +185,26 @@ is "the command runs all the same" "$stdout/$status" "ran/4"
 like "and why it is not recorded is said" "$stderr" '^proctor: this run is not recorded: .*file'
 is "once" "$(grep -c '^proctor: this run' "$TMP/stderr")" 1
 
+PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -q --json -- sh -c 'sleep 0.3; exit 4'
+json "the report is whole without a store" "$stdout" \
+	'd["exit_code"] == 4 and len(d["events"]) >= 2 and len(d["series"]) >= 1 and any(u["what"] == "recording" for u in d["unknown"])'
+run "$PROCTOR" run -q --job locked -- true
+python3 - "$PROCTOR_HOME/proctor.db" <<'EOF' &
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+time.sleep(3)
+EOF
+locker=$!
+sleep 0.3
+run "$PROCTOR" run -q --json --job locked -- sh -c 'sleep 0.5; exit 4'
+json "a locked database delays nothing of the command" "$stdout" \
+	'd["exit_code"] == 4 and d["wall_seconds"] < 1.5 and d["outcome"] == "failure"'
+wait $locker
+run "$PROCTOR" jobs --json
+json "and the run is recorded when it is free" "$stdout" \
+	'[(j["attempt"], j["exit_code"]) for j in d if j["job_id"] == "locked"] == [(2, 4)]'
+
 # ---- bad usage ----
 for args in "" "--interval 0 -- true" "--interval x -- true" "--job -x -- true" \
 	"--sheet 0 -- true" "--syscalls maybe -- true" "--nonsense -- true" "-f x.yaml -- true" \
@@ -164,7 +212,10 @@ for args in "" "--interval 0 -- true" "--interval x -- true" "--job -x -- true" 
 	# shellcheck disable=SC2086
 	run "$PROCTOR" run $args
 	is "bad usage: run $args" "$status" 2
+	is "in one line" "$(wc -l <"$TMP/stderr")" 1
 done
+run "$PROCTOR" run -q -- $'no-such\e[31m'
+unlike "no escape sequence reaches the terminal" "$stderr" $'\e'
 run "$PROCTOR" run --output /no/such/folder/x -- touch "$TMP/touched"
 is "a report that cannot be written is refused first" "$status" 2
 check "before anything ran" [ ! -e "$TMP/touched" ]

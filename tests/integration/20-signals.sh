@@ -86,10 +86,25 @@ out=$(python3 "$here/terminal.py" expect:READY,z,0.5 bash --norc -ic \
 like "Ctrl-Z stops the job as the shell sees it" "$out" 'stopped 148'
 like "fg lets it go on" "$out" 'went on'
 like "to its end" "$out" 'after 0'
+out=$(python3 "$here/terminal.py" expect:READY,1 bash --norc -ic \
+	"\"$PROCTOR\" run -q -- sh -c 'echo READY; kill -STOP \$\$; echo went on'; echo stopped \$?; fg; echo after \$?")
+like "a command that stops itself stops the job" "$out" 'stopped 147'
+like "and goes on with it" "$out" 'went on'
 out=$(python3 "$here/terminal.py" 0 "$PROCTOR" run -q -- sh -c 'test -t 0 && test -t 1 && test -t 2 && echo terminal')
 like "the terminal is the command's" "$out" '^terminal$'
 
 # ---- time limits ----
+cat >"$TMP/polite.yaml" <<'EOF'
+job_id: polite
+sheets:
+  - run: trap 'exit 0' TERM; sleep 1012 & wait
+    timeout: 1s
+  - run: touch @TMP@/after-limit
+EOF
+sed -i "s|@TMP@|$TMP|" "$TMP/polite.yaml"
+run "$PROCTOR" run -q --json -f "$TMP/polite.yaml"
+is "a limit counts even if the command then exits 0" "$status" 124
+check "and the next sheet is not run" [ ! -e "$TMP/after-limit" ]
 cat >"$TMP/limit.yaml" <<'EOF'
 job_id: limit
 sheets:
@@ -100,6 +115,21 @@ run "$PROCTOR" run -q --json -f "$TMP/limit.yaml"
 is "a time limit gives 124" "$status" 124
 json "and is the outcome" "$stdout" 'd["outcome"] == "timeout"'
 check "nothing is left of it" gone 1009
+
+# ---- between two sheets ----
+cat >"$TMP/two.yaml" <<EOF
+job_id: two
+sheets:
+  - run: trap '' TERM; touch $TMP/first; sleep 1; exit 0
+  - run: touch $TMP/second
+EOF
+"$PROCTOR" run -q -f "$TMP/two.yaml" &
+runner=$!
+wait_for test -e "$TMP/first"
+kill -TERM $runner
+wait $runner
+is "a job that was told to end does not start its next sheet" "$?" 143
+check "it has not" [ ! -e "$TMP/second" ]
 
 # ---- the job goes on whatever happens to us ----
 "$PROCTOR" run -q --job orphaned -- sh -c 'sleep 1; touch '"$TMP"'/survived' &

@@ -45,6 +45,16 @@ is "on_failure: continue still fails in the end" "$status" 3
 check "the next is run" [ -e "$TMP/must-exist" ]
 
 job <<EOF
+job_id: which
+sheets:
+  - run: exit 5
+    on_failure: continue
+  - run: exit 6
+EOF
+is "the sheet that ended the job gives the status" "$status" 6
+json "and the reason" "$stdout" '"sheet 2" in d["reason"]'
+
+job <<EOF
 job_id: retries
 sheets:
   - run: echo x >>$TMP/tries; test \$(wc -l <$TMP/tries) -ge 3

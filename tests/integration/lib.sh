@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # lib.sh - what an integration test has: the TAP helpers of tests/tap.sh, the
 # program, a home of its own, and a way to ask JSON questions.
 #
@@ -9,6 +10,7 @@
 #
 # PROCTOR is the program under test, EXAMPLES the folder of examples. Nothing
 # touches the home of whoever runs the tests.
+# shellcheck disable=SC2034 # the scripts that source this use what is set here
 
 . "$(dirname "${BASH_SOURCE[0]}")/../tap.sh"
 

@@ -13,6 +13,7 @@ printf 'built \n' >"$tree/build/log"
 check "a good tree passes" "$lint" "$tree"
 
 found() { # NAME CONTENT WANTED
+	# shellcheck disable=SC2059 # the content is a format, for its escapes
 	printf "$2" >"$tree/bad file.md"
 	is "$1" "$("$lint" "$tree")" "bad file.md:$3"
 	"$lint" "$tree" >/dev/null

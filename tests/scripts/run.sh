@@ -75,6 +75,19 @@ run_suite
 is "missing cases are a failed case" "$last" "1 passed, 1 failed"
 
 start
+add unplanned tap 'echo "ok 1 - one"; exit 0'
+run_suite
+is "a program that ends well before its plan is a failed case" "$last" "1 passed, 1 failed"
+is "and status 1" "$status" 1
+like "and it is said" "$said" "no plan after 1 cases, exit status 0"
+
+start
+printf '. "%s/tap.sh"\nok one\nexit 0\nok two\nfinish\n' "$(dirname "$runner")" >"$TMP/script"
+add script tap "exec bash $TMP/script"
+run_suite
+is "so is a script of tap.sh that never comes to finish" "$last" "1 passed, 1 failed"
+
+start
 add silent tap 'true'
 run_suite
 is "a program without a case is a failed case" "$last" "0 passed, 1 failed"
@@ -89,6 +102,7 @@ start
 add bail tap 'echo "Bail out! the disk is gone"; exit 1'
 run_suite
 like "a bail-out is shown" "$said" "failed: Bail out! the disk is gone"
+is "and is one failed case, as it needs no plan" "$last" "0 passed, 1 failed"
 
 start
 add slow tap 'echo "ok 1 - one"; sleep 600 & echo $! >'"$TMP"'/sleeper; wait' 1

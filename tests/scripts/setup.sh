@@ -13,13 +13,24 @@ fake() { # NAME BODY
 }
 
 # Wrappers, not links: a fake written over a link would be written into the real tool.
-for tool in awk dirname env grep id; do
-	fake "$tool" "exec $(command -v "$tool") \"\$@\""
+for tool in awk cat dirname env grep id true; do
+	fake "$tool" "exec $(type -P "$tool") \"\$@\""
 done
 
 run_setup() { # GROUP...; sets said, status and calls
 	: >"$TMP/calls"
 	said=$(PATH=$TMP/bin /bin/bash "$setup" "$@" 2>&1 </dev/null)
+	status=$?
+	calls=$(cat "$TMP/calls")
+}
+
+# The same with a terminal for stdin and stdout, and nobody who types.
+run_setup_at_terminal() { # GROUP...
+	: >"$TMP/calls"
+	said=$(python3 -c 'import os, pty, sys
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' \
+		env PATH="$TMP/bin" /bin/bash "$setup" "$@" 2>&1 </dev/null | tr -d '\r'
+		exit "${PIPESTATUS[0]}")
 	status=$?
 	calls=$(cat "$TMP/calls")
 }
@@ -52,7 +63,9 @@ is "and then it is well" "$status" 0
 
 fake apt-get 'exit 100'
 run_setup build
-is "an install that fails is a failure" "$((status != 0))" 1
+is "an install that fails is a failure" "$status" 1
+like "and it says what to type" "$said" "could not install them: gcc meson
+setup: as root, type: apt-get update && apt-get install gcc meson"
 
 fake id 'echo 1000'
 fake apt-get 'echo "apt-get $*" >>"$TMP/calls"'
@@ -65,10 +78,29 @@ fake sudo '[ "$1" != -n ] && echo "sudo $*" >>"$TMP/calls"'
 run_setup build
 is "sudo that wants a password, and nobody there to type it: status 1" "$status" 1
 
-fake sudo 'echo "sudo $1" >>"$TMP/calls"; [ "$1" = -n ] || "$@"'
+fake sudo 'echo "ada is not in the sudoers file." >&2; exit 1'
+run_setup_at_terminal build
+is "a terminal, and a user who may not use sudo: status 1" "$status" 1
+like "it says what is missing" "$said" "only root can install them: gcc meson"
+like "and what to type" "$said" "as root, type: apt-get update && apt-get install gcc meson"
+unlike "and does not pretend to install" "$said" "installing"
+is "and calls nothing" "$calls" ""
+
+# Whether it works without a password (-n) is asked first, and does not count as a use.
+fake sudo '[ "$1" != -n ] || exit "$(cat "$TMP/asks-password")"
+echo "sudo $*" >>"$TMP/calls"; "$@"'
+install="env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends gcc meson"
+echo 0 >"$TMP/asks-password"
 run_setup build
-is "sudo that works is used" "$(sed -n 2,3p <<<"$calls")" \
-	"sudo env
+is "sudo that works is used" "$calls" \
+	"sudo $install
+apt-get install -y -q --no-install-recommends gcc meson"
+
+echo 1 >"$TMP/asks-password"
+run_setup_at_terminal build
+is "so is sudo that wants a password, at a terminal" "$calls" \
+	"sudo env true
+sudo $install
 apt-get install -y -q --no-install-recommends gcc meson"
 
 fake dpkg-query 'echo installed'

@@ -221,6 +221,25 @@ static void case_series(struct attempt *a, int n, int gap)
 	}
 }
 
+/* As they come: quickly at first, then further and further apart. */
+static void case_growing_series(struct attempt *a, double first, double last, double until)
+{
+	double gap = first;
+
+	a->series = case_alloc(a, 1000, sizeof(*a->series));
+	for (double at = 0.001; at < until && a->n_series < 1000; at += gap) {
+		a->series[a->n_series] = (struct series_point){
+			.wall_ns = AFTER(at),
+			.sheet_num = 1,
+			.rss_bytes = MB((double)a->n_series + 1),
+			.cpu_percent = at < 0.1 ? F64_UNKNOWN : 50,
+			.n_processes = 2,
+		};
+		a->n_series++;
+		gap = gap * 1.1 < last ? gap * 1.1 : last;
+	}
+}
+
 static void case_success(struct attempt *a)
 {
 	case_begin(a, "sleep-20261115-034512", "sh -c 'for i in $(seq 3); do /bin/true; done'");
@@ -272,6 +291,11 @@ static void case_failure(struct attempt *a)
 			       "exit code 3")
 			    ->usage,
 		   0.204, 0.002, 0.001, 3.5, 3.5, 1);
+	a->sheets[2].usage.max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
+	a->sheets[2].usage.cpu_evidence = EVIDENCE_LOWER_BOUND;
+	a->sheets[4].usage.peak_rss_evidence = EVIDENCE_LOWER_BOUND;
+	a->sheets[5].usage.peak_rss_evidence = EVIDENCE_UPPER_BOUND;
+	a->sheets[5].usage.max_process_rss_evidence = EVIDENCE_UPPER_BOUND;
 
 	a->processes = case_alloc(a, 512, sizeof(*a->processes));
 	case_process(a, 4001, 1, "python3 allocate.py --steps 300 --token=***", 0.1, 5.8, 296.5,
@@ -281,7 +305,8 @@ static void case_failure(struct attempt *a)
 			     exited(0))
 			->rank = i;
 	case_process(a, 4110, 3, "/bin/sh -c 'for i in $(seq 500); do ./child $i; done'", 11.2, 3.8,
-		     3.5, 0.1, exited(0));
+		     3.5, 0.1, exited(0))
+		->evidence = EVIDENCE_SAMPLED;
 	for (int i = 0; i < 500; i++)
 		case_process(a, 4200 + i, 3, i == 499 ? NULL : "./child", 11.2 + i * 0.007, 0.004,
 			     1 + i * 0.001, 0.001, i % 200 == 7 ? exited(1) : exited(0));
@@ -289,7 +314,8 @@ static void case_failure(struct attempt *a)
 	case_process(a, 4901, 4, "./hold-files 200", 16.5, 4.6, 12, 0.05, exited(0))->max_fds = 203;
 	case_process(a, 4902, 4, "sleep 1000", 16.6, 4.5, 1.1, 0, killed(9));
 	case_process(a, 4910, 5, "/bin/sh -c 'sleep 0.2; exit 3'", 21.196, 0.203, 3.5, 0.001,
-		     exited(3));
+		     exited(3))
+		->evidence = EVIDENCE_UPPER_BOUND;
 	case_events(a, 1);
 	a->events[a->n_events++] = (struct proc_event){
 		.wall_ns = AFTER(21.1),
@@ -322,8 +348,8 @@ static void case_ranks_failed(struct attempt *a)
 static void case_oom(struct attempt *a)
 {
 	case_begin(a, "big", "./eat-memory");
-	case_end(a, 3725, OUTCOME_OOM, "signal 9; the kernel's count of OOM kills rose from 3 to 4",
-		 killed(9));
+	case_end(a, 3725, OUTCOME_OOM,
+		 "signal 9; its cgroup's count of out-of-memory kills rose by 1", killed(9));
 	case_usage(&a->usage, 3725, 3600, 90, 15900, 15890, 1);
 	a->usage.peak_rss_evidence = EVIDENCE_LOWER_BOUND;
 	a->usage.max_process_rss_evidence = EVIDENCE_EXACT;
@@ -339,12 +365,70 @@ static void case_oom(struct attempt *a)
 		.status = killed(9),
 		.job_id = "big",
 		.sheet_num = 1,
-		.details = "oom_kill of /proc/vmstat rose from 3 to 4",
+		.details = "its cgroup's count of out-of-memory kills rose by 1",
 	};
 	case_rungs(a);
 }
 
-/* As the store has it while the runner works: sheets, samples and events, no totals. */
+/* Out of memory for all that is known, which is not enough to say so. */
+static void case_guess(struct attempt *a)
+{
+	case_begin(a, "guess", "guess.yaml");
+	case_end(
+		a, 9, OUTCOME_OOM,
+		"sheet 2 (eat): exit code 137; probably out of memory: less than 1 % of it was free",
+		exited(137));
+	a->total_sheets = 4;
+	case_usage(&a->usage, 9, 3, 1, 7000, 6900, 5);
+	a->sheets = case_alloc(a, 4, sizeof(*a->sheets));
+	case_sheet(a, 1, 1, NULL, 0, 1, OUTCOME_SUCCESS, exited(0), "exit code 0");
+	case_sheet(a, 2, 1, "eat", 1, 7, OUTCOME_OOM, exited(137),
+		   "exit code 137; probably out of memory: less than 1 % of it was free");
+	case_sheet(a, 3, 1, NULL, 7, 8, OUTCOME_OOM, killed(9),
+		   "signal 9; its cgroup's count of out-of-memory kills rose by 1");
+	case_sheet(a, 4, 1, NULL, 8, 9, OUTCOME_OOM, killed(9),
+		   "signal 9; probably out of memory: less than 1 % of it was free");
+}
+
+/* A process goes on in the background, samples come in growing gaps, the root's start time is cut
+ * to a tick before the attempt's, and the end could not be written. */
+static void case_left(struct attempt *a)
+{
+	case_begin(a, "left", "sh -c 'sleep 600 & sleep 7'");
+	case_end(a, 7.01, OUTCOME_SUCCESS, "exit code 0", exited(0));
+	a->last_completed_sheet = 1;
+	case_usage(&a->usage, 7.01, 0.01, 0.01, 37, 3, 4);
+	a->usage.cpu_evidence = EVIDENCE_LOWER_BOUND;
+	a->usage.max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
+	a->usage.peak_cpu_percent = 50;
+	a->sheets = case_alloc(a, 1, sizeof(*a->sheets));
+	case_sheet(a, 1, 1, NULL, 0, 7.01, OUTCOME_SUCCESS, exited(0), "exit code 0");
+	a->processes = case_alloc(a, 4, sizeof(*a->processes));
+	case_process(a, 4001, 1, "sh -c 'sleep 600 & sleep 7'", 0.002, 7, 3, 0.01, exited(0));
+	case_process(a, 4002, 1, "sleep 600", 0.003, 0, 2, 0.001, (struct exit_status){ -1, -1 });
+	case_process(a, 4003, 1, "sleep 7", 0.003, 7, 1.9, 0.001, exited(0));
+	case_process(a, 4004, 1, "nobody", 1, 1, 1, 0, (struct exit_status){ -1, -1 });
+	a->processes[1].died_wall_ns = U64_UNKNOWN;
+	a->processes[1].evidence = EVIDENCE_SAMPLED;
+	a->processes[1].ppid = 0;
+	a->processes[3].max_rss_bytes = U64_UNKNOWN; /* seen by nobody but wait4 */
+	a->processes[3].evidence = EVIDENCE_UNKNOWN;
+	a->processes[3].n_samples = 0;
+	case_events(a, 0);
+	a->processes[0].born_wall_ns = START - SEC(0.008); /* its event says 2 ms after the start */
+	a->processes[2].born_wall_ns = START - SEC(0.001);
+	a->events[3].key.pid = 4999; /* and this one has no event */
+	case_growing_series(a, 0.02, 0.7, 7.01);
+	a->unknowns = case_alloc(a, 1, sizeof(*a->unknowns));
+	a->unknowns[0] = (struct unknown_note){
+		"recording",
+		"the end of this run could not be recorded: No space left on device",
+	};
+	a->n_unknowns = 1;
+}
+
+/* As the store has it while the runner works: sheets, samples and what they show of processes,
+ * events, no totals. */
 static void case_running(struct attempt *a)
 {
 	case_begin(a, "nightly", "nightly.yaml");
@@ -360,10 +444,14 @@ static void case_running(struct attempt *a)
 	case_series(a, 9, 0);
 	a->processes = case_alloc(a, 2, sizeof(*a->processes));
 	case_process(a, 4001, 1, "./fetch", 0, 5, 90, 2, exited(0));
-	case_process(a, 4002, 2, "./build", 5, 1, 50, 1, exited(0))->died_wall_ns = U64_UNKNOWN;
-	a->processes[1].status = (struct exit_status){ -1, -1 };
+	case_process(a, 4002, 2, "./build", 4.992, 1, 150, 0.5, exited(0))->died_wall_ns =
+		U64_UNKNOWN;
 	case_events(a, 0);
-	a->n_processes = 0;
+	for (size_t i = 0; i < a->n_processes; i++) {
+		a->processes[i].died_wall_ns = U64_UNKNOWN;
+		a->processes[i].status = (struct exit_status){ -1, -1 };
+		a->processes[i].evidence = EVIDENCE_SAMPLED;
+	}
 }
 
 static void case_lost(struct attempt *a)
@@ -372,6 +460,7 @@ static void case_lost(struct attempt *a)
 	a->job_id = "lost-one";
 	a->is_running = false;
 	a->is_lost = true;
+	a->n_processes = 0;
 }
 
 /* An attempt of which nothing is known but that it was. */
@@ -418,8 +507,9 @@ static const struct report_case {
 	void (*build)(struct attempt *a);
 } report_cases[] = {
 	{ "success", case_success }, { "failure", case_failure }, { "ranks", case_ranks_failed },
-	{ "oom", case_oom },	     { "running", case_running }, { "lost", case_lost },
-	{ "unknown", case_unknown }, { "hostile", case_hostile },
+	{ "oom", case_oom },	     { "guess", case_guess },	  { "left", case_left },
+	{ "running", case_running }, { "lost", case_lost },	  { "unknown", case_unknown },
+	{ "hostile", case_hostile },
 };
 
 #endif

@@ -95,6 +95,42 @@ static void test_options_and_assignments(void **state)
 		{ "redis-server|--requirepass|abc", "redis-server --requirepass ***" },
 		{ "openssl|rsa|-passin|pass:abc", "openssl rsa -passin ***" },
 		{ "openssl|rsa|pass:abc def", "openssl rsa pass:***" },
+		{ "env|OPENAI_KEY=abc|DJANGO_KEY=abc|run",
+		  "env OPENAI_KEY=*** DJANGO_KEY=*** run" },
+		{ "x|--bearer|abc|--bearer=abc|y", "x --bearer *** --bearer=*** y" },
+		{ "x|--dbpass|abc|-storepass|abc|--userPass=abc",
+		  "x --dbpass *** -storepass *** --userPass=***" },
+		{ "aws|configure|set|aws_secret_access_key|abc|--profile|p",
+		  "aws configure set aws_secret_access_key *** --profile p" },
+		{ "aws|configure|set|--profile|p|aws_secret_access_key|abc",
+		  "aws configure set --profile p aws_secret_access_key ***" },
+		{ "npm|config|set|//registry.example/:_authToken|abc",
+		  "npm config set //registry.example/:_authToken ***" },
+		{ "redis-cli|CONFIG|SET|requirepass|abc", "redis-cli CONFIG SET requirepass ***" },
+		{ "sh|-c|aws configure set aws_secret_access_key 'a b'; ls",
+		  "sh -c aws configure set aws_secret_access_key '***'; ls" },
+	};
+
+	(void)state;
+	check_rows(rows, ARRAY_SIZE(rows));
+}
+
+/* A password's name in connection strings, the shell's folder in the environment. */
+static void test_pwd(void **state)
+{
+	static const struct row rows[] = {
+		{ "x|Server=h;Pwd=abc;", "x Server=h;Pwd=***" },
+		{ "x|Server=h;PWD=/abc;Uid=sa", "x Server=h;PWD=***" },
+		{ "x|Data Source=h;Pwd=a b;Uid=sa", "x Data Source=h;Pwd=***" },
+		{ "x|--conn|Pwd=abc;Server=h", "x --conn Pwd=***" },
+		{ "sh|-c|run 'Server=h;Pwd=abc;' now", "sh -c run 'Server=h;Pwd=***' now" },
+		{ "x|https://h/?pwd=/abc&n=1", "x https://h/?pwd=***&n=1" },
+		{ "x|{\"pwd\": \"abc\"}", "x {\"pwd\": \"***\"}" },
+		{ "x|--pwd|abc|--pwd=abc", "x --pwd *** --pwd=***" },
+		{ "env|PWD=/work|OLDPWD=~/x|x|--pwd|/work|--pwd=$PWD",
+		  "env PWD=/work OLDPWD=~/x x --pwd /work --pwd=$PWD" },
+		{ "sh|-c|PWD=\"$HOME\" OLDPWD=.. x --pwd './a b' y",
+		  "sh -c PWD=\"$HOME\" OLDPWD=.. x --pwd './a b' y" },
 	};
 
 	(void)state;
@@ -131,6 +167,8 @@ static void test_harmless_names_are_shown(void **state)
 		"singularity exec --pwd /work PWD=/work img",
 		"kubectl get secret mine --keys=5 --key=1,2 --author=me --authority=x",
 		"sort --key=2 --monkey=1 PATH=/usr/bin:/bin key=value",
+		"x --key-column id --sort-key id SORT_KEY=id PRIMARY_KEY=id SSH_PUBLIC_KEY=abc KEY=a",
+		"sox --lowpass 300 --compass=n get token x bearer.txt",
 		"cargo test token::parse secret::open",
 		"curl http://host:8080/@scope/pkg https://host/@me http://[::1]:80/@x ssh://git@host/r",
 		"ls sk-learn-models-and-many-other-things AKIAfile ghp_short task-1234567890abcdef",
@@ -166,6 +204,13 @@ static void test_short_options_of_known_programs(void **state)
 		{ "curl|-u|me@x.org:S|-u|D\\me:S|-u|a=b c:S",
 		  "curl -u me@x.org:*** -u D\\me:*** -u ***" },
 		{ "curl|-u|me|x", "curl -u me x" },
+		{ "curl|-su|me:S|-sSLume:S|-fsSU|me:S",
+		  "curl -su me:*** -sSLume:*** -fsSU me:***" },
+		{ "curl|-ou:S|-Hu:S|-so|u:S", "curl -ou:S -Hu:S -so u:S" }, /* values of others */
+		{ "mysql|-BNpS|-uapp|-hpg|db", "mysql -BNp*** -uapp -hpg db" },
+		{ "ldapsearch|-LLLxw|S|-b|x", "ldapsearch -LLLxw *** -b x" },
+		{ "zip|-rP|S|a.zip|b", "zip -rP *** a.zip b" },
+		{ "sh|-c|curl -su me:S url; ls", "sh -c curl -su me:*** url; ls" },
 		{ "sh|-c|mysql -h h -p'S T' db; curl -u me:S url",
 		  "sh -c mysql -h h -p'***' db; curl -u me:*** url" },
 	};
@@ -395,6 +440,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options_and_assignments),
+		cmocka_unit_test(test_pwd),
 		cmocka_unit_test(test_next_option_is_not_the_value),
 		cmocka_unit_test(test_harmless_names_are_shown),
 		cmocka_unit_test(test_short_options_of_known_programs),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "jobs/account.h"
 #include "jobs/jobs.h"
 
 #define MB (UINT64_C(1024) * 1024)
@@ -20,6 +21,7 @@ static struct proc_sample zombie_of(pid_t pid)
 
 	proc_sample_init(&z);
 	z.key.pid = pid;
+	z.sheet_num = 1;
 	return z;
 }
 
@@ -52,6 +54,27 @@ static void add_sample(struct snapshot *snap, pid_t pid, uint64_t rss, uint64_t 
 	p->child_user_ns = p->child_system_ns = 0;
 }
 
+static void root(struct tally *t, pid_t pid, int sheet_num, uint64_t wall_ns)
+{
+	tally_root(t, &(struct birth){ .pid = pid,
+				       .ppid = RUNNER,
+				       .sheet_num = sheet_num,
+				       .rank = RANK_NONE,
+				       .wall_ns = wall_ns,
+				       .command = "root",
+				       .uid = 7 });
+}
+
+static void fork_of(struct tally *t, pid_t pid, pid_t ppid, uint64_t wall_ns)
+{
+	tally_fork(t, &(struct birth){ .pid = pid,
+				       .ppid = ppid,
+				       .sheet_num = 1,
+				       .rank = RANK_NONE,
+				       .wall_ns = wall_ns,
+				       .uid = U64_UNKNOWN });
+}
+
 static struct usage total(struct tally *t, bool is_complete)
 {
 	struct usage u;
@@ -68,9 +91,9 @@ static void test_alone_the_kernel_mark_is_exact(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
-	tally_fork(t, 101, RUNNER, 1, RANK_NONE, 1); /* the kernel's word for the same birth */
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 101, RUNNER, 1); /* the kernel's word for the same birth */
 	tally_reap(t, &r, &z, 5);
 	u = total(t, true);
 	assert_int_equal(u.spawn_count, 1);
@@ -94,9 +117,9 @@ static void test_peak_of_a_tree_is_at_least_its_largest_process(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
-	tally_fork(t, 102, 101, 1, RANK_NONE, 2);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 2);
 	add_sample(&snap, 101, 10 * MB, 10 * MB, 0);
 	add_sample(&snap, 102, 20 * MB, 25 * MB, 0);
 	tally_snapshot(t, &snap, 1, &point);
@@ -124,8 +147,8 @@ static void test_mark_from_before_exec_is_no_measurement(void **state)
 
 	(void)state;
 	r.pre_exec_rss_bytes = 2 * MB;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	tally_reap(t, &r, &z, 5);
 	u = total(t, true);
 	assert_int_equal(u.max_process_rss_bytes, 2 * MB);
@@ -141,8 +164,8 @@ static void test_without_births_counts_are_lower_bounds(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	tally_reap(t, &r2, &orphan, 4); /* never seen before it came to us to be waited for */
 	tally_reap(t, &r, &z, 5);
 	u = total(t, true);
@@ -156,8 +179,8 @@ static void test_lost_events_end_exactness(void **state)
 	struct tally *t = tally_new("job", true);
 
 	(void)state;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	tally_lost(t, 3);
 	assert_int_equal(total(t, true).spawn_evidence, EVIDENCE_LOWER_BOUND);
 	assert_int_equal(tally_lost_events(t), 3);
@@ -170,11 +193,11 @@ static void test_same_pid_twice_is_two_processes(void **state)
 	size_t n;
 
 	(void)state;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
-	tally_fork(t, 102, 101, 1, RANK_NONE, 2);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 2);
 	tally_exit(t, 102, 0x0100, 3);
-	tally_fork(t, 102, 101, 1, RANK_NONE, 4);
+	fork_of(t, 102, 101, 4);
 	tally_exit(t, 102, 9, 5);
 	assert_int_equal(total(t, false).spawn_count, 3);
 	assert_int_equal(tally_processes(t, &n)[1].status.exit_code, 1);
@@ -192,8 +215,8 @@ static void test_tree_cpu_holds_children_that_are_gone(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 8 * SECOND, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 8 * SECOND, true);
+	root(t, 101, 1, 1);
 	add_sample(&snap, 101, MB, MB, SECOND);
 	snap.boot_ns = 10 * SECOND;
 	tally_snapshot(t, &snap, 1, &point);
@@ -202,9 +225,10 @@ static void test_tree_cpu_holds_children_that_are_gone(void **state)
 	snap.processes[0].child_user_ns = SECOND / 2;
 	tally_snapshot(t, &snap, 1, &point);
 	assert_true(point.cpu_percent == 25.0);
-	snap.boot_ns += SECOND / 50; /* two clock ticks are no percentage */
+	snap.boot_ns +=
+		SECOND / 50; /* two clock ticks are no percentage: the window reaches back */
 	tally_snapshot(t, &snap, 1, &point);
-	assert_true(isnan(point.cpu_percent));
+	assert_true(fabs(point.cpu_percent - 25.0 * 100 / 101) < 1e-9);
 	snapshot_release(&snap);
 	tally_free(t);
 }
@@ -220,17 +244,17 @@ static void test_cpu_does_not_leak_into_the_next_sheet(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	tally_reap(t, &r, &z, 5);
-	tally_begin_sheet(t, 10 * SECOND, true);
-	tally_root(t, 201, RUNNER, 2, RANK_NONE, 1);
+	tally_begin_sheet(t, 2, 10 * SECOND, true);
+	root(t, 201, 2, 1);
 	add_sample(&snap, 201, MB, MB, SECOND);
 	snap.boot_ns = 12 * SECOND;
 	tally_snapshot(t, &snap, 2, &point);
 	assert_true(point.cpu_percent == 50.0);
 
-	tally_begin_sheet(t, 20 * SECOND, false);
+	tally_begin_sheet(t, 3, 20 * SECOND, false);
 	snap.boot_ns = 22 * SECOND;
 	tally_snapshot(t, &snap, 3, &point);
 	assert_true(isnan(point.cpu_percent)); /* something was left running: whose CPU is it? */
@@ -246,8 +270,8 @@ static void test_what_still_runs_makes_sums_lower_bounds(void **state)
 
 	(void)state;
 	z.rchar = z.wchar = z.syscr = z.syscw = z.read_bytes = z.write_bytes = 7;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	tally_reap(t, &r, &z, 5);
 	assert_int_equal(total(t, false).cpu_evidence, EVIDENCE_LOWER_BOUND);
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_EXACT);
@@ -267,13 +291,13 @@ static void test_children_of_those_who_ignore_sigchld_are_missed_openly(void **s
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	add_sample(&snap, 101, MB, MB, 0);
 	snap.processes[0].ignores_sigchld = true;
 	tally_snapshot(t, &snap, 1, &point);
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_UNKNOWN);
-	tally_fork(t, 102, 101, 1, RANK_NONE, 2);
+	fork_of(t, 102, 101, 2);
 	tally_exit(t, 102, 0, 3);
 	tally_reap(t, &r, &z, 5);
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_LOWER_BOUND);
@@ -292,8 +316,8 @@ static void test_samples_that_exceed_wait4_end_exactness(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	add_sample(&snap, 101, MB, MB, SECOND);
 	add_sample(&snap, 102, MB, MB, 2 * SECOND);
 	tally_snapshot(t, &snap, 1, &point);
@@ -311,8 +335,8 @@ static void test_unreadable_io_is_said(void **state)
 
 	(void)state;
 	known.rchar = 5;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	tally_reap(t, &r, &known, 5);
 	tally_reap(t, &r2, &hidden, 6);
 	assert_int_equal(total(t, true).rchar, 5);
@@ -320,26 +344,29 @@ static void test_unreadable_io_is_said(void **state)
 	tally_free(t);
 }
 
-static void test_events_are_handed_over_once(void **state)
+static void test_events_wait_until_they_are_stored(void **state)
 {
 	struct tally *t = tally_new("job", true);
 	const struct proc_event *events;
 	size_t n;
 
 	(void)state;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
-	events = tally_take_events(t, &n);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	events = tally_pending_events(t, &n);
 	assert_int_equal(n, 1);
 	assert_int_equal(events[0].type, EVENT_SPAWN);
 	assert_string_equal(events[0].job_id, "job");
-	tally_take_events(t, &n);
-	assert_int_equal(n, 0);
+	tally_pending_events(t, &n);
+	assert_int_equal(n, 1); /* nobody said that they were stored */
+	tally_events_stored(t);
 	tally_exit(t, 101, 0x0700, 2);
-	events = tally_take_events(t, &n);
+	events = tally_pending_events(t, &n);
 	assert_int_equal(n, 1);
 	assert_int_equal(events[0].type, EVENT_EXIT);
 	assert_int_equal(events[0].status.exit_code, 7);
+	tally_events(t, &n);
+	assert_int_equal(n, 2); /* all of them, for whoever has no store */
 	tally_free(t);
 }
 
@@ -351,14 +378,14 @@ static void test_sheets_are_counted_apart(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
 	tally_reap(t, &r, &z, SECOND);
 	tally_end_sheet(t, SECOND, true, &u);
 	assert_int_equal(u.user_ns, SECOND);
 	assert_int_equal(u.wall_ns, SECOND);
-	tally_begin_sheet(t, SECOND, true);
-	tally_root(t, 201, RUNNER, 2, RANK_NONE, SECOND);
+	tally_begin_sheet(t, 2, SECOND, true);
+	root(t, 201, 2, SECOND);
 	tally_reap(t, &r2, &z2, 3 * SECOND);
 	tally_end_sheet(t, 4 * SECOND, true, &u);
 	assert_int_equal(u.user_ns, 2 * SECOND);
@@ -378,21 +405,184 @@ static void test_sheets_are_counted_apart(void **state)
 static void test_a_flood_is_counted_to_the_last(void **state)
 {
 	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0x0300, 1, 0);
+	const struct proc_event *events;
+	struct series_point point;
+	struct snapshot snap;
 	size_t n;
 
 	(void)state;
-	tally_begin_sheet(t, 0, true);
-	tally_root(t, 101, RUNNER, 1, RANK_NONE, 1);
-	for (pid_t pid = 1000; pid < 1000 + TALLY_MAX_PROCESSES + 10; pid++) {
-		tally_fork(t, pid, 101, 1, RANK_NONE, 2);
-		tally_exit(t, pid, 0, 3);
-	}
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	for (pid_t pid = 1000; pid < 1000 + TALLY_MAX_PROCESSES + 10; pid++)
+		fork_of(t, pid, 101, 2);
+	add_sample(&snap, 1000 + TALLY_MAX_PROCESSES + 5, MB, MB, 0);
+	tally_snapshot(t, &snap, 1, &point); /* one that is not listed is not counted again */
+	tally_snapshot(t, &snap, 1, &point);
 	assert_int_equal(total(t, false).spawn_count, TALLY_MAX_PROCESSES + 11);
+	assert_int_equal(total(t, false).peak_processes, TALLY_MAX_PROCESSES + 11);
+	for (pid_t pid = 1000; pid < 1000 + TALLY_MAX_PROCESSES + 10; pid++)
+		tally_exit(t, pid, 0, 3);
 	assert_int_equal(tally_unlisted_processes(t), 11);
 	assert_non_null(tally_processes(t, &n));
 	assert_int_equal(n, TALLY_MAX_PROCESSES);
-	tally_take_events(t, &n);
-	assert_int_equal(n, TALLY_MAX_EVENTS);
+	tally_reap(t, &r, &z, 9);
+	events = tally_events(t, &n);
+	assert_true(n >= TALLY_MAX_EVENTS);
+	assert_int_equal(events[n - 1].key.pid,
+			 101); /* how the command ended is not lost in the flood */
+	assert_int_equal(events[n - 1].status.exit_code, 3);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+static void test_most_at_once_is_exact(void **state)
+{
+	struct tally *t = tally_new("job", true);
+
+	(void)state;
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	for (pid_t pid = 1000; pid < 1250; pid++)
+		fork_of(t, pid, 101, 2);
+	for (pid_t pid = 1000; pid < 1250; pid++)
+		tally_exit(t, pid, 0, 3);
+	fork_of(t, 2000, 101, 4);
+	assert_int_equal(total(t, false).peak_processes, 251);
+	tally_free(t);
+}
+
+/* The sample may show a child before the news of its birth: the parent is no leaf all the same. */
+static void test_parent_of_a_child_seen_early_is_no_leaf(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 300, 1);
+	struct series_point point;
+	struct snapshot snap;
+	size_t n;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	add_sample(&snap, 102, MB, MB, 0);
+	snap.processes[0].ppid = 101;
+	tally_snapshot(t, &snap, 1, &point);
+	fork_of(t, 102, 101, 2);
+	tally_exit(t, 102, 0, 3);
+	tally_reap(t, &r, &z, 5);
+	assert_false(
+		u64_known(tally_processes(t, &n)[0].max_rss_bytes)); /* 300 MB may be the child's */
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+/* What sheet 1 left running is not billed to sheet 2. */
+static void test_leftovers_are_billed_to_their_own_sheet(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(102), z2 = zombie_of(201);
+	struct reaped r = ended(102, 0, 50, 5), r2 = ended(201, 0, 1, 1);
+	struct usage u;
+
+	(void)state;
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 1);
+	tally_begin_sheet(t, 2, SECOND, false);
+	root(t, 201, 2, 1);
+	z2.sheet_num = 2;
+	tally_reap(t, &r, &z, 2);
+	tally_reap(t, &r2, &z2, 3);
+	tally_end_sheet(t, 4 * SECOND, true, &u);
+	assert_int_equal(u.user_ns, SECOND);
+	assert_int_equal(u.spawn_count, 1);
+	assert_int_equal(total(t, true).user_ns, 6 * SECOND);
+	tally_free(t);
+}
+
+static void test_largest_process_is_exact_only_if_nothing_hides(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101), z2 = zombie_of(102);
+	struct reaped r = ended(101, 0, 6, 0), r2 = ended(102, 0, 2, 0);
+	struct usage u;
+
+	(void)state;
+	r.pre_exec_rss_bytes = 6 * MB; /* the root's mark may be ours */
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 1);
+	tally_reap(t, &r2, &z2, 2);
+	assert_int_equal(total(t, false).max_process_rss_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(total(t, true).max_process_rss_evidence, EVIDENCE_EXACT);
+	tally_reap(t, &r, &z, 2);
+	u = total(t, true);
+	assert_int_equal(u.max_process_rss_bytes, 2 * MB);
+	assert_int_equal(u.max_process_rss_evidence, EVIDENCE_LOWER_BOUND);
+	tally_free(t);
+}
+
+static void test_peaks_one_after_the_other(void **state)
+{
+	static const struct {
+		uint64_t a;
+		enum evidence ea;
+		uint64_t b;
+		enum evidence eb;
+		uint64_t peak;
+		enum evidence evidence;
+	} rows[] = {
+		{ 3, EVIDENCE_EXACT, 2, EVIDENCE_EXACT, 3, EVIDENCE_EXACT },
+		{ 3, EVIDENCE_EXACT, 2, EVIDENCE_SAMPLED, 3, EVIDENCE_LOWER_BOUND },
+		{ 2, EVIDENCE_EXACT, 3, EVIDENCE_SAMPLED, 3, EVIDENCE_SAMPLED },
+		{ 6, EVIDENCE_UPPER_BOUND, 5, EVIDENCE_SAMPLED, 5, EVIDENCE_SAMPLED },
+		{ 6, EVIDENCE_UPPER_BOUND, 5, EVIDENCE_EXACT, 6, EVIDENCE_UPPER_BOUND },
+		{ 4, EVIDENCE_UPPER_BOUND, 5, EVIDENCE_EXACT, 5, EVIDENCE_EXACT },
+		{ 6, EVIDENCE_UPPER_BOUND, 5, EVIDENCE_UPPER_BOUND, 6, EVIDENCE_UPPER_BOUND },
+		{ 6, EVIDENCE_UPPER_BOUND, U64_UNKNOWN, EVIDENCE_UNKNOWN, U64_UNKNOWN,
+		  EVIDENCE_UNKNOWN },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		enum evidence evidence;
+		struct peaks p;
+		uint64_t peak;
+
+		peaks_init(&p);
+		peaks_add(&p, rows[i].a, rows[i].ea);
+		peaks_add(&p, rows[i].b, rows[i].eb);
+		peaks_settle(&p, &peak, &evidence);
+		assert_true(peak == rows[i].peak);
+		assert_int_equal(evidence, rows[i].evidence);
+	}
+}
+
+/* A child that is missing once between two reads must not be billed twice. */
+static void test_a_dip_is_not_billed_again(void **state)
+{
+	static const uint64_t totals[] = { 1, 2, 1, 4 }; /* seconds of CPU at 1, 2, 3, 4 s */
+	static const double percents[] = { 100.0, 100.0, 0.0, 200.0 };
+	struct tally *t = tally_new("job", true);
+	struct series_point point;
+	struct snapshot snap;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 1, 0, true);
+	root(t, 101, 1, 1);
+	add_sample(&snap, 101, MB, MB, 0);
+	for (size_t i = 0; i < 4; i++) {
+		snap.processes[0].user_ns = totals[i] * SECOND;
+		snap.boot_ns = (i + 1) * SECOND;
+		tally_snapshot(t, &snap, 1, &point);
+		assert_true(point.cpu_percent == percents[i]);
+	}
+	snapshot_release(&snap);
 	tally_free(t);
 }
 
@@ -411,9 +601,15 @@ int main(void)
 		cmocka_unit_test(test_children_of_those_who_ignore_sigchld_are_missed_openly),
 		cmocka_unit_test(test_samples_that_exceed_wait4_end_exactness),
 		cmocka_unit_test(test_unreadable_io_is_said),
-		cmocka_unit_test(test_events_are_handed_over_once),
+		cmocka_unit_test(test_events_wait_until_they_are_stored),
 		cmocka_unit_test(test_sheets_are_counted_apart),
 		cmocka_unit_test(test_a_flood_is_counted_to_the_last),
+		cmocka_unit_test(test_most_at_once_is_exact),
+		cmocka_unit_test(test_parent_of_a_child_seen_early_is_no_leaf),
+		cmocka_unit_test(test_leftovers_are_billed_to_their_own_sheet),
+		cmocka_unit_test(test_largest_process_is_exact_only_if_nothing_hides),
+		cmocka_unit_test(test_peaks_one_after_the_other),
+		cmocka_unit_test(test_a_dip_is_not_billed_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

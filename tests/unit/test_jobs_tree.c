@@ -105,7 +105,7 @@ static void test_orphan_keeps_its_sheet(void **state)
 	tree_set_sheet(f->tree, 9);
 	add(f, RUNNER, 1, 50);
 	add(f, 102, RUNNER, 70); /* its parent died: the subreaper has it now */
-	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_MISSING), 0);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
 	assert_in_job(f, 102, 2, 4);
 }
 
@@ -146,7 +146,7 @@ static void test_missing_member_is_kept_until_its_death_is_told(void **state)
 
 	tree_add_root(f->tree, 101, 1, RANK_NONE);
 	add(f, RUNNER, 1, 50);
-	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_MISSING), 0);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
 	assert_true(tree_on_fork(f->tree, 101, 102));
 	assert_true(tree_on_exit(f->tree, 101));
 	assert_true(tree_on_exit(f->tree, 102));
@@ -170,6 +170,67 @@ static void test_foreign_births_and_deaths_are_ignored(void **state)
 	assert_false(tree_on_fork(f->tree, 500, 501));
 	assert_false(tree_on_exit(f->tree, 501));
 	assert_true(tree_on_fork(f->tree, RUNNER, 101)); /* what the runner starts is the job's */
+}
+
+/* Its death was told; nobody tells when its parent waits for it. */
+static void test_zombie_is_marked_and_no_member(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, RUNNER, 1, 50);
+	add(f, 101, RUNNER, 60);
+	add(f, 102, 101, 70);
+	f->snap.processes[2].state = 'Z';
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_in_job(f, 102, 1, RANK_NONE);
+	assert_null(tree_find(f->tree, 102));
+}
+
+/* Missing twice, with the queue emptied in between, is gone: its pid may be anybody's. */
+static void test_stale_member_is_forgotten(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_add_root(f->tree, 101, 1, RANK_NONE);
+	add(f, RUNNER, 1, 50);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_non_null(tree_find(f->tree, 101));
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_null(tree_find(f->tree, 101));
+}
+
+static void test_pid_born_to_a_stranger_leaves_the_job(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_add_root(f->tree, 101, 1, RANK_NONE);
+	assert_false(tree_on_fork(f->tree, 500, 101));
+	assert_null(tree_find(f->tree, 101));
+}
+
+/* A shell that started a helper and then became proctor by exec. */
+static void test_children_from_before_the_job_are_strangers(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, RUNNER, 1, 50);
+	add(f, 101, RUNNER, 55);
+	add(f, 102, 101, 56);
+	assert_int_equal(tree_note_strangers(f->tree, &f->snap), 2);
+	assert_false(tree_on_fork(f->tree, 101, 103));
+	assert_true(tree_on_fork(f->tree, RUNNER, 104));
+
+	snapshot_reset(&f->snap);
+	add(f, RUNNER, 1, 50);
+	add(f, 101, RUNNER, 55);
+	add(f, 102, RUNNER, 56); /* orphaned meanwhile */
+	add(f, 103, 101, 70);
+	add(f, 104, RUNNER, 80);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_null(sample(f, 101)->job_id);
+	assert_null(sample(f, 102)->job_id);
+	assert_null(sample(f, 103)->job_id);
+	assert_in_job(f, 104, 1, RANK_NONE);
 }
 
 /* Hostile input: a loop of parents must not hang. */
@@ -212,7 +273,7 @@ static void test_only_seen_members_are_visited(void **state)
 
 	add(f, RUNNER, 1, 50);
 	add(f, 101, RUNNER, 60);
-	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_MISSING), 0);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
 	tree_on_fork(f->tree, 101, 102);
 	tree_for_each_seen(f->tree, count, &n);
 	assert_int_equal(n, 1);
@@ -232,6 +293,10 @@ int main(void)
 		TEST(test_missing_member_is_kept_until_its_death_is_told),
 		TEST(test_missing_member_is_forgotten_where_nobody_tells),
 		TEST(test_foreign_births_and_deaths_are_ignored),
+		TEST(test_zombie_is_marked_and_no_member),
+		TEST(test_stale_member_is_forgotten),
+		TEST(test_pid_born_to_a_stranger_leaves_the_job),
+		TEST(test_children_from_before_the_job_are_strangers),
 		TEST(test_loop_of_parents_ends),
 		TEST(test_long_chain),
 		TEST(test_only_seen_members_are_visited),

@@ -186,6 +186,9 @@ static void test_processes_events_and_series_are_all_there(void **state)
 	assert_near(number_of(p, "user_cpu_seconds"), 1.1);
 	assert_string_equal(string_of(p, "evidence"), "exact");
 	assert_null_value(p, "rchar");
+	p = json_array_get(processes, 509); /* "at most" is about memory, never about CPU time */
+	assert_string_equal(string_of(p, "evidence"), "at most");
+	assert_string_equal(string_of(p, "cpu_evidence"), "exact");
 	assert_int_equal(json_array_size(events), 1021);
 	assert_string_equal(string_of(json_array_get(events, 1020), "event_type"), "kill");
 	assert_int_equal(json_array_size(series), 19);
@@ -233,10 +236,122 @@ static void test_running_attempt_shows_what_was_seen(void **state)
 	assert_string_equal(string_of(evidence, "wall_seconds"), "at least");
 	assert_near(number_of(root, "peak_rss_mb"), 260);
 	assert_string_equal(string_of(evidence, "peak_rss_mb"), "sampled");
-	assert_near(number_of(root, "process_spawn_count"), 2);
+	assert_near(number_of(root, "process_spawn_count"), 9); /* as many lived at once */
 	assert_string_equal(string_of(evidence, "process_spawn_count"), "at least");
-	assert_null_value(root, "total_cpu_seconds");
-	assert_string_equal(why_unknown(root, "total_cpu_seconds"), "known when the attempt ends");
+	json_decref(root);
+}
+
+/* What the ended sheet had, and what the processes of the open one have used so far. */
+static void test_ended_sheets_count_before_the_attempt_ends(void **state)
+{
+	json_t *root = report_of("running"), *evidence = json_object_get(root, "evidence");
+	json_t *sheet = json_object_get(json_object_get(root, "sheet_metrics"), "2");
+
+	(void)state;
+	assert_near(number_of(root, "user_cpu_seconds"), 1.5);
+	assert_near(number_of(root, "system_cpu_seconds"), 1);
+	assert_string_equal(string_of(evidence, "total_cpu_seconds"), "at least");
+	assert_near(number_of(root, "read_bytes"), 12 * 1048576.0);
+	assert_string_equal(string_of(evidence, "read_bytes"), "at least");
+	assert_near(number_of(root, "max_process_rss_mb"), 150);
+	assert_near(number_of(sheet, "total_cpu_seconds"), 0.5);
+	assert_null_value(sheet, "read_bytes");
+	json_decref(root);
+
+	root = report_of("lost");
+	assert_near(number_of(root, "total_cpu_seconds"), 2);
+	assert_near(number_of(root, "max_process_rss_mb"), 90);
+	assert_null_value(json_object_get(json_object_get(root, "sheet_metrics"), "2"),
+			  "total_cpu_seconds");
+	json_decref(root);
+}
+
+/* Nothing is a lower bound that may be less than it says. */
+static void test_upper_bounds_do_not_become_lower_ones(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt a;
+	json_t *root;
+
+	(void)state;
+	case_lost(&a);
+	a.sheets[0].usage.max_process_rss_evidence = EVIDENCE_UPPER_BOUND;
+	a.sheets[0].usage.peak_rss_bytes = MB(900);
+	a.sheets[0].usage.peak_rss_evidence = EVIDENCE_UPPER_BOUND;
+	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
+	root = json_loadb(out.data, out.len, JSON_REJECT_DUPLICATES, NULL);
+	assert_null_value(root, "max_process_rss_mb");
+	assert_near(number_of(root, "peak_rss_mb"), 260);
+	json_decref(root);
+
+	buf_reset(&out);
+	a.sheets[0].usage.peak_rss_evidence = EVIDENCE_EXACT;
+	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
+	root = json_loadb(out.data, out.len, JSON_REJECT_DUPLICATES, NULL);
+	assert_near(number_of(root, "peak_rss_mb"), 900);
+	assert_string_equal(string_of(json_object_get(root, "evidence"), "peak_rss_mb"),
+			    "at least");
+	json_decref(root);
+	attempt_release(&a);
+}
+
+/* The processes of an earlier try are in its totals already. */
+static void test_tries_are_not_counted_twice(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt a;
+	json_t *root;
+
+	(void)state;
+	case_running(&a);
+	a.sheets[1].num = 1;
+	a.sheets[1].try_num = 2;
+	a.processes[1].sheet_num = 1;
+	a.processes[1].born_wall_ns = AFTER(5.5);
+	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
+	root = json_loadb(out.data, out.len, JSON_REJECT_DUPLICATES, NULL);
+	assert_near(number_of(root, "total_cpu_seconds"), 2.5);
+	json_decref(root);
+	attempt_release(&a);
+}
+
+static void test_processes_say_what_is_known_of_them(void **state)
+{
+	json_t *root = report_of("left"), *processes = json_object_get(root, "processes");
+	const json_t *p = json_array_get(processes, 0);
+
+	(void)state;
+	/* Of the event, not of the clock tick; a double of this size is good to a microsecond. */
+	assert_true(fabs(number_of(p, "born") - 1794714308.002) < 1e-6);
+	assert_near(number_of(json_array_get(processes, 2), "born"), 1794714308.0);
+	assert_null_value(json_array_get(processes, 1), "ppid");
+	assert_null_value(json_array_get(processes, 1), "died");
+	assert_string_equal(string_of(json_array_get(processes, 1), "cpu_evidence"), "sampled");
+	assert_null_value(json_array_get(processes, 3), "max_rss_mb");
+	assert_string_equal(string_of(json_array_get(processes, 3), "evidence"), "unknown");
+	assert_string_equal(string_of(json_array_get(processes, 3), "cpu_evidence"), "exact");
+	json_decref(root);
+}
+
+static void test_pid_of_nobody_is_not_counted(void **state)
+{
+	json_t *root = report_of("oom");
+
+	(void)state;
+	assert_near(number_of(root, "unique_pid_count"), 1);
+	json_decref(root);
+}
+
+static void test_processes_at_once_are_as_exact_as_births(void **state)
+{
+	json_t *root = report_of("failure");
+
+	(void)state;
+	assert_string_equal(string_of(json_object_get(root, "evidence"), "max_processes"), "exact");
+	json_decref(root);
+	root = report_of("ranks");
+	assert_string_equal(string_of(json_object_get(root, "evidence"), "max_processes"),
+			    "at least");
 	json_decref(root);
 }
 
@@ -303,6 +418,12 @@ int main(void)
 		cmocka_unit_test(test_processes_events_and_series_are_all_there),
 		cmocka_unit_test(test_what_is_null_is_explained),
 		cmocka_unit_test(test_running_attempt_shows_what_was_seen),
+		cmocka_unit_test(test_ended_sheets_count_before_the_attempt_ends),
+		cmocka_unit_test(test_upper_bounds_do_not_become_lower_ones),
+		cmocka_unit_test(test_tries_are_not_counted_twice),
+		cmocka_unit_test(test_processes_say_what_is_known_of_them),
+		cmocka_unit_test(test_pid_of_nobody_is_not_counted),
+		cmocka_unit_test(test_processes_at_once_are_as_exact_as_births),
 		cmocka_unit_test(test_long_series_keeps_its_peaks),
 		cmocka_unit_test(test_whole_reports_are_as_agreed),
 	};

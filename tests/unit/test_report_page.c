@@ -156,6 +156,60 @@ static void test_foreign_text_cannot_break_a_table(void **state)
 	for_each_line(write_markdown, check_bars);
 }
 
+static struct buf text_of(const char *name, int (*write)(const struct attempt *a, struct buf *out))
+{
+	struct buf out = BUF_INIT;
+	struct attempt a;
+
+	for (size_t i = 0; i < ARRAY_SIZE(report_cases); i++)
+		if (strcmp(report_cases[i].name, name) == 0) {
+			report_cases[i].build(&a);
+			assert_int_equal(write(&a, &out), 0);
+			attempt_release(&a);
+		}
+	assert_true(out.len > 0);
+	return out;
+}
+
+static void test_guess_is_not_told_as_a_fact(void **state)
+{
+	CLEANUP(buf_release) struct buf guess = text_of("guess", report_write_summary);
+	CLEANUP(buf_release) struct buf fact = text_of("oom", report_write_summary);
+
+	(void)state;
+	assert_non_null(strstr(guess.data, "SIGKILL) after 6.00 s, probably for lack of memory;"));
+	assert_non_null(strstr(guess.data, "sheet 3 ran out of memory"));
+	assert_non_null(strstr(guess.data, "sheet 4 probably ran out"));
+	assert_non_null(strstr(fact.data, "the command ran out of memory and was killed"));
+	assert_null(strstr(fact.data, "probably"));
+}
+
+static void test_summary_sends_nobody_to_a_record_that_is_not_whole(void **state)
+{
+	CLEANUP(buf_release) struct buf part = text_of("left", report_write_summary);
+	CLEANUP(buf_release) struct buf none = text_of("hostile", report_write_summary);
+	CLEANUP(buf_release) struct buf whole = text_of("success", report_write_summary);
+
+	(void)state;
+	assert_null(strstr(part.data, "proctor report"));
+	assert_non_null(strstr(part.data, "not all recorded: the end of this run could not be"));
+	assert_null(strstr(none.data, "proctor report"));
+	assert_non_null(strstr(none.data, "not recorded: cannot write"));
+	assert_non_null(strstr(whole.data, "more: proctor report sleep-20261115-034512"));
+}
+
+/* Explained once, below the first table that has any. */
+static void test_marks_are_explained_once(void **state)
+{
+	CLEANUP(buf_release) struct buf page = text_of("failure", write_text);
+	const char *legend = strstr(page.data, "~ sampled, ≥ at least");
+
+	(void)state;
+	assert_non_null(legend);
+	assert_true(legend < strstr(page.data, "\nProcesses"));
+	assert_null(strstr(legend + 1, "~ sampled, ≥ at least"));
+}
+
 static void test_many_sheets_stay_on_a_page(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
@@ -202,6 +256,9 @@ int main(void)
 		cmocka_unit_test(test_text_fits_the_page),
 		cmocka_unit_test(test_foreign_text_cannot_reach_the_terminal),
 		cmocka_unit_test(test_foreign_text_cannot_break_a_table),
+		cmocka_unit_test(test_guess_is_not_told_as_a_fact),
+		cmocka_unit_test(test_summary_sends_nobody_to_a_record_that_is_not_whole),
+		cmocka_unit_test(test_marks_are_explained_once),
 		cmocka_unit_test(test_many_sheets_stay_on_a_page),
 		cmocka_unit_test(test_format_names),
 	};

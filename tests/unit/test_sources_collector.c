@@ -129,7 +129,7 @@ static int teardown_tree(void **state)
 static void scan(struct tree *t)
 {
 	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
-	assert_int_equal(collector_fill(t->collector, &t->snap, SNAPSHOT_ALL), 0);
+	collector_fill(t->collector, &t->snap, SNAPSHOT_ALL);
 }
 
 static const struct proc_sample *find(const struct snapshot *s, pid_t pid)
@@ -181,6 +181,106 @@ static void test_cpu_percent_of_the_newborn(void **state)
 	assert_true(find(&t->snap, 8)->cpu_percent == 15.0); /* 0.3 s in 2 s */
 	assert_true(find(&t->snap, 9)->cpu_percent == 10.0);
 	assert_false(f64_known(find(&t->snap, 10)->cpu_percent));
+}
+
+/* The scheduler counts nanoseconds where stat has ticks of 10 ms. */
+static void test_cpu_time_by_the_scheduler(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 50, 1, 100 });
+	write_file(t, 7, "schedstat", "512000000 0 3\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->cpu_ns, 512000000);
+	assert_int_equal(find(&t->snap, 7)->user_ns, 500000000);
+	assert_false(f64_known(find(&t->snap, 7)->cpu_percent));
+
+	fake_boot_ns += SECOND;
+	write_file(t, 7, "schedstat", "516000000 0 4\n"); /* 4 ms, and not one tick */
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->cpu_ns, 516000000);
+	assert_true(find(&t->snap, 7)->cpu_percent == 0.4);
+
+	fake_boot_ns += SECOND;
+	write_stat(t, (struct fake){ 7, "a", 52, 1, 100 });
+	write_file(t, 7, "schedstat", "521000000 0 5\n"); /* two ticks, and 5 ms */
+	scan(t);
+	assert_true(find(&t->snap, 7)->cpu_percent == 0.5);
+}
+
+/* Its start is all the way back to 0: a whole life shorter than a tick is not nothing. */
+static void test_cpu_time_of_the_newborn_by_the_scheduler(void **state)
+{
+	struct tree *t = *state;
+
+	scan(t);
+	fake_boot_ns += SECOND;
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 1000 * 100 + 50 });
+	write_file(t, 7, "schedstat", "3000000 0 1\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->cpu_ns, 3000000);
+	assert_true(find(&t->snap, 7)->cpu_percent == 0.3);
+}
+
+/* Another thread's work is in the ticks alone: then those are compared with those before. */
+static void test_cpu_time_changes_its_source_without_a_jump(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 50, 1, 100 });
+	write_file(t, 7, "schedstat", "519000000 0 3\n");
+	scan(t);
+	fake_boot_ns += SECOND;
+	write_stat(t, (struct fake){ 7, "a", 80, 2, 100 });
+	write_file(t, 7, "schedstat", "520000000 0 4\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->cpu_ns, 800000000);
+	assert_true(find(&t->snap, 7)->cpu_percent == 30.0);
+
+	fake_boot_ns += SECOND;
+	write_file(t, 7, "schedstat", "900000000 0 5\n"); /* the first catches up: no ns before */
+	write_stat(t, (struct fake){ 7, "a", 90, 2, 100 });
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->cpu_ns, 900000000);
+	assert_true(find(&t->snap, 7)->cpu_percent == 10.0);
+}
+
+/* exec in another thread puts that in the place of the first, with less behind it. */
+static void test_cpu_time_never_goes_backwards(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 50, 2, 100 });
+	write_file(t, 7, "schedstat", "519000000 0 3\n");
+	scan(t);
+	fake_boot_ns += SECOND;
+	write_stat(t, (struct fake){ 7, "b", 51, 1, 100 });
+	write_file(t, 7, "schedstat", "4000000 0 1\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->cpu_ns, 519000000);
+	assert_true(find(&t->snap, 7)->cpu_percent == 1.0);
+
+	fake_boot_ns += SECOND;
+	unlinkat(t->root_fd, "proc/7/schedstat", 0);
+	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0); /* not filled */
+	assert_int_equal(find(&t->snap, 7)->cpu_ns, 519000000);
+}
+
+/* A percentage is of the time since the snapshot before, filled or not. */
+static void test_cpu_time_after_a_snapshot_without_filling(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 50, 1, 100 });
+	write_file(t, 7, "schedstat", "500000000 0 3\n");
+	scan(t);
+	fake_boot_ns += SECOND;
+	write_stat(t, (struct fake){ 7, "a", 150, 1, 100 });
+	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
+	fake_boot_ns += SECOND;
+	write_file(t, 7, "schedstat", "1500000000 0 4\n");
+	scan(t);
+	assert_true(find(&t->snap, 7)->cpu_percent == 0.0); /* and not 50 */
 }
 
 static void test_start_and_age(void **state)
@@ -320,7 +420,6 @@ static void test_no_proof_of_rest(void **state)
 static void test_everything_is_read_now_and_then(void **state)
 {
 	struct tree *t = *state;
-	bool is_seen = false;
 
 	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
 	write_file(t, 7, "schedstat", "5000 0 3\n");
@@ -332,13 +431,88 @@ static void test_everything_is_read_now_and_then(void **state)
 	write_file(t, 7, "limits", "Max open files  20  20  files\n");
 	write_file(t, 7, "cgroup", "0::/b\n");
 	write_file(t, 7, "status", "VmHWM:\t 24 kB\n");
-	for (int i = 0; i < 60 && !is_seen; i++) {
-		scan(t);
-		is_seen = find(&t->snap, 7)->fd_limit == 20;
-	}
-	assert_true(is_seen);
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->fd_limit, 10);
+	fake_boot_ns += 300 * SECOND; /* one tick, if they are that far apart */
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->fd_limit, 20);
 	assert_string_equal(find(&t->snap, 7)->cgroup, "/b");
 	assert_int_equal(find(&t->snap, 7)->hwm_bytes, 24576);
+}
+
+/* A process that runs may have changed them: they are never older than half a minute. */
+static void test_seldom_is_by_time(void **state)
+{
+	struct tree *t = *state;
+
+	for (pid_t pid = 7; pid <= 8; pid++) {
+		write_stat(t, (struct fake){ pid, "a", 0, 1, 100 });
+		write_file(t, pid, "schedstat", "5000 0 3\n");
+		write_file(t, pid, "io", "rchar: 1\n");
+		write_file(t, pid, "status", "VmHWM:\t 20 kB\n");
+		write_file(t, pid, "cmdline", "a");
+		write_file(t, pid, "limits", "Max open files  10  10  files\n");
+		write_file(t, pid, "cgroup", "0::/a\n");
+	}
+	scan(t);
+	for (pid_t pid = 7; pid <= 8; pid++) {
+		write_file(t, pid, "cmdline", "b");
+		write_file(t, pid, "limits", "Max open files  20  20  files\n");
+		write_file(t, pid, "cgroup", "0::/b\n");
+	}
+	for (int i = 0; i < 100; i++)
+		scan(t); /* no time has passed, however often somebody looks */
+	assert_string_equal(find(&t->snap, 7)->command, "a");
+
+	fake_boot_ns += 30 * SECOND;
+	write_file(t, 7, "schedstat", "5001 0 4\n");
+	scan(t);
+	assert_string_equal(find(&t->snap, 7)->command, "b");
+	assert_string_equal(find(&t->snap, 7)->cgroup, "/b");
+	assert_int_equal(find(&t->snap, 7)->fd_limit, 20);
+	assert_string_equal(find(&t->snap, 8)->command, "a"); /* at rest */
+
+	write_file(t, 7, "schedstat", "5002 0 5\n");
+	write_file(t, 7, "cgroup", "0::/c\n");
+	scan(t);
+	fake_boot_ns += 30 * SECOND;
+	scan(t); /* at rest now, but it was not all the time */
+	assert_string_equal(find(&t->snap, 7)->cgroup, "/c");
+}
+
+static void add_fds(struct tree *t, pid_t pid, int from, int to)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "proc/%d/fd", pid);
+	mkdirat(t->root_fd, path, 0755);
+	for (int i = from; i < to; i++) {
+		snprintf(path, sizeof(path), "fd/%d", i);
+		write_file(t, pid, path, "");
+	}
+}
+
+/* Never more open files than the limit that is shown with them. */
+static void test_limit_is_read_when_half_is_used(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	write_file(t, 7, "schedstat", "5000 0 3\n");
+	write_file(t, 7, "io", "rchar: 1\n");
+	write_file(t, 7, "status", "VmHWM:\t 20 kB\n");
+	write_file(t, 7, "limits", "Max open files  10  10  files\n");
+	add_fds(t, 7, 0, 4);
+	scan(t);
+	write_file(t, 7, "limits", "Max open files  20  20  files\n");
+	write_file(t, 7, "schedstat", "6000 0 4\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->fd_limit, 10); /* not yet due */
+	add_fds(t, 7, 4, 12);
+	write_file(t, 7, "schedstat", "7000 0 5\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->open_fds, 12);
+	assert_int_equal(find(&t->snap, 7)->fd_limit, 20);
 }
 
 static void test_zombie_keeps_what_is_known_of_it(void **state)
@@ -352,8 +526,8 @@ static void test_zombie_keeps_what_is_known_of_it(void **state)
 	write_file(t, 7, "stat", "7 (a) Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 \n");
 	write_file(t, 7, "cmdline", "");
 	write_file(t, 7, "cgroup", "4:memory:/\n");
-	for (int i = 0; i < 61; i++)
-		scan(t);
+	fake_boot_ns += 1000 * SECOND;
+	scan(t);
 	assert_int_equal(find(&t->snap, 7)->state, 'Z');
 	assert_string_equal(find(&t->snap, 7)->command, "a");
 	assert_string_equal(find(&t->snap, 7)->cgroup, "/job");
@@ -369,7 +543,7 @@ static void test_scope_jobs_fills_only_those(void **state)
 	}
 	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
 	t->snap.processes[1].job_id = "job";
-	assert_int_equal(collector_fill(t->collector, &t->snap, SNAPSHOT_JOBS), 0);
+	collector_fill(t->collector, &t->snap, SNAPSHOT_JOBS);
 	assert_false(u64_known(find(&t->snap, 7)->rss_bytes));
 	assert_int_equal(find(&t->snap, 8)->rss_bytes, 5 * 4096);
 }
@@ -385,8 +559,71 @@ static void test_fill_finds_samples_that_moved(void **state)
 	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
 	t->snap.processes[0] = t->snap.processes[2]; /* somebody kept one of three */
 	t->snap.n_processes = 1;
-	assert_int_equal(collector_fill(t->collector, &t->snap, SNAPSHOT_ALL), 0);
+	collector_fill(t->collector, &t->snap, SNAPSHOT_ALL);
 	assert_int_equal(t->snap.processes[0].rss_bytes, 9 * 4096);
+}
+
+/* ---- OOM kills ---- */
+
+static void write_at(struct tree *t, const char *path, const char *text)
+{
+	char folder[128];
+	int fd;
+
+	for (const char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
+		snprintf(folder, sizeof(folder), "%.*s", (int)(p - path), path);
+		mkdirat(t->root_fd, folder, 0755);
+	}
+	fd = openat(t->root_fd, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(io_write_all(fd, text, strlen(text)), 0);
+	close(fd);
+}
+
+static const char *oom_rung(struct tree *t)
+{
+	struct rung rungs[SOURCES_MAX_RUNGS];
+	size_t n = sources_probe_rungs(t->root_fd, &t->snap.arena, rungs);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(rungs[i].measurement, "OOM kills") == 0)
+			return rungs[i].rung;
+	return NULL;
+}
+
+static void test_oom_counts(void **state)
+{
+	struct tree *t = *state;
+	struct oom_counts oom;
+
+	sources_read_oom(t->root_fd, &oom);
+	assert_false(u64_known(oom.host) || u64_known(oom.cgroup));
+	assert_string_equal(oom_rung(t), "unknown");
+
+	write_at(t, "proc/vmstat", "oom_kill 7\n");
+	write_at(t, "proc/self/cgroup", "0::/\n"); /* the root of v2 counts nothing */
+	sources_read_oom(t->root_fd, &oom);
+	assert_int_equal(oom.host, 7);
+	assert_false(u64_known(oom.cgroup));
+	assert_non_null(strstr(oom_rung(t), "guess"));
+
+	write_at(t, "proc/self/cgroup", "0::/a.slice/b c\n");
+	write_at(t, "sys/fs/cgroup/a.slice/b c/memory.events", "oom 9\noom_kill 2\n");
+	sources_read_oom(t->root_fd, &oom);
+	assert_int_equal(oom.cgroup, 2);
+	assert_string_equal(oom_rung(t), "cgroup memory.events");
+
+	write_at(t, "proc/self/cgroup", "4:memory:/m\n0::/a.slice/b c\n");
+	write_at(t, "sys/fs/cgroup/memory/m/memory.oom_control", "under_oom 0\noom_kill 3\n");
+	sources_read_oom(t->root_fd, &oom);
+	assert_int_equal(oom.cgroup, 3);
+	assert_string_equal(oom_rung(t), "cgroup memory.oom_control");
+
+	/* Of a cgroup that this namespace does not show, the file of another is not taken. */
+	write_at(t, "proc/self/cgroup", "0::/../x\n");
+	write_at(t, "sys/fs/x/memory.events", "oom_kill 4\n");
+	sources_read_oom(t->root_fd, &oom);
+	assert_false(u64_known(oom.cgroup));
 }
 
 static void test_without_proc(void **state)
@@ -422,7 +659,7 @@ static void live_open(struct live *l)
 static void live_scan(struct live *l)
 {
 	assert_int_equal(collector_scan(l->collector, &l->snap, NULL), 0);
-	assert_int_equal(collector_fill(l->collector, &l->snap, SNAPSHOT_ALL), 0);
+	collector_fill(l->collector, &l->snap, SNAPSHOT_ALL);
 }
 
 static void live_close(struct live *l)
@@ -546,6 +783,40 @@ static void test_live_kept_files_do_not_outlive_the_process(void **state)
 	live_close(&l);
 }
 
+static void burn(void)
+{
+	for (volatile unsigned i = 0;; i++)
+		;
+}
+
+/* One that never sleeps: its time is known finer than a tick, grows, and is not more than passed.
+ */
+static void test_live_cpu_time(void **state)
+{
+	pid_t pid = start_child(burn);
+	uint64_t before = 0, began = clock_boot_ns();
+	bool is_fine = false;
+	struct live l;
+
+	(void)state;
+	live_open(&l);
+	while (!is_fine || before < SECOND / 20) {
+		const struct proc_sample *p;
+
+		live_scan(&l);
+		p = find(&l.snap, pid);
+		assert_non_null(p);
+		assert_true(u64_known(p->cpu_ns) && p->cpu_ns >= before);
+		assert_true(p->cpu_ns <= clock_boot_ns() - began + SECOND / 10);
+		is_fine = is_fine || p->cpu_ns % (SECOND / 1000) != 0;
+		before = p->cpu_ns;
+		if (access("/proc/self/schedstat", R_OK) < 0)
+			is_fine = true; /* a kernel that does not count */
+	}
+	stop_child(pid);
+	live_close(&l);
+}
+
 static void test_live_zombie(void **state)
 {
 	const struct proc_sample *p = NULL;
@@ -657,10 +928,11 @@ static void test_live_want_of_files(void **state)
 	low.rlim_cur = lowest_free_fd();
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0); /* not one more can be opened */
 	live_scan(&l);
+	assert_non_null(find(&l.snap, pid)); /* never left out */
+	live_scan(&l); /* if the want showed only while filling, its memory was unknown once */
 	p = find(&l.snap, pid);
 	assert_non_null(p);
 	assert_true(u64_known(p->rss_bytes));
-	live_scan(&l);
 	assert_true(u64_known(l.snap.system.memory_total_bytes));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	stop_child(pid);
@@ -694,6 +966,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TREE(test_cpu_percent_is_time_over_time),
 		TREE(test_cpu_percent_of_the_newborn),
+		TREE(test_cpu_time_by_the_scheduler),
+		TREE(test_cpu_time_of_the_newborn_by_the_scheduler),
+		TREE(test_cpu_time_changes_its_source_without_a_jump),
+		TREE(test_cpu_time_never_goes_backwards),
+		TREE(test_cpu_time_after_a_snapshot_without_filling),
 		TREE(test_start_and_age),
 		TREE(test_pid_reuse_is_another_process),
 		TREE(test_processes_come_and_go),
@@ -701,13 +978,17 @@ int main(void)
 		TREE(test_rest_carries_over_and_activity_does_not),
 		TREE(test_no_proof_of_rest),
 		TREE(test_everything_is_read_now_and_then),
+		TREE(test_seldom_is_by_time),
+		TREE(test_limit_is_read_when_half_is_used),
 		TREE(test_zombie_keeps_what_is_known_of_it),
 		TREE(test_scope_jobs_fills_only_those),
 		TREE(test_fill_finds_samples_that_moved),
+		TREE(test_oom_counts),
 		cmocka_unit_test(test_without_proc),
 		cmocka_unit_test(test_live_self),
 		cmocka_unit_test(test_live_open_files),
 		cmocka_unit_test(test_live_kept_files_do_not_outlive_the_process),
+		cmocka_unit_test(test_live_cpu_time),
 		cmocka_unit_test(test_live_zombie),
 		cmocka_unit_test(test_live_high_water_mark),
 		cmocka_unit_test(test_live_above_the_budget),

@@ -184,8 +184,11 @@ static bool feed(struct life_threads *t, enum life_raw_type type, pid_t tid, pid
 	struct life_raw raw = {
 		.type = type, .tid = tid, .pid = pid, .parent_pid = 1, .wait_status = wait_status
 	};
+	struct life_loss loss = { 0 };
+	bool is_whole = life_threads_feed(t, &loss, &raw, ret);
 
-	return life_threads_feed(t, &raw, ret);
+	life_loss_release(&loss);
+	return is_whole;
 }
 
 static void test_threads_simple_process(void **state)
@@ -254,6 +257,33 @@ static void test_threads_from_before_are_not_counted(void **state)
 	assert_false(feed(&t, LIFE_RAW_FORK, 41, 40, 0, &ev));
 	life_threads_forget(&t); /* the end of 41 may have been lost */
 	assert_true(feed(&t, LIFE_RAW_EXIT, 40, 40, 0, &ev));
+	life_threads_release(&t);
+}
+
+/* What was seen before a gap is forgotten; what is seen behind it is kept, however much is lost. */
+static void test_threads_forget_once_per_gap(void **state)
+{
+	static const struct {
+		struct life_raw raw;
+		bool is_whole;
+	} rows[] = {
+		{ { .type = LIFE_RAW_FORK, .seq = 100, .tid = 21, .pid = 20 }, false },
+		/* Five are missing, and the end of 21 may be among them. */
+		{ { .type = LIFE_RAW_FORK, .seq = 106, .tid = 31, .pid = 30 }, false },
+		{ { .type = LIFE_RAW_EXIT, .seq = 107, .tid = 20, .pid = 20 }, true },
+		{ { .type = LIFE_RAW_EXIT, .seq = 108, .tid = 30, .pid = 30 }, false },
+		{ { .type = LIFE_RAW_EXIT, .seq = 109, .tid = 31, .pid = 30 }, true },
+	};
+	struct life_threads t = LIFE_THREADS_INIT;
+	struct life_loss loss = { 0 };
+	struct life_event ev;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(life_threads_feed(&t, &loss, &rows[i].raw, &ev), rows[i].is_whole);
+	assert_int_equal(ev.pid, 30);
+	assert_int_equal(life_loss_take(&loss), 5);
+	life_loss_release(&loss);
 	life_threads_release(&t);
 }
 
@@ -496,6 +526,7 @@ int main(void)
 		cmocka_unit_test(test_threads_process_ends_with_the_last),
 		cmocka_unit_test(test_threads_exec_in_another_thread_is_no_death),
 		cmocka_unit_test(test_threads_from_before_are_not_counted),
+		cmocka_unit_test(test_threads_forget_once_per_gap),
 		cmocka_unit_test(test_live_every_birth_and_death),
 		cmocka_unit_test(test_live_first_thread_ends_first),
 		cmocka_unit_test(test_live_exec_in_another_thread),

@@ -193,6 +193,27 @@ static void test_status_missing_is_unknown(void **state)
 	assert_false(u64_known(st.voluntary_switches));
 }
 
+static void test_status_ignored_signals(void **state)
+{
+	static const struct {
+		const char *text;
+		bool ignores_sigchld;
+	} rows[] = {
+		{ "SigIgn:\t0000000000010000\n", true },   { "SigIgn:\t10000\n", true },
+		{ "SigIgn:\t00000000fffEffff\n", false },  { "SigIgn:\tfffffffffffbfeff\n", true },
+		{ "SigIgn:\t00000000000100000\n", false }, { "SigIgn:\t1000g\n", false },
+		{ "SigIgn:\t0000000000010000", false },	   { "SigIgn:\t\n", false },
+		{ "SigCgt:\t0000000000010000\n", false },  { "", false },
+	};
+	struct pid_status st;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		pid_status_parse(rows[i].text, &st);
+		assert_int_equal(st.ignores_sigchld, rows[i].ignores_sigchld);
+	}
+}
+
 static void test_io(void **state)
 {
 	struct pid_io io;
@@ -253,6 +274,46 @@ static void test_cgroup(void **state)
 	check_cgroup("0::/cut.off", NULL);
 	check_cgroup("0::\n::\n:\n\n", NULL);
 	check_cgroup("", NULL);
+}
+
+static void check_memory_cgroup(const char *text, const char *want, bool want_v1)
+{
+	bool is_v1 = !want_v1;
+	size_t n = 0;
+	const char *path = pid_memory_cgroup_parse(text, &n, &is_v1);
+
+	if (!want) {
+		assert_null(path);
+		return;
+	}
+	assert_non_null(path);
+	assert_int_equal(n, strlen(want));
+	assert_memory_equal(path, want, n);
+	assert_int_equal(is_v1, want_v1);
+}
+
+static void test_memory_cgroup(void **state)
+{
+	(void)state;
+	check_memory_cgroup("0::/user.slice/a:b.scope\n", "/user.slice/a:b.scope", false);
+	check_memory_cgroup("4:memory:/m\n0::/v2\n", "/m", true); /* v2 has no memory there */
+	check_memory_cgroup("4:memory:/\n0::/v2\n", "/", true);
+	check_memory_cgroup("1:name=systemd:/init.scope\n", NULL, false);
+	check_memory_cgroup("4:memory:/cut.off", NULL, false);
+	check_memory_cgroup("", NULL, false);
+}
+
+static void test_oom_kills(void **state)
+{
+	(void)state;
+	assert_int_equal(oom_kills_parse("low 0\nhigh 0\nmax 9\noom 5\noom_kill 2\n"
+					 "oom_group_kill 1\n"),
+			 2);
+	assert_int_equal(oom_kills_parse("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
+	assert_false(u64_known(oom_kills_parse("oom_kill_disable 0\nunder_oom 0\n")));
+	assert_false(u64_known(oom_kills_parse("oom_kill 1")));
+	assert_false(u64_known(oom_kills_parse("oom_kill -1\n")));
+	assert_false(u64_known(oom_kills_parse("")));
 }
 
 static void test_meminfo(void **state)
@@ -373,9 +434,12 @@ int main(void)
 		cmocka_unit_test(test_schedstat),
 		cmocka_unit_test(test_status_by_name_in_any_order),
 		cmocka_unit_test(test_status_missing_is_unknown),
+		cmocka_unit_test(test_status_ignored_signals),
 		cmocka_unit_test(test_io),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_cgroup),
+		cmocka_unit_test(test_memory_cgroup),
+		cmocka_unit_test(test_oom_kills),
 		cmocka_unit_test(test_meminfo),
 		cmocka_unit_test(test_loadavg_and_uptime),
 		cmocka_unit_test(test_procstat),

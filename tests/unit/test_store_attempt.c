@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/clock.h"
+
 /* Quotes, newlines, a tab, bytes that are no UTF-8, SQL. */
 #define AWKWARD "it's \"so\"\n\t\xff\xfe\x80 \xc3\xa4; DROP TABLE jobs; --"
 
@@ -210,6 +212,7 @@ static void assert_event(const struct proc_event *a, const struct proc_event *b)
 /* Everything but the arrays. */
 static void assert_attempt(const struct attempt *a, const struct attempt *b)
 {
+	assert_int_equal(offsetof(struct attempt, usage), 24 * 8);
 	assert_int_equal(a->id, b->id);
 	assert_string_equal(a->job_id, b->job_id);
 	assert_int_equal(a->attempt_num, b->attempt_num);
@@ -221,6 +224,7 @@ static void assert_attempt(const struct attempt *a, const struct attempt *b)
 	assert_string_equal(a->boot_id, b->boot_id);
 	assert_int_equal(a->runner.pid, b->runner.pid);
 	assert_int_equal(a->runner.start_ticks, b->runner.start_ticks);
+	assert_int_equal(a->pid_ns, b->pid_ns);
 	assert_f64(a->interval_seconds, b->interval_seconds);
 	assert_int_equal(a->started_wall_ns, b->started_wall_ns);
 	assert_int_equal(a->ended_wall_ns, b->ended_wall_ns);
@@ -531,12 +535,14 @@ static void test_finishing_twice_doubles_nothing(void **state)
 
 /* ---- running, lost, lists ---- */
 
-static bool is_first_runner(void *ctx, const char *boot_id, struct proc_key runner)
+static enum store_alive is_first_runner(void *ctx, const struct attempt *a)
 {
 	(*(int *)ctx)++;
-	assert_string_equal(boot_id, "6b8a4f1e-0000-4000-8000-123456789abc");
-	assert_int_equal(runner.start_ticks, 99);
-	return runner.pid == 1;
+	assert_string_equal(a->boot_id, "6b8a4f1e-0000-4000-8000-123456789abc");
+	assert_string_equal(a->host, "host");
+	assert_int_equal(a->pid_ns, 4026531836);
+	assert_int_equal(a->runner.start_ticks, 99);
+	return a->runner.pid == 1 ? STORE_ALIVE : STORE_DEAD;
 }
 
 static void begin(struct store *store, const char *job_id, pid_t runner, uint64_t started,
@@ -579,6 +585,68 @@ static void test_running_and_lost(void **state)
 	assert_true(list.items[1].is_running && !list.items[1].is_lost);
 	assert_true(!list.items[2].is_running && list.items[2].is_lost);
 	assert_int_equal(n_calls, 2); /* who has ended is not looked for */
+}
+
+static enum store_alive nobody_can_tell(void *ctx, const struct attempt *a)
+{
+	(void)ctx;
+	(void)a;
+	return STORE_CANNOT_TELL;
+}
+
+#define SECOND UINT64_C(1000000000)
+
+static void begin_quietly(struct store *store, struct attempt *a, const char *job_id,
+			  double interval_seconds, uint64_t started_wall_ns)
+{
+	struct err err = ERR_INIT;
+
+	*a = make_attempt(job_id);
+	a->interval_seconds = interval_seconds;
+	a->started_wall_ns = started_wall_ns;
+	must(store_begin_attempt(store, a, &err), &err);
+}
+
+/* On another host, or in another pid namespace: only what was written tells. */
+static void test_a_runner_out_of_sight(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	CLEANUP(attempt_release) struct attempt back;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	static const bool runs[] = { true, false, true, false, true, true, true, false };
+	const uint64_t now = clock_wall_ns();
+	struct sheet_record sheet = make_sheet(1, 1);
+	struct attempt_filter all = { 0 };
+	struct err err = ERR_INIT;
+	struct attempt a;
+
+	attempt_init(&back);
+	snapshot_init(&snap);
+	store_set_alive_check(store, nobody_can_tell, NULL);
+	begin_quietly(store, &a, "young", 1, now - 30 * SECOND);
+	begin_quietly(store, &a, "quiet", 1, now - 90 * SECOND);
+	begin_quietly(store, &a, "slow", 60, now - 300 * SECOND);
+	begin_quietly(store, &a, "slow and quiet", 60, now - 900 * SECOND);
+	begin_quietly(store, &a, "ticked", 1, now - 900 * SECOND);
+	snap.wall_ns = now - 10 * SECOND;
+	must(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	begin_quietly(store, &a, "sheet", 1, now - 900 * SECOND);
+	sheet.started_wall_ns = now - 500 * SECOND;
+	sheet.ended_wall_ns = now - 10 * SECOND;
+	must(store_write_sheet(store, &a, &sheet, &err), &err);
+	begin_quietly(store, &a, "clock ahead", 1, now + 900 * SECOND);
+	begin_quietly(store, &a, "unknown", F64_UNKNOWN, U64_UNKNOWN);
+
+	must(store_list_attempts(store, &all, &list, &err), &err);
+	assert_int_equal(list.n, ARRAY_SIZE(runs));
+	for (size_t i = 0; i < list.n; i++) {
+		assert_int_equal(list.items[i].is_running, runs[i]);
+		assert_int_equal(list.items[i].is_lost, !runs[i]);
+	}
+	must(store_read_attempt(store, "ticked", 0, &back, &err), &err);
+	assert_true(back.is_running);
 }
 
 /* The jobs of a list, by their ids: "a1 b1 ". */
@@ -676,6 +744,7 @@ int main(void)
 		STORE_TEST(test_what_was_not_begun_cannot_go_on),
 		STORE_TEST(test_finishing_twice_doubles_nothing),
 		STORE_TEST(test_running_and_lost),
+		STORE_TEST(test_a_runner_out_of_sight),
 		STORE_TEST(test_lists_are_filtered),
 		STORE_TEST(test_a_reader_sees_what_was_committed),
 	};

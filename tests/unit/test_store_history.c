@@ -68,6 +68,7 @@ static void fill_sample(struct proc_sample *p)
 	p->start_wall_ns = UINT64_C(1700000000000000001);
 	p->age_seconds = 0.1;
 	p->cpu_percent = 99.999999999999986;
+	p->cpu_ns = 1023;
 	p->user_ns = 1002;
 	p->system_ns = 1003;
 	p->child_user_ns = 1004;
@@ -116,7 +117,7 @@ static void assert_string_or_null(const char *a, const char *b)
 static void assert_sample(const struct proc_sample *a, const struct proc_sample *b)
 {
 	/* A field that was added needs a column (store/tables.c), a migration, and a line here. */
-	assert_int_equal(sizeof(*a), 45 * 8);
+	assert_int_equal(sizeof(*a), 46 * 8);
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
@@ -127,6 +128,7 @@ static void assert_sample(const struct proc_sample *a, const struct proc_sample 
 	assert_int_equal(a->start_wall_ns, b->start_wall_ns);
 	assert_f64(a->age_seconds, b->age_seconds);
 	assert_f64(a->cpu_percent, b->cpu_percent);
+	assert_int_equal(a->cpu_ns, b->cpu_ns);
 	assert_int_equal(a->user_ns, b->user_ns);
 	assert_int_equal(a->system_ns, b->system_ns);
 	assert_int_equal(a->child_user_ns, b->child_user_ns);
@@ -267,6 +269,119 @@ static void test_filters_and_order(void **state)
 	seen.stop_after = 0;
 	assert_int_equal(read_history(store, (struct history_filter){ 0 }, &seen), 0);
 	assert_int_equal(seen.n, 5);
+}
+
+/* ---- pages ---- */
+
+struct counted {
+	size_t n;
+	struct proc_key last;
+	uint64_t last_wall_ns;
+};
+
+/* Each row once, in order: ticks by time, processes by pid. */
+static int count_in_order(void *ctx, const struct history_row *row)
+{
+	struct counted *counted = ctx;
+	const struct proc_sample *p = &row->sample;
+
+	assert_true(row->wall_ns > counted->last_wall_ns ||
+		    (row->wall_ns == counted->last_wall_ns && p->key.pid > counted->last.pid));
+	assert_string_equal(p->command, "worker --fast");
+	assert_string_equal(p->job_id, "j");
+	assert_int_equal(p->rss_bytes, 4096 * (uint64_t)(p->key.pid - 99));
+	*counted = (struct counted){ counted->n + 1, p->key, row->wall_ns };
+	return 0;
+}
+
+/* 1900: pages end within ticks. 2000: with them. 1: many ticks on a page. 4100: ticks of pages. */
+static void test_no_row_is_lost_between_pages(void **state)
+{
+	static const struct {
+		int n_ticks, n_processes;
+	} cases[] = { { 4, 1900 }, { 3, 2000 }, { 2100, 1 }, { 2, 4100 } };
+	struct fixture *f = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(store_cleanup) struct store *store = NULL;
+		struct counted all = { 0 }, one = { 0 };
+		int n = cases[i].n_processes;
+		struct attempt a;
+		char path[192];
+
+		snprintf(path, sizeof(path), "%s/%zu.db", f->dir, i);
+		store = must_open(path, STORE_WRITE);
+		a = must_begin(store, "j");
+		for (int k = 0; k < cases[i].n_ticks; k++) {
+			fill_snapshot(&snap, "j", n, (unsigned)k);
+			must_tick(store, &a, &snap);
+		}
+		must(store_read_history(store, &(struct history_filter){ 0 }, count_in_order, &all,
+					&err),
+		     &err);
+		assert_int_equal(all.n, cases[i].n_ticks * n);
+		must(store_read_history(store, &(struct history_filter){ .pid = 99 + n },
+					count_in_order, &one, &err),
+		     &err);
+		assert_int_equal(one.n, cases[i].n_ticks);
+	}
+}
+
+static int64_t size_of_log(const struct fixture *f)
+{
+	char name[256];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "%s-wal", f->db);
+	return stat(name, &st) < 0 ? 0 : st.st_size;
+}
+
+struct blocked {
+	struct fixture *f;
+	struct store *writer;
+	const struct attempt *attempt;
+	size_t n_rows;
+};
+
+/* A reader that is not listened to, while the job goes on: 2,000 ticks of about 10 KB. */
+static int block_at_first(void *ctx, const struct history_row *row)
+{
+	struct blocked *b = ctx;
+	CLEANUP(snapshot_release) struct snapshot snap;
+
+	(void)row;
+	if (b->n_rows++ > 0)
+		return 0;
+	snapshot_init(&snap);
+	for (unsigned k = 10; k < 2010; k++) {
+		fill_snapshot(&snap, "j", 50, k);
+		must_tick(b->writer, b->attempt, &snap);
+	}
+	return 0;
+}
+
+static void test_a_blocked_reader_holds_nothing(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *writer = must_open(f->db, STORE_WRITE);
+	CLEANUP(store_cleanup) struct store *reader = must_open(f->db, STORE_READ);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = must_begin(writer, "j");
+	struct blocked blocked = { f, writer, &a, 0 };
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	fill_snapshot(&snap, "j", 3, 0);
+	must_tick(writer, &a, &snap);
+	must(store_read_history(reader, &(struct history_filter){ 0 }, block_at_first, &blocked,
+				&err),
+	     &err);
+	assert_int_equal(blocked.n_rows, 3); /* as of the call */
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 2001);
+	assert_in_range(size_of_log(f), 1, 4 << 20);
 }
 
 static void test_a_process_has_one_row(void **state)
@@ -481,6 +596,8 @@ int main(void)
 		STORE_TEST(test_a_sample_comes_back),
 		STORE_TEST(test_only_the_jobs_processes_are_kept),
 		STORE_TEST(test_filters_and_order),
+		STORE_TEST(test_no_row_is_lost_between_pages),
+		STORE_TEST(test_a_blocked_reader_holds_nothing),
 		STORE_TEST(test_a_process_has_one_row),
 		STORE_TEST(test_a_process_listed_twice_loses_no_tick),
 		STORE_TEST(test_series_and_events_of_ticks),

@@ -2,6 +2,9 @@
 
 #include <sched.h>
 #include <sys/mount.h>
+#include <time.h>
+
+#include "base/clock.h"
 
 static mode_t mode_of(const char *path, const char *suffix)
 {
@@ -218,22 +221,115 @@ static void test_two_handles_keep_their_locks(void **state)
 	assert_is_sound(f->db);
 }
 
-/* Waits the full five seconds. */
+static sqlite3 *lock_file(const char *path, const char *sql)
+{
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	return db;
+}
+
 static void test_a_lock_held_for_long_is_busy(void **state)
 {
 	struct fixture *f = *state;
 	struct attempt a = make_attempt("j");
 	struct store *store = must_open(f->db, STORE_WRITE);
+	sqlite3 *db = lock_file(f->db, "BEGIN IMMEDIATE");
 	struct err err = ERR_INIT;
-	sqlite3 *db = NULL;
 
-	assert_int_equal(sqlite3_open(f->db, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	store_set_patience(store, 0);
+	assert_int_equal(store_begin_attempt(store, &a, &err), -EBUSY);
+	store_set_patience(store, 20);
 	assert_int_equal(store_begin_attempt(store, &a, &err), -EBUSY);
 	assert_non_null(strstr(err.text, f->db));
 	assert_int_equal(a.attempt_num, 0);
 	sqlite3_close(db);
 	assert_int_equal(store_begin_attempt(store, &a, &err), 0);
+	store_close(store);
+}
+
+/* Whoever asked for 20 ms must be let go long before the five seconds of the others. */
+static void test_little_patience_is_soon_at_its_end(void **state)
+{
+	struct fixture *f = *state;
+	struct attempt a = make_attempt("j");
+	struct store *store = must_open(f->db, STORE_WRITE), *other = NULL;
+	sqlite3 *db = lock_file(f->db, "BEGIN IMMEDIATE");
+	uint64_t before_ns = clock_boot_ns();
+	char path[192];
+
+	store_set_patience(store, 20);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
+	sqlite3_close(db);
+
+	/* A file that somebody else is about to make. */
+	snprintf(path, sizeof(path), "%s/new.db", f->dir);
+	db = lock_file(path, "BEGIN EXCLUSIVE");
+	assert_int_equal(store_open_patient(path, STORE_WRITE, 20, &other, NULL), -EBUSY);
+	assert_int_equal(store_open_patient(path, STORE_WRITE, 0, &other, NULL), -EBUSY);
+	assert_int_equal(store_open_patient(path, STORE_READ, 20, &other, NULL), -EBUSY);
+	assert_null(other);
+	assert_true(clock_boot_ns() - before_ns < UINT64_C(4000000000));
+	sqlite3_close(db);
+	store_close(store);
+}
+
+/* The handle keeps what it was opened with. */
+static void test_patience_outlasts_a_short_lock(void **state)
+{
+	struct fixture *f = *state;
+	struct attempt a = make_attempt("j");
+	struct store *store = NULL;
+	int pipe_fds[2], status = -1;
+	char byte;
+	pid_t pid;
+
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_int_equal(pipe(pipe_fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		const struct timespec pause = { .tv_nsec = 200000000 };
+		sqlite3 *db = NULL;
+
+		CHILD_CHECK(sqlite3_open(f->db, &db) == SQLITE_OK);
+		CHILD_CHECK(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
+		CHILD_CHECK(write(pipe_fds[1], "x", 1) == 1);
+		nanosleep(&pause, NULL);
+		sqlite3_close(db);
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(read(pipe_fds[0], &byte, 1), 1);
+	assert_int_equal(store_open_patient(f->db, STORE_WRITE, 30000, &store, NULL), 0);
+	assert_int_equal(store_begin_attempt(store, &a, NULL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	store_close(store);
+}
+
+/* A newer proctor came while this one had the file open: it is healthy, we are old. */
+static void test_upgraded_meanwhile(void **state)
+{
+	struct fixture *f = *state;
+	struct attempt a = make_attempt("j"), back;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt_list list;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(store_begin_attempt(store, &a, &err), 0);
+	raw_sql(f->db, "ALTER TABLE attempts RENAME COLUMN host TO machine");
+	assert_int_equal(store_begin_attempt(store, &a, &err), -EBADMSG); /* only damaged yet */
+	raw_sql(f->db, "PRAGMA user_version = 7");
+	assert_int_equal(store_begin_attempt(store, &a, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "newer proctor (its layout is 7"));
+	assert_null(strstr(err.text, "aside"));
+	assert_int_equal(store_read_attempt(store, "j", 0, &back, &err), -EPROTO);
+	assert_int_equal(store_list_attempts(store, &(struct attempt_filter){ 0 }, &list, &err),
+			 -EPROTO);
 	store_close(store);
 }
 
@@ -492,6 +588,9 @@ int main(int argc, char **argv)
 		STORE_TEST(test_odd_paths),
 		STORE_TEST(test_two_handles_keep_their_locks),
 		STORE_TEST(test_a_lock_held_for_long_is_busy),
+		STORE_TEST(test_little_patience_is_soon_at_its_end),
+		STORE_TEST(test_patience_outlasts_a_short_lock),
+		STORE_TEST(test_upgraded_meanwhile),
 		STORE_TEST(test_folder_that_cannot_be_written),
 		STORE_TEST(test_file_that_cannot_be_written),
 		STORE_TEST(test_reading_where_the_folder_cannot_be_written),

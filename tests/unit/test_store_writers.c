@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include "store/handle.h" /* to make its disk small */
+
 #define N_WRITERS 4
 #define N_ATTEMPTS 20
 #define N_TICKS 5
@@ -143,6 +145,57 @@ static void test_what_returned_is_durable(void **state)
 	assert_in_range(raw_sql(f->db, "SELECT count(*) FROM ticks"), told, told + 1);
 }
 
+/* All that a tick of the fixture's job can leave behind. */
+#define COUNT_ALL                                                              \
+	"SELECT (SELECT count(*) FROM ticks) + (SELECT count(*) FROM samples)" \
+	" + (SELECT count(*) FROM processes) + (SELECT count(*) FROM series)"  \
+	" + (SELECT count(*) FROM events)"
+
+/* Wherever in the tick the room runs out, nothing of it is kept, and the next is whole. */
+static void test_a_tick_without_room_leaves_nothing(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct proc_event events[] = { { .wall_ns = 1, .details = "a" }, { .wall_ns = 2 } };
+	struct series_point point = { .wall_ns = 1 };
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+	int n_failed = 0;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, &a, &err), &err);
+	for (unsigned k = 0; k < 60; k++) {
+		int64_t before = raw_sql(f->db, COUNT_ALL);
+		int64_t n_pages = raw_sql(f->db, "PRAGMA page_count");
+		const int n =
+			200; /* new processes each time: some pages of them, some of samples */
+		char limit[64];
+		int r;
+
+		fill_snapshot(&snap, "j", n, k);
+		for (int i = 0; i < n; i++)
+			snap.processes[i].key.start_ticks += k * UINT64_C(1000);
+		snprintf(limit, sizeof(limit), "PRAGMA max_page_count = %d",
+			 (int)n_pages + (int)k % 8);
+		assert_int_equal(sqlite3_exec(store->db, limit, NULL, NULL, NULL), SQLITE_OK);
+		r = store_write_tick(store, &a, &snap, &point, events, 2, &err);
+		sqlite3_exec(store->db, "PRAGMA max_page_count = 1000000", NULL, NULL, NULL);
+		if (r < 0) {
+			assert_int_equal(r, -ENOSPC);
+			assert_int_equal(raw_sql(f->db, COUNT_ALL), before);
+			n_failed++;
+			must(store_write_tick(store, &a, &snap, &point, events, 2, &err), &err);
+		}
+		assert_int_equal(raw_sql(f->db, COUNT_ALL), before + 1 + 2 * n + 1 + 2);
+	}
+	assert_in_range(n_failed, 20, 59);
+	assert_int_equal(
+		raw_sql(f->db, "SELECT count(*) FROM samples JOIN processes ON id = process"),
+		60 * 200);
+	assert_is_sound(f->db);
+}
+
 static void test_many_processes_at_once(void **state)
 {
 	struct fixture *f = *state;
@@ -186,6 +239,7 @@ int main(void)
 		STORE_TEST(test_writers_side_by_side_lose_nothing),
 		STORE_TEST(test_kill_at_any_moment),
 		STORE_TEST(test_what_returned_is_durable),
+		STORE_TEST(test_a_tick_without_room_leaves_nothing),
 		STORE_TEST(test_many_processes_at_once),
 	};
 

@@ -1,0 +1,112 @@
+#include "store/journal.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statfs.h>
+
+#include "base/macros.h"
+#include "store/failure.h"
+#include "store/handle.h"
+#include "store/patience.h"
+
+/*
+ * File systems that several hosts may have mounted at once, or whose server is
+ * another host: f_type of statfs(2). Who uses a write-ahead log finds its way
+ * by memory that all users share (-shm). Two hosts share none, and each would
+ * overwrite what the other wrote. A rollback journal needs no more than locks.
+ * FUSE may be local or not: nobody can tell, so it counts as not.
+ */
+static const unsigned long shared_file_systems[] = {
+	0x6969,	    /* NFS */
+	0xff534d42, /* CIFS */
+	0xfe534d42, /* SMB 2 and later */
+	0x517b,	    /* SMB 1 */
+	0x01021997, /* 9p */
+	0x65735546, /* FUSE: sshfs, GlusterFS, virtiofs, … */
+	0x0bd00bd0, /* Lustre */
+	0x00c36400, /* Ceph */
+	0x47504653, /* GPFS */
+	0x19830326, /* BeeGFS */
+	0x20030528, /* OrangeFS */
+	0x5346414f, /* AFS */
+	0x6b414653, /* AFS, the kernel's own */
+	0x73757245, /* Coda */
+	0x01161970, /* GFS2 */
+	0x7461636f, /* OCFS2 */
+	0xaad7aaea, /* PanFS */
+	0x564c,	    /* NCP */
+	0x786f4256, /* VirtualBox's shared folders */
+	0xbacbacbc, /* VMware's */
+};
+
+static bool is_shared(const char *path)
+{
+	struct statfs fs;
+
+	if (statfs(path, &fs) < 0)
+		return true; /* the safe side: it only costs time */
+	for (size_t i = 0; i < ARRAY_SIZE(shared_file_systems); i++)
+		if ((unsigned long)fs.f_type == shared_file_systems[i])
+			return true;
+	return false;
+}
+
+/* Runs SQL that answers with the name of the journal that is in use from now on. */
+static int ask(struct store *store, const char *sql, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(store->db, sql, -1, &stmt, NULL);
+	int r = 0;
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(stmt);
+	if (rc == SQLITE_ROW)
+		snprintf(store->journal, sizeof(store->journal), "%s",
+			 (const char *)sqlite3_column_text(stmt, 0));
+	else /* told before finalizing, while the failure is still the handle's last */
+		r = store_failure(store, err);
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+/* This needs the file alone, and SQLite gives up at once instead of waiting for it. */
+static int change(struct store *store, const char *sql, struct err *err)
+{
+	int r;
+
+	do
+		r = ask(store, sql, err);
+	while (r == -EBUSY && patience_wait(store));
+	return r;
+}
+
+int journal_set_up(struct store *store, struct err *err)
+{
+	const char *wanted = is_shared(store->path) ? "delete" : "wal";
+	char sql[64];
+	int r = ask(store, "PRAGMA journal_mode", err);
+
+	if (r < 0 || strcmp(store->journal, wanted) == 0)
+		return r;
+	snprintf(sql, sizeof(sql), "PRAGMA journal_mode = %s", wanted);
+	r = change(store, sql, err);
+	if (r < 0)
+		return r;
+	/* "delete" for "wal": the system has no shared memory for it. That is safe too. */
+	if (strcmp(store->journal, "wal") == 0 && strcmp(wanted, "wal") != 0)
+		return err_set(err, -EBUSY,
+			       "the database %s has a write-ahead log, which its file system "
+			       "cannot share between hosts: end all that use it and try again",
+			       store->path);
+	return 0;
+}
+
+const char *store_journal(struct store *store)
+{
+	if (!store->journal[0] && ask(store, "PRAGMA journal_mode", NULL) < 0)
+		return NULL;
+	return store->journal;
+}
