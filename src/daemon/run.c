@@ -117,8 +117,23 @@ static void open_life(struct run *run)
 
 /* ---- one tick ---- */
 
+/*
+ * Where the kernel has told of every birth, the members are all there is to look
+ * at, and a job on a host with ten thousand processes costs no more than at home.
+ * Else everybody's parents have to be looked at.
+ */
+static int look(struct run *run, bool at_all, struct err *err)
+{
+	size_t n;
+	const pid_t *pids = tree_pids(run->tree, &n);
+
+	if (at_all || run->forget_missing || !pids)
+		return collector_scan(run->collector, &run->snap, err);
+	return collector_scan_some(run->collector, pids, n, &run->snap, err);
+}
+
 /* Which processes there are, and which of them are ours. */
-static bool scan(struct run *run)
+static bool scan(struct run *run, bool at_all)
 {
 	enum tree_missing missing;
 	struct err err = ERR_INIT;
@@ -128,7 +143,7 @@ static bool scan(struct run *run)
 	if (!run->collector)
 		return false;
 	missing = run->forget_missing ? TREE_FORGET_MISSING : TREE_KEEP_ONCE;
-	r = collector_scan(run->collector, &run->snap, &err);
+	r = look(run, at_all, &err);
 	if (r == 0 && tree_assign(run->tree, &run->snap, missing) < 0)
 		r = err_set(&err, -ENOMEM, "out of memory");
 	if (r < 0 && !run->scan_failed)
@@ -205,7 +220,7 @@ static void run_tick(struct run *run)
 {
 	struct series_point point;
 
-	if (scan(run)) {
+	if (scan(run, false)) {
 		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
 		tally_snapshot(run->tally, &run->snap, current_sheet_num(run), &point);
 		keep_point(run, &point);
@@ -372,9 +387,10 @@ static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 	return is_oom;
 }
 
+/* Before signals are sent, no trust in news alone. */
 static void on_rescan(void *ctx)
 {
-	scan(ctx);
+	scan(ctx, true);
 }
 
 static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_ns)

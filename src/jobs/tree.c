@@ -17,6 +17,7 @@ struct tree {
 	struct map by_pid;    /* pid -> index into members */
 	struct map scan;      /* pid -> index into the snapshot being assigned */
 	unsigned char *known; /* per process of that snapshot: enum verdict */
+	pid_t *pids;	      /* what tree_pids() hands out */
 	size_t *chain;	      /* the way up from one process */
 	size_t cap_scan;
 };
@@ -42,6 +43,7 @@ struct tree *tree_free(struct tree *tree)
 	free(tree->members);
 	free(tree->known);
 	free(tree->chain);
+	free(tree->pids);
 	map_release(&tree->strangers);
 	map_release(&tree->by_pid);
 	map_release(&tree->scan);
@@ -130,6 +132,20 @@ size_t tree_count_seen(const struct tree *tree)
 	for (size_t i = 0; i < tree->n; i++)
 		n += is_seen(tree, &tree->members[i]);
 	return n;
+}
+
+const pid_t *tree_pids(struct tree *tree, size_t *ret_n)
+{
+	pid_t *pids = tree->n ? reallocarray(tree->pids, tree->n, sizeof(*pids)) : NULL;
+
+	*ret_n = 0;
+	if (!pids)
+		return NULL;
+	tree->pids = pids;
+	for (size_t i = 0; i < tree->n; i++)
+		pids[i] = tree->members[i].key.pid;
+	*ret_n = tree->n;
+	return pids;
 }
 
 bool tree_is_stranger(const struct tree *tree, pid_t pid)

@@ -58,6 +58,9 @@ const struct tree_member *tree_find(const struct tree *tree, pid_t pid);
 size_t tree_count(const struct tree *tree);
 size_t tree_count_seen(const struct tree *tree);
 
+/* The pids of all members; valid until the tree changes. NULL: there are none, or no memory. */
+const pid_t *tree_pids(struct tree *tree, size_t *ret_n);
+
 /*
  * What becomes of members that a scan does not show any more. Where the kernel
  * tells of deaths they stay for one more scan: a child that was born and died

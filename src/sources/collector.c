@@ -292,29 +292,52 @@ static void swap_rosters(struct collector *c)
 	c->roster = scanned;
 }
 
-int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
+static void begin_scan(struct collector *c, struct snapshot *s)
 {
-	int r;
-
 	snapshot_reset(s);
 	s->boot_ns = c->reader.now_boot_ns();
 	s->wall_ns = c->now_wall_ns();
 	if (c->reader.budget.is_short)
 		close_all_files(c);
 	host_read(c->reader.proc_fd, c->clock_ticks, &c->text, s);
+}
 
-	r = pid_list_read(&c->pids, c->proc);
-	if (r < 0)
-		return err_set(err, r, "cannot list /proc: %s", strerror(-r));
+/* The processes of c->pids. */
+static int scan_listed(struct collector *c, struct snapshot *s, struct err *err)
+{
+	int r;
+
 	if (roster_reserve(&c->next, c->pids.n) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = scan_processes(c, s);
 	swap_rosters(c);
 	if (r < 0)
 		return err_set(err, r, "cannot read the processes: %s", strerror(-r));
-	s->system.process_count = s->n_processes;
 	c->last_scan_boot_ns = s->boot_ns;
 	return 0;
+}
+
+int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
+{
+	int r;
+
+	begin_scan(c, s);
+	r = pid_list_read(&c->pids, c->proc);
+	if (r < 0)
+		return err_set(err, r, "cannot list /proc: %s", strerror(-r));
+	r = scan_listed(c, s, err);
+	if (r == 0)
+		s->system.process_count = s->n_processes;
+	return r;
+}
+
+int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct snapshot *s,
+			struct err *err)
+{
+	begin_scan(c, s);
+	if (pid_list_set(&c->pids, pids, n) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return scan_listed(c, s, err);
 }
 
 /* ---- filling ---- */

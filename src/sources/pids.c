@@ -65,3 +65,19 @@ int pid_list_read(struct pid_list *list, DIR *proc)
 	pid_list_sort(list);
 	return 0;
 }
+
+int pid_list_set(struct pid_list *list, const pid_t *pids, size_t n)
+{
+	size_t kept = 0;
+
+	list->n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (pid_list_add(list, pids[i]) < 0)
+			return -ENOMEM;
+	pid_list_sort(list);
+	for (size_t i = 0; i < list->n; i++)
+		if (i == 0 || list->items[i] != list->items[i - 1])
+			list->items[kept++] = list->items[i];
+	list->n = kept;
+	return 0;
+}

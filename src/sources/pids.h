@@ -19,4 +19,7 @@ void pid_list_release(struct pid_list *list);
 /* Replaces the content by the pids that the folder proc shows, from its beginning. */
 int pid_list_read(struct pid_list *list, DIR *proc);
 
+/* Replaces the content by these, in ascending order and each once. -ENOMEM. */
+int pid_list_set(struct pid_list *list, const pid_t *pids, size_t n);
+
 #endif

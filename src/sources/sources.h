@@ -45,6 +45,13 @@ struct collector *collector_free(struct collector *c);
 int collector_scan(struct collector *c, struct snapshot *s, struct err *err);
 
 /*
+ * The same for these processes only, in any order: who knows whose they are does
+ * not pay for all others. process_count stays unknown.
+ */
+int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct snapshot *s,
+			struct err *err);
+
+/*
  * The rest (command, memory, I/O, switches, fds, limits, user, cgroup) for the
  * processes in scope, and cpu_ns and cpu_percent in nanoseconds where the
  * scheduler counts them for the process (those of the scan are in clock ticks).

@@ -269,6 +269,7 @@ static void count(void *ctx, const struct tree_member *member)
 static void test_only_seen_members_are_visited(void **state)
 {
 	struct fixture *f = *state;
+	size_t n_pids;
 	int n = 0;
 
 	add(f, RUNNER, 1, 50);
@@ -277,7 +278,10 @@ static void test_only_seen_members_are_visited(void **state)
 	tree_on_fork(f->tree, 101, 102);
 	tree_for_each_seen(f->tree, count, &n);
 	assert_int_equal(n, 1);
+	assert_int_equal(tree_count_seen(f->tree), 1);
 	assert_int_equal(tree_count(f->tree), 2);
+	assert_int_equal(tree_pids(f->tree, &n_pids)[0] + tree_pids(f->tree, &n_pids)[1], 203);
+	assert_int_equal(n_pids, 2);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)

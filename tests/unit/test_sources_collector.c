@@ -342,6 +342,24 @@ static void test_processes_come_and_go(void **state)
 		assert_true(t->snap.processes[i - 1].key.pid < t->snap.processes[i].key.pid);
 }
 
+/* Who knows whose they are does not pay for all others. */
+static void test_only_those_asked_for(void **state)
+{
+	static const pid_t pids[] = { 30, 10, 99,
+				      30 }; /* any order, one twice, one that is not there */
+	struct tree *t = *state;
+
+	for (pid_t pid = 10; pid <= 40; pid += 10)
+		write_stat(t, (struct fake){ pid, "x", 0, 1, 100 });
+	assert_int_equal(collector_scan_some(t->collector, pids, 4, &t->snap, NULL), 0);
+	assert_int_equal(t->snap.n_processes, 2);
+	assert_int_equal(t->snap.processes[0].key.pid, 10);
+	assert_int_equal(t->snap.processes[1].key.pid, 30);
+	assert_false(u64_known(t->snap.system.process_count));
+	scan(t);
+	assert_int_equal(t->snap.n_processes, 4);
+}
+
 static void test_command_follows_exec(void **state)
 {
 	struct tree *t = *state;
@@ -974,6 +992,7 @@ int main(void)
 		TREE(test_start_and_age),
 		TREE(test_pid_reuse_is_another_process),
 		TREE(test_processes_come_and_go),
+		TREE(test_only_those_asked_for),
 		TREE(test_command_follows_exec),
 		TREE(test_rest_carries_over_and_activity_does_not),
 		TREE(test_no_proof_of_rest),
