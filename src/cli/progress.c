@@ -82,6 +82,19 @@ static void compose(struct buf *out, const struct run_progress *p, unsigned colu
 	add_sheet(out, p->sheet);
 }
 
+/* All rows scroll again, and the line is gone. */
+static void give_line_back(struct progress *progress)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	if (progress->rows == 0)
+		return;
+	buf_printf(&out, "\0337\033[r\033[%u;1H\033[2K\0338", progress->rows);
+	if (is_in_foreground(progress))
+		put(progress, &out);
+	progress->rows = 0;
+}
+
 /*
  * Makes room for the line and lets only the rows above it scroll. Setting the
  * region moves the cursor home, hence the saving; the newline before makes sure
@@ -91,21 +104,17 @@ static void take_line(struct progress *progress, unsigned rows, struct buf *out)
 {
 	if (progress->rows == rows)
 		return;
+	give_line_back(progress); /* of a window that had another size */
 	buf_printf(out, "\n\033[A\0337\033[1;%ur\0338", rows - 1);
 	progress->rows = rows;
 }
 
-void progress_show(void *ctx, const struct run_progress *p)
+static void draw(struct progress *progress, const struct run_progress *p)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct progress *progress = ctx;
 	struct winsize size = { 0 };
 
-	if (p->is_finished) {
-		progress_close(progress);
-		return;
-	}
 	if (!is_in_foreground(progress) || ioctl(progress->fd, TIOCGWINSZ, &size) < 0 ||
 	    size.ws_row < MIN_ROWS || size.ws_col < 2)
 		return;
@@ -116,16 +125,27 @@ void progress_show(void *ctx, const struct run_progress *p)
 	put(progress, &out);
 }
 
+void progress_show(void *ctx, const struct run_progress *p)
+{
+	struct progress *progress = ctx;
+
+	switch (p->state) {
+	case PROGRESS_RUNNING:
+		draw(progress, p);
+		return;
+	case PROGRESS_PAUSED:
+		give_line_back(progress);
+		return;
+	case PROGRESS_FINISHED:
+		progress_close(progress);
+		return;
+	}
+}
+
 void progress_close(struct progress *progress)
 {
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-
 	if (progress->fd < 0)
 		return;
-	if (progress->rows > 0) {
-		buf_printf(&out, "\0337\033[r\033[%u;1H\033[2K\0338", progress->rows);
-		put(progress, &out);
-	}
-	progress->rows = 0;
+	give_line_back(progress);
 	close_fd(&progress->fd);
 }

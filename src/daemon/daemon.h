@@ -14,6 +14,12 @@
 #include "base/mask.h"
 #include "model/job.h"
 
+enum progress_state {
+	PROGRESS_RUNNING,
+	PROGRESS_PAUSED, /* stopped with Ctrl-Z: the terminal is somebody else's for a while */
+	PROGRESS_FINISHED,
+};
+
 /* How far a running job is, for a progress bar. */
 struct run_progress {
 	const struct sheet_record *sheet; /* NULL: between sheets */
@@ -22,7 +28,7 @@ struct run_progress {
 	uint64_t elapsed_ns;
 	uint64_t rss_bytes; /* at the last tick; U64_UNKNOWN before the first */
 	double cpu_percent;
-	bool is_finished;
+	enum progress_state state;
 };
 typedef void run_progress_fn(void *ctx, const struct run_progress *progress);
 

@@ -116,6 +116,24 @@ static int make_folder_of(const char *file, struct err *err)
 	return path_make_dir(folder, err);
 }
 
+/* Which file the path names now; all zero: none. */
+static struct file_id id_of(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return (struct file_id){ 0 };
+	return (struct file_id){ st.st_dev, st.st_ino };
+}
+
+/* Somebody has moved or removed the database under us: what we write nobody will find. */
+static bool was_replaced(const struct run *run)
+{
+	struct file_id now = id_of(run->options->db_path);
+
+	return now.device != run->store_file.device || now.inode != run->store_file.inode;
+}
+
 static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 {
 	const char *path = run->options->db_path;
@@ -128,6 +146,7 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 		r = store_open_patient(path, STORE_WRITE, patience_ms, &run->store, err);
 	if (r < 0)
 		return r;
+	run->store_file = id_of(path);
 	r = store_begin_attempt(run->store, run->attempt, err);
 	if (r < 0)
 		run->store = store_close(run->store);
@@ -327,6 +346,13 @@ static void store_end(struct run *run)
 	struct err err = ERR_INIT;
 	size_t n;
 
+	if (run->store && was_replaced(run)) {
+		run->store = store_close(run->store);
+		run->attempt->id = 0;
+		add_unknown(
+			run->attempt, "history",
+			"the database was replaced during the run: earlier samples went with it");
+	}
 	try_to_open(run, END_PATIENCE_MS);
 	if (!run->store)
 		return;
@@ -345,7 +371,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	struct attempt *a = run->attempt;
 
 	a->is_running = false;
-	a->ended_wall_ns = clock_wall_ns();
+	a->ended_wall_ns = a->started_wall_ns + (clock_boot_ns() - run->boot_ns);
 	a->outcome = result->outcome;
 	a->reason = arena_strdup(&a->arena, result->reason);
 	a->status = result->status;

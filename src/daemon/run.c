@@ -23,6 +23,28 @@
 #define TICK_PER_ELAPSED 10
 #define TICK_COST_LIMIT 50
 
+/* ---- time ---- */
+
+/*
+ * The wall clock as it was when the run began, gone on with the boot clock: what
+ * is recorded stays in order and keeps its distances when the clock is set.
+ */
+static uint64_t run_now(const struct run *run)
+{
+	return run->attempt->started_wall_ns + (clock_boot_ns() - run->boot_ns);
+}
+
+/* A moment of the wall clock of now, on the run's. */
+static uint64_t run_time_of(const struct run *run, uint64_t wall_ns)
+{
+	return u64_known(wall_ns) ? wall_ns + (run_now(run) - clock_wall_ns()) : U64_UNKNOWN;
+}
+
+static uint64_t on_now(void *ctx)
+{
+	return run_now(ctx);
+}
+
 /* ---- births and deaths ---- */
 
 static void on_fork_event(struct run *run, const struct life_event *ev)
@@ -65,8 +87,9 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 		on_exec_event(run, ev);
 		return;
 	case LIFE_EXIT:
-		if (tree_on_exit(run->tree, ev->pid))
-			tally_exit(run->tally, ev->pid, ev->wait_status, ev->wall_ns);
+		if (tree_on_exit(run->tree, ev->pid, ev->parent_pid))
+			tally_exit(run->tally, ev->pid, ev->wait_status,
+				   run_time_of(run, ev->wall_ns));
 		return;
 	}
 }
@@ -153,6 +176,7 @@ static bool scan(struct run *run, bool at_all)
 		return false;
 	}
 	run->forget_missing = !run->life;
+	run->snap.wall_ns = run_time_of(run, run->snap.wall_ns);
 	return true;
 }
 
@@ -199,7 +223,7 @@ static void keep_point(struct run *run, const struct series_point *point)
 	run->series[run->n_series++] = *point;
 }
 
-static void tell_progress(struct run *run, bool is_finished)
+static void tell_progress(struct run *run, enum progress_state state)
 {
 	struct run_progress progress = {
 		.sheet = runner_current_sheet(run->runner),
@@ -208,7 +232,7 @@ static void tell_progress(struct run *run, bool is_finished)
 		.elapsed_ns = clock_boot_ns() - run->boot_ns,
 		.rss_bytes = run->last_point.rss_bytes,
 		.cpu_percent = run->last_point.cpu_percent,
-		.is_finished = is_finished,
+		.state = state,
 	};
 
 	if (run->options->progress)
@@ -220,13 +244,14 @@ static void run_tick(struct run *run)
 {
 	struct series_point point;
 
+	runner_look_after(run->runner);
 	if (scan(run, false)) {
 		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
 		tally_snapshot(run->tally, &run->snap, current_sheet_num(run), &point);
 		keep_point(run, &point);
 		record_tick(run, &point);
 	}
-	tell_progress(run, false);
+	tell_progress(run, PROGRESS_RUNNING);
 }
 
 static uint64_t next_tick_ms(const struct run *run, uint64_t cost_ns)
@@ -266,11 +291,10 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 
 	run->attempt->current_sheet = sheet->num;
 	sources_read_oom(run->root_fd, &run->oom_before);
-	tally_begin_sheet(run->tally, sheet->num, clock_boot_ns(),
-			  !runner_has_processes(run->runner));
+	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_processes(run->runner));
 	record_sheet(run, sheet);
 	start_ticks(run);
-	tell_progress(run, false);
+	tell_progress(run, PROGRESS_RUNNING);
 }
 
 static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
@@ -328,8 +352,8 @@ static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
 	struct run *run = ctx;
 
 	take_io(run);
-	tree_on_exit(run->tree, reaped->pid);
-	return tally_reap(run->tally, reaped, &run->zombie, clock_wall_ns());
+	tree_on_exit(run->tree, reaped->pid, getpid());
+	return tally_reap(run->tally, reaped, &run->zombie, run_now(run), clock_boot_ns());
 }
 
 static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns)
@@ -383,7 +407,7 @@ static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 		return false;
 	}
 	if (is_oom)
-		tally_oom(run->tally, pid, current_sheet_num(run), why->data, clock_wall_ns());
+		tally_oom(run->tally, pid, current_sheet_num(run), why->data, run_now(run));
 	return is_oom;
 }
 
@@ -407,7 +431,18 @@ static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_
 	}
 	run->attempt->current_sheet = SHEET_NONE;
 	record_sheet(run, sheet);
-	tell_progress(run, false);
+	tell_progress(run, PROGRESS_RUNNING);
+}
+
+/* The shell is to find its terminal as it was. */
+static void on_stopping(void *ctx)
+{
+	tell_progress(ctx, PROGRESS_PAUSED);
+}
+
+static void on_continued(void *ctx)
+{
+	tell_progress(ctx, PROGRESS_RUNNING);
 }
 
 static void on_finished(void *ctx)
@@ -418,6 +453,7 @@ static void on_finished(void *ctx)
 }
 
 static const struct runner_ops run_ops = {
+	.now = on_now,
 	.sheet_started = on_sheet_started,
 	.process_started = on_process_started,
 	.process_failed = on_process_failed,
@@ -427,6 +463,8 @@ static const struct runner_ops run_ops = {
 	.rescan = on_rescan,
 	.process_signalled = on_process_signalled,
 	.sheet_ended = on_sheet_ended,
+	.stopping = on_stopping,
+	.continued = on_continued,
 	.finished = on_finished,
 };
 
@@ -556,7 +594,7 @@ static void execute(struct run *run, int *ret_shell_status)
 	drain_life(run);
 	runner_get_result(run->runner, &result);
 	record_end(run, &result);
-	tell_progress(run, true);
+	tell_progress(run, PROGRESS_FINISHED);
 	tell_background(&result);
 	*ret_shell_status = result.shell_status;
 }

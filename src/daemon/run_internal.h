@@ -15,6 +15,11 @@
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */
 #define SERIES_MAX_POINTS 65536
 
+struct file_id {
+	dev_t device;
+	ino_t inode;
+};
+
 struct run {
 	const struct run_options *options;
 	struct inherited inherited;
@@ -50,7 +55,8 @@ struct run {
 			      */
 	bool scan_failed;    /* said once */
 
-	struct store *store;  /* NULL: not open (yet) */
+	struct store *store; /* NULL: not open (yet) */
+	struct file_id store_file;
 	bool store_is_off;    /* it cannot be opened: do not try again */
 	bool store_failed;    /* said once */
 	struct err store_err; /* the first trouble with it */

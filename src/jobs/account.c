@@ -20,6 +20,7 @@ void account_begin(struct account *a, uint64_t boot_ns)
 {
 	*a = (struct account){
 		.started_boot_ns = boot_ns,
+		.last_reap_boot_ns = U64_UNKNOWN,
 		.sampled_peak_rss_bytes = U64_UNKNOWN,
 		.sampled_hwm_bytes = U64_UNKNOWN,
 		.reaped_rss_bytes = U64_UNKNOWN,
@@ -180,14 +181,20 @@ static bool is_all_waited(const struct account *a)
 	       sampled_ns <= waited_ns + waited_ns / 20 + SAMPLED_CPU_SLACK_NS;
 }
 
-/* The highest between two samples cannot have been below the average of the whole. */
-static void settle_peak_cpu(struct usage *u)
+/*
+ * The highest between two samples cannot have been below the average of the
+ * whole: until the last process that was counted had ended, which may be later
+ * than the command's own end.
+ */
+static void settle_peak_cpu(const struct account *a, uint64_t boot_ns, struct usage *u)
 {
 	uint64_t cpu_ns = u64_add(u->user_ns, u->system_ns);
+	uint64_t span_ns =
+		u64_delta(u64_max_known(boot_ns, a->last_reap_boot_ns), a->started_boot_ns);
 
-	if (u64_known(cpu_ns) && u64_known(u->wall_ns) && u->wall_ns >= AVERAGE_MIN_NS)
+	if (u64_known(cpu_ns) && u64_known(span_ns) && span_ns >= AVERAGE_MIN_NS)
 		u->peak_cpu_percent =
-			fmax(u->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)u->wall_ns);
+			fmax(u->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)span_ns);
 }
 
 void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births, bool is_complete,
@@ -206,7 +213,7 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 	ret->io_evidence = sum_evidence(ret->rchar, is_complete && !a->has_unreadable_io);
 	settle_max_process_rss(a, is_complete, ret);
 	settle_peak_rss(a, ret);
-	settle_peak_cpu(ret);
+	settle_peak_cpu(a, boot_ns, ret);
 }
 
 /* ---- peaks, one after the other ---- */

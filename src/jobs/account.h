@@ -16,6 +16,7 @@
 struct account {
 	struct usage usage;
 	uint64_t started_boot_ns;
+	uint64_t last_reap_boot_ns;	 /* U64_UNKNOWN: nothing was waited for yet */
 	uint64_t sampled_peak_rss_bytes; /* largest simultaneous sum in a sample */
 	uint64_t sampled_hwm_bytes;	 /* largest VmHWM in a sample */
 	uint64_t reaped_rss_bytes; /* largest ru_maxrss that says something about the command */

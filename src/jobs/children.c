@@ -3,12 +3,19 @@
  * orphans that come to the runner because it is their subreaper.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/unknown.h"
 #include "jobs/runner_internal.h"
+
+struct sheet_count {
+	int sheet_num;
+	size_t n;
+};
 
 static struct root *find_root(struct runner *r, pid_t pid)
 {
@@ -49,6 +56,24 @@ bool runner_has_processes(struct runner *r)
 	return tree_count_seen(r->options.tree) > 0;
 }
 
+static void count_of_sheet(void *ctx, const struct tree_member *member)
+{
+	struct sheet_count *count = ctx;
+
+	count->n += member->sheet_num == count->sheet_num;
+}
+
+bool runner_sheet_has_processes(struct runner *r)
+{
+	struct sheet_count count = { .sheet_num = runner_record(r)->num };
+
+	if (!r->options.leave_background)
+		return runner_has_processes(r);
+	r->options.ops->rescan(r->options.ctx);
+	tree_for_each_seen(r->options.tree, count_of_sheet, &count);
+	return count.n > 0;
+}
+
 /* Was our child before the job began: waited for, as init would, and no more. */
 static void reap_stranger(struct runner *r, pid_t pid)
 {
@@ -87,27 +112,82 @@ static void stop_self(int sig)
 }
 
 /*
+ * Whether a shell waits for us that will tell its user and continue us: we lead
+ * our process group, and not the whole session.
+ */
+static bool is_job_of_a_shell(void)
+{
+	return getpgrp() == getpid() && getsid(0) != getpid();
+}
+
+/*
  * A command that was stopped from the terminal (Ctrl-Z, or reading it from the
- * background) stops us too, so that the shell sees its job stopped. So does
- * SIGSTOP, but only at a terminal, where a shell waits for us: elsewhere whoever
- * sent it will not think of waking us.
+ * background) stops us too, so that the shell sees its job stopped. A plain
+ * SIGSTOP does only where a shell certainly waits for us and no time limit runs:
+ * elsewhere whoever sent it will not think of waking us.
  */
 static bool is_to_be_followed(const struct runner *r, int sig)
 {
-	return sig == SIGSTOP ? isatty(STDIN_FILENO) == 1 : sigismember(&r->taken, sig) == 1;
+	bool has_limit = !isnan(r->options.spec->sheets[r->sheet_index].timeout_seconds);
+
+	if (sig == SIGSTOP)
+		return is_job_of_a_shell() && !has_limit;
+	return getsid(0) != getpid() && sigismember(&r->taken, sig) == 1;
+}
+
+/*
+ * A root that has made itself the leader of a process group (timeout does) would
+ * have been one from the beginning without us, and in front. Now it is in the
+ * background as the terminal sees it: hands it the terminal, and lets go on what
+ * has tried to read from it.
+ */
+static void give_terminal(struct runner *r, pid_t pid)
+{
+	CLEANUP(close_fd) int tty = -1;
+
+	if (getpgid(pid) != pid || !is_job_of_a_shell())
+		return;
+	tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (tty < 0 || tcgetpgrp(tty) != getpgrp() || tcsetpgrp(tty, pid) < 0)
+		return;
+	r->gave_terminal = true;
+	kill(-pid, SIGCONT);
+}
+
+void runner_look_after(struct runner *r)
+{
+	for (size_t i = 0; i < r->n_roots && !r->gave_terminal; i++)
+		if (r->roots[i].is_running)
+			give_terminal(r, r->roots[i].rank.pid);
+}
+
+void runner_take_terminal(struct runner *r)
+{
+	CLEANUP(close_fd) int tty = -1;
+
+	if (!r->gave_terminal)
+		return;
+	r->gave_terminal = false;
+	tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (tty >= 0)
+		tcsetpgrp(tty, getpgrp()); /* SIGTTOU is blocked: this does not stop us */
 }
 
 static void follow_stop(struct runner *r)
 {
 	for (size_t i = 0; i < r->n_roots; i++) {
+		pid_t pid = r->roots[i].rank.pid;
 		siginfo_t info = { 0 };
 
 		if (!r->roots[i].is_running)
 			continue;
-		if (waitid(P_PID, (id_t)r->roots[i].rank.pid, &info, WSTOPPED | WNOHANG) < 0)
+		if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG) < 0 || info.si_pid == 0)
 			continue;
-		if (info.si_pid != 0 && is_to_be_followed(r, info.si_status))
-			stop_self(info.si_status);
+		if (!is_to_be_followed(r, info.si_status))
+			continue;
+		r->options.ops->stopping(r->options.ctx);
+		stop_self(info.si_status);
+		r->options.ops->continued(r->options.ctx);
 	}
 }
 
@@ -116,7 +196,7 @@ void runner_reap(struct runner *r)
 	pid_t pid;
 
 	while ((pid = next_zombie()) > 0) {
-		if (tree_is_stranger(r->options.tree, pid))
+		if (!find_root(r, pid) && tree_is_stranger(r->options.tree, pid))
 			reap_stranger(r, pid);
 		else
 			reap_one(r, pid);

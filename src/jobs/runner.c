@@ -162,7 +162,7 @@ static int add_record(struct runner *r)
 		.try_num = next_try_num(r),
 		.name = spec->name,
 		.total_ranks = spec->ranks,
-		.started_wall_ns = clock_wall_ns(),
+		.started_wall_ns = runner_now(r),
 		.ended_wall_ns = U64_UNKNOWN,
 		.status = { -1, -1 },
 	};
@@ -209,15 +209,14 @@ static void start_root(struct runner *r, struct root *root)
 		.job_id = r->options.spec->job_id,
 		.inherited = &r->inherited,
 	};
-	uint64_t wall_ns =
-		clock_wall_ns(); /* before: a short command may be dead when we are back */
+	uint64_t wall_ns = runner_now(r); /* before: a short command may be dead when we are back */
 	struct spawned spawned;
 	struct err err = ERR_INIT;
 
 	if (spawn_command(&request, &spawned, &err) < 0) {
 		log_error("%s", err.text);
 		root->rank.status.exit_code = spawned.exit_code;
-		root->rank.ended_wall_ns = clock_wall_ns();
+		root->rank.ended_wall_ns = runner_now(r);
 		root->ended_boot_ns = clock_boot_ns();
 		if (spawned.pid > 0)
 			r->options.ops->process_failed(r->options.ctx, spawned.pid);
@@ -278,10 +277,10 @@ static void start_try(struct runner *r)
 	r->kill_rounds = 0;
 	tree_set_sheet(r->options.tree, spec->num);
 	r->options.ops->sheet_started(r->options.ctx, runner_record(r));
-	for (size_t i = 0; i < r->n_roots; i++)
-		start_root(r, &r->roots[i]);
 	if (!isnan(spec->timeout_seconds))
 		loop_timer_set(r->timeout_timer, (uint64_t)(spec->timeout_seconds * 1000.0), 0);
+	for (size_t i = 0; i < r->n_roots; i++)
+		start_root(r, &r->roots[i]);
 	if (any_root_failed(r) && any_root_runs(r))
 		runner_end_tree(r, STOP_RANK_FAILED);
 	runner_on_children_changed(r);
@@ -411,7 +410,7 @@ static void judge_try(struct runner *r)
 	const struct root *failed = first_failed(r);
 	uint64_t ended_ns = last_root(r)->rank.ended_wall_ns;
 
-	record->ended_wall_ns = u64_known(ended_ns) ? ended_ns : clock_wall_ns();
+	record->ended_wall_ns = u64_known(ended_ns) ? ended_ns : runner_now(r);
 	keep_ranks(r);
 	record->status = failed ? failed->rank.status : r->roots[0].rank.status;
 	record->outcome = judge(r, failed, &why);
@@ -499,6 +498,7 @@ static void end_try(struct runner *r)
 	loop_timer_stop(r->timeout_timer);
 	loop_timer_stop(r->grace_timer);
 	loop_timer_stop(r->kill_timer);
+	runner_take_terminal(r);
 	judge_try(r);
 	r->phase = PHASE_IDLE;
 	r->options.ops->sheet_ended(r->options.ctx, runner_record(r),
@@ -509,10 +509,10 @@ static void end_try(struct runner *r)
 		finish(r);
 }
 
-/* The same moment on the boot clock. Not to be trusted if it lies far back: the clock was set. */
-static uint64_t boot_time_of(uint64_t wall_ns)
+/* The same moment on the boot clock. Not to be trusted if it lies far back. */
+static uint64_t boot_time_of(const struct runner *r, uint64_t wall_ns)
 {
-	uint64_t now = clock_boot_ns(), ago = u64_delta(clock_wall_ns(), wall_ns);
+	uint64_t now = clock_boot_ns(), ago = u64_delta(runner_now(r), wall_ns);
 
 	return u64_known(ago) && ago < MAX_DEATH_AGE_NS ? now - ago : now;
 }
@@ -521,8 +521,8 @@ void runner_on_root_end(struct runner *r, struct root *root, int wait_status, ui
 {
 	root->is_running = false;
 	root->rank.status = exit_status_from_wait(wait_status);
-	root->rank.ended_wall_ns = u64_known(died_ns) ? died_ns : clock_wall_ns();
-	root->ended_boot_ns = boot_time_of(root->rank.ended_wall_ns);
+	root->rank.ended_wall_ns = u64_known(died_ns) ? died_ns : runner_now(r);
+	root->ended_boot_ns = boot_time_of(r, root->rank.ended_wall_ns);
 	if (is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
 		runner_end_tree(r, STOP_RANK_FAILED);
 }
@@ -546,7 +546,7 @@ void runner_on_children_changed(struct runner *r)
 		end_try(r);
 		return;
 	}
-	if (r->gave_up || !runner_has_processes(r))
+	if (r->gave_up || !runner_sheet_has_processes(r))
 		end_try(r);
 	else if (r->phase == PHASE_RUNNING)
 		drain(r);

@@ -38,6 +38,9 @@ struct reaped {
 
 /* What the owner is told, in this order for each sheet. All are required; ctx is the owner's. */
 struct runner_ops {
+	/* The wall clock, as it was when the run began and has gone on since: never set, never
+	 * back. */
+	uint64_t (*now)(void *ctx);
 	/* A try begins; its processes come next. */
 	void (*sheet_started)(void *ctx, const struct sheet_record *sheet);
 	void (*process_started)(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns);
@@ -59,6 +62,9 @@ struct runner_ops {
 	/* The try is over; the command ended at that moment (boot clock). Its usage may be filled
 	 * in. */
 	void (*sheet_ended)(void *ctx, struct sheet_record *sheet, uint64_t boot_ns);
+	/* We are about to be stopped with the command (Ctrl-Z), and have been continued. */
+	void (*stopping)(void *ctx);
+	void (*continued)(void *ctx);
 	/* The last sheet is over; the loop may be stopped. */
 	void (*finished)(void *ctx);
 };
@@ -82,6 +88,9 @@ struct runner *runner_free(struct runner *runner);
 
 /* Starts the first sheet; the rest happens inside loop_run(). */
 void runner_start(struct runner *runner);
+
+/* What has to be done now and then: call it on every tick. */
+void runner_look_after(struct runner *runner);
 
 /* Whether anything of the job runs, be it an orphan. */
 bool runner_has_processes(struct runner *runner);

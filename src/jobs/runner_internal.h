@@ -50,6 +50,7 @@ struct runner {
 	size_t n_roots;
 	enum stop_cause stop_cause;
 	bool is_ending;	      /* the tree has been told to end */
+	bool gave_terminal;   /* a root in a group of its own has it */
 	bool gave_up;	      /* … and something of it does not */
 	unsigned kill_rounds; /* SIGKILL passes over the tree so far */
 	unsigned terminal_interrupts;
@@ -68,12 +69,22 @@ static inline struct sheet_record *runner_record(struct runner *r)
 	return &r->records[r->n_records - 1];
 }
 
+/* The owner's wall clock: it is never set during a run. */
+static inline uint64_t runner_now(const struct runner *r)
+{
+	return r->options.ops->now(r->options.ctx);
+}
+
 /* runner.c */
 void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns);
 void runner_on_children_changed(struct runner *r);
 
 /* children.c */
 void runner_reap(struct runner *r);
+/* What an earlier sheet left running on purpose does not count. */
+bool runner_sheet_has_processes(struct runner *r);
+/* Takes the terminal back from a root that had it. */
+void runner_take_terminal(struct runner *r);
 
 /* signals.c */
 int runner_take_signals(struct runner *r, struct err *err);

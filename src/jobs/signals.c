@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/alive.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
 #include "jobs/runner_internal.h"
@@ -18,25 +17,36 @@
 /* A process that survives SIGKILL for this many rounds hangs in the kernel: go on without it. */
 #define KILL_MAX_ROUNDS 50
 
-/* Signals that a terminal or a user sends to a command. ends: asks it to end. */
-static const struct {
-	int sig;
-	bool ends;
-} passed_signals[] = {
-	{ SIGHUP, true },   { SIGINT, true },	{ SIGQUIT, true },  { SIGTERM, true },
-	{ SIGUSR1, false }, { SIGUSR2, false }, { SIGALRM, false }, { SIGCONT, false },
-	{ SIGTSTP, false }, { SIGTTIN, false }, { SIGTTOU, false }, { SIGWINCH, false },
-};
+/*
+ * Signals that are not passed on: those that cannot be caught, those that a fault
+ * of our own raises, and those that we have a use for ourselves.
+ */
+static const int kept_signals[] = { SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,	SIGFPE,	 SIGILL,
+				    SIGTRAP, SIGSYS,  SIGABRT, SIGCHLD, SIGPIPE, SIGXFSZ };
 
-static bool asks_to_end(int sig)
+/* The signals by which somebody asks a command to end. */
+static const int ending_signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+
+/* What the terminal sends to a whole process group when keys are pressed or it changes. */
+static const int terminal_signals[] = { SIGINT,	 SIGQUIT, SIGTSTP, SIGTTIN,
+					SIGTTOU, SIGCONT, SIGWINCH };
+
+static bool is_one_of(int sig, const int *signals, size_t n)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(passed_signals); i++)
-		if (passed_signals[i].sig == sig)
-			return passed_signals[i].ends;
+	for (size_t i = 0; i < n; i++)
+		if (signals[i] == sig)
+			return true;
 	return false;
 }
 
-static void pass_to_roots(struct runner *r, int sig)
+static bool asks_to_end(int sig)
+{
+	return is_one_of(sig, ending_signals, ARRAY_SIZE(ending_signals));
+}
+
+enum audience { ALL_ROOTS, ROOTS_OF_OTHER_GROUPS };
+
+static void pass_to_roots(struct runner *r, int sig, enum audience audience)
 {
 	for (size_t i = 0; i < r->n_roots; i++) {
 		struct root *root = &r->roots[i];
@@ -45,6 +55,8 @@ static void pass_to_roots(struct runner *r, int sig)
 			continue;
 		if (asks_to_end(sig))
 			root->was_told_to_end = true;
+		if (audience == ROOTS_OF_OTHER_GROUPS && getpgid(root->rank.pid) == getpgrp())
+			continue;
 		kill(root->rank.pid, sig); /* our child, not waited for: the pid is its own */
 	}
 }
@@ -61,10 +73,12 @@ static void note_cancel(struct runner *r, int sig)
 
 /*
  * Ctrl-C and Ctrl-\ have reached the command already: it is in the same process
- * group. What we were started to ignore (nohup, "&" in a script) is nothing to us.
+ * group, unless it has made its own (timeout does). What we were started to
+ * ignore (nohup, "&" in a script) is nothing to us.
  */
 static void on_terminal_signal(struct runner *r, int sig)
 {
+	pass_to_roots(r, sig, ROOTS_OF_OTHER_GROUPS);
 	if (!asks_to_end(sig) || sigismember(&r->inherited.ignored, sig))
 		return;
 	note_cancel(r, sig);
@@ -80,16 +94,18 @@ static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
 		runner_reap(r);
 		return;
 	}
-	if (info->ssi_code == SI_KERNEL) {
+	/* A hang-up comes from the kernel too, but to the leader of the session alone. */
+	if (info->ssi_code == SI_KERNEL &&
+	    is_one_of(sig, terminal_signals, ARRAY_SIZE(terminal_signals))) {
 		on_terminal_signal(r, sig);
 		return;
 	}
 	/* What the job sends to its parent is not meant for itself. */
-	if (tree_find(r->options.tree, (pid_t)info->ssi_pid))
+	if (info->ssi_code != SI_KERNEL && tree_find(r->options.tree, (pid_t)info->ssi_pid))
 		return;
 	if (asks_to_end(sig))
 		note_cancel(r, sig);
-	pass_to_roots(r, sig);
+	pass_to_roots(r, sig, ALL_ROOTS);
 }
 
 static void on_signal_fd(void *ctx)
@@ -113,10 +129,10 @@ int runner_take_signals(struct runner *r, struct err *err)
 		return err_set(err, -errno, "cannot become the subreaper of the job: %s",
 			       strerror(errno));
 
-	sigemptyset(&r->taken);
+	sigfillset(&r->taken); /* glibc leaves out the two that are its own */
+	for (size_t i = 0; i < ARRAY_SIZE(kept_signals); i++)
+		sigdelset(&r->taken, kept_signals[i]);
 	sigaddset(&r->taken, SIGCHLD);
-	for (size_t i = 0; i < ARRAY_SIZE(passed_signals); i++)
-		sigaddset(&r->taken, passed_signals[i].sig);
 	r->signal_fd = signalfd(-1, &r->taken, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (r->signal_fd < 0)
 		return err_set(err, -errno, "cannot receive signals: %s", strerror(errno));
@@ -128,10 +144,18 @@ int runner_take_signals(struct runner *r, struct err *err)
 	return 0;
 }
 
+/* From here on we end by a signal as any program does; what came for the job is forgotten. */
 void runner_release_signals(struct runner *r)
 {
+	struct signalfd_siginfo info;
+
 	loop_fd_close(r->signal_watch);
+	if (r->signal_fd < 0)
+		return;
+	while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		;
 	close_fd(&r->signal_fd);
+	sigprocmask(SIG_SETMASK, &r->inherited.mask, NULL);
 }
 
 /* ---- ending a tree ---- */
@@ -162,7 +186,7 @@ static void signal_roots(struct kill_pass *pass)
 
 	for (size_t i = 0; i < r->n_roots; i++) {
 		struct root *root = &r->roots[i];
-		uint64_t now = clock_wall_ns();
+		uint64_t now = runner_now(r);
 
 		if (!root->is_running)
 			continue;
@@ -185,7 +209,7 @@ static void signal_member(void *ctx, const struct tree_member *member)
 	struct kill_pass *pass = ctx;
 	struct runner *r = pass->runner;
 	CLEANUP(close_fd) int pidfd = -1;
-	uint64_t start_ticks, now = clock_wall_ns();
+	uint64_t start_ticks, now = runner_now(r);
 
 	if (is_running_root(r, member->key.pid))
 		return;

@@ -16,11 +16,15 @@
 #define CPU_WINDOW_NS UINT64_C(90000000)
 #define CPU_MARKS 8
 
-#define UNLISTED UINT64_MAX /* in the map of the living: counted, without an entry */
+/* In the map of the living: counted, without an entry; the second kind has died and may be seen
+ * again. */
+#define UNLISTED UINT64_MAX
+#define UNLISTED_DEAD (UINT64_MAX - 1)
 
 /* A proc_record and what only the tally wants to know about it. */
 struct entry {
 	struct proc_record record;
+	unsigned serial; /* of the try that it belongs to */
 	bool is_root;
 	bool fork_was_told; /* by the kernel; a root is announced by the runner first */
 	bool has_children;
@@ -42,8 +46,9 @@ struct tally {
 	struct map alive; /* pid -> index into entries, or UNLISTED */
 	uint64_t n_living;
 
-	int sheet_num;
+	unsigned serial; /* of the try that runs; a sheet may be tried more than once */
 	bool sheet_is_open;
+	bool sheet_is_alone; /* nothing of an earlier try runs beside it */
 	struct account attempt, sheet;
 	struct peaks ended_peaks; /* of the sheets that are over; they come one after the other */
 
@@ -69,7 +74,6 @@ struct tally *tally_new(const char *job_id, bool sees_births)
 		return NULL;
 	t->job_id = job_id;
 	t->sees_births = sees_births;
-	t->sheet_num = SHEET_NONE;
 	peaks_init(&t->ended_peaks);
 	account_begin(&t->attempt, U64_UNKNOWN);
 	account_begin(&t->sheet, U64_UNKNOWN);
@@ -90,22 +94,23 @@ struct tally *tally_free(struct tally *t)
 	return NULL;
 }
 
-void tally_begin_sheet(struct tally *t, int sheet_num, uint64_t boot_ns, bool is_clean)
+void tally_begin_sheet(struct tally *t, uint64_t boot_ns, bool is_clean)
 {
 	if (!u64_known(t->attempt.started_boot_ns))
 		t->attempt.started_boot_ns = boot_ns;
 	account_begin(&t->sheet, boot_ns);
-	t->sheet_num = sheet_num;
+	t->serial++;
 	t->sheet_is_open = true;
+	t->sheet_is_alone = is_clean;
 	t->n_marks = 0;
 	if (is_clean)
 		t->marks[t->n_marks++] = (struct cpu_mark){ boot_ns, t->reaped_cpu_ns };
 }
 
-/* The account of the sheet that runs, if this is of it; what an earlier one left running is not. */
-static struct account *sheet_account(struct tally *t, int sheet_num)
+/* The account of the try that runs, if this is of it; what an earlier one left running is not. */
+static struct account *try_account(struct tally *t, const struct entry *e)
 {
-	return sheet_num == t->sheet_num ? &t->sheet : NULL;
+	return !e || e->serial == t->serial ? &t->sheet : NULL;
 }
 
 /* The same command line is kept once. NULL: too many different ones, or no memory. */
@@ -193,36 +198,47 @@ static uint64_t pid_key(pid_t pid)
 	return (uint64_t)(uint32_t)pid;
 }
 
+static void count_death(struct tally *t)
+{
+	if (t->n_living > 0)
+		t->n_living--;
+}
+
 /* NULL: not known to live, or counted without an entry. */
 static struct entry *find_alive(const struct tally *t, pid_t pid)
 {
 	uint64_t i;
 
-	return map_get(&t->alive, pid_key(pid), &i) && i != UNLISTED ? &t->entries[i] : NULL;
+	return map_get(&t->alive, pid_key(pid), &i) && i < UNLISTED_DEAD ? &t->entries[i] : NULL;
 }
 
 static bool is_unlisted(const struct tally *t, pid_t pid)
 {
 	uint64_t i;
 
-	return map_get(&t->alive, pid_key(pid), &i) && i == UNLISTED;
+	return map_get(&t->alive, pid_key(pid), &i) && i >= UNLISTED_DEAD;
 }
 
-static void count_birth(struct tally *t, int sheet_num)
+/* True if it lived. */
+static bool note_unlisted_death(struct tally *t, pid_t pid)
 {
-	struct account *sheet = sheet_account(t, sheet_num);
+	uint64_t i;
+
+	if (!map_get(&t->alive, pid_key(pid), &i) || i != UNLISTED)
+		return false;
+	map_put(&t->alive, pid_key(pid), UNLISTED_DEAD);
+	count_death(t);
+	return true;
+}
+
+static void count_birth(struct tally *t, unsigned serial)
+{
 	/* Without news of deaths nobody knows how many live; the samples tell. */
 	uint64_t n_living = t->sees_births ? ++t->n_living : U64_UNKNOWN;
 
 	account_add_spawn(&t->attempt, n_living);
-	if (sheet)
-		account_add_spawn(sheet, n_living);
-}
-
-static void count_death(struct tally *t)
-{
-	if (t->n_living > 0)
-		t->n_living--;
+	if (serial == t->serial) /* what else lives is not this try's */
+		account_add_spawn(&t->sheet, t->sheet_is_alone ? n_living : U64_UNKNOWN);
 }
 
 static struct entry *grow_entries(struct tally *t)
@@ -242,19 +258,21 @@ static struct entry *grow_entries(struct tally *t)
 	return grown;
 }
 
-/* Counts the process, and lists it while there is room. */
+/* Counts the process, and lists it while there is room. It is of its parent's try, if that is
+ * known. */
 static struct entry *add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank)
 {
-	struct entry *e;
+	struct entry *e = find_alive(t, ppid);
+	unsigned serial = e ? e->serial : t->serial;
 
-	count_birth(t, sheet_num);
+	count_birth(t, serial);
 	if (!grow_entries(t) || map_put(&t->alive, pid_key(pid), t->n) < 0) {
 		t->n_unlisted++;
 		map_put(&t->alive, pid_key(pid), UNLISTED);
 		return NULL;
 	}
 	e = &t->entries[t->n++];
-	*e = (struct entry){ 0 };
+	*e = (struct entry){ .serial = serial };
 	proc_record_init(&e->record);
 	e->record.key.pid = pid;
 	e->record.ppid = ppid;
@@ -396,10 +414,8 @@ void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns)
 
 	if (e && !u64_known(e->record.died_wall_ns))
 		note_death(t, e, wait_status, wall_ns);
-	else if (is_unlisted(t, pid)) {
-		map_remove(&t->alive, pid_key(pid));
-		count_death(t);
-	}
+	else
+		note_unlisted_death(t, pid);
 }
 
 /* Of a process without children, what wait4 told is its own: ru_maxrss and I/O are of its whole
@@ -436,8 +452,15 @@ static void finish_entry(const struct tally *t, struct entry *e, const struct re
 	}
 }
 
+static void note_reap_time(struct tally *t, struct account *sheet, uint64_t boot_ns)
+{
+	t->attempt.last_reap_boot_ns = boot_ns;
+	if (sheet)
+		sheet->last_reap_boot_ns = boot_ns;
+}
+
 uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct proc_sample *zombie,
-		    uint64_t wall_ns)
+		    uint64_t wall_ns, uint64_t boot_ns)
 {
 	struct entry *e = find_alive(t, reaped->pid);
 	bool was_unlisted = is_unlisted(t, reaped->pid);
@@ -446,16 +469,18 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 	if (!e && !was_unlisted) /* an orphan that neither events nor samples have shown */
 		e = add_entry(t, reaped->pid, zombie->ppid, zombie->sheet_num, RANK_NONE);
 	account_add_reaped(&t->attempt, reaped, zombie);
-	sheet = sheet_account(t, e ? e->record.sheet_num : zombie->sheet_num);
+	sheet = try_account(t, e);
 	if (sheet)
 		account_add_reaped(sheet, reaped, zombie);
+	note_reap_time(t, sheet, boot_ns);
+	if (zombie->ignores_sigchld && (!e || e->has_children))
+		t->attempt.has_unwaited = t->sheet.has_unwaited = true;
 	t->reaped_cpu_ns += account_timeval_ns(reaped->usage.ru_utime) +
 			    account_timeval_ns(reaped->usage.ru_stime);
+	note_unlisted_death(t, reaped->pid);
 	map_remove(&t->alive, pid_key(reaped->pid));
-	if (!e) {
-		count_death(t);
+	if (!e)
 		return U64_UNKNOWN;
-	}
 	/* wait4 knows better about threads that exit one by one. */
 	if (u64_known(e->record.died_wall_ns))
 		e->record.status = exit_status_from_wait(reaped->wait_status);
@@ -529,7 +554,7 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 		return;
 	update_identity(t, e, p);
 	account_add_sampled_cpu(&t->attempt, &e->record, p);
-	sheet = sheet_account(t, e->record.sheet_num);
+	sheet = try_account(t, e);
 	if (sheet)
 		account_add_sampled_cpu(sheet, &e->record, p);
 	update_numbers(&e->record, p);
@@ -587,13 +612,37 @@ static uint64_t sample_cpu_ns(const struct proc_sample *p)
 	return u64_add_known(own, u64_add_known(p->child_user_ns, p->child_system_ns));
 }
 
+/* What the processes of a tick add up to: of the whole job, and of the try that runs. */
+struct tick_sum {
+	uint64_t n_processes, rss_bytes, hwm_bytes;
+};
+
+static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
+{
+	sum->n_processes++;
+	sum->rss_bytes = u64_add_known(sum->rss_bytes, p->rss_bytes);
+	sum->hwm_bytes = u64_max_known(sum->hwm_bytes, p->hwm_bytes);
+}
+
+static void add_tick(struct account *a, const struct tick_sum *sum, struct series_point point)
+{
+	point.n_processes = sum->n_processes;
+	point.rss_bytes = sum->rss_bytes;
+	account_add_tick(a, &point, sum->hwm_bytes);
+}
+
+/* Rounding to ticks can give a little more than the machine has. */
+static double cap_percent(double percent, unsigned cpu_count)
+{
+	return cpu_count > 0 && percent > 100.0 * cpu_count ? 100.0 * cpu_count : percent;
+}
+
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret)
 {
-	struct series_point point = { .wall_ns = snap->wall_ns,
-				      .sheet_num = sheet_num,
-				      .rss_bytes = U64_UNKNOWN };
-	uint64_t hwm = U64_UNKNOWN, cpu_ns = 0;
+	struct tick_sum all = { 0, U64_UNKNOWN, U64_UNKNOWN }, of_try = all;
+	struct series_point point = { .wall_ns = snap->wall_ns, .sheet_num = sheet_num };
+	uint64_t cpu_ns = 0;
 
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
@@ -601,20 +650,20 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		if (!p->job_id)
 			continue;
 		take_sample(t, p);
-		point.n_processes++;
-		point.rss_bytes = u64_add_known(point.rss_bytes, p->rss_bytes);
-		hwm = u64_max_known(hwm, p->hwm_bytes);
+		tick_sum_add(&all, p);
+		if (try_account(t, find_alive(t, p->key.pid)))
+			tick_sum_add(&of_try, p);
 		cpu_ns = u64_add_known(cpu_ns, sample_cpu_ns(p));
 	}
-	point.cpu_percent = tree_cpu_percent(t, cpu_ns, snap->boot_ns);
-	/* Rounding to ticks can give a little more than the machine has. */
-	if (snap->system.cpu_count > 0)
-		point.cpu_percent = point.cpu_percent > 100.0 * snap->system.cpu_count
-					    ? 100.0 * snap->system.cpu_count
-					    : point.cpu_percent;
-	account_add_tick(&t->attempt, &point, hwm);
-	account_add_tick(&t->sheet, &point, hwm);
+	point.n_processes = all.n_processes;
+	point.rss_bytes = all.rss_bytes;
+	point.cpu_percent =
+		cap_percent(tree_cpu_percent(t, cpu_ns, snap->boot_ns), snap->system.cpu_count);
+	add_tick(&t->attempt, &all, point);
 	*ret = point;
+	if (!t->sheet_is_alone)
+		point.cpu_percent = F64_UNKNOWN; /* whose CPU is it? */
+	add_tick(&t->sheet, &of_try, point);
 }
 
 /* ---- results ---- */

@@ -32,11 +32,11 @@ struct tally *tally_new(const char *job_id, bool sees_births);
 struct tally *tally_free(struct tally *t);
 
 /*
- * A try of that sheet begins. Moments of this kind are on CLOCK_BOOTTIME:
+ * A try of a sheet begins. Moments of this kind are on CLOCK_BOOTTIME:
  * lengths are not upset when the wall clock is set. is_clean: nothing of the job
  * runs at this moment, so that all CPU time from here on is the sheet's own.
  */
-void tally_begin_sheet(struct tally *t, int sheet_num, uint64_t boot_ns, bool is_clean);
+void tally_begin_sheet(struct tally *t, uint64_t boot_ns, bool is_clean);
 
 struct birth {
 	pid_t pid, ppid;
@@ -60,10 +60,10 @@ void tally_lost(struct tally *t, uint64_t n);
 /*
  * A process was waited for. zombie: what /proc said of it just before (its own
  * CPU time), and the I/O of it and of its waited-for descendants; values unknown
- * where they could not be read. Returns when it died, as far as known.
+ * where they could not be read. Both clocks: now. Returns when it died, as far as known.
  */
 uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct proc_sample *zombie,
-		    uint64_t wall_ns);
+		    uint64_t wall_ns, uint64_t boot_ns);
 
 /* proctor itself signalled it. */
 void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns);

@@ -122,6 +122,7 @@ static void remove_member(struct tree *tree, struct tree_member *m)
 
 int tree_add_root(struct tree *tree, pid_t pid, int sheet_num, int rank)
 {
+	map_remove(&tree->strangers, pid_key(pid)); /* whoever had that pid is gone */
 	return add_member(tree, (struct proc_key){ pid, U64_UNKNOWN }, sheet_num, rank);
 }
 
@@ -187,10 +188,13 @@ bool tree_on_fork(struct tree *tree, pid_t parent, pid_t child)
 	return false;
 }
 
-bool tree_on_exit(struct tree *tree, pid_t pid)
+bool tree_on_exit(struct tree *tree, pid_t pid, pid_t parent)
 {
 	struct tree_member *m = find_member(tree, pid);
 
+	/* One that is ours to wait for stays until then. */
+	if (parent != tree->runner_pid)
+		map_remove(&tree->strangers, pid_key(pid));
 	if (!m)
 		return false;
 	remove_member(tree, m);

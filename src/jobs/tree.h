@@ -48,8 +48,8 @@ int tree_add_root(struct tree *tree, pid_t pid, int sheet_num, int rank);
 /* A birth: true if the child now belongs to the job. */
 bool tree_on_fork(struct tree *tree, pid_t parent, pid_t child);
 
-/* A death: true if it belonged. */
-bool tree_on_exit(struct tree *tree, pid_t pid);
+/* A death, of a child of parent: true if it belonged. */
+bool tree_on_exit(struct tree *tree, pid_t pid, pid_t parent);
 
 /* NULL: not a member. Valid until the tree changes. */
 const struct tree_member *tree_find(const struct tree *tree, pid_t pid);

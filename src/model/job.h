@@ -208,7 +208,7 @@ struct attempt {
 	const char *job_id;
 	int attempt_num;
 	bool is_running;
-	bool is_lost;	     /* its runner ended without a word: killed, or the machine went down */
+	bool is_lost;	     /* its runner vanished without a word of the end */
 	const char *command; /* masked; of a job file, its name */
 	uint64_t argv_hash;
 	uint64_t uid;

@@ -1,8 +1,12 @@
 #include "report/figures.h"
 
+#include <math.h>
+
 #include "base/map.h"
 #include "base/unknown.h"
 #include "report/seen.h"
+
+#define AVERAGE_SLACK_PERCENT 5.0 /* the highest is sampled */
 
 static void figures_from_usage(const struct usage *usage, struct figures *ret)
 {
@@ -68,6 +72,12 @@ static void settle(struct figures *f, uint64_t started, uint64_t ended, uint64_t
 	if (!u64_known(f->cpu_ns) || !u64_known(f->usage.wall_ns) || f->usage.wall_ns == 0)
 		return;
 	f->average_cpu_percent = 100.0 * (double)f->cpu_ns / (double)f->usage.wall_ns;
+	/* Above the highest, some of it was used after the command's end: then it is no average. */
+	if (f->average_cpu_percent >
+	    fmax(f->usage.peak_cpu_percent, 100.0) + AVERAGE_SLACK_PERCENT) {
+		f->average_cpu_percent = F64_UNKNOWN;
+		return;
+	}
 	f->evidence[FIGURE_AVERAGE_CPU] = f->evidence[FIGURE_CPU];
 }
 

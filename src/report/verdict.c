@@ -177,7 +177,7 @@ static void add_lost(struct buf *out, const struct facts *f)
 {
 	const struct sheet_fact *now = facts_current(f);
 
-	buf_add_str(out, "the runner ended without a word (killed, or the machine went down)");
+	buf_add_str(out, "the runner vanished without a word");
 	if (now) {
 		buf_add_str(out, " during ");
 		verdict_add_subject(out, f, now->last);

@@ -13,7 +13,7 @@
 #include "sources/sources.h"
 
 /* stat and io are far smaller. */
-#define SINGLE_TEXT_BYTES 4096
+#define SINGLE_TEXT_BYTES 8192
 
 static ssize_t read_file(int root_fd, pid_t pid, const char *file, char *text, size_t size)
 {
@@ -27,6 +27,7 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 {
 	long hz = sysconf(_SC_CLK_TCK);
 	char text[SINGLE_TEXT_BYTES];
+	struct pid_status status;
 	struct pid_stat st;
 
 	proc_sample_init(ret);
@@ -42,6 +43,10 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 		ret->cpu_ns = u64_add(ret->user_ns, ret->system_ns);
 		ret->child_user_ns = ticks_to_ns(st.child_user_ticks, hz);
 		ret->child_system_ns = ticks_to_ns(st.child_system_ticks, hz);
+	}
+	if (read_file(root_fd, pid, "status", text, sizeof(text)) > 0) {
+		pid_status_parse(text, &status);
+		ret->ignores_sigchld = status.ignores_sigchld;
 	}
 }
 

@@ -75,7 +75,10 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 
 /* ---- one process, or one number, between two ticks ---- */
 
-/* What stat says of a process that is about to be waited for. Unknown where it cannot be read. */
+/*
+ * What stat says of a process that is about to be waited for, and whether it
+ * ignored SIGCHLD. Unknown where it cannot be read.
+ */
 void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret);
 
 /* The files of I/O accounting, see struct proc_sample. */

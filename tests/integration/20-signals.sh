@@ -93,6 +93,52 @@ like "and goes on with it" "$out" 'went on'
 out=$(python3 "$here/terminal.py" 0 "$PROCTOR" run -q -- sh -c 'test -t 0 && test -t 1 && test -t 2 && echo terminal')
 like "the terminal is the command's" "$out" '^terminal$'
 
+# ---- terminals that are not a shell's ----
+cat >"$TMP/hup.py" <<'EOF'
+import os, pty, signal, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+time.sleep(0.7)
+if sys.argv[-1] == "2":  # stops and continues the command itself, not us
+    child = int(os.popen("pgrep -P %d" % pid).read().split()[0])
+    os.kill(child, signal.SIGSTOP)
+    time.sleep(0.3)
+    os.kill(child, signal.SIGCONT)
+else:
+    os.close(terminal)
+end = time.monotonic() + 10
+while time.monotonic() < end:
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if done:
+        print("ended", os.waitstatus_to_exitcode(status))
+        sys.exit()
+    time.sleep(0.05)
+os.kill(pid, signal.SIGKILL)
+print("hangs")
+EOF
+is "a hang-up reaches the command" "$(python3 "$TMP/hup.py" "$PROCTOR" run -q -- sleep 1014)" "ended 129"
+check "which is gone" gone 1014
+is "SIGSTOP and SIGCONT to the command alone do not freeze us" \
+	"$(python3 "$TMP/hup.py" "$PROCTOR" run -q -- sleep 2)" "ended 0"
+out=$(python3 "$here/terminal.py" 1,c bash --norc -ic \
+	"\"$PROCTOR\" run -q -- timeout 20 sleep 1015; echo after \$?")
+like "Ctrl-C reaches a command that made its own process group" "$out" 'after 1[0-9][0-9]'
+check "and ends it" gone 1015
+out=$(python3 "$here/terminal.py" 1,type:typed bash --norc -ic \
+	"\"$PROCTOR\" run -q -- timeout 20 sh -c 'read x; echo \"it read \$x\"'; echo after \$?")
+like "and it may read the terminal" "$out" 'it read typed'
+for sig in XCPU RTMIN VTALRM; do
+	"$PROCTOR" run -q -- sleep 1016 &
+	runner=$!
+	wait_for asleep 1016
+	kill -"$sig" $runner
+	wait $runner 2>/dev/null
+	check "SIG$sig is the command's, and nothing is left" gone 1016
+done
+run perl -e 'alarm 1; exec @ARGV' "$PROCTOR" run -q -- sleep 1017
+is "an alarm from before reaches the command" "$status" 142
+
 # ---- time limits ----
 cat >"$TMP/polite.yaml" <<'EOF'
 job_id: polite
@@ -115,6 +161,19 @@ run "$PROCTOR" run -q --json -f "$TMP/limit.yaml"
 is "a time limit gives 124" "$status" 124
 json "and is the outcome" "$stdout" 'd["outcome"] == "timeout"'
 check "nothing is left of it" gone 1009
+cat >"$TMP/left.yaml" <<'EOF'
+job_id: left
+sheets:
+  - run: sleep 1018 & exit 0
+  - run: sleep 1019
+    timeout: 1s
+EOF
+SECONDS=0
+run "$PROCTOR" run -q --leave-background -f "$TMP/left.yaml"
+is "a limit beside what was left running on purpose" "$status" 124
+check "takes no longer for it" [ $SECONDS -lt 5 ]
+check "and leaves it" asleep 1018
+pkill -fx "sleep 1018"
 
 # ---- between two sheets ----
 cat >"$TMP/two.yaml" <<EOF

@@ -3,7 +3,7 @@
     terminal.py SCRIPT COMMAND [ARG...]
 
 SCRIPT is a list of steps, separated by commas: a number waits so many seconds, "c" is Ctrl-C, "z"
-is Ctrl-Z, "expect:TEXT" waits until TEXT has been printed. What the command prints goes to
+is Ctrl-Z, "type:TEXT" types a line, "expect:TEXT" waits until TEXT has been printed. What the command prints goes to
 stdout; the last line is "status N" as a shell has it.
 """
 import os
@@ -43,6 +43,8 @@ def main():
             os.write(terminal, b"\x03")
         elif step == "z":
             os.write(terminal, b"\x1a")
+        elif step.startswith("type:"):
+            os.write(terminal, step[5:].encode() + b"\r")
         elif step.startswith("expect:"):
             while step[7:].encode() not in seen and time.monotonic() < end and read(0.05):
                 pass

@@ -91,10 +91,10 @@ static void test_alone_the_kernel_mark_is_exact(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	fork_of(t, 101, RUNNER, 1); /* the kernel's word for the same birth */
-	tally_reap(t, &r, &z, 5);
+	tally_reap(t, &r, &z, 5, 5);
 	u = total(t, true);
 	assert_int_equal(u.spawn_count, 1);
 	assert_int_equal(u.spawn_evidence, EVIDENCE_EXACT);
@@ -117,7 +117,7 @@ static void test_peak_of_a_tree_is_at_least_its_largest_process(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	fork_of(t, 102, 101, 2);
 	add_sample(&snap, 101, 10 * MB, 10 * MB, 0);
@@ -128,7 +128,7 @@ static void test_peak_of_a_tree_is_at_least_its_largest_process(void **state)
 	assert_int_equal(u.peak_rss_bytes, 30 * MB);
 	assert_int_equal(u.peak_rss_evidence, EVIDENCE_SAMPLED);
 	tally_exit(t, 102, 0, 3);
-	tally_reap(t, &r, &z, 5);
+	tally_reap(t, &r, &z, 5, 5);
 	u = total(t, true);
 	assert_int_equal(u.peak_rss_bytes, 300 * MB);
 	assert_int_equal(u.peak_rss_evidence, EVIDENCE_LOWER_BOUND);
@@ -147,9 +147,9 @@ static void test_mark_from_before_exec_is_no_measurement(void **state)
 
 	(void)state;
 	r.pre_exec_rss_bytes = 2 * MB;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
-	tally_reap(t, &r, &z, 5);
+	tally_reap(t, &r, &z, 5, 5);
 	u = total(t, true);
 	assert_int_equal(u.max_process_rss_bytes, 2 * MB);
 	assert_int_equal(u.max_process_rss_evidence, EVIDENCE_UPPER_BOUND);
@@ -164,10 +164,10 @@ static void test_without_births_counts_are_lower_bounds(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
-	tally_reap(t, &r2, &orphan, 4); /* never seen before it came to us to be waited for */
-	tally_reap(t, &r, &z, 5);
+	tally_reap(t, &r2, &orphan, 4, 4); /* never seen before it came to us to be waited for */
+	tally_reap(t, &r, &z, 5, 5);
 	u = total(t, true);
 	assert_int_equal(u.spawn_count, 2);
 	assert_int_equal(u.spawn_evidence, EVIDENCE_LOWER_BOUND);
@@ -179,7 +179,7 @@ static void test_lost_events_end_exactness(void **state)
 	struct tally *t = tally_new("job", true);
 
 	(void)state;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	tally_lost(t, 3);
 	assert_int_equal(total(t, true).spawn_evidence, EVIDENCE_LOWER_BOUND);
@@ -193,7 +193,7 @@ static void test_same_pid_twice_is_two_processes(void **state)
 	size_t n;
 
 	(void)state;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	fork_of(t, 102, 101, 2);
 	tally_exit(t, 102, 0x0100, 3);
@@ -215,7 +215,7 @@ static void test_tree_cpu_holds_children_that_are_gone(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 1, 8 * SECOND, true);
+	tally_begin_sheet(t, 8 * SECOND, true);
 	root(t, 101, 1, 1);
 	add_sample(&snap, 101, MB, MB, SECOND);
 	snap.boot_ns = 10 * SECOND;
@@ -244,17 +244,17 @@ static void test_cpu_does_not_leak_into_the_next_sheet(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
-	tally_reap(t, &r, &z, 5);
-	tally_begin_sheet(t, 2, 10 * SECOND, true);
+	tally_reap(t, &r, &z, 5, 5);
+	tally_begin_sheet(t, 10 * SECOND, true);
 	root(t, 201, 2, 1);
 	add_sample(&snap, 201, MB, MB, SECOND);
 	snap.boot_ns = 12 * SECOND;
 	tally_snapshot(t, &snap, 2, &point);
 	assert_true(point.cpu_percent == 50.0);
 
-	tally_begin_sheet(t, 3, 20 * SECOND, false);
+	tally_begin_sheet(t, 20 * SECOND, false);
 	snap.boot_ns = 22 * SECOND;
 	tally_snapshot(t, &snap, 3, &point);
 	assert_true(isnan(point.cpu_percent)); /* something was left running: whose CPU is it? */
@@ -270,9 +270,9 @@ static void test_what_still_runs_makes_sums_lower_bounds(void **state)
 
 	(void)state;
 	z.rchar = z.wchar = z.syscr = z.syscw = z.read_bytes = z.write_bytes = 7;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
-	tally_reap(t, &r, &z, 5);
+	tally_reap(t, &r, &z, 5, 5);
 	assert_int_equal(total(t, false).cpu_evidence, EVIDENCE_LOWER_BOUND);
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_EXACT);
 	assert_int_equal(total(t, true).io_evidence, EVIDENCE_EXACT);
@@ -291,7 +291,7 @@ static void test_children_of_those_who_ignore_sigchld_are_missed_openly(void **s
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	add_sample(&snap, 101, MB, MB, 0);
 	snap.processes[0].ignores_sigchld = true;
@@ -299,7 +299,7 @@ static void test_children_of_those_who_ignore_sigchld_are_missed_openly(void **s
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_UNKNOWN);
 	fork_of(t, 102, 101, 2);
 	tally_exit(t, 102, 0, 3);
-	tally_reap(t, &r, &z, 5);
+	tally_reap(t, &r, &z, 5, 5);
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_LOWER_BOUND);
 	snapshot_release(&snap);
 	tally_free(t);
@@ -316,12 +316,12 @@ static void test_samples_that_exceed_wait4_end_exactness(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	add_sample(&snap, 101, MB, MB, SECOND);
 	add_sample(&snap, 102, MB, MB, 2 * SECOND);
 	tally_snapshot(t, &snap, 1, &point);
-	tally_reap(t, &r, &z, 5);
+	tally_reap(t, &r, &z, 5, 5);
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_LOWER_BOUND);
 	snapshot_release(&snap);
 	tally_free(t);
@@ -335,10 +335,10 @@ static void test_unreadable_io_is_said(void **state)
 
 	(void)state;
 	known.rchar = 5;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
-	tally_reap(t, &r, &known, 5);
-	tally_reap(t, &r2, &hidden, 6);
+	tally_reap(t, &r, &known, 5, 5);
+	tally_reap(t, &r2, &hidden, 6, 6);
 	assert_int_equal(total(t, true).rchar, 5);
 	assert_int_equal(total(t, true).io_evidence, EVIDENCE_LOWER_BOUND);
 	tally_free(t);
@@ -351,7 +351,7 @@ static void test_events_wait_until_they_are_stored(void **state)
 	size_t n;
 
 	(void)state;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	events = tally_pending_events(t, &n);
 	assert_int_equal(n, 1);
@@ -378,15 +378,15 @@ static void test_sheets_are_counted_apart(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
-	tally_reap(t, &r, &z, SECOND);
+	tally_reap(t, &r, &z, SECOND, SECOND);
 	tally_end_sheet(t, SECOND, true, &u);
 	assert_int_equal(u.user_ns, SECOND);
 	assert_int_equal(u.wall_ns, SECOND);
-	tally_begin_sheet(t, 2, SECOND, true);
+	tally_begin_sheet(t, SECOND, true);
 	root(t, 201, 2, SECOND);
-	tally_reap(t, &r2, &z2, 3 * SECOND);
+	tally_reap(t, &r2, &z2, 3 * SECOND, 3 * SECOND);
 	tally_end_sheet(t, 4 * SECOND, true, &u);
 	assert_int_equal(u.user_ns, 2 * SECOND);
 	assert_int_equal(u.max_process_rss_bytes, 20 * MB);
@@ -414,7 +414,7 @@ static void test_a_flood_is_counted_to_the_last(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	for (pid_t pid = 1000; pid < 1000 + TALLY_MAX_PROCESSES + 10; pid++)
 		fork_of(t, pid, 101, 2);
@@ -423,12 +423,18 @@ static void test_a_flood_is_counted_to_the_last(void **state)
 	tally_snapshot(t, &snap, 1, &point);
 	assert_int_equal(total(t, false).spawn_count, TALLY_MAX_PROCESSES + 11);
 	assert_int_equal(total(t, false).peak_processes, TALLY_MAX_PROCESSES + 11);
+	tally_exit(t, 1000 + TALLY_MAX_PROCESSES + 5, 0, 3);
+	tally_snapshot(t, &snap, 1, &point); /* as a zombie, it is still the same one */
+	z = zombie_of(1000 + TALLY_MAX_PROCESSES + 5);
+	tally_reap(t, &(struct reaped){ .pid = 1000 + TALLY_MAX_PROCESSES + 5 }, &z, 3, 3);
+	assert_int_equal(total(t, false).spawn_count, TALLY_MAX_PROCESSES + 11);
+	z = zombie_of(101);
 	for (pid_t pid = 1000; pid < 1000 + TALLY_MAX_PROCESSES + 10; pid++)
 		tally_exit(t, pid, 0, 3);
 	assert_int_equal(tally_unlisted_processes(t), 11);
 	assert_non_null(tally_processes(t, &n));
 	assert_int_equal(n, TALLY_MAX_PROCESSES);
-	tally_reap(t, &r, &z, 9);
+	tally_reap(t, &r, &z, 9, 9);
 	events = tally_events(t, &n);
 	assert_true(n >= TALLY_MAX_EVENTS);
 	assert_int_equal(events[n - 1].key.pid,
@@ -443,7 +449,7 @@ static void test_most_at_once_is_exact(void **state)
 	struct tally *t = tally_new("job", true);
 
 	(void)state;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	for (pid_t pid = 1000; pid < 1250; pid++)
 		fork_of(t, pid, 101, 2);
@@ -466,14 +472,14 @@ static void test_parent_of_a_child_seen_early_is_no_leaf(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	add_sample(&snap, 102, MB, MB, 0);
 	snap.processes[0].ppid = 101;
 	tally_snapshot(t, &snap, 1, &point);
 	fork_of(t, 102, 101, 2);
 	tally_exit(t, 102, 0, 3);
-	tally_reap(t, &r, &z, 5);
+	tally_reap(t, &r, &z, 5, 5);
 	assert_false(
 		u64_known(tally_processes(t, &n)[0].max_rss_bytes)); /* 300 MB may be the child's */
 	snapshot_release(&snap);
@@ -489,18 +495,69 @@ static void test_leftovers_are_billed_to_their_own_sheet(void **state)
 	struct usage u;
 
 	(void)state;
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	fork_of(t, 102, 101, 1);
-	tally_begin_sheet(t, 2, SECOND, false);
+	tally_begin_sheet(t, SECOND, false);
 	root(t, 201, 2, 1);
 	z2.sheet_num = 2;
-	tally_reap(t, &r, &z, 2);
-	tally_reap(t, &r2, &z2, 3);
+	tally_reap(t, &r, &z, 2, 2);
+	tally_reap(t, &r2, &z2, 3, 3);
 	tally_end_sheet(t, 4 * SECOND, true, &u);
 	assert_int_equal(u.user_ns, SECOND);
 	assert_int_equal(u.spawn_count, 1);
 	assert_int_equal(total(t, true).user_ns, 6 * SECOND);
+	tally_free(t);
+}
+
+/* So is what try 1 left, in try 2 of the same sheet; and a tick is summed for each. */
+static void test_tries_are_counted_apart(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(102);
+	struct reaped r = ended(102, 0, 50, 5);
+	struct series_point point;
+	struct snapshot snap;
+	struct usage u;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 1);
+	tally_begin_sheet(t, SECOND, false);
+	root(t, 201, 1, 1);
+	add_sample(&snap, 102, 200 * MB, 200 * MB, 0);
+	add_sample(&snap, 201, 2 * MB, 2 * MB, 0);
+	tally_snapshot(t, &snap, 1, &point);
+	assert_int_equal(point.rss_bytes, 202 * MB);
+	tally_reap(t, &r, &z, 2, 2);
+	tally_end_sheet(t, 4 * SECOND, true, &u);
+	assert_false(u64_known(u.user_ns));
+	assert_int_equal(u.peak_rss_bytes, 2 * MB);
+	assert_int_equal(u.max_process_rss_bytes, 2 * MB);
+	assert_int_equal(u.peak_processes, 1);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+/* A grandchild that burns on after the command's end is not crammed into the command's time. */
+static void test_average_is_over_the_time_that_was_used(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct proc_sample z = zombie_of(101), z2 = zombie_of(102);
+	struct reaped r = ended(101, 0, 1, 0), r2 = ended(102, 0, 1, 2);
+	struct usage u;
+
+	(void)state;
+	tally_begin_sheet(t, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 1);
+	tally_reap(t, &r, &z, 2, SECOND / 10);
+	tally_reap(t, &r2, &z2, 2, 2 * SECOND);
+	tally_end_sheet(t, SECOND / 10, true, &u);
+	assert_true(u.peak_cpu_percent == 100.0);
+	assert_int_equal(u.wall_ns, SECOND / 10);
 	tally_free(t);
 }
 
@@ -513,13 +570,13 @@ static void test_largest_process_is_exact_only_if_nothing_hides(void **state)
 
 	(void)state;
 	r.pre_exec_rss_bytes = 6 * MB; /* the root's mark may be ours */
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	fork_of(t, 102, 101, 1);
-	tally_reap(t, &r2, &z2, 2);
+	tally_reap(t, &r2, &z2, 2, 2);
 	assert_int_equal(total(t, false).max_process_rss_evidence, EVIDENCE_LOWER_BOUND);
 	assert_int_equal(total(t, true).max_process_rss_evidence, EVIDENCE_EXACT);
-	tally_reap(t, &r, &z, 2);
+	tally_reap(t, &r, &z, 2, 2);
 	u = total(t, true);
 	assert_int_equal(u.max_process_rss_bytes, 2 * MB);
 	assert_int_equal(u.max_process_rss_evidence, EVIDENCE_LOWER_BOUND);
@@ -573,7 +630,7 @@ static void test_a_dip_is_not_billed_again(void **state)
 
 	(void)state;
 	snapshot_init(&snap);
-	tally_begin_sheet(t, 1, 0, true);
+	tally_begin_sheet(t, 0, true);
 	root(t, 101, 1, 1);
 	add_sample(&snap, 101, MB, MB, 0);
 	for (size_t i = 0; i < 4; i++) {
@@ -607,6 +664,8 @@ int main(void)
 		cmocka_unit_test(test_most_at_once_is_exact),
 		cmocka_unit_test(test_parent_of_a_child_seen_early_is_no_leaf),
 		cmocka_unit_test(test_leftovers_are_billed_to_their_own_sheet),
+		cmocka_unit_test(test_tries_are_counted_apart),
+		cmocka_unit_test(test_average_is_over_the_time_that_was_used),
 		cmocka_unit_test(test_largest_process_is_exact_only_if_nothing_hides),
 		cmocka_unit_test(test_peaks_one_after_the_other),
 		cmocka_unit_test(test_a_dip_is_not_billed_again),

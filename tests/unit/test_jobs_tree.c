@@ -101,7 +101,7 @@ static void test_orphan_keeps_its_sheet(void **state)
 
 	tree_add_root(f->tree, 101, 2, 4);
 	assert_true(tree_on_fork(f->tree, 101, 102));
-	assert_true(tree_on_exit(f->tree, 101));
+	assert_true(tree_on_exit(f->tree, 101, RUNNER));
 	tree_set_sheet(f->tree, 9);
 	add(f, RUNNER, 1, 50);
 	add(f, 102, RUNNER, 70); /* its parent died: the subreaper has it now */
@@ -148,8 +148,8 @@ static void test_missing_member_is_kept_until_its_death_is_told(void **state)
 	add(f, RUNNER, 1, 50);
 	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
 	assert_true(tree_on_fork(f->tree, 101, 102));
-	assert_true(tree_on_exit(f->tree, 101));
-	assert_true(tree_on_exit(f->tree, 102));
+	assert_true(tree_on_exit(f->tree, 101, RUNNER));
+	assert_true(tree_on_exit(f->tree, 102, RUNNER));
 	assert_int_equal(tree_count(f->tree), 0);
 }
 
@@ -168,7 +168,7 @@ static void test_foreign_births_and_deaths_are_ignored(void **state)
 	struct fixture *f = *state;
 
 	assert_false(tree_on_fork(f->tree, 500, 501));
-	assert_false(tree_on_exit(f->tree, 501));
+	assert_false(tree_on_exit(f->tree, 501, RUNNER));
 	assert_true(tree_on_fork(f->tree, RUNNER, 101)); /* what the runner starts is the job's */
 }
 
@@ -231,6 +231,14 @@ static void test_children_from_before_the_job_are_strangers(void **state)
 	assert_null(sample(f, 102)->job_id);
 	assert_null(sample(f, 103)->job_id);
 	assert_in_job(f, 104, 1, RANK_NONE);
+
+	/* A root that gets the pid of a dead stranger is a root. */
+	assert_int_equal(tree_add_root(f->tree, 101, 2, RANK_NONE), 0);
+	assert_false(tree_is_stranger(f->tree, 101));
+	tree_on_exit(f->tree, 102, RUNNER);
+	assert_true(tree_is_stranger(f->tree, 102)); /* still to be waited for, by us */
+	tree_on_exit(f->tree, 103, 101);
+	assert_false(tree_is_stranger(f->tree, 103));
 }
 
 /* Hostile input: a loop of parents must not hang. */
