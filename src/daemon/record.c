@@ -235,7 +235,8 @@ static void note_unknowns(struct run *run)
 	struct attempt *a = run->attempt;
 
 	add_unknown(a, "syscall_hotspots", "this version does not count system calls");
-	add_unknown(a, "gpus", "this version does not read GPUs");
+	if (sources_has_gpu(run->root_fd))
+		add_unknown(a, "gpus", "this version does not read GPUs");
 	add_unknown(a, "anomalies", "this version does not look for anomalies");
 	if (!run->collector)
 		add_unknown(a, "samples", "/proc cannot be read");

@@ -25,6 +25,7 @@ struct collector {
 	long clock_ticks;
 	uint64_t (*now_wall_ns)(void);
 
+	bool has_gpu;
 	struct buf text;
 	struct pid_list pids;
 	struct roster roster; /* as of the last scan */
@@ -72,6 +73,7 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->now_wall_ns = o->now_wall_ns ? o->now_wall_ns : clock_wall_ns;
 	c->text = (struct buf)BUF_INIT;
 	c->last_scan_boot_ns = U64_UNKNOWN;
+	c->has_gpu = sources_has_gpu(o->root_fd);
 
 	r = open_proc(o->root_fd, &c->proc, err);
 	if (r < 0)
@@ -300,6 +302,9 @@ static void begin_scan(struct collector *c, struct snapshot *s)
 	if (c->reader.budget.is_short)
 		close_all_files(c);
 	host_read(c->reader.proc_fd, c->clock_ticks, &c->text, s);
+	if (!c->has_gpu)
+		s->gpus = arena_alloc(&s->arena,
+				      sizeof(*s->gpus)); /* an empty list: there are none */
 }
 
 /* The processes of c->pids. */

@@ -50,9 +50,10 @@ static struct rung probe_trace(int root_fd, struct arena *arena)
 
 static struct rung probe_gpu(int root_fd, struct arena *arena)
 {
-	(void)root_fd;
 	(void)arena;
-	return (struct rung){ "GPU", "none", "this build reads no GPUs" };
+	return (struct rung){ "GPU", "none",
+			      sources_has_gpu(root_fd) ? "this build reads no GPUs"
+						       : "this host has none" };
 }
 
 static struct rung probe_memory(int root_fd, struct arena *arena)

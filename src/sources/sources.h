@@ -13,6 +13,7 @@
 #ifndef PROCTOR_SOURCES_SOURCES_H
 #define PROCTOR_SOURCES_SOURCES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -154,6 +155,10 @@ int life_fd(const struct life *life);
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
 
 /* ---- what works here ---- */
+
+/* Whether a driver has found a GPU. Without one "no GPUs" is known; with one, this build knows
+ * nothing of it. */
+bool sources_has_gpu(int root_fd);
 
 #define SOURCES_MAX_RUNGS 8
 #define SOURCES_RUNG_BIRTHS "births, deaths, exit codes"

@@ -66,6 +66,11 @@ is "no samples is an error" "$status" 1
 run "$PROCTOR" snapshot --all --json
 json "the contract's fields" "$stdout" 'set(d) >= set("timestamp daemon_pid system_memory_total_mb system_memory_available_mb system_memory_used_mb daemon_rss_mb load_avg_1 load_avg_5 load_avg_15 processes gpus pressure_level running_jobs active_sheets zombie_count zombie_pids job_progress conductor_uptime_seconds".split())'
 json "of each process too" "$stdout" 'all(set(p) >= set("pid ppid command state cpu_percent rss_mb vms_mb threads open_fds age_seconds job_id sheet_num syscall_counts syscall_time_pct".split()) for p in d["processes"])'
+if [ ! -e /dev/dri ] && [ ! -e /proc/driver/nvidia/gpus ]; then
+	json "a host without GPUs says so" "$stdout" 'd["gpus"] == []'
+else
+	json "GPUs that nobody reads are unknown" "$stdout" 'd["gpus"] is None'
+fi
 json "this shell is in it" "$stdout" 'any(p["pid"] == '$$' for p in d["processes"])'
 json "CPU percentages are known" "$stdout" 'any(p["cpu_percent"] is not None for p in d["processes"])'
 "$PROCTOR" run -q --job watched -- sh -c 'sleep 1011' &
