@@ -13,6 +13,17 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Small numbers of either sign become small ones without: 0, -1, 1, -2… are 0, 1, 2, 3… */
+static inline uint64_t zigzag(uint64_t v)
+{
+	return v << 1 ^ -(v >> 63);
+}
+
+static inline uint64_t unzigzag(uint64_t v)
+{
+	return v >> 1 ^ -(v & 1);
+}
+
 struct bit_writer {
 	uint8_t *p;
 	uint64_t acc; /* less than 8 bits are in it between calls */

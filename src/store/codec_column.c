@@ -27,16 +27,6 @@ static unsigned bit_length(uint64_t v)
 	return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
 }
 
-static uint64_t zigzag(uint64_t v)
-{
-	return v << 1 ^ (uint64_t)((int64_t)v >> 63);
-}
-
-static uint64_t unzigzag(uint64_t v)
-{
-	return v >> 1 ^ (uint64_t) - (int64_t)(v & 1);
-}
-
 /* ---- single numbers: how many bits, then those ---- */
 
 #define LENGTH_BITS 7
@@ -83,6 +73,22 @@ static unsigned row_set_count(const struct row_set *set)
 	return (unsigned)(__builtin_popcountll(set->bits[0]) + __builtin_popcountll(set->bits[1]));
 }
 
+static struct row_set all_rows(unsigned n)
+{
+	return (struct row_set){ {
+		n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX,
+		n > 64 ? (UINT64_C(1) << (n - 64)) - 1 : 0,
+	} };
+}
+
+/* Those of the set that a column of n values has. */
+static struct row_set first_rows(const struct row_set *set, unsigned n)
+{
+	struct row_set all = all_rows(n);
+
+	return (struct row_set){ { set->bits[0] & all.bits[0], set->bits[1] & all.bits[1] } };
+}
+
 /* ---- Rice codes ---- */
 
 static uint64_t rice_cost(const uint64_t *v, unsigned n, unsigned k)
@@ -105,7 +111,7 @@ static unsigned choose_k(const uint64_t *v, unsigned n)
 
 	for (unsigned i = 0; i < n; i++)
 		lengths[bit_length(v[i])]++;
-	for (; seen + lengths[middle] <= n / 2 && middle < 64; middle++)
+	for (; middle < 64 && seen + lengths[middle] <= n / 2; middle++)
 		seen += lengths[middle];
 	best = middle > 2 ? middle - 2 : 0;
 	least = rice_cost(v, n, best);
@@ -297,30 +303,56 @@ static unsigned choose_order(uint64_t *v, unsigned n)
 
 /* ---- columns ---- */
 
+static bool is_within(const struct row_set *set, const struct row_set *whole)
+{
+	return !(set->bits[0] & ~whole->bits[0]) && !(set->bits[1] & ~whole->bits[1]);
+}
+
+/* The widest set is the one that others are most often like. */
+static void remember_changed(struct column_memory *memory, const struct row_set *changed)
+{
+	if (!is_within(changed, &memory->changed))
+		memory->changed = *changed;
+}
+
+/* A few zeros among the others take less than telling where they are. */
+static bool is_much_like(const struct row_set *changed, const struct row_set *known, unsigned n)
+{
+	return is_within(changed, known) &&
+	       (row_set_count(known) - row_set_count(changed)) * 6 <= n;
+}
+
+static unsigned keep_rows(uint64_t *v, unsigned n, const struct row_set *kept)
+{
+	unsigned n_kept = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (row_set_has(kept, i))
+			v[n_kept++] = v[i];
+	return n_kept;
+}
+
 /* Puts down which of the n are 0 where that is worth it, and takes those out. Returns the rest. */
 static unsigned leave_out_zeros(struct bit_writer *w, uint64_t *v, unsigned n,
 				struct column_memory *memory)
 {
-	struct row_set changed = { { 0, 0 } };
-	unsigned kept = 0;
-	bool is_same;
+	struct row_set changed = { { 0, 0 } }, known = first_rows(&memory->changed, n);
 
 	for (unsigned i = 0; i < n; i++)
 		if (v[i])
 			row_set_add(&changed, i);
-	is_same = row_sets_equal(&changed, &memory->changed);
-	if (!is_same && (n - row_set_count(&changed)) * 4 < n) {
+	if (is_much_like(&changed, &known, n)) {
+		bits_put(w, 3, 2);
+		return keep_rows(v, n, &known);
+	}
+	if ((n - row_set_count(&changed)) * 4 < n) {
 		bits_put(w, 0, 1);
 		return n;
 	}
-	bits_put(w, 1 | (unsigned)is_same << 1, 2);
-	if (!is_same)
-		row_set_write(w, &changed, n);
-	memory->changed = changed;
-	for (unsigned i = 0; i < n; i++)
-		if (v[i])
-			v[kept++] = v[i];
-	return kept;
+	bits_put(w, 1, 2);
+	row_set_write(w, &changed, n);
+	remember_changed(memory, &changed);
+	return keep_rows(v, n, &changed);
 }
 
 /* At least one value. */
@@ -382,20 +414,23 @@ void column_write(struct bit_writer *w, const uint64_t *values, const struct row
 /* The other way: n values, zeros where they were left out. */
 static int get_rest(struct bit_reader *r, uint64_t *ret, unsigned n, struct column_memory *memory)
 {
+	struct row_set changed = first_rows(&memory->changed, n);
 	uint64_t packed[CODEC_ROWS];
 	unsigned n_packed, next = 0;
 
 	if (!bits_get(r, 1))
 		return get_residuals(r, ret, n);
-	if (!bits_get(r, 1))
-		row_set_read(r, &memory->changed, n);
-	n_packed = row_set_count(&memory->changed);
+	if (!bits_get(r, 1)) {
+		row_set_read(r, &changed, n);
+		remember_changed(memory, &changed);
+	}
+	n_packed = row_set_count(&changed);
 	if (n_packed > n)
 		return -EBADMSG;
 	if (n_packed > 0 && get_residuals(r, packed, n_packed) < 0)
 		return -EBADMSG;
 	for (unsigned i = 0; i < n; i++)
-		ret[i] = row_set_has(&memory->changed, i) ? packed[next++] : 0;
+		ret[i] = row_set_has(&changed, i) ? packed[next++] : 0;
 	return 0;
 }
 
@@ -438,14 +473,6 @@ static void fill(uint64_t *ret, unsigned n, uint64_t value)
 {
 	for (unsigned i = 0; i < n; i++)
 		ret[i] = value;
-}
-
-static struct row_set all_rows(unsigned n)
-{
-	return (struct row_set){ {
-		n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX,
-		n > 64 ? (UINT64_C(1) << (n - 64)) - 1 : 0,
-	} };
 }
 
 int column_read(struct bit_reader *r, unsigned n, struct column_memory *memory, uint64_t *ret,

@@ -3,6 +3,7 @@
 
 #include "base/unknown.h"
 #include "store/codec.h"
+#include "store/codec_bits.h"
 
 /*
  * A tick: version, the head's words, the level, the number of samples; of each
@@ -75,16 +76,6 @@ static uint64_t known_mask(const uint64_t *words, unsigned n)
 	return known;
 }
 
-static uint64_t zigzag(uint64_t v)
-{
-	return v << 1 ^ (uint64_t)((int64_t)v >> 63);
-}
-
-static uint64_t unzigzag(uint64_t v)
-{
-	return v >> 1 ^ (uint64_t) - (int64_t)(v & 1);
-}
-
 static uint64_t or_zero(uint64_t v)
 {
 	return u64_known(v) ? v : 0;
@@ -110,14 +101,16 @@ static void show_times(uint64_t *words, uint64_t known, uint64_t tick_boot_ns)
 void tick_head_init(struct tick_head *head, const struct snapshot *s,
 		    const struct series_point *point)
 {
+	*head = (struct tick_head){
+		.level = s->pressure_level,
+		.level_len = s->pressure_level ? strlen(s->pressure_level) : 0,
+	};
 	host_to_words(s, head->words + HEAD_HOST);
 	head->words[HEAD_HAS_POINT] = point ? 1 : U64_UNKNOWN;
 	if (point)
 		point_to_words(point, head->words + HEAD_POINT);
 	for (unsigned i = 0; !point && i < POINT_WORDS; i++)
 		head->words[HEAD_POINT + i] = U64_UNKNOWN;
-	head->level = s->pressure_level;
-	head->level_len = s->pressure_level ? strlen(s->pressure_level) : 0;
 }
 
 /* Room for n numbers and as many bytes, to be written at the returned place; NULL: no memory. */
