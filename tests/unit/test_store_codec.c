@@ -368,6 +368,34 @@ static void test_doubles_are_exact(void **state)
 	assert_true(words[SAMPLE_CPU_PERCENT] == U64_UNKNOWN);
 }
 
+/* Each word has a field of its own: two for one field, and one of them comes back wrong. */
+static void test_each_word_has_its_field(void **state)
+{
+	uint64_t host[HOST_WORDS], sample[SAMPLE_WORDS], point[POINT_WORDS], back[HOST_WORDS];
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct proc_sample p;
+	struct series_point at;
+
+	(void)state;
+	snapshot_init(&snap);
+	proc_sample_init(&p);
+	for (unsigned i = 0; i < HOST_WORDS; i++)
+		host[i] = 100 + i;
+	for (unsigned i = 0; i < SAMPLE_WORDS; i++)
+		sample[i] = 100 + i;
+	for (unsigned i = 0; i < POINT_WORDS; i++)
+		point[i] = 100 + i;
+	assert_int_equal(host_from_words(host, &snap), 0);
+	host_to_words(&snap, back);
+	assert_memory_equal(back, host, sizeof(host));
+	assert_int_equal(sample_from_words(sample, &p), 0);
+	sample_to_words(&p, back);
+	assert_memory_equal(back, sample, sizeof(sample));
+	assert_int_equal(point_from_words(point, &at), 0);
+	point_to_words(&at, back);
+	assert_memory_equal(back, point, sizeof(point));
+}
+
 static void test_words_that_fit_nothing_are_refused(void **state)
 {
 	uint64_t words[HOST_WORDS];
@@ -391,6 +419,7 @@ int main(void)
 		cmocka_unit_test(test_cut_ticks_are_refused),
 		cmocka_unit_test(test_heads_come_back),
 		cmocka_unit_test(test_doubles_are_exact),
+		cmocka_unit_test(test_each_word_has_its_field),
 		cmocka_unit_test(test_words_that_fit_nothing_are_refused),
 	};
 
