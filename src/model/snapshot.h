@@ -44,7 +44,7 @@ struct proc_sample {
 
 	uint64_t cpu_ns; /* CPU time used so far, as fine as it is known: user_ns + system_ns come
 			    in clock ticks, the scheduler counts in nanoseconds */
-	double cpu_percent; /* 100 = one core, between this sample and the one before */
+	double cpu_percent; /* 100 = one core, between this sample and the one before; to 1/100 */
 	uint64_t user_ns;
 	uint64_t system_ns;
 	uint64_t child_user_ns; /* of children that it has waited for, and of theirs */

@@ -1,5 +1,6 @@
 #include "sources/known.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,7 +139,7 @@ static void read_seldom(struct known *k, struct reader *r, const struct proc_sam
 
 /* ---- CPU time ---- */
 
-/* 100 is one core. */
+/* 100 is one core. To 1/100: more is noise of when it was read, and takes room to keep. */
 static double cpu_percent(struct cpu_mark now, struct cpu_mark before)
 {
 	uint64_t used = u64_delta(now.cpu_ns, before.cpu_ns);
@@ -146,7 +147,7 @@ static double cpu_percent(struct cpu_mark now, struct cpu_mark before)
 
 	if (!u64_known(used) || !u64_known(elapsed) || elapsed == 0)
 		return F64_UNKNOWN;
-	return 100.0 * (double)used / (double)elapsed;
+	return round(10000.0 * (double)used / (double)elapsed) / 100.0;
 }
 
 /* The first thread may be replaced by another at exec, and what it had used is in ticks then. */

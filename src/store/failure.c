@@ -102,3 +102,15 @@ int store_failure(struct store *store, struct err *err)
 	return err_set(err, -error, "the database %s %s (%s): %s", store->path, f->what, detail,
 		       f->advice);
 }
+
+int store_damaged(const struct store *store, const char *what, struct err *err)
+{
+	return err_set(err, -EBADMSG,
+		       "the database %s holds a %s that makes no sense; " ADVICE_DAMAGED,
+		       store->path, what);
+}
+
+int store_no_memory(const struct store *store, struct err *err)
+{
+	return err_set(err, -ENOMEM, "no memory left to use the database %s", store->path);
+}

@@ -13,4 +13,10 @@
 /* The errno of the last failure on the handle; err gets a sentence with the path and what to do. */
 int store_failure(struct store *store, struct err *err);
 
+/* -EBADMSG: something in it (what) is not as it was written. */
+int store_damaged(const struct store *store, const char *what, struct err *err);
+
+/* -ENOMEM, with a sentence. */
+int store_no_memory(const struct store *store, struct err *err);
+
 #endif

@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/map.h"
 #include "store/statements.h"
 #include "store/store.h"
@@ -20,6 +21,21 @@ struct seen_processes {
 	int64_t attempt_id;
 	struct map row_ids;
 	struct map fingerprints; /* of what the row says about it */
+	int64_t n_ticks;	 /* of it that are not folded; -1: not known */
+	int64_t n_tick_bytes;
+};
+
+/* A process of a tick that is being written. */
+struct listed_process {
+	int64_t id;   /* its row */
+	size_t index; /* in the snapshot */
+};
+
+/* Memory for writing a tick, kept for the next. */
+struct tick_room {
+	struct listed_process *listed;
+	size_t cap;
+	struct buf bytes;
 };
 
 struct store {
@@ -32,6 +48,7 @@ struct store {
 	store_alive_fn *alive;
 	void *alive_ctx;
 	struct seen_processes seen;
+	struct tick_room room;
 };
 
 #endif

@@ -19,8 +19,11 @@
  * how each type is kept: columns.h.
  *
  * 1: A process is (boot, pid, start_ticks), noted once for each attempt that it
- *    belongs to. Its samples are keyed (tick, process), so that a tick appends;
- *    they name no foreign keys, whose checks would cost as much as the insert.
+ *    belongs to. A tick is one row with all of its samples (codec.h). After 120
+ *    of an attempt they become a fold, which is the host's values, with a chunk
+ *    for each process. A fold has the id of its newest tick, so no tick ever gets
+ *    the id of another. A chunk's id is its fold and its process (CHUNK_BITS):
+ *    that is all the index it needs.
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
  */
 static const char *const migrations[] = {
@@ -78,44 +81,22 @@ static const char *const migrations[] = {
 
 	"CREATE TABLE ticks (id INTEGER PRIMARY KEY,"
 	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
-	" wall_ns INTEGER NOT NULL, boot_ns INTEGER, daemon_pid INTEGER,"
-	" daemon_rss_bytes INTEGER, daemon_uptime_seconds REAL, pressure_level TEXT,"
-	" running_jobs INTEGER, active_sheets INTEGER,"
-	" memory_total_bytes INTEGER, memory_available_bytes INTEGER, memory_used_bytes INTEGER,"
-	" swap_total_bytes INTEGER, swap_free_bytes INTEGER, load1 REAL, load5 REAL, load15 REAL,"
-	" cpu_user_ns INTEGER, cpu_system_ns INTEGER, cpu_idle_ns INTEGER, cpu_iowait_ns INTEGER,"
-	" cpu_steal_ns INTEGER, cpu_count INTEGER,"
-	" psi_cpu_some_avg10 REAL, psi_cpu_some_avg60 REAL, psi_cpu_some_avg300 REAL,"
-	" psi_cpu_some_total_us INTEGER,"
-	" psi_cpu_full_avg10 REAL, psi_cpu_full_avg60 REAL, psi_cpu_full_avg300 REAL,"
-	" psi_cpu_full_total_us INTEGER,"
-	" psi_memory_some_avg10 REAL, psi_memory_some_avg60 REAL, psi_memory_some_avg300 REAL,"
-	" psi_memory_some_total_us INTEGER,"
-	" psi_memory_full_avg10 REAL, psi_memory_full_avg60 REAL, psi_memory_full_avg300 REAL,"
-	" psi_memory_full_total_us INTEGER,"
-	" psi_io_some_avg10 REAL, psi_io_some_avg60 REAL, psi_io_some_avg300 REAL,"
-	" psi_io_some_total_us INTEGER,"
-	" psi_io_full_avg10 REAL, psi_io_full_avg60 REAL, psi_io_full_avg300 REAL,"
-	" psi_io_full_total_us INTEGER,"
-	" process_count INTEGER, forks_total INTEGER, oom_kills_total INTEGER, uptime_seconds REAL);"
+	" wall_ns INTEGER NOT NULL, data BLOB NOT NULL);"
 	"CREATE INDEX ticks_by_attempt ON ticks (attempt, wall_ns);"
 	"CREATE INDEX ticks_by_time ON ticks (wall_ns, attempt);"
 
-	"CREATE TABLE samples (tick INTEGER NOT NULL, process INTEGER NOT NULL,"
-	" ppid INTEGER, uid INTEGER, state TEXT, boot_ns INTEGER, age_seconds REAL,"
-	" cpu_percent REAL, cpu_ns INTEGER, user_ns INTEGER, system_ns INTEGER,"
-	" child_user_ns INTEGER, child_system_ns INTEGER,"
-	" rss_bytes INTEGER, vms_bytes INTEGER, hwm_bytes INTEGER, rss_anon_bytes INTEGER,"
-	" rss_file_bytes INTEGER, rss_shmem_bytes INTEGER, swap_bytes INTEGER,"
-	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"
-	" read_bytes INTEGER, write_bytes INTEGER, minor_faults INTEGER, major_faults INTEGER,"
-	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
-	" threads INTEGER, open_fds INTEGER, fd_limit INTEGER,"
-	" PRIMARY KEY (tick, process)) WITHOUT ROWID;"
+	"CREATE TABLE folds (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, n_ticks INTEGER NOT NULL,"
+	" data BLOB NOT NULL);"
+	"CREATE INDEX folds_by_attempt ON folds (attempt, last_ns);"
+	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, attempt);"
 
-	"CREATE TABLE series (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
-	" tick INTEGER NOT NULL, wall_ns INTEGER NOT NULL, sheet_num INTEGER, rss_bytes INTEGER,"
-	" cpu_percent REAL, n_processes INTEGER, PRIMARY KEY (attempt, tick)) WITHOUT ROWID;"
+	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL,"
+	" fold INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
+	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+	"CREATE TRIGGER folds_take_chunks AFTER DELETE ON folds BEGIN"
+	" DELETE FROM chunks WHERE id BETWEEN OLD.id << 30 AND (OLD.id << 30) + 1073741823; END;"
 
 	"CREATE TABLE events (id INTEGER PRIMARY KEY,"
 	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"

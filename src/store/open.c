@@ -124,6 +124,7 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 	int flags = mode == STORE_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
 	CLEANUP(free_ptr) char *name = NULL;
 
+	store->room.bytes = (struct buf)BUF_INIT;
 	store->path = strdup(path);
 	if (!store->path || asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
@@ -264,6 +265,8 @@ struct store *store_close(struct store *store)
 	sqlite3_close(store->db);
 	map_release(&store->seen.row_ids);
 	map_release(&store->seen.fingerprints);
+	buf_release(&store->room.bytes);
+	free(store->room.listed);
 	free(store->path);
 	free(store);
 	return NULL;

@@ -55,6 +55,11 @@ void query_bind_text(struct query *q, const char *s)
 	note(q, sqlite3_bind_text(q->stmt, ++q->next, s, -1, SQLITE_STATIC));
 }
 
+void query_bind_blob(struct query *q, const void *data, size_t len)
+{
+	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
+}
+
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from)
 {
 	for (size_t i = 0; i < columns->n; i++) {
@@ -85,6 +90,15 @@ int64_t query_read_i64(struct query *q)
 const char *query_read_text(struct query *q)
 {
 	return (const char *)sqlite3_column_text(q->stmt, q->next++);
+}
+
+const void *query_read_blob(struct query *q, size_t *ret_len)
+{
+	const void *data = sqlite3_column_blob(q->stmt, q->next);
+
+	*ret_len = data ? (size_t)sqlite3_column_bytes(q->stmt, q->next) : 0;
+	q->next++;
+	return data ? data : "";
 }
 
 int query_read_columns(struct query *q, const struct columns *columns, void *to,

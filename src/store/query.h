@@ -43,6 +43,7 @@ void query_close(struct query *q);
 
 void query_bind_i64(struct query *q, int64_t v);
 void query_bind_text(struct query *q, const char *s); /* NULL is NULL */
+void query_bind_blob(struct query *q, const void *data, size_t len);
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
 
 /* 1: there is a row, to be read from its first column. 0: no more. */
@@ -50,6 +51,8 @@ int query_step(struct query *q, struct err *err);
 
 int64_t query_read_i64(struct query *q);      /* NULL is 0 */
 const char *query_read_text(struct query *q); /* lives until the next step; NULL is NULL */
+/* Lives until the next step. Never NULL. */
+const void *query_read_blob(struct query *q, size_t *ret_len);
 /* Strings go into the arena, or live until the next step where there is none. */
 int query_read_columns(struct query *q, const struct columns *columns, void *to,
 		       struct arena *arena, struct err *err);

@@ -8,6 +8,7 @@
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/rows.h"
+#include "store/so_far.h"
 #include "store/tables.h"
 
 /* How long a runner that nobody can look at may be quiet before it counts as lost. */
@@ -276,11 +277,10 @@ static int read_sheets(struct store *store, struct attempt *a, struct err *err)
 
 static int read_processes(struct store *store, struct attempt *a, struct err *err)
 {
-	enum statement id = u64_known(a->ended_wall_ns) ? STATEMENT_READ_PROCESSES
-							: STATEMENT_READ_PROCESSES_SO_FAR;
-
-	return read_array(store, id, a, &process_columns, sizeof(*a->processes), &a->arena,
-			  &a->processes, &a->n_processes, err);
+	if (!u64_known(a->ended_wall_ns))
+		return so_far_read_processes(store, a, err);
+	return read_array(store, STATEMENT_READ_PROCESSES, a, &process_columns,
+			  sizeof(*a->processes), &a->arena, &a->processes, &a->n_processes, err);
 }
 
 static int read_events(struct store *store, struct attempt *a, struct err *err)
@@ -305,17 +305,11 @@ static int read_unknowns(struct store *store, struct attempt *a, struct err *err
 			  &a->arena, &a->unknowns, &a->n_unknowns, err);
 }
 
-static int read_series(struct store *store, struct attempt *a, struct err *err)
-{
-	return read_array(store, STATEMENT_READ_SERIES, a, &series_columns, sizeof(*a->series),
-			  &a->arena, &a->series, &a->n_series, err);
-}
-
 int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
 		       struct err *err)
 {
 	static int (*const readers[])(struct store *, struct attempt *, struct err *) = {
-		read_sheets, read_processes, read_events, read_rungs, read_unknowns, read_series,
+		read_sheets, read_processes, read_events, read_rungs, read_unknowns, series_read,
 	};
 	CLEANUP(attempt_release) struct attempt a;
 	CLEANUP(txn_abort) struct store *txn = NULL;

@@ -64,14 +64,25 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO ranks (attempt, sheet_num, try_num, @names) VALUES (?, ?, ?, @values)",
 		{ { "", &rank_columns } },
 	},
+	/* Ids go up for ever: a fold has that of its newest tick. */
 	[STATEMENT_ADD_TICK] = {
-		"INSERT INTO ticks (attempt, @names) VALUES (?, @values)",
-		{ { "", &tick_columns } },
+		"INSERT INTO ticks (id, attempt, wall_ns, data) VALUES ("
+		"max(coalesce((SELECT max(id) FROM ticks), 0),"
+		" coalesce((SELECT max(id) FROM folds), 0)) + 1, ?, ?, ?)",
 	},
-	[STATEMENT_ADD_POINT] = {
-		"INSERT INTO series (attempt, tick, @names) VALUES (?, ?, @values)",
-		{ { "", &series_columns } },
+	[STATEMENT_COUNT_TICKS] = {
+		"SELECT count(*), coalesce(sum(length(data)), 0) FROM ticks WHERE attempt = ?",
 	},
+	[STATEMENT_OLDEST_TICKS] = {
+		"SELECT id, wall_ns, data FROM ticks WHERE id IN"
+		" (SELECT id FROM ticks WHERE attempt = ?1 ORDER BY id LIMIT ?2) ORDER BY id",
+	},
+	[STATEMENT_DROP_TICKS] = { "DELETE FROM ticks WHERE attempt = ? AND id <= ?" },
+	[STATEMENT_ADD_FOLD] = {
+		"INSERT INTO folds (id, attempt, first_ns, last_ns, n_ticks, data)"
+		" VALUES (?, ?, ?, ?, ?, ?)",
+	},
+	[STATEMENT_ADD_CHUNK] = { "INSERT INTO chunks (id, data) VALUES (?, ?)" },
 	/* What an older sample knew and this one does not (a zombie has no cgroup) is kept. */
 	[STATEMENT_SEE_PROCESS] = {
 		"INSERT INTO processes (attempt, boot, @names)"
@@ -84,11 +95,6 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" VALUES (?1, (SELECT boot FROM attempts WHERE id = ?1), @values)"
 		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged",
 		{ { "", &process_columns } },
-	},
-	/* REPLACE: a process that was listed twice is not worth losing the tick. */
-	[STATEMENT_ADD_SAMPLE] = {
-		"INSERT OR REPLACE INTO samples (tick, process, @names) VALUES (?, ?, @values)",
-		{ { "", &sample_shared_columns }, { "", &sample_columns } },
 	},
 	[STATEMENT_ADD_EVENT] = {
 		"INSERT INTO events (attempt, @names) VALUES (?, @values)",
@@ -121,6 +127,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_LAST_SIGN] = {
 		"SELECT max(coalesce((SELECT max(wall_ns) FROM ticks WHERE attempt = ?1), 0),"
+		" coalesce((SELECT max(last_ns) FROM folds WHERE attempt = ?1), 0),"
 		" coalesce((SELECT max(max(coalesce(started_wall_ns, 0), coalesce(ended_wall_ns, 0)))"
 		" FROM sheets WHERE attempt = ?1), 0))",
 	},
@@ -147,20 +154,14 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
 	},
-	/* Counters only grow, so the largest is the latest. */
+	/* What samples tell is added to it: so_far.c. */
 	[STATEMENT_READ_PROCESSES_SO_FAR] = {
-		"SELECT @names FROM (SELECT p.id AS id, p.pid AS pid,"
-		" p.start_ticks AS start_ticks, p.ppid AS ppid, p.sheet_num AS sheet_num,"
-		" p.rank AS rank, p.command AS command, p.uid AS uid,"
-		" p.start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
-		" NULL AS signal, max(s.user_ns) AS user_ns, max(s.system_ns) AS system_ns,"
-		" max(coalesce(s.hwm_bytes, s.rss_bytes)) AS max_rss_bytes,"
-		" 'sampled' AS evidence, max(s.rchar) AS rchar, max(s.wchar) AS wchar,"
-		" max(s.read_bytes) AS read_bytes, max(s.write_bytes) AS write_bytes,"
-		" max(s.major_faults) AS major_faults, max(s.threads) AS max_threads,"
-		" max(s.open_fds) AS max_fds, count(*) AS n_samples"
-		" FROM ticks t CROSS JOIN samples s ON s.tick = t.id"
-		" CROSS JOIN processes p ON p.id = s.process WHERE t.attempt = ? GROUP BY p.id)"
+		"SELECT id, @names FROM (SELECT id, pid, start_ticks, ppid, sheet_num, rank, command,"
+		" uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
+		" NULL AS signal, NULL AS user_ns, NULL AS system_ns, NULL AS max_rss_bytes,"
+		" 'sampled' AS evidence, NULL AS rchar, NULL AS wchar, NULL AS read_bytes,"
+		" NULL AS write_bytes, NULL AS major_faults, NULL AS max_threads, NULL AS max_fds,"
+		" 0 AS n_samples FROM processes WHERE attempt = ?)"
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
 	},
@@ -176,36 +177,52 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT @names FROM unknowns WHERE attempt = ? ORDER BY id",
 		{ { "", &unknown_columns } },
 	},
-	[STATEMENT_READ_SERIES] = {
-		"SELECT @names FROM series WHERE attempt = ? ORDER BY wall_ns, tick",
-		{ { "", &series_columns } },
+	[STATEMENT_READ_FOLDS] = { "SELECT id, data FROM folds WHERE attempt = ? ORDER BY id" },
+	[STATEMENT_READ_CHUNKS] = { "SELECT id, data FROM chunks WHERE id BETWEEN ? AND ?" },
+	[STATEMENT_READ_TICKS] = { "SELECT id, data FROM ticks WHERE attempt = ? ORDER BY id" },
+	/* Each goes on where the page before has ended. */
+	[STATEMENT_HISTORY_END] = {
+		"SELECT max(coalesce((SELECT max(id) FROM ticks), 0),"
+		" coalesce((SELECT max(id) FROM folds), 0))",
 	},
-	/* Ticks in order, then the samples of each: joined in one statement, SQLite would sort
-	 * the samples. Both go on where the page before has ended. */
-	[STATEMENT_HISTORY_END] = { "SELECT coalesce(max(id), 0) FROM ticks" },
+	[STATEMENT_HISTORY_FOLDS] = {
+		"SELECT f.id, f.first_ns FROM folds f"
+		" WHERE f.last_ns >= ?1 AND (?2 IS NULL OR f.attempt IN"
+		" (SELECT a.id FROM attempts a JOIN jobs ON jobs.id = a.job WHERE jobs.job_id = ?2))"
+		" AND (?3 = 0 OR f.attempt IN (SELECT attempt FROM processes WHERE pid = ?3))"
+		" ORDER BY f.first_ns, f.id",
+	},
+	[STATEMENT_HISTORY_FOLD] = {
+		"SELECT f.attempt, a.attempt_num, jobs.job_id, f.data FROM folds f"
+		" CROSS JOIN attempts a ON a.id = f.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE f.id = ?",
+	},
+	[STATEMENT_HISTORY_CHUNKS] = {
+		"SELECT p.id, c.data, @names FROM chunks c CROSS JOIN processes p ON p.id = c.process"
+		" WHERE c.id BETWEEN ? AND ? ORDER BY c.id",
+		{ { "p.", &sample_process_columns } },
+	},
+	[STATEMENT_HISTORY_CHUNKS_OF_PID] = {
+		"SELECT p.id, c.data, @names FROM processes p CROSS JOIN chunks c ON c.id = ? + p.id"
+		" WHERE p.attempt = ? AND p.pid = ? ORDER BY p.id",
+		{ { "p.", &sample_process_columns } },
+	},
 	[STATEMENT_HISTORY_TICKS] = {
-		"SELECT t.id, t.attempt, t.wall_ns, a.attempt_num, jobs.job_id FROM ticks t"
-		" CROSS JOIN attempts a ON a.id = t.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		"SELECT t.id, t.wall_ns FROM ticks t"
 		" WHERE t.wall_ns >= ?1 AND (t.wall_ns > ?1 OR t.id >= ?2) AND t.id <= ?3"
-		" AND (?4 IS NULL OR jobs.job_id = ?4)"
+		" AND (?4 IS NULL OR t.attempt IN"
+		" (SELECT a.id FROM attempts a JOIN jobs ON jobs.id = a.job WHERE jobs.job_id = ?4))"
 		" AND (?5 = 0 OR t.attempt IN (SELECT attempt FROM processes WHERE pid = ?5))"
 		" ORDER BY t.wall_ns, t.id",
 	},
-	[STATEMENT_HISTORY_SAMPLES] = {
-		"SELECT s.process, @names FROM samples s"
-		" CROSS JOIN processes p ON p.id = s.process"
-		" WHERE s.tick = ? AND s.process > ? ORDER BY s.process",
-		{ { "p.", &sample_process_columns },
-		  { "s.", &sample_shared_columns },
-		  { "s.", &sample_columns } },
+	[STATEMENT_HISTORY_TICK] = {
+		"SELECT a.attempt_num, jobs.job_id, t.data FROM ticks t"
+		" CROSS JOIN attempts a ON a.id = t.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE t.id = ?",
 	},
-	[STATEMENT_HISTORY_SAMPLES_OF_PID] = {
-		"SELECT s.process, @names FROM processes p"
-		" CROSS JOIN samples s ON s.process = p.id"
-		" WHERE s.tick = ? AND p.id > ? AND p.attempt = ? AND p.pid = ? ORDER BY p.id",
-		{ { "p.", &sample_process_columns },
-		  { "s.", &sample_shared_columns },
-		  { "s.", &sample_columns } },
+	[STATEMENT_HISTORY_PROCESS] = {
+		"SELECT @names FROM processes WHERE id = ?",
+		{ { "", &sample_process_columns } },
 	},
 };
 

@@ -150,58 +150,7 @@ static const struct column unknown_items[] = {
 };
 const struct columns unknown_columns = COLUMNS(unknown_items);
 
-static const struct column series_items[] = {
-	COLUMN(series_point, wall_ns, column_u64),
-	COLUMN(series_point, sheet_num, column_int_or_none),
-	COLUMN(series_point, rss_bytes, column_u64),
-	COLUMN(series_point, cpu_percent, column_f64),
-	COLUMN(series_point, n_processes, column_u64),
-};
-const struct columns series_columns = COLUMNS(series_items);
-
-/* ---- ticks and samples ---- */
-
-#define PSI_COLUMNS(name_, field_)                                                      \
-	COLUMN_AS(name_ "_avg10", snapshot, system.field_.avg10, column_f64),           \
-		COLUMN_AS(name_ "_avg60", snapshot, system.field_.avg60, column_f64),   \
-		COLUMN_AS(name_ "_avg300", snapshot, system.field_.avg300, column_f64), \
-		COLUMN_AS(name_ "_total_us", snapshot, system.field_.total_us, column_u64)
-
-static const struct column tick_items[] = {
-	COLUMN(snapshot, wall_ns, column_u64),
-	COLUMN(snapshot, boot_ns, column_u64),
-	COLUMN(snapshot, daemon_pid, column_int),
-	COLUMN(snapshot, daemon_rss_bytes, column_u64),
-	COLUMN(snapshot, daemon_uptime_seconds, column_f64),
-	COLUMN(snapshot, pressure_level, column_text),
-	COLUMN(snapshot, running_jobs, column_int),
-	COLUMN(snapshot, active_sheets, column_int),
-	COLUMN_AS("memory_total_bytes", snapshot, system.memory_total_bytes, column_u64),
-	COLUMN_AS("memory_available_bytes", snapshot, system.memory_available_bytes, column_u64),
-	COLUMN_AS("memory_used_bytes", snapshot, system.memory_used_bytes, column_u64),
-	COLUMN_AS("swap_total_bytes", snapshot, system.swap_total_bytes, column_u64),
-	COLUMN_AS("swap_free_bytes", snapshot, system.swap_free_bytes, column_u64),
-	COLUMN_AS("load1", snapshot, system.load1, column_f64),
-	COLUMN_AS("load5", snapshot, system.load5, column_f64),
-	COLUMN_AS("load15", snapshot, system.load15, column_f64),
-	COLUMN_AS("cpu_user_ns", snapshot, system.cpu_user_ns, column_u64),
-	COLUMN_AS("cpu_system_ns", snapshot, system.cpu_system_ns, column_u64),
-	COLUMN_AS("cpu_idle_ns", snapshot, system.cpu_idle_ns, column_u64),
-	COLUMN_AS("cpu_iowait_ns", snapshot, system.cpu_iowait_ns, column_u64),
-	COLUMN_AS("cpu_steal_ns", snapshot, system.cpu_steal_ns, column_u64),
-	COLUMN_AS("cpu_count", snapshot, system.cpu_count, column_count),
-	PSI_COLUMNS("psi_cpu_some", psi_cpu.some),
-	PSI_COLUMNS("psi_cpu_full", psi_cpu.full),
-	PSI_COLUMNS("psi_memory_some", psi_memory.some),
-	PSI_COLUMNS("psi_memory_full", psi_memory.full),
-	PSI_COLUMNS("psi_io_some", psi_io.some),
-	PSI_COLUMNS("psi_io_full", psi_io.full),
-	COLUMN_AS("process_count", snapshot, system.process_count, column_u64),
-	COLUMN_AS("forks_total", snapshot, system.forks_total, column_u64),
-	COLUMN_AS("oom_kills_total", snapshot, system.oom_kills_total, column_u64),
-	COLUMN_AS("uptime_seconds", snapshot, system.uptime_seconds, column_f64),
-};
-const struct columns tick_columns = COLUMNS(tick_items);
+/* ---- samples: the rest is in words, see codec.h ---- */
 
 static const struct column sample_process_items[] = {
 	COLUMN_AS("pid", proc_sample, key.pid, column_int),
@@ -221,36 +170,3 @@ static const struct column sample_shared_items[] = {
 	COLUMN(proc_sample, uid, column_u64),  /* setuid() */
 };
 const struct columns sample_shared_columns = COLUMNS(sample_shared_items);
-
-static const struct column sample_items[] = {
-	COLUMN(proc_sample, state, column_state),
-	COLUMN(proc_sample, boot_ns, column_u64),
-	COLUMN(proc_sample, age_seconds, column_f64),
-	COLUMN(proc_sample, cpu_percent, column_f64),
-	COLUMN(proc_sample, cpu_ns, column_u64),
-	COLUMN(proc_sample, user_ns, column_u64),
-	COLUMN(proc_sample, system_ns, column_u64),
-	COLUMN(proc_sample, child_user_ns, column_u64),
-	COLUMN(proc_sample, child_system_ns, column_u64),
-	COLUMN(proc_sample, rss_bytes, column_u64),
-	COLUMN(proc_sample, vms_bytes, column_u64),
-	COLUMN(proc_sample, hwm_bytes, column_u64),
-	COLUMN(proc_sample, rss_anon_bytes, column_u64),
-	COLUMN(proc_sample, rss_file_bytes, column_u64),
-	COLUMN(proc_sample, rss_shmem_bytes, column_u64),
-	COLUMN(proc_sample, swap_bytes, column_u64),
-	COLUMN(proc_sample, rchar, column_u64),
-	COLUMN(proc_sample, wchar, column_u64),
-	COLUMN(proc_sample, syscr, column_u64),
-	COLUMN(proc_sample, syscw, column_u64),
-	COLUMN(proc_sample, read_bytes, column_u64),
-	COLUMN(proc_sample, write_bytes, column_u64),
-	COLUMN(proc_sample, minor_faults, column_u64),
-	COLUMN(proc_sample, major_faults, column_u64),
-	COLUMN(proc_sample, voluntary_switches, column_u64),
-	COLUMN(proc_sample, involuntary_switches, column_u64),
-	COLUMN(proc_sample, threads, column_u64),
-	COLUMN(proc_sample, open_fds, column_u64),
-	COLUMN(proc_sample, fd_limit, column_u64),
-};
-const struct columns sample_columns = COLUMNS(sample_items);

@@ -23,14 +23,9 @@ extern const struct columns process_columns; /* struct proc_record */
 extern const struct columns event_columns;   /* struct proc_event */
 extern const struct columns rung_columns;    /* struct rung */
 extern const struct columns unknown_columns; /* struct unknown_note */
-extern const struct columns series_columns;  /* struct series_point */
 
-extern const struct columns tick_columns; /* struct snapshot: the host's part */
-
-/* struct proc_sample: what is kept once per process, what differs from tick to
- * tick, and what is kept in both places. */
+/* struct proc_sample: what is kept once per process, and what is kept there as it was first. */
 extern const struct columns sample_process_columns;
-extern const struct columns sample_columns;
 extern const struct columns sample_shared_columns;
 
 #endif

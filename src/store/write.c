@@ -1,6 +1,7 @@
 #include <errno.h>
 
 #include "base/macros.h"
+#include "store/fold.h"
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/rows.h"
@@ -221,5 +222,8 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 			       sizeof(*events), err);
 	if (r == 0)
 		r = write_notes(store, a, err);
+	if (r == 0)
+		r = fold_all(store, a->id, err);
+	store->seen.n_ticks = -1;
 	return r < 0 ? r : txn_commit(&txn, err);
 }

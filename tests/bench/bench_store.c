@@ -1,9 +1,12 @@
 /*
  * bench_store - what storing costs: ticks, a whole empty run, the end of a run
- * with very many processes, and reading back a long one. Beside it the floor: as many bytes
- * appended to a plain file and made durable.
+ * with very many processes, and reading back a long one. Beside it the floor (as many bytes
+ * appended to a plain file and made durable) and the reference: one wide row per sample, with
+ * its tables as JSON text.
  */
 #include <fcntl.h>
+#include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +21,8 @@
 #include "store/store.h"
 
 #define N_PROCESSES 100
-#define N_TICKS 600
+#define N_TICKS 7200 /* 10 hours at 5 s */
+#define INTERVAL_NS UINT64_C(5000000000)
 #define N_SAMPLES (N_PROCESSES * N_TICKS)
 #define N_RUNS 50
 #define N_RECORDS 50000
@@ -57,7 +61,8 @@ static double quantile(double *values, size_t n, double q)
 }
 
 /* What a folder of ours holds. */
-static const char *const names[] = { "proctor.db", "proctor.db-wal", "proctor.db-shm", "floor" };
+static const char *const names[] = { "proctor.db",   "proctor.db-wal",	 "proctor.db-shm",  "floor",
+				     "reference.db", "reference.db-wal", "reference.db-shm" };
 
 static void remove_folder(const char *dir)
 {
@@ -70,7 +75,12 @@ static void remove_folder(const char *dir)
 	rmdir(dir);
 }
 
-/* ---- data: of the processes 30 % are active, as on a busy host ---- */
+/* ---- data: of the processes 30 % are active, in bursts, as on a busy host ---- */
+
+static unsigned below(unsigned n, unsigned *seed)
+{
+	return (unsigned)rand_r(seed) % n;
+}
 
 static void begin_process(struct proc_sample *p, unsigned i)
 {
@@ -98,30 +108,105 @@ static void begin_process(struct proc_sample *p, unsigned i)
 	p->fd_limit = 1024;
 }
 
+/* Five ticks long, and 30 % of the time. */
+static bool go_active(bool is_active, unsigned *seed)
+{
+	return is_active ? below(1000, seed) >= 200 : below(1000, seed) < 86;
+}
+
+static uint64_t whole_ticks(double ns)
+{
+	return (uint64_t)(ns / 1e7) * UINT64_C(10000000);
+}
+
+static void use_cpu(struct proc_sample *p, uint64_t elapsed_ns, unsigned *seed)
+{
+	uint64_t used = elapsed_ns / 1000000 * below(1000000, seed) + below(1000, seed);
+	/* The clock is looked at once more when the scheduler's count is read. */
+	double between_ns = (double)(elapsed_ns + below(4000, seed)) - 2000;
+
+	p->cpu_ns += used;
+	p->user_ns = whole_ticks((double)p->cpu_ns * 0.85);
+	p->system_ns = whole_ticks((double)p->cpu_ns * 0.15);
+	p->cpu_percent = round(10000.0 * (double)used / between_ns) / 100.0;
+	p->minor_faults += below(500, seed);
+	p->voluntary_switches += below(300, seed);
+	p->involuntary_switches += below(20, seed);
+}
+
+static void use_memory(struct proc_sample *p, unsigned *seed)
+{
+	if (below(2, seed))
+		p->rss_anon_bytes += (uint64_t)4096 * below(128, seed);
+	else if (p->rss_anon_bytes > UINT64_C(1) << 20)
+		p->rss_anon_bytes -= (uint64_t)4096 * below(126, seed);
+	p->rss_bytes = p->rss_anon_bytes + p->rss_file_bytes;
+	p->hwm_bytes = u64_max_known(p->hwm_bytes, p->rss_bytes);
+	if (below(20, seed) == 0)
+		p->open_fds = 30 + below(6, seed);
+}
+
+static void use_files(struct proc_sample *p, unsigned *seed)
+{
+	p->rchar += below(100000, seed);
+	p->wchar += below(50000, seed);
+	p->syscr += below(100, seed);
+	p->syscw += below(50, seed);
+	p->write_bytes += (uint64_t)4096 * below(16, seed);
+	if (below(8, seed) == 0)
+		p->read_bytes += (uint64_t)4096 * below(64, seed);
+}
+
+/* boot_ns: when it is read. state tells whether it was active at the tick before. */
 static void go_on(struct proc_sample *p, uint64_t boot_ns, unsigned *seed)
 {
-	unsigned x = (unsigned)rand_r(seed);
+	uint64_t elapsed_ns = boot_ns - (u64_known(p->boot_ns) ? p->boot_ns : 0);
+	bool is_active = go_active(p->state == 'R', seed);
 
-	p->boot_ns = boot_ns + x % 50000;
-	p->age_seconds = (double)p->boot_ns / 1e9;
+	p->boot_ns = boot_ns;
+	p->age_seconds = (double)(boot_ns - (p->key.start_ticks - 1000000) * 10000000) / 1e9;
+	p->state = is_active ? 'R' : 'S';
 	p->cpu_percent = 0;
-	if (x % 10 >= 3)
+	if (!is_active)
 		return;
-	p->cpu_percent = (double)(x % 1000) / 10.0;
-	p->cpu_ns += (x % 107) * UINT64_C(10000019);
-	p->user_ns += (x % 100) * UINT64_C(10000000);
-	p->system_ns += (x % 7) * UINT64_C(10000000);
-	p->rss_bytes += (x % 64) * UINT64_C(4096);
-	p->hwm_bytes = u64_max_known(p->hwm_bytes, p->rss_bytes);
-	p->rss_anon_bytes += (x % 64) * UINT64_C(4096);
-	p->rchar += x % 100000;
-	p->wchar += x % 50000;
-	p->syscr += x % 100;
-	p->syscw += x % 50;
-	p->write_bytes += (x % 16) * UINT64_C(4096);
-	p->minor_faults += x % 500;
-	p->voluntary_switches += x % 300;
-	p->involuntary_switches += x % 20;
+	use_cpu(p, elapsed_ns, seed);
+	use_memory(p, seed);
+	use_files(p, seed);
+}
+
+static void go_on_host(struct snapshot *s, unsigned *seed)
+{
+	struct system_sample *y = &s->system;
+
+	y->memory_total_bytes = UINT64_C(16) << 30;
+	y->memory_available_bytes = (UINT64_C(8) << 30) + (uint64_t)4096 * below(100000, seed);
+	y->memory_used_bytes = y->memory_total_bytes - y->memory_available_bytes;
+	y->load1 = below(800, seed) / 100.0;
+	y->load5 = below(400, seed) / 100.0;
+	y->load15 = below(200, seed) / 100.0;
+	y->cpu_user_ns = (uint64_t)10000000 * below(1000, seed) + s->boot_ns / 2;
+	y->cpu_system_ns = (uint64_t)10000000 * below(100, seed) + s->boot_ns / 8;
+	y->cpu_idle_ns = (uint64_t)10000000 * below(1000, seed) + s->boot_ns;
+	y->cpu_count = 8;
+	y->process_count = 300 + below(20, seed);
+	y->forks_total = s->boot_ns / 10000000 + below(50, seed);
+	y->uptime_seconds = (double)(s->boot_ns / 10000000) / 100.0;
+	y->psi_cpu.some.avg10 = below(1000, seed) / 100.0;
+	y->psi_cpu.some.total_us = s->boot_ns / 9000 + below(10000, seed);
+}
+
+/* Tick k: processes are read one after the other, 8 to 16 us each. */
+static void go_on_all(struct snapshot *s, uint64_t start_wall_ns, unsigned k, unsigned *seed)
+{
+	uint64_t boot_ns;
+
+	s->boot_ns = boot_ns = UINT64_C(86400000000000) + k * INTERVAL_NS + below(300000, seed);
+	s->wall_ns = start_wall_ns + s->boot_ns;
+	go_on_host(s, seed);
+	for (size_t i = 0; i < s->n_processes; i++) {
+		boot_ns += 8000 + below(8000, seed);
+		go_on(&s->processes[i], boot_ns, seed);
+	}
 }
 
 static void begin_attempt(struct store *store, const char *job_id, struct attempt *a)
@@ -139,6 +224,21 @@ static void begin_attempt(struct store *store, const char *job_id, struct attemp
 
 /* ---- measurements ---- */
 
+/* What this process has had written to disks so far; 0 where the kernel does not count. */
+static double bytes_written(void)
+{
+	FILE *f = fopen("/proc/self/io", "r");
+	char line[128];
+	double bytes = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "write_bytes: %lf", &bytes) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return bytes;
+}
+
 static void bench_ticks(const char *db, struct json *j)
 {
 	static double wall_us[N_TICKS];
@@ -147,7 +247,7 @@ static void bench_ticks(const char *db, struct json *j)
 	struct attempt a;
 	struct err err = ERR_INIT;
 	unsigned seed = 1;
-	double cpu_us = 0;
+	double cpu_us = 0, written = bytes_written(), cpu_before;
 
 	must(store_open(db, STORE_WRITE, &store, &err), &err);
 	begin_attempt(store, JOB, &a);
@@ -156,38 +256,137 @@ static void bench_ticks(const char *db, struct json *j)
 		begin_process(snapshot_add_process(&snap), i);
 	for (unsigned k = 0; k < N_TICKS; k++) {
 		struct series_point point = { .rss_bytes = k, .cpu_percent = k };
-		double cpu_before, before;
+		double before;
 
-		snap.wall_ns = point.wall_ns = a.started_wall_ns + k * UINT64_C(1000000000);
-		snap.boot_ns = k * UINT64_C(1000000000);
-		for (unsigned i = 0; i < N_PROCESSES; i++)
-			go_on(&snap.processes[i], snap.boot_ns, &seed);
+		go_on_all(&snap, a.started_wall_ns, k, &seed);
+		point.wall_ns = snap.wall_ns;
 		before = now_us(CLOCK_MONOTONIC);
 		cpu_before = now_us(CLOCK_PROCESS_CPUTIME_ID);
 		must(store_write_tick(store, &a, &snap, &point, NULL, 0, &err), &err);
 		cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
 		wall_us[k] = now_us(CLOCK_MONOTONIC) - before;
 	}
+	a.ended_wall_ns = snap.wall_ns;
+	cpu_before = now_us(CLOCK_PROCESS_CPUTIME_ID);
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	store_close(store);
+	cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
 	json_key_f64(j, "cpu_us_per_sample", cpu_us / N_SAMPLES);
+	json_key_f64(j, "written_bytes_per_sample", (bytes_written() - written) / N_SAMPLES);
 	json_key_f64(j, "tick_p50_us", quantile(wall_us, N_TICKS, 0.5));
 	json_key_f64(j, "tick_p99_us", quantile(wall_us, N_TICKS, 0.99));
 }
 
-/* The database with what its log holds. Its last writer has left, so the log is short. */
+static double file_size(const char *path, const char *suffix)
+{
+	char name[256];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "%s%s", path, suffix);
+	return stat(name, &st) == 0 ? (double)st.st_size : 0;
+}
+
+static void run_sql(const char *db, const char *sql)
+{
+	sqlite3 *handle = NULL;
+
+	if (sqlite3_open(db, &handle) != SQLITE_OK ||
+	    sqlite3_exec(handle, sql, NULL, NULL, NULL) != SQLITE_OK) {
+		fprintf(stderr, "bench_store: %s: %s\n", sql, sqlite3_errmsg(handle));
+		exit(1);
+	}
+	sqlite3_close(handle);
+}
+
+/* As it was left, and when the pages that its ticks were on are given back. */
 static double bench_size(const char *db, struct json *j)
 {
-	char log[256];
-	struct stat st;
-	double bytes = 0;
+	double bytes = file_size(db, "") + file_size(db, "-wal");
 
-	snprintf(log, sizeof(log), "%s-wal", db);
-	if (stat(db, &st) == 0)
-		bytes += (double)st.st_size;
-	if (stat(log, &st) == 0)
-		bytes += (double)st.st_size;
 	json_key_f64(j, "bytes_per_sample", bytes / N_SAMPLES);
+	run_sql(db, "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)");
+	json_key_f64(j, "bytes_per_sample_compacted", file_size(db, "") / N_SAMPLES);
 	return bytes / N_TICKS;
+}
+
+/* ---- the reference: a wide row per sample ---- */
+
+#define REFERENCE_SCHEMA                                                                   \
+	"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"                            \
+	"CREATE TABLE process_metrics (id INTEGER PRIMARY KEY, timestamp REAL NOT NULL,"   \
+	" pid INTEGER NOT NULL, ppid INTEGER, command TEXT, state TEXT, cpu_percent REAL," \
+	" rss_mb REAL, vms_mb REAL, threads INTEGER, open_fds INTEGER, age_seconds REAL,"  \
+	" job_id TEXT, sheet_num INTEGER, syscall_counts TEXT, syscall_time_pct TEXT);"    \
+	"CREATE INDEX by_time ON process_metrics (timestamp);"                             \
+	"CREATE INDEX by_job ON process_metrics (job_id, timestamp);"
+
+static void bind_reference(sqlite3_stmt *q, const struct snapshot *s, const struct proc_sample *p)
+{
+	char counts[128];
+
+	snprintf(counts, sizeof(counts), "{\"read\": %u, \"write\": %u, \"futex\": %u}",
+		 (unsigned)p->syscr, (unsigned)p->syscw, (unsigned)p->voluntary_switches);
+	sqlite3_bind_double(q, 1, (double)s->wall_ns / 1e9);
+	sqlite3_bind_int(q, 2, p->key.pid);
+	sqlite3_bind_int(q, 3, p->ppid);
+	sqlite3_bind_text(q, 4, p->command, -1, SQLITE_STATIC);
+	sqlite3_bind_text(q, 5, &p->state, 1, SQLITE_TRANSIENT);
+	sqlite3_bind_double(q, 6, p->cpu_percent);
+	sqlite3_bind_double(q, 7, u64_to_mb(p->rss_bytes));
+	sqlite3_bind_double(q, 8, u64_to_mb(p->vms_bytes));
+	sqlite3_bind_int64(q, 9, (sqlite3_int64)p->threads);
+	sqlite3_bind_int64(q, 10, (sqlite3_int64)p->open_fds);
+	sqlite3_bind_double(q, 11, p->age_seconds);
+	sqlite3_bind_text(q, 12, p->job_id, -1, SQLITE_STATIC);
+	sqlite3_bind_int(q, 13, p->sheet_num);
+	sqlite3_bind_text(q, 14, counts, -1, SQLITE_TRANSIENT);
+	sqlite3_bind_text(q, 15, "{\"read\": 40.1, \"write\": 31.2, \"futex\": 28.7}", -1,
+			  SQLITE_STATIC);
+}
+
+static void write_reference(sqlite3 *db, sqlite3_stmt *q, const struct snapshot *s)
+{
+	sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	for (size_t i = 0; i < s->n_processes; i++) {
+		bind_reference(q, s, &s->processes[i]);
+		sqlite3_step(q);
+		sqlite3_reset(q);
+	}
+	sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+}
+
+static void bench_reference(const char *path, struct json *j)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	double cpu_us = 0, written = bytes_written();
+	sqlite3_stmt *q = NULL;
+	sqlite3 *db = NULL;
+	unsigned seed = 1;
+
+	snapshot_init(&snap);
+	for (unsigned i = 0; i < N_PROCESSES; i++)
+		begin_process(snapshot_add_process(&snap), i);
+	if (sqlite3_open(path, &db) != SQLITE_OK ||
+	    sqlite3_exec(db, REFERENCE_SCHEMA, NULL, NULL, NULL) != SQLITE_OK ||
+	    sqlite3_prepare_v2(db,
+			       "INSERT INTO process_metrics VALUES "
+			       "(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+			       -1, &q, NULL) != SQLITE_OK)
+		exit(1);
+	for (unsigned k = 0; k < N_TICKS; k++) {
+		double cpu_before;
+
+		go_on_all(&snap, UINT64_C(1700000000000000000), k, &seed);
+		cpu_before = now_us(CLOCK_PROCESS_CPUTIME_ID);
+		write_reference(db, q, &snap);
+		cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
+	}
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	json_key_f64(j, "reference_cpu_us_per_sample", cpu_us / N_SAMPLES);
+	json_key_f64(j, "reference_written_bytes_per_sample",
+		     (bytes_written() - written) / N_SAMPLES);
+	json_key_f64(j, "reference_bytes_per_sample", file_size(path, "") / N_SAMPLES);
 }
 
 static void bench_floor(const char *path, double bytes_per_tick, struct json *j)
@@ -196,6 +395,7 @@ static void bench_floor(const char *path, double bytes_per_tick, struct json *j)
 	CLEANUP(close_fd) int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	size_t n = (size_t)bytes_per_tick;
 	char *bytes = calloc(1, n);
+	double cpu_before = now_us(CLOCK_PROCESS_CPUTIME_ID);
 
 	for (unsigned k = 0; bytes && k < N_TICKS; k++) {
 		double before = now_us(CLOCK_MONOTONIC);
@@ -205,6 +405,8 @@ static void bench_floor(const char *path, double bytes_per_tick, struct json *j)
 		wall_us[k] = now_us(CLOCK_MONOTONIC) - before;
 	}
 	free(bytes);
+	json_key_f64(j, "floor_append_cpu_us_per_sample",
+		     (now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before) / N_SAMPLES);
 	json_key_f64(j, "floor_append_p50_us", quantile(wall_us, N_TICKS, 0.5));
 	json_key_f64(j, "floor_append_p99_us", quantile(wall_us, N_TICKS, 0.99));
 }
@@ -303,10 +505,8 @@ static void write_long_job(struct store *store)
 	for (unsigned k = 0; k < LONG_TICKS; k++) {
 		struct series_point point = { .rss_bytes = k, .cpu_percent = k };
 
-		snap.wall_ns = point.wall_ns = a.started_wall_ns + k * UINT64_C(5000000000);
-		snap.boot_ns = k * UINT64_C(5000000000);
-		for (unsigned i = 0; i < LONG_PROCESSES; i++)
-			go_on(&snap.processes[i], snap.boot_ns, &seed);
+		go_on_all(&snap, a.started_wall_ns, k, &seed);
+		point.wall_ns = snap.wall_ns;
 		must(store_write_tick(store, &a, &snap, &point, NULL, 0, &err), &err);
 	}
 }
@@ -318,6 +518,7 @@ static void bench_report(struct json *j)
 	char dir[32] = "/dev/shm/proctor-bench-XXXXXX", db[64];
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
+	size_t n = 0;
 	double before;
 
 	attempt_init(&a);
@@ -333,6 +534,13 @@ static void bench_report(struct json *j)
 	store_close(store);
 	json_key_f64(j, "read_24h_50_processes_so_far_ms",
 		     (now_us(CLOCK_MONOTONIC) - before) / 1e3);
+	before = now_us(CLOCK_MONOTONIC);
+	must(store_open(db, STORE_READ, &store, &err), &err);
+	must(store_read_history(store, &(struct history_filter){ .job_id = LONG_JOB, .pid = 20007 },
+				count_row, &n, &err),
+	     &err);
+	store_close(store);
+	json_key_f64(j, "history_24h_of_one_process_ms", (now_us(CLOCK_MONOTONIC) - before) / 1e3);
 	remove_folder(dir);
 }
 
@@ -340,7 +548,7 @@ int main(void)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	const char *tmp = getenv("TMPDIR");
-	char dir[128], db[160], floor_path[160];
+	char dir[128], db[160], floor_path[160], reference[160];
 	double bytes_per_tick;
 	struct json j;
 
@@ -349,6 +557,7 @@ int main(void)
 		return 1;
 	snprintf(db, sizeof(db), "%s/%s", dir, names[0]);
 	snprintf(floor_path, sizeof(floor_path), "%s/%s", dir, names[3]);
+	snprintf(reference, sizeof(reference), "%s/%s", dir, names[4]);
 
 	json_init(&j, &out);
 	json_begin_object(&j);
@@ -357,6 +566,7 @@ int main(void)
 	json_key_u64(&j, "ticks", N_TICKS);
 	bench_ticks(db, &j);
 	bytes_per_tick = bench_size(db, &j);
+	bench_reference(reference, &j);
 	bench_floor(floor_path, bytes_per_tick, &j);
 	bench_history(db, &j);
 	bench_empty_run(db, &j);

@@ -116,12 +116,59 @@ static inline const char *raw_text(const char *path, const char *sql, char *ret)
 	return ret;
 }
 
+/* The same for bytes, in memory of exactly their size; the caller frees it. */
+static inline char *raw_blob(const char *path, const char *sql, size_t *ret_len)
+{
+	sqlite3_stmt *stmt = NULL;
+	sqlite3 *db = NULL;
+	char *copy = NULL;
+
+	*ret_len = 0;
+	if (sqlite3_open(path, &db) == SQLITE_OK &&
+	    sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW) {
+		const void *data = sqlite3_column_blob(stmt, 0);
+
+		*ret_len = (size_t)sqlite3_column_bytes(stmt, 0);
+		copy = malloc(*ret_len);
+		if (copy)
+			memcpy(copy, data, *ret_len);
+	}
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return copy;
+}
+
 static inline void assert_is_sound(const char *path)
 {
 	char text[256];
 
 	assert_string_equal(raw_text(path, "PRAGMA integrity_check", text), "ok");
 	assert_string_equal(raw_text(path, "PRAGMA foreign_key_check", text), "");
+}
+
+/* Ticks of all attempts, folded or not. */
+#define COUNT_TICKS \
+	"SELECT (SELECT count(*) FROM ticks) + (SELECT coalesce(sum(n_ticks), 0) FROM folds)"
+
+static inline int count_row(void *ctx, const struct history_row *row)
+{
+	(void)row;
+	++*(int64_t *)ctx;
+	return 0;
+}
+
+/* Samples of all attempts, as they are read; -1: they cannot be. */
+static inline int64_t count_samples(const char *path)
+{
+	struct store *store = NULL;
+	int64_t n = 0;
+	int r = store_open(path, STORE_READ, &store, NULL);
+
+	if (r == 0)
+		r = store_read_history(store, &(struct history_filter){ 0 }, count_row, &n, NULL);
+	store_close(store);
+	return r < 0 ? -1 : n;
 }
 
 /* What "proctor run" knows when it begins. */

@@ -165,6 +165,23 @@ static void test_cpu_percent_is_time_over_time(void **state)
 	assert_false(f64_known(find(&t->snap, 7)->cpu_percent));
 }
 
+/* 10 ms in 3 s are 0.333… %; stores and readers get 0.33, and the same number from its text. */
+static void test_cpu_percent_is_rounded(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 500, 1, 100 });
+	scan(t);
+	fake_boot_ns += 3 * SECOND;
+	write_stat(t, (struct fake){ 7, "a", 501, 1, 100 });
+	scan(t);
+	assert_true(find(&t->snap, 7)->cpu_percent == 0.33);
+	fake_boot_ns += 3 * SECOND;
+	write_stat(t, (struct fake){ 7, "a", 503, 1, 100 });
+	scan(t);
+	assert_true(find(&t->snap, 7)->cpu_percent == 0.67);
+}
+
 static void test_cpu_percent_of_the_newborn(void **state)
 {
 	struct tree *t = *state;
@@ -983,6 +1000,7 @@ int main(void)
 #define TREE(test) cmocka_unit_test_setup_teardown(test, setup_tree, teardown_tree)
 	const struct CMUnitTest tests[] = {
 		TREE(test_cpu_percent_is_time_over_time),
+		TREE(test_cpu_percent_is_rounded),
 		TREE(test_cpu_percent_of_the_newborn),
 		TREE(test_cpu_time_by_the_scheduler),
 		TREE(test_cpu_time_of_the_newborn_by_the_scheduler),

@@ -515,14 +515,14 @@ static void child_fills_disk(struct fixture *f)
 	CHILD_CHECK(strstr(err.text, f->db) && strstr(err.text, "room"));
 
 	/* The next tick after room was made is written as if nothing had been. */
-	ticks = raw_sql(f->db, "SELECT count(*) FROM ticks");
+	ticks = raw_sql(f->db, COUNT_TICKS);
 	CHILD_CHECK(ticks > 10);
 	CHILD_CHECK(mount("proctor", f->dir, "tmpfs", MS_REMOUNT, "size=16m") == 0);
 	fill_snapshot(&snap, a.job_id, 50, 20000);
 	CHILD_CHECK(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err) == 0);
 	store_close(store);
-	CHILD_CHECK(raw_sql(f->db, "SELECT count(*) FROM ticks") == ticks + 1);
-	samples = raw_sql(f->db, "SELECT count(*) FROM samples JOIN processes ON id = process");
+	CHILD_CHECK(raw_sql(f->db, COUNT_TICKS) == ticks + 1);
+	samples = count_samples(f->db);
 	CHILD_CHECK(samples == 50 * (ticks + 1));
 	CHILD_CHECK(raw_sql(f->db, "SELECT integrity_check = 'ok' FROM pragma_integrity_check") ==
 		    1);

@@ -1,0 +1,246 @@
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/codec.h"
+
+enum word_kind {
+	WORD_U64,
+	WORD_INT,   /* int or pid_t, by its sign-extended bits: -1 is unknown */
+	WORD_COUNT, /* unsigned; 0 is unknown */
+	WORD_STATE, /* one char; '?' is unknown */
+	WORD_F64,   /* see f64_to_word() */
+};
+
+struct word_field {
+	enum word_kind kind;
+	size_t offset;
+	double scale; /* of WORD_F64: 100 where the kernel prints two decimals */
+};
+
+#define FIELD(struct_, field_, kind_)                      \
+	{                                                  \
+		kind_, offsetof(struct struct_, field_), 0 \
+	}
+#define FIELD_F64(struct_, field_, scale_)                         \
+	{                                                          \
+		WORD_F64, offsetof(struct struct_, field_), scale_ \
+	}
+
+static const struct word_field sample_fields[SAMPLE_WORDS] = {
+	[SAMPLE_BOOT_NS] = FIELD(proc_sample, boot_ns, WORD_U64),
+	[SAMPLE_AGE] = FIELD_F64(proc_sample, age_seconds, 1e9),
+	[SAMPLE_USER_NS] = FIELD(proc_sample, user_ns, WORD_U64),
+	[SAMPLE_SYSTEM_NS] = FIELD(proc_sample, system_ns, WORD_U64),
+	[SAMPLE_CPU_NS] = FIELD(proc_sample, cpu_ns, WORD_U64),
+	[SAMPLE_CPU_PERCENT] = FIELD_F64(proc_sample, cpu_percent, 100),
+	[SAMPLE_ANON_BYTES] = FIELD(proc_sample, rss_anon_bytes, WORD_U64),
+	[SAMPLE_FILE_BYTES] = FIELD(proc_sample, rss_file_bytes, WORD_U64),
+	[SAMPLE_SHMEM_BYTES] = FIELD(proc_sample, rss_shmem_bytes, WORD_U64),
+	[SAMPLE_RSS_BYTES] = FIELD(proc_sample, rss_bytes, WORD_U64),
+	[SAMPLE_HWM_BYTES] = FIELD(proc_sample, hwm_bytes, WORD_U64),
+	[SAMPLE_RCHAR] = FIELD(proc_sample, rchar, WORD_U64),
+	[SAMPLE_WCHAR] = FIELD(proc_sample, wchar, WORD_U64),
+	[SAMPLE_READ_BYTES] = FIELD(proc_sample, read_bytes, WORD_U64),
+	[SAMPLE_WRITE_BYTES] = FIELD(proc_sample, write_bytes, WORD_U64),
+	[SAMPLE_MAJOR_FAULTS] = FIELD(proc_sample, major_faults, WORD_U64),
+	[SAMPLE_THREADS] = FIELD(proc_sample, threads, WORD_U64),
+	[SAMPLE_OPEN_FDS] = FIELD(proc_sample, open_fds, WORD_U64),
+	[SAMPLE_OPEN_FDS + 1] = FIELD(proc_sample, ppid, WORD_INT), /* changes when a parent dies */
+	FIELD(proc_sample, uid, WORD_U64),			    /* setuid() */
+	FIELD(proc_sample, state, WORD_STATE),
+	FIELD(proc_sample, child_user_ns, WORD_U64),
+	FIELD(proc_sample, child_system_ns, WORD_U64),
+	FIELD(proc_sample, vms_bytes, WORD_U64),
+	FIELD(proc_sample, swap_bytes, WORD_U64),
+	FIELD(proc_sample, syscr, WORD_U64),
+	FIELD(proc_sample, syscw, WORD_U64),
+	FIELD(proc_sample, minor_faults, WORD_U64),
+	FIELD(proc_sample, voluntary_switches, WORD_U64),
+	FIELD(proc_sample, involuntary_switches, WORD_U64),
+	FIELD(proc_sample, fd_limit, WORD_U64),
+};
+
+#define PSI_FIELDS(field_)                                      \
+	FIELD_F64(snapshot, system.field_.avg10, 100),          \
+		FIELD_F64(snapshot, system.field_.avg60, 100),  \
+		FIELD_F64(snapshot, system.field_.avg300, 100), \
+		FIELD(snapshot, system.field_.total_us, WORD_U64)
+
+static const struct word_field host_fields[HOST_WORDS] = {
+	[HOST_WALL_NS] = FIELD(snapshot, wall_ns, WORD_U64),
+	[HOST_BOOT_NS] = FIELD(snapshot, boot_ns, WORD_U64),
+	FIELD(snapshot, daemon_pid, WORD_INT),
+	FIELD(snapshot, daemon_rss_bytes, WORD_U64),
+	FIELD_F64(snapshot, daemon_uptime_seconds, 1e9),
+	FIELD(snapshot, running_jobs, WORD_INT),
+	FIELD(snapshot, active_sheets, WORD_INT),
+	FIELD(snapshot, system.memory_total_bytes, WORD_U64),
+	FIELD(snapshot, system.memory_available_bytes, WORD_U64),
+	FIELD(snapshot, system.memory_used_bytes, WORD_U64),
+	FIELD(snapshot, system.swap_total_bytes, WORD_U64),
+	FIELD(snapshot, system.swap_free_bytes, WORD_U64),
+	FIELD_F64(snapshot, system.load1, 100),
+	FIELD_F64(snapshot, system.load5, 100),
+	FIELD_F64(snapshot, system.load15, 100),
+	FIELD(snapshot, system.cpu_user_ns, WORD_U64),
+	FIELD(snapshot, system.cpu_system_ns, WORD_U64),
+	FIELD(snapshot, system.cpu_idle_ns, WORD_U64),
+	FIELD(snapshot, system.cpu_iowait_ns, WORD_U64),
+	FIELD(snapshot, system.cpu_steal_ns, WORD_U64),
+	FIELD(snapshot, system.cpu_count, WORD_COUNT),
+	PSI_FIELDS(psi_cpu.some),
+	PSI_FIELDS(psi_cpu.full),
+	PSI_FIELDS(psi_memory.some),
+	PSI_FIELDS(psi_memory.full),
+	PSI_FIELDS(psi_io.some),
+	PSI_FIELDS(psi_io.full),
+	FIELD(snapshot, system.process_count, WORD_U64),
+	FIELD(snapshot, system.forks_total, WORD_U64),
+	FIELD(snapshot, system.oom_kills_total, WORD_U64),
+	FIELD_F64(snapshot, system.uptime_seconds, 100),
+};
+
+static const struct word_field point_fields[POINT_WORDS] = {
+	FIELD(series_point, wall_ns, WORD_U64),	    FIELD(series_point, sheet_num, WORD_INT),
+	FIELD(series_point, rss_bytes, WORD_U64),   FIELD_F64(series_point, cpu_percent, 100),
+	FIELD(series_point, n_processes, WORD_U64),
+};
+
+/* ---- numbers with a point ---- */
+
+/* Below it a word is a number of 1/scale, from it on the bits of the double. */
+#define BITS_MIN (UINT64_C(1) << 60)
+#define SCALED_MAX 9007199254740992.0 /* 2^53 */
+
+static double scaled(uint64_t n, double scale)
+{
+	return (double)n / scale;
+}
+
+/*
+ * Most numbers here are a whole number of 1/scale, which takes few bytes; the
+ * others are kept by their bits. Bits below BITS_MIN are those of numbers below
+ * 2^-767, which nothing measures: they come back as 0.
+ */
+static uint64_t f64_to_word(double v, double scale)
+{
+	uint64_t bits, n;
+
+	if (isnan(v))
+		return U64_UNKNOWN;
+	memcpy(&bits, &v, sizeof(bits));
+	if (v * scale < SCALED_MAX && bits >> 63 == 0) {
+		n = (uint64_t)(v * scale + 0.5);
+		if (scaled(n, scale) == v)
+			return n;
+	}
+	return bits < BITS_MIN ? 0 : bits;
+}
+
+static double f64_from_word(uint64_t word, double scale)
+{
+	double v;
+
+	if (word == U64_UNKNOWN)
+		return F64_UNKNOWN;
+	if (word < BITS_MIN)
+		return scaled(word, scale);
+	memcpy(&v, &word, sizeof(v));
+	return v;
+}
+
+/* ---- structs ---- */
+
+static uint64_t field_to_word(const struct word_field *f, const void *field)
+{
+	switch (f->kind) {
+	case WORD_U64:
+		return *(const uint64_t *)field;
+	case WORD_INT:
+		return (uint64_t)(int64_t) * (const int *)field;
+	case WORD_COUNT:
+		return *(const unsigned *)field ? *(const unsigned *)field : U64_UNKNOWN;
+	case WORD_STATE:
+		return *(const char *)field == '?' || *(const char *)field == '\0'
+			       ? U64_UNKNOWN
+			       : *(const unsigned char *)field;
+	case WORD_F64:
+		return f64_to_word(*(const double *)field, f->scale);
+	}
+	return U64_UNKNOWN;
+}
+
+static int field_from_word(const struct word_field *f, uint64_t word, void *field)
+{
+	bool is_known = u64_known(word);
+
+	switch (f->kind) {
+	case WORD_U64:
+		*(uint64_t *)field = word;
+		return 0;
+	case WORD_INT:
+		*(int *)field = (int)(int64_t)word;
+		return (int64_t)word < INT_MIN || (int64_t)word > INT_MAX ? -EBADMSG : 0;
+	case WORD_COUNT:
+		*(unsigned *)field = is_known ? (unsigned)word : 0;
+		return is_known && word > UINT_MAX ? -EBADMSG : 0;
+	case WORD_STATE:
+		*(char *)field = is_known ? (char)word : '?';
+		return is_known && word > UCHAR_MAX ? -EBADMSG : 0;
+	case WORD_F64:
+		*(double *)field = f64_from_word(word, f->scale);
+		return 0;
+	}
+	return -EBADMSG;
+}
+
+static void to_words(const struct word_field *fields, size_t n, const void *from, uint64_t *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		ret[i] = field_to_word(&fields[i], (const char *)from + fields[i].offset);
+}
+
+static int from_words(const struct word_field *fields, size_t n, const uint64_t *words, void *ret)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = field_from_word(&fields[i], words[i], (char *)ret + fields[i].offset);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void sample_to_words(const struct proc_sample *p, uint64_t *ret)
+{
+	to_words(sample_fields, SAMPLE_WORDS, p, ret);
+}
+
+int sample_from_words(const uint64_t *words, struct proc_sample *ret)
+{
+	return from_words(sample_fields, SAMPLE_WORDS, words, ret);
+}
+
+void host_to_words(const struct snapshot *s, uint64_t *ret)
+{
+	to_words(host_fields, HOST_WORDS, s, ret);
+}
+
+int host_from_words(const uint64_t *words, struct snapshot *ret)
+{
+	return from_words(host_fields, HOST_WORDS, words, ret);
+}
+
+void point_to_words(const struct series_point *point, uint64_t *ret)
+{
+	to_words(point_fields, POINT_WORDS, point, ret);
+}
+
+int point_from_words(const uint64_t *words, struct series_point *ret)
+{
+	return from_words(point_fields, POINT_WORDS, words, ret);
+}

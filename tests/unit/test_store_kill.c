@@ -1,0 +1,91 @@
+#include "store_fixture.h"
+
+#include <signal.h>
+#include <time.h>
+
+#define N_KILLS 200
+#define N_PROCESSES 5
+
+/* Writes ticks for ever and says so after each; only a signal ends it. */
+static void write_ticks(const char *db, int told_fd)
+{
+	struct attempt a = make_attempt("j");
+	struct snapshot snap;
+	struct store *store = NULL;
+
+	snapshot_init(&snap);
+	CHILD_CHECK(store_open(db, STORE_WRITE, &store, NULL) == 0);
+	CHILD_CHECK(store_begin_attempt(store, &a, NULL) == 0);
+	for (unsigned k = 0;; k++) {
+		fill_snapshot(&snap, "j", N_PROCESSES, k);
+		CHILD_CHECK(store_write_tick(store, &a, &snap, NULL, NULL, 0, NULL) == 0);
+		CHILD_CHECK(write(told_fd, "x", 1) == 1);
+	}
+}
+
+static void pause_us(long us)
+{
+	const struct timespec pause = { .tv_nsec = us * 1000 };
+
+	nanosleep(&pause, NULL);
+}
+
+/* How many ticks a writer said it had written, before it was killed after about so long. */
+static int64_t kill_a_writer(const char *db, long after_us)
+{
+	int fds[2], status = -1;
+	int64_t told = 0;
+	char bytes[4096];
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (pid == 0)
+		write_ticks(db, fds[1]);
+	assert_true(pid > 0);
+	close(fds[1]);
+	pause_us(after_us);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	while ((n = read(fds[0], bytes, sizeof(bytes))) > 0)
+		told += n;
+	close(fds[0]);
+	return told;
+}
+
+/*
+ * Each time: the database opens, is sound, and has all that was told, and at most the one
+ * tick more that was written and not yet told. The pauses reach over several folds.
+ */
+static void test_200_kills(void **state)
+{
+	struct fixture *f = *state;
+	unsigned seed = 1;
+	int64_t before = 0, n_told = 0;
+
+	for (int i = 0; i < N_KILLS; i++) {
+		int64_t told = kill_a_writer(f->db, rand_r(&seed) % 90000);
+		int64_t now;
+
+		store_close(must_open(f->db, STORE_WRITE));
+		assert_is_sound(f->db);
+		now = raw_sql(f->db, COUNT_TICKS);
+		assert_in_range(now - before, told, told + 1);
+		before = now;
+		n_told += told;
+	}
+	assert_int_equal(count_samples(f->db), N_PROCESSES * raw_sql(f->db, COUNT_TICKS));
+	assert_true(n_told > N_KILLS);
+	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds") > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_200_kills, fixture_setup, fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
