@@ -17,10 +17,11 @@ void map_clear(struct map *m)
 	m->len = 0;
 }
 
-/* Fibonacci hashing: consecutive pids spread over the whole table. */
+/* Fibonacci hashing: every bit of the key reaches the top bits of the product, which choose the
+ * slot. */
 static size_t map_home(const struct map *m, uint64_t key)
 {
-	return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & (m->cap - 1);
+	return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - __builtin_ctzll(m->cap)));
 }
 
 static struct map_slot *map_find(const struct map *m, uint64_t key)
