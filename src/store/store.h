@@ -83,8 +83,12 @@ int store_write_tick(struct store *store, const struct attempt *a, const struct 
 		     const struct series_point *point, const struct proc_event *events,
 		     size_t n_events, struct err *err);
 
-/* The attempt ended: outcome, reason, status, ended_wall_ns, usage, sheets, processes, rungs,
- * unknowns, and the events left over. */
+/*
+ * The attempt ended: outcome, reason, status, ended_wall_ns, usage, sheets,
+ * processes, rungs, unknowns, and the events left over. If there is no room for
+ * all of it, how it ended (all up to the sheets) is stored alone where that fits,
+ * and the failure of the rest returned.
+ */
 int store_finish_attempt(struct store *store, const struct attempt *a,
 			 const struct proc_event *events, size_t n_events, struct err *err);
 

@@ -204,26 +204,60 @@ static int write_notes(struct store *store, const struct attempt *a, struct err 
 	return r;
 }
 
-int store_finish_attempt(struct store *store, const struct attempt *a,
-			 const struct proc_event *events, size_t n_events, struct err *err)
+/* How it ended, and no more: what must not be lost. */
+static int write_end(struct store *store, const struct attempt *a, struct err *err)
 {
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	int r = set_end(store, a, err);
 
-	if (r == 0)
-		r = set_end(store, a, err);
 	for (size_t i = 0; r == 0 && i < a->n_sheets; i++)
 		r = put_sheet(store, a->id, &a->sheets[i], err);
-	if (r == 0)
-		r = rows_write(store, STATEMENT_PUT_PROCESS, a->id, &process_columns, a->processes,
-			       a->n_processes, sizeof(*a->processes), err);
+	return r;
+}
+
+static int write_rest(struct store *store, const struct attempt *a, const struct proc_event *events,
+		      size_t n_events, struct err *err)
+{
+	int r = rows_write(store, STATEMENT_PUT_PROCESS, a->id, &process_columns, a->processes,
+			   a->n_processes, sizeof(*a->processes), err);
+
 	if (r == 0)
 		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, events, n_events,
 			       sizeof(*events), err);
 	if (r == 0)
 		r = write_notes(store, a, err);
+	return r < 0 ? r : fold_all(store, a->id, err);
+}
+
+static int finish_whole(struct store *store, const struct attempt *a,
+			const struct proc_event *events, size_t n_events, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
 	if (r == 0)
-		r = fold_all(store, a->id, err);
+		r = write_end(store, a, err);
+	if (r == 0)
+		r = write_rest(store, a, events, n_events, err);
 	store->seen.n_ticks = -1;
 	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+static int finish_barely(struct store *store, const struct attempt *a, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = write_end(store, a, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+int store_finish_attempt(struct store *store, const struct attempt *a,
+			 const struct proc_event *events, size_t n_events, struct err *err)
+{
+	int r = finish_whole(store, a, events, n_events, err);
+
+	if (r < 0)
+		finish_barely(store, a, NULL); /* err says what became of the whole */
+	return r;
 }
