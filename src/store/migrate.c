@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -157,15 +158,27 @@ static int refuse_newer(struct store *store, int version, struct err *err)
 		       store->path, version, layout_latest);
 }
 
-/* Nobody's yet: application id 0, version 0, no tables. */
-static int check_empty(struct store *store, struct err *err)
-{
-	int n_tables = 0;
-	int r = read_number(store, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
+/* Whose database it is. */
+struct identity {
+	int id, version, n_tables;
+};
 
-	if (r < 0)
-		return r;
-	return n_tables == 0 ? 0 : refuse_foreign(store, err);
+static int read_identity(struct store *store, struct identity *ret, struct err *err)
+{
+	int r = read_number(store, "PRAGMA application_id", &ret->id, err);
+
+	if (r == 0)
+		r = read_number(store, "PRAGMA user_version", &ret->version, err);
+	if (r == 0 && ret->version == 0)
+		r = read_number(store, "SELECT count(*) FROM sqlite_schema", &ret->n_tables, err);
+	return r;
+}
+
+static bool is_foreign(const struct identity *identity)
+{
+	if (identity->id == 0 && identity->version == 0)
+		return identity->n_tables > 0; /* without tables it is nobody's yet */
+	return identity->id != APPLICATION_ID || identity->version < 1;
 }
 
 int layout_check_newer(struct store *store, struct err *err)
@@ -183,23 +196,19 @@ int layout_check_newer(struct store *store, struct err *err)
 
 int layout_read_version(struct store *store, int *ret, struct err *err)
 {
-	int id = 0, version = 0, r;
+	struct identity identity = { 0 };
+	int r = read_identity(store, &identity, err);
 
-	r = read_number(store, "PRAGMA application_id", &id, err);
-	if (r < 0)
-		return r;
-	r = read_number(store, "PRAGMA user_version", &version, err);
-	if (r < 0)
-		return r;
-	if (id == 0 && version == 0)
-		r = check_empty(store, err);
-	else if (id != APPLICATION_ID || version < 1)
+	/* Half of it may be from before another proctor made the file, and half from after. */
+	if (r == 0 && is_foreign(&identity))
+		r = read_identity(store, &identity, err);
+	if (r == 0 && is_foreign(&identity))
 		r = refuse_foreign(store, err);
-	else if (version > layout_latest)
-		r = refuse_newer(store, version, err);
+	if (r == 0 && identity.version > layout_latest)
+		r = refuse_newer(store, identity.version, err);
 	if (r < 0)
 		return r;
-	*ret = version;
+	*ret = identity.version;
 	return 0;
 }
 
