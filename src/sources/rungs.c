@@ -1,5 +1,7 @@
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "base/unknown.h"
@@ -10,10 +12,18 @@
 
 #define PROBE_MAX_BYTES 4096
 
+static const char no_proc[] = "/proc is not mounted, or cannot be read";
+
+static bool has_proc(int root_fd)
+{
+	return faccessat(root_fd, "proc/self/stat", R_OK, 0) == 0;
+}
+
 static struct rung probe_samples(int root_fd, struct arena *arena)
 {
-	(void)root_fd;
 	(void)arena;
+	if (!has_proc(root_fd))
+		return (struct rung){ "process samples", "none", no_proc };
 	return (struct rung){ "process samples", "/proc", NO_EBPF };
 }
 
@@ -58,8 +68,9 @@ static struct rung probe_gpu(int root_fd, struct arena *arena)
 
 static struct rung probe_memory(int root_fd, struct arena *arena)
 {
-	(void)root_fd;
 	(void)arena;
+	if (!has_proc(root_fd))
+		return (struct rung){ "memory truth", "ru_maxrss (wait4)", no_proc };
 	return (struct rung){ "memory truth", "VmHWM (proc/PID/status)",
 			      "this build does not read the memory files of cgroups" };
 }

@@ -28,9 +28,9 @@ run "$PROCTOR" run -q -- sh -c 'setsid sh -c "sleep 1003 & sleep 1003" & sleep 0
 check "nor what fled into its own session" gone 1003
 run "$PROCTOR" run -q -- sh -c 'sleep 1004 & kill -STOP $!; exit 0'
 check "nor what is stopped" gone 1004
-run "$PROCTOR" run -q --leave-background -- sh -c 'sleep 1005 & exit 0'
+run "$PROCTOR" run -q --leave-background -- sh -c 'sleep 1005 & echo $! >'"$TMP"'/left.1005'
 check "--leave-background leaves it" asleep 1005
-pkill -fx "sleep 1005"
+kill "$(cat "$TMP/left.1005")"
 
 # ---- signals to the runner go to the command ----
 for sig in TERM INT HUP USR1; do
@@ -164,16 +164,16 @@ check "nothing is left of it" gone 1009
 cat >"$TMP/left.yaml" <<'EOF'
 job_id: left
 sheets:
-  - run: sleep 1018 & exit 0
+  - run: sleep 1018 & echo $! >"$LEFT"
   - run: sleep 1019
     timeout: 1s
 EOF
 SECONDS=0
-run "$PROCTOR" run -q --leave-background -f "$TMP/left.yaml"
+LEFT=$TMP/left.1018 run "$PROCTOR" run -q --leave-background -f "$TMP/left.yaml"
 is "a limit beside what was left running on purpose" "$status" 124
 check "takes no longer for it" [ $SECONDS -lt 5 ]
 check "and leaves it" asleep 1018
-pkill -fx "sleep 1018"
+kill "$(cat "$TMP/left.1018")"
 
 # ---- between two sheets ----
 cat >"$TMP/two.yaml" <<EOF

@@ -59,6 +59,17 @@ else
 	skip "without PSI and cgroups" "this machine makes no mount namespaces"
 fi
 
+# No /proc at all.
+if unshare --mount mount --bind "$TMP/empty" /proc 2>/dev/null; then
+	run unshare --mount sh -c 'mount --bind "$0" /proc; exec "$@"' "$TMP/empty" "$PROCTOR" run -- \
+		sh -c 'exit 3'
+	is "without /proc the status passes through" "$status" 3
+	run unshare --mount sh -c 'mount --bind "$0" /proc; exec "$@"' "$TMP/empty" "$PROCTOR" doctor
+	like "and doctor claims no samples" "$stdout" 'process samples +none'
+else
+	skip "without /proc" "this machine makes no mount namespaces"
+fi
+
 # A folder that cannot be written.
 mkdir -m 555 "$TMP/readonly"
 run setpriv --reuid=65534 --regid=65534 --clear-groups env PROCTOR_HOME="$TMP/readonly/home" \
