@@ -187,14 +187,15 @@ void record_sheet(struct run *run, const struct sheet_record *sheet)
 
 void record_tick(struct run *run, const struct series_point *point)
 {
-	const struct proc_event *events;
+	const struct attempt *attempts[] = { run->attempt };
+	struct tick_record record = {
+		.snap = &run->snap, .attempts = attempts, .n_attempts = 1, .points = point
+	};
 	struct err err = ERR_INIT;
-	size_t n;
 
 	record_open(run);
-	events = tally_pending_events(run->tally, &n);
-	if (run->store &&
-	    store_write_tick(run->store, run->attempt, &run->snap, point, events, n, &err) == 0) {
+	record.events = tally_pending_events(run->tally, &record.n_events);
+	if (run->store && store_write_tick(run->store, run->attempt->id, &record, &err) == 0) {
 		tally_events_stored(run->tally);
 		return;
 	}

@@ -40,7 +40,7 @@ struct proc_sample {
 		*command; /* masked, at most 500 bytes; "[comm]" for those without a command line */
 	uint64_t boot_ns; /* CLOCK_BOOTTIME when stat was read */
 	uint64_t start_wall_ns;
-	double age_seconds;
+	double age_seconds; /* at the snapshot's boot_ns */
 
 	uint64_t cpu_ns; /* CPU time used so far, as fine as it is known: user_ns + system_ns come
 			    in clock ticks, the scheduler counts in nanoseconds */

@@ -156,13 +156,20 @@ static int read_stat(struct collector *c, struct known *k, struct pid_stat *ret)
 	return read_stat_once(c, k, ret);
 }
 
-static double age_seconds(uint64_t start_ns, uint64_t boot_ns)
+/*
+ * When the scan began: that it is the same moment for all lets the store keep it
+ * once. One that was born since is as old as nothing; one that is not born yet
+ * cannot be.
+ */
+static double age_seconds(uint64_t start_ns, uint64_t scan_boot_ns, uint64_t now_boot_ns)
 {
-	return u64_to_seconds(u64_delta(boot_ns, start_ns));
+	if (u64_known(start_ns) && start_ns > scan_boot_ns && start_ns <= now_boot_ns)
+		return 0;
+	return u64_to_seconds(u64_delta(scan_boot_ns, start_ns));
 }
 
 static void fill_from_stat(struct collector *c, struct known *k, const struct pid_stat *st,
-			   struct proc_sample *p)
+			   uint64_t scan_boot_ns, struct proc_sample *p)
 {
 	p->key = k->key;
 	p->ppid = st->ppid;
@@ -170,7 +177,8 @@ static void fill_from_stat(struct collector *c, struct known *k, const struct pi
 	memcpy(p->comm, st->comm, sizeof(p->comm));
 	p->boot_ns = c->reader.now_boot_ns();
 	p->start_wall_ns = k->start_wall_ns;
-	p->age_seconds = age_seconds(ticks_to_ns(st->start_ticks, c->clock_ticks), p->boot_ns);
+	p->age_seconds =
+		age_seconds(ticks_to_ns(st->start_ticks, c->clock_ticks), scan_boot_ns, p->boot_ns);
 	p->user_ns = ticks_to_ns(st->user_ticks, c->clock_ticks);
 	p->system_ns = ticks_to_ns(st->system_ticks, c->clock_ticks);
 	p->child_user_ns = ticks_to_ns(st->child_user_ticks, c->clock_ticks);
@@ -257,7 +265,7 @@ static int scan_process(struct collector *c, pid_t pid, struct known *k, struct 
 	p = snapshot_add_process(s);
 	if (!p)
 		return -ENOMEM;
-	fill_from_stat(c, k, &st, p);
+	fill_from_stat(c, k, &st, s->boot_ns, p);
 	return 0;
 }
 

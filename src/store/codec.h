@@ -4,16 +4,21 @@
  * A struct becomes words: one uint64_t per field, U64_UNKNOWN where the field is
  * unknown, all other values exact. Words become one of two things:
  *
- *	a tick	all that is known at one moment, in a form that costs little to
- *		append and needs no other tick to be read (codec_tick.c);
- *	a table	up to CODEC_ROWS moments, column by column (codec_table.c): the
- *		host's values of a fold, or the samples of one process.
+ *	a tick	all that is known at one moment, as what differs from the tick
+ *		before it: that costs little to append (codec_tick.c);
+ *	a table	up to CODEC_ROWS moments of one thing, column by column
+ *		(codec_table.c).
+ *
+ * A fold is the ticks of a while as tables: one of its head (the host's values),
+ * one for each GPU and each job's progress, which stand with the head in one
+ * blob, and one for each point and each process, which are kept apart.
  *
  * What is read may be damaged: -EBADMSG then, and no byte outside it is looked at.
  */
 #ifndef PROCTOR_STORE_CODEC_H
 #define PROCTOR_STORE_CODEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,8 +32,7 @@
 
 /* Where a few words stand that others are told by; all others: codec_words.c. */
 enum sample_word {
-	SAMPLE_BOOT_NS,
-	SAMPLE_AGE,
+	SAMPLE_START, /* of the process, by the clock of the tick: its age grows, this stays */
 	SAMPLE_USER_NS,
 	SAMPLE_SYSTEM_NS,
 	SAMPLE_CPU_NS,
@@ -45,84 +49,163 @@ enum sample_word {
 	SAMPLE_MAJOR_FAULTS,
 	SAMPLE_THREADS,
 	SAMPLE_OPEN_FDS,
-	SAMPLE_WORDS = 31
+	SAMPLE_VMS_BYTES,
+	SAMPLE_SWAP_BYTES,
+	SAMPLE_STATE,
+	SAMPLE_WORDS = 30
 };
 
-enum host_word { HOST_WALL_NS, HOST_BOOT_NS, HOST_WORDS = 49 };
-enum { POINT_WORDS = 5 };
+enum head_word {
+	HOST_WALL_NS,
+	HOST_BOOT_NS,
+	HOST_WORDS = 49,
+	HEAD_LEVEL = HOST_WORDS, /* the pressure level: number of its string */
+	HEAD_HAS_GPUS,		 /* 1: somebody looked for them */
+	HEAD_WORDS
+};
 
-void sample_to_words(const struct proc_sample *p, uint64_t *ret);
-int sample_from_words(const uint64_t *words,
-		      struct proc_sample *ret); /* what has no word is kept */
+enum progress_word {
+	PROGRESS_TOTAL,
+	PROGRESS_COMPLETED,
+	PROGRESS_CURRENT,
+	PROGRESS_JOB, /* numbers of strings */
+	PROGRESS_STATUS,
+	PROGRESS_WORDS
+};
+
+enum {
+	GPU_WORDS = 5,
+	POINT_WORDS = 5,
+	WORDS_MAX = HEAD_WORDS + 1 /* a fold's head also has ids */
+};
+
+/* boot_ns: of the tick. */
+void sample_to_words(const struct proc_sample *p, uint64_t boot_ns, uint64_t *ret);
+/* What has no word is kept. */
+int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sample *ret);
 void host_to_words(const struct snapshot *s, uint64_t *ret);
 int host_from_words(const uint64_t *words, struct snapshot *ret);
+void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret);
+int gpu_from_words(const uint64_t *words, struct gpu_sample *ret);
+/* Without the strings. */
+void progress_to_words(const struct job_progress *progress, uint64_t *ret);
+int progress_from_words(const uint64_t *words, struct job_progress *ret);
 void point_to_words(const struct series_point *point, uint64_t *ret);
 int point_from_words(const uint64_t *words, struct series_point *ret);
 
 /* ---- a tick ---- */
 
-/* What belongs to the moment and not to a process, as words in this order. */
-enum head_word {
-	HEAD_HOST = 0,
-	HEAD_POINT = HEAD_HOST + HOST_WORDS,
-	HEAD_HAS_POINT = HEAD_POINT + POINT_WORDS, /* 1, or unknown */
-	HEAD_WORDS
+/* What a tick holds several of, and by what key. */
+enum tick_list {
+	LIST_GPUS,     /* their place in the snapshot */
+	LIST_PROGRESS, /* the same */
+	LIST_POINTS,   /* the attempt's row */
+	LIST_SAMPLES,  /* the process's row */
+	N_LISTS
+};
+extern const unsigned list_words[N_LISTS];
+
+/* n times a key and its words, by key, ascending. */
+struct tick_rows {
+	uint64_t *rows;
+	size_t n, cap;
 };
 
-struct tick_head {
-	uint64_t words[HEAD_WORDS];
-	const char *level; /* the pressure level: not terminated, NULL if there is none */
-	size_t level_len;
+struct tick {
+	uint64_t head[HEAD_WORDS];
+	struct tick_rows lists[N_LISTS];
+	struct buf strings; /* each with its NUL */
+	size_t n_strings;
 };
 
-/* point may be NULL. level is the snapshot's. */
-void tick_head_init(struct tick_head *head, const struct snapshot *s,
-		    const struct series_point *point);
+#define TICK_INIT                   \
+	{                           \
+		.strings = BUF_INIT \
+	}
+void tick_release(struct tick *t);
+/* Empties it and keeps its memory. */
+void tick_reset(struct tick *t);
+/* Room for the words of a key that is larger than those before; NULL when memory runs out. */
+uint64_t *tick_add(struct tick *t, enum tick_list list, int64_t key);
+/* The word for a string; NULL is unknown. */
+uint64_t tick_add_string(struct tick *t, const char *s);
 
-/* The head, then n_samples times tick_write_sample(), by process, ascending. */
-void tick_write_head(struct buf *out, const struct tick_head *head, size_t n_samples);
-/* previous: the process before, 0 for the first. */
-void tick_write_sample(struct buf *out, const struct tick_head *head, int64_t previous,
-		       int64_t process, const struct proc_sample *p);
+/* before: the tick that it differs from, whose id is before_id; or NULL and 0. */
+void tick_write(struct buf *out, const struct tick *t, const struct tick *before,
+		int64_t before_id);
 
-/* Walks through a tick; borrows the bytes. */
-struct tick_reader {
-	struct tick_head head;
-	size_t n_left; /* samples behind this one */
-	int64_t process;
-	uint64_t words[SAMPLE_WORDS];
+/* Walks through a list of a tick. */
+struct tick_cursor {
 	const uint8_t *p, *end;
+	size_t n_left;
+	unsigned n_words;
+	int64_t key;
 };
 
-int tick_read_head(struct tick_reader *r, const void *data, size_t len);
-/* 1: the next sample is there. 0: no more. */
-int tick_read_sample(struct tick_reader *r);
+/* 1: the next key is there, and its words have to be read. 0: no more. */
+int tick_cursor_next(struct tick_cursor *c);
+/* before: the words of the same key in the tick before; NULL: it is not there. */
+int tick_cursor_read(struct tick_cursor *c, const uint64_t *before, uint64_t *ret);
+
+/* Borrows the bytes. */
+struct tick_reader {
+	int64_t before_id; /* 0: it differs from none */
+	uint64_t head[HEAD_WORDS];
+	const char *strings; /* n_strings, each with its NUL */
+	size_t n_strings;
+	struct tick_cursor lists[N_LISTS];
+};
+
+/* before_head: of the tick that is read before this one, whose id is before_id; or NULL and 0. */
+int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t before_id,
+	      const uint64_t *before_head);
+/* NULL: there is none. */
+const char *tick_string(const struct tick_reader *r, uint64_t word);
 
 /* ---- tables ---- */
 
-/* One process: its rows, and of which tick of the fold each is. */
-struct chunk {
+/* One thing: its rows, and of which tick of the fold each is. */
+struct table {
 	unsigned n;
 	uint8_t tick[CODEC_ROWS];
-	uint64_t columns[SAMPLE_WORDS][CODEC_ROWS];
+	uint64_t columns[WORDS_MAX][CODEC_ROWS];
 };
 
-/* boot_ns: of the fold's ticks, U64_UNKNOWN where it is. */
-void chunk_write(struct buf *out, const struct chunk *chunk, const uint64_t *boot_ns);
-/* Only the first n_words columns: reading all takes longer. */
-int chunk_read(const void *data, size_t len, const uint64_t *boot_ns, unsigned n_ticks,
-	       unsigned n_words, struct chunk *ret);
+/* boot_ns: of the fold's ticks, U64_UNKNOWN where it is. Tells samples nearly; NULL for others. */
+void table_write(struct buf *out, const struct table *t, unsigned n_words, const uint64_t *boot_ns);
+/*
+ * Only the first n_read columns: reading all takes longer, and tells where the
+ * table ends. Returns the bytes that were read.
+ */
+ssize_t table_read(const void *data, size_t len, unsigned n_ticks, unsigned n_read,
+		   const uint64_t *boot_ns, struct table *ret);
 
-/* The ticks of a fold, without their samples. */
-struct fold_head {
-	unsigned n;
-	int64_t ids[CODEC_ROWS];
-	uint64_t columns[HEAD_WORDS][CODEC_ROWS];
-	const char *levels[CODEC_ROWS]; /* borrowed, not terminated */
-	size_t level_lens[CODEC_ROWS];
+/* ---- the head of a fold ---- */
+
+/* Words that are strings are numbers of these; borrowed. */
+struct fold_strings {
+	const char **items;
+	size_t n, cap;
+};
+void fold_strings_release(struct fold_strings *strings);
+int fold_strings_add(struct fold_strings *strings, const char *s); /* -ENOMEM */
+
+/* The blob: the head, then the things of LIST_GPUS, an end, those of LIST_PROGRESS, an end. */
+void fold_write_head(struct buf *out, const int64_t *ids, struct table *head,
+		     const struct fold_strings *strings);
+void fold_write_thing(struct buf *out, enum tick_list list, const struct table *t);
+void fold_write_end(struct buf *out);
+
+/* Walks through it in that order; borrows the bytes. */
+struct fold_reader {
+	const uint8_t *p, *end;
+	unsigned n_ticks;
 };
 
-void fold_head_write(struct buf *out, const struct fold_head *head);
-int fold_head_read(const void *data, size_t len, struct fold_head *ret);
+/* The strings are in the blob. */
+int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t *ids,
+		   struct table *head, struct fold_strings *strings);
+/* 1: the next of the list. 0: its end. */
+int fold_read_thing(struct fold_reader *r, enum tick_list list, struct table *ret);
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/macros.h"
+#include "store/codec_rice.h"
 
 /*
  * A column is a kind; of ordinary ones then:
@@ -10,43 +11,13 @@
  *	the order: 0 takes the values as they are, 1 their steps, 2 the steps of those;
  *	the first order values stand before the others
  *	whether rows that are 0 now are left out, and which
- *	whether some are negative (then the sign is the lowest bit) or else the least
- *	what all are multiples of: clock ticks, pages
- *	Rice codes: v >> k as so many ones and a zero, then the k lower bits
- * Noise has as many bits as it has; general compression finds nothing in it.
+ *	what is left, as Rice codes (codec_rice.h)
  */
 enum kind { KIND_UNKNOWN, KIND_CONSTANT, KIND_ORDINARY, KIND_GAPS, KIND_SAME_GAPS, KIND_ZERO };
 #define KIND_BITS 3
 
 #define ORDER_BITS 2
 #define ORDER_MAX 2
-#define ESCAPE 24 /* so many ones: all 64 bits follow */
-
-static unsigned bit_length(uint64_t v)
-{
-	return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
-}
-
-/* ---- single numbers: how many bits, then those ---- */
-
-#define LENGTH_BITS 7
-
-static void put_number(struct bit_writer *w, uint64_t v)
-{
-	unsigned len = bit_length(v);
-
-	bits_put(w, len, LENGTH_BITS);
-	bits_put_wide(w, v, len);
-}
-
-static uint64_t get_number(struct bit_reader *r)
-{
-	unsigned len = (unsigned)bits_get(r, LENGTH_BITS);
-
-	if (len > 64)
-		r->failed = true;
-	return len > 64 ? 0 : bits_get_wide(r, len);
-}
 
 /* ---- sets of rows ---- */
 
@@ -89,159 +60,6 @@ static struct row_set first_rows(const struct row_set *set, unsigned n)
 	return (struct row_set){ { set->bits[0] & all.bits[0], set->bits[1] & all.bits[1] } };
 }
 
-/* ---- Rice codes ---- */
-
-static uint64_t rice_cost(const uint64_t *v, unsigned n, unsigned k)
-{
-	uint64_t bits = (uint64_t)n * (k + 1);
-
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t ones = v[i] >> k;
-
-		bits += ones < ESCAPE ? ones : ESCAPE + 64;
-	}
-	return bits;
-}
-
-/* Near the middle of their lengths: a few that are much longer do not move it. */
-static unsigned choose_k(const uint64_t *v, unsigned n)
-{
-	unsigned lengths[65] = { 0 }, seen = 0, middle = 0, best;
-	uint64_t least;
-
-	for (unsigned i = 0; i < n; i++)
-		lengths[bit_length(v[i])]++;
-	for (; middle < 64 && seen + lengths[middle] <= n / 2; middle++)
-		seen += lengths[middle];
-	best = middle > 2 ? middle - 2 : 0;
-	least = rice_cost(v, n, best);
-	for (unsigned k = best + 1; k <= middle + 2 && k < 56; k++) {
-		uint64_t cost = rice_cost(v, n, k);
-
-		if (cost < least) {
-			least = cost;
-			best = k;
-		}
-	}
-	return best < 56 ? best : 55;
-}
-
-static void put_rice(struct bit_writer *w, uint64_t v, unsigned k)
-{
-	uint64_t ones = v >> k;
-
-	if (ones >= ESCAPE) {
-		bits_put(w, (UINT64_C(1) << ESCAPE) - 1, ESCAPE);
-		bits_put_wide(w, v, 64);
-		return;
-	}
-	bits_put(w, (UINT64_C(1) << ones) - 1, (unsigned)ones + 1);
-	bits_put(w, v & ((UINT64_C(1) << k) - 1), k);
-}
-
-static uint64_t get_rice(struct bit_reader *r, unsigned k)
-{
-	uint64_t zeros = ~bits_peek(r);
-	unsigned ones = zeros ? (unsigned)__builtin_ctzll(zeros) : 64;
-
-	if (ones >= ESCAPE) {
-		bits_skip(r, ESCAPE);
-		return bits_get_wide(r, 64);
-	}
-	bits_skip(r, ones + 1);
-	return (uint64_t)ones << k | bits_get(r, k);
-}
-
-/* ---- residuals: what is left when order and zeros are told ---- */
-
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-	while (b) {
-		uint64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
-static bool any_negative(const uint64_t *v, unsigned n)
-{
-	uint64_t all = 0;
-
-	for (unsigned i = 0; i < n; i++)
-		all |= v[i];
-	return all >> 63;
-}
-
-static uint64_t minimum(const uint64_t *v, unsigned n)
-{
-	uint64_t least = v[0];
-
-	for (unsigned i = 1; i < n; i++)
-		least = v[i] < least ? v[i] : least;
-	return least;
-}
-
-/* At least 1. */
-static uint64_t common_unit(const uint64_t *v, unsigned n, bool is_signed)
-{
-	uint64_t unit = 0;
-
-	for (unsigned i = 0; i < n && unit != 1; i++) {
-		bool is_negative = is_signed && v[i] >> 63;
-
-		unit = gcd(is_negative ? -v[i] : v[i], unit);
-	}
-	return unit ? unit : 1;
-}
-
-static uint64_t divide(uint64_t v, uint64_t unit, bool is_signed)
-{
-	if (is_signed && v >> 63)
-		return zigzag(-(-v / unit));
-	v /= unit;
-	return is_signed ? zigzag(v) : v;
-}
-
-static void put_residuals(struct bit_writer *w, uint64_t *v, unsigned n)
-{
-	bool is_signed = any_negative(v, n);
-	uint64_t least = is_signed ? 0 : minimum(v, n);
-	uint64_t unit;
-	unsigned k;
-
-	for (unsigned i = 0; i < n; i++)
-		v[i] -= least;
-	unit = common_unit(v, n, is_signed);
-	for (unsigned i = 0; i < n && (unit > 1 || is_signed); i++)
-		v[i] = divide(v[i], unit, is_signed);
-	k = choose_k(v, n);
-	bits_put(w, is_signed, 1);
-	put_number(w, least);
-	put_number(w, unit - 1);
-	bits_put(w, k, 6);
-	for (unsigned i = 0; i < n; i++)
-		put_rice(w, v[i], k);
-}
-
-static int get_residuals(struct bit_reader *r, uint64_t *ret, unsigned n)
-{
-	bool is_signed = bits_get(r, 1);
-	uint64_t least = get_number(r);
-	uint64_t unit = get_number(r) + 1;
-	unsigned k = (unsigned)bits_get(r, 6);
-
-	if (k >= 56)
-		return -EBADMSG;
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t v = get_rice(r, k);
-
-		ret[i] = (is_signed ? unzigzag(v) : v) * unit + least;
-	}
-	return 0;
-}
-
 /* ---- the order ---- */
 
 /* Each value becomes its step from the one before; the first stays. */
@@ -263,20 +81,20 @@ static unsigned estimate(const uint64_t *v, unsigned n)
 	unsigned bits = 0;
 
 	for (unsigned i = 0; i < n; i++)
-		bits += bit_length(zigzag(v[i]));
+		bits += rice_bit_length(zigzag(v[i]));
 	return bits;
 }
 
 /* As they are, and without what all have: their least is told once. */
 static unsigned estimate_plain(const uint64_t *v, unsigned n)
 {
-	uint64_t least = any_negative(v, n) ? 0 : minimum(v, n);
+	uint64_t least = rice_any_negative(v, n) ? 0 : rice_minimum(v, n);
 	unsigned bits = n; /* as much more than zigzag would take, less the sign */
 
 	if (least == 0)
 		return estimate(v, n);
 	for (unsigned i = 0; i < n; i++)
-		bits += bit_length(v[i] - least);
+		bits += rice_bit_length(v[i] - least);
 	return bits;
 }
 
@@ -363,10 +181,10 @@ static void put_ordinary(struct bit_writer *w, uint64_t *v, unsigned n,
 
 	bits_put(w, order, ORDER_BITS);
 	for (unsigned i = 0; i < order; i++)
-		put_number(w, i == 0 ? v[0] : zigzag(v[i]));
+		rice_put_number(w, i == 0 ? v[0] : zigzag(v[i]));
 	n = leave_out_zeros(w, v + order, n - order, memory);
 	if (n > 0)
-		put_residuals(w, v + order, n);
+		rice_put(w, v + order, n);
 }
 
 static bool all_equal(const uint64_t *v, unsigned n)
@@ -402,7 +220,7 @@ void column_write(struct bit_writer *w, const uint64_t *values, const struct row
 	kind = choose_kind(v, n_known, n, known, memory);
 	bits_put(w, kind, KIND_BITS);
 	if (kind == KIND_CONSTANT)
-		put_number(w, v[0]);
+		rice_put_number(w, v[0]);
 	if (kind == KIND_GAPS) {
 		row_set_write(w, known, n);
 		memory->known = *known;
@@ -419,7 +237,7 @@ static int get_rest(struct bit_reader *r, uint64_t *ret, unsigned n, struct colu
 	unsigned n_packed, next = 0;
 
 	if (!bits_get(r, 1))
-		return get_residuals(r, ret, n);
+		return rice_get(r, ret, n);
 	if (!bits_get(r, 1)) {
 		row_set_read(r, &changed, n);
 		remember_changed(memory, &changed);
@@ -427,7 +245,7 @@ static int get_rest(struct bit_reader *r, uint64_t *ret, unsigned n, struct colu
 	n_packed = row_set_count(&changed);
 	if (n_packed > n)
 		return -EBADMSG;
-	if (n_packed > 0 && get_residuals(r, packed, n_packed) < 0)
+	if (n_packed > 0 && rice_get(r, packed, n_packed) < 0)
 		return -EBADMSG;
 	for (unsigned i = 0; i < n; i++)
 		ret[i] = row_set_has(&changed, i) ? packed[next++] : 0;
@@ -442,7 +260,7 @@ static int get_ordinary(struct bit_reader *r, uint64_t *ret, unsigned n,
 	if (order > ORDER_MAX || order >= n)
 		return -EBADMSG;
 	for (unsigned i = 0; i < order; i++)
-		ret[i] = i == 0 ? get_number(r) : unzigzag(get_number(r));
+		ret[i] = i == 0 ? rice_get_number(r) : unzigzag(rice_get_number(r));
 	if (get_rest(r, ret + order, n - order, memory) < 0)
 		return -EBADMSG;
 	for (; order > 0; order--)
@@ -488,7 +306,7 @@ int column_read(struct bit_reader *r, unsigned n, struct column_memory *memory, 
 		return 0;
 	case KIND_ZERO:
 	case KIND_CONSTANT:
-		fill(ret, n, kind == KIND_ZERO ? 0 : get_number(r));
+		fill(ret, n, kind == KIND_ZERO ? 0 : rice_get_number(r));
 		return 0;
 	case KIND_ORDINARY:
 		return get_ordinary(r, ret, n, memory);

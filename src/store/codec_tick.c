@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/unknown.h"
@@ -6,27 +7,74 @@
 #include "store/codec_bits.h"
 
 /*
- * A tick: version, the head's words, the level, the number of samples; of each
- * the step from the process before and its words. Words are two bits each that
- * say how it is kept, then a number (seven bits a byte, the last below 128) for
- * each of those that need one. Nothing depends on another tick.
+ * A tick: version, the id of the tick that it differs from, the strings, the
+ * words of the head, the lists. A list: how many, in how many bytes, and of each
+ * the step from the key before and its words. Numbers have seven bits a byte,
+ * the last is below 128.
+ *
+ * Words: which of them differ (a byte says which bytes of that are not 0), then
+ * the step of each of those. Most processes sleep most of the time: two bytes.
  */
 #define TICK_VERSION 1
 #define NUMBER_BYTES 10 /* of the largest */
+#define LENGTH_BYTES 4
+#define NO_KEY UINT64_MAX /* before the first, 0 */
+/* Which differ, and a number each. */
+#define WORDS_BYTES(n_) (1 + 8 + (n_)*NUMBER_BYTES)
 
-enum kept { KEPT_UNKNOWN, KEPT_ZERO, KEPT_NUMBER, KEPT_UNITS };
+_Static_assert(WORDS_MAX <= 64, "a byte tells which bytes of a mask are there");
 
-/* What many values are multiples of: pages, and the clock ticks of CPU time. */
-#define PAGE_UNIT 4096
-#define TICK_UNIT UINT64_C(10000000)
-
-static const uint64_t units[SAMPLE_WORDS] = {
-	[SAMPLE_AGE] = TICK_UNIT, /* becomes the start: see hide_times() */
-	[SAMPLE_USER_NS] = TICK_UNIT,	  [SAMPLE_SYSTEM_NS] = TICK_UNIT,
-	[SAMPLE_ANON_BYTES] = PAGE_UNIT,  [SAMPLE_FILE_BYTES] = PAGE_UNIT,
-	[SAMPLE_SHMEM_BYTES] = PAGE_UNIT, [SAMPLE_RSS_BYTES] = PAGE_UNIT,
-	[SAMPLE_HWM_BYTES] = PAGE_UNIT,
+const unsigned list_words[N_LISTS] = {
+	[LIST_GPUS] = GPU_WORDS,
+	[LIST_PROGRESS] = PROGRESS_WORDS,
+	[LIST_POINTS] = POINT_WORDS,
+	[LIST_SAMPLES] = SAMPLE_WORDS,
 };
+
+/* ---- in memory ---- */
+
+void tick_release(struct tick *t)
+{
+	for (size_t i = 0; i < N_LISTS; i++)
+		free(t->lists[i].rows);
+	buf_release(&t->strings);
+}
+
+void tick_reset(struct tick *t)
+{
+	for (size_t i = 0; i < N_LISTS; i++)
+		t->lists[i].n = 0;
+	buf_reset(&t->strings);
+	t->n_strings = 0;
+}
+
+uint64_t *tick_add(struct tick *t, enum tick_list list, int64_t key)
+{
+	struct tick_rows *l = &t->lists[list];
+	size_t width = 1 + list_words[list];
+	uint64_t *row;
+
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 16;
+		uint64_t *rows = reallocarray(l->rows, cap, width * sizeof(*rows));
+
+		if (!rows)
+			return NULL;
+		l->rows = rows;
+		l->cap = cap;
+	}
+	row = l->rows + l->n++ * width;
+	row[0] = (uint64_t)key;
+	return row + 1;
+}
+
+uint64_t tick_add_string(struct tick *t, const char *s)
+{
+	if (!s)
+		return U64_UNKNOWN;
+	buf_add(&t->strings, s, strlen(s) + 1);
+	return t->n_strings++;
+}
 
 /* ---- writing ---- */
 
@@ -38,85 +86,10 @@ static uint8_t *put_number(uint8_t *p, uint64_t v)
 	return p;
 }
 
-static enum kept choose_kept(uint64_t v, uint64_t unit)
-{
-	if (v == 0)
-		return KEPT_ZERO;
-	return unit && v % unit == 0 ? KEPT_UNITS : KEPT_NUMBER;
-}
-
-/* known: a bit per word. The room is there. */
-static uint8_t *put_words(uint8_t *p, const uint64_t *words, uint64_t known, unsigned n,
-			  const uint64_t *unit)
-{
-	uint8_t *how = p;
-
-	p += (n + 3) / 4;
-	memset(how, 0, (size_t)(p - how));
-	for (unsigned i = 0; i < n; i++) {
-		enum kept kept = KEPT_UNKNOWN;
-
-		if (known >> i & 1)
-			kept = choose_kept(words[i], unit ? unit[i] : 0);
-		how[i / 4] = (uint8_t)(how[i / 4] | (unsigned)kept << i % 4 * 2);
-		if (kept == KEPT_NUMBER)
-			p = put_number(p, words[i]);
-		else if (kept == KEPT_UNITS)
-			p = put_number(p, words[i] / unit[i]);
-	}
-	return p;
-}
-
-static uint64_t known_mask(const uint64_t *words, unsigned n)
-{
-	uint64_t known = 0;
-
-	for (unsigned i = 0; i < n; i++)
-		known |= (uint64_t)u64_known(words[i]) << i;
-	return known;
-}
-
-static uint64_t or_zero(uint64_t v)
-{
-	return u64_known(v) ? v : 0;
-}
-
-/* The age told by the start of the process, and when it was read by the tick's time. */
-static void hide_times(uint64_t *words, uint64_t known, uint64_t tick_boot_ns)
-{
-	if (known >> SAMPLE_AGE & 1)
-		words[SAMPLE_AGE] = or_zero(words[SAMPLE_BOOT_NS]) - words[SAMPLE_AGE];
-	if (known >> SAMPLE_BOOT_NS & 1)
-		words[SAMPLE_BOOT_NS] = zigzag(words[SAMPLE_BOOT_NS] - or_zero(tick_boot_ns));
-}
-
-static void show_times(uint64_t *words, uint64_t known, uint64_t tick_boot_ns)
-{
-	if (known >> SAMPLE_BOOT_NS & 1)
-		words[SAMPLE_BOOT_NS] = unzigzag(words[SAMPLE_BOOT_NS]) + or_zero(tick_boot_ns);
-	if (known >> SAMPLE_AGE & 1)
-		words[SAMPLE_AGE] = or_zero(words[SAMPLE_BOOT_NS]) - words[SAMPLE_AGE];
-}
-
-void tick_head_init(struct tick_head *head, const struct snapshot *s,
-		    const struct series_point *point)
-{
-	*head = (struct tick_head){
-		.level = s->pressure_level,
-		.level_len = s->pressure_level ? strlen(s->pressure_level) : 0,
-	};
-	host_to_words(s, head->words + HEAD_HOST);
-	head->words[HEAD_HAS_POINT] = point ? 1 : U64_UNKNOWN;
-	if (point)
-		point_to_words(point, head->words + HEAD_POINT);
-	for (unsigned i = 0; !point && i < POINT_WORDS; i++)
-		head->words[HEAD_POINT + i] = U64_UNKNOWN;
-}
-
-/* Room for n numbers and as many bytes, to be written at the returned place; NULL: no memory. */
+/* Makes room for n bytes, to be written at the returned place; NULL: no memory. */
 static uint8_t *reserve(struct buf *out, size_t n)
 {
-	if (buf_reserve(out, (n + 1) * (NUMBER_BYTES + 1)) < 0) {
+	if (buf_reserve(out, n) < 0) {
 		out->failed = true;
 		return NULL;
 	}
@@ -129,35 +102,118 @@ static void commit(struct buf *out, const uint8_t *end)
 	out->data[out->len] = '\0';
 }
 
-void tick_write_head(struct buf *out, const struct tick_head *head, size_t n_samples)
+static void add_number(struct buf *out, uint64_t v)
 {
-	uint8_t *p = reserve(out, HEAD_WORDS + 2);
+	uint8_t *p = reserve(out, NUMBER_BYTES);
 
-	if (!p)
-		return;
-	*p++ = TICK_VERSION;
-	p = put_words(p, head->words, known_mask(head->words, HEAD_WORDS), HEAD_WORDS, NULL);
-	p = put_number(p, head->level ? head->level_len + 1 : 0);
-	commit(out, p);
-	buf_add(out, head->level ? head->level : "", head->level_len);
-	p = reserve(out, 1);
 	if (p)
-		commit(out, put_number(p, n_samples));
+		commit(out, put_number(p, v));
 }
 
-void tick_write_sample(struct buf *out, const struct tick_head *head, int64_t previous,
-		       int64_t process, const struct proc_sample *sample)
+/* A bit for each word that differs. */
+static uint64_t find_changed(const uint64_t *words, const uint64_t *before, unsigned n)
 {
-	uint64_t words[SAMPLE_WORDS], known;
-	uint8_t *p = reserve(out, SAMPLE_WORDS + 1);
+	uint64_t changed = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		changed |= (uint64_t)(words[i] != before[i]) << i;
+	return changed;
+}
+
+static uint8_t *put_mask(uint8_t *p, uint64_t mask)
+{
+	uint8_t *which = p++;
+
+	*which = 0;
+	for (unsigned i = 0; i < 8; i++) {
+		uint8_t byte = (uint8_t)(mask >> i * 8);
+
+		if (!byte)
+			continue;
+		*which = (uint8_t)(*which | 1u << i);
+		*p++ = byte;
+	}
+	return p;
+}
+
+/* The room is there. */
+static uint8_t *put_words(uint8_t *p, const uint64_t *words, const uint64_t *before, unsigned n)
+{
+	uint64_t changed = find_changed(words, before, n);
+
+	p = put_mask(p, changed);
+	for (; changed; changed &= changed - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(changed);
+
+		p = put_number(p, zigzag(words[i] - before[i]));
+	}
+	return p;
+}
+
+static const uint64_t unknown_words[WORDS_MAX] = { [0 ... WORDS_MAX - 1] = U64_UNKNOWN };
+
+/* The row with this key among those that are left; moves behind it. Rows are sorted. */
+static const uint64_t *find_row(const uint64_t **row, const uint64_t *end, size_t width,
+				uint64_t key)
+{
+	const uint64_t *found;
+
+	while (*row < end && **row < key)
+		*row += width;
+	if (*row == end || **row != key)
+		return NULL;
+	found = *row + 1;
+	*row += width;
+	return found;
+}
+
+static void write_list(struct buf *out, enum tick_list list, const struct tick *t,
+		       const struct tick *before)
+{
+	const struct tick_rows *rows = &t->lists[list];
+	size_t width = 1 + list_words[list], length_at;
+	const uint64_t *old = before ? before->lists[list].rows : NULL;
+	const uint64_t *old_end = old ? old + before->lists[list].n * width : NULL;
+	uint64_t previous = NO_KEY;
+	uint8_t *p = reserve(out, rows->n * (NUMBER_BYTES + WORDS_BYTES(list_words[list])) +
+					  NUMBER_BYTES + LENGTH_BYTES);
+	uint32_t length;
 
 	if (!p)
 		return;
-	sample_to_words(sample, words);
-	known = known_mask(words, SAMPLE_WORDS);
-	hide_times(words, known, head->words[HEAD_HOST + HOST_BOOT_NS]);
-	p = put_number(p, (uint64_t)process - (uint64_t)previous);
-	commit(out, put_words(p, words, known, SAMPLE_WORDS, units));
+	p = put_number(p, rows->n);
+	length_at = (size_t)(p - (uint8_t *)out->data);
+	p += LENGTH_BYTES;
+	for (size_t i = 0; i < rows->n; i++) {
+		const uint64_t *row = rows->rows + i * width;
+		const uint64_t *same = find_row(&old, old_end, width, row[0]);
+
+		p = put_number(p, row[0] - previous);
+		p = put_words(p, row + 1, same ? same : unknown_words, list_words[list]);
+		previous = row[0];
+	}
+	length = htole32((uint32_t)((size_t)(p - (uint8_t *)out->data) - length_at - LENGTH_BYTES));
+	memcpy(out->data + length_at, &length, sizeof(length));
+	commit(out, p);
+}
+
+void tick_write(struct buf *out, const struct tick *t, const struct tick *before, int64_t before_id)
+{
+	uint8_t *p;
+
+	buf_add_char(out, TICK_VERSION);
+	add_number(out, before ? (uint64_t)before_id : 0);
+	add_number(out, t->n_strings);
+	add_number(out, t->strings.len);
+	buf_add(out, t->strings.data, t->strings.len);
+	if (buf_error(&t->strings) < 0)
+		out->failed = true;
+	p = reserve(out, WORDS_BYTES(HEAD_WORDS));
+	if (!p)
+		return;
+	commit(out, put_words(p, t->head, before ? before->head : unknown_words, HEAD_WORDS));
+	for (enum tick_list list = 0; list < N_LISTS; list++)
+		write_list(out, list, t, before);
 }
 
 /* ---- reading ---- */
@@ -180,74 +236,139 @@ static int get_number(const uint8_t **p, const uint8_t *end, uint64_t *ret)
 	return -EBADMSG;
 }
 
-/* Unknown words are U64_UNKNOWN; ret_known tells them from a number with those bits. */
-static int get_words(const uint8_t **p, const uint8_t *end, unsigned n, const uint64_t *unit,
-		     uint64_t *ret, uint64_t *ret_known)
+static int get_mask(const uint8_t **p, const uint8_t *end, unsigned n, uint64_t *ret)
 {
-	const uint8_t *how = *p;
-	size_t how_len = (n + 3) / 4;
+	uint64_t mask = 0;
+	uint8_t which;
 
-	if ((size_t)(end - *p) < how_len)
+	if (*p == end)
 		return -EBADMSG;
-	*p += how_len;
-	*ret_known = 0;
-	for (unsigned i = 0; i < n; i++) {
-		unsigned kept = how[i / 4] >> i % 4 * 2 & 3;
-
-		ret[i] = kept == KEPT_UNKNOWN ? U64_UNKNOWN : 0;
-		*ret_known |= (uint64_t)(kept != KEPT_UNKNOWN) << i;
-		if (kept >= KEPT_NUMBER && get_number(p, end, &ret[i]) < 0)
+	which = *(*p)++;
+	for (unsigned i = 0; i < 8; i++) {
+		if (!(which >> i & 1))
+			continue;
+		if (*p == end)
 			return -EBADMSG;
-		if (kept == KEPT_UNITS)
-			ret[i] *= unit ? unit[i] : 1;
+		mask |= (uint64_t) * (*p)++ << i * 8;
+	}
+	*ret = mask;
+	return n < 64 && mask >> n ? -EBADMSG : 0;
+}
+
+static int get_words(const uint8_t **p, const uint8_t *end, unsigned n, const uint64_t *before,
+		     uint64_t *ret)
+{
+	uint64_t changed, step;
+
+	if (get_mask(p, end, n, &changed) < 0)
+		return -EBADMSG;
+	memmove(ret, before, n * sizeof(*ret));
+	for (; changed; changed &= changed - 1) {
+		if (get_number(p, end, &step) < 0)
+			return -EBADMSG;
+		ret[__builtin_ctzll(changed)] += unzigzag(step);
 	}
 	return 0;
 }
 
-static int get_level(struct tick_reader *r)
+static int get_strings(struct tick_reader *r, const uint8_t **p, const uint8_t *end)
 {
-	uint64_t len;
+	uint64_t n, len;
 
-	r->head.level = NULL;
-	r->head.level_len = 0;
-	if (get_number(&r->p, r->end, &len) < 0 || len > (uint64_t)(r->end - r->p) + 1)
+	if (get_number(p, end, &n) < 0 || get_number(p, end, &len) < 0 ||
+	    len > (uint64_t)(end - *p) || n > len)
 		return -EBADMSG;
-	if (len == 0)
-		return 0;
-	r->head.level = (const char *)r->p;
-	r->head.level_len = (size_t)len - 1;
-	r->p += len - 1;
+	r->strings = (const char *)*p;
+	r->n_strings = (size_t)n;
+	*p += len;
+	for (uint64_t i = 0; i < len; i++)
+		n -= !r->strings[i];
+	/* As many as there are NULs, and nothing behind the last. */
+	return n == 0 && (len == 0 || !r->strings[len - 1]) ? 0 : -EBADMSG;
+}
+
+static int get_list(struct tick_cursor *c, enum tick_list list, const uint8_t **p,
+		    const uint8_t *end)
+{
+	uint32_t length;
+	uint64_t n;
+
+	if (get_number(p, end, &n) < 0 || end - *p < LENGTH_BYTES)
+		return -EBADMSG;
+	memcpy(&length, *p, sizeof(length));
+	length = le32toh(length);
+	*p += LENGTH_BYTES;
+	if (length > (size_t)(end - *p) || n > length) /* each takes some bytes */
+		return -EBADMSG;
+	*c = (struct tick_cursor){
+		.p = *p,
+		.end = *p + length,
+		.n_left = (size_t)n,
+		.n_words = list_words[list],
+		.key = (int64_t)NO_KEY,
+	};
+	*p += length;
 	return 0;
 }
 
-int tick_read_head(struct tick_reader *r, const void *data, size_t len)
+/* Who reads a tick relies on the ones before: one that is not whole is not read at all. */
+static int check_list(struct tick_cursor c)
 {
-	uint64_t known, n;
+	uint64_t words[WORDS_MAX];
+	int r;
 
-	*r = (struct tick_reader){ .p = data, .end = (const uint8_t *)data + len };
-	if (len == 0 || *r->p++ != TICK_VERSION)
-		return -EBADMSG;
-	if (get_words(&r->p, r->end, HEAD_WORDS, NULL, r->head.words, &known) < 0 ||
-	    get_level(r) < 0 || get_number(&r->p, r->end, &n) < 0)
-		return -EBADMSG;
-	if (n > (uint64_t)(r->end - r->p)) /* each takes some bytes */
-		return -EBADMSG;
-	r->n_left = (size_t)n;
-	return 0;
+	while ((r = tick_cursor_next(&c)) > 0)
+		if (tick_cursor_read(&c, NULL, words) < 0)
+			return -EBADMSG;
+	return r < 0 || c.p != c.end ? -EBADMSG : 0;
 }
 
-int tick_read_sample(struct tick_reader *r)
+int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t before_id,
+	      const uint64_t *before_head)
 {
-	uint64_t step, known;
+	const uint8_t *p = data, *end = p + len;
+	uint64_t id;
 
-	if (r->n_left == 0)
-		return 0;
-	r->n_left--;
-	if (get_number(&r->p, r->end, &step) < 0 || step == 0 ||
-	    step > (uint64_t)INT64_MAX - (uint64_t)r->process ||
-	    get_words(&r->p, r->end, SAMPLE_WORDS, units, r->words, &known) < 0)
+	if (len == 0 || *p++ != TICK_VERSION)
 		return -EBADMSG;
-	r->process += (int64_t)step;
-	show_times(r->words, known, r->head.words[HEAD_HOST + HOST_BOOT_NS]);
+	if (get_number(&p, end, &id) < 0 || id > INT64_MAX ||
+	    (id != 0 && (int64_t)id != before_id) || get_strings(r, &p, end) < 0)
+		return -EBADMSG;
+	r->before_id = (int64_t)id;
+	if (get_words(&p, end, HEAD_WORDS, id ? before_head : unknown_words, r->head) < 0)
+		return -EBADMSG;
+	for (enum tick_list list = 0; list < N_LISTS; list++)
+		if (get_list(&r->lists[list], list, &p, end) < 0 || check_list(r->lists[list]) < 0)
+			return -EBADMSG;
+	return p == end ? 0 : -EBADMSG;
+}
+
+int tick_cursor_next(struct tick_cursor *c)
+{
+	uint64_t step;
+
+	if (c->n_left == 0)
+		return 0;
+	c->n_left--;
+	if (get_number(&c->p, c->end, &step) < 0 || step == 0 ||
+	    step > (uint64_t)INT64_MAX - (uint64_t)c->key)
+		return -EBADMSG;
+	c->key += (int64_t)step;
 	return 1;
+}
+
+int tick_cursor_read(struct tick_cursor *c, const uint64_t *before, uint64_t *ret)
+{
+	return get_words(&c->p, c->end, c->n_words, before ? before : unknown_words, ret);
+}
+
+const char *tick_string(const struct tick_reader *r, uint64_t word)
+{
+	const char *s = r->strings;
+
+	if (word >= r->n_strings)
+		return NULL;
+	for (; word > 0; word--)
+		s += strlen(s) + 1;
+	return s;
 }

@@ -31,8 +31,7 @@ struct word_field {
 	}
 
 static const struct word_field sample_fields[SAMPLE_WORDS] = {
-	[SAMPLE_BOOT_NS] = FIELD(proc_sample, boot_ns, WORD_U64),
-	[SAMPLE_AGE] = FIELD_F64(proc_sample, age_seconds, 1e9),
+	[SAMPLE_START] = FIELD_F64(proc_sample, age_seconds, 1e9),
 	[SAMPLE_USER_NS] = FIELD(proc_sample, user_ns, WORD_U64),
 	[SAMPLE_SYSTEM_NS] = FIELD(proc_sample, system_ns, WORD_U64),
 	[SAMPLE_CPU_NS] = FIELD(proc_sample, cpu_ns, WORD_U64),
@@ -49,13 +48,13 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	[SAMPLE_MAJOR_FAULTS] = FIELD(proc_sample, major_faults, WORD_U64),
 	[SAMPLE_THREADS] = FIELD(proc_sample, threads, WORD_U64),
 	[SAMPLE_OPEN_FDS] = FIELD(proc_sample, open_fds, WORD_U64),
-	[SAMPLE_OPEN_FDS + 1] = FIELD(proc_sample, ppid, WORD_INT), /* changes when a parent dies */
-	FIELD(proc_sample, uid, WORD_U64),			    /* setuid() */
-	FIELD(proc_sample, state, WORD_STATE),
+	[SAMPLE_VMS_BYTES] = FIELD(proc_sample, vms_bytes, WORD_U64),
+	[SAMPLE_SWAP_BYTES] = FIELD(proc_sample, swap_bytes, WORD_U64),
+	[SAMPLE_STATE] = FIELD(proc_sample, state, WORD_STATE),
+	FIELD(proc_sample, ppid, WORD_INT), /* changes when a parent dies */
+	FIELD(proc_sample, uid, WORD_U64),  /* setuid() */
 	FIELD(proc_sample, child_user_ns, WORD_U64),
 	FIELD(proc_sample, child_system_ns, WORD_U64),
-	FIELD(proc_sample, vms_bytes, WORD_U64),
-	FIELD(proc_sample, swap_bytes, WORD_U64),
 	FIELD(proc_sample, syscr, WORD_U64),
 	FIELD(proc_sample, syscw, WORD_U64),
 	FIELD(proc_sample, minor_faults, WORD_U64),
@@ -108,6 +107,24 @@ static const struct word_field point_fields[POINT_WORDS] = {
 	FIELD(series_point, wall_ns, WORD_U64),	    FIELD(series_point, sheet_num, WORD_INT),
 	FIELD(series_point, rss_bytes, WORD_U64),   FIELD_F64(series_point, cpu_percent, 100),
 	FIELD(series_point, n_processes, WORD_U64),
+};
+
+#define MB_BYTES 1048576
+
+static const struct word_field gpu_fields[GPU_WORDS] = {
+	FIELD(gpu_sample, index, WORD_INT),
+	FIELD_F64(gpu_sample, utilization_pct, 100),
+	FIELD_F64(gpu_sample, memory_used_mb, MB_BYTES),
+	FIELD_F64(gpu_sample, memory_total_mb, MB_BYTES),
+	FIELD_F64(gpu_sample, temperature_c, 100),
+};
+
+#define PROGRESS_NUMBERS PROGRESS_JOB /* words that are no strings */
+
+static const struct word_field progress_fields[PROGRESS_NUMBERS] = {
+	[PROGRESS_TOTAL] = FIELD(job_progress, total_sheets, WORD_INT),
+	[PROGRESS_COMPLETED] = FIELD(job_progress, last_completed_sheet, WORD_INT),
+	[PROGRESS_CURRENT] = FIELD(job_progress, current_sheet, WORD_INT),
 };
 
 /* ---- numbers with a point ---- */
@@ -215,14 +232,29 @@ static int from_words(const struct word_field *fields, size_t n, const uint64_t 
 	return 0;
 }
 
-void sample_to_words(const struct proc_sample *p, uint64_t *ret)
+/*
+ * From the age to the start, and back. Unknown stays it; a process that began
+ * 1 ns before the clock would become it, and none does.
+ */
+static uint64_t turn_age(uint64_t word, uint64_t boot_ns)
 {
-	to_words(sample_fields, SAMPLE_WORDS, p, ret);
+	if (!u64_known(word))
+		return word;
+	return (u64_known(boot_ns) ? boot_ns : 0) - word;
 }
 
-int sample_from_words(const uint64_t *words, struct proc_sample *ret)
+void sample_to_words(const struct proc_sample *p, uint64_t boot_ns, uint64_t *ret)
 {
-	return from_words(sample_fields, SAMPLE_WORDS, words, ret);
+	to_words(sample_fields, SAMPLE_WORDS, p, ret);
+	ret[SAMPLE_START] = turn_age(ret[SAMPLE_START], boot_ns);
+}
+
+int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sample *ret)
+{
+	const struct word_field *age = &sample_fields[SAMPLE_START];
+
+	ret->age_seconds = f64_from_word(turn_age(words[SAMPLE_START], boot_ns), age->scale);
+	return from_words(sample_fields + 1, SAMPLE_WORDS - 1, words + 1, ret);
 }
 
 void host_to_words(const struct snapshot *s, uint64_t *ret)
@@ -243,4 +275,24 @@ void point_to_words(const struct series_point *point, uint64_t *ret)
 int point_from_words(const uint64_t *words, struct series_point *ret)
 {
 	return from_words(point_fields, POINT_WORDS, words, ret);
+}
+
+void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret)
+{
+	to_words(gpu_fields, GPU_WORDS, gpu, ret);
+}
+
+int gpu_from_words(const uint64_t *words, struct gpu_sample *ret)
+{
+	return from_words(gpu_fields, GPU_WORDS, words, ret);
+}
+
+void progress_to_words(const struct job_progress *progress, uint64_t *ret)
+{
+	to_words(progress_fields, PROGRESS_NUMBERS, progress, ret);
+}
+
+int progress_from_words(const uint64_t *words, struct job_progress *ret)
+{
+	return from_words(progress_fields, PROGRESS_NUMBERS, words, ret);
 }

@@ -1,24 +1,31 @@
 #include "store/fold.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "base/macros.h"
+#include "base/map.h"
 #include "base/unknown.h"
-#include "store/codec.h"
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/query.h"
 
-/* The ticks that become one, and the process that is taken out of all of them at once. */
+/* The ticks that become one, and the thing that is taken out of all of them at once. */
 struct folding {
+	struct store *store;
+	struct buf bytes;		/* of the ticks, one behind the other */
+	size_t offsets[CODEC_ROWS + 2]; /* in bytes */
+	int64_t ids[CODEC_ROWS + 1];	/* one more than fits: is there more? */
 	struct tick_reader readers[CODEC_ROWS];
-	int64_t wall_ns[CODEC_ROWS];
-	bool is_done[CODEC_ROWS];
-	struct fold_head head;
-	struct chunk chunk;
-	size_t offsets[CODEC_ROWS + 1]; /* of the ticks in bytes */
-	struct buf bytes, out;
+	bool is_done[CODEC_ROWS]; /* its list is at the end */
+	unsigned n_loaded, n;	  /* n of them could be read, and have a reader */
+	int64_t read_ids[CODEC_ROWS];
+	struct table head, table;
+	struct fold_strings strings;
+	struct map string_of; /* hash -> number of the string */
 };
 
 static void folding_free(struct folding **f)
@@ -26,198 +33,475 @@ static void folding_free(struct folding **f)
 	if (!*f)
 		return;
 	buf_release(&(*f)->bytes);
-	buf_release(&(*f)->out);
+	fold_strings_release(&(*f)->strings);
+	map_release(&(*f)->string_of);
 	free(*f);
 }
 
-static struct folding *folding_new(void)
+static struct folding *folding_new(struct store *store)
 {
 	struct folding *f = malloc(sizeof(*f));
 
 	if (!f)
 		return NULL;
-	f->head.n = 0;
+	f->store = store;
+	f->bytes = (struct buf)BUF_INIT;
 	f->offsets[0] = 0;
-	f->bytes = f->out = (struct buf)BUF_INIT;
+	f->n_loaded = f->n = 0;
+	f->strings = (struct fold_strings){ 0 };
+	f->string_of = (struct map)MAP_INIT;
 	return f;
+}
+
+void folded_release(struct folded *f)
+{
+	buf_release(&f->head);
+	buf_release(&f->bytes);
+	free(f->parts);
 }
 
 /* ---- taking the ticks in ---- */
 
-static int load_ticks(struct store *store, int64_t attempt_id, struct folding *f, struct err *err)
+static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int64_t last_id,
+		      struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_OLDEST_TICKS, &q, err);
+	int r = query_open(f->store, STATEMENT_OLDEST_TICKS, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, attempt_id);
-	query_bind_i64(&q, FOLD_TICKS);
-	while ((r = query_step(&q, err)) > 0 && f->head.n < CODEC_ROWS) {
+	query_bind_i64(&q, recorder);
+	query_bind_i64(&q, after_id);
+	query_bind_i64(&q, last_id);
+	query_bind_i64(&q, CODEC_ROWS + 1);
+	while (f->n_loaded <= CODEC_ROWS && (r = query_step(&q, err)) > 0) {
 		const void *data;
 		size_t len;
 
-		f->head.ids[f->head.n] = query_read_i64(&q);
-		f->wall_ns[f->head.n] = query_read_i64(&q);
+		f->ids[f->n_loaded] = query_read_i64(&q);
 		data = query_read_blob(&q, &len);
 		buf_add(&f->bytes, data, len);
-		f->offsets[++f->head.n] = f->bytes.len;
+		f->offsets[++f->n_loaded] = f->bytes.len;
 	}
-	if (r == 0 && buf_error(&f->bytes) < 0)
-		r = store_no_memory(store, err);
+	if (r >= 0 && buf_error(&f->bytes) < 0)
+		r = store_no_memory(f->store, err);
 	return r < 0 ? r : 0;
 }
 
-/* Each reader then stands at its first sample. */
-static int read_heads(struct folding *f)
+static int read_tick(const struct folding *f, unsigned i, const struct tick_reader *before,
+		     int64_t before_id, struct tick_reader *ret)
 {
-	for (unsigned i = 0; i < f->head.n; i++) {
-		struct tick_reader *reader = &f->readers[i];
-		int r = tick_read_head(reader, f->bytes.data + f->offsets[i],
-				       f->offsets[i + 1] - f->offsets[i]);
+	return tick_read(ret, f->bytes.data + f->offsets[i], f->offsets[i + 1] - f->offsets[i],
+			 before_id, before ? before->head : NULL);
+}
 
-		if (r < 0)
-			return r;
-		for (unsigned k = 0; k < HEAD_WORDS; k++)
-			f->head.columns[k][i] = reader->head.words[k];
-		f->head.levels[i] = reader->head.level;
-		f->head.level_lens[i] = reader->head.level_len;
-		r = tick_read_sample(reader);
-		if (r < 0)
-			return r;
-		f->is_done[i] = r == 0;
+static bool is_whole(const struct folding *f, unsigned i)
+{
+	struct tick_reader reader;
+
+	return read_tick(f, i, NULL, 0, &reader) == 0;
+}
+
+/* If there is more than fits, the rest begins with a whole tick: later ones need none of ours. */
+static void cut_at_segment(struct folding *f)
+{
+	unsigned n = CODEC_ROWS;
+
+	if (f->n_loaded <= CODEC_ROWS)
+		return;
+	while (n > 1 && !is_whole(f, n))
+		n--;
+	f->n_loaded = n > 1 ? n : CODEC_ROWS;
+}
+
+/* One that cannot be read is left out, with those that need it. */
+static void read_ticks(struct folding *f)
+{
+	const struct tick_reader *before = NULL;
+	int64_t before_id = 0;
+
+	for (unsigned i = 0; i < f->n_loaded; i++) {
+		struct tick_reader *reader = &f->readers[f->n];
+
+		if (read_tick(f, i, before, before_id, reader) < 0) {
+			before = NULL;
+			before_id = 0;
+			continue;
+		}
+		before = reader;
+		before_id = f->read_ids[f->n++] = f->ids[i];
+	}
+}
+
+/* ---- strings ---- */
+
+/* The number that a string has in the fold. */
+static int number_string(struct folding *f, const char *s, uint64_t *ret)
+{
+	uint64_t hash, number;
+
+	*ret = U64_UNKNOWN;
+	if (!s)
+		return 0;
+	hash = hash_bytes(HASH_INIT, s, strlen(s));
+	if (map_get(&f->string_of, hash, &number) && strcmp(f->strings.items[number], s) == 0) {
+		*ret = number;
+		return 0;
+	}
+	*ret = f->strings.n;
+	return fold_strings_add(&f->strings, s) < 0 ? -ENOMEM : map_put(&f->string_of, hash, *ret);
+}
+
+/* A column of numbers of a tick's strings becomes one of the fold's. */
+static int number_strings(struct folding *f, struct table *t, unsigned word)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		uint64_t *number = &t->columns[word][i];
+
+		if (number_string(f, tick_string(&f->readers[t->tick[i]], *number), number) < 0)
+			return -ENOMEM;
 	}
 	return 0;
+}
+
+/* ---- tables ---- */
+
+static int gather_head(struct folding *f)
+{
+	f->head.n = f->n;
+	for (unsigned i = 0; i < f->n; i++) {
+		f->head.tick[i] = (uint8_t)i;
+		for (unsigned k = 0; k < HEAD_WORDS; k++)
+			f->head.columns[k][i] = f->readers[i].head[k];
+	}
+	return number_strings(f, &f->head, HEAD_LEVEL);
+}
+
+static void begin_list(struct folding *f, enum tick_list list)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		f->is_done[i] = tick_cursor_next(&f->readers[i].lists[list]) <= 0;
+}
+
+/* The least key that a reader stands at; -1: all are done. */
+static int64_t next_key(const struct folding *f, enum tick_list list)
+{
+	int64_t least = -1;
+
+	for (unsigned i = 0; i < f->n; i++) {
+		int64_t key = f->readers[i].lists[list].key;
+
+		if (!f->is_done[i] && (least < 0 || key < least))
+			least = key;
+	}
+	return least;
+}
+
+/* What the words of tick i differ from: the row before, if it is of the tick before. */
+static const uint64_t *words_before(const struct folding *f, unsigned i, const uint64_t *last)
+{
+	const struct table *t = &f->table;
+
+	if (!f->readers[i].before_id || t->n == 0 || t->tick[t->n - 1] + 1u != i)
+		return NULL;
+	return last;
+}
+
+/* Its rows, from all readers that stand at it. */
+static void gather(struct folding *f, enum tick_list list, int64_t key)
+{
+	struct table *t = &f->table;
+	uint64_t words[WORDS_MAX];
+
+	t->n = 0;
+	for (unsigned i = 0; i < f->n; i++) {
+		struct tick_cursor *c = &f->readers[i].lists[list];
+
+		if (f->is_done[i] || c->key != key)
+			continue;
+		tick_cursor_read(c, words_before(f, i, words), words);
+		for (unsigned k = 0; k < list_words[list]; k++)
+			t->columns[k][t->n] = words[k];
+		t->tick[t->n++] = (uint8_t)i;
+		f->is_done[i] = tick_cursor_next(c) <= 0;
+	}
 }
 
 /* ---- giving the fold out ---- */
 
-static int add_fold(struct store *store, int64_t attempt_id, struct folding *f, struct err *err)
+/* GPUs and progress. */
+static int write_things(struct folding *f, enum tick_list list, struct buf *out)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t first = f->wall_ns[0], last = f->wall_ns[0];
-	int r = query_open(store, STATEMENT_ADD_FOLD, &q, err);
+	int64_t key;
 
-	if (r < 0)
-		return r;
-	for (unsigned i = 1; i < f->head.n; i++) {
-		first = f->wall_ns[i] < first ? f->wall_ns[i] : first;
-		last = f->wall_ns[i] > last ? f->wall_ns[i] : last;
+	begin_list(f, list);
+	while ((key = next_key(f, list)) >= 0) {
+		gather(f, list, key);
+		if (list == LIST_PROGRESS && (number_strings(f, &f->table, PROGRESS_JOB) < 0 ||
+					      number_strings(f, &f->table, PROGRESS_STATUS) < 0))
+			return -ENOMEM;
+		fold_write_thing(out, list, &f->table);
 	}
-	buf_reset(&f->out);
-	fold_head_write(&f->out, &f->head);
-	if (buf_error(&f->out) < 0)
-		return store_no_memory(store, err);
-	query_bind_i64(&q, f->head.ids[f->head.n - 1]);
-	query_bind_i64(&q, attempt_id);
-	query_bind_i64(&q, first);
-	query_bind_i64(&q, last);
-	query_bind_i64(&q, f->head.n);
-	query_bind_blob(&q, f->out.data, f->out.len);
-	return query_run(&q, err);
+	fold_write_end(out);
+	return 0;
 }
 
-/* The least process that a reader stands at; 0: all are done. */
-static int64_t next_process(const struct folding *f)
+static struct fold_part *add_part(struct folded *ret)
 {
-	int64_t least = 0;
+	if (ret->n_parts == ret->cap) {
+		size_t cap = ret->cap ? ret->cap * 2 : 64;
+		struct fold_part *parts = reallocarray(ret->parts, cap, sizeof(*parts));
 
-	for (unsigned i = 0; i < f->head.n; i++)
-		if (!f->is_done[i] && (least == 0 || f->readers[i].process < least))
-			least = f->readers[i].process;
-	return least;
+		if (!parts)
+			return NULL;
+		ret->parts = parts;
+		ret->cap = cap;
+	}
+	return &ret->parts[ret->n_parts++];
 }
 
-/* Its samples, from all readers that stand at it. */
-static int gather(struct folding *f, int64_t process)
+static int write_parts(struct folding *f, enum tick_list list, struct folded *ret)
 {
-	struct chunk *c = &f->chunk;
+	const uint64_t *boot_ns = list == LIST_SAMPLES ? f->head.columns[HOST_BOOT_NS] : NULL;
+	int64_t key;
 
-	c->n = 0;
-	for (unsigned i = 0; i < f->head.n; i++) {
-		int r;
+	begin_list(f, list);
+	while ((key = next_key(f, list)) >= 0) {
+		struct fold_part *part = add_part(ret);
 
-		if (f->is_done[i] || f->readers[i].process != process)
-			continue;
-		for (unsigned k = 0; k < SAMPLE_WORDS; k++)
-			c->columns[k][c->n] = f->readers[i].words[k];
-		c->tick[c->n++] = (uint8_t)i;
-		r = tick_read_sample(&f->readers[i]);
-		if (r < 0)
-			return r;
-		f->is_done[i] = r == 0;
+		if (!part)
+			return -ENOMEM;
+		*part = (struct fold_part){ .list = list, .key = key, .at = ret->bytes.len };
+		gather(f, list, key);
+		table_write(&ret->bytes, &f->table, list_words[list], boot_ns);
+		part->len = ret->bytes.len - part->at;
 	}
 	return 0;
 }
 
-static int add_chunk(struct query *q, struct folding *f, int64_t process, struct err *err)
+static void tell_times(const struct folding *f, struct folded *ret)
 {
-	buf_reset(&f->out);
-	chunk_write(&f->out, &f->chunk, f->head.columns[HEAD_HOST + HOST_BOOT_NS]);
-	if (buf_error(&f->out) < 0)
-		return store_no_memory(q->store, err);
-	query_bind_i64(q, f->head.ids[f->head.n - 1] << CHUNK_BITS | process);
-	query_bind_blob(q, f->out.data, f->out.len);
-	return query_run(q, err);
+	const uint64_t *wall_ns = f->head.columns[HOST_WALL_NS];
+
+	ret->first_ns = ret->last_ns = (int64_t)wall_ns[0];
+	for (unsigned i = 1; i < f->n; i++) {
+		int64_t ns = (int64_t)wall_ns[i];
+
+		ret->first_ns = ns < ret->first_ns ? ns : ret->first_ns;
+		ret->last_ns = ns > ret->last_ns ? ns : ret->last_ns;
+	}
 }
 
-static int add_chunks(struct store *store, struct folding *f, struct err *err)
+/* At least one tick could be read. */
+static int write_fold(struct folding *f, struct folded *ret)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_ADD_CHUNK, &q, err);
-	int64_t process;
+	CLEANUP(buf_release) struct buf things = BUF_INIT;
 
-	while (r == 0 && (process = next_process(f)) != 0) {
-		if (process > CHUNK_PROCESS_MAX || gather(f, process) < 0)
-			return store_damaged(store, "tick", err);
-		r = add_chunk(&q, f, process, err);
+	if (gather_head(f) < 0 || write_things(f, LIST_GPUS, &things) < 0 ||
+	    write_things(f, LIST_PROGRESS, &things) < 0)
+		return -ENOMEM;
+	tell_times(f, ret);
+	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
+	buf_add(&ret->head, things.data, things.len);
+	if (buf_error(&things) < 0 || write_parts(f, LIST_POINTS, ret) < 0 ||
+	    write_parts(f, LIST_SAMPLES, ret) < 0)
+		return -ENOMEM;
+	return buf_error(&ret->head) < 0 ? -ENOMEM : buf_error(&ret->bytes);
+}
+
+int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
+		      struct folded *ret, struct err *err)
+{
+	CLEANUP(folding_free) struct folding *f = folding_new(store);
+	int r = f ? load_ticks(f, recorder, after_id, last_id, err) : store_no_memory(store, err);
+
+	if (r < 0 || f->n_loaded == 0)
+		return r;
+	cut_at_segment(f);
+	read_ticks(f);
+	buf_reset(&ret->head);
+	buf_reset(&ret->bytes);
+	ret->n_parts = 0;
+	ret->id = f->ids[f->n_loaded - 1];
+	ret->n_loaded = f->n_loaded;
+	ret->n_ticks = f->n;
+	if (f->n > 0 && write_fold(f, ret) < 0)
+		return store_no_memory(store, err);
+	return 1;
+}
+
+/* ---- without writing it ---- */
+
+static int give_parts(const struct folded *f, int64_t attempt_id, enum tick_list list,
+		      fold_part_fn *fn, void *ctx, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
+		const struct fold_part *part = &f->parts[i];
+
+		if (part->list == list && (list != LIST_POINTS || part->key == attempt_id))
+			r = fn(ctx, f->bytes.data + part->at, part->len, part->key, err);
 	}
 	return r;
 }
 
-static int drop_ticks(struct store *store, int64_t attempt_id, int64_t last_id, struct err *err)
+static int each_of_recorder(struct store *store, int64_t recorder, int64_t attempt_id,
+			    enum tick_list list, fold_part_fn *fn, void *ctx, struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int64_t after_id = 0;
+	int r;
+
+	while ((r = fold_read_pending(store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
+		after_id = f.id;
+		if (f.n_ticks < f.n_loaded)
+			return store_damaged(store, "tick", err);
+		r = give_parts(&f, attempt_id, list, fn, ctx, err);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
+		      fold_part_fn *fn, void *ctx, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_LIST_RECORDERS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	while (r == 0 && (r = query_step(&q, err)) > 0)
+		r = each_of_recorder(store, query_read_i64(&q), attempt_id, list, fn, ctx, err);
+	return r;
+}
+
+/* ---- for good ---- */
+
+static int add_fold(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_ADD_FOLD, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, f->id);
+	query_bind_i64(&q, recorder);
+	query_bind_i64(&q, f->first_ns);
+	query_bind_i64(&q, f->last_ns);
+	query_bind_i64(&q, f->n_ticks);
+	query_bind_blob(&q, f->head.data, f->head.len);
+	return query_run(&q, err);
+}
+
+static int add_chunk(struct query *q, const struct folded *f, const struct fold_part *part,
+		     struct err *err)
+{
+	if (part->key > CHUNK_PROCESS_MAX)
+		return store_damaged(q->store, "tick", err);
+	query_bind_i64(q, f->id << CHUNK_BITS | part->key);
+	query_bind_blob(q, f->bytes.data + part->at, part->len);
+	return query_run(q, err);
+}
+
+static int add_points(struct query *q, const struct folded *f, const struct fold_part *part,
+		      struct err *err)
+{
+	query_bind_i64(q, part->key);
+	query_bind_i64(q, f->id);
+	query_bind_blob(q, f->bytes.data + part->at, part->len);
+	return query_run(q, err);
+}
+
+static int add_parts(struct store *store, const struct folded *f, struct err *err)
+{
+	CLEANUP(query_close) struct query chunk = QUERY_INIT;
+	CLEANUP(query_close) struct query points = QUERY_INIT;
+	int r = query_open(store, STATEMENT_ADD_CHUNK, &chunk, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_ADD_POINTS, &points, err);
+	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
+		const struct fold_part *part = &f->parts[i];
+
+		r = part->list == LIST_SAMPLES ? add_chunk(&chunk, f, part, err)
+					       : add_points(&points, f, part, err);
+	}
+	return r;
+}
+
+/* -EAGAIN: somebody else has folded them by now. */
+static int drop_ticks(struct store *store, int64_t recorder, const struct folded *f,
+		      struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_DROP_TICKS, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, attempt_id);
-	query_bind_i64(&q, last_id);
+	query_bind_i64(&q, recorder);
+	query_bind_i64(&q, f->id);
+	r = query_run(&q, err);
+	if (r == 0 && sqlite3_changes(store->db) != (int)f->n_loaded)
+		r = -EAGAIN;
+	return r;
+}
+
+/* Ticks that could not be read are missed in the report. */
+static int note_damage(struct store *store, int64_t recorder, unsigned n, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	char why[96];
+	int r = n > 0 && recorder > 0 ? query_open(store, STATEMENT_NOTE_DAMAGE, &q, err) : 0;
+
+	if (r < 0 || n == 0 || recorder <= 0)
+		return r;
+	snprintf(why, sizeof(why), "%u ticks were damaged in the database, and are left out", n);
+	query_bind_i64(&q, recorder);
+	query_bind_text(&q, why);
 	return query_run(&q, err);
 }
 
-/* 1: there was something to fold. */
-static int fold_once(struct store *store, int64_t attempt_id, struct err *err)
+static int keep(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
 {
-	CLEANUP(folding_free) struct folding *f = folding_new();
-	int r = f ? load_ticks(store, attempt_id, f, err) : store_no_memory(store, err);
+	int r = drop_ticks(store, recorder, f, err);
 
-	if (r < 0 || f->head.n == 0)
+	if (r == 0 && f->n_ticks > 0)
+		r = add_fold(store, recorder, f, err);
+	if (r == 0 && f->n_ticks > 0)
+		r = add_parts(store, f, err);
+	return r < 0 ? r : note_damage(store, recorder, f->n_loaded - f->n_ticks, err);
+}
+
+/* The work is done while nothing is locked: only what came of it is written in a transaction. */
+int fold_pending(struct store *store, int64_t recorder, struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err);
+
+	if (r > 0)
+		r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	else
 		return r;
-	if (read_heads(f) < 0)
-		return store_damaged(store, "tick", err);
-	r = add_fold(store, attempt_id, f, err);
 	if (r == 0)
-		r = add_chunks(store, f, err);
-	if (r == 0)
-		r = drop_ticks(store, attempt_id, f->head.ids[f->head.n - 1], err);
-	return r < 0 ? r : 1;
+		r = keep(store, recorder, &f, err);
+	if (r == -EAGAIN)
+		return 0;
+	return r < 0 ? r : txn_commit(&txn, err);
 }
 
-int fold_some(struct store *store, int64_t attempt_id, struct err *err)
+int fold_all(struct store *store, int64_t recorder, struct err *err)
 {
-	int r = fold_once(store, attempt_id, err);
-
-	return r < 0 ? r : 0;
-}
-
-int fold_all(struct store *store, int64_t attempt_id, struct err *err)
-{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
 	int r;
 
-	do
-		r = fold_once(store, attempt_id, err);
-	while (r > 0);
+	while ((r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err)) > 0) {
+		r = keep(store, recorder, &f, err);
+		if (r < 0)
+			return r;
+	}
 	return r;
 }

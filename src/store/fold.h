@@ -1,27 +1,75 @@
 /*
- * fold - ticks of an attempt become a fold: one chunk per process, column by
- * column, which takes a tenth of the room.
+ * fold - ticks of a recorder become a fold: tables, column by column, which take
+ * a fraction of the room.
+ *
+ * A recorder is who writes ticks: the runner of an attempt (the attempt's row id)
+ * or a daemon (its row id, negative). Ticks differ from the ones before, in
+ * segments of at most CODEC_ROWS that begin with a whole one; what is folded is
+ * always whole segments.
  */
 #ifndef PROCTOR_STORE_FOLD_H
 #define PROCTOR_STORE_FOLD_H
 
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
+#include "store/codec.h"
 #include "store/store.h"
 
 /* So many ticks, or so many bytes of them (what many processes bring), make a fold. */
-#define FOLD_TICKS 120
-#define FOLD_BYTES (4 << 20)
+#define FOLD_TICKS CODEC_ROWS
+#define FOLD_BYTES (1 << 20)
 
 /* A chunk's id is fold << CHUNK_BITS | process. */
 #define CHUNK_BITS 30
 #define CHUNK_PROCESS_MAX ((INT64_C(1) << CHUNK_BITS) - 1)
 
-/* Folds the oldest ticks of the attempt, at most FOLD_TICKS. Inside a transaction. */
-int fold_some(struct store *store, int64_t attempt_id, struct err *err);
+/* A table of a fold that is kept by itself. */
+struct fold_part {
+	enum tick_list list; /* LIST_POINTS or LIST_SAMPLES */
+	int64_t key;
+	size_t at, len; /* in bytes */
+};
 
-/* All of them. */
-int fold_all(struct store *store, int64_t attempt_id, struct err *err);
+/* A fold as the database gets it. */
+struct folded {
+	int64_t id; /* of its newest tick, which may be one that could not be read */
+	int64_t first_ns, last_ns;
+	unsigned n_ticks;
+	unsigned n_loaded; /* n_ticks, and those that could not be read: they are left out */
+	struct buf head, bytes;
+	struct fold_part *parts;
+	size_t n_parts, cap;
+};
+
+#define FOLDED_INIT                                 \
+	{                                           \
+		.head = BUF_INIT, .bytes = BUF_INIT \
+	}
+void folded_release(struct folded *f);
+
+/*
+ * The oldest segments of the recorder that are not folded yet, of ticks with ids
+ * above after_id and up to last_id. 1: ret (FOLDED_INIT, or used before) has
+ * them. 0: there are none. Inside a transaction; writes nothing.
+ */
+int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
+		      struct folded *ret, struct err *err);
+
+/*
+ * Calls fn for each table of the list in ticks that are not folded and may be of
+ * the attempt: those of its runner, and of daemons. LIST_POINTS: only the
+ * attempt's own. Inside a transaction.
+ */
+typedef int fold_part_fn(void *ctx, const void *data, size_t len, int64_t key, struct err *err);
+int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
+		      fold_part_fn *fn, void *ctx, struct err *err);
+
+/* Folds the oldest segments for good; 0 too if there are none. Not inside a transaction. */
+int fold_pending(struct store *store, int64_t recorder, struct err *err);
+
+/* All of them. Inside a transaction that writes. */
+int fold_all(struct store *store, int64_t recorder, struct err *err);
 
 #endif

@@ -9,20 +9,18 @@
 
 #include "base/buf.h"
 #include "base/map.h"
+#include "store/codec.h"
 #include "store/statements.h"
 #include "store/store.h"
 
 /*
- * The processes of one attempt that this handle has given a row, so that a tick
- * touches the processes table only for those that are new or have changed. Both
- * maps are keyed by process_cache_key() (tick.c).
+ * The processes that this handle has given a row, so that a tick touches the
+ * processes table only for those that are new or have changed. Both maps are
+ * keyed by process_cache_key() (tick.c).
  */
 struct seen_processes {
-	int64_t attempt_id;
 	struct map row_ids;
-	struct map fingerprints; /* of what the row says about it */
-	int64_t n_ticks;	 /* of it that are not folded; -1: not known */
-	int64_t n_tick_bytes;
+	struct map fingerprints; /* of what the row says about it, and of whose it is */
 };
 
 /* A process of a tick that is being written. */
@@ -31,8 +29,16 @@ struct listed_process {
 	size_t index; /* in the snapshot */
 };
 
-/* Memory for writing a tick, kept for the next. */
-struct tick_room {
+/* The ticks that one recorder writes through this handle. */
+struct tick_writing {
+	int64_t recorder;     /* 0: none yet */
+	struct tick now;      /* the one that is written */
+	struct tick before;   /* the one that was written before it… */
+	int64_t before_id;    /* …under this id; 0: none that the next may differ from */
+	unsigned n_segment;   /* since the last whole one, with it */
+	size_t segment_bytes; /* of those */
+	int64_t n_pending;    /* not folded; -1: not known */
+	int64_t n_fold;	      /* fold when there are so many */
 	struct listed_process *listed;
 	size_t cap;
 	struct buf bytes;
@@ -48,7 +54,7 @@ struct store {
 	store_alive_fn *alive;
 	void *alive_ctx;
 	struct seen_processes seen;
-	struct tick_room room;
+	struct tick_writing writing;
 };
 
 #endif

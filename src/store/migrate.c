@@ -20,11 +20,16 @@
  * how each type is kept: columns.h.
  *
  * 1: A process is (boot, pid, start_ticks), noted once for each attempt that it
- *    belongs to. A tick is one row with all of its samples (codec.h). After 120
- *    of an attempt they become a fold, which is the host's values, with a chunk
- *    for each process. A fold has the id of its newest tick, so no tick ever gets
- *    the id of another. A chunk's id is its fold and its process (CHUNK_BITS):
- *    that is all the index it needs.
+ *    belongs to. Its row says what was so last; what was so before is an image,
+ *    for the ticks up to until_tick (some, not each title that a program gives
+ *    itself).
+ *    A recorder is who writes ticks: an attempt's runner (the attempt's id) or a
+ *    daemon (its id, negative). A tick is one row with all of its samples
+ *    (codec.h). After 120 of a recorder they become a fold, which is the host's
+ *    values, with a chunk for each process and points for each attempt. A fold
+ *    has the id of its newest tick, so no tick ever gets the id of another. A
+ *    chunk's id is its fold and its process (CHUNK_BITS): that is all the index
+ *    it needs. A rollup's is the hour and its process (rollup.h).
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
  */
 static const char *const migrations[] = {
@@ -80,30 +85,57 @@ static const char *const migrations[] = {
 	" major_faults INTEGER, max_threads INTEGER, max_fds INTEGER, n_samples INTEGER,"
 	" UNIQUE (attempt, pid, start_ticks));"
 
-	"CREATE TABLE ticks (id INTEGER PRIMARY KEY,"
-	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
-	" wall_ns INTEGER NOT NULL, data BLOB NOT NULL);"
-	"CREATE INDEX ticks_by_attempt ON ticks (attempt, wall_ns);"
-	"CREATE INDEX ticks_by_time ON ticks (wall_ns, attempt);"
+	"CREATE TABLE images (process INTEGER NOT NULL REFERENCES processes ON DELETE CASCADE,"
+	" until_tick INTEGER NOT NULL, sheet_num INTEGER, rank INTEGER,"
+	" comm TEXT, command TEXT, cgroup TEXT,"
+	" PRIMARY KEY (process, until_tick)) WITHOUT ROWID;"
 
-	"CREATE TABLE folds (id INTEGER PRIMARY KEY,"
-	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	"CREATE TABLE daemons (id INTEGER PRIMARY KEY, boot INTEGER REFERENCES boots,"
+	" pid INTEGER NOT NULL, start_ticks INTEGER, version TEXT,"
+	" started_wall_ns INTEGER, stopped_wall_ns INTEGER);"
+
+	"CREATE TABLE ticks (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
+	" wall_ns INTEGER NOT NULL, data BLOB NOT NULL);"
+
+	"CREATE TABLE folds (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
 	" first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, n_ticks INTEGER NOT NULL,"
 	" data BLOB NOT NULL);"
-	"CREATE INDEX folds_by_attempt ON folds (attempt, last_ns);"
-	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, attempt);"
+	"CREATE INDEX folds_by_recorder ON folds (recorder);"
+	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder);"
 
 	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL,"
 	" fold INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
 	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+
+	"CREATE TABLE points (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" fold INTEGER NOT NULL, data BLOB NOT NULL,"
+	" PRIMARY KEY (attempt, fold)) WITHOUT ROWID;"
+
+	"CREATE TABLE rollups (id INTEGER PRIMARY KEY, data BLOB NOT NULL,"
+	" hour INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
+	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+
+	"CREATE TRIGGER processes_keep_images"
+	" AFTER UPDATE OF sheet_num, rank, comm, command, cgroup ON processes"
+	" WHEN (OLD.sheet_num IS NOT NEW.sheet_num OR OLD.rank IS NOT NEW.rank OR"
+	" OLD.comm IS NOT NEW.comm OR OLD.command IS NOT NEW.command OR"
+	" OLD.cgroup IS NOT NEW.cgroup)"
+	" AND (SELECT count(*) FROM images WHERE process = OLD.id) < 64 BEGIN"
+	" INSERT OR IGNORE INTO images VALUES (OLD.id,"
+	" max(coalesce((SELECT max(id) FROM ticks), 0), coalesce((SELECT max(id) FROM folds), 0)),"
+	" OLD.sheet_num, OLD.rank, OLD.comm, OLD.command, OLD.cgroup); END;"
 	"CREATE TRIGGER folds_take_chunks AFTER DELETE ON folds BEGIN"
 	" DELETE FROM chunks WHERE id BETWEEN OLD.id << 30 AND (OLD.id << 30) + 1073741823; END;"
+	"CREATE TRIGGER attempts_take_ticks AFTER DELETE ON attempts BEGIN"
+	" DELETE FROM ticks WHERE recorder = OLD.id;"
+	" DELETE FROM folds WHERE recorder = OLD.id; END;"
 
 	"CREATE TABLE events (id INTEGER PRIMARY KEY,"
 	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" wall_ns INTEGER, pid INTEGER NOT NULL, start_ticks INTEGER, type TEXT NOT NULL,"
 	" exit_code INTEGER, signal INTEGER, sheet_num INTEGER, details TEXT NOT NULL);"
 	"CREATE INDEX events_by_attempt ON events (attempt, wall_ns);"
+	"CREATE INDEX events_by_time ON events (wall_ns);"
 
 	"CREATE TABLE rungs (id INTEGER PRIMARY KEY,"
 	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
@@ -113,7 +145,45 @@ static const char *const migrations[] = {
 	"CREATE TABLE unknowns (id INTEGER PRIMARY KEY,"
 	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" what TEXT, why TEXT);"
-	"CREATE INDEX unknowns_by_attempt ON unknowns (attempt);",
+	"CREATE INDEX unknowns_by_attempt ON unknowns (attempt);"
+
+	"CREATE TABLE anomalies (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER REFERENCES attempts ON DELETE CASCADE,"
+	" type TEXT NOT NULL, severity TEXT NOT NULL, pid INTEGER, start_ticks INTEGER,"
+	" sheet_num INTEGER, description TEXT, metric_value REAL, threshold REAL,"
+	" began_wall_ns INTEGER NOT NULL, peak_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" peak_value REAL, count INTEGER NOT NULL, evidence TEXT);"
+	"CREATE INDEX anomalies_by_attempt ON anomalies (attempt, began_wall_ns);"
+	"CREATE INDEX anomalies_by_time ON anomalies (began_wall_ns);"
+
+	"CREATE TABLE patterns (id INTEGER PRIMARY KEY, type TEXT NOT NULL, name TEXT NOT NULL,"
+	" tags TEXT, description TEXT, occurrences INTEGER NOT NULL, confidence REAL,"
+	" first_wall_ns INTEGER, last_wall_ns INTEGER, evidence TEXT, UNIQUE (type, name));"
+
+	"CREATE VIEW outcomes AS SELECT job_id, attempt_num, outcome, reason, exit_code, signal,"
+	" started_wall_ns, ended_wall_ns FROM attempts a JOIN jobs ON jobs.id = a.job"
+	" WHERE outcome IS NOT NULL;"
+
+	"CREATE TABLE estimates (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER REFERENCES attempts ON DELETE CASCADE, argv_hash INTEGER,"
+	" made_wall_ns INTEGER NOT NULL, peak_rss_bytes INTEGER, cpu_ns INTEGER,"
+	" confidence REAL, coverage REAL, n_jobs INTEGER, basis TEXT);"
+	"CREATE INDEX estimates_by_attempt ON estimates (attempt);"
+	"CREATE TABLE scores (estimate INTEGER PRIMARY KEY REFERENCES estimates ON DELETE CASCADE,"
+	" scored_wall_ns INTEGER NOT NULL, peak_rss_bytes INTEGER, cpu_ns INTEGER,"
+	" peak_rss_covered INTEGER, cpu_covered INTEGER);"
+
+	"CREATE TABLE telemetry (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" rank INTEGER NOT NULL, first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL,"
+	" n_events INTEGER NOT NULL, data BLOB NOT NULL,"
+	" PRIMARY KEY (attempt, rank, first_ns)) WITHOUT ROWID;"
+	"CREATE TABLE phases (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" rank INTEGER, pid INTEGER, name TEXT NOT NULL, path TEXT,"
+	" entered_wall_ns INTEGER NOT NULL, left_wall_ns INTEGER);"
+	"CREATE INDEX phases_by_attempt ON phases (attempt, entered_wall_ns);"
+
+	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -124,7 +124,8 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 	int flags = mode == STORE_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
 	CLEANUP(free_ptr) char *name = NULL;
 
-	store->room.bytes = (struct buf)BUF_INIT;
+	store->writing.bytes = (struct buf)BUF_INIT;
+	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
 	store->path = strdup(path);
 	if (!store->path || asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
@@ -265,8 +266,10 @@ struct store *store_close(struct store *store)
 	sqlite3_close(store->db);
 	map_release(&store->seen.row_ids);
 	map_release(&store->seen.fingerprints);
-	buf_release(&store->room.bytes);
-	free(store->room.listed);
+	buf_release(&store->writing.bytes);
+	tick_release(&store->writing.now);
+	tick_release(&store->writing.before);
+	free(store->writing.listed);
 	free(store->path);
 	free(store);
 	return NULL;

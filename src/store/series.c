@@ -5,6 +5,7 @@
 #include "base/unknown.h"
 #include "store/codec.h"
 #include "store/failure.h"
+#include "store/fold.h"
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/so_far.h"
@@ -37,69 +38,55 @@ static int points_add(const struct store *store, struct points *points, const ui
 	return 0;
 }
 
-static int add_fold(const struct store *store, const void *data, size_t len, struct fold_head *head,
-		    struct points *points, struct err *err)
+/* Of an attempt without a point the time is unknown. */
+static int add_table(const struct store *store, const void *data, size_t len, struct table *t,
+		     struct points *points, struct err *err)
 {
 	int r = 0;
 
-	if (fold_head_read(data, len, head) < 0)
-		return store_damaged(store, "fold", err);
-	for (unsigned i = 0; r == 0 && i < head->n; i++) {
+	if (table_read(data, len, CODEC_ROWS, POINT_WORDS, NULL, t) < 0)
+		return store_damaged(store, "curve", err);
+	for (unsigned i = 0; r == 0 && i < t->n; i++) {
 		uint64_t words[POINT_WORDS];
 
 		for (unsigned k = 0; k < POINT_WORDS; k++)
-			words[k] = head->columns[HEAD_POINT + k][i];
-		if (u64_known(head->columns[HEAD_HAS_POINT][i]))
+			words[k] = t->columns[k][i];
+		if (u64_known(words[0]))
 			r = points_add(store, points, words, err);
 	}
 	return r;
 }
 
-static int read_folds(struct store *store, int64_t attempt_id, struct points *points,
-		      struct err *err)
+static int read_folded(struct store *store, int64_t attempt_id, struct table *t,
+		       struct points *points, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(free_ptr) struct fold_head *head = malloc(sizeof(*head));
-	int r = head ? query_open(store, STATEMENT_READ_FOLDS, &q, err)
-		     : store_no_memory(store, err);
+	int r = query_open(store, STATEMENT_READ_POINTS, &q, err);
 
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, attempt_id);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		const void *data;
 		size_t len;
+		const void *data = query_read_blob(&q, &len);
 
-		query_read_i64(&q);
-		data = query_read_blob(&q, &len);
-		r = add_fold(store, data, len, head, points, err);
+		r = add_table(store, data, len, t, points, err);
 	}
 	return r;
 }
 
-static int read_ticks(struct store *store, int64_t attempt_id, struct points *points,
-		      struct err *err)
+struct taking {
+	const struct store *store;
+	struct table *t;
+	struct points *points;
+};
+
+static int take_part(void *ctx, const void *data, size_t len, int64_t key, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_READ_TICKS, &q, err);
+	struct taking *taking = ctx;
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		struct tick_reader reader;
-		const void *data;
-		size_t len;
-
-		query_read_i64(&q);
-		data = query_read_blob(&q, &len);
-		if (tick_read_head(&reader, data, len) < 0)
-			return store_damaged(store, "tick", err);
-		r = 0;
-		if (u64_known(reader.head.words[HEAD_HAS_POINT]))
-			r = points_add(store, points, reader.head.words + HEAD_POINT, err);
-	}
-	return r;
+	(void)key;
+	return add_table(taking->store, data, len, taking->t, taking->points, err);
 }
 
 static bool goes_before(const struct series_point *a, const struct series_point *b)
@@ -123,10 +110,12 @@ static void sort_points(struct points *points)
 int series_read(struct store *store, struct attempt *a, struct err *err)
 {
 	CLEANUP(points_release) struct points points = { 0 };
-	int r = read_folds(store, a->id, &points, err);
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	struct taking taking = { store, t, &points };
+	int r = t ? read_folded(store, a->id, t, &points, err) : store_no_memory(store, err);
 
 	if (r == 0)
-		r = read_ticks(store, a->id, &points, err);
+		r = fold_each_pending(store, a->id, LIST_POINTS, take_part, &taking, err);
 	if (r < 0 || points.n == 0)
 		return r;
 	sort_points(&points);

@@ -71,16 +71,7 @@ static uint64_t rss_peak(uint64_t hwm_bytes, uint64_t rss_bytes)
 	return u64_known(hwm_bytes) ? hwm_bytes : rss_bytes;
 }
 
-static void add_sample(struct peaks *p, const uint64_t *words)
-{
-	p->n++;
-	p->max_rss_bytes = u64_max_known(
-		p->max_rss_bytes, rss_peak(words[SAMPLE_HWM_BYTES], words[SAMPLE_RSS_BYTES]));
-	for (unsigned i = 0; i < WORDS_READ; i++)
-		p->words[i] = u64_max_known(p->words[i], words[i]);
-}
-
-static void add_chunk(struct peaks *p, const struct chunk *c)
+static void add_chunk(struct peaks *p, const struct table *c)
 {
 	p->n += c->n;
 	for (unsigned i = 0; i < c->n; i++)
@@ -92,81 +83,51 @@ static void add_chunk(struct peaks *p, const struct chunk *c)
 			p->words[k] = u64_max_known(p->words[k], c->columns[k][i]);
 }
 
-static int add_fold(struct store *store, int64_t fold, struct chunk *c, struct all_peaks *all,
-		    struct err *err)
+static int add_table(struct store *store, int64_t process, const void *data, size_t len,
+		     struct table *t, struct all_peaks *all, struct err *err)
 {
 	static const uint64_t boot_ns[CODEC_ROWS]; /* when is not asked */
+	struct peaks *p = peaks_of(all, process);
+
+	if (!p)
+		return store_no_memory(store, err);
+	if (table_read(data, len, CODEC_ROWS, WORDS_READ, boot_ns, t) < 0)
+		return store_damaged(store, "chunk", err);
+	add_chunk(p, t);
+	return 0;
+}
+
+static int read_folded(struct store *store, int64_t attempt_id, struct table *t,
+		       struct all_peaks *all, struct err *err)
+{
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_READ_CHUNKS, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, fold << CHUNK_BITS);
-	query_bind_i64(&q, fold << CHUNK_BITS | CHUNK_PROCESS_MAX);
-	while ((r = query_step(&q, err)) > 0) {
-		struct peaks *p = peaks_of(all, query_read_i64(&q) & CHUNK_PROCESS_MAX);
+	query_bind_i64(&q, attempt_id);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		int64_t process = query_read_i64(&q);
 		size_t len;
 		const void *data = query_read_blob(&q, &len);
 
-		if (!p)
-			return store_no_memory(store, err);
-		if (chunk_read(data, len, boot_ns, CODEC_ROWS, WORDS_READ, c) < 0)
-			return store_damaged(store, "chunk", err);
-		add_chunk(p, c);
+		r = add_table(store, process, data, len, t, all, err);
 	}
 	return r;
 }
 
-static int read_folds(struct store *store, int64_t attempt_id, struct all_peaks *all,
-		      struct err *err)
+struct taking {
+	struct store *store;
+	struct table *t;
+	struct all_peaks *all;
+};
+
+/* Of a daemon's ticks also what is of other attempts: read_records() leaves that out. */
+static int take_part(void *ctx, const void *data, size_t len, int64_t key, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(free_ptr) struct chunk *c = malloc(sizeof(*c));
-	int r = c ? query_open(store, STATEMENT_READ_FOLDS, &q, err) : store_no_memory(store, err);
+	struct taking *taking = ctx;
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = add_fold(store, query_read_i64(&q), c, all, err);
-	return r;
-}
-
-static int add_tick(const struct store *store, const void *data, size_t len, struct all_peaks *all,
-		    struct err *err)
-{
-	struct tick_reader reader;
-	int r = tick_read_head(&reader, data, len);
-
-	while (r == 0 && (r = tick_read_sample(&reader)) > 0) {
-		struct peaks *p = peaks_of(all, reader.process);
-
-		if (!p)
-			return store_no_memory(store, err);
-		add_sample(p, reader.words);
-		r = 0;
-	}
-	return r < 0 ? store_damaged(store, "tick", err) : 0;
-}
-
-static int read_ticks(struct store *store, int64_t attempt_id, struct all_peaks *all,
-		      struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_READ_TICKS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		const void *data;
-		size_t len;
-
-		query_read_i64(&q);
-		data = query_read_blob(&q, &len);
-		r = add_tick(store, data, len, all, err);
-	}
-	return r;
+	return add_table(taking->store, key, data, len, taking->t, taking->all, err);
 }
 
 static void tell(const struct peaks *p, struct proc_record *record)
@@ -212,10 +173,12 @@ static int read_records(struct store *store, struct attempt *a, const struct all
 int so_far_read_processes(struct store *store, struct attempt *a, struct err *err)
 {
 	CLEANUP(all_peaks_release) struct all_peaks all = { .by_process = MAP_INIT };
-	int r = read_folds(store, a->id, &all, err);
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	struct taking taking = { store, t, &all };
+	int r = t ? read_folded(store, a->id, t, &all, err) : store_no_memory(store, err);
 
 	if (r == 0)
-		r = read_ticks(store, a->id, &all, err);
+		r = fold_each_pending(store, a->id, LIST_SAMPLES, take_part, &taking, err);
 	if (r < 0 || all.n == 0)
 		return r;
 	a->processes = arena_alloc(&a->arena, all.n * sizeof(*a->processes));

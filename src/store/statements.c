@@ -23,6 +23,9 @@ struct statement_row {
 	struct part parts[5];
 };
 
+/* What a note is about that no run brings, and none replaces. */
+#define DAMAGE "damaged ticks"
+
 #define ATTEMPT_SELECT                                               \
 	"SELECT @names FROM attempts a JOIN jobs ON jobs.id = a.job" \
 	" LEFT JOIN boots ON boots.id = a.boot "
@@ -66,23 +69,26 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/* Ids go up for ever: a fold has that of its newest tick. */
 	[STATEMENT_ADD_TICK] = {
-		"INSERT INTO ticks (id, attempt, wall_ns, data) VALUES ("
+		"INSERT INTO ticks (id, recorder, wall_ns, data) VALUES ("
 		"max(coalesce((SELECT max(id) FROM ticks), 0),"
 		" coalesce((SELECT max(id) FROM folds), 0)) + 1, ?, ?, ?)",
 	},
-	[STATEMENT_COUNT_TICKS] = {
-		"SELECT count(*), coalesce(sum(length(data)), 0) FROM ticks WHERE attempt = ?",
-	},
+	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
-		"SELECT id, wall_ns, data FROM ticks WHERE id IN"
-		" (SELECT id FROM ticks WHERE attempt = ?1 ORDER BY id LIMIT ?2) ORDER BY id",
+		"SELECT id, data FROM ticks WHERE recorder = ? AND id > ? AND id <= ?"
+		" ORDER BY id LIMIT ?",
 	},
-	[STATEMENT_DROP_TICKS] = { "DELETE FROM ticks WHERE attempt = ? AND id <= ?" },
+	[STATEMENT_DROP_TICKS] = { "DELETE FROM ticks WHERE recorder = ? AND id <= ?" },
 	[STATEMENT_ADD_FOLD] = {
-		"INSERT INTO folds (id, attempt, first_ns, last_ns, n_ticks, data)"
+		"INSERT INTO folds (id, recorder, first_ns, last_ns, n_ticks, data)"
 		" VALUES (?, ?, ?, ?, ?, ?)",
 	},
 	[STATEMENT_ADD_CHUNK] = { "INSERT INTO chunks (id, data) VALUES (?, ?)" },
+	[STATEMENT_ADD_POINTS] = { "INSERT INTO points (attempt, fold, data) VALUES (?, ?, ?)" },
+	[STATEMENT_NOTE_DAMAGE] = {
+		"INSERT INTO unknowns (attempt, what, why) SELECT id, '" DAMAGE "', ?2"
+		" FROM attempts WHERE id = ?1",
+	},
 	/* What an older sample knew and this one does not (a zombie has no cgroup) is kept. */
 	[STATEMENT_SEE_PROCESS] = {
 		"INSERT INTO processes (attempt, boot, @names)"
@@ -105,7 +111,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO rungs (attempt, @names) VALUES (?, @values)",
 		{ { "", &rung_columns } },
 	},
-	[STATEMENT_DROP_UNKNOWNS] = { "DELETE FROM unknowns WHERE attempt = ?" },
+	[STATEMENT_DROP_UNKNOWNS] = {
+		"DELETE FROM unknowns WHERE attempt = ? AND what <> '" DAMAGE "'",
+	},
 	[STATEMENT_ADD_UNKNOWN] = {
 		"INSERT INTO unknowns (attempt, @names) VALUES (?, @values)",
 		{ { "", &unknown_columns } },
@@ -126,8 +134,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		  { "a.", &usage_columns } },
 	},
 	[STATEMENT_LAST_SIGN] = {
-		"SELECT max(coalesce((SELECT max(wall_ns) FROM ticks WHERE attempt = ?1), 0),"
-		" coalesce((SELECT max(last_ns) FROM folds WHERE attempt = ?1), 0),"
+		"SELECT max(coalesce((SELECT max(wall_ns) FROM ticks WHERE recorder = ?1), 0),"
+		" coalesce((SELECT max(f.last_ns) FROM points o JOIN folds f ON f.id = o.fold"
+		" WHERE o.attempt = ?1), 0),"
 		" coalesce((SELECT max(max(coalesce(started_wall_ns, 0), coalesce(ended_wall_ns, 0)))"
 		" FROM sheets WHERE attempt = ?1), 0))",
 	},
@@ -177,52 +186,72 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT @names FROM unknowns WHERE attempt = ? ORDER BY id",
 		{ { "", &unknown_columns } },
 	},
-	[STATEMENT_READ_FOLDS] = { "SELECT id, data FROM folds WHERE attempt = ? ORDER BY id" },
-	[STATEMENT_READ_CHUNKS] = { "SELECT id, data FROM chunks WHERE id BETWEEN ? AND ?" },
-	[STATEMENT_READ_TICKS] = { "SELECT id, data FROM ticks WHERE attempt = ? ORDER BY id" },
-	/* Each goes on where the page before has ended. */
-	[STATEMENT_HISTORY_END] = {
+	[STATEMENT_READ_POINTS] = { "SELECT data FROM points WHERE attempt = ? ORDER BY fold" },
+	/* Those of the attempt: so does a fold that the points name have chunks of it. */
+	[STATEMENT_READ_CHUNKS] = {
+		"SELECT c.process, c.data FROM points o CROSS JOIN chunks c"
+		" ON c.id BETWEEN o.fold << 30 AND (o.fold << 30) + 1073741823"
+		" CROSS JOIN processes p ON p.id = c.process"
+		" WHERE o.attempt = ?1 AND p.attempt = ?1",
+	},
+	/* Recorders with ticks that may be of the attempt: its own, and daemons. */
+	[STATEMENT_LIST_RECORDERS] = {
+		"SELECT DISTINCT recorder FROM ticks WHERE recorder = ? OR recorder < 0",
+	},
+	[STATEMENT_LAST_TICK] = {
 		"SELECT max(coalesce((SELECT max(id) FROM ticks), 0),"
 		" coalesce((SELECT max(id) FROM folds), 0))",
 	},
-	[STATEMENT_HISTORY_FOLDS] = {
-		"SELECT f.id, f.first_ns FROM folds f"
-		" WHERE f.last_ns >= ?1 AND (?2 IS NULL OR f.attempt IN"
-		" (SELECT a.id FROM attempts a JOIN jobs ON jobs.id = a.job WHERE jobs.job_id = ?2))"
-		" AND (?3 = 0 OR f.attempt IN (SELECT attempt FROM processes WHERE pid = ?3))"
-		" ORDER BY f.first_ns, f.id",
+	/* ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. */
+	[STATEMENT_WALK_FOLDS] = {
+		"SELECT f.id, f.first_ns, f.last_ns FROM folds f"
+		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND (?3 = 0 OR f.id IN"
+		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id WHERE a.job = ?3))"
+		" AND (?4 = 0 OR f.id IN"
+		" (SELECT o.fold FROM processes p JOIN points o ON o.attempt = p.attempt"
+		" WHERE p.pid = ?4)) ORDER BY f.first_ns, f.id",
 	},
-	[STATEMENT_HISTORY_FOLD] = {
-		"SELECT f.attempt, a.attempt_num, jobs.job_id, f.data FROM folds f"
-		" CROSS JOIN attempts a ON a.id = f.attempt CROSS JOIN jobs ON jobs.id = a.job"
-		" WHERE f.id = ?",
+	[STATEMENT_WALK_TAILS] = {
+		"SELECT t.recorder, min(t.wall_ns), max(t.wall_ns),"
+		" (SELECT coalesce(max(f.id), 0) FROM folds f WHERE f.recorder = t.recorder) FROM ticks t"
+		" WHERE (?3 = 0 OR t.recorder < 0 OR t.recorder IN"
+		" (SELECT a.id FROM attempts a WHERE a.job = ?3))"
+		" AND (?4 = 0 OR t.recorder < 0 OR t.recorder IN"
+		" (SELECT p.attempt FROM processes p WHERE p.pid = ?4))"
+		" GROUP BY t.recorder HAVING max(t.wall_ns) >= ?1 AND min(t.wall_ns) <= ?2",
 	},
-	[STATEMENT_HISTORY_CHUNKS] = {
-		"SELECT p.id, c.data, @names FROM chunks c CROSS JOIN processes p ON p.id = c.process"
-		" WHERE c.id BETWEEN ? AND ? ORDER BY c.id",
+	[STATEMENT_WALK_TICK_TIMES] = { "SELECT id, wall_ns FROM ticks WHERE recorder = ?" },
+	/* Folds that a recorder's ticks became in the meantime. */
+	[STATEMENT_WALK_NEW_FOLDS] = {
+		"SELECT id FROM folds WHERE recorder = ? AND id > ? ORDER BY id",
+	},
+	[STATEMENT_WALK_FOLD] = {
+		"SELECT f.recorder, f.data FROM folds f WHERE f.id = ?",
+	},
+	[STATEMENT_WALK_BOOT] = {
+		"SELECT boot_id FROM boots WHERE id = CASE WHEN ?1 > 0"
+		" THEN (SELECT boot FROM attempts WHERE id = ?1)"
+		" ELSE (SELECT boot FROM daemons WHERE id = -?1) END",
+	},
+	[STATEMENT_WALK_CHUNKS] = {
+		"SELECT c.data, p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
+		" a.attempt_num, jobs.job_id, @names FROM chunks c"
+		" CROSS JOIN processes p ON p.id = c.process CROSS JOIN attempts a ON a.id = p.attempt"
+		" CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE c.id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823"
+		" AND (?2 = 0 OR a.job = ?2) AND (?3 = 0 OR p.pid = ?3) ORDER BY c.id",
 		{ { "p.", &sample_process_columns } },
 	},
-	[STATEMENT_HISTORY_CHUNKS_OF_PID] = {
-		"SELECT p.id, c.data, @names FROM processes p CROSS JOIN chunks c ON c.id = ? + p.id"
-		" WHERE p.attempt = ? AND p.pid = ? ORDER BY p.id",
+	[STATEMENT_WALK_PROCESS] = {
+		"SELECT p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
+		" a.attempt_num, jobs.job_id, @names FROM processes p"
+		" CROSS JOIN attempts a ON a.id = p.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE p.id = ?1 AND (?2 = 0 OR a.job = ?2) AND (?3 = 0 OR p.pid = ?3)",
 		{ { "p.", &sample_process_columns } },
 	},
-	[STATEMENT_HISTORY_TICKS] = {
-		"SELECT t.id, t.wall_ns FROM ticks t"
-		" WHERE t.wall_ns >= ?1 AND (t.wall_ns > ?1 OR t.id >= ?2) AND t.id <= ?3"
-		" AND (?4 IS NULL OR t.attempt IN"
-		" (SELECT a.id FROM attempts a JOIN jobs ON jobs.id = a.job WHERE jobs.job_id = ?4))"
-		" AND (?5 = 0 OR t.attempt IN (SELECT attempt FROM processes WHERE pid = ?5))"
-		" ORDER BY t.wall_ns, t.id",
-	},
-	[STATEMENT_HISTORY_TICK] = {
-		"SELECT a.attempt_num, jobs.job_id, t.data FROM ticks t"
-		" CROSS JOIN attempts a ON a.id = t.attempt CROSS JOIN jobs ON jobs.id = a.job"
-		" WHERE t.id = ?",
-	},
-	[STATEMENT_HISTORY_PROCESS] = {
-		"SELECT @names FROM processes WHERE id = ?",
-		{ { "", &sample_process_columns } },
+	[STATEMENT_WALK_IMAGES] = {
+		"SELECT until_tick, @names FROM images WHERE process = ? ORDER BY until_tick",
+		{ { "", &image_columns } },
 	},
 };
 

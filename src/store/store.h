@@ -74,14 +74,23 @@ int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
 int store_write_sheet(struct store *store, const struct attempt *a,
 		      const struct sheet_record *sheet, struct err *err);
 
+/* One tick: the host's values, and the samples of the attempts' processes. */
+struct tick_record {
+	const struct snapshot *snap; /* processes of other jobs, and of none, are left out */
+	const struct attempt *const *attempts; /* as they were begun */
+	size_t n_attempts;
+	const struct series_point *points; /* of each attempt, for charts; NULL: none */
+	const struct proc_event *events;   /* since the last tick; each of one of these jobs */
+	size_t n_events;
+};
+
 /*
- * One tick: the host's values and the samples of this attempt's processes
- * (those whose job_id is a->job_id), with point (charts) and events since the
- * last tick, in one transaction. point may be NULL.
+ * In one transaction. The recorder is who looks: the runner of an attempt (its
+ * id) or a daemon (negative). A handle is used by one recorder at
+ * a time; another one may take turns, which costs room.
  */
-int store_write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
-		     const struct series_point *point, const struct proc_event *events,
-		     size_t n_events, struct err *err);
+int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
+		     struct err *err);
 
 /*
  * The attempt ended: outcome, reason, status, ended_wall_ns, usage, sheets,
@@ -134,15 +143,30 @@ struct history_filter {
 	const char *job_id; /* NULL: any */
 	pid_t pid;	    /* 0: any */
 	uint64_t since_wall_ns;
+	uint64_t until_wall_ns; /* 0: no end */
 };
 
 /*
  * Calls fn for every sample that matches, oldest first, of the ticks that were
- * there when it was called. The command, comm and cgroup of a process are kept
- * once, as they were last. Nothing is locked while fn runs: it may take its time.
- * Rows are read some thousand at a time, and the patience is for each time.
+ * there when it was called. Nothing is locked while fn runs: it may take its
+ * time. The patience is for each fold that is read. Of a process that changes its
+ * name for ever only the first 64 names are told apart.
  */
 int store_read_history(struct store *store, const struct history_filter *filter, history_fn *fn,
 		       void *ctx, struct err *err);
+
+/* snap is valid during the call only. Non-zero stops and is returned. */
+typedef int snapshot_fn(void *ctx, const struct snapshot *snap);
+
+struct snapshot_filter {
+	const char *job_id; /* NULL: any; else those of its recorders, with its processes alone */
+	uint64_t since_wall_ns;
+	uint64_t until_wall_ns; /* 0: no end */
+	size_t limit;		/* 0: all; else the newest so many */
+};
+
+/* Calls fn for every snapshot as it was written, oldest first; otherwise the same. */
+int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,
+			 void *ctx, struct err *err);
 
 #endif

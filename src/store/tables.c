@@ -165,6 +165,15 @@ static const struct column sample_process_items[] = {
 };
 const struct columns sample_process_columns = COLUMNS(sample_process_items);
 
+static const struct column image_items[] = {
+	COLUMN(proc_sample, sheet_num, column_int_or_none),
+	COLUMN(proc_sample, rank, column_int_or_none),
+	COLUMN(proc_sample, comm, column_chars),
+	COLUMN(proc_sample, command, column_text),
+	COLUMN(proc_sample, cgroup, column_text),
+};
+const struct columns image_columns = COLUMNS(image_items);
+
 static const struct column sample_shared_items[] = {
 	COLUMN(proc_sample, ppid, column_int), /* becomes the subreaper's when the parent dies */
 	COLUMN(proc_sample, uid, column_u64),  /* setuid() */

@@ -27,5 +27,6 @@ extern const struct columns unknown_columns; /* struct unknown_note */
 /* struct proc_sample: what is kept once per process, and what is kept there as it was first. */
 extern const struct columns sample_process_columns;
 extern const struct columns sample_shared_columns;
+extern const struct columns image_columns; /* what an image says of it instead */
 
 #endif

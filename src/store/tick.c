@@ -22,14 +22,6 @@ static void forget_processes(struct store *store)
 {
 	map_clear(&store->seen.row_ids);
 	map_clear(&store->seen.fingerprints);
-	store->seen.n_ticks = -1;
-}
-
-static void remember_attempt(struct store *store, int64_t attempt_id)
-{
-	if (store->seen.attempt_id != attempt_id || store->seen.row_ids.len >= SEEN_MAX)
-		forget_processes(store);
-	store->seen.attempt_id = attempt_id;
 }
 
 /*
@@ -63,9 +55,9 @@ static uint64_t hash_string(uint64_t h, const char *s)
 }
 
 /* Of what can change about a process in its row: exec gives it another command. */
-static uint64_t process_fingerprint(const struct proc_sample *p)
+static uint64_t process_fingerprint(int64_t attempt_id, const struct proc_sample *p)
 {
-	const int belongs[] = { p->sheet_num, p->rank };
+	const int64_t belongs[] = { attempt_id, p->sheet_num, p->rank };
 	uint64_t h = hash_bytes(HASH_INIT, belongs, sizeof(belongs));
 
 	h = hash_string(h, p->comm);
@@ -111,11 +103,13 @@ static bool find_seen(const struct store *store, uint64_t key, const struct proc
 static int see_process(struct store *store, int64_t attempt_id, const struct proc_sample *p,
 		       int64_t *ret_id, struct err *err)
 {
-	uint64_t fingerprint = process_fingerprint(p);
+	uint64_t fingerprint = process_fingerprint(attempt_id, p);
 	uint64_t key = 0;
 	bool is_cacheable = process_cache_key(p->key, &key);
 	int r;
 
+	if (store->seen.row_ids.len >= SEEN_MAX)
+		forget_processes(store);
 	if (is_cacheable && find_seen(store, key, p, fingerprint, ret_id))
 		return 0;
 	r = put_process(store, attempt_id, p, ret_id, err);
@@ -129,43 +123,54 @@ static int see_process(struct store *store, int64_t attempt_id, const struct pro
 
 /* ---- the tick ---- */
 
-static int list_process(struct tick_room *room, size_t n, int64_t id, size_t index)
+static int list_process(struct tick_writing *w, size_t n, int64_t id, size_t index)
 {
-	if (n == room->cap) {
-		size_t cap = room->cap ? room->cap * 2 : 64;
-		struct listed_process *listed = reallocarray(room->listed, cap, sizeof(*listed));
+	if (n == w->cap) {
+		size_t cap = w->cap ? w->cap * 2 : 64;
+		struct listed_process *listed = reallocarray(w->listed, cap, sizeof(*listed));
 
 		if (!listed)
 			return -ENOMEM;
-		room->listed = listed;
-		room->cap = cap;
+		w->listed = listed;
+		w->cap = cap;
 	}
-	room->listed[n] = (struct listed_process){ id, index };
+	w->listed[n] = (struct listed_process){ id, index };
 	return 0;
 }
 
-static bool is_of_job(const struct proc_sample *p, const struct attempt *a)
+/* By job, for many of them. */
+static const struct attempt *find_attempt(const struct tick_record *record, const char *job_id)
 {
-	return p->job_id && (p->job_id == a->job_id || strcmp(p->job_id, a->job_id) == 0);
+	if (!job_id)
+		return NULL;
+	for (size_t i = 0; i < record->n_attempts; i++)
+		if (record->attempts[i]->job_id == job_id)
+			return record->attempts[i];
+	for (size_t i = 0; i < record->n_attempts; i++)
+		if (strcmp(record->attempts[i]->job_id, job_id) == 0)
+			return record->attempts[i];
+	return NULL;
 }
 
-/* The rows of the attempt's processes, as they stand in the snapshot. */
-static int list_processes(struct store *store, const struct attempt *a, const struct snapshot *snap,
-			  size_t *ret_n, struct err *err)
+/* The rows of the attempts' processes, as they stand in the snapshot. */
+static int list_processes(struct store *store, const struct tick_record *record, size_t *ret_n,
+			  struct err *err)
 {
+	const struct snapshot *snap = record->snap;
 	size_t n = 0;
 
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
+		const struct attempt *a = find_attempt(record, p->job_id);
 		int64_t id = 0;
 		int r;
 
-		if (!is_of_job(p, a))
+		if (!a)
 			continue;
 		r = see_process(store, a->id, p, &id, err);
 		if (r < 0)
 			return r;
-		if (list_process(&store->room, n++, id, i) < 0)
+		if (list_process(&store->writing, n++, id, i) < 0)
 			return store_no_memory(store, err);
 	}
 	*ret_n = n;
@@ -203,106 +208,235 @@ static size_t sort_listed(struct listed_process *listed, size_t n)
 	return kept;
 }
 
-/* The tick with n of the listed processes, into store->room.bytes. */
-static int encode_tick(struct store *store, const struct snapshot *snap,
-		       const struct series_point *point, size_t n, struct err *err)
+static int fill_head(struct tick *t, const struct snapshot *s)
 {
-	struct tick_room *room = &store->room;
-	struct tick_head head;
-	int64_t previous = 0;
+	host_to_words(s, t->head);
+	t->head[HEAD_LEVEL] = tick_add_string(t, s->pressure_level);
+	t->head[HEAD_HAS_GPUS] = s->gpus ? 1 : U64_UNKNOWN;
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		uint64_t *words = tick_add(t, LIST_GPUS, (int64_t)i);
 
-	tick_head_init(&head, snap, point);
-	buf_reset(&room->bytes);
-	tick_write_head(&room->bytes, &head, n);
-	for (size_t i = 0; i < n; i++) {
-		tick_write_sample(&room->bytes, &head, previous, room->listed[i].id,
-				  &snap->processes[room->listed[i].index]);
-		previous = room->listed[i].id;
+		if (!words)
+			return -ENOMEM;
+		gpu_to_words(&s->gpus[i], words);
 	}
-	return buf_error(&room->bytes) < 0 ? store_no_memory(store, err) : 0;
+	for (size_t i = 0; i < s->n_progress; i++) {
+		uint64_t *words = tick_add(t, LIST_PROGRESS, (int64_t)i);
+
+		if (!words)
+			return -ENOMEM;
+		progress_to_words(&s->progress[i], words);
+		words[PROGRESS_JOB] = tick_add_string(t, s->progress[i].job_id);
+		words[PROGRESS_STATUS] = tick_add_string(t, s->progress[i].status);
+	}
+	return 0;
 }
 
-static int add_tick(struct store *store, int64_t attempt_id, uint64_t wall_ns, struct err *err)
+/* The attempt behind this one by its row; NULL: it is the last. */
+static const struct attempt *next_attempt(const struct tick_record *record, int64_t id,
+					  size_t *ret_index)
+{
+	const struct attempt *next = NULL;
+
+	for (size_t i = 0; i < record->n_attempts; i++) {
+		const struct attempt *a = record->attempts[i];
+
+		if (a->id <= id || (next && a->id >= next->id))
+			continue;
+		next = a;
+		*ret_index = i;
+	}
+	return next;
+}
+
+/* Also of attempts without a point: that they have rows tells that they were watched. */
+static int fill_points(struct tick *t, const struct tick_record *record)
+{
+	const struct attempt *a;
+	int64_t id = 0;
+	size_t i = 0;
+
+	while ((a = next_attempt(record, id, &i))) {
+		uint64_t *words = tick_add(t, LIST_POINTS, a->id);
+
+		if (!words)
+			return -ENOMEM;
+		if (record->points)
+			point_to_words(&record->points[i], words);
+		else
+			memset(words, 0xff, POINT_WORDS * sizeof(*words)); /* all unknown */
+		id = a->id;
+	}
+	return 0;
+}
+
+static int fill_samples(struct tick *t, const struct snapshot *s,
+			const struct listed_process *listed, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *words = tick_add(t, LIST_SAMPLES, listed[i].id);
+
+		if (!words)
+			return -ENOMEM;
+		sample_to_words(&s->processes[listed[i].index], s->boot_ns, words);
+	}
+	return 0;
+}
+
+static bool is_segment_full(const struct tick_writing *w)
+{
+	return w->n_segment >= FOLD_TICKS || w->segment_bytes >= FOLD_BYTES;
+}
+
+/* The tick with n of the listed processes, into store->writing.bytes. */
+static int encode_tick(struct store *store, const struct tick_record *record, size_t n,
+		       struct err *err)
+{
+	struct tick_writing *w = &store->writing;
+
+	if (is_segment_full(w))
+		w->before_id = 0;
+	tick_reset(&w->now);
+	buf_reset(&w->bytes);
+	if (fill_head(&w->now, record->snap) < 0 || fill_points(&w->now, record) < 0 ||
+	    fill_samples(&w->now, record->snap, w->listed, n) < 0)
+		return store_no_memory(store, err);
+	tick_write(&w->bytes, &w->now, w->before_id ? &w->before : NULL, w->before_id);
+	return buf_error(&w->bytes) < 0 ? store_no_memory(store, err) : 0;
+}
+
+static int add_tick(struct store *store, uint64_t wall_ns, int64_t *ret_id, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_ADD_TICK, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, attempt_id);
+	query_bind_i64(&q, store->writing.recorder);
 	if (u64_known(wall_ns))
 		query_bind_i64(&q, (int64_t)wall_ns);
 	else
 		query_bind_text(&q, NULL);
-	query_bind_blob(&q, store->room.bytes.data, store->room.bytes.len);
-	return query_run(&q, err);
+	query_bind_blob(&q, store->writing.bytes.data, store->writing.bytes.len);
+	r = query_run(&q, err);
+	*ret_id = sqlite3_last_insert_rowid(store->db);
+	return r;
 }
 
-static int count_ticks(struct store *store, struct err *err)
+/* Each to the attempt of its job. */
+static int add_events(struct store *store, const struct tick_record *record, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_COUNT_TICKS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, store->seen.attempt_id);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	store->seen.n_ticks = query_read_i64(&q);
-	store->seen.n_tick_bytes = query_read_i64(&q);
-	return 0;
-}
-
-/* The tick was added: counts it, and folds when there are enough. */
-static int fold_if_due(struct store *store, struct err *err)
-{
-	struct seen_processes *seen = &store->seen;
 	int r = 0;
 
-	if (seen->n_ticks < 0)
-		r = count_ticks(store, err);
-	else {
-		seen->n_ticks++;
-		seen->n_tick_bytes += (int64_t)store->room.bytes.len;
+	for (size_t i = 0; r == 0 && i < record->n_events; i++) {
+		const struct attempt *a = find_attempt(record, record->events[i].job_id);
+
+		if (!a && record->n_attempts == 1)
+			a = record->attempts[0];
+		if (a)
+			r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns,
+				       &record->events[i], 1, sizeof(*record->events), err);
 	}
-	if (r < 0 || (seen->n_ticks < FOLD_TICKS && seen->n_tick_bytes < FOLD_BYTES))
-		return r;
-	seen->n_ticks = -1;
-	return fold_some(store, seen->attempt_id, err);
+	return r;
 }
 
-static int write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
-		      const struct series_point *point, const struct proc_event *events,
-		      size_t n_events, struct err *err)
+static int write_tick(struct store *store, const struct tick_record *record, int64_t *ret_id,
+		      struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	size_t n = 0;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0)
-		r = list_processes(store, a, snap, &n, err);
+		r = list_processes(store, record, &n, err);
 	if (r == 0)
-		r = encode_tick(store, snap, point, sort_listed(store->room.listed, n), err);
+		r = encode_tick(store, record, sort_listed(store->writing.listed, n), err);
 	if (r == 0)
-		r = add_tick(store, a->id, snap->wall_ns, err);
+		r = add_tick(store, record->snap->wall_ns, ret_id, err);
 	if (r == 0)
-		r = fold_if_due(store, err);
-	if (r == 0)
-		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, events, n_events,
-			       sizeof(*events), err);
+		r = add_events(store, record, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
-int store_write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
-		     const struct series_point *point, const struct proc_event *events,
-		     size_t n_events, struct err *err)
+/* ---- what is written so far ---- */
+
+static void begin_recorder(struct store *store, int64_t recorder)
 {
+	struct tick_writing *w = &store->writing;
+
+	if (w->recorder == recorder)
+		return;
+	w->recorder = recorder;
+	w->before_id = 0;
+	w->n_pending = -1;
+	w->n_fold = FOLD_TICKS;
+	forget_processes(store);
+}
+
+/* The next tick may differ from this one. */
+static void remember_tick(struct tick_writing *w, int64_t id)
+{
+	struct tick written = w->now;
+
+	w->now = w->before;
+	w->before = written;
+	if (w->before_id == 0) {
+		w->n_segment = 0;
+		w->segment_bytes = 0;
+	}
+	w->before_id = id;
+	w->n_segment++;
+	w->segment_bytes += w->bytes.len;
+}
+
+static int count_pending(struct store *store, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_COUNT_TICKS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, store->writing.recorder);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	store->writing.n_pending = query_read_i64(&q);
+	return 0;
+}
+
+/* The tick is safe by now, so a fold that fails is no failure: it is tried again later. */
+static void fold_if_due(struct store *store)
+{
+	struct tick_writing *w = &store->writing;
+
+	if (w->n_pending >= 0)
+		w->n_pending++;
+	else if (count_pending(store, NULL) < 0)
+		return;
+	if (w->n_pending < w->n_fold && w->segment_bytes < FOLD_BYTES)
+		return;
+	if (fold_pending(store, w->recorder, NULL) < 0) {
+		w->n_fold = w->n_pending + FOLD_TICKS / 4;
+		return;
+	}
+	w->n_fold = FOLD_TICKS;
+	w->n_pending = -1;
+	w->before_id = 0;
+}
+
+int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
+		     struct err *err)
+{
+	int64_t id = 0;
 	int r;
 
-	remember_attempt(store, a->id);
-	r = write_tick(store, a, snap, point, events, n_events, err);
-	if (r < 0)
+	begin_recorder(store, recorder);
+	r = write_tick(store, record, &id, err);
+	if (r < 0) {
 		forget_processes(store); /* rows that it added are gone again */
-	return r;
+		return r;
+	}
+	remember_tick(&store->writing, id);
+	fold_if_due(store);
+	return 0;
 }

@@ -238,7 +238,7 @@ static int finish_whole(struct store *store, const struct attempt *a,
 		r = write_end(store, a, err);
 	if (r == 0)
 		r = write_rest(store, a, events, n_events, err);
-	store->seen.n_ticks = -1;
+	store->writing.recorder = 0; /* its ticks are folded */
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

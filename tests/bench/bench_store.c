@@ -164,7 +164,6 @@ static void go_on(struct proc_sample *p, uint64_t boot_ns, unsigned *seed)
 	bool is_active = go_active(p->state == 'R', seed);
 
 	p->boot_ns = boot_ns;
-	p->age_seconds = (double)(boot_ns - (p->key.start_ticks - 1000000) * 10000000) / 1e9;
 	p->state = is_active ? 'R' : 'S';
 	p->cpu_percent = 0;
 	if (!is_active)
@@ -206,6 +205,7 @@ static void go_on_all(struct snapshot *s, uint64_t start_wall_ns, unsigned k, un
 	for (size_t i = 0; i < s->n_processes; i++) {
 		boot_ns += 8000 + below(8000, seed);
 		go_on(&s->processes[i], boot_ns, seed);
+		s->processes[i].age_seconds = (double)(s->boot_ns - i * 10000000) / 1e9;
 	}
 }
 
@@ -220,6 +220,14 @@ static void begin_attempt(struct store *store, const char *job_id, struct attemp
 	a->started_wall_ns = UINT64_C(1700000000000000000);
 	a->total_sheets = 1;
 	must(store_begin_attempt(store, a, &err), &err);
+}
+
+static int write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
+		      const struct series_point *point, struct err *err)
+{
+	const struct tick_record record = { snap, &a, 1, point, NULL, 0 };
+
+	return store_write_tick(store, a->id, &record, err);
 }
 
 /* ---- measurements ---- */
@@ -262,7 +270,7 @@ static void bench_ticks(const char *db, struct json *j)
 		point.wall_ns = snap.wall_ns;
 		before = now_us(CLOCK_MONOTONIC);
 		cpu_before = now_us(CLOCK_PROCESS_CPUTIME_ID);
-		must(store_write_tick(store, &a, &snap, &point, NULL, 0, &err), &err);
+		must(write_tick(store, &a, &snap, &point, &err), &err);
 		cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
 		wall_us[k] = now_us(CLOCK_MONOTONIC) - before;
 	}
@@ -507,7 +515,7 @@ static void write_long_job(struct store *store)
 
 		go_on_all(&snap, a.started_wall_ns, k, &seed);
 		point.wall_ns = snap.wall_ns;
-		must(store_write_tick(store, &a, &snap, &point, NULL, 0, &err), &err);
+		must(write_tick(store, &a, &snap, &point, &err), &err);
 	}
 }
 

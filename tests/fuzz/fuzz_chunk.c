@@ -3,38 +3,52 @@
 #include "store/codec.h"
 
 /* Writes what was read once more, and reads that: it must be the same. */
-static void read_again(const struct chunk *c, const uint64_t *boot_ns)
+static void read_again(const struct table *t, const uint64_t *boot_ns)
 {
-	static struct chunk again;
+	static struct table again;
 	struct buf out = BUF_INIT;
 
-	chunk_write(&out, c, boot_ns);
+	table_write(&out, t, SAMPLE_WORDS, boot_ns);
 	if (buf_error(&out) == 0 &&
-	    chunk_read(out.data, out.len, boot_ns, CODEC_ROWS, SAMPLE_WORDS, &again) < 0)
+	    table_read(out.data, out.len, CODEC_ROWS, SAMPLE_WORDS, boot_ns, &again) < 0)
 		abort();
 	for (unsigned k = 0; k < SAMPLE_WORDS; k++)
-		if (memcmp(c->columns[k], again.columns[k], c->n * sizeof(uint64_t)) != 0)
+		if (memcmp(t->columns[k], again.columns[k], t->n * sizeof(uint64_t)) != 0)
 			abort();
 	buf_release(&out);
 }
 
-/* As a chunk, and as the head of a fold. */
+static void read_fold(const uint8_t *data, size_t size, struct table *t)
+{
+	struct fold_strings strings = { 0 };
+	int64_t ids[CODEC_ROWS];
+	struct fold_reader r;
+
+	if (fold_read_head(&r, data, size, ids, t, &strings) == 0) {
+		for (size_t i = 0; i < strings.n; i++)
+			if (strings.items[i] + strlen(strings.items[i]) >=
+			    (const char *)data + size)
+				abort();
+		while (fold_read_thing(&r, LIST_GPUS, t) > 0)
+			;
+		while (fold_read_thing(&r, LIST_PROGRESS, t) > 0)
+			;
+	}
+	fold_strings_release(&strings);
+}
+
+/* As a table, and as the head of a fold. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint64_t boot_ns[CODEC_ROWS];
-	static struct chunk c;
-	static struct fold_head head;
+	static struct table t;
 
-	if (chunk_read(data, size, boot_ns, CODEC_ROWS, SAMPLE_WORDS, &c) == 0) {
-		for (unsigned i = 0; i < c.n; i++)
-			if (c.tick[i] >= CODEC_ROWS || (i > 0 && c.tick[i] <= c.tick[i - 1]))
+	if (table_read(data, size, CODEC_ROWS, SAMPLE_WORDS, boot_ns, &t) > 0) {
+		for (unsigned i = 0; i < t.n; i++)
+			if (t.tick[i] >= CODEC_ROWS || (i > 0 && t.tick[i] <= t.tick[i - 1]))
 				abort();
-		read_again(&c, boot_ns);
+		read_again(&t, boot_ns);
 	}
-	if (fold_head_read(data, size, &head) == 0)
-		for (unsigned i = 0; i < head.n; i++)
-			if (head.levels[i] &&
-			    head.levels[i] + head.level_lens[i] > (const char *)data + size)
-				abort();
+	read_fold(data, size, &t);
 	return 0;
 }

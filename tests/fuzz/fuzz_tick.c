@@ -2,26 +2,32 @@
 
 #include "store/codec.h"
 
-/* As bytes of a row of ticks: whatever it says, samples are in order and words are words. */
+static void read_list(struct tick_cursor *c)
+{
+	uint64_t words[WORDS_MAX];
+	int64_t before = -1;
+
+	while (tick_cursor_next(c) > 0) {
+		if (c->key <= before || tick_cursor_read(c, NULL, words) < 0)
+			abort(); /* tick_read() has checked it */
+		before = c->key;
+	}
+}
+
+/* As bytes of a row of ticks: whatever it says, keys are in order and words are words. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const uint64_t before_head[HEAD_WORDS];
 	struct tick_reader r;
 	struct snapshot snap;
-	int64_t before = 0;
 
-	if (tick_read_head(&r, data, size) < 0)
+	if (tick_read(&r, data, size, 1, before_head) < 0)
 		return 0;
 	snapshot_init(&snap);
-	host_from_words(r.head.words + HEAD_HOST, &snap);
-	while (tick_read_sample(&r) > 0) {
-		struct proc_sample p;
-
-		if (r.process <= before)
-			abort();
-		before = r.process;
-		proc_sample_init(&p);
-		sample_from_words(r.words, &p);
-	}
+	host_from_words(r.head, &snap);
+	tick_string(&r, r.head[HEAD_LEVEL]);
+	for (enum tick_list list = 0; list < N_LISTS; list++)
+		read_list(&r.lists[list]);
 	snapshot_release(&snap);
 	return 0;
 }

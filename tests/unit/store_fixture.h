@@ -192,6 +192,16 @@ static inline struct attempt make_attempt(const char *job_id)
 	return a;
 }
 
+/* As the runner of an attempt does. point may be NULL. */
+static inline int write_tick(struct store *store, const struct attempt *a,
+			     const struct snapshot *snap, const struct series_point *point,
+			     const struct proc_event *events, size_t n_events, struct err *err)
+{
+	const struct tick_record record = { snap, &a, 1, point, events, n_events };
+
+	return store_write_tick(store, a->id, &record, err);
+}
+
 /* n processes of the job with pids from 100, at tick number k. */
 static inline void fill_snapshot(struct snapshot *s, const char *job_id, int n, unsigned k)
 {

@@ -495,7 +495,7 @@ static void test_what_was_not_begun_cannot_go_on(void **state)
 	fill_snapshot(&snap, "j", 1, 0);
 	a.id = 77;
 	assert_int_equal(store_write_sheet(store, &a, &sheet, &err), -EINVAL);
-	assert_int_equal(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err), -EINVAL);
+	assert_int_equal(write_tick(store, &a, &snap, NULL, NULL, 0, &err), -EINVAL);
 	assert_int_equal(store_finish_attempt(store, &a, NULL, 0, &err), -ENOENT);
 	a.job_id = NULL;
 	assert_int_equal(store_begin_attempt(store, &a, &err), -EINVAL);
@@ -631,7 +631,7 @@ static void test_a_runner_out_of_sight(void **state)
 	begin_quietly(store, &a, "slow and quiet", 60, now - 900 * SECOND);
 	begin_quietly(store, &a, "ticked", 1, now - 900 * SECOND);
 	snap.wall_ns = now - 10 * SECOND;
-	must(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
 	begin_quietly(store, &a, "sheet", 1, now - 900 * SECOND);
 	sheet.started_wall_ns = now - 500 * SECOND;
 	sheet.ended_wall_ns = now - 10 * SECOND;
@@ -686,7 +686,7 @@ static void test_lists_are_filtered(void **state)
 	must(store_begin_attempt(store, &seen, &err), &err);
 	fill_snapshot(&snap, "d", 1, 0);
 	snap.wall_ns = 1000;
-	must(store_write_tick(store, &seen, &snap, NULL, NULL, 0, &err), &err);
+	must(write_tick(store, &seen, &snap, NULL, NULL, 0, &err), &err);
 
 	assert_string_equal(list_names(store, &(struct attempt_filter){ 0 }, names),
 			    "a1 b1 a2 c1 b2 d1 ");

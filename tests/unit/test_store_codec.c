@@ -94,7 +94,7 @@ static void fill_column(uint64_t *column, unsigned n, uint64_t *seed)
 }
 
 /* A process that is there at every tick, or at some of them; at least at one. */
-static void fill_chunk(struct chunk *c, unsigned n_ticks, uint64_t *seed)
+static void fill_table(struct table *c, unsigned n_ticks, uint64_t *seed)
 {
 	uint64_t rarity = 1 + random_u64(seed) % 5;
 
@@ -108,7 +108,7 @@ static void fill_chunk(struct chunk *c, unsigned n_ticks, uint64_t *seed)
 		fill_column(c->columns[k], c->n, seed);
 }
 
-static void assert_chunk(const struct chunk *a, const struct chunk *b, unsigned n_words)
+static void assert_table(const struct table *a, const struct table *b, unsigned n_words)
 {
 	assert_int_equal(a->n, b->n);
 	assert_memory_equal(a->tick, b->tick, a->n);
@@ -130,11 +130,11 @@ static void *exact_copy(const struct buf *b)
 	return exact_bytes(b, b->len);
 }
 
-/* ---- chunks ---- */
+/* ---- tables ---- */
 
-static void test_chunks_come_back(void **state)
+static void test_tables_come_back(void **state)
 {
-	static struct chunk c, back;
+	static struct table c, back;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	uint64_t seed = 1;
 
@@ -145,24 +145,24 @@ static void test_chunks_come_back(void **state)
 		uint64_t boot_ns[CODEC_ROWS];
 
 		fill_column(boot_ns, n_ticks, &seed);
-		fill_chunk(&c, n_ticks, &seed);
+		fill_table(&c, n_ticks, &seed);
 		buf_reset(&out);
-		chunk_write(&out, &c, boot_ns);
+		table_write(&out, &c, SAMPLE_WORDS, boot_ns);
 		assert_int_equal(buf_error(&out), 0);
 		copy = exact_copy(&out);
-		assert_int_equal(chunk_read(copy, out.len, boot_ns, n_ticks, SAMPLE_WORDS, &back),
-				 0);
-		assert_chunk(&c, &back, SAMPLE_WORDS);
+		assert_int_equal(table_read(copy, out.len, n_ticks, SAMPLE_WORDS, boot_ns, &back),
+				 out.len);
+		assert_table(&c, &back, SAMPLE_WORDS);
 		memset(&back, 0, sizeof(back));
-		assert_int_equal(chunk_read(copy, out.len, boot_ns, n_ticks, 10, &back), 0);
-		assert_chunk(&c, &back, 10);
+		assert_true(table_read(copy, out.len, n_ticks, 10, boot_ns, &back) > 0);
+		assert_table(&c, &back, 10);
 	}
 }
 
-/* A process that sleeps costs a few bytes per chunk. */
-static void test_idle_chunks_are_small(void **state)
+/* A process that sleeps costs a few bytes per table. */
+static void test_idle_tables_are_small(void **state)
 {
-	static struct chunk c;
+	static struct table c;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	uint64_t boot_ns[CODEC_ROWS];
 
@@ -173,17 +173,15 @@ static void test_idle_chunks_are_small(void **state)
 		c.tick[i] = (uint8_t)i;
 		for (unsigned k = 0; k < SAMPLE_WORDS; k++)
 			c.columns[k][i] = 4096 * k;
-		c.columns[SAMPLE_BOOT_NS][i] = boot_ns[i] + 12345;
-		c.columns[SAMPLE_AGE][i] = boot_ns[i] + 12345 - 777;
 	}
-	chunk_write(&out, &c, boot_ns);
-	assert_in_range(out.len, 1, CODEC_ROWS + 30); /* about one per row */
+	table_write(&out, &c, SAMPLE_WORDS, boot_ns);
+	assert_in_range(out.len, 1, CODEC_ROWS - 10);
 }
 
 /* Whatever is done to the bytes: an error or other numbers, nothing else. */
-static void test_damaged_chunks_are_survived(void **state)
+static void test_damaged_tables_are_survived(void **state)
 {
-	static struct chunk c, back;
+	static struct table c, back;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	const uint64_t boot_ns[CODEC_ROWS] = { 0 };
 	uint64_t seed = 2;
@@ -193,145 +191,254 @@ static void test_damaged_chunks_are_survived(void **state)
 		CLEANUP(free_ptr) uint8_t *copy = NULL;
 		size_t len;
 
-		fill_chunk(&c, CODEC_ROWS, &seed);
+		fill_table(&c, CODEC_ROWS, &seed);
 		buf_reset(&out);
-		chunk_write(&out, &c, boot_ns);
+		table_write(&out, &c, SAMPLE_WORDS, boot_ns);
 		len = random_u64(&seed) % out.len;
 		copy = exact_bytes(&out, len + 1);
-		assert_int_equal(chunk_read(copy, 0, boot_ns, 120, SAMPLE_WORDS, &back), -EBADMSG);
-		assert_int_equal(chunk_read(copy, len, boot_ns, 120, SAMPLE_WORDS, &back),
+		assert_int_equal(table_read(copy, 0, 120, SAMPLE_WORDS, boot_ns, &back), -EBADMSG);
+		assert_int_equal(table_read(copy, len, 120, SAMPLE_WORDS, boot_ns, &back),
 				 -EBADMSG);
 		for (int i = 0; i < 4; i++)
 			copy[random_u64(&seed) % (len + 1)] ^=
 				(uint8_t)(1 << random_u64(&seed) % 8);
-		chunk_read(copy, len + 1, boot_ns, 120, SAMPLE_WORDS, &back);
-		assert_true(chunk_read(copy, len + 1, boot_ns, 120, SAMPLE_WORDS, &back) < 0 ||
+		table_read(copy, len + 1, 120, SAMPLE_WORDS, boot_ns, &back);
+		assert_true(table_read(copy, len + 1, 120, SAMPLE_WORDS, boot_ns, &back) < 0 ||
 			    back.n <= CODEC_ROWS);
 	}
 }
 
 /* ---- ticks ---- */
 
-static void random_sample(struct proc_sample *p, uint64_t *seed)
-{
-	uint64_t words[SAMPLE_WORDS];
+/* A segment of ticks, as a recorder writes it: ids are 1, 2… */
+#define N_SEGMENT 20
+struct segment {
+	struct tick ticks[N_SEGMENT];
+	struct buf bytes[N_SEGMENT];
+};
 
-	proc_sample_init(p);
-	do
-		for (unsigned k = 0; k < SAMPLE_WORDS; k++)
+static void segment_release(struct segment *s)
+{
+	for (size_t i = 0; i < N_SEGMENT; i++) {
+		tick_release(&s->ticks[i]);
+		buf_release(&s->bytes[i]);
+	}
+}
+
+/* Some keys come and go; of the words of those that stay some change. */
+static void fill_list(struct tick *t, const struct tick *before, enum tick_list list,
+		      uint64_t *seed)
+{
+	const struct tick_rows *old = before ? &before->lists[list] : NULL;
+
+	for (size_t i = 0; i < random_u64(seed) % 30; i++) {
+		uint64_t *words;
+
+		if (random_u64(seed) % 4 == 0)
+			continue;
+		words = tick_add(t, list, (int64_t)i * 7);
+		for (unsigned k = 0; k < list_words[list]; k++) {
+			size_t at = i * (1 + list_words[list]) + 1 + k;
+
 			fill_column(&words[k], 1, seed);
-	while (sample_from_words(words, p) < 0);
+			if (old && i < old->n && random_u64(seed) % 3)
+				words[k] = old->rows[at];
+		}
+	}
+}
+
+static void fill_segment(struct segment *s, uint64_t *seed)
+{
+	for (size_t i = 0; i < N_SEGMENT; i++) {
+		struct tick *t = &s->ticks[i], *before = i > 0 ? &s->ticks[i - 1] : NULL;
+
+		*t = (struct tick)TICK_INIT;
+		s->bytes[i] = (struct buf)BUF_INIT;
+		for (unsigned k = 0; k < HEAD_WORDS; k++)
+			fill_column(&t->head[k], 1, seed);
+		t->head[HEAD_LEVEL] = tick_add_string(t, i % 3 ? "high" : NULL);
+		assert_int_equal(tick_add_string(t, ""), i % 3 ? 1 : 0);
+		for (enum tick_list list = 0; list < N_LISTS; list++)
+			fill_list(t, before, list, seed);
+		tick_write(&s->bytes[i], t, before, (int64_t)i);
+		assert_int_equal(buf_error(&s->bytes[i]), 0);
+	}
+}
+
+/* The row of the tick before with this key. */
+static const uint64_t *find_words(const struct tick *t, enum tick_list list, int64_t key)
+{
+	size_t width = 1 + list_words[list];
+
+	for (size_t i = 0; t && i < t->lists[list].n; i++)
+		if (t->lists[list].rows[i * width] == (uint64_t)key)
+			return t->lists[list].rows + i * width + 1;
+	return NULL;
+}
+
+static void check_list(struct tick_cursor *c, const struct tick *t, const struct tick *before,
+		       enum tick_list list)
+{
+	for (size_t i = 0; i < t->lists[list].n; i++) {
+		const uint64_t *row = t->lists[list].rows + i * (1 + list_words[list]);
+		uint64_t words[WORDS_MAX];
+
+		assert_int_equal(tick_cursor_next(c), 1);
+		assert_int_equal(c->key, row[0]);
+		assert_int_equal(tick_cursor_read(c, find_words(before, list, c->key), words), 0);
+		assert_memory_equal(words, row + 1, list_words[list] * sizeof(*words));
+	}
+	assert_int_equal(tick_cursor_next(c), 0);
 }
 
 static void test_ticks_come_back(void **state)
 {
-	static struct proc_sample samples[40];
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	CLEANUP(snapshot_release) struct snapshot snap;
-	uint64_t seed = 3, want[SAMPLE_WORDS];
+	uint64_t seed = 3;
 
 	(void)state;
-	snapshot_init(&snap);
-	for (int round = 0; round < 300; round++) {
-		size_t n = random_u64(&seed) % ARRAY_SIZE(samples);
-		struct series_point point = { .wall_ns = random_u64(&seed), .cpu_percent = 0.1 };
-		CLEANUP(free_ptr) void *copy = NULL;
-		struct tick_head head;
-		struct tick_reader r;
+	for (int round = 0; round < 100; round++) {
+		static struct segment s;
 
-		snap.boot_ns = random_u64(&seed);
-		snap.pressure_level = round % 3 ? (round % 2 ? "" : "high") : NULL;
-		tick_head_init(&head, &snap, round % 2 ? &point : NULL);
-		buf_reset(&out);
-		tick_write_head(&out, &head, n);
-		for (size_t i = 0; i < n; i++) {
-			random_sample(&samples[i], &seed);
-			tick_write_sample(&out, &head, (int64_t)i * 3, (int64_t)i * 3 + 3,
-					  &samples[i]);
+		fill_segment(&s, &seed);
+		for (size_t i = 0; i < N_SEGMENT; i++) {
+			const struct tick *t = &s.ticks[i], *before = i ? t - 1 : NULL;
+			CLEANUP(free_ptr) void *copy = exact_copy(&s.bytes[i]);
+			struct tick_reader r;
+
+			assert_int_equal(tick_read(&r, copy, s.bytes[i].len, (int64_t)i,
+						   before ? before->head : NULL),
+					 0);
+			assert_memory_equal(r.head, t->head, sizeof(t->head));
+			assert_int_equal(r.n_strings, t->n_strings);
+			if (i % 3)
+				assert_string_equal(tick_string(&r, r.head[HEAD_LEVEL]), "high");
+			else
+				assert_null(tick_string(&r, r.head[HEAD_LEVEL]));
+			for (enum tick_list list = 0; list < N_LISTS; list++)
+				check_list(&r.lists[list], t, before, list);
 		}
-		assert_int_equal(buf_error(&out), 0);
-		copy = exact_copy(&out);
-		assert_int_equal(tick_read_head(&r, copy, out.len), 0);
-		assert_memory_equal(r.head.words, head.words, sizeof(head.words));
-		assert_int_equal(!r.head.level, !snap.pressure_level);
-		assert_int_equal(r.head.level_len, head.level_len);
-		for (size_t i = 0; i < n; i++) {
-			assert_int_equal(tick_read_sample(&r), 1);
-			assert_int_equal(r.process, i * 3 + 3);
-			sample_to_words(&samples[i], want);
-			assert_memory_equal(r.words, want, sizeof(want));
-		}
-		assert_int_equal(tick_read_sample(&r), 0);
+		segment_release(&s);
 	}
 }
 
-static void test_cut_ticks_are_refused(void **state)
+/* A tick that differs from another is never read as if it differed from a third. */
+static void test_ticks_out_of_order_are_refused(void **state)
 {
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct proc_sample p;
-	struct tick_head head;
+	static struct segment s;
+	struct tick_reader r;
+	uint64_t seed = 7;
+
+	(void)state;
+	fill_segment(&s, &seed);
+	assert_int_equal(tick_read(&r, s.bytes[5].data, s.bytes[5].len, 4, s.ticks[3].head),
+			 -EBADMSG);
+	assert_int_equal(tick_read(&r, s.bytes[5].data, s.bytes[5].len, 0, NULL), -EBADMSG);
+	assert_int_equal(tick_read(&r, s.bytes[0].data, s.bytes[0].len, 4, s.ticks[3].head), 0);
+	segment_release(&s);
+}
+
+static void test_damaged_ticks_are_refused(void **state)
+{
+	static struct segment s;
+	struct tick_reader r;
 	uint64_t seed = 4;
 
 	(void)state;
-	snapshot_init(&snap);
-	snap.pressure_level = "low";
-	random_sample(&p, &seed);
-	tick_head_init(&head, &snap, NULL);
-	tick_write_head(&out, &head, 2);
-	tick_write_sample(&out, &head, 0, 1, &p);
-	tick_write_sample(&out, &head, 1, 2, &p);
-	for (size_t len = 0; len < out.len; len++) {
-		CLEANUP(free_ptr) char *copy = exact_bytes(&out, len);
-		struct tick_reader r;
-		int result;
+	fill_segment(&s, &seed);
+	for (size_t i = 0; i < 4; i++) {
+		const uint64_t *head = i ? s.ticks[i - 1].head : NULL;
 
-		result = tick_read_head(&r, copy, len);
-		while (result == 0 && (result = tick_read_sample(&r)) > 0)
-			result = 0;
-		assert_int_equal(result, -EBADMSG);
+		for (size_t len = 0; len < s.bytes[i].len; len++) {
+			CLEANUP(free_ptr) char *copy = exact_bytes(&s.bytes[i], len);
+
+			assert_int_equal(tick_read(&r, copy, len, (int64_t)i, head), -EBADMSG);
+		}
+		for (int round = 0; round < N_ROUNDS; round++) {
+			CLEANUP(free_ptr) char *copy = exact_copy(&s.bytes[i]);
+
+			copy[random_u64(&seed) % s.bytes[i].len] ^=
+				(char)(1 << random_u64(&seed) % 8);
+			tick_read(&r, copy, s.bytes[i].len, (int64_t)i, head);
+		}
 	}
+	segment_release(&s);
 }
 
 /* ---- heads of folds ---- */
 
-static void test_heads_come_back(void **state)
+static void write_fold(struct buf *out, const int64_t *ids, struct table *head,
+		       const struct table *gpu, const struct table *progress)
 {
-	static struct fold_head head, back;
+	CLEANUP(fold_strings_release) struct fold_strings strings = { 0 };
+
+	assert_int_equal(fold_strings_add(&strings, "none"), 0);
+	assert_int_equal(fold_strings_add(&strings, ""), 0);
+	assert_int_equal(fold_strings_add(&strings, "critical"), 0);
+	buf_reset(out);
+	fold_write_head(out, ids, head, &strings);
+	fold_write_thing(out, LIST_GPUS, gpu);
+	fold_write_thing(out, LIST_GPUS, gpu);
+	fold_write_end(out);
+	fold_write_thing(out, LIST_PROGRESS, progress);
+	fold_write_end(out);
+	assert_int_equal(buf_error(out), 0);
+}
+
+static void read_fold(const void *data, size_t len, struct fold_strings *strings)
+{
+	static struct table head, thing;
+	int64_t ids[CODEC_ROWS];
+	struct fold_reader r;
+
+	if (fold_read_head(&r, data, len, ids, &head, strings) < 0)
+		return;
+	while (fold_read_thing(&r, LIST_GPUS, &thing) > 0)
+		;
+	while (fold_read_thing(&r, LIST_PROGRESS, &thing) > 0)
+		;
+}
+
+static void test_folds_come_back(void **state)
+{
+	static struct table head, gpu, progress, back;
+	CLEANUP(fold_strings_release) struct fold_strings strings = { 0 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	static const char *const levels[] = { NULL, "none", "low", "", "critical" };
+	int64_t ids[CODEC_ROWS], back_ids[CODEC_ROWS];
 	uint64_t seed = 5;
 
 	(void)state;
 	for (int round = 0; round < N_ROUNDS; round++) {
 		CLEANUP(free_ptr) char *copy = NULL;
+		struct fold_reader r;
 
 		head.n = 1 + (unsigned)(random_u64(&seed) % CODEC_ROWS);
+		for (unsigned i = 0; i < head.n; i++) {
+			head.tick[i] = (uint8_t)i;
+			ids[i] = (int64_t)(random_u64(&seed) >> 2);
+		}
 		for (unsigned k = 0; k < HEAD_WORDS; k++)
 			fill_column(head.columns[k], head.n, &seed);
-		for (unsigned i = 0; i < head.n; i++) {
-			head.ids[i] = (int64_t)(random_u64(&seed) >> 2);
-			head.levels[i] = levels[random_u64(&seed) % ARRAY_SIZE(levels)];
-			head.level_lens[i] = head.levels[i] ? strlen(head.levels[i]) : 0;
-		}
-		buf_reset(&out);
-		fold_head_write(&out, &head);
+		fill_table(&gpu, head.n, &seed);
+		fill_table(&progress, head.n, &seed);
+		write_fold(&out, ids, &head, &gpu, &progress);
 		copy = exact_copy(&out);
-		assert_int_equal(fold_head_read(copy, out.len, &back), 0);
-		assert_int_equal(back.n, head.n);
-		assert_memory_equal(back.ids, head.ids, head.n * sizeof(*head.ids));
-		for (unsigned k = 0; k < HEAD_WORDS; k++)
-			assert_memory_equal(back.columns[k], head.columns[k],
-					    head.n * sizeof(uint64_t));
-		for (unsigned i = 0; i < head.n; i++) {
-			assert_int_equal(!back.levels[i], !head.levels[i]);
-			assert_int_equal(back.level_lens[i], head.level_lens[i]);
-			if (head.levels[i])
-				assert_memory_equal(back.levels[i], head.levels[i],
-						    head.level_lens[i]);
+		assert_int_equal(fold_read_head(&r, copy, out.len, back_ids, &back, &strings), 0);
+		assert_table(&back, &head, HEAD_WORDS);
+		assert_memory_equal(back_ids, ids, head.n * sizeof(*ids));
+		assert_int_equal(strings.n, 3);
+		assert_string_equal(strings.items[1], "");
+		assert_string_equal(strings.items[2], "critical");
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(fold_read_thing(&r, LIST_GPUS, &back), 1);
+			assert_table(&back, &gpu, GPU_WORDS);
 		}
+		assert_int_equal(fold_read_thing(&r, LIST_GPUS, &back), 0);
+		assert_int_equal(fold_read_thing(&r, LIST_PROGRESS, &back), 1);
+		assert_table(&back, &progress, PROGRESS_WORDS);
+		assert_int_equal(fold_read_thing(&r, LIST_PROGRESS, &back), 0);
 		copy[random_u64(&seed) % out.len] ^= (char)(1 << random_u64(&seed) % 8);
-		fold_head_read(copy, out.len, &back);
+		read_fold(copy, out.len, &strings);
+		read_fold(copy, out.len * 2 / 3, &strings);
 	}
 }
 
@@ -354,17 +461,17 @@ static void test_doubles_are_exact(void **state)
 
 		proc_sample_init(&p);
 		p.cpu_percent = p.age_seconds = v;
-		sample_to_words(&p, words);
-		assert_int_equal(sample_from_words(words, &back), 0);
+		sample_to_words(&p, UINT64_C(1) << 62, words);
+		assert_int_equal(sample_from_words(words, UINT64_C(1) << 62, &back), 0);
 		assert_memory_equal(&back.cpu_percent, &v, sizeof(v));
 		assert_memory_equal(&back.age_seconds, &v, sizeof(v));
 	}
 	p.cpu_percent = -0.0;
-	sample_to_words(&p, words);
-	assert_int_equal(sample_from_words(words, &back), 0);
+	sample_to_words(&p, UINT64_C(1) << 62, words);
+	assert_int_equal(sample_from_words(words, UINT64_C(1) << 62, &back), 0);
 	assert_true(back.cpu_percent == 0 && signbit(back.cpu_percent));
 	p.cpu_percent = F64_UNKNOWN;
-	sample_to_words(&p, words);
+	sample_to_words(&p, UINT64_C(1) << 62, words);
 	assert_true(words[SAMPLE_CPU_PERCENT] == U64_UNKNOWN);
 }
 
@@ -372,6 +479,8 @@ static void test_doubles_are_exact(void **state)
 static void test_each_word_has_its_field(void **state)
 {
 	uint64_t host[HOST_WORDS], sample[SAMPLE_WORDS], point[POINT_WORDS], back[HOST_WORDS];
+	uint64_t gpu[GPU_WORDS];
+	struct gpu_sample device;
 	CLEANUP(snapshot_release) struct snapshot snap;
 	struct proc_sample p;
 	struct series_point at;
@@ -388,9 +497,14 @@ static void test_each_word_has_its_field(void **state)
 	assert_int_equal(host_from_words(host, &snap), 0);
 	host_to_words(&snap, back);
 	assert_memory_equal(back, host, sizeof(host));
-	assert_int_equal(sample_from_words(sample, &p), 0);
-	sample_to_words(&p, back);
+	assert_int_equal(sample_from_words(sample, 1000, &p), 0);
+	sample_to_words(&p, 1000, back);
 	assert_memory_equal(back, sample, sizeof(sample));
+	for (unsigned i = 0; i < GPU_WORDS; i++)
+		gpu[i] = 100 + i;
+	assert_int_equal(gpu_from_words(gpu, &device), 0);
+	gpu_to_words(&device, back);
+	assert_memory_equal(back, gpu, sizeof(gpu));
 	assert_int_equal(point_from_words(point, &at), 0);
 	point_to_words(&at, back);
 	assert_memory_equal(back, point, sizeof(point));
@@ -412,12 +526,13 @@ static void test_words_that_fit_nothing_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chunks_come_back),
-		cmocka_unit_test(test_idle_chunks_are_small),
-		cmocka_unit_test(test_damaged_chunks_are_survived),
+		cmocka_unit_test(test_tables_come_back),
+		cmocka_unit_test(test_idle_tables_are_small),
+		cmocka_unit_test(test_damaged_tables_are_survived),
 		cmocka_unit_test(test_ticks_come_back),
-		cmocka_unit_test(test_cut_ticks_are_refused),
-		cmocka_unit_test(test_heads_come_back),
+		cmocka_unit_test(test_ticks_out_of_order_are_refused),
+		cmocka_unit_test(test_damaged_ticks_are_refused),
+		cmocka_unit_test(test_folds_come_back),
 		cmocka_unit_test(test_doubles_are_exact),
 		cmocka_unit_test(test_each_word_has_its_field),
 		cmocka_unit_test(test_words_that_fit_nothing_are_refused),

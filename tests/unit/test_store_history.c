@@ -66,7 +66,6 @@ static void fill_sample(struct proc_sample *p)
 	p->state = 'D';
 	snprintf(p->comm, sizeof(p->comm), "x) (\n'\xff");
 	p->command = AWKWARD;
-	p->boot_ns = 1001;
 	p->start_wall_ns = UINT64_C(1700000000000000001);
 	p->age_seconds = 0.1;
 	p->cpu_percent = 99.999999999999986;
@@ -126,7 +125,6 @@ static void assert_sample(const struct proc_sample *a, const struct proc_sample 
 	assert_int_equal(a->state, b->state);
 	assert_string_equal(a->comm, b->comm);
 	assert_string_or_null(a->command, b->command);
-	assert_int_equal(a->boot_ns, b->boot_ns);
 	assert_int_equal(a->start_wall_ns, b->start_wall_ns);
 	assert_f64(a->age_seconds, b->age_seconds);
 	assert_f64(a->cpu_percent, b->cpu_percent);
@@ -178,7 +176,7 @@ static void must_tick(struct store *store, const struct attempt *a, const struct
 {
 	struct err err = ERR_INIT;
 
-	must(store_write_tick(store, a, snap, NULL, NULL, 0, &err), &err);
+	must(write_tick(store, a, snap, NULL, NULL, 0, &err), &err);
 }
 
 static void test_a_sample_comes_back(void **state)
@@ -415,7 +413,7 @@ static void test_a_process_has_one_row(void **state)
 	read_history(store, (struct history_filter){ 0 }, &seen);
 	assert_int_equal(seen.n, 4);
 	for (size_t i = 0; i < seen.n; i++) {
-		assert_string_equal(seen.rows[i].sample.command, "true");
+		assert_string_equal(seen.rows[i].sample.command, i ? "true" : "sh -c true");
 		assert_string_equal(seen.rows[i].sample.cgroup, "/x");
 	}
 	assert_int_equal(seen.rows[2].sample.state, 'Z');
@@ -469,7 +467,7 @@ static void test_series_and_events_of_ticks(void **state)
 	attempt_init(&back);
 	snapshot_init(&snap);
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
-		must(store_write_tick(store, &a, &snap, &points[i], &event, i == 0, &err), &err);
+		must(write_tick(store, &a, &snap, &points[i], &event, i == 0, &err), &err);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
 	assert_int_equal(back.n_series, 3);
 	for (size_t i = 0; i < 3; i++) {
@@ -484,76 +482,6 @@ static void test_series_and_events_of_ticks(void **state)
 	assert_int_equal(back.n_events, 1);
 	assert_string_equal(back.events[0].job_id, "j");
 	assert_int_equal(back.events[0].key.start_ticks, 5000);
-}
-
-/* A few values of a kind each; all of them are in test_store_codec.c. */
-static void fill_host(struct snapshot *s)
-{
-	s->wall_ns = 5;
-	s->system.memory_total_bytes = 6;
-	s->system.load15 = 0.25;
-	s->system.psi_io.full.total_us = 7;
-	s->system.psi_memory.some.avg60 = 1.53;
-	s->system.cpu_count = 8;
-	s->system.uptime_seconds = 9.1;
-	s->daemon_rss_bytes = 10;
-	s->pressure_level = "low";
-}
-
-static void assert_host(const struct snapshot *s)
-{
-	assert_int_equal(s->wall_ns, 5);
-	assert_int_equal(s->system.memory_total_bytes, 6);
-	assert_f64(s->system.load15, 0.25);
-	assert_int_equal(s->system.psi_io.full.total_us, 7);
-	assert_f64(s->system.psi_memory.some.avg60, 1.53);
-	assert_int_equal(s->system.cpu_count, 8);
-	assert_f64(s->system.uptime_seconds, 9.1);
-	assert_int_equal(s->daemon_rss_bytes, 10);
-	assert_false(u64_known(s->system.memory_used_bytes));
-	assert_false(f64_known(s->system.psi_cpu.some.avg10));
-}
-
-/* As they are in the tick, and in the fold that it becomes when the attempt ends. */
-static void test_host_values_are_kept(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(snapshot_release) struct snapshot snap, back;
-	CLEANUP(free_ptr) char *tick = NULL, *fold = NULL;
-	struct fold_head head;
-	struct tick_reader reader;
-	uint64_t words[HOST_WORDS];
-	struct attempt a = must_begin(store, "j");
-	struct err err = ERR_INIT;
-	size_t len;
-
-	snapshot_init(&snap);
-	snapshot_init(&back);
-	must_tick(store, &a, &snap);
-	fill_host(&snap);
-	must_tick(store, &a, &snap);
-	tick = raw_blob(f->db, "SELECT data FROM ticks WHERE wall_ns = 5", &len);
-	assert_int_equal(tick_read_head(&reader, tick, len), 0);
-	assert_int_equal(host_from_words(reader.head.words, &back), 0);
-	assert_host(&back);
-	assert_int_equal(reader.head.level_len, 3);
-	assert_memory_equal(reader.head.level, "low", 3);
-
-	a.ended_wall_ns = 6;
-	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 0);
-	fold = raw_blob(f->db, "SELECT data FROM folds WHERE last_ns = 5 AND n_ticks = 2", &len);
-	assert_int_equal(fold_head_read(fold, len, &head), 0);
-	assert_int_equal(head.n, 2);
-	for (unsigned i = 0; i < HOST_WORDS; i++)
-		words[i] = head.columns[HEAD_HOST + i][1];
-	assert_int_equal(host_from_words(words, &back), 0);
-	assert_host(&back);
-	assert_null(head.levels[0]);
-	assert_int_equal(head.level_lens[1], 3);
-	assert_memory_equal(head.levels[1], "low", 3);
-	assert_false(u64_known(head.columns[HEAD_HAS_POINT][0]));
 }
 
 /* A runner that was killed wrote no records of its processes; its samples tell. */
@@ -640,7 +568,6 @@ int main(void)
 		STORE_TEST(test_a_process_has_one_row),
 		STORE_TEST(test_a_process_listed_twice_loses_no_tick),
 		STORE_TEST(test_series_and_events_of_ticks),
-		STORE_TEST(test_host_values_are_kept),
 		STORE_TEST(test_processes_of_an_attempt_without_end),
 		STORE_TEST(test_records_and_samples_meet),
 	};

@@ -142,10 +142,10 @@ static void test_readers_delay_writers_without_a_log(void **state)
 	assert_int_equal(sqlite3_open(f->db, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, "BEGIN; SELECT * FROM jobs", NULL, NULL, NULL),
 			 SQLITE_OK);
-	assert_int_equal(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err), -EBUSY);
-	assert_int_equal(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err), -EBUSY);
+	assert_int_equal(write_tick(store, &a, &snap, NULL, NULL, 0, &err), -EBUSY);
+	assert_int_equal(write_tick(store, &a, &snap, NULL, NULL, 0, &err), -EBUSY);
 	sqlite3_close(db);
-	must(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
 	assert_int_equal(count_samples(f->db), 10);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 1);
 }

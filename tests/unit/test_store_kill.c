@@ -18,7 +18,7 @@ static void write_ticks(const char *db, int told_fd)
 	CHILD_CHECK(store_begin_attempt(store, &a, NULL) == 0);
 	for (unsigned k = 0;; k++) {
 		fill_snapshot(&snap, "j", N_PROCESSES, k);
-		CHILD_CHECK(store_write_tick(store, &a, &snap, NULL, NULL, 0, NULL) == 0);
+		CHILD_CHECK(write_tick(store, &a, &snap, NULL, NULL, 0, NULL) == 0);
 		CHILD_CHECK(write(told_fd, "x", 1) == 1);
 	}
 }

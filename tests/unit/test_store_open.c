@@ -494,7 +494,7 @@ static int fill_disk(struct store *store, const struct attempt *a, struct err *e
 	for (unsigned k = 0; r == 0 && k < 10000; k++) {
 		fill_snapshot(&snap, a->job_id, 50, k);
 		snap.processes[0].key.start_ticks += k; /* a new process each time */
-		r = store_write_tick(store, a, &snap, NULL, NULL, 0, err);
+		r = write_tick(store, a, &snap, NULL, NULL, 0, err);
 	}
 	return r;
 }
@@ -519,7 +519,7 @@ static void child_fills_disk(struct fixture *f)
 	CHILD_CHECK(ticks > 10);
 	CHILD_CHECK(mount("proctor", f->dir, "tmpfs", MS_REMOUNT, "size=16m") == 0);
 	fill_snapshot(&snap, a.job_id, 50, 20000);
-	CHILD_CHECK(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err) == 0);
+	CHILD_CHECK(write_tick(store, &a, &snap, NULL, NULL, 0, &err) == 0);
 	store_close(store);
 	CHILD_CHECK(raw_sql(f->db, COUNT_TICKS) == ticks + 1);
 	samples = count_samples(f->db);

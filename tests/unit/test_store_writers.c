@@ -25,7 +25,7 @@ static void child_run(const struct fixture *f, int n_ticks)
 	CHILD_CHECK(store_write_sheet(store, &a, &sheet, &err) == 0);
 	for (int k = 0; k < n_ticks; k++) {
 		fill_snapshot(&snap, "j", N_PROCESSES, (unsigned)k);
-		CHILD_CHECK(store_write_tick(store, &a, &snap, NULL, NULL, 0, &err) == 0);
+		CHILD_CHECK(write_tick(store, &a, &snap, NULL, NULL, 0, &err) == 0);
 	}
 	a.ended_wall_ns = a.started_wall_ns + 1;
 	CHILD_CHECK(store_finish_attempt(store, &a, NULL, 0, &err) == 0);
@@ -124,7 +124,7 @@ static void test_what_returned_is_durable(void **state)
 		CHILD_CHECK(store_begin_attempt(store, &a, NULL) == 0);
 		for (unsigned k = 0;; k++) {
 			fill_snapshot(&snap, "j", N_PROCESSES, k);
-			CHILD_CHECK(store_write_tick(store, &a, &snap, NULL, NULL, 0, NULL) == 0);
+			CHILD_CHECK(write_tick(store, &a, &snap, NULL, NULL, 0, NULL) == 0);
 			CHILD_CHECK(write(pipe_fds[1], "x", 1) == 1);
 		}
 	}
@@ -172,13 +172,13 @@ static void test_a_tick_without_room_leaves_nothing(void **state)
 		snprintf(limit, sizeof(limit), "PRAGMA max_page_count = %d",
 			 (int)n_pages + (int)k % 8);
 		assert_int_equal(sqlite3_exec(store->db, limit, NULL, NULL, NULL), SQLITE_OK);
-		r = store_write_tick(store, &a, &snap, &point, events, 2, &err);
+		r = write_tick(store, &a, &snap, &point, events, 2, &err);
 		sqlite3_exec(store->db, "PRAGMA max_page_count = 1000000", NULL, NULL, NULL);
 		if (r < 0) {
 			assert_int_equal(r, -ENOSPC);
 			assert_int_equal(raw_sql(f->db, COUNT_ALL), before);
 			n_failed++;
-			must(store_write_tick(store, &a, &snap, &point, events, 2, &err), &err);
+			must(write_tick(store, &a, &snap, &point, events, 2, &err), &err);
 		}
 		assert_int_equal(raw_sql(f->db, COUNT_ALL), before + 1 + n + 2);
 		assert_int_equal(count_samples(f->db), n * ((int)k + 1));

@@ -1,0 +1,128 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "store/codec.h"
+
+/*
+ * The head of a fold: its table with the ids of the ticks as one more column,
+ * the length of the strings (four bytes) and those, then the things of each
+ * list: a 1 before each, a 0 behind the last.
+ */
+#define HEAD_ID HEAD_WORDS /* the column of the ids */
+#define LENGTH_BYTES 4
+#define THING 1
+#define END 0
+
+/* ---- strings ---- */
+
+void fold_strings_release(struct fold_strings *strings)
+{
+	free(strings->items);
+}
+
+int fold_strings_add(struct fold_strings *strings, const char *s)
+{
+	if (strings->n == strings->cap) {
+		size_t cap = strings->cap ? strings->cap * 2 : 8;
+		const char **items = reallocarray(strings->items, cap, sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		strings->items = items;
+		strings->cap = cap;
+	}
+	strings->items[strings->n++] = s;
+	return 0;
+}
+
+static void write_strings(struct buf *out, const struct fold_strings *strings)
+{
+	size_t at = out->len;
+	uint32_t length;
+
+	buf_add(out, "\0\0\0\0", LENGTH_BYTES);
+	for (size_t i = 0; i < strings->n; i++)
+		buf_add(out, strings->items[i], strlen(strings->items[i]) + 1);
+	if (buf_error(out) < 0)
+		return;
+	length = htole32((uint32_t)(out->len - at - LENGTH_BYTES));
+	memcpy(out->data + at, &length, sizeof(length));
+}
+
+static int read_strings(struct fold_reader *r, struct fold_strings *strings)
+{
+	const char *s, *end;
+	uint32_t length;
+
+	if (r->end - r->p < LENGTH_BYTES)
+		return -EBADMSG;
+	memcpy(&length, r->p, sizeof(length));
+	length = le32toh(length);
+	r->p += LENGTH_BYTES;
+	if (length > (size_t)(r->end - r->p) || (length > 0 && r->p[length - 1] != '\0'))
+		return -EBADMSG;
+	end = (const char *)r->p + length;
+	strings->n = 0;
+	for (s = (const char *)r->p; s < end; s += strlen(s) + 1)
+		if (fold_strings_add(strings, s) < 0)
+			return -ENOMEM;
+	r->p += length;
+	return 0;
+}
+
+/* ---- the head ---- */
+
+void fold_write_head(struct buf *out, const int64_t *ids, struct table *head,
+		     const struct fold_strings *strings)
+{
+	for (unsigned i = 0; i < head->n; i++)
+		head->columns[HEAD_ID][i] = (uint64_t)ids[i];
+	table_write(out, head, HEAD_WORDS + 1, NULL);
+	write_strings(out, strings);
+}
+
+void fold_write_thing(struct buf *out, enum tick_list list, const struct table *t)
+{
+	buf_add_char(out, THING);
+	table_write(out, t, list_words[list], NULL);
+}
+
+void fold_write_end(struct buf *out)
+{
+	buf_add_char(out, END);
+}
+
+static int read_table(struct fold_reader *r, unsigned n_ticks, unsigned n_words, struct table *ret)
+{
+	ssize_t n = table_read(r->p, (size_t)(r->end - r->p), n_ticks, n_words, NULL, ret);
+
+	if (n < 0)
+		return (int)n;
+	r->p += n;
+	return 0;
+}
+
+int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t *ids,
+		   struct table *head, struct fold_strings *strings)
+{
+	*r = (struct fold_reader){ .p = data, .end = (const uint8_t *)data + len };
+	if (read_table(r, CODEC_ROWS, HEAD_WORDS + 1, head) < 0)
+		return -EBADMSG;
+	if (head->tick[0] != 0 || head->tick[head->n - 1] != head->n - 1)
+		return -EBADMSG; /* all ticks of the fold have a head */
+	r->n_ticks = head->n;
+	for (unsigned i = 0; i < head->n; i++)
+		ids[i] = (int64_t)head->columns[HEAD_ID][i];
+	return read_strings(r, strings);
+}
+
+int fold_read_thing(struct fold_reader *r, enum tick_list list, struct table *ret)
+{
+	if (r->p == r->end || *r->p > THING)
+		return -EBADMSG;
+	if (*r->p++ == END)
+		return 0;
+	return read_table(r, r->n_ticks, list_words[list], ret) < 0 ? -EBADMSG : 1;
+}

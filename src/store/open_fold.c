@@ -1,0 +1,485 @@
+#include "store/open_fold.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/failure.h"
+#include "store/query.h"
+#include "store/tables.h"
+
+#define NO_ROW 255
+
+/* What a process was called up to some tick. */
+struct image {
+	int64_t until_tick;
+	struct proc_sample process; /* the columns of images alone */
+	struct image *next;
+};
+
+/* A process of a fold, as its row has it, and its rows. */
+struct fold_process {
+	int64_t id;
+	int attempt_num;
+	struct proc_sample process;
+	struct image *images;	    /* oldest first; mostly none */
+	uint8_t row_of[CODEC_ROWS]; /* of each tick of the fold; NO_ROW */
+	uint64_t (*rows)[SAMPLE_WORDS];
+};
+
+void open_fold_free(struct open_fold *fold)
+{
+	if (!fold)
+		return;
+	buf_release(&fold->blob);
+	fold_strings_release(&fold->strings);
+	arena_release(&fold->arena);
+	free(fold->processes);
+	free(fold);
+}
+
+static void free_fold(struct open_fold **fold)
+{
+	open_fold_free(*fold);
+}
+
+static struct open_fold *open_fold_new(int64_t id)
+{
+	struct open_fold *fold = calloc(1, sizeof(*fold));
+
+	if (!fold)
+		return NULL;
+	fold->id = id;
+	fold->blob = (struct buf)BUF_INIT;
+	return fold;
+}
+
+/* ---- ticks ---- */
+
+bool fold_tick_is_before(const struct fold_tick *a, const struct fold_tick *b)
+{
+	return a->wall_ns < b->wall_ns || (a->wall_ns == b->wall_ns && a->id < b->id);
+}
+
+/* Nearly in order: the clock is rarely set back. */
+static void sort_tick_in(struct open_fold *fold, struct fold_tick tick)
+{
+	unsigned k = fold->n_ticks++;
+
+	for (; k > 0 && fold_tick_is_before(&tick, &fold->ticks[k - 1]); k--)
+		fold->ticks[k] = fold->ticks[k - 1];
+	fold->ticks[k] = tick;
+}
+
+static bool is_wanted(const struct fold_tick *tick, const struct fold_filter *filter)
+{
+	return tick->id <= filter->last_id && tick->wall_ns >= filter->since_wall_ns &&
+	       tick->wall_ns <= filter->until_wall_ns && !fold_tick_is_before(tick, &filter->from);
+}
+
+/* The head, from the blob, and which ticks are told. */
+static int read_head(struct store *store, struct open_fold *fold, const struct fold_filter *filter,
+		     struct err *err)
+{
+	int64_t ids[CODEC_ROWS];
+	int r = fold_read_head(&fold->things, fold->blob.data, fold->blob.len, ids, &fold->head,
+			       &fold->strings);
+
+	if (r == -ENOMEM)
+		return store_no_memory(store, err);
+	if (r < 0)
+		return store_damaged(store, "fold", err);
+	for (unsigned i = 0; i < fold->head.n; i++) {
+		struct fold_tick tick = { fold->head.columns[HOST_WALL_NS][i], ids[i], i };
+
+		if (is_wanted(&tick, filter))
+			sort_tick_in(fold, tick);
+	}
+	return 0;
+}
+
+static int read_boot(struct store *store, struct open_fold *fold, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	const char *text;
+	int r = query_open(store, STATEMENT_WALK_BOOT, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, fold->recorder);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	text = query_read_text(&q);
+	if (text && strlen(text) < sizeof(fold->boot_id))
+		strcpy(fold->boot_id, text);
+	return 0;
+}
+
+/* ---- processes ---- */
+
+static struct fold_process *add_process(struct open_fold *fold)
+{
+	if (fold->n_processes == fold->cap) {
+		size_t cap = fold->cap ? fold->cap * 2 : 16;
+		struct fold_process *processes =
+			reallocarray(fold->processes, cap, sizeof(*processes));
+
+		if (!processes)
+			return NULL;
+		fold->processes = processes;
+		fold->cap = cap;
+	}
+	return memset(&fold->processes[fold->n_processes++], 0, sizeof(*fold->processes));
+}
+
+static int read_image(struct query *q, struct arena *arena, struct image **ret, struct err *err)
+{
+	struct image *image = arena_alloc(arena, sizeof(*image));
+
+	if (!image)
+		return store_no_memory(q->store, err);
+	proc_sample_init(&image->process);
+	image->until_tick = query_read_i64(q);
+	image->next = NULL;
+	*ret = image;
+	return query_read_columns(q, &image_columns, &image->process, arena, err);
+}
+
+static int read_images(struct store *store, struct open_fold *fold, struct fold_process *p,
+		       struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct image **last = &p->images;
+	int r = query_open(store, STATEMENT_WALK_IMAGES, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, p->id);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		r = read_image(&q, &fold->arena, last, err);
+		if (r == 0)
+			last = &(*last)->next;
+	}
+	return r;
+}
+
+/* From columns to rows. */
+static int take_table(struct open_fold *fold, const struct table *t, struct fold_process *p)
+{
+	p->rows = arena_alloc(&fold->arena, t->n * sizeof(*p->rows));
+	if (!p->rows)
+		return -ENOMEM;
+	memset(p->row_of, NO_ROW, sizeof(p->row_of));
+	for (unsigned i = 0; i < t->n; i++)
+		p->row_of[t->tick[i]] = (uint8_t)i;
+	for (unsigned k = 0; k < SAMPLE_WORDS; k++)
+		for (unsigned i = 0; i < t->n; i++)
+			p->rows[i][k] = t->columns[k][i];
+	return 0;
+}
+
+/* The query stands at p.id of WALK_CHUNKS or WALK_PROCESS. */
+static int read_process(struct query *q, struct open_fold *fold, const void *data, size_t len,
+			struct table *t, struct err *err)
+{
+	struct fold_process *p = add_process(fold);
+	bool has_images;
+	int r;
+
+	if (!p)
+		return store_no_memory(q->store, err);
+	if (table_read(data, len, fold->head.n, SAMPLE_WORDS, fold->head.columns[HOST_BOOT_NS], t) <
+	    0)
+		return store_damaged(q->store, "chunk", err);
+	proc_sample_init(&p->process);
+	p->id = query_read_i64(q);
+	has_images = query_read_i64(q);
+	p->attempt_num = (int)query_read_i64(q);
+	p->process.job_id = arena_strdup(&fold->arena, query_read_text(q));
+	r = query_read_columns(q, &sample_process_columns, &p->process, &fold->arena, err);
+	if (r == 0 && (!p->process.job_id || take_table(fold, t, p) < 0))
+		r = store_no_memory(q->store, err);
+	return r < 0 || !has_images ? r : read_images(q->store, fold, p, err);
+}
+
+static int read_chunks(struct store *store, struct open_fold *fold,
+		       const struct fold_filter *filter, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	int r = t ? query_open(store, STATEMENT_WALK_CHUNKS, &q, err) : store_no_memory(store, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, fold->id);
+	query_bind_i64(&q, filter->job);
+	query_bind_i64(&q, filter->pid);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		size_t len;
+		const void *data = query_read_blob(&q, &len);
+
+		r = read_process(&q, fold, data, len, t, err);
+	}
+	return r;
+}
+
+static int take_part(struct store *store, struct open_fold *fold, const struct folded *folded,
+		     const struct fold_part *part, const struct fold_filter *filter,
+		     struct table *t, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_WALK_PROCESS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, part->key);
+	query_bind_i64(&q, filter->job);
+	query_bind_i64(&q, filter->pid);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	return read_process(&q, fold, folded->bytes.data + part->at, part->len, t, err);
+}
+
+static int take_parts(struct store *store, struct open_fold *fold, const struct folded *folded,
+		      const struct fold_filter *filter, struct err *err)
+{
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	int r = t ? 0 : store_no_memory(store, err);
+
+	for (size_t i = 0; r == 0 && i < folded->n_parts; i++)
+		if (folded->parts[i].list == LIST_SAMPLES)
+			r = take_part(store, fold, folded, &folded->parts[i], filter, t, err);
+	return r;
+}
+
+/* ---- opening ---- */
+
+static int read_blob(struct store *store, struct open_fold *fold, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	const void *data;
+	size_t len;
+	int r = query_open(store, STATEMENT_WALK_FOLD, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, fold->id);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	fold->recorder = query_read_i64(&q);
+	data = query_read_blob(&q, &len);
+	buf_add(&fold->blob, data, len);
+	return buf_error(&fold->blob) < 0 ? store_no_memory(store, err) : 1;
+}
+
+int open_fold_read(struct store *store, int64_t id, const struct fold_filter *filter,
+		   struct open_fold **ret, struct err *err)
+{
+	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
+	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+
+	*ret = NULL;
+	if (r <= 0)
+		return r;
+	r = read_head(store, fold, filter, err);
+	if (r < 0 || fold->n_ticks == 0)
+		return r;
+	r = read_boot(store, fold, err);
+	if (r == 0)
+		r = read_chunks(store, fold, filter, err);
+	if (r == 0)
+		*ret = TAKE_PTR(fold);
+	return r;
+}
+
+int open_fold_take(struct store *store, int64_t recorder, const struct folded *folded,
+		   const struct fold_filter *filter, struct open_fold **ret, struct err *err)
+{
+	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(folded->id);
+	int r;
+
+	*ret = NULL;
+	if (!fold)
+		return store_no_memory(store, err);
+	fold->recorder = recorder;
+	buf_add(&fold->blob, folded->head.data, folded->head.len);
+	if (buf_error(&fold->blob) < 0)
+		return store_no_memory(store, err);
+	r = read_head(store, fold, filter, err);
+	if (r < 0 || fold->n_ticks == 0)
+		return r;
+	r = read_boot(store, fold, err);
+	if (r == 0)
+		r = take_parts(store, fold, folded, filter, err);
+	if (r == 0)
+		*ret = TAKE_PTR(fold);
+	return r;
+}
+
+int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[CODEC_ROWS],
+			 unsigned *ret_n, struct err *err)
+{
+	static const struct fold_filter all = { .until_wall_ns = UINT64_MAX, .last_id = INT64_MAX };
+	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
+	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+
+	*ret_n = 0;
+	if (r > 0)
+		r = read_head(store, fold, &all, err);
+	if (r < 0)
+		return r;
+	*ret_n = fold->n_ticks;
+	memcpy(ret, fold->ticks, fold->n_ticks * sizeof(*ret));
+	return 0;
+}
+
+/* ---- telling ---- */
+
+/* As it was called at this tick. */
+static void apply_image(const struct image *image, int64_t tick_id, struct proc_sample *ret)
+{
+	while (image && image->until_tick < tick_id)
+		image = image->next;
+	if (!image)
+		return;
+	ret->sheet_num = image->process.sheet_num;
+	ret->rank = image->process.rank;
+	memcpy(ret->comm, image->process.comm, sizeof(ret->comm));
+	ret->command = image->process.command;
+	ret->cgroup = image->process.cgroup;
+}
+
+int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample *ret,
+		     int *ret_attempt_num)
+{
+	const struct fold_tick *tick = &fold->ticks[fold->current];
+	const struct fold_process *p = &fold->processes[i];
+	uint8_t row = p->row_of[tick->index];
+
+	if (row == NO_ROW)
+		return 0;
+	*ret = p->process;
+	*ret_attempt_num = p->attempt_num;
+	apply_image(p->images, tick->id, ret);
+	return sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) <
+			       0
+		       ? -EBADMSG
+		       : 1;
+}
+
+/* The words of a thing at a tick; false: it was not there. */
+static bool words_at(const struct table *t, unsigned tick, unsigned n_words, uint64_t *ret)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		if (t->tick[i] != tick)
+			continue;
+		for (unsigned k = 0; k < n_words; k++)
+			ret[k] = t->columns[k][i];
+		return true;
+	}
+	return false;
+}
+
+static const char *string_at(const struct open_fold *fold, uint64_t number, struct arena *arena)
+{
+	return number < fold->strings.n ? arena_strdup(arena, fold->strings.items[number]) : NULL;
+}
+
+static int add_gpu(struct snapshot *s, const uint64_t *words)
+{
+	struct gpu_sample *gpus = arena_alloc(&s->arena, (s->n_gpus + 1) * sizeof(*gpus));
+
+	if (!gpus)
+		return -ENOMEM;
+	if (s->n_gpus > 0)
+		memcpy(gpus, s->gpus, s->n_gpus * sizeof(*gpus));
+	s->gpus = gpus;
+	return gpu_from_words(words, &gpus[s->n_gpus++]);
+}
+
+static int add_progress(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
+{
+	struct job_progress *items = arena_alloc(&s->arena, (s->n_progress + 1) * sizeof(*items));
+
+	if (!items)
+		return -ENOMEM;
+	if (s->n_progress > 0)
+		memcpy(items, s->progress, s->n_progress * sizeof(*items));
+	s->progress = items;
+	items += s->n_progress++;
+	items->job_id = string_at(fold, words[PROGRESS_JOB], &s->arena);
+	items->status = string_at(fold, words[PROGRESS_STATUS], &s->arena);
+	return progress_from_words(words, items);
+}
+
+static int tell_things(const struct open_fold *fold, enum tick_list list,
+		       struct fold_reader *things, struct table *t, struct snapshot *ret)
+{
+	unsigned tick = fold->ticks[fold->current].index;
+	uint64_t words[WORDS_MAX];
+	int r;
+
+	while ((r = fold_read_thing(things, list, t)) > 0) {
+		if (!words_at(t, tick, list_words[list], words))
+			continue;
+		r = list == LIST_GPUS ? add_gpu(ret, words) : add_progress(fold, ret, words);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int tell_all_things(const struct open_fold *fold, struct snapshot *ret)
+{
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	struct fold_reader things = fold->things;
+	unsigned tick = fold->ticks[fold->current].index;
+	int r = t ? 0 : -ENOMEM;
+
+	if (r == 0 && u64_known(fold->head.columns[HEAD_HAS_GPUS][tick])) {
+		ret->gpus = arena_alloc(&ret->arena, sizeof(*ret->gpus)); /* none is not unknown */
+		r = ret->gpus ? 0 : -ENOMEM;
+	}
+	if (r == 0)
+		r = tell_things(fold, LIST_GPUS, &things, t, ret);
+	return r < 0 ? r : tell_things(fold, LIST_PROGRESS, &things, t, ret);
+}
+
+static int tell_host(const struct open_fold *fold, struct snapshot *ret)
+{
+	unsigned tick = fold->ticks[fold->current].index;
+	uint64_t words[HEAD_WORDS];
+
+	for (unsigned k = 0; k < HEAD_WORDS; k++)
+		words[k] = fold->head.columns[k][tick];
+	memcpy(ret->boot_id, fold->boot_id, sizeof(ret->boot_id));
+	ret->pressure_level = string_at(fold, words[HEAD_LEVEL], &ret->arena);
+	return host_from_words(words, ret);
+}
+
+int open_fold_snapshot(const struct open_fold *fold, struct snapshot *ret)
+{
+	int r = tell_host(fold, ret);
+
+	if (r == 0)
+		r = tell_all_things(fold, ret);
+	for (size_t i = 0; r == 0 && i < fold->n_processes; i++) {
+		struct proc_sample sample;
+		int num;
+
+		r = open_fold_sample(fold, i, &sample, &num);
+		if (r > 0) {
+			struct proc_sample *p = snapshot_add_process(ret);
+
+			if (p)
+				*p = sample;
+			r = p ? 0 : -ENOMEM;
+		}
+	}
+	return r;
+}

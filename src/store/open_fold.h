@@ -1,0 +1,76 @@
+/*
+ * open_fold - a fold as it is read: a copy, tick by tick in the order of time.
+ *
+ * Nothing of the database is held by it.
+ */
+#ifndef PROCTOR_STORE_OPEN_FOLD_H
+#define PROCTOR_STORE_OPEN_FOLD_H
+
+#include "base/arena.h"
+#include "store/codec.h"
+#include "store/fold.h"
+#include "store/store.h"
+
+/* A tick of the fold. */
+struct fold_tick {
+	uint64_t wall_ns;
+	int64_t id;
+	unsigned index;
+};
+
+/* Whether a is told before b: by time, then by id. */
+bool fold_tick_is_before(const struct fold_tick *a, const struct fold_tick *b);
+
+/* Which of its rows are wanted. */
+struct fold_filter {
+	int64_t job; /* its row; 0: any */
+	pid_t pid;   /* 0: any */
+	uint64_t since_wall_ns, until_wall_ns;
+	struct fold_tick from; /* not those before it */
+	int64_t last_id;       /* not those behind it */
+};
+
+struct fold_process;
+
+struct open_fold {
+	int64_t id, recorder;
+	char boot_id[BOOT_ID_BYTES];
+	struct fold_tick ticks[CODEC_ROWS]; /* those to tell, in order */
+	unsigned n_ticks, current;
+	struct buf blob; /* of the head */
+	struct table head;
+	struct fold_strings strings;
+	struct fold_reader things;	/* behind the head */
+	struct fold_process *processes; /* by id */
+	size_t n_processes, cap;
+	struct arena arena;
+	struct open_fold *next;
+};
+
+void open_fold_free(struct open_fold *fold);
+
+/*
+ * Opens what is stored under this id, inside a transaction; NULL if it is not
+ * there (any more) or has no tick to tell.
+ */
+int open_fold_read(struct store *store, int64_t id, const struct fold_filter *filter,
+		   struct open_fold **ret, struct err *err);
+
+/* The same of one that was made of ticks and is not stored. */
+int open_fold_take(struct store *store, int64_t recorder, const struct folded *folded,
+		   const struct fold_filter *filter, struct open_fold **ret, struct err *err);
+
+/* Only its ticks: ids and times, as many as it has. */
+int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[CODEC_ROWS],
+			 unsigned *ret_n, struct err *err);
+
+/* ---- of the current tick ---- */
+
+/* Process number i of n_processes; false: it was not there. Pointers are the fold's. */
+int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample *ret,
+		     int *ret_attempt_num);
+
+/* The whole, into a snapshot that was reset. -EBADMSG, -ENOMEM. */
+int open_fold_snapshot(const struct open_fold *fold, struct snapshot *ret);
+
+#endif

@@ -1,0 +1,310 @@
+#include "store_fixture.h"
+
+#include "base/json.h"
+
+#define N_TICKS 300
+
+static struct attempt must_begin(struct store *store, const char *job_id)
+{
+	struct attempt a = make_attempt(job_id);
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	return a;
+}
+
+/* ---- a day in the life of a host ---- */
+
+static void add_gpus(struct snapshot *s, unsigned k)
+{
+	size_t n = k % 50 == 7 ? 1 : 2; /* one falls off the bus now and then */
+
+	if (k % 90 == 5)
+		return; /* nobody could look */
+	s->gpus = arena_alloc(&s->arena, 2 * sizeof(*s->gpus));
+	for (size_t i = 0; i < n; i++)
+		s->gpus[i] = (struct gpu_sample){ .index = (int)i,
+						  .utilization_pct = k % 101,
+						  .memory_used_mb = 1000.5 + k,
+						  .memory_total_mb = 81559.0,
+						  .temperature_c = k % 3 ? 45 : F64_UNKNOWN };
+	s->n_gpus = k % 60 == 9 ? 0 : n; /* looked, and found none */
+}
+
+static void add_progress(struct snapshot *s, unsigned k)
+{
+	static const char *const states[] = { "running", "queued", "done \"é\"" };
+
+	s->n_progress = k % 4;
+	s->progress = arena_alloc(&s->arena, 4 * sizeof(*s->progress));
+	for (size_t i = 0; i < s->n_progress; i++)
+		s->progress[i] = (struct job_progress){
+			.job_id = i ? "other" : "j",
+			.total_sheets = 9,
+			.last_completed_sheet = (int)k / 40,
+			.current_sheet = k % 5 ? (int)k / 40 + 1 : SHEET_NONE,
+			.status = states[(k / 30 + i) % 3],
+		};
+}
+
+static void set_process(struct proc_sample *p, int i, unsigned k)
+{
+	p->state = i == 2 && k % 7 == 0 ? 'Z' : i == 1 ? 'R' : 'S';
+	p->age_seconds = 1 + (double)k * 0.25;
+	p->cpu_ns = k * UINT64_C(1000003);
+	p->cpu_percent = (double)(k * 37 % 10000) / 100;
+	p->rss_bytes = 4096 * (k * 31 % 1000);
+	p->open_fds = k % 11 ? k : U64_UNKNOWN;
+	p->sheet_num = 1;
+	p->command = k < 130 ? "sh -c ./train" : k < 200 ? "python train.py" : "python: epoch 3";
+	snprintf(p->comm, sizeof(p->comm), "%s", k < 130 ? "sh" : "python");
+	p->cgroup = "/user.slice";
+}
+
+static void make_snapshot(struct snapshot *s, const char *job_id, unsigned k)
+{
+	static const char *const levels[] = { "none", "low", NULL, "", "critical" };
+
+	fill_snapshot(s, job_id, 3, k);
+	snprintf(s->boot_id, sizeof(s->boot_id), "6b8a4f1e-0000-4000-8000-123456789abc");
+	s->daemon_pid = 77;
+	s->daemon_rss_bytes = 5000000 + k;
+	s->daemon_uptime_seconds = 1.25 * k;
+	s->system.memory_total_bytes = UINT64_C(16) << 30;
+	s->system.memory_available_bytes = k % 13 ? k * UINT64_C(4096) : U64_UNKNOWN;
+	s->system.load1 = (double)(k % 700) / 100;
+	s->system.psi_io.full.total_us = k * k;
+	s->system.cpu_count = 8;
+	s->running_jobs = (int)k % 3;
+	s->active_sheets = 1;
+	s->pressure_level = levels[k / 10 % 5];
+	add_gpus(s, k);
+	add_progress(s, k);
+	for (int i = 0; i < 3; i++)
+		set_process(&s->processes[i], i, k);
+}
+
+/* ---- what comes back ---- */
+
+struct expected {
+	struct snapshot made;
+	unsigned k;
+	size_t n;
+	const char *job_id;
+};
+
+static void assert_same(const struct snapshot *got, const struct snapshot *want)
+{
+	CLEANUP(buf_release) struct buf a = BUF_INIT;
+	CLEANUP(buf_release) struct buf b = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &a);
+	snapshot_write_json(&j, got, SNAPSHOT_ALL);
+	json_init(&j, &b);
+	snapshot_write_json(&j, want, SNAPSHOT_ALL);
+	assert_string_equal(a.data, b.data);
+	assert_string_equal(got->boot_id, want->boot_id);
+}
+
+static int check_snapshot(void *ctx, const struct snapshot *snap)
+{
+	struct expected *want = ctx;
+
+	make_snapshot(&want->made, want->job_id, want->k);
+	assert_same(snap, &want->made);
+	want->k++;
+	want->n++;
+	return 0;
+}
+
+static size_t check_all(struct store *store, struct snapshot_filter filter, unsigned first)
+{
+	struct expected want = { .k = first, .job_id = "j" };
+	struct err err = ERR_INIT;
+
+	snapshot_init(&want.made);
+	must(store_read_snapshots(store, &filter, check_snapshot, &want, &err), &err);
+	snapshot_release(&want.made);
+	return want.n;
+}
+
+static void write_ticks(struct store *store, const struct attempt *a, unsigned n)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	for (unsigned k = 0; k < n; k++) {
+		make_snapshot(&snap, a->job_id, k);
+		must(write_tick(store, a, &snap, NULL, NULL, 0, &err), &err);
+	}
+}
+
+static uint64_t time_of(unsigned k)
+{
+	return UINT64_C(1700000001000000000) + k * UINT64_C(250000000);
+}
+
+/* ---- tests ---- */
+
+/* Byte for byte as JSON: from folds, from ticks that are none yet, and when all is folded. */
+static void test_snapshots_come_back(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "j");
+	struct err err = ERR_INIT;
+
+	write_ticks(store, &a, N_TICKS);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), N_TICKS % 120);
+	assert_int_equal(check_all(store, (struct snapshot_filter){ 0 }, 0), N_TICKS);
+	a.ended_wall_ns = 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 0);
+	assert_int_equal(check_all(store, (struct snapshot_filter){ 0 }, 0), N_TICKS);
+	assert_is_sound(f->db);
+}
+
+static void test_the_newest_oldest_first(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "j");
+	static const size_t limits[] = { 1, 59, 60, 61, 119, 180, 181, 299, 300, 301, 1000 };
+
+	write_ticks(store, &a, N_TICKS);
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		size_t n = limits[i] < N_TICKS ? limits[i] : N_TICKS;
+
+		assert_int_equal(check_all(store, (struct snapshot_filter){ .limit = limits[i] },
+					   (unsigned)(N_TICKS - n)),
+				 n);
+	}
+	assert_int_equal(
+		check_all(store, (struct snapshot_filter){ .since_wall_ns = time_of(290) }, 290),
+		10);
+	assert_int_equal(check_all(store,
+				   (struct snapshot_filter){ .since_wall_ns = time_of(100),
+							     .until_wall_ns = time_of(150),
+							     .limit = 20 },
+				   131),
+			 20);
+	assert_int_equal(check_all(store, (struct snapshot_filter){ .job_id = "none" }, 0), 0);
+}
+
+static int count_snapshot(void *ctx, const struct snapshot *snap)
+{
+	uint64_t *last = ctx;
+
+	assert_true(snap->wall_ns >= last[0]);
+	last[0] = snap->wall_ns;
+	last[1]++;
+	last[2] += snap->n_processes;
+	return 0;
+}
+
+/* One recorder that watches two jobs at once, as a daemon does. */
+static void test_a_tick_of_two_jobs(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(attempt_release) struct attempt back;
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+	const struct attempt *attempts[] = { &b, &a };
+	struct err err = ERR_INIT;
+	uint64_t all[3] = { 0 }, only_b[3] = { 0 };
+
+	attempt_init(&back);
+	snapshot_init(&snap);
+	for (unsigned k = 0; k < 150; k++) {
+		struct series_point points[] = { { .wall_ns = 1000 + k }, { .wall_ns = k } };
+		struct proc_event event = { .job_id = "b", .details = "", .key = { 101, 5001 } };
+
+		make_snapshot(&snap, "a", k);
+		snap.processes[1].job_id = "b";
+		snap.processes[2].job_id = k % 2 ? "b" : NULL; /* of no job: left out */
+		must(store_write_tick(
+			     store, -1,
+			     &(struct tick_record){ &snap, attempts, 2, points, &event, k == 3 },
+			     &err),
+		     &err);
+	}
+	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_snapshot, all, &err),
+	     &err);
+	assert_int_equal(all[1], 150);
+	assert_int_equal(all[2], 375);
+	must(store_read_snapshots(store, &(struct snapshot_filter){ .job_id = "b" }, count_snapshot,
+				  only_b, &err),
+	     &err);
+	assert_int_equal(only_b[2], 225);
+	must(store_read_attempt(store, "b", 0, &back, &err), &err);
+	assert_int_equal(back.n_processes, 2);
+	assert_int_equal(back.processes[0].n_samples, 150);
+	assert_int_equal(back.processes[1].n_samples, 75);
+	assert_int_equal(back.n_series, 150);
+	assert_int_equal(back.series[149].wall_ns, 1149);
+	assert_int_equal(back.n_events, 1);
+}
+
+/* A program that writes its progress into its name for ever does not fill the disk. */
+static void test_names_are_bounded(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = must_begin(store, "j");
+	struct err err = ERR_INIT;
+	char command[32];
+
+	snapshot_init(&snap);
+	for (unsigned k = 0; k < 200; k++) {
+		fill_snapshot(&snap, "j", 1, k);
+		snprintf(command, sizeof(command), "step %u", k);
+		snap.processes[0].command = command;
+		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	}
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM images"), 64);
+	assert_int_equal(raw_sql(f->db, "SELECT command = 'step 199' FROM processes"), 1);
+	assert_int_equal(count_samples(f->db), 200);
+}
+
+/* Ticks that cannot be read cost themselves and those that build on them, and no more. */
+static void test_damaged_ticks_do_not_stop_recording(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt back;
+	struct attempt a = must_begin(store, "j");
+	struct err err = ERR_INIT;
+
+	attempt_init(&back);
+	write_ticks(store, &a, 50);
+	assert_int_equal(raw_sql(f->db, "UPDATE ticks SET data = x'00' WHERE id = 40"), -1);
+	write_ticks(store, &a, 100);
+	assert_int_equal(raw_sql(f->db, COUNT_TICKS), 39 + 30); /* a fold of 39, 30 ticks behind */
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_int_equal(back.n_unknowns, 1);
+	assert_non_null(strstr(back.unknowns[0].why, "81 ticks were damaged"));
+	a.ended_wall_ns = 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	store_close(store);
+	assert_int_equal(count_samples(f->db), 69 * 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM unknowns"), 1);
+}
+
+#define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_snapshots_come_back),
+		STORE_TEST(test_the_newest_oldest_first),
+		STORE_TEST(test_a_tick_of_two_jobs),
+		STORE_TEST(test_names_are_bounded),
+		STORE_TEST(test_damaged_ticks_do_not_stop_recording),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
