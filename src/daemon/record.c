@@ -96,13 +96,13 @@ void record_describe(struct run *run)
 
 /* ---- during the run ---- */
 
-static void say_store_trouble(struct run *run, const char *what, const struct err *err)
+/* Something is lost, and the report will say so. */
+static void say_loss(struct run *run, const char *what, const struct err *err)
 {
-	if (!run->store_failed)
-		log_error("%s: %s", what, err->text);
-	if (!run->store_failed)
-		run->store_err = *err;
-	run->store_failed = true;
+	if (run->store_err.code != 0)
+		return;
+	log_error("%s: %s", what, err->text);
+	run->store_err = *err;
 }
 
 static int make_folder_of(const char *file, struct err *err)
@@ -134,6 +134,26 @@ static bool was_replaced(const struct run *run)
 	return now.device != run->store_file.device || now.inode != run->store_file.inode;
 }
 
+/* With the sheets as they are now, which are the runner's. */
+static int begin_attempt(struct run *run, struct err *err)
+{
+	struct attempt *a = run->attempt;
+	size_t n;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
+	struct attempt with_sheets = *a;
+	int r;
+
+	with_sheets.sheets = (struct sheet_record *)sheets;
+	with_sheets.n_sheets = n;
+	r = store_begin_attempt(run->store, &with_sheets, err);
+	if (r < 0)
+		return r;
+	a->id = with_sheets.id;
+	a->attempt_num = with_sheets.attempt_num;
+	run->n_sheets_stored = n;
+	return 0;
+}
+
 static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 {
 	const char *path = run->options->db_path;
@@ -147,62 +167,138 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 	if (r < 0)
 		return r;
 	run->store_file = id_of(path);
-	r = store_begin_attempt(run->store, run->attempt, err);
+	r = begin_attempt(run, err);
 	if (r < 0)
 		run->store = store_close(run->store);
 	return r;
 }
 
-static void try_to_open(struct run *run, unsigned patience_ms)
+/* Trouble that may pass: a lock, or a disk that is full now. */
+static bool may_pass(int error)
 {
-	const struct sheet_record *sheet = runner_current_sheet(run->runner);
-	struct err err = ERR_INIT;
+	return error == -EBUSY || error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
+}
+
+/* Inside the loop, what may pass is tried again at the next tick. */
+static void try_to_open(struct run *run, unsigned patience_ms, struct err *err)
+{
 	int r;
 
 	if (run->store || run->store_is_off)
 		return;
-	r = open_store(run, patience_ms, &err);
-	if (r == 0 && sheet)
-		record_sheet(run, sheet);
-	if (r == 0 || (r == -EBUSY && patience_ms == LOOP_PATIENCE_MS))
+	r = open_store(run, patience_ms, err);
+	if (r == 0 || (may_pass(r) && patience_ms == LOOP_PATIENCE_MS))
 		return;
 	run->store_is_off = true;
-	say_store_trouble(run, "this run is not recorded", &err);
+	say_loss(run, "this run is not recorded", err);
 }
 
-void record_open(struct run *run)
+/* The last that is stored may have ended since. */
+static void write_sheets(struct run *run)
 {
-	try_to_open(run, LOOP_PATIENCE_MS);
+	size_t n, from = run->n_sheets_stored > 0 ? run->n_sheets_stored - 1 : 0;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
+	struct err err = ERR_INIT;
+	int r = store_write_sheets(run->store, run->attempt, sheets + from, n - from, &err);
+
+	if (r == 0)
+		run->n_sheets_stored = n;
+	else if (!may_pass(r)) /* else it is written again at the end, with all sheets */
+		say_loss(run, "this run is not fully recorded", &err);
 }
 
-void record_sheet(struct run *run, const struct sheet_record *sheet)
+void record_now(struct run *run)
 {
+	bool was_open = run->store != NULL;
 	struct err err = ERR_INIT;
 
-	/* One that is locked now is written again at the end, with all sheets. */
-	if (run->store && store_write_sheet(run->store, run->attempt, sheet, &err) < 0 &&
-	    err.code != -EBUSY)
-		say_store_trouble(run, "this run is not fully recorded", &err);
+	try_to_open(run, LOOP_PATIENCE_MS, &err);
+	if (was_open)
+		write_sheets(run);
+}
+
+void record_sheet_soon(struct run *run)
+{
+	loop_timer_set(run->record_timer, 0, 0);
+}
+
+/* ---- ticks ---- */
+
+/* A short wait is nobody's business. */
+#define WAIT_UNSAID_NS UINT64_C(2000000000)
+
+static void note_waiting(struct run *run, const struct err *err)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (!u64_known(run->waiting_since_boot_ns))
+		run->waiting_since_boot_ns = now;
+	if (run->is_waiting_said ||
+	    (err->code == -EBUSY && now - run->waiting_since_boot_ns < WAIT_UNSAID_NS))
+		return;
+	run->is_waiting_said = true;
+	log_warning("recording waits, and the job goes on: %s", err->text);
+}
+
+static void note_stored(struct run *run)
+{
+	run->waiting_since_boot_ns = U64_UNKNOWN;
+	if (!run->is_waiting_said)
+		return;
+	run->is_waiting_said = false;
+	if (run->backlog.n_lost > 0)
+		log_warning("recording goes on; %llu ticks are lost",
+			    (unsigned long long)run->backlog.n_lost);
+	else
+		log_warning("recording goes on, nothing is lost");
+}
+
+static int store_tick(struct run *run, const struct snapshot *snap,
+		      const struct series_point *point, struct err *err)
+{
+	const struct attempt *attempts[] = { run->attempt };
+	struct tick_record record = {
+		.snap = snap, .attempts = attempts, .n_attempts = 1, .points = point
+	};
+	int r;
+
+	record.events = tally_pending_events(run->tally, &record.n_events);
+	r = store_write_tick(run->store, run->attempt->id, &record, err);
+	if (r == 0)
+		tally_events_stored(run->tally);
+	return r;
+}
+
+/* Those that wait, oldest first. */
+static int store_waiting(struct run *run, struct err *err)
+{
+	int r = 0;
+
+	while (run->backlog.first && r == 0) {
+		r = store_tick(run, &run->backlog.first->snap, &run->backlog.first->point, err);
+		if (r == 0)
+			backlog_drop_first(&run->backlog);
+	}
+	return r;
 }
 
 void record_tick(struct run *run, const struct series_point *point)
 {
-	const struct attempt *attempts[] = { run->attempt };
-	struct tick_record record = {
-		.snap = &run->snap, .attempts = attempts, .n_attempts = 1, .points = point
-	};
 	struct err err = ERR_INIT;
+	int r;
 
-	record_open(run);
-	record.events = tally_pending_events(run->tally, &record.n_events);
-	if (run->store && store_write_tick(run->store, run->attempt->id, &record, &err) == 0) {
-		tally_events_stored(run->tally);
+	try_to_open(run, LOOP_PATIENCE_MS, &err);
+	if (run->store_is_off)
+		return;
+	r = run->store ? store_waiting(run, &err) : err.code;
+	if (r == 0)
+		r = store_tick(run, &run->snap, point, &err);
+	if (r == 0) {
+		note_stored(run);
 		return;
 	}
-	if (!run->store_is_off)
-		run->ticks_not_stored++;
-	if (run->store && err.code != -EBUSY)
-		say_store_trouble(run, "this run is not fully recorded", &err);
+	backlog_add(&run->backlog, &run->snap, point);
+	note_waiting(run, &err);
 }
 
 /* ---- the end ---- */
@@ -252,7 +348,6 @@ static void note_unknowns(struct run *run)
 		       "more processes were counted and are not listed one by one");
 	add_count_note(a, tally_unlisted_events(run->tally), "events",
 		       "more process events were counted and are not listed");
-	add_count_note(a, run->ticks_not_stored, "history", "ticks could not be stored");
 	if (a->usage.cpu_evidence == EVIDENCE_LOWER_BOUND)
 		add_unknown(
 			a, "total_cpu_seconds",
@@ -263,8 +358,6 @@ static void note_unknowns(struct run *run)
 			a, "io",
 			"some of it could not be read, or is of processes that still run or that "
 			"nobody waited for");
-	if (run->store_failed)
-		add_unknown(a, REPORT_NOTE_RECORDING, run->store_err.text);
 }
 
 static void keep_sheet(struct attempt *a, struct sheet_record *s)
@@ -342,30 +435,52 @@ static void note_rungs(struct run *run)
 	}
 }
 
+/* Somebody has put another database in its place: the attempt is begun anew there. */
+static void leave_replaced(struct run *run)
+{
+	if (!run->store || !was_replaced(run))
+		return;
+	run->store = store_close(run->store);
+	run->attempt->id = 0;
+	add_unknown(run->attempt, "history",
+		    "the database was replaced during the run: earlier samples went with it");
+}
+
+/* What waits still, with more patience: all of it was waiting for less than this. */
+static void store_last_ticks(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (run->store && store_waiting(run, &err) < 0) {
+		run->backlog.n_lost += run->backlog.n;
+		say_loss(run, "this run is not fully recorded", &err);
+	}
+	if (!run->store_is_off)
+		add_count_note(run->attempt, run->backlog.n_lost, "history",
+			       "ticks could not be stored");
+}
+
 static void store_end(struct run *run)
 {
 	const struct proc_event *events;
 	struct err err = ERR_INIT;
 	size_t n;
 
-	if (run->store && was_replaced(run)) {
-		run->store = store_close(run->store);
-		run->attempt->id = 0;
-		add_unknown(
-			run->attempt, "history",
-			"the database was replaced during the run: earlier samples went with it");
-	}
-	try_to_open(run, END_PATIENCE_MS);
+	leave_replaced(run);
+	try_to_open(run, END_PATIENCE_MS, &err);
+	if (run->store)
+		store_set_patience(run->store, END_PATIENCE_MS);
+	store_last_ticks(run);
+	if (run->store_err.code != 0)
+		add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
 	if (!run->store)
 		return;
-	store_set_patience(run->store, END_PATIENCE_MS);
 	events = tally_pending_events(run->tally, &n);
-	if (store_finish_attempt(run->store, run->attempt, events, n, &err) < 0) {
-		run->store_failed =
-			false; /* the end matters more than a tick: say it in any case */
-		say_store_trouble(run, "the end of this run is not recorded", &err);
-		add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
-	}
+	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0)
+		return;
+	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
+	say_loss(run, "the end of this run is not recorded", &err);
+	add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
 }
 
 void record_end(struct run *run, const struct runner_result *result)

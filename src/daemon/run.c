@@ -292,7 +292,7 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 	run->attempt->current_sheet = sheet->num;
 	sources_read_oom(run->root_fd, &run->oom_before);
 	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_processes(run->runner));
-	record_sheet(run, sheet);
+	record_sheet_soon(run);
 	start_ticks(run);
 	tell_progress(run, PROGRESS_RUNNING);
 }
@@ -430,7 +430,7 @@ static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_
 		run->attempt->last_completed_sheet = sheet->num;
 	}
 	run->attempt->current_sheet = SHEET_NONE;
-	record_sheet(run, sheet);
+	record_sheet_soon(run);
 	tell_progress(run, PROGRESS_RUNNING);
 }
 
@@ -471,9 +471,9 @@ static const struct runner_ops run_ops = {
 /* ---- set-up ---- */
 
 /* Comes after the first command was started: recording never delays it. */
-static void on_open_timer(void *ctx)
+static void on_record_timer(void *ctx)
 {
-	record_open(ctx);
+	record_now(ctx);
 }
 
 static void tell_background(const struct runner_result *result)
@@ -561,8 +561,8 @@ static int open_run(struct run *run, struct err *err)
 	note_strangers(run);
 	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
 	run->tick_timer = loop_timer_new(run->loop, on_tick_timer, run);
-	run->open_timer = loop_timer_new(run->loop, on_open_timer, run);
-	if (!run->tally || !run->tick_timer || !run->open_timer)
+	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
+	if (!run->tally || !run->tick_timer || !run->record_timer)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -570,6 +570,7 @@ static int open_run(struct run *run, struct err *err)
 static void close_run(struct run *run)
 {
 	run->store = store_close(run->store);
+	backlog_release(&run->backlog);
 	loop_fd_close(run->life_watch);
 	run->life = life_close(run->life);
 	run->runner = runner_free(run->runner);
@@ -589,7 +590,7 @@ static void execute(struct run *run, int *ret_shell_status)
 	run->boot_ns = run->ended_boot_ns = clock_boot_ns();
 	record_describe(run);
 	runner_start(run->runner);
-	loop_timer_set(run->open_timer, 0, 0);
+	loop_timer_set(run->record_timer, 0, 0);
 	loop_run(run->loop);
 	drain_life(run);
 	runner_get_result(run->runner, &result);
@@ -606,6 +607,7 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.options = options,
 		.root_fd = -1,
 		.attempt = ret,
+		.waiting_since_boot_ns = U64_UNKNOWN,
 		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};
 	int r;

@@ -7,6 +7,7 @@
 #define PROCTOR_DAEMON_RUN_INTERNAL_H
 
 #include "base/loop.h"
+#include "daemon/backlog.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
@@ -25,7 +26,7 @@ struct run {
 	struct inherited inherited;
 	struct loop *loop;
 	struct loop_timer *tick_timer;
-	struct loop_timer *open_timer;
+	struct loop_timer *record_timer;
 	struct loop_fd *life_watch;
 
 	struct runner *runner;
@@ -58,9 +59,11 @@ struct run {
 	struct store *store; /* NULL: not open (yet) */
 	struct file_id store_file;
 	bool store_is_off;    /* it cannot be opened: do not try again */
-	bool store_failed;    /* said once */
-	struct err store_err; /* the first trouble with it */
-	uint64_t ticks_not_stored;
+	struct err store_err; /* the first loss, for the report; code 0: none */
+	size_t n_sheets_stored;
+	struct backlog backlog;
+	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
+	bool is_waiting_said;
 };
 
 /* ---- record.c ---- */
@@ -69,12 +72,14 @@ struct run {
 void record_describe(struct run *run);
 
 /*
- * Opens the store and notes the attempt there, unless that was done. Inside the
- * loop nobody waits for another writer: what is locked is tried again later.
+ * Opens the store and notes the attempt there, unless that was done, and the
+ * sheets that are new. Inside the loop nobody waits for another writer: what is
+ * locked is tried again later.
  */
-void record_open(struct run *run);
+void record_now(struct run *run);
 
-void record_sheet(struct run *run, const struct sheet_record *sheet);
+/* A sheet began or ended: it is recorded soon. */
+void record_sheet_soon(struct run *run);
 
 /* The snapshot, its point and the events since the last tick. */
 void record_tick(struct run *run, const struct series_point *point);

@@ -1,5 +1,6 @@
 #include "model/snapshot.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,6 +135,77 @@ struct proc_sample *snapshot_add_process(struct snapshot *s)
 	proc_sample_init(p);
 	return p;
 }
+
+/* ---- copying ---- */
+
+/* Points *s to a copy in the arena; false when memory runs out. */
+static bool keep_string(struct arena *arena, const char **s)
+{
+	if (!*s)
+		return true;
+	*s = arena_strdup(arena, *s);
+	return *s != NULL;
+}
+
+static bool copy_processes(struct snapshot *to, const struct snapshot *from,
+			   enum snapshot_scope scope)
+{
+	for (size_t i = 0; i < from->n_processes; i++) {
+		struct proc_sample *p;
+
+		if (scope == SNAPSHOT_JOBS && !from->processes[i].job_id)
+			continue;
+		p = snapshot_add_process(to);
+		if (!p)
+			return false;
+		*p = from->processes[i];
+		if (!keep_string(&to->arena, &p->command) || !keep_string(&to->arena, &p->cgroup) ||
+		    !keep_string(&to->arena, &p->job_id))
+			return false;
+	}
+	return true;
+}
+
+static bool copy_progress(struct snapshot *to)
+{
+	to->progress =
+		arena_memdup(&to->arena, to->progress, to->n_progress * sizeof(*to->progress));
+	for (size_t i = 0; to->progress && i < to->n_progress; i++)
+		if (!keep_string(&to->arena, &to->progress[i].job_id) ||
+		    !keep_string(&to->arena, &to->progress[i].status))
+			return false;
+	return to->progress != NULL;
+}
+
+/* The pointers of to are those of the original. */
+static bool copy_rest(struct snapshot *to)
+{
+	if (to->gpus) {
+		to->gpus = arena_memdup(&to->arena, to->gpus, to->n_gpus * sizeof(*to->gpus));
+		if (!to->gpus)
+			return false;
+	}
+	return keep_string(&to->arena, &to->pressure_level) && (!to->progress || copy_progress(to));
+}
+
+int snapshot_copy(struct snapshot *to, const struct snapshot *from, enum snapshot_scope scope)
+{
+	struct snapshot own;
+
+	snapshot_reset(to);
+	own = *to;
+	*to = *from;
+	to->arena = own.arena;
+	to->processes = own.processes;
+	to->cap_processes = own.cap_processes;
+	to->n_processes = 0;
+	if (copy_rest(to) && copy_processes(to, from, scope))
+		return 0;
+	snapshot_reset(to);
+	return -ENOMEM;
+}
+
+/* ---- JSON ---- */
 
 /* Unlimited has no number; it is known all the same, so it is a word. */
 static void write_fd_limit(struct json *j, uint64_t limit)

@@ -138,22 +138,26 @@ struct snapshot {
 	struct arena arena; /* strings, gpus and progress */
 };
 
+enum snapshot_scope {
+	SNAPSHOT_JOBS, /* only processes that belong to a job */
+	SNAPSHOT_ALL,
+};
+
 void snapshot_init(struct snapshot *s);
 void snapshot_release(struct snapshot *s);
 
 /* Empties it for the next round and keeps its memory. */
 void snapshot_reset(struct snapshot *s);
 
+/* Everything of from into to (initialised), which then needs nothing of it; of the processes those
+ * in scope. -ENOMEM leaves to empty. */
+int snapshot_copy(struct snapshot *to, const struct snapshot *from, enum snapshot_scope scope);
+
 /* A new sample at the end of processes, all values unknown; NULL when memory runs out. */
 struct proc_sample *snapshot_add_process(struct snapshot *s);
 
 /* All values unknown, no job. */
 void proc_sample_init(struct proc_sample *p);
-
-enum snapshot_scope {
-	SNAPSHOT_JOBS, /* only processes that belong to a job */
-	SNAPSHOT_ALL,
-};
 
 /* SystemSnapshot as an object of the contract, with proctor's own fields beside it. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);

@@ -45,7 +45,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO attempts (job, boot, attempt_num, @names) VALUES (?1, ?2,"
 		" (SELECT coalesce(max(attempt_num), 0) + 1 FROM attempts WHERE job = ?1), @values)"
 		" RETURNING id, attempt_num",
-		{ { "", &attempt_begin_columns } },
+		{ { "", &attempt_begin_columns }, { "", &attempt_progress_columns } },
 	},
 	[STATEMENT_SET_PROGRESS] = {
 		"UPDATE attempts SET @sets WHERE id = ?",

@@ -65,14 +65,15 @@ void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
 /*
  * Records that an attempt begins: reads job_id, command, argv_hash, uid, host,
  * workdir, boot_id, runner, pid_ns, interval_seconds, started_wall_ns,
- * total_sheets of a, and sets a->id and a->attempt_num (1 more than the job had).
+ * total_sheets, progress and sheets of a as they are by now, and sets a->id and
+ * a->attempt_num (1 more than the job had).
  */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
 
-/* A sheet's try begins or ends: the row (attempt, num, try) is added or replaced, with its ranks;
+/* Tries of sheets begin or end: rows (attempt, num, try) are added or replaced, with their ranks;
  * also the attempt's progress. */
-int store_write_sheet(struct store *store, const struct attempt *a,
-		      const struct sheet_record *sheet, struct err *err);
+int store_write_sheets(struct store *store, const struct attempt *a,
+		       const struct sheet_record *sheets, size_t n, struct err *err);
 
 /* One tick: the host's values, and the samples of the attempts' processes. */
 struct tick_record {

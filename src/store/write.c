@@ -55,42 +55,13 @@ static int add_attempt(struct store *store, const struct attempt *a, int64_t job
 	else
 		query_bind_text(&q, NULL);
 	query_bind_columns(&q, &attempt_begin_columns, a);
+	query_bind_columns(&q, &attempt_progress_columns, a);
 	r = query_step(&q, err);
 	if (r < 0)
 		return r;
 	*ret_id = query_read_i64(&q);
 	*ret_num = (int)query_read_i64(&q);
 	return query_run(&q, err);
-}
-
-int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int64_t job = 0, boot = 0, id = 0;
-	int num = 0, r;
-
-	if (!a->job_id)
-		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
-	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-	if (r < 0)
-		return r;
-	r = intern_text(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
-	if (r < 0)
-		return r;
-	if (a->boot_id[0])
-		r = intern_text(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
-				err);
-	if (r < 0)
-		return r;
-	r = add_attempt(store, a, job, boot, &id, &num, err);
-	if (r < 0)
-		return r;
-	r = txn_commit(&txn, err);
-	if (r < 0)
-		return r;
-	a->id = id;
-	a->attempt_num = num;
-	return 0;
 }
 
 static int replace_ranks(struct store *store, int64_t attempt_id, const struct sheet_record *sheet,
@@ -132,6 +103,48 @@ static int put_sheet(struct store *store, int64_t attempt_id, const struct sheet
 	return r < 0 ? r : replace_ranks(store, attempt_id, sheet, err);
 }
 
+static int put_sheets(struct store *store, int64_t attempt_id, const struct sheet_record *sheets,
+		      size_t n, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = put_sheet(store, attempt_id, &sheets[i], err);
+	return r;
+}
+
+int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t job = 0, boot = 0, id = 0;
+	int num = 0, r;
+
+	if (!a->job_id)
+		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r < 0)
+		return r;
+	r = intern_text(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
+	if (r < 0)
+		return r;
+	if (a->boot_id[0])
+		r = intern_text(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
+				err);
+	if (r < 0)
+		return r;
+	r = add_attempt(store, a, job, boot, &id, &num, err);
+	if (r == 0)
+		r = put_sheets(store, id, a->sheets, a->n_sheets, err);
+	if (r < 0)
+		return r;
+	r = txn_commit(&txn, err);
+	if (r < 0)
+		return r;
+	a->id = id;
+	a->attempt_num = num;
+	return 0;
+}
+
 static int set_progress(struct store *store, const struct attempt *a, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -144,18 +157,16 @@ static int set_progress(struct store *store, const struct attempt *a, struct err
 	return query_run(&q, err);
 }
 
-int store_write_sheet(struct store *store, const struct attempt *a,
-		      const struct sheet_record *sheet, struct err *err)
+int store_write_sheets(struct store *store, const struct attempt *a,
+		       const struct sheet_record *sheets, size_t n, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
-	if (r < 0)
-		return r;
-	r = put_sheet(store, a->id, sheet, err);
-	if (r < 0)
-		return r;
-	r = set_progress(store, a, err);
+	if (r == 0)
+		r = put_sheets(store, a->id, sheets, n, err);
+	if (r == 0)
+		r = set_progress(store, a, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
@@ -209,9 +220,7 @@ static int write_end(struct store *store, const struct attempt *a, struct err *e
 {
 	int r = set_end(store, a, err);
 
-	for (size_t i = 0; r == 0 && i < a->n_sheets; i++)
-		r = put_sheet(store, a->id, &a->sheets[i], err);
-	return r;
+	return r < 0 ? r : put_sheets(store, a->id, a->sheets, a->n_sheets, err);
 }
 
 static int write_rest(struct store *store, const struct attempt *a, const struct proc_event *events,

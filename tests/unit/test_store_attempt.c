@@ -432,7 +432,7 @@ static void test_a_sheet_is_replaced(void **state)
 	sheet.ranks = ranks;
 	sheet.n_ranks = 2;
 	a.current_sheet = 1;
-	must(store_write_sheet(store, &a, &sheet, &err), &err);
+	must(store_write_sheets(store, &a, &sheet, 1, &err), &err);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
 	assert_attempt(&back, &a);
 	assert_int_equal(back.n_sheets, 1);
@@ -445,7 +445,7 @@ static void test_a_sheet_is_replaced(void **state)
 	sheet.n_ranks = 1;
 	a.current_sheet = SHEET_NONE;
 	a.last_completed_sheet = 1;
-	must(store_write_sheet(store, &a, &sheet, &err), &err);
+	must(store_write_sheets(store, &a, &sheet, 1, &err), &err);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
 	assert_attempt(&back, &a);
 	assert_int_equal(back.n_sheets, 1);
@@ -494,7 +494,7 @@ static void test_what_was_not_begun_cannot_go_on(void **state)
 	snapshot_init(&snap);
 	fill_snapshot(&snap, "j", 1, 0);
 	a.id = 77;
-	assert_int_equal(store_write_sheet(store, &a, &sheet, &err), -EINVAL);
+	assert_int_equal(store_write_sheets(store, &a, &sheet, 1, &err), -EINVAL);
 	assert_int_equal(write_tick(store, &a, &snap, NULL, NULL, 0, &err), -EINVAL);
 	assert_int_equal(store_finish_attempt(store, &a, NULL, 0, &err), -ENOENT);
 	a.job_id = NULL;
@@ -635,7 +635,7 @@ static void test_a_runner_out_of_sight(void **state)
 	begin_quietly(store, &a, "sheet", 1, now - 900 * SECOND);
 	sheet.started_wall_ns = now - 500 * SECOND;
 	sheet.ended_wall_ns = now - 10 * SECOND;
-	must(store_write_sheet(store, &a, &sheet, &err), &err);
+	must(store_write_sheets(store, &a, &sheet, 1, &err), &err);
 	begin_quietly(store, &a, "clock ahead", 1, now + 900 * SECOND);
 	begin_quietly(store, &a, "unknown", F64_UNKNOWN, U64_UNKNOWN);
 

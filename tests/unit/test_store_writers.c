@@ -22,7 +22,7 @@ static void child_run(const struct fixture *f, int n_ticks)
 	snapshot_init(&snap);
 	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == 0);
 	CHILD_CHECK(store_begin_attempt(store, &a, &err) == 0);
-	CHILD_CHECK(store_write_sheet(store, &a, &sheet, &err) == 0);
+	CHILD_CHECK(store_write_sheets(store, &a, &sheet, 1, &err) == 0);
 	for (int k = 0; k < n_ticks; k++) {
 		fill_snapshot(&snap, "j", N_PROCESSES, (unsigned)k);
 		CHILD_CHECK(write_tick(store, &a, &snap, NULL, NULL, 0, &err) == 0);

@@ -1,0 +1,64 @@
+#include "daemon/backlog.h"
+
+#include <stdlib.h>
+
+#include "base/macros.h"
+
+static void waiting_tick_free(struct waiting_tick **tick)
+{
+	if (*tick)
+		snapshot_release(&(*tick)->snap);
+	free(*tick);
+}
+
+void backlog_release(struct backlog *b)
+{
+	while (b->first)
+		backlog_drop_first(b);
+}
+
+void backlog_drop_first(struct backlog *b)
+{
+	struct waiting_tick *tick = b->first;
+
+	b->first = tick->next;
+	if (!b->first)
+		b->last = NULL;
+	b->n--;
+	b->n_samples -= tick->snap.n_processes;
+	waiting_tick_free(&tick);
+}
+
+static struct waiting_tick *copy_tick(const struct snapshot *snap, const struct series_point *point)
+{
+	CLEANUP(waiting_tick_free) struct waiting_tick *tick = calloc(1, sizeof(*tick));
+
+	if (!tick)
+		return NULL;
+	snapshot_init(&tick->snap);
+	tick->point = *point;
+	if (snapshot_copy(&tick->snap, snap, SNAPSHOT_JOBS) < 0)
+		return NULL;
+	return TAKE_PTR(tick);
+}
+
+void backlog_add(struct backlog *b, const struct snapshot *snap, const struct series_point *point)
+{
+	struct waiting_tick *tick = copy_tick(snap, point);
+
+	if (!tick) {
+		b->n_lost++;
+		return;
+	}
+	if (b->last)
+		b->last->next = tick;
+	else
+		b->first = tick;
+	b->last = tick;
+	b->n++;
+	b->n_samples += tick->snap.n_processes;
+	while (b->n > 1 && (b->n > BACKLOG_MAX_TICKS || b->n_samples > BACKLOG_MAX_SAMPLES)) {
+		backlog_drop_first(b);
+		b->n_lost++;
+	}
+}

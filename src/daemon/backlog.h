@@ -1,0 +1,38 @@
+/*
+ * backlog - ticks that could not be stored yet: the database was locked, or its
+ * disk full. They wait here, copied, and are stored before those that come after
+ * them. It is bounded: the oldest go first, and are counted.
+ */
+#ifndef PROCTOR_DAEMON_BACKLOG_H
+#define PROCTOR_DAEMON_BACKLOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/job.h"
+#include "model/snapshot.h"
+
+#define BACKLOG_MAX_TICKS 600
+#define BACKLOG_MAX_SAMPLES 40000 /* about 16 MB */
+
+struct waiting_tick {
+	struct snapshot snap; /* of the jobs alone */
+	struct series_point point;
+	struct waiting_tick *next;
+};
+
+struct backlog {
+	struct waiting_tick *first, *last;
+	size_t n, n_samples;
+	uint64_t n_lost; /* for want of room */
+};
+
+void backlog_release(struct backlog *b);
+
+/* One that cannot be copied is lost, and counted. */
+void backlog_add(struct backlog *b, const struct snapshot *snap, const struct series_point *point);
+
+/* The first is done with. */
+void backlog_drop_first(struct backlog *b);
+
+#endif
