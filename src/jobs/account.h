@@ -57,16 +57,4 @@ bool account_is_own_peak(const struct reaped *reaped);
 
 uint64_t account_timeval_ns(struct timeval tv);
 
-/* The largest of several peaks that came one after the other, and what may be said of it. */
-struct peaks {
-	uint64_t bytes; /* of those that are exact, sampled or lower bounds */
-	enum evidence evidence;
-	uint64_t limit_bytes; /* of those that are upper bounds */
-	bool all_exact;	      /* but for the upper bounds */
-};
-
-void peaks_init(struct peaks *p);
-void peaks_add(struct peaks *p, uint64_t bytes, enum evidence evidence);
-void peaks_settle(const struct peaks *p, uint64_t *ret_bytes, enum evidence *ret_evidence);
-
 #endif

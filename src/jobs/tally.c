@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/unknown.h"
 #include "jobs/account.h"
+#include "model/peaks.h"
 
 /*
  * A percentage is taken over at least this long: counters come in clock ticks of

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/macros.h"
+#include "base/map.h"
 #include "base/unknown.h"
 
 bool job_id_is_valid(const char *id)
@@ -190,6 +192,38 @@ void attempt_release(struct attempt *a)
 {
 	arena_release(&a->arena);
 	attempt_init(a);
+}
+
+/* An event of no process (the kernel's count of OOM kills rose) has no pid. */
+static int add_pid(struct map *seen, pid_t pid)
+{
+	return pid > 0 ? map_put(seen, (uint64_t)pid, 1) : 0;
+}
+
+static uint64_t count_pids(const struct attempt *a)
+{
+	CLEANUP(map_release) struct map seen = MAP_INIT;
+
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (add_pid(&seen, a->processes[i].key.pid) < 0)
+			return U64_UNKNOWN;
+	for (size_t i = 0; i < a->n_events; i++)
+		if (add_pid(&seen, a->events[i].key.pid) < 0)
+			return U64_UNKNOWN;
+	return seen.len > 0 ? seen.len : U64_UNKNOWN;
+}
+
+uint64_t attempt_count_pids(const struct attempt *a, enum evidence *ret_evidence)
+{
+	bool lists_all = u64_known(a->usage.spawn_count) && a->usage.spawn_count <= a->n_processes;
+	uint64_t n = count_pids(a);
+
+	*ret_evidence = EVIDENCE_LOWER_BOUND;
+	if (!u64_known(n))
+		*ret_evidence = EVIDENCE_UNKNOWN;
+	else if (lists_all && a->usage.spawn_evidence == EVIDENCE_EXACT)
+		*ret_evidence = EVIDENCE_EXACT;
+	return n;
 }
 
 const char *attempt_status_name(const struct attempt *a)

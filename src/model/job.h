@@ -244,6 +244,13 @@ struct attempt {
 void attempt_init(struct attempt *a);
 void attempt_release(struct attempt *a);
 
+/*
+ * How many different pids its processes and events have. A pid that was used twice
+ * counts once: how many processes there were is usage.spawn_count. Exact if every
+ * process is listed. U64_UNKNOWN: none is, or memory ran out.
+ */
+uint64_t attempt_count_pids(const struct attempt *a, enum evidence *ret_evidence);
+
 /* "running" or "done" (queued comes with the daemon). */
 const char *attempt_status_name(const struct attempt *a);
 

@@ -25,7 +25,6 @@ static const struct origin from_samples = {
 	.how[EVIDENCE_SAMPLED] = "the highest seen",
 };
 static const struct origin from_processes = {
-	.evidence = EVIDENCE_LOWER_BOUND,
 	.how[EVIDENCE_EXACT] = "every process is listed",
 	.how[EVIDENCE_LOWER_BOUND] = "of the processes that are listed",
 };
@@ -95,7 +94,7 @@ static const struct figure_row {
 	[FIGURE_SPAWNS] = { "process_spawn_count", "number of processes", UNIT_PLAIN,
 			    AT(usage.spawn_count), AT(usage.spawn_evidence), &from_births },
 	[FIGURE_UNIQUE_PIDS] = { "unique_pid_count", "number of pids", UNIT_PLAIN, AT(unique_pids),
-				 0, &from_processes },
+				 AT(unique_pids_evidence), &from_processes },
 	[FIGURE_MAX_PROCESSES] = { "max_processes", "processes at once", UNIT_PLAIN,
 				   AT(usage.peak_processes), AT(usage.spawn_evidence),
 				   &from_births },

@@ -46,6 +46,7 @@ struct figures {
 	uint64_t cpu_ns;	    /* user and system */
 	double average_cpu_percent; /* CPU time over wall time, 100 = one core */
 	uint64_t unique_pids;	    /* of the attempt; unknown for sheets */
+	enum evidence unique_pids_evidence;
 	enum evidence evidence[FIGURE_COUNT];
 };
 

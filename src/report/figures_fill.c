@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "base/map.h"
 #include "base/unknown.h"
 #include "report/seen.h"
 
@@ -13,25 +12,6 @@ static void figures_from_usage(const struct usage *usage, struct figures *ret)
 	*ret = (struct figures){ .usage = *usage,
 				 .average_cpu_percent = F64_UNKNOWN,
 				 .unique_pids = U64_UNKNOWN };
-}
-
-/* An event of no process (the kernel's count of OOM kills rose) has no pid. */
-static int add_pid(struct map *seen, pid_t pid)
-{
-	return pid > 0 ? map_put(seen, (uint64_t)pid, 1) : 0;
-}
-
-static uint64_t count_unique_pids(const struct attempt *a)
-{
-	CLEANUP(map_release) struct map seen = MAP_INIT;
-
-	for (size_t i = 0; i < a->n_processes; i++)
-		if (add_pid(&seen, a->processes[i].key.pid) < 0)
-			return U64_UNKNOWN;
-	for (size_t i = 0; i < a->n_events; i++)
-		if (add_pid(&seen, a->events[i].key.pid) < 0)
-			return U64_UNKNOWN;
-	return seen.len > 0 ? seen.len : U64_UNKNOWN;
 }
 
 uint64_t figures_last_seen(const struct attempt *a)
@@ -85,11 +65,8 @@ void figures_of_attempt(const struct attempt *a, struct figures *ret)
 {
 	figures_from_usage(&a->usage, ret);
 	seen_of_attempt(a, &ret->usage);
-	ret->unique_pids = count_unique_pids(a);
+	ret->unique_pids = attempt_count_pids(a, &ret->unique_pids_evidence);
 	settle(ret, a->started_wall_ns, a->ended_wall_ns, figures_last_seen(a));
-	if (ret->evidence[FIGURE_SPAWNS] == EVIDENCE_EXACT &&
-	    ret->usage.spawn_count <= a->n_processes)
-		ret->evidence[FIGURE_UNIQUE_PIDS] = EVIDENCE_EXACT;
 }
 
 void figures_of_sheet(const struct attempt *a, const struct sheet_record *sheet,

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "jobs/account.h"
 #include "jobs/jobs.h"
 
 #define MB (UINT64_C(1024) * 1024)
@@ -583,42 +582,6 @@ static void test_largest_process_is_exact_only_if_nothing_hides(void **state)
 	tally_free(t);
 }
 
-static void test_peaks_one_after_the_other(void **state)
-{
-	static const struct {
-		uint64_t a;
-		enum evidence ea;
-		uint64_t b;
-		enum evidence eb;
-		uint64_t peak;
-		enum evidence evidence;
-	} rows[] = {
-		{ 3, EVIDENCE_EXACT, 2, EVIDENCE_EXACT, 3, EVIDENCE_EXACT },
-		{ 3, EVIDENCE_EXACT, 2, EVIDENCE_SAMPLED, 3, EVIDENCE_LOWER_BOUND },
-		{ 2, EVIDENCE_EXACT, 3, EVIDENCE_SAMPLED, 3, EVIDENCE_SAMPLED },
-		{ 6, EVIDENCE_UPPER_BOUND, 5, EVIDENCE_SAMPLED, 5, EVIDENCE_SAMPLED },
-		{ 6, EVIDENCE_UPPER_BOUND, 5, EVIDENCE_EXACT, 6, EVIDENCE_UPPER_BOUND },
-		{ 4, EVIDENCE_UPPER_BOUND, 5, EVIDENCE_EXACT, 5, EVIDENCE_EXACT },
-		{ 6, EVIDENCE_UPPER_BOUND, 5, EVIDENCE_UPPER_BOUND, 6, EVIDENCE_UPPER_BOUND },
-		{ 6, EVIDENCE_UPPER_BOUND, U64_UNKNOWN, EVIDENCE_UNKNOWN, U64_UNKNOWN,
-		  EVIDENCE_UNKNOWN },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		enum evidence evidence;
-		struct peaks p;
-		uint64_t peak;
-
-		peaks_init(&p);
-		peaks_add(&p, rows[i].a, rows[i].ea);
-		peaks_add(&p, rows[i].b, rows[i].eb);
-		peaks_settle(&p, &peak, &evidence);
-		assert_true(peak == rows[i].peak);
-		assert_int_equal(evidence, rows[i].evidence);
-	}
-}
-
 /* A child that is missing once between two reads must not be billed twice. */
 static void test_a_dip_is_not_billed_again(void **state)
 {
@@ -667,7 +630,6 @@ int main(void)
 		cmocka_unit_test(test_tries_are_counted_apart),
 		cmocka_unit_test(test_average_is_over_the_time_that_was_used),
 		cmocka_unit_test(test_largest_process_is_exact_only_if_nothing_hides),
-		cmocka_unit_test(test_peaks_one_after_the_other),
 		cmocka_unit_test(test_a_dip_is_not_billed_again),
 	};
 
