@@ -1,0 +1,74 @@
+#!/bin/bash
+# The database is locked, or its disk is full, while a job runs: nothing of it is lost that need be.
+. "$(dirname "$0")/lib.sh"
+
+# ---- a lock that is held for seconds ----
+"$PROCTOR" run -q --job first -- true
+"$PROCTOR" run --interval 0.1 --job locked -- sleep 5 2>"$TMP/said" &
+runner=$!
+sleep 1
+python3 - "$PROCTOR_HOME/proctor.db" <<'END' &
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+time.sleep(3)
+db.execute("ROLLBACK")
+END
+holder=$!
+wait $runner
+is "the job does not notice" $? 0
+wait $holder
+said=$(cat "$TMP/said")
+like "it is said" "$said" "recording waits, and the job goes on"
+like "with who holds it" "$said" "$holder"
+like "and that it is over" "$said" "recording goes on, nothing is lost"
+is "once" "$(grep -c "recording waits" "$TMP/said")" 1
+run "$PROCTOR" history --job locked --json
+json "no gap is left" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5'
+json "from the beginning to the end" "$stdout" 'd[-1]["timestamp"] - d[0]["timestamp"] > 4'
+
+# ---- a disk that is full for a while ----
+full_disk() {
+	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
+	export PROCTOR_HOME=$TMP/small
+	"$PROCTOR" run -q --job before -- true
+	"$PROCTOR" run --interval 0.1 --job full -- sleep 4 2>"$TMP/said" &
+	runner=$!
+	sleep 0.7
+	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
+	sleep 2
+	rm "$TMP/small/filler"
+	wait $runner
+	echo $? >"$TMP/status"
+	"$PROCTOR" history --job full --json >"$TMP/history"
+	"$PROCTOR" jobs --json >"$TMP/jobs"
+	python3 -c 'import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute("PRAGMA integrity_check").fetchone()[0])' \
+		"$TMP/small/proctor.db" >"$TMP/check"
+}
+mkdir "$TMP/small"
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+	(
+		export TMP PROCTOR
+		export -f full_disk
+		unshare -m bash -c full_disk
+	)
+	if [ $? = 77 ]; then
+		skip "a full disk" "no tmpfs can be mounted here"
+	else
+		is "the job does not notice a full disk" "$(cat "$TMP/status")" 0
+		said=$(cat "$TMP/said")
+		like "it is said" "$said" "recording waits, and the job goes on"
+		like "and that it is over" "$said" "recording goes on"
+		is "once" "$(grep -c "recording waits" "$TMP/said")" 1
+		json "the database is sound" "{\"check\": \"$(cat "$TMP/check")\"}" 'd["check"] == "ok"'
+		json "recording went on by itself" "$(cat "$TMP/history")" \
+			'd[-1]["timestamp"] - d[0]["timestamp"] > 3'
+		json "and the outcome is there" "$(cat "$TMP/jobs")" \
+			'[j["outcome"] for j in d if j["job_id"] == "full"] == ["success"]'
+	fi
+else
+	skip "a full disk" "needs root and mount namespaces"
+fi
+
+finish
