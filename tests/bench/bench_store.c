@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "report/report.h"
 #include "store/store.h"
 
 #define N_PROCESSES 100
@@ -25,6 +27,9 @@
 #define INTERVAL_NS UINT64_C(5000000000)
 #define N_SAMPLES (N_PROCESSES * N_TICKS)
 #define N_RUNS 50
+#define N_WRITERS 10
+#define N_WRITER_TICKS 60
+#define WRITER_INTERVAL_US 100000
 #define N_RECORDS 50000
 #define LONG_TICKS 17280 /* 24 hours at 5 s */
 #define LONG_PROCESSES 50
@@ -61,8 +66,10 @@ static double quantile(double *values, size_t n, double q)
 }
 
 /* What a folder of ours holds. */
-static const char *const names[] = { "proctor.db",   "proctor.db-wal",	 "proctor.db-shm",  "floor",
-				     "reference.db", "reference.db-wal", "reference.db-shm" };
+static const char *const names[] = {
+	"proctor.db",	    "proctor.db-wal",	"proctor.db-shm", "floor",	  "reference.db",
+	"reference.db-wal", "reference.db-shm", "eight.db",	  "eight.db-wal", "eight.db-shm"
+};
 
 static void remove_folder(const char *dir)
 {
@@ -173,6 +180,26 @@ static void go_on(struct proc_sample *p, uint64_t boot_ns, unsigned *seed)
 	use_files(p, seed);
 }
 
+/* The values that the bars of other stores were measured with; the others are unknown. */
+static void keep_eight(struct proc_sample *p)
+{
+	struct proc_sample all = *p;
+
+	proc_sample_init(p);
+	p->key = all.key;
+	p->ppid = all.ppid;
+	p->job_id = all.job_id;
+	p->command = all.command;
+	p->state = all.state;
+	p->cpu_ns = all.cpu_ns;
+	p->cpu_percent = all.cpu_percent;
+	p->rss_bytes = all.rss_bytes;
+	p->vms_bytes = all.vms_bytes;
+	p->threads = all.threads;
+	p->open_fds = all.open_fds;
+	p->age_seconds = all.age_seconds;
+}
+
 static void go_on_host(struct snapshot *s, unsigned *seed)
 {
 	struct system_sample *y = &s->system;
@@ -247,42 +274,66 @@ static double bytes_written(void)
 	return bytes;
 }
 
-static void bench_ticks(const char *db, struct json *j)
-{
-	static double wall_us[N_TICKS];
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct store *store = NULL;
-	struct attempt a;
-	struct err err = ERR_INIT;
-	unsigned seed = 1;
-	double cpu_us = 0, written = bytes_written(), cpu_before;
+/* What is measured while all ticks are written. */
+struct cost {
+	double cpu_us, written;
+	double wall_us[N_TICKS];
+};
 
-	must(store_open(db, STORE_WRITE, &store, &err), &err);
-	begin_attempt(store, JOB, &a);
+static void write_ticks(struct store *store, struct attempt *a, bool is_eight, struct cost *ret)
+{
+	CLEANUP(snapshot_release) struct snapshot snap, kept;
+	unsigned seed = 1;
+
 	snapshot_init(&snap);
+	snapshot_init(&kept);
 	for (unsigned i = 0; i < N_PROCESSES; i++)
 		begin_process(snapshot_add_process(&snap), i);
 	for (unsigned k = 0; k < N_TICKS; k++) {
 		struct series_point point = { .rss_bytes = k, .cpu_percent = k };
-		double before;
+		struct err err = ERR_INIT;
+		double before, cpu_before;
 
-		go_on_all(&snap, a.started_wall_ns, k, &seed);
+		go_on_all(&snap, a->started_wall_ns, k, &seed);
+		snapshot_copy(&kept, &snap, SNAPSHOT_JOBS);
+		for (size_t i = 0; is_eight && i < kept.n_processes; i++)
+			keep_eight(&kept.processes[i]);
 		point.wall_ns = snap.wall_ns;
 		before = now_us(CLOCK_MONOTONIC);
 		cpu_before = now_us(CLOCK_PROCESS_CPUTIME_ID);
-		must(write_tick(store, &a, &snap, &point, &err), &err);
-		cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
-		wall_us[k] = now_us(CLOCK_MONOTONIC) - before;
+		must(write_tick(store, a, &kept, &point, &err), &err);
+		ret->cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
+		ret->wall_us[k] = now_us(CLOCK_MONOTONIC) - before;
 	}
-	a.ended_wall_ns = snap.wall_ns;
+	a->ended_wall_ns = snap.wall_ns;
+}
+
+static void measure_ticks(const char *db, bool is_eight, struct cost *ret)
+{
+	struct store *store = NULL;
+	struct attempt a;
+	struct err err = ERR_INIT;
+	double written = bytes_written(), cpu_before;
+
+	must(store_open(db, STORE_WRITE, &store, &err), &err);
+	begin_attempt(store, JOB, &a);
+	write_ticks(store, &a, is_eight, ret);
 	cpu_before = now_us(CLOCK_PROCESS_CPUTIME_ID);
 	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	store_close(store);
-	cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
-	json_key_f64(j, "cpu_us_per_sample", cpu_us / N_SAMPLES);
-	json_key_f64(j, "written_bytes_per_sample", (bytes_written() - written) / N_SAMPLES);
-	json_key_f64(j, "tick_p50_us", quantile(wall_us, N_TICKS, 0.5));
-	json_key_f64(j, "tick_p99_us", quantile(wall_us, N_TICKS, 0.99));
+	ret->cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
+	ret->written = bytes_written() - written;
+}
+
+static void bench_ticks(const char *db, struct json *j)
+{
+	static struct cost cost;
+
+	measure_ticks(db, false, &cost);
+	json_key_f64(j, "cpu_us_per_sample", cost.cpu_us / N_SAMPLES);
+	json_key_f64(j, "written_bytes_per_sample", cost.written / N_SAMPLES);
+	json_key_f64(j, "tick_p50_us", quantile(cost.wall_us, N_TICKS, 0.5));
+	json_key_f64(j, "tick_p99_us", quantile(cost.wall_us, N_TICKS, 0.99));
 }
 
 static double file_size(const char *path, const char *suffix)
@@ -315,6 +366,79 @@ static double bench_size(const char *db, struct json *j)
 	run_sql(db, "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)");
 	json_key_f64(j, "bytes_per_sample_compacted", file_size(db, "") / N_SAMPLES);
 	return bytes / N_TICKS;
+}
+
+static void bench_eight(const char *db, struct json *j)
+{
+	static struct cost cost;
+
+	measure_ticks(db, true, &cost);
+	json_key_f64(j, "eight_values_cpu_us_per_sample", cost.cpu_us / N_SAMPLES);
+	json_key_f64(j, "eight_values_written_bytes_per_sample", cost.written / N_SAMPLES);
+	run_sql(db, "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)");
+	json_key_f64(j, "eight_values_bytes_per_sample_compacted", file_size(db, "") / N_SAMPLES);
+}
+
+/* ---- many writers at once ---- */
+
+/* In a process of its own; tells how long each tick took. */
+static void write_with_others(const char *db, int number, int fd)
+{
+	static double wall_us[N_WRITER_TICKS];
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+	struct attempt a;
+	char job_id[16];
+	unsigned seed = (unsigned)number;
+
+	snprintf(job_id, sizeof(job_id), "writer-%d", number);
+	snapshot_init(&snap);
+	must(store_open(db, STORE_WRITE, &store, &err), &err);
+	begin_attempt(store, job_id, &a);
+	for (unsigned i = 0; i < N_PROCESSES; i++) {
+		struct proc_sample *p = snapshot_add_process(&snap);
+
+		begin_process(p, i);
+		p->job_id = job_id;
+	}
+	for (unsigned k = 0; k < N_WRITER_TICKS; k++) {
+		double before;
+
+		go_on_all(&snap, a.started_wall_ns, k, &seed);
+		before = now_us(CLOCK_MONOTONIC);
+		must(write_tick(store, &a, &snap, NULL, &err), &err);
+		wall_us[k] = now_us(CLOCK_MONOTONIC) - before;
+		usleep(WRITER_INTERVAL_US);
+	}
+	store_close(store);
+	if (write(fd, wall_us, sizeof(wall_us)) != sizeof(wall_us))
+		_exit(1);
+	_exit(0);
+}
+
+static void bench_writers(const char *db, struct json *j)
+{
+	static double wall_us[N_WRITERS * N_WRITER_TICKS];
+	size_t n = 0;
+	int fds[2];
+
+	if (pipe(fds) < 0)
+		exit(1);
+	for (int i = 0; i < N_WRITERS; i++)
+		if (fork() == 0)
+			write_with_others(db, i, fds[1]);
+	close(fds[1]);
+	for (ssize_t got = 1; n < sizeof(wall_us) && got > 0; n += (size_t)got)
+		got = read(fds[0], (char *)wall_us + n, sizeof(wall_us) - n);
+	close(fds[0]);
+	while (wait(NULL) > 0)
+		;
+	n /= sizeof(double);
+	json_key_u64(j, "writers", N_WRITERS);
+	json_key_u64(j, "writers_ticks", n);
+	json_key_f64(j, "writers_tick_p50_us", quantile(wall_us, n, 0.5));
+	json_key_f64(j, "writers_tick_max_us", wall_us[n - 1]);
 }
 
 /* ---- the reference: a wide row per sample ---- */
@@ -523,6 +647,7 @@ static void write_long_job(struct store *store)
 static void bench_report(struct json *j)
 {
 	CLEANUP(attempt_release) struct attempt a;
+	CLEANUP(buf_release) struct buf page = BUF_INIT;
 	char dir[32] = "/dev/shm/proctor-bench-XXXXXX", db[64];
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
@@ -540,7 +665,8 @@ static void bench_report(struct json *j)
 	must(store_open(db, STORE_READ, &store, &err), &err);
 	must(store_read_attempt(store, LONG_JOB, 0, &a, &err), &err);
 	store_close(store);
-	json_key_f64(j, "read_24h_50_processes_so_far_ms",
+	must(report_write(&a, REPORT_JSON, &page), &err);
+	json_key_f64(j, "report_24h_50_processes_so_far_ms",
 		     (now_us(CLOCK_MONOTONIC) - before) / 1e3);
 	before = now_us(CLOCK_MONOTONIC);
 	must(store_open(db, STORE_READ, &store, &err), &err);
@@ -556,7 +682,7 @@ int main(void)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	const char *tmp = getenv("TMPDIR");
-	char dir[128], db[160], floor_path[160], reference[160];
+	char dir[128], db[160], floor_path[160], reference[160], eight[160];
 	double bytes_per_tick;
 	struct json j;
 
@@ -567,6 +693,8 @@ int main(void)
 	snprintf(floor_path, sizeof(floor_path), "%s/%s", dir, names[3]);
 	snprintf(reference, sizeof(reference), "%s/%s", dir, names[4]);
 
+	snprintf(eight, sizeof(eight), "%s/%s", dir, names[7]);
+
 	json_init(&j, &out);
 	json_begin_object(&j);
 	json_key_string(&j, "bench", "store");
@@ -575,6 +703,8 @@ int main(void)
 	bench_ticks(db, &j);
 	bytes_per_tick = bench_size(db, &j);
 	bench_reference(reference, &j);
+	bench_eight(eight, &j);
+	bench_writers(db, &j);
 	bench_floor(floor_path, bytes_per_tick, &j);
 	bench_history(db, &j);
 	bench_empty_run(db, &j);
