@@ -38,7 +38,7 @@ full_disk() {
 	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
 	sleep 2
 	rm "$TMP/small/filler"
-	wait $runner
+	wait "$runner"
 	echo $? >"$TMP/status"
 	"$PROCTOR" history --job full --json >"$TMP/history"
 	"$PROCTOR" jobs --json >"$TMP/jobs"

@@ -1,0 +1,39 @@
+/*
+ * assign - which process of a snapshot belongs to which of many jobs.
+ *
+ * A job has a root: its runner, whose descendants belong to the job (orphans too:
+ * the runner is their subreaper), or a process that was attached, which belongs
+ * to it itself. What belonged at one snapshot belongs at the next, whoever its
+ * parent is by then. Of jobs inside jobs the nearest root counts. Takes time in
+ * proportion to the processes, not to the jobs.
+ */
+#ifndef PROCTOR_JOBS_ASSIGN_H
+#define PROCTOR_JOBS_ASSIGN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "model/snapshot.h"
+
+struct assign_root {
+	struct proc_key key;
+	bool is_runner;	    /* is not itself of the job */
+	const char *job_id; /* the same address at each snapshot, and another for another job */
+	int sheet_num;	    /* of what is new */
+};
+
+struct assigner;
+
+struct assigner *assigner_new(void);
+struct assigner *assigner_free(struct assigner *a);
+
+/*
+ * Sets job_id (the root's pointer) and sheet_num of the snapshot's processes and
+ * clears those of others; adds up in n_of, which has n_roots places, how many
+ * each got. A root that is not in the snapshot has no new members. -ENOMEM: as
+ * far as it got.
+ */
+int assign_processes(struct assigner *a, struct snapshot *s, const struct assign_root *roots,
+		     size_t n_roots, size_t *n_of);
+
+#endif

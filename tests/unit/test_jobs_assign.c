@@ -1,0 +1,160 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "jobs/assign.h"
+
+struct row {
+	pid_t pid, ppid;
+	uint64_t start;
+	const char *job_id; /* what is wanted */
+	int sheet_num;
+};
+
+static const char job_a[] = "a", job_b[] = "b";
+
+static void fill(struct snapshot *s, const struct row *rows, size_t n)
+{
+	snapshot_reset(s);
+	for (size_t i = 0; i < n; i++) {
+		struct proc_sample *p = snapshot_add_process(s);
+
+		p->key = (struct proc_key){ rows[i].pid, rows[i].start };
+		p->ppid = rows[i].ppid;
+		p->job_id = "stale";
+	}
+}
+
+static void check(struct assigner *a, const struct row *rows, size_t n,
+		  const struct assign_root *roots, size_t n_roots)
+{
+	CLEANUP(snapshot_release) struct snapshot s;
+	size_t n_of[8], want_of[8] = { 0 };
+
+	snapshot_init(&s);
+	fill(&s, rows, n);
+	assert_int_equal(assign_processes(a, &s, roots, n_roots, n_of), 0);
+	for (size_t i = 0; i < n; i++) {
+		if (s.processes[i].job_id != rows[i].job_id)
+			fail_msg("pid %d is of %s", rows[i].pid, s.processes[i].job_id);
+		if (rows[i].job_id)
+			assert_int_equal(s.processes[i].sheet_num, rows[i].sheet_num);
+		for (size_t k = 0; k < n_roots; k++)
+			want_of[k] += rows[i].job_id && rows[i].job_id == roots[k].job_id;
+	}
+	assert_memory_equal(n_of, want_of, n_roots * sizeof(*n_of));
+}
+
+static void test_descendants_of_runners(void **state)
+{
+	const struct assign_root roots[] = {
+		{ { 10, 100 }, true, job_a, 1 },
+		{ { 22, 220 }, true, job_b, 3 }, /* inside the job a */
+	};
+	const struct row rows[] = {
+		{ 1, 0, 1, NULL, 0 },	   { 5, 30, 50, job_a, 1 }, /* its parent comes later */
+		{ 10, 1, 100, NULL, 0 },   { 11, 10, 110, job_a, 1 }, { 20, 11, 200, job_a, 1 },
+		{ 22, 20, 220, job_a, 1 }, { 23, 22, 230, job_b, 3 }, { 24, 23, 240, job_b, 3 },
+		{ 30, 20, 300, job_a, 1 }, { 40, 1, 400, NULL, 0 },
+	};
+	struct assigner *a = assigner_new();
+
+	(void)state;
+	check(a, rows, ARRAY_SIZE(rows), roots, 2);
+	assigner_free(a);
+}
+
+/* An orphan of an attached tree goes to init, and stays the job's; also when its sheet is over. */
+static void test_members_stay(void **state)
+{
+	struct assign_root root = { { 10, 100 }, false, job_a, 1 };
+	const struct row before[] = {
+		{ 1, 0, 1, NULL, 0 },
+		{ 10, 1, 100, job_a, 1 },
+		{ 11, 10, 110, job_a, 1 },
+		{ 12, 11, 120, job_a, 1 },
+	};
+	const struct row after[] = {
+		{ 1, 0, 1, NULL, 0 },
+		{ 12, 1, 120, job_a, 1 },
+		{ 13, 12, 130, job_a, 2 },
+		{ 14, 1, 140, NULL, 0 },
+	};
+	/* Its pid is another process by now. */
+	const struct row reused[] = { { 1, 0, 1, NULL, 0 }, { 12, 1, 999, NULL, 0 } };
+	struct assigner *a = assigner_new();
+
+	(void)state;
+	check(a, before, ARRAY_SIZE(before), &root, 1);
+	root.sheet_num = 2;
+	check(a, after, ARRAY_SIZE(after), &root, 1);
+	check(a, reused, ARRAY_SIZE(reused), &root, 1);
+	assigner_free(a);
+}
+
+/* A pid that was the runner's, and is another process: nobody's root. */
+static void test_reused_roots(void **state)
+{
+	const struct assign_root root = { { 10, 100 }, true, job_a, 1 };
+	const struct row rows[] = { { 10, 1, 555, NULL, 0 }, { 11, 10, 600, NULL, 0 } };
+	const struct assign_root unknown = { { 10, U64_UNKNOWN }, true, job_a, 1 };
+	struct assigner *a = assigner_new();
+
+	(void)state;
+	check(a, rows, ARRAY_SIZE(rows), &root, 1);
+	check(a, rows, ARRAY_SIZE(rows), &unknown, 1);
+	assigner_free(a);
+}
+
+static void test_circles(void **state)
+{
+	const struct assign_root root = { { 10, 100 }, true, job_a, 1 };
+	const struct row rows[] = {
+		{ 5, 5, 1, NULL, 0 }, { 6, 7, 1, NULL, 0 },	{ 7, 6, 1, NULL, 0 },
+		{ 8, 6, 1, NULL, 0 }, { 10, 11, 100, NULL, 0 }, { 11, 10, 1, NULL, 0 },
+	};
+	struct assigner *a = assigner_new();
+
+	(void)state;
+	check(a, rows, ARRAY_SIZE(rows), &root, 1);
+	assigner_free(a);
+}
+
+/* A job that is not watched any more takes its members with it. */
+static void test_jobs_end(void **state)
+{
+	const struct assign_root roots[] = { { { 10, 100 }, true, job_a, 1 },
+					     { { 20, 200 }, true, job_b, 1 } };
+	const struct row before[] = { { 10, 1, 100, NULL, 0 },
+				      { 11, 10, 110, job_a, 1 },
+				      { 20, 1, 200, NULL, 0 },
+				      { 21, 20, 210, job_b, 1 } };
+	const struct row after[] = { { 11, 1, 110, NULL, 0 },
+				     { 21, 20, 210, job_b, 1 },
+				     { 20, 1, 200, NULL, 0 } };
+	struct assigner *a = assigner_new();
+
+	(void)state;
+	check(a, before, ARRAY_SIZE(before), roots, 2);
+	check(a, after, ARRAY_SIZE(after), roots + 1, 1);
+	assigner_free(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_descendants_of_runners),
+		cmocka_unit_test(test_members_stay),
+		cmocka_unit_test(test_reused_roots),
+		cmocka_unit_test(test_circles),
+		cmocka_unit_test(test_jobs_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
