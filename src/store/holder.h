@@ -17,7 +17,7 @@
 /*
  * The bytes that SQLite locks. Of the database: pending, reserved, and the range
  * that readers share; a database with a write-ahead log is locked for reading there
- * by all who have it open. Of the -shm: the rest (see its walformat.html).
+ * by all who have it open. Of its -shm: one byte for each kind of lock on the log.
  */
 #define HOLDER_PENDING UINT64_C(0x40000000)
 #define HOLDER_SHARED (HOLDER_PENDING + 2)
