@@ -7,7 +7,7 @@ declare -gA _proctor_options=(
 	[jobs]="--all --json --limit --since"
 	[report]="--attempt --format --json"
 	[history]="--csv --job --json --pid --since"
-	[doctor]="--json"
+	[doctor]="--json --repair"
 )
 
 # Prints the ids of recorded jobs that begin with WORD.

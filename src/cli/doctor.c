@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,20 +12,32 @@
 #include "cli/cli.h"
 #include "sources/sources.h"
 
-enum doctor_key { KEY_JSON = 256 };
+/* How long the database is looked through. */
+#define STORE_CHECK_MS 5000
+
+enum doctor_key { KEY_JSON = 256, KEY_REPAIR };
+
+struct doctor_args {
+	bool json, repair;
+};
 
 static const struct argp_option doctor_options[] = {
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	{ "repair", KEY_REPAIR, NULL, 0,
+	  "Only this: move the database aside if it is damaged, so that a new one can begin", 0 },
 	{ 0 },
 };
 
 static error_t parse_doctor_option(int key, char *arg, struct argp_state *state)
 {
-	bool *json = state->input;
+	struct doctor_args *args = state->input;
 
 	switch (key) {
 	case KEY_JSON:
-		*json = true;
+		args->json = true;
+		return 0;
+	case KEY_REPAIR:
+		args->repair = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		cli_usage_error(state, "'%s' is one word too many", arg);
@@ -39,7 +52,8 @@ static const struct argp doctor_argp = {
 	.parser = parse_doctor_option,
 	.doc = "Tells which rung each measurement takes on this machine for this user and why not a "
 	       "better one, and whether proctor's own files are in order.\v"
-	       "Exits with 1 if something is broken; a lower rung is not.",
+	       "Exits with 1 if something is broken; a lower rung is not. The database is looked "
+	       "through for 5 seconds, with --repair to its end.",
 };
 
 enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_BROKEN };
@@ -117,13 +131,22 @@ static enum health check_folder(struct patient *p, struct buf *detail)
 	return HEALTH_BROKEN;
 }
 
+static enum health tell_store_trouble(struct patient *p, const struct err *err, struct buf *detail)
+{
+	buf_add_str(detail, err->text);
+	if (err->code == -EBADMSG && access(p->paths.state_dir, W_OK | X_OK) < 0)
+		buf_printf(detail, "; but it cannot be moved, as %s cannot be written: %s",
+			   p->paths.state_dir, strerror(errno));
+	return HEALTH_BROKEN;
+}
+
 static enum health check_store(struct patient *p, struct buf *detail)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	struct attempt_filter filter = { 0 };
 	struct err err = ERR_INIT;
-	int r;
+	int r, checked;
 
 	if (p->paths_err.code)
 		return HEALTH_BROKEN;
@@ -134,12 +157,16 @@ static enum health check_store(struct patient *p, struct buf *detail)
 	}
 	if (r == 0)
 		r = store_list_attempts(store, &filter, &list, &err);
-	if (r < 0) {
+	if (r < 0)
+		return tell_store_trouble(p, &err, detail);
+	checked = store_check(store, STORE_CHECK_MS, &err);
+	if (checked < 0 && checked != -ETIMEDOUT && checked != -ENODATA)
+		return tell_store_trouble(p, &err, detail);
+	if (checked < 0)
 		buf_add_str(detail, err.text);
-		return HEALTH_BROKEN;
-	}
-	buf_printf(detail, "%s, %zu attempts", p->paths.db, list.n);
-	return HEALTH_OK;
+	else
+		buf_printf(detail, "%s, %zu attempts, no damage", p->paths.db, list.n);
+	return checked == 0 ? HEALTH_OK : HEALTH_NOTE;
 }
 
 static enum health check_config(struct patient *p, struct buf *detail)
@@ -312,14 +339,67 @@ static int run_checks(struct patient *p, bool json)
 	return printed == CLI_DONE ? status : printed;
 }
 
-int cli_doctor(int argc, char **argv)
+/* ---- the operation ---- */
+
+/* aside is where the database went, NULL if there was no need; why says that. */
+static void write_repair_json(const struct paths *paths, const char *aside, const char *why,
+			      struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key_string(&j, "database", paths->db);
+	json_key_bool(&j, "repaired", aside != NULL);
+	json_key_string(&j, "moved_to", aside);
+	json_key_string(&j, "reason", why);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+static void write_repair_text(const struct paths *paths, const char *aside, const char *why,
+			      struct buf *out)
+{
+	if (!aside) {
+		buf_printf(out, "nothing to repair: %s\n", why);
+		return;
+	}
+	buf_printf(
+		out,
+		"The damaged database %s is now\n"
+		"  %s\n"
+		"with its -wal and -shm, if it had any, as they were. A new one begins with the next "
+		"run.\n"
+		"\"sqlite3 FILE .recover\", or .dump where there is no .recover, may still read "
+		"what is\n"
+		"in it; try it with a copy of these files.\n",
+		paths->db, aside);
+}
+
+static int repair(bool json)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(free_ptr) char *aside = NULL;
+	struct err err = ERR_INIT;
+	struct paths paths;
+	int r;
+
+	if (paths_find(&paths, &err) < 0)
+		return cli_fail(CLI_FAILED, &err);
+	r = store_set_aside(paths.db, &aside, &err);
+	if (r < 0 && r != -EALREADY && r != -ENOENT)
+		return cli_fail(CLI_FAILED, &err);
+	(json ? write_repair_json : write_repair_text)(&paths, aside, r < 0 ? err.text : NULL,
+						       &out);
+	return cli_print(&out);
+}
+
+static int visit(bool json)
 {
 	struct patient patient = { .root_fd = -1 };
 	struct err err = ERR_INIT;
-	bool json = false;
 	int status;
 
-	cli_parse(&doctor_argp, argc, argv, 0, &json);
 	snapshot_init(&patient.snap);
 	if (examine(&patient, &err) < 0)
 		status = cli_fail(CLI_FAILED, &err);
@@ -327,4 +407,12 @@ int cli_doctor(int argc, char **argv)
 		status = run_checks(&patient, json);
 	release(&patient);
 	return status;
+}
+
+int cli_doctor(int argc, char **argv)
+{
+	struct doctor_args args = { 0 };
+
+	cli_parse(&doctor_argp, argc, argv, 0, &args);
+	return args.repair ? repair(args.json) : visit(args.json);
 }

@@ -10,6 +10,7 @@
 
 #include "base/macros.h"
 #include "store/handle.h"
+#include "store/holder.h"
 #include "store/migrate.h"
 
 /* A result code of SQLite: our errno unless the system's says more, what is wrong, what to do. */
@@ -41,6 +42,9 @@ static const struct failure failures[] = {
 	{ SQLITE_CONSTRAINT, EINVAL, "does not take this",
 	  "its attempt is not there (any more), or the program has a fault" },
 };
+/* Who holds it stands between the two. */
+static const struct failure failure_held = { SQLITE_BUSY, EBUSY, "is locked by",
+					     "wait for it or end it" };
 static const struct failure failure_other = { 0, EIO, "cannot be used",
 					      "the program or the database has a fault" };
 
@@ -87,12 +91,34 @@ static bool may_be_newer(int code)
 	return code == SQLITE_ERROR || code == SQLITE_CONSTRAINT;
 }
 
+/*
+ * Names who holds the lock; false if nobody can be named. Not asked while there is
+ * patience left: who tries again by itself (journal.c) comes here every millisecond.
+ */
+static bool tell_holder(const struct store *store, struct err *err)
+{
+	char holder[HOLDER_BYTES];
+	pid_t pid;
+
+	if (!err || store->waited_ns < store->patience_ns)
+		return false;
+	pid = holder_find(store->path);
+	if (pid == 0)
+		return false;
+	holder_describe(pid, holder);
+	err_set(err, -failure_held.error, "the database %s %s %s: %s", store->path,
+		failure_held.what, holder, failure_held.advice);
+	return true;
+}
+
 int store_failure(struct store *store, struct err *err)
 {
 	const struct failure *f = find_failure(sqlite3_errcode(store->db) & 0xff);
 	int error = system_error(store, f);
 	char detail[256];
 
+	if (f->code == failure_held.code && tell_holder(store, err))
+		return -failure_held.error;
 	snprintf(detail, sizeof(detail), "%s",
 		 error > 0 ? strerror(error) : sqlite3_errmsg(store->db));
 	if (may_be_newer(f->code) && layout_check_newer(store, err) < 0)

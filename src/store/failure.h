@@ -8,7 +8,7 @@
 #include "store/store.h"
 
 #define ADVICE_DAMAGED \
-	"move it aside (with its -wal and -shm) and a new one is made; sqlite3's .recover may save what is in it"
+	"run \"proctor doctor --repair\", which moves it aside so that a new one can begin; \"sqlite3 FILE .recover\" (or .dump) may still read what is in it"
 
 /* The errno of the last failure on the handle; err gets a sentence with the path and what to do. */
 int store_failure(struct store *store, struct err *err);

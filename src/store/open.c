@@ -13,6 +13,7 @@
 #include "store/journal.h"
 #include "store/migrate.h"
 #include "store/patience.h"
+#include "store/wal.h"
 
 /*
  * The log is copied into the database when it has this many pages (1 MiB), and
@@ -43,6 +44,32 @@ static int make_file(const char *path, struct err *err)
 	return 0;
 }
 
+static int refuse_lost_log(const char *path, struct err *err)
+{
+	return err_set(
+		err, -EBADMSG,
+		"the database %s is damaged (it is empty, and what is in its -wal cannot be "
+		"read): run \"proctor doctor --repair\", which moves both aside so that a new "
+		"one can begin",
+		path);
+}
+
+/*
+ * SQLite takes the log of an empty file for a stale one and deletes it, even when
+ * it only reads. A file that was cut to nothing has its last rows there. The log is
+ * looked at first: of a database that is just being made it comes second.
+ */
+static int check_log(const char *path, struct err *err)
+{
+	struct stat st;
+	bool has_commit;
+
+	wal_check(path, &has_commit);
+	if (!has_commit || stat(path, &st) < 0 || st.st_size > 0)
+		return 0;
+	return refuse_lost_log(path, err);
+}
+
 /*
  * A link is followed (state may live on another disk), but what is written must
  * be a plain file of our own: in a folder that others can write, theirs could
@@ -69,7 +96,7 @@ static int check_file(const char *path, enum store_mode mode, struct err *err)
 			       "the database %s belongs to user %u, not to you: set PROCTOR_HOME "
 			       "to a folder of your own",
 			       path, (unsigned)st.st_uid);
-	return 0;
+	return st.st_size == 0 ? check_log(path, err) : 0;
 }
 
 /* SQLite opens what it may not write for reading only, and would complain late. */
@@ -149,6 +176,40 @@ static int configure_writing(struct store *store, struct err *err)
 	return 0;
 }
 
+/* What SQLite could read, and is not ours, is not damaged either. */
+static int read_layout(struct store *store, int *ret, struct err *err)
+{
+	int r = layout_read_version(store, ret, err);
+
+	if (r != -EBADMSG || sqlite3_errcode(store->db) != SQLITE_OK)
+		return r;
+	if (err)
+		err->code = -EMEDIUMTYPE;
+	return -EMEDIUMTYPE;
+}
+
+/*
+ * A young database is all in its log. If that is damaged the file looks as if it
+ * had just been made, and the log would be overwritten. Who is just making it has
+ * the lock that this waits for.
+ */
+static int check_version_zero(struct store *store, int *version, struct err *err)
+{
+	bool has_commit;
+	int r = 0;
+
+	wal_check(store->path, &has_commit);
+	if (!has_commit)
+		return 0;
+	if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+		return store_failure(store, err);
+	r = read_layout(store, version, err);
+	if (r == 0 && *version == 0)
+		r = refuse_lost_log(store->path, err);
+	sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+	return r;
+}
+
 static void close_handle(struct store **store)
 {
 	*store = store_close(*store);
@@ -165,7 +226,9 @@ static int open_to_write(const char *path, unsigned patience_ms, struct store **
 	r = open_handle(path, STORE_WRITE, patience_ms, store, err);
 	if (r < 0)
 		return r;
-	r = layout_read_version(store, &version, err);
+	r = read_layout(store, &version, err);
+	if (r == 0 && version == 0)
+		r = check_version_zero(store, &version, err);
 	if (r < 0)
 		return r;
 	r = version < layout_latest ? layout_migrate(store, err) : journal_set_up(store, err);
@@ -191,12 +254,25 @@ static int put_right(const char *path, unsigned patience_ms, struct err *err)
 
 static int read_version(struct store *store, int *ret, struct err *err)
 {
-	int r = layout_read_version(store, ret, err);
+	int r = read_layout(store, ret, err);
 
 	if (r == 0 || sqlite3_extended_errcode(store->db) != SQLITE_READONLY_ROLLBACK)
 		return r;
 	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
-	return r < 0 ? r : layout_read_version(store, ret, err);
+	return r < 0 ? r : read_layout(store, ret, err);
+}
+
+/* What looks empty, and has a log, is being made or damaged; who may write it can tell. */
+static int look_again(struct store *store, int *version, struct err *err)
+{
+	bool has_commit;
+	int r;
+
+	wal_check(store->path, &has_commit);
+	if (!has_commit)
+		return 0;
+	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
+	return r < 0 ? r : read_layout(store, version, err);
 }
 
 static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
@@ -210,6 +286,8 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 	if (r < 0)
 		return r;
 	r = read_version(store, &version, err);
+	if (r == 0 && version == 0)
+		r = look_again(store, &version, err);
 	if (r < 0)
 		return r;
 	if (version == 0)

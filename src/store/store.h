@@ -29,7 +29,8 @@ enum store_mode {
 
 /*
  * -EACCES, -EROFS…: cannot be read or written. -EPROTO: made by a newer
- * proctor. -EBADMSG: damaged, or not a database. err says it in one sentence.
+ * proctor. -EMEDIUMTYPE: made by another program. -EBADMSG: damaged, or not a
+ * database. err says it in one sentence.
  */
 int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err);
 struct store *store_close(struct store *store); /* NULL is fine. Returns NULL. */
@@ -169,5 +170,26 @@ struct snapshot_filter {
 /* Calls fn for every snapshot as it was written, oldest first; otherwise the same. */
 int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,
 			 void *ctx, struct err *err);
+
+/* ---- looking after the file ---- */
+
+/*
+ * Looks for damage: in the file as SQLite sees it, and by reading all that is in
+ * it. -EBADMSG: there is some, and err says where. -ETIMEDOUT: nothing was found
+ * in max_ms, which was too short to see all; 0 is no limit. -ENODATA: it is
+ * sound, but its write-ahead log is not, and what was written last is lost.
+ * Writers wait for it only where there is no such log.
+ */
+int store_check(struct store *store, unsigned max_ms, struct err *err);
+
+/*
+ * Moves a damaged database aside, with its -wal, -shm and -journal, beside where
+ * it was. *ret_aside is its new path, the caller frees it. Nothing is deleted or
+ * overwritten, and an empty database takes the old one's place. Refused with
+ * -EALREADY: store_check() finds it sound; -ENOENT: there is none, or it is
+ * empty; -EBUSY: another process has it open; and with what store_open() says of
+ * one that is not ours to judge. This process must not have it open.
+ */
+int store_set_aside(const char *path, char **ret_aside, struct err *err);
 
 #endif

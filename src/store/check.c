@@ -1,0 +1,184 @@
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "store/failure.h"
+#include "store/handle.h"
+#include "store/query.h"
+#include "store/wal.h"
+
+/* ---- a limit on the time ---- */
+
+/*
+ * A thread that interrupts the database when the time is up. SQLite's progress
+ * handler would do without one, but before 3.41 it is not called while the pages
+ * are looked through, which is what takes the time.
+ */
+struct limit {
+	sqlite3 *db;
+	int max_ms;
+	int wake_fd; /* ends the thread; -1: there is none */
+	pthread_t thread;
+	atomic_bool is_over;
+};
+
+static void *interrupt_later(void *ctx)
+{
+	struct limit *limit = ctx;
+	struct pollfd wake = { .fd = limit->wake_fd, .events = POLLIN };
+
+	if (poll(&wake, 1, limit->max_ms) <= 0) {
+		limit->is_over = true;
+		sqlite3_interrupt(limit->db);
+	}
+	return NULL;
+}
+
+static int limit_start(struct limit *limit, sqlite3 *db, unsigned max_ms)
+{
+	int error;
+
+	if (max_ms == 0)
+		return 0;
+	limit->db = db;
+	limit->max_ms = max_ms < INT_MAX ? (int)max_ms : INT_MAX;
+	limit->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (limit->wake_fd < 0)
+		return -errno;
+	error = pthread_create(&limit->thread, NULL, interrupt_later, limit);
+	if (error)
+		close_fd(&limit->wake_fd);
+	return -error;
+}
+
+static void limit_stop(struct limit *limit)
+{
+	if (limit->wake_fd < 0)
+		return;
+	eventfd_write(limit->wake_fd, 1);
+	pthread_join(limit->thread, NULL);
+	close_fd(&limit->wake_fd);
+}
+
+/* ---- what is looked at, one function each ---- */
+
+/* Of "*** in database main ***\nTree 3 page 3: …" the line that says something. */
+static int tell_damage(const struct store *store, const char *text, struct err *err)
+{
+	const char *line = strncmp(text, "***", 3) == 0 ? strchr(text, '\n') : NULL;
+
+	line = line ? line + 1 : text;
+	return err_set(err, -EBADMSG, "the database %s is damaged (%.*s): " ADVICE_DAMAGED,
+		       store->path, (int)strcspn(line, "\n"), line);
+}
+
+static int check_pages(struct store *store, struct limit *limit, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	const char *text = NULL;
+	int r = 0;
+
+	(void)limit;
+	if (sqlite3_prepare_v2(store->db, "PRAGMA integrity_check(1)", -1, &stmt, NULL) ==
+		    SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW)
+		text = (const char *)sqlite3_column_text(stmt, 0);
+	if (!text) /* told before finalizing, while the failure is still the handle's last */
+		r = store_failure(store, err);
+	else if (strcmp(text, "ok") != 0)
+		r = tell_damage(store, text, err);
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+/* Whether all tables and columns are there. */
+static int check_layout(struct store *store, struct limit *limit, struct err *err)
+{
+	int r = 0;
+
+	(void)limit;
+	for (int id = 0; id < STATEMENT_COUNT && r == 0; id++) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+
+		r = query_open(store, (enum statement)id, &q, err);
+	}
+	return r;
+}
+
+static int check_attempts(struct store *store, struct limit *limit, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	int r = store_list_attempts(store, &(struct attempt_filter){ 0 }, &list, err);
+
+	for (size_t i = 0; i < list.n && r == 0 && !limit->is_over; i++) {
+		CLEANUP(attempt_release) struct attempt a;
+
+		attempt_init(&a);
+		r = store_read_attempt(store, list.items[i].job_id, list.items[i].attempt_num, &a,
+				       err);
+		if (r == -ENOENT) /* deleted since it was listed */
+			r = 0;
+	}
+	return r;
+}
+
+/* Every value was decoded on the way here. */
+static int go_on(void *ctx, const struct snapshot *snap)
+{
+	const struct limit *limit = ctx;
+
+	(void)snap;
+	return limit->is_over ? -ETIMEDOUT : 0;
+}
+
+static int check_snapshots(struct store *store, struct limit *limit, struct err *err)
+{
+	return store_read_snapshots(store, &(struct snapshot_filter){ 0 }, go_on, limit, err);
+}
+
+/* By now what SQLite sees is sound. It may not see all. */
+static int check_log(struct store *store, struct limit *limit, struct err *err)
+{
+	bool has_commit;
+
+	(void)limit;
+	if (wal_check(store->path, &has_commit) != -EBADMSG)
+		return 0;
+	return err_set(
+		err, -ENODATA,
+		"the database %s is sound, but its -wal is damaged: what was recorded last is "
+		"lost, and recording goes on",
+		store->path);
+}
+
+static int (*const checks[])(struct store *store, struct limit *limit, struct err *err) = {
+	check_pages, check_layout, check_attempts, check_snapshots, check_log,
+};
+
+int store_check(struct store *store, unsigned max_ms, struct err *err)
+{
+	CLEANUP(limit_stop) struct limit limit = { .wake_fd = -1 };
+	int r = limit_start(&limit, store->db, max_ms);
+
+	if (r < 0)
+		return err_set(err, r, "the database %s cannot be checked: %s", store->path,
+			       strerror(-r));
+	for (size_t i = 0; i < ARRAY_SIZE(checks) && r == 0 && !limit.is_over; i++)
+		r = checks[i](store, &limit, err);
+	/* What an interrupted check has found need not be true. */
+	if (limit.is_over)
+		return err_set(err, -ETIMEDOUT,
+			       "the database %s was looked through for %g s, which was too short "
+			       "to see all of it; nothing wrong was found",
+			       store->path, max_ms / 1000.0);
+	return r;
+}

@@ -1,0 +1,49 @@
+/*
+ * wal - whether a write-ahead log can be read to where it was written.
+ *
+ * SQLite takes the first frame that is not as it was written for the end of the
+ * log. After a crash that is right: what comes behind was never committed. After
+ * damage it is not, and transactions are missing without a word. They are told
+ * apart by what comes behind: a transaction is begun only when the one before it
+ * is on the disk.
+ */
+#ifndef PROCTOR_STORE_WAL_H
+#define PROCTOR_STORE_WAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WAL_HEAD_BYTES 32
+#define WAL_FRAME_HEAD_BYTES 24
+#define WAL_MAX_PAGE_BYTES 65536
+
+/* What was seen of a log so far. */
+struct wal_scan {
+	uint32_t page_bytes;
+	uint32_t salts[2];  /* in each frame of this log; others are left of an older one */
+	uint32_t sums[2];   /* of the frame before: each is summed up from there */
+	bool is_big_endian; /* how words are summed up */
+	uint64_t n_frames;
+	uint64_t bad_frame; /* the first that is not as it was written, from 1; 0: none */
+	unsigned n_commits; /* in a row, behind that */
+	bool has_commit;    /* anywhere, readable or not */
+};
+
+/* -EBADMSG: this is not how a log begins. */
+int wal_scan_begin(struct wal_scan *s, const uint8_t head[WAL_HEAD_BYTES]);
+
+/* frame has WAL_FRAME_HEAD_BYTES and then page_bytes. */
+void wal_scan_frame(struct wal_scan *s, const uint8_t *frame);
+
+/* Whether transactions that were complete come behind the first bad frame. */
+bool wal_scan_is_damaged(const struct wal_scan *s);
+
+/*
+ * The log beside a database: 0, or -EBADMSG if it is damaged. *ret_has_commit says
+ * whether there is a transaction in it, readable or not; what cannot be told counts
+ * as one. A log that is not there is empty. Others may write to it meanwhile.
+ */
+int wal_check(const char *db_path, bool *ret_has_commit);
+
+#endif

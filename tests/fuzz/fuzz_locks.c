@@ -1,0 +1,26 @@
+#include "fuzz_text.h"
+
+#include "base/macros.h"
+#include "store/holder.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct holder_place places[] = {
+		{ "fe:00:11010061", 120, 120, false },
+		{ "fe:00:11010059", HOLDER_PENDING, HOLDER_LAST, false },
+		{ "fe:00:11010059", HOLDER_SHARED, HOLDER_LAST, true },
+	};
+	char *text = fuzz_text(data, size);
+	dev_t device = 0;
+
+	if (holder_parse_locks(text, places, ARRAY_SIZE(places), 4711) < 0)
+		abort();
+	if (holder_parse_locks(text, places, ARRAY_SIZE(places), 4711) == 4711)
+		abort();
+	if (holder_parse_locks(text, places, 0, 4711) != 0)
+		abort();
+	if (holder_parse_mount(text, 27, &device) > 0)
+		abort();
+	free(text);
+	return 0;
+}

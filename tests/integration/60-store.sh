@@ -1,0 +1,212 @@
+#!/bin/bash
+# Bad things that happen to the database: damage, and locks that others hold.
+. "$(dirname "$0")/lib.sh"
+db=$PROCTOR_HOME/proctor.db
+command='run "proctor doctor --repair", which moves it aside'
+
+# A sound database with some jobs; all of it in the file, nothing in the log.
+make_database() {
+	rm -rf "$PROCTOR_HOME"
+	for job in one two three; do
+		"$PROCTOR" run -q --interval 0.1 --job $job -- sh -c 'sleep 0.3; /bin/true'
+	done
+	sql 'PRAGMA wal_checkpoint(TRUNCATE)'
+	check "$1: there is a sound database" [ "$(sql 'PRAGMA integrity_check')" = ok ]
+}
+
+sql() { # SQL: prints the first value
+	python3 -c '
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+print(*db.execute(sys.argv[2]).fetchone() or [""])' "$db" "$1" 2>/dev/null || true
+}
+
+# noise OFFSET BYTES FILE: overwrites a part of it.
+noise() {
+	head -c "$2" /dev/urandom | dd of="$3" bs=1 seek="$1" conv=notrunc status=none
+}
+
+aside() { # prints the one file that was moved aside
+	ls "$db".damaged-*Z
+}
+
+# What was damaged is found, told, moved as it is and nothing more, and then a run records again.
+check_damage() { # NAME WHAT-IS-SAID
+	cp "$db" "$TMP/kept.db"
+	run "$PROCTOR" doctor
+	is "$1: doctor fails" "$status" 1
+	like "$1: and says what is wrong and what to do" "$stdout" "^  database +broken +.*$2.*$command"
+	run "$PROCTOR" doctor --json
+	json "$1: also in JSON" "$stdout" \
+		'[c["health"] for c in d["checks"] if c["name"] == "database"] == ["broken"]'
+	check "$1: doctor changes nothing" cmp "$TMP/kept.db" "$db"
+	run "$PROCTOR" run -q --job while -- sh -c 'exit 7'
+	is "$1: a command runs all the same" "$status" 7
+	cp "$db" "$TMP/kept.db" # that run may have written to what is still whole
+	run "$PROCTOR" doctor --repair
+	is "$1: it is moved aside" "$status" 0
+	like "$1: and where it is now is said" "$stdout" "^  $db\\.damaged-[0-9]{8}T[0-9]{6}Z\$"
+	check "$1: as it was, byte for byte" cmp "$TMP/kept.db" "$(aside)"
+	run "$PROCTOR" run -q --job after -- sh -c 'exit 5'
+	is "$1: a run after that passes its status on" "$status/$stderr" "5/"
+	run "$PROCTOR" jobs --json
+	json "$1: and is recorded" "$stdout" '[j["job_id"] for j in d] == ["after"]'
+	check "$1: the old one is still there" cmp "$TMP/kept.db" "$(aside)"
+	run "$PROCTOR" doctor
+	is "$1: and doctor is content" "$status" 0
+}
+
+# ---- damage ----
+make_database "garbage header"
+noise 0 100 "$db"
+check_damage "garbage header" "is not a database"
+
+make_database "garbage in the middle"
+noise 40000 30000 "$db"
+check_damage "garbage in the middle" "is damaged"
+
+make_database "cut"
+truncate -s 40960 "$db"
+check_damage "cut" "is damaged"
+
+make_database "a table is missing"
+sql 'DROP TABLE unknowns'
+check_damage "a table is missing" "does not have the tables"
+
+make_database "values that cannot be decoded"
+sql "UPDATE chunks SET data = x'00ff00ff'"
+check_damage "values that cannot be decoded" "makes no sense"
+
+# A young database is all in its log.
+rm -rf "$PROCTOR_HOME"
+"$PROCTOR" run -q --job young -- true
+cp "$db-wal" "$TMP/kept.wal"
+noise 100 50 "$db-wal"
+cp "$db-wal" "$TMP/noisy.wal"
+run "$PROCTOR" jobs
+is "a young database with a damaged log is refused" "$status" 1
+like "and what to do is said" "$stderr" 'its -wal cannot be read.*proctor doctor --repair'
+run "$PROCTOR" run -q --job young -- sh -c 'exit 3'
+is "a run is not recorded over it" "$status/$(cmp "$TMP/noisy.wal" "$db-wal" && echo same)" 3/same
+cp "$TMP/kept.wal" "$db-wal"
+run "$PROCTOR" jobs --json
+json "with the log as it was all is there" "$stdout" '[j["job_id"] for j in d] == ["young"]'
+cp "$TMP/noisy.wal" "$db-wal"
+run "$PROCTOR" doctor --repair --json
+json "it is moved, with its log" "$stdout" \
+	'd["repaired"] is True and d["moved_to"].startswith(d["database"] + ".damaged-")'
+check "which is as it was" cmp "$TMP/noisy.wal" "$(json_eval "$stdout" 'd["moved_to"]')-wal"
+run "$PROCTOR" run -q --job new -- true
+run "$PROCTOR" jobs --json
+json "and a new one begins" "$stdout" '[j["job_id"] for j in d] == ["new"]'
+
+# A log that breaks off: what SQLite can read goes on.
+make_database "damaged log"
+for job in four five six; do "$PROCTOR" run -q --job $job -- true; done
+check "there is a log" [ -s "$db-wal" ]
+noise 100 50 "$db-wal"
+run "$PROCTOR" doctor
+like "a damaged log is noted" "$stdout" '^  database +note +.*what was recorded last is lost'
+is "and is no failure" "$status" 0
+run "$PROCTOR" run -q --job seven -- true
+run "$PROCTOR" jobs --json
+json "the rest is there, and goes on" "$stdout" \
+	'[j["job_id"] for j in d] == ["one", "two", "three", "seven"]'
+
+# ---- nothing to repair ----
+make_database "nothing to repair"
+run "$PROCTOR" doctor --repair
+is "a sound database is not moved" "$status/$(find "$PROCTOR_HOME" -name '*damaged*')" 0/
+like "and that is said" "$stdout" '^nothing to repair: .* is sound'
+run "$PROCTOR" doctor --repair --json
+json "also in JSON" "$stdout" 'd["repaired"] is False and d["moved_to"] is None'
+rm -rf "$PROCTOR_HOME"
+run "$PROCTOR" doctor --repair
+like "nor is one that is not there" "$status $stdout" '^0 nothing to repair: nothing was recorded'
+mkdir "$PROCTOR_HOME"
+: >"$db"
+run "$PROCTOR" doctor --repair
+like "nor an empty one" "$status $stdout" '^0 nothing to repair: nothing was recorded'
+run "$PROCTOR" run -q --job first -- true
+run "$PROCTOR" jobs --json
+json "which is as good as none" "$stdout" '[j["job_id"] for j in d] == ["first"]'
+
+# ---- not ours to repair ----
+sql 'PRAGMA user_version = 1000'
+run "$PROCTOR" doctor --repair
+like "one of a newer proctor is left alone" "$status $stderr" '^1 proctor: .*newer proctor'
+rm -f "$db" "$db"-*
+sql 'CREATE TABLE theirs (x)'
+run "$PROCTOR" doctor --repair
+like "and one of another program" "$status $stderr" '^1 proctor: .*another program'
+is "nothing was moved" "$(ls "$PROCTOR_HOME")" proctor.db
+
+# ---- a medium that cannot be written ----
+make_database "read-only"
+noise 0 100 "$db"
+cp "$db" "$TMP/kept.db"
+if unshare --mount true 2>/dev/null; then
+	on_read_only() {
+		run unshare --mount sh -c \
+			'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"' \
+			"$PROCTOR_HOME" "$PROCTOR" "$@"
+	}
+	on_read_only doctor
+	like "doctor says that it cannot be moved, and why" "$status $stdout" \
+		'database +broken .*cannot be moved.*Read-only file system'
+	on_read_only doctor --repair
+	like "so does --repair" "$status $stderr" '^1 .*cannot be moved aside \(Read-only file system\)'
+	is "nothing was touched" "$(ls "$PROCTOR_HOME")/$(cmp "$TMP/kept.db" "$db" && echo same)" \
+		proctor.db/same
+else
+	skip "a medium that cannot be written" "this machine makes no mount namespaces"
+fi
+
+# ---- in use ----
+# hold SQL: has the database open, having run this, until it is ended; sets holder.
+hold() {
+	rm -f "$TMP/ready"
+	python3 -c '
+import signal, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+for sql in sys.argv[2].split(";"):
+    db.execute(sql).fetchall()
+print("ready", flush=True)
+signal.pause()' "$db" "$1" >"$TMP/ready" &
+	holder=$!
+	while ! [ -s "$TMP/ready" ] && kill -0 $holder 2>/dev/null; do sleep 0.05; done
+}
+
+release() {
+	kill $holder
+	wait $holder 2>/dev/null
+}
+
+make_database "in use"
+noise 40000 30000 "$db"
+hold 'SELECT 1 FROM sqlite_schema'
+run "$PROCTOR" doctor --repair
+like "what is in use is not moved, and who uses it is said" "$status $stderr" \
+	"^1 .*cannot be moved aside while process $holder \\(python3\\) has it open"
+release
+
+make_database "locked"
+hold 'BEGIN IMMEDIATE'
+run "$PROCTOR" run --job locked -- sh -c 'echo done; exit 4'
+is "a lock does not change the command's status" "$stdout/$status" done/4
+like "and its holder is named" "$stderr" \
+	"not recorded: the database $db is locked by process $holder \\(python3\\): wait for it or end it"
+run "$PROCTOR" jobs --json
+json "readers do not mind" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
+release
+hold 'PRAGMA locking_mode = EXCLUSIVE;BEGIN EXCLUSIVE'
+run "$PROCTOR" jobs
+is "who has it for itself keeps readers out" "$status" 1
+like "and is named" "$stderr" \
+	"^proctor: the database $db is locked by process $holder \\(python3\\): wait for it or end it"
+release
+run "$PROCTOR" run -q --job locked -- true
+run "$PROCTOR" jobs --json
+json "after that all is well" "$stdout" '[j["job_id"] for j in d][3:] == ["locked"]'
+
+finish
