@@ -214,7 +214,7 @@ static int run_sql(struct store *store, const char *sql, struct err *err)
 
 static int refuse_foreign(struct store *store, struct err *err)
 {
-	return err_set(err, -EBADMSG,
+	return err_set(err, -EMEDIUMTYPE,
 		       "%s is the database of another program: move it away, or set PROCTOR_HOME "
 		       "to another folder",
 		       store->path);

@@ -11,7 +11,7 @@ extern const int layout_latest; /* the version that this program reads and write
 
 /*
  * The version of an open database, 0 for an empty file. -EPROTO: from a newer
- * proctor. -EBADMSG: another program's.
+ * proctor. -EMEDIUMTYPE: another program's.
  */
 int layout_read_version(struct store *store, int *ret, struct err *err);
 

@@ -176,18 +176,6 @@ static int configure_writing(struct store *store, struct err *err)
 	return 0;
 }
 
-/* What SQLite could read, and is not ours, is not damaged either. */
-static int read_layout(struct store *store, int *ret, struct err *err)
-{
-	int r = layout_read_version(store, ret, err);
-
-	if (r != -EBADMSG || sqlite3_errcode(store->db) != SQLITE_OK)
-		return r;
-	if (err)
-		err->code = -EMEDIUMTYPE;
-	return -EMEDIUMTYPE;
-}
-
 /*
  * A young database is all in its log. If that is damaged the file looks as if it
  * had just been made, and the log would be overwritten. Who is just making it has
@@ -203,7 +191,7 @@ static int check_version_zero(struct store *store, int *version, struct err *err
 		return 0;
 	if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		return store_failure(store, err);
-	r = read_layout(store, version, err);
+	r = layout_read_version(store, version, err);
 	if (r == 0 && *version == 0)
 		r = refuse_lost_log(store->path, err);
 	sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
@@ -226,7 +214,7 @@ static int open_to_write(const char *path, unsigned patience_ms, struct store **
 	r = open_handle(path, STORE_WRITE, patience_ms, store, err);
 	if (r < 0)
 		return r;
-	r = read_layout(store, &version, err);
+	r = layout_read_version(store, &version, err);
 	if (r == 0 && version == 0)
 		r = check_version_zero(store, &version, err);
 	if (r < 0)
@@ -254,12 +242,12 @@ static int put_right(const char *path, unsigned patience_ms, struct err *err)
 
 static int read_version(struct store *store, int *ret, struct err *err)
 {
-	int r = read_layout(store, ret, err);
+	int r = layout_read_version(store, ret, err);
 
 	if (r == 0 || sqlite3_extended_errcode(store->db) != SQLITE_READONLY_ROLLBACK)
 		return r;
 	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
-	return r < 0 ? r : read_layout(store, ret, err);
+	return r < 0 ? r : layout_read_version(store, ret, err);
 }
 
 /* What looks empty, and has a log, is being made or damaged; who may write it can tell. */
@@ -272,7 +260,7 @@ static int look_again(struct store *store, int *version, struct err *err)
 	if (!has_commit)
 		return 0;
 	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
-	return r < 0 ? r : read_layout(store, version, err);
+	return r < 0 ? r : layout_read_version(store, version, err);
 }
 
 static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
