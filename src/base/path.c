@@ -64,7 +64,25 @@ int paths_find(struct paths *ret, struct err *err)
 	r = path_format(ret->db, err, "%s/proctor.db", ret->state_dir);
 	if (r < 0)
 		return r;
+	r = paths_set_jsonl(ret, "proctor.jsonl", err);
+	if (r < 0)
+		return r;
 	return path_format(ret->config, err, "%s/proctor.yaml", config_dir);
+}
+
+int paths_set_jsonl(struct paths *p, const char *jsonl_path, struct err *err)
+{
+	const char *home = getenv("HOME");
+
+	if (!jsonl_path)
+		return path_format(p->jsonl, err, "%s", "");
+	if (jsonl_path[0] == '/')
+		return path_format(p->jsonl, err, "%s", jsonl_path);
+	if (strncmp(jsonl_path, "~/", 2) != 0)
+		return path_format(p->jsonl, err, "%s/%s", p->state_dir, jsonl_path);
+	if (!home || home[0] != '/')
+		return err_set(err, -ENOENT, "jsonl_path begins with ~/, but HOME is not set");
+	return path_format(p->jsonl, err, "%s/%s", home, jsonl_path + 2);
 }
 
 static int path_make_one(const char *dir, struct err *err)

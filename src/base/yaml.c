@@ -12,7 +12,9 @@
 
 static yaml_read_fn *const read_by_kind[] = {
 	[YAML_STRING] = yaml_read_string,
+	[YAML_STRING_OR_NONE] = yaml_read_string_or_none,
 	[YAML_INT] = yaml_read_int,
+	[YAML_U64] = yaml_read_u64,
 	[YAML_NUMBER] = yaml_read_number,
 	[YAML_BOOL] = yaml_read_bool,
 	[YAML_DURATION] = yaml_read_duration,
@@ -20,6 +22,7 @@ static yaml_read_fn *const read_by_kind[] = {
 	[YAML_STRINGS] = yaml_read_strings,
 	[YAML_STRING_OR_STRINGS] = yaml_read_string_or_strings,
 	[YAML_STRING_MAP] = yaml_read_string_map,
+	[YAML_MAPPING] = yaml_read_nested,
 	[YAML_MAPPINGS] = yaml_read_mappings,
 };
 
@@ -115,10 +118,28 @@ int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *s
 	return check_required(rd, schema, line, lines);
 }
 
-/* An empty file is a mapping without keys. */
-static int read_root(const struct yaml_reading *rd, const struct yaml_schema *schema, void *ret)
+/* An empty file, or a key without a value, is a mapping without keys. */
+static int read_no_keys(const struct yaml_reading *rd, const struct yaml_schema *schema, int line,
+			void *ret)
 {
 	static const int no_lines[YAML_MAX_FIELDS];
+
+	set_defaults(schema, line, ret);
+	return check_required(rd, schema, line, no_lines);
+}
+
+int yaml_read_nested(const struct yaml_reading *rd, const struct yaml_field *f,
+		     const struct yaml_piece *p, void *at)
+{
+	if (p->kind == PIECE_MAPPING)
+		return yaml_read_mapping(rd, f->item, p->line, at);
+	if (p->is_null) /* "retention:", and the keys below it commented out */
+		return read_no_keys(rd, f->item, p->line, at);
+	return yaml_fail_value(rd, f, p);
+}
+
+static int read_root(const struct yaml_reading *rd, const struct yaml_schema *schema, void *ret)
+{
 	struct yaml_piece p;
 	char text[UTF8_QUOTED_BYTES];
 	int r;
@@ -129,7 +150,7 @@ static int read_root(const struct yaml_reading *rd, const struct yaml_schema *sc
 	if (p.kind == PIECE_MAPPING)
 		r = yaml_read_mapping(rd, schema, p.line, ret);
 	else if (p.kind == PIECE_END || p.is_null)
-		r = check_required(rd, schema, 1, no_lines);
+		r = read_no_keys(rd, schema, 1, ret);
 	else
 		r = yaml_reader_fail(rd->reader, p.line,
 				     "the %s is %s; it must be a mapping of keys to values",
@@ -157,7 +178,7 @@ int yaml_parse(const char *text, size_t len, const char *name, const struct yaml
 	if (r < 0)
 		return r;
 	rd.reader = reader;
-	set_defaults(schema, 1, ret);
+	set_defaults(schema, 1, ret); /* also where it fails before the first key */
 	return read_root(&rd, schema, ret);
 }
 

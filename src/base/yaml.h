@@ -2,10 +2,11 @@
  * yaml - YAML files read by a schema: a table of keys per mapping (libyaml behind it).
  *
  * A schema row names a key, what its value must be and where it goes in a C
- * struct. Whatever does not fit (unknown or repeated key, wrong type, value out
- * of range, alias, second document, too deep, too long) is refused with
- * "FILE:LINE: what is wrong; what would be right", and for an unknown key the
- * nearest known one is offered. Strings and arrays go into the caller's arena.
+ * struct. A row may be a mapping with a schema of its own; where it is absent, the
+ * outer defaults hold for it, so these contain the inner ones. Whatever does not fit (unknown or
+ * repeated key, wrong type, value out of range, alias, second document, too deep, too long) is
+ * refused with "FILE:LINE: what is wrong; what would be right", and for an unknown key the nearest
+ * known one is offered. Strings and arrays go into the caller's arena.
  *
  * It is stricter than YAML: no anchors, aliases or tags, only true and false are
  * booleans, and a number stands without quotes. Text may be written either way.
@@ -25,7 +26,9 @@
 
 enum yaml_kind {
 	YAML_STRING,		/* const char *; any scalar, not empty */
+	YAML_STRING_OR_NONE,	/* const char *; the same, and NULL for null or "" */
 	YAML_INT,		/* int, min to max */
+	YAML_U64,		/* uint64_t, min to max (both below 2^53), and 0 if zero_means */
 	YAML_NUMBER,		/* double, min to max */
 	YAML_BOOL,		/* bool: true, false */
 	YAML_DURATION,		/* double seconds, more than min, at most max: 30s, 5m, 1h30m */
@@ -34,6 +37,7 @@ enum yaml_kind {
 	YAML_STRING_OR_STRINGS, /* struct yaml_strings: a string or a list of strings; is_list says
 				   which */
 	YAML_STRING_MAP,	/* struct yaml_pairs: mapping of name to scalar, "" allowed */
+	YAML_MAPPING,		/* the struct of the item schema; without keys it is its defaults */
 	YAML_MAPPINGS,		/* struct yaml_items: list of mappings by item schema */
 };
 
@@ -69,9 +73,10 @@ struct yaml_field {
 	size_t offset;
 	size_t line_offset; /* where the value's line goes, an int; 0: nowhere */
 	bool is_required;
-	double min, max;		/* YAML_INT, YAML_NUMBER, YAML_DURATION */
+	double min, max;		/* YAML_INT, YAML_U64, YAML_NUMBER, YAML_DURATION */
+	const char *zero_means;		/* YAML_U64: "no limit", where 0 stands for that */
 	const char *const *choices;	/* YAML_CHOICE, NULL-terminated */
-	const struct yaml_schema *item; /* YAML_MAPPINGS */
+	const struct yaml_schema *item; /* YAML_MAPPING, YAML_MAPPINGS */
 };
 
 struct yaml_schema {

@@ -48,8 +48,14 @@ static void describe_field(struct buf *b, const struct yaml_field *f)
 	case YAML_STRING:
 		buf_add_str(b, "a text");
 		break;
+	case YAML_STRING_OR_NONE:
+		buf_add_str(b, "a text, or null for none");
+		break;
 	case YAML_INT:
+	case YAML_U64:
 		buf_printf(b, "a whole number from %.0f to %.0f", f->min, f->max);
+		if (f->zero_means)
+			buf_printf(b, ", or 0 for %s", f->zero_means);
 		break;
 	case YAML_NUMBER:
 		buf_printf(b, "a number from %g to %g", f->min, f->max);
@@ -74,6 +80,9 @@ static void describe_field(struct buf *b, const struct yaml_field *f)
 		break;
 	case YAML_STRING_MAP:
 		buf_add_str(b, "a mapping of names to texts");
+		break;
+	case YAML_MAPPING:
+		buf_add_str(b, "a mapping of keys to values");
 		break;
 	case YAML_MAPPINGS:
 		buf_printf(b, "a list with a mapping for each %s", f->item->what);
@@ -124,6 +133,16 @@ int yaml_read_string(const struct yaml_reading *rd, const struct yaml_field *f,
 	return 0;
 }
 
+int yaml_read_string_or_none(const struct yaml_reading *rd, const struct yaml_field *f,
+			     const struct yaml_piece *p, void *at)
+{
+	if (p->kind == PIECE_SCALAR && (p->is_null || p->text[0] == '\0')) {
+		*(const char **)at = NULL;
+		return 0;
+	}
+	return yaml_read_string(rd, f, p, at);
+}
+
 int yaml_read_int(const struct yaml_reading *rd, const struct yaml_field *f,
 		  const struct yaml_piece *p, void *at)
 {
@@ -135,6 +154,21 @@ int yaml_read_int(const struct yaml_reading *rd, const struct yaml_field *f,
 	if (p->is_quoted)
 		return fail_quoted(rd, f, p);
 	*(int *)at = (int)v;
+	return 0;
+}
+
+int yaml_read_u64(const struct yaml_reading *rd, const struct yaml_field *f,
+		  const struct yaml_piece *p, void *at)
+{
+	uint64_t v;
+
+	if (p->kind != PIECE_SCALAR || num_parse_u64(p->text, &v) < 0)
+		return yaml_fail_value(rd, f, p);
+	if (((double)v < f->min || (double)v > f->max) && !(v == 0 && f->zero_means))
+		return yaml_fail_value(rd, f, p);
+	if (p->is_quoted)
+		return fail_quoted(rd, f, p);
+	*(uint64_t *)at = v;
 	return 0;
 }
 

@@ -22,11 +22,14 @@ typedef int yaml_read_fn(const struct yaml_reading *rd, const struct yaml_field 
 			 const struct yaml_piece *p, void *at);
 
 /* yaml_value.c */
-yaml_read_fn yaml_read_string, yaml_read_int, yaml_read_number, yaml_read_bool, yaml_read_duration,
-	yaml_read_choice;
+yaml_read_fn yaml_read_string, yaml_read_string_or_none, yaml_read_int, yaml_read_u64,
+	yaml_read_number, yaml_read_bool, yaml_read_duration, yaml_read_choice;
 /* yaml_list.c */
 yaml_read_fn yaml_read_strings, yaml_read_string_or_strings, yaml_read_string_map,
 	yaml_read_mappings;
+
+/* yaml.c */
+yaml_read_fn yaml_read_nested;
 
 /* yaml.c: the mapping that began in line, up to its end. */
 int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *schema, int line,

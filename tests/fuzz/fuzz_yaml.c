@@ -16,8 +16,14 @@ struct item {
 	const char *s;
 };
 
+struct inner {
+	uint64_t u;
+	int i;
+};
+
 struct thing {
 	const char *s;
+	const char *o;
 	int i;
 	double n;
 	bool b;
@@ -26,6 +32,7 @@ struct thing {
 	struct yaml_strings l, e;
 	struct yaml_pairs p;
 	struct yaml_items m;
+	struct inner in;
 };
 
 #define FIELD(name, the_kind) .key = #name, .kind = the_kind, .offset = offsetof(struct thing, name)
@@ -44,8 +51,30 @@ static const struct yaml_schema item_schema = {
 	.size = sizeof(struct item),
 	.line_offset = offsetof(struct item, line),
 };
+static const struct yaml_field inner_fields[] = {
+	{ .key = "u",
+	  .kind = YAML_U64,
+	  .offset = offsetof(struct inner, u),
+	  .min = 10,
+	  .max = 1e15,
+	  .zero_means = "none" },
+	{ .key = "i",
+	  .kind = YAML_INT,
+	  .offset = offsetof(struct inner, i),
+	  .min = 1,
+	  .max = 3,
+	  .is_required = true },
+};
+static const struct yaml_schema inner_schema = {
+	.what = "inner",
+	.fields = inner_fields,
+	.n_fields = ARRAY_SIZE(inner_fields),
+	.size = sizeof(struct inner),
+	.line_offset = SIZE_MAX,
+};
 static const struct yaml_field fields[] = {
 	{ FIELD(s, YAML_STRING) },
+	{ FIELD(o, YAML_STRING_OR_NONE) },
 	{ FIELD(i, YAML_INT), .min = -3, .max = 3 },
 	{ FIELD(n, YAML_NUMBER), .min = -1, .max = 1 },
 	{ FIELD(b, YAML_BOOL) },
@@ -55,6 +84,7 @@ static const struct yaml_field fields[] = {
 	{ FIELD(e, YAML_STRING_OR_STRINGS) },
 	{ FIELD(p, YAML_STRING_MAP) },
 	{ FIELD(m, YAML_MAPPINGS), .item = &item_schema },
+	{ FIELD(in, YAML_MAPPING), .item = &inner_schema },
 };
 static const struct yaml_schema schema = {
 	.what = "thing",
@@ -94,6 +124,9 @@ static void check_thing(const struct thing *t)
 
 	require(t->i >= -3 && t->i <= 3 && t->n >= -1 && t->n <= 1 && t->d >= 0 && t->d <= 100);
 	require(t->c == 0 || t->c == 1);
+	require(!t->o || t->o[0]);
+	require(t->in.u == 0 || (t->in.u >= 10 && t->in.u <= 1000000000000000));
+	require(t->in.i >= 0 && t->in.i <= 3 && (t->in.i > 0 || t->in.u == 0));
 	check_strings(&t->l);
 	check_strings(&t->e);
 	for (size_t i = 0; i < t->p.n; i++)

@@ -42,6 +42,21 @@ sample_of_page() { # SECTION
 		/^\.nf/ { shown = 1 }' "$page" | sed 's/\\-/-/g'
 }
 
+# A key that is not known makes proctor list those that are.
+keys_of_config() { # MAPPING
+	echo "$1" >"$PROCTOR_HOME/proctor.yaml"
+	"$PROCTOR" snapshot </dev/null 2>&1 | sed -n 's/.*; known are //p' | tr -d ' ' | tr ',' '\n'
+	rm "$PROCTOR_HOME/proctor.yaml"
+}
+
+# The line after .TP is the key.
+keys_of_page() {
+	awk '
+		/^\.SH/ { inside = $2 == "CONFIGURATION" }
+		inside && tagged { print $2 }
+		{ tagged = $1 == ".TP" }' "$page"
+}
+
 # What the samples call, besides proctor, is played by commands that do nothing.
 set_stage() {
 	local name
@@ -81,6 +96,11 @@ done
 
 is "a value is completed" "$(complete_words proctor report --format = j)" json
 is "a command is completed after --" "$(complete_words proctor run -- printen | head -n 1)" printenv
+
+mkdir -p "$PROCTOR_HOME"
+keys=$(keys_of_config 'zzz: 1' && keys_of_config 'retention: {zzz: 1}')
+like "the configuration has keys" "$keys" '^retention'
+is "the man page has its keys" "$(keys_of_page | sort)" "$(sort <<<"$keys")"
 
 set_stage
 examples=$(sample_of_page EXAMPLES)

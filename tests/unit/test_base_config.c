@@ -48,6 +48,12 @@ static void assert_defaults(const struct config *c)
 	assert_true(c->interval_seconds == 1);
 	assert_true(c->mask_secrets);
 	assert_int_equal(c->n_mask_patterns, 0);
+	assert_string_equal(c->jsonl_path, "proctor.jsonl");
+	assert_int_equal(c->jsonl_max_bytes, 52428800);
+	assert_int_equal(c->retention.full_resolution_hours, 24);
+	assert_int_equal(c->retention.downsampled_days, 7);
+	assert_int_equal(c->retention.events_days, 30);
+	assert_int_equal(c->retention.max_bytes, 1073741824);
 	assert_false(c->was_read);
 }
 
@@ -89,6 +95,50 @@ static void test_values(void **state)
 	config_release(&c);
 }
 
+static void test_jsonl(void **state)
+{
+	struct err err = ERR_INIT;
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(load("jsonl_path: ~/logs/p.jsonl\njsonl_max_bytes: 1048576\n", &c, &err),
+			 0);
+	assert_string_equal(c.jsonl_path, "~/logs/p.jsonl");
+	assert_int_equal(c.jsonl_max_bytes, 1048576);
+	assert_int_equal(load("jsonl_path: null\n", &c, &err), 0);
+	assert_null(c.jsonl_path);
+	assert_int_equal(load("jsonl_path: ''\n", &c, &err), 0);
+	assert_null(c.jsonl_path);
+	config_release(&c);
+	assert_string_equal(c.jsonl_path, "proctor.jsonl");
+}
+
+static void test_retention(void **state)
+{
+	struct err err = ERR_INIT;
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(load("retention:\n  full_resolution_hours: 1\n  downsampled_days: 3650\n"
+			      "  events_days: 2\n  max_bytes: 16777216\n",
+			      &c, &err),
+			 0);
+	assert_int_equal(c.retention.full_resolution_hours, 1);
+	assert_int_equal(c.retention.downsampled_days, 3650);
+	assert_int_equal(c.retention.events_days, 2);
+	assert_int_equal(c.retention.max_bytes, 16777216);
+	/* What a mapping leaves out keeps its default. */
+	assert_int_equal(load("retention: {max_bytes: 0}\n", &c, &err), 0);
+	assert_int_equal(c.retention.max_bytes, 0);
+	assert_int_equal(c.retention.full_resolution_hours, 24);
+	assert_int_equal(load("retention:\n", &c, &err), 0);
+	assert_int_equal(c.retention.max_bytes, 1073741824);
+	assert_int_equal(c.retention.events_days, 30);
+	config_release(&c);
+}
+
 static void test_mistakes(void **state)
 {
 	static const struct {
@@ -109,6 +159,35 @@ static void test_mistakes(void **state)
 		{ "mask_patterns:\n- ''\n",
 		  ":2: the mask pattern '' fits every name; write at least one letter that must "
 		  "be there" },
+		{ "jsonl_max_bytes: 1048575\n",
+		  ":1: 'jsonl_max_bytes' is '1048575'; it must be a whole number from 1048576 to "
+		  "1125899906842624" },
+		{ "jsonl_max_bytes: 0\n",
+		  ":1: 'jsonl_max_bytes' is '0'; it must be a whole number from 1048576 to "
+		  "1125899906842624" },
+		{ "jsonl_path: [a]\n",
+		  ":1: 'jsonl_path' is a list; it must be a text, or null for none" },
+		{ "\njsonl_path: ~ada/p.jsonl\n",
+		  ":2: 'jsonl_path' is '~ada/p.jsonl'; only '~/' stands for a home: write the path "
+		  "out" },
+		{ "retention: 7d\n",
+		  ":1: 'retention' is '7d'; it must be a mapping of keys to values" },
+		{ "retention:\n  full_resolution_hours: 0\n",
+		  ":2: 'full_resolution_hours' is '0'; it must be a whole number from 1 to 87600" },
+		{ "retention:\n  downsampled_days: 3651\n",
+		  ":2: 'downsampled_days' is '3651'; it must be a whole number from 1 to 3650" },
+		{ "retention:\n  events_days: 1.5\n",
+		  ":2: 'events_days' is '1.5'; it must be a whole number from 1 to 3650" },
+		{ "retention:\n  max_bytes: 16777215\n",
+		  ":2: 'max_bytes' is '16777215'; it must be a whole number from 16777216 to "
+		  "1125899906842624, or 0 for no limit" },
+		{ "retention:\n  event_days: 1\n",
+		  ":2: unknown key 'event_days' in the retention mapping; did you mean "
+		  "'events_days'?" },
+		{ "full_resolution_hours: 1\n",
+		  ":1: unknown key 'full_resolution_hours' in the configuration; known are "
+		  "interval_seconds, mask_secrets, mask_patterns, jsonl_path, jsonl_max_bytes, "
+		  "retention" },
 	};
 
 	(void)state;
@@ -129,6 +208,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults_without_a_file),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_jsonl),
+		cmocka_unit_test(test_retention),
 		cmocka_unit_test(test_mistakes),
 	};
 

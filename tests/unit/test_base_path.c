@@ -33,6 +33,14 @@ static void set(const char *name, const char *value)
 		unsetenv(name);
 }
 
+/* The log has its default place. */
+static bool is_beside_db(const struct paths *p)
+{
+	size_t n = strlen(p->db) - strlen("db");
+
+	return strncmp(p->jsonl, p->db, n) == 0 && strcmp(p->jsonl + n, "jsonl") == 0;
+}
+
 static bool is_as_expected(const struct row *row)
 {
 	struct err err = ERR_INIT;
@@ -47,7 +55,7 @@ static bool is_as_expected(const struct row *row)
 	if (r == row->result && r < 0)
 		return err.text[0] != '\0';
 	if (r == row->result && strcmp(p.db, row->db) == 0 && strcmp(p.config, row->config) == 0 &&
-	    strncmp(p.db, p.state_dir, strlen(p.state_dir)) == 0)
+	    strncmp(p.db, p.state_dir, strlen(p.state_dir)) == 0 && is_beside_db(&p))
 		return true;
 	fprintf(stderr, "got %d, %s, %s\n", r, p.db, p.config);
 	return false;
@@ -120,6 +128,30 @@ static void test_root(void **state)
 	assert_rows(rows, sizeof(rows) / sizeof(rows[0]), 0);
 }
 
+static void test_jsonl(void **state)
+{
+	char longest[PATH_BYTES + 1];
+	struct paths p = { .state_dir = "/s" };
+	struct err err = ERR_INIT;
+
+	(void)state;
+	set("HOME", "/h");
+	assert_int_equal(paths_set_jsonl(&p, "p.jsonl", &err), 0);
+	assert_string_equal(p.jsonl, "/s/p.jsonl");
+	assert_int_equal(paths_set_jsonl(&p, "/var/log/p.jsonl", &err), 0);
+	assert_string_equal(p.jsonl, "/var/log/p.jsonl");
+	assert_int_equal(paths_set_jsonl(&p, "~/p.jsonl", &err), 0);
+	assert_string_equal(p.jsonl, "/h/p.jsonl");
+	assert_int_equal(paths_set_jsonl(&p, NULL, &err), 0);
+	assert_string_equal(p.jsonl, "");
+
+	set("HOME", NULL);
+	assert_int_equal(paths_set_jsonl(&p, "~/p.jsonl", &err), -ENOENT);
+	memset(longest, 'p', sizeof(longest));
+	longest[PATH_BYTES] = '\0';
+	assert_int_equal(paths_set_jsonl(&p, longest, &err), -ENAMETOOLONG);
+}
+
 static void test_making_folders(void **state)
 {
 	char top[] = "/tmp/proctor-path-XXXXXX", dir[PATH_BYTES], file[PATH_BYTES];
@@ -159,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_user),
 		cmocka_unit_test(test_root),
+		cmocka_unit_test(test_jsonl),
 		cmocka_unit_test(test_making_folders),
 	};
 

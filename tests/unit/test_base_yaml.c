@@ -19,9 +19,16 @@ struct item {
 	const char *label;
 };
 
+struct inner {
+	int line;
+	uint64_t size;
+	int depth;
+};
+
 struct thing {
 	const char *text;
 	int text_line;
+	const char *maybe;
 	int count;
 	double ratio;
 	bool flag;
@@ -31,6 +38,7 @@ struct thing {
 	struct yaml_strings either;
 	struct yaml_pairs pairs;
 	struct yaml_items items;
+	struct inner inner;
 };
 
 static const char *const colours[] = { "red", "green", "blue", NULL };
@@ -45,11 +53,40 @@ static const struct yaml_schema item_schema = {
 	.size = sizeof(struct item),
 	.line_offset = offsetof(struct item, line),
 };
+static const struct yaml_field inner_fields[] = {
+	{ .key = "size",
+	  .kind = YAML_U64,
+	  .offset = offsetof(struct inner, size),
+	  .min = 4096,
+	  .max = 1e12,
+	  .zero_means = "no limit" },
+	{ .key = "depth",
+	  .kind = YAML_INT,
+	  .offset = offsetof(struct inner, depth),
+	  .min = 1,
+	  .max = 9 },
+};
+static const struct thing defaults = {
+	.maybe = "perhaps",
+	.count = 7,
+	.ratio = 0.5,
+	.colour = 2,
+	.inner = { .size = 5000, .depth = 3 },
+};
+static const struct yaml_schema inner_schema = {
+	.what = "inner mapping",
+	.fields = inner_fields,
+	.n_fields = ARRAY_SIZE(inner_fields),
+	.size = sizeof(struct inner),
+	.line_offset = offsetof(struct inner, line),
+	.defaults = &defaults.inner,
+};
 static const struct yaml_field fields[] = {
 	{ .key = "text",
 	  .kind = YAML_STRING,
 	  .offset = offsetof(struct thing, text),
 	  .line_offset = offsetof(struct thing, text_line) },
+	{ .key = "maybe", .kind = YAML_STRING_OR_NONE, .offset = offsetof(struct thing, maybe) },
 	{ .key = "count",
 	  .kind = YAML_INT,
 	  .offset = offsetof(struct thing, count),
@@ -79,8 +116,11 @@ static const struct yaml_field fields[] = {
 	  .kind = YAML_MAPPINGS,
 	  .offset = offsetof(struct thing, items),
 	  .item = &item_schema },
+	{ .key = "inner",
+	  .kind = YAML_MAPPING,
+	  .offset = offsetof(struct thing, inner),
+	  .item = &inner_schema },
 };
-static const struct thing defaults = { .count = 7, .ratio = 0.5, .colour = 2 };
 static const struct yaml_schema schema = {
 	.what = "thing",
 	.fields = fields,
@@ -112,7 +152,10 @@ static void test_every_kind(void **state)
 				   "pairs: {A: 1, B: ''}\n"
 				   "items:\n"
 				   "- label: x\n"
-				   "- {}\n";
+				   "- {}\n"
+				   "maybe: so\n"
+				   "inner:\n"
+				   "  size: 1000000000000\n";
 	struct arena arena = ARENA_INIT;
 	const struct item *items;
 	struct thing t;
@@ -143,6 +186,10 @@ static void test_every_kind(void **state)
 	assert_string_equal(items[0].label, "x");
 	assert_int_equal(items[1].line, 15);
 	assert_null(items[1].label);
+	assert_string_equal(t.maybe, "so");
+	assert_int_equal(t.inner.size, UINT64_C(1000000000000));
+	assert_int_equal(t.inner.depth, 3); /* absent: the default */
+	assert_int_equal(t.inner.line, 18);
 	arena_release(&arena);
 }
 
@@ -165,7 +212,54 @@ static void test_absent_keys_keep_defaults(void **state)
 		assert_true(t.ratio == 0.5);
 		assert_int_equal(t.colour, 2);
 		assert_int_equal(t.items.n, 0);
+		assert_string_equal(t.maybe, "perhaps");
+		assert_int_equal(t.inner.size, 5000);
+		assert_int_equal(t.inner.depth, 3);
 	}
+	arena_release(&arena);
+}
+
+static void test_mapping_in_a_mapping(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t size;
+		int depth;
+	} rows[] = {
+		{ "inner:\n", 5000, 3 },
+		{ "inner: ~\n", 5000, 3 },
+		{ "inner: {}\n", 5000, 3 },
+		{ "inner:\n  # size: 1\ncount: 1\n", 5000, 3 },
+		{ "inner: {depth: 9}\n", 5000, 9 },
+		{ "inner:\n  depth: 1\n  size: 4096\n", 4096, 1 },
+		{ "inner: {size: 0}\n", 0, 3 },
+	};
+	struct arena arena = ARENA_INIT;
+	struct thing t;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(parse(rows[i].text, strlen(rows[i].text), &arena, &t, NULL), 0);
+		assert_int_equal(t.inner.size, rows[i].size);
+		assert_int_equal(t.inner.depth, rows[i].depth);
+	}
+	arena_release(&arena);
+}
+
+static void test_text_or_none(void **state)
+{
+	static const char *const none[] = { "maybe:\n", "maybe: null\n", "maybe: ~\n",
+					    "maybe: ''\n" };
+	struct arena arena = ARENA_INIT;
+	struct thing t;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		assert_int_equal(parse(none[i], strlen(none[i]), &arena, &t, NULL), 0);
+		assert_null(t.maybe);
+	}
+	assert_int_equal(parse("maybe: 'null'", 13, &arena, &t, NULL), 0);
+	assert_string_equal(t.maybe, "null");
 	arena_release(&arena);
 }
 
@@ -211,8 +305,8 @@ static const struct {
 	{ "Text: a\n", "t:1: unknown key 'Text' in the thing; did you mean 'text'?" },
 	{ "color: red\n", "t:1: unknown key 'color' in the thing; did you mean 'colour'?" },
 	{ "\"a\\e[31m\\x9b\": 1\n",
-	  "t:1: unknown key 'a?[31m?' in the thing; known are text, count, ratio, flag, wait, colour, "
-	  "list, either, pairs, items" },
+	  "t:1: unknown key 'a?[31m?' in the thing; known are text, maybe, count, ratio, flag, wait, "
+	  "colour, list, either, pairs, items, inner" },
 	{ "? [a]\n: b\n", "t:1: a key must be a text" },
 	{ "text: a\ntext: b\n", "t:2: 'text' is given again; keep this or line 1" },
 	{ "text: &x a\n", "t:1: the anchor 'x' is not read; write the value out" },
@@ -257,6 +351,30 @@ static const struct {
 	{ "items:\n- x\n", "t:2: the item is 'x'; it must be a mapping of keys to values" },
 	{ "items:\n- label: a\n  labl: b\n",
 	  "t:3: unknown key 'labl' in the item; did you mean 'label'?" },
+	{ "maybe: [a]\n", "t:1: 'maybe' is a list; it must be a text, or null for none" },
+	{ "inner: 5\n", "t:1: 'inner' is '5'; it must be a mapping of keys to values" },
+	{ "inner: ''\n", "t:1: 'inner' is empty; it must be a mapping of keys to values" },
+	{ "inner: [size]\n", "t:1: 'inner' is a list; it must be a mapping of keys to values" },
+	{ "inner:\n  sise: 1\n",
+	  "t:2: unknown key 'sise' in the inner mapping; did you mean 'size'?" },
+	{ "inner:\n  text: a\n",
+	  "t:2: unknown key 'text' in the inner mapping; known are size, depth" },
+	{ "inner:\n  depth: 1\n  depth: 2\n", "t:3: 'depth' is given again; keep this or line 2" },
+	{ "inner: {}\ninner: {}\n", "t:2: 'inner' is given again; keep this or line 1" },
+	{ "inner:\n  depth: 0\n", "t:2: 'depth' is '0'; it must be a whole number from 1 to 9" },
+	{ "inner:\n  size: 4095\n",
+	  "t:2: 'size' is '4095'; it must be a whole number from 4096 to 1000000000000, or 0 for no "
+	  "limit" },
+	{ "inner:\n  size: 18446744073709551616\n",
+	  "t:2: 'size' is '18446744073709551616'; it must be a whole number from 4096 to "
+	  "1000000000000, or 0 for no limit" },
+	{ "inner:\n  size: -1\n",
+	  "t:2: 'size' is '-1'; it must be a whole number from 4096 to 1000000000000, or 0 for no "
+	  "limit" },
+	{ "inner:\n  size: '0'\n", "t:2: 'size' is the text '0'; write it without quotes" },
+	{ "inner:\n  size: {a: 1}\n",
+	  "t:2: 'size' is a mapping; it must be a whole number from 4096 to 1000000000000, or 0 for "
+	  "no limit" },
 };
 
 static void test_mistakes(void **state)
@@ -347,6 +465,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_kind),
 		cmocka_unit_test(test_absent_keys_keep_defaults),
+		cmocka_unit_test(test_mapping_in_a_mapping),
+		cmocka_unit_test(test_text_or_none),
 		cmocka_unit_test(test_byte_order_mark_is_no_indentation),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_bytes_behind_the_end_are_not_read),

@@ -1,0 +1,300 @@
+#include "store/jsonl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "store/jsonl_file.h"
+
+/* Of different lengths, so that several who wait do not come back all at once. */
+#define PAUSE_MIN_NS UINT64_C(200000)
+#define PAUSE_SPREAD_NS UINT64_C(800000)
+
+/* Each time somebody else has made, rotated or removed the file just before: it ends. */
+#define MAX_TRIES 1000
+
+struct jsonl {
+	struct jsonl_names names;
+	char *folder;
+	uint64_t max_bytes;
+	uint64_t patience_ns;
+	struct jsonl_file file; /* kept open from line to line */
+	struct buf line;	/* the one to be written, with its newline */
+};
+
+struct jsonl *jsonl_new(const char *path, uint64_t max_bytes)
+{
+	const char *slash = strrchr(path, '/');
+	struct jsonl *log = calloc(1, sizeof(*log));
+
+	if (!log)
+		return NULL;
+	log->file = (struct jsonl_file)JSONL_FILE_NONE;
+	log->line = (struct buf)BUF_INIT;
+	log->max_bytes = max_bytes;
+	log->folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	jsonl_set_patience(log, JSONL_PATIENCE_DEFAULT_MS);
+	if (jsonl_names_init(&log->names, path) < 0 || !log->folder)
+		return jsonl_free(log);
+	return log;
+}
+
+struct jsonl *jsonl_free(struct jsonl *log)
+{
+	if (!log)
+		return NULL;
+	jsonl_file_close(&log->file);
+	jsonl_names_release(&log->names);
+	buf_release(&log->line);
+	free(log->folder);
+	free(log);
+	return NULL;
+}
+
+void jsonl_set_patience(struct jsonl *log, unsigned ms)
+{
+	log->patience_ns = ms * UINT64_C(1000000);
+}
+
+static const char *path_of(const struct jsonl *log)
+{
+	return log->names.names[0];
+}
+
+static int fail(const struct jsonl *log, int error, struct err *err)
+{
+	return jsonl_file_fail(path_of(log), "written", error, err);
+}
+
+/* ---- the file ---- */
+
+/* In a folder that is somebody's, that user must be able to go on with it. */
+static void give_to_owner_of_folder(const struct jsonl *log, int fd)
+{
+	struct stat st;
+
+	if (geteuid() != 0 || stat(log->folder, &st) < 0 || st.st_uid == 0)
+		return;
+	if (fchown(fd, st.st_uid, st.st_gid) < 0)
+		return; /* a file system without owners: what check_owner() says decides */
+}
+
+static int make_file(const struct jsonl *log)
+{
+	CLEANUP(close_fd) int fd = -1;
+
+	fd = open(path_of(log), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	if (fchmod(fd, 0600) < 0) /* whatever the umask is */
+		return -errno;
+	give_to_owner_of_folder(log, fd);
+	return 0;
+}
+
+/* In a folder that others can write, theirs could stand there to read what we log. */
+static int check_owner(const struct jsonl *log)
+{
+	struct stat st;
+
+	if (log->file.uid == geteuid())
+		return 0;
+	if (geteuid() == 0 && stat(log->folder, &st) == 0 && st.st_uid == log->file.uid)
+		return 0;
+	return -EPERM;
+}
+
+/* Something else than a log would be appended to, cut and renamed. */
+static int check_beginning(const struct jsonl *log)
+{
+	char first = '{';
+	ssize_t n = jsonl_file_read(&log->file, &first, 1, 0);
+
+	if (n < 0)
+		return (int)n;
+	return first == '{' ? 0 : -EBADMSG;
+}
+
+/* What was just made may have been filled and rotated away by others. */
+static int open_or_make(struct jsonl *log)
+{
+	for (int i = 0; i < MAX_TRIES; i++) {
+		int r = jsonl_file_open(path_of(log), O_RDWR | O_APPEND, &log->file);
+
+		if (r != -ENOENT)
+			return r;
+		r = make_file(log);
+		if (r < 0)
+			return r;
+	}
+	return -EBUSY;
+}
+
+static int open_file(struct jsonl *log)
+{
+	int r = open_or_make(log);
+
+	if (r == 0)
+		r = check_owner(log);
+	if (r == 0)
+		r = check_beginning(log);
+	return r;
+}
+
+/* ---- the lock ---- */
+
+/* Sleeps for less than a millisecond; false without doing so when the patience is used up. */
+static bool wait_a_little(const struct jsonl *log, uint64_t began_ns)
+{
+	uint64_t now_ns = clock_boot_ns();
+	struct timespec pause = { .tv_nsec = (long)(PAUSE_MIN_NS + now_ns % PAUSE_SPREAD_NS) };
+
+	if (now_ns - began_ns >= log->patience_ns)
+		return false;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+static int take_lock(const struct jsonl *log, uint64_t began_ns)
+{
+	while (flock(log->file.fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (!wait_a_little(log, began_ns))
+			return -EBUSY;
+	}
+	return 0;
+}
+
+/* Opens the log and locks it. Who waited may have the lock of what is .1 by now. */
+static int lock_log(struct jsonl *log, uint64_t began_ns)
+{
+	int r;
+
+	for (int i = 0; i < MAX_TRIES; i++) {
+		r = log->file.fd < 0 ? open_file(log) : 0;
+		if (r < 0)
+			return r;
+		r = take_lock(log, began_ns);
+		if (r < 0 || jsonl_file_is_at(&log->file, path_of(log)))
+			return r;
+		jsonl_file_close(&log->file);
+	}
+	return -EBUSY;
+}
+
+/* ---- under the lock ---- */
+
+/* Cuts off what is left of a line that was not written to its end. */
+static int mend(const struct jsonl *log, uint64_t *ret_size)
+{
+	uint64_t size, whole;
+	int r;
+
+	r = jsonl_file_find_end(&log->file, &size, &whole);
+	if (r < 0)
+		return r;
+	if (whole < size && ftruncate(log->file.fd, (off_t)whole) < 0)
+		return -errno;
+	*ret_size = whole;
+	return 0;
+}
+
+/*
+ * The oldest first, so that at no moment, and not by a kill either, is a file
+ * gone that should be kept. Closing lets go of the lock: the file is no log any more.
+ */
+static int rotate(struct jsonl *log)
+{
+	for (int i = JSONL_FILES - 1; i > 0; i--)
+		if (rename(log->names.names[i - 1], log->names.names[i]) < 0 && errno != ENOENT)
+			return -errno;
+	jsonl_file_close(&log->file);
+	return 0;
+}
+
+/* Locks a log that has room for the line. */
+static int prepare(struct jsonl *log, uint64_t began_ns, struct err *err)
+{
+	for (int i = 0; i < MAX_TRIES; i++) {
+		uint64_t size = 0;
+		int r = lock_log(log, began_ns);
+
+		if (r == 0)
+			r = mend(log, &size);
+		if (r < 0)
+			return fail(log, -r, err);
+		if (size == 0 || size + log->line.len <= log->max_bytes)
+			return 0;
+		r = rotate(log);
+		if (r < 0)
+			return jsonl_file_fail(path_of(log), "rotated", -r, err);
+	}
+	return fail(log, EBUSY, err);
+}
+
+/* One write: half a line is there only if that was cut short. */
+static int write_line(const struct jsonl *log, struct err *err)
+{
+	int r = io_write_all(log->file.fd, log->line.data, log->line.len);
+	uint64_t size;
+
+	if (r == 0)
+		return 0;
+	mend(log, &size); /* if that fails too, the next line does it */
+	return fail(log, -r, err);
+}
+
+/* ---- a line ---- */
+
+/* Appends what is in log->line. After a failure everything begins anew with the next. */
+static int append(struct jsonl *log, struct err *err)
+{
+	int r;
+
+	buf_add_char(&log->line, '\n');
+	if (buf_error(&log->line) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a line of the log %s",
+			       path_of(log));
+	if (log->line.len > JSONL_LINE_MAX_BYTES)
+		return err_set(err, -EMSGSIZE, "a line of %zu bytes is too long for the log %s",
+			       log->line.len, path_of(log));
+	r = prepare(log, clock_boot_ns(), err);
+	if (r == 0)
+		r = write_line(log, err);
+	if (r < 0)
+		jsonl_file_close(&log->file);
+	else
+		flock(log->file.fd, LOCK_UN);
+	return r;
+}
+
+int jsonl_append(struct jsonl *log, const char *line, size_t len, struct err *err)
+{
+	if (len == 0 || line[0] != '{' || memchr(line, '\n', len))
+		return err_set(err, -EINVAL, "what the log %s takes is a JSON object in one line",
+			       path_of(log));
+	buf_reset(&log->line);
+	buf_add(&log->line, line, len);
+	return append(log, err);
+}
+
+int jsonl_append_snapshot(struct jsonl *log, const struct snapshot *snap, struct err *err)
+{
+	struct json j;
+
+	buf_reset(&log->line);
+	json_init(&j, &log->line);
+	snapshot_write_json(&j, snap, SNAPSHOT_JOBS);
+	return append(log, err);
+}
