@@ -105,6 +105,8 @@ int cli_context_open(struct cli_context *ret, struct err *err)
 	r = paths_find(&ret->paths, err);
 	if (r == 0)
 		r = config_load(ret->paths.config, &ret->config, err);
+	if (r == 0)
+		r = paths_set_jsonl(&ret->paths, ret->config.jsonl_path, err);
 	if (r == 0 && ret->config.mask_secrets)
 		r = mask_new(ret->config.mask_patterns, ret->config.n_mask_patterns, &ret->mask,
 			     err);

@@ -38,6 +38,8 @@ struct run_options {
 	const struct mask *mask;
 	const char *db_path; /* NULL: nothing is recorded, and why_no_db says why */
 	const char *why_no_db;
+	const char *jsonl_path; /* the log of snapshots; NULL: none is written */
+	uint64_t jsonl_max_bytes;
 	double interval_seconds;
 	bool leave_background;
 	double grace_seconds; /* for background processes to end by themselves */

@@ -15,8 +15,7 @@
 #include "daemon/run_internal.h"
 #include "report/report.h"
 
-/* How long a call may wait for another writer: inside the loop, and when all is over. */
-#define LOOP_PATIENCE_MS 20
+/* How long a call may wait for another writer when all is over. */
 #define END_PATIENCE_MS 5000
 
 /* ---- the beginning ---- */
@@ -282,7 +281,19 @@ static int store_waiting(struct run *run, struct err *err)
 	return r;
 }
 
-void record_tick(struct run *run, const struct series_point *point)
+/* A line that cannot be written is not worth keeping: the database has it all. */
+static void append_line(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->jsonl || jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0 ||
+	    run->jsonl_failed)
+		return;
+	run->jsonl_failed = true;
+	log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
+}
+
+static void store_or_keep(struct run *run, const struct series_point *point)
 {
 	struct err err = ERR_INIT;
 	int r;
@@ -299,6 +310,12 @@ void record_tick(struct run *run, const struct series_point *point)
 	}
 	backlog_add(&run->backlog, &run->snap, point);
 	note_waiting(run, &err);
+}
+
+void record_tick(struct run *run, const struct series_point *point)
+{
+	store_or_keep(run, point);
+	append_line(run);
 }
 
 /* ---- the end ---- */

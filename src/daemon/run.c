@@ -239,6 +239,27 @@ static void tell_progress(struct run *run, enum progress_state state)
 		run->options->progress(run->options->progress_ctx, &progress);
 }
 
+/* Of the jobs in this snapshot, which is one. */
+static void tell_own_job(struct run *run)
+{
+	struct snapshot *s = &run->snap;
+	const struct attempt *a = run->attempt;
+
+	s->running_jobs = 1;
+	s->active_sheets = a->current_sheet != SHEET_NONE;
+	s->progress = arena_alloc(&s->arena, sizeof(*s->progress));
+	if (!s->progress)
+		return;
+	s->n_progress = 1;
+	s->progress[0] = (struct job_progress){
+		.job_id = a->job_id,
+		.total_sheets = a->total_sheets,
+		.last_completed_sheet = a->last_completed_sheet,
+		.current_sheet = a->current_sheet,
+		.status = attempt_status_name(a),
+	};
+}
+
 /* Collect, assign to the job, add up, store, show. */
 static void run_tick(struct run *run)
 {
@@ -249,6 +270,7 @@ static void run_tick(struct run *run)
 		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
 		tally_snapshot(run->tally, &run->snap, current_sheet_num(run), &point);
 		keep_point(run, &point);
+		tell_own_job(run);
 		record_tick(run, &point);
 	}
 	tell_progress(run, PROGRESS_RUNNING);
@@ -561,6 +583,10 @@ static int open_run(struct run *run, struct err *err)
 	note_strangers(run);
 	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
 	run->tick_timer = loop_timer_new(run->loop, on_tick_timer, run);
+	if (run->options->jsonl_path)
+		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
+	if (run->jsonl)
+		jsonl_set_patience(run->jsonl, LOOP_PATIENCE_MS);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
 	if (!run->tally || !run->tick_timer || !run->record_timer)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -571,6 +597,7 @@ static void close_run(struct run *run)
 {
 	run->store = store_close(run->store);
 	backlog_release(&run->backlog);
+	run->jsonl = jsonl_free(run->jsonl);
 	loop_fd_close(run->life_watch);
 	run->life = life_close(run->life);
 	run->runner = runner_free(run->runner);

@@ -11,10 +11,14 @@
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
+#include "store/jsonl.h"
 #include "store/store.h"
 
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */
 #define SERIES_MAX_POINTS 65536
+
+/* How long a call inside the loop may wait for another writer. */
+#define LOOP_PATIENCE_MS 20
 
 struct file_id {
 	dev_t device;
@@ -64,6 +68,9 @@ struct run {
 	struct backlog backlog;
 	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
 	bool is_waiting_said;
+
+	struct jsonl *jsonl; /* NULL: no log of snapshots */
+	bool jsonl_failed;   /* said once */
 };
 
 /* ---- record.c ---- */
@@ -81,7 +88,7 @@ void record_now(struct run *run);
 /* A sheet began or ended: it is recorded soon. */
 void record_sheet_soon(struct run *run);
 
-/* The snapshot, its point and the events since the last tick. */
+/* The snapshot, its point and the events since the last tick; and the log's line. */
 void record_tick(struct run *run, const struct series_point *point);
 
 /* Completes the attempt with everything that is known at its end, and stores it. */
