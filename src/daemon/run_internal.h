@@ -11,7 +11,6 @@
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
-#include "store/jsonl.h"
 #include "store/store.h"
 
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */

@@ -7,6 +7,8 @@
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
  * last may be in the file's -wal: who copies the file copies that too.
+ *
+ * Beside it stands the log of snapshots: jsonl.h writes it, jsonl_tail.h follows it.
  */
 #ifndef PROCTOR_STORE_STORE_H
 #define PROCTOR_STORE_STORE_H
@@ -19,6 +21,8 @@
 #include "base/err.h"
 #include "model/job.h"
 #include "model/snapshot.h"
+#include "store/jsonl.h"
+#include "store/jsonl_tail.h"
 
 struct store;
 

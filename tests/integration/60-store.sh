@@ -156,7 +156,7 @@ if unshare --mount true 2>/dev/null; then
 		'database +broken .*cannot be moved.*Read-only file system'
 	on_read_only doctor --repair
 	like "so does --repair" "$status $stderr" '^1 .*cannot be moved aside \(Read-only file system\)'
-	is "nothing was touched" "$(ls "$PROCTOR_HOME")/$(cmp "$TMP/kept.db" "$db" && echo same)" \
+	is "nothing was touched" "$(ls "$PROCTOR_HOME" -I proctor.jsonl)/$(cmp "$TMP/kept.db" "$db" && echo same)" \
 		proctor.db/same
 else
 	skip "a medium that cannot be written" "this machine makes no mount namespaces"
