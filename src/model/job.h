@@ -241,6 +241,15 @@ struct attempt {
 	struct arena arena;
 };
 
+/* A daemon, from its start to its end: who records jobs that others run. */
+struct daemon_record {
+	int64_t id; /* the store's handle */
+	char boot_id[BOOT_ID_BYTES];
+	struct proc_key key;
+	const char *version;
+	uint64_t started_wall_ns;
+};
+
 void attempt_init(struct attempt *a);
 void attempt_release(struct attempt *a);
 

@@ -54,6 +54,7 @@ static const char *const migrations[] = {
 	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
 	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
 	" UNIQUE (job, attempt_num));"
+	"CREATE INDEX attempts_without_end ON attempts (id) WHERE ended_wall_ns IS NULL;"
 
 	"CREATE TABLE sheets (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" num INTEGER NOT NULL, try_num INTEGER NOT NULL, name TEXT, command TEXT,"

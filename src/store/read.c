@@ -175,12 +175,17 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, STATEMENT_LIST_ATTEMPTS, &q, err);
+		r = query_open(store,
+			       filter->running_only ? STATEMENT_LIST_RUNNING
+						    : STATEMENT_LIST_ATTEMPTS,
+			       &q, err);
 	if (r < 0)
 		return r;
 	query_bind_text(&q, filter->job_id);
-	query_bind_i64(&q, (int64_t)filter->since_wall_ns);
-	query_bind_i64(&q, filter->latest_only);
+	if (!filter->running_only) {
+		query_bind_i64(&q, (int64_t)filter->since_wall_ns);
+		query_bind_i64(&q, filter->latest_only);
+	}
 	r = list_fill(&q, filter, &list, err);
 	if (r < 0)
 		return r;

@@ -47,6 +47,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" RETURNING id, attempt_num",
 		{ { "", &attempt_begin_columns }, { "", &attempt_progress_columns } },
 	},
+	[STATEMENT_ADD_DAEMON] = {
+		"INSERT INTO daemons (boot, @names) VALUES (?, @values)",
+		{ { "", &daemon_columns } },
+	},
+	[STATEMENT_END_DAEMON] = { "UPDATE daemons SET stopped_wall_ns = ? WHERE id = ?" },
 	[STATEMENT_SET_PROGRESS] = {
 		"UPDATE attempts SET @sets WHERE id = ?",
 		{ { "", &attempt_progress_columns } },
@@ -126,6 +131,15 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" AND (a.ended_wall_ns IS NULL OR a.ended_wall_ns > ?2)"
 		" AND (NOT ?3 OR attempt_num ="
 		" (SELECT max(attempt_num) FROM attempts last WHERE last.job = a.job))"
+		" ORDER BY a.id DESC",
+		{ { "", &attempt_name_columns },
+		  { "a.", &attempt_begin_columns },
+		  { "a.", &attempt_progress_columns },
+		  { "a.", &attempt_end_columns },
+		  { "a.", &usage_columns } },
+	},
+	[STATEMENT_LIST_RUNNING] = {
+		ATTEMPT_SELECT "WHERE a.ended_wall_ns IS NULL AND (?1 IS NULL OR job_id = ?1)"
 		" ORDER BY a.id DESC",
 		{ { "", &attempt_name_columns },
 		  { "a.", &attempt_begin_columns },

@@ -75,6 +75,11 @@ void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
  */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
 
+/* A daemon begins to record, and sets d->id: its recorder is -d->id. And it ends. */
+int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err);
+int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_t wall_ns,
+		     struct err *err);
+
 /* Tries of sheets begin or end: rows (attempt, num, try) are added or replaced, with their ranks;
  * also the attempt's progress. */
 int store_write_sheets(struct store *store, const struct attempt *a,
@@ -92,7 +97,7 @@ struct tick_record {
 
 /*
  * In one transaction. The recorder is who looks: the runner of an attempt (its
- * id) or a daemon (negative). A handle is used by one recorder at
+ * id) or a daemon (store_begin_daemon()). A handle is used by one recorder at
  * a time; another one may take turns, which costs room.
  */
 int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
@@ -121,6 +126,8 @@ struct attempt_filter {
 	uint64_t since_wall_ns; /* 0: any; else those that ended later than this or still run; of
 				   a lost one the last sign of life counts */
 	bool latest_only;	/* only the last attempt of each job */
+	bool running_only;	/* only those without an end, lost ones among them; takes no time
+				   for others, and cannot be combined with latest_only */
 	size_t limit;		/* 0: no limit; else the newest so many */
 };
 

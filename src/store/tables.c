@@ -70,6 +70,14 @@ static const struct column usage_items[] = {
 };
 const struct columns usage_columns = COLUMNS(usage_items);
 
+static const struct column daemon_items[] = {
+	COLUMN_AS("pid", daemon_record, key.pid, column_int),
+	COLUMN_AS("start_ticks", daemon_record, key.start_ticks, column_u64),
+	COLUMN(daemon_record, version, column_text),
+	COLUMN(daemon_record, started_wall_ns, column_u64),
+};
+const struct columns daemon_columns = COLUMNS(daemon_items);
+
 static const struct column sheet_items[] = {
 	COLUMN(sheet_record, num, column_int),
 	COLUMN(sheet_record, try_num, column_int),

@@ -16,6 +16,7 @@ extern const struct columns attempt_begin_columns;    /* when it begins */
 extern const struct columns attempt_progress_columns; /* with each sheet */
 extern const struct columns attempt_end_columns;      /* when it ends; with usage_columns */
 
+extern const struct columns daemon_columns;  /* struct daemon_record */
 extern const struct columns sheet_columns;   /* struct sheet_record; with usage_columns */
 extern const struct columns usage_columns;   /* struct usage */
 extern const struct columns rank_columns;    /* struct rank_record */

@@ -64,6 +64,54 @@ static int add_attempt(struct store *store, const struct attempt *a, int64_t job
 	return query_run(&q, err);
 }
 
+int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t boot = 0, id;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0 && d->boot_id[0])
+		r = intern_text(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, d->boot_id, &boot,
+				err);
+	if (r == 0)
+		r = query_open(store, STATEMENT_ADD_DAEMON, &q, err);
+	if (r < 0)
+		return r;
+	if (boot)
+		query_bind_i64(&q, boot);
+	else
+		query_bind_text(&q, NULL);
+	query_bind_columns(&q, &daemon_columns, d);
+	r = query_run(&q, err);
+	id = sqlite3_last_insert_rowid(store->db);
+	if (r == 0)
+		r = txn_commit(&txn, err);
+	if (r == 0)
+		d->id = id;
+	return r;
+}
+
+int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_t wall_ns,
+		     struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_END_DAEMON, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, (int64_t)wall_ns);
+	query_bind_i64(&q, d->id);
+	r = query_run(&q, err);
+	if (r == 0)
+		r = fold_all(store, -d->id, err);
+	store->writing.recorder = 0; /* its ticks are folded */
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
 static int replace_ranks(struct store *store, int64_t attempt_id, const struct sheet_record *sheet,
 			 struct err *err)
 {

@@ -213,11 +213,14 @@ static void test_a_tick_of_two_jobs(void **state)
 	CLEANUP(attempt_release) struct attempt back;
 	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
 	const struct attempt *attempts[] = { &b, &a };
+	struct daemon_record d = { .key = { 77, 9 }, .version = "1", .started_wall_ns = 5 };
 	struct err err = ERR_INIT;
 	uint64_t all[3] = { 0 }, only_b[3] = { 0 };
 
 	attempt_init(&back);
 	snapshot_init(&snap);
+	snprintf(d.boot_id, sizeof(d.boot_id), "%s", a.boot_id);
+	must(store_begin_daemon(store, &d, &err), &err);
 	for (unsigned k = 0; k < 150; k++) {
 		struct series_point points[] = { { .wall_ns = 1000 + k }, { .wall_ns = k } };
 		struct proc_event event = { .job_id = "b", .details = "", .key = { 101, 5001 } };
@@ -246,6 +249,30 @@ static void test_a_tick_of_two_jobs(void **state)
 	assert_int_equal(back.n_series, 150);
 	assert_int_equal(back.series[149].wall_ns, 1149);
 	assert_int_equal(back.n_events, 1);
+
+	must(store_end_daemon(store, &d, 9, &err), &err);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT sum(n_ticks) FROM folds WHERE recorder = -1"), 150);
+	assert_int_equal(raw_sql(f->db, "SELECT stopped_wall_ns FROM daemons"), 9);
+	assert_int_equal(count_samples(f->db), 375);
+}
+
+static void test_who_still_runs(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+	struct attempt_filter filter = { .running_only = true };
+	struct err err = ERR_INIT;
+
+	must_begin(store, "c");
+	b.ended_wall_ns = 7;
+	must(store_finish_attempt(store, &b, NULL, 0, &err), &err);
+	must(store_list_attempts(store, &filter, &list, &err), &err);
+	assert_int_equal(list.n, 2);
+	assert_int_equal(list.items[0].id, a.id);
+	assert_string_equal(list.items[1].job_id, "c");
 }
 
 /* A program that writes its progress into its name for ever does not fill the disk. */
@@ -302,6 +329,7 @@ int main(void)
 		STORE_TEST(test_snapshots_come_back),
 		STORE_TEST(test_the_newest_oldest_first),
 		STORE_TEST(test_a_tick_of_two_jobs),
+		STORE_TEST(test_who_still_runs),
 		STORE_TEST(test_names_are_bounded),
 		STORE_TEST(test_damaged_ticks_do_not_stop_recording),
 	};
