@@ -6,7 +6,7 @@ declare -gA _proctor_options=(
 	[snapshot]="--all --json"
 	[jobs]="--all --json --limit --since"
 	[report]="--attempt --format --json"
-	[history]="--csv --job --json --pid --since"
+	[history]="--csv --job --json --pid --since --until"
 	[doctor]="--json"
 )
 
