@@ -7,6 +7,8 @@ declare -gA _proctor_options=(
 	[jobs]="--all --json --limit --since"
 	[report]="--attempt --format --json"
 	[history]="--csv --job --json --pid --since --until"
+	[events]="--job --json --since --until"
+	[top]="--history --interval --job --json --until"
 	[export]="--job --output --since --spreadsheet --until --what"
 	[doctor]="--json"
 )
