@@ -6,7 +6,10 @@ declare -gA _proctor_options=(
 	[snapshot]="--all --json"
 	[jobs]="--all --json --limit --since"
 	[report]="--attempt --format --json"
-	[history]="--csv --job --json --pid --since"
+	[history]="--csv --job --json --pid --since --until"
+	[events]="--job --json --since --until"
+	[top]="--history --interval --job --json --until"
+	[export]="--job --output --since --spreadsheet --until --what"
 	[doctor]="--json --repair"
 )
 
@@ -19,8 +22,9 @@ _proctor_jobs() { # WORD
 # Prints what an option's value may be.
 _proctor_values() { # OPTION WORD
 	case $1 in
-	-f | --file | --output) compgen -f -- "$2" ;;
+	-f | --file | -o | --output) compgen -f -- "$2" ;;
 	--format) compgen -W "text json md" -- "$2" ;;
+	--what) compgen -W "samples snapshots events jobs sheets processes" -- "$2" ;;
 	-j | --job) _proctor_jobs "$2" ;;
 	--syscalls) compgen -W "auto off" -- "$2" ;;
 	--pid) compgen -W "$(cd /proc && echo [0-9]*)" -- "$2" ;;
@@ -37,6 +41,8 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 		compgen -W "${_proctor_options[$1]-} --help --usage" -- "$3"
 	elif [ "$1" = report ]; then
 		_proctor_jobs "$3"
+	elif [ "$2" = export ]; then
+		compgen -W "csv" -- "$3"
 	fi
 }
 

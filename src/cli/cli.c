@@ -171,6 +171,37 @@ void cli_store_cleanup(struct store **store)
 	*store = store_close(*store);
 }
 
+static int check_job(struct store *store, const char *job_id, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	struct attempt_filter filter = { .job_id = job_id, .latest_only = true, .limit = 1 };
+	int r = job_id ? store_list_attempts(store, &filter, &list, err) : 0;
+
+	if (r == 0 && job_id && list.n == 0)
+		return err_set(err, -ENOENT,
+			       "no job %s was recorded: \"proctor jobs\" lists those there are",
+			       job_id);
+	return r;
+}
+
+int cli_open_record(const char *job_id, struct store **ret, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct paths paths;
+	int r = paths_find(&paths, err);
+
+	if (r < 0)
+		return r;
+	r = cli_open_store(&paths, &store, err);
+	if (r == -ENOENT && !job_id)
+		r = 0;
+	else if (r == 0)
+		r = check_job(store, job_id, err);
+	if (r == 0)
+		*ret = TAKE_PTR(store);
+	return r;
+}
+
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text)
 {
 	double seconds = NAN;
@@ -187,6 +218,13 @@ uint64_t cli_time_ago(double seconds)
 	uint64_t now = clock_wall_ns();
 
 	return seconds * 1e9 < (double)now ? now - (uint64_t)(seconds * 1e9) : 1;
+}
+
+void cli_check_period(const struct argp_state *state, uint64_t since_ns, uint64_t until_ns)
+{
+	if (until_ns != 0 && since_ns >= until_ns)
+		cli_usage_error(state, "--until wants a shorter time ago than the beginning: from "
+				       "2h ago until 1h ago");
 }
 
 int cli_parse_int(const struct argp_state *state, const char *option, const char *text, int min,

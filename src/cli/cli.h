@@ -23,7 +23,8 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 /* argv[0] is "proctor VERB". Returns the exit status. */
 typedef int cli_verb(int argc, char **argv);
 
-cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_doctor;
+cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_events, cli_top, cli_export,
+	cli_doctor;
 
 /* argp_parse() with the house rules: bad usage is told in one line, and exits with 2. */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
@@ -51,11 +52,20 @@ int cli_open_store(const struct paths *paths, struct store **ret, struct err *er
 /* For CLEANUP(). */
 void cli_store_cleanup(struct store **store);
 
+/*
+ * The same for verbs that print what was recorded, wherever that is. -ENOENT: no such job
+ * (NULL is any). Where nothing was ever recorded *ret is NULL, and err says so.
+ */
+int cli_open_record(const char *job_id, struct store **ret, struct err *err);
+
 /* A length of time that --since and the like take; cli_usage_error() for anything else. */
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
 
 /* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */
 uint64_t cli_time_ago(double seconds);
+
+/* From when (0: ever) till when (0: now): cli_usage_error() if nothing can lie between. */
+void cli_check_period(const struct argp_state *state, uint64_t since_ns, uint64_t until_ns);
 
 /* A whole number between min and max; cli_usage_error() otherwise. */
 int cli_parse_int(const struct argp_state *state, const char *option, const char *text, int min,

@@ -23,6 +23,9 @@ static const struct {
 	{ "jobs", cli_jobs, "list recorded jobs and how they ended" },
 	{ "report", cli_report, "tell what a job used and why it ended" },
 	{ "history", cli_history, "print recorded samples of a job or a process" },
+	{ "events", cli_events, "print recorded events of processes" },
+	{ "top", cli_top, "replay what was recorded, frame by frame" },
+	{ "export", cli_export, "hand what was recorded to other programs" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
 	{ "doctor", cli_doctor, "tell what can be measured here, and why not more" },
 };

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/show.h"
 #include "jobs/jobs.h"
-#include "report/report.h"
 #include "sources/sources.h"
 
 /* Two looks this far apart tell CPU percentages; one look could not. */
@@ -145,19 +145,7 @@ static int take(const struct cli_context *ctx, const struct attempt_list *runnin
 
 static void add_host(struct buf *out, const struct snapshot *snap)
 {
-	const struct system_sample *sys = &snap->system;
-
-	buf_add_str(out, "memory ");
-	report_add_bytes(out, sys->memory_used_bytes);
-	buf_add_str(out, " of ");
-	report_add_bytes(out, sys->memory_total_bytes);
-	buf_add_str(out, " used, ");
-	report_add_bytes(out, sys->memory_available_bytes);
-	buf_add_str(out, " available; load ");
-	if (f64_known(sys->load1))
-		buf_printf(out, "%.2f %.2f %.2f", sys->load1, sys->load5, sys->load15);
-	else
-		buf_add_char(out, '-');
+	show_host(out, &snap->system);
 	buf_printf(out, "; %llu processes; %d %s running\n", (unsigned long long)snap->n_processes,
 		   snap->running_jobs, snap->running_jobs == 1 ? "job" : "jobs");
 }
@@ -175,22 +163,6 @@ static int by_rss(const void *a, const void *b)
 	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
 }
 
-static void add_process(struct buf *out, const struct proc_sample *p)
-{
-	CLEANUP(buf_release) struct buf rss = BUF_INIT;
-
-	report_add_bytes(&rss, p->rss_bytes);
-	buf_printf(out, "%7d  %c  ", (int)p->key.pid, p->state);
-	if (f64_known(p->cpu_percent))
-		buf_printf(out, "%6.1f  %9s  ", p->cpu_percent, rss.data);
-	else
-		buf_printf(out, "%6s  %9s  ", "-", rss.data);
-	cli_add_text(out, p->job_id ? p->job_id : "-", 30);
-	buf_add_str(out, "  ");
-	cli_add_text(out, p->command ? p->command : p->comm, 60);
-	buf_add_char(out, '\n');
-}
-
 static int write_text(const struct snapshot *snap, bool all, struct buf *out)
 {
 	const struct proc_sample **rows = calloc(snap->n_processes + 1, sizeof(*rows));
@@ -204,9 +176,9 @@ static int write_text(const struct snapshot *snap, bool all, struct buf *out)
 	qsort(rows, n, sizeof(*rows), by_rss);
 	add_host(out, snap);
 	if (n > 0)
-		buf_add_str(out, "    PID  S    CPU%        RSS  JOB  COMMAND\n");
+		show_process_titles(out);
 	for (size_t i = 0; i < n && i < MAX_TEXT_ROWS; i++)
-		add_process(out, rows[i]);
+		show_process(out, rows[i]);
 	if (n > MAX_TEXT_ROWS)
 		buf_printf(out, "and %zu smaller ones (--json has all)\n", n - MAX_TEXT_ROWS);
 	if (n == 0 && !all)

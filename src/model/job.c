@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
@@ -160,10 +159,9 @@ void proc_record_init(struct proc_record *p)
 	};
 }
 
-void proc_event_write_json(struct json *j, const struct proc_event *ev)
+void proc_event_write_fields(struct json *j, const struct proc_event *ev)
 {
-	json_begin_object(j);
-	json_key_f64(j, "timestamp", clock_ns_to_seconds(ev->wall_ns));
+	json_key_f64(j, "timestamp", u64_to_seconds(ev->wall_ns));
 	json_key_i64(j, "pid", ev->key.pid);
 	json_key_string(j, "event_type", event_type_name(ev->type));
 	json_key_int(j, "exit_code", ev->status.exit_code);
@@ -171,6 +169,12 @@ void proc_event_write_json(struct json *j, const struct proc_event *ev)
 	json_key_string(j, "job_id", ev->job_id);
 	json_key_int(j, "sheet_num", ev->sheet_num);
 	json_key_string(j, "details", ev->details ? ev->details : "");
+}
+
+void proc_event_write_json(struct json *j, const struct proc_event *ev)
+{
+	json_begin_object(j);
+	proc_event_write_fields(j, ev);
 	json_end_object(j);
 }
 

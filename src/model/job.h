@@ -179,6 +179,8 @@ struct proc_event {
 };
 
 void proc_event_write_json(struct json *j, const struct proc_event *ev);
+/* The same without its braces: others may add keys of their own. */
+void proc_event_write_fields(struct json *j, const struct proc_event *ev);
 
 /* Which rung of the ladder measured something, and why not a better one. */
 struct rung {

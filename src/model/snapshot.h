@@ -162,6 +162,13 @@ void proc_sample_init(struct proc_sample *p);
 /* SystemSnapshot as an object of the contract, with proctor's own fields beside it. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);
 
+/* The values of three of its keys. */
+void snapshot_write_gpus(struct json *j, const struct snapshot *s); /* null: nobody looked */
+void snapshot_write_progress(struct json *j, const struct snapshot *s);
+void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s,
+				enum snapshot_scope scope);
+uint64_t snapshot_count_zombies(const struct snapshot *s, enum snapshot_scope scope);
+
 /* One element of processes[], without its braces: others may add keys of their own. */
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p);
 

@@ -1,5 +1,6 @@
 #include "report/figures.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/unknown.h"
@@ -8,6 +9,16 @@
 
 /* In the JSON; the page chooses its own. */
 enum unit { UNIT_SECONDS, UNIT_MB, UNIT_PERCENT, UNIT_PLAIN };
+
+/* How keys of a unit end, and how the same number is called as it was measured. */
+static const struct {
+	const char *suffix, *exact_suffix;
+} units[] = {
+	[UNIT_SECONDS] = { "_seconds", "_ns" },
+	[UNIT_MB] = { "_mb", "_bytes" },
+	[UNIT_PERCENT] = { NULL, NULL },
+	[UNIT_PLAIN] = { NULL, NULL },
+};
 
 /* What stands behind each kind of evidence, where numbers of one origin can have it. */
 struct origin {
@@ -226,4 +237,59 @@ void figures_write_evidence_json(struct json *j, const struct figures *f, bool i
 		if (is_written((enum figure)i, is_attempt))
 			json_key_string(j, rows[i].key, evidence_name(f->evidence[i]));
 	json_end_object(j);
+}
+
+/* ---- CSV ---- */
+
+static bool has_exact(enum figure id, bool is_attempt)
+{
+	return is_written(id, is_attempt) && units[rows[id].unit].suffix;
+}
+
+static void add_exact_name(struct csv *c, enum figure id)
+{
+	const char *key = rows[id].key, *suffix = units[rows[id].unit].suffix;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s%s", (int)(strlen(key) - strlen(suffix)), key,
+		 units[rows[id].unit].exact_suffix);
+	csv_word(c, name);
+}
+
+void figures_write_csv_names(struct csv *c, bool is_attempt)
+{
+	for (int id = 0; id < FIGURE_COUNT; id++)
+		if (is_written((enum figure)id, is_attempt))
+			csv_word(c, rows[id].key);
+	for (int id = 0; id < FIGURE_COUNT; id++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "%s_evidence", rows[id].key);
+		if (is_written((enum figure)id, is_attempt))
+			csv_word(c, name);
+	}
+	for (int id = 0; id < FIGURE_COUNT; id++)
+		if (has_exact((enum figure)id, is_attempt))
+			add_exact_name(c, (enum figure)id);
+}
+
+static void add_csv_value(struct csv *c, const struct figures *f, enum figure id)
+{
+	if (rows[id].unit == UNIT_PLAIN)
+		csv_u64(c, figure_u64(f, id));
+	else
+		csv_f64(c, figure_f64(f, id));
+}
+
+void figures_write_csv(struct csv *c, const struct figures *f, bool is_attempt)
+{
+	for (int id = 0; id < FIGURE_COUNT; id++)
+		if (is_written((enum figure)id, is_attempt))
+			add_csv_value(c, f, (enum figure)id);
+	for (int id = 0; id < FIGURE_COUNT; id++)
+		if (is_written((enum figure)id, is_attempt))
+			csv_text(c, evidence_name(f->evidence[id]));
+	for (int id = 0; id < FIGURE_COUNT; id++)
+		if (has_exact((enum figure)id, is_attempt))
+			csv_u64(c, figure_u64(f, (enum figure)id));
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/csv.h"
 #include "base/json.h"
 #include "model/job.h"
 
@@ -80,5 +81,12 @@ void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
 void figures_write_json(struct json *j, const struct figures *f, bool is_attempt);
 /* {"wall_seconds": "exact", …} */
 void figures_write_evidence_json(struct json *j, const struct figures *f, bool is_attempt);
+
+/*
+ * The same as fields of a row: all numbers, then the evidence of each
+ * (wall_seconds_evidence), then in ns and bytes those that are seconds and MB.
+ */
+void figures_write_csv_names(struct csv *c, bool is_attempt);
+void figures_write_csv(struct csv *c, const struct figures *f, bool is_attempt);
 
 #endif

@@ -140,7 +140,7 @@ void format_status(struct buf *out, struct exit_status status)
 		buf_add_char(out, '-');
 }
 
-void format_status_short(struct buf *out, struct exit_status status)
+void report_add_status(struct buf *out, struct exit_status status)
 {
 	const char *name = status.signal >= 0 ? sigabbrev_np(status.signal) : NULL;
 

@@ -1,8 +1,8 @@
 /*
  * format - one value in words, the same in every format of the report.
  *
- * Everything appends. Unknown comes out as "-". report_add_bytes() and
- * report_add_duration() of the door live here too.
+ * Everything appends. Unknown comes out as "-". report_add_bytes(),
+ * report_add_duration() and report_add_status() of the door live here too.
  */
 #ifndef PROCTOR_REPORT_FORMAT_H
 #define PROCTOR_REPORT_FORMAT_H
@@ -31,9 +31,6 @@ void format_signal(struct buf *out, int signal);
 
 /* "exit code 3", "exit code 127 (command not found)", "SIGKILL (9)"; "-" when neither is known. */
 void format_status(struct buf *out, struct exit_status status);
-
-/* For narrow columns: "exit 3", "SIGKILL", "-". */
-void format_status_short(struct buf *out, struct exit_status status);
 
 /* "exact", "at least", …; "source not recorded". */
 void format_evidence(struct buf *out, enum evidence evidence);

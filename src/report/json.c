@@ -60,9 +60,8 @@ static void write_identity(struct json *j, const struct facts *f)
 	json_key_int(j, "current_sheet", a->current_sheet);
 }
 
-static void write_ranks(struct json *j, const struct sheet_record *sheet)
+void json_write_ranks(struct json *j, const struct sheet_record *sheet)
 {
-	json_key(j, "ranks");
 	json_begin_array(j);
 	for (size_t i = 0; i < sheet->n_ranks; i++) {
 		const struct rank_record *rank = &sheet->ranks[i];
@@ -88,7 +87,8 @@ static void write_try(struct json *j, const struct sheet_record *sheet,
 	key_time(j, "started", sheet->started_wall_ns);
 	key_time(j, "ended", sheet->ended_wall_ns);
 	json_key_i64(j, "total_ranks", sheet->total_ranks);
-	write_ranks(j, sheet);
+	json_key(j, "ranks");
+	json_write_ranks(j, sheet);
 	figures_write_json(j, figures, false);
 	json_key(j, "evidence");
 	figures_write_evidence_json(j, figures, false);

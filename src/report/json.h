@@ -9,9 +9,13 @@
 #define PROCTOR_REPORT_JSON_H
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "report/facts.h"
 
 /* One line. -ENOMEM. */
 int json_report_write(struct buf *out, const struct facts *f);
+
+/* The value of ranks[] of a sheet. */
+void json_write_ranks(struct json *j, const struct sheet_record *sheet);
 
 #endif

@@ -32,7 +32,7 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 	if (facts_is_left_running(f, p))
 		buf_add_str(table_cell(t), "running");
 	else
-		format_status_short(table_cell(t), p->status);
+		report_add_status(table_cell(t), p->status);
 	format_string(table_cell(t), p->command);
 }
 
@@ -87,7 +87,7 @@ static void add_event(struct table *t, const struct facts *f, const struct proc_
 	buf_add_str(table_cell(t), event_type_name(ev->type));
 	add_number(table_cell(t), ev->key.pid > 0 ? (int)ev->key.pid : -1);
 	add_number(table_cell(t), ev->sheet_num);
-	format_status_short(table_cell(t), ev->status);
+	report_add_status(table_cell(t), ev->status);
 	cell = table_cell(t);
 	format_string(cell, details[0] ? details : command);
 	if (says_both)

@@ -38,7 +38,7 @@ static void add_row(struct table *t, const struct facts *f, const struct sheet_f
 	buf_printf(table_cell(t), "%d", sheet->last->num);
 	format_string(table_cell(t), sheet->last->name);
 	buf_add_str(table_cell(t), outcome_in_words(f, sheet->last));
-	format_status_short(table_cell(t), sheet->last->status);
+	report_add_status(table_cell(t), sheet->last->status);
 	format_count(table_cell(t), sheet->n_tries);
 	report_add_duration(figure_cell(t, figures, FIGURE_WALL), usage->wall_ns);
 	report_add_duration(figure_cell(t, figures, FIGURE_CPU), figures->cpu_ns);

@@ -9,7 +9,9 @@
 #define PROCTOR_REPORT_REPORT_H
 
 #include "base/buf.h"
+#include "base/csv.h"
 #include "model/job.h"
+#include "model/snapshot.h"
 
 /*
  * An attempt that was not stored, or not all of it, carries an unknown note of
@@ -31,5 +33,39 @@ int report_write_summary(const struct attempt *a, struct buf *out);
 /* "1.5 GB", "312 MB", "-" ; "1h02m", "3.21 s", "120 ms". For every screen of proctor. */
 void report_add_bytes(struct buf *out, uint64_t bytes);
 void report_add_duration(struct buf *out, uint64_t ns);
+/* For narrow columns: "exit 3", "SIGKILL", "-". */
+void report_add_status(struct buf *out, struct exit_status status);
+
+/* ---- tables for other programs ---- */
+
+/*
+ * Each has a heading, and rows with the keys and units of the JSON of the same
+ * thing; beside a number in MB or seconds stands the same in bytes or ns, exactly.
+ * Lists inside a row are JSON. A heading may grow: columns go by their names.
+ */
+enum report_table {
+	REPORT_SAMPLES,	  /* of processes, as "history --json" */
+	REPORT_SNAPSHOTS, /* of the host; the processes are in the samples */
+	REPORT_EVENTS,	  /* of processes */
+	REPORT_JOBS,	  /* one row per attempt */
+	REPORT_SHEETS,	  /* one row per try */
+	REPORT_PROCESSES, /* from birth to death */
+};
+
+/* "samples", "snapshots", … -EINVAL: no such table. */
+int report_table_from_name(const char *name, enum report_table *ret);
+
+void report_csv_heading(struct csv *c, enum report_table table);
+void report_csv_sample(struct csv *c, uint64_t wall_ns, int attempt_num,
+		       const struct proc_sample *p);
+void report_csv_snapshot(struct csv *c, const struct snapshot *s);
+void report_csv_event(struct csv *c, int attempt_num, const struct proc_event *ev);
+
+/* Called behind each row, to hand on what was written. Non-zero stops and is returned. */
+typedef int report_row_fn(void *ctx);
+
+/* The attempt's row of jobs, or its rows of sheets or processes. -ENOMEM. */
+int report_csv_attempt(struct csv *c, enum report_table table, const struct attempt *a,
+		       report_row_fn *fn, void *ctx);
 
 #endif

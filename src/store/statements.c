@@ -267,6 +267,15 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT until_tick, @names FROM images WHERE process = ? ORDER BY until_tick",
 		{ { "", &image_columns } },
 	},
+	/* ?1, ?2: behind which time and id. ?3, ?4: till when, up to which id. ?5: a job's row, or 0. */
+	[STATEMENT_WALK_EVENTS] = {
+		"SELECT e.id, jobs.job_id, a.attempt_num, @names FROM events e"
+		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE (e.wall_ns, e.id) > (?1, ?2) AND e.wall_ns <= ?3 AND e.id <= ?4"
+		" AND (?5 = 0 OR a.job = ?5) ORDER BY e.wall_ns, e.id",
+		{ { "e.", &event_columns } },
+	},
+	[STATEMENT_LAST_EVENT] = { "SELECT max(id) FROM events" },
 };
 
 static void add_name(struct buf *out, const char *prefix, const char *name)

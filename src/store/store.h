@@ -182,6 +182,27 @@ struct snapshot_filter {
 int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,
 			 void *ctx, struct err *err);
 
+/* One event of a process: whose, and what. Its pointers are valid during the call only. */
+struct event_row {
+	int attempt_num;
+	struct proc_event event;
+};
+typedef int event_fn(void *ctx, const struct event_row *row); /* non-zero stops and is returned */
+
+struct event_filter {
+	const char *job_id; /* NULL: any */
+	uint64_t since_wall_ns;
+	uint64_t until_wall_ns; /* 0: no end */
+};
+
+/*
+ * Calls fn for every event that matches, oldest first, of those that were there
+ * when it was called; one whose time is unknown is not told. Nothing is locked
+ * while fn runs, and it may use the store.
+ */
+int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
+		      void *ctx, struct err *err);
+
 /* ---- looking after the file ---- */
 
 /*

@@ -95,6 +95,7 @@ for verb in $verbs; do
 done
 
 is "a value is completed" "$(complete_words proctor report --format = j)" json
+is "an export's kind is completed" "$(complete_words proctor export c)" csv
 is "a command is completed after --" "$(complete_words proctor run -- printen | head -n 1)" printenv
 
 mkdir -p "$PROCTOR_HOME"

@@ -79,7 +79,7 @@ static void check_status(int code, int sig, const char *expected, const char *ex
 	format_status(&out, status);
 	assert_string_equal(out.data, expected);
 	buf_reset(&out);
-	format_status_short(&out, status);
+	report_add_status(&out, status);
 	assert_string_equal(out.data, expected_short);
 }
 

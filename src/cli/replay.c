@@ -1,0 +1,387 @@
+#include "cli/replay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "cli/show.h"
+#include "report/report.h"
+
+#define BUSIEST 10 /* processes of a frame */
+#define NOTABLE 5  /* events of a frame that get a line of their own */
+
+/* A job in one snapshot, and at its most so far. */
+struct job_peak {
+	char job_id[JOB_ID_MAX + 1];
+	uint64_t n, rss_bytes;
+	double cpu_percent;
+	uint64_t max_n, max_rss_bytes, max_rss_ns;
+	double max_cpu_percent;
+	uint64_t max_cpu_ns;
+};
+
+struct peaks {
+	struct job_peak *items;
+	size_t n, cap;
+};
+
+struct busy {
+	struct proc_sample sample;
+	char job_id[JOB_ID_MAX + 1];
+	char command[512];
+};
+
+struct notable {
+	struct proc_event event;
+	char job_id[JOB_ID_MAX + 1];
+	char details[128];
+};
+
+struct replay {
+	struct buf *out;
+	uint64_t frame_ns;
+	uint64_t first_ns, last_ns, n_snapshots;
+	struct peaks all;
+
+	/* of the frame */
+	bool is_open;
+	uint64_t frame; /* which one, from 1970 on */
+	uint64_t n_in_frame;
+	struct system_sample host;
+	struct peaks jobs;
+	struct busy busiest[BUSIEST];
+	size_t n_busiest;
+	uint64_t n_events[EVENT_OOM + 1];
+	struct notable notable[NOTABLE];
+	size_t n_notable;
+};
+
+struct replay *replay_new(struct buf *out, uint64_t frame_ns)
+{
+	struct replay *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->out = out;
+	r->frame_ns = frame_ns;
+	return r;
+}
+
+struct replay *replay_free(struct replay *r)
+{
+	if (!r)
+		return NULL;
+	free(r->all.items);
+	free(r->jobs.items);
+	free(r);
+	return NULL;
+}
+
+static void copy_text(char *to, size_t size, const char *from)
+{
+	size_t n = strnlen(from, size - 1);
+
+	memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+/* ---- jobs at their most ---- */
+
+static struct job_peak *peaks_add(struct peaks *peaks, const char *job_id)
+{
+	struct job_peak *peak;
+
+	if (peaks->n == peaks->cap) {
+		size_t cap = peaks->cap ? peaks->cap * 2 : 8;
+		struct job_peak *items = reallocarray(peaks->items, cap, sizeof(*items));
+
+		if (!items)
+			return NULL;
+		peaks->items = items;
+		peaks->cap = cap;
+	}
+	peak = &peaks->items[peaks->n++];
+	*peak = (struct job_peak){ .rss_bytes = U64_UNKNOWN,
+				   .cpu_percent = F64_UNKNOWN,
+				   .max_rss_bytes = U64_UNKNOWN,
+				   .max_cpu_percent = F64_UNKNOWN };
+	copy_text(peak->job_id, sizeof(peak->job_id), job_id);
+	return peak;
+}
+
+/* The job's place, made if need be; NULL when memory runs out. */
+static struct job_peak *peaks_find(struct peaks *peaks, const char *job_id)
+{
+	for (size_t i = 0; i < peaks->n; i++)
+		if (strcmp(peaks->items[i].job_id, job_id) == 0)
+			return &peaks->items[i];
+	return peaks_add(peaks, job_id);
+}
+
+static void peak_settle(struct job_peak *peak, uint64_t wall_ns)
+{
+	if (peak->n > peak->max_n)
+		peak->max_n = peak->n;
+	if (u64_known(peak->rss_bytes) &&
+	    (!u64_known(peak->max_rss_bytes) || peak->rss_bytes > peak->max_rss_bytes)) {
+		peak->max_rss_bytes = peak->rss_bytes;
+		peak->max_rss_ns = wall_ns;
+	}
+	if (f64_known(peak->cpu_percent) && !(peak->cpu_percent <= peak->max_cpu_percent)) {
+		peak->max_cpu_percent = peak->cpu_percent;
+		peak->max_cpu_ns = wall_ns;
+	}
+	peak->n = 0;
+	peak->rss_bytes = U64_UNKNOWN;
+	peak->cpu_percent = F64_UNKNOWN;
+}
+
+/* Adds a snapshot's processes up by job. */
+static int peaks_take(struct peaks *peaks, const struct snapshot *snap)
+{
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		const struct proc_sample *p = &snap->processes[i];
+		struct job_peak *peak = peaks_find(peaks, p->job_id ? p->job_id : "-");
+
+		if (!peak)
+			return -ENOMEM;
+		peak->n++;
+		peak->rss_bytes = u64_add_known(peak->rss_bytes, p->rss_bytes);
+		if (f64_known(p->cpu_percent))
+			peak->cpu_percent = p->cpu_percent +
+					    (f64_known(peak->cpu_percent) ? peak->cpu_percent : 0);
+	}
+	for (size_t i = 0; i < peaks->n; i++)
+		peak_settle(&peaks->items[i], snap->wall_ns);
+	return 0;
+}
+
+static void add_when(struct buf *out, uint64_t wall_ns, bool has_date)
+{
+	char when[32];
+	const char *space = strchr(clock_format_local(wall_ns, when, sizeof(when)), ' ');
+
+	buf_printf(out, " (%s)", has_date || !space ? when : space + 1);
+}
+
+static void add_peak(struct buf *out, const struct job_peak *peak, bool has_date)
+{
+	buf_add_str(out, "  job ");
+	cli_add_text(out, peak->job_id, JOB_ID_MAX);
+	buf_printf(out, ": at most %llu %s, CPU ", (unsigned long long)peak->max_n,
+		   peak->max_n == 1 ? "process" : "processes");
+	if (f64_known(peak->max_cpu_percent)) {
+		buf_printf(out, "%.1f %%", peak->max_cpu_percent);
+		add_when(out, peak->max_cpu_ns, has_date);
+	} else {
+		buf_add_char(out, '-');
+	}
+	buf_add_str(out, ", memory ");
+	report_add_bytes(out, peak->max_rss_bytes);
+	if (u64_known(peak->max_rss_bytes))
+		add_when(out, peak->max_rss_ns, has_date);
+	buf_add_char(out, '\n');
+}
+
+/* ---- the busiest processes ---- */
+
+/* By CPU, then by memory; unknown is least. */
+static bool is_busier(const struct proc_sample *a, const struct proc_sample *b)
+{
+	double cpu_a = f64_known(a->cpu_percent) ? a->cpu_percent : -1;
+	double cpu_b = f64_known(b->cpu_percent) ? b->cpu_percent : -1;
+
+	if (cpu_a > cpu_b || cpu_a < cpu_b)
+		return cpu_a > cpu_b;
+	return u64_known(a->rss_bytes) && (!u64_known(b->rss_bytes) || a->rss_bytes > b->rss_bytes);
+}
+
+static bool is_same(const struct busy *busy, const struct proc_sample *p)
+{
+	return busy->sample.key.pid == p->key.pid &&
+	       busy->sample.key.start_ticks == p->key.start_ticks &&
+	       strcmp(busy->job_id, p->job_id ? p->job_id : "-") == 0;
+}
+
+static void busy_set(struct busy *busy, const struct proc_sample *p)
+{
+	busy->sample = *p;
+	copy_text(busy->job_id, sizeof(busy->job_id), p->job_id ? p->job_id : "-");
+	copy_text(busy->command, sizeof(busy->command), p->command ? p->command : p->comm);
+}
+
+/*
+ * The list is in order. Who is on it stands where it was at its busiest, so whoever
+ * belongs there at the end got there with that very sample.
+ */
+static void take_process(struct replay *r, const struct proc_sample *p)
+{
+	size_t i = 0;
+
+	while (i < r->n_busiest && !is_same(&r->busiest[i], p))
+		i++;
+	if (i < r->n_busiest && !is_busier(p, &r->busiest[i].sample))
+		return;
+	if (i == r->n_busiest && r->n_busiest < BUSIEST)
+		r->n_busiest++;
+	else if (i == r->n_busiest && !is_busier(p, &r->busiest[--i].sample))
+		return;
+	for (; i > 0 && is_busier(p, &r->busiest[i - 1].sample); i--)
+		r->busiest[i] = r->busiest[i - 1];
+	busy_set(&r->busiest[i], p);
+}
+
+static void add_busiest(struct replay *r)
+{
+	if (r->n_busiest > 0)
+		show_process_titles(r->out);
+	for (size_t i = 0; i < r->n_busiest; i++) {
+		struct busy *busy = &r->busiest[i];
+
+		/* Its strings were the snapshot's, and the entry has moved. */
+		busy->sample.job_id = busy->job_id;
+		busy->sample.command = busy->command;
+		show_process(r->out, &busy->sample);
+	}
+}
+
+/* ---- events ---- */
+
+static bool is_notable(const struct proc_event *ev)
+{
+	return ev->type > EVENT_EXIT || ev->status.signal > 0 || ev->status.exit_code > 0;
+}
+
+static void add_notable(struct buf *out, const struct notable *notable)
+{
+	const struct proc_event *ev = &notable->event;
+
+	buf_add_str(out, "    ");
+	show_moment(out, ev->wall_ns);
+	buf_printf(out, "  %s", event_type_name(ev->type));
+	if (ev->key.pid > 0)
+		buf_printf(out, " pid %d", (int)ev->key.pid);
+	buf_add_str(out, ", ");
+	report_add_status(out, ev->status);
+	buf_add_str(out, ", job ");
+	cli_add_text(out, notable->job_id, 30);
+	if (notable->details[0])
+		buf_add_str(out, ": ");
+	cli_add_text(out, notable->details, 60);
+	buf_add_char(out, '\n');
+}
+
+static void add_events(struct replay *r)
+{
+	const char *comma = "";
+	uint64_t n = 0;
+
+	for (int type = 0; type <= EVENT_OOM; type++)
+		n += r->n_events[type];
+	if (n == 0)
+		return;
+	buf_add_str(r->out, "  events: ");
+	for (int type = 0; type <= EVENT_OOM; type++) {
+		if (r->n_events[type] == 0)
+			continue;
+		buf_printf(r->out, "%s%llu %s", comma, (unsigned long long)r->n_events[type],
+			   event_type_name((enum event_type)type));
+		comma = ", ";
+	}
+	buf_add_char(r->out, '\n');
+	for (size_t i = 0; i < r->n_notable; i++)
+		add_notable(r->out, &r->notable[i]);
+}
+
+/* ---- frames ---- */
+
+static void add_frame_title(struct replay *r)
+{
+	show_moment(r->out, r->frame * r->frame_ns);
+	buf_printf(r->out, "  %llu %s in ", (unsigned long long)r->n_in_frame,
+		   r->n_in_frame == 1 ? "snapshot" : "snapshots");
+	report_add_duration(r->out, r->frame_ns);
+	buf_add_char(r->out, '\n');
+}
+
+static void end_frame(struct replay *r)
+{
+	if (!r->is_open)
+		return;
+	add_frame_title(r);
+	if (r->n_in_frame > 0) {
+		buf_add_str(r->out, "  ");
+		show_host(r->out, &r->host);
+		buf_add_char(r->out, '\n');
+	}
+	for (size_t i = 0; i < r->jobs.n; i++)
+		add_peak(r->out, &r->jobs.items[i], false);
+	add_events(r);
+	add_busiest(r);
+	buf_add_char(r->out, '\n');
+}
+
+static void enter_frame(struct replay *r, uint64_t wall_ns)
+{
+	uint64_t frame = wall_ns / r->frame_ns;
+
+	if (r->is_open && frame == r->frame)
+		return;
+	end_frame(r);
+	r->is_open = true;
+	r->frame = frame;
+	r->n_in_frame = 0;
+	r->jobs.n = 0;
+	r->n_busiest = 0;
+	r->n_notable = 0;
+	memset(r->n_events, 0, sizeof(r->n_events));
+}
+
+int replay_snapshot(struct replay *r, const struct snapshot *snap)
+{
+	enter_frame(r, snap->wall_ns);
+	if (r->n_snapshots++ == 0)
+		r->first_ns = snap->wall_ns;
+	r->last_ns = snap->wall_ns;
+	r->n_in_frame++;
+	r->host = snap->system;
+	for (size_t i = 0; i < snap->n_processes; i++)
+		take_process(r, &snap->processes[i]);
+	if (peaks_take(&r->jobs, snap) < 0 || peaks_take(&r->all, snap) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+int replay_event(struct replay *r, const struct event_row *row)
+{
+	struct notable *notable;
+
+	enter_frame(r, row->event.wall_ns);
+	r->n_events[row->event.type]++;
+	if (!is_notable(&row->event) || r->n_notable == NOTABLE)
+		return 0;
+	notable = &r->notable[r->n_notable++];
+	notable->event = row->event;
+	copy_text(notable->job_id, sizeof(notable->job_id), row->event.job_id);
+	copy_text(notable->details, sizeof(notable->details), row->event.details);
+	return 0;
+}
+
+void replay_end(struct replay *r)
+{
+	char first[32], last[32];
+
+	end_frame(r);
+	if (r->n_snapshots == 0)
+		return;
+	clock_format_local(r->first_ns, first, sizeof(first));
+	clock_format_local(r->last_ns, last, sizeof(last));
+	buf_printf(r->out, "From %s to %s, %llu %s:\n", first, last,
+		   (unsigned long long)r->n_snapshots,
+		   r->n_snapshots == 1 ? "snapshot" : "snapshots");
+	for (size_t i = 0; i < r->all.n; i++)
+		add_peak(r->out, &r->all.items[i], true);
+}

@@ -1,0 +1,33 @@
+/*
+ * replay - recorded snapshots and events as text for people, frame by frame.
+ *
+ *	struct replay *replay = replay_new(&buf, frame_ns);
+ *
+ *	replay_event(replay, …); replay_snapshot(replay, …);	by time
+ *	replay_end(replay);
+ *
+ * A frame stands for so much time and says: the host as it was last, each job at
+ * its most, what happened, and the busiest processes, each as it was when it was
+ * busiest. Kept is one frame, and one line per job, however long the recording.
+ * Appends to buf, which the caller empties as it likes; memory failure shows in
+ * buf_error().
+ */
+#ifndef PROCTOR_CLI_REPLAY_H
+#define PROCTOR_CLI_REPLAY_H
+
+#include "base/buf.h"
+#include "store/store.h"
+
+struct replay;
+
+/* NULL when memory runs out. */
+struct replay *replay_new(struct buf *out, uint64_t frame_ns);
+struct replay *replay_free(struct replay *replay); /* NULL is fine. Returns NULL. */
+
+int replay_snapshot(struct replay *replay, const struct snapshot *snap); /* -ENOMEM */
+int replay_event(struct replay *replay, const struct event_row *row);	 /* -ENOMEM */
+
+/* The last frame, and each job at its most over all of them; nothing if there was nothing. */
+void replay_end(struct replay *replay);
+
+#endif

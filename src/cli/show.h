@@ -1,0 +1,32 @@
+/*
+ * show - hosts and processes as lines for people, the same in every verb.
+ *
+ * Everything appends. Foreign text is made safe for a terminal. Unknown is "-".
+ */
+#ifndef PROCTOR_CLI_SHOW_H
+#define PROCTOR_CLI_SHOW_H
+
+#include "base/buf.h"
+#include "model/snapshot.h"
+#include "store/store.h"
+
+/* "memory 3 GB of 16 GB used, 12 GB available; load 0.10 0.20 0.30" */
+void show_host(struct buf *out, const struct system_sample *sys);
+
+/* A table: pid, state, CPU, memory, job and command. Each line is complete. */
+void show_process_titles(struct buf *out);
+void show_process(struct buf *out, const struct proc_sample *p);
+
+/* One line of "events --json". */
+void show_event_json(struct buf *out, const struct event_row *row);
+
+/* "2026-11-15 03:45:08.123", local time. */
+void show_moment(struct buf *out, uint64_t wall_ns);
+
+/* What text holds, to the right of a column of so many characters, and two blanks; empties it. */
+void show_cell(struct buf *out, struct buf *text, size_t width);
+
+/* Foreign text cut to so many characters, with blanks up to there and two more. */
+void show_text(struct buf *out, const char *text, size_t width);
+
+#endif

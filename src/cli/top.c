@@ -1,0 +1,210 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/replay.h"
+#include "cli/show.h"
+
+#define FRAME_SECONDS 60.0
+#define FRAME_MIN_SECONDS 0.1
+#define FRAME_MAX_SECONDS 86400.0
+
+enum top_key { KEY_JSON = 256, KEY_HISTORY, KEY_UNTIL, KEY_JOB, KEY_INTERVAL, KEY_TRACE };
+
+struct top_args {
+	bool json;
+	double frame_seconds; /* 0: none given */
+	struct snapshot_filter filter;
+};
+
+static const struct argp_option top_options[] = {
+	{ "history", KEY_HISTORY, "TIME", 0, "Replay what was recorded in the last 30s, 5m, 2h, 7d",
+	  0 },
+	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
+	{ "job", KEY_JOB, "ID", 0, "Only of this job", 0 },
+	{ "interval", KEY_INTERVAL, "SECONDS", 0, "Time that one frame of the text stands for (60)",
+	  0 },
+	{ "json", KEY_JSON, NULL, 0,
+	  "Print every snapshot and every event, one JSON object per line", 0 },
+	{ "trace", KEY_TRACE, "PID", OPTION_HIDDEN, NULL, 0 },
+	{ 0 },
+};
+
+static double parse_interval(struct argp_state *state, const char *text)
+{
+	double seconds = 0;
+
+	if (num_parse_f64(text, &seconds) < 0 || seconds < FRAME_MIN_SECONDS ||
+	    seconds > FRAME_MAX_SECONDS)
+		cli_usage_error(state, "--interval wants seconds from 0.1 to 86400, not '%s'",
+				text);
+	return seconds;
+}
+
+static void check_args(struct argp_state *state, const struct top_args *args)
+{
+	if (args->filter.since_wall_ns == 0)
+		cli_usage_error(state, "top has no live view yet: \"proctor snapshot\" shows what "
+				       "is now, \"proctor top --history 10m\" what was recorded");
+	if (args->json && args->frame_seconds > 0)
+		cli_usage_error(state, "--interval is for the text: --json prints every snapshot");
+	cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
+}
+
+static error_t parse_top_option(int key, char *arg, struct argp_state *state)
+{
+	struct top_args *args = state->input;
+
+	switch (key) {
+	case KEY_HISTORY:
+		args->filter.since_wall_ns =
+			cli_time_ago(cli_parse_duration(state, "--history", arg));
+		return 0;
+	case KEY_UNTIL:
+		args->filter.until_wall_ns =
+			cli_time_ago(cli_parse_duration(state, "--until", arg));
+		return 0;
+	case KEY_JOB:
+		args->filter.job_id = arg;
+		return 0;
+	case KEY_INTERVAL:
+		args->frame_seconds = parse_interval(state, arg);
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case KEY_TRACE:
+		cli_usage_error(state, "top cannot trace a process yet: \"proctor top --history "
+				       "10m\" shows what was recorded");
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_usage_error(state, "'%s' is one word too many; say --job %s", arg, arg);
+		return 0;
+	case ARGP_KEY_END:
+		check_args(state, args);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp top_argp = {
+	.options = top_options,
+	.parser = parse_top_option,
+	.doc = "Replays what was recorded: the host, its jobs, their busiest processes and their events, "
+	       "oldest first.",
+};
+
+/* Snapshots and events in the order of time. */
+struct player {
+	const struct top_args *args;
+	struct store *store;
+	struct output out;
+	struct replay *replay; /* NULL: as JSON */
+	uint64_t next_event_ns;
+	size_t n_told;
+	struct err *err;
+};
+
+static int on_event(void *ctx, const struct event_row *row)
+{
+	struct player *p = ctx;
+
+	p->n_told++;
+	if (!p->replay)
+		show_event_json(&p->out.buf, row);
+	else if (replay_event(p->replay, row) < 0)
+		return err_set(p->err, -ENOMEM, "out of memory");
+	return output_pass(&p->out);
+}
+
+/* What happened up to then (0: to the end), from where the last call stopped. */
+static int play_events(struct player *p, uint64_t until_wall_ns)
+{
+	const struct event_filter filter = {
+		.job_id = p->args->filter.job_id,
+		.since_wall_ns = p->next_event_ns,
+		.until_wall_ns = until_wall_ns,
+	};
+
+	if (until_wall_ns != 0 && until_wall_ns < p->next_event_ns)
+		return 0;
+	p->next_event_ns = until_wall_ns + 1;
+	return store_read_events(p->store, &filter, on_event, p, p->err);
+}
+
+static int on_snapshot(void *ctx, const struct snapshot *snap)
+{
+	struct player *p = ctx;
+	struct json j;
+	int r = play_events(p, snap->wall_ns);
+
+	if (r != 0)
+		return r;
+	p->n_told++;
+	if (p->replay && replay_snapshot(p->replay, snap) < 0)
+		return err_set(p->err, -ENOMEM, "out of memory");
+	if (!p->replay) {
+		json_init(&j, &p->out.buf);
+		snapshot_write_json(&j, snap, SNAPSHOT_ALL);
+		buf_add_char(&p->out.buf, '\n');
+	}
+	return output_pass(&p->out);
+}
+
+static int play(struct player *p)
+{
+	int r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
+
+	if (r == 0)
+		r = play_events(p, p->args->filter.until_wall_ns);
+	if (r == 0 && p->replay)
+		replay_end(p->replay);
+	if (r == 0 && p->n_told == 0 && !p->args->json)
+		log_error("nothing was recorded in that time");
+	return r;
+}
+
+static int top(struct store *store, const struct top_args *args, struct err *err)
+{
+	struct player p = {
+		.args = args,
+		.store = store,
+		.out = OUTPUT_INIT,
+		.next_event_ns = args->filter.since_wall_ns,
+		.err = err,
+	};
+	double seconds = args->frame_seconds > 0 ? args->frame_seconds : FRAME_SECONDS;
+	int r = output_open(&p.out, NULL, err);
+
+	if (r == 0 && !args->json) {
+		p.replay = replay_new(&p.out.buf, (uint64_t)(seconds * 1e9));
+		r = p.replay ? 0 : err_set(err, -ENOMEM, "out of memory");
+	}
+	if (r == 0)
+		r = play(&p);
+	r = output_end(&p.out, r, err);
+	replay_free(p.replay);
+	output_release(&p.out);
+	return r;
+}
+
+int cli_top(int argc, char **argv)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct top_args args = { 0 };
+	struct err err = ERR_INIT;
+	int r;
+
+	cli_parse(&top_argp, argc, argv, 0, &args);
+	r = cli_open_record(args.filter.job_id, &store, &err);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	if (!store)
+		return args.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
+	return top(store, &args, &err);
+}

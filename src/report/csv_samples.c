@@ -1,0 +1,245 @@
+#include "report/csv.h"
+
+#include "model/snapshot.h"
+#include "report/csv_cells.h"
+#include "report/report.h"
+
+/* ---- samples ---- */
+
+struct sample_row {
+	uint64_t wall_ns;
+	int attempt_num;
+	struct proc_sample p;
+};
+
+#define SAMPLE(name_, field_, cell_) CSV_COLUMN(name_, sample_row, field_, cell_)
+
+static const struct csv_column sample_items[] = {
+	SAMPLE("timestamp", wall_ns, cell_seconds),
+	SAMPLE("job_id", p.job_id, cell_text),
+	SAMPLE("attempt", attempt_num, cell_int),
+	SAMPLE("sheet_num", p.sheet_num, cell_int_or_none),
+	SAMPLE("rank", p.rank, cell_int_or_none),
+	SAMPLE("pid", p.key.pid, cell_int),
+	SAMPLE("ppid", p.ppid, cell_int),
+	SAMPLE("command", p.command, cell_text),
+	SAMPLE("state", p.state, cell_state),
+	SAMPLE("cpu_percent", p.cpu_percent, cell_f64),
+	SAMPLE("rss_mb", p.rss_bytes, cell_mb),
+	SAMPLE("vms_mb", p.vms_bytes, cell_mb),
+	SAMPLE("threads", p.threads, cell_u64),
+	SAMPLE("open_fds", p.open_fds, cell_u64),
+	SAMPLE("age_seconds", p.age_seconds, cell_f64),
+	CSV_WHOLE("syscall_counts", cell_nothing),
+	CSV_WHOLE("syscall_time_pct", cell_nothing),
+	SAMPLE("comm", p.comm, cell_chars),
+	SAMPLE("start_ticks", p.key.start_ticks, cell_u64),
+	SAMPLE("start_time", p.start_wall_ns, cell_seconds),
+	SAMPLE("cpu_seconds", p.cpu_ns, cell_seconds),
+	SAMPLE("user_cpu_seconds", p.user_ns, cell_seconds),
+	SAMPLE("system_cpu_seconds", p.system_ns, cell_seconds),
+	SAMPLE("children_user_cpu_seconds", p.child_user_ns, cell_seconds),
+	SAMPLE("children_system_cpu_seconds", p.child_system_ns, cell_seconds),
+	SAMPLE("hwm_mb", p.hwm_bytes, cell_mb),
+	SAMPLE("rss_anon_mb", p.rss_anon_bytes, cell_mb),
+	SAMPLE("rss_file_mb", p.rss_file_bytes, cell_mb),
+	SAMPLE("rss_shmem_mb", p.rss_shmem_bytes, cell_mb),
+	SAMPLE("swap_mb", p.swap_bytes, cell_mb),
+	SAMPLE("rchar", p.rchar, cell_u64),
+	SAMPLE("wchar", p.wchar, cell_u64),
+	SAMPLE("syscr", p.syscr, cell_u64),
+	SAMPLE("syscw", p.syscw, cell_u64),
+	SAMPLE("read_bytes", p.read_bytes, cell_u64),
+	SAMPLE("write_bytes", p.write_bytes, cell_u64),
+	SAMPLE("minor_faults", p.minor_faults, cell_u64),
+	SAMPLE("major_faults", p.major_faults, cell_u64),
+	SAMPLE("voluntary_switches", p.voluntary_switches, cell_u64),
+	SAMPLE("involuntary_switches", p.involuntary_switches, cell_u64),
+	SAMPLE("fd_limit", p.fd_limit, cell_fd_limit),
+	SAMPLE("uid", p.uid, cell_u64),
+	SAMPLE("cgroup", p.cgroup, cell_text),
+	SAMPLE("ns_pid", p.ns_pid, cell_u64),
+	SAMPLE("timestamp_ns", wall_ns, cell_u64),
+	SAMPLE("start_time_ns", p.start_wall_ns, cell_u64),
+	SAMPLE("cpu_ns", p.cpu_ns, cell_u64),
+	SAMPLE("user_cpu_ns", p.user_ns, cell_u64),
+	SAMPLE("system_cpu_ns", p.system_ns, cell_u64),
+	SAMPLE("children_user_cpu_ns", p.child_user_ns, cell_u64),
+	SAMPLE("children_system_cpu_ns", p.child_system_ns, cell_u64),
+	SAMPLE("rss_bytes", p.rss_bytes, cell_u64),
+	SAMPLE("vms_bytes", p.vms_bytes, cell_u64),
+	SAMPLE("hwm_bytes", p.hwm_bytes, cell_u64),
+	SAMPLE("rss_anon_bytes", p.rss_anon_bytes, cell_u64),
+	SAMPLE("rss_file_bytes", p.rss_file_bytes, cell_u64),
+	SAMPLE("rss_shmem_bytes", p.rss_shmem_bytes, cell_u64),
+	SAMPLE("swap_bytes", p.swap_bytes, cell_u64),
+};
+static const struct csv_columns sample_columns = CSV_COLUMNS(sample_items);
+
+void csv_samples_heading(struct csv *c)
+{
+	csv_add_names(c, &sample_columns);
+}
+
+void report_csv_sample(struct csv *c, uint64_t wall_ns, int attempt_num,
+		       const struct proc_sample *p)
+{
+	const struct sample_row row = { wall_ns, attempt_num, *p };
+
+	csv_add_cells(c, &sample_columns, &row);
+	csv_end_row(c);
+}
+
+/* ---- snapshots ---- */
+
+/* Lists are one cell each, as JSON has them. */
+static void add_list(struct csv *c, void (*write)(struct json *, const struct snapshot *),
+		     const struct snapshot *s)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &text);
+	write(&j, s);
+	if (buf_error(&text) < 0)
+		c->out->failed = true;
+	csv_text(c, text.data);
+}
+
+static void write_zombie_pids(struct json *j, const struct snapshot *s)
+{
+	snapshot_write_zombie_pids(j, s, SNAPSHOT_ALL);
+}
+
+static void cell_zombie_pids(struct csv *c, const void *snapshot)
+{
+	add_list(c, write_zombie_pids, snapshot);
+}
+
+static void cell_zombie_count(struct csv *c, const void *snapshot)
+{
+	csv_u64(c, snapshot_count_zombies(snapshot, SNAPSHOT_ALL));
+}
+
+static void cell_progress(struct csv *c, const void *snapshot)
+{
+	add_list(c, snapshot_write_progress, snapshot);
+}
+
+static void cell_gpus(struct csv *c, const void *snapshot)
+{
+	const struct snapshot *s = snapshot;
+
+	if (s->gpus)
+		add_list(c, snapshot_write_gpus, s);
+	else
+		csv_unknown(c);
+}
+
+#define SNAPSHOT(name_, field_, cell_) CSV_COLUMN(name_, snapshot, field_, cell_)
+
+#define PSI_LINE(name_, field_)                                     \
+	SNAPSHOT(name_ "_avg10", field_.avg10, cell_f64),           \
+		SNAPSHOT(name_ "_avg60", field_.avg60, cell_f64),   \
+		SNAPSHOT(name_ "_avg300", field_.avg300, cell_f64), \
+		SNAPSHOT(name_ "_total_us", field_.total_us, cell_u64)
+
+static const struct csv_column snapshot_items[] = {
+	SNAPSHOT("timestamp", wall_ns, cell_seconds),
+	SNAPSHOT("daemon_pid", daemon_pid, cell_positive),
+	SNAPSHOT("boot_id", boot_id, cell_chars),
+	SNAPSHOT("system_memory_total_mb", system.memory_total_bytes, cell_mb),
+	SNAPSHOT("system_memory_available_mb", system.memory_available_bytes, cell_mb),
+	SNAPSHOT("system_memory_used_mb", system.memory_used_bytes, cell_mb),
+	SNAPSHOT("load_avg_1", system.load1, cell_f64),
+	SNAPSHOT("load_avg_5", system.load5, cell_f64),
+	SNAPSHOT("load_avg_15", system.load15, cell_f64),
+	SNAPSHOT("swap_total_mb", system.swap_total_bytes, cell_mb),
+	SNAPSHOT("swap_free_mb", system.swap_free_bytes, cell_mb),
+	SNAPSHOT("cpu_user_seconds", system.cpu_user_ns, cell_seconds),
+	SNAPSHOT("cpu_system_seconds", system.cpu_system_ns, cell_seconds),
+	SNAPSHOT("cpu_idle_seconds", system.cpu_idle_ns, cell_seconds),
+	SNAPSHOT("cpu_iowait_seconds", system.cpu_iowait_ns, cell_seconds),
+	SNAPSHOT("cpu_steal_seconds", system.cpu_steal_ns, cell_seconds),
+	SNAPSHOT("cpu_count", system.cpu_count, cell_count),
+	PSI_LINE("psi_cpu_some", system.psi_cpu.some),
+	PSI_LINE("psi_cpu_full", system.psi_cpu.full),
+	PSI_LINE("psi_memory_some", system.psi_memory.some),
+	PSI_LINE("psi_memory_full", system.psi_memory.full),
+	PSI_LINE("psi_io_some", system.psi_io.some),
+	PSI_LINE("psi_io_full", system.psi_io.full),
+	SNAPSHOT("process_count", system.process_count, cell_u64),
+	SNAPSHOT("forks_total", system.forks_total, cell_u64),
+	SNAPSHOT("oom_kills_total", system.oom_kills_total, cell_u64),
+	SNAPSHOT("uptime_seconds", system.uptime_seconds, cell_f64),
+	SNAPSHOT("daemon_rss_mb", daemon_rss_bytes, cell_mb),
+	SNAPSHOT("pressure_level", pressure_level, cell_text),
+	SNAPSHOT("running_jobs", running_jobs, cell_int),
+	SNAPSHOT("active_sheets", active_sheets, cell_int),
+	CSV_WHOLE("gpus", cell_gpus),
+	CSV_WHOLE("zombie_pids", cell_zombie_pids),
+	CSV_WHOLE("zombie_count", cell_zombie_count),
+	CSV_WHOLE("job_progress", cell_progress),
+	SNAPSHOT("conductor_uptime_seconds", daemon_uptime_seconds, cell_f64),
+	SNAPSHOT("timestamp_ns", wall_ns, cell_u64),
+	SNAPSHOT("system_memory_total_bytes", system.memory_total_bytes, cell_u64),
+	SNAPSHOT("system_memory_available_bytes", system.memory_available_bytes, cell_u64),
+	SNAPSHOT("system_memory_used_bytes", system.memory_used_bytes, cell_u64),
+	SNAPSHOT("swap_total_bytes", system.swap_total_bytes, cell_u64),
+	SNAPSHOT("swap_free_bytes", system.swap_free_bytes, cell_u64),
+	SNAPSHOT("cpu_user_ns", system.cpu_user_ns, cell_u64),
+	SNAPSHOT("cpu_system_ns", system.cpu_system_ns, cell_u64),
+	SNAPSHOT("cpu_idle_ns", system.cpu_idle_ns, cell_u64),
+	SNAPSHOT("cpu_iowait_ns", system.cpu_iowait_ns, cell_u64),
+	SNAPSHOT("cpu_steal_ns", system.cpu_steal_ns, cell_u64),
+	SNAPSHOT("daemon_rss_bytes", daemon_rss_bytes, cell_u64),
+};
+static const struct csv_columns snapshot_columns = CSV_COLUMNS(snapshot_items);
+
+void csv_snapshots_heading(struct csv *c)
+{
+	csv_add_names(c, &snapshot_columns);
+}
+
+void report_csv_snapshot(struct csv *c, const struct snapshot *s)
+{
+	csv_add_cells(c, &snapshot_columns, s);
+	csv_end_row(c);
+}
+
+/* ---- events ---- */
+
+struct event_row {
+	int attempt_num;
+	struct proc_event ev;
+};
+
+#define EVENT(name_, field_, cell_) CSV_COLUMN(name_, event_row, field_, cell_)
+
+static const struct csv_column event_items[] = {
+	EVENT("timestamp", ev.wall_ns, cell_seconds),
+	EVENT("job_id", ev.job_id, cell_text),
+	EVENT("attempt", attempt_num, cell_int),
+	EVENT("sheet_num", ev.sheet_num, cell_int_or_none),
+	EVENT("pid", ev.key.pid, cell_int),
+	EVENT("event_type", ev.type, cell_event_type),
+	EVENT("exit_code", ev.status.exit_code, cell_int_or_none),
+	EVENT("signal_num", ev.status.signal, cell_int_or_none),
+	EVENT("details", ev.details, cell_text),
+	EVENT("start_ticks", ev.key.start_ticks, cell_u64),
+	EVENT("timestamp_ns", ev.wall_ns, cell_u64),
+};
+static const struct csv_columns event_columns = CSV_COLUMNS(event_items);
+
+void csv_events_heading(struct csv *c)
+{
+	csv_add_names(c, &event_columns);
+}
+
+void report_csv_event(struct csv *c, int attempt_num, const struct proc_event *ev)
+{
+	const struct event_row row = { attempt_num, *ev };
+
+	csv_add_cells(c, &event_columns, &row);
+	csv_end_row(c);
+}

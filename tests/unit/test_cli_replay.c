@@ -1,0 +1,183 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/unknown.h"
+#include "cli/replay.h"
+
+#define SECOND UINT64_C(1000000000)
+#define START (UINT64_C(1794714300) * SECOND) /* 2026-11-15 03:45:00 UTC */
+#define MB (UINT64_C(1) << 20)
+
+static int use_utc(void **state)
+{
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	return 0;
+}
+
+static void add_process(struct snapshot *s, const char *job_id, pid_t pid, double cpu, uint64_t mb)
+{
+	struct proc_sample *p = snapshot_add_process(s);
+
+	assert_non_null(p);
+	p->key = (struct proc_key){ pid, 7 };
+	p->state = 'R';
+	p->job_id = job_id;
+	p->cpu_percent = cpu;
+	p->rss_bytes = mb == 0 ? U64_UNKNOWN : mb * MB;
+	snprintf(p->comm, sizeof(p->comm), "p%d", (int)pid);
+}
+
+static void take(struct replay *replay, struct snapshot *s, uint64_t wall_ns)
+{
+	s->wall_ns = wall_ns;
+	assert_int_equal(replay_snapshot(replay, s), 0);
+	snapshot_reset(s);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no \"%s\" in:\n%s", part, text);
+}
+
+static void assert_has_not(const char *text, const char *part)
+{
+	if (strstr(text, part))
+		fail_msg("\"%s\" in:\n%s", part, text);
+}
+
+/* A process is shown as it was at its busiest; a job at its most is a sum of one moment. */
+static void test_frames(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot s;
+	struct replay *replay = replay_new(&out, 60 * SECOND);
+
+	(void)state;
+	assert_non_null(replay);
+	snapshot_init(&s);
+	add_process(&s, "a", 1, 10, 100);
+	add_process(&s, "a", 2, 80, 20);
+	take(replay, &s, START + 2 * SECOND);
+	add_process(&s, "b", 3, F64_UNKNOWN, 7); /* another recorder */
+	take(replay, &s, START + 3 * SECOND);
+	add_process(&s, "a", 1, 50, 300);
+	add_process(&s, "a", 2, 30, 50);
+	take(replay, &s, START + 4 * SECOND);
+	add_process(&s, "a", 1, 1, 1);
+	take(replay, &s, START + 61 * SECOND);
+	replay_end(replay);
+	replay_free(replay);
+
+	assert_has(out.data, "2026-11-15 03:45:00.000  3 snapshots in 1m00s\n");
+	assert_has(out.data, "  job a: at most 2 processes, CPU 90.0 % (03:45:02), memory 350 MB "
+			     "(03:45:04)\n  job b: at most 1 process, CPU -, memory 7 MB "
+			     "(03:45:03)\n");
+	assert_has(out.data, "      2  R    80.0      20 MB  a  p2\n"
+			     "      1  R    50.0     300 MB  a  p1\n"
+			     "      3  R       -       7 MB  b  p3\n");
+	assert_has(out.data, "2026-11-15 03:46:00.000  1 snapshot in 1m00s\n");
+	assert_has(out.data, "From 2026-11-15 03:45:02 to 2026-11-15 03:46:01, 4 snapshots:\n"
+			     "  job a: at most 2 processes, CPU 90.0 % (2026-11-15 03:45:02)");
+}
+
+/* Of many the busiest, whenever in the frame they were. */
+static void test_busiest_of_many(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot s;
+	struct replay *replay = replay_new(&out, 60 * SECOND);
+	const char *at;
+
+	(void)state;
+	assert_non_null(replay);
+	snapshot_init(&s);
+	for (int tick = 0; tick < 50; tick++) {
+		for (pid_t pid = 1; pid <= 40; pid++) /* each has its turn once, most of all 7 */
+			add_process(&s, "a", pid, tick == pid ? pid == 7 ? 999 : pid : 0.5, 1);
+		take(replay, &s, START + (uint64_t)tick * SECOND);
+	}
+	replay_end(replay);
+	replay_free(replay);
+	assert_has(out.data, "      7  R   999.0       1 MB  a  p7\n"
+			     "     40  R    40.0       1 MB  a  p40\n"
+			     "     39  R    39.0       1 MB  a  p39\n");
+	at = strstr(out.data, "     32  R    32.0       1 MB  a  p32\n");
+	assert_non_null(at);
+	assert_has_not(out.data, "p31\n"); /* the tenth was the last */
+}
+
+static void tell(struct replay *replay, enum event_type type, struct exit_status status,
+		 uint64_t wall_ns, const char *details)
+{
+	const struct event_row row = { .attempt_num = 1,
+				       .event = { .wall_ns = wall_ns,
+						  .key = { 99, 7 },
+						  .type = type,
+						  .status = status,
+						  .job_id = "a",
+						  .sheet_num = 1,
+						  .details = details } };
+
+	assert_int_equal(replay_event(replay, &row), 0);
+}
+
+static void test_events(void **state)
+{
+	const struct exit_status none = { -1, -1 };
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct replay *replay = replay_new(&out, 60 * SECOND);
+
+	(void)state;
+	assert_non_null(replay);
+	tell(replay, EVENT_SPAWN, none, START, "");
+	tell(replay, EVENT_SPAWN, none, START + 1, "");
+	tell(replay, EVENT_EXIT, (struct exit_status){ 0, -1 }, START + SECOND, "quiet");
+	tell(replay, EVENT_EXIT, (struct exit_status){ 3, -1 }, START + 2 * SECOND, "x\x1b[31m\n");
+	for (int i = 0; i < 20; i++)
+		tell(replay, EVENT_KILL, (struct exit_status){ -1, 9 }, START + 3 * SECOND, "why");
+	tell(replay, EVENT_OOM, none, START + 60 * SECOND, "");
+	replay_end(replay);
+	replay_free(replay);
+	assert_has(out.data, "2026-11-15 03:45:00.000  0 snapshots in 1m00s\n"
+			     "  events: 2 spawn, 2 exit, 20 kill\n"
+			     "    2026-11-15 03:45:02.000  exit pid 99, exit 3, job a: x?[31m \n"
+			     "    2026-11-15 03:45:03.000  kill pid 99, SIGKILL, job a: why\n");
+	assert_has_not(out.data, "quiet");
+	assert_has(out.data, "03:46:00.000  0 snapshots in 1m00s\n  events: 1 oom\n");
+	assert_has_not(out.data, "From ");
+}
+
+static void test_nothing(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct replay *replay = replay_new(&out, 60 * SECOND);
+
+	(void)state;
+	assert_non_null(replay);
+	replay_end(replay);
+	replay_free(replay);
+	assert_string_equal(out.data, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_busiest_of_many),
+		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, use_utc, NULL);
+}

@@ -1,0 +1,211 @@
+#include "store_fixture.h"
+
+#define SECOND UINT64_C(1000000000)
+#define START (UINT64_C(1700000000) * SECOND)
+#define N_MANY 1500 /* more than are copied at a time */
+
+static struct attempt must_begin(struct store *store, const char *job_id)
+{
+	struct attempt a = make_attempt(job_id);
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	return a;
+}
+
+static struct proc_event make_event(const struct attempt *a, pid_t pid, uint64_t wall_ns)
+{
+	return (struct proc_event){
+		.wall_ns = wall_ns,
+		.key = { pid, 5000 },
+		.type = EVENT_EXIT,
+		.status = { 3, -1 },
+		.job_id = a->job_id,
+		.sheet_num = 1,
+		.details = "a \"b\"",
+	};
+}
+
+static void add_events(struct store *store, const struct attempt *a,
+		       const struct proc_event *events, size_t n)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	fill_snapshot(&snap, a->job_id, 1, 0);
+	must(write_tick(store, a, &snap, NULL, events, n, &err), &err);
+}
+
+struct heard {
+	struct store *store;
+	size_t n, stop_at;
+	uint64_t last_ns;
+	pid_t pids[N_MANY];
+	int attempts[N_MANY];
+	char job_id[64];
+};
+
+static int hear(void *ctx, const struct event_row *row)
+{
+	struct heard *h = ctx;
+
+	assert_true(row->event.wall_ns >= h->last_ns);
+	assert_true(h->n < N_MANY);
+	h->last_ns = row->event.wall_ns;
+	h->attempts[h->n] = row->attempt_num;
+	h->pids[h->n++] = row->event.key.pid;
+	snprintf(h->job_id, sizeof(h->job_id), "%s", row->event.job_id);
+	return h->n == h->stop_at ? -EPIPE : 0;
+}
+
+static size_t count(struct store *store, struct event_filter filter, struct heard *ret)
+{
+	struct err err = ERR_INIT;
+
+	*ret = (struct heard){ 0 };
+	must(store_read_events(store, &filter, hear, ret, &err), &err);
+	return ret->n;
+}
+
+static void test_order_and_filters(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b"),
+		       again = must_begin(store, "a");
+	struct proc_event of_a[] = { make_event(&a, 11, START + 2 * SECOND),
+				     make_event(&a, 12, START + 9 * SECOND) };
+	struct proc_event of_b[] = { make_event(&b, 21, START + SECOND),
+				     make_event(&b, 22, START + 2 * SECOND) };
+	struct proc_event later = make_event(&again, 13, START + 5 * SECOND);
+	struct heard h;
+
+	add_events(store, &a, of_a, 2);
+	add_events(store, &b, of_b, 2);
+	add_events(store, &again, &later, 1);
+
+	assert_int_equal(count(store, (struct event_filter){ 0 }, &h), 5);
+	/* by time, and those of the same time as they were written */
+	assert_true(h.pids[0] == 21 && h.pids[1] == 11 && h.pids[2] == 22 && h.pids[3] == 13 &&
+		    h.pids[4] == 12);
+	assert_int_equal(count(store, (struct event_filter){ .job_id = "a" }, &h), 3);
+	assert_true(h.pids[0] == 11 && h.attempts[0] == 1 && h.pids[1] == 13 && h.attempts[1] == 2);
+	assert_string_equal(h.job_id, "a");
+	assert_int_equal(count(store, (struct event_filter){ .job_id = "none" }, &h), 0);
+
+	/* both ends belong to it */
+	assert_int_equal(count(store,
+			       (struct event_filter){ .since_wall_ns = START + 2 * SECOND,
+						      .until_wall_ns = START + 5 * SECOND },
+			       &h),
+			 3);
+	assert_int_equal(count(store,
+			       (struct event_filter){ .since_wall_ns = START + 2 * SECOND + 1,
+						      .until_wall_ns = START + 5 * SECOND - 1 },
+			       &h),
+			 0);
+	assert_int_equal(count(store, (struct event_filter){ .since_wall_ns = UINT64_MAX }, &h), 0);
+}
+
+static int check_fields(void *ctx, const struct event_row *row)
+{
+	const struct proc_event *ev = &row->event;
+
+	(void)ctx;
+	assert_true(ev->wall_ns == START + 123456789);
+	assert_int_equal(ev->key.start_ticks, 5000);
+	assert_int_equal(ev->type, EVENT_EXIT);
+	assert_true(ev->status.exit_code == 3 && ev->status.signal == -1);
+	assert_int_equal(ev->sheet_num, 1);
+	assert_string_equal(ev->details, "a \"b\"");
+	return 0;
+}
+
+static void test_comes_back_as_it_was(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct proc_event ev = make_event(&a, 1, START + 123456789);
+	struct err err = ERR_INIT;
+
+	add_events(store, &a, &ev, 1);
+	must(store_read_events(store, &(struct event_filter){ 0 }, check_fields, NULL, &err), &err);
+}
+
+static void add_many(struct store *store, const struct attempt *a)
+{
+	struct proc_event events[N_MANY];
+
+	for (int i = 0; i < N_MANY; i++) /* many at the same time: the pages part them */
+		events[i] = make_event(a, i + 1, START + (uint64_t)(i / 700) * SECOND);
+	add_events(store, a, events, N_MANY);
+}
+
+static void test_many(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct err err = ERR_INIT;
+	struct heard h;
+
+	add_many(store, &a);
+	assert_int_equal(count(store, (struct event_filter){ 0 }, &h), N_MANY);
+	for (int i = 0; i < N_MANY; i++)
+		assert_int_equal(h.pids[i], i + 1);
+	h = (struct heard){ .stop_at = 300 };
+	assert_int_equal(store_read_events(store, &(struct event_filter){ 0 }, hear, &h, &err),
+			 -EPIPE);
+	assert_int_equal(h.n, 300);
+	assert_int_equal(err.code, 0);
+}
+
+/* Each one heard makes another: they are not heard, or it would never end. */
+static int make_another(void *ctx, const struct event_row *row)
+{
+	struct heard *h = ctx;
+	struct attempt a = make_attempt("a");
+	struct proc_event ev = make_event(&a, 9999, row->event.wall_ns + SECOND);
+	struct heard inner;
+
+	a.id = 1;
+	assert_int_not_equal(row->event.key.pid, 9999);
+	if (h->n++ % 500 == 0) {
+		add_events(h->store, &a, &ev, 1);
+		/* it may use the store, and read events too */
+		assert_true(count(h->store, (struct event_filter){ .since_wall_ns = ev.wall_ns },
+				  &inner) > 0);
+	}
+	return 0;
+}
+
+static void test_told_are_those_that_were_there(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct heard h = { .store = store };
+	struct err err = ERR_INIT;
+
+	assert_int_equal(a.id, 1);
+	add_many(store, &a);
+	must(store_read_events(store, &(struct event_filter){ 0 }, make_another, &h, &err), &err);
+	assert_int_equal(h.n, N_MANY);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_order_and_filters, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_comes_back_as_it_was, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_many, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_told_are_those_that_were_there, fixture_setup,
+						fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
