@@ -13,6 +13,7 @@
 #include "store/journal.h"
 #include "store/migrate.h"
 #include "store/patience.h"
+#include "store/vfs.h"
 #include "store/wal.h"
 
 /*
@@ -156,7 +157,7 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 	store->path = strdup(path);
 	if (!store->path || asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
-	if (sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+	if (sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, vfs_name()) != SQLITE_OK)
 		return store->db ? store_failure(store, err)
 				 : err_set(err, -ENOMEM, "no memory left to open the database %s",
 					   path);
