@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/macros.h"
 #include "store/handle.h"
 #include "store/migrate.h"
+#include "store/sqlite.h"
 
 /* A result code of SQLite: our errno unless the system's says more, what is wrong, what to do. */
 struct failure {

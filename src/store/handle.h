@@ -4,12 +4,12 @@
 #ifndef PROCTOR_STORE_HANDLE_H
 #define PROCTOR_STORE_HANDLE_H
 
-#include <sqlite3.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/map.h"
 #include "store/codec.h"
+#include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
 

@@ -1,7 +1,6 @@
 #include "store/migrate.h"
 
 #include <errno.h>
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/journal.h"
+#include "store/sqlite.h"
 
 /* "Pctr", in the file's header: tells our databases from those of others. */
 #define APPLICATION_ID 0x50637472

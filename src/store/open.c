@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "store/journal.h"
 #include "store/migrate.h"
 #include "store/patience.h"
+#include "store/sqlite.h"
 
 /*
  * The log is copied into the database when it has this many pages (1 MiB), and

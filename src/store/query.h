@@ -17,12 +17,12 @@
 #ifndef PROCTOR_STORE_QUERY_H
 #define PROCTOR_STORE_QUERY_H
 
-#include <sqlite3.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/err.h"
 #include "store/columns.h"
+#include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
 
