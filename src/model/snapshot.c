@@ -209,9 +209,8 @@ static void write_psi_line(struct json *j, const char *key, const struct psi_lin
 	json_end_object(j);
 }
 
-static void write_psi(struct json *j, const char *key, const struct psi *psi)
+void psi_write_json(struct json *j, const struct psi *psi)
 {
-	json_key(j, key);
 	if (!u64_known(psi->some.total_us) && !u64_known(psi->full.total_us)) {
 		json_none(j);
 		return;
@@ -220,6 +219,12 @@ static void write_psi(struct json *j, const char *key, const struct psi *psi)
 	write_psi_line(j, "some", &psi->some);
 	write_psi_line(j, "full", &psi->full);
 	json_end_object(j);
+}
+
+static void write_psi(struct json *j, const char *key, const struct psi *psi)
+{
+	json_key(j, key);
+	psi_write_json(j, psi);
 }
 
 static void write_system(struct json *j, const struct system_sample *sys)
@@ -265,27 +270,31 @@ static void write_processes(struct json *j, const struct snapshot *s, enum snaps
 	json_end_array(j);
 }
 
-static void write_zombies(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
+static bool is_zombie(const struct proc_sample *p, enum snapshot_scope scope)
+{
+	return p->state == 'Z' && is_in_scope(p, scope);
+}
+
+void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
+{
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (is_zombie(&s->processes[i], scope))
+			json_i64(j, s->processes[i].key.pid);
+	json_end_array(j);
+}
+
+uint64_t snapshot_count_zombies(const struct snapshot *s, enum snapshot_scope scope)
 {
 	uint64_t count = 0;
 
-	json_key(j, "zombie_pids");
-	json_begin_array(j);
-	for (size_t i = 0; i < s->n_processes; i++) {
-		const struct proc_sample *p = &s->processes[i];
-
-		if (p->state != 'Z' || !is_in_scope(p, scope))
-			continue;
-		json_i64(j, p->key.pid);
-		count++;
-	}
-	json_end_array(j);
-	json_key_u64(j, "zombie_count", count);
+	for (size_t i = 0; i < s->n_processes; i++)
+		count += is_zombie(&s->processes[i], scope);
+	return count;
 }
 
-static void write_gpus(struct json *j, const struct snapshot *s)
+void snapshot_write_gpus(struct json *j, const struct snapshot *s)
 {
-	json_key(j, "gpus");
 	if (!s->gpus) {
 		json_none(j);
 		return;
@@ -303,9 +312,8 @@ static void write_gpus(struct json *j, const struct snapshot *s)
 	json_end_array(j);
 }
 
-static void write_progress(struct json *j, const struct snapshot *s)
+void snapshot_write_progress(struct json *j, const struct snapshot *s)
 {
-	json_key(j, "job_progress");
 	json_begin_array(j);
 	for (size_t i = 0; i < s->n_progress; i++) {
 		const struct job_progress *p = &s->progress[i];
@@ -333,9 +341,13 @@ void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot
 	json_key_i64(j, "running_jobs", s->running_jobs);
 	json_key_i64(j, "active_sheets", s->active_sheets);
 	write_processes(j, s, scope);
-	write_gpus(j, s);
-	write_zombies(j, s, scope);
-	write_progress(j, s);
+	json_key(j, "gpus");
+	snapshot_write_gpus(j, s);
+	json_key(j, "zombie_pids");
+	snapshot_write_zombie_pids(j, s, scope);
+	json_key_u64(j, "zombie_count", snapshot_count_zombies(s, scope));
+	json_key(j, "job_progress");
+	snapshot_write_progress(j, s);
 	json_key_f64(j, "conductor_uptime_seconds", s->daemon_uptime_seconds);
 	json_end_object(j);
 }
