@@ -36,6 +36,7 @@ static const struct failure failures[] = {
 	{ SQLITE_NOTADB, EBADMSG, "is not a database", ADVICE_DAMAGED },
 	{ SQLITE_CORRUPT, EBADMSG, "is damaged", ADVICE_DAMAGED },
 	{ SQLITE_ERROR, EBADMSG, "does not have the tables that it should", ADVICE_DAMAGED },
+	{ SQLITE_INTERRUPT, EINTR, "was not read to the end", "try again" },
 	{ SQLITE_IOERR, EIO, "cannot be read or written", "look at its disk" },
 	{ SQLITE_NOMEM, ENOMEM, "cannot be used", "free some memory" },
 	{ SQLITE_CONSTRAINT, EINVAL, "does not take this",

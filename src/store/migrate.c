@@ -214,6 +214,10 @@ static int run_sql(struct store *store, const char *sql, struct err *err)
 
 static int refuse_foreign(struct store *store, struct err *err)
 {
+	if (store->is_borrowed)
+		return err_set(err, -EBADMSG,
+			       "%s is the database of another program: open one of proctor's",
+			       store->path);
 	return err_set(err, -EBADMSG,
 		       "%s is the database of another program: move it away, or set PROCTOR_HOME "
 		       "to another folder",
