@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "model/job.h"
 #include "model/snapshot.h"
+#include "store/sql.h" /* the same in SQL */
 
 struct store;
 
