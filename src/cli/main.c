@@ -23,6 +23,7 @@ static const struct {
 	{ "jobs", cli_jobs, "list recorded jobs and how they ended" },
 	{ "report", cli_report, "tell what a job used and why it ended" },
 	{ "history", cli_history, "print recorded samples of a job or a process" },
+	{ "sql", cli_sql, "ask the record in SQL" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
 	{ "doctor", cli_doctor, "tell what can be measured here, and why not more" },
 };
