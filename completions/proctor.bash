@@ -7,6 +7,7 @@ declare -gA _proctor_options=(
 	[jobs]="--all --json --limit --since"
 	[report]="--attempt --format --json"
 	[history]="--csv --job --json --pid --since"
+	[sql]="--csv --json --no-header --schema"
 	[doctor]="--json"
 )
 

@@ -120,6 +120,7 @@ static int fail_preparing(struct store_sql *sql, const char *text, const char *a
 		return refuse_writing(err);
 	switch (sqlite3_errcode(store->db) & 0xff) {
 	case SQLITE_ERROR:
+	case SQLITE_SCHEMA: /* also of a mistake in the first statement of a connection */
 	case SQLITE_TOOBIG:
 	case SQLITE_RANGE:
 		return fail_at(text, offset < 0 ? -1 : offset + (int)(at - text),

@@ -99,6 +99,7 @@ static void test_what_is_no_statement(void **state)
 
 	assert_refused(store, "", "no statement");
 	assert_refused(store, " -- nothing", "no statement");
+	assert_refused(store, "SELECT pid FORM jobs", "near \"jobs\": syntax error");
 	assert_refused(store, "SELEC 1", "near \"SELEC\": syntax error");
 	assert_refused(store, "SELECT 1; SELECT 2", "one statement at a time");
 	assert_refused(store, "SELECT 1; rubbish", "one statement at a time");
