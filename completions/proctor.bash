@@ -10,6 +10,7 @@ declare -gA _proctor_options=(
 	[events]="--job --json --since --until"
 	[top]="--history --interval --job --json --until"
 	[export]="--job --output --since --spreadsheet --until --what"
+	[sql]="--csv --json --no-header --schema"
 	[doctor]="--json --repair"
 )
 

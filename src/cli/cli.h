@@ -24,7 +24,7 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 typedef int cli_verb(int argc, char **argv);
 
 cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_events, cli_top, cli_export,
-	cli_doctor;
+	cli_sql, cli_doctor;
 
 /* argp_parse() with the house rules: bad usage is told in one line, and exits with 2. */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);

@@ -281,9 +281,8 @@ static void write_psi_line(struct json *j, const char *key, const struct psi_lin
 	json_end_object(j);
 }
 
-static void write_psi(struct json *j, const char *key, const struct psi *psi)
+void psi_write_json(struct json *j, const struct psi *psi)
 {
-	json_key(j, key);
 	if (!u64_known(psi->some.total_us) && !u64_known(psi->full.total_us)) {
 		json_none(j);
 		return;
@@ -292,6 +291,12 @@ static void write_psi(struct json *j, const char *key, const struct psi *psi)
 	write_psi_line(j, "some", &psi->some);
 	write_psi_line(j, "full", &psi->full);
 	json_end_object(j);
+}
+
+static void write_psi(struct json *j, const char *key, const struct psi *psi)
+{
+	json_key(j, key);
+	psi_write_json(j, psi);
 }
 
 static void write_system(struct json *j, const struct system_sample *sys)

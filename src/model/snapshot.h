@@ -168,6 +168,7 @@ void snapshot_write_progress(struct json *j, const struct snapshot *s);
 void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s,
 				enum snapshot_scope scope);
 uint64_t snapshot_count_zombies(const struct snapshot *s, enum snapshot_scope scope);
+void psi_write_json(struct json *j, const struct psi *psi);
 
 /* One element of processes[], without its braces: others may add keys of their own. */
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p);

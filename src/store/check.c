@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/wal.h"
+#include "store/sqlite.h"
 
 /* ---- a limit on the time ---- */
 

@@ -83,6 +83,8 @@ enum {
 void sample_to_words(const struct proc_sample *p, uint64_t boot_ns, uint64_t *ret);
 /* What has no word is kept. */
 int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sample *ret);
+/* How many of the first words tell the field at this offset of a sample; 0: it is in none. */
+unsigned sample_words_up_to(size_t offset);
 void host_to_words(const struct snapshot *s, uint64_t *ret);
 int host_from_words(const uint64_t *words, struct snapshot *ret);
 void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret);

@@ -257,6 +257,14 @@ int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sampl
 	return from_words(sample_fields + 1, SAMPLE_WORDS - 1, words + 1, ret);
 }
 
+unsigned sample_words_up_to(size_t offset)
+{
+	for (unsigned word = 0; word < SAMPLE_WORDS; word++)
+		if (sample_fields[word].offset == offset)
+			return word + 1;
+	return 0;
+}
+
 void host_to_words(const struct snapshot *s, uint64_t *ret)
 {
 	to_words(host_fields, HOST_WORDS, s, ret);

@@ -14,10 +14,10 @@
 #ifndef PROCTOR_STORE_COLUMNS_H
 #define PROCTOR_STORE_COLUMNS_H
 
-#include <sqlite3.h>
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "store/sqlite.h"
 
 /* How one type is kept. field points into the struct; size is that of the field. */
 struct column_type {

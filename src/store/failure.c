@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "store/handle.h"
 #include "store/holder.h"
 #include "store/migrate.h"
+#include "store/sqlite.h"
 
 /* A result code of SQLite: our errno unless the system's says more, what is wrong, what to do. */
 struct failure {
@@ -37,6 +37,7 @@ static const struct failure failures[] = {
 	{ SQLITE_NOTADB, EBADMSG, "is not a database", ADVICE_DAMAGED },
 	{ SQLITE_CORRUPT, EBADMSG, "is damaged", ADVICE_DAMAGED },
 	{ SQLITE_ERROR, EBADMSG, "does not have the tables that it should", ADVICE_DAMAGED },
+	{ SQLITE_INTERRUPT, EINTR, "was not read to the end", "try again" },
 	{ SQLITE_IOERR, EIO, "cannot be read or written", "look at its disk" },
 	{ SQLITE_NOMEM, ENOMEM, "cannot be used", "free some memory" },
 	{ SQLITE_CONSTRAINT, EINVAL, "does not take this",

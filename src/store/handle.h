@@ -4,12 +4,13 @@
 #ifndef PROCTOR_STORE_HANDLE_H
 #define PROCTOR_STORE_HANDLE_H
 
-#include <sqlite3.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/map.h"
 #include "store/codec.h"
+#include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
 
@@ -46,6 +47,7 @@ struct tick_writing {
 
 struct store {
 	sqlite3 *db;
+	bool is_borrowed;			   /* store_borrow() */
 	char *path;				   /* as it was given: for messages */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
@@ -56,5 +58,14 @@ struct store {
 	struct seen_processes seen;
 	struct tick_writing writing;
 };
+
+/*
+ * A store on a connection that is somebody else's, for who is called from inside
+ * its statements: reads, and begins no transactions, as it is in one already.
+ * Nothing of the connection is changed. To be closed, or rid of its statements,
+ * before the connection is.
+ */
+int store_borrow(sqlite3 *db, struct store **ret, struct err *err);
+void store_forget_statements(struct store *store);
 
 #endif

@@ -45,7 +45,7 @@ static int tell_snapshot(struct store *store, const struct open_fold *fold, stru
 	int r;
 
 	snapshot_reset(snap);
-	r = open_fold_snapshot(fold, snap);
+	r = open_fold_snapshot(fold, FOLD_ALL, snap);
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
 	if (r < 0)

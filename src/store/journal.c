@@ -1,7 +1,6 @@
 #include "store/journal.h"
 
 #include <errno.h>
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/patience.h"
+#include "store/sqlite.h"
 
 /*
  * File systems that several hosts may have mounted at once, or whose server is

@@ -1,7 +1,6 @@
 #include "store/migrate.h"
 
 #include <errno.h>
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/journal.h"
+#include "store/sqlite.h"
 
 /* "Pctr", in the file's header: tells our databases from those of others. */
 #define APPLICATION_ID 0x50637472
@@ -215,6 +215,10 @@ static int run_sql(struct store *store, const char *sql, struct err *err)
 
 static int refuse_foreign(struct store *store, struct err *err)
 {
+	if (store->is_borrowed)
+		return err_set(err, -EMEDIUMTYPE,
+			       "%s is the database of another program: open one of proctor's",
+			       store->path);
 	return err_set(err, -EMEDIUMTYPE,
 		       "%s is the database of another program: move it away, or set PROCTOR_HOME "
 		       "to another folder",

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "store/journal.h"
 #include "store/migrate.h"
 #include "store/patience.h"
+#include "store/sqlite.h"
 #include "store/vfs.h"
 #include "store/wal.h"
 
@@ -115,6 +115,19 @@ static int check_access(const char *path, enum store_mode mode, struct err *err)
 
 /* ---- the handle ---- */
 
+static void close_handle(struct store **store)
+{
+	*store = store_close(*store);
+}
+
+static int handle_init(struct store *store, const char *path)
+{
+	store->writing.bytes = (struct buf)BUF_INIT;
+	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
+	store->path = strdup(path);
+	return store->path ? 0 : -ENOMEM;
+}
+
 /* SQLite's own way of waiting sleeps up to 100 ms at a time: too long for a tick. */
 static int wait_for_lock(void *ctx, int n_calls)
 {
@@ -145,6 +158,23 @@ static void configure(struct store *store, unsigned patience_ms)
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 }
 
+/* ---- on a connection of others ---- */
+
+int store_borrow(sqlite3 *db, struct store **ret, struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	const char *path = sqlite3_db_filename(db, "main");
+
+	if (!store || handle_init(store, path && path[0] ? path : "main") < 0)
+		return err_set(err, -ENOMEM, "no memory left to use a database");
+	store->db = db;
+	store->is_borrowed = true;
+	*ret = TAKE_PTR(store);
+	return 0;
+}
+
+/* ---- opening ---- */
+
 /* "./" before a relative path: "file:x" and ":memory:" are names of files here. */
 static int open_handle(const char *path, enum store_mode mode, unsigned patience_ms,
 		       struct store *store, struct err *err)
@@ -152,10 +182,8 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 	int flags = mode == STORE_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
 	CLEANUP(free_ptr) char *name = NULL;
 
-	store->writing.bytes = (struct buf)BUF_INIT;
-	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
-	store->path = strdup(path);
-	if (!store->path || asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
+	if (handle_init(store, path) < 0 ||
+	    asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
 	if (sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, vfs_name()) != SQLITE_OK)
 		return store->db ? store_failure(store, err)
@@ -197,11 +225,6 @@ static int check_version_zero(struct store *store, int *version, struct err *err
 		r = refuse_lost_log(store->path, err);
 	sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 	return r;
-}
-
-static void close_handle(struct store **store)
-{
-	*store = store_close(*store);
 }
 
 static int open_to_write(const char *path, unsigned patience_ms, struct store **ret,
@@ -321,16 +344,29 @@ static bool may_leave_log(const struct store *store)
 	return store->wal_pages < WAL_LEFT_PAGES && store->wal_peak_pages < WAL_MAX_PAGES;
 }
 
+void store_forget_statements(struct store *store)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(store->statements); i++) {
+		sqlite3_finalize(store->statements[i]);
+		store->statements[i] = NULL;
+	}
+}
+
+static void close_connection(struct store *store)
+{
+	if (!store->db || store->is_borrowed)
+		return;
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, (int)may_leave_log(store),
+			  NULL);
+	sqlite3_close(store->db);
+}
+
 struct store *store_close(struct store *store)
 {
 	if (!store)
 		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(store->statements); i++)
-		sqlite3_finalize(store->statements[i]);
-	if (store->db)
-		sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-				  (int)may_leave_log(store), NULL);
-	sqlite3_close(store->db);
+	store_forget_statements(store);
+	close_connection(store);
 	map_release(&store->seen.row_ids);
 	map_release(&store->seen.fingerprints);
 	buf_release(&store->writing.bytes);

@@ -166,33 +166,36 @@ static int read_images(struct store *store, struct open_fold *fold, struct fold_
 	return r;
 }
 
-/* From columns to rows. */
-static int take_table(struct open_fold *fold, const struct table *t, struct fold_process *p)
+/* From columns to rows; words that were not read are unknown. */
+static int take_table(struct open_fold *fold, const struct table *t, unsigned n_words,
+		      struct fold_process *p)
 {
 	p->rows = arena_alloc(&fold->arena, t->n * sizeof(*p->rows));
 	if (!p->rows)
 		return -ENOMEM;
+	if (n_words < SAMPLE_WORDS)
+		memset(p->rows, 0xff, t->n * sizeof(*p->rows));
 	memset(p->row_of, NO_ROW, sizeof(p->row_of));
 	for (unsigned i = 0; i < t->n; i++)
 		p->row_of[t->tick[i]] = (uint8_t)i;
-	for (unsigned k = 0; k < SAMPLE_WORDS; k++)
+	for (unsigned k = 0; k < n_words; k++)
 		for (unsigned i = 0; i < t->n; i++)
 			p->rows[i][k] = t->columns[k][i];
 	return 0;
 }
 
 /* The query stands at p.id of WALK_CHUNKS or WALK_PROCESS. */
-static int read_process(struct query *q, struct open_fold *fold, const void *data, size_t len,
-			struct table *t, struct err *err)
+static int read_process(struct query *q, struct open_fold *fold, const struct fold_filter *filter,
+			const void *data, size_t len, struct table *t, struct err *err)
 {
+	unsigned n_words = filter->n_words ? filter->n_words : SAMPLE_WORDS;
 	struct fold_process *p = add_process(fold);
 	bool has_images;
 	int r;
 
 	if (!p)
 		return store_no_memory(q->store, err);
-	if (table_read(data, len, fold->head.n, SAMPLE_WORDS, fold->head.columns[HOST_BOOT_NS], t) <
-	    0)
+	if (table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t) < 0)
 		return store_damaged(q->store, "chunk", err);
 	proc_sample_init(&p->process);
 	p->id = query_read_i64(q);
@@ -200,7 +203,7 @@ static int read_process(struct query *q, struct open_fold *fold, const void *dat
 	p->attempt_num = (int)query_read_i64(q);
 	p->process.job_id = arena_strdup(&fold->arena, query_read_text(q));
 	r = query_read_columns(q, &sample_process_columns, &p->process, &fold->arena, err);
-	if (r == 0 && (!p->process.job_id || take_table(fold, t, p) < 0))
+	if (r == 0 && (!p->process.job_id || take_table(fold, t, n_words, p) < 0))
 		r = store_no_memory(q->store, err);
 	return r < 0 || !has_images ? r : read_images(q->store, fold, p, err);
 }
@@ -221,7 +224,7 @@ static int read_chunks(struct store *store, struct open_fold *fold,
 		size_t len;
 		const void *data = query_read_blob(&q, &len);
 
-		r = read_process(&q, fold, data, len, t, err);
+		r = read_process(&q, fold, filter, data, len, t, err);
 	}
 	return r;
 }
@@ -241,7 +244,7 @@ static int take_part(struct store *store, struct open_fold *fold, const struct f
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
-	return read_process(&q, fold, folded->bytes.data + part->at, part->len, t, err);
+	return read_process(&q, fold, filter, folded->bytes.data + part->at, part->len, t, err);
 }
 
 static int take_parts(struct store *store, struct open_fold *fold, const struct folded *folded,
@@ -290,7 +293,7 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 	if (r < 0 || fold->n_ticks == 0)
 		return r;
 	r = read_boot(store, fold, err);
-	if (r == 0)
+	if (r == 0 && !filter->heads_only)
 		r = read_chunks(store, fold, filter, err);
 	if (r == 0)
 		*ret = TAKE_PTR(fold);
@@ -314,7 +317,7 @@ int open_fold_take(struct store *store, int64_t recorder, const struct folded *f
 	if (r < 0 || fold->n_ticks == 0)
 		return r;
 	r = read_boot(store, fold, err);
-	if (r == 0)
+	if (r == 0 && !filter->heads_only)
 		r = take_parts(store, fold, folded, filter, err);
 	if (r == 0)
 		*ret = TAKE_PTR(fold);
@@ -338,7 +341,23 @@ int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[C
 	return 0;
 }
 
+bool open_fold_go_to(struct open_fold *fold, int64_t tick_id)
+{
+	for (unsigned i = 0; i < fold->n_ticks; i++) {
+		if (fold->ticks[i].id != tick_id)
+			continue;
+		fold->current = i;
+		return true;
+	}
+	return false;
+}
+
 /* ---- telling ---- */
+
+int64_t open_fold_process_id(const struct open_fold *fold, size_t i)
+{
+	return fold->processes[i].id;
+}
 
 /* As it was called at this tick. */
 static void apply_image(const struct image *image, int64_t tick_id, struct proc_sample *ret)
@@ -462,12 +481,10 @@ static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 	return host_from_words(words, ret);
 }
 
-int open_fold_snapshot(const struct open_fold *fold, struct snapshot *ret)
+static int tell_processes(const struct open_fold *fold, struct snapshot *ret)
 {
-	int r = tell_host(fold, ret);
+	int r = 0;
 
-	if (r == 0)
-		r = tell_all_things(fold, ret);
 	for (size_t i = 0; r == 0 && i < fold->n_processes; i++) {
 		struct proc_sample sample;
 		int num;
@@ -481,5 +498,16 @@ int open_fold_snapshot(const struct open_fold *fold, struct snapshot *ret)
 			r = p ? 0 : -ENOMEM;
 		}
 	}
+	return r;
+}
+
+int open_fold_snapshot(const struct open_fold *fold, unsigned parts, struct snapshot *ret)
+{
+	int r = parts & FOLD_HOST ? tell_host(fold, ret) : 0;
+
+	if (r == 0 && parts & FOLD_THINGS)
+		r = tell_all_things(fold, ret);
+	if (r == 0 && parts & FOLD_PROCESSES)
+		r = tell_processes(fold, ret);
 	return r;
 }

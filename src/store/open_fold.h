@@ -28,6 +28,8 @@ struct fold_filter {
 	uint64_t since_wall_ns, until_wall_ns;
 	struct fold_tick from; /* not those before it */
 	int64_t last_id;       /* not those behind it */
+	bool heads_only;       /* no processes */
+	unsigned n_words;      /* 0: all; else of samples only the first so many are known */
 };
 
 struct fold_process;
@@ -64,13 +66,27 @@ int open_fold_take(struct store *store, int64_t recorder, const struct folded *f
 int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[CODEC_ROWS],
 			 unsigned *ret_n, struct err *err);
 
+/* Makes this tick the current one; false: it is not there. */
+bool open_fold_go_to(struct open_fold *fold, int64_t tick_id);
+
 /* ---- of the current tick ---- */
 
 /* Process number i of n_processes; false: it was not there. Pointers are the fold's. */
 int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample *ret,
 		     int *ret_attempt_num);
 
-/* The whole, into a snapshot that was reset. -EBADMSG, -ENOMEM. */
-int open_fold_snapshot(const struct open_fold *fold, struct snapshot *ret);
+/* Its row. */
+int64_t open_fold_process_id(const struct open_fold *fold, size_t i);
+
+/* What a snapshot is told of in. */
+enum fold_parts {
+	FOLD_HOST = 1,
+	FOLD_THINGS = 2, /* GPUs and progress */
+	FOLD_PROCESSES = 4,
+	FOLD_ALL = 7,
+};
+
+/* These parts, into a snapshot that was reset and does not have them yet. -EBADMSG, -ENOMEM. */
+int open_fold_snapshot(const struct open_fold *fold, unsigned parts, struct snapshot *ret);
 
 #endif

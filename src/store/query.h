@@ -17,12 +17,12 @@
 #ifndef PROCTOR_STORE_QUERY_H
 #define PROCTOR_STORE_QUERY_H
 
-#include <sqlite3.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/err.h"
 #include "store/columns.h"
+#include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
 
@@ -68,6 +68,8 @@ int query_run(struct query *q, struct err *err);
  *	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
  *	…
  *	return txn_commit(&txn, err);
+ *
+ * On a borrowed handle nothing is begun, and txn stays NULL.
  */
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err);
 int txn_commit(struct store **txn, struct err *err);

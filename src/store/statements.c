@@ -276,6 +276,24 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "e.", &event_columns } },
 	},
 	[STATEMENT_LAST_EVENT] = { "SELECT max(id) FROM events" },
+	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
+	[STATEMENT_FIND_FOLDS] = {
+		"SELECT f.id FROM folds f WHERE f.id >= ?1 AND NOT EXISTS (SELECT 1 FROM folds g"
+		" WHERE g.recorder = f.recorder AND g.id >= ?1 AND g.id < f.id) ORDER BY f.id",
+	},
+	/* Without its WHERE: see vtab_events.c. */
+	[STATEMENT_SQL_EVENTS] = {
+		"SELECT e.id, a.attempt_num, jobs.job_id, @names FROM events e"
+		" JOIN attempts a ON a.id = e.attempt JOIN jobs ON jobs.id = a.job",
+		{ { "e.", &event_columns } },
+	},
+	/* Folds, ticks beside them, chunks of the last fold, events, jobs. */
+	[STATEMENT_SIZES] = {
+		"SELECT (SELECT count(*) FROM folds), (SELECT count(*) FROM ticks),"
+		" (SELECT count(*) FROM chunks WHERE id BETWEEN (SELECT max(id) FROM folds) << 30"
+		" AND ((SELECT max(id) FROM folds) << 30) + 1073741823),"
+		" (SELECT max(id) FROM events), (SELECT max(id) FROM jobs)",
+	},
 };
 
 static void add_name(struct buf *out, const char *prefix, const char *name)

@@ -23,6 +23,7 @@
 #include "model/snapshot.h"
 #include "store/jsonl.h"
 #include "store/jsonl_tail.h"
+#include "store/sql.h" /* the same in SQL */
 
 struct store;
 

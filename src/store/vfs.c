@@ -1,6 +1,6 @@
 #include "store/vfs.h"
+#include "store/sqlite.h"
 
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stddef.h>
 

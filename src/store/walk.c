@@ -19,7 +19,8 @@ struct place {
 struct walk {
 	struct store *store;
 	struct fold_filter filter;
-	struct place *places; /* by first_ns */
+	bool newest_first;
+	struct place *places; /* in the order in which they may have the next tick */
 	size_t n_places, cap, next_place;
 	struct open_fold *open; /* those that have a tick to tell, in no order */
 	struct open_fold *current;
@@ -126,6 +127,15 @@ static int compare_places(const void *a, const void *b)
 	if (x->is_tail != y->is_tail)
 		return x->is_tail ? 1 : -1;
 	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int compare_places_newest_first(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->last_ns != y->last_ns)
+		return x->last_ns > y->last_ns ? -1 : 1;
+	return compare_places(b, a);
 }
 
 static int read_number(struct store *store, enum statement id, int64_t *ret, struct err *err)
@@ -283,7 +293,8 @@ static int plan(struct walk *w, const struct walk_filter *filter, struct err *er
 	if (r < 0)
 		return r;
 	if (w->n_places > 0)
-		qsort(w->places, w->n_places, sizeof(*w->places), compare_places);
+		qsort(w->places, w->n_places, sizeof(*w->places),
+		      w->newest_first ? compare_places_newest_first : compare_places);
 	return limit_to_newest(w, filter->newest, err);
 }
 
@@ -296,10 +307,13 @@ int walk_open(struct store *store, const struct walk_filter *filter, struct walk
 	if (!w)
 		return store_no_memory(store, err);
 	w->store = store;
+	w->newest_first = filter->newest_first;
 	w->filter = (struct fold_filter){
 		.pid = filter->pid,
 		.since_wall_ns = filter->since_wall_ns,
 		.until_wall_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX,
+		.heads_only = filter->heads_only,
+		.n_words = filter->n_words,
 	};
 	r = plan(w, filter, err);
 	if (r == 0)
@@ -309,10 +323,22 @@ int walk_open(struct store *store, const struct walk_filter *filter, struct walk
 
 /* ---- on the way ---- */
 
+static void reverse_ticks(struct open_fold *fold)
+{
+	for (unsigned i = 0, k = fold->n_ticks; i + 1 < k; i++) {
+		struct fold_tick tick = fold->ticks[i];
+
+		fold->ticks[i] = fold->ticks[--k];
+		fold->ticks[k] = tick;
+	}
+}
+
 static void add_open(struct walk *w, struct open_fold *fold)
 {
 	if (!fold)
 		return;
+	if (w->newest_first)
+		reverse_ticks(fold);
 	fold->next = w->open;
 	w->open = fold;
 }
@@ -398,14 +424,27 @@ static const struct fold_tick *tick_of(const struct open_fold *fold)
 	return &fold->ticks[fold->current];
 }
 
-static struct open_fold *earliest(const struct walk *w)
+static bool is_told_before(const struct walk *w, const struct fold_tick *a,
+			   const struct fold_tick *b)
+{
+	return w->newest_first ? fold_tick_is_before(b, a) : fold_tick_is_before(a, b);
+}
+
+static struct open_fold *find_first(const struct walk *w)
 {
 	struct open_fold *first = NULL;
 
 	for (struct open_fold *fold = w->open; fold; fold = fold->next)
-		if (!first || fold_tick_is_before(tick_of(fold), tick_of(first)))
+		if (!first || is_told_before(w, tick_of(fold), tick_of(first)))
 			first = fold;
 	return first;
+}
+
+/* Whether the place may have a tick that is told before this one. */
+static bool may_be_before(const struct walk *w, const struct place *place,
+			  const struct fold_tick *tick)
+{
+	return w->newest_first ? place->last_ns >= tick->wall_ns : place->first_ns <= tick->wall_ns;
 }
 
 int walk_next(struct walk *w, struct err *err)
@@ -414,13 +453,13 @@ int walk_next(struct walk *w, struct err *err)
 	int r;
 
 	leave_tick(w);
-	first = earliest(w);
+	first = find_first(w);
 	while (w->next_place < w->n_places &&
-	       (!first || w->places[w->next_place].first_ns <= tick_of(first)->wall_ns)) {
+	       (!first || may_be_before(w, &w->places[w->next_place], tick_of(first)))) {
 		r = open_place(w, &w->places[w->next_place++], err);
 		if (r < 0)
 			return r;
-		first = earliest(w);
+		first = find_first(w);
 	}
 	w->current = first;
 	return first ? 1 : 0;

@@ -1,5 +1,5 @@
 /*
- * walk - recorded ticks in the order of time, whoever wrote them.
+ * walk - recorded ticks in the order of time or against it, whoever wrote them.
  *
  *	CLEANUP(walk_close) struct walk *walk = NULL;
  *
@@ -22,6 +22,9 @@ struct walk_filter {
 	uint64_t since_wall_ns; /* from then on */
 	uint64_t until_wall_ns; /* up to then; 0: no end */
 	size_t newest;		/* 0: all; else the newest so many ticks */
+	bool newest_first;	/* against the order of time */
+	bool heads_only;	/* as in open_fold.h */
+	unsigned n_words;	/* the same */
 };
 
 struct walk;

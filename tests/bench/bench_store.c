@@ -643,6 +643,49 @@ static void write_long_job(struct store *store)
 	}
 }
 
+static void ask(const char *db, const char *text)
+{
+	CLEANUP(store_sql_close) struct store_sql *sql = NULL;
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+	int r;
+
+	must(store_open(db, STORE_READ, &store, &err), &err);
+	must(store_sql_open(store, text, NULL, NULL, &sql, &err), &err);
+	while ((r = store_sql_next(sql, &err)) > 0)
+		;
+	must(r, &err);
+	store_sql_close(&sql);
+	store_close(store);
+}
+
+/* What people ask of the long job, as "proctor sql" does. */
+static void bench_sql(const char *db, struct json *j)
+{
+	static const struct {
+		const char *key, *text;
+	} cases[] = {
+		{ "sql_24h_peak_of_each_process_ms",
+		  "SELECT pid, max(rss_mb) FROM process_metrics WHERE job_id = '" LONG_JOB
+		  "' GROUP BY pid" },
+		{ "sql_24h_of_one_process_ms",
+		  "SELECT avg(cpu_percent) FROM process_metrics WHERE pid = 20007" },
+		{ "sql_24h_load_of_the_host_ms", "SELECT avg(load_avg_1) FROM snapshots" },
+		{ "sql_24h_samples_with_their_snapshots_ms",
+		  "SELECT sum(m.rss_mb * s.load_avg_1) FROM process_metrics m"
+		  " JOIN snapshots s ON s.id = m.snapshot_id" },
+		{ "sql_last_ten_snapshots_ms",
+		  "SELECT * FROM snapshots ORDER BY timestamp DESC LIMIT 10" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		double before = now_us(CLOCK_MONOTONIC);
+
+		ask(db, cases[i].text);
+		json_key_f64(j, cases[i].key, (now_us(CLOCK_MONOTONIC) - before) / 1e3);
+	}
+}
+
 /* Only reading is measured (from the page cache), so writing need not wait for a disk. */
 static void bench_report(struct json *j)
 {
@@ -675,6 +718,7 @@ static void bench_report(struct json *j)
 	     &err);
 	store_close(store);
 	json_key_f64(j, "history_24h_of_one_process_ms", (now_us(CLOCK_MONOTONIC) - before) / 1e3);
+	bench_sql(db, j);
 	remove_folder(dir);
 }
 

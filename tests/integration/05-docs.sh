@@ -39,7 +39,7 @@ sample_of_page() { # SECTION
 		/^\.SH/ { inside = substr($0, 5) == section }
 		/^\.fi/ { shown = 0 }
 		inside && shown && !/^\./ { print }
-		/^\.nf/ { shown = 1 }' "$page" | sed 's/\\-/-/g'
+		/^\.nf/ { shown = 1 }' "$page" | sed "s/\\\\-/-/g; s/\\\\(aq/'/g"
 }
 
 # A key that is not known makes proctor list those that are.
