@@ -117,7 +117,7 @@ static void end_json(struct sql_printer *p)
 	buf_add_char(&p->out, '\n');
 }
 
-/* ---- CSV ---- */
+/* ---- CSV: rows end as they do in the exports, see base/csv.h ---- */
 
 /* Text that is empty is quoted, to tell it from NULL. */
 static bool needs_quotes(const char *s, size_t n)
@@ -174,7 +174,7 @@ static void add_csv_row(struct sql_printer *p, const struct store_sql *sql)
 			buf_add_char(&p->out, ',');
 		add_csv_value(&p->out, &v);
 	}
-	buf_add_str(&p->out, "\r\n");
+	buf_add_char(&p->out, '\n');
 }
 
 static int begin_csv(struct sql_printer *p, const struct store_sql *sql, struct err *err)
@@ -188,7 +188,7 @@ static int begin_csv(struct sql_printer *p, const struct store_sql *sql, struct 
 		add_csv_text(&p->out, name, strlen(name));
 	}
 	if (p->has_header && p->n_columns > 0)
-		buf_add_str(&p->out, "\r\n");
+		buf_add_char(&p->out, '\n');
 	return 0;
 }
 

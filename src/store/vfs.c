@@ -1,8 +1,9 @@
 #include "store/vfs.h"
-#include "store/sqlite.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "store/sqlite.h"
 
 #define NAME "proctor"
 
