@@ -163,16 +163,18 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
 	},
-	/* What samples tell is added to it: so_far.c. */
+	/* What samples tell is added to it: so_far.c. Of those that are gone the row tells. */
 	[STATEMENT_READ_PROCESSES_SO_FAR] = {
 		"SELECT id, @names FROM (SELECT id, pid, start_ticks, ppid, sheet_num, rank, command,"
 		" uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
-		" NULL AS signal, NULL AS user_ns, NULL AS system_ns, NULL AS max_rss_bytes,"
-		" 'sampled' AS evidence, NULL AS rchar, NULL AS wchar, NULL AS read_bytes,"
-		" NULL AS write_bytes, NULL AS major_faults, NULL AS max_threads, NULL AS max_fds,"
-		" 0 AS n_samples FROM processes WHERE attempt = ?)"
+		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence,"
+		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
+		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
+	},
+	[STATEMENT_COUNT_ROLLED] = {
+		"SELECT count(*) FROM processes WHERE attempt = ? AND n_samples > 0",
 	},
 	[STATEMENT_READ_EVENTS] = {
 		"SELECT @names FROM events WHERE attempt = ? ORDER BY wall_ns, id",
