@@ -71,7 +71,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_ADD_TICK] = {
 		"INSERT INTO ticks (id, recorder, wall_ns, data) VALUES ("
 		"max(coalesce((SELECT max(id) FROM ticks), 0),"
-		" coalesce((SELECT max(id) FROM folds), 0)) + 1, ?, ?, ?)",
+		" coalesce((SELECT max(id) FROM folds), 0),"
+		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)",
+	},
+	[STATEMENT_FIND_TICK] = {
+		"SELECT 1 FROM ticks WHERE id = ?",
 	},
 	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
@@ -84,7 +88,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" VALUES (?, ?, ?, ?, ?, ?)",
 	},
 	[STATEMENT_ADD_CHUNK] = { "INSERT INTO chunks (id, data) VALUES (?, ?)" },
-	[STATEMENT_ADD_POINTS] = { "INSERT INTO points (attempt, fold, data) VALUES (?, ?, ?)" },
+	[STATEMENT_ADD_POINTS] = {
+		"INSERT INTO points (attempt, fold, last_ns, data) VALUES (?, ?, ?, ?)",
+	},
 	[STATEMENT_NOTE_DAMAGE] = {
 		"INSERT INTO unknowns (attempt, what, why) SELECT id, '" DAMAGE "', ?2"
 		" FROM attempts WHERE id = ?1",
@@ -135,8 +141,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_LAST_SIGN] = {
 		"SELECT max(coalesce((SELECT max(wall_ns) FROM ticks WHERE recorder = ?1), 0),"
-		" coalesce((SELECT max(f.last_ns) FROM points o JOIN folds f ON f.id = o.fold"
-		" WHERE o.attempt = ?1), 0),"
+		" coalesce((SELECT max(last_ns) FROM points WHERE attempt = ?1), 0),"
 		" coalesce((SELECT max(max(coalesce(started_wall_ns, 0), coalesce(ended_wall_ns, 0)))"
 		" FROM sheets WHERE attempt = ?1), 0))",
 	},
@@ -204,10 +209,13 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT max(coalesce((SELECT max(id) FROM ticks), 0),"
 		" coalesce((SELECT max(id) FROM folds), 0))",
 	},
-	/* ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. */
+	/*
+	 * ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. Folds that lack
+	 * some of their processes by now are not told any more.
+	 */
 	[STATEMENT_WALK_FOLDS] = {
 		"SELECT f.id, f.first_ns, f.last_ns FROM folds f"
-		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND (?3 = 0 OR f.id IN"
+		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND NOT f.is_rolled AND (?3 = 0 OR f.id IN"
 		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id WHERE a.job = ?3))"
 		" AND (?4 = 0 OR f.id IN"
 		" (SELECT o.fold FROM processes p JOIN points o ON o.attempt = p.attempt"
@@ -228,7 +236,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT id FROM folds WHERE recorder = ? AND id > ? ORDER BY id",
 	},
 	[STATEMENT_WALK_FOLD] = {
-		"SELECT f.recorder, f.data FROM folds f WHERE f.id = ?",
+		"SELECT f.recorder, f.data FROM folds f WHERE f.id = ? AND NOT f.is_rolled",
 	},
 	[STATEMENT_WALK_BOOT] = {
 		"SELECT boot_id FROM boots WHERE id = CASE WHEN ?1 > 0"
