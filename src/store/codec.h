@@ -76,13 +76,16 @@ enum progress_word {
 enum {
 	GPU_WORDS = 5,
 	POINT_WORDS = 5,
-	WORDS_MAX = HEAD_WORDS + 1 /* a fold's head also has ids */
+	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
+	TABLE_COLUMNS = 72	    /* of the widest table: a rollup's */
 };
 
 /* boot_ns: of the tick. */
 void sample_to_words(const struct proc_sample *p, uint64_t boot_ns, uint64_t *ret);
 /* What has no word is kept. */
 int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sample *ret);
+/* The word of cpu_percent as a number of 1/100 %, which is what it mostly is; else rounded. */
+uint64_t percent_to_hundredths(uint64_t word);
 void host_to_words(const struct snapshot *s, uint64_t *ret);
 int host_from_words(const uint64_t *words, struct snapshot *ret);
 void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret);
@@ -168,7 +171,7 @@ const char *tick_string(const struct tick_reader *r, uint64_t word);
 struct table {
 	unsigned n;
 	uint8_t tick[CODEC_ROWS];
-	uint64_t columns[WORDS_MAX][CODEC_ROWS];
+	uint64_t columns[TABLE_COLUMNS][CODEC_ROWS];
 };
 
 /* boot_ns: of the fold's ticks, U64_UNKNOWN where it is. Tells samples nearly; NULL for others. */

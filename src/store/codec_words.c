@@ -257,6 +257,16 @@ int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sampl
 	return from_words(sample_fields + 1, SAMPLE_WORDS - 1, words + 1, ret);
 }
 
+uint64_t percent_to_hundredths(uint64_t word)
+{
+	double v;
+
+	if (word < BITS_MIN || !u64_known(word))
+		return word;
+	v = f64_from_word(word, 100) * 100;
+	return v >= 0 && v < SCALED_MAX ? (uint64_t)(v + 0.5) : U64_UNKNOWN;
+}
+
 void host_to_words(const struct snapshot *s, uint64_t *ret)
 {
 	to_words(host_fields, HOST_WORDS, s, ret);
