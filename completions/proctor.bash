@@ -8,6 +8,7 @@ declare -gA _proctor_options=(
 	[report]="--attempt --format --json"
 	[history]="--csv --job --json --pid --since"
 	[doctor]="--json"
+	[gc]="--dry-run --json"
 )
 
 # Prints the ids of recorded jobs that begin with WORD.

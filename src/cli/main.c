@@ -25,6 +25,7 @@ static const struct {
 	{ "history", cli_history, "print recorded samples of a job or a process" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
 	{ "doctor", cli_doctor, "tell what can be measured here, and why not more" },
+	{ "gc", cli_gc, "remove what is old now, and give the space back" },
 };
 
 static void print_help(FILE *out)

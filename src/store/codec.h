@@ -73,9 +73,17 @@ enum progress_word {
 	PROGRESS_WORDS
 };
 
+enum point_word {
+	POINT_WALL_NS, /* unknown: the attempt was watched, and has no point */
+	POINT_SHEET,
+	POINT_RSS_BYTES,
+	POINT_CPU_PERCENT,
+	POINT_PROCESSES,
+	POINT_WORDS
+};
+
 enum {
 	GPU_WORDS = 5,
-	POINT_WORDS = 5,
 	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
 	TABLE_COLUMNS = 72	    /* of the widest table: a rollup's */
 };

@@ -104,9 +104,11 @@ static const struct word_field host_fields[HOST_WORDS] = {
 };
 
 static const struct word_field point_fields[POINT_WORDS] = {
-	FIELD(series_point, wall_ns, WORD_U64),	    FIELD(series_point, sheet_num, WORD_INT),
-	FIELD(series_point, rss_bytes, WORD_U64),   FIELD_F64(series_point, cpu_percent, 100),
-	FIELD(series_point, n_processes, WORD_U64),
+	[POINT_WALL_NS] = FIELD(series_point, wall_ns, WORD_U64),
+	[POINT_SHEET] = FIELD(series_point, sheet_num, WORD_INT),
+	[POINT_RSS_BYTES] = FIELD(series_point, rss_bytes, WORD_U64),
+	[POINT_CPU_PERCENT] = FIELD_F64(series_point, cpu_percent, 100),
+	[POINT_PROCESSES] = FIELD(series_point, n_processes, WORD_U64),
 };
 
 #define MB_BYTES 1048576

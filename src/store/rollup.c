@@ -24,14 +24,15 @@ static const struct {
 };
 
 /*
- * The columns of a rollup's table; its ticks are the minutes. Gauges are kept by
- * what is 0 in a minute in which nothing changed.
+ * The columns of a rollup's table; its ticks are the minutes. First comes what a chunk
+ * has, so that the same values are nearly told by others (codec_table.c). Gauges are
+ * kept by what is 0 in a minute in which nothing changed.
  */
 enum rollup_word {
-	ROLLUP_N,
+	ROLLUP_LAST, /* SAMPLE_WORDS of them */
+	ROLLUP_N = SAMPLE_WORDS,
 	ROLLUP_TICK,
-	ROLLUP_LAST,				   /* SAMPLE_WORDS of them */
-	ROLLUP_GAUGE = ROLLUP_LAST + SAMPLE_WORDS, /* and GAUGE_WORDS for each */
+	ROLLUP_GAUGE, /* GAUGE_WORDS for each */
 };
 enum gauge_word {
 	GAUGE_MISSING, /* samples that did not know it */
@@ -41,6 +42,10 @@ enum gauge_word {
 	GAUGE_WORDS
 };
 #define ROLLUP_WORDS (ROLLUP_GAUGE + ROLLUP_GAUGES * GAUGE_WORDS)
+
+/* No clock: the share of CPU that was the last does not follow from minutes. */
+static const uint64_t no_boot_ns[ROLLUP_MINUTES];
+
 _Static_assert(ROLLUP_WORDS <= TABLE_COLUMNS, "a table has room for a rollup");
 
 /* ---- adding samples ---- */
@@ -208,13 +213,13 @@ void rollup_write(struct buf *out, const struct rollup *rollup, struct table *t)
 		t->tick[t->n] = (uint8_t)i;
 		minute_to_row(&rollup->minutes[i], t, t->n++);
 	}
-	table_write(out, t, ROLLUP_WORDS, NULL);
+	table_write(out, t, ROLLUP_WORDS, no_boot_ns);
 }
 
 int rollup_read(const void *data, size_t len, struct table *t, struct rollup *ret)
 {
 	rollup_init(ret);
-	if (table_read(data, len, ROLLUP_MINUTES, ROLLUP_WORDS, NULL, t) < 0)
+	if (table_read(data, len, ROLLUP_MINUTES, ROLLUP_WORDS, no_boot_ns, t) < 0)
 		return -EBADMSG;
 	for (unsigned i = 0; i < t->n; i++)
 		if (minute_from_row(t, i, &ret->minutes[t->tick[i]]) < 0)
