@@ -12,6 +12,7 @@ declare -gA _proctor_options=(
 	[export]="--job --output --since --spreadsheet --until --what"
 	[sql]="--csv --json --no-header --schema"
 	[doctor]="--json --repair"
+	[gc]="--dry-run --json"
 )
 
 # Prints the ids of recorded jobs that begin with WORD.

@@ -152,9 +152,13 @@ static enum store_alive check_alive(void *ctx, const struct attempt *a)
 									       : STORE_DEAD;
 }
 
-int cli_open_store(const struct paths *paths, struct store **ret, struct err *err)
+static int open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
+		      struct err *err)
 {
-	int r = store_open(paths->db, STORE_READ, ret, err);
+	/* To write it would be made. */
+	int r = access(paths->db, F_OK) < 0 && errno == ENOENT
+			? -ENOENT
+			: store_open(paths->db, mode, ret, err);
 
 	if (r == -ENOENT)
 		return err_set(
@@ -164,6 +168,16 @@ int cli_open_store(const struct paths *paths, struct store **ret, struct err *er
 	if (r == 0)
 		store_set_alive_check(*ret, check_alive, NULL);
 	return r;
+}
+
+int cli_open_store(const struct paths *paths, struct store **ret, struct err *err)
+{
+	return open_store(paths, STORE_READ, ret, err);
+}
+
+int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err)
+{
+	return open_store(paths, STORE_WRITE, ret, err);
 }
 
 void cli_store_cleanup(struct store **store)

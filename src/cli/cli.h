@@ -24,7 +24,7 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 typedef int cli_verb(int argc, char **argv);
 
 cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_events, cli_top, cli_export,
-	cli_sql, cli_doctor;
+	cli_sql, cli_doctor, cli_gc;
 
 /* argp_parse() with the house rules: bad usage is told in one line, and exits with 2. */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
@@ -48,6 +48,9 @@ void cli_context_close(struct cli_context *ctx);
 /* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
  * recorded. */
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);
+
+/* The same for writing; none is made. */
+int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err);
 
 /* For CLEANUP(). */
 void cli_store_cleanup(struct store **store);

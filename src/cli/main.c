@@ -29,6 +29,7 @@ static const struct {
 	{ "sql", cli_sql, "ask the record in SQL" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
 	{ "doctor", cli_doctor, "tell what can be measured here, and why not more" },
+	{ "gc", cli_gc, "remove what is old now, and give the space back" },
 };
 
 static void print_help(FILE *out)

@@ -73,10 +73,19 @@ enum progress_word {
 	PROGRESS_WORDS
 };
 
+enum point_word {
+	POINT_WALL_NS, /* unknown: the attempt was watched, and has no point */
+	POINT_SHEET,
+	POINT_RSS_BYTES,
+	POINT_CPU_PERCENT,
+	POINT_PROCESSES,
+	POINT_WORDS
+};
+
 enum {
 	GPU_WORDS = 5,
-	POINT_WORDS = 5,
-	WORDS_MAX = HEAD_WORDS + 1 /* a fold's head also has ids */
+	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
+	TABLE_COLUMNS = 72	    /* of the widest table: a rollup's */
 };
 
 /* boot_ns: of the tick. */
@@ -85,6 +94,8 @@ void sample_to_words(const struct proc_sample *p, uint64_t boot_ns, uint64_t *re
 int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sample *ret);
 /* How many of the first words tell the field at this offset of a sample; 0: it is in none. */
 unsigned sample_words_up_to(size_t offset);
+/* The word of cpu_percent as a number of 1/100 %, which is what it mostly is; else rounded. */
+uint64_t percent_to_hundredths(uint64_t word);
 void host_to_words(const struct snapshot *s, uint64_t *ret);
 int host_from_words(const uint64_t *words, struct snapshot *ret);
 void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret);
@@ -170,7 +181,7 @@ const char *tick_string(const struct tick_reader *r, uint64_t word);
 struct table {
 	unsigned n;
 	uint8_t tick[CODEC_ROWS];
-	uint64_t columns[WORDS_MAX][CODEC_ROWS];
+	uint64_t columns[TABLE_COLUMNS][CODEC_ROWS];
 };
 
 /* boot_ns: of the fold's ticks, U64_UNKNOWN where it is. Tells samples nearly; NULL for others. */

@@ -104,9 +104,11 @@ static const struct word_field host_fields[HOST_WORDS] = {
 };
 
 static const struct word_field point_fields[POINT_WORDS] = {
-	FIELD(series_point, wall_ns, WORD_U64),	    FIELD(series_point, sheet_num, WORD_INT),
-	FIELD(series_point, rss_bytes, WORD_U64),   FIELD_F64(series_point, cpu_percent, 100),
-	FIELD(series_point, n_processes, WORD_U64),
+	[POINT_WALL_NS] = FIELD(series_point, wall_ns, WORD_U64),
+	[POINT_SHEET] = FIELD(series_point, sheet_num, WORD_INT),
+	[POINT_RSS_BYTES] = FIELD(series_point, rss_bytes, WORD_U64),
+	[POINT_CPU_PERCENT] = FIELD_F64(series_point, cpu_percent, 100),
+	[POINT_PROCESSES] = FIELD(series_point, n_processes, WORD_U64),
 };
 
 #define MB_BYTES 1048576
@@ -263,6 +265,16 @@ unsigned sample_words_up_to(size_t offset)
 		if (sample_fields[word].offset == offset)
 			return word + 1;
 	return 0;
+}
+
+uint64_t percent_to_hundredths(uint64_t word)
+{
+	double v;
+
+	if (word < BITS_MIN || !u64_known(word))
+		return word;
+	v = f64_from_word(word, 100) * 100;
+	return v >= 0 && v < SCALED_MAX ? (uint64_t)(v + 0.5) : U64_UNKNOWN;
 }
 
 void host_to_words(const struct snapshot *s, uint64_t *ret)

@@ -411,6 +411,7 @@ static int add_points(struct query *q, const struct folded *f, const struct fold
 {
 	query_bind_i64(q, part->key);
 	query_bind_i64(q, f->id);
+	query_bind_i64(q, f->last_ns);
 	query_bind_blob(q, f->bytes.data + part->at, part->len);
 	return query_run(q, err);
 }

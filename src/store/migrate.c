@@ -29,7 +29,10 @@
  *    values, with a chunk for each process and points for each attempt. A fold
  *    has the id of its newest tick, so no tick ever gets the id of another. A
  *    chunk's id is its fold and its process (CHUNK_BITS): that is all the index
- *    it needs. A rollup's is the hour and its process (rollup.h).
+ *    it needs. A rollup's is the hour and its process (rollup.h). A fold whose
+ *    chunks are becoming rollups (is_rolled) lacks some of them. Points of which
+ *    only the peak is left are thin. meta has last_tick, the largest id of a fold
+ *    that was removed, and what retention keeps for itself (retention.c).
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
  */
 static const char *const migrations[] = {
@@ -100,17 +103,18 @@ static const char *const migrations[] = {
 
 	"CREATE TABLE folds (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
 	" first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, n_ticks INTEGER NOT NULL,"
-	" data BLOB NOT NULL);"
+	" is_rolled INTEGER NOT NULL DEFAULT 0, data BLOB NOT NULL);"
 	"CREATE INDEX folds_by_recorder ON folds (recorder);"
-	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder);"
+	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled);"
 
 	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL,"
 	" fold INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
 	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
 
 	"CREATE TABLE points (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
-	" fold INTEGER NOT NULL, data BLOB NOT NULL,"
-	" PRIMARY KEY (attempt, fold)) WITHOUT ROWID;"
+	" fold INTEGER NOT NULL, last_ns INTEGER NOT NULL, is_thin INTEGER NOT NULL DEFAULT 0,"
+	" data BLOB NOT NULL, PRIMARY KEY (attempt, fold)) WITHOUT ROWID;"
+	"CREATE INDEX points_by_time ON points (last_ns) WHERE NOT is_thin;"
 
 	"CREATE TABLE rollups (id INTEGER PRIMARY KEY, data BLOB NOT NULL,"
 	" hour INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
@@ -123,9 +127,12 @@ static const char *const migrations[] = {
 	" OLD.cgroup IS NOT NEW.cgroup)"
 	" AND (SELECT count(*) FROM images WHERE process = OLD.id) < 64 BEGIN"
 	" INSERT OR IGNORE INTO images VALUES (OLD.id,"
-	" max(coalesce((SELECT max(id) FROM ticks), 0), coalesce((SELECT max(id) FROM folds), 0)),"
+	" max(coalesce((SELECT max(id) FROM ticks), 0), coalesce((SELECT max(id) FROM folds), 0),"
+	" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)),"
 	" OLD.sheet_num, OLD.rank, OLD.comm, OLD.command, OLD.cgroup); END;"
 	"CREATE TRIGGER folds_take_chunks AFTER DELETE ON folds BEGIN"
+	" INSERT INTO meta VALUES ('last_tick', OLD.id)"
+	" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);"
 	" DELETE FROM chunks WHERE id BETWEEN OLD.id << 30 AND (OLD.id << 30) + 1073741823; END;"
 	"CREATE TRIGGER attempts_take_ticks AFTER DELETE ON attempts BEGIN"
 	" DELETE FROM ticks WHERE recorder = OLD.id;"

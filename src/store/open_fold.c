@@ -7,24 +7,14 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/failure.h"
+#include "store/process.h"
 #include "store/query.h"
-#include "store/tables.h"
 
 #define NO_ROW 255
 
-/* What a process was called up to some tick. */
-struct image {
-	int64_t until_tick;
-	struct proc_sample process; /* the columns of images alone */
-	struct image *next;
-};
-
-/* A process of a fold, as its row has it, and its rows. */
+/* A process of a fold, and its rows. */
 struct fold_process {
-	int64_t id;
-	int attempt_num;
-	struct proc_sample process;
-	struct image *images;	    /* oldest first; mostly none */
+	struct process process;
 	uint8_t row_of[CODEC_ROWS]; /* of each tick of the fold; NO_ROW */
 	uint64_t (*rows)[SAMPLE_WORDS];
 };
@@ -135,37 +125,6 @@ static struct fold_process *add_process(struct open_fold *fold)
 	return memset(&fold->processes[fold->n_processes++], 0, sizeof(*fold->processes));
 }
 
-static int read_image(struct query *q, struct arena *arena, struct image **ret, struct err *err)
-{
-	struct image *image = arena_alloc(arena, sizeof(*image));
-
-	if (!image)
-		return store_no_memory(q->store, err);
-	proc_sample_init(&image->process);
-	image->until_tick = query_read_i64(q);
-	image->next = NULL;
-	*ret = image;
-	return query_read_columns(q, &image_columns, &image->process, arena, err);
-}
-
-static int read_images(struct store *store, struct open_fold *fold, struct fold_process *p,
-		       struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	struct image **last = &p->images;
-	int r = query_open(store, STATEMENT_WALK_IMAGES, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, p->id);
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		r = read_image(&q, &fold->arena, last, err);
-		if (r == 0)
-			last = &(*last)->next;
-	}
-	return r;
-}
-
 /* From columns to rows; words that were not read are unknown. */
 static int take_table(struct open_fold *fold, const struct table *t, unsigned n_words,
 		      struct fold_process *p)
@@ -185,27 +144,21 @@ static int take_table(struct open_fold *fold, const struct table *t, unsigned n_
 }
 
 /* The query stands at p.id of WALK_CHUNKS or WALK_PROCESS. */
-static int read_process(struct query *q, struct open_fold *fold, const struct fold_filter *filter,
-			const void *data, size_t len, struct table *t, struct err *err)
+static int add_part(struct query *q, struct open_fold *fold, const struct fold_filter *filter,
+		    const void *data, size_t len, struct table *t, struct err *err)
 {
 	unsigned n_words = filter->n_words ? filter->n_words : SAMPLE_WORDS;
 	struct fold_process *p = add_process(fold);
-	bool has_images;
 	int r;
 
 	if (!p)
 		return store_no_memory(q->store, err);
 	if (table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t) < 0)
 		return store_damaged(q->store, "chunk", err);
-	proc_sample_init(&p->process);
-	p->id = query_read_i64(q);
-	has_images = query_read_i64(q);
-	p->attempt_num = (int)query_read_i64(q);
-	p->process.job_id = arena_strdup(&fold->arena, query_read_text(q));
-	r = query_read_columns(q, &sample_process_columns, &p->process, &fold->arena, err);
-	if (r == 0 && (!p->process.job_id || take_table(fold, t, n_words, p) < 0))
+	r = process_read(q, &fold->arena, &p->process, err);
+	if (r == 0 && take_table(fold, t, n_words, p) < 0)
 		r = store_no_memory(q->store, err);
-	return r < 0 || !has_images ? r : read_images(q->store, fold, p, err);
+	return r;
 }
 
 static int read_chunks(struct store *store, struct open_fold *fold,
@@ -224,7 +177,7 @@ static int read_chunks(struct store *store, struct open_fold *fold,
 		size_t len;
 		const void *data = query_read_blob(&q, &len);
 
-		r = read_process(&q, fold, filter, data, len, t, err);
+		r = add_part(&q, fold, filter, data, len, t, err);
 	}
 	return r;
 }
@@ -244,7 +197,7 @@ static int take_part(struct store *store, struct open_fold *fold, const struct f
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
-	return read_process(&q, fold, filter, folded->bytes.data + part->at, part->len, t, err);
+	return add_part(&q, fold, filter, folded->bytes.data + part->at, part->len, t, err);
 }
 
 static int take_parts(struct store *store, struct open_fold *fold, const struct folded *folded,
@@ -356,21 +309,7 @@ bool open_fold_go_to(struct open_fold *fold, int64_t tick_id)
 
 int64_t open_fold_process_id(const struct open_fold *fold, size_t i)
 {
-	return fold->processes[i].id;
-}
-
-/* As it was called at this tick. */
-static void apply_image(const struct image *image, int64_t tick_id, struct proc_sample *ret)
-{
-	while (image && image->until_tick < tick_id)
-		image = image->next;
-	if (!image)
-		return;
-	ret->sheet_num = image->process.sheet_num;
-	ret->rank = image->process.rank;
-	memcpy(ret->comm, image->process.comm, sizeof(ret->comm));
-	ret->command = image->process.command;
-	ret->cgroup = image->process.cgroup;
+	return fold->processes[i].process.id;
 }
 
 int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample *ret,
@@ -382,9 +321,8 @@ int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample 
 
 	if (row == NO_ROW)
 		return 0;
-	*ret = p->process;
-	*ret_attempt_num = p->attempt_num;
-	apply_image(p->images, tick->id, ret);
+	process_at(&p->process, tick->id, ret);
+	*ret_attempt_num = p->process.attempt_num;
 	return sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) <
 			       0
 		       ? -EBADMSG

@@ -82,6 +82,11 @@ int query_step(struct query *q, struct err *err)
 	return rc == SQLITE_DONE ? 0 : store_failure(q->store, err);
 }
 
+bool query_is_null(const struct query *q)
+{
+	return sqlite3_column_type(q->stmt, q->next) == SQLITE_NULL;
+}
+
 int64_t query_read_i64(struct query *q)
 {
 	return sqlite3_column_int64(q->stmt, q->next++);

@@ -17,6 +17,7 @@
 #ifndef PROCTOR_STORE_QUERY_H
 #define PROCTOR_STORE_QUERY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -49,6 +50,7 @@ void query_bind_columns(struct query *q, const struct columns *columns, const vo
 /* 1: there is a row, to be read from its first column. 0: no more. */
 int query_step(struct query *q, struct err *err);
 
+bool query_is_null(const struct query *q);    /* what is read next */
 int64_t query_read_i64(struct query *q);      /* NULL is 0 */
 const char *query_read_text(struct query *q); /* lives until the next step; NULL is NULL */
 /* Lives until the next step. Never NULL. */

@@ -1,12 +1,17 @@
+#include "store/read.h"
+
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "store/failure.h"
 #include "store/handle.h"
 #include "store/query.h"
+#include "store/retain.h"
 #include "store/rows.h"
 #include "store/so_far.h"
 #include "store/tables.h"
@@ -81,6 +86,31 @@ static int judge_running(struct store *store, struct attempt *a, struct err *err
 	r = judge_alive(store, a, &is_alive, err);
 	a->is_running = is_alive;
 	a->is_lost = !is_alive;
+	return r;
+}
+
+/* Nobody who can tell has to have said that it is dead. */
+static bool is_dead(const struct store *store, const struct attempt *a)
+{
+	return store->alive && store->alive(store->alive_ctx, a) == STORE_DEAD;
+}
+
+int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct attempt a;
+	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	attempt_init(&a);
+	r = row_read(&q, attempt_parts, ARRAY_SIZE(attempt_parts), &a, &arena, err);
+	*ret = !u64_known(a.ended_wall_ns) && !is_dead(store, &a);
 	return r;
 }
 
@@ -197,6 +227,19 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 
 /* ---- one attempt ---- */
 
+int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_FIND_JOB, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, job_id);
+	r = query_step(&q, err);
+	*ret = r > 0 ? query_read_i64(&q) : -1;
+	return r < 0 ? r : 0;
+}
+
 static int fail_not_found(struct store *store, const char *job_id, int num, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -304,10 +347,41 @@ static int read_rungs(struct store *store, struct attempt *a, struct err *err)
 			  &a->arena, &a->rungs, &a->n_rungs, err);
 }
 
+/* What a time that meta has says about the attempt: before it there is none left. */
+static int add_gone(struct store *store, struct attempt *a, const char *what, const char *key,
+		    struct err *err)
+{
+	struct unknown_note *notes;
+	int64_t gone_ns = 0;
+	char when[32], why[96];
+	int r = meta_read(store, key, &gone_ns, err);
+
+	if (r < 0 || gone_ns <= 0 || a->started_wall_ns > (uint64_t)gone_ns)
+		return r;
+	notes = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*notes));
+	if (!notes)
+		return store_no_memory(store, err);
+	clock_format_local((uint64_t)gone_ns, when, sizeof(when));
+	snprintf(why, sizeof(why), "those up to %s were removed, because they were old", when);
+	if (a->n_unknowns > 0)
+		memcpy(notes, a->unknowns, a->n_unknowns * sizeof(*notes));
+	notes[a->n_unknowns].what = what;
+	notes[a->n_unknowns].why = arena_strdup(&a->arena, why);
+	if (!notes[a->n_unknowns].why)
+		return store_no_memory(store, err);
+	a->unknowns = notes;
+	a->n_unknowns++;
+	return 0;
+}
+
 static int read_unknowns(struct store *store, struct attempt *a, struct err *err)
 {
-	return read_array(store, STATEMENT_READ_UNKNOWNS, a, &unknown_columns, sizeof(*a->unknowns),
-			  &a->arena, &a->unknowns, &a->n_unknowns, err);
+	int r = read_array(store, STATEMENT_READ_UNKNOWNS, a, &unknown_columns,
+			   sizeof(*a->unknowns), &a->arena, &a->unknowns, &a->n_unknowns, err);
+
+	if (r == 0)
+		r = add_gone(store, a, "events", META_EVENTS_GONE, err);
+	return r < 0 ? r : add_gone(store, a, "memory and CPU over time", META_CURVES_GONE, err);
 }
 
 int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,

@@ -51,7 +51,7 @@ static int add_table(const struct store *store, const void *data, size_t len, st
 
 		for (unsigned k = 0; k < POINT_WORDS; k++)
 			words[k] = t->columns[k][i];
-		if (u64_known(words[0]))
+		if (u64_known(words[POINT_WALL_NS]))
 			r = points_add(store, points, words, err);
 	}
 	return r;

@@ -17,6 +17,8 @@ struct part {
  *	@values  a question mark each
  *	@sets    name = ?
  *	@merged  name = the new value where there is one, else the old
+ *	@named   ? AS name
+ *	@raised  name = the larger of it and new.name, or the one there is
  */
 struct statement_row {
 	const char *text;
@@ -76,8 +78,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_ADD_TICK] = {
 		"INSERT INTO ticks (id, recorder, wall_ns, data) VALUES ("
 		"max(coalesce((SELECT max(id) FROM ticks), 0),"
-		" coalesce((SELECT max(id) FROM folds), 0)) + 1, ?, ?, ?)",
+		" coalesce((SELECT max(id) FROM folds), 0),"
+		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)",
 	},
+	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
 	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
 		"SELECT id, data FROM ticks WHERE recorder = ? AND id > ? AND id <= ?"
@@ -89,7 +93,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" VALUES (?, ?, ?, ?, ?, ?)",
 	},
 	[STATEMENT_ADD_CHUNK] = { "INSERT INTO chunks (id, data) VALUES (?, ?)" },
-	[STATEMENT_ADD_POINTS] = { "INSERT INTO points (attempt, fold, data) VALUES (?, ?, ?)" },
+	[STATEMENT_ADD_POINTS] = {
+		"INSERT INTO points (attempt, fold, last_ns, data) VALUES (?, ?, ?, ?)",
+	},
 	[STATEMENT_NOTE_DAMAGE] = {
 		"INSERT INTO unknowns (attempt, what, why) SELECT id, '" DAMAGE "', ?2"
 		" FROM attempts WHERE id = ?1",
@@ -149,8 +155,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_LAST_SIGN] = {
 		"SELECT max(coalesce((SELECT max(wall_ns) FROM ticks WHERE recorder = ?1), 0),"
-		" coalesce((SELECT max(f.last_ns) FROM points o JOIN folds f ON f.id = o.fold"
-		" WHERE o.attempt = ?1), 0),"
+		" coalesce((SELECT max(last_ns) FROM points WHERE attempt = ?1), 0),"
 		" coalesce((SELECT max(max(coalesce(started_wall_ns, 0), coalesce(ended_wall_ns, 0)))"
 		" FROM sheets WHERE attempt = ?1), 0))",
 	},
@@ -177,16 +182,18 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
 	},
-	/* What samples tell is added to it: so_far.c. */
+	/* What samples tell is added to it: so_far.c. Of those that are gone the row tells. */
 	[STATEMENT_READ_PROCESSES_SO_FAR] = {
 		"SELECT id, @names FROM (SELECT id, pid, start_ticks, ppid, sheet_num, rank, command,"
 		" uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
-		" NULL AS signal, NULL AS user_ns, NULL AS system_ns, NULL AS max_rss_bytes,"
-		" 'sampled' AS evidence, NULL AS rchar, NULL AS wchar, NULL AS read_bytes,"
-		" NULL AS write_bytes, NULL AS major_faults, NULL AS max_threads, NULL AS max_fds,"
-		" 0 AS n_samples FROM processes WHERE attempt = ?)"
+		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence,"
+		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
+		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
+	},
+	[STATEMENT_COUNT_ROLLED] = {
+		"SELECT count(*) FROM processes WHERE attempt = ? AND n_samples > 0",
 	},
 	[STATEMENT_READ_EVENTS] = {
 		"SELECT @names FROM events WHERE attempt = ? ORDER BY wall_ns, id",
@@ -216,10 +223,13 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT max(coalesce((SELECT max(id) FROM ticks), 0),"
 		" coalesce((SELECT max(id) FROM folds), 0))",
 	},
-	/* ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. */
+	/*
+	 * ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. Folds that lack
+	 * some of their processes by now are not told any more.
+	 */
 	[STATEMENT_WALK_FOLDS] = {
 		"SELECT f.id, f.first_ns, f.last_ns FROM folds f"
-		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND (?3 = 0 OR f.id IN"
+		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND NOT f.is_rolled AND (?3 = 0 OR f.id IN"
 		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id WHERE a.job = ?3))"
 		" AND (?4 = 0 OR f.id IN"
 		" (SELECT o.fold FROM processes p JOIN points o ON o.attempt = p.attempt"
@@ -240,7 +250,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT id FROM folds WHERE recorder = ? AND id > ? ORDER BY id",
 	},
 	[STATEMENT_WALK_FOLD] = {
-		"SELECT f.recorder, f.data FROM folds f WHERE f.id = ?",
+		"SELECT f.recorder, f.data FROM folds f WHERE f.id = ? AND NOT f.is_rolled",
 	},
 	[STATEMENT_WALK_BOOT] = {
 		"SELECT boot_id FROM boots WHERE id = CASE WHEN ?1 > 0"
@@ -276,7 +286,6 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "e.", &event_columns } },
 	},
 	[STATEMENT_LAST_EVENT] = { "SELECT max(id) FROM events" },
-	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
 	[STATEMENT_FIND_FOLDS] = {
 		"SELECT f.id FROM folds f WHERE f.id >= ?1 AND NOT EXISTS (SELECT 1 FROM folds g"
 		" WHERE g.recorder = f.recorder AND g.id >= ?1 AND g.id < f.id) ORDER BY f.id",
@@ -294,6 +303,150 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" AND ((SELECT max(id) FROM folds) << 30) + 1073741823),"
 		" (SELECT max(id) FROM events), (SELECT max(id) FROM jobs)",
 	},
+
+	/* ---- minutes ---- */
+
+	[STATEMENT_PROCESSES_OF_JOB] = {
+		"SELECT p.id FROM attempts a CROSS JOIN processes p ON p.attempt = a.id"
+		" WHERE (?1 = 0 OR p.pid = ?1) AND a.job = ?2 ORDER BY p.id",
+	},
+	[STATEMENT_PROCESSES_OF_PID] = { "SELECT id FROM processes WHERE pid = ? ORDER BY id" },
+	/* The first time from ?1 on at which there may be something. */
+	[STATEMENT_NEXT_RECORDED] = {
+		"SELECT min(ns) FROM (SELECT max((min(id) >> 30) * 3600000000000, ?1) AS ns"
+		" FROM rollups WHERE id >= (?1 / 3600000000000) << 30"
+		" UNION ALL SELECT min(max(first_ns, ?1)) FROM folds WHERE last_ns >= ?1"
+		" UNION ALL SELECT min(wall_ns) FROM ticks WHERE wall_ns >= ?1)",
+	},
+	[STATEMENT_READ_ROLLUPS] = {
+		"SELECT process, data FROM rollups"
+		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id",
+	},
+	[STATEMENT_MINUTE_FOLDS] = {
+		"SELECT id, data FROM folds WHERE id IN (SELECT f.id FROM folds f"
+		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND (?3 = 0 OR f.id IN"
+		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id"
+		" WHERE a.job = ?3))) ORDER BY id",
+	},
+	[STATEMENT_READ_CHUNKS_OF_FOLD] = {
+		"SELECT process, data FROM chunks"
+		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id",
+	},
+
+	/* ---- retention ---- */
+
+	[STATEMENT_LEFT_RECORDER] = {
+		"SELECT recorder FROM ticks GROUP BY recorder HAVING max(wall_ns) < ? LIMIT 1",
+	},
+	/* How many, and about how many bytes. */
+	[STATEMENT_COUNT_OLD_FOLDS] = {
+		"SELECT count(*), sum(length(data)) FROM folds WHERE last_ns < ?",
+	},
+	[STATEMENT_COUNT_OLD_ROLLUPS] = {
+		"SELECT count(*), sum(length(data)) FROM rollups WHERE id < ?",
+	},
+	[STATEMENT_COUNT_OLD_POINTS] = {
+		"SELECT count(*), sum(length(data)) FROM points WHERE NOT is_thin AND last_ns < ?",
+	},
+	[STATEMENT_COUNT_OLD_EVENTS] = {
+		"SELECT count(*), sum(length(details) + 64) FROM events WHERE wall_ns < ?",
+	},
+	[STATEMENT_OLD_CHUNKS] = {
+		"SELECT c.data FROM folds f CROSS JOIN chunks c"
+		" ON c.id BETWEEN f.id << 30 AND (f.id << 30) + 1073741823 WHERE f.last_ns < ?",
+	},
+	/* What was begun is brought to its end, however old it is. */
+	[STATEMENT_OLDEST_FOLD] = {
+		"SELECT recorder, first_ns FROM folds WHERE last_ns < ? OR is_rolled"
+		" ORDER BY first_ns LIMIT 1",
+	},
+	/* ?1, ?2: they begin from when till when. ?3: they end before. ?4: of whom. ?5: how many. */
+	[STATEMENT_FOLDS_OF_HOUR] = {
+		"SELECT id, data FROM folds WHERE id IN"
+		" (SELECT id FROM folds INDEXED BY folds_by_time WHERE first_ns BETWEEN ?1 AND ?2"
+		" AND (last_ns < ?3 OR is_rolled) AND recorder = ?4 ORDER BY id LIMIT ?5) ORDER BY id",
+	},
+	[STATEMENT_CLAIM_FOLD] = {
+		"UPDATE folds SET is_rolled = 1 WHERE id = ? AND NOT is_rolled",
+	},
+	[STATEMENT_DROP_FOLD] = { "DELETE FROM folds WHERE id = ?" },
+	[STATEMENT_FIRST_CHUNK] = {
+		"SELECT process FROM chunks WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823"
+		" ORDER BY id LIMIT 1",
+	},
+	[STATEMENT_READ_CHUNK] = { "SELECT data FROM chunks WHERE id = ?" },
+	[STATEMENT_DROP_CHUNK] = { "DELETE FROM chunks WHERE id = ?" },
+	[STATEMENT_READ_ROLLUP] = { "SELECT data FROM rollups WHERE id = ?" },
+	[STATEMENT_PUT_ROLLUP] = { "INSERT OR REPLACE INTO rollups (id, data) VALUES (?, ?)" },
+	[STATEMENT_DROP_ROLLUPS] = {
+		"DELETE FROM rollups WHERE id IN"
+		" (SELECT id FROM rollups WHERE id < ?1 ORDER BY id LIMIT ?2) RETURNING 0",
+	},
+	/* Whether the attempt of a process has an end. */
+	[STATEMENT_FIND_OWNER] = {
+		"SELECT a.ended_wall_ns IS NOT NULL FROM processes p"
+		" JOIN attempts a ON a.id = p.attempt WHERE p.id = ?",
+	},
+	[STATEMENT_RAISE_PROCESS] = {
+		"UPDATE processes SET @raised, n_samples = coalesce(processes.n_samples, 0) + new.n"
+		" FROM (SELECT @named, ? AS n) AS new WHERE id = ?",
+		{ { "", &process_total_columns } },
+	},
+	/* With whether its attempt has an end. A fold is found by its points: they outlive it. */
+	[STATEMENT_OLDEST_POINTS] = {
+		"SELECT o.attempt, o.fold, o.last_ns, a.ended_wall_ns IS NOT NULL, o.data"
+		" FROM points o CROSS JOIN attempts a ON a.id = o.attempt"
+		" WHERE NOT o.is_thin AND o.last_ns < ?"
+		" AND NOT EXISTS (SELECT 1 FROM folds f WHERE f.id = o.fold)"
+		" ORDER BY o.last_ns LIMIT 1",
+	},
+	[STATEMENT_DROP_POINTS] = { "DELETE FROM points WHERE attempt = ? AND fold = ?" },
+	[STATEMENT_THIN_POINTS] = {
+		"UPDATE points SET data = ?, is_thin = 1 WHERE attempt = ? AND fold = ?",
+	},
+	[STATEMENT_DROP_EVENTS] = {
+		"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE wall_ns < ?1"
+		" ORDER BY wall_ns LIMIT ?2) RETURNING wall_ns",
+	},
+	/* The newest of each stays, so that no row ever gets the id of another. */
+	[STATEMENT_NEXT_ATTEMPT] = {
+		"SELECT id FROM attempts WHERE id > ? AND id < (SELECT max(id) FROM attempts)"
+		" ORDER BY id",
+	},
+	[STATEMENT_FIND_ATTEMPT_ROW] = {
+		ATTEMPT_SELECT "WHERE a.id = ?",
+		{ { "", &attempt_name_columns },
+		  { "a.", &attempt_begin_columns },
+		  { "a.", &attempt_progress_columns },
+		  { "a.", &attempt_end_columns },
+		  { "a.", &usage_columns } },
+	},
+	[STATEMENT_DROP_PROCESSES] = {
+		"DELETE FROM processes WHERE id IN (SELECT id FROM processes WHERE attempt = ?1"
+		" AND id < (SELECT max(id) FROM processes) LIMIT ?2)",
+	},
+	[STATEMENT_NOTE_REMOVAL] = {
+		"INSERT INTO unknowns (attempt, what, why) SELECT ?1, ?2, ?3 WHERE NOT EXISTS"
+		" (SELECT 1 FROM unknowns WHERE attempt = ?1 AND what = ?2 AND why = ?3)",
+	},
+	[STATEMENT_DROP_ATTEMPT] = {
+		"DELETE FROM attempts WHERE id = ?1 AND NOT EXISTS"
+		" (SELECT 1 FROM processes WHERE attempt = ?1) RETURNING job",
+	},
+	[STATEMENT_DROP_JOB] = {
+		"DELETE FROM jobs WHERE id = ?1 AND NOT EXISTS"
+		" (SELECT 1 FROM attempts WHERE job = ?1)",
+	},
+	[STATEMENT_READ_META] = { "SELECT value FROM meta WHERE key = ?" },
+	[STATEMENT_WRITE_META] = { "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)" },
+	[STATEMENT_RAISE_META] = {
+		"INSERT INTO meta (key, value) VALUES (?, ?)"
+		" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)",
+	},
+	[STATEMENT_PAGE_SIZE] = { "PRAGMA page_size" },
+	[STATEMENT_PAGE_COUNT] = { "PRAGMA page_count" },
+	[STATEMENT_FREE_COUNT] = { "PRAGMA freelist_count" },
+	[STATEMENT_VACUUM] = { "PRAGMA incremental_vacuum(32)" },
 };
 
 static void add_name(struct buf *out, const char *prefix, const char *name)
@@ -321,14 +474,25 @@ static void add_merged(struct buf *out, const char *prefix, const char *name)
 	buf_printf(out, "%s = coalesce(excluded.%s, %s)", name, name, name);
 }
 
+static void add_named(struct buf *out, const char *prefix, const char *name)
+{
+	(void)prefix;
+	buf_printf(out, "? AS %s", name);
+}
+
+static void add_raised(struct buf *out, const char *prefix, const char *name)
+{
+	(void)prefix;
+	buf_printf(out, "%s = coalesce(max(processes.%s, new.%s), processes.%s, new.%s)", name,
+		   name, name, name, name);
+}
+
 static const struct word {
 	const char *text;
 	void (*add)(struct buf *out, const char *prefix, const char *name);
 } words[] = {
-	{ "@names", add_name },
-	{ "@values", add_value },
-	{ "@sets", add_set },
-	{ "@merged", add_merged },
+	{ "@named", add_named }, { "@names", add_name },    { "@values", add_value },
+	{ "@sets", add_set },	 { "@merged", add_merged }, { "@raised", add_raised },
 };
 
 static void add_word(struct buf *out, const struct word *word, const struct statement_row *row)

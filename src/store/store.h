@@ -23,7 +23,9 @@
 #include "model/snapshot.h"
 #include "store/jsonl.h"
 #include "store/jsonl_tail.h"
-#include "store/sql.h" /* the same in SQL */
+#include "store/sql.h"	     /* the same in SQL */
+#include "store/minutes.h"   /* what was recorded, a minute at a time */
+#include "store/retention.h" /* what becomes of what is old */
 
 struct store;
 
@@ -163,8 +165,9 @@ struct history_filter {
 /*
  * Calls fn for every sample that matches, oldest first, of the ticks that were
  * there when it was called. Nothing is locked while fn runs: it may take its
- * time. The patience is for each fold that is read. Of a process that changes its
- * name for ever only the first 64 names are told apart.
+ * time, and what retention removes meanwhile is left out. The patience is for
+ * each fold that is read. Of a process that changes its name for ever only the
+ * first 64 names are told apart.
  */
 int store_read_history(struct store *store, const struct history_filter *filter, history_fn *fn,
 		       void *ctx, struct err *err);

@@ -131,6 +131,20 @@ static const struct column process_items[] = {
 };
 const struct columns process_columns = COLUMNS(process_items);
 
+static const struct column process_total_items[] = {
+	COLUMN(proc_record, user_ns, column_u64),
+	COLUMN(proc_record, system_ns, column_u64),
+	COLUMN(proc_record, max_rss_bytes, column_u64),
+	COLUMN(proc_record, rchar, column_u64),
+	COLUMN(proc_record, wchar, column_u64),
+	COLUMN(proc_record, read_bytes, column_u64),
+	COLUMN(proc_record, write_bytes, column_u64),
+	COLUMN(proc_record, major_faults, column_u64),
+	COLUMN(proc_record, max_threads, column_u64),
+	COLUMN(proc_record, max_fds, column_u64),
+};
+const struct columns process_total_columns = COLUMNS(process_total_items);
+
 static const struct column event_items[] = {
 	COLUMN(proc_event, wall_ns, column_u64),
 	COLUMN_AS("pid", proc_event, key.pid, column_int),

@@ -16,14 +16,15 @@ extern const struct columns attempt_begin_columns;    /* when it begins */
 extern const struct columns attempt_progress_columns; /* with each sheet */
 extern const struct columns attempt_end_columns;      /* when it ends; with usage_columns */
 
-extern const struct columns daemon_columns;  /* struct daemon_record */
-extern const struct columns sheet_columns;   /* struct sheet_record; with usage_columns */
-extern const struct columns usage_columns;   /* struct usage */
-extern const struct columns rank_columns;    /* struct rank_record */
-extern const struct columns process_columns; /* struct proc_record */
-extern const struct columns event_columns;   /* struct proc_event */
-extern const struct columns rung_columns;    /* struct rung */
-extern const struct columns unknown_columns; /* struct unknown_note */
+extern const struct columns daemon_columns;	   /* struct daemon_record */
+extern const struct columns sheet_columns;	   /* struct sheet_record; with usage_columns */
+extern const struct columns usage_columns;	   /* struct usage */
+extern const struct columns rank_columns;	   /* struct rank_record */
+extern const struct columns process_columns;	   /* struct proc_record */
+extern const struct columns process_total_columns; /* of it, what samples can raise */
+extern const struct columns event_columns;	   /* struct proc_event */
+extern const struct columns rung_columns;	   /* struct rung */
+extern const struct columns unknown_columns;	   /* struct unknown_note */
 
 /* struct proc_sample: what is kept once per process, and what is kept there as it was first. */
 extern const struct columns sample_process_columns;

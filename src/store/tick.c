@@ -288,6 +288,21 @@ static bool is_segment_full(const struct tick_writing *w)
 	return w->n_segment >= FOLD_TICKS || w->segment_bytes >= FOLD_BYTES;
 }
 
+/* Retention folds what a recorder has left, also that of one who was only asleep. */
+static int check_before(struct store *store, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = store->writing.before_id ? query_open(store, STATEMENT_FIND_TICK, &q, err) : 0;
+
+	if (r < 0 || !store->writing.before_id)
+		return r;
+	query_bind_i64(&q, store->writing.before_id);
+	r = query_step(&q, err);
+	if (r == 0)
+		store->writing.before_id = 0;
+	return r < 0 ? r : 0;
+}
+
 /* The tick with n of the listed processes, into store->writing.bytes. */
 static int encode_tick(struct store *store, const struct tick_record *record, size_t n,
 		       struct err *err)
@@ -349,6 +364,8 @@ static int write_tick(struct store *store, const struct tick_record *record, int
 
 	if (r == 0)
 		r = list_processes(store, record, &n, err);
+	if (r == 0)
+		r = check_before(store, err);
 	if (r == 0)
 		r = encode_tick(store, record, sort_listed(store->writing.listed, n), err);
 	if (r == 0)

@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/query.h"
+#include "store/read.h"
 
 /* Where ticks are: a fold, or what a recorder has not folded yet (its tail). */
 struct place {
@@ -150,20 +151,6 @@ static int read_number(struct store *store, enum statement id, int64_t *ret, str
 	return r < 0 ? r : 0;
 }
 
-/* The row of the job; -1, which no row has: there is none. */
-static int find_job(struct store *store, const char *job_id, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_FIND_JOB, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, job_id);
-	r = query_step(&q, err);
-	*ret = r > 0 ? query_read_i64(&q) : -1;
-	return r < 0 ? r : 0;
-}
-
 /* ---- the newest so many ---- */
 
 struct times {
@@ -283,7 +270,7 @@ static int plan(struct walk *w, const struct walk_filter *filter, struct err *er
 	int r = txn_begin(w->store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0 && filter->job_id)
-		r = find_job(w->store, filter->job_id, &w->filter.job, err);
+		r = job_find_row(w->store, filter->job_id, &w->filter.job, err);
 	if (r == 0)
 		r = read_number(w->store, STATEMENT_LAST_TICK, &w->filter.last_id, err);
 	if (r == 0)

@@ -352,9 +352,9 @@ static int block_at_first(void *ctx, const struct history_row *row)
 	CLEANUP(snapshot_release) struct snapshot snap;
 
 	(void)row;
+	snapshot_init(&snap);
 	if (b->n_rows++ > 0)
 		return 0;
-	snapshot_init(&snap);
 	for (unsigned k = 10; k < 2010; k++) {
 		fill_snapshot(&snap, "j", 50, k);
 		must_tick(b->writer, b->attempt, &snap);

@@ -1,0 +1,273 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "report/report.h"
+
+/* For so long somebody else may keep the database locked without a break. */
+#define BUSY_NS UINT64_C(10000000000)
+/* Work that is done by then is not worth a line that comes and goes. */
+#define QUIET_NS UINT64_C(500000000)
+
+enum gc_key { KEY_JSON = 256, KEY_DRY_RUN };
+
+struct gc_args {
+	bool json, dry_run;
+};
+
+static const struct argp_option gc_options[] = {
+	{ "dry-run", KEY_DRY_RUN, NULL, 0, "Only tell what is old enough to be removed", 0 },
+	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	{ 0 },
+};
+
+static error_t parse_gc_option(int key, char *arg, struct argp_state *state)
+{
+	struct gc_args *args = state->input;
+
+	switch (key) {
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case KEY_DRY_RUN:
+		args->dry_run = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_usage_error(state, "'%s' is one word too many", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp gc_argp = {
+	.options = gc_options,
+	.parser = parse_gc_option,
+	.doc = "Removes what is older than the configuration says and gives the space back: samples "
+	       "become 1-minute values, and those are removed in their turn. What jobs used and how "
+	       "they ended stays.",
+};
+
+/* One row per thing that is counted: its key in JSON, and its line for people. */
+static const struct {
+	const char *key, *one, *many;
+	size_t offset;
+} counts[] = {
+	{ "samples_rolled", "sample became 1-minute values", "samples became 1-minute values",
+	  offsetof(struct retention_result, n_samples) },
+	{ "folds_removed", "stretch of ticks of the host", "stretches of ticks of the host",
+	  offsetof(struct retention_result, n_folds) },
+	{ "minute_rows_removed", "hour of 1-minute values of a process",
+	  "hours of 1-minute values of processes", offsetof(struct retention_result, n_minutes) },
+	{ "curves_removed", "stretch of a job's curve", "stretches of jobs' curves",
+	  offsetof(struct retention_result, n_curves) },
+	{ "events_removed", "process event", "process events",
+	  offsetof(struct retention_result, n_events) },
+	{ "processes_removed", "process of a job that ended", "processes of jobs that ended",
+	  offsetof(struct retention_result, n_processes) },
+	{ "attempts_removed", "whole attempt", "whole attempts",
+	  offsetof(struct retention_result, n_attempts) },
+	{ "damaged", "damaged piece", "damaged pieces",
+	  offsetof(struct retention_result, n_damaged) },
+};
+
+static uint64_t count_of(const struct retention_result *result, size_t i)
+{
+	return *(const uint64_t *)((const char *)result + counts[i].offset);
+}
+
+/* ---- doing it ---- */
+
+/* A line on a terminal that is written over. */
+struct line {
+	bool is_shown, was_shown;
+	uint64_t begun_ns;
+};
+
+static void line_show(struct line *line, const struct retention *run)
+{
+	if (!line->is_shown || clock_boot_ns() - line->begun_ns < QUIET_NS)
+		return;
+	fprintf(stderr, "\r\033[K%llu samples became 1-minute values (%llu of %llu stretches)",
+		(unsigned long long)run->result.n_samples, (unsigned long long)run->result.n_folds,
+		(unsigned long long)run->n_folds_due);
+	line->was_shown = true;
+}
+
+static void line_clear(const struct line *line)
+{
+	if (line->was_shown)
+		fputs("\r\033[K", stderr);
+}
+
+static bool is_terminal(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+/* So that who waits to write gets its turn. */
+static void let_others(void)
+{
+	const struct timespec pause = { .tv_nsec = RETENTION_PAUSE_MS * 1000000L };
+
+	nanosleep(&pause, NULL);
+}
+
+static int run_slices(struct store *store, struct retention *run, struct line *line,
+		      struct err *err)
+{
+	uint64_t moved_ns = clock_boot_ns();
+	int r;
+
+	while ((r = store_retain_slice(store, run, err)) != 0) {
+		if (r < 0 && (r != -EBUSY || clock_boot_ns() - moved_ns > BUSY_NS))
+			return r;
+		if (r > 0)
+			moved_ns = clock_boot_ns();
+		line_show(line, run);
+		let_others();
+	}
+	return 0;
+}
+
+static int collect(const struct paths *paths, const struct retention_policy *policy,
+		   struct retention_result *ret, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct line line = { .is_shown = is_terminal(), .begun_ns = clock_boot_ns() };
+	struct retention run;
+	int r = cli_open_store_to_write(paths, &store, err);
+
+	if (r < 0)
+		return r;
+	store_retain_begin(&run, policy, clock_wall_ns());
+	r = run_slices(store, &run, &line, err);
+	line_clear(&line);
+	*ret = run.result;
+	return r;
+}
+
+static int preview(const struct paths *paths, const struct retention_policy *policy,
+		   struct retention_preview *ret, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	int r = cli_open_store(paths, &store, err);
+
+	return r < 0 ? r : store_preview_retention(store, policy, clock_wall_ns(), ret, err);
+}
+
+/* ---- telling ---- */
+
+static void write_json(const struct gc_args *args, const struct retention_preview *p,
+		       struct buf *out)
+{
+	const struct retention_result *result = &p->result;
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key_bool(&j, "dry_run", args->dry_run);
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+		json_key_u64(&j, counts[i].key, count_of(result, i));
+	json_key_u64(&j, "bytes_before", result->bytes_before);
+	json_key_u64(&j, "bytes_after", result->bytes_after);
+	json_key_u64(&j, "bytes_given_back", u64_delta(result->bytes_before, result->bytes_after));
+	if (args->dry_run) {
+		json_key_u64(&j, "removable_bytes", p->removable_bytes);
+		json_key_u64(&j, "over_bytes", p->over_bytes);
+	} else {
+		json_key_bool(&j, "over_max_bytes", result->is_over);
+	}
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+static size_t add_counts(const struct retention_result *result, struct buf *out)
+{
+	size_t n_lines = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+		uint64_t n = count_of(result, i);
+
+		if (n == 0)
+			continue;
+		buf_printf(out, "%12llu  %s\n", (unsigned long long)n,
+			   n == 1 ? counts[i].one : counts[i].many);
+		n_lines++;
+	}
+	return n_lines;
+}
+
+static void write_text(const struct retention_result *result, struct buf *out)
+{
+	if (add_counts(result, out) == 0)
+		buf_add_str(out, "Nothing is old enough to be removed.\n");
+	buf_add_str(out, "The database had ");
+	report_add_bytes(out, result->bytes_before);
+	buf_add_str(out, ", and has ");
+	report_add_bytes(out, result->bytes_after);
+	buf_add_str(out, " now.\n");
+}
+
+static void write_preview(const struct retention_preview *p, struct buf *out)
+{
+	if (add_counts(&p->result, out) == 0)
+		buf_add_str(out, "Nothing is old enough to be removed.\n");
+	buf_add_str(out, "The database has ");
+	report_add_bytes(out, p->result.bytes_before);
+	buf_add_str(out, ", of which this takes about ");
+	report_add_bytes(out, p->removable_bytes);
+	buf_add_str(out, ".\n");
+	if (p->over_bytes == 0)
+		return;
+	buf_add_str(out, "Another ");
+	report_add_bytes(out, p->over_bytes);
+	buf_add_str(out, " are above max_bytes: more would go, the oldest samples first.\n");
+}
+
+static void write_out(const struct gc_args *args, const struct retention_preview *p,
+		      struct buf *out)
+{
+	if (args->json)
+		write_json(args, p, out);
+	else if (args->dry_run)
+		write_preview(p, out);
+	else
+		write_text(&p->result, out);
+}
+
+int cli_gc(int argc, char **argv)
+{
+	const struct retention_policy policy = RETENTION_POLICY_DEFAULT;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct retention_preview p = { .result = { .bytes_before = U64_UNKNOWN,
+						   .bytes_after = U64_UNKNOWN } };
+	struct gc_args args = { 0 };
+	struct err err = ERR_INIT;
+	struct paths paths;
+	int r;
+
+	cli_parse(&gc_argp, argc, argv, 0, &args);
+	r = paths_find(&paths, &err);
+	if (r == 0)
+		r = args.dry_run ? preview(&paths, &policy, &p, &err)
+				 : collect(&paths, &policy, &p.result, &err);
+	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
+		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
+	if (p.result.is_over)
+		log_warning("the database is still above max_bytes: all else is of attempts that "
+			    "may still run, or the newest");
+	write_out(&args, &p, &out);
+	return cli_print(&out);
+}

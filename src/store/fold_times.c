@@ -1,0 +1,24 @@
+#include "store/fold_times.h"
+
+#include <errno.h>
+
+#include "base/unknown.h"
+
+int fold_times_read(const void *head, size_t len, struct table *t, struct fold_times *ret)
+{
+	struct fold_strings strings = { 0 };
+	struct fold_reader reader;
+	int r = fold_read_head(&reader, head, len, ret->ids, t, &strings);
+
+	fold_strings_release(&strings);
+	if (r < 0)
+		return r;
+	ret->n = t->n;
+	for (unsigned i = 0; i < t->n; i++) {
+		ret->wall_ns[i] = t->columns[HOST_WALL_NS][i];
+		ret->boot_ns[i] = t->columns[HOST_BOOT_NS][i];
+		if (!u64_known(ret->wall_ns[i]))
+			return -EBADMSG;
+	}
+	return 0;
+}

@@ -1,0 +1,539 @@
+#include "store/minutes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+#include "base/map.h"
+#include "base/unknown.h"
+#include "store/failure.h"
+#include "store/fold.h"
+#include "store/fold_times.h"
+#include "store/process.h"
+#include "store/query.h"
+#include "store/read.h"
+#include "store/rollup.h"
+
+/*
+ * Minutes are made a window at a time: up to an hour, of all processes. All of a window
+ * is read as of one moment, so it makes no difference what of it has become rollups by
+ * then. More rows than ROWS_MAX, about 20 MB, make the window smaller.
+ */
+#define ROWS_MAX 32768
+#define FEW_PROCESSES 64 /* are looked for one by one */
+
+/* A process in a minute. */
+struct open_minute {
+	int64_t process;
+	uint64_t minute;
+	struct rollup_minute sums;
+};
+
+struct minutes {
+	struct store *store;
+	const struct minute_filter *filter;
+	int64_t job;	 /* its row; 0: any */
+	int64_t *wanted; /* processes, by id */
+	size_t n_wanted, cap_wanted;
+	uint64_t from, to; /* the window, in minutes: to is not part of it */
+	uint64_t width;	   /* of windows, at most */
+	struct open_minute *rows;
+	size_t n, cap;
+	struct map row_of;     /* row_key() -> its place in rows */
+	struct map process_of; /* id -> struct process * */
+	struct arena arena;    /* those */
+	struct fold_times times;
+	struct rollup rollup;
+	struct table samples, t;
+};
+
+static void minutes_free(struct minutes **m)
+{
+	if (!*m)
+		return;
+	free((*m)->wanted);
+	free((*m)->rows);
+	map_release(&(*m)->row_of);
+	map_release(&(*m)->process_of);
+	arena_release(&(*m)->arena);
+	free(*m);
+}
+
+static void clear_window(struct minutes *m)
+{
+	m->n = 0;
+	map_clear(&m->row_of);
+	map_clear(&m->process_of);
+	arena_release(&m->arena);
+	m->arena = (struct arena)ARENA_INIT;
+}
+
+/* ---- whose ---- */
+
+static bool is_filtered(const struct minutes *m)
+{
+	return m->filter->job_id || m->filter->pid;
+}
+
+static int want(struct minutes *m, int64_t process, struct err *err)
+{
+	if (m->n_wanted == m->cap_wanted) {
+		size_t cap = m->cap_wanted ? m->cap_wanted * 2 : 64;
+		int64_t *wanted = reallocarray(m->wanted, cap, sizeof(*wanted));
+
+		if (!wanted)
+			return store_no_memory(m->store, err);
+		m->wanted = wanted;
+		m->cap_wanted = cap;
+	}
+	m->wanted[m->n_wanted++] = process;
+	return 0;
+}
+
+static int list_wanted(struct minutes *m, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(m->store,
+			   m->job ? STATEMENT_PROCESSES_OF_JOB : STATEMENT_PROCESSES_OF_PID, &q,
+			   err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, m->filter->pid);
+	if (m->job)
+		query_bind_i64(&q, m->job);
+	while (r == 0 && (r = query_step(&q, err)) > 0)
+		r = want(m, query_read_i64(&q), err);
+	return r;
+}
+
+static int find_wanted(struct minutes *m, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = is_filtered(m) ? txn_begin(m->store, STATEMENT_BEGIN_READ, &txn, err) : 0;
+
+	if (r < 0 || !is_filtered(m))
+		return r;
+	if (m->filter->job_id)
+		r = job_find_row(m->store, m->filter->job_id, &m->job, err);
+	return r < 0 ? r : list_wanted(m, err);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool is_wanted(const struct minutes *m, int64_t process)
+{
+	return !is_filtered(m) ||
+	       bsearch(&process, m->wanted, m->n_wanted, sizeof(process), compare_ids);
+}
+
+/* ---- adding up ---- */
+
+static uint64_t row_key(const struct minutes *m, int64_t process, uint64_t minute)
+{
+	return (uint64_t)process * ROLLUP_MINUTES + (minute - m->from);
+}
+
+static int grow(struct minutes *m)
+{
+	size_t cap = m->cap ? m->cap * 2 : 256;
+	struct open_minute *rows = reallocarray(m->rows, cap, sizeof(*rows));
+
+	if (!rows)
+		return -ENOMEM;
+	m->rows = rows;
+	m->cap = cap;
+	return 0;
+}
+
+/* The row, made if need be. -EOVERFLOW: the window should be smaller. */
+static int find_row(struct minutes *m, int64_t process, uint64_t minute, struct open_minute **ret)
+{
+	uint64_t key = row_key(m, process, minute), place;
+
+	if (!map_get(&m->row_of, key, &place)) {
+		if (m->n >= ROWS_MAX && m->to - m->from > 1)
+			return -EOVERFLOW;
+		if ((m->n == m->cap && grow(m) < 0) || map_put(&m->row_of, key, m->n) < 0)
+			return -ENOMEM;
+		place = m->n++;
+		m->rows[place].process = process;
+		m->rows[place].minute = minute;
+		m->rows[place].sums.n = 0;
+	}
+	*ret = &m->rows[place];
+	return 0;
+}
+
+static int tell_failure(struct minutes *m, int r, struct err *err)
+{
+	return r == -ENOMEM ? store_no_memory(m->store, err) : r;
+}
+
+static bool is_in_window(const struct minutes *m, uint64_t minute)
+{
+	return minute >= m->from && minute < m->to;
+}
+
+/* A table of samples, in the ticks of m->times. */
+static int add_samples(struct minutes *m, int64_t process, const void *data, size_t len,
+		       struct err *err)
+{
+	struct open_minute *row;
+	uint64_t minute;
+	int r = 0;
+
+	if (table_read(data, len, m->times.n, SAMPLE_WORDS, m->times.boot_ns, &m->samples) < 0)
+		return store_damaged(m->store, "chunk", err);
+	for (unsigned from = 0, to; r == 0 && from < m->samples.n; from = to) {
+		to = rollup_find_run(&m->samples, from, m->times.wall_ns, &minute);
+		if (!is_in_window(m, minute))
+			continue;
+		r = find_row(m, process, minute, &row);
+		if (r == 0)
+			rollup_minute_add(&row->sums, &m->samples, from, to, m->times.ids);
+	}
+	return tell_failure(m, r, err);
+}
+
+/* ---- what has become rollups: it is read first, so nothing is added to yet ---- */
+
+static int add_rollup(struct minutes *m, int64_t process, const void *data, size_t len,
+		      struct err *err)
+{
+	struct open_minute *row;
+	int r = 0;
+
+	if (rollup_read(data, len, &m->t, &m->rollup) < 0)
+		return store_damaged(m->store, "rollup", err);
+	for (uint64_t minute = m->from; r == 0 && minute < m->to; minute++) {
+		const struct rollup_minute *sums = &m->rollup.minutes[minute % ROLLUP_MINUTES];
+
+		if (sums->n == 0)
+			continue;
+		r = find_row(m, process, minute, &row);
+		if (r == 0)
+			row->sums = *sums;
+	}
+	return tell_failure(m, r, err);
+}
+
+typedef int add_fn(struct minutes *m, int64_t process, const void *data, size_t len,
+		   struct err *err);
+
+/* Rows of a table whose ids are high << 30 | process, one by one… */
+static int add_wanted(struct minutes *m, enum statement id, int64_t high, add_fn *add,
+		      struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->n_wanted; i++) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+
+		r = query_open(m->store, id, &q, err);
+		if (r < 0)
+			return r;
+		query_bind_i64(&q, high << CHUNK_BITS | m->wanted[i]);
+		r = query_step(&q, err);
+		if (r > 0) {
+			size_t len;
+			const void *data = query_read_blob(&q, &len);
+
+			r = add(m, m->wanted[i], data, len, err);
+		}
+	}
+	return r;
+}
+
+/* …or all of them, and those that are not wanted left out. */
+static int add_range(struct minutes *m, enum statement id, int64_t high, add_fn *add,
+		     struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(m->store, id, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, high);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		int64_t process = query_read_i64(&q);
+		size_t len;
+		const void *data = query_read_blob(&q, &len);
+
+		r = is_wanted(m, process) ? add(m, process, data, len, err) : 0;
+	}
+	return r;
+}
+
+static int add_rollups(struct minutes *m, struct err *err)
+{
+	int64_t hour = (int64_t)(m->from / ROLLUP_MINUTES);
+
+	return is_filtered(m) && m->n_wanted <= FEW_PROCESSES
+		       ? add_wanted(m, STATEMENT_READ_ROLLUP, hour, add_rollup, err)
+		       : add_range(m, STATEMENT_READ_ROLLUPS, hour, add_rollup, err);
+}
+
+/* ---- what is there as samples ---- */
+
+static int read_times(struct minutes *m, const void *head, size_t len, struct err *err)
+{
+	int r = fold_times_read(head, len, &m->t, &m->times);
+
+	return r == -EBADMSG ? store_damaged(m->store, "fold", err) : tell_failure(m, r, err);
+}
+
+static int add_fold(struct minutes *m, int64_t fold, const void *head, size_t len, struct err *err)
+{
+	int r = read_times(m, head, len, err);
+
+	if (r < 0)
+		return r;
+	return is_filtered(m) && m->n_wanted <= FEW_PROCESSES
+		       ? add_wanted(m, STATEMENT_READ_CHUNK, fold, add_samples, err)
+		       : add_range(m, STATEMENT_READ_CHUNKS_OF_FOLD, fold, add_samples, err);
+}
+
+static int64_t begin_ns(uint64_t minute)
+{
+	return minute > INT64_MAX / MINUTE_NS ? INT64_MAX : (int64_t)(minute * MINUTE_NS);
+}
+
+/* From when till when, and the job: as the statements of walks have them. */
+static int open_window(struct minutes *m, enum statement id, struct query *q, struct err *err)
+{
+	int r = query_open(m->store, id, q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(q, begin_ns(m->from));
+	query_bind_i64(q, begin_ns(m->to) - 1);
+	query_bind_i64(q, m->job);
+	return 0;
+}
+
+static int add_folds(struct minutes *m, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = open_window(m, STATEMENT_MINUTE_FOLDS, &q, err);
+
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		int64_t fold = query_read_i64(&q);
+		size_t len;
+		const void *head = query_read_blob(&q, &len);
+
+		r = add_fold(m, fold, head, len, err);
+	}
+	return r;
+}
+
+static int add_folded(struct minutes *m, const struct folded *f, struct err *err)
+{
+	int r = read_times(m, f->head.data, f->head.len, err);
+
+	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
+		const struct fold_part *part = &f->parts[i];
+
+		if (part->list == LIST_SAMPLES && is_wanted(m, part->key))
+			r = add_samples(m, part->key, f->bytes.data + part->at, part->len, err);
+	}
+	return r;
+}
+
+static int add_tail(struct minutes *m, int64_t recorder, struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int64_t after_id = 0;
+	int r;
+
+	while ((r = fold_read_pending(m->store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
+		after_id = f.id;
+		if (f.n_ticks < f.n_loaded)
+			return store_damaged(m->store, "tick", err);
+		r = add_folded(m, &f, err);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int add_tails(struct minutes *m, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = open_window(m, STATEMENT_WALK_TAILS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, 0);
+	while (r == 0 && (r = query_step(&q, err)) > 0)
+		r = add_tail(m, query_read_i64(&q), err);
+	return r;
+}
+
+/* ---- who they are ---- */
+
+/* One that is gone has no place. */
+static int name_process(struct minutes *m, int64_t id, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct process *p = arena_alloc(&m->arena, sizeof(*p));
+	int r = p ? query_open(m->store, STATEMENT_WALK_PROCESS, &q, err)
+		  : store_no_memory(m->store, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, id);
+	query_bind_i64(&q, 0);
+	query_bind_i64(&q, 0);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	r = process_read(&q, &m->arena, p, err);
+	if (r == 0 && map_put(&m->process_of, (uint64_t)id, (uint64_t)(uintptr_t)p) < 0)
+		r = store_no_memory(m->store, err);
+	return r;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct open_minute *x = *(const struct open_minute *const *)a;
+	const struct open_minute *y = *(const struct open_minute *const *)b;
+
+	if (x->minute != y->minute)
+		return x->minute < y->minute ? -1 : 1;
+	return x->process < y->process ? -1 : x->process > y->process;
+}
+
+static int name_processes(struct minutes *m, struct err *err)
+{
+	uint64_t place;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->n; i++)
+		if (!map_get(&m->process_of, (uint64_t)m->rows[i].process, &place))
+			r = name_process(m, m->rows[i].process, err);
+	return r;
+}
+
+/* ---- windows ---- */
+
+static int read_window(struct minutes *m, struct err *err)
+{
+	static int (*const readers[])(struct minutes *, struct err *) = {
+		add_rollups,
+		add_folds,
+		add_tails,
+		name_processes,
+	};
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(m->store, STATEMENT_BEGIN_READ, &txn, err);
+
+	clear_window(m);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(readers); i++)
+		r = readers[i](m, err);
+	return r;
+}
+
+static int tell_row(struct minutes *m, const struct open_minute *open, minute_fn *fn, void *ctx,
+		    struct err *err)
+{
+	struct minute_row row = { .wall_ns = open->minute * MINUTE_NS };
+	const struct process *p;
+	uint64_t place;
+
+	if (!map_get(&m->process_of, (uint64_t)open->process, &place))
+		return 0;
+	p = (const struct process *)(uintptr_t)place;
+	row.attempt_num = p->attempt_num;
+	process_at(p, open->sums.last_tick, &row.last);
+	if (rollup_minute_tell(&open->sums, &row) < 0)
+		return store_damaged(m->store, "minute", err);
+	return fn(ctx, &row);
+}
+
+static int tell_window(struct minutes *m, minute_fn *fn, void *ctx, struct err *err)
+{
+	CLEANUP(free_ptr)
+	const struct open_minute **rows =
+		reallocarray(NULL, m->n + 1, sizeof(struct open_minute *));
+	int r = rows ? 0 : store_no_memory(m->store, err);
+
+	for (size_t i = 0; r == 0 && i < m->n; i++)
+		rows[i] = &m->rows[i];
+	if (r == 0)
+		qsort(rows, m->n, sizeof(struct open_minute *), compare_rows);
+	for (size_t i = 0; r == 0 && i < m->n; i++)
+		r = tell_row(m, rows[i], fn, ctx, err);
+	return r;
+}
+
+/* 1: from is the next minute that may have something. */
+static int find_next(struct minutes *m, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(m->store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(m->store, STATEMENT_NEXT_RECORDED, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, begin_ns(m->from));
+	r = query_step(&q, err);
+	if (r <= 0 || query_is_null(&q))
+		return r < 0 ? r : 0;
+	m->from = (uint64_t)query_read_i64(&q) / MINUTE_NS;
+	return 1;
+}
+
+/* From m->from on; a window ends with its hour. */
+static int read_on(struct minutes *m, uint64_t until, minute_fn *fn, void *ctx, struct err *err)
+{
+	int r;
+
+	while ((r = find_next(m, err)) > 0 && m->from <= until) {
+		m->to = m->from / ROLLUP_MINUTES * ROLLUP_MINUTES + ROLLUP_MINUTES;
+		m->to = m->to - m->from > m->width ? m->from + m->width : m->to;
+		m->to = m->to - 1 > until ? until + 1 : m->to;
+		r = read_window(m, err);
+		if (r == -EOVERFLOW) {
+			m->width = (m->to - m->from) / 2;
+			continue;
+		}
+		if (r == 0)
+			r = tell_window(m, fn, ctx, err);
+		if (r != 0)
+			return r;
+		m->from = m->to;
+	}
+	return r < 0 ? r : 0;
+}
+
+static uint64_t minute_of(uint64_t wall_ns)
+{
+	return (wall_ns < INT64_MAX ? wall_ns : INT64_MAX) / MINUTE_NS;
+}
+
+int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,
+		       void *ctx, struct err *err)
+{
+	CLEANUP(minutes_free) struct minutes *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return store_no_memory(store, err);
+	m->store = store;
+	m->filter = filter;
+	m->width = ROLLUP_MINUTES;
+	m->from = minute_of(filter->since_wall_ns);
+	r = find_wanted(m, err);
+	if (r < 0 || (is_filtered(m) && m->n_wanted == 0))
+		return r;
+	return read_on(m, minute_of(filter->until_wall_ns ? filter->until_wall_ns : INT64_MAX), fn,
+		       ctx, err);
+}

@@ -1,0 +1,53 @@
+/*
+ * minutes - what was recorded, a minute at a time: for as long as rollups are kept.
+ *
+ * Where every sample is still there the minutes are made of those, so it does not
+ * show where one ends and the other begins. Part of store.h.
+ */
+#ifndef PROCTOR_STORE_MINUTES_H
+#define PROCTOR_STORE_MINUTES_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/snapshot.h"
+
+struct store;
+
+/* Over the samples that knew it; NaN where none did. */
+struct sample_averages {
+	double cpu_percent;
+	double rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, hwm_bytes;
+	double vms_bytes, swap_bytes;
+	double threads, open_fds;
+};
+
+/* One process in one minute. */
+struct minute_row {
+	uint64_t wall_ns; /* when the minute begins */
+	int attempt_num;
+	uint64_t n_samples;
+	struct sample_averages avg;
+	struct proc_sample min, max; /* of what has an average; all else is unknown */
+	struct proc_sample last;     /* who it is, and each value as it was known last in this
+					minute, but the age; its pointers are valid during the call */
+};
+typedef int minute_fn(void *ctx, const struct minute_row *row); /* non-zero stops, is returned */
+
+struct minute_filter {
+	const char *job_id;	/* NULL: any */
+	pid_t pid;		/* 0: any */
+	uint64_t since_wall_ns; /* from the minute that this is in */
+	uint64_t until_wall_ns; /* up to the minute that this is in; 0: no end */
+};
+
+/*
+ * Calls fn for every process and minute that matches, by time and then in the
+ * order in which processes were first seen. Nothing is locked while fn runs.
+ * When the clock was set back a minute may come twice in a process's life: that
+ * is one row.
+ */
+int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,
+		       void *ctx, struct err *err);
+
+#endif

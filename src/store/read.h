@@ -1,0 +1,16 @@
+/*
+ * read - what reading attempts knows and others need.
+ */
+#ifndef PROCTOR_STORE_READ_H
+#define PROCTOR_STORE_READ_H
+
+#include "base/err.h"
+#include "store/store.h"
+
+/* The row of the job; -1, which no row has: there is none. Inside a transaction, as all here. */
+int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err);
+
+/* Of an attempt's row: it has no end, and its runner is not known to be dead. */
+int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct err *err);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * retain - the stages of retention; see retention.h for what it is, retention.c for
+ * their order.
+ *
+ * A stage works until it has nothing left (0) or the slice is over (1). It runs inside
+ * a transaction that writes.
+ */
+#ifndef PROCTOR_STORE_RETAIN_H
+#define PROCTOR_STORE_RETAIN_H
+
+#include "store/query.h"
+#include "store/retention.h"
+
+/* A slice that is being worked at. */
+struct slice {
+	struct store *store;
+	struct retention *run;
+	uint64_t deadline_ns; /* on the boot clock */
+	bool is_for_room;     /* stop when the database is small enough */
+};
+typedef int stage_fn(struct slice *slice, struct err *err);
+
+/* 1: go on. 0: the time is up, or there is room enough. */
+int slice_goes_on(const struct slice *slice, struct err *err);
+
+/* Times in the file's integers. What is older than an age begins before it. */
+int64_t retain_cutoff_ns(uint64_t now_wall_ns, unsigned n, uint64_t unit_ns);
+int64_t retain_full_cutoff(const struct retention *run);
+int64_t retain_minutes_cutoff(const struct retention *run);
+int64_t retain_curves_cutoff(const struct retention *run); /* not before their samples */
+int64_t retain_events_cutoff(const struct retention *run);
+
+/* The key of meta that says since when there are all: "events_gone_ns", "curves_gone_ns". */
+#define META_EVENTS_GONE "events_gone_ns"
+#define META_CURVES_GONE "curves_gone_ns"
+int meta_read(struct store *store, const char *key, int64_t *ret, struct err *err); /* 0: unset */
+int meta_write(struct store *store, const char *key, int64_t value, struct err *err);
+int meta_raise(struct store *store, const char *key, int64_t value, struct err *err);
+
+/* What a statement without parameters counts. */
+int retain_count(struct store *store, enum statement id, int64_t *ret, struct err *err);
+int space_read(struct store *store, uint64_t *ret_file_bytes, uint64_t *ret_used_bytes,
+	       struct err *err);
+
+/* ---- by age ---- */
+
+/* Samples of folds that ended before the cutoff, or were begun, become minutes (retain_roll.c). */
+int retain_roll(struct slice *slice, int64_t cutoff_ns, struct err *err);
+
+/* What ended before the cutoff goes (retain_drop.c). */
+int retain_drop_minutes(struct slice *slice, int64_t cutoff_ns, struct err *err);
+int retain_drop_curves(struct slice *slice, int64_t cutoff_ns, struct err *err);
+int retain_drop_events(struct slice *slice, int64_t cutoff_ns, struct err *err);
+
+/* ---- for room (retain_room.c): in this order, and only while there is too little ---- */
+
+stage_fn room_begin, room_samples, room_minutes, room_curves, room_events, room_processes,
+	room_attempts, room_end;
+
+#endif

@@ -1,0 +1,212 @@
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/handle.h"
+#include "store/read.h"
+#include "store/retain.h"
+
+#define BATCH_ROWS 100 /* between two looks at the clock */
+
+/* Below the limit, so that it is not met again by the next tick. */
+static uint64_t low_mark(uint64_t max_bytes)
+{
+	return max_bytes - max_bytes / 10;
+}
+
+static int read_used(const struct slice *slice, uint64_t *ret, struct err *err)
+{
+	uint64_t file_bytes;
+
+	return space_read(slice->store, &file_bytes, ret, err);
+}
+
+int room_begin(struct slice *slice, struct err *err)
+{
+	struct retention *run = slice->run;
+	uint64_t used = 0;
+	int r = run->policy.max_bytes ? read_used(slice, &used, err) : 0;
+
+	run->target_bytes = r == 0 && used > run->policy.max_bytes ? low_mark(run->policy.max_bytes)
+								   : U64_UNKNOWN;
+	return r;
+}
+
+/* 1: there are too many bytes. */
+static int lacks_room(const struct slice *slice, struct err *err)
+{
+	uint64_t used = 0;
+	int r = u64_known(slice->run->target_bytes) ? read_used(slice, &used, err) : 0;
+
+	return r < 0 ? r : u64_known(slice->run->target_bytes) && used > slice->run->target_bytes;
+}
+
+/* What age removes, of any age; as long as there is too little room. */
+static int remove_oldest(struct slice *slice, int (*fn)(struct slice *, int64_t, struct err *),
+			 struct err *err)
+{
+	int r = lacks_room(slice, err);
+
+	if (r <= 0)
+		return r;
+	slice->is_for_room = true;
+	r = fn(slice, INT64_MAX, err);
+	slice->is_for_room = false;
+	return r <= 0 ? r : lacks_room(slice, err);
+}
+
+/* Then the folds that were begun are brought to their end: half of them is told to nobody. */
+int room_samples(struct slice *slice, struct err *err)
+{
+	int r = remove_oldest(slice, retain_roll, err);
+
+	return r != 0 ? r : retain_roll(slice, retain_full_cutoff(slice->run), err);
+}
+
+int room_minutes(struct slice *slice, struct err *err)
+{
+	return remove_oldest(slice, retain_drop_minutes, err);
+}
+
+int room_curves(struct slice *slice, struct err *err)
+{
+	return remove_oldest(slice, retain_drop_curves, err);
+}
+
+int room_events(struct slice *slice, struct err *err)
+{
+	slice->run->after_attempt = 0; /* where the next stage begins */
+	return remove_oldest(slice, retain_drop_events, err);
+}
+
+/* ---- attempts ---- */
+
+/* 1: the next attempt behind after_attempt that is over for certain. 0: none but the newest. */
+static int next_attempt(struct slice *slice, int64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	bool may_run = true;
+	int r = query_open(slice->store, STATEMENT_NEXT_ATTEMPT, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, slice->run->after_attempt);
+	while (may_run && (r = query_step(&q, err)) > 0) {
+		*ret = query_read_i64(&q);
+		r = attempt_may_run(slice->store, *ret, &may_run, err);
+		if (r < 0)
+			return r;
+		if (may_run)
+			slice->run->after_attempt = *ret;
+	}
+	return may_run ? r : 1;
+}
+
+/* Calls fn for each such attempt; fn returns 1 if it is not through with it. */
+static int each_attempt(struct slice *slice, int (*fn)(struct slice *, int64_t, struct err *),
+			struct err *err)
+{
+	int64_t attempt = 0;
+	int r;
+
+	while ((r = lacks_room(slice, err)) > 0) {
+		r = slice_goes_on(slice, err);
+		if (r <= 0)
+			return r < 0 ? r : 1;
+		r = next_attempt(slice, &attempt, err);
+		if (r <= 0)
+			return r;
+		r = fn(slice, attempt, err);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			slice->run->after_attempt = attempt;
+	}
+	return r;
+}
+
+/* The report says why they are missing. */
+static int note_removal(struct slice *slice, int64_t attempt, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(slice->store, STATEMENT_NOTE_REMOVAL, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt);
+	query_bind_text(&q, "processes");
+	query_bind_text(&q, "their rows were removed to keep the database below max_bytes");
+	return query_run(&q, err);
+}
+
+static int drop_processes(struct slice *slice, int64_t attempt, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int n, r = query_open(slice->store, STATEMENT_DROP_PROCESSES, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt);
+	query_bind_i64(&q, BATCH_ROWS);
+	r = query_run(&q, err);
+	if (r < 0)
+		return r;
+	n = sqlite3_changes(slice->store->db);
+	slice->run->result.n_processes += (uint64_t)n;
+	if (n == 0)
+		return 0;
+	r = note_removal(slice, attempt, err);
+	return r < 0 ? r : 1;
+}
+
+static int drop_job(struct slice *slice, int64_t job, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(slice->store, STATEMENT_DROP_JOB, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, job);
+	return query_run(&q, err);
+}
+
+/* By now it has no more than its row and those of its sheets, ranks and notes. */
+static int drop_attempt(struct slice *slice, int64_t attempt, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t job;
+	int r = query_open(slice->store, STATEMENT_DROP_ATTEMPT, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	job = query_read_i64(&q);
+	r = query_run(&q, err);
+	slice->run->result.n_attempts++;
+	return r < 0 ? r : drop_job(slice, job, err);
+}
+
+int room_processes(struct slice *slice, struct err *err)
+{
+	int r = each_attempt(slice, drop_processes, err);
+
+	if (r == 0)
+		slice->run->after_attempt = 0; /* where the next stage begins */
+	return r;
+}
+
+int room_attempts(struct slice *slice, struct err *err)
+{
+	return each_attempt(slice, drop_attempt, err);
+}
+
+int room_end(struct slice *slice, struct err *err)
+{
+	struct retention *run = slice->run;
+	uint64_t used = 0;
+	int r = run->policy.max_bytes ? read_used(slice, &used, err) : 0;
+
+	run->result.is_over = r == 0 && run->policy.max_bytes && used > run->policy.max_bytes;
+	return r;
+}

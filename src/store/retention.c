@@ -1,0 +1,236 @@
+#include "store/retention.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/fold.h"
+#include "store/handle.h"
+#include "store/retain.h"
+#include "store/rollup.h"
+
+#define META_RETAINED "retained_ns" /* when it was done last */
+
+#define INTERVAL_NS HOUR_NS
+/* A recorder that is quiet for so long has left its ticks: an interval is 5 minutes at most. */
+#define LEFT_NS HOUR_NS
+#define GIVE_BACK_ROUNDS 8 /* in a slice, of 32 pages each */
+
+/* ---- stages ---- */
+
+static int find_left(struct slice *slice, int64_t *ret_recorder, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(slice->store, STATEMENT_LEFT_RECORDER, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, retain_cutoff_ns(slice->run->now_wall_ns, 1, LEFT_NS));
+	r = query_step(&q, err);
+	if (r > 0)
+		*ret_recorder = query_read_i64(&q);
+	return r;
+}
+
+/* Ticks that nobody will fold. One fold is enough for a slice. */
+static int fold_left(struct slice *slice, struct err *err)
+{
+	int64_t recorder = 0;
+	int r = find_left(slice, &recorder, err);
+
+	if (r <= 0)
+		return r;
+	r = fold_pending(slice->store, recorder, err);
+	if (r == -EBADMSG) { /* they stay, and with them whatever is wrong */
+		slice->run->result.n_damaged++;
+		return 0;
+	}
+	return r < 0 ? r : 1;
+}
+
+static int begin(struct slice *slice, struct err *err)
+{
+	struct retention_result *result = &slice->run->result;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	uint64_t used_bytes;
+	int r = space_read(slice->store, &result->bytes_before, &used_bytes, err);
+
+	if (r == 0)
+		r = query_open(slice->store, STATEMENT_COUNT_OLD_FOLDS, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, retain_full_cutoff(slice->run));
+	r = query_step(&q, err);
+	if (r > 0)
+		slice->run->n_folds_due = (uint64_t)query_read_i64(&q);
+	return r < 0 ? r : 0;
+}
+
+static int old_samples(struct slice *slice, struct err *err)
+{
+	return retain_roll(slice, retain_full_cutoff(slice->run), err);
+}
+
+static int old_minutes(struct slice *slice, struct err *err)
+{
+	return retain_drop_minutes(slice, retain_minutes_cutoff(slice->run), err);
+}
+
+static int old_curves(struct slice *slice, struct err *err)
+{
+	return retain_drop_curves(slice, retain_curves_cutoff(slice->run), err);
+}
+
+static int old_events(struct slice *slice, struct err *err)
+{
+	return retain_drop_events(slice, retain_events_cutoff(slice->run), err);
+}
+
+/*
+ * What is at the end of the file moves into the pages that are free. It writes more, for
+ * the time that it takes, than all else: so it is counted.
+ */
+static int give_back(struct slice *slice, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t n_free = 0;
+	int r = query_open(slice->store, STATEMENT_VACUUM, &q, err);
+
+	for (int n = 0; r == 0 && n < GIVE_BACK_ROUNDS; n++) {
+		r = slice_goes_on(slice, err);
+		if (r <= 0)
+			break;
+		r = retain_count(slice->store, STATEMENT_FREE_COUNT, &n_free, err);
+		if (r < 0 || n_free == 0)
+			return r;
+		r = query_run(&q, err);
+	}
+	return r < 0 ? r : 1;
+}
+
+static int note_done(struct slice *slice, struct err *err)
+{
+	struct retention *run = slice->run;
+	uint64_t used_bytes;
+	int r = space_read(slice->store, &run->result.bytes_after, &used_bytes, err);
+
+	if (r == 0 && run->now_wall_ns <= INT64_MAX)
+		r = meta_write(slice->store, META_RETAINED, (int64_t)run->now_wall_ns, err);
+	return r;
+}
+
+/* In this order. Those that are not inside a transaction come first. */
+static const struct {
+	stage_fn *fn;
+	bool is_alone;
+} stages[] = {
+	{ begin, true },	   /* how much there is */
+	{ fold_left, true },	   /* ticks of recorders that are gone */
+	{ old_samples, false },	   /* become minutes */
+	{ old_minutes, false },	   /* go */
+	{ old_curves, false },	   /* go; of an attempt without an end the peaks stay */
+	{ old_events, false },	   /* go */
+	{ room_begin, false },	   /* whether there is too little; if so until there is enough: */
+	{ room_samples, false },   /* the oldest become minutes */
+	{ room_minutes, false },   /* the oldest */
+	{ room_curves, false },	   /* the oldest */
+	{ room_events, false },	   /* the oldest */
+	{ room_processes, false }, /* of the oldest attempts that are over */
+	{ room_attempts, false },  /* the oldest that are over */
+	{ room_end, false },	   /* whether there is enough now */
+	{ give_back, false },	   /* what is free, to the disk */
+	{ note_done, false },	   /* when it was */
+};
+
+/* ---- slices ---- */
+
+void store_retain_begin(struct retention *run, const struct retention_policy *policy,
+			uint64_t now_wall_ns)
+{
+	*run = (struct retention){
+		.policy = *policy,
+		.now_wall_ns = now_wall_ns,
+		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
+		.target_bytes = U64_UNKNOWN,
+		.result = { .bytes_before = U64_UNKNOWN, .bytes_after = U64_UNKNOWN },
+	};
+}
+
+/* Stage after stage of one kind, until the time is up. 1: it is. */
+static int run_stages(struct slice *slice, bool is_alone, struct err *err)
+{
+	struct retention *run = slice->run;
+
+	while (run->stage < ARRAY_SIZE(stages) && stages[run->stage].is_alone == is_alone) {
+		int r = stages[run->stage].fn(slice, err);
+
+		if (r != 0)
+			return r;
+		run->stage++;
+	}
+	return 0;
+}
+
+/* What the stages have counted counts only if it was written. */
+static int run_in_transaction(struct slice *slice, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	struct retention before = *slice->run;
+	int more, r = txn_begin(slice->store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r < 0)
+		return r;
+	more = run_stages(slice, false, err);
+	r = more < 0 ? more : txn_commit(&txn, err);
+	if (r < 0)
+		*slice->run = before;
+	return r < 0 ? r : more;
+}
+
+/* The file gets shorter when the log is copied into it. If others need it, it is done later. */
+static void shorten_file(struct store *store)
+{
+	sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
+
+static int run_slice(struct slice *slice, struct err *err)
+{
+	int r = run_stages(slice, true, err);
+
+	if (r == 0)
+		r = run_in_transaction(slice, err);
+	if (r == 0)
+		shorten_file(slice->store);
+	return r;
+}
+
+int store_retain_slice(struct store *store, struct retention *run, struct err *err)
+{
+	uint64_t patience_ns = store->patience_ns;
+	struct slice slice = {
+		.store = store,
+		.run = run,
+		.deadline_ns = clock_boot_ns() + run->slice_ns,
+	};
+	int r;
+
+	store->patience_ns = 0;
+	r = run_slice(&slice, err);
+	store->patience_ns = patience_ns;
+	return r;
+}
+
+int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t done_ns = 0;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = meta_read(store, META_RETAINED, &done_ns, err);
+	if (r < 0)
+		return r;
+	return done_ns <= 0 || (uint64_t)done_ns > now_wall_ns ||
+	       now_wall_ns - (uint64_t)done_ns >= INTERVAL_NS;
+}

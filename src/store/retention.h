@@ -1,0 +1,93 @@
+/*
+ * retention - what becomes of what is old: minutes instead of samples, then
+ * nothing; and the space is given back. Part of store.h.
+ *
+ *	struct retention run;
+ *
+ *	store_retain_begin(&run, &policy, clock_wall_ns());
+ *	while ((r = store_retain_slice(store, &run, err)) > 0)
+ *		…what else has to be done, such as a tick…
+ *
+ * How a job ended and what it and its processes used stays, however old it is. Only
+ * max_bytes takes that, as the last of all, and never of an attempt that may still
+ * run, nor of the newest. Several may do this at once, and any of them may be
+ * killed: what is in minutes is not in samples any more, and nothing is in both or
+ * in neither.
+ */
+#ifndef PROCTOR_STORE_RETENTION_H
+#define PROCTOR_STORE_RETENTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct store;
+
+struct retention_policy {
+	unsigned full_resolution_hours; /* every sample */
+	unsigned downsampled_days;	/* a row per process and minute; the curves of reports */
+	unsigned events_days;
+	uint64_t max_bytes; /* of the database; 0: no limit */
+};
+
+#define RETENTION_POLICY_DEFAULT                                                       \
+	{                                                                              \
+		.full_resolution_hours = 24, .downsampled_days = 7, .events_days = 30, \
+		.max_bytes = UINT64_C(1) << 30,                                        \
+	}
+
+/* What was removed, and what it brought. */
+struct retention_result {
+	uint64_t n_samples; /* that became minutes, or would be too old for those too */
+	uint64_t n_folds;   /* wholly: so many times up to 120 ticks of the host */
+	uint64_t n_minutes; /* rows of up to 60 */
+	uint64_t n_curves;  /* pieces of up to 120 points, for charts */
+	uint64_t n_events;
+	uint64_t n_processes; /* of attempts that ended; here and below for max_bytes alone */
+	uint64_t n_attempts;
+	uint64_t n_damaged;		    /* things that made no sense, and are gone */
+	uint64_t bytes_before, bytes_after; /* of the file; U64_UNKNOWN until then */
+	bool is_over;			    /* above max_bytes, and nothing more may be removed */
+};
+
+/* A run of it. Who looks at the result may do so at any time. */
+struct retention {
+	struct retention_policy policy;
+	uint64_t now_wall_ns;
+	uint64_t slice_ns; /* how long a slice takes, about; RETENTION_SLICE_MS, or what is set */
+	unsigned stage;	   /* retention.c */
+	uint64_t target_bytes; /* remove until there are no more than these; U64_UNKNOWN: any */
+	int64_t after_attempt; /* those up to it have been looked at */
+	uint64_t n_folds_due;  /* at the beginning, for who shows progress */
+	struct retention_result result;
+};
+
+/* Touches nothing yet. */
+void store_retain_begin(struct retention *run, const struct retention_policy *policy,
+			uint64_t now_wall_ns);
+
+/*
+ * A part of it, of about run->slice_ns, in one transaction. 1: there is more. 0:
+ * all is done, and noted. -EBUSY: another writes right now; like any other failure it
+ * leaves what was done before, and the next call goes on. It does not wait. Who calls
+ * it again at once keeps others from writing: a pause of RETENTION_PAUSE_MS lets them.
+ * -EACCES…: the store was opened for reading.
+ */
+#define RETENTION_SLICE_MS 10
+#define RETENTION_PAUSE_MS 3
+int store_retain_slice(struct store *store, struct retention *run, struct err *err);
+
+/* 1: it is an hour since it was done, or never was. A time that is yet to come is no time. */
+int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err);
+
+/* What would be removed; writes nothing. */
+struct retention_preview {
+	struct retention_result result; /* what age removes; bytes_after is unknown */
+	uint64_t removable_bytes;	/* that this takes, without the minutes that come of it */
+	uint64_t over_bytes;		/* that are still above max_bytes then */
+};
+int store_preview_retention(struct store *store, const struct retention_policy *policy,
+			    uint64_t now_wall_ns, struct retention_preview *ret, struct err *err);
+
+#endif

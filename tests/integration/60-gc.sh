@@ -1,0 +1,77 @@
+#!/bin/bash
+# "proctor gc" removes what is old, says what it was, and leaves what jobs used and how they ended.
+. "$(dirname "$0")/lib.sh"
+db=$PROCTOR_HOME/proctor.db
+
+sql() { # STATEMENT...: prints the first value of the last
+	python3 -c '
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+for statement in sys.argv[2:]:
+    rows = db.execute(statement).fetchall()
+db.commit()
+print(rows[0][0] if rows else "")' "$db" "$@"
+}
+
+run "$PROCTOR" gc
+is "nothing recorded yet: status" "$status" 0
+like "nothing recorded yet: it is said" "$stderr" 'nothing has been recorded'
+run "$PROCTOR" gc --json
+json "nothing recorded yet: nothing is removed" "$stdout" 'd["samples_rolled"] == 0 and d["bytes_before"] is None'
+check "no database is made" [ ! -e "$db" ]
+
+run "$PROCTOR" run --job kept --interval 0.1 -- sh -c 'sleep 1.2; exit 3'
+is "the job ran" "$status" 3
+run "$PROCTOR" report kept --json
+before=$stdout
+run "$PROCTOR" gc --json
+is "what is new stays: status" "$status" 0
+json "what is new stays" "$stdout" 'd["samples_rolled"] == 0 and d["events_removed"] == 0 and not d["dry_run"]'
+check "its samples are there" [ "$(sql 'SELECT count(*) FROM chunks')" -gt 0 ]
+
+# As far as the rows say it all was 40 days ago.
+ago=3456000000000000
+sql "UPDATE folds SET first_ns = first_ns - $ago, last_ns = last_ns - $ago" \
+	"UPDATE events SET wall_ns = wall_ns - $ago" \
+	"UPDATE attempts SET started_wall_ns = started_wall_ns - $ago" >/dev/null
+run "$PROCTOR" gc --dry-run --json
+preview=$stdout
+json "dry run: it tells what would go" "$preview" \
+	'd["dry_run"] and d["samples_rolled"] > 5 and d["events_removed"] >= 2 and d["removable_bytes"] > 0'
+check "dry run: nothing is touched" [ "$(sql 'SELECT count(*) FROM chunks')" -gt 0 ]
+run "$PROCTOR" gc --dry-run
+like "dry run: for people" "$stdout" '[0-9]+  samples became 1-minute values'
+
+run "$PROCTOR" gc --json
+is "status" "$status" 0
+for key in samples_rolled folds_removed events_removed; do
+	is "$key: what the dry run said" "$(json_eval "$stdout" "d['$key']")" \
+		"$(json_eval "$preview" "d['$key']")"
+done
+json "the database is told" "$stdout" 'd["bytes_after"] <= d["bytes_before"]'
+is "its size is that of the file" "$(stat -c %s "$db")" "$(json_eval "$stdout" 'd["bytes_after"]')"
+is "no sample is left" "$(sql 'SELECT count(*) FROM chunks')" 0
+check "minutes are" [ "$(sql 'SELECT count(*) FROM rollups')" -gt 0 ]
+is "the database is sound" "$(sql 'PRAGMA integrity_check')" ok
+run "$PROCTOR" history --job kept --json
+is "history has none of them" "$stdout" "[]"
+
+run "$PROCTOR" report kept --json
+is "the report is there" "$status" 0
+for key in outcome exit_code peak_rss_mb total_cpu_seconds process_spawn_count; do
+	is "the report still has $key" "$(json_eval "$stdout" "d['$key']")" \
+		"$(json_eval "$before" "d['$key']")"
+done
+json "the report has its curve" "$stdout" 'len(d["series"]) > 5'
+json "the report says that its events are gone" "$stdout" \
+	'd["events"] == [] and any(u["what"] == "events" for u in d["unknown"])'
+
+run "$PROCTOR" gc
+is "once more: status" "$status" 0
+like "once more: there is nothing left" "$stdout" 'Nothing is old enough'
+
+run "$PROCTOR" gc everything
+is "a word too many is refused" "$status" 2
+like "and named" "$stderr" "'everything'"
+
+finish
