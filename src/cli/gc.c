@@ -11,6 +11,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "daemon/daemon.h"
 #include "report/report.h"
 
 /* For so long somebody else may keep the database locked without a break. */
@@ -249,20 +250,21 @@ static void write_out(const struct gc_args *args, const struct retention_preview
 
 int cli_gc(int argc, char **argv)
 {
-	const struct retention_policy policy = RETENTION_POLICY_DEFAULT;
+	CLEANUP(cli_context_close) struct cli_context ctx;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct retention_preview p = { .result = { .bytes_before = U64_UNKNOWN,
 						   .bytes_after = U64_UNKNOWN } };
+	struct retention_policy policy;
 	struct gc_args args = { 0 };
 	struct err err = ERR_INIT;
-	struct paths paths;
 	int r;
 
 	cli_parse(&gc_argp, argc, argv, 0, &args);
-	r = paths_find(&paths, &err);
-	if (r == 0)
-		r = args.dry_run ? preview(&paths, &policy, &p, &err)
-				 : collect(&paths, &policy, &p.result, &err);
+	if (cli_context_open(&ctx, &err) < 0)
+		return cli_fail(CLI_USAGE, &err);
+	policy = upkeep_policy(&ctx.config.retention);
+	r = args.dry_run ? preview(&ctx.paths, &policy, &p, &err)
+			 : collect(&ctx.paths, &policy, &p.result, &err);
 	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
 		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
 	if (p.result.is_over)

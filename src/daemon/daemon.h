@@ -10,9 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/config.h"
 #include "base/err.h"
 #include "base/mask.h"
 #include "model/job.h"
+#include "store/store.h"
 
 enum progress_state {
 	PROGRESS_RUNNING,
@@ -40,6 +42,7 @@ struct run_options {
 	const char *why_no_db;
 	const char *jsonl_path; /* the log of snapshots; NULL: none is written */
 	uint64_t jsonl_max_bytes;
+	const struct config_retention *retention; /* how long what is recorded is kept */
 	double interval_seconds;
 	bool leave_background;
 	double grace_seconds; /* for background processes to end by themselves */
@@ -57,5 +60,8 @@ struct run_options {
  */
 int run_job(const struct run_options *options, struct attempt *ret, int *ret_shell_status,
 	    struct err *err);
+
+/* What the configuration says, as the store takes it. */
+struct retention_policy upkeep_policy(const struct config_retention *policy);
 
 #endif

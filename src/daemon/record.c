@@ -316,6 +316,7 @@ void record_tick(struct run *run, const struct series_point *point)
 {
 	store_or_keep(run, point);
 	append_line(run);
+	upkeep_look(run->upkeep, run->store);
 }
 
 /* ---- the end ---- */
@@ -457,6 +458,7 @@ static void leave_replaced(struct run *run)
 {
 	if (!run->store || !was_replaced(run))
 		return;
+	upkeep_leave(run->upkeep);
 	run->store = store_close(run->store);
 	run->attempt->id = 0;
 	add_unknown(run->attempt, "history",
@@ -493,8 +495,10 @@ static void store_end(struct run *run)
 	if (!run->store)
 		return;
 	events = tally_pending_events(run->tally, &n);
-	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0)
+	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
+		upkeep_do_some(run->upkeep, run->store);
 		return;
+	}
 	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
 	say_loss(run, "the end of this run is not recorded", &err);
 	add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);

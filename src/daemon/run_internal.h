@@ -9,6 +9,7 @@
 #include "base/loop.h"
 #include "daemon/backlog.h"
 #include "daemon/daemon.h"
+#include "daemon/upkeep.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
 #include "store/store.h"
@@ -68,6 +69,7 @@ struct run {
 	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
 	bool is_waiting_said;
 
+	struct upkeep *upkeep;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	bool jsonl_failed;   /* said once */
 };

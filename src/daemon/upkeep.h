@@ -1,0 +1,26 @@
+/*
+ * upkeep - keeps the database small while something else goes on: retention
+ * (store/retention.h), in short slices between ticks, at most once an hour.
+ */
+#ifndef PROCTOR_DAEMON_UPKEEP_H
+#define PROCTOR_DAEMON_UPKEEP_H
+
+#include "base/loop.h"
+#include "daemon/daemon.h"
+
+struct upkeep;
+
+/* Does nothing yet. NULL: no memory. */
+struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy);
+struct upkeep *upkeep_free(struct upkeep *u);
+
+/* At every tick: begins if it is due. The store is used until upkeep_leave(). */
+void upkeep_look(struct upkeep *u, struct store *store);
+
+/* The store is about to be closed. What is left is done by who comes next. */
+void upkeep_leave(struct upkeep *u);
+
+/* For runs that are over before there was time: some milliseconds of it, if it is due. */
+void upkeep_do_some(struct upkeep *u, struct store *store);
+
+#endif
