@@ -75,7 +75,7 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
  * -EACCES…: the store was opened for reading.
  */
 #define RETENTION_SLICE_MS 10
-#define RETENTION_PAUSE_MS 3
+#define RETENTION_PAUSE_MS 5
 int store_retain_slice(struct store *store, struct retention *run, struct err *err);
 
 /* 1: it is an hour since it was done, or never was. A time that is yet to come is no time. */

@@ -5,8 +5,6 @@
  * time, in one statement: see bench_store.
  */
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +54,44 @@ static void must(int r, const struct err *err)
 		return;
 	fprintf(stderr, "bench_retention: %s\n", err->text);
 	exit(1);
+}
+
+/* Lengths of time, of which the first MAX_TIMES are kept. */
+#define MAX_TIMES 10000
+struct times {
+	unsigned n;
+	double total_ms, ms[MAX_TIMES];
+};
+
+static void add_time(struct times *t, double ms)
+{
+	t->total_ms += ms;
+	if (t->n < MAX_TIMES)
+		t->ms[t->n++] = ms;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* name_p50_ms, name_p99_ms and name_longest_ms */
+static void tell_times(struct times *t, const char *name, struct json *j)
+{
+	static const struct {
+		const char *suffix;
+		double q;
+	} quantiles[] = { { "p50", 0.5 }, { "p99", 0.99 }, { "longest", 1 } };
+
+	qsort(t->ms, t->n, sizeof(*t->ms), compare);
+	for (size_t i = 0; t->n > 0 && i < ARRAY_SIZE(quantiles); i++) {
+		char key[64];
+
+		snprintf(key, sizeof(key), "%s_%s_ms", name, quantiles[i].suffix);
+		json_key_f64(j, key, t->ms[(size_t)(quantiles[i].q * (t->n - 1))]);
+	}
 }
 
 static double file_size(const char *path)
@@ -152,34 +188,23 @@ static uint64_t two_days_later(void)
 
 /* ---- retention ---- */
 
-struct slices {
-	unsigned n;
-	double total_ms, longest_ms;
-	struct retention_result result;
-};
-
-static struct slices retain(struct store *store, long pause)
+static struct retention_result retain(struct store *store, long pause, struct times *ret)
 {
-	struct slices slices = { 0 };
 	struct retention run;
 	struct err err = ERR_INIT;
 	int r;
 
 	store_retain_begin(&run, &policy, two_days_later());
 	do {
-		double before = now_ms(), took;
+		double before = now_ms();
 
 		r = store_retain_slice(store, &run, &err);
-		took = now_ms() - before;
-		slices.n++;
-		slices.total_ms += took;
-		slices.longest_ms = took > slices.longest_ms ? took : slices.longest_ms;
+		add_time(ret, now_ms() - before);
 		if (pause)
 			pause_ms(pause);
 	} while (r > 0 || r == -EBUSY);
 	must(r, &err);
-	slices.result = run.result;
-	return slices;
+	return run.result;
 }
 
 static int count_minute(void *ctx, const struct minute_row *row)
@@ -208,9 +233,10 @@ static void bench_reading(struct store *store, struct json *j)
 
 static void bench_in_memory(struct json *j)
 {
+	static struct times slices;
+	struct retention_result result;
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
-	struct slices slices;
 	struct folder f;
 	double before;
 
@@ -219,18 +245,18 @@ static void bench_in_memory(struct json *j)
 	before = now_ms();
 	write_job(store, N_PROCESSES, N_TICKS);
 	json_key_f64(j, "writing_seconds", (now_ms() - before) / 1e3);
-	slices = retain(store, 0);
-	json_key_u64(j, "samples", slices.result.n_samples);
+	result = retain(store, 0, &slices);
+	json_key_u64(j, "samples", result.n_samples);
 	json_key_f64(j, "seconds", slices.total_ms / 1e3);
 	json_key_f64(j, "seconds_per_million",
-		     slices.total_ms / 1e3 / ((double)slices.result.n_samples / 1e6));
+		     slices.total_ms / 1e3 / ((double)result.n_samples / 1e6));
 	json_key_u64(j, "slices", slices.n);
-	json_key_f64(j, "longest_slice_ms", slices.longest_ms);
-	json_key_u64(j, "bytes_before", slices.result.bytes_before);
-	json_key_u64(j, "bytes_after", slices.result.bytes_after);
+	tell_times(&slices, "slice", j);
+	json_key_u64(j, "bytes_before", result.bytes_before);
+	json_key_u64(j, "bytes_after", result.bytes_after);
+	json_key_f64(j, "file_bytes_after", file_size(f.db));
 	bench_reading(store, j);
 	store_close(store);
-	json_key_f64(j, "file_bytes_after", file_size(f.db));
 	folder_remove(&f);
 }
 
@@ -241,8 +267,7 @@ enum phase { PHASE_BASELINE, PHASE_RETENTION, N_PHASES, PHASE_END };
 /* Shared with the ticker. */
 struct ticker {
 	volatile enum phase phase;
-	volatile unsigned n[N_PHASES];
-	volatile double total_ms[N_PHASES], longest_ms[N_PHASES];
+	struct times times[N_PHASES];
 };
 
 static void run_ticker(const char *db, struct ticker *t)
@@ -258,16 +283,12 @@ static void run_ticker(const char *db, struct ticker *t)
 	a = begin_job(store, JOB);
 	begin_snapshot(&snap, TICKER_PROCESSES);
 	for (unsigned k = 0; (phase = t->phase) != PHASE_END; k++) {
-		double before, took;
+		double before;
 
 		go_on_all(&snap, two_days_later(), k, &seed);
 		before = now_ms();
 		tick(store, &a, &snap);
-		took = now_ms() - before;
-		t->n[phase]++;
-		t->total_ms[phase] += took;
-		if (took > t->longest_ms[phase])
-			t->longest_ms[phase] = took;
+		add_time(&t->times[phase], now_ms() - before);
 		pause_ms(TICKER_PAUSE_MS);
 	}
 	store_close(store);
@@ -308,9 +329,10 @@ static void bench_on_disk(const struct folder *f, struct json *j)
 {
 	struct ticker *t =
 		mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	static struct times slices;
+	struct retention_result result;
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
-	struct slices slices;
 	pid_t pid;
 
 	if (t == MAP_FAILED)
@@ -324,18 +346,17 @@ static void bench_on_disk(const struct folder *f, struct json *j)
 	must(store_open(f->db, STORE_WRITE, &store, &err), &err);
 	pause_ms(BASELINE_MS);
 	t->phase = PHASE_RETENTION;
-	slices = retain(store, RETENTION_PAUSE_MS);
+	result = retain(store, RETENTION_PAUSE_MS, &slices);
 	t->phase = PHASE_END;
 	waitpid(pid, NULL, 0);
 	store_close(store);
-	json_key_u64(j, "disk_samples", slices.result.n_samples);
+	json_key_u64(j, "disk_samples", result.n_samples);
 	json_key_f64(j, "disk_seconds", slices.total_ms / 1e3);
-	json_key_f64(j, "disk_longest_slice_ms", slices.longest_ms);
-	json_key_f64(j, "tick_alone_avg_ms", t->total_ms[PHASE_BASELINE] / t->n[PHASE_BASELINE]);
-	json_key_f64(j, "tick_alone_longest_ms", t->longest_ms[PHASE_BASELINE]);
-	json_key_u64(j, "ticks_beside", t->n[PHASE_RETENTION]);
-	json_key_f64(j, "tick_beside_avg_ms", t->total_ms[PHASE_RETENTION] / t->n[PHASE_RETENTION]);
-	json_key_f64(j, "tick_beside_longest_ms", t->longest_ms[PHASE_RETENTION]);
+	tell_times(&slices, "disk_slice", j);
+	json_key_u64(j, "ticks_alone", t->times[PHASE_BASELINE].n);
+	tell_times(&t->times[PHASE_BASELINE], "tick_alone", j);
+	json_key_u64(j, "ticks_beside", t->times[PHASE_RETENTION].n);
+	tell_times(&t->times[PHASE_RETENTION], "tick_beside", j);
 }
 
 /* ---- the reference ---- */
