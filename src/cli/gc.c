@@ -63,7 +63,7 @@ static const struct {
 	const char *key, *one, *many;
 	size_t offset;
 } counts[] = {
-	{ "samples_rolled", "sample became 1-minute values", "samples became 1-minute values",
+	{ "samples_rolled", "sample at full resolution", "samples at full resolution",
 	  offsetof(struct retention_result, n_samples) },
 	{ "folds_removed", "stretch of ticks of the host", "stretches of ticks of the host",
 	  offsetof(struct retention_result, n_folds) },
@@ -194,7 +194,7 @@ static void write_json(const struct gc_args *args, const struct retention_previe
 	buf_add_char(out, '\n');
 }
 
-static size_t add_counts(const struct retention_result *result, struct buf *out)
+static void add_counts(const char *heading, const struct retention_result *result, struct buf *out)
 {
 	size_t n_lines = 0;
 
@@ -203,17 +203,18 @@ static size_t add_counts(const struct retention_result *result, struct buf *out)
 
 		if (n == 0)
 			continue;
+		if (n_lines++ == 0)
+			buf_printf(out, "%s:\n", heading);
 		buf_printf(out, "%12llu  %s\n", (unsigned long long)n,
 			   n == 1 ? counts[i].one : counts[i].many);
-		n_lines++;
 	}
-	return n_lines;
+	if (n_lines == 0)
+		buf_add_str(out, "Nothing is old enough to be removed.\n");
 }
 
 static void write_text(const struct retention_result *result, struct buf *out)
 {
-	if (add_counts(result, out) == 0)
-		buf_add_str(out, "Nothing is old enough to be removed.\n");
+	add_counts("Removed", result, out);
 	buf_add_str(out, "The database had ");
 	report_add_bytes(out, result->bytes_before);
 	buf_add_str(out, ", and has ");
@@ -223,8 +224,7 @@ static void write_text(const struct retention_result *result, struct buf *out)
 
 static void write_preview(const struct retention_preview *p, struct buf *out)
 {
-	if (add_counts(&p->result, out) == 0)
-		buf_add_str(out, "Nothing is old enough to be removed.\n");
+	add_counts("Old enough to be removed", &p->result, out);
 	buf_add_str(out, "The database has ");
 	report_add_bytes(out, p->result.bytes_before);
 	buf_add_str(out, ", of which this takes about ");

@@ -42,13 +42,14 @@ int64_t retain_events_cutoff(const struct retention *run)
 	return retain_cutoff_ns(run->now_wall_ns, run->policy.events_days, DAY_NS);
 }
 
-int slice_goes_on(const struct slice *slice, struct err *err)
+int slice_goes_on(struct slice *slice, struct err *err)
 {
 	uint64_t file_bytes, used_bytes;
 	int r;
 
-	if (clock_boot_ns() >= slice->deadline_ns)
+	if (slice->is_begun && clock_boot_ns() >= slice->deadline_ns)
 		return 0;
+	slice->is_begun = true;
 	if (!slice->is_for_room)
 		return 1;
 	r = space_read(slice->store, &file_bytes, &used_bytes, err);

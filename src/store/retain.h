@@ -16,12 +16,13 @@ struct slice {
 	struct store *store;
 	struct retention *run;
 	uint64_t deadline_ns; /* on the boot clock */
+	bool is_begun;	      /* something was done: however late it is, every slice does */
 	bool is_for_room;     /* stop when the database is small enough */
 };
 typedef int stage_fn(struct slice *slice, struct err *err);
 
-/* 1: go on. 0: the time is up, or there is room enough. */
-int slice_goes_on(const struct slice *slice, struct err *err);
+/* Asked before each piece of work. 1: go on. 0: the time is up, or there is room enough. */
+int slice_goes_on(struct slice *slice, struct err *err);
 
 /* Times in the file's integers. What is older than an age begins before it. */
 int64_t retain_cutoff_ns(uint64_t now_wall_ns, unsigned n, uint64_t unit_ns);

@@ -54,7 +54,7 @@ static int count_minutes(struct store *store, int64_t cutoff_ns, struct retentio
 {
 	int64_t hour = (int64_t)((uint64_t)cutoff_ns / HOUR_NS);
 
-	return count_before(store, STATEMENT_COUNT_OLD_ROLLUPS, hour << ROLLUP_BITS,
+	return count_before(store, STATEMENT_SIZE_OLD_ROLLUPS, hour << ROLLUP_BITS,
 			    &ret->result.n_minutes, &ret->removable_bytes, err);
 }
 
@@ -79,17 +79,17 @@ int store_preview_retention(struct store *store, const struct retention_policy *
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = count_before(store, STATEMENT_COUNT_OLD_FOLDS, retain_full_cutoff(&run),
+		r = count_before(store, STATEMENT_SIZE_OLD_FOLDS, retain_full_cutoff(&run),
 				 &p.result.n_folds, &p.removable_bytes, err);
 	if (r == 0)
 		r = count_samples(store, retain_full_cutoff(&run), &p, err);
 	if (r == 0)
 		r = count_minutes(store, retain_minutes_cutoff(&run), &p, err);
 	if (r == 0)
-		r = count_before(store, STATEMENT_COUNT_OLD_POINTS, retain_curves_cutoff(&run),
+		r = count_before(store, STATEMENT_SIZE_OLD_POINTS, retain_curves_cutoff(&run),
 				 &p.result.n_curves, &p.removable_bytes, err);
 	if (r == 0)
-		r = count_before(store, STATEMENT_COUNT_OLD_EVENTS, retain_events_cutoff(&run),
+		r = count_before(store, STATEMENT_SIZE_OLD_EVENTS, retain_events_cutoff(&run),
 				 &p.result.n_events, &p.removable_bytes, err);
 	if (r == 0)
 		r = read_space(store, policy, &p, err);

@@ -28,9 +28,9 @@ struct rolling {
 	uint64_t first_hour; /* minutes before it are too old to be kept */
 	struct old_fold folds[GROUP_FOLDS];
 	unsigned n_folds;
-	int64_t process; /* whose samples are being taken… */
-	struct totals totals;
-	int64_t hour; /* …and the hour of it that is open; -1: none */
+	int64_t process;      /* whose samples are being taken… */
+	struct totals totals; /* …what they tell, until its attempt ends… */
+	int64_t hour;	      /* …and the hour of it that is open; -1: none */
 	struct rollup rollup;
 	struct table samples; /* of the chunk that is being taken */
 	struct table t;	      /* room to work in */
@@ -244,22 +244,25 @@ static int read_chunk(struct rolling *g, const struct old_fold *fold, int64_t id
 	return 1;
 }
 
-/* Of a process that is not there any more samples are of no use. */
-static int take_chunk(struct rolling *g, const struct old_fold *fold, bool is_kept, struct err *err)
+/* Whose a process is: nobody's, if its attempt was removed. */
+enum owner { OWNER_GONE, OWNER_ENDED, OWNER_UNFINISHED };
+
+static int take_chunk(struct rolling *g, const struct old_fold *fold, enum owner owner,
+		      struct err *err)
 {
 	int64_t id = fold->id << CHUNK_BITS | g->process;
 	int r = read_chunk(g, fold, id, err);
 
-	if (r > 0 && is_kept) {
+	if (r > 0 && owner == OWNER_UNFINISHED)
 		totals_add(&g->totals, &g->samples);
+	if (r > 0 && owner != OWNER_GONE) {
+		g->result->n_samples += g->samples.n;
 		r = add_samples(g, fold, err);
 	}
 	if (r >= 0)
 		r = run_for(g->store, STATEMENT_DROP_CHUNK, id, err);
 	return r;
 }
-
-enum owner { OWNER_GONE, OWNER_ENDED, OWNER_UNFINISHED };
 
 static int find_owner(struct rolling *g, enum owner *ret, struct err *err)
 {
@@ -301,12 +304,11 @@ static int roll_process(struct rolling *g, int64_t process, unsigned k, struct e
 	totals_init(&g->totals);
 	r = find_owner(g, &owner, err);
 	for (unsigned i = k; r == 0 && i < g->n_folds; i++)
-		r = take_chunk(g, &g->folds[i], owner != OWNER_GONE, err);
+		r = take_chunk(g, &g->folds[i], owner, err);
 	if (r == 0)
 		r = save_hour(g, err);
 	if (r == 0 && owner == OWNER_UNFINISHED)
 		r = keep_totals(g, err);
-	g->result->n_samples += g->totals.n;
 	return r;
 }
 
@@ -326,19 +328,18 @@ static int next_process(struct rolling *g, const struct old_fold *fold, int64_t 
 	return r;
 }
 
-/* 1: the slice is over. */
+/* At least one process of it, since the slice has asked already. 1: the slice is over. */
 static int roll_fold(struct rolling *g, unsigned k, struct err *err)
 {
 	int64_t process = 0;
 	int r;
 
 	while ((r = next_process(g, &g->folds[k], &process, err)) > 0) {
-		r = slice_goes_on(g->slice, err);
+		r = roll_process(g, process, k, err);
+		if (r == 0)
+			r = slice_goes_on(g->slice, err);
 		if (r <= 0)
 			return r < 0 ? r : 1;
-		r = roll_process(g, process, k, err);
-		if (r < 0)
-			return r;
 	}
 	if (r == 0)
 		r = run_for(g->store, STATEMENT_DROP_FOLD, g->folds[k].id, err);

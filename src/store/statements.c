@@ -338,17 +338,18 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_LEFT_RECORDER] = {
 		"SELECT recorder FROM ticks GROUP BY recorder HAVING max(wall_ns) < ? LIMIT 1",
 	},
+	[STATEMENT_COUNT_OLD_FOLDS] = { "SELECT count(*) FROM folds WHERE last_ns < ?" },
 	/* How many, and about how many bytes. */
-	[STATEMENT_COUNT_OLD_FOLDS] = {
+	[STATEMENT_SIZE_OLD_FOLDS] = {
 		"SELECT count(*), sum(length(data)) FROM folds WHERE last_ns < ?",
 	},
-	[STATEMENT_COUNT_OLD_ROLLUPS] = {
+	[STATEMENT_SIZE_OLD_ROLLUPS] = {
 		"SELECT count(*), sum(length(data)) FROM rollups WHERE id < ?",
 	},
-	[STATEMENT_COUNT_OLD_POINTS] = {
+	[STATEMENT_SIZE_OLD_POINTS] = {
 		"SELECT count(*), sum(length(data)) FROM points WHERE NOT is_thin AND last_ns < ?",
 	},
-	[STATEMENT_COUNT_OLD_EVENTS] = {
+	[STATEMENT_SIZE_OLD_EVENTS] = {
 		"SELECT count(*), sum(length(details) + 64) FROM events WHERE wall_ns < ?",
 	},
 	[STATEMENT_OLD_CHUNKS] = {
