@@ -32,18 +32,18 @@ struct retention_policy upkeep_policy(const struct config_retention *policy)
 	};
 }
 
-/* 1: there is more to do. */
+/* 1: there is more to do. -EBUSY: others write right now. 0: it is done, or cannot be. */
 static int do_slice(struct upkeep *u, struct store *store)
 {
 	struct err err = ERR_INIT;
 	int r = store_retain_slice(store, &u->run, &err);
 
-	if (r == -EBUSY)
-		return 1;
-	if (r < 0 && !u->failed)
+	if (r >= 0 || r == -EBUSY)
+		return r;
+	if (!u->failed)
 		log_warning("what is old cannot be removed from the database: %s", err.text);
-	u->failed = u->failed || r < 0;
-	return r > 0;
+	u->failed = true;
+	return 0;
 }
 
 static void on_timer(void *ctx)
@@ -52,7 +52,7 @@ static void on_timer(void *ctx)
 
 	if (!u->store)
 		return;
-	if (do_slice(u, u->store))
+	if (do_slice(u, u->store) != 0)
 		loop_timer_set(u->timer, PAUSE_MS, 0);
 	else
 		upkeep_leave(u);
@@ -109,7 +109,7 @@ void upkeep_do_some(struct upkeep *u, struct store *store)
 		return;
 	if (!u->store)
 		store_retain_begin(&u->run, &u->policy, clock_wall_ns());
-	while (do_slice(u, store) && clock_boot_ns() < until)
+	while (do_slice(u, store) > 0 && clock_boot_ns() < until)
 		;
 	upkeep_leave(u);
 }

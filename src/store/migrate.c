@@ -191,7 +191,8 @@ static const char *const migrations[] = {
 	" entered_wall_ns INTEGER NOT NULL, left_wall_ns INTEGER);"
 	"CREATE INDEX phases_by_attempt ON phases (attempt, entered_wall_ns);"
 
-	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;",
+	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+	"INSERT INTO meta VALUES ('retained_ns', strftime('%s', 'now') * 1000000000);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
