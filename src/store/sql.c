@@ -217,6 +217,7 @@ void store_sql_close(struct store_sql **sql)
 	sqlite3_finalize((*sql)->stmt);
 	sqlite3_progress_handler((*sql)->store->db, 0, NULL, NULL);
 	sqlite3_set_authorizer((*sql)->store->db, NULL, NULL);
+	sqlite3_exec((*sql)->store->db, "PRAGMA query_only = 0", NULL, NULL, NULL);
 	free(*sql);
 	*sql = NULL;
 }

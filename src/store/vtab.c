@@ -10,16 +10,17 @@
 #include "store/migrate.h"
 #include "store/query.h"
 
-/* A table as a connection knows it. */
+/* A table as a connection knows it. Registered anew it may go before its vtab does. */
 struct vtab_module {
 	const struct vtab_table *table;
 	struct store *store; /* borrowed from the connection */
+	unsigned n_users;    /* the connection, and the vtab */
 };
 
 /* A module in use: there is at most one for each. */
 struct vtab {
 	sqlite3_vtab base;
-	const struct vtab_module *module;
+	struct vtab_module *module;
 	struct vtab_size size;
 };
 
@@ -28,6 +29,16 @@ static const struct vtab_table *const tables[] = { &vtab_snapshots, &vtab_metric
 const struct vtab_table *vtab_table_at(size_t i)
 {
 	return i < ARRAY_SIZE(tables) ? tables[i] : NULL;
+}
+
+static void leave_module(void *p)
+{
+	struct vtab_module *module = p;
+
+	if (--module->n_users > 0)
+		return;
+	store_close(module->store);
+	free(module);
 }
 
 /* ---- failures ---- */
@@ -126,6 +137,13 @@ static int prepare(sqlite3 *db, const struct vtab_module *module, struct vtab *v
 	return r;
 }
 
+/* The connection may be about to close, which it cannot while there are statements. */
+static void leave_vtab(const struct vtab *vtab)
+{
+	store_forget_statements(vtab->module->store);
+	leave_module(vtab->module);
+}
+
 static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *argv,
 			 sqlite3_vtab **ret, char **ret_error)
 {
@@ -138,10 +156,11 @@ static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *ar
 	if (!vtab)
 		return SQLITE_NOMEM;
 	vtab->module = aux;
+	vtab->module->n_users++;
 	r = prepare(db, aux, vtab, &err);
 	if (r < 0) {
 		*ret_error = sqlite3_mprintf("%s", err.text);
-		store_forget_statements(vtab->module->store);
+		leave_vtab(vtab);
 		return result_code(r);
 	}
 	/* It does nothing but read this database, so views may use it. */
@@ -150,12 +169,11 @@ static int connect_table(sqlite3 *db, void *aux, int argc, const char *const *ar
 	return SQLITE_OK;
 }
 
-/* The connection may be about to close, which it cannot while there are statements. */
 static int disconnect_table(sqlite3_vtab *base)
 {
 	struct vtab *vtab = (struct vtab *)base;
 
-	store_forget_statements(vtab->module->store);
+	leave_vtab(vtab);
 	free(vtab);
 	return SQLITE_OK;
 }
@@ -264,14 +282,6 @@ static const sqlite3_module module_functions = {
 	.xRowid = give_rowid,
 };
 
-static void free_module(void *p)
-{
-	struct vtab_module *module = p;
-
-	store_close(module->store);
-	free(module);
-}
-
 static int register_table(sqlite3 *db, const struct vtab_table *table, struct err *err)
 {
 	struct vtab_module *module = calloc(1, sizeof(*module));
@@ -280,13 +290,14 @@ static int register_table(sqlite3 *db, const struct vtab_table *table, struct er
 	if (!module)
 		return err_set(err, -ENOMEM, "no memory left to add the table %s", table->name);
 	module->table = table;
+	module->n_users = 1;
 	r = store_borrow(db, &module->store, err);
 	if (r < 0) {
-		free_module(module);
+		leave_module(module);
 		return r;
 	}
-	/* Also when it fails, SQLite calls free_module(). */
-	if (sqlite3_create_module_v2(db, table->name, &module_functions, module, free_module) !=
+	/* Also when it fails, SQLite calls leave_module(). */
+	if (sqlite3_create_module_v2(db, table->name, &module_functions, module, leave_module) !=
 	    SQLITE_OK)
 		return err_set(err, -EINVAL, "cannot add the table %s: %s", table->name,
 			       sqlite3_errmsg(db));

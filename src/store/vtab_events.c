@@ -38,9 +38,10 @@ static const struct vtab_column columns[] = {
 	  "what ended it, or was sent" },
 	{ "job_id", "TEXT", vtab_give_text, ROW(event.job_id), VTAB_JOB, 0, "whose it is" },
 	{ "sheet_num", "INTEGER", vtab_give_int_or_none, ROW(event.sheet_num), VTAB_NO_KEY, 0,
-	  "of the job" },
+	  "number of the sheet" },
 	{ "details", "TEXT", vtab_give_text, ROW(event.details), VTAB_NO_KEY, 0, "for people" },
-	{ "attempt", "INTEGER", vtab_give_int, ROW(attempt_num), VTAB_NO_KEY, 0, "of the job" },
+	{ "attempt", "INTEGER", vtab_give_int, ROW(attempt_num), VTAB_NO_KEY, 0,
+	  "number of the attempt" },
 	{ "start_ticks", "INTEGER", vtab_give_u64, ROW(event.key.start_ticks), VTAB_NO_KEY, 0,
 	  "as in process_metrics" },
 };

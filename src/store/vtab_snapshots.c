@@ -28,7 +28,7 @@ static const struct vtab_column columns[] = {
 	{ "id", "INTEGER", vtab_give_i64, ROW(tick_id), VTAB_TICK, 0,
 	  "the snapshot's number; process_metrics.snapshot_id" },
 	{ "timestamp", "REAL", vtab_give_seconds, ROW(wall_ns), VTAB_TIME, 0, "unix seconds" },
-	{ "daemon_pid", "INTEGER", vtab_give_pid, HOST(daemon_pid), "who recorded it" },
+	{ "daemon_pid", "INTEGER", vtab_give_pid, HOST(daemon_pid), "the daemon that recorded it" },
 	{ "system_memory_total_mb", "REAL", vtab_give_mb, HOST(system.memory_total_bytes),
 	  "memory of the host" },
 	{ "system_memory_available_mb", "REAL", vtab_give_mb, HOST(system.memory_available_bytes),
