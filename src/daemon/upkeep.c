@@ -83,7 +83,7 @@ static bool is_due(struct upkeep *u, struct store *store)
 	if (u->looked_boot_ns && now - u->looked_boot_ns < LOOK_EVERY_NS)
 		return false;
 	u->looked_boot_ns = now;
-	return store_retention_is_due(store, clock_wall_ns(), NULL) > 0;
+	return store_claim_retention(store, clock_wall_ns(), NULL) > 0;
 }
 
 void upkeep_look(struct upkeep *u, struct store *store)

@@ -362,7 +362,8 @@ static int add_gone(struct store *store, struct attempt *a, const char *what, co
 	if (!notes)
 		return store_no_memory(store, err);
 	clock_format_local((uint64_t)gone_ns, when, sizeof(when));
-	snprintf(why, sizeof(why), "those up to %s were removed, because they were old", when);
+	snprintf(why, sizeof(why),
+		 "those up to %s were removed, as they were old or room was needed", when);
 	if (a->n_unknowns > 0)
 		memcpy(notes, a->unknowns, a->n_unknowns * sizeof(*notes));
 	notes[a->n_unknowns].what = what;

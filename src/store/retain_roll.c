@@ -14,7 +14,7 @@
  * The oldest fold goes first, and with each chunk of it those of the same process in
  * the recorder's next folds of the hour: so a row of minutes is mostly written once.
  */
-#define GROUP_FOLDS 32
+#define GROUP_FOLDS 8
 
 struct old_fold {
 	int64_t id;

@@ -8,6 +8,7 @@
 #include "store/fold.h"
 #include "store/handle.h"
 #include "store/retain.h"
+#include "store/sqlite.h"
 #include "store/rollup.h"
 
 #define META_RETAINED "retained_ns" /* when it was done last */
@@ -27,13 +28,28 @@ static int find_left(struct slice *slice, int64_t *ret_recorder, struct err *err
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, retain_cutoff_ns(slice->run->now_wall_ns, 1, LEFT_NS));
+	query_bind_i64(&q, slice->run->after_recorder);
 	r = query_step(&q, err);
 	if (r > 0)
 		*ret_recorder = query_read_i64(&q);
 	return r;
 }
 
-/* Ticks that nobody will fold. One fold is enough for a slice. */
+/*
+ * All at once under the lock: whose they are may only have slept, and write a tick
+ * that builds on them at any moment.
+ */
+static int fold_for_another(struct store *store, int64_t recorder, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = fold_all(store, recorder, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+/* Ticks that nobody will fold. One recorder is enough for a slice. */
 static int fold_left(struct slice *slice, struct err *err)
 {
 	int64_t recorder = 0;
@@ -41,10 +57,11 @@ static int fold_left(struct slice *slice, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = fold_pending(slice->store, recorder, err);
-	if (r == -EBADMSG) { /* they stay, and with them whatever is wrong */
+	r = fold_for_another(slice->store, recorder, err);
+	if (r == -EBADMSG || r == -EINVAL) { /* they stay, and with them whatever is wrong */
 		slice->run->result.n_damaged++;
-		return 0;
+		slice->run->after_recorder = recorder;
+		r = 0;
 	}
 	return r < 0 ? r : 1;
 }
@@ -149,6 +166,7 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 			uint64_t now_wall_ns)
 {
 	*run = (struct retention){
+		.after_recorder = INT64_MIN,
 		.policy = *policy,
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
@@ -219,6 +237,35 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 	r = run_slice(&slice, err);
 	store->patience_ns = patience_ns;
 	return r;
+}
+
+/* Who begins says so, for this long: of ten that find it due at once one does it. */
+#define CLAIM_NS UINT64_C(600000000000)
+
+int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = store_retention_is_due(store, now_wall_ns, err);
+
+	if (r <= 0)
+		return r;
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r == 0)
+		r = query_open(store, STATEMENT_CLAIM_META, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_text(&q, META_RETAINED);
+	query_bind_i64(&q, (int64_t)now_wall_ns);
+	query_bind_i64(&q, (int64_t)(now_wall_ns - INTERVAL_NS));
+	query_bind_i64(&q, (int64_t)(now_wall_ns - INTERVAL_NS + CLAIM_NS));
+	r = query_run(&q, err);
+	if (r < 0)
+		return r;
+	if (sqlite3_changes(store->db) == 0)
+		return 0;
+	r = txn_commit(&txn, err);
+	return r < 0 ? r : 1;
 }
 
 int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err)

@@ -57,9 +57,10 @@ struct retention {
 	uint64_t now_wall_ns;
 	uint64_t slice_ns; /* how long a slice takes, about; RETENTION_SLICE_MS, or what is set */
 	unsigned stage;	   /* retention.c */
-	uint64_t target_bytes; /* remove until there are no more than these; U64_UNKNOWN: any */
-	int64_t after_attempt; /* those up to it have been looked at */
-	uint64_t n_folds_due;  /* at the beginning, for who shows progress */
+	uint64_t target_bytes;	/* remove until there are no more than these; U64_UNKNOWN: any */
+	int64_t after_attempt;	/* those up to it have been looked at */
+	int64_t after_recorder; /* the same, of those whose ticks cannot be folded */
+	uint64_t n_folds_due;	/* at the beginning, for who shows progress */
 	struct retention_result result;
 };
 
@@ -80,6 +81,9 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 
 /* 1: it is an hour since it was done, or never was. A time that is yet to come is no time. */
 int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err);
+
+/* The same, and if it is due others find that it is not, for ten minutes. */
+int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
 
 /* What would be removed; writes nothing. */
 struct retention_preview {

@@ -89,22 +89,43 @@ static int take_part(void *ctx, const void *data, size_t len, int64_t key, struc
 	return add_table(taking->store, data, len, taking->t, taking->points, err);
 }
 
-static bool goes_before(const struct series_point *a, const struct series_point *b)
+/* By time; those of the same time stay as they were written. */
+static int compare_points(const void *a, const void *b)
 {
-	return a->wall_ns < b->wall_ns;
+	const struct series_point *x = *(const struct series_point *const *)a;
+	const struct series_point *y = *(const struct series_point *const *)b;
+
+	if (x->wall_ns != y->wall_ns)
+		return x->wall_ns < y->wall_ns ? -1 : 1;
+	return x < y ? -1 : x > y;
 }
 
-/* They nearly are, and those of the same time stay as they were written: no qsort(). */
-static void sort_points(struct points *points)
+static bool is_sorted(const struct points *points)
 {
-	for (size_t i = 1; i < points->n; i++) {
-		struct series_point moved = points->items[i];
-		size_t k = i;
+	for (size_t i = 1; i < points->n; i++)
+		if (points->items[i].wall_ns < points->items[i - 1].wall_ns)
+			return false;
+	return true;
+}
 
-		for (; k > 0 && goes_before(&moved, &points->items[k - 1]); k--)
-			points->items[k] = points->items[k - 1];
-		points->items[k] = moved;
+/* They mostly are: the clock is rarely set back. */
+static int copy_sorted(const struct points *points, struct series_point *ret)
+{
+	CLEANUP(free_ptr) const struct series_point **order = NULL;
+
+	if (is_sorted(points)) {
+		memcpy(ret, points->items, points->n * sizeof(*ret));
+		return 0;
 	}
+	order = reallocarray(NULL, points->n, sizeof(*order));
+	if (!order)
+		return -1;
+	for (size_t i = 0; i < points->n; i++)
+		order[i] = &points->items[i];
+	qsort(order, points->n, sizeof(*order), compare_points);
+	for (size_t i = 0; i < points->n; i++)
+		ret[i] = *order[i];
+	return 0;
 }
 
 int series_read(struct store *store, struct attempt *a, struct err *err)
@@ -118,9 +139,8 @@ int series_read(struct store *store, struct attempt *a, struct err *err)
 		r = fold_each_pending(store, a->id, LIST_POINTS, take_part, &taking, err);
 	if (r < 0 || points.n == 0)
 		return r;
-	sort_points(&points);
-	a->series = arena_memdup(&a->arena, points.items, points.n * sizeof(*points.items));
-	if (!a->series)
+	a->series = arena_alloc(&a->arena, points.n * sizeof(*points.items));
+	if (!a->series || copy_sorted(&points, a->series) < 0)
 		return store_no_memory(store, err);
 	a->n_series = points.n;
 	return 0;

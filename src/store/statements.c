@@ -94,7 +94,8 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_ADD_CHUNK] = { "INSERT INTO chunks (id, data) VALUES (?, ?)" },
 	[STATEMENT_ADD_POINTS] = {
-		"INSERT INTO points (attempt, fold, last_ns, data) VALUES (?, ?, ?, ?)",
+		"INSERT INTO points (attempt, fold, last_ns, data) SELECT ?1, ?2, ?3, ?4"
+		" WHERE EXISTS (SELECT 1 FROM attempts WHERE id = ?1)", /* it may be removed by now */
 	},
 	[STATEMENT_NOTE_DAMAGE] = {
 		"INSERT INTO unknowns (attempt, what, why) SELECT id, '" DAMAGE "', ?2"
@@ -336,7 +337,8 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	/* ---- retention ---- */
 
 	[STATEMENT_LEFT_RECORDER] = {
-		"SELECT recorder FROM ticks GROUP BY recorder HAVING max(wall_ns) < ? LIMIT 1",
+		"SELECT recorder FROM ticks WHERE recorder > ?2"
+		" GROUP BY recorder HAVING max(wall_ns) < ?1 ORDER BY recorder LIMIT 1",
 	},
 	[STATEMENT_COUNT_OLD_FOLDS] = { "SELECT count(*) FROM folds WHERE last_ns < ?" },
 	/* How many, and about how many bytes. */
@@ -437,6 +439,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_DROP_JOB] = {
 		"DELETE FROM jobs WHERE id = ?1 AND NOT EXISTS"
 		" (SELECT 1 FROM attempts WHERE job = ?1)",
+	},
+	/* ?2: now. ?3, ?4: the latest that is due, and what others find until it is done. */
+	[STATEMENT_CLAIM_META] = {
+		"INSERT INTO meta (key, value) VALUES (?1, ?4) ON CONFLICT (key) DO UPDATE"
+		" SET value = ?4 WHERE value <= ?3 OR value > ?2",
 	},
 	[STATEMENT_READ_META] = { "SELECT value FROM meta WHERE key = ?" },
 	[STATEMENT_WRITE_META] = { "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)" },
