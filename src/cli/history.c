@@ -5,14 +5,15 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/history_minutes.h"
 #include "cli/output.h"
 #include "cli/show.h"
 #include "report/report.h"
 
-enum history_key { KEY_JSON = 256, KEY_CSV, KEY_SINCE, KEY_UNTIL, KEY_PID, KEY_JOB };
+enum history_key { KEY_JSON = 256, KEY_CSV, KEY_SINCE, KEY_UNTIL, KEY_PID, KEY_JOB, KEY_MINUTES };
 
 struct history_args {
-	bool json, csv;
+	bool json, csv, minutes;
 	struct history_filter filter;
 };
 
@@ -21,6 +22,9 @@ static const struct argp_option history_options[] = {
 	{ "pid", KEY_PID, "PID", 0, "Samples of this process", 0 },
 	{ "since", KEY_SINCE, "TIME", 0, "Only of the last 30s, 5m, 2h, 7d", 0 },
 	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
+	{ "minutes", KEY_MINUTES, NULL, 0,
+	  "A minute at a time, with average, least and largest; also of what is older than a day",
+	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Print a JSON array", 0 },
 	{ "csv", KEY_CSV, NULL, 0, "Print comma-separated values with a heading", 0 },
 	{ 0 },
@@ -45,6 +49,9 @@ static error_t parse_history_option(int key, char *arg, struct argp_state *state
 		args->filter.until_wall_ns =
 			cli_time_ago(cli_parse_duration(state, "--until", arg));
 		return 0;
+	case KEY_MINUTES:
+		args->minutes = true;
+		return 0;
 	case KEY_JSON:
 		args->json = true;
 		return 0;
@@ -58,6 +65,8 @@ static error_t parse_history_option(int key, char *arg, struct argp_state *state
 	case ARGP_KEY_END:
 		if (!args->filter.job_id && !args->filter.pid)
 			cli_usage_error(state, "whose history? --job ID or --pid PID");
+		if (args->minutes && args->csv)
+			cli_usage_error(state, "--minutes goes with --json, not with --csv");
 		if (args->json && args->csv)
 			cli_usage_error(state, "either --json or --csv");
 		cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
@@ -167,7 +176,9 @@ static int print_history(struct store *store, const struct history_args *args, s
 		r = store_read_history(store, &args->filter, on_row, &printer, err);
 	end(&printer);
 	if (r == 0 && printer.n_rows == 0 && !args->json && !args->csv)
-		r = err_set(err, -ENOENT, "no samples of that were recorded");
+		r = err_set(err, -ENOENT,
+			    "no samples of that are there: those older than a day are kept as "
+			    "minutes (--minutes)");
 	r = output_end(&printer.out, r, err);
 	output_release(&printer.out);
 	return r;
@@ -185,5 +196,8 @@ int cli_history(int argc, char **argv)
 	r = paths_find(&paths, &err);
 	if (r == 0)
 		r = cli_open_store(&paths, &store, &err);
-	return r < 0 ? cli_fail(CLI_FAILED, &err) : print_history(store, &args, &err);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	return args.minutes ? history_print_minutes(store, &args.filter, args.json, &err)
+			    : print_history(store, &args, &err);
 }

@@ -61,6 +61,14 @@ run "$PROCTOR" history --job works --since yesterday
 is "a bad time is bad usage" "$status" 2
 run "$PROCTOR" history --job no-such-job
 is "no samples is an error" "$status" 1
+run "$PROCTOR" history --job works --json
+samples=$(json_eval "$stdout" 'len(d)')
+run "$PROCTOR" history --job works --minutes --json
+json "minutes stand for the samples" "$stdout" "sum(m['samples'] for m in d) == $samples"
+json "with least, average and largest" "$stdout" \
+	'all(m["rss_mb"]["min"] <= m["rss_mb"]["avg"] <= m["rss_mb"]["max"] for m in d)'
+run "$PROCTOR" history --job works --minutes --csv
+is "minutes as CSV are bad usage" "$status" 2
 
 # ---- snapshot ----
 run "$PROCTOR" snapshot --all --json

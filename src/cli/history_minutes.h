@@ -1,0 +1,16 @@
+/*
+ * history_minutes - recorded samples a minute at a time: all there is of what is
+ * older than full_resolution_hours.
+ */
+#ifndef PROCTOR_CLI_HISTORY_MINUTES_H
+#define PROCTOR_CLI_HISTORY_MINUTES_H
+
+#include <stdbool.h>
+
+#include "store/store.h"
+
+/* The exit status. */
+int history_print_minutes(struct store *store, const struct history_filter *filter, bool json,
+			  struct err *err);
+
+#endif
