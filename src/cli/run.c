@@ -58,7 +58,7 @@ static const struct argp_option run_argp_options[] = {
 	{ "json", KEY_JSON, NULL, 0, "Write the whole report as JSON to stdout at the end", 0 },
 	{ "output", KEY_OUTPUT, "FILE", 0, "Write that JSON to FILE instead; - is stdout", 0 },
 	{ "report", KEY_REPORT, NULL, 0, "Print the report for people to stdout at the end", 0 },
-	{ "quiet", 'q', NULL, 0, "No summary and no progress bar", 0 },
+	{ "quiet", 'q', NULL, 0, "No summary, no progress bar, no warnings", 0 },
 	{ "leave-background", KEY_LEAVE, NULL, 0,
 	  "Leave processes running that outlive the command; without it they are ended", 0 },
 	{ "grace", KEY_GRACE, "TIME", 0,

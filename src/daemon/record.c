@@ -249,7 +249,7 @@ static void note_stored(struct run *run)
 		log_warning("recording goes on; %llu ticks are lost",
 			    (unsigned long long)run->backlog.n_lost);
 	else
-		log_warning("recording goes on, nothing is lost");
+		log_warning("recording goes on; the database has every tick");
 }
 
 static int store_tick(struct run *run, const struct snapshot *snap,
@@ -286,11 +286,10 @@ static void append_line(struct run *run)
 {
 	struct err err = ERR_INIT;
 
-	if (!run->jsonl || jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0 ||
-	    run->jsonl_failed)
+	if (!run->jsonl || jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0)
 		return;
-	run->jsonl_failed = true;
-	log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
+	if (run->n_lines_missing++ == 0)
+		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
 }
 
 static void store_or_keep(struct run *run, const struct series_point *point)
@@ -477,6 +476,8 @@ static void store_last_ticks(struct run *run)
 	if (!run->store_is_off)
 		add_count_note(run->attempt, run->backlog.n_lost, "history",
 			       "ticks could not be stored");
+	add_count_note(run->attempt, run->n_lines_missing, "log of snapshots",
+		       "snapshots could not be written to it");
 }
 
 static void store_end(struct run *run)

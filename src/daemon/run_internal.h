@@ -71,7 +71,7 @@ struct run {
 
 	struct upkeep *upkeep;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
-	bool jsonl_failed;   /* said once */
+	uint64_t n_lines_missing;
 };
 
 /* ---- record.c ---- */

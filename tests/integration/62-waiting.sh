@@ -21,7 +21,7 @@ wait $holder
 said=$(cat "$TMP/said")
 like "it is said" "$said" "recording waits, and the job goes on"
 like "with who holds it" "$said" "$holder"
-like "and that it is over" "$said" "recording goes on, nothing is lost"
+like "and that it is over" "$said" "recording goes on; the database has every tick"
 is "once" "$(grep -c "recording waits" "$TMP/said")" 1
 run "$PROCTOR" history --job locked --json
 json "no gap is left" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5'
