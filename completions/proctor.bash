@@ -11,6 +11,13 @@ declare -gA _proctor_options=(
 	[top]="--history --interval --job --json --until"
 	[export]="--job --output --since --spreadsheet --until --what"
 	[sql]="--csv --json --no-header --schema"
+	[start]="--foreground"
+	[stop]=""
+	[status]="--json"
+	[submit]="--job --json"
+	[wait]="--json"
+	[cancel]="--json"
+	[config]="--check --json"
 	[doctor]="--json --repair"
 	[gc]="--dry-run --json"
 )
@@ -24,7 +31,7 @@ _proctor_jobs() { # WORD
 # Prints what an option's value may be.
 _proctor_values() { # OPTION WORD
 	case $1 in
-	-f | --file | -o | --output) compgen -f -- "$2" ;;
+	-f | --file | -o | --output | --check) compgen -f -- "$2" ;;
 	--format) compgen -W "text json md" -- "$2" ;;
 	--what) compgen -W "samples snapshots events jobs sheets processes" -- "$2" ;;
 	-j | --job) _proctor_jobs "$2" ;;

@@ -2,29 +2,25 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/mask.h"
 #include "base/utf8.h"
-#include "base/yaml.h"
 
 #define MIB (UINT64_C(1024) * 1024)
 #define MAX_BYTES (MIB * MIB * 1024) /* 1 PiB: more is a slip of the finger */
 #define MAX_DAYS 3650
+#define MAX_SECONDS 86400
+#define MAX_COUNT 1e9
 
-/* The file as it is written; struct config is what came of it. */
-struct config_file {
-	double interval_seconds;
-	bool mask_secrets;
-	struct yaml_strings mask_patterns;
-	const char *jsonl_path;
-	int jsonl_path_line;
-	uint64_t jsonl_max_bytes;
-	struct config_retention retention;
-};
-
-static const struct config_file defaults = {
-	.interval_seconds = 1,
+static const struct config defaults = {
+	.enabled = true,
+	.interval_seconds = 5,
+	.gpu_enabled = true,
+	.strace_full_on_demand = true,
 	.mask_secrets = true,
+	.storage_path = "proctor.db",
 	.jsonl_path = "proctor.jsonl",
 	.jsonl_max_bytes = 50 * MIB,
 	.retention = {
@@ -33,93 +29,118 @@ static const struct config_file defaults = {
 		.events_days = 30,
 		.max_bytes = 1024 * MIB,
 	},
+	.anomaly = {
+		.memory_spike_threshold = 1.5,
+		.memory_spike_window_seconds = 30,
+		.runaway_cpu_threshold = 90,
+		.runaway_duration_seconds = 60,
+	},
+	.correlation = { .interval_minutes = 30, .min_sample_size = 5 },
+	.limits = { .max_daemon_cpu_percent = 1 },
 };
 
+/* ---- the table: a row for each key, a schema for each mapping ---- */
+
+#define KEY(type, name, the_kind) .key = #name, .kind = the_kind, .offset = offsetof(type, name)
+
+#define SECTION(name)                                                                \
+	.key = #name, .kind = YAML_MAPPING, .offset = offsetof(struct config, name), \
+	.item = &name##_schema
+
+#define SCHEMA(the_what, the_fields, type, the_defaults)                                    \
+	{                                                                                   \
+		.what = the_what, .fields = the_fields, .n_fields = ARRAY_SIZE(the_fields), \
+		.size = sizeof(type), .line_offset = SIZE_MAX,                              \
+		.lines_offset = offsetof(type, lines), .defaults = the_defaults             \
+	}
+#define MAPPING(name) SCHEMA(#name " mapping", name##_fields, struct config_##name, &defaults.name)
+
+#define ASSERT_LINES(the_fields, values)                                   \
+	_Static_assert(ARRAY_SIZE(the_fields) == ARRAY_SIZE(values.lines), \
+		       "there is a line for each key")
+
 static const struct yaml_field retention_fields[] = {
-	{ .key = "full_resolution_hours",
-	  .kind = YAML_INT,
-	  .offset = offsetof(struct config_retention, full_resolution_hours),
-	  .min = 1,
+	{ KEY(struct config_retention, full_resolution_hours, YAML_INT), .min = 1,
 	  .max = MAX_DAYS * 24 },
-	{ .key = "downsampled_days",
-	  .kind = YAML_INT,
-	  .offset = offsetof(struct config_retention, downsampled_days),
-	  .min = 1,
-	  .max = MAX_DAYS },
-	{ .key = "events_days",
-	  .kind = YAML_INT,
-	  .offset = offsetof(struct config_retention, events_days),
-	  .min = 1,
-	  .max = MAX_DAYS },
-	{ .key = "max_bytes",
-	  .kind = YAML_U64,
-	  .offset = offsetof(struct config_retention, max_bytes),
-	  .min = 16 * MIB,
-	  .max = MAX_BYTES,
+	{ KEY(struct config_retention, downsampled_days, YAML_INT), .min = 1, .max = MAX_DAYS },
+	{ KEY(struct config_retention, events_days, YAML_INT), .min = 1, .max = MAX_DAYS },
+	{ KEY(struct config_retention, max_bytes, YAML_U64), .min = 16 * MIB, .max = MAX_BYTES,
 	  .zero_means = "no limit" },
 };
 
-static const struct yaml_schema retention_schema = {
-	.what = "retention mapping",
-	.fields = retention_fields,
-	.n_fields = ARRAY_SIZE(retention_fields),
-	.size = sizeof(struct config_retention),
-	.line_offset = SIZE_MAX,
-	.defaults = &defaults.retention,
+static const struct yaml_schema retention_schema = MAPPING(retention);
+ASSERT_LINES(retention_fields, defaults.retention);
+
+static const struct yaml_field anomaly_fields[] = {
+	{ KEY(struct config_anomaly, memory_spike_threshold, YAML_NUMBER), .min = 1,
+	  .is_min_excluded = true, .max = 1000 },
+	{ KEY(struct config_anomaly, memory_spike_window_seconds, YAML_NUMBER), .min = 0,
+	  .is_min_excluded = true, .max = MAX_SECONDS },
+	{ KEY(struct config_anomaly, runaway_cpu_threshold, YAML_NUMBER), .min = 50, .max = 100 },
+	{ KEY(struct config_anomaly, runaway_duration_seconds, YAML_NUMBER), .min = 0,
+	  .is_min_excluded = true, .max = MAX_SECONDS },
 };
 
+static const struct yaml_schema anomaly_schema = MAPPING(anomaly);
+ASSERT_LINES(anomaly_fields, defaults.anomaly);
+
+static const struct yaml_field correlation_fields[] = {
+	{ KEY(struct config_correlation, interval_minutes, YAML_INT), .min = 5,
+	  .max = MAX_DAYS * 1440 },
+	{ KEY(struct config_correlation, min_sample_size, YAML_INT), .min = 2, .max = MAX_COUNT },
+};
+
+static const struct yaml_schema correlation_schema = MAPPING(correlation);
+ASSERT_LINES(correlation_fields, defaults.correlation);
+
+static const struct yaml_field limits_fields[] = {
+	{ KEY(struct config_limits, max_memory_mb, YAML_U64), .min = 64, .max = MAX_COUNT,
+	  .zero_means = "all that the host has" },
+	{ KEY(struct config_limits, max_processes, YAML_U64), .min = 5, .max = MAX_COUNT,
+	  .zero_means = "any number" },
+	{ KEY(struct config_limits, max_concurrent_jobs, YAML_U64), .min = 1, .max = 1000,
+	  .zero_means = "as many as there are cores" },
+	{ KEY(struct config_limits, max_daemon_cpu_percent, YAML_NUMBER), .min = 0.1, .max = 100 },
+};
+
+static const struct yaml_schema limits_schema = MAPPING(limits);
+ASSERT_LINES(limits_fields, defaults.limits);
+
+static const struct yaml_field access_fields[] = {
+	{ KEY(struct config_access, read_group, YAML_STRING_OR_NONE),
+	  .not_yet = "let a group read" },
+};
+
+static const struct yaml_schema access_schema = MAPPING(access);
+ASSERT_LINES(access_fields, defaults.access);
+
+/* A section's not_yet is that of all of its keys. */
 static const struct yaml_field fields[] = {
-	{ .key = "interval_seconds",
-	  .kind = YAML_NUMBER,
-	  .offset = offsetof(struct config_file, interval_seconds),
-	  .min = 0.1,
-	  .max = 300 },
-	{ .key = "mask_secrets",
-	  .kind = YAML_BOOL,
-	  .offset = offsetof(struct config_file, mask_secrets) },
-	{ .key = "mask_patterns",
-	  .kind = YAML_STRINGS,
-	  .offset = offsetof(struct config_file, mask_patterns) },
-	{ .key = "jsonl_path",
-	  .kind = YAML_STRING_OR_NONE,
-	  .offset = offsetof(struct config_file, jsonl_path),
-	  .line_offset = offsetof(struct config_file, jsonl_path_line) },
-	{ .key = "jsonl_max_bytes",
-	  .kind = YAML_U64,
-	  .offset = offsetof(struct config_file, jsonl_max_bytes),
-	  .min = MIB,
-	  .max = MAX_BYTES },
-	{ .key = "retention",
-	  .kind = YAML_MAPPING,
-	  .offset = offsetof(struct config_file, retention),
-	  .item = &retention_schema },
+	{ KEY(struct config, enabled, YAML_BOOL) },
+	{ KEY(struct config, interval_seconds, YAML_NUMBER), .min = 0.1, .max = 300 },
+	{ KEY(struct config, gpu_enabled, YAML_BOOL), .not_yet = "read GPUs" },
+	{ KEY(struct config, strace_enabled, YAML_BOOL), .not_yet = "count system calls" },
+	{ KEY(struct config, strace_full_on_demand, YAML_BOOL), .not_yet = "trace system calls" },
+	{ KEY(struct config, mask_secrets, YAML_BOOL) },
+	{ KEY(struct config, mask_patterns, YAML_STRINGS) },
+	{ KEY(struct config, storage_path, YAML_STRING) },
+	{ KEY(struct config, jsonl_path, YAML_STRING_OR_NONE) },
+	{ KEY(struct config, jsonl_max_bytes, YAML_U64), .min = MIB, .max = MAX_BYTES },
+	{ SECTION(retention) },
+	{ SECTION(anomaly), .not_yet = "look for anomalies" },
+	{ SECTION(correlation), .not_yet = "compare jobs with their outcomes" },
+	{ SECTION(limits) },
+	{ SECTION(access) },
 };
 
-static const struct yaml_schema schema = {
-	.what = "configuration",
-	.fields = fields,
-	.n_fields = ARRAY_SIZE(fields),
-	.size = sizeof(struct config_file),
-	.line_offset = SIZE_MAX,
-	.defaults = &defaults,
-};
+static const struct yaml_schema schema = SCHEMA("configuration", fields, struct config, &defaults);
+ASSERT_LINES(fields, defaults);
 
-/* Its texts are borrowed: from the arena of c, or from the defaults. */
-static void take_file(struct config *c, const struct config_file *file)
-{
-	c->interval_seconds = file->interval_seconds;
-	c->mask_secrets = file->mask_secrets;
-	c->mask_patterns = file->mask_patterns.items;
-	c->n_mask_patterns = file->mask_patterns.n;
-	c->jsonl_path = file->jsonl_path;
-	c->jsonl_max_bytes = file->jsonl_max_bytes;
-	c->retention = file->retention;
-}
+/* ---- reading ---- */
 
 void config_init(struct config *c)
 {
-	*c = (struct config){ .arena = ARENA_INIT };
-	take_file(c, &defaults);
+	*c = defaults;
 }
 
 void config_release(struct config *c)
@@ -129,8 +150,9 @@ void config_release(struct config *c)
 }
 
 /* One by one, so that the message can name the line. */
-static int check_patterns(const char *path, const struct yaml_strings *patterns, struct err *err)
+static int check_patterns(const char *path, const struct config *c, struct err *err)
 {
+	const struct yaml_strings *patterns = &c->mask_patterns;
 	struct mask *mask = NULL;
 	struct err why = ERR_INIT;
 	int r;
@@ -149,38 +171,106 @@ static int check_patterns(const char *path, const struct yaml_strings *patterns,
 }
 
 /* "~ada/x" would be a file below a folder of that name, which nobody means. */
-static int check_jsonl_path(const char *path, const struct config_file *file, struct err *err)
+static int check_path(const char *path, const struct config *c, const char *key, const char *given,
+		      struct err *err)
 {
-	const char *given = file->jsonl_path;
 	char shown[UTF8_QUOTED_BYTES];
 
 	if (!given || given[0] != '~' || given[1] == '/')
 		return 0;
 	return err_set(err, -EINVAL,
-		       "%s:%d: 'jsonl_path' is %s; only '~/' stands for a home: write the path out",
-		       path, file->jsonl_path_line, utf8_quote(given, shown));
+		       "%s:%d: '%s' is %s; only '~/' stands for a home: write the path out", path,
+		       config_line(c, key), key, utf8_quote(given, shown));
+}
+
+static int load(const char *path, struct config *c, struct arena *arena, struct err *err)
+{
+	int r = yaml_load(path, &schema, arena, c, err);
+
+	if (r == 0)
+		r = check_patterns(path, c, err);
+	if (r == 0)
+		r = check_path(path, c, "storage_path", c->storage_path, err);
+	if (r == 0)
+		r = check_path(path, c, "jsonl_path", c->jsonl_path, err);
+	return r;
 }
 
 int config_load(const char *path, struct config *c, struct err *err)
 {
-	struct config_file file = defaults;
+	struct arena arena = ARENA_INIT;
 	int r;
 
 	config_release(c);
-	r = yaml_load(path, &schema, &c->arena, &file, err);
-	if (r == -ENOENT) {
-		err_set(err, 0, "%s", "");
-		return 0;
-	}
-	if (r == 0)
-		r = check_patterns(path, &file.mask_patterns, err);
-	if (r == 0)
-		r = check_jsonl_path(path, &file, err);
-	if (r < 0) {
+	r = load(path, c, &arena, err);
+	c->arena = arena;
+	c->was_read = r == 0;
+	if (r < 0)
 		config_release(c);
+	if (r != -ENOENT)
 		return r;
-	}
-	take_file(c, &file);
-	c->was_read = true;
+	err_set(err, 0, "%s", "");
 	return 0;
+}
+
+/* ---- listing ---- */
+
+static void tell(const struct config *c, const struct yaml_field *section,
+		 const struct yaml_field *field, int line, config_setting_fn *fn, void *ctx)
+{
+	struct config_setting setting = {
+		.section = section ? section->key : NULL,
+		.key = field->key,
+		.field = field,
+		.offset = field->offset + (section ? section->offset : 0),
+		.line = line,
+		.not_yet = section && section->not_yet ? section->not_yet : field->not_yet,
+	};
+
+	snprintf(setting.name, sizeof(setting.name), "%s%s%s", section ? section->key : "",
+		 section ? "." : "", field->key);
+	fn(ctx, c, &setting);
+}
+
+static void tell_section(const struct config *c, const struct yaml_field *section,
+			 config_setting_fn *fn, void *ctx)
+{
+	const struct yaml_schema *s = section->item;
+	const char *values = (const char *)c + section->offset;
+	const int *lines = (const int *)(const void *)(values + s->lines_offset);
+
+	for (size_t i = 0; i < s->n_fields; i++)
+		tell(c, section, &s->fields[i], lines[i], fn, ctx);
+}
+
+void config_each(const struct config *c, config_setting_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		if (fields[i].kind == YAML_MAPPING)
+			tell_section(c, &fields[i], fn, ctx);
+		else
+			tell(c, NULL, &fields[i], c->lines[i], fn, ctx);
+	}
+}
+
+struct search {
+	const char *name;
+	int line;
+};
+
+static void note_line(void *ctx, const struct config *c, const struct config_setting *setting)
+{
+	struct search *search = ctx;
+
+	(void)c;
+	if (strcmp(setting->name, search->name) == 0)
+		search->line = setting->line;
+}
+
+int config_line(const struct config *c, const char *name)
+{
+	struct search search = { name, 0 };
+
+	config_each(c, note_line, &search);
+	return search.line;
 }

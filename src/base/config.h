@@ -1,8 +1,18 @@
 /*
  * config - proctor.yaml: what the user set, with defaults for the rest.
  *
- * Unknown keys, wrong types and values out of range are refused with file,
- * line and what would be right. A file that is not there is the defaults.
+ * The table in config.c has a row for each key: what it must be, and where it
+ * goes in these structs. Nothing else knows the keys: reading, checking and
+ * listing go by the table. Unknown keys, wrong types and values out of range are
+ * refused with file, line and what would be right. A file that is not there is
+ * the defaults.
+ *
+ * Some keys are for what this version does not do yet. They are known, checked like
+ * the others, and have no effect; config_each() says so of each. They are not
+ * refused, as one file then serves hosts with an older and a newer proctor, and
+ * an older one that refuses its file records nothing at all. They are not passed
+ * over in silence either: "proctor config", "proctor doctor" and the daemon's log
+ * name those that the file has.
  */
 #ifndef PROCTOR_BASE_CONFIG_H
 #define PROCTOR_BASE_CONFIG_H
@@ -13,6 +23,10 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/yaml.h"
+
+/* In each struct, lines has the line of each key in the file, in the order of the table; 0: it is
+ * not there, and has its default. */
 
 /* How long what is recorded is kept; job summaries and outcomes stay. */
 struct config_retention {
@@ -20,16 +34,57 @@ struct config_retention {
 	int downsampled_days;	   /* 1-minute values; 7 */
 	int events_days;	   /* process events; 30 */
 	uint64_t max_bytes;	   /* of the database; 0: no limit; 1 GiB */
+	int lines[4];
+};
+
+/* From when on something is out of the ordinary. */
+struct config_anomaly {
+	double memory_spike_threshold;	    /* memory now over memory then; more than 1; 1.5 */
+	double memory_spike_window_seconds; /* how long ago then is at most; 30 */
+	double runaway_cpu_threshold;	    /* percent of a core; 50 to 100; 90 */
+	double runaway_duration_seconds;    /* for so long without a break; 60 */
+	int lines[4];
+};
+
+/* When resource use is compared with how jobs ended. */
+struct config_correlation {
+	int interval_minutes; /* 5 or more; 30 */
+	int min_sample_size;  /* completed jobs; 2 or more; 5 */
+	int lines[2];
+};
+
+/* What jobs may take of the host, and the daemon of a core. */
+struct config_limits {
+	uint64_t max_memory_mb;	       /* that all of the host's processes use; 0: what it has; 0 */
+	uint64_t max_processes;	       /* of the host; 0: any number; 0 */
+	uint64_t max_concurrent_jobs;  /* of those submitted; 0: one for each core; 0 */
+	double max_daemon_cpu_percent; /* of one core, 0.1 to 100; 1 */
+	int lines[4];
+};
+
+/* Who may ask the daemon about jobs of others, besides root and the daemon's own user. */
+struct config_access {
+	const char *read_group; /* the name of a group; NULL: nobody */
+	int lines[1];
 };
 
 struct config {
-	double interval_seconds;	  /* 0.1 to 300; 1 */
-	bool mask_secrets;		  /* true */
-	const char *const *mask_patterns; /* further names to mask, see base/mask.h */
-	size_t n_mask_patterns;
-	const char *jsonl_path;	  /* for paths_set_jsonl(); NULL: none is written */
-	uint64_t jsonl_max_bytes; /* of one file, before it is rotated; 50 MiB */
+	bool enabled;		    /* whether a daemon may run; true */
+	double interval_seconds;    /* 0.1 to 300; 5 */
+	bool gpu_enabled;	    /* true */
+	bool strace_enabled;	    /* system calls by strace(1) where nothing better is; false */
+	bool strace_full_on_demand; /* whether one may ask for a full trace; true */
+	bool mask_secrets;	    /* true */
+	struct yaml_strings mask_patterns; /* further names to mask, see base/mask.h */
+	const char *storage_path;	   /* for paths_set_db() */
+	const char *jsonl_path;		   /* for paths_set_jsonl(); NULL: none is written */
+	uint64_t jsonl_max_bytes;	   /* of one file, before it is rotated; 50 MiB */
 	struct config_retention retention;
+	struct config_anomaly anomaly;
+	struct config_correlation correlation;
+	struct config_limits limits;
+	struct config_access access;
+	int lines[15];
 	bool was_read; /* false: there was no file */
 	struct arena arena;
 };
@@ -39,5 +94,25 @@ void config_release(struct config *c);
 
 /* Fills c (already initialised) from the file. On failure c holds the defaults. */
 int config_load(const char *path, struct config *c, struct err *err);
+
+/* One setting, as config_each() tells of it. */
+struct config_setting {
+	const char *section; /* "retention"; NULL: it is in none */
+	const char *key;
+	char name[64]; /* "retention.max_bytes" */
+	const struct yaml_field *field;
+	size_t offset;	     /* of the value in struct config, for yaml_write_value() */
+	int line;	     /* where the file has it; 0: it has not, and this is the default */
+	const char *not_yet; /* "read GPUs": what this version does not do yet; NULL: it has its
+				effect */
+};
+typedef void config_setting_fn(void *ctx, const struct config *c,
+			       const struct config_setting *setting);
+
+/* Every setting, in the order of the table. */
+void config_each(const struct config *c, config_setting_fn *fn, void *ctx);
+
+/* The line of the one with this name; 0: the file has it not, or there is no such setting. */
+int config_line(const struct config *c, const char *name);
 
 #endif

@@ -189,6 +189,12 @@ void json_none(struct json *j)
 	buf_add_str(j->out, "null");
 }
 
+void json_raw(struct json *j, const char *json, size_t n)
+{
+	json_before_value(j);
+	buf_add(j->out, json, n);
+}
+
 void json_key_string(struct json *j, const char *key, const char *s)
 {
 	json_key(j, key);

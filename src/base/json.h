@@ -46,6 +46,8 @@ void json_i64(struct json *j, int64_t v);
 void json_f64(struct json *j, double v);
 void json_bool(struct json *j, bool v);
 void json_none(struct json *j); /* null */
+/* Text that is one JSON value already: it is not looked at. */
+void json_raw(struct json *j, const char *json, size_t n);
 
 /* A key and its value in one line. */
 void json_key_string(struct json *j, const char *key, const char *s);

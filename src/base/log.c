@@ -6,7 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 static enum log_level max_level = LOG_WARNING;
+static bool has_times;
 
 void log_set_level(enum log_level level)
 {
@@ -16,6 +19,21 @@ void log_set_level(enum log_level level)
 enum log_level log_get_level(void)
 {
 	return max_level;
+}
+
+void log_set_stamped(bool is_stamped)
+{
+	has_times = is_stamped;
+}
+
+/* "2026-11-15 03:45:08 " */
+static int add_time(char *line, size_t size)
+{
+	char time[32];
+
+	if (!has_times)
+		return 0;
+	return snprintf(line, size, "%s ", clock_format_local(clock_wall_ns(), time, sizeof(time)));
 }
 
 /* What is said may quote file names and arguments: nothing in them is to command the terminal. */
@@ -44,7 +62,8 @@ void log_print(enum log_level level, const char *fmt, ...)
 
 	if (level > max_level)
 		return;
-	head = snprintf(line, sizeof(line), "%s", prefix[level]);
+	head = add_time(line, sizeof(line));
+	head += snprintf(line + head, sizeof(line) - (size_t)head, "%s", prefix[level]);
 	va_start(ap, fmt);
 	n = vsnprintf(line + head, sizeof(line) - (size_t)head - 1, fmt, ap);
 	va_end(ap);

@@ -1,10 +1,13 @@
 /*
  * log - what proctor says to its operator, on stderr, one line each.
  *
- * "proctor: warning: …". The level is the only global of the program.
+ * "proctor: warning: …". The level, and whether lines begin with the time, are the
+ * only globals of the program.
  */
 #ifndef PROCTOR_BASE_LOG_H
 #define PROCTOR_BASE_LOG_H
+
+#include <stdbool.h>
 
 #include "base/macros.h"
 
@@ -12,6 +15,9 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
+
+/* Lines begin with the local time: for a log that nobody else puts it into. */
+void log_set_stamped(bool is_stamped);
 
 /* Writes one line if level is not above the one set. Never fails, keeps errno. */
 void log_print(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);

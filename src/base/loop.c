@@ -1,5 +1,6 @@
 #include "base/loop.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -11,10 +12,23 @@ struct loop_fd {
 	uv_poll_t uv; /* first, so that the close callback can free the whole */
 	loop_fn *fn;
 	void *ctx;
+	unsigned interest, ready; /* LOOP_… */
+};
+
+struct loop_work {
+	uv_work_t uv; /* first: libuv hands back its address */
+	loop_fn *work, *done;
+	void *ctx;
 };
 
 struct loop_timer {
 	uv_timer_t uv; /* first, as above */
+	loop_fn *fn;
+	void *ctx;
+};
+
+struct loop_soon {
+	uv_idle_t uv; /* first, as above; while it runs the loop does not sleep */
 	loop_fn *fn;
 	void *ctx;
 };
@@ -64,14 +78,41 @@ void loop_stop(struct loop *loop)
 	uv_stop(&loop->uv);
 }
 
-static void on_readable(uv_poll_t *handle, int status, int events)
+static int to_uv_events(unsigned interest)
+{
+	return (interest & LOOP_READABLE ? UV_READABLE : 0) |
+	       (interest & LOOP_WRITABLE ? UV_WRITABLE : 0);
+}
+
+static unsigned from_uv_events(int events)
+{
+	return (events & UV_READABLE ? LOOP_READABLE : 0) |
+	       (events & UV_WRITABLE ? LOOP_WRITABLE : 0);
+}
+
+static void on_ready(uv_poll_t *handle, int status, int events)
 {
 	struct loop_fd *watch = (struct loop_fd *)handle;
 
-	/* An error shows up as readable too: the owner's read() gets it and decides. */
-	(void)status;
-	(void)events;
+	/* An error shows up as ready too: the owner's read() or write() gets it and decides. */
+	watch->ready = status < 0 ? LOOP_READABLE | LOOP_WRITABLE : from_uv_events(events);
 	watch->fn(watch->ctx);
+}
+
+void loop_fd_set_interest(struct loop_fd *watch, unsigned interest)
+{
+	if (interest == watch->interest)
+		return;
+	watch->interest = interest;
+	if (interest)
+		uv_poll_start(&watch->uv, to_uv_events(interest), on_ready);
+	else
+		uv_poll_stop(&watch->uv);
+}
+
+unsigned loop_fd_ready(const struct loop_fd *watch)
+{
+	return watch->ready;
 }
 
 struct loop_fd *loop_watch_fd(struct loop *loop, int fd, loop_fn *fn, void *ctx)
@@ -86,7 +127,7 @@ struct loop_fd *loop_watch_fd(struct loop *loop, int fd, loop_fn *fn, void *ctx)
 		free(watch);
 		return NULL;
 	}
-	uv_poll_start(&watch->uv, UV_READABLE, on_readable);
+	loop_fd_set_interest(watch, LOOP_READABLE);
 	return watch;
 }
 
@@ -132,4 +173,63 @@ struct loop_timer *loop_timer_close(struct loop_timer *timer)
 	if (timer)
 		close_if_open((uv_handle_t *)&timer->uv, NULL);
 	return NULL;
+}
+
+static void on_soon(uv_idle_t *handle)
+{
+	struct loop_soon *soon = (struct loop_soon *)handle;
+
+	uv_idle_stop(handle);
+	soon->fn(soon->ctx);
+}
+
+struct loop_soon *loop_soon_new(struct loop *loop, loop_fn *fn, void *ctx)
+{
+	struct loop_soon *soon = calloc(1, sizeof(*soon));
+
+	if (!soon)
+		return NULL;
+	soon->fn = fn;
+	soon->ctx = ctx;
+	uv_idle_init(&loop->uv, &soon->uv);
+	return soon;
+}
+
+void loop_soon_set(struct loop_soon *soon)
+{
+	uv_idle_start(&soon->uv, on_soon);
+}
+
+struct loop_soon *loop_soon_close(struct loop_soon *soon)
+{
+	if (soon)
+		close_if_open((uv_handle_t *)&soon->uv, NULL);
+	return NULL;
+}
+
+static void do_work(uv_work_t *req)
+{
+	struct loop_work *work = (struct loop_work *)req;
+
+	work->work(work->ctx);
+}
+
+static void on_work_done(uv_work_t *req, int status)
+{
+	struct loop_work *work = (struct loop_work *)req;
+
+	(void)status; /* nothing here cancels work */
+	work->done(work->ctx);
+	free(work);
+}
+
+int loop_queue_work(struct loop *loop, loop_fn *work, loop_fn *done, void *ctx)
+{
+	struct loop_work *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -ENOMEM;
+	*w = (struct loop_work){ .work = work, .done = done, .ctx = ctx };
+	uv_queue_work(&loop->uv, &w->uv, do_work, on_work_done);
+	return 0;
 }

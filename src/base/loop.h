@@ -3,7 +3,7 @@
  *
  * Callbacks run inside loop_run(), one at a time, and may add, change or close
  * any handle, their own included. Handles belong to the loop: loop_free()
- * closes what is still open. ctx is borrowed until the handle is closed.
+ * closes what is still open, and waits for work. ctx is borrowed until the handle is closed.
  */
 #ifndef PROCTOR_BASE_LOOP_H
 #define PROCTOR_BASE_LOOP_H
@@ -13,6 +13,7 @@
 struct loop;
 struct loop_fd;
 struct loop_timer;
+struct loop_soon;
 
 typedef void loop_fn(void *ctx);
 
@@ -36,6 +37,15 @@ void loop_stop(struct loop *loop);
 struct loop_fd *loop_watch_fd(struct loop *loop, int fd, loop_fn *fn, void *ctx);
 struct loop_fd *loop_fd_close(struct loop_fd *watch);
 
+#define LOOP_READABLE 1u
+#define LOOP_WRITABLE 2u
+
+/* Waits for these from now on, 0 for nothing. A new watch waits for LOOP_READABLE. */
+void loop_fd_set_interest(struct loop_fd *watch, unsigned interest);
+
+/* Inside fn: which of them came. All of them where the fd has failed: read or write tells. */
+unsigned loop_fd_ready(const struct loop_fd *watch);
+
 /* An idle timer; loop_timer_set() starts it. NULL: no memory. */
 struct loop_timer *loop_timer_new(struct loop *loop, loop_fn *fn, void *ctx);
 
@@ -43,5 +53,19 @@ struct loop_timer *loop_timer_new(struct loop *loop, loop_fn *fn, void *ctx);
 void loop_timer_set(struct loop_timer *timer, uint64_t delay_ms, uint64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *timer);
 struct loop_timer *loop_timer_close(struct loop_timer *timer);
+
+/*
+ * Calls fn once after each loop_soon_set(), in the loop's next round: files that
+ * are ready and timers that are due come in between. NULL: no memory.
+ */
+struct loop_soon *loop_soon_new(struct loop *loop, loop_fn *fn, void *ctx);
+void loop_soon_set(struct loop_soon *soon);
+struct loop_soon *loop_soon_close(struct loop_soon *soon);
+
+/*
+ * Calls work(ctx) on another thread and, when it has returned, done(ctx) inside
+ * loop_run(), or inside loop_free(). -ENOMEM: neither will be called.
+ */
+int loop_queue_work(struct loop *loop, loop_fn *work, loop_fn *done, void *ctx);
 
 #endif

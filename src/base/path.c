@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +24,17 @@ static int path_format(char *path, struct err *err, const char *fmt, ...)
 	return 0;
 }
 
-/* <$variable or HOME/fallback>/proctor; XDG says a relative path is to be ignored. */
-static int path_xdg(char *path, const char *variable, const char *fallback, struct err *err)
+/*
+ * <$variable or HOME/fallback>/proctor; XDG says a relative path is to be ignored.
+ * ret_variable is the one that it was taken from.
+ */
+static int path_xdg(char *path, const char *variable, const char *fallback,
+		    const char **ret_variable, struct err *err)
 {
 	const char *value = getenv(variable);
 	const char *home = getenv("HOME");
 
+	*ret_variable = value && value[0] == '/' ? variable : "HOME";
 	if (value && value[0] == '/')
 		return path_format(path, err, "%s/proctor", value);
 	if (home && home[0] == '/')
@@ -41,7 +47,9 @@ static int path_state_and_config(struct paths *p, char *config_dir, struct err *
 	const char *home = getenv("PROCTOR_HOME");
 	int r;
 
+	p->state_variable = p->config_variable = NULL;
 	if (home && home[0]) {
+		p->state_variable = p->config_variable = "PROCTOR_HOME";
 		r = path_format(p->state_dir, err, "%s", home);
 		return r < 0 ? r : path_format(config_dir, err, "%s", home);
 	}
@@ -49,8 +57,10 @@ static int path_state_and_config(struct paths *p, char *config_dir, struct err *
 		r = path_format(p->state_dir, err, "/var/lib/proctor");
 		return r < 0 ? r : path_format(config_dir, err, "/etc/proctor");
 	}
-	r = path_xdg(p->state_dir, "XDG_STATE_HOME", ".local/state", err);
-	return r < 0 ? r : path_xdg(config_dir, "XDG_CONFIG_HOME", ".config", err);
+	r = path_xdg(p->state_dir, "XDG_STATE_HOME", ".local/state", &p->state_variable, err);
+	if (r < 0)
+		return r;
+	return path_xdg(config_dir, "XDG_CONFIG_HOME", ".config", &p->config_variable, err);
 }
 
 int paths_find(struct paths *ret, struct err *err)
@@ -61,7 +71,7 @@ int paths_find(struct paths *ret, struct err *err)
 	r = path_state_and_config(ret, config_dir, err);
 	if (r < 0)
 		return r;
-	r = path_format(ret->db, err, "%s/proctor.db", ret->state_dir);
+	r = paths_set_db(ret, "proctor.db", err);
 	if (r < 0)
 		return r;
 	r = paths_set_jsonl(ret, "proctor.jsonl", err);
@@ -70,19 +80,77 @@ int paths_find(struct paths *ret, struct err *err)
 	return path_format(ret->config, err, "%s/proctor.yaml", config_dir);
 }
 
-int paths_set_jsonl(struct paths *p, const char *jsonl_path, struct err *err)
+/* What key of the configuration says. */
+static int path_given(const struct paths *p, const char *key, const char *given, char *ret,
+		      struct err *err)
 {
 	const char *home = getenv("HOME");
 
+	if (given[0] == '/')
+		return path_format(ret, err, "%s", given);
+	if (strncmp(given, "~/", 2) != 0)
+		return path_format(ret, err, "%s/%s", p->state_dir, given);
+	if (!home || home[0] != '/')
+		return err_set(err, -ENOENT, "%s begins with ~/, but HOME is not set", key);
+	return path_format(ret, err, "%s/%s", home, given + 2);
+}
+
+int paths_set_jsonl(struct paths *p, const char *jsonl_path, struct err *err)
+{
 	if (!jsonl_path)
 		return path_format(p->jsonl, err, "%s", "");
-	if (jsonl_path[0] == '/')
-		return path_format(p->jsonl, err, "%s", jsonl_path);
-	if (strncmp(jsonl_path, "~/", 2) != 0)
-		return path_format(p->jsonl, err, "%s/%s", p->state_dir, jsonl_path);
-	if (!home || home[0] != '/')
-		return err_set(err, -ENOENT, "jsonl_path begins with ~/, but HOME is not set");
-	return path_format(p->jsonl, err, "%s/%s", home, jsonl_path + 2);
+	return path_given(p, "jsonl_path", jsonl_path, p->jsonl, err);
+}
+
+int paths_set_db(struct paths *p, const char *storage_path, struct err *err)
+{
+	return path_given(p, "storage_path", storage_path, p->db, err);
+}
+
+/* The runtime folder that a login session made, also for those who are not told of it (cron, su).
+ */
+static bool path_has_run_user(char *path)
+{
+	struct stat st;
+
+	snprintf(path, PATH_BYTES, "/run/user/%u", (unsigned)geteuid());
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+static int path_user_runtime(char *path, struct err *err)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR"), *variable;
+	char run_user[PATH_BYTES];
+
+	if (runtime && runtime[0] == '/')
+		return path_format(path, err, "%s/proctor", runtime);
+	if (path_has_run_user(run_user))
+		return path_format(path, err, "%s/proctor", run_user);
+	return path_xdg(path, "XDG_STATE_HOME", ".local/state", &variable, err);
+}
+
+static int socket_paths_add(struct socket_paths *list, const char *dir, struct err *err)
+{
+	return path_format(list->items[list->n++], err, "%s/proctor.sock", dir);
+}
+
+int socket_paths_find(struct socket_paths *ret, struct err *err)
+{
+	const char *home = getenv("PROCTOR_HOME");
+	char dir[PATH_BYTES];
+	int r = 0;
+
+	ret->n = 0;
+	if (home && home[0])
+		r = socket_paths_add(ret, home, err);
+	if (r == 0 && geteuid() != 0) {
+		r = path_user_runtime(dir, err);
+		if (r == 0)
+			r = socket_paths_add(ret, dir, err);
+		else if (r == -ENOENT)
+			r = 0; /* no folder of their own, and the system's may still be there */
+	}
+	return r < 0 ? r : socket_paths_add(ret, "/run/proctor", err);
 }
 
 static int path_make_one(const char *dir, struct err *err)

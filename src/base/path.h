@@ -8,6 +8,8 @@
 #ifndef PROCTOR_BASE_PATH_H
 #define PROCTOR_BASE_PATH_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 #define PATH_BYTES 4096
@@ -17,16 +19,33 @@ struct paths {
 	char db[PATH_BYTES];
 	char jsonl[PATH_BYTES]; /* beside db; "": none is written */
 	char config[PATH_BYTES];
+	/* The variables that say so: "PROCTOR_HOME"; NULL: none does, root has fixed places. */
+	const char *state_variable, *config_variable;
 };
 
 /* From the environment and the effective user. -ENOENT: neither PROCTOR_HOME nor HOME is set. */
 int paths_find(struct paths *ret, struct err *err);
 
 /*
- * Puts jsonl where the configuration's jsonl_path says: an absolute path, one below
- * HOME ("~/…"), or one that begins beside the database. NULL: none is written.
+ * Put jsonl and db where the configuration's jsonl_path and storage_path say: an
+ * absolute path, one below HOME ("~/…"), or one that begins in state_dir. NULL: no log
+ * is written.
  */
 int paths_set_jsonl(struct paths *p, const char *jsonl_path, struct err *err);
+int paths_set_db(struct paths *p, const char *storage_path, struct err *err);
+
+/* PROCTOR_HOME's (where it is set), the user's (unless that is root), the system's. */
+struct socket_paths {
+	char items[3][PATH_BYTES];
+	size_t n;
+};
+
+/*
+ * Where clients look for a daemon's socket, in this order. The first is where a
+ * daemon of this user listens. A user without XDG_RUNTIME_DIR gets /run/user/UID
+ * if that is there, else the state folder.
+ */
+int socket_paths_find(struct socket_paths *ret, struct err *err);
 
 /* Makes dir and its missing parents, 0700. -EEXIST: something else than a folder is there. */
 int path_make_dir(const char *dir, struct err *err);

@@ -77,6 +77,12 @@ static void set_defaults(const struct yaml_schema *schema, int line, char *ret)
 }
 
 /* lines[i] is where field i was given, 0 if it was not. */
+static void note_lines(const struct yaml_schema *schema, const int *lines, char *ret)
+{
+	if (schema->lines_offset)
+		memcpy(ret + schema->lines_offset, lines, schema->n_fields * sizeof(*lines));
+}
+
 static int check_required(const struct yaml_reading *rd, const struct yaml_schema *schema, int line,
 			  const int *lines)
 {
@@ -115,6 +121,7 @@ int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *s
 		if (r < 0)
 			return r;
 	}
+	note_lines(schema, lines, ret);
 	return check_required(rd, schema, line, lines);
 }
 

@@ -18,7 +18,9 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 
 #define YAML_MAX_BYTES (1024 * 1024)
 #define YAML_MAX_ITEMS 10000 /* of one list or mapping */
@@ -29,7 +31,7 @@ enum yaml_kind {
 	YAML_STRING_OR_NONE,	/* const char *; the same, and NULL for null or "" */
 	YAML_INT,		/* int, min to max */
 	YAML_U64,		/* uint64_t, min to max (both below 2^53), and 0 if zero_means */
-	YAML_NUMBER,		/* double, min to max */
+	YAML_NUMBER,		/* double, min to max, or more than min if is_min_excluded */
 	YAML_BOOL,		/* bool: true, false */
 	YAML_DURATION,		/* double seconds, more than min, at most max: 30s, 5m, 1h30m */
 	YAML_CHOICE,		/* int: index into choices */
@@ -74,17 +76,21 @@ struct yaml_field {
 	size_t line_offset; /* where the value's line goes, an int; 0: nowhere */
 	bool is_required;
 	double min, max;		/* YAML_INT, YAML_U64, YAML_NUMBER, YAML_DURATION */
+	bool is_min_excluded;		/* YAML_NUMBER */
 	const char *zero_means;		/* YAML_U64: "no limit", where 0 stands for that */
 	const char *const *choices;	/* YAML_CHOICE, NULL-terminated */
 	const struct yaml_schema *item; /* YAML_MAPPING, YAML_MAPPINGS */
+	const char *not_yet;		/* for whoever lists the rows; not looked at here */
 };
 
 struct yaml_schema {
 	const char *what; /* "job file", "sheet": for messages */
 	const struct yaml_field *fields;
 	size_t n_fields;
-	size_t size;	      /* of the C struct */
-	size_t line_offset;   /* where the mapping's line number goes, an int; SIZE_MAX: nowhere */
+	size_t size;	     /* of the C struct */
+	size_t line_offset;  /* where the mapping's line number goes, an int; SIZE_MAX: nowhere */
+	size_t lines_offset; /* where those of its keys go, int[n_fields] (0: not given); 0: nowhere
+			      */
 	const void *defaults; /* copied into the struct before reading; NULL: zeros */
 };
 
@@ -98,5 +104,14 @@ int yaml_parse(const char *text, size_t len, const char *name, const struct yaml
 /* The same from a file. -ENOENT when it is not there. */
 int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
 	      struct err *err);
+
+/* What the value must be: "a whole number from 0 to 100". */
+void yaml_describe_field(struct buf *out, const struct yaml_field *f);
+
+/*
+ * Writes the value at at, of the row's kind but no mapping and no list of them.
+ * JSON is YAML too: read again it gives the same.
+ */
+void yaml_write_value(struct json *j, const struct yaml_field *f, const void *at);
 
 #endif

@@ -41,8 +41,7 @@ static void describe_choices(struct buf *b, const char *const *choices)
 		buf_printf(b, "%s%s", i == 0 ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
 }
 
-/* What the field must be. */
-static void describe_field(struct buf *b, const struct yaml_field *f)
+void yaml_describe_field(struct buf *b, const struct yaml_field *f)
 {
 	switch (f->kind) {
 	case YAML_STRING:
@@ -58,7 +57,10 @@ static void describe_field(struct buf *b, const struct yaml_field *f)
 			buf_printf(b, ", or 0 for %s", f->zero_means);
 		break;
 	case YAML_NUMBER:
-		buf_printf(b, "a number from %g to %g", f->min, f->max);
+		buf_printf(b,
+			   f->is_min_excluded ? "a number above %g, up to %g"
+					      : "a number from %g to %g",
+			   f->min, f->max);
 		break;
 	case YAML_BOOL:
 		buf_add_str(b, "true or false");
@@ -96,7 +98,7 @@ int yaml_fail_value(const struct yaml_reading *rd, const struct yaml_field *f,
 	CLEANUP(buf_release) struct buf expected = BUF_INIT;
 	char shown[UTF8_QUOTED_BYTES];
 
-	describe_field(&expected, f);
+	yaml_describe_field(&expected, f);
 	return yaml_reader_fail(rd->reader, p->line, "'%s' is %s; it must be %s", f->key,
 				yaml_show_piece(p, shown), expected.data);
 }
@@ -177,7 +179,8 @@ int yaml_read_number(const struct yaml_reading *rd, const struct yaml_field *f,
 {
 	double v;
 
-	if (p->kind != PIECE_SCALAR || num_parse_f64(p->text, &v) < 0 || v < f->min || v > f->max)
+	if (p->kind != PIECE_SCALAR || num_parse_f64(p->text, &v) < 0 || v < f->min || v > f->max ||
+	    (f->is_min_excluded && v == f->min))
 		return yaml_fail_value(rd, f, p);
 	if (p->is_quoted)
 		return fail_quoted(rd, f, p);

@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alive.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "daemon/daemon.h"
 
 void cli_usage_error(const struct argp_state *state, const char *fmt, ...)
 {
@@ -96,60 +96,16 @@ int cli_fail(enum cli_exit status, const struct err *err)
 	return status;
 }
 
-int cli_context_open(struct cli_context *ret, struct err *err)
+int cli_find_paths(struct paths *ret, struct err *err)
 {
-	int r;
+	struct settings settings;
+	int r = settings_open(&settings, err);
 
-	ret->mask = NULL;
-	config_init(&ret->config);
-	r = paths_find(&ret->paths, err);
-	if (r == 0)
-		r = config_load(ret->paths.config, &ret->config, err);
-	if (r == 0)
-		r = paths_set_jsonl(&ret->paths, ret->config.jsonl_path, err);
-	if (r == 0 && ret->config.mask_secrets)
-		r = mask_new(ret->config.mask_patterns, ret->config.n_mask_patterns, &ret->mask,
-			     err);
-	if (r < 0)
-		config_release(&ret->config);
+	*ret = settings.paths;
+	settings_close(&settings);
+	if (r == -EINVAL)
+		exit(cli_fail(CLI_USAGE, err));
 	return r;
-}
-
-void cli_context_close(struct cli_context *ctx)
-{
-	ctx->mask = mask_free(ctx->mask);
-	config_release(&ctx->config);
-}
-
-static bool is_own_pid_ns(uint64_t pid_ns)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == pid_ns;
-}
-
-static bool is_own_host(const char *host)
-{
-	char name[256] = "";
-
-	return host && gethostname(name, sizeof(name) - 1) == 0 && strcmp(name, host) == 0;
-}
-
-/* A pid says something only to who is in its pid namespace, on its host. */
-static enum store_alive check_alive(void *ctx, const struct attempt *a)
-{
-	char boot_id[ALIVE_BOOT_ID_BYTES];
-
-	(void)ctx;
-	proc_boot_id(boot_id);
-	if (!boot_id[0] || !a->boot_id[0])
-		return STORE_CANNOT_TELL;
-	if (strcmp(boot_id, a->boot_id) != 0)
-		return is_own_host(a->host) ? STORE_DEAD : STORE_CANNOT_TELL;
-	if (!is_own_pid_ns(a->pid_ns))
-		return STORE_CANNOT_TELL;
-	return proc_is_alive(a->boot_id, a->runner.pid, a->runner.start_ticks) ? STORE_ALIVE
-									       : STORE_DEAD;
 }
 
 static int open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
@@ -166,7 +122,7 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 			"nothing has been recorded yet in %s: try \"proctor run -- COMMAND\"",
 			paths->state_dir);
 	if (r == 0)
-		store_set_alive_check(*ret, check_alive, NULL);
+		store_set_alive_check(*ret, daemon_check_alive, NULL);
 	return r;
 }
 
@@ -202,7 +158,7 @@ int cli_open_record(const char *job_id, struct store **ret, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct paths paths;
-	int r = paths_find(&paths, err);
+	int r = cli_find_paths(&paths, err);
 
 	if (r < 0)
 		return r;

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/mask.h"
 #include "base/path.h"
+#include "base/settings.h"
 #include "store/store.h"
 
 enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
@@ -24,7 +25,8 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 typedef int cli_verb(int argc, char **argv);
 
 cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_events, cli_top, cli_export,
-	cli_sql, cli_doctor, cli_gc;
+	cli_sql, cli_doctor, cli_gc, cli_start, cli_stop, cli_submit, cli_wait, cli_cancel,
+	cli_status, cli_config;
 
 /* argp_parse() with the house rules: bad usage is told in one line, and exits with 2. */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
@@ -36,14 +38,11 @@ void cli_usage_error(const struct argp_state *state, const char *fmt, ...) PRINT
 /* Says "proctor: text" on stderr and returns status. */
 int cli_fail(enum cli_exit status, const struct err *err);
 
-/* Where things are, and the configuration; a bad file is an error. */
-struct cli_context {
-	struct paths paths;
-	struct config config;
-	struct mask *mask; /* NULL: the user wants none */
-};
-int cli_context_open(struct cli_context *ret, struct err *err);
-void cli_context_close(struct cli_context *ctx);
+/*
+ * Where things are, for verbs that need no more than that. A bad configuration may
+ * have named another database: it is told, and exits with 2.
+ */
+int cli_find_paths(struct paths *ret, struct err *err);
 
 /* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
  * recorded. */
@@ -51,6 +50,12 @@ int cli_open_store(const struct paths *paths, struct store **ret, struct err *er
 
 /* The same for writing; none is made. */
 int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err);
+
+struct rpc_value;
+
+/* Asks the daemon. -ENOENT: none runs. ret may be NULL; its owner frees it. */
+int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err);
+void cli_value_cleanup(struct rpc_value **value); /* for CLEANUP() */
 
 /* For CLEANUP(). */
 void cli_store_cleanup(struct store **store);

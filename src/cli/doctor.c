@@ -69,6 +69,8 @@ struct check {
 struct patient {
 	struct paths paths;
 	struct err paths_err; /* code 0: paths is good */
+	struct config config;
+	struct err config_err; /* code 0: config is what the file says */
 	int root_fd;
 	struct snapshot snap; /* of the host alone */
 	struct rung rungs[SOURCES_MAX_RUNGS];
@@ -169,24 +171,30 @@ static enum health check_store(struct patient *p, struct buf *detail)
 	return checked == 0 ? HEALTH_OK : HEALTH_NOTE;
 }
 
+/* Those that the file has and nothing looks at. */
+static void add_idle_setting(void *ctx, const struct config *c, const struct config_setting *s)
+{
+	(void)c;
+	if (s->line != 0 && s->not_yet)
+		buf_printf(ctx, "; line %d, %s: this version does not %s yet", s->line, s->name,
+			   s->not_yet);
+}
+
 static enum health check_config(struct patient *p, struct buf *detail)
 {
-	struct err err = ERR_INIT;
-	struct config config;
-	bool was_read;
+	size_t before;
 
 	if (p->paths_err.code)
 		return HEALTH_BROKEN;
-	config_init(&config);
-	if (config_load(p->paths.config, &config, &err) < 0) {
-		buf_add_str(detail, err.text);
-		config_release(&config);
+	if (p->config_err.code) {
+		buf_add_str(detail, p->config_err.text);
 		return HEALTH_BROKEN;
 	}
-	was_read = config.was_read;
-	config_release(&config);
-	buf_printf(detail, "%s%s", p->paths.config, was_read ? "" : " (not there: defaults)");
-	return HEALTH_OK;
+	buf_printf(detail, "%s%s", p->paths.config,
+		   p->config.was_read ? "" : " (not there: defaults)");
+	before = detail->len;
+	config_each(&p->config, add_idle_setting, detail);
+	return detail->len == before ? HEALTH_OK : HEALTH_NOTE;
 }
 
 static enum health check_pressure(struct patient *p, struct buf *detail)
@@ -246,13 +254,24 @@ static const struct {
 
 /* ---- the visit ---- */
 
+/* What is wrong with a file is told by its check. */
+static void find_files(struct patient *p)
+{
+	config_init(&p->config);
+	if (paths_find(&p->paths, &p->paths_err) < 0)
+		return;
+	if (config_load(p->paths.config, &p->config, &p->config_err) < 0)
+		return;
+	paths_set_db(&p->paths, p->config.storage_path, &p->config_err);
+}
+
 static int examine(struct patient *p, struct err *err)
 {
 	struct collector_options options = { 0 };
 	struct collector *collector;
 	int r;
 
-	paths_find(&p->paths, &p->paths_err);
+	find_files(p);
 	p->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
@@ -270,6 +289,7 @@ static void release(struct patient *p)
 {
 	close_fd(&p->root_fd);
 	snapshot_release(&p->snap);
+	config_release(&p->config);
 	arena_release(&p->arena);
 }
 
@@ -384,7 +404,7 @@ static int repair(bool json)
 	struct paths paths;
 	int r;
 
-	if (paths_find(&paths, &err) < 0)
+	if (cli_find_paths(&paths, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	r = store_set_aside(paths.db, &aside, &err);
 	if (r < 0 && r != -EALREADY && r != -ENOENT)

@@ -250,7 +250,7 @@ static void write_out(const struct gc_args *args, const struct retention_preview
 
 int cli_gc(int argc, char **argv)
 {
-	CLEANUP(cli_context_close) struct cli_context ctx;
+	CLEANUP(settings_close) struct settings settings;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct retention_preview p = { .result = { .bytes_before = U64_UNKNOWN,
 						   .bytes_after = U64_UNKNOWN } };
@@ -260,11 +260,11 @@ int cli_gc(int argc, char **argv)
 	int r;
 
 	cli_parse(&gc_argp, argc, argv, 0, &args);
-	if (cli_context_open(&ctx, &err) < 0)
+	if (settings_open(&settings, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
-	policy = upkeep_policy(&ctx.config.retention);
-	r = args.dry_run ? preview(&ctx.paths, &policy, &p, &err)
-			 : collect(&ctx.paths, &policy, &p.result, &err);
+	policy = upkeep_policy(&settings.config.retention);
+	r = args.dry_run ? preview(&settings.paths, &policy, &p, &err)
+			 : collect(&settings.paths, &policy, &p.result, &err);
 	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
 		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
 	if (p.result.is_over)

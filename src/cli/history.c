@@ -193,7 +193,7 @@ int cli_history(int argc, char **argv)
 	int r;
 
 	cli_parse(&history_argp, argc, argv, 0, &args);
-	r = paths_find(&paths, &err);
+	r = cli_find_paths(&paths, &err);
 	if (r == 0)
 		r = cli_open_store(&paths, &store, &err);
 	if (r < 0)

@@ -61,22 +61,7 @@ static const struct argp jobs_argp = {
 static void write_attempt(struct json *j, const struct attempt *a)
 {
 	json_begin_object(j);
-	json_key_string(j, "job_id", a->job_id);
-	json_key_i64(j, "attempt", a->attempt_num);
-	json_key_string(j, "status", attempt_status_name(a));
-	json_key_string(j, "outcome", outcome_name(a->outcome));
-	json_key_int(j, "exit_code", a->status.exit_code);
-	json_key_int(j, "signal", a->status.signal);
-	json_key_f64(j, "started", u64_to_seconds(a->started_wall_ns));
-	json_key_f64(j, "ended", u64_to_seconds(a->ended_wall_ns));
-	json_key_i64(j, "total_sheets", a->total_sheets);
-	json_key_i64(j, "last_completed_sheet", a->last_completed_sheet);
-	json_key_int(j, "current_sheet", a->current_sheet);
-	json_key_bool(j, "lost", a->is_lost);
-	json_key_string(j, "reason", a->reason);
-	json_key_string(j, "command", a->command);
-	json_key_u64(j, "uid", a->uid);
-	json_key_string(j, "host", a->host);
+	attempt_write_fields(j, a, attempt_status_name(a));
 	json_end_object(j);
 }
 
@@ -165,7 +150,7 @@ int cli_jobs(int argc, char **argv)
 	filter.limit = (size_t)args.limit;
 	if (args.since_seconds > 0)
 		filter.since_wall_ns = cli_time_ago(args.since_seconds);
-	r = paths_find(&paths, &err);
+	r = cli_find_paths(&paths, &err);
 	if (r == 0)
 		r = cli_open_store(&paths, &store, &err);
 	if (r == 0)

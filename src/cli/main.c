@@ -28,6 +28,13 @@ static const struct {
 	{ "export", cli_export, "hand what was recorded to other programs" },
 	{ "sql", cli_sql, "ask the record in SQL" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
+	{ "start", cli_start, "start the daemon, which watches all jobs of this host" },
+	{ "stop", cli_stop, "stop the daemon; jobs go on" },
+	{ "status", cli_status, "tell how the daemon is" },
+	{ "submit", cli_submit, "hand a job file to the daemon" },
+	{ "wait", cli_wait, "wait until a job is over" },
+	{ "cancel", cli_cancel, "end a job" },
+	{ "config", cli_config, "print the settings in force, or check a file" },
 	{ "doctor", cli_doctor, "tell what can be measured here, and why not more" },
 	{ "gc", cli_gc, "remove what is old now, and give the space back" },
 };

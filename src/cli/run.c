@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static const struct argp_option run_argp_options[] = {
 	{ "file", 'f', "FILE", 0, "Run the sheets of a job file instead of one command", 0 },
 	{ "job", 'j', "ID", 0, "Name the job; running it again makes another attempt of it", 0 },
 	{ "sheet", KEY_SHEET, "N", 0, "Number the command as sheet N (1 if not given)", 0 },
-	{ "interval", 'i', "SECONDS", 0, "Time between two samples, 0.1 to 300 (1)", 0 },
+	{ "interval", 'i', "SECONDS", 0, "Time between two samples, 0.1 to 300 (5)", 0 },
 	{ "syscalls", KEY_SYSCALLS, "HOW", 0,
 	  "auto or off: how to count system calls; this version cannot yet, so both leave them unknown",
 	  0 },
@@ -329,7 +330,7 @@ static int run_bare(const struct run_args *args, const struct err *err)
 	return errno == ENOENT ? 127 : 126;
 }
 
-static int run(const struct run_args *args, struct cli_context *ctx, const char *why_no_db,
+static int run(const struct run_args *args, struct settings *ctx, const char *why_no_db,
 	       const struct job_spec *spec, int output_fd)
 {
 	CLEANUP(buf_release) struct buf command = BUF_INIT;
@@ -377,22 +378,34 @@ static int open_output(const char *path, int *ret_fd, struct err *err)
 	return 0;
 }
 
+/* The file by whose lock the daemon knows that the job is being run: no command gets it. */
+static void keep_queue_file(void)
+{
+	const char *number = getenv(QUEUE_FD_VARIABLE);
+	int64_t fd;
+
+	if (number && num_parse_i64(number, &fd) == 0 && fd > STDERR_FILENO && fd < INT_MAX)
+		fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+	unsetenv(QUEUE_FD_VARIABLE);
+}
+
 int cli_run(int argc, char **argv)
 {
 	struct run_args args = { .interval_seconds = F64_UNKNOWN,
 				 .grace_seconds = GRACE_SECONDS,
 				 .kill_after_seconds = KILL_AFTER_SECONDS };
-	CLEANUP(cli_context_close) struct cli_context ctx;
+	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(job_spec_release) struct job_spec spec;
 	CLEANUP(close_fd) int output_fd = -1;
 	const char *why_no_db = NULL;
 	struct err err = ERR_INIT, no_db = ERR_INIT;
 
+	keep_queue_file();
 	job_spec_init(&spec);
 	cli_parse(&run_argp, argc, argv, ARGP_IN_ORDER, &args);
 	if (args.quiet)
 		log_set_level(LOG_ERROR);
-	if (cli_context_open(&ctx, &no_db) < 0) {
+	if (settings_open(&ctx, &no_db) < 0) {
 		/*
 		 * A command is not held up by what is wrong with proctor's own files.
 		 * But a configuration that cannot be read may name secrets to be

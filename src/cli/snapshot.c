@@ -111,7 +111,7 @@ static int add_jobs(const struct attempt_list *running, struct snapshot *snap)
 
 /* ---- taking it ---- */
 
-static int take(const struct cli_context *ctx, const struct attempt_list *running,
+static int take(const struct settings *ctx, const struct attempt_list *running,
 		enum snapshot_scope scope, struct snapshot *snap, struct err *err)
 {
 	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -197,7 +197,7 @@ static int write_json(const struct snapshot *snap, enum snapshot_scope scope, st
 	return 0;
 }
 
-static int snapshot(const struct snapshot_args *args, const struct cli_context *ctx)
+static int snapshot(const struct snapshot_args *args, const struct settings *ctx)
 {
 	CLEANUP(attempt_list_release) struct attempt_list running = { 0 };
 	CLEANUP(snapshot_release) struct snapshot snap;
@@ -220,12 +220,12 @@ static int snapshot(const struct snapshot_args *args, const struct cli_context *
 
 int cli_snapshot(int argc, char **argv)
 {
-	CLEANUP(cli_context_close) struct cli_context ctx;
+	CLEANUP(settings_close) struct settings ctx;
 	struct snapshot_args args = { 0 };
 	struct err err = ERR_INIT;
 
 	cli_parse(&snapshot_argp, argc, argv, 0, &args);
-	if (cli_context_open(&ctx, &err) < 0)
+	if (settings_open(&ctx, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
 	return snapshot(&args, &ctx);
 }

@@ -1,8 +1,9 @@
 /*
  * daemon - where sources, jobs, store and reports meet.
  *
- * run_job() is the runner without a daemon: it executes the job, samples it,
- * and records it by itself. Start reading at run_tick() in run.c.
+ * run_job() is the runner: it executes the job and records it, and works without a
+ * daemon. Start reading at run_tick() in run.c. service_run() is the daemon: see
+ * service.h.
  */
 #ifndef PROCTOR_DAEMON_DAEMON_H
 #define PROCTOR_DAEMON_DAEMON_H
@@ -13,8 +14,15 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/mask.h"
+#include "daemon/service.h"
 #include "model/job.h"
 #include "store/store.h"
+
+/* Says to a runner which of its files is that of the queue (queue.h): no command inherits it. */
+#define QUEUE_FD_VARIABLE "PROCTOR_QUEUE_FD"
+
+/* How long a call inside a loop may wait for another writer. */
+#define LOOP_PATIENCE_MS 20
 
 enum progress_state {
 	PROGRESS_RUNNING,
@@ -60,6 +68,9 @@ struct run_options {
  */
 int run_job(const struct run_options *options, struct attempt *ret, int *ret_shell_status,
 	    struct err *err);
+
+/* For store_set_alive_check(): whether the runner of an attempt still lives, as seen from here. */
+enum store_alive daemon_check_alive(void *ctx, const struct attempt *a);
 
 /* What the configuration says, as the store takes it. */
 struct retention_policy upkeep_policy(const struct config_retention *policy);

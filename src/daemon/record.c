@@ -214,6 +214,7 @@ void record_now(struct run *run)
 	try_to_open(run, LOOP_PATIENCE_MS, &err);
 	if (was_open)
 		write_sheets(run);
+	link_tell_changed(run->link);
 }
 
 void record_sheet_soon(struct run *run)
@@ -311,8 +312,37 @@ static void store_or_keep(struct run *run, const struct series_point *point)
 	note_waiting(run, &err);
 }
 
+/*
+ * Once the attempt is in the database, which is where the daemon looks for it,
+ * and lasts: at first we look more often than the daemon does, and what is over by
+ * then needs none.
+ */
+static void greet_daemon(struct run *run)
+{
+	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
+
+	if (run->store && elapsed > run->options->interval_seconds)
+		link_greet(run->link, run->attempt, run->store_file.device, run->store_file.inode);
+}
+
+/* The daemon looks at the processes; what happened to them we know better. */
+static void store_events(struct run *run)
+{
+	struct err err = ERR_INIT;
+	size_t n;
+	const struct proc_event *events = tally_pending_events(run->tally, &n);
+
+	if (n > 0 && store_write_events(run->store, run->attempt, events, n, &err) == 0)
+		tally_events_stored(run->tally);
+}
+
 void record_tick(struct run *run, const struct series_point *point)
 {
+	greet_daemon(run);
+	if (run->store && link_records(run->link) && !run->backlog.first) {
+		store_events(run);
+		return;
+	}
 	store_or_keep(run, point);
 	append_line(run);
 	upkeep_look(run->upkeep, run->store);
@@ -497,6 +527,7 @@ static void store_end(struct run *run)
 		return;
 	events = tally_pending_events(run->tally, &n);
 	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
+		link_tell_changed(run->link);
 		upkeep_do_some(run->upkeep, run->store);
 		return;
 	}

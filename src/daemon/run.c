@@ -583,13 +583,14 @@ static int open_run(struct run *run, struct err *err)
 	note_strangers(run);
 	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
 	run->tick_timer = loop_timer_new(run->loop, on_tick_timer, run);
+	run->link = link_new(run->loop);
 	run->upkeep = upkeep_new(run->loop, run->options->retention);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
 	if (run->jsonl)
 		jsonl_set_patience(run->jsonl, LOOP_PATIENCE_MS);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
-	if (!run->tally || !run->tick_timer || !run->record_timer || !run->upkeep)
+	if (!run->tally || !run->tick_timer || !run->record_timer || !run->link || !run->upkeep)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -599,6 +600,7 @@ static void close_run(struct run *run)
 	run->store = store_close(run->store);
 	backlog_release(&run->backlog);
 	run->jsonl = jsonl_free(run->jsonl);
+	run->link = link_free(run->link);
 	run->upkeep = upkeep_free(run->upkeep);
 	loop_fd_close(run->life_watch);
 	run->life = life_close(run->life);

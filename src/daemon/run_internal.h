@@ -9,6 +9,7 @@
 #include "base/loop.h"
 #include "daemon/backlog.h"
 #include "daemon/daemon.h"
+#include "daemon/link.h"
 #include "daemon/upkeep.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
@@ -16,9 +17,6 @@
 
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */
 #define SERIES_MAX_POINTS 65536
-
-/* How long a call inside the loop may wait for another writer. */
-#define LOOP_PATIENCE_MS 20
 
 struct file_id {
 	dev_t device;
@@ -69,6 +67,7 @@ struct run {
 	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
 	bool is_waiting_said;
 
+	struct link *link; /* to the daemon, which then records the ticks */
 	struct upkeep *upkeep;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;

@@ -250,3 +250,8 @@ int assign_processes(struct assigner *a, struct snapshot *s, const struct assign
 		tell(&r, i, n_of);
 	return remember_all(&r);
 }
+
+int assign_owner(const struct assigner *a, size_t i)
+{
+	return a->owners[i] >= 0 ? a->owners[i] : -1;
+}

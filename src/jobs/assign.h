@@ -36,4 +36,7 @@ struct assigner *assigner_free(struct assigner *a);
 int assign_processes(struct assigner *a, struct snapshot *s, const struct assign_root *roots,
 		     size_t n_roots, size_t *n_of);
 
+/* Whose process number i of that snapshot is: the number of the root, or -1. */
+int assign_owner(const struct assigner *a, size_t i);
+
 #endif

@@ -5,6 +5,7 @@
 #define PROCTOR_JOBS_JOBS_H
 
 #include "base/err.h"
+#include "jobs/assign.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"
 #include "jobs/tree.h"

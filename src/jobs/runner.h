@@ -25,6 +25,12 @@
 #include "jobs/tree.h"
 #include "model/job.h"
 
+/*
+ * The value of a queued SIGTERM (sigqueue) that ends the whole job: its processes
+ * get SIGTERM, and what is left of them SIGKILL. A plain one goes to the command.
+ */
+#define RUNNER_CANCEL 0x50637472
+
 struct runner;
 
 /* A process that has ended and was waited for, with everything in it that was ever waited for. */

@@ -86,6 +86,13 @@ static void on_terminal_signal(struct runner *r, int sig)
 		runner_kill_tree(r, STOP_CANCELLED);
 }
 
+/* "proctor cancel" says that it means the whole job; kill(1) leaves it to the command. */
+static bool is_cancel(const struct signalfd_siginfo *info)
+{
+	return info->ssi_signo == SIGTERM && info->ssi_code == SI_QUEUE &&
+	       info->ssi_int == RUNNER_CANCEL;
+}
+
 static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
 {
 	int sig = (int)info->ssi_signo;
@@ -103,6 +110,11 @@ static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
 	/* What the job sends to its parent is not meant for itself. */
 	if (info->ssi_code != SI_KERNEL && tree_find(r->options.tree, (pid_t)info->ssi_pid))
 		return;
+	if (is_cancel(info)) {
+		note_cancel(r, sig);
+		runner_end_tree(r, STOP_CANCELLED);
+		return;
+	}
 	if (asks_to_end(sig))
 		note_cancel(r, sig);
 	pass_to_roots(r, sig, ALL_ROOTS);

@@ -234,3 +234,23 @@ const char *attempt_status_name(const struct attempt *a)
 {
 	return a->is_running ? "running" : "done";
 }
+
+void attempt_write_fields(struct json *j, const struct attempt *a, const char *status)
+{
+	json_key_string(j, "job_id", a->job_id);
+	json_key_i64(j, "attempt", a->attempt_num);
+	json_key_string(j, "status", status);
+	json_key_string(j, "outcome", outcome_name(a->outcome));
+	json_key_int(j, "exit_code", a->status.exit_code);
+	json_key_int(j, "signal", a->status.signal);
+	json_key_f64(j, "started", u64_to_seconds(a->started_wall_ns));
+	json_key_f64(j, "ended", u64_to_seconds(a->ended_wall_ns));
+	json_key_i64(j, "total_sheets", a->total_sheets);
+	json_key_i64(j, "last_completed_sheet", a->last_completed_sheet);
+	json_key_int(j, "current_sheet", a->current_sheet);
+	json_key_bool(j, "lost", a->is_lost);
+	json_key_string(j, "reason", a->reason);
+	json_key_string(j, "command", a->command);
+	json_key_u64(j, "uid", a->uid);
+	json_key_string(j, "host", a->host);
+}

@@ -265,4 +265,8 @@ uint64_t attempt_count_pids(const struct attempt *a, enum evidence *ret_evidence
 /* "running" or "done" (queued comes with the daemon). */
 const char *attempt_status_name(const struct attempt *a);
 
+/* An element of "jobs --json" with this status, without its braces: others may add keys of their
+ * own. */
+void attempt_write_fields(struct json *j, const struct attempt *a, const char *status);
+
 #endif

@@ -79,6 +79,17 @@ void sources_read_waited_io(int root_fd, struct io_counts *ret)
 	ret->write_bytes = u64_delta(all.write_bytes, own.write_bytes);
 }
 
+uint64_t sources_read_rss(int root_fd, pid_t pid)
+{
+	char text[SINGLE_TEXT_BYTES];
+	struct pid_statm statm;
+
+	if (read_file(root_fd, pid, "statm", text, sizeof(text)) <= 0 ||
+	    pid_statm_parse(text, &statm) < 0)
+		return U64_UNKNOWN;
+	return statm.resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out)
 {
 	char text[SINGLE_TEXT_BYTES];

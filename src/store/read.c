@@ -215,6 +215,7 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 	if (!filter->running_only) {
 		query_bind_i64(&q, (int64_t)filter->since_wall_ns);
 		query_bind_i64(&q, filter->latest_only);
+		query_bind_i64(&q, filter->after_id);
 	}
 	r = list_fill(&q, filter, &list, err);
 	if (r < 0)
@@ -385,12 +386,12 @@ static int read_unknowns(struct store *store, struct attempt *a, struct err *err
 	return r < 0 ? r : add_gone(store, a, "memory and CPU over time", META_CURVES_GONE, err);
 }
 
-int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
-		       struct err *err)
+typedef int part_reader(struct store *store, struct attempt *a, struct err *err);
+
+static int read_attempt(struct store *store, const char *job_id, int num,
+			part_reader *const *readers, size_t n_readers, struct attempt *ret,
+			struct err *err)
 {
-	static int (*const readers[])(struct store *, struct attempt *, struct err *) = {
-		read_sheets, read_processes, read_events, read_rungs, read_unknowns, series_read,
-	};
 	CLEANUP(attempt_release) struct attempt a;
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r;
@@ -400,11 +401,29 @@ int store_read_attempt(struct store *store, const char *job_id, int num, struct 
 	if (r < 0)
 		return r;
 	r = find_attempt(store, job_id, num, &a, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(readers); i++)
+	for (size_t i = 0; r == 0 && i < n_readers; i++)
 		r = readers[i](store, &a, err);
 	if (r < 0)
 		return r;
 	*ret = a;
 	attempt_init(&a);
 	return 0;
+}
+
+int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
+		       struct err *err)
+{
+	static part_reader *const readers[] = {
+		read_sheets, read_processes, read_events, read_rungs, read_unknowns, series_read,
+	};
+
+	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);
+}
+
+int store_read_progress(struct store *store, const char *job_id, int num, struct attempt *ret,
+			struct err *err)
+{
+	static part_reader *const readers[] = { read_sheets };
+
+	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);
 }

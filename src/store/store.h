@@ -106,6 +106,10 @@ struct tick_record {
 int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
 		     struct err *err);
 
+/* Events of an attempt whose ticks somebody else writes. */
+int store_write_events(struct store *store, const struct attempt *a,
+		       const struct proc_event *events, size_t n, struct err *err);
+
 /*
  * The attempt ended: outcome, reason, status, ended_wall_ns, usage, sheets,
  * processes, rungs, unknowns, and the events left over. If there is no room for
@@ -131,7 +135,8 @@ struct attempt_filter {
 	bool latest_only;	/* only the last attempt of each job */
 	bool running_only;	/* only those without an end, lost ones among them; takes no time
 				   for others, and cannot be combined with latest_only */
-	size_t limit;		/* 0: no limit; else the newest so many */
+	int64_t after_id; /* only those that were begun after this one; not with running_only */
+	size_t limit;	  /* 0: no limit; else the newest so many */
 };
 
 int store_list_attempts(struct store *store, const struct attempt_filter *filter,
@@ -145,6 +150,10 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
  */
 int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
 		       struct err *err);
+
+/* The same, but only how far it is: the attempt and its sheets. */
+int store_read_progress(struct store *store, const char *job_id, int num, struct attempt *ret,
+			struct err *err);
 
 /* One recorded sample: when, whose, and the values. */
 struct history_row {

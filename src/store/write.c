@@ -218,6 +218,18 @@ int store_write_sheets(struct store *store, const struct attempt *a,
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
+int store_write_events(struct store *store, const struct attempt *a,
+		       const struct proc_event *events, size_t n, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, events, n,
+			       sizeof(*events), err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
 static int set_end(struct store *store, const struct attempt *a, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;

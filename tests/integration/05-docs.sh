@@ -42,19 +42,33 @@ sample_of_page() { # SECTION
 		/^\.nf/ { shown = 1 }' "$page" | sed "s/\\\\-/-/g; s/\\\\(aq/'/g"
 }
 
-# A key that is not known makes proctor list those that are.
-keys_of_config() { # MAPPING
-	echo "$1" >"$PROCTOR_HOME/proctor.yaml"
-	"$PROCTOR" snapshot </dev/null 2>&1 | sed -n 's/.*; known are //p' | tr -d ' ' | tr ',' '\n'
-	rm "$PROCTOR_HOME/proctor.yaml"
+# "limits.max_processes", and "limits" for each mapping.
+keys_of_config() {
+	"$PROCTOR" config --json </dev/null | python3 -c '
+import json, sys
+names = json.load(sys.stdin)["settings"]
+print(*sorted(set(names) | {n.split(".")[0] for n in names}), sep="\n")'
 }
 
-# The line after .TP is the key.
-keys_of_page() {
-	awk '
+# The line after .TP is the key; between .RS and .RE it is in the mapping that came last. Those
+# whose text begins with * have no effect yet.
+keys_of_page() { # [MARKED]
+	awk -v marked="${1-}" '
 		/^\.SH/ { inside = $2 == "CONFIGURATION" }
-		inside && tagged { print $2 }
+		/^\.RS/ { mapping = key "."; mark_all = mark }
+		/^\.RE/ { mapping = ""; mark_all = 0 }
+		seen { mark = /^\*/ || mark_all; if (!marked || mark) print key; seen = 0 }
+		inside && tagged { key = mapping $2; seen = 1 }
 		{ tagged = $1 == ".TP" }' "$page"
+}
+
+idle_keys() { # and the mappings in which all are
+	"$PROCTOR" config --json </dev/null | python3 -c '
+import json, sys
+settings = json.load(sys.stdin)["settings"]
+idle = {n for n, s in settings.items() if not s["has_effect"]}
+mappings = {n.split(".")[0] for n in settings if "." in n}
+print(*idle, *(m for m in mappings if all(n in idle for n in settings if n.startswith(m + "."))), sep="\n")'
 }
 
 # What the samples call, besides proctor, is played by commands that do nothing.
@@ -88,7 +102,7 @@ is "the completion has these verbs" "$(complete_words proctor '' | grep -v '^-' 
 
 for verb in $verbs; do
 	options=$(options_of_help "$verb")
-	like "$verb: --help lists options" "$options" '^--'
+	like "$verb: --help tells of it" "$("$PROCTOR" "$verb" --help </dev/null)" "^Usage: proctor $verb"
 	is "$verb: the man page has its options" "$(options_of_page "$verb")" "$options"
 	is "$verb: the completion has its options" \
 		"$(complete_words proctor "$verb" -- | without_common | sort)" "$options"
@@ -99,9 +113,10 @@ is "an export's kind is completed" "$(complete_words proctor export c)" csv
 is "a command is completed after --" "$(complete_words proctor run -- printen | head -n 1)" printenv
 
 mkdir -p "$PROCTOR_HOME"
-keys=$(keys_of_config 'zzz: 1' && keys_of_config 'retention: {zzz: 1}')
+keys=$(keys_of_config)
 like "the configuration has keys" "$keys" '^retention'
 is "the man page has its keys" "$(keys_of_page | sort)" "$(sort <<<"$keys")"
+is "and marks those without effect" "$(keys_of_page marked | sort)" "$(idle_keys | sort)"
 
 set_stage
 examples=$(sample_of_page EXAMPLES)

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/config.h"
+#include "base/json.h"
 
 static char path[] = "/tmp/proctor-config-XXXXXX";
 
@@ -45,15 +47,31 @@ static int remove_file(void **state)
 
 static void assert_defaults(const struct config *c)
 {
-	assert_true(c->interval_seconds == 1);
+	assert_true(c->enabled);
+	assert_true(c->interval_seconds == 5);
+	assert_true(c->gpu_enabled);
+	assert_false(c->strace_enabled);
+	assert_true(c->strace_full_on_demand);
 	assert_true(c->mask_secrets);
-	assert_int_equal(c->n_mask_patterns, 0);
+	assert_int_equal(c->mask_patterns.n, 0);
+	assert_string_equal(c->storage_path, "proctor.db");
 	assert_string_equal(c->jsonl_path, "proctor.jsonl");
 	assert_int_equal(c->jsonl_max_bytes, 52428800);
 	assert_int_equal(c->retention.full_resolution_hours, 24);
 	assert_int_equal(c->retention.downsampled_days, 7);
 	assert_int_equal(c->retention.events_days, 30);
 	assert_int_equal(c->retention.max_bytes, 1073741824);
+	assert_true(c->anomaly.memory_spike_threshold == 1.5);
+	assert_true(c->anomaly.memory_spike_window_seconds == 30);
+	assert_true(c->anomaly.runaway_cpu_threshold == 90);
+	assert_true(c->anomaly.runaway_duration_seconds == 60);
+	assert_int_equal(c->correlation.interval_minutes, 30);
+	assert_int_equal(c->correlation.min_sample_size, 5);
+	assert_int_equal(c->limits.max_memory_mb, 0);
+	assert_int_equal(c->limits.max_processes, 0);
+	assert_int_equal(c->limits.max_concurrent_jobs, 0);
+	assert_true(c->limits.max_daemon_cpu_percent == 1);
+	assert_null(c->access.read_group);
 	assert_false(c->was_read);
 }
 
@@ -85,13 +103,13 @@ static void test_values(void **state)
 	assert_true(c.was_read);
 	assert_true(c.interval_seconds == 0.5);
 	assert_false(c.mask_secrets);
-	assert_int_equal(c.n_mask_patterns, 2);
-	assert_string_equal(c.mask_patterns[1], "^x-");
+	assert_int_equal(c.mask_patterns.n, 2);
+	assert_string_equal(c.mask_patterns.items[1], "^x-");
 	/* A second load starts from the defaults again. */
 	assert_int_equal(load("", &c, &err), 0);
 	assert_true(c.was_read);
-	assert_true(c.interval_seconds == 1);
-	assert_int_equal(c.n_mask_patterns, 0);
+	assert_true(c.interval_seconds == 5);
+	assert_int_equal(c.mask_patterns.n, 0);
 	config_release(&c);
 }
 
@@ -136,6 +154,153 @@ static void test_retention(void **state)
 	assert_int_equal(load("retention:\n", &c, &err), 0);
 	assert_int_equal(c.retention.max_bytes, 1073741824);
 	assert_int_equal(c.retention.events_days, 30);
+	config_release(&c);
+}
+
+static void test_sections(void **state)
+{
+	struct err err = ERR_INIT;
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(load("enabled: false\ngpu_enabled: false\nstrace_enabled: true\n"
+			      "strace_full_on_demand: false\nstorage_path: /srv/p.db\n"
+			      "anomaly:\n  memory_spike_threshold: 1.01\n"
+			      "  memory_spike_window_seconds: 0.5\n  runaway_cpu_threshold: 50\n"
+			      "  runaway_duration_seconds: 0.5\n"
+			      "correlation: {interval_minutes: 5, min_sample_size: 2}\n"
+			      "limits: {max_memory_mb: 64, max_processes: 5,\n"
+			      "  max_concurrent_jobs: 1000, max_daemon_cpu_percent: 0.1}\n"
+			      "access: {read_group: adm}\n",
+			      &c, &err),
+			 0);
+	assert_false(c.enabled);
+	assert_false(c.gpu_enabled);
+	assert_true(c.strace_enabled);
+	assert_false(c.strace_full_on_demand);
+	assert_string_equal(c.storage_path, "/srv/p.db");
+	assert_true(c.anomaly.memory_spike_threshold == 1.01);
+	assert_true(c.anomaly.memory_spike_window_seconds == 0.5);
+	assert_true(c.anomaly.runaway_cpu_threshold == 50);
+	assert_true(c.anomaly.runaway_duration_seconds == 0.5);
+	assert_int_equal(c.correlation.interval_minutes, 5);
+	assert_int_equal(c.correlation.min_sample_size, 2);
+	assert_int_equal(c.limits.max_memory_mb, 64);
+	assert_int_equal(c.limits.max_processes, 5);
+	assert_int_equal(c.limits.max_concurrent_jobs, 1000);
+	assert_true(c.limits.max_daemon_cpu_percent == 0.1);
+	assert_string_equal(c.access.read_group, "adm");
+	config_release(&c);
+}
+
+/* ---- listing ---- */
+
+static void test_lines(void **state)
+{
+	struct err err = ERR_INIT;
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(load("# nothing\n\ninterval_seconds: 2\nretention:\n"
+			      "  max_bytes: 0\njsonl_path:\n  null\n",
+			      &c, &err),
+			 0);
+	assert_int_equal(config_line(&c, "interval_seconds"), 3);
+	assert_int_equal(config_line(&c, "retention.max_bytes"), 5);
+	assert_int_equal(config_line(&c, "jsonl_path"), 6);
+	assert_int_equal(config_line(&c, "enabled"), 0);
+	assert_int_equal(config_line(&c, "retention.events_days"), 0);
+	assert_int_equal(config_line(&c, "max_bytes"), 0);
+	/* They go with the file. */
+	assert_int_equal(load("", &c, &err), 0);
+	assert_int_equal(config_line(&c, "interval_seconds"), 0);
+	config_release(&c);
+}
+
+/* Lists every setting as a file of its own, with values of yaml_write_value(). */
+struct listing {
+	struct buf out;
+	const char *section;
+	size_t n, n_given, n_idle;
+};
+
+static void add_setting(void *ctx, const struct config *c, const struct config_setting *s)
+{
+	struct listing *list = ctx;
+	struct json j;
+
+	if (s->section && s->section != list->section)
+		buf_printf(&list->out, "%s:\n", s->section);
+	list->section = s->section;
+	buf_printf(&list->out, "%s%s: ", s->section ? "  " : "", s->key);
+	json_init(&j, &list->out);
+	yaml_write_value(&j, s->field, (const char *)c + s->offset);
+	buf_add_char(&list->out, '\n');
+	list->n++;
+	list->n_given += s->line != 0;
+	list->n_idle += s->not_yet != NULL;
+}
+
+static void list_all(const struct config *c, struct listing *ret)
+{
+	*ret = (struct listing){ .out = BUF_INIT };
+	config_each(c, add_setting, ret);
+	assert_int_equal(buf_error(&ret->out), 0);
+}
+
+/* What the list says, read as a file, is the same again: for each kind of value. */
+static void test_list_is_a_file(void **state)
+{
+	struct err err = ERR_INIT;
+	struct listing first, second;
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(
+		load("interval_seconds: 0.3\nmask_patterns: ['a\"b', \"tab\\there\", no]\n"
+		     "storage_path: 'null'\njsonl_path: null\nenabled: false\n"
+		     "limits: {max_memory_mb: 999999999}\naccess: {read_group: 'yes: #x'}\n",
+		     &c, &err),
+		0);
+	list_all(&c, &first);
+	assert_int_equal(first.n_given, 7);
+	assert_int_equal(load(first.out.data, &c, &err), 0);
+	list_all(&c, &second);
+	assert_string_equal(first.out.data, second.out.data);
+	assert_int_equal(second.n_given, second.n);
+	assert_string_equal(c.storage_path, "null");
+	assert_null(c.jsonl_path);
+	buf_release(&first.out);
+	buf_release(&second.out);
+	config_release(&c);
+}
+
+static void check_effect(void *ctx, const struct config *c, const struct config_setting *s)
+{
+	size_t *n = ctx;
+
+	(void)c;
+	if (strcmp(s->name, "interval_seconds") == 0)
+		assert_null(s->not_yet);
+	if (!s->section || strcmp(s->section, "anomaly") != 0)
+		return;
+	assert_non_null(s->not_yet);
+	(*n)++;
+}
+
+/* A section that nothing looks at yet says so of each key in it. */
+static void test_without_effect(void **state)
+{
+	struct config c;
+	size_t n = 0;
+
+	(void)state;
+	config_init(&c);
+	config_each(&c, check_effect, &n);
+	assert_int_equal(n, 4);
 	config_release(&c);
 }
 
@@ -186,8 +351,47 @@ static void test_mistakes(void **state)
 		  "'events_days'?" },
 		{ "full_resolution_hours: 1\n",
 		  ":1: unknown key 'full_resolution_hours' in the configuration; known are "
-		  "interval_seconds, mask_secrets, mask_patterns, jsonl_path, jsonl_max_bytes, "
-		  "retention" },
+		  "enabled, interval_seconds, gpu_enabled, strace_enabled, "
+		  "strace_full_on_demand, mask_secrets, mask_patterns, storage_path, jsonl_path, "
+		  "jsonl_max_bytes, retention, anomaly, correlation, limits, access" },
+		{ "storage_path: ~ada/p.db\n",
+		  ":1: 'storage_path' is '~ada/p.db'; only '~/' stands for a home: write the path "
+		  "out" },
+		{ "storage_path: null\n", ":1: 'storage_path' is empty; it must be a text" },
+		{ "anomaly:\n  memory_spike_threshold: 1\n",
+		  ":2: 'memory_spike_threshold' is '1'; it must be a number above 1, up to 1000" },
+		{ "anomaly:\n  memory_spike_window_seconds: 0\n",
+		  ":2: 'memory_spike_window_seconds' is '0'; it must be a number above 0, up to "
+		  "86400" },
+		{ "anomaly:\n  runaway_cpu_threshold: 49.9\n",
+		  ":2: 'runaway_cpu_threshold' is '49.9'; it must be a number from 50 to 100" },
+		{ "anomaly:\n  runaway_cpu_threshold: 100.5\n",
+		  ":2: 'runaway_cpu_threshold' is '100.5'; it must be a number from 50 to 100" },
+		{ "anomaly:\n  runaway_duration_seconds: -1\n",
+		  ":2: 'runaway_duration_seconds' is '-1'; it must be a number above 0, up to "
+		  "86400" },
+		{ "anomaly:\n  memory_spike: 2\n",
+		  ":2: unknown key 'memory_spike' in the anomaly mapping; did you mean "
+		  "'memory_spike_threshold'?" },
+		{ "correlation:\n  interval_minutes: 4\n",
+		  ":2: 'interval_minutes' is '4'; it must be a whole number from 5 to 5256000" },
+		{ "correlation:\n  min_sample_size: 1\n",
+		  ":2: 'min_sample_size' is '1'; it must be a whole number from 2 to 1000000000" },
+		{ "limits:\n  max_memory_mb: 63\n",
+		  ":2: 'max_memory_mb' is '63'; it must be a whole number from 64 to 1000000000, "
+		  "or 0 for all that the host has" },
+		{ "limits:\n  max_processes: 4\n",
+		  ":2: 'max_processes' is '4'; it must be a whole number from 5 to 1000000000, or "
+		  "0 for any number" },
+		{ "limits:\n  max_concurrent_jobs: 1001\n",
+		  ":2: 'max_concurrent_jobs' is '1001'; it must be a whole number from 1 to 1000, "
+		  "or 0 for as many as there are cores" },
+		{ "limits:\n  max_daemon_cpu_percent: 0\n",
+		  ":2: 'max_daemon_cpu_percent' is '0'; it must be a number from 0.1 to 100" },
+		{ "access:\n  read_group: [adm]\n",
+		  ":2: 'read_group' is a list; it must be a text, or null for none" },
+		{ "access:\n  group: adm\n",
+		  ":2: unknown key 'group' in the access mapping; known are read_group" },
 	};
 
 	(void)state;
@@ -210,6 +414,10 @@ int main(void)
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_jsonl),
 		cmocka_unit_test(test_retention),
+		cmocka_unit_test(test_sections),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_list_is_a_file),
+		cmocka_unit_test(test_without_effect),
 		cmocka_unit_test(test_mistakes),
 	};
 

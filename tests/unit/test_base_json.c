@@ -33,6 +33,8 @@ static void test_commas_and_nesting(void **state)
 	json_i64(&j, INT64_MIN);
 	json_bool(&j, true);
 	json_none(&j);
+	json_raw(&j, "{\"z\":0}", 7);
+	json_raw(&j, "1", 1);
 	json_end_array(&j);
 	json_key_string(&j, "c", "x");
 	json_key_bool(&j, "d", false);
@@ -40,8 +42,9 @@ static void test_commas_and_nesting(void **state)
 	json_key_f64(&j, "f", 2);
 	json_key_null(&j, "g");
 	json_end_object(&j);
-	assert_string_equal(b.data, "{\"a\":1,\"b\":[{},[],-9223372036854775808,true,null],"
-				    "\"c\":\"x\",\"d\":false,\"e\":-1,\"f\":2.0,\"g\":null}");
+	assert_string_equal(b.data,
+			    "{\"a\":1,\"b\":[{},[],-9223372036854775808,true,null,{\"z\":0},1],"
+			    "\"c\":\"x\",\"d\":false,\"e\":-1,\"f\":2.0,\"g\":null}");
 	buf_release(&b);
 }
 

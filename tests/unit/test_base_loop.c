@@ -5,7 +5,9 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/loop.h"
@@ -22,7 +24,9 @@ struct actor {
 	struct loop_timer *timer, *other;
 	struct loop_fd *watch;
 	int fd;
-	int times_left; /* closes itself or stops after so many */
+	struct loop_soon *soon;
+	pthread_t thread; /* the loop's */
+	int times_left;	  /* closes itself or stops after so many */
 };
 
 static struct actor actor(struct log *log, char letter)
@@ -208,6 +212,104 @@ static void test_watching_a_file(void **state)
 	loop_fd_close(NULL);
 }
 
+/* Writes what fits, then waits for room no longer; reads what came back. */
+static void on_either(void *ctx)
+{
+	struct actor *a = ctx;
+	unsigned ready = loop_fd_ready(a->watch);
+	char byte;
+
+	a->letter = ready & LOOP_WRITABLE ? (ready & LOOP_READABLE ? 'b' : 'w') : 'r';
+	note(a);
+	if (ready & LOOP_WRITABLE)
+		loop_fd_set_interest(a->watch, LOOP_READABLE);
+	else if (recv(a->fd, &byte, 1, 0) == 1)
+		loop_fd_set_interest(a->watch, 0);
+}
+
+/* What nobody is interested in does not wake the loop, and comes when somebody is again. */
+static void test_interest(void **state)
+{
+	struct log *log = *state;
+	struct actor a = actor(log, 'a');
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	a.fd = fds[0];
+	a.watch = loop_watch_fd(log->loop, fds[0], on_either, &a);
+	loop_fd_set_interest(a.watch, LOOP_WRITABLE);
+	assert_int_equal(write(fds[1], "xy", 2), 2);
+	loop_run(log->loop); /* ends: nothing is left to wait for */
+	assert_string_equal(log->text, "wr");
+	loop_fd_set_interest(a.watch, LOOP_READABLE);
+	loop_run(log->loop);
+	assert_string_equal(log->text, "wrr");
+	assert_int_equal(write(fds[1], "z", 1), 1);
+	loop_fd_set_interest(a.watch, LOOP_READABLE | LOOP_WRITABLE);
+	loop_run(log->loop);
+	assert_string_equal(log->text, "wrrbr");
+	loop_fd_close(a.watch);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void on_soon_again(void *ctx)
+{
+	struct actor *a = ctx;
+
+	note(a);
+	if (--a->times_left > 0)
+		loop_soon_set(a->soon);
+}
+
+/* It asks for itself again and again, and still others have their turn. */
+static void test_soon(void **state)
+{
+	struct log *log = *state;
+	struct actor a = actor(log, 'a'), b = actor(log, 'b');
+
+	a.times_left = 3;
+	a.soon = loop_soon_new(log->loop, on_soon_again, &a);
+	assert_non_null(a.soon);
+	loop_run(log->loop); /* nobody has asked for it */
+	assert_string_equal(log->text, "");
+	loop_soon_set(a.soon);
+	loop_soon_set(a.soon); /* twice is once */
+	start(&b, on_timer_note, 0, 0);
+	loop_run(log->loop);
+	assert_string_equal(log->text, "baaa");
+	a.times_left = 1000000000;
+	log->text[0] = '\0';
+	loop_soon_set(a.soon);
+	start(&b, on_timer_stop_loop, 0, 0);
+	loop_run(log->loop);
+	assert_non_null(strchr(log->text, 'b'));
+	loop_soon_close(a.soon);
+	loop_soon_close(NULL);
+}
+
+static void do_work(void *ctx)
+{
+	struct actor *a = ctx;
+
+	a->letter = pthread_equal(pthread_self(), a->thread) ? '!' : 'o';
+}
+
+static void test_work(void **state)
+{
+	struct log *log = *state;
+	struct actor a = actor(log, 'a'), b = actor(log, 'b');
+
+	a.thread = b.thread = pthread_self();
+	assert_int_equal(loop_queue_work(log->loop, do_work, on_timer_note, &a), 0);
+	loop_run(log->loop);
+	assert_string_equal(log->text, "o");
+	/* Nothing is left behind when the loop ends first. */
+	assert_int_equal(loop_queue_work(log->loop, do_work, on_timer_note, &b), 0);
+	log->loop = loop_free(log->loop);
+	assert_string_equal(log->text, "oo");
+}
+
 static void test_a_regular_file_cannot_be_watched(void **state)
 {
 	struct log *log = *state;
@@ -250,6 +352,9 @@ int main(void)
 		LOOP_TEST(test_closing_another),
 		LOOP_TEST(test_stop),
 		LOOP_TEST(test_watching_a_file),
+		LOOP_TEST(test_interest),
+		LOOP_TEST(test_soon),
+		LOOP_TEST(test_work),
 		LOOP_TEST(test_a_regular_file_cannot_be_watched),
 		LOOP_TEST(test_freeing_with_handles_open),
 	};

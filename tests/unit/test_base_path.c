@@ -41,8 +41,9 @@ static bool is_beside_db(const struct paths *p)
 	return strncmp(p->jsonl, p->db, n) == 0 && strcmp(p->jsonl + n, "jsonl") == 0;
 }
 
-static bool is_as_expected(const struct row *row)
+static bool is_as_expected(const void *rows, size_t i)
 {
+	const struct row *row = (const struct row *)rows + i;
 	struct err err = ERR_INIT;
 	struct paths p;
 	int r;
@@ -61,8 +62,9 @@ static bool is_as_expected(const struct row *row)
 	return false;
 }
 
-/* Runs the rows in a child, as uid where this user may become another. */
-static void assert_rows(const struct row *rows, size_t n, uid_t uid)
+/* Runs the rows (whatever they are) in a child, as uid where this user may become another. */
+static void assert_rows(bool (*is_ok)(const void *rows, size_t i), const void *rows, size_t n,
+			uid_t uid)
 {
 	int status;
 	pid_t pid = fork();
@@ -73,7 +75,7 @@ static void assert_rows(const struct row *rows, size_t n, uid_t uid)
 
 		if (geteuid() != uid && setuid(uid) < 0)
 			_exit(100);
-		while (ok < n && is_as_expected(&rows[ok]))
+		while (ok < n && is_ok(rows, ok))
 			ok++;
 		_exit(ok == n ? 0 : (int)ok + 1);
 	}
@@ -107,7 +109,8 @@ static void test_user(void **state)
 	memset(longest, 'p', sizeof(longest));
 	longest[0] = longest[5] = '/';
 	longest[PATH_BYTES] = '\0';
-	assert_rows(rows, sizeof(rows) / sizeof(rows[0]), geteuid() == 0 ? NOBODY : geteuid());
+	assert_rows(is_as_expected, rows, sizeof(rows) / sizeof(rows[0]),
+		    geteuid() == 0 ? NOBODY : geteuid());
 }
 
 static void test_root(void **state)
@@ -125,7 +128,86 @@ static void test_root(void **state)
 		print_message("# not root\n");
 		skip();
 	}
-	assert_rows(rows, sizeof(rows) / sizeof(rows[0]), 0);
+	assert_rows(is_as_expected, rows, sizeof(rows) / sizeof(rows[0]), 0);
+}
+
+/* NULL-terminated paths, in order; NULL first: refused. */
+struct socket_row {
+	const char *proctor_home, *home, *xdg_runtime;
+	const char *paths[4];
+};
+
+static bool are_sockets_as_expected(const void *rows, size_t i)
+{
+	const struct socket_row *row = (const struct socket_row *)rows + i;
+	struct err err = ERR_INIT;
+	struct socket_paths p;
+	size_t n = 0;
+	int r;
+
+	set("PROCTOR_HOME", row->proctor_home);
+	set("HOME", row->home);
+	set("XDG_RUNTIME_DIR", row->xdg_runtime);
+	unsetenv("XDG_STATE_HOME");
+	r = socket_paths_find(&p, &err);
+	if (!row->paths[0])
+		return r == -ENAMETOOLONG && err.text[0] != '\0';
+	while (r == 0 && n < p.n && row->paths[n] && strcmp(p.items[n], row->paths[n]) == 0)
+		n++;
+	return r == 0 && n == p.n && !row->paths[n];
+}
+
+#define SYSTEM_SOCKET "/run/proctor/proctor.sock"
+
+static void test_sockets(void **state)
+{
+	char longest[PATH_BYTES + 1], run_user[64];
+	const struct socket_row rows[] = {
+		{ NULL, "/h", "/r", { "/r/proctor/proctor.sock", SYSTEM_SOCKET } },
+		{ NULL, NULL, "/r", { "/r/proctor/proctor.sock", SYSTEM_SOCKET } },
+		{ "", "/h", "/r", { "/r/proctor/proctor.sock", SYSTEM_SOCKET } },
+		{ "/p",
+		  "/h",
+		  "/r",
+		  { "/p/proctor.sock", "/r/proctor/proctor.sock", SYSTEM_SOCKET } },
+		{ longest, "/h", "/r", { NULL } },
+		{ NULL, "/h", longest, { NULL } },
+	};
+	const struct socket_row without_runtime[] = {
+		{ NULL, "/h", NULL, { "/h/.local/state/proctor/proctor.sock", SYSTEM_SOCKET } },
+		{ NULL,
+		  "/h",
+		  "relative",
+		  { "/h/.local/state/proctor/proctor.sock", SYSTEM_SOCKET } },
+		{ NULL, NULL, NULL, { SYSTEM_SOCKET } },
+		{ "/p", NULL, NULL, { "/p/proctor.sock", SYSTEM_SOCKET } },
+	};
+	uid_t uid = geteuid() == 0 ? NOBODY : geteuid();
+
+	(void)state;
+	memset(longest, 'p', sizeof(longest));
+	longest[0] = '/';
+	longest[PATH_BYTES] = '\0';
+	assert_rows(are_sockets_as_expected, rows, sizeof(rows) / sizeof(rows[0]), uid);
+	snprintf(run_user, sizeof(run_user), "/run/user/%u", (unsigned)uid);
+	if (access(run_user, F_OK) < 0)
+		assert_rows(are_sockets_as_expected, without_runtime,
+			    sizeof(without_runtime) / sizeof(without_runtime[0]), uid);
+}
+
+static void test_sockets_of_root(void **state)
+{
+	static const struct socket_row rows[] = {
+		{ NULL, "/root", "/run/user/0", { SYSTEM_SOCKET } },
+		{ "/p", "/root", "/run/user/0", { "/p/proctor.sock", SYSTEM_SOCKET } },
+	};
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("# not root\n");
+		skip();
+	}
+	assert_rows(are_sockets_as_expected, rows, sizeof(rows) / sizeof(rows[0]), 0);
 }
 
 static void test_jsonl(void **state)
@@ -192,6 +274,8 @@ int main(void)
 		cmocka_unit_test(test_user),
 		cmocka_unit_test(test_root),
 		cmocka_unit_test(test_jsonl),
+		cmocka_unit_test(test_sockets),
+		cmocka_unit_test(test_sockets_of_root),
 		cmocka_unit_test(test_making_folders),
 	};
 

@@ -23,6 +23,8 @@ struct inner {
 	int line;
 	uint64_t size;
 	int depth;
+	double factor;
+	int lines[3];
 };
 
 struct thing {
@@ -65,6 +67,12 @@ static const struct yaml_field inner_fields[] = {
 	  .offset = offsetof(struct inner, depth),
 	  .min = 1,
 	  .max = 9 },
+	{ .key = "factor",
+	  .kind = YAML_NUMBER,
+	  .offset = offsetof(struct inner, factor),
+	  .min = 1,
+	  .is_min_excluded = true,
+	  .max = 4 },
 };
 static const struct thing defaults = {
 	.maybe = "perhaps",
@@ -79,6 +87,7 @@ static const struct yaml_schema inner_schema = {
 	.n_fields = ARRAY_SIZE(inner_fields),
 	.size = sizeof(struct inner),
 	.line_offset = offsetof(struct inner, line),
+	.lines_offset = offsetof(struct inner, lines),
 	.defaults = &defaults.inner,
 };
 static const struct yaml_field fields[] = {
@@ -246,6 +255,80 @@ static void test_mapping_in_a_mapping(void **state)
 	arena_release(&arena);
 }
 
+static void test_lines_of_keys(void **state)
+{
+	static const char text[] = "inner:\n\n  depth: 2\n  size:\n    4096\n";
+	struct arena arena = ARENA_INIT;
+	struct err err = ERR_INIT;
+	struct thing t;
+
+	(void)state;
+	assert_int_equal(parse(text, strlen(text), &arena, &t, &err), 0);
+	assert_int_equal(t.inner.lines[0], 4); /* of the key, and not of its value */
+	assert_int_equal(t.inner.lines[1], 3);
+	assert_int_equal(t.inner.lines[2], 0);
+	assert_int_equal(parse("inner:\n", 7, &arena, &t, &err), 0);
+	assert_int_equal(t.inner.lines[0], 0);
+	arena_release(&arena);
+}
+
+static void test_least_value_is_excluded(void **state)
+{
+	struct arena arena = ARENA_INIT;
+	struct err err = ERR_INIT;
+	struct thing t;
+
+	(void)state;
+	assert_int_equal(parse("inner: {factor: 1.001}\n", 23, &arena, &t, &err), 0);
+	assert_true(t.inner.factor == 1.001);
+	assert_int_equal(parse("inner: {factor: 4}\n", 19, &arena, &t, &err), 0);
+	assert_int_equal(parse("inner: {factor: 1}\n", 19, &arena, &t, &err), -EINVAL);
+	assert_string_equal(err.text, "t:1: 'factor' is '1'; it must be a number above 1, up to 4");
+	assert_int_equal(parse("inner: {factor: 1.0}\n", 21, &arena, &t, &err), -EINVAL);
+	assert_int_equal(parse("inner: {factor: 4.1}\n", 21, &arena, &t, &err), -EINVAL);
+	arena_release(&arena);
+}
+
+static void add_values(struct buf *out, const struct yaml_schema *s, const char *values)
+{
+	struct json j;
+
+	for (size_t i = 0; i < s->n_fields; i++) {
+		if (s->fields[i].kind == YAML_MAPPING || s->fields[i].kind == YAML_MAPPINGS)
+			continue;
+		buf_printf(out, "%s: ", s->fields[i].key);
+		json_init(&j, out);
+		yaml_write_value(&j, &s->fields[i], values + s->fields[i].offset);
+		buf_add_char(out, '\n');
+	}
+}
+
+/* What is written reads back as it was, for each kind. */
+static void test_writing(void **state)
+{
+	static const char text[] =
+		"text: \"a'b \\\"c\\\" # d\"\nmaybe: null\ncount: -5\nratio: 0.3\n"
+		"flag: true\nwait: 2h\ncolour: green\nlist: ['1', '', 'a: b']\n"
+		"either: [x]\npairs: {a: 1, \"b c\": ''}\n";
+	CLEANUP(buf_release) struct buf first = BUF_INIT, second = BUF_INIT;
+	struct arena arena = ARENA_INIT;
+	struct err err = ERR_INIT;
+	struct thing t;
+
+	(void)state;
+	assert_int_equal(parse(text, strlen(text), &arena, &t, &err), 0);
+	add_values(&first, &schema, (const char *)&t);
+	assert_non_null(strstr(first.data, "wait: \"7200s\"\ncolour: \"green\"\n"));
+	assert_int_equal(parse(first.data, first.len, &arena, &t, &err), 0);
+	assert_true(t.wait == 7200 && t.ratio == 0.3 && t.count == -5 && t.flag && !t.maybe);
+	assert_string_equal(t.text, "a'b \"c\" # d");
+	assert_string_equal(t.list.items[2], "a: b");
+	assert_string_equal(t.pairs.items[1].name, "b c");
+	add_values(&second, &schema, (const char *)&t);
+	assert_string_equal(first.data, second.data);
+	arena_release(&arena);
+}
+
 static void test_text_or_none(void **state)
 {
 	static const char *const none[] = { "maybe:\n", "maybe: null\n", "maybe: ~\n",
@@ -358,7 +441,7 @@ static const struct {
 	{ "inner:\n  sise: 1\n",
 	  "t:2: unknown key 'sise' in the inner mapping; did you mean 'size'?" },
 	{ "inner:\n  text: a\n",
-	  "t:2: unknown key 'text' in the inner mapping; known are size, depth" },
+	  "t:2: unknown key 'text' in the inner mapping; known are size, depth, factor" },
 	{ "inner:\n  depth: 1\n  depth: 2\n", "t:3: 'depth' is given again; keep this or line 2" },
 	{ "inner: {}\ninner: {}\n", "t:2: 'inner' is given again; keep this or line 1" },
 	{ "inner:\n  depth: 0\n", "t:2: 'depth' is '0'; it must be a whole number from 1 to 9" },
@@ -466,6 +549,9 @@ int main(void)
 		cmocka_unit_test(test_every_kind),
 		cmocka_unit_test(test_absent_keys_keep_defaults),
 		cmocka_unit_test(test_mapping_in_a_mapping),
+		cmocka_unit_test(test_lines_of_keys),
+		cmocka_unit_test(test_least_value_is_excluded),
+		cmocka_unit_test(test_writing),
 		cmocka_unit_test(test_text_or_none),
 		cmocka_unit_test(test_byte_order_mark_is_no_indentation),
 		cmocka_unit_test(test_mistakes),

@@ -1,0 +1,294 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "cli/cli.h"
+
+#define COMMENT_COLUMN 44
+
+enum config_key { KEY_CHECK = 256, KEY_JSON };
+
+struct config_args {
+	const char *check; /* the file; NULL: the settings in force are wanted */
+	bool json;
+};
+
+static const struct argp_option config_options[] = {
+	{ "check", KEY_CHECK, "FILE", 0, "Check this file and use it for nothing", 0 },
+	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	{ 0 },
+};
+
+static error_t parse_config_option(int key, char *arg, struct argp_state *state)
+{
+	struct config_args *args = state->input;
+
+	switch (key) {
+	case KEY_CHECK:
+		args->check = arg;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_usage_error(state, "'%s' is one word too many; --check FILE checks a file",
+				arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp config_argp = {
+	.options = config_options,
+	.parser = parse_config_option,
+	.doc = "Prints the settings in force and where each comes from. What it prints is a "
+	       "configuration file itself.\v"
+	       "A daemon that runs has read the file when it began, or when it last got SIGHUP: "
+	       "\"proctor status\" tells when that was.",
+};
+
+/* ---- what both forms print ---- */
+
+static const void *value_of(const struct config *c, const struct config_setting *s)
+{
+	return (const char *)c + s->offset;
+}
+
+/* A place, and the variable or the key that put it there; NULL: nobody did. */
+struct place {
+	const char *name, *path, *variable, *key;
+};
+
+#define N_PLACES 4
+
+static void find_places(const struct settings *s, struct place ret[N_PLACES])
+{
+	const bool has_db = config_line(&s->config, "storage_path") != 0;
+	const bool has_jsonl = config_line(&s->config, "jsonl_path") != 0;
+
+	ret[0] = (struct place){ "configuration", s->paths.config, s->paths.config_variable, NULL };
+	ret[1] = (struct place){ "folder", s->paths.state_dir, s->paths.state_variable, NULL };
+	ret[2] = (struct place){ "database", s->paths.db, s->paths.state_variable,
+				 has_db ? "storage_path" : NULL };
+	ret[3] = (struct place){ "log", s->paths.jsonl[0] ? s->paths.jsonl : NULL,
+				 s->paths.state_variable, has_jsonl ? "jsonl_path" : NULL };
+}
+
+/* ---- as YAML ---- */
+
+struct listing {
+	struct buf *out;
+	const char *path;
+	const char *section; /* that is open; NULL: none */
+};
+
+static void add_place(struct buf *out, const struct place *p, bool is_missing)
+{
+	const char *who = p->key ? p->key : p->variable;
+
+	buf_printf(out, "# %-14s ", p->name);
+	cli_add_text(out, p->path ? p->path : "none", PATH_BYTES);
+	if (is_missing)
+		buf_add_str(out, " (not there)");
+	if (who)
+		buf_printf(out, "  by %s", who);
+	buf_add_char(out, '\n');
+}
+
+static void add_comment(struct buf *out, const char *path, const struct config_setting *s)
+{
+	if (s->line == 0) {
+		buf_add_str(out, "  # default");
+	} else {
+		buf_add_str(out, "  # ");
+		cli_add_text(out, path, PATH_BYTES);
+		buf_printf(out, ":%d", s->line);
+	}
+	if (s->not_yet)
+		buf_printf(out, "; this version does not %s yet", s->not_yet);
+	buf_add_char(out, '\n');
+}
+
+static void add_setting(void *ctx, const struct config *c, const struct config_setting *s)
+{
+	struct listing *list = ctx;
+	size_t begin;
+	struct json j;
+
+	if (s->section && s->section != list->section)
+		buf_printf(list->out, "%s:\n", s->section);
+	list->section = s->section;
+	begin = list->out->len;
+	buf_printf(list->out, "%s%s: ", s->section ? "  " : "", s->key);
+	json_init(&j, list->out);
+	yaml_write_value(&j, s->field, value_of(c, s));
+	while (list->out->len < begin + COMMENT_COLUMN && buf_error(list->out) == 0)
+		buf_add_char(list->out, ' ');
+	add_comment(list->out, list->path, s);
+}
+
+static void write_yaml(const struct settings *s, struct buf *out)
+{
+	struct listing list = { out, s->paths.config, NULL };
+	struct place places[N_PLACES];
+
+	find_places(s, places);
+	for (size_t i = 0; i < N_PLACES; i++)
+		add_place(out, &places[i], i == 0 && !s->config.was_read);
+	config_each(&s->config, add_setting, &list);
+}
+
+/* ---- as JSON ---- */
+
+static void write_place(struct json *j, const struct place *p)
+{
+	json_key(j, p->name);
+	json_begin_object(j);
+	json_key_string(j, "path", p->path);
+	json_key_string(j, "source", p->key ? "file" : p->variable ? "environment" : "default");
+	json_key_string(j, "by", p->key ? p->key : p->variable);
+	json_end_object(j);
+}
+
+static void write_setting(void *ctx, const struct config *c, const struct config_setting *s)
+{
+	CLEANUP(buf_release) struct buf allowed = BUF_INIT;
+	struct json *j = ctx;
+
+	yaml_describe_field(&allowed, s->field);
+	json_key(j, s->name);
+	json_begin_object(j);
+	json_key(j, "value");
+	yaml_write_value(j, s->field, value_of(c, s));
+	json_key_string(j, "source", s->line ? "file" : "default");
+	json_key(j, "line");
+	if (s->line)
+		json_i64(j, s->line);
+	else
+		json_none(j);
+	json_key_string(j, "allowed", allowed.data);
+	json_key_bool(j, "has_effect", !s->not_yet);
+	json_end_object(j);
+}
+
+static void write_json(const struct settings *s, struct buf *out)
+{
+	struct place places[N_PLACES];
+	struct json j;
+
+	find_places(s, places);
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key_bool(&j, "was_read", s->config.was_read);
+	json_key(&j, "places");
+	json_begin_object(&j);
+	for (size_t i = 0; i < N_PLACES; i++)
+		write_place(&j, &places[i]);
+	json_end_object(&j);
+	json_key(&j, "settings");
+	json_begin_object(&j);
+	config_each(&s->config, write_setting, &j);
+	json_end_object(&j);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+/* ---- checking a file ---- */
+
+struct verdict {
+	const char *path;
+	size_t n_given;
+	struct json *notes;
+};
+
+static void judge_setting(void *ctx, const struct config *c, const struct config_setting *s)
+{
+	CLEANUP(buf_release) struct buf note = BUF_INIT;
+	struct verdict *v = ctx;
+
+	(void)c;
+	if (s->line == 0)
+		return;
+	v->n_given++;
+	if (!s->not_yet)
+		return;
+	buf_printf(&note, "%s:%d: '%s' has no effect: this version does not %s yet", v->path,
+		   s->line, s->name, s->not_yet);
+	json_str(v->notes, note.data);
+	log_warning("%s", note.data);
+}
+
+static int load_file(const char *path, struct config *c, struct err *err)
+{
+	int r = config_load(path, c, err);
+
+	if (r == 0 && !c->was_read)
+		return err_set(err, -ENOENT, "cannot read %s: %s", path, strerror(ENOENT));
+	return r;
+}
+
+/* r and err are what came of loading it. */
+static void write_verdict(const struct config *c, const char *path, int r, const struct err *err,
+			  bool json, struct buf *out)
+{
+	CLEANUP(buf_release) struct buf unused = BUF_INIT;
+	struct verdict v = { .path = path };
+	struct json j;
+
+	json_init(&j, json ? out : &unused);
+	v.notes = &j;
+	json_begin_object(&j);
+	json_key_string(&j, "file", path);
+	json_key_bool(&j, "valid", r == 0);
+	json_key_string(&j, "error", r < 0 ? err->text : NULL);
+	json_key(&j, "notes");
+	json_begin_array(&j);
+	config_each(c, judge_setting, &v);
+	json_end_array(&j);
+	json_end_object(&j);
+	if (json) {
+		buf_add_char(out, '\n');
+	} else if (r == 0) {
+		cli_add_text(out, path, PATH_BYTES);
+		buf_printf(out, " is good: it has %zu settings\n", v.n_given);
+	}
+}
+
+static int check_file(const struct config_args *args)
+{
+	CLEANUP(config_release) struct config config;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct err err = ERR_INIT;
+	int r, printed;
+
+	config_init(&config);
+	r = load_file(args->check, &config, &err);
+	write_verdict(&config, args->check, r, &err, args->json, &out);
+	printed = cli_print(&out);
+	if (r < 0)
+		return cli_fail(CLI_USAGE, &err);
+	return printed;
+}
+
+int cli_config(int argc, char **argv)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct config_args args = { 0 };
+	struct settings settings;
+	struct err err = ERR_INIT;
+	int status;
+
+	cli_parse(&config_argp, argc, argv, 0, &args);
+	if (args.check)
+		return check_file(&args);
+	if (settings_open(&settings, &err) < 0) {
+		status = cli_fail(CLI_USAGE, &err);
+	} else {
+		(args.json ? write_json : write_yaml)(&settings, &out);
+		status = cli_print(&out);
+	}
+	settings_close(&settings);
+	return status;
+}

@@ -1,0 +1,105 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "rpc/rpc.h"
+
+#define FILE_MAX_BYTES (15 << 20) /* so that the request is below 16 MiB */
+
+enum submit_key { KEY_JOB = 256, KEY_JSON };
+
+struct submit_args {
+	const char *file, *job_id;
+	bool json;
+};
+
+static const struct argp_option submit_options[] = {
+	{ "job", KEY_JOB, "ID", 0, "The job's id instead of the file's or a made-up one", 0 },
+	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	{ 0 },
+};
+
+static error_t parse_submit_option(int key, char *arg, struct argp_state *state)
+{
+	struct submit_args *args = state->input;
+
+	switch (key) {
+	case KEY_JOB:
+		args->job_id = arg;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (args->file)
+			cli_usage_error(state, "one job file at a time, not also '%s'", arg);
+		args->file = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!args->file)
+			cli_usage_error(state, "which job file?");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp submit_argp = {
+	.options = submit_options,
+	.parser = parse_submit_option,
+	.args_doc = "JOB_FILE",
+	.doc = "Hands a job file to the daemon, which runs it when its turn comes, in this folder.\v"
+	       "Prints the job's id. Its output goes to logs/ID.log beside the database. A job that "
+	       "runs does not depend on the daemon.",
+};
+
+static int write_request(const struct submit_args *args, struct buf *out, struct err *err)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
+	struct json j;
+	int r = io_read_at(AT_FDCWD, args->file, FILE_MAX_BYTES, &text);
+
+	if (r < 0)
+		return err_set(err, r, "cannot read %s: %s", args->file, strerror(-r));
+	if (strlen(text.data) != text.len)
+		return err_set(err, -EINVAL, "%s holds a NUL: it is no job file", args->file);
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key_string(&j, "file", text.data);
+	json_key_string(&j, "name", args->file);
+	json_key_string(&j, "workdir", folder ? folder : "/");
+	if (args->job_id)
+		json_key_string(&j, "job_id", args->job_id);
+	json_end_object(&j);
+	return buf_error(out);
+}
+
+int cli_submit(int argc, char **argv)
+{
+	CLEANUP(buf_release) struct buf request = BUF_INIT, out = BUF_INIT;
+	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
+	struct submit_args args = { 0 };
+	struct err err = ERR_INIT;
+	struct json j;
+	int r;
+
+	cli_parse(&submit_argp, argc, argv, 0, &args);
+	if (write_request(&args, &request, &err) < 0)
+		return cli_fail(CLI_USAGE, &err);
+	r = cli_call("job.submit", request.data, &answer, &err);
+	if (r < 0)
+		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
+	json_init(&j, &out);
+	if (args.json)
+		rpc_value_write(answer, &j);
+	else
+		cli_add_text(&out, rpc_value_string(rpc_value_get(answer, "job_id")), 200);
+	buf_add_char(&out, '\n');
+	return cli_print(&out);
+}

@@ -1,0 +1,65 @@
+#include "daemon/notify.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "base/num.h"
+
+/* The address: a path, or with an @ before it a name of the abstract kind. 0: it is none. */
+static socklen_t read_address(const char *text, struct sockaddr_un *ret)
+{
+	size_t len = text ? strlen(text) : 0;
+
+	if (len < 2 || len >= sizeof(ret->sun_path) || (text[0] != '/' && text[0] != '@'))
+		return 0;
+	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(ret->sun_path, text, len);
+	if (text[0] == '@')
+		ret->sun_path[0] = '\0';
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+}
+
+void notify_service_manager(const char *state)
+{
+	CLEANUP(close_fd) int fd = -1;
+	struct sockaddr_un address;
+	socklen_t len = read_address(getenv("NOTIFY_SOCKET"), &address);
+
+	if (len == 0)
+		return;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	/* It may be gone: then nobody wants to know. */
+	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, len);
+}
+
+void notify_reloading(void)
+{
+	struct timespec now;
+	char state[64];
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%lld",
+		 (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+	notify_service_manager(state);
+}
+
+uint64_t notify_watchdog_ms(void)
+{
+	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	uint64_t us, wanted;
+
+	if (!usec || num_parse_u64(usec, &us) < 0)
+		return 0;
+	if (pid && (num_parse_u64(pid, &wanted) < 0 || wanted != (uint64_t)getpid()))
+		return 0;
+	return us / 2000; /* twice as often as it must be */
+}

@@ -1,0 +1,64 @@
+/*
+ * queue - jobs that were handed to the daemon and wait for their turn.
+ *
+ * A job is a file (0600) in a folder of its own until it has ended: the job file
+ * as it came, behind a line that says whose it is. So a daemon that is killed
+ * finds them all again. The runner that executes a job holds a lock on its file
+ * (unless a launcher stands between, see launch.h), and lives on whatever happens
+ * to the daemon: a file that has been marked as started for a while, is locked by
+ * nobody and has no attempt in the database was never run, and is queued again.
+ */
+#ifndef PROCTOR_DAEMON_QUEUE_H
+#define PROCTOR_DAEMON_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct queued {
+	char *job_id;
+	char *path;
+	char *workdir;
+	uint64_t submitted_wall_ns;
+	bool is_started;	  /* a runner has it, or had it */
+	uint64_t started_boot_ns; /* since when we know that */
+	uint64_t not_before_ns;	  /* by CLOCK_BOOTTIME: back-pressure */
+	char reason[160];	  /* why it waits; "": it does not */
+};
+
+struct queue;
+
+/* Finds what is in the folder, which is made if need be. */
+int queue_open(const char *folder, struct queue **ret, struct err *err);
+struct queue *queue_close(struct queue *q); /* what waits stays in the folder */
+
+struct submission {
+	const char *job_id;
+	const char *text; /* the job file, checked */
+	size_t len;
+	const char *workdir; /* absolute */
+};
+
+/* -EEXIST: a job of that name waits already. */
+int queue_add(struct queue *q, const struct submission *job, struct err *err);
+
+/* Oldest first; NULL at the end. Valid until the queue changes. */
+struct queued *queue_at(struct queue *q, size_t i);
+struct queued *queue_find(struct queue *q, const char *job_id);
+
+/* A runner of its own, which is nobody's child, begins with it. */
+int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err);
+
+/* Whether its runner still has it. */
+bool queue_is_held(const struct queued *job);
+
+/* Waits again: it was never run. */
+int queue_put_back(struct queued *job, struct err *err);
+
+/* It is over, or nobody wants it any more: the file is removed. */
+void queue_drop(struct queue *q, struct queued *job);
+
+#endif

@@ -1,0 +1,238 @@
+#include "daemon/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/notify.h"
+#include "daemon/service_internal.h"
+
+/* ---- signals ---- */
+
+static void on_signal(void *ctx)
+{
+	struct service *s = ctx;
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP)
+			service_reload(s);
+		else
+			loop_stop(s->loop);
+	}
+}
+
+/* SIGPIPE and SIGXFSZ would end us where a failed write is enough. */
+static int watch_signals(struct service *s, struct err *err)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	s->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (s->signal_fd < 0)
+		return err_set(err, -errno, "cannot wait for signals: %s", strerror(errno));
+	s->signal_watch = loop_watch_fd(s->loop, s->signal_fd, on_signal, s);
+	return s->signal_watch ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
+}
+
+/* ---- opening ---- */
+
+static void describe(struct service *s)
+{
+	s->started_boot_ns = clock_boot_ns();
+	s->record.version = PROCTOR_VERSION;
+	s->record.started_wall_ns = clock_wall_ns();
+	s->record.key.pid = getpid();
+	proc_boot_id(s->record.boot_id);
+	if (proc_start_ticks(getpid(), &s->record.key.start_ticks) < 0)
+		s->record.key.start_ticks = U64_UNKNOWN;
+	s->interval_seconds = s->config->interval_seconds;
+	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
+}
+
+static int open_sources(struct service *s, struct err *err)
+{
+	s->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->root_fd < 0)
+		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	return service_configure(s, err);
+}
+
+static int make_parts(struct service *s, struct err *err)
+{
+	s->loop = loop_new();
+	s->bus = bus_new();
+	s->assigner = assigner_new();
+	s->watch = watch_new(service_tell_change, s);
+	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
+	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	return 0;
+}
+
+/* The caller frees it. */
+static struct rpc_method *gather_methods(void)
+{
+	struct rpc_method *all = reallocarray(NULL, service_n_methods + 1, sizeof(*all));
+
+	if (!all)
+		return NULL;
+	memcpy(all, service_methods, service_n_methods * sizeof(*all));
+	all[service_n_methods] = service_config_method;
+	return all;
+}
+
+static int listen_to_clients(struct service *s, struct err *err)
+{
+	struct rpc_options options = {
+		.path = s->options->socket_path,
+		.mode = s->options->socket_mode,
+		.n_methods = service_n_methods + 1,
+		.ctx = s,
+	};
+	int fd = rpc_take_inherited_fd(err);
+
+	if (fd < 0)
+		return fd;
+	s->methods = gather_methods();
+	if (!s->methods)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	options.methods = s->methods;
+	options.listen_fd = fd;
+	return rpc_server_new(s->loop, &options, &s->server, err);
+}
+
+/* ---- a sign of life for the service manager ---- */
+
+static void on_watchdog_timer(void *ctx)
+{
+	struct service *s = ctx;
+
+	if (watchdog_is_content(&s->watchdog, s->stats.n_ticks, s->interval_seconds))
+		notify_service_manager("WATCHDOG=1");
+}
+
+static int watch_over_ticks(struct service *s, struct err *err)
+{
+	struct loop_timer *timer;
+
+	s->watchdog.period_ms = notify_watchdog_ms();
+	if (s->watchdog.period_ms == 0)
+		return 0;
+	timer = loop_timer_new(s->loop, on_watchdog_timer, s);
+	if (!timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	loop_timer_set(timer, s->watchdog.period_ms, s->watchdog.period_ms);
+	return 0;
+}
+
+static int open_service(struct service *s, struct err *err)
+{
+	int r = path_make_dir(s->options->paths->state_dir, err);
+
+	if (r == 0)
+		r = make_parts(s, err);
+	if (r == 0)
+		r = open_sources(s, err);
+	if (r == 0)
+		r = watch_signals(s, err);
+	if (r == 0)
+		r = service_open_queue(s, err);
+	if (r == 0)
+		r = listen_to_clients(s, err);
+	if (r < 0)
+		return r;
+	describe(s);
+	r = service_begin_ticks(s, err);
+	return r < 0 ? r : watch_over_ticks(s, err);
+}
+
+/* ---- ending ---- */
+
+static void end_record(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	if (!s->store)
+		return;
+	store_set_patience(s->store, 5000);
+	if (store_end_daemon(s->store, &s->record, clock_wall_ns(), &err) < 0)
+		log_warning("the end of the daemon is not recorded: %s", err.text);
+}
+
+static void close_service(struct service *s)
+{
+	s->server = rpc_server_free(s->server);
+	if (s->upkeep)
+		upkeep_leave(s->upkeep);
+	end_record(s);
+	s->store = store_close(s->store);
+	s->watch = watch_free(s->watch);
+	s->queue = queue_close(s->queue);
+	s->upkeep = upkeep_free(s->upkeep);
+	s->bus = bus_free(s->bus);
+	s->collector = collector_free(s->collector);
+	s->assigner = assigner_free(s->assigner);
+	s->jsonl = jsonl_free(s->jsonl);
+	s->loop = loop_free(s->loop);
+	close_fd(&s->signal_fd);
+	close_fd(&s->root_fd);
+	snapshot_release(&s->snap);
+	arena_release(&s->arena);
+	service_release_config(s);
+	free(s->methods);
+	free(s->roots);
+	free(s->n_of);
+}
+
+/* Whoever started us in the background waits for this. */
+static void tell_ready(int fd)
+{
+	const char ready = SERVICE_READY;
+
+	notify_service_manager("READY=1");
+	if (fd < 0)
+		return;
+	if (write(fd, &ready, 1) < 0)
+		log_warning("nobody waits for the daemon any more");
+	close(fd);
+}
+
+int service_run(const struct service_options *options, struct err *err)
+{
+	CLEANUP(close_service)
+	struct service s = {
+		.options = options,
+		.config = options->config,
+		.paths = options->paths,
+		.signal_fd = -1,
+		.root_fd = -1,
+		.arena = ARENA_INIT,
+	};
+	int r;
+
+	snapshot_init(&s.snap);
+	r = open_service(&s, err);
+	if (r < 0)
+		return r;
+	log_info("listens on %s", options->socket_path);
+	tell_ready(options->ready_fd);
+	loop_run(s.loop);
+	notify_service_manager("STOPPING=1");
+	return 0;
+}

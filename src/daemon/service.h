@@ -1,0 +1,34 @@
+/*
+ * service - the daemon: watches all jobs of the host. Start reading at
+ * daemon_tick() in service_tick.c.
+ *
+ * It runs no job itself: runners do, and it can be killed and started again at
+ * any time without a job noticing.
+ */
+#ifndef PROCTOR_DAEMON_SERVICE_H
+#define PROCTOR_DAEMON_SERVICE_H
+
+#include <sys/types.h>
+
+#include "base/config.h"
+#include "base/err.h"
+#include "base/mask.h"
+#include "base/path.h"
+
+/* No sentence begins with it. */
+#define SERVICE_READY '\n'
+
+struct service_options {
+	const struct paths *paths;
+	const struct config *config;
+	const struct mask *mask; /* NULL: none is wanted */
+	const char *socket_path;
+	mode_t socket_mode;
+	int ready_fd; /* gets SERVICE_READY when clients are served, and is closed; -1: nobody waits
+		       */
+};
+
+/* Runs until it is told to stop. -EADDRINUSE: another daemon listens there. */
+int service_run(const struct service_options *options, struct err *err);
+
+#endif

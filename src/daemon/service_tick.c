@@ -1,0 +1,359 @@
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/unknown.h"
+#include "daemon/service_internal.h"
+
+/* ---- look: which jobs there are ---- */
+
+static int open_store(struct service *s, struct err *err)
+{
+	int r;
+
+	if (s->store)
+		return 0;
+	r = store_open_patient(s->options->paths->db, STORE_WRITE, LOOP_PATIENCE_MS, &s->store,
+			       err);
+	if (r < 0)
+		return r;
+	store_set_alive_check(s->store, daemon_check_alive, NULL);
+	r = store_begin_daemon(s->store, &s->record, err);
+	if (r < 0)
+		s->store = store_close(s->store);
+	return r;
+}
+
+static int look(struct service *s, struct err *err)
+{
+	int r = open_store(s, err);
+
+	return r < 0 ? r : watch_look(s->watch, s->store, err);
+}
+
+/* ---- collect: what the processes of the host do ---- */
+
+static int collect(struct service *s, struct err *err)
+{
+	int r = collector_scan(s->collector, &s->snap, err);
+
+	s->has_snap = r == 0;
+	return r;
+}
+
+/* ---- assign: whose they are ---- */
+
+static int reserve_roots(struct service *s, size_t n)
+{
+	struct assign_root *roots;
+	size_t *n_of;
+
+	if (n <= s->cap_roots)
+		return 0;
+	roots = reallocarray(s->roots, n, sizeof(*roots));
+	if (roots)
+		s->roots = roots;
+	n_of = reallocarray(s->n_of, n, sizeof(*n_of));
+	if (n_of)
+		s->n_of = n_of;
+	if (!roots || !n_of)
+		return -ENOMEM;
+	s->cap_roots = n;
+	return 0;
+}
+
+static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		s->roots[i] = (struct assign_root){
+			.key = jobs[i]->a.runner,
+			.is_runner = true,
+			.job_id = jobs[i]->job_id,
+			.sheet_num = jobs[i]->a.current_sheet,
+		};
+}
+
+/* What a job uses at this moment: the sum over its processes. */
+static void add_to_point(struct series_point *point, const struct proc_sample *p)
+{
+	point->rss_bytes = u64_add(point->rss_bytes, p->rss_bytes);
+	if (f64_known(p->cpu_percent))
+		point->cpu_percent += p->cpu_percent;
+	point->n_processes++;
+}
+
+static void add_up(struct service *s, struct watched **jobs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		jobs[i]->n_processes = s->n_of[i];
+		jobs[i]->point = (struct series_point){ .wall_ns = s->snap.wall_ns,
+							.sheet_num = jobs[i]->a.current_sheet };
+	}
+	for (size_t k = 0; k < s->snap.n_processes; k++) {
+		int owner = assign_owner(s->assigner, k);
+
+		if (owner >= 0)
+			add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
+	}
+}
+
+static void tell_progress(struct service *s, struct watched *const *jobs, size_t n)
+{
+	struct snapshot *snap = &s->snap;
+
+	snap->progress = arena_alloc(&snap->arena, (n + 1) * sizeof(*snap->progress));
+	snap->running_jobs = (int)n;
+	for (size_t i = 0; snap->progress && i < n; i++) {
+		const struct attempt *a = &jobs[i]->a;
+
+		snap->active_sheets += a->current_sheet != SHEET_NONE;
+		snap->progress[snap->n_progress++] = (struct job_progress){
+			.job_id = jobs[i]->job_id,
+			.total_sheets = a->total_sheets,
+			.last_completed_sheet = a->last_completed_sheet,
+			.current_sheet = a->current_sheet,
+			.status = attempt_status_name(a),
+		};
+	}
+}
+
+static int assign(struct service *s, struct err *err)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	if (!s->has_snap)
+		return 0;
+	if (reserve_roots(s, n) < 0)
+		return err_set(err, -ENOMEM, "no memory left to watch %zu jobs", n);
+	list_roots(s, jobs, n);
+	if (assign_processes(s->assigner, &s->snap, s->roots, n, s->n_of) < 0)
+		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
+	collector_fill(s->collector, &s->snap, SNAPSHOT_JOBS);
+	add_up(s, jobs, n);
+	tell_progress(s, jobs, n);
+	return 0;
+}
+
+/* ---- judge: how the host and the daemon itself are ---- */
+
+static struct pressure_limits read_limits(const struct config_limits *limits)
+{
+	return (struct pressure_limits){
+		.memory_bytes = limits->max_memory_mb ? limits->max_memory_mb << 20 : U64_UNKNOWN,
+		.processes = limits->max_processes ? limits->max_processes : U64_UNKNOWN,
+	};
+}
+
+static int judge(struct service *s, struct err *err)
+{
+	const struct pressure_limits limits = read_limits(&s->config->limits);
+
+	(void)err;
+	if (!s->has_snap)
+		return 0;
+	pressure_judge(&s->snap.system, &limits, &s->pressure);
+	s->snap.pressure_level = pressure_name(s->pressure.level);
+	s->snap.daemon_pid = getpid();
+	s->snap.daemon_rss_bytes = sources_read_rss(s->root_fd, getpid());
+	s->snap.daemon_uptime_seconds = clock_ns_to_seconds(clock_boot_ns() - s->started_boot_ns);
+	return 0;
+}
+
+/* ---- run: jobs that wait for their turn ---- */
+
+static int run_queue(struct service *s, struct err *err)
+{
+	(void)err;
+	service_run_queue(s);
+	return 0;
+}
+
+/* ---- record ---- */
+
+/* Those whose runners leave it to us. */
+static size_t list_ours(struct watched *const *jobs, size_t n, const struct attempt **attempts,
+			struct series_point *points)
+{
+	size_t n_ours = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!jobs[i]->is_ours)
+			continue;
+		attempts[n_ours] = &jobs[i]->a;
+		points[n_ours++] = jobs[i]->point;
+	}
+	return n_ours;
+}
+
+static int record(struct service *s, struct err *err)
+{
+	CLEANUP(free_ptr) const struct attempt **attempts = NULL;
+	CLEANUP(free_ptr) struct series_point *points = NULL;
+	struct tick_record tick = { .snap = &s->snap };
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	if (s->store)
+		upkeep_look(s->upkeep, s->store);
+	if (!s->has_snap || !s->store || n == 0)
+		return 0;
+	attempts = reallocarray(NULL, n, sizeof(*attempts));
+	points = reallocarray(NULL, n, sizeof(*points));
+	if (!attempts || !points)
+		return err_set(err, -ENOMEM, "no memory left to record %zu jobs", n);
+	tick.n_attempts = list_ours(jobs, n, attempts, points);
+	tick.attempts = attempts;
+	tick.points = points;
+	return tick.n_attempts ? store_write_tick(s->store, -s->record.id, &tick, err) : 0;
+}
+
+static int append_line(struct service *s, struct err *err)
+{
+	if (!s->has_snap || !s->jsonl)
+		return 0;
+	return jsonl_append_snapshot(s->jsonl, &s->snap, err);
+}
+
+static int publish(struct service *s, struct err *err)
+{
+	(void)err;
+	if (s->has_snap)
+		service_tell_snapshot(s);
+	return 0;
+}
+
+/* ---- the tick ---- */
+
+/* In this order. One that fails does not keep the others from their work. */
+static const struct stage {
+	const char *name;
+	int (*run)(struct service *s, struct err *err);
+} stages[] = {
+	{ "look for jobs", look },	 { "collect", collect },	  { "assign", assign },
+	{ "judge the pressure", judge }, { "run what waits", run_queue }, { "record", record },
+	{ "log", append_line },		 { "publish", publish },
+};
+
+_Static_assert(ARRAY_SIZE(stages) == SERVICE_STAGES, "each has its count of failures");
+
+/* Said when it begins, and when it is over. */
+static void note_result(struct service *s, size_t i, int r, const struct err *err)
+{
+	struct stage_state *state = &s->stats.stages[i];
+
+	if (r < 0) {
+		state->n_failed++;
+		if (!state->is_failing)
+			log_warning("cannot %s, and goes on: %s", stages[i].name, err->text);
+	} else if (state->is_failing) {
+		log_info("can %s again", stages[i].name);
+	}
+	state->is_failing = r < 0;
+}
+
+static void daemon_tick(struct service *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
+		struct err err = ERR_INIT;
+
+		note_result(s, i, stages[i].run(s, &err), &err);
+	}
+	s->stats.n_ticks++;
+}
+
+void service_look(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	note_result(s, 0, look(s, &err), &err);
+}
+
+/* ---- when ---- */
+
+/* Ticks of all hosts fall on the same moments, so that their samples can be laid side by side. */
+static uint64_t next_moment(const struct service *s, uint64_t now_ns)
+{
+	uint64_t step = (uint64_t)(s->interval_seconds * 1e9);
+
+	return (now_ns / step + 1) * step;
+}
+
+static void plan_tick(struct service *s)
+{
+	uint64_t now = clock_wall_ns();
+
+	s->next_wall_ns = next_moment(s, now);
+	loop_timer_set(s->tick_timer, (s->next_wall_ns - now + 999999) / 1000000, 0);
+}
+
+/* What passes the cap is halved by looking half as often, until it is well below. */
+#define MAX_INTERVAL_SECONDS 300
+#define LOAD_WEIGHT 0.1 /* of the last tick */
+#define TICKS_BEFORE_JUDGED 10
+
+static void adapt_interval(struct service *s, uint64_t cpu_ns)
+{
+	double wanted = s->config->interval_seconds;
+	double cap = s->config->limits.max_daemon_cpu_percent / 100;
+	double share = (double)cpu_ns / (s->interval_seconds * 1e9);
+	double before = s->interval_seconds;
+
+	s->stats.load += (share - s->stats.load) * LOAD_WEIGHT;
+	if (++s->stats.n_since_change < TICKS_BEFORE_JUDGED)
+		return;
+	if (s->stats.load > cap && s->interval_seconds < MAX_INTERVAL_SECONDS)
+		s->interval_seconds = fmin(s->interval_seconds * 2, MAX_INTERVAL_SECONDS);
+	else if (s->stats.load < cap / 4 && s->interval_seconds > wanted)
+		s->interval_seconds = fmax(s->interval_seconds / 2, wanted);
+	if (s->interval_seconds == before)
+		return;
+	log_warning("a tick takes %.1f %% of a core: looks every %g s from now on instead of %g s",
+		    s->stats.load * 100, s->interval_seconds, before);
+	s->stats.load *= before / s->interval_seconds;
+	s->stats.n_since_change = 0;
+}
+
+void service_set_interval(struct service *s, double seconds)
+{
+	s->interval_seconds = seconds;
+	s->stats.load = 0;
+	s->stats.n_since_change = 0;
+	plan_tick(s);
+}
+
+/* A moment that is over is left out, and counted. */
+static void count_skipped(struct service *s, uint64_t now_ns)
+{
+	uint64_t step = (uint64_t)(s->interval_seconds * 1e9);
+
+	s->stats.lag_ns = now_ns > s->next_wall_ns ? now_ns - s->next_wall_ns : 0;
+	if (s->stats.lag_ns >= step && s->stats.n_ticks > 0)
+		s->stats.n_skipped += s->stats.lag_ns / step;
+}
+
+static void on_tick_timer(void *ctx)
+{
+	struct service *s = ctx;
+	uint64_t cpu_before = clock_cpu_ns();
+
+	count_skipped(s, clock_wall_ns());
+	daemon_tick(s);
+	s->stats.cpu_ns = clock_cpu_ns() - cpu_before;
+	adapt_interval(s, s->stats.cpu_ns);
+	plan_tick(s);
+}
+
+int service_begin_ticks(struct service *s, struct err *err)
+{
+	s->tick_timer = loop_timer_new(s->loop, on_tick_timer, s);
+	if (!s->tick_timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	s->next_wall_ns = clock_wall_ns();
+	loop_timer_set(s->tick_timer, 0, 0);
+	return 0;
+}

@@ -1,0 +1,265 @@
+#include "daemon/watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+
+struct watch {
+	watch_fn *fn;
+	void *ctx;
+	char boot_id[BOOT_ID_BYTES];
+	struct watched **jobs;
+	size_t n, cap;
+	int64_t last_id; /* attempts up to it were looked at; -1: none yet */
+};
+
+struct watch *watch_new(watch_fn *fn, void *ctx)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->fn = fn;
+	w->ctx = ctx;
+	w->last_id = -1;
+	proc_boot_id(w->boot_id);
+	return w;
+}
+
+static void watched_free(struct watched **job)
+{
+	if (!*job)
+		return;
+	attempt_release(&(*job)->a);
+	free((*job)->job_id);
+	free(*job);
+}
+
+struct watch *watch_free(struct watch *w)
+{
+	if (!w)
+		return NULL;
+	for (size_t i = 0; i < w->n; i++)
+		watched_free(&w->jobs[i]);
+	free(w->jobs);
+	free(w);
+	return NULL;
+}
+
+struct watched **watch_jobs(struct watch *w, size_t *ret_n)
+{
+	*ret_n = w->n;
+	return w->jobs;
+}
+
+struct watched *watch_find(struct watch *w, const char *job_id)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (strcmp(w->jobs[i]->job_id, job_id) == 0)
+			return w->jobs[i];
+	return NULL;
+}
+
+struct watched *watch_find_attempt(struct watch *w, int64_t id)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->jobs[i]->a.id == id)
+			return w->jobs[i];
+	return NULL;
+}
+
+/* ---- what has changed ---- */
+
+static const struct sheet_record *find_sheet(const struct attempt *a, int num, int try_num)
+{
+	for (size_t i = 0; i < a->n_sheets; i++)
+		if (a->sheets[i].num == num && a->sheets[i].try_num == try_num)
+			return &a->sheets[i];
+	return NULL;
+}
+
+static void tell_sheet(const struct watch *w, const struct watched *job,
+		       const struct attempt *before, const struct sheet_record *sheet)
+{
+	const struct sheet_record *old = find_sheet(before, sheet->num, sheet->try_num);
+
+	if (!old)
+		w->fn(w->ctx, WATCH_SHEET_STARTED, job, sheet);
+	if (u64_known(sheet->ended_wall_ns) && (!old || !u64_known(old->ended_wall_ns)))
+		w->fn(w->ctx, WATCH_SHEET_ENDED, job, sheet);
+}
+
+/* The job has a new state; before is what it had. */
+static void tell_changes(const struct watch *w, const struct watched *job,
+			 const struct attempt *before, bool is_new)
+{
+	if (is_new)
+		w->fn(w->ctx, WATCH_JOB_STARTED, job, NULL);
+	for (size_t i = 0; i < job->a.n_sheets; i++)
+		tell_sheet(w, job, before, &job->a.sheets[i]);
+	if (!job->a.is_running)
+		w->fn(w->ctx, WATCH_JOB_ENDED, job, NULL);
+}
+
+/* ---- looking ---- */
+
+static int refresh(struct watch *w, struct store *store, struct watched *job, bool is_new,
+		   struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt before;
+	struct attempt now;
+	int r = store_read_progress(store, job->job_id, job->a.attempt_num, &now, err);
+
+	attempt_init(&before);
+	if (r < 0)
+		return r;
+	before = job->a;
+	job->a = now;
+	job->a.job_id = job->job_id;
+	tell_changes(w, job, &before, is_new);
+	return 0;
+}
+
+static int grow(struct watch *w)
+{
+	size_t cap = w->cap ? w->cap * 2 : 16;
+	struct watched **jobs;
+
+	if (w->n < w->cap)
+		return 0;
+	jobs = reallocarray(w->jobs, cap, sizeof(struct watched *));
+	if (!jobs)
+		return -ENOMEM;
+	w->jobs = jobs;
+	w->cap = cap;
+	return 0;
+}
+
+static struct watched *watched_new(const struct attempt *a)
+{
+	CLEANUP(watched_free) struct watched *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	attempt_init(&job->a);
+	job->job_id = strdup(a->job_id);
+	if (!job->job_id)
+		return NULL;
+	job->a.id = a->id;
+	job->a.attempt_num = a->attempt_num;
+	job->a.is_running = true;
+	job->point = (struct series_point){ .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN };
+	return TAKE_PTR(job);
+}
+
+static int add_job(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
+{
+	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
+
+	if (!job)
+		return err_set(err, -ENOMEM, "no memory left to watch the job %s", a->job_id);
+	w->jobs[w->n++] = job;
+	job->was_seen = true;
+	return refresh(w, store, job, true, err);
+}
+
+/* Of this boot, and with a runner: those that nobody runs any more are only looked up at the end.
+ */
+static bool is_watchable(const struct watch *w, const struct attempt *a)
+{
+	return a->is_running && strcmp(a->boot_id, w->boot_id) == 0;
+}
+
+static int look_at(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
+{
+	struct watched *job = watch_find_attempt(w, a->id);
+
+	if (!is_watchable(w, a))
+		return 0;
+	if (!job)
+		return add_job(w, store, a, err);
+	job->was_seen = true;
+	return refresh(w, store, job, false, err);
+}
+
+/* Those that are not among the running any more: with their end, if they have one. */
+static int look_for_ends(struct watch *w, struct store *store, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < w->n; i++) {
+		struct watched *job = w->jobs[i];
+
+		if (job->was_seen)
+			continue;
+		r = refresh(w, store, job, false, err);
+		if (r == -ENOENT) /* somebody has removed it */
+			r = 0;
+		if (r == 0)
+			job->a.is_running = false;
+	}
+	return r;
+}
+
+/* Those that began since the last look, and may be over by now. */
+static int look_at_new(struct watch *w, struct store *store, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter newest = { .limit = 1 }, since = { .after_id = w->last_id };
+	bool is_first = w->last_id < 0;
+	int r = store_list_attempts(store, is_first ? &newest : &since, &list, err);
+
+	for (size_t i = 0; r == 0 && i < list.n; i++) {
+		const struct attempt *a = &list.items[i];
+
+		if (!is_first && !a->is_running && strcmp(a->boot_id, w->boot_id) == 0)
+			r = add_job(w, store, a, err);
+	}
+	if (r == 0)
+		w->last_id = list.n > 0 ? list.items[list.n - 1].id : is_first ? 0 : w->last_id;
+	return r;
+}
+
+/* Those that are over are told and forgotten; add_job() has told of the ones that were new. */
+static void forget_ended(struct watch *w)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (w->jobs[i]->a.is_running)
+			w->jobs[kept++] = w->jobs[i];
+		else
+			watched_free(&w->jobs[i]);
+	w->n = kept;
+}
+
+static int look_at_running(struct watch *w, struct store *store, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { .running_only = true };
+	int r = store_list_attempts(store, &filter, &list, err);
+
+	for (size_t i = 0; r == 0 && i < list.n; i++)
+		r = look_at(w, store, &list.items[i], err);
+	return r;
+}
+
+int watch_look(struct watch *w, struct store *store, struct err *err)
+{
+	int r;
+
+	for (size_t i = 0; i < w->n; i++)
+		w->jobs[i]->was_seen = false;
+	r = look_at_running(w, store, err);
+	if (r == 0)
+		r = look_for_ends(w, store, err);
+	if (r == 0)
+		r = look_at_new(w, store, err);
+	forget_ended(w);
+	return r;
+}

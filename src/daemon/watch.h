@@ -1,0 +1,52 @@
+/*
+ * watch - the jobs of this host that are running, as the database has them.
+ *
+ * Whoever runs a job writes there that it began, how far it is and how it ended:
+ * so a daemon that was killed finds them all again, and those that ended in the
+ * meantime with their true end. What has changed since the last look is told.
+ */
+#ifndef PROCTOR_DAEMON_WATCH_H
+#define PROCTOR_DAEMON_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "jobs/jobs.h"
+#include "model/job.h"
+#include "store/store.h"
+
+struct watched {
+	char *job_id;	  /* as long as it is watched, while those in a change */
+	struct attempt a; /* as it was at the last look, with its sheets */
+	bool is_ours;	  /* its runner leaves the ticks to us */
+	size_t n_processes;
+	struct series_point point; /* of the last tick */
+	bool was_seen;		   /* at this look */
+};
+
+enum watch_change {
+	WATCH_JOB_STARTED,
+	WATCH_SHEET_STARTED,
+	WATCH_SHEET_ENDED,
+	WATCH_JOB_ENDED, /* a then has its end; its runner may be lost without one */
+};
+/* sheet is NULL for a job. Called inside watch_look(). */
+typedef void watch_fn(void *ctx, enum watch_change change, const struct watched *job,
+		      const struct sheet_record *sheet);
+
+struct watch;
+
+struct watch *watch_new(watch_fn *fn, void *ctx); /* NULL: no memory */
+struct watch *watch_free(struct watch *w);
+
+/* Looks at the database. Jobs of other hosts and boots are left out. */
+int watch_look(struct watch *w, struct store *store, struct err *err);
+
+/* Those that run, oldest first; valid until the next look. */
+struct watched **watch_jobs(struct watch *w, size_t *ret_n);
+
+/* NULL: it does not run. Of a job that runs twice the older one. */
+struct watched *watch_find(struct watch *w, const char *job_id);
+struct watched *watch_find_attempt(struct watch *w, int64_t id);
+
+#endif

@@ -1,0 +1,124 @@
+#include <errno.h>
+
+#include "base/clock.h"
+#include "rpc/server_internal.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define SWEEP_MS UINT64_C(1000)	 /* how late a timeout may be seen */
+#define SWEEP_MIN_MS UINT64_C(5) /* for the short timeouts of tests */
+
+/* ---- too long ---- */
+
+static bool is_idle(const struct rpc_conn *conn)
+{
+	return conn->n_calls == 0 && conn->n_subscribers == 0 && !conn->parsing &&
+	       outbox_is_empty(&conn->out);
+}
+
+static bool is_past(uint64_t since_ns, uint64_t timeout_ms, uint64_t now_ns)
+{
+	return timeout_ms > 0 && since_ns > 0 && now_ns > since_ns &&
+	       now_ns - since_ns > timeout_ms * NS_PER_MS;
+}
+
+/* Half a line was begun and not ended; told in case the client looks. */
+static void drop_half_line(struct rpc_conn *conn)
+{
+	conn_send_error(conn, "null", -ETIMEDOUT, "a line was begun and not ended");
+	conn_write(conn);
+	conn_drop(conn, "half a line for too long");
+}
+
+static void sweep_conn(struct rpc_conn *conn, uint64_t now_ns)
+{
+	const struct rpc_limits *limits = &conn->server->limits;
+	bool is_waiting = conn->is_at_end || conn_is_full(conn);
+
+	if (is_waiting && conn_has_hung_up(conn))
+		conn->is_broken = true; /* nobody else tells while it is not read */
+	else if (is_past(conn->half_since_ns, limits->line_timeout_ms, now_ns))
+		drop_half_line(conn);
+	else if (conn->out.reply_bytes > 0 &&
+		 is_past(conn->written_ns, limits->read_timeout_ms, now_ns))
+		conn_drop(conn, "its replies are not read");
+	else if (is_idle(conn) && is_past(conn->active_ns, limits->idle_timeout_ms, now_ns))
+		conn_drop(conn, "idle for too long");
+	if (conn->is_broken)
+		conn_close(conn);
+}
+
+void bounds_sweep(void *ctx)
+{
+	struct rpc_server *server = ctx;
+	uint64_t now_ns = clock_boot_ns();
+
+	for (size_t i = server->n_conns; i-- > 0;)
+		sweep_conn(server->conns[i], now_ns);
+	if (server->n_conns == 0) {
+		loop_timer_stop(server->sweep_timer);
+		server->is_sweeping = false;
+	}
+}
+
+static uint64_t sweep_interval_ms(const struct rpc_limits *limits)
+{
+	const uint64_t timeouts[] = { limits->line_timeout_ms, limits->read_timeout_ms,
+				      limits->idle_timeout_ms };
+	uint64_t ms = SWEEP_MS;
+
+	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++)
+		if (timeouts[i] > 0 && timeouts[i] / 4 < ms)
+			ms = timeouts[i] / 4;
+	return ms < SWEEP_MIN_MS ? SWEEP_MIN_MS : ms;
+}
+
+void bounds_begin(struct rpc_server *server)
+{
+	uint64_t ms = sweep_interval_ms(&server->limits);
+
+	if (!server->is_sweeping)
+		loop_timer_set(server->sweep_timer, ms, ms);
+	server->is_sweeping = true;
+}
+
+/* ---- too much ---- */
+
+static bool holds_half_line(const struct rpc_conn *conn, uint64_t *ret_since_ns)
+{
+	*ret_since_ns = conn->half_since_ns;
+	return conn->counted_request_bytes > CHUNK_BYTES;
+}
+
+static bool holds_replies(const struct rpc_conn *conn, uint64_t *ret_since_ns)
+{
+	*ret_since_ns = conn->written_ns;
+	return conn->counted_unread_bytes > 0;
+}
+
+/* Of those who hold such things, the one who has done so the longest. */
+static struct rpc_conn *find_oldest(struct rpc_server *server,
+				    bool (*holds)(const struct rpc_conn *, uint64_t *))
+{
+	struct rpc_conn *oldest = NULL;
+	uint64_t oldest_ns = 0, since_ns;
+
+	for (size_t i = 0; i < server->n_conns; i++)
+		if (!server->conns[i]->is_broken && holds(server->conns[i], &since_ns) &&
+		    (!oldest || since_ns < oldest_ns)) {
+			oldest = server->conns[i];
+			oldest_ns = since_ns;
+		}
+	return oldest;
+}
+
+void bounds_shed(struct rpc_server *server)
+{
+	struct rpc_conn *conn;
+
+	while (server->stats.unread_bytes > server->limits.max_all_unread_bytes &&
+	       (conn = find_oldest(server, holds_replies)))
+		conn_drop(conn, "too many replies wait, and its have waited the longest");
+	while (server->stats.request_bytes > server->limits.max_all_request_bytes &&
+	       (conn = find_oldest(server, holds_half_line)))
+		conn_drop(conn, "too many long requests at once, and its has taken the longest");
+}

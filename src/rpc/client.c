@@ -1,0 +1,313 @@
+#include "rpc/client.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/path.h"
+#include "rpc/codes.h"
+#include "rpc/wire.h"
+
+#define DEFAULT_TIMEOUT_MS 10000
+#define DEFAULT_LINE_BYTES \
+	((size_t)65 * 1024 * 1024) /* the longest answer, and what is around it */
+
+/* Larger than for requests: a report of a job with many processes is one answer. */
+static const struct rpc_value_limits limits = { .max_depth = 256, .max_values = 8000000 };
+
+struct rpc_client {
+	struct wire wire;
+	pid_t daemon_pid;
+	uint64_t timeout_ms;
+	rpc_event_fn *on_event;
+	void *ctx;
+	uint64_t last_id;
+	bool is_dead;		   /* the order of lines is lost: nothing can be asked any more */
+	struct rpc_value *failure; /* the answer to the last call, if that was an error */
+};
+
+/* ---- opening ---- */
+
+static bool is_absent(int r)
+{
+	return r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR;
+}
+
+/*
+ * Where nothing is, the next place is looked at. What else keeps us from one of
+ * them is told if no other has a daemon.
+ */
+static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct err *err)
+{
+	struct socket_paths paths;
+	struct err first = ERR_INIT;
+	int r = socket_paths_find(&paths, err);
+
+	for (size_t i = 0; r == 0 && i < paths.n; i++) {
+		struct err why = ERR_INIT;
+
+		if (wire_connect(paths.items[i], deadline_ns, &client->wire.fd, &client->daemon_pid,
+				 &why) == 0)
+			return 0;
+		if (!is_absent(why.code) && first.code == 0)
+			first = why;
+	}
+	if (r < 0)
+		return r;
+	if (first.code < 0)
+		return err_set(err, first.code, "%s", first.text);
+	return err_set(err, -ENOENT, "no daemon is running (nobody listens on %.300s)",
+		       paths.items[0]);
+}
+
+static int connect_client(struct rpc_client *client, const char *path, struct err *err)
+{
+	uint64_t deadline_ns = wire_deadline(client->timeout_ms);
+	int r;
+
+	if (!path)
+		return find_daemon(client, deadline_ns, err);
+	r = wire_connect(path, deadline_ns, &client->wire.fd, &client->daemon_pid, err);
+	if (is_absent(r))
+		return err_set(err, -ENOENT, "no daemon is running (nobody listens on %s)", path);
+	return r;
+}
+
+static void cleanup_client(struct rpc_client **client)
+{
+	*client = rpc_client_close(*client);
+}
+
+int rpc_client_open(const struct rpc_client_options *options, struct rpc_client **ret,
+		    struct err *err)
+{
+	CLEANUP(cleanup_client) struct rpc_client *client = calloc(1, sizeof(*client));
+	size_t max_bytes = options->max_line_bytes ? options->max_line_bytes : DEFAULT_LINE_BYTES;
+	int r;
+
+	if (!client)
+		return err_set(err, -ENOMEM, "out of memory");
+	client->wire.fd = -1;
+	client->wire.lines = (struct lines)LINES_INIT(max_bytes);
+	client->timeout_ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
+	client->on_event = options->on_event;
+	client->ctx = options->ctx;
+	r = connect_client(client, options->path, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(client);
+	return 0;
+}
+
+struct rpc_client *rpc_client_close(struct rpc_client *client)
+{
+	if (!client)
+		return NULL;
+	rpc_value_free(client->failure);
+	close_fd(&client->wire.fd);
+	lines_release(&client->wire.lines);
+	free(client);
+	return NULL;
+}
+
+void rpc_client_set_timeout(struct rpc_client *client, uint64_t timeout_ms)
+{
+	client->timeout_ms = timeout_ms;
+}
+
+int rpc_client_fd(const struct rpc_client *client)
+{
+	return client->wire.fd;
+}
+
+pid_t rpc_client_daemon_pid(const struct rpc_client *client)
+{
+	return client->daemon_pid;
+}
+
+/* ---- sending ---- */
+
+/* id 0: a notification. */
+static int render_request(uint64_t id, const char *method, const char *params, struct buf *ret,
+			  struct err *err)
+{
+	struct json j;
+
+	if (params && strchr(params, '\n'))
+		return err_set(err, -EINVAL, "the params of %s are more than one line", method);
+	json_init(&j, ret);
+	json_begin_object(&j);
+	json_key_string(&j, "jsonrpc", "2.0");
+	json_key_string(&j, "method", method);
+	if (params) {
+		json_key(&j, "params");
+		json_raw(&j, params, strlen(params));
+	}
+	if (id > 0)
+		json_key_u64(&j, "id", id);
+	json_end_object(&j);
+	buf_add_char(ret, '\n');
+	return buf_error(ret) < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
+}
+
+static int fail(struct rpc_client *client, int r, struct err *err)
+{
+	if (r == -ETIMEDOUT)
+		return err_set(err, r, "the daemon did not answer in time");
+	client->is_dead = true;
+	if (r == -ECONNRESET)
+		return err_set(err, r, "the daemon has closed the connection");
+	if (r == -EMSGSIZE)
+		return err_set(err, r, "the daemon's answer is longer than %zu bytes",
+			       client->wire.lines.max_bytes);
+	return err_set(err, r, "cannot talk to the daemon: %s", strerror(-r));
+}
+
+static int send_request(struct rpc_client *client, uint64_t id, const char *method,
+			const char *params, uint64_t deadline_ns, struct err *err)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	int r;
+
+	if (client->is_dead)
+		return err_set(err, -ENOTCONN, "the connection to the daemon is lost");
+	r = render_request(id, method, params, &line, err);
+	if (r < 0)
+		return r;
+	r = wire_write(&client->wire, line.data, line.len, deadline_ns);
+	if (r == 0)
+		return 0;
+	client->is_dead = true; /* half of it may be there */
+	/* A daemon that sends clients away says why before it closes: what it said can be read. */
+	return r == -ECONNRESET && id > 0 ? 0 : fail(client, r, err);
+}
+
+/* ---- what comes back ---- */
+
+static int read_message(struct rpc_client *client, uint64_t deadline_ns, struct rpc_value **ret,
+			struct err *err)
+{
+	const char *line;
+	size_t len;
+	int r;
+
+	r = wire_read(&client->wire, deadline_ns, &line, &len);
+	if (r < 0)
+		return fail(client, r, err);
+	r = rpc_value_parse(line, len, &limits, ret, err);
+	if (r < 0)
+		client->is_dead = true;
+	return r;
+}
+
+/* Non-zero is what the handler wants. */
+static int take_event(struct rpc_client *client, const struct rpc_value *message)
+{
+	const char *method = rpc_value_string(rpc_value_get(message, "method"));
+
+	if (!method || strcmp(method, "event") != 0 || !client->on_event)
+		return 0;
+	return client->on_event(client->ctx, rpc_value_get(message, "params"));
+}
+
+/* An error without an id is about our request too: only one is under way. */
+static bool is_answer(const struct rpc_value *message, uint64_t id)
+{
+	const struct rpc_value *its_id = rpc_value_get(message, "id");
+
+	return rpc_value_u64(its_id) == id ||
+	       (rpc_value_is_null(its_id) && rpc_value_get(message, "error"));
+}
+
+/* Takes over the answer. */
+static int take_answer(struct rpc_client *client, struct rpc_value *answer, struct rpc_value **ret,
+		       struct err *err)
+{
+	const struct rpc_value *error = rpc_value_get(answer, "error");
+	const char *message = rpc_value_string(rpc_value_get(error, "message"));
+	struct rpc_value *result;
+
+	if (error) {
+		client->failure = answer;
+		return err_set(err, rpc_errno_of(rpc_client_error_code(client)), "%s",
+			       message ? message : "the daemon said that something failed");
+	}
+	result = rpc_value_take(answer, "result");
+	if (!result)
+		return err_set(err, -EBADMSG, "the daemon's answer has neither result nor error");
+	if (ret)
+		*ret = result;
+	else
+		rpc_value_free(result);
+	return 0;
+}
+
+static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadline_ns,
+			struct rpc_value **ret, struct err *err)
+{
+	for (;;) {
+		struct rpc_value *message = NULL;
+		int r = read_message(client, deadline_ns, &message, err);
+
+		if (r < 0)
+			return r;
+		if (is_answer(message, id))
+			return take_answer(client, message, ret, err);
+		(void)take_event(client, message);
+		rpc_value_free(message);
+	}
+}
+
+int rpc_client_call(struct rpc_client *client, const char *method, const char *params,
+		    struct rpc_value **ret, struct err *err)
+{
+	uint64_t deadline_ns = wire_deadline(client->timeout_ms), id = ++client->last_id;
+	int r;
+
+	client->failure = rpc_value_free(client->failure);
+	r = send_request(client, id, method, params, deadline_ns, err);
+	if (r < 0)
+		return r;
+	return await_answer(client, id, deadline_ns, ret, err);
+}
+
+int rpc_client_notify(struct rpc_client *client, const char *method, const char *params,
+		      struct err *err)
+{
+	return send_request(client, 0, method, params, wire_deadline(client->timeout_ms), err);
+}
+
+static const struct rpc_value *last_error(const struct rpc_client *client)
+{
+	return rpc_value_get(client->failure, "error");
+}
+
+long long rpc_client_error_code(const struct rpc_client *client)
+{
+	return rpc_value_i64(rpc_value_get(last_error(client), "code"), 0);
+}
+
+const struct rpc_value *rpc_client_error_data(const struct rpc_client *client)
+{
+	return rpc_value_get(last_error(client), "data");
+}
+
+int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err *err)
+{
+	uint64_t deadline_ns = wire_deadline(timeout_ms);
+
+	for (;;) {
+		struct rpc_value *message = NULL;
+		int r = client->is_dead ? fail(client, -ECONNRESET, err)
+					: read_message(client, deadline_ns, &message, err);
+
+		if (r < 0)
+			return r;
+		r = take_event(client, message);
+		rpc_value_free(message);
+		if (r != 0)
+			return r;
+	}
+}

@@ -1,0 +1,264 @@
+#include "rpc/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/num.h"
+#include "rpc/address.h"
+#include "rpc/peer.h"
+
+#define BACKLOG 512 /* as many as a default server takes; the kernel cuts it to its own limit */
+
+/* ---- the folder ---- */
+
+/* The path up to its last slash: "." and "/" where there is nothing before it. */
+static char *dup_parent(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return strdup(".");
+	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+}
+
+static int check_folder(const char *path, struct err *err)
+{
+	CLEANUP(free_ptr) char *dir = dup_parent(path);
+	struct stat st;
+
+	if (!dir)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (stat(dir, &st) < 0)
+		return err_set(err, -errno, "cannot use the folder %s: %s", dir, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -ENOTDIR, "%s is not a folder", dir);
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return err_set(err, -EPERM,
+			       "the folder %s belongs to another user (uid %u), who could replace "
+			       "the socket",
+			       dir, (unsigned)st.st_uid);
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX))
+		return err_set(err, -EPERM,
+			       "others may write into the folder %s, and could replace the socket; "
+			       "chmod go-w would help",
+			       dir);
+	return 0;
+}
+
+/* ---- the lock ---- */
+
+static int refuse_live(const char *path, pid_t pid, struct err *err)
+{
+	if (pid > 0)
+		return err_set(err, -EADDRINUSE, "another daemon (pid %d) listens on %s", (int)pid,
+			       path);
+	return err_set(err, -EADDRINUSE, "another daemon listens on %s", path);
+}
+
+/* Whoever holds the lock wrote its pid into the file; 0: it cannot be read. */
+static pid_t read_holder(int fd)
+{
+	char text[32];
+	uint64_t pid;
+	ssize_t n = io_pread_text(fd, text, sizeof(text));
+
+	if (n <= 0 || num_parse_u64_n(text, (size_t)n - (text[n - 1] == '\n'), &pid) < 0)
+		return 0;
+	return pid < INT32_MAX ? (pid_t)pid : 0;
+}
+
+static void write_holder(int fd)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+
+	/* Only the message for a second daemon would lack it. */
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) < 0)
+		errno = 0;
+}
+
+static int check_lock_file(int fd, const char *lock_path, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(err, -errno, "cannot use %s: %s", lock_path, strerror(errno));
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		return err_set(err, -EPERM, "%s is not a file of this user", lock_path);
+	return 0;
+}
+
+static int lock_path_of(const char *path, int *ret_fd, struct err *err)
+{
+	CLEANUP(free_ptr) char *lock_path = NULL;
+	CLEANUP(close_fd) int fd = -1;
+	int r;
+
+	if (asprintf(&lock_path, "%s.lock", path) < 0) {
+		lock_path = NULL;
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK,
+		  0600);
+	if (fd < 0)
+		return err_set(err, -errno, "cannot open %s: %s", lock_path, strerror(errno));
+	r = check_lock_file(fd, lock_path, err);
+	if (r < 0)
+		return r;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? refuse_live(path, read_holder(fd), err)
+					    : err_set(err, -errno, "cannot lock %s: %s", lock_path,
+						      strerror(errno));
+	write_holder(fd);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* ---- what is at the path already ---- */
+
+static int check_stale(const char *path, const struct address *address, struct err *err)
+{
+	CLEANUP(close_fd) int fd = address_connect(address);
+	struct rpc_peer peer = { 0 };
+	pid_t pid;
+
+	if (fd == -ECONNREFUSED || fd == -ENOENT)
+		return 0;
+	if (fd < 0 && fd != -EAGAIN)
+		return err_set(err, fd, "cannot tell whether somebody listens on %s: %s", path,
+			       strerror(-fd));
+	if (fd >= 0)
+		(void)rpc_peer_read(fd, &peer, NULL);
+	pid = peer.pid;
+	rpc_peer_release(&peer);
+	return refuse_live(path, pid, err);
+}
+
+static int remove_stale(const char *path, const struct address *address, struct err *err)
+{
+	struct stat st;
+	int r;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT
+			       ? 0
+			       : err_set(err, -errno, "cannot use %s: %s", path, strerror(errno));
+	if (S_ISLNK(st.st_mode))
+		return err_set(err, -ELOOP,
+			       "%s is a symbolic link; a socket is not made through one", path);
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(err, -EEXIST, "%s is there, and is not a socket", path);
+	if (st.st_uid != geteuid())
+		return err_set(err, -EPERM, "the socket %s belongs to another user (uid %u)", path,
+			       (unsigned)st.st_uid);
+	r = check_stale(path, address, err);
+	if (r < 0)
+		return r;
+	if (unlink(path) < 0 && errno != ENOENT)
+		return err_set(err, -errno, "cannot replace the old socket %s: %s", path,
+			       strerror(errno));
+	return 0;
+}
+
+/* ---- the socket ---- */
+
+static int make_socket(const char *path, const struct address *address, mode_t mode,
+		       struct err *err)
+{
+	CLEANUP(close_fd)
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&address->un, address->len) < 0)
+		return err_set(err, -errno, "cannot make the socket %s: %s", path, strerror(errno));
+	/* Nobody can connect before listen(): so nobody gets in before the mode is right. */
+	if (chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0) {
+		int r = err_set(err, -errno, "cannot listen on %s: %s", path, strerror(errno));
+
+		unlink(path);
+		return r;
+	}
+	return TAKE_FD(fd);
+}
+
+static int note_file(struct listener *l, const char *path, struct err *err)
+{
+	struct stat st;
+
+	l->path = strdup(path);
+	if (!l->path || lstat(path, &st) < 0)
+		return err_set(err, l->path ? -errno : -ENOMEM, "cannot use the socket %s", path);
+	l->dev = st.st_dev;
+	l->ino = st.st_ino;
+	return 0;
+}
+
+int listener_open(const char *path, mode_t mode, struct listener *ret, struct err *err)
+{
+	CLEANUP(listener_close) struct listener l = LISTENER_INIT;
+	struct address address;
+	int r;
+
+	r = address_of_path(path, &address, err);
+	if (r == 0)
+		r = check_folder(path, err);
+	if (r == 0)
+		r = lock_path_of(path, &l.lock_fd, err);
+	if (r == 0)
+		r = remove_stale(path, &address, err);
+	if (r < 0)
+		return r;
+	l.fd = make_socket(path, &address, mode, err);
+	if (l.fd < 0)
+		return l.fd;
+	r = note_file(&l, path, err);
+	if (r < 0)
+		return r;
+	*ret = l;
+	l = (struct listener)LISTENER_INIT;
+	return 0;
+}
+
+static bool has_option(int fd, int option, int wanted)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 && value == wanted;
+}
+
+int listener_adopt(int fd, struct listener *ret, struct err *err)
+{
+	if (!has_option(fd, SO_DOMAIN, AF_UNIX) || !has_option(fd, SO_TYPE, SOCK_STREAM) ||
+	    !has_option(fd, SO_ACCEPTCONN, 1))
+		return err_set(err, -EINVAL,
+			       "file descriptor %d is not a Unix stream socket that listens", fd);
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
+	    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
+		return err_set(err, -errno, "cannot use file descriptor %d: %s", fd,
+			       strerror(errno));
+	*ret = (struct listener)LISTENER_INIT;
+	ret->fd = fd;
+	return 0;
+}
+
+void listener_close(struct listener *l)
+{
+	struct stat st;
+
+	/* The lock is still held: nobody puts another socket there between the two calls. */
+	if (l->path && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
+		unlink(l->path);
+	close_fd(&l->fd);
+	close_fd(&l->lock_fd);
+	free(l->path);
+	*l = (struct listener)LISTENER_INIT;
+}

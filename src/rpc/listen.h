@@ -1,0 +1,43 @@
+/*
+ * listen - a socket at a path, made with care.
+ *
+ * One listener per path: a file beside it (path.lock) is locked while it
+ * listens, so that of two that start at once one wins. A socket that nobody
+ * listens on any more is replaced, one that somebody does is left alone. The
+ * folder must belong to us or to root, and others may not write into it (unless
+ * its sticky bit keeps them from ours); a symbolic link at the path is refused.
+ */
+#ifndef PROCTOR_RPC_LISTEN_H
+#define PROCTOR_RPC_LISTEN_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct listener {
+	int fd;	     /* does not block; -1: none */
+	int lock_fd; /* -1: the socket was handed to us */
+	char *path;
+	dev_t dev;
+	ino_t ino;
+};
+
+#define LISTENER_INIT              \
+	{                          \
+		-1, -1, NULL, 0, 0 \
+	}
+
+/*
+ * mode is the socket's, whatever the umask. -EADDRINUSE: another one listens
+ * there; err names its pid. -ELOOP: a symbolic link. -EEXIST: something else than
+ * a socket. -EPERM: the folder or what is in it is not safe. -ENAMETOOLONG.
+ */
+int listener_open(const char *path, mode_t mode, struct listener *ret, struct err *err);
+
+/* Takes over a socket that listens already. -EINVAL: it is none, and stays the caller's. */
+int listener_adopt(int fd, struct listener *ret, struct err *err);
+
+/* Removes the socket if it is still the one that was made. */
+void listener_close(struct listener *l);
+
+#endif

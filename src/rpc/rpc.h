@@ -1,0 +1,15 @@
+/*
+ * rpc - newline-delimited JSON-RPC 2.0 over a Unix socket: the server for the
+ * daemon, a client for everything that talks to it, and JSON as it comes in.
+ */
+#ifndef PROCTOR_RPC_RPC_H
+#define PROCTOR_RPC_RPC_H
+
+#include "rpc/client.h"
+#include "rpc/codes.h"
+#include "rpc/fields.h"
+#include "rpc/peer.h"
+#include "rpc/server.h"
+#include "rpc/value.h"
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * server_internal - what the parts of the server share.
+ *
+ * server.c is the beginning and the end. accept.c lets clients in, bounds.c drops
+ * those who hold too much for too long. conn.c reads and writes one of them;
+ * dispatch.c makes calls of its lines, parse.c has the long ones parsed elsewhere,
+ * subscriber.c pushes events.
+ */
+#ifndef PROCTOR_RPC_SERVER_INTERNAL_H
+#define PROCTOR_RPC_SERVER_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "rpc/call.h"
+#include "rpc/lines.h"
+#include "rpc/listen.h"
+#include "rpc/outbox.h"
+#include "rpc/server.h"
+
+/*
+ * A client's turn: so much is read, lines are handled until the time is over, and
+ * then it is the next one's. With hundreds of clients that never stop asking this
+ * bounds how late the loop comes to everything else.
+ */
+#define CHUNK_BYTES (32 * 1024)
+#define TURN_NS UINT64_C(100000)
+
+/* Longer lines are parsed on another thread: jansson takes 20 ms for a megabyte. */
+#define PARSE_ASIDE_BYTES CHUNK_BYTES
+
+struct parse_job;
+
+struct rpc_subscriber {
+	struct rpc_conn *conn;
+	rpc_gone_fn *gone;
+	void *gone_ctx;
+	struct rpc_subscriber *prev, *next;
+};
+
+struct rpc_conn {
+	struct rpc_server *server;
+	size_t index; /* in the server's array */
+	int fd;
+	struct loop_fd *watch;
+	struct rpc_peer peer;
+
+	struct lines lines;
+	struct buf unread;	   /* has come, and waits for room or for its turn */
+	struct parse_job *parsing; /* the line that is being parsed elsewhere */
+	struct outbox out;
+	size_t batch_bytes;	/* answers that wait for the others of their batch */
+	struct rpc_call *calls; /* the deferred ones */
+	size_t n_calls;
+	struct rpc_subscriber *subscribers;
+	size_t n_subscribers;
+
+	uint64_t turn_ends_ns;
+	uint64_t half_since_ns; /* when the line began that has not ended; 0: none has */
+	uint64_t written_ns;	/* when replies began to wait, or were last written */
+	uint64_t active_ns;	/* when something last came */
+	size_t counted_request_bytes, counted_unread_bytes; /* its part of the server's sums */
+
+	bool is_at_end;	   /* the client sends no more; it may still read */
+	bool is_broken;	   /* to be closed */
+	bool is_handling;  /* conn_settle() comes anyway */
+	bool is_unsettled; /* conn_continue() is to come */
+};
+
+struct rpc_server {
+	struct loop *loop;
+	const struct rpc_method *methods;
+	size_t n_methods;
+	void *ctx;
+	struct rpc_limits limits;
+	uid_t own_uid;
+
+	struct listener listener;
+	struct loop_fd *listen_watch;
+	struct loop_timer *accept_timer; /* after there was no file descriptor left */
+	struct loop_soon *settle_soon;
+	struct loop_timer *sweep_timer;
+	bool is_sweeping;
+	bool is_out_of_files; /* said once */
+
+	struct rpc_conn **conns;
+	size_t n_conns, cap_conns;
+	struct parse_job *jobs; /* that are not over, whosever they were */
+	struct rpc_stats stats;
+	char chunk[CHUNK_BYTES];
+};
+
+/* ---- server.c ---- */
+
+/* conn_continue() is called for it, in the loop's next round. */
+void server_settle_soon(struct rpc_conn *conn);
+
+/* ---- accept.c ---- */
+
+/* Somebody wants to connect. (Of the loop; ctx is the server.) */
+void accept_clients(void *ctx);
+
+/* There may be file descriptors again. */
+void accept_again(void *ctx);
+
+/* ---- bounds.c ---- */
+
+/* Looks at every client now and then, whether its time is up. */
+void bounds_begin(struct rpc_server *server);
+void bounds_sweep(void *ctx);
+
+/* If more is held than may be, those who have held it the longest are dropped. */
+void bounds_shed(struct rpc_server *server);
+
+/* ---- conn.c ---- */
+
+/* Takes over fd and what peer owns. NULL: no memory; both are still the caller's then. The
+ * caller puts it into the server's array. */
+struct rpc_conn *conn_new(struct rpc_server *server, int fd, struct rpc_peer *peer);
+
+/* Those who wait for it are told. */
+void conn_close(struct rpc_conn *conn);
+
+/* A bound was passed: whatever waits is given up now, and the connection is closed soon. */
+void conn_drop(struct rpc_conn *conn, const char *why);
+
+/* Brings the server's sums up to date with what this connection holds. */
+void conn_count(struct rpc_conn *conn);
+
+/* Sends a line, which is used up. */
+void conn_send(struct rpc_conn *conn, struct buf *line);
+void conn_send_error(struct rpc_conn *conn, const char *id, int error, const char *sentence);
+
+/* Writes what the socket takes, without waiting. The connection is not closed here. */
+void conn_write(struct rpc_conn *conn);
+
+/* Writes what waits; then closes if all is done, or waits for what is next. conn may be gone. */
+void conn_settle(struct rpc_conn *conn);
+
+/* Handles what has come and had to wait, for one turn; then as conn_settle(). */
+void conn_continue(struct rpc_conn *conn);
+
+/* Back-pressure: nothing more is taken from it until it has read, or been answered. */
+bool conn_is_full(const struct rpc_conn *conn);
+
+/* Both directions are closed: nobody is there. (After one alone the client may still read.) */
+bool conn_has_hung_up(const struct rpc_conn *conn);
+
+/* ---- dispatch.c ---- */
+
+/* Parses the line and makes the calls in it. */
+void dispatch_line(struct rpc_conn *conn, const char *line, size_t len);
+
+/* The same of a line that has been parsed; r is what came of that. */
+void dispatch_parsed(struct rpc_conn *conn, int r, const struct rpc_value *v,
+		     const struct err *err);
+
+/* The client is gone: what it waits for is over. */
+void dispatch_abandon(struct rpc_conn *conn);
+
+/* ---- subscriber.c ---- */
+
+/* The client is gone: nothing can be pushed to it any more. */
+void subscribers_abandon(struct rpc_conn *conn);
+
+/* ---- parse.c ---- */
+
+/* Parses the line on another thread and then goes on with it; conn->parsing is set meanwhile.
+ * -ENOMEM. */
+int parse_aside(struct rpc_conn *conn, struct buf *line);
+
+/* The connection is closed: what comes of the job goes nowhere. It counts until it is over. */
+void parse_forget(struct parse_job *job);
+
+/* The server ends before its jobs. */
+void parse_forget_server(struct rpc_server *server);
+
+#endif

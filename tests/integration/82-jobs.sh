@@ -1,0 +1,115 @@
+#!/bin/bash
+# Jobs through the daemon: submitted, waited for, cancelled, and untouched by what happens to it.
+. "$(dirname "$0")/lib.sh"
+
+daemon_pid() { "$PROCTOR" status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'; }
+stop_daemon() { "$PROCTOR" stop 2>/dev/null; }
+trap 'stop_daemon; rm -rf "$TMP"' EXIT
+
+run "$PROCTOR" submit "$EXAMPLES/none.yaml"
+is "no job file is bad input" "$status" 2
+cat >"$TMP/two.yaml" <<'END'
+sheets:
+  - run: echo first; pwd
+  - run: echo second >&2; exit 3
+END
+run "$PROCTOR" submit "$TMP/two.yaml"
+is "no daemon is a failure" "$status" 1
+like "and said" "$stderr" "no daemon is running"
+
+"$PROCTOR" start
+# ---- one job ----
+run "$PROCTOR" submit --job two "$TMP/two.yaml"
+is "its id is printed" "$stdout/$status" "two/0"
+run "$PROCTOR" wait two
+is "a job that failed" "$stdout/$status" "two failure/1"
+run "$PROCTOR" wait --json two
+json "what is over is answered at once" "$stdout" 'd["outcome"] == "failure" and d["exit_code"] == 3'
+is "its output is kept" "$(cat "$PROCTOR_HOME/logs/two.log")" "first
+$PWD
+second"
+is "for its owner alone" "$(stat -c %a "$PROCTOR_HOME/logs/two.log")" 600
+run "$PROCTOR" wait nobody
+is "a job that is not there" "$status" 1
+
+# ---- bad input ----
+echo 'sheets: [{run: true, colour: red}]' >"$TMP/bad.yaml"
+run "$PROCTOR" submit "$TMP/bad.yaml"
+is "a bad job file is bad input" "$status" 2
+like "with its line and what is wrong" "$stderr" "bad.yaml:1: .*colour"
+run "$PROCTOR" submit --job 'no spaces' "$TMP/two.yaml"
+is "a bad id is bad input" "$status" 2
+
+# ---- cancelling: nothing survives ----
+cat >"$TMP/stubborn.yaml" <<'END'
+sheets:
+  - run: trap '' TERM; sleep 1234 & setsid sleep 1235 & wait; sleep 1236
+END
+"$PROCTOR" submit --job stubborn "$TMP/stubborn.yaml" >/dev/null
+for _ in $(seq 50); do
+	pgrep -f 'sleep 1235' >/dev/null && break
+	sleep 0.1
+done
+run "$PROCTOR" cancel stubborn
+is "a job is cancelled" "$status" 0
+run "$PROCTOR" wait stubborn
+is "and is over" "$stdout" "stubborn cancelled"
+is "nothing of it is left" "$(pgrep -f 'sleep 123[456]')" ""
+
+# ---- a job that waits ----
+cat >"$TMP/nap.yaml" <<'END'
+sheets:
+  - run: sleep 1
+END
+n=$(($(nproc) + 2))
+for i in $(seq "$n"); do
+	"$PROCTOR" submit --job "nap-$i" "$TMP/nap.yaml" >/dev/null
+done
+run "$PROCTOR" submit --job "nap-$n" "$TMP/nap.yaml"
+is "no job is queued twice" "$status" 1
+run "$PROCTOR" cancel "nap-$n"
+is "one that waits is forgotten" "$status" 0
+for i in $(seq $((n - 1))); do
+	"$PROCTOR" wait "nap-$i" >/dev/null || not_ok "nap-$i"
+done
+run "$PROCTOR" jobs --json
+is "all others have run, once" \
+	"$(json_eval "$stdout" 'sorted(j["attempt"] for j in d if j["job_id"].startswith("nap-"))')" \
+	"$(python3 -c "print([1] * $((n - 1)))")"
+
+# ---- the daemon is killed while ten jobs run ----
+for i in 1 2 3 4 5; do
+	"$PROCTOR" run -q --job "run-$i" -- sh -c "sleep 2; exit $i" &
+	printf 'sheets:\n  - run: sleep 1; exit %d\n' "$i" >"$TMP/exit.yaml"
+	"$PROCTOR" submit --job "sub-$i" "$TMP/exit.yaml" >/dev/null
+done
+sleep 0.7
+kill -9 "$(daemon_pid)"
+run "$PROCTOR" status
+is "it is gone" "$status" 1
+sleep 1
+"$PROCTOR" start
+is "and comes back" $? 0
+wait
+for i in 1 2 3 4 5; do
+	is "sub-$i ended as it should" "$("$PROCTOR" wait --json "sub-$i" |
+		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["exit_code"], d["attempt"])')" "$i 1"
+	is "so did run-$i" "$("$PROCTOR" wait --json "run-$i" |
+		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["exit_code"], d["attempt"])')" "$i 1"
+done
+sleep 1.5
+is "nothing is left in the queue" "$(ls "$PROCTOR_HOME/queue")" ""
+
+# ---- it is stopped while a job runs ----
+"$PROCTOR" run -q --job goes-on -- sleep 3 &
+runner=$!
+sleep 1.5
+"$PROCTOR" stop
+is "it stops" $? 0
+wait $runner
+is "the job goes on" $? 0
+run "$PROCTOR" history --job goes-on --json
+json "and is recorded from its beginning to its end" "$stdout" \
+	'd[-1]["timestamp"] - d[0]["timestamp"] > 2 and max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.6'
+
+finish

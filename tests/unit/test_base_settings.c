@@ -1,0 +1,141 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/settings.h"
+
+static char home[] = "/tmp/proctor-settings-XXXXXX";
+
+static int make_home(void **state)
+{
+	(void)state;
+	return mkdtemp(home) && setenv("PROCTOR_HOME", home, 1) == 0 ? 0 : -1;
+}
+
+static int remove_home(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/proctor.yaml", home);
+	unlink(path);
+	return rmdir(home);
+}
+
+/* The file, and what it gives. NULL: there is none. */
+static int open_with(const char *text, struct settings *ret, struct err *err)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proctor.yaml", home);
+	unlink(path);
+	if (text) {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fputs(text, f);
+		fclose(f);
+	}
+	*err = (struct err)ERR_INIT;
+	return settings_open(ret, err);
+}
+
+static void assert_below_home(const char *path, const char *name)
+{
+	char wanted[256];
+
+	snprintf(wanted, sizeof(wanted), "%s/%s", home, name);
+	assert_string_equal(path, wanted);
+}
+
+static void test_without_a_file(void **state)
+{
+	struct settings s;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(open_with(NULL, &s, &err), 0);
+	assert_false(s.config.was_read);
+	assert_non_null(s.mask);
+	assert_below_home(s.paths.db, "proctor.db");
+	assert_below_home(s.paths.jsonl, "proctor.jsonl");
+	assert_string_equal(s.paths.state_variable, "PROCTOR_HOME");
+	assert_string_equal(s.paths.config_variable, "PROCTOR_HOME");
+	settings_close(&s);
+	settings_close(&s);
+}
+
+static void test_places_by_the_file(void **state)
+{
+	struct settings s;
+	struct err err;
+
+	(void)state;
+	setenv("HOME", "/h", 1);
+	assert_int_equal(open_with("storage_path: deep/p.db\njsonl_path: ~/l\n", &s, &err), 0);
+	assert_below_home(s.paths.db, "deep/p.db");
+	assert_string_equal(s.paths.jsonl, "/h/l");
+	settings_close(&s);
+	assert_int_equal(open_with("storage_path: ~/p.db\njsonl_path: null\n", &s, &err), 0);
+	assert_string_equal(s.paths.db, "/h/p.db");
+	assert_string_equal(s.paths.jsonl, "");
+	settings_close(&s);
+	unsetenv("HOME");
+	assert_int_equal(open_with("storage_path: ~/p.db\n", &s, &err), -ENOENT);
+	assert_string_equal(err.text, "storage_path begins with ~/, but HOME is not set");
+	settings_close(&s);
+}
+
+static void test_mask(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	const char *const argv[] = { "x", "--pin=1234", NULL };
+	struct settings s;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(open_with("mask_patterns: [pin]\n", &s, &err), 0);
+	mask_argv(s.mask, argv, &out);
+	assert_string_equal(out.data, "x --pin=***");
+	settings_close(&s);
+	assert_int_equal(open_with("mask_secrets: false\nmask_patterns: [pin]\n", &s, &err), 0);
+	assert_null(s.mask);
+	settings_close(&s);
+}
+
+/* What a bad file said before its mistake counts for nothing. */
+static void test_bad_file(void **state)
+{
+	struct settings s;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(open_with("interval_seconds: 9\nstorage_path: x.db\nzzz: 1\n", &s, &err),
+			 -EINVAL);
+	assert_non_null(strstr(err.text, "proctor.yaml:3: unknown key 'zzz'"));
+	assert_true(s.config.interval_seconds == 5);
+	assert_below_home(s.paths.db, "proctor.db");
+	assert_null(s.mask);
+	settings_close(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_without_a_file),
+		cmocka_unit_test(test_places_by_the_file),
+		cmocka_unit_test(test_mask),
+		cmocka_unit_test(test_bad_file),
+	};
+
+	return cmocka_run_group_tests(tests, make_home, remove_home);
+}
