@@ -103,6 +103,9 @@ void service_look(struct service *s);
 
 int service_open_queue(struct service *s, struct err *err);
 
+/* Whether an attempt of it is in the database: it is over if it is not watched (any more). */
+bool service_has_run(struct service *s, const struct queued *job);
+
 /* Starts what may start, and clears away what is over. */
 void service_run_queue(struct service *s);
 /* ---- service_config.c ---- */

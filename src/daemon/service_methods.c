@@ -574,6 +574,7 @@ static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 	struct service *s = ctx;
 	struct job_params params;
 	const struct watched *job;
+	const struct queued *queued;
 	int r = read_job_params(call, &params, err);
 
 	attempt_init(&a);
@@ -581,8 +582,9 @@ static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	service_look(s);
 	job = watch_find(s->watch, params.job_id);
+	queued = sees_all(rpc_call_peer(call)) ? queue_find(s->queue, params.job_id) : NULL;
 	if ((job && may_see(rpc_call_peer(call), job->a.uid)) ||
-	    (!job && sees_all(rpc_call_peer(call)) && queue_find(s->queue, params.job_id)))
+	    (!job && queued && !service_has_run(s, queued)))
 		return wait_for(s, call, params.job_id, err);
 	r = need_store(s, err);
 	if (r == 0)

@@ -69,6 +69,13 @@ static void settle_all(struct service *s)
 			i++;
 }
 
+bool service_has_run(struct service *s, const struct queued *job)
+{
+	bool is_run = false;
+
+	return job->is_started && s->store && was_run(s, job, &is_run, NULL) == 0 && is_run;
+}
+
 /* ---- those that wait ---- */
 
 static size_t count_started(struct service *s)
