@@ -368,6 +368,8 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 		return err_set(err, -ENOENT, "no job %s was recorded", params.job_id);
 	if (report_write(&a, REPORT_JSON, &out) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the report");
+	if (out.len > 0 && out.data[out.len - 1] == '\n')
+		buf_truncate(&out, out.len - 1); /* an answer is one line */
 	json_raw(rpc_call_result(call), out.data, out.len);
 	return 0;
 }

@@ -29,6 +29,16 @@ is "its output is kept" "$(cat "$PROCTOR_HOME/logs/two.log")" "first
 $PWD
 second"
 is "for its owner alone" "$(stat -c %a "$PROCTOR_HOME/logs/two.log")" 600
+is "its report is one answer" "$(python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+f = s.makefile("rw")
+f.write('{"jsonrpc": "2.0", "id": 1, "method": "job.report", "params": {"job_id": "two"}}\n')
+f.flush()
+print(json.loads(f.readline())["result"]["outcome"])
+END
+)" failure
 run "$PROCTOR" wait nobody
 is "a job that is not there" "$status" 1
 
