@@ -378,15 +378,21 @@ static int open_output(const char *path, int *ret_fd, struct err *err)
 	return 0;
 }
 
-/* The file by whose lock the daemon knows that the job is being run: no command gets it. */
+/*
+ * The file by whose lock the daemon knows that the job is being run is our stdin:
+ * it is kept until we end, where no command gets at it.
+ */
 static void keep_queue_file(void)
 {
-	const char *number = getenv(QUEUE_FD_VARIABLE);
-	int64_t fd;
+	CLEANUP(close_fd) int null_fd = -1;
 
-	if (number && num_parse_i64(number, &fd) == 0 && fd > STDERR_FILENO && fd < INT_MAX)
-		fcntl((int)fd, F_SETFD, FD_CLOEXEC);
-	unsetenv(QUEUE_FD_VARIABLE);
+	if (!getenv(QUEUED_VARIABLE))
+		return;
+	unsetenv(QUEUED_VARIABLE);
+	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) < 0 || null_fd < 0 ||
+	    dup2(null_fd, STDIN_FILENO) < 0)
+		log_warning("the daemon may not see that this job runs: %s", strerror(errno));
 }
 
 int cli_run(int argc, char **argv)

@@ -18,8 +18,8 @@
 #include "model/job.h"
 #include "store/store.h"
 
-/* Says to a runner which of its files is that of the queue (queue.h): no command inherits it. */
-#define QUEUE_FD_VARIABLE "PROCTOR_QUEUE_FD"
+/* Says to a runner that its stdin is a file of the queue (queue.h): no command inherits either. */
+#define QUEUED_VARIABLE "PROCTOR_QUEUED"
 
 /* How long a call inside a loop may wait for another writer. */
 #define LOOP_PATIENCE_MS 20

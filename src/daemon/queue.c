@@ -331,24 +331,25 @@ static int open_log(const struct queued *job, const char *folder)
 static const char *const not_for_jobs[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
 					    "LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES" };
 
-/* In the child: becomes the runner, in a session of its own. Signals are as a shell leaves them. */
-static void become_runner(const struct queued *job, int spool_fd, int log_fd, int null_fd)
+/*
+ * In the child: becomes the runner, in a session of its own. Signals are as a shell
+ * leaves them. The spool file is its stdin, as a launcher hands on no other files.
+ */
+static void become_runner(const struct queued *job, int spool_fd, int log_fd)
 {
-	char number[16], program[PATH_BYTES] = "";
+	char program[PATH_BYTES] = "";
 	sigset_t none;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
-	if (chdir(job->workdir) < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
+	if (chdir(job->workdir) < 0 || dup2(spool_fd, STDIN_FILENO) < 0 ||
 	    dup2(log_fd, STDOUT_FILENO) < 0 || dup2(log_fd, STDERR_FILENO) < 0)
 		_exit(126);
 	for (size_t i = 0; i < ARRAY_SIZE(not_for_jobs); i++)
 		unsetenv(not_for_jobs[i]);
-	fcntl(spool_fd, F_SETFD, 0);
-	snprintf(number, sizeof(number), "%d", spool_fd);
-	setenv(QUEUE_FD_VARIABLE, number, 1);
+	setenv(QUEUED_VARIABLE, "1", 1);
 	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
 		_exit(127);
 	launch_become((const char *const[]){ program, "run", "-q", "--job", job->job_id, "-f",
@@ -357,7 +358,7 @@ static void become_runner(const struct queued *job, int spool_fd, int log_fd, in
 }
 
 /* Twice, so that it is nobody's child; the lock is the runner's from its first moment on. */
-static int spawn(const struct queued *job, int log_fd, int null_fd, struct err *err)
+static int spawn(const struct queued *job, int log_fd, struct err *err)
 {
 	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	int status;
@@ -372,7 +373,7 @@ static int spawn(const struct queued *job, int log_fd, int null_fd, struct err *
 		setsid();
 		pid = fork();
 		if (pid == 0)
-			become_runner(job, fd, log_fd, null_fd);
+			become_runner(job, fd, log_fd);
 		_exit(pid < 0);
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -382,20 +383,19 @@ static int spawn(const struct queued *job, int log_fd, int null_fd, struct err *
 
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err)
 {
-	CLEANUP(close_fd) int log_fd = -1, null_fd = -1;
+	CLEANUP(close_fd) int log_fd = -1;
 	int r = path_make_dir(log_folder, err);
 
 	(void)q;
 	if (r < 0)
 		return r;
 	log_fd = open_log(job, log_folder);
-	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (log_fd < 0 || null_fd < 0)
+	if (log_fd < 0)
 		return err_set(err, -errno, "cannot keep the output of %s: %s", job->job_id,
 			       strerror(errno));
 	r = rename_to(job, STARTED, true, err);
 	if (r == 0)
-		r = spawn(job, log_fd, null_fd, err);
+		r = spawn(job, log_fd, err);
 	if (r < 0 && job->is_started)
 		queue_put_back(job, NULL);
 	return r;

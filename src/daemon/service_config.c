@@ -206,6 +206,7 @@ static int take_over(struct service *s, struct settings *wanted, struct err *err
 	s->reloaded = wanted;
 	s->config = &wanted->config;
 	s->paths = &wanted->paths;
+	upkeep_set_policy(s->upkeep, &s->config->retention);
 	if (changes.interval)
 		service_set_interval(s, s->config->interval_seconds);
 	log_info("read %s again: %zu settings have changed", s->paths->config, changes.n);
