@@ -85,16 +85,26 @@ static int make_parts(struct service *s, struct err *err)
 	return 0;
 }
 
-/* The caller frees it. */
-static struct rpc_method *gather_methods(void)
-{
-	struct rpc_method *all = reallocarray(NULL, service_n_methods + 1, sizeof(*all));
+static const struct rpc_method *const method_tables[] = {
+	service_status_methods, service_config_methods, service_view_methods,
+	service_job_methods,	service_wait_methods,	service_guest_methods,
+};
 
-	if (!all)
-		return NULL;
-	memcpy(all, service_methods, service_n_methods * sizeof(*all));
-	all[service_n_methods] = service_config_method;
-	return all;
+/* The server takes one table. */
+static int gather_methods(struct service *s, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(method_tables); i++) {
+		for (const struct rpc_method *m = method_tables[i]; m->name; m++) {
+			struct rpc_method *all =
+				reallocarray(s->methods, s->n_methods + 1, sizeof(*all));
+
+			if (!all)
+				return err_set(err, -ENOMEM, "no memory left to begin");
+			s->methods = all;
+			all[s->n_methods++] = *m;
+		}
+	}
+	return 0;
 }
 
 static int listen_to_clients(struct service *s, struct err *err)
@@ -102,17 +112,17 @@ static int listen_to_clients(struct service *s, struct err *err)
 	struct rpc_options options = {
 		.path = s->options->socket_path,
 		.mode = s->options->socket_mode,
-		.n_methods = service_n_methods + 1,
 		.ctx = s,
 	};
-	int fd = rpc_take_inherited_fd(err);
+	int fd = rpc_take_inherited_fd(err), r;
 
 	if (fd < 0)
 		return fd;
-	s->methods = gather_methods();
-	if (!s->methods)
-		return err_set(err, -ENOMEM, "no memory left to begin");
+	r = gather_methods(s, err);
+	if (r < 0)
+		return r;
 	options.methods = s->methods;
+	options.n_methods = s->n_methods;
 	options.listen_fd = fd;
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }

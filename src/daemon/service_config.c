@@ -259,8 +259,7 @@ static double seconds_or_unknown(uint64_t wall_ns)
 static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct service *s = ctx;
-	const uid_t uid = rpc_call_peer(call)->uid;
-	const bool is_owner = uid == 0 || uid == geteuid();
+	const bool is_owner = service_sees_all(rpc_call_peer(call));
 	const bool is_refused = s->reload.refused_wall_ns != 0;
 	struct json *j = rpc_call_result(call);
 
@@ -275,4 +274,7 @@ static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
-const struct rpc_method service_config_method = { "daemon.config", daemon_config, RPC_FOR_ALL };
+const struct rpc_method service_config_methods[] = {
+	{ "daemon.config", daemon_config, RPC_FOR_ALL },
+	{ 0 },
+};

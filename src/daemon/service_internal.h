@@ -2,7 +2,8 @@
  * service_internal - what the parts of the daemon share.
  *
  * service.c is the life of it, service_tick.c what it does at each tick,
- * service_methods.c what it answers, service_config.c what it is told to be.
+ * service_config.c what it is told to be; each service_*.c with a table of methods
+ * answers those.
  */
 #ifndef PROCTOR_DAEMON_SERVICE_INTERNAL_H
 #define PROCTOR_DAEMON_SERVICE_INTERNAL_H
@@ -71,6 +72,7 @@ struct service {
 	struct bus *bus;
 	struct rpc_server *server;
 	struct rpc_method *methods; /* of all parts */
+	size_t n_methods;
 	struct pressure pressure;
 	struct queue *queue;
 	struct upkeep *upkeep;
@@ -108,6 +110,7 @@ bool service_has_run(struct service *s, const struct queued *job);
 
 /* Starts what may start, and clears away what is over. */
 void service_run_queue(struct service *s);
+
 /* ---- service_config.c ---- */
 
 /* Takes over what the options say. */
@@ -117,15 +120,37 @@ int service_configure(struct service *s, struct err *err);
 void service_reload(struct service *s);
 void service_release_config(struct service *s);
 
-extern const struct rpc_method service_config_method;
+/* ---- service_access.c: who may see what ---- */
 
-/* ---- service_methods.c ---- */
+bool service_sees_all(const struct rpc_peer *peer);
+bool service_may_see(const struct rpc_peer *peer, uint64_t uid);
+
+/* A running one. A job of somebody else is as if it were not there. */
+int service_find_job(struct service *s, const struct rpc_peer *peer, const char *job_id,
+		     struct watched **ret, struct err *err);
+
+/* -EBUSY: the database is not open. */
+int service_need_store(struct service *s, struct err *err);
+
+/* ---- methods: what it answers; each table ends with a row without a name ---- */
+
+extern const struct rpc_method service_status_methods[]; /* the daemon itself */
+extern const struct rpc_method service_config_methods[];
+extern const struct rpc_method service_view_methods[]; /* snapshots, events, contexts */
+extern const struct rpc_method service_job_methods[];
+extern const struct rpc_method service_wait_methods[];
+extern const struct rpc_method service_guest_methods[]; /* for runners */
+
+/* What names a job in a call. */
+struct job_params {
+	const char *job_id;
+	uint64_t attempt; /* 0: the last */
+};
+
+int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err);
 
 /* The job is over: who waits for it is told. */
 void service_answer_waiters(struct service *s, const struct watched *job);
-
-extern const struct rpc_method service_methods[];
-extern const size_t service_n_methods;
 
 /* ---- service_events.c ---- */
 
