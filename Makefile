@@ -43,7 +43,7 @@ fuzz: build-fuzz/build.ninja ## TARGET=name [SECONDS=60]: looks for input that b
 	'build-fuzz/tests/fuzz/fuzz_$(TARGET)' -max_total_time=$(SECONDS) -artifact_prefix=build-fuzz/ \
 		'build-fuzz/corpus/$(TARGET)' 'tests/fuzz/corpus/$(TARGET)'
 
-install: all ## [PREFIX=/usr/local] [DESTDIR=]: program, libraries, systemd units, man page, completion, documents
+install: all ## [PREFIX=/usr/local] [DESTDIR=]: program, libraries, Python module, systemd units, man page, completion, documents
 	@meson configure build -Dprefix='$(PREFIX)'
 	@ninja -C build programs
 	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir "$$(realpath -m '$(DESTDIR)')")
