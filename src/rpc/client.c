@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "rpc/codes.h"
@@ -257,6 +258,9 @@ static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadlin
 			return take_answer(client, message, ret, err);
 		(void)take_event(client, message);
 		rpc_value_free(message);
+		/* Lines may come for ever without the one that is awaited. */
+		if (clock_boot_ns() >= deadline_ns)
+			return fail(client, -ETIMEDOUT, err);
 	}
 }
 
