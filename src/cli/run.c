@@ -344,6 +344,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.jsonl_path = why_no_db || !ctx->paths.jsonl[0] ? NULL : ctx->paths.jsonl,
 		.jsonl_max_bytes = ctx->config.jsonl_max_bytes,
 		.retention = &ctx->config.retention,
+		.reads_gpus = ctx->config.gpu_enabled,
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
 		.leave_background = args->leave_background,

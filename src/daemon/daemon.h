@@ -52,6 +52,7 @@ struct run_options {
 	uint64_t jsonl_max_bytes;
 	const struct config_retention *retention; /* how long what is recorded is kept */
 	double interval_seconds;
+	bool reads_gpus;
 	bool leave_background;
 	double grace_seconds; /* for background processes to end by themselves */
 	double kill_after_seconds;

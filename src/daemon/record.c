@@ -379,8 +379,12 @@ static void note_unknowns(struct run *run)
 	struct attempt *a = run->attempt;
 
 	add_unknown(a, "syscall_hotspots", "this version does not count system calls");
-	if (sources_has_gpu(run->root_fd))
-		add_unknown(a, "gpus", "this version does not read GPUs");
+	if (run->gpus && (!gpus_rung(run->gpus) || gpus_note(run->gpus)))
+		add_unknown(a, "gpus",
+			    gpus_note(run->gpus) ? gpus_note(run->gpus)
+						 : "the run was over before they were read");
+	else if (!run->gpus && sources_has_gpu(run->root_fd))
+		add_unknown(a, "gpus", "gpu_enabled is false in the configuration");
 	add_unknown(a, "anomalies", "this version does not look for anomalies");
 	if (!run->collector)
 		add_unknown(a, "samples", "/proc cannot be read");
@@ -474,6 +478,8 @@ static void note_rungs(struct run *run)
 	if (!a->rungs)
 		return;
 	a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
+	if (run->gpus)
+		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
 	for (size_t i = 0; i < a->n_rungs; i++) {
 		if (run->life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
 			continue;

@@ -65,11 +65,23 @@ static void describe(struct service *s)
 	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
 }
 
+/* Before there are threads. */
+static void open_gpus(struct service *s)
+{
+	const struct gpus_options options = { .root_fd = s->root_fd,
+					      .interval_seconds = s->config->interval_seconds };
+	struct err err = ERR_INIT;
+
+	if (s->config->gpu_enabled && gpus_open(&options, &s->gpus, &err) < 0)
+		log_warning("GPUs are not read: %s", err.text);
+}
+
 static int open_sources(struct service *s, struct err *err)
 {
 	s->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	open_gpus(s);
 	return service_configure(s, err);
 }
 
@@ -197,6 +209,7 @@ static void close_service(struct service *s)
 	s->upkeep = upkeep_free(s->upkeep);
 	s->bus = bus_free(s->bus);
 	s->collector = collector_free(s->collector);
+	s->gpus = gpus_close(s->gpus);
 	s->assigner = assigner_free(s->assigner);
 	s->jsonl = jsonl_free(s->jsonl);
 	s->loop = loop_free(s->loop);

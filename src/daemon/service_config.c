@@ -16,7 +16,9 @@
 static int make_collector(const struct service *s, const struct mask *mask, struct collector **ret,
 			  struct err *err)
 {
-	const struct collector_options options = { .root_fd = s->root_fd, .mask = mask };
+	const struct collector_options options = { .root_fd = s->root_fd,
+						   .mask = mask,
+						   .gpus = s->gpus };
 
 	return collector_new(&options, ret, err);
 }

@@ -61,6 +61,7 @@ struct service {
 	int signal_fd;
 	int root_fd;
 
+	struct gpus *gpus; /* NULL: there are none, or nobody wants to know */
 	struct collector *collector;
 	struct assigner *assigner;
 	struct snapshot snap; /* the last one */

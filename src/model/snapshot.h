@@ -70,6 +70,8 @@ struct proc_sample {
 	uint64_t uid;	    /* effective; U64_UNKNOWN */
 	const char *cgroup; /* v2 path if there is one, else that of the v1 memory controller */
 	uint64_t ns_pid;    /* pid in its innermost pid namespace */
+	uint64_t gpu_memory_bytes; /* on all GPUs */
+	double gpu_percent;	   /* 100 = one GPU */
 
 	/* Set by jobs/; job_id is NULL for processes of no job. */
 	const char *job_id;
@@ -103,9 +105,28 @@ struct system_sample {
 	double uptime_seconds;
 };
 
+/* Why a GPU runs slower than it could: bits of gpu_sample.throttle. */
+enum gpu_throttle {
+	GPU_THROTTLE_IDLE = 1 << 0, /* nothing to do */
+	GPU_THROTTLE_SETTING = 1 << 1,
+	GPU_THROTTLE_POWER_CAP = 1 << 2,
+	GPU_THROTTLE_HARDWARE = 1 << 3,
+	GPU_THROTTLE_SYNC_BOOST = 1 << 4,
+	GPU_THROTTLE_THERMAL = 1 << 5,
+	GPU_THROTTLE_HARDWARE_THERMAL = 1 << 6,
+	GPU_THROTTLE_POWER_BRAKE = 1 << 7,
+	GPU_THROTTLE_DISPLAY = 1 << 8,
+};
+
 struct gpu_sample {
 	int index;
 	double utilization_pct, memory_used_mb, memory_total_mb, temperature_c;
+	double power_watts;
+	double energy_joules; /* since the driver was loaded */
+	double sm_clock_mhz;
+	uint64_t throttle;   /* bits; U64_UNKNOWN */
+	uint64_t ecc_errors; /* that could not be corrected, since the last reset */
+	uint64_t last_xid;   /* of the driver's own errors; U64_UNKNOWN: none was seen */
 };
 
 struct job_progress {
@@ -158,6 +179,7 @@ struct proc_sample *snapshot_add_process(struct snapshot *s);
 
 /* All values unknown, no job. */
 void proc_sample_init(struct proc_sample *p);
+void gpu_sample_init(struct gpu_sample *gpu);
 
 /* SystemSnapshot as an object of the contract, with proctor's own fields beside it. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);

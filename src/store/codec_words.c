@@ -61,6 +61,8 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	FIELD(proc_sample, voluntary_switches, WORD_U64),
 	FIELD(proc_sample, involuntary_switches, WORD_U64),
 	FIELD(proc_sample, fd_limit, WORD_U64),
+	FIELD(proc_sample, gpu_memory_bytes, WORD_U64),
+	FIELD_F64(proc_sample, gpu_percent, 100),
 };
 
 #define PSI_FIELDS(field_)                                      \
@@ -119,6 +121,12 @@ static const struct word_field gpu_fields[GPU_WORDS] = {
 	FIELD_F64(gpu_sample, memory_used_mb, MB_BYTES),
 	FIELD_F64(gpu_sample, memory_total_mb, MB_BYTES),
 	FIELD_F64(gpu_sample, temperature_c, 100),
+	FIELD_F64(gpu_sample, power_watts, 1000),
+	FIELD_F64(gpu_sample, energy_joules, 1000),
+	FIELD_F64(gpu_sample, sm_clock_mhz, 1),
+	FIELD(gpu_sample, throttle, WORD_U64),
+	FIELD(gpu_sample, ecc_errors, WORD_U64),
+	FIELD(gpu_sample, last_xid, WORD_U64),
 };
 
 #define PROGRESS_NUMBERS PROGRESS_JOB /* words that are no strings */
