@@ -393,6 +393,10 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 		k = find_known(c, p->key, i);
 		if (k)
 			known_fill(k, &c->reader, p, &s->arena);
+		if (!c->has_gpu) { /* nobody uses one */
+			p->gpu_memory_bytes = 0;
+			p->gpu_percent = 0;
+		}
 	}
 	if (c->gpus)
 		gpus_fill_processes(c->gpus, s);

@@ -7,6 +7,8 @@
  * their number. Only files whose link names a device are opened; all processes that
  * this user may look into are looked at, every few seconds.
  */
+#include "sources/gpu_drm.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +24,6 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "sources/gpu.h"
-#include "sources/gpu_drm.h"
 
 #define EVERY_NS UINT64_C(5000000000)
 #define DEVICE_FILES "/dev/dri/"

@@ -48,6 +48,7 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	[SAMPLE_MAJOR_FAULTS] = FIELD(proc_sample, major_faults, WORD_U64),
 	[SAMPLE_THREADS] = FIELD(proc_sample, threads, WORD_U64),
 	[SAMPLE_OPEN_FDS] = FIELD(proc_sample, open_fds, WORD_U64),
+	[SAMPLE_GPU_BYTES] = FIELD(proc_sample, gpu_memory_bytes, WORD_U64),
 	[SAMPLE_VMS_BYTES] = FIELD(proc_sample, vms_bytes, WORD_U64),
 	[SAMPLE_SWAP_BYTES] = FIELD(proc_sample, swap_bytes, WORD_U64),
 	[SAMPLE_STATE] = FIELD(proc_sample, state, WORD_STATE),
@@ -61,7 +62,6 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	FIELD(proc_sample, voluntary_switches, WORD_U64),
 	FIELD(proc_sample, involuntary_switches, WORD_U64),
 	FIELD(proc_sample, fd_limit, WORD_U64),
-	FIELD(proc_sample, gpu_memory_bytes, WORD_U64),
 	FIELD_F64(proc_sample, gpu_percent, 100),
 };
 

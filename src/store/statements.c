@@ -189,6 +189,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
 		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence,"
 		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
+		" max_gpu_bytes, gpu_busy_ns,"
 		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
