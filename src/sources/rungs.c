@@ -63,7 +63,7 @@ static struct rung probe_gpu(int root_fd, struct arena *arena)
 	(void)arena;
 	if (!sources_has_gpu(root_fd))
 		return (struct rung){ SOURCES_RUNG_GPU, "none", "this host has none" };
-	return (struct rung){ SOURCES_RUNG_GPU, "none", "nobody has asked the drivers yet" };
+	return (struct rung){ SOURCES_RUNG_GPU, "none", "the drivers are asked while a job runs" };
 }
 
 static struct rung probe_memory(int root_fd, struct arena *arena)
