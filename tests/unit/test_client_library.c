@@ -542,7 +542,8 @@ static void test_events(void **state)
 	heard.ask = "after";
 	heard.stop_at = heard.n + 10;
 	assert_int_equal(proctor_call(p, "after", NULL, NULL), 0);
-	assert_int_equal(proctor_listen(p, -1), 10);
+	while (heard.n < heard.stop_at) /* each call takes what has come by then */
+		assert_true(proctor_listen(p, -1) > 0);
 	assert_int_equal(heard.n_asked, 10);
 	proctor_free(p);
 	fake_stop(&f);
