@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/mask.h"
 #include "daemon/service.h"
+#include "daemon/signal_process.h"
 #include "model/job.h"
 #include "store/store.h"
 
