@@ -231,9 +231,15 @@ static int cancel_for_user(const char *job_id, struct err *err)
 	return r < 0 ? err_set(err, r, "cannot cancel %s: %s", job_id, strerror(-r)) : 0;
 }
 
+static int open_for_user(struct store **ret, struct err *err)
+{
+	return cli_open_record(NULL, ret, err);
+}
+
 static const struct tui_helpers helpers = {
 	.signal = signal_for_user,
 	.cancel = cancel_for_user,
+	.open_store = open_for_user,
 };
 
 /* Not having a terminal is the caller's mistake, as a wrong option is. */
@@ -275,14 +281,9 @@ static int replay(const struct top_args *args, const struct settings *ctx)
 
 static int watch(const struct top_args *args, const struct settings *ctx)
 {
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct err err = ERR_INIT;
-
 	if (args->json)
 		return top_stream(&ctx->paths, args->filter.job_id);
-	if (cli_open_record(NULL, &store, &err) < 0)
-		log_warning("which processes belong to jobs is not known: %s", err.text);
-	return show_live(args, ctx, store);
+	return show_live(args, ctx, NULL);
 }
 
 int cli_top(int argc, char **argv)

@@ -134,16 +134,17 @@ void draw_detail(const struct scene *s, const struct area *a)
 
 void draw_help(const struct scene *s, const struct area *a)
 {
-	int y = 2;
+	int rows = a->height - 3, n = 0;
 
-	area_put(a, 0, 0, STYLE_BOLD, "proctor top: keys");
-	for (size_t i = 0; i < keys_n_rows; i++) {
-		if (!keys_rows[i].help || (keys_rows[i].for_replay && s->source != SOURCE_REPLAY))
+	area_put(a, 0, 0, STYLE_BOLD, "proctor top: keys (any key goes back)");
+	for (size_t i = 0; i < keys_n_rows && rows > 0; i++) {
+		struct area half = area_part(a, n / rows * (a->width / 2), 2, a->width, rows);
+
+		if (keys_rows[i].for_replay && s->source != SOURCE_REPLAY)
 			continue;
-		area_put(a, 2, y, STYLE_TITLE, keys_rows[i].shown);
-		area_put(a, 18, y++, STYLE_PLAIN, keys_rows[i].help);
+		area_put(&half, 1, n % rows, STYLE_TITLE, keys_rows[i].shown);
+		area_put(&half, 9, n++ % rows, STYLE_PLAIN, keys_rows[i].help);
 	}
-	area_put(a, 0, y + 1, STYLE_DIM, "any key goes back");
 }
 
 static const char *const hints =

@@ -21,6 +21,7 @@
 
 struct own_feed {
 	const struct tui_options *options;
+	struct store *store; /* NULL: not there (yet) */
 	int root_fd;
 	struct gpus *gpus;
 	struct collector *collector;
@@ -38,8 +39,9 @@ struct own_feed {
 static int read_jobs(struct own_feed *f, struct attempt_list *ret, struct err *err)
 {
 	const struct attempt_filter filter = { .running_only = true };
+	int r = f->store ? 0 : f->options->helpers->open_store(&f->store, err);
 
-	return f->options->store ? store_list_attempts(f->options->store, &filter, ret, err) : 0;
+	return r == 0 && f->store ? store_list_attempts(f->store, &filter, ret, err) : r;
 }
 
 static void tell_progress(struct own_feed *f, const struct attempt_list *list)
@@ -98,24 +100,26 @@ static int tell_events(struct own_feed *f, struct scene *s, struct err *err)
 	const struct event_filter filter = { .job_id = f->options->job_id,
 					     .since_wall_ns = f->events_since_ns };
 
-	if (!f->options->store)
+	if (!f->store)
 		return 0;
 	f->scene = s;
-	return store_read_events(f->options->store, &filter, tell_event, f, err);
+	return store_read_events(f->store, &filter, tell_event, f, err);
 }
 
 /* ---- looking ---- */
 
-static int look(struct own_feed *f, struct err *err)
+static int look(struct own_feed *f, struct scene *s, struct err *err)
 {
 	struct attempt_list list = { 0 };
+	struct err trouble = ERR_INIT;
 	int r = collector_scan(f->collector, &f->snap, err);
 
 	if (r < 0)
 		return r;
-	r = read_jobs(f, &list, err);
-	if (r == 0)
-		r = assign_jobs(f, &list);
+	if (read_jobs(f, &list, &trouble) < 0)
+		snprintf(s->message, sizeof(s->message), "%s",
+			 trouble.text); /* the host is there */
+	r = assign_jobs(f, &list);
 	if (r == 0) {
 		tell_progress(f, &list);
 		collector_fill(f->collector, &f->snap, SNAPSHOT_ALL);
@@ -138,7 +142,7 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 		 "no daemon runs: looking every %g s by itself", f->options->interval_seconds);
 	if (s->is_paused)
 		return 0;
-	r = look(f, err);
+	r = look(f, s, err);
 	if (r == 0)
 		r = tell_events(f, s, err);
 	return r < 0 ? r : scene_add_snapshot(s, &f->snap) < 0 ? -ENOMEM : 1;
@@ -167,6 +171,7 @@ static void own_close(void *ctx)
 {
 	struct own_feed *f = ctx;
 
+	store_close(f->store);
 	collector_free(f->collector);
 	gpus_close(f->gpus);
 	assigner_free(f->assigner);

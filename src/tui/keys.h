@@ -35,7 +35,7 @@ enum tui_key {
 struct key_row {
 	int keys[3];	   /* 0: no more */
 	const char *shown; /* in the help */
-	const char *help;  /* NULL: not told */
+	const char *help;
 	void (*act)(struct scene *s, int argument);
 	int argument;
 	bool for_replay;

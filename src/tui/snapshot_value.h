@@ -5,7 +5,7 @@
 #define PROCTOR_TUI_SNAPSHOT_VALUE_H
 
 #include "model/snapshot.h"
-#include "rpc/value.h"
+#include "rpc/rpc.h"
 
 /*
  * What is missing, or of another type, is unknown. Bytes were told in MB and come back

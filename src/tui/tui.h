@@ -22,6 +22,8 @@
 struct tui_helpers {
 	int (*signal)(const struct proc_key *key, int signal, struct err *err);
 	int (*cancel)(const char *job_id, struct err *err); /* without a daemon */
+	/* The record of this user's jobs; NULL: there is none yet. The caller closes it. */
+	int (*open_store)(struct store **ret, struct err *err);
 	/* With the terminal to itself, for some seconds at most. */
 	int (*trace)(pid_t pid, struct err *err);
 };
@@ -29,7 +31,7 @@ struct tui_helpers {
 struct tui_options {
 	const char *job_id;	 /* only this one; NULL: all */
 	double interval_seconds; /* between two looks of our own */
-	struct store *store;	 /* of the recorded; NULL: there is none */
+	struct store *store;	 /* of what is replayed */
 	const struct mask *mask;
 	uint64_t since_wall_ns; /* replays from then on; 0: live */
 	uint64_t until_wall_ns; /* 0: now */

@@ -358,7 +358,7 @@ static void test_help(void **state)
 
 	press(s, "?");
 	s->source = SOURCE_REPLAY;
-	text = draw_text(s, 80, 40);
+	text = draw_text(s, 80, 24);
 	for (size_t i = 0; i < keys_n_rows; i++)
 		assert_non_null(strstr(text, keys_rows[i].help));
 	s->source = SOURCE_DAEMON;
