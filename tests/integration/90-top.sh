@@ -5,18 +5,21 @@
 mkdir -p "$PROCTOR_HOME"
 export TERM=xterm-256color
 pids=()
-trap '"$PROCTOR" stop 2>/dev/null; tmux -S "$TMP/tmux" kill-server 2>/dev/null
+trap '"$PROCTOR" stop 2>/dev/null; close_terminal
 	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; rm -rf "$TMP"' EXIT
 
 command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finish; }
 
+# Each terminal has a server of its own: one that is being ended takes no new ones.
+n_terminals=0
 pane() {
-	tmux -S "$TMP/tmux" "$@"
+	tmux -S "$TMP/tmux.$n_terminals" "$@"
 }
 
 # Opens a terminal of 100 x 30 in which this runs; its exit status goes to $TMP/ended.
 open_terminal() { # COMMAND
 	rm -f "$TMP/ended"
+	n_terminals=$((n_terminals + 1))
 	pane -f /dev/null new-session -d -x 100 -y 30 "$1; echo \$? >'$TMP/ended'; sleep 60"
 }
 
