@@ -3,13 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -18,14 +16,13 @@
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
-#include "daemon/daemon.h"
-#include "daemon/launch.h"
+#include "daemon/detach.h"
 #include "rpc/rpc.h"
 
 #define WAITING ".yaml"
 #define STARTED ".started"
 #define HEAD "# proctor "
-#define HEAD_MAX_BYTES 8192
+#define HEAD_MAX_BYTES 65536 /* what a path and a name take when every byte is escaped */
 #define FILE_MAX_BYTES (16 << 20)
 
 struct queue {
@@ -41,6 +38,7 @@ static void queued_free(struct queued **job)
 	free((*job)->job_id);
 	free((*job)->path);
 	free((*job)->workdir);
+	free((*job)->name);
 	free(*job);
 }
 
@@ -60,10 +58,10 @@ struct queued *queue_at(struct queue *q, size_t i)
 	return i < q->n ? q->jobs[i] : NULL;
 }
 
-struct queued *queue_find(struct queue *q, const char *job_id)
+struct queued *queue_find(struct queue *q, const char *job_id, uid_t uid)
 {
 	for (size_t i = 0; i < q->n; i++)
-		if (strcmp(q->jobs[i]->job_id, job_id) == 0)
+		if (q->jobs[i]->uid == uid && strcmp(q->jobs[i]->job_id, job_id) == 0)
 			return q->jobs[i];
 	return NULL;
 }
@@ -110,13 +108,16 @@ static bool ends_with(const char *s, const char *end)
 }
 
 struct head {
-	const char *job_id, *workdir;
-	uint64_t submitted_wall_ns;
+	const char *job_id, *workdir, *name;
+	uint64_t submitted_wall_ns, uid;
+	size_t n_bytes; /* of the file */
 };
 
 static const struct rpc_field head_fields[] = {
 	{ "job_id", RPC_STRING, offsetof(struct head, job_id), .is_required = true },
 	{ "workdir", RPC_STRING, offsetof(struct head, workdir), .is_required = true },
+	{ "name", RPC_STRING, offsetof(struct head, name), .is_required = false },
+	{ "uid", RPC_U64, offsetof(struct head, uid), .max = UINT32_MAX - 1 },
 	{ "submitted_wall_ns", RPC_U64, offsetof(struct head, submitted_wall_ns),
 	  .is_required = true },
 };
@@ -130,27 +131,32 @@ static struct queued *queued_new(const struct head *head, const char *path)
 	job->job_id = strdup(head->job_id);
 	job->workdir = strdup(head->workdir);
 	job->path = strdup(path);
+	job->name = strdup(head->name ? head->name : head->job_id);
+	job->uid = (uid_t)head->uid;
+	job->n_bytes = head->n_bytes;
 	job->submitted_wall_ns = head->submitted_wall_ns;
 	job->is_started = ends_with(path, STARTED);
 	job->started_boot_ns = clock_boot_ns();
-	if (!job->job_id || !job->workdir || !job->path)
+	if (!job->job_id || !job->workdir || !job->path || !job->name)
 		return NULL;
 	return TAKE_PTR(job);
 }
 
 /* The first line of the file, without what is before the JSON. */
-static int read_head(const char *path, struct buf *line, struct err *err)
+static int read_head(const char *path, struct buf *line, size_t *ret_n_bytes, struct err *err)
 {
 	CLEANUP(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	char text[HEAD_MAX_BYTES];
 	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text), 0);
 	char *end = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
+	struct stat st;
 
-	if (n < 0)
+	if (n < 0 || fstat(fd, &st) < 0)
 		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
 	if (!end || (size_t)(end - text) < strlen(HEAD) || memcmp(text, HEAD, strlen(HEAD)) != 0)
 		return err_set(err, -EBADMSG, "%s is no queued job", path);
 	buf_add(line, text + strlen(HEAD), (size_t)(end - text) - strlen(HEAD));
+	*ret_n_bytes = (size_t)st.st_size;
 	return buf_error(line);
 }
 
@@ -160,8 +166,8 @@ static int load_file(struct queue *q, const char *path, struct err *err)
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	struct rpc_value *value = NULL;
 	struct queued *job = NULL;
-	struct head head = { 0 };
-	int r = read_head(path, &line, err);
+	struct head head = { .uid = geteuid() };
+	int r = read_head(path, &line, &head.n_bytes, err);
 
 	if (r == 0)
 		r = rpc_value_parse(line.data, line.len, &limits, &value, err);
@@ -234,6 +240,8 @@ static void write_head(struct buf *out, const struct submission *job, uint64_t w
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", job->job_id);
 	json_key_string(&j, "workdir", job->workdir);
+	json_key_string(&j, "name", job->name);
+	json_key_u64(&j, "uid", job->uid);
 	json_key_u64(&j, "submitted_wall_ns", wall_ns);
 	json_end_object(&j);
 	buf_add_char(out, '\n');
@@ -262,6 +270,23 @@ static int write_file(const char *path, const struct buf *text, struct err *err)
 	return 0;
 }
 
+static int check_share(const struct queue *q, const struct submission *job, struct err *err)
+{
+	size_t n = 0, n_bytes = job->len;
+
+	for (size_t i = 0; i < q->n; i++) {
+		n += q->jobs[i]->uid == job->uid;
+		n_bytes += q->jobs[i]->uid == job->uid ? q->jobs[i]->n_bytes : 0;
+	}
+	if (n >= QUEUE_USER_MAX_JOBS)
+		return err_set(err, -EBUSY, "one user may have %d submitted jobs at a time",
+			       QUEUE_USER_MAX_JOBS);
+	if (n_bytes > QUEUE_USER_MAX_BYTES)
+		return err_set(err, -EBUSY, "one user may have submitted %d MB of job files",
+			       QUEUE_USER_MAX_BYTES >> 20);
+	return 0;
+}
+
 int queue_add(struct queue *q, const struct submission *job, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -269,17 +294,25 @@ int queue_add(struct queue *q, const struct submission *job, struct err *err)
 	char path[PATH_BYTES + 32];
 	int r;
 
-	if (queue_find(q, job->job_id))
+	if (queue_find(q, job->job_id, job->uid))
 		return err_set(err, -EEXIST, "a job %s waits or runs already", job->job_id);
 	if (job->len > FILE_MAX_BYTES)
-		return err_set(err, -E2BIG, "a job file of more than 16 MB");
+		return err_set(err, -EMSGSIZE, "a job file of more than 16 MB");
+	r = job->uid == geteuid() ? 0 : check_share(q, job, err);
+	if (r < 0)
+		return r;
 	snprintf(path, sizeof(path), "%s/%llu" WAITING, q->folder, (unsigned long long)wall_ns);
 	write_head(&text, job, wall_ns);
 	buf_add(&text, job->text, job->len);
 	if (buf_error(&text) < 0)
 		return err_set(err, -ENOMEM, "no memory left to queue the job");
 	r = write_file(path, &text, err);
-	return r < 0 ? r : load_file(q, path, err);
+	if (r < 0)
+		return r;
+	r = load_file(q, path, err);
+	if (r < 0)
+		unlink(path);
+	return r;
 }
 
 /* ---- running ---- */
@@ -327,76 +360,57 @@ static int open_log(const struct queued *job, const char *folder)
 	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* What a service manager tells the daemon alone. */
-static const char *const not_for_jobs[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
-					    "LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES" };
-
-/*
- * In the child: becomes the runner, in a session of its own. Signals are as a shell
- * leaves them. The spool file is its stdin, as a launcher hands on no other files.
- */
-static void become_runner(const struct queued *job, int spool_fd, int log_fd)
-{
-	char program[PATH_BYTES] = "";
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_DFL);
-	if (chdir(job->workdir) < 0 || dup2(spool_fd, STDIN_FILENO) < 0 ||
-	    dup2(log_fd, STDOUT_FILENO) < 0 || dup2(log_fd, STDERR_FILENO) < 0)
-		_exit(126);
-	for (size_t i = 0; i < ARRAY_SIZE(not_for_jobs); i++)
-		unsetenv(not_for_jobs[i]);
-	setenv(QUEUED_VARIABLE, "1", 1);
-	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
-		_exit(127);
-	launch_become((const char *const[]){ program, "run", "-q", "--job", job->job_id, "-f",
-					     job->path, NULL });
-	_exit(127);
-}
-
-/* Twice, so that it is nobody's child; the lock is the runner's from its first moment on. */
-static int spawn(const struct queued *job, int log_fd, struct err *err)
+/* The lock is the runner's from its first moment on. */
+static int hand_over(struct queued *job, int log_fd, struct err *err)
 {
 	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	int status;
-	pid_t pid;
+	const struct detached runner = {
+		.job_id = job->job_id,
+		.name = job->name,
+		.workdir = job->workdir,
+		.uid = job->uid,
+		.spool_fd = fd,
+		.log_fd = log_fd,
+	};
+	int r;
 
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return err_set(err, -errno, "cannot lock %s: %s", job->path, strerror(errno));
-	pid = fork();
-	if (pid < 0)
-		return err_set(err, -errno, "cannot start a runner: %s", strerror(errno));
-	if (pid == 0) {
-		setsid();
-		pid = fork();
-		if (pid == 0)
-			become_runner(job, fd, log_fd);
-		_exit(pid < 0);
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return status == 0 ? 0 : err_set(err, -EAGAIN, "cannot start a runner");
+		return err_set(err, -EAGAIN, "cannot lock %s: %s", job->path, strerror(errno));
+	r = detach_runner(&runner, err);
+	job->was_executed = r == 0;
+	return r;
+}
+
+/* Whoever is not us keeps a log of their own. */
+static int open_own_log(const struct queued *job, const char *folder, int *ret_fd, struct err *err)
+{
+	int r;
+
+	if (job->uid != geteuid())
+		return 0;
+	r = path_make_dir(folder, err);
+	if (r < 0)
+		return -EAGAIN; /* a full disk, most likely */
+	*ret_fd = open_log(job, folder);
+	if (*ret_fd < 0)
+		return err_set(err, -EAGAIN, "cannot keep the output of %s: %s", job->job_id,
+			       strerror(errno));
+	return 0;
 }
 
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err)
 {
 	CLEANUP(close_fd) int log_fd = -1;
-	int r = path_make_dir(log_folder, err);
+	int r = open_own_log(job, log_folder, &log_fd, err);
 
 	(void)q;
 	if (r < 0)
 		return r;
-	log_fd = open_log(job, log_folder);
-	if (log_fd < 0)
-		return err_set(err, -errno, "cannot keep the output of %s: %s", job->job_id,
-			       strerror(errno));
 	r = rename_to(job, STARTED, true, err);
-	if (r == 0)
-		r = spawn(job, log_fd, err);
-	if (r < 0 && job->is_started)
+	if (r < 0)
+		return -EAGAIN;
+	r = hand_over(job, log_fd, err);
+	if (r < 0)
 		queue_put_back(job, NULL);
 	return r;
 }

@@ -82,12 +82,13 @@ static int make_parts(struct service *s, struct err *err)
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
 	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	return 0;
+	return service_keep_events(s, err);
 }
 
 static const struct rpc_method *const method_tables[] = {
 	service_status_methods, service_config_methods, service_view_methods,
-	service_job_methods,	service_wait_methods,	service_guest_methods,
+	service_recent_methods, service_job_methods,	service_wait_methods,
+	service_guest_methods,
 };
 
 /* The server takes one table. */
@@ -188,6 +189,7 @@ static void end_record(struct service *s)
 static void close_service(struct service *s)
 {
 	s->server = rpc_server_free(s->server);
+	service_tend_guests(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
 	end_record(s);
@@ -196,6 +198,8 @@ static void close_service(struct service *s)
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
 	s->bus = bus_free(s->bus);
+	s->recent = recent_free(s->recent);
+	service_drop_guests(s);
 	s->collector = collector_free(s->collector);
 	s->assigner = assigner_free(s->assigner);
 	s->jsonl = jsonl_free(s->jsonl);
@@ -207,6 +211,7 @@ static void close_service(struct service *s)
 	service_release_config(s);
 	free(s->methods);
 	free(s->roots);
+	free(s->root_uids);
 	free(s->n_of);
 }
 

@@ -2,29 +2,255 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/guest.h"
 #include "daemon/service_internal.h"
+
+/* So many jobs of one user that are recorded elsewhere are watched at a time. */
+#define MAX_GUESTS_PER_USER 256
+
+/* So many of its messages wait while the database is locked; then the oldest go. */
+#define MAX_WAITING 64
+
+/* What a guest has told and is not in the database yet. */
+struct news {
+	struct attempt a;
+	struct news *next;
+};
+
+/*
+ * A runner that holds the line. If it shares our database, the job's ticks are ours for
+ * as long as it does. Else (a guest) they are in any case, and what becomes of the
+ * job is told on this line.
+ */
+struct guest {
+	struct service *service;
+	struct rpc_subscriber *line; /* NULL: it has hung up, and there is news to be written */
+	int64_t attempt_id;
+	bool is_foreign; /* does not share our database */
+	bool is_over;	 /* it has told its end */
+	struct news *news;
+	size_t n_news;
+	struct guest *next;
+};
+
+/* ---- the list of them ---- */
+
+static void drop_first_news(struct guest *guest)
+{
+	struct news *news = guest->news;
+
+	guest->news = news->next;
+	guest->n_news--;
+	attempt_release(&news->a);
+	free(news);
+}
+
+static void forget(struct guest *guest)
+{
+	struct guest **at = &guest->service->guests;
+
+	while (*at != guest)
+		at = &(*at)->next;
+	*at = guest->next;
+	while (guest->news)
+		drop_first_news(guest);
+	free(guest);
+}
+
+void service_drop_guests(struct service *s)
+{
+	while (s->guests)
+		forget(s->guests);
+}
+
+/* By the connection that a call came on. */
+static struct guest *find_by_line(const struct service *s, const struct rpc_peer *peer)
+{
+	for (struct guest *guest = s->guests; guest; guest = guest->next)
+		if (guest->line && rpc_subscriber_peer(guest->line) == peer)
+			return guest;
+	return NULL;
+}
+
+static void on_hung_up(void *ctx)
+{
+	struct guest *guest = ctx;
+	struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
+
+	guest->line = NULL;
+	if (job && !guest->is_foreign)
+		job->is_ours = false;
+	if (!guest->news)
+		forget(guest);
+}
+
+static int hold_line(struct service *s, struct rpc_call *call, struct watched *job, bool is_foreign,
+		     struct err *err)
+{
+	struct guest *guest = calloc(1, sizeof(*guest));
+	int r;
+
+	if (!guest)
+		return err_set(err, -ENOMEM, "no memory left to record the job");
+	*guest = (struct guest){
+		.service = s, .attempt_id = job->a.id, .is_foreign = is_foreign, .next = s->guests
+	};
+	r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
+	if (r < 0) {
+		free(guest);
+		return r;
+	}
+	s->guests = guest;
+	job->is_ours = true;
+	job->is_guest = is_foreign;
+	return 0;
+}
+
+/* ---- what it tells ---- */
+
+static bool may_pass(int error)
+{
+	return error == -EBUSY || error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
+}
+
+/* Returns 0 if it is done with, written or not. */
+static int write_news(struct guest *guest, struct news *news)
+{
+	struct store *store = guest->service->store;
+	struct err err = ERR_INIT;
+	struct attempt *a = &news->a;
+	int r;
+
+	if (!store)
+		return -EBUSY;
+	a->id = guest->attempt_id;
+	r = a->is_running ? store_write_sheets(store, a, a->sheets, a->n_sheets, &err)
+			  : store_finish_attempt(store, a, NULL, 0, &err);
+	if (may_pass(r))
+		return r;
+	if (r < 0)
+		log_warning("what the runner of %s told is not recorded: %s", a->job_id, err.text);
+	return 0;
+}
+
+/* In the order in which it came. */
+static void write_all_news(struct guest *guest)
+{
+	while (guest->news && write_news(guest, guest->news) == 0)
+		drop_first_news(guest);
+}
+
+void service_tend_guests(struct service *s)
+{
+	struct guest *next;
+
+	for (struct guest *guest = s->guests; guest; guest = next) {
+		next = guest->next;
+		write_all_news(guest);
+		if (!guest->line && !guest->news)
+			forget(guest);
+	}
+}
+
+/* a is taken over. The last one is never dropped for want of room: it may be the end. */
+static int add_news(struct guest *guest, struct attempt *a, struct err *err)
+{
+	struct news *news = calloc(1, sizeof(*news)), **at = &guest->news;
+
+	if (!news) {
+		attempt_release(a);
+		return err_set(err, -ENOMEM, "no memory left for what the job has become");
+	}
+	news->a = *a;
+	guest->is_over = guest->is_over || !a->is_running;
+	if (guest->n_news == MAX_WAITING)
+		drop_first_news(guest);
+	while (*at)
+		at = &(*at)->next;
+	*at = news;
+	guest->n_news++;
+	return 0;
+}
+
+static int hear(struct guest *guest, const struct rpc_value *told, struct err *err)
+{
+	const struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
+	struct attempt a;
+	int r;
+
+	if (guest->is_over)
+		return err_set(err, -EINVAL, "the job is over already");
+	r = guest_read(told, clock_wall_ns(), &a, err);
+	if (r < 0)
+		return r;
+	if (job && strcmp(job->job_id, a.job_id) != 0) {
+		attempt_release(&a);
+		return err_set(err, -EINVAL, "that is another job");
+	}
+	return add_news(guest, &a, err);
+}
+
+struct changed_params {
+	const struct rpc_value *job;
+};
+
+static const struct rpc_field changed_fields[] = {
+	{ "job", RPC_OBJECT, offsetof(struct changed_params, job), .is_required = false },
+};
+
+/* Something about a job has changed: in our database, or (of a guest) as it says. */
+static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct changed_params params = { 0 };
+	struct guest *guest = find_by_line(s, rpc_call_peer(call));
+	int r = rpc_call_read(call, changed_fields, ARRAY_SIZE(changed_fields), &params, err);
+
+	if (r == 0 && params.job && guest && guest->is_foreign)
+		r = hear(guest, params.job, err);
+	if (r == 0)
+		service_look(s);
+	return r;
+}
+
+/* ---- hello ---- */
 
 struct hello_params {
 	const char *job_id;
 	uint64_t attempt;
 	uint64_t device, inode; /* of the database that the runner writes to */
 	double interval_seconds;
+	const struct rpc_value *job; /* all about it, for who does not have that database */
 };
 
 static const struct rpc_field hello_fields[] = {
 	{ "job_id", RPC_STRING, offsetof(struct hello_params, job_id), .is_required = true },
 	{ "attempt", RPC_U64, offsetof(struct hello_params, attempt), .is_required = true },
-	{ "device", RPC_U64, offsetof(struct hello_params, device), .is_required = true },
-	{ "inode", RPC_U64, offsetof(struct hello_params, inode), .is_required = true },
+	{ "device", RPC_U64, offsetof(struct hello_params, device), .is_required = false },
+	{ "inode", RPC_U64, offsetof(struct hello_params, inode), .is_required = false },
 	{ "interval_seconds", RPC_F64, offsetof(struct hello_params, interval_seconds),
 	  .is_required = true },
+	{ "job", RPC_OBJECT, offsetof(struct hello_params, job), .is_required = false },
 };
 
+static bool is_own_database(const struct service *s, const struct hello_params *params)
+{
+	struct stat st;
+
+	return s->store && stat(s->options->paths->db, &st) == 0 &&
+	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
+}
+
 /* The runner's own: a job may run twice at once. */
-static struct watched *find_guest(struct service *s, const struct rpc_peer *peer,
-				  const struct hello_params *params)
+static struct watched *find_own(struct service *s, const struct rpc_peer *peer,
+				const struct hello_params *params)
 {
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
@@ -37,83 +263,139 @@ static struct watched *find_guest(struct service *s, const struct rpc_peer *peer
 	return NULL;
 }
 
-static bool is_own_database(const struct service *s, const struct hello_params *params)
+/* What this process runs, as it has told before the line broke, or another daemon here. */
+static struct watched *find_by_runner(struct service *s, const struct proc_key *key)
 {
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (jobs[i]->a.runner.pid == key->pid &&
+		    jobs[i]->a.runner.start_ticks == key->start_ticks)
+			return jobs[i];
+	return NULL;
+}
+
+static int check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
+{
+	size_t n, n_guests = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++)
+		n_guests += jobs[i]->a.uid == peer->uid &&
+			    (jobs[i]->is_guest || !service_is_owner(peer));
+	if (n_guests < MAX_GUESTS_PER_USER)
+		return 0;
+	return err_set(err, -EBUSY, "one user may have %d jobs watched that are recorded elsewhere",
+		       MAX_GUESTS_PER_USER);
+}
+
+/* By the kernel's word and our own, whatever it says. */
+static void identify(const struct service *s, const struct rpc_peer *peer,
+		     const struct proc_key *key, struct attempt *a)
+{
+	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
+	char host[256] = "";
 	struct stat st;
 
-	return s->store && stat(s->options->paths->db, &st) == 0 &&
-	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
+	a->uid = peer->uid;
+	a->runner = *key;
+	memcpy(a->boot_id, s->record.boot_id, sizeof(a->boot_id));
+	if (stat("/proc/self/ns/pid", &st) == 0)
+		a->pid_ns = st.st_ino;
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		a->host = arena_strdup(&a->arena, host);
+	if (!u64_known(a->started_wall_ns) || a->started_wall_ns < booted)
+		a->started_wall_ns = now;
 }
 
-/* The ticks of a job are ours for as long as its runner holds the line. */
-struct guest {
-	struct service *service;
-	struct rpc_subscriber *line;
-	int64_t attempt_id;
-};
-
-static void on_runner_gone(void *ctx)
+static int begin_guest(struct service *s, const struct rpc_peer *peer, const struct proc_key *key,
+		       struct attempt *a, struct watched **ret, struct err *err)
 {
-	struct guest *guest = ctx;
-	struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
+	int r = check_share(s, peer, err);
 
-	if (job)
-		job->is_ours = false;
-	free(guest);
+	if (r < 0)
+		return r;
+	identify(s, peer, key, a);
+	r = store_begin_attempt(s->store, a, err);
+	if (r < 0)
+		return r;
+	service_look(s);
+	*ret = watch_find_attempt(s->watch, a->id);
+	return *ret ? 0 : err_set(err, -EBUSY, "the job cannot be watched now");
 }
 
-static int take_over(struct service *s, struct rpc_call *call, struct watched *job, struct err *err)
+/* It is there again: what was told before stays, what has changed since is written. */
+static int rejoin(struct service *s, uid_t uid, const struct watched *job, struct attempt *a,
+		  struct err *err)
 {
-	struct guest *guest = calloc(1, sizeof(*guest));
 	int r;
 
-	if (!guest)
-		return err_set(err, -ENOMEM, "no memory left to record the job");
-	*guest = (struct guest){ .service = s, .attempt_id = job->a.id };
-	r = rpc_call_subscribe(call, on_runner_gone, guest, &guest->line, err);
-	if (r < 0)
-		free(guest);
-	job->is_ours = r == 0;
+	if (job->a.uid != uid || strcmp(job->job_id, a->job_id) != 0)
+		return err_set(err, -EEXIST, "this process runs the job %s already", job->job_id);
+	a->id = job->a.id;
+	r = store_write_sheets(s->store, a, a->sheets, a->n_sheets, err);
+	service_look(s);
 	return r;
 }
 
-/*
- * A runner says that it is there, and is told whether its ticks are written by
- * us: if it writes to the same database, and wants them no more often.
- */
+static int receive(struct service *s, struct rpc_call *call, const struct hello_params *params,
+		   struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct watched *job = NULL;
+	struct proc_key key;
+	int r = service_need_store(s, err);
+
+	attempt_init(&a);
+	if (r == 0)
+		r = guest_find_process(peer, &key, err);
+	if (r == 0)
+		r = guest_read(params->job, clock_wall_ns(), &a, err);
+	if (r < 0)
+		return r;
+	a.is_running = true; /* the end is told when we know it */
+	job = find_by_runner(s, &key);
+	r = job ? rejoin(s, peer->uid, job, &a, err) : begin_guest(s, peer, &key, &a, &job, err);
+	return r < 0 ? r : hold_line(s, call, job, true, err);
+}
+
+/* *ret_records: its ticks are written by us, as it wants them no more often. */
+static int take_over(struct service *s, struct rpc_call *call, const struct hello_params *params,
+		     bool *ret_records, struct err *err)
+{
+	struct watched *job = find_own(s, rpc_call_peer(call), params);
+
+	*ret_records = job && params->interval_seconds >= s->interval_seconds;
+	return *ret_records ? hold_line(s, call, job, false, err) : 0;
+}
+
+/* A runner says that it is there. */
 static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct hello_params params = { 0 };
-	struct watched *job;
+	bool records = false, is_foreign;
 	struct json *j;
-	bool is_ours;
 	int r = rpc_call_read(call, hello_fields, ARRAY_SIZE(hello_fields), &params, err);
 
+	if (r == 0 && find_by_line(s, rpc_call_peer(call)))
+		r = err_set(err, -EEXIST, "this connection is a runner's already");
 	if (r < 0)
 		return r;
 	service_look(s);
-	job = find_guest(s, rpc_call_peer(call), &params);
-	is_ours = job && is_own_database(s, &params) &&
-		  params.interval_seconds >= s->interval_seconds;
-	if (is_ours)
-		r = take_over(s, call, job, err);
+	is_foreign = params.job && !is_own_database(s, &params);
+	r = is_foreign ? receive(s, call, &params, err)
+		       : take_over(s, call, &params, &records, err);
 	if (r < 0)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	json_key_bool(j, "records", is_ours);
+	json_key_bool(j, "records", records);
+	json_key_bool(j, "guest", is_foreign);
 	json_key_f64(j, "interval_seconds", s->interval_seconds);
 	json_end_object(j);
-	return 0;
-}
-
-/* Something about a job has changed in the database. */
-static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
-{
-	(void)call;
-	(void)err;
-	service_look(ctx);
 	return 0;
 }
 

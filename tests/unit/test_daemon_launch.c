@@ -30,7 +30,7 @@ static int launch(const char *launcher, const char *const *argv, char *said, siz
 			setenv("PROCTOR_LAUNCHER", launcher, 1);
 		else
 			unsetenv("PROCTOR_LAUNCHER");
-		_exit(-launch_become(argv));
+		_exit(-launch_become(argv, NULL));
 	}
 	close(fds[1]);
 	while ((n = read(fds[0], said + len, size - 1 - len)) > 0)
