@@ -348,7 +348,7 @@ static int read_sheets(const struct reading *r, const struct rpc_value *list, st
 	size_t n = rpc_value_len(list);
 	int result = 0;
 
-	if (n == 0)
+	if (!list || rpc_value_is_null(list) || (rpc_value_is_list(list) && n == 0))
 		return 0;
 	if (!rpc_value_is_list(list) || n > GUEST_MAX_SHEETS)
 		return err_set(r->err, -EINVAL, "'sheets' is no list of at most %d",
@@ -378,12 +378,14 @@ static int read_end(const struct reading *r, const struct rpc_value *v, struct a
 
 static int read_attempt(const struct reading *r, const struct rpc_value *v, struct attempt *a)
 {
+	const char *job_id = rpc_value_string(rpc_value_get(v, "job_id"));
 	int result;
 
 	if (!rpc_value_is_object(v))
 		return err_set(r->err, -EINVAL, "'job' is not an object");
 	result = read_members(r, attempt_members, ARRAY_SIZE(attempt_members), v, a);
-	if (result == 0 && (!a->job_id || !job_id_is_valid(a->job_id)))
+	/* As it was told: one that is too long is not cut to the name of another job. */
+	if (result == 0 && (!job_id || !job_id_is_valid(job_id)))
 		result = err_set(r->err, -EINVAL, "'job_id' of the job cannot be the id of one");
 	if (result == 0)
 		result = read_sheets(r, rpc_value_get(v, "sheets"), a);

@@ -159,16 +159,18 @@ void link_tell_changed(struct link *link, const struct link_job *job, size_t n_f
  * With an answer: before it comes we do not end, or the daemon could see us dead before
  * it has read what we said. A daemon that was there and is gone may have come back.
  */
-void link_tell_end(struct link *link, const struct link_job *job)
+void link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
 {
 	CLEANUP(buf_release) struct buf end = BUF_INIT;
 
+	if (!link->client && (link->is_guest || is_awaited) && greet(link, job, false) < 0)
+		hang_up(link);
+	if (!link->client)
+		return;
 	if (!link->is_guest) {
 		link_tell_changed(link, job, 0);
 		return;
 	}
-	if (!link->client && greet(link, job, true) < 0)
-		return;
 	write_change(&end, job, 0);
 	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
 	rpc_client_call(link->client, "runner.changed", end.data, NULL, NULL);

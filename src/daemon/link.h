@@ -46,7 +46,10 @@ bool link_records(const struct link *link);
  * answer. */
 void link_tell_changed(struct link *link, const struct link_job *job, size_t n_from);
 
-/* The job has ended, and that is recorded. Whoever had it as a guest knows by the return. */
-void link_tell_end(struct link *link, const struct link_job *job);
+/*
+ * The job has ended, and that is recorded. Whoever had it as a guest knows by the
+ * return; and also who could not be greeted so far, if is_awaited.
+ */
+void link_tell_end(struct link *link, const struct link_job *job, bool is_awaited);
 
 #endif

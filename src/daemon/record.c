@@ -564,7 +564,7 @@ static void tell_end(struct run *run)
 {
 	const struct link_job job = link_job_of(run);
 
-	link_tell_end(run->link, &job);
+	link_tell_end(run->link, &job, run->options->is_submitted);
 }
 
 void record_end(struct run *run, const struct runner_result *result)

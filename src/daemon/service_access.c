@@ -41,8 +41,8 @@ static bool has_right(const struct service *s, const struct rpc_peer *peer, uint
 
 /* ---- the peer's own first ---- */
 
-struct watched *service_find_watched(struct service *s, const struct rpc_peer *peer,
-				     const char *job_id, uint64_t num, enum service_right right)
+static struct watched *find_watched(struct service *s, const struct rpc_peer *peer,
+				    const struct job_params *params, enum service_right right)
 {
 	struct watched *of_others = NULL;
 	size_t n;
@@ -51,8 +51,8 @@ struct watched *service_find_watched(struct service *s, const struct rpc_peer *p
 	for (size_t i = 0; i < n; i++) {
 		struct watched *job = jobs[i];
 
-		if (strcmp(job->job_id, job_id) != 0 ||
-		    (num > 0 && (uint64_t)job->a.attempt_num != num))
+		if (strcmp(job->job_id, params->job_id) != 0 ||
+		    (params->attempt > 0 && (uint64_t)job->a.attempt_num != params->attempt))
 			continue;
 		if (is_own(peer, job->a.uid))
 			return job;
@@ -62,13 +62,14 @@ struct watched *service_find_watched(struct service *s, const struct rpc_peer *p
 	return of_others;
 }
 
-struct queued *service_find_queued(struct service *s, const struct rpc_peer *peer,
-				   const char *job_id, enum service_right right)
+/* One that waits has no number yet. */
+static struct queued *find_queued(struct service *s, const struct rpc_peer *peer,
+				  const struct job_params *params, enum service_right right)
 {
 	struct queued *of_others = NULL, *job;
 
-	for (size_t i = 0; (job = queue_at(s->queue, i)); i++) {
-		if (strcmp(job->job_id, job_id) != 0)
+	for (size_t i = 0; params->attempt == 0 && (job = queue_at(s->queue, i)); i++) {
+		if (strcmp(job->job_id, params->job_id) != 0)
 			continue;
 		if (is_own(peer, job->uid))
 			return job;
@@ -76,6 +77,22 @@ struct queued *service_find_queued(struct service *s, const struct rpc_peer *pee
 			of_others = job;
 	}
 	return of_others;
+}
+
+bool service_find_job(struct service *s, const struct rpc_peer *peer,
+		      const struct job_params *params, enum service_right right,
+		      struct found_job *ret)
+{
+	struct watched *watched = find_watched(s, peer, params, right);
+	struct queued *queued = find_queued(s, peer, params, right);
+	bool is_queued_own = queued && is_own(peer, queued->uid);
+
+	*ret = (struct found_job){ 0 };
+	if (watched && (is_own(peer, watched->a.uid) || !is_queued_own))
+		ret->watched = watched;
+	else
+		ret->queued = queued;
+	return ret->watched || ret->queued;
 }
 
 /* The last of this user, or (NULL) of anybody. 0: there is none. */

@@ -138,16 +138,27 @@ bool service_may_control(const struct rpc_peer *peer, uint64_t uid);
 
 enum service_right { SERVICE_READ, SERVICE_CONTROL };
 
-/*
- * A running one, or NULL. Of jobs of one name the peer's own comes first; one that
- * the peer has no right to is as if it were not there. num 0: any attempt.
- */
-struct watched *service_find_watched(struct service *s, const struct rpc_peer *peer,
-				     const char *job_id, uint64_t num, enum service_right right);
+/* What names a job in a call. */
+struct job_params {
+	const char *job_id;
+	uint64_t attempt; /* 0: the last */
+};
 
-/* The same, in the queue. */
-struct queued *service_find_queued(struct service *s, const struct rpc_peer *peer,
-				   const char *job_id, enum service_right right);
+int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err);
+
+/* One that runs, or one that waits (or whose runner is just starting). */
+struct found_job {
+	struct watched *watched;
+	struct queued *queued;
+};
+
+/*
+ * False: there is none. Of jobs of one name the peer's own comes first, and then one
+ * that runs; what the peer has no right to is as if it were not there.
+ */
+bool service_find_job(struct service *s, const struct rpc_peer *peer,
+		      const struct job_params *params, enum service_right right,
+		      struct found_job *ret);
 
 /*
  * The same, in the database: the number of the attempt that is meant, where num 0 is
@@ -179,14 +190,6 @@ void service_forget_rendered(struct service *s);
 /* Before each look: what guests have told and could not be written down is tried again. */
 void service_tend_guests(struct service *s);
 void service_drop_guests(struct service *s);
-
-/* What names a job in a call. */
-struct job_params {
-	const char *job_id;
-	uint64_t attempt; /* 0: the last */
-};
-
-int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err);
 
 /* The job is over: who waits for it is told. */
 void service_answer_waiters(struct service *s, const struct watched *job);

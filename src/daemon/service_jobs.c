@@ -126,33 +126,33 @@ static int cancel_running(const struct rpc_peer *peer, const struct watched *job
 }
 
 /* One that has not begun is only forgotten. */
+static int cancel_queued(struct service *s, struct queued *job, struct err *err)
+{
+	if (job->is_started)
+		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
+	service_answer_dropped(s, job);
+	queue_drop(s->queue, job);
+	return 0;
+}
+
 static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct job_params params;
-	struct queued *queued;
-	struct watched *job;
+	struct found_job job;
 	int r = service_read_job(call, &params, err);
 
 	if (r < 0)
 		return r;
-	queued = service_find_queued(s, peer, params.job_id, SERVICE_CONTROL);
-	if (queued && !queued->is_started) {
-		write_cancelling(call, params.job_id);
-		service_answer_dropped(s, queued);
-		queue_drop(s->queue, queued);
-		return 0;
-	}
 	service_look(s);
-	job = service_find_watched(s, peer, params.job_id, params.attempt, SERVICE_CONTROL);
-	if (!job && queued)
-		return err_set(err, -EAGAIN, "job %s is just starting: try again", params.job_id);
-	if (!job && service_find_watched(s, peer, params.job_id, params.attempt, SERVICE_READ))
-		return err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
-	if (!job)
-		return err_set(err, -ENOENT, "no job %s is running", params.job_id);
-	r = cancel_running(peer, job, err);
+	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
+		r = job.watched ? cancel_running(peer, job.watched, err)
+				: cancel_queued(s, job.queued, err);
+	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
+		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
+	else
+		r = err_set(err, -ENOENT, "no job %s is running", params.job_id);
 	if (r == 0)
 		write_cancelling(call, params.job_id);
 	return r;

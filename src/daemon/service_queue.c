@@ -70,8 +70,9 @@ static bool bury(struct service *s, struct queued *job, const char *reason)
 	return true;
 }
 
-/* How long a runner may take until it is in the database. */
+/* How long a runner may take until it is in the database; one that we saw begin, and end. */
 #define START_NS UINT64_C(30000000000)
+#define SEEN_START_NS UINT64_C(2000000000)
 
 /*
  * One that we saw begin, or that is somebody else's, may have done its work: it is
@@ -79,7 +80,7 @@ static bool bury(struct service *s, struct queued *job, const char *reason)
  */
 static bool settle_unheard(struct service *s, struct queued *job)
 {
-	if (clock_boot_ns() - job->started_boot_ns < START_NS)
+	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
 		return false;
 	if (job->was_executed || job->uid != geteuid())
 		return bury(s, job, "its runner ended without a word of it");

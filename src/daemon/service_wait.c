@@ -104,21 +104,18 @@ static int answer_from_store(struct service *s, struct rpc_call *call,
 static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct job_params params;
-	const struct watched *job;
-	const struct queued *queued;
+	struct found_job job;
 	int r = service_read_job(call, &params, err);
 
 	if (r < 0)
 		return r;
 	service_look(s);
-	job = service_find_watched(s, peer, params.job_id, params.attempt, SERVICE_READ);
-	if (job)
-		return wait_for(s, call, params.job_id, (uid_t)job->a.uid, err);
-	queued = params.attempt ? NULL : service_find_queued(s, peer, params.job_id, SERVICE_READ);
-	if (queued && !service_has_run(s, queued))
-		return wait_for(s, call, params.job_id, queued->uid, err);
+	service_find_job(s, rpc_call_peer(call), &params, SERVICE_READ, &job);
+	if (job.watched)
+		return wait_for(s, call, params.job_id, (uid_t)job.watched->a.uid, err);
+	if (job.queued && !service_has_run(s, job.queued))
+		return wait_for(s, call, params.job_id, job.queued->uid, err);
 	return answer_from_store(s, call, &params, err);
 }
 
