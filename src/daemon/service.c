@@ -108,11 +108,16 @@ static int gather_methods(struct service *s, struct err *err)
 	return 0;
 }
 
+/* Of one user's connections, so that others have some as well: guests, and a few to ask. */
+#define CLIENTS_PER_USER 320
+
 static int listen_to_clients(struct service *s, struct err *err)
 {
+	struct rpc_limits limits = rpc_default_limits;
 	struct rpc_options options = {
 		.path = s->options->socket_path,
 		.mode = s->options->socket_mode,
+		.limits = &limits,
 		.ctx = s,
 	};
 	int fd = rpc_take_inherited_fd(err), r;
@@ -125,6 +130,7 @@ static int listen_to_clients(struct service *s, struct err *err)
 	options.methods = s->methods;
 	options.n_methods = s->n_methods;
 	options.listen_fd = fd;
+	limits.max_clients_per_user = CLIENTS_PER_USER;
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }
 

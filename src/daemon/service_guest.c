@@ -15,6 +15,11 @@
 /* So many jobs of one user that are recorded elsewhere are watched at a time. */
 #define MAX_GUESTS_PER_USER 256
 
+/* New ones come no faster, but for a burst: each is a row in the database, for good. */
+#define GUEST_EVERY_NS UINT64_C(250000000)
+#define GUEST_BURST_NS (MAX_GUESTS_PER_USER * GUEST_EVERY_NS)
+#define MAX_USERS_KNOWN 4096
+
 /* So many of its messages wait while the database is locked; then the oldest go. */
 #define MAX_WAITING 64
 
@@ -68,6 +73,7 @@ void service_drop_guests(struct service *s)
 {
 	while (s->guests)
 		forget(s->guests);
+	map_release(&s->guest_due_ns);
 }
 
 /* By the connection that a call came on. */
@@ -290,6 +296,27 @@ static int check_share(struct service *s, const struct rpc_peer *peer, struct er
 		       MAX_GUESTS_PER_USER);
 }
 
+/*
+ * Each new one moves the moment on from which the user has all of the burst again. Those
+ * whose moment is over are no different from those who are not known.
+ */
+static int check_rate(struct service *s, const struct rpc_peer *peer, struct err *err)
+{
+	uint64_t now = clock_boot_ns(), due = 0;
+
+	if (service_is_owner(peer))
+		return 0;
+	if (!map_get(&s->guest_due_ns, peer->uid, &due) || due < now)
+		due = now;
+	if (due - now > GUEST_BURST_NS)
+		return err_set(err, -EBUSY, "too many new jobs of one user in too short a time");
+	if (s->guest_due_ns.len >= MAX_USERS_KNOWN)
+		map_clear(&s->guest_due_ns);
+	if (map_put(&s->guest_due_ns, peer->uid, due + GUEST_EVERY_NS) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a job");
+	return 0;
+}
+
 /* By the kernel's word and our own, whatever it says. */
 static void identify(const struct service *s, const struct rpc_peer *peer,
 		     const struct proc_key *key, struct attempt *a)
@@ -314,6 +341,8 @@ static int begin_guest(struct service *s, const struct rpc_peer *peer, const str
 {
 	int r = check_share(s, peer, err);
 
+	if (r == 0)
+		r = check_rate(s, peer, err);
 	if (r < 0)
 		return r;
 	identify(s, peer, key, a);

@@ -9,6 +9,7 @@
 #define PROCTOR_DAEMON_SERVICE_INTERNAL_H
 
 #include "base/loop.h"
+#include "base/map.h"
 #include "base/settings.h"
 #include "bus/bus.h"
 #include "daemon/daemon.h"
@@ -76,9 +77,10 @@ struct service {
 	struct pressure pressure;
 	struct queue *queue;
 	struct upkeep *upkeep;
-	struct waiter *waiters; /* clients that wait for the end of a job */
-	struct guest *guests;	/* runners that have a database of their own */
-	struct recent *recent;	/* the last events */
+	struct waiter *waiters;	 /* clients that wait for the end of a job */
+	struct guest *guests;	 /* runners that hold the line */
+	struct map guest_due_ns; /* by uid: see service_guest.c */
+	struct recent *recent;	 /* the last events */
 	struct rendered *rendered;
 
 	struct assign_root *roots; /* one for each job that was watched at the last tick */

@@ -18,7 +18,6 @@ static void write_job(struct json *j, const struct watched *job)
 
 	json_begin_object(j);
 	attempt_write_fields(j, a, attempt_status_name(a));
-	json_key_u64(j, "uid", a->uid);
 	json_key_u64(j, "processes", job->n_processes);
 	json_key_f64(j, "rss_mb", u64_to_mb(job->point.rss_bytes));
 	json_key_f64(j, "cpu_pct", job->point.cpu_percent);
@@ -32,9 +31,11 @@ static void write_queued(struct json *j, const struct queued *job)
 
 	attempt_init(&a);
 	a.job_id = job->job_id;
+	a.uid = job->uid;
+	a.command = job->name;
+	a.workdir = job->workdir;
 	json_begin_object(j);
 	attempt_write_fields(j, &a, "queued");
-	json_key_u64(j, "uid", job->uid);
 	json_key_f64(j, "submitted", clock_ns_to_seconds(job->submitted_wall_ns));
 	json_key_string(j, "why_queued", job->reason[0] ? job->reason : NULL);
 	json_end_object(j);

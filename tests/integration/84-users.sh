@@ -50,7 +50,10 @@ s.settimeout(20)
 method, params = sys.argv[1], json.loads(sys.argv[2])
 s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
 lines = s.makefile()
-answer = json.loads(lines.readline())
+def once(pairs):
+    assert len(dict(pairs)) == len(pairs), pairs # no member twice
+    return dict(pairs)
+answer = json.loads(lines.readline(), object_pairs_hook=once)
 print(json.dumps(answer["error"] if "error" in answer else answer["result"]))
 if len(sys.argv) > 3: # so many events after it
     for _ in range(int(sys.argv[3])):
@@ -61,6 +64,9 @@ ask() { # USER METHOD [PARAMS [EVENTS]]
 }
 listed() { # USER: the jobs that this user is shown
 	json_eval "$(ask "$1" job.list)" '" ".join(sorted("%s:%s" % (j["job_id"], j["uid"]) for j in d))'
+}
+json_eval_of() { # USER EXPRESSION: of the list of jobs
+	json_eval "$(ask "$1" job.list)" "$2"
 }
 eventually() { # WANTED COMMAND [ARG...]: until it prints that, for at most 20 s; prints the last
 	local wanted=$1 got i
@@ -119,6 +125,10 @@ json "a process of one's own has a context" "$(ask alice resource.context "{\"pi
 json "one of others has none" "$(ask alice resource.context "{\"pid\": $his}")" 'd["code"] == -32001'
 json "nor for another" "$(ask bob resource.context "{\"pid\": $hers}")" 'd["code"] == -32001'
 
+PROCTOR_HOME=$TMP/other "$PROCTOR" run -q --interval 0.5 --job other -- sleep 3 &
+is "a job of one's own in another database is a guest, too" \
+	"$(eventually True json_eval_of root 'any(j["job_id"] == "other" for j in d)')" True
+
 # ---- who may do what ----
 
 json "what is not seen cannot be cancelled" "$(ask bob job.cancel '{"job_id": "same"}')" 'd["code"] == -32001'
@@ -132,7 +142,8 @@ run as alice "$PROCTOR" cancel same
 is "a user cancels their own job" "$status" 0
 run as alice "$PROCTOR" wait same
 is "and waits for that" "$stdout" "same cancelled"
-is "root's of the same name goes on" "$(eventually "roots:0 same:0" listed root)" "roots:0 same:0"
+is "root's of the same name goes on" "$(eventually "[]" json_eval_of alice '[j["job_id"] for j in d]')$(json_eval_of root \
+	'sorted(j["uid"] for j in d if j["job_id"] == "same")')" "[][0]"
 json "the daemon has recorded its end" "$(ask alice job.report '{"job_id": "same"}')" \
 	'd["outcome"] == "cancelled" and d["peak_rss_mb"] > 0 and len(d["series"]) > 0'
 json "of root's it has another" "$(ask root job.report '{"job_id": "same"}')" 'd["outcome"] is None'
