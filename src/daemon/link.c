@@ -96,7 +96,10 @@ static int say_hello(struct link *link, const struct link_job *job)
 	return link->watch ? 0 : -ENOMEM;
 }
 
-/* -EAGAIN: it is too early for this daemon. */
+/*
+ * -EAGAIN: it is too early for this daemon. If it has our database, which is likely as it
+ * is our own user's, it is enough to say that there is something to see.
+ */
 static int greet(struct link *link, const struct link_job *job, bool is_lasting)
 {
 	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
@@ -104,8 +107,10 @@ static int greet(struct link *link, const struct link_job *job, bool is_lasting)
 
 	if (r < 0)
 		return r;
-	if (!is_lasting && rpc_client_daemon_uid(link->client) == geteuid())
+	if (!is_lasting && rpc_client_daemon_uid(link->client) == geteuid()) {
+		rpc_client_notify(link->client, "runner.changed", NULL, NULL);
 		return -EAGAIN;
+	}
 	return say_hello(link, job);
 }
 
@@ -163,7 +168,8 @@ void link_tell_end(struct link *link, const struct link_job *job, bool is_awaite
 {
 	CLEANUP(buf_release) struct buf end = BUF_INIT;
 
-	if (!link->client && (link->is_guest || is_awaited) && greet(link, job, false) < 0)
+	if (!link->client && (link->is_guest || link->is_early || is_awaited) &&
+	    greet(link, job, false) < 0)
 		hang_up(link);
 	if (!link->client)
 		return;

@@ -221,9 +221,11 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (r == 0 && params.job && guest && guest->is_foreign)
 		r = hear(guest, params.job, err);
-	if (r == 0)
-		service_look(s);
-	return r;
+	if (r < 0)
+		return r;
+	service_look(s);
+	service_run_queue(s); /* where one has ended, another may begin */
+	return 0;
 }
 
 /* ---- hello ---- */

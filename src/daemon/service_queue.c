@@ -26,17 +26,24 @@ int service_open_queue(struct service *s, struct err *err)
 
 /* ---- those that a runner has, or had ---- */
 
-/* Whether an attempt of it is in the database that began since it was submitted. */
-static int was_run(struct service *s, const struct queued *job, bool *ret, struct err *err)
+/* What the database has of it: an attempt that began since it was submitted. */
+enum trace { NOT_RUN, HAS_BEGUN, HAS_ENDED };
+
+static int find_trace(struct service *s, const struct queued *job, enum trace *ret, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	const uint64_t uid = job->uid;
 	const struct attempt_filter filter = { .job_id = job->job_id, .uid = &uid, .limit = 1 };
+	const struct attempt *a;
 	int r = store_list_attempts(s->store, &filter, &list, err);
 
-	*ret = r == 0 && list.n > 0 && u64_known(list.items[0].started_wall_ns) &&
-	       list.items[0].started_wall_ns >= job->submitted_wall_ns;
-	return r;
+	*ret = NOT_RUN;
+	if (r < 0 || list.n == 0)
+		return r;
+	a = &list.items[0];
+	if (u64_known(a->started_wall_ns) && a->started_wall_ns >= job->submitted_wall_ns)
+		*ret = u64_known(a->ended_wall_ns) ? HAS_ENDED : HAS_BEGUN;
+	return 0;
 }
 
 /* ---- those that no runner will ever tell of ---- */
@@ -89,15 +96,17 @@ static bool settle_unheard(struct service *s, struct queued *job)
 	return false;
 }
 
-/* True if it is gone from the queue. */
+/* One that has ended may still hold its file for a moment. True if it is gone from the queue. */
 static bool settle_started(struct service *s, struct queued *job)
 {
-	bool is_run = false;
+	enum trace trace;
 
-	if (queue_is_held(job) || watch_find_of(s->watch, job->job_id, job->uid) || !s->store ||
-	    was_run(s, job, &is_run, NULL) < 0)
+	if (!s->store || find_trace(s, job, &trace, NULL) < 0)
 		return false;
-	if (!is_run)
+	if (trace != HAS_ENDED &&
+	    (queue_is_held(job) || watch_find_of(s->watch, job->job_id, job->uid)))
+		return false;
+	if (trace == NOT_RUN)
 		return settle_unheard(s, job);
 	queue_drop(s->queue, job);
 	return true;
@@ -115,9 +124,10 @@ static void settle_all(struct service *s)
 
 bool service_has_run(struct service *s, const struct queued *job)
 {
-	bool is_run = false;
+	enum trace trace = NOT_RUN;
 
-	return job->is_started && s->store && was_run(s, job, &is_run, NULL) == 0 && is_run;
+	return job->is_started && s->store && find_trace(s, job, &trace, NULL) == 0 &&
+	       trace != NOT_RUN;
 }
 
 /* ---- those that wait ---- */
