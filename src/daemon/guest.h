@@ -9,9 +9,8 @@
 #ifndef PROCTOR_DAEMON_GUEST_H
 #define PROCTOR_DAEMON_GUEST_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -32,14 +31,5 @@ void guest_write(struct json *j, const struct attempt *a, const struct sheet_rec
  */
 int guest_read(const struct rpc_value *v, uint64_t now_wall_ns, struct attempt *ret,
 	       struct err *err);
-
-/* Whether the process is all this user's: real, effective and saved. */
-bool guest_is_process_of(pid_t pid, uid_t uid);
-
-/*
- * Which process the peer is. -EOPNOTSUPP: it cannot be seen from here, or is (by way
- * of a pid that was used again) not the peer's.
- */
-int guest_find_process(const struct rpc_peer *peer, struct proc_key *ret, struct err *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/caller.h"
 #include "daemon/guest.h"
 #include "daemon/service_internal.h"
 
@@ -381,7 +382,7 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 
 	attempt_init(&a);
 	if (r == 0)
-		r = guest_find_process(peer, &key, err);
+		r = caller_find_process(peer, &key, err);
 	if (r == 0)
 		r = guest_read(params->job, clock_wall_ns(), &a, err);
 	if (r < 0)

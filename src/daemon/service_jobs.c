@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/guest.h"
+#include "daemon/caller.h"
 #include "daemon/service_internal.h"
 #include "daemon/signal_process.h"
 #include "report/report.h"
@@ -117,7 +117,7 @@ static int cancel_running(const struct rpc_peer *peer, const struct watched *job
 {
 	int r;
 
-	if (!service_is_owner(peer) && !guest_is_process_of(job->a.runner.pid, peer->uid))
+	if (!service_is_owner(peer) && !caller_is_process_of(job->a.runner.pid, peer->uid))
 		return err_set(err, -EPERM, "the runner of %s is not yours any more", job->job_id);
 	r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
 	if (r < 0)
