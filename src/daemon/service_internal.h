@@ -181,7 +181,8 @@ extern const struct rpc_method service_view_methods[];	 /* snapshots, events, co
 extern const struct rpc_method service_recent_methods[]; /* the last events */
 extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_wait_methods[];
-extern const struct rpc_method service_guest_methods[]; /* for runners */
+extern const struct rpc_method service_hello_methods[]; /* for runners */
+extern const struct rpc_method service_guest_methods[];
 
 /* From now on the last events are kept. */
 int service_keep_events(struct service *s, struct err *err);
