@@ -25,6 +25,7 @@
 /* What the child says when it cannot become the runner. */
 struct failure {
 	int error;
+	bool may_pass; /* besides what may by its nature */
 	char step[64];
 };
 
@@ -34,12 +35,9 @@ static const char *const not_for_jobs[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "W
 
 /* ---- in the child ---- */
 
-__attribute__((noreturn)) static void give_up(int fd, int error, const char *step)
+__attribute__((noreturn)) static void give_up(int fd, const struct failure *failure)
 {
-	struct failure failure = { .error = error };
-
-	snprintf(failure.step, sizeof(failure.step), "%s", step);
-	io_write_all(fd, &failure, sizeof(failure));
+	io_write_all(fd, failure, sizeof(*failure));
 	_exit(127);
 }
 
@@ -89,7 +87,21 @@ static void become_user(const struct user *user, int fail_fd)
 	if (r == 0)
 		r = user_become(user);
 	if (r < 0)
-		give_up(fail_fd, -r, "cannot become the user");
+		give_up(fail_fd, &(struct failure){ -r, false, "cannot become the user" });
+}
+
+/* Where we are on the disk, or what has been put there since: an upgrade. */
+static int find_program(char program[PATH_BYTES])
+{
+	static const char gone[] = " (deleted)";
+	ssize_t n = readlink("/proc/self/exe", program, PATH_BYTES - 1);
+
+	if (n < 0)
+		return -errno;
+	program[n] = '\0';
+	if ((size_t)n > strlen(gone) && strcmp(program + n - strlen(gone), gone) == 0)
+		program[(size_t)n - strlen(gone)] = '\0';
+	return 0;
 }
 
 static void become_runner(const struct detached *d, const struct user *user, int fail_fd)
@@ -103,10 +115,11 @@ static void become_runner(const struct detached *d, const struct user *user, int
 	int r = set_files(d);
 
 	if (r < 0)
-		give_up(fail_fd, -r, "cannot hand over its files");
+		give_up(fail_fd, &(struct failure){ -r, false, "cannot hand over its files" });
 	reset_signals();
-	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
-		give_up(fail_fd, errno, "cannot find proctor");
+	r = find_program(program);
+	if (r < 0)
+		give_up(fail_fd, &(struct failure){ -r, false, "cannot find proctor" });
 	for (size_t i = 0; i < ARRAY_SIZE(not_for_jobs); i++)
 		unsetenv(not_for_jobs[i]);
 	if (is_other)
@@ -114,9 +127,11 @@ static void become_runner(const struct detached *d, const struct user *user, int
 	setenv(QUEUED_VARIABLE, d->log_fd >= 0 ? "1" : QUEUED_WITHOUT_LOG, 1);
 	/* A launcher goes there as the user: as root we could go where they may not. */
 	if (!(is_other && launch_is_set()) && chdir(d->workdir) < 0)
-		give_up(fail_fd, errno, "cannot go to its folder");
+		give_up(fail_fd, &(struct failure){ errno, false, "cannot go to its folder" });
 	r = launch_become(argv, is_other ? &as : NULL);
-	give_up(fail_fd, -r, "cannot execute its runner");
+	/* In the middle of an upgrade there is none for a moment. */
+	give_up(fail_fd, &(struct failure){ -r, r == -ENOENT || r == -ETXTBSY,
+					    "cannot execute its runner" });
 }
 
 /* ---- in the daemon ---- */
@@ -132,7 +147,9 @@ static int read_failure(int fd, struct failure *ret)
 		n = read(fd, ret, sizeof(*ret));
 	while (n < 0 && errno == EINTR);
 	ret->step[sizeof(ret->step) - 1] = '\0';
-	return n == (ssize_t)sizeof(*ret) ? -ret->error : 0;
+	if (n != (ssize_t)sizeof(*ret))
+		return 0;
+	return ret->may_pass ? -EAGAIN : -ret->error;
 }
 
 /* Twice, so that it is nobody's child. */

@@ -178,6 +178,13 @@ static struct watched *watched_new(const struct attempt *a)
 	return TAKE_PTR(job);
 }
 
+/* Nobody else writes to root's database: so the runner has another, and we are to write the ticks,
+ * also before it has said so again to a daemon that is new. */
+static bool is_of_guest(const struct attempt *a)
+{
+	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0;
+}
+
 static int add_job(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
 {
 	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
@@ -186,6 +193,7 @@ static int add_job(struct watch *w, struct store *store, const struct attempt *a
 		return err_set(err, -ENOMEM, "no memory left to watch the job %s", a->job_id);
 	w->jobs[w->n++] = job;
 	job->was_seen = true;
+	job->is_ours = job->is_guest = is_of_guest(a);
 	return refresh(w, store, job, true, err);
 }
 
