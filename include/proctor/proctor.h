@@ -98,6 +98,9 @@ int proctor_status(struct proctor *p, char **ret_json);
 int proctor_top(struct proctor *p, char **ret_json);  /* the latest snapshot */
 int proctor_jobs(struct proctor *p, char **ret_json); /* that run or wait for their turn */
 
+/* The last events, oldest first; of one job, or (NULL) of all. limit 0: as many as is usual. */
+int proctor_events(struct proctor *p, const char *job_id, int limit, char **ret_json);
+
 /* Of its latest attempt where attempt is 0. */
 int proctor_report(struct proctor *p, const char *job_id, int attempt, char **ret_json);
 

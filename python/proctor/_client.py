@@ -161,6 +161,11 @@ class Client:
         """The latest snapshot."""
         return self.call("daemon.top")
 
+    def events(self, job_id=None, since=None, limit=None):
+        """The last events, oldest first: of one job, since a unix time, at most so many."""
+        params = {"job_id": job_id, "since": since, "limit": limit}
+        return self.call("daemon.events", {k: v for k, v in params.items() if v is not None})
+
     def context(self, pid=None):
         """What a process of a job uses now; of the host without a pid."""
         return self.call("resource.context", {} if pid is None else {"pid": pid})

@@ -107,8 +107,7 @@ static const struct yaml_schema limits_schema = MAPPING(limits);
 ASSERT_LINES(limits_fields, defaults.limits);
 
 static const struct yaml_field access_fields[] = {
-	{ KEY(struct config_access, read_group, YAML_STRING_OR_NONE),
-	  .not_yet = "let a group read" },
+	{ KEY(struct config_access, read_group, YAML_STRING_OR_NONE) },
 };
 
 static const struct yaml_schema access_schema = MAPPING(access);

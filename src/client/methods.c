@@ -82,6 +82,18 @@ int proctor_jobs(struct proctor *p, char **ret_json)
 	return proctor_call(p, "job.list", NULL, ret_json);
 }
 
+int proctor_events(struct proctor *p, const char *job_id, int limit, char **ret_json)
+{
+	CLEANUP(params_release) struct params params;
+
+	params_begin(&params);
+	if (limit != 0)
+		json_key_i64(&params.j, "limit", limit);
+	if (job_id)
+		json_key_string(&params.j, "job_id", job_id);
+	return call_with(p, "daemon.events", &params, ret_json);
+}
+
 int proctor_report(struct proctor *p, const char *job_id, int attempt, char **ret_json)
 {
 	CLEANUP(params_release) struct params params;

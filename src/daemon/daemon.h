@@ -19,8 +19,12 @@
 #include "model/job.h"
 #include "store/store.h"
 
-/* Says to a runner that its stdin is a file of the queue (queue.h): no command inherits either. */
+/*
+ * Says to a runner that its stdin is its job file, in the queue (queue.h): no command
+ * inherits either. The value tells whether it has a log, or makes its own.
+ */
 #define QUEUED_VARIABLE "PROCTOR_QUEUED"
+#define QUEUED_WITHOUT_LOG "without-log"
 
 /* How long a call inside a loop may wait for another writer. */
 #define LOOP_PATIENCE_MS 20
@@ -52,6 +56,7 @@ struct run_options {
 	const char *jsonl_path; /* the log of snapshots; NULL: none is written */
 	uint64_t jsonl_max_bytes;
 	const struct config_retention *retention; /* how long what is recorded is kept */
+	bool is_submitted; /* a daemon has started it, and wants to hear of it in any case */
 	double interval_seconds;
 	bool reads_gpus;
 	bool leave_background;

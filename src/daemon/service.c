@@ -94,12 +94,13 @@ static int make_parts(struct service *s, struct err *err)
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
 	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	return 0;
+	return service_keep_events(s, err);
 }
 
 static const struct rpc_method *const method_tables[] = {
 	service_status_methods, service_config_methods, service_view_methods,
-	service_job_methods,	service_wait_methods,	service_guest_methods,
+	service_recent_methods, service_job_methods,	service_wait_methods,
+	service_hello_methods,	service_guest_methods,
 };
 
 /* The server takes one table. */
@@ -119,11 +120,16 @@ static int gather_methods(struct service *s, struct err *err)
 	return 0;
 }
 
+/* Of one user's connections, so that others have some as well: guests, and a few to ask. */
+#define CLIENTS_PER_USER 320
+
 static int listen_to_clients(struct service *s, struct err *err)
 {
+	struct rpc_limits limits = rpc_default_limits;
 	struct rpc_options options = {
 		.path = s->options->socket_path,
 		.mode = s->options->socket_mode,
+		.limits = &limits,
 		.ctx = s,
 	};
 	int fd = rpc_take_inherited_fd(err), r;
@@ -136,6 +142,7 @@ static int listen_to_clients(struct service *s, struct err *err)
 	options.methods = s->methods;
 	options.n_methods = s->n_methods;
 	options.listen_fd = fd;
+	limits.max_clients_per_user = CLIENTS_PER_USER;
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }
 
@@ -200,6 +207,7 @@ static void end_record(struct service *s)
 static void close_service(struct service *s)
 {
 	s->server = rpc_server_free(s->server);
+	service_tend_guests(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
 	end_record(s);
@@ -208,6 +216,8 @@ static void close_service(struct service *s)
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
 	s->bus = bus_free(s->bus);
+	s->recent = recent_free(s->recent);
+	service_drop_guests(s);
 	s->collector = collector_free(s->collector);
 	s->gpus = gpus_close(s->gpus);
 	s->assigner = assigner_free(s->assigner);
@@ -220,6 +230,7 @@ static void close_service(struct service *s)
 	service_release_config(s);
 	free(s->methods);
 	free(s->roots);
+	free(s->root_uids);
 	free(s->n_of);
 }
 

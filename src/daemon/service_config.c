@@ -261,7 +261,7 @@ static double seconds_or_unknown(uint64_t wall_ns)
 static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct service *s = ctx;
-	const bool is_owner = service_sees_all(rpc_call_peer(call));
+	const bool is_owner = service_is_owner(rpc_call_peer(call));
 	const bool is_refused = s->reload.refused_wall_ns != 0;
 	struct json *j = rpc_call_result(call);
 

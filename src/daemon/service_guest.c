@@ -1,124 +1,223 @@
+#include "daemon/service_guest.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/macros.h"
-#include "daemon/service_internal.h"
+#include "daemon/guest.h"
 
-struct hello_params {
-	const char *job_id;
-	uint64_t attempt;
-	uint64_t device, inode; /* of the database that the runner writes to */
-	double interval_seconds;
+/* So many of its messages wait while the database is locked; then the oldest go. */
+#define MAX_WAITING 64
+
+/* What a guest has told and is not in the database yet. */
+struct news {
+	struct attempt a;
+	struct news *next;
 };
 
-static const struct rpc_field hello_fields[] = {
-	{ "job_id", RPC_STRING, offsetof(struct hello_params, job_id), .is_required = true },
-	{ "attempt", RPC_U64, offsetof(struct hello_params, attempt), .is_required = true },
-	{ "device", RPC_U64, offsetof(struct hello_params, device), .is_required = true },
-	{ "inode", RPC_U64, offsetof(struct hello_params, inode), .is_required = true },
-	{ "interval_seconds", RPC_F64, offsetof(struct hello_params, interval_seconds),
-	  .is_required = true },
+/*
+ * A runner that holds the line. If it shares our database, the job's ticks are ours for
+ * as long as it does. Else (a guest) they are in any case, and what becomes of the
+ * job is told on this line.
+ */
+struct guest {
+	struct service *service;
+	struct rpc_subscriber *line; /* NULL: it has hung up, and there is news to be written */
+	int64_t attempt_id;
+	bool is_foreign; /* does not share our database */
+	bool is_over;	 /* it has told its end */
+	struct news *news;
+	size_t n_news;
+	struct guest *next;
 };
 
-/* The runner's own: a job may run twice at once. */
-static struct watched *find_guest(struct service *s, const struct rpc_peer *peer,
-				  const struct hello_params *params)
+/* ---- the list of them ---- */
+
+static void drop_first_news(struct guest *guest)
 {
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
+	struct news *news = guest->news;
 
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(jobs[i]->job_id, params->job_id) == 0 &&
-		    (uint64_t)jobs[i]->a.attempt_num == params->attempt &&
-		    jobs[i]->a.runner.pid == peer->pid)
-			return jobs[i];
+	guest->news = news->next;
+	guest->n_news--;
+	attempt_release(&news->a);
+	free(news);
+}
+
+static void forget(struct guest *guest)
+{
+	struct guest **at = &guest->service->guests;
+
+	while (*at != guest)
+		at = &(*at)->next;
+	*at = guest->next;
+	while (guest->news)
+		drop_first_news(guest);
+	free(guest);
+}
+
+void service_drop_guests(struct service *s)
+{
+	while (s->guests)
+		forget(s->guests);
+	map_release(&s->guest_due_ns);
+}
+
+/* By the connection that a call came on. */
+struct guest *guest_find_by_line(const struct service *s, const struct rpc_peer *peer)
+{
+	for (struct guest *guest = s->guests; guest; guest = guest->next)
+		if (guest->line && rpc_subscriber_peer(guest->line) == peer)
+			return guest;
 	return NULL;
 }
 
-static bool is_own_database(const struct service *s, const struct hello_params *params)
-{
-	struct stat st;
-
-	return s->store && stat(s->options->paths->db, &st) == 0 &&
-	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
-}
-
-/* The ticks of a job are ours for as long as its runner holds the line. */
-struct guest {
-	struct service *service;
-	struct rpc_subscriber *line;
-	int64_t attempt_id;
-};
-
-static void on_runner_gone(void *ctx)
+static void on_hung_up(void *ctx)
 {
 	struct guest *guest = ctx;
 	struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
 
-	if (job)
+	guest->line = NULL;
+	if (job && !guest->is_foreign)
 		job->is_ours = false;
-	free(guest);
+	if (!guest->news)
+		forget(guest);
 }
 
-static int take_over(struct service *s, struct rpc_call *call, struct watched *job, struct err *err)
+int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *job, bool is_foreign,
+		    struct err *err)
 {
 	struct guest *guest = calloc(1, sizeof(*guest));
 	int r;
 
 	if (!guest)
 		return err_set(err, -ENOMEM, "no memory left to record the job");
-	*guest = (struct guest){ .service = s, .attempt_id = job->a.id };
-	r = rpc_call_subscribe(call, on_runner_gone, guest, &guest->line, err);
-	if (r < 0)
+	*guest = (struct guest){
+		.service = s, .attempt_id = job->a.id, .is_foreign = is_foreign, .next = s->guests
+	};
+	r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
+	if (r < 0) {
 		free(guest);
-	job->is_ours = r == 0;
-	return r;
-}
-
-/*
- * A runner says that it is there, and is told whether its ticks are written by
- * us: if it writes to the same database, and wants them no more often.
- */
-static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
-{
-	struct service *s = ctx;
-	struct hello_params params = { 0 };
-	struct watched *job;
-	struct json *j;
-	bool is_ours;
-	int r = rpc_call_read(call, hello_fields, ARRAY_SIZE(hello_fields), &params, err);
-
-	if (r < 0)
 		return r;
-	service_look(s);
-	job = find_guest(s, rpc_call_peer(call), &params);
-	is_ours = job && is_own_database(s, &params) &&
-		  params.interval_seconds >= s->interval_seconds;
-	if (is_ours)
-		r = take_over(s, call, job, err);
-	if (r < 0)
-		return r;
-	j = rpc_call_result(call);
-	json_begin_object(j);
-	json_key_bool(j, "records", is_ours);
-	json_key_f64(j, "interval_seconds", s->interval_seconds);
-	json_end_object(j);
+	}
+	s->guests = guest;
+	job->is_ours = true;
+	job->is_guest = is_foreign;
 	return 0;
 }
 
-/* Something about a job has changed in the database. */
+/* ---- what it tells ---- */
+
+static bool may_pass(int error)
+{
+	return error == -EBUSY || error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
+}
+
+/* Returns 0 if it is done with, written or not. */
+static int write_news(struct guest *guest, struct news *news)
+{
+	struct store *store = guest->service->store;
+	struct err err = ERR_INIT;
+	struct attempt *a = &news->a;
+	int r;
+
+	if (!store)
+		return -EBUSY;
+	a->id = guest->attempt_id;
+	r = a->is_running ? store_write_sheets(store, a, a->sheets, a->n_sheets, &err)
+			  : store_finish_attempt(store, a, NULL, 0, &err);
+	if (may_pass(r))
+		return r;
+	if (r < 0)
+		log_warning("what the runner of %s told is not recorded: %s", a->job_id, err.text);
+	return 0;
+}
+
+/* In the order in which it came. */
+static void write_all_news(struct guest *guest)
+{
+	while (guest->news && write_news(guest, guest->news) == 0)
+		drop_first_news(guest);
+}
+
+void service_tend_guests(struct service *s)
+{
+	struct guest *next;
+
+	for (struct guest *guest = s->guests; guest; guest = next) {
+		next = guest->next;
+		write_all_news(guest);
+		if (!guest->line && !guest->news)
+			forget(guest);
+	}
+}
+
+/* a is taken over. The last one is never dropped for want of room: it may be the end. */
+static int add_news(struct guest *guest, struct attempt *a, struct err *err)
+{
+	struct news *news = calloc(1, sizeof(*news)), **at = &guest->news;
+
+	if (!news) {
+		attempt_release(a);
+		return err_set(err, -ENOMEM, "no memory left for what the job has become");
+	}
+	news->a = *a;
+	guest->is_over = guest->is_over || !a->is_running;
+	if (guest->n_news == MAX_WAITING)
+		drop_first_news(guest);
+	while (*at)
+		at = &(*at)->next;
+	*at = news;
+	guest->n_news++;
+	return 0;
+}
+
+static int hear(struct guest *guest, const struct rpc_value *told, struct err *err)
+{
+	const struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
+	struct attempt a;
+	int r;
+
+	if (guest->is_over)
+		return err_set(err, -EINVAL, "the job is over already");
+	r = guest_read(told, clock_wall_ns(), &a, err);
+	if (r < 0)
+		return r;
+	if (job && strcmp(job->job_id, a.job_id) != 0) {
+		attempt_release(&a);
+		return err_set(err, -EINVAL, "that is another job");
+	}
+	return add_news(guest, &a, err);
+}
+
+struct changed_params {
+	const struct rpc_value *job;
+};
+
+static const struct rpc_field changed_fields[] = {
+	{ "job", RPC_OBJECT, offsetof(struct changed_params, job), .is_required = false },
+};
+
+/* Something about a job has changed: in our database, or (of a guest) as it says. */
 static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 {
-	(void)call;
-	(void)err;
-	service_look(ctx);
+	struct service *s = ctx;
+	struct changed_params params = { 0 };
+	struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
+	int r = rpc_call_read(call, changed_fields, ARRAY_SIZE(changed_fields), &params, err);
+
+	if (r == 0 && params.job && guest && guest->is_foreign)
+		r = hear(guest, params.job, err);
+	if (r < 0)
+		return r;
+	service_look(s);
+	service_run_queue(s); /* where one has ended, another may begin */
 	return 0;
 }
 
 const struct rpc_method service_guest_methods[] = {
-	{ "runner.hello", runner_hello, RPC_FOR_ALL },
 	{ "runner.changed", runner_changed, RPC_FOR_ALL },
 	{ 0 },
 };

@@ -2,10 +2,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/caller.h"
 #include "daemon/service_internal.h"
 #include "daemon/signal_process.h"
 #include "report/report.h"
@@ -29,6 +31,9 @@ static void write_queued(struct json *j, const struct queued *job)
 
 	attempt_init(&a);
 	a.job_id = job->job_id;
+	a.uid = job->uid;
+	a.command = job->name;
+	a.workdir = job->workdir;
 	json_begin_object(j);
 	attempt_write_fields(j, &a, "queued");
 	json_key_f64(j, "submitted", clock_ns_to_seconds(job->submitted_wall_ns));
@@ -48,11 +53,10 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 	(void)err;
 	json_begin_array(j);
 	for (size_t i = 0; i < n; i++)
-		if (service_may_see(rpc_call_peer(call), jobs[i]->a.uid))
+		if (service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
 			write_job(j, jobs[i]);
-	for (size_t i = 0;
-	     service_sees_all(rpc_call_peer(call)) && (queued = queue_at(s->queue, i)); i++)
-		if (!queued->is_started)
+	for (size_t i = 0; (queued = queue_at(s->queue, i)); i++)
+		if (!queued->is_started && service_may_read(s, rpc_call_peer(call), queued->uid))
 			write_queued(j, queued);
 	json_end_array(j);
 	return 0;
@@ -75,17 +79,16 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct service *s = ctx;
 	struct job_params params;
-	int r = service_read_job(call, &params, err);
+	int num = 0, r = service_read_job(call, &params, err);
 
 	attempt_init(&a);
 	if (r == 0)
-		r = service_need_store(s, err);
+		r = service_find_attempt(s, rpc_call_peer(call), params.job_id, params.attempt,
+					 &num, err);
 	if (r == 0)
-		r = store_read_attempt(s->store, params.job_id, (int)params.attempt, &a, err);
+		r = store_read_attempt(s->store, params.job_id, num, &a, err);
 	if (r < 0)
 		return r;
-	if (!service_may_see(rpc_call_peer(call), a.uid))
-		return err_set(err, -ENOENT, "no job %s was recorded", params.job_id);
 	if (report_write(&a, REPORT_JSON, &out) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the report");
 	if (out.len > 0 && out.data[out.len - 1] == '\n')
@@ -94,55 +97,66 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
-/* One that has not begun is only forgotten. */
-static bool cancel_queued(struct service *s, struct rpc_call *call, const char *job_id)
+static void write_cancelling(struct rpc_call *call, const char *job_id)
 {
-	struct queued *job = queue_find(s->queue, job_id);
 	struct json *j = rpc_call_result(call);
 
-	if (!job || job->is_started || !service_sees_all(rpc_call_peer(call)))
-		return false;
-	queue_drop(s->queue, job);
 	json_begin_object(j);
 	json_key_string(j, "job_id", job_id);
 	json_key_bool(j, "cancelling", true);
 	json_end_object(j);
-	return true;
 }
 
 /*
  * The runner ends the whole tree: SIGTERM, and SIGKILL to what is left. A pid
  * that was given away since is not signalled: the kernel's handle is for the
- * process whose start time was looked at.
+ * process whose start time was looked at. What is no longer its owner's (by way of
+ * a program that is set-uid) the owner could not signal, so we do not for them.
  */
+static int cancel_running(const struct rpc_peer *peer, const struct watched *job, struct err *err)
+{
+	int r;
+
+	if (!service_is_owner(peer) && !caller_is_process_of(job->a.runner.pid, peer->uid))
+		return err_set(err, -EPERM, "the runner of %s is not yours any more", job->job_id);
+	r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
+	if (r < 0)
+		return err_set(err, r, "cannot end the runner of %s: %s", job->job_id,
+			       strerror(-r));
+	return 0;
+}
+
+/* One that has not begun is only forgotten. */
+static int cancel_queued(struct service *s, struct queued *job, struct err *err)
+{
+	if (job->is_started)
+		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
+	service_answer_dropped(s, job);
+	queue_drop(s->queue, job);
+	return 0;
+}
+
 static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct job_params params;
-	struct watched *job = NULL;
-	struct json *j;
+	struct found_job job;
 	int r = service_read_job(call, &params, err);
 
 	if (r < 0)
 		return r;
-	if (cancel_queued(s, call, params.job_id))
-		return 0;
 	service_look(s);
-	r = service_find_job(s, rpc_call_peer(call), params.job_id, &job, err);
-	if (r < 0 && queue_find(s->queue, params.job_id))
-		return err_set(err, -EAGAIN, "job %s is just starting: try again", params.job_id);
+	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
+		r = job.watched ? cancel_running(peer, job.watched, err)
+				: cancel_queued(s, job.queued, err);
+	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
+		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
+	else
+		r = err_set(err, -ENOENT, "no job %s is running", params.job_id);
 	if (r == 0)
-		r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
-	if (r < 0)
-		return err->code ? r
-				 : err_set(err, r, "cannot end the runner of %s: %s", params.job_id,
-					   strerror(-r));
-	j = rpc_call_result(call);
-	json_begin_object(j);
-	json_key_string(j, "job_id", job->job_id);
-	json_key_bool(j, "cancelling", true);
-	json_end_object(j);
-	return 0;
+		write_cancelling(call, params.job_id);
+	return r;
 }
 
 struct submit_params {
@@ -171,9 +185,15 @@ static const char *make_job_id(const struct submit_params *params, const struct 
 	return room;
 }
 
+#define NAME_MAX_BYTES 1024
+
 static int check_submission(struct service *s, const struct submit_params *params,
-			    const char *job_id, struct err *err)
+			    const struct submission *job, struct err *err)
 {
+	const char *job_id = job->job_id;
+
+	if (strlen(params->workdir) >= PATH_BYTES || strlen(job->name) > NAME_MAX_BYTES)
+		return err_set(err, -EINVAL, "'workdir' or 'name' is too long");
 	if (params->workdir[0] != '/')
 		return err_set(err, -EINVAL, "'workdir' must begin with /, not '%s'",
 			       params->workdir);
@@ -182,19 +202,33 @@ static int check_submission(struct service *s, const struct submit_params *param
 	if (pressure_refuses_jobs(s->pressure.level))
 		return err_set(err, -EBUSY, "no new jobs: the pressure is %s (%s)",
 			       pressure_name(s->pressure.level), s->pressure.reason);
-	if (watch_find(s->watch, job_id))
+	if (watch_find_of(s->watch, job_id, job->uid))
 		return err_set(err, -EEXIST, "a job %s runs already", job_id);
+	return 0;
+}
+
+/* Who the job runs as: its submitter, where we can make that come true. */
+static int find_runner_uid(const struct rpc_peer *peer, uid_t *ret, struct err *err)
+{
+	if (!service_is_owner(peer) && geteuid() != 0)
+		return err_set(err, -EPERM,
+			       "this daemon is not root's: it runs jobs for its own user only");
+	*ret = service_is_owner(peer) ? geteuid() : peer->uid;
 	return 0;
 }
 
 static int submit(struct service *s, const struct submit_params *params, const char *job_id,
 		  struct rpc_call *call, struct err *err)
 {
-	const struct submission job = { job_id, params->file, strlen(params->file),
-					params->workdir };
+	struct submission job = { job_id,	   params->file, strlen(params->file),
+				  params->workdir, params->name, 0 };
 	struct json *j = rpc_call_result(call);
-	int r = check_submission(s, params, job_id, err);
+	int r = find_runner_uid(rpc_call_peer(call), &job.uid, err);
 
+	if (!job.name)
+		job.name = job_id;
+	if (r == 0)
+		r = check_submission(s, params, &job, err);
 	if (r == 0)
 		r = queue_add(s->queue, &job, err);
 	if (r < 0)
@@ -206,7 +240,6 @@ static int submit(struct service *s, const struct submit_params *params, const c
 	return 0;
 }
 
-/* Runs as who the daemon is: so only for who may be that. */
 static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct submit_params params = { 0 };
@@ -215,8 +248,9 @@ static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 	int r = rpc_call_read(call, submit_fields, ARRAY_SIZE(submit_fields), &params, err);
 
 	if (r == 0)
-		r = job_file_parse(params.file, strlen(params.file),
-				   params.name ? params.name : "the job file", &spec, err);
+		r = job_file_parse_for_others(params.file, strlen(params.file),
+					      params.name ? params.name : "the job file", &spec,
+					      err);
 	if (r < 0)
 		return r;
 	r = submit(ctx, &params, make_job_id(&params, &spec, room, sizeof(room)), call, err);
@@ -226,7 +260,7 @@ static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 
 const struct rpc_method service_job_methods[] = {
 	{ "job.list", job_list, RPC_FOR_ALL },
-	{ "job.submit", job_submit, RPC_FOR_OWNER },
+	{ "job.submit", job_submit, RPC_FOR_ALL },
 	{ "job.report", job_report, RPC_FOR_ALL },
 	{ "job.cancel", job_cancel, RPC_FOR_ALL },
 	{ 0 },

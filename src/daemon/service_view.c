@@ -7,44 +7,128 @@
 
 /* ---- snapshots ---- */
 
-/* Others see the host and their own jobs. */
-static void hide_others(struct snapshot *snap, const struct service *s, const struct rpc_peer *peer)
+/* Whose job process number i of the last snapshot is of; U64_UNKNOWN: of none. */
+static uint64_t uid_of_process(const struct service *s, size_t i)
 {
-	size_t n = 0, n_progress = 0;
+	int owner = s->snap.processes[i].job_id ? assign_owner(s->assigner, i) : -1;
 
-	for (size_t i = 0; i < snap->n_processes; i++) {
-		const struct watched *job = watch_find(s->watch, snap->processes[i].job_id);
+	return owner >= 0 ? s->root_uids[owner] : U64_UNKNOWN;
+}
 
-		if (job && service_may_see(peer, job->a.uid))
-			snap->processes[n++] = snap->processes[i];
+static void release_shown(struct snapshot *shown)
+{
+	free(shown->processes);
+	free(shown->progress);
+}
+
+/* The host, and the jobs of one user. All but its two arrays is that of the last snapshot. */
+static int show_to(const struct service *s, uid_t uid, struct snapshot *ret)
+{
+	const struct snapshot *snap = &s->snap;
+
+	*ret = *snap;
+	ret->n_processes = ret->n_progress = 0;
+	ret->active_sheets = 0;
+	ret->processes = reallocarray(NULL, snap->n_processes + 1, sizeof(*ret->processes));
+	ret->progress = reallocarray(NULL, snap->n_progress + 1, sizeof(*ret->progress));
+	if (!ret->processes || !ret->progress)
+		return -ENOMEM;
+	for (size_t i = 0; i < snap->n_processes; i++)
+		if (uid_of_process(s, i) == uid)
+			ret->processes[ret->n_processes++] = snap->processes[i];
+	for (size_t i = 0; i < snap->n_progress; i++) { /* in the order of the roots */
+		if (s->root_uids[i] != uid)
+			continue;
+		ret->active_sheets += snap->progress[i].current_sheet != SHEET_NONE;
+		ret->progress[ret->n_progress++] = snap->progress[i];
 	}
-	snap->n_processes = n;
-	for (size_t i = 0; i < snap->n_progress; i++) {
-		const struct watched *job = watch_find(s->watch, snap->progress[i].job_id);
+	ret->running_jobs = (int)ret->n_progress;
+	return 0;
+}
 
-		if (job && service_may_see(peer, job->a.uid))
-			snap->progress[n_progress++] = snap->progress[i];
-	}
-	snap->n_progress = n_progress;
+static int write_shown(const struct service *s, uid_t uid, struct json *j)
+{
+	CLEANUP(release_shown) struct snapshot shown = { 0 };
+	int r = show_to(s, uid, &shown);
+
+	if (r == 0)
+		snapshot_write_json(j, &shown, SNAPSHOT_JOBS);
+	return r;
 }
 
 static int daemon_top(void *ctx, struct rpc_call *call, struct err *err)
 {
-	CLEANUP(snapshot_release) struct snapshot shown;
+	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct service *s = ctx;
 
-	snapshot_init(&shown);
 	if (!s->has_snap)
 		return err_set(err, -EBUSY, "the first tick is not over yet: ask again");
-	if (service_sees_all(rpc_call_peer(call))) {
+	if (service_reads_all(s, peer))
 		snapshot_write_json(rpc_call_result(call), &s->snap, SNAPSHOT_JOBS);
-		return 0;
-	}
-	if (snapshot_copy(&shown, &s->snap, SNAPSHOT_JOBS) < 0)
+	else if (write_shown(s, peer->uid, rpc_call_result(call)) < 0)
 		return err_set(err, -ENOMEM, "no memory left for a snapshot");
-	hide_others(&shown, s, rpc_call_peer(call));
-	snapshot_write_json(rpc_call_result(call), &shown, SNAPSHOT_JOBS);
 	return 0;
+}
+
+/* ---- what was rendered of the event that is being published ---- */
+
+/* For everybody who sees it alike, or (a snapshot) for one user. */
+struct rendered {
+	bool is_for_user;
+	uid_t uid;
+	struct rpc_event *event;
+	struct rendered *next;
+};
+
+void service_forget_rendered(struct service *s)
+{
+	struct rendered *next;
+
+	for (struct rendered *r = s->rendered; r; r = next) {
+		next = r->next;
+		rpc_event_unref(r->event);
+		free(r);
+	}
+	s->rendered = NULL;
+}
+
+static struct rendered *find_rendered(struct service *s, bool is_for_user, uid_t uid)
+{
+	for (struct rendered *r = s->rendered; r; r = r->next)
+		if (r->is_for_user == is_for_user && (!is_for_user || r->uid == uid))
+			return r;
+	return NULL;
+}
+
+static struct rpc_event *render_for(const struct service *s, const struct event *ev,
+				    bool is_for_user, uid_t uid)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	if (!is_for_user)
+		return rpc_event_new(topic_name(ev->topic), ev->wall_ns, ev->json, ev->len);
+	json_init(&j, &out);
+	if (write_shown(s, uid, &j) < 0 || buf_error(&out) < 0)
+		return NULL;
+	return rpc_event_new(topic_name(ev->topic), ev->wall_ns, out.data, out.len);
+}
+
+/* However many get it, it is rendered once. NULL: no memory. Borrowed. */
+static struct rpc_event *render(struct service *s, const struct event *ev, bool is_for_user,
+				uid_t uid)
+{
+	struct rendered *r = find_rendered(s, is_for_user, uid);
+
+	if (r)
+		return r->event;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return NULL;
+	*r = (struct rendered){ is_for_user, uid, render_for(s, ev, is_for_user, uid),
+				s->rendered };
+	s->rendered = r;
+	return r->event;
 }
 
 /* ---- subscriptions ---- */
@@ -66,15 +150,17 @@ static void on_subscriber_gone(void *ctx)
 static void on_event(void *ctx, const struct event *ev)
 {
 	struct subscription *sub = ctx;
+	struct service *s = sub->service;
 	const struct rpc_peer *peer = rpc_subscriber_peer(sub->subscriber);
+	bool reads_all = service_reads_all(s, peer);
+	bool is_for_user = ev->topic == TOPIC_SNAPSHOT && !reads_all;
 	struct rpc_event *event;
 
-	if (!event_is_visible(ev, peer->uid, service_sees_all(peer)))
+	if (!is_for_user && !event_is_visible(ev, peer->uid, reads_all))
 		return;
-	event = rpc_event_new(topic_name(ev->topic), ev->wall_ns, ev->json, ev->len);
+	event = render(s, ev, is_for_user, peer->uid);
 	if (event)
 		rpc_push(sub->subscriber, event);
-	rpc_event_unref(event);
 }
 
 static int subscribe(struct service *s, struct rpc_call *call, unsigned topics, struct err *err)
@@ -133,11 +219,16 @@ static const struct rpc_field context_fields[] = {
 	{ "pid", RPC_U64, offsetof(struct context_params, pid), .min = 1, .max = 4194304 },
 };
 
-static const struct proc_sample *find_process(const struct service *s, uint64_t pid)
+/* One of a job that the peer may read. */
+static const struct proc_sample *find_process(const struct service *s, const struct rpc_peer *peer,
+					      uint64_t pid)
 {
 	for (size_t i = 0; i < s->snap.n_processes; i++)
 		if ((uint64_t)s->snap.processes[i].key.pid == pid)
-			return &s->snap.processes[i];
+			return s->snap.processes[i].job_id &&
+					       service_may_read(s, peer, uid_of_process(s, i))
+				       ? &s->snap.processes[i]
+				       : NULL;
 	return NULL;
 }
 
@@ -146,7 +237,6 @@ static int resource_context(void *ctx, struct rpc_call *call, struct err *err)
 	struct service *s = ctx;
 	struct context_params params = { .pid = U64_UNKNOWN };
 	const struct proc_sample *p = NULL;
-	const struct watched *job;
 	int r = rpc_call_read(call, context_fields, ARRAY_SIZE(context_fields), &params, err);
 
 	if (r < 0)
@@ -154,9 +244,8 @@ static int resource_context(void *ctx, struct rpc_call *call, struct err *err)
 	if (!s->has_snap)
 		return err_set(err, -EBUSY, "the first tick is not over yet: ask again");
 	if (u64_known(params.pid)) {
-		p = find_process(s, params.pid);
-		job = p && p->job_id ? watch_find(s->watch, p->job_id) : NULL;
-		if (!job || !service_may_see(rpc_call_peer(call), job->a.uid))
+		p = find_process(s, rpc_call_peer(call), params.pid);
+		if (!p)
 			return err_set(err, -ENOENT, "pid %llu is of no job that runs",
 				       (unsigned long long)params.pid);
 	}
@@ -166,7 +255,7 @@ static int resource_context(void *ctx, struct rpc_call *call, struct err *err)
 
 const struct rpc_method service_view_methods[] = {
 	{ "daemon.top", daemon_top, RPC_FOR_ALL },
-	{ "daemon.top.stream", daemon_top_stream, RPC_FOR_OWNER },
+	{ "daemon.top.stream", daemon_top_stream, RPC_FOR_ALL },
 	{ "events.subscribe", events_subscribe, RPC_FOR_ALL },
 	{ "resource.context", resource_context, RPC_FOR_ALL },
 	{ 0 },

@@ -9,6 +9,7 @@ struct waiter {
 	struct service *service;
 	struct rpc_call *call;
 	char *job_id;
+	uid_t uid; /* whose */
 	struct waiter *next;
 };
 
@@ -41,8 +42,7 @@ void service_answer_waiters(struct service *s, const struct watched *job)
 		struct rpc_call *call = waiter->call;
 
 		next = waiter->next;
-		if (strcmp(waiter->job_id, job->job_id) != 0 ||
-		    !service_may_see(rpc_call_peer(call), job->a.uid))
+		if (waiter->uid != job->a.uid || strcmp(waiter->job_id, job->job_id) != 0)
 			continue;
 		write_end(call, &job->a);
 		forget_waiter(waiter);
@@ -50,7 +50,22 @@ void service_answer_waiters(struct service *s, const struct watched *job)
 	}
 }
 
-static int wait_for(struct service *s, struct rpc_call *call, const char *job_id, struct err *err)
+/* One that never began has nothing but its name. */
+void service_answer_dropped(struct service *s, const struct queued *job)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	struct watched dropped = { .job_id = job->job_id };
+
+	attempt_init(&a);
+	a.job_id = job->job_id;
+	a.uid = job->uid;
+	a.outcome = OUTCOME_CANCELLED;
+	dropped.a = a;
+	service_answer_waiters(s, &dropped);
+}
+
+static int wait_for(struct service *s, struct rpc_call *call, const char *job_id, uid_t uid,
+		    struct err *err)
 {
 	struct waiter *waiter = calloc(1, sizeof(*waiter));
 
@@ -62,39 +77,46 @@ static int wait_for(struct service *s, struct rpc_call *call, const char *job_id
 	}
 	waiter->service = s;
 	waiter->call = call;
+	waiter->uid = uid;
 	waiter->next = s->waiters;
 	s->waiters = waiter;
 	rpc_call_defer(call, forget_waiter, waiter);
 	return 0;
 }
 
-/* Of a job that is over the answer comes at once. */
-static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
+static int answer_from_store(struct service *s, struct rpc_call *call,
+			     const struct job_params *params, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
-	struct service *s = ctx;
-	struct job_params params;
-	const struct watched *job;
-	const struct queued *queued;
-	int r = service_read_job(call, &params, err);
+	int num = 0, r;
 
 	attempt_init(&a);
-	if (r < 0)
-		return r;
-	service_look(s);
-	job = watch_find(s->watch, params.job_id);
-	queued = service_sees_all(rpc_call_peer(call)) ? queue_find(s->queue, params.job_id) : NULL;
-	if ((job && service_may_see(rpc_call_peer(call), job->a.uid)) ||
-	    (!job && queued && !service_has_run(s, queued)))
-		return wait_for(s, call, params.job_id, err);
-	r = service_need_store(s, err);
+	r = service_find_attempt(s, rpc_call_peer(call), params->job_id, params->attempt, &num,
+				 err);
 	if (r == 0)
-		r = store_read_progress(s->store, params.job_id, 0, &a, err);
-	if (r == 0 && !service_may_see(rpc_call_peer(call), a.uid))
-		r = err_set(err, -ENOENT, "no job %s was recorded", params.job_id);
+		r = store_read_progress(s->store, params->job_id, num, &a, err);
 	if (r == 0)
 		write_end(call, &a);
 	return r;
+}
+
+/* Of a job that is over the answer comes at once. */
+static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct job_params params;
+	struct found_job job;
+	int r = service_read_job(call, &params, err);
+
+	if (r < 0)
+		return r;
+	service_look(s);
+	service_find_job(s, rpc_call_peer(call), &params, SERVICE_READ, &job);
+	if (job.watched)
+		return wait_for(s, call, params.job_id, (uid_t)job.watched->a.uid, err);
+	if (job.queued && !service_has_run(s, job.queued))
+		return wait_for(s, call, params.job_id, job.queued->uid, err);
+	return answer_from_store(s, call, &params, err);
 }
 
 const struct rpc_method service_wait_methods[] = {

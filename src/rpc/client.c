@@ -128,6 +128,15 @@ pid_t rpc_client_daemon_pid(const struct rpc_client *client)
 	return client->daemon_pid;
 }
 
+uid_t rpc_client_daemon_uid(const struct rpc_client *client)
+{
+	struct rpc_peer peer = { .uid = (uid_t)-1 };
+
+	(void)rpc_peer_read(client->wire.fd, &peer, NULL);
+	free(peer.groups);
+	return peer.uid;
+}
+
 /* ---- sending ---- */
 
 /* id 0: a notification. */

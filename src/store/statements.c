@@ -138,7 +138,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" AND (a.ended_wall_ns IS NULL OR a.ended_wall_ns > ?2)"
 		" AND (NOT ?3 OR attempt_num ="
 		" (SELECT max(attempt_num) FROM attempts last WHERE last.job = a.job))"
-		" AND a.id > ?4 ORDER BY a.id DESC",
+		" AND a.id > ?4 AND (?5 < 0 OR a.uid = ?5) ORDER BY a.id DESC",
 		{ { "", &attempt_name_columns },
 		  { "a.", &attempt_begin_columns },
 		  { "a.", &attempt_progress_columns },

@@ -173,6 +173,9 @@ with proctor.Client() as client:
 	assert client.status()['version']
 	assert client.top()['system_memory_total_mb'] > 0
 	assert client.jobs() == []
+	assert client.events(job_id='seen')[-1]['event'] == 'job.completed'
+	assert len(client.events(limit=1)) == 1
+	assert client.events(since=time.time() + 60) == []
 	assert client.admit()['answer'] in ('admit', 'delay', 'reject')
 	assert client.context()['rss_mb'] > 0"
 py "errors have a type, a code and a sentence" "

@@ -343,6 +343,16 @@ static int wait_for_job(struct proctor *p, char **ret)
 	return proctor_wait(p, "a", 60000, ret);
 }
 
+static int events(struct proctor *p, char **ret)
+{
+	return proctor_events(p, NULL, 0, ret);
+}
+
+static int events_of_job(struct proctor *p, char **ret)
+{
+	return proctor_events(p, "a", 7, ret);
+}
+
 /* A call, and the method and params that the daemon gets. */
 static void test_methods(void **state)
 {
@@ -353,6 +363,8 @@ static void test_methods(void **state)
 		{ proctor_status, "daemon.status", NULL },
 		{ proctor_top, "daemon.top", NULL },
 		{ proctor_jobs, "job.list", NULL },
+		{ events, "daemon.events", "{}" },
+		{ events_of_job, "daemon.events", "{\"limit\":7,\"job_id\":\"a\"}" },
 		{ report_of, "job.report", "{\"job_id\":\"a\\\"b\"}" },
 		{ report_of_attempt, "job.report", "{\"job_id\":\"a\",\"attempt\":3}" },
 		{ context_of_host, "resource.context", "{}" },

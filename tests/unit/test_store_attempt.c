@@ -724,6 +724,32 @@ static void test_lists_are_filtered(void **state)
 			    "a2 ");
 }
 
+/* Two users may use the same name. */
+static void test_a_list_of_one_user(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	const uint64_t root = 0, user = 1000, nobody = 65534;
+	struct attempt theirs = make_attempt("a");
+	struct err err = ERR_INIT;
+	char names[256];
+
+	theirs.uid = user;
+	must(store_begin_attempt(store, &theirs, &err), &err);
+	theirs = make_attempt("a");
+	theirs.uid = root;
+	must(store_begin_attempt(store, &theirs, &err), &err);
+	assert_string_equal(list_names(store, &(struct attempt_filter){ .uid = &user }, names),
+			    "a1 ");
+	assert_string_equal(
+		list_names(store,
+			   &(struct attempt_filter){ .job_id = "a", .uid = &root, .limit = 1 },
+			   names),
+		"a2 ");
+	assert_string_equal(list_names(store, &(struct attempt_filter){ .uid = &nobody }, names),
+			    "");
+}
+
 static void test_a_reader_sees_what_was_committed(void **state)
 {
 	struct fixture *f = *state;
@@ -756,6 +782,7 @@ int main(void)
 		STORE_TEST(test_running_and_lost),
 		STORE_TEST(test_a_runner_out_of_sight),
 		STORE_TEST(test_lists_are_filtered),
+		STORE_TEST(test_a_list_of_one_user),
 		STORE_TEST(test_a_reader_sees_what_was_committed),
 	};
 
