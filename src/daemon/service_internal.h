@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/settings.h"
 #include "bus/bus.h"
+#include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
@@ -84,7 +85,7 @@ struct service {
 
 	uint64_t started_boot_ns;
 	double interval_seconds; /* in force: more than configured while ticks cost too much */
-	uint64_t next_wall_ns;	 /* when the next tick is due */
+	struct cadence cadence;	 /* when the next tick is due */
 	struct tick_stats stats;
 	struct rung rungs[SOURCES_MAX_RUNGS];
 	size_t n_rungs;

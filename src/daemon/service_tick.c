@@ -275,20 +275,12 @@ void service_look(struct service *s)
 
 /* ---- when ---- */
 
-/* Ticks of all hosts fall on the same moments, so that their samples can be laid side by side. */
-static uint64_t next_moment(const struct service *s, uint64_t now_ns)
-{
-	uint64_t step = (uint64_t)(s->interval_seconds * 1e9);
-
-	return (now_ns / step + 1) * step;
-}
-
 static void plan_tick(struct service *s)
 {
-	uint64_t now = clock_wall_ns();
+	uint64_t wait_ns =
+		cadence_plan(&s->cadence, s->interval_seconds, clock_wall_ns(), clock_boot_ns());
 
-	s->next_wall_ns = next_moment(s, now);
-	loop_timer_set(s->tick_timer, (s->next_wall_ns - now + 999999) / 1000000, 0);
+	loop_timer_set(s->tick_timer, (wait_ns + 999999) / 1000000, 0);
 }
 
 /* What passes the cap is halved by looking half as often, until it is well below. */
@@ -327,13 +319,12 @@ void service_set_interval(struct service *s, double seconds)
 }
 
 /* A moment that is over is left out, and counted. */
-static void count_skipped(struct service *s, uint64_t now_ns)
+static void count_skipped(struct service *s)
 {
-	uint64_t step = (uint64_t)(s->interval_seconds * 1e9);
+	uint64_t now = clock_boot_ns();
 
-	s->stats.lag_ns = now_ns > s->next_wall_ns ? now_ns - s->next_wall_ns : 0;
-	if (s->stats.lag_ns >= step && s->stats.n_ticks > 0)
-		s->stats.n_skipped += s->stats.lag_ns / step;
+	s->stats.lag_ns = cadence_lag(&s->cadence, now);
+	s->stats.n_skipped += cadence_skipped(&s->cadence, now);
 }
 
 static void on_tick_timer(void *ctx)
@@ -341,7 +332,7 @@ static void on_tick_timer(void *ctx)
 	struct service *s = ctx;
 	uint64_t cpu_before = clock_cpu_ns();
 
-	count_skipped(s, clock_wall_ns());
+	count_skipped(s);
 	daemon_tick(s);
 	s->stats.cpu_ns = clock_cpu_ns() - cpu_before;
 	adapt_interval(s, s->stats.cpu_ns);
@@ -353,7 +344,6 @@ int service_begin_ticks(struct service *s, struct err *err)
 	s->tick_timer = loop_timer_new(s->loop, on_tick_timer, s);
 	if (!s->tick_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	s->next_wall_ns = clock_wall_ns();
 	loop_timer_set(s->tick_timer, 0, 0);
 	return 0;
 }
