@@ -86,8 +86,8 @@ static int make_parts(struct service *s, struct err *err)
 }
 
 static const struct rpc_method *const method_tables[] = {
-	service_status_methods, service_config_methods, service_view_methods,
-	service_job_methods,	service_wait_methods,	service_guest_methods,
+	service_status_methods, service_config_methods, service_view_methods,  service_job_methods,
+	service_attach_methods, service_wait_methods,	service_guest_methods,
 };
 
 /* The server takes one table. */
@@ -160,6 +160,8 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = open_sources(s, err);
 	if (r == 0)
+		r = service_open_life(s, err);
+	if (r == 0)
 		r = watch_signals(s, err);
 	if (r == 0)
 		r = service_open_queue(s, err);
@@ -192,6 +194,8 @@ static void close_service(struct service *s)
 		upkeep_leave(s->upkeep);
 	end_record(s);
 	s->store = store_close(s->store);
+	service_release_attached(s);
+	service_close_life(s);
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);

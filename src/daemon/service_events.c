@@ -63,6 +63,36 @@ static void publish(struct service *s, enum topic topic, uint64_t wall_ns, uint6
 		bus_publish(s->bus, &event);
 }
 
+enum topic service_topic_of(enum event_type type)
+{
+	static const enum topic topics[] = {
+		[EVENT_SPAWN] = TOPIC_PROCESS_SPAWN,   [EVENT_EXIT] = TOPIC_PROCESS_EXIT,
+		[EVENT_SIGNAL] = TOPIC_PROCESS_SIGNAL, [EVENT_KILL] = TOPIC_PROCESS_KILL,
+		[EVENT_OOM] = TOPIC_PROCESS_OOM,       [EVENT_ORPHAN] = TOPIC_PROCESS_ORPHAN,
+	};
+
+	_Static_assert(ARRAY_SIZE(topics) == N_EVENT_TYPES, "each has its topic");
+	return topics[type];
+}
+
+void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
+			  uint64_t uid)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	enum topic topic = service_topic_of(ev->type);
+	struct json j;
+
+	if (!bus_is_wanted(s->bus, topic))
+		return;
+	json_init(&j, &out);
+	json_begin_object(&j);
+	json_key_string(&j, "event", topic_name(topic));
+	proc_event_write_fields(&j, ev);
+	json_key_i64(&j, "attempt", attempt_num);
+	json_end_object(&j);
+	publish(s, topic, ev->wall_ns, uid, &out);
+}
+
 static enum topic topic_of(enum watch_change change, const struct watched *job,
 			   const struct sheet_record *sheet)
 {
@@ -132,6 +162,10 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 	enum topic topic = topic_of(change, job, sheet);
 	struct json j;
 
+	if (change == WATCH_JOB_STARTED)
+		service_expect_births(s, job);
+	if (change == WATCH_JOB_STARTED && job->a.is_attached)
+		service_follow_attached(s, job);
 	if (change == WATCH_JOB_ENDED)
 		service_answer_waiters(s, job);
 	if (!bus_is_wanted(s->bus, topic))

@@ -9,6 +9,7 @@
 #define PROCTOR_DAEMON_SERVICE_INTERNAL_H
 
 #include "base/loop.h"
+#include "base/map.h"
 #include "base/settings.h"
 #include "bus/bus.h"
 #include "daemon/cadence.h"
@@ -24,7 +25,7 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 8
+#define SERVICE_STAGES 11
 
 struct stage_state {
 	uint64_t n_failed;
@@ -46,6 +47,19 @@ struct reload_state {
 	uint64_t loaded_wall_ns;
 	uint64_t refused_wall_ns; /* 0: none was refused since then */
 	struct err why;		  /* it was */
+};
+
+/* Births and deaths of the jobs' processes. */
+struct life_state {
+	struct life *life; /* NULL: the kernel does not tell us */
+	struct err why_not;
+	struct loop_fd *watch;
+	struct members *members;
+	struct map
+		known_since; /* attempt -> from which moment on its births and deaths were told */
+	uint64_t n_told, n_lost;
+	int64_t last_event_id; /* of those that runners write down, the last that was told */
+	bool is_relaying;
 };
 
 struct service {
@@ -77,7 +91,10 @@ struct service {
 	struct pressure pressure;
 	struct queue *queue;
 	struct upkeep *upkeep;
-	struct waiter *waiters; /* clients that wait for the end of a job */
+	struct life_state life;
+	struct attached *attached; /* jobs that nobody runs */
+	int64_t attached_here;	   /* the last that we have attached ourselves */
+	struct waiter *waiters;	   /* clients that wait for the end of a job */
 
 	struct assign_root *roots; /* one for each job that is watched */
 	size_t *n_of;
@@ -98,6 +115,12 @@ int service_begin_ticks(struct service *s, struct err *err);
 
 /* From now on, whatever ticks have cost so far. */
 void service_set_interval(struct service *s, double seconds);
+
+/* A look at the processes out of turn. */
+void service_rescan(struct service *s);
+
+/* Writes down what the last look has shown, also out of turn. */
+void service_record_now(struct service *s);
 
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
@@ -133,12 +156,16 @@ int service_find_job(struct service *s, const struct rpc_peer *peer, const char 
 /* -EBUSY: the database is not open. */
 int service_need_store(struct service *s, struct err *err);
 
+/* Whose a process is, or what it runs: it or one of its ancestors is known. NULL: nobody's. */
+struct watched *service_job_of(struct service *s, pid_t pid);
+
 /* ---- methods: what it answers; each table ends with a row without a name ---- */
 
 extern const struct rpc_method service_status_methods[]; /* the daemon itself */
 extern const struct rpc_method service_config_methods[];
 extern const struct rpc_method service_view_methods[]; /* snapshots, events, contexts */
 extern const struct rpc_method service_job_methods[];
+extern const struct rpc_method service_attach_methods[];
 extern const struct rpc_method service_wait_methods[];
 extern const struct rpc_method service_guest_methods[]; /* for runners */
 
@@ -153,7 +180,58 @@ int service_read_job(const struct rpc_call *call, struct job_params *ret, struct
 /* The job is over: who waits for it is told. */
 void service_answer_waiters(struct service *s, const struct watched *job);
 
+/* ---- service_life.c ---- */
+
+/* Where the kernel does not tell of births and deaths this is no failure. */
+int service_open_life(struct service *s, struct err *err);
+void service_close_life(struct service *s);
+
+/* Takes what the kernel has told: before each look, so that nothing of it is old. */
+void service_drain_life(struct service *s);
+
+/* A job that was not known before: from now on its runner's children are its own. */
+void service_expect_births(struct service *s, const struct watched *job);
+
+/* Stages of a tick: what the look has shown; what runners have written down. */
+int service_settle_life(struct service *s, struct err *err);
+int service_relay_events(struct service *s, struct err *err);
+
+/* ---- service_attached.c: jobs that something else started ---- */
+
+/*
+ * A process was born. If it is of such a job, that it belongs there is remembered, as its parent
+ * may be gone at the next look, and its start time is set: true.
+ */
+bool service_keep_birth(struct service *s, struct member *born);
+
+/* An event of such a job, to be written down with the next tick. */
+void service_note_attached(struct service *s, const struct watched *job,
+			   const struct proc_event *ev);
+
+/* A job of that kind began, or was found again. */
+void service_follow_attached(struct service *s, const struct watched *job);
+
+/* Before a look is assigned: who was noted down as theirs is theirs. */
+void service_recall_attached(struct service *s);
+
+/* A stage of a tick: ends those of which nothing is left. */
+int service_settle_attached(struct service *s, struct err *err);
+
+/* What waits to be written, all of it; and it was. */
+int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n);
+void service_events_stored(struct service *s);
+
+/* SIGTERM for all of its processes, and SIGKILL for what is left. */
+int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
+void service_release_attached(struct service *s);
+
 /* ---- service_events.c ---- */
+
+enum topic service_topic_of(enum event_type type);
+
+/* Something happened to a process of a job. */
+void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
+			  uint64_t uid);
 
 /* Tells of a change of a job on the bus. For watch_new(). */
 void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,

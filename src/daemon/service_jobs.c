@@ -132,7 +132,8 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0 && queue_find(s->queue, params.job_id))
 		return err_set(err, -EAGAIN, "job %s is just starting: try again", params.job_id);
 	if (r == 0)
-		r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
+		r = job->a.is_attached ? service_cancel_attached(s, job, err)
+				       : signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
 	if (r < 0)
 		return err->code ? r
 				 : err_set(err, r, "cannot end the runner of %s: %s", params.job_id,

@@ -20,6 +20,7 @@ struct watched {
 	struct attempt a; /* as it was at the last look, with its sheets */
 	bool is_ours;	  /* its runner leaves the ticks to us */
 	size_t n_processes;
+	size_t n_living;	   /* of these, without zombies */
 	struct series_point point; /* of the last tick */
 	bool was_seen;		   /* at this look */
 };

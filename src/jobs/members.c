@@ -133,8 +133,11 @@ int members_see(struct members *m, const struct member *seen)
 	return put(m, &now) ? 1 : -ENOMEM;
 }
 
-void members_end_look(struct members *m)
+void members_end_look(struct members *m, members_gone_fn *gone, void *ctx)
 {
+	for (size_t i = 0; gone && i < m->n; i++)
+		if (!was_shown(m, &m->items[i]) && !m->items[i].is_dead)
+			gone(ctx, &m->items[i]);
 	sift(m, was_shown);
 }
 

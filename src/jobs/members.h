@@ -40,7 +40,10 @@ void members_begin_look(struct members *m);
  * two looks. 1: nobody had told of it. 0: it is known; a dead one stays dead. -ENOMEM.
  */
 int members_see(struct members *m, const struct member *seen);
-void members_end_look(struct members *m);
+
+/* gone is called for each that is gone and did not die, and does not change the members. */
+typedef void members_gone_fn(void *ctx, const struct member *member);
+void members_end_look(struct members *m, members_gone_fn *gone, void *ctx);
 
 /*
  * A birth: the child, or NULL if it is nobody's. A death: the one that died, or NULL; it is

@@ -32,7 +32,7 @@ static void look(struct members *m, const pid_t *pids, size_t n)
 	members_begin_look(m);
 	for (size_t i = 0; i < n; i++)
 		see(m, pids[i], 1000, 1);
-	members_end_look(m);
+	members_end_look(m, NULL, NULL);
 }
 
 /* Born and gone between two looks, and its own child too. */
@@ -81,7 +81,7 @@ static void test_the_dead_do_not_come_back(void **state)
 	members_begin_look(m);
 	assert_int_equal(see(m, 10, 1000, 1), 0);
 	assert_int_equal(see(m, 11, 1000, 1), 0);
-	members_end_look(m);
+	members_end_look(m, NULL, NULL);
 	assert_null(members_find(m, 11));
 }
 
@@ -100,15 +100,24 @@ static void test_a_pid_is_used_again(void **state)
 	assert_null(members_find(m, 11));
 }
 
+static void note_gone(void *ctx, const struct member *member)
+{
+	*(pid_t *)ctx = member->key.pid;
+}
+
 static void test_who_is_missing_twice_is_gone(void **state)
 {
 	struct members *m = *state;
 	const pid_t both[] = { 10, 11 };
+	pid_t gone = 0;
 
 	look(m, both, 2);
 	look(m, both, 1);
 	assert_non_null(members_find(m, 11));
-	look(m, both, 1);
+	members_begin_look(m);
+	see(m, 10, 1000, 1);
+	members_end_look(m, note_gone, &gone);
+	assert_int_equal(gone, 11);
 	assert_null(members_find(m, 11));
 	assert_int_equal(members_count(m), 1);
 }
