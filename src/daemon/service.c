@@ -78,9 +78,10 @@ static int make_parts(struct service *s, struct err *err)
 	s->loop = loop_new();
 	s->bus = bus_new();
 	s->assigner = assigner_new();
+	s->orphans = orphans_new();
 	s->watch = watch_new(service_tell_change, s);
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
-	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch)
+	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->orphans)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	return 0;
 }
@@ -195,6 +196,7 @@ static void close_service(struct service *s)
 	end_record(s);
 	s->store = store_close(s->store);
 	service_release_attached(s);
+	s->orphans = orphans_free(s->orphans);
 	service_close_life(s);
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);

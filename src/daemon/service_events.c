@@ -93,6 +93,19 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 	publish(s, topic, ev->wall_ns, uid, &out);
 }
 
+/* The parts that follow jobs hear of it first. */
+static void hand_on_change(struct service *s, enum watch_change change, const struct watched *job)
+{
+	if (change == WATCH_JOB_STARTED)
+		service_expect_births(s, job);
+	if (change == WATCH_JOB_STARTED && job->a.is_attached)
+		service_follow_attached(s, job);
+	if (change == WATCH_JOB_ENDED) {
+		service_answer_waiters(s, job);
+		service_leave_job(s, job);
+	}
+}
+
 static enum topic topic_of(enum watch_change change, const struct watched *job,
 			   const struct sheet_record *sheet)
 {
@@ -162,12 +175,7 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 	enum topic topic = topic_of(change, job, sheet);
 	struct json j;
 
-	if (change == WATCH_JOB_STARTED)
-		service_expect_births(s, job);
-	if (change == WATCH_JOB_STARTED && job->a.is_attached)
-		service_follow_attached(s, job);
-	if (change == WATCH_JOB_ENDED)
-		service_answer_waiters(s, job);
+	hand_on_change(s, change, job);
 	if (!bus_is_wanted(s->bus, topic))
 		return;
 	json_init(&j, &out);

@@ -25,7 +25,7 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 11
+#define SERVICE_STAGES 12
 
 struct stage_state {
 	uint64_t n_failed;
@@ -92,6 +92,8 @@ struct service {
 	struct queue *queue;
 	struct upkeep *upkeep;
 	struct life_state life;
+	struct orphans *orphans;
+	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached; /* jobs that nobody runs */
 	int64_t attached_here;	   /* the last that we have attached ourselves */
 	struct waiter *waiters;	   /* clients that wait for the end of a job */
@@ -224,6 +226,17 @@ void service_events_stored(struct service *s);
 /* SIGTERM for all of its processes, and SIGKILL for what is left. */
 int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
 void service_release_attached(struct service *s);
+
+/* ---- service_orphans.c ---- */
+
+/* A job is over: what lives on of it are its orphans; nothing points at it any more. */
+void service_leave_job(struct service *s, const struct watched *job);
+
+/* A stage of a tick. It waits for children of the daemon's own, too. */
+int service_look_for_orphans(struct service *s, struct err *err);
+
+/* Keys of daemon.status. */
+void service_write_orphans(struct json *j, const struct service *s);
 
 /* ---- service_events.c ---- */
 

@@ -264,6 +264,7 @@ static const struct stage {
 	{ "run what waits", run_queue },
 	{ "record", record },
 	{ "end what was attached", service_settle_attached },
+	{ "look for orphans", service_look_for_orphans },
 	{ "relay events", service_relay_events },
 	{ "log", append_line },
 	{ "publish", publish },

@@ -255,6 +255,13 @@ int assign_processes(struct assigner *a, struct snapshot *s, const struct assign
 	return remember_all(&r);
 }
 
+void assigner_forget_job(struct assigner *a, const char *job_id)
+{
+	for (size_t i = 0; i < a->n_members; i++)
+		if (a->members[i].job_id == job_id)
+			map_remove(&a->member_of, (uint64_t)a->members[i].key.pid);
+}
+
 int assign_owner(const struct assigner *a, size_t i)
 {
 	return a->owners[i] >= 0 ? a->owners[i] : -1;

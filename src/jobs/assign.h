@@ -43,6 +43,9 @@ int assign_processes(struct assigner *a, struct snapshot *s, const struct assign
 int assign_remember(struct assigner *a, const struct proc_key *key, const char *job_id,
 		    int sheet_num);
 
+/* The job is over: its processes are nobody's, and its id may be freed. */
+void assigner_forget_job(struct assigner *a, const char *job_id);
+
 /* Whose process number i of that snapshot is: the number of the root, or -1. */
 int assign_owner(const struct assigner *a, size_t i);
 

@@ -133,7 +133,7 @@ int members_see(struct members *m, const struct member *seen)
 	return put(m, &now) ? 1 : -ENOMEM;
 }
 
-void members_end_look(struct members *m, members_gone_fn *gone, void *ctx)
+void members_end_look(struct members *m, members_fn *gone, void *ctx)
 {
 	for (size_t i = 0; gone && i < m->n; i++)
 		if (!was_shown(m, &m->items[i]) && !m->items[i].is_dead)
@@ -176,6 +176,14 @@ const struct member *members_find(const struct members *m, pid_t pid)
 	const struct member *member = find(m, pid);
 
 	return member && !member->is_dead ? member : NULL;
+}
+
+void members_each(const struct members *m, int64_t attempt_id, members_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->items[i].attempt_id == attempt_id && !m->items[i].is_dead &&
+		    !m->items[i].is_runner)
+			fn(ctx, &m->items[i]);
 }
 
 size_t members_count(const struct members *m)

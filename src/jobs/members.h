@@ -42,8 +42,8 @@ void members_begin_look(struct members *m);
 int members_see(struct members *m, const struct member *seen);
 
 /* gone is called for each that is gone and did not die, and does not change the members. */
-typedef void members_gone_fn(void *ctx, const struct member *member);
-void members_end_look(struct members *m, members_gone_fn *gone, void *ctx);
+typedef void members_fn(void *ctx, const struct member *member);
+void members_end_look(struct members *m, members_fn *gone, void *ctx);
 
 /*
  * A birth: the child, or NULL if it is nobody's. A death: the one that died, or NULL; it is
@@ -54,6 +54,9 @@ const struct member *members_exit(struct members *m, pid_t pid);
 
 /* One that lives; NULL: it is nobody's. */
 const struct member *members_find(const struct members *m, pid_t pid);
+
+/* Calls fn for each of the attempt that lives, runners left out; fn does not change the members. */
+void members_each(const struct members *m, int64_t attempt_id, members_fn *fn, void *ctx);
 
 size_t members_count(const struct members *m);
 
