@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "daemon/change.h"
 #include "daemon/service_internal.h"
 
 /* ---- what a process, a job or the host uses at the moment ---- */
@@ -106,73 +107,12 @@ static void hand_on_change(struct service *s, enum watch_change change, const st
 	}
 }
 
-static enum topic topic_of(enum watch_change change, const struct watched *job,
-			   const struct sheet_record *sheet)
-{
-	switch (change) {
-	case WATCH_JOB_STARTED:
-		return TOPIC_JOB_STARTED;
-	case WATCH_SHEET_STARTED:
-		return TOPIC_SHEET_STARTED;
-	case WATCH_SHEET_ENDED:
-		return sheet->outcome == OUTCOME_SUCCESS ? TOPIC_SHEET_COMPLETED
-							 : TOPIC_SHEET_FAILED;
-	case WATCH_JOB_ENDED:
-		break;
-	}
-	if (job->a.outcome == OUTCOME_CANCELLED)
-		return TOPIC_JOB_CANCELLED;
-	return job->a.outcome == OUTCOME_SUCCESS ? TOPIC_JOB_COMPLETED : TOPIC_JOB_FAILED;
-}
-
-static void write_sheet(struct json *j, const struct sheet_record *sheet)
-{
-	json_key_i64(j, "sheet_num", sheet->num);
-	json_key_i64(j, "try", sheet->try_num);
-	json_key_string(j, "name", sheet->name);
-	json_key_string(j, "outcome", outcome_name(sheet->outcome));
-	json_key_int(j, "exit_code", sheet->status.exit_code);
-	json_key_int(j, "signal", sheet->status.signal);
-	json_key_string(j, "reason", sheet->reason);
-	json_key_f64(j, "started", u64_to_seconds(sheet->started_wall_ns));
-	json_key_f64(j, "ended", u64_to_seconds(sheet->ended_wall_ns));
-}
-
-static void write_job(struct json *j, const struct attempt *a)
-{
-	json_key_string(j, "command", a->command);
-	json_key_string(j, "status", attempt_status_name(a));
-	json_key_string(j, "outcome", outcome_name(a->outcome));
-	json_key_int(j, "exit_code", a->status.exit_code);
-	json_key_int(j, "signal", a->status.signal);
-	json_key_string(j, "reason", a->reason);
-	json_key_bool(j, "lost", a->is_lost);
-	json_key_f64(j, "started", u64_to_seconds(a->started_wall_ns));
-	json_key_f64(j, "ended", u64_to_seconds(a->ended_wall_ns));
-}
-
-static uint64_t time_of(enum watch_change change, const struct watched *job,
-			const struct sheet_record *sheet)
-{
-	switch (change) {
-	case WATCH_JOB_STARTED:
-		return job->a.started_wall_ns;
-	case WATCH_SHEET_STARTED:
-		return sheet->started_wall_ns;
-	case WATCH_SHEET_ENDED:
-		return sheet->ended_wall_ns;
-	case WATCH_JOB_ENDED:
-		return job->a.ended_wall_ns;
-	}
-	return U64_UNKNOWN;
-}
-
 void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,
 			 const struct sheet_record *sheet)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct service *s = ctx;
-	enum topic topic = topic_of(change, job, sheet);
+	enum topic topic = change_topic(change, &job->a, sheet);
 	struct json j;
 
 	hand_on_change(s, change, job);
@@ -180,18 +120,11 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 		return;
 	json_init(&j, &out);
 	json_begin_object(&j);
-	json_key_string(&j, "event", topic_name(topic));
-	json_key_f64(&j, "timestamp", u64_to_seconds(time_of(change, job, sheet)));
-	json_key_string(&j, "job_id", job->job_id);
-	json_key_i64(&j, "attempt", job->a.attempt_num);
-	if (sheet)
-		write_sheet(&j, sheet);
-	else
-		write_job(&j, &job->a);
+	change_write_fields(&j, change, &job->a, sheet);
 	json_key(&j, "resource_context");
 	service_write_context(&j, s, job, NULL);
 	json_end_object(&j);
-	publish(s, topic, time_of(change, job, sheet), job->a.uid, &out);
+	publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }
 
 void service_tell_snapshot(struct service *s)
