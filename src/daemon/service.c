@@ -87,8 +87,8 @@ static int make_parts(struct service *s, struct err *err)
 }
 
 static const struct rpc_method *const method_tables[] = {
-	service_status_methods, service_config_methods, service_view_methods,  service_job_methods,
-	service_attach_methods, service_wait_methods,	service_guest_methods,
+	service_status_methods, service_config_methods, service_view_methods, service_job_methods,
+	service_attach_methods, service_phase_methods,	service_wait_methods, service_guest_methods,
 };
 
 /* The server takes one table. */
@@ -163,6 +163,8 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = service_open_life(s, err);
 	if (r == 0)
+		r = service_open_phases(s, err);
+	if (r == 0)
 		r = watch_signals(s, err);
 	if (r == 0)
 		r = service_open_queue(s, err);
@@ -190,6 +192,7 @@ static void end_record(struct service *s)
 
 static void close_service(struct service *s)
 {
+	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);

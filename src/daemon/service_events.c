@@ -49,8 +49,8 @@ void service_write_context(struct json *j, const struct service *s, const struct
 
 /* ---- events ---- */
 
-static void publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
-		    const struct buf *json)
+void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
+		     const struct buf *json)
 {
 	const struct event event = {
 		.topic = topic,
@@ -91,7 +91,7 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 	proc_event_write_fields(&j, ev);
 	json_key_i64(&j, "attempt", attempt_num);
 	json_end_object(&j);
-	publish(s, topic, ev->wall_ns, uid, &out);
+	service_publish(s, topic, ev->wall_ns, uid, &out);
 }
 
 /* The parts that follow jobs hear of it first. */
@@ -124,7 +124,7 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 	json_key(&j, "resource_context");
 	service_write_context(&j, s, job, NULL);
 	json_end_object(&j);
-	publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
+	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }
 
 void service_tell_snapshot(struct service *s)
@@ -136,5 +136,5 @@ void service_tell_snapshot(struct service *s)
 		return;
 	json_init(&j, &out);
 	snapshot_write_json(&j, &s->snap, SNAPSHOT_JOBS);
-	publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(), &out);
+	service_publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(), &out);
 }

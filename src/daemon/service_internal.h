@@ -93,6 +93,7 @@ struct service {
 	struct upkeep *upkeep;
 	struct life_state life;
 	struct orphans *orphans;
+	struct phase_marks *phases; /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached; /* jobs that nobody runs */
 	int64_t attached_here;	   /* the last that we have attached ourselves */
@@ -168,6 +169,7 @@ extern const struct rpc_method service_config_methods[];
 extern const struct rpc_method service_view_methods[]; /* snapshots, events, contexts */
 extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_attach_methods[];
+extern const struct rpc_method service_phase_methods[];
 extern const struct rpc_method service_wait_methods[];
 extern const struct rpc_method service_guest_methods[]; /* for runners */
 
@@ -238,7 +240,16 @@ int service_look_for_orphans(struct service *s, struct err *err);
 /* Keys of daemon.status. */
 void service_write_orphans(struct json *j, const struct service *s);
 
+/* ---- service_phase.c ---- */
+
+int service_open_phases(struct service *s, struct err *err);
+void service_close_phases(struct service *s); /* while the store is open */
+
 /* ---- service_events.c ---- */
+
+/* Whose it is: U64_UNKNOWN is nobody's. What has failed to be written is not told. */
+void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
+		     const struct buf *json);
 
 enum topic service_topic_of(enum event_type type);
 

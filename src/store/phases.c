@@ -18,49 +18,49 @@ static int run_returning(struct query *q, int *ret_n, struct err *err)
 	return query_run(q, err);
 }
 
-int store_enter_phase(struct store *store, int64_t attempt_id, const struct phase_record *phase,
-		      struct err *err)
+static int enter(struct store *store, struct phase_mark *mark, struct err *err)
 {
-	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err), n = 0;
+	int r = query_open(store, STATEMENT_ENTER_PHASE, &q, err), n = 0;
 
-	if (r == 0)
-		r = query_open(store, STATEMENT_ENTER_PHASE, &q, err);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, attempt_id);
-	if (phase->rank >= 0)
-		query_bind_i64(&q, phase->rank);
+	query_bind_i64(&q, mark->attempt_id);
+	if (mark->phase.rank >= 0)
+		query_bind_i64(&q, mark->phase.rank);
 	else
 		query_bind_text(&q, NULL);
-	query_bind_i64(&q, phase->pid);
-	query_bind_text(&q, phase->name);
-	query_bind_i64(&q, (int64_t)phase->entered_wall_ns);
+	query_bind_i64(&q, mark->phase.pid);
+	query_bind_text(&q, mark->phase.name);
+	query_bind_i64(&q, (int64_t)mark->phase.entered_wall_ns);
 	r = run_returning(&q, &n, err);
-	if (r == 0 && n == 0)
-		r = err_set(err, -ENOSPC, "the job has entered too many phases");
-	return r < 0 ? r : txn_commit(&txn, err);
+	mark->result = n > 0 ? 0 : -ENOSPC;
+	return r;
 }
 
-int store_exit_phase(struct store *store, int64_t attempt_id, const struct phase_record *phase,
-		     struct err *err)
+static int leave(struct store *store, struct phase_mark *mark, struct err *err)
 {
-	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err), n = 0;
+	int r = query_open(store, STATEMENT_EXIT_PHASE, &q, err), n = 0;
 
-	if (r == 0)
-		r = query_open(store, STATEMENT_EXIT_PHASE, &q, err);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, attempt_id);
-	query_bind_i64(&q, phase->pid);
-	query_bind_text(&q, phase->name);
-	query_bind_i64(&q, (int64_t)phase->left_wall_ns);
+	query_bind_i64(&q, mark->attempt_id);
+	query_bind_i64(&q, mark->phase.pid);
+	query_bind_text(&q, mark->phase.name);
+	query_bind_i64(&q, (int64_t)mark->phase.left_wall_ns);
 	r = run_returning(&q, &n, err);
-	if (r == 0 && n == 0)
-		r = err_set(err, -ENOENT, "no phase of that name was entered");
+	mark->result = n > 0 ? 0 : -ENOENT;
+	return r;
+}
+
+int store_mark_phases(struct store *store, struct phase_mark *marks, size_t n, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = (marks[i].is_exit ? leave : enter)(store, &marks[i], err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

@@ -230,16 +230,17 @@ int store_follow_events(struct store *store, const char *job_id, int64_t *after_
 
 /* ---- phases ---- */
 
-/*
- * A process of the attempt enters a phase (name, pid, rank, entered_wall_ns), below those that it
- * is in. -ENOSPC: it is in 32 already, or the attempt has had 10,000.
- */
-int store_enter_phase(struct store *store, int64_t attempt_id, const struct phase_record *phase,
-		      struct err *err);
+/* A process of an attempt enters a phase, below those that it is in, or leaves one. */
+struct phase_mark {
+	int64_t attempt_id;
+	bool is_exit;
+	struct phase_record phase; /* name, pid, rank, and when it is entered or left */
+	int result; /* set: 0. -ENOSPC: it is in 32 already, or the attempt has had 10,000.
+		       -ENOENT: it is in none of that name */
+};
 
-/* It leaves the phase of that name, at left_wall_ns. -ENOENT: it is in none. */
-int store_exit_phase(struct store *store, int64_t attempt_id, const struct phase_record *phase,
-		     struct err *err);
+/* All of them in one transaction. What fails for one of them does not keep the others back. */
+int store_mark_phases(struct store *store, struct phase_mark *marks, size_t n, struct err *err);
 
 struct phase_row {
 	int64_t id;

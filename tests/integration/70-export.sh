@@ -130,7 +130,7 @@ export_csv --what snapshots --job @evil
 compared "snapshots are those that were recorded" processes
 
 export_csv --what events
-"$PROCTOR" events --json | pick d
+"$PROCTOR" events --json | grep '"event":"process\.' | pick d
 compared "events are those of events --json" event
 "$PROCTOR" report @evil --json | pick 'd["events"]'
 export_csv --what events --job @evil
@@ -147,7 +147,7 @@ rows = list(csv.reader(open(sys.argv[1], newline="")))
 csv.writer(open(sys.argv[1], "w", newline="")).writerows([rows[0], rows[-1]])' "$TMP/csv"
 	compared "$job: the row of jobs is the report's" verdict last_seen evidence sheet_metrics \
 		syscall_hotspots anomalies telemetry rungs rung_reasons unknown processes events \
-		series series_samples series_samples_per_point
+		phases series series_samples series_samples_per_point
 done
 export_csv --what jobs
 "$PROCTOR" jobs --all --json | pick d
@@ -221,7 +221,7 @@ snaps = [l for l in lines if "event" not in l]
 events = [l for l in lines if "event" in l]
 assert {tuple(s) for s in snaps} == {tuple(json.load(open(sys.argv[2])))}
 assert {p["job_id"] for s in snaps for p in s["processes"]} == {"@evil", "sheets"}
-assert len(events) == int(sys.argv[3])' "$TMP/stdout" "$TMP/now" "$("$PROCTOR" events --json | wc -l)"
+assert len(events) == int(sys.argv[3])' "$TMP/stdout" "$TMP/now" "$("$PROCTOR" events --json | grep -c '"event":"process\.')"
 is "as many as history has" "$(json_eval "$("$PROCTOR" history --job @evil --json)" 'len(d)')" \
 	"$("$PROCTOR" top --history 1h --job @evil --json | python3 -c '
 import json, sys

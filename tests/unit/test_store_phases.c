@@ -12,25 +12,34 @@ static struct attempt must_begin(struct store *store, const char *job_id)
 	return a;
 }
 
+static int mark(struct store *store, struct phase_mark mark)
+{
+	struct err err = ERR_INIT;
+
+	must(store_mark_phases(store, &mark, 1, &err), &err);
+	return mark.result;
+}
+
 static int enter(struct store *store, const struct attempt *a, pid_t pid, const char *name,
 		 uint64_t seconds)
 {
-	const struct phase_record phase = { .name = name,
-					    .pid = pid,
-					    .rank = RANK_NONE,
-					    .entered_wall_ns = START + seconds * SECOND };
-
-	return store_enter_phase(store, a->id, &phase, NULL);
+	return mark(store, (struct phase_mark){
+				   .attempt_id = a->id,
+				   .phase = { .name = name,
+					      .pid = pid,
+					      .rank = RANK_NONE,
+					      .entered_wall_ns = START + seconds * SECOND } });
 }
 
 static int leave(struct store *store, const struct attempt *a, pid_t pid, const char *name,
 		 uint64_t seconds)
 {
-	const struct phase_record phase = { .name = name,
-					    .pid = pid,
-					    .left_wall_ns = START + seconds * SECOND };
-
-	return store_exit_phase(store, a->id, &phase, NULL);
+	return mark(store,
+		    (struct phase_mark){ .attempt_id = a->id,
+					 .is_exit = true,
+					 .phase = { .name = name,
+						    .pid = pid,
+						    .left_wall_ns = START + seconds * SECOND } });
 }
 
 static void test_phases_lie_in_each_other(void **state)
@@ -106,6 +115,31 @@ static void test_there_is_an_end_to_them(void **state)
 	assert_int_equal(enter(store, &a, 8, "other", 1), 0);
 }
 
+/* One that fails does not keep the others back. */
+static void test_many_at_once(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(phase_list_release) struct phase_list list = { .arena = ARENA_INIT };
+	const struct event_filter filter = { .job_id = "a" };
+	struct attempt a = must_begin(store, "a");
+	struct phase_mark marks[] = {
+		{ .attempt_id = a.id, .phase = { "x", NULL, 7, 3, START, U64_UNKNOWN } },
+		{ .attempt_id = a.id, .is_exit = true, .phase = { .name = "y", .pid = 7 } },
+		{ .attempt_id = a.id,
+		  .is_exit = true,
+		  .phase = { .name = "x", .pid = 7, .left_wall_ns = START + 1 } },
+	};
+	struct err err = ERR_INIT;
+
+	must(store_mark_phases(store, marks, 3, &err), &err);
+	assert_true(marks[0].result == 0 && marks[1].result == -ENOENT && marks[2].result == 0);
+	must(store_list_phases(store, &filter, &list, &err), &err);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].phase.rank, 3);
+	assert_int_equal(list.items[0].phase.left_wall_ns, START + 1);
+}
+
 static void test_filters(void **state)
 {
 	struct fixture *f = *state;
@@ -139,6 +173,7 @@ int main(void)
 		STORE_TEST(test_leaving),
 		STORE_TEST(test_time_goes_forward),
 		STORE_TEST(test_there_is_an_end_to_them),
+		STORE_TEST(test_many_at_once),
 		STORE_TEST(test_filters),
 	};
 
