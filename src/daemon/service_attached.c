@@ -186,7 +186,17 @@ static void recall_process(struct service *s, const struct watched *job,
 	members_see(s->life.members, &member);
 }
 
-static int recall(struct service *s, const struct watched *job)
+/* What was told of the root before we came. */
+static void recall_end(struct attached *at, const struct proc_event *ev)
+{
+	if (ev->type != EVENT_EXIT || ev->key.pid != at->root.pid ||
+	    (u64_known(ev->key.start_ticks) && ev->key.start_ticks != at->root.start_ticks))
+		return;
+	at->status = ev->status;
+	at->was_gone = false;
+}
+
+static int recall(struct service *s, struct attached *at, const struct watched *job)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	int r;
@@ -195,6 +205,8 @@ static int recall(struct service *s, const struct watched *job)
 	r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, NULL);
 	for (size_t i = 0; r == 0 && i < a.n_processes; i++)
 		recall_process(s, job, &a.processes[i]);
+	for (size_t i = 0; r == 0 && i < a.n_events; i++)
+		recall_end(at, &a.events[i]);
 	return r;
 }
 
@@ -204,7 +216,7 @@ void service_recall_attached(struct service *s)
 		const struct watched *job = watch_find_attempt(s->watch, at->attempt_id);
 
 		if (job && !at->is_recalled && s->store)
-			at->is_recalled = recall(s, job) == 0;
+			at->is_recalled = recall(s, at, job) == 0;
 		at->n_births = 0;
 	}
 }

@@ -250,8 +250,10 @@ static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 	waiting = waiting_new(s, job, &params);
 	if (!waiting)
 		return err_set(err, -ENOMEM, "no memory left for the phase");
-	waiting->call = call;
-	rpc_call_defer(call, forget_call, waiting);
+	if (rpc_call_wants_answer(call)) {
+		waiting->call = call;
+		rpc_call_defer(call, forget_call, waiting);
+	}
 	*s->phases->end = waiting;
 	s->phases->end = &waiting->next;
 	if (s->phases->n++ > 0)
