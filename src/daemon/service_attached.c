@@ -295,6 +295,8 @@ int service_gather_events(struct service *s, struct proc_event **ret, size_t *re
 void service_events_stored(struct service *s)
 {
 	for (struct attached *at = s->attached; at; at = at->next) {
+		if (at->n_gathered == 0)
+			continue;
 		memmove(at->pending, at->pending + at->n_gathered,
 			(at->n_pending - at->n_gathered) * sizeof(*at->pending));
 		at->n_pending -= at->n_gathered;
