@@ -11,7 +11,7 @@
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/feed_lines.h"
-#include "daemon/change.h"
+#include "daemon/daemon.h"
 
 /*
  * How long after it happened something may still be written: a runner that waits for

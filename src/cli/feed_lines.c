@@ -7,7 +7,6 @@
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/show.h"
-#include "daemon/change.h"
 #include "report/report.h"
 
 struct feed_line {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "daemon/watch.h"
+#include "daemon/daemon.h"
 #include "bus/bus.h"
 #include "store/store.h"
 

@@ -130,7 +130,7 @@ if [ "$has_news" = True ]; then
 		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["outcome"], d["exit_code"])')" "failure 5"
 else
 	timeout 20 "$PROCTOR" wait survives >/dev/null
-	is "it is over" "$(job survives 'd["status"]')" done
+	is "it is over" "$(job survives 'd["status"]')" "done"
 fi
 is "and no process was told twice" "$(job survives \
 	'len([e for e in d["events"] if e["event_type"] == "spawn"]) - len({e["pid"] for e in d["events"] if e["event_type"] == "spawn"})')" 0
