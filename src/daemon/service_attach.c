@@ -49,7 +49,7 @@ static int check_process(const struct service *s, const struct process_facts *fa
 	if (facts->is_kernel)
 		return err_set(err, -EINVAL, "pid %d is a thread of the kernel: it is no job", pid);
 	if (facts->state == 'Z' || facts->state == 'X')
-		return err_set(err, -ESRCH, "pid %d has ended", pid);
+		return err_set(err, -ENOENT, "pid %d has ended", pid);
 	if (is_above(s->root_fd, pid, getpid()))
 		return err_set(err, -EINVAL, "the daemon itself runs below pid %d", pid);
 	return 0;
