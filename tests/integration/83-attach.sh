@@ -201,6 +201,29 @@ like "and reported" "$("$PROCTOR" report leaves)" 'orphan +[0-9]+ .*lives on aft
 kill -9 "${pids[@]}"
 check "until it is gone" eventually holds "status_of 'd[\"orphans\"]'" 0
 
+# ---- other users ----
+if [ "$(id -u)" -eq 0 ]; then
+	chmod 711 "$TMP" "$PROCTOR_HOME"
+	chmod 666 "$PROCTOR_HOME/proctor.sock"
+	cp "$PROCTOR" "$TMP/proctor"
+	other() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+	run other "$TMP/proctor" attach --pid "$bystander" --job theirs
+	is "another user's process" "$status" 1
+	like "is not attached" "$stderr" "pid $bystander is another user's"
+	in_background setpriv --reuid=65534 --regid=65534 --clear-groups sleep 300
+	eventually grep -q '^Uid:[[:space:]]*65534' "/proc/$pid/status"
+	run other "$TMP/proctor" attach --pid "$pid" --job theirs
+	is "one's own is" "$status/$stderr" 0/
+	run other "$TMP/proctor" cancel theirs
+	is "and can be cancelled" "$status" 0
+	check "which ends it" eventually is_gone "$pid"
+	# A program that runs as two users is not the caller's alone.
+	in_background setpriv --ruid=65534 --regid=65534 --clear-groups sleep 300
+	eventually grep -q '^Uid:[[:space:]]*65534' "/proc/$pid/status"
+	run other "$TMP/proctor" attach --pid "$pid" --job mixed
+	like "what runs as root too is not" "$stderr" "pid $pid is another user's"
+fi
+
 # ---- the end of the daemon, and of all jobs ----
 "$PROCTOR" run -q --job one -- sleep 300 &
 one=$!
