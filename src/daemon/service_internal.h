@@ -54,6 +54,7 @@ struct life_state {
 	struct life *life; /* NULL: the kernel does not tell us */
 	struct err why_not;
 	struct loop_fd *watch;
+	struct loop_timer *timer; /* until it is drained */
 	struct members *members;
 	struct map
 		known_since; /* attempt -> from which moment on its births and deaths were told */

@@ -117,15 +117,34 @@ void service_drain_life(struct service *s)
 	stop_life(s);
 }
 
+/*
+ * To be woken for each birth of the host costs more than the births are worth: what comes
+ * within this time is taken together.
+ */
+#define GATHER_MS 50
+
 static void on_life_fd(void *ctx)
 {
-	service_drain_life(ctx);
+	struct service *s = ctx;
+
+	loop_fd_set_interest(s->life.watch, 0);
+	loop_timer_set(s->life.timer, GATHER_MS, 0);
+}
+
+static void on_life_timer(void *ctx)
+{
+	struct service *s = ctx;
+
+	service_drain_life(s);
+	if (s->life.watch)
+		loop_fd_set_interest(s->life.watch, LOOP_READABLE);
 }
 
 int service_open_life(struct service *s, struct err *err)
 {
 	s->life.members = members_new();
-	if (!s->life.members)
+	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);
+	if (!s->life.members || !s->life.timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	if (life_open(&s->life.life, &s->life.why_not) < 0)
 		return 0; /* daemon.status says which rung it is instead */
