@@ -7,16 +7,18 @@ declare -gA _proctor_options=(
 	[jobs]="--all --json --limit --since"
 	[report]="--attempt --format --json"
 	[history]="--csv --job --json --minutes --pid --since --until"
-	[events]="--job --json --since --until"
+	[events]="--follow --job --json --since --until"
 	[top]="--history --interval --job --json --until"
 	[export]="--job --output --since --spreadsheet --until --what"
 	[sql]="--csv --json --no-header --schema"
 	[start]="--foreground"
-	[stop]=""
+	[stop]="--jobs"
 	[status]="--json"
 	[submit]="--job --json"
 	[wait]="--json"
 	[cancel]="--json"
+	[attach]="--job --json --pid"
+	[phase]=""
 	[config]="--check --json"
 	[doctor]="--json --repair"
 	[gc]="--dry-run --json"
@@ -52,6 +54,8 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 		_proctor_jobs "$3"
 	elif [ "$2" = export ]; then
 		compgen -W "csv" -- "$3"
+	elif [ "$2" = phase ]; then
+		compgen -W "enter exit" -- "$3"
 	fi
 }
 

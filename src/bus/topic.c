@@ -31,6 +31,9 @@ static const struct {
 	[TOPIC_PROCESS_SIGNAL] = { "process.signal", "process.*" },
 	[TOPIC_PROCESS_KILL] = { "process.kill", "process.*" },
 	[TOPIC_PROCESS_OOM] = { "process.oom", "process.*" },
+	[TOPIC_PROCESS_ORPHAN] = { "process.orphan", "process.*" },
+	[TOPIC_PHASE_ENTER] = { "phase.enter", "phase.*" },
+	[TOPIC_PHASE_EXIT] = { "phase.exit", "phase.*" },
 	[TOPIC_PATTERN] = { "learn.pattern", "learn.*" },
 };
 

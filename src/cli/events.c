@@ -1,26 +1,43 @@
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/output.h"
-#include "cli/show.h"
-#include "report/report.h"
+#include "cli/feed.h"
+#include "rpc/rpc.h"
 
 enum events_key { KEY_JSON = 256, KEY_SINCE, KEY_UNTIL, KEY_JOB, KEY_FOLLOW };
 
 struct events_args {
-	bool json;
-	struct event_filter filter;
+	bool is_following;
+	struct feed_options feed;
 };
 
 static const struct argp_option events_options[] = {
-	{ "job", KEY_JOB, "ID", 0, "Events of this job's processes", 0 },
+	{ "job", KEY_JOB, "ID", 0, "Events of this job", 0 },
 	{ "since", KEY_SINCE, "TIME", 0, "Only of the last 30s, 5m, 2h, 7d", 0 },
 	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
+	{ "follow", KEY_FOLLOW, NULL, 0,
+	  "Go on with what happens from now on, until Ctrl-C; of what was before only what --since "
+	  "says",
+	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Print one JSON object per line", 0 },
-	{ "follow", KEY_FOLLOW, NULL, OPTION_HIDDEN, NULL, 0 },
 	{ 0 },
 };
+
+static void check_events_args(struct argp_state *state, const struct events_args *args)
+{
+	if (args->is_following && args->feed.until_wall_ns)
+		cli_usage_error(state, "--follow has no end: leave out --until");
+	cli_check_period(state, args->feed.since_wall_ns, args->feed.until_wall_ns);
+}
 
 static error_t parse_events_option(int key, char *arg, struct argp_state *state)
 {
@@ -28,28 +45,25 @@ static error_t parse_events_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_JOB:
-		args->filter.job_id = arg;
+		args->feed.job_id = arg;
 		return 0;
 	case KEY_SINCE:
-		args->filter.since_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--since", arg));
+		args->feed.since_wall_ns = cli_time_ago(cli_parse_duration(state, "--since", arg));
 		return 0;
 	case KEY_UNTIL:
-		args->filter.until_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--until", arg));
+		args->feed.until_wall_ns = cli_time_ago(cli_parse_duration(state, "--until", arg));
 		return 0;
 	case KEY_JSON:
-		args->json = true;
+		args->feed.json = true;
 		return 0;
 	case KEY_FOLLOW:
-		cli_usage_error(state, "this version cannot follow events yet; without --follow "
-				       "those recorded so far are printed");
+		args->is_following = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		cli_usage_error(state, "'%s' is one word too many; say --job %s", arg, arg);
 		return 0;
 	case ARGP_KEY_END:
-		cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
+		check_events_args(state, args);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -59,66 +73,235 @@ static error_t parse_events_option(int key, char *arg, struct argp_state *state)
 static const struct argp events_argp = {
 	.options = events_options,
 	.parser = parse_events_option,
-	.doc = "Prints recorded events of processes (spawn, exit, signal, kill, oom), oldest first.",
+	.doc = "Prints what happened, oldest first: to processes (spawn, exit, signal, kill, oom, "
+	       "orphan), and when jobs, sheets and phases began and ended.",
 };
 
-struct printer {
-	const struct events_args *args;
-	struct output out;
-	size_t n_rows;
-};
-
-static void add_line(struct buf *out, const struct event_row *row)
-{
-	CLEANUP(buf_release) struct buf status = BUF_INIT;
-	const struct proc_event *ev = &row->event;
-	char sheet[16] = "-", pid[16] = "-";
-
-	if (ev->sheet_num >= 0)
-		snprintf(sheet, sizeof(sheet), "%d", ev->sheet_num);
-	if (ev->key.pid > 0)
-		snprintf(pid, sizeof(pid), "%d", (int)ev->key.pid);
-	report_add_status(&status, ev->status);
-	show_moment(out, ev->wall_ns);
-	buf_printf(out, "  %7d  %5s  %7s  %-6s  %-8s  ", row->attempt_num, sheet, pid,
-		   event_type_name(ev->type), status.data);
-	show_text(out, ev->job_id, 24);
-	cli_add_text(out, ev->details, 60);
-	while (out->len > 0 && out->data[out->len - 1] == ' ')
-		buf_truncate(out, out->len - 1);
-	buf_add_char(out, '\n');
-}
-
-static int on_event(void *ctx, const struct event_row *row)
-{
-	struct printer *p = ctx;
-
-	p->n_rows++;
-	if (p->args->json)
-		show_event_json(&p->out.buf, row);
-	else
-		add_line(&p->out.buf, row);
-	return output_pass(&p->out);
-}
+/* ---- what was recorded ---- */
 
 static int print_events(struct store *store, const struct events_args *args, struct err *err)
 {
-	struct printer p = { .args = args, .out = OUTPUT_INIT };
-	int r = output_open(&p.out, NULL, err);
+	CLEANUP(output_release) struct output out = OUTPUT_INIT;
+	struct feed *feed = feed_new(store, &args->feed);
+	int r = feed ? output_open(&out, NULL, err)
+		     : err_set(err, -ENOMEM, "no memory left for events");
 
-	if (!args->json)
-		buf_add_str(&p.out.buf, "TIME                     ATTEMPT  SHEET      PID  EVENT   "
-					"STATUS    JOB                       DETAILS\n");
+	if (!args->feed.json)
+		feed_add_heading(&out.buf);
 	if (r == 0)
-		r = store_read_events(store, &args->filter, on_event, &p, err);
-	if (r == 0 && p.n_rows == 0) {
-		buf_reset(&p.out.buf);
-		if (!args->json)
+		r = feed_read(feed, &out, err);
+	if (r == 0 && feed_count(feed) == 0) {
+		buf_reset(&out.buf);
+		if (!args->feed.json)
 			log_error("no events were recorded in that time");
 	}
-	r = output_end(&p.out, r, err);
-	output_release(&p.out);
+	feed_free(feed);
+	return output_end(&out, r, err);
+}
+
+/* ---- what happens from now on ---- */
+
+#define LOOK_AGAIN_MS 500
+#define TRY_AGAIN_NS                                                                \
+	UINT64_C(5000000000) /* to find a daemon, or a record that is not there yet \
+			      */
+
+struct follower {
+	const struct events_args *args;
+	const struct paths *paths;
+	struct output out;
+	struct store *store; /* NULL: nothing was recorded yet */
+	bool was_absent;     /* it was so at first: all that comes is new */
+	bool is_live_only;   /* the record is not ours to read: the daemon tells what it may */
+	struct feed *feed;
+	struct rpc_client *daemon; /* NULL: none runs */
+	uint64_t daemon_tried_ns;  /* by the boot clock; 0: never */
+	int signal_fd;
+};
+
+/* Only the daemon knows of these: they are not recorded. */
+static const char *const live_topics[] = { "job.queued", "monitor.anomaly", "learn.pattern" };
+
+static bool is_live(const struct follower *f, const char *topic)
+{
+	if (f->is_live_only)
+		return topic && strcmp(topic, "lost") != 0;
+	for (size_t i = 0; i < ARRAY_SIZE(live_topics); i++)
+		if (topic && strcmp(topic, live_topics[i]) == 0)
+			return true;
+	return false;
+}
+
+static void add_live(struct follower *f, const char *topic, const struct rpc_value *data)
+{
+	const char *job_id = rpc_value_string(rpc_value_get(data, "job_id"));
+	double seconds = rpc_value_f64(rpc_value_get(data, "timestamp"));
+	const char *description = rpc_value_string(rpc_value_get(data, "description"));
+	struct json j;
+
+	if (f->args->feed.job_id && (!job_id || strcmp(job_id, f->args->feed.job_id) != 0))
+		return;
+	if (f->args->feed.json) {
+		json_init(&j, &f->out.buf);
+		rpc_value_write(data, &j);
+		buf_add_char(&f->out.buf, '\n');
+		return;
+	}
+	feed_add_line(&f->out.buf, (uint64_t)(seconds * 1e9), topic, job_id, description);
+}
+
+/* Whatever else it is, it is in the record, or soon will be. */
+static int on_daemon_event(void *ctx, const struct rpc_value *params)
+{
+	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
+	struct follower *f = ctx;
+
+	if (is_live(f, topic))
+		add_live(f, topic, rpc_value_get(params, "data"));
+	else if (f->is_live_only)
+		log_warning("%.0f events were lost: they came faster than they could be printed",
+			    rpc_value_f64(rpc_value_get(params, "count")));
+	return 0;
+}
+
+static void hang_up(struct follower *f)
+{
+	f->daemon = rpc_client_close(f->daemon);
+}
+
+/* With a daemon news come at once; without one they are looked for. */
+static void find_daemon(struct follower *f)
+{
+	const struct rpc_client_options options = { .on_event = on_daemon_event, .ctx = f };
+	uint64_t now = clock_boot_ns();
+
+	if (f->daemon || (f->daemon_tried_ns && now - f->daemon_tried_ns < TRY_AGAIN_NS))
+		return;
+	f->daemon_tried_ns = now;
+	if (rpc_client_open(&options, &f->daemon, NULL) == 0 &&
+	    rpc_client_call(f->daemon, "events.subscribe",
+			    "{\"topics\":[\"job.*\",\"sheet.*\",\"process.*\",\"phase.*\","
+			    "\"monitor.*\",\"learn.*\"]}",
+			    NULL, NULL) < 0)
+		hang_up(f);
+}
+
+static int open_feed(struct follower *f, struct err *err)
+{
+	struct feed_options options = f->args->feed;
+	struct err why = ERR_INIT;
+	int r = cli_open_store(f->paths, &f->store, &why);
+
+	f->was_absent |= r == -ENOENT;
+	f->is_live_only = r == -EACCES && f->daemon;
+	if (r == -ENOENT || r == -EBUSY || f->is_live_only)
+		return 0;
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	options.is_from_now = options.since_wall_ns == 0 && !f->was_absent;
+	f->feed = feed_new(f->store, &options);
+	return f->feed ? 0 : err_set(err, -ENOMEM, "no memory left for events");
+}
+
+/* While another holds the database its news wait there. */
+static int read_feed(struct follower *f, struct err *err)
+{
+	struct err busy = ERR_INIT;
+	int r = f->feed || f->is_live_only ? 0 : open_feed(f, err);
+
+	if (r < 0 || !f->feed)
+		return r;
+	r = feed_read(f->feed, &f->out, &busy);
+	if (r == -EBUSY)
+		return 0;
+	if (r < 0)
+		*err = busy;
 	return r;
+}
+
+static int flush(struct output *out)
+{
+	int r = buf_error(&out->buf);
+
+	if (r == 0)
+		r = io_write_all(out->fd, out->buf.data, out->buf.len);
+	buf_reset(&out->buf);
+	return r;
+}
+
+/* 0: look again. -EINTR: asked to end. -EPIPE: nobody reads on. */
+static int wait_for_news(struct follower *f)
+{
+	struct pollfd fds[] = {
+		{ .fd = f->signal_fd, .events = POLLIN },
+		{ .fd = f->out.fd }, /* its end alone */
+		{ .fd = f->daemon ? rpc_client_fd(f->daemon) : -1, .events = POLLIN },
+	};
+	int r = poll(fds, ARRAY_SIZE(fds), LOOK_AGAIN_MS);
+
+	if (r < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (fds[0].revents)
+		return -EINTR;
+	if (fds[1].revents & (POLLERR | POLLHUP | POLLNVAL))
+		return -EPIPE;
+	if (fds[2].revents && rpc_client_listen(f->daemon, 0, NULL) != -ETIMEDOUT)
+		hang_up(f);
+	return 0;
+}
+
+/* Those that are ignored, as nohup does, stay so. */
+static int watch_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static void follower_release(struct follower *f)
+{
+	hang_up(f);
+	feed_free(f->feed);
+	f->store = store_close(f->store);
+	close_fd(&f->signal_fd);
+	output_release(&f->out);
+}
+
+static int follow(struct follower *f, struct err *err)
+{
+	int r = output_open(&f->out, NULL, err);
+
+	if (!f->args->feed.json)
+		feed_add_heading(&f->out.buf);
+	while (r == 0) {
+		find_daemon(f);
+		r = read_feed(f, err);
+		if (r == 0)
+			r = flush(&f->out);
+		if (r == 0)
+			r = wait_for_news(f);
+	}
+	return r == -EINTR ? 0 : r;
+}
+
+static int follow_events(const struct events_args *args, struct err *err)
+{
+	CLEANUP(follower_release)
+	struct follower f = { .args = args, .out = OUTPUT_INIT, .signal_fd = watch_signals() };
+	struct paths paths;
+	int r = cli_find_paths(&paths, err);
+
+	f.paths = &paths;
+	if (r < 0)
+		return cli_fail(CLI_FAILED, err);
+	return output_end(&f.out, follow(&f, err), err);
 }
 
 int cli_events(int argc, char **argv)
@@ -129,10 +312,12 @@ int cli_events(int argc, char **argv)
 	int r;
 
 	cli_parse(&events_argp, argc, argv, 0, &args);
-	r = cli_open_record(args.filter.job_id, &store, &err);
+	if (args.is_following)
+		return follow_events(&args, &err);
+	r = cli_open_record(args.feed.job_id, &store, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)
-		return args.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
+		return args.feed.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
 	return print_events(store, &args, &err);
 }

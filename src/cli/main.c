@@ -34,6 +34,8 @@ static const struct {
 	{ "submit", cli_submit, "hand a job file to the daemon" },
 	{ "wait", cli_wait, "wait until a job is over" },
 	{ "cancel", cli_cancel, "end a job" },
+	{ "attach", cli_attach, "make a running process and its tree a job" },
+	{ "phase", cli_phase, "mark, inside a job, that a phase of its work begins or ends" },
 	{ "config", cli_config, "print the settings in force, or check a file" },
 	{ "doctor", cli_doctor, "tell what can be measured here, and why not more" },
 	{ "gc", cli_gc, "remove what is old now, and give the space back" },

@@ -54,7 +54,7 @@ struct replay {
 	struct peaks jobs;
 	struct busy busiest[BUSIEST];
 	size_t n_busiest;
-	uint64_t n_events[EVENT_OOM + 1];
+	uint64_t n_events[N_EVENT_TYPES];
 	struct notable notable[NOTABLE];
 	size_t n_notable;
 };
@@ -279,12 +279,12 @@ static void add_events(struct replay *r)
 	const char *comma = "";
 	uint64_t n = 0;
 
-	for (int type = 0; type <= EVENT_OOM; type++)
+	for (int type = 0; type < N_EVENT_TYPES; type++)
 		n += r->n_events[type];
 	if (n == 0)
 		return;
 	buf_add_str(r->out, "  events: ");
-	for (int type = 0; type <= EVENT_OOM; type++) {
+	for (int type = 0; type < N_EVENT_TYPES; type++) {
 		if (r->n_events[type] == 0)
 			continue;
 		buf_printf(r->out, "%s%llu %s", comma, (unsigned long long)r->n_events[type],

@@ -98,6 +98,13 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 	add_time(out, s, "uptime_seconds");
 	buf_printf(out, "\njobs      %.0f running; pressure %s (%s)\n", number(s, "running_jobs"),
 		   text(s, "pressure_level"), text(s, "pressure_reason"));
+	if (number(s, "orphans") > 0)
+		buf_printf(out, "orphans   %.0f processes live on whose jobs are over\n",
+			   number(s, "orphans"));
+	if (number(s, "process_events_lost") > 0)
+		buf_printf(out,
+			   "births    %.0f of the kernel's news of births and deaths were lost\n",
+			   number(s, "process_events_lost"));
 	buf_printf(out, "cost      %.2f %% of a core, %.1f MB; the last tick took ",
 		   number(s, "cpu_percent"), number(s, "rss_mb"));
 	add_time(out, s, "tick_cpu_seconds");

@@ -1,41 +1,194 @@
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 
+enum stop_key { KEY_JOBS = 256 };
+
+static const struct argp_option stop_options[] = {
+	{ "jobs", KEY_JOBS, NULL, 0,
+	  "First cancel all jobs, and wait until nothing is left of them", 0 },
+	{ 0 },
+};
+
 static error_t parse_stop_option(int key, char *arg, struct argp_state *state)
 {
-	if (key != ARGP_KEY_ARG)
+	switch (key) {
+	case KEY_JOBS:
+		*(bool *)state->input = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_usage_error(state, "'%s' is one word too many", arg);
+		return 0;
+	default:
 		return ARGP_ERR_UNKNOWN;
-	cli_usage_error(state, "'%s' is one word too many", arg);
-	return 0;
+	}
 }
 
 static const struct argp stop_argp = {
+	.options = stop_options,
 	.parser = parse_stop_option,
-	.doc = "Stops the daemon. Jobs that run go on, and record themselves.",
+	.doc = "Stops the daemon. Jobs that run go on, and record themselves; those that wait for "
+	       "their turn wait for the next daemon.",
 };
 
-/* Until it has closed the connection: its socket and its database are free then. */
-static int stop_and_wait(struct err *err)
+/* ---- the jobs ---- */
+
+/* A runner gives its job 5 s after SIGTERM unless it was told otherwise. */
+#define JOBS_PATIENCE_NS UINT64_C(30000000000)
+#define LOOK_AGAIN_NS 100000000
+
+struct ending {
+	struct rpc_client *client;
+	struct buf cancelled; /* ", " between their ids */
+	size_t n_cancelled;
+	struct buf left; /* those that are still there, with why */
+	size_t n_left;
+};
+
+static void ending_release(struct ending *e)
 {
-	struct rpc_client *client = NULL;
-	const struct rpc_client_options options = { 0 };
-	int r = rpc_client_open(&options, &client, err);
+	buf_release(&e->cancelled);
+	buf_release(&e->left);
+}
+
+static int call_cancel(struct rpc_client *client, const char *job_id, struct err *err)
+{
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", job_id);
+	json_end_object(&j);
+	return rpc_client_call(client, "job.cancel", params.data, NULL, err);
+}
+
+/* Whether ids, with ", " between them, has this one. */
+static bool has_id(const struct buf *ids, const char *id)
+{
+	const char *at = ids->len > 0 ? ids->data : NULL;
+	size_t len = strlen(id);
+
+	while (at) {
+		if (strncmp(at, id, len) == 0 && (at[len] == ',' || at[len] == '\0'))
+			return true;
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	return false;
+}
+
+static void add_id(struct buf *ids, const char *id)
+{
+	buf_printf(ids, "%s%s", ids->len > 0 ? ", " : "", id);
+}
+
+/* One that is just starting is tried again. What failed is said if it is still there at the end. */
+static void cancel_one(struct ending *e, const char *job_id)
+{
+	struct err err = ERR_INIT;
+
+	e->n_left++;
+	if (has_id(&e->cancelled, job_id)) {
+		add_id(&e->left, job_id);
+		return;
+	}
+	if (call_cancel(e->client, job_id, &err) < 0) {
+		buf_printf(&e->left, "%s%s (%s)", e->left.len > 0 ? ", " : "", job_id, err.text);
+		return;
+	}
+	add_id(&e->cancelled, job_id);
+	e->n_cancelled++;
+	add_id(&e->left, job_id);
+}
+
+/* Those that wait come first: else they would start in the places of the others. */
+static int cancel_round(struct ending *e, struct err *err)
+{
+	CLEANUP(cli_value_cleanup) struct rpc_value *jobs = NULL;
+	int r = rpc_client_call(e->client, "job.list", NULL, &jobs, err);
+
+	e->n_left = 0;
+	buf_reset(&e->left);
+	for (int want_queued = 1; r == 0 && want_queued >= 0; want_queued--) {
+		for (size_t i = 0; i < rpc_value_len(jobs); i++) {
+			const struct rpc_value *job = rpc_value_at(jobs, i);
+			const char *id = rpc_value_string(rpc_value_get(job, "job_id"));
+			const char *status = rpc_value_string(rpc_value_get(job, "status"));
+			bool is_queued = status && strcmp(status, "queued") == 0;
+
+			if (id && is_queued == want_queued)
+				cancel_one(e, id);
+		}
+	}
+	return r;
+}
+
+static void tell(const struct ending *e)
+{
+	if (e->n_cancelled > 0)
+		log_error("cancelled %zu %s: %s", e->n_cancelled,
+			  e->n_cancelled == 1 ? "job" : "jobs", e->cancelled.data);
+	else
+		log_error("there was no job to cancel");
+	if (e->n_left > 0)
+		log_error("still there after %d s: %s", (int)(JOBS_PATIENCE_NS / 1000000000),
+			  e->left.data);
+}
+
+/* A job is over when the last of its processes is gone. 1: some are left. */
+static int end_jobs(struct rpc_client *client, struct err *err)
+{
+	CLEANUP(ending_release)
+	struct ending e = { .client = client, .cancelled = BUF_INIT, .left = BUF_INIT };
+	const struct timespec pause = { 0, LOOK_AGAIN_NS };
+	uint64_t began = clock_boot_ns();
+	int r;
+
+	while ((r = cancel_round(&e, err)) == 0 && e.n_left > 0 &&
+	       clock_boot_ns() - began < JOBS_PATIENCE_NS)
+		nanosleep(&pause, NULL);
+	if (r == 0)
+		tell(&e);
+	return r < 0 ? r : e.n_left > 0;
+}
+
+/* ---- the daemon ---- */
+
+/* Until it has closed the connection: its socket and its database are free then. */
+static int stop_and_wait(struct rpc_client *client, struct err *err)
+{
+	int r = rpc_client_call(client, "daemon.stop", NULL, NULL, err);
 
 	if (r == 0)
-		r = rpc_client_call(client, "daemon.stop", NULL, NULL, err);
-	if (r == 0)
 		r = rpc_client_listen(client, 10000, err);
-	rpc_client_close(client);
 	return r == -ECONNRESET ? 0 : r;
 }
 
 int cli_stop(int argc, char **argv)
 {
+	const struct rpc_client_options options = { 0 };
+	struct rpc_client *client = NULL;
 	struct err err = ERR_INIT;
+	bool with_jobs = false;
+	int r, left = 0;
 
-	cli_parse(&stop_argp, argc, argv, 0, NULL);
-	return stop_and_wait(&err) < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
+	cli_parse(&stop_argp, argc, argv, 0, &with_jobs);
+	r = rpc_client_open(&options, &client, &err);
+	if (r == 0 && with_jobs)
+		r = left = end_jobs(client, &err);
+	if (r >= 0)
+		r = stop_and_wait(client, &err);
+	rpc_client_close(client);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	return left > 0 ? CLI_FAILED : CLI_DONE;
 }

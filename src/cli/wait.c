@@ -86,6 +86,12 @@ static void write_json(const struct rpc_value *answer, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
+/* Its runner vanished, or nobody told how it ended. */
+static const char *name_of_no_outcome(const struct rpc_value *answer)
+{
+	return rpc_value_bool(rpc_value_get(answer, "lost"), false) ? "lost" : "unknown";
+}
+
 int cli_wait(int argc, char **argv)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
@@ -102,7 +108,8 @@ int cli_wait(int argc, char **argv)
 	if (args.json)
 		write_json(answer, &out);
 	else
-		buf_printf(&out, "%s %s\n", args.job_id, outcome ? outcome : "lost");
+		buf_printf(&out, "%s %s\n", args.job_id,
+			   outcome ? outcome : name_of_no_outcome(answer));
 	status = cli_print(&out);
 	return status != CLI_DONE || !outcome || strcmp(outcome, "success") != 0 ? CLI_FAILED
 										 : CLI_DONE;

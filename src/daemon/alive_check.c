@@ -32,6 +32,8 @@ enum store_alive daemon_check_alive(void *ctx, const struct attempt *a)
 		return is_own_host(a->host) ? STORE_DEAD : STORE_CANNOT_TELL;
 	if (!is_own_pid_ns(a->pid_ns))
 		return STORE_CANNOT_TELL;
-	return proc_is_alive(a->boot_id, a->runner.pid, a->runner.start_ticks) ? STORE_ALIVE
-									       : STORE_DEAD;
+	if (proc_is_alive(a->boot_id, a->runner.pid, a->runner.start_ticks))
+		return STORE_ALIVE;
+	/* What was attached may have left others behind: only a daemon would know. */
+	return a->is_attached ? STORE_CANNOT_TELL : STORE_DEAD;
 }

@@ -14,6 +14,8 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/mask.h"
+#include "daemon/change.h"	  /* how what happens to jobs is told */
+#include "daemon/process_facts.h" /* who a process is */
 #include "daemon/service.h"
 #include "daemon/signal_process.h"
 #include "model/job.h"

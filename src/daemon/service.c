@@ -90,17 +90,19 @@ static int make_parts(struct service *s, struct err *err)
 	s->loop = loop_new();
 	s->bus = bus_new();
 	s->assigner = assigner_new();
+	s->orphans = orphans_new();
 	s->watch = watch_new(service_tell_change, s);
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
-	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch)
+	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->orphans)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	return service_keep_events(s, err);
 }
 
 static const struct rpc_method *const method_tables[] = {
 	service_status_methods, service_config_methods, service_view_methods,
-	service_recent_methods, service_job_methods,	service_wait_methods,
-	service_hello_methods,	service_guest_methods,
+	service_recent_methods, service_job_methods,	service_attach_methods,
+	service_phase_methods,	service_wait_methods,	service_hello_methods,
+	service_guest_methods,
 };
 
 /* The server takes one table. */
@@ -179,6 +181,10 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = open_sources(s, err);
 	if (r == 0)
+		r = service_open_life(s, err);
+	if (r == 0)
+		r = service_open_phases(s, err);
+	if (r == 0)
 		r = watch_signals(s, err);
 	if (r == 0)
 		r = service_open_queue(s, err);
@@ -206,12 +212,16 @@ static void end_record(struct service *s)
 
 static void close_service(struct service *s)
 {
+	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	service_tend_guests(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
 	end_record(s);
 	s->store = store_close(s->store);
+	service_release_attached(s);
+	s->orphans = orphans_free(s->orphans);
+	service_close_life(s);
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);

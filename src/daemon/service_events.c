@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "daemon/change.h"
 #include "daemon/service_internal.h"
 
 /* ---- what a process, a job or the host uses at the moment ---- */
@@ -48,8 +49,8 @@ void service_write_context(struct json *j, const struct service *s, const struct
 
 /* ---- events ---- */
 
-static void publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
-		    const struct buf *json)
+void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
+		     const struct buf *json)
 {
 	const struct event event = {
 		.topic = topic,
@@ -64,65 +65,47 @@ static void publish(struct service *s, enum topic topic, uint64_t wall_ns, uint6
 	service_forget_rendered(s);
 }
 
-static enum topic topic_of(enum watch_change change, const struct watched *job,
-			   const struct sheet_record *sheet)
+enum topic service_topic_of(enum event_type type)
 {
-	switch (change) {
-	case WATCH_JOB_STARTED:
-		return TOPIC_JOB_STARTED;
-	case WATCH_SHEET_STARTED:
-		return TOPIC_SHEET_STARTED;
-	case WATCH_SHEET_ENDED:
-		return sheet->outcome == OUTCOME_SUCCESS ? TOPIC_SHEET_COMPLETED
-							 : TOPIC_SHEET_FAILED;
-	case WATCH_JOB_ENDED:
-		break;
+	static const enum topic topics[] = {
+		[EVENT_SPAWN] = TOPIC_PROCESS_SPAWN,   [EVENT_EXIT] = TOPIC_PROCESS_EXIT,
+		[EVENT_SIGNAL] = TOPIC_PROCESS_SIGNAL, [EVENT_KILL] = TOPIC_PROCESS_KILL,
+		[EVENT_OOM] = TOPIC_PROCESS_OOM,       [EVENT_ORPHAN] = TOPIC_PROCESS_ORPHAN,
+	};
+
+	_Static_assert(ARRAY_SIZE(topics) == N_EVENT_TYPES, "each has its topic");
+	return topics[type];
+}
+
+void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
+			  uint64_t uid)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	enum topic topic = service_topic_of(ev->type);
+	struct json j;
+
+	if (!bus_is_wanted(s->bus, topic))
+		return;
+	json_init(&j, &out);
+	json_begin_object(&j);
+	json_key_string(&j, "event", topic_name(topic));
+	proc_event_write_fields(&j, ev);
+	json_key_i64(&j, "attempt", attempt_num);
+	json_end_object(&j);
+	service_publish(s, topic, ev->wall_ns, uid, &out);
+}
+
+/* The parts that follow jobs hear of it first. */
+static void hand_on_change(struct service *s, enum watch_change change, const struct watched *job)
+{
+	if (change == WATCH_JOB_STARTED)
+		service_expect_births(s, job);
+	if (change == WATCH_JOB_STARTED && job->a.is_attached)
+		service_follow_attached(s, job);
+	if (change == WATCH_JOB_ENDED) {
+		service_answer_waiters(s, job);
+		service_leave_job(s, job);
 	}
-	if (job->a.outcome == OUTCOME_CANCELLED)
-		return TOPIC_JOB_CANCELLED;
-	return job->a.outcome == OUTCOME_SUCCESS ? TOPIC_JOB_COMPLETED : TOPIC_JOB_FAILED;
-}
-
-static void write_sheet(struct json *j, const struct sheet_record *sheet)
-{
-	json_key_i64(j, "sheet_num", sheet->num);
-	json_key_i64(j, "try", sheet->try_num);
-	json_key_string(j, "name", sheet->name);
-	json_key_string(j, "outcome", outcome_name(sheet->outcome));
-	json_key_int(j, "exit_code", sheet->status.exit_code);
-	json_key_int(j, "signal", sheet->status.signal);
-	json_key_string(j, "reason", sheet->reason);
-	json_key_f64(j, "started", u64_to_seconds(sheet->started_wall_ns));
-	json_key_f64(j, "ended", u64_to_seconds(sheet->ended_wall_ns));
-}
-
-static void write_job(struct json *j, const struct attempt *a)
-{
-	json_key_string(j, "command", a->command);
-	json_key_string(j, "status", attempt_status_name(a));
-	json_key_string(j, "outcome", outcome_name(a->outcome));
-	json_key_int(j, "exit_code", a->status.exit_code);
-	json_key_int(j, "signal", a->status.signal);
-	json_key_string(j, "reason", a->reason);
-	json_key_bool(j, "lost", a->is_lost);
-	json_key_f64(j, "started", u64_to_seconds(a->started_wall_ns));
-	json_key_f64(j, "ended", u64_to_seconds(a->ended_wall_ns));
-}
-
-static uint64_t time_of(enum watch_change change, const struct watched *job,
-			const struct sheet_record *sheet)
-{
-	switch (change) {
-	case WATCH_JOB_STARTED:
-		return job->a.started_wall_ns;
-	case WATCH_SHEET_STARTED:
-		return sheet->started_wall_ns;
-	case WATCH_SHEET_ENDED:
-		return sheet->ended_wall_ns;
-	case WATCH_JOB_ENDED:
-		return job->a.ended_wall_ns;
-	}
-	return U64_UNKNOWN;
 }
 
 void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,
@@ -130,27 +113,19 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct service *s = ctx;
-	enum topic topic = topic_of(change, job, sheet);
+	enum topic topic = change_topic(change, &job->a, sheet);
 	struct json j;
 
-	if (change == WATCH_JOB_ENDED)
-		service_answer_waiters(s, job);
+	hand_on_change(s, change, job);
 	if (!bus_is_wanted(s->bus, topic))
 		return;
 	json_init(&j, &out);
 	json_begin_object(&j);
-	json_key_string(&j, "event", topic_name(topic));
-	json_key_f64(&j, "timestamp", u64_to_seconds(time_of(change, job, sheet)));
-	json_key_string(&j, "job_id", job->job_id);
-	json_key_i64(&j, "attempt", job->a.attempt_num);
-	if (sheet)
-		write_sheet(&j, sheet);
-	else
-		write_job(&j, &job->a);
+	change_write_fields(&j, change, &job->a, sheet);
 	json_key(&j, "resource_context");
 	service_write_context(&j, s, job, NULL);
 	json_end_object(&j);
-	publish(s, topic, time_of(change, job, sheet), job->a.uid, &out);
+	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }
 
 void service_tell_snapshot(struct service *s)
@@ -162,5 +137,5 @@ void service_tell_snapshot(struct service *s)
 		return;
 	json_init(&j, &out);
 	snapshot_write_json(&j, &s->snap, SNAPSHOT_JOBS);
-	publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(), &out);
+	service_publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(), &out);
 }

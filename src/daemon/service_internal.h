@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/settings.h"
 #include "bus/bus.h"
+#include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
@@ -24,7 +25,7 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 8
+#define SERVICE_STAGES 12
 
 struct stage_state {
 	uint64_t n_failed;
@@ -46,6 +47,20 @@ struct reload_state {
 	uint64_t loaded_wall_ns;
 	uint64_t refused_wall_ns; /* 0: none was refused since then */
 	struct err why;		  /* it was */
+};
+
+/* Births and deaths of the jobs' processes. */
+struct life_state {
+	struct life *life; /* NULL: the kernel does not tell us */
+	struct err why_not;
+	struct loop_fd *watch;
+	struct loop_timer *timer; /* until it is drained */
+	struct members *members;
+	struct map
+		known_since; /* attempt -> from which moment on its births and deaths were told */
+	uint64_t n_told, n_lost;
+	int64_t last_event_id; /* of those that runners write down, the last that was told */
+	bool is_relaying;
 };
 
 struct service {
@@ -78,10 +93,16 @@ struct service {
 	struct pressure pressure;
 	struct queue *queue;
 	struct upkeep *upkeep;
-	struct waiter *waiters;	 /* clients that wait for the end of a job */
-	struct guest *guests;	 /* runners that hold the line */
-	struct map guest_due_ns; /* by uid: see service_guest.c */
-	struct recent *recent;	 /* the last events */
+	struct life_state life;
+	struct orphans *orphans;
+	struct phase_marks *phases; /* that wait to be written down */
+	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
+	struct attached *attached; /* jobs that nobody runs */
+	int64_t attached_here;	   /* the last that we have attached ourselves */
+	struct waiter *waiters;	   /* clients that wait for the end of a job */
+	struct guest *guests;	   /* runners that hold the line */
+	struct map guest_due_ns;   /* by uid: see service_guest.c */
+	struct recent *recent;	   /* the last events */
 	struct rendered *rendered;
 
 	struct assign_root *roots; /* one for each job that was watched at the last tick */
@@ -91,7 +112,7 @@ struct service {
 
 	uint64_t started_boot_ns;
 	double interval_seconds; /* in force: more than configured while ticks cost too much */
-	uint64_t next_wall_ns;	 /* when the next tick is due */
+	struct cadence cadence;	 /* when the next tick is due */
 	struct tick_stats stats;
 	struct rung rungs[SOURCES_MAX_RUNGS];
 	size_t n_rungs;
@@ -104,6 +125,12 @@ int service_begin_ticks(struct service *s, struct err *err);
 
 /* From now on, whatever ticks have cost so far. */
 void service_set_interval(struct service *s, double seconds);
+
+/* A look at the processes out of turn. */
+void service_rescan(struct service *s);
+
+/* Writes down what the last look has shown, also out of turn. */
+void service_record_now(struct service *s);
 
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
@@ -140,6 +167,9 @@ bool service_may_read(const struct service *s, const struct rpc_peer *peer, uint
 bool service_may_control(const struct rpc_peer *peer, uint64_t uid);
 
 enum service_right { SERVICE_READ, SERVICE_CONTROL };
+
+/* Whose a process is, or what it runs: it or one of its ancestors is known. NULL: nobody's. */
+struct watched *service_job_of(struct service *s, pid_t pid);
 
 /* What names a job in a call. */
 struct job_params {
@@ -181,6 +211,8 @@ extern const struct rpc_method service_config_methods[];
 extern const struct rpc_method service_view_methods[];	 /* snapshots, events, contexts */
 extern const struct rpc_method service_recent_methods[]; /* the last events */
 extern const struct rpc_method service_job_methods[];
+extern const struct rpc_method service_attach_methods[];
+extern const struct rpc_method service_phase_methods[];
 extern const struct rpc_method service_wait_methods[];
 extern const struct rpc_method service_hello_methods[]; /* for runners */
 extern const struct rpc_method service_guest_methods[];
@@ -201,7 +233,78 @@ void service_answer_waiters(struct service *s, const struct watched *job);
 /* It was cancelled while it was queued: the same. */
 void service_answer_dropped(struct service *s, const struct queued *job);
 
+/* ---- service_life.c ---- */
+
+/* Where the kernel does not tell of births and deaths this is no failure. */
+int service_open_life(struct service *s, struct err *err);
+void service_close_life(struct service *s);
+
+/* Takes what the kernel has told: before each look, so that nothing of it is old. */
+void service_drain_life(struct service *s);
+
+/* A job that was not known before: from now on its runner's children are its own. */
+void service_expect_births(struct service *s, const struct watched *job);
+
+/* Stages of a tick: what the look has shown; what runners have written down. */
+int service_settle_life(struct service *s, struct err *err);
+int service_relay_events(struct service *s, struct err *err);
+
+/* ---- service_attached.c: jobs that something else started ---- */
+
+/*
+ * A process was born. If it is of such a job, that it belongs there is remembered, as its parent
+ * may be gone at the next look, and its start time is set: true.
+ */
+bool service_keep_birth(struct service *s, struct member *born);
+
+/* An event of such a job, to be written down with the next tick. */
+void service_note_attached(struct service *s, const struct watched *job,
+			   const struct proc_event *ev);
+
+/* A job of that kind began, or was found again. */
+void service_follow_attached(struct service *s, const struct watched *job);
+
+/* Before a look is assigned: who was noted down as theirs is theirs. */
+void service_recall_attached(struct service *s);
+
+/* A stage of a tick: ends those of which nothing is left. */
+int service_settle_attached(struct service *s, struct err *err);
+
+/* What waits to be written, all of it; and it was. */
+int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n);
+void service_events_stored(struct service *s);
+
+/* SIGTERM for all of its processes, and SIGKILL for what is left. */
+int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
+void service_release_attached(struct service *s);
+
+/* ---- service_orphans.c ---- */
+
+/* A job is over: what lives on of it are its orphans. (watch.h keeps its id for the snapshot.) */
+void service_leave_job(struct service *s, const struct watched *job);
+
+/* A stage of a tick. It waits for children of the daemon's own, too. */
+int service_look_for_orphans(struct service *s, struct err *err);
+
+/* Keys of daemon.status. */
+void service_write_orphans(struct json *j, const struct service *s);
+
+/* ---- service_phase.c ---- */
+
+int service_open_phases(struct service *s, struct err *err);
+void service_close_phases(struct service *s); /* while the store is open */
+
 /* ---- service_events.c ---- */
+
+/* Whose it is: U64_UNKNOWN is nobody's. What has failed to be written is not told. */
+void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
+		     const struct buf *json);
+
+enum topic service_topic_of(enum event_type type);
+
+/* Something happened to a process of a job. */
+void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
+			  uint64_t uid);
 
 /* Tells of a change of a job on the bus. For watch_new(). */
 void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,

@@ -113,10 +113,13 @@ static void write_cancelling(struct rpc_call *call, const char *job_id)
  * process whose start time was looked at. What is no longer its owner's (by way of
  * a program that is set-uid) the owner could not signal, so we do not for them.
  */
-static int cancel_running(const struct rpc_peer *peer, const struct watched *job, struct err *err)
+static int cancel_running(struct service *s, const struct rpc_peer *peer, struct watched *job,
+			  struct err *err)
 {
 	int r;
 
+	if (job->a.is_attached)
+		return service_cancel_attached(s, job, err);
 	if (!service_is_owner(peer) && !caller_is_process_of(job->a.runner.pid, peer->uid))
 		return err_set(err, -EPERM, "the runner of %s is not yours any more", job->job_id);
 	r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
@@ -148,7 +151,7 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	service_look(s);
 	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
-		r = job.watched ? cancel_running(peer, job.watched, err)
+		r = job.watched ? cancel_running(s, peer, job.watched, err)
 				: cancel_queued(s, job.queued, err);
 	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
 		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);

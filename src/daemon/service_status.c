@@ -40,6 +40,13 @@ static void write_clients(struct json *j, const struct service *s)
 	json_key_u64(j, "events_lost", stats.n_events_lost);
 }
 
+static void write_life(struct json *j, const struct service *s)
+{
+	json_key_u64(j, "process_events", s->life.n_told);
+	json_key_u64(j, "process_events_lost", s->life.n_lost);
+	service_write_orphans(j, s);
+}
+
 static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
@@ -59,6 +66,7 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
 	json_key_string(j, "pressure_reason", s->pressure.reason);
 	write_costs(j, s);
+	write_life(j, s);
 	write_clients(j, s);
 	write_rungs(j, s);
 	json_end_object(j);

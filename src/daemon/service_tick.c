@@ -11,6 +11,14 @@
 
 /* ---- look: which jobs there are ---- */
 
+/* When a job that was attached is over is ours to say: it may outlive what was attached. */
+static enum store_alive check_alive(void *ctx, const struct attempt *a)
+{
+	enum store_alive alive = daemon_check_alive(ctx, a);
+
+	return a->is_attached && alive == STORE_CANNOT_TELL ? STORE_ALIVE : alive;
+}
+
 static int open_store(struct service *s, struct err *err)
 {
 	int r;
@@ -21,7 +29,7 @@ static int open_store(struct service *s, struct err *err)
 			       err);
 	if (r < 0)
 		return r;
-	store_set_alive_check(s->store, daemon_check_alive, NULL);
+	store_set_alive_check(s->store, check_alive, NULL);
 	r = store_begin_daemon(s->store, &s->record, err);
 	if (r < 0)
 		s->store = store_close(s->store);
@@ -42,8 +50,10 @@ static int look(struct service *s, struct err *err)
 
 static int collect(struct service *s, struct err *err)
 {
-	int r = collector_scan(s->collector, &s->snap, err);
+	int r;
 
+	service_drain_life(s);
+	r = collector_scan(s->collector, &s->snap, err);
 	s->has_snap = r == 0;
 	return r;
 }
@@ -78,7 +88,7 @@ static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		s->roots[i] = (struct assign_root){
 			.key = jobs[i]->a.runner,
-			.is_runner = true,
+			.is_runner = !jobs[i]->a.is_attached,
 			.job_id = jobs[i]->job_id,
 			.sheet_num = jobs[i]->a.current_sheet,
 		};
@@ -99,14 +109,17 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		jobs[i]->n_processes = s->n_of[i];
+		jobs[i]->n_living = 0;
 		jobs[i]->point = (struct series_point){ .wall_ns = s->snap.wall_ns,
 							.sheet_num = jobs[i]->a.current_sheet };
 	}
 	for (size_t k = 0; k < s->snap.n_processes; k++) {
 		int owner = assign_owner(s->assigner, k);
 
-		if (owner >= 0)
-			add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
+		if (owner < 0)
+			continue;
+		add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
+		jobs[owner]->n_living += s->snap.processes[k].state != 'Z';
 	}
 }
 
@@ -139,6 +152,7 @@ static int assign(struct service *s, struct err *err)
 		return 0;
 	if (reserve_roots(s, n) < 0)
 		return err_set(err, -ENOMEM, "no memory left to watch %zu jobs", n);
+	service_recall_attached(s);
 	list_roots(s, jobs, n);
 	if (assign_processes(s->assigner, &s->snap, s->roots, n, s->n_of) < 0)
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
@@ -185,14 +199,14 @@ static int run_queue(struct service *s, struct err *err)
 
 /* ---- record ---- */
 
-/* Those whose runners leave it to us. */
+/* Those whose runners leave it to us, or that have none. */
 static size_t list_ours(struct watched *const *jobs, size_t n, const struct attempt **attempts,
 			struct series_point *points)
 {
 	size_t n_ours = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!jobs[i]->is_ours)
+		if (!jobs[i]->is_ours && !jobs[i]->a.is_attached)
 			continue;
 		attempts[n_ours] = &jobs[i]->a;
 		points[n_ours++] = jobs[i]->point;
@@ -204,9 +218,11 @@ static int record(struct service *s, struct err *err)
 {
 	CLEANUP(free_ptr) const struct attempt **attempts = NULL;
 	CLEANUP(free_ptr) struct series_point *points = NULL;
+	CLEANUP(free_ptr) struct proc_event *events = NULL;
 	struct tick_record tick = { .snap = &s->snap, .by_address = true };
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r;
 
 	if (s->store)
 		upkeep_look(s->upkeep, s->store);
@@ -214,12 +230,18 @@ static int record(struct service *s, struct err *err)
 		return 0;
 	attempts = reallocarray(NULL, n, sizeof(*attempts));
 	points = reallocarray(NULL, n, sizeof(*points));
-	if (!attempts || !points)
+	if (!attempts || !points || service_gather_events(s, &events, &tick.n_events) < 0)
 		return err_set(err, -ENOMEM, "no memory left to record %zu jobs", n);
 	tick.n_attempts = list_ours(jobs, n, attempts, points);
 	tick.attempts = attempts;
 	tick.points = points;
-	return tick.n_attempts ? store_write_tick(s->store, -s->record.id, &tick, err) : 0;
+	tick.events = events;
+	if (tick.n_attempts == 0)
+		return 0;
+	r = store_write_tick(s->store, -s->record.id, &tick, err);
+	if (r == 0)
+		service_events_stored(s);
+	return r;
 }
 
 static int append_line(struct service *s, struct err *err)
@@ -244,9 +266,18 @@ static const struct stage {
 	const char *name;
 	int (*run)(struct service *s, struct err *err);
 } stages[] = {
-	{ "look for jobs", look },	 { "collect", collect },	  { "assign", assign },
-	{ "judge the pressure", judge }, { "run what waits", run_queue }, { "record", record },
-	{ "log", append_line },		 { "publish", publish },
+	{ "look for jobs", look },
+	{ "collect", collect },
+	{ "assign", assign },
+	{ "follow births and deaths", service_settle_life },
+	{ "judge the pressure", judge },
+	{ "run what waits", run_queue },
+	{ "record", record },
+	{ "end what was attached", service_settle_attached },
+	{ "look for orphans", service_look_for_orphans },
+	{ "relay events", service_relay_events },
+	{ "log", append_line },
+	{ "publish", publish },
 };
 
 _Static_assert(ARRAY_SIZE(stages) == SERVICE_STAGES, "each has its count of failures");
@@ -276,6 +307,27 @@ static void daemon_tick(struct service *s)
 	s->stats.n_ticks++;
 }
 
+void service_rescan(struct service *s)
+{
+	struct err err = ERR_INIT;
+	int r = collect(s, &err);
+
+	if (r == 0)
+		r = assign(s, &err);
+	if (r == 0)
+		r = service_settle_life(s, &err);
+	if (r < 0)
+		log_warning("cannot look at the processes now: %s", err.text);
+}
+
+void service_record_now(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	if (record(s, &err) < 0)
+		log_debug("what was seen is recorded with the next tick: %s", err.text);
+}
+
 void service_look(struct service *s)
 {
 	struct err err = ERR_INIT;
@@ -285,20 +337,12 @@ void service_look(struct service *s)
 
 /* ---- when ---- */
 
-/* Ticks of all hosts fall on the same moments, so that their samples can be laid side by side. */
-static uint64_t next_moment(const struct service *s, uint64_t now_ns)
-{
-	uint64_t step = (uint64_t)(s->interval_seconds * 1e9);
-
-	return (now_ns / step + 1) * step;
-}
-
 static void plan_tick(struct service *s)
 {
-	uint64_t now = clock_wall_ns();
+	uint64_t wait_ns =
+		cadence_plan(&s->cadence, s->interval_seconds, clock_wall_ns(), clock_boot_ns());
 
-	s->next_wall_ns = next_moment(s, now);
-	loop_timer_set(s->tick_timer, (s->next_wall_ns - now + 999999) / 1000000, 0);
+	loop_timer_set(s->tick_timer, (wait_ns + 999999) / 1000000, 0);
 }
 
 /* What passes the cap is halved by looking half as often, until it is well below. */
@@ -337,13 +381,12 @@ void service_set_interval(struct service *s, double seconds)
 }
 
 /* A moment that is over is left out, and counted. */
-static void count_skipped(struct service *s, uint64_t now_ns)
+static void count_skipped(struct service *s)
 {
-	uint64_t step = (uint64_t)(s->interval_seconds * 1e9);
+	uint64_t now = clock_boot_ns();
 
-	s->stats.lag_ns = now_ns > s->next_wall_ns ? now_ns - s->next_wall_ns : 0;
-	if (s->stats.lag_ns >= step && s->stats.n_ticks > 0)
-		s->stats.n_skipped += s->stats.lag_ns / step;
+	s->stats.lag_ns = cadence_lag(&s->cadence, now);
+	s->stats.n_skipped += cadence_skipped(&s->cadence, now);
 }
 
 static void on_tick_timer(void *ctx)
@@ -351,7 +394,7 @@ static void on_tick_timer(void *ctx)
 	struct service *s = ctx;
 	uint64_t cpu_before = clock_cpu_ns();
 
-	count_skipped(s, clock_wall_ns());
+	count_skipped(s);
 	daemon_tick(s);
 	s->stats.cpu_ns = clock_cpu_ns() - cpu_before;
 	adapt_interval(s, s->stats.cpu_ns);
@@ -363,7 +406,6 @@ int service_begin_ticks(struct service *s, struct err *err)
 	s->tick_timer = loop_timer_new(s->loop, on_tick_timer, s);
 	if (!s->tick_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	s->next_wall_ns = clock_wall_ns();
 	loop_timer_set(s->tick_timer, 0, 0);
 	return 0;
 }

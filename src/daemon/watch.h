@@ -21,6 +21,7 @@ struct watched {
 	bool is_ours;	  /* we write its ticks */
 	bool is_guest;	  /* its runner records it elsewhere, and tells us */
 	size_t n_processes;
+	size_t n_living;	   /* of these, without zombies */
 	struct series_point point; /* of the last tick */
 	bool was_seen;		   /* at this look */
 	struct watched *next;	   /* of those that are over */

@@ -12,14 +12,14 @@
 enum { UNSEEN = -1, NOBODY = -2, LOOKING = -3 }; /* else the number of the root */
 
 /* Whose a process was at the snapshot before. */
-struct member {
+struct belonging {
 	struct proc_key key;
 	const char *job_id;
 	int sheet_num;
 };
 
 struct assigner {
-	struct member *members;
+	struct belonging *members;
 	size_t n_members, cap_members;
 	struct map member_of;	/* pid -> index in members */
 	struct map index_of;	/* pid -> index in the snapshot */
@@ -112,7 +112,7 @@ static int find_job(const struct round *r, const char *job_id)
 	return map_get(&r->a->root_by_job, (uint64_t)(uintptr_t)job_id, &i) ? (int)i : UNSEEN;
 }
 
-static const struct member *find_member(const struct assigner *a, const struct proc_key *key)
+static const struct belonging *find_member(const struct assigner *a, const struct proc_key *key)
 {
 	uint64_t i;
 
@@ -144,7 +144,7 @@ static int owner_by_itself(const struct round *r, size_t i)
 {
 	const struct proc_sample *p = &r->s->processes[i];
 	int root = find_root(r, &p->key);
-	const struct member *member;
+	const struct belonging *member;
 
 	if (root >= 0 && !r->roots[root].is_runner)
 		return root;
@@ -193,19 +193,20 @@ static void settle(const struct round *r, size_t i)
 
 /* ---- what stays ---- */
 
-static int remember(struct assigner *a, const struct proc_sample *p)
+int assign_remember(struct assigner *a, const struct proc_key *key, const char *job_id,
+		    int sheet_num)
 {
 	if (a->n_members == a->cap_members) {
 		size_t cap = a->cap_members ? a->cap_members * 2 : 64;
-		struct member *members = reallocarray(a->members, cap, sizeof(*members));
+		struct belonging *members = reallocarray(a->members, cap, sizeof(*members));
 
 		if (!members)
 			return -ENOMEM;
 		a->members = members;
 		a->cap_members = cap;
 	}
-	a->members[a->n_members] = (struct member){ p->key, p->job_id, p->sheet_num };
-	return map_put(&a->member_of, (uint64_t)p->key.pid, a->n_members++);
+	a->members[a->n_members] = (struct belonging){ *key, job_id, sheet_num };
+	return map_put(&a->member_of, (uint64_t)key->pid, a->n_members++);
 }
 
 /* With the sheet that it was first seen in. */
@@ -213,7 +214,7 @@ static void tell(const struct round *r, size_t i, size_t *n_of)
 {
 	struct proc_sample *p = &r->s->processes[i];
 	int owner = r->a->owners[i];
-	const struct member *member = find_member(r->a, &p->key);
+	const struct belonging *member = find_member(r->a, &p->key);
 
 	p->job_id = NULL;
 	p->sheet_num = SHEET_NONE;
@@ -230,9 +231,12 @@ static int remember_all(const struct round *r)
 
 	r->a->n_members = 0;
 	map_clear(&r->a->member_of);
-	for (size_t i = 0; result == 0 && i < r->s->n_processes; i++)
-		if (r->s->processes[i].job_id)
-			result = remember(r->a, &r->s->processes[i]);
+	for (size_t i = 0; result == 0 && i < r->s->n_processes; i++) {
+		const struct proc_sample *p = &r->s->processes[i];
+
+		if (p->job_id)
+			result = assign_remember(r->a, &p->key, p->job_id, p->sheet_num);
+	}
 	return result;
 }
 
@@ -250,6 +254,13 @@ int assign_processes(struct assigner *a, struct snapshot *s, const struct assign
 	for (size_t i = 0; i < s->n_processes; i++)
 		tell(&r, i, n_of);
 	return remember_all(&r);
+}
+
+void assigner_forget_job(struct assigner *a, const char *job_id)
+{
+	for (size_t i = 0; i < a->n_members; i++)
+		if (a->members[i].job_id == job_id)
+			map_remove(&a->member_of, (uint64_t)a->members[i].key.pid);
 }
 
 int assign_owner(const struct assigner *a, size_t i)

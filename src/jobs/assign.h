@@ -36,6 +36,16 @@ struct assigner *assigner_free(struct assigner *a);
 int assign_processes(struct assigner *a, struct snapshot *s, const struct assign_root *roots,
 		     size_t n_roots, size_t *n_of);
 
+/*
+ * This process belongs to the job, whoever its parent is at the next snapshot: for one that was
+ * noted down earlier, or whose birth was told. -ENOMEM.
+ */
+int assign_remember(struct assigner *a, const struct proc_key *key, const char *job_id,
+		    int sheet_num);
+
+/* The job is over: its processes are nobody's, and its id may be freed. */
+void assigner_forget_job(struct assigner *a, const char *job_id);
+
 /* Whose process number i of that snapshot is: the number of the root, or -1. */
 int assign_owner(const struct assigner *a, size_t i);
 

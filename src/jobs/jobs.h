@@ -6,6 +6,8 @@
 
 #include "base/err.h"
 #include "jobs/assign.h"
+#include "jobs/members.h"
+#include "jobs/orphans.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"
 #include "jobs/tree.h"

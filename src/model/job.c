@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 
 bool job_id_is_valid(const char *id)
 {
@@ -43,7 +44,7 @@ static const char *const evidence_names[] = {
 
 static const char *const event_names[] = {
 	[EVENT_SPAWN] = "spawn", [EVENT_EXIT] = "exit", [EVENT_SIGNAL] = "signal",
-	[EVENT_KILL] = "kill",	 [EVENT_OOM] = "oom",
+	[EVENT_KILL] = "kill",	 [EVENT_OOM] = "oom",	[EVENT_ORPHAN] = "orphan",
 };
 
 /* Index of name in names, or -1. */
@@ -181,6 +182,30 @@ void proc_event_write_json(struct json *j, const struct proc_event *ev)
 	json_begin_object(j);
 	proc_event_write_fields(j, ev);
 	json_end_object(j);
+}
+
+bool phase_name_is_valid(const char *name)
+{
+	size_t len = strlen(name), n;
+
+	for (size_t i = 0; i < len; i += n) {
+		n = utf8_char_len(name + i, len - i);
+		if (n == 0 || (unsigned char)name[i] < ' ' || name[i] == 127)
+			return false;
+	}
+	return len > 0 && utf8_count(name, len) <= PHASE_NAME_MAX;
+}
+
+void phase_record_write_fields(struct json *j, const struct phase_record *phase)
+{
+	json_key_string(j, "name", phase->name);
+	json_key_string(j, "path", phase->path);
+	json_key_i64(j, "pid", phase->pid);
+	json_key_int(j, "rank", phase->rank);
+	json_key_f64(j, "entered", u64_to_seconds(phase->entered_wall_ns));
+	json_key_f64(j, "left", u64_to_seconds(phase->left_wall_ns));
+	json_key_f64(j, "seconds",
+		     u64_to_seconds(u64_delta(phase->left_wall_ns, phase->entered_wall_ns)));
 }
 
 void attempt_init(struct attempt *a)

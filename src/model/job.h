@@ -169,7 +169,15 @@ struct proc_record {
 
 void proc_record_init(struct proc_record *p);
 
-enum event_type { EVENT_SPAWN, EVENT_EXIT, EVENT_SIGNAL, EVENT_KILL, EVENT_OOM };
+enum event_type {
+	EVENT_SPAWN,
+	EVENT_EXIT,
+	EVENT_SIGNAL,
+	EVENT_KILL,
+	EVENT_OOM,
+	EVENT_ORPHAN, /* lives on, and its job is over */
+	N_EVENT_TYPES,
+};
 const char *event_type_name(enum event_type type);
 /* -EINVAL: no such type. */
 int event_type_from_name(const char *name, enum event_type *ret);
@@ -187,6 +195,23 @@ struct proc_event {
 void proc_event_write_json(struct json *j, const struct proc_event *ev);
 /* The same without its braces: others may add keys of their own. */
 void proc_event_write_fields(struct json *j, const struct proc_event *ev);
+
+#define PHASE_NAME_MAX 256 /* characters */
+
+/* What a process of the job said it was doing, from when to when. */
+struct phase_record {
+	const char *name;
+	const char *path; /* with those of the same process around it: "epoch/load" */
+	pid_t pid;
+	int rank;
+	uint64_t entered_wall_ns, left_wall_ns; /* U64_UNKNOWN: not left (yet) */
+};
+
+/* Not empty, at most PHASE_NAME_MAX characters of UTF-8, none of which controls anything. */
+bool phase_name_is_valid(const char *name);
+
+/* An object, without its braces. */
+void phase_record_write_fields(struct json *j, const struct phase_record *phase);
 
 /* Which rung of the ladder measured something, and why not a better one. */
 struct rung {
@@ -217,6 +242,7 @@ struct attempt {
 	int attempt_num;
 	bool is_running;
 	bool is_lost;	     /* its runner vanished without a word of the end */
+	bool is_attached;    /* something else started it: the runner is what was attached */
 	const char *command; /* masked; of a job file, its name */
 	uint64_t argv_hash;
 	uint64_t uid;
@@ -239,6 +265,8 @@ struct attempt {
 	size_t n_processes;
 	struct proc_event *events;
 	size_t n_events;
+	struct phase_record *phases;
+	size_t n_phases;
 	struct rung *rungs;
 	size_t n_rungs;
 	struct unknown_note *unknowns;

@@ -30,6 +30,7 @@ static const struct origin from_clock = {
 	.evidence = EVIDENCE_EXACT,
 	.how[EVIDENCE_EXACT] = "from start to end",
 	.how[EVIDENCE_LOWER_BOUND] = "up to the last record",
+	.how[EVIDENCE_UPPER_BOUND] = "until its end was noticed",
 };
 static const struct origin from_samples = {
 	.evidence = EVIDENCE_SAMPLED,

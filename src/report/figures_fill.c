@@ -67,6 +67,9 @@ void figures_of_attempt(const struct attempt *a, struct figures *ret)
 	seen_of_attempt(a, &ret->usage);
 	ret->unique_pids = attempt_count_pids(a, &ret->unique_pids_evidence);
 	settle(ret, a->started_wall_ns, a->ended_wall_ns, figures_last_seen(a));
+	/* Of an attached one that ended while nobody looked the end is when somebody did. */
+	if (a->is_attached && u64_known(a->ended_wall_ns) && !u64_known(a->usage.wall_ns))
+		ret->evidence[FIGURE_WALL] = EVIDENCE_UPPER_BOUND;
 }
 
 void figures_of_sheet(const struct attempt *a, const struct sheet_record *sheet,

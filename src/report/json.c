@@ -179,6 +179,18 @@ static void write_events(struct json *j, const struct facts *f)
 	json_end_array(j);
 }
 
+static void write_phases(struct json *j, const struct facts *f)
+{
+	json_key(j, "phases");
+	json_begin_array(j);
+	for (size_t i = 0; i < f->a->n_phases; i++) {
+		json_begin_object(j);
+		phase_record_write_fields(j, &f->a->phases[i]);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
 static void write_rungs(struct json *j, const struct facts *f)
 {
 	json_key(j, "rungs");
@@ -271,6 +283,7 @@ int json_report_write(struct buf *out, const struct facts *f)
 	write_notes(&j, f);
 	write_processes(&j, f);
 	write_events(&j, f);
+	write_phases(&j, f);
 	write_series(&j, f);
 	json_end_object(&j);
 	buf_add_char(out, '\n');

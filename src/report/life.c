@@ -86,6 +86,7 @@ static int severity(const struct proc_event *ev)
 	case EVENT_KILL:
 		return 1;
 	case EVENT_SIGNAL:
+	case EVENT_ORPHAN:
 		return 2;
 	case EVENT_EXIT:
 		return exit_status_to_shell(ev->status) > 0 ? 3 : -1;

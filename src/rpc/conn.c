@@ -97,6 +97,11 @@ void conn_drop(struct rpc_conn *conn, const char *why)
 	server_settle_soon(conn);
 }
 
+bool rpc_call_wants_answer(const struct rpc_call *call)
+{
+	return call->id.len > 0;
+}
+
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
 {
 	return &call->conn->peer;

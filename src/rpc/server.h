@@ -13,6 +13,7 @@
 #ifndef PROCTOR_RPC_SERVER_H
 #define PROCTOR_RPC_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -52,6 +53,9 @@ struct rpc_method {
 
 /* Who asks; borrowed for as long as the call is there. */
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
+
+/* False: a notification, which nobody waits for. */
+bool rpc_call_wants_answer(const struct rpc_call *call);
 
 /* An object or a list; NULL: none were given. Only inside the method. */
 const struct rpc_value *rpc_call_params(const struct rpc_call *call);

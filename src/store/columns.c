@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -50,6 +51,19 @@ static int read_f64(sqlite3_stmt *stmt, int index, void *field, size_t size, str
 	*(double *)field = sqlite3_column_type(stmt, index) == SQLITE_NULL
 				   ? F64_UNKNOWN
 				   : sqlite3_column_double(stmt, index);
+	return 0;
+}
+
+static int bind_flag(sqlite3_stmt *stmt, int index, const void *field)
+{
+	return sqlite3_bind_int(stmt, index, *(const bool *)field);
+}
+
+static int read_flag(sqlite3_stmt *stmt, int index, void *field, size_t size, struct arena *arena)
+{
+	(void)size;
+	(void)arena;
+	*(bool *)field = sqlite3_column_int(stmt, index) != 0;
 	return 0;
 }
 
@@ -258,6 +272,7 @@ const struct column_type column_bits = { bind_bits, read_bits };
 const struct column_type column_f64 = { bind_f64, read_f64 };
 const struct column_type column_int = { bind_int, read_int };
 const struct column_type column_int_or_none = { bind_int_or_none, read_int_or_none };
+const struct column_type column_flag = { bind_flag, read_flag };
 const struct column_type column_count = { bind_count, read_count };
 const struct column_type column_text = { bind_text, read_text };
 const struct column_type column_detail = { bind_detail, read_text };

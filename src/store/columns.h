@@ -40,6 +40,7 @@ extern const struct column_type column_bits;	    /* uint64_t, same, but every va
 extern const struct column_type column_f64;	    /* double; NaN is NULL */
 extern const struct column_type column_int;	    /* int or pid_t */
 extern const struct column_type column_int_or_none; /* int; negative is NULL, NULL is -1 */
+extern const struct column_type column_flag;	    /* bool */
 extern const struct column_type column_count;	    /* unsigned; 0 means unknown and is NULL */
 extern const struct column_type column_text;	    /* const char *; NULL is NULL. Any bytes. */
 extern const struct column_type column_detail;	    /* const char *; NULL is "" */

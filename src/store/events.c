@@ -20,6 +20,7 @@ struct course {
 	int64_t after_ns, after_id;
 	int64_t until_ns, last_id;
 	int64_t job; /* 0: any */
+	bool is_by_id;
 };
 
 static void page_release(struct page *page)
@@ -32,14 +33,17 @@ static int64_t as_i64(uint64_t ns)
 	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
 }
 
-/* The row that the query stands on: id, job, attempt, and the event's columns. */
+/* The row that the query stands on: whose it is, and the event's columns. */
 static int add_row(struct query *q, struct page *page, struct course *course, struct err *err)
 {
 	struct event_row *row = &page->rows[page->n];
 	int r;
 
 	*row = (struct event_row){ 0 };
-	course->after_id = query_read_i64(q);
+	row->id = course->after_id = query_read_i64(q);
+	r = query_read_columns(q, &event_owner_columns, row, NULL, err);
+	if (r < 0)
+		return r;
 	row->event.job_id = arena_strdup(&page->arena, query_read_text(q));
 	row->attempt_num = (int)query_read_i64(q);
 	if (!row->event.job_id)
@@ -52,6 +56,17 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 	return 0;
 }
 
+static void bind_course(struct query *q, const struct course *course)
+{
+	if (!course->is_by_id)
+		query_bind_i64(q, course->after_ns);
+	query_bind_i64(q, course->after_id);
+	if (!course->is_by_id)
+		query_bind_i64(q, course->until_ns);
+	query_bind_i64(q, course->last_id);
+	query_bind_i64(q, course->job);
+}
+
 static int fill_page(struct store *store, struct page *page, struct course *course, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
@@ -59,14 +74,12 @@ static int fill_page(struct store *store, struct page *page, struct course *cour
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, STATEMENT_WALK_EVENTS, &q, err);
+		r = query_open(store,
+			       course->is_by_id ? STATEMENT_FOLLOW_EVENTS : STATEMENT_WALK_EVENTS,
+			       &q, err);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, course->after_ns);
-	query_bind_i64(&q, course->after_id);
-	query_bind_i64(&q, course->until_ns);
-	query_bind_i64(&q, course->last_id);
-	query_bind_i64(&q, course->job);
+	bind_course(&q, course);
 	page->n = 0;
 	arena_reset(&page->arena);
 	while (r == 0 && page->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0)
@@ -119,18 +132,43 @@ static int plan(struct store *store, const struct event_filter *filter, struct c
 	return r;
 }
 
-int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
-		      void *ctx, struct err *err)
+static int walk(struct store *store, struct course *course, event_fn *fn, void *ctx,
+		struct err *err)
 {
 	CLEANUP(page_release) struct page page = { .arena = ARENA_INIT };
-	struct course course;
-	int r = plan(store, filter, &course, err);
+	int r;
 
 	do {
-		if (r == 0)
-			r = fill_page(store, &page, &course, err);
+		r = fill_page(store, &page, course, err);
 		if (r == 0)
 			r = tell_page(&page, fn, ctx);
 	} while (r == 0 && page.n == PAGE_EVENTS);
+	return r;
+}
+
+int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
+		      void *ctx, struct err *err)
+{
+	struct course course;
+	int r = plan(store, filter, &course, err);
+
+	return r < 0 ? r : walk(store, &course, fn, ctx, err);
+}
+
+/* Ids are given in the order of the commits: what has a smaller one was there before. */
+int store_follow_events(struct store *store, const char *job_id, int64_t *after_id, event_fn *fn,
+			void *ctx, struct err *err)
+{
+	const struct event_filter filter = { .job_id = job_id };
+	struct course course;
+	int r = plan(store, &filter, &course, err);
+
+	if (r < 0 || course.last_id <= *after_id)
+		return r;
+	course.is_by_id = true;
+	course.after_id = *after_id;
+	r = fn ? walk(store, &course, fn, ctx, err) : 0;
+	if (r == 0)
+		*after_id = course.last_id;
 	return r;
 }

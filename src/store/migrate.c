@@ -34,6 +34,8 @@
  *    only the peak is left are thin. meta has last_tick, the largest id of a fold
  *    that was removed, and what retention keeps for itself (retention.c).
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
+ * 2: An attempt may be a tree that something else started: its runner is the
+ *    process that was attached.
  */
 static const char *const migrations[] = {
 	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"
@@ -196,6 +198,8 @@ static const char *const migrations[] = {
 
 	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"INSERT INTO meta VALUES ('retained_ns', strftime('%s', 'now') * 1000000000);",
+
+	"ALTER TABLE attempts ADD COLUMN is_attached INTEGER NOT NULL DEFAULT 0;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

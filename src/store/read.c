@@ -343,6 +343,12 @@ static int read_events(struct store *store, struct attempt *a, struct err *err)
 	return r;
 }
 
+static int read_phases(struct store *store, struct attempt *a, struct err *err)
+{
+	return read_array(store, STATEMENT_READ_PHASES, a, &phase_columns, sizeof(*a->phases),
+			  &a->arena, &a->phases, &a->n_phases, err);
+}
+
 static int read_rungs(struct store *store, struct attempt *a, struct err *err)
 {
 	return read_array(store, STATEMENT_READ_RUNGS, a, &rung_columns, sizeof(*a->rungs),
@@ -415,7 +421,8 @@ int store_read_attempt(struct store *store, const char *job_id, int num, struct 
 		       struct err *err)
 {
 	static part_reader *const readers[] = {
-		read_sheets, read_processes, read_events, read_rungs, read_unknowns, series_read,
+		read_sheets, read_processes, read_events, read_phases,
+		read_rungs,  read_unknowns,  series_read,
 	};
 
 	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);

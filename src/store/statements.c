@@ -154,8 +154,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		  { "a.", &attempt_end_columns },
 		  { "a.", &usage_columns } },
 	},
+	/* What was attached has no recorder but a daemon, which would have written its end. */
 	[STATEMENT_LAST_SIGN] = {
-		"SELECT max(coalesce((SELECT max(wall_ns) FROM ticks WHERE recorder = ?1), 0),"
+		"SELECT max(coalesce((SELECT max(wall_ns) FROM ticks WHERE recorder = ?1"
+		" OR (recorder < 0 AND (SELECT is_attached FROM attempts WHERE id = ?1))), 0),"
 		" coalesce((SELECT max(last_ns) FROM points WHERE attempt = ?1), 0),"
 		" coalesce((SELECT max(max(coalesce(started_wall_ns, 0), coalesce(ended_wall_ns, 0)))"
 		" FROM sheets WHERE attempt = ?1), 0))",
@@ -200,6 +202,38 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_READ_EVENTS] = {
 		"SELECT @names FROM events WHERE attempt = ? ORDER BY wall_ns, id",
 		{ { "", &event_columns } },
+	},
+	/*
+	 * ?1: the attempt. ?2: the rank. ?3: the process. ?4: the name. ?5: when. Below the phases of the same
+	 * process that are open. Nobody fills the disk with phases.
+	 */
+	[STATEMENT_ENTER_PHASE] = {
+		"INSERT INTO phases (attempt, rank, pid, name, path, entered_wall_ns)"
+		" SELECT ?1, ?2, ?3, ?4, coalesce((SELECT path || '/' FROM phases WHERE attempt = ?1"
+		" AND pid = ?3 AND left_wall_ns IS NULL ORDER BY id DESC LIMIT 1), '') || ?4, ?5"
+		" WHERE (SELECT count(*) FROM phases WHERE attempt = ?1) < 10000"
+		" AND (SELECT count(*) FROM phases WHERE attempt = ?1 AND pid = ?3"
+		" AND left_wall_ns IS NULL) < 32 RETURNING id",
+	},
+	/* The last one of this process; or the only one that is open, whoever entered it. */
+	[STATEMENT_EXIT_PHASE] = {
+		"UPDATE phases SET left_wall_ns = max(?4, entered_wall_ns) WHERE id = coalesce("
+		"(SELECT max(id) FROM phases WHERE attempt = ?1 AND pid = ?2 AND name = ?3"
+		" AND left_wall_ns IS NULL),"
+		" (SELECT max(id) FROM phases WHERE attempt = ?1 AND name = ?3"
+		" AND left_wall_ns IS NULL HAVING count(*) = 1)) RETURNING id",
+	},
+	[STATEMENT_READ_PHASES] = {
+		"SELECT @names FROM phases WHERE attempt = ? ORDER BY entered_wall_ns, id",
+		{ { "", &phase_columns } },
+	},
+	/* ?1: entered or left since when. ?2: the job's row, or 0. */
+	[STATEMENT_WALK_PHASES] = {
+		"SELECT p.id, jobs.job_id, a.attempt_num, @names FROM phases p"
+		" CROSS JOIN attempts a ON a.id = p.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE (p.entered_wall_ns >= ?1 OR p.left_wall_ns >= ?1) AND (?2 = 0 OR a.job = ?2)"
+		" ORDER BY p.id",
+		{ { "p.", &phase_columns } },
 	},
 	[STATEMENT_READ_RUNGS] = {
 		"SELECT @names FROM rungs WHERE attempt = ? ORDER BY id",
@@ -281,10 +315,17 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/* ?1, ?2: behind which time and id. ?3, ?4: till when, up to which id. ?5: a job's row, or 0. */
 	[STATEMENT_WALK_EVENTS] = {
-		"SELECT e.id, jobs.job_id, a.attempt_num, @names FROM events e"
+		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM events e"
 		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
 		" WHERE (e.wall_ns, e.id) > (?1, ?2) AND e.wall_ns <= ?3 AND e.id <= ?4"
 		" AND (?5 = 0 OR a.job = ?5) ORDER BY e.wall_ns, e.id",
+		{ { "e.", &event_columns } },
+	},
+	/* ?1: behind which id. ?2: up to which. ?3: a job's row, or 0. */
+	[STATEMENT_FOLLOW_EVENTS] = {
+		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM events e"
+		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE e.id > ?1 AND e.id <= ?2 AND (?3 = 0 OR a.job = ?3) ORDER BY e.id",
 		{ { "e.", &event_columns } },
 	},
 	[STATEMENT_LAST_EVENT] = { "SELECT max(id) FROM events" },

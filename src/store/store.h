@@ -72,7 +72,7 @@ void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
 
 /*
  * Records that an attempt begins: reads job_id, command, argv_hash, uid, host,
- * workdir, boot_id, runner, pid_ns, interval_seconds, started_wall_ns,
+ * workdir, boot_id, runner, is_attached, pid_ns, interval_seconds, started_wall_ns,
  * total_sheets, progress and sheets of a as they are by now, and sets a->id and
  * a->attempt_num (1 more than the job had).
  */
@@ -200,6 +200,9 @@ int store_read_snapshots(struct store *store, const struct snapshot_filter *filt
 
 /* One event of a process: whose, and what. Its pointers are valid during the call only. */
 struct event_row {
+	int64_t id, attempt_id;
+	uint64_t uid;	  /* of the attempt's owner */
+	bool is_attached; /* the attempt is */
 	int attempt_num;
 	struct proc_event event;
 };
@@ -218,6 +221,46 @@ struct event_filter {
  */
 int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
 		      void *ctx, struct err *err);
+
+/*
+ * The same for what was written after the event *after_id, in the order in which it was
+ * written, whatever its time; *after_id is then the newest. So who begins with 0, or with what
+ * an earlier call left there, misses nothing and gets nothing twice. fn NULL: only
+ * *after_id is set.
+ */
+int store_follow_events(struct store *store, const char *job_id, int64_t *after_id, event_fn *fn,
+			void *ctx, struct err *err);
+
+/* ---- phases ---- */
+
+/* A process of an attempt enters a phase, below those that it is in, or leaves one. */
+struct phase_mark {
+	int64_t attempt_id;
+	bool is_exit;
+	struct phase_record phase; /* name, pid, rank, and when it is entered or left */
+	int result; /* set: 0. -ENOSPC: it is in 32 already, or the attempt has had 10,000.
+		       -ENOENT: it is in none of that name */
+};
+
+/* All of them in one transaction. What fails for one of them does not keep the others back. */
+int store_mark_phases(struct store *store, struct phase_mark *marks, size_t n, struct err *err);
+
+struct phase_row {
+	int64_t id;
+	const char *job_id;
+	int attempt_num;
+	struct phase_record phase;
+};
+struct phase_list {
+	struct phase_row *items; /* in the order in which they were entered */
+	size_t n;
+	struct arena arena;
+};
+void phase_list_release(struct phase_list *list);
+
+/* Those that were entered or left since then. */
+int store_list_phases(struct store *store, const struct event_filter *filter,
+		      struct phase_list *ret, struct err *err);
 
 /* ---- looking after the file ---- */
 

@@ -2,6 +2,7 @@
 
 #include "model/job.h"
 #include "model/snapshot.h"
+#include "store/store.h"
 
 /* ---- attempts, sheets, ranks ---- */
 
@@ -21,6 +22,7 @@ static const struct column attempt_begin_items[] = {
 	COLUMN(attempt, uid, column_u64),
 	COLUMN(attempt, host, column_text),
 	COLUMN(attempt, workdir, column_text),
+	COLUMN(attempt, is_attached, column_flag),
 	COLUMN(attempt, pid_ns, column_u64),
 	COLUMN(attempt, interval_seconds, column_f64),
 	COLUMN(attempt, started_wall_ns, column_u64),
@@ -163,7 +165,31 @@ static const struct column event_items[] = {
 };
 const struct columns event_columns = COLUMNS(event_items);
 
+static const struct column event_owner_items[] = {
+	COLUMN(event_row, attempt_id, column_bits),
+	COLUMN(event_row, uid, column_u64),
+	COLUMN(event_row, is_attached, column_flag),
+};
+const struct columns event_owner_columns = COLUMNS(event_owner_items);
+
 /* ---- what the report says besides ---- */
+
+static const struct column phase_items[] = {
+	COLUMN(phase_record, rank, column_int_or_none),
+	COLUMN(phase_record, pid, column_int),
+	COLUMN(phase_record, name, column_text),
+	COLUMN(phase_record, path, column_text),
+	COLUMN(phase_record, entered_wall_ns, column_u64),
+	COLUMN(phase_record, left_wall_ns, column_u64),
+};
+const struct columns phase_columns = COLUMNS(phase_items);
+
+static const struct column phase_row_items[] = {
+	COLUMN(phase_row, id, column_bits),
+	COLUMN(phase_row, job_id, column_text),
+	COLUMN(phase_row, attempt_num, column_int),
+};
+const struct columns phase_row_columns = COLUMNS(phase_row_items);
 
 static const struct column rung_items[] = {
 	COLUMN(rung, measurement, column_text),

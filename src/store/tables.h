@@ -22,7 +22,10 @@ extern const struct columns usage_columns;	   /* struct usage */
 extern const struct columns rank_columns;	   /* struct rank_record */
 extern const struct columns process_columns;	   /* struct proc_record */
 extern const struct columns process_total_columns; /* of it, what samples can raise */
+extern const struct columns event_owner_columns;   /* struct event_row, of the attempt */
+extern const struct columns phase_row_columns;	   /* struct phase_row, but for its phase */
 extern const struct columns event_columns;	   /* struct proc_event */
+extern const struct columns phase_columns;	   /* struct phase_record */
 extern const struct columns rung_columns;	   /* struct rung */
 extern const struct columns unknown_columns;	   /* struct unknown_note */
 

@@ -31,7 +31,7 @@ static const struct vtab_column columns[] = {
 	  "unix seconds" },
 	{ "pid", "INTEGER", vtab_give_int, ROW(event.key.pid), VTAB_PID, 0, "of which process" },
 	{ "event_type", "TEXT", vtab_give_event_type, ROW(event.type), VTAB_NO_KEY, 0,
-	  "spawn, exit, signal, kill, oom" },
+	  "spawn, exit, signal, kill, oom, orphan" },
 	{ "exit_code", "INTEGER", vtab_give_int_or_none, ROW(event.status.exit_code), VTAB_NO_KEY,
 	  0, "of an exit" },
 	{ "signal_num", "INTEGER", vtab_give_int_or_none, ROW(event.status.signal), VTAB_NO_KEY, 0,

@@ -53,18 +53,20 @@ is "a bad id is bad input" "$status" 2
 # ---- cancelling: nothing survives ----
 cat >"$TMP/stubborn.yaml" <<'END'
 sheets:
-  - run: trap '' TERM; sleep 1234 & setsid sleep 1235 & wait; sleep 1236
+  - run: trap '' TERM; sleep 1234 & a=$!; setsid sleep 1235 & echo $$ $a $! >pids.now; mv pids.now pids; wait; sleep 1236
 END
-"$PROCTOR" submit --job stubborn "$TMP/stubborn.yaml" >/dev/null
-for _ in $(seq 50); do
-	pgrep -f 'sleep 1235' >/dev/null && break
+(cd "$TMP" && "$PROCTOR" submit --job stubborn "$TMP/stubborn.yaml" >/dev/null)
+for _ in $(seq 100); do
+	[ -s "$TMP/pids" ] && break
 	sleep 0.1
 done
+read -ra pids <"$TMP/pids"
+is "it runs" "$(ps -o pid= -p "$(IFS=,; echo "${pids[*]}")" | wc -l)" 3
 run "$PROCTOR" cancel stubborn
 is "a job is cancelled" "$status" 0
 run "$PROCTOR" wait stubborn
 is "and is over" "$stdout" "stubborn cancelled"
-is "nothing of it is left" "$(pgrep -f 'sleep 123[456]')" ""
+is "nothing of it is left" "$(ps -o stat= -p "$(IFS=,; echo "${pids[*]}")" | grep -v Z)" ""
 
 # ---- a job that waits ----
 cat >"$TMP/nap.yaml" <<'END'

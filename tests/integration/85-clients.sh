@@ -276,14 +276,20 @@ with proctor.Client() as client:
 else
 	skip "a job is submitted and waited for" "this daemon has no job.submit or job.wait"
 fi
-if has_method phase; then
-	py "phases are taken" "
+py "who is of no job has no phases" "
+with proctor.Client() as client:
+	for mark in (client.enter_phase, client.exit_phase):
+		try:
+			mark('load')
+			sys.exit('it was taken')
+		except proctor.NotFound:
+			pass"
+check "a job has" "$PROCTOR" run -q --job phased -- python3 -c "
+import proctor
 with proctor.Client() as client:
 	client.enter_phase('load')
 	client.exit_phase('load')"
-else
-	skip "phases are taken" "this daemon has no method phase"
-fi
+is "and they are reported" "$(json_eval "$("$PROCTOR" report phased --json)" '[p["name"] for p in d["phases"]]')" "['load']"
 
 # ---- the daemon goes ----
 

@@ -146,6 +146,42 @@ static void test_jobs_end(void **state)
 	assigner_free(a);
 }
 
+/* Noted down earlier, or told of by the kernel: its parent is gone when it is first looked at. */
+static void test_remembered(void **state)
+{
+	const struct assign_root root = { { 10, 100 }, false, job_a, 1 };
+	const struct proc_key known = { 11, 110 }, reused = { 12, 120 };
+	const struct row rows[] = {
+		{ 1, 0, 1, NULL, 0 },
+		{ 11, 1, 110, job_a, 3 },
+		{ 12, 1, 999, NULL, 0 }, /* somebody else has the pid by now */
+		{ 13, 11, 130, job_a, 1 },
+	};
+	struct assigner *a = assigner_new();
+
+	(void)state;
+	assert_int_equal(assign_remember(a, &known, job_a, 3), 0);
+	assert_int_equal(assign_remember(a, &reused, job_a, 3), 0);
+	check(a, rows, ARRAY_SIZE(rows), &root, 1);
+	assigner_free(a);
+}
+
+/* The address of its id may be another job's soon. */
+static void test_a_job_is_forgotten(void **state)
+{
+	const struct assign_root root = { { 10, 100 }, false, job_a, 1 },
+				 other = { { 20, 200 }, false, job_a, 1 };
+	const struct row before[] = { { 10, 1, 100, job_a, 1 }, { 11, 10, 110, job_a, 1 } };
+	const struct row after[] = { { 11, 1, 110, NULL, 0 }, { 20, 1, 200, job_a, 1 } };
+	struct assigner *a = assigner_new();
+
+	(void)state;
+	check(a, before, ARRAY_SIZE(before), &root, 1);
+	assigner_forget_job(a, job_a);
+	check(a, after, ARRAY_SIZE(after), &other, 1);
+	assigner_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +190,8 @@ int main(void)
 		cmocka_unit_test(test_reused_roots),
 		cmocka_unit_test(test_circles),
 		cmocka_unit_test(test_jobs_end),
+		cmocka_unit_test(test_remembered),
+		cmocka_unit_test(test_a_job_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,6 +234,7 @@ static void assert_attempt(const struct attempt *a, const struct attempt *b)
 	assert_string_equal(a->boot_id, b->boot_id);
 	assert_int_equal(a->runner.pid, b->runner.pid);
 	assert_int_equal(a->runner.start_ticks, b->runner.start_ticks);
+	assert_int_equal(a->is_attached, b->is_attached);
 	assert_int_equal(a->pid_ns, b->pid_ns);
 	assert_f64(a->interval_seconds, b->interval_seconds);
 	assert_int_equal(a->started_wall_ns, b->started_wall_ns);

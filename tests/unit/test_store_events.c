@@ -195,6 +195,59 @@ static void test_told_are_those_that_were_there(void **state)
 	assert_int_equal(h.n, N_MANY);
 }
 
+/* In the order in which they were written, however old they are; and none twice. */
+static int hear_any(void *ctx, const struct event_row *row)
+{
+	struct heard *h = ctx;
+
+	h->last_ns = 0;
+	return hear(h, row);
+}
+
+static void test_following(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+	struct proc_event many[700];
+	struct proc_event late = make_event(&b, 21, START - SECOND);
+	struct err err = ERR_INIT;
+	struct heard h = { 0 };
+	int64_t after = 0, after_a = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = make_event(&a, 1000 + (pid_t)i, START + i);
+	must(store_follow_events(store, NULL, &after, hear_any, &h, &err), &err);
+	assert_int_equal(h.n, 0);
+	add_events(store, &a, many, ARRAY_SIZE(many));
+	must(store_follow_events(store, NULL, &after, hear_any, &h, &err), &err);
+	assert_int_equal(h.n, 700);
+	assert_true(h.pids[0] == 1000 && h.pids[699] == 1699);
+	add_events(store, &b, &late, 1);
+	must(store_follow_events(store, "a", &after_a, NULL, NULL, &err), &err);
+	must(store_follow_events(store, NULL, &after, hear_any, &h, &err), &err);
+	assert_true(h.n == 701 && h.pids[700] == 21);
+	must(store_follow_events(store, NULL, &after, hear_any, &h, &err), &err);
+	must(store_follow_events(store, "a", &after_a, hear_any, &h, &err), &err);
+	assert_int_equal(h.n, 701);
+}
+
+/* One that is stopped goes on there: nothing was told for good. */
+static void test_following_is_stopped(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct proc_event ev[] = { make_event(&a, 1, START), make_event(&a, 2, START) };
+	struct err err = ERR_INIT;
+	struct heard h = { .stop_at = 1 };
+	int64_t after = 0;
+
+	add_events(store, &a, ev, 2);
+	assert_int_equal(store_follow_events(store, NULL, &after, hear_any, &h, &err), -EPIPE);
+	assert_int_equal(after, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +257,9 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_many, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_told_are_those_that_were_there, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_following, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_following_is_stopped, fixture_setup,
 						fixture_teardown),
 	};
 

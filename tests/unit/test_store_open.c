@@ -72,7 +72,7 @@ static void test_empty_file_is_version_zero(void **state)
 	write_file(f->db, "", 0);
 	assert_refused(f->db, STORE_READ, -ENOENT, "empty");
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 2);
 	assert_int_equal(raw_sql(f->db, "PRAGMA application_id"), 0x50637472);
 	store_close(must_open(f->db, STORE_READ));
 	store_close(must_open(f->db, STORE_WRITE));
@@ -85,7 +85,22 @@ static void test_half_made_database_is_finished(void **state)
 	/* Killed between the change to WAL and the migration. */
 	assert_int_equal(raw_sql(f->db, "PRAGMA journal_mode = WAL"), 0);
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 2);
+}
+
+/* As the first layout had it: reading brings it up to date too. */
+static void test_older_is_brought_up_to_date(void **state)
+{
+	struct fixture *f = *state;
+
+	store_close(must_open(f->db, STORE_WRITE));
+	raw_sql(f->db, "ALTER TABLE attempts DROP COLUMN is_attached");
+	raw_sql(f->db, "PRAGMA user_version = 1");
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 2);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM pragma_table_info('attempts')"
+					" WHERE name = 'is_attached'"),
+			 1);
 }
 
 static void test_newer_is_refused(void **state)
@@ -580,6 +595,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_reading_makes_nothing),
 		STORE_TEST(test_empty_file_is_version_zero),
 		STORE_TEST(test_half_made_database_is_finished),
+		STORE_TEST(test_older_is_brought_up_to_date),
 		STORE_TEST(test_newer_is_refused),
 		STORE_TEST(test_foreign_database_is_left_alone),
 		STORE_TEST(test_rubbish_is_not_a_database),

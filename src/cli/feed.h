@@ -1,0 +1,46 @@
+/*
+ * feed - what happened to jobs, their sheets, phases and processes, a line each, from
+ * the record.
+ *
+ * The first feed_read() tells what was recorded, by time. Each further one tells what
+ * was recorded since then: also what happened earlier and was written late. Nothing is
+ * told twice and nothing is left out in between, as each thing has an identity in the
+ * record that it is known by.
+ */
+#ifndef PROCTOR_CLI_FEED_H
+#define PROCTOR_CLI_FEED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/output.h"
+#include "store/store.h"
+
+struct feed_options {
+	const char *job_id; /* NULL: any */
+	uint64_t since_wall_ns;
+	uint64_t until_wall_ns; /* 0: no end */
+	bool json;		/* else for people */
+	bool is_from_now;	/* nothing of what was recorded before */
+};
+
+struct feed;
+
+/* The store and the strings of the options are borrowed. NULL: no memory. */
+struct feed *feed_new(struct store *store, const struct feed_options *options);
+struct feed *feed_free(struct feed *feed);
+
+/* Lines are appended to out and passed on. */
+int feed_read(struct feed *feed, struct output *out, struct err *err);
+
+/* How many there were so far. */
+uint64_t feed_count(const struct feed *feed);
+
+/* A line of something that is not in the record, for people; job_id and details may be NULL. */
+void feed_add_line(struct buf *out, uint64_t wall_ns, const char *event, const char *job_id,
+		   const char *details);
+
+/* The line above them, for people. */
+void feed_add_heading(struct buf *out);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * feed_lines - the lines of a feed, which wait to be put in order.
+ */
+#ifndef PROCTOR_CLI_FEED_LINES_H
+#define PROCTOR_CLI_FEED_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "daemon/daemon.h"
+#include "bus/bus.h"
+#include "store/store.h"
+
+struct feed_line;
+
+struct feed_lines {
+	struct feed_line *items;
+	size_t n, cap, n_passed;
+	struct buf text; /* of all of them */
+	bool json;
+};
+
+void feed_lines_release(struct feed_lines *lines);
+
+/* One more; without memory it is left out, and the text has the error. */
+void feed_lines_add_change(struct feed_lines *lines, enum watch_change change,
+			   const struct attempt *a, const struct sheet_record *sheet);
+void feed_lines_add_phase(struct feed_lines *lines, const struct phase_row *row, enum topic topic);
+void feed_lines_add_event(struct feed_lines *lines, const struct event_row *row);
+
+/* By time; those of the same time as they were added. */
+void feed_lines_sort(struct feed_lines *lines);
+
+/* Appends those up to a time to out, and counts them. When all are passed they are forgotten. */
+void feed_lines_pass(struct feed_lines *lines, uint64_t until_wall_ns, struct buf *out,
+		     uint64_t *n_passed);
+
+/* A line that waits for nothing. */
+void feed_lines_write_event(struct buf *out, const struct event_row *row, bool json);
+void feed_lines_add_heading(struct buf *out);
+
+#endif

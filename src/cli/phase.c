@@ -1,0 +1,170 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "daemon/daemon.h"
+#include "rpc/rpc.h"
+
+struct phase_args {
+	const char *what, *name;
+};
+
+static error_t parse_phase_option(int key, char *arg, struct argp_state *state)
+{
+	struct phase_args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (!args->what && strcmp(arg, "enter") != 0 && strcmp(arg, "exit") != 0)
+			cli_usage_error(state, "a phase is entered or exited: not '%s'", arg);
+		if (args->name)
+			cli_usage_error(state, "'%s' is one word too many", arg);
+		*(args->what ? &args->name : &args->what) = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!args->name)
+			cli_usage_error(state, "say \"enter NAME\" or \"exit NAME\"");
+		if (!phase_name_is_valid(args->name))
+			cli_usage_error(state,
+					"the name of a phase has 1 to %d characters, and none that "
+					"controls a terminal",
+					PHASE_NAME_MAX);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp phase_argp = {
+	.parser = parse_phase_option,
+	.args_doc = "enter|exit NAME",
+	.doc = "For the commands of a job: marks that a phase of its work begins or ends.\v"
+	       "The phase is that of the process that calls this, which is a shell as a rule. "
+	       "Phases may lie in each other. The report has them all, and so has \"proctor "
+	       "events\".",
+};
+
+static int ask_daemon(const struct phase_args *args, struct err *err)
+{
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_string(&j, args->what, args->name);
+	json_key_i64(&j, "pid", getppid());
+	json_end_object(&j);
+	return cli_call("phase", params.data, NULL, err);
+}
+
+/* ---- without a daemon, or where it knows nothing of the job ---- */
+
+static const struct attempt *find_runner(const struct attempt_list *list, const char *boot_id,
+					 const struct proc_key *key)
+{
+	for (size_t i = list->n; i-- > 0;)
+		if (list->items[i].runner.pid == key->pid &&
+		    list->items[i].runner.start_ticks == key->start_ticks &&
+		    strcmp(list->items[i].boot_id, boot_id) == 0)
+			return &list->items[i];
+	return NULL;
+}
+
+/* The nearest runner above us. */
+static const struct attempt *find_own_job(const struct attempt_list *list)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct process_facts facts = { .ppid = getpid() };
+	char boot_id[ALIVE_BOOT_ID_BYTES];
+
+	proc_boot_id(boot_id);
+	while (facts.ppid > 1 && process_facts_read(root_fd, facts.ppid, &facts) == 0) {
+		const struct attempt *a = find_runner(list, boot_id, &facts.key);
+
+		if (a)
+			return a;
+	}
+	return NULL;
+}
+
+static int write_mark(struct store *store, const struct attempt *a, const struct phase_args *args,
+		      struct err *err)
+{
+	bool is_exit = strcmp(args->what, "exit") == 0;
+	uint64_t now = clock_wall_ns();
+	struct phase_mark mark = {
+		.attempt_id = a->id,
+		.is_exit = is_exit,
+		.phase = { .name = args->name,
+			   .pid = getppid(),
+			   .rank = RANK_NONE,
+			   .entered_wall_ns = is_exit ? U64_UNKNOWN : now,
+			   .left_wall_ns = is_exit ? now : U64_UNKNOWN },
+	};
+	int r = store_mark_phases(store, &mark, 1, err);
+
+	if (r < 0 || mark.result == 0)
+		return r;
+	return err_set(err, mark.result,
+		       mark.result == -ENOENT ? "the job %s is in no phase '%s'"
+					      : "the job %s has entered too many phases: not '%s'",
+		       a->job_id, args->name);
+}
+
+static int write_to_record(const struct phase_args *args, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { .running_only = true };
+	const struct attempt *a;
+	struct paths paths;
+	int r = cli_find_paths(&paths, err);
+
+	if (r == 0)
+		r = cli_open_store_to_write(&paths, &store, err);
+	if (r == -ENOENT)
+		return err_set(err, -ESRCH, "this is not called by a job that proctor runs");
+	if (r == 0)
+		r = store_list_attempts(store, &filter, &list, err);
+	if (r < 0)
+		return r;
+	a = find_own_job(&list);
+	if (!a)
+		return err_set(err, -ESRCH, "this is not called by a job that proctor runs");
+	return write_mark(store, a, args, err);
+}
+
+/* A command may run some milliseconds before its job is on record. */
+#define NEW_JOB_NS UINT64_C(2000000000)
+#define LOOK_AGAIN_NS 20000000
+
+int cli_phase(int argc, char **argv)
+{
+	const struct timespec pause = { 0, LOOK_AGAIN_NS };
+	uint64_t began = clock_boot_ns();
+	struct phase_args args = { 0 };
+	struct err err;
+
+	cli_parse(&phase_argp, argc, argv, 0, &args);
+	for (;;) {
+		int r = ask_daemon(&args, NULL);
+
+		err = (struct err)ERR_INIT;
+		if (r < 0)
+			r = write_to_record(&args, &err);
+		if (r == 0)
+			return CLI_DONE;
+		if (r != -ESRCH || !getenv("PROCTOR_JOB_ID") || /* which the runner sets */
+		    clock_boot_ns() - began > NEW_JOB_NS)
+			return cli_fail(CLI_FAILED, &err);
+		nanosleep(&pause, NULL);
+	}
+}

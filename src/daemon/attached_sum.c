@@ -1,0 +1,95 @@
+#include "daemon/attached_sum.h"
+
+#include "base/macros.h"
+#include "base/map.h"
+#include "base/unknown.h"
+
+/* The last one that had the pid. */
+static struct proc_record *find_process(const struct attempt *a, const struct map *index_of,
+					const struct proc_key *key)
+{
+	struct proc_record *p;
+	uint64_t i;
+
+	if (!map_get(index_of, (uint64_t)(uint32_t)key->pid, &i))
+		return NULL;
+	p = &a->processes[i];
+	return u64_known(key->start_ticks) && key->start_ticks != p->key.start_ticks ? NULL : p;
+}
+
+static void take_event(const struct attempt *a, const struct map *index_of,
+		       const struct proc_event *ev, uint64_t *n_births)
+{
+	struct proc_record *p;
+
+	*n_births += ev->type == EVENT_SPAWN;
+	p = ev->type == EVENT_EXIT ? find_process(a, index_of, &ev->key) : NULL;
+	if (!p)
+		return;
+	p->died_wall_ns = ev->wall_ns;
+	p->status = ev->status;
+}
+
+/* Returns how many births there were. */
+static uint64_t take_events(const struct attempt *a, const struct proc_event *events, size_t n)
+{
+	CLEANUP(map_release) struct map index_of = MAP_INIT;
+	uint64_t n_births = 0;
+
+	for (size_t i = 0; i < a->n_processes; i++)
+		map_put(&index_of, (uint64_t)(uint32_t)a->processes[i].key.pid, i);
+	for (size_t i = 0; i < a->n_events; i++)
+		take_event(a, &index_of, &a->events[i], &n_births);
+	for (size_t i = 0; i < n; i++)
+		take_event(a, &index_of, &events[i], &n_births);
+	return n_births;
+}
+
+/* What a process used after it was last seen is missing. */
+static void add_processes(struct attempt *a)
+{
+	struct usage *u = &a->usage;
+
+	for (size_t i = 0; i < a->n_processes; i++) {
+		const struct proc_record *p = &a->processes[i];
+
+		u->user_ns = u64_add_known(u->user_ns, p->user_ns);
+		u->system_ns = u64_add_known(u->system_ns, p->system_ns);
+		u->max_process_rss_bytes =
+			u64_max_known(u->max_process_rss_bytes, p->max_rss_bytes);
+	}
+	if (u64_known(u->user_ns))
+		u->cpu_evidence = EVIDENCE_LOWER_BOUND;
+	if (u64_known(u->max_process_rss_bytes))
+		u->max_process_rss_evidence = EVIDENCE_SAMPLED;
+}
+
+static void add_series(struct attempt *a)
+{
+	struct usage *u = &a->usage;
+
+	for (size_t i = 0; i < a->n_series; i++) {
+		const struct series_point *p = &a->series[i];
+
+		u->peak_rss_bytes = u64_max_known(u->peak_rss_bytes, p->rss_bytes);
+		u->peak_processes = u64_max_known(u->peak_processes, p->n_processes);
+		u->peak_cpu_percent = f64_max_known(p->cpu_percent, u->peak_cpu_percent);
+	}
+	if (u64_known(u->peak_rss_bytes))
+		u->peak_rss_evidence = EVIDENCE_SAMPLED;
+}
+
+void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t n,
+		     bool births_are_exact)
+{
+	uint64_t n_births = take_events(a, events, n);
+
+	usage_init(&a->usage);
+	add_processes(a);
+	add_series(a);
+	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
+	if (n_births == 0)
+		return;
+	a->usage.spawn_count = n_births;
+	a->usage.spawn_evidence = births_are_exact ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+}

@@ -1,0 +1,338 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/process_facts.h"
+#include "daemon/service_internal.h"
+
+/*
+ * Births and deaths of the jobs' processes, on the bus as they happen. A runner
+ * writes down those of its own job, exactly: so here they are told and not
+ * stored. Signals, and what becomes of memory that runs out, only the runner knows:
+ * those are told when they are in the database, and so is everything where
+ * the kernel does not tell us.
+ */
+
+/* ---- telling ---- */
+
+/* Whoever runs the job writes it down; of what was attached that is us. */
+static void tell(struct service *s, const struct member *member, const struct proc_event *what)
+{
+	struct watched *job = watch_find_attempt(s->watch, member->attempt_id);
+	struct proc_event ev = *what;
+
+	if (!job || member->is_runner)
+		return;
+	ev.job_id = job->job_id;
+	ev.sheet_num = member->sheet_num;
+	if (job->a.is_attached)
+		service_note_attached(s, job, &ev);
+	else if (!s->life.life)
+		return;
+	s->life.n_told++;
+	service_tell_process(s, &ev, job->a.attempt_num, job->a.uid);
+}
+
+static void tell_birth(struct service *s, const struct member *member, uint64_t wall_ns)
+{
+	const struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = member->key,
+		.type = EVENT_SPAWN,
+		.status = { -1, -1 },
+	};
+
+	tell(s, member, &ev);
+}
+
+static void tell_death(struct service *s, const struct member *member, struct exit_status status,
+		       uint64_t wall_ns, const char *details)
+{
+	const struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = member->key,
+		.type = EVENT_EXIT,
+		.status = status,
+		.details = details,
+	};
+
+	tell(s, member, &ev);
+}
+
+/* ---- the kernel's news ---- */
+
+static void on_birth(struct service *s, const struct life_event *ev)
+{
+	const struct member *born = members_fork(s->life.members, ev->parent_pid, ev->pid);
+	struct member named;
+
+	if (!born)
+		return;
+	named = *born;
+	if (service_keep_birth(s, &named))
+		members_see(s->life.members, &named);
+	tell_birth(s, &named, ev->wall_ns);
+}
+
+static void on_death(struct service *s, const struct life_event *ev)
+{
+	const struct member *member = members_exit(s->life.members, ev->pid);
+
+	if (member)
+		tell_death(s, member, exit_status_from_wait(ev->wait_status), ev->wall_ns, NULL);
+}
+
+static void on_life_event(void *ctx, const struct life_event *ev)
+{
+	if (ev->type == LIFE_FORK)
+		on_birth(ctx, ev);
+	else if (ev->type == LIFE_EXIT)
+		on_death(ctx, ev);
+}
+
+static void stop_life(struct service *s)
+{
+	s->life.watch = loop_fd_close(s->life.watch);
+	s->life.life = life_close(s->life.life);
+}
+
+void service_drain_life(struct service *s)
+{
+	int64_t lost;
+
+	if (!s->life.life)
+		return;
+	lost = life_drain(s->life.life, on_life_event, s);
+	if (lost > 0)
+		s->life.n_lost += (uint64_t)lost;
+	if (lost >= 0)
+		return;
+	log_warning("the kernel's news of births and deaths ended, and the daemon goes on: %s",
+		    strerror((int)-lost));
+	s->life.n_lost++;
+	stop_life(s);
+}
+
+/*
+ * To be woken for each birth of the host costs more than the births are worth: what comes
+ * within this time is taken together.
+ */
+#define GATHER_MS 50
+
+static void on_life_fd(void *ctx)
+{
+	struct service *s = ctx;
+
+	loop_fd_set_interest(s->life.watch, 0);
+	loop_timer_set(s->life.timer, GATHER_MS, 0);
+}
+
+static void on_life_timer(void *ctx)
+{
+	struct service *s = ctx;
+
+	service_drain_life(s);
+	if (s->life.watch)
+		loop_fd_set_interest(s->life.watch, LOOP_READABLE);
+}
+
+int service_open_life(struct service *s, struct err *err)
+{
+	s->life.members = members_new();
+	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);
+	if (!s->life.members || !s->life.timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	if (life_open(&s->life.life, &s->life.why_not) < 0)
+		return 0; /* daemon.status says which rung it is instead */
+	s->life.watch = loop_watch_fd(s->loop, life_fd(s->life.life), on_life_fd, s);
+	if (s->life.watch)
+		return 0;
+	stop_life(s);
+	return err_set(err, -ENOMEM, "no memory left to begin");
+}
+
+void service_close_life(struct service *s)
+{
+	stop_life(s);
+	s->life.members = members_free(s->life.members);
+	map_release(&s->life.known_since);
+}
+
+/* ---- looks ---- */
+
+static void see_root(struct service *s, const struct watched *job)
+{
+	const struct member root = {
+		.key = job->a.runner,
+		.attempt_id = job->a.id,
+		.sheet_num = job->a.current_sheet,
+		.is_runner = true,
+	};
+
+	if (!job->a.is_attached)
+		members_see(s->life.members, &root);
+}
+
+/* Attempts that are over are still asked for until all that was written of them was read. */
+#define MAX_KNOWN 16384
+
+/* What is on its way by now is of before. */
+void service_expect_births(struct service *s, const struct watched *job)
+{
+	service_drain_life(s);
+	if (s->life.known_since.len >= MAX_KNOWN)
+		map_clear(&s->life.known_since);
+	map_put(&s->life.known_since, (uint64_t)job->a.id, clock_wall_ns());
+	see_root(s, job);
+}
+
+/* Whether we know of this attempt's births and deaths at that moment ourselves. */
+static bool was_known(const struct service *s, int64_t attempt_id, uint64_t wall_ns)
+{
+	uint64_t since;
+
+	return s->life.life && map_get(&s->life.known_since, (uint64_t)attempt_id, &since) &&
+	       u64_known(wall_ns) && wall_ns >= since;
+}
+
+/* What was born earlier is told by who wrote it down, unless that is us. */
+static bool is_news(const struct service *s, const struct watched *job, const struct proc_sample *p)
+{
+	return job->a.is_attached || was_known(s, job->a.id, p->start_wall_ns);
+}
+
+static int see_process(struct service *s, const struct watched *job, const struct proc_sample *p)
+{
+	const struct member seen = {
+		.key = p->key,
+		.attempt_id = job->a.id,
+		.sheet_num = p->sheet_num,
+	};
+	int r;
+
+	if (p->state == 'Z' || p->state == 'X')
+		return 0; /* its death was told */
+	r = members_see(s->life.members, &seen);
+	if (r == 1 && is_news(s, job, p))
+		tell_birth(s, &seen, p->start_wall_ns);
+	return r;
+}
+
+static void on_gone(void *ctx, const struct member *member)
+{
+	struct service *s = ctx;
+
+	tell_death(s, member, (struct exit_status){ -1, -1 }, s->snap.wall_ns,
+		   "nobody told how it ended");
+}
+
+int service_settle_life(struct service *s, struct err *err)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r = 0;
+
+	if (!s->has_snap)
+		return 0;
+	members_begin_look(s->life.members);
+	for (size_t i = 0; i < n; i++)
+		see_root(s, jobs[i]);
+	for (size_t i = 0; r >= 0 && i < s->snap.n_processes; i++) {
+		int owner = assign_owner(s->assigner, i);
+
+		if (owner >= 0)
+			r = see_process(s, jobs[owner], &s->snap.processes[i]);
+	}
+	members_end_look(s->life.members, on_gone, s);
+	return r < 0 ? err_set(err, r, "no memory left to follow births and deaths") : 0;
+}
+
+/* ---- whose a process is ---- */
+
+static struct watched *find_by_root(struct service *s, const struct proc_key *key)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (jobs[i]->a.runner.pid == key->pid &&
+		    jobs[i]->a.runner.start_ticks == key->start_ticks)
+			return jobs[i];
+	return NULL;
+}
+
+static bool is_same(const struct proc_key *known, const struct proc_key *key)
+{
+	return !u64_known(known->start_ticks) || known->start_ticks == key->start_ticks;
+}
+
+/* The job that it belongs to, or that it runs: what it starts belongs to that. */
+static struct watched *find_by_key(struct service *s, const struct proc_key *key)
+{
+	const struct member *member = members_find(s->life.members, key->pid);
+	struct watched *job = find_by_root(s, key);
+
+	if (!job && member && is_same(&member->key, key))
+		job = watch_find_attempt(s->watch, member->attempt_id);
+	return job;
+}
+
+/* Deeper than any tree of processes that somebody means. */
+#define MAX_ANCESTORS 256
+
+struct watched *service_job_of(struct service *s, pid_t pid)
+{
+	struct process_facts facts = { .ppid = pid };
+
+	service_drain_life(s);
+	for (int i = 0; i < MAX_ANCESTORS && facts.ppid > 1; i++) {
+		struct watched *job;
+
+		if (process_facts_read(s->root_fd, facts.ppid, &facts) < 0)
+			return NULL;
+		job = find_by_key(s, &facts.key);
+		if (job)
+			return job;
+	}
+	return NULL;
+}
+
+/* ---- what runners write down ---- */
+
+static int relay(void *ctx, const struct event_row *row)
+{
+	struct service *s = ctx;
+	bool is_life = row->event.type == EVENT_SPAWN || row->event.type == EVENT_EXIT;
+
+	s->life.last_event_id = row->id;
+	if (!row->is_attached && !(is_life && was_known(s, row->attempt_id, row->event.wall_ns)))
+		service_tell_process(s, &row->event, row->attempt_num, row->uid);
+	return 0;
+}
+
+static bool is_anybody_listening(const struct service *s)
+{
+	for (int type = 0; type < N_EVENT_TYPES; type++)
+		if (bus_is_wanted(s->bus, service_topic_of((enum event_type)type)))
+			return true;
+	return false;
+}
+
+/* From the moment that the database was opened. */
+int service_relay_events(struct service *s, struct err *err)
+{
+	bool is_first = !s->life.is_relaying;
+	int r;
+
+	if (!s->store)
+		return 0;
+	r = store_follow_events(s->store, NULL, &s->life.last_event_id,
+				is_first || !is_anybody_listening(s) ? NULL : relay, s, err);
+	if (r == 0)
+		s->life.is_relaying = true;
+	return r;
+}

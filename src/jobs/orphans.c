@@ -1,0 +1,154 @@
+#include "jobs/orphans.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/unknown.h"
+
+struct orphans {
+	struct orphan *items;
+	size_t n;
+	struct map index_of; /* pid -> index in items */
+	unsigned look;
+};
+
+struct orphans *orphans_new(void)
+{
+	return calloc(1, sizeof(struct orphans));
+}
+
+static void forget(struct orphan *orphan)
+{
+	free((char *)orphan->job_id);
+}
+
+struct orphans *orphans_free(struct orphans *o)
+{
+	if (!o)
+		return NULL;
+	for (size_t i = 0; i < o->n; i++)
+		forget(&o->items[i]);
+	free(o->items);
+	map_release(&o->index_of);
+	free(o);
+	return NULL;
+}
+
+static struct orphan *find(const struct orphans *o, pid_t pid)
+{
+	uint64_t i;
+
+	return map_get(&o->index_of, (uint64_t)(uint32_t)pid, &i) ? &o->items[i] : NULL;
+}
+
+static struct orphan *add(struct orphans *o, const struct orphan *orphan)
+{
+	struct orphan *items;
+	char *job_id;
+
+	items = reallocarray(o->items, o->n + 1, sizeof(*items));
+	if (!items)
+		return NULL;
+	o->items = items;
+	job_id = strdup(orphan->job_id);
+	if (!job_id || map_put(&o->index_of, (uint64_t)(uint32_t)orphan->key.pid, o->n) < 0) {
+		free(job_id);
+		return NULL;
+	}
+	items[o->n] = *orphan;
+	items[o->n].job_id = job_id;
+	return &items[o->n++];
+}
+
+int orphans_suspect(struct orphans *o, const struct orphan *suspect)
+{
+	struct orphan fresh = *suspect;
+
+	if (find(o, suspect->key.pid))
+		return 0;
+	if (o->n >= ORPHANS_MAX)
+		return -ENOSPC;
+	fresh.is_found = false;
+	fresh.look = o->look;
+	return add(o, &fresh) ? 0 : -ENOMEM;
+}
+
+/* ---- looks ---- */
+
+static bool lives(const struct proc_sample *p)
+{
+	return p->state != 'Z' && p->state != 'X' && !p->job_id;
+}
+
+/* A child of an orphan, which is one too. */
+static struct orphan *adopt(struct orphans *o, const struct proc_sample *p)
+{
+	const struct orphan *parent = find(o, p->ppid);
+	struct orphan child;
+
+	if (!parent || !parent->is_found || parent->look != o->look || o->n >= ORPHANS_MAX)
+		return NULL;
+	child = *parent;
+	child.key = p->key;
+	child.is_found = false;
+	return add(o, &child);
+}
+
+static void see(struct orphans *o, const struct proc_sample *p, orphans_found_fn *found, void *ctx)
+{
+	struct orphan *orphan = find(o, p->key.pid);
+
+	if (orphan && orphan->key.start_ticks != p->key.start_ticks)
+		return; /* the pid is somebody else's: this one is gone */
+	if (!orphan)
+		orphan = adopt(o, p);
+	if (!orphan)
+		return;
+	orphan->look = o->look;
+	if (!orphan->is_found)
+		found(ctx, orphan, p);
+	orphan->is_found = true;
+}
+
+static int forget_gone(struct orphans *o)
+{
+	size_t kept = 0;
+	int r = 0;
+
+	map_clear(&o->index_of);
+	for (size_t i = 0; i < o->n; i++) {
+		if (o->items[i].look != o->look) {
+			forget(&o->items[i]);
+			continue;
+		}
+		o->items[kept] = o->items[i];
+		if (map_put(&o->index_of, (uint64_t)(uint32_t)o->items[kept].key.pid, kept) < 0)
+			r = -ENOMEM;
+		kept++;
+	}
+	o->n = kept;
+	return r;
+}
+
+int orphans_look(struct orphans *o, const struct snapshot *snap, orphans_found_fn *found, void *ctx)
+{
+	if (o->n == 0)
+		return 0;
+	o->look++;
+	for (size_t i = 0; i < snap->n_processes; i++)
+		if (lives(&snap->processes[i]))
+			see(o, &snap->processes[i], found, ctx);
+	return forget_gone(o);
+}
+
+/* Those that are only suspected wait for the next look. */
+size_t orphans_count(const struct orphans *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n; i++)
+		n += o->items[i].is_found;
+	return n;
+}

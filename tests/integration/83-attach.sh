@@ -1,0 +1,256 @@
+#!/bin/bash
+# Births and deaths as they happen, trees that something else started, orphans, and the end of all jobs.
+. "$(dirname "$0")/lib.sh"
+mkdir -p "$PROCTOR_HOME"
+printf 'interval_seconds: 0.5\nlimits:\n  max_daemon_cpu_percent: 50\n' >"$PROCTOR_HOME/proctor.yaml"
+started=()
+clean_up() {
+	"$PROCTOR" stop 2>/dev/null
+	[ ${#started[@]} -eq 0 ] || kill -9 "${started[@]}" 2>/dev/null
+	rm -rf "$TMP"
+}
+trap clean_up EXIT
+
+status_of() { json_eval "$("$PROCTOR" status --json 2>/dev/null)" "$1"; }
+kill_daemon() { kill -9 "$(status_of 'd["pid"]')"; }
+job() { # JOB EXPRESSION: of its report, as d
+	json_eval "$("$PROCTOR" report "$1" --json 2>/dev/null)" "$2"
+}
+
+# eventually COMMAND [ARG...]: succeeds as soon as the command does, or fails after 20 s.
+eventually() {
+	local i
+	for ((i = 0; i < 200; i++)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	return 1
+}
+holds() { [ "$(eval "$1")" = "$2" ]; }
+is_gone() { # PID...
+	local pid
+	for pid in "$@"; do
+		! [ -e "/proc/$pid" ] || grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" || return 1
+	done
+}
+
+# in_background COMMAND...: as nobody's child of this script's; its pid is in $pid. Killed at the end.
+in_background() {
+	"$@" </dev/null >/dev/null 2>&1 &
+	pid=$!
+	disown
+	started+=("$pid")
+}
+
+run "$PROCTOR" attach --pid $$ --job shell
+is "without a daemon nothing is attached" "$status" 1
+like "and it is said" "$stderr" "no daemon is running"
+"$PROCTOR" start
+has_news=$(status_of '"polling" not in d["rungs"]["births, deaths, exit codes"]')
+
+# ---- what cannot be attached ----
+in_background sleep 300
+sleeper=$pid
+for words in "--pid 1 --job x:pid 1 is" "--pid 4194304 --job x:there is no process" \
+	"--pid $(status_of 'd["pid"]') --job x:the daemon itself" \
+	"--pid $sleeper --job -x:cannot be the id" "--pid $sleeper --job ..:cannot be the id" \
+	"--pid 0 --job x:--pid" "--pid $sleeper:as which job" "--job x:which process" \
+	"--pid $sleeper --job x y:one word too many"; do
+	eval "run \"\$PROCTOR\" attach ${words%%:*}"
+	check "attach ${words%%:*}: refused" [ "$status" -ne 0 ]
+	like "attach ${words%%:*}: in one line" "$stderr" "${words#*:}"
+done
+"$PROCTOR" run -q --job runs -- sleep 30 &
+runner=$!
+eventually holds "status_of 'd[\"running_jobs\"]'" 1
+run "$PROCTOR" attach --pid $runner --job x
+like "a runner is of a job" "$stderr" "belongs to the job runs already"
+run "$PROCTOR" attach --pid "$(pgrep -P $runner)" --job x
+like "so is what it runs" "$stderr" "belongs to the job runs already"
+run "$PROCTOR" attach --pid $sleeper --job runs
+like "a job that is there is not attached again" "$stderr" "a job runs is there already"
+"$PROCTOR" cancel runs
+wait $runner
+
+# ---- attached, and its end ----
+run "$PROCTOR" attach --pid "$sleeper" --job sleeper --json
+json "a process is attached" "$stdout" 'd == {"job_id": "sleeper", "attempt": 1}'
+run "$PROCTOR" attach --pid "$sleeper" --job again
+like "once" "$stderr" "belongs to the job sleeper already"
+run "$PROCTOR" jobs --json
+json "it runs" "$stdout" 'd[-1]["job_id"] == "sleeper" and d[-1]["status"] == "running" and d[-1]["outcome"] is None'
+is "as what it is" "$(job sleeper 'd["command"]')" "sleep 300"
+kill -9 "$sleeper"
+if [ "$has_news" = True ]; then
+	is "how it ended is told" "$(timeout 20 "$PROCTOR" wait sleeper)" "sleeper failure"
+	is "by the kernel" "$(job sleeper '(d["signal"], d["reason"])')" "(9, 'signal 9')"
+	in_background sh -c 'sleep 2; (sleep 0.05; exit 3); exit 4'
+	"$PROCTOR" attach --pid "$pid" --job codes
+	is "with its code" "$(timeout 20 "$PROCTOR" wait --json codes |
+		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["outcome"], d["exit_code"])')" "failure 4"
+	is "every process was seen, however short" "$(job codes 'd["process_spawn_count"]')" 4
+	is "and how each ended" "$(job codes 'sorted(e["exit_code"] for e in d["events"] if e["event_type"] == "exit")')" "[0, 0, 3, 4]"
+	is "it was sampled" "$(job codes 'd["peak_rss_mb"] > 0 and len(d["series"]) > 1')" True
+	in_background sh -c 'sleep 1.5'
+	"$PROCTOR" attach --pid "$pid" --job fine
+	is "a good end is a success" "$(timeout 20 "$PROCTOR" wait fine)" "fine success"
+else
+	# Its parent may have been quicker than us to wait for it, or not.
+	like "it has ended" "$(timeout 20 "$PROCTOR" wait sleeper)" "sleeper (failure|unknown)"
+	like "as far as is known" "$(job sleeper 'd["reason"]')" "signal 9|nobody waited for it who told us"
+fi
+
+# ---- the daemon is killed meanwhile ----
+in_background sh -c 'sleep 300 & sleep 4; exit 5'
+parent=$pid
+eventually pgrep -P "$parent"
+child=$(pgrep -P "$parent" | head -n 1)
+started+=("$child")
+"$PROCTOR" attach --pid "$parent" --job survives
+in_background sleep 2
+"$PROCTOR" attach --pid "$pid" --job unseen
+sleep 1
+kill_daemon
+eventually is_gone "$pid"
+"$PROCTOR" start
+is "what ended meanwhile has no outcome" "$(timeout 20 "$PROCTOR" wait unseen)" "unseen unknown"
+is "and says why" "$(job unseen '(d["outcome"], d["exit_code"], d["reason"])')" \
+	"(None, None, 'exit status unknown: it ended while no daemon looked')"
+is "when it ended is not called exact" "$(job unseen 'd["evidence"]["wall_seconds"]')" "at most"
+is "what lives goes on" "$(job survives 'd["status"]')" running
+eventually is_gone "$parent"
+sleep 1
+is "for as long as anything of it lives" "$(job survives 'd["status"]')" running
+kill_daemon
+"$PROCTOR" start
+sleep 1
+is "also when only a child is left to find it by" "$(job survives 'd["status"]')" running
+kill -9 "$child"
+if [ "$has_news" = True ]; then
+	is "its end is that of what was attached" "$(timeout 20 "$PROCTOR" wait --json survives |
+		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["outcome"], d["exit_code"])')" "failure 5"
+else
+	timeout 20 "$PROCTOR" wait survives >/dev/null
+	is "it is over" "$(job survives 'd["status"]')" "done"
+fi
+is "and no process was told twice" "$(job survives \
+	'len([e for e in d["events"] if e["event_type"] == "spawn"]) - len({e["pid"] for e in d["events"] if e["event_type"] == "spawn"})')" 0
+
+# ---- cancelled: nothing survives ----
+in_background sh -c "trap '' TERM; sleep 300 & a=\$!; setsid sleep 300 & echo \$\$ \$a \$! >'$TMP/pids.now'; mv '$TMP/pids.now' '$TMP/pids'; sleep 300"
+eventually [ -s "$TMP/pids" ]
+read -ra pids <"$TMP/pids"
+started+=("${pids[@]}")
+in_background sleep 300
+bystander=$pid
+"$PROCTOR" attach --pid "${pids[0]}" --job stubborn
+run "$PROCTOR" cancel stubborn
+is "an attached job is cancelled" "$status" 0
+is "and is over" "$(timeout 30 "$PROCTOR" wait stubborn)" "stubborn cancelled"
+check "nothing of it is left" is_gone "${pids[@]}"
+check "others live" kill -0 "$bystander"
+is "the signals are on record" "$(job stubborn 'sorted({e["event_type"] for e in d["events"]} & {"signal", "kill"})')" "['kill', 'signal']"
+
+# ---- births and deaths on the bus ----
+if [ "$has_news" = True ]; then
+	"$PROCTOR" run -q --job bus -- sh -c 'sleep 2; (exit 7); sh -c "kill -11 \$\$"; sleep 1' 2>/dev/null &
+	eventually holds "status_of 'd[\"running_jobs\"]'" 1
+	timeout 20 python3 - "$PROCTOR_HOME/proctor.sock" >"$TMP/bus" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+f = s.makefile("rw")
+f.write('{"jsonrpc": "2.0", "id": 1, "method": "events.subscribe", "params": {"topics": ["process.*", "job.*"]}}\n')
+f.flush()
+spawned, ended = set(), {}
+for line in f:
+    p = json.loads(line).get("params")
+    if not p or p["data"]["job_id"] != "bus":
+        continue
+    d = p["data"]
+    if p["topic"] == "process.spawn":
+        spawned.add(d["pid"])
+    if p["topic"] == "process.exit" and d["pid"] in spawned:
+        ended[d["pid"]] = d["exit_code"] if d["signal_num"] is None else -d["signal_num"]
+    if p["topic"] in ("job.completed", "job.failed"):
+        break
+print(sorted(ended.values()))
+END
+	wait
+	is "short lives are told, with their ends" "$(cat "$TMP/bus")" "[-11, 0, 7]"
+	check "and none were lost" holds "status_of 'd[\"process_events_lost\"]'" 0
+	is "nor stored twice" "$(job bus 'len([e for e in d["events"] if e["event_type"] == "exit"]) == d["process_spawn_count"]')" True
+else
+	skip "short lives are told" "the kernel does not tell this user of births"
+fi
+
+# ---- orphans ----
+"$PROCTOR" run -q --job leaves -- sh -c 'sleep 300 & echo $$ $! >"$0.now"; mv "$0.now" "$0"; sleep 300' "$TMP/left" &
+runner=$!
+eventually [ -s "$TMP/left" ]
+read -ra pids <"$TMP/left"
+pids+=("$(pgrep -P "${pids[0]}" | tail -n 1)")
+started+=("${pids[@]}")
+eventually holds "status_of 'd[\"running_jobs\"]'" 1
+sleep 1
+kill -9 $runner
+wait $runner 2>/dev/null
+check "what lives on is found" eventually holds "status_of 'd[\"orphans\"]'" 3
+is "and recorded" "$(job leaves 'sorted(e["pid"] for e in d["events"] if e["event_type"] == "orphan")')" \
+	"[$(printf '%s\n' "${pids[@]}" | sort -n | paste -sd, | sed 's/,/, /g')]"
+like "and reported" "$("$PROCTOR" report leaves)" 'orphan +[0-9]+ .*lives on after the end of its job'
+kill -9 "${pids[@]}"
+check "until it is gone" eventually holds "status_of 'd[\"orphans\"]'" 0
+
+# ---- other users ----
+if [ "$(id -u)" -eq 0 ]; then
+	chmod 711 "$TMP" "$PROCTOR_HOME"
+	chmod 666 "$PROCTOR_HOME/proctor.sock"
+	cp "$PROCTOR" "$TMP/proctor"
+	other() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+	run other "$TMP/proctor" attach --pid "$bystander" --job theirs
+	is "another user's process" "$status" 1
+	like "is not attached" "$stderr" "pid $bystander is another user's"
+	in_background setpriv --reuid=65534 --regid=65534 --clear-groups sleep 300
+	eventually grep -q '^Uid:[[:space:]]*65534' "/proc/$pid/status"
+	run other "$TMP/proctor" attach --pid "$pid" --job theirs
+	is "one's own is" "$status/$stderr" 0/
+	run other "$TMP/proctor" cancel theirs
+	is "and can be cancelled" "$status" 0
+	check "which ends it" eventually is_gone "$pid"
+	# A program that runs as two users is not the caller's alone.
+	in_background setpriv --ruid=65534 --regid=65534 --clear-groups sleep 300
+	eventually grep -q '^Uid:[[:space:]]*65534' "/proc/$pid/status"
+	run other "$TMP/proctor" attach --pid "$pid" --job mixed
+	like "what runs as root too is not" "$stderr" "pid $pid is another user's"
+fi
+
+# ---- the end of the daemon, and of all jobs ----
+"$PROCTOR" run -q --job one -- sleep 300 &
+one=$!
+printf 'sheets:\n  - run: sleep 300\n' >"$TMP/nap.yaml"
+n=$(($(nproc) + 2))
+for i in $(seq "$n"); do
+	"$PROCTOR" submit --job "nap-$i" "$TMP/nap.yaml" >/dev/null
+done
+in_background sleep 300
+"$PROCTOR" attach --pid "$pid" --job att
+eventually holds "status_of 'd[\"running_jobs\"] > 2'" True
+"$PROCTOR" stop
+check "a daemon that stops leaves jobs alone" kill -0 $one "$pid"
+"$PROCTOR" start
+eventually holds "status_of 'd[\"running_jobs\"] > 2'" True
+run timeout 60 "$PROCTOR" stop --jobs
+is "stop --jobs" "$status" 0
+like "says what it did" "$stderr" "cancelled $((n + 2)) jobs: .*one"
+wait $one
+check "and nothing is left" is_gone $one "$pid"
+is "of any of them" "$("$PROCTOR" jobs --json | python3 -c '
+import json, sys
+print({j["outcome"] for j in json.load(sys.stdin) if j["job_id"] in ("one", "att") or j["job_id"].startswith("nap")})')" "{'cancelled'}"
+run "$PROCTOR" status
+is "nor of the daemon" "$status" 1
+run "$PROCTOR" stop --jobs
+is "twice is once too often" "$status" 1
+
+finish

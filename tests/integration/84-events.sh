@@ -1,0 +1,151 @@
+#!/bin/bash
+# Events that are followed, and phases that a workload marks: with a daemon and without.
+. "$(dirname "$0")/lib.sh"
+trap '"$PROCTOR" stop 2>/dev/null; rm -rf "$TMP"' EXIT
+
+# eventually COMMAND [ARG...]: succeeds as soon as the command does, or fails after 20 s.
+eventually() {
+	local i
+	for ((i = 0; i < 200; i++)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	return 1
+}
+has_line() { grep -Eq -- "$2" "$1"; } # FILE REGEX
+
+# follow NAME [OPTION...]: into $TMP/NAME; its pid is in $follower.
+follow() {
+	local name=$1
+	shift
+	"$PROCTOR" events --follow "$@" >"$TMP/$name" 2>"$TMP/$name.err" &
+	follower=$!
+	sleep 0.5
+}
+
+# ends NAME: by Ctrl-C, with nothing said.
+ends() {
+	kill -INT "$follower"
+	wait "$follower"
+	is "$1 ends by Ctrl-C" "$?/$(cat "$TMP/$1.err")" 0/
+}
+
+# same NAME: what was followed is what was recorded, once each.
+same() {
+	"$PROCTOR" events --json >"$TMP/all"
+	check "$1: nothing is missing, nothing twice" python3 -c '
+import sys
+told, all = (open(p).read().splitlines() for p in sys.argv[1:])
+assert len(told) == len(set(told)), "twice: %s" % [l for l in told if told.count(l) > 1]
+assert len(all) > 5 and sorted(told) == sorted(all), (set(told) ^ set(all))' "$TMP/$1" "$TMP/all"
+}
+
+# ---- from before there was anything ----
+follow early --json
+follow_early=$follower
+"$PROCTOR" run -q --job first -- sh -c 'sleep 0.1; true; sleep 1; exit 2'
+eventually has_line "$TMP/early" '"event":"job.failed".*"job_id":"first"'
+same early
+
+# ---- a daemon comes and goes ----
+"$PROCTOR" start
+"$PROCTOR" run -q --job second -- sh -c 'for i in 1 2 3; do sleep 0.5; done'
+"$PROCTOR" stop
+"$PROCTOR" run -q --job third -- sh -c 'sleep 0.2 & wait'
+eventually has_line "$TMP/early" '"event":"job.completed".*"job_id":"third"'
+same early
+follower=$follow_early
+ends early
+
+# ---- in the middle: history, then news ----
+"$PROCTOR" run -q --job fourth -- sh -c 'for i in 1 2 3 4 5 6 7 8; do sleep 0.4; done' &
+runner=$!
+sleep 1
+follow middle --since 1h --json
+wait $runner
+eventually has_line "$TMP/middle" '"event":"job.completed".*"job_id":"fourth"'
+same middle
+ends middle
+follow late --json
+"$PROCTOR" run -q --job fifth -- sh -c 'sleep 0.1; exit 0'
+eventually has_line "$TMP/late" '"event":"job.completed".*"job_id":"fifth"'
+unlike "without --since nothing of what was before" "$(cat "$TMP/late")" '"job_id":"fourth"'
+ends late
+
+# ---- one job, for people ----
+follow people --job sixth
+"$PROCTOR" run -q --job other -- true
+"$PROCTOR" run -q --job sixth -- sh -c 'exit 3'
+eventually has_line "$TMP/people" 'job.failed +exit 3 +sixth'
+like "a line for each" "$(cat "$TMP/people")" '^20[0-9-]+ [0-9:.]+ +1 +1 +[0-9]+  exit +exit 3 +sixth'
+unlike "of this job" "$(cat "$TMP/people")" ' other'
+ends people
+
+# ---- nobody reads on ----
+: >"$TMP/quiet"
+(
+	"$PROCTOR" events --follow --since 1h --json 2>"$TMP/quiet"
+	echo $? >"$TMP/quiet.status"
+) | head -n 2 >"$TMP/two"
+eventually [ -s "$TMP/quiet.status" ]
+is "a reader that goes is no error to speak of" "$(wc -l <"$TMP/two")/$(cat "$TMP/quiet")" 2/
+run "$PROCTOR" events --follow --until 5m
+is "what has no end takes no end" "$status" 2
+
+# ---- phases ----
+cat >"$TMP/phases.sh" <<'END'
+"$PROCTOR" phase enter epoch
+"$PROCTOR" phase enter load
+sleep 0.2
+"$PROCTOR" phase exit load || exit 20
+"$PROCTOR" phase exit load 2>/dev/null && exit 21
+"$PROCTOR" phase enter train
+"$PROCTOR" phase exit train
+"$PROCTOR" phase exit epoch
+"$PROCTOR" phase enter open
+END
+export PROCTOR
+phases_of() { json_eval "$("$PROCTOR" report "$1" --json)" "$2"; }
+for with in without with; do
+	[ $with = without ] || "$PROCTOR" start
+	"$PROCTOR" run -q --job "phases-$with" -- sh "$TMP/phases.sh"
+	is "phases $with a daemon" "$?" 0
+	is "lie in each other $with" "$(phases_of "phases-$with" '[p["path"] for p in d["phases"]]')" \
+		"['epoch', 'epoch/load', 'epoch/train', 'open']"
+	is "last $with" "$(phases_of "phases-$with" \
+		'[p["left"] is not None and p["seconds"] >= (0.2 if p["name"] in ("epoch", "load") else 0) for p in d["phases"]]')" \
+		"[True, True, True, False]"
+	is "are of the shell $with" "$(phases_of "phases-$with" 'len({p["pid"] for p in d["phases"]})')" 1
+	is "are events $with" "$("$PROCTOR" events --job "phases-$with" --json | grep -c '"event":"phase\.')" 7
+done
+run "$PROCTOR" phase enter alone
+is "outside of a job there are none" "$status" 1
+like "which is said" "$stderr" "not called by a job"
+for words in "" "enter" "leave x" "enter ''" "enter x y" "enter \$'a\nb'" "enter $(printf 'x%.0s' {1..300})"; do
+	eval "run \"\$PROCTOR\" phase $words"
+	is "phase ${words:0:20}: bad usage" "$status/$(wc -l <"$TMP/stderr")" 2/1
+done
+"$PROCTOR" run -q --job marks -- env PYTHONPATH="$SOURCE_ROOT/python" python3 -c '
+import proctor, time
+for i in range(200):
+    with proctor.phase("step"):
+        time.sleep(0.001)
+c = proctor.Client()
+c.enter_phase("last")
+c.exit_phase("last")
+try:
+    c.exit_phase("last")
+except proctor.Error:
+    pass
+else:
+    raise SystemExit(9)
+try:
+    c.call("phase", {"enter": "x", "exit": "y"})
+except proctor.Error:
+    pass
+else:
+    raise SystemExit(10)'
+is "a program marks its own" $? 0
+is "all of them" "$(phases_of marks '(len(d["phases"]), sum(p["left"] is None for p in d["phases"]))')" "(201, 0)"
+
+finish

@@ -1,0 +1,69 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/cadence.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static void test_falls_on_whole_multiples_of_the_wall_clock(void **state)
+{
+	struct cadence c = { 0 };
+
+	(void)state;
+	assert_int_equal(cadence_plan(&c, 5, 1003 * SECOND, 77 * SECOND), 2 * SECOND);
+	assert_int_equal(cadence_plan(&c, 5, 1005 * SECOND, 79 * SECOND), 5 * SECOND);
+	assert_int_equal(cadence_plan(&c, 0.1, 1000 * SECOND + 1, 79 * SECOND), SECOND / 10 - 1);
+}
+
+static void test_a_late_tick_leaves_out_those_before_it(void **state)
+{
+	struct cadence c = { 0 };
+
+	(void)state;
+	cadence_plan(&c, 5, 1003 * SECOND, 77 * SECOND); /* due at 79 */
+	assert_int_equal(cadence_lag(&c, 79 * SECOND + 7), 7);
+	assert_int_equal(cadence_skipped(&c, 79 * SECOND + 7), 0);
+	assert_int_equal(cadence_skipped(&c, 83 * SECOND), 0);
+	assert_int_equal(cadence_skipped(&c, 84 * SECOND), 1);
+	assert_int_equal(cadence_skipped(&c, 95 * SECOND), 3);
+	assert_int_equal(cadence_lag(&c, 78 * SECOND), 0); /* a timer that fires a bit early */
+}
+
+/* The wall clock jumps by an hour in between: the tick is on time, and the next is aligned. */
+static void test_a_clock_that_is_set_makes_no_tick_late(void **state)
+{
+	struct cadence c = { 0 };
+
+	(void)state;
+	cadence_plan(&c, 5, 1003 * SECOND, 77 * SECOND);
+	assert_int_equal(cadence_lag(&c, 79 * SECOND), 0);
+	assert_int_equal(cadence_skipped(&c, 79 * SECOND), 0);
+	assert_int_equal(cadence_plan(&c, 5, 4606 * SECOND, 79 * SECOND), 4 * SECOND);
+	assert_int_equal(cadence_plan(&c, 5, 1006 * SECOND, 83 * SECOND), 4 * SECOND);
+	assert_int_equal(cadence_skipped(&c, 87 * SECOND), 0);
+}
+
+static void test_the_first_tick_is_not_late(void **state)
+{
+	const struct cadence c = { 0 };
+
+	(void)state;
+	assert_int_equal(cadence_lag(&c, 99 * SECOND), 0);
+	assert_int_equal(cadence_skipped(&c, 99 * SECOND), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_falls_on_whole_multiples_of_the_wall_clock),
+		cmocka_unit_test(test_a_late_tick_leaves_out_those_before_it),
+		cmocka_unit_test(test_a_clock_that_is_set_makes_no_tick_late),
+		cmocka_unit_test(test_the_first_tick_is_not_late),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

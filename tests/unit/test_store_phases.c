@@ -1,0 +1,181 @@
+#include "store_fixture.h"
+
+#define SECOND UINT64_C(1000000000)
+#define START (UINT64_C(1700000000) * SECOND)
+
+static struct attempt must_begin(struct store *store, const char *job_id)
+{
+	struct attempt a = make_attempt(job_id);
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	return a;
+}
+
+static int mark(struct store *store, struct phase_mark mark)
+{
+	struct err err = ERR_INIT;
+
+	must(store_mark_phases(store, &mark, 1, &err), &err);
+	return mark.result;
+}
+
+static int enter(struct store *store, const struct attempt *a, pid_t pid, const char *name,
+		 uint64_t seconds)
+{
+	return mark(store, (struct phase_mark){
+				   .attempt_id = a->id,
+				   .phase = { .name = name,
+					      .pid = pid,
+					      .rank = RANK_NONE,
+					      .entered_wall_ns = START + seconds * SECOND } });
+}
+
+static int leave(struct store *store, const struct attempt *a, pid_t pid, const char *name,
+		 uint64_t seconds)
+{
+	return mark(store,
+		    (struct phase_mark){ .attempt_id = a->id,
+					 .is_exit = true,
+					 .phase = { .name = name,
+						    .pid = pid,
+						    .left_wall_ns = START + seconds * SECOND } });
+}
+
+static void test_phases_lie_in_each_other(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = must_begin(store, "a");
+	struct err err = ERR_INIT;
+
+	assert_int_equal(enter(store, &a, 7, "epoch", 1), 0);
+	assert_int_equal(enter(store, &a, 7, "load", 2), 0);
+	assert_int_equal(enter(store, &a, 8, "load", 3), 0); /* another process's */
+	assert_int_equal(leave(store, &a, 7, "load", 4), 0);
+	assert_int_equal(enter(store, &a, 7, "train", 5), 0);
+	attempt_init(&read);
+	must(store_read_attempt(store, "a", 0, &read, &err), &err);
+	assert_int_equal(read.n_phases, 4);
+	assert_string_equal(read.phases[0].path, "epoch");
+	assert_string_equal(read.phases[1].path, "epoch/load");
+	assert_int_equal(read.phases[1].left_wall_ns, START + 4 * SECOND);
+	assert_string_equal(read.phases[2].path, "load");
+	assert_int_equal(read.phases[2].pid, 8);
+	assert_false(u64_known(read.phases[2].left_wall_ns));
+	assert_string_equal(read.phases[3].path, "epoch/train");
+	assert_int_equal(read.phases[3].rank, RANK_NONE);
+}
+
+static void test_leaving(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+
+	assert_int_equal(leave(store, &a, 7, "load", 1), -ENOENT);
+	assert_int_equal(enter(store, &a, 7, "load", 2), 0);
+	assert_int_equal(leave(store, &b, 7, "load", 3), -ENOENT); /* of another job */
+	assert_int_equal(leave(store, &a, 9, "load", 3),
+			 0); /* the only one: a script's next line */
+	assert_int_equal(leave(store, &a, 7, "load", 3), -ENOENT);
+	assert_int_equal(enter(store, &a, 7, "load", 4), 0);
+	assert_int_equal(enter(store, &a, 8, "load", 4), 0);
+	assert_int_equal(leave(store, &a, 9, "load", 5), -ENOENT); /* which of them? */
+}
+
+/* A clock that was set back makes no phase end before it began. */
+static void test_time_goes_forward(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(phase_list_release) struct phase_list list = { .arena = ARENA_INIT };
+	const struct event_filter filter = { .job_id = "a" };
+	struct attempt a = must_begin(store, "a");
+	struct err err = ERR_INIT;
+
+	assert_int_equal(enter(store, &a, 7, "load", 9), 0);
+	assert_int_equal(leave(store, &a, 7, "load", 2), 0);
+	must(store_list_phases(store, &filter, &list, &err), &err);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].phase.left_wall_ns, START + 9 * SECOND);
+	assert_string_equal(list.items[0].job_id, "a");
+}
+
+static void test_there_is_an_end_to_them(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+
+	for (int i = 0; i < 32; i++)
+		assert_int_equal(enter(store, &a, 7, "deeper", 1), 0);
+	assert_int_equal(enter(store, &a, 7, "deeper", 1), -ENOSPC);
+	assert_int_equal(enter(store, &a, 8, "other", 1), 0);
+}
+
+/* One that fails does not keep the others back. */
+static void test_many_at_once(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(phase_list_release) struct phase_list list = { .arena = ARENA_INIT };
+	const struct event_filter filter = { .job_id = "a" };
+	struct attempt a = must_begin(store, "a");
+	struct phase_mark marks[] = {
+		{ .attempt_id = a.id, .phase = { "x", NULL, 7, 3, START, U64_UNKNOWN } },
+		{ .attempt_id = a.id, .is_exit = true, .phase = { .name = "y", .pid = 7 } },
+		{ .attempt_id = a.id,
+		  .is_exit = true,
+		  .phase = { .name = "x", .pid = 7, .left_wall_ns = START + 1 } },
+	};
+	struct err err = ERR_INIT;
+
+	must(store_mark_phases(store, marks, 3, &err), &err);
+	assert_true(marks[0].result == 0 && marks[1].result == -ENOENT && marks[2].result == 0);
+	must(store_list_phases(store, &filter, &list, &err), &err);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].phase.rank, 3);
+	assert_int_equal(list.items[0].phase.left_wall_ns, START + 1);
+}
+
+static void test_filters(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(phase_list_release) struct phase_list list = { .arena = ARENA_INIT };
+	struct event_filter filter = { .since_wall_ns = START + 5 * SECOND };
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+	struct err err = ERR_INIT;
+
+	assert_int_equal(enter(store, &a, 7, "old", 1), 0);
+	assert_int_equal(leave(store, &a, 7, "old", 2), 0);
+	assert_int_equal(enter(store, &a, 7, "long", 3), 0);
+	assert_int_equal(leave(store, &a, 7, "long", 6), 0);
+	assert_int_equal(enter(store, &b, 9, "new", 7), 0);
+	must(store_list_phases(store, &filter, &list, &err), &err);
+	assert_int_equal(list.n, 2);
+	assert_string_equal(list.items[0].phase.name, "long");
+	assert_string_equal(list.items[1].phase.name, "new");
+	phase_list_release(&list);
+	filter.job_id = "nobody";
+	must(store_list_phases(store, &filter, &list, &err), &err);
+	assert_int_equal(list.n, 0);
+}
+
+#define STORE_TEST(test_) cmocka_unit_test_setup_teardown(test_, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_phases_lie_in_each_other),
+		STORE_TEST(test_leaving),
+		STORE_TEST(test_time_goes_forward),
+		STORE_TEST(test_there_is_an_end_to_them),
+		STORE_TEST(test_many_at_once),
+		STORE_TEST(test_filters),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
