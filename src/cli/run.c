@@ -44,6 +44,7 @@ struct run_args {
 	double interval_seconds; /* NaN: what the configuration says */
 	double grace_seconds, kill_after_seconds;
 	bool json, quiet, report, leave_background;
+	bool is_queued; /* the daemon has started us */
 	char **command;
 	int n_command;
 };
@@ -346,6 +347,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.retention = &ctx->config.retention,
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
+		.is_queued = args->is_queued,
 		.leave_background = args->leave_background,
 		.grace_seconds = args->grace_seconds,
 		.kill_after_seconds = args->kill_after_seconds,
@@ -382,17 +384,18 @@ static int open_output(const char *path, int *ret_fd, struct err *err)
  * The file by whose lock the daemon knows that the job is being run is our stdin:
  * it is kept until we end, where no command gets at it.
  */
-static void keep_queue_file(void)
+static bool keep_queue_file(void)
 {
 	CLEANUP(close_fd) int null_fd = -1;
 
 	if (!getenv(QUEUED_VARIABLE))
-		return;
+		return false;
 	unsetenv(QUEUED_VARIABLE);
 	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) < 0 || null_fd < 0 ||
 	    dup2(null_fd, STDIN_FILENO) < 0)
 		log_warning("the daemon may not see that this job runs: %s", strerror(errno));
+	return true;
 }
 
 int cli_run(int argc, char **argv)
@@ -406,7 +409,7 @@ int cli_run(int argc, char **argv)
 	const char *why_no_db = NULL;
 	struct err err = ERR_INIT, no_db = ERR_INIT;
 
-	keep_queue_file();
+	args.is_queued = keep_queue_file();
 	job_spec_init(&spec);
 	cli_parse(&run_argp, argc, argv, ARGP_IN_ORDER, &args);
 	if (args.quiet)

@@ -52,6 +52,8 @@ struct run_options {
 	uint64_t jsonl_max_bytes;
 	const struct config_retention *retention; /* how long what is recorded is kept */
 	double interval_seconds;
+	bool is_queued; /* under pressure its sheets wait, see hold.h; the first has waited already
+			 */
 	bool leave_background;
 	double grace_seconds; /* for background processes to end by themselves */
 	double kill_after_seconds;

@@ -307,6 +307,19 @@ static void start_ticks(struct run *run)
 
 /* ---- what the runner tells ---- */
 
+/* What somebody runs at a terminal is not held up; and before the first sheet the queue has done
+ * so. */
+static uint64_t on_hold(void *ctx)
+{
+	struct run *run = ctx;
+	size_t n_begun;
+
+	runner_sheets(run->runner, &n_begun);
+	if (!run->options->is_queued || n_begun == 0)
+		return 0;
+	return hold_ask_ms(&run->hold, run->attempt->job_id);
+}
+
 static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 {
 	struct run *run = ctx;
@@ -476,6 +489,7 @@ static void on_finished(void *ctx)
 
 static const struct runner_ops run_ops = {
 	.now = on_now,
+	.hold_ms = on_hold,
 	.sheet_started = on_sheet_started,
 	.process_started = on_process_started,
 	.process_failed = on_process_failed,
@@ -601,6 +615,7 @@ static void close_run(struct run *run)
 	backlog_release(&run->backlog);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
+	hold_release(&run->hold);
 	run->upkeep = upkeep_free(run->upkeep);
 	loop_fd_close(run->life_watch);
 	run->life = life_close(run->life);

@@ -86,8 +86,8 @@ static int make_parts(struct service *s, struct err *err)
 }
 
 static const struct rpc_method *const method_tables[] = {
-	service_status_methods, service_config_methods, service_view_methods,
-	service_job_methods,	service_wait_methods,	service_guest_methods,
+	service_status_methods, service_config_methods, service_view_methods,  service_job_methods,
+	service_wait_methods,	service_guest_methods,	service_admit_methods,
 };
 
 /* The server takes one table. */
@@ -237,6 +237,7 @@ int service_run(const struct service_options *options, struct err *err)
 	int r;
 
 	snapshot_init(&s.snap);
+	pressure_cannot_tell(&s.pressure); /* until the first tick */
 	r = open_service(&s, err);
 	if (r < 0)
 		return r;

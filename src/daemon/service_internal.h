@@ -132,6 +132,14 @@ int service_find_job(struct service *s, const struct rpc_peer *peer, const char 
 /* -EBUSY: the database is not open. */
 int service_need_store(struct service *s, struct err *err);
 
+/* ---- service_admit.c: work that has not begun ---- */
+
+/* Why the next sheet of a job waits; NULL: it does not. */
+const char *service_why_held(const struct watched *job);
+
+/* Jobs of which a sheet waits. */
+size_t service_count_held(struct service *s);
+
 /* ---- methods: what it answers; each table ends with a row without a name ---- */
 
 extern const struct rpc_method service_status_methods[]; /* the daemon itself */
@@ -140,6 +148,7 @@ extern const struct rpc_method service_view_methods[]; /* snapshots, events, con
 extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_wait_methods[];
 extern const struct rpc_method service_guest_methods[]; /* for runners */
+extern const struct rpc_method service_admit_methods[];
 
 /* What names a job in a call. */
 struct job_params {

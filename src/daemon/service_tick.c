@@ -154,8 +154,10 @@ static int judge(struct service *s, struct err *err)
 	const struct pressure_limits limits = read_limits(&s->config->limits);
 
 	(void)err;
-	if (!s->has_snap)
+	if (!s->has_snap) {
+		pressure_cannot_tell(&s->pressure);
 		return 0;
+	}
 	pressure_judge(&s->snap.system, &limits, &s->pressure);
 	s->snap.pressure_level = pressure_name(s->pressure.level);
 	s->snap.daemon_pid = getpid();

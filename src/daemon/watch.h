@@ -22,6 +22,8 @@ struct watched {
 	size_t n_processes;
 	struct series_point point; /* of the last tick */
 	bool was_seen;		   /* at this look */
+	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
+	char why_held[160];
 };
 
 enum watch_change {
