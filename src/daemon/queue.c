@@ -19,6 +19,7 @@
 #include "base/path.h"
 #include "base/unknown.h"
 #include "daemon/daemon.h"
+#include "daemon/file_limit.h"
 #include "daemon/launch.h"
 #include "rpc/rpc.h"
 
@@ -32,6 +33,7 @@ struct queue {
 	char folder[PATH_BYTES];
 	struct queued **jobs;
 	size_t n, cap;
+	struct rlimit files; /* for runners; rlim_max 0: as ours */
 };
 
 static void queued_free(struct queued **job)
@@ -53,6 +55,11 @@ struct queue *queue_close(struct queue *q)
 	free(q->jobs);
 	free(q);
 	return NULL;
+}
+
+void queue_set_file_limit(struct queue *q, const struct rlimit *limit)
+{
+	q->files = *limit;
 }
 
 struct queued *queue_at(struct queue *q, size_t i)
@@ -335,7 +342,7 @@ static const char *const not_for_jobs[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "W
  * In the child: becomes the runner, in a session of its own. Signals are as a shell
  * leaves them. The spool file is its stdin, as a launcher hands on no other files.
  */
-static void become_runner(const struct queued *job, int spool_fd, int log_fd)
+static void become_runner(const struct queue *q, const struct queued *job, int spool_fd, int log_fd)
 {
 	char program[PATH_BYTES] = "";
 	sigset_t none;
@@ -349,6 +356,7 @@ static void become_runner(const struct queued *job, int spool_fd, int log_fd)
 		_exit(126);
 	for (size_t i = 0; i < ARRAY_SIZE(not_for_jobs); i++)
 		unsetenv(not_for_jobs[i]);
+	file_limit_set(&q->files);
 	setenv(QUEUED_VARIABLE, "1", 1);
 	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
 		_exit(127);
@@ -358,7 +366,7 @@ static void become_runner(const struct queued *job, int spool_fd, int log_fd)
 }
 
 /* Twice, so that it is nobody's child; the lock is the runner's from its first moment on. */
-static int spawn(const struct queued *job, int log_fd, struct err *err)
+static int spawn(const struct queue *q, const struct queued *job, int log_fd, struct err *err)
 {
 	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	int status;
@@ -373,7 +381,7 @@ static int spawn(const struct queued *job, int log_fd, struct err *err)
 		setsid();
 		pid = fork();
 		if (pid == 0)
-			become_runner(job, fd, log_fd);
+			become_runner(q, job, fd, log_fd);
 		_exit(pid < 0);
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -386,7 +394,6 @@ int queue_start(struct queue *q, struct queued *job, const char *log_folder, str
 	CLEANUP(close_fd) int log_fd = -1;
 	int r = path_make_dir(log_folder, err);
 
-	(void)q;
 	if (r < 0)
 		return r;
 	log_fd = open_log(job, log_folder);
@@ -395,7 +402,7 @@ int queue_start(struct queue *q, struct queued *job, const char *log_folder, str
 			       strerror(errno));
 	r = rename_to(job, STARTED, true, err);
 	if (r == 0)
-		r = spawn(job, log_fd, err);
+		r = spawn(q, job, log_fd, err);
 	if (r < 0 && job->is_started)
 		queue_put_back(job, NULL);
 	return r;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -48,6 +49,9 @@ int queue_add(struct queue *q, const struct submission *job, struct err *err);
 /* Oldest first; NULL at the end. Valid until the queue changes. */
 struct queued *queue_at(struct queue *q, size_t i);
 struct queued *queue_find(struct queue *q, const char *job_id);
+
+/* What runners find as their limit on open files; without this ours. */
+void queue_set_file_limit(struct queue *q, const struct rlimit *limit);
 
 /* A runner of its own, which is nobody's child, begins with it. */
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err);

@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
+#include "daemon/file_limit.h"
 #include "daemon/run_internal.h"
 
 /*
@@ -522,17 +522,6 @@ static void tell_background(const struct runner_result *result)
 			    n, n == 1 ? "process was" : "processes were", n == 1 ? "was" : "were");
 }
 
-/* Kept-open files of /proc make samples cheap. The commands get the limit we were started with. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there still. */
 static void open_sources(struct run *run)
 {
@@ -583,7 +572,7 @@ static int open_run(struct run *run, struct err *err)
 	int r;
 
 	inherited_note(&run->inherited); /* before anything is changed */
-	raise_file_limit();
+	file_limit_raise(NULL);
 	run->loop = loop_new();
 	if (!run->loop)
 		return err_set(err, -ENOMEM, "cannot make an event loop");

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/file_limit.h"
 #include "daemon/notify.h"
 #include "daemon/service_internal.h"
 
@@ -151,10 +152,21 @@ static int watch_over_ticks(struct service *s, struct err *err)
 	return 0;
 }
 
+static int open_queue(struct service *s, const struct rlimit *files, struct err *err)
+{
+	int r = service_open_queue(s, err);
+
+	if (r == 0)
+		queue_set_file_limit(s->queue, files);
+	return r;
+}
+
 static int open_service(struct service *s, struct err *err)
 {
 	int r = path_make_dir(s->options->paths->state_dir, err);
+	struct rlimit files;
 
+	file_limit_raise(&files);
 	if (r == 0)
 		r = make_parts(s, err);
 	if (r == 0)
@@ -162,7 +174,7 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = watch_signals(s, err);
 	if (r == 0)
-		r = service_open_queue(s, err);
+		r = open_queue(s, &files, err);
 	if (r == 0)
 		r = listen_to_clients(s, err);
 	if (r < 0)

@@ -12,6 +12,7 @@
 const struct rpc_limits rpc_default_limits = {
 	.max_clients = 512,
 	.reserved_clients = 8,
+	.reserved_files = 32,
 	.max_request_bytes = 16 * MIB,
 	.max_batch = 100,
 	.max_in_flight = 64,

@@ -486,11 +486,13 @@ static void test_out_of_files(void **state)
 {
 	enum { N_CLIENTS = 60 };
 	struct fixture *f = *state;
+	struct rpc_limits limits = rpc_default_limits;
 	struct raw c[N_CLIENTS];
 	unsigned long long before, used;
 
+	limits.reserved_files = 0;
 	f->max_files = 40;
-	start_server(f, NULL);
+	start_server(f, &limits);
 	for (size_t i = 0; i < N_CLIENTS; i++)
 		c[i] = raw_open(f->path);
 	assert_serves(&c[0]);
@@ -504,6 +506,48 @@ static void test_out_of_files(void **state)
 		assert_serves(&c[i]);
 		raw_close(&c[i]);
 	}
+}
+
+/* Whether the one that has just connected is the n-th client, and not refused. */
+static bool is_let_in(struct raw *good, size_t n)
+{
+	for (int i = 0; i < PATIENCE_S * 200; i++) {
+		if (get_stat(good, "refused") > 0)
+			return false;
+		if (get_stat(good, "clients") == n)
+			return true;
+		sleep_ms(5);
+	}
+	fail_msg("client %zu is neither let in nor refused", n);
+	return false;
+}
+
+/* Clients do not take the last files: what else the program does goes on. */
+static void test_files_for_the_rest(void **state)
+{
+	struct fixture *f = *state;
+	struct raw c[60] = { 0 }, other;
+	size_t n = 1;
+
+	f->max_files = 60;
+	start_server(f, NULL);
+	c[0] = raw_open(f->path);
+	for (; n < ARRAY_SIZE(c); n++) {
+		c[n] = raw_open(f->path);
+		if (!is_let_in(&c[0], n + 1))
+			break;
+	}
+	assert_in_range(n, 25, 45);
+	assert_hears_like(&c[n], "-32004");
+	assert_closed(&c[n]);
+	raw_close(&c[1]);
+	await_stat(&c[0], "clients", n - 1);
+	other = raw_open(f->path);
+	assert_serves(&other);
+	raw_close(&other);
+	for (size_t i = 0; i <= n; i++)
+		if (i != 1)
+			raw_close(&c[i]);
 }
 
 int main(void)
@@ -528,6 +572,7 @@ int main(void)
 		LIMIT_TEST(test_too_many_clients),
 		LIMIT_TEST(test_places_for_the_owner),
 		LIMIT_TEST(test_out_of_files),
+		LIMIT_TEST(test_files_for_the_rest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
