@@ -245,6 +245,30 @@ static void test_half_a_line(void **state)
 }
 
 /* The line is not the client's fault while the server does not read it. */
+/* A line that was too long has ended too: nothing is owed after it. */
+static void test_after_a_long_line(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_limits limits = some_limits();
+	char text[4096];
+	struct raw c;
+
+	limits.line_timeout_ms = 300;
+	limits.max_request_bytes = 1000;
+	start_server(f, &limits);
+	c = raw_open(f->path);
+	memset(text, 'x', sizeof(text));
+	raw_say_bytes(&c, text, sizeof(text));
+	assert_hears_like(&c, "-32003");
+	raw_say(&c, "xxx\n");
+	sleep_ms(1000);
+	assert_serves(&c);
+	raw_say(&c, "half");
+	assert_hears_like(&c, "-32005");
+	assert_closed(&c);
+	raw_close(&c);
+}
+
 static void test_half_a_line_behind_a_wait(void **state)
 {
 	struct fixture *f = *state;
@@ -563,6 +587,7 @@ int main(void)
 		LIMIT_TEST(test_long_replies),
 		SERVER_TEST(test_batch_that_waits),
 		LIMIT_TEST(test_half_a_line),
+		LIMIT_TEST(test_after_a_long_line),
 		LIMIT_TEST(test_half_a_line_behind_a_wait),
 		LIMIT_TEST(test_never_reading),
 		LIMIT_TEST(test_subscriber_that_never_reads),
