@@ -262,6 +262,8 @@ static void on_ready(void *ctx)
 {
 	struct rpc_conn *conn = ctx;
 
+	if (server_is_round_over(conn->server))
+		return; /* the loop tells again, in an order that leaves nobody behind */
 	conn->is_handling = true;
 	if ((loop_fd_ready(conn->watch) & LOOP_READABLE) && is_read(conn))
 		receive(conn);

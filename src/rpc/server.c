@@ -39,14 +39,35 @@ void server_settle_soon(struct rpc_conn *conn)
 	loop_soon_set(server->settle_soon);
 }
 
-/* Backwards: whoever closes gives its place to the last one, which has had its turn. */
+bool server_is_round_over(const struct rpc_server *server)
+{
+	return loop_round_ms(server->loop) >= ROUND_MS;
+}
+
+/* Whoever closes gives its place to another one, who is next then. Returns who is next. */
+static size_t settle_at(struct rpc_server *server, size_t i)
+{
+	size_t n = server->n_conns;
+
+	if (server->conns[i]->is_unsettled)
+		conn_continue(server->conns[i]);
+	return server->n_conns == n ? i + 1 : i;
+}
+
+/* Each once, beginning with who would have been next when the last round was over. */
 static void on_settle(void *ctx)
 {
 	struct rpc_server *server = ctx;
+	size_t i = server->settle_from;
 
-	for (size_t i = server->n_conns; i-- > 0;)
-		if (server->conns[i]->is_unsettled)
-			conn_continue(server->conns[i]);
+	for (size_t n = server->n_conns; n > 0 && server->n_conns > 0; n--) {
+		if (server_is_round_over(server)) {
+			loop_soon_set(server->settle_soon);
+			break;
+		}
+		i = settle_at(server, i < server->n_conns ? i : 0);
+	}
+	server->settle_from = i;
 }
 
 /* ---- beginning and end ---- */

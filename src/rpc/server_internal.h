@@ -25,6 +25,10 @@
 #define CHUNK_BYTES (32 * 1024)
 #define TURN_NS UINT64_C(100000)
 
+/* A turn lasts for one line at least, and a line can be a batch of dear requests. When all turns
+ * of a round have taken so long, the others come in the next, after the timers. */
+#define ROUND_MS 20
+
 /* Longer lines are parsed on another thread: jansson takes 20 ms for a megabyte. */
 #define PARSE_ASIDE_BYTES CHUNK_BYTES
 
@@ -79,6 +83,7 @@ struct rpc_server {
 	struct loop_timer *accept_timer; /* after there was no file descriptor left */
 	struct loop_soon *settle_soon;
 	struct loop_timer *sweep_timer;
+	size_t settle_from; /* whose turn it is in on_settle() */
 	bool is_sweeping;
 	bool is_out_of_files; /* said once */
 
@@ -93,6 +98,9 @@ struct rpc_server {
 
 /* conn_continue() is called for it, in the loop's next round. */
 void server_settle_soon(struct rpc_conn *conn);
+
+/* This round has lasted long enough: who can wait for the next one does. */
+bool server_is_round_over(const struct rpc_server *server);
 
 /* ---- accept.c ---- */
 
