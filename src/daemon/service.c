@@ -215,6 +215,7 @@ static void close_service(struct service *s)
 	close_fd(&s->signal_fd);
 	close_fd(&s->root_fd);
 	snapshot_release(&s->snap);
+	service_release_rendered(s);
 	arena_release(&s->arena);
 	service_release_config(s);
 	free(s->methods);
@@ -245,6 +246,7 @@ int service_run(const struct service_options *options, struct err *err)
 		.signal_fd = -1,
 		.root_fd = -1,
 		.arena = ARENA_INIT,
+		.rendered = { .snapshot = BUF_INIT },
 	};
 	int r;
 

@@ -154,12 +154,6 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 
 void service_tell_snapshot(struct service *s)
 {
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct json j;
-
-	if (!bus_is_wanted(s->bus, TOPIC_SNAPSHOT))
-		return;
-	json_init(&j, &out);
-	snapshot_write_json(&j, &s->snap, SNAPSHOT_JOBS);
-	publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(), &out);
+	if (bus_is_wanted(s->bus, TOPIC_SNAPSHOT))
+		publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(), service_snapshot_json(s));
 }

@@ -47,6 +47,14 @@ struct reload_state {
 	struct err why;		  /* it was */
 };
 
+/* What many clients get, made once for all of them. */
+struct rendered {
+	struct buf snapshot; /* as JSON */
+	bool has_snapshot;   /* it is that of the last tick */
+	struct rpc_event *event;
+	uint64_t event_count; /* which event of the bus it is, by bus_count() */
+};
+
 struct service {
 	const struct service_options *options;
 	const struct config *config; /* in force: that of the options until it is read again */
@@ -65,6 +73,7 @@ struct service {
 	struct assigner *assigner;
 	struct snapshot snap; /* the last one */
 	bool has_snap;
+	struct rendered rendered;
 	struct watch *watch;
 	struct store *store; /* NULL: not open; tried again at each tick */
 	struct daemon_record record;
@@ -160,6 +169,18 @@ int service_read_job(const struct rpc_call *call, struct job_params *ret, struct
 
 /* The job is over: who waits for it is told. */
 void service_answer_waiters(struct service *s, const struct watched *job);
+
+/* ---- service_render.c ---- */
+
+/* The last snapshot as JSON, for those who may see all of it. */
+const struct buf *service_snapshot_json(struct service *s);
+
+/* The event as it goes to subscribers; borrowed until the next one. NULL: no memory. */
+struct rpc_event *service_render_event(struct service *s, const struct event *ev);
+
+/* There is a new snapshot. */
+void service_forget_snapshot(struct service *s);
+void service_release_rendered(struct service *s);
 
 /* ---- service_events.c ---- */
 

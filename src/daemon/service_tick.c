@@ -41,6 +41,7 @@ static int collect(struct service *s, struct err *err)
 {
 	int r = collector_scan(s->collector, &s->snap, err);
 
+	service_forget_snapshot(s);
 	s->has_snap = r == 0;
 	return r;
 }

@@ -37,7 +37,11 @@ static int daemon_top(void *ctx, struct rpc_call *call, struct err *err)
 	if (!s->has_snap)
 		return err_set(err, -EBUSY, "the first tick is not over yet: ask again");
 	if (service_sees_all(rpc_call_peer(call))) {
-		snapshot_write_json(rpc_call_result(call), &s->snap, SNAPSHOT_JOBS);
+		const struct buf *json = service_snapshot_json(s);
+
+		if (buf_error(json) < 0)
+			return err_set(err, -ENOMEM, "no memory left for a snapshot");
+		json_raw(rpc_call_result(call), json->data, json->len);
 		return 0;
 	}
 	if (snapshot_copy(&shown, &s->snap, SNAPSHOT_JOBS) < 0)
@@ -71,10 +75,9 @@ static void on_event(void *ctx, const struct event *ev)
 
 	if (!event_is_visible(ev, peer->uid, service_sees_all(peer)))
 		return;
-	event = rpc_event_new(topic_name(ev->topic), ev->wall_ns, ev->json, ev->len);
+	event = service_render_event(sub->service, ev);
 	if (event)
 		rpc_push(sub->subscriber, event);
-	rpc_event_unref(event);
 }
 
 static int subscribe(struct service *s, struct rpc_call *call, unsigned topics, struct err *err)

@@ -262,8 +262,12 @@ static void on_ready(void *ctx)
 {
 	struct rpc_conn *conn = ctx;
 
-	if (server_is_round_over(conn->server))
-		return; /* the loop tells again, in an order that leaves nobody behind */
+	if (server_is_round_over(conn->server)) {
+		conn->is_ready = true;
+		server_settle_soon(conn);
+		return;
+	}
+	conn->is_ready = false;
 	conn->is_handling = true;
 	if ((loop_fd_ready(conn->watch) & LOOP_READABLE) && is_read(conn))
 		receive(conn);
@@ -280,6 +284,9 @@ void conn_continue(struct rpc_conn *conn)
 	conn->is_handling = true;
 	if (has_more(conn))
 		take_unread(conn);
+	else if (conn->is_ready && is_read(conn))
+		receive(conn);
+	conn->is_ready = false;
 	conn_settle(conn);
 }
 

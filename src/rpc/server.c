@@ -54,18 +54,22 @@ static size_t settle_at(struct rpc_server *server, size_t i)
 	return server->n_conns == n ? i + 1 : i;
 }
 
-/* Each once, beginning with who would have been next when the last round was over. */
+/*
+ * Each once, beginning with who would have been next when the last round was over.
+ * The kernel tells of those who are ready in an order of its own, in which some could
+ * always be the last.
+ */
 static void on_settle(void *ctx)
 {
 	struct rpc_server *server = ctx;
 	size_t i = server->settle_from;
 
 	for (size_t n = server->n_conns; n > 0 && server->n_conns > 0; n--) {
+		i = settle_at(server, i < server->n_conns ? i : 0);
 		if (server_is_round_over(server)) {
 			loop_soon_set(server->settle_soon);
 			break;
 		}
-		i = settle_at(server, i < server->n_conns ? i : 0);
 	}
 	server->settle_from = i;
 }

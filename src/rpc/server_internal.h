@@ -68,6 +68,7 @@ struct rpc_conn {
 	bool is_broken;	   /* to be closed */
 	bool is_handling;  /* conn_settle() comes anyway */
 	bool is_unsettled; /* conn_continue() is to come */
+	bool is_ready;	   /* the loop has told of it, and it is to be read then */
 };
 
 struct rpc_server {
@@ -144,7 +145,7 @@ void conn_write(struct rpc_conn *conn);
 /* Writes what waits; then closes if all is done, or waits for what is next. conn may be gone. */
 void conn_settle(struct rpc_conn *conn);
 
-/* Handles what has come and had to wait, for one turn; then as conn_settle(). */
+/* Handles what has come, or can be read, and had to wait, for one turn; then as conn_settle(). */
 void conn_continue(struct rpc_conn *conn);
 
 /* Back-pressure: nothing more is taken from it until it has read, or been answered. */

@@ -334,6 +334,40 @@ static void test_timers_among_the_crowd(void **state)
 	raw_close(&plug);
 }
 
+/* Of those who ask again as soon as they are answered, with more than fits into a round, all get
+ * on. */
+static void test_turns(void **state)
+{
+	enum { N_ASKING = 8, N_ANSWERS = 120 };
+	static const char spin[] = CALL("spin", ",\"params\":[5]");
+	struct fixture *f = *state;
+	struct raw clients[N_ASKING];
+	struct pollfd fds[N_ASKING];
+	size_t n_heard[N_ASKING] = { 0 };
+
+	start_server(f, NULL);
+	for (size_t i = 0; i < N_ASKING; i++) {
+		clients[i] = raw_open(f->path);
+		fds[i] = (struct pollfd){ .fd = clients[i].fd, .events = POLLIN };
+		raw_say(&clients[i], spin);
+	}
+	for (size_t n = 0; n < N_ANSWERS;) {
+		assert_true(poll(fds, N_ASKING, PATIENCE_S * 1000) > 0);
+		for (size_t i = 0; i < N_ASKING; i++) {
+			if (!fds[i].revents)
+				continue;
+			(void)hear_spin(&clients[i]);
+			raw_say(&clients[i], spin);
+			n_heard[i]++;
+			n++;
+		}
+	}
+	for (size_t i = 0; i < N_ASKING; i++) {
+		assert_true(n_heard[i] >= N_ANSWERS / N_ASKING / 2);
+		raw_close(&clients[i]);
+	}
+}
+
 /* Fifty who get every event, and one rendering of it for all of them. */
 static void test_many_subscribers(void **state)
 {
@@ -380,6 +414,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		LOAD_TEST(test_crowd),
 		LOAD_TEST(test_timers_among_the_crowd),
+		LOAD_TEST(test_turns),
 		LOAD_TEST(test_many_subscribers),
 	};
 
