@@ -217,9 +217,14 @@ static int record(struct service *s, struct err *err)
 
 static int append_line(struct service *s, struct err *err)
 {
+	const struct buf *json;
+
 	if (!s->has_snap || !s->jsonl)
 		return 0;
-	return jsonl_append_snapshot(s->jsonl, &s->snap, err);
+	json = service_snapshot_json(s);
+	if (buf_error(json) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a line of the log");
+	return jsonl_append(s->jsonl, json->data, json->len, err);
 }
 
 static int publish(struct service *s, struct err *err)
