@@ -107,11 +107,41 @@ static void json_quote(struct buf *out, const char *s, size_t n)
 	buf_add_char(out, '"');
 }
 
+static bool are_plain(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!json_is_plain((unsigned char)s[i]))
+			return false;
+	return true;
+}
+
+/* In one go: half of what is written are keys. */
+static void add_plain_key(struct json *j, const char *key, size_t n)
+{
+	char *at = j->out->data + j->out->len, *begin = at;
+
+	if (j->need_comma)
+		*at++ = ',';
+	*at++ = '"';
+	memcpy(at, key, n);
+	at += n;
+	*at++ = '"';
+	*at++ = ':';
+	*at = '\0';
+	j->out->len += (size_t)(at - begin);
+}
+
 void json_key(struct json *j, const char *key)
 {
-	json_before_value(j);
-	json_quote(j->out, key, strlen(key));
-	buf_add_char(j->out, ':');
+	size_t n = strlen(key);
+
+	if (are_plain(key, n) && buf_reserve(j->out, n + 4) == 0) {
+		add_plain_key(j, key, n);
+	} else {
+		json_before_value(j);
+		json_quote(j->out, key, n);
+		buf_add_char(j->out, ':');
+	}
 	j->need_comma = false;
 }
 
