@@ -30,9 +30,12 @@ static int open_store(struct service *s, struct err *err)
 
 static int look(struct service *s, struct err *err)
 {
+	bool is_new = !s->store;
 	int r = open_store(s, err);
 
-	return r < 0 ? r : watch_look(s->watch, s->store, err);
+	if (r < 0)
+		return r;
+	return is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
 }
 
 /* ---- collect: what the processes of the host do ---- */

@@ -22,6 +22,7 @@ struct watched {
 	size_t n_processes;
 	struct series_point point; /* of the last tick */
 	bool was_seen;		   /* at this look */
+	int runner_fd;		   /* a pidfd of its runner; -1: there is none */
 	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
 	char why_held[160];
 };
@@ -43,6 +44,10 @@ struct watch *watch_free(struct watch *w);
 
 /* Looks at the database. Jobs of other hosts and boots are left out. */
 int watch_look(struct watch *w, struct store *store, struct err *err);
+
+/* The same, if anything was written since the last look through this handle, or a runner is gone.
+ */
+int watch_glance(struct watch *w, struct store *store, struct err *err);
 
 /* Those that run, oldest first; valid until the next look. */
 struct watched **watch_jobs(struct watch *w, size_t *ret_n);
