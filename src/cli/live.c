@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/unknown.h"
-#include "daemon/queue.h"
+#include "daemon/daemon.h"
 #include "rpc/rpc.h"
 
 /* Who lists jobs does not wait long for a daemon that hangs. */

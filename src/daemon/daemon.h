@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/mask.h"
+#include "daemon/queue.h" /* what waits: for who lists jobs without a daemon */
 #include "daemon/service.h"
 #include "model/job.h"
 #include "store/store.h"
