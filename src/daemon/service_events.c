@@ -132,8 +132,10 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 	enum topic topic = topic_of(change, job, sheet);
 	struct json j;
 
-	if (change == WATCH_JOB_ENDED)
+	if (change == WATCH_JOB_ENDED) {
 		service_answer_waiters(s, job);
+		service_run_queue_soon(s);
+	}
 	if (!bus_is_wanted(s->bus, topic))
 		return;
 	json_init(&j, &out);

@@ -84,6 +84,7 @@ struct service {
 	size_t n_methods;
 	struct pressure pressure;
 	struct queue *queue;
+	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
 	struct waiter *waiters; /* clients that wait for the end of a job */
 
@@ -119,6 +120,9 @@ bool service_has_run(struct service *s, const struct queued *job);
 
 /* Starts what may start, and clears away what is over. */
 void service_run_queue(struct service *s);
+
+/* A job has ended: the next one need not wait for the next tick. */
+void service_run_queue_soon(struct service *s);
 
 /* ---- service_config.c ---- */
 
