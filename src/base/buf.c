@@ -51,7 +51,7 @@ int buf_reserve(struct buf *b, size_t n)
 
 void buf_add(struct buf *b, const void *bytes, size_t n)
 {
-	if (n == 0 || buf_reserve(b, n) < 0)
+	if (n == 0 || (n >= b->cap - b->len && buf_reserve(b, n) < 0))
 		return;
 	memcpy(b->data + b->len, bytes, n);
 	b->len += n;
@@ -65,7 +65,10 @@ void buf_add_str(struct buf *b, const char *s)
 
 void buf_add_char(struct buf *b, char c)
 {
-	buf_add(b, &c, 1);
+	if (b->cap - b->len <= 1 && buf_reserve(b, 1) < 0)
+		return;
+	b->data[b->len++] = c;
+	b->data[b->len] = '\0';
 }
 
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)

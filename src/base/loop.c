@@ -78,6 +78,14 @@ void loop_stop(struct loop *loop)
 	uv_stop(&loop->uv);
 }
 
+/* libuv looks at the clock when files are ready, before it calls whoever waits for them. */
+uint64_t loop_round_ms(const struct loop *loop)
+{
+	uint64_t now_ms = uv_hrtime() / 1000000, began_ms = uv_now(&loop->uv);
+
+	return now_ms > began_ms ? now_ms - began_ms : 0;
+}
+
 static int to_uv_events(unsigned interest)
 {
 	return (interest & LOOP_READABLE ? UV_READABLE : 0) |

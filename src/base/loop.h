@@ -30,6 +30,13 @@ void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
 /*
+ * For how long this round has lasted: who is called because a file is ready, and
+ * may as well be called in the next round, can let timers that are due go first.
+ * Good to some milliseconds. Begins anew with loop_timer_set().
+ */
+uint64_t loop_round_ms(const struct loop *loop);
+
+/*
  * Calls fn whenever fd can be read, is at its end or has failed. The fd stays the
  * caller's: close the handle first. NULL: no memory, or an fd that cannot be
  * waited for (a regular file) or already is.

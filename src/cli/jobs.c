@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/live.h"
 #include "report/report.h"
 
 enum jobs_key { KEY_JSON = 256, KEY_SINCE, KEY_ALL, KEY_LIMIT };
@@ -55,27 +56,90 @@ static error_t parse_jobs_option(int key, char *arg, struct argp_state *state)
 static const struct argp jobs_argp = {
 	.options = jobs_options,
 	.parser = parse_jobs_option,
-	.doc = "Lists recorded jobs, oldest first, and how they ended.",
+	.doc = "Lists jobs, oldest first: how those ended that were recorded, how far those are that "
+	       "run, and which wait for their turn.",
 };
 
-static void write_attempt(struct json *j, const struct attempt *a)
+/* What is listed: what was recorded, and behind it what has not begun. */
+struct listing {
+	const struct attempt *attempts;
+	size_t n_attempts;
+	const struct live_jobs *live;
+	size_t n_left_out; /* queued ones, of the oldest, by --limit */
+};
+
+/* ---- JSON ---- */
+
+static void write_attempt(struct json *j, const struct listing *listing, const struct attempt *a)
 {
 	json_begin_object(j);
 	attempt_write_fields(j, a, attempt_status_name(a));
+	if (a->is_running)
+		json_key_string(j, "why_held",
+				live_why_held(listing->live, a->job_id, a->attempt_num));
 	json_end_object(j);
 }
 
-static void write_json(const struct attempt_list *list, struct buf *out)
+static void write_queued(struct json *j, const struct live_job *job)
+{
+	struct attempt a;
+
+	attempt_init(&a);
+	a.job_id = job->job_id;
+	json_begin_object(j);
+	attempt_write_fields(j, &a, "queued");
+	json_key_f64(j, "submitted", u64_to_seconds(job->submitted_wall_ns));
+	json_key_string(j, "why_queued", job->why);
+	json_end_object(j);
+	attempt_release(&a);
+}
+
+typedef void queued_fn(void *ctx, const struct live_job *job);
+
+/* It was asked for before what was recorded was read, and may have begun in between. */
+static bool has_begun(const struct listing *listing, const struct live_job *job)
+{
+	for (size_t i = 0; i < listing->n_attempts; i++) {
+		const struct attempt *a = &listing->attempts[i];
+
+		if (strcmp(a->job_id, job->job_id) == 0 && u64_known(a->started_wall_ns) &&
+		    a->started_wall_ns >= job->submitted_wall_ns)
+			return true;
+	}
+	return false;
+}
+
+static void each_queued(const struct listing *listing, queued_fn *fn, void *ctx)
+{
+	size_t n_passed = 0;
+
+	for (size_t i = 0; i < listing->live->n; i++) {
+		const struct live_job *job = &listing->live->items[i];
+
+		if (job->is_queued && !has_begun(listing, job) && n_passed++ >= listing->n_left_out)
+			fn(ctx, job);
+	}
+}
+
+static void write_queued_json(void *ctx, const struct live_job *job)
+{
+	write_queued(ctx, job);
+}
+
+static void write_json(const struct listing *listing, struct buf *out)
 {
 	struct json j;
 
 	json_init(&j, out);
 	json_begin_array(&j);
-	for (size_t i = 0; i < list->n; i++)
-		write_attempt(&j, &list->items[i]);
+	for (size_t i = 0; i < listing->n_attempts; i++)
+		write_attempt(&j, listing, &listing->attempts[i]);
+	each_queued(listing, write_queued_json, &j);
 	json_end_array(&j);
 	buf_add_char(out, '\n');
 }
+
+/* ---- for people ---- */
 
 /* What a person wants in the column "outcome", where JSON has null. */
 static const char *outcome_word(const struct attempt *a)
@@ -97,71 +161,158 @@ static void add_padded(struct buf *out, const char *text, size_t width)
 	buf_add_str(out, "  ");
 }
 
-static void add_duration(struct buf *out, const struct attempt *a)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
+/* The columns of one row, but for the first; NULL: not known. */
+struct row {
+	const char *attempt, *started, *duration, *sheet, *outcome, *reason;
+};
 
-	report_add_duration(&text, a->usage.wall_ns);
-	add_padded(out, text.data, 9);
+static const char *shown(const char *text)
+{
+	return text ? text : "-";
 }
 
-static void add_row(struct buf *out, const struct attempt *a, size_t id_width)
+static void add_row(struct buf *out, const char *job_id, size_t id_width, const struct row *row)
 {
-	char started[32] = "-", attempt[16];
+	add_padded(out, job_id, id_width);
+	add_padded(out, shown(row->attempt), 7);
+	add_padded(out, shown(row->started), 19);
+	add_padded(out, shown(row->duration), 9);
+	add_padded(out, shown(row->sheet), 7);
+	add_padded(out, shown(row->outcome), 9);
+	cli_add_text(out, row->reason ? row->reason : "", 100);
+	buf_add_char(out, '\n');
+}
+
+/* "3/10": the sheet that runs, or the last that was completed. */
+static void format_sheet(const struct attempt *a, char *ret, size_t size)
+{
+	int at = a->current_sheet != SHEET_NONE ? a->current_sheet : a->last_completed_sheet;
+
+	if (a->total_sheets > 0)
+		snprintf(ret, size, "%d/%d", at, a->total_sheets);
+}
+
+static void add_attempt(struct buf *out, const struct listing *listing, const struct attempt *a,
+			size_t id_width)
+{
+	CLEANUP(buf_release) struct buf duration = BUF_INIT;
+	char started[32] = "-", attempt[16], sheet[32] = "-";
+	const char *why_held =
+		a->is_running ? live_why_held(listing->live, a->job_id, a->attempt_num) : NULL;
 
 	snprintf(attempt, sizeof(attempt), "%d", a->attempt_num);
 	if (u64_known(a->started_wall_ns))
 		clock_format_local(a->started_wall_ns, started, sizeof(started));
-	add_padded(out, a->job_id, id_width);
-	add_padded(out, attempt, 7);
-	add_padded(out, started, 19);
-	add_duration(out, a);
-	add_padded(out, outcome_word(a), 9);
-	cli_add_text(out, a->reason ? a->reason : "", 100);
-	buf_add_char(out, '\n');
+	report_add_duration(&duration, a->usage.wall_ns);
+	format_sheet(a, sheet, sizeof(sheet));
+	add_row(out, a->job_id, id_width,
+		&(struct row){ attempt, started, duration.data, sheet,
+			       why_held ? "waiting" : outcome_word(a),
+			       why_held ? why_held : a->reason });
 }
 
-static void write_table(const struct attempt_list *list, struct buf *out)
-{
-	size_t id_width = 3;
+struct table {
+	struct buf *out;
+	size_t id_width;
+};
 
-	for (size_t i = 0; i < list->n; i++)
-		if (strlen(list->items[i].job_id) > id_width)
-			id_width = strlen(list->items[i].job_id);
-	add_padded(out, "JOB", id_width);
-	buf_add_str(out, "ATTEMPT  STARTED              DURATION   OUTCOME    REASON\n");
-	for (size_t i = 0; i < list->n; i++)
-		add_row(out, &list->items[i], id_width);
+static void add_queued(void *ctx, const struct live_job *job)
+{
+	struct table *table = ctx;
+
+	add_row(table->out, job->job_id, table->id_width,
+		&(struct row){ .outcome = "queued", .reason = job->why });
+}
+
+static void widen(void *ctx, const struct live_job *job)
+{
+	struct table *table = ctx;
+
+	if (strlen(job->job_id) > table->id_width)
+		table->id_width = strlen(job->job_id);
+}
+
+static void write_table(const struct listing *listing, struct buf *out)
+{
+	struct table table = { out, 3 };
+
+	for (size_t i = 0; i < listing->n_attempts; i++)
+		if (strlen(listing->attempts[i].job_id) > table.id_width)
+			table.id_width = strlen(listing->attempts[i].job_id);
+	each_queued(listing, widen, &table);
+	add_padded(out, "JOB", table.id_width);
+	buf_add_str(out, "ATTEMPT  STARTED              DURATION   SHEET    OUTCOME    REASON\n");
+	for (size_t i = 0; i < listing->n_attempts; i++)
+		add_attempt(out, listing, &listing->attempts[i], table.id_width);
+	each_queued(listing, add_queued, &table);
+}
+
+/* ---- the verb ---- */
+
+static void count_one(void *ctx, const struct live_job *job)
+{
+	(void)job;
+	++*(size_t *)ctx;
+}
+
+/* The newest so many; what waits is newer than what has begun. */
+static void apply_limit(struct listing *listing, size_t limit)
+{
+	size_t n_queued = 0, n_over;
+
+	each_queued(listing, count_one, &n_queued);
+	if (limit == 0 || listing->n_attempts + n_queued <= limit)
+		return;
+	n_over = listing->n_attempts + n_queued - limit;
+	if (n_over > listing->n_attempts) {
+		listing->n_left_out = n_over - listing->n_attempts;
+		n_over = listing->n_attempts;
+	}
+	listing->attempts += n_over;
+	listing->n_attempts -= n_over;
+}
+
+static int read_recorded(const struct jobs_args *args, const struct paths *paths,
+			 struct attempt_list *ret, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	const struct attempt_filter filter = {
+		.latest_only = !args->all_attempts,
+		.limit = (size_t)args->limit,
+		.since_wall_ns = args->since_seconds > 0 ? cli_time_ago(args->since_seconds) : 0,
+	};
+	int r = cli_open_store(paths, &store, err);
+
+	return r < 0 ? r : store_list_attempts(store, &filter, ret, err);
 }
 
 int cli_jobs(int argc, char **argv)
 {
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	CLEANUP(live_jobs_release) struct live_jobs live = { 0 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct attempt_filter filter = { 0 };
+	struct listing listing = { .live = &live };
 	struct jobs_args args = { 0 };
 	struct err err = ERR_INIT;
 	struct paths paths;
 	int r;
 
 	cli_parse(&jobs_argp, argc, argv, 0, &args);
-	filter.latest_only = !args.all_attempts;
-	filter.limit = (size_t)args.limit;
-	if (args.since_seconds > 0)
-		filter.since_wall_ns = cli_time_ago(args.since_seconds);
 	r = cli_find_paths(&paths, &err);
+	if (r == 0 && live_jobs_read(&paths, &live) < 0)
+		r = err_set(&err, -ENOMEM, "no memory left to list the jobs");
 	if (r == 0)
-		r = cli_open_store(&paths, &store, &err);
-	if (r == 0)
-		r = store_list_attempts(store, &filter, &list, &err);
+		r = read_recorded(&args, &paths, &list, &err);
 	if (r < 0 && r != -ENOENT)
 		return cli_fail(CLI_FAILED, &err);
+	listing.attempts = list.items;
+	listing.n_attempts = list.n;
+	apply_limit(&listing, (size_t)args.limit);
 	if (args.json)
-		write_json(&list, &out); /* nothing recorded yet is an empty list */
-	else if (r == -ENOENT)
+		write_json(&listing, &out); /* nothing recorded yet is an empty list */
+	else if (r == -ENOENT && live.n == 0)
 		return cli_fail(CLI_DONE, &err);
 	else
-		write_table(&list, &out);
+		write_table(&listing, &out);
 	return cli_print(&out);
 }

@@ -96,8 +96,10 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 {
 	buf_printf(out, "proctor %s, pid %.0f, up ", text(s, "version"), number(s, "pid"));
 	add_time(out, s, "uptime_seconds");
-	buf_printf(out, "\njobs      %.0f running; pressure %s (%s)\n", number(s, "running_jobs"),
-		   text(s, "pressure_level"), text(s, "pressure_reason"));
+	buf_printf(out, "\njobs      %.0f running, %.0f queued; a sheet waits in %.0f\n",
+		   number(s, "running_jobs"), number(s, "queued_jobs"), number(s, "held_jobs"));
+	buf_printf(out, "pressure  %s (%s)\n", text(s, "pressure_level"),
+		   text(s, "pressure_reason"));
 	if (number(s, "orphans") > 0)
 		buf_printf(out, "orphans   %.0f processes live on whose jobs are over\n",
 			   number(s, "orphans"));

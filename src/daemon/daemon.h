@@ -16,6 +16,7 @@
 #include "base/mask.h"
 #include "daemon/change.h"	  /* how what happens to jobs is told */
 #include "daemon/process_facts.h" /* who a process is */
+#include "daemon/queue.h"	  /* what waits: for who lists jobs without a daemon */
 #include "daemon/service.h"
 #include "daemon/signal_process.h"
 #include "model/job.h"
@@ -58,7 +59,8 @@ struct run_options {
 	const char *jsonl_path; /* the log of snapshots; NULL: none is written */
 	uint64_t jsonl_max_bytes;
 	const struct config_retention *retention; /* how long what is recorded is kept */
-	bool is_submitted; /* a daemon has started it, and wants to hear of it in any case */
+	bool is_submitted; /* a daemon has started it, and wants to hear of it in any case. Under
+			    * pressure its sheets wait (hold.h); the first has waited already */
 	double interval_seconds;
 	bool reads_gpus;
 	bool leave_background;

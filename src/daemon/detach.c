@@ -16,6 +16,7 @@
 #include "base/macros.h"
 #include "base/path.h"
 #include "daemon/daemon.h"
+#include "daemon/file_limit.h"
 #include "daemon/launch.h"
 #include "daemon/user.h"
 
@@ -117,6 +118,7 @@ static void become_runner(const struct detached *d, const struct user *user, int
 	if (r < 0)
 		give_up(fail_fd, &(struct failure){ -r, false, "cannot hand over its files" });
 	reset_signals();
+	file_limit_set(d->files);
 	r = find_program(program);
 	if (r < 0)
 		give_up(fail_fd, &(struct failure){ -r, false, "cannot find proctor" });

@@ -7,6 +7,7 @@
 #ifndef PROCTOR_DAEMON_DETACH_H
 #define PROCTOR_DAEMON_DETACH_H
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -15,9 +16,10 @@ struct detached {
 	const char *job_id;
 	const char *name; /* of the job file, for records and messages */
 	const char *workdir;
-	uid_t uid;    /* ours, or (as root) somebody's */
-	int spool_fd; /* the job file: its stdin, see QUEUED_VARIABLE */
-	int log_fd;   /* its stdout and stderr; -1: it keeps a log of its own */
+	uid_t uid;		    /* ours, or (as root) somebody's */
+	const struct rlimit *files; /* file_limit.h */
+	int spool_fd;		    /* the job file: its stdin, see QUEUED_VARIABLE */
+	int log_fd;		    /* its stdout and stderr; -1: it keeps a log of its own */
 };
 
 /*

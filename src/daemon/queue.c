@@ -13,12 +13,14 @@
 #include "base/macros.h"
 #include "base/path.h"
 #include "daemon/detach.h"
+#include "daemon/file_limit.h"
 #include "daemon/queue_file.h"
 
 struct queue {
 	char folder[PATH_BYTES];
 	struct queued **jobs;
 	size_t n, cap;
+	struct rlimit files; /* for runners; rlim_max 0: as ours */
 };
 
 struct queue *queue_close(struct queue *q)
@@ -30,6 +32,11 @@ struct queue *queue_close(struct queue *q)
 	free(q->jobs);
 	free(q);
 	return NULL;
+}
+
+void queue_set_file_limit(struct queue *q, const struct rlimit *limit)
+{
+	q->files = *limit;
 }
 
 struct queued *queue_at(struct queue *q, size_t i)
@@ -224,7 +231,7 @@ static int open_log(const struct queued *job, const char *folder)
 }
 
 /* The lock is the runner's from its first moment on. */
-static int hand_over(struct queued *job, int log_fd, struct err *err)
+static int hand_over(const struct queue *q, struct queued *job, int log_fd, struct err *err)
 {
 	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	const struct detached runner = {
@@ -232,6 +239,7 @@ static int hand_over(struct queued *job, int log_fd, struct err *err)
 		.name = job->name,
 		.workdir = job->workdir,
 		.uid = job->uid,
+		.files = &q->files,
 		.spool_fd = fd,
 		.log_fd = log_fd,
 	};
@@ -266,13 +274,12 @@ int queue_start(struct queue *q, struct queued *job, const char *log_folder, str
 	CLEANUP(close_fd) int log_fd = -1;
 	int r = open_own_log(job, log_folder, &log_fd, err);
 
-	(void)q;
 	if (r < 0)
 		return r;
 	r = rename_to(job, QUEUE_STARTED, true, err);
 	if (r < 0)
 		return -EAGAIN;
-	r = hand_over(job, log_fd, err);
+	r = hand_over(q, job, log_fd, err);
 	if (r < 0)
 		queue_put_back(job, NULL);
 	return r;

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -62,6 +63,9 @@ int queue_add(struct queue *q, const struct submission *job, struct err *err);
 /* Oldest first; NULL at the end. Valid until the queue changes. */
 struct queued *queue_at(struct queue *q, size_t i);
 struct queued *queue_find(struct queue *q, const char *job_id, uid_t uid);
+
+/* What runners find as their limit on open files; without this ours. */
+void queue_set_file_limit(struct queue *q, const struct rlimit *limit);
 
 /*
  * A runner of its own, which is nobody's child, begins with it. Output of our own

@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
+#include "daemon/file_limit.h"
 #include "daemon/run_internal.h"
 
 /*
@@ -307,6 +307,19 @@ static void start_ticks(struct run *run)
 
 /* ---- what the runner tells ---- */
 
+/* What somebody runs at a terminal is not held up; and before the first sheet the queue has done
+ * so. */
+static uint64_t on_hold(void *ctx)
+{
+	struct run *run = ctx;
+	size_t n_begun;
+
+	runner_sheets(run->runner, &n_begun);
+	if (!run->options->is_submitted || n_begun == 0)
+		return 0;
+	return hold_ask_ms(&run->hold, run->attempt->job_id);
+}
+
 static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 {
 	struct run *run = ctx;
@@ -476,6 +489,7 @@ static void on_finished(void *ctx)
 
 static const struct runner_ops run_ops = {
 	.now = on_now,
+	.hold_ms = on_hold,
 	.sheet_started = on_sheet_started,
 	.process_started = on_process_started,
 	.process_failed = on_process_failed,
@@ -506,17 +520,6 @@ static void tell_background(const struct runner_result *result)
 		log_warning("%zu background %s still running when the command ended and %s ended "
 			    "(--leave-background keeps them)",
 			    n, n == 1 ? "process was" : "processes were", n == 1 ? "was" : "were");
-}
-
-/* Kept-open files of /proc make samples cheap. The commands get the limit we were started with. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there still. */
@@ -583,7 +586,7 @@ static int open_run(struct run *run, struct err *err)
 	int r;
 
 	inherited_note(&run->inherited); /* before anything is changed */
-	raise_file_limit();
+	file_limit_raise(NULL);
 	run->loop = loop_new();
 	if (!run->loop)
 		return err_set(err, -ENOMEM, "cannot make an event loop");
@@ -616,6 +619,7 @@ static void close_run(struct run *run)
 	backlog_release(&run->backlog);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
+	hold_release(&run->hold);
 	run->upkeep = upkeep_free(run->upkeep);
 	loop_fd_close(run->life_watch);
 	run->life = life_close(run->life);

@@ -9,6 +9,7 @@
 #include "base/loop.h"
 #include "daemon/backlog.h"
 #include "daemon/daemon.h"
+#include "daemon/hold.h"
 #include "daemon/link.h"
 #include "daemon/upkeep.h"
 #include "jobs/jobs.h"
@@ -69,6 +70,7 @@ struct run {
 	bool is_waiting_said;
 
 	struct link *link; /* to the daemon, which then records the ticks */
+	struct hold hold;  /* a sheet that waits for its start */
 	struct upkeep *upkeep;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;

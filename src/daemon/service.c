@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/file_limit.h"
 #include "daemon/notify.h"
 #include "daemon/service_internal.h"
 
@@ -102,7 +103,7 @@ static const struct rpc_method *const method_tables[] = {
 	service_status_methods, service_config_methods, service_view_methods,
 	service_recent_methods, service_job_methods,	service_attach_methods,
 	service_phase_methods,	service_wait_methods,	service_hello_methods,
-	service_guest_methods,
+	service_guest_methods,	service_admit_methods,
 };
 
 /* The server takes one table. */
@@ -172,10 +173,21 @@ static int watch_over_ticks(struct service *s, struct err *err)
 	return 0;
 }
 
+static int open_queue(struct service *s, const struct rlimit *files, struct err *err)
+{
+	int r = service_open_queue(s, err);
+
+	if (r == 0)
+		queue_set_file_limit(s->queue, files);
+	return r;
+}
+
 static int open_service(struct service *s, struct err *err)
 {
 	int r = path_make_dir(s->options->paths->state_dir, err);
+	struct rlimit files;
 
+	file_limit_raise(&files);
 	if (r == 0)
 		r = make_parts(s, err);
 	if (r == 0)
@@ -187,7 +199,7 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = watch_signals(s, err);
 	if (r == 0)
-		r = service_open_queue(s, err);
+		r = open_queue(s, &files, err);
 	if (r == 0)
 		r = listen_to_clients(s, err);
 	if (r < 0)
@@ -236,6 +248,7 @@ static void close_service(struct service *s)
 	close_fd(&s->signal_fd);
 	close_fd(&s->root_fd);
 	snapshot_release(&s->snap);
+	buf_release(&s->snapshot_json);
 	arena_release(&s->arena);
 	service_release_config(s);
 	free(s->methods);
@@ -267,10 +280,12 @@ int service_run(const struct service_options *options, struct err *err)
 		.signal_fd = -1,
 		.root_fd = -1,
 		.arena = ARENA_INIT,
+		.snapshot_json = BUF_INIT,
 	};
 	int r;
 
 	snapshot_init(&s.snap);
+	pressure_cannot_tell(&s.pressure); /* until the first tick */
 	r = open_service(&s, err);
 	if (r < 0)
 		return r;

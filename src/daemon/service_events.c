@@ -105,6 +105,7 @@ static void hand_on_change(struct service *s, enum watch_change change, const st
 	if (change == WATCH_JOB_ENDED) {
 		service_answer_waiters(s, job);
 		service_leave_job(s, job);
+		service_run_queue_soon(s);
 	}
 }
 
@@ -130,12 +131,7 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 
 void service_tell_snapshot(struct service *s)
 {
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct json j;
-
-	if (!bus_is_wanted(s->bus, TOPIC_SNAPSHOT))
-		return;
-	json_init(&j, &out);
-	snapshot_write_json(&j, &s->snap, SNAPSHOT_JOBS);
-	service_publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(), &out);
+	if (bus_is_wanted(s->bus, TOPIC_SNAPSHOT))
+		service_publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(),
+				service_snapshot_json(s));
 }

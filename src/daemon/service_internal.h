@@ -92,6 +92,7 @@ struct service {
 	size_t n_methods;
 	struct pressure pressure;
 	struct queue *queue;
+	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
 	struct life_state life;
 	struct orphans *orphans;
@@ -104,6 +105,8 @@ struct service {
 	struct map guest_due_ns;   /* by uid: see service_guest.c */
 	struct recent *recent;	   /* the last events */
 	struct rendered *rendered;
+	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
+	bool has_snapshot_json;	  /* and not of the one before */
 
 	struct assign_root *roots; /* one for each job that was watched at the last tick */
 	uint64_t *root_uids;	   /* whose those are */
@@ -145,6 +148,9 @@ bool service_has_run(struct service *s, const struct queued *job);
 /* Starts what may start, and clears away what is over. */
 void service_run_queue(struct service *s);
 
+/* A job has ended: the next one need not wait for the next tick. */
+void service_run_queue_soon(struct service *s);
+
 /* ---- service_config.c ---- */
 
 /* Takes over what the options say. */
@@ -170,6 +176,14 @@ enum service_right { SERVICE_READ, SERVICE_CONTROL };
 
 /* Whose a process is, or what it runs: it or one of its ancestors is known. NULL: nobody's. */
 struct watched *service_job_of(struct service *s, pid_t pid);
+
+/* ---- service_admit.c: work that has not begun ---- */
+
+/* Why the next sheet of a job waits; NULL: it does not. */
+const char *service_why_held(const struct watched *job);
+
+/* Jobs of which a sheet waits. */
+size_t service_count_held(struct service *s);
 
 /* What names a job in a call. */
 struct job_params {
@@ -214,6 +228,7 @@ extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_attach_methods[];
 extern const struct rpc_method service_phase_methods[];
 extern const struct rpc_method service_wait_methods[];
+extern const struct rpc_method service_admit_methods[];
 extern const struct rpc_method service_hello_methods[]; /* for runners */
 extern const struct rpc_method service_guest_methods[];
 
@@ -293,6 +308,11 @@ void service_write_orphans(struct json *j, const struct service *s);
 
 int service_open_phases(struct service *s, struct err *err);
 void service_close_phases(struct service *s); /* while the store is open */
+
+/* ---- service_view.c ---- */
+
+/* The last snapshot as JSON, for those who see all of it; made once for all of them. */
+const struct buf *service_snapshot_json(struct service *s);
 
 /* ---- service_events.c ---- */
 

@@ -21,6 +21,7 @@ static void write_job(struct json *j, const struct watched *job)
 	json_key_u64(j, "processes", job->n_processes);
 	json_key_f64(j, "rss_mb", u64_to_mb(job->point.rss_bytes));
 	json_key_f64(j, "cpu_pct", job->point.cpu_percent);
+	json_key_string(j, "why_held", service_why_held(job));
 	json_end_object(j);
 }
 

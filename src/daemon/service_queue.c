@@ -16,10 +16,18 @@ static void folder_of(const struct service *s, const char *name, char *ret, size
 	snprintf(ret, size, "%s/%s", s->options->paths->state_dir, name);
 }
 
+/* A runner tells that its job is over shortly before it is over itself. */
+#define RUNNER_ENDS_MS 200
+
+static void on_queue_timer(void *ctx);
+
 int service_open_queue(struct service *s, struct err *err)
 {
 	char folder[PATH_BYTES + 16];
 
+	s->queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
+	if (!s->queue_timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
 	folder_of(s, "queue", folder, sizeof(folder));
 	return queue_open(folder, &s->queue, err);
 }
@@ -214,4 +222,29 @@ void service_run_queue(struct service *s)
 	while ((job = queue_at(s->queue, i)))
 		if (!look_after(s, job))
 			i++;
+}
+
+void service_run_queue_soon(struct service *s)
+{
+	loop_timer_set(s->queue_timer, RUNNER_ENDS_MS, 0);
+}
+
+/* Whether the runner of one is about to end, or has just begun. */
+static bool is_any_between(struct service *s)
+{
+	const struct queued *job;
+
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		if (job->is_started && !watch_find(s->watch, job->job_id))
+			return true;
+	return false;
+}
+
+static void on_queue_timer(void *ctx)
+{
+	struct service *s = ctx;
+
+	service_run_queue(s);
+	if (is_any_between(s))
+		service_run_queue_soon(s);
 }

@@ -47,20 +47,38 @@ static void write_life(struct json *j, const struct service *s)
 	service_write_orphans(j, s);
 }
 
+static size_t count_queued(const struct service *s)
+{
+	const struct queued *job;
+	size_t n = 0;
+
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		n += !job->is_started;
+	return n;
+}
+
+static void write_jobs(struct json *j, struct service *s)
+{
+	size_t n;
+
+	watch_jobs(s->watch, &n);
+	json_key_u64(j, "running_jobs", n);
+	json_key_u64(j, "queued_jobs", count_queued(s));
+	json_key_u64(j, "held_jobs", service_count_held(s));
+}
+
 static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct json *j = rpc_call_result(call);
-	size_t n;
 
 	(void)err;
-	watch_jobs(s->watch, &n);
 	json_begin_object(j);
 	json_key_string(j, "version", PROCTOR_VERSION);
 	json_key_i64(j, "pid", getpid());
 	json_key_f64(j, "uptime_seconds",
 		     clock_ns_to_seconds(clock_boot_ns() - s->started_boot_ns));
-	json_key_u64(j, "running_jobs", n);
+	write_jobs(j, s);
 	json_key_string(j, "database", s->options->paths->db);
 	json_key_bool(j, "recording", s->store != NULL);
 	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
@@ -94,29 +112,8 @@ static int daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
-/* ---- admission ---- */
-
-static int admit(void *ctx, struct rpc_call *call, struct err *err)
-{
-	struct service *s = ctx;
-	struct json *j = rpc_call_result(call);
-	enum pressure_level level = s->pressure.level;
-	unsigned delay = pressure_delay_seconds(level);
-	bool is_refused = pressure_refuses_jobs(level);
-
-	(void)err;
-	json_begin_object(j);
-	json_key_string(j, "answer", is_refused ? "reject" : delay ? "delay" : "admit");
-	json_key_u64(j, "delay_seconds", delay);
-	json_key_string(j, "pressure_level", pressure_name(level));
-	json_key_string(j, "reason", s->pressure.reason);
-	json_end_object(j);
-	return 0;
-}
-
 const struct rpc_method service_status_methods[] = {
 	{ "daemon.status", daemon_status, RPC_FOR_ALL },
 	{ "daemon.stop", daemon_stop, RPC_FOR_OWNER },
-	{ "admit", admit, RPC_FOR_ALL },
 	{ 0 },
 };

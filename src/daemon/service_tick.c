@@ -38,12 +38,13 @@ static int open_store(struct service *s, struct err *err)
 
 static int look(struct service *s, struct err *err)
 {
+	bool is_new = !s->store;
 	int r = open_store(s, err);
 
 	if (r < 0)
 		return r;
 	service_tend_guests(s);
-	return watch_look(s->watch, s->store, err);
+	return is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
 }
 
 /* ---- collect: what the processes of the host do ---- */
@@ -53,6 +54,7 @@ static int collect(struct service *s, struct err *err)
 	int r;
 
 	service_drain_life(s);
+	s->has_snapshot_json = false;
 	r = collector_scan(s->collector, &s->snap, err);
 	s->has_snap = r == 0;
 	return r;
@@ -178,8 +180,10 @@ static int judge(struct service *s, struct err *err)
 	const struct pressure_limits limits = read_limits(&s->config->limits);
 
 	(void)err;
-	if (!s->has_snap)
+	if (!s->has_snap) {
+		pressure_cannot_tell(&s->pressure);
 		return 0;
+	}
 	pressure_judge(&s->snap.system, &limits, &s->pressure);
 	s->snap.pressure_level = pressure_name(s->pressure.level);
 	s->snap.daemon_pid = getpid();
@@ -246,9 +250,14 @@ static int record(struct service *s, struct err *err)
 
 static int append_line(struct service *s, struct err *err)
 {
+	const struct buf *json;
+
 	if (!s->has_snap || !s->jsonl)
 		return 0;
-	return jsonl_append_snapshot(s->jsonl, &s->snap, err);
+	json = service_snapshot_json(s);
+	if (buf_error(json) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a line of the log");
+	return jsonl_append(s->jsonl, json->data, json->len, err);
 }
 
 static int publish(struct service *s, struct err *err)

@@ -56,6 +56,19 @@ static int write_shown(const struct service *s, uid_t uid, struct json *j)
 	return r;
 }
 
+const struct buf *service_snapshot_json(struct service *s)
+{
+	struct json j;
+
+	if (s->has_snapshot_json)
+		return &s->snapshot_json;
+	buf_reset(&s->snapshot_json);
+	json_init(&j, &s->snapshot_json);
+	snapshot_write_json(&j, &s->snap, SNAPSHOT_JOBS);
+	s->has_snapshot_json = buf_error(&s->snapshot_json) == 0;
+	return &s->snapshot_json;
+}
+
 static int daemon_top(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct rpc_peer *peer = rpc_call_peer(call);
@@ -63,9 +76,15 @@ static int daemon_top(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (!s->has_snap)
 		return err_set(err, -EBUSY, "the first tick is not over yet: ask again");
-	if (service_reads_all(s, peer))
-		snapshot_write_json(rpc_call_result(call), &s->snap, SNAPSHOT_JOBS);
-	else if (write_shown(s, peer->uid, rpc_call_result(call)) < 0)
+	if (service_reads_all(s, peer)) {
+		const struct buf *json = service_snapshot_json(s);
+
+		if (buf_error(json) < 0)
+			return err_set(err, -ENOMEM, "no memory left for a snapshot");
+		json_raw(rpc_call_result(call), json->data, json->len);
+		return 0;
+	}
+	if (write_shown(s, peer->uid, rpc_call_result(call)) < 0)
 		return err_set(err, -ENOMEM, "no memory left for a snapshot");
 	return 0;
 }

@@ -1,8 +1,10 @@
 #include "daemon/watch.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -17,6 +19,8 @@ struct watch {
 	size_t n, cap;
 	struct watched *ended; /* until watch_drop_ended() */
 	int64_t last_id;       /* attempts up to it were looked at; -1: none yet */
+	bool has_version;
+	uint64_t version; /* of the database, before the last look at it */
 };
 
 struct watch *watch_new(watch_fn *fn, void *ctx)
@@ -37,6 +41,7 @@ static void watched_free(struct watched **job)
 	if (!*job)
 		return;
 	attempt_release(&(*job)->a);
+	close_fd(&(*job)->runner_fd);
 	free((*job)->job_id);
 	free(*job);
 }
@@ -168,6 +173,7 @@ static struct watched *watched_new(const struct attempt *a)
 	if (!job)
 		return NULL;
 	attempt_init(&job->a);
+	job->runner_fd = -1;
 	job->job_id = strdup(a->job_id);
 	if (!job->job_id)
 		return NULL;
@@ -185,16 +191,30 @@ static bool is_of_guest(const struct attempt *a)
 	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0;
 }
 
+/* A handle of the process, and not of another one that has its pid since. */
+static int open_runner(const struct proc_key *runner)
+{
+	CLEANUP(close_fd) int fd = (int)syscall(SYS_pidfd_open, runner->pid, 0);
+
+	if (fd < 0 || !proc_is_alive("", runner->pid, runner->start_ticks))
+		return -1;
+	return TAKE_FD(fd);
+}
+
 static int add_job(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
 {
 	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
+	int r;
 
 	if (!job)
 		return err_set(err, -ENOMEM, "no memory left to watch the job %s", a->job_id);
 	w->jobs[w->n++] = job;
 	job->was_seen = true;
 	job->is_ours = job->is_guest = is_of_guest(a);
-	return refresh(w, store, job, true, err);
+	r = refresh(w, store, job, true, err);
+	if (r == 0 && job->a.is_running)
+		job->runner_fd = open_runner(&job->a.runner);
+	return r;
 }
 
 /* Of this boot, and with a runner: those that nobody runs any more are only looked up at the end.
@@ -283,7 +303,7 @@ static int look_at_running(struct watch *w, struct store *store, struct err *err
 	return r;
 }
 
-int watch_look(struct watch *w, struct store *store, struct err *err)
+static int look(struct watch *w, struct store *store, struct err *err)
 {
 	int r;
 
@@ -296,4 +316,47 @@ int watch_look(struct watch *w, struct store *store, struct err *err)
 		r = look_at_new(w, store, err);
 	forget_ended(w);
 	return r;
+}
+
+int watch_look(struct watch *w, struct store *store, struct err *err)
+{
+	uint64_t version;
+	/* First: what is written meanwhile is for the next look. */
+	int r = store_read_version(store, &version, err);
+
+	if (r == 0)
+		r = look(w, store, err);
+	w->has_version = r == 0;
+	if (r == 0)
+		w->version = version;
+	return r;
+}
+
+/* A pidfd can be read when the process has ended. */
+static bool is_alive(const struct watched *job)
+{
+	struct pollfd p = { .fd = job->runner_fd, .events = POLLIN };
+
+	if (job->runner_fd >= 0)
+		return poll(&p, 1, 0) == 0;
+	return proc_is_alive("", job->a.runner.pid, job->a.runner.start_ticks);
+}
+
+/* One that was killed writes nothing. */
+static bool all_runners_live(const struct watch *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (!is_alive(w->jobs[i]))
+			return false;
+	return true;
+}
+
+int watch_glance(struct watch *w, struct store *store, struct err *err)
+{
+	uint64_t version;
+
+	if (w->has_version && store_read_version(store, &version, NULL) == 0 &&
+	    version == w->version && all_runners_live(w))
+		return 0;
+	return watch_look(w, store, err);
 }

@@ -25,6 +25,9 @@ struct watched {
 	struct series_point point; /* of the last tick */
 	bool was_seen;		   /* at this look */
 	struct watched *next;	   /* of those that are over */
+	int runner_fd;		   /* a pidfd of its runner; -1: there is none */
+	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
+	char why_held[160];
 };
 
 enum watch_change {
@@ -50,6 +53,12 @@ int watch_look(struct watch *w, struct store *store, struct err *err);
  * their names. To be called when it has not any more.
  */
 void watch_drop_ended(struct watch *w);
+
+/*
+ * As watch_look(), if anything was written since the last look through this handle, or
+ * a runner is gone.
+ */
+int watch_glance(struct watch *w, struct store *store, struct err *err);
 
 /* Those that run, oldest first; valid until the next look. */
 struct watched **watch_jobs(struct watch *w, size_t *ret_n);

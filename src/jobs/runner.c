@@ -558,13 +558,18 @@ void runner_on_children_changed(struct runner *r)
 static void on_step(void *ctx)
 {
 	struct runner *r = ctx;
+	uint64_t wait_ms;
 
 	if (r->cancel_signal) {
 		cancel_rest(r);
 		finish(r);
-	} else {
-		start_try(r);
+		return;
 	}
+	wait_ms = r->options.ops->hold_ms(r->options.ctx);
+	if (wait_ms > 0)
+		loop_timer_set(r->step_timer, wait_ms, 0);
+	else
+		start_try(r);
 }
 
 static void on_timeout(void *ctx)

@@ -47,6 +47,9 @@ struct runner_ops {
 	/* The wall clock, as it was when the run began and has gone on since: never set, never
 	 * back. */
 	uint64_t (*now)(void *ctx);
+	/* Whether the next try has to wait: 0 starts it, else this is asked again after so many
+	 * milliseconds (or when somebody ends the job). */
+	uint64_t (*hold_ms)(void *ctx);
 	/* A try begins; its processes come next. */
 	void (*sheet_started)(void *ctx, const struct sheet_record *sheet);
 	void (*process_started)(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns);

@@ -69,6 +69,8 @@ static void note_cancel(struct runner *r, int sig)
 		r->stop_cause = STOP_CANCELLED;
 	if (r->phase == PHASE_DRAINING && !r->is_ending)
 		runner_end_tree(r, STOP_NONE); /* no more patience with what is left */
+	if (r->phase == PHASE_IDLE)
+		loop_timer_set(r->step_timer, 0, 0); /* the next try may be waiting */
 }
 
 /*

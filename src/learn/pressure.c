@@ -37,6 +37,11 @@ bool pressure_refuses_jobs(enum pressure_level level)
 	return level >= PRESSURE_HIGH;
 }
 
+bool pressure_holds_sheets(enum pressure_level level)
+{
+	return level >= PRESSURE_CRITICAL;
+}
+
 static enum pressure_level level_of_share(double share)
 {
 	enum pressure_level level = PRESSURE_CRITICAL;
@@ -70,6 +75,12 @@ static bool is_worse(struct pressure *p, enum pressure_level level)
 	return true;
 }
 
+void pressure_cannot_tell(struct pressure *ret)
+{
+	ret->level = PRESSURE_CRITICAL;
+	snprintf(ret->reason, sizeof(ret->reason), "the memory in use cannot be read");
+}
+
 static void judge_memory(const struct system_sample *host, uint64_t limit, struct pressure *ret)
 {
 	double share;
@@ -77,8 +88,7 @@ static void judge_memory(const struct system_sample *host, uint64_t limit, struc
 	if (!u64_known(limit))
 		limit = host->memory_total_bytes;
 	if (!u64_known(limit) || !u64_known(host->memory_used_bytes) || limit == 0) {
-		ret->level = PRESSURE_CRITICAL;
-		snprintf(ret->reason, sizeof(ret->reason), "the memory in use cannot be read");
+		pressure_cannot_tell(ret);
 		return;
 	}
 	share = (double)host->memory_used_bytes / (double)limit;
@@ -87,17 +97,24 @@ static void judge_memory(const struct system_sample *host, uint64_t limit, struc
 		 u64_to_mb(limit) / 1024);
 }
 
+static void judge_processes(uint64_t n, uint64_t limit, struct pressure *ret)
+{
+	if (!u64_known(limit))
+		return;
+	if (!u64_known(n) && is_worse(ret, PRESSURE_CRITICAL))
+		snprintf(ret->reason, sizeof(ret->reason), "the processes cannot be counted");
+	if (u64_known(n) && is_worse(ret, level_of_share((double)n / (double)limit)))
+		snprintf(ret->reason, sizeof(ret->reason), "%llu of %llu processes",
+			 (unsigned long long)n, (unsigned long long)limit);
+}
+
 void pressure_judge(const struct system_sample *host, const struct pressure_limits *limits,
 		    struct pressure *ret)
 {
 	const struct psi *psi = &host->psi_memory;
 
 	judge_memory(host, limits->memory_bytes, ret);
-	if (u64_known(limits->processes) && u64_known(host->process_count) &&
-	    is_worse(ret, level_of_share((double)host->process_count / (double)limits->processes)))
-		snprintf(ret->reason, sizeof(ret->reason), "%llu of %llu processes",
-			 (unsigned long long)host->process_count,
-			 (unsigned long long)limits->processes);
+	judge_processes(host->process_count, limits->processes, ret);
 	if (is_worse(ret, level_of_psi(psi)))
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "tasks stalled for memory: some %.0f %%, all %.0f %% of 10 s",

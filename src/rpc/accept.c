@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,6 +49,22 @@ static int check_room(const struct rpc_server *server, const struct rpc_peer *pe
 		return err_set(err, -EUSERS, "there are %zu clients already; try again later",
 			       server->n_conns);
 	return is_privileged(server, peer) ? 0 : check_share(server, peer->uid, err);
+}
+
+/* The kernel hands out the lowest number that is free: a high one says that all below are in use.
+ */
+static int check_files(const struct rpc_server *server, int fd, struct err *err)
+{
+	struct rlimit limit;
+	rlim_t reserved = server->limits.reserved_files;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return 0;
+	if (reserved > limit.rlim_cur / 4)
+		reserved = limit.rlim_cur / 4;
+	if ((rlim_t)fd + reserved < limit.rlim_cur)
+		return 0;
+	return err_set(err, -EUSERS, "the daemon has too few files for more clients");
 }
 
 static int reserve_place(struct rpc_server *server)
@@ -103,6 +120,8 @@ static void take_client(struct rpc_server *server, int fd)
 	if (r == 0)
 		r = check_room(server, &peer, &err);
 	if (r == 0)
+		r = check_files(server, fd, &err);
+	if (r == 0)
 		r = add_client(server, fd, &peer, &err);
 	if (r < 0)
 		refuse_client(server, fd, r, &err);
@@ -138,9 +157,9 @@ void accept_clients(void *ctx)
 		int fd = accept4(server->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			server->is_out_of_files = false;
 			take_client(server, fd);
 		} else if (errno == EAGAIN) {
+			server->is_out_of_files = false; /* all who waited are in */
 			return;
 		} else if (!is_passing(errno)) {
 			pause_accepting(server);

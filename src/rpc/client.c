@@ -322,5 +322,8 @@ int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err
 		rpc_value_free(message);
 		if (r != 0)
 			return r;
+		/* What was read is handed out; but lines may come for ever. */
+		if (client->wire.n_bytes == 0 && clock_boot_ns() >= deadline_ns)
+			return fail(client, -ETIMEDOUT, err);
 	}
 }

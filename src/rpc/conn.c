@@ -166,7 +166,6 @@ static void take_line(struct rpc_conn *conn, const char *line, size_t len)
 {
 	CLEANUP(buf_release) struct buf whole = BUF_INIT;
 
-	conn->half_since_ns = 0;
 	if (len <= PARSE_ASIDE_BYTES || !lines_take(&conn->lines, &whole))
 		dispatch_line(conn, line, len);
 	else if (parse_aside(conn, &whole) < 0)
@@ -190,9 +189,20 @@ static bool may_go_on(struct rpc_conn *conn)
 	return !conn->is_broken && !conn_is_full(conn) && clock_boot_ns() < conn->turn_ends_ns;
 }
 
+/* Since when half a line is there. One that was left out ends as any other does. */
+static void note_half_line(struct rpc_conn *conn, size_t n_ended_before)
+{
+	if (conn->lines.n_ended != n_ended_before || !lines_has_half(&conn->lines))
+		conn->half_since_ns = 0;
+	if (lines_has_half(&conn->lines) && conn->half_since_ns == 0)
+		conn->half_since_ns = clock_boot_ns();
+}
+
 /* Handles the lines in what has come; what there is no room or no time for is kept. */
 static void take_bytes(struct rpc_conn *conn, const char *bytes, size_t n)
 {
+	size_t n_ended = conn->lines.n_ended;
+
 	conn->turn_ends_ns = clock_boot_ns() + TURN_NS;
 	while (n > 0 && may_go_on(conn)) {
 		const char *line = NULL;
@@ -209,8 +219,7 @@ static void take_bytes(struct rpc_conn *conn, const char *bytes, size_t n)
 	buf_add(&conn->unread, bytes, n);
 	if (buf_error(&conn->unread) < 0)
 		conn_drop(conn, "out of memory");
-	if (lines_has_half(&conn->lines) && conn->half_since_ns == 0)
-		conn->half_since_ns = clock_boot_ns();
+	note_half_line(conn, n_ended);
 	conn_count(conn);
 	if (conn->server->stats.request_bytes > conn->server->limits.max_all_request_bytes)
 		bounds_shed(conn->server);
@@ -258,6 +267,12 @@ static void on_ready(void *ctx)
 {
 	struct rpc_conn *conn = ctx;
 
+	if (server_is_round_over(conn->server)) {
+		conn->is_ready = true;
+		server_settle_soon(conn);
+		return;
+	}
+	conn->is_ready = false;
 	conn->is_handling = true;
 	if ((loop_fd_ready(conn->watch) & LOOP_READABLE) && is_read(conn))
 		receive(conn);
@@ -274,6 +289,9 @@ void conn_continue(struct rpc_conn *conn)
 	conn->is_handling = true;
 	if (has_more(conn))
 		take_unread(conn);
+	else if (conn->is_ready && is_read(conn))
+		receive(conn);
+	conn->is_ready = false;
 	conn_settle(conn);
 }
 

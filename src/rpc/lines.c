@@ -52,6 +52,7 @@ int lines_next(struct lines *l, const char **bytes, size_t *n, const char **ret_
 		int r = 0;
 
 		advance(bytes, n, k, end != NULL);
+		l->n_ended += end != NULL;
 		if (l->is_skipping) {
 			l->is_skipping = !end;
 			continue;

@@ -20,11 +20,12 @@ struct lines {
 	struct buf partial;
 	bool is_whole;	  /* partial is the line that was given last */
 	bool is_skipping; /* what comes belongs to a line that is left out */
+	size_t n_ended;	  /* newlines that have come, also of lines that were left out */
 };
 
-#define LINES_INIT(max)                       \
-	{                                     \
-		(max), BUF_INIT, false, false \
+#define LINES_INIT(max)                          \
+	{                                        \
+		(max), BUF_INIT, false, false, 0 \
 	}
 
 void lines_release(struct lines *l);

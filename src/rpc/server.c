@@ -12,6 +12,7 @@
 const struct rpc_limits rpc_default_limits = {
 	.max_clients = 512,
 	.reserved_clients = 8,
+	.reserved_files = 32,
 	.max_request_bytes = 16 * MIB,
 	.max_batch = 100,
 	.max_in_flight = 64,
@@ -38,14 +39,39 @@ void server_settle_soon(struct rpc_conn *conn)
 	loop_soon_set(server->settle_soon);
 }
 
-/* Backwards: whoever closes gives its place to the last one, which has had its turn. */
+bool server_is_round_over(const struct rpc_server *server)
+{
+	return loop_round_ms(server->loop) >= ROUND_MS;
+}
+
+/* Whoever closes gives its place to another one, who is next then. Returns who is next. */
+static size_t settle_at(struct rpc_server *server, size_t i)
+{
+	size_t n = server->n_conns;
+
+	if (server->conns[i]->is_unsettled)
+		conn_continue(server->conns[i]);
+	return server->n_conns == n ? i + 1 : i;
+}
+
+/*
+ * Each once, beginning with who would have been next when the last round was over.
+ * The kernel tells of those who are ready in an order of its own, in which some could
+ * always be the last.
+ */
 static void on_settle(void *ctx)
 {
 	struct rpc_server *server = ctx;
+	size_t i = server->settle_from;
 
-	for (size_t i = server->n_conns; i-- > 0;)
-		if (server->conns[i]->is_unsettled)
-			conn_continue(server->conns[i]);
+	for (size_t n = server->n_conns; n > 0 && server->n_conns > 0; n--) {
+		i = settle_at(server, i < server->n_conns ? i : 0);
+		if (server_is_round_over(server)) {
+			loop_soon_set(server->settle_soon);
+			break;
+		}
+	}
+	server->settle_from = i;
 }
 
 /* ---- beginning and end ---- */

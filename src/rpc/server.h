@@ -115,6 +115,8 @@ struct rpc_limits {
 	size_t max_clients;
 	size_t reserved_clients;     /* of these, for root and the server's own user */
 	size_t max_clients_per_user; /* not for root and the server's own user; 0: any number */
+	size_t reserved_files;	     /* file descriptors that no client gets: for the rest of the
+				      * program; at most a quarter of what it may have */
 	size_t max_request_bytes;    /* one line */
 	size_t max_batch;	     /* requests in one line */
 	size_t max_in_flight;	     /* deferred calls of a client, before it is read no more */

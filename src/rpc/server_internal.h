@@ -25,6 +25,10 @@
 #define CHUNK_BYTES (32 * 1024)
 #define TURN_NS UINT64_C(100000)
 
+/* A turn lasts for one line at least, and a line can be a batch of dear requests. When all turns
+ * of a round have taken so long, the others come in the next, after the timers. */
+#define ROUND_MS 20
+
 /* Longer lines are parsed on another thread: jansson takes 20 ms for a megabyte. */
 #define PARSE_ASIDE_BYTES CHUNK_BYTES
 
@@ -64,6 +68,7 @@ struct rpc_conn {
 	bool is_broken;	   /* to be closed */
 	bool is_handling;  /* conn_settle() comes anyway */
 	bool is_unsettled; /* conn_continue() is to come */
+	bool is_ready;	   /* the loop has told of it, and it is to be read then */
 };
 
 struct rpc_server {
@@ -79,6 +84,7 @@ struct rpc_server {
 	struct loop_timer *accept_timer; /* after there was no file descriptor left */
 	struct loop_soon *settle_soon;
 	struct loop_timer *sweep_timer;
+	size_t settle_from; /* whose turn it is in on_settle() */
 	bool is_sweeping;
 	bool is_out_of_files; /* said once */
 
@@ -93,6 +99,9 @@ struct rpc_server {
 
 /* conn_continue() is called for it, in the loop's next round. */
 void server_settle_soon(struct rpc_conn *conn);
+
+/* This round has lasted long enough: who can wait for the next one does. */
+bool server_is_round_over(const struct rpc_server *server);
 
 /* ---- accept.c ---- */
 
@@ -136,7 +145,7 @@ void conn_write(struct rpc_conn *conn);
 /* Writes what waits; then closes if all is done, or waits for what is next. conn may be gone. */
 void conn_settle(struct rpc_conn *conn);
 
-/* Handles what has come and had to wait, for one turn; then as conn_settle(). */
+/* Handles what has come, or can be read, and had to wait, for one turn; then as conn_settle(). */
 void conn_continue(struct rpc_conn *conn);
 
 /* Back-pressure: nothing more is taken from it until it has read, or been answered. */

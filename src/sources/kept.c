@@ -10,8 +10,9 @@
 #include "base/io.h"
 #include "base/macros.h"
 
-/* For the store, sockets, pipes to jobs: at most half of what there is. */
-#define RESERVED_FILES 256
+/* For the store, pipes to jobs, and all clients that a daemon may have: at most half of what there
+ * is. */
+#define RESERVED_FILES 768
 
 /* The kernel holds a page of text for each: this bounds it to some 64 MiB. */
 #define MAX_KEPT_FILES 16384

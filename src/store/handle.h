@@ -55,6 +55,7 @@ struct store {
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	store_alive_fn *alive;
 	void *alive_ctx;
+	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */
 	struct seen_processes seen;
 	struct tick_writing writing;
 };

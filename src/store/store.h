@@ -146,6 +146,14 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 			struct attempt_list *ret, struct err *err);
 
 /*
+ * A number that is another one after anything was written by somebody else, or an
+ * attempt (not its ticks) through this handle: who has read what there was and finds
+ * the number as it was before need not read again. Not to be compared with that of
+ * another handle.
+ */
+int store_read_version(struct store *store, uint64_t *ret, struct err *err);
+
+/*
  * Everything about one attempt, as of one moment; num 0 is the latest. -ENOENT:
  * no such job or attempt. ret is overwritten (release what it held before), and
  * untouched on failure. Of an attempt without an end the processes are what

@@ -167,6 +167,7 @@ int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
 	int64_t job = 0, boot = 0, id = 0;
 	int num = 0, r;
 
+	store->n_attempt_writes++;
 	if (!a->job_id)
 		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
@@ -211,6 +212,7 @@ int store_write_sheets(struct store *store, const struct attempt *a,
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
+	store->n_attempt_writes++;
 	if (r == 0)
 		r = put_sheets(store, a->id, sheets, n, err);
 	if (r == 0)
@@ -326,6 +328,7 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 {
 	int r = finish_whole(store, a, events, n_events, err);
 
+	store->n_attempt_writes++;
 	if (r < 0)
 		finish_barely(store, a, NULL); /* err says what became of the whole */
 	return r;

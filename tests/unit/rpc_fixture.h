@@ -55,6 +55,9 @@ struct service {
 	struct rpc_server *server;
 	struct rpc_call *waiters[MAX_WAITERS]; /* NULL: free */
 	struct rpc_subscriber *subscribers[MAX_SUBSCRIBERS];
+	struct loop_timer *timer;
+	bool is_counting; /* how often the timer has fired */
+	uint64_t n_fired;
 	size_t n_gone; /* waiters and subscribers */
 	uint64_t n_published;
 };
@@ -72,6 +75,37 @@ static inline int method_nothing(void *ctx, struct rpc_call *call, struct err *e
 	(void)ctx;
 	(void)call;
 	(void)err;
+	return 0;
+}
+
+static inline void on_fixture_timer(void *ctx)
+{
+	((struct service *)ctx)->n_fired++;
+}
+
+struct spin_params {
+	uint64_t ms;
+};
+
+/* Keeps the loop busy for so long. Tells how often a timer of 1 ms has fired since the first. */
+static inline int method_spin(void *ctx, struct rpc_call *call, struct err *err)
+{
+	static const struct rpc_field fields[] = {
+		{ "ms", RPC_U64, offsetof(struct spin_params, ms), .is_required = true },
+	};
+	struct service *s = ctx;
+	struct spin_params p = { 0 };
+	int r = rpc_call_read(call, fields, ARRAY_SIZE(fields), &p, err);
+	uint64_t until_ns = clock_boot_ns() + p.ms * 1000000;
+
+	if (r < 0)
+		return r;
+	if (!s->is_counting)
+		loop_timer_set(s->timer, 1, 1);
+	s->is_counting = true;
+	while (clock_boot_ns() < until_ns)
+		;
+	json_u64(rpc_call_result(call), s->n_fired);
 	return 0;
 }
 
@@ -356,6 +390,7 @@ static inline int method_unsubscribe(void *ctx, struct rpc_call *call, struct er
 static const struct rpc_method test_methods[] = {
 	{ "echo", method_echo, RPC_FOR_ALL },
 	{ "nothing", method_nothing, RPC_FOR_ALL },
+	{ "spin", method_spin, RPC_FOR_ALL },
 	{ "add", method_add, RPC_FOR_ALL },
 	{ "fail", method_fail, RPC_FOR_ALL },
 	{ "big", method_big, RPC_FOR_ALL },
@@ -384,7 +419,8 @@ static inline void serve(const struct fixture *f, const struct rpc_limits *limit
 	};
 	struct err err = ERR_INIT;
 
-	if (!s.loop || rpc_server_new(s.loop, &options, &s.server, &err) < 0) {
+	s.timer = s.loop ? loop_timer_new(s.loop, on_fixture_timer, &s) : NULL;
+	if (!s.timer || rpc_server_new(s.loop, &options, &s.server, &err) < 0) {
 		fprintf(stderr, "no server: %s\n", err.text);
 		exit(3);
 	}

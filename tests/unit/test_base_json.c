@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,87 @@ static void test_commas_and_nesting(void **state)
 			    "{\"a\":1,\"b\":[{},[],-9223372036854775808,true,null,{\"z\":0},1],"
 			    "\"c\":\"x\",\"d\":false,\"e\":-1,\"f\":2.0,\"g\":null}");
 	buf_release(&b);
+}
+
+/* The shortest of 15 to 17 digits that is the same number again. */
+static void write_by_printf(double v, char *text, size_t size)
+{
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, size, "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	if (!strpbrk(text, ".e"))
+		strcat(text, ".0");
+}
+
+static void assert_same_digits(double v)
+{
+	struct buf b = BUF_INIT;
+	struct json j;
+	char expected[64];
+
+	write_by_printf(v, expected, sizeof(expected) - 2);
+	json_init(&j, &b);
+	json_f64(&j, v);
+	assert_string_equal(b.data, expected);
+	buf_release(&b);
+}
+
+/* What is written without printf() has the same digits. */
+static void test_digits(void **state)
+{
+	static const double some[] = {
+		0,
+		-0.0,
+		1,
+		0.1,
+		1e-4,
+		9.99999999e-5,
+		0.5,
+		1e-9,
+		123456.5,
+		999999.999999999,
+		1e6,
+		1e6 - 1e-9,
+		1e9,
+		1e9 - 1e-6,
+		1e12,
+		1e12 - 0.001,
+		1e15,
+		1e16,
+		1e22,
+		1.0 / 3,
+		2.0 / 3,
+		0.1 + 0.2,
+		4.98046875,
+		1048576.25,
+		1700000000.123456,
+		-1.5,
+		DBL_MAX,
+		DBL_MIN,
+		DBL_TRUE_MIN,
+		0.30000000000000004,
+		9007199254740993.0,
+		99999.9999999995,
+	};
+	uint64_t seed = 88172645463325252u;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(some); i++)
+		assert_same_digits(some[i]);
+	for (int i = 0; i < 200000; i++) {
+		uint64_t n;
+
+		seed ^= seed << 13;
+		seed ^= seed >> 7;
+		seed ^= seed << 17;
+		n = seed >> (seed % 64);
+		assert_same_digits((double)(n >> 20) / 256);
+		assert_same_digits((double)(n >> 10) / 1e9);
+		assert_same_digits((double)(n >> 30) / 100);
+		assert_same_digits((double)n * 1e-12);
+	}
 }
 
 static void test_unknown_is_null(void **state)
@@ -212,6 +294,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_commas_and_nesting),
+		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_unknown_is_null),
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_invalid_utf8_is_replaced),

@@ -73,6 +73,22 @@ static void test_unknown_is_critical(void **state)
 			 PRESSURE_NONE);
 }
 
+/* So does who has a limit and cannot count. A kernel without PSI only has less to say. */
+static void test_unknown_processes(void **state)
+{
+	struct system_sample host = host_with(GB);
+	struct pressure p;
+
+	(void)state;
+	pressure_judge(&host, &(struct pressure_limits){ U64_UNKNOWN, 100 }, &p);
+	assert_int_equal(p.level, PRESSURE_CRITICAL);
+	assert_string_equal(p.reason, "the processes cannot be counted");
+	assert_int_equal(judge(&host, &no_limits), PRESSURE_NONE);
+	pressure_cannot_tell(&p);
+	assert_int_equal(p.level, PRESSURE_CRITICAL);
+	assert_true(p.reason[0] != '\0');
+}
+
 static void test_processes_and_stalls(void **state)
 {
 	struct system_sample host = host_with(GB);
@@ -102,6 +118,8 @@ static void test_what_follows(void **state)
 	assert_int_equal(pressure_delay_seconds(PRESSURE_CRITICAL), 60);
 	assert_false(pressure_refuses_jobs(PRESSURE_MEDIUM));
 	assert_true(pressure_refuses_jobs(PRESSURE_HIGH));
+	assert_false(pressure_holds_sheets(PRESSURE_HIGH));
+	assert_true(pressure_holds_sheets(PRESSURE_CRITICAL));
 }
 
 int main(void)
@@ -109,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shares_of_memory),
 		cmocka_unit_test(test_unknown_is_critical),
+		cmocka_unit_test(test_unknown_processes),
 		cmocka_unit_test(test_processes_and_stalls),
 		cmocka_unit_test(test_what_follows),
 	};

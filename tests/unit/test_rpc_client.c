@@ -1,5 +1,7 @@
 #include "rpc_fixture.h"
 
+#include <limits.h>
+
 #include "rpc/address.h"
 
 static struct rpc_client *must_connect(const struct rpc_client_options *options)
@@ -305,6 +307,8 @@ static void test_full_queue(void **state)
 	close(fd);
 }
 
+#define FOR_EVER INT_MAX
+
 /* What it answers to whatever it is asked, how often, and what the client makes of it. */
 static const struct hostile {
 	const char *text;
@@ -327,7 +331,23 @@ static const struct hostile {
 	{ "{\"jsonrpc\":\"2.0\",\"method\":\"event\"}\n{\"method\":1}\n[]\n1\n", 50, -ETIMEDOUT,
 	  "did not answer" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":", 1, -ETIMEDOUT, "did not answer" },
+	{ "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{}}\n", FOR_EVER, -ETIMEDOUT,
+	  "did not answer" },
+	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":1}\n", FOR_EVER, -ETIMEDOUT, "did not answer" },
 };
+
+/* Many at a time, so that the client never finds nothing to read. */
+static void say_for_ever(int client, const char *text)
+{
+	static char many[64 * 1024];
+	size_t len = strlen(text), n = 0;
+
+	for (; n + len <= sizeof(many); n += len)
+		memcpy(many + n, text, len);
+	while (send(client, many, n, MSG_NOSIGNAL) >= 0)
+		;
+	pause();
+}
 
 /* Accepts one client and answers it. With times 0 it only closes. */
 static void be_hostile(int fd, const struct hostile *h)
@@ -339,26 +359,29 @@ static void be_hostile(int fd, const struct hostile *h)
 	if (h->times == 0)
 		_exit(0);
 	CHILD_CHECK(recv(client, bytes, sizeof(bytes), 0) > 0);
+	if (h->times == FOR_EVER)
+		say_for_ever(client, h->text);
 	for (int i = 0; i < h->times; i++)
 		if (send(client, h->text, strlen(h->text), MSG_NOSIGNAL) < 0)
 			break;
 	pause();
 }
 
-static int ignore_event(void *ctx, const struct rpc_value *params)
+/* Slower than they come. */
+static int take_time(void *ctx, const struct rpc_value *params)
 {
 	(void)ctx;
 	(void)params;
+	usleep(100);
 	return 0;
 }
 
 static void test_hostile_daemon(void **state)
 {
 	struct fixture *f = *state;
-	const struct rpc_client_options options = { .path = f->path,
-						    .timeout_ms = 300,
-						    .max_line_bytes = 100000,
-						    .on_event = ignore_event };
+	const struct rpc_client_options options = {
+		.path = f->path, .timeout_ms = 300, .max_line_bytes = 100000, .on_event = take_time
+	};
 	int fd = listen_plain(f->path, 5);
 
 	for (size_t i = 0; i < ARRAY_SIZE(hostile); i++) {
@@ -382,6 +405,32 @@ static void test_hostile_daemon(void **state)
 	close(fd);
 }
 
+/* Who listens for a while is not kept for longer by events that never end. */
+static void test_endless_events(void **state)
+{
+	static const struct hostile endless = {
+		.text = "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{}}\n",
+		.times = FOR_EVER,
+	};
+	struct fixture *f = *state;
+	const struct rpc_client_options options = { .path = f->path, .on_event = take_time };
+	int fd = listen_plain(f->path, 5);
+	struct rpc_client *client;
+	struct err err = ERR_INIT;
+	pid_t pid = fork_child();
+
+	if (pid == 0)
+		be_hostile(fd, &endless);
+	client = must_connect(&options);
+	assert_int_equal(rpc_client_notify(client, "echo", NULL, &err), 0);
+	for (uint64_t ms = 0; ms <= 100; ms += 50)
+		assert_int_equal(rpc_client_listen(client, ms, &err), -ETIMEDOUT);
+	rpc_client_close(client);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(fd);
+}
+
 int main(void)
 {
 #define CLIENT_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup_with_server, fixture_teardown)
@@ -391,7 +440,7 @@ int main(void)
 		CLIENT_TEST(test_timeout),	 CLIENT_TEST(test_events),
 		CLIENT_TEST(test_finding),	 ALONE_TEST(test_no_daemon),
 		ALONE_TEST(test_impostor),	 ALONE_TEST(test_full_queue),
-		ALONE_TEST(test_hostile_daemon),
+		ALONE_TEST(test_hostile_daemon), ALONE_TEST(test_endless_events),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,6 +245,30 @@ static void test_half_a_line(void **state)
 }
 
 /* The line is not the client's fault while the server does not read it. */
+/* A line that was too long has ended too: nothing is owed after it. */
+static void test_after_a_long_line(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_limits limits = some_limits();
+	char text[4096];
+	struct raw c;
+
+	limits.line_timeout_ms = 300;
+	limits.max_request_bytes = 1000;
+	start_server(f, &limits);
+	c = raw_open(f->path);
+	memset(text, 'x', sizeof(text));
+	raw_say_bytes(&c, text, sizeof(text));
+	assert_hears_like(&c, "-32003");
+	raw_say(&c, "xxx\n");
+	sleep_ms(1000);
+	assert_serves(&c);
+	raw_say(&c, "half");
+	assert_hears_like(&c, "-32005");
+	assert_closed(&c);
+	raw_close(&c);
+}
+
 static void test_half_a_line_behind_a_wait(void **state)
 {
 	struct fixture *f = *state;
@@ -486,11 +510,13 @@ static void test_out_of_files(void **state)
 {
 	enum { N_CLIENTS = 60 };
 	struct fixture *f = *state;
+	struct rpc_limits limits = rpc_default_limits;
 	struct raw c[N_CLIENTS];
 	unsigned long long before, used;
 
+	limits.reserved_files = 0;
 	f->max_files = 40;
-	start_server(f, NULL);
+	start_server(f, &limits);
 	for (size_t i = 0; i < N_CLIENTS; i++)
 		c[i] = raw_open(f->path);
 	assert_serves(&c[0]);
@@ -506,6 +532,48 @@ static void test_out_of_files(void **state)
 	}
 }
 
+/* Whether the one that has just connected is the n-th client, and not refused. */
+static bool is_let_in(struct raw *good, size_t n)
+{
+	for (int i = 0; i < PATIENCE_S * 200; i++) {
+		if (get_stat(good, "refused") > 0)
+			return false;
+		if (get_stat(good, "clients") == n)
+			return true;
+		sleep_ms(5);
+	}
+	fail_msg("client %zu is neither let in nor refused", n);
+	return false;
+}
+
+/* Clients do not take the last files: what else the program does goes on. */
+static void test_files_for_the_rest(void **state)
+{
+	struct fixture *f = *state;
+	struct raw c[60] = { 0 }, other;
+	size_t n = 1;
+
+	f->max_files = 60;
+	start_server(f, NULL);
+	c[0] = raw_open(f->path);
+	for (; n < ARRAY_SIZE(c); n++) {
+		c[n] = raw_open(f->path);
+		if (!is_let_in(&c[0], n + 1))
+			break;
+	}
+	assert_in_range(n, 25, 45);
+	assert_hears_like(&c[n], "-32004");
+	assert_closed(&c[n]);
+	raw_close(&c[1]);
+	await_stat(&c[0], "clients", n - 1);
+	other = raw_open(f->path);
+	assert_serves(&other);
+	raw_close(&other);
+	for (size_t i = 0; i <= n; i++)
+		if (i != 1)
+			raw_close(&c[i]);
+}
+
 int main(void)
 {
 #define SERVER_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup_with_server, fixture_teardown)
@@ -519,6 +587,7 @@ int main(void)
 		LIMIT_TEST(test_long_replies),
 		SERVER_TEST(test_batch_that_waits),
 		LIMIT_TEST(test_half_a_line),
+		LIMIT_TEST(test_after_a_long_line),
 		LIMIT_TEST(test_half_a_line_behind_a_wait),
 		LIMIT_TEST(test_never_reading),
 		LIMIT_TEST(test_subscriber_that_never_reads),
@@ -528,6 +597,7 @@ int main(void)
 		LIMIT_TEST(test_too_many_clients),
 		LIMIT_TEST(test_places_for_the_owner),
 		LIMIT_TEST(test_out_of_files),
+		LIMIT_TEST(test_files_for_the_rest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

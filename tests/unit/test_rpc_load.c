@@ -285,6 +285,89 @@ static void test_crowd(void **state)
 	raw_close(&good);
 }
 
+/* How often the server's timer had fired when a batch of spinning calls began. */
+static uint64_t hear_spin(struct raw *c)
+{
+	const char *key = "\"result\":";
+	char *line = raw_hear(c), *at = line ? strstr(line, key) : NULL;
+	uint64_t n;
+
+	if (!at)
+		fail_msg("no result in %.200s", line ? line : "(closed)");
+	n = strtoull(at + strlen(key), NULL, 10);
+	free(line);
+	return n;
+}
+
+/* However many ask for dear things at the same moment, timers come in between. */
+static void test_timers_among_the_crowd(void **state)
+{
+	enum { N_BATCHES = 20, N_SPINS = 10 };
+	static const char spin[] =
+		"{\"jsonrpc\":\"2.0\",\"method\":\"spin\",\"params\":[3],\"id\":1}";
+	struct fixture *f = *state;
+	struct raw plug, clients[N_BATCHES];
+	uint64_t n_distinct = 0, last = UINT64_MAX;
+	char batch[N_SPINS * sizeof(spin) + 8] = "[";
+
+	for (int i = 0; i < N_SPINS; i++)
+		snprintf(batch + strlen(batch), sizeof(batch) - strlen(batch), "%s%s", spin,
+			 i + 1 < N_SPINS ? "," : "]\n");
+	start_server(f, NULL);
+	plug = raw_open(f->path);
+	for (size_t i = 0; i < N_BATCHES; i++) {
+		clients[i] = raw_open(f->path);
+		assert_serves(&clients[i]);
+	}
+	raw_say(&plug, CALL("spin", ",\"params\":[300]")); /* all of them are ready by then */
+	for (size_t i = 0; i < N_BATCHES; i++)
+		raw_say(&clients[i], batch);
+	(void)hear_spin(&plug);
+	for (size_t i = 0; i < N_BATCHES; i++) {
+		uint64_t n = hear_spin(&clients[i]);
+
+		n_distinct += n != last;
+		last = n;
+		raw_close(&clients[i]);
+	}
+	assert_true(n_distinct >= N_BATCHES / 2);
+	raw_close(&plug);
+}
+
+/* Of those who ask again as soon as they are answered, with more than fits into a round, all get
+ * on. */
+static void test_turns(void **state)
+{
+	enum { N_ASKING = 8, N_ANSWERS = 120 };
+	static const char spin[] = CALL("spin", ",\"params\":[5]");
+	struct fixture *f = *state;
+	struct raw clients[N_ASKING];
+	struct pollfd fds[N_ASKING];
+	size_t n_heard[N_ASKING] = { 0 };
+
+	start_server(f, NULL);
+	for (size_t i = 0; i < N_ASKING; i++) {
+		clients[i] = raw_open(f->path);
+		fds[i] = (struct pollfd){ .fd = clients[i].fd, .events = POLLIN };
+		raw_say(&clients[i], spin);
+	}
+	for (size_t n = 0; n < N_ANSWERS;) {
+		assert_true(poll(fds, N_ASKING, PATIENCE_S * 1000) > 0);
+		for (size_t i = 0; i < N_ASKING; i++) {
+			if (!fds[i].revents)
+				continue;
+			(void)hear_spin(&clients[i]);
+			raw_say(&clients[i], spin);
+			n_heard[i]++;
+			n++;
+		}
+	}
+	for (size_t i = 0; i < N_ASKING; i++) {
+		assert_true(n_heard[i] >= N_ANSWERS / N_ASKING / 2);
+		raw_close(&clients[i]);
+	}
+}
+
 /* Fifty who get every event, and one rendering of it for all of them. */
 static void test_many_subscribers(void **state)
 {
@@ -330,6 +413,8 @@ int main(void)
 #define LOAD_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		LOAD_TEST(test_crowd),
+		LOAD_TEST(test_timers_among_the_crowd),
+		LOAD_TEST(test_turns),
 		LOAD_TEST(test_many_subscribers),
 	};
 

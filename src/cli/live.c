@@ -1,0 +1,133 @@
+#include "cli/live.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/unknown.h"
+#include "daemon/daemon.h"
+#include "rpc/rpc.h"
+
+/* Who lists jobs does not wait long for a daemon that hangs. */
+#define TIMEOUT_MS 1000
+
+void live_jobs_release(struct live_jobs *live)
+{
+	free(live->items);
+	arena_release(&live->arena);
+	*live = (struct live_jobs){ 0 };
+}
+
+static int add(struct live_jobs *live, const struct live_job *job)
+{
+	struct live_job copy = *job;
+
+	if (live->n == live->cap) {
+		size_t cap = live->cap ? live->cap * 2 : 16;
+		struct live_job *items = reallocarray(live->items, cap, sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		live->items = items;
+		live->cap = cap;
+	}
+	copy.job_id = arena_strdup(&live->arena, job->job_id);
+	copy.why = arena_strdup(&live->arena, job->why);
+	if (!copy.job_id)
+		return -ENOMEM;
+	live->items[live->n++] = copy;
+	return 0;
+}
+
+/* ---- by the daemon's word ---- */
+
+static const char *text_of(const struct rpc_value *job, const char *key)
+{
+	return rpc_value_string(rpc_value_get(job, key));
+}
+
+static int add_answer(struct live_jobs *live, const struct rpc_value *job)
+{
+	const char *status = text_of(job, "status");
+	bool is_queued = status && strcmp(status, "queued") == 0;
+	double submitted = rpc_value_f64(rpc_value_get(job, "submitted"));
+	const struct live_job row = {
+		.job_id = text_of(job, "job_id"),
+		.is_queued = is_queued,
+		.attempt = (int)rpc_value_i64(rpc_value_get(job, "attempt"), 0),
+		.submitted_wall_ns =
+			f64_known(submitted) ? (uint64_t)(submitted * 1e9) : U64_UNKNOWN,
+		.why = text_of(job, is_queued ? "why_queued" : "why_held"),
+	};
+
+	if (!row.job_id || (!is_queued && !row.why))
+		return 0;
+	return add(live, &row);
+}
+
+/* -ENOENT: there is none. */
+static int ask_daemon(struct live_jobs *live)
+{
+	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
+	struct rpc_client *client = NULL;
+	struct rpc_value *jobs = NULL;
+	int r = rpc_client_open(&options, &client, NULL);
+
+	if (r == 0)
+		r = rpc_client_call(client, "job.list", NULL, &jobs, NULL);
+	for (size_t i = 0; r == 0 && i < rpc_value_len(jobs); i++)
+		r = add_answer(live, rpc_value_at(jobs, i));
+	rpc_value_free(jobs);
+	rpc_client_close(client);
+	return r;
+}
+
+/* ---- without one ---- */
+
+static int read_folder(const struct paths *paths, struct live_jobs *live)
+{
+	char folder[PATH_BYTES + 16];
+	struct queue *queue = NULL;
+	const struct queued *job;
+	int r = 0;
+
+	snprintf(folder, sizeof(folder), "%s/queue", paths->state_dir);
+	if (access(folder, R_OK | X_OK) < 0 || queue_open(folder, &queue, NULL) < 0)
+		return 0;
+	for (size_t i = 0; r == 0 && (job = queue_at(queue, i)); i++) {
+		const struct live_job row = {
+			.job_id = job->job_id,
+			.is_queued = true,
+			.submitted_wall_ns = job->submitted_wall_ns,
+			.why = "no daemon is running",
+		};
+
+		if (!job->is_started)
+			r = add(live, &row);
+	}
+	queue_close(queue);
+	return r;
+}
+
+int live_jobs_read(const struct paths *paths, struct live_jobs *ret)
+{
+	struct live_jobs live = { 0 };
+	int r = ask_daemon(&live);
+
+	if (r == -ENOENT)
+		r = read_folder(paths, &live);
+	*ret = live;
+	return r == -ENOMEM ? r : 0;
+}
+
+const char *live_why_held(const struct live_jobs *live, const char *job_id, int attempt)
+{
+	for (size_t i = 0; i < live->n; i++)
+		if (!live->items[i].is_queued && live->items[i].attempt == attempt &&
+		    strcmp(live->items[i].job_id, job_id) == 0)
+			return live->items[i].why;
+	return NULL;
+}

@@ -1,0 +1,38 @@
+/*
+ * live - what the daemon knows about jobs that the database does not: which of
+ * them wait, and why.
+ *
+ * Without a daemon the folder of its queue tells which wait for one.
+ */
+#ifndef PROCTOR_CLI_LIVE_H
+#define PROCTOR_CLI_LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/path.h"
+
+struct live_job {
+	const char *job_id;
+	bool is_queued;		    /* else it runs, and its next sheet waits */
+	int attempt;		    /* of one that runs */
+	uint64_t submitted_wall_ns; /* of one that is queued; U64_UNKNOWN */
+	const char *why;	    /* it waits; NULL: not known */
+};
+
+struct live_jobs {
+	struct live_job *items; /* queued ones in the order in which they were submitted */
+	size_t n, cap;
+	struct arena arena;
+};
+
+/* All there is to be found, which may be nothing. -ENOMEM. */
+int live_jobs_read(const struct paths *paths, struct live_jobs *ret);
+void live_jobs_release(struct live_jobs *live);
+
+/* Why a running one waits; NULL: it does not. */
+const char *live_why_held(const struct live_jobs *live, const char *job_id, int attempt);
+
+#endif

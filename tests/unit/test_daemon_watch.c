@@ -1,0 +1,137 @@
+#include "store_fixture.h"
+
+#include <signal.h>
+
+#include "base/alive.h"
+#include "daemon/daemon.h"
+#include "daemon/watch.h"
+
+/* What was told, a letter each: Job, Sheet began; sheet, job ended. */
+struct told {
+	char text[64];
+};
+
+static void on_change(void *ctx, enum watch_change change, const struct watched *job,
+		      const struct sheet_record *sheet)
+{
+	static const char letters[] = { [WATCH_JOB_STARTED] = 'J',
+					[WATCH_SHEET_STARTED] = 'S',
+					[WATCH_SHEET_ENDED] = 's',
+					[WATCH_JOB_ENDED] = 'j' };
+	struct told *told = ctx;
+
+	assert_string_equal(job->job_id, "job");
+	assert_true((sheet != NULL) ==
+		    (change == WATCH_SHEET_STARTED || change == WATCH_SHEET_ENDED));
+	assert_true(strlen(told->text) + 1 < sizeof(told->text));
+	told->text[strlen(told->text)] = letters[change];
+}
+
+/* What is told by a glance. */
+static void assert_told(struct watch *w, struct store *store, struct told *told,
+			const char *expected)
+{
+	struct err err = ERR_INIT;
+
+	memset(told, 0, sizeof(*told));
+	must(watch_glance(w, store, &err), &err);
+	assert_string_equal(told->text, expected);
+}
+
+static pid_t start_runner(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+static struct attempt attempt_of(pid_t runner)
+{
+	struct attempt a = make_attempt("job");
+	struct stat st;
+
+	assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
+	a.pid_ns = (uint64_t)st.st_ino;
+	proc_boot_id(a.boot_id);
+	a.runner.pid = runner;
+	assert_int_equal(proc_start_ticks(runner, &a.runner.start_ticks), 0);
+	return a;
+}
+
+static void test_glances(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
+	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
+	struct told told = { "" };
+	struct watch *w = watch_new(on_change, &told);
+	pid_t runner = start_runner();
+	struct attempt a = attempt_of(runner);
+	struct sheet_record sheet = { .num = 1,
+				      .try_num = 1,
+				      .command = "true",
+				      .started_wall_ns = 5,
+				      .ended_wall_ns = U64_UNKNOWN };
+	struct err err = ERR_INIT;
+	size_t n;
+
+	usage_init(&sheet.usage);
+	store_set_alive_check(ours, daemon_check_alive, NULL);
+	assert_told(w, ours, &told, "");
+	must(store_begin_attempt(theirs, &a, &err), &err);
+	assert_told(w, ours, &told, "J");
+	assert_told(w, ours, &told, "");
+	must(store_write_sheets(theirs, &a, &sheet, 1, &err), &err);
+	assert_told(w, ours, &told, "S");
+	sheet.ended_wall_ns = 6;
+	sheet.outcome = OUTCOME_SUCCESS;
+	must(store_write_sheets(ours, &a, &sheet, 1, &err), &err); /* by ourselves */
+	assert_told(w, ours, &told, "s");
+	kill(runner, SIGKILL); /* which nobody writes down */
+	assert_int_equal(waitpid(runner, NULL, 0), runner);
+	assert_told(w, ours, &told, "j");
+	watch_jobs(w, &n);
+	assert_int_equal(n, 0);
+	watch_free(w);
+	attempt_release(&a);
+}
+
+/* Our own ticks are no reason to look. */
+static void test_versions(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
+	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = make_attempt("job");
+	struct err err = ERR_INIT;
+	uint64_t before, after;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(ours, &a, &err), &err);
+	must(store_read_version(ours, &before, &err), &err);
+	fill_snapshot(&snap, "job", 3, 1);
+	must(write_tick(ours, &a, &snap, NULL, NULL, 0, &err), &err);
+	must(store_read_version(ours, &after, &err), &err);
+	assert_int_equal(after, before);
+	fill_snapshot(&snap, "job", 3, 2);
+	must(write_tick(theirs, &a, &snap, NULL, NULL, 0, &err), &err);
+	must(store_read_version(ours, &after, &err), &err);
+	assert_int_not_equal(after, before);
+	attempt_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_glances, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_versions, fixture_setup, fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
