@@ -177,7 +177,7 @@ static void recall_process(struct service *s, const struct watched *job,
 	const struct member member = {
 		.key = p->key,
 		.attempt_id = job->a.id,
-		.sheet_num = p->sheet_num,
+		.born_wall_ns = p->born_wall_ns,
 	};
 
 	if (!proc_is_alive(job->a.boot_id, p->key.pid, p->key.start_ticks))
@@ -229,7 +229,7 @@ bool service_keep_birth(struct service *s, struct member *born)
 	if (!job || ++at->n_births > MAX_BIRTHS ||
 	    proc_start_ticks(born->key.pid, &born->key.start_ticks) < 0)
 		return false;
-	assign_remember(s->assigner, &born->key, job->job_id, born->sheet_num);
+	assign_remember(s->assigner, &born->key, job->job_id, SHEET_NONE);
 	return true;
 }
 

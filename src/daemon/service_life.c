@@ -28,7 +28,7 @@ static void tell(struct service *s, const struct member *member, const struct pr
 	if (!job || member->is_runner)
 		return;
 	ev.job_id = job->job_id;
-	ev.sheet_num = member->sheet_num;
+	ev.sheet_num = watch_sheet_at(s->watch, job, member->born_wall_ns);
 	if (job->a.is_attached)
 		service_note_attached(s, job, &ev);
 	else if (!s->life.life)
@@ -67,7 +67,8 @@ static void tell_death(struct service *s, const struct member *member, struct ex
 
 static void on_birth(struct service *s, const struct life_event *ev)
 {
-	const struct member *born = members_fork(s->life.members, ev->parent_pid, ev->pid);
+	const struct member *born =
+		members_fork(s->life.members, ev->parent_pid, ev->pid, ev->wall_ns);
 	struct member named;
 
 	if (!born)
@@ -169,7 +170,7 @@ static void see_root(struct service *s, const struct watched *job)
 	const struct member root = {
 		.key = job->a.runner,
 		.attempt_id = job->a.id,
-		.sheet_num = job->a.current_sheet,
+		.born_wall_ns = U64_UNKNOWN,
 		.is_runner = true,
 	};
 
@@ -210,7 +211,7 @@ static int see_process(struct service *s, const struct watched *job, const struc
 	const struct member seen = {
 		.key = p->key,
 		.attempt_id = job->a.id,
-		.sheet_num = p->sheet_num,
+		.born_wall_ns = p->start_wall_ns,
 	};
 	int r;
 

@@ -25,7 +25,8 @@ static void suspect(void *ctx, const struct member *member)
 		.attempt_id = job->a.id,
 		.uid = job->a.uid,
 		.attempt_num = job->a.attempt_num,
-		.sheet_num = member->sheet_num,
+		.sheet_num =
+			watch_sheet_at(ending->service->watch, ending->job, member->born_wall_ns),
 		.job_id = job->job_id,
 	};
 

@@ -101,9 +101,11 @@ static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
 /* What a job uses at this moment: the sum over its processes. */
 static void add_to_point(struct series_point *point, const struct proc_sample *p)
 {
-	point->rss_bytes = u64_add(point->rss_bytes, p->rss_bytes);
+	point->rss_bytes = u64_add_known(point->rss_bytes, p->rss_bytes);
 	if (f64_known(p->cpu_percent))
-		point->cpu_percent += p->cpu_percent;
+		point->cpu_percent = f64_known(point->cpu_percent)
+					     ? point->cpu_percent + p->cpu_percent
+					     : p->cpu_percent;
 	point->n_processes++;
 }
 
@@ -113,13 +115,17 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 		jobs[i]->n_processes = s->n_of[i];
 		jobs[i]->n_living = 0;
 		jobs[i]->point = (struct series_point){ .wall_ns = s->snap.wall_ns,
-							.sheet_num = jobs[i]->a.current_sheet };
+							.sheet_num = jobs[i]->a.current_sheet,
+							.rss_bytes = U64_UNKNOWN,
+							.cpu_percent = F64_UNKNOWN };
 	}
 	for (size_t k = 0; k < s->snap.n_processes; k++) {
 		int owner = assign_owner(s->assigner, k);
 
 		if (owner < 0)
 			continue;
+		s->snap.processes[k].sheet_num =
+			watch_sheet_at(s->watch, jobs[owner], s->snap.processes[k].start_wall_ns);
 		add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
 		jobs[owner]->n_living += s->snap.processes[k].state != 'Z';
 	}

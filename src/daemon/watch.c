@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alive.h"
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 
@@ -17,8 +18,9 @@ struct watch {
 	char boot_id[BOOT_ID_BYTES];
 	struct watched **jobs;
 	size_t n, cap;
-	struct watched *ended; /* until watch_drop_ended() */
-	int64_t last_id;       /* attempts up to it were looked at; -1: none yet */
+	struct watched *ended;	 /* until watch_drop_ended() */
+	int64_t last_id;	 /* attempts up to it were looked at; -1: none yet */
+	uint64_t looked_wall_ns; /* when it was last known what is in the database */
 	bool has_version;
 	uint64_t version; /* of the database, before the last look at it */
 };
@@ -320,16 +322,18 @@ static int look(struct watch *w, struct store *store, struct err *err)
 
 int watch_look(struct watch *w, struct store *store, struct err *err)
 {
-	uint64_t version;
+	uint64_t version, now = clock_wall_ns();
 	/* First: what is written meanwhile is for the next look. */
 	int r = store_read_version(store, &version, err);
 
 	if (r == 0)
 		r = look(w, store, err);
 	w->has_version = r == 0;
-	if (r == 0)
-		w->version = version;
-	return r;
+	if (r < 0)
+		return r;
+	w->version = version;
+	w->looked_wall_ns = now;
+	return 0;
 }
 
 /* A pidfd can be read when the process has ended. */
@@ -353,10 +357,42 @@ static bool all_runners_live(const struct watch *w)
 
 int watch_glance(struct watch *w, struct store *store, struct err *err)
 {
-	uint64_t version;
+	uint64_t version, now = clock_wall_ns();
 
-	if (w->has_version && store_read_version(store, &version, NULL) == 0 &&
-	    version == w->version && all_runners_live(w))
-		return 0;
-	return watch_look(w, store, err);
+	if (!w->has_version || store_read_version(store, &version, NULL) < 0 ||
+	    version != w->version || !all_runners_live(w))
+		return watch_look(w, store, err);
+	w->looked_wall_ns = now;
+	return 0;
+}
+
+/* ---- sheets ---- */
+
+#define UNTOLD_NS UINT64_C(500000000)
+#define CLOCK_TICK_NS UINT64_C(10000000) /* births are told by the kernel's ticks */
+
+/* The last that had begun by then; NULL. */
+static const struct sheet_record *find_begun(const struct attempt *a, uint64_t wall_ns)
+{
+	const struct sheet_record *found = NULL;
+
+	for (size_t i = 0; i < a->n_sheets; i++)
+		if (u64_known(a->sheets[i].started_wall_ns) &&
+		    a->sheets[i].started_wall_ns <= wall_ns + CLOCK_TICK_NS)
+			found = &a->sheets[i];
+	return found;
+}
+
+int watch_sheet_at(const struct watch *w, const struct watched *job, uint64_t born_wall_ns)
+{
+	const struct attempt *a = &job->a;
+	const struct sheet_record *last = a->n_sheets ? &a->sheets[a->n_sheets - 1] : NULL;
+	bool is_final = last && last->num >= a->total_sheets;
+
+	if (a->total_sheets <= 1 || !last)
+		return last ? last->num : a->current_sheet;
+	if (!u64_known(born_wall_ns) || (!is_final && born_wall_ns + UNTOLD_NS > w->looked_wall_ns))
+		return SHEET_NONE;
+	last = find_begun(a, born_wall_ns);
+	return last ? last->num : SHEET_NONE;
 }

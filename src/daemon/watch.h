@@ -60,6 +60,13 @@ void watch_drop_ended(struct watch *w);
  */
 int watch_glance(struct watch *w, struct store *store, struct err *err);
 
+/*
+ * The sheet of a process that was born then. A runner writes down that a sheet has
+ * begun a moment after its first process has: what is younger than the last look and that
+ * moment may be of a sheet that is not known yet, and is SHEET_NONE.
+ */
+int watch_sheet_at(const struct watch *w, const struct watched *job, uint64_t born_wall_ns);
+
 /* Those that run, oldest first; valid until the next look. */
 struct watched **watch_jobs(struct watch *w, size_t *ret_n);
 

@@ -141,7 +141,7 @@ void members_end_look(struct members *m, members_fn *gone, void *ctx)
 	sift(m, was_shown);
 }
 
-const struct member *members_fork(struct members *m, pid_t parent, pid_t child)
+const struct member *members_fork(struct members *m, pid_t parent, pid_t child, uint64_t wall_ns)
 {
 	const struct member *of = find(m, parent);
 	struct member *old = find(m, child);
@@ -155,7 +155,7 @@ const struct member *members_fork(struct members *m, pid_t parent, pid_t child)
 	born = (struct member){
 		.key = { child, U64_UNKNOWN },
 		.attempt_id = of->attempt_id,
-		.sheet_num = of->sheet_num,
+		.born_wall_ns = wall_ns,
 		.look = m->look,
 	};
 	return put(m, &born);

@@ -22,8 +22,8 @@
 struct member {
 	struct proc_key key; /* start_ticks unknown until a look has shown it */
 	int64_t attempt_id;
-	int sheet_num;
-	bool is_runner; /* its children belong to the attempt, it does not */
+	uint64_t born_wall_ns; /* U64_UNKNOWN */
+	bool is_runner;	       /* its children belong to the attempt, it does not */
 	bool is_dead;
 	unsigned look; /* the last one that has shown it */
 };
@@ -36,7 +36,7 @@ struct members *members_free(struct members *m);
 void members_begin_look(struct members *m);
 
 /*
- * It lives, and this is whose it is (key, attempt_id, sheet_num, is_runner). Also between
+ * It lives, and this is whose it is (key, attempt_id, born_wall_ns, is_runner). Also between
  * two looks. 1: nobody had told of it. 0: it is known; a dead one stays dead. -ENOMEM.
  */
 int members_see(struct members *m, const struct member *seen);
@@ -49,7 +49,7 @@ void members_end_look(struct members *m, members_fn *gone, void *ctx);
  * A birth: the child, or NULL if it is nobody's. A death: the one that died, or NULL; it is
  * known for a while still, for news of its children. Valid until the next call.
  */
-const struct member *members_fork(struct members *m, pid_t parent, pid_t child);
+const struct member *members_fork(struct members *m, pid_t parent, pid_t child, uint64_t wall_ns);
 const struct member *members_exit(struct members *m, pid_t pid);
 
 /* One that lives; NULL: it is nobody's. */

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "base/alive.h"
+#include "base/clock.h"
 #include "daemon/daemon.h"
 #include "daemon/watch.h"
 
@@ -102,6 +103,40 @@ static void test_glances(void **state)
 }
 
 /* Our own ticks are no reason to look. */
+/* A process is of the sheet that had begun when it was born, if that can be known yet. */
+static void test_sheets(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct told told = { "" };
+	struct watch *w = watch_new(on_change, &told);
+	uint64_t second = 1000000000, now = clock_wall_ns();
+	struct sheet_record sheets[] = {
+		{ .num = 1, .started_wall_ns = now - 90 * second },
+		{ .num = 2, .started_wall_ns = now - 60 * second },
+		{ .num = 3, .started_wall_ns = now - 30 * second },
+	};
+	struct watched job = { .a = { .total_sheets = 4, .current_sheet = 3 } };
+	struct err err = ERR_INIT;
+
+	assert_non_null(w);
+	must(watch_look(w, store, &err), &err);
+	job.a.sheets = sheets;
+	job.a.n_sheets = 3;
+	assert_int_equal(watch_sheet_at(w, &job, now - 80 * second), 1);
+	assert_int_equal(watch_sheet_at(w, &job, now - 59 * second), 2);
+	assert_int_equal(watch_sheet_at(w, &job, now - 20 * second), 3);
+	assert_int_equal(watch_sheet_at(w, &job, now - 100 * second), SHEET_NONE);
+	assert_int_equal(watch_sheet_at(w, &job, now), SHEET_NONE); /* the fourth may have begun */
+	assert_int_equal(watch_sheet_at(w, &job, U64_UNKNOWN), SHEET_NONE);
+	job.a.total_sheets = 3; /* there is no other to come */
+	assert_int_equal(watch_sheet_at(w, &job, now), 3);
+	job.a.total_sheets = 1;
+	job.a.n_sheets = 1;
+	assert_int_equal(watch_sheet_at(w, &job, now), 1);
+	watch_free(w);
+}
+
 static void test_versions(void **state)
 {
 	struct fixture *f = *state;
@@ -130,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_glances, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_sheets, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_versions, fixture_setup, fixture_teardown),
 	};
 

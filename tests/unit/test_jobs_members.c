@@ -41,8 +41,8 @@ static void test_short_lives_are_known(void **state)
 	struct members *m = *state;
 
 	assert_int_equal(see(m, 10, 1000, 7), 1);
-	assert_int_equal(members_fork(m, 10, 11)->attempt_id, 7);
-	assert_int_equal(members_fork(m, 11, 12)->attempt_id, 7);
+	assert_int_equal(members_fork(m, 10, 11, 0)->attempt_id, 7);
+	assert_int_equal(members_fork(m, 11, 12, 0)->attempt_id, 7);
 	assert_int_equal(members_exit(m, 11)->attempt_id, 7);
 	assert_int_equal(members_exit(m, 12)->attempt_id, 7);
 	assert_null(members_exit(m, 12)); /* nobody dies twice */
@@ -55,7 +55,7 @@ static void test_others_are_nobodys(void **state)
 	struct members *m = *state;
 
 	see(m, 10, 1000, 7);
-	assert_null(members_fork(m, 99, 100));
+	assert_null(members_fork(m, 99, 100, 0));
 	assert_null(members_exit(m, 100));
 	assert_null(members_find(m, 100));
 }
@@ -66,7 +66,7 @@ static void test_a_runner_passes_on_what_it_is_not(void **state)
 	const struct member runner = { .key = { 10, 1000 }, .attempt_id = 7, .is_runner = true };
 
 	assert_int_equal(members_see(m, &runner), 1);
-	assert_false(members_fork(m, 10, 11)->is_runner);
+	assert_false(members_fork(m, 10, 11, 0)->is_runner);
 	assert_true(members_exit(m, 10)->is_runner);
 }
 
@@ -94,9 +94,9 @@ static void test_a_pid_is_used_again(void **state)
 	members_exit(m, 11);
 	assert_int_equal(see(m, 11, 2000, 2), 1); /* by another, as a look shows */
 	assert_int_equal(members_find(m, 11)->attempt_id, 2);
-	assert_non_null(members_fork(m, 10, 11)); /* and by a birth */
+	assert_non_null(members_fork(m, 10, 11, 0)); /* and by a birth */
 	assert_int_equal(members_find(m, 11)->attempt_id, 1);
-	assert_null(members_fork(m, 99, 11)); /* of a stranger */
+	assert_null(members_fork(m, 99, 11, 0)); /* of a stranger */
 	assert_null(members_find(m, 11));
 }
 
@@ -129,7 +129,7 @@ static void test_a_flood(void **state)
 
 	see(m, 1, 1000, 7);
 	for (pid_t pid = 2; pid < 1000000; pid++) {
-		assert_non_null(members_fork(m, 1, pid));
+		assert_non_null(members_fork(m, 1, pid, 0));
 		assert_non_null(members_exit(m, pid));
 	}
 	assert_true(members_count(m) <= 65537);
@@ -142,7 +142,7 @@ static void test_many(void **state)
 
 	see(m, 1, 1000, 7);
 	for (pid_t pid = 2; pid < 50000; pid++)
-		assert_non_null(members_fork(m, pid - 1, pid));
+		assert_non_null(members_fork(m, pid - 1, pid, 0));
 	for (pid_t pid = 2; pid < 50000; pid++)
 		assert_non_null(members_exit(m, pid));
 	look(m, NULL, 0);
