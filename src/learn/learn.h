@@ -1,9 +1,14 @@
 /*
- * learn - what is to be expected of jobs and of the host: pressure, by now.
+ * learn - what is to be expected of jobs and of the host, from what was.
+ *
+ * Functions from data to data: whoever calls hands in arrays, and nothing here
+ * knows where they are kept. All of it may run on a thread of its own.
  */
 #ifndef PROCTOR_LEARN_LEARN_H
 #define PROCTOR_LEARN_LEARN_H
 
+#include "learn/class.h"  /* which jobs are of one kind */
+#include "learn/compat.h" /* the old correlation */
 #include "learn/pressure.h"
 
 #endif
