@@ -7,8 +7,9 @@
 #ifndef PROCTOR_LEARN_LEARN_H
 #define PROCTOR_LEARN_LEARN_H
 
-#include "learn/class.h"  /* which jobs are of one kind */
-#include "learn/compat.h" /* the old correlation */
+#include "learn/analysis.h" /* which patterns go with failure */
+#include "learn/class.h"    /* which jobs are of one kind */
+#include "learn/compat.h"   /* the old correlation */
 #include "learn/pressure.h"
 
 #endif
