@@ -18,18 +18,23 @@ typedef int32_t lanes __attribute__((vector_size(32)));
 /* Statistics that differ by rounding only are the same. */
 #define SAME 1e-9
 
+#define BREAK_TIES_UP_TO 40    /* runs: with more, rank sums are hardly ever the same */
+#define DISTANCE_UNIT 100000.0 /* of a standard deviation, as a whole number */
+#define DISTANCE_MOST 10.0
+
 /*
  * One feature. column: where its doubled ranks (or 0 and 1) stand in a row of the
- * matrix. known: the column that counts who has a value; -1: everybody.
+ * matrix. known: the column that counts who has a value; -1: everybody. distance:
+ * that of the values themselves, standardised; -1: not needed.
  */
 struct column {
 	size_t feature;
-	int column, known;
+	int column, known, distance;
 	struct rank_sums sums;
 	double *binary;		      /* the statistic by how many failed with it; else NULL */
 	double *mean, *per_deviation; /* by how many that failed have a value… */
 	size_t n_counts;	      /* …of which there is only one if everybody has */
-	int64_t total, total_known;
+	int64_t total, total_known, total_distance;
 	double observed;
 	uint64_t hits, hits_alone;
 };
@@ -102,6 +107,7 @@ static int set_out(struct maxt *m)
 		m->columns[i].feature = i;
 		m->columns[i].column = next++;
 		m->columns[i].known = is_complete(in->columns[i], in->n_runs) ? -1 : next++;
+		m->columns[i].distance = in->n_runs <= BREAK_TIES_UP_TO ? next++ : -1;
 	}
 	m->row_lanes = ((size_t)next + N_LANES - 1) / N_LANES;
 	m->rows = alloc_lanes(m->row_lanes * in->n_runs);
@@ -151,6 +157,31 @@ static int fill_moments(struct column *c, size_t first, size_t n_counts)
 	return 0;
 }
 
+/* How far each value is from the mean of all, in standard deviations; 0 for those unknown. */
+static void fill_distances(struct maxt *m, struct column *c)
+{
+	const double *values = m->in->columns[c->feature];
+	double sum = 0, squares = 0, mean, deviation, n = (double)c->sums.n_known;
+
+	for (size_t i = 0; i < m->in->n_runs; i++)
+		sum += isnan(values[i]) ? 0 : values[i];
+	mean = sum / n;
+	for (size_t i = 0; i < m->in->n_runs; i++)
+		squares += isnan(values[i]) ? 0 : (values[i] - mean) * (values[i] - mean);
+	deviation = sqrt(squares / n);
+	if (!(deviation > 0) || !isfinite(deviation))
+		return; /* all of them stay 0: nothing to tell apart */
+	for (size_t i = 0; i < m->in->n_runs; i++) {
+		double off = (values[i] - mean) / deviation;
+
+		if (isnan(off))
+			continue;
+		off = fmin(fmax(off, -DISTANCE_MOST), DISTANCE_MOST) * DISTANCE_UNIT;
+		*cell(m, i, c->distance) = (int32_t)lrint(off);
+		c->total_distance += lrint(off);
+	}
+}
+
 static int fill_ranks(struct maxt *m, struct column *c, int32_t *ranks)
 {
 	size_t n = m->in->n_runs;
@@ -165,6 +196,8 @@ static int fill_ranks(struct maxt *m, struct column *c, int32_t *ranks)
 			*cell(m, i, c->known) = ranks[i] > 0;
 	}
 	c->total_known = (int64_t)c->sums.n_known;
+	if (c->distance >= 0)
+		fill_distances(m, c);
 	return c->known < 0 ? fill_moments(c, m->n_failed, 1) : fill_moments(c, 0, m->n_failed + 1);
 }
 
@@ -190,6 +223,20 @@ static int64_t of_failed(const struct maxt *m, const int32_t *sums, int column, 
 	return m->deals_passes ? total - sums[column] : sums[column];
 }
 
+/* Less than what two different doubled rank sums differ by. */
+static double tie_break(const struct maxt *m, const struct column *c, const int32_t *sums)
+{
+	double sum, apart;
+
+	if (c->distance < 0)
+		return 0;
+	sum = (double)of_failed(m, sums, c->distance, c->total_distance);
+	apart = fabs(sum -
+		     (double)c->total_distance * (double)m->n_failed / (double)m->in->n_runs) /
+		DISTANCE_UNIT;
+	return 0.5 * apart / (1 + apart);
+}
+
 static double statistic_of(const struct maxt *m, const struct column *c, const int32_t *sums)
 {
 	int64_t sum = of_failed(m, sums, c->column, c->total);
@@ -199,7 +246,8 @@ static double statistic_of(const struct maxt *m, const struct column *c, const i
 		return c->binary[sum];
 	if (c->known >= 0)
 		count = (size_t)of_failed(m, sums, c->known, c->total_known);
-	return fabs((double)sum - c->mean[count]) * c->per_deviation[count];
+	return (fabs((double)sum - c->mean[count]) + tie_break(m, c, sums)) *
+	       c->per_deviation[count];
 }
 
 /* Step down: a feature competes with itself and with those that stand out less. */

@@ -5,6 +5,8 @@
  *
  * A feature's statistic is how many standard deviations its rank sum (Mann-Whitney)
  * is off; for a yes-or-no feature what Fisher's exact test says, on the same scale.
+ * A small sample has few different rank sums: there, of two deals with the same,
+ * the one whose means are farther apart counts as farther out.
  * The outcomes are dealt out anew again and again, to all features the same, and
  * each feature's p is the share of deals whose largest statistic reaches its own:
  * features that go together pay once. Where all deals can be gone through they
