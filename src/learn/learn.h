@@ -8,6 +8,7 @@
 #define PROCTOR_LEARN_LEARN_H
 
 #include "learn/analysis.h" /* which patterns go with failure */
+#include "learn/belief.h"   /* and what becomes of them */
 #include "learn/class.h"    /* which jobs are of one kind */
 #include "learn/compat.h"   /* the old correlation */
 #include "learn/pressure.h"
