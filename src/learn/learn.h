@@ -7,10 +7,12 @@
 #ifndef PROCTOR_LEARN_LEARN_H
 #define PROCTOR_LEARN_LEARN_H
 
+#include "learn/admit.h"    /* whether a job may start */
 #include "learn/analysis.h" /* which patterns go with failure */
 #include "learn/belief.h"   /* and what becomes of them */
 #include "learn/class.h"    /* which jobs are of one kind */
 #include "learn/compat.h"   /* the old correlation */
-#include "learn/pressure.h"
+#include "learn/estimate.h" /* what the next run will need */
+#include "learn/pressure.h" /* how near the host is to its limits */
 
 #endif
