@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/mask.h"
+#include "daemon/learning.h"
 #include "daemon/service.h"
 #include "model/job.h"
 #include "store/store.h"

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "jobs/assign.h"
+#include "jobs/identity.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"
 #include "jobs/tree.h"

@@ -213,6 +213,8 @@ struct attempt {
 	bool is_lost;	     /* its runner vanished without a word of the end */
 	const char *command; /* masked; of a job file, its name */
 	uint64_t argv_hash;
+	uint64_t input_bytes; /* of the files that its commands name; U64_UNKNOWN: none */
+	uint64_t input_hash;  /* of these files; 0: none */
 	uint64_t uid;
 	const char *host;
 	const char *workdir;
