@@ -206,7 +206,8 @@ static int search_fill(struct search *s, const double *values, const bool *has_f
 	s->best_after[1] = room + 3 * (n + 2);
 	for (size_t i = 0; i < n; i++)
 		if (f64_known(values[i])) {
-			s->points[s->n++] = (struct point){ sign * values[i], has_failed[i] };
+			s->points[s->n++] = (struct point){ .value = sign * values[i],
+							    .has_failed = has_failed[i] };
 			s->n_failed += has_failed[i];
 		}
 	if (s->n < 2)

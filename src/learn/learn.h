@@ -12,7 +12,7 @@
 #include "learn/belief.h"   /* and what becomes of them */
 #include "learn/class.h"    /* which jobs are of one kind */
 #include "learn/compat.h"   /* the old correlation */
-#include "learn/diff.h"     /* what two runs differ in */
+#include "learn/diff.h"	    /* what two runs differ in */
 #include "learn/estimate.h" /* what the next run will need */
 #include "learn/gather.h"   /* what to learn from */
 #include "learn/pressure.h" /* how near the host is to its limits */

@@ -15,7 +15,10 @@ struct interval interval_wilson(size_t k, size_t n, double level)
 	scale = 1 / (1 + z * z / count);
 	middle = (share + z * z / (2 * count)) * scale;
 	half = z * scale * sqrt(share * (1 - share) / count + z * z / (4 * count * count));
-	return (struct interval){ fmax(middle - half, 0), fmin(middle + half, 1) };
+	return (struct interval){
+		.low = k == 0 ? 0 : fmax(middle - half, 0), /* not a hair beside it */
+		.high = k == n ? 1 : fmin(middle + half, 1),
+	};
 }
 
 /* ---- the beta distribution ---- */
