@@ -157,12 +157,31 @@ void learning_release(struct learning *l)
 	compat_release(&l->compat);
 }
 
+/* A pattern is judged by all runs since it was frozen, however long ago that was. */
+static uint64_t oldest_needed(const struct pattern_list *patterns, uint64_t since_wall_ns)
+{
+	for (size_t i = 0; i < patterns->n; i++) {
+		const struct pattern *p = &patterns->items[i];
+
+		if (p->grade && !u64_known(p->retired_wall_ns) && p->frozen_wall_ns < since_wall_ns)
+			since_wall_ns = p->frozen_wall_ns;
+	}
+	return since_wall_ns;
+}
+
 int learning_read(struct store *store, uint64_t since_wall_ns, struct learning *l, struct err *err)
 {
-	int r = store_list_runs(store, since_wall_ns, &l->runs, err);
+	int r = store_list_patterns(store, &l->patterns, err);
 
+	if (r == 0)
+		r = store_list_runs(store, oldest_needed(&l->patterns, since_wall_ns), &l->runs,
+				    err);
+	if (r < 0)
+		return r;
 	l->now_wall_ns = clock_wall_ns();
-	return r < 0 ? r : store_list_patterns(store, &l->patterns, err);
+	while (l->n_older < l->runs.n && l->runs.items[l->n_older].ended_wall_ns <= since_wall_ns)
+		l->n_older++;
+	return 0;
 }
 
 /* The last run of each job, as the old rules see it. Runs come by the time of their end. */
@@ -198,7 +217,7 @@ static int analyze_compat(struct learning *l)
 	size_t first = l->runs.n;
 	int r = profiles ? 0 : -ENOMEM;
 
-	for (size_t i = l->runs.n; r == 0 && i-- > 0;) { /* filled from behind: oldest first */
+	for (size_t i = l->runs.n; r == 0 && i-- > l->n_older;) { /* filled from behind */
 		const struct run_record *run = &l->runs.items[i];
 
 		if (run->is_whole && run_is_decided(run) && is_last_of_job(&l->runs, i, &seen))
@@ -212,7 +231,8 @@ void learning_analyze(void *ctx)
 {
 	struct learning *l = ctx;
 
-	l->r = analysis_run(l->runs.items, l->runs.n, LEARNING_SEED, &l->analysis);
+	l->r = analysis_run(l->runs.items + l->n_older, l->runs.n - l->n_older, LEARNING_SEED,
+			    &l->analysis);
 	if (l->r == 0)
 		l->r = beliefs_update(&l->patterns, &l->analysis, l->runs.items, l->runs.n,
 				      l->now_wall_ns);
@@ -244,7 +264,7 @@ static int describe(const struct job_spec *spec, const struct sheet_spec *sheet,
 		.sheet_num = only ? only->num : 0,
 		.uid = uid,
 		/* Recorded of the job as a whole. */
-		.input_bytes = job_spec_measure_input(spec, NULL).bytes,
+		.input_bytes = job_spec_measure_input(spec).bytes,
 	};
 
 	if (only) {

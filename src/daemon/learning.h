@@ -35,7 +35,8 @@ int learning_gather(struct store *store, const struct attempt *a, struct run_lis
 		    struct err *err);
 
 struct learning {
-	struct run_list runs;
+	struct run_list runs;	      /* oldest first */
+	size_t n_older;		      /* of them only judge patterns that are older still */
 	struct pattern_list patterns; /* brought up to date by learning_analyze() */
 	struct analysis analysis;
 	struct compat compat;

@@ -50,7 +50,7 @@ void record_describe(struct run *run)
 	a->command = arena_strdup(&a->arena, run->options->command);
 	a->is_running = true;
 	a->argv_hash = job_spec_hash(run->options->spec, run->options->mask);
-	input = job_spec_measure_input(run->options->spec, NULL);
+	input = job_spec_measure_input(run->options->spec);
 	a->input_bytes = input.bytes;
 	a->input_hash = input.hash;
 	a->uid = geteuid();

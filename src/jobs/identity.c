@@ -77,12 +77,11 @@ static void add_sheet(struct job_input *input, const struct sheet_spec *sheet)
 		add_file(input, folder_fd < 0 ? AT_FDCWD : folder_fd, sheet->argv[i]);
 }
 
-struct job_input job_spec_measure_input(const struct job_spec *spec, const struct sheet_spec *sheet)
+struct job_input job_spec_measure_input(const struct job_spec *spec)
 {
 	struct job_input input = { U64_UNKNOWN, 0 };
 
 	for (size_t i = 0; i < spec->n_sheets; i++)
-		if (!sheet || sheet == &spec->sheets[i])
-			add_sheet(&input, &spec->sheets[i]);
+		add_sheet(&input, &spec->sheets[i]);
 	return input;
 }

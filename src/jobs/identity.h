@@ -20,9 +20,8 @@ struct job_input {
 
 /*
  * Looks at the words of the commands (of "--data=FILE" at what follows the "=") that
- * name files, at most 4096 of them. Nothing is opened. NULL sheet: all sheets.
+ * name files, at most 4096 of each. Nothing is opened.
  */
-struct job_input job_spec_measure_input(const struct job_spec *spec,
-					const struct sheet_spec *sheet);
+struct job_input job_spec_measure_input(const struct job_spec *spec);
 
 #endif

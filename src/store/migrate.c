@@ -209,7 +209,7 @@ static const char *const migrations[] = {
 	" made_wall_ns INTEGER, peak_rss_mb REAL, peak_coverage REAL, cpu_seconds REAL,"
 	" cpu_high_seconds REAL, cpu_coverage REAL, wall_seconds REAL, n_runs INTEGER,"
 	" n_censored INTEGER, n_left_out INTEGER, rung INTEGER NOT NULL);"
-	"CREATE INDEX estimates_by_attempt ON estimates (attempt);"
+	"CREATE UNIQUE INDEX estimates_by_run ON estimates (attempt, sheet_num);"
 	"CREATE TABLE scores (estimate INTEGER PRIMARY KEY REFERENCES estimates ON DELETE CASCADE,"
 	" is_peak_covered INTEGER, is_cpu_covered INTEGER);"
 

@@ -493,7 +493,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &pattern_columns } },
 	},
 	[STATEMENT_ADD_ESTIMATE] = {
-		"INSERT INTO estimates (attempt, sheet_num, made_wall_ns, rung, @names)"
+		"INSERT OR REPLACE INTO estimates (attempt, sheet_num, made_wall_ns, rung, @names)"
 		" VALUES (?, ?, ?, ?, @values)",
 		{ { "", &estimate_columns } },
 	},
