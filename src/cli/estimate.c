@@ -189,7 +189,7 @@ static int answer(const struct estimate_args *args, const struct settings *setti
 		r = cli_open_learned(settings, &store, &is_writable, err);
 	if (r < 0 || !store)
 		return r;
-	return learning_estimate(store, &spec, args->file, settings->mask, geteuid(), ret, err);
+	return learning_estimate(store, &spec, settings->mask, geteuid(), ret, err);
 }
 
 int cli_estimate(int argc, char **argv)

@@ -251,15 +251,15 @@ int learning_write(struct store *store, const struct learning *l, struct err *er
 
 /* ---- estimates ---- */
 
-/* What a run of these sheets will be called: NULL for all of them. */
+/* What a run of the sheet will be called; NULL: of all sheets. */
 static int describe(const struct job_spec *spec, const struct sheet_spec *sheet,
-		    const char *command, const struct mask *mask, uint64_t uid, struct arena *arena,
+		    const struct mask *mask, uint64_t uid, struct arena *arena,
 		    struct run_class *ret)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	const struct sheet_spec *only = spec->n_sheets == 1 ? &spec->sheets[0] : sheet;
 	struct class_source source = {
-		.command = command,
+		.n_sheets = only ? 1 : (int)spec->n_sheets,
 		.argv_hash = job_spec_hash(spec, mask),
 		.sheet_num = only ? only->num : 0,
 		.uid = uid,
@@ -267,10 +267,8 @@ static int describe(const struct job_spec *spec, const struct sheet_spec *sheet,
 		.input_bytes = job_spec_measure_input(spec).bytes,
 	};
 
-	if (only) {
-		mask_argv(mask, only->argv, &text);
-		source.command = text.data;
-	}
+	mask_argv(mask, only ? only->argv : spec->sheets[0].argv, &text);
+	source.command = text.data;
 	return buf_error(&text) < 0 ? -ENOMEM : class_describe(&source, arena, ret);
 }
 
@@ -289,14 +287,13 @@ static int estimate_class(struct store *store, const struct run_class *class,
 }
 
 static int estimate_part(struct store *store, const struct job_spec *spec,
-			 const struct sheet_spec *sheet, const char *command,
-			 const struct mask *mask, uint64_t uid, struct learning_answer *ret,
-			 struct err *err)
+			 const struct sheet_spec *sheet, const struct mask *mask, uint64_t uid,
+			 struct learning_answer *ret, struct err *err)
 {
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct run_class class;
 
-	if (describe(spec, sheet, command, mask, uid, &arena, &class) < 0)
+	if (describe(spec, sheet, mask, uid, &arena, &class) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return estimate_class(store, &class, ret, err);
 }
@@ -310,12 +307,11 @@ static void add_calibration(struct calibration *all, const struct calibration *p
 	all->promised = F64_UNKNOWN; /* promises for parts are none for the whole */
 }
 
-int learning_estimate(struct store *store, const struct job_spec *spec, const char *command,
-		      const struct mask *mask, uint64_t uid, struct learning_answer *ret,
-		      struct err *err)
+int learning_estimate(struct store *store, const struct job_spec *spec, const struct mask *mask,
+		      uint64_t uid, struct learning_answer *ret, struct err *err)
 {
 	struct learning_answer whole = { .is_by_sheet = false }, all;
-	int r = estimate_part(store, spec, NULL, command, mask, uid, &whole, err);
+	int r = estimate_part(store, spec, NULL, mask, uid, &whole, err);
 
 	all = whole;
 	for (size_t i = 0;
@@ -323,7 +319,7 @@ int learning_estimate(struct store *store, const struct job_spec *spec, const ch
 	     i++) {
 		struct learning_answer part = { .is_by_sheet = true };
 
-		r = estimate_part(store, spec, &spec->sheets[i], command, mask, uid, &part, err);
+		r = estimate_part(store, spec, &spec->sheets[i], mask, uid, &part, err);
 		if (r < 0)
 			return r;
 		if (i == 0) {

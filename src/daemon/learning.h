@@ -66,8 +66,7 @@ struct learning_answer {
 	struct calibration calibration;
 	bool is_by_sheet; /* put together from its sheets */
 };
-int learning_estimate(struct store *store, const struct job_spec *spec, const char *command,
-		      const struct mask *mask, uint64_t uid, struct learning_answer *ret,
-		      struct err *err);
+int learning_estimate(struct store *store, const struct job_spec *spec, const struct mask *mask,
+		      uint64_t uid, struct learning_answer *ret, struct err *err);
 
 #endif

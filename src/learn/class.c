@@ -165,14 +165,14 @@ static uint64_t bucket_of(uint64_t bytes)
 static void fill(const struct class_source *s, const struct buf *masked, const struct buf *label,
 		 struct run_class *ret)
 {
-	uint64_t command = hash_u64(hash_bytes(HASH_INIT, masked->data, masked->len), s->uid);
+	uint64_t owner = hash_u64(hash_u64(HASH_INIT, s->uid), (uint64_t)s->n_sheets);
+	uint64_t command = hash_bytes(owner, masked->data, masked->len);
 
-	/* Parts of a job with several sheets are told apart by the sheet. */
 	ret->command = command;
 	ret->rungs[RUNG_EXACT] =
 		hash_u64(hash_u64(HASH_INIT, s->argv_hash), (uint64_t)s->sheet_num);
 	ret->rungs[RUNG_MASKED] = hash_u64(command, bucket_of(s->input_bytes));
-	ret->rungs[RUNG_PROGRAM] = hash_u64(hash_bytes(HASH_INIT, label->data, label->len), s->uid);
+	ret->rungs[RUNG_PROGRAM] = hash_bytes(owner, label->data, label->len);
 }
 
 int class_describe(const struct class_source *source, struct arena *arena, struct run_class *ret)
@@ -183,6 +183,8 @@ int class_describe(const struct class_source *source, struct arena *arena, struc
 
 	class_mask_command(command, &masked);
 	class_add_label(command, &label);
+	if (source->n_sheets > 1)
+		buf_printf(&label, " (%d sheets)", source->n_sheets);
 	if (buf_error(&masked) < 0 || buf_error(&label) < 0)
 		return -ENOMEM;
 	fill(source, &masked, &label, ret);

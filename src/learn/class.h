@@ -6,6 +6,7 @@
  *  - masked: the command with paths and numbers taken out, the size of its input
  *    files to the next power of two, and the user;
  *  - program: the executable (of an interpreter, its script) and the user.
+ * Of a job with several sheets, those that it began with, and how many there are.
  */
 #ifndef PROCTOR_LEARN_CLASS_H
 #define PROCTOR_LEARN_CLASS_H
@@ -17,7 +18,9 @@
 #include "model/run.h"
 
 struct class_source {
-	const char *command; /* as it is shown, secrets masked; NULL: not known */
+	const char *command; /* as it is shown, secrets masked; of several sheets the first one's,
+				which is there however it ended; NULL: not known */
+	int n_sheets;	     /* that it is all of; 1: one command */
 	uint64_t argv_hash;
 	int sheet_num;
 	uint64_t uid;

@@ -199,11 +199,12 @@ static bool has_one_sheet(const struct attempt *a)
 	return a->n_sheets > 0 && a->total_sheets <= 1;
 }
 
-static int describe(const struct attempt *a, const char *command, struct run_record *run,
-		    struct arena *arena)
+static int describe(const struct attempt *a, const char *command, int n_sheets,
+		    struct run_record *run, struct arena *arena)
 {
 	const struct class_source source = {
 		.command = command,
+		.n_sheets = n_sheets,
 		.argv_hash = a->argv_hash,
 		.sheet_num = run->sheet_num,
 		.uid = a->uid,
@@ -277,7 +278,8 @@ static int add_whole(const struct gather *g, const char *anomalies, struct run_l
 	run->anomalies = arena_strdup(&list->arena, anomalies);
 	r = take_profile(g, run, &list->arena);
 	if (r == 0)
-		r = describe(a, is_single ? a->sheets[0].command : a->command, run, &list->arena);
+		r = describe(a, a->n_sheets ? a->sheets[0].command : a->command,
+			     is_single ? 1 : a->total_sheets, run, &list->arena);
 	return anomalies && !run->anomalies ? -ENOMEM : r;
 }
 
@@ -299,7 +301,7 @@ static int add_sheet(const struct attempt *a, const struct sheet_record *sheet,
 	run->spawn_count = count_of(sheet->usage.spawn_count);
 	take_processes(a, run, sheet->num);
 	take_curve(a, run, sheet->num);
-	return describe(a, sheet->command, run, &list->arena);
+	return describe(a, sheet->command, 1, run, &list->arena);
 }
 
 int gather_finish(struct gather *g, const char *anomalies, struct run_list *list)

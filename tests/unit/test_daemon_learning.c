@@ -141,20 +141,20 @@ static void test_estimate_of_a_command(void **state)
 	struct learning_answer answer;
 	struct err err = ERR_INIT;
 
-	must(learning_estimate(store, &spec, NULL, NULL, 1000, &answer, &err), &err);
+	must(learning_estimate(store, &spec, NULL, 1000, &answer, &err), &err);
 	assert_int_equal(answer.estimate.n_runs, 0);
 	assert_true(isnan(answer.estimate.peak_rss_mb));
 	for (unsigned i = 0; i < 4; i++)
 		add_run(store, i, false, 100 + i);
 	must(learning_catch_up(store, 0, NULL, &err), &err);
-	must(learning_estimate(store, &spec, NULL, NULL, 1000, &answer, &err), &err);
+	must(learning_estimate(store, &spec, NULL, 1000, &answer, &err), &err);
 	assert_int_equal(answer.estimate.n_runs, 4);
 	assert_int_equal(answer.estimate.rung, RUNG_PROGRAM); /* recorded with another input */
 	assert_true(answer.estimate.peak_rss_mb == 103);
 	assert_int_equal(answer.calibration.n_peak, 3);
 	assert_int_equal(answer.calibration.n_peak_covered,
 			 0); /* each was larger than all before */
-	must(learning_estimate(store, &spec, NULL, NULL, 1001, &answer, &err), &err);
+	must(learning_estimate(store, &spec, NULL, 1001, &answer, &err), &err);
 	assert_int_equal(answer.estimate.n_runs, 0); /* of another user */
 }
 

@@ -255,7 +255,7 @@ static void test_classes(void **state)
 {
 	CLEANUP(buf_release) struct buf masked = BUF_INIT;
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	struct class_source source = { "/opt/x/train.py --lr 0.1 /data/a", 5, 1, 1000, 4096 };
+	struct class_source source = { "/opt/x/train.py --lr 0.1 /data/a", 1, 5, 1, 1000, 4096 };
 	struct run_class a, b;
 
 	(void)state;
@@ -278,6 +278,11 @@ static void test_classes(void **state)
 	assert_int_equal(class_describe(&source, &arena, &b), 0);
 	assert_true(a.rungs[RUNG_MASKED] != b.rungs[RUNG_MASKED]);
 	assert_true(a.rungs[RUNG_PROGRAM] == b.rungs[RUNG_PROGRAM]);
+	source.n_sheets = 3;
+	assert_int_equal(class_describe(&source, &arena, &b), 0);
+	assert_true(a.rungs[RUNG_PROGRAM] != b.rungs[RUNG_PROGRAM]);
+	assert_string_equal(b.label, "train.py (3 sheets)");
+	source.n_sheets = 1;
 	source.uid = 1001;
 	assert_int_equal(class_describe(&source, &arena, &b), 0);
 	assert_true(a.rungs[RUNG_PROGRAM] != b.rungs[RUNG_PROGRAM]);

@@ -160,7 +160,7 @@ static void test_several_sheets(void **state)
 	gather(&past, NULL, &list);
 	assert_int_equal(list.n, 3); /* all of it, and the last try of each */
 	assert_true(list.items[0].is_whole && list.items[0].sheet_num == 0);
-	assert_string_equal(list.items[0].class.label, "nightly.yaml");
+	assert_string_equal(list.items[0].class.label, "make (2 sheets)");
 	assert_null(list.items[0].anomalies);
 	assert_false(list.items[1].is_whole);
 	assert_int_equal(list.items[1].outcome, OUTCOME_SUCCESS);
