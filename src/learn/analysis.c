@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "learn/feature.h"
+#include "learn/trial.h"
 #include "learn/unit.h"
 #include "learn/words.h"
 #include "stats/maxt.h"
@@ -44,63 +44,6 @@ struct work {
 	size_t n_classes;
 };
 
-/* The columns of a class and what came of testing them. */
-struct tested {
-	struct features features;
-	bool *has_failed;
-	const double **columns;
-	bool *is_binary;
-	struct maxt_feature *results;
-	struct maxt_summary summary;
-};
-
-static void tested_release(struct tested *t)
-{
-	features_release(&t->features);
-	free(t->has_failed);
-	free(t->columns);
-	free(t->is_binary);
-	free(t->results);
-}
-
-static int set_out(const struct class_test *c, struct tested *ret)
-{
-	size_t n;
-	int r = features_build(c->runs, c->n_runs, &ret->features);
-
-	if (r < 0)
-		return r;
-	n = ret->features.n + 1;
-	ret->has_failed = calloc(c->n_runs, sizeof(*ret->has_failed));
-	ret->columns = calloc(n, sizeof(*ret->columns));
-	ret->is_binary = calloc(n, sizeof(*ret->is_binary));
-	ret->results = calloc(n, sizeof(*ret->results));
-	if (!ret->has_failed || !ret->columns || !ret->is_binary || !ret->results)
-		return -ENOMEM;
-	for (size_t i = 0; i < c->n_runs; i++)
-		ret->has_failed[i] = run_has_failed(c->runs[i]);
-	for (size_t i = 0; i < ret->features.n; i++) {
-		ret->columns[i] = ret->features.items[i].values;
-		ret->is_binary[i] = ret->features.items[i].unit == UNIT_NONE;
-	}
-	return 0;
-}
-
-static int test(const struct class_test *c, struct tested *t, uint64_t seed, uint64_t n_deals)
-{
-	struct maxt_input in = {
-		.columns = t->columns,
-		.is_binary = t->is_binary,
-		.n_features = t->features.n,
-		.has_failed = t->has_failed,
-		.n_runs = c->n_runs,
-		.seed = seed ^ c->runs[0]->class.command ^ n_deals,
-		.n_deals = n_deals,
-	};
-
-	return maxt_test(&in, t->results, &t->summary);
-}
-
 /* ---- findings ---- */
 
 static struct finding *add_finding(struct work *w)
@@ -126,62 +69,25 @@ static enum grade grade_of(double p)
 	return p <= ANALYSIS_SUGGESTIVE ? GRADE_SUGGESTIVE : GRADE_NONE;
 }
 
-static int describe(struct work *w, const struct feature *feature, struct finding *f)
+/* Notes what a feature says, before the classes are adjusted for each other. */
+static int find(struct work *w, const struct class_test *c, const struct trial *t, size_t i)
 {
-	CLEANUP(buf_release) struct buf phrase = BUF_INIT;
-	struct arena *arena = &w->out->arena;
-
-	feature_add_phrase(&phrase, feature, f->effect.is_above, f->effect.threshold);
-	f->label = f->label ? arena_strdup(arena, f->label) : NULL;
-	f->feature = arena_strdup(arena, feature->key);
-	f->phrase = arena_strndup(arena, phrase.data, phrase.len);
-	return buf_error(&phrase) == 0 && f->feature && f->phrase ? 0 : -ENOMEM;
-}
-
-/* The finding about a feature, before the classes are adjusted for each other. */
-static int find(struct work *w, const struct class_test *c, const struct tested *t, size_t i)
-{
-	const struct feature *feature = &t->features.items[i];
-	const struct maxt_feature *result = &t->results[i];
-	struct finding *f, found = {
-		.label = c->runs[0]->class.label,
-		.class_key = c->runs[0]->class.command,
-		.is_tested = c->is_tested,
-		.is_censored = feature->is_censored,
-		.p = c->is_tested ? result->p : F64_UNKNOWN,
-		.p_alone = result->p_alone,
-		.p_floor = t->summary.p_floor,
-		.auc = result->auc,
-		.n_deals = t->summary.n_deals,
-		.is_exact = t->summary.is_exact,
-		.n_runs = c->n_runs,
-		.n_failed = c->n_failed,
-		.newest_wall_ns = c->runs[c->n_runs - 1]->ended_wall_ns,
-	};
-	int r = effect_measure(feature->values, t->has_failed, c->n_runs, result->auc > 0.5,
-			       &found.effect);
+	struct finding *f, found;
+	int r = trial_find(t, i, &w->out->arena, &found);
 
 	if (r < 0)
-		return r == -EDOM ? 0 : r;
-	r = describe(w, feature, &found);
-	f = r == 0 ? add_finding(w) : NULL;
+		return r == -EDOM ? 0 : r; /* nowhere to cut */
+	found.is_tested = c->is_tested;
+	found.p = c->is_tested ? found.p : F64_UNKNOWN;
+	f = add_finding(w);
 	if (!f)
 		return -ENOMEM;
 	*f = found;
 	return 0;
 }
 
-static double smallest_p(const struct tested *t)
-{
-	double p = 1;
-
-	for (size_t i = 0; i < t->features.n; i++)
-		p = fmin(p, t->results[i].p);
-	return p;
-}
-
 /* All that may turn out to be something; the classes have yet to be adjusted. */
-static int find_tested(struct work *w, const struct class_test *c, const struct tested *t)
+static int find_tested(struct work *w, const struct class_test *c, const struct trial *t)
 {
 	int r = 0;
 
@@ -192,7 +98,7 @@ static int find_tested(struct work *w, const struct class_test *c, const struct 
 }
 
 /* Too few to be tested: what separates without an exception. */
-static int find_untested(struct work *w, const struct class_test *c, const struct tested *t)
+static int find_untested(struct work *w, const struct class_test *c, const struct trial *t)
 {
 	size_t n = 0;
 	int r = 0;
@@ -218,18 +124,18 @@ static bool is_worth_telling(const struct class_test *c)
 
 static int analyze_class(struct work *w, struct class_test *c)
 {
-	CLEANUP(tested_release) struct tested t = { .features = { .arena = ARENA_INIT } };
+	CLEANUP(trial_release) struct trial t = TRIAL_INIT;
 	int r = 0;
 
 	c->is_tested = is_testable(c);
 	c->p = 1;
 	c->factor = 1;
 	if (c->is_tested || is_worth_telling(c)) {
-		r = set_out(c, &t);
+		r = trial_set_out(&t, c->runs, c->n_runs);
 		if (r == 0 && t.features.n > 0)
-			r = test(c, &t, w->out->seed, 0);
+			r = trial_run(&t, w->out->seed, 0);
 		if (r == 0 && c->is_tested)
-			c->p = smallest_p(&t);
+			c->p = trial_smallest_p(&t);
 		if (r == 0)
 			r = c->is_tested ? find_tested(w, c, &t) : find_untested(w, c, &t);
 	}
@@ -274,16 +180,16 @@ static int adjust_classes(struct work *w)
 /* Replaces the p of a class by that of new and more deals. */
 static int test_again(struct work *w, size_t which)
 {
-	CLEANUP(tested_release) struct tested t = { .features = { .arena = ARENA_INIT } };
+	CLEANUP(trial_release) struct trial t = TRIAL_INIT;
 	struct class_test *c = &w->classes[which];
 	size_t first = which > 0 ? c[-1].n_findings : 0;
-	int r = set_out(c, &t);
+	int r = trial_set_out(&t, c->runs, c->n_runs);
 
 	if (r == 0)
-		r = test(c, &t, w->out->seed, SECOND_DEALS);
+		r = trial_run(&t, w->out->seed, SECOND_DEALS);
 	if (r < 0)
 		return r;
-	c->p = smallest_p(&t);
+	c->p = trial_smallest_p(&t);
 	for (size_t i = first; i < c->n_findings; i++) {
 		struct finding *f = &w->out->findings[i];
 
@@ -335,7 +241,7 @@ static int by_weight(const void *a, const void *b)
 	return strcmp(x->feature, y->feature);
 }
 
-/* What a run that has not ended cannot cut short comes first, at the same p. */
+/* Grades, now that the classes are adjusted for each other; what is none goes. */
 static int settle(struct work *w)
 {
 	struct analysis *out = w->out;
