@@ -41,10 +41,13 @@ static bool next_word(const char **cursor, struct word *ret)
 	return true;
 }
 
+/* What follows the last slash; a folder is called by its name as well. */
 static struct word base_name(struct word w)
 {
+	while (w.len > 1 && w.text[w.len - 1] == '/')
+		w.len--;
 	for (size_t i = w.len; i > 0; i--)
-		if (w.text[i - 1] == '/')
+		if (w.text[i - 1] == '/' && i < w.len)
 			return (struct word){ w.text + i, w.len - i };
 	return w;
 }

@@ -263,6 +263,8 @@ static void test_classes(void **state)
 	assert_label("bash -c 'echo a'", "bash");
 	assert_label("/bin/sleep 5", "sleep");
 	assert_label("", "?");
+	assert_label("bin/run/ x", "run");
+	assert_label("/", "/");
 	assert_label("python3", "python3");
 	class_mask_command("python3 src/train.py --lr=1.5e-3 --data=/x/y -n 12 run7b", &masked);
 	assert_string_equal(masked.data, "train.py PATH --lr=# --data=PATH -n # run#b");
