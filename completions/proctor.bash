@@ -11,6 +11,11 @@ declare -gA _proctor_options=(
 	[top]="--history --interval --job --json --until"
 	[export]="--job --output --since --spreadsheet --until --what"
 	[sql]="--csv --json --no-header --schema"
+	[correlate]="--input --json --since"
+	[patterns]="--json"
+	[estimate]="--file --json --sheet"
+	[diff]="--json"
+	[outcome]="--attempt --note"
 	[start]="--foreground"
 	[stop]="--jobs"
 	[status]="--json"
@@ -33,7 +38,7 @@ _proctor_jobs() { # WORD
 # Prints what an option's value may be.
 _proctor_values() { # OPTION WORD
 	case $1 in
-	-f | --file | -o | --output | --check) compgen -f -- "$2" ;;
+	-f | --file | -o | --output | --check | --input) compgen -f -- "$2" ;;
 	--format) compgen -W "text json md" -- "$2" ;;
 	--what) compgen -W "samples snapshots events jobs sheets processes" -- "$2" ;;
 	-j | --job) _proctor_jobs "$2" ;;
@@ -50,7 +55,9 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 		echo "$values"
 	elif [[ $3 == -* ]]; then
 		compgen -W "${_proctor_options[$1]-} --help --usage" -- "$3"
-	elif [ "$1" = report ]; then
+	elif [ "$1" = outcome ] && [ "$2" != outcome ]; then
+		compgen -W "success failure" -- "$3"
+	elif [ "$1" = report ] || [ "$1" = diff ] || [ "$1" = outcome ]; then
 		_proctor_jobs "$3"
 	elif [ "$2" = export ]; then
 		compgen -W "csv" -- "$3"

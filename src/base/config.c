@@ -86,7 +86,7 @@ ASSERT_LINES(anomaly_fields, defaults.anomaly);
 
 static const struct yaml_field correlation_fields[] = {
 	{ KEY(struct config_correlation, interval_minutes, YAML_INT), .min = 5,
-	  .max = MAX_DAYS * 1440 },
+	  .max = MAX_DAYS * 1440, .not_yet = "compare jobs with their outcomes by itself" },
 	{ KEY(struct config_correlation, min_sample_size, YAML_INT), .min = 2, .max = MAX_COUNT },
 };
 
@@ -127,7 +127,7 @@ static const struct yaml_field fields[] = {
 	{ KEY(struct config, jsonl_max_bytes, YAML_U64), .min = MIB, .max = MAX_BYTES },
 	{ SECTION(retention) },
 	{ SECTION(anomaly), .not_yet = "look for anomalies" },
-	{ SECTION(correlation), .not_yet = "compare jobs with their outcomes" },
+	{ SECTION(correlation) },
 	{ SECTION(limits) },
 	{ SECTION(access) },
 };

@@ -7,11 +7,9 @@
 
 #include "base/alive.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/unknown.h"
-#include "base/utf8.h"
 #include "daemon/run_internal.h"
 #include "report/report.h"
 
@@ -22,35 +20,6 @@
 #define GUEST_AFTER_SECONDS 0.25
 
 /* ---- the beginning ---- */
-
-/*
- * Of the masked command: a new token does not make a new kind of job. Only a
- * command that is too long to be shown whole is told apart by its raw bytes.
- */
-static uint64_t hash_command(uint64_t h, const struct sheet_spec *sheet, const struct mask *mask)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	bool is_cut;
-	size_t n = 0;
-
-	mask_argv(mask, sheet->argv, &text);
-	h = hash_bytes(h, text.data, text.len + 1);
-	is_cut = text.len > COMMAND_MAX_BYTES - UTF8_MAX_BYTES;
-	for (; sheet->argv[n]; n++)
-		if (is_cut)
-			h = hash_bytes(h, sheet->argv[n], strlen(sheet->argv[n]) + 1);
-	h = hash_bytes(h, &n, sizeof(n)); /* "a b" is not "a" "b" */
-	return hash_bytes(h, &sheet->ranks, sizeof(sheet->ranks));
-}
-
-static uint64_t hash_spec(const struct job_spec *spec, const struct mask *mask)
-{
-	uint64_t h = HASH_INIT;
-
-	for (size_t i = 0; i < spec->n_sheets; i++)
-		h = hash_command(h, &spec->sheets[i], mask);
-	return h;
-}
 
 static const char *own_host(struct arena *arena)
 {
@@ -78,11 +47,15 @@ static uint64_t own_pid_ns(void)
 void record_describe(struct run *run)
 {
 	struct attempt *a = run->attempt;
+	struct job_input input;
 
 	a->job_id = arena_strdup(&a->arena, run->options->spec->job_id);
 	a->command = arena_strdup(&a->arena, run->options->command);
 	a->is_running = true;
-	a->argv_hash = hash_spec(run->options->spec, run->options->mask);
+	a->argv_hash = job_spec_hash(run->options->spec, run->options->mask);
+	input = job_spec_measure_input(run->options->spec);
+	a->input_bytes = input.bytes;
+	a->input_hash = input.hash;
 	a->uid = geteuid();
 	a->host = own_host(&a->arena);
 	a->workdir = own_folder(&a->arena);

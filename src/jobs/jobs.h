@@ -8,6 +8,7 @@
 #include "jobs/assign.h"
 #include "jobs/members.h"
 #include "jobs/orphans.h"
+#include "jobs/identity.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"
 #include "jobs/tree.h"

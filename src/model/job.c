@@ -212,6 +212,7 @@ void attempt_init(struct attempt *a)
 {
 	*a = (struct attempt){
 		.uid = U64_UNKNOWN,
+		.input_bytes = U64_UNKNOWN,
 		.pid_ns = U64_UNKNOWN,
 		.started_wall_ns = U64_UNKNOWN,
 		.ended_wall_ns = U64_UNKNOWN,

@@ -245,6 +245,8 @@ struct attempt {
 	bool is_attached;    /* something else started it: the runner is what was attached */
 	const char *command; /* masked; of a job file, its name */
 	uint64_t argv_hash;
+	uint64_t input_bytes; /* of the files that its commands name; U64_UNKNOWN: none */
+	uint64_t input_hash;  /* of these files; 0: none */
 	uint64_t uid;
 	const char *host;
 	const char *workdir;

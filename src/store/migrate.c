@@ -33,6 +33,10 @@
  *    chunks are becoming rollups (is_rolled) lacks some of them. Points of which
  *    only the peak is left are thin. meta has last_tick, the largest id of a fold
  *    that was removed, and what retention keeps for itself (retention.c).
+ *    A run is what is learned from: an attempt (is_whole) or one of its sheets, in
+ *    numbers that outlive the samples (model/run.h). Its outcome is the attempt's,
+ *    which a verdict of a person may have replaced. An estimate is what was
+ *    expected of it by its start, a score how that did.
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
  * 2: An attempt may be a tree that something else started: its runner is the
  *    process that was attached.
@@ -44,7 +48,8 @@ static const char *const migrations[] = {
 	"CREATE TABLE attempts (id INTEGER PRIMARY KEY,"
 	" job INTEGER NOT NULL REFERENCES jobs, attempt_num INTEGER NOT NULL,"
 	" boot INTEGER REFERENCES boots, runner_pid INTEGER NOT NULL, runner_start_ticks INTEGER,"
-	" command TEXT, argv_hash INTEGER NOT NULL, uid INTEGER, host TEXT, workdir TEXT,"
+	" command TEXT, argv_hash INTEGER NOT NULL, input_bytes INTEGER,"
+	" input_hash INTEGER NOT NULL DEFAULT 0, uid INTEGER, host TEXT, workdir TEXT,"
 	" pid_ns INTEGER,"
 	" interval_seconds REAL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
 	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
@@ -169,22 +174,49 @@ static const char *const migrations[] = {
 	"CREATE INDEX anomalies_by_attempt ON anomalies (attempt, began_wall_ns);"
 	"CREATE INDEX anomalies_by_time ON anomalies (began_wall_ns);"
 
-	"CREATE TABLE patterns (id INTEGER PRIMARY KEY, type TEXT NOT NULL, name TEXT NOT NULL,"
-	" tags TEXT, description TEXT, occurrences INTEGER NOT NULL, confidence REAL,"
-	" first_wall_ns INTEGER, last_wall_ns INTEGER, evidence TEXT, UNIQUE (type, name));"
+	"CREATE TABLE runs (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" sheet_num INTEGER NOT NULL, is_whole INTEGER NOT NULL, outcome TEXT,"
+	" class_exact INTEGER NOT NULL, class_masked INTEGER NOT NULL,"
+	" class_program INTEGER NOT NULL, class_command INTEGER NOT NULL, label TEXT,"
+	" started_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" peak_rss_mb REAL, max_process_rss_mb REAL,"
+	" early_rss_5s_mb REAL, early_rss_15s_mb REAL, early_rss_60s_mb REAL,"
+	" early_rss_300s_mb REAL, rss_slope_5s_mb_s REAL, rss_slope_15s_mb_s REAL,"
+	" rss_slope_60s_mb_s REAL, rss_slope_300s_mb_s REAL,"
+	" cpu_seconds REAL, wall_seconds REAL, spawn_count REAL, max_threads REAL,"
+	" max_fds REAL, io_mb REAL, major_faults REAL,"
+	" memory_stall_pct REAL, io_stall_pct REAL, cpu_stall_pct REAL,"
+	" gpu_memory_mb REAL, gpu_utilization_pct REAL, syscalls TEXT, anomalies TEXT,"
+	" PRIMARY KEY (attempt, sheet_num)) WITHOUT ROWID;"
+	"CREATE INDEX runs_by_exact ON runs (class_exact);"
+	"CREATE INDEX runs_by_masked ON runs (class_masked);"
+	"CREATE INDEX runs_by_program ON runs (class_program);"
+
+	"CREATE TABLE verdicts (attempt INTEGER PRIMARY KEY REFERENCES attempts ON DELETE CASCADE,"
+	" outcome TEXT NOT NULL, note TEXT, uid INTEGER, wall_ns INTEGER NOT NULL,"
+	" measured_outcome TEXT, measured_reason TEXT);"
+
+	"CREATE TABLE patterns (type TEXT NOT NULL, name TEXT NOT NULL,"
+	" tags TEXT, description TEXT, n_jobs INTEGER, occurrences INTEGER NOT NULL,"
+	" confidence REAL, first_wall_ns INTEGER, last_wall_ns INTEGER,"
+	" grade TEXT, label TEXT, class_command INTEGER NOT NULL, feature TEXT,"
+	" is_above INTEGER NOT NULL, threshold REAL, p REAL, rate_in REAL, rate_out REAL,"
+	" base_rate REAL, frozen_wall_ns INTEGER, n_later INTEGER, n_later_failed INTEGER,"
+	" later_p REAL, brier REAL, brier_base REAL, confirmed_wall_ns INTEGER,"
+	" retired_wall_ns INTEGER, retired_why TEXT, PRIMARY KEY (type, name)) WITHOUT ROWID;"
 
 	"CREATE VIEW outcomes AS SELECT job_id, attempt_num, outcome, reason, exit_code, signal,"
 	" started_wall_ns, ended_wall_ns FROM attempts a JOIN jobs ON jobs.id = a.job"
 	" WHERE outcome IS NOT NULL;"
 
 	"CREATE TABLE estimates (id INTEGER PRIMARY KEY,"
-	" attempt INTEGER REFERENCES attempts ON DELETE CASCADE, argv_hash INTEGER,"
-	" made_wall_ns INTEGER NOT NULL, peak_rss_bytes INTEGER, cpu_ns INTEGER,"
-	" confidence REAL, coverage REAL, n_jobs INTEGER, basis TEXT);"
-	"CREATE INDEX estimates_by_attempt ON estimates (attempt);"
+	" attempt INTEGER REFERENCES attempts ON DELETE CASCADE, sheet_num INTEGER NOT NULL,"
+	" made_wall_ns INTEGER, peak_rss_mb REAL, peak_coverage REAL, cpu_seconds REAL,"
+	" cpu_high_seconds REAL, cpu_coverage REAL, wall_seconds REAL, n_runs INTEGER,"
+	" n_censored INTEGER, n_left_out INTEGER, rung INTEGER NOT NULL);"
+	"CREATE UNIQUE INDEX estimates_by_run ON estimates (attempt, sheet_num);"
 	"CREATE TABLE scores (estimate INTEGER PRIMARY KEY REFERENCES estimates ON DELETE CASCADE,"
-	" scored_wall_ns INTEGER NOT NULL, peak_rss_bytes INTEGER, cpu_ns INTEGER,"
-	" peak_rss_covered INTEGER, cpu_covered INTEGER);"
+	" is_peak_covered INTEGER, is_cpu_covered INTEGER);"
 
 	"CREATE TABLE telemetry (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" rank INTEGER NOT NULL, first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL,"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "store/learned_columns.h"
 #include "store/tables.h"
 
 /* Columns of a statement, and what stands before their names where it must: "s.". */
@@ -31,6 +32,9 @@ struct statement_row {
 #define ATTEMPT_SELECT                                               \
 	"SELECT @names FROM attempts a JOIN jobs ON jobs.id = a.job" \
 	" LEFT JOIN boots ON boots.id = a.boot "
+#define RUN_SELECT                                                      \
+	"SELECT @names FROM runs r JOIN attempts a ON a.id = r.attempt" \
+	" JOIN jobs ON jobs.id = a.job "
 static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_BEGIN_READ] = { "BEGIN" },
 	[STATEMENT_BEGIN_WRITE] = { "BEGIN IMMEDIATE" },
@@ -497,6 +501,67 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_PAGE_SIZE] = { "PRAGMA page_size" },
 	[STATEMENT_PAGE_COUNT] = { "PRAGMA page_count" },
 	[STATEMENT_FREE_COUNT] = { "PRAGMA freelist_count" },
+	/* ---- what is learned ---- */
+
+	[STATEMENT_NEXT_UNNOTED] = {
+		"SELECT a.id, job_id, attempt_num, ended_wall_ns FROM attempts a"
+		" JOIN jobs ON jobs.id = a.job WHERE ended_wall_ns IS NOT NULL"
+		" AND NOT EXISTS (SELECT 1 FROM runs WHERE attempt = a.id)"
+		" ORDER BY ended_wall_ns, a.id LIMIT ?",
+	},
+	[STATEMENT_PUT_RUN] = {
+		"INSERT OR REPLACE INTO runs (attempt, outcome, @names) VALUES (?, ?, @values)",
+		{ { "", &run_columns } },
+	},
+	[STATEMENT_LIST_RUNS] = {
+		RUN_SELECT "WHERE r.ended_wall_ns > ?1 ORDER BY r.ended_wall_ns, r.attempt,"
+		" r.sheet_num",
+		{ { "", &run_owner_columns }, { "r.", &run_columns } },
+	},
+	[STATEMENT_RUNS_OF_CLASS] = {
+		RUN_SELECT "WHERE r.class_exact = ?1 OR r.class_masked = ?2 OR r.class_program = ?3"
+		" ORDER BY r.ended_wall_ns DESC, r.attempt DESC, r.sheet_num DESC LIMIT ?4",
+		{ { "", &run_owner_columns }, { "r.", &run_columns } },
+	},
+	[STATEMENT_ANOMALY_TYPES] = {
+		"SELECT DISTINCT type FROM anomalies WHERE attempt = ?1"
+		" AND (?2 = 0 OR sheet_num = ?2) ORDER BY type",
+	},
+	[STATEMENT_PUT_PATTERN] = {
+		"INSERT OR REPLACE INTO patterns (@names) VALUES (@values)",
+		{ { "", &pattern_columns } },
+	},
+	[STATEMENT_LIST_PATTERNS] = {
+		"SELECT @names FROM patterns ORDER BY first_wall_ns, type, name",
+		{ { "", &pattern_columns } },
+	},
+	[STATEMENT_ADD_ESTIMATE] = {
+		"INSERT OR REPLACE INTO estimates (attempt, sheet_num, made_wall_ns, rung, @names)"
+		" VALUES (?, ?, ?, ?, @values)",
+		{ { "", &estimate_columns } },
+	},
+	[STATEMENT_ADD_SCORE] = {
+		"INSERT INTO scores (estimate, @names) VALUES (last_insert_rowid(), @values)",
+		{ { "", &score_columns } },
+	},
+	/* ?1: the rung, ?2: the class on it. */
+	[STATEMENT_CALIBRATION] = {
+		"SELECT count(is_peak_covered), coalesce(sum(is_peak_covered), 0),"
+		" count(is_cpu_covered), coalesce(sum(is_cpu_covered), 0),"
+		" avg(CASE WHEN is_peak_covered IS NOT NULL THEN e.peak_coverage END)"
+		" FROM runs r JOIN estimates e ON e.attempt = r.attempt"
+		" AND e.sheet_num = r.sheet_num JOIN scores s ON s.estimate = e.id"
+		" WHERE (?1 = 0 AND r.class_exact = ?2) OR (?1 = 1 AND r.class_masked = ?2)"
+		" OR (?1 = 2 AND r.class_program = ?2)",
+	},
+	[STATEMENT_SET_OUTCOME] = { "UPDATE attempts SET outcome = ?, reason = ? WHERE id = ?" },
+	/* What was measured stays what it was before the first verdict. */
+	[STATEMENT_PUT_VERDICT] = {
+		"INSERT INTO verdicts (attempt, outcome, note, uid, wall_ns, measured_outcome,"
+		" measured_reason) SELECT id, ?2, ?3, ?4, ?5, outcome, reason FROM attempts"
+		" WHERE id = ?1 ON CONFLICT (attempt) DO UPDATE SET outcome = excluded.outcome,"
+		" note = excluded.note, uid = excluded.uid, wall_ns = excluded.wall_ns",
+	},
 	[STATEMENT_VACUUM] = { "PRAGMA incremental_vacuum(32)" },
 };
 

@@ -23,6 +23,7 @@
 #include "model/snapshot.h"
 #include "store/jsonl.h"
 #include "store/jsonl_tail.h"
+#include "store/learned.h"   /* what was made of it */
 #include "store/sql.h"	     /* the same in SQL */
 #include "store/minutes.h"   /* what was recorded, a minute at a time */
 #include "store/retention.h" /* what becomes of what is old */
@@ -71,9 +72,9 @@ void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
 /* ---- writing, in the order of a run ---- */
 
 /*
- * Records that an attempt begins: reads job_id, command, argv_hash, uid, host,
- * workdir, boot_id, runner, is_attached, pid_ns, interval_seconds, started_wall_ns,
- * total_sheets, progress and sheets of a as they are by now, and sets a->id and
+ * Records that an attempt begins: reads job_id, command, argv_hash, input_bytes,
+ * input_hash, uid, host, workdir, boot_id, runner, is_attached, pid_ns, interval_seconds,
+ * started_wall_ns, total_sheets, progress and sheets of a as they are by now, and sets a->id and
  * a->attempt_num (1 more than the job had).
  */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);

@@ -19,6 +19,8 @@ static const struct column attempt_begin_items[] = {
 	COLUMN_AS("runner_start_ticks", attempt, runner.start_ticks, column_u64),
 	COLUMN(attempt, command, column_text),
 	COLUMN(attempt, argv_hash, column_bits),
+	COLUMN(attempt, input_bytes, column_u64),
+	COLUMN(attempt, input_hash, column_bits),
 	COLUMN(attempt, uid, column_u64),
 	COLUMN(attempt, host, column_text),
 	COLUMN(attempt, workdir, column_text),

@@ -180,6 +180,8 @@ static inline struct attempt make_attempt(const char *job_id)
 	a.job_id = job_id;
 	a.command = "sleep 1";
 	a.argv_hash = UINT64_C(0xfedcba9876543210); /* beyond what is positive in SQL */
+	a.input_bytes = 4096;
+	a.input_hash = UINT64_C(0x8000000000000001);
 	a.uid = 1000;
 	a.host = "host";
 	a.workdir = "/tmp";

@@ -420,10 +420,11 @@ static void test_jobs(void **state)
 		export(&e, i, REPORT_JOBS);
 		assert_int_equal(e.n_rows, 1);
 		csv_text_step(&e.text);
-		check_object(&e.text, e.json, "",
-			     " verdict last_seen evidence sheet_metrics syscall_hotspots anomalies "
-			     "telemetry rungs rung_reasons unknown processes events series_samples "
-			     "series_samples_per_point series ");
+		check_object(
+			&e.text, e.json, "",
+			" phases verdict last_seen evidence sheet_metrics syscall_hotspots anomalies "
+			"telemetry rungs rung_reasons unknown processes events series_samples "
+			"series_samples_per_point series ");
 		check_evidence(&e.text, e.json);
 		if (u64_known(e.a.usage.user_ns))
 			check_number(&e.text, "user_cpu_ns", e.a.usage.user_ns);

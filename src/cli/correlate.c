@@ -1,0 +1,166 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/learning.h"
+#include "cli/profiles.h"
+#include "daemon/daemon.h"
+
+#define SINCE_SECONDS (COMPAT_LOOKBACK_DAYS * 86400.0)
+
+enum correlate_key { KEY_SINCE = 256, KEY_JSON, KEY_INPUT };
+
+struct correlate_args {
+	double since_seconds;
+	const char *input; /* NULL: the record */
+	bool json, has_since;
+};
+
+static const struct argp_option correlate_options[] = {
+	{ "since", KEY_SINCE, "TIME", 0, "Only runs that ended in the last 12h, 7d (7d)", 0 },
+	{ "input", KEY_INPUT, "FILE", 0,
+	  "Job profiles of a file, {\"profiles\": […]}, instead of the record; - is stdin", 0 },
+	{ "json", KEY_JSON, NULL, 0, "Print JSON, with the scores of the old rules beside it", 0 },
+	{ 0 },
+};
+
+static error_t parse_correlate_option(int key, char *arg, struct argp_state *state)
+{
+	struct correlate_args *args = state->input;
+
+	switch (key) {
+	case KEY_SINCE:
+		args->since_seconds = cli_parse_duration(state, "--since", arg);
+		args->has_since = true;
+		return 0;
+	case KEY_INPUT:
+		args->input = arg;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_usage_error(state, "'%s' is one word too many", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (args->input && args->has_since)
+			cli_usage_error(state, "--since goes with the record, not with --input");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp correlate_argp = {
+	.options = correlate_options,
+	.parser = parse_correlate_option,
+	.doc = "Tells which resource patterns go with failure, from runs that have ended.\v"
+	       "A finding is supported if noise would show one like it in at most 5 % of analyses, "
+	       "and is kept: \"proctor patterns\" tells what became of it.",
+};
+
+/* ---- output ---- */
+
+static void write_json(const struct learning *l, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key(&j, "compat");
+	compat_write_json(&j, &l->compat);
+	json_key(&j, "findings");
+	analysis_write_findings(&j, &l->analysis);
+	json_key_u64(&j, "runs", l->analysis.n_runs);
+	json_key_u64(&j, "retries_left_out", l->analysis.n_retries);
+	json_key_u64(&j, "undecided_left_out", l->analysis.n_undecided);
+	json_key_u64(&j, "classes", l->analysis.n_classes);
+	json_key_u64(&j, "classes_tested", l->analysis.n_tested);
+	json_key_u64(&j, "seed", l->analysis.seed);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void write_text(const struct analysis *a, struct buf *out)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		cli_add_text(out, a->findings[i].sentence, SIZE_MAX);
+		buf_add_char(out, '\n');
+	}
+	buf_printf(out, "%s%zu finding%s in %zu run%s of %zu kind%s of jobs", a->n ? "\n" : "",
+		   a->n, plural(a->n), a->n_runs, plural(a->n_runs), a->n_classes,
+		   plural(a->n_classes));
+	buf_printf(out, "; %zu of these had the %d failures and %d passes that a test needs\n",
+		   a->n_tested, ANALYSIS_MIN_EACH, ANALYSIS_MIN_EACH);
+}
+
+static int print(const struct correlate_args *args, const struct learning *l)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	if (args->json)
+		write_json(l, &out);
+	else
+		write_text(&l->analysis, &out);
+	return cli_print(&out);
+}
+
+/* ---- where the runs are from ---- */
+
+static int analyze_file(const char *path, struct learning *l, struct err *err)
+{
+	CLEANUP(profiles_release) struct profiles p = { .arena = ARENA_INIT };
+	int r = profiles_load(path, &p, err);
+
+	if (r < 0)
+		return r;
+	r = analysis_run(p.runs.items, p.runs.n, LEARNING_SEED, &l->analysis);
+	if (r == 0)
+		r = compat_analyze(p.compat, p.runs.n, l->min_jobs, &l->compat);
+	return r < 0 ? err_set(err, r, "cannot analyse %s: %s", path, strerror(-r)) : 0;
+}
+
+static int analyze_record(const struct correlate_args *args, const struct settings *settings,
+			  struct learning *l, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	bool is_writable;
+	int r = cli_open_learned(settings, &store, &is_writable, err);
+
+	if (r < 0 || !store)
+		return r;
+	r = learning_read(store, cli_time_ago(args->since_seconds), l, err);
+	if (r < 0)
+		return r;
+	learning_analyze(l);
+	if (is_writable)
+		return learning_write(store, l, err);
+	return l->r < 0 ? err_set(err, l->r, "cannot analyse the runs: %s", strerror(-l->r)) : 0;
+}
+
+int cli_correlate(int argc, char **argv)
+{
+	CLEANUP(settings_close) struct settings settings = { 0 };
+	CLEANUP(learning_release) struct learning l;
+	struct correlate_args args = { .since_seconds = SINCE_SECONDS };
+	struct err err = ERR_INIT;
+	int r;
+
+	learning_init(&l, 0);
+	cli_parse(&correlate_argp, argc, argv, 0, &args);
+	r = cli_open_settings(&settings, &err);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	l.min_jobs = (size_t)settings.config.correlation.min_sample_size;
+	r = args.input ? analyze_file(args.input, &l, &err)
+		       : analyze_record(&args, &settings, &l, &err);
+	if (r < 0)
+		return cli_fail(args.input && r != -ENOMEM ? CLI_USAGE : CLI_FAILED, &err);
+	return print(&args, &l);
+}

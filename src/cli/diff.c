@@ -1,0 +1,282 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "cli/learning.h"
+#include "cli/show.h"
+#include "daemon/daemon.h"
+
+enum diff_key { KEY_JSON = 256 };
+
+/* "nightly", or "nightly#2" for its second attempt. */
+struct subject {
+	char job_id[JOB_ID_MAX + 1];
+	int attempt_num; /* 0: the latest */
+};
+
+struct diff_args {
+	struct subject subjects[2];
+	size_t n;
+	bool json;
+};
+
+static const struct argp_option diff_options[] = {
+	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	{ 0 },
+};
+
+static void parse_subject(struct argp_state *state, const char *text, struct subject *ret)
+{
+	const char *mark = strchr(text, '#');
+	size_t len = mark ? (size_t)(mark - text) : strlen(text);
+
+	if (len == 0 || len > JOB_ID_MAX)
+		cli_usage_error(state, "'%s' is no job; \"proctor jobs\" lists them", text);
+	memcpy(ret->job_id, text, len);
+	if (mark)
+		ret->attempt_num = cli_parse_int(state, "JOB#", mark + 1, 1, 1000000000);
+}
+
+static error_t parse_diff_option(int key, char *arg, struct argp_state *state)
+{
+	struct diff_args *args = state->input;
+
+	switch (key) {
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (args->n == 2)
+			cli_usage_error(state, "two jobs at a time, not also '%s'", arg);
+		parse_subject(state, arg, &args->subjects[args->n++]);
+		return 0;
+	case ARGP_KEY_END:
+		if (args->n == 0)
+			cli_usage_error(state, "which jobs? \"proctor jobs\" lists them");
+		if (args->n == 1 && args->subjects[0].attempt_num)
+			cli_usage_error(state, "with which other? proctor diff JOB#1 JOB#2");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp diff_argp = {
+	.options = diff_options,
+	.parser = parse_diff_option,
+	.args_doc = "JOB1 JOB2\nJOB",
+	.doc = "Tells what two runs used, side by side, and which differences are more than runs of this "
+	       "kind usually have. JOB#2 is the second attempt of a job; one job alone is its last two "
+	       "attempts.",
+};
+
+/* ---- reading ---- */
+
+struct compared {
+	struct run_list runs;  /* [0] before, [1] after; sheets behind each are left out */
+	struct run_list class; /* runs like the second */
+	struct run_record before, after;
+	struct diff diff;
+	enum run_rung rung;
+};
+
+static void compared_release(struct compared *c)
+{
+	run_list_release(&c->runs);
+	run_list_release(&c->class);
+	diff_release(&c->diff);
+}
+
+static int read_run(struct store *store, const struct subject *subject, struct compared *c,
+		    struct run_record *ret, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	size_t place = c->runs.n;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_attempt(store, subject->job_id, subject->attempt_num, &a, err);
+	if (r < 0)
+		return r;
+	if (!u64_known(a.ended_wall_ns))
+		return err_set(err, -EAGAIN,
+			       "job %s has not ended: there is nothing to compare yet",
+			       subject->job_id);
+	r = learning_gather(store, &a, &c->runs, err);
+	if (r == 0)
+		*ret = c->runs.items[place];
+	return r;
+}
+
+/* One job alone: the attempt before its last. */
+static int settle_subjects(struct store *store, struct diff_args *args, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	struct attempt_filter filter = { .job_id = args->subjects[0].job_id, .limit = 2 };
+	int r;
+
+	if (args->n == 2)
+		return 0;
+	r = store_list_attempts(store, &filter, &list, err);
+	if (r < 0)
+		return r;
+	if (list.n < 2)
+		return err_set(err, -ENOENT, "job %s has %s to compare: proctor diff JOB1 JOB2",
+			       filter.job_id, list.n ? "no earlier attempt" : "no attempt");
+	args->subjects[1] = args->subjects[0];
+	args->subjects[0].attempt_num = list.items[0].attempt_num;
+	args->subjects[1].attempt_num = list.items[1].attempt_num;
+	return 0;
+}
+
+/* The others of the finest class with enough of them; how many. */
+static size_t pick_others(struct compared *c, const struct run_record **ret)
+{
+	for (enum run_rung rung = 0; rung < RUNG_COUNT; rung++) {
+		size_t n = 0;
+
+		for (size_t i = 0; i < c->class.n; i++) {
+			const struct run_record *run = &c->class.items[i];
+
+			if (run->class.rungs[rung] == c->after.class.rungs[rung] &&
+			    run->is_whole == c->after.is_whole && run_is_decided(run) &&
+			    run->attempt != c->before.attempt && run->attempt != c->after.attempt)
+				ret[n++] = run;
+		}
+		c->rung = rung;
+		if (n >= DIFF_MIN_OTHERS || rung + 1 == RUNG_COUNT)
+			return n;
+	}
+	return 0;
+}
+
+static int compare(struct store *store, struct diff_args *args, struct compared *c, struct err *err)
+{
+	CLEANUP(free_ptr) const struct run_record **others = NULL;
+	int r = settle_subjects(store, args, err);
+
+	if (r == 0)
+		r = read_run(store, &args->subjects[0], c, &c->before, err);
+	if (r == 0)
+		r = read_run(store, &args->subjects[1], c, &c->after, err);
+	if (r == 0)
+		r = store_list_runs_of_class(store, &c->after.class, 3 * ESTIMATE_MAX_RUNS,
+					     &c->class, err);
+	if (r < 0)
+		return r;
+	others = calloc(c->class.n + 1, sizeof(*others));
+	if (!others ||
+	    diff_runs(&c->before, &c->after, others, pick_others(c, others), &c->diff) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
+/* ---- output ---- */
+
+static void write_subject(struct json *j, const char *key, const struct run_record *run)
+{
+	json_key(j, key);
+	json_begin_object(j);
+	json_key_string(j, "job_id", run->job_id);
+	json_key_int(j, "attempt", run->attempt_num);
+	json_key_string(j, "outcome", outcome_name(run->outcome));
+	json_end_object(j);
+}
+
+static void write_json(const struct compared *c, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	write_subject(&j, "before", &c->before);
+	write_subject(&j, "after", &c->after);
+	json_key_string(&j, "basis", class_rung_name(c->rung));
+	json_key_u64(&j, "other_runs", c->diff.n_others);
+	json_key(&j, "differences");
+	diff_write_rows(&j, &c->diff);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+static void add_value(struct buf *out, struct buf *cell, enum feature_unit unit, double value)
+{
+	if (f64_known(value))
+		feature_add_value(cell, unit, value);
+	else
+		buf_add_char(cell, '-');
+	show_cell(out, cell, 12);
+}
+
+static void write_row(const struct diff_row *row, struct buf *out)
+{
+	CLEANUP(buf_release) struct buf cell = BUF_INIT;
+
+	show_text(out, row->name, 34);
+	add_value(out, &cell, row->unit, row->before);
+	add_value(out, &cell, row->unit, row->after);
+	add_value(out, &cell, row->unit, row->after - row->before);
+	add_value(out, &cell, row->unit, row->usual);
+	if (row->judgement == DIFF_BEYOND)
+		buf_add_str(out, "more than usual");
+	buf_add_char(out, '\n');
+}
+
+static void write_text(const struct compared *c, struct buf *out)
+{
+	CLEANUP(buf_release) struct buf cell = BUF_INIT;
+	static const char *const titles[] = { "before", "after", "difference", "usual" };
+
+	buf_printf(out, "before: %s attempt %d, %s\nafter:  %s attempt %d, %s\n\n",
+		   c->before.job_id, c->before.attempt_num,
+		   c->before.outcome ? outcome_name(c->before.outcome) : "-", c->after.job_id,
+		   c->after.attempt_num, c->after.outcome ? outcome_name(c->after.outcome) : "-");
+	show_text(out, "", 34);
+	for (size_t i = 0; i < ARRAY_SIZE(titles); i++) {
+		buf_add_str(&cell, titles[i]);
+		show_cell(out, &cell, 12);
+	}
+	buf_add_char(out, '\n');
+	for (size_t i = 0; i < c->diff.n; i++)
+		write_row(&c->diff.rows[i], out);
+	if (c->diff.n_others >= DIFF_MIN_OTHERS)
+		buf_printf(
+			out,
+			"\nusual: what 95 %% of the pairs among %zu other runs differ by at most (by %s)\n",
+			c->diff.n_others, class_rung_name(c->rung));
+	else
+		buf_printf(
+			out,
+			"\nusual: not known; %zu other runs of this kind are too few, %d are needed\n",
+			c->diff.n_others, DIFF_MIN_OTHERS);
+}
+
+int cli_diff(int argc, char **argv)
+{
+	CLEANUP(settings_close) struct settings settings = { 0 };
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(compared_release) struct compared c = { .rung = RUNG_EXACT };
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct diff_args args = { 0 };
+	struct err err = ERR_INIT;
+	bool is_writable;
+	int r;
+
+	cli_parse(&diff_argp, argc, argv, 0, &args);
+	r = cli_open_settings(&settings, &err);
+	if (r == 0)
+		r = cli_open_learned(&settings, &store, &is_writable, &err);
+	if (r == 0)
+		r = store ? compare(store, &args, &c, &err) : -ENOENT;
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	if (args.json)
+		write_json(&c, &out);
+	else
+		write_text(&c, &out);
+	return cli_print(&out);
+}

@@ -1,0 +1,217 @@
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "cli/learning.h"
+#include "daemon/daemon.h"
+#include "jobs/jobs.h"
+#include "report/report.h"
+
+enum estimate_key { KEY_JSON = 256, KEY_SHEET };
+
+struct estimate_args {
+	const char *file;
+	char **command;
+	int n_command, sheet_num;
+	bool json;
+};
+
+static const struct argp_option estimate_options[] = {
+	{ "file", 'f', "FILE", 0, "A job file instead of one command", 0 },
+	{ "sheet", KEY_SHEET, "N", 0, "The command is run as sheet N (1 if not given)", 0 },
+	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	{ 0 },
+};
+
+static void check_args(const struct argp_state *state, const struct estimate_args *args)
+{
+	if (!args->file && args->n_command == 0)
+		cli_usage_error(state, "of what? proctor estimate -- COMMAND [ARG...], or -f FILE");
+	if (args->file && args->n_command > 0)
+		cli_usage_error(state, "either -f FILE or a command, not both");
+	if (args->file && args->sheet_num > 0)
+		cli_usage_error(
+			state, "--sheet goes with a command; a job file numbers its sheets itself");
+}
+
+static error_t parse_estimate_option(int key, char *arg, struct argp_state *state)
+{
+	struct estimate_args *args = state->input;
+
+	switch (key) {
+	case 'f':
+		args->file = arg;
+		return 0;
+	case KEY_SHEET:
+		args->sheet_num = cli_parse_int(state, "--sheet", arg, 1, 1000000);
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case ARGP_KEY_ARGS:
+		args->command = state->argv + state->next;
+		args->n_command = state->argc - state->next;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_END:
+		check_args(state, args);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp estimate_argp = {
+	.options = estimate_options,
+	.parser = parse_estimate_option,
+	.args_doc = "-- COMMAND [ARG...]\n-f JOB_FILE",
+	.doc = "Tells what a job is expected to need, from runs like it, with the probability that it "
+	       "stays within, and how past answers of this kind did. Nothing is run.\v"
+	       "Without any history the answer is \"no data\".",
+};
+
+/* ---- output ---- */
+
+static void write_json(const struct learning_answer *answer, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	estimate_write_fields(&j, &answer->estimate, &answer->calibration);
+	json_key_bool(&j, "by_sheet", answer->is_by_sheet);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+static void write_memory(const struct estimate *e, struct buf *out)
+{
+	buf_add_str(out, "peak memory  ");
+	report_add_bytes(out, (uint64_t)(e->peak_rss_mb * 1024 * 1024));
+	buf_printf(out, ", which the next run stays within with a probability of %.0f %%\n",
+		   e->peak_coverage * 100);
+}
+
+static void write_cpu(const struct estimate *e, struct buf *out)
+{
+	buf_add_str(out, "CPU time     ");
+	if (!f64_known(e->cpu_seconds)) {
+		buf_add_str(out, "-\n");
+		return;
+	}
+	report_add_duration(out, (uint64_t)(e->cpu_seconds * 1e9));
+	buf_add_str(out, " in the middle, ");
+	report_add_duration(out, (uint64_t)(e->cpu_high_seconds * 1e9));
+	buf_printf(out, " at most with a probability of %.0f %%\n", e->cpu_coverage * 100);
+}
+
+static void write_basis(const struct learning_answer *answer, struct buf *out)
+{
+	const struct estimate *e = &answer->estimate;
+
+	buf_printf(out, "from         %llu run%s, by %s%s", (unsigned long long)e->n_runs,
+		   e->n_runs == 1 ? "" : "s", class_rung_name(e->rung),
+		   answer->is_by_sheet ? " of its sheets" : "");
+	if (e->n_censored > 0)
+		buf_printf(out, "; %llu killed for memory, which would have needed more",
+			   (unsigned long long)e->n_censored);
+	if (e->n_left_out > 0)
+		buf_printf(out, "; %llu from before the last change are left out",
+			   (unsigned long long)e->n_left_out);
+	buf_add_char(out, '\n');
+}
+
+static void write_calibration(const struct calibration *c, struct buf *out)
+{
+	buf_add_str(out, "past answers ");
+	if (c->n_peak == 0) {
+		buf_add_str(out, "none to judge by\n");
+		return;
+	}
+	buf_printf(out,
+		   "%llu of %llu runs of this kind stayed within the memory estimated (%.0f %%",
+		   (unsigned long long)c->n_peak_covered, (unsigned long long)c->n_peak,
+		   100 * (double)c->n_peak_covered / (double)c->n_peak);
+	if (f64_known(c->promised))
+		buf_printf(out, "; promised %.0f %%", c->promised * 100);
+	buf_add_str(out, ")\n");
+}
+
+static void write_text(const struct learning_answer *answer, struct buf *out)
+{
+	if (answer->estimate.n_runs == 0) {
+		buf_add_str(out, "no data: nothing like it has been recorded\n");
+		return;
+	}
+	write_memory(&answer->estimate, out);
+	write_cpu(&answer->estimate, out);
+	write_basis(answer, out);
+	write_calibration(&answer->calibration, out);
+}
+
+/* ---- the verb ---- */
+
+/* As "proctor run" would make it. */
+static int make_spec(const struct estimate_args *args, struct job_spec *spec, struct err *err)
+{
+	struct sheet_spec *sheet;
+
+	if (args->file)
+		return job_file_load(args->file, spec, err);
+	job_spec_init(spec);
+	sheet = arena_alloc(&spec->arena, sizeof(*sheet));
+	if (!sheet)
+		return err_set(err, -ENOMEM, "out of memory");
+	*sheet = (struct sheet_spec){
+		.num = args->sheet_num ? args->sheet_num : 1,
+		.argv = (const char *const *)args->command,
+		.timeout_seconds = F64_UNKNOWN,
+		.ranks = 1,
+	};
+	spec->sheets = sheet;
+	spec->n_sheets = 1;
+	return 0;
+}
+
+static int answer(const struct estimate_args *args, const struct settings *settings,
+		  struct learning_answer *ret, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(job_spec_release) struct job_spec spec;
+	bool is_writable;
+	int r;
+
+	job_spec_init(&spec);
+	r = make_spec(args, &spec, err);
+	if (r == 0)
+		r = cli_open_learned(settings, &store, &is_writable, err);
+	if (r < 0 || !store)
+		return r;
+	return learning_estimate(store, &spec, settings->mask, geteuid(), ret, err);
+}
+
+int cli_estimate(int argc, char **argv)
+{
+	CLEANUP(settings_close) struct settings settings = { 0 };
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct learning_answer found = { .calibration = { .promised = F64_UNKNOWN } };
+	struct estimate_args args = { 0 };
+	struct err err = ERR_INIT;
+	int r;
+
+	cli_parse(&estimate_argp, argc, argv, ARGP_IN_ORDER, &args);
+	estimate_init(&found.estimate);
+	r = cli_open_settings(&settings, &err);
+	if (r == 0)
+		r = answer(&args, &settings, &found, &err);
+	if (r < 0)
+		return cli_fail(
+			r == -EINVAL || (args.file && r == -ENOENT) ? CLI_USAGE : CLI_FAILED, &err);
+	if (args.json)
+		write_json(&found, &out);
+	else
+		write_text(&found, &out);
+	return cli_print(&out);
+}

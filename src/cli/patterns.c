@@ -1,0 +1,125 @@
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "daemon/daemon.h"
+
+enum patterns_key { KEY_JSON = 256 };
+
+struct patterns_args {
+	bool json;
+};
+
+static const struct argp_option patterns_options[] = {
+	{ "json", KEY_JSON, NULL, 0, "Print JSON, with the correlations of the old rules", 0 },
+	{ 0 },
+};
+
+static error_t parse_patterns_option(int key, char *arg, struct argp_state *state)
+{
+	struct patterns_args *args = state->input;
+
+	switch (key) {
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_usage_error(state, "'%s' is one word too many", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp patterns_argp = {
+	.options = patterns_options,
+	.parser = parse_patterns_option,
+	.doc = "Lists what has been learned: what is believed, since when, on how many runs, and what "
+	       "was retired.",
+};
+
+static void write_json(const struct pattern_list *list, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_array(&j);
+	for (size_t i = 0; i < list->n; i++)
+		belief_write_json(&j, &list->items[i]);
+	json_end_array(&j);
+	buf_add_char(out, '\n');
+}
+
+static const char *moment(uint64_t wall_ns, char text[32])
+{
+	return u64_known(wall_ns) ? clock_format_local(wall_ns, text, 32) : "-";
+}
+
+static void write_later(const struct pattern *p, struct buf *out)
+{
+	if (p->n_later == 0) {
+		buf_add_str(out, "no run since that could confirm it");
+		return;
+	}
+	buf_printf(out, "%llu runs since, %llu failed; Brier score %.3f, of the base rate %.3f",
+		   (unsigned long long)p->n_later, (unsigned long long)p->n_later_failed, p->brier,
+		   p->brier_base);
+}
+
+static void write_finding(const struct pattern *p, struct buf *out)
+{
+	char since[32], until[32];
+
+	buf_printf(out, "%s since %s, on %llu runs", belief_state(p),
+		   moment(p->first_wall_ns, since), (unsigned long long)p->n_jobs);
+	buf_add_str(out, "\n  ");
+	cli_add_text(out, p->description ? p->description : "-", SIZE_MAX);
+	buf_add_str(out, "\n  ");
+	write_later(p, out);
+	if (u64_known(p->retired_wall_ns))
+		buf_printf(out, "\n  retired %s: %s", moment(p->retired_wall_ns, until),
+			   p->retired_why ? p->retired_why : "-");
+	buf_add_char(out, '\n');
+}
+
+static void write_text(const struct pattern_list *list, struct buf *out)
+{
+	size_t n_findings = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (list->items[i].grade) {
+			write_finding(&list->items[i], out);
+			n_findings++;
+		}
+	if (n_findings == 0)
+		buf_add_str(out, "nothing has been found yet that noise would not show as well\n");
+	if (list->n > n_findings)
+		buf_printf(
+			out,
+			"%zu correlations by the old rules, which are scores and no findings: --json lists them\n",
+			list->n - n_findings);
+}
+
+int cli_patterns(int argc, char **argv)
+{
+	CLEANUP(pattern_list_release) struct pattern_list list = { .arena = ARENA_INIT };
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct patterns_args args = { 0 };
+	struct err err = ERR_INIT;
+	int r;
+
+	cli_parse(&patterns_argp, argc, argv, 0, &args);
+	r = cli_open_record(NULL, &store, &err);
+	if (r == 0 && store)
+		r = store_list_patterns(store, &list, &err);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	if (args.json)
+		write_json(&list, &out);
+	else
+		write_text(&list, &out);
+	return cli_print(&out);
+}

@@ -1,0 +1,335 @@
+#include "daemon/learning.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/macros.h"
+#include "base/map.h"
+#include "base/unknown.h"
+#include "jobs/jobs.h"
+
+#define PAGE_ATTEMPTS 64
+#define CLASS_RUNS (3 * ESTIMATE_MAX_RUNS) /* the newest of all rungs together */
+
+/* ---- what has ended becomes runs ---- */
+
+static void gather_cleanup(struct gather **g)
+{
+	*g = gather_free(*g);
+}
+
+static int on_snapshot(void *ctx, const struct snapshot *snap)
+{
+	return gather_add_snapshot(ctx, snap);
+}
+
+/* Nobody watched: then that there are none says nothing. */
+static bool was_watched(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_unknowns; i++)
+		if (strcmp(a->unknowns[i].what, "anomalies") == 0)
+			return false;
+	return true;
+}
+
+static int read_anomalies(struct store *store, const struct attempt *a, struct buf *text,
+			  const char **ret, struct err *err)
+{
+	int r = was_watched(a) ? store_read_anomaly_types(store, a->id, 0, text, err) : 0;
+
+	*ret = r == 0 && was_watched(a) ? text->data : NULL;
+	return r;
+}
+
+int learning_gather(struct store *store, const struct attempt *a, struct run_list *list,
+		    struct err *err)
+{
+	CLEANUP(gather_cleanup) struct gather *g = gather_new(a);
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct snapshot_filter filter = {
+		.job_id = a->job_id,
+		.since_wall_ns = u64_known(a->started_wall_ns) ? a->started_wall_ns : 0,
+		.until_wall_ns = a->ended_wall_ns,
+	};
+	const char *anomalies;
+	int r = g ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+	if (r == 0)
+		r = store_read_snapshots(store, &filter, on_snapshot, g, err);
+	if (r == 0)
+		r = read_anomalies(store, a, &text, &anomalies, err);
+	if (r == 0 && gather_finish(g, anomalies, list) < 0)
+		r = err_set(err, -ENOMEM, "out of memory");
+	return r;
+}
+
+/* Only what had ended when it began could have been known. */
+static void keep_earlier(struct run_list *list, uint64_t started_wall_ns)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (list->items[i].ended_wall_ns <= started_wall_ns)
+			list->items[n++] = list->items[i];
+	list->n = n;
+}
+
+static int score_run(struct store *store, const struct run_record *run, struct run_estimate *ret,
+		     struct err *err)
+{
+	CLEANUP(run_list_release) struct run_list past = { .arena = ARENA_INIT };
+	int r = store_list_runs_of_class(store, &run->class, CLASS_RUNS, &past, err);
+
+	if (r < 0)
+		return r;
+	keep_earlier(&past, run->started_wall_ns);
+	if (estimate_by_class(past.items, past.n, &run->class, &ret->estimate) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	ret->score = estimate_judge(&ret->estimate, run);
+	return 0;
+}
+
+static int note_attempt(struct store *store, const struct attempt *a, struct err *err)
+{
+	CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
+	CLEANUP(free_ptr) struct run_estimate *estimates = NULL;
+	int r = learning_gather(store, a, &list, err);
+
+	if (r < 0)
+		return r;
+	estimates = calloc(list.n, sizeof(*estimates));
+	if (!estimates)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; r == 0 && i < list.n; i++)
+		r = score_run(store, &list.items[i], &estimates[i], err);
+	return r < 0 ? r : store_put_runs(store, list.items, estimates, list.n, err);
+}
+
+static int note_one(struct store *store, const struct unnoted *which, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_attempt(store, which->job_id, which->attempt_num, &a, err);
+	if (r == -ENOENT)
+		return 0; /* removed meanwhile */
+	return r < 0 ? r : note_attempt(store, &a, err);
+}
+
+int learning_catch_up(struct store *store, size_t max, size_t *ret_n, struct err *err)
+{
+	CLEANUP(free_ptr) struct unnoted *page = calloc(PAGE_ATTEMPTS, sizeof(*page));
+	size_t n_page = PAGE_ATTEMPTS, n = 0;
+	int r = page ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+	while (r == 0 && n_page == PAGE_ATTEMPTS && (max == 0 || n < max)) {
+		r = store_list_unnoted(store, page, PAGE_ATTEMPTS, &n_page, err);
+		for (size_t i = 0; r == 0 && i < n_page && (max == 0 || n < max); i++, n++)
+			r = note_one(store, &page[i], err);
+	}
+	if (ret_n)
+		*ret_n = n;
+	return r;
+}
+
+/* ---- an analysis ---- */
+
+void learning_init(struct learning *l, size_t min_jobs)
+{
+	*l = (struct learning){
+		.runs = { .arena = ARENA_INIT },
+		.patterns = { .arena = ARENA_INIT },
+		.analysis = { .arena = ARENA_INIT },
+		.compat = { .arena = ARENA_INIT },
+		.min_jobs = min_jobs,
+	};
+}
+
+void learning_release(struct learning *l)
+{
+	run_list_release(&l->runs);
+	pattern_list_release(&l->patterns);
+	analysis_release(&l->analysis);
+	compat_release(&l->compat);
+}
+
+/* A pattern is judged by all runs since it was frozen, however long ago that was. */
+static uint64_t oldest_needed(const struct pattern_list *patterns, uint64_t since_wall_ns)
+{
+	for (size_t i = 0; i < patterns->n; i++) {
+		const struct pattern *p = &patterns->items[i];
+
+		if (p->grade && !u64_known(p->retired_wall_ns) && p->frozen_wall_ns < since_wall_ns)
+			since_wall_ns = p->frozen_wall_ns;
+	}
+	return since_wall_ns;
+}
+
+int learning_read(struct store *store, uint64_t since_wall_ns, struct learning *l, struct err *err)
+{
+	int r = store_list_patterns(store, &l->patterns, err);
+
+	if (r == 0)
+		r = store_list_runs(store, oldest_needed(&l->patterns, since_wall_ns), &l->runs,
+				    err);
+	if (r < 0)
+		return r;
+	l->now_wall_ns = clock_wall_ns();
+	while (l->n_older < l->runs.n && l->runs.items[l->n_older].ended_wall_ns <= since_wall_ns)
+		l->n_older++;
+	return 0;
+}
+
+/* The last run of each job, as the old rules see it. Runs come by the time of their end. */
+static bool is_last_of_job(const struct run_list *runs, size_t i, struct map *seen)
+{
+	const char *id = runs->items[i].job_id;
+	uint64_t key = hash_bytes(HASH_INIT, id, strlen(id)), before;
+
+	if (map_get(seen, key, &before))
+		return false;
+	return map_put(seen, key, i) == 0;
+}
+
+static int fill_compat(const struct run_record *run, struct arena *arena,
+		       struct compat_profile *ret)
+{
+	struct syscall_share *shares;
+	int r = run_read_shares(run->syscalls, arena, &shares, &ret->n_hotspots);
+
+	ret->hotspots = shares;
+	ret->peak_rss_mb = f64_known(run->max_process_rss_mb) ? run->max_process_rss_mb : 0;
+	ret->process_spawn_count = f64_known(run->spawn_count) ? run->spawn_count : 0;
+	ret->has_failed = run_has_failed(run);
+	return r;
+}
+
+static int analyze_compat(struct learning *l)
+{
+	CLEANUP(free_ptr)
+	struct compat_profile *profiles = calloc(l->runs.n ? l->runs.n : 1, sizeof(*profiles));
+	CLEANUP(map_release) struct map seen = MAP_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	size_t first = l->runs.n;
+	int r = profiles ? 0 : -ENOMEM;
+
+	for (size_t i = l->runs.n; r == 0 && i-- > l->n_older;) { /* filled from behind */
+		const struct run_record *run = &l->runs.items[i];
+
+		if (run->is_whole && run_is_decided(run) && is_last_of_job(&l->runs, i, &seen))
+			r = fill_compat(run, &arena, &profiles[--first]);
+	}
+	return r < 0 ? r
+		     : compat_analyze(profiles + first, l->runs.n - first, l->min_jobs, &l->compat);
+}
+
+void learning_analyze(void *ctx)
+{
+	struct learning *l = ctx;
+
+	l->r = analysis_run(l->runs.items + l->n_older, l->runs.n - l->n_older, LEARNING_SEED,
+			    &l->analysis);
+	if (l->r == 0)
+		l->r = beliefs_update(&l->patterns, &l->analysis, l->runs.items, l->runs.n,
+				      l->now_wall_ns);
+	if (l->r == 0)
+		l->r = analyze_compat(l);
+	if (l->r == 0)
+		l->r = beliefs_note_compat(&l->patterns, &l->compat, l->now_wall_ns);
+}
+
+int learning_write(struct store *store, const struct learning *l, struct err *err)
+{
+	if (l->r < 0)
+		return err_set(err, l->r, "cannot analyse the runs: %s", strerror(-l->r));
+	return store_put_patterns(store, &l->patterns, err);
+}
+
+/* ---- estimates ---- */
+
+/* What a run of the sheet will be called; NULL: of all sheets. */
+static int describe(const struct job_spec *spec, const struct sheet_spec *sheet,
+		    const struct mask *mask, uint64_t uid, struct arena *arena,
+		    struct run_class *ret)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct sheet_spec *only = spec->n_sheets == 1 ? &spec->sheets[0] : sheet;
+	struct class_source source = {
+		.n_sheets = only ? 1 : (int)spec->n_sheets,
+		.argv_hash = job_spec_hash(spec, mask),
+		.sheet_num = only ? only->num : 0,
+		.uid = uid,
+		/* Recorded of the job as a whole. */
+		.input_bytes = job_spec_measure_input(spec).bytes,
+	};
+
+	mask_argv(mask, only ? only->argv : spec->sheets[0].argv, &text);
+	source.command = text.data;
+	return buf_error(&text) < 0 ? -ENOMEM : class_describe(&source, arena, ret);
+}
+
+static int estimate_class(struct store *store, const struct run_class *class,
+			  struct learning_answer *ret, struct err *err)
+{
+	CLEANUP(run_list_release) struct run_list past = { .arena = ARENA_INIT };
+	int r = store_list_runs_of_class(store, class, CLASS_RUNS, &past, err);
+
+	if (r < 0)
+		return r;
+	if (estimate_by_class(past.items, past.n, class, &ret->estimate) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return store_read_calibration(store, ret->estimate.rung, class->rungs[ret->estimate.rung],
+				      &ret->calibration, err);
+}
+
+static int estimate_part(struct store *store, const struct job_spec *spec,
+			 const struct sheet_spec *sheet, const struct mask *mask, uint64_t uid,
+			 struct learning_answer *ret, struct err *err)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct run_class class;
+
+	if (describe(spec, sheet, mask, uid, &arena, &class) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return estimate_class(store, &class, ret, err);
+}
+
+static void add_calibration(struct calibration *all, const struct calibration *part)
+{
+	all->n_peak += part->n_peak;
+	all->n_peak_covered += part->n_peak_covered;
+	all->n_cpu += part->n_cpu;
+	all->n_cpu_covered += part->n_cpu_covered;
+	all->promised = F64_UNKNOWN; /* promises for parts are none for the whole */
+}
+
+int learning_estimate(struct store *store, const struct job_spec *spec, const struct mask *mask,
+		      uint64_t uid, struct learning_answer *ret, struct err *err)
+{
+	struct learning_answer whole = { .is_by_sheet = false }, all;
+	int r = estimate_part(store, spec, NULL, mask, uid, &whole, err);
+
+	all = whole;
+	for (size_t i = 0;
+	     r == 0 && whole.estimate.n_runs == 0 && spec->n_sheets > 1 && i < spec->n_sheets;
+	     i++) {
+		struct learning_answer part = { .is_by_sheet = true };
+
+		r = estimate_part(store, spec, &spec->sheets[i], mask, uid, &part, err);
+		if (r < 0)
+			return r;
+		if (i == 0) {
+			all = part;
+		} else {
+			estimate_add_step(&all.estimate, &part.estimate);
+			add_calibration(&all.calibration, &part.calibration);
+		}
+	}
+	if (r == 0)
+		*ret = all;
+	return r;
+}

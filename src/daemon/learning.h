@@ -1,0 +1,72 @@
+/*
+ * learning - where the record and what is learned from it meet.
+ *
+ * Each step is a call of its own, so that the long one can run on a thread of its
+ * own while nobody uses the store:
+ *
+ *	learning_catch_up(store, …);		what has ended becomes runs
+ *	learning_read(store, since, &l, err);
+ *	learning_analyze(&l);			no store: base/loop's work
+ *	learning_write(store, &l, err);
+ */
+#ifndef PROCTOR_DAEMON_LEARNING_H
+#define PROCTOR_DAEMON_LEARNING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mask.h"
+#include "learn/learn.h"
+#include "model/job.h"
+#include "store/store.h"
+
+#define LEARNING_SEED UINT64_C(20261115) /* any; fixed, so that the same runs give the same */
+
+/*
+ * Makes runs of attempts that have ended and are none yet, the oldest first, at most
+ * max of them (0: all), and scores what would have been estimated for each at its start.
+ * *ret_n, which may be NULL, is how many there were.
+ */
+int learning_catch_up(struct store *store, size_t max, size_t *ret_n, struct err *err);
+
+/* The attempt, which has ended, as runs: appended to list, strings in its arena. */
+int learning_gather(struct store *store, const struct attempt *a, struct run_list *list,
+		    struct err *err);
+
+struct learning {
+	struct run_list runs;	      /* oldest first */
+	size_t n_older;		      /* of them only judge patterns that are older still */
+	struct pattern_list patterns; /* brought up to date by learning_analyze() */
+	struct analysis analysis;
+	struct compat compat;
+	size_t min_jobs;      /* for compat: set by the caller */
+	uint64_t now_wall_ns; /* set by learning_read() */
+	int r;		      /* how learning_analyze() went */
+};
+
+void learning_init(struct learning *l, size_t min_jobs);
+void learning_release(struct learning *l);
+
+/* Runs that ended later than since, and what is believed so far. */
+int learning_read(struct store *store, uint64_t since_wall_ns, struct learning *l, struct err *err);
+
+/* Fits loop_queue_work(): ctx is the struct learning. Uses nothing else. */
+void learning_analyze(void *ctx);
+
+/* Stores what is believed now. */
+int learning_write(struct store *store, const struct learning *l, struct err *err);
+
+/*
+ * What is to be expected of a job, by the whole of it or, where that has no history,
+ * sheet by sheet; and how answers of that kind did. uid: whose job it is.
+ */
+struct learning_answer {
+	struct estimate estimate;
+	struct calibration calibration;
+	bool is_by_sheet; /* put together from its sheets */
+};
+int learning_estimate(struct store *store, const struct job_spec *spec, const struct mask *mask,
+		      uint64_t uid, struct learning_answer *ret, struct err *err);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * belief - what becomes of findings: they are frozen, confirmed, retired.
+ *
+ * A supported finding becomes a pattern: a rule with its threshold and the two
+ * failure rates that it predicts, which never change. Runs that ended after those
+ * it was found on are unseen, and judge it:
+ *  - confirmed: looked at when there are 8, 16, 32… of them, with 3 failures and 3
+ *    passes, Fisher's exact test on them alone, to the side that was predicted, gives
+ *    p <= 0.025, 0.0125…; and the rule's Brier score is below that of the base rate.
+ *  - retired: among the newest 20 (at least 10, with 2 failures and 2 passes)
+ *    the Brier score is no better than the base rate's: it has stopped holding.
+ * What is retired stays listed. Found again, with new runs, it begins anew.
+ */
+#ifndef PROCTOR_LEARN_BELIEF_H
+#define PROCTOR_LEARN_BELIEF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "learn/analysis.h"
+#include "learn/compat.h"
+#include "model/pattern.h"
+#include "model/run.h"
+
+/*
+ * Brings the patterns up to date: judges those there are by the runs that ended
+ * since, adds what was found anew. patterns is as it was after the last
+ * analysis; strings of new ones go into its arena. -ENOMEM.
+ */
+int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
+		   const struct run_record *runs, size_t n_runs, uint64_t now_wall_ns);
+
+/* The correlations to be stored; others of the list are left alone. -ENOMEM. */
+int beliefs_note_compat(struct pattern_list *patterns, const struct compat *compat,
+			uint64_t now_wall_ns);
+
+/* "supported", "confirmed", "retired"; of a correlation "correlation". */
+const char *belief_state(const struct pattern *p);
+
+void belief_write_json(struct json *j, const struct pattern *p);
+
+#endif

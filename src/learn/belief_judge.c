@@ -1,0 +1,147 @@
+#include "learn/belief_judge.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/unknown.h"
+#include "learn/analysis.h"
+#include "learn/feature.h"
+#include "stats/fisher.h"
+
+#define CONFIRM_FIRST_LOOK 8
+#define CONFIRM_MIN_EACH 3
+#define RETIRE_WINDOW 20
+#define RETIRE_MIN_RUNS 10
+#define RETIRE_MIN_EACH 2
+
+/* What the rule predicted for some runs, and what came of them. */
+struct score {
+	size_t n, n_failed;
+	size_t n_in, n_in_failed;
+	double brier_sum, base_sum;
+};
+
+static void score_add(struct score *s, const struct pattern *p, double value, bool has_failed)
+{
+	bool is_in = (value > p->threshold) == p->is_above;
+	double came = has_failed, rule = came - (is_in ? p->rate_in : p->rate_out);
+	double base = came - p->base_rate;
+
+	s->n++;
+	s->n_failed += has_failed;
+	s->n_in += is_in;
+	s->n_in_failed += is_in && has_failed;
+	s->brier_sum += rule * rule;
+	s->base_sum += base * base;
+}
+
+static bool has_each(const struct score *s, size_t least)
+{
+	return s->n_failed >= least && s->n - s->n_failed >= least;
+}
+
+static double confirm_p(const struct score *s)
+{
+	size_t n_out = s->n - s->n_in, n_out_failed = s->n_failed - s->n_in_failed;
+
+	return fisher_at_least(s->n_in_failed, s->n_in - s->n_in_failed, n_out_failed,
+			       n_out - n_out_failed);
+}
+
+/* The unseen runs of the class among the units: [*ret_first, end). */
+static size_t find_unseen(const struct pattern *p, const struct run_record *const *units, size_t n,
+			  size_t *ret_first)
+{
+	size_t first = 0, end;
+
+	while (first < n && (units[first]->class.command != p->class_key ||
+			     units[first]->ended_wall_ns <= p->frozen_wall_ns))
+		first++;
+	for (end = first; end < n && units[end]->class.command == p->class_key;)
+		end++;
+	*ret_first = first;
+	return end;
+}
+
+/*
+ * The later runs are looked at when there are 8, 16, 32… of them, each time with half
+ * of what is left of the error: however often, noise is confirmed in at most 5 %.
+ */
+struct looks {
+	size_t next;
+	double level;
+};
+
+static void look(struct pattern *p, const struct score *so_far, struct looks *looks, uint64_t now)
+{
+	if (so_far->n < looks->next)
+		return;
+	looks->next *= 2;
+	looks->level /= 2;
+	if (u64_known(p->confirmed_wall_ns) || !has_each(so_far, CONFIRM_MIN_EACH) ||
+	    so_far->brier_sum >= so_far->base_sum || confirm_p(so_far) > looks->level)
+		return;
+	p->confirmed_wall_ns = now;
+	p->grade = grade_name(GRADE_CONFIRMED);
+}
+
+static void tell_score(struct pattern *p, const struct score *all)
+{
+	p->n_later = all->n;
+	p->n_later_failed = all->n_failed;
+	if (all->n == 0)
+		return;
+	p->brier = all->brier_sum / (double)all->n;
+	p->brier_base = all->base_sum / (double)all->n;
+	p->later_p = confirm_p(all);
+}
+
+static int judge_retirement(struct pattern *p, const struct score *recent, uint64_t now,
+			    struct arena *arena)
+{
+	char why[160];
+
+	if (recent->n < RETIRE_MIN_RUNS || !has_each(recent, RETIRE_MIN_EACH) ||
+	    recent->brier_sum < recent->base_sum)
+		return 0;
+	snprintf(why, sizeof(why),
+		 "of the last %zu runs it had not seen it told no better than the base rate "
+		 "(Brier score %.3f, base rate %.3f)",
+		 recent->n, recent->brier_sum / (double)recent->n,
+		 recent->base_sum / (double)recent->n);
+	p->retired_wall_ns = now;
+	p->retired_why = arena_strdup(arena, why);
+	return p->retired_why ? 0 : -ENOMEM;
+}
+
+/* The newest of those with a value. */
+static void score_recent(const struct pattern *p, const struct run_record *const *units,
+			 size_t first, size_t end, struct score *ret)
+{
+	for (size_t i = end; i > first && ret->n < RETIRE_WINDOW; i--) {
+		double value = feature_value(p->feature, units[i - 1]);
+
+		if (f64_known(value))
+			score_add(ret, p, value, run_has_failed(units[i - 1]));
+	}
+}
+
+int belief_judge(struct pattern *p, const struct run_record *const *units, size_t n, uint64_t now,
+		 struct arena *arena)
+{
+	struct looks looks = { CONFIRM_FIRST_LOOK, ANALYSIS_LEVEL };
+	struct score all = { 0 }, recent = { 0 };
+	size_t first, end = find_unseen(p, units, n, &first);
+
+	for (size_t i = first; i < end; i++) {
+		double value = feature_value(p->feature, units[i]);
+
+		if (!f64_known(value))
+			continue;
+		score_add(&all, p, value, run_has_failed(units[i]));
+		look(p, &all, &looks, now);
+	}
+	tell_score(p, &all);
+	score_recent(p, units, first, end, &recent);
+	return judge_retirement(p, &recent, now, arena);
+}

@@ -1,0 +1,49 @@
+/*
+ * diff - what two runs used, side by side, and which differences are more than
+ * runs of their class usually have.
+ *
+ * How far two runs of the class lie apart is known from all pairs of others: a
+ * difference is beyond the usual if at most 5 % of the pairs have one as large.
+ * With fewer than 7 others there are too few pairs to say so.
+ */
+#ifndef PROCTOR_LEARN_DIFF_H
+#define PROCTOR_LEARN_DIFF_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "learn/feature.h"
+#include "model/run.h"
+
+#define DIFF_MIN_OTHERS 7
+#define DIFF_MAX_OTHERS 200
+
+enum diff_judgement { DIFF_UNKNOWN, DIFF_USUAL, DIFF_BEYOND };
+const char *diff_judgement_name(enum diff_judgement judgement); /* "unknown", "usual", "beyond" */
+
+struct diff_row {
+	const char *key, *name; /* "peak_rss_mb", "peak memory" */
+	enum feature_unit unit;
+	double before, after; /* NaN: unknown */
+	double usual;	      /* 95 % of the pairs differ by no more; NaN: too few */
+	double p;	      /* share of pairs that differ by as much, as (1 + k) / (1 + pairs) */
+	enum diff_judgement judgement;
+};
+
+struct diff {
+	struct diff_row *rows;
+	size_t n;
+	size_t n_others; /* runs that the usual is known from */
+	struct arena arena;
+};
+
+/* others: runs of the class, these two not among them. -ENOMEM. */
+int diff_runs(const struct run_record *before, const struct run_record *after,
+	      const struct run_record *const *others, size_t n_others, struct diff *ret);
+void diff_release(struct diff *d);
+
+/* An array of objects. */
+void diff_write_rows(struct json *j, const struct diff *d);
+
+#endif

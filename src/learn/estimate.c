@@ -1,0 +1,247 @@
+#include "learn/estimate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "learn/class.h"
+#include "stats/change.h"
+#include "stats/order.h"
+
+#define CENSORED_FACTOR 1.2
+
+/* Cancelled ones ended when somebody had enough of them; the others are what runs do. */
+static bool counts(const struct run_record *run)
+{
+	return run_is_decided(run) && f64_known(run->peak_rss_mb);
+}
+
+static bool is_censored(const struct run_record *run)
+{
+	return run->outcome == OUTCOME_OOM;
+}
+
+static int list_counting(const struct run_record *const *runs, size_t n,
+			 const struct run_record ***ret, size_t *ret_n)
+{
+	const struct run_record **list = calloc(n ? n : 1, sizeof(*list));
+	size_t n_list = 0;
+
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (counts(runs[i]))
+			list[n_list++] = runs[i];
+	*ret = list;
+	*ret_n = n_list;
+	return 0;
+}
+
+/* ---- peak memory ---- */
+
+/* Memory changes by factors, so the level is looked for in logarithms. */
+static int find_level(const struct run_record *const *runs, size_t n, double *scratch, size_t *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = log2(fmax(runs[i]->peak_rss_mb, 1e-3));
+	return change_find_last(scratch, n, ret);
+}
+
+static double needed(const struct run_record *run)
+{
+	return run->peak_rss_mb * (is_censored(run) ? CENSORED_FACTOR : 1);
+}
+
+/* Only runs that are known to have needed no more count as covered. */
+static void estimate_peak(const struct run_record *const *runs, size_t n, double *scratch,
+			  struct estimate *e)
+{
+	size_t n_covered = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		scratch[i] = needed(runs[i]);
+		e->n_censored += is_censored(runs[i]);
+	}
+	order_sort(scratch, n);
+	e->peak_rss_mb = scratch[order_bound(n, ESTIMATE_PEAK_LEVEL) - 1];
+	for (size_t i = 0; i < n; i++)
+		n_covered += !is_censored(runs[i]) && runs[i]->peak_rss_mb <= e->peak_rss_mb;
+	e->peak_coverage = (double)n_covered / (double)(n + 1);
+}
+
+/* ---- times ---- */
+
+static size_t sort_known(const struct run_record *const *runs, size_t n, size_t offset,
+			 double *scratch)
+{
+	size_t n_known = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double v = *(const double *)(const void *)((const char *)runs[i] + offset);
+
+		if (f64_known(v))
+			scratch[n_known++] = v;
+	}
+	order_sort(scratch, n_known);
+	return n_known;
+}
+
+static void estimate_times(const struct run_record *const *runs, size_t n, double *scratch,
+			   struct estimate *e)
+{
+	size_t n_known = sort_known(runs, n, offsetof(struct run_record, wall_seconds), scratch);
+
+	e->wall_seconds = order_median(scratch, n_known);
+	n_known = sort_known(runs, n, offsetof(struct run_record, cpu_seconds), scratch);
+	e->cpu_seconds = order_median(scratch, n_known);
+	if (n_known > 0) {
+		size_t k = order_bound(n_known, ESTIMATE_CPU_LEVEL);
+
+		e->cpu_high_seconds = scratch[k - 1];
+		e->cpu_coverage = (double)k / (double)(n_known + 1);
+	}
+}
+
+int estimate_from_runs(const struct run_record *const *runs, size_t n, struct estimate *ret)
+{
+	CLEANUP(free_ptr) const struct run_record **list = NULL;
+	CLEANUP(free_ptr) double *scratch = NULL;
+	struct estimate e;
+	size_t n_list = 0, since = 0;
+	int r = list_counting(runs, n, &list, &n_list);
+
+	if (r < 0)
+		return r;
+	estimate_init(&e);
+	if (n_list > 0) {
+		scratch = calloc(n_list, sizeof(*scratch));
+		r = scratch ? find_level(list, n_list, scratch, &since) : -ENOMEM;
+		if (r < 0)
+			return r;
+		e.n_left_out = since;
+		e.n_runs = n_list - since;
+		estimate_peak(list + since, n_list - since, scratch, &e);
+		estimate_times(list + since, n_list - since, scratch, &e);
+	}
+	*ret = e;
+	return 0;
+}
+
+/* ---- the ladder ---- */
+
+static int estimate_by_rung(const struct run_record *runs, size_t n, const struct run_class *class,
+			    enum run_rung rung, struct estimate *ret)
+{
+	CLEANUP(free_ptr) const struct run_record **list = calloc(n ? n : 1, sizeof(*list));
+	size_t n_list = 0, first;
+	int r;
+
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (runs[i].class.rungs[rung] == class->rungs[rung])
+			list[n_list++] = &runs[i];
+	first = n_list > ESTIMATE_MAX_RUNS ? n_list - ESTIMATE_MAX_RUNS : 0;
+	r = estimate_from_runs(list + first, n_list - first, ret);
+	ret->rung = rung;
+	return r;
+}
+
+int estimate_by_class(const struct run_record *runs, size_t n, const struct run_class *class,
+		      struct estimate *ret)
+{
+	struct estimate best;
+
+	estimate_init(&best);
+	for (enum run_rung rung = 0; rung < RUNG_COUNT; rung++) {
+		struct estimate e;
+		int r;
+
+		estimate_init(&e);
+		r = estimate_by_rung(runs, n, class, rung, &e);
+		if (r < 0)
+			return r;
+		if (e.n_runs >= ESTIMATE_ENOUGH || (best.n_runs == 0 && e.n_runs > 0))
+			best = e;
+		if (e.n_runs >= ESTIMATE_ENOUGH)
+			break;
+	}
+	*ret = best;
+	return 0;
+}
+
+/* ---- how it did ---- */
+
+/* A run that was killed for memory needed more than it had, nobody knows how much. */
+struct estimate_score estimate_judge(const struct estimate *e, const struct run_record *run)
+{
+	struct estimate_score score = { -1, -1 };
+
+	if (e->n_runs == 0 || !run_is_decided(run))
+		return score;
+	if (f64_known(run->peak_rss_mb) && f64_known(e->peak_rss_mb)) {
+		bool is_within = run->peak_rss_mb <= e->peak_rss_mb;
+
+		score.is_peak_covered = is_censored(run) && is_within ? -1 : is_within;
+	}
+	if (f64_known(run->cpu_seconds) && f64_known(e->cpu_high_seconds))
+		score.is_cpu_covered = run->cpu_seconds <= e->cpu_high_seconds;
+	return score;
+}
+
+/* What is unknown of one step is unknown of all. */
+void estimate_add_step(struct estimate *all, const struct estimate *step)
+{
+	if (all->n_runs == 0 || step->n_runs == 0) {
+		estimate_init(all);
+		return;
+	}
+	if (step->n_runs < all->n_runs)
+		all->n_runs = step->n_runs;
+	if (step->rung > all->rung)
+		all->rung = step->rung;
+	all->n_censored += step->n_censored;
+	all->n_left_out += step->n_left_out;
+	all->peak_rss_mb = fmax(all->peak_rss_mb, step->peak_rss_mb);
+	/* Each step may pass its own bound: at worst these add up. */
+	all->peak_coverage = fmax(all->peak_coverage + step->peak_coverage - 1, 0);
+	all->cpu_seconds += step->cpu_seconds;
+	all->cpu_high_seconds += step->cpu_high_seconds;
+	all->cpu_coverage = fmax(all->cpu_coverage + step->cpu_coverage - 1, 0);
+	all->wall_seconds += step->wall_seconds;
+}
+
+/* ---- JSON ---- */
+
+static void write_calibration(struct json *j, const struct calibration *c)
+{
+	json_key(j, "calibration");
+	json_begin_object(j);
+	json_key_u64(j, "estimates", c->n_peak);
+	json_key_u64(j, "covered", c->n_peak_covered);
+	json_key_f64(j, "realised_coverage",
+		     c->n_peak ? (double)c->n_peak_covered / (double)c->n_peak : F64_UNKNOWN);
+	json_key_f64(j, "promised_coverage", c->promised);
+	json_key_u64(j, "cpu_estimates", c->n_cpu);
+	json_key_u64(j, "cpu_covered", c->n_cpu_covered);
+	json_end_object(j);
+}
+
+void estimate_write_fields(struct json *j, const struct estimate *e,
+			   const struct calibration *calibration)
+{
+	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
+	json_key_f64(j, "estimated_cpu_seconds", e->cpu_seconds);
+	json_key_f64(j, "confidence", e->peak_coverage);
+	json_key_f64(j, "cpu_seconds_90", e->cpu_high_seconds);
+	json_key_f64(j, "cpu_coverage", e->cpu_coverage);
+	json_key_f64(j, "estimated_wall_seconds", e->wall_seconds);
+	json_key_string(j, "basis", e->n_runs ? class_rung_name(e->rung) : "no data");
+	json_key_u64(j, "runs", e->n_runs);
+	json_key_u64(j, "censored_runs", e->n_censored);
+	json_key_u64(j, "runs_before_change", e->n_left_out);
+	if (calibration)
+		write_calibration(j, calibration);
+}

@@ -1,0 +1,96 @@
+/*
+ * run - one run of a class of jobs in numbers: what is learned from.
+ *
+ * A run is an attempt or, of one with several sheets, also a sheet of it. What it
+ * used is taken from the record once, when it is over, and kept: samples are
+ * removed after a while, these are not. Unknown is NaN, U64_UNKNOWN, NULL.
+ */
+#ifndef PROCTOR_MODEL_RUN_H
+#define PROCTOR_MODEL_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "model/job.h"
+#include "model/profile.h"
+
+/* Early values are those after so many seconds; unknown if the run was over by then. */
+#define RUN_HORIZONS 4
+extern const double run_horizons[RUN_HORIZONS]; /* 5, 15, 60 and 300 s */
+
+#define RUN_MAX_SHARES 32 /* system calls that are kept, those with the largest shares */
+
+/*
+ * What it is a run of, from fine to coarse. Each is a hash; see learn/class.h for
+ * what is hashed.
+ */
+enum run_rung { RUNG_EXACT, RUNG_MASKED, RUNG_PROGRAM, RUNG_COUNT };
+
+struct run_class {
+	uint64_t rungs[RUNG_COUNT];
+	uint64_t command;  /* the masked command and the user: what findings are about */
+	const char *label; /* "train.py": what people call it */
+};
+
+struct run_record {
+	int64_t attempt; /* the store's handle */
+	const char *job_id;
+	int attempt_num;
+	int sheet_num; /* 0: all sheets of an attempt that has several */
+	bool is_whole; /* the attempt, not a part of it */
+	struct run_class class;
+	uint64_t argv_hash, input_hash; /* for telling a retry of the same input */
+	enum outcome outcome;
+	uint64_t started_wall_ns, ended_wall_ns;
+	const char *host;
+
+	double peak_rss_mb, max_process_rss_mb;
+	double early_rss_mb[RUN_HORIZONS];   /* the most up to then */
+	double rss_slope_mb_s[RUN_HORIZONS]; /* least squares up to then */
+	double cpu_seconds, wall_seconds;
+	double spawn_count;
+	double max_threads, max_fds; /* of one process */
+	double io_mb;		     /* read and written, cache included */
+	double major_faults;
+	double memory_stall_pct, io_stall_pct, cpu_stall_pct; /* of the host, while it ran */
+	double gpu_memory_mb, gpu_utilization_pct;
+
+	/* Each may be NULL: nobody looked. */
+	const char *syscalls;  /* run_write_shares() */
+	const char *anomalies; /* types, with a blank between two; "": there were none */
+};
+
+/* All unknown. */
+void run_record_init(struct run_record *run);
+
+/* Success or failure (timeouts and kills for memory are failures); false: neither. */
+bool run_is_decided(const struct run_record *run);
+bool run_has_failed(const struct run_record *run);
+
+/* The largest RUN_MAX_SHARES as text, in their order: "futex 41.5 read 3". */
+void run_write_shares(const struct syscall_share *shares, size_t n, struct buf *out);
+
+/*
+ * The other way, into the arena. NULL text: 0 shares. What cannot be read is left out.
+ * -ENOMEM.
+ */
+int run_read_shares(const char *text, struct arena *arena, struct syscall_share **ret,
+		    size_t *ret_n);
+
+/* Whether a list of anomalies has this type. */
+bool run_has_anomaly(const char *anomalies, const char *type);
+
+struct run_list {
+	struct run_record *items;
+	size_t n, cap;
+	struct arena arena; /* owns their strings */
+};
+
+/* A new one at the end, all unknown; NULL: no memory. */
+struct run_record *run_list_add(struct run_list *list);
+void run_list_release(struct run_list *list);
+
+#endif

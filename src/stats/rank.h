@@ -1,0 +1,43 @@
+/*
+ * rank - ranks with ties, and the Mann-Whitney statistic that is made of them.
+ *
+ * NaN is a value that nobody knows: it has no rank, and the others are ranked
+ * among themselves.
+ */
+#ifndef PROCTOR_STATS_RANK_H
+#define PROCTOR_STATS_RANK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RANK_MAX_VALUES 30000 /* so that a sum of doubled ranks fits into 31 bits */
+
+struct rank_sums {
+	size_t n_known;
+	double ties; /* sum of t^3 - t over the groups of t equal values */
+};
+
+/*
+ * Twice the rank of each value, from 2 up: those that are equal share the middle of
+ * their ranks, so all are whole numbers. 0: NaN. -ENOMEM; -E2BIG: more than
+ * RANK_MAX_VALUES.
+ */
+int rank_doubled(const double *values, size_t n, int32_t *ret, struct rank_sums *ret_sums);
+
+/*
+ * The doubled rank sum of n_chosen among those known, without any connection: its
+ * mean, and its standard deviation with ties taken into account (0: all are
+ * chosen, none is, or all values are equal).
+ */
+double rank_sum_mean(const struct rank_sums *sums, size_t n_chosen);
+double rank_sum_deviation(const struct rank_sums *sums, size_t n_chosen);
+
+/*
+ * The probability that one of the chosen has a larger value than one of the
+ * others, ties counted half: the area under the ROC curve. NaN where one of both
+ * groups is empty.
+ */
+double rank_auc(double doubled_sum, size_t n_chosen, size_t n_known);
+
+#endif

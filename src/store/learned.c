@@ -1,0 +1,316 @@
+#include "store/learned.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "store/failure.h"
+#include "store/learned_columns.h"
+#include "store/query.h"
+#include "store/rows.h"
+#include "store/store.h"
+
+/* ---- runs ---- */
+
+int store_list_unnoted(struct store *store, struct unnoted *ret, size_t max, size_t *ret_n,
+		       struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	size_t n = 0;
+	int r = query_open(store, STATEMENT_NEXT_UNNOTED, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, (int64_t)max);
+	while (n < max && (r = query_step(&q, err)) > 0) {
+		const char *job_id;
+
+		query_read_i64(&q);
+		job_id = query_read_text(&q);
+		snprintf(ret[n].job_id, sizeof(ret[n].job_id), "%s", job_id ? job_id : "");
+		ret[n++].attempt_num = (int)query_read_i64(&q);
+	}
+	*ret_n = n;
+	return r < 0 ? r : 0;
+}
+
+static int put_run(struct store *store, const struct run_record *run, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_PUT_RUN, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, run->attempt);
+	query_bind_text(&q, outcome_name(run->outcome));
+	query_bind_columns(&q, &run_columns, run);
+	return query_run(&q, err);
+}
+
+static int add_estimate(struct store *store, const struct run_record *run,
+			const struct run_estimate *estimate, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(query_close) struct query score = QUERY_INIT;
+	int r = query_open(store, STATEMENT_ADD_ESTIMATE, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, run->attempt);
+	query_bind_i64(&q, run->sheet_num);
+	query_bind_i64(&q, (int64_t)run->started_wall_ns);
+	query_bind_i64(&q, estimate->estimate.rung);
+	query_bind_columns(&q, &estimate_columns, &estimate->estimate);
+	r = query_run(&q, err);
+	if (r == 0)
+		r = query_open(store, STATEMENT_ADD_SCORE, &score, err);
+	if (r < 0)
+		return r;
+	query_bind_columns(&score, &score_columns, &estimate->score);
+	return query_run(&score, err);
+}
+
+int store_put_runs(struct store *store, const struct run_record *runs,
+		   const struct run_estimate *estimates, size_t n, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = put_run(store, &runs[i], err);
+		if (r == 0 && estimates && estimates[i].estimate.n_runs > 0)
+			r = add_estimate(store, &runs[i], &estimates[i], err);
+	}
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+/* All rows of a query that is bound. */
+static int read_runs(struct query *q, struct run_list *ret, struct err *err)
+{
+	static const struct row_part parts[] = { { &run_owner_columns, 0 }, { &run_columns, 0 } };
+	CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
+	int r;
+
+	while ((r = query_step(q, err)) > 0) {
+		struct run_record *run = run_list_add(&list);
+
+		if (!run)
+			return store_no_memory(q->store, err);
+		r = row_read(q, parts, ARRAY_SIZE(parts), run, &list.arena, err);
+		if (r < 0)
+			return r;
+	}
+	if (r < 0)
+		return r;
+	*ret = list;
+	list = (struct run_list){ .arena = ARENA_INIT };
+	return 0;
+}
+
+int store_list_runs(struct store *store, uint64_t since_wall_ns, struct run_list *ret,
+		    struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_LIST_RUNS, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, (int64_t)since_wall_ns);
+	return read_runs(&q, ret, err);
+}
+
+static void reverse(struct run_list *list)
+{
+	for (size_t i = 0, k = list->n; i + 1 < k; i++) {
+		struct run_record run = list->items[i];
+
+		list->items[i] = list->items[--k];
+		list->items[k] = run;
+	}
+}
+
+int store_list_runs_of_class(struct store *store, const struct run_class *class, size_t limit,
+			     struct run_list *ret, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_RUNS_OF_CLASS, &q, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < RUNG_COUNT; i++)
+		query_bind_i64(&q, (int64_t) class->rungs[i]);
+	query_bind_i64(&q, (int64_t)limit);
+	r = read_runs(&q, ret, err);
+	if (r == 0)
+		reverse(ret);
+	return r;
+}
+
+int store_read_anomaly_types(struct store *store, int64_t attempt, int sheet_num, struct buf *out,
+			     struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	const char *blank = "";
+	int r = query_open(store, STATEMENT_ANOMALY_TYPES, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt);
+	query_bind_i64(&q, sheet_num);
+	while ((r = query_step(&q, err)) > 0) {
+		const char *type = query_read_text(&q);
+
+		if (!type || !type[0] || strpbrk(type, " \t\r\n"))
+			continue;
+		buf_printf(out, "%s%s", blank, type);
+		blank = " ";
+	}
+	return r;
+}
+
+/* ---- estimates ---- */
+
+int store_read_calibration(struct store *store, enum run_rung rung, uint64_t class_key,
+			   struct calibration *ret, struct err *err)
+{
+	static const struct column items[] = {
+		COLUMN(calibration, n_peak, column_bits),
+		COLUMN(calibration, n_peak_covered, column_bits),
+		COLUMN(calibration, n_cpu, column_bits),
+		COLUMN(calibration, n_cpu_covered, column_bits),
+		COLUMN(calibration, promised, column_f64),
+	};
+	static const struct columns columns = COLUMNS(items);
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_CALIBRATION, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, rung);
+	query_bind_i64(&q, (int64_t)class_key);
+	r = query_step(&q, err);
+	return r > 0 ? query_read_columns(&q, &columns, ret, NULL, err) : r;
+}
+
+/* ---- patterns ---- */
+
+int store_list_patterns(struct store *store, struct pattern_list *ret, struct err *err)
+{
+	CLEANUP(pattern_list_release) struct pattern_list list = { .arena = ARENA_INIT };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_LIST_PATTERNS, &q, err);
+
+	if (r < 0)
+		return r;
+	while ((r = query_step(&q, err)) > 0) {
+		struct pattern *p = pattern_list_add(&list);
+
+		if (!p)
+			return store_no_memory(store, err);
+		r = query_read_columns(&q, &pattern_columns, p, &list.arena, err);
+		if (r < 0)
+			return r;
+	}
+	if (r < 0)
+		return r;
+	*ret = list;
+	list = (struct pattern_list){ .arena = ARENA_INIT };
+	return 0;
+}
+
+int store_put_patterns(struct store *store, const struct pattern_list *patterns, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r;
+
+	if (patterns->n == 0)
+		return 0;
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r == 0)
+		r = query_open(store, STATEMENT_PUT_PATTERN, &q, err);
+	for (size_t i = 0; r == 0 && i < patterns->n; i++) {
+		query_bind_columns(&q, &pattern_columns, &patterns->items[i]);
+		r = query_run(&q, err);
+	}
+	query_close(&q);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+/* ---- verdicts ---- */
+
+static int put_verdict(struct store *store, int64_t attempt, const struct store_verdict *v,
+		       struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_PUT_VERDICT, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt);
+	query_bind_text(&q, outcome_name(v->outcome));
+	query_bind_text(&q, v->note);
+	query_bind_i64(&q, (int64_t)v->uid);
+	query_bind_i64(&q, (int64_t)v->wall_ns);
+	return query_run(&q, err);
+}
+
+static int set_outcome(struct store *store, int64_t attempt, const struct store_verdict *v,
+		       struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(buf_release) struct buf reason = BUF_INIT;
+	int r = query_open(store, STATEMENT_SET_OUTCOME, &q, err);
+
+	if (r < 0)
+		return r;
+	buf_printf(&reason, "user %llu says so%s%s", (unsigned long long)v->uid,
+		   v->note ? ": " : "", v->note ? v->note : "");
+	if (buf_error(&reason) < 0)
+		return store_no_memory(store, err);
+	query_bind_text(&q, outcome_name(v->outcome));
+	query_bind_text(&q, reason.data);
+	query_bind_i64(&q, attempt);
+	return query_run(&q, err);
+}
+
+static int check_ended(const struct attempt *a, struct err *err)
+{
+	if (a->is_running)
+		return err_set(err, -EAGAIN, "job %s still runs: its outcome is not known yet",
+			       a->job_id);
+	if (!u64_known(a->ended_wall_ns))
+		return err_set(err, -ENODATA,
+			       "job %s was lost: how it ended and what it used is not known",
+			       a->job_id);
+	return 0;
+}
+
+int store_set_outcome(struct store *store, const char *job_id, int num,
+		      const struct store_verdict *verdict, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_progress(store, job_id, num, &a, err);
+	if (r == 0)
+		r = check_ended(&a, err);
+	if (r == 0)
+		r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r == 0)
+		r = put_verdict(store, a.id, verdict, err);
+	if (r == 0)
+		r = set_outcome(store, a.id, verdict, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}

@@ -1,0 +1,82 @@
+/*
+ * learned - runs in numbers, what is believed about them, and how estimates did.
+ *
+ * Part of store.h, with its rules: each call that writes is one short transaction.
+ */
+#ifndef PROCTOR_STORE_LEARNED_H
+#define PROCTOR_STORE_LEARNED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "model/estimate.h"
+#include "model/job.h"
+#include "model/pattern.h"
+#include "model/run.h"
+
+struct store;
+
+/* ---- runs ---- */
+
+/* Attempts that have ended and are no runs yet, oldest end first, at most so many. */
+struct unnoted {
+	char job_id[JOB_ID_MAX + 1];
+	int attempt_num;
+};
+int store_list_unnoted(struct store *store, struct unnoted *ret, size_t max, size_t *ret_n,
+		       struct err *err);
+
+/* What was expected of a run by its start, and how that did. */
+struct run_estimate {
+	struct estimate estimate;
+	struct estimate_score score;
+};
+
+/* Adds or replaces runs of one attempt; estimates has one for each, or is NULL. */
+int store_put_runs(struct store *store, const struct run_record *runs,
+		   const struct run_estimate *estimates, size_t n, struct err *err);
+
+/*
+ * Those that ended later, oldest first. ret is overwritten (release what it held
+ * before), and untouched on failure.
+ */
+int store_list_runs(struct store *store, uint64_t since_wall_ns, struct run_list *ret,
+		    struct err *err);
+
+/* Those of the class on any rung, the newest so many, oldest first. */
+int store_list_runs_of_class(struct store *store, const struct run_class *class, size_t limit,
+			     struct run_list *ret, struct err *err);
+
+/* The types of anomalies of an attempt (sheet 0: of all sheets), with a blank between two. */
+int store_read_anomaly_types(struct store *store, int64_t attempt, int sheet_num, struct buf *out,
+			     struct err *err);
+
+/* How the estimates for runs of this class on this rung did. */
+int store_read_calibration(struct store *store, enum run_rung rung, uint64_t class_key,
+			   struct calibration *ret, struct err *err);
+
+/* ---- patterns ---- */
+
+int store_list_patterns(struct store *store, struct pattern_list *ret, struct err *err);
+int store_put_patterns(struct store *store, const struct pattern_list *patterns, struct err *err);
+
+/* ---- verdicts ---- */
+
+struct store_verdict {
+	enum outcome outcome;
+	const char *note; /* or NULL */
+	uint64_t uid;	  /* who says so */
+	uint64_t wall_ns;
+};
+
+/*
+ * Replaces the outcome of an attempt (num 0: the latest) that has ended by what a
+ * person says; what was measured is kept beside it. -ENOENT: no such attempt.
+ * -EAGAIN: it still runs. -ENODATA: it was lost, so that nothing is known of its end.
+ */
+int store_set_outcome(struct store *store, const char *job_id, int num,
+		      const struct store_verdict *verdict, struct err *err);
+
+#endif

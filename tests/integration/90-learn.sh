@@ -1,0 +1,169 @@
+#!/bin/bash
+# What is learned from runs that really ran: findings, patterns, estimates, differences, and what
+# a person says came of a job. Without history nothing is made up.
+. "$(dirname "$0")/lib.sh"
+golden=$SOURCE_ROOT/tests/golden/correlation
+
+# Takes MB of memory and exits with STATUS.
+cat >"$TMP/eat.py" <<'END'
+import sys
+kept = b"x" * (int(sys.argv[1]) << 20)
+sys.exit(int(sys.argv[2]))
+END
+
+eat() { # JOB MB STATUS
+	"$PROCTOR" run -q --job "$1" -- python3 "$TMP/eat.py" "$2" "$3" </dev/null
+}
+
+# ---- nothing recorded ----
+
+run "$PROCTOR" estimate -- sleep 1
+is "without history: status" "$status" 0
+is "without history: no data" "$stdout" "no data: nothing like it has been recorded"
+run "$PROCTOR" estimate --json -- sleep 1
+json "and null in JSON, never 0" "$stdout" 'd["estimated_peak_memory_mb"] is None and d["estimated_cpu_seconds"] is None and d["confidence"] is None and d["runs"] == 0'
+run "$PROCTOR" correlate --json
+is "nothing to compare: status" "$status" 0
+json "nothing to compare" "$stdout" 'd["compat"] == [] and d["findings"] == []'
+run "$PROCTOR" patterns --json
+is "no patterns" "$stdout" "[]"
+run "$PROCTOR" diff a b
+is "nothing to diff: status" "$status" 1
+like "nothing to diff: said" "$stderr" "nothing has been recorded"
+check "no database is made by asking" test ! -e "$PROCTOR_HOME/proctor.db"
+
+# ---- the old rules, on files ----
+
+wrong=$(python3 - "$PROCTOR" "$golden" <<'END'
+import json, pathlib, subprocess, sys
+for path in sorted(pathlib.Path(sys.argv[2]).glob("*.json")):
+    out = subprocess.run([sys.argv[1], "correlate", "--input", path, "--json"],
+                         stdout=subprocess.PIPE, check=True).stdout
+    if json.loads(out)["compat"] != json.loads(path.read_text())["expected"]:
+        print(path.name)
+END
+)
+is "every golden case" "$wrong" ""
+json "from standard input" "$("$PROCTOR" correlate --json --input - <"$golden/001.json")" 'len(d["compat"]) == 4'
+echo '{"profiles": [{"peak_rss_mb": "much"}]}' >"$TMP/bad.json"
+run "$PROCTOR" correlate --input "$TMP/bad.json"
+is "a bad profile: status" "$status" 2
+like "a bad profile: what and where" "$stderr" "bad.json.*peak_rss_mb.*profile 1.*a number"
+run "$PROCTOR" correlate --input "$TMP/none.json"
+is "no file: status" "$status" 2
+run "$PROCTOR" correlate --input "$TMP/bad.json" --since 1d
+is "--since with a file: status" "$status" 2
+
+# ---- runs ----
+
+for i in 1 2 3 4 5; do
+	eat "large-$i" $((60 + i)) 1
+done
+for i in 1 2 3 4 5 6 7; do
+	eat "small-$i" $((10 + i)) 0
+done
+run "$PROCTOR" correlate
+is "a finding: status" "$status" 0
+like "a finding in words" "$stdout" 'runs of `eat.py` whose peak memory was more than [0-9.]+ MB failed 5 of 5 times \(95 % interval 57 to 100 %\); others 0 of 7; adjusted p [0-9.]+, supported'
+run "$PROCTOR" correlate --json
+json "the same in JSON" "$stdout" '[f for f in d["findings"] if f["feature"] == "peak_rss_mb"][0]["inside"] == {"runs": 5, "failures": 5, "failure_rate": 1, "interval_95": [0.5655175352168254, 1]}'
+json "all of it was tested" "$stdout" '(d["runs"], d["classes"], d["classes_tested"]) == (12, 1, 1)'
+run "$PROCTOR" correlate --since 1s --json
+json "only what ended in that time" "$stdout" 'd["runs"] < 12'
+run "$PROCTOR" patterns
+like "it is believed" "$stdout" "^supported since .* on 12 runs"
+run "$PROCTOR" patterns --json
+json "and kept with its rule" "$stdout" 'any(p["feature"] == "peak_rss_mb" and p["direction"] == "above" and p["later_runs"] == 0 and p["retired"] is None for p in d if p["type"] == "FINDING")'
+
+# ---- runs that the rule had not seen ----
+
+for i in 1 2 3 4; do
+	eat "later-large-$i" $((60 + i)) 1
+	eat "later-small-$i" $((10 + i)) 0
+done
+run "$PROCTOR" correlate
+run "$PROCTOR" patterns --json
+json "later runs confirm it" "$stdout" 'any(p["feature"] == "peak_rss_mb" and p["state"] == "confirmed" and p["later_runs"] == 8 and p["brier"] < p["brier_base_rate"] for p in d if p["type"] == "FINDING")'
+
+# ---- what a person says ----
+
+run "$PROCTOR" outcome small-1 failure --note "wrong numbers"
+is "a verdict: status" "$status" 0
+run "$PROCTOR" jobs --json
+json "it is the outcome from now on" "$stdout" '[j for j in d if j["job_id"] == "small-1"][0]["outcome"] == "failure" and [j for j in d if j["job_id"] == "small-1"][0]["exit_code"] == 0'
+run "$PROCTOR" correlate --json
+json "and counts as a failure" "$stdout" 'd["findings"][0]["failures"] == 10'
+is "what was measured is kept" "$("$PROCTOR" sql --no-header 'SELECT measured_outcome, note FROM verdicts' --csv)" "success,wrong numbers"
+run "$PROCTOR" outcome nobody success
+is "no such job: status" "$status" 1
+run "$PROCTOR" outcome small-1 perhaps
+is "no such outcome: status" "$status" 2
+"$PROCTOR" run -q --job long -- sleep 30 </dev/null &
+runner=$!
+for _ in $(seq 100); do
+	"$PROCTOR" jobs --json | grep -q '"job_id":"long"' && break
+	sleep 0.1
+done
+run "$PROCTOR" outcome long success
+is "it still runs: status" "$status" 1
+like "it still runs: said" "$stderr" "still runs"
+kill -TERM "$runner"
+wait "$runner"
+
+# ---- retries ----
+
+for _ in 1 2 3; do
+	eat again 30 1
+done
+run "$PROCTOR" correlate --json
+json "two retries of one input are left out" "$stdout" 'd["retries_left_out"] == 2'
+
+# ---- estimates ----
+
+for i in 1 2 3 4; do
+	"$PROCTOR" run -q -- python3 "$TMP/eat.py" 40 0 </dev/null
+done
+run "$PROCTOR" estimate --json -- python3 "$TMP/eat.py" 40 0
+json "4 runs of this very command" "$stdout" 'd["basis"] == "exact command" and d["runs"] == 4 and d["confidence"] == 0.8'
+json "which had 40 MB and more" "$stdout" '40 < d["estimated_peak_memory_mb"] < 100 and 0 < d["estimated_cpu_seconds"] <= d["cpu_seconds_90"]'
+json "and past answers are judged" "$stdout" 'd["calibration"]["estimates"] >= 3 and 0 <= d["calibration"]["covered"] <= d["calibration"]["estimates"]'
+run "$PROCTOR" estimate -- python3 "$TMP/eat.py" 40 0
+like "in words" "$stdout" "peak memory .*with a probability of 80 %"
+run "$PROCTOR" estimate --json -- python3 "$TMP/eat.py" 41 0
+json "another number: the masked command" "$stdout" 'd["basis"] == "masked command" and d["runs"] >= 4'
+run "$PROCTOR" estimate --json -- "$TMP/eat.py" --other-options
+json "other options: the program" "$stdout" 'd["basis"] == "program and user"'
+run "$PROCTOR" estimate --json -- no-such-program
+json "nothing like it: no data" "$stdout" 'd["basis"] == "no data" and d["estimated_peak_memory_mb"] is None'
+
+cat >"$TMP/job.yaml" <<END
+sheets:
+  - run: [python3, $TMP/eat.py, "40", "0"]
+  - run: [python3, $TMP/eat.py, "20", "0"]
+END
+run "$PROCTOR" estimate -f "$TMP/job.yaml" --json
+json "a job that never ran: by its sheets" "$stdout" 'd["by_sheet"] and d["runs"] > 0 and d["estimated_peak_memory_mb"] > 40'
+"$PROCTOR" run -q -f "$TMP/job.yaml" </dev/null
+run "$PROCTOR" estimate -f "$TMP/job.yaml" --json
+json "one that ran: as a whole" "$stdout" 'not d["by_sheet"] and d["runs"] == 1 and d["confidence"] == 0.5'
+run "$PROCTOR" estimate -f "$TMP/none.yaml"
+is "no job file: status" "$status" 2
+run "$PROCTOR" estimate
+is "of nothing: status" "$status" 2
+
+# ---- differences ----
+
+eat huge 200 0
+run "$PROCTOR" diff small-2 huge --json
+json "memory is more than usual" "$stdout" '[r for r in d["differences"] if r["key"] == "peak_rss_mb"][0]["judgement"] == "beyond" and d["other_runs"] >= 7'
+run "$PROCTOR" diff small-2 huge
+like "in words" "$stdout" "peak memory .* more than usual"
+run "$PROCTOR" diff again --json
+json "one job: its last two attempts" "$stdout" '(d["before"]["attempt"], d["after"]["attempt"]) == (2, 3)'
+run "$PROCTOR" diff 'again#1' 'again#3' --json
+json "or those that are named" "$stdout" '(d["before"]["attempt"], d["after"]["attempt"]) == (1, 3)'
+run "$PROCTOR" diff small-2
+is "only one attempt: status" "$status" 1
+check "the record is sound" "$PROCTOR" doctor
+
+finish

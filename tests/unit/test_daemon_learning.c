@@ -1,0 +1,172 @@
+#include "store_fixture.h"
+
+#include <math.h>
+
+#include "daemon/daemon.h"
+
+#define HOUR_NS UINT64_C(3600000000000)
+#define START_NS UINT64_C(1700000000000000000)
+#define MIB (UINT64_C(1024) * 1024)
+
+/* A recorded run with this peak, the Nth hour after the beginning. */
+static void add_run(struct store *store, unsigned hour, bool has_failed, uint64_t peak_mb)
+{
+	struct attempt a;
+	struct sheet_record sheet = { .num = 1, .try_num = 1, .total_ranks = 1 };
+	struct err err = ERR_INIT;
+	char id[32];
+
+	snprintf(id, sizeof(id), "job-%u", hour);
+	a = make_attempt(id);
+	a.total_sheets = 1;
+	a.started_wall_ns = START_NS + hour * HOUR_NS;
+	must(store_begin_attempt(store, &a, &err), &err);
+	a.ended_wall_ns = a.started_wall_ns + HOUR_NS / 2;
+	a.outcome = has_failed ? OUTCOME_FAILURE : OUTCOME_SUCCESS;
+	a.usage.wall_ns = HOUR_NS / 2;
+	a.usage.peak_rss_bytes = peak_mb * MIB;
+	a.usage.peak_rss_evidence = EVIDENCE_EXACT;
+	sheet.command = "./train.py --fast";
+	sheet.outcome = a.outcome;
+	sheet.started_wall_ns = a.started_wall_ns;
+	sheet.ended_wall_ns = a.ended_wall_ns;
+	usage_init(&sheet.usage);
+	a.sheets = &sheet;
+	a.n_sheets = 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	attempt_release(&a);
+}
+
+/* Every other run is large, and fails. */
+static void add_runs(struct store *store, unsigned first, unsigned n)
+{
+	for (unsigned i = first; i < first + n; i++)
+		add_run(store, i, i % 2, i % 2 ? 500 + i : 100 + i);
+}
+
+static void analyze(struct store *store, uint64_t since_wall_ns, size_t *ret_n_runs)
+{
+	CLEANUP(learning_release) struct learning l;
+	struct err err = ERR_INIT;
+
+	learning_init(&l, 5);
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	must(learning_read(store, since_wall_ns, &l, &err), &err);
+	learning_analyze(&l);
+	must(learning_write(store, &l, &err), &err);
+	*ret_n_runs = l.analysis.n_runs;
+}
+
+static const struct pattern *find_rule(const struct pattern_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->items[i].feature && strcmp(list->items[i].feature, "peak_rss_mb") == 0)
+			return &list->items[i];
+	return NULL;
+}
+
+static void test_what_has_ended_becomes_a_run(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(run_list_release) struct run_list runs = { .arena = ARENA_INIT };
+	struct attempt running = make_attempt("running");
+	struct err err = ERR_INIT;
+	size_t n;
+
+	add_runs(store, 0, 70); /* more than a page */
+	must(store_begin_attempt(store, &running, &err), &err);
+	must(learning_catch_up(store, 3, &n, &err), &err);
+	assert_int_equal(n, 3);
+	must(learning_catch_up(store, 0, &n, &err), &err);
+	assert_int_equal(n, 67);
+	must(learning_catch_up(store, 0, &n, &err), &err);
+	assert_int_equal(n, 0);
+	must(store_list_runs(store, 0, &runs, &err), &err);
+	assert_int_equal(runs.n, 70);
+	assert_string_equal(runs.items[0].class.label, "train.py");
+	assert_true(runs.items[1].peak_rss_mb == 501);
+	/* Nothing could be said of the first; all others had an answer, and a score. */
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM estimates"), 69);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM scores"), 69);
+	assert_int_equal(raw_sql(f->db, "SELECT n_runs FROM estimates JOIN runs USING (attempt)"
+					" ORDER BY started_wall_ns LIMIT 1 OFFSET 4"),
+			 5);
+	attempt_release(&running);
+}
+
+/* Two at the same time score a run once. */
+static void test_noted_twice(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+
+	add_runs(store, 0, 4);
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	assert_int_equal(raw_sql(f->db, "DELETE FROM runs WHERE attempt > 2 RETURNING 1"), 1);
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM estimates"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM scores"), 3);
+}
+
+/* The look-back is for finding. What is believed is judged by all that came after. */
+static void test_old_patterns_are_judged_by_all_later_runs(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(pattern_list_release) struct pattern_list list = { .arena = ARENA_INIT };
+	struct err err = ERR_INIT;
+	size_t n_runs;
+
+	add_runs(store, 0, 16);
+	analyze(store, 1, &n_runs);
+	assert_int_equal(n_runs, 16);
+	add_runs(store, 16, 12);
+	analyze(store, START_NS + 26 * HOUR_NS, &n_runs);
+	assert_int_equal(n_runs, 2);
+	must(store_list_patterns(store, &list, &err), &err);
+	assert_non_null(find_rule(&list));
+	assert_int_equal(find_rule(&list)->n_later, 12);
+	assert_string_equal(find_rule(&list)->grade, "confirmed");
+}
+
+static void test_estimate_of_a_command(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	const char *argv[] = { "./train.py", "--fast", NULL };
+	const struct sheet_spec sheet = { .num = 1, .argv = argv, .ranks = 1 };
+	const struct job_spec spec = { .sheets = &sheet, .n_sheets = 1 };
+	struct learning_answer answer;
+	struct err err = ERR_INIT;
+
+	must(learning_estimate(store, &spec, NULL, 1000, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 0);
+	assert_true(isnan(answer.estimate.peak_rss_mb));
+	for (unsigned i = 0; i < 4; i++)
+		add_run(store, i, false, 100 + i);
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	must(learning_estimate(store, &spec, NULL, 1000, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 4);
+	assert_int_equal(answer.estimate.rung, RUNG_PROGRAM); /* recorded with another input */
+	assert_true(answer.estimate.peak_rss_mb == 103);
+	assert_int_equal(answer.calibration.n_peak, 3);
+	assert_int_equal(answer.calibration.n_peak_covered,
+			 0); /* each was larger than all before */
+	must(learning_estimate(store, &spec, NULL, 1001, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 0); /* of another user */
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_what_has_ended_becomes_a_run),
+		TEST(test_noted_twice),
+		TEST(test_old_patterns_are_judged_by_all_later_runs),
+		TEST(test_estimate_of_a_command),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

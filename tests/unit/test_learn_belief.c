@@ -1,0 +1,188 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "learn/learn.h"
+#include "stats/rng.h"
+
+#define MAX_RUNS 200
+#define HOUR_NS UINT64_C(3600000000000)
+
+struct past {
+	struct run_record runs[MAX_RUNS];
+	size_t n;
+};
+
+static void add_run(struct past *past, bool has_failed, double slope)
+{
+	struct run_record *run = &past->runs[past->n++];
+
+	run_record_init(run);
+	run->attempt = (int64_t)past->n;
+	run->is_whole = true;
+	run->class.command = 7;
+	run->class.label = "train.py";
+	run->outcome = has_failed ? OUTCOME_FAILURE : OUTCOME_SUCCESS;
+	run->started_wall_ns = past->n * 10 * HOUR_NS;
+	run->ended_wall_ns = run->started_wall_ns + HOUR_NS;
+	run->rss_slope_mb_s[2] = slope;
+}
+
+/* Every other run grows fast, and fails if it is true that such runs do. */
+static void add_runs(struct past *past, size_t n, bool is_true)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool is_fast = i % 2, has_failed = is_true ? is_fast : i % 4 < 2;
+
+		add_run(past, has_failed, is_fast ? 100 + (double)i : 10 + (double)i);
+	}
+}
+
+static void analyze(struct past *past, struct pattern_list *patterns)
+{
+	CLEANUP(analysis_release) struct analysis a = { .arena = ARENA_INIT };
+	uint64_t now = past->runs[past->n - 1].ended_wall_ns;
+
+	assert_int_equal(analysis_run(past->runs, past->n, 1, &a), 0);
+	assert_int_equal(beliefs_update(patterns, &a, past->runs, past->n, now), 0);
+}
+
+static void test_found_then_confirmed(void **state)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	struct past past = { .n = 0 };
+	const struct pattern *p;
+	double threshold;
+
+	(void)state;
+	add_runs(&past, 16, true);
+	analyze(&past, &patterns);
+	assert_int_equal(patterns.n, 1);
+	p = &patterns.items[0];
+	threshold = p->threshold;
+	assert_string_equal(belief_state(p), "supported");
+	assert_string_equal(p->feature, "rss_slope_mb_s@60");
+	assert_int_equal(p->n_later, 0);
+	assert_true(isnan(p->brier));
+	assert_true(p->rate_in > 0.8 && p->rate_in < 1);
+	add_runs(&past, 6, true); /* too few to confirm anything */
+	analyze(&past, &patterns);
+	assert_string_equal(belief_state(&patterns.items[0]), "supported");
+	assert_int_equal(patterns.items[0].n_later, 6);
+	add_runs(&past, 2, true);
+	analyze(&past, &patterns);
+	p = &patterns.items[0];
+	assert_int_equal(patterns.n, 1);
+	assert_string_equal(belief_state(p), "confirmed");
+	assert_int_equal(p->n_later, 8);
+	assert_int_equal(p->occurrences, 3);
+	assert_true(p->brier < p->brier_base);
+	assert_true(p->threshold == threshold); /* the rule is frozen */
+	assert_int_equal(p->confirmed_wall_ns, past.runs[past.n - 1].ended_wall_ns);
+}
+
+static void test_what_stops_holding_is_retired(void **state)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	struct past past = { .n = 0 };
+
+	(void)state;
+	add_runs(&past, 16, true);
+	analyze(&past, &patterns);
+	add_runs(&past, 16, true);
+	analyze(&past, &patterns);
+	assert_string_equal(belief_state(&patterns.items[0]), "confirmed");
+	add_runs(&past, 20, false);
+	analyze(&past, &patterns);
+	assert_string_equal(belief_state(&patterns.items[0]), "retired");
+	assert_non_null(strstr(patterns.items[0].retired_why, "last 20 runs"));
+	assert_true(u64_known(patterns.items[0].confirmed_wall_ns)); /* it was, once */
+	analyze(&past, &patterns); /* on the same runs it stays so */
+	assert_string_equal(belief_state(&patterns.items[0]), "retired");
+}
+
+/* Rules that were made of noise: at most 5 % are ever confirmed, however often one looks. */
+static void test_noise_is_seldom_confirmed(void **state)
+{
+	size_t n_confirmed = 0, n_rules = 0;
+	struct rng rng;
+
+	(void)state;
+	rng_seed(&rng, 5);
+	for (int round = 0; round < 200; round++) {
+		CLEANUP(pattern_list_release)
+		struct pattern_list patterns = { .arena = ARENA_INIT };
+		struct analysis nothing = { .arena = ARENA_INIT };
+		static struct past past;
+		struct pattern *p = pattern_list_add(&patterns);
+
+		past.n = 0;
+		p->type = PATTERN_FINDING;
+		p->name = "rule";
+		p->grade = "supported";
+		p->class_key = 7;
+		p->feature = "rss_slope_mb_s@60";
+		p->is_above = true;
+		p->threshold = 0;
+		p->rate_in = 0.6;
+		p->rate_out = 0.4;
+		p->base_rate = 0.5;
+		p->frozen_wall_ns = 0;
+		for (size_t i = 0; i < MAX_RUNS; i++) {
+			add_run(&past, rng_unit(&rng) < 0.5, rng_normal(&rng));
+			if (i % 10 == 9)
+				assert_int_equal(beliefs_update(&patterns, &nothing, past.runs,
+								past.n, i + 1),
+						 0);
+		}
+		n_rules++;
+		n_confirmed += u64_known(patterns.items[0].confirmed_wall_ns);
+	}
+	print_message("# rules made of noise that were ever confirmed: %zu of %zu\n", n_confirmed,
+		      n_rules);
+	assert_in_range(n_confirmed, 0, 20); /* 10, and 3 standard deviations */
+}
+
+static void test_correlations_are_kept(void **state)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	CLEANUP(compat_release) struct compat compat = { .arena = ARENA_INIT };
+	struct compat_profile profiles[10];
+
+	(void)state;
+	for (size_t i = 0; i < 10; i++)
+		profiles[i] = (struct compat_profile){ .peak_rss_mb = i < 4 ? 100 : 3000,
+						       .has_failed = i < 4 };
+	assert_int_equal(compat_analyze(profiles, 10, 5, &compat), 0);
+	assert_int_equal(beliefs_note_compat(&patterns, &compat, 100), 0);
+	assert_int_equal(beliefs_note_compat(&patterns, &compat, 200), 0);
+	assert_int_equal(patterns.n, 2);
+	assert_string_equal(patterns.items[0].type, "RESOURCE_CORRELATION");
+	assert_string_equal(patterns.items[0].name, "memory_vs_failure memory_bin:<256MB");
+	assert_string_equal(patterns.items[0].tags,
+			    "memory_bin:<256MB\nfailure_rate:1.00\nsample_size:4");
+	assert_int_equal(patterns.items[0].occurrences, 2);
+	assert_int_equal(patterns.items[0].first_wall_ns, 100);
+	assert_int_equal(patterns.items[0].last_wall_ns, 200);
+	assert_true(fabs(patterns.items[0].confidence - (0.5 + 0.08 + 0.3)) < 1e-12);
+	assert_string_equal(belief_state(&patterns.items[0]), "correlation");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_found_then_confirmed),
+		cmocka_unit_test(test_what_stops_holding_is_retired),
+		cmocka_unit_test(test_noise_is_seldom_confirmed),
+		cmocka_unit_test(test_correlations_are_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
