@@ -115,8 +115,6 @@ void anomaly_host_init(struct anomaly_host *host)
 void anomaly_evidence_init(struct anomaly_evidence *e)
 {
 	*e = (struct anomaly_evidence){
-		.from_wall_ns = U64_UNKNOWN,
-		.until_wall_ns = U64_UNKNOWN,
 		.fast_interval_seconds = F64_UNKNOWN,
 		.n_files_open = U64_UNKNOWN,
 	};
@@ -134,10 +132,11 @@ void episode_init(struct episode *e)
 		.peak_value = F64_UNKNOWN,
 		.after_value = F64_UNKNOWN,
 		.seconds_to_limit = F64_UNKNOWN,
+		.full_from_wall_ns = U64_UNKNOWN,
+		.full_until_wall_ns = U64_UNKNOWN,
 	};
 	anomaly_init(&e->worst);
 	anomaly_host_init(&e->host);
-	anomaly_evidence_init(&e->evidence);
 }
 
 void episode_set_job(struct episode *e, const char *job_id)

@@ -107,13 +107,8 @@ struct anomaly_syscall {
 	double time_pct;
 };
 
-/*
- * The seconds around the beginning are in the record at full resolution: from and
- * until name them. Counts are of all there were; the arrays hold the first. What
- * nobody looked at is unknown.
- */
+/* Counts are of all there were; the arrays hold the first. What nobody looked at is unknown. */
 struct anomaly_evidence {
-	uint64_t from_wall_ns, until_wall_ns;
 	double fast_interval_seconds; /* that it was sampled at after it began; NaN: it was not */
 	struct anomaly_file files[ANOMALY_MAX_FILES];
 	size_t n_files;
@@ -153,7 +148,9 @@ struct episode {
 	double seconds_to_limit;  /* an estimate at the last change; NaN: there is none */
 	const char *why_cleared;  /* static; NULL while it lasts */
 	struct anomaly_host host; /* when it began */
-	struct anomaly_evidence evidence;
+	uint64_t full_from_wall_ns, full_until_wall_ns; /* the record has the seconds around its
+							   beginning at full resolution */
+	const struct anomaly_evidence *evidence;	/* borrowed; NULL: nobody looked (yet) */
 };
 
 void episode_init(struct episode *e);

@@ -98,17 +98,25 @@ static void write_syscalls(struct json *j, const struct anomaly_evidence *e)
 	json_end_array(j);
 }
 
-static void write_evidence(struct json *j, const struct anomaly_evidence *e)
+static void write_culprit(struct json *j, const struct anomaly_evidence *e)
 {
-	json_key(j, "evidence");
-	json_begin_object(j);
-	json_key_f64(j, "from", u64_to_seconds(e->from_wall_ns));
-	json_key_f64(j, "until", u64_to_seconds(e->until_wall_ns));
 	json_key_f64(j, "fast_interval_seconds", e->fast_interval_seconds);
 	json_key_u64(j, "open_file_count", e->n_files_open);
 	write_files(j, e);
 	write_syscalls(j, e);
 	json_key_string(j, "trace", e->trace[0] ? e->trace : NULL);
+}
+
+static void write_evidence(struct json *j, const struct episode *e)
+{
+	struct anomaly_evidence none;
+
+	anomaly_evidence_init(&none);
+	json_key(j, "evidence");
+	json_begin_object(j);
+	json_key_f64(j, "from", u64_to_seconds(e->full_from_wall_ns));
+	json_key_f64(j, "until", u64_to_seconds(e->full_until_wall_ns));
+	write_culprit(j, e->evidence ? e->evidence : &none);
 	json_end_object(j);
 }
 
@@ -122,7 +130,7 @@ static void write_detail_fields(struct json *j, const struct episode *e)
 	json_key_f64(j, "seconds_to_limit", e->seconds_to_limit);
 	json_key_string(j, "why_cleared", e->why_cleared);
 	write_host(j, &e->host);
-	write_evidence(j, &e->evidence);
+	write_evidence(j, e);
 }
 
 void episode_write_details(struct json *j, const struct episode *e)

@@ -100,13 +100,34 @@ struct system_sample {
 	uint64_t process_count;
 	uint64_t forks_total;	  /* "processes" of proc/stat: since boot, threads included */
 	uint64_t oom_kills_total; /* oom_kill of proc/vmstat */
+	uint64_t swap_in_bytes, swap_out_bytes; /* since boot: pswpin and pswpout of proc/vmstat */
 	double uptime_seconds;
+};
+
+/* Whether a GPU runs slower than it could, for the sake of its health. */
+enum gpu_throttle {
+	GPU_THROTTLE_UNKNOWN,
+	GPU_THROTTLE_NONE, /* or by what the user or the power plan wants */
+	GPU_THROTTLE_HEAT,
+	GPU_THROTTLE_POWER, /* the supply brakes it, not a limit that was set */
 };
 
 struct gpu_sample {
 	int index;
 	double utilization_pct, memory_used_mb, memory_total_mb, temperature_c;
+	enum gpu_throttle throttle;
 };
+
+/* The memory of one cgroup that has processes of a job. */
+struct cgroup_sample {
+	const char *path; /* as in proc_sample.cgroup */
+	uint64_t memory_current_bytes;
+	uint64_t memory_high_bytes, memory_max_bytes; /* MEMORY_UNLIMITED: none is set */
+	struct psi psi_memory;
+	uint64_t oom_kills; /* of memory.events: in it and below, since it was made */
+};
+
+#define MEMORY_UNLIMITED (UINT64_MAX - 1)
 
 struct job_progress {
 	const char *job_id;
@@ -129,6 +150,8 @@ struct snapshot {
 	size_t n_processes, cap_processes;
 	struct gpu_sample *gpus; /* NULL: nobody looked for GPUs, which is not the same as none */
 	size_t n_gpus;
+	struct cgroup_sample *cgroups; /* NULL: nobody looked */
+	size_t n_cgroups;
 	struct job_progress *progress;
 	size_t n_progress;
 
@@ -158,6 +181,9 @@ struct proc_sample *snapshot_add_process(struct snapshot *s);
 
 /* All values unknown, no job. */
 void proc_sample_init(struct proc_sample *p);
+
+/* All values unknown. */
+void cgroup_sample_init(struct cgroup_sample *c);
 
 /* SystemSnapshot as an object of the contract, with proctor's own fields beside it. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);

@@ -304,6 +304,7 @@ void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret)
 
 int gpu_from_words(const uint64_t *words, struct gpu_sample *ret)
 {
+	*ret = (struct gpu_sample){ .throttle = GPU_THROTTLE_UNKNOWN };
 	return from_words(gpu_fields, GPU_WORDS, words, ret);
 }
 

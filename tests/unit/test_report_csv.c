@@ -281,7 +281,7 @@ static void test_snapshot(void **state)
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	static const char *const lines[] = { "some", "full" };
 	struct job_progress progress = { "a\"b", 3, 1, 2, "running" };
-	struct gpu_sample gpu = { 0, 50, 1000.5, F64_UNKNOWN, 45 };
+	struct gpu_sample gpu = { 0, 50, 1000.5, F64_UNKNOWN, 45, GPU_THROTTLE_UNKNOWN };
 	CLEANUP(snapshot_release) struct snapshot s;
 	struct csv_text t;
 	json_t *json;
