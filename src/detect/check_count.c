@@ -38,12 +38,11 @@ void check_job_zombies(const struct tick *t, const struct job_track *job, struct
 	find_zombies(job->n_zombies, f);
 	if (f->stand != STAND_OVER)
 		return;
-	snprintf(
-		f->text, sizeof(f->text),
-		"%llu zombies are children of pid %d, which is not of the job and has not waited for them "
-		"for %.0f s or longer",
-		(unsigned long long)job->n_zombies, (int)job->zombie_parent,
-		t->config->zombie_duration_seconds);
+	snprintf(f->text, sizeof(f->text),
+		 "pid %d, which is not of the job, has not waited for %llu of its children, for "
+		 "%.0f s or longer",
+		 (int)job->zombie_parent, (unsigned long long)job->n_zombies,
+		 t->config->zombie_duration_seconds);
 }
 
 /* ---- open files ----

@@ -55,6 +55,20 @@ void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct f
  * It runs slower because of heat or its supply, or has gpu_temperature_c degrees: medium; high
  * when it is braked by heat or from 5 degrees more, critical from 10 degrees more.
  */
+static const char *braked_by(enum gpu_throttle throttle)
+{
+	switch (throttle) {
+	case GPU_THROTTLE_HEAT:
+		return "is braked by heat";
+	case GPU_THROTTLE_POWER:
+		return "is braked by its power supply";
+	case GPU_THROTTLE_UNKNOWN:
+	case GPU_THROTTLE_NONE:
+		break;
+	}
+	return "";
+}
+
 void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
 {
 	double over = gpu->temperature_c - t->config->gpu_temperature_c;
@@ -71,9 +85,10 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 	f->severity = over >= 10					? SEVERITY_CRITICAL
 		      : over >= 5 || gpu->throttle == GPU_THROTTLE_HEAT ? SEVERITY_HIGH
 									: SEVERITY_MEDIUM;
-	snprintf(f->text, sizeof(f->text), "GPU %d has %.0f degrees C%s", gpu->index,
-		 gpu->temperature_c,
-		 gpu->throttle == GPU_THROTTLE_HEAT    ? " and is braked by heat"
-		 : gpu->throttle == GPU_THROTTLE_POWER ? " and is braked by its power supply"
-						       : "");
+	if (f64_known(over))
+		snprintf(f->text, sizeof(f->text), "GPU %d has %.0f degrees C%s%s", gpu->index,
+			 gpu->temperature_c, is_braked ? " and " : "", braked_by(gpu->throttle));
+	else
+		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index,
+			 braked_by(gpu->throttle));
 }

@@ -92,9 +92,15 @@ void check_cgroup_memory(const struct tick *t, const struct cgroup_sample *c, st
 		return;
 	f->stand = STAND_OVER;
 	f->severity = level == 0 ? SEVERITY_LOW : level_severity(level);
-	snprintf(f->text, sizeof(f->text),
-		 "the cgroup %.100s has %.0f MB and waited for memory in %.0f %% of the last 10 s",
-		 c->path, u64_to_mb(c->memory_current_bytes), f64_known(stall) ? stall : 0);
+	if (level == 0)
+		snprintf(f->text, sizeof(f->text),
+			 "the cgroup %.100s has %.0f MB, which is nearly all that it may have",
+			 c->path, u64_to_mb(c->memory_current_bytes));
+	else
+		snprintf(
+			f->text, sizeof(f->text),
+			"everybody in the cgroup %.100s waited for memory in %.0f %% of the last 10 s",
+			c->path, stall);
 }
 
 /* ---- I/O stall of the host ----

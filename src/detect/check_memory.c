@@ -9,8 +9,8 @@
  * Its own memory (without the page cache) is memory_spike_threshold times what it was at the
  * beginning of the window, by memory_spike_floor_mb more, and a tenth more than it ever
  * was before the window: what goes up and down between the same two values is no news, and
- * neither is what jobs of its kind usually take. One that is younger than half
- * a window is only starting up.
+ * neither is what jobs of its kind usually take. What it takes in its first half of
+ * a window is how it starts up: that is told from high on.
  *
  *	critical	at this rate memory is full within 15 s
  *	high		within 60 s
@@ -43,33 +43,49 @@ static bool is_usual(const struct track *p)
 	return p->memory_mb <= usual_mb * NEW_PEAK; /* false where it is unknown */
 }
 
+/* at: of the base, since the process was first seen. */
+static bool is_starting(const struct tick *t, const struct track *p, const struct proc_sample *s,
+			double at)
+{
+	double age = f64_known(s->age_seconds) ? s->age_seconds - (t->now - p->born) + at : at;
+
+	return age < t->config->memory_spike_window_seconds / 2;
+}
+
+static bool is_spike(const struct tick *t, const struct track *p, double before)
+{
+	const struct config_anomaly *c = t->config;
+
+	return p->memory_mb - before >= c->memory_spike_floor_mb &&
+	       (before <= 0 || p->memory_mb / before >= c->memory_spike_threshold);
+}
+
 void check_memory_spike(const struct tick *t, const struct track *p, const struct proc_sample *s,
 			struct finding *f)
 {
 	const struct config_anomaly *c = t->config;
-	double at, before, growth;
+	double at, before, seconds;
 
 	if (!p->trail || !f64_known(p->memory_mb) || !series_base(&p->trail->memory, &at, &before))
 		return;
-	growth = p->memory_mb - before;
+	seconds = t->now - p->born - at;
 	f->stand = STAND_CLEAR;
-	if (growth < c->memory_spike_floor_mb / 2)
-		return;
-	if (t->now - p->born < c->memory_spike_window_seconds / 2 ||
+	if (p->memory_mb - before < c->memory_spike_floor_mb / 2 ||
 	    p->memory_mb < (double)p->trail->memory.dropped_max * NEW_PEAK || is_usual(p))
 		return;
 	f->stand = STAND_BETWEEN;
-	if (growth < c->memory_spike_floor_mb ||
-	    !(before <= 0 || p->memory_mb / before >= c->memory_spike_threshold))
+	if (!is_spike(t, p, before))
 		return;
-	f->stand = STAND_OVER;
 	f->value = p->memory_mb;
 	f->threshold = fmax(before * c->memory_spike_threshold, before + c->memory_spike_floor_mb);
 	f->before = before;
-	f->seconds_to_limit = checks_room_mb(t, s) * (t->now - p->born - at) / growth;
-	f->severity = judge_spike(t, growth, f->seconds_to_limit);
+	f->seconds_to_limit = checks_room_mb(t, s) * seconds / (p->memory_mb - before);
+	f->severity = judge_spike(t, p->memory_mb - before, f->seconds_to_limit);
+	if (is_starting(t, p, s, at) && f->severity < SEVERITY_HIGH)
+		return;
+	f->stand = STAND_OVER;
 	snprintf(f->text, sizeof(f->text), "%s (pid %d) grew from %.0f MB to %.0f MB in %.0f s",
-		 s->comm, (int)s->key.pid, before, p->memory_mb, t->now - p->born - at);
+		 s->comm, (int)s->key.pid, before, p->memory_mb, seconds);
 }
 
 /* ---- memory leak ----

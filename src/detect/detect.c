@@ -289,6 +289,9 @@ static void check_cgroups(struct work *w)
 				who.job_id = job_of_cgroup(w->snap, c->path);
 			note(w, &checks[k], &who, &f, NULL, &is_muted);
 		}
+		/* The cgroups above it, and the host, count the same kills. */
+		if (u64_known(w->tick.new_cgroup_kills))
+			w->tick.n_oom_events += w->tick.new_cgroup_kills;
 	}
 }
 

@@ -22,6 +22,7 @@ struct running {
 	double hold;	    /* seconds for which it has to be clear */
 	double clear_since; /* NaN: it is not */
 	double noted;	    /* when anybody last said anything */
+	bool was_clear;	    /* since it was last over its threshold */
 	bool is_over;
 };
 
@@ -211,8 +212,8 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 {
 	enum severity before = r->e.worst.severity;
 
-	if (f64_known(r->clear_since))
-		r->e.count++;
+	r->e.count += r->was_clear;
+	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
 	if (is_worse(r, f))
 		take_worst(r, m, f);
@@ -221,6 +222,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 
 static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
 {
+	r->was_clear = true;
 	if (!f64_known(r->clear_since))
 		r->clear_since = m->now;
 	if (m->now - r->clear_since < r->hold)
