@@ -151,6 +151,8 @@ struct episode {
 	uint64_t full_from_wall_ns, full_until_wall_ns; /* the record has the seconds around its
 							   beginning at full resolution */
 	const struct anomaly_evidence *evidence;	/* borrowed; NULL: nobody looked (yet) */
+	/* Of one that was read from the record, instead of host and evidence: JSON, borrowed. */
+	const char *host_json, *evidence_json;
 };
 
 void episode_init(struct episode *e);
@@ -168,7 +170,8 @@ void episode_write_fields(struct json *j, const struct episode *e);
 void episode_write_event(struct json *j, const struct episode *e, enum episode_change change,
 			 uint64_t wall_ns);
 
-/* An object with what stands beside the contract's fields and has no column of its own. */
-void episode_write_details(struct json *j, const struct episode *e);
+/* Objects: what the host was doing; what was found out about the culprit. */
+void anomaly_host_write_json(struct json *j, const struct anomaly_host *host);
+void anomaly_evidence_write_json(struct json *j, const struct anomaly_evidence *e);
 
 #endif

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/unknown.h"
 #include "model/anomaly.h"
 
@@ -41,9 +43,8 @@ static void write_top(struct json *j, const char *key, const struct anomaly_proc
 	json_end_array(j);
 }
 
-static void write_host(struct json *j, const struct anomaly_host *host)
+void anomaly_host_write_json(struct json *j, const struct anomaly_host *host)
 {
-	json_key(j, "host");
 	json_begin_object(j);
 	json_key_f64(j, "memory_total_mb", u64_to_mb(host->memory_total_bytes));
 	json_key_f64(j, "memory_available_mb", u64_to_mb(host->memory_available_bytes));
@@ -98,45 +99,41 @@ static void write_syscalls(struct json *j, const struct anomaly_evidence *e)
 	json_end_array(j);
 }
 
-static void write_culprit(struct json *j, const struct anomaly_evidence *e)
+void anomaly_evidence_write_json(struct json *j, const struct anomaly_evidence *e)
 {
+	json_begin_object(j);
 	json_key_f64(j, "fast_interval_seconds", e->fast_interval_seconds);
 	json_key_u64(j, "open_file_count", e->n_files_open);
 	write_files(j, e);
 	write_syscalls(j, e);
 	json_key_string(j, "trace", e->trace[0] ? e->trace : NULL);
-}
-
-static void write_evidence(struct json *j, const struct episode *e)
-{
-	struct anomaly_evidence none;
-
-	anomaly_evidence_init(&none);
-	json_key(j, "evidence");
-	json_begin_object(j);
-	json_key_f64(j, "from", u64_to_seconds(e->full_from_wall_ns));
-	json_key_f64(j, "until", u64_to_seconds(e->full_until_wall_ns));
-	write_culprit(j, e->evidence ? e->evidence : &none);
 	json_end_object(j);
 }
 
 /* ---- an episode ---- */
 
-static void write_detail_fields(struct json *j, const struct episode *e)
+static void write_host(struct json *j, const struct episode *e)
 {
-	json_key_string(j, "comm", e->comm[0] ? e->comm : NULL);
-	json_key_int(j, "gpu", e->gpu);
-	json_key_string(j, "unit", e->unit);
-	json_key_f64(j, "seconds_to_limit", e->seconds_to_limit);
-	json_key_string(j, "why_cleared", e->why_cleared);
-	write_host(j, &e->host);
-	write_evidence(j, e);
+	json_key(j, "host");
+	if (e->host_json)
+		json_raw(j, e->host_json, strlen(e->host_json));
+	else
+		anomaly_host_write_json(j, &e->host);
 }
 
-void episode_write_details(struct json *j, const struct episode *e)
+static void write_evidence(struct json *j, const struct episode *e)
 {
+	json_key(j, "evidence");
 	json_begin_object(j);
-	write_detail_fields(j, e);
+	json_key_f64(j, "from", u64_to_seconds(e->full_from_wall_ns));
+	json_key_f64(j, "until", u64_to_seconds(e->full_until_wall_ns));
+	json_key(j, "culprit");
+	if (e->evidence_json)
+		json_raw(j, e->evidence_json, strlen(e->evidence_json));
+	else if (e->evidence)
+		anomaly_evidence_write_json(j, e->evidence);
+	else
+		json_none(j);
 	json_end_object(j);
 }
 
@@ -153,7 +150,13 @@ void episode_write_fields(struct json *j, const struct episode *e)
 	json_key_f64(j, "first_value", e->first_value);
 	json_key_f64(j, "peak_value", e->peak_value);
 	json_key_f64(j, "after_value", e->after_value);
-	write_detail_fields(j, e);
+	json_key_string(j, "comm", e->comm[0] ? e->comm : NULL);
+	json_key_int(j, "gpu", e->gpu);
+	json_key_string(j, "unit", e->unit);
+	json_key_f64(j, "seconds_to_limit", e->seconds_to_limit);
+	json_key_string(j, "why_cleared", e->why_cleared);
+	write_host(j, e);
+	write_evidence(j, e);
 }
 
 void episode_write_event(struct json *j, const struct episode *e, enum episode_change change,

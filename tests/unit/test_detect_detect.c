@@ -330,7 +330,7 @@ static void test_event(void **state)
 	};
 	struct anomaly_evidence evidence;
 	struct host h;
-	json_t *root;
+	json_t *root, *culprit;
 
 	(void)state;
 	flap(&h, 300);
@@ -345,11 +345,9 @@ static void test_event(void **state)
 	assert_string_equal(json_string_value(json_object_get(root, "change")), "began");
 	assert_int_equal(json_integer_value(json_object_get(root, "sheet_num")), 2);
 	assert_true(json_is_null(json_object_get(root, "ended")));
-	assert_int_equal(
-		json_array_size(json_object_get(json_object_get(root, "evidence"), "open_files")),
-		1);
-	assert_true(
-		json_is_null(json_object_get(json_object_get(root, "evidence"), "top_syscalls")));
+	culprit = json_object_get(json_object_get(root, "evidence"), "culprit");
+	assert_int_equal(json_array_size(json_object_get(culprit, "open_files")), 1);
+	assert_true(json_is_null(json_object_get(culprit, "top_syscalls")));
 	json_decref(root);
 	host_close(&h);
 }
