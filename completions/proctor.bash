@@ -8,6 +8,8 @@ declare -gA _proctor_options=(
 	[report]="--attempt --format --json"
 	[history]="--csv --job --json --minutes --pid --since --until"
 	[events]="--job --json --since --until"
+	[anomalies]="--job --json --since --until"
+	[detect]="--history --input --job --json --set --until"
 	[top]="--history --interval --job --json --until"
 	[export]="--job --output --since --spreadsheet --until --what"
 	[sql]="--csv --json --no-header --schema"
@@ -31,7 +33,7 @@ _proctor_jobs() { # WORD
 # Prints what an option's value may be.
 _proctor_values() { # OPTION WORD
 	case $1 in
-	-f | --file | -o | --output | --check) compgen -f -- "$2" ;;
+	-f | --file | -o | --output | --check | --input) compgen -f -- "$2" ;;
 	--format) compgen -W "text json md" -- "$2" ;;
 	--what) compgen -W "samples snapshots events jobs sheets processes" -- "$2" ;;
 	-j | --job) _proctor_jobs "$2" ;;

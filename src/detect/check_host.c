@@ -174,7 +174,8 @@ void check_swap(const struct tick *t, struct finding *f)
 /* ---- OOM kill ----
  *
  * The kernel killed a process for want of memory: critical where it is one of a job, high where
- * only the count of the host or of a cgroup of a job tells. It lasts for a moment.
+ * the count of a cgroup of a job tells, medium where only that of the host does: it may
+ * have been anybody's. It lasts for a moment.
  */
 void check_host_oom(const struct tick *t, struct finding *f)
 {
@@ -187,10 +188,10 @@ void check_host_oom(const struct tick *t, struct finding *f)
 	f->stand = n > t->n_oom_events ? STAND_OVER : STAND_CLEAR;
 	f->value = (double)n;
 	f->threshold = 1;
-	f->severity = SEVERITY_HIGH;
+	f->severity = SEVERITY_MEDIUM;
 	snprintf(f->text, sizeof(f->text),
-		 "the kernel has killed %llu processes of the host for want of memory",
-		 (unsigned long long)n);
+		 "the kernel has killed %llu process%s of the host for want of memory",
+		 (unsigned long long)n, n == 1 ? "" : "es");
 }
 
 void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struct finding *f)
@@ -204,8 +205,8 @@ void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struc
 	f->threshold = 1;
 	f->severity = SEVERITY_HIGH;
 	snprintf(f->text, sizeof(f->text),
-		 "the kernel has killed %llu processes of the cgroup %.100s for want of memory",
-		 (unsigned long long)n, c->path);
+		 "the kernel has killed %llu process%s of the cgroup %.100s for want of memory",
+		 (unsigned long long)n, n == 1 ? "" : "es", c->path);
 }
 
 void find_oom(const struct proc_event *ev, struct finding *f)
