@@ -8,8 +8,9 @@
 #include "base/hash.h"
 #include "base/unknown.h"
 
-/* Whoever did something so long ago, or at the last two ticks, goes on. */
+/* Whoever did something so long ago, or at the last two ticks, goes on; never one that is still. */
 #define MOVING_SECONDS 30
+#define STILL_SHARE 0.9
 
 void relations_release(struct relations *r)
 {
@@ -82,9 +83,12 @@ static int find_kin(struct relations *r, uint64_t key, struct kin **ret)
 
 static bool is_moving(const struct tick *t, const struct track *p)
 {
-	double recent = f64_known(t->step) ? fmax(MOVING_SECONDS, 2 * t->step) : MOVING_SECONDS;
+	double still = t->config->stuck_duration_seconds;
+	double recent = fmin(MOVING_SECONDS, still / 2);
 
-	return t->now - p->progressed <= recent;
+	if (f64_known(t->step))
+		recent = fmax(recent, 2 * t->step);
+	return t->now - p->progressed <= fmin(recent, still * STILL_SHARE);
 }
 
 static int count_kin(struct relations *r, const struct tick *t, const struct track *p,
