@@ -21,6 +21,7 @@
 #define SPIKE_CRITICAL_S 15
 #define SPIKE_HIGH_S 60
 #define LARGE_SHARE 0.1
+#define LONGEST_TICK_S 300 /* what lies further back is no sudden growth */
 
 static bool is_large(const struct tick *t, double growth_mb)
 {
@@ -66,12 +67,13 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 	const struct config_anomaly *c = t->config;
 	double at, before, seconds;
 
-	if (!p->trail || !f64_known(p->memory_mb) || !series_base(&p->trail->memory, &at, &before))
+	if (!p->trail || !f64_known(p->memory_mb) || !levels_base(&p->trail->memory, &at, &before))
 		return;
 	seconds = t->now - p->born - at;
 	f->stand = STAND_CLEAR;
-	if (p->memory_mb - before < c->memory_spike_floor_mb / 2 ||
-	    p->memory_mb < (double)p->trail->memory.dropped_max * NEW_PEAK || is_usual(p))
+	if (seconds > fmax(c->memory_spike_window_seconds, LONGEST_TICK_S) ||
+	    p->memory_mb - before < c->memory_spike_floor_mb / 2 ||
+	    p->memory_mb < (double)p->trail->memory.high_before * NEW_PEAK || is_usual(p))
 		return;
 	f->stand = STAND_BETWEEN;
 	if (!is_spike(t, p, before))

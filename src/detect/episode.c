@@ -139,11 +139,12 @@ static bool is_worse(const struct running *r, const struct finding *f)
 	return r->check->lower_is_worse ? f->value < r->e.peak_value : f->value > r->e.peak_value;
 }
 
-static uint64_t seconds_later(uint64_t wall_ns, double seconds)
+/* seconds: at most those of a configuration. */
+static uint64_t seconds_before(uint64_t wall_ns, double seconds)
 {
-	double later = (double)wall_ns + seconds * 1e9;
+	uint64_t ns = (uint64_t)(seconds * 1e9);
 
-	return later > 0 ? (uint64_t)later : 0;
+	return wall_ns > ns ? wall_ns - ns : 0;
 }
 
 static void describe(struct running *r, const struct moment *m, const struct subject *who,
@@ -162,9 +163,9 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 	e->gpu = who->kind == OF_GPU ? who->gpu : -1;
 	e->unit = r->check->unit;
 	e->began_wall_ns = m->snap->wall_ns;
-	e->full_from_wall_ns = seconds_later(e->began_wall_ns, -SECONDS_BEFORE);
+	e->full_from_wall_ns = seconds_before(e->began_wall_ns, SECONDS_BEFORE);
 	e->full_until_wall_ns =
-		seconds_later(e->began_wall_ns, m->config->evidence_duration_seconds);
+		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
 	e->count = 1;
 	e->before_value = f->before;
 	e->first_value = f->value;

@@ -7,9 +7,13 @@ static size_t place(const struct series *s, size_t i)
 	return (s->first + i) % SERIES_POINTS;
 }
 
+static size_t last_place(const struct series *s)
+{
+	return place(s, s->n - 1u);
+}
+
 static void drop_first(struct series *s)
 {
-	s->dropped_max = fmaxf(s->dropped_max, s->v[s->first]);
 	s->first = (uint8_t)place(s, 1);
 	s->n--;
 }
@@ -25,17 +29,32 @@ static void append(struct series *s, double t, double v)
 	s->v[at] = (float)v;
 }
 
-void series_add(struct series *s, double t, double v, double window)
+static void drop_level(struct levels *l)
 {
-	while (s->n > 0 && t - (double)s->t[s->first] > window)
-		drop_first(s);
-	if (s->n > 0 && t - (double)s->t[place(s, s->n - 1u)] < window / (SERIES_POINTS - 1))
-		return;
-	append(s, t, v);
+	l->high_before = fmaxf(l->high_before, l->high[l->first.first]);
+	drop_first(&l->first);
 }
 
-bool series_base(const struct series *s, double *ret_t, double *ret_v)
+void levels_add(struct levels *l, double t, double v, double window)
 {
+	struct series *s = &l->first;
+
+	while (s->n > 1 && t - (double)s->t[s->first] > window)
+		drop_level(l);
+	if (s->n > 0 && t - (double)s->t[last_place(s)] < window / (SERIES_POINTS - 1)) {
+		l->high[last_place(s)] = fmaxf(l->high[last_place(s)], (float)v);
+		return;
+	}
+	if (s->n == SERIES_POINTS)
+		drop_level(l);
+	append(s, t, v);
+	l->high[last_place(s)] = (float)v;
+}
+
+bool levels_base(const struct levels *l, double *ret_t, double *ret_v)
+{
+	const struct series *s = &l->first;
+
 	if (s->n == 0)
 		return false;
 	*ret_t = (double)s->t[s->first];
@@ -123,9 +142,9 @@ void series_fit(const struct series *s, struct fit *ret)
 	if (!(sum.tt > 0))
 		return;
 	fit.n = s->n;
-	fit.span = (double)s->t[place(s, s->n - 1u)] - (double)s->t[s->first];
+	fit.span = (double)s->t[last_place(s)] - (double)s->t[s->first];
 	fit.first = (double)s->v[s->first];
-	fit.last = (double)s->v[place(s, s->n - 1u)];
+	fit.last = (double)s->v[last_place(s)];
 	fit.slope = sum.tv / sum.tt;
 	fit.r2 = sum.vv > 0 ? sum.tv * sum.tv / (sum.tt * sum.vv) : 0;
 	look_at_steps(s, &fit);

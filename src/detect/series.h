@@ -17,14 +17,20 @@
 struct series {
 	float t[SERIES_POINTS], v[SERIES_POINTS];
 	uint8_t first, n;
-	float dropped_max; /* the largest of those that are older than the window; 0: none is */
 };
 
-/* Adds a point if the last is old enough, and drops those that are older than the window. */
-void series_add(struct series *s, double t, double v, double window);
+/* The first value of each part of the window, and the largest. All zeros is empty. */
+struct levels {
+	struct series first;
+	float high[SERIES_POINTS];
+	float high_before; /* the largest of those that are older than the window; 0: none is */
+};
 
-/* The earliest point; false: there is none. */
-bool series_base(const struct series *s, double *ret_t, double *ret_v);
+/* What is older than the window is dropped, unless there is nothing newer to compare with. */
+void levels_add(struct levels *l, double t, double v, double window);
+
+/* The earliest value; false: there is none. */
+bool levels_base(const struct levels *l, double *ret_t, double *ret_v);
 
 /*
  * The least of each of SERIES_POINTS parts of the window: what a process always has,

@@ -223,14 +223,18 @@ static void note_busy(struct track *t, const struct proc_sample *p, double thres
 		t->busy = fmax(before, t->born);
 }
 
+/* Who looks rarely needs a longer window to see a line. */
+#define LINE_TICKS 8
+
 static void note_trail(struct track *t, const struct proc_sample *p,
-		       const struct config_anomaly *config, double now)
+		       const struct config_anomaly *config, double now, double before)
 {
 	struct trail *trail = t->trail;
-	double at = now - t->born, window = config->memory_leak_window_seconds;
+	double at = now - t->born;
+	double window = fmax(config->memory_leak_window_seconds, LINE_TICKS * (now - before));
 
 	if (f64_known(t->memory_mb)) {
-		series_add(&trail->memory, at, t->memory_mb, config->memory_spike_window_seconds);
+		levels_add(&trail->memory, at, t->memory_mb, config->memory_spike_window_seconds);
 		if (floors_add(&trail->least_memory, at, t->memory_mb, window))
 			series_fit(&trail->least_memory.least, &trail->memory_fit);
 	}
@@ -267,7 +271,7 @@ static int update(struct track *t, const struct config_anomaly *config, const st
 	if (!t->trail && !is_new && start_trail(t) < 0)
 		return -ENOMEM;
 	if (t->trail)
-		note_trail(t, p, config, now);
+		note_trail(t, p, config, now, before);
 	return 0;
 }
 

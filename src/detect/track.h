@@ -50,7 +50,7 @@ struct job_track {
 
 /* What takes more room, of those that are there for more than a moment. Values: MB, files. */
 struct trail {
-	struct series memory;
+	struct levels memory;
 	struct floors least_memory, least_fds;
 	struct fit memory_fit, fds_fit;
 };

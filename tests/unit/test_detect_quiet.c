@@ -104,6 +104,7 @@ static void play_tick(const struct recording *r, struct host *h, json_t *tick)
 	h->snap.system.memory_available_bytes = count(COL("system_memory_available_mb"), 1024);
 	h->snap.system.psi_memory.full.avg10 = number(COL("psi_memory_full"));
 	h->snap.system.psi_io.full.avg10 = number(COL("psi_io_full"));
+	h->snap.system.oom_kills_total = count(COL("oom_kills_total"), 1);
 	for (size_t i = 0; i < json_array_size(rows); i++)
 		add_process(r, h, json_array_get(rows, i));
 	host_tick(h);
