@@ -91,12 +91,13 @@ static bool is_moving(const struct tick *t, const struct track *p)
 	return t->now - p->progressed <= fmin(recent, still * STILL_SHARE);
 }
 
+/* One that is new has not gone on while others stood still. */
 static int count_kin(struct relations *r, const struct tick *t, const struct track *p,
 		     const struct proc_sample *s)
 {
 	struct kin *kin;
 
-	if (p->state == 'Z')
+	if (p->state == 'Z' || t->now - p->born < t->config->stuck_duration_seconds)
 		return 0;
 	if (find_kin(r, kin_key(p, s), &kin) < 0)
 		return -ENOMEM;

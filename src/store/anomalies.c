@@ -110,8 +110,8 @@ static int put_pattern(struct store *store, const struct episode *e, const char 
 	return query_run(&jobs, err);
 }
 
-static int put(struct store *store, int64_t attempt_id, const struct anomaly_cells *cells,
-	       struct err *err)
+static int put(struct store *store, int64_t attempt_id, const char *job_id,
+	       const struct anomaly_cells *cells, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_PUT_ANOMALY, &q, err);
@@ -119,6 +119,7 @@ static int put(struct store *store, int64_t attempt_id, const struct anomaly_cel
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, attempt_id);
+	query_bind_text(&q, job_id);
 	query_bind_columns(&q, &anomaly_columns, cells);
 	return query_run(&q, err);
 }
@@ -148,7 +149,7 @@ int store_write_anomaly(struct store *store, int64_t attempt_id, const struct ep
 	cells.pattern = pattern;
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = put(store, attempt_id, &cells, err);
+		r = put(store, attempt_id, e->worst.job_id, &cells, err);
 	if (r == 0 && change == EPISODE_BEGAN)
 		r = put_pattern(store, e, pattern, err);
 	return r < 0 ? r : txn_commit(&txn, err);

@@ -131,9 +131,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO unknowns (attempt, @names) VALUES (?, @values)",
 		{ { "", &unknown_columns } },
 	},
-	/* Evidence is noted when it begins; what is written later has none. */
+	/* Of the attempt ?1, or where that is 0 of the last one of the job ?2. Evidence is noted when it
+	 * begins; what is written later has none. */
 	[STATEMENT_PUT_ANOMALY] = {
-		"INSERT INTO anomalies (attempt, @names) VALUES (nullif(?, 0), @values)"
+		"INSERT INTO anomalies (attempt, @names) VALUES (coalesce(nullif(?1, 0),"
+		" (SELECT max(a.id) FROM attempts a JOIN jobs ON jobs.id = a.job"
+		" WHERE jobs.job_id = ?2)), @values)"
 		" ON CONFLICT (episode) DO UPDATE SET @merged",
 		{ { "", &anomaly_columns } },
 	},

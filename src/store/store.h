@@ -221,8 +221,9 @@ int store_read_events(struct store *store, const struct event_filter *filter, ev
 
 /*
  * An episode as it is now: added when it begins, changed when it escalates and when it clears.
- * attempt_id 0: it is of no attempt. Evidence that was written once stays where e has none.
- * One that began is also counted as a pattern, RESOURCE_ANOMALY.
+ * attempt_id 0: of the last attempt of its job, or of none where it has no job. Evidence that was
+ * written once stays where e has none. One that began is also counted as a pattern,
+ * RESOURCE_ANOMALY.
  */
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
 			enum episode_change change, struct err *err);

@@ -325,6 +325,28 @@ static void all_still(struct host *h, double t)
 	}
 }
 
+/* It has started some of its kind of late, which now belong to its own parent. */
+static void with_newcomers(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 9);
+
+	p->cpu_ns = 1000;
+	p->rchar = 1000;
+	for (int i = 0; i < 3; i++)
+		host_add(h, 1000 + (int)t + i, 9);
+}
+
+static void test_who_is_new_does_not_make_others_stuck(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 1200, with_newcomers);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
 static void test_who_waits_with_all_others_is_not_stuck(void **state)
 {
 	struct host h;
@@ -625,6 +647,7 @@ int main(void)
 		cmocka_unit_test(test_busy_loop),
 		cmocka_unit_test(test_work_is_not_a_loop),
 		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_who_is_new_does_not_make_others_stuck),
 		cmocka_unit_test(test_who_waits_with_all_others_is_not_stuck),
 		cmocka_unit_test(test_waiting_for_the_kernel),
 		cmocka_unit_test(test_fd_leak),

@@ -161,6 +161,28 @@ static void test_filters(void **state)
 	assert_int_equal(count(store, (struct anomaly_filter){ .until_wall_ns = START }, &h), 2);
 }
 
+static void test_the_last_attempt_of_its_job(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct episode e;
+	struct heard h;
+
+	must_begin(store, "a");
+	must_begin(store, "a");
+	must_begin(store, "b");
+	make_episode(&e, 42, START);
+	episode_set_job(&e, "a");
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_int_equal(h.attempt_num, 2);
+	make_episode(&e, 43, START);
+	episode_set_job(&e, "nobody's");
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+	assert_null(h.last.worst.job_id);
+}
+
 static void test_patterns(void **state)
 {
 	struct fixture *f = *state;
@@ -209,6 +231,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_change_is_no_new_row, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_filters, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_the_last_attempt_of_its_job, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_patterns, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_without_an_end_ends_with_its_attempt,
 						fixture_setup, fixture_teardown),
