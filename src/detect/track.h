@@ -119,6 +119,14 @@ typedef void track_gone_fn(void *ctx, const struct track *p);
 typedef void job_gone_fn(void *ctx, const struct job_track *job);
 void tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx);
 
+/* ---- track_note.c: one process ---- */
+
+void track_begin(struct track *t, const struct proc_sample *p, double now);
+
+/* What the sample says that the last one did not. before: when that was. -ENOMEM. */
+int track_note(struct track *t, const struct config_anomaly *config, const struct proc_sample *p,
+	       double now, double before);
+
 void two_ago_add(struct two_ago *s, double t, double v, double window);
 /* NaN: not known for that long. */
 double two_ago_value(const struct two_ago *s);
