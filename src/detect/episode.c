@@ -126,7 +126,7 @@ static void take_worst(struct running *r, const struct moment *m, const struct f
 	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
 	e->worst.metric_value = f->value;
 	e->worst.threshold = f->threshold;
-	memcpy(e->worst.text, f->text, sizeof(e->worst.text));
+	snprintf(e->worst.text, sizeof(e->worst.text), "%s", f->text);
 	e->peak_value = f->value;
 	e->peak_wall_ns = m->snap->wall_ns;
 	e->seconds_to_limit = f->seconds_to_limit;

@@ -171,6 +171,8 @@ int tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	if (!u64_known(p->key.start_ticks))
 		return 0;
 	t = tracks_by_pid(ts, p->key.pid);
+	if (t && t->seen_tick == ts->tick)
+		return 0; /* a pid stands in a snapshot once, unless the record is damaged */
 	if (t && t->key.start_ticks != p->key.start_ticks)
 		t = NULL;
 	if (!t && !p->job_id)
