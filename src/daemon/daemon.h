@@ -50,6 +50,7 @@ struct run_options {
 	const char *why_no_db;
 	const char *jsonl_path; /* the log of snapshots; NULL: none is written */
 	uint64_t jsonl_max_bytes;
+	const struct config_anomaly *anomaly;	  /* what is out of the ordinary */
 	const struct config_retention *retention; /* how long what is recorded is kept */
 	double interval_seconds;
 	bool leave_background;

@@ -336,6 +336,34 @@ static void store_events(struct run *run)
 		tally_events_stored(run->tally);
 }
 
+/* One that cannot be stored now is stored when it changes, or at the end. */
+static void store_anomalies(struct run *run, const struct detect_changes *changes)
+{
+	struct err err = ERR_INIT;
+
+	for (size_t i = 0; run->store && i < changes->n; i++)
+		store_write_anomaly(run->store, run->attempt->id, changes->items[i].episode,
+				    changes->items[i].change, &err);
+}
+
+static void look_for_anomalies(struct run *run)
+{
+	struct detect_news news = { .snap = &run->snap };
+	struct detect_changes changes;
+
+	news.events = tally_pending_events(run->tally, &news.n_events);
+	if (detect_tick(run->detect, &news, &changes) == 0)
+		store_anomalies(run, &changes);
+}
+
+static void end_anomalies(struct run *run)
+{
+	struct detect_changes changes;
+
+	if (detect_end(run->detect, &changes) == 0)
+		store_anomalies(run, &changes);
+}
+
 void record_tick(struct run *run, const struct series_point *point)
 {
 	greet_daemon(run);
@@ -343,6 +371,7 @@ void record_tick(struct run *run, const struct series_point *point)
 		store_events(run);
 		return;
 	}
+	look_for_anomalies(run);
 	store_or_keep(run, point);
 	append_line(run);
 	upkeep_look(run->upkeep, run->store);
@@ -381,7 +410,6 @@ static void note_unknowns(struct run *run)
 	add_unknown(a, "syscall_hotspots", "this version does not count system calls");
 	if (sources_has_gpu(run->root_fd))
 		add_unknown(a, "gpus", "this version does not read GPUs");
-	add_unknown(a, "anomalies", "this version does not look for anomalies");
 	if (!run->collector)
 		add_unknown(a, "samples", "/proc cannot be read");
 	if (!run->life)
@@ -551,6 +579,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	keep_processes(run);
 	note_rungs(run);
 	note_unknowns(run);
+	end_anomalies(run);
 	store_end(run);
 	keep_events(run);
 	keep_series(run);

@@ -11,6 +11,7 @@
 #include "daemon/daemon.h"
 #include "daemon/link.h"
 #include "daemon/upkeep.h"
+#include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
 #include "store/store.h"
@@ -69,6 +70,7 @@ struct run {
 
 	struct link *link; /* to the daemon, which then records the ticks */
 	struct upkeep *upkeep;
+	struct detect *detect;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 };

@@ -80,7 +80,8 @@ static int make_parts(struct service *s, struct err *err)
 	s->assigner = assigner_new();
 	s->watch = watch_new(service_tell_change, s);
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
-	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch)
+	s->detect = detect_new(&s->options->config->anomaly, DETECT_ALL);
+	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->detect)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	return 0;
 }
@@ -185,6 +186,7 @@ static void close_service(struct service *s)
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
+	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);
 	s->collector = collector_free(s->collector);
 	s->assigner = assigner_free(s->assigner);

@@ -16,13 +16,14 @@
 #include "daemon/upkeep.h"
 #include "daemon/watch.h"
 #include "daemon/watchdog.h"
+#include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "learn/learn.h"
 #include "rpc/rpc.h"
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 8
+#define SERVICE_STAGES 9
 
 struct stage_state {
 	uint64_t n_failed;
@@ -72,6 +73,7 @@ struct service {
 	struct rpc_server *server;
 	struct rpc_method *methods; /* of all parts */
 	struct pressure pressure;
+	struct detect *detect;
 	struct queue *queue;
 	struct upkeep *upkeep;
 	struct waiter *waiters; /* clients that wait for the end of a job */
@@ -133,6 +135,7 @@ extern const size_t service_n_methods;
 void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,
 			 const struct sheet_record *sheet);
 void service_tell_snapshot(struct service *s);
+void service_tell_anomaly(struct service *s, const struct detect_change *change, uint64_t uid);
 
 /* An object: of the process, of the job where p is NULL, of the host where both are. */
 void service_write_context(struct json *j, const struct service *s, const struct watched *job,
