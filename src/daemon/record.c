@@ -483,6 +483,32 @@ static void keep_events(struct run *run)
 	}
 }
 
+static int keep_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	struct attempt *a = ctx;
+	struct episode *grown =
+		arena_alloc(&a->arena, (a->n_anomalies + 1) * sizeof(*a->anomalies));
+
+	if (!grown)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n_anomalies; i++)
+		episode_copy(&grown[i], &a->anomalies[i]);
+	a->anomalies = grown;
+	return episode_keep(&grown[a->n_anomalies++], &row->episode, &a->arena);
+}
+
+/* From the record, since it may have been the daemon that looked. */
+static void keep_anomalies(struct run *run)
+{
+	const struct anomaly_filter filter = { .job_id = run->attempt->job_id,
+					       .attempt_num = run->attempt->attempt_num };
+	struct err err = ERR_INIT;
+
+	if (!run->store ||
+	    store_read_anomalies(run->store, &filter, keep_anomaly, run->attempt, &err) < 0)
+		add_unknown(run->attempt, "anomalies", "they could not be recorded");
+}
+
 static void keep_series(struct run *run)
 {
 	struct attempt *a = run->attempt;
@@ -582,5 +608,6 @@ void record_end(struct run *run, const struct runner_result *result)
 	end_anomalies(run);
 	store_end(run);
 	keep_events(run);
+	keep_anomalies(run);
 	keep_series(run);
 }

@@ -151,3 +151,22 @@ void episode_copy(struct episode *to, const struct episode *from)
 	if (to->worst.job_id)
 		to->worst.job_id = to->job_id;
 }
+
+/* Points *s to a copy in the arena; false when memory runs out. */
+static bool keep_string(struct arena *arena, const char **s)
+{
+	if (!*s)
+		return true;
+	*s = arena_strdup(arena, *s);
+	return *s != NULL;
+}
+
+int episode_keep(struct episode *to, const struct episode *from, struct arena *arena)
+{
+	episode_copy(to, from);
+	to->evidence = NULL;
+	if (!keep_string(arena, &to->unit) || !keep_string(arena, &to->why_cleared) ||
+	    !keep_string(arena, &to->host_json) || !keep_string(arena, &to->evidence_json))
+		return -ENOMEM;
+	return 0;
+}

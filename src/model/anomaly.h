@@ -160,6 +160,9 @@ void episode_init(struct episode *e);
 /* Instead of an assignment, which would leave job_id pointing at the original. */
 void episode_copy(struct episode *to, const struct episode *from);
 
+/* The same, with all that it borrows in the arena; its evidence is left out. -ENOMEM. */
+int episode_keep(struct episode *to, const struct episode *from, struct arena *arena);
+
 /* NULL: of none. One that is too long is cut. */
 void episode_set_job(struct episode *e, const char *job_id);
 

@@ -8,6 +8,7 @@
 #include "base/unknown.h"
 #include "store/failure.h"
 #include "store/query.h"
+#include "store/rows.h"
 #include "store/store.h"
 
 static const struct column anomaly_items[] = {
@@ -224,6 +225,39 @@ static int from_cells(const struct anomaly_cells *c, const char *job_id, struct 
 	return 0;
 }
 
+static int damaged(struct err *err)
+{
+	return err_set(err, -EBADMSG, "an anomaly in the record is damaged");
+}
+
+int anomalies_read(struct store *store, struct attempt *a, struct err *err)
+{
+	static const struct row_part part = { &anomaly_columns, 0 };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct anomaly_cells *cells;
+	size_t n;
+	int r = query_open(store, STATEMENT_READ_ANOMALIES, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = rows_read(&q, &part, 1, sizeof(*cells), &a->arena, &cells, &n, err);
+	if (r < 0 || n == 0)
+		return r;
+	a->anomalies = arena_alloc(&a->arena, n * sizeof(*a->anomalies));
+	if (!a->anomalies)
+		return store_no_memory(store, err);
+	for (; a->n_anomalies < n; a->n_anomalies++) {
+		struct episode *e = &a->anomalies[a->n_anomalies];
+
+		if (from_cells(&cells[a->n_anomalies], a->job_id, e) < 0)
+			return damaged(err);
+		if (!u64_known(e->ended_wall_ns))
+			e->ended_wall_ns = a->ended_wall_ns;
+	}
+	return 0;
+}
+
 /* The row that the query stands on: id, job, attempt, when that ended, and the columns. */
 static int add_row(struct query *q, struct page *page, struct course *course, struct err *err)
 {
@@ -245,7 +279,7 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 		return r;
 	course->after_ns = as_i64(cells.began_wall_ns);
 	if (from_cells(&cells, job_id, &row->episode) < 0)
-		return err_set(err, -EBADMSG, "an anomaly in the record is damaged");
+		return damaged(err);
 	if (!u64_known(row->episode.ended_wall_ns))
 		row->episode.ended_wall_ns = attempt_ended;
 	page->n++;

@@ -6,7 +6,10 @@
 
 #include <stdint.h>
 
+#include "base/err.h"
+#include "model/job.h"
 #include "store/columns.h"
+#include "store/store.h"
 
 /* Names instead of numbers, -1 for none; strings are borrowed. */
 struct anomaly_cells {
@@ -23,5 +26,8 @@ struct anomaly_cells {
 };
 
 extern const struct columns anomaly_columns;
+
+/* Those of the attempt, into its arena. Inside a transaction. */
+int anomalies_read(struct store *store, struct attempt *a, struct err *err);
 
 #endif

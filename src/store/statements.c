@@ -225,6 +225,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT @names FROM events WHERE attempt = ? ORDER BY wall_ns, id",
 		{ { "", &event_columns } },
 	},
+	[STATEMENT_READ_ANOMALIES] = {
+		"SELECT @names FROM anomalies WHERE attempt = ? ORDER BY began_wall_ns, id",
+		{ { "", &anomaly_columns } },
+	},
 	[STATEMENT_READ_RUNGS] = {
 		"SELECT @names FROM rungs WHERE attempt = ? ORDER BY id",
 		{ { "", &rung_columns } },
