@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/show.h"
+#include "cli/told.h"
 #include "report/report.h"
 
 enum events_key { KEY_JSON = 256, KEY_SINCE, KEY_UNTIL, KEY_JOB, KEY_FOLLOW };
@@ -59,12 +60,13 @@ static error_t parse_events_option(int key, char *arg, struct argp_state *state)
 static const struct argp events_argp = {
 	.options = events_options,
 	.parser = parse_events_option,
-	.doc = "Prints recorded events of processes (spawn, exit, signal, kill, oom), oldest first.",
+	.doc = "Prints recorded events of processes (spawn, exit, signal, kill, oom) and anomalies, oldest first.",
 };
 
 struct printer {
 	const struct events_args *args;
 	struct output out;
+	struct told_list told; /* anomalies, which come in between */
 	size_t n_rows;
 };
 
@@ -89,10 +91,58 @@ static void add_line(struct buf *out, const struct event_row *row)
 	buf_add_char(out, '\n');
 }
 
+static void add_told_line(struct buf *out, const struct told *t)
+{
+	const struct anomaly *a = &t->episode->worst;
+	char sheet[16] = "-", pid[24] = "-", attempt[16] = "-";
+
+	if (t->attempt_num > 0)
+		snprintf(attempt, sizeof(attempt), "%d", t->attempt_num);
+	if (a->sheet_num >= 0)
+		snprintf(sheet, sizeof(sheet), "%d", a->sheet_num);
+	if (a->has_pid)
+		snprintf(pid, sizeof(pid), "%lld", (long long)a->pid);
+	show_moment(out, t->wall_ns);
+	buf_printf(out, "  %7s  %5s  %7s  %-6s  %-8s  ", attempt, sheet, pid,
+		   t->change == EPISODE_BEGAN ? "strange" : "clear", severity_name(a->severity));
+	show_text(out, a->job_id ? a->job_id : "-", 24);
+	cli_add_text(out, a->text, ANOMALY_TEXT_BYTES);
+	buf_add_char(out, '\n');
+}
+
+static void add_told_json(struct buf *out, const struct told *t)
+{
+	struct json j;
+
+	json_init(&j, out);
+	episode_write_event(&j, t->episode, t->change, t->wall_ns);
+	buf_add_char(out, '\n');
+}
+
+/* Anomalies up to this moment. */
+static int print_told(struct printer *p, uint64_t until_wall_ns)
+{
+	const struct told *t;
+	int r = 0;
+
+	while (r == 0 && (t = told_take(&p->told, until_wall_ns))) {
+		p->n_rows++;
+		if (p->args->json)
+			add_told_json(&p->out.buf, t);
+		else
+			add_told_line(&p->out.buf, t);
+		r = output_pass(&p->out);
+	}
+	return r;
+}
+
 static int on_event(void *ctx, const struct event_row *row)
 {
 	struct printer *p = ctx;
+	int r = print_told(p, row->event.wall_ns);
 
+	if (r < 0)
+		return r;
 	p->n_rows++;
 	if (p->args->json)
 		show_event_json(&p->out.buf, row);
@@ -110,7 +160,11 @@ static int print_events(struct store *store, const struct events_args *args, str
 		buf_add_str(&p.out.buf, "TIME                     ATTEMPT  SHEET      PID  EVENT   "
 					"STATUS    JOB                       DETAILS\n");
 	if (r == 0)
+		r = told_list_read(store, &args->filter, &p.told, err);
+	if (r == 0)
 		r = store_read_events(store, &args->filter, on_event, &p, err);
+	if (r == 0)
+		r = print_told(&p, UINT64_MAX);
 	if (r == 0 && p.n_rows == 0) {
 		buf_reset(&p.out.buf);
 		if (!args->json)
@@ -118,6 +172,7 @@ static int print_events(struct store *store, const struct events_args *args, str
 	}
 	r = output_end(&p.out, r, err);
 	output_release(&p.out);
+	told_list_release(&p.told);
 	return r;
 }
 

@@ -103,6 +103,21 @@ found "alone: a stopped process" alone-stopped stuck_process
 run "$PROCTOR" anomalies --job alone-quiet --json
 is "alone: nothing of a quiet job" "$stdout" '[]'
 
+run "$PROCTOR" events --job alone-leak --json
+is "events have it when it began and when it was over" \
+	"$(grep -o '"event":"monitor.anomaly","change":"[a-z]*"' <<<"$stdout" | grep -o '[a-z]*"$' | tr '\n' ' ')" \
+	'began" cleared" '
+json "in the order of time" "$(paste -sd, <<<"$stdout" | sed 's/.*/[&]/')" \
+	'(lambda t: t == sorted(t))([e.get("changed", e["timestamp"]) for e in d])'
+run "$PROCTOR" events --job alone-leak
+like "and for people" "$stdout" ' strange  [a-z]+ +alone-leak +python3 .* grows by'
+run "$PROCTOR" report alone-leak
+like "the report tells it" "$stdout" 'Out of the ordinary'
+run "$PROCTOR" report alone-leak --json
+json "in JSON too" "$stdout" '[a["anomaly_type"] for a in d["anomalies"]].count("memory_leak") == 1'
+run "$PROCTOR" report alone-quiet --json
+json "and an empty list where there was nothing" "$stdout" 'd["anomalies"] == []'
+
 # ---- with a daemon ----
 
 "$PROCTOR" start
