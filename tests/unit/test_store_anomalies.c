@@ -183,6 +183,31 @@ static void test_the_last_attempt_of_its_job(void **state)
 	assert_null(h.last.worst.job_id);
 }
 
+static void test_an_attempt_has_its_own(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+	CLEANUP(attempt_release) struct attempt read;
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	attempt_init(&read);
+	make_episode(&e, 43, START + SECOND);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 42, START);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 44, START);
+	put(store, b.id, &e, EPISODE_BEGAN);
+	must(store_read_attempt(store, "a", 1, &read, &err), &err);
+	assert_int_equal(read.n_anomalies, 2);
+	assert_int_equal(read.anomalies[0].worst.pid, 42);
+	assert_int_equal(read.anomalies[1].worst.pid, 43);
+	assert_string_equal(read.anomalies[1].worst.job_id, "a");
+	assert_string_equal(read.anomalies[1].unit, "MB");
+	assert_non_null(strstr(read.anomalies[1].host_json, "load_avg_1"));
+}
+
 static void test_patterns(void **state)
 {
 	struct fixture *f = *state;
@@ -232,6 +257,8 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_filters, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_last_attempt_of_its_job, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_patterns, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_without_an_end_ends_with_its_attempt,
