@@ -11,8 +11,8 @@ TOUR_STATUS := 3
 
 .PHONY: all setup setup-build setup-test run test lint bench fuzz install clean help
 
-all: build/build.ninja ## builds build/proctor and build/libproctor_sqlite.so
-	@ninja -C build proctor libproctor_sqlite.so
+all: build/build.ninja ## builds build/proctor, build/libproctor.so and build/libproctor_sqlite.so
+	@ninja -C build programs
 
 setup: setup-test ## installs the Debian packages that are missing
 
@@ -43,9 +43,9 @@ fuzz: build-fuzz/build.ninja ## TARGET=name [SECONDS=60]: looks for input that b
 	'build-fuzz/tests/fuzz/fuzz_$(TARGET)' -max_total_time=$(SECONDS) -artifact_prefix=build-fuzz/ \
 		'build-fuzz/corpus/$(TARGET)' 'tests/fuzz/corpus/$(TARGET)'
 
-install: all ## [PREFIX=/usr/local] [DESTDIR=]: program, systemd units, SQLite extension, man page, completion, documents
+install: all ## [PREFIX=/usr/local] [DESTDIR=]: program, libraries, Python module, systemd units, man page, completion, documents
 	@meson configure build -Dprefix='$(PREFIX)'
-	@ninja -C build proctor libproctor_sqlite.so
+	@ninja -C build programs
 	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir "$$(realpath -m '$(DESTDIR)')")
 
 clean: ## removes all that was built

@@ -160,8 +160,7 @@ static const struct yaml_schema limits_schema = MAPPING(limits);
 ASSERT_LINES(limits_fields, defaults.limits);
 
 static const struct yaml_field access_fields[] = {
-	{ KEY(struct config_access, read_group, YAML_STRING_OR_NONE),
-	  .not_yet = "let a group read" },
+	{ KEY(struct config_access, read_group, YAML_STRING_OR_NONE) },
 };
 
 static const struct yaml_schema access_schema = MAPPING(access);
@@ -171,7 +170,7 @@ ASSERT_LINES(access_fields, defaults.access);
 static const struct yaml_field fields[] = {
 	{ KEY(struct config, enabled, YAML_BOOL) },
 	{ KEY(struct config, interval_seconds, YAML_NUMBER), .min = 0.1, .max = 300 },
-	{ KEY(struct config, gpu_enabled, YAML_BOOL), .not_yet = "read GPUs" },
+	{ KEY(struct config, gpu_enabled, YAML_BOOL) },
 	{ KEY(struct config, strace_enabled, YAML_BOOL), .not_yet = "count system calls" },
 	{ KEY(struct config, strace_full_on_demand, YAML_BOOL), .not_yet = "trace system calls" },
 	{ KEY(struct config, mask_secrets, YAML_BOOL) },

@@ -5,15 +5,11 @@
 #include <poll.h>
 #include <unistd.h>
 
-int io_read_at(int dirfd, const char *path, size_t max, struct buf *b)
+int io_read_fd(int fd, size_t max, struct buf *b)
 {
-	CLEANUP(close_fd) int fd = -1;
 	size_t chunk = 4096;
 
 	buf_reset(b);
-	fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return -errno;
 	for (;;) {
 		ssize_t n;
 
@@ -34,6 +30,14 @@ int io_read_at(int dirfd, const char *path, size_t max, struct buf *b)
 			chunk *= 2;
 	}
 	return 0;
+}
+
+int io_read_at(int dirfd, const char *path, size_t max, struct buf *b)
+{
+	CLEANUP(close_fd) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	buf_reset(b);
+	return fd < 0 ? -errno : io_read_fd(fd, max, b);
 }
 
 ssize_t io_pread_text(int fd, char *text, size_t size)

@@ -15,6 +15,9 @@
  */
 int io_read_at(int dirfd, const char *path, size_t max, struct buf *b);
 
+/* The same for an open file, from where it stands. */
+int io_read_fd(int fd, size_t max, struct buf *b);
+
 /*
  * Reads an open file from its beginning into text, NUL-terminated, retrying
  * EINTR. Returns the length; what does not fit into size - 1 is left out.

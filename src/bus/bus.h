@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bus/recent.h" /* the last events, for whoever asks afterwards */
 #include "bus/topic.h"
 
 #define BUS_MAX_SUBSCRIBERS 4096

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/doctor_gpu.h"
 #include "sources/sources.h"
 
 /* How long the database is looked through. */
@@ -242,6 +243,21 @@ static enum health check_files(struct patient *p, struct buf *detail)
 	return HEALTH_OK;
 }
 
+/* Lines, of which the first stands beside the name. */
+static enum health check_gpus(struct patient *p, struct buf *detail)
+{
+	bool answered;
+
+	if (!sources_has_gpu(p->root_fd)) {
+		buf_add_str(detail, "this host has none");
+		return HEALTH_OK;
+	}
+	answered = doctor_ask_gpus(p->root_fd, detail);
+	if (detail->len > 0 && detail->data[detail->len - 1] == '\n')
+		buf_truncate(detail, detail->len - 1);
+	return answered ? HEALTH_OK : HEALTH_NOTE;
+}
+
 static const struct {
 	const char *name;
 	enum health (*fn)(struct patient *p, struct buf *detail);
@@ -249,7 +265,7 @@ static const struct {
 	{ "kernel", check_kernel },	{ "folder", check_folder },
 	{ "database", check_store },	{ "configuration", check_config },
 	{ "pressure", check_pressure }, { "cgroups", check_cgroups },
-	{ "open files", check_files },
+	{ "open files", check_files },	{ "GPUs", check_gpus },
 };
 
 /* ---- the visit ---- */
@@ -323,6 +339,17 @@ static void write_json(const struct patient *p, const struct check *results, str
 	buf_add_char(out, '\n');
 }
 
+/* Those behind the first stand below it. */
+static void add_lines(struct buf *out, const char *text)
+{
+	for (; *text; text++)
+		if (*text == '\n')
+			buf_printf(out, "\n%25s", "");
+		else
+			buf_add_char(out, *text);
+	buf_add_char(out, '\n');
+}
+
 static void write_text(const struct patient *p, const struct check *results, struct buf *out)
 {
 	buf_add_str(out, "What is measured here, and how\n");
@@ -332,9 +359,10 @@ static void write_text(const struct patient *p, const struct check *results, str
 			buf_printf(out, "  %-28s   not better: %s\n", "", p->rungs[i].reason);
 	}
 	buf_add_str(out, "\nThis machine and proctor's files\n");
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
-		buf_printf(out, "  %-14s %-7s %s\n", results[i].name,
-			   health_names[results[i].health], results[i].detail.data);
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		buf_printf(out, "  %-14s %-7s ", results[i].name, health_names[results[i].health]);
+		add_lines(out, results[i].detail.data);
+	}
 }
 
 static int run_checks(struct patient *p, bool json)

@@ -108,7 +108,7 @@ bool output_is_terminal(const struct output *out)
 
 /* ---- writing ---- */
 
-static int flush(struct output *out)
+int output_flush(struct output *out)
 {
 	int r = buf_error(&out->buf);
 
@@ -122,7 +122,7 @@ int output_pass(struct output *out)
 {
 	if (out->buf.len < FLUSH_BYTES)
 		return 0;
-	return is_asked_to_end(out) ? -EINTR : flush(out);
+	return is_asked_to_end(out) ? -EINTR : output_flush(out);
 }
 
 /* Whole on the disk before it takes the place of what was there. */
@@ -139,7 +139,7 @@ static int give_name(struct output *out)
 int output_end(struct output *out, int r, struct err *err)
 {
 	if (r == 0)
-		r = flush(out);
+		r = output_flush(out);
 	if (r == 0)
 		r = give_name(out);
 	if (r == 0)

@@ -43,6 +43,9 @@ bool output_is_terminal(const struct output *out);
 /* Writes what is there once it is worth a call. -EINTR: asked to end. */
 int output_pass(struct output *out);
 
+/* Writes what is there at once, for who reads along. */
+int output_flush(struct output *out);
+
 /*
  * The last step of a verb. r is what came of the others: 0, or negative, with err
  * set unless it was a write that failed. Writes the rest and gives the file its

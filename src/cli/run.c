@@ -24,6 +24,7 @@
 #define GRACE_SECONDS 2.0
 #define KILL_AFTER_SECONDS 5.0
 #define PATIENCE_MAX_SECONDS 86400.0
+#define QUEUED_MAX_BYTES (17 << 20) /* more than a daemon takes */
 
 enum run_key {
 	KEY_SHEET = 256,
@@ -44,6 +45,8 @@ struct run_args {
 	double interval_seconds; /* NaN: what the configuration says */
 	double grace_seconds, kill_after_seconds;
 	bool json, quiet, report, leave_background;
+	int queue_fd;	/* the job file, if a daemon has started us; else -1 */
+	bool makes_log; /* and says that we are to keep one */
 	char **command;
 	int n_command;
 };
@@ -247,6 +250,17 @@ static int spec_from_command(const struct run_args *args, struct job_spec *spec)
 	return spec->job_id ? 0 : -ENOMEM;
 }
 
+/* From the queue's file: we may not be able to open it by its name, and it may have none here. */
+static int load_queued(const struct run_args *args, struct job_spec *spec, struct err *err)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	int r = io_read_fd(args->queue_fd, QUEUED_MAX_BYTES, &text);
+
+	if (r < 0)
+		return err_set(err, r, "cannot read %s: %s", args->file, strerror(-r));
+	return job_file_parse(text.data, text.len, args->file, spec, err);
+}
+
 static int make_spec(const struct run_args *args, struct job_spec *spec, struct err *err)
 {
 	int r;
@@ -255,7 +269,8 @@ static int make_spec(const struct run_args *args, struct job_spec *spec, struct 
 		r = spec_from_command(args, spec);
 		return r < 0 ? err_set(err, r, "out of memory") : 0;
 	}
-	r = job_file_load(args->file, spec, err);
+	r = args->queue_fd >= 0 ? load_queued(args, spec, err)
+				: job_file_load(args->file, spec, err);
 	if (r < 0)
 		return r;
 	if (args->job_id)
@@ -345,6 +360,8 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.jsonl_max_bytes = ctx->config.jsonl_max_bytes,
 		.anomaly = &ctx->config.anomaly,
 		.retention = &ctx->config.retention,
+		.reads_gpus = ctx->config.gpu_enabled,
+		.is_submitted = args->queue_fd >= 0,
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
 		.leave_background = args->leave_background,
@@ -379,20 +396,59 @@ static int open_output(const char *path, int *ret_fd, struct err *err)
 	return 0;
 }
 
-/* The file by whose lock the daemon knows that the job is being run: no command gets it. */
-static void keep_queue_file(void)
+/*
+ * The job file, by whose lock the daemon knows that the job is being run, is our
+ * stdin: it is kept until we end, where no command gets at it.
+ */
+static void take_queue_file(struct run_args *args)
 {
-	const char *number = getenv(QUEUE_FD_VARIABLE);
-	int64_t fd;
+	const char *how = getenv(QUEUED_VARIABLE);
+	CLEANUP(close_fd) int null_fd = -1;
 
-	if (number && num_parse_i64(number, &fd) == 0 && fd > STDERR_FILENO && fd < INT_MAX)
-		fcntl((int)fd, F_SETFD, FD_CLOEXEC);
-	unsetenv(QUEUE_FD_VARIABLE);
+	if (!how)
+		return;
+	args->makes_log = strcmp(how, QUEUED_WITHOUT_LOG) == 0;
+	unsetenv(QUEUED_VARIABLE);
+	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	args->queue_fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (args->queue_fd < 0 || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0)
+		log_warning("the daemon may not see that this job runs: %s", strerror(errno));
+}
+
+/* What the commands print, where nobody has said where it goes. */
+static int open_log(const struct paths *paths, const char *job_id, struct err *err)
+{
+	char folder[PATH_BYTES + 16], path[PATH_BYTES + JOB_ID_MAX + 32], name[JOB_ID_MAX + 1];
+	CLEANUP(close_fd) int fd = -1;
+	int r;
+
+	snprintf(folder, sizeof(folder), "%s/logs", paths->state_dir);
+	r = path_make_dir(folder, err);
+	if (r < 0)
+		return r;
+	snprintf(name, sizeof(name), "%s", job_id);
+	for (char *slash = name; (slash = strchr(slash, '/'));)
+		*slash = '_';
+	snprintf(path, sizeof(path), "%s/%s.log", folder, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
+	return 0;
+}
+
+/* The job does not depend on it. */
+static void make_log(const struct run_args *args, const struct paths *paths, const char *job_id)
+{
+	struct err err = ERR_INIT;
+
+	if (args->makes_log && open_log(paths, job_id, &err) < 0)
+		log_error("what the job prints is lost: %s", err.text);
 }
 
 int cli_run(int argc, char **argv)
 {
-	struct run_args args = { .interval_seconds = F64_UNKNOWN,
+	struct run_args args = { .queue_fd = -1,
+				 .interval_seconds = F64_UNKNOWN,
 				 .grace_seconds = GRACE_SECONDS,
 				 .kill_after_seconds = KILL_AFTER_SECONDS };
 	CLEANUP(settings_close) struct settings ctx;
@@ -401,7 +457,7 @@ int cli_run(int argc, char **argv)
 	const char *why_no_db = NULL;
 	struct err err = ERR_INIT, no_db = ERR_INIT;
 
-	keep_queue_file();
+	take_queue_file(&args);
 	job_spec_init(&spec);
 	cli_parse(&run_argp, argc, argv, ARGP_IN_ORDER, &args);
 	if (args.quiet)
@@ -418,5 +474,7 @@ int cli_run(int argc, char **argv)
 	}
 	if (make_spec(&args, &spec, &err) < 0 || open_output(args.output, &output_fd, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
+	if (!why_no_db)
+		make_log(&args, &ctx.paths, spec.job_id);
 	return run(&args, &ctx, why_no_db, &spec, output_fd);
 }

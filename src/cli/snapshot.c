@@ -16,6 +16,7 @@
 
 /* Two looks this far apart tell CPU percentages; one look could not. */
 #define LOOK_AGAIN_NS 200000000L
+#define GPU_WAIT_MS 3000 /* their driver may take a second to begin */
 #define MAX_TEXT_ROWS 40
 
 enum snapshot_key { KEY_JSON = 256, KEY_ALL };
@@ -116,18 +117,22 @@ static int take(const struct settings *ctx, const struct attempt_list *running,
 {
 	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct collector_options options = { .root_fd = root_fd, .mask = ctx->mask };
+	struct gpus_options gpu_options = { .root_fd = root_fd, .at_once = true };
 	struct timespec pause = { .tv_nsec = LOOK_AGAIN_NS };
-	struct collector *collector;
+	struct collector *collector = NULL;
 	int r;
 
 	if (root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	if (ctx->config.gpu_enabled)
+		gpus_open(&gpu_options, &options.gpus, NULL);
 	r = collector_new(&options, &collector, err);
-	if (r < 0)
-		return r;
-	r = collector_scan(collector, snap, err);
+	if (r == 0)
+		r = collector_scan(collector, snap, err);
 	if (r == 0) {
 		nanosleep(&pause, NULL);
+		if (options.gpus)
+			gpus_wait(options.gpus, GPU_WAIT_MS);
 		r = collector_scan(collector, snap, err);
 	}
 	if (r == 0) {
@@ -138,6 +143,7 @@ static int take(const struct settings *ctx, const struct attempt_list *running,
 			collector_fill(collector, snap, scope);
 	}
 	collector_free(collector);
+	gpus_close(options.gpus);
 	return r;
 }
 

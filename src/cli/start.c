@@ -54,7 +54,7 @@ static const struct argp start_argp = {
 /* A system daemon is for all users of the host: whom it answers what, it decides by who asks. */
 static mode_t socket_mode(const char *path)
 {
-	return strncmp(path, "/run/proctor/", 13) == 0 ? 0666 : 0600;
+	return strcmp(path, "/run/proctor/proctor.sock") == 0 ? 0666 : 0600;
 }
 
 static int make_socket_folder(const char *path, struct err *err)

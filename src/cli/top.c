@@ -1,14 +1,22 @@
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/settings.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/replay.h"
 #include "cli/show.h"
+#include "cli/top_stream.h"
+#include "daemon/daemon.h"
+#include "jobs/jobs.h"
+#include "tui/tui.h"
 
+#define LOOK_SECONDS 2.0
 #define FRAME_SECONDS 60.0
 #define FRAME_MIN_SECONDS 0.1
 #define FRAME_MAX_SECONDS 86400.0
@@ -26,10 +34,12 @@ static const struct argp_option top_options[] = {
 	  0 },
 	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
 	{ "job", KEY_JOB, "ID", 0, "Only of this job", 0 },
-	{ "interval", KEY_INTERVAL, "SECONDS", 0, "Time that one frame of the text stands for (60)",
+	{ "interval", KEY_INTERVAL, "SECONDS", 0,
+	  "Time between two looks where no daemon runs (2), or that one frame of replayed text "
+	  "stands for (60)",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0,
-	  "Print every snapshot and every event, one JSON object per line", 0 },
+	  "Print every snapshot, and with --history every event, one JSON object per line", 0 },
 	{ "trace", KEY_TRACE, "PID", OPTION_HIDDEN, NULL, 0 },
 	{ 0 },
 };
@@ -47,11 +57,10 @@ static double parse_interval(struct argp_state *state, const char *text)
 
 static void check_args(struct argp_state *state, const struct top_args *args)
 {
-	if (args->filter.since_wall_ns == 0)
-		cli_usage_error(state, "top has no live view yet: \"proctor snapshot\" shows what "
-				       "is now, \"proctor top --history 10m\" what was recorded");
 	if (args->json && args->frame_seconds > 0)
-		cli_usage_error(state, "--interval is for the text: --json prints every snapshot");
+		cli_usage_error(state, "--interval is for people: --json prints every snapshot");
+	if (args->filter.since_wall_ns == 0 && args->filter.until_wall_ns != 0)
+		cli_usage_error(state, "--until needs --history: what is now has no end");
 	cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
 }
 
@@ -95,8 +104,10 @@ static error_t parse_top_option(int key, char *arg, struct argp_state *state)
 static const struct argp top_argp = {
 	.options = top_options,
 	.parser = parse_top_option,
-	.doc = "Replays what was recorded: the host, its jobs, their busiest processes and their events, "
-	       "oldest first.",
+	.doc = "Shows the jobs of this host with their sheets, ranks and processes, as they are now; "
+	       "with --history replays what was recorded.\v"
+	       "Press ? for the keys. Without a daemon it looks by itself, and --json follows the "
+	       "log that runs write. Where stdout is no terminal, --history prints text.",
 };
 
 /* Snapshots and events in the order of time. */
@@ -193,18 +204,96 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 	return r;
 }
 
-int cli_top(int argc, char **argv)
+/* ---- for a person at a terminal ---- */
+
+static int signal_for_user(const struct proc_key *key, int signal, struct err *err)
+{
+	int r = signal_process(key, signal, 0);
+
+	return r < 0 ? err_set(err, r, "cannot signal pid %d: %s", (int)key->pid, strerror(-r)) : 0;
+}
+
+/* Without a daemon: the runner, which ends all of it. */
+static int cancel_for_user(const char *job_id, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct top_args args = { 0 };
-	struct err err = ERR_INIT;
-	int r;
+	CLEANUP(attempt_release) struct attempt a;
+	int r = cli_open_record(job_id, &store, err);
 
-	cli_parse(&top_argp, argc, argv, 0, &args);
-	r = cli_open_record(args.filter.job_id, &store, &err);
+	attempt_init(&a);
+	if (r == 0 && store)
+		r = store_read_progress(store, job_id, 0, &a, err);
+	if (r < 0 || !store)
+		return r;
+	if (!a.is_running)
+		return err_set(err, -ESRCH, "job %s does not run any more", job_id);
+	r = signal_process(&a.runner, SIGTERM, RUNNER_CANCEL);
+	return r < 0 ? err_set(err, r, "cannot cancel %s: %s", job_id, strerror(-r)) : 0;
+}
+
+static int open_for_user(struct store **ret, struct err *err)
+{
+	return cli_open_record(NULL, ret, err);
+}
+
+static const struct tui_helpers helpers = {
+	.signal = signal_for_user,
+	.cancel = cancel_for_user,
+	.open_store = open_for_user,
+};
+
+/* Not having a terminal is the caller's mistake, as a wrong option is. */
+static int show_live(const struct top_args *args, const struct settings *ctx, struct store *store)
+{
+	const struct tui_options options = {
+		.job_id = args->filter.job_id,
+		.interval_seconds = args->frame_seconds > 0 ? args->frame_seconds : LOOK_SECONDS,
+		.store = store,
+		.mask = ctx->mask,
+		.since_wall_ns = args->filter.since_wall_ns,
+		.until_wall_ns = args->filter.until_wall_ns,
+		.helpers = &helpers,
+	};
+	struct err err = ERR_INIT;
+	int r = tui_run(&options, &err);
+
+	if (r == -ENOTTY || r == -ENOTSUP)
+		return cli_fail(CLI_USAGE, &err);
+	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
+}
+
+/* ---- the verb ---- */
+
+static int replay(const struct top_args *args, const struct settings *ctx)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct err err = ERR_INIT;
+	int r = cli_open_record(args->filter.job_id, &store, &err);
+
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)
-		return args.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
-	return top(store, &args, &err);
+		return args->json ? CLI_DONE : cli_fail(CLI_DONE, &err);
+	if (!args->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+		return show_live(args, ctx, store);
+	return top(store, args, &err);
+}
+
+static int watch(const struct top_args *args, const struct settings *ctx)
+{
+	if (args->json)
+		return top_stream(&ctx->paths, args->filter.job_id);
+	return show_live(args, ctx, NULL);
+}
+
+int cli_top(int argc, char **argv)
+{
+	CLEANUP(settings_close) struct settings ctx;
+	struct top_args args = { 0 };
+	struct err err = ERR_INIT;
+
+	cli_parse(&top_argp, argc, argv, 0, &args);
+	if (settings_open(&ctx, &err) < 0)
+		return cli_fail(CLI_USAGE, &err);
+	return args.filter.since_wall_ns ? replay(&args, &ctx) : watch(&args, &ctx);
 }

@@ -15,11 +15,16 @@
 #include "base/err.h"
 #include "base/mask.h"
 #include "daemon/service.h"
+#include "daemon/signal_process.h"
 #include "model/job.h"
 #include "store/store.h"
 
-/* Says to a runner which of its files is that of the queue (queue.h): no command inherits it. */
-#define QUEUE_FD_VARIABLE "PROCTOR_QUEUE_FD"
+/*
+ * Says to a runner that its stdin is its job file, in the queue (queue.h): no command
+ * inherits either. The value tells whether it has a log, or makes its own.
+ */
+#define QUEUED_VARIABLE "PROCTOR_QUEUED"
+#define QUEUED_WITHOUT_LOG "without-log"
 
 /* How long a call inside a loop may wait for another writer. */
 #define LOOP_PATIENCE_MS 20
@@ -52,7 +57,9 @@ struct run_options {
 	uint64_t jsonl_max_bytes;
 	const struct config_anomaly *anomaly;	  /* what is out of the ordinary */
 	const struct config_retention *retention; /* how long what is recorded is kept */
+	bool is_submitted; /* a daemon has started it, and wants to hear of it in any case */
 	double interval_seconds;
+	bool reads_gpus;
 	bool leave_background;
 	double grace_seconds; /* for background processes to end by themselves */
 	double kill_after_seconds;

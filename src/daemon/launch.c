@@ -1,9 +1,12 @@
 #include "daemon/launch.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/macros.h"
 
 #define LAUNCHER_VARIABLE "PROCTOR_LAUNCHER"
 #define MAX_WORDS 32
@@ -31,14 +34,40 @@ static size_t count(const char *const *argv)
 	return n;
 }
 
+/* Where options of ours go: before the "--" that ends the launcher's own. */
+static size_t end_of_options(const char *const *words, size_t n)
+{
+	return n > 0 && strcmp(words[n - 1], "--") == 0 ? n - 1 : n;
+}
+
+/* Puts what says who it is to be among the n words. Returns how many there are then. */
+static int add_user(const struct launch_user *user, const char *words[MAX_WORDS], int n)
+{
+	size_t at = end_of_options(words, (size_t)n);
+	char *options[3] = { NULL };
+
+	if (n + (int)ARRAY_SIZE(options) > MAX_WORDS)
+		return -E2BIG;
+	if (asprintf(&options[0], "--uid=%u", (unsigned)user->uid) < 0 ||
+	    asprintf(&options[1], "--gid=%u", (unsigned)user->gid) < 0 ||
+	    asprintf(&options[2], "--working-directory=%s", user->workdir) < 0)
+		return -ENOMEM;
+	memmove(words + at + ARRAY_SIZE(options), words + at, ((size_t)n - at) * sizeof(*words));
+	memcpy(words + at, options, sizeof(options));
+	return n + (int)ARRAY_SIZE(options);
+}
+
 /* What is left over when it fails goes with the child. */
-static int become_launched(const char *launcher, const char *const *argv)
+static int become_launched(const char *launcher, const char *const *argv,
+			   const struct launch_user *user)
 {
 	const char *words[MAX_WORDS], **all;
 	char *text = strdup(launcher);
 	size_t n_argv = count(argv);
 	int n = text ? split_words(text, words) : -ENOMEM;
 
+	if (n >= 0 && user)
+		n = add_user(user, words, n);
 	if (n < 0)
 		return n;
 	all = reallocarray(NULL, (size_t)n + n_argv + 1, sizeof(*all));
@@ -51,12 +80,24 @@ static int become_launched(const char *launcher, const char *const *argv)
 	return -errno;
 }
 
-int launch_become(const char *const *argv)
+static const char *find_launcher(void)
 {
 	const char *launcher = getenv(LAUNCHER_VARIABLE);
 
-	if (launcher && launcher[strspn(launcher, " \t")])
-		return become_launched(launcher, argv);
+	return launcher && launcher[strspn(launcher, " \t")] ? launcher : NULL;
+}
+
+bool launch_is_set(void)
+{
+	return find_launcher() != NULL;
+}
+
+int launch_become(const char *const *argv, const struct launch_user *user)
+{
+	const char *launcher = find_launcher();
+
+	if (launcher)
+		return become_launched(launcher, argv, user);
 	execv(argv[0], (char *const *)argv);
 	return -errno;
 }

@@ -13,10 +13,24 @@
 #ifndef PROCTOR_DAEMON_LAUNCH_H
 #define PROCTOR_DAEMON_LAUNCH_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Whom a launcher is to start it as, and where. */
+struct launch_user {
+	uid_t uid;
+	gid_t gid;
+	const char *workdir;
+};
+
+bool launch_is_set(void);
+
 /*
  * For the child that is to be the runner: executes argv, whose first is the path of
- * the program. Returns only if it cannot, with -errno.
+ * the program. Where there is a launcher and a user, the launcher gets --uid=,
+ * --gid= and --working-directory= as systemd-run has them, before its "--" or at
+ * its end. Returns only if it cannot, with -errno.
  */
-int launch_become(const char *const *argv);
+int launch_become(const char *const *argv, const struct launch_user *user);
 
 #endif

@@ -2,15 +2,18 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/macros.h"
+#include "daemon/guest.h"
 #include "rpc/rpc.h"
 
 /* A daemon that is busy for longer is done without. */
 #define TIMEOUT_MS 100
+#define END_TIMEOUT_MS 1000
 #define RETRY_NS UINT64_C(5000000000)
 
 struct link {
@@ -18,6 +21,8 @@ struct link {
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
 	bool records;
+	bool is_early;		/* our own daemon is there: it is greeted later */
+	bool is_guest;		/* of the daemon that is there, or was */
 	uint64_t tried_boot_ns; /* 0: never */
 };
 
@@ -56,47 +61,71 @@ static void on_readable(void *ctx)
 		hang_up(link);
 }
 
-static void write_hello(struct buf *out, const struct attempt *a, dev_t device, ino_t inode)
+static void write_hello(struct buf *out, const struct link_job *job)
 {
 	struct json j;
 
 	json_init(&j, out);
 	json_begin_object(&j);
-	json_key_string(&j, "job_id", a->job_id);
-	json_key_i64(&j, "attempt", a->attempt_num);
-	json_key_u64(&j, "device", (uint64_t)device);
-	json_key_u64(&j, "inode", (uint64_t)inode);
-	json_key_f64(&j, "interval_seconds", a->interval_seconds);
+	json_key_string(&j, "job_id", job->a->job_id);
+	json_key_i64(&j, "attempt", job->a->attempt_num);
+	if (job->inode) {
+		json_key_u64(&j, "device", (uint64_t)job->device);
+		json_key_u64(&j, "inode", (uint64_t)job->inode);
+	}
+	json_key_f64(&j, "interval_seconds", job->a->interval_seconds);
+	json_key(&j, "job");
+	guest_write(&j, job->a, job->sheets, job->n_sheets);
 	json_end_object(&j);
 }
 
-static int greet(struct link *link, const struct attempt *a, dev_t device, ino_t inode)
+static int say_hello(struct link *link, const struct link_job *job)
 {
-	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
 	CLEANUP(buf_release) struct buf hello = BUF_INIT;
 	struct rpc_value *answer = NULL;
-	int r = rpc_client_open(&options, &link->client, NULL);
+	int r;
 
-	if (r < 0)
-		return r;
-	write_hello(&hello, a, device, inode);
+	write_hello(&hello, job);
 	r = rpc_client_call(link->client, "runner.hello", hello.data, &answer, NULL);
 	if (r < 0)
 		return r;
 	link->records = rpc_value_bool(rpc_value_get(answer, "records"), false);
+	link->is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
 	rpc_value_free(answer);
 	link->watch = loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
 	return link->watch ? 0 : -ENOMEM;
 }
 
-void link_greet(struct link *link, const struct attempt *a, dev_t device, ino_t inode)
+/*
+ * -EAGAIN: it is too early for this daemon. If it has our database, which is likely as it
+ * is our own user's, it is enough to say that there is something to see.
+ */
+static int greet(struct link *link, const struct link_job *job, bool is_lasting)
+{
+	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
+	int r = rpc_client_open(&options, &link->client, NULL);
+
+	if (r < 0)
+		return r;
+	if (!is_lasting && rpc_client_daemon_uid(link->client) == geteuid()) {
+		rpc_client_notify(link->client, "runner.changed", NULL, NULL);
+		return -EAGAIN;
+	}
+	return say_hello(link, job);
+}
+
+void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 {
 	uint64_t now = clock_boot_ns();
+	int r;
 
-	if (link->client || (link->tried_boot_ns && now - link->tried_boot_ns < RETRY_NS))
+	if (link->client || (link->is_early && !is_lasting) ||
+	    (link->tried_boot_ns && now - link->tried_boot_ns < RETRY_NS))
 		return;
-	link->tried_boot_ns = now;
-	if (greet(link, a, device, inode) < 0)
+	r = greet(link, job, is_lasting);
+	link->is_early = r == -EAGAIN && !is_lasting;
+	link->tried_boot_ns = link->is_early ? 0 : now;
+	if (r < 0)
 		hang_up(link);
 }
 
@@ -105,8 +134,50 @@ bool link_records(const struct link *link)
 	return link->records;
 }
 
-void link_tell_changed(struct link *link)
+/* {"job":…} */
+static void write_change(struct buf *out, const struct link_job *job, size_t n_from)
 {
-	if (link->client && rpc_client_notify(link->client, "runner.changed", NULL, NULL) < 0)
+	size_t from = n_from < job->n_sheets ? n_from : job->n_sheets;
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key(&j, "job");
+	guest_write(&j, job->a, job->sheets + from, job->n_sheets - from);
+	json_end_object(&j);
+}
+
+void link_tell_changed(struct link *link, const struct link_job *job, size_t n_from)
+{
+	CLEANUP(buf_release) struct buf change = BUF_INIT;
+
+	if (!link->client)
+		return;
+	if (link->is_guest)
+		write_change(&change, job, n_from);
+	if (rpc_client_notify(link->client, "runner.changed", link->is_guest ? change.data : NULL,
+			      NULL) < 0)
 		hang_up(link);
+}
+
+/*
+ * With an answer: before it comes we do not end, or the daemon could see us dead before
+ * it has read what we said. A daemon that was there and is gone may have come back.
+ */
+void link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
+{
+	CLEANUP(buf_release) struct buf end = BUF_INIT;
+
+	if (!link->client && (link->is_guest || link->is_early || is_awaited) &&
+	    greet(link, job, false) < 0)
+		hang_up(link);
+	if (!link->client)
+		return;
+	if (!link->is_guest) {
+		link_tell_changed(link, job, 0);
+		return;
+	}
+	write_change(&end, job, 0);
+	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
+	rpc_client_call(link->client, "runner.changed", end.data, NULL, NULL);
 }

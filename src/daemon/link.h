@@ -1,9 +1,12 @@
 /*
  * link - a runner's connection to the daemon, if one runs.
  *
- * As long as it is there, and the daemon says so, the daemon writes the ticks of
- * the job. When it breaks, for whatever reason, the runner does so again by
- * itself: a daemon can come and go at any time.
+ * A daemon that has the runner's database writes the ticks of the job for as long as
+ * the connection is there, and says so. When it breaks, for whatever reason, the
+ * runner does so again by itself: a daemon can come and go at any time.
+ *
+ * To another daemon, such as root's, the job is a guest (guest.h): the runner goes on
+ * recording it and tells the daemon of every change.
  */
 #ifndef PROCTOR_DAEMON_LINK_H
 #define PROCTOR_DAEMON_LINK_H
@@ -20,16 +23,33 @@ struct link;
 struct link *link_new(struct loop *loop);
 struct link *link_free(struct link *link);
 
+/* The attempt as it is by now. */
+struct link_job {
+	const struct attempt *a;
+	const struct sheet_record *sheets; /* all so far */
+	size_t n_sheets;
+	dev_t device; /* of the database; 0 and 0: there is none */
+	ino_t inode;
+};
+
 /*
- * Says that the attempt runs and is recorded in this file, unless that was said, or
- * tried less than some seconds ago. Takes a few milliseconds at most.
+ * Says that the job runs and where it is recorded, unless that was said, or tried
+ * less than some seconds ago. Takes a few milliseconds at most. A daemon of our own
+ * user is only told to look until is_lasting.
  */
-void link_greet(struct link *link, const struct attempt *a, dev_t device, ino_t inode);
+void link_greet(struct link *link, const struct link_job *job, bool is_lasting);
 
 /* Whether the daemon writes the ticks. */
 bool link_records(const struct link *link);
 
-/* Something about the job has changed in the database. Nobody waits for an answer. */
-void link_tell_changed(struct link *link);
+/* Something about the job has changed, its sheets from number n_from on. Nobody waits for an
+ * answer. */
+void link_tell_changed(struct link *link, const struct link_job *job, size_t n_from);
+
+/*
+ * The job has ended, and that is recorded. Whoever had it as a guest knows by the
+ * return; and also who could not be greeted so far, if is_awaited.
+ */
+void link_tell_end(struct link *link, const struct link_job *job, bool is_awaited);
 
 #endif

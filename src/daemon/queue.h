@@ -3,10 +3,13 @@
  *
  * A job is a file (0600) in a folder of its own until it has ended: the job file
  * as it came, behind a line that says whose it is. So a daemon that is killed
- * finds them all again. The runner that executes a job holds a lock on its file
- * (unless a launcher stands between, see launch.h), and lives on whatever happens
- * to the daemon: a file that has been marked as started for a while, is locked by
- * nobody and has no attempt in the database was never run, and is queued again.
+ * finds them all again. The runner that executes a job gets the file as its stdin,
+ * holds a lock on it for as long as it lives, and lives on whatever happens to the
+ * daemon. So a file that has been marked as started for a while, is locked by nobody
+ * and has no attempt in the database was never run.
+ *
+ * A job runs as the user who has submitted it. Only root's daemon can do that for
+ * others: see user.h for what their runners get.
  */
 #ifndef PROCTOR_DAEMON_QUEUE_H
 #define PROCTOR_DAEMON_QUEUE_H
@@ -14,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -22,8 +26,12 @@ struct queued {
 	char *job_id;
 	char *path;
 	char *workdir;
+	char *name; /* of the job file, where it came from */
+	uid_t uid;  /* who runs it */
+	size_t n_bytes;
 	uint64_t submitted_wall_ns;
 	bool is_started;	  /* a runner has it, or had it */
+	bool was_executed;	  /* we have seen the runner begin */
 	uint64_t started_boot_ns; /* since when we know that */
 	uint64_t not_before_ns;	  /* by CLOCK_BOOTTIME: back-pressure */
 	char reason[160];	  /* why it waits; "": it does not */
@@ -40,16 +48,26 @@ struct submission {
 	const char *text; /* the job file, checked */
 	size_t len;
 	const char *workdir; /* absolute */
+	const char *name;    /* of the file */
+	uid_t uid;
 };
 
-/* -EEXIST: a job of that name waits already. */
+/* So much of one user who is not ours may wait or run. */
+#define QUEUE_USER_MAX_JOBS 256
+#define QUEUE_USER_MAX_BYTES (64 << 20)
+
+/* -EEXIST: a job of that name and user waits already. -EDQUOT: the user has too many. */
 int queue_add(struct queue *q, const struct submission *job, struct err *err);
 
 /* Oldest first; NULL at the end. Valid until the queue changes. */
 struct queued *queue_at(struct queue *q, size_t i);
-struct queued *queue_find(struct queue *q, const char *job_id);
+struct queued *queue_find(struct queue *q, const char *job_id, uid_t uid);
 
-/* A runner of its own, which is nobody's child, begins with it. */
+/*
+ * A runner of its own, which is nobody's child, begins with it. Output of our own
+ * user's jobs goes to log_folder, that of others to the same below their own state
+ * folder. -ENOENT, -EACCES, …: it never will, as err says; -EAGAIN, -ENOMEM: not now.
+ */
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err);
 
 /* Whether its runner still has it. */

@@ -18,6 +18,9 @@
 /* How long a call may wait for another writer when all is over. */
 #define END_PATIENCE_MS 5000
 
+/* What lasts as long as this is told to a daemon that does not see it in its database. */
+#define GUEST_AFTER_SECONDS 0.25
+
 /* ---- the beginning ---- */
 
 /*
@@ -192,6 +195,19 @@ static void try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 	say_loss(run, "this run is not recorded", err);
 }
 
+/* As it is by now, for a daemon. */
+static struct link_job link_job_of(const struct run *run)
+{
+	struct link_job job = {
+		.a = run->attempt,
+		.device = run->store_file.device,
+		.inode = run->store_file.inode,
+	};
+
+	job.sheets = runner_sheets(run->runner, &job.n_sheets);
+	return job;
+}
+
 /* The last that is stored may have ended since. */
 static void write_sheets(struct run *run)
 {
@@ -206,15 +222,36 @@ static void write_sheets(struct run *run)
 		say_loss(run, "this run is not fully recorded", &err);
 }
 
+/*
+ * Once the attempt is in the database, which is where a daemon that shares it looks,
+ * or cannot be. Our own daemon is greeted when the job lasts: at first we look more
+ * often than the daemon does, and what is over by then needs none. For another,
+ * whose guest we are, it is new; and one that has submitted the job waits for it.
+ */
+static void greet_daemon(struct run *run)
+{
+	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
+	const struct link_job job = link_job_of(run);
+
+	if (!run->store && !(run->store_is_off && run->options->db_path))
+		return;
+	if (elapsed > GUEST_AFTER_SECONDS || run->options->is_submitted)
+		link_greet(run->link, &job, elapsed > run->options->interval_seconds);
+}
+
 void record_now(struct run *run)
 {
 	bool was_open = run->store != NULL;
+	const struct link_job job = link_job_of(run);
+	size_t told = run->n_sheets_stored > 0 ? run->n_sheets_stored - 1 : 0;
 	struct err err = ERR_INIT;
 
 	try_to_open(run, LOOP_PATIENCE_MS, &err);
 	if (was_open)
 		write_sheets(run);
-	link_tell_changed(run->link);
+	link_tell_changed(run->link, &job, told);
+	if (run->options->is_submitted)
+		greet_daemon(run);
 }
 
 void record_sheet_soon(struct run *run)
@@ -312,19 +349,6 @@ static void store_or_keep(struct run *run, const struct series_point *point)
 	note_waiting(run, &err);
 }
 
-/*
- * Once the attempt is in the database, which is where the daemon looks for it,
- * and lasts: at first we look more often than the daemon does, and what is over by
- * then needs none.
- */
-static void greet_daemon(struct run *run)
-{
-	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
-
-	if (run->store && elapsed > run->options->interval_seconds)
-		link_greet(run->link, run->attempt, run->store_file.device, run->store_file.inode);
-}
-
 /* The daemon looks at the processes; what happened to them we know better. */
 static void store_events(struct run *run)
 {
@@ -408,8 +432,12 @@ static void note_unknowns(struct run *run)
 	struct attempt *a = run->attempt;
 
 	add_unknown(a, "syscall_hotspots", "this version does not count system calls");
-	if (sources_has_gpu(run->root_fd))
-		add_unknown(a, "gpus", "this version does not read GPUs");
+	if (run->gpus && (!gpus_rung(run->gpus) || gpus_note(run->gpus)))
+		add_unknown(a, "gpus",
+			    gpus_note(run->gpus) ? gpus_note(run->gpus)
+						 : "the run was over before they were read");
+	else if (!run->gpus && sources_has_gpu(run->root_fd))
+		add_unknown(a, "gpus", "gpu_enabled is false in the configuration");
 	if (!run->collector)
 		add_unknown(a, "samples", "/proc cannot be read");
 	if (!run->life)
@@ -528,6 +556,8 @@ static void note_rungs(struct run *run)
 	if (!a->rungs)
 		return;
 	a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
+	if (run->gpus)
+		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
 	for (size_t i = 0; i < a->n_rungs; i++) {
 		if (run->life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
 			continue;
@@ -581,13 +611,20 @@ static void store_end(struct run *run)
 		return;
 	events = tally_pending_events(run->tally, &n);
 	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
-		link_tell_changed(run->link);
 		upkeep_do_some(run->upkeep, run->store);
 		return;
 	}
 	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
 	say_loss(run, "the end of this run is not recorded", &err);
 	add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+}
+
+/* Whoever submitted it hears of it, however short it was. */
+static void tell_end(struct run *run)
+{
+	const struct link_job job = link_job_of(run);
+
+	link_tell_end(run->link, &job, run->options->is_submitted);
 }
 
 void record_end(struct run *run, const struct runner_result *result)
@@ -607,6 +644,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	note_unknowns(run);
 	end_anomalies(run);
 	store_end(run);
+	tell_end(run);
 	keep_events(run);
 	keep_anomalies(run);
 	keep_series(run);

@@ -522,7 +522,9 @@ static void raise_file_limit(void)
 /* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there still. */
 static void open_sources(struct run *run)
 {
-	struct collector_options options = { .root_fd = run->root_fd, .mask = run->options->mask };
+	struct collector_options options = { .root_fd = run->root_fd,
+					     .mask = run->options->mask,
+					     .gpus = run->gpus };
 	struct err err = ERR_INIT;
 
 	open_life(run);
@@ -530,6 +532,18 @@ static void open_sources(struct run *run)
 		log_error("the job cannot be sampled: %s", err.text);
 		run->collector = NULL;
 	}
+}
+
+/* Before we become the one that processes without a parent fall to: its process is not the job's.
+ */
+static void open_gpus(struct run *run)
+{
+	const struct gpus_options options = { .root_fd = run->root_fd,
+					      .interval_seconds = run->options->interval_seconds };
+	struct err err = ERR_INIT;
+
+	if (run->options->reads_gpus && gpus_open(&options, &run->gpus, &err) < 0)
+		log_warning("GPUs are not read: %s", err.text);
 }
 
 /* A shell may have started helpers before it became us by exec: they are not the job's. */
@@ -576,6 +590,7 @@ static int open_run(struct run *run, struct err *err)
 	run->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (run->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	open_gpus(run);
 	r = open_runner(run, err);
 	if (r < 0)
 		return r;
@@ -610,6 +625,7 @@ static void close_run(struct run *run)
 	run->runner = runner_free(run->runner);
 	run->loop = loop_free(run->loop);
 	run->collector = collector_free(run->collector);
+	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);
 	run->tree = tree_free(run->tree);
 	free(run->series);

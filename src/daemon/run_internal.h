@@ -36,6 +36,7 @@ struct run {
 	struct tree *tree;
 	struct tally *tally;
 	struct collector *collector; /* NULL: /proc cannot be read */
+	struct gpus *gpus;	     /* NULL: there are none, or nobody wants to know */
 	struct life *life;	     /* NULL: this machine does not tell */
 	struct err life_err;	     /* why not */
 	pid_t failed_pid;	     /* a child of ours that never became the command; 0 */

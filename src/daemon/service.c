@@ -65,11 +65,23 @@ static void describe(struct service *s)
 	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
 }
 
+/* Before there are threads. */
+static void open_gpus(struct service *s)
+{
+	const struct gpus_options options = { .root_fd = s->root_fd,
+					      .interval_seconds = s->config->interval_seconds };
+	struct err err = ERR_INIT;
+
+	if (s->config->gpu_enabled && gpus_open(&options, &s->gpus, &err) < 0)
+		log_warning("GPUs are not read: %s", err.text);
+}
+
 static int open_sources(struct service *s, struct err *err)
 {
 	s->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	open_gpus(s);
 	return service_configure(s, err);
 }
 
@@ -83,38 +95,55 @@ static int make_parts(struct service *s, struct err *err)
 	s->detect = detect_new(&s->options->config->anomaly, DETECT_ALL);
 	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->detect)
 		return err_set(err, -ENOMEM, "no memory left to begin");
+	return service_keep_events(s, err);
+}
+
+static const struct rpc_method *const method_tables[] = {
+	service_status_methods, service_config_methods, service_view_methods,
+	service_recent_methods, service_job_methods,	service_wait_methods,
+	service_hello_methods,	service_guest_methods,
+};
+
+/* The server takes one table. */
+static int gather_methods(struct service *s, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(method_tables); i++) {
+		for (const struct rpc_method *m = method_tables[i]; m->name; m++) {
+			struct rpc_method *all =
+				reallocarray(s->methods, s->n_methods + 1, sizeof(*all));
+
+			if (!all)
+				return err_set(err, -ENOMEM, "no memory left to begin");
+			s->methods = all;
+			all[s->n_methods++] = *m;
+		}
+	}
 	return 0;
 }
 
-/* The caller frees it. */
-static struct rpc_method *gather_methods(void)
-{
-	struct rpc_method *all = reallocarray(NULL, service_n_methods + 1, sizeof(*all));
-
-	if (!all)
-		return NULL;
-	memcpy(all, service_methods, service_n_methods * sizeof(*all));
-	all[service_n_methods] = service_config_method;
-	return all;
-}
+/* Of one user's connections, so that others have some as well: guests, and a few to ask. */
+#define CLIENTS_PER_USER 320
 
 static int listen_to_clients(struct service *s, struct err *err)
 {
+	struct rpc_limits limits = rpc_default_limits;
 	struct rpc_options options = {
 		.path = s->options->socket_path,
 		.mode = s->options->socket_mode,
-		.n_methods = service_n_methods + 1,
+		.limits = &limits,
 		.ctx = s,
 	};
-	int fd = rpc_take_inherited_fd(err);
+	int fd = rpc_take_inherited_fd(err), r;
 
 	if (fd < 0)
 		return fd;
-	s->methods = gather_methods();
-	if (!s->methods)
-		return err_set(err, -ENOMEM, "no memory left to begin");
+	r = gather_methods(s, err);
+	if (r < 0)
+		return r;
 	options.methods = s->methods;
+	options.n_methods = s->n_methods;
 	options.listen_fd = fd;
+	limits.max_clients_per_user = CLIENTS_PER_USER;
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }
 
@@ -179,6 +208,7 @@ static void end_record(struct service *s)
 static void close_service(struct service *s)
 {
 	s->server = rpc_server_free(s->server);
+	service_tend_guests(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
 	end_record(s);
@@ -188,7 +218,10 @@ static void close_service(struct service *s)
 	s->upkeep = upkeep_free(s->upkeep);
 	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);
+	s->recent = recent_free(s->recent);
+	service_drop_guests(s);
 	s->collector = collector_free(s->collector);
+	s->gpus = gpus_close(s->gpus);
 	s->assigner = assigner_free(s->assigner);
 	s->jsonl = jsonl_free(s->jsonl);
 	s->loop = loop_free(s->loop);
@@ -199,6 +232,7 @@ static void close_service(struct service *s)
 	service_release_config(s);
 	free(s->methods);
 	free(s->roots);
+	free(s->root_uids);
 	free(s->n_of);
 }
 

@@ -16,7 +16,9 @@
 static int make_collector(const struct service *s, const struct mask *mask, struct collector **ret,
 			  struct err *err)
 {
-	const struct collector_options options = { .root_fd = s->root_fd, .mask = mask };
+	const struct collector_options options = { .root_fd = s->root_fd,
+						   .mask = mask,
+						   .gpus = s->gpus };
 
 	return collector_new(&options, ret, err);
 }
@@ -207,6 +209,7 @@ static int take_over(struct service *s, struct settings *wanted, struct err *err
 	s->reloaded = wanted;
 	s->config = &wanted->config;
 	s->paths = &wanted->paths;
+	upkeep_set_policy(s->upkeep, &s->config->retention);
 	if (changes.interval)
 		service_set_interval(s, s->config->interval_seconds);
 	log_info("read %s again: %zu settings have changed", s->paths->config, changes.n);
@@ -259,8 +262,7 @@ static double seconds_or_unknown(uint64_t wall_ns)
 static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct service *s = ctx;
-	const uid_t uid = rpc_call_peer(call)->uid;
-	const bool is_owner = uid == 0 || uid == geteuid();
+	const bool is_owner = service_is_owner(rpc_call_peer(call));
 	const bool is_refused = s->reload.refused_wall_ns != 0;
 	struct json *j = rpc_call_result(call);
 
@@ -275,4 +277,7 @@ static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
-const struct rpc_method service_config_method = { "daemon.config", daemon_config, RPC_FOR_ALL };
+const struct rpc_method service_config_methods[] = {
+	{ "daemon.config", daemon_config, RPC_FOR_ALL },
+	{ 0 },
+};

@@ -61,6 +61,7 @@ static void publish(struct service *s, enum topic topic, uint64_t wall_ns, uint6
 
 	if (buf_error(json) == 0)
 		bus_publish(s->bus, &event);
+	service_forget_rendered(s);
 }
 
 static enum topic topic_of(enum watch_change change, const struct watched *job,

@@ -2,12 +2,14 @@
  * service_internal - what the parts of the daemon share.
  *
  * service.c is the life of it, service_tick.c what it does at each tick,
- * service_methods.c what it answers, service_config.c what it is told to be.
+ * service_config.c what it is told to be; each service_*.c with a table of methods
+ * answers those.
  */
 #ifndef PROCTOR_DAEMON_SERVICE_INTERNAL_H
 #define PROCTOR_DAEMON_SERVICE_INTERNAL_H
 
 #include "base/loop.h"
+#include "base/map.h"
 #include "base/settings.h"
 #include "bus/bus.h"
 #include "daemon/daemon.h"
@@ -61,6 +63,7 @@ struct service {
 	int signal_fd;
 	int root_fd;
 
+	struct gpus *gpus; /* NULL: there are none, or nobody wants to know */
 	struct collector *collector;
 	struct assigner *assigner;
 	struct snapshot snap; /* the last one */
@@ -72,13 +75,19 @@ struct service {
 	struct bus *bus;
 	struct rpc_server *server;
 	struct rpc_method *methods; /* of all parts */
+	size_t n_methods;
 	struct pressure pressure;
 	struct detect *detect;
 	struct queue *queue;
 	struct upkeep *upkeep;
-	struct waiter *waiters; /* clients that wait for the end of a job */
+	struct waiter *waiters;	 /* clients that wait for the end of a job */
+	struct guest *guests;	 /* runners that hold the line */
+	struct map guest_due_ns; /* by uid: see service_guest.c */
+	struct recent *recent;	 /* the last events */
+	struct rendered *rendered;
 
-	struct assign_root *roots; /* one for each job that is watched */
+	struct assign_root *roots; /* one for each job that was watched at the last tick */
+	uint64_t *root_uids;	   /* whose those are */
 	size_t *n_of;
 	size_t cap_roots;
 
@@ -110,6 +119,7 @@ bool service_has_run(struct service *s, const struct queued *job);
 
 /* Starts what may start, and clears away what is over. */
 void service_run_queue(struct service *s);
+
 /* ---- service_config.c ---- */
 
 /* Takes over what the options say. */
@@ -119,15 +129,79 @@ int service_configure(struct service *s, struct err *err);
 void service_reload(struct service *s);
 void service_release_config(struct service *s);
 
-extern const struct rpc_method service_config_method;
+/* ---- service_access.c: who may see what ---- */
 
-/* ---- service_methods.c ---- */
+/* Root, and the user that the daemon runs as: they may do everything. */
+bool service_is_owner(const struct rpc_peer *peer);
+
+/* Those, and the group that may read. */
+bool service_reads_all(const struct service *s, const struct rpc_peer *peer);
+
+/* A job of this user. */
+bool service_may_read(const struct service *s, const struct rpc_peer *peer, uint64_t uid);
+bool service_may_control(const struct rpc_peer *peer, uint64_t uid);
+
+enum service_right { SERVICE_READ, SERVICE_CONTROL };
+
+/* What names a job in a call. */
+struct job_params {
+	const char *job_id;
+	uint64_t attempt; /* 0: the last */
+};
+
+int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err);
+
+/* One that runs, or one that waits (or whose runner is just starting). */
+struct found_job {
+	struct watched *watched;
+	struct queued *queued;
+};
+
+/*
+ * False: there is none. Of jobs of one name the peer's own comes first, and then one
+ * that runs; what the peer has no right to is as if it were not there.
+ */
+bool service_find_job(struct service *s, const struct rpc_peer *peer,
+		      const struct job_params *params, enum service_right right,
+		      struct found_job *ret);
+
+/*
+ * The same, in the database: the number of the attempt that is meant, where num 0 is
+ * the peer's last, or where there is none the last of whom the peer may read.
+ * -ENOENT.
+ */
+int service_find_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
+			 uint64_t num, int *ret_num, struct err *err);
+
+/* -EBUSY: the database is not open. */
+int service_need_store(struct service *s, struct err *err);
+
+/* ---- methods: what it answers; each table ends with a row without a name ---- */
+
+extern const struct rpc_method service_status_methods[]; /* the daemon itself */
+extern const struct rpc_method service_config_methods[];
+extern const struct rpc_method service_view_methods[];	 /* snapshots, events, contexts */
+extern const struct rpc_method service_recent_methods[]; /* the last events */
+extern const struct rpc_method service_job_methods[];
+extern const struct rpc_method service_wait_methods[];
+extern const struct rpc_method service_hello_methods[]; /* for runners */
+extern const struct rpc_method service_guest_methods[];
+
+/* From now on the last events are kept. */
+int service_keep_events(struct service *s, struct err *err);
+
+/* An event has been published: what was rendered of it is of no more use. */
+void service_forget_rendered(struct service *s);
+
+/* Before each look: what guests have told and could not be written down is tried again. */
+void service_tend_guests(struct service *s);
+void service_drop_guests(struct service *s);
 
 /* The job is over: who waits for it is told. */
 void service_answer_waiters(struct service *s, const struct watched *job);
 
-extern const struct rpc_method service_methods[];
-extern const size_t service_n_methods;
+/* It was cancelled while it was queued: the same. */
+void service_answer_dropped(struct service *s, const struct queued *job);
 
 /* ---- service_events.c ---- */
 

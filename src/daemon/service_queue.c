@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
@@ -25,38 +26,90 @@ int service_open_queue(struct service *s, struct err *err)
 
 /* ---- those that a runner has, or had ---- */
 
-/* Whether an attempt of it is in the database that began since it was submitted. */
-static int was_run(struct service *s, const struct queued *job, bool *ret, struct err *err)
+/* What the database has of it: an attempt that began since it was submitted. */
+enum trace { NOT_RUN, HAS_BEGUN, HAS_ENDED };
+
+static int find_trace(struct service *s, const struct queued *job, enum trace *ret, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter filter = { .job_id = job->job_id, .limit = 1 };
+	const uint64_t uid = job->uid;
+	const struct attempt_filter filter = { .job_id = job->job_id, .uid = &uid, .limit = 1 };
+	const struct attempt *a;
 	int r = store_list_attempts(s->store, &filter, &list, err);
 
-	*ret = r == 0 && list.n > 0 && u64_known(list.items[0].started_wall_ns) &&
-	       list.items[0].started_wall_ns >= job->submitted_wall_ns;
-	return r;
+	*ret = NOT_RUN;
+	if (r < 0 || list.n == 0)
+		return r;
+	a = &list.items[0];
+	if (u64_known(a->started_wall_ns) && a->started_wall_ns >= job->submitted_wall_ns)
+		*ret = u64_known(a->ended_wall_ns) ? HAS_ENDED : HAS_BEGUN;
+	return 0;
 }
 
-/* How long a runner may take until it is in the database. */
-#define START_NS UINT64_C(30000000000)
+/* ---- those that no runner will ever tell of ---- */
 
-/* True if it is gone from the queue. */
-static bool settle_started(struct service *s, struct queued *job)
+static void describe(const struct queued *job, const char *reason, struct attempt *a)
 {
-	bool is_run = false;
+	a->job_id = job->job_id;
+	a->command = job->name;
+	a->workdir = job->workdir;
+	a->uid = job->uid;
+	a->started_wall_ns = a->ended_wall_ns = clock_wall_ns();
+	a->outcome = OUTCOME_FAILURE;
+	a->reason = reason;
+	proc_boot_id(a->boot_id); /* of this host, now: so who waits for it is told */
+}
 
-	if (queue_is_held(job) || watch_find(s->watch, job->job_id) || !s->store ||
-	    was_run(s, job, &is_run, NULL) < 0)
+/* It is over before it began: that is recorded for whoever asks. True if it is gone. */
+static bool bury(struct service *s, struct queued *job, const char *reason)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	struct err err = ERR_INIT;
+
+	attempt_init(&a);
+	describe(job, reason, &a);
+	if (!s->store || store_begin_attempt(s->store, &a, &err) < 0)
 		return false;
-	if (!is_run && clock_boot_ns() - job->started_boot_ns < START_NS)
+	if (store_finish_attempt(s->store, &a, NULL, 0, &err) < 0)
+		log_warning("the end of job %s is not recorded: %s", job->job_id, err.text);
+	log_error("job %s is given up: %s", job->job_id, reason);
+	queue_drop(s->queue, job);
+	return true;
+}
+
+/* How long a runner may take until it is in the database; one that we saw begin, and end. */
+#define START_NS UINT64_C(30000000000)
+#define SEEN_START_NS UINT64_C(2000000000)
+
+/*
+ * One that we saw begin, or that is somebody else's, may have done its work: it is
+ * not run again. True if it is gone from the queue.
+ */
+static bool settle_unheard(struct service *s, struct queued *job)
+{
+	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
 		return false;
-	if (is_run) {
-		queue_drop(s->queue, job);
-		return true;
-	}
+	if (job->was_executed || job->uid != geteuid())
+		return bury(s, job, "its runner ended without a word of it");
 	log_warning("job %s was started and never ran: it waits again", job->job_id);
 	queue_put_back(job, NULL);
 	return false;
+}
+
+/* One that has ended may still hold its file for a moment. True if it is gone from the queue. */
+static bool settle_started(struct service *s, struct queued *job)
+{
+	enum trace trace;
+
+	if (!s->store || find_trace(s, job, &trace, NULL) < 0)
+		return false;
+	if (trace != HAS_ENDED &&
+	    (queue_is_held(job) || watch_find_of(s->watch, job->job_id, job->uid)))
+		return false;
+	if (trace == NOT_RUN)
+		return settle_unheard(s, job);
+	queue_drop(s->queue, job);
+	return true;
 }
 
 static void settle_all(struct service *s)
@@ -71,9 +124,10 @@ static void settle_all(struct service *s)
 
 bool service_has_run(struct service *s, const struct queued *job)
 {
-	bool is_run = false;
+	enum trace trace = NOT_RUN;
 
-	return job->is_started && s->store && was_run(s, job, &is_run, NULL) == 0 && is_run;
+	return job->is_started && s->store && find_trace(s, job, &trace, NULL) == 0 &&
+	       trace != NOT_RUN;
 }
 
 /* ---- those that wait ---- */
@@ -107,17 +161,28 @@ static bool is_held_up(struct service *s, struct queued *job)
 	return now < job->not_before_ns;
 }
 
-static void start_job(struct service *s, struct queued *job)
+static bool may_pass(int error)
+{
+	return error == -EAGAIN || error == -ENOMEM;
+}
+
+/* True if it is gone from the queue. */
+static bool start_job(struct service *s, struct queued *job)
 {
 	char folder[PATH_BYTES + 16];
 	struct err err = ERR_INIT;
+	int r;
 
 	folder_of(s, "logs", folder, sizeof(folder));
 	job->reason[0] = '\0';
-	if (queue_start(s->queue, job, folder, &err) == 0)
-		return;
+	r = queue_start(s->queue, job, folder, &err);
+	if (r == 0)
+		return false;
+	if (!may_pass(r) && bury(s, job, err.text))
+		return true;
 	log_error("job %s cannot be started now: %s", job->job_id, err.text);
 	snprintf(job->reason, sizeof(job->reason), "%.150s", err.text);
+	return false;
 }
 
 static size_t max_jobs(const struct service *s)
@@ -129,20 +194,24 @@ static size_t max_jobs(const struct service *s)
 	return n > 0 ? (size_t)n : 1;
 }
 
+/* True if it is gone from the queue. */
+static bool look_after(struct service *s, struct queued *job)
+{
+	if (job->is_started)
+		return false;
+	if (count_started(s) < max_jobs(s))
+		return !is_held_up(s, job) && start_job(s, job);
+	snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", max_jobs(s));
+	return false;
+}
+
 void service_run_queue(struct service *s)
 {
 	struct queued *job;
+	size_t i = 0;
 
 	settle_all(s);
-	for (size_t i = 0; (job = queue_at(s->queue, i)); i++) {
-		if (job->is_started)
-			continue;
-		if (count_started(s) >= max_jobs(s)) {
-			snprintf(job->reason, sizeof(job->reason), "%zu jobs run already",
-				 max_jobs(s));
-			continue;
-		}
-		if (!is_held_up(s, job))
-			start_job(s, job);
-	}
+	while ((job = queue_at(s->queue, i)))
+		if (!look_after(s, job))
+			i++;
 }

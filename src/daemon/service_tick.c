@@ -32,7 +32,10 @@ static int look(struct service *s, struct err *err)
 {
 	int r = open_store(s, err);
 
-	return r < 0 ? r : watch_look(s->watch, s->store, err);
+	if (r < 0)
+		return r;
+	service_tend_guests(s);
+	return watch_look(s->watch, s->store, err);
 }
 
 /* ---- collect: what the processes of the host do ---- */
@@ -50,17 +53,21 @@ static int collect(struct service *s, struct err *err)
 static int reserve_roots(struct service *s, size_t n)
 {
 	struct assign_root *roots;
+	uint64_t *uids;
 	size_t *n_of;
 
 	if (n <= s->cap_roots)
 		return 0;
+	uids = reallocarray(s->root_uids, n, sizeof(*uids));
+	if (uids)
+		s->root_uids = uids;
 	roots = reallocarray(s->roots, n, sizeof(*roots));
 	if (roots)
 		s->roots = roots;
 	n_of = reallocarray(s->n_of, n, sizeof(*n_of));
 	if (n_of)
 		s->n_of = n_of;
-	if (!roots || !n_of)
+	if (!roots || !n_of || !uids)
 		return -ENOMEM;
 	s->cap_roots = n;
 	return 0;
@@ -68,13 +75,15 @@ static int reserve_roots(struct service *s, size_t n)
 
 static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		s->roots[i] = (struct assign_root){
 			.key = jobs[i]->a.runner,
 			.is_runner = true,
 			.job_id = jobs[i]->job_id,
 			.sheet_num = jobs[i]->a.current_sheet,
 		};
+		s->root_uids[i] = jobs[i]->a.uid;
+	}
 }
 
 /* What a job uses at this moment: the sum over its processes. */
@@ -133,6 +142,7 @@ static int assign(struct service *s, struct err *err)
 	list_roots(s, jobs, n);
 	if (assign_processes(s->assigner, &s->snap, s->roots, n, s->n_of) < 0)
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
+	watch_drop_ended(s->watch);
 	collector_fill(s->collector, &s->snap, SNAPSHOT_JOBS);
 	add_up(s, jobs, n);
 	tell_progress(s, jobs, n);
@@ -226,7 +236,7 @@ static int record(struct service *s, struct err *err)
 {
 	CLEANUP(free_ptr) const struct attempt **attempts = NULL;
 	CLEANUP(free_ptr) struct series_point *points = NULL;
-	struct tick_record tick = { .snap = &s->snap };
+	struct tick_record tick = { .snap = &s->snap, .by_address = true };
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 

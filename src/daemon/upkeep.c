@@ -69,6 +69,11 @@ struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *poli
 	return u->timer ? u : upkeep_free(u);
 }
 
+void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy)
+{
+	u->policy = upkeep_policy(policy);
+}
+
 /* The timer is the loop's. */
 struct upkeep *upkeep_free(struct upkeep *u)
 {

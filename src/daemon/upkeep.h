@@ -14,6 +14,9 @@ struct upkeep;
 struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy);
 struct upkeep *upkeep_free(struct upkeep *u);
 
+/* From the next time on. */
+void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy);
+
 /* At every tick: begins if it is due. The store is used until upkeep_leave(). */
 void upkeep_look(struct upkeep *u, struct store *store);
 

@@ -15,7 +15,8 @@ struct watch {
 	char boot_id[BOOT_ID_BYTES];
 	struct watched **jobs;
 	size_t n, cap;
-	int64_t last_id; /* attempts up to it were looked at; -1: none yet */
+	struct watched *ended; /* until watch_drop_ended() */
+	int64_t last_id;       /* attempts up to it were looked at; -1: none yet */
 };
 
 struct watch *watch_new(watch_fn *fn, void *ctx)
@@ -46,9 +47,21 @@ struct watch *watch_free(struct watch *w)
 		return NULL;
 	for (size_t i = 0; i < w->n; i++)
 		watched_free(&w->jobs[i]);
+	watch_drop_ended(w);
 	free(w->jobs);
 	free(w);
 	return NULL;
+}
+
+void watch_drop_ended(struct watch *w)
+{
+	struct watched *next;
+
+	for (struct watched *job = w->ended; job; job = next) {
+		next = job->next;
+		watched_free(&job);
+	}
+	w->ended = NULL;
 }
 
 struct watched **watch_jobs(struct watch *w, size_t *ret_n)
@@ -61,6 +74,14 @@ struct watched *watch_find(struct watch *w, const char *job_id)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (strcmp(w->jobs[i]->job_id, job_id) == 0)
+			return w->jobs[i];
+	return NULL;
+}
+
+struct watched *watch_find_of(struct watch *w, const char *job_id, uint64_t uid)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->jobs[i]->a.uid == uid && strcmp(w->jobs[i]->job_id, job_id) == 0)
 			return w->jobs[i];
 	return NULL;
 }
@@ -157,6 +178,13 @@ static struct watched *watched_new(const struct attempt *a)
 	return TAKE_PTR(job);
 }
 
+/* Nobody else writes to root's database: so the runner has another, and we are to write the ticks,
+ * also before it has said so again to a daemon that is new. */
+static bool is_of_guest(const struct attempt *a)
+{
+	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0;
+}
+
 static int add_job(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
 {
 	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
@@ -165,6 +193,7 @@ static int add_job(struct watch *w, struct store *store, const struct attempt *a
 		return err_set(err, -ENOMEM, "no memory left to watch the job %s", a->job_id);
 	w->jobs[w->n++] = job;
 	job->was_seen = true;
+	job->is_ours = job->is_guest = is_of_guest(a);
 	return refresh(w, store, job, true, err);
 }
 
@@ -230,11 +259,16 @@ static void forget_ended(struct watch *w)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < w->n; i++)
-		if (w->jobs[i]->a.is_running)
-			w->jobs[kept++] = w->jobs[i];
-		else
-			watched_free(&w->jobs[i]);
+	for (size_t i = 0; i < w->n; i++) {
+		struct watched *job = w->jobs[i];
+
+		if (job->a.is_running) {
+			w->jobs[kept++] = job;
+			continue;
+		}
+		job->next = w->ended;
+		w->ended = job;
+	}
 	w->n = kept;
 }
 

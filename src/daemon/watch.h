@@ -18,10 +18,12 @@
 struct watched {
 	char *job_id;	  /* as long as it is watched, while those in a change */
 	struct attempt a; /* as it was at the last look, with its sheets */
-	bool is_ours;	  /* its runner leaves the ticks to us */
+	bool is_ours;	  /* we write its ticks */
+	bool is_guest;	  /* its runner records it elsewhere, and tells us */
 	size_t n_processes;
 	struct series_point point; /* of the last tick */
 	bool was_seen;		   /* at this look */
+	struct watched *next;	   /* of those that are over */
 };
 
 enum watch_change {
@@ -42,11 +44,18 @@ struct watch *watch_free(struct watch *w);
 /* Looks at the database. Jobs of other hosts and boots are left out. */
 int watch_look(struct watch *w, struct store *store, struct err *err);
 
+/*
+ * Those that were over at a look stay in memory until this: a snapshot may have
+ * their names. To be called when it has not any more.
+ */
+void watch_drop_ended(struct watch *w);
+
 /* Those that run, oldest first; valid until the next look. */
 struct watched **watch_jobs(struct watch *w, size_t *ret_n);
 
-/* NULL: it does not run. Of a job that runs twice the older one. */
+/* NULL: it does not run. Of a job that runs twice the older one. Of anybody, or of this user. */
 struct watched *watch_find(struct watch *w, const char *job_id);
+struct watched *watch_find_of(struct watch *w, const char *job_id, uint64_t uid);
 struct watched *watch_find_attempt(struct watch *w, int64_t id);
 
 #endif

@@ -55,40 +55,43 @@ void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct f
  * It runs slower because of heat or its supply, or has gpu_temperature_c degrees: medium; high
  * when it is braked by heat or from 5 degrees more, critical from 10 degrees more.
  */
-static const char *braked_by(enum gpu_throttle throttle)
+#define BRAKED_BY_HEAT (GPU_THROTTLE_THERMAL | GPU_THROTTLE_HARDWARE_THERMAL)
+#define BRAKED_BY_SUPPLY GPU_THROTTLE_POWER_BRAKE
+
+/* What a person or a setting wants is no fault. */
+static uint64_t brakes_of(const struct gpu_sample *gpu)
 {
-	switch (throttle) {
-	case GPU_THROTTLE_HEAT:
-		return "is braked by heat";
-	case GPU_THROTTLE_POWER:
-		return "is braked by its power supply";
-	case GPU_THROTTLE_UNKNOWN:
-	case GPU_THROTTLE_NONE:
-		break;
-	}
-	return "";
+	if (!u64_known(gpu->throttle))
+		return 0;
+	return gpu->throttle & (BRAKED_BY_HEAT | BRAKED_BY_SUPPLY);
+}
+
+static const char *braked_by(uint64_t brakes)
+{
+	if (brakes == 0)
+		return "";
+	return brakes & BRAKED_BY_HEAT ? "is braked by heat" : "is braked by its power supply";
 }
 
 void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
 {
 	double over = gpu->temperature_c - t->config->gpu_temperature_c;
-	bool is_braked = gpu->throttle == GPU_THROTTLE_HEAT || gpu->throttle == GPU_THROTTLE_POWER;
+	uint64_t brakes = brakes_of(gpu);
 
-	if (!f64_known(over) && gpu->throttle == GPU_THROTTLE_UNKNOWN)
+	if (!f64_known(over) && !u64_known(gpu->throttle))
 		return;
 	f->value = gpu->temperature_c;
 	f->threshold = t->config->gpu_temperature_c;
 	f->stand = over >= -3 ? STAND_BETWEEN : STAND_CLEAR;
-	if (!is_braked && !(over >= 0))
+	if (!brakes && !(over >= 0))
 		return;
 	f->stand = STAND_OVER;
-	f->severity = over >= 10					? SEVERITY_CRITICAL
-		      : over >= 5 || gpu->throttle == GPU_THROTTLE_HEAT ? SEVERITY_HIGH
-									: SEVERITY_MEDIUM;
+	f->severity = over >= 10			       ? SEVERITY_CRITICAL
+		      : over >= 5 || (brakes & BRAKED_BY_HEAT) ? SEVERITY_HIGH
+							       : SEVERITY_MEDIUM;
 	if (f64_known(over))
 		snprintf(f->text, sizeof(f->text), "GPU %d has %.0f degrees C%s%s", gpu->index,
-			 gpu->temperature_c, is_braked ? " and " : "", braked_by(gpu->throttle));
+			 gpu->temperature_c, brakes ? " and " : "", braked_by(brakes));
 	else
-		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index,
-			 braked_by(gpu->throttle));
+		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index, braked_by(brakes));
 }

@@ -38,6 +38,10 @@ void account_add_spawn(struct account *a, uint64_t n_living);
 void account_add_reaped(struct account *a, const struct reaped *reaped,
 			const struct proc_sample *zombie);
 
+/* What all processes of a tick did with GPUs; since_ns: since the tick before, or U64_UNKNOWN. */
+void account_add_gpu_tick(struct account *a, uint64_t held_bytes, double percent,
+			  uint64_t since_ns);
+
 /* A tick; hwm_bytes: the largest VmHWM among the processes seen. */
 void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes);
 
@@ -54,6 +58,9 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 
 /* Whether ru_maxrss says something about the command, and not about us before exec. */
 bool account_is_own_peak(const struct reaped *reaped);
+
+/* The time of one GPU that a share of it is; U64_UNKNOWN. */
+uint64_t account_gpu_busy_ns(double percent, uint64_t since_ns);
 
 uint64_t account_timeval_ns(struct timeval tv);
 

@@ -241,7 +241,8 @@ int assign_processes(struct assigner *a, struct snapshot *s, const struct assign
 {
 	struct round r = { a, s, roots, n_roots };
 
-	memset(n_of, 0, n_roots * sizeof(*n_of));
+	for (size_t i = 0; i < n_roots; i++)
+		n_of[i] = 0;
 	if (begin_round(&r) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_processes; i++)

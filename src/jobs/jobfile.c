@@ -200,12 +200,12 @@ static int check_env(const struct sheet_file *sheet, const char *name, struct er
 	return 0;
 }
 
-static int check_sheet(const struct sheet_file *sheet, const char *name, struct err *err)
+static int check_sheet(const struct sheet_file *sheet, const char *name, bool is_here,
+		       struct err *err)
 {
 	static int (*const checks[])(const struct sheet_file *, const char *, struct err *) = {
 		check_run,
 		check_name,
-		check_workdir,
 		check_env,
 	};
 
@@ -215,7 +215,7 @@ static int check_sheet(const struct sheet_file *sheet, const char *name, struct 
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return is_here ? check_workdir(sheet, name, err) : 0;
 }
 
 /* A list is the argv as it stands; a text is for the shell. NULL: no memory. */
@@ -263,8 +263,8 @@ static int make_sheet(const struct sheet_file *file, int num, struct arena *aren
 	return ret->argv && ret->env ? 0 : -ENOMEM;
 }
 
-static int make_spec(const struct job_file *file, const char *name, struct job_spec *spec,
-		     struct err *err)
+static int make_spec(const struct job_file *file, const char *name, bool is_here,
+		     struct job_spec *spec, struct err *err)
 {
 	const struct sheet_file *sheets = file->sheets.items;
 	struct sheet_spec *specs;
@@ -277,7 +277,7 @@ static int make_spec(const struct job_file *file, const char *name, struct job_s
 	if (!specs)
 		return err_set(err, -ENOMEM, "out of memory while reading %s", name);
 	for (size_t i = 0; i < file->sheets.n; i++) {
-		r = check_sheet(&sheets[i], name, err);
+		r = check_sheet(&sheets[i], name, is_here, err);
 		if (r < 0)
 			return r;
 		r = make_sheet(&sheets[i], (int)i + 1, &spec->arena, &specs[i]);
@@ -290,8 +290,8 @@ static int make_spec(const struct job_file *file, const char *name, struct job_s
 	return 0;
 }
 
-int job_file_parse(const char *text, size_t len, const char *name, struct job_spec *ret,
-		   struct err *err)
+static int parse(const char *text, size_t len, const char *name, bool is_here, struct job_spec *ret,
+		 struct err *err)
 {
 	struct job_file file;
 	int r;
@@ -299,10 +299,22 @@ int job_file_parse(const char *text, size_t len, const char *name, struct job_sp
 	job_spec_init(ret);
 	r = yaml_parse(text, len, name, &job_schema, &ret->arena, &file, err);
 	if (r == 0)
-		r = make_spec(&file, name, ret, err);
+		r = make_spec(&file, name, is_here, ret, err);
 	if (r < 0)
 		job_spec_release(ret);
 	return r;
+}
+
+int job_file_parse(const char *text, size_t len, const char *name, struct job_spec *ret,
+		   struct err *err)
+{
+	return parse(text, len, name, true, ret, err);
+}
+
+int job_file_parse_for_others(const char *text, size_t len, const char *name, struct job_spec *ret,
+			      struct err *err)
+{
+	return parse(text, len, name, false, ret, err);
 }
 
 int job_file_load(const char *path, struct job_spec *ret, struct err *err)
@@ -313,7 +325,7 @@ int job_file_load(const char *path, struct job_spec *ret, struct err *err)
 	job_spec_init(ret);
 	r = yaml_load(path, &job_schema, &ret->arena, &file, err);
 	if (r == 0)
-		r = make_spec(&file, path, ret, err);
+		r = make_spec(&file, path, true, ret, err);
 	if (r < 0)
 		job_spec_release(ret);
 	return r;

@@ -34,4 +34,8 @@ int job_file_load(const char *path, struct job_spec *ret, struct err *err);
 int job_file_parse(const char *text, size_t len, const char *name, struct job_spec *ret,
 		   struct err *err);
 
+/* The same for a job that runs elsewhere, or as somebody else: its folders are not looked at. */
+int job_file_parse_for_others(const char *text, size_t len, const char *name, struct job_spec *ret,
+			      struct err *err);
+
 #endif

@@ -51,6 +51,8 @@ struct tally {
 	bool sheet_is_open;
 	bool sheet_is_alone; /* nothing of an earlier try runs beside it */
 	struct account attempt, sheet;
+	uint64_t tick_boot_ns;	  /* of the last snapshot; U64_UNKNOWN: none yet */
+	uint64_t since_tick_ns;	  /* between it and the one before */
 	struct peaks ended_peaks; /* of the sheets that are over; they come one after the other */
 
 	struct cpu_mark marks[CPU_MARKS]; /* oldest first */
@@ -76,6 +78,7 @@ struct tally *tally_new(const char *job_id, bool sees_births)
 	t->job_id = job_id;
 	t->sees_births = sees_births;
 	peaks_init(&t->ended_peaks);
+	t->tick_boot_ns = t->since_tick_ns = U64_UNKNOWN;
 	account_begin(&t->attempt, U64_UNKNOWN);
 	account_begin(&t->sheet, U64_UNKNOWN);
 	return t;
@@ -542,6 +545,7 @@ static void update_numbers(struct proc_record *rec, const struct proc_sample *p)
 	rec->major_faults = u64_max_known(rec->major_faults, p->major_faults);
 	rec->max_threads = u64_max_known(rec->max_threads, p->threads);
 	rec->max_fds = u64_max_known(rec->max_fds, p->open_fds);
+	rec->max_gpu_bytes = u64_max_known(rec->max_gpu_bytes, p->gpu_memory_bytes);
 	rec->n_samples++;
 	rec->evidence = EVIDENCE_SAMPLED;
 }
@@ -559,6 +563,8 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 	if (sheet)
 		account_add_sampled_cpu(sheet, &e->record, p);
 	update_numbers(&e->record, p);
+	e->record.gpu_busy_ns = u64_add_known(
+		e->record.gpu_busy_ns, account_gpu_busy_ns(p->gpu_percent, t->since_tick_ns));
 	note_parent(t, p->ppid);
 }
 
@@ -615,7 +621,8 @@ static uint64_t sample_cpu_ns(const struct proc_sample *p)
 
 /* What the processes of a tick add up to: of the whole job, and of the try that runs. */
 struct tick_sum {
-	uint64_t n_processes, rss_bytes, hwm_bytes;
+	uint64_t n_processes, rss_bytes, hwm_bytes, gpu_bytes;
+	double gpu_percent;
 };
 
 static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
@@ -623,13 +630,19 @@ static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
 	sum->n_processes++;
 	sum->rss_bytes = u64_add_known(sum->rss_bytes, p->rss_bytes);
 	sum->hwm_bytes = u64_max_known(sum->hwm_bytes, p->hwm_bytes);
+	sum->gpu_bytes = u64_add_known(sum->gpu_bytes, p->gpu_memory_bytes);
+	if (f64_known(p->gpu_percent))
+		sum->gpu_percent = f64_known(sum->gpu_percent) ? sum->gpu_percent + p->gpu_percent
+							       : p->gpu_percent;
 }
 
-static void add_tick(struct account *a, const struct tick_sum *sum, struct series_point point)
+static void add_tick(struct account *a, const struct tick_sum *sum, struct series_point point,
+		     uint64_t since_ns)
 {
 	point.n_processes = sum->n_processes;
 	point.rss_bytes = sum->rss_bytes;
 	account_add_tick(a, &point, sum->hwm_bytes);
+	account_add_gpu_tick(a, sum->gpu_bytes, sum->gpu_percent, since_ns);
 }
 
 /* Rounding to ticks can give a little more than the machine has. */
@@ -641,10 +654,13 @@ static double cap_percent(double percent, unsigned cpu_count)
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret)
 {
-	struct tick_sum all = { 0, U64_UNKNOWN, U64_UNKNOWN }, of_try = all;
+	struct tick_sum all = { 0, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, F64_UNKNOWN };
+	struct tick_sum of_try = all;
 	struct series_point point = { .wall_ns = snap->wall_ns, .sheet_num = sheet_num };
 	uint64_t cpu_ns = 0;
 
+	t->since_tick_ns = u64_delta(snap->boot_ns, t->tick_boot_ns);
+	t->tick_boot_ns = snap->boot_ns;
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
 
@@ -660,11 +676,11 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 	point.rss_bytes = all.rss_bytes;
 	point.cpu_percent =
 		cap_percent(tree_cpu_percent(t, cpu_ns, snap->boot_ns), snap->system.cpu_count);
-	add_tick(&t->attempt, &all, point);
+	add_tick(&t->attempt, &all, point, t->since_tick_ns);
 	*ret = point;
 	if (!t->sheet_is_alone)
 		point.cpu_percent = F64_UNKNOWN; /* whose CPU is it? */
-	add_tick(&t->sheet, &of_try, point);
+	add_tick(&t->sheet, &of_try, point, t->since_tick_ns);
 }
 
 /* ---- results ---- */

@@ -115,6 +115,9 @@ void usage_init(struct usage *u)
 		.spawn_count = U64_UNKNOWN,
 		.peak_processes = U64_UNKNOWN,
 		.peak_cpu_percent = F64_UNKNOWN,
+		.peak_gpu_bytes = U64_UNKNOWN,
+		.gpu_busy_ns = U64_UNKNOWN,
+		.gpu_idle_ns = U64_UNKNOWN,
 	};
 }
 
@@ -156,6 +159,8 @@ void proc_record_init(struct proc_record *p)
 		.major_faults = U64_UNKNOWN,
 		.max_threads = U64_UNKNOWN,
 		.max_fds = U64_UNKNOWN,
+		.max_gpu_bytes = U64_UNKNOWN,
+		.gpu_busy_ns = U64_UNKNOWN,
 	};
 }
 

@@ -102,6 +102,11 @@ struct usage {
 	enum evidence spawn_evidence;
 	uint64_t peak_processes; /* most alive at once; as exact as spawn_count */
 	double peak_cpu_percent; /* highest between two samples, whole tree */
+
+	/* Sampled, all three. */
+	uint64_t peak_gpu_bytes; /* largest simultaneous sum over the tree and all GPUs */
+	uint64_t gpu_busy_ns;	 /* one GPU's time: two that are busy count twice */
+	uint64_t gpu_idle_ns;	 /* while memory of one was held, and none was used */
 };
 
 void usage_init(struct usage *u); /* all unknown */
@@ -158,6 +163,7 @@ struct proc_record {
 	uint64_t rchar, wchar, read_bytes, write_bytes;
 	uint64_t major_faults;
 	uint64_t max_threads, max_fds;
+	uint64_t max_gpu_bytes, gpu_busy_ns; /* sampled */
 	uint64_t n_samples;
 };
 

@@ -43,8 +43,26 @@ void proc_sample_init(struct proc_sample *p)
 		.fd_limit = U64_UNKNOWN,
 		.uid = U64_UNKNOWN,
 		.ns_pid = U64_UNKNOWN,
+		.gpu_memory_bytes = U64_UNKNOWN,
+		.gpu_percent = F64_UNKNOWN,
 		.sheet_num = SHEET_NONE,
 		.rank = RANK_NONE,
+	};
+}
+
+void gpu_sample_init(struct gpu_sample *gpu)
+{
+	*gpu = (struct gpu_sample){
+		.utilization_pct = F64_UNKNOWN,
+		.memory_used_mb = F64_UNKNOWN,
+		.memory_total_mb = F64_UNKNOWN,
+		.temperature_c = F64_UNKNOWN,
+		.power_watts = F64_UNKNOWN,
+		.energy_joules = F64_UNKNOWN,
+		.sm_clock_mhz = F64_UNKNOWN,
+		.throttle = U64_UNKNOWN,
+		.ecc_errors = U64_UNKNOWN,
+		.last_xid = U64_UNKNOWN,
 	};
 }
 
@@ -288,6 +306,8 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 	json_key_u64(j, "uid", p->uid);
 	json_key_string(j, "cgroup", p->cgroup);
 	json_key_u64(j, "ns_pid", p->ns_pid);
+	json_key_f64(j, "gpu_memory_mb", u64_to_mb(p->gpu_memory_bytes));
+	json_key_f64(j, "gpu_pct", p->gpu_percent);
 }
 
 static void write_psi_line(struct json *j, const char *key, const struct psi_line *line)
@@ -389,6 +409,53 @@ void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s, enum s
 	json_end_array(j);
 }
 
+static const struct {
+	uint64_t bit;
+	const char *name;
+} throttles[] = {
+	{ GPU_THROTTLE_IDLE, "idle" },
+	{ GPU_THROTTLE_SETTING, "clock_setting" },
+	{ GPU_THROTTLE_POWER_CAP, "power_cap" },
+	{ GPU_THROTTLE_HARDWARE, "hardware" },
+	{ GPU_THROTTLE_SYNC_BOOST, "sync_boost" },
+	{ GPU_THROTTLE_THERMAL, "thermal" },
+	{ GPU_THROTTLE_HARDWARE_THERMAL, "hardware_thermal" },
+	{ GPU_THROTTLE_POWER_BRAKE, "power_brake" },
+	{ GPU_THROTTLE_DISPLAY, "display_clock_setting" },
+};
+
+/* Bits that nobody has named are left out. */
+static void write_throttle(struct json *j, uint64_t bits)
+{
+	json_key(j, "throttle_reasons");
+	if (!u64_known(bits)) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < ARRAY_SIZE(throttles); i++)
+		if (bits & throttles[i].bit)
+			json_str(j, throttles[i].name);
+	json_end_array(j);
+}
+
+static void write_gpu(struct json *j, const struct gpu_sample *gpu)
+{
+	json_begin_object(j);
+	json_key_i64(j, "index", gpu->index);
+	json_key_f64(j, "utilization_pct", gpu->utilization_pct);
+	json_key_f64(j, "memory_used_mb", gpu->memory_used_mb);
+	json_key_f64(j, "memory_total_mb", gpu->memory_total_mb);
+	json_key_f64(j, "temperature_c", gpu->temperature_c);
+	json_key_f64(j, "power_watts", gpu->power_watts);
+	json_key_f64(j, "energy_joules", gpu->energy_joules);
+	json_key_f64(j, "sm_clock_mhz", gpu->sm_clock_mhz);
+	write_throttle(j, gpu->throttle);
+	json_key_u64(j, "ecc_errors", gpu->ecc_errors);
+	json_key_u64(j, "last_xid", gpu->last_xid);
+	json_end_object(j);
+}
+
 void snapshot_write_gpus(struct json *j, const struct snapshot *s)
 {
 	if (!s->gpus) {
@@ -396,15 +463,8 @@ void snapshot_write_gpus(struct json *j, const struct snapshot *s)
 		return;
 	}
 	json_begin_array(j);
-	for (size_t i = 0; i < s->n_gpus; i++) {
-		json_begin_object(j);
-		json_key_i64(j, "index", s->gpus[i].index);
-		json_key_f64(j, "utilization_pct", s->gpus[i].utilization_pct);
-		json_key_f64(j, "memory_used_mb", s->gpus[i].memory_used_mb);
-		json_key_f64(j, "memory_total_mb", s->gpus[i].memory_total_mb);
-		json_key_f64(j, "temperature_c", s->gpus[i].temperature_c);
-		json_end_object(j);
-	}
+	for (size_t i = 0; i < s->n_gpus; i++)
+		write_gpu(j, &s->gpus[i]);
 	json_end_array(j);
 }
 

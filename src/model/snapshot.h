@@ -70,6 +70,8 @@ struct proc_sample {
 	uint64_t uid;	    /* effective; U64_UNKNOWN */
 	const char *cgroup; /* v2 path if there is one, else that of the v1 memory controller */
 	uint64_t ns_pid;    /* pid in its innermost pid namespace */
+	uint64_t gpu_memory_bytes; /* on all GPUs */
+	double gpu_percent;	   /* 100 = one GPU */
 
 	/* Set by jobs/; job_id is NULL for processes of no job. */
 	const char *job_id;
@@ -104,18 +106,28 @@ struct system_sample {
 	double uptime_seconds;
 };
 
-/* Whether a GPU runs slower than it could, for the sake of its health. */
+/* Why a GPU runs slower than it could: bits of gpu_sample.throttle. */
 enum gpu_throttle {
-	GPU_THROTTLE_UNKNOWN,
-	GPU_THROTTLE_NONE, /* or by what the user or the power plan wants */
-	GPU_THROTTLE_HEAT,
-	GPU_THROTTLE_POWER, /* the supply brakes it, not a limit that was set */
+	GPU_THROTTLE_IDLE = 1 << 0, /* nothing to do */
+	GPU_THROTTLE_SETTING = 1 << 1,
+	GPU_THROTTLE_POWER_CAP = 1 << 2,
+	GPU_THROTTLE_HARDWARE = 1 << 3,
+	GPU_THROTTLE_SYNC_BOOST = 1 << 4,
+	GPU_THROTTLE_THERMAL = 1 << 5,
+	GPU_THROTTLE_HARDWARE_THERMAL = 1 << 6,
+	GPU_THROTTLE_POWER_BRAKE = 1 << 7,
+	GPU_THROTTLE_DISPLAY = 1 << 8,
 };
 
 struct gpu_sample {
 	int index;
 	double utilization_pct, memory_used_mb, memory_total_mb, temperature_c;
-	enum gpu_throttle throttle;
+	double power_watts;
+	double energy_joules; /* since the driver was loaded */
+	double sm_clock_mhz;
+	uint64_t throttle;   /* bits; U64_UNKNOWN */
+	uint64_t ecc_errors; /* that could not be corrected, since the last reset */
+	uint64_t last_xid;   /* of the driver's own errors; U64_UNKNOWN: none was seen */
 };
 
 /* The memory of one cgroup that has processes of a job. */
@@ -181,6 +193,7 @@ struct proc_sample *snapshot_add_process(struct snapshot *s);
 
 /* All values unknown, no job. */
 void proc_sample_init(struct proc_sample *p);
+void gpu_sample_init(struct gpu_sample *gpu);
 
 /* All values unknown. */
 void cgroup_sample_init(struct cgroup_sample *c);

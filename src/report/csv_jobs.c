@@ -174,6 +174,8 @@ static const struct csv_column process_items[] = {
 	PROCESS("major_faults", p.major_faults, cell_u64),
 	PROCESS("max_threads", p.max_threads, cell_u64),
 	PROCESS("max_fds", p.max_fds, cell_u64),
+	PROCESS("peak_gpu_memory_mb", p.max_gpu_bytes, cell_mb),
+	PROCESS("gpu_seconds", p.gpu_busy_ns, cell_seconds),
 	PROCESS("samples", p.n_samples, cell_u64),
 	PROCESS("born_ns", born_ns, cell_u64),
 	PROCESS("died_ns", p.died_wall_ns, cell_u64),

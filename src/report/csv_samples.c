@@ -59,6 +59,8 @@ static const struct csv_column sample_items[] = {
 	SAMPLE("uid", p.uid, cell_u64),
 	SAMPLE("cgroup", p.cgroup, cell_text),
 	SAMPLE("ns_pid", p.ns_pid, cell_u64),
+	SAMPLE("gpu_memory_mb", p.gpu_memory_bytes, cell_mb),
+	SAMPLE("gpu_pct", p.gpu_percent, cell_f64),
 	SAMPLE("timestamp_ns", wall_ns, cell_u64),
 	SAMPLE("start_time_ns", p.start_wall_ns, cell_u64),
 	SAMPLE("cpu_ns", p.cpu_ns, cell_u64),

@@ -35,6 +35,10 @@ static const struct origin from_samples = {
 	.evidence = EVIDENCE_SAMPLED,
 	.how[EVIDENCE_SAMPLED] = "the highest seen",
 };
+static const struct origin from_shares = {
+	.evidence = EVIDENCE_SAMPLED,
+	.how[EVIDENCE_SAMPLED] = "shares of the time between samples",
+};
 static const struct origin from_processes = {
 	.how[EVIDENCE_EXACT] = "every process is listed",
 	.how[EVIDENCE_LOWER_BOUND] = "of the processes that are listed",
@@ -129,6 +133,12 @@ static const struct figure_row {
 			       AT(usage.voluntary_switches), CPU_EVIDENCE, &from_wait4 },
 	[FIGURE_INVOLUNTARY] = { "involuntary_switches", "context switches", UNIT_PLAIN,
 				 AT(usage.involuntary_switches), CPU_EVIDENCE, &from_wait4 },
+	[FIGURE_GPU_MEMORY] = { "peak_gpu_memory_mb", "peak GPU memory", UNIT_MB,
+				AT(usage.peak_gpu_bytes), 0, &from_samples },
+	[FIGURE_GPU_BUSY] = { "gpu_seconds", "GPU time", UNIT_SECONDS, AT(usage.gpu_busy_ns), 0,
+			      &from_shares },
+	[FIGURE_GPU_IDLE] = { "gpu_idle_seconds", "GPU held, but idle", UNIT_SECONDS,
+			      AT(usage.gpu_idle_ns), 0, &from_shares },
 };
 
 static uint64_t figure_u64(const struct figures *f, enum figure id)
@@ -166,6 +176,11 @@ bool figure_is_known(const struct figures *f, enum figure id)
 {
 	return rows[id].unit == UNIT_PERCENT ? isfinite(figure_f64(f, id))
 					     : u64_known(figure_u64(f, id));
+}
+
+bool figures_used_gpu(const struct figures *f)
+{
+	return u64_known(f->usage.peak_gpu_bytes) && f->usage.peak_gpu_bytes > 0;
 }
 
 const char *figure_key(enum figure id)

@@ -39,6 +39,9 @@ enum figure {
 	FIGURE_MAJOR_FAULTS,
 	FIGURE_VOLUNTARY,
 	FIGURE_INVOLUNTARY,
+	FIGURE_GPU_MEMORY,
+	FIGURE_GPU_BUSY,
+	FIGURE_GPU_IDLE,
 	FIGURE_COUNT,
 };
 
@@ -67,6 +70,9 @@ uint64_t figures_last_seen(const struct attempt *a);
 
 /* When the numbers stand: says of each how it is known. */
 void figures_set_evidence(struct figures *f);
+
+/* Whether it held memory of one. */
+bool figures_used_gpu(const struct figures *f);
 
 bool figure_is_known(const struct figures *f, enum figure id);
 const char *figure_key(enum figure id); /* "peak_rss_mb" */

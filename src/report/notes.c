@@ -44,6 +44,14 @@ static const char *why_missing(const struct attempt *a)
 	return "nothing was recorded";
 }
 
+/* Why nothing is known of GPUs is told once, by who looked for them; most jobs use none. */
+static bool needs_note(const struct facts *f, enum figure id)
+{
+	if (id == FIGURE_GPU_MEMORY || id == FIGURE_GPU_BUSY || id == FIGURE_GPU_IDLE)
+		return false;
+	return !figure_is_known(&f->figures, id) && !notes_has(f, figure_key(id));
+}
+
 int notes_collect(struct facts *f)
 {
 	const struct attempt *a = f->a;
@@ -55,8 +63,7 @@ int notes_collect(struct facts *f)
 	for (size_t i = 0; i < a->n_unknowns; i++)
 		f->notes[f->n_notes++] = a->unknowns[i];
 	for (int id = 0; id < FIGURE_COUNT; id++)
-		if (!figure_is_known(&f->figures, (enum figure)id) &&
-		    !notes_has(f, figure_key((enum figure)id)))
+		if (needs_note(f, (enum figure)id))
 			f->notes[f->n_notes++] = (struct unknown_note){ figure_key((enum figure)id),
 									why_missing(a) };
 	for (size_t i = 0; i < ARRAY_SIZE(never_measured); i++)

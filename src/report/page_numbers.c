@@ -81,6 +81,19 @@ static void add_switches(struct buf *out, const struct figures *f)
 	buf_add_str(out, " involuntary");
 }
 
+static void add_gpu_memory(struct buf *out, const struct figures *f)
+{
+	report_add_bytes(out, f->usage.peak_gpu_bytes);
+}
+
+static void add_gpu_time(struct buf *out, const struct figures *f)
+{
+	report_add_duration(out, f->usage.gpu_busy_ns);
+	buf_add_str(out, " busy, ");
+	report_add_duration(out, f->usage.gpu_idle_ns);
+	buf_add_str(out, " held, but idle");
+}
+
 /* One line each. of and beside: the row is "-" when both are unknown, and of names its source. */
 static const struct {
 	const char *label;
@@ -99,7 +112,17 @@ static const struct {
 	{ "I/O calls", FIGURE_RCHAR, FIGURE_WCHAR, add_calls },
 	{ "page faults", FIGURE_MAJOR_FAULTS, FIGURE_MINOR_FAULTS, add_faults },
 	{ "context switches", FIGURE_VOLUNTARY, FIGURE_INVOLUNTARY, add_switches },
+	{ "peak GPU memory", FIGURE_GPU_MEMORY, FIGURE_GPU_MEMORY, add_gpu_memory },
+	{ "GPU time", FIGURE_GPU_BUSY, FIGURE_GPU_IDLE, add_gpu_time },
 };
+
+/* Of GPUs nothing is shown to a job that used none. */
+static bool is_shown(const struct figures *f, enum figure of)
+{
+	if (of != FIGURE_GPU_MEMORY && of != FIGURE_GPU_BUSY)
+		return true;
+	return figures_used_gpu(f);
+}
 
 void page_add_numbers(struct doc *d, const struct facts *f)
 {
@@ -117,6 +140,8 @@ void page_add_numbers(struct doc *d, const struct facts *f)
 		bool is_known = has_first || figure_is_known(figures, lines[i].beside);
 		struct buf *cell;
 
+		if (!is_shown(figures, lines[i].of))
+			continue;
 		buf_add_str(table_cell(&t), lines[i].label);
 		cell = table_cell(&t);
 		if (is_known)

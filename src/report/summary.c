@@ -96,6 +96,17 @@ static void add_counts(struct buf *line, const struct figures *f)
 	}
 }
 
+static void add_gpu(struct buf *line, const struct figures *f)
+{
+	if (!figures_used_gpu(f))
+		return;
+	buf_add_str(part(line), "GPU memory ");
+	report_add_bytes(line, f->usage.peak_gpu_bytes);
+	buf_add_str(line, ", busy for ");
+	report_add_duration(line, f->usage.gpu_busy_ns);
+	add_label(line, f, FIGURE_GPU_MEMORY);
+}
+
 /* Repeats nothing: "exit code 3" is in the verdict already. */
 static void add_evidence(struct buf *line, const struct facts *f)
 {
@@ -150,6 +161,7 @@ int summary_write(struct buf *out, const struct facts *f)
 	add_memory(&line, &f->figures);
 	end_line(out, &line, "  ");
 	add_counts(&line, &f->figures);
+	add_gpu(&line, &f->figures);
 	end_line(out, &line, "  ");
 	add_evidence(&line, f);
 	end_line(out, &line, "  ");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "rpc/codes.h"
@@ -125,6 +126,15 @@ int rpc_client_fd(const struct rpc_client *client)
 pid_t rpc_client_daemon_pid(const struct rpc_client *client)
 {
 	return client->daemon_pid;
+}
+
+uid_t rpc_client_daemon_uid(const struct rpc_client *client)
+{
+	struct rpc_peer peer = { .uid = (uid_t)-1 };
+
+	(void)rpc_peer_read(client->wire.fd, &peer, NULL);
+	free(peer.groups);
+	return peer.uid;
 }
 
 /* ---- sending ---- */
@@ -257,6 +267,9 @@ static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadlin
 			return take_answer(client, message, ret, err);
 		(void)take_event(client, message);
 		rpc_value_free(message);
+		/* Lines may come for ever without the one that is awaited. */
+		if (clock_boot_ns() >= deadline_ns)
+			return fail(client, -ETIMEDOUT, err);
 	}
 }
 

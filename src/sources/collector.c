@@ -26,6 +26,7 @@ struct collector {
 	uint64_t (*now_wall_ns)(void);
 
 	bool has_gpu;
+	struct gpus *gpus;
 	struct buf text;
 	struct pid_list pids;
 	struct roster roster; /* as of the last scan */
@@ -74,6 +75,7 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->text = (struct buf)BUF_INIT;
 	c->last_scan_boot_ns = U64_UNKNOWN;
 	c->has_gpu = sources_has_gpu(o->root_fd);
+	c->gpus = o->gpus;
 
 	r = open_proc(o->root_fd, &c->proc, err);
 	if (r < 0)
@@ -313,6 +315,8 @@ static void begin_scan(struct collector *c, struct snapshot *s)
 	if (!c->has_gpu)
 		s->gpus = arena_alloc(&s->arena,
 				      sizeof(*s->gpus)); /* an empty list: there are none */
+	else if (c->gpus)
+		gpus_fill(c->gpus, s);
 }
 
 /* The processes of c->pids. */
@@ -389,5 +393,11 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 		k = find_known(c, p->key, i);
 		if (k)
 			known_fill(k, &c->reader, p, &s->arena);
+		if (!c->has_gpu) { /* nobody uses one */
+			p->gpu_memory_bytes = 0;
+			p->gpu_percent = 0;
+		}
 	}
+	if (c->gpus)
+		gpus_fill_processes(c->gpus, s);
 }

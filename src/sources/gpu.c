@@ -1,14 +1,31 @@
-/*
- * gpu - whether this host has graphics processors that somebody could ask about.
- */
+#include "sources/gpu.h"
+
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "sources/sources.h"
+
+/* A reading is of its interval's worth, and a little more: drivers take their time. */
+#define MAX_AGE_INTERVALS 3
+#define EXTRA_AGE_NS UINT64_C(10000000000)
+
+struct gpus {
+	int fd;
+	uint64_t max_age_ns;
+	bool has_reading;
+	struct gpu_reading now, next;
+};
+
+/* ---- whether there are any ---- */
 
 /* One of these is there when a driver has found one: NVIDIA's own, and the kernel's for all others.
  */
@@ -36,5 +53,156 @@ bool sources_has_gpu(int root_fd)
 	for (size_t i = 0; i < ARRAY_SIZE(gpu_folders); i++)
 		if (has_entries(root_fd, gpu_folders[i]))
 			return true;
-	return false;
+	return faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0;
+}
+
+/* ---- readings ---- */
+
+int gpus_open(const struct gpus_options *options, struct gpus **ret, struct err *err)
+{
+	struct gpus *g;
+	int r;
+
+	*ret = NULL;
+	if (!sources_has_gpu(options->root_fd))
+		return 0;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return err_set(err, -ENOMEM, "no memory left to read GPUs");
+	r = gpu_reader_start(options, &g->fd, err);
+	if (r < 0) {
+		free(g);
+		return r;
+	}
+	g->max_age_ns =
+		(uint64_t)(options->interval_seconds * MAX_AGE_INTERVALS * 1e9) + EXTRA_AGE_NS;
+	*ret = g;
+	return 0;
+}
+
+struct gpus *gpus_close(struct gpus *g)
+{
+	if (!g)
+		return NULL;
+	close(g->fd);
+	free(g);
+	return NULL;
+}
+
+/* It comes from a process that a driver may have spoilt. */
+static bool is_whole(const struct gpu_reading *r, size_t n)
+{
+	return n >= offsetof(struct gpu_reading, processes) && r->n_devices <= GPU_MAX_DEVICES &&
+	       r->n_processes <= GPU_MAX_PROCESSES && n == gpu_reading_bytes(r) &&
+	       memchr(r->rung, '\0', sizeof(r->rung)) && memchr(r->note, '\0', sizeof(r->note));
+}
+
+static int compare_processes(const void *a, const void *b)
+{
+	const struct gpu_process *x = a, *y = b;
+
+	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
+}
+
+/* The newest that has come. */
+static void take_readings(struct gpus *g)
+{
+	for (;;) {
+		ssize_t n = recv(g->fd, &g->next, sizeof(g->next), MSG_DONTWAIT);
+
+		if (n <= 0)
+			return;
+		if (!is_whole(&g->next, (size_t)n))
+			continue;
+		memcpy(&g->now, &g->next, (size_t)n);
+		qsort(g->now.processes, g->now.n_processes, sizeof(g->now.processes[0]),
+		      compare_processes);
+		g->has_reading = true;
+	}
+}
+
+void gpus_wait(struct gpus *g, int timeout_ms)
+{
+	struct pollfd wait = { .fd = g->fd, .events = POLLIN };
+
+	if (!g->has_reading && poll(&wait, 1, timeout_ms) > 0)
+		take_readings(g);
+}
+
+static bool is_fresh(const struct gpus *g, uint64_t boot_ns)
+{
+	return g->has_reading && g->now.rung[0] &&
+	       (boot_ns < g->now.boot_ns || boot_ns - g->now.boot_ns <= g->max_age_ns);
+}
+
+void gpus_fill(struct gpus *g, struct snapshot *s)
+{
+	take_readings(g);
+	if (!is_fresh(g, s->boot_ns))
+		return;
+	s->gpus = arena_alloc(&s->arena, (g->now.n_devices + 1) * sizeof(*s->gpus));
+	if (!s->gpus)
+		return;
+	memcpy(s->gpus, g->now.devices, g->now.n_devices * sizeof(*s->gpus));
+	s->n_gpus = g->now.n_devices;
+}
+
+static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
+{
+	p->gpu_memory_bytes = u64_add(p->gpu_memory_bytes, of_it->memory_bytes);
+	p->gpu_percent += of_it->utilization_pct;
+}
+
+/* Both lists ascend by pid. */
+void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
+{
+	const struct gpu_reading *r = &g->now;
+	bool is_complete = r->n_left_out == 0;
+	uint32_t at = 0;
+
+	if (!is_fresh(g, s->boot_ns))
+		return;
+	for (size_t i = 0; i < s->n_processes; i++) {
+		struct proc_sample *p = &s->processes[i];
+		bool is_listed = false;
+
+		for (; at < r->n_processes && r->processes[at].key.pid < p->key.pid; at++)
+			;
+		p->gpu_memory_bytes = 0;
+		p->gpu_percent = 0;
+		for (; at < r->n_processes && r->processes[at].key.pid == p->key.pid; at++)
+			if (r->processes[at].key.start_ticks == p->key.start_ticks) {
+				add_share(p, &r->processes[at]);
+				is_listed = true;
+			}
+		if (!is_listed && !is_complete) {
+			p->gpu_memory_bytes = U64_UNKNOWN;
+			p->gpu_percent = F64_UNKNOWN;
+		}
+	}
+}
+
+const char *gpus_note(const struct gpus *g)
+{
+	return g->has_reading && g->now.note[0] ? g->now.note : NULL;
+}
+
+const char *gpus_rung(const struct gpus *g)
+{
+	return g->has_reading && g->now.rung[0] ? g->now.rung : NULL;
+}
+
+void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n)
+{
+	const char *rung = arena_strdup(arena, gpus_rung(g));
+	const char *note = arena_strdup(arena, gpus_note(g));
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(rungs[i].measurement, SOURCES_RUNG_GPU) != 0)
+			continue;
+		if (rung)
+			rungs[i].rung = rung;
+		if (rung || note)
+			rungs[i].reason = note ? note : "";
+	}
 }

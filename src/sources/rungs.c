@@ -61,9 +61,9 @@ static struct rung probe_trace(int root_fd, struct arena *arena)
 static struct rung probe_gpu(int root_fd, struct arena *arena)
 {
 	(void)arena;
-	return (struct rung){ "GPU", "none",
-			      sources_has_gpu(root_fd) ? "this build reads no GPUs"
-						       : "this host has none" };
+	if (!sources_has_gpu(root_fd))
+		return (struct rung){ SOURCES_RUNG_GPU, "none", "this host has none" };
+	return (struct rung){ SOURCES_RUNG_GPU, "none", "the drivers are asked while a job runs" };
 }
 
 static struct rung probe_memory(int root_fd, struct arena *arena)

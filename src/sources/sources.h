@@ -28,6 +28,7 @@ struct collector;
 struct collector_options {
 	int root_fd;		 /* "/" or a captured tree; borrowed for the collector's life */
 	const struct mask *mask; /* borrowed; NULL shows command lines as they are */
+	struct gpus *gpus;	 /* borrowed; NULL: nobody reads them */
 	long clock_ticks;	 /* per second; 0: this machine's */
 	long page_bytes;	 /* 0: this machine's */
 	uint64_t (*now_boot_ns)(void); /* NULL: the real clock; a captured tree brings its own */
@@ -157,13 +158,58 @@ int life_fd(const struct life *life);
  */
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
 
-/* ---- what works here ---- */
+/* ---- GPUs ---- */
 
-/* Whether a driver has found a GPU. Without one "no GPUs" is known; with one, this build knows
- * nothing of it. */
+/*
+ * Drivers of GPUs may hang for seconds or take their process with them: they are
+ * asked by a process of its own, every interval (of a second at least), and the first
+ * time after one. A short run never pays for them.
+ */
+struct gpus;
+
+struct gpus_options {
+	int root_fd;
+	double interval_seconds;
+	bool at_once; /* the first reading, and not after an interval */
+};
+
+/*
+ * *ret is NULL where no driver has found a GPU. Before any thread is started, and before the
+ * caller becomes a subreaper.
+ */
+int gpus_open(const struct gpus_options *options, struct gpus **ret, struct err *err);
+struct gpus *gpus_close(struct gpus *g);
+
+/* Until there is a reading, or for so long. */
+void gpus_wait(struct gpus *g, int timeout_ms);
+
+/* What is wrong, or odd, with the last reading; NULL: nothing. */
+const char *gpus_note(const struct gpus *g);
+
+/* Who is asked: "NVML"; NULL: nobody, so far. */
+const char *gpus_rung(const struct gpus *g);
+
+/* Who it is, among the rungs. */
+void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n);
+
+/* For the collector: the devices of the last reading that is not too old, and who holds them. */
+void gpus_fill(struct gpus *g, struct snapshot *s);
+void gpus_fill_processes(const struct gpus *g, struct snapshot *s);
+
+/* Whether a driver has found a GPU. Without one "no GPUs" is known. */
 bool sources_has_gpu(int root_fd);
 
+/*
+ * Asks in this process, for doctor: which rungs there are, what is wrong with those
+ * that are not, and what each question costs.
+ */
+typedef void gpu_tell_fn(void *ctx, const char *rung, const char *what, uint64_t ns);
+size_t gpus_measure(int root_fd, gpu_tell_fn *fn, void *ctx);
+
+/* ---- what works here ---- */
+
 #define SOURCES_MAX_RUNGS 8
+#define SOURCES_RUNG_GPU "GPU"
 #define SOURCES_RUNG_BIRTHS "births, deaths, exit codes"
 #define SOURCES_RUNG_BIRTHS_POLLING "subreaper wait4 + /proc polling"
 

@@ -49,10 +49,11 @@ enum sample_word {
 	SAMPLE_MAJOR_FAULTS,
 	SAMPLE_THREADS,
 	SAMPLE_OPEN_FDS,
+	SAMPLE_GPU_BYTES,
 	SAMPLE_VMS_BYTES,
 	SAMPLE_SWAP_BYTES,
 	SAMPLE_STATE,
-	SAMPLE_WORDS = 30
+	SAMPLE_WORDS = 32
 };
 
 enum head_word {
@@ -83,9 +84,9 @@ enum point_word {
 };
 
 enum {
-	GPU_WORDS = 5,
+	GPU_WORDS = 11,
 	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
-	TABLE_COLUMNS = 72	    /* of the widest table: a rollup's */
+	TABLE_COLUMNS = 74	    /* of the widest table: a rollup's */
 };
 
 /* boot_ns: of the tick. */

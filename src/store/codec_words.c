@@ -48,6 +48,7 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	[SAMPLE_MAJOR_FAULTS] = FIELD(proc_sample, major_faults, WORD_U64),
 	[SAMPLE_THREADS] = FIELD(proc_sample, threads, WORD_U64),
 	[SAMPLE_OPEN_FDS] = FIELD(proc_sample, open_fds, WORD_U64),
+	[SAMPLE_GPU_BYTES] = FIELD(proc_sample, gpu_memory_bytes, WORD_U64),
 	[SAMPLE_VMS_BYTES] = FIELD(proc_sample, vms_bytes, WORD_U64),
 	[SAMPLE_SWAP_BYTES] = FIELD(proc_sample, swap_bytes, WORD_U64),
 	[SAMPLE_STATE] = FIELD(proc_sample, state, WORD_STATE),
@@ -61,6 +62,7 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	FIELD(proc_sample, voluntary_switches, WORD_U64),
 	FIELD(proc_sample, involuntary_switches, WORD_U64),
 	FIELD(proc_sample, fd_limit, WORD_U64),
+	FIELD_F64(proc_sample, gpu_percent, 100),
 };
 
 #define PSI_FIELDS(field_)                                      \
@@ -119,6 +121,12 @@ static const struct word_field gpu_fields[GPU_WORDS] = {
 	FIELD_F64(gpu_sample, memory_used_mb, MB_BYTES),
 	FIELD_F64(gpu_sample, memory_total_mb, MB_BYTES),
 	FIELD_F64(gpu_sample, temperature_c, 100),
+	FIELD_F64(gpu_sample, power_watts, 1000),
+	FIELD_F64(gpu_sample, energy_joules, 1000),
+	FIELD_F64(gpu_sample, sm_clock_mhz, 1),
+	FIELD(gpu_sample, throttle, WORD_U64),
+	FIELD(gpu_sample, ecc_errors, WORD_U64),
+	FIELD(gpu_sample, last_xid, WORD_U64),
 };
 
 #define PROGRESS_NUMBERS PROGRESS_JOB /* words that are no strings */
@@ -304,7 +312,6 @@ void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret)
 
 int gpu_from_words(const uint64_t *words, struct gpu_sample *ret)
 {
-	*ret = (struct gpu_sample){ .throttle = GPU_THROTTLE_UNKNOWN };
 	return from_words(gpu_fields, GPU_WORDS, words, ret);
 }
 

@@ -56,6 +56,7 @@ static const char *const migrations[] = {
 	" minor_faults INTEGER, major_faults INTEGER,"
 	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
 	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
+	" peak_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
 	" UNIQUE (job, attempt_num));"
 	"CREATE INDEX attempts_without_end ON attempts (id) WHERE ended_wall_ns IS NULL;"
 
@@ -71,6 +72,7 @@ static const char *const migrations[] = {
 	" minor_faults INTEGER, major_faults INTEGER,"
 	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
 	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
+	" peak_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
 	" PRIMARY KEY (attempt, num, try_num)) WITHOUT ROWID;"
 
 	"CREATE TABLE ranks (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
@@ -86,7 +88,8 @@ static const char *const migrations[] = {
 	" died_wall_ns INTEGER, exit_code INTEGER, signal INTEGER,"
 	" user_ns INTEGER, system_ns INTEGER, max_rss_bytes INTEGER, evidence TEXT,"
 	" rchar INTEGER, wchar INTEGER, read_bytes INTEGER, write_bytes INTEGER,"
-	" major_faults INTEGER, max_threads INTEGER, max_fds INTEGER, n_samples INTEGER,"
+	" major_faults INTEGER, max_threads INTEGER, max_fds INTEGER,"
+	" max_gpu_bytes INTEGER, gpu_busy_ns INTEGER, n_samples INTEGER,"
 	" UNIQUE (attempt, pid, start_ticks));"
 
 	"CREATE TABLE images (process INTEGER NOT NULL REFERENCES processes ON DELETE CASCADE,"

@@ -217,6 +217,7 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 		query_bind_i64(&q, (int64_t)filter->since_wall_ns);
 		query_bind_i64(&q, filter->latest_only);
 		query_bind_i64(&q, filter->after_id);
+		query_bind_i64(&q, filter->uid ? (int64_t)*filter->uid : -1);
 	}
 	r = list_fill(&q, filter, &list, err);
 	if (r < 0)

@@ -163,7 +163,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" AND (a.ended_wall_ns IS NULL OR a.ended_wall_ns > ?2)"
 		" AND (NOT ?3 OR attempt_num ="
 		" (SELECT max(attempt_num) FROM attempts last WHERE last.job = a.job))"
-		" AND a.id > ?4 ORDER BY a.id DESC",
+		" AND a.id > ?4 AND (?5 < 0 OR a.uid = ?5) ORDER BY a.id DESC",
 		{ { "", &attempt_name_columns },
 		  { "a.", &attempt_begin_columns },
 		  { "a.", &attempt_progress_columns },
@@ -214,6 +214,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
 		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence,"
 		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
+		" max_gpu_bytes, gpu_busy_ns,"
 		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },

@@ -97,6 +97,8 @@ struct tick_record {
 	const struct series_point *points; /* of each attempt, for charts; NULL: none */
 	const struct proc_event *events;   /* since the last tick; each of one of these jobs */
 	size_t n_events;
+	bool by_address; /* a process is of the attempt whose job_id is its very pointer: jobs of
+			    one name may run at once. Else names are compared. */
 };
 
 /*
@@ -136,8 +138,9 @@ struct attempt_filter {
 	bool latest_only;	/* only the last attempt of each job */
 	bool running_only;	/* only those without an end, lost ones among them; takes no time
 				   for others, and cannot be combined with latest_only */
-	int64_t after_id; /* only those that were begun after this one; not with running_only */
-	size_t limit;	  /* 0: no limit; else the newest so many */
+	int64_t after_id;    /* only those that were begun after this one; not with running_only */
+	const uint64_t *uid; /* NULL: anybody's; else those of this user; not with running_only */
+	size_t limit;	     /* 0: no limit; else the newest so many */
 };
 
 int store_list_attempts(struct store *store, const struct attempt_filter *filter,

@@ -67,6 +67,9 @@ static const struct column usage_items[] = {
 	COLUMN(usage, spawn_evidence, column_evidence),
 	COLUMN(usage, peak_processes, column_u64),
 	COLUMN(usage, peak_cpu_percent, column_f64),
+	COLUMN(usage, peak_gpu_bytes, column_u64),
+	COLUMN(usage, gpu_busy_ns, column_u64),
+	COLUMN(usage, gpu_idle_ns, column_u64),
 };
 const struct columns usage_columns = COLUMNS(usage_items);
 
@@ -127,6 +130,8 @@ static const struct column process_items[] = {
 	COLUMN(proc_record, major_faults, column_u64),
 	COLUMN(proc_record, max_threads, column_u64),
 	COLUMN(proc_record, max_fds, column_u64),
+	COLUMN(proc_record, max_gpu_bytes, column_u64),
+	COLUMN(proc_record, gpu_busy_ns, column_u64),
 	COLUMN(proc_record, n_samples, column_u64),
 };
 const struct columns process_columns = COLUMNS(process_items);
@@ -142,6 +147,7 @@ static const struct column process_total_items[] = {
 	COLUMN(proc_record, major_faults, column_u64),
 	COLUMN(proc_record, max_threads, column_u64),
 	COLUMN(proc_record, max_fds, column_u64),
+	COLUMN(proc_record, max_gpu_bytes, column_u64),
 };
 const struct columns process_total_columns = COLUMNS(process_total_items);
 

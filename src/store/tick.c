@@ -146,7 +146,7 @@ static const struct attempt *find_attempt(const struct tick_record *record, cons
 	for (size_t i = 0; i < record->n_attempts; i++)
 		if (record->attempts[i]->job_id == job_id)
 			return record->attempts[i];
-	for (size_t i = 0; i < record->n_attempts; i++)
+	for (size_t i = 0; !record->by_address && i < record->n_attempts; i++)
 		if (strcmp(record->attempts[i]->job_id, job_id) == 0)
 			return record->attempts[i];
 	return NULL;

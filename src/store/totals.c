@@ -42,6 +42,7 @@ static const struct {
 	{ offsetof(struct proc_record, major_faults), SAMPLE_MAJOR_FAULTS },
 	{ offsetof(struct proc_record, max_threads), SAMPLE_THREADS },
 	{ offsetof(struct proc_record, max_fds), SAMPLE_OPEN_FDS },
+	{ offsetof(struct proc_record, max_gpu_bytes), SAMPLE_GPU_BYTES },
 };
 
 void totals_tell(const struct totals *totals, struct proc_record *record)

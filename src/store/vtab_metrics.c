@@ -82,6 +82,8 @@ static const struct vtab_column columns[] = {
 	{ "uid", "INTEGER", vtab_give_u64, SAMPLE(uid), "user" },
 	{ "cgroup", "TEXT", vtab_give_text, SAMPLE(cgroup), "path" },
 	{ "ns_pid", "INTEGER", vtab_give_u64, SAMPLE(ns_pid), "in its own pid namespace" },
+	{ "gpu_memory_mb", "REAL", vtab_give_mb, SAMPLE(gpu_memory_bytes), "on all GPUs" },
+	{ "gpu_pct", "REAL", vtab_give_f64, SAMPLE(gpu_percent), "100 is one GPU" },
 	{ "cpu_ns", "INTEGER", vtab_give_u64, SAMPLE(cpu_ns), "cpu_seconds, exact" },
 	{ "rss_bytes", "INTEGER", vtab_give_u64, SAMPLE(rss_bytes), "rss_mb, in bytes" },
 	{ "vms_bytes", "INTEGER", vtab_give_u64, SAMPLE(vms_bytes), "vms_mb, in bytes" },

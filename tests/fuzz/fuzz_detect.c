@@ -91,9 +91,13 @@ static void fill_host(struct bytes *b, struct snapshot *s, struct gpu_sample *gp
 	s->system.swap_in_bytes = take_u64(b);
 	s->system.swap_out_bytes = take_u64(b);
 	s->system.oom_kills_total = take_u64(b);
-	*gpu = (struct gpu_sample){ take_byte(b) - 3, take_f64(b),
-				    take_f64(b),      take_f64(b),
-				    take_f64(b),      (enum gpu_throttle)(take_byte(b) % 4) };
+	gpu_sample_init(gpu);
+	gpu->index = take_byte(b) - 3;
+	gpu->utilization_pct = take_f64(b);
+	gpu->memory_used_mb = take_f64(b);
+	gpu->memory_total_mb = take_f64(b);
+	gpu->temperature_c = take_f64(b);
+	gpu->throttle = take_u64(b);
 	s->gpus = gpu;
 	s->n_gpus = 1;
 	cgroup_sample_init(c);

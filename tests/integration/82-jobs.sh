@@ -110,6 +110,17 @@ done
 sleep 1.5
 is "nothing is left in the queue" "$(ls "$PROCTOR_HOME/queue")" ""
 
+# ---- an upgrade: the daemon's own program is another by now, or none for a moment ----
+"$PROCTOR" stop
+cp "$PROCTOR" "$TMP/old"
+"$TMP/old" start
+rm "$TMP/old"
+"$PROCTOR" submit --job upgraded "$TMP/nap.yaml" >/dev/null
+is "a job waits for it" "$(find "$PROCTOR_HOME/queue" -name "*.yaml" | wc -l)" 1
+cp "$PROCTOR" "$TMP/old"
+run "$PROCTOR" wait upgraded
+is "and runs" "$stdout" "upgraded success"
+
 # ---- it is stopped while a job runs ----
 "$PROCTOR" run -q --job goes-on -- sleep 3 &
 runner=$!

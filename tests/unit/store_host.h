@@ -14,11 +14,18 @@ static inline void add_gpus(struct snapshot *s, unsigned k)
 		return; /* nobody could look */
 	s->gpus = arena_alloc(&s->arena, 2 * sizeof(*s->gpus));
 	for (size_t i = 0; i < n; i++)
-		s->gpus[i] = (struct gpu_sample){ .index = (int)i,
-						  .utilization_pct = k % 101,
-						  .memory_used_mb = 1000.5 + k,
-						  .memory_total_mb = 81559.0,
-						  .temperature_c = k % 3 ? 45 : F64_UNKNOWN };
+		s->gpus[i] =
+			(struct gpu_sample){ .index = (int)i,
+					     .utilization_pct = k % 101,
+					     .memory_used_mb = 1000.5 + k,
+					     .memory_total_mb = 81559.0,
+					     .temperature_c = k % 3 ? 45 : F64_UNKNOWN,
+					     .power_watts = 112.345 + k,
+					     .energy_joules = 1e9 + k / 1000.0,
+					     .sm_clock_mhz = 1980,
+					     .throttle = k % 5 ? UINT64_C(1) << k % 9 : U64_UNKNOWN,
+					     .ecc_errors = k % 7 ? 0 : U64_UNKNOWN,
+					     .last_xid = k % 8 ? U64_UNKNOWN : 79 };
 	s->n_gpus = k % 60 == 9 ? 0 : n; /* looked, and found none */
 }
 

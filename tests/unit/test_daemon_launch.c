@@ -14,7 +14,8 @@
 #include "daemon/launch.h"
 
 /* Becomes argv in a child, behind launcher; what it prints comes back, and how it ended. */
-static int launch(const char *launcher, const char *const *argv, char *said, size_t size)
+static int launch_as(const char *launcher, const char *const *argv, const struct launch_user *user,
+		     char *said, size_t size)
 {
 	int fds[2], status;
 	size_t len = 0;
@@ -30,7 +31,7 @@ static int launch(const char *launcher, const char *const *argv, char *said, siz
 			setenv("PROCTOR_LAUNCHER", launcher, 1);
 		else
 			unsetenv("PROCTOR_LAUNCHER");
-		_exit(-launch_become(argv));
+		_exit(-launch_become(argv, user));
 	}
 	close(fds[1]);
 	while ((n = read(fds[0], said + len, size - 1 - len)) > 0)
@@ -40,6 +41,11 @@ static int launch(const char *launcher, const char *const *argv, char *said, siz
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
+}
+
+static int launch(const char *launcher, const char *const *argv, char *said, size_t size)
+{
+	return launch_as(launcher, argv, NULL, said, size);
 }
 
 static const char script[] = "echo \"$X,$PROCTOR_LAUNCHER,$1,$2\"; exit 7";
@@ -67,6 +73,24 @@ static void test_behind_a_launcher(void **state)
 	assert_string_equal(said, "1,,a b,\n");
 }
 
+/* Who it is to be goes among the launcher's own options; without a launcher nobody is asked. */
+static void test_as_a_user(void **state)
+{
+	const struct launch_user user = { 4001, 4002, "/a b" };
+	const char *const program[] = { "/bin/p", "run", NULL };
+	char said[256];
+
+	(void)state;
+	assert_int_equal(launch_as("printf %s\\n x --", program, &user, said, sizeof(said)), 0);
+	assert_string_equal(said, "x\n--uid=4001\n--gid=4002\n--working-directory=/a b\n--\n"
+				  "/bin/p\nrun\n");
+	assert_int_equal(launch_as("printf %s\\n x", program, &user, said, sizeof(said)), 0);
+	assert_string_equal(said, "x\n--uid=4001\n--gid=4002\n--working-directory=/a b\n"
+				  "/bin/p\nrun\n");
+	assert_int_equal(launch_as(NULL, argv, &user, said, sizeof(said)), 7);
+	assert_string_equal(said, ",,a b,\n");
+}
+
 static void test_failures(void **state)
 {
 	const char *const missing[] = { "/no/such/program", NULL };
@@ -86,6 +110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_without_a_launcher),
 		cmocka_unit_test(test_behind_a_launcher),
+		cmocka_unit_test(test_as_a_user),
 		cmocka_unit_test(test_failures),
 	};
 

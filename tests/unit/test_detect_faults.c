@@ -607,12 +607,18 @@ static void gpu(struct host *h, double t)
 	struct gpu_sample *g = arena_alloc(&h->snap.arena, 2 * sizeof(*g));
 
 	assert_non_null(g);
-	g[0] = (struct gpu_sample){ 0,	   t < 60 ? 80 : 0,   70000,
-				    80000, t < 600 ? 60 : 92, GPU_THROTTLE_NONE };
-	g[1] = (struct gpu_sample){
-		1,     101,	    t < 60 ? 1000 : 79500,
-		80000, F64_UNKNOWN, t < 60 ? GPU_THROTTLE_UNKNOWN : GPU_THROTTLE_HEAT
-	};
+	gpu_sample_init(&g[0]);
+	g[0].utilization_pct = t < 60 ? 80 : 0;
+	g[0].memory_used_mb = 70000;
+	g[0].memory_total_mb = 80000;
+	g[0].temperature_c = t < 600 ? 60 : 92;
+	g[0].throttle = GPU_THROTTLE_IDLE | GPU_THROTTLE_POWER_CAP; /* as it should */
+	gpu_sample_init(&g[1]);
+	g[1].index = 1;
+	g[1].utilization_pct = 101;
+	g[1].memory_used_mb = t < 60 ? 1000 : 79500;
+	g[1].memory_total_mb = 80000;
+	g[1].throttle = t < 60 ? U64_UNKNOWN : GPU_THROTTLE_HARDWARE_THERMAL;
 	h->snap.gpus = g;
 	h->snap.n_gpus = 2;
 }

@@ -182,6 +182,22 @@ static const struct {
 	{ "job_id: ''\nsheets:\n- run: x\n", "j.yaml:1: 'job_id' is empty; it must be a text" },
 };
 
+/* Who checks a file for somebody else neither sees nor tells what folders there are. */
+static void test_for_others(void **state)
+{
+	static const char text[] = "sheets:\n- run: x\n  workdir: /no/such\n";
+	static const char bad[] = "sheets:\n- run: x\n  colour: red\n";
+	struct err err = ERR_INIT;
+	struct job_spec spec;
+
+	(void)state;
+	assert_int_equal(job_file_parse_for_others(text, strlen(text), "j.yaml", &spec, &err), 0);
+	assert_string_equal(spec.sheets[0].workdir, "/no/such");
+	job_spec_release(&spec);
+	assert_int_equal(job_file_parse_for_others(bad, strlen(bad), "j.yaml", &spec, &err),
+			 -EINVAL);
+}
+
 static void test_mistakes(void **state)
 {
 	(void)state;
@@ -254,6 +270,7 @@ int main(void)
 		cmocka_unit_test(test_everything),
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_mistakes),
+		cmocka_unit_test(test_for_others),
 		cmocka_unit_test(test_arguments_that_exec_would_refuse),
 		cmocka_unit_test(test_load),
 	};

@@ -281,7 +281,7 @@ static void test_snapshot(void **state)
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	static const char *const lines[] = { "some", "full" };
 	struct job_progress progress = { "a\"b", 3, 1, 2, "running" };
-	struct gpu_sample gpu = { 0, 50, 1000.5, F64_UNKNOWN, 45, GPU_THROTTLE_UNKNOWN };
+	struct gpu_sample gpu;
 	CLEANUP(snapshot_release) struct snapshot s;
 	struct csv_text t;
 	json_t *json;
@@ -289,6 +289,10 @@ static void test_snapshot(void **state)
 	struct csv c;
 
 	(void)state;
+	gpu_sample_init(&gpu);
+	gpu.utilization_pct = 50;
+	gpu.memory_used_mb = 1000.5;
+	gpu.temperature_c = 45;
 	snapshot_init(&s);
 	s.wall_ns = UINT64_C(1794727635477942582);
 	s.system.memory_total_bytes = UINT64_C(25276518400);

@@ -56,6 +56,9 @@ static struct usage make_usage(uint64_t base)
 		.spawn_evidence = EVIDENCE_EXACT,
 		.peak_processes = base + 17,
 		.peak_cpu_percent = 398.12345678901234,
+		.peak_gpu_bytes = base + 18,
+		.gpu_busy_ns = base + 19,
+		.gpu_idle_ns = base + 20,
 	};
 }
 
@@ -99,6 +102,8 @@ static struct proc_record make_process(pid_t pid, uint64_t start, uint64_t born)
 		.major_faults = 18,
 		.max_threads = 19,
 		.max_fds = 20,
+		.max_gpu_bytes = 22,
+		.gpu_busy_ns = 23,
 		.n_samples = 21,
 	};
 }
@@ -121,7 +126,7 @@ static struct proc_event make_event(uint64_t wall_ns, enum event_type type, cons
 static void assert_usage(const struct usage *a, const struct usage *b)
 {
 	/* A field that was added needs a column (store/tables.c), a migration, and a line here. */
-	assert_int_equal(sizeof(*a), 23 * 8);
+	assert_int_equal(sizeof(*a), 26 * 8);
 	assert_int_equal(a->wall_ns, b->wall_ns);
 	assert_int_equal(a->user_ns, b->user_ns);
 	assert_int_equal(a->system_ns, b->system_ns);
@@ -145,6 +150,9 @@ static void assert_usage(const struct usage *a, const struct usage *b)
 	assert_int_equal(a->spawn_evidence, b->spawn_evidence);
 	assert_int_equal(a->peak_processes, b->peak_processes);
 	assert_f64(a->peak_cpu_percent, b->peak_cpu_percent);
+	assert_int_equal(a->peak_gpu_bytes, b->peak_gpu_bytes);
+	assert_int_equal(a->gpu_busy_ns, b->gpu_busy_ns);
+	assert_int_equal(a->gpu_idle_ns, b->gpu_idle_ns);
 }
 
 static void assert_sheet(const struct sheet_record *a, const struct sheet_record *b)
@@ -172,7 +180,7 @@ static void assert_sheet(const struct sheet_record *a, const struct sheet_record
 
 static void assert_process(const struct proc_record *a, const struct proc_record *b)
 {
-	assert_int_equal(sizeof(*a), 21 * 8);
+	assert_int_equal(sizeof(*a), 23 * 8);
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
@@ -194,6 +202,8 @@ static void assert_process(const struct proc_record *a, const struct proc_record
 	assert_int_equal(a->major_faults, b->major_faults);
 	assert_int_equal(a->max_threads, b->max_threads);
 	assert_int_equal(a->max_fds, b->max_fds);
+	assert_int_equal(a->max_gpu_bytes, b->max_gpu_bytes);
+	assert_int_equal(a->gpu_busy_ns, b->gpu_busy_ns);
 	assert_int_equal(a->n_samples, b->n_samples);
 }
 
@@ -714,6 +724,32 @@ static void test_lists_are_filtered(void **state)
 			    "a2 ");
 }
 
+/* Two users may use the same name. */
+static void test_a_list_of_one_user(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	const uint64_t root = 0, user = 1000, nobody = 65534;
+	struct attempt theirs = make_attempt("a");
+	struct err err = ERR_INIT;
+	char names[256];
+
+	theirs.uid = user;
+	must(store_begin_attempt(store, &theirs, &err), &err);
+	theirs = make_attempt("a");
+	theirs.uid = root;
+	must(store_begin_attempt(store, &theirs, &err), &err);
+	assert_string_equal(list_names(store, &(struct attempt_filter){ .uid = &user }, names),
+			    "a1 ");
+	assert_string_equal(
+		list_names(store,
+			   &(struct attempt_filter){ .job_id = "a", .uid = &root, .limit = 1 },
+			   names),
+		"a2 ");
+	assert_string_equal(list_names(store, &(struct attempt_filter){ .uid = &nobody }, names),
+			    "");
+}
+
 static void test_a_reader_sees_what_was_committed(void **state)
 {
 	struct fixture *f = *state;
@@ -746,6 +782,7 @@ int main(void)
 		STORE_TEST(test_running_and_lost),
 		STORE_TEST(test_a_runner_out_of_sight),
 		STORE_TEST(test_lists_are_filtered),
+		STORE_TEST(test_a_list_of_one_user),
 		STORE_TEST(test_a_reader_sees_what_was_committed),
 	};
 

@@ -97,6 +97,8 @@ static void fill_sample(struct proc_sample *p)
 	p->uid = 4294967294;
 	p->cgroup = "/a b/" AWKWARD;
 	p->ns_pid = 1022;
+	p->gpu_memory_bytes = 1024;
+	p->gpu_percent = 12.345;
 	p->job_id = "j";
 	p->sheet_num = 3;
 	p->rank = 0;
@@ -118,7 +120,7 @@ static void assert_string_or_null(const char *a, const char *b)
 static void assert_sample(const struct proc_sample *a, const struct proc_sample *b)
 {
 	/* A field that was added needs a column (store/tables.c), a migration, and a line here. */
-	assert_int_equal(sizeof(*a), 46 * 8);
+	assert_int_equal(sizeof(*a), 48 * 8);
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
@@ -156,6 +158,8 @@ static void assert_sample(const struct proc_sample *a, const struct proc_sample 
 	assert_int_equal(a->uid, b->uid);
 	assert_string_or_null(a->cgroup, b->cgroup);
 	assert_int_equal(a->ns_pid, b->ns_pid);
+	assert_int_equal(a->gpu_memory_bytes, b->gpu_memory_bytes);
+	assert_f64(a->gpu_percent, b->gpu_percent);
 	assert_string_equal(a->job_id, b->job_id);
 	assert_int_equal(a->sheet_num, b->sheet_num);
 	assert_int_equal(a->rank, b->rank);

@@ -647,7 +647,7 @@ static void test_plans(void **state)
 		  "SCAN snapshots VIRTUAL TABLE INDEX 1:" },
 		{ "SELECT 1 FROM snapshots ORDER BY timestamp DESC",
 		  "SCAN snapshots VIRTUAL TABLE INDEX 3:" },
-		{ "SELECT zombie_count FROM snapshots", "SCAN snapshots VIRTUAL TABLE INDEX 80:" },
+		{ "SELECT zombie_count FROM snapshots", "SCAN snapshots VIRTUAL TABLE INDEX 84:" },
 	};
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);

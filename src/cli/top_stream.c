@@ -1,0 +1,178 @@
+#include "cli/top_stream.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "rpc/rpc.h"
+#include "store/store.h"
+
+#define POLL_NS 200000000L
+
+struct stream {
+	const char *job_id;
+	struct output out;
+	int r; /* what went wrong with it */
+};
+
+/* ---- of one job ---- */
+
+static bool is_of_job(const struct rpc_value *element, const char *job_id)
+{
+	const char *its = rpc_value_string(rpc_value_get(element, "job_id"));
+
+	return its && strcmp(its, job_id) == 0;
+}
+
+struct filter {
+	struct json *j;
+	const char *job_id;
+};
+
+static void write_list(struct json *j, const struct rpc_value *list, const char *job_id)
+{
+	json_begin_array(j);
+	for (size_t i = 0; i < rpc_value_len(list); i++)
+		if (is_of_job(rpc_value_at(list, i), job_id))
+			rpc_value_write(rpc_value_at(list, i), j);
+	json_end_array(j);
+}
+
+static void write_member(void *ctx, const char *key, const struct rpc_value *member)
+{
+	const struct filter *filter = ctx;
+
+	json_key(filter->j, key);
+	if (strcmp(key, "processes") == 0 || strcmp(key, "job_progress") == 0)
+		write_list(filter->j, member, filter->job_id);
+	else
+		rpc_value_write(member, filter->j);
+}
+
+static bool has_job(const struct rpc_value *snapshot, const char *job_id)
+{
+	const struct rpc_value *list = rpc_value_get(snapshot, "processes");
+
+	for (size_t i = 0; i < rpc_value_len(list); i++)
+		if (is_of_job(rpc_value_at(list, i), job_id))
+			return true;
+	return false;
+}
+
+static void write_snapshot(struct stream *s, const struct rpc_value *snapshot)
+{
+	struct filter filter = { .job_id = s->job_id };
+	struct json j;
+
+	if (s->job_id && !has_job(snapshot, s->job_id))
+		return;
+	json_init(&j, &s->out.buf);
+	filter.j = &j;
+	if (s->job_id) {
+		json_begin_object(&j);
+		rpc_value_each(snapshot, write_member, &filter);
+		json_end_object(&j);
+	} else {
+		rpc_value_write(snapshot, &j);
+	}
+	buf_add_char(&s->out.buf, '\n');
+}
+
+/* ---- of a daemon ---- */
+
+static int on_event(void *ctx, const struct rpc_value *params)
+{
+	struct stream *s = ctx;
+	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
+
+	if (topic && strcmp(topic, "lost") == 0)
+		log_warning("too slow: snapshots were left out");
+	if (!topic || strcmp(topic, "snapshot") != 0)
+		return 0;
+	write_snapshot(s, rpc_value_get(params, "data"));
+	s->r = output_flush(&s->out);
+	return s->r < 0 ? 1 : 0;
+}
+
+static int follow_daemon(struct stream *s, struct err *err)
+{
+	const struct rpc_client_options options = { .on_event = on_event, .ctx = s };
+	struct rpc_client *client = NULL;
+	int r = rpc_client_open(&options, &client, err);
+
+	if (r == 0)
+		r = rpc_client_call(client, "daemon.top.stream", NULL, NULL, err);
+	if (r == 0)
+		r = rpc_client_listen(client, RPC_FOREVER, err);
+	rpc_client_close(client);
+	return r > 0 ? s->r : r;
+}
+
+/* ---- of the log ---- */
+
+static int take_line(struct stream *s, const struct jsonl_line *line)
+{
+	static const struct rpc_value_limits limits = { 64, 4000000 };
+	struct rpc_value *value = NULL;
+
+	if (line->is_after_loss)
+		log_warning("too slow: snapshots were left out");
+	if (!s->job_id) {
+		buf_add(&s->out.buf, line->text, line->len);
+		buf_add_char(&s->out.buf, '\n');
+	} else if (rpc_value_parse(line->text, line->len, &limits, &value, NULL) == 0) {
+		write_snapshot(s, value);
+		rpc_value_free(value);
+	}
+	return output_flush(&s->out);
+}
+
+static int follow_log(struct stream *s, const char *path, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	struct jsonl_tail *tail = NULL;
+	struct jsonl_line line;
+	int r = jsonl_tail_open(path, JSONL_END, &tail, err);
+
+	while (r >= 0) {
+		r = jsonl_tail_next(tail, &line, err);
+		if (r > 0)
+			r = take_line(s, &line);
+		else if (r == 0)
+			nanosleep(&pause, NULL);
+	}
+	jsonl_tail_close(tail);
+	return r;
+}
+
+static int follow(struct stream *s, const struct paths *paths, struct err *err)
+{
+	int r = follow_daemon(s, err);
+
+	if (r != -ENOENT)
+		return r;
+	*err = (struct err)ERR_INIT;
+	if (!paths->jsonl[0])
+		return err_set(err, -ENOENT,
+			       "no daemon runs, and the log of snapshots is switched off "
+			       "(jsonl_path in the configuration)");
+	log_info("no daemon runs: follows %s, which runs write", paths->jsonl);
+	return follow_log(s, paths->jsonl, err);
+}
+
+int top_stream(const struct paths *paths, const char *job_id)
+{
+	struct stream s = { .job_id = job_id, .out = OUTPUT_INIT };
+	struct err err = ERR_INIT;
+	int r = output_open(&s.out, NULL, &err);
+
+	if (r == 0)
+		r = follow(&s, paths, &err);
+	r = output_end(&s.out, r, &err);
+	output_release(&s.out);
+	return r;
+}

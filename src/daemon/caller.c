@@ -1,0 +1,38 @@
+#include "daemon/caller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alive.h"
+#include "base/io.h"
+
+/* The three numbers after "Uid:" in proc/PID/status; the fourth follows the second. */
+bool caller_is_process_of(pid_t pid, uid_t uid)
+{
+	char path[64], text[4096];
+	unsigned uids[3];
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (pid <= 0 || io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+		return false;
+	line = strstr(text, "\nUid:");
+	if (!line || sscanf(line, "\nUid: %u %u %u", &uids[0], &uids[1], &uids[2]) != 3)
+		return false;
+	return uids[0] == uid && uids[1] == uid && uids[2] == uid;
+}
+
+/* Its start time is looked at twice: so the user is that of the same process. */
+int caller_find_process(const struct rpc_peer *peer, struct proc_key *ret, struct err *err)
+{
+	uint64_t start_ticks = 0, again = 0;
+
+	if (peer->pid <= 0 || proc_start_ticks(peer->pid, &start_ticks) < 0 ||
+	    !caller_is_process_of(peer->pid, peer->uid) ||
+	    proc_start_ticks(peer->pid, &again) < 0 || start_ticks != again)
+		return err_set(err, -EOPNOTSUPP, "the daemon cannot see the process that asks");
+	*ret = (struct proc_key){ .pid = peer->pid, .start_ticks = start_ticks };
+	return 0;
+}

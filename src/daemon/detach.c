@@ -1,0 +1,201 @@
+#include "daemon/detach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/path.h"
+#include "daemon/daemon.h"
+#include "daemon/launch.h"
+#include "daemon/user.h"
+
+/* A folder may be on a file server that does not answer: the daemon does not wait for it. */
+#define PATIENCE_MS 2000
+
+/* What the child says when it cannot become the runner. */
+struct failure {
+	int error;
+	bool may_pass; /* besides what may by its nature */
+	char step[64];
+};
+
+/* What a service manager tells the daemon alone. */
+static const char *const not_for_jobs[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+					    "LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES" };
+
+/* ---- in the child ---- */
+
+__attribute__((noreturn)) static void give_up(int fd, const struct failure *failure)
+{
+	io_write_all(fd, failure, sizeof(*failure));
+	_exit(127);
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
+}
+
+/* stdin, stdout and stderr; all others end with exec, whoever opened them. */
+static int set_files(const struct detached *d)
+{
+	CLEANUP(close_fd) int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int out_fd = d->log_fd >= 0 ? d->log_fd : null_fd;
+
+	if (out_fd < 0 || dup2(d->spool_fd, STDIN_FILENO) < 0 || dup2(out_fd, STDOUT_FILENO) < 0 ||
+	    dup2(out_fd, STDERR_FILENO) < 0)
+		return -errno;
+	return close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
+}
+
+/* The daemon may be spared when memory runs out; a job is not. */
+static void drop_oom_protection(void)
+{
+	CLEANUP(close_fd) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		io_write_all(fd, "0", 1);
+}
+
+/* A launcher is ours, and makes a user's process itself: only our folders are not for that. */
+static void become_user(const struct user *user, int fail_fd)
+{
+	int r;
+
+	if (launch_is_set()) {
+		unsetenv("PROCTOR_HOME");
+		return;
+	}
+	drop_oom_protection();
+	umask(022);
+	r = user_set_environment(user);
+	if (r == 0)
+		r = user_become(user);
+	if (r < 0)
+		give_up(fail_fd, &(struct failure){ -r, false, "cannot become the user" });
+}
+
+/* Where we are on the disk, or what has been put there since: an upgrade. */
+static int find_program(char program[PATH_BYTES])
+{
+	static const char gone[] = " (deleted)";
+	ssize_t n = readlink("/proc/self/exe", program, PATH_BYTES - 1);
+
+	if (n < 0)
+		return -errno;
+	program[n] = '\0';
+	if ((size_t)n > strlen(gone) && strcmp(program + n - strlen(gone), gone) == 0)
+		program[(size_t)n - strlen(gone)] = '\0';
+	return 0;
+}
+
+static void become_runner(const struct detached *d, const struct user *user, int fail_fd)
+{
+	const struct launch_user as = { d->uid, user->gid, d->workdir };
+	bool is_other = d->uid != geteuid();
+	char program[PATH_BYTES] = "";
+	const char *const argv[] = {
+		program, "run", "-q", "--job", d->job_id, "-f", d->name, NULL
+	};
+	int r = set_files(d);
+
+	if (r < 0)
+		give_up(fail_fd, &(struct failure){ -r, false, "cannot hand over its files" });
+	reset_signals();
+	r = find_program(program);
+	if (r < 0)
+		give_up(fail_fd, &(struct failure){ -r, false, "cannot find proctor" });
+	for (size_t i = 0; i < ARRAY_SIZE(not_for_jobs); i++)
+		unsetenv(not_for_jobs[i]);
+	if (is_other)
+		become_user(user, fail_fd);
+	setenv(QUEUED_VARIABLE, d->log_fd >= 0 ? "1" : QUEUED_WITHOUT_LOG, 1);
+	/* A launcher goes there as the user: as root we could go where they may not. */
+	if (!(is_other && launch_is_set()) && chdir(d->workdir) < 0)
+		give_up(fail_fd, &(struct failure){ errno, false, "cannot go to its folder" });
+	r = launch_become(argv, is_other ? &as : NULL);
+	/* In the middle of an upgrade there is none for a moment. */
+	give_up(fail_fd, &(struct failure){ -r, r == -ENOENT || r == -ETXTBSY,
+					    "cannot execute its runner" });
+}
+
+/* ---- in the daemon ---- */
+
+static int read_failure(int fd, struct failure *ret)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ssize_t n;
+
+	if (poll(&p, 1, PATIENCE_MS) <= 0)
+		return 0;
+	do
+		n = read(fd, ret, sizeof(*ret));
+	while (n < 0 && errno == EINTR);
+	ret->step[sizeof(ret->step) - 1] = '\0';
+	if (n != (ssize_t)sizeof(*ret))
+		return 0;
+	return ret->may_pass ? -EAGAIN : -ret->error;
+}
+
+/* Twice, so that it is nobody's child. */
+static int fork_runner(const struct detached *d, const struct user *user, int fail_fd)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		setsid();
+		pid = fork();
+		if (pid == 0)
+			become_runner(d, user, fail_fd);
+		_exit(pid < 0);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status == 0 ? 0 : -EAGAIN;
+}
+
+static int start(const struct detached *d, const struct user *user, struct err *err)
+{
+	struct failure failure = { 0 };
+	int fds[2], r;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(err, -EAGAIN, "cannot start a runner: %s", strerror(errno));
+	r = fork_runner(d, user, fds[1]);
+	close(fds[1]);
+	if (r < 0)
+		err_set(err, -EAGAIN, "cannot start a runner: %s", strerror(-r));
+	else if ((r = read_failure(fds[0], &failure)) < 0)
+		err_set(err, r, "%s: %s", failure.step, strerror(failure.error));
+	close(fds[0]);
+	return r < 0 ? err->code : 0;
+}
+
+int detach_runner(const struct detached *d, struct err *err)
+{
+	CLEANUP(user_release) struct user user = { 0 };
+	struct err own = ERR_INIT;
+	int r = d->uid == geteuid() ? 0 : user_find(d->uid, &user, &own);
+
+	if (r == 0)
+		r = start(d, &user, &own);
+	return r < 0 ? err_set(err, r, "%s", own.text) : 0;
+}

@@ -1,0 +1,29 @@
+/*
+ * detach - starts a runner for a submitted job, which is nobody's child and has
+ * nothing of the daemon's: a session of its own, signals as a shell leaves them, no
+ * files but stdin, stdout and stderr. For another user it is theirs from before it
+ * goes to the job's folder (user.h).
+ */
+#ifndef PROCTOR_DAEMON_DETACH_H
+#define PROCTOR_DAEMON_DETACH_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct detached {
+	const char *job_id;
+	const char *name; /* of the job file, for records and messages */
+	const char *workdir;
+	uid_t uid;    /* ours, or (as root) somebody's */
+	int spool_fd; /* the job file: its stdin, see QUEUED_VARIABLE */
+	int log_fd;   /* its stdout and stderr; -1: it keeps a log of its own */
+};
+
+/*
+ * Returns when the runner (or its launcher) has been executed. err says which step
+ * failed if it could not be: -EAGAIN, -ENOMEM may pass, others will not.
+ */
+int detach_runner(const struct detached *d, struct err *err);
+
+#endif

@@ -1,0 +1,150 @@
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/service_internal.h"
+
+bool service_is_owner(const struct rpc_peer *peer)
+{
+	return peer->uid == 0 || peer->uid == geteuid();
+}
+
+bool service_reads_all(const struct service *s, const struct rpc_peer *peer)
+{
+	return service_is_owner(peer) ||
+	       (u64_known(s->read_gid) && rpc_peer_is_in(peer, (gid_t)s->read_gid));
+}
+
+static bool is_own(const struct rpc_peer *peer, uint64_t uid)
+{
+	return u64_known(uid) && uid == peer->uid;
+}
+
+bool service_may_read(const struct service *s, const struct rpc_peer *peer, uint64_t uid)
+{
+	return is_own(peer, uid) || service_reads_all(s, peer);
+}
+
+bool service_may_control(const struct rpc_peer *peer, uint64_t uid)
+{
+	return is_own(peer, uid) || service_is_owner(peer);
+}
+
+static bool has_right(const struct service *s, const struct rpc_peer *peer, uint64_t uid,
+		      enum service_right right)
+{
+	return right == SERVICE_READ ? service_may_read(s, peer, uid)
+				     : service_may_control(peer, uid);
+}
+
+/* ---- the peer's own first ---- */
+
+static struct watched *find_watched(struct service *s, const struct rpc_peer *peer,
+				    const struct job_params *params, enum service_right right)
+{
+	struct watched *of_others = NULL;
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct watched *job = jobs[i];
+
+		if (strcmp(job->job_id, params->job_id) != 0 ||
+		    (params->attempt > 0 && (uint64_t)job->a.attempt_num != params->attempt))
+			continue;
+		if (is_own(peer, job->a.uid))
+			return job;
+		if (!of_others && has_right(s, peer, job->a.uid, right))
+			of_others = job;
+	}
+	return of_others;
+}
+
+/* One that waits has no number yet. */
+static struct queued *find_queued(struct service *s, const struct rpc_peer *peer,
+				  const struct job_params *params, enum service_right right)
+{
+	struct queued *of_others = NULL, *job;
+
+	for (size_t i = 0; params->attempt == 0 && (job = queue_at(s->queue, i)); i++) {
+		if (strcmp(job->job_id, params->job_id) != 0)
+			continue;
+		if (is_own(peer, job->uid))
+			return job;
+		if (!of_others && has_right(s, peer, job->uid, right))
+			of_others = job;
+	}
+	return of_others;
+}
+
+bool service_find_job(struct service *s, const struct rpc_peer *peer,
+		      const struct job_params *params, enum service_right right,
+		      struct found_job *ret)
+{
+	struct watched *watched = find_watched(s, peer, params, right);
+	struct queued *queued = find_queued(s, peer, params, right);
+	bool is_queued_own = queued && is_own(peer, queued->uid);
+
+	*ret = (struct found_job){ 0 };
+	if (watched && (is_own(peer, watched->a.uid) || !is_queued_own))
+		ret->watched = watched;
+	else
+		ret->queued = queued;
+	return ret->watched || ret->queued;
+}
+
+/* The last of this user, or (NULL) of anybody. 0: there is none. */
+static int read_last_num(struct service *s, const char *job_id, const uint64_t *uid, int *ret,
+			 struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { .job_id = job_id, .uid = uid, .limit = 1 };
+	int r = store_list_attempts(s->store, &filter, &list, err);
+
+	*ret = r == 0 && list.n > 0 ? list.items[0].attempt_num : 0;
+	return r;
+}
+
+/* Whether the peer may read this one. */
+static int check_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
+			 uint64_t num, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_progress(s->store, job_id, (int)num, &a, err);
+	if (r == 0 && !service_may_read(s, peer, a.uid))
+		r = -ENOENT;
+	if (r == -ENOENT) /* in the same words, whether it is there or not */
+		err_set(err, r, "no attempt %d of a job %s was recorded", (int)num, job_id);
+	return r;
+}
+
+int service_find_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
+			 uint64_t num, int *ret_num, struct err *err)
+{
+	const uint64_t own = peer->uid;
+	int found = (int)num, r = service_need_store(s, err);
+
+	if (r == 0 && num > 0)
+		r = check_attempt(s, peer, job_id, num, err);
+	else if (r == 0)
+		r = read_last_num(s, job_id, &own, &found, err);
+	if (r == 0 && found == 0 && service_reads_all(s, peer))
+		r = read_last_num(s, job_id, NULL, &found, err);
+	if (r == 0 && found == 0)
+		r = err_set(err, -ENOENT, "no job %s was recorded", job_id);
+	if (r == 0)
+		*ret_num = found;
+	return r;
+}
+
+int service_need_store(struct service *s, struct err *err)
+{
+	if (s->store)
+		return 0;
+	return err_set(err, -EBUSY, "the database cannot be opened now: see daemon.status");
+}

@@ -1,0 +1,223 @@
+#include "daemon/service_guest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "daemon/guest.h"
+
+/* So many of its messages wait while the database is locked; then the oldest go. */
+#define MAX_WAITING 64
+
+/* What a guest has told and is not in the database yet. */
+struct news {
+	struct attempt a;
+	struct news *next;
+};
+
+/*
+ * A runner that holds the line. If it shares our database, the job's ticks are ours for
+ * as long as it does. Else (a guest) they are in any case, and what becomes of the
+ * job is told on this line.
+ */
+struct guest {
+	struct service *service;
+	struct rpc_subscriber *line; /* NULL: it has hung up, and there is news to be written */
+	int64_t attempt_id;
+	bool is_foreign; /* does not share our database */
+	bool is_over;	 /* it has told its end */
+	struct news *news;
+	size_t n_news;
+	struct guest *next;
+};
+
+/* ---- the list of them ---- */
+
+static void drop_first_news(struct guest *guest)
+{
+	struct news *news = guest->news;
+
+	guest->news = news->next;
+	guest->n_news--;
+	attempt_release(&news->a);
+	free(news);
+}
+
+static void forget(struct guest *guest)
+{
+	struct guest **at = &guest->service->guests;
+
+	while (*at != guest)
+		at = &(*at)->next;
+	*at = guest->next;
+	while (guest->news)
+		drop_first_news(guest);
+	free(guest);
+}
+
+void service_drop_guests(struct service *s)
+{
+	while (s->guests)
+		forget(s->guests);
+	map_release(&s->guest_due_ns);
+}
+
+/* By the connection that a call came on. */
+struct guest *guest_find_by_line(const struct service *s, const struct rpc_peer *peer)
+{
+	for (struct guest *guest = s->guests; guest; guest = guest->next)
+		if (guest->line && rpc_subscriber_peer(guest->line) == peer)
+			return guest;
+	return NULL;
+}
+
+static void on_hung_up(void *ctx)
+{
+	struct guest *guest = ctx;
+	struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
+
+	guest->line = NULL;
+	if (job && !guest->is_foreign)
+		job->is_ours = false;
+	if (!guest->news)
+		forget(guest);
+}
+
+int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *job, bool is_foreign,
+		    struct err *err)
+{
+	struct guest *guest = calloc(1, sizeof(*guest));
+	int r;
+
+	if (!guest)
+		return err_set(err, -ENOMEM, "no memory left to record the job");
+	*guest = (struct guest){
+		.service = s, .attempt_id = job->a.id, .is_foreign = is_foreign, .next = s->guests
+	};
+	r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
+	if (r < 0) {
+		free(guest);
+		return r;
+	}
+	s->guests = guest;
+	job->is_ours = true;
+	job->is_guest = is_foreign;
+	return 0;
+}
+
+/* ---- what it tells ---- */
+
+static bool may_pass(int error)
+{
+	return error == -EBUSY || error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
+}
+
+/* Returns 0 if it is done with, written or not. */
+static int write_news(struct guest *guest, struct news *news)
+{
+	struct store *store = guest->service->store;
+	struct err err = ERR_INIT;
+	struct attempt *a = &news->a;
+	int r;
+
+	if (!store)
+		return -EBUSY;
+	a->id = guest->attempt_id;
+	r = a->is_running ? store_write_sheets(store, a, a->sheets, a->n_sheets, &err)
+			  : store_finish_attempt(store, a, NULL, 0, &err);
+	if (may_pass(r))
+		return r;
+	if (r < 0)
+		log_warning("what the runner of %s told is not recorded: %s", a->job_id, err.text);
+	return 0;
+}
+
+/* In the order in which it came. */
+static void write_all_news(struct guest *guest)
+{
+	while (guest->news && write_news(guest, guest->news) == 0)
+		drop_first_news(guest);
+}
+
+void service_tend_guests(struct service *s)
+{
+	struct guest *next;
+
+	for (struct guest *guest = s->guests; guest; guest = next) {
+		next = guest->next;
+		write_all_news(guest);
+		if (!guest->line && !guest->news)
+			forget(guest);
+	}
+}
+
+/* a is taken over. The last one is never dropped for want of room: it may be the end. */
+static int add_news(struct guest *guest, struct attempt *a, struct err *err)
+{
+	struct news *news = calloc(1, sizeof(*news)), **at = &guest->news;
+
+	if (!news) {
+		attempt_release(a);
+		return err_set(err, -ENOMEM, "no memory left for what the job has become");
+	}
+	news->a = *a;
+	guest->is_over = guest->is_over || !a->is_running;
+	if (guest->n_news == MAX_WAITING)
+		drop_first_news(guest);
+	while (*at)
+		at = &(*at)->next;
+	*at = news;
+	guest->n_news++;
+	return 0;
+}
+
+static int hear(struct guest *guest, const struct rpc_value *told, struct err *err)
+{
+	const struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
+	struct attempt a;
+	int r;
+
+	if (guest->is_over)
+		return err_set(err, -EINVAL, "the job is over already");
+	r = guest_read(told, clock_wall_ns(), &a, err);
+	if (r < 0)
+		return r;
+	if (job && strcmp(job->job_id, a.job_id) != 0) {
+		attempt_release(&a);
+		return err_set(err, -EINVAL, "that is another job");
+	}
+	return add_news(guest, &a, err);
+}
+
+struct changed_params {
+	const struct rpc_value *job;
+};
+
+static const struct rpc_field changed_fields[] = {
+	{ "job", RPC_OBJECT, offsetof(struct changed_params, job), .is_required = false },
+};
+
+/* Something about a job has changed: in our database, or (of a guest) as it says. */
+static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct changed_params params = { 0 };
+	struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
+	int r = rpc_call_read(call, changed_fields, ARRAY_SIZE(changed_fields), &params, err);
+
+	if (r == 0 && params.job && guest && guest->is_foreign)
+		r = hear(guest, params.job, err);
+	if (r < 0)
+		return r;
+	service_look(s);
+	service_run_queue(s); /* where one has ended, another may begin */
+	return 0;
+}
+
+const struct rpc_method service_guest_methods[] = {
+	{ "runner.changed", runner_changed, RPC_FOR_ALL },
+	{ 0 },
+};

@@ -1,0 +1,19 @@
+/*
+ * service_guest - runners that hold the line: their list, what they tell, and (in
+ * service_hello.c) how they are received.
+ */
+#ifndef PROCTOR_DAEMON_SERVICE_GUEST_H
+#define PROCTOR_DAEMON_SERVICE_GUEST_H
+
+#include "daemon/service_internal.h"
+
+struct guest;
+
+/* The one that holds the line of this call; NULL: it is no runner's. */
+struct guest *guest_find_by_line(const struct service *s, const struct rpc_peer *peer);
+
+/* From now on the call's connection is the line of this job's runner, and we write its ticks. */
+int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *job, bool is_foreign,
+		    struct err *err);
+
+#endif

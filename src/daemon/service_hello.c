@@ -1,0 +1,224 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/caller.h"
+#include "daemon/guest.h"
+#include "daemon/service_guest.h"
+
+/* So many jobs of one user that are recorded elsewhere are watched at a time. */
+#define MAX_GUESTS_PER_USER 256
+
+/* New ones come no faster, but for a burst: each is a row in the database, for good. */
+#define GUEST_EVERY_NS UINT64_C(250000000)
+#define GUEST_BURST_NS (MAX_GUESTS_PER_USER * GUEST_EVERY_NS)
+#define MAX_USERS_KNOWN 4096
+
+struct hello_params {
+	const char *job_id;
+	uint64_t attempt;
+	uint64_t device, inode; /* of the database that the runner writes to */
+	double interval_seconds;
+	const struct rpc_value *job; /* all about it, for who does not have that database */
+};
+
+static const struct rpc_field hello_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct hello_params, job_id), .is_required = true },
+	{ "attempt", RPC_U64, offsetof(struct hello_params, attempt), .is_required = true },
+	{ "device", RPC_U64, offsetof(struct hello_params, device), .is_required = false },
+	{ "inode", RPC_U64, offsetof(struct hello_params, inode), .is_required = false },
+	{ "interval_seconds", RPC_F64, offsetof(struct hello_params, interval_seconds),
+	  .is_required = true },
+	{ "job", RPC_OBJECT, offsetof(struct hello_params, job), .is_required = false },
+};
+
+static bool is_own_database(const struct service *s, const struct hello_params *params)
+{
+	struct stat st;
+
+	return s->store && stat(s->options->paths->db, &st) == 0 &&
+	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
+}
+
+/* The runner's own: a job may run twice at once. */
+static struct watched *find_own(struct service *s, const struct rpc_peer *peer,
+				const struct hello_params *params)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(jobs[i]->job_id, params->job_id) == 0 &&
+		    (uint64_t)jobs[i]->a.attempt_num == params->attempt &&
+		    jobs[i]->a.runner.pid == peer->pid)
+			return jobs[i];
+	return NULL;
+}
+
+/* What this process runs, as it has told before the line broke, or another daemon here. */
+static struct watched *find_by_runner(struct service *s, const struct proc_key *key)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (jobs[i]->a.runner.pid == key->pid &&
+		    jobs[i]->a.runner.start_ticks == key->start_ticks)
+			return jobs[i];
+	return NULL;
+}
+
+static int check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
+{
+	size_t n, n_guests = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++)
+		n_guests += jobs[i]->a.uid == peer->uid &&
+			    (jobs[i]->is_guest || !service_is_owner(peer));
+	if (n_guests < MAX_GUESTS_PER_USER)
+		return 0;
+	return err_set(err, -EBUSY, "one user may have %d jobs watched that are recorded elsewhere",
+		       MAX_GUESTS_PER_USER);
+}
+
+/*
+ * Each new one moves the moment on from which the user has all of the burst again. Those
+ * whose moment is over are no different from those who are not known.
+ */
+static int check_rate(struct service *s, const struct rpc_peer *peer, struct err *err)
+{
+	uint64_t now = clock_boot_ns(), due = 0;
+
+	if (service_is_owner(peer))
+		return 0;
+	if (!map_get(&s->guest_due_ns, peer->uid, &due) || due < now)
+		due = now;
+	if (due - now > GUEST_BURST_NS)
+		return err_set(err, -EBUSY, "too many new jobs of one user in too short a time");
+	if (s->guest_due_ns.len >= MAX_USERS_KNOWN)
+		map_clear(&s->guest_due_ns);
+	if (map_put(&s->guest_due_ns, peer->uid, due + GUEST_EVERY_NS) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a job");
+	return 0;
+}
+
+/* By the kernel's word and our own, whatever it says. */
+static void identify(const struct service *s, const struct rpc_peer *peer,
+		     const struct proc_key *key, struct attempt *a)
+{
+	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
+	char host[256] = "";
+	struct stat st;
+
+	a->uid = peer->uid;
+	a->runner = *key;
+	memcpy(a->boot_id, s->record.boot_id, sizeof(a->boot_id));
+	if (stat("/proc/self/ns/pid", &st) == 0)
+		a->pid_ns = st.st_ino;
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		a->host = arena_strdup(&a->arena, host);
+	if (!u64_known(a->started_wall_ns) || a->started_wall_ns < booted)
+		a->started_wall_ns = now;
+}
+
+static int begin_guest(struct service *s, const struct rpc_peer *peer, const struct proc_key *key,
+		       struct attempt *a, struct watched **ret, struct err *err)
+{
+	int r = check_share(s, peer, err);
+
+	if (r == 0)
+		r = check_rate(s, peer, err);
+	if (r < 0)
+		return r;
+	identify(s, peer, key, a);
+	r = store_begin_attempt(s->store, a, err);
+	if (r < 0)
+		return r;
+	service_look(s);
+	*ret = watch_find_attempt(s->watch, a->id);
+	return *ret ? 0 : err_set(err, -EBUSY, "the job cannot be watched now");
+}
+
+/* It is there again: what was told before stays, what has changed since is written. */
+static int rejoin(struct service *s, uid_t uid, const struct watched *job, struct attempt *a,
+		  struct err *err)
+{
+	int r;
+
+	if (job->a.uid != uid || strcmp(job->job_id, a->job_id) != 0)
+		return err_set(err, -EEXIST, "this process runs the job %s already", job->job_id);
+	a->id = job->a.id;
+	r = store_write_sheets(s->store, a, a->sheets, a->n_sheets, err);
+	service_look(s);
+	return r;
+}
+
+static int receive(struct service *s, struct rpc_call *call, const struct hello_params *params,
+		   struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct watched *job = NULL;
+	struct proc_key key;
+	int r = service_need_store(s, err);
+
+	attempt_init(&a);
+	if (r == 0)
+		r = caller_find_process(peer, &key, err);
+	if (r == 0)
+		r = guest_read(params->job, clock_wall_ns(), &a, err);
+	if (r < 0)
+		return r;
+	a.is_running = true; /* the end is told when we know it */
+	job = find_by_runner(s, &key);
+	r = job ? rejoin(s, peer->uid, job, &a, err) : begin_guest(s, peer, &key, &a, &job, err);
+	return r < 0 ? r : guest_hold_line(s, call, job, true, err);
+}
+
+/* *ret_records: its ticks are written by us, as it wants them no more often. */
+static int take_over(struct service *s, struct rpc_call *call, const struct hello_params *params,
+		     bool *ret_records, struct err *err)
+{
+	struct watched *job = find_own(s, rpc_call_peer(call), params);
+
+	*ret_records = job && params->interval_seconds >= s->interval_seconds;
+	return *ret_records ? guest_hold_line(s, call, job, false, err) : 0;
+}
+
+/* A runner says that it is there. */
+static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct hello_params params = { 0 };
+	bool records = false, is_foreign;
+	struct json *j;
+	int r = rpc_call_read(call, hello_fields, ARRAY_SIZE(hello_fields), &params, err);
+
+	if (r == 0 && guest_find_by_line(s, rpc_call_peer(call)))
+		r = err_set(err, -EEXIST, "this connection is a runner's already");
+	if (r < 0)
+		return r;
+	service_look(s);
+	is_foreign = params.job && !is_own_database(s, &params);
+	r = is_foreign ? receive(s, call, &params, err)
+		       : take_over(s, call, &params, &records, err);
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_bool(j, "records", records);
+	json_key_bool(j, "guest", is_foreign);
+	json_key_f64(j, "interval_seconds", s->interval_seconds);
+	json_end_object(j);
+	return 0;
+}
+
+const struct rpc_method service_hello_methods[] = {
+	{ "runner.hello", runner_hello, RPC_FOR_ALL },
+	{ 0 },
+};

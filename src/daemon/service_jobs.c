@@ -1,0 +1,267 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/caller.h"
+#include "daemon/service_internal.h"
+#include "daemon/signal_process.h"
+#include "report/report.h"
+
+static void write_job(struct json *j, const struct watched *job)
+{
+	const struct attempt *a = &job->a;
+
+	json_begin_object(j);
+	attempt_write_fields(j, a, attempt_status_name(a));
+	json_key_u64(j, "processes", job->n_processes);
+	json_key_f64(j, "rss_mb", u64_to_mb(job->point.rss_bytes));
+	json_key_f64(j, "cpu_pct", job->point.cpu_percent);
+	json_end_object(j);
+}
+
+/* One that waits for its turn has no attempt yet. */
+static void write_queued(struct json *j, const struct queued *job)
+{
+	struct attempt a;
+
+	attempt_init(&a);
+	a.job_id = job->job_id;
+	a.uid = job->uid;
+	a.command = job->name;
+	a.workdir = job->workdir;
+	json_begin_object(j);
+	attempt_write_fields(j, &a, "queued");
+	json_key_f64(j, "submitted", clock_ns_to_seconds(job->submitted_wall_ns));
+	json_key_string(j, "why_queued", job->reason[0] ? job->reason : NULL);
+	json_end_object(j);
+	attempt_release(&a);
+}
+
+static int job_list(void *ctx, struct rpc_call *call, struct err *err)
+{
+	const struct queued *queued;
+	struct service *s = ctx;
+	struct json *j = rpc_call_result(call);
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	(void)err;
+	json_begin_array(j);
+	for (size_t i = 0; i < n; i++)
+		if (service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
+			write_job(j, jobs[i]);
+	for (size_t i = 0; (queued = queue_at(s->queue, i)); i++)
+		if (!queued->is_started && service_may_read(s, rpc_call_peer(call), queued->uid))
+			write_queued(j, queued);
+	json_end_array(j);
+	return 0;
+}
+
+static const struct rpc_field job_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct job_params, job_id), .is_required = true },
+	{ "attempt", RPC_U64, offsetof(struct job_params, attempt), .max = INT32_MAX },
+};
+
+int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err)
+{
+	*ret = (struct job_params){ 0 };
+	return rpc_call_read(call, job_fields, ARRAY_SIZE(job_fields), ret, err);
+}
+
+static int job_report(void *ctx, struct rpc_call *call, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct service *s = ctx;
+	struct job_params params;
+	int num = 0, r = service_read_job(call, &params, err);
+
+	attempt_init(&a);
+	if (r == 0)
+		r = service_find_attempt(s, rpc_call_peer(call), params.job_id, params.attempt,
+					 &num, err);
+	if (r == 0)
+		r = store_read_attempt(s->store, params.job_id, num, &a, err);
+	if (r < 0)
+		return r;
+	if (report_write(&a, REPORT_JSON, &out) < 0)
+		return err_set(err, -ENOMEM, "no memory left for the report");
+	if (out.len > 0 && out.data[out.len - 1] == '\n')
+		buf_truncate(&out, out.len - 1); /* an answer is one line */
+	json_raw(rpc_call_result(call), out.data, out.len);
+	return 0;
+}
+
+static void write_cancelling(struct rpc_call *call, const char *job_id)
+{
+	struct json *j = rpc_call_result(call);
+
+	json_begin_object(j);
+	json_key_string(j, "job_id", job_id);
+	json_key_bool(j, "cancelling", true);
+	json_end_object(j);
+}
+
+/*
+ * The runner ends the whole tree: SIGTERM, and SIGKILL to what is left. A pid
+ * that was given away since is not signalled: the kernel's handle is for the
+ * process whose start time was looked at. What is no longer its owner's (by way of
+ * a program that is set-uid) the owner could not signal, so we do not for them.
+ */
+static int cancel_running(const struct rpc_peer *peer, const struct watched *job, struct err *err)
+{
+	int r;
+
+	if (!service_is_owner(peer) && !caller_is_process_of(job->a.runner.pid, peer->uid))
+		return err_set(err, -EPERM, "the runner of %s is not yours any more", job->job_id);
+	r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
+	if (r < 0)
+		return err_set(err, r, "cannot end the runner of %s: %s", job->job_id,
+			       strerror(-r));
+	return 0;
+}
+
+/* One that has not begun is only forgotten. */
+static int cancel_queued(struct service *s, struct queued *job, struct err *err)
+{
+	if (job->is_started)
+		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
+	service_answer_dropped(s, job);
+	queue_drop(s->queue, job);
+	return 0;
+}
+
+static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct job_params params;
+	struct found_job job;
+	int r = service_read_job(call, &params, err);
+
+	if (r < 0)
+		return r;
+	service_look(s);
+	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
+		r = job.watched ? cancel_running(peer, job.watched, err)
+				: cancel_queued(s, job.queued, err);
+	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
+		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
+	else
+		r = err_set(err, -ENOENT, "no job %s is running", params.job_id);
+	if (r == 0)
+		write_cancelling(call, params.job_id);
+	return r;
+}
+
+struct submit_params {
+	const char *file, *name, *workdir, *job_id;
+};
+
+static const struct rpc_field submit_fields[] = {
+	{ "file", RPC_STRING, offsetof(struct submit_params, file), .is_required = true },
+	{ "workdir", RPC_STRING, offsetof(struct submit_params, workdir), .is_required = true },
+	{ "job_id", RPC_STRING, offsetof(struct submit_params, job_id), .is_required = false },
+	{ "name", RPC_STRING, offsetof(struct submit_params, name), .is_required = false },
+};
+
+/* As "proctor run" makes one: from what it is, when it came, and a bit that nobody else has. */
+static const char *make_job_id(const struct submit_params *params, const struct job_spec *spec,
+			       char *room, size_t size)
+{
+	uint64_t now = clock_wall_ns();
+
+	if (params->job_id)
+		return params->job_id;
+	if (spec->job_id)
+		return spec->job_id;
+	snprintf(room, size, "job-%llx-%04x", (unsigned long long)(now / 1000000000),
+		 (unsigned)(now / 1000 % 65536));
+	return room;
+}
+
+#define NAME_MAX_BYTES 1024
+
+static int check_submission(struct service *s, const struct submit_params *params,
+			    const struct submission *job, struct err *err)
+{
+	const char *job_id = job->job_id;
+
+	if (strlen(params->workdir) >= PATH_BYTES || strlen(job->name) > NAME_MAX_BYTES)
+		return err_set(err, -EINVAL, "'workdir' or 'name' is too long");
+	if (params->workdir[0] != '/')
+		return err_set(err, -EINVAL, "'workdir' must begin with /, not '%s'",
+			       params->workdir);
+	if (!job_id_is_valid(job_id))
+		return err_set(err, -EINVAL, "'%s' cannot be the id of a job", job_id);
+	if (pressure_refuses_jobs(s->pressure.level))
+		return err_set(err, -EBUSY, "no new jobs: the pressure is %s (%s)",
+			       pressure_name(s->pressure.level), s->pressure.reason);
+	if (watch_find_of(s->watch, job_id, job->uid))
+		return err_set(err, -EEXIST, "a job %s runs already", job_id);
+	return 0;
+}
+
+/* Who the job runs as: its submitter, where we can make that come true. */
+static int find_runner_uid(const struct rpc_peer *peer, uid_t *ret, struct err *err)
+{
+	if (!service_is_owner(peer) && geteuid() != 0)
+		return err_set(err, -EPERM,
+			       "this daemon is not root's: it runs jobs for its own user only");
+	*ret = service_is_owner(peer) ? geteuid() : peer->uid;
+	return 0;
+}
+
+static int submit(struct service *s, const struct submit_params *params, const char *job_id,
+		  struct rpc_call *call, struct err *err)
+{
+	struct submission job = { job_id,	   params->file, strlen(params->file),
+				  params->workdir, params->name, 0 };
+	struct json *j = rpc_call_result(call);
+	int r = find_runner_uid(rpc_call_peer(call), &job.uid, err);
+
+	if (!job.name)
+		job.name = job_id;
+	if (r == 0)
+		r = check_submission(s, params, &job, err);
+	if (r == 0)
+		r = queue_add(s->queue, &job, err);
+	if (r < 0)
+		return r;
+	json_begin_object(j);
+	json_key_string(j, "job_id", job_id);
+	json_end_object(j);
+	service_run_queue(s);
+	return 0;
+}
+
+static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct submit_params params = { 0 };
+	struct job_spec spec;
+	char room[64];
+	int r = rpc_call_read(call, submit_fields, ARRAY_SIZE(submit_fields), &params, err);
+
+	if (r == 0)
+		r = job_file_parse_for_others(params.file, strlen(params.file),
+					      params.name ? params.name : "the job file", &spec,
+					      err);
+	if (r < 0)
+		return r;
+	r = submit(ctx, &params, make_job_id(&params, &spec, room, sizeof(room)), call, err);
+	job_spec_release(&spec);
+	return r;
+}
+
+const struct rpc_method service_job_methods[] = {
+	{ "job.list", job_list, RPC_FOR_ALL },
+	{ "job.submit", job_submit, RPC_FOR_ALL },
+	{ "job.report", job_report, RPC_FOR_ALL },
+	{ "job.cancel", job_cancel, RPC_FOR_ALL },
+	{ 0 },
+};

@@ -1,0 +1,88 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/service_internal.h"
+
+#define MAX_EVENTS 4096
+#define MAX_BYTES (4 << 20)
+#define DEFAULT_LIMIT 50
+
+/* Of everything that happens; a snapshot is none of that. */
+int service_keep_events(struct service *s, struct err *err)
+{
+	unsigned topics = ~topic_bit(TOPIC_SNAPSHOT);
+
+	s->recent = recent_new(MAX_EVENTS, MAX_BYTES);
+	if (!s->recent || bus_subscribe(s->bus, topics, recent_add, s->recent) < 0)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	return 0;
+}
+
+struct events_params {
+	double since;
+	uint64_t limit;
+	const char *job_id;
+};
+
+static const struct rpc_field events_fields[] = {
+	{ "limit", RPC_U64, offsetof(struct events_params, limit), .min = 1, .max = MAX_EVENTS },
+	{ "since", RPC_F64, offsetof(struct events_params, since), .max = 1e11 },
+	{ "job_id", RPC_STRING, offsetof(struct events_params, job_id), .is_required = false },
+};
+
+/* In a JSON text a quote that is not escaped is never inside a string: so this is the member. */
+static bool names_job(const struct event *ev, const char *job_id)
+{
+	char member[JOB_ID_MAX + 16];
+	int n = snprintf(member, sizeof(member), "\"job_id\":\"%s\"", job_id);
+
+	return memmem(ev->json, ev->len, member, (size_t)n) != NULL;
+}
+
+static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
+			 const struct events_params *params, const struct event *ev)
+{
+	return event_is_visible(ev, peer->uid, service_reads_all(s, peer)) &&
+	       !(u64_to_seconds(ev->wall_ns) < params->since) &&
+	       (!params->job_id || names_job(ev, params->job_id));
+}
+
+/* The newest so many, told oldest first: number of the first of them. */
+static size_t find_first(const struct service *s, const struct rpc_peer *peer,
+			 const struct events_params *params)
+{
+	size_t i = recent_count(s->recent), n = 0;
+
+	while (i > 0 && n < params->limit)
+		n += is_asked_for(s, peer, params, recent_at(s->recent, --i));
+	return i;
+}
+
+static int daemon_events(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct events_params params = { .limit = DEFAULT_LIMIT };
+	struct json *j = rpc_call_result(call);
+	const struct event *ev;
+	int r = rpc_call_read(call, events_fields, ARRAY_SIZE(events_fields), &params, err);
+
+	if (r == 0 && params.job_id && !job_id_is_valid(params.job_id))
+		r = err_set(err, -EINVAL, "'job_id' is not the id of a job");
+	if (r < 0)
+		return r;
+	json_begin_array(j);
+	for (size_t i = find_first(s, peer, &params); (ev = recent_at(s->recent, i)); i++)
+		if (is_asked_for(s, peer, &params, ev))
+			json_raw(j, ev->json, ev->len);
+	json_end_array(j);
+	return 0;
+}
+
+const struct rpc_method service_recent_methods[] = {
+	{ "daemon.events", daemon_events, RPC_FOR_ALL },
+	{ 0 },
+};

@@ -1,0 +1,114 @@
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+#include "daemon/service_internal.h"
+
+static void write_rungs(struct json *j, const struct service *s)
+{
+	json_key(j, "rungs");
+	json_begin_object(j);
+	for (size_t i = 0; i < s->n_rungs; i++)
+		json_key_string(j, s->rungs[i].measurement, s->rungs[i].rung);
+	json_end_object(j);
+}
+
+static void write_costs(struct json *j, const struct service *s)
+{
+	uint64_t up_ns = clock_boot_ns() - s->started_boot_ns;
+
+	json_key_f64(j, "cpu_seconds", clock_ns_to_seconds(clock_cpu_ns()));
+	json_key_f64(j, "cpu_percent", (double)clock_cpu_ns() * 100 / (double)(up_ns + 1));
+	json_key_f64(j, "rss_mb", u64_to_mb(sources_read_rss(s->root_fd, getpid())));
+	json_key_f64(j, "interval_seconds", s->interval_seconds);
+	json_key_u64(j, "ticks", s->stats.n_ticks);
+	json_key_u64(j, "ticks_skipped", s->stats.n_skipped);
+	json_key_f64(j, "tick_lag_seconds", clock_ns_to_seconds(s->stats.lag_ns));
+	json_key_f64(j, "tick_cpu_seconds", clock_ns_to_seconds(s->stats.cpu_ns));
+	json_key_f64(j, "tick_cpu_percent", s->stats.load * 100);
+}
+
+static void write_clients(struct json *j, const struct service *s)
+{
+	struct rpc_stats stats;
+
+	rpc_server_get_stats(s->server, &stats);
+	json_key_u64(j, "clients", stats.n_clients);
+	json_key_u64(j, "subscribers", stats.n_subscribers);
+	json_key_u64(j, "requests", stats.n_requests);
+	json_key_u64(j, "events_lost", stats.n_events_lost);
+}
+
+static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct json *j = rpc_call_result(call);
+	size_t n;
+
+	(void)err;
+	watch_jobs(s->watch, &n);
+	json_begin_object(j);
+	json_key_string(j, "version", PROCTOR_VERSION);
+	json_key_i64(j, "pid", getpid());
+	json_key_f64(j, "uptime_seconds",
+		     clock_ns_to_seconds(clock_boot_ns() - s->started_boot_ns));
+	json_key_u64(j, "running_jobs", n);
+	json_key_string(j, "database", s->options->paths->db);
+	json_key_bool(j, "recording", s->store != NULL);
+	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
+	json_key_string(j, "pressure_reason", s->pressure.reason);
+	write_costs(j, s);
+	write_clients(j, s);
+	write_rungs(j, s);
+	json_end_object(j);
+	return 0;
+}
+
+static void on_stop_soon(void *ctx)
+{
+	loop_stop(((struct service *)ctx)->loop);
+}
+
+/* After the answer is on its way. */
+static int daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct loop_timer *timer = loop_timer_new(s->loop, on_stop_soon, s);
+	struct json *j = rpc_call_result(call);
+
+	if (!timer)
+		return err_set(err, -ENOMEM, "no memory left to stop");
+	loop_timer_set(timer, 1, 0);
+	json_begin_object(j);
+	json_key_bool(j, "stopping", true);
+	json_end_object(j);
+	return 0;
+}
+
+/* ---- admission ---- */
+
+static int admit(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct json *j = rpc_call_result(call);
+	enum pressure_level level = s->pressure.level;
+	unsigned delay = pressure_delay_seconds(level);
+	bool is_refused = pressure_refuses_jobs(level);
+
+	(void)err;
+	json_begin_object(j);
+	json_key_string(j, "answer", is_refused ? "reject" : delay ? "delay" : "admit");
+	json_key_u64(j, "delay_seconds", delay);
+	json_key_string(j, "pressure_level", pressure_name(level));
+	json_key_string(j, "reason", s->pressure.reason);
+	json_end_object(j);
+	return 0;
+}
+
+const struct rpc_method service_status_methods[] = {
+	{ "daemon.status", daemon_status, RPC_FOR_ALL },
+	{ "daemon.stop", daemon_stop, RPC_FOR_OWNER },
+	{ "admit", admit, RPC_FOR_ALL },
+	{ 0 },
+};

@@ -1,0 +1,103 @@
+/*
+ * gpu - what graphics processors do, and for whom: inside sources/.
+ *
+ * A driver is one way of asking: NVIDIA's library, NVIDIA's program, and what the
+ * kernel says of all others. gpu_drivers[] lists them, best first; of those with
+ * the same vendor the first that opens is used. Drivers may hang, crash or vanish
+ * for a while, so they are only ever asked by a process of their own (gpu_reader.c),
+ * and what it has read comes over a socket, whole readings at a time.
+ */
+#ifndef PROCTOR_SOURCES_GPU_H
+#define PROCTOR_SOURCES_GPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/snapshot.h"
+#include "sources/sources.h"
+
+#define GPU_MAX_DEVICES 64
+#define GPU_MAX_PROCESSES 1024
+#define GPU_NAME_BYTES 64
+#define GPU_NOTE_BYTES 160
+
+/* A process that holds a device. */
+struct gpu_process {
+	struct proc_key key;
+	int device; /* index of it */
+	uint64_t memory_bytes;
+	double utilization_pct; /* of the device, since the last time it was asked */
+};
+
+struct gpu_reading {
+	uint64_t boot_ns;	   /* when it was complete */
+	char rung[GPU_NAME_BYTES]; /* who said so: "NVML", "NVML + DRM fdinfo"; "": nobody */
+	char note[GPU_NOTE_BYTES]; /* what is wrong, or odd; "": nothing */
+	uint32_t n_devices;
+	uint32_t n_processes;
+	uint32_t n_left_out; /* processes that had no room, or that could not be told */
+	struct gpu_sample devices[GPU_MAX_DEVICES];
+	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
+	struct gpu_process processes[GPU_MAX_PROCESSES]; /* of a message only n_processes */
+};
+
+void gpu_reading_init(struct gpu_reading *r);
+
+/* How much of it is sent. */
+size_t gpu_reading_bytes(const struct gpu_reading *r);
+
+/* The next device, all unknown but its index; NULL: there is no room. */
+struct gpu_sample *gpu_add_device(struct gpu_reading *r, const char *name);
+
+/*
+ * Counts those that have no room. Of two entries of the same process and device the larger
+ * values stay: one that both draws and computes is listed twice.
+ */
+void gpu_add_process(struct gpu_reading *r, const struct gpu_process *p);
+
+/* The first note stays. */
+void gpu_note(struct gpu_reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Shares that cannot be are unknown; a little too much is 100, and noted. */
+double gpu_sane_percent(struct gpu_reading *r, int device, double percent);
+
+/* For doctor: called with what each kind of question costs. */
+typedef void gpu_cost_fn(void *ctx, const char *question, uint64_t ns);
+
+enum gpu_vendor { GPU_NVIDIA, GPU_DRM, GPU_VENDORS };
+
+struct gpu_driver {
+	const char *name;
+	enum gpu_vendor vendor;
+	/* -ENODEV: there is none of these here; else err says why not. */
+	int (*open)(int root_fd, void **ret, struct err *err);
+	/* Adds to the reading. A failure means that it must be opened anew. */
+	int (*read)(void *driver, struct gpu_reading *ret, struct err *err);
+	/* NULL: not told. */
+	void (*measure)(void *driver, gpu_cost_fn *fn, void *ctx);
+	void (*close)(void *driver);
+};
+
+extern const struct gpu_driver gpu_nvml, gpu_smi, gpu_drm;
+extern const struct gpu_driver *const gpu_drivers[];
+extern const size_t gpu_n_drivers;
+
+/* ---- whose a reading is (gpu_owner.c) ---- */
+
+/*
+ * The process that a driver means by this pid: the one that has it here, if it holds
+ * a file that begins with device_prefix ("/dev/nvidia"), else the only one that has it
+ * inside its own namespace and holds one. False: it cannot be told.
+ */
+bool gpu_find_owner(int root_fd, uint64_t pid, const char *device_prefix, struct proc_key *ret);
+
+/* ---- the process that reads (gpu_reader.c) ---- */
+
+/*
+ * Starts it, detached: nobody's child here. It ends when the socket is closed. -errno. The
+ * caller has one thread.
+ */
+int gpu_reader_start(const struct gpus_options *options, int *ret_fd, struct err *err);
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * gpu_owner - which process a driver means.
+ *
+ * NVIDIA's driver names processes by a pid, and whose idea of pids that is
+ * depends on its version and on the containers in between. So the process must
+ * also be seen to hold a device file. Where that cannot be looked at (another
+ * user's process), the pid is taken as it is only where there is no other idea.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/num.h"
+#include "base/unknown.h"
+#include "sources/gpu.h"
+#include "sources/parse_process.h"
+
+#define STATUS_BYTES 8192
+#define STAT_BYTES 2048
+
+enum holds { HOLDS_NOT, HOLDS, HOLDS_MAYBE };
+
+static bool is_device(int folder_fd, const char *name, const char *prefix)
+{
+	char target[256];
+	ssize_t n = readlinkat(folder_fd, name, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return false;
+	target[n] = '\0';
+	return strncmp(target, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether the process has such a file open. */
+static enum holds holds_device(int root_fd, uint64_t pid, const char *prefix)
+{
+	const struct dirent *entry;
+	enum holds holds = HOLDS_NOT;
+	char path[64];
+	DIR *dir;
+	int fd;
+
+	snprintf(path, sizeof(path), "proc/%llu/fd", (unsigned long long)pid);
+	fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EACCES || errno == EPERM ? HOLDS_MAYBE : HOLDS_NOT;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return HOLDS_MAYBE;
+	}
+	while (holds == HOLDS_NOT && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && is_device(fd, entry->d_name, prefix))
+			holds = HOLDS;
+	closedir(dir);
+	return holds;
+}
+
+static bool read_key(int root_fd, uint64_t pid, struct proc_key *ret)
+{
+	char path[64], text[STAT_BYTES], state;
+
+	snprintf(path, sizeof(path), "proc/%llu/stat", (unsigned long long)pid);
+	if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0 ||
+	    alive_parse_stat(text, &state, &ret->start_ticks) < 0)
+		return false;
+	ret->pid = (pid_t)pid;
+	return true;
+}
+
+/* Its pid in the innermost namespace; U64_UNKNOWN. */
+static uint64_t inner_pid(int root_fd, uint64_t pid)
+{
+	char path[64], text[STATUS_BYTES];
+	struct pid_status status;
+
+	snprintf(path, sizeof(path), "proc/%llu/status", (unsigned long long)pid);
+	if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0)
+		return U64_UNKNOWN;
+	pid_status_parse(text, &status);
+	return status.ns_pid;
+}
+
+/* The only one with that pid in its namespace that holds a device. */
+static bool find_by_inner_pid(int root_fd, uint64_t pid, const char *prefix, struct proc_key *ret)
+{
+	int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	uint64_t found = 0, candidate;
+	size_t n = 0;
+
+	if (!dir) {
+		close_fd(&fd);
+		return false;
+	}
+	while (n < 2 && (entry = readdir(dir))) {
+		if (num_parse_u64(entry->d_name, &candidate) < 0 || candidate == pid ||
+		    inner_pid(root_fd, candidate) != pid ||
+		    holds_device(root_fd, candidate, prefix) != HOLDS)
+			continue;
+		found = candidate;
+		n++;
+	}
+	closedir(dir);
+	return n == 1 && read_key(root_fd, found, ret);
+}
+
+/* There a pid can mean one process only. */
+static bool is_first_namespace(int root_fd)
+{
+	char target[64];
+	ssize_t n = readlinkat(root_fd, "proc/self/ns/pid", target, sizeof(target) - 1);
+
+	if (n < 0)
+		return false;
+	target[n] = '\0';
+	return strcmp(target, "pid:[4026531836]") == 0; /* the same on every kernel */
+}
+
+bool gpu_find_owner(int root_fd, uint64_t pid, const char *device_prefix, struct proc_key *ret)
+{
+	enum holds holds;
+
+	if (pid == 0 || pid > INT32_MAX)
+		return false;
+	holds = holds_device(root_fd, pid, device_prefix);
+	if (holds == HOLDS_MAYBE && is_first_namespace(root_fd))
+		holds = HOLDS;
+	if (holds == HOLDS && read_key(root_fd, pid, ret))
+		return true;
+	return find_by_inner_pid(root_fd, pid, device_prefix, ret);
+}

@@ -1,0 +1,43 @@
+/*
+ * draw - a scene as a screen.
+ *
+ * From top to bottom: how the host is, the jobs with all that belongs to them, what
+ * happened (or all that is known of what is selected), and the keys.
+ */
+#ifndef PROCTOR_TUI_DRAW_H
+#define PROCTOR_TUI_DRAW_H
+
+#include "tui/grid.h"
+#include "tui/scene.h"
+
+/* Notes in the scene how many rows of jobs were to be seen, and scrolls to the selected one. */
+void draw_scene(struct scene *s, struct grid *g);
+
+/* ---- the parts ---- */
+
+#define HEADER_ROWS 4
+
+void draw_header(const struct scene *s, const struct area *a);
+void draw_jobs(struct scene *s, const struct area *a);
+void draw_timeline(const struct scene *s, const struct area *a);
+void draw_detail(const struct scene *s, const struct area *a);
+void draw_help(const struct scene *s, const struct area *a);
+void draw_footer(const struct scene *s, const struct area *a);
+
+/* ---- numbers in few columns; unknown is "-" ---- */
+
+#define DRAW_NUMBER_BYTES 24
+
+const char *draw_bytes(uint64_t bytes, char room[DRAW_NUMBER_BYTES]);	      /* "1.5G" */
+const char *draw_rate(double bytes_per_second, char room[DRAW_NUMBER_BYTES]); /* "12M/s" */
+const char *draw_percent(double percent, char room[DRAW_NUMBER_BYTES]);	      /* "99.5" */
+const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES]);	      /* "2h05", "12s" */
+const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* "03:45:08" */
+
+/* Of the last points of a curve, one character each, from 0 to the highest. */
+void draw_sparkline(const struct area *a, int x, int y, int width, const struct track *track);
+
+/* Two points in each column and four in each row, of braille. */
+void draw_braille(const struct area *a, const struct track *track);
+
+#endif

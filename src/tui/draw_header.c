@@ -1,0 +1,116 @@
+#include <math.h>
+
+#include "base/unknown.h"
+#include "tui/draw.h"
+
+#define BAR_COLUMNS 24
+
+static void draw_source(const struct scene *s, const struct area *a)
+{
+	char room[DRAW_NUMBER_BYTES];
+	int x = area_put(a, 0, 0, STYLE_BOLD, "proctor");
+
+	x = area_put(a, x + 1, 0, s->source == SOURCE_OWN ? STYLE_WARNING : STYLE_PLAIN,
+		     s->source_note);
+	if (s->source == SOURCE_DAEMON && f64_known(s->snap.daemon_uptime_seconds))
+		area_printf(a, x, 0, STYLE_PLAIN, ", up %s",
+			    draw_time(s->snap.daemon_uptime_seconds, room));
+	area_put_right(a, 0, a->width, 0, STYLE_BOLD, draw_clock(s->snap.wall_ns, room));
+}
+
+static enum style style_of_share(double share)
+{
+	return share >= 0.9 ? STYLE_BAD : share >= 0.7 ? STYLE_WARNING : STYLE_GOOD;
+}
+
+static void draw_cpu(const struct scene *s, const struct area *a)
+{
+	double share = scene_cpu_share(s);
+	const struct system_sample *host = &s->snap.system;
+	char room[DRAW_NUMBER_BYTES];
+	int x = area_put(a, 0, 1, STYLE_TITLE, "CPU  ");
+
+	area_bar(a, x, 1, BAR_COLUMNS, style_of_share(share), share);
+	x = area_printf(a, x + BAR_COLUMNS + 1, 1, STYLE_PLAIN, "%s %% of %u",
+			draw_percent(share * 100, room), host->cpu_count);
+	if (f64_known(host->load1))
+		area_printf(a, x + 2, 1, STYLE_PLAIN, "load %.2f %.2f %.2f", host->load1,
+			    host->load5, host->load15);
+}
+
+static void draw_memory(const struct scene *s, const struct area *a)
+{
+	const struct system_sample *host = &s->snap.system;
+	char used[DRAW_NUMBER_BYTES], total[DRAW_NUMBER_BYTES];
+	double share = F64_UNKNOWN;
+	int x = area_put(a, 0, 2, STYLE_TITLE, "MEM  ");
+
+	if (u64_known(host->memory_used_bytes) && u64_known(host->memory_total_bytes) &&
+	    host->memory_total_bytes > 0)
+		share = (double)host->memory_used_bytes / (double)host->memory_total_bytes;
+	area_bar(a, x, 2, BAR_COLUMNS, style_of_share(share), share);
+	x = area_printf(a, x + BAR_COLUMNS + 1, 2, STYLE_PLAIN, "%s of %s",
+			draw_bytes(host->memory_used_bytes, used),
+			draw_bytes(host->memory_total_bytes, total));
+	if (f64_known(host->psi_memory.some.avg10))
+		area_printf(a, x + 2, 2, STYLE_PLAIN, "stalls cpu %.0f%% mem %.0f%% io %.0f%%",
+			    host->psi_cpu.some.avg10, host->psi_memory.some.avg10,
+			    host->psi_io.some.avg10);
+}
+
+/* The first, and how many more there are. */
+static int draw_gpu(const struct scene *s, const struct area *a, int x)
+{
+	const struct gpu_sample *gpu = s->snap.gpus;
+	char percent[DRAW_NUMBER_BYTES];
+
+	if (s->snap.n_gpus == 0)
+		return x;
+	x = area_printf(a, x, 3, STYLE_PLAIN, "GPU%d %s%%", gpu->index,
+			draw_percent(gpu->utilization_pct, percent));
+	if (f64_known(gpu->memory_used_mb) && f64_known(gpu->memory_total_mb))
+		x = area_printf(a, x, 3, STYLE_PLAIN, " %.0f/%.0fG", gpu->memory_used_mb / 1024,
+				gpu->memory_total_mb / 1024);
+	if (f64_known(gpu->temperature_c))
+		x = area_printf(a, x, 3, STYLE_PLAIN, " %.0f°", gpu->temperature_c);
+	if (s->snap.n_gpus > 1)
+		x = area_printf(a, x, 3, STYLE_PLAIN, " +%zu", s->snap.n_gpus - 1);
+	return x + 2;
+}
+
+static enum style style_of_level(const char *level)
+{
+	return level[0] == 'h' || level[0] == 'c' ? STYLE_BAD
+	       : level[0] == 'm'		  ? STYLE_WARNING
+						  : STYLE_PLAIN;
+}
+
+static void draw_counts(const struct scene *s, const struct area *a)
+{
+	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d jobs, %d sheets", s->snap.running_jobs,
+			    s->snap.active_sheets);
+	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_ALL);
+
+	if (s->snap.pressure_level)
+		x = area_printf(a, x, 3, style_of_level(s->snap.pressure_level), ", pressure %s",
+				s->snap.pressure_level);
+	if (zombies > 0)
+		x = area_printf(a, x, 3, STYLE_WARNING, ", %llu zombies",
+				(unsigned long long)zombies);
+	if (u64_known(s->n_anomalies))
+		x = area_printf(a, x, 3, s->n_anomalies ? STYLE_BAD : STYLE_PLAIN,
+				", %llu anomalies", (unsigned long long)s->n_anomalies);
+	draw_gpu(s, a, x + 2);
+}
+
+void draw_header(const struct scene *s, const struct area *a)
+{
+	draw_source(s, a);
+	if (!s->has_snap) {
+		area_put(a, 0, 1, STYLE_DIM, "waiting for the first snapshot");
+		return;
+	}
+	draw_cpu(s, a);
+	draw_memory(s, a);
+	draw_counts(s, a);
+}

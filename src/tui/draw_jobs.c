@@ -1,0 +1,246 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "tui/draw.h"
+
+#define CURVE_COLUMNS 10
+
+enum column_id {
+	COLUMN_NAME,
+	COLUMN_STATE,
+	COLUMN_CPU,
+	COLUMN_MEMORY,
+	COLUMN_CURVE,
+	COLUMN_IO,
+	COLUMN_GPU,
+	COLUMN_FDS,
+	COLUMN_THREADS,
+	COLUMN_AGE,
+	COLUMNS,
+};
+
+/* Those for which there is no room go, the highest order first. The name takes what is left. */
+static const struct {
+	const char *title;
+	int width, order;
+	enum sort sort;
+} columns[COLUMNS] = {
+	[COLUMN_NAME] = { "JOB / PROCESS", 28, 0, SORT_NAME },
+	[COLUMN_STATE] = { "S", 1, 4, SORTS },
+	[COLUMN_CPU] = { "CPU%", 6, 1, SORT_CPU },
+	[COLUMN_MEMORY] = { "MEM", 6, 2, SORT_MEMORY },
+	[COLUMN_CURVE] = { "MEM OVER TIME", CURVE_COLUMNS + 3, 6, SORTS },
+	[COLUMN_IO] = { "I/O", 7, 5, SORT_IO },
+	[COLUMN_GPU] = { "GPU", 6, 7, SORTS },
+	[COLUMN_FDS] = { "FDS", 5, 9, SORTS },
+	[COLUMN_THREADS] = { "THR", 4, 8, SORTS },
+	[COLUMN_AGE] = { "AGE", 6, 3, SORT_AGE },
+};
+
+struct layout {
+	int x[COLUMNS]; /* -1: not shown */
+	int name_width;
+};
+
+static bool has_gpu(const struct scene *s)
+{
+	return s->snap.n_gpus > 0;
+}
+
+static struct layout lay_out(const struct scene *s, int width)
+{
+	struct layout layout;
+	bool is_shown[COLUMNS] = { [COLUMN_NAME] = true };
+	int left = width - columns[COLUMN_NAME].width, x;
+
+	for (int order = 1; order < COLUMNS; order++)
+		for (int i = 0; i < COLUMNS; i++)
+			if (columns[i].order == order && left > columns[i].width &&
+			    (i != COLUMN_GPU || has_gpu(s))) {
+				is_shown[i] = true;
+				left -= columns[i].width + 1;
+			}
+	layout.name_width = columns[COLUMN_NAME].width + left;
+	x = layout.name_width + 1;
+	layout.x[COLUMN_NAME] = 0;
+	for (int i = 1; i < COLUMNS; i++) {
+		layout.x[i] = is_shown[i] ? x : -1;
+		x += is_shown[i] ? columns[i].width + 1 : 0;
+	}
+	return layout;
+}
+
+static void draw_titles(const struct scene *s, const struct area *a, const struct layout *layout)
+{
+	for (int i = 0; i < COLUMNS; i++) {
+		enum style style = columns[i].sort == s->sort ? STYLE_BOLD : STYLE_TITLE;
+		char title[32];
+
+		if (layout->x[i] < 0)
+			continue;
+		snprintf(title, sizeof(title), "%s%s", columns[i].title,
+			 columns[i].sort == s->sort ? "▾" : "");
+		if (i == COLUMN_NAME || i == COLUMN_STATE)
+			area_put(a, layout->x[i], 0, style, title);
+		else
+			area_put_right(a, layout->x[i], columns[i].width, 0, style, title);
+	}
+}
+
+/* ---- names ---- */
+
+static const char *mark_of(const struct node *node)
+{
+	return !node->has_children ? "  " : node->is_folded ? "+ " : "- ";
+}
+
+static int draw_progress(const struct area *a, int x, int y, const struct job_progress *progress)
+{
+	double share = F64_UNKNOWN;
+
+	if (!progress || progress->total_sheets <= 0)
+		return x;
+	if (progress->last_completed_sheet >= 0)
+		share = (double)progress->last_completed_sheet / progress->total_sheets;
+	if (progress->total_sheets > 1)
+		area_bar(a, x + 1, y, 8, STYLE_BAR, share);
+	x = progress->total_sheets > 1 ? x + 10 : x + 1;
+	x = area_printf(a, x, y, STYLE_DIM, "%d/%d", progress->last_completed_sheet,
+			progress->total_sheets);
+	if (progress->status && strcmp(progress->status, "running") != 0)
+		x = area_printf(a, x + 1, y, STYLE_WARNING, "%s", progress->status);
+	return x;
+}
+
+static void draw_name(const struct area *a, int y, const struct layout *layout,
+		      const struct node *node)
+{
+	struct area name = area_part(a, 0, y, layout->name_width, 1);
+	int x = area_put(&name, node->depth * 2, 0, STYLE_DIM, mark_of(node));
+
+	switch (node->kind) {
+	case NODE_JOB:
+		x = area_put(&name, x, 0, STYLE_BOLD, node->job_id ? node->job_id : "no job");
+		x = area_printf(&name, x + 1, 0, STYLE_DIM, "%zu", node->n_processes);
+		draw_progress(&name, x, 0, node->progress);
+		return;
+	case NODE_SHEET:
+		area_printf(&name, x, 0, STYLE_PLAIN, "sheet %d", node->sheet_num);
+		return;
+	case NODE_RANK:
+		area_printf(&name, x, 0, STYLE_PLAIN, "rank %d", node->rank);
+		return;
+	case NODE_PROCESS:
+		break;
+	}
+	x = area_printf(&name, x, 0, STYLE_DIM, "%d ", (int)node->p->key.pid);
+	area_put(&name, x, 0, STYLE_PLAIN, node->p->command ? node->p->command : node->p->comm);
+}
+
+/* ---- values ---- */
+
+static enum style style_of_state(char state)
+{
+	return state == 'R'   ? STYLE_GOOD
+	       : state == 'Z' ? STYLE_BAD
+	       : state == 'D' ? STYLE_WARNING
+			      : STYLE_DIM;
+}
+
+static const char *draw_count(uint64_t n, char room[DRAW_NUMBER_BYTES])
+{
+	if (u64_known(n))
+		snprintf(room, DRAW_NUMBER_BYTES, "%llu", (unsigned long long)n);
+	else
+		snprintf(room, DRAW_NUMBER_BYTES, "-");
+	return room;
+}
+
+/* NULL: it has none. */
+static const char *value_of(const struct node *node, int column, char room[DRAW_NUMBER_BYTES])
+{
+	switch (column) {
+	case COLUMN_CPU:
+		return draw_percent(node->cpu_percent, room);
+	case COLUMN_MEMORY:
+		return draw_bytes(node->rss_bytes, room);
+	case COLUMN_IO:
+		return draw_rate(node->io_rate, room);
+	case COLUMN_GPU:
+		return node->gpu_bytes == 0 ? NULL : draw_bytes(node->gpu_bytes, room);
+	case COLUMN_FDS:
+		return node->p ? draw_count(node->p->open_fds, room) : NULL;
+	case COLUMN_THREADS:
+		return node->p ? draw_count(node->p->threads, room) : NULL;
+	case COLUMN_AGE:
+		return draw_time(node->age_seconds, room);
+	default:
+		return NULL;
+	}
+}
+
+static const struct track *track_of(const struct scene *s, const struct node *node)
+{
+	return node->kind == NODE_JOB || node->kind == NODE_PROCESS
+		       ? tracks_find(&s->tracks, node->id)
+		       : NULL;
+}
+
+static void draw_row(const struct scene *s, const struct area *a, int y,
+		     const struct layout *layout, const struct node *node)
+{
+	char room[DRAW_NUMBER_BYTES], state[2] = { node->p ? node->p->state : ' ', '\0' };
+
+	draw_name(a, y, layout, node);
+	if (layout->x[COLUMN_STATE] >= 0 && node->p)
+		area_put(a, layout->x[COLUMN_STATE], y, style_of_state(state[0]), state);
+	if (layout->x[COLUMN_CURVE] >= 0)
+		draw_sparkline(a, layout->x[COLUMN_CURVE], y, columns[COLUMN_CURVE].width,
+			       track_of(s, node));
+	for (int i = 0; i < COLUMNS; i++) {
+		const char *value = layout->x[i] < 0 ? NULL : value_of(node, i, room);
+
+		if (value)
+			area_put_right(a, layout->x[i], columns[i].width, y, STYLE_PLAIN, value);
+	}
+}
+
+/* ---- the panel ---- */
+
+static void scroll_to_selected(struct scene *s, int rows)
+{
+	int selected = scene_selected_row(s), last = (int)s->outline.n_rows - rows;
+
+	if (s->top_row > last)
+		s->top_row = last;
+	if (selected < s->top_row)
+		s->top_row = selected;
+	if (selected >= s->top_row + rows)
+		s->top_row = selected - rows + 1;
+	if (s->top_row < 0)
+		s->top_row = 0;
+}
+
+void draw_jobs(struct scene *s, const struct area *a)
+{
+	struct layout layout = lay_out(s, a->width);
+	int rows = a->height - 1;
+
+	s->page_rows = rows > 0 ? rows : 1;
+	s->jobs_y = a->y + 1;
+	draw_titles(s, a, &layout);
+	scroll_to_selected(s, s->page_rows);
+	for (int i = 0; i < rows; i++) {
+		const struct node *node = outline_row(&s->outline, (size_t)(s->top_row + i));
+
+		if (!node)
+			break;
+		draw_row(s, a, i + 1, &layout, node);
+		if (s->top_row + i == scene_selected_row(s))
+			area_select_row(a, i + 1);
+	}
+	if (s->has_snap && s->outline.n_rows == 0)
+		area_put(a, 0, 1, STYLE_DIM,
+			 s->filter[0] ? "nothing matches the filter" : "no job is running");
+}

@@ -1,0 +1,71 @@
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/unknown.h"
+#include "tui/draw.h"
+
+static const char *unknown(char room[DRAW_NUMBER_BYTES])
+{
+	snprintf(room, DRAW_NUMBER_BYTES, "-");
+	return room;
+}
+
+/* Three digits at most, and a point where there is room for one. */
+static const char *scale(double v, const char *suffix, char room[DRAW_NUMBER_BYTES])
+{
+	static const char units[] = "BKMGTPE";
+	size_t unit = 0;
+
+	for (; v >= 999.5 && unit + 2 < sizeof(units); unit++)
+		v /= 1024;
+	snprintf(room, DRAW_NUMBER_BYTES, unit > 0 && v < 9.95 ? "%.1f%c%s" : "%.0f%c%s", v,
+		 units[unit], suffix);
+	return room;
+}
+
+const char *draw_bytes(uint64_t bytes, char room[DRAW_NUMBER_BYTES])
+{
+	return u64_known(bytes) ? scale((double)bytes, "", room) : unknown(room);
+}
+
+const char *draw_rate(double bytes_per_second, char room[DRAW_NUMBER_BYTES])
+{
+	return isnan(bytes_per_second) ? unknown(room) : scale(bytes_per_second, "/s", room);
+}
+
+const char *draw_percent(double percent, char room[DRAW_NUMBER_BYTES])
+{
+	if (isnan(percent))
+		return unknown(room);
+	snprintf(room, DRAW_NUMBER_BYTES, percent < 99.95 ? "%.1f" : "%.0f", percent);
+	return room;
+}
+
+const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES])
+{
+	if (isnan(seconds) || seconds < 0)
+		return unknown(room);
+	if (seconds < 100)
+		snprintf(room, DRAW_NUMBER_BYTES, "%.0fs", floor(seconds));
+	else if (seconds < 6000)
+		snprintf(room, DRAW_NUMBER_BYTES, "%.0fm%02.0f", floor(seconds / 60),
+			 floor(fmod(seconds, 60)));
+	else if (seconds < 360000)
+		snprintf(room, DRAW_NUMBER_BYTES, "%.0fh%02.0f", floor(seconds / 3600),
+			 floor(fmod(seconds / 60, 60)));
+	else
+		snprintf(room, DRAW_NUMBER_BYTES, "%.0fd", floor(seconds / 86400));
+	return room;
+}
+
+const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
+{
+	time_t seconds = (time_t)(wall_ns / 1000000000);
+	struct tm tm;
+
+	if (!u64_known(wall_ns) || !localtime_r(&seconds, &tm) ||
+	    strftime(room, DRAW_NUMBER_BYTES, "%H:%M:%S", &tm) == 0)
+		return unknown(room);
+	return room;
+}

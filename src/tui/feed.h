@@ -1,0 +1,39 @@
+/*
+ * feed - where a scene's snapshots and events come from.
+ *
+ * Three of them: a daemon (its socket), this process itself where no daemon runs, and
+ * what was recorded. Each is a struct of functions; tui.c knows no more of them.
+ */
+#ifndef PROCTOR_TUI_FEED_H
+#define PROCTOR_TUI_FEED_H
+
+#include "base/err.h"
+#include "tui/scene.h"
+#include "tui/tui.h"
+
+struct feed {
+	const struct feed_ops *ops;
+	void *ctx;
+};
+
+struct feed_ops {
+	/* What to wait for besides the time; -1: nothing. NULL is -1 always. */
+	int (*fd)(void *ctx);
+	/* Until it is to be asked again, in ms; -1: only the fd tells. */
+	int (*timeout_ms)(void *ctx, const struct scene *s);
+	/* Puts what has come into the scene. Returns 1 if there was something, 0, or -errno. */
+	int (*pump)(void *ctx, struct scene *s, struct err *err);
+	/* Of the wishes those that are its own (steps; cancelling); -EOPNOTSUPP: not this one. */
+	int (*grant)(void *ctx, struct scene *s, const struct wish *wish, struct err *err);
+	void (*close)(void *ctx);
+};
+
+/* -ENOENT: no daemon runs. */
+int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct err *err);
+int feed_open_own(const struct tui_options *options, struct feed *ret, struct err *err);
+int feed_open_replay(const struct tui_options *options, struct feed *ret, struct err *err);
+
+/* An event as a line of the timeline: "exit pid 12 (worker): exit code 3". */
+void feed_tell_process_event(struct scene *s, const struct proc_event *event);
+
+#endif

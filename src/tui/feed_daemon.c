@@ -1,0 +1,228 @@
+/*
+ * feed_daemon - what a daemon tells: a subscription to all of its topics.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/unknown.h"
+#include "rpc/rpc.h"
+#include "tui/feed.h"
+#include "tui/snapshot_value.h"
+
+#define RETRY_MS 1000
+#define CALL_MS 3000
+
+struct daemon_feed {
+	struct rpc_client *client; /* NULL: gone; looked for again */
+	struct scene *scene;	   /* while it is pumped */
+	struct snapshot snap;
+	bool has_changed;
+};
+
+/* ---- what comes ---- */
+
+static void take_snapshot(struct daemon_feed *f, const struct rpc_value *data)
+{
+	if (f->scene->is_paused || snapshot_from_value(data, &f->snap) < 0)
+		return;
+	scene_add_snapshot(f->scene, &f->snap); /* the next one may find memory again */
+}
+
+static enum event_kind kind_of(const char *topic)
+{
+	if (strncmp(topic, "monitor.", 8) == 0)
+		return EVENT_KIND_ANOMALY;
+	if (strstr(topic, "failed") || strstr(topic, "cancelled") || strstr(topic, "oom") ||
+	    strstr(topic, "kill"))
+		return EVENT_KIND_TROUBLE;
+	return strncmp(topic, "process.", 8) == 0 ? EVENT_KIND_PROCESS : EVENT_KIND_JOB;
+}
+
+static void add_member(struct buf *out, const struct rpc_value *data, const char *key,
+		       const char *format)
+{
+	const char *text = rpc_value_string(rpc_value_get(data, key));
+	uint64_t number = rpc_value_u64(rpc_value_get(data, key));
+	char shown[32];
+
+	if (!text && !u64_known(number))
+		return;
+	snprintf(shown, sizeof(shown), "%llu", (unsigned long long)number);
+	buf_add_str(out, format);
+	buf_add_str(out, text ? text : shown);
+}
+
+/* The members that an event may have, in the order of a sentence. */
+static const struct {
+	const char *key, *before;
+} members[] = {
+	{ "anomaly_type", " " },   { "severity", ", " },	{ "pid", " pid " },
+	{ "job_id", " of " },	   { "sheet_num", ", sheet " }, { "exit_code", ": exit code " },
+	{ "signal", ": signal " }, { "reason", ": " },		{ "description", ": " },
+	{ "details", ": " },
+};
+
+static void take_event(struct daemon_feed *f, const char *topic, double timestamp,
+		       const struct rpc_value *data)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	buf_add_str(&text, topic);
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+		add_member(&text, data, members[i].key, members[i].before);
+	scene_add_event(f->scene, timestamp > 0 ? (uint64_t)(timestamp * 1e9) : U64_UNKNOWN,
+			kind_of(topic), text.data);
+}
+
+static int on_event(void *ctx, const struct rpc_value *params)
+{
+	struct daemon_feed *f = ctx;
+	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
+	const struct rpc_value *data = rpc_value_get(params, "data");
+
+	if (!topic || !f->scene)
+		return 0;
+	if (strcmp(topic, "snapshot") == 0)
+		take_snapshot(f, data);
+	else if (strcmp(topic, "lost") != 0)
+		take_event(f, topic, rpc_value_f64(rpc_value_get(params, "timestamp")), data);
+	f->has_changed = true;
+	return 0;
+}
+
+/* ---- the connection ---- */
+
+static int subscribe(struct daemon_feed *f, struct err *err)
+{
+	const struct rpc_client_options options = {
+		.timeout_ms = CALL_MS,
+		.on_event = on_event,
+		.ctx = f,
+	};
+	int r = rpc_client_open(&options, &f->client, err);
+
+	if (r == 0)
+		r = rpc_client_call(f->client, "events.subscribe", "{\"topics\":[\"*\"]}", NULL,
+				    err);
+	if (r < 0)
+		f->client = rpc_client_close(f->client);
+	return r;
+}
+
+/* The first is asked for: the daemon may look but every few minutes. */
+static void take_first(struct daemon_feed *f)
+{
+	struct rpc_value *value = NULL;
+
+	if (rpc_client_call(f->client, "daemon.top", NULL, &value, NULL) == 0)
+		take_snapshot(f, value);
+	rpc_value_free(value);
+	f->has_changed = true;
+}
+
+static void say_source(const struct daemon_feed *f, struct scene *s)
+{
+	pid_t pid = f->client ? rpc_client_daemon_pid(f->client) : 0;
+
+	if (!f->client)
+		snprintf(s->source_note, sizeof(s->source_note),
+			 "the daemon is gone: waiting for another");
+	else if (pid > 0)
+		snprintf(s->source_note, sizeof(s->source_note), "daemon %d", (int)pid);
+	else
+		snprintf(s->source_note, sizeof(s->source_note), "daemon");
+}
+
+static int daemon_pump(void *ctx, struct scene *s, struct err *err)
+{
+	struct daemon_feed *f = ctx;
+	int r;
+
+	(void)err;
+	f->scene = s;
+	f->has_changed = false;
+	if (!f->client && subscribe(f, NULL) == 0)
+		s->has_snap = false;
+	if (f->client && !s->has_snap)
+		take_first(f);
+	r = f->client ? rpc_client_listen(f->client, 0, NULL) : -ETIMEDOUT;
+	if (r != -ETIMEDOUT)
+		f->client = rpc_client_close(f->client);
+	say_source(f, s);
+	f->scene = NULL;
+	return f->has_changed || r != -ETIMEDOUT;
+}
+
+static int daemon_fd(void *ctx)
+{
+	struct daemon_feed *f = ctx;
+
+	return f->client ? rpc_client_fd(f->client) : -1;
+}
+
+static int daemon_timeout(void *ctx, const struct scene *s)
+{
+	struct daemon_feed *f = ctx;
+
+	return f->client && s->has_snap ? -1 : RETRY_MS;
+}
+
+static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, struct err *err)
+{
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
+	struct daemon_feed *f = ctx;
+	struct json j;
+	int r;
+
+	if (wish->kind != WISH_CANCEL_JOB)
+		return -EOPNOTSUPP;
+	if (!f->client)
+		return err_set(err, -ENOTCONN, "no daemon runs that could cancel it");
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", wish->job_id);
+	json_end_object(&j);
+	f->scene = s;
+	r = rpc_client_call(f->client, "job.cancel", params.data, NULL, err);
+	f->scene = NULL;
+	return r;
+}
+
+static void daemon_close(void *ctx)
+{
+	struct daemon_feed *f = ctx;
+
+	rpc_client_close(f->client);
+	snapshot_release(&f->snap);
+	free(f);
+}
+
+static const struct feed_ops daemon_ops = {
+	.fd = daemon_fd,
+	.timeout_ms = daemon_timeout,
+	.pump = daemon_pump,
+	.grant = daemon_grant,
+	.close = daemon_close,
+};
+
+int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct err *err)
+{
+	struct daemon_feed *f = calloc(1, sizeof(*f));
+	int r;
+
+	(void)options;
+	if (!f)
+		return err_set(err, -ENOMEM, "out of memory");
+	snapshot_init(&f->snap);
+	r = subscribe(f, err);
+	if (r < 0) {
+		daemon_close(f);
+		return r;
+	}
+	*ret = (struct feed){ &daemon_ops, f };
+	return 0;
+}

@@ -1,0 +1,224 @@
+/*
+ * feed_own - where no daemon runs: top looks by itself, at all processes.
+ *
+ * Which jobs run, the record says; where there is none, all processes are of no job.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "jobs/jobs.h"
+#include "sources/sources.h"
+#include "tui/feed.h"
+
+#define EVENTS_BEFORE_NS UINT64_C(60000000000) /* told when it begins */
+
+struct own_feed {
+	const struct tui_options *options;
+	struct store *store; /* NULL: not there (yet) */
+	int root_fd;
+	struct gpus *gpus;
+	struct collector *collector;
+	struct assigner *assigner;
+	struct snapshot snap;
+	struct attempt_list running;
+	uint64_t next_boot_ns;
+	uint64_t events_since_ns; /* those after it were not told yet */
+	struct scene *scene;	  /* while it is filled */
+};
+
+/* ---- jobs ---- */
+
+/* Job ids must keep their address from look to look: those of last time are kept that long. */
+static int read_jobs(struct own_feed *f, struct attempt_list *ret, struct err *err)
+{
+	const struct attempt_filter filter = { .running_only = true };
+	int r = f->store ? 0 : f->options->helpers->open_store(&f->store, err);
+
+	return r == 0 && f->store ? store_list_attempts(f->store, &filter, ret, err) : r;
+}
+
+static void tell_progress(struct own_feed *f, const struct attempt_list *list)
+{
+	struct snapshot *s = &f->snap;
+
+	s->progress = arena_alloc(&s->arena, (list->n + 1) * sizeof(*s->progress));
+	for (size_t i = 0; s->progress && i < list->n; i++) {
+		const struct attempt *a = &list->items[i];
+
+		s->active_sheets += a->current_sheet != SHEET_NONE;
+		s->progress[s->n_progress++] = (struct job_progress){
+			.job_id = a->job_id,
+			.total_sheets = a->total_sheets,
+			.last_completed_sheet = a->last_completed_sheet,
+			.current_sheet = a->current_sheet,
+			.status = attempt_status_name(a),
+		};
+	}
+	s->running_jobs = (int)list->n;
+}
+
+/* With an assigner of its own each time: what is an orphan's is not known from one look alone. */
+static int assign_jobs(struct own_feed *f, const struct attempt_list *list)
+{
+	CLEANUP(free_ptr) struct assign_root *roots = calloc(list->n + 1, sizeof(*roots));
+	CLEANUP(free_ptr) size_t *n_of = calloc(list->n + 1, sizeof(*n_of));
+
+	if (!roots || !n_of)
+		return -ENOMEM;
+	for (size_t i = 0; i < list->n; i++)
+		roots[i] = (struct assign_root){ .key = list->items[i].runner,
+						 .is_runner = true,
+						 .job_id = list->items[i].job_id,
+						 .sheet_num = list->items[i].current_sheet };
+	f->assigner = assigner_free(f->assigner);
+	f->assigner = assigner_new();
+	if (!f->assigner)
+		return -ENOMEM;
+	return assign_processes(f->assigner, &f->snap, roots, list->n, n_of);
+}
+
+/* ---- what happened, as runs record it ---- */
+
+static int tell_event(void *ctx, const struct event_row *row)
+{
+	struct own_feed *f = ctx;
+
+	feed_tell_process_event(f->scene, &row->event);
+	f->events_since_ns = row->event.wall_ns + 1;
+	return 0;
+}
+
+static int tell_events(struct own_feed *f, struct scene *s, struct err *err)
+{
+	const struct event_filter filter = { .job_id = f->options->job_id,
+					     .since_wall_ns = f->events_since_ns };
+
+	if (!f->store)
+		return 0;
+	f->scene = s;
+	return store_read_events(f->store, &filter, tell_event, f, err);
+}
+
+/* ---- looking ---- */
+
+static int look(struct own_feed *f, struct scene *s, struct err *err)
+{
+	struct attempt_list list = { 0 };
+	struct err trouble = ERR_INIT;
+	int r = collector_scan(f->collector, &f->snap, err);
+
+	if (r < 0)
+		return r;
+	if (read_jobs(f, &list, &trouble) < 0)
+		snprintf(s->message, sizeof(s->message), "%s",
+			 trouble.text); /* the host is there */
+	r = assign_jobs(f, &list);
+	if (r == 0) {
+		tell_progress(f, &list);
+		collector_fill(f->collector, &f->snap, SNAPSHOT_ALL);
+	}
+	attempt_list_release(&f->running);
+	f->running = list; /* the snapshot's job ids are theirs */
+	return r;
+}
+
+static int own_pump(void *ctx, struct scene *s, struct err *err)
+{
+	struct own_feed *f = ctx;
+	uint64_t now = clock_boot_ns();
+	int r;
+
+	if (now < f->next_boot_ns)
+		return 0;
+	f->next_boot_ns = now + (uint64_t)(f->options->interval_seconds * 1e9);
+	snprintf(s->source_note, sizeof(s->source_note),
+		 "no daemon runs: looking every %g s by itself", f->options->interval_seconds);
+	if (s->is_paused)
+		return 0;
+	r = look(f, s, err);
+	if (r == 0)
+		r = tell_events(f, s, err);
+	return r < 0 ? r : scene_add_snapshot(s, &f->snap) < 0 ? -ENOMEM : 1;
+}
+
+static int own_timeout(void *ctx, const struct scene *s)
+{
+	struct own_feed *f = ctx;
+	uint64_t now = clock_boot_ns();
+
+	(void)s;
+	return now >= f->next_boot_ns ? 0 : (int)((f->next_boot_ns - now) / 1000000) + 1;
+}
+
+static int own_grant(void *ctx, struct scene *s, const struct wish *wish, struct err *err)
+{
+	struct own_feed *f = ctx;
+
+	(void)s;
+	if (wish->kind != WISH_CANCEL_JOB)
+		return -EOPNOTSUPP;
+	return f->options->helpers->cancel(wish->job_id, err);
+}
+
+static void own_close(void *ctx)
+{
+	struct own_feed *f = ctx;
+
+	store_close(f->store);
+	collector_free(f->collector);
+	gpus_close(f->gpus);
+	assigner_free(f->assigner);
+	snapshot_release(&f->snap);
+	attempt_list_release(&f->running);
+	close_fd(&f->root_fd);
+	free(f);
+}
+
+static const struct feed_ops own_ops = {
+	.timeout_ms = own_timeout,
+	.pump = own_pump,
+	.grant = own_grant,
+	.close = own_close,
+};
+
+static int open_sources(struct own_feed *f, struct err *err)
+{
+	struct gpus_options gpus = { .interval_seconds = f->options->interval_seconds,
+				     .at_once = true };
+	struct collector_options options = { .mask = f->options->mask };
+
+	f->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (f->root_fd < 0)
+		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	gpus.root_fd = options.root_fd = f->root_fd;
+	gpus_open(&gpus, &f->gpus, NULL); /* without, there are none to be seen */
+	options.gpus = f->gpus;
+	return collector_new(&options, &f->collector, err);
+}
+
+int feed_open_own(const struct tui_options *options, struct feed *ret, struct err *err)
+{
+	struct own_feed *f = calloc(1, sizeof(*f));
+	int r;
+
+	if (!f)
+		return err_set(err, -ENOMEM, "out of memory");
+	f->options = options;
+	f->root_fd = -1;
+	f->events_since_ns = clock_wall_ns() - EVENTS_BEFORE_NS;
+	snapshot_init(&f->snap);
+	r = open_sources(f, err);
+	if (r < 0) {
+		own_close(f);
+		return r;
+	}
+	*ret = (struct feed){ &own_ops, f };
+	return 0;
+}

@@ -1,0 +1,165 @@
+#include "tui/grid.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+int grid_resize(struct grid *g, int width, int height)
+{
+	struct cell *cells = calloc((size_t)width * (size_t)height + 1, sizeof(*cells));
+
+	if (!cells)
+		return -ENOMEM;
+	free(g->cells);
+	*g = (struct grid){ width, height, cells };
+	return 0;
+}
+
+void grid_release(struct grid *g)
+{
+	free(g->cells);
+	*g = (struct grid)GRID_INIT;
+}
+
+void grid_clear(struct grid *g)
+{
+	memset(g->cells, 0, (size_t)g->width * (size_t)g->height * sizeof(*g->cells));
+}
+
+struct area grid_area(struct grid *g)
+{
+	return (struct area){ g, 0, 0, g->width, g->height };
+}
+
+static int clamp(int v, int max)
+{
+	return v < 0 ? 0 : v > max ? max : v;
+}
+
+struct area area_part(const struct area *a, int x, int y, int width, int height)
+{
+	x = clamp(x, a->width);
+	y = clamp(y, a->height);
+	return (struct area){ a->grid, a->x + x, a->y + y, clamp(width, a->width - x),
+			      clamp(height, a->height - y) };
+}
+
+static struct cell *cell_at(const struct area *a, int x, int y)
+{
+	if (x < 0 || y < 0 || x >= a->width || y >= a->height)
+		return NULL;
+	return &a->grid->cells[(a->y + y) * a->grid->width + a->x + x];
+}
+
+/* A character that is one already. */
+static void set_cell(const struct area *a, int x, int y, enum style style, const char *text,
+		     size_t n)
+{
+	struct cell *cell = cell_at(a, x, y);
+
+	if (!cell || n >= sizeof(cell->text))
+		return;
+	memcpy(cell->text, text, n);
+	cell->text[n] = '\0';
+	cell->style = (unsigned char)style;
+}
+
+int area_put(const struct area *a, int x, int y, enum style style, const char *text)
+{
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	size_t n = strlen(text);
+
+	while (n > 0 && x < a->width) {
+		size_t taken;
+
+		buf_reset(&shown);
+		taken = utf8_add_shown(&shown, text, n);
+		set_cell(a, x++, y, style, shown.data, shown.len);
+		text += taken;
+		n -= taken;
+	}
+	return x;
+}
+
+int area_printf(const struct area *a, int x, int y, enum style style, const char *format, ...)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	va_list args;
+
+	va_start(args, format);
+	buf_vprintf(&text, format, args);
+	va_end(args);
+	return area_put(a, x, y, style, text.data);
+}
+
+void area_put_right(const struct area *a, int x, int width, int y, enum style style,
+		    const char *text)
+{
+	int n = (int)utf8_count(text, strlen(text));
+	const char *from = text;
+
+	for (; n > width; n--)
+		from += utf8_cut(from, strlen(from), UTF8_MAX_BYTES)
+				? utf8_char_len(from, strlen(from))
+				: 1;
+	area_put(a, x + width - n, y, style, from);
+}
+
+void area_select_row(const struct area *a, int y)
+{
+	for (int x = 0; x < a->width; x++) {
+		struct cell *cell = cell_at(a, x, y);
+
+		if (cell)
+			cell->is_selected = true;
+	}
+}
+
+/* Eighths of a column, from one to all. */
+static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
+
+void area_bar(const struct area *a, int x, int y, int width, enum style style, double share)
+{
+	int filled, whole;
+
+	if (isnan(share)) {
+		area_put(a, x, y, STYLE_DIM, "?");
+		return;
+	}
+	share = share < 0 ? 0 : share > 1 ? 1 : share;
+	filled = (int)lround(share * width * 8);
+	whole = filled / 8;
+	for (int i = 0; i < width; i++) {
+		const char *part = i < whole ? eighths[8] : i == whole ? eighths[filled % 8] : "";
+
+		if (part[0])
+			set_cell(a, x + i, y, style, part, strlen(part));
+		else
+			set_cell(a, x + i, y, STYLE_DIM, "·", strlen("·"));
+	}
+}
+
+static void row_to_text(const struct grid *g, int y, struct buf *out)
+{
+	const struct cell *row = &g->cells[y * g->width];
+	int end = g->width;
+
+	while (end > 0 && !row[end - 1].text[0])
+		end--;
+	if (g->width > 0 && row[0].is_selected)
+		buf_add_char(out, '>');
+	for (int x = 0; x < end; x++)
+		buf_add_str(out, row[x].text[0] ? row[x].text : " ");
+	while (out->len > 0 && out->data[out->len - 1] == ' ')
+		buf_truncate(out, out->len - 1);
+	buf_add_char(out, '\n');
+}
+
+void grid_to_text(const struct grid *g, struct buf *out)
+{
+	for (int y = 0; y < g->height; y++)
+		row_to_text(g, y, out);
+}

@@ -1,0 +1,297 @@
+#include "tui/keys.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+
+/* ---- where the user is ---- */
+
+static void select_row(struct scene *s, int row)
+{
+	const struct node *node;
+
+	if (row >= (int)s->outline.n_rows)
+		row = (int)s->outline.n_rows - 1;
+	node = outline_row(&s->outline, row > 0 ? (size_t)row : 0);
+	s->selected = node ? node->id : 0;
+}
+
+static void move(struct scene *s, int rows)
+{
+	select_row(s, scene_selected_row(s) + rows);
+}
+
+static void move_pages(struct scene *s, int pages)
+{
+	move(s, pages * s->page_rows);
+}
+
+static void move_to_end(struct scene *s, int is_end)
+{
+	select_row(s, is_end ? (int)s->outline.n_rows - 1 : 0);
+}
+
+static void scroll_events(struct scene *s, int events)
+{
+	s->events_up += events;
+	if (s->events_up >= (int)s->n_events)
+		s->events_up = (int)s->n_events - 1;
+	if (s->events_up < 0)
+		s->events_up = 0;
+}
+
+/* ---- folding ---- */
+
+static void fold(struct scene *s, int is_folded)
+{
+	const struct node *node = scene_selected(s);
+
+	if (!node)
+		return;
+	if (is_folded && node->has_children)
+		map_put(&s->folded, node->id, 1); /* without memory it stays as it is */
+	else
+		map_remove(&s->folded, node->id);
+}
+
+static void toggle_fold(struct scene *s, int unused)
+{
+	const struct node *node = scene_selected(s);
+
+	(void)unused;
+	if (node)
+		fold(s, !node->is_folded);
+}
+
+/* ---- what is shown ---- */
+
+static void sort_by(struct scene *s, int sort)
+{
+	s->sort = (enum sort)sort;
+}
+
+static void toggle_tree(struct scene *s, int unused)
+{
+	(void)unused;
+	s->is_flat = !s->is_flat;
+}
+
+static void toggle_pause(struct scene *s, int unused)
+{
+	(void)unused;
+	s->is_paused = !s->is_paused;
+}
+
+static void toggle_detail(struct scene *s, int unused)
+{
+	(void)unused;
+	s->shows_detail = !s->shows_detail;
+}
+
+static void open_overlay(struct scene *s, int overlay)
+{
+	s->overlay = (enum overlay)overlay;
+	snprintf(s->input, sizeof(s->input), "%s", overlay == OVERLAY_FILTER ? s->filter : "");
+}
+
+static void go_back(struct scene *s, int unused)
+{
+	(void)unused;
+	s->shows_detail = false;
+	s->filter[0] = '\0';
+	s->events_up = 0;
+}
+
+/* The next row below that matches, around the end. */
+static void search_next(struct scene *s, int unused)
+{
+	size_t n = s->outline.n_rows, from = (size_t)scene_selected_row(s);
+
+	(void)unused;
+	for (size_t i = 1; s->search[0] && i <= n; i++) {
+		const struct node *node = outline_row(&s->outline, (from + i) % n);
+
+		if (node_matches(node, s->search)) {
+			s->selected = node->id;
+			return;
+		}
+	}
+	if (s->search[0])
+		snprintf(s->message, sizeof(s->message), "nothing matches '%s'", s->search);
+}
+
+/* ---- wishes ---- */
+
+static void wish_for(struct scene *s, int kind)
+{
+	s->wish.kind = (enum wish_kind)kind;
+}
+
+static void ask_to_end(struct scene *s, int unused)
+{
+	const struct node *node = scene_selected(s);
+
+	(void)unused;
+	if (s->source == SOURCE_REPLAY || !node || (node->kind != NODE_PROCESS && !node->job_id)) {
+		snprintf(s->message, sizeof(s->message), "there is nothing here to end");
+		return;
+	}
+	s->wish = (struct wish){ .kind = WISH_CANCEL_JOB, .signal = SIGTERM };
+	if (node->kind == NODE_PROCESS) {
+		s->wish.kind = WISH_SIGNAL;
+		s->wish.key = node->p->key;
+	} else {
+		snprintf(s->wish.job_id, sizeof(s->wish.job_id), "%s", node->job_id);
+	}
+	s->overlay = OVERLAY_CONFIRM;
+}
+
+static void ask_to_trace(struct scene *s, int unused)
+{
+	const struct node *node = scene_selected(s);
+
+	(void)unused;
+	if (s->source == SOURCE_REPLAY || !node || node->kind != NODE_PROCESS) {
+		snprintf(s->message, sizeof(s->message), "select a living process to trace it");
+		return;
+	}
+	s->wish = (struct wish){ .kind = WISH_TRACE, .key = node->p->key };
+}
+
+static void step(struct scene *s, int steps)
+{
+	s->is_paused = true;
+	s->wish = (struct wish){ .kind = WISH_STEP, .steps = steps };
+}
+
+static void change_speed(struct scene *s, int is_faster)
+{
+	double speed = is_faster ? s->replay.speed * 2 : s->replay.speed / 2;
+
+	if (speed >= 0.125 && speed <= 4096)
+		s->replay.speed = speed;
+}
+
+/* ---- the table ---- */
+
+const struct key_row keys_rows[] = {
+	{ { TUI_KEY_UP, 'k', TUI_KEY_WHEEL_UP }, "↑ k", "up", move, -1, false },
+	{ { TUI_KEY_DOWN, 'j', TUI_KEY_WHEEL_DOWN }, "↓ j", "down", move, 1, false },
+	{ { TUI_KEY_PAGE_UP }, "PgUp", "a page up", move_pages, -1, false },
+	{ { TUI_KEY_PAGE_DOWN }, "PgDn", "a page down", move_pages, 1, false },
+	{ { TUI_KEY_HOME, 'g' }, "Home g", "to the first row", move_to_end, 0, false },
+	{ { TUI_KEY_END, 'G' }, "End G", "to the last row", move_to_end, 1, false },
+	{ { ' ' }, "Space", "fold or unfold", toggle_fold, 0, false },
+	{ { '-', TUI_KEY_LEFT }, "- ←", "fold", fold, 1, false },
+	{ { '+', TUI_KEY_RIGHT }, "+ →", "unfold", fold, 0, false },
+	{ { TUI_KEY_ENTER }, "Enter", "all of it, or what happened", toggle_detail, 0, false },
+	{ { 'P' }, "P", "sort by CPU", sort_by, SORT_CPU, false },
+	{ { 'M' }, "M", "sort by memory", sort_by, SORT_MEMORY, false },
+	{ { 'I' }, "I", "sort by I/O", sort_by, SORT_IO, false },
+	{ { 'T' }, "T", "sort by age", sort_by, SORT_AGE, false },
+	{ { 'N' }, "N", "sort by name", sort_by, SORT_NAME, false },
+	{ { 't' }, "t", "a tree of processes, or a list", toggle_tree, 0, false },
+	{ { 'f', TUI_KEY_F4 },
+	  "f F4",
+	  "filter: job, command, pid",
+	  open_overlay,
+	  OVERLAY_FILTER,
+	  false },
+	{ { '/' }, "/", "search", open_overlay, OVERLAY_SEARCH, false },
+	{ { 'n' }, "n", "search on", search_next, 0, false },
+	{ { '[' }, "[", "earlier events", scroll_events, 1, false },
+	{ { ']' }, "]", "later events", scroll_events, -1, false },
+	{ { 's' }, "s", "trace the process for 10 s", ask_to_trace, 0, false },
+	{ { 'x', TUI_KEY_F9 }, "x F9", "cancel a job, end a process", ask_to_end, 0, false },
+	{ { 'p' }, "p", "pause", toggle_pause, 0, false },
+	{ { '.' }, ".", "a snapshot forward", step, 1, true },
+	{ { ',' }, ",", "a snapshot back", step, -1, true },
+	{ { '>' }, ">", "twice as fast", change_speed, 1, true },
+	{ { '<' }, "<", "half as fast", change_speed, 0, true },
+	{ { 'a' }, "a", "to the next anomaly", wish_for, WISH_NEXT_ANOMALY, true },
+	{ { TUI_KEY_ESCAPE }, "Esc", "close it; forget the filter", go_back, 0, false },
+	{ { 'h', '?' }, "h ?", "this page", open_overlay, OVERLAY_HELP, false },
+	{ { 'q', 3 }, "q", "quit", wish_for, WISH_QUIT, false },
+};
+const size_t keys_n_rows = ARRAY_SIZE(keys_rows);
+
+static const struct key_row *find_row(const struct scene *s, int key)
+{
+	for (size_t i = 0; i < keys_n_rows; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(keys_rows[i].keys); k++)
+			if (keys_rows[i].keys[k] == key && key != TUI_KEY_NONE &&
+			    (!keys_rows[i].for_replay || s->source == SOURCE_REPLAY))
+				return &keys_rows[i];
+	return NULL;
+}
+
+/* ---- typing ---- */
+
+static void take_input(struct scene *s)
+{
+	if (s->overlay == OVERLAY_FILTER) {
+		snprintf(s->filter, sizeof(s->filter), "%s", s->input);
+	} else {
+		snprintf(s->search, sizeof(s->search), "%s", s->input);
+		search_next(s, 0);
+	}
+	s->overlay = OVERLAY_NONE;
+}
+
+static void type(struct scene *s, int key)
+{
+	size_t n = strlen(s->input);
+
+	if (key == TUI_KEY_ENTER)
+		take_input(s);
+	else if (key == TUI_KEY_ESCAPE)
+		s->overlay = OVERLAY_NONE;
+	else if ((key == TUI_KEY_BACKSPACE || key == 127 || key == 8) && n > 0)
+		s->input[n - 1] = '\0';
+	else if (key >= ' ' && key < 127 && n + 1 < sizeof(s->input))
+		memcpy(s->input + n, (char[]){ (char)key, '\0' }, 2);
+}
+
+/* Only a plain yes will do. */
+static void confirm(struct scene *s, int key)
+{
+	s->overlay = OVERLAY_NONE;
+	if (key != 'y' && key != 'Y')
+		s->wish.kind = WISH_NONE;
+}
+
+void keys_press(struct scene *s, int key)
+{
+	const struct key_row *row;
+
+	s->message[0] = '\0';
+	if (s->overlay == OVERLAY_FILTER || s->overlay == OVERLAY_SEARCH) {
+		type(s, key);
+	} else if (s->overlay == OVERLAY_CONFIRM) {
+		confirm(s, key);
+	} else if (s->overlay == OVERLAY_HELP) {
+		s->overlay = OVERLAY_NONE;
+	} else {
+		row = find_row(s, key);
+		if (row)
+			row->act(s, row->argument);
+	}
+	scene_refresh(s); /* without memory the rows stay empty until the next snapshot */
+}
+
+void keys_click(struct scene *s, int y)
+{
+	int row = s->top_row + y - s->jobs_y;
+	const struct node *node = y >= s->jobs_y && y < s->jobs_y + s->page_rows
+					  ? outline_row(&s->outline, (size_t)row)
+					  : NULL;
+
+	if (!node || s->overlay != OVERLAY_NONE)
+		return;
+	if (s->selected == node->id)
+		toggle_fold(s, 0);
+	s->selected = node->id;
+	scene_refresh(s);
+}

@@ -1,0 +1,415 @@
+#include "tui/outline.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/unknown.h"
+
+static const char *const sort_names[SORTS] = {
+	[SORT_CPU] = "CPU", [SORT_MEMORY] = "memory", [SORT_IO] = "I/O",
+	[SORT_AGE] = "age", [SORT_NAME] = "name",
+};
+
+const char *sort_name(enum sort sort)
+{
+	return sort_names[sort];
+}
+
+void outline_release(struct outline *o)
+{
+	free(o->nodes);
+	free(o->rows);
+	free(o->order);
+	map_release(&o->by_id);
+	*o = (struct outline)OUTLINE_INIT;
+}
+
+/* ---- nodes ---- */
+
+static int add_node(struct outline *o, const struct node *node)
+{
+	if (o->n == o->cap) {
+		size_t cap = o->cap ? o->cap * 2 : 256;
+		struct node *nodes = reallocarray(o->nodes, cap, sizeof(*nodes));
+
+		if (!nodes)
+			return -ENOMEM;
+		o->nodes = nodes;
+		o->cap = cap;
+	}
+	if (map_put(&o->by_id, node->id, o->n) < 0)
+		return -ENOMEM;
+	o->nodes[o->n++] = *node;
+	return (int)o->n - 1;
+}
+
+static uint64_t id_below(uint64_t parent, enum node_kind kind, int number)
+{
+	uint64_t h = hash_bytes(HASH_INIT, &parent, sizeof(parent));
+
+	h = hash_bytes(h, &kind, sizeof(kind));
+	return hash_bytes(h, &number, sizeof(number));
+}
+
+static struct node node_of(enum node_kind kind, uint64_t id, int parent, const char *job_id)
+{
+	return (struct node){
+		.kind = kind,
+		.id = id,
+		.parent = parent,
+		.job_id = job_id,
+		.sheet_num = SHEET_NONE,
+		.rank = RANK_NONE,
+		.cpu_percent = F64_UNKNOWN,
+		.io_rate = F64_UNKNOWN,
+		.age_seconds = F64_UNKNOWN,
+		.rss_bytes = U64_UNKNOWN,
+		.gpu_bytes = U64_UNKNOWN,
+	};
+}
+
+static int find_node(const struct outline *o, uint64_t id)
+{
+	uint64_t at;
+
+	return map_get(&o->by_id, id, &at) ? (int)at : -1;
+}
+
+static int find_or_add_job(struct outline *o, const char *job_id,
+			   const struct job_progress *progress)
+{
+	uint64_t id = track_key_of_job(job_id ? job_id : "");
+	struct node node = node_of(NODE_JOB, id, -1, job_id);
+	int at = find_node(o, id);
+
+	node.progress = progress;
+	return at >= 0 ? at : add_node(o, &node);
+}
+
+static int find_or_add_below(struct outline *o, int parent, enum node_kind kind, int number)
+{
+	uint64_t id = id_below(o->nodes[parent].id, kind, number);
+	struct node node = node_of(kind, id, parent, o->nodes[parent].job_id);
+	int at = find_node(o, id);
+
+	if (at >= 0)
+		return at;
+	node.sheet_num = kind == NODE_SHEET ? number : o->nodes[parent].sheet_num;
+	node.rank = kind == NODE_RANK ? number : RANK_NONE;
+	return add_node(o, &node);
+}
+
+/* Job, sheet and rank: what a process hangs on if it has no parent among them. */
+static int find_place(struct outline *o, const struct proc_sample *p)
+{
+	int at = find_or_add_job(o, p->job_id, NULL);
+
+	if (at >= 0 && p->sheet_num != SHEET_NONE)
+		at = find_or_add_below(o, at, NODE_SHEET, p->sheet_num);
+	if (at >= 0 && p->rank != RANK_NONE)
+		at = find_or_add_below(o, at, NODE_RANK, p->rank);
+	return at;
+}
+
+static int add_process(struct outline *o, const struct proc_sample *p, const struct tracks *tracks)
+{
+	uint64_t id = track_key_of_process(&p->key);
+	const struct track *track = tracks_find(tracks, id);
+	struct node node = node_of(NODE_PROCESS, id, find_place(o, p), p->job_id);
+
+	if (node.parent < 0)
+		return -ENOMEM;
+	node.p = p;
+	node.sheet_num = p->sheet_num;
+	node.rank = p->rank;
+	node.n_processes = 1;
+	node.cpu_percent = p->cpu_percent;
+	node.rss_bytes = p->rss_bytes;
+	node.gpu_bytes = p->gpu_memory_bytes;
+	node.age_seconds = p->age_seconds;
+	node.io_rate = track ? track->io_rate : F64_UNKNOWN;
+	return add_node(o, &node);
+}
+
+static bool is_wanted(const char *job_id, const struct outline_options *options)
+{
+	return !options->job_id || (job_id && strcmp(job_id, options->job_id) == 0);
+}
+
+static int add_all(struct outline *o, const struct snapshot *s, const struct tracks *tracks,
+		   const struct outline_options *options)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < s->n_progress; i++)
+		if (is_wanted(s->progress[i].job_id, options))
+			r = find_or_add_job(o, s->progress[i].job_id, &s->progress[i]);
+	for (size_t i = 0; r >= 0 && i < s->n_processes; i++)
+		if (is_wanted(s->processes[i].job_id, options))
+			r = add_process(o, &s->processes[i], tracks);
+	return r < 0 ? r : 0;
+}
+
+/* ---- sums: children come behind their containers, so they are added from the end ---- */
+
+static double add_f64(double a, double b)
+{
+	return isnan(b) ? a : isnan(a) ? b : a + b;
+}
+
+static void add_up(struct outline *o)
+{
+	for (size_t i = o->n; i-- > 0;) {
+		const struct node *node = &o->nodes[i];
+		struct node *parent = node->parent < 0 ? NULL : &o->nodes[node->parent];
+
+		if (!parent)
+			continue;
+		parent->has_children = true;
+		parent->n_processes += node->n_processes;
+		parent->cpu_percent = add_f64(parent->cpu_percent, node->cpu_percent);
+		parent->io_rate = add_f64(parent->io_rate, node->io_rate);
+		parent->rss_bytes = u64_add_known(parent->rss_bytes, node->rss_bytes);
+		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);
+		parent->age_seconds = fmax(parent->age_seconds, node->age_seconds);
+	}
+}
+
+/* A process of the same job whose child it is; -1. */
+static int find_parent(const struct outline *o, const struct map *by_pid, const struct node *node)
+{
+	uint64_t at;
+
+	if (!map_get(by_pid, (uint64_t)node->p->ppid, &at) || o->nodes[at].parent != node->parent)
+		return -1;
+	return (int)at;
+}
+
+/*
+ * After the sums, which are of containers alone. A parent began before its child, or
+ * with it: so nobody is their own ancestor, whatever the numbers say.
+ */
+static int hang_below_parents(struct outline *o)
+{
+	struct map by_pid = MAP_INIT;
+	CLEANUP(free_ptr) int *parents = reallocarray(NULL, o->n + 1, sizeof(*parents));
+	int r = parents ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < o->n; i++)
+		if (o->nodes[i].kind == NODE_PROCESS)
+			r = map_put(&by_pid, (uint64_t)o->nodes[i].p->key.pid, i);
+	for (size_t i = 0; r == 0 && i < o->n; i++) {
+		const struct node *node = &o->nodes[i];
+		int parent = node->kind == NODE_PROCESS ? find_parent(o, &by_pid, node) : -1;
+
+		parents[i] = node->parent;
+		if (parent >= 0 && o->nodes[parent].p->key.pid != node->p->key.pid &&
+		    o->nodes[parent].p->key.start_ticks <= node->p->key.start_ticks &&
+		    (o->nodes[parent].p->key.start_ticks < node->p->key.start_ticks ||
+		     o->nodes[parent].p->key.pid < node->p->key.pid))
+			parents[i] = parent;
+	}
+	for (size_t i = 0; r == 0 && i < o->n; i++) {
+		o->nodes[i].parent = parents[i];
+		if (parents[i] >= 0)
+			o->nodes[parents[i]].has_children = true;
+	}
+	map_release(&by_pid);
+	return r;
+}
+
+/* ---- what is shown ---- */
+
+static bool contains(const char *text, const char *part)
+{
+	return text && strcasestr(text, part);
+}
+
+bool node_matches(const struct node *node, const char *text)
+{
+	char pid[16];
+
+	if (contains(node->job_id, text))
+		return true;
+	if (node->kind != NODE_PROCESS)
+		return false;
+	snprintf(pid, sizeof(pid), "%d", (int)node->p->key.pid);
+	return contains(node->p->command, text) || contains(node->p->comm, text) ||
+	       strcmp(pid, text) == 0;
+}
+
+static void mark_shown(struct outline *o, const char *filter)
+{
+	for (size_t i = 0; i < o->n; i++) {
+		if (filter[0] && !node_matches(&o->nodes[i], filter))
+			continue;
+		for (int at = (int)i; at >= 0 && !o->nodes[at].is_shown; at = o->nodes[at].parent)
+			o->nodes[at].is_shown = true;
+	}
+}
+
+/* ---- order ---- */
+
+static int by_f64(double a, double b)
+{
+	if (isnan(a) || isnan(b))
+		return isnan(a) - isnan(b); /* unknown is last */
+	return (a < b) - (a > b);
+}
+
+static int by_u64(uint64_t a, uint64_t b)
+{
+	if (!u64_known(a) || !u64_known(b))
+		return !u64_known(a) - !u64_known(b);
+	return (a < b) - (a > b);
+}
+
+static const char *name_of(const struct node *node)
+{
+	if (node->kind != NODE_PROCESS)
+		return node->job_id ? node->job_id : "~"; /* processes of no job are last */
+	return node->p->command ? node->p->command : node->p->comm;
+}
+
+static int compare(const struct node *a, const struct node *b, enum sort sort)
+{
+	switch (sort) {
+	case SORT_CPU:
+		return by_f64(a->cpu_percent, b->cpu_percent);
+	case SORT_MEMORY:
+		return by_u64(a->rss_bytes, b->rss_bytes);
+	case SORT_IO:
+		return by_f64(a->io_rate, b->io_rate);
+	case SORT_AGE:
+		return by_f64(a->age_seconds, b->age_seconds);
+	default:
+		return strcmp(name_of(a), name_of(b));
+	}
+}
+
+struct order {
+	const struct outline *o;
+	enum sort sort;
+};
+
+/* Siblings together; sheets and ranks by their number, all else as asked for. */
+static int compare_siblings(const void *x, const void *y, void *ctx)
+{
+	const struct order *order = ctx;
+	const struct node *a = &order->o->nodes[*(const int *)x];
+	const struct node *b = &order->o->nodes[*(const int *)y];
+	int r;
+
+	if (a->parent != b->parent)
+		return a->parent < b->parent ? -1 : 1;
+	if (a->kind != b->kind)
+		return a->kind < b->kind ? -1 : 1;
+	if (a->kind == NODE_SHEET)
+		return a->sheet_num - b->sheet_num;
+	if (a->kind == NODE_RANK)
+		return a->rank - b->rank;
+	if (!a->job_id != !b->job_id)
+		return a->job_id ? -1 : 1;
+	r = compare(a, b, order->sort);
+	return r ? r : (a->id > b->id) - (a->id < b->id);
+}
+
+/* ---- rows ---- */
+
+static int reserve(struct outline *o)
+{
+	int *rows = reallocarray(o->rows, o->n + 1, sizeof(*rows)), *order;
+
+	if (!rows)
+		return -ENOMEM;
+	o->rows = rows;
+	order = reallocarray(o->order, o->n + 1, sizeof(*order));
+	if (!order)
+		return -ENOMEM;
+	o->order = order;
+	return 0;
+}
+
+/* Where the children of each begin in order[]: they stand together. */
+static int *find_children(const struct outline *o)
+{
+	int *first = malloc((o->n + 1) * sizeof(*first));
+
+	for (size_t i = 0; first && i <= o->n; i++)
+		first[i] = -1;
+	for (size_t i = o->n; first && i-- > 0;)
+		first[o->nodes[o->order[i]].parent + 1] = (int)i;
+	return first;
+}
+
+/* Every level takes a frame of the stack: as deep as processes hang below each other. */
+#define MAX_DEPTH 64
+
+static void add_rows(struct outline *o, const int *first, int parent, int depth)
+{
+	for (int i = first[parent + 1]; i >= 0 && i < (int)o->n; i++) {
+		struct node *node = &o->nodes[o->order[i]];
+
+		if (node->parent != parent)
+			return;
+		if (!node->is_shown)
+			continue;
+		node->depth = depth;
+		o->rows[o->n_rows++] = o->order[i];
+		if (node->has_children && !node->is_folded && depth < MAX_DEPTH)
+			add_rows(o, first, o->order[i], depth + 1);
+	}
+}
+
+static int list_rows(struct outline *o, const struct outline_options *options)
+{
+	CLEANUP(free_ptr) int *first = NULL;
+	struct order order = { o, options->sort };
+
+	if (reserve(o) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < o->n; i++) {
+		o->order[i] = (int)i;
+		o->nodes[i].is_folded = map_get(options->folded, o->nodes[i].id, NULL);
+	}
+	qsort_r(o->order, o->n, sizeof(*o->order), compare_siblings, &order);
+	first = find_children(o);
+	if (!first)
+		return -ENOMEM;
+	add_rows(o, first, -1, 0);
+	return 0;
+}
+
+int outline_make(struct outline *o, const struct snapshot *s, const struct tracks *tracks,
+		 const struct outline_options *options)
+{
+	int r;
+
+	o->n = o->n_rows = 0;
+	map_clear(&o->by_id);
+	r = add_all(o, s, tracks, options);
+	if (r < 0)
+		return r;
+	add_up(o);
+	if (options->is_tree && hang_below_parents(o) < 0)
+		return -ENOMEM;
+	mark_shown(o, options->filter);
+	return list_rows(o, options);
+}
+
+const struct node *outline_row(const struct outline *o, size_t row)
+{
+	return row < o->n_rows ? &o->nodes[o->rows[row]] : NULL;
+}
+
+int outline_find(const struct outline *o, uint64_t id)
+{
+	for (size_t i = 0; i < o->n_rows; i++)
+		if (o->nodes[o->rows[i]].id == id)
+			return (int)i;
+	return -1;
+}

@@ -1,0 +1,74 @@
+/*
+ * outline - the rows of the jobs panel: jobs, their sheets, ranks and processes.
+ *
+ * Made anew from each snapshot. Nodes below one that is folded, and those that
+ * the filter leaves out, are not among the rows.
+ */
+#ifndef PROCTOR_TUI_OUTLINE_H
+#define PROCTOR_TUI_OUTLINE_H
+
+#include <stdbool.h>
+
+#include "base/map.h"
+#include "model/snapshot.h"
+#include "tui/track.h"
+
+enum node_kind { NODE_JOB, NODE_SHEET, NODE_RANK, NODE_PROCESS };
+
+/* Sums over all that is below; a process stands for itself. */
+struct node {
+	enum node_kind kind;
+	uint64_t id; /* stays the same from one snapshot to the next */
+	int parent;  /* -1: none */
+	int depth;
+	const char *job_id;		     /* NULL: processes of no job */
+	int sheet_num, rank;		     /* SHEET_NONE, RANK_NONE */
+	const struct proc_sample *p;	     /* of a process */
+	const struct job_progress *progress; /* of a job; or NULL */
+	size_t n_processes;
+	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
+	uint64_t rss_bytes, gpu_bytes;
+	bool has_children, is_folded;
+	bool is_shown; /* itself or something below it passes the filter */
+};
+
+enum sort { SORT_CPU, SORT_MEMORY, SORT_IO, SORT_AGE, SORT_NAME, SORTS };
+const char *sort_name(enum sort sort);
+
+struct outline_options {
+	enum sort sort;
+	bool is_tree;		  /* processes below their parents, and not all below the sheet */
+	const char *filter;	  /* "": none; job, command or pid */
+	const char *job_id;	  /* only this one; NULL: all */
+	const struct map *folded; /* ids */
+};
+
+struct outline {
+	struct node *nodes;
+	size_t n, cap;
+	int *rows; /* what is shown, from top to bottom: indices of nodes */
+	size_t n_rows;
+	int *order; /* indices of nodes, siblings together */
+	struct map by_id;
+};
+
+#define OUTLINE_INIT                                \
+	{                                           \
+		NULL, 0, 0, NULL, 0, NULL, MAP_INIT \
+	}
+
+void outline_release(struct outline *o);
+
+/* The snapshot and the tracks are borrowed until the next call. -ENOMEM. */
+int outline_make(struct outline *o, const struct snapshot *s, const struct tracks *tracks,
+		 const struct outline_options *options);
+
+const struct node *outline_row(const struct outline *o, size_t row); /* NULL: beyond the end */
+
+/* The row of this node; -1: it is not shown. */
+int outline_find(const struct outline *o, uint64_t id);
+
+/* Whether the text is in its job, command or pid, whatever the case. */
+bool node_matches(const struct node *node, const char *text);
+
+#endif

@@ -1,0 +1,103 @@
+#include "tui/scene.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/unknown.h"
+
+void scene_init(struct scene *s)
+{
+	*s = (struct scene){
+		.tracks = TRACKS_INIT,
+		.outline = OUTLINE_INIT,
+		.folded = MAP_INIT,
+		.n_anomalies = U64_UNKNOWN,
+		.replay = { .speed = 1 },
+	};
+	snapshot_init(&s->snap);
+}
+
+void scene_release(struct scene *s)
+{
+	snapshot_release(&s->snap);
+	tracks_release(&s->tracks);
+	outline_release(&s->outline);
+	map_release(&s->folded);
+}
+
+int scene_refresh(struct scene *s)
+{
+	const struct outline_options options = {
+		.sort = s->sort,
+		.is_tree = !s->is_flat,
+		.filter = s->filter,
+		.job_id = s->job_id,
+		.folded = &s->folded,
+	};
+
+	return outline_make(&s->outline, &s->snap, &s->tracks, &options);
+}
+
+int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
+{
+	struct system_sample before = s->snap.system;
+	bool has_before = s->has_snap;
+
+	s->has_snap = false; /* rows point into it */
+	s->outline.n = s->outline.n_rows = 0;
+	if (snapshot_copy(&s->snap, snap, SNAPSHOT_ALL) < 0)
+		return -ENOMEM;
+	s->before = before;
+	s->has_before = has_before;
+	s->has_snap = true;
+	tracks_add(&s->tracks, &s->snap); /* without memory a curve is missing */
+	return scene_refresh(s);
+}
+
+void scene_add_event(struct scene *s, uint64_t wall_ns, enum event_kind kind, const char *text)
+{
+	struct scene_event *event = &s->events[s->next_event];
+
+	event->wall_ns = wall_ns;
+	event->kind = kind;
+	snprintf(event->text, sizeof(event->text), "%s", text);
+	s->next_event = (s->next_event + 1) % SCENE_EVENTS;
+	if (s->n_events < SCENE_EVENTS)
+		s->n_events++;
+	if (s->events_up > 0 && s->events_up < SCENE_EVENTS - 1)
+		s->events_up++; /* what is read stays where it is */
+}
+
+const struct scene_event *scene_event(const struct scene *s, size_t i)
+{
+	if (i >= s->n_events)
+		return NULL;
+	return &s->events[(s->next_event + SCENE_EVENTS - 1 - i) % SCENE_EVENTS];
+}
+
+int scene_selected_row(const struct scene *s)
+{
+	int row = s->selected ? outline_find(&s->outline, s->selected) : 0;
+
+	return row >= 0 ? row : 0;
+}
+
+const struct node *scene_selected(const struct scene *s)
+{
+	return outline_row(&s->outline, (size_t)scene_selected_row(s));
+}
+
+double scene_cpu_share(const struct scene *s)
+{
+	const struct system_sample *a = &s->before, *b = &s->snap.system;
+	uint64_t busy = u64_add(u64_delta(b->cpu_user_ns, a->cpu_user_ns),
+				u64_delta(b->cpu_system_ns, a->cpu_system_ns));
+	uint64_t rest = u64_add(u64_delta(b->cpu_idle_ns, a->cpu_idle_ns),
+				u64_delta(b->cpu_iowait_ns, a->cpu_iowait_ns));
+	uint64_t all = u64_add(busy, rest);
+
+	if (!s->has_before || !u64_known(all) || all == 0)
+		return F64_UNKNOWN;
+	return (double)busy / (double)all;
+}

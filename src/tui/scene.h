@@ -1,0 +1,119 @@
+/*
+ * scene - everything that "proctor top" shows, and what its user has chosen.
+ *
+ * Feeds put snapshots and events in, keys change what is looked at, and draw.h makes a
+ * screen of it. It knows no terminal, no daemon and no clock, so every screen
+ * can be made in a test.
+ */
+#ifndef PROCTOR_TUI_SCENE_H
+#define PROCTOR_TUI_SCENE_H
+
+#include <stdbool.h>
+
+#include "model/snapshot.h"
+#include "tui/outline.h"
+#include "tui/track.h"
+
+#define SCENE_EVENTS 512
+#define SCENE_TEXT_BYTES 200
+#define SCENE_INPUT_BYTES 64
+
+enum scene_source {
+	SOURCE_DAEMON,
+	SOURCE_OWN,    /* no daemon runs: top looks by itself */
+	SOURCE_REPLAY, /* what was recorded */
+};
+
+enum event_kind { EVENT_KIND_PROCESS, EVENT_KIND_TROUBLE, EVENT_KIND_JOB, EVENT_KIND_ANOMALY };
+
+struct scene_event {
+	uint64_t wall_ns;
+	enum event_kind kind;
+	char text[SCENE_TEXT_BYTES];
+};
+
+/* What lies over the panels. */
+enum overlay {
+	OVERLAY_NONE,
+	OVERLAY_HELP,
+	OVERLAY_FILTER, /* typed into input */
+	OVERLAY_SEARCH,
+	OVERLAY_CONFIRM, /* wish says what */
+};
+
+enum wish_kind {
+	WISH_NONE,
+	WISH_QUIT,
+	WISH_CANCEL_JOB,
+	WISH_SIGNAL,
+	WISH_TRACE,
+	WISH_STEP,
+	WISH_NEXT_ANOMALY
+};
+
+/* What the owner is to do. */
+struct wish {
+	enum wish_kind kind;
+	char job_id[SCENE_TEXT_BYTES];
+	struct proc_key key;
+	int signal;
+	int steps; /* of a replay: snapshots forward, or backward */
+};
+
+struct replay_state {
+	uint64_t from_ns, to_ns; /* of what is replayed */
+	double speed;		 /* 1: as fast as it was */
+	bool is_over;
+};
+
+struct scene {
+	enum scene_source source;
+	char source_note[SCENE_TEXT_BYTES]; /* "daemon 123"; "no daemon runs: …" */
+	char message[SCENE_TEXT_BYTES];	    /* what came of the last key; "": nothing to say */
+	struct replay_state replay;
+
+	struct snapshot snap;
+	bool has_snap;
+	struct system_sample before; /* of the snapshot before, for the share of CPU */
+	bool has_before;
+	struct tracks tracks;
+	struct outline outline;
+	struct scene_event events[SCENE_EVENTS]; /* a ring */
+	size_t n_events, next_event;
+	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
+
+	enum sort sort;
+	bool is_flat, is_paused, shows_detail;
+	struct map folded;
+	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
+	const char *job_id; /* only this one; NULL */
+	enum overlay overlay;
+	struct wish wish;  /* to be confirmed, or granted */
+	uint64_t selected; /* id of a node; 0: the first row */
+	int top_row;	   /* first row of the jobs panel that is seen */
+	int page_rows;	   /* how many there are, as last drawn */
+	int jobs_y;	   /* where they begin on the screen, as last drawn */
+	int events_up;	   /* how far the timeline is scrolled back */
+};
+
+void scene_init(struct scene *s);
+void scene_release(struct scene *s);
+
+/* Takes a copy. -ENOMEM: the scene stays as it was. */
+int scene_add_snapshot(struct scene *s, const struct snapshot *snap);
+void scene_add_event(struct scene *s, uint64_t wall_ns, enum event_kind kind, const char *text);
+
+/* After something was chosen: makes the rows anew. */
+int scene_refresh(struct scene *s);
+
+/* The i-th event, from the newest; NULL: there are not so many. */
+const struct scene_event *scene_event(const struct scene *s, size_t i);
+
+/* Where the user is; NULL: there is no row. */
+const struct node *scene_selected(const struct scene *s);
+int scene_selected_row(const struct scene *s);
+
+/* The share of all CPUs between the last two snapshots, 0 to 1; NaN. */
+double scene_cpu_share(const struct scene *s);
+
+#endif

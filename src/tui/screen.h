@@ -1,0 +1,29 @@
+/*
+ * screen - puts a grid on the terminal and tells which keys were pressed (ncursesw).
+ *
+ * The terminal is given back at the end, also when a signal ends the program or it
+ * crashes. One at a time.
+ */
+#ifndef PROCTOR_TUI_SCREEN_H
+#define PROCTOR_TUI_SCREEN_H
+
+#include "base/err.h"
+#include "tui/grid.h"
+
+/* -ENOTTY: stdin or stdout is no terminal. -ENOTSUP: it is one that cannot place text. */
+int screen_open(struct err *err);
+void screen_close(void);
+
+void screen_size(int *ret_width, int *ret_height);
+void screen_show(const struct grid *g);
+
+enum screen_event { SCREEN_NOTHING, SCREEN_KEY, SCREEN_CLICK, SCREEN_RESIZED };
+
+/* What came next, without waiting: a key (keys.h), or the row that was clicked on. */
+enum screen_event screen_read(int *ret);
+
+/* Leaves the terminal to somebody else, and takes it again. */
+void screen_pause(void);
+void screen_resume(void);
+
+#endif

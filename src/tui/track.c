@@ -1,0 +1,177 @@
+#include "tui/track.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/unknown.h"
+
+#define FORGET_AFTER 30 /* snapshots */
+
+void tracks_release(struct tracks *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->items[i]);
+	free(t->items);
+	map_release(&t->by_key);
+	*t = (struct tracks)TRACKS_INIT;
+}
+
+uint64_t track_key_of_process(const struct proc_key *key)
+{
+	uint64_t h = hash_bytes(HASH_INIT, &key->pid, sizeof(key->pid));
+
+	return hash_bytes(h, &key->start_ticks, sizeof(key->start_ticks));
+}
+
+uint64_t track_key_of_job(const char *job_id)
+{
+	return hash_bytes(HASH_INIT, job_id, strlen(job_id) + 1);
+}
+
+const struct track *tracks_find(const struct tracks *t, uint64_t key)
+{
+	uint64_t at;
+
+	return map_get(&t->by_key, key, &at) ? t->items[at] : NULL;
+}
+
+static struct track *add_track(struct tracks *t, uint64_t key)
+{
+	struct track *track;
+
+	if (t->n == t->cap) {
+		size_t cap = t->cap ? t->cap * 2 : 64;
+		struct track **items = reallocarray(t->items, cap, sizeof(*items));
+
+		if (!items)
+			return NULL;
+		t->items = items;
+		t->cap = cap;
+	}
+	track = calloc(1, sizeof(*track));
+	if (!track || map_put(&t->by_key, key, t->n) < 0) {
+		free(track);
+		return NULL;
+	}
+	track->key = key;
+	track->io_bytes = track->boot_ns = U64_UNKNOWN;
+	track->io_rate = F64_UNKNOWN;
+	t->items[t->n++] = track;
+	return track;
+}
+
+static struct track *find_or_add(struct tracks *t, uint64_t key)
+{
+	uint64_t at;
+
+	return map_get(&t->by_key, key, &at) ? t->items[at] : add_track(t, key);
+}
+
+static void add_point(struct track *track, double rss_bytes, double cpu_percent)
+{
+	track->rss_bytes[track->next] = rss_bytes;
+	track->cpu_percent[track->next] = cpu_percent;
+	track->next = (track->next + 1) % TRACK_POINTS;
+	if (track->n < TRACK_POINTS)
+		track->n++;
+}
+
+static double known_f64(uint64_t v)
+{
+	return u64_known(v) ? (double)v : F64_UNKNOWN;
+}
+
+static void set_io_rate(struct track *track, const struct proc_sample *p, uint64_t boot_ns)
+{
+	uint64_t bytes = u64_add(p->rchar, p->wchar);
+	uint64_t grown = u64_delta(bytes, track->io_bytes);
+	uint64_t elapsed_ns = u64_delta(boot_ns, track->boot_ns);
+
+	track->io_rate = u64_known(grown) && u64_known(elapsed_ns) && elapsed_ns > 0
+				 ? (double)grown * 1e9 / (double)elapsed_ns
+				 : F64_UNKNOWN;
+	track->io_bytes = bytes;
+	track->boot_ns = boot_ns;
+}
+
+static double add_known(double sum, double v)
+{
+	return isnan(v) ? sum : isnan(sum) ? v : sum + v;
+}
+
+/* The job's point is the sum of its processes': the first of a snapshot begins it. */
+static int add_to_job(struct tracks *t, const struct proc_sample *p)
+{
+	struct track *job = find_or_add(t, track_key_of_job(p->job_id));
+	unsigned last;
+
+	if (!job)
+		return -ENOMEM;
+	if (job->seen != t->n_snapshots) {
+		add_point(job, F64_UNKNOWN, F64_UNKNOWN);
+		job->seen = t->n_snapshots;
+	}
+	last = (job->next + TRACK_POINTS - 1) % TRACK_POINTS;
+	job->rss_bytes[last] = add_known(job->rss_bytes[last], known_f64(p->rss_bytes));
+	job->cpu_percent[last] = add_known(job->cpu_percent[last], p->cpu_percent);
+	return 0;
+}
+
+static int add_process(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
+{
+	struct track *track = find_or_add(t, track_key_of_process(&p->key));
+
+	if (!track)
+		return -ENOMEM;
+	track->seen = t->n_snapshots;
+	add_point(track, known_f64(p->rss_bytes), p->cpu_percent);
+	set_io_rate(track, p, s->boot_ns);
+	return p->job_id ? add_to_job(t, p) : 0;
+}
+
+/* The last one takes the place of one that is gone. */
+static void forget_gone(struct tracks *t)
+{
+	for (size_t i = t->n; i-- > 0;) {
+		struct track *track = t->items[i];
+
+		if (t->n_snapshots - track->seen <= FORGET_AFTER)
+			continue;
+		map_remove(&t->by_key, track->key);
+		t->items[i] = t->items[--t->n];
+		if (i < t->n)
+			map_put(&t->by_key, t->items[i]->key,
+				i); /* it is there: no memory is needed */
+		free(track);
+	}
+}
+
+int tracks_add(struct tracks *t, const struct snapshot *s)
+{
+	int r = 0;
+
+	t->n_snapshots++;
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (add_process(t, s, &s->processes[i]) < 0)
+			r = -ENOMEM;
+	forget_gone(t);
+	return r;
+}
+
+static unsigned place_of(const struct track *t, unsigned i)
+{
+	return (t->next + TRACK_POINTS - t->n + i) % TRACK_POINTS;
+}
+
+double track_rss(const struct track *t, unsigned i)
+{
+	return t->rss_bytes[place_of(t, i)];
+}
+
+double track_cpu(const struct track *t, unsigned i)
+{
+	return t->cpu_percent[place_of(t, i)];
+}

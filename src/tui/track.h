@@ -1,0 +1,55 @@
+/*
+ * track - what processes and jobs did over the last snapshots, for curves and rates.
+ *
+ * Pids are reused: a process is told apart by its start too. What is gone for a while is
+ * forgotten, and so is the oldest of each curve.
+ */
+#ifndef PROCTOR_TUI_TRACK_H
+#define PROCTOR_TUI_TRACK_H
+
+#include "base/map.h"
+#include "model/snapshot.h"
+
+#define TRACK_POINTS 128
+
+/* The newest is last; unknown is NaN. */
+struct track {
+	uint64_t key;
+	uint64_t seen; /* number of the last snapshot that had it */
+	unsigned n;    /* points that are there */
+	unsigned next; /* where the next one goes */
+	double rss_bytes[TRACK_POINTS];
+	double cpu_percent[TRACK_POINTS];
+	uint64_t io_bytes; /* read and written so far */
+	uint64_t boot_ns;  /* when that was */
+	double io_rate;	   /* bytes a second, since the snapshot before; NaN */
+};
+
+struct tracks {
+	struct track **items;
+	size_t n, cap;
+	struct map by_key;
+	uint64_t n_snapshots;
+};
+
+#define TRACKS_INIT                     \
+	{                               \
+		NULL, 0, 0, MAP_INIT, 0 \
+	}
+
+void tracks_release(struct tracks *t);
+
+uint64_t track_key_of_process(const struct proc_key *key);
+uint64_t track_key_of_job(const char *job_id);
+
+/* The next snapshot: adds its processes and jobs. -ENOMEM: some are missing. */
+int tracks_add(struct tracks *t, const struct snapshot *s);
+
+/* NULL: nothing is known of it. */
+const struct track *tracks_find(const struct tracks *t, uint64_t key);
+
+/* The i-th of n points, from the oldest. */
+double track_rss(const struct track *t, unsigned i);
+double track_cpu(const struct track *t, unsigned i);
+
+#endif

@@ -1,0 +1,186 @@
+#include "tui/tui.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tui/draw.h"
+#include "tui/feed.h"
+#include "tui/keys.h"
+#include "tui/screen.h"
+
+struct tui {
+	const struct tui_options *options;
+	struct feed feed;
+	struct scene scene;
+	struct grid grid;
+	bool is_over;
+};
+
+/* ---- what the user wants done ---- */
+
+static void say(struct scene *s, const char *text)
+{
+	snprintf(s->message, sizeof(s->message), "%s", text);
+}
+
+static int trace(struct tui *t, const struct wish *wish, struct err *err)
+{
+	int r;
+
+	if (!t->options->helpers->trace)
+		return err_set(err, -EOPNOTSUPP, "this build cannot trace");
+	screen_pause();
+	r = t->options->helpers->trace(wish->key.pid, err);
+	screen_resume();
+	return r;
+}
+
+static int grant(struct tui *t, const struct wish *wish, struct err *err)
+{
+	int r = t->feed.ops->grant(t->feed.ctx, &t->scene, wish, err);
+
+	if (r != -EOPNOTSUPP)
+		return r;
+	if (wish->kind == WISH_SIGNAL)
+		return t->options->helpers->signal(&wish->key, wish->signal, err);
+	return wish->kind == WISH_TRACE ? trace(t, wish, err) : 0;
+}
+
+/* One that waits to be confirmed is left alone. */
+static void grant_wish(struct tui *t)
+{
+	struct wish wish = t->scene.wish;
+	struct err err = ERR_INIT;
+
+	if (wish.kind == WISH_NONE || t->scene.overlay == OVERLAY_CONFIRM)
+		return;
+	t->scene.wish.kind = WISH_NONE;
+	if (wish.kind == WISH_QUIT) {
+		t->is_over = true;
+		return;
+	}
+	if (grant(t, &wish, &err) < 0)
+		say(&t->scene, err.text);
+	else if (wish.kind == WISH_CANCEL_JOB)
+		say(&t->scene, "the job is being cancelled");
+	else if (wish.kind == WISH_SIGNAL)
+		say(&t->scene, "the signal was sent");
+	scene_refresh(&t->scene);
+}
+
+/* ---- the loop ---- */
+
+static int fit(struct tui *t)
+{
+	int width, height;
+
+	screen_size(&width, &height);
+	if (width == t->grid.width && height == t->grid.height)
+		return 0;
+	return grid_resize(&t->grid, width, height);
+}
+
+static int show(struct tui *t, struct err *err)
+{
+	if (fit(t) < 0)
+		return err_set(err, -ENOMEM, "no memory left for the screen");
+	draw_scene(&t->scene, &t->grid);
+	screen_show(&t->grid);
+	return 0;
+}
+
+/* True: something was pressed. */
+static bool read_keys(struct tui *t)
+{
+	bool has_read = false;
+	enum screen_event event;
+	int value;
+
+	while (!t->is_over && (event = screen_read(&value)) != SCREEN_NOTHING) {
+		has_read = true;
+		if (event == SCREEN_KEY)
+			keys_press(&t->scene, value);
+		else if (event == SCREEN_CLICK)
+			keys_click(&t->scene, value);
+		grant_wish(t);
+	}
+	return has_read;
+}
+
+static void wait_for_something(struct tui *t)
+{
+	struct pollfd fds[] = {
+		{ .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = t->feed.ops->fd ? t->feed.ops->fd(t->feed.ctx) : -1, .events = POLLIN },
+	};
+	int timeout_ms = t->feed.ops->timeout_ms(t->feed.ctx, &t->scene);
+
+	poll(fds, ARRAY_SIZE(fds), timeout_ms); /* SIGWINCH ends it too */
+	if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+		t->is_over = true; /* the terminal is gone */
+}
+
+static int loop(struct tui *t, struct err *err)
+{
+	int r = 0;
+
+	while (!t->is_over) {
+		struct err trouble = ERR_INIT;
+
+		if (t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble) < 0)
+			say(&t->scene, trouble.text);
+		r = show(t, err);
+		if (r < 0)
+			return r;
+		wait_for_something(t);
+		read_keys(t);
+	}
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static int open_feed(struct tui *t, struct err *err)
+{
+	int r;
+
+	if (t->options->since_wall_ns) {
+		t->scene.source = SOURCE_REPLAY;
+		snprintf(t->scene.source_note, sizeof(t->scene.source_note), "recorded");
+		return feed_open_replay(t->options, &t->feed, err);
+	}
+	t->scene.source = SOURCE_DAEMON;
+	r = feed_open_daemon(t->options, &t->feed, err);
+	if (r == 0)
+		return 0;
+	t->scene.source = SOURCE_OWN;
+	return feed_open_own(t->options, &t->feed, err);
+}
+
+static void close_tui(struct tui *t)
+{
+	if (t->feed.ops)
+		t->feed.ops->close(t->feed.ctx);
+	scene_release(&t->scene);
+	grid_release(&t->grid);
+}
+
+int tui_run(const struct tui_options *options, struct err *err)
+{
+	CLEANUP(close_tui) struct tui t = { .options = options, .grid = GRID_INIT };
+	int r;
+
+	scene_init(&t.scene);
+	t.scene.job_id = options->job_id;
+	r = open_feed(&t, err);
+	if (r == 0)
+		r = screen_open(err);
+	if (r < 0)
+		return r;
+	r = loop(&t, err);
+	screen_close();
+	return r;
+}

@@ -1,0 +1,44 @@
+/*
+ * tui - "proctor top": jobs, live or replayed, in a terminal.
+ *
+ *	scene	what is shown, and what its user has chosen (keys.c changes it)
+ *	draw	a scene as a grid of characters		grid to screen: screen.c
+ *	feed	where snapshots and events come from
+ *
+ * tui_run() is the loop that joins them.
+ */
+#ifndef PROCTOR_TUI_TUI_H
+#define PROCTOR_TUI_TUI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mask.h"
+#include "model/snapshot.h"
+#include "store/store.h"
+
+/* What only the caller can do; each says in err what went wrong. */
+struct tui_helpers {
+	int (*signal)(const struct proc_key *key, int signal, struct err *err);
+	int (*cancel)(const char *job_id, struct err *err); /* without a daemon */
+	/* The record of this user's jobs; NULL: there is none yet. The caller closes it. */
+	int (*open_store)(struct store **ret, struct err *err);
+	/* With the terminal to itself, for some seconds at most. */
+	int (*trace)(pid_t pid, struct err *err);
+};
+
+struct tui_options {
+	const char *job_id;	 /* only this one; NULL: all */
+	double interval_seconds; /* between two looks of our own */
+	struct store *store;	 /* of what is replayed */
+	const struct mask *mask;
+	uint64_t since_wall_ns; /* replays from then on; 0: live */
+	uint64_t until_wall_ns; /* 0: now */
+	const struct tui_helpers *helpers;
+};
+
+/* Until the user has had enough. */
+int tui_run(const struct tui_options *options, struct err *err);
+
+#endif

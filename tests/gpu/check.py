@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""check.py PROCTOR - what proctor says of a real NVIDIA GPU, beside what nvidia-smi says.
+
+Needs a GPU, nvidia-smi and a python3 with PyTorch. Prints what it measured, and at the end
+'N passed, N failed'. Nothing is left behind.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+PROCTOR = os.path.abspath(sys.argv[1])
+HERE = os.path.dirname(os.path.abspath(__file__))
+results = []
+
+
+def check(ok, what):
+    results.append(bool(ok))
+    print(("ok   " if ok else "FAIL ") + what, flush=True)
+
+
+def proctor(*args, **more):
+    return subprocess.run([PROCTOR, *args], capture_output=True, text=True, **more)
+
+
+def worker(*args):
+    return [sys.executable, os.path.join(HERE, "worker.py"), *map(str, args)]
+
+
+def ask_smi(query):
+    out = subprocess.run(
+        ["nvidia-smi", query, "--format=csv,noheader,nounits"], capture_output=True, text=True
+    ).stdout
+    return [[field.strip() for field in line.split(",")] for line in out.splitlines() if line]
+
+
+class Smi(threading.Thread):
+    """Asks nvidia-smi all the time, as a witness."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.rows, self.apps, self.is_over = [], [], False
+
+    def run(self):
+        while not self.is_over:
+            (first, *_) = ask_smi("--query-gpu=utilization.gpu,memory.used,temperature.gpu")
+            self.rows.append((time.time(), *map(float, first)))
+            for pid, mib in ask_smi("--query-compute-apps=pid,used_memory"):
+                self.apps.append((time.time(), int(pid), float(mib)))
+            time.sleep(0.2)
+
+    def stop(self):
+        self.is_over = True
+        self.join()
+        return self
+
+
+def sql(query):
+    lines = proctor("sql", "--json", query).stdout
+    return json.loads(lines) if lines.startswith("[") else [json.loads(x) for x in lines.splitlines()]
+
+
+def median(values):
+    values = sorted(values)
+    return values[len(values) // 2] if values else float("nan")
+
+
+def near(a, b, share, least=0.0):
+    return abs(a - b) <= max(share * abs(b), least)
+
+
+def watched_run(job, *command):
+    smi = Smi()
+    smi.start()
+    done = proctor("run", "--interval", "1", "--job", job, "--", *command)
+    smi.stop()
+    return done, smi
+
+
+def samples_of(job):
+    return sql(
+        "SELECT timestamp, pid, command, gpu_memory_mb, gpu_pct FROM process_metrics "
+        f"WHERE job_id = '{job}' AND gpu_memory_mb > 0"
+    )
+
+
+def devices():
+    rows = sql("SELECT timestamp, gpus FROM snapshots WHERE gpus IS NOT NULL")
+    return [(row["timestamp"], json.loads(row["gpus"])[0]) for row in rows if row["gpus"] != "[]"]
+
+
+def check_one_job():
+    done, smi = watched_run("one", *worker(8192, 20, 1.0))
+    check(done.returncode == 0, "the job runs as without proctor")
+    ours = [(t, g) for t, g in devices() if g["memory_used_mb"] > 8192]
+    theirs = [r for r in smi.rows if r[2] > 8192]
+    used, smi_used = median([g["memory_used_mb"] for _, g in ours]), median([r[2] for r in theirs])
+    util = median([g["utilization_pct"] for _, g in ours])
+    smi_util = median([r[1] for r in theirs])
+    print(f"device memory: {used:.0f} MiB, nvidia-smi {smi_used:.0f} MiB")
+    print(f"utilisation: {util:.0f} %, nvidia-smi {smi_util:.0f} %, {len(ours)} readings")
+    check(near(used, smi_used, 0.02), "device memory is within 2 % of nvidia-smi")
+    check(near(util, smi_util, 0, 10), "utilisation is within 10 points of nvidia-smi")
+    mine = samples_of("one")
+    held = median([row["gpu_memory_mb"] for row in mine])
+    shares = [row["gpu_pct"] for row in mine if row["gpu_pct"] is not None]
+    smi_held = median([mib for _, _, mib in smi.apps if mib > 8192])
+    print(f"process: {held:.0f} MiB, nvidia-smi {smi_held:.0f} MiB; share {median(shares):.0f} %")
+    check(near(held, smi_held, 0.02), "the process's memory is within 2 % of nvidia-smi")
+    check(len({row["pid"] for row in mine}) == 1, "one process holds the GPU")
+    check(near(median(shares), smi_util, 0, 10), "its share is within 10 points")
+
+
+def check_two_processes():
+    script = " ".join(worker(4096, 20, 0.5)) + " & " + " ".join(worker(12288, 20, 0.5)) + "; wait"
+    done, smi = watched_run("two", "sh", "-c", script)
+    check(done.returncode == 0, "two processes run on one GPU")
+    held = {}
+    for row in samples_of("two"):
+        held.setdefault(row["pid"], []).append(row["gpu_memory_mb"])
+    theirs = {}
+    for _, pid, mib in smi.apps:
+        theirs.setdefault(pid, []).append(mib)
+    ours = {pid: median(values) for pid, values in held.items()}
+    smi_says = {pid: median(values) for pid, values in theirs.items()}
+    print(f"two processes: {ours}, nvidia-smi {smi_says}")
+    check(len(ours) == 2, "both are seen")
+    check(
+        all(near(mib, smi_says.get(pid, -1), 0.02) for pid, mib in ours.items()),
+        "each with its own memory, within 2 %",
+    )
+
+
+def check_report():
+    report = json.loads(proctor("report", "one", "--format", "json").stdout)
+    print("rung:", report["rungs"].get("GPU"), "unknown:", report["unknown"])
+    print("report gpu:", {k: v for k, v in report.items() if "gpu" in k})
+    check("NVML" in str(report["rungs"].get("GPU")), "NVML was asked")
+
+
+def check_nothing_left():
+    time.sleep(2.5)
+    left = subprocess.run(["ps", "-eo", "pid,comm"], capture_output=True, text=True).stdout
+    check("proctor-gpu" not in left, "no process that reads GPUs is left")
+
+
+def main():
+    home = tempfile.mkdtemp(prefix="proctor-gpu-")
+    os.environ["PROCTOR_HOME"] = home
+    try:
+        print(proctor("doctor").stdout)
+        snap = json.loads(proctor("snapshot", "--json").stdout)
+        print("snapshot gpus:", json.dumps(snap["gpus"]))
+        check(snap["gpus"], "a snapshot has the GPU")
+        check_one_job()
+        check_two_processes()
+        check_report()
+        check_nothing_left()
+    finally:
+        shutil.rmtree(home)
+    print(f"\n{sum(results)} passed, {len(results) - sum(results)} failed")
+    return 0 if all(results) else 1
+
+
+sys.exit(main())

@@ -1,0 +1,21 @@
+#!/usr/bin/env python3
+"""worker.py MIB SECONDS BUSY - holds MIB of GPU memory and multiplies for BUSY of the time."""
+
+import sys
+import time
+
+import torch
+
+mib, seconds, busy = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+held = torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
+held.fill_(1)
+a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+end = time.monotonic() + seconds
+while time.monotonic() < end:
+    begin = time.monotonic()
+    while time.monotonic() - begin < 0.05 * busy:
+        for _ in range(20):
+            b = a @ a
+        torch.cuda.synchronize()
+    time.sleep(0.05 * (1 - busy))
+print("worker done", flush=True)

@@ -1,0 +1,345 @@
+#!/bin/bash
+# One daemon of root's for all users of the host: whose jobs it watches, what each may see and do,
+# and who a submitted job runs as. In a mount namespace of its own, with users of its own.
+if [ -z "${IN_OWN_NAMESPACE:-}" ] && [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
+	IN_OWN_NAMESPACE=1 exec unshare -m "$0" "$@"
+fi
+. "$(dirname "$0")/lib.sh"
+
+if [ -z "${IN_OWN_NAMESPACE:-}" ]; then
+	skip "a daemon for all users" "needs root, and a machine that makes mount namespaces"
+	finish
+fi
+
+# ---- a host with users ----
+
+unset PROCTOR_HOME
+chmod 755 "$TMP"
+cp "$PROCTOR" "$TMP/proctor"
+chmod 755 "$TMP/proctor"
+PROCTOR=$TMP/proctor
+cp -a /etc "$TMP/etc"
+rm -rf "$TMP/etc/proctor"
+mkdir "$TMP/etc/proctor" "$TMP/var"
+printf '%s\n' "alice:x:4001:4001::$TMP/alice:/bin/sh" "bob:x:4002:4002::$TMP/bob:/bin/sh" \
+	"carol:x:4003:4003::$TMP/carol:/bin/sh" >>"$TMP/etc/passwd"
+printf '%s\n' alice:x:4001: bob:x:4002: carol:x:4003: readers:x:4100:carol crew:x:4101:alice >>"$TMP/etc/group"
+mkdir "$TMP/alice" "$TMP/bob" "$TMP/carol"
+chown 4001:4001 "$TMP/alice"
+chown 4002:4002 "$TMP/bob"
+chown 4003:4003 "$TMP/carol"
+mount --bind "$TMP/etc" /etc && mount -t tmpfs none /run && mount --bind "$TMP/var" /var/lib || exit 99
+printf 'interval_seconds: 0.3\naccess:\n  read_group: readers\nlimits:\n  max_concurrent_jobs: 2\n' >/etc/proctor/proctor.yaml
+
+as() { # USER COMMAND [ARG...]: as after a login
+	local user=$1
+	shift
+	if [ "$user" = root ]; then
+		"$@"
+		return
+	fi
+	(cd "$TMP/$user" && exec setpriv --reuid="$user" --regid="$user" --init-groups \
+		env -i HOME="$TMP/$user" PATH="$PATH" LC_ALL="$LC_ALL" "$@")
+}
+
+cat >"$TMP/ask.py" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/proctor/proctor.sock")
+s.settimeout(20)
+method, params = sys.argv[1], json.loads(sys.argv[2])
+s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+lines = s.makefile()
+def once(pairs):
+    assert len(dict(pairs)) == len(pairs), pairs # no member twice
+    return dict(pairs)
+answer = json.loads(lines.readline(), object_pairs_hook=once)
+print(json.dumps(answer["error"] if "error" in answer else answer["result"]))
+if len(sys.argv) > 3: # so many events after it
+    for _ in range(int(sys.argv[3])):
+        print(lines.readline(), end="")
+END
+ask() { # USER METHOD [PARAMS [EVENTS]]
+	as "$1" python3 "$TMP/ask.py" "$2" "${3:-{\}}" ${4:+"$4"}
+}
+listed() { # USER: the jobs that this user is shown
+	json_eval "$(ask "$1" job.list)" '" ".join(sorted("%s:%s" % (j["job_id"], j["uid"]) for j in d))'
+}
+json_eval_of() { # USER EXPRESSION: of the list of jobs
+	json_eval "$(ask "$1" job.list)" "$2"
+}
+eventually() { # WANTED COMMAND [ARG...]: until it prints that, for at most 20 s; prints the last
+	local wanted=$1 got i
+	shift
+	for ((i = 0; i < 100; i++)); do
+		got=$("$@" 2>&1)
+		[ "$got" = "$wanted" ] && break
+		sleep 0.2
+	done
+	echo "$got"
+}
+daemon_pid() { json_eval "$(ask root daemon.status)" 'd["pid"]'; }
+trap '"$PROCTOR" stop 2>/dev/null; rm -rf "$TMP"' EXIT
+
+# ---- the socket ----
+
+mkdir -m 700 /run/proctor
+ln -s "$TMP/elsewhere" /run/proctor/proctor.sock
+run "$PROCTOR" start
+is "a socket that is a symbolic link is refused" "$status" 1
+like "and said to be one" "$stderr" "symbolic link"
+check "nothing was made through it" test ! -e "$TMP/elsewhere"
+rm /run/proctor/proctor.sock
+run env SECRET=1 "$PROCTOR" start
+is "the daemon of the host starts" "$status$stderr" 0
+is "its folder is open to all" "$(stat -c %a /run/proctor)" 755
+is "and so is its socket" "$(stat -c %a /run/proctor/proctor.sock)" 666
+is "but nothing that it keeps is" "$(stat -c %a /var/lib/proctor /var/lib/proctor/proctor.db | xargs)" "700 600"
+
+# ---- guests ----
+
+"$PROCTOR" run -q --job same -- sleep 120 &
+"$PROCTOR" run -q --job roots -- sleep 121 &
+as alice "$PROCTOR" run -q --job same -- sh -c 'sleep 122; true' &
+is "root sees the jobs of all" "$(eventually "roots:0 same:0 same:4001" listed root)" "roots:0 same:0 same:4001"
+is "a user their own" "$(listed alice)" "same:4001"
+is "another user nothing" "$(listed bob)" ""
+is "the group that may read everything" "$(listed carol)" "roots:0 same:0 same:4001"
+shown() { # USER: commands of the processes in a snapshot
+	json_eval "$(ask "$1" daemon.top)" \
+		'" ".join(sorted(p["command"] for p in d["processes"] if p["command"].startswith("sleep")))'
+}
+is "processes of a guest are sampled" "$(eventually "sleep 120 sleep 121 sleep 122" shown root)" \
+	"sleep 120 sleep 121 sleep 122"
+is "a user is shown their own" "$(shown alice)" "sleep 122"
+is "and nobody else's" "$(shown bob)" ""
+json "with the progress of their own jobs" "$(ask alice daemon.top)" \
+	'[p["job_id"] for p in d["job_progress"]] == ["same"] and d["running_jobs"] == 1'
+json "a stream is the user's own, too" "$(ask alice daemon.top.stream '{}' 1 | tail -n 1)" \
+	'[p["command"] for p in d["params"]["data"]["processes"] if p["command"].startswith("sleep")] == ["sleep 122"]'
+json "and the reader's is everything" "$(ask carol daemon.top.stream '{}' 1 | tail -n 1)" \
+	'len([p for p in d["params"]["data"]["processes"] if p["command"].startswith("sleep")]) == 3'
+hers=$(json_eval "$(ask alice daemon.top)" '[p["pid"] for p in d["processes"] if p["command"] == "sleep 122"][0]')
+his=$(json_eval "$(ask root daemon.top)" '[p["pid"] for p in d["processes"] if p["command"] == "sleep 121"][0]')
+json "a process of one's own has a context" "$(ask alice resource.context "{\"pid\": $hers}")" 'd["rss_mb"] > 0'
+json "one of others has none" "$(ask alice resource.context "{\"pid\": $his}")" 'd["code"] == -32001'
+json "nor for another" "$(ask bob resource.context "{\"pid\": $hers}")" 'd["code"] == -32001'
+
+PROCTOR_HOME=$TMP/other "$PROCTOR" run -q --interval 0.5 --job other -- sleep 3 &
+is "a job of one's own in another database is a guest, too" \
+	"$(eventually True json_eval_of root 'any(j["job_id"] == "other" for j in d)')" True
+
+# ---- who may do what ----
+
+json "what is not seen cannot be cancelled" "$(ask bob job.cancel '{"job_id": "same"}')" 'd["code"] == -32001'
+json "nor reported" "$(ask bob job.report '{"job_id": "roots"}')" 'd["code"] == -32001'
+json "not by number either" "$(ask alice job.report '{"job_id": "same", "attempt": 1}')" 'd["code"] == -32001'
+json "nor waited for" "$(ask bob job.wait '{"job_id": "roots"}')" 'd["code"] == -32001'
+json "to read is not to cancel" "$(ask carol job.cancel '{"job_id": "roots"}')" 'd["code"] == -32000'
+json "but to report" "$(ask carol job.report '{"job_id": "roots"}')" 'd["job_id"] == "roots"'
+json "to stop is the owner's" "$(ask carol daemon.stop)" 'd["code"] == -32000'
+run as alice "$PROCTOR" cancel same
+is "a user cancels their own job" "$status" 0
+run as alice "$PROCTOR" wait same
+is "and waits for that" "$stdout" "same cancelled"
+is "root's of the same name goes on" "$(eventually "[]" json_eval_of alice '[j["job_id"] for j in d]')$(json_eval_of root \
+	'sorted(j["uid"] for j in d if j["job_id"] == "same")')" "[][0]"
+json "the daemon has recorded its end" "$(ask alice job.report '{"job_id": "same"}')" \
+	'd["outcome"] == "cancelled" and d["peak_rss_mb"] > 0 and len(d["series"]) > 0'
+json "of root's it has another" "$(ask root job.report '{"job_id": "same"}')" 'd["outcome"] is None'
+json "so has its own runner" "$(as alice "$PROCTOR" report same --format json)" 'd["outcome"] == "cancelled"'
+"$PROCTOR" cancel same >/dev/null
+"$PROCTOR" cancel roots >/dev/null
+
+# ---- how a guest goes on, and ends ----
+
+printf 'sheets:\n  - run: sleep 0.8\n    name: first\n  - run: sleep 0.8; exit 3\n' >"$TMP/two.yaml"
+run as alice "$PROCTOR" run -q --job two -f "$TMP/two.yaml"
+report=$(ask root job.report '{"job_id": "two"}')
+json "its end is that of its runner" "$report" 'd["outcome"] == "failure" and d["exit_code"] == 3'
+json "with its sheets" "$report" \
+	'[(s["outcome"], s["name"]) for s in d["sheet_metrics"].values()] == [("success", "first"), ("failure", None)]'
+json "and what it used, as exact" "$report" \
+	'd["evidence"]["total_cpu_seconds"] == "exact" and d["process_spawn_count"] >= 2'
+json "its events were told" "$(ask alice daemon.events '{"job_id": "two"}')" \
+	'[e["event"] for e in d if not e["event"].startswith("process.")] == ["job.started", "sheet.started", "sheet.completed", "sheet.started", "sheet.failed", "job.failed"]'
+json "to nobody else" "$(ask bob daemon.events)" 'd == []'
+json "but to who reads all" "$(ask carol daemon.events '{"limit": 4096}')" '{e["job_id"] for e in d} >= {"same", "two", "roots"}'
+json "the newest of them, oldest first" "$(ask root daemon.events '{"limit": 2, "job_id": "two"}')" \
+	'[e["event"] for e in d] == ["sheet.failed", "job.failed"]'
+
+as alice "$PROCTOR" run -q --job killed -- sleep 123 &
+is "a guest runs" "$(eventually "killed:4001" listed root)" "killed:4001"
+runner=$(pgrep -u 4001 -f 'run -q --job killed')
+orphan=$(pgrep -P "$runner")
+kill -9 "$runner"
+is "its runner is killed" "$(eventually "" listed root)" ""
+json "and that is all that is known" "$(ask root job.report '{"job_id": "killed"}')" 'd["outcome"] is None and d["lost"]'
+kill "$orphan"
+
+as alice "$PROCTOR" run -q --job outlives -- sh -c 'sleep 7; exit 5' &
+is "a guest runs" "$(eventually "outlives:4001" listed root)" "outlives:4001"
+kill -9 "$(daemon_pid)"
+"$PROCTOR" start
+is "the daemon was killed and knows it again" "$(eventually "outlives:4001" listed alice)" "outlives:4001"
+json "its end is told when it comes" "$(ask alice job.wait '{"job_id": "outlives"}')" \
+	'd["exit_code"] == 5 and d["attempt"] == 1'
+
+# ---- hostile ones ----
+
+cat >"$TMP/hostile.py" <<'END'
+import json, socket, sys
+def ask(s, method, params):
+    s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+    return json.loads(s.makefile().readline())
+def hello(job, **more):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect("/run/proctor/proctor.sock")
+    params = {"job_id": "evil", "attempt": 1, "interval_seconds": 1, "job": job}
+    params.update(more)
+    return s, ask(s, "runner.hello", params)
+good = {"job_id": "evil", "command": "x"}
+bad = [{}, {"job_id": "../a b"}, {"job_id": "-x"}, {"job_id": "x" * 200}, {"job_id": 7},
+       dict(good, total_sheets=-1), dict(good, total_sheets=1 << 40), dict(good, started_wall_ns="now"),
+       dict(good, sheets=7), dict(good, sheets=[{"num": 1}]), dict(good, sheets=[{}] * 2000),
+       dict(good, sheets=[{"num": 1, "try_num": 1, "outcome": "perfect"}]), dict(good, argv_hash="xyz"),
+       dict(good, interval_seconds=1e300), dict(good, outcome="won")]
+print(sorted({hello(job)[1]["error"]["code"] for job in bad}))
+s, answer = hello(dict(good, command="\x1b[31m" + "\u20ac" * 5000, uid=0, pid=1, runner={"pid": 1},
+                       host="elsewhere", started_wall_ns=(1 << 63) - 1, name="\x00" and "n"))
+print(answer["result"]["guest"])
+print(ask(s, "runner.hello", {"job_id": "evil", "attempt": 1, "interval_seconds": 1, "job": good})["error"]["code"])
+print(ask(s, "runner.changed", {"job": dict(good, job_id="other")})["error"]["code"])
+job = [j for j in ask(s, "job.list", {}) ["result"] if j["job_id"] == "evil"][0]
+print(job["uid"], job["started"] < 2e9)
+s2, answer = hello(dict(good, job_id="second")) # the same process is the same runner
+print(answer["error"]["code"])
+print(ask(s, "runner.changed", {"job": dict(good, outcome="success", ended_wall_ns=1)})["result"])
+print(ask(s, "runner.changed", {"job": good})["error"]["code"])
+END
+is "what a runner says is not believed further than its job" "$(as alice python3 "$TMP/hostile.py" 2>&1)" \
+	"[-32602]
+True
+-32006
+-32602
+4001 True
+-32006
+None
+-32602"
+json "its record is hers" "$(ask alice job.report '{"job_id": "evil"}')" 'd["outcome"] == "success" and "\x1b" not in d["command"] and len(d["command"].encode()) <= 500'
+
+cat >"$TMP/many.py" <<'END'
+import json, os, signal, socket
+children, n_guests, error = [], 0, None
+for i in range(260): # one process each
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        s = socket.socket(socket.AF_UNIX)
+        s.connect("/run/proctor/proctor.sock")
+        job = {"job_id": "many-%d" % i}
+        s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "runner.hello", "params":
+                              {"job_id": job["job_id"], "attempt": 1, "interval_seconds": 1, "job": job}}).encode() + b"\n")
+        os.write(w, s.makefile().readline().encode())
+        signal.pause() # until it is killed
+        os._exit(0)
+    children.append(pid)
+    answer = json.loads(os.read(r, 65536))
+    n_guests += "result" in answer
+    error = answer.get("error", error)
+print(n_guests, error["code"])
+for pid in children:
+    os.kill(pid, 9)
+END
+is "one user has so many guests" "$(as bob python3 "$TMP/many.py" 2>&1)" "256 -32002"
+# A daemon that is too busy to answer in time is asked again after some seconds.
+run_as_guest() {
+	local seconds
+	for seconds in 0.5 8; do
+		as alice "$PROCTOR" run -q --job after -- sleep "$seconds"
+		ask alice job.wait '{"job_id": "after"}' | grep -o success && return
+	done
+}
+is "others are none the worse" "$(run_as_guest)" success
+
+# ---- submitting ----
+
+cat >"$TMP/who.yaml" <<'END'
+sheets:
+  - run: |
+      echo "user $(id -u) $(id -g) $(id -G)"
+      echo "home $HOME $USER $LOGNAME $SHELL"
+      echo "umask $(umask) in $(pwd)"
+      grep -E '^(CapInh|CapPrm|CapEff|CapAmb|Uid|Gid|Groups):' /proc/self/status /proc/$PPID/status
+      echo "variables $(env | grep -c -E '^(PROCTOR_QUEUED|PROCTOR_LAUNCHER|SECRET)')"
+      echo "own files $(ls /proc/self/fd | wc -l)"
+      echo "runner's files" $(readlink /proc/$PPID/fd/* | grep -E '^/var/lib|^/etc|^/root')
+      echo "adj $(cat /proc/self/oom_score_adj)"
+END
+run as alice "$PROCTOR" submit --job who "$TMP/who.yaml"
+is "a user submits" "$stdout/$stderr" "who/"
+json "it has run" "$(ask alice job.wait '{"job_id": "who"}')" 'd["outcome"] == "success"'
+log=$TMP/alice/.local/state/proctor/logs/who.log
+is "its output is the user's" "$(stat -c '%U %a' "$log")" "alice 600"
+said=$(cat "$log")
+like "it ran as the user" "$said" "^user 4001 4001 4001 4101$"
+like "at home" "$said" "^home $TMP/alice alice alice /bin/sh$"
+like "with a plain umask, where it was submitted" "$said" "^umask 0022 in $TMP/alice$"
+is "with no capability, nor its runner" "$(grep -c 'Cap...:.*0000000000000000$' <<<"$said")" 8
+is "and no other user, nor its runner" "$(grep -c -P 'Uid:\t4001\t4001\t4001\t4001$' <<<"$said")" 2
+is "nor group" "$(grep -c -P 'Groups:\t4001 4101 ?$' <<<"$said")" 2
+like "with nothing of root's environment" "$said" "^variables 0$"
+is "of root's files its runner has the job file alone" "$(grep "^runner's files" <<<"$said" | sed 's,/[0-9]*\.,/N.,')" \
+	"runner's files /var/lib/proctor/queue/N.started"
+is "it is in the user's own database" "$(json_eval "$(as alice "$PROCTOR" jobs --json)" '[j["outcome"] for j in d if j["job_id"] == "who"]')" "['success']"
+json "and in the daemon's" "$(ask root job.report '{"job_id": "who"}')" 'd["outcome"] == "success" and d["command"].endswith("who.yaml")'
+eventually "" ls /var/lib/proctor/queue >/dev/null
+is "nothing is left in the queue" "$(ls /var/lib/proctor/queue)" ""
+
+mkdir -m 700 "$TMP/closed"
+json "where the user may not go the job does not go" \
+	"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd}]\", \"workdir\": \"$TMP/closed\", \"job_id\": \"sneak\"}" >/dev/null
+	ask alice job.wait '{"job_id": "sneak"}')" 'd["outcome"] == "failure" and d["exit_code"] is None'
+like "and says so" "$(ask alice job.report '{"job_id": "sneak"}')" "cannot go to its folder: Permission denied"
+json "nor is told of what it cannot see" \
+	"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd, workdir: $TMP/closed/x}]\", \"workdir\": \"/\", \"job_id\": \"oracle\"}")" 'd == {"job_id": "oracle"}'
+
+printf 'sheets:\n  - run: sleep 30\n' >"$TMP/long.yaml"
+for user in alice bob carol; do
+	as "$user" "$PROCTOR" submit --job long "$TMP/long.yaml" >/dev/null
+done
+waiting() { json_eval "$(ask "$1" job.list)" 'sorted((j["job_id"], j["uid"]) for j in d if j["status"] == "queued")'; }
+is "each has a job of that name, and one waits" "$(eventually "[('long', 4003)]" waiting root)" "[('long', 4003)]"
+run as alice "$PROCTOR" submit --job long "$TMP/long.yaml"
+is "nobody has two of one name" "$status" 1
+is "who waits is seen by its owner" "$(waiting carol)" "[('long', 4003)]"
+is "and by nobody else" "$(waiting bob)" "[]"
+ask carol job.wait '{"job_id": "long"}' >"$TMP/waited" &
+waiter=$!
+sleep 0.3
+run as carol "$PROCTOR" cancel long
+is "its owner cancels it" "$status" 0
+wait $waiter
+json "who waits for it is told" "$(cat "$TMP/waited")" 'd["outcome"] == "cancelled"'
+is "the others' are still there" "$(eventually "long:4001 long:4002" listed root)" "long:4001 long:4002"
+run as bob "$PROCTOR" cancel long
+is "a running one too" "$status" 0
+json "and is over" "$(ask bob job.wait '{"job_id": "long"}')" 'd["outcome"] == "cancelled"'
+is "that of another goes on" "$(eventually "long:4001" listed root)" "long:4001"
+"$PROCTOR" cancel long >/dev/null
+json "root may cancel it" "$(ask alice job.wait '{"job_id": "long"}')" 'd["outcome"] == "cancelled"'
+
+# ---- a daemon of an ordinary user ----
+
+as bob "$PROCTOR" start --foreground 2>/dev/null &
+bobs=$TMP/bob/.local/state/proctor
+eventually 600 stat -c %a "$bobs/proctor.sock" >/dev/null
+is "its socket is closed" "$(stat -c %a "$bobs" "$bobs/proctor.sock" | xargs)" "700 600"
+chmod 755 "$TMP/bob/.local" "$TMP/bob/.local/state" "$bobs"
+chmod 666 "$bobs/proctor.sock"
+sed -i "s,/run/proctor/proctor.sock,$bobs/proctor.sock," "$TMP/ask.py"
+json "it runs nobody else's jobs" "$(ask alice job.submit '{"file": "sheets: [{run: id}]", "workdir": "/"}')" \
+	'd["code"] == -32000 and "not root" in d["message"]'
+as bob "$PROCTOR" stop
+
+finish

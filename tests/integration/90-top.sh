@@ -1,0 +1,229 @@
+#!/bin/bash
+# "proctor top" in a real terminal (tmux): its keys, panels and modes, with a daemon, without one,
+# and of what was recorded.
+. "$(dirname "$0")/lib.sh"
+mkdir -p "$PROCTOR_HOME"
+export TERM=xterm-256color
+pids=()
+trap '"$PROCTOR" stop 2>/dev/null; close_terminal
+	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; rm -rf "$TMP"' EXIT
+
+command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finish; }
+
+# Each terminal has a server of its own: one that is being ended takes no new ones.
+n_terminals=0
+pane() {
+	tmux -S "$TMP/tmux.$n_terminals" "$@"
+}
+
+# Opens a terminal of 100 x 30 in which this runs; its exit status goes to $TMP/ended.
+open_terminal() { # COMMAND
+	rm -f "$TMP/ended"
+	n_terminals=$((n_terminals + 1))
+	pane -f /dev/null new-session -d -x 100 -y 30 "$1; echo \$? >'$TMP/ended'; sleep 60"
+}
+
+close_terminal() {
+	pane kill-server 2>/dev/null
+}
+
+screen() {
+	pane capture-pane -p
+}
+
+keys() {
+	pane send-keys "$@"
+}
+
+# shows NAME REGEX: passes as soon as the screen has it, fails after 20 s.
+shows() {
+	local i
+	for ((i = 0; i < 200; i++)); do
+		screen | grep -Eq -- "$2" && { ok "$1"; return; }
+		sleep 0.1
+	done
+	not_ok "$1" "no '$2' on the screen:" "$(screen)"
+}
+
+hides() { # NAME REGEX: as soon as the screen has it no more
+	local i
+	for ((i = 0; i < 200; i++)); do
+		screen | grep -Eq -- "$2" || { ok "$1"; return; }
+		sleep 0.1
+	done
+	not_ok "$1" "still '$2' on the screen:" "$(screen)"
+}
+
+ends_with() { # NAME STATUS
+	local i
+	for ((i = 0; i < 100; i++)); do
+		[ -s "$TMP/ended" ] && break
+		sleep 0.1
+	done
+	is "$1" "$(cat "$TMP/ended" 2>/dev/null)" "$2"
+}
+
+# ---- where it cannot be ----
+
+run "$PROCTOR" top
+is "without a terminal it is refused" "$status" 2
+like "and says what else there is" "$stderr" 'top --json'
+open_terminal "TERM=dumb '$PROCTOR' top 2>'$TMP/said'"
+ends_with "a dumb terminal is refused" 2
+like "politely" "$(cat "$TMP/said")" 'cannot place text'
+close_terminal
+
+# ---- without a daemon ----
+
+"$PROCTOR" run -q --job alone -- sh -c 'sleep 300 & exec sleep 301' &
+pids+=($!)
+open_terminal "'$PROCTOR' top --interval 0.5"
+shows "without a daemon it looks by itself, and says so" 'no daemon runs'
+shows "jobs are there" '^- alone'
+shows "with their sheets" 'sheet 1'
+shows "and processes" '[0-9]+ sleep 301'
+shows "all others are of no job" 'no job'
+keys f
+keys -l 'sleep 30'
+keys Enter
+hides "a filter leaves others out" 'tmux'
+shows "and keeps what it names" '[0-9]+ sleep 301'
+keys Escape
+shows "Escape forgets it" 'no job'
+keys '?'
+shows "? shows the keys" 'any key goes back'
+keys q
+shows "any key goes back" 'JOB / PROCESS'
+keys q
+ends_with "q quits" 0
+shows "the terminal is as it was" '^$'
+close_terminal
+kill "${pids[@]}"
+wait "${pids[@]}" 2>/dev/null
+pids=()
+
+# ---- with a daemon ----
+
+cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
+	interval_seconds: 0.5
+YAML
+run "$PROCTOR" start
+is "a daemon starts" "$status" 0
+cat >"$TMP/job.yaml" <<-'YAML'
+	job_id: steps
+	sheets:
+	  - run: "true"
+	  - run: sleep 302
+	  - run: sleep 303
+YAML
+run "$PROCTOR" submit "$TMP/job.yaml"
+is "a job is handed in" "$status" 0
+open_terminal "'$PROCTOR' top"
+shows "with a daemon it follows that" 'proctor daemon [0-9]+, up'
+shows "a job has its progress" 'steps.*1/3'
+shows "and its process" '[0-9]+ sleep 302'
+keys -l -
+shows "- folds" '^\+ steps'
+keys -l +
+shows "+ unfolds" '[0-9]+ sleep 302'
+keys t
+keys t
+keys M
+shows "M sorts by memory" 'MEM▾'
+keys P
+shows "P by CPU" 'CPU%▾'
+keys T
+shows "T by age" 'AGE▾'
+keys I
+shows "I by I/O" 'I/O▾'
+keys /
+keys -l 'sleep 302'
+keys Enter
+keys Enter
+shows "Enter shows all of the process" 'command .*sleep 302'
+shows "with its open files and their limit" 'open files +[0-9]+ of'
+keys Enter
+shows "and again what happened" 'WHAT HAPPENED'
+keys p
+shows "p pauses" 'PAUSED'
+keys p
+hides "and goes on" 'PAUSED'
+pane resize-window -x 60 -y 20
+shows "it fits a smaller terminal" 'JOB / PROCESS'
+pane resize-window -x 160 -y 50
+shows "and a larger one" 'FDS'
+keys g
+keys x
+shows "x asks first" 'cancel the job steps.*y/n'
+keys n
+shows "and takes a no" 'sleep 302'
+keys x
+keys y
+hides "a yes cancels the job" 'sleep 302'
+shows "and tells that it happened" 'job.cancelled of steps|job.failed of steps|steps.*cancelled'
+run "$PROCTOR" stop
+is "the daemon stops" "$status" 0
+shows "a daemon that goes is missed" 'the daemon is gone'
+run "$PROCTOR" start
+shows "and one that comes is found" 'proctor daemon [0-9]+, up'
+keys q
+ends_with "q quits" 0
+close_terminal
+
+# ---- what only it would miss: a signal must not leave the terminal raw ----
+
+open_terminal "stty -a >'$TMP/before'; '$PROCTOR' top; stty -a >'$TMP/after'"
+shows "it runs" 'proctor daemon'
+shell=$(pane list-panes -F '#{pane_pid}')
+read -r top <"/proc/$shell/task/$shell/children"
+kill -TERM "$top"
+ends_with "SIGTERM ends it" 0
+is "and the terminal is as it was" "$(cat "$TMP/after")" "$(cat "$TMP/before")"
+close_terminal
+
+# ---- as a stream ----
+
+"$PROCTOR" run -q --job streamed -- sleep 304 &
+pids+=($!)
+lines=$(timeout 20 "$PROCTOR" top --json | head -n 3)
+is "--json prints snapshots as they come" "$(wc -l <<<"$lines")" 3
+json "each of them whole" "$(tail -n 1 <<<"$lines")" '"processes" in d and "load_avg_1" in d'
+line=$(timeout 20 "$PROCTOR" top --json --job streamed | head -n 1)
+json "--job leaves others out" "$line" \
+	'{p["job_id"] for p in d["processes"]} == {"streamed"}'
+run "$PROCTOR" stop
+timeout 20 "$PROCTOR" top --json >"$TMP/stream" 2>/dev/null &
+follower=$!
+for ((i = 0; i < 150; i++)); do
+	[ -s "$TMP/stream" ] && break
+	sleep 0.1
+done
+kill "$follower" 2>/dev/null
+json "without a daemon it follows the log of snapshots" "$(head -n 1 "$TMP/stream")" \
+	'"processes" in d'
+kill "${pids[@]}"
+wait "${pids[@]}" 2>/dev/null
+pids=()
+
+# ---- what was recorded ----
+
+open_terminal "'$PROCTOR' top --history 10m"
+shows "what was recorded is replayed" 'recorded'
+shows "with the clock, and how fast" '×1'
+keys '>'
+keys '>'
+shows "> makes it faster" '×4'
+keys '<'
+shows "< slower" '×2'
+keys p
+shows "p pauses it" '^paused'
+clock=$(screen | sed -n '1s/.* //p')
+keys . . . . . . . . . .
+hides ". goes a snapshot on, each time, and the clock with it" " $clock\$"
+keys q
+ends_with "q quits" 0
+close_terminal
+run "$PROCTOR" top --history 10m
+is "without a terminal it is text" "$status" 0
+like "with its jobs" "$stdout" 'job steps'
+finish

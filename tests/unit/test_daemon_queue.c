@@ -1,0 +1,190 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/queue.h"
+
+#define OTHER 4001
+
+struct fixture {
+	char folder[128];
+	struct queue *q;
+};
+
+static int setup(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct err err = ERR_INIT;
+
+	if (!f)
+		return -1;
+	snprintf(f->folder, sizeof(f->folder), "%.90s/proctor-queue-XXXXXX", tmp ? tmp : "/tmp");
+	*state = f;
+	return mkdtemp(f->folder) && queue_open(f->folder, &f->q, &err) == 0 ? 0 : -1;
+}
+
+static size_t count_files(const char *folder, bool remove)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	size_t n = 0;
+
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.') {
+			n++;
+			if (remove)
+				unlinkat(dirfd(dir), entry->d_name, 0);
+		}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_close(f->q);
+	count_files(f->folder, true);
+	rmdir(f->folder);
+	free(f);
+	return 0;
+}
+
+static int add(struct queue *q, const char *job_id, uid_t uid, const char *text, struct err *err)
+{
+	const struct submission job = {
+		.job_id = job_id,
+		.text = text,
+		.len = strlen(text),
+		.workdir = "/",
+		.name = "a.yaml",
+		.uid = uid,
+	};
+
+	return queue_add(q, &job, err);
+}
+
+/* Whose a job is outlives the daemon, as does the rest. */
+static void test_it_is_found_again(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+	const struct queued *job;
+
+	assert_int_equal(add(f->q, "j", OTHER, "sheets:\n", &err), 0);
+	f->q = queue_close(f->q);
+	assert_int_equal(queue_open(f->folder, &f->q, &err), 0);
+	job = queue_find(f->q, "j", OTHER);
+	assert_non_null(job);
+	assert_int_equal(job->uid, OTHER);
+	assert_string_equal(job->name, "a.yaml");
+	assert_string_equal(job->workdir, "/");
+	assert_false(job->is_started);
+	assert_null(queue_find(f->q, "j", geteuid()));
+}
+
+static void test_names_are_of_a_user(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(add(f->q, "j", OTHER, "x", &err), 0);
+	assert_int_equal(add(f->q, "j", OTHER + 1, "x", &err), 0);
+	assert_int_equal(add(f->q, "j", OTHER, "x", &err), -EEXIST);
+	queue_drop(f->q, queue_find(f->q, "j", OTHER));
+	assert_null(queue_find(f->q, "j", OTHER));
+	assert_non_null(queue_find(f->q, "j", OTHER + 1));
+	assert_int_equal(count_files(f->folder, false), 1);
+}
+
+static void test_a_user_has_a_share(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+	char name[32];
+
+	for (int i = 0; i < QUEUE_USER_MAX_JOBS; i++) {
+		snprintf(name, sizeof(name), "j%d", i);
+		assert_int_equal(add(f->q, name, OTHER, "x", &err), 0);
+	}
+	assert_int_equal(add(f->q, "more", OTHER, "x", &err), -EBUSY);
+	assert_non_null(strstr(err.text, "256"));
+	assert_int_equal(add(f->q, "more", OTHER + 1, "x", &err), 0);
+	assert_int_equal(add(f->q, "more", geteuid(), "x", &err), 0);
+}
+
+static void test_bytes_are_bounded_too(void **state)
+{
+	struct fixture *f = *state;
+	size_t size = 15 << 20;
+	char *text = malloc(size + 1), name[32];
+	struct err err = ERR_INIT;
+
+	memset(text, '#', size);
+	text[size] = '\0';
+	for (int i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "j%d", i);
+		assert_int_equal(add(f->q, name, OTHER, text, &err), 0);
+	}
+	assert_int_equal(add(f->q, "more", OTHER, text, &err), -EBUSY);
+	assert_int_equal(count_files(f->folder, false), 4);
+	free(text);
+}
+
+/* The longest that is let in, with every byte escaped. */
+static void test_long_names(void **state)
+{
+	struct fixture *f = *state;
+	char workdir[4096], name[1025];
+	struct submission job = { "j", "x", 1, workdir, name, OTHER };
+	struct err err = ERR_INIT;
+
+	memset(workdir, 1, sizeof(workdir) - 1);
+	workdir[0] = '/';
+	workdir[sizeof(workdir) - 1] = '\0';
+	memset(name, 1, sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(queue_add(f->q, &job, &err), 0);
+	assert_string_equal(queue_find(f->q, "j", OTHER)->workdir, workdir);
+}
+
+/* Another user's job cannot run here: it waits as before, and why is said. */
+static void test_what_cannot_be_started(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+	struct queued *job;
+
+	assert_int_equal(add(f->q, "j", 3999999999, "x", &err), 0);
+	job = queue_find(f->q, "j", 3999999999);
+	assert_int_equal(queue_start(f->q, job, f->folder, &err), -ESRCH);
+	assert_false(job->is_started);
+	assert_false(job->was_executed);
+	assert_non_null(strstr(err.text, "no account"));
+	assert_int_equal(count_files(f->folder, false), 1);
+}
+
+#define QUEUE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		QUEUE_TEST(test_it_is_found_again),  QUEUE_TEST(test_names_are_of_a_user),
+		QUEUE_TEST(test_a_user_has_a_share), QUEUE_TEST(test_bytes_are_bounded_too),
+		QUEUE_TEST(test_long_names),	     QUEUE_TEST(test_what_cannot_be_started),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

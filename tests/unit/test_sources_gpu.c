@@ -1,0 +1,392 @@
+/*
+ * GPUs: the texts of nvidia-smi (tests/golden/parsers, kind "nvidia_smi") and of the
+ * kernel's drivers, whose a device is, what the process that reads brings, and how it ends.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+/* base/json.h has functions of these names too. */
+#define json_string jansson_string
+#define json_null jansson_null
+#include <jansson.h>
+#undef json_string
+#undef json_null
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "sources/gpu.h"
+#include "sources/gpu_drm.h"
+#include "sources/gpu_smi.h"
+
+#define MB (UINT64_C(1) << 20)
+
+/* ---- nvidia-smi ---- */
+
+static double golden_number(const json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	if (!text)
+		return json_number_value(value);
+	return strcmp(text, "nan") == 0 ? (double)NAN : text[0] == '-' ? -INFINITY : INFINITY;
+}
+
+static void assert_same_number(double got, double want)
+{
+	if (isnan(want))
+		assert_true(isnan(got));
+	else
+		assert_true(got == want);
+}
+
+static void assert_line(const struct smi_line *got, const json_t *want)
+{
+	static const char *const keys[SMI_FIELDS] = { "utilization_pct", "memory_used_mb",
+						      "memory_total_mb", "temperature_c" };
+
+	assert_true(got->index == json_number_value(json_object_get(want, "index")));
+	for (size_t i = 0; i < SMI_FIELDS; i++)
+		assert_same_number(got->values[i], golden_number(json_object_get(want, keys[i])));
+}
+
+static void check_case(const json_t *root)
+{
+	const json_t *expected = json_object_get(root, "expected");
+	struct smi_line lines[16];
+	size_t n = smi_parse(json_string_value(json_object_get(root, "input")), lines, 16), at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (lines[i].is_whole)
+			assert_line(&lines[i], json_array_get(expected, at++));
+	assert_int_equal(at, json_array_size(expected));
+}
+
+static void test_smi_golden(void **state)
+{
+	char pattern[512];
+	glob_t found;
+	size_t n = 0;
+
+	(void)state;
+	snprintf(pattern, sizeof(pattern), "%s/golden/parsers/*.json", getenv("PROCTOR_TESTS"));
+	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		json_t *root = json_load_file(found.gl_pathv[i], JSON_DECODE_INT_AS_REAL, NULL);
+
+		assert_non_null(root);
+		if (strcmp(json_string_value(json_object_get(root, "kind")), "nvidia_smi") == 0) {
+			check_case(root);
+			n++;
+		}
+		json_decref(root);
+	}
+	globfree(&found);
+	assert_true(n >= 6);
+}
+
+static void test_smi_unknown_fields(void **state)
+{
+	struct smi_line lines[4];
+
+	(void)state;
+	assert_int_equal(smi_parse("[N/A], 100, [Not Supported], 30\n1,2,3\n", lines, 4), 2);
+	assert_false(lines[0].is_whole);
+	assert_true(isnan(lines[0].values[SMI_UTILIZATION]));
+	assert_true(lines[0].values[SMI_MEMORY_USED] == 100);
+	assert_true(isnan(lines[0].values[SMI_MEMORY_TOTAL]));
+	assert_true(lines[0].values[SMI_TEMPERATURE] == 30);
+	assert_false(lines[1].is_whole);
+	assert_int_equal(smi_parse("1,2,3,4\n5,6,7,8\n", lines, 1), 1); /* no more than asked for */
+}
+
+static void test_odd_percent(void **state)
+{
+	struct gpu_reading *r = malloc(sizeof(*r));
+
+	(void)state;
+	assert_non_null(r);
+	gpu_reading_init(r);
+	assert_true(gpu_sane_percent(r, 0, 55) == 55);
+	assert_int_equal(r->note[0], '\0');
+	assert_true(gpu_sane_percent(r, 3, 101) == 100);
+	assert_non_null(strstr(r->note, "GPU 3"));
+	assert_true(isnan(gpu_sane_percent(r, 0, -1)));
+	assert_true(isnan(gpu_sane_percent(r, 0, INFINITY)));
+	free(r);
+}
+
+/* ---- the kernel's drivers ---- */
+
+static const char amd_client[] = "pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t1\n"
+				 "drm-driver:\tamdgpu\ndrm-client-id:\t42\n"
+				 "drm-pdev:\t0000:03:00.0\n"
+				 "drm-memory-vram:\t2048 KiB\ndrm-memory-gtt: \t512 KiB\n"
+				 "drm-engine-gfx:\t123456 ns\ndrm-engine-compute:\t99 ns\n"
+				 "drm-engine-capacity-gfx:\t2\n";
+
+static void test_drm_client(void **state)
+{
+	struct drm_client c;
+
+	(void)state;
+	assert_true(drm_parse_client(amd_client, &c));
+	assert_string_equal(c.slot, "0000:03:00.0");
+	assert_int_equal(c.id, 42);
+	assert_int_equal(c.memory_bytes, 2 * MB);
+	assert_int_equal(c.engine_ns[0], 123456);
+	assert_int_equal(c.engine_ns[1], 99);
+	assert_true(!u64_known(c.engine_ns[2]));
+	/* What is resident says more than what was asked for. */
+	assert_true(drm_parse_client("drm-pdev: 0000:00:02.0\ndrm-client-id: 1\n"
+				     "drm-total-vram0: 8 MiB\ndrm-resident-vram0: 3 MiB\n"
+				     "drm-resident-vram1: 1 MiB\n",
+				     &c));
+	assert_int_equal(c.memory_bytes, 4 * MB);
+	assert_true(drm_parse_client("drm-pdev: 0000:00:02.0\ndrm-client-id: 1\n", &c));
+	assert_true(!u64_known(c.memory_bytes));
+	assert_false(drm_parse_client("pos:\t0\nflags:\t02\n", &c));
+	assert_false(drm_parse_client("drm-client-id:\tx\ndrm-pdev:\t0000:03:00.0\n", &c));
+	assert_false(drm_parse_client("drm-client-id:\t1\n", &c));
+}
+
+/* ---- captured trees ---- */
+
+struct tree {
+	char path[64];
+	int fd;
+};
+
+static void run(const char *format, ...)
+{
+	char command[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	assert_int_equal(system(command), 0);
+}
+
+static int open_tree(void **state)
+{
+	struct tree *t = calloc(1, sizeof(*t));
+
+	assert_non_null(t);
+	strcpy(t->path, "/tmp/proctor-gpu-XXXXXX");
+	assert_non_null(mkdtemp(t->path));
+	t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(t->fd >= 0);
+	*state = t;
+	return 0;
+}
+
+static int close_tree(void **state)
+{
+	struct tree *t = *state;
+
+	close(t->fd);
+	run("rm -rf '%s'", t->path);
+	free(t);
+	return 0;
+}
+
+static void put(const struct tree *t, const char *path, const char *text)
+{
+	char whole[512];
+	FILE *file;
+
+	run("mkdir -p \"$(dirname '%s/%s')\"", t->path, path);
+	snprintf(whole, sizeof(whole), "%s/%s", t->path, path);
+	file = fopen(whole, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* A process with that start time, and what its file 5 is. */
+static void put_process(const struct tree *t, int pid, int inner_pid, const char *target)
+{
+	char path[64], text[512];
+
+	snprintf(path, sizeof(path), "proc/%d/stat", pid);
+	snprintf(
+		text, sizeof(text),
+		"%d (p) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "
+		"0 0 0 0 0 0 0\n",
+		pid, pid * 10);
+	put(t, path, text);
+	snprintf(path, sizeof(path), "proc/%d/status", pid);
+	snprintf(text, sizeof(text), "Name:\tp\nNSpid:\t%d\t%d\n", pid, inner_pid);
+	put(t, path, text);
+	run("mkdir -p '%s/proc/%d/fd' '%s/proc/%d/fdinfo'", t->path, pid, t->path, pid);
+	run("ln -s '%s' '%s/proc/%d/fd/5'", target, t->path, pid);
+}
+
+static void test_owner(void **state)
+{
+	const struct tree *t = *state;
+	struct proc_key key;
+
+	put_process(t, 100, 1, "/dev/nvidia0");
+	put_process(t, 200, 17, "/dev/nvidiactl");
+	put_process(t, 300, 3, "/dev/null");
+	assert_true(gpu_find_owner(t->fd, 100, "/dev/nvidia", &key));
+	assert_int_equal(key.pid, 100);
+	assert_int_equal(key.start_ticks, 1000);
+	/* 17 is there as the pid inside a container. */
+	assert_true(gpu_find_owner(t->fd, 17, "/dev/nvidia", &key));
+	assert_int_equal(key.pid, 200);
+	/* A process that holds no GPU is not meant, though it has the pid. */
+	assert_false(gpu_find_owner(t->fd, 300, "/dev/nvidia", &key));
+	assert_false(gpu_find_owner(t->fd, 999, "/dev/nvidia", &key));
+	/* Two could be meant: nobody knows which. */
+	put_process(t, 400, 17, "/dev/nvidia0");
+	assert_false(gpu_find_owner(t->fd, 17, "/dev/nvidia", &key));
+}
+
+static void put_card(const struct tree *t)
+{
+	put(t, "sys/class/drm/card1/device/vendor", "0x1002\n");
+	put(t, "sys/class/drm/card1/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:03:00.0\n");
+	put(t, "sys/class/drm/card1/device/gpu_busy_percent", "37\n");
+	put(t, "sys/class/drm/card1/device/mem_info_vram_used", "1073741824\n");
+	put(t, "sys/class/drm/card1/device/mem_info_vram_total", "8589934592\n");
+	put(t, "sys/class/drm/card1/device/hwmon/hwmon4/temp1_input", "51000\n");
+	put(t, "sys/class/drm/card1/device/hwmon/hwmon4/power1_average", "95000000\n");
+	put(t, "sys/class/drm/card1-DP-1/device/vendor", "0x1002\n");
+}
+
+static void test_drm_tree(void **state)
+{
+	const struct tree *t = *state;
+	struct gpu_reading *r = malloc(sizeof(*r));
+	struct err err = ERR_INIT;
+	void *opened;
+
+	assert_non_null(r);
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), -ENODEV);
+	put_card(t);
+	put_process(t, 100, 100, "/dev/dri/renderD128");
+	put(t, "proc/100/fdinfo/5", amd_client);
+	put_process(t, 200, 200, "/dev/dri/renderD128"); /* the same client, inherited */
+	put(t, "proc/200/fdinfo/5", amd_client);
+	put_process(t, 300, 300, "/dev/null");
+	put(t, "proc/300/fdinfo/5", amd_client);
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(r);
+	gpu_add_device(r, "another driver's");
+	assert_int_equal(gpu_drm.read(opened, r, &err), 0);
+	assert_int_equal(r->n_devices, 2);
+	assert_int_equal(r->devices[1].index, 1);
+	assert_true(r->devices[1].utilization_pct == 37);
+	assert_true(r->devices[1].memory_used_mb == 1024);
+	assert_true(r->devices[1].memory_total_mb == 8192);
+	assert_true(r->devices[1].temperature_c == 51);
+	assert_true(r->devices[1].power_watts == 95);
+	assert_int_equal(r->n_processes, 1);
+	assert_int_equal(r->processes[0].device, 1);
+	assert_int_equal(r->processes[0].memory_bytes, 2 * MB);
+	assert_true(isnan(r->processes[0].utilization_pct)); /* one look tells no share */
+	gpu_drm.close(opened);
+	free(r);
+}
+
+/* ---- the process that reads ---- */
+
+static bool has_reader_ended(int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+
+	return poll(&wait, 1, 5000) > 0;
+}
+
+/* From the captured card to the snapshot of a collector. */
+static void test_reader(void **state)
+{
+	const struct tree *t = *state;
+	struct gpus_options options = { .root_fd = t->fd, .interval_seconds = 1, .at_once = true };
+	struct snapshot s;
+	struct gpus *g = NULL;
+	struct proc_sample *p;
+
+	run("mkdir -p '%s/dev/dri' && touch '%s/dev/dri/card1'", t->path, t->path);
+	put_card(t);
+	put_process(t, 100, 100, "/dev/dri/renderD128");
+	put(t, "proc/100/fdinfo/5", amd_client);
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	assert_non_null(g);
+	gpus_wait(g, 20000);
+	snapshot_init(&s);
+	p = snapshot_add_process(&s);
+	p->key = (struct proc_key){ 99, 1 };
+	p = snapshot_add_process(&s);
+	p->key = (struct proc_key){ 100, 1000 };
+	s.boot_ns = 0;
+	gpus_fill(g, &s);
+	gpus_fill_processes(g, &s);
+	assert_int_equal(s.n_gpus, 1);
+	assert_true(s.gpus[0].utilization_pct == 37);
+	assert_int_equal(s.processes[0].gpu_memory_bytes, 0); /* all that hold some are known */
+	assert_int_equal(s.processes[1].gpu_memory_bytes, 2 * MB);
+	s.processes[1].key.start_ticks = 7; /* another process has the pid now */
+	gpus_fill_processes(g, &s);
+	assert_int_equal(s.processes[1].gpu_memory_bytes, 0);
+	assert_string_equal(gpus_rung(g), "DRM fdinfo");
+	snapshot_release(&s);
+	gpus_close(g);
+}
+
+static void test_no_gpu(void **state)
+{
+	const struct tree *t = *state;
+	struct gpus_options options = { .root_fd = t->fd, .interval_seconds = 1 };
+	struct gpus *g = (struct gpus *)1;
+
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	assert_null(g);
+}
+
+/* What hangs on the other end of the socket ends with it. */
+static void test_reader_ends(void **state)
+{
+	const struct tree *t = *state;
+	struct gpus_options options = { .root_fd = t->fd, .interval_seconds = 60 };
+	int fd = -1, life[2];
+
+	assert_int_equal(pipe(life), 0); /* the reader has a copy of nothing that we have open */
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	close(life[1]);
+	assert_true(has_reader_ended(life[0]));
+	close(life[0]);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_smi_golden),
+		cmocka_unit_test(test_smi_unknown_fields),
+		cmocka_unit_test(test_odd_percent),
+		cmocka_unit_test(test_drm_client),
+		cmocka_unit_test_setup_teardown(test_owner, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_drm_tree, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_reader, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_no_gpu, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_reader_ends, open_tree, close_tree),
+	};
+
+	return cmocka_run_group_tests_name("sources_gpu", tests, NULL, NULL);
+}

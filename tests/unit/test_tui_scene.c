@@ -1,0 +1,527 @@
+/*
+ * What "proctor top" shows, as text: rows, sorting, folding, filters, keys, panels and
+ * sizes; and snapshots that come back from JSON.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "tui/draw.h"
+#include "tui/keys.h"
+#include "tui/scene.h"
+#include "tui/snapshot_value.h"
+
+#define MB (UINT64_C(1) << 20)
+#define SECOND UINT64_C(1000000000)
+#define NOON UINT64_C(1700000000000000000) /* 22:13:20 UTC */
+
+/* ---- a host ---- */
+
+static struct proc_sample *add(struct snapshot *s, pid_t pid, pid_t ppid, const char *job_id,
+			       const char *command)
+{
+	struct proc_sample *p = snapshot_add_process(s);
+
+	assert_non_null(p);
+	p->key = (struct proc_key){ pid, (uint64_t)pid };
+	p->ppid = ppid;
+	p->state = 'S';
+	p->command = arena_strdup(&s->arena, command);
+	p->job_id = arena_strdup(&s->arena, job_id);
+	p->sheet_num = job_id ? 1 : SHEET_NONE;
+	p->age_seconds = 100 - pid;
+	p->cpu_percent = pid;
+	p->rss_bytes = (uint64_t)(100 - pid) * MB;
+	p->threads = 1;
+	p->open_fds = 3;
+	return p;
+}
+
+static void fill_host(struct snapshot *s, unsigned k)
+{
+	snapshot_reset(s);
+	s->wall_ns = NOON + k * SECOND;
+	s->boot_ns = (1000 + k) * SECOND;
+	s->system.memory_total_bytes = 16384 * MB;
+	s->system.memory_used_bytes = 4096 * MB;
+	s->system.cpu_count = 4;
+	s->system.load1 = s->system.load5 = s->system.load15 = 1.5;
+	s->system.cpu_user_ns = k * SECOND;
+	s->system.cpu_system_ns = 0;
+	s->system.cpu_idle_ns = k * 3 * SECOND;
+	s->system.cpu_iowait_ns = 0;
+	s->running_jobs = 2;
+	s->active_sheets = 2;
+	s->pressure_level = "none";
+	s->progress = arena_alloc(&s->arena, 2 * sizeof(*s->progress));
+	assert_non_null(s->progress);
+	s->progress[0] = (struct job_progress){ "train", 4, 1, 2, "running" };
+	s->progress[1] = (struct job_progress){ "build", 1, 0, 1, "running" };
+	s->n_progress = 2;
+	add(s, 10, 1, "train", "python train.py");
+	add(s, 11, 10, "train", "python worker")->rchar = k * MB;
+	s->processes[1].wchar = 0;
+	add(s, 20, 1, "build", "make");
+	add(s, 21, 20, "build", "cc -c a.c");
+	add(s, 30, 1, NULL, "sshd");
+}
+
+static int setup(void **state)
+{
+	struct scene *s = calloc(1, sizeof(*s));
+	struct snapshot snap;
+
+	assert_non_null(s);
+	setenv("TZ", "UTC", 1);
+	tzset();
+	scene_init(s);
+	snprintf(s->source_note, sizeof(s->source_note), "daemon 42");
+	snapshot_init(&snap);
+	for (unsigned k = 1; k <= 3; k++) {
+		fill_host(&snap, k);
+		assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	}
+	snapshot_release(&snap);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	scene_release(*state);
+	free(*state);
+	return 0;
+}
+
+/* ---- rows ---- */
+
+/* "job train|sheet 1|10 python train.py|…", with '+' before what is folded. */
+static const char *rows_of(const struct scene *s)
+{
+	static char text[2048];
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; outline_row(&s->outline, i); i++) {
+		const struct node *node = outline_row(&s->outline, i);
+		char row[128];
+
+		if (node->kind == NODE_JOB)
+			snprintf(row, sizeof(row), "job %s", node->job_id ? node->job_id : "-");
+		else if (node->kind == NODE_PROCESS)
+			snprintf(row, sizeof(row), "%d", (int)node->p->key.pid);
+		else
+			snprintf(row, sizeof(row), "%s %d",
+				 node->kind == NODE_SHEET ? "sheet" : "rank",
+				 node->kind == NODE_SHEET ? node->sheet_num : node->rank);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%*s%s%s", i ? "|" : "",
+				      node->depth, "", node->is_folded ? "+" : "", row);
+	}
+	return text;
+}
+
+static void press(struct scene *s, const char *keys)
+{
+	for (; *keys; keys++)
+		keys_press(s, (unsigned char)*keys);
+}
+
+static void test_rows(void **state)
+{
+	struct scene *s = *state;
+
+	assert_string_equal(rows_of(s),
+			    "job build| sheet 1|  20|   21|job train| sheet 1|  10|   11|"
+			    "job -| 30");
+	press(s, "M");
+	assert_string_equal(rows_of(s),
+			    "job train| sheet 1|  10|   11|job build| sheet 1|  20|   21|"
+			    "job -| 30");
+	press(s, "N");
+	assert_string_equal(rows_of(s),
+			    "job build| sheet 1|  20|   21|job train| sheet 1|  10|   11|"
+			    "job -| 30");
+	press(s, "I");
+	assert_string_equal(rows_of(s),
+			    "job train| sheet 1|  10|   11|job build| sheet 1|  20|   21|"
+			    "job -| 30");
+	press(s, "Pt"); /* all in a row, the busiest first */
+	assert_string_equal(rows_of(s), "job build| sheet 1|  21|  20|job train| sheet 1|  11|  10|"
+					"job -| 30");
+}
+
+static void test_sums(void **state)
+{
+	const struct scene *s = *state;
+	const struct node *build = outline_row(&s->outline, 0);
+	const struct node *train = outline_row(&s->outline, 4);
+
+	assert_int_equal(build->n_processes, 2);
+	assert_true(build->cpu_percent == 41);
+	assert_int_equal(build->rss_bytes, (80 + 79) * MB);
+	assert_true(build->age_seconds == 80);
+	assert_true(isnan(build->io_rate)); /* nobody could read it */
+	assert_true(train->io_rate == (double)MB);
+}
+
+static void test_folding(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "-");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+	press(s, "jjj "); /* pid 10 */
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  +10|job -| 30");
+	press(s, " ");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+	press(s, "g+");
+	assert_string_equal(rows_of(s),
+			    "job build| sheet 1|  20|   21|job train| sheet 1|  10|   11|"
+			    "job -| 30");
+	keys_press(s, TUI_KEY_END);
+	press(s, "-"); /* has nothing below */
+	assert_int_equal(scene_selected_row(s), 9);
+	assert_string_equal(rows_of(s),
+			    "job build| sheet 1|  20|   21|job train| sheet 1|  10|   11|"
+			    "job -| 30");
+}
+
+static void test_filter(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "fWORKER\n");
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	press(s, "f");
+	assert_string_equal(s->input, "WORKER"); /* what there was can be changed */
+	for (int i = 0; i < 10; i++)
+		keys_press(s, TUI_KEY_BACKSPACE);
+	press(s, "30\n");
+	assert_string_equal(rows_of(s), "job -| 30");
+	keys_press(s, TUI_KEY_ESCAPE);
+	assert_int_equal(s->outline.n_rows, 10);
+	s->job_id = "train";
+	assert_int_equal(scene_refresh(s), 0);
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+}
+
+static void test_search(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "/python\n");
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+	press(s, "n");
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	press(s, "n"); /* around the end */
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+	press(s, "/nothing\n");
+	assert_non_null(strstr(s->message, "nothing matches"));
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+}
+
+/* Who is selected stays so, wherever it goes. */
+static void test_selection_stays(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "/make\n");
+	assert_int_equal(scene_selected_row(s), 2);
+	press(s, "M");
+	assert_int_equal(scene_selected(s)->p->key.pid, 20);
+	assert_int_equal(scene_selected_row(s), 6);
+}
+
+/* ---- what is asked for ---- */
+
+static void test_ending(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "x");
+	assert_int_equal(s->overlay, OVERLAY_CONFIRM);
+	assert_int_equal(s->wish.kind, WISH_CANCEL_JOB);
+	assert_string_equal(s->wish.job_id, "build");
+	press(s, "n");
+	assert_int_equal(s->wish.kind, WISH_NONE);
+	press(s, "/sshd\nx");
+	assert_int_equal(s->wish.kind, WISH_SIGNAL);
+	assert_int_equal(s->wish.key.pid, 30);
+	assert_int_equal(s->wish.key.start_ticks, 30);
+	keys_press(s, TUI_KEY_ENTER); /* only a y is a yes */
+	assert_int_equal(s->wish.kind, WISH_NONE);
+	press(s, "xy");
+	assert_int_equal(s->wish.kind, WISH_SIGNAL);
+	assert_int_equal(s->overlay, OVERLAY_NONE);
+	s->wish.kind = WISH_NONE;
+	press(s, "kx"); /* processes of no job */
+	assert_int_equal(s->wish.kind, WISH_NONE);
+	assert_true(s->message[0]);
+	s->source = SOURCE_REPLAY; /* what is over cannot be ended */
+	press(s, "jx");
+	assert_int_equal(s->wish.kind, WISH_NONE);
+	press(s, "q");
+	assert_int_equal(s->wish.kind, WISH_QUIT);
+}
+
+static void test_clicks(void **state)
+{
+	struct scene *s = *state;
+	struct grid g = GRID_INIT;
+
+	assert_int_equal(grid_resize(&g, 80, 24), 0);
+	draw_scene(s, &g);
+	keys_click(s, s->jobs_y + 4);
+	assert_string_equal(scene_selected(s)->job_id, "train");
+	keys_click(s, s->jobs_y + 4);
+	assert_true(scene_selected(s)->is_folded);
+	keys_click(s, 0);
+	keys_click(s, 23);
+	assert_string_equal(scene_selected(s)->job_id, "train");
+	grid_release(&g);
+}
+
+/* ---- screens ---- */
+
+static const char *draw_text(struct scene *s, int width, int height)
+{
+	static struct buf text = BUF_INIT;
+	struct grid g = GRID_INIT;
+
+	buf_reset(&text);
+	assert_int_equal(grid_resize(&g, width, height), 0);
+	draw_scene(s, &g);
+	grid_to_text(&g, &text);
+	grid_release(&g);
+	return text.data;
+}
+
+static void test_screen(void **state)
+{
+	struct scene *s = *state;
+
+	scene_add_event(s, NOON, EVENT_KIND_JOB, "job.started of train");
+	assert_string_equal(
+		draw_text(s, 80, 24),
+		"proctor daemon 42                                                       22:13:23\n"
+		"CPU  ██████·················· 25.0 % of 4  load 1.50 1.50 1.50\n"
+		"MEM  ██████·················· 4.0G of 16G\n"
+		"2 jobs, 2 sheets, pressure none\n"
+		"JOB / PROCESS                  S  CPU%▾    MEM MEM OVER TIME     I/O  THR    AGE\n"
+		">- build 2 0/1                      41.0   159M           ███       -         80s\n"
+		"  - sheet 1                        41.0   159M                     -         80s\n"
+		"    - 20 make                  S   20.0    80M           ███       -    1    80s\n"
+		"        21 cc -c a.c           S   21.0    79M           ███       -    1    79s\n"
+		"- train 2 ██······ 1/4             21.0   179M           ███  1.0M/s         90s\n"
+		"  - sheet 1                        21.0   179M                1.0M/s         90s\n"
+		"    - 10 python train.py       S   10.0    90M           ███       -    1    90s\n"
+		"        11 python worker       S   11.0    89M           ███  1.0M/s    1    89s\n"
+		"- no job 1                         30.0    70M                     -         70s\n"
+		"    30 sshd                    S   30.0    70M           ███       -    1    70s\n"
+		"\n\n"
+		"WHAT HAPPENED\n\n\n\n\n"
+		"22:13:20 job.started of train\n"
+		"? help  / search  f filter  P M I T N sort  t tree  Enter detail  x end  p pause\n");
+}
+
+static void test_detail(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	press(s, "/worker\n\n");
+	text = draw_text(s, 80, 30);
+	assert_non_null(strstr(text, "process       11 (parent 10), state S, 89s old"));
+	assert_non_null(strstr(text, "command       python worker"));
+	assert_non_null(strstr(text, "open files    3"));
+	assert_non_null(strstr(text, "⣿")); /* its memory over time */
+	assert_null(strstr(text, "WHAT HAPPENED"));
+	press(s, "\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "WHAT HAPPENED"));
+}
+
+/* Every key that does something is on the page, in a terminal of the usual size. */
+static void test_help(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	press(s, "?");
+	s->source = SOURCE_REPLAY;
+	text = draw_text(s, 80, 24);
+	for (size_t i = 0; i < keys_n_rows; i++)
+		assert_non_null(strstr(text, keys_rows[i].help));
+	s->source = SOURCE_DAEMON;
+	assert_null(strstr(draw_text(s, 80, 40), "twice as fast"));
+	press(s, "j");
+	assert_int_equal(s->overlay, OVERLAY_NONE);
+	assert_int_equal(scene_selected_row(s), 0); /* the key has only gone back */
+}
+
+static void test_sizes(void **state)
+{
+	struct scene *s = *state;
+
+	for (int overlay = OVERLAY_NONE; overlay <= OVERLAY_SEARCH; overlay++)
+		for (int width = 1; width < 300; width += 7)
+			for (int height = 1; height < 60; height += 3) {
+				s->overlay = (enum overlay)overlay;
+				s->shows_detail = width % 2;
+				draw_text(s, width, height);
+			}
+}
+
+static void test_nothing_yet(void **state)
+{
+	struct scene *s = calloc(1, sizeof(*s));
+
+	(void)state;
+	assert_non_null(s);
+	scene_init(s);
+	assert_non_null(strstr(draw_text(s, 80, 24), "waiting for the first snapshot"));
+	press(s, "jkMx \n/a\n");
+	keys_press(s, TUI_KEY_END);
+	draw_text(s, 80, 24);
+	scene_release(s);
+	free(s);
+}
+
+/* A name cannot move the cursor. */
+static void test_hostile_names(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+	const char *text;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	add(&snap, 40, 1, "train", "\x1b[2Jevil\n\xff\xc3");
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	scene_add_event(s, NOON, EVENT_KIND_ANOMALY, "\x1b]0;title\x07");
+	text = draw_text(s, 100, 40);
+	assert_null(strchr(text, '\x1b'));
+	assert_null(strchr(text, '\x07'));
+	assert_non_null(strstr(text, "evil"));
+	snapshot_release(&snap);
+}
+
+/* A pid that another process has by now begins a new curve. */
+static void test_pid_reuse(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+	struct proc_key old = { 30, 30 }, young = { 30, 77 };
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.processes[4].key.start_ticks = 77;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(tracks_find(&s->tracks, track_key_of_process(&old))->n, 3);
+	assert_int_equal(tracks_find(&s->tracks, track_key_of_process(&young))->n, 1);
+	for (unsigned k = 10; k < 50; k++) {
+		fill_host(&snap, k);
+		snap.processes[4].key.start_ticks = 77;
+		assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	}
+	assert_null(tracks_find(&s->tracks, track_key_of_process(&old))); /* forgotten */
+	snapshot_release(&snap);
+}
+
+/* A ring of parents, as pids that were reused can make one, is no endless tree. */
+static void test_ring_of_parents(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.processes[0].ppid = 11;
+	snap.processes[1].ppid = 10;
+	snap.processes[2].ppid = 20; /* its own parent */
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(s->outline.n_rows, 10);
+	snapshot_release(&snap);
+}
+
+/* ---- JSON ---- */
+
+static void test_snapshot_from_json(void **state)
+{
+	static const struct rpc_value_limits limits = { 32, 100000 };
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(snapshot_release) struct snapshot back;
+	struct rpc_value *value = NULL;
+	struct json j;
+
+	(void)state;
+	snapshot_init(&snap);
+	snapshot_init(&back);
+	fill_host(&snap, 5);
+	snap.processes[0].rank = 3;
+	snap.processes[0].gpu_memory_bytes = 77 * MB;
+	snap.processes[0].rss_bytes = 12345678; /* no whole MB */
+	snap.processes[1].fd_limit = FD_LIMIT_UNLIMITED;
+	json_init(&j, &text);
+	snapshot_write_json(&j, &snap, SNAPSHOT_ALL);
+	assert_int_equal(rpc_value_parse(text.data, text.len, &limits, &value, NULL), 0);
+	assert_int_equal(snapshot_from_value(value, &back), 0);
+	rpc_value_free(value);
+	assert_int_equal(back.n_processes, 5);
+	assert_int_equal(back.wall_ns / 1000, snap.wall_ns / 1000);
+	assert_int_equal(back.processes[0].key.pid, 10);
+	assert_int_equal(back.processes[0].key.start_ticks, 10);
+	assert_int_equal(back.processes[0].rank, 3);
+	assert_int_equal(back.processes[0].rss_bytes, 12345678);
+	assert_int_equal(back.processes[0].gpu_memory_bytes, 77 * MB);
+	assert_true(!u64_known(back.processes[0].rchar));
+	assert_true(back.processes[1].fd_limit == FD_LIMIT_UNLIMITED);
+	assert_string_equal(back.processes[1].command, "python worker");
+	assert_null(back.processes[4].job_id);
+	assert_int_equal(back.n_progress, 2);
+	assert_string_equal(back.progress[0].job_id, "train");
+	assert_int_equal(back.progress[0].total_sheets, 4);
+	assert_true(back.gpus == NULL);
+	assert_string_equal(back.pressure_level, "none");
+	assert_int_equal(rpc_value_parse("[1,{\"processes\":3}]", 19, &limits, &value, NULL), 0);
+	assert_true(snapshot_from_value(value, &back) < 0);
+	assert_int_equal(snapshot_from_value(rpc_value_at(value, 1), &back), 0);
+	rpc_value_free(value);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_rows),
+		TEST(test_sums),
+		TEST(test_folding),
+		TEST(test_filter),
+		TEST(test_search),
+		TEST(test_selection_stays),
+		TEST(test_ending),
+		TEST(test_clicks),
+		TEST(test_screen),
+		TEST(test_detail),
+		TEST(test_help),
+		TEST(test_sizes),
+		cmocka_unit_test(test_nothing_yet),
+		TEST(test_hostile_names),
+		TEST(test_pid_reuse),
+		TEST(test_ring_of_parents),
+		cmocka_unit_test(test_snapshot_from_json),
+	};
+
+	return cmocka_run_group_tests_name("tui_scene", tests, NULL, NULL);
+}
