@@ -23,7 +23,7 @@ struct detect *detect_free(struct detect *d)
 {
 	if (!d)
 		return NULL;
-	tracks_release(&d->tracks);
+	detect_tracks_release(&d->tracks);
 	relations_release(&d->relations);
 	surroundings_release(&d->surroundings);
 	episodes_release(&d->episodes);
@@ -56,7 +56,7 @@ static void begin_boot(struct look *w)
 	if (d->last_ns != 0 && d->boot_id[0])
 		look_note_failure(
 			w, episodes_end_all(&d->episodes, &w->moment, "the host was booted"));
-	tracks_reset(&d->tracks);
+	detect_tracks_reset(&d->tracks);
 	surroundings_release(&d->surroundings);
 	surroundings_init(&d->surroundings);
 	d->last_ns = 0;
@@ -151,7 +151,7 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 
 	episodes_begin_tick(&d->episodes);
 	r = episodes_end_all(&d->episodes, &m, "nobody looks any more");
-	tracks_reset(&d->tracks);
+	detect_tracks_reset(&d->tracks);
 	return r < 0 ? r : hand_out(d, ret);
 }
 

@@ -52,8 +52,9 @@ static void update_tracks(struct look *w)
 	double before = f64_known(w->tick.step) ? w->tick.now - w->tick.step : w->tick.now;
 
 	for (size_t i = 0; i < w->snap->n_processes; i++)
-		look_note_failure(w, tracks_update(&d->tracks, &d->config, &w->snap->processes[i],
-						   w->tick.now, before, &d->track_of[i]));
+		look_note_failure(w, detect_tracks_update(&d->tracks, &d->config,
+							  &w->snap->processes[i], w->tick.now,
+							  before, &d->track_of[i]));
 }
 
 static struct subject process_subject(const struct track *p, const struct proc_sample *s)
@@ -124,12 +125,12 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 		ts->jobs[i]->cpu_percent = 0;
 	}
 	for (size_t i = 0; i < w->snap->n_progress; i++)
-		if (tracks_job(ts, w->snap->progress[i].job_id, &job) == 0)
+		if (detect_tracks_job(ts, w->snap->progress[i].job_id, &job) == 0)
 			job->seen_tick = ts->tick;
 		else
 			look_note_failure(w, -ENOMEM);
 	for (size_t i = 0; i < news->n_usual; i++) {
-		if (tracks_job(ts, news->usual[i].job_id, &job) < 0)
+		if (detect_tracks_job(ts, news->usual[i].job_id, &job) < 0)
 			continue;
 		job->usual_cpu_percent = news->usual[i].cpu_percent;
 		job->usual_rss_bytes = news->usual[i].rss_bytes;
@@ -280,7 +281,7 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 	struct finding f;
 	bool is_muted;
 
-	if (ev->job_id && tracks_job(&w->d->tracks, ev->job_id, &job) < 0)
+	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, &job) < 0)
 		look_note_failure(w, -ENOMEM);
 	clear_finding(&f);
 	find_oom(ev, &f);
@@ -319,7 +320,7 @@ void look_at_jobs(struct look *w, const struct detect_news *news)
 	check_all_processes(w);
 	check_jobs(w);
 	check_cgroups(w);
-	tracks_sweep(&d->tracks, on_track_gone, on_job_gone, w);
+	detect_tracks_sweep(&d->tracks, on_track_gone, on_job_gone, w);
 }
 
 void look_at_host(struct look *w)

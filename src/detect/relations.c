@@ -34,7 +34,7 @@ static bool is_still(const struct tick *t, const struct track *p)
 
 static void blame_parent(struct tracks *ts, const struct tick *t, struct track *p)
 {
-	struct track *parent = tracks_by_pid(ts, p->ppid);
+	struct track *parent = detect_tracks_by_pid(ts, p->ppid);
 
 	if (!parent || parent->seen_tick != ts->tick) {
 		if (is_old_zombie(t, p) && p->job) {

@@ -14,7 +14,7 @@ static void free_job(struct job_track *job)
 	free(job);
 }
 
-void tracks_reset(struct tracks *ts)
+void detect_tracks_reset(struct tracks *ts)
 {
 	for (size_t i = 0; i < ts->n; i++)
 		free(ts->items[i].trail);
@@ -25,9 +25,9 @@ void tracks_reset(struct tracks *ts)
 	map_clear(&ts->by_job);
 }
 
-void tracks_release(struct tracks *ts)
+void detect_tracks_release(struct tracks *ts)
 {
-	tracks_reset(ts);
+	detect_tracks_reset(ts);
 	free(ts->items);
 	free(ts->jobs);
 	map_release(&ts->by_pid);
@@ -83,7 +83,7 @@ static struct job_track *new_job(const char *job_id)
 	return NULL;
 }
 
-int tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret)
+int detect_tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret)
 {
 	struct job_track *job;
 	uint64_t key = job_key(ts, job_id, &job);
@@ -113,7 +113,7 @@ static void join_job(struct track *p, struct job_track *job)
 
 /* ---- all of them ---- */
 
-struct track *tracks_by_pid(struct tracks *ts, pid_t pid)
+struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid)
 {
 	uint64_t i;
 
@@ -132,7 +132,7 @@ static int add(struct tracks *ts, const struct proc_sample *p, double now, struc
 	    map_put(&ts->by_pid, (uint64_t)p->key.pid, ts->n) < 0)
 		return -ENOMEM;
 	*ret = &ts->items[ts->n++];
-	track_begin(*ret, p, now);
+	detect_track_begin(*ret, p, now);
 	return 0;
 }
 
@@ -148,7 +148,7 @@ static int find_job(struct tracks *ts, const struct proc_sample *p, struct track
 		return 0;
 	}
 	if (!job || strcmp(job->job_id, p->job_id) != 0)
-		r = tracks_job(ts, p->job_id, &job);
+		r = detect_tracks_job(ts, p->job_id, &job);
 	if (r < 0)
 		return r;
 	if (job != t->job)
@@ -161,8 +161,8 @@ static int find_job(struct tracks *ts, const struct proc_sample *p, struct track
 	return 0;
 }
 
-int tracks_update(struct tracks *ts, const struct config_anomaly *config,
-		  const struct proc_sample *p, double now, double before, size_t *ret)
+int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
+			 const struct proc_sample *p, double now, double before, size_t *ret)
 {
 	struct track *t;
 	int r = 0;
@@ -170,7 +170,7 @@ int tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	*ret = TRACK_NONE;
 	if (!u64_known(p->key.start_ticks))
 		return 0;
-	t = tracks_by_pid(ts, p->key.pid);
+	t = detect_tracks_by_pid(ts, p->key.pid);
 	if (t && t->seen_tick == ts->tick)
 		return 0; /* a pid stands in a snapshot once, unless the record is damaged */
 	if (t && t->key.start_ticks != p->key.start_ticks)
@@ -184,7 +184,7 @@ int tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	t->seen_tick = ts->tick;
 	r = find_job(ts, p, t, now);
 	if (r == 0)
-		r = track_note(t, config, p, now, before);
+		r = detect_track_note(t, config, p, now, before);
 	if (r == 0)
 		*ret = (size_t)(t - ts->items);
 	return r;
@@ -242,7 +242,7 @@ static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 	index_jobs(ts);
 }
 
-void tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx)
+void detect_tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx)
 {
 	for (size_t i = ts->n; i > 0; i--) {
 		if (ts->items[i - 1].seen_tick == ts->tick)

@@ -94,10 +94,10 @@ struct tracks {
 	uint64_t n_left_out; /* at this tick */
 };
 
-void tracks_release(struct tracks *ts);
+void detect_tracks_release(struct tracks *ts);
 
 /* Forgets everything. */
-void tracks_reset(struct tracks *ts);
+void detect_tracks_reset(struct tracks *ts);
 
 #define TRACK_NONE SIZE_MAX
 
@@ -105,27 +105,27 @@ void tracks_reset(struct tracks *ts);
  * What the sample adds to what is known; ret is its index, or TRACK_NONE where it is
  * not followed. Indices hold until the next sweep. -ENOMEM.
  */
-int tracks_update(struct tracks *ts, const struct config_anomaly *config,
-		  const struct proc_sample *p, double now, double before, size_t *ret);
+int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
+			 const struct proc_sample *p, double now, double before, size_t *ret);
 
 /* The job, made where it is new. -ENOMEM. */
-int tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret);
+int detect_tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret);
 
 /* The one with this pid; NULL: it is not followed. */
-struct track *tracks_by_pid(struct tracks *ts, pid_t pid);
+struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid);
 
 /* Forgets those that this tick did not show. fn is told before. */
 typedef void track_gone_fn(void *ctx, const struct track *p);
 typedef void job_gone_fn(void *ctx, const struct job_track *job);
-void tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx);
+void detect_tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx);
 
 /* ---- track_note.c: one process ---- */
 
-void track_begin(struct track *t, const struct proc_sample *p, double now);
+void detect_track_begin(struct track *t, const struct proc_sample *p, double now);
 
 /* What the sample says that the last one did not. before: when that was. -ENOMEM. */
-int track_note(struct track *t, const struct config_anomaly *config, const struct proc_sample *p,
-	       double now, double before);
+int detect_track_note(struct track *t, const struct config_anomaly *config,
+		      const struct proc_sample *p, double now, double before);
 
 void two_ago_add(struct two_ago *s, double t, double v, double window);
 /* NaN: not known for that long. */

@@ -58,7 +58,7 @@ static double own_memory_mb(const struct proc_sample *p)
 	return u64_to_mb(u64_add_known(own, p->swap_bytes));
 }
 
-void track_begin(struct track *t, const struct proc_sample *p, double now)
+void detect_track_begin(struct track *t, const struct proc_sample *p, double now)
 {
 	*t = (struct track){
 		.key = p->key,
@@ -146,8 +146,8 @@ static int start_trail(struct track *t)
 	return 0;
 }
 
-int track_note(struct track *t, const struct config_anomaly *config, const struct proc_sample *p,
-	       double now, double before)
+int detect_track_note(struct track *t, const struct config_anomaly *config,
+		      const struct proc_sample *p, double now, double before)
 {
 	bool is_new = t->born == now;
 
