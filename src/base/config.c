@@ -32,8 +32,30 @@ static const struct config defaults = {
 	.anomaly = {
 		.memory_spike_threshold = 1.5,
 		.memory_spike_window_seconds = 30,
+		.memory_spike_floor_mb = 64,
+		.memory_leak_window_seconds = 300,
+		.memory_leak_floor_mb = 32,
+		.memory_leak_horizon_seconds = 3600,
+		.memory_pressure_percent = 10,
+		.memory_pressure_stall_percent = 10,
 		.runaway_cpu_threshold = 90,
 		.runaway_duration_seconds = 60,
+		.stuck_duration_seconds = 300,
+		.zombie_duration_seconds = 30,
+		.fd_exhaustion_percent = 90,
+		.fd_exhaustion_horizon_seconds = 600,
+		.thread_explosion_threads = 512,
+		.process_explosion_processes = 200,
+		.io_stall_percent = 40,
+		.io_stall_duration_seconds = 30,
+		.swap_storm_mb_per_second = 16,
+		.gpu_memory_percent = 95,
+		.gpu_idle_duration_seconds = 300,
+		.gpu_temperature_c = 85,
+		.orphan_duration_seconds = 30,
+		.clear_seconds = 60,
+		.evidence_interval_seconds = 0.1,
+		.evidence_duration_seconds = 10,
 	},
 	.correlation = { .interval_minutes = 30, .min_sample_size = 5 },
 	.limits = { .max_daemon_cpu_percent = 1 },
@@ -71,14 +93,45 @@ static const struct yaml_field retention_fields[] = {
 static const struct yaml_schema retention_schema = MAPPING(retention);
 ASSERT_LINES(retention_fields, defaults.retention);
 
+/* What most of them are. */
+#define SECONDS(name) \
+	KEY(struct config_anomaly, name, YAML_NUMBER), .is_min_excluded = true, .max = MAX_SECONDS
+#define PERCENT(name) \
+	KEY(struct config_anomaly, name, YAML_NUMBER), .is_min_excluded = true, .max = 100
+#define MEGABYTES(name) KEY(struct config_anomaly, name, YAML_NUMBER), .max = MAX_COUNT
+
 static const struct yaml_field anomaly_fields[] = {
 	{ KEY(struct config_anomaly, memory_spike_threshold, YAML_NUMBER), .min = 1,
 	  .is_min_excluded = true, .max = 1000 },
-	{ KEY(struct config_anomaly, memory_spike_window_seconds, YAML_NUMBER), .min = 0,
-	  .is_min_excluded = true, .max = MAX_SECONDS },
+	{ SECONDS(memory_spike_window_seconds) },
+	{ MEGABYTES(memory_spike_floor_mb) },
+	{ SECONDS(memory_leak_window_seconds) },
+	{ MEGABYTES(memory_leak_floor_mb) },
+	{ SECONDS(memory_leak_horizon_seconds) },
+	{ PERCENT(memory_pressure_percent) },
+	{ PERCENT(memory_pressure_stall_percent) },
 	{ KEY(struct config_anomaly, runaway_cpu_threshold, YAML_NUMBER), .min = 50, .max = 100 },
-	{ KEY(struct config_anomaly, runaway_duration_seconds, YAML_NUMBER), .min = 0,
-	  .is_min_excluded = true, .max = MAX_SECONDS },
+	{ SECONDS(runaway_duration_seconds) },
+	{ SECONDS(stuck_duration_seconds) },
+	{ SECONDS(zombie_duration_seconds) },
+	{ PERCENT(fd_exhaustion_percent) },
+	{ SECONDS(fd_exhaustion_horizon_seconds) },
+	{ KEY(struct config_anomaly, thread_explosion_threads, YAML_U64), .min = 2,
+	  .max = MAX_COUNT },
+	{ KEY(struct config_anomaly, process_explosion_processes, YAML_U64), .min = 2,
+	  .max = MAX_COUNT },
+	{ PERCENT(io_stall_percent) },
+	{ SECONDS(io_stall_duration_seconds) },
+	{ KEY(struct config_anomaly, swap_storm_mb_per_second, YAML_NUMBER),
+	  .is_min_excluded = true, .max = MAX_COUNT },
+	{ PERCENT(gpu_memory_percent) },
+	{ SECONDS(gpu_idle_duration_seconds) },
+	{ KEY(struct config_anomaly, gpu_temperature_c, YAML_NUMBER), .min = 20, .max = 150 },
+	{ SECONDS(orphan_duration_seconds) },
+	{ SECONDS(clear_seconds) },
+	{ KEY(struct config_anomaly, evidence_interval_seconds, YAML_NUMBER), .min = 0.01,
+	  .max = 300 },
+	{ KEY(struct config_anomaly, evidence_duration_seconds, YAML_NUMBER), .max = 600 },
 };
 
 static const struct yaml_schema anomaly_schema = MAPPING(anomaly);
@@ -126,7 +179,7 @@ static const struct yaml_field fields[] = {
 	{ KEY(struct config, jsonl_path, YAML_STRING_OR_NONE) },
 	{ KEY(struct config, jsonl_max_bytes, YAML_U64), .min = MIB, .max = MAX_BYTES },
 	{ SECTION(retention) },
-	{ SECTION(anomaly), .not_yet = "look for anomalies" },
+	{ SECTION(anomaly) },
 	{ SECTION(correlation) },
 	{ SECTION(limits) },
 	{ SECTION(access) },
@@ -272,4 +325,88 @@ int config_line(const struct config *c, const char *name)
 
 	config_each(c, note_line, &search);
 	return search.line;
+}
+
+/* ---- one setting ---- */
+
+struct wanted {
+	const char *name;
+	struct config_setting found;
+};
+
+static void note_setting(void *ctx, const struct config *c, const struct config_setting *setting)
+{
+	struct wanted *wanted = ctx;
+
+	(void)c;
+	if (strcmp(setting->name, wanted->name) == 0)
+		wanted->found = *setting;
+}
+
+/* Bytes that a value of this kind takes in the struct. */
+static size_t size_of(enum yaml_kind kind)
+{
+	switch (kind) {
+	case YAML_INT:
+	case YAML_CHOICE:
+		return sizeof(int);
+	case YAML_U64:
+		return sizeof(uint64_t);
+	case YAML_NUMBER:
+	case YAML_DURATION:
+		return sizeof(double);
+	case YAML_BOOL:
+		return sizeof(bool);
+	case YAML_STRING:
+	case YAML_STRING_OR_NONE:
+		return sizeof(const char *);
+	case YAML_STRINGS:
+	case YAML_STRING_OR_STRINGS:
+		return sizeof(struct yaml_strings);
+	case YAML_STRING_MAP:
+		return sizeof(struct yaml_pairs);
+	case YAML_MAPPINGS:
+		return sizeof(struct yaml_items);
+	case YAML_MAPPING:
+		break;
+	}
+	return 0;
+}
+
+/* A line end would begin another key. */
+static int check_value(const char *name, const char *value, struct err *err)
+{
+	if (strpbrk(value, "\r\n"))
+		return err_set(err, -EINVAL, "the value of '%s' has more than one line", name);
+	return 0;
+}
+
+int config_set(struct config *c, const char *name, const char *value, struct err *err)
+{
+	struct wanted wanted = { .name = name };
+	struct config one;
+	struct err why = ERR_INIT;
+	char text[512], shown[UTF8_QUOTED_BYTES];
+	int n, r = check_value(name, value, err);
+
+	if (r < 0)
+		return r;
+	config_each(c, note_setting, &wanted);
+	if (!wanted.found.key)
+		return err_set(err, -EINVAL,
+			       "there is no setting %s: \"proctor config\" lists them",
+			       utf8_quote(name, shown));
+	n = snprintf(text, sizeof(text), "%s%s%s: %s\n",
+		     wanted.found.section ? wanted.found.section : "",
+		     wanted.found.section ? ":\n  " : "", wanted.found.key, value);
+	if (n < 0 || (size_t)n >= sizeof(text))
+		return err_set(err, -EINVAL, "the value of '%s' is too long", name);
+	config_init(&one);
+	r = yaml_parse(text, (size_t)n, "", &schema, &c->arena, &one, &why);
+	if (r < 0) /* without the line, which nobody wrote */
+		return err_set(err, r, "%s",
+			       strchr(why.text, ' ') ? strchr(why.text, ' ') + 1 : "");
+	memcpy((char *)c + wanted.found.offset, (char *)&one + wanted.found.offset,
+	       size_of(wanted.found.field->kind));
+	return 0;
 }

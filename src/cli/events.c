@@ -74,7 +74,7 @@ static const struct argp events_argp = {
 	.options = events_options,
 	.parser = parse_events_option,
 	.doc = "Prints what happened, oldest first: to processes (spawn, exit, signal, kill, oom, "
-	       "orphan), and when jobs, sheets and phases began and ended.",
+	       "orphan), when jobs, sheets and phases began and ended, and what was out of the ordinary.",
 };
 
 /* ---- what was recorded ---- */
@@ -120,7 +120,7 @@ struct follower {
 };
 
 /* Only the daemon knows of these: they are not recorded. */
-static const char *const live_topics[] = { "job.queued", "monitor.anomaly", "learn.pattern" };
+static const char *const live_topics[] = { "job.queued", "learn.pattern" };
 
 static bool is_live(const struct follower *f, const char *topic)
 {

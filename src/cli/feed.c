@@ -11,6 +11,7 @@
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/feed_lines.h"
+#include "cli/told.h"
 #include "daemon/daemon.h"
 
 /*
@@ -187,6 +188,27 @@ static int add_phases(struct feed *feed, struct err *err)
 	return r;
 }
 
+/* ---- anomalies ---- */
+
+static int add_anomalies(struct feed *feed, struct err *err)
+{
+	CLEANUP(told_list_release) struct told_list list = { 0 };
+	const struct event_filter filter = { .job_id = feed->options.job_id,
+					     .since_wall_ns = window_start(feed) };
+	const struct told *told;
+	int r = told_list_read(feed->store, &filter, &list, err);
+
+	while (r == 0 && (told = told_take(&list, UINT64_MAX))) {
+		const char *name = told->episode->name;
+		uint64_t id = identity((int64_t)hash_bytes(HASH_INIT, name, strlen(name)),
+				       200 + (int)told->change, 0, 0);
+
+		if (is_to_be_told(feed, id, told->wall_ns))
+			feed_lines_add_anomaly(&feed->lines, told);
+	}
+	return r;
+}
+
 /* ---- events of processes, and all together ---- */
 
 struct telling {
@@ -223,6 +245,8 @@ static int read_others(struct feed *feed, struct err *err)
 
 	if (r == 0)
 		r = add_phases(feed, err);
+	if (r == 0)
+		r = add_anomalies(feed, err);
 	feed_lines_sort(&feed->lines);
 	return r;
 }

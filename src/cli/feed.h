@@ -1,6 +1,6 @@
 /*
- * feed - what happened to jobs, their sheets, phases and processes, a line each, from
- * the record.
+ * feed - what happened to jobs, their sheets, phases and processes, and what was out of the
+ * ordinary, a line each, from the record.
  *
  * The first feed_read() tells what was recorded, by time. Each further one tells what
  * was recorded since then: also what happened earlier and was written late. Nothing is

@@ -32,6 +32,7 @@ struct columns_of_line {
 	const char *event;
 	struct exit_status status;
 	const char *job_id, *details;
+	bool is_long; /* the details are worth it */
 };
 
 void feed_lines_add_heading(struct buf *out)
@@ -56,7 +57,7 @@ static void add_text(struct buf *out, const struct columns_of_line *line)
 	buf_printf(out, "  %7s  %5s  %7s  %-15s  %-8s  ", attempt, sheet, pid, line->event,
 		   status.data);
 	show_text(out, line->job_id, 24);
-	cli_add_text(out, line->details ? line->details : "", 60);
+	cli_add_text(out, line->details ? line->details : "", line->is_long ? 240 : 60);
 	while (out->len > 0 && out->data[out->len - 1] == ' ')
 		buf_truncate(out, out->len - 1);
 	buf_add_char(out, '\n');
@@ -194,6 +195,45 @@ void feed_lines_add_phase(struct feed_lines *lines, const struct phase_row *row,
 	if (!line)
 		return;
 	write_phase(&lines->text, row, topic, lines->json);
+	line->len = lines->text.len - line->at;
+}
+
+/* "began, high: …" */
+static void write_anomaly(struct buf *out, const struct told *told, bool json)
+{
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
+	const struct anomaly *a = &told->episode->worst;
+	struct columns_of_line line = {
+		.wall_ns = told->wall_ns,
+		.attempt_num = told->attempt_num,
+		.sheet_num = a->sheet_num,
+		.pid = a->has_pid ? (pid_t)a->pid : 0,
+		.event = topic_name(TOPIC_ANOMALY),
+		.status = { -1, -1 },
+		.job_id = a->job_id ? a->job_id : "-",
+	};
+	struct json j;
+
+	if (json) {
+		json_init(&j, out);
+		episode_write_event(&j, told->episode, told->change, told->wall_ns);
+		buf_add_char(out, '\n');
+		return;
+	}
+	buf_printf(&details, "%s, %s: %s", episode_change_name(told->change),
+		   severity_name(a->severity), a->text);
+	line.details = details.data;
+	line.is_long = true;
+	add_text(out, &line);
+}
+
+void feed_lines_add_anomaly(struct feed_lines *lines, const struct told *told)
+{
+	struct feed_line *line = add(lines, told->wall_ns);
+
+	if (!line)
+		return;
+	write_anomaly(&lines->text, told, lines->json);
 	line->len = lines->text.len - line->at;
 }
 

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "daemon/daemon.h"
 #include "bus/bus.h"
+#include "cli/told.h"
 #include "store/store.h"
 
 struct feed_line;
@@ -28,6 +29,7 @@ void feed_lines_release(struct feed_lines *lines);
 void feed_lines_add_change(struct feed_lines *lines, enum watch_change change,
 			   const struct attempt *a, const struct sheet_record *sheet);
 void feed_lines_add_phase(struct feed_lines *lines, const struct phase_row *row, enum topic topic);
+void feed_lines_add_anomaly(struct feed_lines *lines, const struct told *told);
 void feed_lines_add_event(struct feed_lines *lines, const struct event_row *row);
 
 /* By time; those of the same time as they were added. */

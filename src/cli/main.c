@@ -26,6 +26,8 @@ static const struct {
 	{ "events", cli_events, "print recorded events of processes" },
 	{ "top", cli_top, "replay what was recorded, frame by frame" },
 	{ "export", cli_export, "hand what was recorded to other programs" },
+	{ "anomalies", cli_anomalies, "print what was out of the ordinary" },
+	{ "detect", cli_detect, "tell what would have been, by other thresholds" },
 	{ "sql", cli_sql, "ask the record in SQL" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
 	{ "correlate", cli_correlate, "tell which resource patterns go with failure" },

@@ -59,6 +59,7 @@ struct run_options {
 	const char *why_no_db;
 	const char *jsonl_path; /* the log of snapshots; NULL: none is written */
 	uint64_t jsonl_max_bytes;
+	const struct config_anomaly *anomaly;	  /* what is out of the ordinary */
 	const struct config_retention *retention; /* how long what is recorded is kept */
 	bool is_submitted; /* a daemon has started it, and wants to hear of it in any case. Under
 			    * pressure its sheets wait (hold.h); the first has waited already */

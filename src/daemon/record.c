@@ -333,6 +333,34 @@ static void store_events(struct run *run)
 		tally_events_stored(run->tally);
 }
 
+/* One that cannot be stored now is stored when it changes, or at the end. */
+static void store_anomalies(struct run *run, const struct detect_changes *changes)
+{
+	struct err err = ERR_INIT;
+
+	for (size_t i = 0; run->store && i < changes->n; i++)
+		store_write_anomaly(run->store, run->attempt->id, changes->items[i].episode,
+				    changes->items[i].change, &err);
+}
+
+static void look_for_anomalies(struct run *run)
+{
+	struct detect_news news = { .snap = &run->snap };
+	struct detect_changes changes;
+
+	news.events = tally_pending_events(run->tally, &news.n_events);
+	if (detect_tick(run->detect, &news, &changes) == 0)
+		store_anomalies(run, &changes);
+}
+
+static void end_anomalies(struct run *run)
+{
+	struct detect_changes changes;
+
+	if (detect_end(run->detect, &changes) == 0)
+		store_anomalies(run, &changes);
+}
+
 void record_tick(struct run *run, const struct series_point *point)
 {
 	greet_daemon(run);
@@ -340,6 +368,7 @@ void record_tick(struct run *run, const struct series_point *point)
 		store_events(run);
 		return;
 	}
+	look_for_anomalies(run);
 	store_or_keep(run, point);
 	append_line(run);
 	upkeep_look(run->upkeep, run->store);
@@ -382,7 +411,6 @@ static void note_unknowns(struct run *run)
 						 : "the run was over before they were read");
 	else if (!run->gpus && sources_has_gpu(run->root_fd))
 		add_unknown(a, "gpus", "gpu_enabled is false in the configuration");
-	add_unknown(a, "anomalies", "this version does not look for anomalies");
 	if (!run->collector)
 		add_unknown(a, "samples", "/proc cannot be read");
 	if (!run->life)
@@ -454,6 +482,32 @@ static void keep_events(struct run *run)
 		a->events[i].job_id = a->job_id;
 		a->events[i].details = arena_strdup(&a->arena, a->events[i].details);
 	}
+}
+
+static int keep_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	struct attempt *a = ctx;
+	struct episode *grown =
+		arena_alloc(&a->arena, (a->n_anomalies + 1) * sizeof(*a->anomalies));
+
+	if (!grown)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n_anomalies; i++)
+		episode_copy(&grown[i], &a->anomalies[i]);
+	a->anomalies = grown;
+	return episode_keep(&grown[a->n_anomalies++], &row->episode, &a->arena);
+}
+
+/* From the record, since it may have been the daemon that looked. */
+static void keep_anomalies(struct run *run)
+{
+	const struct anomaly_filter filter = { .job_id = run->attempt->job_id,
+					       .attempt_num = run->attempt->attempt_num };
+	struct err err = ERR_INIT;
+
+	if (!run->store ||
+	    store_read_anomalies(run->store, &filter, keep_anomaly, run->attempt, &err) < 0)
+		add_unknown(run->attempt, "anomalies", "they could not be recorded");
 }
 
 static void keep_series(struct run *run)
@@ -561,8 +615,10 @@ void record_end(struct run *run, const struct runner_result *result)
 	keep_processes(run);
 	note_rungs(run);
 	note_unknowns(run);
+	end_anomalies(run);
 	store_end(run);
 	tell_end(run);
 	keep_events(run);
+	keep_anomalies(run);
 	keep_series(run);
 }

@@ -603,12 +603,14 @@ static int open_run(struct run *run, struct err *err)
 	run->tick_timer = loop_timer_new(run->loop, on_tick_timer, run);
 	run->link = link_new(run->loop);
 	run->upkeep = upkeep_new(run->loop, run->options->retention);
+	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
 	if (run->jsonl)
 		jsonl_set_patience(run->jsonl, LOOP_PATIENCE_MS);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
-	if (!run->tally || !run->tick_timer || !run->record_timer || !run->link || !run->upkeep)
+	if (!run->tally || !run->tick_timer || !run->record_timer || !run->link || !run->upkeep ||
+	    !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -621,6 +623,7 @@ static void close_run(struct run *run)
 	run->link = link_free(run->link);
 	hold_release(&run->hold);
 	run->upkeep = upkeep_free(run->upkeep);
+	run->detect = detect_free(run->detect);
 	loop_fd_close(run->life_watch);
 	run->life = life_close(run->life);
 	run->runner = runner_free(run->runner);

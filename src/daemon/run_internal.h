@@ -12,6 +12,7 @@
 #include "daemon/hold.h"
 #include "daemon/link.h"
 #include "daemon/upkeep.h"
+#include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
 #include "store/store.h"
@@ -72,6 +73,7 @@ struct run {
 	struct link *link; /* to the daemon, which then records the ticks */
 	struct hold hold;  /* a sheet that waits for its start */
 	struct upkeep *upkeep;
+	struct detect *detect;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 };

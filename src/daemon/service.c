@@ -94,7 +94,9 @@ static int make_parts(struct service *s, struct err *err)
 	s->orphans = orphans_new();
 	s->watch = watch_new(service_tell_change, s);
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
-	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->orphans)
+	s->detect = detect_new(&s->options->config->anomaly, DETECT_ALL);
+	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->orphans ||
+	    !s->detect)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	return service_keep_events(s, err);
 }
@@ -237,6 +239,7 @@ static void close_service(struct service *s)
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
+	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);
 	s->recent = recent_free(s->recent);
 	service_drop_guests(s);

@@ -68,6 +68,7 @@ static void settle(struct service *s)
 
 	s->reload = (struct reload_state){ .loaded_wall_ns = clock_wall_ns() };
 	find_group(s);
+	detect_configure(s->detect, &s->config->anomaly);
 	config_each(s->config, tell_idle_setting, &told);
 }
 

@@ -129,6 +129,18 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }
 
+void service_tell_anomaly(struct service *s, const struct detect_change *change, uint64_t uid)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	if (!bus_is_wanted(s->bus, TOPIC_ANOMALY))
+		return;
+	json_init(&j, &out);
+	episode_write_event(&j, change->episode, change->change, s->snap.wall_ns);
+	service_publish(s, TOPIC_ANOMALY, s->snap.wall_ns, uid, &out);
+}
+
 void service_tell_snapshot(struct service *s)
 {
 	if (bus_is_wanted(s->bus, TOPIC_SNAPSHOT))

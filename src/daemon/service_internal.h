@@ -19,13 +19,14 @@
 #include "daemon/upkeep.h"
 #include "daemon/watch.h"
 #include "daemon/watchdog.h"
+#include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "learn/learn.h"
 #include "rpc/rpc.h"
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 12
+#define SERVICE_STAGES 13
 
 struct stage_state {
 	uint64_t n_failed;
@@ -91,6 +92,7 @@ struct service {
 	struct rpc_method *methods; /* of all parts */
 	size_t n_methods;
 	struct pressure pressure;
+	struct detect *detect;
 	struct queue *queue;
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
@@ -330,6 +332,7 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,
 			 const struct sheet_record *sheet);
 void service_tell_snapshot(struct service *s);
+void service_tell_anomaly(struct service *s, const struct detect_change *change, uint64_t uid);
 
 /* An object: of the process, of the job where p is NULL, of the host where both are. */
 void service_write_context(struct json *j, const struct service *s, const struct watched *job,

@@ -198,6 +198,38 @@ static int judge(struct service *s, struct err *err)
 	return 0;
 }
 
+/* ---- detect: what is out of the ordinary ---- */
+
+/* One that cannot be stored is told all the same. */
+static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
+{
+	const char *job_id = c->episode->worst.job_id;
+	const struct watched *job = job_id ? watch_find(s->watch, job_id) : NULL;
+
+	service_tell_anomaly(s, c, job ? job->a.uid : U64_UNKNOWN);
+	if (!s->store)
+		return 0;
+	return store_write_anomaly(s->store, job ? job->a.id : 0, c->episode, c->change, err);
+}
+
+static int detect(struct service *s, struct err *err)
+{
+	const struct detect_news news = { .snap = &s->snap };
+	struct detect_changes changes = { 0 };
+	int r = 0;
+
+	if (!s->has_snap)
+		return 0;
+	if (detect_tick(s->detect, &news, &changes) < 0)
+		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
+	for (size_t i = 0; i < changes.n; i++) {
+		int stored = tell_anomaly(s, &changes.items[i], err);
+
+		r = r < 0 ? r : stored;
+	}
+	return r;
+}
+
 /* ---- run: jobs that wait for their turn ---- */
 
 static int run_queue(struct service *s, struct err *err)
@@ -286,6 +318,7 @@ static const struct stage {
 	{ "assign", assign },
 	{ "follow births and deaths", service_settle_life },
 	{ "judge the pressure", judge },
+	{ "look for anomalies", detect },
 	{ "run what waits", run_queue },
 	{ "record", record },
 	{ "end what was attached", service_settle_attached },

@@ -162,9 +162,10 @@ static void key_time(struct json *j, const char *key, uint64_t wall_ns)
 	json_key_f64(j, key, u64_to_seconds(wall_ns));
 }
 
-static void write_tags(struct json *j, const char *tags)
+/* Lines, as a list. */
+static void write_lines(struct json *j, const char *key, const char *tags)
 {
-	json_key(j, "context_tags");
+	json_key(j, key);
 	json_begin_array(j);
 	while (tags && *tags) {
 		size_t len = strcspn(tags, "\n");
@@ -211,7 +212,9 @@ void belief_write_json(struct json *j, const struct pattern *p)
 		write_rule(j, p);
 	} else {
 		json_key_f64(j, "confidence", p->confidence);
-		write_tags(j, p->tags);
+		write_lines(j, "context_tags", p->tags);
 	}
+	if (strcmp(p->type, PATTERN_ANOMALY) == 0)
+		write_lines(j, "jobs", p->jobs);
 	json_end_object(j);
 }

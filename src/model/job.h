@@ -235,6 +235,8 @@ struct series_point {
 	uint64_t n_processes;
 };
 
+struct episode;
+
 /* An attempt with everything known about it. Pointers live in the arena. */
 struct attempt {
 	int64_t id; /* the store's handle */
@@ -275,6 +277,9 @@ struct attempt {
 	size_t n_unknowns;
 	struct series_point *series;
 	size_t n_series;
+	struct episode
+		*anomalies; /* model/anomaly.h; a note of unknowns says where nobody looked */
+	size_t n_anomalies;
 
 	struct arena arena;
 };

@@ -1,7 +1,8 @@
 /*
  * pattern - what is believed about failures, and since when.
  *
- * There are two kinds. A RESOURCE_CORRELATION is what the reference
+ * There are three kinds. A RESOURCE_ANOMALY is one that came, of which program. A
+ * RESOURCE_CORRELATION is what the reference
  * implementation would store: a score and tags. A FINDING is a rule, frozen when it
  * was found: among runs of the class those on one side of the threshold fail more
  * often. Runs that ended later than what it was found on judge it.
@@ -17,13 +18,15 @@
 
 #define PATTERN_FINDING "FINDING"
 #define PATTERN_CORRELATION "RESOURCE_CORRELATION"
+#define PATTERN_ANOMALY "RESOURCE_ANOMALY"
 
 struct pattern {
 	const char *type, *name; /* together they are its identity */
 	const char *tags;	 /* with a line break between two */
 	const char *description; /* as it was when it was found last */
 	uint64_t n_jobs;	 /* that it rests on */
-	uint64_t occurrences;	 /* analyses that have found it */
+	uint64_t occurrences;	 /* analyses that have found it; times that the anomaly came */
+	const char *jobs;	 /* of an anomaly the last 50, with a line break between two */
 	double confidence;	 /* of a correlation; NaN */
 	uint64_t first_wall_ns, last_wall_ns;
 

@@ -76,6 +76,17 @@ static struct psi psi_unknown(void)
 	return (struct psi){ psi_line_unknown(), psi_line_unknown() };
 }
 
+void cgroup_sample_init(struct cgroup_sample *c)
+{
+	*c = (struct cgroup_sample){
+		.memory_current_bytes = U64_UNKNOWN,
+		.memory_high_bytes = U64_UNKNOWN,
+		.memory_max_bytes = U64_UNKNOWN,
+		.psi_memory = psi_unknown(),
+		.oom_kills = U64_UNKNOWN,
+	};
+}
+
 static struct system_sample system_unknown(void)
 {
 	return (struct system_sample){
@@ -98,6 +109,8 @@ static struct system_sample system_unknown(void)
 		.process_count = U64_UNKNOWN,
 		.forks_total = U64_UNKNOWN,
 		.oom_kills_total = U64_UNKNOWN,
+		.swap_in_bytes = U64_UNKNOWN,
+		.swap_out_bytes = U64_UNKNOWN,
 		.uptime_seconds = F64_UNKNOWN,
 	};
 }
@@ -195,6 +208,15 @@ static bool copy_progress(struct snapshot *to)
 	return to->progress != NULL;
 }
 
+static bool copy_cgroups(struct snapshot *to)
+{
+	to->cgroups = arena_memdup(&to->arena, to->cgroups, to->n_cgroups * sizeof(*to->cgroups));
+	for (size_t i = 0; to->cgroups && i < to->n_cgroups; i++)
+		if (!keep_string(&to->arena, &to->cgroups[i].path))
+			return false;
+	return to->cgroups != NULL;
+}
+
 /* The pointers of to are those of the original. */
 static bool copy_rest(struct snapshot *to)
 {
@@ -203,6 +225,8 @@ static bool copy_rest(struct snapshot *to)
 		if (!to->gpus)
 			return false;
 	}
+	if (to->cgroups && !copy_cgroups(to))
+		return false;
 	return keep_string(&to->arena, &to->pressure_level) && (!to->progress || copy_progress(to));
 }
 

@@ -102,6 +102,7 @@ struct system_sample {
 	uint64_t process_count;
 	uint64_t forks_total;	  /* "processes" of proc/stat: since boot, threads included */
 	uint64_t oom_kills_total; /* oom_kill of proc/vmstat */
+	uint64_t swap_in_bytes, swap_out_bytes; /* since boot: pswpin and pswpout of proc/vmstat */
 	double uptime_seconds;
 };
 
@@ -129,6 +130,17 @@ struct gpu_sample {
 	uint64_t last_xid;   /* of the driver's own errors; U64_UNKNOWN: none was seen */
 };
 
+/* The memory of one cgroup that has processes of a job. */
+struct cgroup_sample {
+	const char *path; /* as in proc_sample.cgroup */
+	uint64_t memory_current_bytes;
+	uint64_t memory_high_bytes, memory_max_bytes; /* MEMORY_UNLIMITED: none is set */
+	struct psi psi_memory;
+	uint64_t oom_kills; /* of memory.events: in it and below, since it was made */
+};
+
+#define MEMORY_UNLIMITED (UINT64_MAX - 1)
+
 struct job_progress {
 	const char *job_id;
 	int total_sheets;
@@ -150,6 +162,8 @@ struct snapshot {
 	size_t n_processes, cap_processes;
 	struct gpu_sample *gpus; /* NULL: nobody looked for GPUs, which is not the same as none */
 	size_t n_gpus;
+	struct cgroup_sample *cgroups; /* NULL: nobody looked */
+	size_t n_cgroups;
 	struct job_progress *progress;
 	size_t n_progress;
 
@@ -180,6 +194,9 @@ struct proc_sample *snapshot_add_process(struct snapshot *s);
 /* All values unknown, no job. */
 void proc_sample_init(struct proc_sample *p);
 void gpu_sample_init(struct gpu_sample *gpu);
+
+/* All values unknown. */
+void cgroup_sample_init(struct cgroup_sample *c);
 
 /* SystemSnapshot as an object of the contract, with proctor's own fields beside it. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);

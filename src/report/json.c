@@ -5,6 +5,8 @@
 
 #include "base/json.h"
 #include "base/unknown.h"
+#include "model/anomaly.h"
+#include "report/notes.h"
 #include "report/report.h"
 #include "report/verdict.h"
 
@@ -263,8 +265,24 @@ static void write_series(struct json *j, const struct facts *f)
 static void write_not_measured(struct json *j)
 {
 	json_key_null(j, "syscall_hotspots");
-	json_key_null(j, "anomalies");
 	json_key_null(j, "telemetry");
+}
+
+/* null where nobody looked: an empty list would be a claim. */
+static void write_anomalies(struct json *j, const struct facts *f)
+{
+	json_key(j, "anomalies");
+	if (notes_has(f, "anomalies")) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < f->a->n_anomalies; i++) {
+		json_begin_object(j);
+		episode_write_fields(j, &f->a->anomalies[i]);
+		json_end_object(j);
+	}
+	json_end_array(j);
 }
 
 int json_report_write(struct buf *out, const struct facts *f)
@@ -278,6 +296,7 @@ int json_report_write(struct buf *out, const struct facts *f)
 	json_key(&j, "evidence");
 	figures_write_evidence_json(&j, &f->figures, true);
 	write_sheets(&j, f);
+	write_anomalies(&j, f);
 	write_not_measured(&j);
 	write_rungs(&j, f);
 	write_notes(&j, f);

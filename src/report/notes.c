@@ -14,7 +14,6 @@ static const struct {
 	const char *why;
 } never_measured[] = {
 	{ "syscall_hotspots", "system calls", "they were not counted" },
-	{ "anomalies", "anomalies", "no detector watched this attempt" },
 	{ "telemetry", "telemetry of the job itself", "it was not read" },
 };
 
@@ -24,10 +23,11 @@ static const struct {
 	const char *words;
 } other_words[] = {
 	{ "io", "I/O" },
+	{ "anomalies", "anomalies" },
 	{ "gpus", "GPUs" },
 };
 
-static bool has_note(const struct facts *f, const char *what)
+bool notes_has(const struct facts *f, const char *what)
 {
 	for (size_t i = 0; i < f->n_notes; i++)
 		if (f->notes[i].what && strcmp(f->notes[i].what, what) == 0)
@@ -49,7 +49,7 @@ static bool needs_note(const struct facts *f, enum figure id)
 {
 	if (id == FIGURE_GPU_MEMORY || id == FIGURE_GPU_BUSY || id == FIGURE_GPU_IDLE)
 		return false;
-	return !figure_is_known(&f->figures, id) && !has_note(f, figure_key(id));
+	return !figure_is_known(&f->figures, id) && !notes_has(f, figure_key(id));
 }
 
 int notes_collect(struct facts *f)
@@ -67,7 +67,7 @@ int notes_collect(struct facts *f)
 			f->notes[f->n_notes++] = (struct unknown_note){ figure_key((enum figure)id),
 									why_missing(a) };
 	for (size_t i = 0; i < ARRAY_SIZE(never_measured); i++)
-		if (!has_note(f, never_measured[i].key))
+		if (!notes_has(f, never_measured[i].key))
 			f->notes[f->n_notes++] = (struct unknown_note){ never_measured[i].key,
 									never_measured[i].why };
 	return 0;

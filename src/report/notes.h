@@ -4,7 +4,12 @@
 #ifndef PROCTOR_REPORT_NOTES_H
 #define PROCTOR_REPORT_NOTES_H
 
+#include <stdbool.h>
+
 struct facts;
+
+/* Whether there is a note about this. */
+bool notes_has(const struct facts *f, const char *what);
 
 /*
  * Fills f->notes: what the attempt says itself, then every number of the

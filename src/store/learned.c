@@ -239,6 +239,8 @@ int store_put_patterns(struct store *store, const struct pattern_list *patterns,
 	if (r == 0)
 		r = query_open(store, STATEMENT_PUT_PATTERN, &q, err);
 	for (size_t i = 0; r == 0 && i < patterns->n; i++) {
+		if (strcmp(patterns->items[i].type, PATTERN_ANOMALY) == 0)
+			continue; /* counted where they come, and maybe since */
 		query_bind_columns(&q, &pattern_columns, &patterns->items[i]);
 		r = query_run(&q, err);
 	}

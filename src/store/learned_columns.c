@@ -90,6 +90,7 @@ static const struct column pattern_items[] = {
 	COLUMN(pattern, confidence, column_f64),
 	COLUMN(pattern, first_wall_ns, column_u64),
 	COLUMN(pattern, last_wall_ns, column_u64),
+	COLUMN(pattern, jobs, column_text),
 	COLUMN(pattern, grade, column_text),
 	COLUMN(pattern, label, column_text),
 	COLUMN_AS("class_command", pattern, class_key, column_bits),

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "store/anomalies.h"
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/query.h"
@@ -421,8 +422,8 @@ int store_read_attempt(struct store *store, const char *job_id, int num, struct 
 		       struct err *err)
 {
 	static part_reader *const readers[] = {
-		read_sheets, read_processes, read_events, read_phases,
-		read_rungs,  read_unknowns,  series_read,
+		read_sheets,	read_processes, read_events,   read_phases,
+		anomalies_read, read_rungs,	read_unknowns, series_read,
 	};
 
 	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);

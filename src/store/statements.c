@@ -4,6 +4,7 @@
 
 #include "base/macros.h"
 #include "store/learned_columns.h"
+#include "store/anomalies.h"
 #include "store/tables.h"
 
 /* Columns of a statement, and what stands before their names where it must: "s.". */
@@ -134,6 +135,32 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO unknowns (attempt, @names) VALUES (?, @values)",
 		{ { "", &unknown_columns } },
 	},
+	/* Of the attempt ?1, or where that is 0 of the last one of the job ?2. Evidence is noted when it
+	 * begins; what is written later has none. */
+	[STATEMENT_PUT_ANOMALY] = {
+		"INSERT INTO anomalies (attempt, @names) VALUES (coalesce(nullif(?1, 0),"
+		" (SELECT max(a.id) FROM attempts a JOIN jobs ON jobs.id = a.job"
+		" WHERE jobs.job_id = ?2)), @values)"
+		" ON CONFLICT (episode) DO UPDATE SET @merged",
+		{ { "", &anomaly_columns } },
+	},
+	[STATEMENT_COUNT_PATTERN] = {
+		"INSERT INTO patterns (type, name, tags, description, occurrences, first_wall_ns,"
+		" last_wall_ns) VALUES ('RESOURCE_ANOMALY', ?1, ?2, ?3, 1, ?4, ?4)"
+		" ON CONFLICT (type, name) DO UPDATE SET occurrences = occurrences + 1,"
+		" tags = excluded.tags, description = excluded.description,"
+		" last_wall_ns = max(last_wall_ns, excluded.last_wall_ns)",
+	},
+	/* The last so many; no id of a job has a comma. */
+	[STATEMENT_SET_PATTERN_JOBS] = {
+		"UPDATE patterns SET n_jobs = (SELECT count(DISTINCT a.job) FROM anomalies n"
+		" JOIN attempts a ON a.id = n.attempt WHERE n.pattern = ?1),"
+		" jobs = (SELECT group_concat(job_id, char(10)) FROM"
+		" (SELECT jobs.job_id FROM anomalies n CROSS JOIN attempts a ON a.id = n.attempt"
+		" CROSS JOIN jobs ON jobs.id = a.job WHERE n.pattern = ?1"
+		" GROUP BY jobs.id ORDER BY max(n.id) DESC LIMIT 50))"
+		" WHERE type = 'RESOURCE_ANOMALY' AND name = ?1",
+	},
 
 	/* ---- reading ---- */
 
@@ -239,6 +266,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ORDER BY p.id",
 		{ { "p.", &phase_columns } },
 	},
+	[STATEMENT_READ_ANOMALIES] = {
+		"SELECT @names FROM anomalies WHERE attempt = ? ORDER BY began_wall_ns, id",
+		{ { "", &anomaly_columns } },
+	},
 	[STATEMENT_READ_RUNGS] = {
 		"SELECT @names FROM rungs WHERE attempt = ? ORDER BY id",
 		{ { "", &rung_columns } },
@@ -331,6 +362,18 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
 		" WHERE e.id > ?1 AND e.id <= ?2 AND (?3 = 0 OR a.job = ?3) ORDER BY e.id",
 		{ { "e.", &event_columns } },
+	},
+	/*
+	 * ?1, ?2: behind which time and id. ?3: till when. ?4: a job's row, or 0. ?5: an attempt of
+	 * it, or 0. When the attempt ended is for those that nobody saw the end of.
+	 */
+	[STATEMENT_WALK_ANOMALIES] = {
+		"SELECT n.id, jobs.job_id, a.attempt_num, a.ended_wall_ns, @names FROM anomalies n"
+		" LEFT JOIN attempts a ON a.id = n.attempt LEFT JOIN jobs ON jobs.id = a.job"
+		" WHERE (n.began_wall_ns, n.id) > (?1, ?2) AND n.began_wall_ns <= ?3"
+		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
+		" ORDER BY n.began_wall_ns, n.id",
+		{ { "n.", &anomaly_columns } },
 	},
 	[STATEMENT_LAST_EVENT] = { "SELECT max(id) FROM events" },
 	[STATEMENT_FIND_FOLDS] = {

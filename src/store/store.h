@@ -19,6 +19,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
 #include "store/jsonl.h"
@@ -270,6 +271,35 @@ void phase_list_release(struct phase_list *list);
 /* Those that were entered or left since then. */
 int store_list_phases(struct store *store, const struct event_filter *filter,
 		      struct phase_list *ret, struct err *err);
+
+/* ---- anomalies ---- */
+
+/*
+ * An episode as it is now: added when it begins, changed when it escalates and when it clears.
+ * attempt_id 0: of the last attempt of its job, or of none where it has no job. Evidence that was
+ * written once stays where e has none. One that began is also counted as a pattern,
+ * RESOURCE_ANOMALY.
+ */
+int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			enum episode_change change, struct err *err);
+
+/* One episode, and of which attempt (0: of none). Its pointers are valid during the call only. */
+struct anomaly_row {
+	int attempt_num;
+	struct episode episode;
+};
+typedef int anomaly_fn(void *ctx, const struct anomaly_row *row); /* non-zero stops */
+
+struct anomaly_filter {
+	const char *job_id;	/* NULL: any, and those of no job */
+	int attempt_num;	/* 0: any */
+	uint64_t since_wall_ns; /* when it began */
+	uint64_t until_wall_ns; /* 0: no end */
+};
+
+/* Calls fn for every episode that matches, oldest first; otherwise as store_read_events(). */
+int store_read_anomalies(struct store *store, const struct anomaly_filter *filter, anomaly_fn *fn,
+			 void *ctx, struct err *err);
 
 /* ---- looking after the file ---- */
 

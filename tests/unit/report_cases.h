@@ -6,9 +6,11 @@
 #ifndef PROCTOR_TESTS_REPORT_CASES_H
 #define PROCTOR_TESTS_REPORT_CASES_H
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/unknown.h"
+#include "model/anomaly.h"
 #include "model/job.h"
 
 #define MB(n) ((uint64_t)((n)*1024.0 * 1024.0))
@@ -90,6 +92,28 @@ static void case_usage(struct usage *u, double wall, double user, double system,
 	u->spawn_evidence = EVIDENCE_EXACT;
 	u->peak_processes = spawned < 12 ? spawned : 12;
 	u->peak_cpu_percent = 198.4;
+}
+
+/* There is room for it. */
+static void case_anomaly(struct attempt *a, enum anomaly_type type, enum severity severity,
+			 double after, const char *text)
+{
+	struct episode *e = &a->anomalies[a->n_anomalies++];
+
+	episode_init(e);
+	e->worst.type = type;
+	e->worst.severity = severity;
+	e->worst.has_pid = true;
+	e->worst.pid = 4001;
+	e->worst.sheet_num = 1;
+	e->worst.metric_value = e->peak_value = 15890;
+	snprintf(e->worst.text, sizeof(e->worst.text), "%s", text);
+	snprintf(e->comm, sizeof(e->comm), "%s", text);
+	episode_set_job(e, a->job_id);
+	e->began_wall_ns = e->peak_wall_ns = AFTER(after);
+	e->worst.timestamp = u64_to_seconds(e->began_wall_ns);
+	e->ended_wall_ns = a->ended_wall_ns;
+	e->count = 1;
 }
 
 static void case_rungs(struct attempt *a)
@@ -367,6 +391,12 @@ static void case_oom(struct attempt *a)
 		.sheet_num = 1,
 		.details = "its cgroup's count of out-of-memory kills rose by 1",
 	};
+	a->anomalies = case_alloc(a, 2, sizeof(*a->anomalies));
+	case_anomaly(a, ANOMALY_MEMORY_LEAK, SEVERITY_HIGH, 310,
+		     "eat-memory (pid 4001) grows by 250.0 MB a minute, from 90 MB to 1340 MB in "
+		     "300 s; memory is full in 58 min");
+	case_anomaly(a, ANOMALY_OOM_KILL, SEVERITY_CRITICAL, 3725,
+		     "the kernel killed pid 4001 for want of memory");
 	case_rungs(a);
 }
 
@@ -495,6 +525,8 @@ static void case_hostile(struct attempt *a)
 	case_events(a, 0);
 	a->rungs = case_alloc(a, 1, sizeof(*a->rungs));
 	a->rungs[0] = (struct rung){ evil, evil, evil };
+	a->anomalies = case_alloc(a, 1, sizeof(*a->anomalies));
+	case_anomaly(a, ANOMALY_MEMORY_SPIKE, SEVERITY_LOW, 0.5, evil);
 	a->n_rungs = 1;
 	a->unknowns = case_alloc(a, 2, sizeof(*a->unknowns));
 	a->unknowns[0] = (struct unknown_note){ evil, evil };

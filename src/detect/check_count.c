@@ -1,0 +1,181 @@
+#include <math.h>
+#include <stdio.h>
+
+#include "base/unknown.h"
+#include "detect/checks.h"
+
+/* ---- zombies ----
+ *
+ * Children that ended zombie_duration_seconds ago or earlier and that their parent has not
+ * waited for. The parent is to blame. Each keeps a pid: low, medium from 10, high
+ * from 100, critical from 1,000.
+ */
+static void find_zombies(uint64_t n, struct finding *f)
+{
+	f->value = (double)n;
+	f->threshold = 1;
+	f->stand = n > 0 ? STAND_OVER : STAND_CLEAR;
+	f->severity = n >= 1000	 ? SEVERITY_CRITICAL
+		      : n >= 100 ? SEVERITY_HIGH
+		      : n >= 10	 ? SEVERITY_MEDIUM
+				 : SEVERITY_LOW;
+}
+
+void check_zombies(const struct tick *t, const struct track *p, const struct proc_sample *s,
+		   struct finding *f)
+{
+	find_zombies(p->n_zombies, f);
+	if (f->stand != STAND_OVER)
+		return;
+	snprintf(f->text, sizeof(f->text),
+		 "%s (pid %d) has not waited for %llu of its children, for %.0f s or longer",
+		 s->comm, (int)s->key.pid, (unsigned long long)p->n_zombies,
+		 t->config->zombie_duration_seconds);
+}
+
+void check_job_zombies(const struct tick *t, const struct job_track *job, struct finding *f)
+{
+	find_zombies(job->n_zombies, f);
+	if (f->stand != STAND_OVER)
+		return;
+	snprintf(f->text, sizeof(f->text),
+		 "pid %d, which is not of the job, has not waited for %llu of its children, for "
+		 "%.0f s or longer",
+		 (int)job->zombie_parent, (unsigned long long)job->n_zombies,
+		 t->config->zombie_duration_seconds);
+}
+
+/* ---- open files ----
+ *
+ * fd_exhaustion_percent of the process's own limit (RLIMIT_NOFILE) are open, or at the rate at
+ * which they grow (steadily, and a tenth of the limit is open) all will be within
+ * fd_exhaustion_horizon_seconds.
+ *
+ *	critical	98 % are open
+ *	high		fd_exhaustion_percent are open, or all within a fifth of the horizon
+ *	medium		all within the horizon
+ */
+#define FD_CRITICAL 0.98
+#define FD_TREND_SHARE 0.1
+#define FD_TREND_R2 0.9
+#define FD_CLEAR 0.9 /* of the threshold */
+
+/* NaN: they do not grow steadily. */
+static double seconds_to_full(const struct track *p, double open, double limit)
+{
+	const struct fit *fit = p->trail ? &p->trail->fds_fit : NULL;
+
+	if (!fit || fit->n < 6 || fit->r2 < FD_TREND_R2 || fit->slope <= 0 ||
+	    fit->largest_drop > 0 || open < FD_TREND_SHARE * limit)
+		return F64_UNKNOWN;
+	return (limit - open) / fit->slope;
+}
+
+static enum severity judge_fds(const struct config_anomaly *c, double share, double seconds)
+{
+	if (share >= FD_CRITICAL)
+		return SEVERITY_CRITICAL;
+	if (share * 100 >= c->fd_exhaustion_percent ||
+	    seconds <= c->fd_exhaustion_horizon_seconds / 5)
+		return SEVERITY_HIGH;
+	return SEVERITY_MEDIUM;
+}
+
+void check_fds(const struct tick *t, const struct track *p, const struct proc_sample *s,
+	       struct finding *f)
+{
+	const struct config_anomaly *c = t->config;
+	double open = (double)s->open_fds, limit = (double)s->fd_limit, seconds;
+	char shown[CHECKS_TIME_BYTES];
+
+	if (!u64_known(s->open_fds) || !u64_known(s->fd_limit) ||
+	    s->fd_limit == FD_LIMIT_UNLIMITED || s->fd_limit == 0)
+		return;
+	seconds = seconds_to_full(p, open, limit);
+	f->threshold = limit * c->fd_exhaustion_percent / 100;
+	f->stand = open < f->threshold * FD_CLEAR ? STAND_CLEAR : STAND_BETWEEN;
+	if (open < f->threshold && !(seconds <= c->fd_exhaustion_horizon_seconds))
+		return;
+	f->stand = STAND_OVER;
+	f->value = open;
+	f->seconds_to_limit = seconds;
+	f->before = p->trail && p->trail->fds_fit.n ? p->trail->fds_fit.first : F64_UNKNOWN;
+	f->severity = judge_fds(c, open / limit, seconds);
+	snprintf(f->text, sizeof(f->text), "%s (pid %d) has %.0f of at most %.0f files open%s%s",
+		 s->comm, (int)s->key.pid, open, limit, f64_known(seconds) ? "; all are in " : "",
+		 f64_known(seconds) ? checks_time(seconds, shown) : "");
+}
+
+/* ---- threads, and processes of a job ----
+ *
+ * As many as the threshold, and four times as many as one or two windows
+ * (memory_spike_window_seconds) ago: medium, high from four times the threshold, critical
+ * from sixteen times. It is over when they are fewer than three quarters of the threshold.
+ * Many that are always there are how it works.
+ */
+#define EXPLOSION_FACTOR 4
+#define FEW_ENOUGH 0.75
+
+static void find_explosion(double n, double before, double limit, bool lasts, struct finding *f)
+{
+	f->value = n;
+	f->threshold = limit;
+	f->before = before;
+	f->stand = n < FEW_ENOUGH * limit ? STAND_CLEAR : STAND_BETWEEN;
+	if (n >= limit && (lasts || n >= EXPLOSION_FACTOR * before))
+		f->stand = STAND_OVER;
+	f->severity = n >= 16 * limit  ? SEVERITY_CRITICAL
+		      : n >= 4 * limit ? SEVERITY_HIGH
+				       : SEVERITY_MEDIUM;
+}
+
+void check_threads(const struct tick *t, const struct track *p, const struct proc_sample *s,
+		   struct finding *f)
+{
+	bool lasts = p->active & 1u << ANOMALY_THREAD_EXPLOSION;
+
+	if (!u64_known(s->threads))
+		return;
+	find_explosion((double)s->threads, two_ago_value(&p->threads),
+		       (double)t->config->thread_explosion_threads, lasts, f);
+	if (f->stand == STAND_OVER)
+		snprintf(f->text, sizeof(f->text), "%s (pid %d) went from %.0f to %.0f threads",
+			 s->comm, (int)s->key.pid, f->before, f->value);
+}
+
+void check_processes(const struct tick *t, const struct job_track *job, struct finding *f)
+{
+	bool lasts = job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
+
+	find_explosion((double)job->n_processes, two_ago_value(&job->processes),
+		       (double)t->config->process_explosion_processes, lasts, f);
+	if (f->stand == STAND_OVER)
+		snprintf(f->text, sizeof(f->text), "the job went from %.0f to %.0f processes",
+			 f->before, f->value);
+}
+
+/* ---- orphans ----
+ *
+ * A process of a job that has been over for orphan_duration_seconds: low, medium while it uses a
+ * tenth of a core or 64 MB.
+ */
+#define ORPHAN_CPU_PERCENT 10
+#define ORPHAN_MB 64
+
+void check_orphan(const struct tick *t, const struct track *p, const struct proc_sample *s,
+		  struct finding *f)
+{
+	char shown[CHECKS_TIME_BYTES];
+
+	f->stand = STAND_CLEAR;
+	if (!f64_known(p->without_job) || s->state == 'Z')
+		return;
+	f->value = t->now - p->without_job;
+	f->threshold = t->config->orphan_duration_seconds;
+	f->stand = f->value >= f->threshold ? STAND_OVER : STAND_BETWEEN;
+	f->severity = s->cpu_percent >= ORPHAN_CPU_PERCENT || p->memory_mb >= ORPHAN_MB
+			      ? SEVERITY_MEDIUM
+			      : SEVERITY_LOW;
+	snprintf(f->text, sizeof(f->text), "%s (pid %d) is still there %s after its job", s->comm,
+		 (int)s->key.pid, checks_time(f->value, shown));
+}

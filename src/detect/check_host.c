@@ -1,0 +1,221 @@
+#include <math.h>
+#include <stdio.h>
+
+#include "base/unknown.h"
+#include "detect/checks.h"
+
+/* ---- memory pressure of the host ----
+ *
+ * Less than memory_pressure_percent of the memory is available, or all tasks together wait for
+ * memory in memory_pressure_stall_percent of the time (PSI full, of the last 10 s).
+ *
+ *	critical	a fifth of that is available, or four times as much waiting
+ *	high		half of that, or twice as much waiting
+ *	medium		otherwise
+ *
+ * It is over when a fifth more is available and half as much is waited.
+ */
+#define CLEAR_ABOVE 1.2
+#define CLEAR_BELOW 0.5
+
+/* Of a share of the time that tasks stall; unknown is none. */
+static int stall_level(double stall, double limit)
+{
+	return stall >= 4 * limit ? 3 : stall >= 2 * limit ? 2 : stall >= limit ? 1 : 0;
+}
+
+static enum severity level_severity(int level)
+{
+	return level >= 3 ? SEVERITY_CRITICAL : level == 2 ? SEVERITY_HIGH : SEVERITY_MEDIUM;
+}
+
+void check_host_memory(const struct tick *t, struct finding *f)
+{
+	const struct system_sample *sys = &t->snap->system;
+	double limit = t->config->memory_pressure_percent, stall = sys->psi_memory.full.avg10;
+	double stall_limit = t->config->memory_pressure_stall_percent;
+	double percent =
+		100 * u64_to_mb(sys->memory_available_bytes) / u64_to_mb(sys->memory_total_bytes);
+	int level = percent < limit / 5 ? 3 : percent < limit / 2 ? 2 : percent < limit ? 1 : 0;
+
+	if (!isfinite(percent))
+		return;
+	level = (int)fmax(level, stall_level(stall, stall_limit));
+	f->value = percent;
+	f->threshold = limit;
+	f->stand = percent >= limit * CLEAR_ABOVE && !(stall > stall_limit * CLEAR_BELOW)
+			   ? STAND_CLEAR
+			   : STAND_BETWEEN;
+	if (level == 0)
+		return;
+	f->stand = STAND_OVER;
+	f->severity = level_severity(level);
+	snprintf(f->text, sizeof(f->text), "%.1f %% of the host's memory (%.0f MB) is available",
+		 percent, u64_to_mb(sys->memory_available_bytes));
+	if (f64_known(stall))
+		snprintf(
+			f->text, sizeof(f->text),
+			"%.1f %% of the host's memory (%.0f MB) is available; everybody waited for "
+			"memory in %.0f %% of the last 10 s",
+			percent, u64_to_mb(sys->memory_available_bytes), stall);
+}
+
+/* ---- memory pressure of a cgroup ----
+ *
+ * Its tasks wait for memory in memory_pressure_stall_percent of the time (PSI full): medium, high
+ * from twice, critical from four times that. Being at memory.high or memory.max without
+ * waiting is low: what fills it may be page cache, which is given back when asked for.
+ */
+#define NEAR_LIMIT 0.95
+
+static double share_of(uint64_t current, uint64_t limit)
+{
+	if (!u64_known(current) || !u64_known(limit) || limit == MEMORY_UNLIMITED || limit == 0)
+		return F64_UNKNOWN;
+	return (double)current / (double)limit;
+}
+
+void check_cgroup_memory(const struct tick *t, const struct cgroup_sample *c, struct finding *f)
+{
+	double limit = t->config->memory_pressure_stall_percent;
+	double stall = c->psi_memory.full.avg10;
+	double share = f64_max_known(share_of(c->memory_current_bytes, c->memory_high_bytes),
+				     share_of(c->memory_current_bytes, c->memory_max_bytes));
+	int level = stall_level(stall, limit);
+
+	if (!f64_known(stall) && !f64_known(share))
+		return;
+	f->value = stall;
+	f->threshold = limit;
+	f->stand = stall > limit * CLEAR_BELOW ? STAND_BETWEEN : STAND_CLEAR;
+	if (level == 0 && !(share >= NEAR_LIMIT))
+		return;
+	f->stand = STAND_OVER;
+	f->severity = level == 0 ? SEVERITY_LOW : level_severity(level);
+	if (level == 0)
+		snprintf(f->text, sizeof(f->text),
+			 "the cgroup %.100s has %.0f MB, which is nearly all that it may have",
+			 c->path, u64_to_mb(c->memory_current_bytes));
+	else
+		snprintf(
+			f->text, sizeof(f->text),
+			"everybody in the cgroup %.100s waited for memory in %.0f %% of the last 10 s",
+			c->path, stall);
+}
+
+/* ---- I/O stall of the host ----
+ *
+ * All tasks together wait for I/O in io_stall_percent of the time (PSI full, of the last 10 s),
+ * for io_stall_duration_seconds: low, medium after four times as long, high after twenty.
+ */
+void check_host_io(const struct tick *t, struct finding *f)
+{
+	double stall = t->snap->system.psi_io.full.avg10, duration;
+	double wait = t->config->io_stall_duration_seconds;
+
+	if (!f64_known(stall))
+		return;
+	f->value = stall;
+	f->threshold = t->config->io_stall_percent;
+	f->stand = stall < f->threshold * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
+	duration = t->now - t->io_stalled;
+	if (!(duration >= wait))
+		return;
+	f->stand = STAND_OVER;
+	f->severity = duration >= 20 * wait  ? SEVERITY_HIGH
+		      : duration >= 4 * wait ? SEVERITY_MEDIUM
+					     : SEVERITY_LOW;
+	snprintf(f->text, sizeof(f->text),
+		 "everybody waited for I/O in %.0f %% of the last 10 s, and has for %.0f s", stall,
+		 duration);
+}
+
+/* ---- swap storm ----
+ *
+ * swap_storm_mb_per_second or more go in and out together for 10 s: medium, high when
+ * all tasks wait for memory too (memory_pressure_stall_percent) or from four times that
+ * rate, critical with both.
+ */
+#define STORM_SECONDS 10
+
+static double swap_rate(const struct tick *t)
+{
+	const struct system_sample *now = &t->snap->system, *then = t->before;
+	uint64_t bytes;
+
+	if (!then || !(t->step > 0))
+		return F64_UNKNOWN;
+	bytes = u64_add(u64_delta(now->swap_in_bytes, then->swap_in_bytes),
+			u64_delta(now->swap_out_bytes, then->swap_out_bytes));
+	return u64_to_mb(bytes) / t->step;
+}
+
+void check_swap(const struct tick *t, struct finding *f)
+{
+	double rate = swap_rate(t), limit = t->config->swap_storm_mb_per_second;
+	bool waits =
+		t->snap->system.psi_memory.full.avg10 >= t->config->memory_pressure_stall_percent;
+	bool is_strong = rate >= 4 * limit;
+
+	if (!f64_known(rate))
+		return;
+	f->value = rate;
+	f->threshold = limit;
+	f->stand = rate < limit * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
+	if (rate < limit || !(t->now - t->swapping >= STORM_SECONDS))
+		return;
+	f->stand = STAND_OVER;
+	f->severity = waits && is_strong   ? SEVERITY_CRITICAL
+		      : waits || is_strong ? SEVERITY_HIGH
+					   : SEVERITY_MEDIUM;
+	snprintf(f->text, sizeof(f->text), "%.0f MB a second are swapped in and out", rate);
+}
+
+/* ---- OOM kill ----
+ *
+ * The kernel killed a process for want of memory: critical where it is one of a job, high where
+ * the count of a cgroup of a job tells, medium where only that of the host does: it may
+ * have been anybody's. It lasts for a moment.
+ */
+void check_host_oom(const struct tick *t, struct finding *f)
+{
+	uint64_t n =
+		t->before ? u64_delta(t->snap->system.oom_kills_total, t->before->oom_kills_total)
+			  : U64_UNKNOWN;
+
+	if (!u64_known(n))
+		return;
+	f->stand = n > t->n_oom_events ? STAND_OVER : STAND_CLEAR;
+	f->value = (double)n;
+	f->threshold = 1;
+	f->severity = SEVERITY_MEDIUM;
+	snprintf(f->text, sizeof(f->text),
+		 "the kernel has killed %llu process%s of the host for want of memory",
+		 (unsigned long long)n, n == 1 ? "" : "es");
+}
+
+void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struct finding *f)
+{
+	uint64_t n = t->new_cgroup_kills;
+
+	if (!u64_known(n))
+		return;
+	f->stand = n > t->n_oom_events ? STAND_OVER : STAND_CLEAR;
+	f->value = (double)n;
+	f->threshold = 1;
+	f->severity = SEVERITY_HIGH;
+	snprintf(f->text, sizeof(f->text),
+		 "the kernel has killed %llu process%s of the cgroup %.100s for want of memory",
+		 (unsigned long long)n, n == 1 ? "" : "es", c->path);
+}
+
+void find_oom(const struct proc_event *ev, struct finding *f)
+{
+	f->stand = STAND_OVER;
+	f->value = 1;
+	f->threshold = 1;
+	f->severity = SEVERITY_CRITICAL;
+	snprintf(f->text, sizeof(f->text), "the kernel killed pid %d for want of memory%s%.160s",
+		 (int)ev->key.pid, ev->details && ev->details[0] ? ": " : "",
+		 ev->details ? ev->details : "");
+}

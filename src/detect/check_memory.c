@@ -1,0 +1,170 @@
+#include <math.h>
+#include <stdio.h>
+
+#include "base/unknown.h"
+#include "detect/checks.h"
+
+/* ---- memory spike ----
+ *
+ * Its own memory (without the page cache) is memory_spike_threshold times what it was at the
+ * beginning of the window, by memory_spike_floor_mb more, and a tenth more than it ever
+ * was before the window: what goes up and down between the same two values is no news, and
+ * neither is what jobs of its kind usually take. What it takes in its first half of
+ * a window is how it starts up: that is told from high on.
+ *
+ *	critical	at this rate memory is full within 15 s
+ *	high		within 60 s
+ *	medium		it took a tenth of the host's memory
+ *	low		otherwise
+ */
+#define NEW_PEAK 1.1
+#define SPIKE_CRITICAL_S 15
+#define SPIKE_HIGH_S 60
+#define LARGE_SHARE 0.1
+#define LONGEST_TICK_S 300 /* what lies further back is no sudden growth */
+
+static bool is_large(const struct tick *t, double growth_mb)
+{
+	return growth_mb >= LARGE_SHARE * u64_to_mb(t->snap->system.memory_total_bytes);
+}
+
+static enum severity judge_spike(const struct tick *t, double growth_mb, double seconds_to_limit)
+{
+	if (!is_large(t, growth_mb))
+		return SEVERITY_LOW;
+	if (seconds_to_limit <= SPIKE_CRITICAL_S)
+		return SEVERITY_CRITICAL;
+	return seconds_to_limit <= SPIKE_HIGH_S ? SEVERITY_HIGH : SEVERITY_MEDIUM;
+}
+
+static bool is_usual(const struct track *p)
+{
+	double usual_mb = u64_to_mb(p->job->usual_rss_bytes);
+
+	return p->memory_mb <= usual_mb * NEW_PEAK; /* false where it is unknown */
+}
+
+/* at: of the base, since the process was first seen. */
+static bool is_starting(const struct tick *t, const struct track *p, const struct proc_sample *s,
+			double at)
+{
+	double age = f64_known(s->age_seconds) ? s->age_seconds - (t->now - p->born) + at : at;
+
+	return age < t->config->memory_spike_window_seconds / 2;
+}
+
+static bool is_spike(const struct tick *t, const struct track *p, double before)
+{
+	const struct config_anomaly *c = t->config;
+
+	return p->memory_mb - before >= c->memory_spike_floor_mb &&
+	       (before <= 0 || p->memory_mb / before >= c->memory_spike_threshold);
+}
+
+void check_memory_spike(const struct tick *t, const struct track *p, const struct proc_sample *s,
+			struct finding *f)
+{
+	const struct config_anomaly *c = t->config;
+	double at, before, seconds;
+
+	if (!p->trail || !f64_known(p->memory_mb) || !levels_base(&p->trail->memory, &at, &before))
+		return;
+	seconds = t->now - p->born - at;
+	f->stand = STAND_CLEAR;
+	if (seconds > fmax(c->memory_spike_window_seconds, LONGEST_TICK_S) ||
+	    p->memory_mb - before < c->memory_spike_floor_mb / 2 ||
+	    p->memory_mb < (double)p->trail->memory.high_before * NEW_PEAK || is_usual(p))
+		return;
+	f->stand = STAND_BETWEEN;
+	if (!is_spike(t, p, before))
+		return;
+	f->value = p->memory_mb;
+	f->threshold = fmax(before * c->memory_spike_threshold, before + c->memory_spike_floor_mb);
+	f->before = before;
+	f->seconds_to_limit = checks_room_mb(t, s) * seconds / (p->memory_mb - before);
+	f->severity = judge_spike(t, p->memory_mb - before, f->seconds_to_limit);
+	if (is_starting(t, p, s, at) && f->severity < SEVERITY_HIGH)
+		return;
+	f->stand = STAND_OVER;
+	snprintf(f->text, sizeof(f->text), "%s (pid %d) grew from %.0f MB to %.0f MB in %.0f s",
+		 s->comm, (int)s->key.pid, before, p->memory_mb, seconds);
+}
+
+/* ---- memory leak ----
+ *
+ * The least it had in each part of memory_leak_window_seconds lies on a rising line: nine
+ * tenths of a window long, grown by memory_leak_floor_mb and a twentieth, the line
+ * explains 85 % of what happened, at most three in ten steps fall, and none by more than a
+ * fifth of the growth. So what is given back now and then does not count, and what is
+ * loaded once does not either. One that reaches its limit within the horizon
+ * is told after a third of a window if the line is nearly perfect.
+ *
+ *	critical	memory is full within a tenth of memory_leak_horizon_seconds
+ *	high		within it; medium while less than a window was seen
+ *	medium		within a day
+ *	low		later, or nobody knows when
+ */
+#define LEAK_SPAN 0.9
+#define LEAK_SPAN_EARLY 0.33
+#define LEAK_R2 0.85
+#define LEAK_R2_EARLY 0.97
+#define LEAK_RISING 0.7
+#define LEAK_DROP 0.2
+#define LEAK_SHARE 0.05
+#define DAY_S 86400
+
+static bool is_steady(const struct fit *fit, double r2)
+{
+	return fit->r2 >= r2 && fit->rising >= LEAK_RISING &&
+	       fit->largest_drop <= LEAK_DROP * (fit->last - fit->first);
+}
+
+static enum severity judge_leak(double seconds_to_limit, double horizon, bool is_early)
+{
+	if (seconds_to_limit <= horizon / 10)
+		return is_early ? SEVERITY_HIGH : SEVERITY_CRITICAL;
+	if (seconds_to_limit <= horizon)
+		return is_early ? SEVERITY_MEDIUM : SEVERITY_HIGH;
+	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
+}
+
+static void describe_leak(const struct proc_sample *s, const struct fit *fit, struct finding *f)
+{
+	char until[CHECKS_TIME_BYTES];
+
+	snprintf(f->text, sizeof(f->text),
+		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %.0f s%s%s",
+		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, fit->last, fit->span,
+		 f64_known(f->seconds_to_limit) ? "; memory is full in " : "",
+		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
+}
+
+void check_memory_leak(const struct tick *t, const struct track *p, const struct proc_sample *s,
+		       struct finding *f)
+{
+	const struct config_anomaly *c = t->config;
+	const struct fit *fit = p->trail ? &p->trail->memory_fit : NULL;
+	double window = c->memory_leak_window_seconds, growth;
+	bool is_early;
+
+	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window)
+		return;
+	growth = fit->last - fit->first;
+	f->stand = STAND_CLEAR;
+	if (growth < c->memory_leak_floor_mb / 2 || is_usual(p))
+		return;
+	f->stand = STAND_BETWEEN;
+	is_early = fit->span < LEAK_SPAN * window;
+	if (growth < c->memory_leak_floor_mb || growth < LEAK_SHARE * fit->first ||
+	    !is_steady(fit, is_early ? LEAK_R2_EARLY : LEAK_R2))
+		return;
+	f->seconds_to_limit = checks_room_mb(t, s) / fit->slope;
+	if (is_early && !(f->seconds_to_limit <= c->memory_leak_horizon_seconds))
+		return;
+	f->stand = STAND_OVER;
+	f->value = p->memory_mb;
+	f->threshold = fit->first + c->memory_leak_floor_mb;
+	f->before = fit->first;
+	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds, is_early);
+	describe_leak(s, fit, f);
+}

@@ -1,0 +1,68 @@
+#include "detect/checks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+
+const struct check checks[] = {
+	{ ANOMALY_MEMORY_SPIKE, "MB", .of_process = check_memory_spike },
+	{ ANOMALY_MEMORY_LEAK, "MB", .of_process = check_memory_leak },
+	{ ANOMALY_RUNAWAY_PROCESS, "percent of a core", .of_process = check_runaway },
+	{ ANOMALY_STUCK_PROCESS, "seconds", .of_process = check_stuck },
+	{ ANOMALY_IO_STALL, "seconds", .of_process = check_io_wait },
+	{ ANOMALY_ZOMBIE, "zombies", .of_process = check_zombies },
+	{ ANOMALY_FD_EXHAUSTION, "open files", .of_process = check_fds },
+	{ ANOMALY_THREAD_EXPLOSION, "threads", .of_process = check_threads },
+	{ ANOMALY_ORPHAN, "seconds", .of_process = check_orphan },
+	{ ANOMALY_PROCESS_EXPLOSION, "processes", .of_job = check_processes },
+	{ ANOMALY_ZOMBIE, "zombies", .of_job = check_job_zombies },
+	{ ANOMALY_MEMORY_PRESSURE, "percent available", .lower_is_worse = true,
+	  .of_host = check_host_memory },
+	{ ANOMALY_IO_STALL, "percent of the time", .of_host = check_host_io },
+	{ ANOMALY_SWAP_STORM, "MB per second", .of_host = check_swap },
+	{ ANOMALY_OOM_KILL, "kills", .is_moment = true, .of_host = check_host_oom },
+	{ ANOMALY_MEMORY_PRESSURE, "percent of the time", .of_cgroup = check_cgroup_memory },
+	{ ANOMALY_OOM_KILL, "kills", .is_moment = true, .of_cgroup = check_cgroup_oom },
+	{ ANOMALY_GPU_MEMORY, "percent", .of_gpu = check_gpu_memory },
+	{ ANOMALY_GPU_IDLE, "seconds", .of_gpu = check_gpu_idle },
+	{ ANOMALY_GPU_HOT, "degrees C", .of_gpu = check_gpu_hot },
+};
+const size_t n_checks = ARRAY_SIZE(checks);
+
+const struct check check_oom_event = { ANOMALY_OOM_KILL, "kills", .is_moment = true };
+
+static const struct cgroup_sample *find_cgroup(const struct snapshot *s, const char *path)
+{
+	for (size_t i = 0; path && i < s->n_cgroups; i++)
+		if (strcmp(s->cgroups[i].path, path) == 0)
+			return &s->cgroups[i];
+	return NULL;
+}
+
+double checks_room_mb(const struct tick *t, const struct proc_sample *s)
+{
+	double room = u64_to_mb(t->snap->system.memory_available_bytes);
+	const struct cgroup_sample *c = find_cgroup(t->snap, s->cgroup);
+
+	if (!c || !u64_known(c->memory_max_bytes) || c->memory_max_bytes == MEMORY_UNLIMITED ||
+	    !u64_known(c->memory_current_bytes))
+		return room;
+	return fmin(room,
+		    fmax(0, u64_to_mb(c->memory_max_bytes) - u64_to_mb(c->memory_current_bytes)));
+}
+
+const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES])
+{
+	if (seconds < 120)
+		snprintf(text, CHECKS_TIME_BYTES, "%.0f s", seconds);
+	else if (seconds < 7200)
+		snprintf(text, CHECKS_TIME_BYTES, "%.0f min", seconds / 60);
+	else if (seconds < 172800)
+		snprintf(text, CHECKS_TIME_BYTES, "%.1f h", seconds / 3600);
+	else
+		snprintf(text, CHECKS_TIME_BYTES, "%.0f days", fmin(seconds / 86400, 99999));
+	return text;
+}

@@ -1,0 +1,93 @@
+/*
+ * checks - one row for each thing that can be out of the ordinary.
+ *
+ * A check looks at one process, job, cgroup, GPU or the host, and says how it stands:
+ * over its threshold, clear of it, in between (less than the threshold, but not so
+ * much less that it is over), or unknown. What it needs and cannot see makes it
+ * silent: it never guesses. It keeps nothing: what is remembered is in track.h and
+ * in struct tick, and episode.h turns its answers into episodes. The rules, and how
+ * severe each is, stand above each check; docs/anomalies.md tells them to users.
+ */
+#ifndef PROCTOR_DETECT_CHECKS_H
+#define PROCTOR_DETECT_CHECKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "detect/track.h"
+#include "model/anomaly.h"
+#include "model/snapshot.h"
+
+/* What checks see of the host besides the snapshot. Times are seconds. */
+struct tick {
+	const struct config_anomaly *config;
+	const struct snapshot *snap;
+	double now;
+	double step;			    /* since the last tick; NaN: this is the first */
+	const struct system_sample *before; /* of the last tick; NULL */
+	double io_stalled;     /* since when I/O is over its threshold; NaN: it is not */
+	double swapping;       /* the same for swap */
+	double gpu_idle;       /* since when the GPU at hand does nothing; NaN */
+	uint64_t n_oom_events; /* kills of processes that are known, at this tick and the last */
+	uint64_t new_cgroup_kills; /* of the cgroup at hand, since the last tick; U64_UNKNOWN */
+};
+
+enum stand { STAND_UNKNOWN, STAND_CLEAR, STAND_BETWEEN, STAND_OVER };
+
+/* What a check says. Only stand counts unless it is over. */
+struct finding {
+	enum stand stand;
+	enum severity severity;
+	double value, threshold;
+	double before;		 /* NaN */
+	double seconds_to_limit; /* NaN */
+	char text[ANOMALY_TEXT_BYTES];
+};
+
+typedef void process_check(const struct tick *t, const struct track *p, const struct proc_sample *s,
+			   struct finding *f);
+typedef void job_check(const struct tick *t, const struct job_track *job, struct finding *f);
+typedef void host_check(const struct tick *t, struct finding *f);
+typedef void cgroup_check(const struct tick *t, const struct cgroup_sample *c, struct finding *f);
+typedef void gpu_check(const struct tick *t, const struct gpu_sample *gpu, struct finding *f);
+
+/* Exactly one of the functions is set. Rows of processes come first. */
+struct check {
+	enum anomaly_type type;
+	const char *unit;
+	bool lower_is_worse;
+	bool is_moment; /* it happens and is over: what is not told again is clear */
+	process_check *of_process;
+	job_check *of_job;
+	host_check *of_host;
+	cgroup_check *of_cgroup;
+	gpu_check *of_gpu;
+};
+
+extern const struct check checks[];
+extern const size_t n_checks;
+
+/* A process was killed by the kernel for want of memory: an event tells it, and no check. */
+extern const struct check check_oom_event;
+void find_oom(const struct proc_event *ev, struct finding *f);
+
+/* ---- for the checks ---- */
+
+/* Memory that the process can still get: of the host and of its cgroup. NaN: unknown. */
+double checks_room_mb(const struct tick *t, const struct proc_sample *s);
+
+/* "40 s", "12 min", "3.5 h", "2 days". Returns text. */
+#define CHECKS_TIME_BYTES 24
+const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES]);
+
+process_check check_memory_spike, check_memory_leak;			 /* check_memory.c */
+process_check check_runaway, check_stuck, check_io_wait;		 /* check_progress.c */
+process_check check_zombies, check_fds, check_threads, check_orphan;	 /* check_count.c */
+job_check check_processes, check_job_zombies;				 /* check_count.c */
+host_check check_host_memory, check_host_io, check_swap, check_host_oom; /* check_host.c */
+cgroup_check check_cgroup_memory, check_cgroup_oom;			 /* check_host.c */
+gpu_check check_gpu_memory, check_gpu_idle, check_gpu_hot;		 /* check_gpu.c */
+
+#endif

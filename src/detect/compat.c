@@ -1,0 +1,223 @@
+#include "detect/compat.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/map.h"
+#include "base/unknown.h"
+
+#define MAX_FDS 1000
+#define MIN_AVAILABLE 0.10
+
+struct judge {
+	const struct config_anomaly *config;
+	const struct compat_snapshot *history;
+	size_t n_history;
+	const struct compat_snapshot *current;
+	compat_fn *fn;
+	void *ctx;
+};
+
+/* The rest is the caller's; no check of these fills in the sheet. */
+static void start(const struct judge *g, struct anomaly *a, enum anomaly_type type,
+		  enum severity severity)
+{
+	anomaly_init(a);
+	a->timestamp = g->current->timestamp;
+	a->type = type;
+	a->severity = severity;
+}
+
+static void name_process(struct anomaly *a, const struct compat_process *p)
+{
+	a->has_pid = true;
+	a->pid = p->pid;
+	a->job_id = p->job_id;
+}
+
+/* ---- memory spike ---- */
+
+static const struct compat_snapshot *find_base(const struct judge *g)
+{
+	double since = g->current->timestamp - g->config->memory_spike_window_seconds;
+
+	for (size_t i = 0; i < g->n_history; i++)
+		if (g->history[i].timestamp >= since)
+			return &g->history[i];
+	return g->n_history ? &g->history[g->n_history - 1] : NULL;
+}
+
+static void judge_spike(const struct judge *g, const struct compat_process *p, double before_mb)
+{
+	double limit = g->config->memory_spike_threshold;
+	double ratio = p->rss_mb / before_mb;
+	struct anomaly a;
+
+	if (!(before_mb > 0) || !(ratio >= limit))
+		return;
+	start(g, &a, ANOMALY_MEMORY_SPIKE, ratio >= 2 * limit ? SEVERITY_CRITICAL : SEVERITY_HIGH);
+	name_process(&a, p);
+	a.metric_value = p->rss_mb;
+	a.threshold = before_mb * limit;
+	snprintf(
+		a.text, sizeof(a.text),
+		"the memory of process %lld went from %.1f MB to %.1f MB, which is %.2f times as much",
+		(long long)p->pid, before_mb, p->rss_mb, ratio);
+	g->fn(g->ctx, &a);
+}
+
+/* Of a pid that stands there twice the last counts. */
+static int check_spikes(const struct judge *g)
+{
+	CLEANUP(map_release) struct map by_pid = MAP_INIT;
+	const struct compat_snapshot *base = find_base(g);
+	uint64_t i;
+
+	if (!base)
+		return 0;
+	for (i = 0; i < base->n_processes; i++)
+		if (map_put(&by_pid, (uint64_t)base->processes[i].pid, i) < 0)
+			return -ENOMEM;
+	for (size_t k = 0; k < g->current->n_processes; k++)
+		if (map_get(&by_pid, (uint64_t)g->current->processes[k].pid, &i))
+			judge_spike(g, &g->current->processes[k], base->processes[i].rss_mb);
+	return 0;
+}
+
+/* ---- runaway process ---- */
+
+/* Of a pid that stands there twice the first counts. */
+static const struct compat_process *find_pid(const struct compat_snapshot *s, int64_t pid)
+{
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (s->processes[i].pid == pid)
+			return &s->processes[i];
+	return NULL;
+}
+
+/* When the last row of busy snapshots began. */
+static double busy_since(const struct judge *g, int64_t pid)
+{
+	double since = g->current->timestamp;
+
+	for (size_t i = g->n_history; i > 0; i--) {
+		const struct compat_process *p = find_pid(&g->history[i - 1], pid);
+
+		if (!p || p->cpu_percent < g->config->runaway_cpu_threshold)
+			break;
+		since = g->history[i - 1].timestamp;
+	}
+	return since;
+}
+
+static void judge_runaway(const struct judge *g, const struct compat_process *p)
+{
+	double limit = g->config->runaway_cpu_threshold;
+	double seconds;
+	struct anomaly a;
+
+	if (!(p->cpu_percent >= limit) || g->n_history == 0)
+		return;
+	seconds = g->current->timestamp - busy_since(g, p->pid);
+	if (!(seconds >= g->config->runaway_duration_seconds))
+		return;
+	start(g, &a, ANOMALY_RUNAWAY_PROCESS, SEVERITY_CRITICAL);
+	name_process(&a, p);
+	a.metric_value = p->cpu_percent;
+	a.threshold = limit;
+	snprintf(a.text, sizeof(a.text),
+		 "process %lld has used %.0f %% of a core or more for %.0f s", (long long)p->pid,
+		 limit, seconds);
+	g->fn(g->ctx, &a);
+}
+
+static int check_runaways(const struct judge *g)
+{
+	for (size_t i = 0; i < g->current->n_processes; i++)
+		judge_runaway(g, &g->current->processes[i]);
+	return 0;
+}
+
+/* ---- zombies ---- */
+
+static void name_zombie(struct anomaly *a, const struct compat_snapshot *s)
+{
+	if (s->n_zombie_pids > 0) {
+		a->has_pid = true;
+		a->pid = s->zombie_pids[0];
+		return;
+	}
+	for (size_t i = 0; i < s->n_processes && !a->has_pid; i++) {
+		a->has_pid = s->processes[i].state == 'Z';
+		a->pid = s->processes[i].pid;
+	}
+}
+
+static int check_zombies(const struct judge *g)
+{
+	const struct compat_snapshot *s = g->current;
+	struct anomaly a;
+
+	if (s->zombie_count <= 0)
+		return 0;
+	start(g, &a, ANOMALY_ZOMBIE, SEVERITY_HIGH);
+	name_zombie(&a, s);
+	a.metric_value = (double)s->zombie_count;
+	a.threshold = 0;
+	snprintf(a.text, sizeof(a.text), "there are %lld zombies", (long long)s->zombie_count);
+	g->fn(g->ctx, &a);
+	return 0;
+}
+
+/* ---- open files ---- */
+
+static int check_fds(const struct judge *g)
+{
+	for (size_t i = 0; i < g->current->n_processes; i++) {
+		const struct compat_process *p = &g->current->processes[i];
+		struct anomaly a;
+
+		if (p->open_fds < MAX_FDS)
+			continue;
+		start(g, &a, ANOMALY_FD_EXHAUSTION, SEVERITY_HIGH);
+		name_process(&a, p);
+		a.metric_value = (double)p->open_fds;
+		a.threshold = MAX_FDS;
+		snprintf(a.text, sizeof(a.text), "process %lld has %lld files open",
+			 (long long)p->pid, (long long)p->open_fds);
+		g->fn(g->ctx, &a);
+	}
+	return 0;
+}
+
+/* ---- memory pressure ---- */
+
+static int check_pressure(const struct judge *g)
+{
+	double total = g->current->memory_total_mb, available = g->current->memory_available_mb;
+	struct anomaly a;
+
+	if (!(total > 0) || !(available / total < MIN_AVAILABLE))
+		return 0;
+	start(g, &a, ANOMALY_MEMORY_SPIKE, SEVERITY_CRITICAL);
+	a.metric_value = available;
+	a.threshold = total * MIN_AVAILABLE;
+	snprintf(a.text, sizeof(a.text), "%.0f MB of the host's %.0f MB are available", available,
+		 total);
+	g->fn(g->ctx, &a);
+	return 0;
+}
+
+int compat_detect(const struct config_anomaly *config, const struct compat_snapshot *history,
+		  size_t n_history, const struct compat_snapshot *current, compat_fn *fn, void *ctx)
+{
+	static int (*const checks[])(const struct judge *g) = {
+		check_spikes, check_runaways, check_zombies, check_fds, check_pressure,
+	};
+	const struct judge g = { config, history, n_history, current, fn, ctx };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(checks); i++)
+		r = checks[i](&g);
+	return r;
+}

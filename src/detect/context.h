@@ -1,0 +1,13 @@
+/*
+ * context - what the host was doing when something began.
+ */
+#ifndef PROCTOR_DETECT_CONTEXT_H
+#define PROCTOR_DETECT_CONTEXT_H
+
+#include "model/anomaly.h"
+#include "model/snapshot.h"
+
+/* Takes as long as there are processes. */
+void context_describe(const struct snapshot *s, struct anomaly_host *ret);
+
+#endif

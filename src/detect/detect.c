@@ -1,0 +1,166 @@
+#include "detect/detect.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "detect/look.h"
+
+struct detect *detect_new(const struct config_anomaly *config, enum detect_scope scope)
+{
+	struct detect *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->config = *config;
+	d->scope = scope;
+	surroundings_init(&d->surroundings);
+	return d;
+}
+
+struct detect *detect_free(struct detect *d)
+{
+	if (!d)
+		return NULL;
+	detect_tracks_release(&d->tracks);
+	relations_release(&d->relations);
+	surroundings_release(&d->surroundings);
+	episodes_release(&d->episodes);
+	free(d->track_of);
+	free(d->changes);
+	free(d);
+	return NULL;
+}
+
+void detect_configure(struct detect *d, const struct config_anomaly *config)
+{
+	d->config = *config;
+}
+
+/* ---- the tick as a whole ---- */
+
+/* Boot time, which never jumps; wall time where a recording has no other. */
+static uint64_t time_of(const struct snapshot *s)
+{
+	return s->boot_ns != 0 && u64_known(s->boot_ns) ? s->boot_ns : s->wall_ns;
+}
+
+/* After a reboot pids and start times are those of others. */
+static void begin_boot(struct look *w)
+{
+	struct detect *d = w->d;
+
+	if (!w->snap->boot_id[0] || strcmp(d->boot_id, w->snap->boot_id) == 0)
+		return;
+	if (d->last_ns != 0 && d->boot_id[0])
+		look_note_failure(
+			w, episodes_end_all(&d->episodes, &w->moment, "the host was booted"));
+	detect_tracks_reset(&d->tracks);
+	surroundings_release(&d->surroundings);
+	surroundings_init(&d->surroundings);
+	d->last_ns = 0;
+	memcpy(d->boot_id, w->snap->boot_id, sizeof(d->boot_id));
+}
+
+static int reserve_changes(struct detect *d, size_t n)
+{
+	struct detect_change *grown;
+
+	if (n <= d->cap_changes)
+		return 0;
+	grown = reallocarray(d->changes, n, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	d->changes = grown;
+	d->cap_changes = n;
+	return 0;
+}
+
+static struct detect_wish wish_for(const struct detect *d, const struct changed *c)
+{
+	const struct detect_wish none = { F64_UNKNOWN, 0 };
+
+	if (c->change != EPISODE_BEGAN || !c->episode->worst.job_id)
+		return none;
+	return (struct detect_wish){ d->config.evidence_interval_seconds,
+				     d->config.evidence_duration_seconds };
+}
+
+static int hand_out(struct detect *d, struct detect_changes *ret)
+{
+	const struct episodes *es = &d->episodes;
+
+	if (reserve_changes(d, es->n_changes) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < es->n_changes; i++)
+		d->changes[i] =
+			(struct detect_change){ es->changes[i].change, es->changes[i].episode,
+						wish_for(d, &es->changes[i]) };
+	*ret = (struct detect_changes){ d->changes, es->n_changes };
+	return 0;
+}
+
+static void look(struct look *w, const struct detect_news *news)
+{
+	struct detect *d = w->d;
+
+	surroundings_begin(&d->surroundings, &d->config, &w->tick);
+	look_at_kills(w, news);
+	if (d->scope & DETECT_JOBS)
+		look_at_jobs(w, news);
+	if (d->scope & DETECT_HOST)
+		look_at_host(w);
+	look_note_failure(w, episodes_end_tick(&d->episodes, &w->moment));
+	surroundings_end(&d->surroundings, &w->tick);
+}
+
+int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret)
+{
+	uint64_t now_ns = time_of(news->snap);
+	struct look w = {
+		.d = d,
+		.snap = news->snap,
+		.tick = { .config = &d->config,
+			  .snap = news->snap,
+			  .now = (double)now_ns / 1e9,
+			  .step = F64_UNKNOWN },
+		.moment = { &d->config, news->snap, (double)now_ns / 1e9 },
+	};
+	int r;
+
+	*ret = (struct detect_changes){ 0 };
+	episodes_begin_tick(&d->episodes);
+	begin_boot(&w);
+	if (d->last_ns != 0 && now_ns <= d->last_ns)
+		return 0;
+	if (d->last_ns != 0)
+		w.tick.step = (double)(now_ns - d->last_ns) / 1e9;
+	look(&w, news);
+	d->last_ns = now_ns;
+	d->last_wall_ns = news->snap->wall_ns;
+	r = hand_out(d, ret);
+	return w.r < 0 ? w.r : r;
+}
+
+int detect_end(struct detect *d, struct detect_changes *ret)
+{
+	struct snapshot last = { .wall_ns = d->last_wall_ns };
+	const struct moment m = { &d->config, &last, (double)d->last_ns / 1e9 };
+	int r;
+
+	episodes_begin_tick(&d->episodes);
+	r = episodes_end_all(&d->episodes, &m, "nobody looks any more");
+	detect_tracks_reset(&d->tracks);
+	return r < 0 ? r : hand_out(d, ret);
+}
+
+const struct episode *detect_active(const struct detect *d, size_t i)
+{
+	return episodes_at(&d->episodes, i);
+}
+
+uint64_t detect_count_left_out(const struct detect *d)
+{
+	return d->tracks.n_left_out + d->episodes.n_untold;
+}

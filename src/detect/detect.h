@@ -1,0 +1,101 @@
+/*
+ * detect - from what is measured at each tick to what is out of the ordinary: when it begins,
+ * when it gets worse and when it is over.
+ *
+ *	struct detect *d = detect_new(&config.anomaly, DETECT_ALL);
+ *
+ *	at each tick:
+ *		const struct detect_news news = { .snap = &snap, .events = …, .n_events = … };
+ *		struct detect_changes changes;
+ *
+ *		r = detect_tick(d, &news, &changes);
+ *		for (i = 0; i < changes.n; i++)
+ *			publish and store changes.items[i]
+ *
+ * It looks at the processes of jobs; of a tick with none it sees the host and its GPUs. It
+ * keeps what it needs of earlier ticks itself: nothing of a snapshot is used after the call.
+ * The cost is linear in the processes, and what is kept is bounded (track.h, episode.h).
+ * The checks are in checks.h; compat.h has those of the reference implementation, for
+ * comparison.
+ */
+#ifndef PROCTOR_DETECT_DETECT_H
+#define PROCTOR_DETECT_DETECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "detect/compat.h"
+#include "model/anomaly.h"
+#include "model/job.h"
+#include "model/snapshot.h"
+
+struct detect;
+
+/* What to look at: bits. */
+enum detect_scope {
+	DETECT_HOST = 1, /* the host and its GPUs */
+	DETECT_JOBS = 2, /* jobs, their processes and their cgroups */
+	DETECT_ALL = 3,
+};
+
+/* Copies the thresholds. NULL: no memory. */
+struct detect *detect_new(const struct config_anomaly *config, enum detect_scope scope);
+struct detect *detect_free(struct detect *d); /* NULL is fine. Returns NULL. */
+
+/* Other thresholds from now on. What lasts goes on. */
+void detect_configure(struct detect *d, const struct config_anomaly *config);
+
+/* What jobs of this kind usually do at most, where that is known. */
+struct detect_usual {
+	const char *job_id;
+	double cpu_percent; /* the whole job; NaN */
+	uint64_t rss_bytes; /* its largest process; U64_UNKNOWN */
+};
+
+struct detect_news {
+	const struct snapshot *snap;
+	const struct proc_event *events; /* since the last tick; only OOM kills are looked at */
+	size_t n_events;
+	const struct detect_usual *usual; /* of jobs that run; may be left out at most ticks */
+	size_t n_usual;
+};
+
+/*
+ * What would settle it: that the processes of the job are looked at this often for so long, and
+ * that the culprit's system calls and open files are noted. It is for the caller to do so,
+ * or not.
+ */
+struct detect_wish {
+	double interval_seconds;
+	double duration_seconds; /* 0: there is no wish */
+};
+
+struct detect_change {
+	enum episode_change change;
+	const struct episode *episode;
+	struct detect_wish wish;
+};
+
+struct detect_changes {
+	const struct detect_change *items; /* with their episodes: until the next call */
+	size_t n;
+};
+
+/*
+ * The next moment. One that is not later than the last is passed over; after a reboot all
+ * that was remembered is forgotten. -ENOMEM: some of it was not looked at; the
+ * changes so far are there.
+ */
+int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
+
+/* Nobody will look any more: all that lasts ends at the time of the last tick. */
+int detect_end(struct detect *d, struct detect_changes *ret);
+
+/* The i-th episode that lasts, oldest first; NULL: there are no more. */
+const struct episode *detect_active(const struct detect *d, size_t i);
+
+/* Processes at the last tick, and episodes ever, for which there was no room. */
+uint64_t detect_count_left_out(const struct detect *d);
+
+#endif

@@ -1,0 +1,354 @@
+#include "detect/episode.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/unknown.h"
+#include "detect/context.h"
+
+#define HOLD_MAX_SECONDS 3600
+#define REMEMBER_HOLDS 10   /* so many times as long as it had to be clear */
+#define SILENCE_SECONDS 600 /* after which what nobody can measure any more is over */
+#define SECONDS_BEFORE 60   /* of the record that belong to the evidence */
+
+struct running {
+	struct episode e;
+	const struct check *check;
+	uint64_t hash;
+	double hold;	    /* seconds for which it has to be clear */
+	double clear_since; /* NaN: it is not */
+	double noted;	    /* when anybody last said anything */
+	bool was_clear;	    /* since it was last over its threshold */
+	bool is_over;
+};
+
+/* ---- who ---- */
+
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+	return text ? hash_bytes(h, text, strlen(text) + 1) : h;
+}
+
+static uint64_t hash_subject(enum anomaly_type type, const struct subject *who)
+{
+	uint64_t h = hash_bytes(HASH_INIT, &type, sizeof(type));
+
+	h = hash_bytes(h, &who->kind, sizeof(who->kind));
+	switch (who->kind) {
+	case OF_PROCESS:
+		h = hash_bytes(h, &who->key.pid, sizeof(who->key.pid));
+		return hash_bytes(h, &who->key.start_ticks, sizeof(who->key.start_ticks));
+	case OF_JOB:
+		return hash_text(h, who->job_id);
+	case OF_CGROUP:
+		return hash_text(h, who->cgroup);
+	case OF_GPU:
+		return hash_bytes(h, &who->gpu, sizeof(who->gpu));
+	case OF_HOST:
+		break;
+	}
+	return h;
+}
+
+static struct running *find(struct episodes *es, uint64_t hash)
+{
+	for (size_t i = 0; i < es->n; i++)
+		if (es->items[i]->hash == hash && !es->items[i]->is_over)
+			return es->items[i];
+	return NULL;
+}
+
+static void write_name(struct episode *e, const struct subject *who, uint64_t hash)
+{
+	const char *type = anomaly_type_name(e->worst.type);
+	unsigned long long began = e->began_wall_ns;
+
+	if (who->kind == OF_PROCESS)
+		snprintf(e->name, sizeof(e->name), "%s/%d.%llu/%llu", type, (int)who->key.pid,
+			 (unsigned long long)who->key.start_ticks, began);
+	else
+		snprintf(e->name, sizeof(e->name), "%s/%016llx/%llu", type,
+			 (unsigned long long)hash, began);
+}
+
+/* ---- telling ---- */
+
+static int tell(struct episodes *es, enum episode_change change, const struct running *r)
+{
+	struct changed *grown = es->changes;
+
+	if (es->n_changes == es->cap_changes) {
+		size_t cap = es->cap_changes ? es->cap_changes * 2 : 16;
+
+		grown = reallocarray(es->changes, cap, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		es->changes = grown;
+		es->cap_changes = cap;
+	}
+	grown[es->n_changes++] = (struct changed){ change, &r->e };
+	return 0;
+}
+
+/* ---- the past ---- */
+
+static void remember(struct episodes *es, const struct running *r, double now)
+{
+	es->past[es->next_past] = (struct remembered){ r->hash, now, r->hold };
+	es->next_past = (es->next_past + 1) % EPISODES_REMEMBERED;
+}
+
+/* How long it has to be clear: the longer, the more often it has come back. */
+static double hold_for(const struct episodes *es, const struct moment *m, uint64_t hash)
+{
+	double hold = m->config->clear_seconds;
+
+	for (size_t i = 0; i < EPISODES_REMEMBERED; i++) {
+		const struct remembered *past = &es->past[i];
+
+		if (past->hash == hash && past->hold > 0 &&
+		    m->now - past->ended < fmax(REMEMBER_HOLDS * past->hold, SILENCE_SECONDS))
+			hold = fmax(hold, fmin(past->hold * 2, HOLD_MAX_SECONDS));
+	}
+	return hold;
+}
+
+/* ---- an episode ---- */
+
+static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
+{
+	struct episode *e = &r->e;
+
+	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
+	e->worst.metric_value = f->value;
+	e->worst.threshold = f->threshold;
+	snprintf(e->worst.text, sizeof(e->worst.text), "%s", f->text);
+	e->peak_value = f->value;
+	e->peak_wall_ns = m->snap->wall_ns;
+	e->seconds_to_limit = f->seconds_to_limit;
+}
+
+static bool is_worse(const struct running *r, const struct finding *f)
+{
+	if (f->severity != r->e.worst.severity)
+		return f->severity > r->e.worst.severity;
+	return r->check->lower_is_worse ? f->value < r->e.peak_value : f->value > r->e.peak_value;
+}
+
+/* seconds: at most those of a configuration. */
+static uint64_t seconds_before(uint64_t wall_ns, double seconds)
+{
+	uint64_t ns = (uint64_t)(seconds * 1e9);
+
+	return wall_ns > ns ? wall_ns - ns : 0;
+}
+
+static void describe(struct running *r, const struct moment *m, const struct subject *who,
+		     const struct finding *f)
+{
+	struct episode *e = &r->e;
+
+	e->worst.type = r->check->type;
+	e->worst.timestamp = u64_to_seconds(m->snap->wall_ns);
+	e->worst.has_pid = who->kind == OF_PROCESS;
+	e->worst.pid = who->key.pid;
+	e->worst.start_ticks = who->kind == OF_PROCESS ? who->key.start_ticks : U64_UNKNOWN;
+	e->worst.sheet_num = who->sheet_num;
+	episode_set_job(e, who->job_id);
+	snprintf(e->comm, sizeof(e->comm), "%s", who->comm ? who->comm : "");
+	e->gpu = who->kind == OF_GPU ? who->gpu : -1;
+	e->unit = r->check->unit;
+	e->began_wall_ns = m->snap->wall_ns;
+	e->full_from_wall_ns = seconds_before(e->began_wall_ns, SECONDS_BEFORE);
+	e->full_until_wall_ns =
+		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
+	e->count = 1;
+	e->before_value = f->before;
+	e->first_value = f->value;
+	context_describe(m->snap, &e->host);
+	write_name(e, who, r->hash);
+}
+
+static int begin(struct episodes *es, const struct moment *m, const struct check *check,
+		 const struct subject *who, uint64_t hash, const struct finding *f)
+{
+	struct running *r;
+
+	if (es->n == EPISODES_MAX) {
+		es->n_untold++;
+		return 0;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	episode_init(&r->e);
+	r->check = check;
+	r->hash = hash;
+	r->hold = hold_for(es, m, hash);
+	r->clear_since = F64_UNKNOWN;
+	r->noted = m->now;
+	describe(r, m, who, f);
+	take_worst(r, m, f);
+	es->items[es->n++] = r;
+	return tell(es, EPISODE_BEGAN, r);
+}
+
+static int end(struct episodes *es, struct running *r, const struct moment *m, double after,
+	       const char *why)
+{
+	r->is_over = true;
+	r->e.ended_wall_ns = m->snap->wall_ns;
+	r->e.after_value = after;
+	r->e.why_cleared = why;
+	remember(es, r, m->now);
+	return tell(es, EPISODE_CLEARED, r);
+}
+
+static int go_on(struct episodes *es, struct running *r, const struct moment *m,
+		 const struct finding *f)
+{
+	enum severity before = r->e.worst.severity;
+
+	r->e.count += r->was_clear;
+	r->was_clear = false;
+	r->clear_since = F64_UNKNOWN;
+	if (is_worse(r, f))
+		take_worst(r, m, f);
+	return r->e.worst.severity > before ? tell(es, EPISODE_ESCALATED, r) : 0;
+}
+
+static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
+{
+	r->was_clear = true;
+	if (!f64_known(r->clear_since))
+		r->clear_since = m->now;
+	if (m->now - r->clear_since < r->hold)
+		return 0;
+	return end(es, r, m, value, "it was clear for long enough");
+}
+
+/* ---- too many of one job ---- */
+
+static bool has_told_enough(struct told *told, double now)
+{
+	if (!told)
+		return false;
+	if (told->n == 0 || now - told->since >= EPISODES_PER_SECONDS)
+		*told = (struct told){ .since = now };
+	return ++told->n > EPISODES_PER_JOB;
+}
+
+static void count_with_last(struct episodes *es, enum anomaly_type type, const char *job_id)
+{
+	for (size_t i = es->n; i > 0; i--) {
+		struct episode *e = &es->items[i - 1]->e;
+
+		if (e->worst.type == type && e->worst.job_id && job_id &&
+		    strcmp(e->worst.job_id, job_id) == 0) {
+			e->count++;
+			return;
+		}
+	}
+	es->n_untold++;
+}
+
+/* ---- from outside ---- */
+
+int episodes_note(struct episodes *es, const struct moment *m, const struct check *check,
+		  const struct subject *who, const struct finding *f, struct told *told,
+		  bool *ret_muted)
+{
+	uint64_t hash = hash_subject(check->type, who);
+	struct running *r = find(es, hash);
+	int ret = 0;
+
+	*ret_muted = false;
+	if (r && f->stand != STAND_UNKNOWN)
+		r->noted = m->now;
+	if (!r && f->stand == STAND_OVER) {
+		*ret_muted = has_told_enough(told, m->now);
+		if (*ret_muted)
+			count_with_last(es, check->type, who->job_id);
+		else
+			ret = begin(es, m, check, who, hash, f);
+	} else if (r && f->stand == STAND_OVER) {
+		ret = go_on(es, r, m, f);
+	} else if (r && f->stand == STAND_CLEAR) {
+		ret = be_clear(es, r, m, f->value);
+	} else if (r && f->stand == STAND_BETWEEN) {
+		r->clear_since = F64_UNKNOWN;
+	}
+	if (ret < 0)
+		return ret;
+	r = find(es, hash);
+	return r != NULL;
+}
+
+int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
+		 const struct subject *who, const char *why)
+{
+	struct running *r = find(es, hash_subject(type, who));
+
+	return r ? end(es, r, m, F64_UNKNOWN, why) : 0;
+}
+
+int episodes_end_all(struct episodes *es, const struct moment *m, const char *why)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < es->n; i++)
+		if (!es->items[i]->is_over)
+			ret = end(es, es->items[i], m, F64_UNKNOWN, why);
+	return ret;
+}
+
+int episodes_end_tick(struct episodes *es, const struct moment *m)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < es->n; i++) {
+		struct running *r = es->items[i];
+
+		if (r->is_over || r->noted == m->now)
+			continue;
+		if (r->check->is_moment)
+			ret = be_clear(es, r, m, 0);
+		else if (m->now - r->noted >= fmax(r->hold, SILENCE_SECONDS))
+			ret = end(es, r, m, F64_UNKNOWN, "it could no longer be measured");
+	}
+	return ret;
+}
+
+void episodes_begin_tick(struct episodes *es)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < es->n; i++) {
+		if (es->items[i]->is_over)
+			free(es->items[i]);
+		else
+			es->items[n++] = es->items[i];
+	}
+	es->n = n;
+	es->n_changes = 0;
+}
+
+const struct episode *episodes_at(const struct episodes *es, size_t i)
+{
+	for (size_t k = 0; k < es->n; k++)
+		if (!es->items[k]->is_over && i-- == 0)
+			return &es->items[k]->e;
+	return NULL;
+}
+
+void episodes_release(struct episodes *es)
+{
+	for (size_t i = 0; i < es->n; i++)
+		free(es->items[i]);
+	free(es->changes);
+	*es = (struct episodes){ 0 };
+}

@@ -1,0 +1,93 @@
+/*
+ * episode - from what checks say at each tick to what is told: that something began, got
+ * worse, and is over.
+ *
+ * Hysteresis: an episode is over when its check has been clear, without a break, for a
+ * while (clear_seconds). If the same thing comes back soon after that, it has to be clear
+ * for twice as long the next time, and so on up to an hour: what flaps is told a few
+ * times and then counted. Of the processes of a job at most EPISODES_PER_JOB in
+ * EPISODES_PER_SECONDS are told for each type; the others add to the count of
+ * the last. At most EPISODES_MAX last at a time.
+ */
+#ifndef PROCTOR_DETECT_EPISODE_H
+#define PROCTOR_DETECT_EPISODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "detect/checks.h"
+#include "model/anomaly.h"
+
+#define EPISODES_MAX 256
+#define EPISODES_PER_JOB 5
+#define EPISODES_PER_SECONDS 600
+#define EPISODES_REMEMBERED 256
+
+/* Whose it is. What does not apply is 0, NULL, -1. */
+struct subject {
+	enum { OF_PROCESS, OF_JOB, OF_CGROUP, OF_GPU, OF_HOST } kind;
+	struct proc_key key;
+	const char *job_id;
+	const char *comm;
+	const char *cgroup;
+	int sheet_num, gpu;
+};
+
+struct running; /* an episode and what is needed to go on with it */
+
+/* One that is over, and how long it had to be clear. */
+struct remembered {
+	uint64_t hash;
+	double ended, hold;
+};
+
+struct changed {
+	enum episode_change change;
+	const struct episode *episode;
+};
+
+struct episodes {
+	struct running *items[EPISODES_MAX];
+	size_t n;
+	struct remembered past[EPISODES_REMEMBERED];
+	size_t next_past;
+	struct changed *changes; /* of this tick; their episodes are valid until the next */
+	size_t n_changes, cap_changes;
+	uint64_t n_untold; /* for want of room, ever */
+};
+
+/* When it is, and what the host is doing. */
+struct moment {
+	const struct config_anomaly *config;
+	const struct snapshot *snap;
+	double now;
+};
+
+void episodes_release(struct episodes *es);
+
+/* A tick begins: what was over at the last one is forgotten. */
+void episodes_begin_tick(struct episodes *es);
+
+/*
+ * What a check says. told (NULL: no limit) counts those of the job. Returns whether an
+ * episode lasts, or was counted with another (*ret_muted). -ENOMEM.
+ */
+int episodes_note(struct episodes *es, const struct moment *m, const struct check *check,
+		  const struct subject *who, const struct finding *f, struct told *told,
+		  bool *ret_muted);
+
+/* The process or job is gone: whatever lasted is over. */
+int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
+		 const struct subject *who, const char *why);
+
+/* All of them. */
+int episodes_end_all(struct episodes *es, const struct moment *m, const char *why);
+
+/* What nobody said anything about: moments are clear; others are over after a while. */
+int episodes_end_tick(struct episodes *es, const struct moment *m);
+
+/* The i-th that lasts; NULL: there are no more. */
+const struct episode *episodes_at(const struct episodes *es, size_t i);
+
+#endif

@@ -1,0 +1,153 @@
+#include "detect/relations.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/unknown.h"
+
+/* Whoever did something so long ago, or at the last two ticks, goes on; never one that is still. */
+#define MOVING_SECONDS 30
+#define STILL_SHARE 0.9
+
+void relations_release(struct relations *r)
+{
+	map_release(&r->by_kin);
+	free(r->kin);
+	*r = (struct relations){ 0 };
+}
+
+static bool is_old_zombie(const struct tick *t, const struct track *p)
+{
+	return p->state == 'Z' && t->now - p->in_state >= t->config->zombie_duration_seconds;
+}
+
+static bool is_still(const struct tick *t, const struct track *p)
+{
+	return p->state != 'Z' && u64_known(p->cpu_ns) &&
+	       t->now - p->progressed >= t->config->stuck_duration_seconds;
+}
+
+/* ---- zombies and children ---- */
+
+static void blame_parent(struct tracks *ts, const struct tick *t, struct track *p)
+{
+	struct track *parent = detect_tracks_by_pid(ts, p->ppid);
+
+	if (!parent || parent->seen_tick != ts->tick) {
+		if (is_old_zombie(t, p) && p->job) {
+			p->job->n_zombies++;
+			p->job->zombie_parent = p->ppid;
+		}
+		return;
+	}
+	if (is_old_zombie(t, p))
+		parent->n_zombies++;
+	else if (p->state != 'Z')
+		parent->n_children++;
+}
+
+/* ---- kin ---- */
+
+static uint64_t kin_key(const struct track *p, const struct proc_sample *s)
+{
+	uint64_t h = hash_bytes(HASH_INIT, &p->ppid, sizeof(p->ppid));
+
+	return hash_bytes(h, s->comm, strnlen(s->comm, sizeof(s->comm)));
+}
+
+static int find_kin(struct relations *r, uint64_t key, struct kin **ret)
+{
+	uint64_t i;
+
+	if (!map_get(&r->by_kin, key, &i)) {
+		if (r->n_kin == r->cap_kin) {
+			size_t cap = r->cap_kin ? r->cap_kin * 2 : 64;
+			struct kin *grown = reallocarray(r->kin, cap, sizeof(*grown));
+
+			if (!grown)
+				return -ENOMEM;
+			r->kin = grown;
+			r->cap_kin = cap;
+		}
+		i = r->n_kin;
+		if (map_put(&r->by_kin, key, i) < 0)
+			return -ENOMEM;
+		r->kin[r->n_kin++] = (struct kin){ 0 };
+	}
+	*ret = &r->kin[i];
+	return 0;
+}
+
+static bool is_moving(const struct tick *t, const struct track *p)
+{
+	double still = t->config->stuck_duration_seconds;
+	double recent = fmin(MOVING_SECONDS, still / 2);
+
+	if (f64_known(t->step))
+		recent = fmax(recent, 2 * t->step);
+	return t->now - p->progressed <= fmin(recent, still * STILL_SHARE);
+}
+
+/* One that is new has not gone on while others stood still. */
+static int count_kin(struct relations *r, const struct tick *t, const struct track *p,
+		     const struct proc_sample *s)
+{
+	struct kin *kin;
+
+	if (p->state == 'Z' || t->now - p->born < t->config->stuck_duration_seconds)
+		return 0;
+	if (find_kin(r, kin_key(p, s), &kin) < 0)
+		return -ENOMEM;
+	kin->n++;
+	kin->n_moving += is_moving(t, p);
+	return 0;
+}
+
+static void take_kin(struct relations *r, const struct tick *t, struct track *p,
+		     const struct proc_sample *s)
+{
+	struct kin *kin;
+
+	if (!is_still(t, p) || find_kin(r, kin_key(p, s), &kin) < 0)
+		return;
+	p->n_like = kin->n > 0 ? kin->n - 1 : 0; /* without itself, which does not move */
+	p->n_like_moving = kin->n_moving;
+}
+
+/* ---- all of them ---- */
+
+static bool is_needed(const struct tracks *ts, const struct tick *t)
+{
+	for (size_t i = 0; i < ts->n; i++) {
+		const struct track *p = &ts->items[i];
+
+		if (p->seen_tick == ts->tick && (is_old_zombie(t, p) || is_still(t, p)))
+			return true;
+	}
+	return false;
+}
+
+int relations_find(struct relations *r, struct tracks *ts, const struct tick *t,
+		   const size_t *track_of)
+{
+	const struct snapshot *s = t->snap;
+	int ret = 0;
+
+	if (!is_needed(ts, t))
+		return 0;
+	map_clear(&r->by_kin);
+	r->n_kin = 0;
+	for (size_t i = 0; ret == 0 && i < s->n_processes; i++) {
+		if (track_of[i] == TRACK_NONE)
+			continue;
+		blame_parent(ts, t, &ts->items[track_of[i]]);
+		ret = count_kin(r, t, &ts->items[track_of[i]], &s->processes[i]);
+	}
+	for (size_t i = 0; ret == 0 && i < s->n_processes; i++)
+		if (track_of[i] != TRACK_NONE)
+			take_kin(r, t, &ts->items[track_of[i]], &s->processes[i]);
+	return ret;
+}

@@ -1,0 +1,35 @@
+/*
+ * relations - what a process alone does not show: who its zombies are, whether it has
+ * children to wait for, and whether others like it go on.
+ *
+ * That takes another walk through the processes, which is only done when a zombie or a process
+ * without progress is old enough to matter.
+ */
+#ifndef PROCTOR_DETECT_RELATIONS_H
+#define PROCTOR_DETECT_RELATIONS_H
+
+#include <stddef.h>
+
+#include "base/map.h"
+#include "detect/checks.h"
+#include "detect/track.h"
+
+/* Processes with the same parent and the same name. */
+struct kin {
+	uint64_t n, n_moving;
+};
+
+/* All zeros is empty. */
+struct relations {
+	struct map by_kin; /* hash -> index */
+	struct kin *kin;
+	size_t n_kin, cap_kin;
+};
+
+void relations_release(struct relations *r);
+
+/* Fills in what the tracks say of this tick. track_of: of each process of the tick. -ENOMEM. */
+int relations_find(struct relations *r, struct tracks *ts, const struct tick *t,
+		   const size_t *track_of);
+
+#endif

@@ -1,0 +1,152 @@
+#include "detect/series.h"
+
+#include <math.h>
+
+static size_t place(const struct series *s, size_t i)
+{
+	return (s->first + i) % SERIES_POINTS;
+}
+
+static size_t last_place(const struct series *s)
+{
+	return place(s, s->n - 1u);
+}
+
+static void drop_first(struct series *s)
+{
+	s->first = (uint8_t)place(s, 1);
+	s->n--;
+}
+
+static void append(struct series *s, double t, double v)
+{
+	size_t at;
+
+	if (s->n == SERIES_POINTS)
+		drop_first(s);
+	at = place(s, s->n++);
+	s->t[at] = (float)t;
+	s->v[at] = (float)v;
+}
+
+static void drop_level(struct levels *l)
+{
+	l->high_before = fmaxf(l->high_before, l->high[l->first.first]);
+	drop_first(&l->first);
+}
+
+void levels_add(struct levels *l, double t, double v, double window)
+{
+	struct series *s = &l->first;
+
+	while (s->n > 1 && t - (double)s->t[s->first] > window)
+		drop_level(l);
+	if (s->n > 0 && t - (double)s->t[last_place(s)] < window / (SERIES_POINTS - 1)) {
+		l->high[last_place(s)] = fmaxf(l->high[last_place(s)], (float)v);
+		return;
+	}
+	if (s->n == SERIES_POINTS)
+		drop_level(l);
+	append(s, t, v);
+	l->high[last_place(s)] = (float)v;
+}
+
+bool levels_base(const struct levels *l, double *ret_t, double *ret_v)
+{
+	const struct series *s = &l->first;
+
+	if (s->n == 0)
+		return false;
+	*ret_t = (double)s->t[s->first];
+	*ret_v = (double)s->v[s->first];
+	return true;
+}
+
+void floors_init(struct floors *f)
+{
+	*f = (struct floors){ .open_v = -1 };
+}
+
+static void open_part(struct floors *f, double t, double v)
+{
+	f->open_t = (float)t;
+	f->open_v = (float)v;
+}
+
+bool floors_add(struct floors *f, double t, double v, double window)
+{
+	struct series *s = &f->least;
+
+	if (f->open_v < 0) {
+		open_part(f, t, v);
+		return false;
+	}
+	if (t - (double)f->open_t < window / SERIES_POINTS) {
+		f->open_v = fminf(f->open_v, (float)v);
+		return false;
+	}
+	while (s->n > 0 && t - (double)s->t[s->first] > window)
+		drop_first(s);
+	append(s, (double)f->open_t, (double)f->open_v);
+	open_part(f, t, v);
+	return true;
+}
+
+/* ---- the line ---- */
+
+struct sums {
+	double t, v, tt, vv, tv; /* means, then sums of products of what differs from them */
+};
+
+static struct sums add_up(const struct series *s)
+{
+	struct sums sum = { 0 };
+
+	for (size_t i = 0; i < s->n; i++) {
+		sum.t += (double)s->t[place(s, i)] / s->n;
+		sum.v += (double)s->v[place(s, i)] / s->n;
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		double dt = (double)s->t[place(s, i)] - sum.t;
+		double dv = (double)s->v[place(s, i)] - sum.v;
+
+		sum.tt += dt * dt;
+		sum.vv += dv * dv;
+		sum.tv += dt * dv;
+	}
+	return sum;
+}
+
+static void look_at_steps(const struct series *s, struct fit *fit)
+{
+	size_t n_rising = 0;
+
+	for (size_t i = 1; i < s->n; i++) {
+		double step = (double)s->v[place(s, i)] - (double)s->v[place(s, i - 1)];
+
+		n_rising += step >= 0;
+		fit->largest_drop = fmax(fit->largest_drop, -step);
+	}
+	fit->rising = (double)n_rising / (s->n - 1);
+}
+
+void series_fit(const struct series *s, struct fit *ret)
+{
+	struct fit fit = { 0 };
+	struct sums sum;
+
+	*ret = fit;
+	if (s->n < 3)
+		return;
+	sum = add_up(s);
+	if (!(sum.tt > 0))
+		return;
+	fit.n = s->n;
+	fit.span = (double)s->t[last_place(s)] - (double)s->t[s->first];
+	fit.first = (double)s->v[s->first];
+	fit.last = (double)s->v[last_place(s)];
+	fit.slope = sum.tv / sum.tt;
+	fit.r2 = sum.vv > 0 ? sum.tv * sum.tv / (sum.tt * sum.vv) : 0;
+	look_at_steps(s, &fit);
+	*ret = fit;
+}

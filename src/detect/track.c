@@ -1,0 +1,254 @@
+#include "detect/track.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unknown.h"
+
+/* ---- the tables ---- */
+
+static void free_job(struct job_track *job)
+{
+	free(job->job_id);
+	free(job);
+}
+
+void detect_tracks_reset(struct tracks *ts)
+{
+	for (size_t i = 0; i < ts->n; i++)
+		free(ts->items[i].trail);
+	for (size_t i = 0; i < ts->n_jobs; i++)
+		free_job(ts->jobs[i]);
+	ts->n = ts->n_jobs = 0;
+	map_clear(&ts->by_pid);
+	map_clear(&ts->by_job);
+}
+
+void detect_tracks_release(struct tracks *ts)
+{
+	detect_tracks_reset(ts);
+	free(ts->items);
+	free(ts->jobs);
+	map_release(&ts->by_pid);
+	map_release(&ts->by_job);
+	*ts = (struct tracks){ 0 };
+}
+
+/* Doubles the room of an array when it is full. */
+static int make_room(void **items, size_t n, size_t *cap, size_t size)
+{
+	size_t grown = *cap ? *cap * 2 : 64;
+	void *moved;
+
+	if (n < *cap)
+		return 0;
+	moved = reallocarray(*items, grown, size);
+	if (!moved)
+		return -ENOMEM;
+	*items = moved;
+	*cap = grown;
+	return 0;
+}
+
+/* ---- jobs ---- */
+
+/* Another job may have the same hash: then the next number is its own. */
+static uint64_t job_key(const struct tracks *ts, const char *job_id, struct job_track **ret)
+{
+	uint64_t key = UINT64_C(0xcbf29ce484222325), i;
+
+	for (const char *c = job_id; *c; c++)
+		key = (key ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+	for (*ret = NULL; map_get(&ts->by_job, key, &i); key++)
+		if (strcmp(ts->jobs[i]->job_id, job_id) == 0) {
+			*ret = ts->jobs[i];
+			break;
+		}
+	return key;
+}
+
+static struct job_track *new_job(const char *job_id)
+{
+	struct job_track *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->job_id = strdup(job_id);
+	job->usual_cpu_percent = F64_UNKNOWN;
+	job->usual_rss_bytes = U64_UNKNOWN;
+	if (job->job_id)
+		return job;
+	free(job);
+	return NULL;
+}
+
+int detect_tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret)
+{
+	struct job_track *job;
+	uint64_t key = job_key(ts, job_id, &job);
+
+	if (!job) {
+		if (make_room((void **)&ts->jobs, ts->n_jobs, &ts->cap_jobs, sizeof(*ts->jobs)) < 0)
+			return -ENOMEM;
+		job = new_job(job_id);
+		if (!job || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
+			if (job)
+				free_job(job);
+			return -ENOMEM;
+		}
+		ts->jobs[ts->n_jobs++] = job;
+	}
+	*ret = job;
+	return 0;
+}
+
+static void join_job(struct track *p, struct job_track *job)
+{
+	if (p->job)
+		p->job->n_tracks--;
+	job->n_tracks++;
+	p->job = job;
+}
+
+/* ---- all of them ---- */
+
+struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid)
+{
+	uint64_t i;
+
+	return map_get(&ts->by_pid, (uint64_t)pid, &i) ? &ts->items[i] : NULL;
+}
+
+/* A place for it. The one before with its pid, if any, is left to the sweep. */
+static int add(struct tracks *ts, const struct proc_sample *p, double now, struct track **ret)
+{
+	if (ts->n >= TRACK_MAX) {
+		ts->n_left_out++;
+		*ret = NULL;
+		return 0;
+	}
+	if (make_room((void **)&ts->items, ts->n, &ts->cap, sizeof(*ts->items)) < 0 ||
+	    map_put(&ts->by_pid, (uint64_t)p->key.pid, ts->n) < 0)
+		return -ENOMEM;
+	*ret = &ts->items[ts->n++];
+	detect_track_begin(*ret, p, now);
+	return 0;
+}
+
+/* Which job it is of now; false: of none, and it never was. */
+static int find_job(struct tracks *ts, const struct proc_sample *p, struct track *t, double now)
+{
+	struct job_track *job = t->job;
+	int r = 0;
+
+	if (!p->job_id) {
+		if (!f64_known(t->without_job))
+			t->without_job = now;
+		return 0;
+	}
+	if (!job || strcmp(job->job_id, p->job_id) != 0)
+		r = detect_tracks_job(ts, p->job_id, &job);
+	if (r < 0)
+		return r;
+	if (job != t->job)
+		join_job(t, job);
+	t->without_job = F64_UNKNOWN;
+	job->seen_tick = ts->tick;
+	job->n_processes++;
+	if (f64_known(p->cpu_percent))
+		job->cpu_percent += p->cpu_percent;
+	return 0;
+}
+
+int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
+			 const struct proc_sample *p, double now, double before, size_t *ret)
+{
+	struct track *t;
+	int r = 0;
+
+	*ret = TRACK_NONE;
+	if (!u64_known(p->key.start_ticks))
+		return 0;
+	t = detect_tracks_by_pid(ts, p->key.pid);
+	if (t && t->seen_tick == ts->tick)
+		return 0; /* a pid stands in a snapshot once, unless the record is damaged */
+	if (t && t->key.start_ticks != p->key.start_ticks)
+		t = NULL;
+	if (!t && !p->job_id)
+		return 0;
+	if (!t)
+		r = add(ts, p, now, &t);
+	if (r < 0 || !t)
+		return r;
+	t->seen_tick = ts->tick;
+	r = find_job(ts, p, t, now);
+	if (r == 0)
+		r = detect_track_note(t, config, p, now, before);
+	if (r == 0)
+		*ret = (size_t)(t - ts->items);
+	return r;
+}
+
+/* The last takes its place. */
+static void remove_track(struct tracks *ts, size_t i)
+{
+	struct track *t = &ts->items[i];
+	uint64_t at;
+
+	if (t->job)
+		t->job->n_tracks--;
+	free(t->trail);
+	if (map_get(&ts->by_pid, (uint64_t)t->key.pid, &at) && at == i)
+		map_remove(&ts->by_pid, (uint64_t)t->key.pid);
+	ts->n--;
+	if (i == ts->n)
+		return;
+	*t = ts->items[ts->n];
+	if (map_get(&ts->by_pid, (uint64_t)t->key.pid, &at) && at == ts->n)
+		map_put(&ts->by_pid, (uint64_t)t->key.pid, i); /* replaces: needs no memory */
+}
+
+/* Keys that follow a removed one would not be found any more: so all are entered anew. */
+static void index_jobs(struct tracks *ts)
+{
+	struct job_track *found;
+
+	map_clear(&ts->by_job);
+	for (size_t i = 0; i < ts->n_jobs; i++) {
+		uint64_t key = job_key(ts, ts->jobs[i]->job_id, &found);
+
+		map_put(&ts->by_job, key, i); /* there was room for more */
+	}
+}
+
+static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ts->n_jobs; i++) {
+		struct job_track *job = ts->jobs[i];
+
+		if (job->seen_tick == ts->tick || job->n_tracks > 0) {
+			ts->jobs[n++] = job;
+			continue;
+		}
+		job_gone(ctx, job);
+		free_job(job);
+	}
+	if (n == ts->n_jobs)
+		return;
+	ts->n_jobs = n;
+	index_jobs(ts);
+}
+
+void detect_tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx)
+{
+	for (size_t i = ts->n; i > 0; i--) {
+		if (ts->items[i - 1].seen_tick == ts->tick)
+			continue;
+		gone(ctx, &ts->items[i - 1]);
+		remove_track(ts, i - 1);
+	}
+	sweep_jobs(ts, job_gone, ctx);
+}

@@ -1,0 +1,134 @@
+/*
+ * track - what is remembered of each process of a job, and of each job, from tick to tick.
+ *
+ * A process is told by pid and start time: a pid that comes back with another one is
+ * another process, and one whose start time is unknown is not followed at all. What
+ * is no longer there is forgotten. Memory is bounded by TRACK_MAX processes, each
+ * of fixed size; those beyond are counted and left out.
+ */
+#ifndef PROCTOR_DETECT_TRACK_H
+#define PROCTOR_DETECT_TRACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/map.h"
+#include "detect/series.h"
+#include "model/anomaly.h"
+#include "model/snapshot.h"
+
+#define TRACK_MAX 65536
+
+/* A value now and about a window ago, in four numbers. */
+struct two_ago {
+	float t[2], v[2];
+	uint8_t n;
+};
+
+/* How many began of late: for who would tell too many. */
+struct told {
+	double since;
+	unsigned n;
+};
+
+struct job_track {
+	char *job_id;
+	uint64_t seen_tick;   /* it runs, or has processes */
+	uint64_t n_tracks;    /* processes that were its own, and are there */
+	uint64_t n_processes; /* at this tick */
+	uint64_t n_zombies;   /* at this tick, that nobody of the job can wait for */
+	pid_t zombie_parent;
+	uint32_t active; /* a bit for each type of anomaly of the job itself that lasts */
+	struct two_ago processes;
+	double cpu_percent;	  /* sum of what is known at this tick */
+	double usual_cpu_percent; /* at most, of jobs of its kind; NaN */
+	uint64_t usual_rss_bytes; /* the same for one process; U64_UNKNOWN */
+	struct told told[N_ANOMALY_TYPES];
+};
+
+/* What takes more room, of those that are there for more than a moment. Values: MB, files. */
+struct trail {
+	struct levels memory;
+	struct floors least_memory, least_fds;
+	struct fit memory_fit, fds_fit;
+};
+
+struct track {
+	struct proc_key key;
+	uint64_t seen_tick;
+	struct job_track *job; /* the last it belonged to; never NULL */
+	int sheet_num;
+	pid_t ppid;
+	uint32_t active;  /* a bit for each type of anomaly that lasts */
+	uint32_t muted;	  /* those that are counted elsewhere */
+	double born;	  /* when it was first seen */
+	double memory_mb; /* that it does not share with the page cache; NaN */
+	struct two_ago threads;
+
+	/* Since when, in seconds; NaN: not so, or unknown. */
+	double progressed; /* last used CPU or moved bytes */
+	double worked;	   /* last moved bytes or touched new memory, in earnest */
+	double busy;	   /* over the threshold without a break */
+	double in_state;
+	double without_job;
+	char state;
+	bool moved_in_state; /* some bytes, while it was in this state */
+
+	uint64_t cpu_ns, moved_bytes, faults; /* at the last tick; U64_UNKNOWN */
+
+	/* At this tick, where somebody asked for them. */
+	uint64_t n_zombies, n_children, n_like, n_like_moving;
+	struct trail *trail; /* NULL: it is new */
+};
+
+struct tracks {
+	struct map by_pid; /* -> index */
+	struct track *items;
+	size_t n, cap;
+	struct job_track **jobs;
+	size_t n_jobs, cap_jobs;
+	struct map by_job; /* hash -> index */
+	uint64_t tick;
+	uint64_t n_left_out; /* at this tick */
+};
+
+void detect_tracks_release(struct tracks *ts);
+
+/* Forgets everything. */
+void detect_tracks_reset(struct tracks *ts);
+
+#define TRACK_NONE SIZE_MAX
+
+/*
+ * What the sample adds to what is known; ret is its index, or TRACK_NONE where it is
+ * not followed. Indices hold until the next sweep. -ENOMEM.
+ */
+int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
+			 const struct proc_sample *p, double now, double before, size_t *ret);
+
+/* The job, made where it is new. -ENOMEM. */
+int detect_tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret);
+
+/* The one with this pid; NULL: it is not followed. */
+struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid);
+
+/* Forgets those that this tick did not show. fn is told before. */
+typedef void track_gone_fn(void *ctx, const struct track *p);
+typedef void job_gone_fn(void *ctx, const struct job_track *job);
+void detect_tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx);
+
+/* ---- track_note.c: one process ---- */
+
+void detect_track_begin(struct track *t, const struct proc_sample *p, double now);
+
+/* What the sample says that the last one did not. before: when that was. -ENOMEM. */
+int detect_track_note(struct track *t, const struct config_anomaly *config,
+		      const struct proc_sample *p, double now, double before);
+
+void two_ago_add(struct two_ago *s, double t, double v, double window);
+/* NaN: not known for that long. */
+double two_ago_value(const struct two_ago *s);
+
+#endif

@@ -1,0 +1,172 @@
+#include "model/anomaly.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+
+static const char *const type_names[] = {
+	[ANOMALY_MEMORY_SPIKE] = "memory_spike",
+	[ANOMALY_MEMORY_LEAK] = "memory_leak",
+	[ANOMALY_MEMORY_PRESSURE] = "memory_pressure",
+	[ANOMALY_RUNAWAY_PROCESS] = "runaway_process",
+	[ANOMALY_STUCK_PROCESS] = "stuck_process",
+	[ANOMALY_ZOMBIE] = "zombie",
+	[ANOMALY_FD_EXHAUSTION] = "fd_exhaustion",
+	[ANOMALY_THREAD_EXPLOSION] = "thread_explosion",
+	[ANOMALY_PROCESS_EXPLOSION] = "process_explosion",
+	[ANOMALY_IO_STALL] = "io_stall",
+	[ANOMALY_SWAP_STORM] = "swap_storm",
+	[ANOMALY_OOM_KILL] = "oom_kill",
+	[ANOMALY_GPU_MEMORY] = "gpu_memory",
+	[ANOMALY_GPU_IDLE] = "gpu_idle",
+	[ANOMALY_GPU_HOT] = "gpu_hot",
+	[ANOMALY_ORPHAN] = "orphan",
+};
+_Static_assert(ARRAY_SIZE(type_names) == N_ANOMALY_TYPES, "each type has its name");
+
+static const char *const severity_names[] = {
+	[SEVERITY_LOW] = "low",
+	[SEVERITY_MEDIUM] = "medium",
+	[SEVERITY_HIGH] = "high",
+	[SEVERITY_CRITICAL] = "critical",
+};
+
+static const char *const change_names[] = {
+	[EPISODE_BEGAN] = "began",
+	[EPISODE_ESCALATED] = "escalated",
+	[EPISODE_CLEARED] = "cleared",
+};
+
+/* Index of name in names, or -EINVAL. */
+static int find_name(const char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; name && i < n; i++)
+		if (strcmp(names[i], name) == 0)
+			return (int)i;
+	return -EINVAL;
+}
+
+const char *anomaly_type_name(enum anomaly_type type)
+{
+	return type_names[type];
+}
+
+int anomaly_type_from_name(const char *name, enum anomaly_type *ret)
+{
+	int i = find_name(type_names, ARRAY_SIZE(type_names), name);
+
+	if (i < 0)
+		return i;
+	*ret = (enum anomaly_type)i;
+	return 0;
+}
+
+const char *severity_name(enum severity severity)
+{
+	return severity_names[severity];
+}
+
+int severity_from_name(const char *name, enum severity *ret)
+{
+	int i = find_name(severity_names, ARRAY_SIZE(severity_names), name);
+
+	if (i < 0)
+		return i;
+	*ret = (enum severity)i;
+	return 0;
+}
+
+const char *episode_change_name(enum episode_change change)
+{
+	return change_names[change];
+}
+
+/* ---- nothing known yet ---- */
+
+void anomaly_init(struct anomaly *a)
+{
+	*a = (struct anomaly){
+		.start_ticks = U64_UNKNOWN,
+		.sheet_num = SHEET_NONE,
+		.metric_value = F64_UNKNOWN,
+		.threshold = F64_UNKNOWN,
+	};
+}
+
+void anomaly_host_init(struct anomaly_host *host)
+{
+	*host = (struct anomaly_host){
+		.memory_total_bytes = U64_UNKNOWN,
+		.memory_available_bytes = U64_UNKNOWN,
+		.swap_free_bytes = U64_UNKNOWN,
+		.load1 = F64_UNKNOWN,
+		.cpu_some = F64_UNKNOWN,
+		.memory_some = F64_UNKNOWN,
+		.memory_full = F64_UNKNOWN,
+		.io_some = F64_UNKNOWN,
+		.io_full = F64_UNKNOWN,
+		.n_processes = U64_UNKNOWN,
+	};
+}
+
+void anomaly_evidence_init(struct anomaly_evidence *e)
+{
+	*e = (struct anomaly_evidence){
+		.fast_interval_seconds = F64_UNKNOWN,
+		.n_files_open = U64_UNKNOWN,
+	};
+}
+
+void episode_init(struct episode *e)
+{
+	*e = (struct episode){
+		.gpu = -1,
+		.began_wall_ns = U64_UNKNOWN,
+		.peak_wall_ns = U64_UNKNOWN,
+		.ended_wall_ns = U64_UNKNOWN,
+		.before_value = F64_UNKNOWN,
+		.first_value = F64_UNKNOWN,
+		.peak_value = F64_UNKNOWN,
+		.after_value = F64_UNKNOWN,
+		.seconds_to_limit = F64_UNKNOWN,
+		.full_from_wall_ns = U64_UNKNOWN,
+		.full_until_wall_ns = U64_UNKNOWN,
+	};
+	anomaly_init(&e->worst);
+	anomaly_host_init(&e->host);
+}
+
+void episode_set_job(struct episode *e, const char *job_id)
+{
+	snprintf(e->job_id, sizeof(e->job_id), "%s", job_id ? job_id : "");
+	e->worst.job_id = job_id ? e->job_id : NULL;
+}
+
+void episode_copy(struct episode *to, const struct episode *from)
+{
+	*to = *from;
+	if (to->worst.job_id)
+		to->worst.job_id = to->job_id;
+}
+
+/* Points *s to a copy in the arena; false when memory runs out. */
+static bool keep_string(struct arena *arena, const char **s)
+{
+	if (!*s)
+		return true;
+	*s = arena_strdup(arena, *s);
+	return *s != NULL;
+}
+
+int episode_keep(struct episode *to, const struct episode *from, struct arena *arena)
+{
+	episode_copy(to, from);
+	to->evidence = NULL;
+	if (!keep_string(arena, &to->unit) || !keep_string(arena, &to->why_cleared) ||
+	    !keep_string(arena, &to->host_json) || !keep_string(arena, &to->evidence_json))
+		return -ENOMEM;
+	return 0;
+}

@@ -1,0 +1,357 @@
+#include "store/anomalies.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/failure.h"
+#include "store/query.h"
+#include "store/rows.h"
+#include "store/store.h"
+
+static const struct column anomaly_items[] = {
+	COLUMN(anomaly_cells, episode, column_text),
+	COLUMN(anomaly_cells, type, column_text),
+	COLUMN(anomaly_cells, severity, column_text),
+	COLUMN(anomaly_cells, pid, column_u64),
+	COLUMN(anomaly_cells, start_ticks, column_u64),
+	COLUMN(anomaly_cells, sheet_num, column_int_or_none),
+	COLUMN(anomaly_cells, comm, column_text),
+	COLUMN(anomaly_cells, gpu, column_int_or_none),
+	COLUMN(anomaly_cells, description, column_text),
+	COLUMN(anomaly_cells, metric_value, column_f64),
+	COLUMN(anomaly_cells, threshold, column_f64),
+	COLUMN(anomaly_cells, unit, column_text),
+	COLUMN(anomaly_cells, began_wall_ns, column_u64),
+	COLUMN(anomaly_cells, peak_wall_ns, column_u64),
+	COLUMN(anomaly_cells, ended_wall_ns, column_u64),
+	COLUMN(anomaly_cells, before_value, column_f64),
+	COLUMN(anomaly_cells, first_value, column_f64),
+	COLUMN(anomaly_cells, peak_value, column_f64),
+	COLUMN(anomaly_cells, after_value, column_f64),
+	COLUMN(anomaly_cells, seconds_to_limit, column_f64),
+	COLUMN(anomaly_cells, count, column_u64),
+	COLUMN(anomaly_cells, why_cleared, column_text),
+	COLUMN(anomaly_cells, full_from_wall_ns, column_u64),
+	COLUMN(anomaly_cells, full_until_wall_ns, column_u64),
+	COLUMN(anomaly_cells, host, column_text),
+	COLUMN(anomaly_cells, evidence, column_text),
+	COLUMN(anomaly_cells, pattern, column_text),
+};
+const struct columns anomaly_columns = COLUMNS(anomaly_items);
+
+/* ---- writing ---- */
+
+static const char *text_or_none(const char *s)
+{
+	return s[0] ? s : NULL;
+}
+
+static void to_cells(const struct episode *e, struct anomaly_cells *c)
+{
+	*c = (struct anomaly_cells){
+		.episode = e->name,
+		.type = anomaly_type_name(e->worst.type),
+		.severity = severity_name(e->worst.severity),
+		.comm = text_or_none(e->comm),
+		.description = e->worst.text,
+		.unit = e->unit,
+		.why_cleared = e->why_cleared,
+		.pid = e->worst.has_pid ? (uint64_t)e->worst.pid : U64_UNKNOWN,
+		.start_ticks = e->worst.start_ticks,
+		.sheet_num = e->worst.sheet_num,
+		.gpu = e->gpu,
+		.metric_value = e->worst.metric_value,
+		.threshold = e->worst.threshold,
+		.began_wall_ns = e->began_wall_ns,
+		.peak_wall_ns = e->peak_wall_ns,
+		.ended_wall_ns = e->ended_wall_ns,
+		.before_value = e->before_value,
+		.first_value = e->first_value,
+		.peak_value = e->peak_value,
+		.after_value = e->after_value,
+		.seconds_to_limit = e->seconds_to_limit,
+		.count = e->count,
+		.full_from_wall_ns = e->full_from_wall_ns,
+		.full_until_wall_ns = e->full_until_wall_ns,
+	};
+}
+
+/* "memory_leak:python3": what it is, and of which program. */
+static void write_pattern(const struct episode *e, char *pattern, size_t size)
+{
+	snprintf(pattern, size, "%s%s%s", anomaly_type_name(e->worst.type), e->comm[0] ? ":" : "",
+		 e->comm);
+}
+
+static int put_pattern(struct store *store, const struct episode *e, const char *pattern,
+		       struct err *err)
+{
+	CLEANUP(query_close) struct query put = QUERY_INIT;
+	CLEANUP(query_close) struct query jobs = QUERY_INIT;
+	char tags[96];
+	int r = query_open(store, STATEMENT_COUNT_PATTERN, &put, err);
+
+	if (r < 0)
+		return r;
+	snprintf(tags, sizeof(tags), "resource\nanomaly\n%s\n%s", anomaly_type_name(e->worst.type),
+		 severity_name(e->worst.severity));
+	query_bind_text(&put, pattern);
+	query_bind_text(&put, tags);
+	query_bind_text(&put, e->worst.text);
+	query_bind_i64(&put, (int64_t)e->began_wall_ns);
+	r = query_run(&put, err);
+	if (r == 0)
+		r = query_open(store, STATEMENT_SET_PATTERN_JOBS, &jobs, err);
+	if (r < 0)
+		return r;
+	query_bind_text(&jobs, pattern);
+	return query_run(&jobs, err);
+}
+
+static int put(struct store *store, int64_t attempt_id, const char *job_id,
+	       const struct anomaly_cells *cells, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_PUT_ANOMALY, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	query_bind_text(&q, job_id);
+	query_bind_columns(&q, &anomaly_columns, cells);
+	return query_run(&q, err);
+}
+
+int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			enum episode_change change, struct err *err)
+{
+	CLEANUP(buf_release) struct buf host = BUF_INIT;
+	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	char pattern[64 + COMM_BYTES];
+	struct anomaly_cells cells;
+	struct json j;
+	int r;
+
+	to_cells(e, &cells);
+	json_init(&j, &host);
+	anomaly_host_write_json(&j, &e->host);
+	json_init(&j, &evidence);
+	if (e->evidence)
+		anomaly_evidence_write_json(&j, e->evidence);
+	if (buf_error(&host) < 0 || buf_error(&evidence) < 0)
+		return store_no_memory(store, err);
+	write_pattern(e, pattern, sizeof(pattern));
+	cells.host = host.data;
+	cells.evidence = e->evidence ? evidence.data : NULL;
+	cells.pattern = pattern;
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r == 0)
+		r = put(store, attempt_id, e->worst.job_id, &cells, err);
+	if (r == 0 && change == EPISODE_BEGAN)
+		r = put_pattern(store, e, pattern, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+/* ---- reading ---- */
+
+#define PAGE_ANOMALIES 32 /* so many are copied at a time, and told when nothing is locked */
+
+struct page {
+	struct anomaly_row rows[PAGE_ANOMALIES];
+	size_t n;
+	struct arena arena; /* their strings */
+};
+
+/* Where to go on, and where to stop. */
+struct course {
+	int64_t after_ns, after_id, until_ns;
+	int64_t job; /* 0: any */
+	int attempt_num;
+};
+
+static void page_release(struct page *page)
+{
+	arena_release(&page->arena);
+}
+
+static int64_t as_i64(uint64_t ns)
+{
+	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
+}
+
+static void copy_text(char *to, size_t size, const char *from)
+{
+	snprintf(to, size, "%s", from ? from : "");
+}
+
+/* -EBADMSG: no such type or severity can have been written. */
+static int from_cells(const struct anomaly_cells *c, const char *job_id, struct episode *e)
+{
+	episode_init(e);
+	if (anomaly_type_from_name(c->type, &e->worst.type) < 0 ||
+	    severity_from_name(c->severity, &e->worst.severity) < 0)
+		return -EBADMSG;
+	copy_text(e->name, sizeof(e->name), c->episode);
+	copy_text(e->comm, sizeof(e->comm), c->comm);
+	copy_text(e->worst.text, sizeof(e->worst.text), c->description);
+	episode_set_job(e, job_id);
+	e->worst.timestamp = u64_to_seconds(c->began_wall_ns);
+	e->worst.has_pid = u64_known(c->pid);
+	e->worst.pid = (int64_t)c->pid;
+	e->worst.start_ticks = c->start_ticks;
+	e->worst.sheet_num = c->sheet_num;
+	e->worst.metric_value = c->metric_value;
+	e->worst.threshold = c->threshold;
+	e->gpu = c->gpu;
+	e->unit = c->unit;
+	e->why_cleared = c->why_cleared;
+	e->began_wall_ns = c->began_wall_ns;
+	e->peak_wall_ns = c->peak_wall_ns;
+	e->ended_wall_ns = c->ended_wall_ns;
+	e->before_value = c->before_value;
+	e->first_value = c->first_value;
+	e->peak_value = c->peak_value;
+	e->after_value = c->after_value;
+	e->seconds_to_limit = c->seconds_to_limit;
+	e->count = c->count;
+	e->full_from_wall_ns = c->full_from_wall_ns;
+	e->full_until_wall_ns = c->full_until_wall_ns;
+	e->host_json = c->host;
+	e->evidence_json = c->evidence;
+	return 0;
+}
+
+static int damaged(struct err *err)
+{
+	return err_set(err, -EBADMSG, "an anomaly in the record is damaged");
+}
+
+int anomalies_read(struct store *store, struct attempt *a, struct err *err)
+{
+	static const struct row_part part = { &anomaly_columns, 0 };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct anomaly_cells *cells;
+	size_t n;
+	int r = query_open(store, STATEMENT_READ_ANOMALIES, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = rows_read(&q, &part, 1, sizeof(*cells), &a->arena, &cells, &n, err);
+	if (r < 0 || n == 0)
+		return r;
+	a->anomalies = arena_alloc(&a->arena, n * sizeof(*a->anomalies));
+	if (!a->anomalies)
+		return store_no_memory(store, err);
+	for (; a->n_anomalies < n; a->n_anomalies++) {
+		struct episode *e = &a->anomalies[a->n_anomalies];
+
+		if (from_cells(&cells[a->n_anomalies], a->job_id, e) < 0)
+			return damaged(err);
+		if (!u64_known(e->ended_wall_ns))
+			e->ended_wall_ns = a->ended_wall_ns;
+	}
+	return 0;
+}
+
+/* The row that the query stands on: id, job, attempt, when that ended, and the columns. */
+static int add_row(struct query *q, struct page *page, struct course *course, struct err *err)
+{
+	struct anomaly_row *row = &page->rows[page->n];
+	struct anomaly_cells cells = { 0 };
+	uint64_t attempt_ended = U64_UNKNOWN;
+	const char *job_id;
+	int r;
+
+	course->after_id = query_read_i64(q);
+	job_id = arena_strdup(&page->arena, query_read_text(q));
+	row->attempt_num = (int)query_read_i64(q);
+	if (!query_is_null(q))
+		attempt_ended = (uint64_t)query_read_i64(q);
+	else
+		query_read_i64(q);
+	r = query_read_columns(q, &anomaly_columns, &cells, &page->arena, err);
+	if (r < 0)
+		return r;
+	course->after_ns = as_i64(cells.began_wall_ns);
+	if (from_cells(&cells, job_id, &row->episode) < 0)
+		return damaged(err);
+	if (!u64_known(row->episode.ended_wall_ns))
+		row->episode.ended_wall_ns = attempt_ended;
+	page->n++;
+	return 0;
+}
+
+static int fill_page(struct store *store, struct page *page, struct course *course, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_WALK_ANOMALIES, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, course->after_ns);
+	query_bind_i64(&q, course->after_id);
+	query_bind_i64(&q, course->until_ns);
+	query_bind_i64(&q, course->job);
+	query_bind_i64(&q, course->attempt_num);
+	page->n = 0;
+	arena_reset(&page->arena);
+	while (r == 0 && page->n < PAGE_ANOMALIES && (r = query_step(&q, err)) > 0)
+		r = add_row(&q, page, course, err);
+	return r;
+}
+
+static int find_job(struct store *store, const char *job_id, int64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	*ret = -1; /* which no row has */
+	if (r == 0)
+		r = query_open(store, STATEMENT_FIND_JOB, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_text(&q, job_id);
+	r = query_step(&q, err);
+	if (r > 0)
+		*ret = query_read_i64(&q);
+	return r < 0 ? r : 0;
+}
+
+static int tell_page(const struct page *page, anomaly_fn *fn, void *ctx)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < page->n; i++)
+		r = fn(ctx, &page->rows[i]);
+	return r;
+}
+
+int store_read_anomalies(struct store *store, const struct anomaly_filter *filter, anomaly_fn *fn,
+			 void *ctx, struct err *err)
+{
+	CLEANUP(page_release) struct page page = { .arena = ARENA_INIT };
+	struct course course = {
+		.after_ns = as_i64(filter->since_wall_ns) - 1,
+		.after_id = INT64_MAX,
+		.until_ns = filter->until_wall_ns ? as_i64(filter->until_wall_ns) : INT64_MAX,
+		.attempt_num = filter->attempt_num,
+	};
+	int r = filter->job_id ? find_job(store, filter->job_id, &course.job, err) : 0;
+
+	do {
+		if (r == 0)
+			r = fill_page(store, &page, &course, err);
+		if (r == 0)
+			r = tell_page(&page, fn, ctx);
+	} while (r == 0 && page.n == PAGE_ANOMALIES);
+	return r;
+}

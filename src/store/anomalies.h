@@ -1,0 +1,33 @@
+/*
+ * anomalies - an episode as its row has it.
+ */
+#ifndef PROCTOR_STORE_ANOMALIES_H
+#define PROCTOR_STORE_ANOMALIES_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/job.h"
+#include "store/columns.h"
+#include "store/store.h"
+
+/* Names instead of numbers, -1 for none; strings are borrowed. */
+struct anomaly_cells {
+	const char *episode, *type, *severity, *comm, *description, *unit, *why_cleared;
+	const char *host, *evidence; /* JSON */
+	const char *pattern;
+	uint64_t pid, start_ticks; /* U64_UNKNOWN: of no process */
+	int sheet_num, gpu;
+	double metric_value, threshold;
+	uint64_t began_wall_ns, peak_wall_ns, ended_wall_ns;
+	double before_value, first_value, peak_value, after_value, seconds_to_limit;
+	uint64_t count;
+	uint64_t full_from_wall_ns, full_until_wall_ns;
+};
+
+extern const struct columns anomaly_columns;
+
+/* Those of the attempt, into its arena. Inside a transaction. */
+int anomalies_read(struct store *store, struct attempt *a, struct err *err);
+
+#endif

@@ -1,0 +1,394 @@
+/*
+ * Episodes: told when they begin, get worse and are over, and not at every tick; of one process
+ * each; with what belongs to them.
+ */
+#include "detect_fixture.h"
+
+#include <jansson.h>
+#include <math.h>
+
+static struct proc_sample *busy(struct host *h, pid_t pid)
+{
+	struct proc_sample *p = host_add(h, pid, 1);
+
+	p->cpu_percent = 100;
+	p->rchar = 0;
+	p->minor_faults = 0;
+	return p;
+}
+
+/* Two minutes busy, so many seconds not, for an hour. */
+static void flap(struct host *h, double pause)
+{
+	host_open(h, 5);
+	while (h->now < 3600) {
+		host_begin(h);
+		busy(h, 10)->cpu_percent = fmod(h->now, 120 + pause) < 120 ? 100 : 5;
+		host_tick(h);
+	}
+}
+
+static void test_an_hour_of_flapping_is_a_handful(void **state)
+{
+	static const double pauses[] = { 5, 60, 120, 300 };
+	struct host h;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(pauses); i++) {
+		flap(&h, pauses[i]);
+		print_message("# pause of %3.0f s: %zu events, count %llu\n", pauses[i], h.n_seen,
+			      (unsigned long long)detect_active(h.d, 0)->count);
+		assert_true(h.n_seen >= 1 && h.n_seen <= 9);
+		assert_true(detect_active(h.d, 0)->count >= 3 || pauses[i] >= 300);
+		host_close(&h);
+	}
+}
+
+/* Each of many short processes has the same fault. */
+static void test_many_of_one_job_are_counted(void **state)
+{
+	struct host h;
+	const struct episode *last;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 40; tick++) {
+		host_begin(&h);
+		for (pid_t pid = 10; pid < 110; pid++)
+			busy(&h, pid);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 5);
+	last = &h.seen[4].e;
+	assert_int_equal(last->worst.type, ANOMALY_RUNAWAY_PROCESS);
+	assert_int_equal(detect_active(h.d, 4)->count, 96);
+	assert_null(detect_active(h.d, 5));
+	host_close(&h);
+}
+
+static void test_a_pid_that_is_used_again_is_another_process(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 40; tick++) {
+		host_begin(&h);
+		busy(&h, 10)->key.start_ticks = (uint64_t)(100 + tick / 10);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 0); /* none for a minute, though the pid is for three */
+	host_close(&h);
+}
+
+static void test_a_successor_does_not_inherit(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 22; tick++) {
+		host_begin(&h);
+		busy(&h, 10)->key.start_ticks = tick < 20 ? 100 : 900;
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 2);
+	assert_int_equal(h.seen[1].change, EPISODE_CLEARED);
+	assert_true(h.seen[1].at == 100);
+	assert_string_equal(h.seen[1].e.why_cleared, "the process ended");
+	assert_int_equal(h.seen[1].e.worst.start_ticks, 100);
+	assert_null(detect_active(h.d, 0));
+	host_close(&h);
+}
+
+/* Nothing is known but that it is there. */
+static void test_unknown_is_silent(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 300; tick++) {
+		struct proc_sample *p;
+
+		host_begin(&h);
+		h.snap.system.memory_total_bytes = U64_UNKNOWN;
+		h.snap.system.memory_available_bytes = U64_UNKNOWN;
+		for (pid_t pid = 10; pid < 13; pid++) {
+			p = snapshot_add_process(&h.snap);
+			assert_non_null(p);
+			p->key = (struct proc_key){ pid, pid == 12 ? U64_UNKNOWN : 1 };
+			p->job_id = "job";
+		}
+		p->cpu_percent = 100; /* of one whose start nobody knows */
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 0);
+	host_close(&h);
+}
+
+static void test_a_value_that_is_lost_does_not_clear(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 60; tick++) {
+		host_begin(&h);
+		busy(&h, 10)->cpu_percent = tick < 30 ? 100 : F64_UNKNOWN;
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 1);
+	assert_non_null(detect_active(h.d, 0));
+	host_close(&h);
+}
+
+static void test_a_reboot_forgets(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 40; tick++) {
+		host_begin(&h);
+		if (tick >= 20) {
+			snprintf(h.snap.boot_id, sizeof(h.snap.boot_id), "another");
+			h.snap.boot_ns -= UINT64_C(900000000000);
+		}
+		busy(&h, 10);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 3);
+	assert_string_equal(h.seen[1].e.why_cleared, "the host was booted");
+	assert_true(h.seen[2].at >= 160);
+	host_close(&h);
+}
+
+static void test_the_end_of_a_job_ends_its_episodes(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 5; tick++) {
+		host_begin(&h);
+		for (pid_t pid = 10; pid < (tick == 0 ? 12 : tick < 4 ? 400 : 10); pid++)
+			host_add(&h, pid, 1);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 2);
+	assert_int_equal(h.seen[0].e.worst.type, ANOMALY_PROCESS_EXPLOSION);
+	assert_string_equal(h.seen[1].e.why_cleared, "the job ended");
+	host_close(&h);
+}
+
+static void test_who_stops_looking_ends_all(void **state)
+{
+	struct detect_changes changes;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 20; tick++) {
+		host_begin(&h);
+		busy(&h, 10);
+		host_tick(&h);
+	}
+	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(changes.n, 1);
+	assert_int_equal(changes.items[0].change, EPISODE_CLEARED);
+	assert_int_equal(changes.items[0].episode->ended_wall_ns, h.snap.wall_ns);
+	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(changes.n, 0);
+	host_close(&h);
+}
+
+static void test_other_thresholds(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	h.config.anomaly.runaway_duration_seconds = 20;
+	detect_configure(h.d, &h.config.anomaly);
+	for (int tick = 0; tick < 8; tick++) {
+		host_begin(&h);
+		busy(&h, 10);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 1);
+	assert_true(h.seen[0].at == 20);
+	host_close(&h);
+}
+
+/* What scope leaves out is not looked at. */
+static void test_scope(void **state)
+{
+	struct detect_changes changes;
+	struct host h;
+	size_t n = 0;
+
+	(void)state;
+	host_open(&h, 5);
+	detect_free(h.d);
+	h.d = detect_new(&h.config.anomaly, DETECT_HOST);
+	for (int tick = 0; tick < 30; tick++) {
+		const struct detect_news news = { .snap = &h.snap };
+
+		host_begin(&h);
+		busy(&h, 10);
+		h.snap.system.memory_available_bytes = 100 * MB;
+		assert_int_equal(detect_tick(h.d, &news, &changes), 0);
+		n += changes.n;
+		h.now += 5;
+	}
+	assert_int_equal(n, 1);
+	assert_int_equal(detect_active(h.d, 0)->worst.type, ANOMALY_MEMORY_PRESSURE);
+	host_close(&h);
+}
+
+/* Thousands come and go: what they leave behind is nothing. */
+static void test_what_is_gone_is_forgotten(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	for (int tick = 0; tick < 300; tick++) {
+		char job[16];
+
+		host_begin(&h);
+		snprintf(job, sizeof(job), "job%d", tick);
+		for (int i = 0; i < 100; i++)
+			host_add(&h, 1000 + tick * 50 + i, 1)->job_id =
+				arena_strdup(&h.snap.arena, job);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 0);
+	assert_int_equal(detect_count_left_out(h.d), 0);
+	host_close(&h); /* the sanitizers look for the rest */
+}
+
+/* ---- what an episode carries ---- */
+
+static void test_what_the_host_was_doing(void **state)
+{
+	struct host h;
+	const struct episode *e;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 20; tick++) {
+		host_begin(&h);
+		h.snap.system.load1 = 3.5;
+		for (pid_t pid = 20; pid < 25; pid++) {
+			struct proc_sample *p = host_add(&h, pid, 1);
+
+			p->cpu_percent = pid;
+			p->rss_bytes = (uint64_t)(1000 - pid) * MB;
+			p->job_id = pid == 24 ? NULL : "other";
+		}
+		busy(&h, 10);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 1);
+	e = &h.seen[0].e;
+	assert_true(e->host.load1 == 3.5);
+	assert_int_equal(e->host.memory_available_bytes, 6144 * MB);
+	assert_int_equal(e->host.n_top_cpu, 3);
+	assert_int_equal(e->host.top_cpu[0].key.pid, 10);
+	assert_int_equal(e->host.top_cpu[1].key.pid, 24);
+	assert_int_equal(e->host.top_cpu[2].key.pid, 23);
+	assert_string_equal(e->host.top_cpu[1].job_id, "");
+	assert_int_equal(e->host.top_rss[0].key.pid, 20);
+	assert_true(h.seen[0].wish.interval_seconds == 0.1);
+	assert_true(h.seen[0].wish.duration_seconds == 10);
+	assert_int_equal(e->began_wall_ns - e->full_from_wall_ns, 60000000000);
+	assert_int_equal(e->full_until_wall_ns - e->began_wall_ns, 10000000000);
+	host_close(&h);
+}
+
+static json_t *json_of(const struct seen *s)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
+	json_t *root;
+
+	json_init(&j, &text);
+	episode_write_event(&j, &s->e, s->change, s->e.began_wall_ns);
+	root = json_loads(text.data, JSON_REJECT_DUPLICATES, NULL);
+	assert_non_null(root);
+	return root;
+}
+
+static void test_event(void **state)
+{
+	static const char *const keys[] = {
+		"timestamp", "anomaly_type", "pid",	    "job_id", "sheet_num", "description",
+		"severity",  "metric_value", "threshold",   "began",  "peak",	   "ended",
+		"count",     "before_value", "after_value", "host",   "evidence"
+	};
+	struct anomaly_evidence evidence;
+	struct host h;
+	json_t *root, *culprit;
+
+	(void)state;
+	flap(&h, 300);
+	anomaly_evidence_init(&evidence);
+	evidence.n_files_open = 1;
+	evidence.files[evidence.n_files++] = (struct anomaly_file){ 3, "/dev/null" };
+	h.seen[0].e.evidence = &evidence;
+	root = json_of(&h.seen[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		assert_non_null(json_object_get(root, keys[i]));
+	assert_string_equal(json_string_value(json_object_get(root, "event")), "monitor.anomaly");
+	assert_string_equal(json_string_value(json_object_get(root, "change")), "began");
+	assert_int_equal(json_integer_value(json_object_get(root, "sheet_num")), 2);
+	assert_true(json_is_null(json_object_get(root, "ended")));
+	culprit = json_object_get(json_object_get(root, "evidence"), "culprit");
+	assert_int_equal(json_array_size(json_object_get(culprit, "open_files")), 1);
+	assert_true(json_is_null(json_object_get(culprit, "top_syscalls")));
+	json_decref(root);
+	host_close(&h);
+}
+
+static void test_names(void **state)
+{
+	enum anomaly_type type;
+	enum severity severity;
+
+	(void)state;
+	for (int i = 0; i < N_ANOMALY_TYPES; i++) {
+		assert_int_equal(
+			anomaly_type_from_name(anomaly_type_name((enum anomaly_type)i), &type), 0);
+		assert_int_equal(type, i);
+	}
+	assert_true(anomaly_type_from_name("fire", &type) < 0);
+	assert_true(anomaly_type_from_name(NULL, &type) < 0);
+	assert_int_equal(severity_from_name("critical", &severity), 0);
+	assert_int_equal(severity, SEVERITY_CRITICAL);
+	assert_true(severity_from_name("", &severity) < 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_an_hour_of_flapping_is_a_handful),
+		cmocka_unit_test(test_many_of_one_job_are_counted),
+		cmocka_unit_test(test_a_pid_that_is_used_again_is_another_process),
+		cmocka_unit_test(test_a_successor_does_not_inherit),
+		cmocka_unit_test(test_unknown_is_silent),
+		cmocka_unit_test(test_a_value_that_is_lost_does_not_clear),
+		cmocka_unit_test(test_a_reboot_forgets),
+		cmocka_unit_test(test_the_end_of_a_job_ends_its_episodes),
+		cmocka_unit_test(test_who_stops_looking_ends_all),
+		cmocka_unit_test(test_other_thresholds),
+		cmocka_unit_test(test_scope),
+		cmocka_unit_test(test_what_is_gone_is_forgotten),
+		cmocka_unit_test(test_what_the_host_was_doing),
+		cmocka_unit_test(test_event),
+		cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,671 @@
+/*
+ * Planted faults: each is found, and how long that takes is printed. Beside each stands what
+ * looks like it and is none.
+ */
+#include "detect_fixture.h"
+
+#include <math.h>
+
+/* Ticks until so many seconds have passed; fn makes the processes. */
+typedef void scene(struct host *h, double t);
+
+static void play(struct host *h, double seconds, scene *fn)
+{
+	double from = h->now;
+
+	while (h->now - from < seconds) {
+		host_begin(h);
+		fn(h, h->now - from);
+		host_tick(h);
+	}
+}
+
+/* planted: when, in seconds. */
+static const struct seen *begin_of(struct host *h, enum anomaly_type type, double planted)
+{
+	const struct seen *s = host_find(h, type, EPISODE_BEGAN);
+
+	if (!s) {
+		host_print(h);
+		fail_msg("no %s was found", anomaly_type_name(type));
+		return NULL;
+	}
+	print_message("# found after %3.0f s: %s: %s\n", s->at - planted, anomaly_type_name(type),
+		      s->e.worst.text);
+	assert_true(s->at >= planted);
+	return s;
+}
+
+static void assert_quiet(struct host *h)
+{
+	if (h->n_seen > 0)
+		host_print(h);
+	assert_int_equal(h->n_seen, 0);
+}
+
+/* ---- memory ---- */
+
+static void leak(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->rss_anon_bytes = (uint64_t)((100 + t * 0.5) * 1048576); /* 30 MB a minute */
+}
+
+static void test_leak(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 600, leak);
+	s = begin_of(&h, ANOMALY_MEMORY_LEAK, 0);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_true(fabs(s->e.seconds_to_limit - 6144 / 0.5) < 600);
+	assert_true(fabs(s->e.before_value - 100) < 10);
+	assert_true(s->at < 330);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_string_equal(s->e.worst.job_id, "job");
+	assert_int_equal(s->e.worst.sheet_num, 2);
+	assert_int_equal(h.n_seen, 1);
+	host_close(&h);
+}
+
+static void fast_leak(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->rss_anon_bytes = (uint64_t)((100 + t * 4) * 1048576);
+	h->snap.system.memory_available_bytes -= (uint64_t)(t * 4 * 1048576);
+}
+
+/* What has an hour left is told before the window is over. */
+static void test_a_fast_leak_is_told_early(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 900, fast_leak);
+	assert_true(begin_of(&h, ANOMALY_MEMORY_LEAK, 0)->at < 150);
+	assert_non_null(host_find(&h, ANOMALY_MEMORY_LEAK, EPISODE_ESCALATED));
+	host_close(&h);
+}
+
+/* Grows and gives back, loads once and stays, or breathes with the page cache. */
+static void no_leak(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)((50 + fmod(t, 60) * 4) * 1048576);
+	host_add(h, 11, 1)->rss_anon_bytes = (uint64_t)((50 + fmin(t, 100)) * 1048576);
+	host_add(h, 12, 1)->rss_bytes = (uint64_t)((50 + t) * 1048576);
+	host_add(h, 13, 1)->rss_anon_bytes = (uint64_t)((2 + t * 0.01) * 1048576);
+}
+
+static void test_no_leak(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 3600, no_leak);
+	for (size_t i = 0; i < h.n_seen; i++) /* the first tooth is a spike, and a small one */
+		assert_int_equal(h.seen[i].e.worst.severity, SEVERITY_LOW);
+	assert_null(host_find(&h, ANOMALY_MEMORY_LEAK, EPISODE_BEGAN));
+	host_close(&h);
+}
+
+static void spike(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+	double mb = t < 60 ? 100 : fmin(100 + (t - 60) * 200, 5000);
+
+	p->rss_anon_bytes = (uint64_t)(mb * 1048576);
+	h->snap.system.memory_available_bytes = (uint64_t)((6144 - mb) * 1048576);
+}
+
+static void test_spike(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 300, spike);
+	s = begin_of(&h, ANOMALY_MEMORY_SPIKE, 60);
+	assert_true(s->at <= 62);
+	assert_true(fabs(s->e.before_value - 100) < 1);
+	s = host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_ESCALATED);
+	assert_non_null(s);
+	assert_true(s->e.worst.severity >= SEVERITY_MEDIUM);
+	s = host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_CLEARED);
+	assert_non_null(s);
+	assert_true(s->e.peak_value > 4000);
+	assert_true(s->e.worst.severity >= SEVERITY_HIGH);
+	assert_string_equal(s->e.why_cleared, "it was clear for long enough");
+	host_close(&h);
+}
+
+/* A small one doubles; a new one starts up. */
+static void no_spike(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = t < 60 ? 2 * MB : 4 * MB;
+	if (t >= 60)
+		host_add(h, 11, 1)->rss_anon_bytes =
+			(uint64_t)(fmin(1 + (t - 60) * 40, 400) * 1048576);
+}
+
+static void test_no_spike(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 300, no_spike);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+static void test_what_is_usual_is_no_news(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	h.usual = (struct detect_usual){ "job", F64_UNKNOWN, 6000 * MB };
+	play(&h, 300, spike);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+static void pressure(struct host *h, double t)
+{
+	h->snap.system.memory_available_bytes = t < 30	  ? 6144 * MB
+						: t < 60  ? 700 * MB
+						: t < 90  ? 300 * MB
+						: t < 120 ? 900 * MB
+							  : 6144 * MB;
+}
+
+static void test_pressure(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 300, pressure);
+	s = begin_of(&h, ANOMALY_MEMORY_PRESSURE, 30);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_false(s->e.worst.has_pid);
+	assert_null(s->e.worst.job_id);
+	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_ESCALATED);
+	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
+	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_CLEARED);
+	assert_true(s->at >= 180); /* 11 % is not enough, and then it takes a minute */
+	assert_true(fabs(s->e.peak_value - 300.0 / 81.92) < 0.1);
+	assert_true(fabs(s->e.after_value - 75) < 0.1);
+	assert_int_equal(h.n_seen, 3);
+	host_close(&h);
+}
+
+static void stalled(struct host *h, double t)
+{
+	h->snap.system.psi_memory.full.avg10 = t < 60 ? 0 : 50;
+	h->snap.system.psi_io.full.avg10 = t < 60 ? 0 : 60;
+	h->snap.system.swap_in_bytes = (uint64_t)(fmax(t - 60, 0) * 10) * MB;
+	h->snap.system.swap_out_bytes = (uint64_t)(fmax(t - 60, 0) * 10) * MB;
+}
+
+static void test_the_host_stalls(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 300, stalled);
+	assert_int_equal(begin_of(&h, ANOMALY_MEMORY_PRESSURE, 60)->e.worst.severity,
+			 SEVERITY_CRITICAL);
+	assert_true(begin_of(&h, ANOMALY_IO_STALL, 60)->at <= 95);
+	assert_int_equal(begin_of(&h, ANOMALY_SWAP_STORM, 60)->e.worst.severity, SEVERITY_HIGH);
+	host_close(&h);
+}
+
+/* ---- CPU and progress ---- */
+
+static void busy(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->state = 'R';
+	p->cpu_percent = t < 30 ? 5 : 100;
+	p->cpu_ns = (uint64_t)(t * 1e9);
+	p->rchar = 1000;
+	p->minor_faults = 500;
+}
+
+static void test_busy_loop(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 1200, busy);
+	s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 25);
+	assert_int_equal(s->e.worst.severity, SEVERITY_LOW);
+	assert_true(s->at <= 95);
+	s = host_find(&h, ANOMALY_RUNAWAY_PROCESS, EPISODE_ESCALATED);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_int_equal(h.n_seen, 2);
+	host_close(&h);
+}
+
+static void working(struct host *h, double t)
+{
+	busy(h, t + 100);
+	h->snap.processes[0].minor_faults = (uint64_t)(t * 1000);
+	h->snap.processes[0].cpu_percent = 800;
+}
+
+static void test_work_is_not_a_loop(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 500, working);
+	assert_quiet(&h);
+	host_close(&h);
+	host_open(&h, 5);
+	h.usual = (struct detect_usual){ "job", 100, U64_UNKNOWN };
+	play(&h, 3600, busy);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+/* Three of a kind, of which one stands still; and their parent, which waits for them. */
+static void stuck(struct host *h, double t)
+{
+	(void)t;
+	for (pid_t pid = 10; pid < 13; pid++) {
+		struct proc_sample *p = host_add(h, pid, 9);
+
+		if (pid == 12) {
+			p->cpu_ns = 12345;
+			p->rchar = 77;
+		}
+	}
+	snprintf(host_add(h, 9, 1)->comm, COMM_BYTES, "sh");
+	h->snap.processes[3].cpu_ns = 1000;
+	h->snap.processes[3].rchar = 1000;
+}
+
+static void test_stuck(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 700, stuck);
+	s = begin_of(&h, ANOMALY_STUCK_PROCESS, 0);
+	assert_int_equal(s->e.worst.pid, 12);
+	assert_true(s->at <= 310);
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 1);
+	host_close(&h);
+}
+
+static void all_still(struct host *h, double t)
+{
+	stuck(h, t);
+	for (size_t i = 0; i < h->snap.n_processes; i++) {
+		h->snap.processes[i].cpu_ns = 1000;
+		h->snap.processes[i].rchar = 1000;
+	}
+}
+
+/* It has started some of its kind of late, which now belong to its own parent. */
+static void with_newcomers(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 9);
+
+	p->cpu_ns = 1000;
+	p->rchar = 1000;
+	for (int i = 0; i < 3; i++)
+		host_add(h, 1000 + (int)t + i, 9);
+}
+
+static void test_who_is_new_does_not_make_others_stuck(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 1200, with_newcomers);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+static void test_who_waits_with_all_others_is_not_stuck(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 3600, all_still);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+static void in_the_kernel(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1), *slow = host_add(h, 11, 1);
+
+	p->state = 'D';
+	p->rchar = 1000;
+	slow->state = 'D';
+	slow->rchar = (uint64_t)(t * 10);
+}
+
+static void test_waiting_for_the_kernel(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 120, in_the_kernel);
+	s = begin_of(&h, ANOMALY_STUCK_PROCESS, 0);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	s = begin_of(&h, ANOMALY_IO_STALL, 0);
+	assert_int_equal(s->e.worst.pid, 11);
+	assert_int_equal(s->e.worst.severity, SEVERITY_LOW);
+	host_close(&h);
+}
+
+/* ---- counts ---- */
+
+static void fd_leak(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->open_fds = (uint64_t)fmin(10 + t, 1024);
+}
+
+static void test_fd_leak(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 1100, fd_leak);
+	s = begin_of(&h, ANOMALY_FD_EXHAUSTION, 0);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_true(s->at < 500);
+	assert_true(fabs(s->e.seconds_to_limit - (1014 - s->at)) < 20);
+	s = host_find(&h, ANOMALY_FD_EXHAUSTION, EPISODE_ESCALATED);
+	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
+	assert_int_equal(h.seen[h.n_seen - 1].e.worst.severity, SEVERITY_CRITICAL);
+	host_close(&h);
+}
+
+/* Many files are nothing by themselves, and a limit that nobody knows is no limit. */
+static void many_fds(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1), *q = host_add(h, 11, 1);
+
+	(void)t;
+	p->open_fds = 5000;
+	p->fd_limit = 1048576;
+	q->open_fds = 5000;
+	q->fd_limit = t < 60 ? U64_UNKNOWN : FD_LIMIT_UNLIMITED;
+}
+
+static void test_many_fds(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 300, many_fds);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+/* Doubles each second until the limit on processes stops it. */
+static void fork_bomb(struct host *h, double t)
+{
+	int n = (int)fmin(t < 10 ? 2 : pow(2, t - 9), 300);
+
+	for (int i = 0; i < n; i++)
+		host_add(h, 1000 + i, 1);
+}
+
+static void test_fork_bomb(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 60, fork_bomb);
+	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 10);
+	assert_true(s->at <= 20);
+	assert_string_equal(s->e.worst.job_id, "job");
+	assert_false(s->e.worst.has_pid);
+	assert_int_equal(h.n_seen, 1);
+	host_close(&h);
+}
+
+static void threads(struct host *h, double t)
+{
+	host_add(h, 10, 1)->threads = t < 40 ? 8 : (uint64_t)(8 + (t - 40) * 50);
+	host_add(h, 11, 1)->threads = 2000; /* always has */
+}
+
+static void test_threads(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 100, threads);
+	s = begin_of(&h, ANOMALY_THREAD_EXPLOSION, 40);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_non_null(host_find(&h, ANOMALY_THREAD_EXPLOSION, EPISODE_ESCALATED));
+	host_close(&h);
+}
+
+static void zombies(struct host *h, double t)
+{
+	int n = t < 100 ? 1 : 12;
+
+	host_add(h, 9, 1);
+	for (int i = 0; i < n; i++)
+		host_add(h, 100 + i, 9)->state = 'Z';
+	host_add(h, 200 + (int)t, 9)->state = 'Z'; /* each is waited for in time */
+	host_add(h, 50, 7)->state = 'Z';	   /* of a parent that is not of the job */
+}
+
+static void test_zombies(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 200, zombies);
+	s = begin_of(&h, ANOMALY_ZOMBIE, 0);
+	assert_int_equal(s->e.worst.pid, 9); /* the parent */
+	assert_true(s->at <= 30);
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2);
+	assert_false(h.seen[1].e.worst.has_pid);
+	assert_non_null(strstr(h.seen[1].e.worst.text, "pid 7, which is not of the job"));
+	s = host_find(&h, ANOMALY_ZOMBIE, EPISODE_ESCALATED);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_true(s->e.peak_value == 12);
+	host_close(&h);
+}
+
+static void outlived(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	if (t < 60)
+		host_add(h, 11, 1);
+	else
+		p->job_id = NULL;
+}
+
+static void test_orphan(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 120, outlived);
+	s = begin_of(&h, ANOMALY_ORPHAN, 60);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_string_equal(s->e.worst.job_id, "job");
+	assert_true(s->at >= 90 && s->at <= 95);
+	host_close(&h);
+}
+
+/* ---- kills ---- */
+
+static void kill_one(struct host *h, double t)
+{
+	struct cgroup_sample *c = arena_alloc(&h->snap.arena, sizeof(*c));
+
+	assert_non_null(c);
+	cgroup_sample_init(c);
+	c->path = "/job";
+	c->memory_max_bytes = 100 * MB;
+	c->memory_current_bytes = t < 60 ? 50 * MB : 99 * MB;
+	c->oom_kills = t < 60 ? 4 : 5;
+	h->snap.cgroups = c;
+	h->snap.n_cgroups = 1;
+	h->snap.system.oom_kills_total = c->oom_kills;
+	host_add(h, 10, 1)->cgroup = "/job";
+	if (t == 60)
+		h->events[h->n_events++] = (struct proc_event){
+			.type = EVENT_OOM, .key = { 11, 200 }, .job_id = "job", .sheet_num = 2
+		};
+}
+
+static void test_oom(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 200, kill_one);
+	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
+	assert_int_equal(s->e.worst.pid, 11);
+	assert_int_equal(s->e.worst.severity, SEVERITY_CRITICAL);
+	assert_int_equal(s->e.worst.sheet_num, 2);
+	assert_true(s->at == 60);
+	s = host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED);
+	assert_true(s->at >= 120);
+	assert_int_equal(begin_of(&h, ANOMALY_MEMORY_PRESSURE, 60)->e.worst.severity, SEVERITY_LOW);
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2);
+	host_close(&h);
+}
+
+static void kill_unseen(struct host *h, double t)
+{
+	kill_one(h, t);
+	h->n_events = 0;
+}
+
+/* Nobody saw who it was: the counts of the cgroup and of the host tell. */
+static void test_oom_by_count(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 100, kill_unseen);
+	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
+	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
+	assert_string_equal(s->e.worst.job_id, "job");
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2); /* and the pressure, not the host's */
+	host_close(&h);
+}
+
+/* ---- GPUs ---- */
+
+static void gpu(struct host *h, double t)
+{
+	struct gpu_sample *g = arena_alloc(&h->snap.arena, 2 * sizeof(*g));
+
+	assert_non_null(g);
+	gpu_sample_init(&g[0]);
+	g[0].utilization_pct = t < 60 ? 80 : 0;
+	g[0].memory_used_mb = 70000;
+	g[0].memory_total_mb = 80000;
+	g[0].temperature_c = t < 600 ? 60 : 92;
+	g[0].throttle = GPU_THROTTLE_IDLE | GPU_THROTTLE_POWER_CAP; /* as it should */
+	gpu_sample_init(&g[1]);
+	g[1].index = 1;
+	g[1].utilization_pct = 101;
+	g[1].memory_used_mb = t < 60 ? 1000 : 79500;
+	g[1].memory_total_mb = 80000;
+	g[1].throttle = t < 60 ? U64_UNKNOWN : GPU_THROTTLE_HARDWARE_THERMAL;
+	h->snap.gpus = g;
+	h->snap.n_gpus = 2;
+}
+
+static void test_gpus(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 700, gpu);
+	assert_int_equal(begin_of(&h, ANOMALY_GPU_MEMORY, 60)->e.gpu, 1);
+	assert_int_equal(begin_of(&h, ANOMALY_GPU_HOT, 60)->e.gpu, 1);
+	assert_int_equal(begin_of(&h, ANOMALY_GPU_HOT, 60)->e.worst.severity, SEVERITY_HIGH);
+	assert_int_equal(begin_of(&h, ANOMALY_GPU_IDLE, 60)->e.gpu, 0);
+	assert_true(begin_of(&h, ANOMALY_GPU_IDLE, 60)->at <= 365);
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 4);
+	host_close(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_leak),
+		cmocka_unit_test(test_a_fast_leak_is_told_early),
+		cmocka_unit_test(test_no_leak),
+		cmocka_unit_test(test_spike),
+		cmocka_unit_test(test_no_spike),
+		cmocka_unit_test(test_what_is_usual_is_no_news),
+		cmocka_unit_test(test_pressure),
+		cmocka_unit_test(test_the_host_stalls),
+		cmocka_unit_test(test_busy_loop),
+		cmocka_unit_test(test_work_is_not_a_loop),
+		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_who_is_new_does_not_make_others_stuck),
+		cmocka_unit_test(test_who_waits_with_all_others_is_not_stuck),
+		cmocka_unit_test(test_waiting_for_the_kernel),
+		cmocka_unit_test(test_fd_leak),
+		cmocka_unit_test(test_many_fds),
+		cmocka_unit_test(test_fork_bomb),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_zombies),
+		cmocka_unit_test(test_orphan),
+		cmocka_unit_test(test_oom),
+		cmocka_unit_test(test_oom_by_count),
+		cmocka_unit_test(test_gpus),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+#include "store_fixture.h"
+
+#define SECOND UINT64_C(1000000000)
+#define START (UINT64_C(1700000000) * SECOND)
+
+static struct attempt must_begin(struct store *store, const char *job_id)
+{
+	struct attempt a = make_attempt(job_id);
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	return a;
+}
+
+static void make_episode(struct episode *e, pid_t pid, uint64_t began)
+{
+	episode_init(e);
+	e->worst.type = ANOMALY_MEMORY_LEAK;
+	e->worst.severity = SEVERITY_MEDIUM;
+	e->worst.has_pid = pid > 0;
+	e->worst.pid = pid;
+	e->worst.start_ticks = pid > 0 ? 77 : U64_UNKNOWN;
+	e->worst.sheet_num = 3;
+	e->worst.metric_value = 120.5;
+	e->worst.threshold = 100;
+	snprintf(e->worst.text, sizeof(e->worst.text), "it \"grows\"");
+	snprintf(e->name, sizeof(e->name), "memory_leak/%d/%llu", (int)pid,
+		 (unsigned long long)began);
+	snprintf(e->comm, sizeof(e->comm), "py");
+	e->unit = "MB";
+	e->began_wall_ns = e->peak_wall_ns = began;
+	e->count = 1;
+	e->before_value = 90;
+	e->first_value = 100;
+	e->peak_value = 120.5;
+	e->host.load1 = 1.5;
+}
+
+static void put(struct store *store, int64_t attempt, const struct episode *e,
+		enum episode_change change)
+{
+	struct err err = ERR_INIT;
+
+	must(store_write_anomaly(store, attempt, e, change, &err), &err);
+}
+
+struct heard {
+	size_t n;
+	int attempt_num;
+	struct episode last;
+	char host[512], evidence[512];
+};
+
+static int hear(void *ctx, const struct anomaly_row *row)
+{
+	struct heard *h = ctx;
+	const struct episode *e = &row->episode;
+
+	assert_true(h->n == 0 || e->began_wall_ns >= h->last.began_wall_ns);
+	h->n++;
+	h->attempt_num = row->attempt_num;
+	episode_copy(&h->last, e);
+	snprintf(h->host, sizeof(h->host), "%s", e->host_json ? e->host_json : "-");
+	snprintf(h->evidence, sizeof(h->evidence), "%s", e->evidence_json ? e->evidence_json : "-");
+	return 0;
+}
+
+static size_t count(struct store *store, struct anomaly_filter filter, struct heard *ret)
+{
+	struct err err = ERR_INIT;
+
+	memset(ret, 0, sizeof(*ret));
+	must(store_read_anomalies(store, &filter, hear, ret, &err), &err);
+	return ret->n;
+}
+
+static void test_an_episode_comes_back_as_it_was(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode e;
+	struct heard h;
+
+	make_episode(&e, 42, START);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.attempt_num, 1);
+	assert_string_equal(h.last.worst.job_id, "a");
+	assert_int_equal(h.last.worst.type, ANOMALY_MEMORY_LEAK);
+	assert_int_equal(h.last.worst.severity, SEVERITY_MEDIUM);
+	assert_true(h.last.worst.has_pid);
+	assert_int_equal(h.last.worst.pid, 42);
+	assert_int_equal(h.last.worst.start_ticks, 77);
+	assert_int_equal(h.last.worst.sheet_num, 3);
+	assert_string_equal(h.last.worst.text, "it \"grows\"");
+	assert_true(h.last.worst.metric_value == 120.5 && h.last.before_value == 90);
+	assert_true(isnan(h.last.after_value) && isnan(h.last.seconds_to_limit));
+	assert_int_equal(h.last.gpu, -1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	assert_non_null(strstr(h.host, "\"load_avg_1\":1.5"));
+	assert_string_equal(h.evidence, "-");
+}
+
+static void test_a_change_is_no_new_row(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct anomaly_evidence evidence;
+	struct episode e;
+	struct heard h;
+
+	make_episode(&e, 42, START);
+	anomaly_evidence_init(&evidence);
+	evidence.n_files_open = 5;
+	e.evidence = &evidence;
+	put(store, a.id, &e, EPISODE_BEGAN);
+	e.evidence = NULL;
+	e.worst.severity = SEVERITY_HIGH;
+	put(store, a.id, &e, EPISODE_ESCALATED);
+	e.ended_wall_ns = START + 60 * SECOND;
+	e.why_cleared = "the process ended";
+	put(store, a.id, &e, EPISODE_CLEARED);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.worst.severity, SEVERITY_HIGH);
+	assert_int_equal(h.last.ended_wall_ns, START + 60 * SECOND);
+	assert_non_null(strstr(h.evidence, "\"open_file_count\":5")); /* of when it began */
+}
+
+static void test_filters(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b"),
+		       again = must_begin(store, "a");
+	struct episode e;
+	struct heard h;
+
+	for (int i = 0; i < 100; i++) { /* more than are copied at a time */
+		make_episode(&e, 100 + i, START + (uint64_t)(i / 2) * SECOND);
+		put(store, i % 2 ? a.id : b.id, &e, EPISODE_BEGAN);
+	}
+	make_episode(&e, 7, START + 200 * SECOND);
+	put(store, again.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 0, START + 300 * SECOND);
+	put(store, 0, &e, EPISODE_BEGAN);
+
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 102);
+	assert_null(h.last.worst.job_id);
+	assert_false(h.last.worst.has_pid);
+	assert_int_equal(h.attempt_num, 0);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 51);
+	assert_int_equal(h.attempt_num, 2);
+	assert_int_equal(
+		count(store, (struct anomaly_filter){ .job_id = "a", .attempt_num = 2 }, &h), 1);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "x" }, &h), 0);
+	assert_int_equal(
+		count(store, (struct anomaly_filter){ .since_wall_ns = START + 49 * SECOND }, &h),
+		4);
+	assert_int_equal(count(store, (struct anomaly_filter){ .until_wall_ns = START }, &h), 2);
+}
+
+static void test_the_last_attempt_of_its_job(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct episode e;
+	struct heard h;
+
+	must_begin(store, "a");
+	must_begin(store, "a");
+	must_begin(store, "b");
+	make_episode(&e, 42, START);
+	episode_set_job(&e, "a");
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_int_equal(h.attempt_num, 2);
+	make_episode(&e, 43, START);
+	episode_set_job(&e, "nobody's");
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+	assert_null(h.last.worst.job_id);
+}
+
+static void test_an_attempt_has_its_own(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+	CLEANUP(attempt_release) struct attempt read;
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	attempt_init(&read);
+	make_episode(&e, 43, START + SECOND);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 42, START);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 44, START);
+	put(store, b.id, &e, EPISODE_BEGAN);
+	must(store_read_attempt(store, "a", 1, &read, &err), &err);
+	assert_int_equal(read.n_anomalies, 2);
+	assert_int_equal(read.anomalies[0].worst.pid, 42);
+	assert_int_equal(read.anomalies[1].worst.pid, 43);
+	assert_string_equal(read.anomalies[1].worst.job_id, "a");
+	assert_string_equal(read.anomalies[1].unit, "MB");
+	assert_non_null(strstr(read.anomalies[1].host_json, "load_avg_1"));
+}
+
+static void test_patterns(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+	char text[256];
+	struct episode e;
+
+	make_episode(&e, 1, START);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	put(store, a.id, &e, EPISODE_CLEARED);
+	make_episode(&e, 2, START + SECOND);
+	put(store, b.id, &e, EPISODE_BEGAN);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM patterns"), 1);
+	assert_string_equal(raw_text(f->db, "SELECT type || ' ' || name FROM patterns", text),
+			    "RESOURCE_ANOMALY memory_leak:py");
+	assert_int_equal(raw_sql(f->db, "SELECT occurrences FROM patterns"), 2);
+	assert_int_equal(raw_sql(f->db, "SELECT last_wall_ns - first_wall_ns FROM patterns"),
+			 SECOND);
+	assert_string_equal(raw_text(f->db, "SELECT jobs FROM patterns", text), "b\na");
+}
+
+static void test_one_without_an_end_ends_with_its_attempt(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	make_episode(&e, 42, START);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	a.ended_wall_ns = START + 9 * SECOND;
+	a.outcome = OUTCOME_SUCCESS;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_an_episode_comes_back_as_it_was, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_change_is_no_new_row, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_filters, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_the_last_attempt_of_its_job, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_patterns, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_one_without_an_end_ends_with_its_attempt,
+						fixture_setup, fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
