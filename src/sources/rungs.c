@@ -1,3 +1,5 @@
+#include "sources/rungs.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -7,8 +9,9 @@
 #include "base/unknown.h"
 #include "sources/oom.h"
 #include "sources/sources.h"
+#include "sources/tasks.h"
 
-#define NO_EBPF "this build has no eBPF programs"
+#define NO_EBPF_YET "this build does not do it by eBPF"
 
 #define PROBE_MAX_BYTES 4096
 
@@ -19,87 +22,112 @@ static bool has_proc(int root_fd)
 	return faccessat(root_fd, "proc/self/stat", R_OK, 0) == 0;
 }
 
-static struct rung probe_samples(int root_fd, struct arena *arena)
+/* A run is mostly too short for it; who asks for the rungs of a run has not tried. */
+static const char short_run[] =
+	"a run does not load eBPF programs, which takes longer than most commands; the daemon does";
+
+/* What the probes look at, and where they put their sentences. */
+struct probe {
+	int root_fd;
+	bool want_ebpf;
+	struct arena *arena;
+};
+
+static const char *keep_why(const struct probe *p, const struct err *err)
 {
-	(void)arena;
-	if (!has_proc(root_fd))
-		return (struct rung){ "process samples", "none", no_proc };
-	return (struct rung){ "process samples", "/proc", NO_EBPF };
+	const char *why = arena_strdup(p->arena, err->text);
+
+	return why ? why : "";
 }
 
-static struct rung probe_life(int root_fd, struct arena *arena)
+struct rung rung_of_samples(bool is_ebpf, const char *why)
+{
+	static const char what[] = "process samples";
+
+	return is_ebpf ? (struct rung){ what, "eBPF task iterator", "" }
+		       : (struct rung){ what, "/proc", why };
+}
+
+static struct rung probe_samples(const struct probe *p)
+{
+	struct tasks *tasks = NULL;
+	struct err err = ERR_INIT;
+
+	if (!has_proc(p->root_fd))
+		return (struct rung){ "process samples", "none", no_proc };
+	if (!p->want_ebpf)
+		return rung_of_samples(false, short_run);
+	if (tasks_open(&tasks, &err) < 0)
+		return rung_of_samples(false, keep_why(p, &err));
+	tasks_close(tasks);
+	return rung_of_samples(true, "");
+}
+
+static struct rung probe_life(const struct probe *p)
 {
 	static const char what[] = SOURCES_RUNG_BIRTHS;
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
 	const char *why;
 
-	(void)root_fd;
 	if (life_open(&life, &err) == 0) {
 		life_close(life);
-		return (struct rung){ what, "netlink proc connector", NO_EBPF };
+		return (struct rung){ what, "netlink proc connector", NO_EBPF_YET };
 	}
-	why = arena_strdup(arena, err.text);
+	why = arena_strdup(p->arena, err.text);
 	return (struct rung){ what, SOURCES_RUNG_BIRTHS_POLLING, why ? why : "" };
 }
 
-static struct rung probe_syscalls(int root_fd, struct arena *arena)
+static struct rung probe_syscalls(const struct probe *p)
 {
-	(void)root_fd;
-	(void)arena;
-	return (struct rung){ "syscall counts and time", "unknown",
-			      NO_EBPF " and does not run strace" };
+	(void)p;
+	return (struct rung){ "syscall counts and time", "unknown", NO_EBPF_YET ", nor by strace" };
 }
 
-static struct rung probe_trace(int root_fd, struct arena *arena)
+static struct rung probe_trace(const struct probe *p)
 {
-	(void)root_fd;
-	(void)arena;
+	(void)p;
 	return (struct rung){ "full trace on demand", "none", "this build does not run strace" };
 }
 
-static struct rung probe_gpu(int root_fd, struct arena *arena)
+static struct rung probe_gpu(const struct probe *p)
 {
-	(void)arena;
 	return (struct rung){ "GPU", "none",
-			      sources_has_gpu(root_fd) ? "this build reads no GPUs"
-						       : "this host has none" };
+			      sources_has_gpu(p->root_fd) ? "this build reads no GPUs"
+							  : "this host has none" };
 }
 
-static struct rung probe_memory(int root_fd, struct arena *arena)
+static struct rung probe_memory(const struct probe *p)
 {
-	(void)arena;
-	if (!has_proc(root_fd))
+	if (!has_proc(p->root_fd))
 		return (struct rung){ "memory truth", "ru_maxrss (wait4)", no_proc };
 	return (struct rung){ "memory truth", "VmHWM (proc/PID/status)",
 			      "this build does not read the memory files of cgroups" };
 }
 
-static struct rung probe_oom(int root_fd, struct arena *arena)
+static struct rung probe_oom(const struct probe *p)
 {
 	static const char what[] = "OOM kills";
 	bool is_v1;
 
-	(void)arena;
-	if (u64_known(oom_read_cgroup(root_fd, &is_v1)))
+	if (u64_known(oom_read_cgroup(p->root_fd, &is_v1)))
 		return (struct rung){ what,
 				      is_v1 ? "cgroup memory.oom_control" : "cgroup memory.events",
-				      NO_EBPF };
-	if (u64_known(oom_read_host(root_fd)))
+				      NO_EBPF_YET };
+	if (u64_known(oom_read_host(p->root_fd)))
 		return (struct rung){ what, "a guess by the host's counter (proc/vmstat oom_kill)",
-				      NO_EBPF
+				      NO_EBPF_YET
 				      ", and this process's cgroup has no count that can be read" };
 	return (struct rung){ what, "unknown",
 			      "the kernel counts them neither for the cgroup nor in proc/vmstat" };
 }
 
-static struct rung probe_pressure(int root_fd, struct arena *arena)
+static struct rung probe_pressure(const struct probe *p)
 {
 	static const char what[] = "host pressure";
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	int r = io_read_at(root_fd, "proc/pressure/memory", PROBE_MAX_BYTES, &text);
+	int r = io_read_at(p->root_fd, "proc/pressure/memory", PROBE_MAX_BYTES, &text);
 
-	(void)arena;
 	if (r == 0)
 		return (struct rung){ what, "PSI (proc/pressure)", "" };
 	if (r == -EOPNOTSUPP)
@@ -109,15 +137,25 @@ static struct rung probe_pressure(int root_fd, struct arena *arena)
 }
 
 /* In the order in which they are shown. */
-static struct rung (*const probes[])(int root_fd, struct arena *arena) = {
+static struct rung (*const probes[])(const struct probe *p) = {
 	probe_samples, probe_life,   probe_syscalls, probe_trace,
 	probe_gpu,     probe_memory, probe_oom,	     probe_pressure,
 };
 _Static_assert(ARRAY_SIZE(probes) <= SOURCES_MAX_RUNGS, "the caller's array has room for all");
 
-size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
+static size_t probe_all(const struct probe *p, struct rung *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
-		ret[i] = probes[i](root_fd, arena);
+		ret[i] = probes[i](p);
 	return ARRAY_SIZE(probes);
+}
+
+size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
+{
+	return probe_all(&(struct probe){ root_fd, false, arena }, ret);
+}
+
+size_t sources_probe_ebpf_rungs(int root_fd, struct arena *arena, struct rung *ret)
+{
+	return probe_all(&(struct probe){ root_fd, true, arena }, ret);
 }

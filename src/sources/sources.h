@@ -30,6 +30,8 @@ struct collector_options {
 	const struct mask *mask; /* borrowed; NULL shows command lines as they are */
 	long clock_ticks;	 /* per second; 0: this machine's */
 	long page_bytes;	 /* 0: this machine's */
+	bool want_ebpf; /* for who looks often: all in one read, after 40 to 100 ms of loading.
+			   Where that cannot be, /proc: see collector_rung() */
 	uint64_t (*now_boot_ns)(void); /* NULL: the real clock; a captured tree brings its own */
 	uint64_t (*now_wall_ns)(void);
 };
@@ -53,11 +55,11 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
 			struct err *err);
 
 /*
- * The rest (command, memory, I/O, switches, fds, limits, user, cgroup) for the
- * processes in scope, and cpu_ns and cpu_percent in nanoseconds where the
- * scheduler counts them for the process (those of the scan are in clock ticks).
- * Processes that have vanished since the scan keep what they have. What cannot
- * be read is unknown.
+ * The rest (command, memory, I/O, switches, fds, limits, user, cgroup; by eBPF
+ * all but command and cgroup are there already) for the processes in scope, and cpu_ns and
+ * cpu_percent in nanoseconds where the scheduler counts them for the process (those of the scan are
+ * in clock ticks). Processes that have vanished since the scan keep what they have. What cannot be
+ * read is unknown.
  *
  * Not everything is read every time. A process with one thread that provably
  * has not run since its files were read (schedstat) keeps its I/O, switches,
@@ -67,12 +69,15 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
  * the limit also whenever half of it is used (known.h).
  *
  * What the kernel's numbers are: the I/O of a process contains that of the
- * children it has waited for, so never add it to theirs. Switches are told for
+ * children it has waited for, so never add it to theirs. Switches are told by /proc for
  * the first thread only and therefore unknown while there are others. A zombie
  * holds no memory and no files (0); one whose first thread alone has ended shows
  * none either, so there they are unknown.
  */
 void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope);
+
+/* Which rung it takes, and why no better one; the texts live as long as the collector. */
+struct rung collector_rung(const struct collector *c);
 
 /* ---- one process, or one number, between two ticks ---- */
 
@@ -168,10 +173,16 @@ bool sources_has_gpu(int root_fd);
 #define SOURCES_RUNG_BIRTHS_POLLING "subreaper wait4 + /proc polling"
 
 /*
- * The rung that this user gets on this machine for each measurement, and why
- * not a better one. Fills up to SOURCES_MAX_RUNGS rows, returns how many. The
+ * The rung that a run of this user gets on this machine for each measurement, and
+ * why not a better one. Fills up to SOURCES_MAX_RUNGS rows, returns how many. The
  * strings are constants or live in the arena.
  */
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret);
+
+/*
+ * The same for a program that runs long and so takes eBPF where it can: tries
+ * every one of its programs, which takes some tenths of a second.
+ */
+size_t sources_probe_ebpf_rungs(int root_fd, struct arena *arena, struct rung *ret);
 
 #endif

@@ -1,0 +1,39 @@
+/*
+ * differs - what is not the same in all kernels from 5.15 on, one helper each.
+ *
+ * A helper finds out by the running kernel's BTF. What it does not take is dead
+ * code there and never looked at by the verifier.
+ */
+#ifndef PROCTOR_BPF_DIFFERS_H
+#define PROCTOR_BPF_DIFFERS_H
+
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+/* Since Linux 6.2 resident pages are counted per CPU, and a sum is due; before, in one place. */
+static __always_inline bool has_percpu_rss(void)
+{
+	return !bpf_core_type_exists(struct mm_rss_stat);
+}
+
+/* A count of resident pages (MM_...) before Linux 6.2, as exact as proc/PID/statm was then. */
+static __always_inline __s64 plain_rss(struct mm_struct *mm, int k)
+{
+	struct mm_struct___before_6_2 *old = (void *)mm;
+	__s64 n = 0;
+
+	bpf_core_read(&n, sizeof(n), &old->rss_stat.count[k].counter);
+	return n;
+}
+
+/* bpf_loop() is there since Linux 5.17. */
+enum bpf_func_id___has_loop { BPF_FUNC_loop___has_loop = 181 };
+
+static __always_inline bool has_loop(void)
+{
+	return bpf_core_enum_value_exists(enum bpf_func_id___has_loop, BPF_FUNC_loop___has_loop);
+}
+
+#endif
