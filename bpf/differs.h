@@ -36,4 +36,26 @@ static __always_inline bool has_loop(void)
 	return bpf_core_enum_value_exists(enum bpf_func_id___has_loop, BPF_FUNC_loop___has_loop);
 }
 
+/*
+ * The number of the memory controller depends on what the kernel was built with.
+ * -1: it has none.
+ */
+enum cgroup_subsys_id___any { memory_cgrp_id___any };
+
+static __always_inline int memory_controller(void)
+{
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id___any, memory_cgrp_id___any))
+		return -1;
+	return bpf_core_enum_value(enum cgroup_subsys_id___any, memory_cgrp_id___any);
+}
+
+/*
+ * A dying process has its memory still when the tracepoint tells of it, since
+ * Linux 6.16; before, there is only the largest of all programs that it ever was.
+ */
+static __always_inline bool has_memory_at_exit(const struct task_struct *t)
+{
+	return t->mm != NULL;
+}
+
 #endif

@@ -59,7 +59,10 @@ enum {
 #define KERNEL_COMM_BYTES 16
 #define KERNEL_RLIMIT_NOFILE 7
 #define KERNEL_SIGCHLD 17
+#define KERNEL_SIGURG 23
+#define KERNEL_SIGRTMIN 32
 #define KERNEL_SIG_IGN 1
+#define KERNEL_SIGNAL_GROUP_EXIT 0x4
 
 /* ---- what lies in its memory ---- */
 
@@ -105,6 +108,7 @@ typedef struct {
 } atomic_t;
 
 struct signal_struct {
+	unsigned int flags;
 	atomic_t live;
 	int nr_threads;
 	int group_exit_code;
@@ -180,7 +184,39 @@ struct task_struct {
 	struct files_struct *files;
 	struct signal_struct *signal;
 	struct sighand_struct *sighand;
+	struct css_set *cgroups;
 	struct task_io_accounting ioac;
+};
+
+struct kernel_siginfo {
+	int si_code;
+};
+
+struct kernfs_node {
+	const char *name;
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[16];
+};
+
+struct page_counter {
+	atomic_long_t usage;
+	unsigned long max;
+};
+
+struct mem_cgroup {
+	struct cgroup_subsys_state css;
+	struct page_counter memory;
 };
 
 struct seq_file;

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "sources/ebpf.h"
+#include "sources/life_rung.h"
 #include "sources/tasks.h"
 
 int ebpf_check(struct err *err)
@@ -31,3 +32,12 @@ int tasks_read(struct tasks *t, const pid_t *pids, size_t n_pids, struct task_li
 	(void)ret;
 	return -EOPNOTSUPP;
 }
+
+static int open_life(const struct life_options *options, struct life **ret, struct err *err)
+{
+	(void)options;
+	(void)ret;
+	return ebpf_check(err);
+}
+
+const struct life_kind life_by_ebpf = { .name = "none", .open = open_life };

@@ -66,16 +66,18 @@ static struct rung probe_samples(const struct probe *p)
 static struct rung probe_life(const struct probe *p)
 {
 	static const char what[] = SOURCES_RUNG_BIRTHS;
+	const struct life_options options = { .want_ebpf = p->want_ebpf };
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
-	const char *why;
+	struct rung rung;
 
-	if (life_open(&life, &err) == 0) {
-		life_close(life);
-		return (struct rung){ what, "netlink proc connector", NO_EBPF_YET };
-	}
-	why = arena_strdup(p->arena, err.text);
-	return (struct rung){ what, SOURCES_RUNG_BIRTHS_POLLING, why ? why : "" };
+	if (life_open_with(&options, &life, &err) < 0)
+		return (struct rung){ what, SOURCES_RUNG_BIRTHS_POLLING, keep_why(p, &err) };
+	rung = life_rung(life);
+	err_set(&err, 0, "%s", rung.reason);
+	rung.reason = keep_why(p, &err);
+	life_close(life);
+	return rung;
 }
 
 static struct rung probe_syscalls(const struct probe *p)

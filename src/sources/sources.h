@@ -124,41 +124,108 @@ void sources_read_oom(int root_fd, struct oom_counts *ret);
 
 /* ---- births and deaths, as the kernel tells them ---- */
 
-enum life_type { LIFE_FORK, LIFE_EXEC, LIFE_EXIT };
+enum life_type {
+	LIFE_FORK,
+	LIFE_EXEC,
+	LIFE_EXIT,
+	/* By eBPF only. */
+	LIFE_ACCOUNT, /* of a process that was told dead and has now been waited for: the last word
+			 on what it used */
+	LIFE_SIGNAL, /* somebody sent it one; not told: SIGCHLD, timers, threads among themselves */
+	LIFE_OOM,    /* the kernel chose it as the victim, and kills it */
+};
+
+#define LIFE_COMM_BYTES 16
+
+/*
+ * What a process used in its life, all its threads together, as far as the rung
+ * counts it; all unknown where none does.
+ */
+struct life_account {
+	uint64_t
+		cpu_ns; /* what the scheduler counted; of LIFE_EXIT up to a clock tick too little */
+	uint64_t user_ns, system_ns; /* cpu_ns, split by where the clock ticks fell */
+	uint64_t max_rss_bytes;	     /* of the program it was last; not in LIFE_ACCOUNT */
+	uint64_t minor_faults, major_faults;
+	uint64_t rchar, wchar, read_bytes, write_bytes; /* with those of children waited for */
+};
 
 struct life_event {
 	enum life_type type;
 	pid_t pid;	  /* of the process (thread group), never of a single thread */
 	pid_t parent_pid; /* LIFE_FORK, LIFE_EXIT: of the parent; else 0 */
 	uint64_t wall_ns;
-	int wait_status; /* LIFE_EXIT: as wait4() would give it */
+	int wait_status; /* LIFE_EXIT, LIFE_ACCOUNT: as wait4() would give it */
+
+	uint64_t tag;		     /* of life_track(); 0: none */
+	uint64_t start_ticks;	     /* see struct proc_key; U64_UNKNOWN: not told */
+	char comm[LIFE_COMM_BYTES];  /* raw bytes, NUL-terminated; "" not told */
+	struct life_account account; /* LIFE_EXIT, LIFE_ACCOUNT */
+
+	struct life_sender {
+		int signal; /* LIFE_SIGNAL */
+		bool is_kernel;
+		pid_t pid; /* who was on the CPU, also where the kernel sent it */
+		uint64_t tag;
+		char comm[LIFE_COMM_BYTES];
+	} sender;
+
+	struct life_victim {
+		uint64_t rss_bytes; /* LIFE_OOM: at that moment; U64_UNKNOWN */
+		uint64_t cgroup_bytes, cgroup_limit_bytes; /* of its memory cgroup; U64_UNKNOWN */
+		char cgroup[64]; /* the last part of its path; "" unknown or the root */
+	} victim;
 };
 
 /*
- * A process's LIFE_EXIT comes when its last thread has ended. For a process that
- * had further threads before life_open(), or while events were lost, it comes
- * with the end of the first thread.
+ * A process's LIFE_EXIT comes when its last thread has ended. By the proc
+ * connector, for a process that had further threads before life_open(), or while
+ * events were lost, it comes with the end of the first thread.
  */
 
 struct life;
 typedef void life_handler(void *ctx, const struct life_event *ev);
 
+struct life_options {
+	bool want_ebpf;	      /* for who listens long: loading takes 40 to 100 ms */
+	bool is_tracked_only; /* by eBPF: only of trees given to life_track() */
+	size_t ring_bytes;    /* of the eBPF queue, a power of two; 0: 2 MiB */
+};
+
 /*
  * Begins to listen: from here on every fork, exec and exit of the host is
- * queued. -EPERM, -EOPNOTSUPP…: not on this machine or not for this user, and
- * err says why in one sentence.
+ * queued. Takes the best rung that there is; options may be NULL. -EPERM,
+ * -EOPNOTSUPP…: not on this machine or not for this user, and err says why in one sentence.
  */
-int life_open(struct life **ret, struct err *err);
+int life_open_with(const struct life_options *options, struct life **ret, struct err *err);
 struct life *life_close(struct life *life);
 
-/* Becomes readable when events wait. */
+/* The same without eBPF. */
+int life_open(struct life **ret, struct err *err);
+
+/* Which rung it took, and why no better one; the texts live as long as it does. */
+struct rung life_rung(const struct life *life);
+
+/* Whether it tells of signals and OOM kills, and whether LIFE_ACCOUNT comes. */
+bool life_sees_signals(const struct life *life);
+bool life_sees_oom(const struct life *life);
+bool life_has_accounts(const struct life *life);
+
+/*
+ * Marks a process: its events, and those of all that it and its children start from
+ * now on, bear the tag (not 0). To miss none, mark who is about to start the first.
+ * -ESRCH: no such process. -EOPNOTSUPP: this rung cannot.
+ */
+int life_track(struct life *life, pid_t pid, uint64_t tag);
+
+/* Becomes readable when events wait, or (eBPF) ten times a second when some may. */
 int life_fd(const struct life *life);
 
 /*
  * Hands over all that wait, oldest first. Returns how many messages the kernel
  * had to drop since the last call (0: none lost; those that life_event leaves
- * out, such as of threads, count too), or -errno. How many they were shows only
- * with the next message of the same CPU: until then a loss is told as 1.
+ * out, such as of threads, count too), or -errno. By the proc connector, how many they
+ * were shows only with the next message of the same CPU: until then a loss is told as 1.
  */
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
 
