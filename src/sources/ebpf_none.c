@@ -41,3 +41,57 @@ static int open_life(const struct life_options *options, struct life **ret, stru
 }
 
 const struct life_kind life_by_ebpf = { .name = "none", .open = open_life };
+
+int syscalls_open(const struct syscalls_options *options, struct syscalls **ret, struct err *err)
+{
+	(void)options;
+	(void)ret;
+	return ebpf_check(err);
+}
+
+/* Nobody has one of these to call the rest with. */
+
+struct syscalls *syscalls_close(struct syscalls *s)
+{
+	(void)s;
+	return NULL;
+}
+
+int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
+{
+	(void)s;
+	(void)pid;
+	(void)tag;
+	return -EOPNOTSUPP;
+}
+
+void syscalls_untrack(struct syscalls *s, uint64_t tag)
+{
+	(void)s;
+	(void)tag;
+}
+
+bool syscalls_is_armed(const struct syscalls *s)
+{
+	(void)s;
+	return false;
+}
+
+int64_t syscalls_read(struct syscalls *s)
+{
+	(void)s;
+	return -EOPNOTSUPP;
+}
+
+void syscalls_fill(struct syscalls *s, struct snapshot *snap)
+{
+	(void)s;
+	(void)snap;
+}
+
+void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx)
+{
+	(void)s;
+	(void)fn;
+	(void)ctx;
+}

@@ -1,0 +1,301 @@
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "bpf/syscalls.skel.h"
+#include "sources/ebpf.h"
+#include "sources/syscall_table.h"
+
+#define WHAT "system calls"
+
+#define BATCH 2048 /* entries per call of the kernel */
+#define MAX_TREES 4096
+#define MAX_ADOPTIONS 64 /* rounds; each finds the children of those found before */
+
+struct syscalls {
+	struct syscalls_bpf *skel;
+	struct ring_buffer *ring;
+	struct bpf_link *links[5]; /* those that count; NULL while it is not armed */
+	struct syscall_table table;
+	uint64_t *tags; /* of the trees that are tracked */
+	size_t n_tags;
+	uint64_t told_lost;
+	long clock_ticks;
+	struct syscall_key keys[BATCH];
+	struct syscall_value values[BATCH];
+};
+
+/* ---- life cycle ---- */
+
+static int take_news(void *ctx, void *bytes, size_t len)
+{
+	struct syscalls *s = ctx;
+
+	if (len < sizeof(struct syscall_news))
+		return 0;
+	return syscall_table_news(&s->table, bytes, s->clock_ticks);
+}
+
+/* What is never attached need not be loaded: those are for the benchmark. */
+static int start(struct syscalls *s, const struct syscalls_options *o)
+{
+	int r;
+
+	s->skel = syscalls_bpf__open();
+	if (!s->skel)
+		return -errno;
+	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
+	bpf_program__set_autoload(s->skel->progs.nothing_on_enter, false);
+	bpf_program__set_autoload(s->skel->progs.nothing_on_leave, false);
+	r = syscalls_bpf__load(s->skel);
+	if (r < 0)
+		return r;
+	s->ring = ring_buffer__new(bpf_map__fd(s->skel->maps.news), take_news, s, NULL);
+	return s->ring ? 0 : -errno;
+}
+
+static void close_syscalls(struct syscalls **s)
+{
+	*s = syscalls_close(*s);
+}
+
+int syscalls_open(const struct syscalls_options *options, struct syscalls **ret, struct err *err)
+{
+	CLEANUP(close_syscalls) struct syscalls *s = NULL;
+	int r = ebpf_check(err);
+
+	if (r < 0)
+		return r;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(err, -ENOMEM, "out of memory");
+	s->clock_ticks = sysconf(_SC_CLK_TCK);
+	r = start(s, options);
+	malloc_trim(0); /* what the kernel says of itself took 14 MB, and is needed no more */
+	if (r < 0)
+		return ebpf_fail(err, r, WHAT);
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+static void disarm(struct syscalls *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->links); i++) {
+		bpf_link__destroy(s->links[i]);
+		s->links[i] = NULL;
+	}
+}
+
+struct syscalls *syscalls_close(struct syscalls *s)
+{
+	if (!s)
+		return NULL;
+	disarm(s);
+	ring_buffer__free(s->ring);
+	syscalls_bpf__destroy(s->skel);
+	syscall_table_release(&s->table);
+	free(s->tags);
+	free(s);
+	return NULL;
+}
+
+/* ---- whom to count ---- */
+
+bool syscalls_is_armed(const struct syscalls *s)
+{
+	return s->links[0] != NULL;
+}
+
+static int arm(struct syscalls *s)
+{
+	struct bpf_program *const programs[] = { s->skel->progs.on_fork, s->skel->progs.on_exit,
+						 s->skel->progs.on_switch, s->skel->progs.on_leave,
+						 s->skel->progs.on_enter };
+
+	_Static_assert(ARRAY_SIZE(programs) == ARRAY_SIZE(s->links), "a link for each");
+	for (size_t i = 0; i < ARRAY_SIZE(programs) && !s->links[i]; i++) {
+		s->links[i] = bpf_program__attach(programs[i]);
+		if (!s->links[i]) {
+			int r = -errno;
+
+			disarm(s);
+			return r;
+		}
+	}
+	return 0;
+}
+
+/* Runs one of the iterators over all tasks. */
+static int walk_tasks(struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach_iter(program, NULL);
+	CLEANUP(close_fd) int fd = -1;
+	char byte;
+	int r = 0;
+
+	if (!link)
+		return -errno;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	if (fd < 0 || read(fd, &byte, 1) < 0)
+		r = -errno;
+	bpf_link__destroy(link);
+	return r;
+}
+
+static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag)
+{
+	const struct syscall_thread mark = { .tag = tag };
+	CLEANUP(close_fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (pid_fd < 0)
+		return -errno;
+	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.threads), &pid_fd, &mark, BPF_ANY) < 0)
+		return -errno;
+	return walk_tasks(s->skel->progs.introduce);
+}
+
+/* Its other threads and its descendants. Those that they start meanwhile inherit the mark. */
+static int mark_others(struct syscalls *s)
+{
+	int r = 0;
+
+	for (int i = 0; i < MAX_ADOPTIONS && r == 0; i++) {
+		s->skel->bss->n_adopted = 0;
+		r = walk_tasks(s->skel->progs.adopt);
+		if (s->skel->bss->n_adopted == 0)
+			break;
+	}
+	return r;
+}
+
+static bool has_tag(const struct syscalls *s, uint64_t tag)
+{
+	for (size_t i = 0; i < s->n_tags; i++)
+		if (s->tags[i] == tag)
+			return true;
+	return false;
+}
+
+static int add_tag(struct syscalls *s, uint64_t tag)
+{
+	uint64_t *tags;
+
+	if (has_tag(s, tag))
+		return 0;
+	if (s->n_tags == MAX_TREES)
+		return -ENOSPC;
+	tags = reallocarray(s->tags, s->n_tags + 1, sizeof(*tags));
+	if (!tags)
+		return -ENOMEM;
+	s->tags = tags;
+	s->tags[s->n_tags++] = tag;
+	return 0;
+}
+
+int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
+{
+	bool was_tracked = has_tag(s, tag);
+	int r = add_tag(s, tag);
+
+	if (r == 0)
+		r = arm(s);
+	if (r == 0)
+		r = mark_root(s, pid, tag);
+	if (r == 0)
+		r = mark_others(s);
+	if (r < 0 && !was_tracked)
+		syscalls_untrack(s, tag);
+	return r;
+}
+
+void syscalls_untrack(struct syscalls *s, uint64_t tag)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n_tags; i++)
+		if (s->tags[i] != tag)
+			s->tags[kept++] = s->tags[i];
+	s->n_tags = kept;
+	if (kept == 0)
+		disarm(s);
+}
+
+/* ---- what was counted ---- */
+
+/* Of processes that have ended nothing more comes: the room is for others. */
+static void take_batch(struct syscalls *s, uint32_t n)
+{
+	int fd = bpf_map__fd(s->skel->maps.values);
+
+	for (uint32_t i = 0; i < n; i++) {
+		(void)syscall_table_put(&s->table, &s->keys[i], &s->values[i]);
+		if (syscall_table_is_ended(&s->table, s->keys[i].id))
+			(void)bpf_map_delete_elem(fd, &s->keys[i]);
+	}
+}
+
+static int read_values(struct syscalls *s)
+{
+	int fd = bpf_map__fd(s->skel->maps.values), r;
+	uint32_t from = 0, to = 0, n;
+	bool is_first = true;
+
+	do {
+		n = BATCH;
+		r = bpf_map_lookup_batch(fd, is_first ? NULL : &from, &to, s->keys, s->values, &n,
+					 NULL);
+		if (r < 0 && errno != ENOENT)
+			return -errno;
+		take_batch(s, n);
+		from = to;
+		is_first = false;
+	} while (r == 0);
+	return 0;
+}
+
+int64_t syscalls_read(struct syscalls *s)
+{
+	uint64_t lost, fresh;
+	int r = ring_buffer__consume(s->ring); /* first: what has ended is complete in the values */
+
+	if (r >= 0)
+		r = read_values(s);
+	if (r < 0)
+		return r;
+	lost = s->skel->bss->n_lost + s->skel->bss->n_lost_news;
+	fresh = lost - s->told_lost;
+	s->told_lost = lost;
+	return (int64_t)fresh;
+}
+
+void syscalls_fill(struct syscalls *s, struct snapshot *snap)
+{
+	syscall_table_fill(&s->table, snap);
+}
+
+/* Trees that are not tracked any more may still be marked. */
+struct filter {
+	const struct syscalls *s;
+	syscalls_fn *fn;
+	void *ctx;
+};
+
+static void pass_tracked(void *ctx, const struct syscall_process *p)
+{
+	const struct filter *f = ctx;
+
+	if (p->pid == 0 || has_tag(f->s, p->tag))
+		f->fn(f->ctx, p);
+}
+
+void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx)
+{
+	struct filter filter = { s, fn, ctx };
+
+	syscall_table_each(&s->table, pass_tracked, &filter);
+	syscall_table_drop_ended(&s->table);
+}
