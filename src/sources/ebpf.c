@@ -59,9 +59,8 @@ int ebpf_check(struct err *err)
 {
 	libbpf_set_print(print_to_log);
 	if (!has_rights())
-		return err_set(
-			err, -EPERM,
-			"eBPF programs are for root (CAP_BPF and CAP_PERFMON), and this user is not");
+		return err_set(err, -EPERM,
+			       "only root (CAP_BPF and CAP_PERFMON) may load eBPF programs");
 	if (access(BTF_PATH, R_OK) < 0)
 		return err_set(err, -EOPNOTSUPP,
 			       "this kernel does not describe itself (" BTF_PATH

@@ -9,9 +9,8 @@
 #include "base/unknown.h"
 #include "sources/oom.h"
 #include "sources/sources.h"
+#include "sources/strace.h"
 #include "sources/tasks.h"
-
-#define NO_EBPF_YET "this build does not do it by eBPF"
 
 #define PROBE_MAX_BYTES 4096
 
@@ -31,6 +30,8 @@ struct probe {
 	int root_fd;
 	bool want_ebpf;
 	struct arena *arena;
+	struct rung births;
+	bool sees_oom;
 };
 
 static const char *keep_why(const struct probe *p, const struct err *err)
@@ -63,33 +64,54 @@ static struct rung probe_samples(const struct probe *p)
 	return rung_of_samples(true, "");
 }
 
-static struct rung probe_life(const struct probe *p)
+/* What listens to the kernel tells of OOM kills as well: it is opened once for both rows. */
+static void probe_listener(struct probe *p)
 {
-	static const char what[] = SOURCES_RUNG_BIRTHS;
 	const struct life_options options = { .want_ebpf = p->want_ebpf };
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
-	struct rung rung;
 
-	if (life_open_with(&options, &life, &err) < 0)
-		return (struct rung){ what, SOURCES_RUNG_BIRTHS_POLLING, keep_why(p, &err) };
-	rung = life_rung(life);
-	err_set(&err, 0, "%s", rung.reason);
-	rung.reason = keep_why(p, &err);
+	p->births = (struct rung){ SOURCES_RUNG_BIRTHS, SOURCES_RUNG_BIRTHS_POLLING, "" };
+	if (life_open_with(&options, &life, &err) == 0) {
+		p->births = life_rung(life);
+		p->sees_oom = life_sees_oom(life);
+		err_set(&err, 0, "%s", p->births.reason);
+	}
+	p->births.reason = keep_why(p, &err);
 	life_close(life);
-	return rung;
+}
+
+static struct rung probe_life(const struct probe *p)
+{
+	return p->births;
 }
 
 static struct rung probe_syscalls(const struct probe *p)
 {
-	(void)p;
-	return (struct rung){ "syscall counts and time", "unknown", NO_EBPF_YET ", nor by strace" };
+	static const char what[] = "syscall counts and time";
+	struct syscalls *syscalls = NULL;
+	struct err err = ERR_INIT;
+
+	if (!p->want_ebpf)
+		return (struct rung){ what, "unknown", short_run };
+	if (syscalls_open(NULL, &syscalls, &err) == 0) {
+		syscalls_close(syscalls);
+		return (struct rung){ what, "eBPF counts per process and call", "" };
+	}
+	if (strace_is_installed())
+		return (struct rung){ what, "strace -c", keep_why(p, &err) };
+	err_set(&err, err.code, "%.400s; and strace is not installed", err.text);
+	return (struct rung){ what, "unknown", keep_why(p, &err) };
 }
 
 static struct rung probe_trace(const struct probe *p)
 {
+	static const char what[] = "full trace on demand";
+
 	(void)p;
-	return (struct rung){ "full trace on demand", "none", "this build does not run strace" };
+	if (strace_is_installed())
+		return (struct rung){ what, "strace -f -t", "" };
+	return (struct rung){ what, "none", "strace is not installed" };
 }
 
 static struct rung probe_gpu(const struct probe *p)
@@ -112,14 +134,17 @@ static struct rung probe_oom(const struct probe *p)
 	static const char what[] = "OOM kills";
 	bool is_v1;
 
+	if (p->sees_oom)
+		return (struct rung){ what, "eBPF oom tracepoint", "" };
 	if (u64_known(oom_read_cgroup(p->root_fd, &is_v1)))
 		return (struct rung){ what,
 				      is_v1 ? "cgroup memory.oom_control" : "cgroup memory.events",
-				      NO_EBPF_YET };
+				      p->births.reason };
 	if (u64_known(oom_read_host(p->root_fd)))
-		return (struct rung){ what, "a guess by the host's counter (proc/vmstat oom_kill)",
-				      NO_EBPF_YET
-				      ", and this process's cgroup has no count that can be read" };
+		return (struct rung){
+			what, "a guess by the host's counter (proc/vmstat oom_kill)",
+			"no eBPF here, and this process's cgroup has no count that can be read"
+		};
 	return (struct rung){ what, "unknown",
 			      "the kernel counts them neither for the cgroup nor in proc/vmstat" };
 }
@@ -145,19 +170,22 @@ static struct rung (*const probes[])(const struct probe *p) = {
 };
 _Static_assert(ARRAY_SIZE(probes) <= SOURCES_MAX_RUNGS, "the caller's array has room for all");
 
-static size_t probe_all(const struct probe *p, struct rung *ret)
+static size_t probe_all(int root_fd, bool want_ebpf, struct arena *arena, struct rung *ret)
 {
+	struct probe p = { .root_fd = root_fd, .want_ebpf = want_ebpf, .arena = arena };
+
+	probe_listener(&p);
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
-		ret[i] = probes[i](p);
+		ret[i] = probes[i](&p);
 	return ARRAY_SIZE(probes);
 }
 
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
 {
-	return probe_all(&(struct probe){ root_fd, false, arena }, ret);
+	return probe_all(root_fd, false, arena, ret);
 }
 
 size_t sources_probe_ebpf_rungs(int root_fd, struct arena *arena, struct rung *ret)
 {
-	return probe_all(&(struct probe){ root_fd, true, arena }, ret);
+	return probe_all(root_fd, true, arena, ret);
 }
