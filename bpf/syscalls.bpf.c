@@ -19,6 +19,7 @@ __u64 n_lost;			     /* calls that found no room to be counted in */
 __u64 n_lost_news;
 __u64 n_adopted;
 __u32 last_id;
+__u32 n_marks = 1; /* another number after somebody was marked who may be on a CPU just now */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -26,6 +27,17 @@ struct {
 	__type(key, int);
 	__type(value, struct syscall_thread);
 } threads SEC(".maps");
+
+/*
+ * The same for the thread that each CPU runs, brought and taken back at every
+ * switch: finding the thread's own at every call would cost more than counting.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct syscall_cpu);
+} running SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -98,13 +110,39 @@ static __always_inline bool is_timed(struct syscall_thread *s)
 	return true;
 }
 
+static __always_inline struct syscall_cpu *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&running, &zero);
+}
+
+/* Who is not counted costs this much; whether it is still so is looked up after each marking. */
+static __always_inline bool is_counted(struct syscall_cpu *cpu)
+{
+	struct syscall_thread *s;
+
+	if (cpu->thread.id != 0)
+		return true;
+	if (cpu->n_marks == n_marks)
+		return false;
+	cpu->n_marks = n_marks;
+	s = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	if (!s || s->id == 0)
+		return false;
+	cpu->thread = *s;
+	return true;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, void *regs, long nr)
 {
-	struct syscall_thread *s = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct syscall_cpu *cpu = this_cpu();
+	struct syscall_thread *s;
 
-	if (!s)
+	if (!cpu || !is_counted(cpu))
 		return 0;
+	s = &cpu->thread;
 	s->nr = nr;
 	s->is_inside = 1;
 	s->wait_ns = 0;
@@ -112,35 +150,58 @@ int BPF_PROG(on_enter, void *regs, long nr)
 	return 0;
 }
 
-/* What a call returns between these two is an error; those above it are the kernel's own. */
+/* What a call returns between this and 0 is an error. */
 #define MAX_ERRNO 4095
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_leave, void *regs, long result)
 {
-	struct syscall_thread *s = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct syscall_cpu *cpu = this_cpu();
 
-	if (s && s->is_inside)
-		count_call(s, result < 0 && result >= -MAX_ERRNO);
+	if (cpu && cpu->thread.id != 0 && cpu->thread.is_inside)
+		count_call(&cpu->thread, result < 0 && result >= -MAX_ERRNO);
 	return 0;
 }
 
-/* ---- waiting ---- */
+/* ---- another thread gets the CPU ---- */
+
+static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struct *from)
+{
+	struct syscall_thread *s = &cpu->thread, *own;
+
+	if (s->is_inside && s->entered_ns)
+		s->left_ns = bpf_ktime_get_ns();
+	own = bpf_task_storage_get(&threads, from, 0, 0);
+	if (own)
+		*own = *s;
+	s->id = 0;
+}
+
+static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *to)
+{
+	struct syscall_thread *s = &cpu->thread, *own;
+
+	cpu->n_marks = n_marks;
+	own = bpf_task_storage_get(&threads, to, 0, 0);
+	if (!own || own->id == 0)
+		return;
+	*s = *own;
+	if (!s->left_ns)
+		return;
+	s->wait_ns += bpf_ktime_get_ns() - s->left_ns;
+	s->left_ns = 0;
+}
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task_struct *to)
 {
-	struct syscall_thread *s = bpf_task_storage_get(&threads, from, 0, 0);
-	__u64 now;
+	struct syscall_cpu *cpu = this_cpu();
 
-	if (s && s->is_inside && s->entered_ns)
-		s->left_ns = bpf_ktime_get_ns();
-	s = bpf_task_storage_get(&threads, to, 0, 0);
-	if (!s || !s->left_ns)
+	if (!cpu)
 		return 0;
-	now = bpf_ktime_get_ns();
-	s->wait_ns += now - s->left_ns;
-	s->left_ns = 0;
+	if (cpu->thread.id != 0)
+		take_back(cpu, from);
+	bring(cpu, to);
 	return 0;
 }
 
@@ -198,10 +259,10 @@ static __always_inline void mark_child(struct task_struct *child, const struct s
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct syscall_thread *s = bpf_task_storage_get(&threads, parent, 0, 0);
+	struct syscall_cpu *cpu = this_cpu();
 
-	if (s)
-		mark_child(child, s);
+	if (cpu && is_counted(cpu))
+		mark_child(child, &cpu->thread);
 	return 0;
 }
 
@@ -209,10 +270,12 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *t)
 {
-	struct syscall_thread *s = bpf_task_storage_get(&threads, t, 0, 0);
+	struct syscall_cpu *cpu = this_cpu();
+	struct syscall_thread *s;
 
-	if (!s)
+	if (!cpu || !is_counted(cpu))
 		return 0;
+	s = &cpu->thread;
 	if (s->is_inside) {
 		s->entered_ns = 0;
 		count_call(s, false);
@@ -240,6 +303,7 @@ int adopt(struct bpf_iter__task *ctx)
 		return 0;
 	mark_child(t, s);
 	n_adopted++;
+	__sync_fetch_and_add(&n_marks, 1);
 	return 0;
 }
 
@@ -257,19 +321,6 @@ int introduce(struct bpf_iter__task *ctx)
 		return 0;
 	s->id = new_id();
 	tell(t, s, false);
-	return 0;
-}
-
-/* ---- what being armed costs by itself ---- */
-
-SEC("raw_tp/sys_enter")
-int nothing_on_enter(void *ctx)
-{
-	return 0;
-}
-
-SEC("raw_tp/sys_exit")
-int nothing_on_leave(void *ctx)
-{
+	__sync_fetch_and_add(&n_marks, 1);
 	return 0;
 }

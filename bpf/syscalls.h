@@ -40,4 +40,11 @@ struct syscall_thread {
 	__u32 n_skip; /* calls until the next that is timed */
 };
 
+/* Kept with every CPU. */
+struct syscall_cpu {
+	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
+	__u32 n_marks;		      /* as of when this was looked up */
+	__u32 reserved;
+};
+
 #endif

@@ -40,7 +40,6 @@ static int take_news(void *ctx, void *bytes, size_t len)
 	return syscall_table_news(&s->table, bytes, s->clock_ticks);
 }
 
-/* What is never attached need not be loaded: those are for the benchmark. */
 static int start(struct syscalls *s, const struct syscalls_options *o)
 {
 	int r;
@@ -49,8 +48,6 @@ static int start(struct syscalls *s, const struct syscalls_options *o)
 	if (!s->skel)
 		return -errno;
 	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
-	bpf_program__set_autoload(s->skel->progs.nothing_on_enter, false);
-	bpf_program__set_autoload(s->skel->progs.nothing_on_leave, false);
 	r = syscalls_bpf__load(s->skel);
 	if (r < 0)
 		return r;
@@ -110,10 +107,29 @@ bool syscalls_is_armed(const struct syscalls *s)
 	return s->links[0] != NULL;
 }
 
-static int arm(struct syscalls *s)
+/* Who ran on each CPU when it was last disarmed does not any more. */
+static int forget_running(struct syscalls *s)
 {
-	struct bpf_program *const programs[] = { s->skel->progs.on_fork, s->skel->progs.on_exit,
-						 s->skel->progs.on_switch, s->skel->progs.on_leave,
+	int n_cpus = libbpf_num_possible_cpus(), r;
+	uint32_t zero = 0;
+	void *none;
+
+	if (n_cpus < 0)
+		return n_cpus;
+	none = calloc((size_t)n_cpus, sizeof(struct syscall_cpu));
+	if (!none)
+		return -ENOMEM;
+	r = bpf_map_update_elem(bpf_map__fd(s->skel->maps.running), &zero, none, BPF_ANY);
+	r = r < 0 ? -errno : 0;
+	free(none);
+	return r;
+}
+
+static int attach_all(struct syscalls *s)
+{
+	/* Switches first: from then on what the CPUs have is of the threads that they run. */
+	struct bpf_program *const programs[] = { s->skel->progs.on_switch, s->skel->progs.on_fork,
+						 s->skel->progs.on_exit, s->skel->progs.on_leave,
 						 s->skel->progs.on_enter };
 
 	_Static_assert(ARRAY_SIZE(programs) == ARRAY_SIZE(s->links), "a link for each");
@@ -127,6 +143,16 @@ static int arm(struct syscalls *s)
 		}
 	}
 	return 0;
+}
+
+static int arm(struct syscalls *s)
+{
+	int r;
+
+	if (syscalls_is_armed(s))
+		return 0;
+	r = forget_running(s);
+	return r < 0 ? r : attach_all(s);
 }
 
 /* Runs one of the iterators over all tasks. */
