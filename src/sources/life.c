@@ -93,7 +93,10 @@ int life_track(struct life *life, pid_t pid, uint64_t tag)
 
 struct rung life_rung(const struct life *life)
 {
-	return (struct rung){ SOURCES_RUNG_BIRTHS, life->kind->name, life->why.text };
+	const struct life_kind *kind = life->kind;
+	const char *name = life->has_accounts ? kind->name_with_accounts : kind->name;
+
+	return (struct rung){ SOURCES_RUNG_BIRTHS, name, life->why.text };
 }
 
 bool life_sees_signals(const struct life *life)

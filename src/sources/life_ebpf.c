@@ -232,6 +232,7 @@ static int track_ebpf(struct life *life, pid_t pid, uint64_t tag)
 
 const struct life_kind life_by_ebpf = {
 	.name = "eBPF fork, exec and exit events",
+	.name_with_accounts = "eBPF fork, exec and exit events",
 	.open = open_ebpf,
 	.close = close_ebpf,
 	.fd = ebpf_timer,

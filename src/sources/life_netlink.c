@@ -17,6 +17,7 @@
 #include "sources/life_threads.h"
 #include "sources/life_wire.h"
 #include "sources/sources.h"
+#include "sources/taskstats.h"
 
 /* Holds 20,000 messages (measured): a second of 6,000 forks, execs and exits. */
 #define RECEIVE_BYTES (8 * 1024 * 1024)
@@ -35,6 +36,7 @@ struct netlink {
 	bool is_listening;
 	struct life_loss loss;
 	struct life_threads threads;
+	struct taskstats_feed *stats; /* NULL: not for this user, or not in this kernel */
 };
 
 static struct netlink *netlink_of(struct life *life)
@@ -176,6 +178,7 @@ static void close_netlink(struct life *base)
 		close(life->fd);
 	life_loss_release(&life->loss);
 	life_threads_release(&life->threads);
+	taskstats_close(life->stats);
 	free(life);
 }
 
@@ -202,6 +205,9 @@ static int open_netlink(const struct life_options *options, struct life **ret, s
 	life->fd = open_socket(err);
 	if (life->fd < 0)
 		return life->fd;
+	/* Before the first end can be told: what it used is told earlier. */
+	(void)taskstats_open(&life->stats, NULL);
+	life->base.has_accounts = life->stats != NULL;
 	r = begin_listening(life, err);
 	if (r < 0)
 		return r;
@@ -243,6 +249,8 @@ static void take_raw(struct drain *d, const struct life_raw *raw)
 	if (!life_threads_feed(&life->threads, &life->loss, raw, &ev))
 		return;
 	ev.wall_ns = d->began_wall_ns + raw->mono_ns - d->began_mono_ns;
+	if (ev.type == LIFE_EXIT && life->stats)
+		(void)taskstats_take(life->stats, ev.pid, &ev.account);
 	d->fn(d->ctx, &ev);
 }
 
@@ -279,6 +287,9 @@ static int drain_batch(struct drain *d)
 	n = recvmmsg(d->life->fd, messages, BATCH, 0, NULL);
 	if (n < 0)
 		return -errno;
+	/* What the dead among these used was told before their death, so it is all there. */
+	if (d->life->stats && taskstats_drain(d->life->stats) < 0)
+		d->life->stats = taskstats_close(d->life->stats);
 	for (int i = 0; i < n; i++)
 		if (from[i].nl_pid == 0) /* others may send as well; only the kernel is believed */
 			take_datagram(d, text[i], messages[i].msg_len);
@@ -319,6 +330,7 @@ static int64_t drain_netlink(struct life *base, life_handler *fn, void *ctx)
 
 const struct life_kind life_by_netlink = {
 	.name = "netlink proc connector",
+	.name_with_accounts = "netlink proc connector + taskstats",
 	.open = open_netlink,
 	.close = close_netlink,
 	.fd = netlink_fd,

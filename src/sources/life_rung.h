@@ -8,6 +8,7 @@
 
 struct life_kind {
 	const char *name; /* "netlink proc connector" */
+	const char *name_with_accounts;
 	int (*open)(const struct life_options *options, struct life **ret, struct err *err);
 	void (*close)(struct life *life); /* frees it */
 	int (*fd)(const struct life *life);

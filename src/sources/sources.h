@@ -206,7 +206,7 @@ int life_open(struct life **ret, struct err *err);
 /* Which rung it took, and why no better one; the texts live as long as it does. */
 struct rung life_rung(const struct life *life);
 
-/* Whether it tells of signals and OOM kills, and whether LIFE_ACCOUNT comes. */
+/* Whether it tells of signals and OOM kills, and whether LIFE_EXIT has an account. */
 bool life_sees_signals(const struct life *life);
 bool life_sees_oom(const struct life *life);
 bool life_has_accounts(const struct life *life);
