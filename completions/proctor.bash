@@ -11,6 +11,7 @@ declare -gA _proctor_options=(
 	[top]="--history --interval --job --json --until"
 	[export]="--job --output --since --spreadsheet --until --what"
 	[sql]="--csv --json --no-header --schema"
+	[trace]="--duration --max-bytes --output"
 	[start]="--foreground"
 	[stop]=""
 	[status]="--json"
@@ -50,6 +51,8 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 		compgen -W "${_proctor_options[$1]-} --help --usage" -- "$3"
 	elif [ "$1" = report ]; then
 		_proctor_jobs "$3"
+	elif [ "$2" = trace ]; then
+		compgen -W "$(cd /proc && echo [0-9]*)" -- "$3"
 	elif [ "$2" = export ]; then
 		compgen -W "csv" -- "$3"
 	fi

@@ -28,6 +28,7 @@ static const struct {
 	{ "export", cli_export, "hand what was recorded to other programs" },
 	{ "sql", cli_sql, "ask the record in SQL" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
+	{ "trace", cli_trace, "write every system call of a process, for a while" },
 	{ "start", cli_start, "start the daemon, which watches all jobs of this host" },
 	{ "stop", cli_stop, "stop the daemon; jobs go on" },
 	{ "status", cli_status, "tell how the daemon is" },

@@ -281,6 +281,31 @@ void syscalls_fill(struct syscalls *s, struct snapshot *snap);
 /* And the totals of every process; those that have ended are told for the last time. */
 void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx);
 
+/* ---- every single call, on demand ---- */
+
+struct trace_options {
+	double seconds;	    /* at most so long */
+	uint64_t max_bytes; /* at most so much */
+	int out_fd;	    /* where it goes */
+	int stop_fd;	    /* ends it when readable; -1: none */
+};
+
+enum trace_end { TRACE_TIME_UP, TRACE_FULL, TRACE_STOPPED, TRACE_TARGET_ENDED };
+
+struct trace_result {
+	enum trace_end end;
+	uint64_t n_bytes;
+};
+
+/*
+ * Writes every system call of the process, its threads and its children as it happens,
+ * through "strace -f -t", whole lines only. Always bounded, and let go of however we end.
+ * It slows the process down tens of times. -ESRCH, -EINVAL (ourselves), -EBUSY (traced
+ * already), -EPERM, -ENOENT (no strace), or what writing failed with; err says it.
+ */
+int sources_trace(pid_t pid, const struct trace_options *options, struct trace_result *ret,
+		  struct err *err);
+
 /* ---- what works here ---- */
 
 /* Whether a driver has found a GPU. Without one "no GPUs" is known; with one, this build knows

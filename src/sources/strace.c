@@ -84,8 +84,11 @@ int strace_check(pid_t pid, struct err *err)
 
 /* ---- running it ---- */
 
-/* In the child. The signal comes also when we are killed: strace then lets go and ends. */
-static void exec_strace(pid_t pid, pid_t parent, int out_fd)
+/*
+ * In the child. The signal comes also when we are killed: strace then lets go and
+ * ends. A group of its own, so that a Ctrl-C is ours to answer.
+ */
+static void exec_strace(pid_t pid, const char *how, pid_t parent, int out_fd)
 {
 	char text[16];
 
@@ -94,7 +97,7 @@ static void exec_strace(pid_t pid, pid_t parent, int out_fd)
 		_exit(126);
 	if (setpgid(0, 0) < 0 || dup2(out_fd, STDERR_FILENO) < 0)
 		_exit(126);
-	execlp("strace", "strace", "-c", "-f", "-p", text, (char *)NULL);
+	execlp("strace", "strace", how, "-f", "-p", text, (char *)NULL);
 	_exit(127);
 }
 
@@ -107,23 +110,26 @@ static void default_signals(void)
 	signal(SIGINT, SIG_DFL);
 }
 
-static int spawn(struct strace *s, pid_t target, struct err *err)
+int strace_spawn(pid_t target, const char *how, pid_t *ret_pid, int *ret_fd, struct err *err)
 {
+	pid_t parent = getpid(), pid;
 	int ends[2];
-	pid_t parent = getpid();
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
-	s->pid = fork();
-	if (s->pid == 0) {
+	pid = fork();
+	if (pid == 0) {
 		default_signals();
-		exec_strace(target, parent, ends[1]);
+		exec_strace(target, how, parent, ends[1]);
 	}
 	close(ends[1]);
-	s->fd = ends[0];
-	if (s->pid < 0)
-		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
-	(void)fcntl(s->fd, F_SETFL, O_NONBLOCK);
+	if (pid < 0) {
+		close(ends[0]);
+		return err_set(err, -EAGAIN, "cannot run strace: no new process can be started");
+	}
+	(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	*ret_pid = pid;
+	*ret_fd = ends[0];
 	return 0;
 }
 
@@ -156,13 +162,18 @@ static int read_until(struct strace *s, const char *words, uint64_t ms)
 	return r < 0 ? r : 0;
 }
 
+void strace_end(pid_t pid)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 static void end(struct strace *s)
 {
-	if (s->pid > 0) {
-		kill(s->pid, SIGKILL);
-		while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	strace_end(s->pid);
 	close_fd(&s->fd);
 	buf_release(&s->text);
 	free(s);
@@ -174,21 +185,20 @@ static void drop(struct strace **s)
 		end(*s);
 }
 
-/* What it said instead of attaching, in our words. */
-static int explain(const struct strace *s, pid_t pid, struct err *err)
+int strace_explain(const char *text, pid_t pid, struct err *err)
 {
-	size_t n = strcspn(s->text.data, "\n");
+	size_t n = strcspn(text, "\n");
 
-	if (strstr(s->text.data, "Operation not permitted"))
+	if (strstr(text, "Operation not permitted"))
 		return err_set(
 			err, -EPERM,
 			"process %d cannot be traced by this user (another user's, or ptrace is restricted here)",
 			(int)pid);
-	if (strstr(s->text.data, "No such process"))
+	if (strstr(text, "No such process"))
 		return err_set(err, -ESRCH, "process %d is gone", (int)pid);
-	if (s->text.len == 0)
+	if (!*text)
 		return err_set(err, -ENOENT, "strace is not installed, or cannot be run");
-	return err_set(err, -EIO, "strace failed: %.*s", (int)n, s->text.data);
+	return err_set(err, -EIO, "strace failed: %.*s", (int)n, text);
 }
 
 int strace_attach(pid_t pid, struct strace **ret, struct err *err)
@@ -203,7 +213,7 @@ int strace_attach(pid_t pid, struct strace **ret, struct err *err)
 		return err_set(err, -ENOMEM, "out of memory");
 	s->fd = -1;
 	s->text = (struct buf)BUF_INIT;
-	r = spawn(s, pid, err);
+	r = strace_spawn(pid, "-c", &s->pid, &s->fd, err);
 	if (r < 0)
 		return r;
 	r = read_until(s, " attached", ATTACH_MS);
@@ -211,7 +221,7 @@ int strace_attach(pid_t pid, struct strace **ret, struct err *err)
 		return err_set(err, r, "strace did not attach to process %d: %s", (int)pid,
 			       strerror(-r));
 	if (!strstr(s->text.data, " attached"))
-		return explain(s, pid, err);
+		return strace_explain(s->text.data, pid, err);
 	*ret = TAKE_PTR(s);
 	return 0;
 }

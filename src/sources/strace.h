@@ -37,4 +37,18 @@ int strace_attach(pid_t pid, struct strace **ret, struct err *err);
  */
 int strace_detach(struct strace *s, struct strace_summary *ret, struct err *err);
 
+/* ---- for those who run it in another way ---- */
+
+/*
+ * Runs "strace HOW -f -p PID". *ret_fd, which does not block, has what it writes.
+ * SIGINT makes it let go; it gets one when we end.
+ */
+int strace_spawn(pid_t target, const char *how, pid_t *ret_pid, int *ret_fd, struct err *err);
+
+/* Ends it and waits for it. */
+void strace_end(pid_t pid);
+
+/* What it said instead of attaching, in our words; "" nothing. Returns the negative errno. */
+int strace_explain(const char *text, pid_t pid, struct err *err);
+
 #endif
