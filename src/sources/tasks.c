@@ -124,10 +124,11 @@ struct tasks *tasks_close(struct tasks *t)
 static void set_wanted(struct tasks *t, const pid_t *pids, size_t n, bool is_wanted)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint64_t bit = UINT64_C(1) << (pids[i] % WORD_BITS);
+		uint64_t bit;
 
 		if (pids[i] <= 0 || pids[i] >= MAX_PIDS)
 			continue;
+		bit = UINT64_C(1) << (pids[i] % WORD_BITS);
 		if (is_wanted)
 			t->wanted[pids[i] / WORD_BITS] |= bit;
 		else

