@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * differs - what is not the same in all kernels from 5.15 on, one helper each.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * kernel - the parts of the kernel's own data that the programs here look at.
  *

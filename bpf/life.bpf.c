@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * life - tells of every process that is born, executes a program, is signalled or ends.
  */

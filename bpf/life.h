@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * life - what the ring buffer holds: births, programs, deaths, signals and OOM kills.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * syscalls - counts and times the system calls of marked trees.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * syscalls - what is counted per process and system call, and how the two sides share it.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * tasks - everything that a sample needs to know of a process, in one read for all of them.
  */

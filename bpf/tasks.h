@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * tasks - what the task iterator writes: one record per process, one per further thread.
  *
