@@ -13,10 +13,14 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-/* Since Linux 6.2 resident pages are counted per CPU, and a sum is due; before, in one place. */
+/*
+ * Since Linux 6.2 resident pages are counted per CPU, and a sum is due; before, in one
+ * place. Asked by the field and not by the old type: for a type that the kernel does not
+ * have, libbpf 1.1 looks through all modules, which only root may.
+ */
 static __always_inline bool has_percpu_rss(void)
 {
-	return !bpf_core_type_exists(struct mm_rss_stat);
+	return bpf_core_field_exists(((struct mm_struct *)0)->rss_stat[0].counters);
 }
 
 /* A count of resident pages (MM_...) before Linux 6.2, as exact as proc/PID/statm was then. */

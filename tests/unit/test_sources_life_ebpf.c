@@ -249,7 +249,7 @@ static void check_account(const struct life_account *account, const struct rusag
 static void test_a_life_is_told_with_what_it_used(void **state)
 {
 	const struct life_event *ev = NULL;
-	struct rusage usage;
+	struct rusage usage = { 0 };
 	struct seen seen;
 	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
 	int status;

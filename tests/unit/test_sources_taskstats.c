@@ -182,7 +182,7 @@ static void test_an_exit_has_an_account(void **state)
 {
 	struct wanted wanted = { 0 };
 	struct life *life = NULL;
-	struct rusage usage;
+	struct rusage usage = { 0 };
 	struct err err = ERR_INIT;
 	uint64_t cpu_ns;
 
