@@ -16,7 +16,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 const volatile __u32 time_every = 1; /* one call in so many is timed, which one is chance */
-__u64 n_lost;			     /* calls that found no room to be counted in */
+__u64 n_lost;			     /* calls that found no room to be counted in at all */
 __u64 n_lost_news;
 __u64 n_adopted;
 __u32 last_id;
@@ -42,27 +42,45 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
 	__type(key, struct syscall_key);
 	__type(value, struct syscall_value);
 } values SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct syscall_tree_key);
+	__type(value, struct syscall_value);
+} tree_values SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 * 1024);
+	__uint(max_entries, 1024 * 1024);
 } news SEC(".maps");
 
 /* ---- counting ---- */
 
-static __always_inline struct syscall_value *find_value(const struct syscall_key *key)
+static __always_inline struct syscall_value *find_in(void *map, const void *key)
 {
-	struct syscall_value *v = bpf_map_lookup_elem(&values, key);
+	struct syscall_value *v = bpf_map_lookup_elem(map, key);
 	const struct syscall_value none = {};
 
 	if (v)
 		return v;
-	bpf_map_update_elem(&values, key, &none, BPF_NOEXIST);
-	v = bpf_map_lookup_elem(&values, key);
+	bpf_map_update_elem(map, key, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, key);
+}
+
+static __always_inline struct syscall_value *find_value(const struct syscall_thread *s)
+{
+	const struct syscall_key key = { s->id, s->nr };
+	const struct syscall_tree_key tree_key = { s->tag, s->nr, 0 };
+	struct syscall_value *v = find_in(&values, &key);
+
+	if (!v)
+		v = find_in(&tree_values, &tree_key);
 	if (!v)
 		__sync_fetch_and_add(&n_lost, 1);
 	return v;
@@ -80,11 +98,10 @@ static __always_inline void add_time(struct syscall_value *v, const struct sysca
 
 static __always_inline void count_call(struct syscall_thread *s, bool is_error)
 {
-	const struct syscall_key key = { s->id, s->nr };
 	struct syscall_value *v;
 
 	s->is_inside = 0;
-	v = find_value(&key);
+	v = find_value(s);
 	if (!v)
 		return;
 	__sync_fetch_and_add(&v->count, 1);

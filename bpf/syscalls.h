@@ -11,6 +11,13 @@ struct syscall_key {
 	__u32 nr; /* of the system call */
 };
 
+/* Where there is no room left to tell processes apart, calls are counted for their whole tree. */
+struct syscall_tree_key {
+	__u64 tag;
+	__u32 nr;
+	__u32 reserved;
+};
+
 struct syscall_value {
 	__u64 count;
 	__u64 errors;

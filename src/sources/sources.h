@@ -241,11 +241,14 @@ struct syscalls;
 struct syscalls_options {
 	unsigned time_every; /* only one call in so many is timed, by chance: half the cost. Counts
 				stay exact. 0, 1: all are */
+	unsigned
+		max_entries; /* room for so many (process, call), 110 bytes each where used, between
+				two readings; 0: 262144. Beyond it calls count for their tree */
 };
 
 /* What one process has called since it was first counted. */
 struct syscall_process {
-	pid_t pid; /* 0: the news of its beginning was lost */
+	pid_t pid; /* 0: all processes of the tree that there was no room to tell apart */
 	uint64_t start_ticks;
 	uint64_t tag;
 	bool is_ended;

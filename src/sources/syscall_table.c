@@ -43,6 +43,14 @@ static int reserve_items(struct syscall_table *t)
 	return 0;
 }
 
+static struct counted *append(struct syscall_table *t, uint32_t id)
+{
+	if (reserve_items(t) < 0)
+		return NULL;
+	t->items[t->n] = (struct counted){ .id = id, .about = { .start_ticks = U64_UNKNOWN } };
+	return &t->items[t->n++];
+}
+
 /* The process with this number, new if need be. NULL: no memory. */
 static struct counted *get(struct syscall_table *t, uint32_t id)
 {
@@ -50,10 +58,25 @@ static struct counted *get(struct syscall_table *t, uint32_t id)
 
 	if (c)
 		return c;
-	if (reserve_items(t) < 0 || map_put(&t->by_id, id, t->n) < 0)
+	if (map_put(&t->by_id, id, t->n) < 0)
 		return NULL;
-	c = &t->items[t->n++];
-	*c = (struct counted){ .id = id, .about = { .start_ticks = U64_UNKNOWN } };
+	c = append(t, id);
+	if (!c)
+		map_remove(&t->by_id, id);
+	return c;
+}
+
+/* There are few of these, if any. */
+static struct counted *get_tree(struct syscall_table *t, uint64_t tag)
+{
+	struct counted *c;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->items[i].id == 0 && t->items[i].about.tag == tag)
+			return &t->items[i];
+	c = append(t, 0);
+	if (c)
+		c->about.tag = tag;
 	return c;
 }
 
@@ -103,19 +126,39 @@ static int insert_row(struct counted *c, size_t at, uint32_t nr)
 	return 0;
 }
 
-int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
-		      const struct syscall_value *value)
+static int put(struct counted *c, uint32_t nr, const struct syscall_value *value)
 {
-	struct counted *c = get(t, key->id);
 	size_t at;
 
 	if (!c)
 		return -ENOMEM;
-	at = find_row(c, key->nr);
-	if ((at == c->n_rows || c->rows[at].nr != key->nr) && insert_row(c, at, key->nr) < 0)
+	at = find_row(c, nr);
+	if ((at == c->n_rows || c->rows[at].nr != nr) && insert_row(c, at, nr) < 0)
 		return -ENOMEM;
 	c->rows[at].now = *value;
 	return 0;
+}
+
+int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
+		      const struct syscall_value *value)
+{
+	return put(get(t, key->id), key->nr, value);
+}
+
+int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_key *key,
+			   const struct syscall_value *value)
+{
+	return put(get_tree(t, key->tag), key->nr, value);
+}
+
+void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t pid))
+{
+	for (size_t i = 0; i < t->n; i++) {
+		struct counted *c = &t->items[i];
+
+		if (c->id != 0 && (c->about.pid == 0 || !is_alive(c->about.pid)))
+			c->about.is_ended = true;
+	}
 }
 
 bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id)
@@ -274,7 +317,8 @@ void syscall_table_drop_ended(struct syscall_table *t)
 			continue;
 		}
 		t->items[kept] = t->items[i];
-		(void)map_put(&t->by_id, t->items[kept].id, kept); /* it has had room for more */
+		if (t->items[kept].id != 0) /* the map has had room for more */
+			(void)map_put(&t->by_id, t->items[kept].id, kept);
 		kept++;
 	}
 	t->n = kept;

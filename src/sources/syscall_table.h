@@ -21,7 +21,7 @@ struct syscall_row {
 };
 
 struct counted {
-	uint32_t id;
+	uint32_t id;		      /* 0: the rest of a tree */
 	struct syscall_process about; /* without its uses */
 	struct syscall_row *rows;     /* by nr, ascending */
 	size_t n_rows, cap_rows;
@@ -44,6 +44,13 @@ int syscall_table_news(struct syscall_table *t, const struct syscall_news *news,
 /* Its totals for one call. Of one whose beginning was lost the pid stays unknown (0). -ENOMEM. */
 int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
 		      const struct syscall_value *value);
+
+/* The totals of those in a tree that were not told apart. -ENOMEM. */
+int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_key *key,
+			   const struct syscall_value *value);
+
+/* News were lost: whoever is_alive() denies has ended, and who was never introduced as well. */
+void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t pid));
 
 /* True if the process with this number has ended, or was never heard of. */
 bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id);

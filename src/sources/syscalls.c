@@ -1,6 +1,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 
 #define WHAT "system calls"
 
+#define MAX_ENTRIES 262144
 #define BATCH 2048 /* entries per call of the kernel */
 #define MAX_TREES 4096
 #define MAX_ADOPTIONS 64 /* rounds; each finds the children of those found before */
@@ -23,9 +25,12 @@ struct syscalls {
 	struct syscall_table table;
 	uint64_t *tags; /* of the trees that are tracked */
 	size_t n_tags;
-	uint64_t told_lost;
+	uint64_t told_lost, seen_lost_news;
 	long clock_ticks;
-	struct syscall_key keys[BATCH];
+	union {
+		struct syscall_key of_processes[BATCH];
+		struct syscall_tree_key of_trees[BATCH];
+	} keys;
 	struct syscall_value values[BATCH];
 };
 
@@ -48,7 +53,10 @@ static int start(struct syscalls *s, const struct syscalls_options *o)
 	if (!s->skel)
 		return -errno;
 	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
-	r = syscalls_bpf__load(s->skel);
+	r = bpf_map__set_max_entries(s->skel->maps.values,
+				     o && o->max_entries ? o->max_entries : MAX_ENTRIES);
+	if (r == 0)
+		r = syscalls_bpf__load(s->skel);
 	if (r < 0)
 		return r;
 	s->ring = ring_buffer__new(bpf_map__fd(s->skel->maps.news), take_news, s, NULL);
@@ -253,43 +261,71 @@ void syscalls_untrack(struct syscalls *s, uint64_t tag)
 /* ---- what was counted ---- */
 
 /* Of processes that have ended nothing more comes: the room is for others. */
-static void take_batch(struct syscalls *s, uint32_t n)
+static void take_processes(struct syscalls *s, uint32_t n)
 {
 	int fd = bpf_map__fd(s->skel->maps.values);
 
 	for (uint32_t i = 0; i < n; i++) {
-		(void)syscall_table_put(&s->table, &s->keys[i], &s->values[i]);
-		if (syscall_table_is_ended(&s->table, s->keys[i].id))
-			(void)bpf_map_delete_elem(fd, &s->keys[i]);
+		const struct syscall_key *key = &s->keys.of_processes[i];
+
+		(void)syscall_table_put(&s->table, key, &s->values[i]);
+		if (syscall_table_is_ended(&s->table, key->id))
+			(void)bpf_map_delete_elem(fd, key);
 	}
 }
 
-static int read_values(struct syscalls *s)
+static void take_trees(struct syscalls *s, uint32_t n)
 {
-	int fd = bpf_map__fd(s->skel->maps.values), r;
+	for (uint32_t i = 0; i < n; i++)
+		(void)syscall_table_put_tree(&s->table, &s->keys.of_trees[i], &s->values[i]);
+}
+
+static int read_map(struct syscalls *s, const struct bpf_map *map,
+		    void (*take)(struct syscalls *s, uint32_t n))
+{
+	int fd = bpf_map__fd(map), r;
 	uint32_t from = 0, to = 0, n;
 	bool is_first = true;
 
 	do {
 		n = BATCH;
-		r = bpf_map_lookup_batch(fd, is_first ? NULL : &from, &to, s->keys, s->values, &n,
+		r = bpf_map_lookup_batch(fd, is_first ? NULL : &from, &to, &s->keys, s->values, &n,
 					 NULL);
 		if (r < 0 && errno != ENOENT)
 			return -errno;
-		take_batch(s, n);
+		take(s, n);
 		from = to;
 		is_first = false;
 	} while (r == 0);
 	return 0;
 }
 
+static bool is_alive(pid_t pid)
+{
+	return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+/* Without the news of their ends they would be kept for ever. */
+static void make_up_for_lost_news(struct syscalls *s)
+{
+	uint64_t lost = s->skel->bss->n_lost_news;
+
+	if (lost != s->seen_lost_news)
+		syscall_table_end_missing(&s->table, is_alive);
+	s->seen_lost_news = lost;
+}
+
 int64_t syscalls_read(struct syscalls *s)
 {
 	uint64_t lost, fresh;
-	int r = ring_buffer__consume(s->ring); /* first: what has ended is complete in the values */
+	int r;
 
+	make_up_for_lost_news(s); /* of processes that were seen in the values the last time */
+	r = ring_buffer__consume(s->ring); /* first: what has ended is complete in the values */
 	if (r >= 0)
-		r = read_values(s);
+		r = read_map(s, s->skel->maps.values, take_processes);
+	if (r == 0)
+		r = read_map(s, s->skel->maps.tree_values, take_trees);
 	if (r < 0)
 		return r;
 	lost = s->skel->bss->n_lost + s->skel->bss->n_lost_news;
@@ -314,7 +350,7 @@ static void pass_tracked(void *ctx, const struct syscall_process *p)
 {
 	const struct filter *f = ctx;
 
-	if (p->pid == 0 || has_tag(f->s, p->tag))
+	if (has_tag(f->s, p->tag))
 		f->fn(f->ctx, p);
 }
 

@@ -95,6 +95,33 @@ static void test_table_adds_up_and_forgets(void **state)
 	syscall_table_release(&t);
 }
 
+static bool is_100(pid_t pid)
+{
+	return pid == 100;
+}
+
+static void test_lost_ends_are_made_up_for(void **state)
+{
+	struct syscall_news born = { .id = 3, .pid = 100, .tag = TAG };
+	struct syscall_table t = { 0 };
+	struct told told = { 0 };
+
+	(void)state;
+	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
+	born = (struct syscall_news){ .id = 4, .pid = 101, .tag = TAG };
+	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
+	put(&t, 5, SYS_read, (struct syscall_value){ 1, 0, 1, 1, 0 }); /* never introduced */
+	syscall_table_end_missing(&t, is_100);
+	assert_false(syscall_table_is_ended(&t, 3));
+	assert_true(syscall_table_is_ended(&t, 4));
+	assert_true(syscall_table_is_ended(&t, 5));
+	syscall_table_drop_ended(&t);
+	syscall_table_each(&t, tell, &told);
+	assert_int_equal(told.n_processes, 1);
+	assert_int_equal(told.last.pid, 100);
+	syscall_table_release(&t);
+}
+
 static void test_samples_get_what_is_new(void **state)
 {
 	const struct syscall_news born = { .id = 3, .pid = 100, .start_boot_ns = 20000000 };
@@ -155,9 +182,9 @@ static void test_sampled_times_are_scaled(void **state)
 
 /* ---- the kernel ---- */
 
-static struct syscalls *open_syscalls(unsigned time_every)
+static struct syscalls *open_syscalls(unsigned time_every, unsigned max_entries)
 {
-	const struct syscalls_options options = { .time_every = time_every };
+	const struct syscalls_options options = { time_every, max_entries };
 	struct syscalls *s = NULL;
 	struct err err = ERR_INIT;
 
@@ -262,7 +289,7 @@ static pid_t start_subject(int *go_fd)
 
 static void test_a_tree_is_counted_exactly(void **state)
 {
-	struct syscalls *s = open_syscalls(1);
+	struct syscalls *s = open_syscalls(1, 0);
 	static struct sums sums;
 	pid_t pid;
 	int go_fd;
@@ -310,7 +337,7 @@ static void *wait_for_go(void *arg)
 /* A process that had a thread and a child before anybody looked. */
 static void test_what_was_there_before_is_counted_too(void **state)
 {
-	struct syscalls *s = open_syscalls(1);
+	struct syscalls *s = open_syscalls(1, 0);
 	static struct sums sums;
 	int go[2], ready[2];
 	pthread_t thread;
@@ -350,7 +377,7 @@ static void test_what_was_there_before_is_counted_too(void **state)
 
 static void test_counts_stay_exact_when_times_are_sampled(void **state)
 {
-	struct syscalls *s = open_syscalls(16);
+	struct syscalls *s = open_syscalls(16, 0);
 	static struct sums sums;
 	pid_t pid;
 	int go_fd;
@@ -368,16 +395,64 @@ static void test_counts_stay_exact_when_times_are_sampled(void **state)
 	assert_null(syscalls_close(s));
 }
 
+/* One entry for all: what belongs to whom is lost, how often is not. */
+static void test_without_room_trees_are_counted(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 1);
+	static struct sums sums;
+	pid_t pid;
+	int go_fd;
+
+	(void)state;
+	pid = start_subject(&go_fd);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go_fd, "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, 3);
+	assert_int_equal(sums.n_ended, 2);
+	assert_int_equal(sum_of(&sums, "getppid")->count, 7000);
+	assert_int_equal(sum_of(&sums, "exit_group")->count, 2);
+	close(go_fd);
+	assert_null(syscalls_close(s));
+}
+
+static void test_json(void **state)
+{
+	const struct syscall_use uses[] = { { "read", 3, 0, 750, 10 },
+					    { "write", 1, 0, 250, 0 },
+					    { "poll", 9, 0, U64_UNKNOWN, U64_UNKNOWN } };
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	(void)state;
+	json_init(&j, &out);
+	json_begin_object(&j);
+	syscall_uses_write_json(&j, uses, ARRAY_SIZE(uses));
+	json_end_object(&j);
+	assert_string_equal(out.data, "{\"syscall_counts\":{\"read\":3,\"write\":1,\"poll\":9},"
+				      "\"syscall_time_pct\":{\"read\":75.0,\"write\":25.0}}");
+	buf_reset(&out);
+	json_init(&j, &out);
+	json_begin_object(&j);
+	syscall_uses_write_json(&j, NULL, 0);
+	json_end_object(&j);
+	assert_string_equal(out.data, "{\"syscall_counts\":null,\"syscall_time_pct\":null}");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_table_adds_up_and_forgets),
+		cmocka_unit_test(test_lost_ends_are_made_up_for),
 		cmocka_unit_test(test_samples_get_what_is_new),
 		cmocka_unit_test(test_sampled_times_are_scaled),
 		cmocka_unit_test(test_a_tree_is_counted_exactly),
 		cmocka_unit_test(test_what_was_there_before_is_counted_too),
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
+		cmocka_unit_test(test_without_room_trees_are_counted),
+		cmocka_unit_test(test_json),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
