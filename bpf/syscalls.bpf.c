@@ -18,6 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile __u32 time_every = 1; /* one call in so many is timed, which one is chance */
 __u64 n_lost;			     /* calls that found no room to be counted in at all */
 __u64 n_lost_news;
+__u64 n_lost_marks; /* threads that are not counted, for want of memory or of a free moment */
 __u64 n_adopted;
 __u32 last_id;
 __u32 n_marks = 1; /* another number after somebody was marked who may be on a CPU just now */
@@ -135,32 +136,48 @@ static __always_inline struct syscall_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&running, &zero);
 }
 
-/* Who is not counted costs this much; whether it is still so is looked up after each marking. */
-static __always_inline bool is_counted(struct syscall_cpu *cpu)
+/* What is known of t, which has this CPU from now on. */
+static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t, __u32 tid)
 {
-	struct syscall_thread *s;
+	struct syscall_thread *s = &cpu->thread, *own;
 
-	if (cpu->thread.id != 0)
-		return true;
-	if (cpu->n_marks == n_marks)
-		return false;
 	cpu->n_marks = n_marks;
-	s = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-	if (!s || s->id == 0)
-		return false;
-	cpu->thread = *s;
-	return true;
+	cpu->tid = tid;
+	s->id = 0;
+	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (!own || own->id == 0)
+		return;
+	*s = *own;
+	if (!s->left_ns)
+		return;
+	s->wait_ns += bpf_ktime_get_ns() - s->left_ns;
+	s->left_ns = 0;
+}
+
+/*
+ * The running thread, or NULL if it is not counted. Brings it first if somebody may
+ * have been marked since it got the CPU, or if no switch to it was seen: a kernel may
+ * leave out a program that is under way already.
+ */
+static __always_inline struct syscall_thread *running_thread(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct syscall_cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return NULL;
+	if (cpu->tid != tid || (cpu->thread.id == 0 && cpu->n_marks != n_marks))
+		bring(cpu, bpf_get_current_task_btf(), tid);
+	return cpu->thread.id != 0 ? &cpu->thread : NULL;
 }
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, void *regs, long nr)
 {
-	struct syscall_cpu *cpu = this_cpu();
-	struct syscall_thread *s;
+	struct syscall_thread *s = running_thread();
 
-	if (!cpu || !is_counted(cpu))
+	if (!s)
 		return 0;
-	s = &cpu->thread;
 	s->nr = nr;
 	s->is_inside = 1;
 	s->wait_ns = 0;
@@ -174,10 +191,10 @@ int BPF_PROG(on_enter, void *regs, long nr)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_leave, void *regs, long result)
 {
-	struct syscall_cpu *cpu = this_cpu();
+	struct syscall_thread *s = running_thread();
 
-	if (cpu && cpu->thread.id != 0 && cpu->thread.is_inside)
-		count_call(&cpu->thread, result < 0 && result >= -MAX_ERRNO);
+	if (s && s->is_inside)
+		count_call(s, result < 0 && result >= -MAX_ERRNO);
 	return 0;
 }
 
@@ -192,22 +209,6 @@ static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struc
 	own = bpf_task_storage_get(&threads, from, 0, 0);
 	if (own)
 		*own = *s;
-	s->id = 0;
-}
-
-static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *to)
-{
-	struct syscall_thread *s = &cpu->thread, *own;
-
-	cpu->n_marks = n_marks;
-	own = bpf_task_storage_get(&threads, to, 0, 0);
-	if (!own || own->id == 0)
-		return;
-	*s = *own;
-	if (!s->left_ns)
-		return;
-	s->wait_ns += bpf_ktime_get_ns() - s->left_ns;
-	s->left_ns = 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -217,9 +218,9 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task
 
 	if (!cpu)
 		return 0;
-	if (cpu->thread.id != 0)
+	if (cpu->thread.id != 0 && cpu->tid == (__u32)from->pid)
 		take_back(cpu, from);
-	bring(cpu, to);
+	bring(cpu, to, to->pid);
 	return 0;
 }
 
@@ -248,8 +249,10 @@ static __always_inline struct syscall_thread *mark(struct task_struct *t, __u64 
 	struct syscall_thread *s =
 		bpf_task_storage_get(&threads, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	if (!s)
+	if (!s) {
+		__sync_fetch_and_add(&n_lost_marks, 1);
 		return NULL;
+	}
 	s->tag = tag;
 	s->id = id;
 	return s;
@@ -277,10 +280,10 @@ static __always_inline void mark_child(struct task_struct *child, const struct s
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct syscall_cpu *cpu = this_cpu();
+	struct syscall_thread *s = running_thread();
 
-	if (cpu && is_counted(cpu))
-		mark_child(child, &cpu->thread);
+	if (s)
+		mark_child(child, s);
 	return 0;
 }
 
@@ -288,12 +291,10 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *t)
 {
-	struct syscall_cpu *cpu = this_cpu();
-	struct syscall_thread *s;
+	struct syscall_thread *s = running_thread();
 
-	if (!cpu || !is_counted(cpu))
+	if (!s)
 		return 0;
-	s = &cpu->thread;
 	if (s->is_inside) {
 		s->entered_ns = 0;
 		count_call(s, false);

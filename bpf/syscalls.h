@@ -52,7 +52,7 @@ struct syscall_thread {
 struct syscall_cpu {
 	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
 	__u32 n_marks;		      /* as of when this was looked up */
-	__u32 reserved;
+	__u32 tid;		      /* of that thread */
 };
 
 #endif

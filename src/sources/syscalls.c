@@ -328,7 +328,7 @@ int64_t syscalls_read(struct syscalls *s)
 		r = read_map(s, s->skel->maps.tree_values, take_trees);
 	if (r < 0)
 		return r;
-	lost = s->skel->bss->n_lost + s->skel->bss->n_lost_news;
+	lost = s->skel->bss->n_lost + s->skel->bss->n_lost_news + s->skel->bss->n_lost_marks;
 	fresh = lost - s->told_lost;
 	s->told_lost = lost;
 	return (int64_t)fresh;

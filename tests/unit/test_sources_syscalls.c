@@ -395,6 +395,44 @@ static void test_counts_stay_exact_when_times_are_sampled(void **state)
 	assert_null(syscalls_close(s));
 }
 
+#define N_SHORT 300
+
+static void be_shell(int go_fd)
+{
+	char byte;
+
+	(void)!read(go_fd, &byte, 1);
+	execl("/bin/sh", "sh", "-c", "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done",
+	      (char *)NULL);
+	_exit(127);
+}
+
+/* Every one of many short processes, wherever each ran and whoever had the CPU before. */
+static void test_short_processes_are_counted(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0)
+		be_shell(go[0]);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, N_SHORT + 1);
+	assert_int_equal(sums.n_ended, N_SHORT + 1);
+	assert_int_equal(sum_of(&sums, "execve")->count, N_SHORT + 1);
+	assert_int_equal(sum_of(&sums, "exit_group")->count, N_SHORT + 1);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
 /* One entry for all: what belongs to whom is lost, how often is not. */
 static void test_without_room_trees_are_counted(void **state)
 {
@@ -451,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_a_tree_is_counted_exactly),
 		cmocka_unit_test(test_what_was_there_before_is_counted_too),
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
+		cmocka_unit_test(test_short_processes_are_counted),
 		cmocka_unit_test(test_without_room_trees_are_counted),
 		cmocka_unit_test(test_json),
 	};
