@@ -55,7 +55,8 @@ static void tell(void *ctx, const struct syscall_process *p)
 	told->n_processes++;
 	told->last = *p;
 	assert_true(p->n_uses <= ARRAY_SIZE(told->uses));
-	memcpy(told->uses, p->uses, p->n_uses * sizeof(*p->uses));
+	for (size_t i = 0; i < p->n_uses; i++)
+		told->uses[i] = p->uses[i];
 }
 
 static void put(struct syscall_table *t, uint32_t id, uint32_t nr, struct syscall_value value)
