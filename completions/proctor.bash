@@ -18,6 +18,7 @@ declare -gA _proctor_options=(
 	[estimate]="--file --json --sheet"
 	[diff]="--json"
 	[outcome]="--attempt --note"
+	[trace]="--duration --max-bytes --output"
 	[start]="--foreground"
 	[stop]="--jobs"
 	[status]="--json"
@@ -61,6 +62,8 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 		compgen -W "success failure" -- "$3"
 	elif [ "$1" = report ] || [ "$1" = diff ] || [ "$1" = outcome ]; then
 		_proctor_jobs "$3"
+	elif [ "$2" = trace ]; then
+		compgen -W "$(cd /proc && echo [0-9]*)" -- "$3"
 	elif [ "$2" = export ]; then
 		compgen -W "csv" -- "$3"
 	elif [ "$2" = phase ]; then

@@ -297,7 +297,7 @@ static int examine(struct patient *p, struct err *err)
 		return r;
 	r = collector_scan(collector, &p->snap, err);
 	collector_free(collector);
-	p->n_rungs = sources_probe_rungs(p->root_fd, &p->arena, p->rungs);
+	p->n_rungs = sources_probe_ebpf_rungs(p->root_fd, &p->arena, p->rungs);
 	return r;
 }
 

@@ -35,6 +35,7 @@ static const struct {
 	{ "estimate", cli_estimate, "tell what a job is expected to need" },
 	{ "diff", cli_diff, "compare what two runs used" },
 	{ "outcome", cli_outcome, "say what came of a job" },
+	{ "trace", cli_trace, "write every system call of a process, for a while" },
 	{ "start", cli_start, "start the daemon, which watches all jobs of this host" },
 	{ "stop", cli_stop, "stop the daemon; jobs go on" },
 	{ "status", cli_status, "tell how the daemon is" },

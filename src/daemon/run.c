@@ -91,6 +91,8 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 			tally_exit(run->tally, ev->pid, ev->wait_status,
 				   run_time_of(run, ev->wall_ns));
 		return;
+	default:
+		return; /* the rung that a run takes has no others */
 	}
 }
 

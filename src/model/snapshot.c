@@ -178,6 +178,24 @@ static bool keep_string(struct arena *arena, const char **s)
 	return *s != NULL;
 }
 
+static bool keep_syscalls(struct arena *arena, struct proc_sample *p)
+{
+	struct syscall_use *uses;
+
+	if (!p->syscalls)
+		return true;
+	uses = arena_alloc(arena, (p->n_syscalls + 1) * sizeof(*uses)); /* none is not unknown */
+	if (!uses)
+		return false;
+	for (size_t i = 0; i < p->n_syscalls; i++) {
+		uses[i] = p->syscalls[i];
+		if (!keep_string(arena, &uses[i].name))
+			return false;
+	}
+	p->syscalls = uses;
+	return true;
+}
+
 static bool copy_processes(struct snapshot *to, const struct snapshot *from,
 			   enum snapshot_scope scope)
 {
@@ -191,7 +209,7 @@ static bool copy_processes(struct snapshot *to, const struct snapshot *from,
 			return false;
 		*p = from->processes[i];
 		if (!keep_string(&to->arena, &p->command) || !keep_string(&to->arena, &p->cgroup) ||
-		    !keep_string(&to->arena, &p->job_id))
+		    !keep_string(&to->arena, &p->job_id) || !keep_syscalls(&to->arena, p))
 			return false;
 	}
 	return true;
@@ -258,6 +276,37 @@ static void write_fd_limit(struct json *j, uint64_t limit)
 		json_key_u64(j, "fd_limit", limit);
 }
 
+static void write_time_pct(struct json *j, const struct syscall_use *uses, size_t n)
+{
+	double total_ns = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (u64_known(uses[i].cpu_ns))
+			total_ns += (double)uses[i].cpu_ns;
+	json_key(j, "syscall_time_pct");
+	json_begin_object(j);
+	for (size_t i = 0; i < n; i++)
+		if (u64_known(uses[i].cpu_ns) && total_ns > 0)
+			json_key_f64(j, uses[i].name, 100.0 * (double)uses[i].cpu_ns / total_ns);
+	json_end_object(j);
+}
+
+void syscall_uses_write_json(struct json *j, const struct syscall_use *uses, size_t n)
+{
+	/* Where nobody counts them null says so: {} would claim there were none. */
+	if (!uses) {
+		json_key_null(j, "syscall_counts");
+		json_key_null(j, "syscall_time_pct");
+		return;
+	}
+	json_key(j, "syscall_counts");
+	json_begin_object(j);
+	for (size_t i = 0; i < n; i++)
+		json_key_u64(j, uses[i].name, uses[i].count);
+	json_end_object(j);
+	write_time_pct(j, uses, n);
+}
+
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 {
 	char state[2] = { p->state, '\0' };
@@ -274,9 +323,7 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 	json_key_f64(j, "age_seconds", p->age_seconds);
 	json_key_string(j, "job_id", p->job_id);
 	json_key_int(j, "sheet_num", p->sheet_num);
-	/* Nobody counts syscalls on this rung: null says so, {} would claim there were none. */
-	json_key_null(j, "syscall_counts");
-	json_key_null(j, "syscall_time_pct");
+	syscall_uses_write_json(j, p->syscalls, p->n_syscalls);
 
 	json_key_string(j, "comm", p->comm);
 	json_key_int(j, "rank", p->rank);

@@ -29,6 +29,14 @@ struct proc_key {
 				 /proc */
 };
 
+/* One system call of one process: how often, and how long. */
+struct syscall_use {
+	const char *name; /* "read", or "syscall_N" */
+	uint64_t count, errors;
+	uint64_t cpu_ns;  /* on a CPU, in the call; U64_UNKNOWN: not timed */
+	uint64_t wait_ns; /* without one: asleep, or in the queue for it */
+};
+
 /* What one process was doing. Pointers live in the snapshot's arena (or are NULL: unknown). */
 struct proc_sample {
 	struct proc_key key;
@@ -72,6 +80,9 @@ struct proc_sample {
 	uint64_t ns_pid;    /* pid in its innermost pid namespace */
 	uint64_t gpu_memory_bytes; /* on all GPUs */
 	double gpu_percent;	   /* 100 = one GPU */
+
+	const struct syscall_use *syscalls; /* since the sample before; NULL: nobody counted them */
+	size_t n_syscalls;
 
 	/* Set by jobs/; job_id is NULL for processes of no job. */
 	const char *job_id;
@@ -208,6 +219,10 @@ void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s,
 				enum snapshot_scope scope);
 uint64_t snapshot_count_zombies(const struct snapshot *s, enum snapshot_scope scope);
 void psi_write_json(struct json *j, const struct psi *psi);
+
+/* syscall_counts and syscall_time_pct, keys and all: the share of each call in their time on a CPU.
+ */
+void syscall_uses_write_json(struct json *j, const struct syscall_use *uses, size_t n);
 
 /* One element of processes[], without its braces: others may add keys of their own. */
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p);

@@ -11,7 +11,10 @@
 #include "sources/known.h"
 #include "sources/parse_host.h"
 #include "sources/pids.h"
+#include "sources/rungs.h"
 #include "sources/sources.h"
+#include "sources/tasks.h"
+#include "sources/tasks_sample.h"
 
 /* Processes by pid, ascending. */
 struct roster {
@@ -24,6 +27,10 @@ struct collector {
 	struct reader reader;
 	long clock_ticks;
 	uint64_t (*now_wall_ns)(void);
+
+	struct tasks *tasks;	/* NULL: /proc */
+	uint64_t tasks_boot_ns; /* when they were read */
+	struct err tasks_err;	/* why not */
 
 	bool has_gpu;
 	struct gpus *gpus;
@@ -54,6 +61,18 @@ static void free_collector(struct collector **c)
 	*c = collector_free(*c);
 }
 
+/* The iterator knows the living machine only, and has its numbers from this very kernel. */
+static void open_tasks(struct collector *c, const struct collector_options *o)
+{
+	if (!o->want_ebpf)
+		err_set(&c->tasks_err, -EOPNOTSUPP,
+			"loading the eBPF program costs more than it saves in a short run");
+	else if (!reader_is_live(&c->reader))
+		err_set(&c->tasks_err, -EOPNOTSUPP, "this is not the living machine");
+	else
+		(void)tasks_open(&c->tasks, &c->tasks_err);
+}
+
 int collector_new(const struct collector_options *o, struct collector **ret, struct err *err)
 {
 	CLEANUP(free_collector) struct collector *c = calloc(1, sizeof(*c));
@@ -82,6 +101,7 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 		return r;
 	if (reader_init(&c->reader, dirfd(c->proc)) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
+	open_tasks(c, o);
 	*ret = TAKE_PTR(c);
 	return 0;
 }
@@ -100,6 +120,7 @@ struct collector *collector_free(struct collector *c)
 		return NULL;
 	roster_release(&c->roster, &c->reader.budget);
 	roster_release(&c->next, &c->reader.budget);
+	tasks_close(c->tasks);
 	reader_release(&c->reader);
 	buf_release(&c->text);
 	pid_list_release(&c->pids);
@@ -272,26 +293,80 @@ static int scan_process(struct collector *c, pid_t pid, struct known *k, struct 
 }
 
 /* Both lists ascend by pid, so one walk along them pairs old acquaintances with the living. */
-static int scan_processes(struct collector *c, struct snapshot *s)
+static struct known *take_acquaintance(struct collector *c, size_t *at, pid_t pid)
 {
 	struct roster *old = &c->roster;
+	struct known *found;
+
+	for (; *at < old->n && old->items[*at]->key.pid < pid; (*at)++)
+		old->items[*at] = known_free(old->items[*at], &c->reader.budget);
+	if (*at == old->n || old->items[*at]->key.pid != pid)
+		return NULL;
+	found = TAKE_PTR(old->items[*at]);
+	(*at)++;
+	return found;
+}
+
+static void forget_rest(struct collector *c, size_t at)
+{
+	for (; at < c->roster.n; at++)
+		c->roster.items[at] = known_free(c->roster.items[at], &c->reader.budget);
+}
+
+static int scan_processes(struct collector *c, struct snapshot *s)
+{
 	size_t at = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < c->pids.n && r == 0; i++) {
 		pid_t pid = c->pids.items[i];
-		struct known *k = NULL;
 
-		for (; at < old->n && old->items[at]->key.pid < pid; at++)
-			old->items[at] = known_free(old->items[at], &c->reader.budget);
-		if (at < old->n && old->items[at]->key.pid == pid) {
-			k = TAKE_PTR(old->items[at]);
-			at++;
-		}
-		r = scan_process(c, pid, k, s);
+		r = scan_process(c, pid, take_acquaintance(c, &at, pid), s);
 	}
-	for (; at < old->n; at++)
-		old->items[at] = known_free(old->items[at], &c->reader.budget);
+	forget_rest(c, at);
+	return r;
+}
+
+/* As scan_process(), by what the task iterator has said. */
+static int scan_task(struct collector *c, const struct task_process *t, struct known *k,
+		     struct snapshot *s)
+{
+	uint64_t start_ticks = ns_to_ticks(t->start_boot_ns, c->clock_ticks);
+	struct proc_sample *p;
+
+	if (!k)
+		k = known_new((pid_t)t->head.pid);
+	else if (k->key.start_ticks != start_ticks)
+		k = replace_known(c, k);
+	if (!k)
+		return -ENOMEM;
+	if (!u64_known(k->key.start_ticks))
+		meet(c, s, start_ticks, k);
+	c->next.items[c->next.n++] = k;
+
+	p = snapshot_add_process(s);
+	if (!p)
+		return -ENOMEM;
+	p->key = k->key;
+	p->boot_ns = c->tasks_boot_ns;
+	p->start_wall_ns = k->start_wall_ns;
+	p->age_seconds = age_seconds(t->start_boot_ns, s->boot_ns, p->boot_ns);
+	task_fill_sample(t, c->reader.page_bytes, p);
+	known_take_task(k, t, p);
+	return 0;
+}
+
+static int scan_task_list(struct collector *c, const struct task_list *list, struct snapshot *s)
+{
+	size_t at = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < list->n && r == 0; i++) {
+		pid_t pid = (pid_t)list->items[i].head.pid;
+
+		r = scan_task(c, &list->items[i], take_acquaintance(c, &at, pid), s);
+	}
+	forget_rest(c, at);
 	return r;
 }
 
@@ -319,14 +394,8 @@ static void begin_scan(struct collector *c, struct snapshot *s)
 		gpus_fill(c->gpus, s);
 }
 
-/* The processes of c->pids. */
-static int scan_listed(struct collector *c, struct snapshot *s, struct err *err)
+static int end_scan(struct collector *c, int r, const struct snapshot *s, struct err *err)
 {
-	int r;
-
-	if (roster_reserve(&c->next, c->pids.n) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	r = scan_processes(c, s);
 	swap_rosters(c);
 	if (r < 0)
 		return err_set(err, r, "cannot read the processes: %s", strerror(-r));
@@ -334,15 +403,53 @@ static int scan_listed(struct collector *c, struct snapshot *s, struct err *err)
 	return 0;
 }
 
+/* The processes of c->pids. */
+static int scan_listed(struct collector *c, struct snapshot *s, struct err *err)
+{
+	if (roster_reserve(&c->next, c->pids.n) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return end_scan(c, scan_processes(c, s), s, err);
+}
+
+/* These, or all if pids is NULL. -EAGAIN: the iterator is no more, so /proc has to do. */
+static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, struct snapshot *s,
+		      struct err *err)
+{
+	struct task_list list;
+	int r;
+
+	if (!c->tasks)
+		return -EAGAIN;
+	r = tasks_read(c->tasks, pids, n_pids, &list);
+	if (r < 0) {
+		err_set(&c->tasks_err, r, "reading through the task iterator failed: %s",
+			strerror(-r));
+		c->tasks = tasks_close(c->tasks);
+		return -EAGAIN;
+	}
+	c->tasks_boot_ns = c->reader.now_boot_ns();
+	if (roster_reserve(&c->next, list.n) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return end_scan(c, scan_task_list(c, &list, s), s, err);
+}
+
+static int scan_proc(struct collector *c, struct snapshot *s, struct err *err)
+{
+	int r = pid_list_read(&c->pids, c->proc);
+
+	if (r < 0)
+		return err_set(err, r, "cannot list /proc: %s", strerror(-r));
+	return scan_listed(c, s, err);
+}
+
 int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 {
 	int r;
 
 	begin_scan(c, s);
-	r = pid_list_read(&c->pids, c->proc);
-	if (r < 0)
-		return err_set(err, r, "cannot list /proc: %s", strerror(-r));
-	r = scan_listed(c, s, err);
+	r = scan_tasks(c, NULL, 0, s, err);
+	if (r == -EAGAIN)
+		r = scan_proc(c, s, err);
 	if (r == 0)
 		s->system.process_count = s->n_processes;
 	return r;
@@ -351,10 +458,13 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct snapshot *s,
 			struct err *err)
 {
+	int r;
+
 	begin_scan(c, s);
 	if (pid_list_set(&c->pids, pids, n) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	return scan_listed(c, s, err);
+	r = scan_tasks(c, pids ? pids : &(pid_t){ 0 }, n, s, err);
+	return r == -EAGAIN ? scan_listed(c, s, err) : r;
 }
 
 /* ---- filling ---- */
@@ -391,7 +501,9 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 		if (scope == SNAPSHOT_JOBS && !p->job_id)
 			continue;
 		k = find_known(c, p->key, i);
-		if (k)
+		if (k && c->tasks)
+			known_fill_rest(k, &c->reader, p, &s->arena);
+		else if (k)
 			known_fill(k, &c->reader, p, &s->arena);
 		if (!c->has_gpu) { /* nobody uses one */
 			p->gpu_memory_bytes = 0;
@@ -400,4 +512,9 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 	}
 	if (c->gpus)
 		gpus_fill_processes(c->gpus, s);
+}
+
+struct rung collector_rung(const struct collector *c)
+{
+	return rung_of_samples(c->tasks != NULL, c->tasks_err.text);
 }

@@ -125,12 +125,18 @@ static bool is_remembered_zombie(const struct known *k, const struct proc_sample
 	return p->state == 'Z' && k->command;
 }
 
-static void read_seldom(struct known *k, struct reader *r, const struct proc_sample *p)
+/* False: as it is a zombie, what it had stays. */
+static bool begin_seldom(struct known *k, const struct proc_sample *p)
 {
 	k->is_due = false;
 	k->may_be_old = false;
 	k->period = period_of(p);
-	if (is_remembered_zombie(k, p))
+	return !is_remembered_zombie(k, p);
+}
+
+static void read_seldom(struct known *k, struct reader *r, const struct proc_sample *p)
+{
+	if (!begin_seldom(k, p))
 		return;
 	read_command(k, r, p);
 	read_fd_limit(k, r);
@@ -325,4 +331,42 @@ void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct
 		return;
 	copy_memory(k, r->page_bytes, p);
 	p->open_fds = k->open_fds;
+}
+
+/* ---- by the task iterator ---- */
+
+static void count_task(struct known *k, const struct task_process *t, struct proc_sample *p)
+{
+	struct cpu_mark now = { t->own.run_ns, p->boot_ns };
+
+	if (u64_known(k->fine.cpu_ns) && k->fine.cpu_ns != now.cpu_ns)
+		k->may_be_old = true;
+	p->cpu_percent = cpu_percent(now, k->fine);
+	k->fine = now;
+	tell_cpu(k, p, now.cpu_ns);
+	task_split_cpu(&t->own, &k->split);
+	p->user_ns = k->split.user_ns;
+	p->system_ns = k->split.system_ns;
+}
+
+void known_take_task(struct known *k, const struct task_process *t, struct proc_sample *p)
+{
+	uint64_t image = task_image(t);
+
+	count_task(k, t, p);
+	if (k->image != image)
+		k->is_due = true;
+	k->image = image;
+}
+
+void known_fill_rest(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena)
+{
+	if ((k->is_due || (k->may_be_old && period_of(p) != k->period)) && begin_seldom(k, p)) {
+		read_command(k, r, p);
+		read_cgroup(k, r);
+	}
+	p->command = arena_strdup(arena, k->command);
+	p->cgroup = arena_strdup(arena, k->cgroup);
+	if (!u64_known(p->open_fds) && !is_headless(p))
+		p->open_fds = reader_count_fds(r, &k->fd_file, k->key.pid);
 }

@@ -21,6 +21,7 @@
 #include "sources/kept.h"
 #include "sources/parse_process.h"
 #include "sources/reader.h"
+#include "sources/tasks_sample.h"
 
 /*
  * What changes seldom is read again after so long if the process may have run
@@ -42,8 +43,9 @@ struct known {
 	uint64_t start_wall_ns;
 	struct cpu_mark ticks, fine; /* by stat, by schedstat */
 	uint64_t cpu_ns;	     /* the most that was ever told */
+	struct cpu_split split;	     /* by the task iterator */
 
-	uint64_t image;	 /* see struct pid_stat */
+	uint64_t image;	 /* see struct pid_stat, or task_image() */
 	bool is_due;	 /* the three below are to be read */
 	bool may_be_old; /* the process may have run since they were read */
 	uint64_t period; /* in which they were, see known_fill() */
@@ -88,5 +90,14 @@ void known_count_ticks(struct known *k, struct proc_sample *p);
  * files raises it.
  */
 void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena);
+
+/*
+ * The same by the task iterator, whose counters are exact and of all threads: the
+ * CPU values at p->boot_ns, and whether command line and cgroup are to be read.
+ */
+void known_take_task(struct known *k, const struct task_process *t, struct proc_sample *p);
+
+/* What the task iterator does not say: command, cgroup, and the open files where it could not. */
+void known_fill_rest(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena);
 
 #endif

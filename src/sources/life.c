@@ -1,307 +1,115 @@
 #include <errno.h>
-#include <linux/connector.h>
-#include <linux/netlink.h>
-#include <poll.h>
-#include <stdbool.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/macros.h"
-#include "sources/life_loss.h"
-#include "sources/life_threads.h"
-#include "sources/life_wire.h"
+#include "base/unknown.h"
+#include "sources/life_rung.h"
 #include "sources/sources.h"
 
-/* Holds 20,000 messages (measured): a second of 6,000 forks, execs and exits. */
-#define RECEIVE_BYTES (8 * 1024 * 1024)
+/* Best first. */
+static const struct life_kind *const kinds[] = { &life_by_ebpf, &life_by_netlink };
 
-#define BATCH 32	  /* messages per recvmmsg() */
-#define MESSAGE_BYTES 256 /* one is 76 bytes today */
-#define ACK_WAIT_MS 20	  /* the kernel answers inside the send; this is patience for its queue */
-
-/* Inodes of the first namespaces, fixed by the kernel: PROC_PID_INIT_INO, PROC_USER_INIT_INO. */
-#define INIT_PID_NS UINT64_C(0xEFFFFFFC)
-#define INIT_USER_NS UINT64_C(0xEFFFFFFD)
-
-struct life {
-	int fd;
-	bool is_listening;
-	struct life_loss loss;
-	struct life_threads threads;
-};
-
-static int send_request(int fd, bool is_listen, uint32_t ack)
+void life_event_init(struct life_event *ev)
 {
-	char bytes[LIFE_REQUEST_BYTES];
-	size_t n = life_write_request(is_listen, ack, bytes);
-
-	return send(fd, bytes, n, 0) < 0 ? -errno : 0;
+	*ev = (struct life_event){
+		.start_ticks = U64_UNKNOWN,
+		.account = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN,
+			     U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN },
+		.victim = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, "" },
+	};
 }
 
-/* ---- opening ---- */
-
-static bool is_other_namespace(const char *path, uint64_t inode)
+/* One sentence after the other, as each rung refuses. */
+static void add_why(struct err *all, const struct err *one)
 {
-	struct stat st;
+	size_t len = strlen(all->text);
 
-	return stat(path, &st) == 0 && st.st_ino != inode;
+	if (len > 0)
+		snprintf(all->text + len, sizeof(all->text) - len, "; %s", one->text);
+	else
+		*all = *one;
+	all->code = one->code;
 }
 
-/*
- * Elsewhere than in the first pid and user namespace the kernel takes the
- * request without a word and sends nothing, ever.
- */
-static int check_namespaces(struct err *err)
+static int open_kind(const struct life_kind *kind, const struct life_options *options,
+		     struct life **ret, struct err *err)
 {
-	if (is_other_namespace("/proc/self/ns/pid", INIT_PID_NS))
-		return err_set(
-			err, -EOPNOTSUPP,
-			"the kernel tells process events only in its first pid namespace, and this is another (a container's)");
-	if (is_other_namespace("/proc/self/ns/user", INIT_USER_NS))
-		return err_set(
-			err, -EOPNOTSUPP,
-			"the kernel tells process events only in its first user namespace, and this is another (a container's)");
-	return 0;
-}
-
-static void enlarge_queue(int fd)
-{
-	int bytes = RECEIVE_BYTES;
-
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-}
-
-static int open_socket(struct err *err)
-{
-	CLEANUP(close_fd)
-	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_CONNECTOR);
-	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = CN_IDX_PROC };
-
-	if (fd < 0)
-		return err_set(err, -errno, "no netlink connector here: %s", strerror(errno));
-	enlarge_queue(fd);
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-		return TAKE_FD(fd);
-	if (errno == EPERM)
-		return err_set(
-			err, -EPERM,
-			"before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector");
-	return err_set(err, -errno, "cannot listen to the proc connector: %s", strerror(errno));
-}
-
-/* One message from the kernel; LIFE_RAW_FOREIGN for what others send. */
-static int receive_one(int fd, struct life_raw *ret)
-{
-	struct sockaddr_nl from = { 0 };
-	socklen_t from_len = sizeof(from);
-	char bytes[MESSAGE_BYTES];
-	ssize_t n;
-
-	*ret = (struct life_raw){ .type = LIFE_RAW_FOREIGN };
-	n = recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &from_len);
-	if (n < 0)
-		return -errno;
-	if (from.nl_pid == 0)
-		(void)life_parse(bytes, (size_t)n, ret);
-	return 0;
-}
-
-/* The kernel's answer to our own request, among those to others and among events. */
-static int await_ack(int fd, uint32_t ack)
-{
-	uint64_t deadline_ns = clock_boot_ns() + ACK_WAIT_MS * UINT64_C(1000000);
-	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-	struct life_raw raw;
-
-	do {
-		int r = receive_one(fd, &raw);
-
-		if (r == -EAGAIN)
-			(void)poll(&poll_fd, 1, 1);
-		else if (r < 0 && r != -EINTR && r != -ENOBUFS)
-			return r;
-		else if (r == 0 && raw.type == LIFE_RAW_ACK && raw.ack == ack + 1)
-			return -raw.ack_errno;
-	} while (clock_boot_ns() < deadline_ns);
-	return -EOPNOTSUPP;
-}
-
-static int begin_listening(struct life *life, struct err *err)
-{
-	uint32_t ack = (uint32_t)getpid() ^ (uint32_t)clock_boot_ns();
-	int r;
-
-	r = send_request(life->fd, true, ack);
-	if (r == -ECONNREFUSED)
+	if (kind == &life_by_ebpf && !options->want_ebpf)
 		return err_set(err, -EOPNOTSUPP,
-			       "the kernel has no proc connector in this network namespace");
-	if (r < 0)
-		return err_set(err, r, "cannot ask the proc connector: %s", strerror(-r));
-
-	r = await_ack(life->fd, ack);
-	if (r == -EPERM)
-		return err_set(
-			err, r,
-			"before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector");
-	if (r == -EOPNOTSUPP)
-		return err_set(err, r,
-			       "the proc connector did not confirm that it will send events");
-	if (r < 0)
-		return err_set(err, r, "the proc connector refused: %s", strerror(-r));
-	life->is_listening = true;
-	return 0;
+			       "loading the eBPF program takes longer than most commands");
+	return kind->open(options, ret, err);
 }
 
-static void close_life(struct life **life)
+static int try_kind(const struct life_kind *kind, const struct life_options *options,
+		    struct err *why, struct life **ret)
 {
-	*life = life_close(*life);
+	struct err err = ERR_INIT;
+	int r = open_kind(kind, options, ret, &err);
+
+	if (r < 0)
+		add_why(why, &err);
+	else
+		(*ret)->why = *why;
+	return r;
+}
+
+int life_open_with(const struct life_options *options, struct life **ret, struct err *err)
+{
+	const struct life_options none = { 0 };
+	struct err why = ERR_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (try_kind(kinds[i], options ? options : &none, &why, ret) == 0)
+			return 0;
+	return err_set(err, why.code, "%s", why.text);
 }
 
 int life_open(struct life **ret, struct err *err)
 {
-	CLEANUP(close_life) struct life *life = NULL;
-	int r;
-
-	r = check_namespaces(err);
-	if (r < 0)
-		return r;
-	life = calloc(1, sizeof(*life));
-	if (!life)
-		return err_set(err, -ENOMEM, "out of memory");
-	life->fd = open_socket(err);
-	if (life->fd < 0)
-		return life->fd;
-	r = begin_listening(life, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE_PTR(life);
-	return 0;
+	return life_open_with(NULL, ret, err);
 }
 
 struct life *life_close(struct life *life)
 {
-	if (!life)
-		return NULL;
-	/* Before Linux 6.6 a listener that just goes away leaves the kernel sending to nobody. */
-	if (life->is_listening)
-		(void)send_request(life->fd, false, 0);
-	if (life->fd >= 0)
-		close(life->fd);
-	life_loss_release(&life->loss);
-	life_threads_release(&life->threads);
-	free(life);
+	if (life)
+		life->kind->close(life);
 	return NULL;
 }
 
 int life_fd(const struct life *life)
 {
-	return life->fd;
-}
-
-/* ---- draining ---- */
-
-static uint64_t clock_mono_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-}
-
-/* What one life_drain() carries along. */
-struct drain {
-	struct life *life;
-	life_handler *fn;
-	void *ctx;
-	uint64_t began_mono_ns, began_wall_ns;
-	bool is_done; /* an event from after the beginning has come */
-};
-
-static void take_raw(struct drain *d, const struct life_raw *raw)
-{
-	struct life *life = d->life;
-	struct life_event ev;
-
-	if (raw->type != LIFE_RAW_FOREIGN && raw->mono_ns > d->began_mono_ns)
-		d->is_done = true;
-	if (!life_threads_feed(&life->threads, &life->loss, raw, &ev))
-		return;
-	ev.wall_ns = d->began_wall_ns + raw->mono_ns - d->began_mono_ns;
-	d->fn(d->ctx, &ev);
-}
-
-static void take_datagram(struct drain *d, const char *bytes, size_t len)
-{
-	struct life_raw raw;
-	ssize_t step;
-
-	for (; len > 0; bytes += step, len -= (size_t)step) {
-		step = life_parse(bytes, len, &raw);
-		if (step < 0)
-			return;
-		take_raw(d, &raw);
-	}
-}
-
-/* Takes up to BATCH messages. Returns how many, or -errno. */
-static int drain_batch(struct drain *d)
-{
-	char text[BATCH][MESSAGE_BYTES];
-	struct sockaddr_nl from[BATCH];
-	struct iovec iov[BATCH];
-	struct mmsghdr messages[BATCH];
-	int n;
-
-	memset(messages, 0, sizeof(messages));
-	for (size_t i = 0; i < BATCH; i++) {
-		iov[i] = (struct iovec){ text[i], sizeof(text[i]) };
-		messages[i].msg_hdr = (struct msghdr){ .msg_name = &from[i],
-						       .msg_namelen = sizeof(from[i]),
-						       .msg_iov = &iov[i],
-						       .msg_iovlen = 1 };
-	}
-	n = recvmmsg(d->life->fd, messages, BATCH, 0, NULL);
-	if (n < 0)
-		return -errno;
-	for (int i = 0; i < n; i++)
-		if (from[i].nl_pid == 0) /* others may send as well; only the kernel is believed */
-			take_datagram(d, text[i], messages[i].msg_len);
-	return n;
-}
-
-/* Where the gap is shows only later, and then counts are forgotten again. */
-static void take_overflow(struct life *life)
-{
-	life_loss_overflow(&life->loss);
-	life_threads_forget(&life->threads);
+	return life->kind->fd(life);
 }
 
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx)
 {
-	struct drain d = {
-		.life = life,
-		.fn = fn,
-		.ctx = ctx,
-		.began_mono_ns = clock_mono_ns(),
-		.began_wall_ns = clock_wall_ns(),
-	};
+	return life->kind->drain(life, fn, ctx);
+}
 
-	/* Until one from after the call: so this ends, even on a host that forks without end. */
-	while (!d.is_done) {
-		int n = drain_batch(&d);
+int life_track(struct life *life, pid_t pid, uint64_t tag)
+{
+	return life->kind->track ? life->kind->track(life, pid, tag) : -EOPNOTSUPP;
+}
 
-		if (n == -EAGAIN)
-			break;
-		if (n == -ENOBUFS)
-			take_overflow(life);
-		else if (n < 0 && n != -EINTR)
-			return n;
-	}
-	return (int64_t)life_loss_take(&life->loss);
+struct rung life_rung(const struct life *life)
+{
+	const struct life_kind *kind = life->kind;
+	const char *name = life->has_accounts ? kind->name_with_accounts : kind->name;
+
+	return (struct rung){ SOURCES_RUNG_BIRTHS, name, life->why.text };
+}
+
+bool life_sees_signals(const struct life *life)
+{
+	return life->sees_signals;
+}
+
+bool life_sees_oom(const struct life *life)
+{
+	return life->sees_oom;
+}
+
+bool life_has_accounts(const struct life *life)
+{
+	return life->has_accounts;
 }

@@ -1,5 +1,7 @@
 #include "sources/life_threads.h"
 
+#include "sources/life_rung.h"
+
 /* A value of the map: the count, and above it one bit. */
 #define FIRST_ENDED (UINT64_C(1) << 63)
 
@@ -82,11 +84,10 @@ bool life_threads_feed(struct life_threads *t, struct life_loss *loss, const str
 		life_threads_forget(t);
 	if (!rows[raw->type].feed || !rows[raw->type].feed(t, raw))
 		return false;
-	*ret = (struct life_event){
-		.type = rows[raw->type].type,
-		.pid = raw->pid,
-		.parent_pid = raw->parent_pid,
-		.wait_status = raw->wait_status,
-	};
+	life_event_init(ret);
+	ret->type = rows[raw->type].type;
+	ret->pid = raw->pid;
+	ret->parent_pid = raw->parent_pid;
+	ret->wait_status = raw->wait_status;
 	return true;
 }

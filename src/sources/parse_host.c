@@ -20,6 +20,13 @@ uint64_t ticks_to_ns(uint64_t ticks, long clock_ticks)
 	return u64_add(ns, ticks % hz * NS_PER_SECOND / hz);
 }
 
+uint64_t ns_to_ticks(uint64_t ns, long clock_ticks)
+{
+	uint64_t hz = (uint64_t)clock_ticks;
+
+	return ns / NS_PER_SECOND * hz + ns % NS_PER_SECOND * hz / NS_PER_SECOND;
+}
+
 void meminfo_parse(const char *text, struct system_sample *ret)
 {
 #define AT(member) offsetof(struct system_sample, member)

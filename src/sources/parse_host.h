@@ -37,4 +37,7 @@ void boot_id_parse(const char *text, char ret[BOOT_ID_BYTES]);
 /* Ticks as nanoseconds; unknown if they are, or if it does not fit. */
 uint64_t ticks_to_ns(uint64_t ticks, long clock_ticks);
 
+/* The other way, rounded down as the kernel does. */
+uint64_t ns_to_ticks(uint64_t ns, long clock_ticks);
+
 #endif

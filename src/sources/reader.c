@@ -45,6 +45,11 @@ int reader_init(struct reader *r, int proc_fd)
 	return r->text ? 0 : -ENOMEM;
 }
 
+bool reader_is_live(const struct reader *r)
+{
+	return is_procfs(r->proc_fd);
+}
+
 void reader_release(struct reader *r)
 {
 	buf_release(&r->command);

@@ -30,6 +30,9 @@ struct reader {
 int reader_init(struct reader *r, int proc_fd);
 void reader_release(struct reader *r);
 
+/* False for a captured tree. */
+bool reader_is_live(const struct reader *r);
+
 /* Reads proc/PID/<file> into r->text, through k or, if that is NULL, once. Returns its length. */
 ssize_t reader_read(struct reader *r, struct kept *k, pid_t pid, const char *file);
 

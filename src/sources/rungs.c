@@ -1,3 +1,5 @@
+#include "sources/rungs.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -7,8 +9,8 @@
 #include "base/unknown.h"
 #include "sources/oom.h"
 #include "sources/sources.h"
-
-#define NO_EBPF "this build has no eBPF programs"
+#include "sources/strace.h"
+#include "sources/tasks.h"
 
 #define PROBE_MAX_BYTES 4096
 
@@ -19,87 +21,140 @@ static bool has_proc(int root_fd)
 	return faccessat(root_fd, "proc/self/stat", R_OK, 0) == 0;
 }
 
-static struct rung probe_samples(int root_fd, struct arena *arena)
+/* A run is mostly too short for it; who asks for the rungs of a run has not tried. */
+static const char short_run[] =
+	"a run does not load eBPF programs, which takes longer than most commands; the daemon does";
+
+/* What the probes look at, and where they put their sentences. */
+struct probe {
+	int root_fd;
+	bool want_ebpf;
+	struct arena *arena;
+	struct rung births;
+	bool sees_oom;
+};
+
+static const char *keep_why(const struct probe *p, const struct err *err)
 {
-	(void)arena;
-	if (!has_proc(root_fd))
-		return (struct rung){ "process samples", "none", no_proc };
-	return (struct rung){ "process samples", "/proc", NO_EBPF };
+	const char *why = arena_strdup(p->arena, err->text);
+
+	return why ? why : "";
 }
 
-static struct rung probe_life(int root_fd, struct arena *arena)
+struct rung rung_of_samples(bool is_ebpf, const char *why)
 {
-	static const char what[] = SOURCES_RUNG_BIRTHS;
+	static const char what[] = "process samples";
+
+	return is_ebpf ? (struct rung){ what, "eBPF task iterator", "" }
+		       : (struct rung){ what, "/proc", why };
+}
+
+static struct rung probe_samples(const struct probe *p)
+{
+	struct tasks *tasks = NULL;
+	struct err err = ERR_INIT;
+
+	if (!has_proc(p->root_fd))
+		return (struct rung){ "process samples", "none", no_proc };
+	if (!p->want_ebpf)
+		return rung_of_samples(false, short_run);
+	if (tasks_open(&tasks, &err) < 0)
+		return rung_of_samples(false, keep_why(p, &err));
+	tasks_close(tasks);
+	return rung_of_samples(true, "");
+}
+
+/* What listens to the kernel tells of OOM kills as well: it is opened once for both rows. */
+static void probe_listener(struct probe *p)
+{
+	const struct life_options options = { .want_ebpf = p->want_ebpf };
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
-	const char *why;
 
-	(void)root_fd;
-	if (life_open(&life, &err) == 0) {
-		life_close(life);
-		return (struct rung){ what, "netlink proc connector", NO_EBPF };
+	p->births = (struct rung){ SOURCES_RUNG_BIRTHS, SOURCES_RUNG_BIRTHS_POLLING, "" };
+	if (life_open_with(&options, &life, &err) == 0) {
+		p->births = life_rung(life);
+		p->sees_oom = life_sees_oom(life);
+		err_set(&err, 0, "%s", p->births.reason);
 	}
-	why = arena_strdup(arena, err.text);
-	return (struct rung){ what, SOURCES_RUNG_BIRTHS_POLLING, why ? why : "" };
+	p->births.reason = keep_why(p, &err);
+	life_close(life);
 }
 
-static struct rung probe_syscalls(int root_fd, struct arena *arena)
+static struct rung probe_life(const struct probe *p)
 {
-	(void)root_fd;
-	(void)arena;
-	return (struct rung){ "syscall counts and time", "unknown",
-			      NO_EBPF " and does not run strace" };
+	return p->births;
 }
 
-static struct rung probe_trace(int root_fd, struct arena *arena)
+static struct rung probe_syscalls(const struct probe *p)
 {
-	(void)root_fd;
-	(void)arena;
-	return (struct rung){ "full trace on demand", "none", "this build does not run strace" };
+	static const char what[] = "syscall counts and time";
+	struct syscalls *syscalls = NULL;
+	struct err err = ERR_INIT;
+
+	if (!p->want_ebpf)
+		return (struct rung){ what, "unknown", short_run };
+	if (syscalls_open(NULL, &syscalls, &err) == 0) {
+		syscalls_close(syscalls);
+		return (struct rung){ what, "eBPF counts per process and call", "" };
+	}
+	if (strace_is_installed())
+		return (struct rung){ what, "strace -c", keep_why(p, &err) };
+	err_set(&err, err.code, "%.400s; and strace is not installed", err.text);
+	return (struct rung){ what, "unknown", keep_why(p, &err) };
 }
 
-static struct rung probe_gpu(int root_fd, struct arena *arena)
+static struct rung probe_trace(const struct probe *p)
 {
-	(void)arena;
-	if (!sources_has_gpu(root_fd))
+	static const char what[] = "full trace on demand";
+
+	(void)p;
+	if (strace_is_installed())
+		return (struct rung){ what, "strace -f -t", "" };
+	return (struct rung){ what, "none", "strace is not installed" };
+}
+
+static struct rung probe_gpu(const struct probe *p)
+{
+	if (!sources_has_gpu(p->root_fd))
 		return (struct rung){ SOURCES_RUNG_GPU, "none", "this host has none" };
 	return (struct rung){ SOURCES_RUNG_GPU, "none", "the drivers are asked while a job runs" };
 }
 
-static struct rung probe_memory(int root_fd, struct arena *arena)
+static struct rung probe_memory(const struct probe *p)
 {
-	(void)arena;
-	if (!has_proc(root_fd))
+	if (!has_proc(p->root_fd))
 		return (struct rung){ "memory truth", "ru_maxrss (wait4)", no_proc };
 	return (struct rung){ "memory truth", "VmHWM (proc/PID/status)",
 			      "this build does not read the memory files of cgroups" };
 }
 
-static struct rung probe_oom(int root_fd, struct arena *arena)
+static struct rung probe_oom(const struct probe *p)
 {
 	static const char what[] = "OOM kills";
 	bool is_v1;
 
-	(void)arena;
-	if (u64_known(oom_read_cgroup(root_fd, &is_v1)))
+	if (p->sees_oom)
+		return (struct rung){ what, "eBPF oom tracepoint", "" };
+	if (u64_known(oom_read_cgroup(p->root_fd, &is_v1)))
 		return (struct rung){ what,
 				      is_v1 ? "cgroup memory.oom_control" : "cgroup memory.events",
-				      NO_EBPF };
-	if (u64_known(oom_read_host(root_fd)))
-		return (struct rung){ what, "a guess by the host's counter (proc/vmstat oom_kill)",
-				      NO_EBPF
-				      ", and this process's cgroup has no count that can be read" };
+				      p->births.reason };
+	if (u64_known(oom_read_host(p->root_fd)))
+		return (struct rung){
+			what, "a guess by the host's counter (proc/vmstat oom_kill)",
+			"no eBPF here, and this process's cgroup has no count that can be read"
+		};
 	return (struct rung){ what, "unknown",
 			      "the kernel counts them neither for the cgroup nor in proc/vmstat" };
 }
 
-static struct rung probe_pressure(int root_fd, struct arena *arena)
+static struct rung probe_pressure(const struct probe *p)
 {
 	static const char what[] = "host pressure";
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	int r = io_read_at(root_fd, "proc/pressure/memory", PROBE_MAX_BYTES, &text);
+	int r = io_read_at(p->root_fd, "proc/pressure/memory", PROBE_MAX_BYTES, &text);
 
-	(void)arena;
 	if (r == 0)
 		return (struct rung){ what, "PSI (proc/pressure)", "" };
 	if (r == -EOPNOTSUPP)
@@ -109,15 +164,28 @@ static struct rung probe_pressure(int root_fd, struct arena *arena)
 }
 
 /* In the order in which they are shown. */
-static struct rung (*const probes[])(int root_fd, struct arena *arena) = {
+static struct rung (*const probes[])(const struct probe *p) = {
 	probe_samples, probe_life,   probe_syscalls, probe_trace,
 	probe_gpu,     probe_memory, probe_oom,	     probe_pressure,
 };
 _Static_assert(ARRAY_SIZE(probes) <= SOURCES_MAX_RUNGS, "the caller's array has room for all");
 
+static size_t probe_all(int root_fd, bool want_ebpf, struct arena *arena, struct rung *ret)
+{
+	struct probe p = { .root_fd = root_fd, .want_ebpf = want_ebpf, .arena = arena };
+
+	probe_listener(&p);
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
+		ret[i] = probes[i](&p);
+	return ARRAY_SIZE(probes);
+}
+
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
-		ret[i] = probes[i](root_fd, arena);
-	return ARRAY_SIZE(probes);
+	return probe_all(root_fd, false, arena, ret);
+}
+
+size_t sources_probe_ebpf_rungs(int root_fd, struct arena *arena, struct rung *ret)
+{
+	return probe_all(root_fd, true, arena, ret);
 }

@@ -31,6 +31,8 @@ struct collector_options {
 	struct gpus *gpus;	 /* borrowed; NULL: nobody reads them */
 	long clock_ticks;	 /* per second; 0: this machine's */
 	long page_bytes;	 /* 0: this machine's */
+	bool want_ebpf; /* for who looks often: all in one read, after 40 to 100 ms of loading.
+			   Where that cannot be, /proc: see collector_rung() */
 	uint64_t (*now_boot_ns)(void); /* NULL: the real clock; a captured tree brings its own */
 	uint64_t (*now_wall_ns)(void);
 };
@@ -54,11 +56,11 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
 			struct err *err);
 
 /*
- * The rest (command, memory, I/O, switches, fds, limits, user, cgroup) for the
- * processes in scope, and cpu_ns and cpu_percent in nanoseconds where the
- * scheduler counts them for the process (those of the scan are in clock ticks).
- * Processes that have vanished since the scan keep what they have. What cannot
- * be read is unknown.
+ * The rest (command, memory, I/O, switches, fds, limits, user, cgroup; by eBPF
+ * all but command and cgroup are there already) for the processes in scope, and cpu_ns and
+ * cpu_percent in nanoseconds where the scheduler counts them for the process (those of the scan are
+ * in clock ticks). Processes that have vanished since the scan keep what they have. What cannot be
+ * read is unknown.
  *
  * Not everything is read every time. A process with one thread that provably
  * has not run since its files were read (schedstat) keeps its I/O, switches,
@@ -68,12 +70,15 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
  * the limit also whenever half of it is used (known.h).
  *
  * What the kernel's numbers are: the I/O of a process contains that of the
- * children it has waited for, so never add it to theirs. Switches are told for
+ * children it has waited for, so never add it to theirs. Switches are told by /proc for
  * the first thread only and therefore unknown while there are others. A zombie
  * holds no memory and no files (0); one whose first thread alone has ended shows
  * none either, so there they are unknown.
  */
 void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope);
+
+/* Which rung it takes, and why no better one; the texts live as long as the collector. */
+struct rung collector_rung(const struct collector *c);
 
 /* ---- one process, or one number, between two ticks ---- */
 
@@ -120,43 +125,190 @@ void sources_read_oom(int root_fd, struct oom_counts *ret);
 
 /* ---- births and deaths, as the kernel tells them ---- */
 
-enum life_type { LIFE_FORK, LIFE_EXEC, LIFE_EXIT };
+enum life_type {
+	LIFE_FORK,
+	LIFE_EXEC,
+	LIFE_EXIT,
+	/* By eBPF only. */
+	LIFE_ACCOUNT, /* of a process that was told dead and has now been waited for: the last word
+			 on what it used. Of a few in a thousand Linux 6.18 never tells that */
+	LIFE_SIGNAL, /* somebody sent it one; not told: SIGCHLD, timers, threads among themselves */
+	LIFE_OOM,    /* the kernel chose it as the victim, and kills it */
+};
+
+#define LIFE_COMM_BYTES 16
+
+/*
+ * What a process used in its life, all its threads together, as far as the rung
+ * counts it; all unknown where none does.
+ */
+struct life_account {
+	uint64_t
+		cpu_ns; /* what the scheduler counted; of LIFE_EXIT up to a clock tick too little */
+	uint64_t user_ns, system_ns; /* cpu_ns, split by where the clock ticks fell */
+	uint64_t max_rss_bytes;	     /* of the program it was last; not in LIFE_ACCOUNT */
+	uint64_t minor_faults, major_faults;
+	uint64_t rchar, wchar, read_bytes, write_bytes; /* with those of children waited for */
+};
 
 struct life_event {
 	enum life_type type;
 	pid_t pid;	  /* of the process (thread group), never of a single thread */
 	pid_t parent_pid; /* LIFE_FORK, LIFE_EXIT: of the parent; else 0 */
 	uint64_t wall_ns;
-	int wait_status; /* LIFE_EXIT: as wait4() would give it */
+	int wait_status; /* LIFE_EXIT, LIFE_ACCOUNT: as wait4() would give it */
+
+	uint64_t tag;		     /* of life_track(); 0: none */
+	uint64_t start_ticks;	     /* see struct proc_key; U64_UNKNOWN: not told */
+	char comm[LIFE_COMM_BYTES];  /* raw bytes, NUL-terminated; "" not told */
+	struct life_account account; /* LIFE_EXIT, LIFE_ACCOUNT */
+
+	struct life_sender {
+		int signal; /* LIFE_SIGNAL */
+		bool is_kernel;
+		pid_t pid; /* who was on the CPU, also where the kernel sent it */
+		uint64_t tag;
+		char comm[LIFE_COMM_BYTES];
+	} sender;
+
+	struct life_victim {
+		uint64_t rss_bytes; /* LIFE_OOM: at that moment; U64_UNKNOWN */
+		uint64_t cgroup_bytes, cgroup_limit_bytes; /* of its memory cgroup; U64_UNKNOWN */
+		char cgroup[64]; /* the last part of its path; "" unknown or the root */
+	} victim;
 };
 
 /*
- * A process's LIFE_EXIT comes when its last thread has ended. For a process that
- * had further threads before life_open(), or while events were lost, it comes
- * with the end of the first thread.
+ * A process's LIFE_EXIT comes when its last thread has ended. By the proc
+ * connector, for a process that had further threads before life_open(), or while
+ * events were lost, it comes with the end of the first thread.
  */
 
 struct life;
 typedef void life_handler(void *ctx, const struct life_event *ev);
 
+struct life_options {
+	bool want_ebpf;	      /* for who listens long: loading takes 40 to 100 ms */
+	bool is_tracked_only; /* by eBPF: only of trees given to life_track() */
+	size_t ring_bytes;    /* of the eBPF queue, a power of two; 0: 2 MiB */
+};
+
 /*
  * Begins to listen: from here on every fork, exec and exit of the host is
- * queued. -EPERM, -EOPNOTSUPP…: not on this machine or not for this user, and
- * err says why in one sentence.
+ * queued. Takes the best rung that there is; options may be NULL. -EPERM,
+ * -EOPNOTSUPP…: not on this machine or not for this user, and err says why in one sentence.
  */
-int life_open(struct life **ret, struct err *err);
+int life_open_with(const struct life_options *options, struct life **ret, struct err *err);
 struct life *life_close(struct life *life);
 
-/* Becomes readable when events wait. */
+/* The same without eBPF. */
+int life_open(struct life **ret, struct err *err);
+
+/* Which rung it took, and why no better one; the texts live as long as it does. */
+struct rung life_rung(const struct life *life);
+
+/* Whether it tells of signals and OOM kills, and whether LIFE_EXIT has an account. */
+bool life_sees_signals(const struct life *life);
+bool life_sees_oom(const struct life *life);
+bool life_has_accounts(const struct life *life);
+
+/*
+ * Marks a process: its events, and those of all that it and its children start from
+ * now on, bear the tag (not 0). To miss none, mark who is about to start the first.
+ * -ESRCH: no such process. -EOPNOTSUPP: this rung cannot.
+ */
+int life_track(struct life *life, pid_t pid, uint64_t tag);
+
+/* Becomes readable when events wait, or (eBPF) ten times a second when some may. */
 int life_fd(const struct life *life);
 
 /*
  * Hands over all that wait, oldest first. Returns how many messages the kernel
  * had to drop since the last call (0: none lost; those that life_event leaves
- * out, such as of threads, count too), or -errno. How many they were shows only
- * with the next message of the same CPU: until then a loss is told as 1.
+ * out, such as of threads, count too), or -errno. By the proc connector, how many they
+ * were shows only with the next message of the same CPU: until then a loss is told as 1.
  */
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
+
+/* ---- system calls ---- */
+
+/*
+ * Counts the system calls of trees of processes, in the kernel. While any tree is
+ * tracked every process of the host pays some 100 ns per call, so it is armed with
+ * the first and disarmed with the last.
+ */
+struct syscalls;
+
+struct syscalls_options {
+	unsigned time_every; /* only one call in so many is timed, by chance: half the cost. Counts
+				stay exact. 0, 1: all are */
+	unsigned
+		max_entries; /* room for so many (process, call), 110 bytes each where used, between
+				two readings; 0: 262144. Beyond it calls count for their tree */
+};
+
+/* What one process has called since it was first counted. */
+struct syscall_process {
+	pid_t pid; /* 0: all processes of the tree that there was no room to tell apart */
+	uint64_t start_ticks;
+	uint64_t tag;
+	bool is_ended;
+	const struct syscall_use *uses; /* by number; valid inside the call only */
+	size_t n_uses;
+	double time_error; /* of all times together, as a share: one standard error. 0: exact */
+};
+typedef void syscalls_fn(void *ctx, const struct syscall_process *p);
+
+/* Loads it, and arms nothing. -EPERM, -EOPNOTSUPP…: err says why. options may be NULL. */
+int syscalls_open(const struct syscalls_options *options, struct syscalls **ret, struct err *err);
+struct syscalls *syscalls_close(struct syscalls *s);
+
+/*
+ * Counts the process, its descendants, and all that they start from now on. Arms
+ * it. A call under way is counted when it returns. -ESRCH: no such process.
+ */
+int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag);
+
+/* Ceases to report that tree; with the last one it is disarmed. */
+void syscalls_untrack(struct syscalls *s, uint64_t tag);
+bool syscalls_is_armed(const struct syscalls *s);
+
+/*
+ * Takes in what the kernel side has counted so far. Returns how many calls could not
+ * be counted since the last time for want of room, or -errno.
+ */
+int64_t syscalls_read(struct syscalls *s);
+
+/* What was last taken in: into each sample of a counted process what is new since its last one. */
+void syscalls_fill(struct syscalls *s, struct snapshot *snap);
+
+/* And the totals of every process; those that have ended are told for the last time. */
+void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx);
+
+/* ---- every single call, on demand ---- */
+
+struct trace_options {
+	double seconds;	    /* at most so long */
+	uint64_t max_bytes; /* at most so much */
+	int out_fd;	    /* where it goes */
+	int stop_fd;	    /* ends it when readable; -1: none */
+};
+
+enum trace_end { TRACE_TIME_UP, TRACE_FULL, TRACE_STOPPED, TRACE_TARGET_ENDED };
+
+struct trace_result {
+	enum trace_end end;
+	uint64_t n_bytes;
+};
+
+/*
+ * Writes every system call of the process, its threads and its children as it happens,
+ * through "strace -f -t", whole lines only. Always bounded, and let go of however we end.
+ * It slows the process down tens of times. -ESRCH, -EINVAL (ourselves), -EBUSY (traced
+ * already), -EPERM, -ENOENT (no strace), or what writing failed with; err says it.
+ */
+int sources_trace(pid_t pid, const struct trace_options *options, struct trace_result *ret,
+		  struct err *err);
 
 /* ---- GPUs ---- */
 
@@ -214,10 +366,16 @@ size_t gpus_measure(int root_fd, gpu_tell_fn *fn, void *ctx);
 #define SOURCES_RUNG_BIRTHS_POLLING "subreaper wait4 + /proc polling"
 
 /*
- * The rung that this user gets on this machine for each measurement, and why
- * not a better one. Fills up to SOURCES_MAX_RUNGS rows, returns how many. The
+ * The rung that a run of this user gets on this machine for each measurement, and
+ * why not a better one. Fills up to SOURCES_MAX_RUNGS rows, returns how many. The
  * strings are constants or live in the arena.
  */
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret);
+
+/*
+ * The same for a program that runs long and so takes eBPF where it can: tries
+ * every one of its programs, which takes some tenths of a second.
+ */
+size_t sources_probe_ebpf_rungs(int root_fd, struct arena *arena, struct rung *ret);
 
 #endif

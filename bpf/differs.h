@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * differs - what is not the same in all kernels from 5.15 on, one helper each.
+ *
+ * A helper finds out by the running kernel's BTF. What it does not take is dead
+ * code there and never looked at by the verifier.
+ */
+#ifndef PROCTOR_BPF_DIFFERS_H
+#define PROCTOR_BPF_DIFFERS_H
+
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+/*
+ * Since Linux 6.2 resident pages are counted per CPU, and a sum is due; before, in one
+ * place. Asked by the field and not by the old type: for a type that the kernel does not
+ * have, libbpf 1.1 looks through all modules, which only root may.
+ */
+static __always_inline bool has_percpu_rss(void)
+{
+	return bpf_core_field_exists(((struct mm_struct *)0)->rss_stat[0].counters);
+}
+
+/* A count of resident pages (MM_...) before Linux 6.2, as exact as proc/PID/statm was then. */
+static __always_inline __s64 plain_rss(struct mm_struct *mm, int k)
+{
+	struct mm_struct___before_6_2 *old = (void *)mm;
+	__s64 n = 0;
+
+	bpf_core_read(&n, sizeof(n), &old->rss_stat.count[k].counter);
+	return n;
+}
+
+/* bpf_loop() is there since Linux 5.17. */
+enum bpf_func_id___has_loop { BPF_FUNC_loop___has_loop = 181 };
+
+static __always_inline bool has_loop(void)
+{
+	return bpf_core_enum_value_exists(enum bpf_func_id___has_loop, BPF_FUNC_loop___has_loop);
+}
+
+/*
+ * The number of the memory controller depends on what the kernel was built with.
+ * -1: it has none.
+ */
+enum cgroup_subsys_id___any { memory_cgrp_id___any };
+
+static __always_inline int memory_controller(void)
+{
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id___any, memory_cgrp_id___any))
+		return -1;
+	return bpf_core_enum_value(enum cgroup_subsys_id___any, memory_cgrp_id___any);
+}
+
+/*
+ * A dying process has its memory still when the tracepoint tells of it, since
+ * Linux 6.16; before, there is only the largest of all programs that it ever was.
+ */
+static __always_inline bool has_memory_at_exit(const struct task_struct *t)
+{
+	return t->mm != NULL;
+}
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * life - tells of every process that is born, executes a program, is signalled or ends.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "differs.h"
+#include "life.h"
+#include "rss.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile bool is_tracked_only; /* tell of marked trees, and of nobody else */
+__u64 n_lost;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct life_mark);
+} marks SEC(".maps");
+
+/* ---- what all records share ---- */
+
+/* The mark of a process is kept with its first thread. */
+static __always_inline struct life_mark *find_mark(struct task_struct *leader)
+{
+	return bpf_task_storage_get(&marks, leader, 0, 0);
+}
+
+static __always_inline __u64 tag_of(struct task_struct *leader)
+{
+	struct life_mark *mark = find_mark(leader);
+
+	return mark ? mark->tag : 0;
+}
+
+static __always_inline void *reserve(__u64 bytes)
+{
+	void *record = bpf_ringbuf_reserve(&ring, bytes, 0);
+
+	if (!record)
+		__sync_fetch_and_add(&n_lost, 1);
+	return record;
+}
+
+/* Who reads looks by the clock: being woken costs more than telling. */
+static __always_inline void submit(void *record)
+{
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void write_head(struct life_head *h, __u32 type, struct task_struct *leader,
+				       __u64 tag)
+{
+	h->type = type;
+	h->pid = leader->tgid;
+	h->mono_ns = bpf_ktime_get_ns();
+	h->tag = tag;
+	h->start_boot_ns = leader->start_boottime;
+	bpf_probe_read_kernel(h->comm, sizeof(h->comm), leader->comm);
+}
+
+/* ---- births ---- */
+
+static __always_inline void tell_birth(__u32 type, struct task_struct *leader, __u64 tag)
+{
+	struct life_birth *b;
+
+	if (is_tracked_only && !tag)
+		return;
+	b = reserve(sizeof(*b));
+	if (!b)
+		return;
+	write_head(&b->head, type, leader, tag);
+	b->parent_pid = leader->real_parent->tgid;
+	b->reserved = 0;
+	submit(b);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u64 tag;
+	struct life_mark *mark;
+
+	if (child->pid != child->tgid)
+		return 0;
+	tag = tag_of(parent->group_leader);
+	if (tag) {
+		mark = bpf_task_storage_get(&marks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (mark)
+			mark->tag = tag;
+	}
+	tell_birth(LIFE_RECORD_FORK, child, tag);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p)
+{
+	tell_birth(LIFE_RECORD_EXEC, p, tag_of(p));
+	return 0;
+}
+
+/* ---- deaths ---- */
+
+static __always_inline __u64 peak_pages(struct task_struct *t)
+{
+	struct mm_struct *mm = t->mm;
+	struct rss_sum sum = {};
+	__s64 now;
+
+	if (!has_memory_at_exit(t))
+		return t->signal->maxrss;
+	sum_pages(mm, &sum);
+	now = sum.pages[MM_FILEPAGES] + sum.pages[MM_ANONPAGES] + sum.pages[MM_SHMEMPAGES];
+	return now > (__s64)mm->hiwater_rss ? (__u64)now : mm->hiwater_rss;
+}
+
+/* What wait4() would say. */
+static __always_inline __u32 status_of(struct task_struct *leader)
+{
+	struct signal_struct *s = leader->signal;
+
+	return s->flags & KERNEL_SIGNAL_GROUP_EXIT ? s->group_exit_code : leader->exit_code;
+}
+
+/* Of threads that are gone, which in the end are all. */
+static __always_inline void write_ended(const struct signal_struct *s, struct life_death *d)
+{
+	d->user_ns = s->utime;
+	d->system_ns = s->stime;
+	d->run_ns = s->sum_sched_runtime;
+	d->minor_faults = s->min_flt;
+	d->major_faults = s->maj_flt;
+	d->rchar = s->ioac.rchar;
+	d->wchar = s->ioac.wchar;
+	d->read_bytes = s->ioac.read_bytes;
+	d->write_bytes = s->ioac.write_bytes;
+}
+
+static __always_inline void add_last(const struct task_struct *t, struct life_death *d)
+{
+	d->user_ns += t->utime;
+	d->system_ns += t->stime;
+	d->run_ns += t->se.sum_exec_runtime;
+	d->minor_faults += t->min_flt;
+	d->major_faults += t->maj_flt;
+	d->rchar += t->ioac.rchar;
+	d->wchar += t->ioac.wchar;
+	d->read_bytes += t->ioac.read_bytes;
+	d->write_bytes += t->ioac.write_bytes;
+}
+
+/*
+ * True for one of the threads that found themselves the last. There can be two
+ * only while there are two, and then a flag beside the mark decides.
+ */
+static __always_inline bool is_first_to_tell(struct task_struct *leader)
+{
+	struct life_mark *mark;
+
+	if (leader->signal->nr_threads <= 1)
+		return true;
+	mark = bpf_task_storage_get(&marks, leader, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return !mark || __sync_lock_test_and_set(&mark->is_told_dead, 1) == 0;
+}
+
+static __always_inline struct life_death *begin_death(__u32 type, struct task_struct *leader)
+{
+	__u64 tag = tag_of(leader);
+	struct life_death *d;
+
+	if (is_tracked_only && !tag)
+		return NULL;
+	d = reserve(sizeof(*d));
+	if (!d)
+		return NULL;
+	write_head(&d->head, type, leader, tag);
+	d->wait_status = status_of(leader);
+	write_ended(leader->signal, d);
+	return d;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *t)
+{
+	struct task_struct *leader = t->group_leader;
+	struct life_death *d;
+
+	if (t->signal->live.counter != 0 || !is_first_to_tell(leader))
+		return 0;
+	d = begin_death(LIFE_RECORD_EXIT, leader);
+	if (!d)
+		return 0;
+	d->parent_pid = leader->real_parent->tgid;
+	d->max_rss_pages = peak_pages(t);
+	add_last(t, d);
+	submit(d);
+	return 0;
+}
+
+/*
+ * The scheduler counts what the last thread ran until its very end only here,
+ * when somebody has waited for it.
+ */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(on_free, struct task_struct *t)
+{
+	struct life_death *d;
+
+	if (t->pid != t->tgid)
+		return 0;
+	d = begin_death(LIFE_RECORD_FREE, t);
+	if (!d)
+		return 0;
+	d->parent_pid = 0;
+	d->max_rss_pages = 0;
+	submit(d);
+	return 0;
+}
+
+/* ---- signals ---- */
+
+/* info is a number below this, and no address, where the kernel has nothing to say about the
+ * sender: 0 is the current process, 1 the kernel. */
+#define LAST_SPECIAL_INFO 1
+#define SI_USER 0
+#define SI_QUEUE (-1)
+#define SI_TKILL (-6)
+#define TRACE_SIGNAL_DELIVERED 0
+
+static __always_inline __s32 code_of(struct kernel_siginfo *info)
+{
+	__s32 code = SI_USER;
+
+	if ((__u64)info > LAST_SPECIAL_INFO)
+		bpf_core_read(&code, sizeof(code), &info->si_code);
+	return code;
+}
+
+/* Children that end, timers, and what runtimes send to their own threads all day tell nothing. */
+static __always_inline bool is_noise(int sig, __s32 code, __u32 sender_pid, __u32 pid)
+{
+	if (sig == KERNEL_SIGCHLD)
+		return true;
+	if (code < 0 && code != SI_QUEUE && code != SI_TKILL)
+		return true;
+	return sender_pid == pid && (sig == KERNEL_SIGURG || sig >= KERNEL_SIGRTMIN);
+}
+
+static __always_inline void write_sender(struct life_signalled *s, struct kernel_siginfo *info,
+					 __s32 code)
+{
+	struct task_struct *sender = bpf_get_current_task_btf();
+
+	s->code = code;
+	s->is_from_kernel = (__u64)info == LAST_SPECIAL_INFO || code > 0;
+	s->sender_pid = sender->tgid;
+	s->sender_tag = tag_of(sender->group_leader);
+	bpf_probe_read_kernel(s->sender_comm, sizeof(s->sender_comm), sender->comm);
+}
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info, struct task_struct *t, int group,
+	     int result)
+{
+	__u32 sender_pid = bpf_get_current_pid_tgid() >> 32;
+	__s32 code = code_of(info);
+	struct life_signalled *s;
+	__u64 tag;
+
+	if (result != TRACE_SIGNAL_DELIVERED || is_noise(sig, code, sender_pid, t->tgid))
+		return 0;
+	tag = tag_of(t->group_leader);
+	if (is_tracked_only && !tag)
+		return 0;
+	s = reserve(sizeof(*s));
+	if (!s)
+		return 0;
+	write_head(&s->head, LIFE_RECORD_SIGNAL, t->group_leader, tag);
+	s->signal = sig;
+	write_sender(s, info, code);
+	submit(s);
+	return 0;
+}
+
+/* ---- OOM kills ---- */
+
+static __always_inline void write_cgroup(struct task_struct *t, struct life_oom *o)
+{
+	struct css_set *sets = t->cgroups;
+	struct cgroup_subsys_state *css = NULL;
+	int controller = memory_controller();
+	struct mem_cgroup *group;
+
+	o->cgroup_pages = o->cgroup_limit_pages = o->cgroup_id = 0;
+	o->cgroup[0] = '\0';
+	if (controller < 0)
+		return;
+	bpf_core_read(&css, sizeof(css), &sets->subsys[controller & 15]);
+	if (!css)
+		return;
+	group = (struct mem_cgroup *)css; /* its first member */
+	o->cgroup_pages = BPF_CORE_READ(group, memory.usage.counter);
+	o->cgroup_limit_pages = BPF_CORE_READ(group, memory.max);
+	o->cgroup_id = BPF_CORE_READ(css, cgroup, kn, id);
+	bpf_probe_read_kernel_str(o->cgroup, sizeof(o->cgroup),
+				  BPF_CORE_READ(css, cgroup, kn, name));
+}
+
+static __always_inline __u64 rss_pages(struct task_struct *t)
+{
+	struct mm_struct *mm = t->mm;
+	struct rss_sum sum = {};
+	__s64 pages;
+
+	if (!mm)
+		return 0;
+	sum_pages(mm, &sum);
+	pages = sum.pages[MM_FILEPAGES] + sum.pages[MM_ANONPAGES] + sum.pages[MM_SHMEMPAGES];
+	return pages > 0 ? pages : 0;
+}
+
+SEC("tp_btf/mark_victim")
+int BPF_PROG(on_oom, struct task_struct *t)
+{
+	__u64 tag = tag_of(t->group_leader);
+	struct life_oom *o;
+
+	if (is_tracked_only && !tag)
+		return 0;
+	o = reserve(sizeof(*o));
+	if (!o)
+		return 0;
+	write_head(&o->head, LIFE_RECORD_OOM, t->group_leader, tag);
+	o->rss_pages = rss_pages(t);
+	write_cgroup(t, o);
+	submit(o);
+	return 0;
+}
+
+/* Before Linux 6.8 the tracepoint tells the thread id only; the user side loads one of the two. */
+SEC("tp_btf/mark_victim")
+int BPF_PROG(on_oom_pid, int tid)
+{
+	struct life_oom *o;
+
+	if (is_tracked_only)
+		return 0; /* whose tree it is cannot be known */
+	o = reserve(sizeof(*o));
+	if (!o)
+		return 0;
+	__builtin_memset(o, 0, sizeof(*o));
+	o->head.type = LIFE_RECORD_OOM;
+	o->head.pid = tid;
+	o->head.mono_ns = bpf_ktime_get_ns();
+	o->rss_pages = LIFE_NO_COUNT;
+	submit(o);
+	return 0;
+}

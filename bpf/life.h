@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * life - what the ring buffer holds: births, programs, deaths, signals and OOM kills.
+ *
+ * Each record begins with struct life_head; its type says which struct it is.
+ */
+#ifndef PROCTOR_BPF_LIFE_H
+#define PROCTOR_BPF_LIFE_H
+
+enum life_record {
+	LIFE_RECORD_FORK = 1, /* life_birth */
+	LIFE_RECORD_EXEC,     /* life_birth */
+	LIFE_RECORD_EXIT,   /* life_death: over, but some of its CPU time may not be counted yet */
+	LIFE_RECORD_FREE,   /* life_death: waited for; all is counted, and max_rss_pages is 0 */
+	LIFE_RECORD_SIGNAL, /* life_signalled */
+	LIFE_RECORD_OOM,    /* life_oom */
+};
+
+#define LIFE_NO_COUNT (~0ULL)
+#define LIFE_COMM_BYTES 16
+#define LIFE_CGROUP_BYTES 64
+
+struct life_head {
+	__u32 type;
+	__u32 pid;     /* of the process */
+	__u64 mono_ns; /* CLOCK_MONOTONIC */
+	__u64 tag;     /* what its tree was marked with, or 0 */
+	__u64 start_boot_ns;
+	char comm[LIFE_COMM_BYTES];
+};
+
+struct life_birth {
+	struct life_head head;
+	__u32 parent_pid;
+	__u32 reserved;
+};
+
+struct life_death {
+	struct life_head head;
+	__u32 parent_pid;
+	__u32 wait_status;
+	__u64 user_ns, system_ns; /* in ticks of the kernel */
+	__u64 run_ns;		  /* what the scheduler has counted */
+	__u64 max_rss_pages;
+	__u64 minor_faults, major_faults;
+	__u64 rchar, wchar, read_bytes, write_bytes;
+};
+
+struct life_signalled {
+	struct life_head head; /* whom it is for */
+	__u32 signal;
+	__s32 code; /* si_code: 0 kill(), -6 tgkill(), … */
+	__u32 is_from_kernel;
+	__u32 sender_pid;
+	__u64 sender_tag;
+	char sender_comm[LIFE_COMM_BYTES];
+};
+
+struct life_oom {
+	struct life_head head;
+	__u64 rss_pages;    /* of the victim */
+	__u64 cgroup_pages; /* in use by its cgroup; 0 if there is none */
+	__u64 cgroup_limit_pages;
+	__u64 cgroup_id;
+	char cgroup[LIFE_CGROUP_BYTES]; /* the last part of its path */
+};
+
+/* What a tree is marked with; children inherit it. */
+struct life_mark {
+	__u64 tag;
+	__u32 is_told_dead; /* of several threads that end at once only one tells */
+	__u32 reserved;
+};
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * syscalls - counts and times the system calls of marked trees.
+ *
+ * Armed, it costs every process of the host something at each call: it is to be
+ * attached only while somebody wants to know.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "syscalls.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile __u32 time_every = 1; /* one call in so many is timed, which one is chance */
+__u64 n_lost;			     /* calls that found no room to be counted in at all */
+__u64 n_lost_news;
+__u64 n_lost_marks; /* threads that are not counted, for want of memory or of a free moment */
+__u64 n_adopted;
+__u32 last_id;
+__u32 n_marks = 1; /* another number after somebody was marked who may be on a CPU just now */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct syscall_thread);
+} threads SEC(".maps");
+
+/*
+ * The same for the thread that each CPU runs, brought and taken back at every
+ * switch: finding the thread's own at every call would cost more than counting.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct syscall_cpu);
+} running SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct syscall_key);
+	__type(value, struct syscall_value);
+} values SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct syscall_tree_key);
+	__type(value, struct syscall_value);
+} tree_values SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1024 * 1024);
+} news SEC(".maps");
+
+/* ---- counting ---- */
+
+static __always_inline struct syscall_value *find_in(void *map, const void *key)
+{
+	struct syscall_value *v = bpf_map_lookup_elem(map, key);
+	const struct syscall_value none = {};
+
+	if (v)
+		return v;
+	bpf_map_update_elem(map, key, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, key);
+}
+
+static __always_inline struct syscall_value *find_value(const struct syscall_thread *s)
+{
+	const struct syscall_key key = { s->id, s->nr };
+	const struct syscall_tree_key tree_key = { s->tag, s->nr, 0 };
+	struct syscall_value *v = find_in(&values, &key);
+
+	if (!v)
+		v = find_in(&tree_values, &tree_key);
+	if (!v)
+		__sync_fetch_and_add(&n_lost, 1);
+	return v;
+}
+
+static __always_inline void add_time(struct syscall_value *v, const struct syscall_thread *s)
+{
+	__u64 ns = bpf_ktime_get_ns() - s->entered_ns;
+
+	__sync_fetch_and_add(&v->timed, 1);
+	__sync_fetch_and_add(&v->ns, ns);
+	if (s->wait_ns)
+		__sync_fetch_and_add(&v->wait_ns, s->wait_ns);
+}
+
+static __always_inline void count_call(struct syscall_thread *s, bool is_error)
+{
+	struct syscall_value *v;
+
+	s->is_inside = 0;
+	v = find_value(s);
+	if (!v)
+		return;
+	__sync_fetch_and_add(&v->count, 1);
+	if (is_error)
+		__sync_fetch_and_add(&v->errors, 1);
+	if (s->entered_ns)
+		add_time(v, s);
+}
+
+/*
+ * True for one call in time_every, on average. Drawing a number for each would
+ * cost more than most calls: how many to leave out is drawn, from 0 to twice as
+ * many, so that no rhythm of the program meets one of ours.
+ */
+static __always_inline bool is_timed(struct syscall_thread *s)
+{
+	if (time_every <= 1)
+		return true;
+	if (s->n_skip > 0) {
+		s->n_skip--;
+		return false;
+	}
+	s->n_skip = bpf_get_prandom_u32() % (2 * time_every - 1);
+	return true;
+}
+
+static __always_inline struct syscall_cpu *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&running, &zero);
+}
+
+/* What is known of t, which has this CPU from now on. */
+static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t, __u32 tid)
+{
+	struct syscall_thread *s = &cpu->thread, *own;
+
+	cpu->n_marks = n_marks;
+	cpu->tid = tid;
+	s->id = 0;
+	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (!own || own->id == 0)
+		return;
+	*s = *own;
+	if (!s->left_ns)
+		return;
+	s->wait_ns += bpf_ktime_get_ns() - s->left_ns;
+	s->left_ns = 0;
+}
+
+/*
+ * The running thread, or NULL if it is not counted. Brings it first if somebody may
+ * have been marked since it got the CPU, or if no switch to it was seen: a kernel may
+ * leave out a program that is under way already.
+ */
+static __always_inline struct syscall_thread *running_thread(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct syscall_cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return NULL;
+	if (cpu->tid != tid || (cpu->thread.id == 0 && cpu->n_marks != n_marks))
+		bring(cpu, bpf_get_current_task_btf(), tid);
+	return cpu->thread.id != 0 ? &cpu->thread : NULL;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_enter, void *regs, long nr)
+{
+	struct syscall_thread *s = running_thread();
+
+	if (!s)
+		return 0;
+	s->nr = nr;
+	s->is_inside = 1;
+	s->wait_ns = 0;
+	s->entered_ns = is_timed(s) ? bpf_ktime_get_ns() : 0;
+	return 0;
+}
+
+/* What a call returns between this and 0 is an error. */
+#define MAX_ERRNO 4095
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_leave, void *regs, long result)
+{
+	struct syscall_thread *s = running_thread();
+
+	if (s && s->is_inside)
+		count_call(s, result < 0 && result >= -MAX_ERRNO);
+	return 0;
+}
+
+/* ---- another thread gets the CPU ---- */
+
+static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struct *from)
+{
+	struct syscall_thread *s = &cpu->thread, *own;
+
+	if (s->is_inside && s->entered_ns)
+		s->left_ns = bpf_ktime_get_ns();
+	own = bpf_task_storage_get(&threads, from, 0, 0);
+	if (own)
+		*own = *s;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task_struct *to)
+{
+	struct syscall_cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return 0;
+	if (cpu->thread.id != 0 && cpu->tid == (__u32)from->pid)
+		take_back(cpu, from);
+	bring(cpu, to, to->pid);
+	return 0;
+}
+
+/* ---- who is counted ---- */
+
+static __always_inline void tell(struct task_struct *leader, const struct syscall_thread *s,
+				 bool is_end)
+{
+	struct syscall_news *n = bpf_ringbuf_reserve(&news, sizeof(*n), 0);
+
+	if (!n) {
+		__sync_fetch_and_add(&n_lost_news, 1);
+		return;
+	}
+	n->id = s->id;
+	n->pid = leader->tgid;
+	n->tag = s->tag;
+	n->start_boot_ns = leader->start_boottime;
+	n->is_end = is_end;
+	n->reserved = 0;
+	bpf_ringbuf_submit(n, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline struct syscall_thread *mark(struct task_struct *t, __u64 tag, __u32 id)
+{
+	struct syscall_thread *s =
+		bpf_task_storage_get(&threads, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!s) {
+		__sync_fetch_and_add(&n_lost_marks, 1);
+		return NULL;
+	}
+	s->tag = tag;
+	s->id = id;
+	return s;
+}
+
+static __always_inline __u32 new_id(void)
+{
+	return __sync_fetch_and_add(&last_id, 1) + 1;
+}
+
+/* A thread counts for its process, and a process for itself. */
+static __always_inline void mark_child(struct task_struct *child, const struct syscall_thread *from)
+{
+	struct syscall_thread *s;
+
+	if (child->pid != child->tgid) {
+		mark(child, from->tag, from->id);
+		return;
+	}
+	s = mark(child, from->tag, new_id());
+	if (s)
+		tell(child, s, false);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct syscall_thread *s = running_thread();
+
+	if (s)
+		mark_child(child, s);
+	return 0;
+}
+
+/* The call that ends a thread never returns. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *t)
+{
+	struct syscall_thread *s = running_thread();
+
+	if (!s)
+		return 0;
+	if (s->is_inside) {
+		s->entered_ns = 0;
+		count_call(s, false);
+	}
+	if (t->signal->live.counter == 0)
+		tell(t->group_leader, s, true);
+	return 0;
+}
+
+/*
+ * Marks what was there before its parent or first thread was marked. Run over
+ * and over until none is adopted any more.
+ */
+SEC("iter/task")
+int adopt(struct bpf_iter__task *ctx)
+{
+	struct task_struct *t = ctx->task;
+	struct syscall_thread *s;
+
+	if (!t || bpf_task_storage_get(&threads, t, 0, 0))
+		return 0;
+	s = bpf_task_storage_get(&threads, t->pid == t->tgid ? t->real_parent : t->group_leader, 0,
+				 0);
+	if (!s)
+		return 0;
+	mark_child(t, s);
+	n_adopted++;
+	__sync_fetch_and_add(&n_marks, 1);
+	return 0;
+}
+
+/* The root of a tree, given by the user side with a tag and no number yet. */
+SEC("iter/task")
+int introduce(struct bpf_iter__task *ctx)
+{
+	struct task_struct *t = ctx->task;
+	struct syscall_thread *s;
+
+	if (!t)
+		return 0;
+	s = bpf_task_storage_get(&threads, t, 0, 0);
+	if (!s || s->id != 0)
+		return 0;
+	s->id = new_id();
+	tell(t, s, false);
+	__sync_fetch_and_add(&n_marks, 1);
+	return 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * syscalls - what is counted per process and system call, and how the two sides share it.
+ */
+#ifndef PROCTOR_BPF_SYSCALLS_H
+#define PROCTOR_BPF_SYSCALLS_H
+
+/* Every process that is counted has a number of its own: pids are used again. */
+struct syscall_key {
+	__u32 id;
+	__u32 nr; /* of the system call */
+};
+
+/* Where there is no room left to tell processes apart, calls are counted for their whole tree. */
+struct syscall_tree_key {
+	__u64 tag;
+	__u32 nr;
+	__u32 reserved;
+};
+
+struct syscall_value {
+	__u64 count;
+	__u64 errors;
+	__u64 timed;   /* how many of them were timed */
+	__u64 ns;      /* the time those took */
+	__u64 wait_ns; /* the part of ns in which they had no CPU */
+};
+
+/* In the ring: a process begins or ceases to be counted. */
+struct syscall_news {
+	__u32 id;
+	__u32 pid;
+	__u64 tag;
+	__u64 start_boot_ns;
+	__u32 is_end;
+	__u32 reserved;
+};
+
+/* Kept with every thread that is counted. */
+struct syscall_thread {
+	__u64 tag;
+	__u64 entered_ns; /* 0: the call under way, if there is one, is not timed */
+	__u64 left_ns;	  /* when it lost its CPU; 0: it has it */
+	__u64 wait_ns;	  /* how long it had none, in the call under way */
+	__u32 nr;
+	__u32 is_inside;
+	__u32 id;
+	__u32 n_skip; /* calls until the next that is timed */
+};
+
+/* Kept with every CPU. */
+struct syscall_cpu {
+	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
+	__u32 n_marks;		      /* as of when this was looked up */
+	__u32 tid;		      /* of that thread */
+};
+
+#endif

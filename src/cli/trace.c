@@ -1,0 +1,158 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "cli/cli.h"
+#include "sources/sources.h"
+
+#define DEFAULT_SECONDS 10
+#define DEFAULT_MAX_BYTES (UINT64_C(64) * 1024 * 1024)
+#define MAX_SECONDS 86400
+
+enum trace_key { KEY_DURATION = 256, KEY_MAX_BYTES };
+
+struct trace_args {
+	pid_t pid;
+	double seconds;
+	uint64_t max_bytes;
+	const char *output; /* NULL: stdout */
+};
+
+static const struct argp_option trace_options[] = {
+	{ "duration", KEY_DURATION, "TIME", 0, "For how long: 30s, 5m (10s)", 0 },
+	{ "max-bytes", KEY_MAX_BYTES, "N", 0, "Write at most so many bytes (67108864)", 0 },
+	{ "output", 'o', "FILE", 0, "Write into this file, which is made anew", 0 },
+	{ 0 },
+};
+
+static pid_t parse_pid(const struct argp_state *state, const char *text)
+{
+	uint64_t pid;
+
+	if (num_parse_u64(text, &pid) < 0 || pid == 0 || pid > INT32_MAX)
+		cli_usage_error(state, "a process has a number above 0, not '%s'", text);
+	return (pid_t)pid;
+}
+
+static double parse_seconds(const struct argp_state *state, const char *text)
+{
+	double seconds = cli_parse_duration(state, "--duration", text);
+
+	if (seconds <= 0 || seconds > MAX_SECONDS)
+		cli_usage_error(state, "--duration wants up to a day, not '%s'", text);
+	return seconds;
+}
+
+static uint64_t parse_bytes(const struct argp_state *state, const char *text)
+{
+	uint64_t n;
+
+	if (num_parse_u64(text, &n) < 0 || n == 0)
+		cli_usage_error(state, "--max-bytes wants a number above 0, not '%s'", text);
+	return n;
+}
+
+static error_t parse_trace_option(int key, char *arg, struct argp_state *state)
+{
+	struct trace_args *args = state->input;
+
+	switch (key) {
+	case KEY_DURATION:
+		args->seconds = parse_seconds(state, arg);
+		return 0;
+	case KEY_MAX_BYTES:
+		args->max_bytes = parse_bytes(state, arg);
+		return 0;
+	case 'o':
+		args->output = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (args->pid != 0)
+			cli_usage_error(state, "'%s' is one word too many", arg);
+		args->pid = parse_pid(state, arg);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		cli_usage_error(state, "which process? proctor trace PID");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp trace_argp = {
+	.options = trace_options,
+	.parser = parse_trace_option,
+	.args_doc = "PID",
+	.doc = "Writes every system call of a process, its threads and the children that it starts, "
+	       "with the time, through strace. The process is tens of times slower meanwhile; it is "
+	       "let go of at the end, also if proctor is killed.",
+};
+
+/* Readable when somebody wants us to end. */
+static int open_stop_fd(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int open_output(const char *path, struct err *err)
+{
+	int fd;
+
+	if (!path)
+		return STDOUT_FILENO;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+	if (fd < 0)
+		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
+	return fd;
+}
+
+static void tell_end(const struct trace_args *args, const struct trace_result *result)
+{
+	static const char *const reasons[] = {
+		[TRACE_TIME_UP] = "the time is up",
+		[TRACE_FULL] = "--max-bytes is reached",
+		[TRACE_STOPPED] = "stopped",
+		[TRACE_TARGET_ENDED] = "the process has ended",
+	};
+
+	fprintf(stderr, "proctor: %s: %llu bytes of process %d%s%s\n", reasons[result->end],
+		(unsigned long long)result->n_bytes, (int)args->pid, args->output ? " in " : "",
+		args->output ? args->output : "");
+}
+
+int cli_trace(int argc, char **argv)
+{
+	struct trace_args args = { .seconds = DEFAULT_SECONDS, .max_bytes = DEFAULT_MAX_BYTES };
+	struct trace_options options;
+	struct trace_result result;
+	struct err err = ERR_INIT;
+	int r;
+
+	cli_parse(&trace_argp, argc, argv, 0, &args);
+	signal(SIGPIPE, SIG_IGN); /* who reads has seen enough: an error like any other */
+	options = (struct trace_options){ .seconds = args.seconds,
+					  .max_bytes = args.max_bytes,
+					  .out_fd = open_output(args.output, &err),
+					  .stop_fd = open_stop_fd() };
+	if (options.out_fd < 0)
+		return cli_fail(CLI_FAILED, &err);
+	r = sources_trace(args.pid, &options, &result, &err);
+	if (r == -EINVAL)
+		return cli_fail(CLI_USAGE, &err);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	tell_end(&args, &result);
+	return CLI_DONE;
+}

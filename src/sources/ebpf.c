@@ -1,0 +1,84 @@
+#include "sources/ebpf.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define BTF_PATH "/sys/kernel/btf/vmlinux"
+
+/* The inode of the first pid namespace, fixed by the kernel: PROC_PID_INIT_INO. */
+#define INIT_PID_NS UINT64_C(0xEFFFFFFC)
+
+/* libbpf would write to stderr, and most of what it says is for programmers. */
+static int print_to_log(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char line[512];
+
+	(void)level;
+	if (log_get_level() < LOG_DEBUG)
+		return 0;
+	vsnprintf(line, sizeof(line), fmt, ap);
+	line[strcspn(line, "\n")] = '\0';
+	log_debug("%s", line);
+	return 0;
+}
+
+static bool has_capability(const struct __user_cap_data_struct *data, unsigned cap)
+{
+	return data[cap / 32].effective >> (cap % 32) & 1;
+}
+
+/* CAP_SYS_ADMIN has stood for both since before they were. */
+static bool has_rights(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return false;
+	return has_capability(data, CAP_SYS_ADMIN) ||
+	       (has_capability(data, CAP_BPF) && has_capability(data, CAP_PERFMON));
+}
+
+bool ebpf_is_first_pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == INIT_PID_NS;
+}
+
+int ebpf_check(struct err *err)
+{
+	libbpf_set_print(print_to_log);
+	if (!has_rights())
+		return err_set(err, -EPERM,
+			       "only root (CAP_BPF and CAP_PERFMON) may load eBPF programs");
+	if (access(BTF_PATH, R_OK) < 0)
+		return err_set(err, -EOPNOTSUPP,
+			       "this kernel does not describe itself (" BTF_PATH
+			       "), which eBPF programs need");
+	if (!ebpf_is_first_pid_namespace())
+		return err_set(
+			err, -EOPNOTSUPP,
+			"eBPF programs see the pids of the first pid namespace, and this is another (a container's)");
+	return 0;
+}
+
+int ebpf_fail(struct err *err, int code, const char *what)
+{
+	if (code >= 0)
+		code = -EIO;
+	if (code == -EPERM || code == -EACCES)
+		return err_set(err, code, "the kernel refused the eBPF program for %s: %s", what,
+			       strerror(-code));
+	return err_set(err, code, "the eBPF program for %s does not work on this kernel: %s", what,
+		       strerror(-code));
+}

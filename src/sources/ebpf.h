@@ -1,0 +1,30 @@
+/*
+ * ebpf - what all kernel programs have in common: may they be loaded, and if not, why.
+ *
+ * libbpf stays in the files that end in _ebpf.c, in ebpf.c and in tasks.c; a
+ * build without it has ebpf_none.c in their place, with the same functions.
+ */
+#ifndef PROCTOR_SOURCES_EBPF_H
+#define PROCTOR_SOURCES_EBPF_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+/*
+ * Whether it is worth trying: a kernel with BTF, CAP_BPF and CAP_PERFMON, the
+ * first pid namespace. Costs a few system calls. err has one sentence.
+ * -EOPNOTSUPP: not in this build or on this kernel; -EPERM: not for this user.
+ */
+int ebpf_check(struct err *err);
+
+/*
+ * The sentence for a load or attach that failed all the same, and the negative errno
+ * to return. libbpf's own words go to the debug log.
+ */
+int ebpf_fail(struct err *err, int code, const char *what);
+
+/* True in the first pid namespace: the pids that the programs see are those of /proc. */
+bool ebpf_is_first_pid_namespace(void);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * life_rung - one way to hear of births and deaths; life.c takes the best that works.
+ */
+#ifndef PROCTOR_SOURCES_LIFE_RUNG_H
+#define PROCTOR_SOURCES_LIFE_RUNG_H
+
+#include "sources/sources.h"
+
+struct life_kind {
+	const char *name; /* "netlink proc connector" */
+	const char *name_with_accounts;
+	int (*open)(const struct life_options *options, struct life **ret, struct err *err);
+	void (*close)(struct life *life); /* frees it */
+	int (*fd)(const struct life *life);
+	int64_t (*drain)(struct life *life, life_handler *fn, void *ctx);
+	int (*track)(struct life *life, pid_t pid, uint64_t tag); /* NULL: it cannot */
+};
+
+/* The first member of what a rung opens. */
+struct life {
+	const struct life_kind *kind;
+	bool sees_signals, sees_oom, has_accounts;
+	struct err why; /* why no better rung */
+};
+
+extern const struct life_kind life_by_ebpf;
+extern const struct life_kind life_by_netlink;
+
+/* All unknown: what an event says where the rung does not. */
+void life_event_init(struct life_event *ev);
+
+#endif

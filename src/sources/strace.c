@@ -1,0 +1,241 @@
+#include "sources/strace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/num.h"
+
+#define ATTACH_MS 5000
+#define DETACH_MS 5000
+#define MAX_TABLE_BYTES (1 << 20) /* more is not a table */
+#define STATUS_BYTES 8192
+
+struct strace {
+	pid_t pid; /* of strace */
+	int fd;	   /* what it writes; does not block */
+	struct buf text;
+};
+
+bool strace_is_installed(void)
+{
+	const char *path = getenv("PATH");
+	char file[4096];
+
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+
+		snprintf(file, sizeof(file), "%.*s/strace", (int)n, path);
+		if (access(file, X_OK) == 0)
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+/* ---- checking ---- */
+
+/* A number in proc/PID/status; -1: not there. */
+static int read_status(pid_t pid, const char *key, int64_t *ret)
+{
+	char path[64], text[STATUS_BYTES];
+	const char *at;
+	uint64_t v;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+		return -ESRCH;
+	at = strstr(text, key);
+	if (!at)
+		return -ENODATA;
+	at += strlen(key);
+	at += strspn(at, "\t ");
+	if (num_scan_u64(&at, &v) < 0)
+		return -ENODATA;
+	*ret = (int64_t)v;
+	return 0;
+}
+
+int strace_check(pid_t pid, struct err *err)
+{
+	int64_t tracer = 0, group = pid;
+
+	if (pid <= 0)
+		return err_set(err, -EINVAL, "%d is not the id of a process", (int)pid);
+	if (read_status(pid, "\nTgid:", &group) < 0)
+		return err_set(err, -ESRCH, "there is no process %d", (int)pid);
+	if (group == getpid())
+		return err_set(err, -EINVAL, "proctor does not trace itself");
+	if (read_status(pid, "\nTracerPid:", &tracer) == 0 && tracer != 0)
+		return err_set(err, -EBUSY, "process %d is already traced, by process %d", (int)pid,
+			       (int)tracer);
+	return 0;
+}
+
+/* ---- running it ---- */
+
+/*
+ * In the child. The signal comes also when we are killed: strace then lets go and
+ * ends. A group of its own, so that a Ctrl-C is ours to answer.
+ */
+static void exec_strace(pid_t pid, const char *how, pid_t parent, int out_fd)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	if (prctl(PR_SET_PDEATHSIG, SIGINT) < 0 || getppid() != parent)
+		_exit(126);
+	if (setpgid(0, 0) < 0 || dup2(out_fd, STDERR_FILENO) < 0)
+		_exit(126);
+	execlp("strace", "strace", how, "-f", "-p", text, (char *)NULL);
+	_exit(127);
+}
+
+static void default_signals(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGINT, SIG_DFL);
+}
+
+int strace_spawn(pid_t target, const char *how, pid_t *ret_pid, int *ret_fd, struct err *err)
+{
+	pid_t parent = getpid(), pid;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
+	pid = fork();
+	if (pid == 0) {
+		default_signals();
+		exec_strace(target, how, parent, ends[1]);
+	}
+	close(ends[1]);
+	if (pid < 0) {
+		close(ends[0]);
+		return err_set(err, -EAGAIN, "cannot run strace: no new process can be started");
+	}
+	(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	*ret_pid = pid;
+	*ret_fd = ends[0];
+	return 0;
+}
+
+/* Reads what there is. 0: more may come, 1: it has ended. */
+static int read_some(struct strace *s)
+{
+	char bytes[4096];
+	ssize_t n = read(s->fd, bytes, sizeof(bytes));
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n > 0 && s->text.len + (size_t)n <= MAX_TABLE_BYTES)
+		buf_add(&s->text, bytes, (size_t)n);
+	return n == 0;
+}
+
+/* Until it has said this (NULL: until its end), has ended, or time is up. */
+static int read_until(struct strace *s, const char *words, uint64_t ms)
+{
+	uint64_t deadline_ns = clock_boot_ns() + ms * UINT64_C(1000000);
+	struct pollfd fd = { .fd = s->fd, .events = POLLIN };
+	int r = 0;
+
+	while (r == 0 && !(words && strstr(s->text.data, words))) {
+		if (clock_boot_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		(void)poll(&fd, 1, 50);
+		r = read_some(s);
+	}
+	return r < 0 ? r : 0;
+}
+
+void strace_end(pid_t pid)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void end(struct strace *s)
+{
+	strace_end(s->pid);
+	close_fd(&s->fd);
+	buf_release(&s->text);
+	free(s);
+}
+
+static void drop(struct strace **s)
+{
+	if (*s)
+		end(*s);
+}
+
+int strace_explain(const char *text, pid_t pid, struct err *err)
+{
+	size_t n = strcspn(text, "\n");
+
+	if (strstr(text, "Operation not permitted"))
+		return err_set(
+			err, -EPERM,
+			"process %d cannot be traced by this user (another user's, or ptrace is restricted here)",
+			(int)pid);
+	if (strstr(text, "No such process"))
+		return err_set(err, -ESRCH, "process %d is gone", (int)pid);
+	if (!*text)
+		return err_set(err, -ENOENT, "strace is not installed, or cannot be run");
+	return err_set(err, -EIO, "strace failed: %.*s", (int)n, text);
+}
+
+int strace_attach(pid_t pid, struct strace **ret, struct err *err)
+{
+	CLEANUP(drop) struct strace *s = NULL;
+	int r = strace_check(pid, err);
+
+	if (r < 0)
+		return r;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(err, -ENOMEM, "out of memory");
+	s->fd = -1;
+	s->text = (struct buf)BUF_INIT;
+	r = strace_spawn(pid, "-c", &s->pid, &s->fd, err);
+	if (r < 0)
+		return r;
+	r = read_until(s, " attached", ATTACH_MS);
+	if (r < 0)
+		return err_set(err, r, "strace did not attach to process %d: %s", (int)pid,
+			       strerror(-r));
+	if (!strstr(s->text.data, " attached"))
+		return strace_explain(s->text.data, pid, err);
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+int strace_detach(struct strace *given, struct strace_summary *ret, struct err *err)
+{
+	CLEANUP(drop) struct strace *s = given;
+	int r;
+
+	kill(s->pid, SIGINT);
+	r = read_until(s, NULL, DETACH_MS);
+	if (r < 0)
+		return err_set(err, r, "strace did not let go in time and was killed");
+	if (buf_error(&s->text) < 0 || strace_parse(s->text.data, ret) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return 0;
+}

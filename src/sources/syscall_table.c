@@ -1,0 +1,325 @@
+#include "sources/syscall_table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "sources/parse_host.h"
+#include "sources/syscall_name.h"
+
+void syscall_table_release(struct syscall_table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->items[i].rows);
+	free(t->items);
+	free(t->uses);
+	map_release(&t->by_id);
+	*t = (struct syscall_table){ 0 };
+}
+
+/* ---- taking in ---- */
+
+static struct counted *find(const struct syscall_table *t, uint32_t id)
+{
+	uint64_t at;
+
+	return map_get(&t->by_id, id, &at) ? &t->items[at] : NULL;
+}
+
+static int reserve_items(struct syscall_table *t)
+{
+	size_t cap = t->cap ? 2 * t->cap : 64;
+	struct counted *items;
+
+	if (t->n < t->cap)
+		return 0;
+	items = reallocarray(t->items, cap, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	t->items = items;
+	t->cap = cap;
+	return 0;
+}
+
+static struct counted *append(struct syscall_table *t, uint32_t id)
+{
+	if (reserve_items(t) < 0)
+		return NULL;
+	t->items[t->n] = (struct counted){ .id = id, .about = { .start_ticks = U64_UNKNOWN } };
+	return &t->items[t->n++];
+}
+
+/* The process with this number, new if need be. NULL: no memory. */
+static struct counted *get(struct syscall_table *t, uint32_t id)
+{
+	struct counted *c = find(t, id);
+
+	if (c)
+		return c;
+	if (map_put(&t->by_id, id, t->n) < 0)
+		return NULL;
+	c = append(t, id);
+	if (!c)
+		map_remove(&t->by_id, id);
+	return c;
+}
+
+/* There are few of these, if any. */
+static struct counted *get_tree(struct syscall_table *t, uint64_t tag)
+{
+	struct counted *c;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->items[i].id == 0 && t->items[i].about.tag == tag)
+			return &t->items[i];
+	c = append(t, 0);
+	if (c)
+		c->about.tag = tag;
+	return c;
+}
+
+int syscall_table_news(struct syscall_table *t, const struct syscall_news *news, long clock_ticks)
+{
+	struct counted *c = get(t, news->id);
+
+	if (!c)
+		return -ENOMEM;
+	c->about.pid = (pid_t)news->pid;
+	c->about.tag = news->tag;
+	c->about.start_ticks = ns_to_ticks(news->start_boot_ns, clock_ticks);
+	c->about.is_ended |= news->is_end != 0;
+	return 0;
+}
+
+static size_t find_row(const struct counted *c, uint32_t nr)
+{
+	size_t low = 0, high = c->n_rows;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (c->rows[middle].nr < nr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int insert_row(struct counted *c, size_t at, uint32_t nr)
+{
+	size_t cap = c->cap_rows ? 2 * c->cap_rows : 16;
+	struct syscall_row *rows = c->rows;
+
+	if (c->n_rows == c->cap_rows) {
+		rows = reallocarray(c->rows, cap, sizeof(*rows));
+		if (!rows)
+			return -ENOMEM;
+		c->rows = rows;
+		c->cap_rows = cap;
+	}
+	memmove(&rows[at + 1], &rows[at], (c->n_rows - at) * sizeof(*rows));
+	rows[at] = (struct syscall_row){ .nr = nr };
+	c->n_rows++;
+	return 0;
+}
+
+static int put(struct counted *c, uint32_t nr, const struct syscall_value *value)
+{
+	size_t at;
+
+	if (!c)
+		return -ENOMEM;
+	at = find_row(c, nr);
+	if ((at == c->n_rows || c->rows[at].nr != nr) && insert_row(c, at, nr) < 0)
+		return -ENOMEM;
+	c->rows[at].now = *value;
+	return 0;
+}
+
+int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
+		      const struct syscall_value *value)
+{
+	return put(get(t, key->id), key->nr, value);
+}
+
+int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_key *key,
+			   const struct syscall_value *value)
+{
+	return put(get_tree(t, key->tag), key->nr, value);
+}
+
+void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t pid))
+{
+	for (size_t i = 0; i < t->n; i++) {
+		struct counted *c = &t->items[i];
+
+		if (c->id != 0 && (c->about.pid == 0 || !is_alive(c->about.pid)))
+			c->about.is_ended = true;
+	}
+}
+
+bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id)
+{
+	const struct counted *c = find(t, id);
+
+	return !c || c->about.is_ended;
+}
+
+/* ---- giving out ---- */
+
+uint64_t syscall_scale(uint64_t ns, uint64_t count, uint64_t timed)
+{
+	__uint128_t scaled;
+
+	if (timed == 0)
+		return U64_UNKNOWN;
+	scaled = (__uint128_t)ns * count / timed;
+	return scaled >= U64_UNKNOWN ? U64_UNKNOWN : (uint64_t)scaled;
+}
+
+/* Counters of one entry are written one by one while we read: a part never exceeds the whole. */
+static struct syscall_value between(const struct syscall_value *now,
+				    const struct syscall_value *before)
+{
+	struct syscall_value v = { now->count - before->count, now->errors - before->errors,
+				   now->timed - before->timed, now->ns - before->ns,
+				   now->wait_ns - before->wait_ns };
+
+	if (v.wait_ns > v.ns)
+		v.wait_ns = v.ns;
+	return v;
+}
+
+static struct syscall_use use_of(uint32_t nr, const struct syscall_value *v, struct arena *arena)
+{
+	char text[SYSCALL_NAME_BYTES];
+	const char *name = syscall_name(nr, text);
+	bool is_untimed = v->timed == 0 && v->count > 0;
+
+	if (name == text)
+		name = arena_strdup(arena, text);
+	return (struct syscall_use){
+		.name = name ? name : "",
+		.count = v->count,
+		.errors = v->errors,
+		.cpu_ns = is_untimed ? U64_UNKNOWN
+				     : syscall_scale(v->ns - v->wait_ns, v->count, v->timed),
+		.wait_ns = is_untimed ? U64_UNKNOWN : syscall_scale(v->wait_ns, v->count, v->timed),
+	};
+}
+
+/* What is new since *before of each row, or all if that is not wanted. Returns how many have any.
+ */
+static size_t list_uses(struct counted *c, bool is_fill, struct arena *arena,
+			struct syscall_use *uses)
+{
+	const struct syscall_value none = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_rows; i++) {
+		struct syscall_row *row = &c->rows[i];
+		struct syscall_value v = between(&row->now, is_fill ? &row->filled : &none);
+
+		if (is_fill)
+			row->filled = row->now;
+		if (v.count > 0)
+			uses[n++] = use_of(row->nr, &v, arena);
+	}
+	return n;
+}
+
+static bool reserve_uses(struct syscall_table *t, size_t n)
+{
+	struct syscall_use *uses;
+
+	if (n <= t->cap_uses)
+		return true;
+	uses = reallocarray(t->uses, n, sizeof(*uses));
+	if (!uses)
+		return false;
+	t->uses = uses;
+	t->cap_uses = n;
+	return true;
+}
+
+/* The standard error of a sum of so many draws, as a share of it, at its largest. */
+static double time_error(const struct counted *c)
+{
+	uint64_t count = 0, timed = 0;
+
+	for (size_t i = 0; i < c->n_rows; i++) {
+		count += c->rows[i].now.count;
+		timed += c->rows[i].now.timed;
+	}
+	if (count == timed)
+		return 0;
+	return timed > 0 ? 1.0 / sqrt((double)timed) : F64_UNKNOWN;
+}
+
+void syscall_table_each(struct syscall_table *t, syscalls_fn *fn, void *ctx)
+{
+	struct arena arena = ARENA_INIT;
+
+	for (size_t i = 0; i < t->n; i++) {
+		struct syscall_process about = t->items[i].about;
+
+		if (!reserve_uses(t, t->items[i].n_rows))
+			continue;
+		about.uses = t->uses;
+		about.n_uses = list_uses(&t->items[i], false, &arena, t->uses);
+		about.time_error = time_error(&t->items[i]);
+		fn(ctx, &about);
+		arena_reset(&arena);
+	}
+	arena_release(&arena);
+}
+
+static int compare_pid(const void *key, const void *item)
+{
+	pid_t x = *(const pid_t *)key, y = ((const struct proc_sample *)item)->key.pid;
+
+	return (x > y) - (x < y);
+}
+
+static void fill_sample(struct counted *c, struct proc_sample *p, struct arena *arena)
+{
+	struct syscall_use *uses = arena_alloc(arena, (c->n_rows + 1) * sizeof(*uses));
+
+	if (!uses)
+		return;
+	p->n_syscalls = list_uses(c, true, arena, uses);
+	p->syscalls = uses;
+}
+
+void syscall_table_fill(struct syscall_table *t, struct snapshot *s)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		struct counted *c = &t->items[i];
+		struct proc_sample *p = bsearch(&c->about.pid, s->processes, s->n_processes,
+						sizeof(*p), compare_pid);
+
+		if (p && p->key.start_ticks == c->about.start_ticks)
+			fill_sample(c, p, &s->arena);
+	}
+}
+
+void syscall_table_drop_ended(struct syscall_table *t)
+{
+	size_t kept = 0;
+
+	map_clear(&t->by_id);
+	for (size_t i = 0; i < t->n; i++) {
+		if (t->items[i].about.is_ended) {
+			free(t->items[i].rows);
+			continue;
+		}
+		t->items[kept] = t->items[i];
+		if (t->items[kept].id != 0) /* the map has had room for more */
+			(void)map_put(&t->by_id, t->items[kept].id, kept);
+		kept++;
+	}
+	t->n = kept;
+}

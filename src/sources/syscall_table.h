@@ -1,0 +1,66 @@
+/*
+ * syscall_table - the system calls of each counted process, as they add up.
+ *
+ * Pure bookkeeping: the owner hands in what the kernel side says and asks for
+ * totals, or for what is new since it last asked.
+ */
+#ifndef PROCTOR_SOURCES_SYSCALL_TABLE_H
+#define PROCTOR_SOURCES_SYSCALL_TABLE_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/map.h"
+#include "bpf/syscalls.h"
+#include "sources/sources.h"
+
+struct syscall_row {
+	uint32_t nr;
+	struct syscall_value now, filled; /* the totals, and those when a sample was last filled */
+};
+
+struct counted {
+	uint32_t id;		      /* 0: the rest of a tree */
+	struct syscall_process about; /* without its uses */
+	struct syscall_row *rows;     /* by nr, ascending */
+	size_t n_rows, cap_rows;
+};
+
+/* All zero is a good beginning. */
+struct syscall_table {
+	struct counted *items;
+	size_t n, cap;
+	struct map by_id; /* index into items */
+	struct syscall_use *uses;
+	size_t cap_uses;
+};
+
+void syscall_table_release(struct syscall_table *t);
+
+/* A process begins or ends. -ENOMEM. */
+int syscall_table_news(struct syscall_table *t, const struct syscall_news *news, long clock_ticks);
+
+/* Its totals for one call. Of one whose beginning was lost the pid stays unknown (0). -ENOMEM. */
+int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
+		      const struct syscall_value *value);
+
+/* The totals of those in a tree that were not told apart. -ENOMEM. */
+int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_key *key,
+			   const struct syscall_value *value);
+
+/* News were lost: whoever is_alive() denies has ended, and who was never introduced as well. */
+void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t pid));
+
+/* True if the process with this number has ended, or was never heard of. */
+bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id);
+
+/* See sources.h. */
+void syscall_table_each(struct syscall_table *t, syscalls_fn *fn, void *ctx);
+void syscall_table_fill(struct syscall_table *t, struct snapshot *s);
+void syscall_table_drop_ended(struct syscall_table *t);
+
+/* Time as if all calls had been timed. */
+uint64_t syscall_scale(uint64_t ns, uint64_t count, uint64_t timed);
+
+#endif

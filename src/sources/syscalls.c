@@ -1,0 +1,363 @@
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "bpf/syscalls.skel.h"
+#include "sources/ebpf.h"
+#include "sources/syscall_table.h"
+
+#define WHAT "system calls"
+
+#define MAX_ENTRIES 262144
+#define BATCH 2048 /* entries per call of the kernel */
+#define MAX_TREES 4096
+#define MAX_ADOPTIONS 64 /* rounds; each finds the children of those found before */
+
+struct syscalls {
+	struct syscalls_bpf *skel;
+	struct ring_buffer *ring;
+	struct bpf_link *links[5]; /* those that count; NULL while it is not armed */
+	struct syscall_table table;
+	uint64_t *tags; /* of the trees that are tracked */
+	size_t n_tags;
+	uint64_t told_lost, seen_lost_news;
+	long clock_ticks;
+	union {
+		struct syscall_key of_processes[BATCH];
+		struct syscall_tree_key of_trees[BATCH];
+	} keys;
+	struct syscall_value values[BATCH];
+};
+
+/* ---- life cycle ---- */
+
+static int take_news(void *ctx, void *bytes, size_t len)
+{
+	struct syscalls *s = ctx;
+
+	if (len < sizeof(struct syscall_news))
+		return 0;
+	return syscall_table_news(&s->table, bytes, s->clock_ticks);
+}
+
+static int start(struct syscalls *s, const struct syscalls_options *o)
+{
+	int r;
+
+	s->skel = syscalls_bpf__open();
+	if (!s->skel)
+		return -errno;
+	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
+	r = bpf_map__set_max_entries(s->skel->maps.values,
+				     o && o->max_entries ? o->max_entries : MAX_ENTRIES);
+	if (r == 0)
+		r = syscalls_bpf__load(s->skel);
+	if (r < 0)
+		return r;
+	s->ring = ring_buffer__new(bpf_map__fd(s->skel->maps.news), take_news, s, NULL);
+	return s->ring ? 0 : -errno;
+}
+
+static void close_syscalls(struct syscalls **s)
+{
+	*s = syscalls_close(*s);
+}
+
+int syscalls_open(const struct syscalls_options *options, struct syscalls **ret, struct err *err)
+{
+	CLEANUP(close_syscalls) struct syscalls *s = NULL;
+	int r = ebpf_check(err);
+
+	if (r < 0)
+		return r;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(err, -ENOMEM, "out of memory");
+	s->clock_ticks = sysconf(_SC_CLK_TCK);
+	r = start(s, options);
+	malloc_trim(0); /* what the kernel says of itself took 14 MB, and is needed no more */
+	if (r < 0)
+		return ebpf_fail(err, r, WHAT);
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+static void disarm(struct syscalls *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->links); i++) {
+		bpf_link__destroy(s->links[i]);
+		s->links[i] = NULL;
+	}
+}
+
+struct syscalls *syscalls_close(struct syscalls *s)
+{
+	if (!s)
+		return NULL;
+	disarm(s);
+	ring_buffer__free(s->ring);
+	syscalls_bpf__destroy(s->skel);
+	syscall_table_release(&s->table);
+	free(s->tags);
+	free(s);
+	return NULL;
+}
+
+/* ---- whom to count ---- */
+
+bool syscalls_is_armed(const struct syscalls *s)
+{
+	return s->links[0] != NULL;
+}
+
+/* Who ran on each CPU when it was last disarmed does not any more. */
+static int forget_running(struct syscalls *s)
+{
+	int n_cpus = libbpf_num_possible_cpus(), r;
+	uint32_t zero = 0;
+	void *none;
+
+	if (n_cpus < 0)
+		return n_cpus;
+	none = calloc((size_t)n_cpus, sizeof(struct syscall_cpu));
+	if (!none)
+		return -ENOMEM;
+	r = bpf_map_update_elem(bpf_map__fd(s->skel->maps.running), &zero, none, BPF_ANY);
+	r = r < 0 ? -errno : 0;
+	free(none);
+	return r;
+}
+
+static int attach_all(struct syscalls *s)
+{
+	/* Switches first: from then on what the CPUs have is of the threads that they run. */
+	struct bpf_program *const programs[] = { s->skel->progs.on_switch, s->skel->progs.on_fork,
+						 s->skel->progs.on_exit, s->skel->progs.on_leave,
+						 s->skel->progs.on_enter };
+
+	_Static_assert(ARRAY_SIZE(programs) == ARRAY_SIZE(s->links), "a link for each");
+	for (size_t i = 0; i < ARRAY_SIZE(programs) && !s->links[i]; i++) {
+		s->links[i] = bpf_program__attach(programs[i]);
+		if (!s->links[i]) {
+			int r = -errno;
+
+			disarm(s);
+			return r;
+		}
+	}
+	return 0;
+}
+
+static int arm(struct syscalls *s)
+{
+	int r;
+
+	if (syscalls_is_armed(s))
+		return 0;
+	r = forget_running(s);
+	return r < 0 ? r : attach_all(s);
+}
+
+/* Runs one of the iterators over all tasks. */
+static int walk_tasks(struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach_iter(program, NULL);
+	CLEANUP(close_fd) int fd = -1;
+	char byte;
+	int r = 0;
+
+	if (!link)
+		return -errno;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	if (fd < 0 || read(fd, &byte, 1) < 0)
+		r = -errno;
+	bpf_link__destroy(link);
+	return r;
+}
+
+static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag)
+{
+	const struct syscall_thread mark = { .tag = tag };
+	CLEANUP(close_fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (pid_fd < 0)
+		return -errno;
+	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.threads), &pid_fd, &mark, BPF_ANY) < 0)
+		return -errno;
+	return walk_tasks(s->skel->progs.introduce);
+}
+
+/* Its other threads and its descendants. Those that they start meanwhile inherit the mark. */
+static int mark_others(struct syscalls *s)
+{
+	int r = 0;
+
+	for (int i = 0; i < MAX_ADOPTIONS && r == 0; i++) {
+		s->skel->bss->n_adopted = 0;
+		r = walk_tasks(s->skel->progs.adopt);
+		if (s->skel->bss->n_adopted == 0)
+			break;
+	}
+	return r;
+}
+
+static bool has_tag(const struct syscalls *s, uint64_t tag)
+{
+	for (size_t i = 0; i < s->n_tags; i++)
+		if (s->tags[i] == tag)
+			return true;
+	return false;
+}
+
+static int add_tag(struct syscalls *s, uint64_t tag)
+{
+	uint64_t *tags;
+
+	if (has_tag(s, tag))
+		return 0;
+	if (s->n_tags == MAX_TREES)
+		return -ENOSPC;
+	tags = reallocarray(s->tags, s->n_tags + 1, sizeof(*tags));
+	if (!tags)
+		return -ENOMEM;
+	s->tags = tags;
+	s->tags[s->n_tags++] = tag;
+	return 0;
+}
+
+int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
+{
+	bool was_tracked = has_tag(s, tag);
+	int r = add_tag(s, tag);
+
+	if (r == 0)
+		r = arm(s);
+	if (r == 0)
+		r = mark_root(s, pid, tag);
+	if (r == 0)
+		r = mark_others(s);
+	if (r < 0 && !was_tracked)
+		syscalls_untrack(s, tag);
+	return r;
+}
+
+void syscalls_untrack(struct syscalls *s, uint64_t tag)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n_tags; i++)
+		if (s->tags[i] != tag)
+			s->tags[kept++] = s->tags[i];
+	s->n_tags = kept;
+	if (kept == 0)
+		disarm(s);
+}
+
+/* ---- what was counted ---- */
+
+/* Of processes that have ended nothing more comes: the room is for others. */
+static void take_processes(struct syscalls *s, uint32_t n)
+{
+	int fd = bpf_map__fd(s->skel->maps.values);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct syscall_key *key = &s->keys.of_processes[i];
+
+		(void)syscall_table_put(&s->table, key, &s->values[i]);
+		if (syscall_table_is_ended(&s->table, key->id))
+			(void)bpf_map_delete_elem(fd, key);
+	}
+}
+
+static void take_trees(struct syscalls *s, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		(void)syscall_table_put_tree(&s->table, &s->keys.of_trees[i], &s->values[i]);
+}
+
+static int read_map(struct syscalls *s, const struct bpf_map *map,
+		    void (*take)(struct syscalls *s, uint32_t n))
+{
+	int fd = bpf_map__fd(map), r;
+	uint32_t from = 0, to = 0, n;
+	bool is_first = true;
+
+	do {
+		n = BATCH;
+		r = bpf_map_lookup_batch(fd, is_first ? NULL : &from, &to, &s->keys, s->values, &n,
+					 NULL);
+		if (r < 0 && errno != ENOENT)
+			return -errno;
+		take(s, n);
+		from = to;
+		is_first = false;
+	} while (r == 0);
+	return 0;
+}
+
+static bool is_alive(pid_t pid)
+{
+	return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+/* Without the news of their ends they would be kept for ever. */
+static void make_up_for_lost_news(struct syscalls *s)
+{
+	uint64_t lost = s->skel->bss->n_lost_news;
+
+	if (lost != s->seen_lost_news)
+		syscall_table_end_missing(&s->table, is_alive);
+	s->seen_lost_news = lost;
+}
+
+int64_t syscalls_read(struct syscalls *s)
+{
+	uint64_t lost, fresh;
+	int r;
+
+	make_up_for_lost_news(s); /* of processes that were seen in the values the last time */
+	r = ring_buffer__consume(s->ring); /* first: what has ended is complete in the values */
+	if (r >= 0)
+		r = read_map(s, s->skel->maps.values, take_processes);
+	if (r == 0)
+		r = read_map(s, s->skel->maps.tree_values, take_trees);
+	if (r < 0)
+		return r;
+	lost = s->skel->bss->n_lost + s->skel->bss->n_lost_news + s->skel->bss->n_lost_marks;
+	fresh = lost - s->told_lost;
+	s->told_lost = lost;
+	return (int64_t)fresh;
+}
+
+void syscalls_fill(struct syscalls *s, struct snapshot *snap)
+{
+	syscall_table_fill(&s->table, snap);
+}
+
+/* Trees that are not tracked any more may still be marked. */
+struct filter {
+	const struct syscalls *s;
+	syscalls_fn *fn;
+	void *ctx;
+};
+
+static void pass_tracked(void *ctx, const struct syscall_process *p)
+{
+	const struct filter *f = ctx;
+
+	if (has_tag(f->s, p->tag))
+		f->fn(f->ctx, p);
+}
+
+void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx)
+{
+	struct filter filter = { s, fn, ctx };
+
+	syscall_table_each(&s->table, pass_tracked, &filter);
+	syscall_table_drop_ended(&s->table);
+}

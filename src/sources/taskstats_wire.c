@@ -1,0 +1,178 @@
+#include "sources/taskstats_wire.h"
+
+#include <errno.h>
+#include <linux/genetlink.h>
+#include <linux/netlink.h>
+#include <linux/taskstats.h>
+#include <string.h>
+
+#define HEADERS (sizeof(struct nlmsghdr) + sizeof(struct genlmsghdr))
+/* The kernel's own macros for these are of signed numbers. */
+#define TYPE_MASK 0x3fffu
+#define PADDED(n) (((size_t)(n) + 3) & ~(size_t)3)
+
+#define MAX_CPUS_TEXT (TASKSTATS_REQUEST_BYTES - HEADERS - 64)
+
+/* Since this version the struct says which process a thread belongs to. */
+#define VERSION_WITH_TGID 12
+
+/* ---- attributes ---- */
+
+struct attribute {
+	uint16_t type;
+	const char *bytes;
+	size_t len;
+};
+
+/* The next attribute of *bytes, which moves behind it. False: there is none, or it is cut off. */
+static bool next_attribute(const char **bytes, size_t *len, struct attribute *ret)
+{
+	struct nlattr header;
+	size_t step;
+
+	if (*len < sizeof(header))
+		return false;
+	memcpy(&header, *bytes, sizeof(header));
+	if (header.nla_len < sizeof(header) || header.nla_len > *len)
+		return false;
+	*ret = (struct attribute){ (uint16_t)(header.nla_type & TYPE_MASK), *bytes + sizeof(header),
+				   header.nla_len - sizeof(header) };
+	step = PADDED(header.nla_len);
+	step = step < *len ? step : *len;
+	*bytes += step;
+	*len -= step;
+	return true;
+}
+
+static bool find_attribute(const char *bytes, size_t len, uint16_t type, struct attribute *ret)
+{
+	while (next_attribute(&bytes, &len, ret))
+		if (ret->type == type)
+			return true;
+	return false;
+}
+
+/* ---- answers ---- */
+
+/* The header of the first message, if all of it is there. */
+static bool take_header(const void *bytes, size_t len, struct nlmsghdr *ret)
+{
+	if (len < sizeof(*ret))
+		return false;
+	memcpy(ret, bytes, sizeof(*ret));
+	return ret->nlmsg_len >= sizeof(*ret) && ret->nlmsg_len <= len;
+}
+
+static void take_stats(const struct taskstats *t, struct thread_stats *ret)
+{
+	*ret = (struct thread_stats){
+		.pid = (pid_t)t->ac_tgid,
+		.user_ns = t->ac_utime * 1000,
+		.system_ns = t->ac_stime * 1000,
+		.run_ns = t->cpu_run_virtual_total,
+		.max_rss_bytes = t->hiwater_rss * 1024,
+		.minor_faults = t->ac_minflt,
+		.major_faults = t->ac_majflt,
+		.rchar = t->read_char,
+		.wchar = t->write_char,
+		.read_bytes = t->read_bytes,
+		.write_bytes = t->write_bytes,
+	};
+	if (ret->run_ns == 0) /* a kernel that does not count it: ticks are all there is */
+		ret->run_ns = ret->user_ns + ret->system_ns;
+}
+
+/* Kernels may send a longer struct than ours, or a shorter one. */
+static bool parse_payload(const char *bytes, size_t len, struct thread_stats *ret)
+{
+	struct taskstats t = { 0 };
+	struct attribute thread, stats;
+
+	if (!find_attribute(bytes, len, TASKSTATS_TYPE_AGGR_PID, &thread) ||
+	    !find_attribute(thread.bytes, thread.len, TASKSTATS_TYPE_STATS, &stats))
+		return false;
+	memcpy(&t, stats.bytes, stats.len < sizeof(t) ? stats.len : sizeof(t));
+	if (t.version < VERSION_WITH_TGID ||
+	    stats.len < offsetof(struct taskstats, ac_tgid) + sizeof(t.ac_tgid))
+		return false;
+	take_stats(&t, ret);
+	return true;
+}
+
+ssize_t taskstats_parse(const void *bytes, size_t len, uint16_t family, struct thread_stats *ret,
+			bool *ret_has)
+{
+	struct nlmsghdr header;
+	size_t step;
+
+	if (!take_header(bytes, len, &header))
+		return -EBADMSG;
+	*ret_has = header.nlmsg_type == family && header.nlmsg_len >= HEADERS &&
+		   parse_payload((const char *)bytes + HEADERS, header.nlmsg_len - HEADERS, ret);
+	step = PADDED(header.nlmsg_len);
+	return (ssize_t)(step < len ? step : len);
+}
+
+int taskstats_parse_ack(const void *bytes, size_t len)
+{
+	struct nlmsghdr header;
+	struct nlmsgerr answer;
+
+	if (!take_header(bytes, len, &header) || header.nlmsg_type != NLMSG_ERROR ||
+	    header.nlmsg_len < sizeof(header) + sizeof(answer.error))
+		return -EBADMSG;
+	memcpy(&answer.error, (const char *)bytes + sizeof(header), sizeof(answer.error));
+	return answer.error > 0 ? -EBADMSG : answer.error;
+}
+
+int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret)
+{
+	struct nlmsghdr header;
+	struct attribute id;
+
+	if (!take_header(bytes, len, &header))
+		return -EBADMSG;
+	if (header.nlmsg_type == NLMSG_ERROR)
+		return taskstats_parse_ack(bytes, len);
+	if (header.nlmsg_len < HEADERS ||
+	    !find_attribute((const char *)bytes + HEADERS, header.nlmsg_len - HEADERS,
+			    CTRL_ATTR_FAMILY_ID, &id) ||
+	    id.len < sizeof(*ret))
+		return -EBADMSG;
+	memcpy(ret, id.bytes, sizeof(*ret));
+	return 0;
+}
+
+/* ---- requests ---- */
+
+static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
+			    const char *text, char ret[TASKSTATS_REQUEST_BYTES])
+{
+	size_t text_len = strnlen(text, MAX_CPUS_TEXT) + 1;
+	struct genlmsghdr genl = { .cmd = command, .version = 1 };
+	struct nlattr attr = { .nla_len = (uint16_t)(sizeof(attr) + text_len),
+			       .nla_type = attribute };
+	struct nlmsghdr header = { .nlmsg_type = type,
+				   .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags) };
+
+	header.nlmsg_len = (uint32_t)(HEADERS + PADDED(attr.nla_len));
+	memset(ret, 0, TASKSTATS_REQUEST_BYTES);
+	memcpy(ret, &header, sizeof(header));
+	memcpy(ret + sizeof(header), &genl, sizeof(genl));
+	memcpy(ret + HEADERS, &attr, sizeof(attr));
+	memcpy(ret + HEADERS + sizeof(attr), text, text_len - 1);
+	return header.nlmsg_len;
+}
+
+size_t taskstats_write_lookup(char ret[TASKSTATS_REQUEST_BYTES])
+{
+	return write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
+			     TASKSTATS_GENL_NAME, ret);
+}
+
+size_t taskstats_write_register(uint16_t family, const char *cpus,
+				char ret[TASKSTATS_REQUEST_BYTES])
+{
+	return write_request(family, NLM_F_ACK, TASKSTATS_CMD_GET,
+			     TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus, ret);
+}

@@ -1,0 +1,499 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "sources/ebpf.h"
+#include "sources/sources.h"
+#include "sources/syscall_name.h"
+#include "sources/syscall_table.h"
+
+#define TAG 77
+#define MS UINT64_C(1000000)
+
+/* ---- names ---- */
+
+static void test_names(void **state)
+{
+	char text[SYSCALL_NAME_BYTES];
+
+	(void)state;
+	assert_string_equal(syscall_name(SYS_read, text), "read");
+	assert_string_equal(syscall_name(SYS_exit_group, text), "exit_group");
+	assert_string_equal(syscall_name(SYS_getppid, text), "getppid");
+	assert_string_equal(syscall_name(4000, text), "syscall_4000");
+	assert_string_equal(syscall_name(UINT32_MAX, text), "syscall_4294967295");
+}
+
+/* ---- the table ---- */
+
+struct told {
+	int n_processes;
+	struct syscall_process last;
+	struct syscall_use uses[64];
+};
+
+static void tell(void *ctx, const struct syscall_process *p)
+{
+	struct told *told = ctx;
+
+	told->n_processes++;
+	told->last = *p;
+	assert_true(p->n_uses <= ARRAY_SIZE(told->uses));
+	for (size_t i = 0; i < p->n_uses; i++)
+		told->uses[i] = p->uses[i];
+}
+
+static void put(struct syscall_table *t, uint32_t id, uint32_t nr, struct syscall_value value)
+{
+	assert_int_equal(syscall_table_put(t, &(struct syscall_key){ id, nr }, &value), 0);
+}
+
+static void test_table_adds_up_and_forgets(void **state)
+{
+	struct syscall_news born = { .id = 3, .pid = 100, .tag = TAG, .start_boot_ns = 20000000 };
+	struct syscall_table t = { 0 };
+	struct told told = { 0 };
+
+	(void)state;
+	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
+	put(&t, 3, SYS_write, (struct syscall_value){ 5, 1, 5, 900, 100 });
+	put(&t, 3, SYS_read, (struct syscall_value){ 10, 0, 10, 1000, 1000 });
+	put(&t, 3, SYS_read, (struct syscall_value){ 11, 0, 11, 1100, 1050 });
+	syscall_table_each(&t, tell, &told);
+	assert_int_equal(told.n_processes, 1);
+	assert_int_equal(told.last.pid, 100);
+	assert_int_equal(told.last.start_ticks, 2);
+	assert_int_equal(told.last.tag, TAG);
+	assert_true(told.last.time_error == 0);
+	assert_int_equal(told.last.n_uses, 2);
+	assert_string_equal(told.uses[0].name, SYS_read < SYS_write ? "read" : "write");
+	assert_int_equal(told.uses[0].count + told.uses[1].count, 16);
+	assert_int_equal(told.uses[0].cpu_ns + told.uses[1].cpu_ns, 50 + 800);
+	assert_false(syscall_table_is_ended(&t, 3));
+	born.is_end = 1;
+	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
+	assert_true(syscall_table_is_ended(&t, 3));
+	syscall_table_drop_ended(&t);
+	told.n_processes = 0;
+	syscall_table_each(&t, tell, &told);
+	assert_int_equal(told.n_processes, 0);
+	syscall_table_release(&t);
+}
+
+static bool is_100(pid_t pid)
+{
+	return pid == 100;
+}
+
+static void test_lost_ends_are_made_up_for(void **state)
+{
+	struct syscall_news born = { .id = 3, .pid = 100, .tag = TAG };
+	struct syscall_table t = { 0 };
+	struct told told = { 0 };
+
+	(void)state;
+	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
+	born = (struct syscall_news){ .id = 4, .pid = 101, .tag = TAG };
+	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
+	put(&t, 5, SYS_read, (struct syscall_value){ 1, 0, 1, 1, 0 }); /* never introduced */
+	syscall_table_end_missing(&t, is_100);
+	assert_false(syscall_table_is_ended(&t, 3));
+	assert_true(syscall_table_is_ended(&t, 4));
+	assert_true(syscall_table_is_ended(&t, 5));
+	syscall_table_drop_ended(&t);
+	syscall_table_each(&t, tell, &told);
+	assert_int_equal(told.n_processes, 1);
+	assert_int_equal(told.last.pid, 100);
+	syscall_table_release(&t);
+}
+
+static void test_samples_get_what_is_new(void **state)
+{
+	const struct syscall_news born = { .id = 3, .pid = 100, .start_boot_ns = 20000000 };
+	struct syscall_table t = { 0 };
+	struct proc_sample *p;
+	struct snapshot s;
+
+	(void)state;
+	snapshot_init(&s);
+	p = snapshot_add_process(&s);
+	p->key = (struct proc_key){ 100, 2 };
+	p = snapshot_add_process(&s);
+	p->key = (struct proc_key){ 101, 2 };
+	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
+	put(&t, 3, SYS_read, (struct syscall_value){ 10, 2, 10, 1000, 300 });
+	syscall_table_fill(&t, &s);
+	assert_int_equal(s.processes[0].n_syscalls, 1);
+	assert_int_equal(s.processes[0].syscalls[0].cpu_ns, 700);
+	assert_int_equal(s.processes[0].syscalls[0].wait_ns, 300);
+	assert_int_equal(s.processes[0].syscalls[0].errors, 2);
+	assert_null(s.processes[1].syscalls); /* nobody counts it, which is not none */
+	syscall_table_fill(&t, &s);
+	assert_non_null(s.processes[0].syscalls); /* none, which is known */
+	assert_int_equal(s.processes[0].n_syscalls, 0);
+	put(&t, 3, SYS_read, (struct syscall_value){ 13, 2, 13, 1300, 300 });
+	syscall_table_fill(&t, &s);
+	assert_int_equal(s.processes[0].syscalls[0].count, 3);
+	assert_int_equal(s.processes[0].syscalls[0].cpu_ns, 300);
+	s.processes[0].key.start_ticks = 3; /* another process has the pid now */
+	s.processes[0].syscalls = NULL;
+	syscall_table_fill(&t, &s);
+	assert_null(s.processes[0].syscalls);
+	syscall_table_release(&t);
+	snapshot_release(&s);
+}
+
+static void test_sampled_times_are_scaled(void **state)
+{
+	struct syscall_table t = { 0 };
+	struct told told = { 0 };
+
+	(void)state;
+	assert_int_equal(syscall_scale(10, 100, 4), 250);
+	assert_false(u64_known(syscall_scale(10, 100, 0)));
+	assert_false(u64_known(syscall_scale(UINT64_MAX / 2, 100, 4)));
+	put(&t, 1, SYS_read, (struct syscall_value){ 400, 0, 4, 100, 40 });
+	put(&t, 1, SYS_write, (struct syscall_value){ 7, 0, 0, 0, 0 });
+	syscall_table_each(&t, tell, &told);
+	assert_int_equal(told.last.pid, 0);
+	assert_true(told.last.time_error > 0.49 && told.last.time_error < 0.51);
+	for (size_t i = 0; i < told.last.n_uses; i++)
+		if (strcmp(told.uses[i].name, "read") == 0)
+			assert_int_equal(told.uses[i].cpu_ns, 6000);
+		else
+			assert_false(u64_known(told.uses[i].cpu_ns)); /* and not 0 */
+	syscall_table_release(&t);
+}
+
+/* ---- the kernel ---- */
+
+static struct syscalls *open_syscalls(unsigned time_every, unsigned max_entries)
+{
+	const struct syscalls_options options = { time_every, max_entries };
+	struct syscalls *s = NULL;
+	struct err err = ERR_INIT;
+
+	if (ebpf_check(&err) < 0) {
+		print_message("# %s\n", err.text);
+		skip();
+	}
+	if (syscalls_open(&options, &s, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_false(syscalls_is_armed(s));
+	return s;
+}
+
+/* What the processes of a tree have called, added up by name. */
+struct sums {
+	uint64_t tag;
+	int n_processes, n_ended;
+	struct sum {
+		char name[24];
+		uint64_t count, errors, cpu_ns, wait_ns;
+	} calls[128];
+	size_t n;
+};
+
+static struct sum *sum_of(struct sums *sums, const char *name)
+{
+	for (size_t i = 0; i < sums->n; i++)
+		if (strcmp(sums->calls[i].name, name) == 0)
+			return &sums->calls[i];
+	assert_true(sums->n < ARRAY_SIZE(sums->calls));
+	snprintf(sums->calls[sums->n].name, sizeof(sums->calls[0].name), "%s", name);
+	return &sums->calls[sums->n++];
+}
+
+static void add_process(void *ctx, const struct syscall_process *p)
+{
+	struct sums *sums = ctx;
+
+	assert_int_equal(p->tag, TAG);
+	sums->n_processes++;
+	sums->n_ended += p->is_ended;
+	for (size_t i = 0; i < p->n_uses; i++) {
+		struct sum *sum = sum_of(sums, p->uses[i].name);
+
+		sum->count += p->uses[i].count;
+		sum->errors += p->uses[i].errors;
+		sum->cpu_ns += p->uses[i].cpu_ns;
+		sum->wait_ns += p->uses[i].wait_ns;
+	}
+}
+
+static void read_sums(struct syscalls *s, struct sums *sums)
+{
+	memset(sums, 0, sizeof(*sums));
+	assert_int_equal(syscalls_read(s), 0);
+	syscalls_each(s, add_process, sums);
+}
+
+static void *call_in_a_thread(void *arg)
+{
+	for (int i = 0; i < 1000; i++)
+		syscall(SYS_getppid);
+	return arg;
+}
+
+static void be_subject(int go_fd)
+{
+	pthread_t thread;
+	char byte;
+	pid_t pid;
+
+	(void)!read(go_fd, &byte, 1); /* this one was entered before anybody counted */
+	for (int i = 0; i < 5000; i++)
+		syscall(SYS_getppid);
+	for (int i = 0; i < 100; i++)
+		close(-1);
+	nanosleep(&(struct timespec){ 0, 100 * (long)MS }, NULL);
+	pthread_create(&thread, NULL, call_in_a_thread, NULL);
+	pthread_join(thread, NULL);
+	pid = fork();
+	if (pid == 0) {
+		call_in_a_thread(NULL);
+		syscall(SYS_exit_group, 0);
+	}
+	waitpid(pid, NULL, 0);
+	_exit(0);
+}
+
+static pid_t start_subject(int *go_fd)
+{
+	int go[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0)
+		be_subject(go[0]);
+	close(go[0]);
+	*go_fd = go[1];
+	return pid;
+}
+
+static void test_a_tree_is_counted_exactly(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	pid_t pid;
+	int go_fd;
+
+	(void)state;
+	assert_int_equal(syscalls_track(s, 4194303, TAG), -ESRCH);
+	assert_false(syscalls_is_armed(s));
+	pid = start_subject(&go_fd);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_true(syscalls_is_armed(s));
+	assert_int_equal(write(go_fd, "", 1), 1);
+	waitpid(pid, NULL, 0);
+	for (int i = 0; i < 50; i++)
+		syscall(SYS_getppid); /* ours are not theirs */
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, 2);
+	assert_int_equal(sums.n_ended, 2);
+	assert_int_equal(sum_of(&sums, "getppid")->count, 7000);
+	assert_int_equal(sum_of(&sums, "getppid")->errors, 0);
+	assert_true(sum_of(&sums, "getppid")->cpu_ns > 7000);
+	assert_int_equal(sum_of(&sums, "close")->errors, 100);
+	assert_int_equal(sum_of(&sums, "exit_group")->count, 2); /* which never returns */
+
+	/* Asleep is not busy. */
+	assert_int_equal(sum_of(&sums, "clock_nanosleep")->count, 1);
+	assert_true(sum_of(&sums, "clock_nanosleep")->wait_ns >= 99 * MS);
+	assert_true(sum_of(&sums, "clock_nanosleep")->cpu_ns < 50 * MS);
+
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, 0); /* those that have ended were told */
+	syscalls_untrack(s, TAG);
+	assert_false(syscalls_is_armed(s));
+	close(go_fd);
+	assert_null(syscalls_close(s));
+}
+
+static void *wait_for_go(void *arg)
+{
+	char byte;
+
+	(void)!read(*(int *)arg, &byte, 1);
+	return call_in_a_thread(NULL);
+}
+
+/* A process that had a thread and a child before anybody looked. */
+static void test_what_was_there_before_is_counted_too(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2], ready[2];
+	pthread_t thread;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			wait_for_go(&go[0]);
+			_exit(0);
+		}
+		pthread_create(&thread, NULL, wait_for_go, &go[0]);
+		(void)!write(ready[1], "", 1);
+		pthread_join(thread, NULL);
+		waitpid(child, NULL, 0);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "12", 2), 2);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, 2);
+	assert_int_equal(sum_of(&sums, "getppid")->count, 2000);
+	for (int i = 0; i < 2; i++) {
+		close(go[i]);
+		close(ready[i]);
+	}
+	assert_null(syscalls_close(s));
+}
+
+static void test_counts_stay_exact_when_times_are_sampled(void **state)
+{
+	struct syscalls *s = open_syscalls(16, 0);
+	static struct sums sums;
+	pid_t pid;
+	int go_fd;
+
+	(void)state;
+	pid = start_subject(&go_fd);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go_fd, "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sum_of(&sums, "getppid")->count, 7000);
+	assert_true(u64_known(sum_of(&sums, "getppid")->cpu_ns));
+	assert_true(sum_of(&sums, "getppid")->cpu_ns > 7000);
+	close(go_fd);
+	assert_null(syscalls_close(s));
+}
+
+#define N_SHORT 300
+
+static void be_shell(int go_fd)
+{
+	char byte;
+
+	(void)!read(go_fd, &byte, 1);
+	execl("/bin/sh", "sh", "-c", "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done",
+	      (char *)NULL);
+	_exit(127);
+}
+
+/* Every one of many short processes, wherever each ran and whoever had the CPU before. */
+static void test_short_processes_are_counted(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0)
+		be_shell(go[0]);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, N_SHORT + 1);
+	assert_int_equal(sums.n_ended, N_SHORT + 1);
+	assert_int_equal(sum_of(&sums, "execve")->count, N_SHORT + 1);
+	assert_int_equal(sum_of(&sums, "exit_group")->count, N_SHORT + 1);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
+/* One entry for all: what belongs to whom is lost, how often is not. */
+static void test_without_room_trees_are_counted(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 1);
+	static struct sums sums;
+	pid_t pid;
+	int go_fd;
+
+	(void)state;
+	pid = start_subject(&go_fd);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go_fd, "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, 3);
+	assert_int_equal(sums.n_ended, 2);
+	assert_int_equal(sum_of(&sums, "getppid")->count, 7000);
+	assert_int_equal(sum_of(&sums, "exit_group")->count, 2);
+	close(go_fd);
+	assert_null(syscalls_close(s));
+}
+
+static void test_json(void **state)
+{
+	const struct syscall_use uses[] = { { "read", 3, 0, 750, 10 },
+					    { "write", 1, 0, 250, 0 },
+					    { "poll", 9, 0, U64_UNKNOWN, U64_UNKNOWN } };
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	(void)state;
+	json_init(&j, &out);
+	json_begin_object(&j);
+	syscall_uses_write_json(&j, uses, ARRAY_SIZE(uses));
+	json_end_object(&j);
+	assert_string_equal(out.data, "{\"syscall_counts\":{\"read\":3,\"write\":1,\"poll\":9},"
+				      "\"syscall_time_pct\":{\"read\":75.0,\"write\":25.0}}");
+	buf_reset(&out);
+	json_init(&j, &out);
+	json_begin_object(&j);
+	syscall_uses_write_json(&j, NULL, 0);
+	json_end_object(&j);
+	assert_string_equal(out.data, "{\"syscall_counts\":null,\"syscall_time_pct\":null}");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_table_adds_up_and_forgets),
+		cmocka_unit_test(test_lost_ends_are_made_up_for),
+		cmocka_unit_test(test_samples_get_what_is_new),
+		cmocka_unit_test(test_sampled_times_are_scaled),
+		cmocka_unit_test(test_a_tree_is_counted_exactly),
+		cmocka_unit_test(test_what_was_there_before_is_counted_too),
+		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
+		cmocka_unit_test(test_short_processes_are_counted),
+		cmocka_unit_test(test_without_room_trees_are_counted),
+		cmocka_unit_test(test_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,456 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "sources/ebpf.h"
+#include "sources/sources.h"
+#include "sources/tasks.h"
+#include "sources/tasks_sample.h"
+
+#define N_CHILDREN 500
+
+/* ---- without a kernel ---- */
+
+static void test_state_letters(void **state)
+{
+	(void)state;
+	assert_int_equal(task_state_letter(0), 'R');
+	assert_int_equal(task_state_letter(1), 'S');
+	assert_int_equal(task_state_letter(2), 'D');
+	assert_int_equal(task_state_letter(0x102), 'D');  /* killable */
+	assert_int_equal(task_state_letter(0x2001), 'S'); /* freezable */
+	assert_int_equal(task_state_letter(4), 'T');
+	assert_int_equal(task_state_letter(8), 't');
+	assert_int_equal(task_state_letter(0x10), 'X');
+	assert_int_equal(task_state_letter(0xa0), 'Z'); /* dead, and a zombie still */
+	assert_int_equal(task_state_letter(0x40), 'P');
+	assert_int_equal(task_state_letter(0x402), 'I');
+	assert_int_equal(task_state_letter(0x8000), 'D');
+}
+
+static void test_cpu_is_split_by_ticks_and_never_shrinks(void **state)
+{
+	struct cpu_split split = { 0 };
+
+	(void)state;
+	task_split_cpu(&(struct task_counts){ .run_ns = 999 }, &split);
+	assert_int_equal(split.user_ns, 999);
+	assert_int_equal(split.system_ns, 0);
+	task_split_cpu(&(struct task_counts){ .run_ns = 3000, .user_ns = 10, .system_ns = 20 },
+		       &split);
+	assert_int_equal(split.user_ns, 1000);
+	assert_int_equal(split.system_ns, 2000);
+	/* By the ticks the kernel's part would be 1500 now, and it was told as 2000. */
+	task_split_cpu(&(struct task_counts){ .run_ns = 3500, .user_ns = 40, .system_ns = 20 },
+		       &split);
+	assert_int_equal(split.system_ns, 2000);
+	assert_int_equal(split.user_ns, 1500);
+	task_split_cpu(&(struct task_counts){ .run_ns = 100 }, &split);
+	assert_int_equal(split.user_ns + split.system_ns, 3500);
+	task_split_cpu(&(struct task_counts){ .run_ns = UINT64_C(1) << 60,
+					      .user_ns = UINT64_C(1) << 60,
+					      .system_ns = UINT64_C(1) << 60 },
+		       &split);
+	assert_int_equal(split.user_ns, UINT64_C(1) << 59);
+}
+
+static void test_what_cannot_be_counted_is_unknown(void **state)
+{
+	struct task_process t = { .threads = 1, .open_fds = TASK_NO_COUNT };
+	struct proc_sample p;
+
+	(void)state;
+	proc_sample_init(&p);
+	task_fill_sample(&t, 4096, &p);
+	assert_false(u64_known(p.open_fds));
+	assert_int_equal(p.rss_bytes, 0);
+	assert_false(u64_known(p.hwm_bytes));
+
+	/* The first thread is gone, the process is not: what it holds is not 0. */
+	t.threads = 2;
+	t.head.state = 0x20;
+	proc_sample_init(&p);
+	task_fill_sample(&t, 4096, &p);
+	assert_int_equal(p.state, 'Z');
+	assert_false(u64_known(p.rss_bytes));
+}
+
+/* ---- with one ---- */
+
+static void skip_without_ebpf(void)
+{
+	struct err err = ERR_INIT;
+
+	if (ebpf_check(&err) < 0) {
+		print_message("# %s\n", err.text);
+		skip();
+	}
+}
+
+static void *wait_forever(void *arg)
+{
+	(void)arg;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void burn_ms(uint64_t ms)
+{
+	uint64_t until_ns = clock_cpu_ns() + ms * 1000000;
+
+	while (clock_cpu_ns() < until_ns)
+		;
+}
+
+/* Children that differ in all that is measured, and then do nothing any more. */
+static void be_child(int i, int ready_fd)
+{
+	size_t n_bytes = (size_t)(i % 16) * 256 * 1024 + 1;
+	int n_fds = i == 7 ? 3000 : i % 40, null_fd = open("/dev/null", O_RDWR);
+	char *memory = malloc(n_bytes);
+	pthread_t thread;
+
+	memset(memory, i, n_bytes);
+	for (int k = 0; k < n_fds; k++)
+		(void)!dup(null_fd);
+	(void)!write(null_fd, memory, n_bytes);
+	if (i % 10 == 3)
+		for (int k = 0; k < 3; k++)
+			pthread_create(&thread, NULL, wait_forever, NULL);
+	if (i % 25 == 1)
+		burn_ms(30);
+	if (i % 50 == 2)
+		signal(SIGCHLD, SIG_IGN);
+	if (i % 100 == 4)
+		(void)!setuid(65534);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* another user would have undone it */
+	(void)!write(ready_fd, "", 1);
+	if (i % 50 == 5)
+		_exit(3); /* a zombie */
+	wait_forever(NULL);
+}
+
+static void start_children(pid_t *pids)
+{
+	struct rlimit files = { 4096, 4096 };
+	int ready[2];
+	char byte;
+
+	(void)setrlimit(RLIMIT_NOFILE, &files);
+	assert_int_equal(pipe(ready), 0);
+	for (int i = 0; i < N_CHILDREN; i++) {
+		pids[i] = fork();
+		assert_true(pids[i] >= 0);
+		if (pids[i] == 0)
+			be_child(i, ready[1]);
+	}
+	for (int i = 0; i < N_CHILDREN; i++)
+		assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void end_children(const pid_t *pids)
+{
+	for (int i = 0; i < N_CHILDREN; i++)
+		kill(pids[i], SIGKILL);
+	for (int i = 0; i < N_CHILDREN; i++)
+		waitpid(pids[i], NULL, 0);
+}
+
+static struct collector *new_collector(int root_fd, bool want_ebpf)
+{
+	struct collector_options options = { .root_fd = root_fd, .want_ebpf = want_ebpf };
+	struct collector *c = NULL;
+	struct err err = ERR_INIT;
+
+	if (collector_new(&options, &c, &err) < 0)
+		fail_msg("%s", err.text);
+	return c;
+}
+
+static void take(struct collector *c, const pid_t *pids, struct snapshot *s)
+{
+	struct err err = ERR_INIT;
+
+	if (collector_scan_some(c, pids, N_CHILDREN, s, &err) < 0)
+		fail_msg("%s", err.text);
+	collector_fill(c, s, SNAPSHOT_ALL);
+}
+
+/* What is compared, with how far apart the two may be. */
+#define SAME(member)                                             \
+	{                                                        \
+#member, offsetof(struct proc_sample, member), 0 \
+	}
+#define NEAR(member, by)                                          \
+	{                                                         \
+#member, offsetof(struct proc_sample, member), by \
+	}
+#define TICKS (3 * UINT64_C(10000000))
+static const struct {
+	const char *name;
+	size_t at;
+	uint64_t tolerance;
+} compared[] = {
+	SAME(rss_bytes),
+	SAME(vms_bytes),
+	SAME(hwm_bytes),
+	SAME(rss_anon_bytes),
+	SAME(rss_file_bytes),
+	SAME(rss_shmem_bytes),
+	SAME(swap_bytes),
+	SAME(rchar),
+	SAME(wchar),
+	SAME(syscr),
+	SAME(syscw),
+	SAME(read_bytes),
+	SAME(write_bytes),
+	SAME(minor_faults),
+	SAME(major_faults),
+	SAME(threads),
+	SAME(open_fds),
+	SAME(fd_limit),
+	SAME(uid),
+	SAME(ns_pid),
+	NEAR(cpu_ns, TICKS),
+	NEAR(user_ns, TICKS),
+	NEAR(system_ns, TICKS),
+	NEAR(child_user_ns, TICKS),
+	NEAR(child_system_ns, TICKS),
+};
+
+static uint64_t value_of(const struct proc_sample *p, size_t at)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)p + at, sizeof(v));
+	return v;
+}
+
+static void compare_values(const struct proc_sample *a, const struct proc_sample *b)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(compared); i++) {
+		uint64_t x = value_of(a, compared[i].at), y = value_of(b, compared[i].at);
+
+		if (x > y ? x - y > compared[i].tolerance : y - x > compared[i].tolerance)
+			fail_msg("pid %d, state %c, %s: %llu by eBPF, %llu by /proc",
+				 (int)a->key.pid, a->state, compared[i].name, (unsigned long long)x,
+				 (unsigned long long)y);
+	}
+}
+
+static void compare_samples(const struct proc_sample *a, const struct proc_sample *b)
+{
+	assert_int_equal(a->key.pid, b->key.pid);
+	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
+	assert_int_equal(a->ppid, b->ppid);
+	assert_int_equal(a->state, b->state);
+	assert_int_equal(a->ignores_sigchld, b->ignores_sigchld);
+	assert_string_equal(a->comm, b->comm);
+	assert_string_equal(a->command, b->command);
+	assert_true((a->cgroup == NULL) == (b->cgroup == NULL));
+	if (a->cgroup)
+		assert_string_equal(a->cgroup, b->cgroup);
+	if (a->threads == 1) {
+		assert_int_equal(a->voluntary_switches, b->voluntary_switches);
+		assert_int_equal(a->involuntary_switches, b->involuntary_switches);
+	} else {
+		assert_true(u64_known(a->voluntary_switches)); /* /proc does not know */
+	}
+	compare_values(a, b);
+}
+
+/* True if none of them has run between the two, nor was about to. */
+static bool is_still(const struct snapshot *a, const struct snapshot *b)
+{
+	if (a->n_processes != N_CHILDREN || b->n_processes != N_CHILDREN)
+		return false;
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (a->processes[i].cpu_ns != b->processes[i].cpu_ns ||
+		    a->processes[i].voluntary_switches != b->processes[i].voluntary_switches ||
+		    !strchr("SZ", b->processes[i].state))
+			return false;
+	return true;
+}
+
+static void test_500_processes_are_as_in_proc(void **state)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct collector *by_ebpf, *by_proc;
+	pid_t pids[N_CHILDREN];
+	struct snapshot before, a, b;
+	int n_compared = 0;
+
+	(void)state;
+	skip_without_ebpf();
+	snapshot_init(&before);
+	snapshot_init(&a);
+	snapshot_init(&b);
+	start_children(pids);
+	by_ebpf = new_collector(root_fd, true);
+	by_proc = new_collector(root_fd, false);
+	assert_string_equal(collector_rung(by_ebpf).rung, "eBPF task iterator");
+	assert_string_equal(collector_rung(by_proc).rung, "/proc");
+	/* What moves cannot be compared: between two looks that show the same, there is /proc's. */
+	for (int tries = 0; tries < 300 && n_compared < 3; tries++) {
+		take(by_ebpf, pids, &before);
+		take(by_proc, pids, &b);
+		take(by_ebpf, pids, &a);
+		if (is_still(&before, &a)) {
+			assert_int_equal(b.n_processes, N_CHILDREN);
+			for (size_t i = 0; i < a.n_processes; i++)
+				compare_samples(&a.processes[i], &b.processes[i]);
+			n_compared++;
+		}
+		nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
+	}
+	assert_int_equal(n_compared, 3);
+	end_children(pids);
+	collector_free(by_ebpf);
+	collector_free(by_proc);
+	snapshot_release(&before);
+	snapshot_release(&a);
+	snapshot_release(&b);
+}
+
+static const struct proc_sample *find(const struct snapshot *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (s->processes[i].key.pid == pid)
+			return &s->processes[i];
+	return NULL;
+}
+
+static void *burn_forever(void *arg)
+{
+	(void)arg;
+	for (;;)
+		burn_ms(100);
+	return NULL;
+}
+
+/* Two threads, neither of them the first, on at most two cores: /proc sees that in ticks only. */
+static void test_cpu_of_threads_is_counted(void **state)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct timespec tenth = { 0, 100000000 };
+	const struct proc_sample *p;
+	struct collector *c;
+	struct err err = ERR_INIT;
+	struct snapshot s;
+	pthread_t thread;
+	pid_t pid;
+
+	(void)state;
+	skip_without_ebpf();
+	snapshot_init(&s);
+	c = new_collector(root_fd, true);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_create(&thread, NULL, burn_forever, NULL);
+		wait_forever(NULL);
+	}
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(collector_scan(c, &s, &err), 0);
+		nanosleep(&tenth, NULL);
+	}
+	p = find(&s, pid);
+	assert_non_null(p);
+	assert_true(p->cpu_percent > 0 && p->cpu_percent < 250);
+	assert_true(p->cpu_ns > 1000000);
+	assert_int_equal(p->cpu_ns, p->user_ns + p->system_ns);
+	assert_int_equal(p->threads, 2);
+	assert_non_null(find(&s, getpid()));
+	assert_true(s.system.process_count > 2);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	collector_free(c);
+	snapshot_release(&s);
+}
+
+static void test_only_those_asked_for(void **state)
+{
+	pid_t own = getpid(), none = 4194303, odd[] = { -5, 0, 5000000, own };
+	struct tasks *t = NULL;
+	struct task_list list;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	skip_without_ebpf();
+	assert_int_equal(tasks_open(&t, &err), 0);
+	assert_int_equal(tasks_read(t, &own, 1, &list), 0);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(list.items[0].head.pid, own);
+	assert_int_equal(tasks_read(t, &none, 1, &list), 0);
+	assert_int_equal(list.n, 0);
+	assert_int_equal(tasks_read(t, odd, ARRAY_SIZE(odd), &list), 0);
+	assert_int_equal(list.n, 1);
+	assert_int_equal(tasks_read(t, NULL, 0, &list), 0);
+	assert_true(list.n > 2);
+	for (size_t i = 1; i < list.n; i++)
+		assert_true(list.items[i - 1].head.pid < list.items[i].head.pid);
+	assert_null(tasks_close(t));
+}
+
+/* Whoever may not load programs gets /proc and a reason. */
+static void test_without_rights_it_is_proc(void **state)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int status = -1;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	pid = fork();
+	if (pid == 0) {
+		struct collector_options options = { .root_fd = root_fd, .want_ebpf = true };
+		struct collector *c = NULL;
+		struct err err = ERR_INIT;
+		struct rung rung;
+
+		if (setuid(65534) < 0 || collector_new(&options, &c, &err) < 0)
+			_exit(1);
+		rung = collector_rung(c);
+		_exit(strcmp(rung.rung, "/proc") == 0 && rung.reason[0] ? 0 : 2);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_state_letters),
+		cmocka_unit_test(test_cpu_is_split_by_ticks_and_never_shrinks),
+		cmocka_unit_test(test_what_cannot_be_counted_is_unknown),
+		cmocka_unit_test(test_only_those_asked_for),
+		cmocka_unit_test(test_500_processes_are_as_in_proc),
+		cmocka_unit_test(test_cpu_of_threads_is_counted),
+		cmocka_unit_test(test_without_rights_it_is_proc),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
