@@ -1,0 +1,215 @@
+#define SIMDJSON_EXCEPTIONS 0
+#include "crossrank/bulk.h"
+
+#include <new>
+#include <string>
+#include <string_view>
+
+#include <simdjson.h>
+
+extern "C" {
+#include "crossrank/jtree.h"
+}
+
+namespace ondemand = simdjson::ondemand;
+
+namespace
+{
+/* A value as it stood in the last record: most stand there again in the next. */
+struct seen_text {
+	std::string raw; /* with its quotes or braces */
+	std::string text;
+};
+
+/* Which of these a record's metadata may not have: analysis reads them. */
+constexpr std::string_view special_keys[] = { "clock_", "boot_id", "phase_scope", "collective",
+					      "\\u" };
+
+std::string_view trim(std::string_view s)
+{
+	while (!s.empty() &&
+	       (s.back() == ' ' || s.back() == '\t' || s.back() == '\r' || s.back() == '\n'))
+		s.remove_suffix(1);
+	return s;
+}
+
+/* A letter or digit is no blank; what has neither is looked at elsewhere. */
+bool is_surely_not_blank(std::string_view s)
+{
+	for (char c : s)
+		if (c > ' ' && c < 0x7f)
+			return true;
+	return false;
+}
+
+bool is_plain_object(std::string_view raw)
+{
+	for (char c : raw.substr(1, raw.size() - 2))
+		if (c != ' ' && c != '\t')
+			return false;
+	return true;
+}
+} /* namespace */
+
+struct bulk {
+	ondemand::parser parser;
+	seen_text texts[EVENT_FIELDS];
+	std::string metadata;			    /* checked */
+	unsigned char order[EVENT_FIELDS + 1] = {}; /* the field at each place of the last record */
+};
+
+namespace
+{
+bool read_text(seen_text &seen, ondemand::value &value, std::string_view raw, bool may_be_blank,
+	       struct text *ret)
+{
+	std::string_view text;
+
+	if (raw.front() != '"')
+		return false;
+	if (seen.raw.empty() || raw != seen.raw) {
+		if (value.get_string().get(text))
+			return false;
+		if (!may_be_blank && !is_surely_not_blank(text))
+			return false;
+		seen.raw.assign(raw);
+		seen.text.assign(text);
+	}
+	*ret = { seen.text.data(), seen.text.size() };
+	return true;
+}
+
+bool read_metadata(struct bulk *bulk, ondemand::value &value, std::string_view token)
+{
+	ondemand::object object;
+	std::string_view raw;
+
+	if (token.front() != '{' || value.get_object().get(object) || object.raw_json().get(raw))
+		return false;
+	raw = trim(raw);
+	if (raw == bulk->metadata)
+		return true;
+	if (!is_plain_object(raw)) {
+		for (auto key : special_keys)
+			if (raw.find(key) != raw.npos)
+				return false;
+		bulk->metadata.assign(raw);
+		if (!jtree_is_valid(bulk->metadata.c_str(), bulk->metadata.size())) {
+			bulk->metadata.clear();
+			return false;
+		}
+		return true;
+	}
+	bulk->metadata.assign(raw);
+	return true;
+}
+
+bool read_field(struct bulk *bulk, int i, ondemand::value &value, struct telemetry_event *ev)
+{
+	const struct event_field *f = &event_fields[i];
+	std::string_view raw = trim(value.raw_json_token());
+	bool is_null = raw == "null";
+	int64_t version;
+
+	switch (f->kind) {
+	case FIELD_SCHEMA:
+		return !value.get_int64().get(version) && version == 2;
+	case FIELD_INT:
+		return !value.get_int64().get(*event_int(ev, f));
+	case FIELD_INT_OR_NULL:
+		if (is_null)
+			return true;
+		return !value.get_int64().get(*event_int(ev, f)) && *event_int(ev, f) >= 0;
+	case FIELD_METADATA:
+		return read_metadata(bulk, value, raw);
+	default:
+		if (is_null)
+			return f->kind != FIELD_TEXT;
+		return read_text(bulk->texts[i], value, raw, f->kind == FIELD_CONTEXT,
+				 event_text(ev, f));
+	}
+}
+
+/* The field of that name, first tried where the last record had it; the quote ends the name. */
+int find_field(struct bulk *bulk, size_t place, const char *name, const char *end)
+{
+	const struct event_field *f = &event_fields[bulk->order[place]];
+
+	if (static_cast<size_t>(end - name) > f->name_len &&
+	    memcmp(name, f->name, f->name_len) == 0 && name[f->name_len] == '"')
+		return bulk->order[place];
+	for (int i = 0; i < EVENT_FIELDS; i++) {
+		f = &event_fields[i];
+		if (static_cast<size_t>(end - name) > f->name_len &&
+		    memcmp(name, f->name, f->name_len) == 0 && name[f->name_len] == '"') {
+			bulk->order[place] = static_cast<unsigned char>(i);
+			return i;
+		}
+	}
+	return -1;
+}
+
+uint32_t required_fields()
+{
+	uint32_t bits = 0;
+
+	for (unsigned i = 0; i < EVENT_FIELDS; i++)
+		if (event_fields[i].is_required)
+			bits |= UINT32_C(1) << i;
+	return bits;
+}
+
+bool read_fields(struct bulk *bulk, ondemand::object &object, const char *end,
+		 struct telemetry_event *ev, uint32_t *seen)
+{
+	size_t place = 0;
+
+	for (auto found : object) {
+		ondemand::field field;
+		int i;
+
+		if (place >= EVENT_FIELDS || std::move(found).get(field))
+			return false;
+		i = find_field(bulk, place++, field.key().raw(), end);
+		if (i < 0 || *seen & UINT32_C(1) << i || !read_field(bulk, i, field.value(), ev))
+			return false;
+		*seen |= UINT32_C(1) << i;
+	}
+	return true;
+}
+} /* namespace */
+
+struct bulk *bulk_new(void)
+{
+	return new (std::nothrow) struct bulk;
+}
+
+struct bulk *bulk_free(struct bulk *bulk)
+{
+	delete bulk;
+	return nullptr;
+}
+
+bool bulk_read(struct bulk *bulk, const char *text, size_t n, struct telemetry_event *ret)
+{
+	static const uint32_t required = required_fields();
+	ondemand::document document;
+	ondemand::object object;
+	uint32_t seen = 0;
+
+	event_init(ret);
+	if (bulk->parser.iterate(text, n, n + simdjson::SIMDJSON_PADDING).get(document) ||
+	    document.get_object().get(object) || !read_fields(bulk, object, text + n, ret, &seen))
+		return false;
+	/* Nothing may follow; then there is no place to be at. */
+	if ((seen & required) != required ||
+	    document.current_location().error() == simdjson::SUCCESS)
+		return false;
+	event_fill_defaults(ret, seen);
+	return text_is_sample(ret->event_type) && event_check(ret) == REASON_NONE;
+}
+
+bool bulk_is_utf8(const char *text, size_t n)
+{
+	return simdjson::validate_utf8(text, n);
+}
