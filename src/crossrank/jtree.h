@@ -4,7 +4,7 @@
  * For the records that the bulk reader passes on: those with something odd in
  * them, whose fault must be told. Takes what the reference takes: RFC 8259, and
  * NaN, Infinity and -Infinity as numbers. Whole numbers stay exact. The text is
- * UTF-8 (checked before) and text[n] is a NUL.
+ * UTF-8 (checked before).
  */
 #ifndef PROCTOR_CROSSRANK_JTREE_H
 #define PROCTOR_CROSSRANK_JTREE_H

@@ -15,9 +15,8 @@ enum record_rule {
 };
 
 /*
- * Reads the record in text[0..n), text[n] being a NUL. On REASON_NONE *ret is
- * filled; its texts and metadata are the arena's. Memory that runs out is -ENOMEM in
- * *ret_error, which is otherwise 0.
+ * Reads the record in text[0..n). On REASON_NONE *ret is filled; its texts and metadata are the
+ * arena's. Memory that runs out is -ENOMEM in *ret_error, which is otherwise 0.
  */
 enum reason record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
 			struct telemetry_event *ret, int *ret_error);

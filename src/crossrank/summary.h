@@ -1,0 +1,16 @@
+/*
+ * summary - an analysis as JSON: the keys of the reference, then what proctor adds.
+ */
+#ifndef PROCTOR_CROSSRANK_SUMMARY_H
+#define PROCTOR_CROSSRANK_SUMMARY_H
+
+#include "base/json.h"
+#include "crossrank/analysis.h"
+
+/* The members of an object that the caller begins and ends. */
+void summary_write_compat(struct json *j, const struct analysis *a);
+
+/* A whole number of any size. */
+void summary_write_i128(struct json *j, __int128 v);
+
+#endif
