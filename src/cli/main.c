@@ -26,6 +26,7 @@ static const struct {
 	{ "events", cli_events, "print recorded events of processes" },
 	{ "top", cli_top, "replay what was recorded, frame by frame" },
 	{ "export", cli_export, "hand what was recorded to other programs" },
+	{ "ranks", cli_ranks, "analyse telemetry of many ranks: which was first" },
 	{ "sql", cli_sql, "ask the record in SQL" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
 	{ "start", cli_start, "start the daemon, which watches all jobs of this host" },

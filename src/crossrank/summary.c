@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-void summary_write_i128(struct json *j, __int128 v)
+void summary_add_i128(struct buf *out, __int128 v)
 {
 	unsigned __int128 rest = v < 0 ? -(unsigned __int128)v : (unsigned __int128)v;
 	char digits[48], *at = digits + sizeof(digits);
@@ -12,7 +12,15 @@ void summary_write_i128(struct json *j, __int128 v)
 	while ((rest /= 10) > 0);
 	if (v < 0)
 		*--at = '-';
-	json_raw(j, at, (size_t)(digits + sizeof(digits) - at));
+	buf_add(out, at, (size_t)(digits + sizeof(digits) - at));
+}
+
+void summary_write_i128(struct json *j, __int128 v)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	summary_add_i128(&text, v);
+	json_raw(j, text.data, text.len);
 }
 
 static void write_ranks(struct json *j, const char *key, const int64_t *ranks, size_t n)

@@ -1,0 +1,219 @@
+/*
+ * Which rank was first: made-up jobs with a known answer. The error rates are those
+ * that docs/ranks.md promises; the table is printed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "crossrank/finding.h"
+
+#define RANKS 8
+#define MAX_SAMPLES 400
+#define MIB 1048576.0
+#define T0_NS INT64_C(1700000000000000000)
+
+/* ---- random numbers that are the same in every run ---- */
+
+static uint64_t state;
+
+static double uniform(double from, double to)
+{
+	uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return from + (to - from) * (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+static double normal(void)
+{
+	return sqrt(-2 * log(uniform(1e-300, 1))) * cos(6.283185307179586 * uniform(0, 1));
+}
+
+/* ---- a job ---- */
+
+struct job {
+	double onset[RANKS]; /* seconds; INFINITY: never */
+	double start[RANKS]; /* of the record */
+	double clock[RANKS]; /* how far its clock is off */
+	double slope;	     /* MiB per second; INFINITY: a step of `rise` at once */
+	double rise;	     /* MiB, at most */
+	double noise, interval, length;
+	bool one_host, is_saw;
+	const char *clock_note; /* "free": metadata say so */
+};
+
+static double level_at(const struct job *job, int rank, double t)
+{
+	double since = t - job->onset[rank];
+	double saw = job->is_saw ? 300 * fmod(t, 10) / 10 : 0;
+
+	if (!(since > 0))
+		return 1000 + saw;
+	return 1000 + saw + fmin(isinf(job->slope) ? job->rise : since * job->slope, job->rise);
+}
+
+static void add_rank(struct telemetry *t, const struct job *job, int rank)
+{
+	struct sample samples[MAX_SAMPLES];
+	struct telemetry_event like;
+	char host[8];
+	size_t n = 0;
+
+	event_init(&like);
+	snprintf(host, sizeof(host), "n%d", job->one_host ? 0 : rank);
+	like.rank = rank;
+	like.world_size = RANKS;
+	like.host = (struct text){ host, strlen(host) };
+	like.clock.error_ns = 2000000;
+	like.clock.is_free = job->clock_note && rank == 1;
+	for (double at = job->start[rank]; at < job->length && n < MAX_SAMPLES;
+	     at += job->interval) {
+		double mib = level_at(job, rank, at) + job->noise * normal();
+
+		samples[n++] = (struct sample){
+			.timestamp_ns = T0_NS + (int64_t)((at + job->clock[rank]) * 1e9),
+			.used_bytes = (int64_t)(fmax(mib, 0) * MIB),
+		};
+	}
+	assert_int_equal(telemetry_add_samples(t, &like, samples, n), 0);
+}
+
+/* As the bars have it: 8 ranks at 1 Hz, 20 MB of noise, ramps of 200 MB/s, starts up to 15 s apart.
+ */
+static void make_job(struct job *job, int leader, double lead)
+{
+	double at = uniform(25, 35);
+
+	*job = (struct job){
+		.slope = 200, .rise = INFINITY, .noise = 20, .interval = 1, .length = 60
+	};
+	for (int i = 0; i < RANKS; i++) {
+		job->onset[i] = at + (i == leader ? 0 : lead);
+		job->start[i] = uniform(0, 15);
+		job->clock[i] = uniform(-0.002, 0.002);
+	}
+}
+
+struct answer {
+	enum verdict verdict;
+	enum why why;
+	int64_t rank;
+	double probability, onset, low, high;
+};
+
+static struct answer ask(const struct job *job)
+{
+	struct analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	struct telemetry *t = telemetry_new();
+	struct answer answer = { .rank = -1, .onset = NAN };
+	struct finding *f = NULL;
+	struct analysis a;
+
+	assert_non_null(t);
+	for (int i = 0; i < RANKS; i++)
+		add_rank(t, job, i);
+	assert_int_equal(analysis_init(&a, t), 0);
+	assert_int_equal(finding_make(&a, &options, &f), 0);
+	answer.verdict = f->verdict;
+	answer.why = f->why;
+	if (f->rank) {
+		const struct onset *o = &f->candidates[0].rise->onset;
+		double origin = (double)(f->origin_ns - T0_NS) / 1e9;
+
+		answer.rank = f->rank->rank;
+		answer.probability = f->candidates[0].probability;
+		answer.onset = o->median + origin;
+		answer.low = o->low + origin;
+		answer.high = o->high + origin;
+	}
+	finding_free(f);
+	analysis_release(&a);
+	telemetry_free(t);
+	return answer;
+}
+
+/* ---- the bars ---- */
+
+struct tally {
+	int n, claimed, right, covered;
+	double error;
+};
+
+static struct tally try_lead(double lead, int n)
+{
+	struct tally tally = { .n = n };
+
+	for (int i = 0; i < n; i++) {
+		int leader = (int)uniform(0, RANKS);
+		struct job job;
+		struct answer answer;
+
+		make_job(&job, leader, lead);
+		answer = ask(&job);
+		if (answer.verdict != VERDICT_NAMED)
+			continue;
+		tally.claimed++;
+		tally.right += answer.rank == leader;
+		tally.covered +=
+			answer.low <= job.onset[leader] && job.onset[leader] <= answer.high;
+		if (getenv("DEBUG") && fabs(answer.onset - job.onset[leader]) > 0.4)
+			print_message("## lead %.1f trial %d leader %d got %d onset %.3f est %.3f [%.3f %.3f] start %.2f\n", lead, i, leader, (int)answer.rank, job.onset[leader], answer.onset, answer.low, answer.high, job.start[answer.rank]);
+		tally.error += fabs(answer.onset - job.onset[leader]);
+	}
+	return tally;
+}
+
+static void test_bars(void **unused)
+{
+	static const double leads[] = { 0.5, 1, 2, 3, 5 };
+	int claimed = 0, right = 0;
+
+	(void)unused;
+	state = 1;
+	print_message("# lead  jobs  claimed  right  onset in its interval  mean error\n");
+	for (size_t i = 0; i < ARRAY_SIZE(leads); i++) {
+		struct tally t = try_lead(leads[i], 200);
+
+		print_message("# %.1f s  %4d  %5.1f %%  %5.1f %%  %5.1f %%  %.0f ms\n", leads[i],
+			      t.n, 100.0 * t.claimed / t.n, 100.0 * t.right / t.claimed,
+			      100.0 * t.covered / t.claimed, 1e3 * t.error / t.claimed);
+		claimed += t.claimed;
+		right += t.right;
+		assert_true(t.right >= 0.95 * t.claimed);
+		if (leads[i] >= 2)
+			assert_true(t.claimed >= 0.95 * t.n);
+	}
+	assert_true(right >= 0.95 * claimed);
+}
+
+/* Nobody leads: whoever is named is named wrongly. */
+static void test_nobody_leads(void **unused)
+{
+	struct tally t;
+
+	(void)unused;
+	state = 2;
+	t = try_lead(0, 300);
+	print_message("# no lead: %d of %d named\n", t.claimed, t.n);
+	assert_true(t.claimed <= 0.05 * t.n);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bars),
+		cmocka_unit_test(test_nobody_leads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
