@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "crossrank/facts.h"
+#include "crossrank/finding.h"
 #include "crossrank/interval.h"
 #include "crossrank/select.h"
 
@@ -91,12 +93,23 @@ void analysis_release(struct analysis *a)
 {
 	phases_release(&a->phases);
 	arena_release(&a->arena);
+	finding_free(a->finding);
+	facts_free(a->facts);
 	free(a->ranks);
 	free(a->seen_order);
 	free(a->missing);
 	free(a->notes);
 	free(a->suspects);
 	*a = (struct analysis){ 0 };
+}
+
+int analysis_run(struct analysis *a, const struct analysis_options *options)
+{
+	int r = analysis_find_suspects(a);
+
+	if (r == 0)
+		r = finding_make(a, options, &a->finding);
+	return r < 0 ? r : facts_make(a, &a->facts);
 }
 
 /* ---- the aligned timeline ---- */

@@ -5,7 +5,7 @@
  *
  *	analysis_init(&a, telemetry);
  *	analysis_run(&a, &options);
- *	analysis_write_json(&a, &json);
+ *	summary_write_all(&json, &a);
  *	analysis_release(&a);
  *
  * It has two parts that never mix. compat is what the reference computes, field by
@@ -65,7 +65,7 @@ struct suspect {
 };
 
 struct finding;
-struct rank_facts;
+struct facts;
 
 struct analysis_options {
 	int64_t clock_error_ns; /* of hosts that do not say; EVENT_UNKNOWN: as if they were by NTP
@@ -94,13 +94,16 @@ struct analysis {
 	size_t n_suspects;
 	/* ours */
 	struct finding *finding;
-	struct rank_facts *facts; /* one for each of ranks */
+	struct facts *facts;
 };
 
 /* Borrows t, sorts it, and takes samples of other jobs than the most common one out of it. -ENOMEM.
  */
 int analysis_init(struct analysis *a, struct telemetry *t);
 void analysis_release(struct analysis *a);
+
+/* Everything: compat, finding and facts. -ENOMEM. */
+int analysis_run(struct analysis *a, const struct analysis_options *options);
 
 /* compat alone: suspects and their notes. -ENOMEM. */
 int analysis_find_suspects(struct analysis *a);

@@ -9,7 +9,7 @@
  *	intake_release(&in);
  *	analysis_init(&a, t);
  *	analysis_run(&a, &options);
- *	analysis_write_json(&a, &json);
+ *	summary_write_all(&json, &a);
  *
  * Functions from data to data: nothing here asks a store or a clock.
  */
@@ -18,6 +18,8 @@
 
 #include "crossrank/analysis.h"
 #include "crossrank/event_json.h"
+#include "crossrank/facts.h"
+#include "crossrank/finding.h"
 #include "crossrank/intake.h"
 #include "crossrank/summary.h"
 

@@ -2,6 +2,9 @@
 
 #include <stdio.h>
 
+#include "crossrank/facts.h"
+#include "crossrank/finding.h"
+
 void summary_add_i128(struct buf *out, __int128 v)
 {
 	unsigned __int128 rest = v < 0 ? -(unsigned __int128)v : (unsigned __int128)v;
@@ -160,4 +163,12 @@ void summary_write_compat(struct json *j, const struct analysis *a)
 	if (a->n_missing_all > a->n_missing)
 		json_key_u64(j, "missing_ranks_count", a->n_missing_all);
 	json_key_i64(j, "median_interval_ns", a->median_interval_ns);
+}
+
+void summary_write_all(struct json *j, const struct analysis *a)
+{
+	summary_write_compat(j, a);
+	json_key(j, "finding");
+	finding_write_json(j, a, a->finding);
+	facts_write_json(j, a, a->facts);
 }

@@ -10,6 +10,9 @@
 /* The members of an object that the caller begins and ends. */
 void summary_write_compat(struct json *j, const struct analysis *a);
 
+/* The same, and finding, ranks, memory and steps: an analysis_run() went before. */
+void summary_write_all(struct json *j, const struct analysis *a);
+
 /* A whole number of any size: appended, or as a JSON value. */
 void summary_add_i128(struct buf *out, __int128 v);
 void summary_write_i128(struct json *j, __int128 v);

@@ -274,7 +274,9 @@ int onset_first(const struct first_entry *entries, size_t n, size_t n_clocks, un
 	if (n_able == 1)
 		n_draws = 1;
 	for (unsigned i = 0; n_able > 0 && i < n_draws; i++)
-		ret[number[draw_first(able, n_able, offsets, n_clocks, &state)]] += 1.0 / n_draws;
+		ret[number[draw_first(able, n_able, offsets, n_clocks, &state)]]++;
+	for (size_t i = 0; i < n; i++)
+		ret[i] /= n_draws;
 	return 0;
 }
 
