@@ -229,6 +229,8 @@ static int take_element(struct records *r, struct record_text *ret)
 		return more;
 	*ret = (struct record_text){ r->data + r->begin, e.n, r->line, REASON_NONE, more == 0 };
 	r->wants_comma = true;
+	/* Cut in its middle it is one fault; cut behind it, the missing bracket is. */
+	r->is_done = more == 0 && !jtree_is_valid(ret->text, ret->n);
 	return 1;
 }
 
