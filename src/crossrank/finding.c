@@ -151,8 +151,8 @@ static void fill_entries(const struct work *w, const struct outcome *o, struct f
 							 clock_of(w, &w->all[i])->error };
 }
 
-/* How likely all onsets are one moment after each rank's own start, by the same test. */
-static int aligned_p(const struct work *w, const struct outcome *o, double *ret)
+/* By how much each rank is moved for its start to be at zero; nothing if it is not moved. */
+static int moved_p(const struct work *w, const struct outcome *o, bool is_moved, double *ret)
 {
 	size_t n = o->to - o->from;
 	CLEANUP(free_ptr) struct onset *moved = calloc(n, sizeof(*moved));
@@ -164,13 +164,29 @@ static int aligned_p(const struct work *w, const struct outcome *o, double *ret)
 		const struct candidate *c = &w->all[o->from + i];
 
 		moved[i] = c->rise->onset;
-		moved[i].median -= start_of(w, c->rank);
+		moved[i].median -= is_moved ? start_of(w, c->rank) : 0;
 		/* A process starts up to one interval before its first sample. */
 		moved[i].sd = hypot(moved[i].sd, w->interval / sqrt(12));
 		entries[i] = (struct first_entry){ &moved[i], 0, 0 };
 	}
 	*ret = onset_equal_p(entries, n);
 	return 0;
+}
+
+/* Whether they began together after each one's own start, and not together otherwise. */
+static int follows_start(const struct work *w, const struct outcome *o, bool *ret)
+{
+	double moved = 0, unmoved = 1;
+	int r = 0;
+
+	*ret = false;
+	if (!is_all(w, o) || o->to - o->from < MIN_ALIGNED)
+		return 0;
+	r = moved_p(w, o, true, &moved);
+	if (r == 0)
+		r = moved_p(w, o, false, &unmoved);
+	*ret = r == 0 && moved >= ALIGNED_P && unmoved < EQUAL_P;
+	return r;
 }
 
 static bool is_near_marker(const struct work *w, const struct rise *rise)
@@ -261,15 +277,16 @@ static int weigh(struct work *w, struct outcome *o)
 	size_t n = o->to - o->from;
 	CLEANUP(free_ptr) struct first_entry *entries = calloc(n, sizeof(*entries));
 	CLEANUP(free_ptr) double *p = calloc(n, sizeof(*p));
-	double equal, aligned = 0;
+	bool is_start = false;
+	double equal;
 	int r;
 
 	if (!entries || !p)
 		return -ENOMEM;
 	fill_entries(w, o, entries);
 	r = onset_first(entries, n, w->f->n_clocks, N_DRAWS, p);
-	if (r == 0 && is_all(w, o) && n >= MIN_ALIGNED)
-		r = aligned_p(w, o, &aligned);
+	if (r == 0)
+		r = follows_start(w, o, &is_start);
 	if (r < 0)
 		return r;
 	o->best = o->from;
@@ -283,7 +300,7 @@ static int weigh(struct work *w, struct outcome *o)
 		*o = none(*o, WHY_SHARED);
 	else if (is_all(w, o) && all_near_markers(w, o))
 		*o = none(*o, WHY_COLLECTIVE);
-	else if (aligned >= ALIGNED_P)
+	else if (is_start)
 		*o = none(*o, WHY_START);
 	else if (equal >= EQUAL_P || w->all[o->best].probability < FINDING_NAMED)
 		*o = cannot_tell(*o, WHY_TOO_CLOSE, NULL);

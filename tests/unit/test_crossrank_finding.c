@@ -49,17 +49,21 @@ struct job {
 	double rise;	     /* MiB, at most */
 	double noise, interval, length;
 	bool one_host, is_saw;
-	const char *clock_note; /* "free": metadata say so */
+	bool is_startup;     /* all rise by 800 MiB between 10 s and 14 s */
+	bool has_free_clock; /* rank 1 says that its clock follows nothing */
+	double marker;	     /* when a collective operation was; 0: none */
 };
 
 static double level_at(const struct job *job, int rank, double t)
 {
 	double since = t - job->onset[rank];
-	double saw = job->is_saw ? 300 * fmod(t, 10) / 10 : 0;
+	double base = 1000 + (job->is_saw ? 300 * fmod(t, 10) / 10 : 0);
 
+	if (job->is_startup)
+		base += fmin(fmax(t - 10, 0) * 200, 800);
 	if (!(since > 0))
-		return 1000 + saw;
-	return 1000 + saw + fmin(isinf(job->slope) ? job->rise : since * job->slope, job->rise);
+		return base;
+	return base + fmin(isinf(job->slope) ? job->rise : since * job->slope, job->rise);
 }
 
 static void add_rank(struct telemetry *t, const struct job *job, int rank)
@@ -75,7 +79,7 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 	like.world_size = RANKS;
 	like.host = (struct text){ host, strlen(host) };
 	like.clock.error_ns = 2000000;
-	like.clock.is_free = job->clock_note && rank == 1;
+	like.clock.is_free = job->has_free_clock && rank == 1;
 	for (double at = job->start[rank]; at < job->length && n < MAX_SAMPLES;
 	     at += job->interval) {
 		double mib = level_at(job, rank, at) + job->noise * normal();
@@ -86,6 +90,17 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 		};
 	}
 	assert_int_equal(telemetry_add_samples(t, &like, samples, n), 0);
+}
+
+static void add_marker(struct telemetry *t, double at)
+{
+	struct telemetry_event ev;
+
+	event_init(&ev);
+	ev.timestamp_ns = T0_NS + (int64_t)(at * 1e9);
+	ev.event_type = (struct text){ "nccl_all_reduce", 15 };
+	ev.host = (struct text){ "n0", 2 };
+	assert_int_equal(telemetry_add(t, &ev), 0);
 }
 
 /* As the bars have it: 8 ranks at 1 Hz, 20 MB of noise, ramps of 200 MB/s, starts up to 15 s apart.
@@ -122,6 +137,8 @@ static struct answer ask(const struct job *job)
 	assert_non_null(t);
 	for (int i = 0; i < RANKS; i++)
 		add_rank(t, job, i);
+	if (job->marker > 0)
+		add_marker(t, job->marker);
 	assert_int_equal(analysis_init(&a, t), 0);
 	assert_int_equal(finding_make(&a, &options, &f), 0);
 	answer.verdict = f->verdict;
@@ -166,8 +183,6 @@ static struct tally try_lead(double lead, int n)
 		tally.right += answer.rank == leader;
 		tally.covered +=
 			answer.low <= job.onset[leader] && job.onset[leader] <= answer.high;
-		if (getenv("DEBUG") && fabs(answer.onset - job.onset[leader]) > 0.4)
-			print_message("## lead %.1f trial %d leader %d got %d onset %.3f est %.3f [%.3f %.3f] start %.2f\n", lead, i, leader, (int)answer.rank, job.onset[leader], answer.onset, answer.low, answer.high, job.start[answer.rank]);
 		tally.error += fabs(answer.onset - job.onset[leader]);
 	}
 	return tally;
@@ -208,11 +223,164 @@ static void test_nobody_leads(void **unused)
 	assert_true(t.claimed <= 0.05 * t.n);
 }
 
+/* ---- shapes and circumstances ---- */
+
+/* All on one host, nothing left to chance but the noise. */
+static struct job quiet_job(void)
+{
+	struct job job = { .slope = 200,
+			   .rise = 3000,
+			   .noise = 5,
+			   .interval = 1,
+			   .length = 80,
+			   .one_host = true };
+
+	for (int i = 0; i < RANKS; i++)
+		job.onset[i] = INFINITY;
+	for (int i = 0; i < RANKS; i++)
+		job.start[i] = 0.1 * i;
+	return job;
+}
+
+static void expect(const struct job *job, enum verdict verdict, enum why why, int64_t rank)
+{
+	struct answer answer = ask(job);
+
+	if (answer.verdict != verdict || answer.why != why || answer.rank != rank)
+		fail_msg("%s (%s), rank %d", finding_verdict_name(answer.verdict),
+			 finding_why_name(answer.why), (int)answer.rank);
+}
+
+static void set_onsets(struct job *job, double at, int leader, double lead)
+{
+	for (int i = 0; i < RANKS; i++)
+		job->onset[i] = at + (i == leader ? 0 : lead);
+}
+
+static void test_nothing_rises(void **unused)
+{
+	struct job job = quiet_job();
+
+	(void)unused;
+	state = 3;
+	expect(&job, VERDICT_NONE, WHY_NO_RISE, -1);
+	job.noise = 60;
+	expect(&job, VERDICT_NONE, WHY_NO_RISE, -1);
+	job.noise = 0;
+	expect(&job, VERDICT_NONE, WHY_NO_RISE, -1);
+	job.is_saw = true; /* of the last tooth nobody knows yet whether it comes down */
+	job.noise = 5;
+	expect(&job, VERDICT_NONE, WHY_SHARED, -1);
+}
+
+static void test_one_rises(void **unused)
+{
+	struct job job = quiet_job();
+
+	(void)unused;
+	state = 4;
+	job.onset[5] = 40;
+	expect(&job, VERDICT_NAMED, WHY_ALONE, 5);
+	job.slope = 2; /* a slow leak */
+	expect(&job, VERDICT_NAMED, WHY_ALONE, 5);
+	job.slope = INFINITY;
+	job.rise = 500;
+	expect(&job, VERDICT_NAMED, WHY_ALONE, 5);
+	job.noise = 0;
+	expect(&job, VERDICT_NAMED, WHY_ALONE, 5);
+	job.is_saw = true; /* over teeth that all have */
+	job.rise = 2000;
+	expect(&job, VERDICT_NAMED, WHY_ALONE, 5);
+}
+
+static void test_steps(void **unused)
+{
+	struct job job = quiet_job();
+
+	(void)unused;
+	state = 5;
+	job.slope = INFINITY;
+	job.rise = 400;
+	set_onsets(&job, 30.5, 2, 4);
+	expect(&job, VERDICT_NAMED, WHY_FIRST, 2);
+	set_onsets(&job, 30.5, 2, 15);
+	expect(&job, VERDICT_NAMED, WHY_ALONE, 2);
+	set_onsets(&job, 30.5, 2, 2);
+	expect(&job, VERDICT_NAMED, WHY_FIRST, 2);
+}
+
+static void test_workload(void **unused)
+{
+	struct job job = quiet_job();
+
+	(void)unused;
+	state = 6;
+	set_onsets(&job, 40, 0, 0);
+	expect(&job, VERDICT_NONE, WHY_SHARED, -1);
+	/* Each ten seconds after its own start, and starts are apart. */
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = 1.7 * i;
+		job.onset[i] = job.start[i] + 10;
+	}
+	expect(&job, VERDICT_NONE, WHY_START, -1);
+	/* A little apart, around one operation of all. */
+	job = quiet_job();
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = 0.1 * (RANKS - i);
+		job.onset[i] = 40 + 0.2 * i;
+	}
+	expect(&job, VERDICT_NAMED, WHY_FIRST, 0);
+	job.marker = 40.7;
+	expect(&job, VERDICT_NONE, WHY_COLLECTIVE, -1);
+}
+
+/* A rise that all have at the start does not hide the one that matters. */
+static void test_two_episodes(void **unused)
+{
+	struct job job = quiet_job();
+
+	(void)unused;
+	state = 7;
+	job.rise = 600;
+	set_onsets(&job, 55, 6, 3);
+	job.is_startup = true;
+	expect(&job, VERDICT_NAMED, WHY_FIRST, 6);
+}
+
+static void test_clocks(void **unused)
+{
+	struct job job = quiet_job();
+
+	(void)unused;
+	state = 8;
+	job.one_host = false;
+	set_onsets(&job, 40, 1, 2);
+	expect(&job, VERDICT_NAMED, WHY_FIRST, 1);
+	job.has_free_clock = true;
+	expect(&job, VERDICT_CANNOT_TELL, WHY_CLOCKS, -1);
+	job.one_host = true; /* one clock is in order with itself */
+	expect(&job, VERDICT_NAMED, WHY_FIRST, 1);
+}
+
+static void test_unseen(void **unused)
+{
+	struct job job = quiet_job();
+
+	(void)unused;
+	state = 9;
+	set_onsets(&job, 40, 1, 2);
+	job.start[3] = 45; /* its record begins when it rises already */
+	expect(&job, VERDICT_CANNOT_TELL, WHY_UNSEEN, -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bars),
-		cmocka_unit_test(test_nobody_leads),
+		cmocka_unit_test(test_bars),	      cmocka_unit_test(test_nobody_leads),
+		cmocka_unit_test(test_nothing_rises), cmocka_unit_test(test_one_rises),
+		cmocka_unit_test(test_steps),	      cmocka_unit_test(test_workload),
+		cmocka_unit_test(test_two_episodes),  cmocka_unit_test(test_clocks),
+		cmocka_unit_test(test_unseen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
