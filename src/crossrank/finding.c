@@ -22,6 +22,7 @@ struct work {
 	struct rank_clock *clocks;
 	struct candidate *all; /* every rise that counts, by time */
 	size_t n_all;
+	size_t *last_seen; /* by number of the rank: one more than its last place in all[] */
 	double interval;
 };
 
@@ -92,7 +93,8 @@ static int collect(struct work *w)
 	double min_gain = MIN_GAIN_SHARE * largest_gain(w);
 
 	w->all = calloc(w->a->n_ranks * RISES_MAX + 1, sizeof(*w->all));
-	if (!w->all)
+	w->last_seen = calloc(w->a->n_ranks + 1, sizeof(*w->last_seen));
+	if (!w->all || !w->last_seen)
 		return -ENOMEM;
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
 		const struct rise_list *list = &w->f->rises[i];
@@ -115,14 +117,16 @@ static int collect(struct work *w)
 static size_t episode_end(const struct work *w, size_t from)
 {
 	double end = w->all[from].rise->end;
-	size_t to = from + 1;
+	size_t to = from;
 
 	for (; to < w->n_all; to++) {
-		if (w->all[to].rise->onset.median > end + GAP_INTERVALS * w->interval)
+		size_t *last = &w->last_seen[w->all[to].rank - w->a->ranks];
+
+		if (to > from && w->all[to].rise->onset.median > end + GAP_INTERVALS * w->interval)
 			return to;
-		for (size_t i = from; i < to; i++)
-			if (w->all[i].rank == w->all[to].rank)
-				return to;
+		if (*last > from)
+			return to;
+		*last = to + 1;
 		end = fmax(end, w->all[to].rise->end);
 	}
 	return to;
@@ -193,14 +197,8 @@ static bool is_near_marker(const struct work *w, const struct rise *rise)
 {
 	double reach = fmax(NEAR_MARKER_S, w->interval);
 
-	for (size_t i = 0; i < w->a->telemetry->n_markers; i++) {
-		double at =
-			(double)(w->a->telemetry->markers[i].timestamp_ns - w->f->origin_ns) / 1e9;
-
-		if (at >= rise->onset.low - reach && at <= rise->onset.high + reach)
-			return true;
-	}
-	return false;
+	return telemetry_has_marker(w->a->telemetry, finding_ns(w->f, rise->onset.low - reach),
+				    finding_ns(w->f, rise->onset.high + reach));
 }
 
 static bool all_near_markers(const struct work *w, const struct outcome *o)
@@ -463,6 +461,7 @@ int finding_make(struct analysis *a, const struct analysis_options *options, str
 		r = make(&w, options);
 	free(w.clocks);
 	free(w.all);
+	free(w.last_seen);
 	if (r < 0)
 		f = finding_free(f);
 	*ret = f;

@@ -98,15 +98,16 @@ static bool is_large(const struct analysis *a, const struct rank *rank, const st
 	       (total > 0 && (double)f->gap_max_bytes >= MIN_GAP_SHARE * (double)total);
 }
 
+static int64_t add_ns(int64_t ns, int64_t by)
+{
+	int64_t sum;
+
+	return __builtin_add_overflow(ns, by, &sum) ? INT64_MAX : sum;
+}
+
 static bool is_near_marker(const struct telemetry *t, int64_t ns)
 {
-	for (size_t i = 0; i < t->n_markers; i++) {
-		__int128 away = (__int128)t->markers[i].timestamp_ns - ns;
-
-		if (away <= NEAR_MARKER_NS && away >= -NEAR_MARKER_NS)
-			return true;
-	}
-	return false;
+	return telemetry_has_marker(t, ns - NEAR_MARKER_NS, add_ns(ns, NEAR_MARKER_NS));
 }
 
 int gaps_find(const struct analysis *a, const struct rank *rank, struct rank_facts *ret)

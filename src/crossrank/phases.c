@@ -163,19 +163,61 @@ static int compare_spans(const void *l, const void *r)
 	return order ? order : (a->opened > b->opened) - (a->opened < b->opened);
 }
 
-/* The last record of a rank's session. */
-static int64_t session_end(const struct telemetry *t, const struct boundary *b)
+/* The records of a rank's session end here. */
+struct session_end {
+	struct boundary owner; /* only session_id and rank */
+	int64_t last_ns;
+};
+
+struct session_ends {
+	struct session_end *items;
+	size_t n;
+};
+
+static int compare_ends(const void *l, const void *r)
 {
-	int64_t last = b->timestamp_ns;
+	return compare_owners(&((const struct session_end *)l)->owner,
+			      &((const struct session_end *)r)->owner);
+}
 
-	for (size_t i = 0; i < t->n_identities; i++) {
-		const struct identity *id = &t->identities[i];
+/* One for each session of each rank, in order. */
+static int find_ends(const struct telemetry *t, struct session_ends *ret)
+{
+	size_t n = 0;
 
-		if (id->rank == b->rank && id->session_id.s &&
-		    text_equals(id->session_id, b->session_id) && id->last_ns > last)
-			last = id->last_ns;
+	ret->items = calloc(t->n_identities + 1, sizeof(*ret->items));
+	if (!ret->items)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n_identities; i++)
+		if (t->identities[i].session_id.s)
+			ret->items[n++] =
+				(struct session_end){ { .session_id = t->identities[i].session_id,
+							.rank = t->identities[i].rank },
+						      t->identities[i].last_ns };
+	qsort(ret->items, n, sizeof(*ret->items), compare_ends);
+	for (size_t i = 0; i < n; i++) {
+		struct session_end *last = ret->n ? &ret->items[ret->n - 1] : NULL;
+
+		if (!last || compare_ends(last, &ret->items[i]) != 0)
+			ret->items[ret->n++] = ret->items[i];
+		else if (ret->items[i].last_ns > last->last_ns)
+			last->last_ns = ret->items[i].last_ns;
 	}
-	return last;
+	return 0;
+}
+
+static void free_ends(struct session_ends *ends)
+{
+	free(ends->items);
+}
+
+static int64_t end_of_session(const struct session_ends *ends, const struct boundary *b)
+{
+	struct session_end key = { .owner = *b };
+	const struct session_end *found =
+		bsearch(&key, ends->items, ends->n, sizeof(key), compare_ends);
+
+	return found ? found->last_ns : b->timestamp_ns;
 }
 
 static void add_span(struct phases *p, const struct boundary *opened, const struct boundary *closed,
@@ -187,7 +229,8 @@ static void add_span(struct phases *p, const struct boundary *opened, const stru
 }
 
 /* Replays one thread; stack has room for all of its boundaries. */
-static void replay_thread(struct phases *p, const struct boundary *const *all, size_t n,
+static void replay_thread(struct phases *p, const struct session_ends *ends,
+			  const struct boundary *const *all, size_t n,
 			  const struct boundary **stack)
 {
 	size_t depth = 0;
@@ -201,7 +244,7 @@ static void replay_thread(struct phases *p, const struct boundary *const *all, s
 	}
 	if (depth == 0)
 		return;
-	end_ns = session_end(p->telemetry, stack[0]);
+	end_ns = end_of_session(ends, stack[0]);
 	for (size_t i = 0; i < depth; i++)
 		add_span(p, stack[i], NULL, end_ns);
 }
@@ -222,15 +265,17 @@ int phases_init(struct phases *p, struct telemetry *t)
 	CLEANUP(free_ptr) const struct boundary **order = calloc(n + 1, sizeof(*order));
 	CLEANUP(free_ptr) const struct boundary **stack = calloc(n + 1, sizeof(*stack));
 
+	CLEANUP(free_ends) struct session_ends ends = { 0 };
+
 	*p = (struct phases){ .telemetry = t, .spans = calloc(n + 1, sizeof(*p->spans)) };
-	if (!order || !stack || !p->spans)
+	if (!order || !stack || !p->spans || find_ends(t, &ends) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		order[i] = &t->boundaries[i];
 	qsort(order, n, sizeof(*order), compare_boundaries);
 	for (size_t from = 0, end; from < n; from = end) {
 		end = thread_end(order, from, n);
-		replay_thread(p, order + from, end - from, stack);
+		replay_thread(p, &ends, order + from, end - from, stack);
 	}
 	qsort(p->spans, p->n, sizeof(*p->spans), compare_spans);
 	return 0;

@@ -340,8 +340,32 @@ static int sort_stream(const struct telemetry *t, struct stream *s)
 	return 0;
 }
 
+static int compare_markers(const void *l, const void *r)
+{
+	const struct marker *a = l, *b = r;
+
+	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
+}
+
+bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
+{
+	size_t low = 0, high = t->n_markers;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->markers[middle].timestamp_ns < from_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < t->n_markers && t->markers[low].timestamp_ns <= to_ns;
+}
+
 int telemetry_sort(struct telemetry *t)
 {
+	if (t->n_markers > 0)
+		qsort(t->markers, t->n_markers, sizeof(*t->markers), compare_markers);
 	for (size_t i = 0; i < t->n_streams; i++) {
 		int r = sort_stream(t, &t->streams[i]);
 

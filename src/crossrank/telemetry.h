@@ -85,7 +85,10 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev);
 int telemetry_add_samples(struct telemetry *t, const struct telemetry_event *like,
 			  const struct sample *samples, size_t n);
 
-/* Puts each rank's samples in order; equal ones stay as they came. -ENOMEM. */
+/* Puts each rank's samples in order, equal ones as they came, and the markers too. -ENOMEM. */
 int telemetry_sort(struct telemetry *t);
+
+/* Whether a collective operation was named from from_ns to to_ns; t is sorted. */
+bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns);
 
 #endif
