@@ -51,14 +51,14 @@ double noise_median(double *v, size_t n)
 	return v[n / 2];
 }
 
-double noise_sigma(const double *t, const double *y, size_t n, double *scratch)
+double noise_sigma(const double *t, const double *y, size_t n, size_t lag, double *scratch)
 {
 	size_t kept = 0;
 
-	for (size_t i = 1; i + 1 < n; i++) {
-		double span = t[i + 1] - t[i - 1];
-		double share = span > 0 ? (t[i] - t[i - 1]) / span : 0.5;
-		double off = y[i] - (y[i - 1] * (1 - share) + y[i + 1] * share);
+	for (size_t i = lag; i + lag < n; i++) {
+		double span = t[i + lag] - t[i - lag];
+		double share = span > 0 ? (t[i] - t[i - lag]) / span : 0.5;
+		double off = y[i] - (y[i - lag] * (1 - share) + y[i + lag] * share);
 
 		/* Scaled to the variance of one point. */
 		scratch[kept++] = fabs(off) / sqrt(1 + share * share + (1 - share) * (1 - share));

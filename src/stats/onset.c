@@ -50,6 +50,7 @@ static void summarise(struct onset *o)
 
 void onset_uniform(double from, double to, struct onset *ret)
 {
+	ret->misfit = 0;
 	ret->from = from;
 	ret->step = (to - from) / (ONSET_POINTS - 1);
 	for (size_t i = 0; i < ONSET_POINTS; i++)
@@ -188,6 +189,7 @@ bool onset_hinge(const double *t, const double *y, size_t n, double sigma, bool 
 	if (n < (with_slope ? 6u : 4u) || n > ONSET_MAX_SAMPLES || !find_region(&h, sigma, &p))
 		return false;
 	widen(&h, &p);
+	ret->misfit = p.variance / (sigma * sigma);
 	ret->from = p.from;
 	ret->step = (p.to - p.from) / (ONSET_POINTS - 1);
 	ret->cdf[0] = 0;
@@ -245,8 +247,8 @@ static double surely_begun(const struct first_entry *entries, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		const struct onset *o = entries[i].onset;
 
-		earliest = fmin(earliest, o->from + o->step * (ONSET_POINTS - 1) +
-						  entries[i].clock_error);
+		earliest = fmin(earliest,
+				o->from + o->step * (ONSET_POINTS - 1) + entries[i].clock_error);
 	}
 	return earliest;
 }

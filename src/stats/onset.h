@@ -20,6 +20,7 @@ struct onset {
 	double cdf[ONSET_POINTS]; /* ends with 1 */
 	double median, low, high; /* the middle nine tenths */
 	double sd;
+	double misfit; /* of a hinge: variance around it over that expected; 0 for others */
 };
 
 /* The onset lies in (from, to), anywhere. */

@@ -23,6 +23,7 @@ struct work {
 	double *cost;	   /* of the best cuts of the first i points; n + 1 */
 	size_t *last;	   /* where their last part begins */
 	size_t *open;	   /* beginnings that may still win */
+	double *tried;	   /* what each of them costs now, without its price */
 	size_t n_open;
 };
 
@@ -68,21 +69,18 @@ static void extend(struct work *w, size_t to)
 
 	for (size_t i = 0; i < w->n_open; i++) {
 		size_t from = w->open[i];
-		double cost = w->cost[from] + fit(w, from, to).squares / (w->sigma * w->sigma);
 
-		if (cost + w->price < best) {
-			best = cost + w->price;
+		w->tried[i] = w->cost[from] + fit(w, from, to).squares / (w->sigma * w->sigma);
+		if (w->tried[i] + w->price < best) {
+			best = w->tried[i] + w->price;
 			w->last[to] = from;
 		}
 	}
 	w->cost[to] = best;
 	/* Pruning: who costs more than the best without a price never wins again. */
-	for (size_t i = 0; i < w->n_open; i++) {
-		size_t from = w->open[i];
-
-		if (w->cost[from] + fit(w, from, to).squares / (w->sigma * w->sigma) <= best)
-			w->open[n_open++] = from;
-	}
+	for (size_t i = 0; i < w->n_open; i++)
+		if (w->tried[i] <= best)
+			w->open[n_open++] = w->open[i];
 	w->open[n_open++] = to;
 	w->n_open = n_open;
 }
@@ -116,10 +114,11 @@ int segments_find(const double *t, const double *y, size_t n, double sigma, stru
 	CLEANUP(free_ptr) double *cost = calloc(n + 1, sizeof(*cost));
 	CLEANUP(free_ptr) size_t *last = calloc(n + 1, sizeof(*last));
 	CLEANUP(free_ptr) size_t *open = calloc(n + 2, sizeof(*open));
-	struct work w = { t, y, 0, 0, sigma, 0, sums, cost, last, open, 1 };
+	CLEANUP(free_ptr) double *tried = calloc(n + 2, sizeof(*tried));
+	struct work w = { t, y, 0, 0, sigma, 0, sums, cost, last, open, tried, 1 };
 
 	*ret_n = 0;
-	if (!sums || !cost || !last || !open)
+	if (!sums || !cost || !last || !open || !tried)
 		return -ENOMEM;
 	if (n == 0)
 		return 0;
