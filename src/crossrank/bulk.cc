@@ -4,6 +4,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <simdjson.h>
 
@@ -72,8 +73,10 @@ bool read_text(seen_text &seen, ondemand::value &value, std::string_view raw, bo
 			return false;
 		if (!may_be_blank && !is_surely_not_blank(text))
 			return false;
-		seen.raw.assign(raw);
+		/* If memory runs out in between, nothing matches the raw one. */
+		seen.raw.clear();
 		seen.text.assign(text);
+		seen.raw.assign(raw);
 	}
 	*ret = { seen.text.data(), seen.text.size() };
 	return true;
@@ -93,6 +96,7 @@ bool read_metadata(struct bulk *bulk, ondemand::value &value, std::string_view t
 		for (auto key : special_keys)
 			if (raw.find(key) != raw.npos)
 				return false;
+		bulk->metadata.clear();
 		bulk->metadata.assign(raw);
 		if (!jtree_is_valid(bulk->metadata.c_str(), bulk->metadata.size())) {
 			bulk->metadata.clear();
@@ -190,7 +194,9 @@ struct bulk *bulk_free(struct bulk *bulk)
 	return nullptr;
 }
 
-bool bulk_read(struct bulk *bulk, const char *text, size_t n, struct telemetry_event *ret)
+namespace
+{
+bool read_record(struct bulk *bulk, const char *text, size_t n, struct telemetry_event *ret)
 {
 	static const uint32_t required = required_fields();
 	ondemand::document document;
@@ -207,6 +213,17 @@ bool bulk_read(struct bulk *bulk, const char *text, size_t n, struct telemetry_e
 		return false;
 	event_fill_defaults(ret, seen);
 	return text_is_sample(ret->event_type) && event_check(ret) == REASON_NONE;
+}
+
+} /* namespace */
+
+bool bulk_read(struct bulk *bulk, const char *text, size_t n, struct telemetry_event *ret)
+{
+	try {
+		return read_record(bulk, text, n, ret);
+	} catch (const std::bad_alloc &) {
+		return false;
+	}
 }
 
 bool bulk_is_utf8(const char *text, size_t n)

@@ -15,7 +15,7 @@ static bool begins_with(const char *s, size_t n, const char *word)
 {
 	size_t i = 0;
 
-	while (word[i] && i < n && ascii_to_lower(s[i]) == word[i])
+	while (i < n && word[i] && ascii_to_lower(s[i]) == word[i])
 		i++;
 	return word[i] == '\0';
 }

@@ -366,6 +366,8 @@ static void make_unique(struct phase_place *place)
 {
 	size_t n = 0;
 
+	if (place->n_paths == 0)
+		return;
 	qsort(place->paths, place->n_paths, sizeof(*place->paths), compare_labels);
 	for (size_t i = 0; i < place->n_paths; i++)
 		if (n == 0 || !text_equals(place->paths[n - 1], place->paths[i]))

@@ -70,7 +70,7 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 {
 	struct sample samples[MAX_SAMPLES];
 	struct telemetry_event like;
-	char host[8];
+	char host[16];
 	size_t n = 0;
 
 	event_init(&like);
