@@ -144,7 +144,7 @@ static void add_candidates(struct ranks_doc *d, const struct analysis *a)
 		cell = doc_cell(&t);
 		buf_add_str(cell, "± ");
 		add_seconds(cell, (c->rise->onset.high - c->rise->onset.low) / 2);
-		add_bytes(doc_cell(&t), (int64_t)(c->rise->gain_mib * 1048576));
+		add_bytes(doc_cell(&t), rise_gain_bytes(c->rise));
 		buf_add_str(doc_cell(&t), c->rise->is_censored ? "rose already"
 					  : c->rise->is_step   ? "step"
 							       : "ramp");
@@ -237,7 +237,7 @@ static void add_notes(struct ranks_doc *d, const struct analysis *a,
 	buf_reset(&text);
 	buf_printf(
 		&text,
-		"%llu records of %llu files were read; %llu invalid ones were left out, and %llu were cut off.",
+		"%llu records were read (files: %llu; invalid and left out: %llu; cut off: %llu).",
 		(unsigned long long)input->n_valid, (unsigned long long)input->n_read,
 		(unsigned long long)input->n_invalid, (unsigned long long)input->n_cut);
 	doc_item(d, text.data);

@@ -235,7 +235,8 @@ static struct outcome named(struct outcome o, enum why why)
 	return o;
 }
 
-/* A rank whose record begins after the first onset may have risen before it. */
+/* A rank with one sample, or whose record begins after the first onset, may have risen before it.
+ */
 static const struct rank *find_unseen(const struct work *w, const struct outcome *o)
 {
 	const struct rise *first = w->all[o->from].rise;
@@ -244,7 +245,8 @@ static const struct rank *find_unseen(const struct work *w, const struct outcome
 		if (w->all[i].rise->is_censored)
 			return w->all[i].rank;
 	for (size_t i = 0; i < w->a->n_ranks; i++)
-		if (start_of(w, &w->a->ranks[i]) > first->onset.high + w->clocks[i].error)
+		if (w->a->ranks[i].stream->n < 2 ||
+		    start_of(w, &w->a->ranks[i]) > first->onset.high + w->clocks[i].error)
 			return &w->a->ranks[i];
 	return NULL;
 }
@@ -381,7 +383,9 @@ static struct text session_at(const struct analysis *a, const struct rank *rank,
 
 int64_t finding_ns(const struct finding *f, double seconds)
 {
-	return f->origin_ns + (int64_t)llround(seconds * 1e9);
+	int64_t ns = fabs(seconds) < 9e9 ? llround(seconds * 1e9) : INT64_MAX, sum;
+
+	return __builtin_add_overflow(f->origin_ns, ns, &sum) ? INT64_MAX : sum;
 }
 
 static int name_rank(struct work *w)

@@ -21,7 +21,7 @@ static void write_onset(struct json *j, const struct finding *f, const struct ri
 
 static void write_rise(struct json *j, const struct rise *rise)
 {
-	json_key_i64(j, "gain_bytes", llround(rise->gain_mib * BYTES_PER_MIB));
+	json_key_i64(j, "gain_bytes", rise_gain_bytes(rise));
 	json_key_string(j, "shape", rise->is_step ? "step" : "ramp");
 	json_key_f64(j, "slope_bytes_per_second", rise->slope * BYTES_PER_MIB);
 }
@@ -47,7 +47,7 @@ static void write_named(struct json *j, const struct finding *f)
 		if (isnan(f->lead))
 			json_none(j);
 		else
-			json_i64(j, llround(f->lead * 1e9));
+			json_i64(j, finding_ns(f, f->lead) - f->origin_ns);
 		write_rise(j, f->candidates[0].rise);
 		json_key(j, "phase_attribution");
 		phase_write_json(j, &f->phase);
@@ -87,7 +87,7 @@ void finding_write_json(struct json *j, const struct analysis *a, const struct f
 	json_key(j, "clocks");
 	json_begin_object(j);
 	json_key_u64(j, "count", f->n_clocks);
-	json_key_i64(j, "error_ns", llround(f->clock_error * 1e9));
+	json_key_i64(j, "error_ns", finding_ns(f, f->clock_error) - f->origin_ns);
 	json_key_bool(j, "is_assumed", f->is_assumed);
 	json_end_object(j);
 	json_key_u64(j, "episodes", f->n_episodes);

@@ -110,8 +110,15 @@ static void add_clocks(struct buf *out, const struct analysis *a, const struct f
 static void add_unseen(struct buf *out, const struct analysis *a, const struct finding *f)
 {
 	(void)a;
+	if (f->unseen == f->candidates[0].rank) {
+		buf_add_str(out, "The memory of ");
+		add_rank(out, f->unseen);
+		buf_add_str(out, " rose already when its record began, so nobody saw it begin.");
+		return;
+	}
+	buf_add_str(out, "The first that was seen to rise is ");
 	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, " is the first that was seen to rise, but the record of ");
+	buf_add_str(out, ", but the record of ");
 	add_rank(out, f->unseen);
 	buf_add_str(out, " begins too late to show when that one did.");
 }

@@ -50,6 +50,13 @@ struct series {
 	size_t n_segments;
 };
 
+int64_t rise_gain_bytes(const struct rise *rise)
+{
+	double bytes = rise->gain_mib * BYTES_PER_MIB;
+
+	return bytes < 0x1p63 ? (int64_t)bytes : INT64_MAX;
+}
+
 static double time_of(const struct series *s, size_t sample)
 {
 	return (double)(s->stream->samples[sample].timestamp_ns - s->origin_ns) / 1e9;
@@ -306,6 +313,12 @@ static void describe_run(const struct series *s, const struct run *run, struct r
 	size_t segment = (run->first + 1) / 2; /* the first part that is above */
 
 	*ret = (struct rise){ .end = move_at(s, run->last).to, .gain_mib = run->gain };
+	if (segment == 0 && s->n == 2 && s->lo == 0) {
+		ret->is_step = true;
+		ret->slope = NAN;
+		onset_uniform(s->t[0], s->t[1], &ret->onset);
+		return;
+	}
 	if (segment == 0) {
 		ret->is_censored = true;
 		ret->slope = s->segments[0].slope;

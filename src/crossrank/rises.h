@@ -31,6 +31,9 @@ struct rise_list {
 	bool is_sawtooth; /* it goes up and down by about as much again and again */
 };
 
+/* The gain in bytes, as large as a number can be at most. */
+int64_t rise_gain_bytes(const struct rise *rise);
+
 /* Rises in the order of time; times are in seconds after origin_ns. -ENOMEM. */
 int rises_find(const struct stream *s, int64_t origin_ns, struct rise_list *ret);
 
