@@ -1,6 +1,7 @@
 #define SIMDJSON_EXCEPTIONS 0
 #include "crossrank/bulk.h"
 
+#include <string.h>
 #include <new>
 #include <string>
 #include <string_view>
@@ -134,22 +135,52 @@ bool read_field(struct bulk *bulk, int i, ondemand::value &value, struct telemet
 	}
 }
 
-/* The field of that name, first tried where the last record had it; the quote ends the name. */
-int find_field(struct bulk *bulk, size_t place, const char *name, const char *end)
-{
-	const struct event_field *f = &event_fields[bulk->order[place]];
+/* A field's name and the quote behind it, eight bytes at a time. */
+struct key_words {
+	uint64_t words[4] = {}, masks[4] = {};
+};
 
-	if (static_cast<size_t>(end - name) > f->name_len &&
-	    memcmp(name, f->name, f->name_len) == 0 && name[f->name_len] == '"')
+struct key_table {
+	key_words keys[EVENT_FIELDS];
+
+	key_table()
+	{
+		for (int i = 0; i < EVENT_FIELDS; i++) {
+			char name[32] = {}, mask[32] = {};
+			size_t n = event_fields[i].name_len;
+
+			memcpy(name, event_fields[i].name, n);
+			name[n] = '"';
+			memset(mask, 0xff, n + 1);
+			memcpy(keys[i].words, name, sizeof(name));
+			memcpy(keys[i].masks, mask, sizeof(mask));
+		}
+	}
+};
+
+/* Looks at 32 bytes: a key lies inside the text, and behind that is the padding. */
+bool is_key(const key_words &key, const char *name)
+{
+	uint64_t at[4];
+
+	memcpy(at, name, sizeof(at));
+	return (((at[0] ^ key.words[0]) & key.masks[0]) | ((at[1] ^ key.words[1]) & key.masks[1]) |
+		((at[2] ^ key.words[2]) & key.masks[2]) |
+		((at[3] ^ key.words[3]) & key.masks[3])) == 0;
+}
+
+/* The field of that name, first tried where the last record had it. */
+int find_field(struct bulk *bulk, size_t place, const char *name)
+{
+	static const key_table table;
+
+	if (is_key(table.keys[bulk->order[place]], name))
 		return bulk->order[place];
-	for (int i = 0; i < EVENT_FIELDS; i++) {
-		f = &event_fields[i];
-		if (static_cast<size_t>(end - name) > f->name_len &&
-		    memcmp(name, f->name, f->name_len) == 0 && name[f->name_len] == '"') {
+	for (int i = 0; i < EVENT_FIELDS; i++)
+		if (is_key(table.keys[i], name)) {
 			bulk->order[place] = static_cast<unsigned char>(i);
 			return i;
 		}
-	}
 	return -1;
 }
 
@@ -163,8 +194,8 @@ uint32_t required_fields()
 	return bits;
 }
 
-bool read_fields(struct bulk *bulk, ondemand::object &object, const char *end,
-		 struct telemetry_event *ev, uint32_t *seen)
+bool read_fields(struct bulk *bulk, ondemand::object &object, struct telemetry_event *ev,
+		 uint32_t *seen)
 {
 	size_t place = 0;
 
@@ -174,7 +205,7 @@ bool read_fields(struct bulk *bulk, ondemand::object &object, const char *end,
 
 		if (place >= EVENT_FIELDS || std::move(found).get(field))
 			return false;
-		i = find_field(bulk, place++, field.key().raw(), end);
+		i = find_field(bulk, place++, field.key().raw());
 		if (i < 0 || *seen & UINT32_C(1) << i || !read_field(bulk, i, field.value(), ev))
 			return false;
 		*seen |= UINT32_C(1) << i;
@@ -205,7 +236,7 @@ bool read_record(struct bulk *bulk, const char *text, size_t n, struct telemetry
 
 	event_init(ret);
 	if (bulk->parser.iterate(text, n, n + simdjson::SIMDJSON_PADDING).get(document) ||
-	    document.get_object().get(object) || !read_fields(bulk, object, text + n, ret, &seen))
+	    document.get_object().get(object) || !read_fields(bulk, object, ret, &seen))
 		return false;
 	/* Nothing may follow; then there is no place to be at. */
 	if ((seen & required) != required ||

@@ -21,9 +21,11 @@ const struct event_field event_fields[EVENT_FIELDS] = {
 	{ NAMED(pid), FIELD_INT, true, AT(pid), -1, REASON_OUT_OF_RANGE },
 	{ NAMED(host), FIELD_TEXT, true, AT(host), ANY },
 	{ NAMED(job_id), FIELD_TEXT_OR_NULL, false, AT(job_id), ANY },
-	{ NAMED(rank), FIELD_INT, false, AT(rank), 0, REASON_NEGATIVE_RANK },
-	{ NAMED(local_rank), FIELD_INT, false, AT(local_rank), 0, REASON_NEGATIVE_RANK },
-	{ NAMED(world_size), FIELD_INT, false, AT(world_size), 1, REASON_OUT_OF_RANGE },
+	[EVENT_RANK] = { NAMED(rank), FIELD_INT, false, AT(rank), 0, REASON_NEGATIVE_RANK },
+	[EVENT_LOCAL_RANK] = { NAMED(local_rank), FIELD_INT, false, AT(local_rank), 0,
+			       REASON_NEGATIVE_RANK },
+	[EVENT_WORLD_SIZE] = { NAMED(world_size), FIELD_INT, false, AT(world_size), 1,
+			       REASON_OUT_OF_RANGE },
 	{ NAMED(device_id), FIELD_INT, true, AT(device_id), ANY },
 	{ NAMED(allocator_allocated_bytes), FIELD_INT, true, AT(allocator_allocated_bytes), 0,
 	  REASON_OUT_OF_RANGE },
@@ -67,21 +69,13 @@ void event_init(struct telemetry_event *ev)
 	};
 }
 
-static bool is_seen(uint32_t seen, size_t offset)
-{
-	for (unsigned i = 0; i < EVENT_FIELDS; i++)
-		if (event_fields[i].offset == offset)
-			return seen & UINT32_C(1) << i;
-	return false;
-}
-
 void event_fill_defaults(struct telemetry_event *ev, uint32_t seen)
 {
-	if (!is_seen(seen, AT(rank)))
+	if (!(seen & UINT32_C(1) << EVENT_RANK))
 		ev->rank = 0;
-	if (!is_seen(seen, AT(local_rank)))
+	if (!(seen & UINT32_C(1) << EVENT_LOCAL_RANK))
 		ev->local_rank = ev->rank;
-	if (!is_seen(seen, AT(world_size)))
+	if (!(seen & UINT32_C(1) << EVENT_WORLD_SIZE))
 		ev->world_size = 1;
 }
 

@@ -72,6 +72,8 @@ struct event_field {
 };
 
 #define EVENT_FIELDS 23
+/* Places in event_fields[]. */
+enum { EVENT_RANK = 8, EVENT_LOCAL_RANK = 9, EVENT_WORLD_SIZE = 10 };
 extern const struct event_field event_fields[EVENT_FIELDS];
 
 /* The index of a field, or -1. */
