@@ -120,7 +120,7 @@ static void add_unseen(struct buf *out, const struct analysis *a, const struct f
 	add_rank(out, f->candidates[0].rank);
 	buf_add_str(out, ", but the record of ");
 	add_rank(out, f->unseen);
-	buf_add_str(out, " begins too late to show when that one did.");
+	buf_add_str(out, " does not show when that one did.");
 }
 
 static void add_one_rank(struct buf *out, const struct analysis *a, const struct finding *f)

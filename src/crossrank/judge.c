@@ -13,6 +13,7 @@
 #define GAP_INTERVALS 3.0 /* so long after the others ended begins another episode */
 #define NEAR_MARKER_S 0.15
 #define MIN_ALIGNED 3
+#define UNPLACED_SHARE 0.5 /* of the first rise: a rank that changed by so much may have risen */
 
 /* Rises that belong together: each rank once, and no long rest between them. */
 static size_t episode_end(const struct judge_work *w, size_t from)
@@ -139,18 +140,25 @@ static struct judge_outcome named(struct judge_outcome o, enum why why)
 	return o;
 }
 
-/* A rank with one sample, or whose record begins after the first onset, may have risen before it.
- */
+/* Too few samples to show a rise, or all of them after the first onset, or a change nobody can
+ * place. */
+static bool is_unseen(const struct judge_work *w, size_t i, const struct rise *first)
+{
+	const struct rise_list *list = &w->f->rises[i];
+
+	return w->a->ranks[i].stream->n < 2 ||
+	       start_of(w, &w->a->ranks[i]) > first->onset.high + w->clocks[i].error ||
+	       (list->n == 0 && list->range_mib > UNPLACED_SHARE * first->gain_mib);
+}
+
+/* A rank that may have risen before the first onset without being seen. */
 static const struct rank *find_unseen(const struct judge_work *w, const struct judge_outcome *o)
 {
-	const struct rise *first = w->all[o->from].rise;
-
 	for (size_t i = o->from; i < o->to; i++)
 		if (w->all[i].rise->is_censored)
 			return w->all[i].rank;
 	for (size_t i = 0; i < w->a->n_ranks; i++)
-		if (w->a->ranks[i].stream->n < 2 ||
-		    start_of(w, &w->a->ranks[i]) > first->onset.high + w->clocks[i].error)
+		if (is_unseen(w, i, w->all[o->from].rise))
 			return &w->a->ranks[i];
 	return NULL;
 }

@@ -124,7 +124,7 @@ int rises_find(const struct stream *stream, int64_t origin_ns, struct rise_list 
 
 	ret->n = 0;
 	ret->is_sawtooth = false;
-	ret->sigma_mib = 0;
+	ret->sigma_mib = ret->range_mib = 0;
 	if (!s || !found)
 		return -ENOMEM;
 	s->stream = stream;
@@ -135,6 +135,7 @@ int rises_find(const struct stream *stream, int64_t origin_ns, struct rise_list 
 		return r;
 	series_find_runs(s, found);
 	ret->sigma_mib = s->sigma;
+	ret->range_mib = s->range;
 	ret->is_sawtooth = is_saw(s, found);
 	return take_runs(s, found, ret);
 }

@@ -28,6 +28,7 @@ struct rise_list {
 	struct rise items[RISES_MAX];
 	size_t n;
 	double sigma_mib; /* the scatter of the series */
+	double range_mib; /* from its lowest to its highest */
 	bool is_sawtooth; /* it goes up and down by about as much again and again */
 };
 

@@ -12,9 +12,9 @@
 #define MIN_SIGMA_MIB 0.05
 #define MIN_SIGMA_SHARE 0.0005 /* of the range */
 #define WANDER_LAG 4	       /* samples over which slow noise shows */
-#define MIN_WANDER 24
+#define POINTS_PER_LAG 16
 #define DROP_SHARE 0.2	 /* losing so much of its gain ends a rise */
-#define REST_FACTOR 3.0	 /* level for so many times as long as it rose ends a rise */
+#define REST_FACTOR 2.0	 /* level for so many times as long as it rose ends a rise */
 #define SLOW_SHARE 0.2	 /* a beginning slower than so much of the largest move is none */
 #define LARGE_SHARE 0.25 /* unless it is so large */
 
@@ -51,15 +51,19 @@ static void make_bins(struct series *s)
 static void set_scales(struct series *s)
 {
 	double scratch[SERIES_BINS], low = INFINITY, high = -INFINITY;
+	size_t lag;
 
 	for (size_t i = 0; i < s->n; i++) {
 		low = fmin(low, s->y[i]);
 		high = fmax(high, s->y[i]);
 	}
+	s->range = high - low;
 	s->sigma = noise_sigma(s->t, s->y, s->n, 1, scratch);
-	if (s->n >= MIN_WANDER)
-		s->sigma = fmax(s->sigma, noise_sigma(s->t, s->y, s->n, WANDER_LAG, scratch));
-	s->sigma = fmax(s->sigma, fmax(MIN_SIGMA_MIB, MIN_SIGMA_SHARE * (high - low)));
+	/* In a short series most points would have a corner within reach. */
+	lag = s->n / POINTS_PER_LAG < WANDER_LAG ? s->n / POINTS_PER_LAG : WANDER_LAG;
+	if (lag > 1)
+		s->sigma = fmax(s->sigma, noise_sigma(s->t, s->y, s->n, lag, scratch));
+	s->sigma = fmax(s->sigma, fmax(MIN_SIGMA_MIB, MIN_SIGMA_SHARE * s->range));
 	s->min_rise = fmax(fmax(MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);
 }
 
@@ -106,8 +110,7 @@ static struct run follow(const struct series *s, size_t first)
 		sum += m.gain;
 		if (sum < run.gain - fmax(DROP_SHARE * run.gain, level))
 			break;
-		if (m.to - series_move(s, run.last).to >
-		    REST_FACTOR * rose + 3 * s->t[1] - 3 * s->t[0])
+		if (m.to - series_move(s, run.last).to > REST_FACTOR * (rose + s->t[1] - s->t[0]))
 			break;
 		if (sum > run.gain) {
 			run.gain = sum;

@@ -21,6 +21,7 @@ struct series {
 	size_t lo, hi;
 	size_t per_bin, n;
 	double t[SERIES_BINS], y[SERIES_BINS]; /* seconds after the origin, MiB */
+	double range;			       /* from the lowest to the highest */
 	double sigma;			       /* the scatter */
 	double min_rise;		       /* less is none */
 	struct segment segments[SERIES_BINS];
