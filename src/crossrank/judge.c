@@ -245,14 +245,28 @@ static int judge(struct judge_work *w, size_t from, size_t to, struct judge_outc
 	return r;
 }
 
+/* While others still rise, a second rise of a rank is part of what happens, and no beginning. */
+static double last_end(const struct judge_work *w, size_t from, size_t to, double end)
+{
+	for (size_t i = from; i < to; i++)
+		end = fmax(end, w->all[i].rise->end);
+	return end;
+}
+
 int judge_episodes(struct judge_work *w, struct judge_outcome *ret)
 {
+	double busy_until = -INFINITY;
+
 	*ret = (struct judge_outcome){ .verdict = VERDICT_NONE, .why = WHY_NO_RISE };
 	for (size_t from = 0, to; from < w->n_all; from = to) {
+		bool is_later = w->all[from].rise->onset.median > busy_until;
 		struct judge_outcome o;
 		int r;
 
 		to = episode_end(w, from);
+		busy_until = last_end(w, from, to, busy_until);
+		if (!is_later)
+			continue;
 		r = judge(w, from, to, &o);
 		if (r < 0)
 			return r;

@@ -112,7 +112,7 @@ static struct run follow(const struct series *s, size_t first)
 			break;
 		if (m.to - series_move(s, run.last).to > REST_FACTOR * (rose + s->t[1] - s->t[0]))
 			break;
-		if (sum > run.gain) {
+		if (sum > run.gain + s->sigma) {
 			run.gain = sum;
 			run.last = i;
 		}
