@@ -79,5 +79,5 @@ build-asan/build.ninja: | setup-build
 
 build-fuzz/build.ninja:
 	@scripts/setup build fuzz
-	@CC=clang meson setup build-fuzz -Dfuzz=true -Dwerror=false \
+	@CC=clang CXX=clang++ meson setup build-fuzz -Dfuzz=true -Dwerror=false \
 		-Db_sanitize=address,undefined -Db_lundef=false

@@ -12,6 +12,7 @@ declare -gA _proctor_options=(
 	[detect]="--history --input --job --json --set --until"
 	[top]="--history --interval --job --json --until"
 	[export]="--job --output --since --spreadsheet --until --what"
+	[ranks]="--clock-error --csv --format --json --output --skip-invalid"
 	[sql]="--csv --json --no-header --schema"
 	[correlate]="--input --json --since"
 	[patterns]="--json"
@@ -42,7 +43,7 @@ _proctor_jobs() { # WORD
 _proctor_values() { # OPTION WORD
 	case $1 in
 	-f | --file | -o | --output | --check | --input) compgen -f -- "$2" ;;
-	--format) compgen -W "text json md" -- "$2" ;;
+	--format) compgen -W "text json md html" -- "$2" ;;
 	--what) compgen -W "samples snapshots events jobs sheets processes" -- "$2" ;;
 	-j | --job) _proctor_jobs "$2" ;;
 	--syscalls) compgen -W "auto off" -- "$2" ;;
@@ -68,6 +69,8 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 		compgen -W "csv" -- "$3"
 	elif [ "$2" = phase ]; then
 		compgen -W "enter exit" -- "$3"
+	elif [ "$2" = ranks ]; then
+		compgen -W "analyze merge validate" -- "$3"
 	fi
 }
 

@@ -28,6 +28,7 @@ static const struct {
 	{ "export", cli_export, "hand what was recorded to other programs" },
 	{ "anomalies", cli_anomalies, "print what was out of the ordinary" },
 	{ "detect", cli_detect, "tell what would have been, by other thresholds" },
+	{ "ranks", cli_ranks, "analyse telemetry of many ranks: which was first" },
 	{ "sql", cli_sql, "ask the record in SQL" },
 	{ "snapshot", cli_snapshot, "show the host and its jobs' processes now" },
 	{ "correlate", cli_correlate, "tell which resource patterns go with failure" },

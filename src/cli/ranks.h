@@ -1,0 +1,29 @@
+/*
+ * ranks - what "proctor ranks validate", "merge" and "analyze" share.
+ */
+#ifndef PROCTOR_CLI_RANKS_H
+#define PROCTOR_CLI_RANKS_H
+
+#include "cli/cli.h"
+#include "crossrank/crossrank.h"
+
+extern const struct argp ranks_validate_argp, ranks_merge_argp, ranks_analyze_argp;
+cli_verb ranks_validate, ranks_merge, ranks_analyze;
+
+/* The files of a command line, and what came of them. */
+struct ranks_input {
+	char **files;
+	int n_files;
+	bool skips_invalid;
+	/* After ranks_load(). */
+	uint64_t n_read, n_valid, n_invalid, n_cut;
+};
+
+/*
+ * Reads all files into t. Faults are told on stderr, the first few of them one by
+ * one. CLI_DONE; CLI_USAGE: there are invalid records, and nobody said to skip them, or a
+ * file is not there. A record that the end of its file cut off is told and no more.
+ */
+int ranks_load(struct ranks_input *input, struct telemetry *t);
+
+#endif

@@ -1,0 +1,298 @@
+#include "cli/ranks_page.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+#include "cli/ranks_doc.h"
+#include "cli/ranks_svg.h"
+#include "report/report.h"
+
+#define MAX_ROWS 256 /* of the table of ranks */
+
+static const char *const format_names[] = {
+	[RANKS_TEXT] = "text",
+	[RANKS_MARKDOWN] = "md",
+	[RANKS_HTML] = "html",
+	[RANKS_JSON] = "json",
+};
+
+int ranks_format_from_name(const char *name, enum ranks_format *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(format_names); i++)
+		if (strcmp(format_names[i], name) == 0) {
+			*ret = (enum ranks_format)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+/* ---- words ---- */
+
+static void add_bytes(struct buf *out, int64_t bytes)
+{
+	if (bytes < 0)
+		buf_add_char(out, '-');
+	report_add_bytes(out, bytes < 0 ? (uint64_t)-bytes : (uint64_t)bytes);
+}
+
+static void add_seconds(struct buf *out, double seconds)
+{
+	if (isnan(seconds))
+		buf_add_char(out, '-');
+	else
+		report_add_duration(out, (uint64_t)llround(fabs(seconds) * 1e9));
+}
+
+/* Local time with the milliseconds that matter here. */
+static void add_moment(struct buf *out, int64_t ns)
+{
+	char text[40] = "";
+
+	buf_printf(out, "%s.%03d", clock_format_local((uint64_t)ns, text, sizeof(text)),
+		   (int)(ns / 1000000 % 1000));
+}
+
+static void add_phase(struct buf *out, const struct phase_place *place)
+{
+	if (place->n_paths == 0) {
+		buf_add_char(out, '-');
+		return;
+	}
+	if (place->likely.s)
+		buf_printf(out, "%.*s or another", (int)place->likely.n, place->likely.s);
+	else
+		buf_add(out, place->paths[0].s, place->paths[0].n);
+}
+
+/* ---- sections ---- */
+
+static void add_named(struct buf *text, const struct rank_analysis *a)
+{
+	const struct finding *f = a->finding;
+	const struct onset *onset = &f->candidates[0].rise->onset;
+
+	buf_add_str(text, " The rise began at ");
+	add_moment(text, finding_ns(f, onset->median));
+	buf_add_str(text, " (between ");
+	add_moment(text, finding_ns(f, onset->low));
+	buf_add_str(text, " and ");
+	add_moment(text, finding_ns(f, onset->high));
+	buf_add_str(text, ", nine times in ten)");
+	if (f->phase.n_paths > 0) {
+		buf_add_str(text, ", in the phase ");
+		add_phase(text, &f->phase);
+	}
+	buf_add_char(text, '.');
+}
+
+static void add_verdict(struct ranks_doc *d, const struct rank_analysis *a)
+{
+	static const char *const words[] = {
+		[VERDICT_NAMED] = "FIRST",
+		[VERDICT_CANNOT_TELL] = "CANNOT TELL",
+		[VERDICT_NONE] = "NONE",
+	};
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct finding *f = a->finding;
+
+	finding_add_reason(&text, a, f);
+	if (f->verdict == VERDICT_NAMED)
+		add_named(&text, a);
+	if (f->verdict == VERDICT_CANNOT_TELL) {
+		buf_add_char(&text, ' ');
+		finding_add_remedy(&text, a, f);
+	}
+	doc_verdict(d, words[f->verdict], text.data);
+}
+
+static void add_clocks(struct ranks_doc *d, const struct finding *f)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	if (f->n_clocks <= 1)
+		return;
+	buf_printf(&text, "%zu clocks, each at most ", f->n_clocks);
+	add_seconds(&text, f->clock_error);
+	buf_printf(&text, " off%s.",
+		   f->is_assumed ? ", which is assumed where a host does not say" : "");
+	doc_paragraph(d, text.data);
+}
+
+static void add_candidates(struct ranks_doc *d, const struct rank_analysis *a)
+{
+	static const char *const titles[] = { "rank",	  "probability", "<onset",
+					      "<between", "rise",	 "<shape" };
+	CLEANUP(doc_table_release) struct doc_table t = DOC_TABLE_INIT(titles);
+	const struct finding *f = a->finding;
+
+	if (f->n_candidates == 0)
+		return;
+	for (size_t i = 0; i < f->n_candidates && i < MAX_ROWS; i++) {
+		const struct candidate *c = &f->candidates[i];
+		struct buf *cell;
+
+		buf_printf(doc_cell(&t), "%lld", (long long)c->rank->rank);
+		cell = doc_cell(&t);
+		if (isnan(c->probability))
+			buf_add_char(cell, '-');
+		else
+			buf_printf(cell, "%.3f", c->probability);
+		add_moment(doc_cell(&t), finding_ns(f, c->rise->onset.median));
+		cell = doc_cell(&t);
+		buf_add_str(cell, "± ");
+		add_seconds(cell, (c->rise->onset.high - c->rise->onset.low) / 2);
+		add_bytes(doc_cell(&t), rise_gain_bytes(c->rise));
+		buf_add_str(doc_cell(&t), c->rise->is_censored ? "rose already"
+					  : c->rise->is_step   ? "step"
+							       : "ramp");
+	}
+	doc_section(d, "Who rose, and when");
+	doc_table(d, &t);
+	add_clocks(d, f);
+}
+
+static void add_rank_row(struct doc_table *t, const struct rank_analysis *a, size_t i,
+			 bool has_spark)
+{
+	const struct rank_facts *f = &a->facts->ranks[i];
+	const struct stream *s = a->ranks[i].stream;
+
+	buf_printf(doc_cell(t), "%lld", (long long)a->ranks[i].rank);
+	buf_printf(doc_cell(t), "%zu", s->n);
+	add_bytes(doc_cell(t), f->first_bytes);
+	add_bytes(doc_cell(t), f->last_bytes);
+	add_bytes(doc_cell(t), f->peak_bytes);
+	add_bytes(doc_cell(t), f->gap_max_bytes);
+	facts_add_gap_kinds(doc_cell(t), f->gap_kinds);
+	add_seconds(doc_cell(t), f->step_seconds);
+	if (has_spark)
+		ranks_add_spark(doc_cell(t), a, &a->ranks[i]);
+}
+
+static void add_ranks(struct ranks_doc *d, const struct rank_analysis *a)
+{
+	static const char *const titles[] = { "rank",	      "samples", "first",
+					      "last",	      "peak",	 "hidden gap",
+					      "<gap is like", "step",	 "<memory over time" };
+	CLEANUP(doc_table_release) struct doc_table t = DOC_TABLE_INIT(titles);
+
+	if (a->n_ranks == 0)
+		return;
+	t.n_columns -= d->is_html; /* which has a drawing */
+	for (size_t i = 0; i < a->n_ranks && i < MAX_ROWS; i++)
+		add_rank_row(&t, a, i, !d->is_html);
+	doc_section(d, "Each rank");
+	doc_table(d, &t);
+	if (a->n_ranks > MAX_ROWS)
+		doc_paragraph(d, "More ranks are in the JSON.");
+}
+
+static void add_totals(struct ranks_doc *d, const struct rank_analysis *a)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	if (a->n_ranks == 0)
+		return;
+	buf_add_str(&text, "All ranks together used at most ");
+	add_bytes(&text, a->facts->instant_peak_bytes);
+	buf_add_str(&text, " at one moment; their peaks add up to ");
+	add_bytes(&text, a->facts->sum_of_peaks_bytes);
+	buf_add_char(&text, '.');
+	doc_paragraph(d, text.data);
+}
+
+static void add_stragglers(struct ranks_doc *d, const struct rank_analysis *a)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < a->n_ranks; i++) {
+		const struct rank_facts *f = &a->facts->ranks[i];
+
+		if (!f->is_straggler)
+			continue;
+		buf_reset(&text);
+		buf_printf(&text, "Rank %lld is slow: a step takes it ",
+			   (long long)a->ranks[i].rank);
+		add_seconds(&text, f->step_seconds);
+		buf_add_str(&text, ", the others ");
+		add_seconds(&text, a->facts->step_seconds);
+		buf_add_char(&text, '.');
+		doc_item(d, text.data);
+	}
+}
+
+static void add_notes(struct ranks_doc *d, const struct rank_analysis *a,
+		      const struct ranks_input *input)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	doc_section(d, "Notes");
+	for (size_t i = 0; i < a->n_notes; i++) {
+		buf_reset(&text);
+		analysis_note_text(&a->notes[i], &text);
+		doc_item(d, text.data);
+	}
+	buf_reset(&text);
+	buf_printf(
+		&text,
+		"%llu records were read (files: %llu; invalid and left out: %llu; cut off: %llu).",
+		(unsigned long long)input->n_valid, (unsigned long long)input->n_read,
+		(unsigned long long)input->n_invalid, (unsigned long long)input->n_cut);
+	doc_item(d, text.data);
+}
+
+static void write_page(struct ranks_doc *d, const struct rank_analysis *a,
+		       const struct ranks_input *input)
+{
+	CLEANUP(buf_release) struct buf title = BUF_INIT;
+
+	buf_printf(&title, "proctor ranks: job %.*s, %zu of %lld ranks",
+		   a->job_id.s ? (int)a->job_id.n : 1, a->job_id.s ? a->job_id.s : "-", a->n_ranks,
+		   (long long)a->world_size);
+	doc_begin(d, title.data);
+	add_verdict(d, a);
+	add_candidates(d, a);
+	if (d->is_html && a->n_ranks > 0) {
+		doc_section(d, "Memory over time");
+		ranks_add_svg(d->out, a);
+	}
+	add_ranks(d, a);
+	add_totals(d, a);
+	add_stragglers(d, a);
+	add_notes(d, a, input);
+	doc_end(d);
+}
+
+static void write_json(struct buf *out, const struct rank_analysis *a,
+		       const struct ranks_input *input)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	summary_write_all(&j, a);
+	json_key(&j, "input");
+	json_begin_object(&j);
+	json_key_u64(&j, "files", input->n_read);
+	json_key_u64(&j, "valid", input->n_valid);
+	json_key_u64(&j, "invalid", input->n_invalid);
+	json_key_u64(&j, "cut_off", input->n_cut);
+	json_end_object(&j);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+int ranks_write(struct buf *out, const struct rank_analysis *a, const struct ranks_input *input,
+		enum ranks_format format)
+{
+	struct ranks_doc d = { out, format == RANKS_HTML, format == RANKS_MARKDOWN };
+
+	if (format == RANKS_JSON)
+		write_json(out, a, input);
+	else
+		write_page(&d, a, input);
+	return buf_error(out);
+}

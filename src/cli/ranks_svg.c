@@ -1,0 +1,223 @@
+#include "cli/ranks_svg.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+#include "base/utf8.h"
+#include "cli/ranks_doc.h"
+
+#define WIDTH 960
+#define LEFT 70
+#define RIGHT 10
+#define ROW 34
+#define PHASE_ROW 16
+#define MAX_ROWS 64
+#define MAX_SPANS 400
+#define MAX_DEPTH 6
+#define COLUMNS 440
+
+/* The time that the drawing spans, and the most memory in it. */
+struct frame {
+	const struct rank_analysis *a;
+	int64_t from_ns, to_ns;
+	double peak;
+};
+
+static struct frame frame_of(const struct rank_analysis *a)
+{
+	struct frame f = { a, INT64_MAX, 0, 1 };
+
+	for (size_t i = 0; i < a->n_ranks; i++) {
+		const struct rank_facts *rank = &a->facts->ranks[i];
+
+		f.from_ns = rank->first_ns < f.from_ns ? rank->first_ns : f.from_ns;
+		f.to_ns = rank->last_ns > f.to_ns ? rank->last_ns : f.to_ns;
+		f.peak = fmax(f.peak, (double)rank->peak_bytes);
+	}
+	if (f.to_ns <= f.from_ns)
+		f.to_ns = f.from_ns < INT64_MAX ? f.from_ns + 1 : f.from_ns;
+	return f;
+}
+
+static double share_of(const struct frame *f, int64_t ns)
+{
+	double share = ((double)ns - (double)f->from_ns) / ((double)f->to_ns - (double)f->from_ns);
+
+	return fmin(fmax(share, 0), 1);
+}
+
+static double x_of(const struct frame *f, int64_t ns)
+{
+	return LEFT + share_of(f, ns) * (WIDTH - LEFT - RIGHT);
+}
+
+/* The most of each column; NaN: there was no sample. */
+static void resample(const struct frame *f, const struct stream *s, double *columns, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		columns[i] = NAN;
+	for (size_t i = 0; i < s->n; i++) {
+		size_t c = (size_t)(share_of(f, s->samples[i].timestamp_ns) * (double)n);
+
+		c = c < n ? c : n - 1;
+		columns[c] = fmax(columns[c], (double)s->samples[i].used_bytes);
+	}
+}
+
+/* ---- memory ---- */
+
+static void add_line(struct buf *out, const struct frame *f, const struct rank *rank, double top)
+{
+	double columns[COLUMNS];
+
+	resample(f, rank->stream, columns, COLUMNS);
+	buf_add_str(out, "<polyline fill=\"none\" stroke=\"#36c\" stroke-width=\"1.3\" points=\"");
+	for (size_t i = 0; i < COLUMNS; i++) {
+		double x = LEFT + ((double)i + 0.5) / COLUMNS * (WIDTH - LEFT - RIGHT);
+
+		if (!isnan(columns[i]))
+			buf_printf(out, "%.1f,%.1f ", x,
+				   top + (ROW - 6) * (1 - columns[i] / f->peak) + 3);
+	}
+	buf_add_str(out, "\"/>\n");
+}
+
+static const struct candidate *candidate_of(const struct finding *finding, const struct rank *rank)
+{
+	for (size_t i = 0; i < finding->n_candidates; i++)
+		if (finding->candidates[i].rank == rank)
+			return &finding->candidates[i];
+	return NULL;
+}
+
+/* The interval of the onset as a band, and its middle as a line. */
+static void add_onset(struct buf *out, const struct frame *f, const struct rank *rank, double top)
+{
+	const struct finding *finding = f->a->finding;
+	const struct candidate *c = candidate_of(finding, rank);
+	const char *colour = finding->rank == rank ? "#c22" : "#999";
+	double low, high, at;
+
+	if (!c)
+		return;
+	low = x_of(f, finding_ns(finding, c->rise->onset.low));
+	high = x_of(f, finding_ns(finding, c->rise->onset.high));
+	at = x_of(f, finding_ns(finding, c->rise->onset.median));
+	buf_printf(
+		out,
+		"<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\" "
+		"fill-opacity=\".25\"/><line class=\"onset\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
+		"y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"/>\n",
+		low, top + 2, fmax(high - low, 1), ROW - 4, colour, at, at, top + 2, top + ROW - 2,
+		colour);
+}
+
+static void add_row(struct buf *out, const struct frame *f, const struct rank *rank, double top)
+{
+	buf_printf(out,
+		   "<g><title>rank %lld</title><text x=\"%d\" y=\"%.1f\" "
+		   "text-anchor=\"end\">rank %lld</text><line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" "
+		   "y2=\"%.1f\" stroke=\"#8884\"/>\n",
+		   (long long)rank->rank, LEFT - 8, top + ROW / 2.0 + 4, (long long)rank->rank,
+		   LEFT, WIDTH - RIGHT, top + ROW - 2, top + ROW - 2);
+	add_line(out, f, rank, top);
+	add_onset(out, f, rank, top);
+	buf_add_str(out, "</g>\n");
+}
+
+/* ---- phases ---- */
+
+static void add_span(struct buf *out, const struct frame *f, const struct span *span, double top)
+{
+	static const char *const colours[MAX_DEPTH] = { "#9bd", "#9d9", "#ec9",
+							"#d9c", "#cc9", "#bbb" };
+	const struct boundary *b = span->opened;
+	int depth = b->depth - 1 < MAX_DEPTH ? b->depth - 1 : MAX_DEPTH - 1;
+	double from = x_of(f, b->timestamp_ns), to = x_of(f, span->end_ns);
+
+	buf_printf(out,
+		   "<rect class=\"phase\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" "
+		   "fill=\"%s\"><title>",
+		   from, top + depth * PHASE_ROW, fmax(to - from, 0.5), PHASE_ROW - 2,
+		   colours[depth]);
+	doc_escape_html(out, b->label.s, b->label.n);
+	buf_add_str(out, "</title></rect>\n");
+	if (to - from > 60) {
+		/* About as many characters as there is room for. */
+		size_t room = (size_t)((to - from) / 7);
+
+		buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\">", from + 3,
+			   top + depth * PHASE_ROW + PHASE_ROW - 5);
+		doc_escape_html(out, b->label.s, utf8_cut(b->label.s, b->label.n, room));
+		buf_add_str(out, "</text>\n");
+	}
+}
+
+/* Those of the rank that was named, else of the first that has some. */
+static const struct rank *phase_rank(const struct rank_analysis *a, const struct span **ret,
+				     size_t *ret_n)
+{
+	for (size_t i = 0; i <= a->n_ranks; i++) {
+		const struct rank *rank = i == 0 ? a->finding->rank : &a->ranks[i - 1];
+		const struct sample *last;
+
+		if (!rank)
+			continue;
+		last = &rank->stream->samples[rank->stream->n - 1];
+		*ret = phases_of(&a->phases, a->telemetry->identities[last->identity].session_id,
+				 rank->rank, ret_n);
+		if (*ret_n > 0)
+			return rank;
+	}
+	*ret_n = 0;
+	return NULL;
+}
+
+static void add_phases(struct buf *out, const struct frame *f, double top, const struct rank *rank,
+		       const struct span *spans, size_t n)
+{
+	buf_printf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">phases of %lld</text>\n",
+		   LEFT - 8, top + PHASE_ROW - 5, (long long)rank->rank);
+	for (size_t i = 0; i < n && i < MAX_SPANS; i++)
+		add_span(out, f, &spans[i], top);
+}
+
+void ranks_add_svg(struct buf *out, const struct rank_analysis *a)
+{
+	struct frame f = frame_of(a);
+	size_t n_rows = a->n_ranks < MAX_ROWS ? a->n_ranks : MAX_ROWS, n_spans = 0;
+	const struct span *spans = NULL;
+	const struct rank *with_phases = phase_rank(a, &spans, &n_spans);
+	double height = (double)n_rows * ROW + 24 + (with_phases ? MAX_DEPTH * PHASE_ROW + 10 : 0);
+
+	buf_printf(out,
+		   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" "
+		   "height=\"%.0f\" role=\"img\" aria-label=\"memory of each rank over time\">\n",
+		   WIDTH, height, WIDTH, height);
+	for (size_t i = 0; i < n_rows; i++)
+		add_row(out, &f, &a->ranks[i], (double)i * ROW);
+	if (with_phases)
+		add_phases(out, &f, (double)n_rows * ROW + 10, with_phases, spans, n_spans);
+	buf_printf(out,
+		   "<text x=\"%d\" y=\"%.1f\">0 s</text><text x=\"%d\" y=\"%.1f\" "
+		   "text-anchor=\"end\">%.3g s</text>\n</svg>\n",
+		   LEFT, height - 6, WIDTH - RIGHT, height - 6,
+		   ((double)f.to_ns - (double)f.from_ns) / 1e9);
+}
+
+/* ---- in text ---- */
+
+void ranks_add_spark(struct buf *out, const struct rank_analysis *a, const struct rank *rank)
+{
+	static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+	double columns[RANKS_SPARK_COLUMNS];
+	struct frame f = frame_of(a);
+
+	resample(&f, rank->stream, columns, RANKS_SPARK_COLUMNS);
+	for (size_t i = 0; i < RANKS_SPARK_COLUMNS; i++) {
+		int level = isnan(columns[i]) ? 0 : (int)(columns[i] / f.peak * 7.999);
+
+		buf_add_str(out, isnan(columns[i]) ? " " : blocks[level]);
+	}
+}

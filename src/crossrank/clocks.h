@@ -1,0 +1,26 @@
+/*
+ * clocks - which ranks share a clock, and how far the others may be off.
+ *
+ * Ranks of one boot share one, and of one host where no boot is named. What a host
+ * says about its clock stands in the metadata of its records.
+ */
+#ifndef PROCTOR_CROSSRANK_CLOCKS_H
+#define PROCTOR_CROSSRANK_CLOCKS_H
+
+#include "crossrank/analysis.h"
+
+/* For hosts that say nothing: what NTP holds on a local network. */
+#define CLOCKS_ASSUMED_NS 10000000
+
+struct rank_clock {
+	size_t number;	 /* ranks with the same number share it */
+	double error;	 /* seconds */
+	bool is_free;	 /* synchronised with nothing */
+	bool is_assumed; /* nothing was said */
+};
+
+/* One for each of a->ranks, freed by the caller. -ENOMEM. */
+int clocks_find(const struct rank_analysis *a, int64_t assumed_ns, struct rank_clock **ret,
+		size_t *ret_n_clocks);
+
+#endif

@@ -1,0 +1,171 @@
+#include "crossrank/event.h"
+
+#include <string.h>
+
+#include "base/ascii.h"
+#include "base/macros.h"
+#include "base/utf8.h"
+
+#define AT(member) offsetof(struct telemetry_event, member)
+#define NAMED(name) #name, sizeof(#name) - 1
+#define ANY INT64_MIN, REASON_NONE
+
+/* In the order of the format; session_id comes beside it. */
+const struct event_field event_fields[EVENT_FIELDS] = {
+	{ NAMED(schema_version), FIELD_SCHEMA, true, 0, ANY },
+	{ NAMED(timestamp_ns), FIELD_INT, true, AT(timestamp_ns), 0, REASON_OUT_OF_RANGE },
+	{ NAMED(event_type), FIELD_TEXT, true, AT(event_type), ANY },
+	{ NAMED(collector), FIELD_TEXT, true, AT(collector), ANY },
+	{ NAMED(sampling_interval_ms), FIELD_INT, true, AT(sampling_interval_ms), 0,
+	  REASON_OUT_OF_RANGE },
+	{ NAMED(pid), FIELD_INT, true, AT(pid), -1, REASON_OUT_OF_RANGE },
+	{ NAMED(host), FIELD_TEXT, true, AT(host), ANY },
+	{ NAMED(job_id), FIELD_TEXT_OR_NULL, false, AT(job_id), ANY },
+	[EVENT_RANK] = { NAMED(rank), FIELD_INT, false, AT(rank), 0, REASON_NEGATIVE_RANK },
+	[EVENT_LOCAL_RANK] = { NAMED(local_rank), FIELD_INT, false, AT(local_rank), 0,
+			       REASON_NEGATIVE_RANK },
+	[EVENT_WORLD_SIZE] = { NAMED(world_size), FIELD_INT, false, AT(world_size), 1,
+			       REASON_OUT_OF_RANGE },
+	{ NAMED(device_id), FIELD_INT, true, AT(device_id), ANY },
+	{ NAMED(allocator_allocated_bytes), FIELD_INT, true, AT(allocator_allocated_bytes), 0,
+	  REASON_OUT_OF_RANGE },
+	{ NAMED(allocator_reserved_bytes), FIELD_INT, true, AT(allocator_reserved_bytes), 0,
+	  REASON_OUT_OF_RANGE },
+	{ NAMED(allocator_active_bytes), FIELD_INT_OR_NULL, true, AT(allocator_active_bytes), 0,
+	  REASON_OUT_OF_RANGE },
+	{ NAMED(allocator_inactive_bytes), FIELD_INT_OR_NULL, true, AT(allocator_inactive_bytes), 0,
+	  REASON_OUT_OF_RANGE },
+	{ NAMED(allocator_change_bytes), FIELD_INT, true, AT(allocator_change_bytes), ANY },
+	{ NAMED(device_used_bytes), FIELD_INT, true, AT(device_used_bytes), 0,
+	  REASON_OUT_OF_RANGE },
+	{ NAMED(device_free_bytes), FIELD_INT_OR_NULL, true, AT(device_free_bytes), 0,
+	  REASON_OUT_OF_RANGE },
+	{ NAMED(device_total_bytes), FIELD_INT_OR_NULL, true, AT(device_total_bytes), 0,
+	  REASON_OUT_OF_RANGE },
+	{ NAMED(context), FIELD_CONTEXT, true, AT(context), ANY },
+	{ NAMED(metadata), FIELD_METADATA, true, AT(metadata), ANY },
+	{ NAMED(session_id), FIELD_TEXT_OR_NULL, false, AT(session_id), ANY },
+};
+
+int event_field_find(const char *name, size_t n)
+{
+	for (int i = 0; i < EVENT_FIELDS; i++)
+		if (event_fields[i].name_len == n && memcmp(event_fields[i].name, name, n) == 0)
+			return i;
+	return -1;
+}
+
+void event_init(struct telemetry_event *ev)
+{
+	*ev = (struct telemetry_event){
+		.pid = -1,
+		.world_size = 1,
+		.device_id = -1,
+		.allocator_active_bytes = EVENT_UNKNOWN,
+		.allocator_inactive_bytes = EVENT_UNKNOWN,
+		.device_free_bytes = EVENT_UNKNOWN,
+		.device_total_bytes = EVENT_UNKNOWN,
+		.clock = { .error_ns = EVENT_UNKNOWN },
+	};
+}
+
+void event_fill_defaults(struct telemetry_event *ev, uint32_t seen)
+{
+	if (!(seen & UINT32_C(1) << EVENT_RANK))
+		ev->rank = 0;
+	if (!(seen & UINT32_C(1) << EVENT_LOCAL_RANK))
+		ev->local_rank = ev->rank;
+	if (!(seen & UINT32_C(1) << EVENT_WORLD_SIZE))
+		ev->world_size = 1;
+}
+
+static int64_t value_of(const struct telemetry_event *ev, const struct event_field *f)
+{
+	return *(const int64_t *)(const void *)((const char *)ev + f->offset);
+}
+
+static enum reason check_range(const struct telemetry_event *ev, const struct event_field *f)
+{
+	bool may_be_unknown = f->kind == FIELD_INT_OR_NULL;
+
+	if (f->kind != FIELD_INT && !may_be_unknown)
+		return REASON_NONE;
+	if (value_of(ev, f) >= f->min || (may_be_unknown && value_of(ev, f) == EVENT_UNKNOWN))
+		return REASON_NONE;
+	return f->below_min;
+}
+
+enum reason event_check(const struct telemetry_event *ev)
+{
+	for (size_t i = 0; i < EVENT_FIELDS; i++) {
+		enum reason reason = check_range(ev, &event_fields[i]);
+
+		if (reason != REASON_NONE)
+			return reason;
+	}
+	if (ev->device_total_bytes != EVENT_UNKNOWN &&
+	    (ev->device_used_bytes > ev->device_total_bytes ||
+	     ev->device_free_bytes > ev->device_total_bytes))
+		return REASON_EXCEEDS_TOTAL;
+	if (ev->rank >= ev->world_size || ev->local_rank >= ev->world_size)
+		return REASON_RANK_NOT_BELOW_WORLD_SIZE;
+	return REASON_NONE;
+}
+
+static unsigned code_point(const char *s, size_t len)
+{
+	static const unsigned char first_bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	unsigned c = (unsigned char)s[0] & first_bits[len];
+
+	for (size_t i = 1; i < len; i++)
+		c = c << 6 | ((unsigned char)s[i] & 0x3f);
+	return c;
+}
+
+/* First and last of what Unicode calls white space. */
+static const struct {
+	unsigned first, last;
+} blanks[] = {
+	{ 0x09, 0x0d },	    { 0x1c, 0x20 },	{ 0x85, 0x85 },	    { 0xa0, 0xa0 },
+	{ 0x1680, 0x1680 }, { 0x2000, 0x200a }, { 0x2028, 0x2029 }, { 0x202f, 0x202f },
+	{ 0x205f, 0x205f }, { 0x3000, 0x3000 },
+};
+
+static bool is_blank(unsigned c)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(blanks); i++)
+		if (c >= blanks[i].first && c <= blanks[i].last)
+			return true;
+	return false;
+}
+
+bool text_is_blank(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		size_t len = utf8_char_len(s + i, n - i);
+
+		if (len == 0 || !is_blank(code_point(s + i, len)))
+			return false;
+		i += len;
+	}
+	return true;
+}
+
+bool text_is_sample(struct text type)
+{
+	static const char name[] = "sample";
+	const char *s = type.s;
+	size_t n = type.n;
+
+	/* The long s (U+017F) is the one letter beyond ASCII that folds to one of these. */
+	if (n == sizeof(name) && memcmp(s, "\xc5\xbf", 2) == 0) {
+		s++;
+		n--;
+	} else if (n != sizeof(name) - 1 || ascii_to_lower(s[0]) != name[0]) {
+		return false;
+	}
+	for (size_t i = 1; i < n; i++)
+		if (ascii_to_lower(s[i]) != name[i])
+			return false;
+	return true;
+}

@@ -1,0 +1,61 @@
+/*
+ * facts - what each rank used, beside the question of who was first.
+ *
+ * The hidden gap is memory of the device that the allocator does not know of: used less
+ * reserved. Steps are phases called step, iteration or batch.
+ */
+#ifndef PROCTOR_CROSSRANK_FACTS_H
+#define PROCTOR_CROSSRANK_FACTS_H
+
+#include "base/json.h"
+#include "crossrank/analysis.h"
+
+enum gap_kind {
+	GAP_TRANSIENT_SPIKE = 1,    /* it rose far out of its scatter, and went */
+	GAP_PERSISTENT_DRIFT = 2,   /* it grows along a line */
+	GAP_FRAGMENTATION_LIKE = 4, /* much of what is reserved is not allocated */
+};
+
+struct rank_facts {
+	int64_t first_ns, last_ns;
+	int64_t first_bytes, last_bytes, peak_bytes, peak_ns;
+	int64_t gap_max_bytes, gap_max_ns, gap_last_bytes;
+	double gap_mean_bytes;
+	double unallocated_share; /* of what is reserved, on average; NaN: nothing is */
+	double drift_bytes_per_second, drift_r_squared;
+	unsigned gap_kinds;	  /* of enum gap_kind */
+	bool is_spike_collective; /* the spike is beside a collective operation */
+	uint64_t n_missed;	  /* places where samples are missing */
+	uint64_t n_steps;
+	double step_seconds; /* the median; NaN: none */
+	bool is_straggler;   /* its steps take clearly longer than those of the others */
+};
+
+struct facts {
+	struct rank_facts *ranks; /* one for each of a->ranks */
+	int64_t sum_of_peaks_bytes;
+	int64_t instant_peak_bytes; /* the largest sum over ranks at one moment */
+	int64_t instant_peak_ns;
+	double step_seconds; /* the median over ranks; NaN: none */
+	size_t n_stragglers;
+};
+
+/* -ENOMEM. */
+int facts_make(const struct rank_analysis *a, struct facts **ret);
+struct facts *facts_free(struct facts *f); /* NULL is fine. Returns NULL. */
+
+/* The names of kinds, with ", " between them; "" for none. */
+void facts_add_gap_kinds(struct buf *out, unsigned kinds);
+
+/* The members "ranks", "memory" and "steps" of an object. */
+void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f);
+
+/* ---- inside ---- */
+
+/* Fills what is about the hidden gap. -ENOMEM. */
+int gaps_find(const struct rank_analysis *a, const struct rank *rank, struct rank_facts *ret);
+
+/* Fills n_steps, step_seconds and is_straggler of all. -ENOMEM. */
+int steps_find(const struct rank_analysis *a, struct facts *f);
+
+#endif

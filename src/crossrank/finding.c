@@ -1,0 +1,216 @@
+#include "crossrank/finding.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+#include "crossrank/judge.h"
+
+#define MIN_GAIN_SHARE 0.2 /* of the largest rise: smaller ones are not compared */
+
+/* ---- rises of all ranks ---- */
+
+static int64_t earliest_ns(const struct rank_analysis *a)
+{
+	int64_t earliest = INT64_MAX;
+
+	for (size_t i = 0; i < a->n_ranks; i++)
+		if (a->ranks[i].stream->samples[0].timestamp_ns < earliest)
+			earliest = a->ranks[i].stream->samples[0].timestamp_ns;
+	return earliest;
+}
+
+static int find_rises(struct judge_work *w)
+{
+	struct rank_analysis *a = w->a;
+	int r = 0;
+
+	w->f->rises = calloc(a->n_ranks + 1, sizeof(*w->f->rises));
+	w->f->origin_ns = earliest_ns(a);
+	if (!w->f->rises)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < a->n_ranks; i++)
+		r = rises_find(a->ranks[i].stream, w->f->origin_ns, &w->f->rises[i]);
+	return r;
+}
+
+/* The teeth of a saw are how that rank works; only what stays up says something. */
+static bool counts(const struct rise_list *list, const struct rise *rise, double min_gain)
+{
+	return rise->gain_mib >= min_gain && !(list->is_sawtooth && rise->comes_down);
+}
+
+static double largest_gain(const struct judge_work *w)
+{
+	double largest = 0;
+
+	for (size_t i = 0; i < w->a->n_ranks; i++)
+		for (size_t k = 0; k < w->f->rises[i].n; k++)
+			if (counts(&w->f->rises[i], &w->f->rises[i].items[k], 0))
+				largest = fmax(largest, w->f->rises[i].items[k].gain_mib);
+	return largest;
+}
+
+static int compare_onsets(const void *l, const void *r)
+{
+	const struct candidate *a = l, *b = r;
+	double x = a->rise->onset.median, y = b->rise->onset.median;
+
+	if (x != y)
+		return x < y ? -1 : 1;
+	return (a->rank->rank > b->rank->rank) - (a->rank->rank < b->rank->rank);
+}
+
+static int collect(struct judge_work *w)
+{
+	double min_gain = MIN_GAIN_SHARE * largest_gain(w);
+
+	w->all = calloc(w->a->n_ranks * RISES_MAX + 1, sizeof(*w->all));
+	w->last_seen = calloc(w->a->n_ranks + 1, sizeof(*w->last_seen));
+	if (!w->all || !w->last_seen)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		const struct rise_list *list = &w->f->rises[i];
+
+		for (size_t k = 0; k < list->n; k++)
+			if (counts(list, &list->items[k], min_gain))
+				w->all[w->n_all++] = (struct candidate){
+					.rank = &w->a->ranks[i],
+					.rise = &list->items[k],
+					.clock = w->clocks[i].number,
+				};
+	}
+	qsort(w->all, w->n_all, sizeof(*w->all), compare_onsets);
+	return 0;
+}
+
+/* ---- the answer ---- */
+
+static int compare_candidates(const void *l, const void *r)
+{
+	const struct candidate *a = l, *b = r;
+
+	if (a->probability != b->probability && !isnan(a->probability))
+		return a->probability > b->probability ? -1 : 1;
+	return compare_onsets(l, r);
+}
+
+/* The session of the last sample before a moment, or of the first one. */
+static struct text session_at(const struct rank_analysis *a, const struct rank *rank, int64_t ns)
+{
+	const struct stream *s = rank->stream;
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->samples[middle].timestamp_ns <= ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return a->telemetry->identities[s->samples[low > 0 ? low - 1 : 0].identity].session_id;
+}
+
+int64_t finding_ns(const struct finding *f, double seconds)
+{
+	int64_t ns = fabs(seconds) < 9e9 ? llround(seconds * 1e9) : INT64_MAX, sum;
+
+	return __builtin_add_overflow(f->origin_ns, ns, &sum) ? INT64_MAX : sum;
+}
+
+static int name_rank(struct judge_work *w)
+{
+	struct finding *f = w->f;
+	const struct candidate *first = &f->candidates[0];
+	int64_t ns = finding_ns(f, first->rise->onset.median);
+
+	f->lead = NAN;
+	for (size_t i = 1; i < f->n_candidates; i++) {
+		double lead = f->candidates[i].rise->onset.median - first->rise->onset.median;
+
+		f->lead = isnan(f->lead) || lead < f->lead ? lead : f->lead;
+	}
+	if (f->verdict == VERDICT_NAMED)
+		f->rank = first->rank;
+	return phases_resolve(&w->a->phases, ns, session_at(w->a, first->rank, ns),
+			      first->rank->rank, &f->phase);
+}
+
+static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
+{
+	struct finding *f = w->f;
+
+	f->verdict = o->verdict;
+	f->why = o->why;
+	f->unseen = o->unseen;
+	f->lead = NAN;
+	f->n_candidates = o->to - o->from;
+	if (f->n_candidates == 0)
+		return 0;
+	f->candidates = calloc(f->n_candidates, sizeof(*f->candidates));
+	if (!f->candidates)
+		return -ENOMEM;
+	for (size_t i = 0; i < f->n_candidates; i++)
+		f->candidates[i] = w->all[o->from + i];
+	qsort(f->candidates, f->n_candidates, sizeof(*f->candidates), compare_candidates);
+	return name_rank(w);
+}
+
+static void note_clocks(struct judge_work *w)
+{
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		w->f->clock_error = fmax(w->f->clock_error, w->clocks[i].error);
+		w->f->is_assumed |= w->clocks[i].is_assumed;
+	}
+}
+
+static int make(struct judge_work *w, const struct rank_analysis_options *options)
+{
+	struct judge_outcome best = { 0 };
+	int r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
+
+	if (r < 0)
+		return r;
+	note_clocks(w);
+	r = find_rises(w);
+	if (r == 0)
+		r = collect(w);
+	if (r == 0)
+		r = judge_episodes(w, &best);
+	return r < 0 ? r : take_outcome(w, &best);
+}
+
+int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
+		 struct finding **ret)
+{
+	struct finding *f = calloc(1, sizeof(*f));
+	struct judge_work w = { .a = a, .f = f, .interval = (double)a->median_interval_ns / 1e9 };
+	int r = 0;
+
+	if (!f)
+		return -ENOMEM;
+	f->verdict = VERDICT_NONE;
+	f->why = WHY_NO_RISE;
+	f->lead = NAN;
+	if (a->n_ranks > 0)
+		r = make(&w, options);
+	free(w.clocks);
+	free(w.all);
+	free(w.last_seen);
+	if (r < 0)
+		f = finding_free(f);
+	*ret = f;
+	return r;
+}
+
+struct finding *finding_free(struct finding *f)
+{
+	if (!f)
+		return NULL;
+	free(f->candidates);
+	free(f->rises);
+	free(f);
+	return NULL;
+}

@@ -1,0 +1,78 @@
+/*
+ * finding - which rank began first, or why nobody can tell.
+ *
+ * Unlike compat it rests on when things happened, not on who was sampled first: the onset
+ * of each rank's rise is a distribution, the clocks of different hosts have an error, and a
+ * rank is named when it was first with a probability of FINDING_NAMED or more. Peers are the
+ * control group: what all ranks do together is the workload's doing.
+ */
+#ifndef PROCTOR_CROSSRANK_FINDING_H
+#define PROCTOR_CROSSRANK_FINDING_H
+
+#include "base/json.h"
+#include "crossrank/analysis.h"
+#include "crossrank/rises.h"
+
+#define FINDING_NAMED 0.9
+
+enum verdict { VERDICT_NAMED, VERDICT_CANNOT_TELL, VERDICT_NONE };
+
+enum why {
+	WHY_FIRST,	/* named: it began before the others */
+	WHY_ALONE,	/* named: nobody else rose then */
+	WHY_TOO_CLOSE,	/* cannot tell: onsets overlap */
+	WHY_CLOCKS,	/* cannot tell: a clock that follows nothing */
+	WHY_UNSEEN,	/* cannot tell: a rank rose already, or was not recorded yet */
+	WHY_ONE_RANK,	/* cannot tell: nobody to compare with */
+	WHY_NO_RISE,	/* none */
+	WHY_SHARED,	/* none: all together */
+	WHY_START,	/* none: each so long after its own start */
+	WHY_COLLECTIVE, /* none: all around a collective operation */
+};
+
+struct candidate {
+	const struct rank *rank;
+	const struct rise *rise;
+	double probability; /* of having been first */
+	size_t clock;
+};
+
+struct finding {
+	enum verdict verdict;
+	enum why why;
+	int64_t origin_ns;	      /* times in rises are seconds after this */
+	struct candidate *candidates; /* who rose in the episode, most likely first first */
+	size_t n_candidates;
+	const struct rank *rank; /* who was named */
+	double lead;		 /* seconds before the next; NaN: nobody followed */
+	struct phase_place phase;
+	const struct rank *unseen; /* WHY_UNSEEN, WHY_CLOCKS: because of this one */
+	size_t n_episodes, n_shared;
+	/* Clocks. */
+	size_t n_clocks;
+	double clock_error; /* the largest, in seconds */
+	bool is_assumed;    /* somebody did not say */
+	/* The rises of each rank, in the order of a->ranks. */
+	struct rise_list *rises;
+};
+
+/* -ENOMEM. Returns what finding_free() takes. */
+int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
+		 struct finding **ret);
+struct finding *finding_free(struct finding *f); /* NULL is fine. Returns NULL. */
+
+const char *finding_verdict_name(enum verdict verdict);
+const char *finding_why_name(enum why why);
+
+/* One sentence, or two: what was found, and on what evidence. */
+void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct finding *f);
+
+/* What would settle it; nothing unless the verdict is "cannot tell". */
+void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const struct finding *f);
+
+/* A time of a rise as a timestamp of the records. */
+int64_t finding_ns(const struct finding *f, double seconds);
+
+void finding_write_json(struct json *j, const struct rank_analysis *a, const struct finding *f);
+
+#endif

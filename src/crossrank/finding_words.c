@@ -1,0 +1,211 @@
+#include "crossrank/finding.h"
+
+#include <math.h>
+
+#include "base/macros.h"
+
+static const char *const verdicts[] = {
+	[VERDICT_NAMED] = "named",
+	[VERDICT_CANNOT_TELL] = "cannot_tell",
+	[VERDICT_NONE] = "none",
+};
+
+static const char *const whys[] = {
+	[WHY_FIRST] = "began_first",
+	[WHY_ALONE] = "rose_alone",
+	[WHY_TOO_CLOSE] = "onsets_overlap",
+	[WHY_CLOCKS] = "clock_not_synchronised",
+	[WHY_UNSEEN] = "beginning_not_recorded",
+	[WHY_ONE_RANK] = "only_one_rank",
+	[WHY_NO_RISE] = "no_rise",
+	[WHY_SHARED] = "shared_by_all",
+	[WHY_START] = "start_of_each_rank",
+	[WHY_COLLECTIVE] = "collective_operation",
+};
+
+const char *finding_verdict_name(enum verdict verdict)
+{
+	return verdicts[verdict];
+}
+
+const char *finding_why_name(enum why why)
+{
+	return whys[why];
+}
+
+/* "0.31 s", "12 ms", "2m05s" are for screens; here one unit is enough. */
+static void add_seconds(struct buf *out, double seconds)
+{
+	if (fabs(seconds) < 0.9995)
+		buf_printf(out, "%.3g ms", seconds * 1e3);
+	else
+		buf_printf(out, "%.3g s", seconds);
+}
+
+static void add_rank(struct buf *out, const struct rank *rank)
+{
+	buf_printf(out, "rank %lld", (long long)rank->rank);
+}
+
+static void add_probability(struct buf *out, double p)
+{
+	if (p > 0.9995)
+		buf_add_str(out, "a probability above 0.999");
+	else
+		buf_printf(out, "probability %.3f", p);
+}
+
+static void add_missing(struct buf *out, const struct rank_analysis *a)
+{
+	if (a->n_missing_all > 0)
+		buf_printf(out, " Of %llu more ranks there is no record.",
+			   (unsigned long long)a->n_missing_all);
+}
+
+static void add_first(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	const struct candidate *first = &f->candidates[0];
+
+	buf_add_str(out, "The memory of ");
+	add_rank(out, first->rank);
+	buf_add_str(out, " began to rise ");
+	add_seconds(out, f->lead);
+	buf_add_str(out, " before that of any other of ");
+	buf_printf(out, "%zu ranks (", a->n_ranks);
+	add_probability(out, first->probability);
+	buf_add_str(out, ").");
+	add_missing(out, a);
+}
+
+static void add_alone(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	buf_add_str(out, "Of the ");
+	buf_printf(out, "%zu ranks only ", a->n_ranks);
+	add_rank(out, f->candidates[0].rank);
+	buf_printf(out, " rose then, by %.0f MiB.", f->candidates[0].rise->gain_mib);
+	add_missing(out, a);
+}
+
+static void add_too_close(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	const struct candidate *first = &f->candidates[0];
+
+	(void)a;
+	buf_printf(out, "%zu ranks rose at nearly the same time; ", f->n_candidates);
+	add_rank(out, first->rank);
+	buf_printf(out, " is the likeliest to have been first, with a probability of %.2f only.",
+		   first->probability);
+}
+
+static void add_clocks(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	(void)a;
+	buf_add_str(out, "The clock of the host of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out,
+		    " is synchronised with nothing, so its times and those of other hosts have "
+		    "no order.");
+}
+
+static void add_unseen(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	(void)a;
+	if (f->unseen == f->candidates[0].rank) {
+		buf_add_str(out, "The memory of ");
+		add_rank(out, f->unseen);
+		buf_add_str(out, " rose already when its record began, so nobody saw it begin.");
+		return;
+	}
+	buf_add_str(out, "The first that was seen to rise is ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, ", but the record of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " does not show when that one did.");
+}
+
+static void add_one_rank(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	(void)a;
+	(void)f;
+	buf_add_str(out, "There is one rank only, and nothing to compare it with.");
+}
+
+static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	(void)f;
+	buf_add_str(out, a->n_ranks == 0 ? "There are no samples."
+					 : "No rank's memory rises and stays up.");
+}
+
+static void add_shared(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	buf_printf(out,
+		   "%zu of %zu ranks rise together, none of them before the others: that is the "
+		   "workload.",
+		   f->n_candidates, a->n_ranks);
+}
+
+static void add_start(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	buf_printf(out,
+		   "%zu of %zu ranks rise, each as long after its own start as the others: that is "
+		   "how the workload begins.",
+		   f->n_candidates, a->n_ranks);
+}
+
+static void add_collective(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	buf_printf(out,
+		   "%zu of %zu ranks rise around a collective operation, which all of them take "
+		   "part in: that is the workload.",
+		   f->n_candidates, a->n_ranks);
+}
+
+void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	static void (*const add[])(struct buf * out, const struct rank_analysis *a,
+				   const struct finding *f) = {
+		[WHY_FIRST] = add_first,	 [WHY_ALONE] = add_alone,
+		[WHY_TOO_CLOSE] = add_too_close, [WHY_CLOCKS] = add_clocks,
+		[WHY_UNSEEN] = add_unseen,	 [WHY_ONE_RANK] = add_one_rank,
+		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
+		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
+	};
+
+	add[f->why](out, a, f);
+}
+
+/* What blurs the order more: the samples, or the clocks. */
+static void add_sharper(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	const struct onset *x = &f->candidates[0].rise->onset;
+	const struct onset *y = &f->candidates[f->n_candidates > 1].rise->onset;
+	double sampling = hypot(x->sd, y->sd);
+	double interval = (double)a->median_interval_ns / 1e9;
+	bool is_clock = f->candidates[0].clock != f->candidates[f->n_candidates > 1].clock &&
+			f->clock_error > sampling;
+
+	if (is_clock) {
+		buf_add_str(out, "Clocks that agree to well within ");
+		add_seconds(out, f->clock_error);
+		buf_add_str(out, " would settle it.");
+		return;
+	}
+	buf_add_str(out, "Samples closer together than every ");
+	add_seconds(out, interval);
+	buf_add_str(out, " would settle it, or tell that they began at once.");
+}
+
+void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+{
+	if (f->verdict != VERDICT_CANNOT_TELL)
+		return;
+	if (f->why == WHY_TOO_CLOSE)
+		add_sharper(out, a, f);
+	else if (f->why == WHY_CLOCKS)
+		buf_add_str(out, "Synchronised clocks (NTP or PTP) on all hosts would settle it.");
+	else if (f->why == WHY_UNSEEN)
+		buf_add_str(out, "Records of all ranks from before the rise would settle it.");
+	else
+		buf_add_str(out, "The records of the other ranks would settle it.");
+}

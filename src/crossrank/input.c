@@ -1,0 +1,217 @@
+#include "crossrank/input.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/macros.h"
+
+#define RAW_BYTES (256 * 1024)
+#define MAGIC_BYTES 4
+#define GZIP_WINDOW (15 + 16) /* the largest, in a gzip wrapper */
+
+/* One way of taking bytes out; a row of the table at the end. */
+struct codec {
+	const char *magic;
+	size_t magic_len;
+	int (*begin)(struct input *in);
+	/* Takes from raw, gives to to[0..n); the number of bytes, 0: needs more or is done. */
+	ssize_t (*decode)(struct input *in, char *to, size_t n);
+	void (*end)(struct input *in);
+};
+
+struct input {
+	int fd;
+	const struct codec *codec; /* NULL: plain */
+	char *raw;
+	size_t begin, len; /* of what was read and not taken */
+	bool at_end;	   /* of the file */
+	bool is_inside;	   /* a compressed frame has begun and not ended */
+	z_stream gzip;
+	ZSTD_DStream *zstd;
+};
+
+/* ---- gzip ---- */
+
+static int gzip_begin(struct input *in)
+{
+	return inflateInit2(&in->gzip, GZIP_WINDOW) == Z_OK ? 0 : -ENOMEM;
+}
+
+static ssize_t gzip_decode(struct input *in, char *to, size_t n)
+{
+	int r;
+
+	in->gzip.next_in = (Bytef *)in->raw + in->begin;
+	in->gzip.avail_in = (uInt)in->len;
+	in->gzip.next_out = (Bytef *)to;
+	in->gzip.avail_out = (uInt)n;
+	in->is_inside = true;
+	r = inflate(&in->gzip, Z_NO_FLUSH);
+	in->begin += in->len - in->gzip.avail_in;
+	in->len = in->gzip.avail_in;
+	if (r == Z_STREAM_END) {
+		/* Another member may follow: files that were appended to have several. */
+		in->is_inside = false;
+		inflateReset(&in->gzip);
+	} else if (r != Z_OK && r != Z_BUF_ERROR) {
+		return r == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
+	}
+	return (ssize_t)(n - in->gzip.avail_out);
+}
+
+static void gzip_end(struct input *in)
+{
+	inflateEnd(&in->gzip);
+}
+
+/* ---- zstd ---- */
+
+static int zstd_begin(struct input *in)
+{
+	in->zstd = ZSTD_createDStream();
+	return in->zstd ? 0 : -ENOMEM;
+}
+
+static ssize_t zstd_decode(struct input *in, char *to, size_t n)
+{
+	ZSTD_inBuffer from = { in->raw + in->begin, in->len, 0 };
+	ZSTD_outBuffer out = { to, n, 0 };
+	size_t r = ZSTD_decompressStream(in->zstd, &out, &from);
+
+	if (ZSTD_isError(r))
+		return -EBADMSG;
+	in->is_inside = r != 0;
+	in->begin += from.pos;
+	in->len -= from.pos;
+	return (ssize_t)out.pos;
+}
+
+static void zstd_end(struct input *in)
+{
+	ZSTD_freeDStream(in->zstd);
+}
+
+static const struct codec codecs[] = {
+	{ "\x1f\x8b", 2, gzip_begin, gzip_decode, gzip_end },
+	{ "\x28\xb5\x2f\xfd", 4, zstd_begin, zstd_decode, zstd_end },
+};
+
+/* ---- the file ---- */
+
+/* Adds what one read gives; 0 at the end. */
+static ssize_t read_more(struct input *in)
+{
+	ssize_t n;
+
+	if (in->len > 0 && in->begin > 0)
+		memmove(in->raw, in->raw + in->begin, in->len);
+	in->begin = 0;
+	do
+		n = read(in->fd, in->raw + in->len, RAW_BYTES - in->len);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	in->at_end = n == 0;
+	in->len += (size_t)n;
+	return n;
+}
+
+static int find_codec(struct input *in)
+{
+	ssize_t n = 1;
+
+	while (in->len < MAGIC_BYTES && n > 0)
+		n = read_more(in);
+	if (n < 0)
+		return (int)n;
+	for (size_t i = 0; i < ARRAY_SIZE(codecs); i++)
+		if (in->len >= codecs[i].magic_len &&
+		    memcmp(in->raw, codecs[i].magic, codecs[i].magic_len) == 0) {
+			int r = codecs[i].begin(in);
+
+			if (r == 0)
+				in->codec = &codecs[i];
+			return r;
+		}
+	return 0;
+}
+
+int input_open(int fd, struct input **ret)
+{
+	struct input *in = calloc(1, sizeof(*in));
+	int r;
+
+	if (!in) {
+		close(fd);
+		return -ENOMEM;
+	}
+	in->fd = fd;
+	in->raw = calloc(1, RAW_BYTES);
+	r = in->raw ? find_codec(in) : -ENOMEM;
+	if (r == 0)
+		*ret = in;
+	else
+		input_close(in);
+	return r;
+}
+
+struct input *input_close(struct input *in)
+{
+	if (!in)
+		return NULL;
+	if (in->codec)
+		in->codec->end(in);
+	close(in->fd);
+	free(in->raw);
+	free(in);
+	return NULL;
+}
+
+/* What was read to find out what it is comes first; then straight into the caller's memory. */
+static ssize_t read_plain(struct input *in, char *to, size_t n)
+{
+	ssize_t got;
+
+	if (in->len > 0) {
+		n = n < in->len ? n : in->len;
+		memcpy(to, in->raw + in->begin, n);
+		in->begin += n;
+		in->len -= n;
+		return (ssize_t)n;
+	}
+	do
+		got = read(in->fd, to, n);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+ssize_t input_read(struct input *in, char *to, size_t n)
+{
+	ssize_t got = 0;
+
+	if (!in->codec)
+		return read_plain(in, to, n);
+	while (got == 0) {
+		if (in->len == 0 && !in->at_end) {
+			ssize_t r = read_more(in);
+
+			if (r < 0)
+				return r;
+		}
+		if (in->len == 0 && in->at_end && !in->is_inside)
+			return 0;
+		got = in->codec->decode(in, to, n);
+		if (got == 0 && in->len == 0 && in->at_end)
+			return 0;
+	}
+	return got;
+}
+
+bool input_is_cut(const struct input *in)
+{
+	return in->codec && in->is_inside;
+}

@@ -1,0 +1,212 @@
+#include "crossrank/intake.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/macros.h"
+#include "crossrank/bulk.h"
+#include "crossrank/record.h"
+#include "crossrank/records.h"
+
+#define MAX_FOLDER_DEPTH 16
+
+int intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_fault, void *ctx)
+{
+	*r = (struct intake){ .telemetry = t, .on_fault = on_fault, .ctx = ctx };
+	r->bulk = bulk_new();
+	return r->bulk ? 0 : -ENOMEM;
+}
+
+void intake_release(struct intake *r)
+{
+	r->bulk = bulk_free(r->bulk);
+	arena_release(&r->scratch);
+}
+
+/* ---- records ---- */
+
+static int tell_fault(struct intake *r, const char *name, const struct record_text *text,
+		      enum reason reason)
+{
+	struct fault fault = { name, text->line, reason,
+			       text->is_last &&
+				       (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
+					reason == REASON_BAD_CSV) };
+
+	r->n_invalid += !fault.is_cut;
+	r->n_cut += fault.is_cut;
+	return r->on_fault ? r->on_fault(r->ctx, &fault) : 0;
+}
+
+static int take_record(struct intake *r, const char *name, const struct record_text *text)
+{
+	enum reason reason = text->reason;
+	struct telemetry_event ev;
+	int error = 0;
+
+	if (reason == REASON_NONE && !bulk_read(r->bulk, text->text, text->n, &ev)) {
+		arena_reset(&r->scratch);
+		reason = record_read(text->text, text->n, RECORD_SESSION, &r->scratch, &ev, &error);
+	}
+	if (error < 0)
+		return error;
+	if (reason != REASON_NONE)
+		return tell_fault(r, name, text, reason);
+	r->n_valid++;
+	return r->telemetry ? telemetry_add(r->telemetry, &ev) : 0;
+}
+
+/* What is damaged or cut inside its compression is a fault of the line where that shows. */
+static int take_records(struct intake *r, struct records *records, struct input *in,
+			const char *name)
+{
+	struct record_text text = { .line = 1 };
+	int more = 0, stop = 0;
+
+	while (stop == 0 && (more = records_next(records, &text)) > 0)
+		stop = take_record(r, name, &text);
+	if (stop != 0)
+		return stop;
+	if (more == -EBADMSG) {
+		text.is_last = false;
+		return tell_fault(r, name, &text, REASON_BAD_COMPRESSION);
+	}
+	if (more == 0 && input_is_cut(in)) {
+		struct fault fault = { name, text.line, REASON_BAD_COMPRESSION, true };
+
+		r->n_cut++;
+		return r->on_fault ? r->on_fault(r->ctx, &fault) : 0;
+	}
+	return more;
+}
+
+static void close_input(struct input **in)
+{
+	*in = input_close(*in);
+}
+
+static void close_records(struct records **records)
+{
+	*records = records_close(*records);
+}
+
+int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
+{
+	CLEANUP(close_input) struct input *in = NULL;
+	CLEANUP(close_records) struct records *records = NULL;
+	int e = input_open(fd, &in);
+
+	if (e == 0)
+		e = records_open(in, name, &records);
+	if (e == 0)
+		e = take_records(r, records, in, name);
+	else if (e == -EBADMSG)
+		e = tell_fault(r, name, &(struct record_text){ .line = 1 }, REASON_BAD_COMPRESSION);
+	r->n_files++;
+	return e < 0 && err && err->code == 0
+		       ? err_set(err, e, "cannot read %s: %s", name, strerror(-e))
+		       : e;
+}
+
+/* ---- folders ---- */
+
+static bool is_telemetry_name(const char *name)
+{
+	static const char *const ends[] = { ".jsonl", ".ndjson", ".json", ".csv" };
+	size_t n = strlen(name);
+
+	if (n > 3 && strcasecmp(name + n - 3, ".gz") == 0)
+		n -= 3;
+	else if (n > 4 && strcasecmp(name + n - 4, ".zst") == 0)
+		n -= 4;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		size_t len = strlen(ends[i]);
+
+		if (n > len && name[0] != '.' && strncasecmp(name + n - len, ends[i], len) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_shown(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+static int read_path(struct intake *r, const char *path, int depth, struct err *err);
+
+/* A folder's entry: a folder, or a file with a name of telemetry. Links are not followed. */
+static int read_entry(struct intake *r, const char *folder, const char *name, int depth,
+		      struct err *err)
+{
+	CLEANUP(buf_release) struct buf path = BUF_INIT;
+	struct stat st;
+
+	buf_printf(&path, "%s/%s", folder, name);
+	if (buf_error(&path) < 0)
+		return -ENOMEM;
+	if (lstat(path.data, &st) < 0)
+		return 0; /* gone since */
+	if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || !is_telemetry_name(name)))
+		return 0;
+	return read_path(r, path.data, depth + 1, err);
+}
+
+static int read_folder(struct intake *r, const char *path, int depth, struct err *err)
+{
+	struct dirent **entries = NULL;
+	int n = depth < MAX_FOLDER_DEPTH ? scandir(path, &entries, is_shown, by_name) : 0;
+	int e = 0;
+
+	if (n < 0)
+		return err_set(err, -errno, "cannot read the folder %s: %s", path, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		if (e == 0)
+			e = read_entry(r, path, entries[i]->d_name, depth, err);
+		free(entries[i]);
+	}
+	free(entries);
+	return e;
+}
+
+static int read_path(struct intake *r, const char *path, int depth, struct err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		int e = -errno;
+
+		if (fd >= 0)
+			close(fd);
+		return err_set(err, e, "cannot read %s: %s", path, strerror(-e));
+	}
+	if (!S_ISDIR(st.st_mode))
+		return intake_read_fd(r, fd, path, err);
+	close(fd);
+	return read_folder(r, path, depth, err);
+}
+
+int intake_read(struct intake *r, const char *path, struct err *err)
+{
+	int fd;
+
+	if (strcmp(path, "-") != 0)
+		return read_path(r, path, 0, err);
+	fd = dup(STDIN_FILENO);
+	if (fd < 0)
+		return err_set(err, -errno, "cannot read standard input: %s", strerror(errno));
+	return intake_read_fd(r, fd, "-", err);
+}

@@ -1,0 +1,46 @@
+/*
+ * intake - telemetry from files, folders and pipes into memory.
+ */
+#ifndef PROCTOR_CROSSRANK_INTAKE_H
+#define PROCTOR_CROSSRANK_INTAKE_H
+
+#include "base/err.h"
+#include "crossrank/telemetry.h"
+
+/* A record that was refused. */
+struct fault {
+	const char *file;
+	uint64_t line;
+	enum reason reason;
+	bool is_cut; /* the end of the file cut it: nothing but that line is lost */
+};
+
+/* Non-zero stops reading and is returned. */
+typedef int intake_fault_fn(void *ctx, const struct fault *fault);
+
+struct intake {
+	struct telemetry *telemetry; /* NULL: only check */
+	intake_fault_fn *on_fault;
+	void *ctx;
+	/* Counted along. */
+	uint64_t n_files, n_valid, n_invalid, n_cut;
+	/* Inside. */
+	struct bulk *bulk;
+	struct arena scratch;
+};
+
+/* -ENOMEM. */
+int intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_fault, void *ctx);
+void intake_release(struct intake *r);
+
+/*
+ * Reads a file; "-" is standard input; of a folder all files below it whose names
+ * end as those of telemetry do (.jsonl, .ndjson, .json, .csv, and these with .gz or .zst), in
+ * the order of their names. A negative errno: it could not be read, and err says so.
+ */
+int intake_read(struct intake *r, const char *path, struct err *err);
+
+/* The same for bytes that are there already; name says what they are, as a file's does. */
+int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err);
+
+#endif

@@ -1,0 +1,51 @@
+#include "crossrank/analysis.h"
+
+#include "base/macros.h"
+
+static const struct {
+	const char *name, *sentence;
+} notes[] = {
+	[NOTE_NO_EVENTS] = { "no_events", "There are no records." },
+	[NOTE_IGNORED_NON_SAMPLE_EVENTS] = { "ignored_non_sample_events",
+					     "Records that are no samples do not count as samples." },
+	[NOTE_NO_SAMPLE_EVENTS] = { "no_sample_events", "There are no samples." },
+	[NOTE_MULTIPLE_JOB_IDS] = { "multiple_job_ids",
+				    "There are several jobs: only the most common one counts." },
+	[NOTE_MISSING_RANKS] = { "missing_ranks", "There is nothing of these ranks: " },
+	[NOTE_SKEWED_START] = { "skewed_start", NULL },
+	[NOTE_SINGLE_RANK] = { "single_rank", "It takes two ranks to say which was first." },
+	[NOTE_INSUFFICIENT_SAMPLES] = { "insufficient_samples",
+					"With fewer than two samples these ranks show no rise: " },
+	[NOTE_NO_SPIKES] = { "no_spikes", "No rank rose by enough to be a suspect." },
+	[NOTE_ONLY_ONE_SPIKE] = { "only_one_spike",
+				  "Only one rank rose by enough to be a suspect." },
+};
+
+const char *analysis_note_name(enum note_code code)
+{
+	return notes[code].name;
+}
+
+static void add_ranks(struct buf *out, const struct note *note)
+{
+	for (size_t i = 0; i < note->n_ranks; i++)
+		buf_printf(out, "%s%lld", i > 0 ? ", " : "", (long long)note->ranks[i]);
+	if (note->n_ranks_all > note->n_ranks)
+		buf_printf(out, " and %llu more",
+			   (unsigned long long)(note->n_ranks_all - note->n_ranks));
+	buf_add_char(out, '.');
+}
+
+void analysis_note_text(const struct note *note, struct buf *out)
+{
+	if (note->code == NOTE_SKEWED_START) {
+		buf_printf(out,
+			   "The first sample of rank %lld is %lld ns away from that of the first "
+			   "rank: aligning the two is a guess.",
+			   (long long)note->rank, (long long)note->offset_ns);
+		return;
+	}
+	buf_add_str(out, notes[note->code].sentence);
+	if (note->ranks)
+		add_ranks(out, note);
+}

@@ -1,0 +1,56 @@
+/*
+ * phases - which phase of the workload a rank was in at a moment.
+ *
+ * Phases nest per thread. They are replayed by (time, sequence, scope id); one that
+ * never ends lasts as long as its session has records. Where several threads, or
+ * spans of one thread that do not nest, disagree, the answer is all of them.
+ */
+#ifndef PROCTOR_CROSSRANK_PHASES_H
+#define PROCTOR_CROSSRANK_PHASES_H
+
+#include "base/json.h"
+#include "crossrank/telemetry.h"
+
+/* 1 and *ret (texts are the arena's, session_id is the caller's), 0: it is no boundary; -ENOMEM. */
+int phase_read_boundary(const struct telemetry_event *ev, struct arena *arena,
+			struct boundary *ret);
+
+struct span {
+	const struct boundary *opened;
+	struct text thread_name; /* of who closed it */
+	int64_t end_ns;
+	bool is_open; /* nothing closed it */
+};
+
+/* The spans of one rank in one session are beside each other, by (start, end). */
+struct phases {
+	struct telemetry *telemetry;
+	struct span *spans;
+	size_t n;
+};
+
+/* Borrows t. -ENOMEM. */
+int phases_init(struct phases *p, struct telemetry *t);
+void phases_release(struct phases *p);
+
+/* The first of those of a rank's session, and their number; session_id NULL matches nothing. */
+const struct span *phases_of(const struct phases *p, struct text session_id, int64_t rank,
+			     size_t *ret_n);
+
+/* Where a moment lay. */
+struct phase_place {
+	const struct span *only; /* the one phase; NULL: several, or none */
+	struct text *paths;	 /* each once, in order; the telemetry's */
+	size_t n_paths;		 /* 0: no phase was active */
+	struct text
+		likely; /* of several paths that of the span that began last; s NULL: one path */
+};
+
+/* -ENOMEM. */
+int phases_resolve(const struct phases *p, int64_t timestamp_ns, struct text session_id,
+		   int64_t rank, struct phase_place *ret);
+
+/* null, or an object with phase_resolution, phase_paths, … */
+void phase_write_json(struct json *j, const struct phase_place *place);
+
+#endif

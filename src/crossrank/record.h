@@ -1,0 +1,35 @@
+/*
+ * record - what one telemetry record says, and if it is refused, why.
+ */
+#ifndef PROCTOR_CROSSRANK_RECORD_H
+#define PROCTOR_CROSSRANK_RECORD_H
+
+#include "base/arena.h"
+#include "crossrank/event.h"
+#include "crossrank/jtree.h"
+
+enum record_rule {
+	RECORD_STRICT, /* version 2 alone */
+	RECORD_LOAD,   /* and records of the time before it, with defaults for what they lack */
+	RECORD_SESSION /* and a session_id: what files of many ranks have */
+};
+
+/*
+ * Reads the record in text[0..n). On REASON_NONE *ret is filled; its texts and metadata are the
+ * arena's. Memory that runs out is -ENOMEM in *ret_error, which is otherwise 0.
+ */
+enum reason record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
+			struct telemetry_event *ret, int *ret_error);
+
+/* ---- inside: shared with legacy.c ---- */
+
+/* A text that is neither null nor blank, as far as the flags say. */
+enum reason record_take_text(const struct jnode *node, bool may_be_null, bool may_be_blank,
+			     struct text *ret);
+enum reason record_take_int(const struct jnode *node, int64_t *ret);
+
+/* A record without schema_version. */
+enum reason legacy_read(const struct jnode *record, struct arena *arena,
+			struct telemetry_event *ret, int *ret_error);
+
+#endif

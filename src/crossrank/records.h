@@ -1,0 +1,73 @@
+/*
+ * records - takes a file apart into the texts of its records, with their lines.
+ *
+ * Knows JSON Lines, a JSON array, an object with the array "events", one record
+ * alone, and CSV, whose rows come out as JSON. What it is the name says
+ * (.jsonl, .ndjson, .csv, with .gz or .zst behind it), else its beginning. Memory is one
+ * record, however long the file.
+ */
+#ifndef PROCTOR_CROSSRANK_RECORDS_H
+#define PROCTOR_CROSSRANK_RECORDS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "crossrank/input.h"
+#include "crossrank/reason.h"
+
+/* What a record is at most. */
+#define RECORDS_MAX_BYTES (16u << 20)
+
+struct record_text {
+	const char *text; /* BULK_PADDING bytes behind it may be read */
+	size_t n;
+	uint64_t line;	    /* where it begins, from 1 */
+	enum reason reason; /* not REASON_NONE: there is no text, and this is why */
+	bool is_last;	    /* nothing ends it but the end of the file, which may have cut it */
+};
+
+struct records;
+
+/* Reads from in, which the caller closes behind it. name: the file's. */
+int records_open(struct input *in, const char *name, struct records **ret);
+struct records *records_close(struct records *r); /* NULL is fine. Returns NULL. */
+
+/* 1 and the next, valid until the next call; 0: no more. Blank lines are left out. */
+int records_next(struct records *r, struct record_text *ret);
+
+/* ---- inside: records.c, elements.c and csv_rows.c ---- */
+
+struct records {
+	struct input *in;
+	int (*next)(struct records *r, struct record_text *ret);
+	char *data;
+	size_t begin, end, cap; /* what was read and not yet given lies between the two */
+	uint64_t line;		/* of data[begin] */
+	bool at_end;		/* of the input */
+	/* elements */
+	bool is_single, wants_comma, is_done;
+	struct buf around; /* what stands before and behind the array, as one JSON text */
+	/* CSV */
+	struct buf row;
+	struct csv_column *columns;
+	size_t n_columns;
+};
+
+/* Reads more. 1: there is more; 0: the end; -EFBIG: the record is longer than allowed. */
+int records_fill(struct records *r);
+
+/* Takes n bytes as given, and their lines as passed. */
+void records_skip(struct records *r, size_t n);
+
+int records_next_line(struct records *r, struct record_text *ret);
+
+/* Where a document of that kind begins with its first element; false: it is none. */
+bool elements_begin(struct records *r);
+int elements_next(struct records *r, struct record_text *ret);
+
+/* Reads the heading. */
+int csv_begin(struct records *r);
+int csv_next(struct records *r, struct record_text *ret);
+void csv_release(struct records *r);
+
+#endif

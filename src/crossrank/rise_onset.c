@@ -1,0 +1,142 @@
+#include "crossrank/series.h"
+
+#include <math.h>
+
+#include "stats/noise.h"
+
+#define STEP_SHARE 0.25	 /* going on less steeply than this makes a jump a step */
+#define GROUND_SHARE 0.1 /* of the rise: so even is what was before it */
+#define FIT_SLOPE_SHARE 0.3
+#define MAX_MISFIT 2.0 /* the scatter around a hinge, in variances of what is expected */
+#define MAX_HIDDEN 3.0 /* intervals that a rise may stay unseen */
+#define SIGMA_PER_MAD 1.4826
+#define MIN_FIT 6
+#define MIN_SLOPED 8
+#define MAX_FIT 128 /* samples on each side of an onset */
+
+/* What the rise is seen against: the stretch before it, and how that scatters. */
+struct ground {
+	size_t from, to; /* bins */
+	double level, sigma;
+	bool is_sloped;
+};
+
+/* Whether a part is about as low as the one right before the rise. */
+static bool is_ground(const struct series *s, const struct segment *part, double level, double gain)
+{
+	double far = fmax(GROUND_SHARE * gain, SERIES_LEVEL_SIGMAS * s->sigma);
+
+	return fabs(part->begin - level) < far && fabs(part->end - level) < far;
+}
+
+/* Part `segment` is the last one before the rise. */
+static struct ground find_ground(const struct series *s, size_t segment, double gain)
+{
+	const struct segment *last = &s->segments[segment];
+	struct ground g = { last->from, last->to, 0, s->sigma, false };
+	double scratch[SERIES_BINS], rise = fabs(last->end - last->begin);
+	size_t n;
+
+	g.is_sloped = last->to - last->from >= MIN_SLOPED && rise > SERIES_LEVEL_SIGMAS * s->sigma;
+	while (!g.is_sloped && segment > 0 &&
+	       is_ground(s, &s->segments[segment - 1], last->end, gain))
+		g.from = s->segments[--segment].from;
+	if (g.to - g.from > MAX_FIT)
+		g.from = g.to - MAX_FIT;
+	n = g.to - g.from;
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = s->y[g.from + i];
+	g.level = g.is_sloped ? last->end : noise_median(scratch, n);
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = fabs(s->y[g.from + i] - g.level);
+	/* What wanders scatters more than its neighbours differ. */
+	if (!g.is_sloped && n >= MIN_FIT)
+		g.sigma = fmax(g.sigma, SIGMA_PER_MAD * noise_median(scratch, n));
+	return g;
+}
+
+/* The end of what is fitted behind the ground: parts that go on as steeply as the first. */
+static size_t fit_to(const struct series *s, size_t segment, const struct run *run)
+{
+	size_t from = s->segments[segment].from, to = s->segments[segment].to;
+	double slope = s->segments[segment].slope;
+
+	while (to - from < MIN_FIT && segment + 1 <= run->last / 2 &&
+	       s->segments[segment + 1].slope >= FIT_SLOPE_SHARE * slope) {
+		to = s->segments[++segment].to;
+		slope = fmax(slope, s->segments[segment].slope);
+	}
+	return to - from > MAX_FIT ? from + MAX_FIT : to;
+}
+
+/* The first bin that is above the ground for good, looked for from the ground's last part on. */
+static size_t first_above(const struct series *s, const struct ground *g, size_t segment)
+{
+	double limit = g->level + SERIES_LEVEL_SIGMAS * g->sigma;
+	size_t last = s->segments[segment].to - 1, i = s->segments[segment - 1].from + 1;
+
+	while (i < last && !(s->y[i] > limit && s->y[i + 1] > limit))
+		i++;
+	return i;
+}
+
+/* How long a rise can stay unseen in the scatter before it. */
+static double hidden_time(const struct ground *g, double slope, double dt)
+{
+	return fmax(2 * SERIES_LEVEL_SIGMAS * g->sigma / slope, MAX_HIDDEN * dt);
+}
+
+/*
+ * Where nothing but the order of levels is trusted: the onset is before the first sample
+ * above, and behind the last one below, but for what can hide.
+ */
+static void bracket(const struct series *s, const struct ground *g, size_t above, struct rise *ret)
+{
+	double dt = s->t[above] - s->t[above - 1], jump = s->y[above] - g->level, hidden = 0;
+
+	ret->is_step = !(ret->slope * dt >= STEP_SHARE * jump);
+	if (ret->is_step)
+		ret->slope = NAN;
+	else
+		hidden = 2 * SERIES_LEVEL_SIGMAS * g->sigma / fmax(ret->slope, jump / dt);
+	onset_uniform(s->t[above - 1] - hidden, s->t[above], &ret->onset);
+}
+
+/* Part `segment` is the first that is above; the one before it is the ground. */
+static void place_between(const struct series *s, size_t segment, const struct run *run,
+			  struct rise *ret)
+{
+	const struct segment *after = &s->segments[segment];
+	struct ground g = find_ground(s, segment - 1, run->gain);
+	size_t above = first_above(s, &g, segment), to = fit_to(s, segment, run);
+	double dt = s->t[above] - s->t[above - 1];
+
+	ret->slope = after->slope;
+	if (after->to - after->from >= 2 && after->slope > 0 &&
+	    onset_hinge(s->t + g.from, s->y + g.from, to - g.from, g.sigma, g.is_sloped,
+			&ret->onset) &&
+	    ret->onset.misfit <= MAX_MISFIT && ret->onset.median <= s->t[above] + dt / 2 &&
+	    ret->onset.median >= s->t[above - 1] - hidden_time(&g, after->slope, dt))
+		return;
+	bracket(s, &g, above, ret);
+}
+
+void rise_describe(const struct series *s, const struct run *run, struct rise *ret)
+{
+	size_t segment = (run->first + 1) / 2; /* the first part that is above */
+
+	*ret = (struct rise){ .end = series_move(s, run->last).to, .gain_mib = run->gain };
+	if (segment == 0 && s->n == 2 && s->lo == 0) {
+		ret->is_step = true;
+		ret->slope = NAN;
+		onset_uniform(s->t[0], s->t[1], &ret->onset);
+		return;
+	}
+	if (segment == 0) {
+		ret->is_censored = true;
+		ret->slope = s->segments[0].slope;
+		onset_uniform(s->t[0] - 1e-9, s->t[0], &ret->onset);
+		return;
+	}
+	place_between(s, segment, run, ret);
+}

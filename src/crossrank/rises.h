@@ -1,0 +1,41 @@
+/*
+ * rises - where the memory of one rank rises for good, and when each rise began.
+ *
+ * The series is cut into straight parts first (stats/segments.h), which tells steps,
+ * ramps and noise apart. What rises without coming down again by much is one rise. Its
+ * onset is not the sample that passed some threshold but the moment where the rise
+ * leaves what was before, and is a distribution (stats/onset.h).
+ */
+#ifndef PROCTOR_CROSSRANK_RISES_H
+#define PROCTOR_CROSSRANK_RISES_H
+
+#include "crossrank/telemetry.h"
+#include "stats/onset.h"
+
+#define RISES_MAX 8 /* of one rank; the largest */
+
+struct rise {
+	struct onset onset; /* in seconds after the origin */
+	double end;	    /* when it stopped rising */
+	double gain_mib;
+	double slope;	  /* MiB per second at its beginning; NaN for a step */
+	bool is_step;	  /* between two samples */
+	bool is_censored; /* it rose already at the first sample: nobody saw it begin */
+	bool comes_down;  /* most of it was given back within the record */
+};
+
+struct rise_list {
+	struct rise items[RISES_MAX];
+	size_t n;
+	double sigma_mib; /* the scatter of the series */
+	double range_mib; /* from its lowest to its highest */
+	bool is_sawtooth; /* it goes up and down by about as much again and again */
+};
+
+/* The gain in bytes, as large as a number can be at most. */
+int64_t rise_gain_bytes(const struct rise *rise);
+
+/* Rises in the order of time; times are in seconds after origin_ns. -ENOMEM. */
+int rises_find(const struct stream *s, int64_t origin_ns, struct rise_list *ret);
+
+#endif

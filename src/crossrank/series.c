@@ -1,0 +1,180 @@
+#include "crossrank/series.h"
+
+#include <math.h>
+
+#include "stats/noise.h"
+
+/* A rise counts from here on: so many MiB, such a share of the peak, so much above the noise. */
+#define MIN_RISE_MIB 16.0
+#define MIN_RISE_SHARE 0.01
+#define MIN_RISE_SIGMAS 8.0
+
+#define MIN_SIGMA_MIB 0.05
+#define MIN_SIGMA_SHARE 0.0005 /* of the range */
+#define WANDER_LAG 4	       /* samples over which slow noise shows */
+#define POINTS_PER_LAG 16
+#define DROP_SHARE 0.2	 /* losing so much of its gain ends a rise */
+#define REST_FACTOR 2.0	 /* level for so many times as long as it rose ends a rise */
+#define SLOW_SHARE 0.2	 /* a beginning slower than so much of the largest move is none */
+#define LARGE_SHARE 0.25 /* unless it is so large */
+
+static double time_of(const struct series *s, size_t sample)
+{
+	return (double)(s->stream->samples[sample].timestamp_ns - s->origin_ns) / 1e9;
+}
+
+static double mib_of(const struct series *s, size_t sample)
+{
+	return (double)s->stream->samples[sample].used_bytes / SERIES_BYTES_PER_MIB;
+}
+
+static void make_bins(struct series *s)
+{
+	size_t n = s->hi - s->lo;
+
+	s->per_bin = (n + SERIES_BINS - 1) / SERIES_BINS;
+	s->per_bin = s->per_bin ? s->per_bin : 1;
+	s->n = 0;
+	for (size_t from = s->lo; from < s->hi; from += s->per_bin) {
+		size_t to = from + s->per_bin < s->hi ? from + s->per_bin : s->hi;
+		double t = 0, y = 0;
+
+		for (size_t i = from; i < to; i++) {
+			t += time_of(s, i);
+			y += mib_of(s, i);
+		}
+		s->t[s->n] = t / (double)(to - from);
+		s->y[s->n++] = y / (double)(to - from);
+	}
+}
+
+static void set_scales(struct series *s)
+{
+	double scratch[SERIES_BINS], low = INFINITY, high = -INFINITY;
+	size_t lag;
+
+	for (size_t i = 0; i < s->n; i++) {
+		low = fmin(low, s->y[i]);
+		high = fmax(high, s->y[i]);
+	}
+	s->range = high - low;
+	s->sigma = noise_sigma(s->t, s->y, s->n, 1, scratch);
+	/* In a short series most points would have a corner within reach. */
+	lag = s->n / POINTS_PER_LAG < WANDER_LAG ? s->n / POINTS_PER_LAG : WANDER_LAG;
+	if (lag > 1)
+		s->sigma = fmax(s->sigma, noise_sigma(s->t, s->y, s->n, lag, scratch));
+	s->sigma = fmax(s->sigma, fmax(MIN_SIGMA_MIB, MIN_SIGMA_SHARE * s->range));
+	s->min_rise = fmax(fmax(MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);
+}
+
+int series_cut(struct series *s)
+{
+	make_bins(s);
+	if (s->n < 2) {
+		s->n_segments = 0;
+		return 0;
+	}
+	set_scales(s);
+	return segments_find(s->t, s->y, s->n, s->sigma, s->segments, &s->n_segments);
+}
+
+/* ---- moves: along a part, and from one part to the next ---- */
+
+size_t series_count_moves(const struct series *s)
+{
+	return s->n_segments ? 2 * s->n_segments - 1 : 0;
+}
+
+struct move series_move(const struct series *s, size_t i)
+{
+	const struct segment *a = &s->segments[i / 2];
+
+	if (i % 2 == 0)
+		return (struct move){ s->t[a->from], s->t[a->to - 1], a->end - a->begin };
+	return (struct move){ s->t[a->to - 1], s->t[a[1].from], a[1].begin - a->end };
+}
+
+/* ---- runs ---- */
+
+/* How far a rise that begins with move first goes: up, or level for a while. */
+static struct run follow(const struct series *s, size_t first)
+{
+	struct run run = { first, first, series_move(s, first).gain };
+	double sum = run.gain, level = SERIES_LEVEL_SIGMAS * s->sigma,
+	       began = series_move(s, first).from;
+
+	for (size_t i = first + 1; i < series_count_moves(s); i++) {
+		struct move m = series_move(s, i);
+		double rose = series_move(s, run.last).to - began;
+
+		sum += m.gain;
+		if (sum < run.gain - fmax(DROP_SHARE * run.gain, level))
+			break;
+		if (m.to - series_move(s, run.last).to > REST_FACTOR * (rose + s->t[1] - s->t[0]))
+			break;
+		if (sum > run.gain + s->sigma) {
+			run.gain = sum;
+			run.last = i;
+		}
+	}
+	return run;
+}
+
+static double slope_of(struct move m)
+{
+	return m.to > m.from ? m.gain / (m.to - m.from) : m.gain > 0 ? INFINITY : 0;
+}
+
+static size_t largest_move(const struct series *s, const struct run *run)
+{
+	size_t main = run->first;
+
+	for (size_t i = run->first; i <= run->last; i++)
+		if (series_move(s, i).gain > series_move(s, main).gain)
+			main = i;
+	return main;
+}
+
+/*
+ * Leaves out what only happens to go before it: walks back from the largest move over those
+ * that are as steep and touch it, and over others that are large themselves.
+ */
+static void trim(const struct series *s, struct run *run)
+{
+	size_t main = largest_move(s, run), first = main;
+	struct move largest = series_move(s, main);
+	bool touches = true;
+
+	for (size_t i = main; i-- > run->first;) {
+		struct move m = series_move(s, i);
+		bool is_steep = m.gain > s->sigma && slope_of(m) >= SLOW_SHARE * slope_of(largest);
+
+		if ((touches && is_steep) || m.gain >= LARGE_SHARE * largest.gain) {
+			first = i;
+			touches = true;
+		} else if (i % 2 == 0 || fabs(m.gain) > SERIES_LEVEL_SIGMAS * s->sigma) {
+			touches = false;
+		}
+	}
+	for (size_t i = run->first; i < first; i++)
+		run->gain -= series_move(s, i).gain;
+	run->first = first;
+}
+
+void series_find_runs(const struct series *s, struct run_list *ret)
+{
+	ret->n = 0;
+	for (size_t i = 0; i < series_count_moves(s);) {
+		struct run run;
+
+		if (series_move(s, i).gain < s->sigma) {
+			i++;
+			continue;
+		}
+		run = follow(s, i);
+		i = run.last + 1;
+		trim(s, &run);
+		if (run.gain >= s->min_rise && ret->n < SERIES_BINS)
+			ret->items[ret->n++] = run;
+	}
+}

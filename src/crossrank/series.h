@@ -1,0 +1,60 @@
+/*
+ * series - the memory of one rank as a series that is cut into straight parts, and what goes up in
+ * it.
+ *
+ * Inside of rises.c and rise_onset.c. Long streams are thinned out to SERIES_BINS points.
+ */
+#ifndef PROCTOR_CROSSRANK_SERIES_H
+#define PROCTOR_CROSSRANK_SERIES_H
+
+#include "crossrank/rises.h"
+#include "stats/segments.h"
+
+#define SERIES_BINS 512
+#define SERIES_BYTES_PER_MIB (1024.0 * 1024.0)
+#define SERIES_LEVEL_SIGMAS 4.0 /* less than so much up or down is level */
+
+/* Samples [lo, hi) of a stream; the caller sets these four. */
+struct series {
+	const struct stream *stream;
+	int64_t origin_ns;
+	size_t lo, hi;
+	size_t per_bin, n;
+	double t[SERIES_BINS], y[SERIES_BINS]; /* seconds after the origin, MiB */
+	double range;			       /* from the lowest to the highest */
+	double sigma;			       /* the scatter */
+	double min_rise;		       /* less is none */
+	struct segment segments[SERIES_BINS];
+	size_t n_segments; /* 0: there are fewer than two points */
+};
+
+/* Fills all but what the caller sets. -ENOMEM. */
+int series_cut(struct series *s);
+
+/* Move 2i is along part i, move 2i + 1 the jump behind it. */
+struct move {
+	double from, to; /* times */
+	double gain;
+};
+
+size_t series_count_moves(const struct series *s);
+struct move series_move(const struct series *s, size_t i);
+
+/* Moves [first, last] that go up together. */
+struct run {
+	size_t first, last;
+	double gain;
+};
+
+struct run_list {
+	struct run items[SERIES_BINS];
+	size_t n;
+};
+
+/* All runs that gain min_rise or more, by time. */
+void series_find_runs(const struct series *s, struct run_list *ret);
+
+/* When the run began, and what kind of rise it is. */
+void rise_describe(const struct series *s, const struct run *run, struct rise *ret);
+
+#endif

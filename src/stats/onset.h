@@ -1,0 +1,57 @@
+/*
+ * onset - when a rise began, as a distribution over time.
+ *
+ * A ramp is a constant, then a line from its onset on (a hinge), fitted by least
+ * squares; how much worse each other onset fits says how likely that one is. A step
+ * has happened between two samples, and nothing says where.
+ */
+#ifndef PROCTOR_STATS_ONSET_H
+#define PROCTOR_STATS_ONSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ONSET_POINTS 257
+#define ONSET_MAX_SAMPLES 320
+
+struct onset {
+	double from, step;	  /* the grid */
+	double cdf[ONSET_POINTS]; /* ends with 1 */
+	double median, low, high; /* the middle nine tenths */
+	double sd;
+	double misfit; /* of a hinge: variance around it over that expected; 0 for others */
+};
+
+/* The onset lies in (from, to), anywhere. */
+void onset_uniform(double from, double to, struct onset *ret);
+
+/*
+ * The hinge in n points (at most ONSET_MAX_SAMPLES), sigma being the scatter that is expected at
+ * least; with_slope: what was before rises or falls too. False: no rise fits, or too few points.
+ */
+bool onset_hinge(const double *t, const double *y, size_t n, double sigma, bool with_slope,
+		 struct onset *ret);
+
+/* The value below which a share p of the distribution lies. */
+double onset_quantile(const struct onset *o, double p);
+
+/* ---- who was first ---- */
+
+struct first_entry {
+	const struct onset *onset;
+	size_t clock;	    /* entries with the same number share it, and its error */
+	double clock_error; /* of that clock: at most so much, either way */
+};
+
+/*
+ * ret[i]: the probability that entry i was the first of n, onsets and clocks drawn together
+ * so many times, from a fixed seed. n_clocks: one more than the largest number. -ENOMEM.
+ */
+int onset_first(const struct first_entry *entries, size_t n, size_t n_clocks, unsigned n_draws,
+		double *ret);
+
+/* The probability of a spread as large as theirs if all began at once. */
+double onset_equal_p(const struct first_entry *entries, size_t n);
+
+#endif

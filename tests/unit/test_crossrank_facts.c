@@ -1,0 +1,184 @@
+/*
+ * What each rank used: sums, hidden gaps and steps, on made-up ranks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/macros.h"
+#include "crossrank/facts.h"
+#include "crossrank/record.h"
+
+#define N 100
+#define MIB INT64_C(1048576)
+#define SECOND_NS INT64_C(1000000000)
+
+static void add_stream(struct telemetry *t, int rank, struct sample *samples, size_t n)
+{
+	struct telemetry_event like;
+
+	event_init(&like);
+	like.rank = rank;
+	like.world_size = 8;
+	like.host = (struct text){ "n0", 2 };
+	like.session_id = (struct text){ "s", 1 };
+	assert_int_equal(telemetry_add_samples(t, &like, samples, n), 0);
+}
+
+/* 1 GiB used and reserved, 900 MiB allocated, every second. */
+static void make_quiet(struct sample *samples, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		samples[i] = (struct sample){ .timestamp_ns = (int64_t)i * SECOND_NS,
+					      .used_bytes = 1024 * MIB,
+					      .reserved_bytes = 1024 * MIB,
+					      .allocated_bytes = 900 * MIB };
+}
+
+static void analyse(struct telemetry *t, struct rank_analysis *a, struct facts **ret)
+{
+	assert_int_equal(rank_analysis_init(a, t), 0);
+	assert_int_equal(facts_make(a, ret), 0);
+}
+
+static void test_peaks(void **state)
+{
+	struct telemetry *t = telemetry_new();
+	struct sample samples[N];
+	struct rank_analysis a;
+	struct facts *f;
+
+	(void)state;
+	for (int rank = 0; rank < 3; rank++) {
+		make_quiet(samples, N);
+		samples[20 * (rank + 1)].used_bytes = 5000 * MIB; /* one after the other */
+		samples[20 * (rank + 1)].reserved_bytes = 5000 * MIB;
+		add_stream(t, rank, samples, N);
+	}
+	make_quiet(samples, 10);
+	for (size_t i = 6; i < 10; i++)
+		samples[i].timestamp_ns += 7 * SECOND_NS;
+	add_stream(t, 5, samples, 10); /* of which samples are missing, and which ends early */
+	analyse(t, &a, &f);
+	assert_int_equal(f->sum_of_peaks_bytes, (3 * 5000 + 1024) * MIB);
+	assert_int_equal(f->instant_peak_bytes, (5000 + 2 * 1024) * MIB);
+	assert_true(f->instant_peak_ns >= 20 * SECOND_NS && f->instant_peak_ns <= 60 * SECOND_NS);
+	assert_int_equal(f->ranks[1].peak_ns, 40 * SECOND_NS);
+	assert_int_equal(f->ranks[0].n_missed, 0);
+	assert_int_equal(f->ranks[3].n_missed, 1);
+	assert_int_equal(f->ranks[0].gap_kinds, 0);
+	facts_free(f);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
+static void test_gaps(void **state)
+{
+	struct telemetry *t = telemetry_new();
+	struct sample samples[N];
+	struct telemetry_event marker;
+	struct rank_analysis a;
+	struct facts *f;
+
+	(void)state;
+	make_quiet(samples, N);
+	samples[50].used_bytes += 300 * MIB;
+	add_stream(t, 0, samples, N);
+	make_quiet(samples, N);
+	for (size_t i = 0; i < N; i++)
+		samples[i].used_bytes += (int64_t)i * 3 * MIB;
+	add_stream(t, 1, samples, N);
+	make_quiet(samples, N);
+	for (size_t i = 0; i < N; i++)
+		samples[i].allocated_bytes = 300 * MIB;
+	add_stream(t, 2, samples, N);
+	make_quiet(samples, N); /* a gap that stays is no spike */
+	for (size_t i = 50; i < N; i++)
+		samples[i].used_bytes += 30 * MIB;
+	add_stream(t, 3, samples, N);
+	event_init(&marker);
+	marker.timestamp_ns = 50 * SECOND_NS + 1000;
+	marker.event_type = (struct text){ "AllReduce", 9 };
+	marker.host = (struct text){ "n0", 2 };
+	assert_int_equal(telemetry_add(t, &marker), 0);
+	analyse(t, &a, &f);
+	assert_int_equal(f->ranks[0].gap_kinds, GAP_TRANSIENT_SPIKE);
+	assert_true(f->ranks[0].is_spike_collective);
+	assert_int_equal(f->ranks[0].gap_max_bytes, 300 * MIB);
+	assert_int_equal(f->ranks[1].gap_kinds, GAP_PERSISTENT_DRIFT);
+	assert_true(fabs(f->ranks[1].drift_bytes_per_second - 3.0 * (double)MIB) < 1);
+	assert_true(f->ranks[1].drift_r_squared > 0.999);
+	assert_int_equal(f->ranks[2].gap_kinds, GAP_FRAGMENTATION_LIKE);
+	assert_int_equal(f->ranks[3].gap_kinds, 0);
+	facts_free(f);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
+/* ---- steps ---- */
+
+static void add_boundary(struct telemetry *t, int rank, const char *action, int step, int64_t ns)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct telemetry_event ev;
+	char line[1024];
+	int error;
+
+	snprintf(
+		line, sizeof(line),
+		"{\"timestamp_ns\": %lld, \"type\": \"phase_%s\", \"rank\": %d, \"world_size\": 8, "
+		"\"host\": \"n0\", \"session_id\": \"s\", \"metadata\": {\"phase_scope\": "
+		"{\"action\": \"%s\", \"name\": \"step\", \"path\": [\"train\", \"step %d\"], "
+		"\"scope_id\": \"%d\", \"thread_id\": 1, \"thread_name\": \"m\", \"sequence\": %d}}}",
+		(long long)ns, action, rank, action, step, step, 2 * step);
+	assert_int_equal(record_read(line, strlen(line), RECORD_SESSION, &arena, &ev, &error),
+			 REASON_NONE);
+	assert_int_equal(telemetry_add(t, &ev), 0);
+}
+
+static void test_stragglers(void **state)
+{
+	struct telemetry *t = telemetry_new();
+	struct sample samples[N];
+	struct rank_analysis a;
+	struct facts *f;
+
+	(void)state;
+	make_quiet(samples, N);
+	for (int rank = 0; rank < 4; rank++) {
+		int64_t length = (rank == 2 ? 15 : 10) * SECOND_NS / 10, at = 0;
+
+		add_stream(t, rank, samples, N);
+		for (int step = 0; step < 9; step++, at += length) {
+			add_boundary(t, rank, "enter", step, at);
+			add_boundary(t, rank, "exit", step, at + length);
+		}
+	}
+	analyse(t, &a, &f);
+	assert_int_equal(f->n_stragglers, 1);
+	assert_true(f->ranks[2].is_straggler);
+	assert_int_equal(f->ranks[2].n_steps, 9);
+	assert_true(fabs(f->ranks[2].step_seconds - 1.5) < 1e-9);
+	assert_true(fabs(f->step_seconds - 1) < 1e-9);
+	facts_free(f);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_peaks),
+		cmocka_unit_test(test_gaps),
+		cmocka_unit_test(test_stragglers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

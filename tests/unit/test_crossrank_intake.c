@@ -1,0 +1,429 @@
+/*
+ * Files of every kind give the same records; damage costs no more than what is damaged.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "crossrank/intake.h"
+
+#define N 50
+
+static char folder[96];
+
+/* ---- records ---- */
+
+static void add_record(struct buf *out, int i)
+{
+	buf_printf(
+		out,
+		"{\"schema_version\":2,\"timestamp_ns\":%d,\"event_type\":\"sample\","
+		"\"collector\":\"c\",\"sampling_interval_ms\":100,\"pid\":7,\"host\":\"n, \\\"0\\\"\","
+		"\"job_id\":null,\"rank\":%d,\"local_rank\":0,\"world_size\":4,\"device_id\":0,"
+		"\"allocator_allocated_bytes\":1,\"allocator_reserved_bytes\":2,"
+		"\"allocator_active_bytes\":null,\"allocator_inactive_bytes\":null,"
+		"\"allocator_change_bytes\":-3,\"device_used_bytes\":%d,\"device_free_bytes\":null,"
+		"\"device_total_bytes\":null,\"context\":null,\"metadata\":{\"a\":[1,\"]\"]}}",
+		1000 + i, i % 4, 100 * i);
+}
+
+static void add_lines(struct buf *out, int n)
+{
+	for (int i = 0; i < n; i++) {
+		add_record(out, i);
+		buf_add_str(out, i % 7 == 3 ? "\n\n" : "\n");
+	}
+}
+
+static void add_array(struct buf *out, const char *before, const char *behind)
+{
+	buf_add_str(out, before);
+	for (int i = 0; i < N; i++) {
+		buf_add_str(out, i > 0 ? " ,\n" : "");
+		add_record(out, i);
+	}
+	buf_add_str(out, behind);
+}
+
+/* ---- reading ---- */
+
+struct seen {
+	int n_faults, n_cut;
+	struct fault last;
+};
+
+static int note_fault(void *ctx, const struct fault *fault)
+{
+	struct seen *seen = ctx;
+
+	seen->n_faults++;
+	seen->n_cut += fault->is_cut;
+	seen->last = *fault;
+	seen->last.file = NULL;
+	return 0;
+}
+
+static struct telemetry *read_path(const char *path, struct seen *seen)
+{
+	struct telemetry *t = telemetry_new();
+	struct err err = ERR_INIT;
+	struct intake in;
+
+	*seen = (struct seen){ 0 };
+	assert_non_null(t);
+	assert_int_equal(intake_init(&in, t, note_fault, seen), 0);
+	if (intake_read(&in, path, &err) != 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(in.n_valid, t->n_events);
+	assert_int_equal(in.n_invalid + in.n_cut, seen->n_faults);
+	intake_release(&in);
+	return t;
+}
+
+static struct telemetry *read_bytes(const char *name, const void *bytes, size_t n,
+				    struct seen *seen)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(io_write_all(fd, bytes, n), 0);
+	close(fd);
+	return read_path(path, seen);
+}
+
+static void check_samples(const struct telemetry *t, int n)
+{
+	int found = 0;
+
+	assert_int_equal(t->n_samples, n);
+	for (size_t i = 0; i < t->n_streams; i++)
+		for (size_t k = 0; k < t->streams[i].n; k++) {
+			const struct sample *s = &t->streams[i].samples[k];
+
+			assert_int_equal(s->used_bytes, (s->timestamp_ns - 1000) * 100);
+			assert_int_equal(t->streams[i].rank, (s->timestamp_ns - 1000) % 4);
+			assert_int_equal(s->change_bytes, -3);
+			found++;
+		}
+	assert_int_equal(found, n);
+}
+
+static void check_whole(const char *name, const struct buf *text)
+{
+	struct seen seen;
+	struct telemetry *t = read_bytes(name, text->data, text->len, &seen);
+
+	if (seen.n_faults > 0)
+		fail_msg("%s:%d: %s", name, (int)seen.last.line, reason_name(seen.last.reason));
+	check_samples(t, N);
+	telemetry_free(t);
+}
+
+static void test_json(void **state)
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, array = BUF_INIT, spread = BUF_INIT;
+	CLEANUP(buf_release) struct buf events = BUF_INIT, one_line = BUF_INIT;
+
+	(void)state;
+	add_lines(&lines, N);
+	check_whole("a.jsonl", &lines);
+	check_whole("a.json", &lines);
+	check_whole("a", &lines);
+	buf_truncate(&lines, lines.len - 1);
+	check_whole("no_newline.jsonl", &lines);
+	add_array(&array, "\n [", "]\n");
+	check_whole("array.json", &array);
+	add_array(&events, "{\"note\": \"events [\", \"n\": {\"events\": [1]},\n\"events\" : [",
+		  "], \"z\": 1}");
+	check_whole("events.json", &events);
+	add_array(&one_line, "{\"events\":[", "]}\n");
+	check_whole("one_line", &one_line);
+	add_array(&spread, "{\n \"events\": [\n", "\n ]\n}\n");
+	check_whole("spread.json", &spread);
+}
+
+static void test_one_spread_record(void **state)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	buf_add_str(&text, "{\n  ");
+	add_record(&text, 0);
+	text.data[4] = ' '; /* the brace of the record itself */
+	t = read_bytes("one.json", text.data, text.len, &seen);
+	assert_int_equal(seen.n_faults, 0);
+	check_samples(t, 1);
+	telemetry_free(t);
+}
+
+/* ---- CSV ---- */
+
+static void test_csv(void **state)
+{
+	static const char text[] =
+		"\xef\xbb\xbftimestamp_ns,schema_version,event_type,collector,sampling_interval_ms,pid,"
+		"host,rank,world_size,device_id,allocator_allocated_bytes,allocator_reserved_bytes,"
+		"allocator_active_bytes,allocator_inactive_bytes,allocator_change_bytes,"
+		"device_used_bytes,device_free_bytes,device_total_bytes,context,metadata\r\n"
+		"1001,2,sample,c,100,7,\"a \"\"b\"\",\nc\",1,4,0,1,2,,,-3,100,,500.0,,\r\n"
+		"1002,2,sample,c,100,7,h,2,4,0,1,2,,,-3,200,,,,\"{\"\"a\"\": 1}\"\r\n"
+		"1003,2,sample,c,100,7,h,x,4,0,1,2,,,-3,300,,,,\r\n"
+		"1004,2,sample\r\n"
+		"1005,2,sample,c,100,7,h,1,4,0,1,2,,,-3,500,,,,{}";
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	t = read_bytes("a.csv", text, sizeof(text) - 1, &seen);
+	check_samples(t, 3);
+	assert_int_equal(seen.n_faults, 2);
+	assert_int_equal(seen.last.reason, REASON_BAD_CSV);
+	assert_int_equal(seen.last.line, 6); /* a row before it has two lines */
+	telemetry_free(t);
+	t = read_bytes("no_name", text + 3, sizeof(text) - 4, &seen);
+	check_samples(t, 3);
+	telemetry_free(t);
+}
+
+/* ---- compressed ---- */
+
+static void add_gzip(struct buf *out, const char *bytes, size_t n)
+{
+	z_stream z = { 0 };
+
+	assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	assert_int_equal(buf_reserve(out, deflateBound(&z, n)), 0);
+	z.next_in = (Bytef *)(uintptr_t)bytes;
+	z.avail_in = (uInt)n;
+	z.next_out = (Bytef *)out->data + out->len;
+	z.avail_out = (uInt)(out->cap - out->len - 1);
+	assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+	out->len += z.total_out;
+	deflateEnd(&z);
+}
+
+static void add_zstd(struct buf *out, const char *bytes, size_t n)
+{
+	size_t got;
+
+	assert_int_equal(buf_reserve(out, ZSTD_compressBound(n)), 0);
+	got = ZSTD_compress(out->data + out->len, out->cap - out->len, bytes, n, 3);
+	assert_false(ZSTD_isError(got));
+	out->len += got;
+}
+
+static void check_compressed(const char *name, void (*add)(struct buf *, const char *, size_t))
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+	size_t half;
+
+	add_lines(&lines, N);
+	half = lines.len / 2;
+	/* In two members, the second beginning in the middle of a line. */
+	add(&packed, lines.data, half);
+	add(&packed, lines.data + half, lines.len - half);
+	check_whole(name, &packed);
+	/* Cut: what came before is there. */
+	t = read_bytes(name, packed.data, packed.len - 5, &seen);
+	assert_true(seen.n_cut > 0);
+	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+	assert_true(t->n_samples >= N / 2 - 1);
+	telemetry_free(t);
+	/* Damaged. */
+	memset(packed.data + 30, 0xff, 20);
+	t = read_bytes(name, packed.data, packed.len, &seen);
+	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+	assert_false(seen.last.is_cut);
+	telemetry_free(t);
+}
+
+static void test_compressed(void **state)
+{
+	(void)state;
+	check_compressed("a.jsonl.gz", add_gzip);
+	check_compressed("a.jsonl.zst", add_zstd);
+	check_compressed("gzip_without_name", add_gzip);
+}
+
+/* ---- damage ---- */
+
+static void test_cut_lines(void **state)
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	add_lines(&lines, N);
+	t = read_bytes("cut.jsonl", lines.data, lines.len - 20, &seen);
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.n_cut, 1);
+	assert_int_equal(seen.last.reason, REASON_BAD_JSON);
+	assert_int_equal(seen.last.line, N + N / 7);
+	check_samples(t, N - 1);
+	telemetry_free(t);
+}
+
+static void test_cut_array(void **state)
+{
+	CLEANUP(buf_release) struct buf array = BUF_INIT, more = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	add_array(&array, "[", "]");
+	t = read_bytes("cut.json", array.data, array.len - 20, &seen);
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.n_cut, 1);
+	check_samples(t, N - 1);
+	telemetry_free(t);
+	/* Whole elements, and no bracket behind them. */
+	t = read_bytes("cut.json", array.data, array.len - 1, &seen);
+	assert_int_equal(seen.n_faults, 1);
+	check_samples(t, N);
+	telemetry_free(t);
+	add_array(&more, "[", "] x");
+	t = read_bytes("more.json", more.data, more.len, &seen);
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.last.line, N);
+	check_samples(t, N);
+	telemetry_free(t);
+}
+
+static void test_bad_lines(void **state)
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	buf_add_str(&lines, "{\n[]\n5\n");
+	add_lines(&lines, N);
+	buf_add_str(&lines, "\xff\n{}\n");
+	t = read_bytes("bad.jsonl", lines.data, lines.len, &seen);
+	assert_int_equal(seen.n_faults, 5);
+	assert_int_equal(seen.n_cut, 0);
+	assert_int_equal(seen.last.reason, REASON_LEGACY_NO_TIMESTAMP);
+	check_samples(t, N);
+	telemetry_free(t);
+}
+
+/* Longer than a record may be: passed over without being kept. */
+static void test_long_line(void **state)
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, one = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	add_lines(&lines, 2);
+	for (int i = 0; i < 36 << 10; i++)
+		buf_printf(&lines, "%1024d", 0);
+	buf_add_char(&lines, '\n');
+	add_record(&one, 2);
+	buf_add_str(&lines, one.data);
+	t = read_bytes("long.jsonl", lines.data, lines.len, &seen);
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.last.reason, REASON_TOO_LONG);
+	assert_int_equal(seen.last.line, 3);
+	check_samples(t, 3);
+	telemetry_free(t);
+}
+
+/* ---- folders, many files, nothing ---- */
+
+static void test_folder(void **state)
+{
+	CLEANUP(buf_release) struct buf path = BUF_INIT;
+	char home[sizeof(folder)];
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	snprintf(home, sizeof(home), "%s", folder);
+	snprintf(folder, sizeof(folder), "%.64s/many", home);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	for (int i = 0; i < 1200; i++) {
+		CLEANUP(buf_release) struct buf line = BUF_INIT;
+		char name[32];
+
+		add_record(&line, i);
+		snprintf(name, sizeof(name), "r%04d.jsonl", i);
+		telemetry_free(read_bytes(name, line.data, line.len, &seen));
+	}
+	telemetry_free(read_bytes("notes.txt", "not telemetry", 13, &seen));
+	t = read_path(folder, &seen);
+	assert_int_equal(seen.n_faults, 0);
+	check_samples(t, 1200);
+	telemetry_free(t);
+	snprintf(folder, sizeof(folder), "%s", home);
+}
+
+static void test_nothing(void **state)
+{
+	struct err err = ERR_INIT;
+	struct intake in;
+	struct seen seen;
+
+	(void)state;
+	telemetry_free(read_bytes("empty.jsonl", "", 0, &seen));
+	assert_int_equal(seen.n_faults, 0);
+	telemetry_free(read_bytes("empty.csv", "", 0, &seen));
+	telemetry_free(read_bytes("empty", "\n \n", 3, &seen));
+	assert_int_equal(seen.n_faults, 0);
+	assert_int_equal(intake_init(&in, NULL, NULL, NULL), 0);
+	assert_int_equal(intake_read(&in, "/does/not/exist", &err), -ENOENT);
+	assert_non_null(strstr(err.text, "/does/not/exist"));
+	intake_release(&in);
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	snprintf(folder, sizeof(folder), "/tmp/proctor-intake-XXXXXX");
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_json),	  cmocka_unit_test(test_one_spread_record),
+		cmocka_unit_test(test_csv),	  cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_cut_lines), cmocka_unit_test(test_cut_array),
+		cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_folder),	  cmocka_unit_test(test_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
