@@ -125,9 +125,10 @@ int history_print_minutes(struct store *store, const struct history_filter *filt
 		json_end_array(&p.j);
 		buf_add_char(&p.out.buf, '\n');
 	}
-	if (r == 0 && p.n_rows == 0 && !json)
-		r = err_set(err, -ENOENT, "nothing of that was recorded, or it is no longer kept");
 	r = output_end(&p.out, r, err);
 	output_release(&p.out);
-	return r;
+	if (r != CLI_DONE || p.n_rows > 0)
+		return r;
+	err_set(err, -ENOENT, "nothing of that was recorded, or it is no longer kept");
+	return cli_fail(CLI_FAILED, err);
 }

@@ -59,8 +59,18 @@ run "$PROCTOR" history
 is "nobody's history is bad usage" "$status" 2
 run "$PROCTOR" history --job works --since yesterday
 is "a bad time is bad usage" "$status" 2
-run "$PROCTOR" history --job no-such-job
-is "no samples is an error" "$status" 1
+for as in "" --json --csv --minutes "--minutes --json"; do
+	# shellcheck disable=SC2086 # none, one or two options
+	run "$PROCTOR" history --job no-such-job $as
+	is "a job that never was is an error${as:+ with $as}" "$status/$stdout" 1/
+	like "told in one line${as:+ with $as}" "$stderr" '^proctor: no job no-such-job was recorded'
+	is "and no more${as:+ with $as}" "$(wc -l <"$TMP/stderr")" 1
+	# shellcheck disable=SC2086
+	run "$PROCTOR" history --pid 2147483647 $as
+	is "no samples is an error${as:+ with $as}" "$status/$(wc -l <"$TMP/stderr")" 1/1
+done
+run "$PROCTOR" history --pid 2147483647 --json
+is "of which there is an empty list" "$stdout" '[]'
 run "$PROCTOR" history --job works --json
 samples=$(json_eval "$stdout" 'len(d)')
 run "$PROCTOR" history --job works --minutes --json
