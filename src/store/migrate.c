@@ -197,6 +197,15 @@ static const char *const migrations[] = {
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
 
+int layout_make(sqlite3 *db)
+{
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; rc == SQLITE_OK && i < ARRAY_SIZE(migrations); i++)
+		rc = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
+	return rc;
+}
+
 /* Runs SQL whose first value is a number: PRAGMA user_version. */
 static int read_number(struct store *store, const char *sql, int *ret, struct err *err)
 {
