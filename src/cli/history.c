@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/csv.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/history_minutes.h"
@@ -178,10 +179,9 @@ static int print_history(struct store *store, const struct history_args *args, s
 	output_release(&printer.out);
 	if (r != CLI_DONE || printer.n_rows > 0)
 		return r;
-	err_set(err, -ENOENT,
-		"no samples of that are there: those older than a day are kept as minutes "
-		"(--minutes)");
-	return cli_fail(CLI_FAILED, err);
+	log_error("no samples of that are there: those older than a day are kept as minutes "
+		  "(--minutes)");
+	return history_status_of_none(&args->filter);
 }
 
 int cli_history(int argc, char **argv)
