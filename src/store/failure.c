@@ -57,8 +57,7 @@ static const struct failure *find_failure(int code)
 	return &failure_other;
 }
 
-/* Why the file or its folder cannot be written; 0 if it can. */
-static int write_obstacle(const char *path)
+int store_write_obstacle(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char folder[4096] = ".";
@@ -82,7 +81,7 @@ static int system_error(struct store *store, const struct failure *f)
 		return error;
 	if (f->code != SQLITE_READONLY && f->code != SQLITE_CANTOPEN)
 		return 0;
-	obstacle = write_obstacle(store->path);
+	obstacle = store_write_obstacle(store->path);
 	return obstacle || f->code == SQLITE_READONLY ? obstacle : error;
 }
 

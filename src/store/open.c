@@ -113,6 +113,30 @@ static int check_access(const char *path, enum store_mode mode, struct err *err)
 		path, is_write ? "written" : "read", strerror(errno));
 }
 
+static int refuse_writing(const char *path, int error, struct err *err)
+{
+	return err_set(err, -error,
+		       "the database %s cannot be written (%s)%s: make it and its folder writable, "
+		       "or set PROCTOR_HOME to another folder",
+		       path, strerror(error),
+		       error == EPERM ? ", as it may be immutable (see lsattr)" : "");
+}
+
+int store_check_access(const char *path, struct err *err)
+{
+	CLEANUP(close_fd) int fd = -1;
+	int r = check_file(path, STORE_WRITE, err);
+	int obstacle;
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return refuse_writing(path, errno, err);
+	obstacle = store_write_obstacle(path); /* the log has to be made beside it */
+	return obstacle ? refuse_writing(path, obstacle, err) : 0;
+}
+
 /* ---- the handle ---- */
 
 static void close_handle(struct store **store)

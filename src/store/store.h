@@ -219,6 +219,13 @@ int store_read_events(struct store *store, const struct event_filter *filter, ev
 /* ---- looking after the file ---- */
 
 /*
+ * Whether a database that is there could be written: 0, or the errno and in err
+ * why not. Changes nothing. This process must not have it open: it would lose its
+ * locks.
+ */
+int store_check_access(const char *path, struct err *err);
+
+/*
  * Looks for damage: in the file as SQLite sees it, and by reading all that is in
  * it. -EBADMSG: there is some, and err says where. -ETIMEDOUT: nothing was found
  * in max_ms, which was too short to see all; 0 is no limit. -ENODATA: it is

@@ -369,12 +369,32 @@ static void test_folder_that_cannot_be_written(void **state)
 	assert_int_equal(chmod(f->dir, 0700), 0);
 }
 
+static void child_may_not_make_a_log(struct fixture *f)
+{
+	CHILD_CHECK(store_check_access(f->db, NULL) == -EACCES);
+}
+
+static void test_access_is_checked(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(store_check_access(f->db, &err), -ENOENT);
+	store_close(must_open(f->db, STORE_WRITE));
+	must(store_check_access(f->db, &err), &err);
+	give_away(f, 0500);
+	assert_int_equal(run_as_user(child_may_not_make_a_log, f), 0);
+	assert_int_equal(chmod(f->dir, 0700), 0);
+}
+
 static void child_cannot_write_file(struct fixture *f)
 {
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
 
 	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == -EACCES);
+	CHILD_CHECK(strstr(err.text, f->db));
+	CHILD_CHECK(store_check_access(f->db, &err) == -EACCES);
 	CHILD_CHECK(strstr(err.text, f->db));
 	CHILD_CHECK(store_open(f->db, STORE_READ, &store, &err) == 0);
 	store_close(store);
@@ -539,6 +559,7 @@ static void child_meets_read_only_disk(struct fixture *f)
 	CHILD_CHECK(mount("proctor", f->dir, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL) == 0);
 	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == -EROFS);
 	CHILD_CHECK(strstr(err.text, f->db));
+	CHILD_CHECK(store_check_access(f->db, &err) == -EROFS);
 	strcat(f->db, "2");
 	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == -EROFS);
 }
@@ -592,6 +613,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_patience_outlasts_a_short_lock),
 		STORE_TEST(test_upgraded_meanwhile),
 		STORE_TEST(test_folder_that_cannot_be_written),
+		STORE_TEST(test_access_is_checked),
 		STORE_TEST(test_file_that_cannot_be_written),
 		STORE_TEST(test_reading_where_the_folder_cannot_be_written),
 		STORE_TEST(test_file_of_somebody_else),
