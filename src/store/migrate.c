@@ -34,6 +34,8 @@
  *    only the peak is left are thin. meta has last_tick, the largest id of a fold
  *    that was removed, and what retention keeps for itself (retention.c).
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
+ *
+ * 2: Who asks for a pid does not look at all processes there ever were.
  */
 static const char *const migrations[] = {
 	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"
@@ -193,6 +195,8 @@ static const char *const migrations[] = {
 
 	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"INSERT INTO meta VALUES ('retained_ns', strftime('%s', 'now') * 1000000000);",
+
+	"CREATE INDEX processes_by_pid ON processes (pid);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -278,13 +278,26 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT until_tick, @names FROM images WHERE process = ? ORDER BY until_tick",
 		{ { "", &image_columns } },
 	},
-	/* ?1, ?2: behind which time and id. ?3, ?4: till when, up to which id. ?5: a job's row, or 0. */
+	/* ?1, ?2: behind which time and id. ?3, ?4: till when, up to which id. ?5: an attempt. */
 	[STATEMENT_WALK_EVENTS] = {
 		"SELECT e.id, jobs.job_id, a.attempt_num, @names FROM events e"
 		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
 		" WHERE (e.wall_ns, e.id) > (?1, ?2) AND e.wall_ns <= ?3 AND e.id <= ?4"
-		" AND (?5 = 0 OR a.job = ?5) ORDER BY e.wall_ns, e.id",
+		" ORDER BY e.wall_ns, e.id",
 		{ { "e.", &event_columns } },
+	},
+	[STATEMENT_WALK_ATTEMPT_EVENTS] = {
+		"SELECT e.id, jobs.job_id, a.attempt_num, @names FROM events e"
+		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE (e.wall_ns, e.id) > (?1, ?2) AND e.wall_ns <= ?3 AND e.id <= ?4"
+		" AND e.attempt = ?5 ORDER BY e.wall_ns, e.id",
+		{ { "e.", &event_columns } },
+	},
+	/* The attempts of a job, and when the first event of each from ?2 on was. */
+	[STATEMENT_ATTEMPTS_WITH_EVENTS] = {
+		"SELECT a.id, (SELECT min(e.wall_ns) FROM events e WHERE e.attempt = a.id"
+		" AND e.wall_ns >= ?2) AS first_ns FROM jobs CROSS JOIN attempts a ON a.job = jobs.id"
+		" WHERE jobs.job_id = ?1 AND first_ns IS NOT NULL ORDER BY first_ns, a.id",
 	},
 	[STATEMENT_LAST_EVENT] = { "SELECT max(id) FROM events" },
 	[STATEMENT_FIND_FOLDS] = {

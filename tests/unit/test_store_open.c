@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "store/migrate.h"
 
 static mode_t mode_of(const char *path, const char *suffix)
 {
@@ -72,7 +73,7 @@ static void test_empty_file_is_version_zero(void **state)
 	write_file(f->db, "", 0);
 	assert_refused(f->db, STORE_READ, -ENOENT, "empty");
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
 	assert_int_equal(raw_sql(f->db, "PRAGMA application_id"), 0x50637472);
 	store_close(must_open(f->db, STORE_READ));
 	store_close(must_open(f->db, STORE_WRITE));
@@ -85,7 +86,49 @@ static void test_half_made_database_is_finished(void **state)
 	/* Killed between the change to WAL and the migration. */
 	assert_int_equal(raw_sql(f->db, "PRAGMA journal_mode = WAL"), 0);
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+}
+
+/* A database with an attempt and a sample, as proctor made it when that was the layout. */
+static void make_version_1(const struct fixture *f)
+{
+	static const char *const steps_back[] = {
+		"DROP INDEX processes_by_pid",
+		"PRAGMA user_version = 1",
+	};
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, &a, &err), &err);
+	fill_snapshot(&snap, "j", 1, 0);
+	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	store_close(store);
+	for (size_t i = 0; i < ARRAY_SIZE(steps_back); i++)
+		raw_sql(f->db, steps_back[i]);
+}
+
+static void test_older_is_brought_up_to_date(void **state)
+{
+	static const enum store_mode modes[] = { STORE_READ, STORE_WRITE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		struct fixture *f = NULL;
+		struct store *store;
+		struct err err = ERR_INIT;
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		make_version_1(f);
+		store = must_open(f->db, modes[i]);
+		must(store_check(store, 0, &err), &err); /* all tables are there */
+		store_close(store);
+		assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+		assert_int_equal(count_samples(f->db), 1);
+		fixture_teardown((void **)&f);
+	}
+	(void)state;
 }
 
 static void test_newer_is_refused(void **state)
@@ -601,6 +644,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_reading_makes_nothing),
 		STORE_TEST(test_empty_file_is_version_zero),
 		STORE_TEST(test_half_made_database_is_finished),
+		cmocka_unit_test(test_older_is_brought_up_to_date),
 		STORE_TEST(test_newer_is_refused),
 		STORE_TEST(test_foreign_database_is_left_alone),
 		STORE_TEST(test_rubbish_is_not_a_database),
