@@ -35,7 +35,10 @@
  *    that was removed, and what retention keeps for itself (retention.c).
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
  *
- * 2: Who asks for a pid does not look at all processes there ever were.
+ * 2: Who asks for a pid does not look at all processes there ever were. A fold keeps
+ *    all of its chunks while they become rollups: those of processes up to rolled_to are
+ *    in both. It is_rolled when that is so of all of them; those that layout 1 has
+ *    left half done lack what is in rollups.
  */
 static const char *const migrations[] = {
 	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"
@@ -196,7 +199,10 @@ static const char *const migrations[] = {
 	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"INSERT INTO meta VALUES ('retained_ns', strftime('%s', 'now') * 1000000000);",
 
-	"CREATE INDEX processes_by_pid ON processes (pid);",
+	"CREATE INDEX processes_by_pid ON processes (pid);"
+	"ALTER TABLE folds ADD COLUMN rolled_to INTEGER NOT NULL DEFAULT 0;"
+	"DROP INDEX folds_by_time;"
+	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled, rolled_to);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -226,15 +226,17 @@ static int add_rollup(struct minutes *m, int64_t process, const void *data, size
 typedef int add_fn(struct minutes *m, int64_t process, const void *data, size_t len,
 		   struct err *err);
 
-/* Rows of a table whose ids are high << 30 | process, one by one… */
-static int add_wanted(struct minutes *m, enum statement id, int64_t high, add_fn *add,
-		      struct err *err)
+/* Rows of a table whose ids are high << 30 | process, those behind after, one by one… */
+static int add_wanted(struct minutes *m, enum statement id, int64_t high, int64_t after,
+		      add_fn *add, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < m->n_wanted; i++) {
 		CLEANUP(query_close) struct query q = QUERY_INIT;
 
+		if (m->wanted[i] <= after)
+			continue;
 		r = query_open(m->store, id, &q, err);
 		if (r < 0)
 			return r;
@@ -251,7 +253,7 @@ static int add_wanted(struct minutes *m, enum statement id, int64_t high, add_fn
 }
 
 /* …or all of them, and those that are not wanted left out. */
-static int add_range(struct minutes *m, enum statement id, int64_t high, add_fn *add,
+static int add_range(struct minutes *m, enum statement id, int64_t high, int64_t after, add_fn *add,
 		     struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -260,6 +262,7 @@ static int add_range(struct minutes *m, enum statement id, int64_t high, add_fn 
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, high);
+	query_bind_i64(&q, after);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		int64_t process = query_read_i64(&q);
 		size_t len;
@@ -275,8 +278,8 @@ static int add_rollups(struct minutes *m, struct err *err)
 	int64_t hour = (int64_t)(m->from / ROLLUP_MINUTES);
 
 	return is_filtered(m) && m->n_wanted <= FEW_PROCESSES
-		       ? add_wanted(m, STATEMENT_READ_ROLLUP, hour, add_rollup, err)
-		       : add_range(m, STATEMENT_READ_ROLLUPS, hour, add_rollup, err);
+		       ? add_wanted(m, STATEMENT_READ_ROLLUP, hour, 0, add_rollup, err)
+		       : add_range(m, STATEMENT_READ_ROLLUPS, hour, 0, add_rollup, err);
 }
 
 /* ---- what is there as samples ---- */
@@ -288,15 +291,18 @@ static int read_times(struct minutes *m, const void *head, size_t len, struct er
 	return r == -EBADMSG ? store_damaged(m->store, "fold", err) : tell_failure(m, r, err);
 }
 
-static int add_fold(struct minutes *m, int64_t fold, const void *head, size_t len, struct err *err)
+/* What of it is not in rollups: that of processes behind rolled_to. */
+static int add_fold(struct minutes *m, int64_t fold, int64_t rolled_to, const void *head,
+		    size_t len, struct err *err)
 {
 	int r = read_times(m, head, len, err);
 
 	if (r < 0)
 		return r;
 	return is_filtered(m) && m->n_wanted <= FEW_PROCESSES
-		       ? add_wanted(m, STATEMENT_READ_CHUNK, fold, add_samples, err)
-		       : add_range(m, STATEMENT_READ_CHUNKS_OF_FOLD, fold, add_samples, err);
+		       ? add_wanted(m, STATEMENT_READ_CHUNK, fold, rolled_to, add_samples, err)
+		       : add_range(m, STATEMENT_READ_CHUNKS_OF_FOLD, fold, rolled_to, add_samples,
+				   err);
 }
 
 static int64_t begin_ns(uint64_t minute)
@@ -323,11 +329,11 @@ static int add_folds(struct minutes *m, struct err *err)
 	int r = open_window(m, STATEMENT_MINUTE_FOLDS, &q, err);
 
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t fold = query_read_i64(&q);
+		int64_t fold = query_read_i64(&q), rolled_to = query_read_i64(&q);
 		size_t len;
 		const void *head = query_read_blob(&q, &len);
 
-		r = add_fold(m, fold, head, len, err);
+		r = add_fold(m, fold, rolled_to, head, len, err);
 	}
 	return r;
 }

@@ -209,10 +209,14 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &unknown_columns } },
 	},
 	[STATEMENT_READ_POINTS] = { "SELECT data FROM points WHERE attempt = ? ORDER BY fold" },
-	/* Those of the attempt: so does a fold that the points name have chunks of it. */
+	/*
+	 * Those of the attempt: so does a fold that the points name have chunks of it. Not those
+	 * that are in minutes already: their process's row tells of them.
+	 */
 	[STATEMENT_READ_CHUNKS] = {
-		"SELECT c.process, c.data FROM points o CROSS JOIN chunks c"
-		" ON c.id BETWEEN o.fold << 30 AND (o.fold << 30) + 1073741823"
+		"SELECT c.process, c.data FROM points o CROSS JOIN folds f ON f.id = o.fold"
+		" CROSS JOIN chunks c ON c.id > (f.id << 30) + f.rolled_to"
+		" AND c.id <= (f.id << 30) + 1073741823"
 		" CROSS JOIN processes p ON p.id = c.process"
 		" WHERE o.attempt = ?1 AND p.attempt = ?1",
 	},
@@ -225,8 +229,8 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" coalesce((SELECT max(id) FROM folds), 0))",
 	},
 	/*
-	 * ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. Folds that lack
-	 * some of their processes by now are not told any more.
+	 * ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. Folds that are
+	 * all in minutes are not told any more.
 	 */
 	[STATEMENT_WALK_FOLDS] = {
 		"SELECT f.id, f.first_ns, f.last_ns FROM folds f"
@@ -334,17 +338,18 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_READ_ROLLUPS] = {
 		"SELECT process, data FROM rollups"
-		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id",
+		" WHERE id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823 ORDER BY id",
 	},
 	[STATEMENT_MINUTE_FOLDS] = {
-		"SELECT id, data FROM folds WHERE id IN (SELECT f.id FROM folds f"
+		"SELECT id, rolled_to, data FROM folds WHERE id IN (SELECT f.id FROM folds f"
 		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND (?3 = 0 OR f.id IN"
 		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id"
 		" WHERE a.job = ?3))) ORDER BY id",
 	},
+	/* ?2: of processes behind this one. */
 	[STATEMENT_READ_CHUNKS_OF_FOLD] = {
 		"SELECT process, data FROM chunks"
-		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id",
+		" WHERE id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823 ORDER BY id",
 	},
 
 	/* ---- retention ---- */
@@ -368,30 +373,34 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT count(*), sum(length(details) + 64) FROM events WHERE wall_ns < ?",
 	},
 	[STATEMENT_OLD_CHUNKS] = {
-		"SELECT c.data FROM folds f CROSS JOIN chunks c"
-		" ON c.id BETWEEN f.id << 30 AND (f.id << 30) + 1073741823 WHERE f.last_ns < ?",
+		"SELECT c.data FROM folds f CROSS JOIN chunks c ON c.id > (f.id << 30) + f.rolled_to"
+		" AND c.id <= (f.id << 30) + 1073741823 WHERE f.last_ns < ?",
 	},
 	/* What was begun is brought to its end, however old it is. */
 	[STATEMENT_OLDEST_FOLD] = {
-		"SELECT recorder, first_ns FROM folds WHERE last_ns < ? OR is_rolled"
+		"SELECT recorder, first_ns FROM folds WHERE last_ns < ? OR is_rolled OR rolled_to > 0"
 		" ORDER BY first_ns LIMIT 1",
 	},
 	/* ?1, ?2: they begin from when till when. ?3: they end before. ?4: of whom. ?5: how many. */
 	[STATEMENT_FOLDS_OF_HOUR] = {
-		"SELECT id, data FROM folds WHERE id IN"
+		"SELECT id, rolled_to, data FROM folds WHERE id IN"
 		" (SELECT id FROM folds INDEXED BY folds_by_time WHERE first_ns BETWEEN ?1 AND ?2"
-		" AND (last_ns < ?3 OR is_rolled) AND recorder = ?4 ORDER BY id LIMIT ?5) ORDER BY id",
+		" AND (last_ns < ?3 OR is_rolled OR rolled_to > 0) AND recorder = ?4"
+		" ORDER BY id LIMIT ?5) ORDER BY id",
 	},
-	[STATEMENT_CLAIM_FOLD] = {
-		"UPDATE folds SET is_rolled = 1 WHERE id = ? AND NOT is_rolled",
+	[STATEMENT_MARK_FOLD] = {
+		"UPDATE folds SET rolled_to = ?2, is_rolled = is_rolled OR ?3 WHERE id = ?1",
 	},
 	[STATEMENT_DROP_FOLD] = { "DELETE FROM folds WHERE id = ?" },
-	[STATEMENT_FIRST_CHUNK] = {
-		"SELECT process FROM chunks WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823"
-		" ORDER BY id LIMIT 1",
+	[STATEMENT_NEXT_CHUNK] = {
+		"SELECT process FROM chunks WHERE id > (?1 << 30) + ?2"
+		" AND id <= (?1 << 30) + 1073741823 ORDER BY id LIMIT 1",
 	},
 	[STATEMENT_READ_CHUNK] = { "SELECT data FROM chunks WHERE id = ?" },
-	[STATEMENT_DROP_CHUNK] = { "DELETE FROM chunks WHERE id = ?" },
+	[STATEMENT_DROP_CHUNKS] = {
+		"DELETE FROM chunks WHERE id IN (SELECT id FROM chunks"
+		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id LIMIT ?2)",
+	},
 	[STATEMENT_READ_ROLLUP] = { "SELECT data FROM rollups WHERE id = ?" },
 	[STATEMENT_PUT_ROLLUP] = { "INSERT OR REPLACE INTO rollups (id, data) VALUES (?, ?)" },
 	[STATEMENT_DROP_ROLLUPS] = {

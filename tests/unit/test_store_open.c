@@ -94,6 +94,9 @@ static void make_version_1(const struct fixture *f)
 {
 	static const char *const steps_back[] = {
 		"DROP INDEX processes_by_pid",
+		"DROP INDEX folds_by_time",
+		"ALTER TABLE folds DROP COLUMN rolled_to",
+		"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled)",
 		"PRAGMA user_version = 1",
 	};
 	CLEANUP(snapshot_release) struct snapshot snap;

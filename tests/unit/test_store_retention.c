@@ -364,24 +364,67 @@ static void test_slices(void **state)
 	assert_int_equal(store_retention_is_due(store, NOW, &err), 0);
 }
 
-/* A fold that lacks some of its processes is not told as if it were whole. */
-static void test_half_a_fold_is_not_told(void **state)
+/* What the attempt's processes tell of themselves so far. */
+static void assert_so_far(struct store *store, const char *job_id, size_t n, uint64_t n_samples)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	struct err err = ERR_INIT;
+
+	attempt_init(&a);
+	must(store_read_attempt(store, job_id, 0, &a, &err), &err);
+	assert_int_equal(a.n_processes, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(a.processes[i].n_samples, n_samples);
+}
+
+/*
+ * Between slices some processes of a fold are in minutes and others are not: it is read
+ * whole, at full resolution until all of it is in minutes, and by no reader twice.
+ */
+static void test_half_a_fold_is_told_whole(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	struct attempt a = must_begin_at(store, "j", NOW - 30 * HOUR);
 	struct err err = ERR_INIT;
 	struct retention run;
+	unsigned n_half = 0;
+	int r;
 
-	tick_between(store, &a, 30 * HOUR, 30 * HOUR - 2 * MINUTE, SECOND_NS, 500);
-	assert_int_equal(count(f, "folds"), 1);
+	tick_between(store, &a, 30 * HOUR, 30 * HOUR - 4 * MINUTE, SECOND_NS, 50);
+	assert_int_equal(count(f, "folds"), 2);
 	store_retain_begin(&run, &default_policy, NOW);
 	run.slice_ns = 0; /* a piece of work each */
-	while (count(f, "rollups") == 0)
-		assert_int_equal(store_retain_slice(store, &run, &err), 1);
-	assert_true(count(f, "chunks") > 0);
-	assert_int_equal(count_samples(f->db), 0);
-	assert_int_equal(must_count_in_minutes(store), 120 * 500);
+	while ((r = store_retain_slice(store, &run, &err)) > 0) {
+		int64_t n_whole = raw_sql(f->db, "SELECT count(*) FROM folds WHERE NOT is_rolled");
+
+		n_half += n_whole > 0 && count(f, "rollups") > 0;
+		assert_int_equal(count_samples(f->db), n_whole * 120 * 50);
+		assert_int_equal(must_count_in_minutes(store), 240 * 50);
+		assert_so_far(store, "j", 50, 240);
+	}
+	must(r, &err);
+	assert_in_range(n_half, 49, 60); /* after each process but the last */
+	assert_int_equal(count(f, "chunks") + count(f, "folds"), 0);
+	assert_int_equal(must_count_in_minutes(store), 240 * 50);
+	assert_so_far(store, "j", 50, 240);
+}
+
+/* As layout 1 left them: told to nobody at full resolution, and not in minutes yet. */
+static void test_folds_that_another_layout_began(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt a = must_begin_at(store, "j", NOW - 9 * HOUR);
+
+	tick_between(store, &a, 9 * HOUR, 9 * HOUR - 4 * MINUTE, SECOND_NS, 5);
+	raw_sql(f->db, "UPDATE folds SET is_rolled = 1 WHERE id = (SELECT min(id) FROM folds)");
+	assert_int_equal(count_samples(f->db), 120 * 5);
+	assert_int_equal(must_count_in_minutes(store), 240 * 5);
+	must_retain_at(store, &default_policy, NOW);
+	assert_int_equal(count(f, "folds"), 1);
+	assert_int_equal(count_samples(f->db), 120 * 5);
+	assert_int_equal(must_count_in_minutes(store), 240 * 5);
 }
 
 struct disturbed {
@@ -397,7 +440,7 @@ static int retain_a_little(void *ctx, const struct snapshot *snap)
 	struct err err = ERR_INIT;
 
 	assert_int_equal(snap->n_processes, 30);
-	if (d->n++ % 40 == 0)
+	if (d->n++ % 10 == 0)
 		assert_true(store_retain_slice(d->other, &d->run, &err) >= 0);
 	return 0;
 }
@@ -569,7 +612,7 @@ static void test_max_bytes(void **state)
 	assert_true(result.n_folds > 0 && (int64_t)result.n_folds < n_folds);
 	assert_int_equal(result.n_minutes + result.n_curves + result.n_events, 0);
 	assert_int_equal(must_count_in_minutes(store), 6 * 300 * 20);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
 	assert_int_equal(raw_sql(f->db, "SELECT count(DISTINCT recorder) FROM folds WHERE recorder "
 					"= (SELECT max(id) FROM attempts)"),
 			 1); /* the newest are left */
@@ -603,11 +646,11 @@ static void test_what_was_begun_is_ended(void **state)
 	run.slice_ns = 0; /* a piece of work each */
 	while (count(f, "rollups") == 0)
 		assert_int_equal(store_retain_slice(store, &run, &err), 1);
-	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled") > 0);
+	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0") > 0);
 	assert_int_equal(must_count_in_minutes(store), 2 * 300 * 20);
 
 	must_retain_at(store, &default_policy, NOW);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
 	assert_true(count(f, "folds") > 0);
 	assert_int_equal(must_count_in_minutes(store), 2 * 300 * 20);
 }
@@ -879,7 +922,8 @@ int main(void)
 		STORE_TEST(test_ids_go_up_for_ever),
 		STORE_TEST(test_once_an_hour),
 		STORE_TEST(test_slices),
-		STORE_TEST(test_half_a_fold_is_not_told),
+		STORE_TEST(test_half_a_fold_is_told_whole),
+		STORE_TEST(test_folds_that_another_layout_began),
 		STORE_TEST(test_a_reader_in_the_midst_of_it),
 		STORE_TEST(test_a_lock_is_not_waited_for),
 		STORE_TEST(test_a_slice_that_fails),
