@@ -136,8 +136,20 @@ int cli_open_store_to_write(const struct paths *paths, struct store **ret, struc
 	return open_store(paths, STORE_WRITE, ret, err);
 }
 
+static void tell_damage(struct store *store)
+{
+	CLEANUP(buf_release) struct buf what = BUF_INIT;
+
+	if (store_tell_damage(store, &what))
+		log_warning("left out, as it is damaged in the database: %s; \"proctor doctor\" "
+			    "looks through all of it",
+			    what.data);
+}
+
 void cli_store_cleanup(struct store **store)
 {
+	if (*store)
+		tell_damage(*store);
 	*store = store_close(*store);
 }
 

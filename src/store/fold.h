@@ -32,12 +32,18 @@ struct fold_part {
 	size_t at, len; /* in bytes */
 };
 
+/* A tick that could not be read. */
+struct fold_lost {
+	int64_t id, wall_ns;
+};
+
 /* A fold as the database gets it. */
 struct folded {
 	int64_t id; /* of its newest tick, which may be one that could not be read */
 	int64_t first_ns, last_ns;
-	unsigned n_ticks;
-	unsigned n_loaded; /* n_ticks, and those that could not be read: they are left out */
+	unsigned n_ticks; /* 0: none could be read, and all else here means nothing */
+	struct fold_lost lost[CODEC_ROWS]; /* those that could not be: they are left out */
+	unsigned n_lost;
 	struct buf head, bytes;
 	struct fold_part *parts;
 	size_t n_parts, cap;
@@ -56,6 +62,10 @@ void folded_release(struct folded *f);
  */
 int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
 		      struct folded *ret, struct err *err);
+
+/* Notes those of its ticks that could not be read, from since to until (damage.h). */
+int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
+		   int64_t until_ns, struct err *err);
 
 /*
  * Calls fn for each table of the list in ticks that are not folded and may be of

@@ -1,7 +1,4 @@
-#include <errno.h>
-
 #include "base/macros.h"
-#include "store/failure.h"
 #include "store/walk.h"
 
 static int tell_samples(struct store *store, const struct open_fold *fold, history_fn *fn,
@@ -10,10 +7,8 @@ static int tell_samples(struct store *store, const struct open_fold *fold, histo
 	struct history_row row = { .wall_ns = fold->ticks[fold->current].wall_ns };
 
 	for (size_t i = 0; i < fold->n_processes; i++) {
-		int r = open_fold_sample(fold, i, &row.sample, &row.attempt_num);
+		int r = open_fold_sample(store, fold, i, &row.sample, &row.attempt_num, err);
 
-		if (r < 0)
-			return store_damaged(store, "sample", err);
 		if (r > 0)
 			r = fn(ctx, &row);
 		if (r != 0)
@@ -45,12 +40,8 @@ static int tell_snapshot(struct store *store, const struct open_fold *fold, stru
 	int r;
 
 	snapshot_reset(snap);
-	r = open_fold_snapshot(fold, FOLD_ALL, snap);
-	if (r == -ENOMEM)
-		return store_no_memory(store, err);
-	if (r < 0)
-		return store_damaged(store, "snapshot", err);
-	return fn(ctx, snap);
+	r = open_fold_snapshot(store, fold, FOLD_ALL, snap, err);
+	return r < 0 ? r : fn(ctx, snap);
 }
 
 int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,

@@ -6,6 +6,7 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
+#include "store/damage.h"
 #include "store/failure.h"
 #include "store/fold.h"
 #include "store/fold_times.h"
@@ -42,6 +43,9 @@ struct minutes {
 	struct map row_of;     /* row_key() -> its place in rows */
 	struct map process_of; /* id -> struct process * */
 	struct arena arena;    /* those */
+	/* the fold whose samples are added, or what is folded for it */
+	int64_t fold, recorder, first_ns, last_ns;
+	uint64_t n_ticks;
 	struct fold_times times;
 	struct rollup rollup;
 	struct table samples, t;
@@ -175,6 +179,16 @@ static int tell_failure(struct minutes *m, int r, struct err *err)
 	return r == -ENOMEM ? store_no_memory(m->store, err) : r;
 }
 
+/* What cannot be read of it: the samples of a process, or its minutes of the hour. */
+static int leave_out(struct minutes *m, enum damage_kind kind, int64_t id, uint64_t n,
+		     struct err *err)
+{
+	const struct damage d = { kind, id,	     kind == DAMAGED_MINUTES ? 0 : m->recorder,
+				  n,	m->first_ns, m->last_ns };
+
+	return damage_leave_out(m->store, &d, err);
+}
+
 static bool is_in_window(const struct minutes *m, uint64_t minute)
 {
 	return minute >= m->from && minute < m->to;
@@ -189,7 +203,7 @@ static int add_samples(struct minutes *m, int64_t process, const void *data, siz
 	int r = 0;
 
 	if (table_read(data, len, m->times.n, SAMPLE_WORDS, m->times.boot_ns, &m->samples) < 0)
-		return store_damaged(m->store, "chunk", err);
+		return leave_out(m, DAMAGED_SAMPLES, m->fold << CHUNK_BITS | process, 1, err);
 	for (unsigned from = 0, to; r == 0 && from < m->samples.n; from = to) {
 		to = rollup_find_run(&m->samples, from, m->times.wall_ns, &minute);
 		if (!is_in_window(m, minute))
@@ -201,6 +215,11 @@ static int add_samples(struct minutes *m, int64_t process, const void *data, siz
 	return tell_failure(m, r, err);
 }
 
+static int64_t rollup_id(int64_t process, uint64_t minute)
+{
+	return (int64_t)(minute / ROLLUP_MINUTES) << ROLLUP_BITS | process;
+}
+
 /* ---- what has become rollups: it is read first, so nothing is added to yet ---- */
 
 static int add_rollup(struct minutes *m, int64_t process, const void *data, size_t len,
@@ -210,7 +229,7 @@ static int add_rollup(struct minutes *m, int64_t process, const void *data, size
 	int r = 0;
 
 	if (rollup_read(data, len, &m->t, &m->rollup) < 0)
-		return store_damaged(m->store, "rollup", err);
+		return leave_out(m, DAMAGED_MINUTES, rollup_id(process, m->from), 1, err);
 	for (uint64_t minute = m->from; r == 0 && minute < m->to; minute++) {
 		const struct rollup_minute *sums = &m->rollup.minutes[minute % ROLLUP_MINUTES];
 
@@ -273,10 +292,17 @@ static int add_range(struct minutes *m, enum statement id, int64_t high, int64_t
 	return r;
 }
 
+static int64_t begin_ns(uint64_t minute)
+{
+	return minute > INT64_MAX / MINUTE_NS ? INT64_MAX : (int64_t)(minute * MINUTE_NS);
+}
+
 static int add_rollups(struct minutes *m, struct err *err)
 {
 	int64_t hour = (int64_t)(m->from / ROLLUP_MINUTES);
 
+	m->first_ns = begin_ns(m->from);
+	m->last_ns = begin_ns(m->to) - 1;
 	return is_filtered(m) && m->n_wanted <= FEW_PROCESSES
 		       ? add_wanted(m, STATEMENT_READ_ROLLUP, hour, 0, add_rollup, err)
 		       : add_range(m, STATEMENT_READ_ROLLUPS, hour, 0, add_rollup, err);
@@ -284,30 +310,28 @@ static int add_rollups(struct minutes *m, struct err *err)
 
 /* ---- what is there as samples ---- */
 
+/* 1: the times of the fold's ticks are known. 0: it is damaged. */
 static int read_times(struct minutes *m, const void *head, size_t len, struct err *err)
 {
 	int r = fold_times_read(head, len, &m->t, &m->times);
 
-	return r == -EBADMSG ? store_damaged(m->store, "fold", err) : tell_failure(m, r, err);
+	if (r == -EBADMSG)
+		return leave_out(m, DAMAGED_TICKS, m->fold, m->n_ticks, err);
+	return r < 0 ? tell_failure(m, r, err) : 1;
 }
 
 /* What of it is not in rollups: that of processes behind rolled_to. */
-static int add_fold(struct minutes *m, int64_t fold, int64_t rolled_to, const void *head,
-		    size_t len, struct err *err)
+static int add_fold(struct minutes *m, int64_t rolled_to, const void *head, size_t len,
+		    struct err *err)
 {
 	int r = read_times(m, head, len, err);
 
-	if (r < 0)
+	if (r <= 0)
 		return r;
 	return is_filtered(m) && m->n_wanted <= FEW_PROCESSES
-		       ? add_wanted(m, STATEMENT_READ_CHUNK, fold, rolled_to, add_samples, err)
-		       : add_range(m, STATEMENT_READ_CHUNKS_OF_FOLD, fold, rolled_to, add_samples,
-				   err);
-}
-
-static int64_t begin_ns(uint64_t minute)
-{
-	return minute > INT64_MAX / MINUTE_NS ? INT64_MAX : (int64_t)(minute * MINUTE_NS);
+		       ? add_wanted(m, STATEMENT_READ_CHUNK, m->fold, rolled_to, add_samples, err)
+		       : add_range(m, STATEMENT_READ_CHUNKS_OF_FOLD, m->fold, rolled_to,
+				   add_samples, err);
 }
 
 /* From when till when, and the job: as the statements of walks have them. */
@@ -329,19 +353,34 @@ static int add_folds(struct minutes *m, struct err *err)
 	int r = open_window(m, STATEMENT_MINUTE_FOLDS, &q, err);
 
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t fold = query_read_i64(&q), rolled_to = query_read_i64(&q);
+		int64_t rolled_to;
+		const void *head;
 		size_t len;
-		const void *head = query_read_blob(&q, &len);
 
-		r = add_fold(m, fold, rolled_to, head, len, err);
+		m->fold = query_read_i64(&q);
+		m->recorder = query_read_i64(&q);
+		m->first_ns = query_read_i64(&q);
+		m->last_ns = query_read_i64(&q);
+		m->n_ticks = (uint64_t)query_read_i64(&q);
+		rolled_to = query_read_i64(&q);
+		head = query_read_blob(&q, &len);
+		r = add_fold(m, rolled_to, head, len, err);
 	}
 	return r;
 }
 
 static int add_folded(struct minutes *m, const struct folded *f, struct err *err)
 {
-	int r = read_times(m, f->head.data, f->head.len, err);
+	int r;
 
+	m->fold = f->id;
+	m->first_ns = f->first_ns;
+	m->last_ns = f->last_ns;
+	m->n_ticks = f->n_ticks;
+	r = read_times(m, f->head.data, f->head.len, err);
+	if (r <= 0)
+		return r;
+	r = 0;
 	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
 		const struct fold_part *part = &f->parts[i];
 
@@ -357,11 +396,13 @@ static int add_tail(struct minutes *m, int64_t recorder, struct err *err)
 	int64_t after_id = 0;
 	int r;
 
+	m->recorder = recorder;
 	while ((r = fold_read_pending(m->store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
 		after_id = f.id;
-		if (f.n_ticks < f.n_loaded)
-			return store_damaged(m->store, "tick", err);
-		r = add_folded(m, &f, err);
+		r = fold_leave_out(m->store, recorder, &f, begin_ns(m->from), begin_ns(m->to) - 1,
+				   err);
+		if (r == 0 && f.n_ticks > 0)
+			r = add_folded(m, &f, err);
 		if (r < 0)
 			return r;
 	}
@@ -457,9 +498,11 @@ static int tell_row(struct minutes *m, const struct open_minute *open, minute_fn
 	p = (const struct process *)(uintptr_t)place;
 	row.attempt_num = p->attempt_num;
 	process_at(p, open->sums.last_tick, &row.last);
-	if (rollup_minute_tell(&open->sums, &row) < 0)
-		return store_damaged(m->store, "minute", err);
-	return fn(ctx, &row);
+	if (rollup_minute_tell(&open->sums, &row) == 0)
+		return fn(ctx, &row);
+	m->first_ns = begin_ns(open->minute);
+	m->last_ns = begin_ns(open->minute + 1) - 1;
+	return leave_out(m, DAMAGED_MINUTES, rollup_id(open->process, open->minute), 1, err);
 }
 
 static int tell_window(struct minutes *m, minute_fn *fn, void *ctx, struct err *err)

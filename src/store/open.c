@@ -396,6 +396,7 @@ struct store *store_close(struct store *store)
 	buf_release(&store->writing.bytes);
 	tick_release(&store->writing.now);
 	tick_release(&store->writing.before);
+	damages_release(&store->damages);
 	free(store->writing.listed);
 	free(store->path);
 	free(store);

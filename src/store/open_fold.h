@@ -36,6 +36,8 @@ struct fold_process;
 
 struct open_fold {
 	int64_t id, recorder;
+	int64_t first_ns, last_ns; /* of all ticks that it was made of… */
+	uint64_t n_recorded;	   /* …and how many those are */
 	char boot_id[BOOT_ID_BYTES];
 	struct fold_tick ticks[CODEC_ROWS]; /* those to tell, in order */
 	unsigned n_ticks, current;
@@ -71,9 +73,11 @@ bool open_fold_go_to(struct open_fold *fold, int64_t tick_id);
 
 /* ---- of the current tick ---- */
 
-/* Process number i of n_processes; false: it was not there. Pointers are the fold's. */
-int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample *ret,
-		     int *ret_attempt_num);
+/* What is damaged is left out (damage.h), here and below. */
+
+/* 1: process number i of n_processes. 0: it was not there. Pointers are the fold's. */
+int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
+		     struct proc_sample *ret, int *ret_attempt_num, struct err *err);
 
 /* Its row. */
 int64_t open_fold_process_id(const struct open_fold *fold, size_t i);
@@ -86,7 +90,8 @@ enum fold_parts {
 	FOLD_ALL = 7,
 };
 
-/* These parts, into a snapshot that was reset and does not have them yet. -EBADMSG, -ENOMEM. */
-int open_fold_snapshot(const struct open_fold *fold, unsigned parts, struct snapshot *ret);
+/* These parts, into a snapshot that was reset and does not have them yet. */
+int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,
+		       struct snapshot *ret, struct err *err);
 
 #endif

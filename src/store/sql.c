@@ -213,7 +213,7 @@ int store_sql_open(struct store *store, const char *text, store_stop_fn *stop, v
 		return store_no_memory(store, err);
 	*sql = (struct store_sql){ .store = store, .stop = stop, .ctx = ctx };
 	patience_renew(store);
-	r = vtab_register(store->db, err);
+	r = vtab_register(store->db, store, err);
 	if (r == 0)
 		r = restrain(sql, err);
 	if (r == 0)

@@ -84,8 +84,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
 	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
-		"SELECT id, data FROM ticks WHERE recorder = ? AND id > ? AND id <= ?"
-		" ORDER BY id LIMIT ?",
+		"SELECT id, wall_ns, CASE WHEN length(data) <= ?5 THEN data END FROM ticks"
+		" WHERE recorder = ?1 AND id > ?2 AND id <= ?3"
+		" ORDER BY id LIMIT ?4",
 	},
 	[STATEMENT_DROP_TICKS] = { "DELETE FROM ticks WHERE recorder = ? AND id <= ?" },
 	[STATEMENT_ADD_FOLD] = {
@@ -208,13 +209,16 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT @names FROM unknowns WHERE attempt = ? ORDER BY id",
 		{ { "", &unknown_columns } },
 	},
-	[STATEMENT_READ_POINTS] = { "SELECT data FROM points WHERE attempt = ? ORDER BY fold" },
+	[STATEMENT_READ_POINTS] = {
+		"SELECT fold, last_ns, data FROM points WHERE attempt = ? ORDER BY fold",
+	},
 	/*
 	 * Those of the attempt: so does a fold that the points name have chunks of it. Not those
 	 * that are in minutes already: their process's row tells of them.
 	 */
 	[STATEMENT_READ_CHUNKS] = {
-		"SELECT c.process, c.data FROM points o CROSS JOIN folds f ON f.id = o.fold"
+		"SELECT c.id, f.recorder, f.first_ns, f.last_ns, c.process, c.data"
+		" FROM points o CROSS JOIN folds f ON f.id = o.fold"
 		" CROSS JOIN chunks c ON c.id > (f.id << 30) + f.rolled_to"
 		" AND c.id <= (f.id << 30) + 1073741823"
 		" CROSS JOIN processes p ON p.id = c.process"
@@ -223,6 +227,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	/* Recorders with ticks that may be of the attempt: its own, and daemons. */
 	[STATEMENT_LIST_RECORDERS] = {
 		"SELECT DISTINCT recorder FROM ticks WHERE recorder = ? OR recorder < 0",
+	},
+	/* The job and the attempt, or the pid of a daemon. */
+	[STATEMENT_NAME_RECORDER] = {
+		"SELECT job_id, attempt_num FROM attempts a JOIN jobs ON jobs.id = a.job WHERE a.id = ?1"
+		" UNION ALL SELECT NULL, pid FROM daemons WHERE id = -?1",
 	},
 	[STATEMENT_LAST_TICK] = {
 		"SELECT max(coalesce((SELECT max(id) FROM ticks), 0),"
@@ -249,13 +258,16 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" (SELECT p.attempt FROM processes p WHERE p.pid = ?4))"
 		" GROUP BY t.recorder HAVING max(t.wall_ns) >= ?1 AND min(t.wall_ns) <= ?2",
 	},
-	[STATEMENT_WALK_TICK_TIMES] = { "SELECT id, wall_ns FROM ticks WHERE recorder = ?" },
+	[STATEMENT_WALK_TICK_TIMES] = {
+		"SELECT id, wall_ns FROM ticks WHERE recorder = ? AND id > ? AND id <= ?",
+	},
 	/* Folds that a recorder's ticks became in the meantime. */
 	[STATEMENT_WALK_NEW_FOLDS] = {
 		"SELECT id FROM folds WHERE recorder = ? AND id > ? ORDER BY id",
 	},
 	[STATEMENT_WALK_FOLD] = {
-		"SELECT f.recorder, f.data FROM folds f WHERE f.id = ? AND NOT f.is_rolled",
+		"SELECT f.recorder, f.first_ns, f.last_ns, f.n_ticks, f.data FROM folds f"
+		" WHERE f.id = ? AND NOT f.is_rolled",
 	},
 	[STATEMENT_WALK_BOOT] = {
 		"SELECT boot_id FROM boots WHERE id = CASE WHEN ?1 > 0"
@@ -341,10 +353,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" WHERE id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823 ORDER BY id",
 	},
 	[STATEMENT_MINUTE_FOLDS] = {
-		"SELECT id, rolled_to, data FROM folds WHERE id IN (SELECT f.id FROM folds f"
-		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND (?3 = 0 OR f.id IN"
-		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id"
-		" WHERE a.job = ?3))) ORDER BY id",
+		"SELECT id, recorder, first_ns, last_ns, n_ticks, rolled_to, data FROM folds"
+		" WHERE id IN (SELECT f.id FROM folds f WHERE f.last_ns >= ?1 AND f.first_ns <= ?2"
+		" AND (?3 = 0 OR f.id IN (SELECT o.fold FROM attempts a JOIN points o"
+		" ON o.attempt = a.id WHERE a.job = ?3))) ORDER BY id",
 	},
 	/* ?2: of processes behind this one. */
 	[STATEMENT_READ_CHUNKS_OF_FOLD] = {

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/job.h"
 #include "model/snapshot.h"
@@ -120,6 +121,13 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 			 const struct proc_event *events, size_t n_events, struct err *err);
 
 /* ---- reading ---- */
+
+/*
+ * What is damaged does not keep the rest from being read: it is left out, and counted.
+ * This tells of what the handle has met since it was asked last, in words: how much of
+ * whom, from when to when. False, and nothing is added, if that is nothing.
+ */
+bool store_tell_damage(struct store *store, struct buf *out);
 
 struct attempt_list {
 	struct attempt *items; /* oldest first, without sheets, processes, events, series */

@@ -20,8 +20,12 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 
-/* The tables are there until the connection is closed. -EINVAL, -ENOMEM. */
-int vtab_register(sqlite3 *db, struct err *err);
+/*
+ * The tables are there until the connection is closed. What is damaged is left out where
+ * there is a store that can tell of it (it outlives the connection); with NULL the
+ * statement that meets it fails. -EINVAL, -ENOMEM.
+ */
+int vtab_register(sqlite3 *db, struct store *teller, struct err *err);
 
 /* ---- columns ---- */
 

@@ -1,7 +1,6 @@
 #include <errno.h>
 
 #include "base/macros.h"
-#include "store/failure.h"
 #include "store/vtab.h"
 #include "store/vtab_ticks.h"
 
@@ -112,8 +111,9 @@ static int next_process(struct metrics_cursor *c, struct err *err)
 	int r = 0;
 
 	while (r == 0 && c->process < fold->n_processes)
-		r = open_fold_sample(fold, c->process++, &c->row.sample, &c->row.attempt_num);
-	return r < 0 ? store_damaged(c->base.store, "sample", err) : r;
+		r = open_fold_sample(c->base.store, fold, c->process++, &c->row.sample,
+				     &c->row.attempt_num, err);
+	return r;
 }
 
 /* From the tick, if there is one (r), on to one that has a process. */

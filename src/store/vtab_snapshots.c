@@ -1,7 +1,4 @@
-#include <errno.h>
-
 #include "base/macros.h"
-#include "store/failure.h"
 #include "store/vtab.h"
 #include "store/vtab_ticks.h"
 
@@ -122,15 +119,9 @@ static const void *tell_row(struct vtab_cursor *base, const struct vtab_column *
 {
 	struct snapshots_cursor *c = (struct snapshots_cursor *)base;
 	unsigned missing = column->parts & ~c->told;
-	int r = open_fold_snapshot(c->ticks.fold, missing, &c->row.snap);
 
-	if (r < 0) {
-		if (r == -ENOMEM)
-			store_no_memory(base->store, err);
-		else
-			store_damaged(base->store, "snapshot", err);
+	if (open_fold_snapshot(base->store, c->ticks.fold, missing, &c->row.snap, err) < 0)
 		return NULL;
-	}
 	c->told |= missing;
 	return &c->row;
 }

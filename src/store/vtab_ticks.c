@@ -82,9 +82,9 @@ static int open_pending(struct vtab_ticks *t, int64_t recorder, const struct fol
 		struct open_fold *fold = NULL;
 
 		after_id = f.id;
-		if (f.n_ticks < f.n_loaded)
-			return store_damaged(t->store, "tick", err);
-		r = open_fold_take(t->store, recorder, &f, filter, &fold, err);
+		r = fold_leave_out(t->store, recorder, &f, INT64_MIN, INT64_MAX, err);
+		if (r == 0 && f.n_ticks > 0)
+			r = open_fold_take(t->store, recorder, &f, filter, &fold, err);
 		if (fold)
 			keep(t, fold);
 		if (r < 0)

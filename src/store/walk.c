@@ -193,20 +193,49 @@ static int add_fold_times(const struct walk *w, const struct place *place, struc
 	return r;
 }
 
-static int add_tail_times(const struct walk *w, const struct place *place, struct times *times,
-			  struct err *err)
+/* Those that cannot be read are none of the newest. */
+static bool is_lost(const struct fold_lost *lost, size_t n, int64_t id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (lost[i].id == id)
+			return true;
+	return false;
+}
+
+/* The ticks from after_id on, up to the last of f. */
+static int add_pending_times(const struct walk *w, int64_t recorder, int64_t after_id,
+			     const struct folded *f, struct times *times, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(w->store, STATEMENT_WALK_TICK_TIMES, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, place->id);
+	query_bind_i64(&q, recorder);
+	query_bind_i64(&q, after_id);
+	query_bind_i64(&q, f->id);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		struct fold_tick tick = { .id = query_read_i64(&q) };
 
 		tick.wall_ns = (uint64_t)query_read_i64(&q);
-		r = add_time(w, times, tick, err);
+		if (!is_lost(f->lost, f->n_lost, tick.id))
+			r = add_time(w, times, tick, err);
+	}
+	return r;
+}
+
+static int add_tail_times(const struct walk *w, const struct place *place, struct times *times,
+			  struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int64_t after_id = 0;
+	int r;
+
+	while ((r = fold_read_pending(w->store, place->id, after_id, INT64_MAX, &f, err)) > 0) {
+		r = add_pending_times(w, place->id, after_id, &f, times, err);
+		if (r < 0)
+			return r;
+		after_id = f.id;
 	}
 	return r;
 }
@@ -364,9 +393,10 @@ static int open_pending(struct walk *w, int64_t recorder, struct err *err)
 		struct open_fold *fold = NULL;
 
 		after_id = f.id;
-		if (f.n_ticks < f.n_loaded)
-			return store_damaged(w->store, "tick", err);
-		r = open_fold_take(w->store, recorder, &f, &w->filter, &fold, err);
+		r = fold_leave_out(w->store, recorder, &f, as_i64(w->filter.since_wall_ns),
+				   as_i64(w->filter.until_wall_ns), err);
+		if (r == 0 && f.n_ticks > 0)
+			r = open_fold_take(w->store, recorder, &f, &w->filter, &fold, err);
 		add_open(w, fold);
 		if (r < 0)
 			return r;

@@ -77,6 +77,41 @@ make_database "values that cannot be decoded"
 sql "UPDATE chunks SET data = x'00ff00ff'"
 check_damage "values that cannot be decoded" "makes no sense"
 
+# A tick that cannot be read costs itself and those that build on it: all else is told.
+rm -rf "$PROCTOR_HOME"
+"$PROCTOR" run -q --job whole -- sleep 0.3
+"$PROCTOR" run -q --interval 0.1 --job torn -- sleep 1017 &
+runner=$!
+for _ in $(seq 100); do
+	[ "$(sql "SELECT count(*) FROM ticks")" -ge 8 ] && break
+	sleep 0.1
+done
+torn=$(pgrep -P $runner -x sleep)
+kill -9 $runner
+wait $runner 2>/dev/null
+kill "$torn"
+sql "UPDATE ticks SET data = x'00' WHERE id = (SELECT max(id) - 1 FROM ticks)"
+readable=$(sql "SELECT count(*) - 2 FROM ticks")
+for verb in "history --job torn --json" "history --job torn --minutes --json" \
+	"export csv --what snapshots --job torn" "top --history 1h --job torn --json"; do
+	# shellcheck disable=SC2086 # words
+	run "$PROCTOR" $verb
+	like "what can be read is told, and what is left out: $verb" "$status $stderr" \
+		'^0 proctor: warning: left out, as it is damaged in the database: 2 ticks of job torn, attempt 1 \((at|from) '
+	is "in one line: $verb" "$(wc -l <"$TMP/stderr")" 1
+done
+run "$PROCTOR" history --job torn --json
+json "no more is missing" "$stdout" "len({s['timestamp'] for s in d}) == $readable"
+run "$PROCTOR" sql --no-header "SELECT count(*) FROM snapshots WHERE timestamp > (SELECT max(started_wall_ns) / 1e9 FROM attempts)"
+like "nor in SQL" "$((stdout)) $stderr" "^$readable proctor: warning: left out, as it is damaged .* 2 ticks of job torn"
+run "$PROCTOR" report torn --json
+json "the report knows it" "$stdout" \
+	'[u["why"].split(" of job")[0] for u in d["unknown"] if u["what"] == "damaged"] == ["2 ticks"]'
+run "$PROCTOR" history --job whole --json
+is "other jobs have nothing to do with it" "$status/$stderr" 0/
+run "$PROCTOR" doctor
+like "doctor names it" "$status $stdout" 'database +broken .*makes no sense.*2 ticks of job torn, attempt 1'
+
 # A young database is all in its log.
 rm -rf "$PROCTOR_HOME"
 "$PROCTOR" run -q --job young -- true

@@ -345,37 +345,6 @@ static void test_nothing_is_left_behind(void **state)
 			 4);
 }
 
-/* Bytes that are not what was written: said, not followed. */
-static void test_damage_is_told(void **state)
-{
-	static const char *const damages[] = {
-		"UPDATE chunks SET data = x'01ffffffffffffff'",
-		"UPDATE folds SET data = zeroblob(100)",
-		"UPDATE ticks SET data = substr(data, 1, 70)",
-	};
-	struct fixture *f = *state;
-
-	for (size_t i = 0; i < ARRAY_SIZE(damages); i++) {
-		struct store *store;
-		struct attempt a;
-		struct err err = ERR_INIT;
-		int64_t n = 0;
-		char path[192];
-
-		snprintf(path, sizeof(path), "%s/%zu.db", f->dir, i);
-		store = must_open(path, STORE_WRITE);
-		a = must_begin(store, "j");
-		for (unsigned k = 0; k < 150; k++)
-			must_tick(store, &a, k);
-		raw_sql(path, damages[i]);
-		assert_int_equal(store_read_history(store, &(struct history_filter){ 0 }, count_row,
-						    &n, &err),
-				 -EBADMSG);
-		assert_non_null(strstr(err.text, "makes no sense"));
-		store_close(store);
-	}
-}
-
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -388,7 +357,6 @@ int main(void)
 		STORE_TEST(test_folding_under_a_reader),
 		STORE_TEST(test_folds_of_many_processes),
 		STORE_TEST(test_nothing_is_left_behind),
-		STORE_TEST(test_damage_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -284,45 +284,6 @@ static void test_names(void **state)
 	}
 }
 
-static int ignore_row(void *ctx, const struct minute_row *row)
-{
-	(void)ctx;
-	(void)row;
-	return 0;
-}
-
-static void test_damage_is_told(void **state)
-{
-	static const char *const damages[] = {
-		"UPDATE chunks SET data = x'01ffffffffffffff'",
-		"UPDATE folds SET data = zeroblob(100)",
-		"UPDATE ticks SET data = substr(data, 1, 70)",
-		"UPDATE rollups SET data = substr(data, 1, 70)",
-	};
-	struct fixture *f = *state;
-
-	for (size_t i = 0; i < ARRAY_SIZE(damages); i++) {
-		CLEANUP(store_cleanup) struct store *store = NULL;
-		struct err err = ERR_INIT;
-		struct attempt a;
-		char path[192];
-
-		snprintf(path, sizeof(path), "%s/%zu.db", f->dir, i);
-		store = must_open_fast(path);
-		a = must_begin_at(store, "j", NOW);
-		for (uint64_t k = 0; k < 120; k++)
-			must_tick_at(store, &a, NOW - 30 * HOUR + k * SECOND_NS, 2);
-		for (uint64_t k = 0; k < 150; k++)
-			must_tick_at(store, &a, NOW + k * SECOND_NS, 2);
-		must_retain_at(store, &default_policy, NOW);
-		raw_sql(path, damages[i]);
-		assert_int_equal(store_read_minutes(store, &(struct minute_filter){ 0 }, ignore_row,
-						    NULL, &err),
-				 -EBADMSG);
-		assert_non_null(strstr(err.text, "makes no sense"));
-	}
-}
-
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -331,7 +292,6 @@ int main(void)
 		STORE_TEST(test_it_does_not_show), STORE_TEST(test_a_clock_that_is_set_back),
 		STORE_TEST(test_filters),	   STORE_TEST(test_who_has_seen_enough_stops_it),
 		STORE_TEST(test_many_processes),   STORE_TEST(test_names),
-		STORE_TEST(test_damage_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

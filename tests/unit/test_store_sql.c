@@ -222,10 +222,26 @@ static void test_failures_while_it_runs(void **state)
 	assert_non_null(strstr(err.text, "integer overflow"));
 	store_sql_close(&sql);
 
-	raw_sql(f->db, "UPDATE ticks SET data = x'00'");
-	must(store_sql_open(store, "SELECT * FROM snapshots", NULL, NULL, &sql, &err), &err);
+	raw_sql(f->db, "UPDATE processes SET pid = 99999999999");
+	must(store_sql_open(store, "SELECT * FROM process_metrics", NULL, NULL, &sql, &err), &err);
 	assert_int_equal(store_sql_next(sql, &err), -EIO);
-	assert_non_null(strstr(err.text, "holds a tick that makes no sense"));
+	assert_non_null(strstr(err.text, "holds a pid that makes no sense"));
+}
+
+/* Damage is left out, and told to who asks. */
+static void test_damage(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = make_record(f);
+	CLEANUP(buf_release) struct buf told = BUF_INIT;
+
+	raw_sql(f->db, "UPDATE ticks SET data = x'00' WHERE id = (SELECT max(id) FROM ticks)");
+	assert_gives(store, "SELECT count(*) n FROM snapshots", "n / 2 ");
+	assert_true(store_tell_damage(store, &told));
+	assert_non_null(strstr(told.data, "1 tick of job "));
+	assert_false(store_tell_damage(store, &told));
+	assert_gives(store, "SELECT count(*) n FROM snapshots WHERE id = 1", "n / 1 ");
+	assert_true(store_tell_damage(store, &told)); /* it stood in the way once more */
 }
 
 struct told {
@@ -271,6 +287,7 @@ int main(void)
 		STORE_TEST(test_what_would_write),
 		STORE_TEST(test_it_can_be_stopped),
 		STORE_TEST(test_failures_while_it_runs),
+		STORE_TEST(test_damage),
 		STORE_TEST(test_the_schema_is_told),
 	};
 

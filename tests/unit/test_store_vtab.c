@@ -192,7 +192,7 @@ static void test_registered_again(void **state)
 	write_ticks(store, &a, 0, 130);
 	for (int i = 0; i < 3; i++) {
 		assert_rows(db, "SELECT count(*) FROM snapshots", "130\n");
-		must(vtab_register(db, &err), &err);
+		must(vtab_register(db, NULL, &err), &err);
 	}
 	{
 		CLEANUP(finalize) sqlite3_stmt *stmt = prepare(db, "SELECT id FROM snapshots");
@@ -200,7 +200,7 @@ static void test_registered_again(void **state)
 
 		while (sqlite3_step(stmt) == SQLITE_ROW)
 			if (++n == 50)
-				must(vtab_register(db, &err), &err);
+				must(vtab_register(db, NULL, &err), &err);
 		assert_int_equal(n, 130);
 	}
 	assert_rows(db, "SELECT count(*) FROM snapshots", "130\n");

@@ -75,7 +75,7 @@ static inline sqlite3 *open_db(const char *path)
 	sqlite3 *db = NULL;
 
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	must(vtab_register(db, &err), &err);
+	must(vtab_register(db, NULL, &err), &err);
 	return db;
 }
 
