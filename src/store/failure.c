@@ -36,6 +36,7 @@ static const struct failure failures[] = {
 	  "make its folder writable (a database in use has a -wal and a -shm file beside it), or copy all three elsewhere" },
 	{ SQLITE_NOTADB, EBADMSG, "is not a database", ADVICE_DAMAGED },
 	{ SQLITE_CORRUPT, EBADMSG, "is damaged", ADVICE_DAMAGED },
+	{ SQLITE_TOOBIG, EBADMSG, "holds more in one place than is ever written", ADVICE_DAMAGED },
 	{ SQLITE_ERROR, EBADMSG, "does not have the tables that it should", ADVICE_DAMAGED },
 	{ SQLITE_INTERRUPT, EINTR, "was not read to the end", "try again" },
 	{ SQLITE_IOERR, EIO, "cannot be read or written", "look at its disk" },

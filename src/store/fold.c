@@ -142,6 +142,17 @@ static void cut_at_segment(struct folding *f)
 		f->n_loaded = CODEC_ROWS;
 }
 
+/* What lies far apart becomes two folds, if the later one begins with a whole tick. */
+static void cut_at_gap(struct folding *f)
+{
+	for (unsigned i = 1; i < f->n_loaded; i++) {
+		if (!fold_has_gap(f->ticks[i].wall_ns, f->ticks[i - 1].wall_ns) || !is_whole(f, i))
+			continue;
+		f->n_loaded = i;
+		return;
+	}
+}
+
 /* Its strings, one by one; those of a reader are found from the first on only. */
 static int index_strings(const struct tick_reader *reader, const char ***ret)
 {
@@ -370,6 +381,7 @@ int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, i
 	if (r < 0 || f->n_loaded == 0)
 		return r;
 	cut_at_segment(f);
+	cut_at_gap(f);
 	buf_reset(&ret->head);
 	buf_reset(&ret->bytes);
 	ret->n_parts = 0;

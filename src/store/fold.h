@@ -10,6 +10,7 @@
 #ifndef PROCTOR_STORE_FOLD_H
 #define PROCTOR_STORE_FOLD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -21,9 +22,19 @@
 #define FOLD_TICKS CODEC_ROWS
 #define FOLD_BYTES (1 << 20)
 
-/* A chunk's id is fold << CHUNK_BITS | process. */
+/* A chunk's id is fold << CHUNK_BITS | process. A fold's is that of a tick. */
 #define CHUNK_BITS 30
-#define CHUNK_PROCESS_MAX ((INT64_C(1) << CHUNK_BITS) - 1)
+#define CHUNK_PROCESS_MAX SAMPLE_KEY_MAX
+#define TICK_ID_MAX (INT64_MAX >> CHUNK_BITS)
+
+/* Ticks that lie further apart are not of one fold: somebody has set the clock, or slept. */
+#define FOLD_GAP_NS UINT64_C(3600000000000)
+static inline bool fold_has_gap(int64_t a_ns, int64_t b_ns)
+{
+	uint64_t a = (uint64_t)a_ns, b = (uint64_t)b_ns;
+
+	return (a_ns > b_ns ? a - b : b - a) > FOLD_GAP_NS;
+}
 
 /* A table of a fold that is kept by itself. */
 struct fold_part {

@@ -172,8 +172,12 @@ static int shorten_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 	return SQLITE_OK;
 }
 
+/* Nothing that is written comes near to it. */
+#define VALUE_MAX_BYTES (256 << 20)
+
 static void configure(struct store *store, unsigned patience_ms)
 {
+	sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
 	store_set_patience(store, patience_ms);
 	sqlite3_extended_result_codes(store->db, 1);
 	sqlite3_busy_handler(store->db, wait_for_lock, store);

@@ -13,6 +13,9 @@
 
 #define NO_ROW 255
 
+/* Of all processes: the ticks of a fold have FOLD_BYTES, and no sample takes less than two. */
+#define MAX_ROWS (1 << 20)
+
 /* A process of a fold, and its rows. */
 struct fold_process {
 	struct process process;
@@ -168,11 +171,13 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 	r = process_read(q, &fold->arena, &p->process, err);
 	if (r < 0)
 		return r;
-	if (table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t) < 0) {
+	if (table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t) < 0 ||
+	    fold->n_rows + t->n > MAX_ROWS) {
 		fold->n_processes--;
 		return leave_out(q->store, fold, DAMAGED_SAMPLES,
 				 fold->id << CHUNK_BITS | p->process.id, 1, err);
 	}
+	fold->n_rows += t->n;
 	return take_table(fold, t, n_words, p) < 0 ? store_no_memory(q->store, err) : 0;
 }
 

@@ -47,6 +47,7 @@ struct open_fold {
 	struct fold_reader things;	/* behind the head */
 	struct fold_process *processes; /* by id */
 	size_t n_processes, cap;
+	size_t n_rows; /* of all of them */
 	struct arena arena;
 	struct open_fold *next;
 };
