@@ -151,6 +151,8 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 
 	if (store->is_borrowed) /* who calls us reads already */
 		return 0;
+	if (begin == STATEMENT_BEGIN_READ && !sqlite3_get_autocommit(store->db))
+		return 0;
 	patience_renew(store);
 	r = run(store, begin, err);
 	if (r < 0)

@@ -71,7 +71,8 @@ int query_run(struct query *q, struct err *err);
  *	…
  *	return txn_commit(&txn, err);
  *
- * On a borrowed handle nothing is begun, and txn stays NULL.
+ * On a borrowed handle nothing is begun, and txn stays NULL; nor by who wants to read and
+ * is in a transaction already: what it reads is part of that.
  */
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err);
 int txn_commit(struct store **txn, struct err *err);

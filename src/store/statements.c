@@ -348,6 +348,13 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" UNION ALL SELECT min(max(first_ns, ?1)) FROM folds WHERE last_ns >= ?1"
 		" UNION ALL SELECT min(wall_ns) FROM ticks WHERE wall_ns >= ?1)",
 	},
+	/* The same, and the last time up to ?1. */
+	[STATEMENT_PREVIOUS_RECORDED] = {
+		"SELECT max(ns) FROM (SELECT min(((max(id) >> 30) + 1) * 3600000000000 - 1, ?1) AS ns"
+		" FROM rollups WHERE id < (?1 / 3600000000000 + 1) << 30"
+		" UNION ALL SELECT max(min(last_ns, ?1)) FROM folds WHERE first_ns <= ?1"
+		" UNION ALL SELECT max(wall_ns) FROM ticks WHERE wall_ns <= ?1)",
+	},
 	[STATEMENT_READ_ROLLUPS] = {
 		"SELECT process, data FROM rollups"
 		" WHERE id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823 ORDER BY id",
