@@ -196,7 +196,7 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 int cli_top(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct top_args args = { 0 };
+	struct top_args args = { .filter.with_minutes = true };
 	struct err err = ERR_INIT;
 	int r;
 

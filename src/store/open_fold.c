@@ -193,6 +193,7 @@ static int read_chunks(struct store *store, struct open_fold *fold,
 	query_bind_i64(&q, fold->id);
 	query_bind_i64(&q, filter->job);
 	query_bind_i64(&q, filter->pid);
+	query_bind_i64(&q, filter->after_process);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		size_t len;
 		const void *data = query_read_blob(&q, &len);
@@ -234,7 +235,7 @@ static int take_parts(struct store *store, struct open_fold *fold, const struct 
 
 /* ---- opening ---- */
 
-static int read_blob(struct store *store, struct open_fold *fold, struct err *err)
+static int read_blob(struct store *store, struct open_fold *fold, bool also_rolled, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const void *data;
@@ -244,6 +245,7 @@ static int read_blob(struct store *store, struct open_fold *fold, struct err *er
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, fold->id);
+	query_bind_i64(&q, also_rolled);
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
@@ -260,11 +262,12 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 		   struct open_fold **ret, struct err *err)
 {
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+	int r = fold ? read_blob(store, fold, filter->also_rolled, err)
+		     : store_no_memory(store, err);
 
 	*ret = NULL;
 	if (r <= 0)
-		return r;
+		return r < 0 ? r : -ENOENT;
 	r = read_head(store, fold, filter, err);
 	if (r < 0 || fold->n_ticks == 0)
 		return r;
@@ -308,7 +311,7 @@ int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[C
 {
 	static const struct fold_filter all = { .until_wall_ns = UINT64_MAX, .last_id = INT64_MAX };
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+	int r = fold ? read_blob(store, fold, false, err) : store_no_memory(store, err);
 
 	*ret_n = 0;
 	if (r > 0)

@@ -28,6 +28,8 @@ struct fold_filter {
 	uint64_t since_wall_ns, until_wall_ns;
 	struct fold_tick from; /* not those before it */
 	int64_t last_id;       /* not those behind it */
+	int64_t after_process; /* not those up to this one */
+	bool also_rolled;      /* also a fold that is all in rollups, while it is there */
 	bool heads_only;       /* no processes */
 	unsigned n_words;      /* 0: all; else of samples only the first so many are known */
 };
@@ -55,8 +57,8 @@ struct open_fold {
 void open_fold_free(struct open_fold *fold);
 
 /*
- * Opens what is stored under this id, inside a transaction; NULL if it is not
- * there (any more) or has no tick to tell.
+ * Opens what is stored under this id, inside a transaction; NULL if it has no tick to
+ * tell. -ENOENT, and err is not set: it is not there (any more).
  */
 int open_fold_read(struct store *store, int64_t id, const struct fold_filter *filter,
 		   struct open_fold **ret, struct err *err);

@@ -242,7 +242,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	 * all in minutes are not told any more.
 	 */
 	[STATEMENT_WALK_FOLDS] = {
-		"SELECT f.id, f.first_ns, f.last_ns FROM folds f"
+		"SELECT f.id, f.first_ns, f.last_ns, f.rolled_to FROM folds f"
 		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND NOT f.is_rolled AND (?3 = 0 OR f.id IN"
 		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id WHERE a.job = ?3))"
 		" AND (?4 = 0 OR f.id IN"
@@ -267,7 +267,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_WALK_FOLD] = {
 		"SELECT f.recorder, f.first_ns, f.last_ns, f.n_ticks, f.data FROM folds f"
-		" WHERE f.id = ? AND NOT f.is_rolled",
+		" WHERE f.id = ?1 AND (?2 OR NOT f.is_rolled)",
 	},
 	[STATEMENT_WALK_BOOT] = {
 		"SELECT boot_id FROM boots WHERE id = CASE WHEN ?1 > 0"
@@ -279,7 +279,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" a.attempt_num, jobs.job_id, @names FROM chunks c"
 		" CROSS JOIN processes p ON p.id = c.process CROSS JOIN attempts a ON a.id = p.attempt"
 		" CROSS JOIN jobs ON jobs.id = a.job"
-		" WHERE c.id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823"
+		" WHERE c.id > (?1 << 30) + ?4 AND c.id <= (?1 << 30) + 1073741823"
 		" AND (?2 = 0 OR a.job = ?2) AND (?3 = 0 OR p.pid = ?3) ORDER BY c.id",
 		{ { "p.", &sample_process_columns } },
 	},
@@ -354,6 +354,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" FROM rollups WHERE id < (?1 / 3600000000000 + 1) << 30"
 		" UNION ALL SELECT max(min(last_ns, ?1)) FROM folds WHERE first_ns <= ?1"
 		" UNION ALL SELECT max(wall_ns) FROM ticks WHERE wall_ns <= ?1)",
+	},
+	/* The hour that has some, this one or the next. */
+	[STATEMENT_NEXT_HOUR] = { "SELECT min(id) >> 30 FROM rollups WHERE id >= ?1 << 30" },
+	[STATEMENT_PREVIOUS_HOUR] = {
+		"SELECT max(id) >> 30 FROM rollups WHERE id < (?1 + 1) << 30",
 	},
 	[STATEMENT_READ_ROLLUPS] = {
 		"SELECT process, data FROM rollups"

@@ -167,6 +167,8 @@ int store_read_progress(struct store *store, const char *job_id, int num, struct
 struct history_row {
 	uint64_t wall_ns;
 	int attempt_num;
+	double resolution_seconds; /* as in a snapshot: 60 for a minute (minute_row_sample()) */
+	uint64_t n_samples;	   /* that stand behind it: 1, or those of the minute */
 	struct proc_sample sample; /* its pointers are valid during the call only */
 };
 typedef int history_fn(void *ctx,
@@ -177,6 +179,7 @@ struct history_filter {
 	pid_t pid;	    /* 0: any */
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
+	bool with_minutes;	/* also of what is not there as samples any more */
 };
 
 /*
@@ -196,7 +199,8 @@ struct snapshot_filter {
 	const char *job_id; /* NULL: any; else those of its recorders, with its processes alone */
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
-	size_t limit;		/* 0: all; else the newest so many */
+	size_t limit;		/* 0: all; else the newest so many; not with minutes */
+	bool with_minutes;	/* as above: a snapshot of each minute, of processes alone */
 };
 
 /* Calls fn for every snapshot as it was written, oldest first; otherwise the same. */

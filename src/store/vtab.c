@@ -24,7 +24,8 @@ struct vtab {
 	struct vtab_size size;
 };
 
-static const struct vtab_table *const tables[] = { &vtab_snapshots, &vtab_metrics, &vtab_events };
+static const struct vtab_table *const tables[] = { &vtab_snapshots, &vtab_metrics, &vtab_events,
+						   &vtab_minutes };
 
 const struct vtab_table *vtab_table_at(size_t i)
 {

@@ -14,6 +14,7 @@ struct place {
 	bool is_tail;
 	int64_t id; /* of the fold or the recorder */
 	uint64_t first_ns, last_ns;
+	int64_t rolled_to; /* of a fold, when it was listed */
 	int64_t last_fold; /* of the recorder: folds behind it are made of the tail */
 };
 
@@ -98,6 +99,7 @@ static int list_folds(struct walk *w, struct err *err)
 
 		place.first_ns = (uint64_t)query_read_i64(&q);
 		place.last_ns = (uint64_t)query_read_i64(&q);
+		place.rolled_to = query_read_i64(&q);
 		r = add_place(w, place, err);
 	}
 	return r;
@@ -330,6 +332,7 @@ int walk_open(struct store *store, const struct walk_filter *filter, struct walk
 		.until_wall_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX,
 		.heads_only = filter->heads_only,
 		.n_words = filter->n_words,
+		.also_rolled = filter->skips_rolled, /* since it was listed, when it was not */
 	};
 	r = plan(w, filter, err);
 	if (r == 0)
@@ -359,12 +362,16 @@ static void add_open(struct walk *w, struct open_fold *fold)
 	w->open = fold;
 }
 
-static int open_fold_at(struct walk *w, int64_t id, struct err *err)
+static int open_fold_at(struct walk *w, int64_t id, int64_t rolled_to, struct err *err)
 {
 	struct open_fold *fold = NULL;
-	int r = open_fold_read(w->store, id, &w->filter, &fold, err);
+	int r;
 
+	w->filter.after_process = w->filter.also_rolled ? rolled_to : 0;
+	r = open_fold_read(w->store, id, &w->filter, &fold, err);
 	add_open(w, fold);
+	if (r == -ENOENT) /* what it had is in rollups by now */
+		r = w->filter.also_rolled ? -ESTALE : 0;
 	return r;
 }
 
@@ -378,7 +385,7 @@ static int open_new_folds(struct walk *w, const struct place *tail, struct err *
 	query_bind_i64(&q, tail->id);
 	query_bind_i64(&q, tail->last_fold);
 	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = open_fold_at(w, query_read_i64(&q), err);
+		r = open_fold_at(w, query_read_i64(&q), 0, err);
 	return r;
 }
 
@@ -415,7 +422,7 @@ static int open_place(struct walk *w, const struct place *place, struct err *err
 	if (r < 0)
 		return r;
 	if (!place->is_tail)
-		return open_fold_at(w, place->id, err);
+		return open_fold_at(w, place->id, place->rolled_to, err);
 	r = open_new_folds(w, place, err);
 	return r < 0 ? r : open_pending(w, place->id, err);
 }

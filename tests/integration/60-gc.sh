@@ -56,6 +56,29 @@ is "the database is sound" "$(sql 'PRAGMA integrity_check')" ok
 run "$PROCTOR" history --job kept --json
 is "history has none of them" "$stdout" "[]"
 
+# What is kept as minutes is not hidden from anybody.
+samples=$(json_eval "$preview" 'd["samples_rolled"]')
+run "$PROCTOR" sql --json "SELECT sum(samples) AS n, min(resolution_seconds) AS low, max(resolution_seconds) AS high
+	FROM process_metrics WHERE job_id = 'kept'"
+json "in SQL there are minutes for them" "$stdout" "d == [{'n': $samples, 'low': 60.0, 'high': 60.0}]"
+run "$PROCTOR" sql --json "SELECT count(*) AS n FROM snapshots s JOIN process_metrics m ON m.snapshot_id = s.id
+	WHERE s.resolution_seconds = 60 AND s.load_avg_1 IS NULL"
+json "with snapshots that say so" "$stdout" 'd[0]["n"] > 0'
+run "$PROCTOR" sql --json "SELECT * FROM process_minutes"
+json "with least, average and largest" "$stdout" \
+	"sum(m['samples'] for m in d) == $samples and all(m['rss_mb_min'] <= m['rss_mb_avg'] <= m['rss_mb_max'] for m in d)"
+run "$PROCTOR" top --history 3d --json
+json "top replays them" "[$(grep resolution_seconds <<<"$stdout" | paste -sd,)]" \
+	'len(d) > 0 and all(s["resolution_seconds"] == 60 and s["job_progress"] is None and s["processes"] for s in d)'
+run "$PROCTOR" top --history 3d
+like "and says what they are" "$stdout" '[0-9] minutes? of averages in '
+run "$PROCTOR" export csv --job kept
+is "they are exported" "$(python3 -c '
+import csv, sys
+print({r["resolution_seconds"] for r in csv.DictReader(sys.stdin)})' <<<"$stdout")" "{'60.0'}"
+run "$PROCTOR" export csv --what snapshots --job kept
+check "as snapshots too" [ "$(wc -l <<<"$stdout")" -gt 1 ]
+
 run "$PROCTOR" report kept --json
 is "the report is there" "$status" 0
 for key in outcome exit_code peak_rss_mb total_cpu_seconds process_spawn_count; do

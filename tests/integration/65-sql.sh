@@ -105,7 +105,7 @@ check "a reader that has seen enough is no news" bash -c \
 	head -n 2 | tail -n 1 | grep -qx ' *1'"
 run "$PROCTOR" sql --schema --json
 json "the schema as JSON" "$stdout" \
-	'[t["table"] for t in d] == ["snapshots", "process_metrics", "process_events"] and all(c["about"] for t in d for c in t["columns"])'
+	'[t["table"] for t in d] == ["snapshots", "process_metrics", "process_events", "process_minutes"] and all(c["about"] for t in d for c in t["columns"])'
 if [ -e /dev/full ]; then
 	"$PROCTOR" sql 'SELECT 1' >/dev/full 2>"$TMP/stderr"
 	is "a full disk is a failure" $? 1

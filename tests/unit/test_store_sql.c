@@ -268,11 +268,11 @@ static void test_the_schema_is_told(void **state)
 	char want[32];
 
 	store_sql_tell_schema(count_told, &told);
-	assert_int_equal(told.n_tables, 3);
+	assert_int_equal(told.n_tables, 4);
 	snprintf(want, sizeof(want), "n / %d ", told.n_columns);
 	assert_gives(store,
 		     "SELECT count(*) n FROM (VALUES ('snapshots'), ('process_metrics'),"
-		     " ('process_events')) t, pragma_table_info(t.column1)",
+		     " ('process_events'), ('process_minutes')) t, pragma_table_info(t.column1)",
 		     want);
 }
 
