@@ -123,6 +123,10 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 			paths->state_dir);
 	if (r == 0)
 		store_set_alive_check(*ret, daemon_check_alive, NULL);
+	if (r == 0 && store_has_kept(paths->db))
+		log_warning("how some attempts ended waits in %s-spool until the database can be "
+			    "written: they may look lost",
+			    paths->db);
 	return r;
 }
 

@@ -510,6 +510,24 @@ static void store_last_ticks(struct run *run)
 		       "snapshots could not be written to it");
 }
 
+/*
+ * How it ended is known, whatever has become of the database: it waits beside that, and
+ * whoever opens it next takes it in.
+ */
+static void keep_end(struct run *run, const struct err *why)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->options->db_path || why->code == -EMEDIUMTYPE) /* nothing of ours is there */
+		return;
+	if (store_keep_end(run->options->db_path, run->attempt, &err) == 0)
+		log_warning("how this run ended is kept beside the database until that can be "
+			    "written: %s",
+			    why->text);
+	else
+		log_error("how this run ended is lost: %s", err.text);
+}
+
 static void store_end(struct run *run)
 {
 	const struct proc_event *events;
@@ -523,8 +541,10 @@ static void store_end(struct run *run)
 	store_last_ticks(run);
 	if (run->store_err.code != 0)
 		add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
-	if (!run->store)
+	if (!run->store) {
+		keep_end(run, &run->store_err);
 		return;
+	}
 	events = tally_pending_events(run->tally, &n);
 	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
 		link_tell_changed(run->link);
@@ -532,8 +552,9 @@ static void store_end(struct run *run)
 		return;
 	}
 	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
-	say_loss(run, "the end of this run is not recorded", &err);
+	say_loss(run, "the end of this run is not fully recorded", &err);
 	add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+	keep_end(run, &err);
 }
 
 void record_end(struct run *run, const struct runner_result *result)

@@ -88,6 +88,8 @@ static bool is_due(struct upkeep *u, struct store *store)
 
 void upkeep_look(struct upkeep *u, struct store *store)
 {
+	if (store)
+		store_take_in(store, NULL); /* ends that others could not store */
 	if (u->store || !store || !is_due(u, store))
 		return;
 	store_retain_begin(&u->run, &u->policy, clock_wall_ns());

@@ -14,7 +14,10 @@ struct upkeep;
 struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy);
 struct upkeep *upkeep_free(struct upkeep *u);
 
-/* At every tick: begins if it is due. The store is used until upkeep_leave(). */
+/*
+ * At every tick: begins if it is due, and takes in what others have left beside the database
+ * (store/spool.h). The store is used until upkeep_leave().
+ */
 void upkeep_look(struct upkeep *u, struct store *store);
 
 /* The store is about to be closed. What is left is done by who comes next. */

@@ -22,6 +22,7 @@ static const struct {
 	[DAMAGED_THINGS] = { "state of the host", "states of the host" },
 	[DAMAGED_CURVE] = { "stretch of a curve", "stretches of curves" },
 	[DAMAGED_MINUTES] = { "hour of a process's minutes", "hours of processes' minutes" },
+	[DAMAGED_ENDS] = { "file of attempts' ends", "files of attempts' ends" },
 };
 
 void damages_release(struct damages *d)

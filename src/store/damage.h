@@ -20,6 +20,7 @@ enum damage_kind {
 	DAMAGED_THINGS,	 /* the host's values, GPUs and progress of a tick; id: of the tick */
 	DAMAGED_CURVE,	 /* the points of an attempt in a fold; id: of the fold */
 	DAMAGED_MINUTES, /* of a process in an hour; id: of the rollup */
+	DAMAGED_ENDS,	 /* of attempts, that were kept beside the database; id: when it was met */
 	N_DAMAGE_KINDS,
 };
 

@@ -39,6 +39,9 @@
  *    all of its chunks while they become rollups: those of processes up to rolled_to are
  *    in both. It is_rolled when that is so of all of them; those that layout 1 has
  *    left half done lack what is in rollups.
+ *
+ * Ends of attempts may wait in records of the layout before (spool.c): who changes columns of
+ * attempts, sheets, ranks or unknowns has to take those in as well.
  */
 static const char *const migrations[] = {
 	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"

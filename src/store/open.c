@@ -12,6 +12,7 @@
 #include "store/journal.h"
 #include "store/migrate.h"
 #include "store/patience.h"
+#include "store/spool_file.h"
 #include "store/sqlite.h"
 #include "store/vfs.h"
 #include "store/wal.h"
@@ -277,6 +278,8 @@ static int open_to_write(const char *path, unsigned patience_ms, struct store **
 	r = configure_writing(store, err);
 	if (r < 0)
 		return r;
+	spool_file_prepare(path);
+	store_take_in(store, NULL); /* else who comes next does */
 	*ret = TAKE_PTR(store);
 	return 0;
 }
@@ -315,6 +318,19 @@ static int look_again(struct store *store, int *version, struct err *err)
 	return r < 0 ? r : layout_read_version(store, version, err);
 }
 
+/* Ends of attempts that wait beside it: by who may write, not for long, and not for certain. */
+#define TAKE_IN_PATIENCE_MS 100
+
+static void take_in_kept(struct store *store, unsigned patience_ms)
+{
+	CLEANUP(close_handle) struct store *writer = NULL;
+	unsigned ms = patience_ms < TAKE_IN_PATIENCE_MS ? patience_ms : TAKE_IN_PATIENCE_MS;
+
+	if (store_has_kept(store->path) &&
+	    store_open_patient(store->path, STORE_WRITE, ms, &writer, NULL) == 0)
+		damages_add(&store->damages, &writer->damages);
+}
+
 static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
@@ -330,6 +346,10 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 		r = look_again(store, &version, err);
 	if (r < 0)
 		return r;
+	if (version == 0 && store_has_kept(path) && put_right(path, patience_ms, NULL) == 0)
+		r = layout_read_version(store, &version, err);
+	if (r < 0)
+		return r;
 	if (version == 0)
 		return err_set(err, -ENOENT, "nothing was recorded yet: the database %s is empty",
 			       path);
@@ -337,6 +357,7 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 		r = put_right(path, patience_ms, err);
 	if (r < 0)
 		return r;
+	take_in_kept(store, patience_ms);
 	*ret = TAKE_PTR(store);
 	return 0;
 }

@@ -55,6 +55,16 @@ void query_bind_text(struct query *q, const char *s)
 	note(q, sqlite3_bind_text(q->stmt, ++q->next, s, -1, SQLITE_STATIC));
 }
 
+void query_bind_f64(struct query *q, double v)
+{
+	note(q, sqlite3_bind_double(q->stmt, ++q->next, v));
+}
+
+void query_bind_text_n(struct query *q, const char *s, size_t n)
+{
+	note(q, sqlite3_bind_text64(q->stmt, ++q->next, s, n, SQLITE_STATIC, SQLITE_UTF8));
+}
+
 void query_bind_blob(struct query *q, const void *data, size_t len)
 {
 	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));

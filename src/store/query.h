@@ -43,7 +43,9 @@ int query_open(struct store *store, enum statement id, struct query *ret, struct
 void query_close(struct query *q);
 
 void query_bind_i64(struct query *q, int64_t v);
+void query_bind_f64(struct query *q, double v);
 void query_bind_text(struct query *q, const char *s); /* NULL is NULL */
+void query_bind_text_n(struct query *q, const char *s, size_t n);
 void query_bind_blob(struct query *q, const void *data, size_t len);
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
 

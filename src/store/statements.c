@@ -49,6 +49,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" RETURNING id, attempt_num",
 		{ { "", &attempt_begin_columns }, { "", &attempt_progress_columns } },
 	},
+	/* The attempt that this runner began then, and whether it has an end. */
+	[STATEMENT_FIND_RUN] = {
+		"SELECT id, ended_wall_ns IS NOT NULL FROM attempts WHERE job = ? AND boot IS ?"
+		" AND runner_pid IS ? AND runner_start_ticks IS ? AND started_wall_ns IS ?",
+	},
 	[STATEMENT_ADD_DAEMON] = {
 		"INSERT INTO daemons (boot, @names) VALUES (?, @values)",
 		{ { "", &daemon_columns } },

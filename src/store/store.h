@@ -27,6 +27,7 @@
 #include "store/sql.h"	     /* the same in SQL */
 #include "store/minutes.h"   /* what was recorded, a minute at a time */
 #include "store/retention.h" /* what becomes of what is old */
+#include "store/spool.h"     /* ends that could not be stored yet */
 
 struct store;
 

@@ -1,3 +1,5 @@
+#include "store/write.h"
+
 #include <errno.h>
 
 #include "base/macros.h"
@@ -22,9 +24,8 @@ static int find_text(struct store *store, enum statement find, const char *text,
 	return r < 0 ? r : 0;
 }
 
-/* The same, and it is added if there is none. */
-static int intern_text(struct store *store, enum statement find, enum statement add,
-		       const char *text, int64_t *ret, struct err *err)
+int text_intern(struct store *store, enum statement find, enum statement add, const char *text,
+		int64_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = find_text(store, find, text, ret, err);
@@ -72,7 +73,7 @@ int store_begin_daemon(struct store *store, struct daemon_record *d, struct err 
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0 && d->boot_id[0])
-		r = intern_text(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, d->boot_id, &boot,
+		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, d->boot_id, &boot,
 				err);
 	if (r == 0)
 		r = query_open(store, STATEMENT_ADD_DAEMON, &q, err);
@@ -172,11 +173,11 @@ int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r < 0)
 		return r;
-	r = intern_text(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
+	r = text_intern(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
 	if (r < 0)
 		return r;
 	if (a->boot_id[0])
-		r = intern_text(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
+		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
 				err);
 	if (r < 0)
 		return r;

@@ -50,7 +50,9 @@ check_damage() { # NAME WHAT-IS-SAID
 	run "$PROCTOR" run -q --job after -- sh -c 'exit 5'
 	is "$1: a run after that passes its status on" "$status/$stderr" "5/"
 	run "$PROCTOR" jobs --json
-	json "$1: and is recorded" "$stdout" '[j["job_id"] for j in d] == ["after"]'
+	# That of before may have waited beside the database.
+	json "$1: and is recorded" "$stdout" \
+		'd[-1]["job_id"] == "after" and {(j["job_id"], j["exit_code"]) for j in d[:-1]} <= {("while", 7)}'
 	check "$1: the old one is still there" cmp "$TMP/kept.db" "$(aside)"
 	run "$PROCTOR" doctor
 	is "$1: and doctor is content" "$status" 0
@@ -191,7 +193,7 @@ if unshare --mount true 2>/dev/null; then
 		'database +broken .*cannot be moved.*Read-only file system'
 	on_read_only doctor --repair
 	like "so does --repair" "$status $stderr" '^1 .*cannot be moved aside \(Read-only file system\)'
-	is "nothing was touched" "$(ls "$PROCTOR_HOME" -I proctor.jsonl)/$(cmp "$TMP/kept.db" "$db" && echo same)" \
+	is "nothing was touched" "$(ls "$PROCTOR_HOME" -I proctor.jsonl -I proctor.db-spool)/$(cmp "$TMP/kept.db" "$db" && echo same)" \
 		proctor.db/same
 else
 	skip "a medium that cannot be written" "this machine makes no mount namespaces"
@@ -231,9 +233,15 @@ run "$PROCTOR" run --job locked -- sh -c 'echo done; exit 4'
 is "a lock does not change the command's status" "$stdout/$status" done/4
 like "and its holder is named" "$stderr" \
 	"not recorded: the database $db is locked by process $holder \\(python3\\): wait for it or end it"
+like "and how it ended is not lost" "$stderr" 'how this run ended is kept beside the database until'
 run "$PROCTOR" jobs --json
 json "readers do not mind" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
+like "and say that there is more" "$stderr" "waits in $db-spool until the database can be written"
 release
+run "$PROCTOR" jobs --json
+json "as soon as it can be it is taken in" "$stdout" \
+	'[(j["job_id"], j["attempt"], j["outcome"], j["exit_code"]) for j in d][3:] == [("locked", 1, "failure", 4)]'
+is "and that is that" "$stderr" ""
 hold 'PRAGMA locking_mode = EXCLUSIVE;BEGIN EXCLUSIVE'
 run "$PROCTOR" jobs
 is "who has it for itself keeps readers out" "$status" 1
@@ -242,6 +250,10 @@ like "and is named" "$stderr" \
 release
 run "$PROCTOR" run -q --job locked -- true
 run "$PROCTOR" jobs --json
-json "after that all is well" "$stdout" '[j["job_id"] for j in d][3:] == ["locked"]'
+json "after that all is well" "$stdout" \
+	'[(j["job_id"], j["attempt"], j["outcome"]) for j in d][3:] == [("locked", 2, "success")]'
+run "$PROCTOR" report locked --attempt 1 --json
+json "what was kept has its report" "$stdout" \
+	'd["exit_code"] == 4 and d["wall_seconds"] > 0 and d["total_cpu_seconds"] is not None and any("locked by process" in u["why"] for u in d["unknown"])'
 
 finish
