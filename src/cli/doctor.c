@@ -208,7 +208,7 @@ static enum health check_jsonl(struct patient *p, struct buf *detail)
 		buf_printf(detail, "%s (made by the first run)", p->paths.jsonl);
 		return HEALTH_OK;
 	}
-	log = jsonl_new(p->paths.jsonl, p->config.jsonl_max_bytes);
+	log = jsonl_new(p->paths.jsonl, config_log_bytes(&p->config));
 	r = log ? jsonl_check(log, &err) : err_set(&err, -ENOMEM, "out of memory");
 	jsonl_free(log);
 	buf_add_str(detail, r < 0 ? err.text : p->paths.jsonl);

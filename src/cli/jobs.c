@@ -105,6 +105,16 @@ static void add_duration(struct buf *out, const struct attempt *a)
 	add_padded(out, text.data, 9);
 }
 
+static void add_loss(struct buf *out, const struct attempt *a)
+{
+	buf_printf(out, "its runner, process %d", (int)a->runner.pid);
+	if (a->host) {
+		buf_add_str(out, " on ");
+		cli_add_text(out, a->host, 64);
+	}
+	buf_add_str(out, ", is gone or silent, and wrote no end");
+}
+
 static void add_row(struct buf *out, const struct attempt *a, size_t id_width)
 {
 	char started[32] = "-", attempt[16];
@@ -117,7 +127,10 @@ static void add_row(struct buf *out, const struct attempt *a, size_t id_width)
 	add_padded(out, started, 19);
 	add_duration(out, a);
 	add_padded(out, outcome_word(a), 9);
-	cli_add_text(out, a->reason ? a->reason : "", 100);
+	if (a->is_lost)
+		add_loss(out, a);
+	else
+		cli_add_text(out, a->reason ? a->reason : "", 100);
 	buf_add_char(out, '\n');
 }
 

@@ -491,7 +491,8 @@ static void leave_replaced(struct run *run)
 	run->store = store_close(run->store);
 	run->attempt->id = 0;
 	add_unknown(run->attempt, "history",
-		    "the database was replaced during the run: earlier samples went with it");
+		    "another database took the place of the first one during the run: samples "
+		    "from before that are in the first one, wherever it is now");
 }
 
 /* What waits still, with more patience: all of it was waiting for less than this. */

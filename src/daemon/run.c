@@ -584,7 +584,7 @@ static int open_run(struct run *run, struct err *err)
 	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
 	run->tick_timer = loop_timer_new(run->loop, on_tick_timer, run);
 	run->link = link_new(run->loop);
-	run->upkeep = upkeep_new(run->loop, run->options->retention);
+	run->upkeep = upkeep_new(run->loop, run->options->retention, run->options->jsonl_path);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
 	if (run->jsonl)

@@ -79,7 +79,9 @@ static int make_parts(struct service *s, struct err *err)
 	s->bus = bus_new();
 	s->assigner = assigner_new();
 	s->watch = watch_new(service_tell_change, s);
-	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
+	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention,
+					 s->options->paths->jsonl)
+			    : NULL;
 	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	return 0;

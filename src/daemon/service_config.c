@@ -28,7 +28,7 @@ static int make_log(const struct paths *paths, const struct config *c, struct js
 	*ret = NULL;
 	if (paths->jsonl[0] == '\0')
 		return 0;
-	*ret = jsonl_new(paths->jsonl, c->jsonl_max_bytes);
+	*ret = jsonl_new(paths->jsonl, config_log_bytes(c));
 	if (!*ret)
 		return err_set(err, -ENOMEM, "no memory left for the log of snapshots");
 	jsonl_set_patience(*ret, LOOP_PATIENCE_MS);
@@ -66,6 +66,7 @@ static void settle(struct service *s)
 
 	s->reload = (struct reload_state){ .loaded_wall_ns = clock_wall_ns() };
 	find_group(s);
+	upkeep_set_policy(s->upkeep, &s->config->retention, s->paths->jsonl);
 	config_each(s->config, tell_idle_setting, &told);
 }
 
@@ -104,6 +105,7 @@ static const struct {
 	{ offsetof(struct config, mask_patterns), offsetof(struct changes, mask) },
 	{ offsetof(struct config, jsonl_path), offsetof(struct changes, log) },
 	{ offsetof(struct config, jsonl_max_bytes), offsetof(struct changes, log) },
+	{ offsetof(struct config, retention.max_bytes), offsetof(struct changes, log) },
 	{ offsetof(struct config, interval_seconds), offsetof(struct changes, interval) },
 	{ offsetof(struct config, storage_path), offsetof(struct changes, storage) },
 };

@@ -10,9 +10,14 @@
 
 struct upkeep;
 
-/* Does nothing yet. NULL: no memory. */
-struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy);
+/* Does nothing yet. jsonl_path (NULL or "": none) is borrowed. NULL: no memory. */
+struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy,
+			  const char *jsonl_path);
 struct upkeep *upkeep_free(struct upkeep *u);
+
+/* From now on, also for what is going on. */
+void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
+		       const char *jsonl_path);
 
 /*
  * At every tick: begins if it is due, and takes in what others have left beside the database

@@ -93,6 +93,27 @@ run "$PROCTOR" gc
 is "once more: status" "$status" 0
 like "once more: there is nothing left" "$stdout" 'Nothing is old enough'
 
+# The cap is on all together: a log that is not even the database's is part of it.
+json "the dry run and the run have the same keys for it" "[$preview, $(
+	"$PROCTOR" gc --json)]" 'all(d[i]["over_max_bytes"] == 0 and d[i]["max_bytes"] == 1 << 30 for i in (0, 1))'
+json "all together is more than the database" "$("$PROCTOR" gc --json)" \
+	'd["total_bytes"] >= d["bytes_after"] + 65536'
+echo 'retention: {max_bytes: 16777216}' >"$PROCTOR_HOME/proctor.yaml"
+for suffix in "" .1 .2; do
+	{ echo '{}'; head -c 7000000 /dev/zero; } >"$PROCTOR_HOME/proctor.jsonl$suffix"
+done
+run "$PROCTOR" gc --dry-run --json
+json "dry run: what is above it is told" "$stdout" 'd["over_max_bytes"] > 4000000 and d["total_bytes"] > 1 << 24'
+run "$PROCTOR" gc --dry-run
+like "dry run: for people too" "$stdout" 'would be above max_bytes: more would go, rotated logs first'
+run "$PROCTOR" gc --json
+json "the oldest log goes" "$stdout" 'd["logs_removed"] == 1 and d["over_max_bytes"] == 0 and d["attempts_removed"] == 0'
+check "which is that" [ ! -e "$PROCTOR_HOME/proctor.jsonl.2" ]
+check "and no other" [ -e "$PROCTOR_HOME/proctor.jsonl.1" ]
+run "$PROCTOR" gc
+like "for people it is told" "$stdout" 'With its logs and the log of snapshots that is 1[0-9]'
+rm "$PROCTOR_HOME"/proctor.yaml "$PROCTOR_HOME"/proctor.jsonl*
+
 run "$PROCTOR" gc everything
 is "a word too many is refused" "$status" 2
 like "and named" "$stderr" "'everything'"

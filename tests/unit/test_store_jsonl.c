@@ -453,6 +453,29 @@ static void test_check(void **state)
 	assert_int_equal(jsonl_check(log, &err), -ELOOP);
 }
 
+/* For room: the oldest that was rotated, and never the log itself. */
+static void test_drop_oldest(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(log_cleanup) struct jsonl *log = must_new(f, 8);
+	int fd;
+
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 0);
+	for (int i = 0; i < 4; i++)
+		must_append(log, LINE);
+	assert_int_equal(jsonl_count_bytes(log_path(f, "")), 3 * 8);
+	fd = open(log_path(f, ""), O_RDONLY | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), -EBUSY); /* somebody rotates */
+	close(fd);
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 1);
+	assert_file(log_path(f, ".2"), NULL);
+	assert_file(log_path(f, ".1"), LINE "\n");
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 1);
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 0);
+	assert_file(log_path(f, ""), LINE "\n");
+}
+
 static void test_check_without_a_folder(void **state)
 {
 	CLEANUP(log_cleanup) struct jsonl *log = jsonl_new("/nowhere/at/all.jsonl", 1000);
@@ -604,6 +627,7 @@ int main(void)
 		JSONL_TEST(test_rotated_by_another),
 		JSONL_TEST(test_moved_or_removed_by_hand),
 		JSONL_TEST(test_check),
+		JSONL_TEST(test_drop_oldest),
 		cmocka_unit_test(test_check_without_a_folder),
 		JSONL_TEST(test_folder_or_file_that_cannot_be_written),
 		JSONL_TEST(test_file_of_somebody_else),
