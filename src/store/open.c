@@ -12,6 +12,7 @@
 #include "store/journal.h"
 #include "store/migrate.h"
 #include "store/patience.h"
+#include "store/query.h"
 #include "store/spool_file.h"
 #include "store/sqlite.h"
 #include "store/vfs.h"
@@ -222,16 +223,11 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 	return 0;
 }
 
-/*
- * Migrations have been done by now: they may need the foreign keys off. EXTRA is
- * FULL, and with a rollback journal it also makes durable that the journal is gone.
- */
+/* Migrations have been done by now: they may need the foreign keys off. */
 static int configure_writing(struct store *store, struct err *err)
 {
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
-	if (sqlite3_exec(store->db, "PRAGMA synchronous = EXTRA", NULL, NULL, NULL) != SQLITE_OK)
-		return store_failure(store, err);
-	return 0;
+	return durability_set(store, true, err);
 }
 
 /*

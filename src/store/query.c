@@ -155,6 +155,20 @@ static int run(struct store *store, enum statement id, struct err *err)
 	return r < 0 ? r : query_run(&q, err);
 }
 
+/*
+ * EXTRA is FULL, and with a rollback journal it also makes durable that the journal is
+ * gone. NORMAL does without a sync where there is a log: what is written next brings
+ * it to the disk as well.
+ */
+int durability_set(struct store *store, bool is_durable, struct err *err)
+{
+	const char *sql = is_durable ? "PRAGMA synchronous = EXTRA" : "PRAGMA synchronous = NORMAL";
+
+	if (sqlite3_exec(store->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+		return store_failure(store, err);
+	return 0;
+}
+
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err)
 {
 	int r;

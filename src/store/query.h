@@ -77,6 +77,9 @@ int query_run(struct query *q, struct err *err);
  * is in a transaction already: what it reads is part of that.
  */
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err);
+/* Whether what is committed from now on is on the disk then, or only comes there in its turn. */
+int durability_set(struct store *store, bool is_durable, struct err *err);
+
 int txn_commit(struct store **txn, struct err *err);
 void txn_abort(struct store **txn); /* undoes what was not committed */
 

@@ -2,8 +2,8 @@
  * store - what outlives the process that measured it.
  *
  * One file, shared by any number of writers and readers. Each call that writes
- * is one short transaction, durable when it returns. Nothing is kept of a call
- * that failed, and the next one works as if it had not been. Who has to wait for
+ * is one short transaction, durable when it returns (but for store_begin_attempt()). Nothing is
+ * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
  * last may be in the file's -wal: who copies the file copies that too.
@@ -76,7 +76,8 @@ void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
  * Records that an attempt begins: reads job_id, command, argv_hash, uid, host,
  * workdir, boot_id, runner, pid_ns, interval_seconds, started_wall_ns,
  * total_sheets, progress and sheets of a as they are by now, and sets a->id and
- * a->attempt_num (1 more than the job had).
+ * a->attempt_num (1 more than the job had). It is there for everybody, also if we are killed;
+ * a power cut may take it until something else is written.
  */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
 

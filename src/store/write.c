@@ -117,8 +117,11 @@ static int replace_ranks(struct store *store, int64_t attempt_id, const struct s
 			 struct err *err)
 {
 	CLEANUP(query_close) struct query drop = QUERY_INIT, add = QUERY_INIT;
-	int r = query_open(store, STATEMENT_DROP_RANKS, &drop, err);
+	int r;
 
+	if (sheet->total_ranks <= 1 && sheet->n_ranks == 0) /* it never had any */
+		return 0;
+	r = query_open(store, STATEMENT_DROP_RANKS, &drop, err);
 	if (r < 0)
 		return r;
 	query_bind_i64(&drop, attempt_id);
@@ -162,14 +165,12 @@ static int put_sheets(struct store *store, int64_t attempt_id, const struct shee
 	return r;
 }
 
-int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
+static int begin_attempt(struct store *store, struct attempt *a, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int64_t job = 0, boot = 0, id = 0;
 	int num = 0, r;
 
-	if (!a->job_id)
-		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r < 0)
 		return r;
@@ -192,6 +193,21 @@ int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
 	a->id = id;
 	a->attempt_num = num;
 	return 0;
+}
+
+/* A command that is over in a moment has one thing that must not be lost: how it ended. */
+int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
+{
+	int restored, r;
+
+	if (!a->job_id)
+		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
+	r = durability_set(store, false, err);
+	if (r < 0)
+		return r;
+	r = begin_attempt(store, a, err);
+	restored = durability_set(store, true, r < 0 ? NULL : err);
+	return r < 0 ? r : restored;
 }
 
 static int set_progress(struct store *store, const struct attempt *a, struct err *err)
