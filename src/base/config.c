@@ -14,6 +14,9 @@
 #define MAX_SECONDS 86400
 #define MAX_COUNT 1e9
 
+/* There are three files of a log, and the record is to have the larger part. */
+#define LOG_SHARE 8
+
 static const struct config defaults = {
 	.enabled = true,
 	.interval_seconds = 5,
@@ -193,6 +196,13 @@ ASSERT_LINES(fields, defaults);
 void config_init(struct config *c)
 {
 	*c = defaults;
+}
+
+uint64_t config_log_bytes(const struct config *c)
+{
+	uint64_t share = c->retention.max_bytes / LOG_SHARE;
+
+	return c->retention.max_bytes && share < c->jsonl_max_bytes ? share : c->jsonl_max_bytes;
 }
 
 void config_release(struct config *c)

@@ -115,6 +115,9 @@ struct config {
 void config_init(struct config *c); /* the defaults */
 void config_release(struct config *c);
 
+/* jsonl_max_bytes, but no more than retention.max_bytes, which counts the log in, leaves for it. */
+uint64_t config_log_bytes(const struct config *c);
+
 /* Fills c (already initialised) from the file. On failure c holds the defaults. */
 int config_load(const char *path, struct config *c, struct err *err);
 

@@ -123,6 +123,10 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 			paths->state_dir);
 	if (r == 0)
 		store_set_alive_check(*ret, daemon_check_alive, NULL);
+	if (r == 0 && store_has_kept(paths->db))
+		log_warning("how some attempts ended waits in %s-spool until the database can be "
+			    "written: they may look lost",
+			    paths->db);
 	return r;
 }
 
@@ -136,8 +140,20 @@ int cli_open_store_to_write(const struct paths *paths, struct store **ret, struc
 	return open_store(paths, STORE_WRITE, ret, err);
 }
 
+static void tell_damage(struct store *store)
+{
+	CLEANUP(buf_release) struct buf what = BUF_INIT;
+
+	if (store_tell_damage(store, &what))
+		log_warning("left out, as it is damaged in the database: %s; \"proctor doctor\" "
+			    "looks through all of it",
+			    what.data);
+}
+
 void cli_store_cleanup(struct store **store)
 {
+	if (*store)
+		tell_damage(*store);
 	*store = store_close(*store);
 }
 

@@ -58,7 +58,7 @@ struct rpc_value;
 int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err);
 void cli_value_cleanup(struct rpc_value **value); /* for CLEANUP() */
 
-/* For CLEANUP(). */
+/* For CLEANUP(). Says what was left out of what was read, if something had to be. */
 void cli_store_cleanup(struct store **store);
 
 /*

@@ -143,21 +143,15 @@ static enum health tell_store_trouble(struct patient *p, const struct err *err, 
 	return HEALTH_BROKEN;
 }
 
-static enum health check_store(struct patient *p, struct buf *detail)
+/* What is in it. */
+static enum health look_through(struct patient *p, struct buf *detail)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	struct attempt_filter filter = { 0 };
 	struct err err = ERR_INIT;
-	int r, checked;
+	int checked, r = cli_open_store(&p->paths, &store, &err);
 
-	if (p->paths_err.code)
-		return HEALTH_BROKEN;
-	r = cli_open_store(&p->paths, &store, &err);
-	if (r == -ENOENT) {
-		buf_printf(detail, "%s (made by the first run)", p->paths.db);
-		return HEALTH_OK;
-	}
 	if (r == 0)
 		r = store_list_attempts(store, &filter, &list, &err);
 	if (r < 0)
@@ -170,6 +164,56 @@ static enum health check_store(struct patient *p, struct buf *detail)
 	else
 		buf_printf(detail, "%s, %zu attempts, no damage", p->paths.db, list.n);
 	return checked == 0 ? HEALTH_OK : HEALTH_NOTE;
+}
+
+static enum health check_store(struct patient *p, struct buf *detail)
+{
+	struct err err = ERR_INIT;
+	enum health health;
+
+	if (p->paths_err.code)
+		return HEALTH_BROKEN;
+	if (access(p->paths.db, F_OK) < 0 && errno == ENOENT) {
+		buf_printf(detail, "%s (made by the first run)", p->paths.db);
+		return HEALTH_OK;
+	}
+	health = look_through(p, detail);
+	if (health == HEALTH_BROKEN || store_check_access(p->paths.db, &err) == 0)
+		return health;
+	buf_reset(detail);
+	buf_printf(detail, "%s; jobs run, and are not recorded", err.text);
+	return HEALTH_BROKEN;
+}
+
+static bool is_in_state_folder(const struct paths *paths, const char *file)
+{
+	size_t n = strlen(paths->state_dir);
+
+	return strncmp(file, paths->state_dir, n) == 0 && file[n] == '/' &&
+	       !strchr(file + n + 1, '/');
+}
+
+static enum health check_jsonl(struct patient *p, struct buf *detail)
+{
+	struct err err = ERR_INIT;
+	struct jsonl *log;
+	int r;
+
+	if (p->paths_err.code || p->config_err.code)
+		return HEALTH_BROKEN;
+	if (!p->paths.jsonl[0]) {
+		buf_add_str(detail, "none is written (jsonl_path)");
+		return HEALTH_OK;
+	}
+	if (access(p->paths.state_dir, F_OK) < 0 && is_in_state_folder(&p->paths, p->paths.jsonl)) {
+		buf_printf(detail, "%s (made by the first run)", p->paths.jsonl);
+		return HEALTH_OK;
+	}
+	log = jsonl_new(p->paths.jsonl, config_log_bytes(&p->config));
+	r = log ? jsonl_check(log, &err) : err_set(&err, -ENOMEM, "out of memory");
+	jsonl_free(log);
+	buf_add_str(detail, r < 0 ? err.text : p->paths.jsonl);
+	return r < 0 ? HEALTH_BROKEN : HEALTH_OK;
 }
 
 /* Those that the file has and nothing looks at. */
@@ -262,10 +306,15 @@ static const struct {
 	const char *name;
 	enum health (*fn)(struct patient *p, struct buf *detail);
 } checks[] = {
-	{ "kernel", check_kernel },	{ "folder", check_folder },
-	{ "database", check_store },	{ "configuration", check_config },
-	{ "pressure", check_pressure }, { "cgroups", check_cgroups },
-	{ "open files", check_files },	{ "GPUs", check_gpus },
+	{ "kernel", check_kernel },
+	{ "folder", check_folder },
+	{ "database", check_store },
+	{ "log", check_jsonl },
+	{ "configuration", check_config },
+	{ "pressure", check_pressure },
+	{ "cgroups", check_cgroups },
+	{ "open files", check_files },
+	{ "GPUs", check_gpus },
 };
 
 /* ---- the visit ---- */
@@ -278,7 +327,8 @@ static void find_files(struct patient *p)
 		return;
 	if (config_load(p->paths.config, &p->config, &p->config_err) < 0)
 		return;
-	paths_set_db(&p->paths, p->config.storage_path, &p->config_err);
+	if (paths_set_db(&p->paths, p->config.storage_path, &p->config_err) == 0)
+		paths_set_jsonl(&p->paths, p->config.jsonl_path, &p->config_err);
 }
 
 static int examine(struct patient *p, struct err *err)

@@ -93,7 +93,8 @@ static int on_sample(void *ctx, const struct history_row *row)
 {
 	struct exporter *e = ctx;
 
-	report_csv_sample(&e->csv, row->wall_ns, row->attempt_num, &row->sample);
+	report_csv_sample(&e->csv, row->wall_ns, row->resolution_seconds, row->attempt_num,
+			  &row->sample);
 	return pass(e);
 }
 
@@ -103,6 +104,7 @@ static int export_samples(struct exporter *e, struct err *err)
 		.job_id = e->args->job_id,
 		.since_wall_ns = e->args->since_wall_ns,
 		.until_wall_ns = e->args->until_wall_ns,
+		.with_minutes = true,
 	};
 
 	return store_read_history(e->store, &filter, on_sample, e, err);
@@ -122,6 +124,7 @@ static int export_snapshots(struct exporter *e, struct err *err)
 		.job_id = e->args->job_id,
 		.since_wall_ns = e->args->since_wall_ns,
 		.until_wall_ns = e->args->until_wall_ns,
+		.with_minutes = true,
 	};
 
 	return store_read_snapshots(e->store, &filter, on_snapshot, e, err);

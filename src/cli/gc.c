@@ -77,6 +77,8 @@ static const struct {
 	  offsetof(struct retention_result, n_processes) },
 	{ "attempts_removed", "whole attempt", "whole attempts",
 	  offsetof(struct retention_result, n_attempts) },
+	{ "logs_removed", "rotated log of snapshots", "rotated logs of snapshots",
+	  offsetof(struct retention_result, n_logs) },
 	{ "damaged", "damaged piece", "damaged pieces",
 	  offsetof(struct retention_result, n_damaged) },
 };
@@ -170,8 +172,17 @@ static int preview(const struct paths *paths, const struct retention_policy *pol
 
 /* ---- telling ---- */
 
-static void write_json(const struct gc_args *args, const struct retention_preview *p,
-		       struct buf *out)
+/* What max_bytes is about; unknown if there is no database. */
+static uint64_t total_bytes(const struct retention_result *result)
+{
+	uint64_t database =
+		u64_known(result->bytes_after) ? result->bytes_after : result->bytes_before;
+
+	return u64_add(database, result->beside_bytes);
+}
+
+static void write_json(const struct gc_args *args, const struct retention_policy *policy,
+		       const struct retention_preview *p, struct buf *out)
 {
 	const struct retention_result *result = &p->result;
 	struct json j;
@@ -184,12 +195,11 @@ static void write_json(const struct gc_args *args, const struct retention_previe
 	json_key_u64(&j, "bytes_before", result->bytes_before);
 	json_key_u64(&j, "bytes_after", result->bytes_after);
 	json_key_u64(&j, "bytes_given_back", u64_delta(result->bytes_before, result->bytes_after));
-	if (args->dry_run) {
+	if (args->dry_run)
 		json_key_u64(&j, "removable_bytes", p->removable_bytes);
-		json_key_u64(&j, "over_bytes", p->over_bytes);
-	} else {
-		json_key_bool(&j, "over_max_bytes", result->is_over);
-	}
+	json_key_u64(&j, "total_bytes", total_bytes(result));
+	json_key_u64(&j, "max_bytes", policy->max_bytes ? policy->max_bytes : U64_UNKNOWN);
+	json_key_u64(&j, "over_max_bytes", result->over_bytes);
 	json_end_object(&j);
 	buf_add_char(out, '\n');
 }
@@ -212,6 +222,13 @@ static void add_counts(const char *heading, const struct retention_result *resul
 		buf_add_str(out, "Nothing is old enough to be removed.\n");
 }
 
+static void write_total(const struct retention_result *result, struct buf *out)
+{
+	buf_add_str(out, "With its logs and the log of snapshots that is ");
+	report_add_bytes(out, total_bytes(result));
+	buf_add_str(out, ".\n");
+}
+
 static void write_text(const struct retention_result *result, struct buf *out)
 {
 	add_counts("Removed", result, out);
@@ -220,6 +237,7 @@ static void write_text(const struct retention_result *result, struct buf *out)
 	buf_add_str(out, ", and has ");
 	report_add_bytes(out, result->bytes_after);
 	buf_add_str(out, " now.\n");
+	write_total(result, out);
 }
 
 static void write_preview(const struct retention_preview *p, struct buf *out)
@@ -230,18 +248,21 @@ static void write_preview(const struct retention_preview *p, struct buf *out)
 	buf_add_str(out, ", of which this takes about ");
 	report_add_bytes(out, p->removable_bytes);
 	buf_add_str(out, ".\n");
-	if (p->over_bytes == 0)
+	write_total(&p->result, out);
+	if (p->result.over_bytes == 0)
 		return;
 	buf_add_str(out, "Another ");
-	report_add_bytes(out, p->over_bytes);
-	buf_add_str(out, " are above max_bytes: more would go, the oldest samples first.\n");
+	report_add_bytes(out, p->result.over_bytes);
+	buf_add_str(out,
+		    " would be above max_bytes: more would go, rotated logs first and then the "
+		    "oldest samples.\n");
 }
 
-static void write_out(const struct gc_args *args, const struct retention_preview *p,
-		      struct buf *out)
+static void write_out(const struct gc_args *args, const struct retention_policy *policy,
+		      const struct retention_preview *p, struct buf *out)
 {
 	if (args->json)
-		write_json(args, p, out);
+		write_json(args, policy, p, out);
 	else if (args->dry_run)
 		write_preview(p, out);
 	else
@@ -253,7 +274,8 @@ int cli_gc(int argc, char **argv)
 	CLEANUP(settings_close) struct settings settings;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct retention_preview p = { .result = { .bytes_before = U64_UNKNOWN,
-						   .bytes_after = U64_UNKNOWN } };
+						   .bytes_after = U64_UNKNOWN,
+						   .beside_bytes = U64_UNKNOWN } };
 	struct retention_policy policy;
 	struct gc_args args = { 0 };
 	struct err err = ERR_INIT;
@@ -262,14 +284,14 @@ int cli_gc(int argc, char **argv)
 	cli_parse(&gc_argp, argc, argv, 0, &args);
 	if (settings_open(&settings, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
-	policy = upkeep_policy(&settings.config.retention);
+	policy = upkeep_policy(&settings.config.retention, settings.paths.jsonl);
 	r = args.dry_run ? preview(&settings.paths, &policy, &p, &err)
 			 : collect(&settings.paths, &policy, &p.result, &err);
 	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
 		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
-	if (p.result.is_over)
-		log_warning("the database is still above max_bytes: all else is of attempts that "
-			    "may still run, or the newest");
-	write_out(&args, &p, &out);
+	if (p.result.over_bytes > 0 && !args.dry_run)
+		log_warning("all together is still above max_bytes: what is left is of attempts "
+			    "that may still run, or the newest");
+	write_out(&args, &policy, &p, &out);
 	return cli_print(&out);
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/csv.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/history_minutes.h"
@@ -102,7 +103,8 @@ static void add_json(struct printer *p, const struct history_row *row)
 
 static void add_csv(struct printer *p, const struct history_row *row)
 {
-	report_csv_sample(&p->csv, row->wall_ns, row->attempt_num, &row->sample);
+	report_csv_sample(&p->csv, row->wall_ns, row->resolution_seconds, row->attempt_num,
+			  &row->sample);
 }
 
 static void add_line(struct printer *p, const struct history_row *row)
@@ -133,7 +135,10 @@ static int on_row(void *ctx, const struct history_row *row)
 {
 	struct printer *p = ctx;
 
-	p->n_rows++;
+	if (p->n_rows++ == 0 && !p->args->json && !p->args->csv)
+		buf_add_str(&p->out.buf,
+			    "TIME                     ATTEMPT      PID  S    CPU%       RSS    FDS"
+			    "  COMMAND\n");
 	if (p->args->json)
 		add_json(p, row);
 	else if (p->args->csv)
@@ -152,10 +157,6 @@ static void begin(struct printer *p)
 		json_begin_array(&p->json);
 	else if (p->args->csv)
 		report_csv_heading(&p->csv, REPORT_SAMPLES);
-	else
-		buf_add_str(&p->out.buf,
-			    "TIME                     ATTEMPT      PID  S    CPU%       RSS    FDS"
-			    "  COMMAND\n");
 }
 
 static void end(struct printer *p)
@@ -175,13 +176,13 @@ static int print_history(struct store *store, const struct history_args *args, s
 	if (r == 0)
 		r = store_read_history(store, &args->filter, on_row, &printer, err);
 	end(&printer);
-	if (r == 0 && printer.n_rows == 0 && !args->json && !args->csv)
-		r = err_set(err, -ENOENT,
-			    "no samples of that are there: those older than a day are kept as "
-			    "minutes (--minutes)");
 	r = output_end(&printer.out, r, err);
 	output_release(&printer.out);
-	return r;
+	if (r != CLI_DONE || printer.n_rows > 0)
+		return r;
+	log_error("no samples of that are there: those older than a day are kept as minutes "
+		  "(--minutes)");
+	return history_status_of_none(&args->filter);
 }
 
 int cli_history(int argc, char **argv)
@@ -189,14 +190,9 @@ int cli_history(int argc, char **argv)
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct history_args args = { 0 };
 	struct err err = ERR_INIT;
-	struct paths paths;
-	int r;
 
 	cli_parse(&history_argp, argc, argv, 0, &args);
-	r = cli_find_paths(&paths, &err);
-	if (r == 0)
-		r = cli_open_store(&paths, &store, &err);
-	if (r < 0)
+	if (cli_open_record(args.filter.job_id, &store, &err) < 0 || !store)
 		return cli_fail(CLI_FAILED, &err);
 	return args.minutes ? history_print_minutes(store, &args.filter, args.json, &err)
 			    : print_history(store, &args, &err);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -108,6 +109,11 @@ static int on_minute(void *ctx, const struct minute_row *row)
 	return output_pass(&p->out);
 }
 
+int history_status_of_none(const struct history_filter *filter)
+{
+	return filter->job_id ? CLI_DONE : CLI_FAILED;
+}
+
 int history_print_minutes(struct store *store, const struct history_filter *filter, bool json,
 			  struct err *err)
 {
@@ -125,9 +131,10 @@ int history_print_minutes(struct store *store, const struct history_filter *filt
 		json_end_array(&p.j);
 		buf_add_char(&p.out.buf, '\n');
 	}
-	if (r == 0 && p.n_rows == 0 && !json)
-		r = err_set(err, -ENOENT, "nothing of that was recorded, or it is no longer kept");
 	r = output_end(&p.out, r, err);
 	output_release(&p.out);
-	return r;
+	if (r != CLI_DONE || p.n_rows > 0)
+		return r;
+	log_error("nothing of that was recorded, or it is no longer kept");
+	return history_status_of_none(filter);
 }

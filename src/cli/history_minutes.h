@@ -9,6 +9,9 @@
 
 #include "store/store.h"
 
+/* Where there is nothing to print: a job that is there may have no samples, a process cannot. */
+int history_status_of_none(const struct history_filter *filter);
+
 /* The exit status. */
 int history_print_minutes(struct store *store, const struct history_filter *filter, bool json,
 			  struct err *err);

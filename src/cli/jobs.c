@@ -192,10 +192,18 @@ static void format_sheet(const struct attempt *a, char *ret, size_t size)
 		snprintf(ret, size, "%d/%d", at, a->total_sheets);
 }
 
+static void add_loss(struct buf *out, const struct attempt *a)
+{
+	buf_printf(out, "its runner, process %d", (int)a->runner.pid);
+	if (a->host)
+		buf_printf(out, " on %.64s", a->host);
+	buf_add_str(out, ", is gone or silent, and wrote no end");
+}
+
 static void add_attempt(struct buf *out, const struct listing *listing, const struct attempt *a,
 			size_t id_width)
 {
-	CLEANUP(buf_release) struct buf duration = BUF_INIT;
+	CLEANUP(buf_release) struct buf duration = BUF_INIT, reason = BUF_INIT;
 	char started[32] = "-", attempt[16], sheet[32] = "-";
 	const char *why_held =
 		a->is_running ? live_why_held(listing->live, a->job_id, a->attempt_num) : NULL;
@@ -205,10 +213,15 @@ static void add_attempt(struct buf *out, const struct listing *listing, const st
 		clock_format_local(a->started_wall_ns, started, sizeof(started));
 	report_add_duration(&duration, a->usage.wall_ns);
 	format_sheet(a, sheet, sizeof(sheet));
+	if (why_held)
+		buf_add_str(&reason, why_held);
+	else if (a->is_lost)
+		add_loss(&reason, a);
+	else if (a->reason)
+		buf_add_str(&reason, a->reason);
 	add_row(out, a->job_id, id_width,
 		&(struct row){ attempt, started, duration.data, sheet,
-			       why_held ? "waiting" : outcome_word(a),
-			       why_held ? why_held : a->reason });
+			       why_held ? "waiting" : outcome_word(a), reason.data });
 }
 
 struct table {

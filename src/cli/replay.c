@@ -43,13 +43,13 @@ struct notable {
 struct replay {
 	struct buf *out;
 	uint64_t frame_ns;
-	uint64_t first_ns, last_ns, n_snapshots;
+	uint64_t first_ns, last_ns, n_snapshots, n_minutes;
 	struct peaks all;
 
 	/* of the frame */
 	bool is_open;
 	uint64_t frame; /* which one, from 1970 on */
-	uint64_t n_in_frame;
+	uint64_t n_in_frame, n_minutes_in_frame;
 	struct system_sample host;
 	struct peaks jobs;
 	struct busy busiest[BUSIEST];
@@ -298,11 +298,23 @@ static void add_events(struct replay *r)
 
 /* ---- frames ---- */
 
+/* "3 snapshots", "2 minutes of averages", or both. */
+static void add_count(struct buf *out, uint64_t n_snapshots, uint64_t n_minutes)
+{
+	if (n_snapshots > 0 || n_minutes == 0)
+		buf_printf(out, "%llu %s", (unsigned long long)n_snapshots,
+			   n_snapshots == 1 ? "snapshot" : "snapshots");
+	if (n_minutes > 0)
+		buf_printf(out, "%s%llu %s of averages", n_snapshots > 0 ? ", " : "",
+			   (unsigned long long)n_minutes, n_minutes == 1 ? "minute" : "minutes");
+}
+
 static void add_frame_title(struct replay *r)
 {
 	show_moment(r->out, r->frame * r->frame_ns);
-	buf_printf(r->out, "  %llu %s in ", (unsigned long long)r->n_in_frame,
-		   r->n_in_frame == 1 ? "snapshot" : "snapshots");
+	buf_add_str(r->out, "  ");
+	add_count(r->out, r->n_in_frame, r->n_minutes_in_frame);
+	buf_add_str(r->out, " in ");
 	report_add_duration(r->out, r->frame_ns);
 	buf_add_char(r->out, '\n');
 }
@@ -333,7 +345,7 @@ static void enter_frame(struct replay *r, uint64_t wall_ns)
 	end_frame(r);
 	r->is_open = true;
 	r->frame = frame;
-	r->n_in_frame = 0;
+	r->n_in_frame = r->n_minutes_in_frame = 0;
 	r->jobs.n = 0;
 	r->n_busiest = 0;
 	r->n_notable = 0;
@@ -343,11 +355,17 @@ static void enter_frame(struct replay *r, uint64_t wall_ns)
 int replay_snapshot(struct replay *r, const struct snapshot *snap)
 {
 	enter_frame(r, snap->wall_ns);
-	if (r->n_snapshots++ == 0)
+	if (r->n_snapshots + r->n_minutes == 0)
 		r->first_ns = snap->wall_ns;
 	r->last_ns = snap->wall_ns;
-	r->n_in_frame++;
-	r->host = snap->system;
+	if (f64_known(snap->resolution_seconds)) { /* of the host nothing is kept */
+		r->n_minutes++;
+		r->n_minutes_in_frame++;
+	} else {
+		r->n_snapshots++;
+		r->n_in_frame++;
+		r->host = snap->system;
+	}
 	for (size_t i = 0; i < snap->n_processes; i++)
 		take_process(r, &snap->processes[i]);
 	if (peaks_take(&r->jobs, snap) < 0 || peaks_take(&r->all, snap) < 0)
@@ -375,13 +393,13 @@ void replay_end(struct replay *r)
 	char first[32], last[32];
 
 	end_frame(r);
-	if (r->n_snapshots == 0)
+	if (r->n_snapshots + r->n_minutes == 0)
 		return;
 	clock_format_local(r->first_ns, first, sizeof(first));
 	clock_format_local(r->last_ns, last, sizeof(last));
-	buf_printf(r->out, "From %s to %s, %llu %s:\n", first, last,
-		   (unsigned long long)r->n_snapshots,
-		   r->n_snapshots == 1 ? "snapshot" : "snapshots");
+	buf_printf(r->out, "From %s to %s, ", first, last);
+	add_count(r->out, r->n_snapshots, r->n_minutes);
+	buf_add_str(r->out, ":\n");
 	for (size_t i = 0; i < r->all.n; i++)
 		add_peak(r->out, &r->all.items[i], true);
 }

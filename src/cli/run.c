@@ -357,7 +357,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.db_path = why_no_db ? NULL : ctx->paths.db,
 		.why_no_db = why_no_db,
 		.jsonl_path = why_no_db || !ctx->paths.jsonl[0] ? NULL : ctx->paths.jsonl,
-		.jsonl_max_bytes = ctx->config.jsonl_max_bytes,
+		.jsonl_max_bytes = config_log_bytes(&ctx->config),
 		.anomaly = &ctx->config.anomaly,
 		.retention = &ctx->config.retention,
 		.reads_gpus = ctx->config.gpu_enabled,

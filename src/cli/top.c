@@ -289,7 +289,7 @@ static int watch(const struct top_args *args, const struct settings *ctx)
 int cli_top(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings ctx;
-	struct top_args args = { 0 };
+	struct top_args args = { .filter.with_minutes = true };
 	struct err err = ERR_INIT;
 
 	cli_parse(&top_argp, argc, argv, 0, &args);

@@ -86,6 +86,7 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 enum store_alive daemon_check_alive(void *ctx, const struct attempt *a);
 
 /* What the configuration says, as the store takes it. */
-struct retention_policy upkeep_policy(const struct config_retention *policy);
+struct retention_policy upkeep_policy(const struct config_retention *policy,
+				      const char *jsonl_path);
 
 #endif

@@ -548,7 +548,8 @@ static void leave_replaced(struct run *run)
 	run->store = store_close(run->store);
 	run->attempt->id = 0;
 	add_unknown(run->attempt, "history",
-		    "the database was replaced during the run: earlier samples went with it");
+		    "another database took the place of the first one during the run: samples "
+		    "from before that are in the first one, wherever it is now");
 }
 
 /* What waits still, with more patience: all of it was waiting for less than this. */
@@ -567,6 +568,24 @@ static void store_last_ticks(struct run *run)
 		       "snapshots could not be written to it");
 }
 
+/*
+ * How it ended is known, whatever has become of the database: it waits beside that, and
+ * whoever opens it next takes it in.
+ */
+static void keep_end(struct run *run, const struct err *why)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->options->db_path || why->code == -EMEDIUMTYPE) /* nothing of ours is there */
+		return;
+	if (store_keep_end(run->options->db_path, run->attempt, &err) == 0)
+		log_warning("how this run ended is kept beside the database until that can be "
+			    "written: %s",
+			    why->text);
+	else
+		log_error("how this run ended is lost: %s", err.text);
+}
+
 static void store_end(struct run *run)
 {
 	const struct proc_event *events;
@@ -580,16 +599,19 @@ static void store_end(struct run *run)
 	store_last_ticks(run);
 	if (run->store_err.code != 0)
 		add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
-	if (!run->store)
+	if (!run->store) {
+		keep_end(run, &run->store_err);
 		return;
+	}
 	events = tally_pending_events(run->tally, &n);
 	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
 		upkeep_do_some(run->upkeep, run->store);
 		return;
 	}
 	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
-	say_loss(run, "the end of this run is not recorded", &err);
+	say_loss(run, "the end of this run is not fully recorded", &err);
 	add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+	keep_end(run, &err);
 }
 
 /* Whoever submitted it hears of it, however short it was. */

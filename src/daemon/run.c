@@ -604,7 +604,7 @@ static int open_run(struct run *run, struct err *err)
 	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
 	run->tick_timer = loop_timer_new(run->loop, on_tick_timer, run);
 	run->link = link_new(run->loop);
-	run->upkeep = upkeep_new(run->loop, run->options->retention);
+	run->upkeep = upkeep_new(run->loop, run->options->retention, run->options->jsonl_path);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);

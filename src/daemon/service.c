@@ -93,7 +93,9 @@ static int make_parts(struct service *s, struct err *err)
 	s->assigner = assigner_new();
 	s->orphans = orphans_new();
 	s->watch = watch_new(service_tell_change, s);
-	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention) : NULL;
+	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention,
+					 s->options->paths->jsonl)
+			    : NULL;
 	s->detect = detect_new(&s->options->config->anomaly, DETECT_ALL);
 	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->orphans ||
 	    !s->detect)

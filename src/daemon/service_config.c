@@ -30,7 +30,7 @@ static int make_log(const struct paths *paths, const struct config *c, struct js
 	*ret = NULL;
 	if (paths->jsonl[0] == '\0')
 		return 0;
-	*ret = jsonl_new(paths->jsonl, c->jsonl_max_bytes);
+	*ret = jsonl_new(paths->jsonl, config_log_bytes(c));
 	if (!*ret)
 		return err_set(err, -ENOMEM, "no memory left for the log of snapshots");
 	jsonl_set_patience(*ret, LOOP_PATIENCE_MS);
@@ -69,6 +69,7 @@ static void settle(struct service *s)
 	s->reload = (struct reload_state){ .loaded_wall_ns = clock_wall_ns() };
 	find_group(s);
 	detect_configure(s->detect, &s->config->anomaly);
+	upkeep_set_policy(s->upkeep, &s->config->retention, s->paths->jsonl);
 	config_each(s->config, tell_idle_setting, &told);
 }
 
@@ -107,6 +108,7 @@ static const struct {
 	{ offsetof(struct config, mask_patterns), offsetof(struct changes, mask) },
 	{ offsetof(struct config, jsonl_path), offsetof(struct changes, log) },
 	{ offsetof(struct config, jsonl_max_bytes), offsetof(struct changes, log) },
+	{ offsetof(struct config, retention.max_bytes), offsetof(struct changes, log) },
 	{ offsetof(struct config, interval_seconds), offsetof(struct changes, interval) },
 	{ offsetof(struct config, storage_path), offsetof(struct changes, storage) },
 };
@@ -209,7 +211,6 @@ static int take_over(struct service *s, struct settings *wanted, struct err *err
 	s->reloaded = wanted;
 	s->config = &wanted->config;
 	s->paths = &wanted->paths;
-	upkeep_set_policy(s->upkeep, &s->config->retention);
 	if (changes.interval)
 		service_set_interval(s, s->config->interval_seconds);
 	log_info("read %s again: %zu settings have changed", s->paths->config, changes.n);

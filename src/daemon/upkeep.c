@@ -22,13 +22,14 @@ struct upkeep {
 	bool failed;		 /* said once */
 };
 
-struct retention_policy upkeep_policy(const struct config_retention *policy)
+struct retention_policy upkeep_policy(const struct config_retention *policy, const char *jsonl_path)
 {
 	return (struct retention_policy){
 		.full_resolution_hours = (unsigned)policy->full_resolution_hours,
 		.downsampled_days = (unsigned)policy->downsampled_days,
 		.events_days = (unsigned)policy->events_days,
 		.max_bytes = policy->max_bytes,
+		.jsonl_path = jsonl_path && jsonl_path[0] ? jsonl_path : NULL,
 	};
 }
 
@@ -58,20 +59,16 @@ static void on_timer(void *ctx)
 		upkeep_leave(u);
 }
 
-struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy)
+struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy,
+			  const char *jsonl_path)
 {
 	struct upkeep *u = calloc(1, sizeof(*u));
 
 	if (!u)
 		return NULL;
-	u->policy = upkeep_policy(policy);
+	upkeep_set_policy(u, policy, jsonl_path);
 	u->timer = loop_timer_new(loop, on_timer, u);
 	return u->timer ? u : upkeep_free(u);
-}
-
-void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy)
-{
-	u->policy = upkeep_policy(policy);
 }
 
 /* The timer is the loop's. */
@@ -79,6 +76,13 @@ struct upkeep *upkeep_free(struct upkeep *u)
 {
 	free(u);
 	return NULL;
+}
+
+void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
+		       const char *jsonl_path)
+{
+	u->policy = upkeep_policy(policy, jsonl_path);
+	u->run.policy = u->policy;
 }
 
 static bool is_due(struct upkeep *u, struct store *store)
@@ -93,6 +97,8 @@ static bool is_due(struct upkeep *u, struct store *store)
 
 void upkeep_look(struct upkeep *u, struct store *store)
 {
+	if (store)
+		store_take_in(store, NULL); /* ends that others could not store */
 	if (u->store || !store || !is_due(u, store))
 		return;
 	store_retain_begin(&u->run, &u->policy, clock_wall_ns());

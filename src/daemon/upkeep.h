@@ -10,14 +10,19 @@
 
 struct upkeep;
 
-/* Does nothing yet. NULL: no memory. */
-struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy);
+/* Does nothing yet. jsonl_path (NULL or "": none) is borrowed. NULL: no memory. */
+struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy,
+			  const char *jsonl_path);
 struct upkeep *upkeep_free(struct upkeep *u);
 
-/* From the next time on. */
-void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy);
+/* From now on, also for what is going on. */
+void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
+		       const char *jsonl_path);
 
-/* At every tick: begins if it is due. The store is used until upkeep_leave(). */
+/*
+ * At every tick: begins if it is due, and takes in what others have left beside the database
+ * (store/spool.h). The store is used until upkeep_leave().
+ */
 void upkeep_look(struct upkeep *u, struct store *store);
 
 /* The store is about to be closed. What is left is done by who comes next. */

@@ -121,6 +121,7 @@ static void snapshot_clear(struct snapshot *s)
 	struct snapshot fresh = {
 		.daemon_rss_bytes = U64_UNKNOWN,
 		.daemon_uptime_seconds = F64_UNKNOWN,
+		.resolution_seconds = F64_UNKNOWN,
 		.system = system_unknown(),
 		.processes = s->processes,
 		.cap_processes = s->cap_processes,
@@ -517,6 +518,10 @@ void snapshot_write_gpus(struct json *j, const struct snapshot *s)
 
 void snapshot_write_progress(struct json *j, const struct snapshot *s)
 {
+	if (f64_known(s->resolution_seconds)) {
+		json_none(j);
+		return;
+	}
 	json_begin_array(j);
 	for (size_t i = 0; i < s->n_progress; i++) {
 		const struct job_progress *p = &s->progress[i];
@@ -552,5 +557,7 @@ void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot
 	json_key(j, "job_progress");
 	snapshot_write_progress(j, s);
 	json_key_f64(j, "conductor_uptime_seconds", s->daemon_uptime_seconds);
+	if (f64_known(s->resolution_seconds))
+		json_key_f64(j, "resolution_seconds", s->resolution_seconds);
 	json_end_object(j);
 }

@@ -178,6 +178,12 @@ struct snapshot {
 	struct job_progress *progress;
 	size_t n_progress;
 
+	/*
+	 * What its values stand for: NaN for the moment at which they were read, else so many
+	 * seconds from wall_ns on, with averages of processes alone: no more is kept.
+	 */
+	double resolution_seconds;
+
 	const char *pressure_level; /* "none", "low", …; NULL: nobody judged it */
 	int running_jobs, active_sheets;
 
@@ -209,12 +215,13 @@ void gpu_sample_init(struct gpu_sample *gpu);
 /* All values unknown. */
 void cgroup_sample_init(struct cgroup_sample *c);
 
-/* SystemSnapshot as an object of the contract, with proctor's own fields beside it. */
+/* SystemSnapshot as an object of the contract, with proctor's own fields beside it;
+ * resolution_seconds is one of those where it is known. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);
 
 /* The values of three of its keys. */
-void snapshot_write_gpus(struct json *j, const struct snapshot *s); /* null: nobody looked */
-void snapshot_write_progress(struct json *j, const struct snapshot *s);
+void snapshot_write_gpus(struct json *j, const struct snapshot *s);	/* null: nobody looked */
+void snapshot_write_progress(struct json *j, const struct snapshot *s); /* null: not kept */
 void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s,
 				enum snapshot_scope scope);
 uint64_t snapshot_count_zombies(const struct snapshot *s, enum snapshot_scope scope);

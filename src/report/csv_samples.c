@@ -1,5 +1,6 @@
 #include "report/csv.h"
 
+#include "base/unknown.h"
 #include "model/snapshot.h"
 #include "report/csv_cells.h"
 #include "report/report.h"
@@ -8,6 +9,7 @@
 
 struct sample_row {
 	uint64_t wall_ns;
+	double resolution_seconds;
 	int attempt_num;
 	struct proc_sample p;
 };
@@ -75,6 +77,7 @@ static const struct csv_column sample_items[] = {
 	SAMPLE("rss_file_bytes", p.rss_file_bytes, cell_u64),
 	SAMPLE("rss_shmem_bytes", p.rss_shmem_bytes, cell_u64),
 	SAMPLE("swap_bytes", p.swap_bytes, cell_u64),
+	SAMPLE("resolution_seconds", resolution_seconds, cell_f64),
 };
 static const struct csv_columns sample_columns = CSV_COLUMNS(sample_items);
 
@@ -83,10 +86,10 @@ void csv_samples_heading(struct csv *c)
 	csv_add_names(c, &sample_columns);
 }
 
-void report_csv_sample(struct csv *c, uint64_t wall_ns, int attempt_num,
+void report_csv_sample(struct csv *c, uint64_t wall_ns, double resolution_seconds, int attempt_num,
 		       const struct proc_sample *p)
 {
-	const struct sample_row row = { wall_ns, attempt_num, *p };
+	const struct sample_row row = { wall_ns, resolution_seconds, attempt_num, *p };
 
 	csv_add_cells(c, &sample_columns, &row);
 	csv_end_row(c);
@@ -125,7 +128,12 @@ static void cell_zombie_count(struct csv *c, const void *snapshot)
 
 static void cell_progress(struct csv *c, const void *snapshot)
 {
-	add_list(c, snapshot_write_progress, snapshot);
+	const struct snapshot *s = snapshot;
+
+	if (f64_known(s->resolution_seconds))
+		csv_unknown(c); /* not kept */
+	else
+		add_list(c, snapshot_write_progress, s);
 }
 
 static void cell_gpus(struct csv *c, const void *snapshot)
@@ -195,6 +203,7 @@ static const struct csv_column snapshot_items[] = {
 	SNAPSHOT("cpu_iowait_ns", system.cpu_iowait_ns, cell_u64),
 	SNAPSHOT("cpu_steal_ns", system.cpu_steal_ns, cell_u64),
 	SNAPSHOT("daemon_rss_bytes", daemon_rss_bytes, cell_u64),
+	SNAPSHOT("resolution_seconds", resolution_seconds, cell_f64),
 };
 static const struct csv_columns snapshot_columns = CSV_COLUMNS(snapshot_items);
 

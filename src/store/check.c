@@ -12,6 +12,7 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/migrate.h"
 #include "store/query.h"
 #include "store/wal.h"
 #include "store/sqlite.h"
@@ -100,10 +101,10 @@ static int check_pages(struct store *store, struct limit *limit, struct err *err
 	return r;
 }
 
-/* Whether all tables and columns are there. */
+/* Whether all tables and columns are there, and do for what is done with them. */
 static int check_layout(struct store *store, struct limit *limit, struct err *err)
 {
-	int r = 0;
+	int r = layout_check_tables(store, err);
 
 	(void)limit;
 	for (int id = 0; id < STATEMENT_COUNT && r == 0; id++) {
@@ -145,6 +146,34 @@ static int check_snapshots(struct store *store, struct limit *limit, struct err 
 	return store_read_snapshots(store, &(struct snapshot_filter){ 0 }, go_on, limit, err);
 }
 
+static int go_on_with_minutes(void *ctx, const struct minute_row *row)
+{
+	const struct limit *limit = ctx;
+
+	(void)row;
+	return limit->is_over ? -ETIMEDOUT : 0;
+}
+
+static int check_minutes(struct store *store, struct limit *limit, struct err *err)
+{
+	return store_read_minutes(store, &(struct minute_filter){ 0 }, go_on_with_minutes, limit,
+				  err);
+}
+
+/* What the others had to leave out. */
+static int check_left_out(struct store *store, struct limit *limit, struct err *err)
+{
+	CLEANUP(buf_release) struct buf what = BUF_INIT;
+
+	(void)limit;
+	if (!store_tell_damage(store, &what))
+		return 0;
+	return err_set(err, -EBADMSG,
+		       "the database %s holds what makes no sense; " ADVICE_DAMAGED
+		       "; left out of what is read: %s",
+		       store->path, what.data);
+}
+
 /* By now what SQLite sees is sound. It may not see all. */
 static int check_log(struct store *store, struct limit *limit, struct err *err)
 {
@@ -161,7 +190,8 @@ static int check_log(struct store *store, struct limit *limit, struct err *err)
 }
 
 static int (*const checks[])(struct store *store, struct limit *limit, struct err *err) = {
-	check_pages, check_layout, check_attempts, check_snapshots, check_log,
+	check_pages,   check_layout,   check_attempts, check_snapshots,
+	check_minutes, check_left_out, check_log,
 };
 
 int store_check(struct store *store, unsigned max_ms, struct err *err)

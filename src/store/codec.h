@@ -119,6 +119,9 @@ enum tick_list {
 };
 extern const unsigned list_words[N_LISTS];
 
+/* Rows of processes go up to here: a chunk's id has no room for more (fold.h). */
+#define SAMPLE_KEY_MAX ((INT64_C(1) << 30) - 1)
+
 /* n times a key and its words, by key, ascending. */
 struct tick_rows {
 	uint64_t *rows;

@@ -14,6 +14,7 @@
 #define LENGTH_BYTES 4
 #define THING 1
 #define END 0
+#define STRINGS_MAX (1 << 20) /* more than any fold has: levels, jobs and their states */
 
 /* ---- strings ---- */
 
@@ -65,9 +66,12 @@ static int read_strings(struct fold_reader *r, struct fold_strings *strings)
 		return -EBADMSG;
 	end = (const char *)r->p + length;
 	strings->n = 0;
-	for (s = (const char *)r->p; s < end; s += strlen(s) + 1)
+	for (s = (const char *)r->p; s < end; s += strlen(s) + 1) {
+		if (strings->n == STRINGS_MAX)
+			return -EBADMSG;
 		if (fold_strings_add(strings, s) < 0)
 			return -ENOMEM;
+	}
 	r->p += length;
 	return 0;
 }

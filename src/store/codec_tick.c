@@ -312,7 +312,7 @@ static int get_list(struct tick_cursor *c, enum tick_list list, const uint8_t **
 }
 
 /* Who reads a tick relies on the ones before: one that is not whole is not read at all. */
-static int check_list(struct tick_cursor c)
+static int check_list(struct tick_cursor c, enum tick_list list)
 {
 	uint64_t words[WORDS_MAX];
 	int r;
@@ -320,6 +320,8 @@ static int check_list(struct tick_cursor c)
 	while ((r = tick_cursor_next(&c)) > 0)
 		if (tick_cursor_read(&c, NULL, words) < 0)
 			return -EBADMSG;
+	if (list == LIST_SAMPLES && c.key > SAMPLE_KEY_MAX) /* the last is the largest */
+		return -EBADMSG;
 	return r < 0 || c.p != c.end ? -EBADMSG : 0;
 }
 
@@ -338,7 +340,8 @@ int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t befor
 	if (get_words(&p, end, HEAD_WORDS, id ? before_head : unknown_words, r->head) < 0)
 		return -EBADMSG;
 	for (enum tick_list list = 0; list < N_LISTS; list++)
-		if (get_list(&r->lists[list], list, &p, end) < 0 || check_list(r->lists[list]) < 0)
+		if (get_list(&r->lists[list], list, &p, end) < 0 ||
+		    check_list(r->lists[list], list) < 0)
 			return -EBADMSG;
 	return p == end ? 0 : -EBADMSG;
 }
@@ -353,7 +356,7 @@ int tick_cursor_next(struct tick_cursor *c)
 	if (get_number(&c->p, c->end, &step) < 0 || step == 0 ||
 	    step > (uint64_t)INT64_MAX - (uint64_t)c->key)
 		return -EBADMSG;
-	c->key += (int64_t)step;
+	c->key = (int64_t)((uint64_t)c->key + step);
 	return 1;
 }
 

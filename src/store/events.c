@@ -1,4 +1,7 @@
+#include "store/events.h"
+
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "base/macros.h"
 #include "store/failure.h"
@@ -9,23 +12,45 @@
 /* So many are copied at a time, and told when nothing is locked any more. */
 #define PAGE_EVENTS 256
 
-struct page {
-	struct event_row rows[PAGE_EVENTS];
-	size_t n;
-	struct arena arena; /* their strings */
-};
-
-/* Where to go on, and where to stop. */
-struct course {
+/* Events in the order of time: of one attempt, or of all. */
+struct stream {
+	int64_t attempt; /* 0: all */
 	int64_t after_ns, after_id;
-	int64_t until_ns, last_id;
-	int64_t job; /* 0: any */
-	bool is_by_id;
+	struct event_row rows[PAGE_EVENTS]; /* those read last… */
+	size_t n, next;			    /* …and the first that is not told */
+	bool is_at_end;			    /* there are no more to read */
+	struct arena arena;		    /* their strings */
+	struct stream *following;
 };
 
-static void page_release(struct page *page)
+/* An attempt of the job, and when its first event was. */
+struct source {
+	int64_t attempt, first_ns;
+};
+
+struct telling {
+	struct store *store;
+	int64_t since_ns, until_ns, last_id;
+	struct source *sources; /* by time */
+	size_t n, cap, next;	/* those before next have a stream, or are told */
+	struct stream *open;	/* those that have an event to tell, in no order */
+};
+
+static void stream_free(struct stream *s)
 {
-	arena_release(&page->arena);
+	arena_release(&s->arena);
+	free(s);
+}
+
+static void telling_release(struct telling *t)
+{
+	while (t->open) {
+		struct stream *s = t->open;
+
+		t->open = s->following;
+		stream_free(s);
+	}
+	free(t->sources);
 }
 
 static int64_t as_i64(uint64_t ns)
@@ -33,142 +58,224 @@ static int64_t as_i64(uint64_t ns)
 	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
 }
 
-/* The row that the query stands on: whose it is, and the event's columns. */
-static int add_row(struct query *q, struct page *page, struct course *course, struct err *err)
+/* ---- a stream ---- */
+
+int events_read_row(struct query *q, struct event_row *ret, struct arena *arena, struct err *err)
 {
-	struct event_row *row = &page->rows[page->n];
 	int r;
 
-	*row = (struct event_row){ 0 };
-	row->id = course->after_id = query_read_i64(q);
-	r = query_read_columns(q, &event_owner_columns, row, NULL, err);
+	*ret = (struct event_row){ 0 };
+	ret->id = query_read_i64(q);
+	r = query_read_columns(q, &event_owner_columns, ret, NULL, err);
 	if (r < 0)
 		return r;
-	row->event.job_id = arena_strdup(&page->arena, query_read_text(q));
-	row->attempt_num = (int)query_read_i64(q);
-	if (!row->event.job_id)
+	ret->event.job_id = arena_strdup(arena, query_read_text(q));
+	ret->attempt_num = (int)query_read_i64(q);
+	if (!ret->event.job_id)
 		return store_no_memory(q->store, err);
-	r = query_read_columns(q, &event_columns, &row->event, &page->arena, err);
+	return query_read_columns(q, &event_columns, &ret->event, arena, err);
+}
+
+static int add_row(struct query *q, struct stream *s, struct err *err)
+{
+	const struct event_row *row = &s->rows[s->n];
+	int r = events_read_row(q, &s->rows[s->n], &s->arena, err);
+
 	if (r < 0)
 		return r;
-	course->after_ns = as_i64(row->event.wall_ns);
-	page->n++;
+	s->after_id = row->id;
+	s->after_ns = as_i64(row->event.wall_ns);
+	s->n++;
 	return 0;
 }
 
-static void bind_course(struct query *q, const struct course *course)
+static int open_page(const struct telling *t, const struct stream *s, struct query *q,
+		     struct err *err)
 {
-	if (!course->is_by_id)
-		query_bind_i64(q, course->after_ns);
-	query_bind_i64(q, course->after_id);
-	if (!course->is_by_id)
-		query_bind_i64(q, course->until_ns);
-	query_bind_i64(q, course->last_id);
-	query_bind_i64(q, course->job);
+	int r = query_open(t->store,
+			   s->attempt ? STATEMENT_WALK_ATTEMPT_EVENTS : STATEMENT_WALK_EVENTS, q,
+			   err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(q, s->after_ns);
+	query_bind_i64(q, s->after_id);
+	query_bind_i64(q, t->until_ns);
+	query_bind_i64(q, t->last_id);
+	if (s->attempt)
+		query_bind_i64(q, s->attempt);
+	return 0;
 }
 
-static int fill_page(struct store *store, struct page *page, struct course *course, struct err *err)
+static int fill_page(const struct telling *t, struct stream *s, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store,
-			       course->is_by_id ? STATEMENT_FOLLOW_EVENTS : STATEMENT_WALK_EVENTS,
-			       &q, err);
-	if (r < 0)
-		return r;
-	bind_course(&q, course);
-	page->n = 0;
-	arena_reset(&page->arena);
-	while (r == 0 && page->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0)
-		r = add_row(&q, page, course, err);
+		r = open_page(t, s, &q, err);
+	s->n = s->next = 0;
+	arena_reset(&s->arena);
+	while (r == 0 && s->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0)
+		r = add_row(&q, s, err);
+	s->is_at_end = s->n < PAGE_EVENTS;
 	return r;
 }
 
-static int tell_page(const struct page *page, event_fn *fn, void *ctx)
+static int open_stream(struct telling *t, int64_t attempt, struct err *err)
 {
-	int r = 0;
+	struct stream *s = malloc(sizeof(*s));
 
-	for (size_t i = 0; r == 0 && i < page->n; i++)
-		r = fn(ctx, &page->rows[i]);
-	return r;
+	if (!s)
+		return store_no_memory(t->store, err);
+	s->attempt = attempt;
+	s->after_ns = t->since_ns - 1;
+	s->after_id = INT64_MAX;
+	s->arena = (struct arena)ARENA_INIT;
+	s->following = t->open;
+	t->open = s;
+	return fill_page(t, s, err);
 }
 
-/* A number that a statement gives; *ret stays as it is where there is no row. */
-static int read_number(struct store *store, enum statement id, const char *text, int64_t *ret,
-		       struct err *err)
+/* ---- which streams there are ---- */
+
+static int add_source(struct telling *t, struct source source, struct err *err)
+{
+	if (t->n == t->cap) {
+		size_t cap = t->cap ? t->cap * 2 : 16;
+		struct source *sources = reallocarray(t->sources, cap, sizeof(*sources));
+
+		if (!sources)
+			return store_no_memory(t->store, err);
+		t->sources = sources;
+		t->cap = cap;
+	}
+	t->sources[t->n++] = source;
+	return 0;
+}
+
+/* A job that is not there has none. */
+static int list_attempts(struct telling *t, const char *job_id, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, id, &q, err);
+	int r = query_open(t->store, STATEMENT_ATTEMPTS_WITH_EVENTS, &q, err);
 
 	if (r < 0)
 		return r;
-	if (text)
-		query_bind_text(&q, text);
-	r = query_step(&q, err);
+	query_bind_text(&q, job_id);
+	query_bind_i64(&q, t->since_ns);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		struct source source = { .attempt = query_read_i64(&q) };
+
+		source.first_ns = query_read_i64(&q);
+		r = add_source(t, source, err);
+	}
+	return r;
+}
+
+int events_read_last_id(struct store *store, int64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_LAST_EVENT, &q, err);
+
+	if (r == 0)
+		r = query_step(&q, err);
 	if (r > 0)
 		*ret = query_read_i64(&q);
 	return r < 0 ? r : 0;
 }
 
-static int plan(struct store *store, const struct event_filter *filter, struct course *ret,
-		struct err *err)
+static int plan(struct telling *t, const struct event_filter *filter, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
 
-	*ret = (struct course){
-		.after_ns = as_i64(filter->since_wall_ns) - 1,
-		.after_id = INT64_MAX,
-		.until_ns = filter->until_wall_ns ? as_i64(filter->until_wall_ns) : INT64_MAX,
-		.job = filter->job_id ? -1 : 0, /* which no row has */
-	};
 	if (r == 0)
-		r = read_number(store, STATEMENT_LAST_EVENT, NULL, &ret->last_id, err);
-	if (r == 0 && filter->job_id)
-		r = read_number(store, STATEMENT_FIND_JOB, filter->job_id, &ret->job, err);
+		r = events_read_last_id(t->store, &t->last_id, err);
+	if (r < 0)
+		return r;
+	return filter->job_id ? list_attempts(t, filter->job_id, err)
+			      : add_source(t, (struct source){ 0, 0 }, err);
+}
+
+/* ---- telling ---- */
+
+static const struct event_row *head_of(const struct stream *s)
+{
+	return &s->rows[s->next];
+}
+
+/* By time; those of the same time as they were written. */
+static bool is_before(const struct stream *a, const struct stream *b)
+{
+	uint64_t x = head_of(a)->event.wall_ns, y = head_of(b)->event.wall_ns;
+
+	return x != y ? x < y : head_of(a)->id < head_of(b)->id;
+}
+
+static struct stream *find_first(const struct telling *t)
+{
+	struct stream *first = NULL;
+
+	for (struct stream *s = t->open; s; s = s->following)
+		if (!first || is_before(s, first))
+			first = s;
+	return first;
+}
+
+static void close_stream(struct telling *t, struct stream *s)
+{
+	struct stream **at = &t->open;
+
+	while (*at != s)
+		at = &(*at)->following;
+	*at = s->following;
+	stream_free(s);
+}
+
+/* The stream's next event, or its end. */
+static int settle(struct telling *t, struct stream *s, struct err *err)
+{
+	int r = s->next == s->n && !s->is_at_end ? fill_page(t, s, err) : 0;
+
+	if (r == 0 && s->next == s->n)
+		close_stream(t, s);
 	return r;
 }
 
-static int walk(struct store *store, struct course *course, event_fn *fn, void *ctx,
-		struct err *err)
+/* The attempts of a job mostly come one after the other: few streams are open at once. */
+static int open_sources(struct telling *t, struct stream **ret, struct err *err)
 {
-	CLEANUP(page_release) struct page page = { .arena = ARENA_INIT };
-	int r;
+	int r = 0;
 
-	do {
-		r = fill_page(store, &page, course, err);
+	*ret = find_first(t);
+	while (r == 0 && t->next < t->n &&
+	       (!*ret || t->sources[t->next].first_ns <= as_i64(head_of(*ret)->event.wall_ns))) {
+		r = open_stream(t, t->sources[t->next++].attempt, err);
 		if (r == 0)
-			r = tell_page(&page, fn, ctx);
-	} while (r == 0 && page.n == PAGE_EVENTS);
+			r = settle(t, t->open, err);
+		*ret = find_first(t);
+	}
 	return r;
 }
 
 int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
 		      void *ctx, struct err *err)
 {
-	struct course course;
-	int r = plan(store, filter, &course, err);
+	CLEANUP(telling_release)
+	struct telling t = {
+		.store = store,
+		.since_ns = as_i64(filter->since_wall_ns),
+		.until_ns = filter->until_wall_ns ? as_i64(filter->until_wall_ns) : INT64_MAX,
+	};
+	struct stream *s = NULL;
+	int r = plan(&t, filter, err);
 
-	return r < 0 ? r : walk(store, &course, fn, ctx, err);
-}
-
-/* Ids are given in the order of the commits: what has a smaller one was there before. */
-int store_follow_events(struct store *store, const char *job_id, int64_t *after_id, event_fn *fn,
-			void *ctx, struct err *err)
-{
-	const struct event_filter filter = { .job_id = job_id };
-	struct course course;
-	int r = plan(store, &filter, &course, err);
-
-	if (r < 0 || course.last_id <= *after_id)
-		return r;
-	course.is_by_id = true;
-	course.after_id = *after_id;
-	r = fn ? walk(store, &course, fn, ctx, err) : 0;
-	if (r == 0)
-		*after_id = course.last_id;
+	while (r == 0 && (r = open_sources(&t, &s, err)) == 0 && s) {
+		r = fn(ctx, &s->rows[s->next++]);
+		if (r == 0)
+			r = settle(&t, s, err);
+	}
 	return r;
 }

@@ -28,7 +28,7 @@ int sqlite3_proctorsqlite_init(sqlite3 *db, char **ret_error, const sqlite3_api_
 					     sqlite3_libversion());
 		return SQLITE_ERROR;
 	}
-	if (vtab_register(db, &err) < 0) {
+	if (vtab_register(db, NULL, &err) < 0) {
 		*ret_error = sqlite3_mprintf("%s", err.text);
 		return SQLITE_ERROR;
 	}

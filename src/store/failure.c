@@ -36,6 +36,7 @@ static const struct failure failures[] = {
 	  "make its folder writable (a database in use has a -wal and a -shm file beside it), or copy all three elsewhere" },
 	{ SQLITE_NOTADB, EBADMSG, "is not a database", ADVICE_DAMAGED },
 	{ SQLITE_CORRUPT, EBADMSG, "is damaged", ADVICE_DAMAGED },
+	{ SQLITE_TOOBIG, EBADMSG, "holds more in one place than is ever written", ADVICE_DAMAGED },
 	{ SQLITE_ERROR, EBADMSG, "does not have the tables that it should", ADVICE_DAMAGED },
 	{ SQLITE_INTERRUPT, EINTR, "was not read to the end", "try again" },
 	{ SQLITE_IOERR, EIO, "cannot be read or written", "look at its disk" },
@@ -57,8 +58,7 @@ static const struct failure *find_failure(int code)
 	return &failure_other;
 }
 
-/* Why the file or its folder cannot be written; 0 if it can. */
-static int write_obstacle(const char *path)
+int store_write_obstacle(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char folder[4096] = ".";
@@ -82,7 +82,7 @@ static int system_error(struct store *store, const struct failure *f)
 		return error;
 	if (f->code != SQLITE_READONLY && f->code != SQLITE_CANTOPEN)
 		return 0;
-	obstacle = write_obstacle(store->path);
+	obstacle = store_write_obstacle(store->path);
 	return obstacle || f->code == SQLITE_READONLY ? obstacle : error;
 }
 

@@ -13,6 +13,9 @@
 /* The errno of the last failure on the handle; err gets a sentence with the path and what to do. */
 int store_failure(struct store *store, struct err *err);
 
+/* The errno for which the file or its folder cannot be written; 0 if they can. */
+int store_write_obstacle(const char *path);
+
 /* -EBADMSG: something in it (what) is not as it was written. */
 int store_damaged(const struct store *store, const char *what, struct err *err);
 

@@ -1,7 +1,6 @@
 #include "store/fold.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,20 +8,22 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
+#include "store/damage.h"
 #include "store/failure.h"
-#include "store/handle.h"
 #include "store/query.h"
 
 /* The ticks that become one, and the thing that is taken out of all of them at once. */
 struct folding {
 	struct store *store;
-	struct buf bytes;		/* of the ticks, one behind the other */
-	size_t offsets[CODEC_ROWS + 2]; /* in bytes */
-	int64_t ids[CODEC_ROWS + 1];	/* one more than fits: is there more? */
+	struct buf bytes;			/* of the ticks, one behind the other */
+	size_t offsets[CODEC_ROWS + 2];		/* in bytes */
+	struct fold_lost ticks[CODEC_ROWS + 1]; /* one more than fits: is there more? */
+	bool has_more;				/* there is, or may be */
 	struct tick_reader readers[CODEC_ROWS];
 	bool is_done[CODEC_ROWS]; /* its list is at the end */
 	unsigned n_loaded, n;	  /* n of them could be read, and have a reader */
 	int64_t read_ids[CODEC_ROWS];
+	const char **strings_of[CODEC_ROWS]; /* of each reader; NULL where it has none */
 	struct table head, table;
 	struct fold_strings strings;
 	struct map string_of; /* hash -> number of the string */
@@ -32,6 +33,8 @@ static void folding_free(struct folding **f)
 {
 	if (!*f)
 		return;
+	for (unsigned i = 0; i < (*f)->n; i++)
+		free((*f)->strings_of[i]);
 	buf_release(&(*f)->bytes);
 	fold_strings_release(&(*f)->strings);
 	map_release(&(*f)->string_of);
@@ -48,6 +51,7 @@ static struct folding *folding_new(struct store *store)
 	f->bytes = (struct buf)BUF_INIT;
 	f->offsets[0] = 0;
 	f->n_loaded = f->n = 0;
+	f->has_more = false;
 	f->strings = (struct fold_strings){ 0 };
 	f->string_of = (struct map)MAP_INIT;
 	return f;
@@ -62,6 +66,26 @@ void folded_release(struct folded *f)
 
 /* ---- taking the ticks in ---- */
 
+/*
+ * The bytes that are taken at once, about: a segment has FOLD_BYTES and a tick. One of
+ * more than TICK_MAX_BYTES nobody has written: it is not even read.
+ */
+#define LOAD_BYTES ((size_t)16 << 20)
+#define TICK_MAX_BYTES (64 << 20)
+
+static void take_tick(struct folding *f, struct query *q)
+{
+	struct fold_lost *tick = &f->ticks[f->n_loaded];
+	const void *data;
+	size_t len;
+
+	tick->id = query_read_i64(q);
+	tick->wall_ns = query_read_i64(q);
+	data = query_read_blob(q, &len);
+	buf_add(&f->bytes, data, len);
+	f->offsets[++f->n_loaded] = f->bytes.len;
+}
+
 static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int64_t last_id,
 		      struct err *err)
 {
@@ -74,14 +98,10 @@ static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int
 	query_bind_i64(&q, after_id);
 	query_bind_i64(&q, last_id);
 	query_bind_i64(&q, CODEC_ROWS + 1);
-	while (f->n_loaded <= CODEC_ROWS && (r = query_step(&q, err)) > 0) {
-		const void *data;
-		size_t len;
-
-		f->ids[f->n_loaded] = query_read_i64(&q);
-		data = query_read_blob(&q, &len);
-		buf_add(&f->bytes, data, len);
-		f->offsets[++f->n_loaded] = f->bytes.len;
+	query_bind_i64(&q, TICK_MAX_BYTES);
+	while (!f->has_more && (r = query_step(&q, err)) > 0) {
+		take_tick(f, &q);
+		f->has_more = f->n_loaded > CODEC_ROWS || f->bytes.len >= LOAD_BYTES;
 	}
 	if (r >= 0 && buf_error(&f->bytes) < 0)
 		r = store_no_memory(f->store, err);
@@ -91,8 +111,13 @@ static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int
 static int read_tick(const struct folding *f, unsigned i, const struct tick_reader *before,
 		     int64_t before_id, struct tick_reader *ret)
 {
-	return tick_read(ret, f->bytes.data + f->offsets[i], f->offsets[i + 1] - f->offsets[i],
-			 before_id, before ? before->head : NULL);
+	int r = tick_read(ret, f->bytes.data + f->offsets[i], f->offsets[i + 1] - f->offsets[i],
+			  before_id, before ? before->head : NULL);
+
+	/* Its time stands beside it as well. */
+	if (r == 0 && ret->head[HOST_WALL_NS] != (uint64_t)f->ticks[i].wall_ns)
+		r = -EBADMSG;
+	return r;
 }
 
 static bool is_whole(const struct folding *f, unsigned i)
@@ -105,32 +130,65 @@ static bool is_whole(const struct folding *f, unsigned i)
 /* If there is more than fits, the rest begins with a whole tick: later ones need none of ours. */
 static void cut_at_segment(struct folding *f)
 {
-	unsigned n = CODEC_ROWS;
+	unsigned n = f->n_loaded - 1;
 
-	if (f->n_loaded <= CODEC_ROWS)
+	if (!f->has_more)
 		return;
-	while (n > 1 && !is_whole(f, n))
+	while (n > 0 && !is_whole(f, n))
 		n--;
-	f->n_loaded = n > 1 ? n : CODEC_ROWS;
+	if (n > 0)
+		f->n_loaded = n;
+	else if (f->n_loaded > CODEC_ROWS)
+		f->n_loaded = CODEC_ROWS;
+}
+
+/* What lies far apart becomes two folds, if the later one begins with a whole tick. */
+static void cut_at_gap(struct folding *f)
+{
+	for (unsigned i = 1; i < f->n_loaded; i++) {
+		if (!fold_has_gap(f->ticks[i].wall_ns, f->ticks[i - 1].wall_ns) || !is_whole(f, i))
+			continue;
+		f->n_loaded = i;
+		return;
+	}
+}
+
+/* Its strings, one by one; those of a reader are found from the first on only. */
+static int index_strings(const struct tick_reader *reader, const char ***ret)
+{
+	const char *s = reader->strings;
+
+	*ret = NULL;
+	if (reader->n_strings == 0)
+		return 0;
+	*ret = reallocarray(NULL, reader->n_strings, sizeof(**ret));
+	for (size_t i = 0; *ret && i < reader->n_strings; i++, s += strlen(s) + 1)
+		(*ret)[i] = s;
+	return *ret ? 0 : -ENOMEM;
 }
 
 /* One that cannot be read is left out, with those that need it. */
-static void read_ticks(struct folding *f)
+static int read_ticks(struct folding *f, struct folded *ret)
 {
 	const struct tick_reader *before = NULL;
 	int64_t before_id = 0;
 
+	ret->n_lost = 0;
 	for (unsigned i = 0; i < f->n_loaded; i++) {
 		struct tick_reader *reader = &f->readers[f->n];
 
 		if (read_tick(f, i, before, before_id, reader) < 0) {
 			before = NULL;
 			before_id = 0;
+			ret->lost[ret->n_lost++] = f->ticks[i];
 			continue;
 		}
+		if (index_strings(reader, &f->strings_of[f->n]) < 0)
+			return -ENOMEM;
 		before = reader;
-		before_id = f->read_ids[f->n++] = f->ids[i];
+		before_id = f->read_ids[f->n++] = f->ticks[i].id;
 	}
+	return 0;
 }
 
 /* ---- strings ---- */
@@ -152,13 +210,18 @@ static int number_string(struct folding *f, const char *s, uint64_t *ret)
 	return fold_strings_add(&f->strings, s) < 0 ? -ENOMEM : map_put(&f->string_of, hash, *ret);
 }
 
+static const char *string_of(const struct folding *f, unsigned tick, uint64_t number)
+{
+	return number < f->readers[tick].n_strings ? f->strings_of[tick][number] : NULL;
+}
+
 /* A column of numbers of a tick's strings becomes one of the fold's. */
 static int number_strings(struct folding *f, struct table *t, unsigned word)
 {
 	for (unsigned i = 0; i < t->n; i++) {
 		uint64_t *number = &t->columns[word][i];
 
-		if (number_string(f, tick_string(&f->readers[t->tick[i]], *number), number) < 0)
+		if (number_string(f, string_of(f, t->tick[i], *number), number) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -318,16 +381,33 @@ int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, i
 	if (r < 0 || f->n_loaded == 0)
 		return r;
 	cut_at_segment(f);
-	read_ticks(f);
+	cut_at_gap(f);
 	buf_reset(&ret->head);
 	buf_reset(&ret->bytes);
 	ret->n_parts = 0;
-	ret->id = f->ids[f->n_loaded - 1];
-	ret->n_loaded = f->n_loaded;
+	if (read_ticks(f, ret) < 0)
+		return store_no_memory(store, err);
+	ret->id = f->ticks[f->n_loaded - 1].id;
 	ret->n_ticks = f->n;
 	if (f->n > 0 && write_fold(f, ret) < 0)
 		return store_no_memory(store, err);
 	return 1;
+}
+
+int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
+		   int64_t until_ns, struct err *err)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < f->n_lost; i++) {
+		const struct fold_lost *lost = &f->lost[i];
+		const struct damage d = { DAMAGED_TICKS, lost->id,     recorder, 1,
+					  lost->wall_ns, lost->wall_ns };
+
+		if (lost->wall_ns >= since_ns && lost->wall_ns <= until_ns)
+			r = damage_leave_out(store, &d, err);
+	}
+	return r;
 }
 
 /* ---- without writing it ---- */
@@ -355,9 +435,9 @@ static int each_of_recorder(struct store *store, int64_t recorder, int64_t attem
 
 	while ((r = fold_read_pending(store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
 		after_id = f.id;
-		if (f.n_ticks < f.n_loaded)
-			return store_damaged(store, "tick", err);
-		r = give_parts(&f, attempt_id, list, fn, ctx, err);
+		r = fold_leave_out(store, recorder, &f, INT64_MIN, INT64_MAX, err);
+		if (r == 0)
+			r = give_parts(&f, attempt_id, list, fn, ctx, err);
 		if (r < 0)
 			return r;
 	}
@@ -375,134 +455,5 @@ int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list li
 	query_bind_i64(&q, attempt_id);
 	while (r == 0 && (r = query_step(&q, err)) > 0)
 		r = each_of_recorder(store, query_read_i64(&q), attempt_id, list, fn, ctx, err);
-	return r;
-}
-
-/* ---- for good ---- */
-
-static int add_fold(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_ADD_FOLD, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, f->id);
-	query_bind_i64(&q, recorder);
-	query_bind_i64(&q, f->first_ns);
-	query_bind_i64(&q, f->last_ns);
-	query_bind_i64(&q, f->n_ticks);
-	query_bind_blob(&q, f->head.data, f->head.len);
-	return query_run(&q, err);
-}
-
-static int add_chunk(struct query *q, const struct folded *f, const struct fold_part *part,
-		     struct err *err)
-{
-	if (part->key > CHUNK_PROCESS_MAX)
-		return store_damaged(q->store, "tick", err);
-	query_bind_i64(q, f->id << CHUNK_BITS | part->key);
-	query_bind_blob(q, f->bytes.data + part->at, part->len);
-	return query_run(q, err);
-}
-
-static int add_points(struct query *q, const struct folded *f, const struct fold_part *part,
-		      struct err *err)
-{
-	query_bind_i64(q, part->key);
-	query_bind_i64(q, f->id);
-	query_bind_i64(q, f->last_ns);
-	query_bind_blob(q, f->bytes.data + part->at, part->len);
-	return query_run(q, err);
-}
-
-static int add_parts(struct store *store, const struct folded *f, struct err *err)
-{
-	CLEANUP(query_close) struct query chunk = QUERY_INIT;
-	CLEANUP(query_close) struct query points = QUERY_INIT;
-	int r = query_open(store, STATEMENT_ADD_CHUNK, &chunk, err);
-
-	if (r == 0)
-		r = query_open(store, STATEMENT_ADD_POINTS, &points, err);
-	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
-		const struct fold_part *part = &f->parts[i];
-
-		r = part->list == LIST_SAMPLES ? add_chunk(&chunk, f, part, err)
-					       : add_points(&points, f, part, err);
-	}
-	return r;
-}
-
-/* -EAGAIN: somebody else has folded them by now. */
-static int drop_ticks(struct store *store, int64_t recorder, const struct folded *f,
-		      struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_DROP_TICKS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, recorder);
-	query_bind_i64(&q, f->id);
-	r = query_run(&q, err);
-	if (r == 0 && sqlite3_changes(store->db) != (int)f->n_loaded)
-		r = -EAGAIN;
-	return r;
-}
-
-/* Ticks that could not be read are missed in the report. */
-static int note_damage(struct store *store, int64_t recorder, unsigned n, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	char why[96];
-	int r = n > 0 && recorder > 0 ? query_open(store, STATEMENT_NOTE_DAMAGE, &q, err) : 0;
-
-	if (r < 0 || n == 0 || recorder <= 0)
-		return r;
-	snprintf(why, sizeof(why), "%u ticks were damaged in the database, and are left out", n);
-	query_bind_i64(&q, recorder);
-	query_bind_text(&q, why);
-	return query_run(&q, err);
-}
-
-static int keep(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
-{
-	int r = drop_ticks(store, recorder, f, err);
-
-	if (r == 0 && f->n_ticks > 0)
-		r = add_fold(store, recorder, f, err);
-	if (r == 0 && f->n_ticks > 0)
-		r = add_parts(store, f, err);
-	return r < 0 ? r : note_damage(store, recorder, f->n_loaded - f->n_ticks, err);
-}
-
-/* The work is done while nothing is locked: only what came of it is written in a transaction. */
-int fold_pending(struct store *store, int64_t recorder, struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err);
-
-	if (r > 0)
-		r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-	else
-		return r;
-	if (r == 0)
-		r = keep(store, recorder, &f, err);
-	if (r == -EAGAIN)
-		return 0;
-	return r < 0 ? r : txn_commit(&txn, err);
-}
-
-int fold_all(struct store *store, int64_t recorder, struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int r;
-
-	while ((r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err)) > 0) {
-		r = keep(store, recorder, &f, err);
-		if (r < 0)
-			return r;
-	}
 	return r;
 }

@@ -10,6 +10,7 @@
 #ifndef PROCTOR_STORE_FOLD_H
 #define PROCTOR_STORE_FOLD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -21,9 +22,19 @@
 #define FOLD_TICKS CODEC_ROWS
 #define FOLD_BYTES (1 << 20)
 
-/* A chunk's id is fold << CHUNK_BITS | process. */
+/* A chunk's id is fold << CHUNK_BITS | process. A fold's is that of a tick. */
 #define CHUNK_BITS 30
-#define CHUNK_PROCESS_MAX ((INT64_C(1) << CHUNK_BITS) - 1)
+#define CHUNK_PROCESS_MAX SAMPLE_KEY_MAX
+#define TICK_ID_MAX (INT64_MAX >> CHUNK_BITS)
+
+/* Ticks that lie further apart are not of one fold: somebody has set the clock, or slept. */
+#define FOLD_GAP_NS UINT64_C(3600000000000)
+static inline bool fold_has_gap(int64_t a_ns, int64_t b_ns)
+{
+	uint64_t a = (uint64_t)a_ns, b = (uint64_t)b_ns;
+
+	return (a_ns > b_ns ? a - b : b - a) > FOLD_GAP_NS;
+}
 
 /* A table of a fold that is kept by itself. */
 struct fold_part {
@@ -32,12 +43,18 @@ struct fold_part {
 	size_t at, len; /* in bytes */
 };
 
+/* A tick that could not be read. */
+struct fold_lost {
+	int64_t id, wall_ns;
+};
+
 /* A fold as the database gets it. */
 struct folded {
 	int64_t id; /* of its newest tick, which may be one that could not be read */
 	int64_t first_ns, last_ns;
-	unsigned n_ticks;
-	unsigned n_loaded; /* n_ticks, and those that could not be read: they are left out */
+	unsigned n_ticks; /* 0: none could be read, and all else here means nothing */
+	struct fold_lost lost[CODEC_ROWS]; /* those that could not be: they are left out */
+	unsigned n_lost;
 	struct buf head, bytes;
 	struct fold_part *parts;
 	size_t n_parts, cap;
@@ -56,6 +73,10 @@ void folded_release(struct folded *f);
  */
 int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
 		      struct folded *ret, struct err *err);
+
+/* Notes those of its ticks that could not be read, from since to until (damage.h). */
+int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
+		   int64_t until_ns, struct err *err);
 
 /*
  * Calls fn for each table of the list in ticks that are not folded and may be of

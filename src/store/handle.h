@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "store/codec.h"
+#include "store/damage.h"
 #include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
@@ -48,6 +49,7 @@ struct tick_writing {
 struct store {
 	sqlite3 *db;
 	bool is_borrowed;			   /* store_borrow() */
+	struct store *teller;			   /* of a borrowed one: who is told of damage */
 	char *path;				   /* as it was given: for messages */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
@@ -58,6 +60,7 @@ struct store {
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */
 	struct seen_processes seen;
 	struct tick_writing writing;
+	struct damages damages; /* that were met */
 };
 
 /*

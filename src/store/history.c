@@ -1,19 +1,23 @@
-#include <errno.h>
-
 #include "base/macros.h"
-#include "store/failure.h"
-#include "store/walk.h"
+#include "base/unknown.h"
+#include "store/rollup.h"
+#include "store/timeline.h"
+#include "store/timeline_minute.h"
+
+/* ---- samples ---- */
 
 static int tell_samples(struct store *store, const struct open_fold *fold, history_fn *fn,
 			void *ctx, struct err *err)
 {
-	struct history_row row = { .wall_ns = fold->ticks[fold->current].wall_ns };
+	struct history_row row = {
+		.wall_ns = fold->ticks[fold->current].wall_ns,
+		.resolution_seconds = F64_UNKNOWN,
+		.n_samples = 1,
+	};
 
 	for (size_t i = 0; i < fold->n_processes; i++) {
-		int r = open_fold_sample(fold, i, &row.sample, &row.attempt_num);
+		int r = open_fold_sample(store, fold, i, &row.sample, &row.attempt_num, err);
 
-		if (r < 0)
-			return store_damaged(store, "sample", err);
 		if (r > 0)
 			r = fn(ctx, &row);
 		if (r != 0)
@@ -22,43 +26,71 @@ static int tell_samples(struct store *store, const struct open_fold *fold, histo
 	return 0;
 }
 
+static int tell_minute(const struct minute_rows *m, history_fn *fn, void *ctx, struct err *err)
+{
+	struct history_row row = {
+		.wall_ns = m->minute * MINUTE_NS,
+		.resolution_seconds = MINUTE_SECONDS,
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		struct minute_row minute;
+
+		r = minute_window_row(m->window, m->first + i, &minute, err);
+		if (r <= 0)
+			continue;
+		row.attempt_num = minute.attempt_num;
+		row.n_samples = minute.n_samples;
+		minute_row_sample(&minute, &row.sample);
+		r = fn(ctx, &row);
+	}
+	return r;
+}
+
 int store_read_history(struct store *store, const struct history_filter *filter, history_fn *fn,
 		       void *ctx, struct err *err)
 {
-	CLEANUP(walk_close) struct walk *walk = NULL;
-	const struct walk_filter ticks = {
+	CLEANUP(timeline_close) struct timeline *t = NULL;
+	const struct walk_filter moments = {
 		.job_id = filter->job_id,
 		.pid = filter->pid,
 		.since_wall_ns = filter->since_wall_ns,
 		.until_wall_ns = filter->until_wall_ns,
 	};
-	int r = walk_open(store, &ticks, &walk, err);
+	int r = timeline_open(store, &moments, filter->with_minutes, &t, err);
 
-	while (r == 0 && (r = walk_next(walk, err)) > 0)
-		r = tell_samples(store, walk_fold(walk), fn, ctx, err);
+	while (r == 0 && (r = timeline_next(t, err)) > 0) {
+		const struct open_fold *fold = timeline_fold(t);
+		const struct minute_rows minute = timeline_minute(t);
+
+		r = fold ? tell_samples(store, fold, fn, ctx, err)
+			 : tell_minute(&minute, fn, ctx, err);
+	}
 	return r;
 }
 
-static int tell_snapshot(struct store *store, const struct open_fold *fold, struct snapshot *snap,
+/* ---- snapshots ---- */
+
+static int tell_snapshot(struct store *store, const struct timeline *t, struct snapshot *snap,
 			 snapshot_fn *fn, void *ctx, struct err *err)
 {
+	const struct open_fold *fold = timeline_fold(t);
+	const struct minute_rows minute = timeline_minute(t);
 	int r;
 
 	snapshot_reset(snap);
-	r = open_fold_snapshot(fold, FOLD_ALL, snap);
-	if (r == -ENOMEM)
-		return store_no_memory(store, err);
-	if (r < 0)
-		return store_damaged(store, "snapshot", err);
-	return fn(ctx, snap);
+	r = fold ? open_fold_snapshot(store, fold, FOLD_ALL, snap, err)
+		 : minute_rows_snapshot(store, &minute, snap, err);
+	return r < 0 ? r : fn(ctx, snap);
 }
 
 int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,
 			 void *ctx, struct err *err)
 {
-	CLEANUP(walk_close) struct walk *walk = NULL;
+	CLEANUP(timeline_close) struct timeline *t = NULL;
 	CLEANUP(snapshot_release) struct snapshot snap;
-	const struct walk_filter ticks = {
+	const struct walk_filter moments = {
 		.job_id = filter->job_id,
 		.since_wall_ns = filter->since_wall_ns,
 		.until_wall_ns = filter->until_wall_ns,
@@ -67,8 +99,8 @@ int store_read_snapshots(struct store *store, const struct snapshot_filter *filt
 	int r;
 
 	snapshot_init(&snap);
-	r = walk_open(store, &ticks, &walk, err);
-	while (r == 0 && (r = walk_next(walk, err)) > 0)
-		r = tell_snapshot(store, walk_fold(walk), &snap, fn, ctx, err);
+	r = timeline_open(store, &moments, filter->with_minutes, &t, err);
+	while (r == 0 && (r = timeline_next(t, err)) > 0)
+		r = tell_snapshot(store, t, &snap, fn, ctx, err);
 	return r;
 }

@@ -140,15 +140,34 @@ static int open_or_make(struct jsonl *log)
 	return -EBUSY;
 }
 
+static int check_file(const struct jsonl *log)
+{
+	int r = check_owner(log);
+
+	return r < 0 ? r : check_beginning(log);
+}
+
 static int open_file(struct jsonl *log)
 {
 	int r = open_or_make(log);
 
+	return r < 0 ? r : check_file(log);
+}
+
+int jsonl_check(struct jsonl *log, struct err *err)
+{
+	int r;
+
+	jsonl_file_close(&log->file);
+	r = jsonl_file_open(path_of(log), O_RDWR | O_APPEND, &log->file);
 	if (r == 0)
-		r = check_owner(log);
-	if (r == 0)
-		r = check_beginning(log);
-	return r;
+		r = check_file(log);
+	else if (r == -ENOENT && faccessat(AT_FDCWD, log->folder, W_OK | X_OK, AT_EACCESS) == 0)
+		r = 0;
+	else if (r == -ENOENT)
+		r = -errno;
+	jsonl_file_close(&log->file);
+	return r < 0 ? fail(log, -r, err) : 0;
 }
 
 /* ---- the lock ---- */

@@ -40,6 +40,15 @@ struct jsonl *jsonl_free(struct jsonl *log); /* NULL is fine. Returns NULL. */
 /* How long a call waits for other writers; 0 tries once. */
 void jsonl_set_patience(struct jsonl *log, unsigned ms);
 
+/* What the log and its rotated files take. */
+uint64_t jsonl_count_bytes(const char *path);
+
+/* Removes the oldest of those that were rotated. 1: one is gone. 0: there is none. -EBUSY */
+int jsonl_drop_oldest(const char *path);
+
+/* Whether a line could be appended, as far as can be told without making or changing a file. */
+int jsonl_check(struct jsonl *log, struct err *err);
+
 /*
  * Appends a line: a JSON object, without a newline in it or after it. If it fails
  * nothing of the line is kept. -EBUSY: others had the lock all the time. -ENOSPC,

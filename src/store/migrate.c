@@ -37,9 +37,17 @@
  *    numbers that outlive the samples (model/run.h). Its outcome is the attempt's,
  *    which a verdict of a person may have replaced. An estimate is what was
  *    expected of it by its start, a score how that did.
+ *    An attempt may be a tree that something else started (is_attached): its runner is
+ *    the process that was attached.
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
- * 2: An attempt may be a tree that something else started: its runner is the
- *    process that was attached.
+ *
+ * 2: Who asks for a pid does not look at all processes there ever were. A fold keeps
+ *    all of its chunks while they become rollups: those of processes up to rolled_to are
+ *    in both. It is_rolled when that is so of all of them; those that layout 1 has
+ *    left half done lack what is in rollups.
+ *
+ * Ends of attempts may wait in records of the layout before (spool.c): who changes columns of
+ * attempts, sheets, ranks or unknowns has to take those in as well.
  */
 static const char *const migrations[] = {
 	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"
@@ -50,7 +58,7 @@ static const char *const migrations[] = {
 	" boot INTEGER REFERENCES boots, runner_pid INTEGER NOT NULL, runner_start_ticks INTEGER,"
 	" command TEXT, argv_hash INTEGER NOT NULL, input_bytes INTEGER,"
 	" input_hash INTEGER NOT NULL DEFAULT 0, uid INTEGER, host TEXT, workdir TEXT,"
-	" pid_ns INTEGER,"
+	" pid_ns INTEGER, is_attached INTEGER NOT NULL DEFAULT 0,"
 	" interval_seconds REAL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
 	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
 	" total_sheets INTEGER NOT NULL, last_completed_sheet INTEGER NOT NULL DEFAULT 0,"
@@ -236,10 +244,22 @@ static const char *const migrations[] = {
 	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"INSERT INTO meta VALUES ('retained_ns', strftime('%s', 'now') * 1000000000);",
 
-	"ALTER TABLE attempts ADD COLUMN is_attached INTEGER NOT NULL DEFAULT 0;",
+	"CREATE INDEX processes_by_pid ON processes (pid);"
+	"ALTER TABLE folds ADD COLUMN rolled_to INTEGER NOT NULL DEFAULT 0;"
+	"DROP INDEX folds_by_time;"
+	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled, rolled_to);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
+
+int layout_make(sqlite3 *db)
+{
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; rc == SQLITE_OK && i < ARRAY_SIZE(migrations); i++)
+		rc = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
+	return rc;
+}
 
 /* Runs SQL whose first value is a number: PRAGMA user_version. */
 static int read_number(struct store *store, const char *sql, int *ret, struct err *err)

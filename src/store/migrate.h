@@ -5,6 +5,7 @@
 #define PROCTOR_STORE_MIGRATE_H
 
 #include "base/err.h"
+#include "store/sqlite.h"
 #include "store/store.h"
 
 extern const int layout_latest; /* the version that this program reads and writes */
@@ -20,6 +21,12 @@ int layout_read_version(struct store *store, int *ret, struct err *err);
  * (also when that cannot be told) 0. For who met an error that this explains.
  */
 int layout_check_newer(struct store *store, struct err *err);
+
+/* -EBADMSG if a table, view, column, index or trigger is missing: it takes some milliseconds. */
+int layout_check_tables(struct store *store, struct err *err);
+
+/* All tables, in a database that has none. SQLite's result code. */
+int layout_make(sqlite3 *db);
 
 /* Brings it to layout_latest in one transaction; safe if several do so at once. */
 int layout_migrate(struct store *store, struct err *err);

@@ -41,6 +41,15 @@ struct minute_filter {
 	uint64_t until_wall_ns; /* up to the minute that this is in; 0: no end */
 };
 
+/* What a minute's values stand for, beside those of samples. */
+#define MINUTE_SECONDS 60.0
+
+/*
+ * A minute as one sample: the averages of what goes up and down, to the byte; the largest
+ * high-water mark; of all else the last, and the age unknown.
+ */
+void minute_row_sample(const struct minute_row *row, struct proc_sample *ret);
+
 /*
  * Calls fn for every process and minute that matches, by time and then in the
  * order in which processes were first seen. Nothing is locked while fn runs.

@@ -12,6 +12,8 @@
 #include "store/journal.h"
 #include "store/migrate.h"
 #include "store/patience.h"
+#include "store/query.h"
+#include "store/spool_file.h"
 #include "store/sqlite.h"
 #include "store/vfs.h"
 #include "store/wal.h"
@@ -113,6 +115,30 @@ static int check_access(const char *path, enum store_mode mode, struct err *err)
 		path, is_write ? "written" : "read", strerror(errno));
 }
 
+static int refuse_writing(const char *path, int error, struct err *err)
+{
+	return err_set(err, -error,
+		       "the database %s cannot be written (%s)%s: make it and its folder writable, "
+		       "or set PROCTOR_HOME to another folder",
+		       path, strerror(error),
+		       error == EPERM ? ", as it may be immutable (see lsattr)" : "");
+}
+
+int store_check_access(const char *path, struct err *err)
+{
+	CLEANUP(close_fd) int fd = -1;
+	int r = check_file(path, STORE_WRITE, err);
+	int obstacle;
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return refuse_writing(path, errno, err);
+	obstacle = store_write_obstacle(path); /* the log has to be made beside it */
+	return obstacle ? refuse_writing(path, obstacle, err) : 0;
+}
+
 /* ---- the handle ---- */
 
 static void close_handle(struct store **store)
@@ -148,8 +174,12 @@ static int shorten_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 	return SQLITE_OK;
 }
 
+/* Nothing that is written comes near to it. */
+#define VALUE_MAX_BYTES (256 << 20)
+
 static void configure(struct store *store, unsigned patience_ms)
 {
+	sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
 	store_set_patience(store, patience_ms);
 	sqlite3_extended_result_codes(store->db, 1);
 	sqlite3_busy_handler(store->db, wait_for_lock, store);
@@ -193,16 +223,11 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 	return 0;
 }
 
-/*
- * Migrations have been done by now: they may need the foreign keys off. EXTRA is
- * FULL, and with a rollback journal it also makes durable that the journal is gone.
- */
+/* Migrations have been done by now: they may need the foreign keys off. */
 static int configure_writing(struct store *store, struct err *err)
 {
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
-	if (sqlite3_exec(store->db, "PRAGMA synchronous = EXTRA", NULL, NULL, NULL) != SQLITE_OK)
-		return store_failure(store, err);
-	return 0;
+	return durability_set(store, true, err);
 }
 
 /*
@@ -249,6 +274,8 @@ static int open_to_write(const char *path, unsigned patience_ms, struct store **
 	r = configure_writing(store, err);
 	if (r < 0)
 		return r;
+	spool_file_prepare(path);
+	store_take_in(store, NULL); /* else who comes next does */
 	*ret = TAKE_PTR(store);
 	return 0;
 }
@@ -287,6 +314,19 @@ static int look_again(struct store *store, int *version, struct err *err)
 	return r < 0 ? r : layout_read_version(store, version, err);
 }
 
+/* Ends of attempts that wait beside it: by who may write, not for long, and not for certain. */
+#define TAKE_IN_PATIENCE_MS 100
+
+static void take_in_kept(struct store *store, unsigned patience_ms)
+{
+	CLEANUP(close_handle) struct store *writer = NULL;
+	unsigned ms = patience_ms < TAKE_IN_PATIENCE_MS ? patience_ms : TAKE_IN_PATIENCE_MS;
+
+	if (store_has_kept(store->path) &&
+	    store_open_patient(store->path, STORE_WRITE, ms, &writer, NULL) == 0)
+		damages_add(&store->damages, &writer->damages);
+}
+
 static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
@@ -302,6 +342,10 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 		r = look_again(store, &version, err);
 	if (r < 0)
 		return r;
+	if (version == 0 && store_has_kept(path) && put_right(path, patience_ms, NULL) == 0)
+		r = layout_read_version(store, &version, err);
+	if (r < 0)
+		return r;
 	if (version == 0)
 		return err_set(err, -ENOENT, "nothing was recorded yet: the database %s is empty",
 			       path);
@@ -309,6 +353,7 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 		r = put_right(path, patience_ms, err);
 	if (r < 0)
 		return r;
+	take_in_kept(store, patience_ms);
 	*ret = TAKE_PTR(store);
 	return 0;
 }
@@ -372,6 +417,7 @@ struct store *store_close(struct store *store)
 	buf_release(&store->writing.bytes);
 	tick_release(&store->writing.now);
 	tick_release(&store->writing.before);
+	damages_release(&store->damages);
 	free(store->writing.listed);
 	free(store->path);
 	free(store);

@@ -6,11 +6,15 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "store/damage.h"
 #include "store/failure.h"
 #include "store/process.h"
 #include "store/query.h"
 
 #define NO_ROW 255
+
+/* Of all processes: the ticks of a fold have FOLD_BYTES, and no sample takes less than two. */
+#define MAX_ROWS (1 << 20)
 
 /* A process of a fold, and its rows. */
 struct fold_process {
@@ -69,6 +73,17 @@ static bool is_wanted(const struct fold_tick *tick, const struct fold_filter *fi
 	       tick->wall_ns <= filter->until_wall_ns && !fold_tick_is_before(tick, &filter->from);
 }
 
+/* Of what is damaged no more is known than of the whole fold: when it was. */
+static int leave_out(struct store *store, const struct open_fold *fold, enum damage_kind kind,
+		     int64_t id, uint64_t n, struct err *err)
+{
+	const struct damage d = {
+		kind, id, fold->recorder, n, fold->first_ns, fold->last_ns,
+	};
+
+	return damage_leave_out(store, &d, err);
+}
+
 /* The head, from the blob, and which ticks are told. */
 static int read_head(struct store *store, struct open_fold *fold, const struct fold_filter *filter,
 		     struct err *err)
@@ -79,8 +94,8 @@ static int read_head(struct store *store, struct open_fold *fold, const struct f
 
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
-	if (r < 0)
-		return store_damaged(store, "fold", err);
+	if (r < 0) /* it has no ticks to tell */
+		return leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded, err);
 	for (unsigned i = 0; i < fold->head.n; i++) {
 		struct fold_tick tick = { fold->head.columns[HOST_WALL_NS][i], ids[i], i };
 
@@ -153,12 +168,17 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 
 	if (!p)
 		return store_no_memory(q->store, err);
-	if (table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t) < 0)
-		return store_damaged(q->store, "chunk", err);
 	r = process_read(q, &fold->arena, &p->process, err);
-	if (r == 0 && take_table(fold, t, n_words, p) < 0)
-		r = store_no_memory(q->store, err);
-	return r;
+	if (r < 0)
+		return r;
+	if (table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t) < 0 ||
+	    fold->n_rows + t->n > MAX_ROWS) {
+		fold->n_processes--;
+		return leave_out(q->store, fold, DAMAGED_SAMPLES,
+				 fold->id << CHUNK_BITS | p->process.id, 1, err);
+	}
+	fold->n_rows += t->n;
+	return take_table(fold, t, n_words, p) < 0 ? store_no_memory(q->store, err) : 0;
 }
 
 static int read_chunks(struct store *store, struct open_fold *fold,
@@ -173,6 +193,7 @@ static int read_chunks(struct store *store, struct open_fold *fold,
 	query_bind_i64(&q, fold->id);
 	query_bind_i64(&q, filter->job);
 	query_bind_i64(&q, filter->pid);
+	query_bind_i64(&q, filter->after_process);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		size_t len;
 		const void *data = query_read_blob(&q, &len);
@@ -214,7 +235,7 @@ static int take_parts(struct store *store, struct open_fold *fold, const struct 
 
 /* ---- opening ---- */
 
-static int read_blob(struct store *store, struct open_fold *fold, struct err *err)
+static int read_blob(struct store *store, struct open_fold *fold, bool also_rolled, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const void *data;
@@ -224,10 +245,14 @@ static int read_blob(struct store *store, struct open_fold *fold, struct err *er
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, fold->id);
+	query_bind_i64(&q, also_rolled);
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	fold->recorder = query_read_i64(&q);
+	fold->first_ns = query_read_i64(&q);
+	fold->last_ns = query_read_i64(&q);
+	fold->n_recorded = (uint64_t)query_read_i64(&q);
 	data = query_read_blob(&q, &len);
 	buf_add(&fold->blob, data, len);
 	return buf_error(&fold->blob) < 0 ? store_no_memory(store, err) : 1;
@@ -237,11 +262,12 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 		   struct open_fold **ret, struct err *err)
 {
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+	int r = fold ? read_blob(store, fold, filter->also_rolled, err)
+		     : store_no_memory(store, err);
 
 	*ret = NULL;
 	if (r <= 0)
-		return r;
+		return r < 0 ? r : -ENOENT;
 	r = read_head(store, fold, filter, err);
 	if (r < 0 || fold->n_ticks == 0)
 		return r;
@@ -263,6 +289,9 @@ int open_fold_take(struct store *store, int64_t recorder, const struct folded *f
 	if (!fold)
 		return store_no_memory(store, err);
 	fold->recorder = recorder;
+	fold->first_ns = folded->first_ns;
+	fold->last_ns = folded->last_ns;
+	fold->n_recorded = folded->n_ticks;
 	buf_add(&fold->blob, folded->head.data, folded->head.len);
 	if (buf_error(&fold->blob) < 0)
 		return store_no_memory(store, err);
@@ -282,7 +311,7 @@ int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[C
 {
 	static const struct fold_filter all = { .until_wall_ns = UINT64_MAX, .last_id = INT64_MAX };
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+	int r = fold ? read_blob(store, fold, false, err) : store_no_memory(store, err);
 
 	*ret_n = 0;
 	if (r > 0)
@@ -312,8 +341,8 @@ int64_t open_fold_process_id(const struct open_fold *fold, size_t i)
 	return fold->processes[i].process.id;
 }
 
-int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample *ret,
-		     int *ret_attempt_num)
+int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
+		     struct proc_sample *ret, int *ret_attempt_num, struct err *err)
 {
 	const struct fold_tick *tick = &fold->ticks[fold->current];
 	const struct fold_process *p = &fold->processes[i];
@@ -323,10 +352,11 @@ int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample 
 		return 0;
 	process_at(&p->process, tick->id, ret);
 	*ret_attempt_num = p->process.attempt_num;
-	return sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) <
-			       0
-		       ? -EBADMSG
-		       : 1;
+	if (sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) ==
+	    0)
+		return 1;
+	return leave_out(store, fold, DAMAGED_SAMPLES, fold->id << CHUNK_BITS | p->process.id, 1,
+			 err);
 }
 
 /* The words of a thing at a tick; false: it was not there. */
@@ -347,26 +377,36 @@ static const char *string_at(const struct open_fold *fold, uint64_t number, stru
 	return number < fold->strings.n ? arena_strdup(arena, fold->strings.items[number]) : NULL;
 }
 
+/* Items with room for one more; they have as much as the next power of two says. */
+static void *make_room(struct arena *arena, void *items, size_t n, size_t size)
+{
+	void *more;
+
+	if (n > 0 && (n & (n - 1)) != 0)
+		return items;
+	more = arena_alloc(arena, (n ? n * 2 : 1) * size);
+	if (more && n > 0)
+		memcpy(more, items, n * size);
+	return more;
+}
+
 static int add_gpu(struct snapshot *s, const uint64_t *words)
 {
-	struct gpu_sample *gpus = arena_alloc(&s->arena, (s->n_gpus + 1) * sizeof(*gpus));
+	struct gpu_sample *gpus = make_room(&s->arena, s->gpus, s->n_gpus, sizeof(*gpus));
 
 	if (!gpus)
 		return -ENOMEM;
-	if (s->n_gpus > 0)
-		memcpy(gpus, s->gpus, s->n_gpus * sizeof(*gpus));
 	s->gpus = gpus;
 	return gpu_from_words(words, &gpus[s->n_gpus++]);
 }
 
 static int add_progress(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
 {
-	struct job_progress *items = arena_alloc(&s->arena, (s->n_progress + 1) * sizeof(*items));
+	struct job_progress *items =
+		make_room(&s->arena, s->progress, s->n_progress, sizeof(*items));
 
 	if (!items)
 		return -ENOMEM;
-	if (s->n_progress > 0)
-		memcpy(items, s->progress, s->n_progress * sizeof(*items));
 	s->progress = items;
 	items += s->n_progress++;
 	items->job_id = string_at(fold, words[PROGRESS_JOB], &s->arena);
@@ -419,7 +459,8 @@ static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 	return host_from_words(words, ret);
 }
 
-static int tell_processes(const struct open_fold *fold, struct snapshot *ret)
+static int tell_processes(struct store *store, const struct open_fold *fold, struct snapshot *ret,
+			  struct err *err)
 {
 	int r = 0;
 
@@ -427,25 +468,35 @@ static int tell_processes(const struct open_fold *fold, struct snapshot *ret)
 		struct proc_sample sample;
 		int num;
 
-		r = open_fold_sample(fold, i, &sample, &num);
+		r = open_fold_sample(store, fold, i, &sample, &num, err);
 		if (r > 0) {
 			struct proc_sample *p = snapshot_add_process(ret);
 
 			if (p)
 				*p = sample;
-			r = p ? 0 : -ENOMEM;
+			r = p ? 0 : store_no_memory(store, err);
 		}
 	}
 	return r;
 }
 
-int open_fold_snapshot(const struct open_fold *fold, unsigned parts, struct snapshot *ret)
+/* What of the tick makes no sense is left out, and nothing else of it. */
+static int settle(struct store *store, const struct open_fold *fold, int r, struct err *err)
 {
-	int r = parts & FOLD_HOST ? tell_host(fold, ret) : 0;
+	if (r == -ENOMEM)
+		return store_no_memory(store, err);
+	return r < 0 ? leave_out(store, fold, DAMAGED_THINGS, fold->ticks[fold->current].id, 1, err)
+		     : 0;
+}
+
+int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,
+		       struct snapshot *ret, struct err *err)
+{
+	int r = parts & FOLD_HOST ? settle(store, fold, tell_host(fold, ret), err) : 0;
 
 	if (r == 0 && parts & FOLD_THINGS)
-		r = tell_all_things(fold, ret);
+		r = settle(store, fold, tell_all_things(fold, ret), err);
 	if (r == 0 && parts & FOLD_PROCESSES)
-		r = tell_processes(fold, ret);
+		r = tell_processes(store, fold, ret, err);
 	return r;
 }

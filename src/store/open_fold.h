@@ -28,6 +28,8 @@ struct fold_filter {
 	uint64_t since_wall_ns, until_wall_ns;
 	struct fold_tick from; /* not those before it */
 	int64_t last_id;       /* not those behind it */
+	int64_t after_process; /* not those up to this one */
+	bool also_rolled;      /* also a fold that is all in rollups, while it is there */
 	bool heads_only;       /* no processes */
 	unsigned n_words;      /* 0: all; else of samples only the first so many are known */
 };
@@ -36,6 +38,8 @@ struct fold_process;
 
 struct open_fold {
 	int64_t id, recorder;
+	int64_t first_ns, last_ns; /* of all ticks that it was made of… */
+	uint64_t n_recorded;	   /* …and how many those are */
 	char boot_id[BOOT_ID_BYTES];
 	struct fold_tick ticks[CODEC_ROWS]; /* those to tell, in order */
 	unsigned n_ticks, current;
@@ -45,6 +49,7 @@ struct open_fold {
 	struct fold_reader things;	/* behind the head */
 	struct fold_process *processes; /* by id */
 	size_t n_processes, cap;
+	size_t n_rows; /* of all of them */
 	struct arena arena;
 	struct open_fold *next;
 };
@@ -52,8 +57,8 @@ struct open_fold {
 void open_fold_free(struct open_fold *fold);
 
 /*
- * Opens what is stored under this id, inside a transaction; NULL if it is not
- * there (any more) or has no tick to tell.
+ * Opens what is stored under this id, inside a transaction; NULL if it has no tick to
+ * tell. -ENOENT, and err is not set: it is not there (any more).
  */
 int open_fold_read(struct store *store, int64_t id, const struct fold_filter *filter,
 		   struct open_fold **ret, struct err *err);
@@ -71,9 +76,11 @@ bool open_fold_go_to(struct open_fold *fold, int64_t tick_id);
 
 /* ---- of the current tick ---- */
 
-/* Process number i of n_processes; false: it was not there. Pointers are the fold's. */
-int open_fold_sample(const struct open_fold *fold, size_t i, struct proc_sample *ret,
-		     int *ret_attempt_num);
+/* What is damaged is left out (damage.h), here and below. */
+
+/* 1: process number i of n_processes. 0: it was not there. Pointers are the fold's. */
+int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
+		     struct proc_sample *ret, int *ret_attempt_num, struct err *err);
 
 /* Its row. */
 int64_t open_fold_process_id(const struct open_fold *fold, size_t i);
@@ -86,7 +93,8 @@ enum fold_parts {
 	FOLD_ALL = 7,
 };
 
-/* These parts, into a snapshot that was reset and does not have them yet. -EBADMSG, -ENOMEM. */
-int open_fold_snapshot(const struct open_fold *fold, unsigned parts, struct snapshot *ret);
+/* These parts, into a snapshot that was reset and does not have them yet. */
+int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,
+		       struct snapshot *ret, struct err *err);
 
 #endif

@@ -55,6 +55,16 @@ void query_bind_text(struct query *q, const char *s)
 	note(q, sqlite3_bind_text(q->stmt, ++q->next, s, -1, SQLITE_STATIC));
 }
 
+void query_bind_f64(struct query *q, double v)
+{
+	note(q, sqlite3_bind_double(q->stmt, ++q->next, v));
+}
+
+void query_bind_text_n(struct query *q, const char *s, size_t n)
+{
+	note(q, sqlite3_bind_text64(q->stmt, ++q->next, s, n, SQLITE_STATIC, SQLITE_UTF8));
+}
+
 void query_bind_blob(struct query *q, const void *data, size_t len)
 {
 	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
@@ -145,11 +155,27 @@ static int run(struct store *store, enum statement id, struct err *err)
 	return r < 0 ? r : query_run(&q, err);
 }
 
+/*
+ * EXTRA is FULL, and with a rollback journal it also makes durable that the journal is
+ * gone. NORMAL does without a sync where there is a log: what is written next brings
+ * it to the disk as well.
+ */
+int durability_set(struct store *store, bool is_durable, struct err *err)
+{
+	const char *sql = is_durable ? "PRAGMA synchronous = EXTRA" : "PRAGMA synchronous = NORMAL";
+
+	if (sqlite3_exec(store->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+		return store_failure(store, err);
+	return 0;
+}
+
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err)
 {
 	int r;
 
 	if (store->is_borrowed) /* who calls us reads already */
+		return 0;
+	if (begin == STATEMENT_BEGIN_READ && !sqlite3_get_autocommit(store->db))
 		return 0;
 	patience_renew(store);
 	r = run(store, begin, err);

@@ -43,7 +43,9 @@ int query_open(struct store *store, enum statement id, struct query *ret, struct
 void query_close(struct query *q);
 
 void query_bind_i64(struct query *q, int64_t v);
+void query_bind_f64(struct query *q, double v);
 void query_bind_text(struct query *q, const char *s); /* NULL is NULL */
+void query_bind_text_n(struct query *q, const char *s, size_t n);
 void query_bind_blob(struct query *q, const void *data, size_t len);
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
 
@@ -71,9 +73,13 @@ int query_run(struct query *q, struct err *err);
  *	…
  *	return txn_commit(&txn, err);
  *
- * On a borrowed handle nothing is begun, and txn stays NULL.
+ * On a borrowed handle nothing is begun, and txn stays NULL; nor by who wants to read and
+ * is in a transaction already: what it reads is part of that.
  */
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err);
+/* Whether what is committed from now on is on the disk then, or only comes there in its turn. */
+int durability_set(struct store *store, bool is_durable, struct err *err);
+
 int txn_commit(struct store **txn, struct err *err);
 void txn_abort(struct store **txn); /* undoes what was not committed */
 

@@ -356,23 +356,13 @@ static int read_rungs(struct store *store, struct attempt *a, struct err *err)
 			  &a->arena, &a->rungs, &a->n_rungs, err);
 }
 
-/* What a time that meta has says about the attempt: before it there is none left. */
-static int add_gone(struct store *store, struct attempt *a, const char *what, const char *key,
+static int add_note(struct store *store, struct attempt *a, const char *what, const char *why,
 		    struct err *err)
 {
-	struct unknown_note *notes;
-	int64_t gone_ns = 0;
-	char when[32], why[96];
-	int r = meta_read(store, key, &gone_ns, err);
+	struct unknown_note *notes = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*notes));
 
-	if (r < 0 || gone_ns <= 0 || a->started_wall_ns > (uint64_t)gone_ns)
-		return r;
-	notes = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*notes));
 	if (!notes)
 		return store_no_memory(store, err);
-	clock_format_local((uint64_t)gone_ns, when, sizeof(when));
-	snprintf(why, sizeof(why),
-		 "those up to %s were removed, as they were old or room was needed", when);
 	if (a->n_unknowns > 0)
 		memcpy(notes, a->unknowns, a->n_unknowns * sizeof(*notes));
 	notes[a->n_unknowns].what = what;
@@ -382,6 +372,22 @@ static int add_gone(struct store *store, struct attempt *a, const char *what, co
 	a->unknowns = notes;
 	a->n_unknowns++;
 	return 0;
+}
+
+/* What a time that meta has says about the attempt: before it there is none left. */
+static int add_gone(struct store *store, struct attempt *a, const char *what, const char *key,
+		    struct err *err)
+{
+	int64_t gone_ns = 0;
+	char when[32], why[96];
+	int r = meta_read(store, key, &gone_ns, err);
+
+	if (r < 0 || gone_ns <= 0 || a->started_wall_ns > (uint64_t)gone_ns)
+		return r;
+	clock_format_local((uint64_t)gone_ns, when, sizeof(when));
+	snprintf(why, sizeof(why),
+		 "those up to %s were removed, as they were old or room was needed", when);
+	return add_note(store, a, what, why, err);
 }
 
 static int read_unknowns(struct store *store, struct attempt *a, struct err *err)
@@ -396,6 +402,37 @@ static int read_unknowns(struct store *store, struct attempt *a, struct err *err
 
 typedef int part_reader(struct store *store, struct attempt *a, struct err *err);
 
+static int read_parts(struct store *store, part_reader *const *readers, size_t n_readers,
+		      struct attempt *a, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n_readers; i++)
+		r = readers[i](store, a, err);
+	return r;
+}
+
+/* What they had to leave out is told by the attempt itself, each time that it is read. */
+static int read_with_damage(struct store *store, part_reader *const *readers, size_t n_readers,
+			    struct attempt *a, struct err *err)
+{
+	CLEANUP(damages_release) struct damages met = { 0 };
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct damages before = store->damages;
+	int r;
+
+	store->damages = met;
+	r = read_parts(store, readers, n_readers, a, err);
+	met = store->damages;
+	store->damages = before;
+	damages_add(&store->damages, &met);
+	if (r < 0 || met.n + met.n_more == 0)
+		return r;
+	damages_write(store, &met, &why);
+	buf_add_str(&why, ": damaged in the database, and left out");
+	return add_note(store, a, "damaged", why.data, err);
+}
+
 static int read_attempt(struct store *store, const char *job_id, int num,
 			part_reader *const *readers, size_t n_readers, struct attempt *ret,
 			struct err *err)
@@ -409,8 +446,8 @@ static int read_attempt(struct store *store, const char *job_id, int num,
 	if (r < 0)
 		return r;
 	r = find_attempt(store, job_id, num, &a, err);
-	for (size_t i = 0; r == 0 && i < n_readers; i++)
-		r = readers[i](store, &a, err);
+	if (r == 0)
+		r = read_with_damage(store, readers, n_readers, &a, err);
 	if (r < 0)
 		return r;
 	*ret = a;

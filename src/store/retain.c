@@ -1,8 +1,13 @@
 #include "store/retain.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "store/handle.h"
 #include "store/rollup.h"
 
 #define DAY_NS (24 * HOUR_NS)
@@ -82,6 +87,28 @@ int space_read(struct store *store, uint64_t *ret_file_bytes, uint64_t *ret_used
 	*ret_file_bytes = (uint64_t)(n_pages * page_bytes);
 	*ret_used_bytes = (uint64_t)((n_pages - n_free) * page_bytes);
 	return r;
+}
+
+static uint64_t file_bytes(const char *path, const char *suffix)
+{
+	CLEANUP(free_ptr) char *name = NULL;
+	struct stat st;
+
+	if (asprintf(&name, "%s%s", path, suffix) < 0) {
+		name = NULL;
+		return 0;
+	}
+	return stat(name, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+uint64_t space_beside(const struct store *store, const struct retention_policy *policy)
+{
+	static const char *const suffixes[] = { "-wal", "-journal", "-spool" };
+	uint64_t n = policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path) : 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+		n += file_bytes(store->path, suffixes[i]);
+	return n;
 }
 
 /* ---- meta ---- */

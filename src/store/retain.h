@@ -43,6 +43,9 @@ int retain_count(struct store *store, enum statement id, int64_t *ret, struct er
 int space_read(struct store *store, uint64_t *ret_file_bytes, uint64_t *ret_used_bytes,
 	       struct err *err);
 
+/* What counts beside the database: its log, what waits for it, and the log of snapshots. */
+uint64_t space_beside(const struct store *store, const struct retention_policy *policy);
+
 /* ---- by age ---- */
 
 /* Samples of folds that ended before the cutoff, or were begun, become minutes (retain_roll.c). */
@@ -55,7 +58,7 @@ int retain_drop_events(struct slice *slice, int64_t cutoff_ns, struct err *err);
 
 /* ---- for room (retain_room.c): in this order, and only while there is too little ---- */
 
-stage_fn room_begin, room_samples, room_minutes, room_curves, room_events, room_processes,
-	room_attempts, room_end;
+stage_fn room_begin, room_logs, room_samples, room_minutes, room_curves, room_events,
+	room_processes, room_attempts, room_end;
 
 #endif

@@ -65,8 +65,10 @@ static int read_space(struct store *store, const struct retention_policy *policy
 	int r = space_read(store, &ret->result.bytes_before, &used_bytes, err);
 
 	ret->result.bytes_after = U64_UNKNOWN;
+	ret->result.beside_bytes = space_beside(store, policy);
+	used_bytes += ret->result.beside_bytes;
 	if (policy->max_bytes && used_bytes > policy->max_bytes + ret->removable_bytes)
-		ret->over_bytes = used_bytes - policy->max_bytes - ret->removable_bytes;
+		ret->result.over_bytes = used_bytes - policy->max_bytes - ret->removable_bytes;
 	return r;
 }
 

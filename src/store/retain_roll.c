@@ -4,30 +4,17 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/fold.h"
-#include "store/fold_times.h"
-#include "store/retain.h"
+#include "store/retain_group.h"
 #include "store/rollup.h"
 #include "store/tables.h"
 #include "store/totals.h"
-
-/*
- * The oldest fold goes first, and with each chunk of it those of the same process in
- * the recorder's next folds of the hour: so a row of minutes is mostly written once.
- */
-#define GROUP_FOLDS 8
-
-struct old_fold {
-	int64_t id;
-	struct fold_times times;
-};
 
 struct rolling {
 	struct slice *slice;
 	struct store *store;
 	struct retention_result *result;
 	uint64_t first_hour; /* minutes before it are too old to be kept */
-	struct old_fold folds[GROUP_FOLDS];
-	unsigned n_folds;
+	struct fold_group group;
 	int64_t process;      /* whose samples are being taken… */
 	struct totals totals; /* …what they tell, until its attempt ends… */
 	int64_t hour;	      /* …and the hour of it that is open; -1: none */
@@ -55,98 +42,9 @@ static struct rolling *rolling_new(struct slice *slice)
 	g->store = slice->store;
 	g->result = &slice->run->result;
 	g->first_hour = (uint64_t)retain_minutes_cutoff(slice->run) / HOUR_NS;
-	g->n_folds = 0;
 	g->hour = -1;
 	g->bytes = (struct buf)BUF_INIT;
 	return g;
-}
-
-/* ---- the group ---- */
-
-static int run_for(struct store *store, enum statement id, int64_t key, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, id, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, key);
-	return query_run(&q, err);
-}
-
-/* One that nobody can tell the times of is gone with its chunks. */
-static int drop_damaged(struct rolling *g, int64_t fold, struct err *err)
-{
-	g->result->n_damaged++;
-	return run_for(g->store, STATEMENT_DROP_FOLD, fold, err);
-}
-
-static int read_group(struct rolling *g, struct query *q, struct err *err)
-{
-	int r;
-
-	while ((r = query_step(q, err)) > 0) {
-		struct old_fold *fold = &g->folds[g->n_folds];
-		const void *data;
-		size_t len;
-
-		fold->id = query_read_i64(q);
-		data = query_read_blob(q, &len);
-		r = fold_times_read(data, len, &g->t, &fold->times);
-		if (r == -ENOMEM)
-			return store_no_memory(g->store, err);
-		fold->times.n = r < 0 ? 0 : fold->times.n;
-		g->n_folds++;
-	}
-	return r;
-}
-
-/* From now on nobody takes them for whole. Those that are damaged have no ticks. */
-static int claim_group(struct rolling *g, struct err *err)
-{
-	unsigned n = 0;
-	int r = 0;
-
-	for (unsigned i = 0; r == 0 && i < g->n_folds; i++) {
-		if (g->folds[i].times.n == 0) {
-			r = drop_damaged(g, g->folds[i].id, err);
-			continue;
-		}
-		g->folds[n] = g->folds[i];
-		r = run_for(g->store, STATEMENT_CLAIM_FOLD, g->folds[n++].id, err);
-	}
-	g->n_folds = n;
-	return r;
-}
-
-/* 1: there is something to do, which may have been to drop what is damaged. 0: nothing is left. */
-static int load_group(struct rolling *g, int64_t cutoff_ns, struct err *err)
-{
-	CLEANUP(query_close) struct query oldest = QUERY_INIT, group = QUERY_INIT;
-	int64_t recorder, first_ns;
-	int r = query_open(g->store, STATEMENT_OLDEST_FOLD, &oldest, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&oldest, cutoff_ns);
-	r = query_step(&oldest, err);
-	if (r <= 0)
-		return r;
-	recorder = query_read_i64(&oldest);
-	first_ns = query_read_i64(&oldest);
-	r = query_open(g->store, STATEMENT_FOLDS_OF_HOUR, &group, err);
-	if (r < 0)
-		return r;
-	query_bind_i64(&group, first_ns);
-	query_bind_i64(&group, (int64_t)((uint64_t)first_ns / HOUR_NS * HOUR_NS + HOUR_NS - 1));
-	query_bind_i64(&group, cutoff_ns);
-	query_bind_i64(&group, recorder);
-	query_bind_i64(&group, GROUP_FOLDS);
-	g->n_folds = 0;
-	r = read_group(g, &group, err);
-	if (r == 0)
-		r = claim_group(g, err);
-	return r < 0 ? r : 1;
 }
 
 /* ---- the minutes of a process ---- */
@@ -222,7 +120,7 @@ static int add_samples(struct rolling *g, const struct old_fold *fold, struct er
 /* ---- its chunks ---- */
 
 /* 1: the chunk is in samples. 0: there is none, or it is damaged. */
-static int read_chunk(struct rolling *g, const struct old_fold *fold, int64_t id, struct err *err)
+static int read_chunk(struct rolling *g, const struct old_fold *fold, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const void *data;
@@ -231,7 +129,7 @@ static int read_chunk(struct rolling *g, const struct old_fold *fold, int64_t id
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, id);
+	query_bind_i64(&q, fold->id << CHUNK_BITS | g->process);
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
@@ -250,18 +148,14 @@ enum owner { OWNER_GONE, OWNER_ENDED, OWNER_UNFINISHED };
 static int take_chunk(struct rolling *g, const struct old_fold *fold, enum owner owner,
 		      struct err *err)
 {
-	int64_t id = fold->id << CHUNK_BITS | g->process;
-	int r = read_chunk(g, fold, id, err);
+	int r = read_chunk(g, fold, err);
 
-	if (r > 0 && owner == OWNER_UNFINISHED)
+	if (r <= 0 || owner == OWNER_GONE)
+		return r < 0 ? r : 0;
+	if (owner == OWNER_UNFINISHED)
 		totals_add(&g->totals, &g->samples);
-	if (r > 0 && owner != OWNER_GONE) {
-		g->result->n_samples += g->samples.n;
-		r = add_samples(g, fold, err);
-	}
-	if (r >= 0)
-		r = run_for(g->store, STATEMENT_DROP_CHUNK, id, err);
-	return r;
+	g->result->n_samples += g->samples.n;
+	return add_samples(g, fold, err);
 }
 
 static int find_owner(struct rolling *g, enum owner *ret, struct err *err)
@@ -294,8 +188,8 @@ static int keep_totals(struct rolling *g, struct err *err)
 	return query_run(&q, err);
 }
 
-/* Its chunks in the group from fold number k on; those before have none any more. */
-static int roll_process(struct rolling *g, int64_t process, unsigned k, struct err *err)
+/* Its chunks in all folds of the group. */
+static int roll_process(struct rolling *g, int64_t process, struct err *err)
 {
 	enum owner owner;
 	int r;
@@ -303,49 +197,31 @@ static int roll_process(struct rolling *g, int64_t process, unsigned k, struct e
 	g->process = process;
 	totals_init(&g->totals);
 	r = find_owner(g, &owner, err);
-	for (unsigned i = k; r == 0 && i < g->n_folds; i++)
-		r = take_chunk(g, &g->folds[i], owner, err);
+	for (unsigned i = 0; r == 0 && i < g->group.n; i++)
+		if (g->group.folds[i].next == process)
+			r = take_chunk(g, &g->group.folds[i], owner, err);
 	if (r == 0)
 		r = save_hour(g, err);
 	if (r == 0 && owner == OWNER_UNFINISHED)
 		r = keep_totals(g, err);
-	return r;
-}
-
-/* The process of the first chunk that the fold has left; 0 too if there is none. */
-static int next_process(struct rolling *g, const struct old_fold *fold, int64_t *ret,
-			struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(g->store, STATEMENT_FIRST_CHUNK, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, fold->id);
-	r = query_step(&q, err);
-	if (r > 0)
-		*ret = query_read_i64(&q);
-	return r;
+	return r < 0 ? r : fold_group_pass(&g->group, process, err);
 }
 
 /* At least one process of it, since the slice has asked already. 1: the slice is over. */
-static int roll_fold(struct rolling *g, unsigned k, struct err *err)
+static int roll_group(struct rolling *g, struct err *err)
 {
-	int64_t process = 0;
-	int r;
+	int64_t process;
+	int r = 0, goes_on = 1;
 
-	while ((r = next_process(g, &g->folds[k], &process, err)) > 0) {
-		r = roll_process(g, process, k, err);
-		if (r == 0)
-			r = slice_goes_on(g->slice, err);
-		if (r <= 0)
-			return r < 0 ? r : 1;
+	while (r == 0 && goes_on > 0 && (process = fold_group_next(&g->group))) {
+		r = roll_process(g, process, err);
+		goes_on = r < 0 ? r : slice_goes_on(g->slice, err);
 	}
 	if (r == 0)
-		r = run_for(g->store, STATEMENT_DROP_FOLD, g->folds[k].id, err);
-	if (r == 0)
-		g->result->n_folds++;
-	return r;
+		r = fold_group_mark(&g->group, err);
+	if (r < 0 || goes_on <= 0)
+		return r < 0 ? r : goes_on < 0 ? goes_on : 1;
+	return fold_group_drop(&g->group, err);
 }
 
 int retain_roll(struct slice *slice, int64_t cutoff_ns, struct err *err)
@@ -354,12 +230,10 @@ int retain_roll(struct slice *slice, int64_t cutoff_ns, struct err *err)
 	int r = g ? 0 : store_no_memory(slice->store, err);
 
 	while (r == 0 && (r = slice_goes_on(slice, err)) > 0) {
-		r = load_group(g, cutoff_ns, err);
+		r = fold_group_load(&g->group, slice, cutoff_ns, err);
 		if (r <= 0)
 			return r;
-		r = 0;
-		for (unsigned k = 0; r == 0 && k < g->n_folds; k++)
-			r = roll_fold(g, k, err);
+		r = roll_group(g, err);
 	}
 	return r < 0 ? r : 1;
 }

@@ -1,6 +1,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/handle.h"
+#include "store/jsonl.h"
 #include "store/read.h"
 #include "store/retain.h"
 
@@ -12,6 +13,14 @@ static uint64_t low_mark(uint64_t max_bytes)
 	return max_bytes - max_bytes / 10;
 }
 
+/* What is left for the database, and so much in any case: a log may be larger for a while. */
+static uint64_t share_of_database(uint64_t max_bytes, uint64_t beside)
+{
+	uint64_t mark = low_mark(max_bytes), least = max_bytes / 4;
+
+	return mark > beside && mark - beside > least ? mark - beside : least;
+}
+
 static int read_used(const struct slice *slice, uint64_t *ret, struct err *err)
 {
 	uint64_t file_bytes;
@@ -19,14 +28,52 @@ static int read_used(const struct slice *slice, uint64_t *ret, struct err *err)
 	return space_read(slice->store, &file_bytes, ret, err);
 }
 
-int room_begin(struct slice *slice, struct err *err)
+/* How many bytes are above max_bytes: those of the database, and of what counts beside it. */
+static int read_over(const struct slice *slice, uint64_t *ret, struct err *err)
 {
-	struct retention *run = slice->run;
+	const struct retention *run = slice->run;
 	uint64_t used = 0;
 	int r = run->policy.max_bytes ? read_used(slice, &used, err) : 0;
 
-	run->target_bytes = r == 0 && used > run->policy.max_bytes ? low_mark(run->policy.max_bytes)
-								   : U64_UNKNOWN;
+	*ret = 0;
+	if (r < 0 || !run->policy.max_bytes)
+		return r;
+	used += run->result.beside_bytes;
+	*ret = used > run->policy.max_bytes ? used - run->policy.max_bytes : 0;
+	return 0;
+}
+
+int room_begin(struct slice *slice, struct err *err)
+{
+	struct retention *run = slice->run;
+	uint64_t over = 0;
+	int r;
+
+	run->result.beside_bytes = space_beside(slice->store, &run->policy);
+	r = read_over(slice, &over, err);
+	run->target_bytes = r == 0 && over > 0 ? share_of_database(run->policy.max_bytes,
+								   run->result.beside_bytes)
+					       : U64_UNKNOWN;
+	return r;
+}
+
+/* What was rotated is in the database as well, as samples or as minutes: it goes first. */
+int room_logs(struct slice *slice, struct err *err)
+{
+	struct retention *run = slice->run;
+	uint64_t over = 0;
+	int r;
+
+	if (!u64_known(run->target_bytes) || !run->policy.jsonl_path)
+		return 0;
+	while ((r = read_over(slice, &over, err)) == 0 && over > 0 &&
+	       jsonl_drop_oldest(run->policy.jsonl_path) > 0) {
+		run->result.n_logs++;
+		run->result.beside_bytes = space_beside(slice->store, &run->policy);
+	}
+	run->target_bytes =
+		over > 0 ? share_of_database(run->policy.max_bytes, run->result.beside_bytes)
+			 : U64_UNKNOWN;
 	return r;
 }
 
@@ -203,10 +250,5 @@ int room_attempts(struct slice *slice, struct err *err)
 
 int room_end(struct slice *slice, struct err *err)
 {
-	struct retention *run = slice->run;
-	uint64_t used = 0;
-	int r = run->policy.max_bytes ? read_used(slice, &used, err) : 0;
-
-	run->result.is_over = r == 0 && run->policy.max_bytes && used > run->policy.max_bytes;
-	return r;
+	return read_over(slice, &slice->run->result.over_bytes, err);
 }

@@ -66,6 +66,22 @@ static int fold_left(struct slice *slice, struct err *err)
 	return r < 0 ? r : 1;
 }
 
+/* The file gets shorter when the log is copied into it. If others need it, it is done later. */
+static void shorten_file(struct store *store)
+{
+	sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
+
+/* A log that is done with counts for nothing. */
+static void shorten_log(struct slice *slice, uint64_t used_bytes)
+{
+	const struct retention_policy *policy = &slice->run->policy;
+
+	if (policy->max_bytes &&
+	    used_bytes + space_beside(slice->store, policy) > policy->max_bytes)
+		shorten_file(slice->store);
+}
+
 static int begin(struct slice *slice, struct err *err)
 {
 	struct retention_result *result = &slice->run->result;
@@ -73,6 +89,8 @@ static int begin(struct slice *slice, struct err *err)
 	uint64_t used_bytes;
 	int r = space_read(slice->store, &result->bytes_before, &used_bytes, err);
 
+	if (r == 0)
+		shorten_log(slice, used_bytes);
 	if (r == 0)
 		r = query_open(slice->store, STATEMENT_COUNT_OLD_FOLDS, &q, err);
 	if (r < 0)
@@ -149,6 +167,7 @@ static const struct {
 	{ old_curves, false },	   /* go; of an attempt without an end the peaks stay */
 	{ old_events, false },	   /* go */
 	{ room_begin, false },	   /* whether there is too little; if so until there is enough: */
+	{ room_logs, false },	   /* the oldest that were rotated */
 	{ room_samples, false },   /* the oldest become minutes */
 	{ room_minutes, false },   /* the oldest */
 	{ room_curves, false },	   /* the oldest */
@@ -171,7 +190,9 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.target_bytes = U64_UNKNOWN,
-		.result = { .bytes_before = U64_UNKNOWN, .bytes_after = U64_UNKNOWN },
+		.result = { .bytes_before = U64_UNKNOWN,
+			    .bytes_after = U64_UNKNOWN,
+			    .beside_bytes = U64_UNKNOWN },
 	};
 }
 
@@ -204,12 +225,6 @@ static int run_in_transaction(struct slice *slice, struct err *err)
 	if (r < 0)
 		*slice->run = before;
 	return r < 0 ? r : more;
-}
-
-/* The file gets shorter when the log is copied into it. If others need it, it is done later. */
-static void shorten_file(struct store *store)
-{
-	sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 }
 
 static int run_slice(struct slice *slice, struct err *err)

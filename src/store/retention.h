@@ -28,7 +28,12 @@ struct retention_policy {
 	unsigned full_resolution_hours; /* every sample */
 	unsigned downsampled_days;	/* a row per process and minute; the curves of reports */
 	unsigned events_days;
-	uint64_t max_bytes; /* of the database; 0: no limit */
+	/*
+	 * Of the database, its log, what waits beside it (spool.h) and the log of snapshots with
+	 * its rotated files, together; 0: no limit.
+	 */
+	uint64_t max_bytes;
+	const char *jsonl_path; /* NULL: no such log */
 };
 
 #define RETENTION_POLICY_DEFAULT                                                       \
@@ -46,9 +51,11 @@ struct retention_result {
 	uint64_t n_events;
 	uint64_t n_processes; /* of attempts that ended; here and below for max_bytes alone */
 	uint64_t n_attempts;
+	uint64_t n_logs;		    /* files that the log of snapshots was rotated to */
 	uint64_t n_damaged;		    /* things that made no sense, and are gone */
 	uint64_t bytes_before, bytes_after; /* of the file; U64_UNKNOWN until then */
-	bool is_over;			    /* above max_bytes, and nothing more may be removed */
+	uint64_t beside_bytes;		    /* of all else that counts; U64_UNKNOWN until then */
+	uint64_t over_bytes;		    /* above max_bytes, and nothing more may be removed */
 };
 
 /* A run of it. Who looks at the result may do so at any time. */
@@ -57,7 +64,8 @@ struct retention {
 	uint64_t now_wall_ns;
 	uint64_t slice_ns; /* how long a slice takes, about; RETENTION_SLICE_MS, or what is set */
 	unsigned stage;	   /* retention.c */
-	uint64_t target_bytes;	/* remove until there are no more than these; U64_UNKNOWN: any */
+	/* remove until the database has no more than these; U64_UNKNOWN: any */
+	uint64_t target_bytes;
 	int64_t after_attempt;	/* those up to it have been looked at */
 	int64_t after_recorder; /* the same, of those whose ticks cannot be folded */
 	uint64_t n_folds_due;	/* at the beginning, for who shows progress */
@@ -87,9 +95,9 @@ int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err 
 
 /* What would be removed; writes nothing. */
 struct retention_preview {
-	struct retention_result result; /* what age removes; bytes_after is unknown */
-	uint64_t removable_bytes;	/* that this takes, without the minutes that come of it */
-	uint64_t over_bytes;		/* that are still above max_bytes then */
+	/* what age removes; bytes_after is unknown, over_bytes what is above max_bytes then */
+	struct retention_result result;
+	uint64_t removable_bytes; /* that this takes, without the minutes that come of it */
 };
 int store_preview_retention(struct store *store, const struct retention_policy *policy,
 			    uint64_t now_wall_ns, struct retention_preview *ret, struct err *err);

@@ -1,9 +1,11 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/codec.h"
+#include "store/damage.h"
 #include "store/failure.h"
 #include "store/fold.h"
 #include "store/handle.h"
@@ -20,6 +22,7 @@ static void points_release(struct points *points)
 	free(points->items);
 }
 
+/* -EBADMSG: it makes no sense, and nothing is said yet. */
 static int points_add(const struct store *store, struct points *points, const uint64_t *words,
 		      struct err *err)
 {
@@ -33,19 +36,19 @@ static int points_add(const struct store *store, struct points *points, const ui
 		points->cap = cap;
 	}
 	if (point_from_words(words, &points->items[points->n]) < 0)
-		return store_damaged(store, "tick", err);
+		return -EBADMSG;
 	points->n++;
 	return 0;
 }
 
-/* Of an attempt without a point the time is unknown. */
+/* Of an attempt without a point the time is unknown. The same -EBADMSG. */
 static int add_table(const struct store *store, const void *data, size_t len, struct table *t,
 		     struct points *points, struct err *err)
 {
 	int r = 0;
 
 	if (table_read(data, len, CODEC_ROWS, POINT_WORDS, NULL, t) < 0)
-		return store_damaged(store, "curve", err);
+		return -EBADMSG;
 	for (unsigned i = 0; r == 0 && i < t->n; i++) {
 		uint64_t words[POINT_WORDS];
 
@@ -67,16 +70,22 @@ static int read_folded(struct store *store, int64_t attempt_id, struct table *t,
 		return r;
 	query_bind_i64(&q, attempt_id);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		struct damage place = { .kind = DAMAGED_CURVE, .n = 1, .recorder = attempt_id };
+		const void *data;
 		size_t len;
-		const void *data = query_read_blob(&q, &len);
 
+		place.id = query_read_i64(&q);
+		place.first_ns = place.last_ns = query_read_i64(&q);
+		data = query_read_blob(&q, &len);
 		r = add_table(store, data, len, t, points, err);
+		if (r == -EBADMSG)
+			r = damage_leave_out(store, &place, err);
 	}
 	return r;
 }
 
 struct taking {
-	const struct store *store;
+	struct store *store;
 	struct table *t;
 	struct points *points;
 };
@@ -85,8 +94,10 @@ static int take_part(void *ctx, const void *data, size_t len, int64_t key, struc
 {
 	struct taking *taking = ctx;
 
-	(void)key;
-	return add_table(taking->store, data, len, taking->t, taking->points, err);
+	const struct damage place = { .kind = DAMAGED_CURVE, .n = 1, .recorder = key };
+	int r = add_table(taking->store, data, len, taking->t, taking->points, err);
+
+	return r == -EBADMSG ? damage_leave_out(taking->store, &place, err) : r;
 }
 
 /* By time; those of the same time stay as they were written. */

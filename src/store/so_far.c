@@ -5,6 +5,7 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "store/codec.h"
+#include "store/damage.h"
 #include "store/failure.h"
 #include "store/fold.h"
 #include "store/handle.h"
@@ -53,16 +54,19 @@ static struct totals *totals_of(struct all_totals *all, int64_t process)
 	return p;
 }
 
+/* place: for who has to say that it is damaged. */
 static int add_table(struct store *store, int64_t process, const void *data, size_t len,
-		     struct table *t, struct all_totals *all, struct err *err)
+		     const struct damage *place, struct table *t, struct all_totals *all,
+		     struct err *err)
 {
 	static const uint64_t boot_ns[CODEC_ROWS]; /* when is not asked */
-	struct totals *p = totals_of(all, process);
+	struct totals *p;
 
+	if (table_read(data, len, CODEC_ROWS, TOTALS_WORDS, boot_ns, t) < 0)
+		return damage_leave_out(store, place, err);
+	p = totals_of(all, process);
 	if (!p)
 		return store_no_memory(store, err);
-	if (table_read(data, len, CODEC_ROWS, TOTALS_WORDS, boot_ns, t) < 0)
-		return store_damaged(store, "chunk", err);
 	totals_add(p, t);
 	return 0;
 }
@@ -77,11 +81,18 @@ static int read_folded(struct store *store, int64_t attempt_id, struct table *t,
 		return r;
 	query_bind_i64(&q, attempt_id);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t process = query_read_i64(&q);
+		struct damage place = { .kind = DAMAGED_SAMPLES, .n = 1 };
+		const void *data;
+		int64_t process;
 		size_t len;
-		const void *data = query_read_blob(&q, &len);
 
-		r = add_table(store, process, data, len, t, all, err);
+		place.id = query_read_i64(&q);
+		place.recorder = query_read_i64(&q);
+		place.first_ns = query_read_i64(&q);
+		place.last_ns = query_read_i64(&q);
+		process = query_read_i64(&q);
+		data = query_read_blob(&q, &len);
+		r = add_table(store, process, data, len, &place, t, all, err);
 	}
 	return r;
 }
@@ -95,9 +106,10 @@ struct taking {
 /* Of a daemon's ticks also what is of other attempts: read_records() leaves that out. */
 static int take_part(void *ctx, const void *data, size_t len, int64_t key, struct err *err)
 {
+	static const struct damage never = { .kind = DAMAGED_SAMPLES }; /* it was just made */
 	struct taking *taking = ctx;
 
-	return add_table(taking->store, key, data, len, taking->t, taking->all, err);
+	return add_table(taking->store, key, data, len, &never, taking->t, taking->all, err);
 }
 
 /* The row, with its samples if any of them are left; false: it was never sampled. */

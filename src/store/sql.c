@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/migrate.h"
 #include "store/patience.h"
 #include "store/vtab.h"
 
@@ -110,6 +111,18 @@ static int fail_at(const char *text, int offset, const char *what, struct err *e
 	return err_set(err, -EINVAL, "line %d, column %d: %s", line, column, what);
 }
 
+/* What the statement lacks may be what the database should have: then it is not the statement's. */
+static int blame_layout(struct store *store, struct err *err)
+{
+	struct err missing = ERR_INIT;
+	int r = layout_check_tables(store, &missing);
+
+	if (r == 0)
+		return -EINVAL; /* as err says */
+	*err = missing;
+	return r;
+}
+
 /* at: where the statement begins in the text */
 static int fail_preparing(struct store_sql *sql, const char *text, const char *at, struct err *err)
 {
@@ -123,8 +136,9 @@ static int fail_preparing(struct store_sql *sql, const char *text, const char *a
 	case SQLITE_SCHEMA: /* also of a mistake in the first statement of a connection */
 	case SQLITE_TOOBIG:
 	case SQLITE_RANGE:
-		return fail_at(text, offset < 0 ? -1 : offset + (int)(at - text),
-			       sqlite3_errmsg(store->db), err);
+		fail_at(text, offset < 0 ? -1 : offset + (int)(at - text),
+			sqlite3_errmsg(store->db), err);
+		return blame_layout(store, err);
 	default:
 		return store_failure(store, err);
 	}
@@ -199,7 +213,7 @@ int store_sql_open(struct store *store, const char *text, store_stop_fn *stop, v
 		return store_no_memory(store, err);
 	*sql = (struct store_sql){ .store = store, .stop = stop, .ctx = ctx };
 	patience_renew(store);
-	r = vtab_register(store->db, err);
+	r = vtab_register(store->db, store, err);
 	if (r == 0)
 		r = restrain(sql, err);
 	if (r == 0)

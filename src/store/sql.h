@@ -8,7 +8,7 @@
  *		… store_sql_value(sql, i) …
  *
  * One statement, which only reads. Beside the tables of the file there are
- * snapshots, process_metrics and process_events (vtab.h). It sees what was there
+ * snapshots, process_metrics, process_events and process_minutes (vtab.h). It sees what was there
  * when its first row was read, and from then until it is closed the file's log
  * cannot be shortened (with a rollback journal: nobody can write), so who hands
  * the rows on does not wait for others meanwhile.

@@ -54,6 +54,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" RETURNING id, attempt_num",
 		{ { "", &attempt_begin_columns }, { "", &attempt_progress_columns } },
 	},
+	/* The attempt that this runner began then, and whether it has an end. */
+	[STATEMENT_FIND_RUN] = {
+		"SELECT id, ended_wall_ns IS NOT NULL FROM attempts WHERE job = ? AND boot IS ?"
+		" AND runner_pid IS ? AND runner_start_ticks IS ? AND started_wall_ns IS ?",
+	},
 	[STATEMENT_ADD_DAEMON] = {
 		"INSERT INTO daemons (boot, @names) VALUES (?, @values)",
 		{ { "", &daemon_columns } },
@@ -89,8 +94,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
 	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
-		"SELECT id, data FROM ticks WHERE recorder = ? AND id > ? AND id <= ?"
-		" ORDER BY id LIMIT ?",
+		"SELECT id, wall_ns, CASE WHEN length(data) <= ?5 THEN data END FROM ticks"
+		" WHERE recorder = ?1 AND id > ?2 AND id <= ?3"
+		" ORDER BY id LIMIT ?4",
 	},
 	[STATEMENT_DROP_TICKS] = { "DELETE FROM ticks WHERE recorder = ? AND id <= ?" },
 	[STATEMENT_ADD_FOLD] = {
@@ -260,11 +266,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/* ?1: entered or left since when. ?2: the job's row, or 0. */
 	[STATEMENT_WALK_PHASES] = {
-		"SELECT p.id, jobs.job_id, a.attempt_num, @names FROM phases p"
-		" CROSS JOIN attempts a ON a.id = p.attempt CROSS JOIN jobs ON jobs.id = a.job"
-		" WHERE (p.entered_wall_ns >= ?1 OR p.left_wall_ns >= ?1) AND (?2 = 0 OR a.job = ?2)"
-		" ORDER BY p.id",
-		{ { "p.", &phase_columns } },
+		"SELECT ph.id, jobs.job_id, a.attempt_num, @names FROM phases ph"
+		" CROSS JOIN attempts a ON a.id = ph.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE (ph.entered_wall_ns >= ?1 OR ph.left_wall_ns >= ?1) AND (?2 = 0 OR a.job = ?2)"
+		" ORDER BY ph.id",
+		{ { "ph.", &phase_columns } },
 	},
 	[STATEMENT_READ_ANOMALIES] = {
 		"SELECT @names FROM anomalies WHERE attempt = ? ORDER BY began_wall_ns, id",
@@ -278,11 +284,18 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT @names FROM unknowns WHERE attempt = ? ORDER BY id",
 		{ { "", &unknown_columns } },
 	},
-	[STATEMENT_READ_POINTS] = { "SELECT data FROM points WHERE attempt = ? ORDER BY fold" },
-	/* Those of the attempt: so does a fold that the points name have chunks of it. */
+	[STATEMENT_READ_POINTS] = {
+		"SELECT fold, last_ns, data FROM points WHERE attempt = ? ORDER BY fold",
+	},
+	/*
+	 * Those of the attempt: so does a fold that the points name have chunks of it. Not those
+	 * that are in minutes already: their process's row tells of them.
+	 */
 	[STATEMENT_READ_CHUNKS] = {
-		"SELECT c.process, c.data FROM points o CROSS JOIN chunks c"
-		" ON c.id BETWEEN o.fold << 30 AND (o.fold << 30) + 1073741823"
+		"SELECT c.id, f.recorder, f.first_ns, f.last_ns, c.process, c.data"
+		" FROM points o CROSS JOIN folds f ON f.id = o.fold"
+		" CROSS JOIN chunks c ON c.id > (f.id << 30) + f.rolled_to"
+		" AND c.id <= (f.id << 30) + 1073741823"
 		" CROSS JOIN processes p ON p.id = c.process"
 		" WHERE o.attempt = ?1 AND p.attempt = ?1",
 	},
@@ -290,16 +303,21 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_LIST_RECORDERS] = {
 		"SELECT DISTINCT recorder FROM ticks WHERE recorder = ? OR recorder < 0",
 	},
+	/* The job and the attempt, or the pid of a daemon. */
+	[STATEMENT_NAME_RECORDER] = {
+		"SELECT job_id, attempt_num FROM attempts a JOIN jobs ON jobs.id = a.job WHERE a.id = ?1"
+		" UNION ALL SELECT NULL, pid FROM daemons WHERE id = -?1",
+	},
 	[STATEMENT_LAST_TICK] = {
 		"SELECT max(coalesce((SELECT max(id) FROM ticks), 0),"
 		" coalesce((SELECT max(id) FROM folds), 0))",
 	},
 	/*
-	 * ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. Folds that lack
-	 * some of their processes by now are not told any more.
+	 * ?1, ?2: from when till when. ?3: the job's row, or 0. ?4: a pid, or 0. Folds that are
+	 * all in minutes are not told any more.
 	 */
 	[STATEMENT_WALK_FOLDS] = {
-		"SELECT f.id, f.first_ns, f.last_ns FROM folds f"
+		"SELECT f.id, f.first_ns, f.last_ns, f.rolled_to FROM folds f"
 		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND NOT f.is_rolled AND (?3 = 0 OR f.id IN"
 		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id WHERE a.job = ?3))"
 		" AND (?4 = 0 OR f.id IN"
@@ -315,13 +333,16 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" (SELECT p.attempt FROM processes p WHERE p.pid = ?4))"
 		" GROUP BY t.recorder HAVING max(t.wall_ns) >= ?1 AND min(t.wall_ns) <= ?2",
 	},
-	[STATEMENT_WALK_TICK_TIMES] = { "SELECT id, wall_ns FROM ticks WHERE recorder = ?" },
+	[STATEMENT_WALK_TICK_TIMES] = {
+		"SELECT id, wall_ns FROM ticks WHERE recorder = ? AND id > ? AND id <= ?",
+	},
 	/* Folds that a recorder's ticks became in the meantime. */
 	[STATEMENT_WALK_NEW_FOLDS] = {
 		"SELECT id FROM folds WHERE recorder = ? AND id > ? ORDER BY id",
 	},
 	[STATEMENT_WALK_FOLD] = {
-		"SELECT f.recorder, f.data FROM folds f WHERE f.id = ? AND NOT f.is_rolled",
+		"SELECT f.recorder, f.first_ns, f.last_ns, f.n_ticks, f.data FROM folds f"
+		" WHERE f.id = ?1 AND (?2 OR NOT f.is_rolled)",
 	},
 	[STATEMENT_WALK_BOOT] = {
 		"SELECT boot_id FROM boots WHERE id = CASE WHEN ?1 > 0"
@@ -333,7 +354,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" a.attempt_num, jobs.job_id, @names FROM chunks c"
 		" CROSS JOIN processes p ON p.id = c.process CROSS JOIN attempts a ON a.id = p.attempt"
 		" CROSS JOIN jobs ON jobs.id = a.job"
-		" WHERE c.id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823"
+		" WHERE c.id > (?1 << 30) + ?4 AND c.id <= (?1 << 30) + 1073741823"
 		" AND (?2 = 0 OR a.job = ?2) AND (?3 = 0 OR p.pid = ?3) ORDER BY c.id",
 		{ { "p.", &sample_process_columns } },
 	},
@@ -348,12 +369,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT until_tick, @names FROM images WHERE process = ? ORDER BY until_tick",
 		{ { "", &image_columns } },
 	},
-	/* ?1, ?2: behind which time and id. ?3, ?4: till when, up to which id. ?5: a job's row, or 0. */
+	/* ?1, ?2: behind which time and id. ?3, ?4: till when, up to which id. ?5: an attempt. */
 	[STATEMENT_WALK_EVENTS] = {
 		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM events e"
 		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
 		" WHERE (e.wall_ns, e.id) > (?1, ?2) AND e.wall_ns <= ?3 AND e.id <= ?4"
-		" AND (?5 = 0 OR a.job = ?5) ORDER BY e.wall_ns, e.id",
+		" ORDER BY e.wall_ns, e.id",
 		{ { "e.", &event_columns } },
 	},
 	/* ?1: behind which id. ?2: up to which. ?3: a job's row, or 0. */
@@ -374,6 +395,19 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
 		" ORDER BY n.began_wall_ns, n.id",
 		{ { "n.", &anomaly_columns } },
+	},
+	[STATEMENT_WALK_ATTEMPT_EVENTS] = {
+		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM events e"
+		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE (e.wall_ns, e.id) > (?1, ?2) AND e.wall_ns <= ?3 AND e.id <= ?4"
+		" AND e.attempt = ?5 ORDER BY e.wall_ns, e.id",
+		{ { "e.", &event_columns } },
+	},
+	/* The attempts of a job, and when the first event of each from ?2 on was. */
+	[STATEMENT_ATTEMPTS_WITH_EVENTS] = {
+		"SELECT a.id, (SELECT min(e.wall_ns) FROM events e WHERE e.attempt = a.id"
+		" AND e.wall_ns >= ?2) AS first_ns FROM jobs CROSS JOIN attempts a ON a.job = jobs.id"
+		" WHERE jobs.job_id = ?1 AND first_ns IS NOT NULL ORDER BY first_ns, a.id",
 	},
 	[STATEMENT_LAST_EVENT] = { "SELECT max(id) FROM events" },
 	[STATEMENT_FIND_FOLDS] = {
@@ -408,19 +442,32 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" UNION ALL SELECT min(max(first_ns, ?1)) FROM folds WHERE last_ns >= ?1"
 		" UNION ALL SELECT min(wall_ns) FROM ticks WHERE wall_ns >= ?1)",
 	},
+	/* The same, and the last time up to ?1. */
+	[STATEMENT_PREVIOUS_RECORDED] = {
+		"SELECT max(ns) FROM (SELECT min(((max(id) >> 30) + 1) * 3600000000000 - 1, ?1) AS ns"
+		" FROM rollups WHERE id < (?1 / 3600000000000 + 1) << 30"
+		" UNION ALL SELECT max(min(last_ns, ?1)) FROM folds WHERE first_ns <= ?1"
+		" UNION ALL SELECT max(wall_ns) FROM ticks WHERE wall_ns <= ?1)",
+	},
+	/* The hour that has some, this one or the next. */
+	[STATEMENT_NEXT_HOUR] = { "SELECT min(id) >> 30 FROM rollups WHERE id >= ?1 << 30" },
+	[STATEMENT_PREVIOUS_HOUR] = {
+		"SELECT max(id) >> 30 FROM rollups WHERE id < (?1 + 1) << 30",
+	},
 	[STATEMENT_READ_ROLLUPS] = {
 		"SELECT process, data FROM rollups"
-		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id",
+		" WHERE id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823 ORDER BY id",
 	},
 	[STATEMENT_MINUTE_FOLDS] = {
-		"SELECT id, data FROM folds WHERE id IN (SELECT f.id FROM folds f"
-		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND (?3 = 0 OR f.id IN"
-		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id"
-		" WHERE a.job = ?3))) ORDER BY id",
+		"SELECT id, recorder, first_ns, last_ns, n_ticks, rolled_to, data FROM folds"
+		" WHERE id IN (SELECT f.id FROM folds f WHERE f.last_ns >= ?1 AND f.first_ns <= ?2"
+		" AND (?3 = 0 OR f.id IN (SELECT o.fold FROM attempts a JOIN points o"
+		" ON o.attempt = a.id WHERE a.job = ?3))) ORDER BY id",
 	},
+	/* ?2: of processes behind this one. */
 	[STATEMENT_READ_CHUNKS_OF_FOLD] = {
 		"SELECT process, data FROM chunks"
-		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id",
+		" WHERE id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823 ORDER BY id",
 	},
 
 	/* ---- retention ---- */
@@ -444,30 +491,34 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT count(*), sum(length(details) + 64) FROM events WHERE wall_ns < ?",
 	},
 	[STATEMENT_OLD_CHUNKS] = {
-		"SELECT c.data FROM folds f CROSS JOIN chunks c"
-		" ON c.id BETWEEN f.id << 30 AND (f.id << 30) + 1073741823 WHERE f.last_ns < ?",
+		"SELECT c.data FROM folds f CROSS JOIN chunks c ON c.id > (f.id << 30) + f.rolled_to"
+		" AND c.id <= (f.id << 30) + 1073741823 WHERE f.last_ns < ?",
 	},
 	/* What was begun is brought to its end, however old it is. */
 	[STATEMENT_OLDEST_FOLD] = {
-		"SELECT recorder, first_ns FROM folds WHERE last_ns < ? OR is_rolled"
+		"SELECT recorder, first_ns FROM folds WHERE last_ns < ? OR is_rolled OR rolled_to > 0"
 		" ORDER BY first_ns LIMIT 1",
 	},
 	/* ?1, ?2: they begin from when till when. ?3: they end before. ?4: of whom. ?5: how many. */
 	[STATEMENT_FOLDS_OF_HOUR] = {
-		"SELECT id, data FROM folds WHERE id IN"
+		"SELECT id, rolled_to, data FROM folds WHERE id IN"
 		" (SELECT id FROM folds INDEXED BY folds_by_time WHERE first_ns BETWEEN ?1 AND ?2"
-		" AND (last_ns < ?3 OR is_rolled) AND recorder = ?4 ORDER BY id LIMIT ?5) ORDER BY id",
+		" AND (last_ns < ?3 OR is_rolled OR rolled_to > 0) AND recorder = ?4"
+		" ORDER BY id LIMIT ?5) ORDER BY id",
 	},
-	[STATEMENT_CLAIM_FOLD] = {
-		"UPDATE folds SET is_rolled = 1 WHERE id = ? AND NOT is_rolled",
+	[STATEMENT_MARK_FOLD] = {
+		"UPDATE folds SET rolled_to = ?2, is_rolled = is_rolled OR ?3 WHERE id = ?1",
 	},
 	[STATEMENT_DROP_FOLD] = { "DELETE FROM folds WHERE id = ?" },
-	[STATEMENT_FIRST_CHUNK] = {
-		"SELECT process FROM chunks WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823"
-		" ORDER BY id LIMIT 1",
+	[STATEMENT_NEXT_CHUNK] = {
+		"SELECT process FROM chunks WHERE id > (?1 << 30) + ?2"
+		" AND id <= (?1 << 30) + 1073741823 ORDER BY id LIMIT 1",
 	},
 	[STATEMENT_READ_CHUNK] = { "SELECT data FROM chunks WHERE id = ?" },
-	[STATEMENT_DROP_CHUNK] = { "DELETE FROM chunks WHERE id = ?" },
+	[STATEMENT_DROP_CHUNKS] = {
+		"DELETE FROM chunks WHERE id IN (SELECT id FROM chunks"
+		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id LIMIT ?2)",
+	},
 	[STATEMENT_READ_ROLLUP] = { "SELECT data FROM rollups WHERE id = ?" },
 	[STATEMENT_PUT_ROLLUP] = { "INSERT OR REPLACE INTO rollups (id, data) VALUES (?, ?)" },
 	[STATEMENT_DROP_ROLLUPS] = {

@@ -2,8 +2,8 @@
  * store - what outlives the process that measured it.
  *
  * One file, shared by any number of writers and readers. Each call that writes
- * is one short transaction, durable when it returns. Nothing is kept of a call
- * that failed, and the next one works as if it had not been. Who has to wait for
+ * is one short transaction, durable when it returns (but for store_begin_attempt()). Nothing is
+ * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
  * last may be in the file's -wal: who copies the file copies that too.
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/anomaly.h"
 #include "model/job.h"
@@ -28,6 +29,7 @@
 #include "store/sql.h"	     /* the same in SQL */
 #include "store/minutes.h"   /* what was recorded, a minute at a time */
 #include "store/retention.h" /* what becomes of what is old */
+#include "store/spool.h"     /* ends that could not be stored yet */
 
 struct store;
 
@@ -76,7 +78,8 @@ void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
  * Records that an attempt begins: reads job_id, command, argv_hash, input_bytes,
  * input_hash, uid, host, workdir, boot_id, runner, is_attached, pid_ns, interval_seconds,
  * started_wall_ns, total_sheets, progress and sheets of a as they are by now, and sets a->id and
- * a->attempt_num (1 more than the job had).
+ * a->attempt_num (1 more than the job had). It is there for everybody, also if we are killed;
+ * a power cut may take it until something else is written.
  */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
 
@@ -125,6 +128,13 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 
 /* ---- reading ---- */
 
+/*
+ * What is damaged does not keep the rest from being read: it is left out, and counted.
+ * This tells of what the handle has met since it was asked last, in words: how much of
+ * whom, from when to when. False, and nothing is added, if that is nothing.
+ */
+bool store_tell_damage(struct store *store, struct buf *out);
+
 struct attempt_list {
 	struct attempt *items; /* oldest first, without sheets, processes, events, series */
 	size_t n;
@@ -172,6 +182,8 @@ int store_read_progress(struct store *store, const char *job_id, int num, struct
 struct history_row {
 	uint64_t wall_ns;
 	int attempt_num;
+	double resolution_seconds; /* as in a snapshot: 60 for a minute (minute_row_sample()) */
+	uint64_t n_samples;	   /* that stand behind it: 1, or those of the minute */
 	struct proc_sample sample; /* its pointers are valid during the call only */
 };
 typedef int history_fn(void *ctx,
@@ -182,6 +194,7 @@ struct history_filter {
 	pid_t pid;	    /* 0: any */
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
+	bool with_minutes;	/* also of what is not there as samples any more */
 };
 
 /*
@@ -201,7 +214,8 @@ struct snapshot_filter {
 	const char *job_id; /* NULL: any; else those of its recorders, with its processes alone */
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
-	size_t limit;		/* 0: all; else the newest so many */
+	size_t limit;		/* 0: all; else the newest so many; not with minutes */
+	bool with_minutes;	/* as above: a snapshot of each minute, of processes alone */
 };
 
 /* Calls fn for every snapshot as it was written, oldest first; otherwise the same. */
@@ -302,6 +316,13 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 			 void *ctx, struct err *err);
 
 /* ---- looking after the file ---- */
+
+/*
+ * Whether a database that is there could be written: 0, or the errno and in err
+ * why not. Changes nothing. This process must not have it open: it would lose its
+ * locks.
+ */
+int store_check_access(const char *path, struct err *err);
 
 /*
  * Looks for damage: in the file as SQLite sees it, and by reading all that is in

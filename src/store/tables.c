@@ -32,6 +32,13 @@ static const struct column attempt_begin_items[] = {
 };
 const struct columns attempt_begin_columns = COLUMNS(attempt_begin_items);
 
+static const struct column attempt_identity_items[] = {
+	COLUMN_AS("runner_pid", attempt, runner.pid, column_int),
+	COLUMN_AS("runner_start_ticks", attempt, runner.start_ticks, column_u64),
+	COLUMN(attempt, started_wall_ns, column_u64),
+};
+const struct columns attempt_identity_columns = COLUMNS(attempt_identity_items);
+
 static const struct column attempt_progress_items[] = {
 	COLUMN(attempt, last_completed_sheet, column_int),
 	COLUMN(attempt, current_sheet, column_int_or_none),

@@ -11,8 +11,10 @@
 #include "store/columns.h"
 
 /* struct attempt, by when it is known */
-extern const struct columns attempt_name_columns;     /* which one it is: only read */
-extern const struct columns attempt_begin_columns;    /* when it begins */
+extern const struct columns attempt_name_columns;  /* which one it is: only read */
+extern const struct columns attempt_begin_columns; /* when it begins */
+extern const struct columns
+	attempt_identity_columns; /* of these: with its job and boot, who it is */
 extern const struct columns attempt_progress_columns; /* with each sheet */
 extern const struct columns attempt_end_columns;      /* when it ends; with usage_columns */
 

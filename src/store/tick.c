@@ -152,6 +152,15 @@ static const struct attempt *find_attempt(const struct tick_record *record, cons
 	return NULL;
 }
 
+/* Ids go up for ever, and have come to where a chunk's id has no room for more of them. */
+static int refuse_full(const struct store *store, const char *what, struct err *err)
+{
+	return err_set(err, -EOVERFLOW,
+		       "the database %s has had as many %s as one can have: move it away, or set "
+		       "PROCTOR_HOME to another folder",
+		       store->path, what);
+}
+
 /* The rows of the attempts' processes, as they stand in the snapshot. */
 static int list_processes(struct store *store, const struct tick_record *record, size_t *ret_n,
 			  struct err *err)
@@ -168,6 +177,8 @@ static int list_processes(struct store *store, const struct tick_record *record,
 		if (!a)
 			continue;
 		r = see_process(store, a->id, p, &id, err);
+		if (r == 0 && id > CHUNK_PROCESS_MAX)
+			r = refuse_full(store, "processes", err);
 		if (r < 0)
 			return r;
 		if (list_process(&store->writing, n++, id, i) < 0)
@@ -288,6 +299,12 @@ static bool is_segment_full(const struct tick_writing *w)
 	return w->n_segment >= FOLD_TICKS || w->segment_bytes >= FOLD_BYTES;
 }
 
+/* From the tick that this one would differ from. */
+static bool has_gap(const struct tick_writing *w, uint64_t wall_ns)
+{
+	return fold_has_gap((int64_t)w->before.head[HOST_WALL_NS], (int64_t)wall_ns);
+}
+
 /* Retention folds what a recorder has left, also that of one who was only asleep. */
 static int check_before(struct store *store, struct err *err)
 {
@@ -309,7 +326,7 @@ static int encode_tick(struct store *store, const struct tick_record *record, si
 {
 	struct tick_writing *w = &store->writing;
 
-	if (is_segment_full(w))
+	if (w->before_id && (is_segment_full(w) || has_gap(w, record->snap->wall_ns)))
 		w->before_id = 0;
 	tick_reset(&w->now);
 	buf_reset(&w->bytes);
@@ -335,7 +352,7 @@ static int add_tick(struct store *store, uint64_t wall_ns, int64_t *ret_id, stru
 	query_bind_blob(&q, store->writing.bytes.data, store->writing.bytes.len);
 	r = query_run(&q, err);
 	*ret_id = sqlite3_last_insert_rowid(store->db);
-	return r;
+	return r == 0 && *ret_id > TICK_ID_MAX ? refuse_full(store, "ticks", err) : r;
 }
 
 /* Each to the attempt of its job. */

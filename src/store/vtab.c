@@ -24,7 +24,8 @@ struct vtab {
 	struct vtab_size size;
 };
 
-static const struct vtab_table *const tables[] = { &vtab_snapshots, &vtab_metrics, &vtab_events };
+static const struct vtab_table *const tables[] = { &vtab_snapshots, &vtab_metrics, &vtab_events,
+						   &vtab_minutes };
 
 const struct vtab_table *vtab_table_at(size_t i)
 {
@@ -282,7 +283,8 @@ static const sqlite3_module module_functions = {
 	.xRowid = give_rowid,
 };
 
-static int register_table(sqlite3 *db, const struct vtab_table *table, struct err *err)
+static int register_table(sqlite3 *db, const struct vtab_table *table, struct store *teller,
+			  struct err *err)
 {
 	struct vtab_module *module = calloc(1, sizeof(*module));
 	int r;
@@ -296,6 +298,7 @@ static int register_table(sqlite3 *db, const struct vtab_table *table, struct er
 		leave_module(module);
 		return r;
 	}
+	module->store->teller = teller;
 	/* Also when it fails, SQLite calls leave_module(). */
 	if (sqlite3_create_module_v2(db, table->name, &module_functions, module, leave_module) !=
 	    SQLITE_OK)
@@ -304,11 +307,11 @@ static int register_table(sqlite3 *db, const struct vtab_table *table, struct er
 	return 0;
 }
 
-int vtab_register(sqlite3 *db, struct err *err)
+int vtab_register(sqlite3 *db, struct store *teller, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++)
-		r = register_table(db, tables[i], err);
+		r = register_table(db, tables[i], teller, err);
 	return r;
 }

@@ -1,8 +1,8 @@
 /*
  * vtab - recorded ticks, samples and events as tables of SQL.
  *
- * vtab_register() adds snapshots, process_metrics and process_events to a
- * connection whose main database is proctor's. They are read-only, made of the
+ * vtab_register() adds snapshots, process_metrics, process_events and process_minutes
+ * to a connection whose main database is proctor's. They are read-only, made of the
  * folds while they are read, and see what the statement that reads them sees.
  * Limits on time, job, pid and snapshot reach the folds: others are not opened.
  *
@@ -20,8 +20,12 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 
-/* The tables are there until the connection is closed. -EINVAL, -ENOMEM. */
-int vtab_register(sqlite3 *db, struct err *err);
+/*
+ * The tables are there until the connection is closed. What is damaged is left out where
+ * there is a store that can tell of it (it outlives the connection); with NULL the
+ * statement that meets it fails. -EINVAL, -ENOMEM.
+ */
+int vtab_register(sqlite3 *db, struct store *teller, struct err *err);
 
 /* ---- columns ---- */
 
@@ -51,6 +55,7 @@ struct vtab_column {
 vtab_give_fn vtab_give_i64;	    /* int64_t */
 vtab_give_fn vtab_give_u64;	    /* uint64_t */
 vtab_give_fn vtab_give_mb;	    /* uint64_t bytes */
+vtab_give_fn vtab_give_mb_f64;	    /* double bytes */
 vtab_give_fn vtab_give_seconds;	    /* uint64_t ns */
 vtab_give_fn vtab_give_f64;	    /* double */
 vtab_give_fn vtab_give_int;	    /* int, pid_t */
@@ -117,7 +122,7 @@ struct vtab_cursor {
 	bool has_row;
 };
 
-extern const struct vtab_table vtab_snapshots, vtab_metrics, vtab_events;
+extern const struct vtab_table vtab_snapshots, vtab_metrics, vtab_events, vtab_minutes;
 
 /* The number i of them; NULL: there are no more. */
 const struct vtab_table *vtab_table_at(size_t i);

@@ -33,6 +33,13 @@ void vtab_give_f64(sqlite3_context *ctx, const void *field)
 	sqlite3_result_double(ctx, *(const double *)field); /* NaN becomes NULL */
 }
 
+void vtab_give_mb_f64(sqlite3_context *ctx, const void *field)
+{
+	double mb = *(const double *)field / (1024.0 * 1024.0);
+
+	vtab_give_f64(ctx, &mb);
+}
+
 void vtab_give_mb(sqlite3_context *ctx, const void *field)
 {
 	sqlite3_result_double(ctx, u64_to_mb(*(const uint64_t *)field));
@@ -143,6 +150,8 @@ void vtab_give_progress(sqlite3_context *ctx, const void *snapshot)
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct json j;
 
+	if (f64_known(((const struct snapshot *)snapshot)->resolution_seconds))
+		return; /* not kept */
 	json_init(&j, &text);
 	snapshot_write_progress(&j, snapshot);
 	give_json(ctx, &text);

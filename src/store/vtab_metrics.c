@@ -1,13 +1,14 @@
 #include <errno.h>
 
 #include "base/macros.h"
-#include "store/failure.h"
 #include "store/vtab.h"
 #include "store/vtab_ticks.h"
 
 struct metrics_row {
 	int64_t tick_id;
 	uint64_t wall_ns;
+	double resolution_seconds;
+	uint64_t n_samples;
 	int attempt_num;
 	struct proc_sample sample;
 };
@@ -15,7 +16,7 @@ struct metrics_row {
 struct metrics_cursor {
 	struct vtab_cursor base;
 	struct vtab_ticks ticks;
-	size_t process; /* in the fold */
+	size_t process; /* in the fold, or row of the minute: the next one */
 	struct metrics_row row;
 };
 
@@ -88,6 +89,10 @@ static const struct vtab_column columns[] = {
 	{ "rss_bytes", "INTEGER", vtab_give_u64, SAMPLE(rss_bytes), "rss_mb, in bytes" },
 	{ "vms_bytes", "INTEGER", vtab_give_u64, SAMPLE(vms_bytes), "vms_mb, in bytes" },
 	{ "hwm_bytes", "INTEGER", vtab_give_u64, SAMPLE(hwm_bytes), "hwm_mb, in bytes" },
+	{ "resolution_seconds", "REAL", vtab_give_f64, ROW(resolution_seconds), VTAB_NO_KEY, 0,
+	  "NULL: as it was read; 60: of a minute, averages; see process_minutes" },
+	{ "samples", "INTEGER", vtab_give_u64, ROW(n_samples), VTAB_NO_KEY, 0,
+	  "how many stand behind it: 1, or those of the minute" },
 };
 
 /* At least one, which is what tells samples from none. */
@@ -108,17 +113,40 @@ static double count_rows(const struct vtab_size *size)
 /* ---- rows ---- */
 
 /* The next process that was there at the tick. */
-static int next_process(struct metrics_cursor *c, struct err *err)
+static int next_of_fold(struct metrics_cursor *c, struct err *err)
 {
 	const struct open_fold *fold = c->ticks.fold;
 	int r = 0;
 
 	while (r == 0 && c->process < fold->n_processes)
-		r = open_fold_sample(fold, c->process++, &c->row.sample, &c->row.attempt_num);
-	return r < 0 ? store_damaged(c->base.store, "sample", err) : r;
+		r = open_fold_sample(c->base.store, fold, c->process++, &c->row.sample,
+				     &c->row.attempt_num, err);
+	c->row.n_samples = 1;
+	return r;
 }
 
-/* From the tick, if there is one (r), on to one that has a process. */
+static int next_of_minute(struct metrics_cursor *c, struct err *err)
+{
+	const struct minute_rows *m = &c->ticks.minute;
+	struct minute_row row;
+	int r = 0;
+
+	while (r == 0 && c->process < m->n)
+		r = minute_window_row(m->window, m->first + c->process++, &row, err);
+	if (r <= 0)
+		return r;
+	minute_row_sample(&row, &c->row.sample);
+	c->row.attempt_num = row.attempt_num;
+	c->row.n_samples = row.n_samples;
+	return 1;
+}
+
+static int next_process(struct metrics_cursor *c, struct err *err)
+{
+	return c->ticks.fold ? next_of_fold(c, err) : next_of_minute(c, err);
+}
+
+/* From the moment, if there is one (r), on to one that has a process. */
 static int find_row(struct metrics_cursor *c, int r, struct err *err)
 {
 	while (r > 0) {
@@ -130,8 +158,9 @@ static int find_row(struct metrics_cursor *c, int r, struct err *err)
 	}
 	if (r <= 0)
 		return r;
-	c->row.tick_id = vtab_ticks_current(&c->ticks)->id;
-	c->row.wall_ns = vtab_ticks_current(&c->ticks)->wall_ns;
+	c->row.tick_id = vtab_ticks_id(&c->ticks);
+	c->row.wall_ns = vtab_ticks_wall_ns(&c->ticks);
+	c->row.resolution_seconds = vtab_ticks_resolution(&c->ticks);
 	return 1;
 }
 
@@ -165,9 +194,12 @@ static const void *tell_row(struct vtab_cursor *base, const struct vtab_column *
 static int64_t row_id(const struct vtab_cursor *base)
 {
 	const struct metrics_cursor *c = (const struct metrics_cursor *)base;
-	int64_t process = open_fold_process_id(c->ticks.fold, c->process - 1);
+	const struct minute_rows *m = &c->ticks.minute;
+	int64_t process = c->ticks.fold
+				  ? open_fold_process_id(c->ticks.fold, c->process - 1)
+				  : minute_window_process(m->window, m->first + c->process - 1);
 
-	return c->row.tick_id << CHUNK_BITS | (process & CHUNK_PROCESS_MAX);
+	return c->row.tick_id * (CHUNK_PROCESS_MAX + 1) + (process & CHUNK_PROCESS_MAX);
 }
 
 static void close_rows(struct vtab_cursor *base)
@@ -177,7 +209,8 @@ static void close_rows(struct vtab_cursor *base)
 
 const struct vtab_table vtab_metrics = {
 	.name = "process_metrics",
-	.about = "what each process of a job was doing, in each snapshot",
+	.about =
+		"what each process of a job was doing, in each snapshot; in each minute of what is older",
 	.columns = columns,
 	.n_columns = ARRAY_SIZE(columns),
 	.cursor_size = sizeof(struct metrics_cursor),

@@ -1,14 +1,13 @@
-#include <errno.h>
-
 #include "base/macros.h"
-#include "store/failure.h"
+#include "store/timeline_minute.h"
 #include "store/vtab.h"
 #include "store/vtab_ticks.h"
 
-/* A tick; its snapshot is told as far as columns were asked for. */
+/* A moment; its snapshot is told as far as columns were asked for. */
 struct snapshot_row {
 	int64_t tick_id;
 	uint64_t wall_ns;
+	double resolution_seconds;
 	struct snapshot snap;
 };
 
@@ -75,6 +74,8 @@ static const struct vtab_column columns[] = {
 	{ "oom_kills_total", "INTEGER", vtab_give_u64, HOST(system.oom_kills_total),
 	  "OOM kills since boot" },
 	{ "uptime_seconds", "REAL", vtab_give_f64, HOST(system.uptime_seconds), "since boot" },
+	{ "resolution_seconds", "REAL", vtab_give_f64, ROW(resolution_seconds), VTAB_NO_KEY, 0,
+	  "NULL: a moment; 60: a minute, of which the host's values are not kept" },
 };
 
 static unsigned n_words(const struct vtab_column *column)
@@ -91,13 +92,11 @@ static double count_rows(const struct vtab_size *size)
 
 static int take_tick(struct snapshots_cursor *c, int r)
 {
-	const struct fold_tick *tick;
-
 	if (r <= 0)
 		return r;
-	tick = vtab_ticks_current(&c->ticks);
-	c->row.tick_id = tick->id;
-	c->row.wall_ns = tick->wall_ns;
+	c->row.tick_id = vtab_ticks_id(&c->ticks);
+	c->row.wall_ns = vtab_ticks_wall_ns(&c->ticks);
+	c->row.resolution_seconds = vtab_ticks_resolution(&c->ticks);
 	snapshot_reset(&c->row.snap);
 	c->told = 0;
 	return 1;
@@ -117,20 +116,25 @@ static int next_row(struct vtab_cursor *base, struct err *err)
 	return take_tick(c, vtab_ticks_next(&c->ticks, err));
 }
 
+/* Of a minute there is all or nothing. */
+static int tell_parts(struct snapshots_cursor *c, unsigned parts, struct err *err)
+{
+	if (parts == 0)
+		return 0;
+	if (c->ticks.fold)
+		return open_fold_snapshot(c->base.store, c->ticks.fold, parts, &c->row.snap, err);
+	return c->told ? 0
+		       : minute_rows_snapshot(c->base.store, &c->ticks.minute, &c->row.snap, err);
+}
+
 static const void *tell_row(struct vtab_cursor *base, const struct vtab_column *column,
 			    struct err *err)
 {
 	struct snapshots_cursor *c = (struct snapshots_cursor *)base;
 	unsigned missing = column->parts & ~c->told;
-	int r = open_fold_snapshot(c->ticks.fold, missing, &c->row.snap);
 
-	if (r < 0) {
-		if (r == -ENOMEM)
-			store_no_memory(base->store, err);
-		else
-			store_damaged(base->store, "snapshot", err);
+	if (tell_parts(c, missing, err) < 0)
 		return NULL;
-	}
 	c->told |= missing;
 	return &c->row;
 }
@@ -155,7 +159,7 @@ static void close_rows(struct vtab_cursor *base)
 
 const struct vtab_table vtab_snapshots = {
 	.name = "snapshots",
-	.about = "the host, each time that somebody looked",
+	.about = "the host, each time that somebody looked; a row for each minute of what is older",
 	.columns = columns,
 	.n_columns = ARRAY_SIZE(columns),
 	.cursor_size = sizeof(struct snapshots_cursor),

@@ -1,8 +1,11 @@
 #include "store/vtab_ticks.h"
 
+#include <errno.h>
+
 #include "base/macros.h"
-#include "store/failure.h"
+#include "base/unknown.h"
 #include "store/query.h"
+#include "store/rollup.h"
 
 /* What is kept at most, in folds and in their processes (each takes up to 30 KB). */
 #define KEPT_FOLDS 32
@@ -82,9 +85,9 @@ static int open_pending(struct vtab_ticks *t, int64_t recorder, const struct fol
 		struct open_fold *fold = NULL;
 
 		after_id = f.id;
-		if (f.n_ticks < f.n_loaded)
-			return store_damaged(t->store, "tick", err);
-		r = open_fold_take(t->store, recorder, &f, filter, &fold, err);
+		r = fold_leave_out(t->store, recorder, &f, INT64_MIN, INT64_MAX, err);
+		if (r == 0 && f.n_ticks > 0)
+			r = open_fold_take(t->store, recorder, &f, filter, &fold, err);
 		if (fold)
 			keep(t, fold);
 		if (r < 0)
@@ -137,9 +140,10 @@ static int open_folded(struct vtab_ticks *t, int64_t tick_id, const struct fold_
 		r = open_fold_read(t->store, id, filter, &fold, err);
 	if (fold)
 		keep(t, fold);
-	return r;
+	return r == -ENOENT ? 0 : r;
 }
 
+/* 1: it was written as one. 0: there is none. */
 static int find_tick(struct vtab_ticks *t, const struct vtab_filter *f, struct err *err)
 {
 	const struct fold_filter all = {
@@ -167,13 +171,65 @@ static int find_tick(struct vtab_ticks *t, const struct vtab_filter *f, struct e
 	return r;
 }
 
+/* ---- a minute by its id ---- */
+
+/* Its hour, or the minute alone where that is too much. */
+static int read_hour(struct vtab_ticks *t, uint64_t minute, struct err *err)
+{
+	const struct window_filter all = { .rollups_only = true };
+	int r = t->window ? 0 : minute_window_new(t->store, &all, &t->window, err);
+
+	if (r < 0 || (minute >= t->from && minute < t->to))
+		return r;
+	t->from = minute / ROLLUP_MINUTES * ROLLUP_MINUTES;
+	t->to = t->from + ROLLUP_MINUTES;
+	r = minute_window_read(t->window, t->from, t->to, err);
+	if (r == -EOVERFLOW) {
+		t->from = minute;
+		t->to = minute + 1;
+		r = minute_window_read(t->window, t->from, t->to, err);
+	}
+	if (r < 0)
+		t->to = t->from; /* nothing is in it */
+	return r;
+}
+
+static int find_minute(struct vtab_ticks *t, uint64_t minute, struct err *err)
+{
+	size_t n, first = 0;
+	int r = read_hour(t, minute, err);
+
+	if (r < 0)
+		return r;
+	n = minute_window_count(t->window);
+	while (first < n && minute_window_minute(t->window, first) < minute)
+		first++;
+	t->minute = (struct minute_rows){ t->window, first, 0, minute };
+	while (first + t->minute.n < n &&
+	       minute_window_minute(t->window, first + t->minute.n) == minute)
+		t->minute.n++;
+	return t->minute.n > 0;
+}
+
+static int find_moment(struct vtab_ticks *t, const struct vtab_filter *f, struct err *err)
+{
+	if (f->tick_id >= 0)
+		return find_tick(t, f, err);
+	return f->tick_id < -(int64_t)(INT64_MAX / MINUTE_NS)
+		       ? 0
+		       : find_minute(t, (uint64_t)-f->tick_id, err);
+}
+
 /* ---- all of a time ---- */
 
 int vtab_ticks_next(struct vtab_ticks *t, struct err *err)
 {
-	int r = t->walk ? walk_next(t->walk, err) : 0;
+	int r = t->timeline ? timeline_next(t->timeline, err) : 0;
 
-	t->fold = r > 0 ? walk_fold(t->walk) : NULL;
+	t->fold = r > 0 ? timeline_fold(t->timeline) : NULL;
+	t->minute = (struct minute_rows){ 0 };
+	if (r > 0 && !t->fold)
+		t->minute = timeline_minute(t->timeline);
 	return r;
 }
 
@@ -188,7 +244,7 @@ static int begin_walk(struct vtab_ticks *t, const struct vtab_filter *f, struct 
 		.heads_only = f->n_words == 0,
 		.n_words = f->n_words,
 	};
-	int r = walk_open(t->store, &filter, &t->walk, err);
+	int r = timeline_open(t->store, &filter, true, &t->timeline, err);
 
 	return r < 0 ? r : vtab_ticks_next(t, err);
 }
@@ -198,15 +254,34 @@ int vtab_ticks_begin(struct vtab_ticks *t, struct store *store, const struct vta
 {
 	t->store = store;
 	t->fold = NULL;
-	walk_close(&t->walk);
+	t->minute = (struct minute_rows){ 0 };
+	timeline_close(&t->timeline);
 	if (filter->is_empty)
 		return 0;
-	return filter->has_tick ? find_tick(t, filter, err) : begin_walk(t, filter, err);
+	return filter->has_tick ? find_moment(t, filter, err) : begin_walk(t, filter, err);
 }
 
 void vtab_ticks_release(struct vtab_ticks *t)
 {
-	walk_close(&t->walk);
+	timeline_close(&t->timeline);
+	minute_window_free(&t->window);
 	t->kept = free_folds(t->kept);
 	t->fold = NULL;
+}
+
+/* ---- the moment ---- */
+
+int64_t vtab_ticks_id(const struct vtab_ticks *t)
+{
+	return t->fold ? t->fold->ticks[t->fold->current].id : -(int64_t)t->minute.minute;
+}
+
+uint64_t vtab_ticks_wall_ns(const struct vtab_ticks *t)
+{
+	return t->fold ? t->fold->ticks[t->fold->current].wall_ns : t->minute.minute * MINUTE_NS;
+}
+
+double vtab_ticks_resolution(const struct vtab_ticks *t)
+{
+	return t->fold ? F64_UNKNOWN : MINUTE_SECONDS;
 }

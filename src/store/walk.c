@@ -14,6 +14,7 @@ struct place {
 	bool is_tail;
 	int64_t id; /* of the fold or the recorder */
 	uint64_t first_ns, last_ns;
+	int64_t rolled_to; /* of a fold, when it was listed */
 	int64_t last_fold; /* of the recorder: folds behind it are made of the tail */
 };
 
@@ -98,6 +99,7 @@ static int list_folds(struct walk *w, struct err *err)
 
 		place.first_ns = (uint64_t)query_read_i64(&q);
 		place.last_ns = (uint64_t)query_read_i64(&q);
+		place.rolled_to = query_read_i64(&q);
 		r = add_place(w, place, err);
 	}
 	return r;
@@ -193,20 +195,49 @@ static int add_fold_times(const struct walk *w, const struct place *place, struc
 	return r;
 }
 
-static int add_tail_times(const struct walk *w, const struct place *place, struct times *times,
-			  struct err *err)
+/* Those that cannot be read are none of the newest. */
+static bool is_lost(const struct fold_lost *lost, size_t n, int64_t id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (lost[i].id == id)
+			return true;
+	return false;
+}
+
+/* The ticks from after_id on, up to the last of f. */
+static int add_pending_times(const struct walk *w, int64_t recorder, int64_t after_id,
+			     const struct folded *f, struct times *times, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(w->store, STATEMENT_WALK_TICK_TIMES, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, place->id);
+	query_bind_i64(&q, recorder);
+	query_bind_i64(&q, after_id);
+	query_bind_i64(&q, f->id);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		struct fold_tick tick = { .id = query_read_i64(&q) };
 
 		tick.wall_ns = (uint64_t)query_read_i64(&q);
-		r = add_time(w, times, tick, err);
+		if (!is_lost(f->lost, f->n_lost, tick.id))
+			r = add_time(w, times, tick, err);
+	}
+	return r;
+}
+
+static int add_tail_times(const struct walk *w, const struct place *place, struct times *times,
+			  struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int64_t after_id = 0;
+	int r;
+
+	while ((r = fold_read_pending(w->store, place->id, after_id, INT64_MAX, &f, err)) > 0) {
+		r = add_pending_times(w, place->id, after_id, &f, times, err);
+		if (r < 0)
+			return r;
+		after_id = f.id;
 	}
 	return r;
 }
@@ -301,6 +332,7 @@ int walk_open(struct store *store, const struct walk_filter *filter, struct walk
 		.until_wall_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX,
 		.heads_only = filter->heads_only,
 		.n_words = filter->n_words,
+		.also_rolled = filter->skips_rolled, /* since it was listed, when it was not */
 	};
 	r = plan(w, filter, err);
 	if (r == 0)
@@ -330,12 +362,16 @@ static void add_open(struct walk *w, struct open_fold *fold)
 	w->open = fold;
 }
 
-static int open_fold_at(struct walk *w, int64_t id, struct err *err)
+static int open_fold_at(struct walk *w, int64_t id, int64_t rolled_to, struct err *err)
 {
 	struct open_fold *fold = NULL;
-	int r = open_fold_read(w->store, id, &w->filter, &fold, err);
+	int r;
 
+	w->filter.after_process = w->filter.also_rolled ? rolled_to : 0;
+	r = open_fold_read(w->store, id, &w->filter, &fold, err);
 	add_open(w, fold);
+	if (r == -ENOENT) /* what it had is in rollups by now */
+		r = w->filter.also_rolled ? -ESTALE : 0;
 	return r;
 }
 
@@ -349,7 +385,7 @@ static int open_new_folds(struct walk *w, const struct place *tail, struct err *
 	query_bind_i64(&q, tail->id);
 	query_bind_i64(&q, tail->last_fold);
 	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = open_fold_at(w, query_read_i64(&q), err);
+		r = open_fold_at(w, query_read_i64(&q), 0, err);
 	return r;
 }
 
@@ -364,9 +400,10 @@ static int open_pending(struct walk *w, int64_t recorder, struct err *err)
 		struct open_fold *fold = NULL;
 
 		after_id = f.id;
-		if (f.n_ticks < f.n_loaded)
-			return store_damaged(w->store, "tick", err);
-		r = open_fold_take(w->store, recorder, &f, &w->filter, &fold, err);
+		r = fold_leave_out(w->store, recorder, &f, as_i64(w->filter.since_wall_ns),
+				   as_i64(w->filter.until_wall_ns), err);
+		if (r == 0 && f.n_ticks > 0)
+			r = open_fold_take(w->store, recorder, &f, &w->filter, &fold, err);
 		add_open(w, fold);
 		if (r < 0)
 			return r;
@@ -385,7 +422,7 @@ static int open_place(struct walk *w, const struct place *place, struct err *err
 	if (r < 0)
 		return r;
 	if (!place->is_tail)
-		return open_fold_at(w, place->id, err);
+		return open_fold_at(w, place->id, place->rolled_to, err);
 	r = open_new_folds(w, place, err);
 	return r < 0 ? r : open_pending(w, place->id, err);
 }

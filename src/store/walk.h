@@ -23,6 +23,7 @@ struct walk_filter {
 	uint64_t until_wall_ns; /* up to then; 0: no end */
 	size_t newest;		/* 0: all; else the newest so many ticks */
 	bool newest_first;	/* against the order of time */
+	bool skips_rolled;	/* not what is in rollups as well: it is told as minutes */
 	bool heads_only;	/* as in open_fold.h */
 	unsigned n_words;	/* the same */
 };
@@ -33,7 +34,10 @@ int walk_open(struct store *store, const struct walk_filter *filter, struct walk
 	      struct err *err);
 void walk_close(struct walk **walk);
 
-/* 1: the walk stands at the next tick. 0: no more. */
+/*
+ * 1: the walk stands at the next tick. 0: no more. -ESTALE, with skips_rolled, and err is
+ * not set: what comes next has become rollups since the walk was opened.
+ */
 int walk_next(struct walk *walk, struct err *err);
 
 /* The fold that the tick is in, with the tick as its current one. */

@@ -1,3 +1,5 @@
+#include "store/write.h"
+
 #include <errno.h>
 
 #include "base/macros.h"
@@ -22,9 +24,8 @@ static int find_text(struct store *store, enum statement find, const char *text,
 	return r < 0 ? r : 0;
 }
 
-/* The same, and it is added if there is none. */
-static int intern_text(struct store *store, enum statement find, enum statement add,
-		       const char *text, int64_t *ret, struct err *err)
+int text_intern(struct store *store, enum statement find, enum statement add, const char *text,
+		int64_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = find_text(store, find, text, ret, err);
@@ -72,7 +73,7 @@ int store_begin_daemon(struct store *store, struct daemon_record *d, struct err 
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0 && d->boot_id[0])
-		r = intern_text(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, d->boot_id, &boot,
+		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, d->boot_id, &boot,
 				err);
 	if (r == 0)
 		r = query_open(store, STATEMENT_ADD_DAEMON, &q, err);
@@ -116,8 +117,11 @@ static int replace_ranks(struct store *store, int64_t attempt_id, const struct s
 			 struct err *err)
 {
 	CLEANUP(query_close) struct query drop = QUERY_INIT, add = QUERY_INIT;
-	int r = query_open(store, STATEMENT_DROP_RANKS, &drop, err);
+	int r;
 
+	if (sheet->total_ranks <= 1 && sheet->n_ranks == 0) /* it never had any */
+		return 0;
+	r = query_open(store, STATEMENT_DROP_RANKS, &drop, err);
 	if (r < 0)
 		return r;
 	query_bind_i64(&drop, attempt_id);
@@ -161,23 +165,21 @@ static int put_sheets(struct store *store, int64_t attempt_id, const struct shee
 	return r;
 }
 
-int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
+static int begin_attempt(struct store *store, struct attempt *a, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int64_t job = 0, boot = 0, id = 0;
 	int num = 0, r;
 
 	store->n_attempt_writes++;
-	if (!a->job_id)
-		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r < 0)
 		return r;
-	r = intern_text(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
+	r = text_intern(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
 	if (r < 0)
 		return r;
 	if (a->boot_id[0])
-		r = intern_text(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
+		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
 				err);
 	if (r < 0)
 		return r;
@@ -192,6 +194,21 @@ int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
 	a->id = id;
 	a->attempt_num = num;
 	return 0;
+}
+
+/* A command that is over in a moment has one thing that must not be lost: how it ended. */
+int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
+{
+	int restored, r;
+
+	if (!a->job_id)
+		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
+	r = durability_set(store, false, err);
+	if (r < 0)
+		return r;
+	r = begin_attempt(store, a, err);
+	restored = durability_set(store, true, r < 0 ? NULL : err);
+	return r < 0 ? r : restored;
 }
 
 static int set_progress(struct store *store, const struct attempt *a, struct err *err)

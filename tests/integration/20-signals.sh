@@ -201,6 +201,9 @@ check "kill -9 of the runner does not end the command" wait_for test -e "$TMP/su
 run "$PROCTOR" jobs --json
 json "its end is unknown, not invented" "$stdout" \
 	'[(j["status"], j["outcome"], j["lost"]) for j in d if j["job_id"] == "orphaned"] == [("done", None, True)]'
+run "$PROCTOR" jobs
+like "and people are told why it has no outcome" "$stdout" \
+	'^orphaned .* lost +its runner, process [0-9]+ on .*, is gone or silent, and wrote no end$'
 run "$PROCTOR" report orphaned
 is "it has a report" "$status" 0
 

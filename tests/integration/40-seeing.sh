@@ -59,8 +59,22 @@ run "$PROCTOR" history
 is "nobody's history is bad usage" "$status" 2
 run "$PROCTOR" history --job works --since yesterday
 is "a bad time is bad usage" "$status" 2
-run "$PROCTOR" history --job no-such-job
-is "no samples is an error" "$status" 1
+for as in "" --json --csv --minutes "--minutes --json"; do
+	# shellcheck disable=SC2086 # none, one or two options
+	run "$PROCTOR" history --job no-such-job $as
+	is "a job that never was is an error${as:+ with $as}" "$status/$stdout" 1/
+	like "told in one line${as:+ with $as}" "$stderr" '^proctor: no job no-such-job was recorded'
+	is "and no more${as:+ with $as}" "$(wc -l <"$TMP/stderr")" 1
+	# shellcheck disable=SC2086
+	run "$PROCTOR" history --pid 2147483647 $as
+	is "a process without samples is an error${as:+ with $as}" "$status/$(wc -l <"$TMP/stderr")" 1/1
+	# shellcheck disable=SC2086
+	run "$PROCTOR" history --job works --until 1h $as
+	is "a job without samples in that time is none${as:+ with $as}" \
+		"$status/$(wc -l <"$TMP/stderr")" 0/1
+done
+run "$PROCTOR" history --pid 2147483647 --json
+is "of which there is an empty list" "$stdout" '[]'
 run "$PROCTOR" history --job works --json
 samples=$(json_eval "$stdout" 'len(d)')
 run "$PROCTOR" history --job works --minutes --json
@@ -104,6 +118,38 @@ json "a rung and a reason for each measurement" "$stdout" \
 	'len(d["rungs"]) >= 6 and set(d["rungs"]) == set(d["rung_reasons"])'
 run "$PROCTOR" doctor
 is "all is well" "$status" 0
+
+# A log that cannot be written.
+mkdir "$TMP/logs" "$TMP/logs/a.jsonl"
+echo text >"$TMP/logs/b.jsonl"
+ln -s b.jsonl "$TMP/logs/c.jsonl"
+for log in a.jsonl b.jsonl c.jsonl none/d.jsonl; do
+	echo "jsonl_path: $TMP/logs/$log" >"$PROCTOR_HOME/proctor.yaml"
+	run "$PROCTOR" doctor
+	like "doctor finds a log that cannot be written: $log" "$status $stdout" "log +broken .*$log cannot be"
+	is "and fails: $log" "$status" 1
+done
+echo "jsonl_path: $TMP/logs/e.jsonl" >"$PROCTOR_HOME/proctor.yaml"
+run "$PROCTOR" doctor
+like "one that can be made is no trouble" "$status $stdout" "log +ok +$TMP/logs/e.jsonl"
+check "nor is it made" [ ! -e "$TMP/logs/e.jsonl" ]
+echo 'jsonl_path: ""' >"$PROCTOR_HOME/proctor.yaml"
+run "$PROCTOR" doctor
+like "nor is none" "$status $stdout" 'log +ok +none is written'
+rm "$PROCTOR_HOME/proctor.yaml"
+
+# A database that can be read and not written.
+if chattr +i "$PROCTOR_HOME/proctor.db" 2>/dev/null; then
+	run "$PROCTOR" doctor
+	chattr -i "$PROCTOR_HOME/proctor.db"
+	like "doctor finds that nothing can be recorded" "$stdout" \
+		'database +broken .*cannot be written \(Operation not permitted\).*jobs run, and are not recorded'
+	is "and fails" "$status" 1
+	run "$PROCTOR" doctor
+	is "after that all is well again" "$status" 0
+else
+	skip "an immutable database" "needs root and a file system with attributes"
+fi
 head -c 100000 /dev/urandom >"$TMP/junk"
 mkdir "$TMP/broken"
 cp "$TMP/junk" "$TMP/broken/proctor.db"

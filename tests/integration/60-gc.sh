@@ -56,6 +56,29 @@ is "the database is sound" "$(sql 'PRAGMA integrity_check')" ok
 run "$PROCTOR" history --job kept --json
 is "history has none of them" "$stdout" "[]"
 
+# What is kept as minutes is not hidden from anybody.
+samples=$(json_eval "$preview" 'd["samples_rolled"]')
+run "$PROCTOR" sql --json "SELECT sum(samples) AS n, min(resolution_seconds) AS low, max(resolution_seconds) AS high
+	FROM process_metrics WHERE job_id = 'kept'"
+json "in SQL there are minutes for them" "$stdout" "d == [{'n': $samples, 'low': 60.0, 'high': 60.0}]"
+run "$PROCTOR" sql --json "SELECT count(*) AS n FROM snapshots s JOIN process_metrics m ON m.snapshot_id = s.id
+	WHERE s.resolution_seconds = 60 AND s.load_avg_1 IS NULL"
+json "with snapshots that say so" "$stdout" 'd[0]["n"] > 0'
+run "$PROCTOR" sql --json "SELECT * FROM process_minutes"
+json "with least, average and largest" "$stdout" \
+	"sum(m['samples'] for m in d) == $samples and all(m['rss_mb_min'] <= m['rss_mb_avg'] <= m['rss_mb_max'] for m in d)"
+run "$PROCTOR" top --history 3d --json
+json "top replays them" "[$(grep resolution_seconds <<<"$stdout" | paste -sd,)]" \
+	'len(d) > 0 and all(s["resolution_seconds"] == 60 and s["job_progress"] is None and s["processes"] for s in d)'
+run "$PROCTOR" top --history 3d
+like "and says what they are" "$stdout" '[0-9] minutes? of averages in '
+run "$PROCTOR" export csv --job kept
+is "they are exported" "$(python3 -c '
+import csv, sys
+print({r["resolution_seconds"] for r in csv.DictReader(sys.stdin)})' <<<"$stdout")" "{'60.0'}"
+run "$PROCTOR" export csv --what snapshots --job kept
+check "as snapshots too" [ "$(wc -l <<<"$stdout")" -gt 1 ]
+
 run "$PROCTOR" report kept --json
 is "the report is there" "$status" 0
 for key in outcome exit_code peak_rss_mb total_cpu_seconds process_spawn_count; do
@@ -69,6 +92,27 @@ json "the report says that its events are gone" "$stdout" \
 run "$PROCTOR" gc
 is "once more: status" "$status" 0
 like "once more: there is nothing left" "$stdout" 'Nothing is old enough'
+
+# The cap is on all together: a log that is not even the database's is part of it.
+json "the dry run and the run have the same keys for it" "[$preview, $(
+	"$PROCTOR" gc --json)]" 'all(d[i]["over_max_bytes"] == 0 and d[i]["max_bytes"] == 1 << 30 for i in (0, 1))'
+json "all together is more than the database" "$("$PROCTOR" gc --json)" \
+	'd["total_bytes"] >= d["bytes_after"] + 65536'
+echo 'retention: {max_bytes: 16777216}' >"$PROCTOR_HOME/proctor.yaml"
+for suffix in "" .1 .2; do
+	{ echo '{}'; head -c 7000000 /dev/zero; } >"$PROCTOR_HOME/proctor.jsonl$suffix"
+done
+run "$PROCTOR" gc --dry-run --json
+json "dry run: what is above it is told" "$stdout" 'd["over_max_bytes"] > 4000000 and d["total_bytes"] > 1 << 24'
+run "$PROCTOR" gc --dry-run
+like "dry run: for people too" "$stdout" 'would be above max_bytes: more would go, rotated logs first'
+run "$PROCTOR" gc --json
+json "the oldest log goes" "$stdout" 'd["logs_removed"] == 1 and d["over_max_bytes"] == 0 and d["attempts_removed"] == 0'
+check "which is that" [ ! -e "$PROCTOR_HOME/proctor.jsonl.2" ]
+check "and no other" [ -e "$PROCTOR_HOME/proctor.jsonl.1" ]
+run "$PROCTOR" gc
+like "for people it is told" "$stdout" 'With its logs and the log of snapshots that is 1[0-9]'
+rm "$PROCTOR_HOME"/proctor.yaml "$PROCTOR_HOME"/proctor.jsonl*
 
 run "$PROCTOR" gc everything
 is "a word too many is refused" "$status" 2

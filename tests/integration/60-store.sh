@@ -50,7 +50,9 @@ check_damage() { # NAME WHAT-IS-SAID
 	run "$PROCTOR" run -q --job after -- sh -c 'exit 5'
 	is "$1: a run after that passes its status on" "$status/$stderr" "5/"
 	run "$PROCTOR" jobs --json
-	json "$1: and is recorded" "$stdout" '[j["job_id"] for j in d] == ["after"]'
+	# That of before may have waited beside the database.
+	json "$1: and is recorded" "$stdout" \
+		'd[-1]["job_id"] == "after" and {(j["job_id"], j["exit_code"]) for j in d[:-1]} <= {("while", 7)}'
 	check "$1: the old one is still there" cmp "$TMP/kept.db" "$(aside)"
 	run "$PROCTOR" doctor
 	is "$1: and doctor is content" "$status" 0
@@ -76,6 +78,41 @@ check_damage "a table is missing" "does not have the tables"
 make_database "values that cannot be decoded"
 sql "UPDATE chunks SET data = x'00ff00ff'"
 check_damage "values that cannot be decoded" "makes no sense"
+
+# A tick that cannot be read costs itself and those that build on it: all else is told.
+rm -rf "$PROCTOR_HOME"
+"$PROCTOR" run -q --job whole -- sleep 0.3
+"$PROCTOR" run -q --interval 0.1 --job torn -- sleep 1017 &
+runner=$!
+for _ in $(seq 100); do
+	[ "$(sql "SELECT count(*) FROM ticks")" -ge 8 ] && break
+	sleep 0.1
+done
+torn=$(pgrep -P $runner -x sleep)
+kill -9 $runner
+wait $runner 2>/dev/null
+kill "$torn"
+sql "UPDATE ticks SET data = x'00' WHERE id = (SELECT max(id) - 1 FROM ticks)"
+readable=$(sql "SELECT count(*) - 2 FROM ticks")
+for verb in "history --job torn --json" "history --job torn --minutes --json" \
+	"export csv --what snapshots --job torn" "top --history 1h --job torn --json"; do
+	# shellcheck disable=SC2086 # words
+	run "$PROCTOR" $verb
+	like "what can be read is told, and what is left out: $verb" "$status $stderr" \
+		'^0 proctor: warning: left out, as it is damaged in the database: 2 ticks of job torn, attempt 1 \((at|from) '
+	is "in one line: $verb" "$(wc -l <"$TMP/stderr")" 1
+done
+run "$PROCTOR" history --job torn --json
+json "no more is missing" "$stdout" "len({s['timestamp'] for s in d}) == $readable"
+run "$PROCTOR" sql --no-header "SELECT count(*) FROM snapshots WHERE timestamp > (SELECT max(started_wall_ns) / 1e9 FROM attempts)"
+like "nor in SQL" "$((stdout)) $stderr" "^$readable proctor: warning: left out, as it is damaged .* 2 ticks of job torn"
+run "$PROCTOR" report torn --json
+json "the report knows it" "$stdout" \
+	'[u["why"].split(" of job")[0] for u in d["unknown"] if u["what"] == "damaged"] == ["2 ticks"]'
+run "$PROCTOR" history --job whole --json
+is "other jobs have nothing to do with it" "$status/$stderr" 0/
+run "$PROCTOR" doctor
+like "doctor names it" "$status $stdout" 'database +broken .*makes no sense.*2 ticks of job torn, attempt 1'
 
 # A young database is all in its log.
 rm -rf "$PROCTOR_HOME"
@@ -156,7 +193,7 @@ if unshare --mount true 2>/dev/null; then
 		'database +broken .*cannot be moved.*Read-only file system'
 	on_read_only doctor --repair
 	like "so does --repair" "$status $stderr" '^1 .*cannot be moved aside \(Read-only file system\)'
-	is "nothing was touched" "$(ls "$PROCTOR_HOME" -I proctor.jsonl)/$(cmp "$TMP/kept.db" "$db" && echo same)" \
+	is "nothing was touched" "$(ls "$PROCTOR_HOME" -I proctor.jsonl -I proctor.db-spool)/$(cmp "$TMP/kept.db" "$db" && echo same)" \
 		proctor.db/same
 else
 	skip "a medium that cannot be written" "this machine makes no mount namespaces"
@@ -196,9 +233,15 @@ run "$PROCTOR" run --job locked -- sh -c 'echo done; exit 4'
 is "a lock does not change the command's status" "$stdout/$status" done/4
 like "and its holder is named" "$stderr" \
 	"not recorded: the database $db is locked by process $holder \\(python3\\): wait for it or end it"
+like "and how it ended is not lost" "$stderr" 'how this run ended is kept beside the database until'
 run "$PROCTOR" jobs --json
 json "readers do not mind" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
+like "and say that there is more" "$stderr" "waits in $db-spool until the database can be written"
 release
+run "$PROCTOR" jobs --json
+json "as soon as it can be it is taken in" "$stdout" \
+	'[(j["job_id"], j["attempt"], j["outcome"], j["exit_code"]) for j in d][3:] == [("locked", 1, "failure", 4)]'
+is "and that is that" "$stderr" ""
 hold 'PRAGMA locking_mode = EXCLUSIVE;BEGIN EXCLUSIVE'
 run "$PROCTOR" jobs
 is "who has it for itself keeps readers out" "$status" 1
@@ -207,6 +250,10 @@ like "and is named" "$stderr" \
 release
 run "$PROCTOR" run -q --job locked -- true
 run "$PROCTOR" jobs --json
-json "after that all is well" "$stdout" '[j["job_id"] for j in d][3:] == ["locked"]'
+json "after that all is well" "$stdout" \
+	'[(j["job_id"], j["attempt"], j["outcome"]) for j in d][3:] == [("locked", 2, "success")]'
+run "$PROCTOR" report locked --attempt 1 --json
+json "what was kept has its report" "$stdout" \
+	'd["exit_code"] == 4 and d["wall_seconds"] > 0 and d["total_cpu_seconds"] is not None and any("locked by process" in u["why"] for u in d["unknown"])'
 
 finish

@@ -46,6 +46,28 @@ full_disk() {
 print(sqlite3.connect(sys.argv[1]).execute("PRAGMA integrity_check").fetchone()[0])' \
 		"$TMP/small/proctor.db" >"$TMP/check"
 }
+
+# ---- a disk that is full to the end ----
+full_to_the_end() {
+	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
+	export PROCTOR_HOME=$TMP/small
+	"$PROCTOR" run -q --job before -- true
+	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
+	"$PROCTOR" run --interval 0.1 --job short -- sh -c 'exit 3' 2>"$TMP/said-short"
+	echo $? >"$TMP/status-short"
+	rm "$TMP/small/filler"
+	"$PROCTOR" run --interval 0.1 --job long -- sh -c 'sleep 1.5; exit 4' 2>"$TMP/said-long" &
+	runner=$!
+	sleep 0.5
+	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
+	wait "$runner"
+	echo $? >"$TMP/status-long"
+	"$PROCTOR" jobs >"$TMP/jobs-full" 2>&1
+	rm "$TMP/small/filler"
+	for i in 1 2; do "$PROCTOR" jobs --all --json >"$TMP/jobs-$i" 2>"$TMP/said-$i"; done
+	"$PROCTOR" report long --json >"$TMP/report"
+	"$PROCTOR" doctor >"$TMP/doctor"
+}
 mkdir "$TMP/small"
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 	(
@@ -66,6 +88,30 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 			'd[-1]["timestamp"] - d[0]["timestamp"] > 3'
 		json "and the outcome is there" "$(cat "$TMP/jobs")" \
 			'[j["outcome"] for j in d if j["job_id"] == "full"] == ["success"]'
+	fi
+	(
+		export TMP PROCTOR
+		export -f full_to_the_end
+		unshare -m bash -c full_to_the_end
+	)
+	if [ $? = 77 ]; then
+		skip "a disk that is full to the end" "no tmpfs can be mounted here"
+	else
+		is "full to the end: statuses pass" "$(cat "$TMP/status-short" "$TMP/status-long")" $'3\n4'
+		for job in short long; do
+			like "full to the end: $job says where its end is" "$(cat "$TMP/said-$job")" \
+				"how this run ended is kept beside the database"
+		done
+		like "full to the end: it may look lost, and why is said" "$(cat "$TMP/jobs-full")" \
+			"waits in .*proctor.db-spool until the database can be written"
+		for i in 1 2; do
+			json "full to the end: with room all is there, once ($i)" "$(cat "$TMP/jobs-$i")" \
+				'sorted((j["job_id"], j["attempt"], j["outcome"], j["exit_code"]) for j in d) == [("before", 1, "success", 0), ("long", 1, "failure", 4), ("short", 1, "failure", 3)]'
+			is "full to the end: nothing is left to say ($i)" "$(cat "$TMP/said-$i")" ""
+		done
+		json "full to the end: the report has what the run knew" "$(cat "$TMP/report")" \
+			'd["wall_seconds"] > 1.4 and len(d["series"]) > 3 and d["sheet_metrics"]["1"]["exit_code"] == 4'
+		like "full to the end: the database is sound" "$(cat "$TMP/doctor")" 'database +ok'
 	fi
 else
 	skip "a full disk" "needs root and mount namespaces"

@@ -105,7 +105,7 @@ check "a reader that has seen enough is no news" bash -c \
 	head -n 2 | tail -n 1 | grep -qx ' *1'"
 run "$PROCTOR" sql --schema --json
 json "the schema as JSON" "$stdout" \
-	'[t["table"] for t in d] == ["snapshots", "process_metrics", "process_events"] and all(c["about"] for t in d for c in t["columns"])'
+	'[t["table"] for t in d] == ["snapshots", "process_metrics", "process_events", "process_minutes"] and all(c["about"] for t in d for c in t["columns"])'
 if [ -e /dev/full ]; then
 	"$PROCTOR" sql 'SELECT 1' >/dev/full 2>"$TMP/stderr"
 	is "a full disk is a failure" $? 1
@@ -117,6 +117,13 @@ fi
 refused "a mistake" 'SELECT pid FORM process_metrics' 'near "process_metrics": syntax error'
 refused "its place" $'SELECT 1,\n nowhere FROM snapshots' 'line 2, column 2: no such column: nowhere'
 refused "a table that is not there" 'SELECT * FROM nowhere' 'no such table: nowhere'
+cp -r "$PROCTOR_HOME" "$TMP/lacking"
+sqlite3 "$TMP/lacking/proctor.db" 'DROP TABLE ticks; DROP VIEW outcomes'
+for table in process_metrics outcomes ticks; do
+	PROCTOR_HOME=$TMP/lacking run "$PROCTOR" sql "SELECT * FROM $table"
+	like "$table: what the database lacks is not the statement's mistake" "$status $stderr" \
+		'^1 proctor: the database .* does not have the tables that it should .*doctor --repair'
+done
 refused "two statements" 'SELECT 1; SELECT 2' 'one statement at a time'
 refused "rubbish behind it" 'SELECT 1; )' 'one statement at a time'
 refused "nothing" '' 'there is no statement'

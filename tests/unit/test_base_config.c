@@ -443,6 +443,22 @@ static void test_mistakes(void **state)
 	}
 }
 
+/* The cap on all together leaves an eighth for each of the three files of the log. */
+static void test_log_bytes(void **state)
+{
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(config_log_bytes(&c), 50 << 20);
+	c.retention.max_bytes = 16 << 20;
+	assert_int_equal(config_log_bytes(&c), 2 << 20);
+	c.jsonl_max_bytes = 1 << 20;
+	assert_int_equal(config_log_bytes(&c), 1 << 20);
+	c.retention.max_bytes = 0; /* no cap */
+	assert_int_equal(config_log_bytes(&c), 1 << 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -456,6 +472,7 @@ int main(void)
 		cmocka_unit_test(test_without_effect),
 		cmocka_unit_test(test_one_setting),
 		cmocka_unit_test(test_mistakes),
+		cmocka_unit_test(test_log_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

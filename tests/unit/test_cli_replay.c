@@ -91,6 +91,35 @@ static void test_frames(void **state)
 			     "  job a: at most 2 processes, CPU 90.0 % (2026-11-15 03:45:02)");
 }
 
+/* Minutes are not snapshots, and have nothing to say of the host. */
+static void test_minutes(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot s;
+	struct replay *replay = replay_new(&out, 60 * SECOND);
+
+	(void)state;
+	assert_non_null(replay);
+	snapshot_init(&s);
+	add_process(&s, "a", 1, 10, 100);
+	s.resolution_seconds = 60;
+	take(replay, &s, START);
+	add_process(&s, "a", 1, 20, 200);
+	s.resolution_seconds = 60;
+	take(replay, &s, START + 60 * SECOND);
+	add_process(&s, "b", 2, 30, 300);
+	s.system.load1 = s.system.load5 = s.system.load15 = 1.5;
+	take(replay, &s, START + 62 * SECOND);
+	replay_end(replay);
+	replay_free(replay);
+
+	assert_has(out.data, "03:45:00.000  1 minute of averages in 1m00s\n  job a: at most 1 ");
+	assert_has(out.data,
+		   "03:46:00.000  1 snapshot, 1 minute of averages in 1m00s\n  memory - of "
+		   "- used, - available; load 1.50 ");
+	assert_has(out.data, "03:46:02, 1 snapshot, 2 minutes of averages:\n");
+}
+
 /* Of many the busiest, whenever in the frame they were. */
 static void test_busiest_of_many(void **state)
 {
@@ -173,9 +202,8 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),
-		cmocka_unit_test(test_busiest_of_many),
-		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_frames),		cmocka_unit_test(test_minutes),
+		cmocka_unit_test(test_busiest_of_many), cmocka_unit_test(test_events),
 		cmocka_unit_test(test_nothing),
 	};
 

@@ -226,7 +226,7 @@ static void check_sample(const struct proc_sample *p, const char *skipped)
 
 	csv_init(&c, &out);
 	report_csv_heading(&c, REPORT_SAMPLES);
-	report_csv_sample(&c, UINT64_C(1794727635477942582), 2, p);
+	report_csv_sample(&c, UINT64_C(1794727635477942582), F64_UNKNOWN, 2, p);
 	csv_text_open(&t, out.data);
 	csv_text_step(&t);
 	check_object(&t, json, "", skipped);
@@ -253,7 +253,7 @@ static void test_sample(void **state)
 	p.read_bytes = UINT64_MAX - 1;
 	csv_init(&c, &out);
 	report_csv_heading(&c, REPORT_SAMPLES);
-	report_csv_sample(&c, 1, 1, &p);
+	report_csv_sample(&c, 1, F64_UNKNOWN, 1, &p);
 	csv_text_open(&t, out.data);
 	csv_text_step(&t);
 	assert_string_equal(find_field(&t, "read_bytes")->text, "18446744073709551614");
@@ -331,6 +331,17 @@ static void test_snapshot(void **state)
 	csv_text_open(&t, out.data);
 	csv_text_step(&t);
 	assert_false(find_field(&t, "gpus")->is_quoted);
+	assert_string_equal(find_field(&t, "resolution_seconds")->text, "");
+	s.resolution_seconds = 60; /* a minute: progress is not kept */
+	buf_reset(&out);
+	report_csv_heading(&c, REPORT_SNAPSHOTS);
+	report_csv_snapshot(&c, &s);
+	csv_text_close(&t);
+	csv_text_open(&t, out.data);
+	csv_text_step(&t);
+	assert_string_equal(find_field(&t, "resolution_seconds")->text, "60.0");
+	assert_false(find_field(&t, "job_progress")->is_quoted);
+	assert_string_equal(find_field(&t, "job_progress")->text, "");
 	csv_text_close(&t);
 	json_decref(json);
 }

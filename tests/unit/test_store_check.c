@@ -149,6 +149,31 @@ static void test_missing_table(void **state)
 	assert_damaged(f, "does not have the tables");
 }
 
+/* What no statement of ours names is part of it, too. */
+static void test_missing_parts(void **state)
+{
+	static const struct {
+		const char *sql, *part;
+	} cases[] = {
+		{ "DROP VIEW outcomes", "the view outcomes with its column job_id" },
+		{ "DROP TABLE scores", "the table scores with its column estimate" },
+		{ "ALTER TABLE phases DROP COLUMN path", "the table phases with its column path" },
+		{ "DROP TRIGGER folds_take_chunks", "the trigger folds_take_chunks" },
+		{ "DROP INDEX events_by_time", "the index events_by_time" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture *f = NULL;
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		fill(f);
+		raw_sql(f->db, cases[i].sql);
+		assert_damaged(f, cases[i].part);
+		fixture_teardown((void **)&f);
+	}
+	(void)state;
+}
+
 /* SQLite has nothing against these. */
 static void test_rows_that_make_no_sense(void **state)
 {
@@ -271,6 +296,7 @@ int main(void)
 		STORE_TEST(test_cut_in_the_middle),
 		STORE_TEST(test_head),
 		STORE_TEST(test_missing_table),
+		STORE_TEST(test_missing_parts),
 		STORE_TEST(test_rows_that_make_no_sense),
 		STORE_TEST(test_time_is_up),
 		STORE_TEST(test_end_of_a_log_is_lost),

@@ -337,6 +337,40 @@ static void test_ticks_out_of_order_are_refused(void **state)
 	segment_release(&s);
 }
 
+/* Keys go up to what fits; those of processes no further than a chunk's id has room. */
+static void test_keys_at_the_edge(void **state)
+{
+	static const struct {
+		enum tick_list list;
+		int64_t key;
+		int want;
+	} cases[] = {
+		{ LIST_POINTS, 0, 0 },
+		{ LIST_POINTS, INT64_MAX, 0 },
+		{ LIST_SAMPLES, SAMPLE_KEY_MAX, 0 },
+		{ LIST_SAMPLES, SAMPLE_KEY_MAX + 1, -EBADMSG },
+		{ LIST_SAMPLES, INT64_MAX, -EBADMSG },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(tick_release) struct tick t = TICK_INIT;
+		CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+		struct tick_reader r;
+		uint64_t *words = tick_add(&t, cases[i].list, cases[i].key);
+
+		assert_non_null(words);
+		memset(words, 0, list_words[cases[i].list] * sizeof(*words));
+		memset(t.head, 0, sizeof(t.head));
+		tick_write(&bytes, &t, NULL, 0);
+		assert_int_equal(tick_read(&r, bytes.data, bytes.len, 0, NULL), cases[i].want);
+		if (cases[i].want < 0)
+			continue;
+		assert_int_equal(tick_cursor_next(&r.lists[cases[i].list]), 1);
+		assert_true(r.lists[cases[i].list].key == cases[i].key);
+	}
+}
+
 static void test_damaged_ticks_are_refused(void **state)
 {
 	static struct segment s;
@@ -531,6 +565,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_tables_are_survived),
 		cmocka_unit_test(test_ticks_come_back),
 		cmocka_unit_test(test_ticks_out_of_order_are_refused),
+		cmocka_unit_test(test_keys_at_the_edge),
 		cmocka_unit_test(test_damaged_ticks_are_refused),
 		cmocka_unit_test(test_folds_come_back),
 		cmocka_unit_test(test_doubles_are_exact),

@@ -108,6 +108,41 @@ static void test_order_and_filters(void **state)
 	assert_int_equal(count(store, (struct event_filter){ .since_wall_ns = UINT64_MAX }, &h), 0);
 }
 
+/* Attempts that ran at the same time, and others between them: each event once, in order. */
+static void test_attempts_of_a_job_are_merged(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	enum { ATTEMPTS = 4, EVENTS = 320 };
+	struct attempt attempts[ATTEMPTS];
+	static struct heard h;
+
+	for (int i = 0; i < ATTEMPTS; i++)
+		attempts[i] = must_begin(store, "j");
+	for (int i = 0; i < ATTEMPTS; i++) {
+		static struct proc_event events[EVENTS];
+		uint64_t first = START + (i < 2 ? (uint64_t)i * 100 : 1000 * (uint64_t)i) * SECOND;
+
+		for (int k = 0; k < EVENTS; k++)
+			events[k] = make_event(&attempts[i], 1 + i * EVENTS + k,
+					       first + (uint64_t)k * SECOND);
+		add_events(store, &attempts[i], events, EVENTS);
+	}
+	assert_int_equal(count(store, (struct event_filter){ .job_id = "j" }, &h),
+			 ATTEMPTS * EVENTS);
+	for (int i = 0; i < 200; i++) /* the first alone, then both in turns */
+		assert_int_equal(h.attempts[i], i < 100 ? 1 : 1 + i % 2);
+	for (int i = 0; i < ATTEMPTS * EVENTS; i++)
+		for (int k = 0; k < i; k++)
+			assert_int_not_equal(h.pids[i], h.pids[k]);
+	assert_int_equal(count(store,
+			       (struct event_filter){ .job_id = "j",
+						      .since_wall_ns = START + 2000 * SECOND,
+						      .until_wall_ns = START + 2009 * SECOND },
+			       &h),
+			 10);
+}
+
 static int check_fields(void *ctx, const struct event_row *row)
 {
 	const struct proc_event *ev = &row->event;
@@ -248,19 +283,18 @@ static void test_following_is_stopped(void **state)
 	assert_int_equal(after, 0);
 }
 
+#define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_order_and_filters, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_comes_back_as_it_was, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_many, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_told_are_those_that_were_there, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_following, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_following_is_stopped, fixture_setup,
-						fixture_teardown),
+		STORE_TEST(test_order_and_filters),
+		STORE_TEST(test_attempts_of_a_job_are_merged),
+		STORE_TEST(test_comes_back_as_it_was),
+		STORE_TEST(test_many),
+		STORE_TEST(test_told_are_those_that_were_there),
+		STORE_TEST(test_following),
+		STORE_TEST(test_following_is_stopped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

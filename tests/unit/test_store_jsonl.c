@@ -430,6 +430,63 @@ static void test_moved_or_removed_by_hand(void **state)
 	assert_file(log_path(f, ""), "{\"n\":4}\n");
 }
 
+/* Says what appending would say, and makes nothing. */
+static void test_check(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(log_cleanup) struct jsonl *log = must_new(f, 1000);
+	struct err err = ERR_INIT;
+
+	must(jsonl_check(log, &err), &err);
+	assert_file(log_path(f, ""), NULL);
+	must_append(log, LINE);
+	must(jsonl_check(log, &err), &err);
+	assert_file(log_path(f, ""), LINE "\n");
+	must_append(log, LINE); /* which it does not keep from going on */
+	must_write(log_path(f, ""), "something else");
+	assert_int_equal(jsonl_check(log, &err), -EBADMSG);
+	assert_int_equal(unlink(log_path(f, "")), 0);
+	assert_int_equal(mkdir(log_path(f, ""), 0700), 0);
+	assert_true(jsonl_check(log, &err) < 0);
+	assert_int_equal(rmdir(log_path(f, "")), 0);
+	assert_int_equal(symlink("/dev/null", log_path(f, "")), 0);
+	assert_int_equal(jsonl_check(log, &err), -ELOOP);
+}
+
+/* For room: the oldest that was rotated, and never the log itself. */
+static void test_drop_oldest(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(log_cleanup) struct jsonl *log = must_new(f, 8);
+	int fd;
+
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 0);
+	for (int i = 0; i < 4; i++)
+		must_append(log, LINE);
+	assert_int_equal(jsonl_count_bytes(log_path(f, "")), 3 * 8);
+	fd = open(log_path(f, ""), O_RDONLY | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), -EBUSY); /* somebody rotates */
+	close(fd);
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 1);
+	assert_file(log_path(f, ".2"), NULL);
+	assert_file(log_path(f, ".1"), LINE "\n");
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 1);
+	assert_int_equal(jsonl_drop_oldest(log_path(f, "")), 0);
+	assert_file(log_path(f, ""), LINE "\n");
+}
+
+static void test_check_without_a_folder(void **state)
+{
+	CLEANUP(log_cleanup) struct jsonl *log = jsonl_new("/nowhere/at/all.jsonl", 1000);
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_non_null(log);
+	assert_int_equal(jsonl_check(log, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "its folder is not there"));
+}
+
 /* ---- users ---- */
 
 static void child_cannot_write(struct fixture *f)
@@ -439,6 +496,7 @@ static void child_cannot_write(struct fixture *f)
 
 	CHILD_CHECK(jsonl_append(log, LINE, strlen(LINE), &err) == -EACCES);
 	CHILD_CHECK(strstr(err.text, log_path(f, "")));
+	CHILD_CHECK(jsonl_check(log, NULL) == -EACCES);
 	jsonl_free(log);
 }
 
@@ -568,6 +626,9 @@ int main(void)
 		JSONL_TEST(test_patience_outlasts_a_short_lock),
 		JSONL_TEST(test_rotated_by_another),
 		JSONL_TEST(test_moved_or_removed_by_hand),
+		JSONL_TEST(test_check),
+		JSONL_TEST(test_drop_oldest),
+		cmocka_unit_test(test_check_without_a_folder),
 		JSONL_TEST(test_folder_or_file_that_cannot_be_written),
 		JSONL_TEST(test_file_of_somebody_else),
 		JSONL_TEST(test_root_in_the_folder_of_a_user),

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "store/migrate.h"
 
 static mode_t mode_of(const char *path, const char *suffix)
 {
@@ -72,7 +73,7 @@ static void test_empty_file_is_version_zero(void **state)
 	write_file(f->db, "", 0);
 	assert_refused(f->db, STORE_READ, -ENOENT, "empty");
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 2);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
 	assert_int_equal(raw_sql(f->db, "PRAGMA application_id"), 0x50637472);
 	store_close(must_open(f->db, STORE_READ));
 	store_close(must_open(f->db, STORE_WRITE));
@@ -85,22 +86,52 @@ static void test_half_made_database_is_finished(void **state)
 	/* Killed between the change to WAL and the migration. */
 	assert_int_equal(raw_sql(f->db, "PRAGMA journal_mode = WAL"), 0);
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 2);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
 }
 
-/* As the first layout had it: reading brings it up to date too. */
+/* A database with an attempt and a sample, as proctor made it when that was the layout. */
+static void make_version_1(const struct fixture *f)
+{
+	static const char *const steps_back[] = {
+		"DROP INDEX processes_by_pid",
+		"DROP INDEX folds_by_time",
+		"ALTER TABLE folds DROP COLUMN rolled_to",
+		"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled)",
+		"PRAGMA user_version = 1",
+	};
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, &a, &err), &err);
+	fill_snapshot(&snap, "j", 1, 0);
+	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	store_close(store);
+	for (size_t i = 0; i < ARRAY_SIZE(steps_back); i++)
+		raw_sql(f->db, steps_back[i]);
+}
+
 static void test_older_is_brought_up_to_date(void **state)
 {
-	struct fixture *f = *state;
+	static const enum store_mode modes[] = { STORE_READ, STORE_WRITE };
 
-	store_close(must_open(f->db, STORE_WRITE));
-	raw_sql(f->db, "ALTER TABLE attempts DROP COLUMN is_attached");
-	raw_sql(f->db, "PRAGMA user_version = 1");
-	store_close(must_open(f->db, STORE_READ));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 2);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM pragma_table_info('attempts')"
-					" WHERE name = 'is_attached'"),
-			 1);
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		struct fixture *f = NULL;
+		struct store *store;
+		struct err err = ERR_INIT;
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		make_version_1(f);
+		store = must_open(f->db, modes[i]);
+		must(store_check(store, 0, &err), &err); /* all tables are there */
+		store_close(store);
+		assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+		assert_int_equal(count_samples(f->db), 1);
+		fixture_teardown((void **)&f);
+	}
+	(void)state;
 }
 
 static void test_newer_is_refused(void **state)
@@ -384,12 +415,32 @@ static void test_folder_that_cannot_be_written(void **state)
 	assert_int_equal(chmod(f->dir, 0700), 0);
 }
 
+static void child_may_not_make_a_log(struct fixture *f)
+{
+	CHILD_CHECK(store_check_access(f->db, NULL) == -EACCES);
+}
+
+static void test_access_is_checked(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(store_check_access(f->db, &err), -ENOENT);
+	store_close(must_open(f->db, STORE_WRITE));
+	must(store_check_access(f->db, &err), &err);
+	give_away(f, 0500);
+	assert_int_equal(run_as_user(child_may_not_make_a_log, f), 0);
+	assert_int_equal(chmod(f->dir, 0700), 0);
+}
+
 static void child_cannot_write_file(struct fixture *f)
 {
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
 
 	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == -EACCES);
+	CHILD_CHECK(strstr(err.text, f->db));
+	CHILD_CHECK(store_check_access(f->db, &err) == -EACCES);
 	CHILD_CHECK(strstr(err.text, f->db));
 	CHILD_CHECK(store_open(f->db, STORE_READ, &store, &err) == 0);
 	store_close(store);
@@ -554,6 +605,7 @@ static void child_meets_read_only_disk(struct fixture *f)
 	CHILD_CHECK(mount("proctor", f->dir, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL) == 0);
 	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == -EROFS);
 	CHILD_CHECK(strstr(err.text, f->db));
+	CHILD_CHECK(store_check_access(f->db, &err) == -EROFS);
 	strcat(f->db, "2");
 	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == -EROFS);
 }
@@ -595,7 +647,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_reading_makes_nothing),
 		STORE_TEST(test_empty_file_is_version_zero),
 		STORE_TEST(test_half_made_database_is_finished),
-		STORE_TEST(test_older_is_brought_up_to_date),
+		cmocka_unit_test(test_older_is_brought_up_to_date),
 		STORE_TEST(test_newer_is_refused),
 		STORE_TEST(test_foreign_database_is_left_alone),
 		STORE_TEST(test_rubbish_is_not_a_database),
@@ -608,6 +660,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_patience_outlasts_a_short_lock),
 		STORE_TEST(test_upgraded_meanwhile),
 		STORE_TEST(test_folder_that_cannot_be_written),
+		STORE_TEST(test_access_is_checked),
 		STORE_TEST(test_file_that_cannot_be_written),
 		STORE_TEST(test_reading_where_the_folder_cannot_be_written),
 		STORE_TEST(test_file_of_somebody_else),

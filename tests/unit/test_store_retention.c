@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include "store/spool_file.h"
+
 #define N_KILLS 60
 
 static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
@@ -173,7 +175,7 @@ static void test_minutes_and_curves_last_a_week(void **state)
 /* A policy that keeps every sample longer than minutes keeps the curves as long, too. */
 static void test_more_samples_than_minutes(void **state)
 {
-	static const struct retention_policy policy = { 10 * 24, 2, 30, 0 };
+	static const struct retention_policy policy = { 10 * 24, 2, 30, 0, NULL };
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	struct attempt a = must_begin_at(store, "j", NOW - 9 * DAY);
@@ -364,24 +366,67 @@ static void test_slices(void **state)
 	assert_int_equal(store_retention_is_due(store, NOW, &err), 0);
 }
 
-/* A fold that lacks some of its processes is not told as if it were whole. */
-static void test_half_a_fold_is_not_told(void **state)
+/* What the attempt's processes tell of themselves so far. */
+static void assert_so_far(struct store *store, const char *job_id, size_t n, uint64_t n_samples)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	struct err err = ERR_INIT;
+
+	attempt_init(&a);
+	must(store_read_attempt(store, job_id, 0, &a, &err), &err);
+	assert_int_equal(a.n_processes, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(a.processes[i].n_samples, n_samples);
+}
+
+/*
+ * Between slices some processes of a fold are in minutes and others are not: it is read
+ * whole, at full resolution until all of it is in minutes, and by no reader twice.
+ */
+static void test_half_a_fold_is_told_whole(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	struct attempt a = must_begin_at(store, "j", NOW - 30 * HOUR);
 	struct err err = ERR_INIT;
 	struct retention run;
+	unsigned n_half = 0;
+	int r;
 
-	tick_between(store, &a, 30 * HOUR, 30 * HOUR - 2 * MINUTE, SECOND_NS, 500);
-	assert_int_equal(count(f, "folds"), 1);
+	tick_between(store, &a, 30 * HOUR, 30 * HOUR - 4 * MINUTE, SECOND_NS, 50);
+	assert_int_equal(count(f, "folds"), 2);
 	store_retain_begin(&run, &default_policy, NOW);
 	run.slice_ns = 0; /* a piece of work each */
-	while (count(f, "rollups") == 0)
-		assert_int_equal(store_retain_slice(store, &run, &err), 1);
-	assert_true(count(f, "chunks") > 0);
-	assert_int_equal(count_samples(f->db), 0);
-	assert_int_equal(must_count_in_minutes(store), 120 * 500);
+	while ((r = store_retain_slice(store, &run, &err)) > 0) {
+		int64_t n_whole = raw_sql(f->db, "SELECT count(*) FROM folds WHERE NOT is_rolled");
+
+		n_half += n_whole > 0 && count(f, "rollups") > 0;
+		assert_int_equal(count_samples(f->db), n_whole * 120 * 50);
+		assert_int_equal(must_count_in_minutes(store), 240 * 50);
+		assert_so_far(store, "j", 50, 240);
+	}
+	must(r, &err);
+	assert_in_range(n_half, 49, 60); /* after each process but the last */
+	assert_int_equal(count(f, "chunks") + count(f, "folds"), 0);
+	assert_int_equal(must_count_in_minutes(store), 240 * 50);
+	assert_so_far(store, "j", 50, 240);
+}
+
+/* As layout 1 left them: told to nobody at full resolution, and not in minutes yet. */
+static void test_folds_that_another_layout_began(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt a = must_begin_at(store, "j", NOW - 9 * HOUR);
+
+	tick_between(store, &a, 9 * HOUR, 9 * HOUR - 4 * MINUTE, SECOND_NS, 5);
+	raw_sql(f->db, "UPDATE folds SET is_rolled = 1 WHERE id = (SELECT min(id) FROM folds)");
+	assert_int_equal(count_samples(f->db), 120 * 5);
+	assert_int_equal(must_count_in_minutes(store), 240 * 5);
+	must_retain_at(store, &default_policy, NOW);
+	assert_int_equal(count(f, "folds"), 1);
+	assert_int_equal(count_samples(f->db), 120 * 5);
+	assert_int_equal(must_count_in_minutes(store), 240 * 5);
 }
 
 struct disturbed {
@@ -397,7 +442,7 @@ static int retain_a_little(void *ctx, const struct snapshot *snap)
 	struct err err = ERR_INIT;
 
 	assert_int_equal(snap->n_processes, 30);
-	if (d->n++ % 40 == 0)
+	if (d->n++ % 10 == 0)
 		assert_true(store_retain_slice(d->other, &d->run, &err) >= 0);
 	return 0;
 }
@@ -559,24 +604,25 @@ static void test_max_bytes(void **state)
 	full = used_bytes(f);
 	n_folds = count(f, "folds");
 
-	policy.max_bytes = full + 1;
+	policy.max_bytes = full + SPOOL_BYTES; /* that counts, too */
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.n_folds + result.n_events + result.n_attempts, 0);
+	assert_int_equal(result.over_bytes, 0);
 
-	policy.max_bytes = full - full / 20; /* some samples are enough */
+	policy.max_bytes = full + SPOOL_BYTES - full / 20; /* some samples are enough */
 	result = must_retain_at(store, &policy, NOW);
-	assert_true(used_bytes(f) <= policy.max_bytes / 10 * 9 + 4096);
+	assert_true(used_bytes(f) + SPOOL_BYTES <= policy.max_bytes / 10 * 9 + 4096);
 	assert_true(result.n_folds > 0 && (int64_t)result.n_folds < n_folds);
 	assert_int_equal(result.n_minutes + result.n_curves + result.n_events, 0);
 	assert_int_equal(must_count_in_minutes(store), 6 * 300 * 20);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
 	assert_int_equal(raw_sql(f->db, "SELECT count(DISTINCT recorder) FROM folds WHERE recorder "
 					"= (SELECT max(id) FROM attempts)"),
 			 1); /* the newest are left */
 
 	policy.max_bytes = 1; /* all that may go */
 	result = must_retain_at(store, &policy, NOW);
-	assert_true(result.is_over);
+	assert_true(result.over_bytes > 0);
 	assert_true(used_bytes(f) < empty + (full - empty) / 10);
 	assert_int_equal(count(f, "folds") + count(f, "rollups") + count(f, "points"), 0);
 	assert_int_equal(count(f, "events"), 0);
@@ -586,6 +632,95 @@ static void test_max_bytes(void **state)
 	assert_int_equal(result.n_attempts, 5);
 	assert_true((uint64_t)file_size(f->db) == result.bytes_after);
 	assert_is_sound(f->db);
+}
+
+/* ---- what counts beside the database ---- */
+
+static void make_file(const struct fixture *f, const char *name, size_t n)
+{
+	char path[192];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+	fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "{", 1), 1);
+	assert_int_equal(ftruncate(fd, (off_t)n), 0);
+	close(fd);
+}
+
+static bool is_there(const struct fixture *f, const char *name)
+{
+	char path[192];
+
+	snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+	return access(path, F_OK) == 0;
+}
+
+#define LOG_BYTES 10000
+
+/* The log of snapshots counts; what was rotated goes before samples do, the oldest first. */
+static void test_max_bytes_of_all(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_preview preview;
+	struct retention_result result;
+	struct err err = ERR_INIT;
+	uint64_t full;
+	char path[192];
+
+	fill_with_jobs(store, 6, 10 * HOUR);
+	full = used_bytes(f);
+	make_file(f, "log", LOG_BYTES);
+	make_file(f, "log.1", LOG_BYTES);
+	make_file(f, "log.2", LOG_BYTES);
+	policy.max_bytes = full + SPOOL_BYTES + 3 * LOG_BYTES;
+	result = must_retain_at(store, &policy, NOW); /* a log that is not asked for is nobody's */
+	assert_int_equal(result.over_bytes + result.n_logs, 0);
+
+	snprintf(path, sizeof(path), "%s/log", f->dir);
+	policy.jsonl_path = path;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.over_bytes + result.n_logs, 0);
+	assert_int_equal(result.beside_bytes, SPOOL_BYTES + 3 * LOG_BYTES);
+
+	policy.max_bytes -= 4096;
+	must(store_preview_retention(store, &policy, NOW, &preview, &err), &err);
+	assert_in_range(preview.result.over_bytes, 1, 2000000); /* the log of the database, too */
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.n_logs, 1);
+	assert_true(is_there(f, "log.1") && !is_there(f, "log.2"));
+	assert_int_equal(result.n_folds + result.over_bytes, 0);
+
+	policy.max_bytes = full + SPOOL_BYTES + LOG_BYTES - full / 10;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.n_logs, 1);
+	assert_true(is_there(f, "log") && !is_there(f, "log.1"));
+	assert_true(result.n_folds > 0); /* and then samples */
+	assert_int_equal(result.over_bytes, 0);
+	assert_true(used_bytes(f) + SPOOL_BYTES + LOG_BYTES <= policy.max_bytes);
+}
+
+/* A log that is larger than all may be does not cost the database everything. */
+static void test_a_log_that_is_too_large(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+	char path[192];
+
+	fill_with_jobs(store, 6, 10 * HOUR);
+	make_file(f, "log", 64 << 20);
+	snprintf(path, sizeof(path), "%s/log", f->dir);
+	policy.jsonl_path = path;
+	policy.max_bytes = 4 * used_bytes(f); /* a quarter is its own */
+	result = must_retain_at(store, &policy, NOW);
+	assert_true(result.over_bytes > 0);
+	assert_true(is_there(f, "log"));
+	assert_int_equal(result.n_folds + result.n_attempts, 0);
 }
 
 /* Who was killed while making room has left halves of folds that are not old: the next ends it. */
@@ -603,11 +738,11 @@ static void test_what_was_begun_is_ended(void **state)
 	run.slice_ns = 0; /* a piece of work each */
 	while (count(f, "rollups") == 0)
 		assert_int_equal(store_retain_slice(store, &run, &err), 1);
-	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled") > 0);
+	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0") > 0);
 	assert_int_equal(must_count_in_minutes(store), 2 * 300 * 20);
 
 	must_retain_at(store, &default_policy, NOW);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
 	assert_true(count(f, "folds") > 0);
 	assert_int_equal(must_count_in_minutes(store), 2 * 300 * 20);
 }
@@ -639,7 +774,7 @@ static void test_running_attempts_are_kept(void **state)
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.n_attempts, 1);
 	assert_int_equal(result.n_processes, 3);
-	assert_true(result.is_over);
+	assert_true(result.over_bytes > 0);
 	assert_int_equal(count(f, "attempts"), 3);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM jobs WHERE job_id = 'dead'"), 0);
 	assert_int_equal(count(f, "processes"), 9);
@@ -734,7 +869,7 @@ static void test_preview(void **state)
 	must(store_preview_retention(store, &default_policy, NOW, &preview, &err), &err);
 	assert_int_equal(store_retention_is_due(store, NOW, &err), 1);
 	assert_true(preview.removable_bytes > 0);
-	assert_int_equal(preview.over_bytes, 0);
+	assert_int_equal(preview.result.over_bytes, 0);
 	result = must_retain_at(store, &default_policy, NOW);
 	assert_true(result.n_samples > 0 && result.n_minutes > 0 && result.n_curves > 0);
 	assert_int_equal(preview.result.n_samples, result.n_samples);
@@ -879,13 +1014,16 @@ int main(void)
 		STORE_TEST(test_ids_go_up_for_ever),
 		STORE_TEST(test_once_an_hour),
 		STORE_TEST(test_slices),
-		STORE_TEST(test_half_a_fold_is_not_told),
+		STORE_TEST(test_half_a_fold_is_told_whole),
+		STORE_TEST(test_folds_that_another_layout_began),
 		STORE_TEST(test_a_reader_in_the_midst_of_it),
 		STORE_TEST(test_a_lock_is_not_waited_for),
 		STORE_TEST(test_a_slice_that_fails),
 		STORE_TEST(test_a_reader_cannot),
 		STORE_TEST(test_damage_is_dropped),
 		STORE_TEST(test_max_bytes),
+		STORE_TEST(test_max_bytes_of_all),
+		STORE_TEST(test_a_log_that_is_too_large),
 		STORE_TEST(test_what_was_begun_is_ended),
 		STORE_TEST(test_running_attempts_are_kept),
 		STORE_TEST(test_removed_processes_are_told),

@@ -115,6 +115,31 @@ static void test_what_is_no_statement(void **state)
 	assert_gives(store, "SELECT 1 a", "a / 1 "); /* and it goes on */
 }
 
+/* Whoever asks for what every database has has made no mistake. */
+static void test_what_is_missing(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const statements[] = {
+		"SELECT * FROM outcomes",
+		"SELECT * FROM process_metrics",
+		"SELECT details FROM events",
+	};
+
+	store_close(make_record(f));
+	raw_sql(f->db, "DROP VIEW outcomes");
+	raw_sql(f->db, "ALTER TABLE ticks RENAME TO tocks");
+	raw_sql(f->db, "ALTER TABLE events RENAME COLUMN details TO detail");
+	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
+		CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_READ);
+		CLEANUP(store_sql_close) struct store_sql *sql = NULL;
+		struct err err = ERR_INIT;
+
+		assert_int_equal(store_sql_open(store, statements[i], NULL, NULL, &sql, &err),
+				 -EBADMSG);
+		assert_non_null(strstr(err.text, "does not have the tables that it should"));
+	}
+}
+
 static void test_what_would_write(void **state)
 {
 	static const char *const statements[] = {
@@ -197,10 +222,26 @@ static void test_failures_while_it_runs(void **state)
 	assert_non_null(strstr(err.text, "integer overflow"));
 	store_sql_close(&sql);
 
-	raw_sql(f->db, "UPDATE ticks SET data = x'00'");
-	must(store_sql_open(store, "SELECT * FROM snapshots", NULL, NULL, &sql, &err), &err);
+	raw_sql(f->db, "UPDATE processes SET pid = 99999999999");
+	must(store_sql_open(store, "SELECT * FROM process_metrics", NULL, NULL, &sql, &err), &err);
 	assert_int_equal(store_sql_next(sql, &err), -EIO);
-	assert_non_null(strstr(err.text, "holds a tick that makes no sense"));
+	assert_non_null(strstr(err.text, "holds a pid that makes no sense"));
+}
+
+/* Damage is left out, and told to who asks. */
+static void test_damage(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = make_record(f);
+	CLEANUP(buf_release) struct buf told = BUF_INIT;
+
+	raw_sql(f->db, "UPDATE ticks SET data = x'00' WHERE id = (SELECT max(id) FROM ticks)");
+	assert_gives(store, "SELECT count(*) n FROM snapshots", "n / 2 ");
+	assert_true(store_tell_damage(store, &told));
+	assert_non_null(strstr(told.data, "1 tick of job "));
+	assert_false(store_tell_damage(store, &told));
+	assert_gives(store, "SELECT count(*) n FROM snapshots WHERE id = 1", "n / 1 ");
+	assert_true(store_tell_damage(store, &told)); /* it stood in the way once more */
 }
 
 struct told {
@@ -227,11 +268,11 @@ static void test_the_schema_is_told(void **state)
 	char want[32];
 
 	store_sql_tell_schema(count_told, &told);
-	assert_int_equal(told.n_tables, 3);
+	assert_int_equal(told.n_tables, 4);
 	snprintf(want, sizeof(want), "n / %d ", told.n_columns);
 	assert_gives(store,
 		     "SELECT count(*) n FROM (VALUES ('snapshots'), ('process_metrics'),"
-		     " ('process_events')) t, pragma_table_info(t.column1)",
+		     " ('process_events'), ('process_minutes')) t, pragma_table_info(t.column1)",
 		     want);
 }
 
@@ -242,9 +283,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_values),
 		STORE_TEST(test_what_is_no_statement),
+		STORE_TEST(test_what_is_missing),
 		STORE_TEST(test_what_would_write),
 		STORE_TEST(test_it_can_be_stopped),
 		STORE_TEST(test_failures_while_it_runs),
+		STORE_TEST(test_damage),
 		STORE_TEST(test_the_schema_is_told),
 	};
 

@@ -1,0 +1,52 @@
+/*
+ * damage - what of the recorded bytes makes no sense, while the rest is read.
+ *
+ * Who meets such a piece says so here and goes on without it; store_tell_damage() is
+ * where it comes out. On a connection of others there is nobody to tell: their statement
+ * fails instead.
+ */
+#ifndef PROCTOR_STORE_DAMAGE_H
+#define PROCTOR_STORE_DAMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "store/store.h"
+
+enum damage_kind {
+	DAMAGED_TICKS,	 /* id: of the tick, or of a fold for all of its ticks */
+	DAMAGED_SAMPLES, /* of a process; id: of the chunk, or of the tick */
+	DAMAGED_THINGS,	 /* the host's values, GPUs and progress of a tick; id: of the tick */
+	DAMAGED_CURVE,	 /* the points of an attempt in a fold; id: of the fold */
+	DAMAGED_MINUTES, /* of a process in an hour; id: of the rollup */
+	DAMAGED_ENDS,	 /* of attempts, that were kept beside the database; id: when it was met */
+	N_DAMAGE_KINDS,
+};
+
+struct damage {
+	enum damage_kind kind;
+	int64_t id;	  /* of the row: however often it is met, it is counted once */
+	int64_t recorder; /* who wrote it, as in fold.h; 0: unknown */
+	uint64_t n;
+	int64_t first_ns, last_ns;
+};
+
+/* All that was met and not told yet; zeroed at first. */
+struct damages {
+	struct damage *items;
+	size_t n, cap;
+	uint64_t n_more; /* that there was no room for */
+};
+void damages_release(struct damages *d);
+
+/* 0: go on without it. -EBADMSG: fail. */
+int damage_leave_out(struct store *store, const struct damage *d, struct err *err);
+
+/* Takes over what another list has. */
+void damages_add(struct damages *d, const struct damages *more);
+
+/* In words: "3 ticks of job j, attempt 1 (from … to …)". Inside a transaction. */
+void damages_write(struct store *store, const struct damages *d, struct buf *out);
+
+#endif

@@ -1,0 +1,283 @@
+#include "store/spool_file.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/macros.h"
+
+#define MAGIC "PctrEnd1"
+#define HEAD_BYTES 64  /* the rest of it is zeros */
+#define FRAME_BYTES 12 /* before a record: its length, and its hash */
+
+#define LOCK_TRIES 200 /* of 5 ms: others hold it for as long as a sync takes */
+
+struct head {
+	char magic[8];
+	uint64_t used; /* bytes of records, little-endian */
+};
+
+/* ---- the file ---- */
+
+static char *name_of(const char *db_path)
+{
+	char *name = NULL;
+
+	return asprintf(&name, "%s-spool", db_path) < 0 ? NULL : name;
+}
+
+static int check_owner(const char *db_path, const struct stat *st)
+{
+	struct stat db;
+
+	if (!S_ISREG(st->st_mode))
+		return -EBADMSG;
+	if (st->st_uid == geteuid())
+		return 0;
+	if (geteuid() == 0 && stat(db_path, &db) == 0 && db.st_uid == st->st_uid)
+		return 0;
+	return -EPERM;
+}
+
+static int open_file(const char *db_path, int flags, int *ret_fd)
+{
+	CLEANUP(free_ptr) char *name = name_of(db_path);
+	CLEANUP(close_fd) int fd = -1;
+	struct stat st;
+	int r;
+
+	if (!name)
+		return -ENOMEM;
+	fd = open(name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	r = check_owner(db_path, &st);
+	if (r < 0)
+		return r;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* It may be the user's database that root writes. */
+static void give_to_owner(const char *db_path, int fd)
+{
+	struct stat st;
+
+	if (geteuid() == 0 && stat(db_path, &st) == 0 && st.st_uid != 0 &&
+	    fchown(fd, st.st_uid, st.st_gid) < 0)
+		return; /* a file system without owners */
+}
+
+static int write_at(int fd, const void *bytes, size_t n, off_t offset)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t written =
+			pwrite(fd, (const char *)bytes + done, n - done, offset + (off_t)done);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return written < 0 ? -errno : -EIO;
+		done += (size_t)written;
+	}
+	return 0;
+}
+
+static int read_at(int fd, void *bytes, size_t n, off_t offset)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t got = pread(fd, (char *)bytes + done, n - done, offset + (off_t)done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EBADMSG;
+		done += (size_t)got;
+	}
+	return 0;
+}
+
+static int write_zeros(int fd)
+{
+	static const char zeros[SPOOL_BYTES];
+
+	return write_at(fd, zeros, sizeof(zeros), 0);
+}
+
+void spool_file_prepare(const char *db_path)
+{
+	CLEANUP(free_ptr) char *name = name_of(db_path);
+	CLEANUP(close_fd) int fd = -1;
+	struct stat st;
+
+	if (!name || lstat(name, &st) == 0)
+		return;
+	if (open_file(db_path, O_RDWR | O_CREAT | O_EXCL, &fd) < 0)
+		return;
+	give_to_owner(db_path, fd);
+	if (write_zeros(fd) < 0)
+		unlink(name); /* who comes next tries again */
+}
+
+/* ---- its head ---- */
+
+/* How many bytes are records; a file of zeros has none. */
+static int read_used(int fd, uint64_t *ret)
+{
+	struct head head;
+	int r = read_at(fd, &head, sizeof(head), 0);
+
+	*ret = 0;
+	if (r == -EBADMSG) /* it was just made */
+		return 0;
+	if (r < 0)
+		return r;
+	if (head.magic[0] == '\0')
+		return 0;
+	if (memcmp(head.magic, MAGIC, sizeof(head.magic)) != 0)
+		return -EBADMSG;
+	*ret = le64toh(head.used);
+	return *ret > SPOOL_MAX_BYTES ? -EBADMSG : 0;
+}
+
+static int write_used(int fd, uint64_t used)
+{
+	struct head head = { .used = htole64(used) };
+	int r;
+
+	memcpy(head.magic, MAGIC, sizeof(head.magic));
+	r = write_at(fd, &head, sizeof(head), 0);
+	if (r == 0 && fdatasync(fd) < 0)
+		r = -errno;
+	return r;
+}
+
+bool spool_file_has_records(const char *db_path)
+{
+	CLEANUP(close_fd) int fd = -1;
+	uint64_t used = 0;
+
+	if (open_file(db_path, O_RDONLY, &fd) < 0)
+		return false;
+	return read_used(fd, &used) < 0 || used > 0;
+}
+
+/* ---- records ---- */
+
+static int lock(int fd)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return 0;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		nanosleep(&pause, NULL);
+	}
+	return -EBUSY;
+}
+
+static void write_frame(const void *bytes, size_t n, uint8_t ret[FRAME_BYTES])
+{
+	uint32_t len = htole32((uint32_t)n);
+	uint64_t hash = htole64(hash_bytes(HASH_INIT, bytes, n));
+
+	memcpy(ret, &len, sizeof(len));
+	memcpy(ret + sizeof(len), &hash, sizeof(hash));
+}
+
+/* Behind the others; what is there of it if this fails is no record. */
+static int append(int fd, uint64_t used, const void *bytes, size_t n)
+{
+	uint8_t frame[FRAME_BYTES];
+	off_t at = HEAD_BYTES + (off_t)used;
+	int r;
+
+	if (n > SPOOL_MAX_BYTES || used + FRAME_BYTES + n > SPOOL_MAX_BYTES)
+		return -EFBIG;
+	write_frame(bytes, n, frame);
+	r = write_at(fd, frame, sizeof(frame), at);
+	if (r == 0)
+		r = write_at(fd, bytes, n, at + FRAME_BYTES);
+	if (r == 0 && fdatasync(fd) < 0)
+		r = -errno;
+	return r < 0 ? r : write_used(fd, used + FRAME_BYTES + n);
+}
+
+/* What was no spool of ours is left as it is. */
+int spool_file_append(const char *db_path, const void *bytes, size_t n)
+{
+	CLEANUP(close_fd) int fd = -1;
+	uint64_t used = 0;
+	int r = open_file(db_path, O_RDWR | O_CREAT, &fd);
+
+	if (r == 0)
+		r = lock(fd);
+	if (r == 0)
+		r = read_used(fd, &used);
+	return r < 0 ? r : append(fd, used, bytes, n);
+}
+
+int spool_file_open(const char *db_path, int *ret_fd)
+{
+	CLEANUP(close_fd) int fd = -1;
+	int r = open_file(db_path, O_RDWR, &fd);
+
+	if (r < 0)
+		return r;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int spool_file_read(int fd, struct buf *ret)
+{
+	uint64_t used = 0;
+	int r = read_used(fd, &used);
+
+	if (r < 0 || used == 0)
+		return r;
+	if (buf_reserve(ret, (size_t)used) < 0)
+		return -ENOMEM;
+	r = read_at(fd, ret->data, (size_t)used, HEAD_BYTES);
+	if (r == 0)
+		ret->len = (size_t)used;
+	return r;
+}
+
+int spool_file_clear(int fd)
+{
+	return write_used(fd, 0);
+}
+
+int spool_next(const char **at, const char *end, const void **ret, size_t *ret_len)
+{
+	uint32_t len;
+	uint64_t hash;
+
+	if (*at == end)
+		return 0;
+	if (end - *at < FRAME_BYTES)
+		return -EBADMSG;
+	memcpy(&len, *at, sizeof(len));
+	memcpy(&hash, *at + sizeof(len), sizeof(hash));
+	len = le32toh(len);
+	*at += FRAME_BYTES;
+	if (len > (size_t)(end - *at) || hash_bytes(HASH_INIT, *at, len) != le64toh(hash))
+		return -EBADMSG;
+	*ret = *at;
+	*ret_len = len;
+	*at += len;
+	return 1;
+}

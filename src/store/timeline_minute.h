@@ -1,0 +1,16 @@
+/*
+ * timeline_minute - a minute of a timeline as a snapshot.
+ */
+#ifndef PROCTOR_STORE_TIMELINE_MINUTE_H
+#define PROCTOR_STORE_TIMELINE_MINUTE_H
+
+#include "store/timeline.h"
+
+/*
+ * Into a snapshot that was reset: the processes, each as minute_row_sample() has it, and
+ * of how many jobs and sheets they are. Of the host nothing is kept. Strings are the window's.
+ */
+int minute_rows_snapshot(struct store *store, const struct minute_rows *m, struct snapshot *ret,
+			 struct err *err);
+
+#endif

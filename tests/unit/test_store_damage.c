@@ -1,0 +1,316 @@
+/*
+ * Recorded bytes that make no sense: all else is read, and what had to be left out is told,
+ * with how much of whom it is, from when to when.
+ */
+#include "retention_fixture.h"
+
+#include "base/clock.h"
+
+#define PER_TICK 3 /* processes */
+
+static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
+
+static const char *at(uint64_t wall_ns)
+{
+	static char texts[4][32];
+	static unsigned turn;
+	char *text = texts[turn++ % 4];
+
+	return clock_format_local(wall_ns, text, sizeof(texts[0]));
+}
+
+/* What is told, which is nothing if want is NULL. */
+static void assert_told(struct store *store, const char *want)
+{
+	CLEANUP(buf_release) struct buf told = BUF_INIT;
+
+	assert_int_equal(store_tell_damage(store, &told), want != NULL);
+	if (want && strcmp(told.data, want) != 0)
+		fail_msg("told was\n%s\nand not\n%s", told.data, want);
+	assert_false(store_tell_damage(store, &told)); /* once */
+}
+
+static void damage(const struct fixture *f, const char *sql)
+{
+	assert_int_equal(raw_sql(f->db, sql), -1); /* it returns no row */
+}
+
+static size_t count_history(struct store *store, const struct history_filter *filter)
+{
+	struct err err = ERR_INIT;
+	int64_t n = 0;
+
+	must(store_read_history(store, filter, count_row, &n, &err), &err);
+	return (size_t)n;
+}
+
+static int count_snapshot(void *ctx, const struct snapshot *snap)
+{
+	(void)snap;
+	++*(size_t *)ctx;
+	return 0;
+}
+
+static size_t count_snapshots(struct store *store, const struct snapshot_filter *filter)
+{
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	must(store_read_snapshots(store, filter, count_snapshot, &n, &err), &err);
+	return n;
+}
+
+/* Ticks a second apart from NOW on. */
+static struct attempt make_ticks(struct store *store, const char *job_id, unsigned n)
+{
+	struct attempt a = must_begin_at(store, job_id, NOW);
+
+	for (unsigned i = 0; i < n; i++)
+		must_tick_at(store, &a, NOW + i * SECOND_NS, PER_TICK);
+	return a;
+}
+
+/* ---- ticks that are no fold yet ---- */
+
+/* A damaged one costs those that build on it. */
+static void test_a_tick(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(attempt_release) struct attempt back;
+	struct err err = ERR_INIT;
+	char want[160];
+
+	attempt_init(&back);
+	make_ticks(store, "other", 10);
+	make_ticks(store, "j", 50);
+	damage(f, "UPDATE ticks SET data = x'00' WHERE id = 10 + 41");
+	snprintf(want, sizeof(want), "10 ticks of job j, attempt 1 (from %s to %s)",
+		 at(NOW + 40 * SECOND_NS), at(NOW + 49 * SECOND_NS));
+
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 50 * PER_TICK);
+	assert_told(store, want);
+	assert_int_equal(count_snapshots(store, &(struct snapshot_filter){ 0 }), 50);
+	assert_told(store, want);
+	assert_int_equal(must_count_in_minutes(store), 50 * PER_TICK);
+	assert_told(store, want);
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_told(store, want);
+	assert_int_equal(back.n_series, 40);
+	assert_int_equal(back.n_processes, PER_TICK);
+	assert_int_equal(back.processes[0].n_samples, 40);
+	assert_int_equal(count_history(store, &(struct history_filter){ .job_id = "other" }),
+			 10 * PER_TICK);
+	assert_told(store, NULL);
+}
+
+/* What lies outside of what is asked for is nobody's business. */
+static void test_another_time(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const struct history_filter before = { .until_wall_ns = NOW + 29 * SECOND_NS };
+	const struct history_filter behind = { .since_wall_ns = NOW + 130 * SECOND_NS };
+	const struct snapshot_filter newest = { .limit = 5 };
+
+	make_ticks(store, "j", 150);
+	damage(f, "UPDATE ticks SET data = x'00' WHERE id = 125");
+	damage(f, "UPDATE folds SET data = x'00'");
+	assert_int_equal(count_history(store, &before), 0);
+	assert_told(store, "120 ticks of job j, attempt 1 (from 2023-11-14 22:13:20 to 2023-11-14 "
+			   "22:15:19)");
+	assert_int_equal(count_history(store, &behind), 0);
+	assert_told(store, "20 ticks of job j, attempt 1 (from 2023-11-14 22:15:30 to 2023-11-14 "
+			   "22:15:49)");
+	assert_int_equal(count_snapshots(store, &newest), 4); /* 121 to 124 */
+}
+
+/* Also what no tick can be: as long as no memory has, or with another time than beside it. */
+static void test_strange_ticks(void **state)
+{
+	static const char *const damages[] = {
+		"UPDATE ticks SET data = zeroblob(70000000) WHERE id = 1",
+		"UPDATE ticks SET wall_ns = wall_ns + 1000000000 WHERE id = 1",
+		"UPDATE ticks SET data = 'text' WHERE id = 1",
+		"UPDATE ticks SET data = CAST(x'' AS BLOB) WHERE id = 1",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(damages); i++) {
+		CLEANUP(buf_release) struct buf told = BUF_INIT;
+		struct fixture *f = NULL;
+		struct store *store;
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		store = must_open_fast(f->db);
+		make_ticks(store, "j", 1);
+		store_close(store);
+		store = must_open_fast(f->db);
+		make_ticks(store, "k", 1);
+		damage(f, damages[i]);
+		assert_int_equal(count_history(store, &(struct history_filter){ 0 }), PER_TICK);
+		assert_true(store_tell_damage(store, &told));
+		assert_non_null(strstr(told.data, "1 tick of job j, attempt 1 (at "));
+		store_close(store);
+		fixture_teardown((void **)&f);
+	}
+	(void)state;
+}
+
+/* ---- what is folded ---- */
+
+static void test_what_is_folded(void **state)
+{
+	static const struct {
+		const char *sql, *what;
+		size_t n_samples, n_snapshots;
+	} cases[] = {
+		{ "UPDATE chunks SET data = x'01ffffffffffffff' WHERE process = 2 AND fold = 120",
+		  "1 stretch of a process's samples of job j, attempt 1", 240 * PER_TICK - 120,
+		  240 },
+		{ "UPDATE folds SET data = zeroblob(100) WHERE id = 120",
+		  "120 ticks of job j, attempt 1", 120 * PER_TICK, 120 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(buf_release) struct buf told = BUF_INIT;
+		struct fixture *f = NULL;
+		struct store *store;
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		store = must_open_fast(f->db);
+		make_ticks(store, "j", 240);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds"), 2);
+		damage(f, cases[i].sql);
+		assert_int_equal(count_history(store, &(struct history_filter){ 0 }),
+				 cases[i].n_samples);
+		assert_true(store_tell_damage(store, &told));
+		assert_non_null(strstr(told.data, cases[i].what));
+		assert_int_equal(count_snapshots(store, &(struct snapshot_filter){ 0 }),
+				 cases[i].n_snapshots);
+		assert_int_equal(must_count_in_minutes(store), cases[i].n_samples);
+		buf_reset(&told);
+		assert_true(store_tell_damage(store, &told));
+		assert_non_null(strstr(told.data, cases[i].what));
+		store_close(store);
+		fixture_teardown((void **)&f);
+	}
+	(void)state;
+}
+
+static void test_minutes(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+
+	make_ticks(store, "j", 240);
+	must_retain_at(store, &default_policy, NOW + 30 * HOUR);
+	damage(f, "UPDATE rollups SET data = substr(data, 1, 70) WHERE process = 3");
+	assert_int_equal(must_count_in_minutes(store), 240 * (PER_TICK - 1));
+	assert_told(store, "1 hour of a process's minutes (from 2023-11-14 22:00:00 to 2023-11-14 "
+			   "22:59:59)");
+}
+
+static void test_curves(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt a = make_ticks(store, "j", 240);
+	struct err err = ERR_INIT;
+
+	must_finish_at(store, &a, NOW + HOUR);
+	damage(f, "UPDATE points SET data = x'00' WHERE fold = 120");
+	for (int i = 0; i < 2; i++) { /* each time that it is read */
+		CLEANUP(attempt_release) struct attempt back;
+
+		attempt_init(&back);
+		must(store_read_attempt(store, "j", 0, &back, &err), &err);
+		assert_int_equal(back.n_series, 120);
+		assert_int_equal(back.n_unknowns, 1);
+		assert_string_equal(back.unknowns[0].what, "damaged");
+		assert_non_null(strstr(back.unknowns[0].why,
+				       "1 stretch of a curve of job j, attempt 1 (at "));
+	}
+	assert_told(store, "1 stretch of a curve of job j, attempt 1 (at 2023-11-14 22:15:19)");
+}
+
+/* ---- who is told ---- */
+
+static void test_several(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(buf_release) struct buf told = BUF_INIT;
+	char job_id[8];
+
+	for (int i = 0; i < 12; i++) {
+		snprintf(job_id, sizeof(job_id), "j%d", i);
+		make_ticks(store, job_id, 2);
+	}
+	damage(f, "UPDATE ticks SET data = x'00'");
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 0);
+	assert_true(store_tell_damage(store, &told));
+	assert_non_null(strstr(told.data, "2 ticks of job j0, attempt 1 (from "));
+	assert_non_null(strstr(told.data, "2 ticks of job j7, attempt 1 (from "));
+	assert_null(strstr(told.data, "j8"));
+	assert_non_null(strstr(told.data, "), and more"));
+}
+
+static void test_a_daemon(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct daemon_record d = { .key = { 4242, 7 }, .started_wall_ns = NOW };
+	struct attempt a = must_begin_at(store, "j", NOW);
+	const struct attempt *attempts[] = { &a };
+	struct series_point point = { .wall_ns = NOW };
+	const struct tick_record record = { &snap, attempts, 1, &point, NULL, 0, false };
+	struct err err = ERR_INIT;
+	char text[256];
+
+	snapshot_init(&snap);
+	must(store_begin_daemon(store, &d, &err), &err);
+	for (unsigned i = 0; i < 3; i++) {
+		fill_snapshot(&snap, "j", PER_TICK, i);
+		must(store_write_tick(store, -d.id, &record, &err), &err);
+	}
+	damage(f, "UPDATE ticks SET data = x'00' WHERE id = 2");
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), PER_TICK);
+	assert_told(store, "2 ticks of the daemon that was process 4242 (at 2023-11-14 22:13:21)");
+	must(store_end_daemon(store, &d, NOW, &err),
+	     &err); /* they are folded: the job misses them */
+	raw_text(f->db, "SELECT why FROM unknowns", text);
+	assert_non_null(strstr(text, "2 ticks from 2023-11-14 22:13:21 to "));
+}
+
+/* The check names it as well. */
+static void test_the_check(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct err err = ERR_INIT;
+
+	make_ticks(store, "j", 20);
+	must(store_check(store, 0, &err), &err);
+	damage(f, "UPDATE ticks SET data = x'00' WHERE id = 20");
+	assert_int_equal(store_check(store, 0, &err), -EBADMSG);
+	assert_non_null(strstr(err.text, "makes no sense"));
+	assert_non_null(strstr(err.text, "1 tick of job j, attempt 1 (at 2023-11-14 22:13:39)"));
+	assert_told(store, NULL);
+}
+
+#define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_a_tick),	STORE_TEST(test_another_time),
+		STORE_TEST(test_strange_ticks), STORE_TEST(test_what_is_folded),
+		STORE_TEST(test_minutes),	STORE_TEST(test_curves),
+		STORE_TEST(test_several),	STORE_TEST(test_a_daemon),
+		STORE_TEST(test_the_check),
+	};
+
+	setenv("TZ", "UTC", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

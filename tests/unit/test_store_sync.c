@@ -1,0 +1,132 @@
+/* How often the disk is waited for: with each tick and each end, and not when a run begins. */
+#include "store_fixture.h"
+
+/* ---- a file system that counts ---- */
+
+/* Methods of SQLite's own files, with one of them replaced. */
+static struct counting {
+	const sqlite3_io_methods *own;
+	sqlite3_io_methods methods;
+} kinds[8];
+static size_t n_kinds;
+static unsigned n_syncs;
+
+static int count_sync(sqlite3_file *file, int flags)
+{
+	for (size_t i = 0; i < n_kinds; i++)
+		if (file->pMethods == &kinds[i].methods) {
+			n_syncs++;
+			return kinds[i].own->xSync(file, flags);
+		}
+	return SQLITE_IOERR;
+}
+
+static const sqlite3_io_methods *counting_methods(const sqlite3_io_methods *own)
+{
+	for (size_t i = 0; i < n_kinds; i++)
+		if (kinds[i].own == own || &kinds[i].methods == own)
+			return &kinds[i].methods;
+	assert_true(n_kinds < ARRAY_SIZE(kinds));
+	kinds[n_kinds].own = own;
+	kinds[n_kinds].methods = *own;
+	kinds[n_kinds].methods.xSync = count_sync;
+	return &kinds[n_kinds++].methods;
+}
+
+static int open_counting(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+			 int *ret_flags)
+{
+	sqlite3_vfs *own = vfs->pAppData;
+	int rc = own->xOpen(own, name, file, flags, ret_flags);
+
+	if (rc == SQLITE_OK)
+		file->pMethods = counting_methods(file->pMethods);
+	return rc;
+}
+
+/* The store's own goes through this one, as it is there first. */
+static int count_syncs(void **state)
+{
+	static sqlite3_vfs vfs;
+
+	(void)state;
+	assert_int_equal(sqlite3_initialize(), SQLITE_OK);
+	vfs = *sqlite3_vfs_find(NULL);
+	vfs.pAppData = sqlite3_vfs_find(NULL);
+	vfs.zName = "counting";
+	vfs.pNext = NULL;
+	vfs.xOpen = open_counting;
+	assert_int_equal(sqlite3_vfs_register(&vfs, 1), SQLITE_OK);
+	return 0;
+}
+
+static unsigned syncs(void)
+{
+	unsigned n = n_syncs;
+
+	n_syncs = 0;
+	return n;
+}
+
+/* ---- a run ---- */
+
+static void test_a_run(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	store_close(must_open(f->db, STORE_WRITE)); /* to make it takes some */
+	assert_true(syncs() > 0);
+	store = must_open(f->db, STORE_WRITE);
+	assert_int_equal(syncs(), 0);
+	for (int i = 0; i < 3; i++) {
+		struct attempt a = make_attempt("j");
+
+		must(store_begin_attempt(store, &a, &err), &err);
+		assert_int_equal(syncs(), 0);
+		for (unsigned k = 0; k < 3; k++) {
+			fill_snapshot(&snap, "j", 2, k);
+			must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+			assert_int_equal(syncs(), 1);
+		}
+		a.ended_wall_ns = 1;
+		must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+		assert_int_equal(syncs(), 1);
+	}
+}
+
+/* Also after one that could not be begun. */
+static void test_a_beginning_that_fails(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j"), b = make_attempt("k");
+	struct err err = ERR_INIT;
+	sqlite3 *other = NULL;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	store_set_patience(store, 0);
+	assert_int_equal(sqlite3_open(f->db, &other), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(store_begin_attempt(store, &b, &err), -EBUSY);
+	sqlite3_close(other);
+	syncs();
+	a.ended_wall_ns = 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	assert_int_equal(syncs(), 1);
+}
+
+#define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_a_run),
+		STORE_TEST(test_a_beginning_that_fails),
+	};
+
+	return cmocka_run_group_tests(tests, count_syncs, NULL);
+}
