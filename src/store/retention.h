@@ -62,7 +62,8 @@ struct retention_result {
 struct retention {
 	struct retention_policy policy;
 	uint64_t now_wall_ns;
-	uint64_t slice_ns; /* how long a slice takes, about; RETENTION_SLICE_MS, or what is set */
+	uint64_t slice_ns; /* how long a slice works, at most; RETENTION_SLICE_MS, or what is set */
+	uint64_t work_ns;  /* how long the next one does: less where the disk is slow */
 	unsigned stage;	   /* retention.c */
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;
@@ -77,13 +78,15 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 			uint64_t now_wall_ns);
 
 /*
- * A part of it, of about run->slice_ns, in one transaction. 1: there is more. 0:
- * all is done, and noted. -EBUSY: another writes right now; like any other failure it
- * leaves what was done before, and the next call goes on. It does not wait. Who calls
- * it again at once keeps others from writing: a pause of RETENTION_PAUSE_MS lets them.
- * -EACCES…: the store was opened for reading.
+ * A part of it, of about run->slice_ns, in one transaction. Others can write while it waits
+ * for the disk. One that took longer than RETENTION_LIMIT_MS with that is followed by shorter
+ * ones, so it is mostly no more than that. 1: there is more. 0: all is done, and noted. -EBUSY:
+ * another writes right now; like any other failure it leaves what was done before, and the next
+ * call goes on. It does not wait. Who calls it again at once keeps others from writing: a pause of
+ * RETENTION_PAUSE_MS lets them. -EACCES…: the store was opened for reading.
  */
 #define RETENTION_SLICE_MS 10
+#define RETENTION_LIMIT_MS 25
 #define RETENTION_PAUSE_MS 5
 int store_retain_slice(struct store *store, struct retention *run, struct err *err);
 
