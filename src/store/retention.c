@@ -264,13 +264,14 @@ static int run_all_stages(struct slice *slice, struct err *err)
 
 static int run_slice(struct slice *slice, struct err *err)
 {
-	int restored, r = durability_set(slice->store, false, err);
+	int before, restored, r = durability_lower(slice->store, &before, err);
 
 	if (r < 0)
 		return r;
 	r = run_all_stages(slice, err);
-	restored = durability_set(slice->store, true, r < 0 ? NULL : err);
-	sync_log(slice->store);
+	restored = durability_restore(slice->store, before, r < 0 ? NULL : err);
+	if (before > 0)
+		sync_log(slice->store);
 	if (r == 0)
 		shorten_file(slice->store);
 	return r < 0 || restored == 0 ? r : restored;

@@ -502,6 +502,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO meta (key, value) VALUES (?, ?)"
 		" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)",
 	},
+	[STATEMENT_SYNCHRONOUS] = { "PRAGMA synchronous" },
 	[STATEMENT_PAGE_SIZE] = { "PRAGMA page_size" },
 	[STATEMENT_PAGE_COUNT] = { "PRAGMA page_count" },
 	[STATEMENT_FREE_COUNT] = { "PRAGMA freelist_count" },
