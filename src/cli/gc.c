@@ -198,6 +198,7 @@ static void write_json(const struct gc_args *args, const struct retention_policy
 	if (args->dry_run)
 		json_key_u64(&j, "removable_bytes", p->removable_bytes);
 	json_key_u64(&j, "total_bytes", total_bytes(result));
+	json_key_u64(&j, "wal_bytes", result->wal_bytes);
 	json_key_u64(&j, "max_bytes", policy->max_bytes ? policy->max_bytes : U64_UNKNOWN);
 	json_key_u64(&j, "over_max_bytes", result->over_bytes);
 	json_end_object(&j);

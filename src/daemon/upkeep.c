@@ -10,6 +10,11 @@
 #define LOOK_EVERY_NS UINT64_C(600000000000)
 /* Between two slices: others want to write as well. */
 #define PAUSE_MS 100
+/*
+ * Slices come in the first part of the time from one tick to the next, which is when there
+ * is time for them: on a slow disk one may take longer than it should.
+ */
+#define SHARE_OF_INTERVAL 2
 /* What a run may take longer at its end. */
 #define LAST_NS UINT64_C(50000000)
 
@@ -19,7 +24,9 @@ struct upkeep {
 	struct store *store; /* NULL: nothing is going on */
 	struct retention run;
 	uint64_t looked_boot_ns; /* 0: never */
-	bool failed;		 /* said once */
+	uint64_t tick_boot_ns;	 /* the last tick… */
+	uint64_t interval_ns; /* …and how long after the one before it was; 0: there was none */
+	bool failed;	      /* said once */
 };
 
 struct retention_policy upkeep_policy(const struct config_retention *policy, const char *jsonl_path)
@@ -47,16 +54,30 @@ static int do_slice(struct upkeep *u, struct store *store)
 	return 0;
 }
 
+static uint64_t pause_ms(const struct upkeep *u)
+{
+	uint64_t share_ms = u->interval_ns / 1000000 / (4 * SHARE_OF_INTERVAL);
+
+	return u->interval_ns && share_ms < PAUSE_MS ? share_ms : PAUSE_MS;
+}
+
+static bool has_time(const struct upkeep *u)
+{
+	return !u->interval_ns ||
+	       clock_boot_ns() - u->tick_boot_ns < u->interval_ns / SHARE_OF_INTERVAL;
+}
+
+/* If it is too late for another slice, the next tick sets the timer again. */
 static void on_timer(void *ctx)
 {
 	struct upkeep *u = ctx;
 
 	if (!u->store)
 		return;
-	if (do_slice(u, u->store) != 0)
-		loop_timer_set(u->timer, PAUSE_MS, 0);
-	else
+	if (do_slice(u, u->store) == 0)
 		upkeep_leave(u);
+	else if (has_time(u))
+		loop_timer_set(u->timer, pause_ms(u), 0);
 }
 
 struct upkeep *upkeep_new(struct loop *loop, const struct config_retention *policy,
@@ -95,15 +116,25 @@ static bool is_due(struct upkeep *u, struct store *store)
 	return store_claim_retention(store, clock_wall_ns(), NULL) > 0;
 }
 
+static void note_tick(struct upkeep *u)
+{
+	uint64_t now = clock_boot_ns();
+
+	u->interval_ns = u->tick_boot_ns ? now - u->tick_boot_ns : 0;
+	u->tick_boot_ns = now;
+}
+
 void upkeep_look(struct upkeep *u, struct store *store)
 {
+	note_tick(u);
 	if (store)
 		store_take_in(store, NULL); /* ends that others could not store */
-	if (u->store || !store || !is_due(u, store))
-		return;
-	store_retain_begin(&u->run, &u->policy, clock_wall_ns());
-	u->store = store;
-	loop_timer_set(u->timer, PAUSE_MS, 0);
+	if (!u->store && store && is_due(u, store)) {
+		store_retain_begin(&u->run, &u->policy, clock_wall_ns());
+		u->store = store;
+	}
+	if (u->store)
+		loop_timer_set(u->timer, pause_ms(u), 0);
 }
 
 void upkeep_leave(struct upkeep *u)
@@ -115,12 +146,17 @@ void upkeep_leave(struct upkeep *u)
 void upkeep_do_some(struct upkeep *u, struct store *store)
 {
 	uint64_t until = clock_boot_ns() + LAST_NS;
+	int r;
 
 	if (!u->store && !is_due(u, store))
 		return;
 	if (!u->store)
 		store_retain_begin(&u->run, &u->policy, clock_wall_ns());
-	while (do_slice(u, store) > 0 && clock_boot_ns() < until)
-		;
+	do
+		r = do_slice(u, store);
+	while (r > 0 && clock_boot_ns() < until);
+	if (r != 0)
+		store_return_retention(store, clock_wall_ns(),
+				       NULL); /* else it is done elsewhere */
 	upkeep_leave(u);
 }

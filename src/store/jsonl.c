@@ -214,6 +214,16 @@ static int lock_log(struct jsonl *log, uint64_t began_ns)
 
 /* ---- under the lock ---- */
 
+/* A file without a whole line may be anybody's: only what a kill has left of ours is cut. */
+static bool is_half_a_snapshot(const struct jsonl *log)
+{
+	static const char ours[] = "{\"timestamp\":";
+	char first[sizeof(ours) - 1];
+	ssize_t n = jsonl_file_read(&log->file, first, sizeof(first), 0);
+
+	return n > 0 && memcmp(first, ours, (size_t)n) == 0;
+}
+
 /* Cuts off what is left of a line that was not written to its end. */
 static int mend(const struct jsonl *log, uint64_t *ret_size)
 {
@@ -223,6 +233,8 @@ static int mend(const struct jsonl *log, uint64_t *ret_size)
 	r = jsonl_file_find_end(&log->file, &size, &whole);
 	if (r < 0)
 		return r;
+	if (whole == 0 && size > 0 && !is_half_a_snapshot(log))
+		return -EBADMSG;
 	if (whole < size && ftruncate(log->file.fd, (off_t)whole) < 0)
 		return -errno;
 	*ret_size = whole;

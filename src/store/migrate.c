@@ -37,6 +37,7 @@
  *    numbers that outlive the samples (model/run.h). Its outcome is the attempt's,
  *    which a verdict of a person may have replaced. An estimate is what was
  *    expected of it by its start, a score how that did.
+ *    Events never get the id of one that was removed: who follows them goes by it.
  *    An attempt may be a tree that something else started (is_attached): its runner is
  *    the process that was attached.
  *    Freed pages can be given back to the disk (auto_vacuum, see prepare_file()).
@@ -156,7 +157,7 @@ static const char *const migrations[] = {
 	" DELETE FROM ticks WHERE recorder = OLD.id;"
 	" DELETE FROM folds WHERE recorder = OLD.id; END;"
 
-	"CREATE TABLE events (id INTEGER PRIMARY KEY,"
+	"CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" wall_ns INTEGER, pid INTEGER NOT NULL, start_ticks INTEGER, type TEXT NOT NULL,"
 	" exit_code INTEGER, signal INTEGER, sheet_num INTEGER, details TEXT NOT NULL);"

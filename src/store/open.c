@@ -227,7 +227,7 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 static int configure_writing(struct store *store, struct err *err)
 {
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
-	return durability_set(store, true, err);
+	return durability_raise(store, err);
 }
 
 /*

@@ -1,12 +1,20 @@
 #include "store/query.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/patience.h"
+
+/*
+ * Of PRAGMA synchronous. NORMAL does without a sync where there is a log: what is written
+ * next brings it to the disk as well. EXTRA syncs, and with a rollback journal also that the
+ * journal is gone.
+ */
+enum { SYNCHRONOUS_NORMAL = 1, SYNCHRONOUS_EXTRA = 3 };
 
 static int prepare(struct store *store, enum statement id, struct err *err)
 {
@@ -155,18 +163,44 @@ static int run(struct store *store, enum statement id, struct err *err)
 	return r < 0 ? r : query_run(&q, err);
 }
 
-/*
- * EXTRA is FULL, and with a rollback journal it also makes durable that the journal is
- * gone. NORMAL does without a sync where there is a log: what is written next brings
- * it to the disk as well.
- */
-int durability_set(struct store *store, bool is_durable, struct err *err)
+static int set_synchronous(struct store *store, int level, struct err *err)
 {
-	const char *sql = is_durable ? "PRAGMA synchronous = EXTRA" : "PRAGMA synchronous = NORMAL";
+	char sql[48];
 
-	if (sqlite3_exec(store->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-		return store_failure(store, err);
-	return 0;
+	snprintf(sql, sizeof(sql), "PRAGMA synchronous = %d", level);
+	return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK
+		       ? 0
+		       : store_failure(store, err);
+}
+
+static int get_synchronous(struct store *store, int *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_SYNCHRONOUS, &q, err);
+
+	if (r == 0)
+		r = query_step(&q, err);
+	*ret = r > 0 ? (int)query_read_i64(&q) : 0;
+	return r < 0 ? r : 0;
+}
+
+int durability_raise(struct store *store, struct err *err)
+{
+	return set_synchronous(store, SYNCHRONOUS_EXTRA, err);
+}
+
+int durability_lower(struct store *store, int *ret_before, struct err *err)
+{
+	int r = get_synchronous(store, ret_before, err);
+
+	if (r < 0 || *ret_before <= SYNCHRONOUS_NORMAL)
+		return r;
+	return set_synchronous(store, SYNCHRONOUS_NORMAL, err);
+}
+
+int durability_restore(struct store *store, int before, struct err *err)
+{
+	return before <= SYNCHRONOUS_NORMAL ? 0 : set_synchronous(store, before, err);
 }
 
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err)

@@ -77,8 +77,13 @@ int query_run(struct query *q, struct err *err);
  * is in a transaction already: what it reads is part of that.
  */
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err);
-/* Whether what is committed from now on is on the disk then, or only comes there in its turn. */
-int durability_set(struct store *store, bool is_durable, struct err *err);
+/*
+ * Whether what is committed from now on is on the disk then, or only comes there in its turn:
+ * for what nobody misses after a power cut. Outside of transactions.
+ */
+int durability_raise(struct store *store, struct err *err);
+int durability_lower(struct store *store, int *ret_before, struct err *err);
+int durability_restore(struct store *store, int before, struct err *err);
 
 int txn_commit(struct store **txn, struct err *err);
 void txn_abort(struct store **txn); /* undoes what was not committed */

@@ -103,12 +103,13 @@ static uint64_t file_bytes(const char *path, const char *suffix)
 
 uint64_t space_beside(const struct store *store, const struct retention_policy *policy)
 {
-	static const char *const suffixes[] = { "-wal", "-journal", "-spool" };
-	uint64_t n = policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path) : 0;
+	return file_bytes(store->path, "-spool") +
+	       (policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path) : 0);
+}
 
-	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
-		n += file_bytes(store->path, suffixes[i]);
-	return n;
+uint64_t space_of_wal(const struct store *store)
+{
+	return file_bytes(store->path, "-wal") + file_bytes(store->path, "-journal");
 }
 
 /* ---- meta ---- */

@@ -43,8 +43,14 @@ int retain_count(struct store *store, enum statement id, int64_t *ret, struct er
 int space_read(struct store *store, uint64_t *ret_file_bytes, uint64_t *ret_used_bytes,
 	       struct err *err);
 
-/* What counts beside the database: its log, what waits for it, and the log of snapshots. */
+/* What counts beside the database: what waits for it, and the log of snapshots. */
 uint64_t space_beside(const struct store *store, const struct retention_policy *policy);
+
+/*
+ * SQLite's own log. It does not count: removing rows makes it longer, and while somebody
+ * reads it cannot be shortened. So nothing is ever removed because of it.
+ */
+uint64_t space_of_wal(const struct store *store);
 
 /* ---- by age ---- */
 

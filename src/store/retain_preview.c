@@ -66,6 +66,7 @@ static int read_space(struct store *store, const struct retention_policy *policy
 
 	ret->result.bytes_after = U64_UNKNOWN;
 	ret->result.beside_bytes = space_beside(store, policy);
+	ret->result.wal_bytes = space_of_wal(store);
 	used_bytes += ret->result.beside_bytes;
 	if (policy->max_bytes && used_bytes > policy->max_bytes + ret->removable_bytes)
 		ret->result.over_bytes = used_bytes - policy->max_bytes - ret->removable_bytes;

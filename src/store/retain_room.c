@@ -248,7 +248,12 @@ int room_attempts(struct slice *slice, struct err *err)
 	return each_attempt(slice, drop_attempt, err);
 }
 
+/* As it is now: what was beside the database may have become shorter, or longer. */
 int room_end(struct slice *slice, struct err *err)
 {
-	return read_over(slice, &slice->run->result.over_bytes, err);
+	struct retention_result *result = &slice->run->result;
+
+	result->beside_bytes = space_beside(slice->store, &slice->run->policy);
+	result->wal_bytes = space_of_wal(slice->store);
+	return read_over(slice, &result->over_bytes, err);
 }

@@ -1,6 +1,10 @@
 #include "store/retention.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
@@ -16,7 +20,8 @@
 #define INTERVAL_NS HOUR_NS
 /* A recorder that is quiet for so long has left its ticks: an interval is 5 minutes at most. */
 #define LEFT_NS HOUR_NS
-#define GIVE_BACK_ROUNDS 8 /* in a slice, of 32 pages each */
+/* However slow the disk is a slice works for so long: it would not come to an end. */
+#define WORK_MIN_NS UINT64_C(1000000)
 
 /* ---- stages ---- */
 
@@ -66,10 +71,16 @@ static int fold_left(struct slice *slice, struct err *err)
 	return r < 0 ? r : 1;
 }
 
-/* The file gets shorter when the log is copied into it. If others need it, it is done later. */
+/*
+ * The file gets shorter when the log is copied into it. That is done while others can write;
+ * only for what came meanwhile they wait. If others need the log, it is done later.
+ */
 static void shorten_file(struct store *store)
 {
-	sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	static const int modes[] = { SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
+		sqlite3_wal_checkpoint_v2(store->db, NULL, modes[i], NULL, NULL);
 }
 
 /* A log that is done with counts for nothing. */
@@ -124,21 +135,22 @@ static int old_events(struct slice *slice, struct err *err)
 
 /*
  * What is at the end of the file moves into the pages that are free. It writes more, for
- * the time that it takes, than all else: so it is counted.
+ * the time that it takes, than all else: it has a quarter of that.
  */
 static int give_back(struct slice *slice, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t n_free = 0;
+	int64_t n_free = 0, n_before = INT64_MAX;
 	int r = query_open(slice->store, STATEMENT_VACUUM, &q, err);
 
-	for (int n = 0; r == 0 && n < GIVE_BACK_ROUNDS; n++) {
-		r = slice_goes_on(slice, err);
-		if (r <= 0)
-			break;
+	slice->deadline_ns -= slice->run->work_ns / 4 * 3;
+	while (r == 0 && (r = slice_goes_on(slice, err)) > 0) {
 		r = retain_count(slice->store, STATEMENT_FREE_COUNT, &n_free, err);
 		if (r < 0 || n_free == 0)
 			return r;
+		if (n_free >= n_before)
+			return 0; /* somebody has switched auto_vacuum off: they are used again */
+		n_before = n_free;
 		r = query_run(&q, err);
 	}
 	return r < 0 ? r : 1;
@@ -189,10 +201,12 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 		.policy = *policy,
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
+		.work_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.target_bytes = U64_UNKNOWN,
 		.result = { .bytes_before = U64_UNKNOWN,
 			    .bytes_after = U64_UNKNOWN,
-			    .beside_bytes = U64_UNKNOWN },
+			    .beside_bytes = U64_UNKNOWN,
+			    .wal_bytes = U64_UNKNOWN },
 	};
 }
 
@@ -211,6 +225,24 @@ static int run_stages(struct slice *slice, bool is_alone, struct err *err)
 	return 0;
 }
 
+/*
+ * Nobody misses what a power cut takes of it: then it is done again. So the disk is waited for
+ * when the lock is gone, and whose tick comes next finds little that is left to be synced.
+ */
+static void sync_log(const struct store *store)
+{
+	CLEANUP(free_ptr) char *name = NULL;
+	CLEANUP(close_fd) int fd = -1;
+
+	if (asprintf(&name, "%s-wal", store->path) < 0) {
+		name = NULL;
+		return;
+	}
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0)
+		fdatasync(fd);
+}
+
 /* What the stages have counted counts only if it was written. */
 static int run_in_transaction(struct slice *slice, struct err *err)
 {
@@ -227,30 +259,54 @@ static int run_in_transaction(struct slice *slice, struct err *err)
 	return r < 0 ? r : more;
 }
 
-static int run_slice(struct slice *slice, struct err *err)
+static int run_all_stages(struct slice *slice, struct err *err)
 {
 	int r = run_stages(slice, true, err);
 
-	if (r == 0)
-		r = run_in_transaction(slice, err);
+	return r != 0 ? r : run_in_transaction(slice, err);
+}
+
+static int run_slice(struct slice *slice, struct err *err)
+{
+	int before, restored, r = durability_lower(slice->store, &before, err);
+
+	if (r < 0)
+		return r;
+	r = run_all_stages(slice, err);
+	restored = durability_restore(slice->store, before, r < 0 ? NULL : err);
+	if (before > 0)
+		sync_log(slice->store);
 	if (r == 0)
 		shorten_file(slice->store);
-	return r;
+	return r < 0 || restored == 0 ? r : restored;
+}
+
+/* Half the work where it took too long, and by and by more again. */
+static void adapt(struct retention *run, uint64_t took_ns)
+{
+	uint64_t limit_ns = RETENTION_LIMIT_MS * UINT64_C(1000000);
+
+	if (took_ns > limit_ns)
+		run->work_ns = run->work_ns / 2 > WORK_MIN_NS ? run->work_ns / 2 : WORK_MIN_NS;
+	else if (took_ns < limit_ns / 2)
+		run->work_ns += run->work_ns / 4;
+	if (run->work_ns > run->slice_ns)
+		run->work_ns = run->slice_ns;
 }
 
 int store_retain_slice(struct store *store, struct retention *run, struct err *err)
 {
-	uint64_t patience_ns = store->patience_ns;
-	struct slice slice = {
-		.store = store,
-		.run = run,
-		.deadline_ns = clock_boot_ns() + run->slice_ns,
-	};
+	uint64_t patience_ns = store->patience_ns, began_ns = clock_boot_ns();
+	struct slice slice = { .store = store, .run = run };
 	int r;
 
+	if (run->work_ns > run->slice_ns)
+		run->work_ns = run->slice_ns;
+	slice.deadline_ns = began_ns + run->work_ns;
 	store->patience_ns = 0;
 	r = run_slice(&slice, err);
 	store->patience_ns = patience_ns;
+	adapt(run, clock_boot_ns() - began_ns);
 	return r;
 }
 
@@ -281,6 +337,16 @@ int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err 
 		return 0;
 	r = txn_commit(&txn, err);
 	return r < 0 ? r : 1;
+}
+
+int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = meta_write(store, META_RETAINED, (int64_t)(now_wall_ns - INTERVAL_NS), err);
+	return r < 0 ? r : txn_commit(&txn, err);
 }
 
 int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err)

@@ -55,6 +55,7 @@ struct retention_result {
 	uint64_t n_damaged;		    /* things that made no sense, and are gone */
 	uint64_t bytes_before, bytes_after; /* of the file; U64_UNKNOWN until then */
 	uint64_t beside_bytes;		    /* of all else that counts; U64_UNKNOWN until then */
+	uint64_t wal_bytes;		    /* of SQLite's log, which does not count; the same */
 	uint64_t over_bytes;		    /* above max_bytes, and nothing more may be removed */
 };
 
@@ -62,7 +63,8 @@ struct retention_result {
 struct retention {
 	struct retention_policy policy;
 	uint64_t now_wall_ns;
-	uint64_t slice_ns; /* how long a slice takes, about; RETENTION_SLICE_MS, or what is set */
+	uint64_t slice_ns; /* how long a slice works, at most; RETENTION_SLICE_MS, or what is set */
+	uint64_t work_ns;  /* how long the next one does: less where the disk is slow */
 	unsigned stage;	   /* retention.c */
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;
@@ -77,13 +79,15 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 			uint64_t now_wall_ns);
 
 /*
- * A part of it, of about run->slice_ns, in one transaction. 1: there is more. 0:
- * all is done, and noted. -EBUSY: another writes right now; like any other failure it
- * leaves what was done before, and the next call goes on. It does not wait. Who calls
- * it again at once keeps others from writing: a pause of RETENTION_PAUSE_MS lets them.
- * -EACCES…: the store was opened for reading.
+ * A part of it, of about run->slice_ns, in one transaction. Others can write while it waits
+ * for the disk. One that took longer than RETENTION_LIMIT_MS with that is followed by shorter
+ * ones, so it is mostly no more than that. 1: there is more. 0: all is done, and noted. -EBUSY:
+ * another writes right now; like any other failure it leaves what was done before, and the next
+ * call goes on. It does not wait. Who calls it again at once keeps others from writing: a pause of
+ * RETENTION_PAUSE_MS lets them. -EACCES…: the store was opened for reading.
  */
 #define RETENTION_SLICE_MS 10
+#define RETENTION_LIMIT_MS 25
 #define RETENTION_PAUSE_MS 5
 int store_retain_slice(struct store *store, struct retention *run, struct err *err);
 
@@ -92,6 +96,9 @@ int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err
 
 /* The same, and if it is due others find that it is not, for ten minutes. */
 int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
+
+/* Who claimed it leaves before all is done: it is due for the next one. */
+int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
 
 /* What would be removed; writes nothing. */
 struct retention_preview {

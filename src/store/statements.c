@@ -592,6 +592,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)",
 	},
 	[STATEMENT_DATA_VERSION] = { "PRAGMA data_version" },
+	[STATEMENT_SYNCHRONOUS] = { "PRAGMA synchronous" },
 	[STATEMENT_PAGE_SIZE] = { "PRAGMA page_size" },
 	[STATEMENT_PAGE_COUNT] = { "PRAGMA page_count" },
 	[STATEMENT_FREE_COUNT] = { "PRAGMA freelist_count" },

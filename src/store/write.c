@@ -199,15 +199,15 @@ static int begin_attempt(struct store *store, struct attempt *a, struct err *err
 /* A command that is over in a moment has one thing that must not be lost: how it ended. */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
 {
-	int restored, r;
+	int before, restored, r;
 
 	if (!a->job_id)
 		return err_set(err, -EINVAL, "an attempt without a job id cannot be recorded");
-	r = durability_set(store, false, err);
+	r = durability_lower(store, &before, err);
 	if (r < 0)
 		return r;
 	r = begin_attempt(store, a, err);
-	restored = durability_set(store, true, r < 0 ? NULL : err);
+	restored = durability_restore(store, before, r < 0 ? NULL : err);
 	return r < 0 ? r : restored;
 }
 

@@ -120,7 +120,7 @@ static void folder_make(struct folder *f, const char *where)
 
 static void folder_remove(const struct folder *f)
 {
-	static const char *const suffixes[] = { "", "-wal", "-shm" };
+	static const char *const suffixes[] = { "", "-wal", "-shm", "-spool" };
 	const char *const names[] = { f->db, f->reference };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

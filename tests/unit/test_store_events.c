@@ -283,6 +283,26 @@ static void test_following_is_stopped(void **state)
 	assert_int_equal(after, 0);
 }
 
+/* Retention may take all of them: those that come then are new all the same. */
+static void test_following_after_removal(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct proc_event ev[] = { make_event(&a, 1, START), make_event(&a, 2, START) };
+	struct err err = ERR_INIT;
+	struct heard h = { 0 };
+	int64_t after = 0;
+
+	add_events(store, &a, ev, 2);
+	must(store_follow_events(store, NULL, &after, hear_any, &h, &err), &err);
+	raw_sql(f->db, "DELETE FROM events");
+	must(store_follow_events(store, NULL, &after, hear_any, &h, &err), &err);
+	add_events(store, &a, ev, 2);
+	must(store_follow_events(store, NULL, &after, hear_any, &h, &err), &err);
+	assert_int_equal(h.n, 4);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -295,6 +315,7 @@ int main(void)
 		STORE_TEST(test_told_are_those_that_were_there),
 		STORE_TEST(test_following),
 		STORE_TEST(test_following_is_stopped),
+		STORE_TEST(test_following_after_removal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,7 @@ static void test_half_a_line_is_cut(void **state)
 	} rows[] = {
 		{ LINE "\n{\"half", LINE "\n{\"b\":2}\n" },
 		{ LINE "\n{", LINE "\n{\"b\":2}\n" },
-		{ "{\"half", "{\"b\":2}\n" },
+		{ "{\"timestamp\":17000", "{\"b\":2}\n" },
 		{ "{", "{\"b\":2}\n" },
 		{ LINE "\n\n{\"x\":1}", LINE "\n\n{\"b\":2}\n" },
 		{ LINE "\n", LINE "\n{\"b\":2}\n" },
@@ -144,6 +144,18 @@ static void test_half_a_line_is_cut(void **state)
 		must_append(log, "{\"b\":2}");
 		assert_file(log_path(f, ""), rows[i].after);
 	}
+}
+
+/* One long line without an end, as other programs write them, is not half of ours. */
+static void test_a_document_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(log_cleanup) struct jsonl *log = must_new(f, 1000);
+	struct err err = ERR_INIT;
+
+	must_write(log_path(f, ""), "{\"my\": \"document\"}");
+	assert_int_equal(jsonl_append(log, "{\"b\":2}", 7, &err), -EBADMSG);
+	assert_file(log_path(f, ""), "{\"my\": \"document\"}");
 }
 
 static void test_half_of_a_long_line_is_cut(void **state)
@@ -613,6 +625,7 @@ int main(void)
 		JSONL_TEST(test_a_longer_line_is_alone),
 		JSONL_TEST(test_half_a_rotation_is_finished),
 		JSONL_TEST(test_half_a_line_is_cut),
+		JSONL_TEST(test_a_document_is_left_alone),
 		JSONL_TEST(test_half_of_a_long_line_is_cut),
 		JSONL_TEST(test_a_rotated_file_has_whole_lines),
 		JSONL_TEST(test_without_room_it_waits_for_room),

@@ -600,7 +600,7 @@ static void test_max_bytes(void **state)
 	uint64_t full, empty = used_bytes(f);
 	int64_t n_folds;
 
-	fill_with_jobs(store, 6, 10 * HOUR);
+	fill_with_jobs(store, 16, 20 * HOUR);
 	full = used_bytes(f);
 	n_folds = count(f, "folds");
 
@@ -609,12 +609,13 @@ static void test_max_bytes(void **state)
 	assert_int_equal(result.n_folds + result.n_events + result.n_attempts, 0);
 	assert_int_equal(result.over_bytes, 0);
 
+	full = used_bytes(f);
 	policy.max_bytes = full + SPOOL_BYTES - full / 20; /* some samples are enough */
 	result = must_retain_at(store, &policy, NOW);
 	assert_true(used_bytes(f) + SPOOL_BYTES <= policy.max_bytes / 10 * 9 + 4096);
 	assert_true(result.n_folds > 0 && (int64_t)result.n_folds < n_folds);
 	assert_int_equal(result.n_minutes + result.n_curves + result.n_events, 0);
-	assert_int_equal(must_count_in_minutes(store), 6 * 300 * 20);
+	assert_int_equal(must_count_in_minutes(store), 16 * 300 * 20);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
 	assert_int_equal(raw_sql(f->db, "SELECT count(DISTINCT recorder) FROM folds WHERE recorder "
 					"= (SELECT max(id) FROM attempts)"),
@@ -628,8 +629,8 @@ static void test_max_bytes(void **state)
 	assert_int_equal(count(f, "events"), 0);
 	assert_int_equal(count(f, "attempts"), 1);
 	assert_int_equal(count(f, "jobs"), 1);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM jobs WHERE job_id = 'job-5'"), 1);
-	assert_int_equal(result.n_attempts, 5);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM jobs WHERE job_id = 'job-15'"), 1);
+	assert_int_equal(result.n_attempts, 15);
 	assert_true((uint64_t)file_size(f->db) == result.bytes_after);
 	assert_is_sound(f->db);
 }
@@ -660,6 +661,29 @@ static bool is_there(const struct fixture *f, const char *name)
 #define LOG_BYTES 10000
 
 /* The log of snapshots counts; what was rotated goes before samples do, the oldest first. */
+/* Who reads keeps SQLite's log from being shortened: nothing is removed for that. */
+static void test_max_bytes_beside_a_reader(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+	sqlite3 *reader = NULL;
+
+	fill_with_jobs(store, 4, 5 * HOUR);
+	assert_int_equal(sqlite3_open(f->db, &reader), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT * FROM attempts", NULL, NULL, NULL),
+			 SQLITE_OK);
+	fill_with_jobs(store, 4, 5 * HOUR); /* into the log */
+	policy.max_bytes = used_bytes(f) * 3 / 2;
+	result = must_retain_at(store, &policy, NOW);
+	assert_true(result.wal_bytes > 0);
+	assert_int_equal(result.over_bytes, 0);
+	assert_int_equal(result.n_processes + result.n_attempts + result.n_minutes, 0);
+	assert_int_equal(count(f, "attempts"), 8);
+	sqlite3_close(reader);
+}
+
 static void test_max_bytes_of_all(void **state)
 {
 	struct fixture *f = *state;
@@ -1022,6 +1046,7 @@ int main(void)
 		STORE_TEST(test_a_reader_cannot),
 		STORE_TEST(test_damage_is_dropped),
 		STORE_TEST(test_max_bytes),
+		STORE_TEST(test_max_bytes_beside_a_reader),
 		STORE_TEST(test_max_bytes_of_all),
 		STORE_TEST(test_a_log_that_is_too_large),
 		STORE_TEST(test_what_was_begun_is_ended),

@@ -1,5 +1,8 @@
-/* How often the disk is waited for: with each tick and each end, and not when a run begins. */
-#include "store_fixture.h"
+/*
+ * How often the disk is waited for: with each tick and each end, and not when a run begins;
+ * by retention, while others can write.
+ */
+#include "retention_fixture.h"
 
 /* ---- a file system that counts ---- */
 
@@ -9,13 +12,24 @@ static struct counting {
 	sqlite3_io_methods methods;
 } kinds[8];
 static size_t n_kinds;
-static unsigned n_syncs;
+static unsigned n_syncs, n_locked; /* of those, while nobody else could write */
+static sqlite3 *other;		   /* who would like to */
+
+static bool is_locked(void)
+{
+	int rc = other ? sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL) : SQLITE_OK;
+
+	if (other && rc == SQLITE_OK)
+		sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL);
+	return rc != SQLITE_OK;
+}
 
 static int count_sync(sqlite3_file *file, int flags)
 {
 	for (size_t i = 0; i < n_kinds; i++)
 		if (file->pMethods == &kinds[i].methods) {
 			n_syncs++;
+			n_locked += is_locked();
 			return kinds[i].own->xSync(file, flags);
 		}
 	return SQLITE_IOERR;
@@ -105,18 +119,49 @@ static void test_a_beginning_that_fails(void **state)
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	struct attempt a = make_attempt("j"), b = make_attempt("k");
 	struct err err = ERR_INIT;
-	sqlite3 *other = NULL;
+	sqlite3 *holder = NULL;
 
 	must(store_begin_attempt(store, &a, &err), &err);
 	store_set_patience(store, 0);
-	assert_int_equal(sqlite3_open(f->db, &other), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_open(f->db, &holder), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(holder, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(store_begin_attempt(store, &b, &err), -EBUSY);
-	sqlite3_close(other);
+	sqlite3_close(holder);
 	syncs();
 	a.ended_wall_ns = 1;
 	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	assert_int_equal(syncs(), 1);
+}
+
+/* However slow the disk is: all that others wait for is the work itself. */
+static void test_retention(void **state)
+{
+	const struct retention_policy policy = RETENTION_POLICY_DEFAULT;
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin_at(store, "j", NOW - 30 * HOUR);
+	struct err err = ERR_INIT;
+	struct retention run;
+	int r;
+
+	for (unsigned i = 0; i < 300; i++)
+		must_tick_at(store, &a, NOW - 30 * HOUR + i * SECOND_NS, 20);
+	assert_int_equal(sqlite3_open(f->db, &other), SQLITE_OK);
+	must_tick_at(store, &a, NOW - 29 * HOUR, 20);
+	assert_true(n_locked > 0); /* a tick is on the disk when it is said to be written */
+	n_syncs = n_locked = 0;
+	store_retain_begin(&run, &policy, NOW);
+	run.slice_ns = 1000000;
+	while ((r = store_retain_slice(store, &run, &err)) > 0)
+		;
+	sqlite3_close(other);
+	other = NULL;
+	must(r, &err);
+	assert_true(run.result.n_folds > 0);
+	assert_true(n_syncs > 0); /* the log is copied into the file */
+	assert_int_equal(n_locked, 0);
+	must_tick_at(store, &a, NOW, 1); /* which is durable, as before */
+	assert_true(syncs() > 0);
 }
 
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -126,6 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_a_run),
 		STORE_TEST(test_a_beginning_that_fails),
+		STORE_TEST(test_retention),
 	};
 
 	return cmocka_run_group_tests(tests, count_syncs, NULL);
