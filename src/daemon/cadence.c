@@ -16,7 +16,13 @@ uint64_t cadence_lag(const struct cadence *c, uint64_t boot_ns)
 	return c->due_boot_ns && boot_ns > c->due_boot_ns ? boot_ns - c->due_boot_ns : 0;
 }
 
-uint64_t cadence_skipped(const struct cadence *c, uint64_t boot_ns)
+uint64_t cadence_missed(const struct cadence *before, const struct cadence *after)
 {
-	return c->step_ns ? cadence_lag(c, boot_ns) / c->step_ns : 0;
+	uint64_t step = before->step_ns, steps;
+
+	if (!before->due_boot_ns || step == 0 || after->step_ns != step)
+		return 0;
+	/* Two clocks are read one after the other: a little less is a whole one. */
+	steps = (after->due_boot_ns - before->due_boot_ns + step / 64) / step;
+	return steps > 1 ? steps - 1 : 0;
 }

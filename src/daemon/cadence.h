@@ -24,7 +24,10 @@ uint64_t cadence_plan(struct cadence *c, double interval_seconds, uint64_t wall_
 /* How late a tick is that begins now; 0 if none was planned. */
 uint64_t cadence_lag(const struct cadence *c, uint64_t boot_ns);
 
-/* How many moments passed between the one that was due and now. */
-uint64_t cadence_skipped(const struct cadence *c, uint64_t boot_ns);
+/*
+ * How many moments lie between the one that was planned and the next one that is: left
+ * out, because the tick came late or took long. None where the interval has changed.
+ */
+uint64_t cadence_missed(const struct cadence *before, const struct cadence *after);
 
 #endif

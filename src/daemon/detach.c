@@ -47,9 +47,9 @@ static void reset_signals(void)
 	sigset_t none;
 
 	sigemptyset(&none);
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL); /* of a daemon that was started by nohup, too */
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_DFL);
 }
 
 /* stdin, stdout and stderr; all others end with exec, whoever opened them. */

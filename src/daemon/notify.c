@@ -38,7 +38,8 @@ void notify_service_manager(const char *state)
 	if (fd < 0)
 		return;
 	/* It may be gone: then nobody wants to know. */
-	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address, len);
+	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
+		      (struct sockaddr *)&address, len);
 }
 
 void notify_reloading(void)

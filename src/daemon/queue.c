@@ -116,7 +116,7 @@ static int load_folder(struct queue *q, struct err *err)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", q->folder, entry->d_name);
 		r = load_file(q, path, err);
-		if (r == -EBADMSG || r == -EINVAL)
+		if (r < 0 && r != -ENOMEM)
 			r = 0;
 	}
 	closedir(dir);

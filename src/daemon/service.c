@@ -221,7 +221,6 @@ static void end_record(struct service *s)
 
 	if (!s->store)
 		return;
-	store_set_patience(s->store, 5000);
 	if (store_end_daemon(s->store, &s->record, clock_wall_ns(), &err) < 0)
 		log_warning("the end of the daemon is not recorded: %s", err.text);
 }
@@ -230,6 +229,8 @@ static void close_service(struct service *s)
 {
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
+	if (s->store)
+		store_set_patience(s->store, 5000); /* there is no tick to hold up any more */
 	service_tend_guests(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);

@@ -398,16 +398,19 @@ int service_settle_attached(struct service *s, struct err *err)
 	bool has_ended = false;
 	int r = 0;
 
-	for (struct attached *at = s->attached; at && r == 0; at = next) {
+	for (struct attached *at = s->attached; at; at = next) {
 		const struct watched *job = watch_find_attempt(s->watch, at->attempt_id);
+		int ended = 0;
 
 		next = at->next;
 		if (job && (!s->store || !is_over(s, at, job)))
 			continue;
 		if (job)
-			r = end(s, at, job, err);
-		if (r < 0)
+			ended = end(s, at, job, err);
+		if (ended < 0) {
+			r = ended;
 			continue; /* tried again at the next tick */
+		}
 		drop(s, at);
 		has_ended = true;
 	}

@@ -129,16 +129,35 @@ void service_tell_change(void *ctx, enum watch_change change, const struct watch
 	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }
 
-void service_tell_anomaly(struct service *s, const struct detect_change *change, uint64_t uid)
+static void publish_anomaly(struct service *s, const struct episode *episode,
+			    enum episode_change change, uint64_t uid)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct json j;
 
+	json_init(&j, &out);
+	episode_write_event(&j, episode, change, s->snap.wall_ns);
+	service_publish(s, TOPIC_ANOMALY, s->snap.wall_ns, uid, &out);
+}
+
+/*
+ * What else the host was doing names jobs of others: it is for who reads all. So is that of
+ * a job of which nobody knows any more whose it was.
+ */
+void service_tell_anomaly(struct service *s, const struct detect_change *change,
+			  const struct watched *job)
+{
+	struct episode shown;
+
 	if (!bus_is_wanted(s->bus, TOPIC_ANOMALY))
 		return;
-	json_init(&j, &out);
-	episode_write_event(&j, change->episode, change->change, s->snap.wall_ns);
-	service_publish(s, TOPIC_ANOMALY, s->snap.wall_ns, uid, &out);
+	if (!job || job->a.uid == geteuid()) {
+		publish_anomaly(s, change->episode, change->change, geteuid());
+		return;
+	}
+	episode_copy(&shown, change->episode);
+	anomaly_host_init(&shown.host);
+	publish_anomaly(s, &shown, change->change, job->a.uid);
 }
 
 void service_tell_snapshot(struct service *s)

@@ -85,6 +85,8 @@ struct service {
 	bool has_snap;
 	struct watch *watch;
 	struct store *store; /* NULL: not open; tried again at each tick */
+	dev_t store_device;  /* which file it is */
+	ino_t store_inode;
 	struct daemon_record record;
 	struct jsonl *jsonl;
 	struct bus *bus;
@@ -332,7 +334,8 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,
 			 const struct sheet_record *sheet);
 void service_tell_snapshot(struct service *s);
-void service_tell_anomaly(struct service *s, const struct detect_change *change, uint64_t uid);
+void service_tell_anomaly(struct service *s, const struct detect_change *change,
+			  const struct watched *job);
 
 /* An object: of the process, of the job where p is NULL, of the host where both are. */
 void service_write_context(struct json *j, const struct service *s, const struct watched *job,

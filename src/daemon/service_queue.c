@@ -56,26 +56,30 @@ static int find_trace(struct service *s, const struct queued *job, enum trace *r
 
 /* ---- those that no runner will ever tell of ---- */
 
-static void describe(const struct queued *job, const char *reason, struct attempt *a)
+static void describe(const struct queued *job, enum outcome outcome, const char *reason,
+		     struct attempt *a)
 {
 	a->job_id = job->job_id;
 	a->command = job->name;
 	a->workdir = job->workdir;
 	a->uid = job->uid;
 	a->started_wall_ns = a->ended_wall_ns = clock_wall_ns();
-	a->outcome = OUTCOME_FAILURE;
+	a->outcome = outcome;
 	a->reason = reason;
 	proc_boot_id(a->boot_id); /* of this host, now: so who waits for it is told */
 }
 
-/* It is over before it began: that is recorded for whoever asks. True if it is gone. */
-static bool bury(struct service *s, struct queued *job, const char *reason)
+/*
+ * It is over before it began (a failure), or nobody knows what came of it: that is recorded
+ * for whoever asks. True if it is gone.
+ */
+static bool bury(struct service *s, struct queued *job, enum outcome outcome, const char *reason)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	struct err err = ERR_INIT;
 
 	attempt_init(&a);
-	describe(job, reason, &a);
+	describe(job, outcome, reason, &a);
 	if (!s->store || store_begin_attempt(s->store, &a, &err) < 0)
 		return false;
 	if (store_finish_attempt(s->store, &a, NULL, 0, &err) < 0)
@@ -98,7 +102,8 @@ static bool settle_unheard(struct service *s, struct queued *job)
 	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
 		return false;
 	if (job->was_executed || job->uid != geteuid())
-		return bury(s, job, "its runner ended without a word of it");
+		return bury(s, job, OUTCOME_NONE,
+			    "its runner ended, and how could not be told to the daemon");
 	log_warning("job %s was started and never ran: it waits again", job->job_id);
 	queue_put_back(job, NULL);
 	return false;
@@ -186,7 +191,7 @@ static bool start_job(struct service *s, struct queued *job)
 	r = queue_start(s->queue, job, folder, &err);
 	if (r == 0)
 		return false;
-	if (!may_pass(r) && bury(s, job, err.text))
+	if (!may_pass(r) && bury(s, job, OUTCOME_FAILURE, err.text))
 		return true;
 	log_error("job %s cannot be started now: %s", job->job_id, err.text);
 	snprintf(job->reason, sizeof(job->reason), "%.150s", err.text);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,6 +22,7 @@ static enum store_alive check_alive(void *ctx, const struct attempt *a)
 
 static int open_store(struct service *s, struct err *err)
 {
+	struct stat st;
 	int r;
 
 	if (s->store)
@@ -31,15 +33,39 @@ static int open_store(struct service *s, struct err *err)
 		return r;
 	store_set_alive_check(s->store, check_alive, NULL);
 	r = store_begin_daemon(s->store, &s->record, err);
-	if (r < 0)
+	if (r == 0 && stat(s->options->paths->db, &st) < 0)
+		r = err_set(err, -errno, "%s is gone", s->options->paths->db);
+	if (r < 0) {
 		s->store = store_close(s->store);
-	return r;
+		return r;
+	}
+	s->store_device = st.st_dev;
+	s->store_inode = st.st_ino;
+	return 0;
+}
+
+/* What we write to a file that somebody has moved or removed nobody will find. */
+static void leave_replaced(struct service *s)
+{
+	struct stat st;
+
+	if (!s->store || (stat(s->options->paths->db, &st) == 0 && st.st_dev == s->store_device &&
+			  st.st_ino == s->store_inode))
+		return;
+	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
+	upkeep_leave(s->upkeep);
+	s->store = store_close(s->store);
+	watch_forget(s->watch);
 }
 
 static int look(struct service *s, struct err *err)
 {
-	bool is_new = !s->store;
-	int r = open_store(s, err);
+	bool is_new;
+	int r;
+
+	leave_replaced(s);
+	is_new = !s->store;
+	r = open_store(s, err);
 
 	if (r < 0)
 		return r;
@@ -206,7 +232,7 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	const char *job_id = c->episode->worst.job_id;
 	const struct watched *job = job_id ? watch_find(s->watch, job_id) : NULL;
 
-	service_tell_anomaly(s, c, job ? job->a.uid : U64_UNKNOWN);
+	service_tell_anomaly(s, c, job);
 	if (!s->store)
 		return 0;
 	return store_write_anomaly(s->store, job ? job->a.id : 0, c->episode, c->change, err);
@@ -387,9 +413,11 @@ void service_look(struct service *s)
 
 static void plan_tick(struct service *s)
 {
+	struct cadence before = s->cadence;
 	uint64_t wait_ns =
 		cadence_plan(&s->cadence, s->interval_seconds, clock_wall_ns(), clock_boot_ns());
 
+	s->stats.n_skipped += cadence_missed(&before, &s->cadence);
 	loop_timer_set(s->tick_timer, (wait_ns + 999999) / 1000000, 0);
 }
 
@@ -428,21 +456,12 @@ void service_set_interval(struct service *s, double seconds)
 	plan_tick(s);
 }
 
-/* A moment that is over is left out, and counted. */
-static void count_skipped(struct service *s)
-{
-	uint64_t now = clock_boot_ns();
-
-	s->stats.lag_ns = cadence_lag(&s->cadence, now);
-	s->stats.n_skipped += cadence_skipped(&s->cadence, now);
-}
-
 static void on_tick_timer(void *ctx)
 {
 	struct service *s = ctx;
 	uint64_t cpu_before = clock_cpu_ns();
 
-	count_skipped(s);
+	s->stats.lag_ns = cadence_lag(&s->cadence, clock_boot_ns());
 	daemon_tick(s);
 	s->stats.cpu_ns = clock_cpu_ns() - cpu_before;
 	adapt_interval(s, s->stats.cpu_ns);

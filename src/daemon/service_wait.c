@@ -9,7 +9,8 @@ struct waiter {
 	struct service *service;
 	struct rpc_call *call;
 	char *job_id;
-	uid_t uid; /* whose */
+	uid_t uid;	    /* whose */
+	int64_t attempt_id; /* 0: the next that begins */
 	struct waiter *next;
 };
 
@@ -42,7 +43,8 @@ void service_answer_waiters(struct service *s, const struct watched *job)
 		struct rpc_call *call = waiter->call;
 
 		next = waiter->next;
-		if (waiter->uid != job->a.uid || strcmp(waiter->job_id, job->job_id) != 0)
+		if (waiter->uid != job->a.uid || strcmp(waiter->job_id, job->job_id) != 0 ||
+		    (waiter->attempt_id && job->a.id && waiter->attempt_id != job->a.id))
 			continue;
 		write_end(call, &job->a);
 		forget_waiter(waiter);
@@ -65,7 +67,7 @@ void service_answer_dropped(struct service *s, const struct queued *job)
 }
 
 static int wait_for(struct service *s, struct rpc_call *call, const char *job_id, uid_t uid,
-		    struct err *err)
+		    int64_t attempt_id, struct err *err)
 {
 	struct waiter *waiter = calloc(1, sizeof(*waiter));
 
@@ -78,6 +80,7 @@ static int wait_for(struct service *s, struct rpc_call *call, const char *job_id
 	waiter->service = s;
 	waiter->call = call;
 	waiter->uid = uid;
+	waiter->attempt_id = attempt_id;
 	waiter->next = s->waiters;
 	s->waiters = waiter;
 	rpc_call_defer(call, forget_waiter, waiter);
@@ -113,9 +116,10 @@ static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 	service_look(s);
 	service_find_job(s, rpc_call_peer(call), &params, SERVICE_READ, &job);
 	if (job.watched)
-		return wait_for(s, call, params.job_id, (uid_t)job.watched->a.uid, err);
+		return wait_for(s, call, params.job_id, (uid_t)job.watched->a.uid,
+				job.watched->a.id, err);
 	if (job.queued && !service_has_run(s, job.queued))
-		return wait_for(s, call, params.job_id, job.queued->uid, err);
+		return wait_for(s, call, params.job_id, job.queued->uid, 0, err);
 	return answer_from_store(s, call, &params, err);
 }
 

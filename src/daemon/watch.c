@@ -214,9 +214,14 @@ static int add_job(struct watch *w, struct store *store, const struct attempt *a
 	job->was_seen = true;
 	job->is_ours = job->is_guest = is_of_guest(a);
 	r = refresh(w, store, job, true, err);
-	if (r == 0 && job->a.is_running)
+	if (r < 0) {
+		w->n--; /* the next look finds it new */
+		watched_free(&job);
+		return r;
+	}
+	if (job->a.is_running)
 		job->runner_fd = open_runner(&job->a.runner);
-	return r;
+	return 0;
 }
 
 /* Of this boot, and with a runner: those that nobody runs any more are only looked up at the end.
@@ -238,6 +243,15 @@ static int look_at(struct watch *w, struct store *store, const struct attempt *a
 	return refresh(w, store, job, false, err);
 }
 
+/* Somebody has removed it: nobody will know how it ended, and who waits is told so. */
+static int tell_removal(const struct watch *w, struct watched *job)
+{
+	job->a.is_running = false;
+	job->a.is_lost = true;
+	w->fn(w->ctx, WATCH_JOB_ENDED, job, NULL);
+	return 0;
+}
+
 /* Those that are not among the running any more: with their end, if they have one. */
 static int look_for_ends(struct watch *w, struct store *store, struct err *err)
 {
@@ -249,8 +263,8 @@ static int look_for_ends(struct watch *w, struct store *store, struct err *err)
 		if (job->was_seen)
 			continue;
 		r = refresh(w, store, job, false, err);
-		if (r == -ENOENT) /* somebody has removed it */
-			r = 0;
+		if (r == -ENOENT)
+			r = tell_removal(w, job);
 		if (r == 0)
 			job->a.is_running = false;
 	}
@@ -364,6 +378,15 @@ int watch_glance(struct watch *w, struct store *store, struct err *err)
 		return watch_look(w, store, err);
 	w->looked_wall_ns = now;
 	return 0;
+}
+
+void watch_forget(struct watch *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		tell_removal(w, w->jobs[i]);
+	forget_ended(w);
+	w->last_id = -1;
+	w->has_version = false;
 }
 
 /* ---- sheets ---- */

@@ -60,6 +60,9 @@ void watch_drop_ended(struct watch *w);
  */
 int watch_glance(struct watch *w, struct store *store, struct err *err);
 
+/* The database is gone: tells of each job that nobody knows its end, and begins anew. */
+void watch_forget(struct watch *w);
+
 /*
  * The sheet of a process that was born then. A runner writes down that a sheet has
  * begun a moment after its first process has: what is younger than the last look and that

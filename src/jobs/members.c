@@ -147,9 +147,9 @@ const struct member *members_fork(struct members *m, pid_t parent, pid_t child, 
 	struct member *old = find(m, child);
 	struct member born;
 
-	if (!of) {
+	if (!of || of->is_replaced) {
 		if (old)
-			old->is_dead = true; /* the pid is somebody else's now */
+			old->is_dead = old->is_replaced = true;
 		return NULL;
 	}
 	born = (struct member){

@@ -25,7 +25,8 @@ struct member {
 	uint64_t born_wall_ns; /* U64_UNKNOWN */
 	bool is_runner;	       /* its children belong to the attempt, it does not */
 	bool is_dead;
-	unsigned look; /* the last one that has shown it */
+	bool is_replaced; /* its pid is a stranger's by now, whose children are strangers too */
+	unsigned look;	  /* the last one that has shown it */
 };
 
 struct members;

@@ -97,6 +97,7 @@ static void test_a_pid_is_used_again(void **state)
 	assert_non_null(members_fork(m, 10, 11, 0)); /* and by a birth */
 	assert_int_equal(members_find(m, 11)->attempt_id, 1);
 	assert_null(members_fork(m, 99, 11, 0)); /* of a stranger */
+	assert_null(members_fork(m, 11, 12, 0)); /* whose children are not ours */
 	assert_null(members_find(m, 11));
 }
 
