@@ -322,15 +322,9 @@ static void set_aside(struct store *store)
 {
 	int64_t now = (int64_t)clock_wall_ns();
 	const struct damage d = { DAMAGED_ENDS, now, 0, 1, now, now };
-	CLEANUP(free_ptr) char *from = NULL;
-	CLEANUP(free_ptr) char *to = NULL;
 
 	damage_leave_out(store, &d, NULL);
-	if (asprintf(&from, "%s-spool", store->path) < 0 ||
-	    asprintf(&to, "%s.damaged-%lld", from, (long long)now) < 0)
-		return;
-	if (rename(from, to) == 0)
-		spool_file_prepare(store->path);
+	spool_file_set_aside(store->path, (uint64_t)now);
 }
 
 int store_take_in(struct store *store, struct err *err)

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
 
@@ -19,7 +20,13 @@
 #define HEAD_BYTES 64  /* the rest of it is zeros */
 #define FRAME_BYTES 12 /* before a record: its length, and its hash */
 
-#define LOCK_TRIES 200 /* of 5 ms: others hold it for as long as a sync takes */
+/*
+ * Who takes records out holds the lock for one transaction. The end of a run is worth more
+ * waiting than that, and than any call waits for the database.
+ */
+#define APPEND_PATIENCE_NS UINT64_C(15000000000)
+#define PAUSE_NS 5000000
+#define MAX_TRIES 100 /* to lock a file that is renamed again and again */
 
 struct head {
 	char magic[8];
@@ -106,11 +113,88 @@ static int read_at(int fd, void *bytes, size_t n, off_t offset)
 	return 0;
 }
 
-static int write_zeros(int fd)
+/* So that the file's name is on the disk as well; who may not read the folder cannot ask. */
+static int sync_folder(const char *db_path)
+{
+	const char *slash = strrchr(db_path, '/');
+	CLEANUP(free_ptr)
+	char *folder = slash ? strndup(db_path, (size_t)(slash - db_path) + 1) : strdup(".");
+	CLEANUP(close_fd) int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	return fd >= 0 && fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
+}
+
+/* ---- its lock ---- */
+
+static int lock(int fd, uint64_t patience_ns)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	uint64_t began_ns = clock_boot_ns();
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (clock_boot_ns() - began_ns >= patience_ns)
+			return -EBUSY;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+/* Who waited may have the lock of one that was set aside by now. */
+static bool is_at(int fd, const char *name)
+{
+	struct stat own, there;
+
+	return fstat(fd, &own) == 0 && lstat(name, &there) == 0 && own.st_dev == there.st_dev &&
+	       own.st_ino == there.st_ino;
+}
+
+/* Opens the file that has the name now, and locks it. */
+static int open_locked(const char *db_path, int flags, uint64_t patience_ns, int *ret_fd)
+{
+	CLEANUP(free_ptr) char *name = name_of(db_path);
+
+	if (!name)
+		return -ENOMEM;
+	for (int i = 0; i < MAX_TRIES; i++) {
+		CLEANUP(close_fd) int fd = -1;
+		int r = open_file(db_path, flags, &fd);
+
+		if (r == 0)
+			r = lock(fd, patience_ns);
+		if (r < 0)
+			return r;
+		if (!is_at(fd, name))
+			continue;
+		*ret_fd = TAKE_FD(fd);
+		return 0;
+	}
+	return -EBUSY;
+}
+
+/* ---- making it ---- */
+
+/* Behind what is there: another may have put a record into it, or was killed while it did this. */
+static void fill_up(int fd)
 {
 	static const char zeros[SPOOL_BYTES];
+	struct stat st;
 
-	return write_at(fd, zeros, sizeof(zeros), 0);
+	if (fstat(fd, &st) < 0 || st.st_size >= SPOOL_BYTES)
+		return;
+	if (write_at(fd, zeros, sizeof(zeros) - (size_t)st.st_size, st.st_size) == 0)
+		fdatasync(fd); /* else who comes next tries again */
+}
+
+static int open_or_make(const char *db_path, uint64_t patience_ns, int *ret_fd)
+{
+	struct stat st;
+	int r = open_locked(db_path, O_RDWR | O_CREAT, patience_ns, ret_fd);
+
+	if (r == 0 && fstat(*ret_fd, &st) == 0 && st.st_size == 0)
+		give_to_owner(db_path, *ret_fd);
+	return r;
 }
 
 void spool_file_prepare(const char *db_path)
@@ -119,13 +203,25 @@ void spool_file_prepare(const char *db_path)
 	CLEANUP(close_fd) int fd = -1;
 	struct stat st;
 
-	if (!name || lstat(name, &st) == 0)
+	if (!name || (lstat(name, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size >= SPOOL_BYTES)))
 		return;
-	if (open_file(db_path, O_RDWR | O_CREAT | O_EXCL, &fd) < 0)
+	if (open_or_make(db_path, 0, &fd) < 0)
 		return;
-	give_to_owner(db_path, fd);
-	if (write_zeros(fd) < 0)
-		unlink(name); /* who comes next tries again */
+	fill_up(fd);
+	sync_folder(db_path);
+}
+
+int spool_file_set_aside(const char *db_path, uint64_t wall_ns)
+{
+	CLEANUP(free_ptr) char *from = name_of(db_path);
+	CLEANUP(free_ptr) char *to = NULL;
+
+	if (!from || asprintf(&to, "%s.damaged-%llu", from, (unsigned long long)wall_ns) < 0)
+		return -ENOMEM;
+	if (rename(from, to) < 0)
+		return -errno;
+	spool_file_prepare(db_path);
+	return sync_folder(db_path);
 }
 
 /* ---- its head ---- */
@@ -173,20 +269,6 @@ bool spool_file_has_records(const char *db_path)
 
 /* ---- records ---- */
 
-static int lock(int fd)
-{
-	const struct timespec pause = { .tv_nsec = 5000000 };
-
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-			return 0;
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return -errno;
-		nanosleep(&pause, NULL);
-	}
-	return -EBUSY;
-}
-
 static void write_frame(const void *bytes, size_t n, uint8_t ret[FRAME_BYTES])
 {
 	uint32_t len = htole32((uint32_t)n);
@@ -219,26 +301,18 @@ int spool_file_append(const char *db_path, const void *bytes, size_t n)
 {
 	CLEANUP(close_fd) int fd = -1;
 	uint64_t used = 0;
-	int r = open_file(db_path, O_RDWR | O_CREAT, &fd);
+	int r = open_or_make(db_path, APPEND_PATIENCE_NS, &fd);
 
 	if (r == 0)
-		r = lock(fd);
-	if (r == 0)
 		r = read_used(fd, &used);
-	return r < 0 ? r : append(fd, used, bytes, n);
+	if (r == 0)
+		r = append(fd, used, bytes, n);
+	return r < 0 ? r : sync_folder(db_path); /* who made it may have been killed since */
 }
 
 int spool_file_open(const char *db_path, int *ret_fd)
 {
-	CLEANUP(close_fd) int fd = -1;
-	int r = open_file(db_path, O_RDWR, &fd);
-
-	if (r < 0)
-		return r;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	return open_locked(db_path, O_RDWR, 0, ret_fd);
 }
 
 int spool_file_read(int fd, struct buf *ret)
