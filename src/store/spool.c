@@ -297,14 +297,14 @@ static int take_record(struct store *store, const void *bytes, size_t len, struc
 	return !t.r.failed;
 }
 
+/* Inside the transaction. */
 static int take_records(struct store *store, const struct buf *bytes, int *ret_taken, bool *ret_all,
 			struct err *err)
 {
-	CLEANUP(txn_abort) struct store *txn = NULL;
 	const char *at = bytes->data, *end = bytes->data + bytes->len;
 	const void *record;
 	size_t len;
-	int next, r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	int next, r = 0;
 
 	*ret_all = true;
 	while (r >= 0 && (next = spool_next(&at, end, &record, &len)) != 0) {
@@ -314,10 +314,10 @@ static int take_records(struct store *store, const struct buf *bytes, int *ret_t
 		if (next < 0)
 			break;
 	}
-	return r < 0 ? r : txn_commit(&txn, err);
+	return r < 0 ? r : 0;
 }
 
-/* What nobody here can read is not thrown away. */
+/* What nobody here can read is not thrown away. By who has its lock. */
 static void set_aside(struct store *store)
 {
 	int64_t now = (int64_t)clock_wall_ns();
@@ -327,31 +327,58 @@ static void set_aside(struct store *store)
 	spool_file_set_aside(store->path, (uint64_t)now);
 }
 
-int store_take_in(struct store *store, struct err *err)
+/* Locks the file, for as long as fd is open. */
+static int read_kept(struct store *store, int *ret_fd, struct buf *ret, struct err *err)
+{
+	int r = spool_file_open(store->path, ret_fd);
+
+	if (r == 0)
+		r = spool_file_read(*ret_fd, ret);
+	if (r == -EBADMSG)
+		set_aside(store);
+	if (r == 0 || r == -EBADMSG || r == -EBUSY || r == -ENOENT) /* another has it all */
+		return 0;
+	return err_set(err, r, "%s-spool cannot be read: %s", store->path, strerror(-r));
+}
+
+/*
+ * The database comes first: who has the lock of the file would keep those waiting who append,
+ * and they do so because somebody has the lock of the database.
+ */
+static int take_in(struct store *store, struct err *err)
 {
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	CLEANUP(close_fd) int fd = -1;
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	bool is_all = true;
-	int r, n = 0;
+	int n = 0, r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = read_kept(store, &fd, &bytes, err);
+	if (r < 0 || bytes.len == 0)
+		return r;
+	r = take_records(store, &bytes, &n, &is_all, err);
+	if (r == 0)
+		r = txn_commit(&txn, err);
+	if (r < 0)
+		return r;
+	store->n_attempt_writes++;
+	if (is_all)
+		spool_file_clear(fd); /* else it is taken in once more, which changes nothing */
+	else
+		set_aside(store);
+	return n;
+}
+
+int store_take_in(struct store *store, struct err *err)
+{
+	uint64_t patience_ns = store->patience_ns;
+	int r;
 
 	if (!spool_file_has_records(store->path))
 		return 0;
-	r = spool_file_open(store->path, &fd);
-	if (r == 0)
-		r = spool_file_read(fd, &bytes);
-	if (r == -EBADMSG)
-		set_aside(store);
-	if (r < 0 || bytes.len == 0)
-		return r < 0 && r != -EBUSY && r != -EBADMSG
-			       ? err_set(err, r, "%s-spool cannot be read: %s", store->path,
-					 strerror(-r))
-			       : 0;
-	r = take_records(store, &bytes, &n, &is_all, err);
-	if (r < 0)
-		return r;
-	if (!is_all)
-		set_aside(store);
-	else if (spool_file_clear(fd) < 0)
-		return n; /* it is taken in once more, which changes nothing */
-	return n;
+	store->patience_ns = 0;
+	r = take_in(store, err);
+	store->patience_ns = patience_ns;
+	return r == -EBUSY ? 0 : r; /* later, then */
 }

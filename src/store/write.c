@@ -346,7 +346,7 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 	int r = finish_whole(store, a, events, n_events, err);
 
 	store->n_attempt_writes++;
-	if (r < 0)
+	if (r < 0 && r != -EBUSY)	       /* all of the patience is used up then */
 		finish_barely(store, a, NULL); /* err says what became of the whole */
 	return r;
 }

@@ -1,8 +1,11 @@
 /* Ends of attempts that wait beside the database: taken in by the next to open it, once. */
 #include "store_fixture.h"
 
+#include <poll.h>
 #include <sys/file.h>
+#include <time.h>
 
+#include "store/handle.h"
 #include "store/spool_file.h"
 
 /* How a run of two sheets ended, with all that can be said about it. */
@@ -204,6 +207,115 @@ static void test_a_lock(void **state)
 	assert_ended(f, "j", 1, 3);
 }
 
+/* ---- a lock that stays ---- */
+
+#define N_LOCKED_OUT 16
+#define N_TAKERS 3
+
+static pid_t fork_keeper(const struct fixture *f, int i)
+{
+	pid_t pid = fork();
+	struct ending e;
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	make_ending(&e, "j", 3);
+	e.a.runner.pid = 1000 + i;
+	CHILD_CHECK(store_keep_end(f->db, &e.a, NULL) == 0);
+	_exit(0);
+}
+
+/* As a daemon does, and whoever opens it meanwhile: again and again, until the pipe ends. */
+static pid_t fork_taker(const struct fixture *f, int stop_fds[2])
+{
+	struct store *store = NULL;
+	struct pollfd stop = { .fd = stop_fds[0] };
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	close(stop_fds[1]);
+	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, NULL) == 0);
+	do
+		CHILD_CHECK(store_take_in(store, NULL) == 0);
+	while (poll(&stop, 1, 10) == 0);
+	store_close(store);
+	_exit(0);
+}
+
+static void must_end_well(const pid_t *pids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int status = -1;
+
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+	}
+}
+
+/* Who would take in waits for the database as well, and never so that others cannot append. */
+static void test_a_lock_that_stays(void **state)
+{
+	struct fixture *f = *state;
+	const struct timespec apart = { .tv_nsec = 50000000 };
+	pid_t takers[N_TAKERS], keepers[N_LOCKED_OUT];
+	sqlite3 *other = NULL;
+	int stop_fds[2];
+
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_int_equal(pipe2(stop_fds, O_CLOEXEC), 0);
+	for (int i = 0; i < N_TAKERS; i++) /* first: SQLite's handles do not outlive a fork */
+		takers[i] = fork_taker(f, stop_fds);
+	assert_int_equal(sqlite3_open(f->db, &other), SQLITE_OK);
+	sqlite3_busy_timeout(other, 60000);
+	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	for (int i = 0; i < N_LOCKED_OUT; i++) {
+		nanosleep(&apart, NULL);
+		keepers[i] = fork_keeper(f, i);
+	}
+	must_end_well(keepers, N_LOCKED_OUT);
+	close(stop_fds[1]);
+	must_end_well(takers, N_TAKERS);
+	close(stop_fds[0]);
+	assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(other);
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_int_equal(count_attempts(f), N_LOCKED_OUT);
+	assert_false(store_has_kept(f->db));
+}
+
+static int count_begin(unsigned type, void *ctx, void *stmt, void *text)
+{
+	(void)type;
+	(void)stmt;
+	*(int *)ctx += strcmp(text, "BEGIN IMMEDIATE") == 0;
+	return 0;
+}
+
+/* Who could not get the lock for the whole end does not wait as long for a part of it. */
+static void test_a_lock_is_waited_for_once(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+	sqlite3 *other = NULL;
+	struct ending e;
+	int n = 0;
+
+	make_ending(&e, "j", 3);
+	must(store_begin_attempt(store, &e.a, &err), &err);
+	store_set_patience(store, 1);
+	assert_int_equal(sqlite3_open(f->db, &other), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_trace_v2(store->db, SQLITE_TRACE_STMT, count_begin, &n);
+	assert_int_equal(store_finish_attempt(store, &e.a, NULL, 0, &err), -EBUSY);
+	assert_int_equal(n, 1);
+	sqlite3_close(other);
+	must(store_finish_attempt(store, &e.a, NULL, 0, &err), &err);
+}
+
 /* Who has it open for long asks. */
 static void test_while_it_is_open(void **state)
 {
@@ -260,12 +372,7 @@ static void test_many_at_once(void **state)
 			_exit(0);
 		}
 	}
-	for (int i = 0; i < N_WRITERS; i++) {
-		int status = -1;
-
-		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-		assert_int_equal(status, 0);
-	}
+	must_end_well(pids, N_WRITERS);
 	store_close(must_open(f->db, STORE_WRITE));
 	assert_false(store_has_kept(f->db));
 	assert_int_equal(raw_sql(f->db, "SELECT count(DISTINCT runner_pid) FROM attempts"),
@@ -400,6 +507,8 @@ int main(void)
 		STORE_TEST(test_taken_in_again),
 		STORE_TEST(test_one_that_has_its_end),
 		STORE_TEST(test_a_lock),
+		STORE_TEST(test_a_lock_that_stays),
+		STORE_TEST(test_a_lock_is_waited_for_once),
 		STORE_TEST(test_while_it_is_open),
 		STORE_TEST(test_many_at_once),
 		STORE_TEST(test_damage),
