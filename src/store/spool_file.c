@@ -337,21 +337,25 @@ int spool_file_clear(int fd)
 
 int spool_next(const char **at, const char *end, const void **ret, size_t *ret_len)
 {
+	const char *frame = *at, *record;
 	uint32_t len;
 	uint64_t hash;
 
-	if (*at == end)
+	if (frame == end)
 		return 0;
-	if (end - *at < FRAME_BYTES)
+	*at = end;
+	if (end - frame < FRAME_BYTES)
 		return -EBADMSG;
-	memcpy(&len, *at, sizeof(len));
-	memcpy(&hash, *at + sizeof(len), sizeof(hash));
+	memcpy(&len, frame, sizeof(len));
+	memcpy(&hash, frame + sizeof(len), sizeof(hash));
 	len = le32toh(len);
-	*at += FRAME_BYTES;
-	if (len > (size_t)(end - *at) || hash_bytes(HASH_INIT, *at, len) != le64toh(hash))
+	record = frame + FRAME_BYTES;
+	if (len > (size_t)(end - record))
 		return -EBADMSG;
-	*ret = *at;
+	*at = record + len;
+	if (hash_bytes(HASH_INIT, record, len) != le64toh(hash))
+		return -EBADMSG;
+	*ret = record;
 	*ret_len = len;
-	*at += len;
 	return 1;
 }

@@ -44,7 +44,10 @@ int spool_file_clear(int fd);
 /* Renames it to PATH-spool.damaged-WALL_NS and makes a new one. By who has it open. */
 int spool_file_set_aside(const char *db_path, uint64_t wall_ns);
 
-/* Steps through what was read. 1: the next record. 0: no more. -EBADMSG: it was cut. */
+/*
+ * Steps through what was read. 1: the next record. 0: no more. -EBADMSG: what is there was not
+ * written so; the next step is behind it, or at the end if its length makes no sense either.
+ */
 int spool_next(const char **at, const char *end, const void **ret, size_t *ret_len);
 
 #endif
