@@ -7,14 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
+#include "store/spool_open.h"
 
 #define MAGIC "PctrEnd1"
 #define HEAD_BYTES 64  /* the rest of it is zeros */
@@ -25,64 +23,13 @@
  * waiting than that, and than any call waits for the database.
  */
 #define APPEND_PATIENCE_NS UINT64_C(15000000000)
-#define PAUSE_NS 5000000
-#define MAX_TRIES 100 /* to lock a file that is renamed again and again */
 
 struct head {
 	char magic[8];
 	uint64_t used; /* bytes of records, little-endian */
 };
 
-/* ---- the file ---- */
-
-static char *name_of(const char *db_path)
-{
-	char *name = NULL;
-
-	return asprintf(&name, "%s-spool", db_path) < 0 ? NULL : name;
-}
-
-static int check_owner(const char *db_path, const struct stat *st)
-{
-	struct stat db;
-
-	if (!S_ISREG(st->st_mode))
-		return -EBADMSG;
-	if (st->st_uid == geteuid())
-		return 0;
-	if (geteuid() == 0 && stat(db_path, &db) == 0 && db.st_uid == st->st_uid)
-		return 0;
-	return -EPERM;
-}
-
-static int open_file(const char *db_path, int flags, int *ret_fd)
-{
-	CLEANUP(free_ptr) char *name = name_of(db_path);
-	CLEANUP(close_fd) int fd = -1;
-	struct stat st;
-	int r;
-
-	if (!name)
-		return -ENOMEM;
-	fd = open(name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	r = check_owner(db_path, &st);
-	if (r < 0)
-		return r;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
-}
-
-/* It may be the user's database that root writes. */
-static void give_to_owner(const char *db_path, int fd)
-{
-	struct stat st;
-
-	if (geteuid() == 0 && stat(db_path, &st) == 0 && st.st_uid != 0 &&
-	    fchown(fd, st.st_uid, st.st_gid) < 0)
-		return; /* a file system without owners */
-}
+/* ---- bytes ---- */
 
 static int write_at(int fd, const void *bytes, size_t n, off_t offset)
 {
@@ -113,66 +60,6 @@ static int read_at(int fd, void *bytes, size_t n, off_t offset)
 	return 0;
 }
 
-/* So that the file's name is on the disk as well; who may not read the folder cannot ask. */
-static int sync_folder(const char *db_path)
-{
-	const char *slash = strrchr(db_path, '/');
-	CLEANUP(free_ptr)
-	char *folder = slash ? strndup(db_path, (size_t)(slash - db_path) + 1) : strdup(".");
-	CLEANUP(close_fd) int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-	return fd >= 0 && fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
-}
-
-/* ---- its lock ---- */
-
-static int lock(int fd, uint64_t patience_ns)
-{
-	const struct timespec pause = { .tv_nsec = PAUSE_NS };
-	uint64_t began_ns = clock_boot_ns();
-
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return -errno;
-		if (clock_boot_ns() - began_ns >= patience_ns)
-			return -EBUSY;
-		nanosleep(&pause, NULL);
-	}
-	return 0;
-}
-
-/* Who waited may have the lock of one that was set aside by now. */
-static bool is_at(int fd, const char *name)
-{
-	struct stat own, there;
-
-	return fstat(fd, &own) == 0 && lstat(name, &there) == 0 && own.st_dev == there.st_dev &&
-	       own.st_ino == there.st_ino;
-}
-
-/* Opens the file that has the name now, and locks it. */
-static int open_locked(const char *db_path, int flags, uint64_t patience_ns, int *ret_fd)
-{
-	CLEANUP(free_ptr) char *name = name_of(db_path);
-
-	if (!name)
-		return -ENOMEM;
-	for (int i = 0; i < MAX_TRIES; i++) {
-		CLEANUP(close_fd) int fd = -1;
-		int r = open_file(db_path, flags, &fd);
-
-		if (r == 0)
-			r = lock(fd, patience_ns);
-		if (r < 0)
-			return r;
-		if (!is_at(fd, name))
-			continue;
-		*ret_fd = TAKE_FD(fd);
-		return 0;
-	}
-	return -EBUSY;
-}
-
 /* ---- making it ---- */
 
 /* Behind what is there: another may have put a record into it, or was killed while it did this. */
@@ -187,33 +74,23 @@ static void fill_up(int fd)
 		fdatasync(fd); /* else who comes next tries again */
 }
 
-static int open_or_make(const char *db_path, uint64_t patience_ns, int *ret_fd)
-{
-	struct stat st;
-	int r = open_locked(db_path, O_RDWR | O_CREAT, patience_ns, ret_fd);
-
-	if (r == 0 && fstat(*ret_fd, &st) == 0 && st.st_size == 0)
-		give_to_owner(db_path, *ret_fd);
-	return r;
-}
-
 void spool_file_prepare(const char *db_path)
 {
-	CLEANUP(free_ptr) char *name = name_of(db_path);
+	CLEANUP(free_ptr) char *name = spool_name(db_path);
 	CLEANUP(close_fd) int fd = -1;
 	struct stat st;
 
 	if (!name || (lstat(name, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size >= SPOOL_BYTES)))
 		return;
-	if (open_or_make(db_path, 0, &fd) < 0)
+	if (spool_open_or_make(db_path, 0, &fd) < 0)
 		return;
 	fill_up(fd);
-	sync_folder(db_path);
+	spool_sync_folder(db_path);
 }
 
 int spool_file_set_aside(const char *db_path, uint64_t wall_ns)
 {
-	CLEANUP(free_ptr) char *from = name_of(db_path);
+	CLEANUP(free_ptr) char *from = spool_name(db_path);
 	CLEANUP(free_ptr) char *to = NULL;
 
 	if (!from || asprintf(&to, "%s.damaged-%llu", from, (unsigned long long)wall_ns) < 0)
@@ -221,7 +98,7 @@ int spool_file_set_aside(const char *db_path, uint64_t wall_ns)
 	if (rename(from, to) < 0)
 		return -errno;
 	spool_file_prepare(db_path);
-	return sync_folder(db_path);
+	return spool_sync_folder(db_path);
 }
 
 /* ---- its head ---- */
@@ -262,7 +139,7 @@ bool spool_file_has_records(const char *db_path)
 	CLEANUP(close_fd) int fd = -1;
 	uint64_t used = 0;
 
-	if (open_file(db_path, O_RDONLY, &fd) < 0)
+	if (spool_open(db_path, O_RDONLY, &fd) < 0)
 		return false;
 	return read_used(fd, &used) < 0 || used > 0;
 }
@@ -301,18 +178,18 @@ int spool_file_append(const char *db_path, const void *bytes, size_t n)
 {
 	CLEANUP(close_fd) int fd = -1;
 	uint64_t used = 0;
-	int r = open_or_make(db_path, APPEND_PATIENCE_NS, &fd);
+	int r = spool_open_or_make(db_path, APPEND_PATIENCE_NS, &fd);
 
 	if (r == 0)
 		r = read_used(fd, &used);
 	if (r == 0)
 		r = append(fd, used, bytes, n);
-	return r < 0 ? r : sync_folder(db_path); /* who made it may have been killed since */
+	return r < 0 ? r : spool_sync_folder(db_path); /* who made it may have been killed since */
 }
 
 int spool_file_open(const char *db_path, int *ret_fd)
 {
-	return open_locked(db_path, O_RDWR, 0, ret_fd);
+	return spool_open_locked(db_path, O_RDWR, 0, ret_fd);
 }
 
 int spool_file_read(int fd, struct buf *ret)
