@@ -47,8 +47,9 @@
  *    in both. It is_rolled when that is so of all of them; those that layout 1 has
  *    left half done lack what is in rollups.
  *
- * Ends of attempts may wait in records of the layout before (spool.c): who changes columns of
- * attempts, sheets, ranks or unknowns has to take those in as well.
+ * Ends of attempts may wait in records that were written before (spool_record.h): they are read
+ * by the names of their columns, so a column that is new needs a value that means unknown, and
+ * one that has another meaning by now needs another name.
  */
 static const char *const migrations[] = {
 	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"

@@ -25,7 +25,8 @@ int store_keep_end(const char *path, const struct attempt *a, struct err *err);
 
 /*
  * Takes in what was kept; store_open() does so itself. Who has the database open for long
- * asks now and then: it costs next to nothing if there is none. Returns how many there were.
+ * asks now and then: it costs next to nothing if there is none. Waits for nobody: what cannot
+ * be taken in now, as the database is locked, is later. Returns how many there were.
  */
 int store_take_in(struct store *store, struct err *err);
 

@@ -7,75 +7,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "base/macros.h"
+#include "store/spool_open.h"
 
 #define MAGIC "PctrEnd1"
 #define HEAD_BYTES 64  /* the rest of it is zeros */
 #define FRAME_BYTES 12 /* before a record: its length, and its hash */
 
-#define LOCK_TRIES 200 /* of 5 ms: others hold it for as long as a sync takes */
+/*
+ * Who takes records out holds the lock for one transaction. The end of a run is worth more
+ * waiting than that, and than any call waits for the database.
+ */
+#define APPEND_PATIENCE_NS UINT64_C(15000000000)
 
 struct head {
 	char magic[8];
 	uint64_t used; /* bytes of records, little-endian */
 };
 
-/* ---- the file ---- */
-
-static char *name_of(const char *db_path)
-{
-	char *name = NULL;
-
-	return asprintf(&name, "%s-spool", db_path) < 0 ? NULL : name;
-}
-
-static int check_owner(const char *db_path, const struct stat *st)
-{
-	struct stat db;
-
-	if (!S_ISREG(st->st_mode))
-		return -EBADMSG;
-	if (st->st_uid == geteuid())
-		return 0;
-	if (geteuid() == 0 && stat(db_path, &db) == 0 && db.st_uid == st->st_uid)
-		return 0;
-	return -EPERM;
-}
-
-static int open_file(const char *db_path, int flags, int *ret_fd)
-{
-	CLEANUP(free_ptr) char *name = name_of(db_path);
-	CLEANUP(close_fd) int fd = -1;
-	struct stat st;
-	int r;
-
-	if (!name)
-		return -ENOMEM;
-	fd = open(name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	r = check_owner(db_path, &st);
-	if (r < 0)
-		return r;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
-}
-
-/* It may be the user's database that root writes. */
-static void give_to_owner(const char *db_path, int fd)
-{
-	struct stat st;
-
-	if (geteuid() == 0 && stat(db_path, &st) == 0 && st.st_uid != 0 &&
-	    fchown(fd, st.st_uid, st.st_gid) < 0)
-		return; /* a file system without owners */
-}
+/* ---- bytes ---- */
 
 static int write_at(int fd, const void *bytes, size_t n, off_t offset)
 {
@@ -106,26 +60,45 @@ static int read_at(int fd, void *bytes, size_t n, off_t offset)
 	return 0;
 }
 
-static int write_zeros(int fd)
+/* ---- making it ---- */
+
+/* Behind what is there: another may have put a record into it, or was killed while it did this. */
+static void fill_up(int fd)
 {
 	static const char zeros[SPOOL_BYTES];
+	struct stat st;
 
-	return write_at(fd, zeros, sizeof(zeros), 0);
+	if (fstat(fd, &st) < 0 || st.st_size >= SPOOL_BYTES)
+		return;
+	if (write_at(fd, zeros, sizeof(zeros) - (size_t)st.st_size, st.st_size) == 0)
+		fdatasync(fd); /* else who comes next tries again */
 }
 
 void spool_file_prepare(const char *db_path)
 {
-	CLEANUP(free_ptr) char *name = name_of(db_path);
+	CLEANUP(free_ptr) char *name = spool_name(db_path);
 	CLEANUP(close_fd) int fd = -1;
 	struct stat st;
 
-	if (!name || lstat(name, &st) == 0)
+	if (!name || (lstat(name, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size >= SPOOL_BYTES)))
 		return;
-	if (open_file(db_path, O_RDWR | O_CREAT | O_EXCL, &fd) < 0)
+	if (spool_open_or_make(db_path, 0, &fd) < 0)
 		return;
-	give_to_owner(db_path, fd);
-	if (write_zeros(fd) < 0)
-		unlink(name); /* who comes next tries again */
+	fill_up(fd);
+	spool_sync_folder(db_path);
+}
+
+int spool_file_set_aside(const char *db_path, uint64_t wall_ns)
+{
+	CLEANUP(free_ptr) char *from = spool_name(db_path);
+	CLEANUP(free_ptr) char *to = NULL;
+
+	if (!from || asprintf(&to, "%s.damaged-%llu", from, (unsigned long long)wall_ns) < 0)
+		return -ENOMEM;
+	if (rename(from, to) < 0)
+		return -errno;
+	spool_file_prepare(db_path);
+	return spool_sync_folder(db_path);
 }
 
 /* ---- its head ---- */
@@ -166,26 +139,12 @@ bool spool_file_has_records(const char *db_path)
 	CLEANUP(close_fd) int fd = -1;
 	uint64_t used = 0;
 
-	if (open_file(db_path, O_RDONLY, &fd) < 0)
+	if (spool_open(db_path, O_RDONLY, &fd) < 0)
 		return false;
 	return read_used(fd, &used) < 0 || used > 0;
 }
 
 /* ---- records ---- */
-
-static int lock(int fd)
-{
-	const struct timespec pause = { .tv_nsec = 5000000 };
-
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-			return 0;
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return -errno;
-		nanosleep(&pause, NULL);
-	}
-	return -EBUSY;
-}
 
 static void write_frame(const void *bytes, size_t n, uint8_t ret[FRAME_BYTES])
 {
@@ -219,26 +178,18 @@ int spool_file_append(const char *db_path, const void *bytes, size_t n)
 {
 	CLEANUP(close_fd) int fd = -1;
 	uint64_t used = 0;
-	int r = open_file(db_path, O_RDWR | O_CREAT, &fd);
+	int r = spool_open_or_make(db_path, APPEND_PATIENCE_NS, &fd);
 
 	if (r == 0)
-		r = lock(fd);
-	if (r == 0)
 		r = read_used(fd, &used);
-	return r < 0 ? r : append(fd, used, bytes, n);
+	if (r == 0)
+		r = append(fd, used, bytes, n);
+	return r < 0 ? r : spool_sync_folder(db_path); /* who made it may have been killed since */
 }
 
 int spool_file_open(const char *db_path, int *ret_fd)
 {
-	CLEANUP(close_fd) int fd = -1;
-	int r = open_file(db_path, O_RDWR, &fd);
-
-	if (r < 0)
-		return r;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	return spool_open_locked(db_path, O_RDWR, 0, ret_fd);
 }
 
 int spool_file_read(int fd, struct buf *ret)
@@ -263,21 +214,25 @@ int spool_file_clear(int fd)
 
 int spool_next(const char **at, const char *end, const void **ret, size_t *ret_len)
 {
+	const char *frame = *at, *record;
 	uint32_t len;
 	uint64_t hash;
 
-	if (*at == end)
+	if (frame == end)
 		return 0;
-	if (end - *at < FRAME_BYTES)
+	*at = end;
+	if (end - frame < FRAME_BYTES)
 		return -EBADMSG;
-	memcpy(&len, *at, sizeof(len));
-	memcpy(&hash, *at + sizeof(len), sizeof(hash));
+	memcpy(&len, frame, sizeof(len));
+	memcpy(&hash, frame + sizeof(len), sizeof(hash));
 	len = le32toh(len);
-	*at += FRAME_BYTES;
-	if (len > (size_t)(end - *at) || hash_bytes(HASH_INIT, *at, len) != le64toh(hash))
+	record = frame + FRAME_BYTES;
+	if (len > (size_t)(end - record))
 		return -EBADMSG;
-	*ret = *at;
+	*at = record + len;
+	if (hash_bytes(HASH_INIT, record, len) != le64toh(hash))
+		return -EBADMSG;
+	*ret = record;
 	*ret_len = len;
-	*at += len;
 	return 1;
 }

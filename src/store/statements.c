@@ -141,6 +141,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO unknowns (attempt, @names) VALUES (?, @values)",
 		{ { "", &unknown_columns } },
 	},
+	[STATEMENT_MERGE_UNKNOWN] = {
+		"INSERT INTO unknowns (attempt, @names) SELECT ?1, @values"
+		" EXCEPT SELECT attempt, @names FROM unknowns WHERE attempt = ?1",
+		{ { "", &unknown_columns } },
+	},
 	/* Of the attempt ?1, or where that is 0 of the last one of the job ?2. Evidence is noted when it
 	 * begins; what is written later has none. */
 	[STATEMENT_PUT_ANOMALY] = {

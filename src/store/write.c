@@ -24,8 +24,8 @@ static int find_text(struct store *store, enum statement find, const char *text,
 	return r < 0 ? r : 0;
 }
 
-int text_intern(struct store *store, enum statement find, enum statement add, const char *text,
-		int64_t *ret, struct err *err)
+static int text_intern(struct store *store, enum statement find, enum statement add,
+		       const char *text, int64_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = find_text(store, find, text, ret, err);
@@ -41,20 +41,37 @@ int text_intern(struct store *store, enum statement find, enum statement add, co
 	return r;
 }
 
-/* boot 0: unknown. Returns with the new row's id and number. */
-static int add_attempt(struct store *store, const struct attempt *a, int64_t job, int64_t boot,
-		       int64_t *ret_id, int *ret_num, struct err *err)
+int attempt_intern(struct store *store, const struct attempt *a, struct attempt_names *ret,
+		   struct err *err)
+{
+	int r = text_intern(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &ret->job,
+			    err);
+
+	ret->boot = 0;
+	if (r == 0 && a->boot_id[0])
+		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id,
+				&ret->boot, err);
+	return r;
+}
+
+void attempt_bind_names(struct query *q, const struct attempt_names *names)
+{
+	query_bind_i64(q, names->job);
+	if (names->boot)
+		query_bind_i64(q, names->boot);
+	else
+		query_bind_text(q, NULL);
+}
+
+int attempt_add(struct store *store, const struct attempt *a, const struct attempt_names *names,
+		int64_t *ret_id, int *ret_num, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_ADD_ATTEMPT, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, job);
-	if (boot)
-		query_bind_i64(&q, boot);
-	else
-		query_bind_text(&q, NULL);
+	attempt_bind_names(&q, names);
 	query_bind_columns(&q, &attempt_begin_columns, a);
 	query_bind_columns(&q, &attempt_progress_columns, a);
 	r = query_step(&q, err);
@@ -168,22 +185,17 @@ static int put_sheets(struct store *store, int64_t attempt_id, const struct shee
 static int begin_attempt(struct store *store, struct attempt *a, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	int64_t job = 0, boot = 0, id = 0;
+	struct attempt_names names;
+	int64_t id = 0;
 	int num = 0, r;
 
 	store->n_attempt_writes++;
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r < 0)
 		return r;
-	r = text_intern(store, STATEMENT_FIND_JOB, STATEMENT_ADD_JOB, a->job_id, &job, err);
-	if (r < 0)
-		return r;
-	if (a->boot_id[0])
-		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
-				err);
-	if (r < 0)
-		return r;
-	r = add_attempt(store, a, job, boot, &id, &num, err);
+	r = attempt_intern(store, a, &names, err);
+	if (r == 0)
+		r = attempt_add(store, a, &names, &id, &num, err);
 	if (r == 0)
 		r = put_sheets(store, id, a->sheets, a->n_sheets, err);
 	if (r < 0)
@@ -294,8 +306,7 @@ static int write_notes(struct store *store, const struct attempt *a, struct err 
 	return r;
 }
 
-/* How it ended, and no more: what must not be lost. */
-static int write_end(struct store *store, const struct attempt *a, struct err *err)
+int attempt_write_end(struct store *store, const struct attempt *a, struct err *err)
 {
 	int r = set_end(store, a, err);
 
@@ -323,7 +334,7 @@ static int finish_whole(struct store *store, const struct attempt *a,
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0)
-		r = write_end(store, a, err);
+		r = attempt_write_end(store, a, err);
 	if (r == 0)
 		r = write_rest(store, a, events, n_events, err);
 	store->writing.recorder = 0; /* its ticks are folded */
@@ -336,7 +347,7 @@ static int finish_barely(struct store *store, const struct attempt *a, struct er
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0)
-		r = write_end(store, a, err);
+		r = attempt_write_end(store, a, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
@@ -346,7 +357,7 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 	int r = finish_whole(store, a, events, n_events, err);
 
 	store->n_attempt_writes++;
-	if (r < 0)
+	if (r < 0 && r != -EBUSY)	       /* all of the patience is used up then */
 		finish_barely(store, a, NULL); /* err says what became of the whole */
 	return r;
 }

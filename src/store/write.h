@@ -6,10 +6,25 @@
 
 #include <stdint.h>
 
+#include "model/job.h"
 #include "store/query.h"
 
-/* The id of the row with this text, which is added if there is none. Inside a transaction. */
-int text_intern(struct store *store, enum statement find, enum statement add, const char *text,
-		int64_t *ret, struct err *err);
+/* The rows that an attempt's names have. */
+struct attempt_names {
+	int64_t job;
+	int64_t boot; /* 0: unknown */
+};
+
+/* All of it inside a transaction. Names that are not there are added. */
+int attempt_intern(struct store *store, const struct attempt *a, struct attempt_names *ret,
+		   struct err *err);
+void attempt_bind_names(struct query *q, const struct attempt_names *names);
+
+/* Returns with the new row's id and number. */
+int attempt_add(struct store *store, const struct attempt *a, const struct attempt_names *names,
+		int64_t *ret_id, int *ret_num, struct err *err);
+
+/* How the one with a->id ended, and no more: what must not be lost. */
+int attempt_write_end(struct store *store, const struct attempt *a, struct err *err);
 
 #endif

@@ -1,8 +1,11 @@
 /* Ends of attempts that wait beside the database: taken in by the next to open it, once. */
 #include "store_fixture.h"
 
+#include <poll.h>
 #include <sys/file.h>
+#include <time.h>
 
+#include "store/handle.h"
 #include "store/spool_file.h"
 
 /* How a run of two sheets ended, with all that can be said about it. */
@@ -185,6 +188,33 @@ static void test_one_that_has_its_end(void **state)
 	assert_false(store_has_kept(f->db));
 }
 
+/* Notes are added to it: the end may be all that could be stored at first. */
+static void test_notes_of_one_that_has_its_end(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct unknown_note notes[] = {
+		{ "recording", "the disk was full" },
+		{ "recording", "it was locked" },
+		{ "history", NULL },
+	};
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	make_ending(&e, "j", 3);
+	must(store_begin_attempt(store, &e.a, &err), &err);
+	must(store_finish_attempt(store, &e.a, NULL, 0, &err), &err);
+	e.a.unknowns = notes;
+	e.a.n_unknowns = ARRAY_SIZE(notes);
+	for (int i = 0; i < 2; i++) {
+		must_keep(f, &e.a);
+		assert_int_equal(store_take_in(store, &err), 1);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM unknowns"), 3);
+	}
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM unknowns WHERE why IS NULL"), 1);
+	store_close(store);
+}
+
 static void test_a_lock(void **state)
 {
 	struct fixture *f = *state;
@@ -202,6 +232,115 @@ static void test_a_lock(void **state)
 	assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(other);
 	assert_ended(f, "j", 1, 3);
+}
+
+/* ---- a lock that stays ---- */
+
+#define N_LOCKED_OUT 16
+#define N_TAKERS 3
+
+static pid_t fork_keeper(const struct fixture *f, int i)
+{
+	pid_t pid = fork();
+	struct ending e;
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	make_ending(&e, "j", 3);
+	e.a.runner.pid = 1000 + i;
+	CHILD_CHECK(store_keep_end(f->db, &e.a, NULL) == 0);
+	_exit(0);
+}
+
+/* As a daemon does, and whoever opens it meanwhile: again and again, until the pipe ends. */
+static pid_t fork_taker(const struct fixture *f, int stop_fds[2])
+{
+	struct store *store = NULL;
+	struct pollfd stop = { .fd = stop_fds[0] };
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	close(stop_fds[1]);
+	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, NULL) == 0);
+	do
+		CHILD_CHECK(store_take_in(store, NULL) == 0);
+	while (poll(&stop, 1, 10) == 0);
+	store_close(store);
+	_exit(0);
+}
+
+static void must_end_well(const pid_t *pids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int status = -1;
+
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+	}
+}
+
+/* Who would take in waits for the database as well, and never so that others cannot append. */
+static void test_a_lock_that_stays(void **state)
+{
+	struct fixture *f = *state;
+	const struct timespec apart = { .tv_nsec = 50000000 };
+	pid_t takers[N_TAKERS], keepers[N_LOCKED_OUT];
+	sqlite3 *other = NULL;
+	int stop_fds[2];
+
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_int_equal(pipe2(stop_fds, O_CLOEXEC), 0);
+	for (int i = 0; i < N_TAKERS; i++) /* first: SQLite's handles do not outlive a fork */
+		takers[i] = fork_taker(f, stop_fds);
+	assert_int_equal(sqlite3_open(f->db, &other), SQLITE_OK);
+	sqlite3_busy_timeout(other, 60000);
+	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	for (int i = 0; i < N_LOCKED_OUT; i++) {
+		nanosleep(&apart, NULL);
+		keepers[i] = fork_keeper(f, i);
+	}
+	must_end_well(keepers, N_LOCKED_OUT);
+	close(stop_fds[1]);
+	must_end_well(takers, N_TAKERS);
+	close(stop_fds[0]);
+	assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(other);
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_int_equal(count_attempts(f), N_LOCKED_OUT);
+	assert_false(store_has_kept(f->db));
+}
+
+static int count_begin(unsigned type, void *ctx, void *stmt, void *text)
+{
+	(void)type;
+	(void)stmt;
+	*(int *)ctx += strcmp(text, "BEGIN IMMEDIATE") == 0;
+	return 0;
+}
+
+/* Who could not get the lock for the whole end does not wait as long for a part of it. */
+static void test_a_lock_is_waited_for_once(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+	sqlite3 *other = NULL;
+	struct ending e;
+	int n = 0;
+
+	make_ending(&e, "j", 3);
+	must(store_begin_attempt(store, &e.a, &err), &err);
+	store_set_patience(store, 1);
+	assert_int_equal(sqlite3_open(f->db, &other), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_trace_v2(store->db, SQLITE_TRACE_STMT, count_begin, &n);
+	assert_int_equal(store_finish_attempt(store, &e.a, NULL, 0, &err), -EBUSY);
+	assert_int_equal(n, 1);
+	sqlite3_close(other);
+	must(store_finish_attempt(store, &e.a, NULL, 0, &err), &err);
 }
 
 /* Who has it open for long asks. */
@@ -260,12 +399,7 @@ static void test_many_at_once(void **state)
 			_exit(0);
 		}
 	}
-	for (int i = 0; i < N_WRITERS; i++) {
-		int status = -1;
-
-		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-		assert_int_equal(status, 0);
-	}
+	must_end_well(pids, N_WRITERS);
 	store_close(must_open(f->db, STORE_WRITE));
 	assert_false(store_has_kept(f->db));
 	assert_int_equal(raw_sql(f->db, "SELECT count(DISTINCT runner_pid) FROM attempts"),
@@ -361,6 +495,127 @@ static void test_rubbish(void **state)
 	(void)state;
 }
 
+/* ---- records of another version ---- */
+
+/* What was kept as the only record, out of the file again. */
+static void take_out(const struct fixture *f, struct buf *ret)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	CLEANUP(close_fd) int fd = -1;
+	const char *at;
+	const void *record;
+	size_t len;
+
+	assert_int_equal(spool_file_open(f->db, &fd), 0);
+	assert_int_equal(spool_file_read(fd, &bytes), 0);
+	at = bytes.data;
+	assert_int_equal(spool_next(&at, bytes.data + bytes.len, &record, &len), 1);
+	assert_ptr_equal(at, bytes.data + bytes.len);
+	buf_add(ret, record, len);
+	assert_int_equal(spool_file_clear(fd), 0);
+}
+
+/* All that have this name, by one that is as long. */
+static void rename_columns(struct buf *record, const char *from, const char *to)
+{
+	size_t len = strlen(from);
+	char *at = memmem(record->data, record->len, from, len);
+
+	assert_int_equal(strlen(to), len);
+	assert_non_null(at);
+	for (; at; at = memmem(at, (size_t)(record->data + record->len - at), from, len))
+		memcpy(at, to, len);
+}
+
+/* It lacks columns that are here, also such that are never NULL, and has some that are not. */
+static void test_other_columns(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(buf_release) struct buf record = BUF_INIT;
+	char text[256];
+	struct ending e;
+
+	make_ending(&e, "j", 3);
+	must_keep(f, &e.a);
+	take_out(f, &record);
+	rename_columns(&record, "workdir", "w_rkdir");
+	rename_columns(&record, "argv_hash", "argv_h_sh");
+	rename_columns(&record, "peak_cpu_percent", "peak_cpu_p_rcent");
+	assert_int_equal(spool_file_append(f->db, record.data, record.len), 0);
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_false(store_has_kept(f->db));
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts WHERE workdir IS NULL AND "
+					"argv_hash = 0 AND peak_cpu_percent IS NULL"),
+			 1);
+	assert_int_equal(raw_sql(f->db, "SELECT exit_code FROM attempts"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT wall_ns FROM attempts"), 123456789);
+	assert_string_equal(raw_text(f->db, "SELECT host FROM attempts", text), "host");
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM sheets WHERE wall_ns = 5"), 2);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ranks"), 2);
+}
+
+/* What is done to the second of three. */
+enum oddity { ODD_FORMAT, ODD_CUT, ODD_TO_THE_DATABASE, ODD_BYTES, ODD_COUNT };
+
+static void keep_odd(const struct fixture *f, enum oddity oddity, struct buf *ret)
+{
+	struct ending e;
+
+	make_ending(&e, "odd", 3);
+	if (oddity == ODD_TO_THE_DATABASE)
+		e.ranks[1].rank = e.ranks[0].rank;
+	must_keep(f, &e.a);
+	take_out(f, ret);
+	if (oddity == ODD_FORMAT)
+		ret->data[1] = 99;
+	if (oddity == ODD_CUT)
+		ret->len -= 20;
+}
+
+static void flip_byte_of_second(const char *spool, size_t record_len)
+{
+	char byte;
+	off_t at = 64 + (off_t)(used_bytes(spool) / 3) + 12 + (off_t)record_len / 2;
+	int fd = open(spool, O_RDONLY | O_CLOEXEC);
+
+	assert_int_equal(pread(fd, &byte, 1, at), 1);
+	close(fd);
+	byte = (char)(byte ^ 1);
+	overwrite(spool, at, &byte, 1);
+}
+
+/* One of three makes no sense: the others are taken in, and nothing is thrown away. */
+static void test_an_odd_one_between_others(void **state)
+{
+	for (enum oddity oddity = 0; oddity < ODD_COUNT; oddity++) {
+		CLEANUP(buf_release) struct buf odd = BUF_INIT;
+		struct fixture *f = NULL;
+		struct ending e;
+		char spool[192], command[512];
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		snprintf(spool, sizeof(spool), "%s-spool", f->db);
+		store_close(must_open(f->db, STORE_WRITE));
+		keep_odd(f, oddity, &odd);
+		make_ending(&e, "one", 3);
+		must_keep(f, &e.a);
+		assert_int_equal(spool_file_append(f->db, odd.data, odd.len), 0);
+		make_ending(&e, "two", 4);
+		must_keep(f, &e.a);
+		if (oddity == ODD_BYTES)
+			flip_byte_of_second(spool, odd.len);
+		assert_ended(f, "one", 1, 3);
+		assert_ended(f, "two", 1, 4);
+		assert_int_equal(count_attempts(f), 2);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM jobs"), 2);
+		assert_false(store_has_kept(f->db));
+		snprintf(command, sizeof(command), "ls %s.damaged-* >/dev/null", spool);
+		assert_int_equal(system(command), 0);
+		fixture_teardown((void **)&f);
+	}
+	(void)state;
+}
+
 /* A link could lead anywhere, and what is longer than anybody takes in is not kept. */
 static void test_what_cannot_be_kept(void **state)
 {
@@ -399,11 +654,16 @@ int main(void)
 		STORE_TEST(test_an_empty_database),
 		STORE_TEST(test_taken_in_again),
 		STORE_TEST(test_one_that_has_its_end),
+		STORE_TEST(test_notes_of_one_that_has_its_end),
 		STORE_TEST(test_a_lock),
+		STORE_TEST(test_a_lock_that_stays),
+		STORE_TEST(test_a_lock_is_waited_for_once),
 		STORE_TEST(test_while_it_is_open),
 		STORE_TEST(test_many_at_once),
 		STORE_TEST(test_damage),
 		STORE_TEST(test_rubbish),
+		STORE_TEST(test_other_columns),
+		STORE_TEST(test_an_odd_one_between_others),
 		STORE_TEST(test_what_cannot_be_kept),
 	};
 
