@@ -79,10 +79,7 @@ static void write_json(const struct learning_answer *answer, struct buf *out)
 	struct json j;
 
 	json_init(&j, out);
-	json_begin_object(&j);
-	estimate_write_fields(&j, &answer->estimate, &answer->calibration);
-	json_key_bool(&j, "by_sheet", answer->is_by_sheet);
-	json_end_object(&j);
+	learning_write_answer(&j, answer);
 	buf_add_char(out, '\n');
 }
 
@@ -189,20 +186,27 @@ static int answer(const struct estimate_args *args, const struct settings *setti
 		r = cli_open_learned(settings, &store, &is_writable, err);
 	if (r < 0 || !store)
 		return r;
-	return learning_estimate(store, &spec, settings->mask, geteuid(), ret, err);
+	return learning_estimate(store,
+				 &(struct learning_question){
+					 .spec = &spec,
+					 .mask = settings->mask,
+					 .uid = geteuid(),
+					 .input_bytes = job_spec_measure_input(&spec).bytes,
+				 },
+				 ret, err);
 }
 
 int cli_estimate(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings settings = { 0 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct learning_answer found = { .calibration = { .promised = F64_UNKNOWN } };
+	struct learning_answer found;
 	struct estimate_args args = { 0 };
 	struct err err = ERR_INIT;
 	int r;
 
 	cli_parse(&estimate_argp, argc, argv, ARGP_IN_ORDER, &args);
-	estimate_init(&found.estimate);
+	learning_answer_init(&found);
 	r = cli_open_settings(&settings, &err);
 	if (r == 0)
 		r = answer(&args, &settings, &found, &err);

@@ -14,6 +14,7 @@
 #include "bus/bus.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
+#include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/upkeep.h"
@@ -96,6 +97,8 @@ struct service {
 	struct queue *queue;
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
+	struct learner *learner;
+	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct life_state life;
 	struct orphans *orphans;
 	struct phase_marks *phases; /* that wait to be written down */
@@ -152,6 +155,13 @@ void service_run_queue(struct service *s);
 
 /* A job has ended: the next one need not wait for the next tick. */
 void service_run_queue_soon(struct service *s);
+
+/* ---- service_learn.c ---- */
+
+int service_begin_learning(struct service *s, struct err *err);
+
+/* Takes over what the configuration says. */
+void service_configure_learning(struct service *s);
 
 /* ---- service_config.c ---- */
 
@@ -231,6 +241,7 @@ extern const struct rpc_method service_attach_methods[];
 extern const struct rpc_method service_phase_methods[];
 extern const struct rpc_method service_wait_methods[];
 extern const struct rpc_method service_admit_methods[];
+extern const struct rpc_method service_learn_methods[];
 extern const struct rpc_method service_hello_methods[]; /* for runners */
 extern const struct rpc_method service_guest_methods[];
 
