@@ -153,22 +153,12 @@ static void write_text(const struct learning_answer *answer, struct buf *out)
 /* As "proctor run" would make it. */
 static int make_spec(const struct estimate_args *args, struct job_spec *spec, struct err *err)
 {
-	struct sheet_spec *sheet;
-
 	if (args->file)
 		return job_file_load(args->file, spec, err);
 	job_spec_init(spec);
-	sheet = arena_alloc(&spec->arena, sizeof(*sheet));
-	if (!sheet)
+	if (job_spec_set_command(spec, (const char *const *)args->command,
+				 args->sheet_num ? args->sheet_num : 1) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	*sheet = (struct sheet_spec){
-		.num = args->sheet_num ? args->sheet_num : 1,
-		.argv = (const char *const *)args->command,
-		.timeout_seconds = F64_UNKNOWN,
-		.ranks = 1,
-	};
-	spec->sheets = sheet;
-	spec->n_sheets = 1;
 	return 0;
 }
 
