@@ -173,8 +173,9 @@ touch "$TMP/wait"
 check "the first runs" eventually job_is first 'j["status"] == "running"'
 "$PROCTOR" submit --job second "$TMP/big.yaml" >/dev/null
 check "the second waits for room" eventually job_is second 'j["status"] == "queued" and j["why_queued"].startswith("it is expected to need ")'
-check "it still does after some ticks" eventually job_is first 'j["memory_mb"] > 40'
-check "while the other runs" job_is second 'j["status"] == "queued" and "running jobs may want" in j["why_queued"]'
+check "the first takes its memory" eventually answers job.list '{}' \
+	'any(j["job_id"] == "first" and (j["rss_mb"] or 0) > 40 for j in d["result"])'
+check "and the second still waits" job_is second 'j["status"] == "queued" and "running jobs may want" in j["why_queued"]'
 json "a scheduler is told to wait" "$(ask admit "$params")" \
 	'd["result"]["answer"] == "delay" and 2 <= d["result"]["delay_seconds"] <= 60 and d["result"]["headroom_mb"] < 0'
 printf 'sheets:\n  - run: [true]\n' >"$TMP/other.yaml"
