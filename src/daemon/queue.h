@@ -22,7 +22,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "learn/admit.h"
+#include "learn/learn.h"
 #include "model/estimate.h"
 
 struct queued {

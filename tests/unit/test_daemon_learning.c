@@ -122,6 +122,36 @@ static void test_estimate_of_a_command(void **state)
 	assert_int_equal(answer.estimate.n_runs, 0); /* of another user */
 }
 
+/* The exact command is the same for all; what it needed is for who ran it. */
+static void test_runs_of_others(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct sheet_record sheet = { .num = 1, .command = "./train.py --fast" };
+	struct attempt a = make_attempt("another");
+	struct learning_answer answer;
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < 4; i++)
+		add_run(store, START_NS, i, false, 100 + i);
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	a.total_sheets = 1;
+	a.sheets = &sheet;
+	a.n_sheets = 1;
+	must(learning_estimate_attempt(store, &a, true, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 4);
+	assert_int_equal(answer.estimate.rung, RUNG_EXACT);
+	assert_int_equal(answer.calibration.n_peak, 3);
+	a.uid = 1001;
+	must(learning_estimate_attempt(store, &a, false, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 4);
+	must(learning_estimate_attempt(store, &a, true, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 0);
+	assert_true(isnan(answer.estimate.peak_rss_mb));
+	assert_int_equal(answer.calibration.n_peak, 0);
+	attempt_release(&a);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -130,6 +160,7 @@ int main(void)
 		TEST(test_noted_twice),
 		TEST(test_old_patterns_are_judged_by_all_later_runs),
 		TEST(test_estimate_of_a_command),
+		TEST(test_runs_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
