@@ -110,6 +110,10 @@ int proctor_context(struct proctor *p, pid_t pid, char **ret_json);
 /* Whether a scheduler should start something now. params as in proctor_call(). */
 int proctor_admit(struct proctor *p, const char *params, char **ret_json);
 
+/* What a command (NULL after its last word) or the text of a job file is expected to need. */
+int proctor_estimate(struct proctor *p, const char *const *argv, char **ret_json);
+int proctor_estimate_file(struct proctor *p, const char *job_file, char **ret_json);
+
 /*
  * Hands in a job: the text of a job file, to be run in the current folder. job_id
  * NULL: the file's, or one that is made up; the answer has it.

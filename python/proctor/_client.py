@@ -174,6 +174,16 @@ class Client:
         """Whether a scheduler should start something now: "answer", "delay_seconds", "reason"."""
         return self.call("admit", params)
 
+    def estimate(self, job, sheet=None):
+        """What a job is expected to need: a list of words that is a command (run as that sheet; 1 if
+        none is named), or a job as in submit(). None where nothing is known."""
+        if not isinstance(job, (list, tuple)):
+            return self.call("estimate", {"file": _text_of(job)})
+        params = {"command": [os.fspath(word) for word in job]}
+        if sheet is not None:
+            params["sheet"] = sheet
+        return self.call("estimate", params)
+
     # ---- jobs ----
 
     def jobs(self):

@@ -142,7 +142,7 @@ ASSERT_LINES(anomaly_fields, defaults.anomaly);
 
 static const struct yaml_field correlation_fields[] = {
 	{ KEY(struct config_correlation, interval_minutes, YAML_INT), .min = 5,
-	  .max = MAX_DAYS * 1440, .not_yet = "compare jobs with their outcomes by itself" },
+	  .max = MAX_DAYS * 1440 },
 	{ KEY(struct config_correlation, min_sample_size, YAML_INT), .min = 2, .max = MAX_COUNT },
 };
 

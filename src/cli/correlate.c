@@ -67,18 +67,7 @@ static void write_json(const struct learning *l, struct buf *out)
 	struct json j;
 
 	json_init(&j, out);
-	json_begin_object(&j);
-	json_key(&j, "compat");
-	compat_write_json(&j, &l->compat);
-	json_key(&j, "findings");
-	analysis_write_findings(&j, &l->analysis);
-	json_key_u64(&j, "runs", l->analysis.n_runs);
-	json_key_u64(&j, "retries_left_out", l->analysis.n_retries);
-	json_key_u64(&j, "undecided_left_out", l->analysis.n_undecided);
-	json_key_u64(&j, "classes", l->analysis.n_classes);
-	json_key_u64(&j, "classes_tested", l->analysis.n_tested);
-	json_key_u64(&j, "seed", l->analysis.seed);
-	json_end_object(&j);
+	learning_write_json(&j, l);
 	buf_add_char(out, '\n');
 }
 

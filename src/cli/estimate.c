@@ -79,10 +79,7 @@ static void write_json(const struct learning_answer *answer, struct buf *out)
 	struct json j;
 
 	json_init(&j, out);
-	json_begin_object(&j);
-	estimate_write_fields(&j, &answer->estimate, &answer->calibration);
-	json_key_bool(&j, "by_sheet", answer->is_by_sheet);
-	json_end_object(&j);
+	learning_write_answer(&j, answer);
 	buf_add_char(out, '\n');
 }
 
@@ -156,22 +153,12 @@ static void write_text(const struct learning_answer *answer, struct buf *out)
 /* As "proctor run" would make it. */
 static int make_spec(const struct estimate_args *args, struct job_spec *spec, struct err *err)
 {
-	struct sheet_spec *sheet;
-
 	if (args->file)
 		return job_file_load(args->file, spec, err);
 	job_spec_init(spec);
-	sheet = arena_alloc(&spec->arena, sizeof(*sheet));
-	if (!sheet)
+	if (job_spec_set_command(spec, (const char *const *)args->command,
+				 args->sheet_num ? args->sheet_num : 1) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	*sheet = (struct sheet_spec){
-		.num = args->sheet_num ? args->sheet_num : 1,
-		.argv = (const char *const *)args->command,
-		.timeout_seconds = F64_UNKNOWN,
-		.ranks = 1,
-	};
-	spec->sheets = sheet;
-	spec->n_sheets = 1;
 	return 0;
 }
 
@@ -189,20 +176,27 @@ static int answer(const struct estimate_args *args, const struct settings *setti
 		r = cli_open_learned(settings, &store, &is_writable, err);
 	if (r < 0 || !store)
 		return r;
-	return learning_estimate(store, &spec, settings->mask, geteuid(), ret, err);
+	return learning_estimate(store,
+				 &(struct learning_question){
+					 .spec = &spec,
+					 .mask = settings->mask,
+					 .uid = geteuid(),
+					 .input_bytes = job_spec_measure_input(&spec).bytes,
+				 },
+				 ret, err);
 }
 
 int cli_estimate(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings settings = { 0 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct learning_answer found = { .calibration = { .promised = F64_UNKNOWN } };
+	struct learning_answer found;
 	struct estimate_args args = { 0 };
 	struct err err = ERR_INIT;
 	int r;
 
 	cli_parse(&estimate_argp, argc, argv, ARGP_IN_ORDER, &args);
-	estimate_init(&found.estimate);
+	learning_answer_init(&found);
 	r = cli_open_settings(&settings, &err);
 	if (r == 0)
 		r = answer(&args, &settings, &found, &err);

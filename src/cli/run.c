@@ -233,19 +233,9 @@ static const char *job_id_of_file(struct job_spec *spec, const char *file)
 
 static int spec_from_command(const struct run_args *args, struct job_spec *spec)
 {
-	struct sheet_spec *sheet = arena_alloc(&spec->arena, sizeof(*sheet));
-
-	if (!sheet)
+	if (job_spec_set_command(spec, (const char *const *)args->command,
+				 args->sheet_num ? args->sheet_num : 1) < 0)
 		return -ENOMEM;
-	*sheet = (struct sheet_spec){
-		.num = args->sheet_num ? args->sheet_num : 1,
-		.argv = (const char *const *)args->command,
-		.timeout_seconds = F64_UNKNOWN,
-		.stop_on_failure = true,
-		.ranks = 1,
-	};
-	spec->sheets = sheet;
-	spec->n_sheets = 1;
 	spec->job_id = args->job_id ? args->job_id : make_job_id(spec, args->command[0]);
 	return spec->job_id ? 0 : -ENOMEM;
 }

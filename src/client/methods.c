@@ -75,6 +75,24 @@ int proctor_admit(struct proctor *p, const char *params, char **ret_json)
 	return proctor_call(p, "admit", params, ret_json);
 }
 
+int proctor_estimate(struct proctor *p, const char *const *argv, char **ret_json)
+{
+	CLEANUP(params_release) struct params params;
+
+	params_begin(&params);
+	json_key(&params.j, "command");
+	json_begin_array(&params.j);
+	for (size_t i = 0; argv && argv[i]; i++)
+		json_str(&params.j, argv[i]);
+	json_end_array(&params.j);
+	return call_with(p, "estimate", &params, ret_json);
+}
+
+int proctor_estimate_file(struct proctor *p, const char *job_file, char **ret_json)
+{
+	return call_with_string(p, "estimate", "file", job_file, ret_json);
+}
+
 /* ---- jobs ---- */
 
 int proctor_jobs(struct proctor *p, char **ret_json)

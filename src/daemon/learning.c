@@ -9,10 +9,8 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
-#include "jobs/jobs.h"
 
 #define PAGE_ATTEMPTS 64
-#define CLASS_RUNS (3 * ESTIMATE_MAX_RUNS) /* the newest of all rungs together */
 
 /* ---- what has ended becomes runs ---- */
 
@@ -81,7 +79,7 @@ static int score_run(struct store *store, const struct run_record *run, struct r
 		     struct err *err)
 {
 	CLEANUP(run_list_release) struct run_list past = { .arena = ARENA_INIT };
-	int r = store_list_runs_of_class(store, &run->class, CLASS_RUNS, &past, err);
+	int r = store_list_runs_of_class(store, &run->class, LEARNING_CLASS_RUNS, &past, err);
 
 	if (r < 0)
 		return r;
@@ -249,87 +247,18 @@ int learning_write(struct store *store, const struct learning *l, struct err *er
 	return store_put_patterns(store, &l->patterns, err);
 }
 
-/* ---- estimates ---- */
-
-/* What a run of the sheet will be called; NULL: of all sheets. */
-static int describe(const struct job_spec *spec, const struct sheet_spec *sheet,
-		    const struct mask *mask, uint64_t uid, struct arena *arena,
-		    struct run_class *ret)
+void learning_write_json(struct json *j, const struct learning *l)
 {
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const struct sheet_spec *only = spec->n_sheets == 1 ? &spec->sheets[0] : sheet;
-	struct class_source source = {
-		.n_sheets = only ? 1 : (int)spec->n_sheets,
-		.argv_hash = job_spec_hash(spec, mask),
-		.sheet_num = only ? only->num : 0,
-		.uid = uid,
-		/* Recorded of the job as a whole. */
-		.input_bytes = job_spec_measure_input(spec).bytes,
-	};
-
-	mask_argv(mask, only ? only->argv : spec->sheets[0].argv, &text);
-	source.command = text.data;
-	return buf_error(&text) < 0 ? -ENOMEM : class_describe(&source, arena, ret);
-}
-
-static int estimate_class(struct store *store, const struct run_class *class,
-			  struct learning_answer *ret, struct err *err)
-{
-	CLEANUP(run_list_release) struct run_list past = { .arena = ARENA_INIT };
-	int r = store_list_runs_of_class(store, class, CLASS_RUNS, &past, err);
-
-	if (r < 0)
-		return r;
-	if (estimate_by_class(past.items, past.n, class, &ret->estimate) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return store_read_calibration(store, ret->estimate.rung, class->rungs[ret->estimate.rung],
-				      &ret->calibration, err);
-}
-
-static int estimate_part(struct store *store, const struct job_spec *spec,
-			 const struct sheet_spec *sheet, const struct mask *mask, uint64_t uid,
-			 struct learning_answer *ret, struct err *err)
-{
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	struct run_class class;
-
-	if (describe(spec, sheet, mask, uid, &arena, &class) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return estimate_class(store, &class, ret, err);
-}
-
-static void add_calibration(struct calibration *all, const struct calibration *part)
-{
-	all->n_peak += part->n_peak;
-	all->n_peak_covered += part->n_peak_covered;
-	all->n_cpu += part->n_cpu;
-	all->n_cpu_covered += part->n_cpu_covered;
-	all->promised = F64_UNKNOWN; /* promises for parts are none for the whole */
-}
-
-int learning_estimate(struct store *store, const struct job_spec *spec, const struct mask *mask,
-		      uint64_t uid, struct learning_answer *ret, struct err *err)
-{
-	struct learning_answer whole = { .is_by_sheet = false }, all;
-	int r = estimate_part(store, spec, NULL, mask, uid, &whole, err);
-
-	all = whole;
-	for (size_t i = 0;
-	     r == 0 && whole.estimate.n_runs == 0 && spec->n_sheets > 1 && i < spec->n_sheets;
-	     i++) {
-		struct learning_answer part = { .is_by_sheet = true };
-
-		r = estimate_part(store, spec, &spec->sheets[i], mask, uid, &part, err);
-		if (r < 0)
-			return r;
-		if (i == 0) {
-			all = part;
-		} else {
-			estimate_add_step(&all.estimate, &part.estimate);
-			add_calibration(&all.calibration, &part.calibration);
-		}
-	}
-	if (r == 0)
-		*ret = all;
-	return r;
+	json_begin_object(j);
+	json_key(j, "compat");
+	compat_write_json(j, &l->compat);
+	json_key(j, "findings");
+	analysis_write_findings(j, &l->analysis);
+	json_key_u64(j, "runs", l->analysis.n_runs);
+	json_key_u64(j, "retries_left_out", l->analysis.n_retries);
+	json_key_u64(j, "undecided_left_out", l->analysis.n_undecided);
+	json_key_u64(j, "classes", l->analysis.n_classes);
+	json_key_u64(j, "classes_tested", l->analysis.n_tested);
+	json_key_u64(j, "seed", l->analysis.seed);
+	json_end_object(j);
 }

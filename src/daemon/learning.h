@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mask.h"
 #include "learn/learn.h"
 #include "model/job.h"
@@ -57,16 +58,41 @@ void learning_analyze(void *ctx);
 /* Stores what is believed now. */
 int learning_write(struct store *store, const struct learning *l, struct err *err);
 
-/*
- * What is to be expected of a job, by the whole of it or, where that has no history,
- * sheet by sheet; and how answers of that kind did. uid: whose job it is.
- */
+/* What "proctor correlate --json" prints. */
+void learning_write_json(struct json *j, const struct learning *l);
+
+/* ---- estimates ---- */
+
+#define LEARNING_CLASS_RUNS (3 * ESTIMATE_MAX_RUNS) /* the newest of all rungs together */
+
+struct learning_question {
+	const struct job_spec *spec;
+	const struct mask *mask;
+	uint64_t uid;	      /* whose job it is */
+	uint64_t input_bytes; /* of the files that it names; U64_UNKNOWN: none, or nobody looked */
+	bool only_own;	      /* runs of others with the same command are not for this user */
+};
+
 struct learning_answer {
 	struct estimate estimate;
 	struct calibration calibration;
 	bool is_by_sheet; /* put together from its sheets */
 };
-int learning_estimate(struct store *store, const struct job_spec *spec, const struct mask *mask,
-		      uint64_t uid, struct learning_answer *ret, struct err *err);
+
+void learning_answer_init(struct learning_answer *answer); /* no data */
+
+/*
+ * What is to be expected of a job, by the whole of it or, where that has no history,
+ * sheet by sheet; and how answers of that kind did.
+ */
+int learning_estimate(struct store *store, const struct learning_question *question,
+		      struct learning_answer *ret, struct err *err);
+
+/* The same of an attempt that runs, as a whole. */
+int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
+			      struct learning_answer *ret, struct err *err);
+
+/* What "proctor estimate --json" prints. */
+void learning_write_answer(struct json *j, const struct learning_answer *answer);
 
 #endif

@@ -22,6 +22,8 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "learn/learn.h"
+#include "model/estimate.h"
 
 struct queued {
 	char *job_id;
@@ -31,11 +33,13 @@ struct queued {
 	uid_t uid;  /* who runs it */
 	size_t n_bytes;
 	uint64_t submitted_wall_ns;
-	bool is_started;	  /* a runner has it, or had it */
-	bool was_executed;	  /* we have seen the runner begin */
-	uint64_t started_boot_ns; /* since when we know that */
-	uint64_t not_before_ns;	  /* by CLOCK_BOOTTIME: back-pressure */
-	char reason[160];	  /* why it waits; "": it does not */
+	bool is_started;		 /* a runner has it, or had it */
+	bool was_executed;		 /* we have seen the runner begin */
+	uint64_t started_boot_ns;	 /* since when we know that */
+	uint64_t not_before_ns;		 /* by CLOCK_BOOTTIME: back-pressure */
+	struct estimate estimate;	 /* of what it will need, when that was last asked */
+	uint64_t estimated_boot_ns;	 /* 0: never */
+	char reason[ADMIT_REASON_BYTES]; /* why it waits; "": it does not */
 };
 
 struct queue;

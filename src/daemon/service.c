@@ -104,10 +104,11 @@ static int make_parts(struct service *s, struct err *err)
 }
 
 static const struct rpc_method *const method_tables[] = {
-	service_status_methods, service_config_methods, service_view_methods,
-	service_recent_methods, service_job_methods,	service_attach_methods,
-	service_phase_methods,	service_wait_methods,	service_hello_methods,
-	service_guest_methods,	service_admit_methods,
+	service_status_methods,	  service_config_methods, service_view_methods,
+	service_recent_methods,	  service_job_methods,	  service_attach_methods,
+	service_phase_methods,	  service_wait_methods,	  service_hello_methods,
+	service_guest_methods,	  service_admit_methods,  service_learn_methods,
+	service_estimate_methods,
 };
 
 /* The server takes one table. */
@@ -209,7 +210,9 @@ static int open_service(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	describe(s);
-	r = service_begin_ticks(s, err);
+	r = service_begin_learning(s, err);
+	if (r == 0)
+		r = service_begin_ticks(s, err);
 	return r < 0 ? r : watch_over_ticks(s, err);
 }
 
@@ -227,6 +230,7 @@ static void end_record(struct service *s)
 
 static void close_service(struct service *s)
 {
+	learner_leave(s->learner);
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	if (s->store)
@@ -251,6 +255,7 @@ static void close_service(struct service *s)
 	s->assigner = assigner_free(s->assigner);
 	s->jsonl = jsonl_free(s->jsonl);
 	s->loop = loop_free(s->loop);
+	s->learner = learner_free(s->learner);
 	close_fd(&s->signal_fd);
 	close_fd(&s->root_fd);
 	snapshot_release(&s->snap);

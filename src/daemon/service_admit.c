@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "daemon/service_internal.h"
 
 /* Its runner asks every second while a sheet waits: who has not asked for so long does not wait. */
@@ -11,11 +12,21 @@
 
 struct admit_params {
 	const char *what, *job_id;
+	struct estimate_params job; /* to be estimated */
+	double peak_mb;		    /* NaN: not given */
 };
 
 static const struct rpc_field admit_fields[] = {
 	{ "for", RPC_STRING, offsetof(struct admit_params, what), .is_required = false },
 	{ "job_id", RPC_STRING, offsetof(struct admit_params, job_id), .is_required = false },
+	{ "file", RPC_STRING, offsetof(struct admit_params, job.file), .is_required = false },
+	{ "command", RPC_STRINGS, offsetof(struct admit_params, job.command),
+	  .is_required = false },
+	{ "sheet", RPC_U64, offsetof(struct admit_params, job.sheet), .min = 1, .max = 1000000 },
+	{ "input_bytes", RPC_U64, offsetof(struct admit_params, job.input_bytes),
+	  .is_required = false },
+	{ "estimated_peak_memory_mb", RPC_F64, offsetof(struct admit_params, peak_mb), .min = 0,
+	  .max = 1e12 },
 };
 
 /* What can be asked for: from which level on it is turned away. Below it only waits. */
@@ -97,11 +108,78 @@ static void write_answer(struct json *j, const struct pressure *pressure, bool i
 	json_end_object(j);
 }
 
+/* ---- with what the job is expected to need ---- */
+
+static bool has_job(const struct admit_params *params)
+{
+	return params->job.file || params->job.command || params->job.sheet ||
+	       u64_known(params->job.input_bytes) || f64_known(params->peak_mb);
+}
+
+/* Either what the caller knows, or what is known here. */
+static int find_estimate(struct service *s, const struct rpc_call *call,
+			 const struct admit_params *params, struct estimate *ret, struct err *err)
+{
+	struct learning_answer answer;
+	int r = 0;
+
+	learning_answer_init(&answer);
+	if (f64_known(params->peak_mb) && (params->job.file || params->job.command))
+		return err_set(err, -EINVAL,
+			       "either a job or 'estimated_peak_memory_mb', not both");
+	if (f64_known(params->peak_mb)) {
+		answer.estimate.peak_rss_mb = params->peak_mb;
+		answer.estimate.n_runs = 1;
+	} else {
+		r = service_estimate_params(s, rpc_call_peer(call), &params->job, &answer, err);
+	}
+	*ret = answer.estimate;
+	return r;
+}
+
+/* Who is let in waits as the pressure says, and hears of that. */
+static void write_room(struct json *j, const struct pressure *pressure, const struct estimate *e,
+		       const struct admit_answer *a)
+{
+	bool is_held = a->decision == ADMIT && a->delay_seconds > 0;
+
+	json_begin_object(j);
+	json_key_string(j, "answer", admit_name(is_held ? ADMIT_DELAY : a->decision));
+	json_key_u64(j, "delay_seconds", a->delay_seconds);
+	json_key_string(j, "pressure_level", pressure_name(pressure->level));
+	json_key_string(j, "reason", is_held ? pressure->reason : a->reason);
+	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
+	json_key_f64(j, "headroom_mb", a->headroom_mb);
+	json_end_object(j);
+}
+
+static int admit_known(struct service *s, struct rpc_call *call, const struct admit_params *params,
+		       struct err *err)
+{
+	struct admit_answer answer;
+	struct estimate e;
+	int r;
+
+	if (strcmp(params->what, "job") != 0)
+		return err_set(err, -EINVAL, "what is expected of a job goes with 'for' \"job\"");
+	r = find_estimate(s, call, params, &e, err);
+	if (r < 0)
+		return r;
+	if (service_judge_room(s, &e, &answer) < 0)
+		return err_set(err, -ENOMEM, "no memory left to tell");
+	write_room(rpc_call_result(call), &s->pressure, &e, &answer);
+	return 0;
+}
+
 /* Whether a job, or the next sheet of one, may start: for runners, and for other schedulers. */
 static int admit(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	struct admit_params params = { .what = "job" };
+	struct admit_params params = {
+		.what = "job",
+		.job.input_bytes = U64_UNKNOWN,
+		.peak_mb = F64_UNKNOWN,
+	};
 	const struct admission *admission;
 	bool is_refused;
 	int r = rpc_call_read(call, admit_fields, ARRAY_SIZE(admit_fields), &params, err);
@@ -111,6 +189,8 @@ static int admit(void *ctx, struct rpc_call *call, struct err *err)
 	admission = find_admission(params.what);
 	if (!admission)
 		return err_set(err, -EINVAL, "'for' is \"job\" or \"sheet\"");
+	if (has_job(&params))
+		return admit_known(s, call, &params, err);
 	is_refused = admission->is_refused(s->pressure.level);
 	if (params.job_id && admission->is_refused == pressure_holds_sheets)
 		note_held(s, rpc_call_peer(call), params.job_id,

@@ -70,6 +70,7 @@ static void settle(struct service *s)
 	find_group(s);
 	detect_configure(s->detect, &s->config->anomaly);
 	upkeep_set_policy(s->upkeep, &s->config->retention, s->paths->jsonl);
+	service_configure_learning(s);
 	config_each(s->config, tell_idle_setting, &told);
 }
 

@@ -106,6 +106,7 @@ static void hand_on_change(struct service *s, enum watch_change change, const st
 		service_answer_waiters(s, job);
 		service_leave_job(s, job);
 		service_run_queue_soon(s);
+		learner_note_end(s->learner);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include "bus/bus.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
+#include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/upkeep.h"
@@ -98,6 +99,8 @@ struct service {
 	struct queue *queue;
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
+	struct learner *learner;
+	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct life_state life;
 	struct orphans *orphans;
 	struct phase_marks *phases; /* that wait to be written down */
@@ -154,6 +157,42 @@ void service_run_queue(struct service *s);
 
 /* A job has ended: the next one need not wait for the next tick. */
 void service_run_queue_soon(struct service *s);
+
+/* ---- service_learn.c ---- */
+
+int service_begin_learning(struct service *s, struct err *err);
+
+/* Takes over what the configuration says. */
+void service_configure_learning(struct service *s);
+
+/* ---- service_estimate.c: what a job will need ---- */
+
+/* What names a job that is not there yet: a file's text, or a command. */
+struct estimate_params {
+	const char *file;
+	const struct rpc_value *command;
+	uint64_t sheet;	      /* 0: not given */
+	uint64_t input_bytes; /* of the files that it names, as the caller says; U64_UNKNOWN */
+};
+
+int service_estimate_params(struct service *s, const struct rpc_peer *peer,
+			    const struct estimate_params *params, struct learning_answer *ret,
+			    struct err *err);
+
+/* Of one that will run as this user. */
+int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
+			  uint64_t input_bytes, struct learning_answer *ret, struct err *err);
+
+/* Whether it was never asked, or long ago. */
+bool service_needs_estimate(const struct queued *job);
+void service_estimate_queued(struct service *s, struct queued *job);
+void service_keep_estimate(struct queued *job, const struct estimate *e);
+void service_estimate_watched(struct service *s, struct watched *job);
+
+/* ---- service_room.c ---- */
+
+/* Whether a job with this estimate fits beside those that run. -ENOMEM. */
+int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);
 
 /* ---- service_config.c ---- */
 
@@ -233,6 +272,8 @@ extern const struct rpc_method service_attach_methods[];
 extern const struct rpc_method service_phase_methods[];
 extern const struct rpc_method service_wait_methods[];
 extern const struct rpc_method service_admit_methods[];
+extern const struct rpc_method service_learn_methods[];
+extern const struct rpc_method service_estimate_methods[];
 extern const struct rpc_method service_hello_methods[]; /* for runners */
 extern const struct rpc_method service_guest_methods[];
 

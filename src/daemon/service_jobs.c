@@ -221,9 +221,34 @@ static int find_runner_uid(const struct rpc_peer *peer, uid_t *ret, struct err *
 	return 0;
 }
 
-static int submit(struct service *s, const struct submit_params *params, const char *job_id,
-		  struct rpc_call *call, struct err *err)
+/* One that would wait for ever is not let in. Whether what is known is enough is seen later. */
+static int check_room(struct service *s, const struct job_spec *spec, uid_t uid,
+		      struct estimate *ret, struct err *err)
 {
+	struct learning_answer found;
+	struct admit_answer answer;
+
+	learning_answer_init(&found);
+	service_estimate_spec(s, spec, uid, U64_UNKNOWN, &found, NULL);
+	*ret = found.estimate;
+	if (service_judge_room(s, ret, &answer) == 0 && answer.is_for_good)
+		return err_set(err, -EOPNOTSUPP, "no such job here: %s", answer.reason);
+	return 0;
+}
+
+static void keep_estimate(struct service *s, const struct submission *job, const struct estimate *e)
+{
+	struct queued *queued = queue_find(s->queue, job->job_id, job->uid);
+
+	if (queued)
+		service_keep_estimate(queued, e);
+}
+
+static int submit(struct service *s, const struct submit_params *params,
+		  const struct job_spec *spec, const char *job_id, struct rpc_call *call,
+		  struct err *err)
+{
+	struct estimate estimate;
 	struct submission job = { job_id,	   params->file, strlen(params->file),
 				  params->workdir, params->name, 0 };
 	struct json *j = rpc_call_result(call);
@@ -234,9 +259,12 @@ static int submit(struct service *s, const struct submit_params *params, const c
 	if (r == 0)
 		r = check_submission(s, params, &job, err);
 	if (r == 0)
+		r = check_room(s, spec, job.uid, &estimate, err);
+	if (r == 0)
 		r = queue_add(s->queue, &job, err);
 	if (r < 0)
 		return r;
+	keep_estimate(s, &job, &estimate);
 	json_begin_object(j);
 	json_key_string(j, "job_id", job_id);
 	json_end_object(j);
@@ -257,7 +285,7 @@ static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 					      err);
 	if (r < 0)
 		return r;
-	r = submit(ctx, &params, make_job_id(&params, &spec, room, sizeof(room)), call, err);
+	r = submit(ctx, &params, &spec, make_job_id(&params, &spec, room, sizeof(room)), call, err);
 	job_spec_release(&spec);
 	return r;
 }

@@ -174,6 +174,28 @@ static bool is_held_up(struct service *s, struct queued *job)
 	return now < job->not_before_ns;
 }
 
+/* A look at the past of each takes a read of the database: not of all of them in one go. */
+#define MAX_ESTIMATES 8
+
+/* False: it waits for room, or for its turn to be asked about. */
+static bool has_room(struct service *s, struct queued *job, size_t *n_estimates)
+{
+	struct admit_answer answer;
+
+	if (service_needs_estimate(job) && *n_estimates < MAX_ESTIMATES) {
+		service_estimate_queued(s, job);
+		(*n_estimates)++;
+	}
+	if (job->estimated_boot_ns == 0) {
+		snprintf(job->reason, sizeof(job->reason), "others are looked at before it");
+		return false;
+	}
+	if (service_judge_room(s, &job->estimate, &answer) < 0 || answer.decision == ADMIT)
+		return true;
+	memcpy(job->reason, answer.reason, sizeof(job->reason));
+	return false;
+}
+
 static bool may_pass(int error)
 {
 	return error == -EAGAIN || error == -ENOMEM;
@@ -208,12 +230,12 @@ static size_t max_jobs(const struct service *s)
 }
 
 /* True if it is gone from the queue. */
-static bool look_after(struct service *s, struct queued *job)
+static bool look_after(struct service *s, struct queued *job, size_t *n_estimates)
 {
 	if (job->is_started)
 		return false;
 	if (count_started(s) < max_jobs(s))
-		return !is_held_up(s, job) && start_job(s, job);
+		return !is_held_up(s, job) && has_room(s, job, n_estimates) && start_job(s, job);
 	snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", max_jobs(s));
 	return false;
 }
@@ -221,11 +243,11 @@ static bool look_after(struct service *s, struct queued *job)
 void service_run_queue(struct service *s)
 {
 	struct queued *job;
-	size_t i = 0;
+	size_t i = 0, n_estimates = 0;
 
 	settle_all(s);
 	while ((job = queue_at(s->queue, i)))
-		if (!look_after(s, job))
+		if (!look_after(s, job, &n_estimates))
 			i++;
 }
 

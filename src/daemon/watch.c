@@ -175,6 +175,7 @@ static struct watched *watched_new(const struct attempt *a)
 	if (!job)
 		return NULL;
 	attempt_init(&job->a);
+	estimate_init(&job->estimate);
 	job->runner_fd = -1;
 	job->job_id = strdup(a->job_id);
 	if (!job->job_id)

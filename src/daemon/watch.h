@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "jobs/jobs.h"
+#include "model/estimate.h"
 #include "model/job.h"
 #include "store/store.h"
 
@@ -26,7 +27,9 @@ struct watched {
 	bool was_seen;		   /* at this look */
 	struct watched *next;	   /* of those that are over */
 	int runner_fd;		   /* a pidfd of its runner; -1: there is none */
-	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
+	bool is_estimated;
+	struct estimate estimate; /* of what it will need at most */
+	uint64_t held_boot_ns;	  /* when its runner last asked for a sheet that waits; 0 */
 	char why_held[160];
 };
 

@@ -63,6 +63,7 @@ static void judge_room(const struct admit_question *q, struct admit_answer *ret)
 	ret->headroom_mb = room - q->used_mb - promised - wanted;
 	if (wanted > room) {
 		ret->decision = ADMIT_REJECT;
+		ret->is_for_good = true;
 		snprintf(
 			ret->reason, sizeof(ret->reason),
 			"it is expected to need %.0f MB, more than the %.0f MB that jobs may use here",

@@ -8,12 +8,15 @@
 #ifndef PROCTOR_LEARN_ADMIT_H
 #define PROCTOR_LEARN_ADMIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/json.h"
 #include "learn/pressure.h"
 #include "model/estimate.h"
+
+#define ADMIT_REASON_BYTES 192
 
 enum admit_decision { ADMIT, ADMIT_DELAY, ADMIT_REJECT };
 const char *admit_name(enum admit_decision decision); /* "admit", "delay", "reject" */
@@ -36,7 +39,8 @@ struct admit_answer {
 	enum admit_decision decision;
 	unsigned delay_seconds; /* ask again then; or, admitted, wait so long before a sheet */
 	double headroom_mb;	/* that is left with the job; NaN: cannot be told */
-	char reason[192];
+	bool is_for_good;	/* rejected, and will be for as long as the limit stays */
+	char reason[ADMIT_REASON_BYTES];
 };
 
 void admit_decide(const struct admit_question *question, struct admit_answer *ret);

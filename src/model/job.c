@@ -30,6 +30,24 @@ void job_spec_release(struct job_spec *spec)
 	job_spec_init(spec);
 }
 
+int job_spec_set_command(struct job_spec *spec, const char *const *argv, int sheet_num)
+{
+	struct sheet_spec *sheet = arena_alloc(&spec->arena, sizeof(*sheet));
+
+	if (!sheet)
+		return -ENOMEM;
+	*sheet = (struct sheet_spec){
+		.num = sheet_num,
+		.argv = argv,
+		.timeout_seconds = F64_UNKNOWN,
+		.stop_on_failure = true,
+		.ranks = 1,
+	};
+	spec->sheets = sheet;
+	spec->n_sheets = 1;
+	return 0;
+}
+
 static const char *const outcome_names[] = {
 	[OUTCOME_NONE] = NULL,	       [OUTCOME_SUCCESS] = "success",
 	[OUTCOME_FAILURE] = "failure", [OUTCOME_CANCELLED] = "cancelled",

@@ -56,6 +56,9 @@ struct job_spec {
 void job_spec_init(struct job_spec *spec);
 void job_spec_release(struct job_spec *spec);
 
+/* One command as its only sheet; argv is borrowed. -ENOMEM. */
+int job_spec_set_command(struct job_spec *spec, const char *const *argv, int sheet_num);
+
 /* ---- what came of it ---- */
 
 enum outcome {

@@ -196,11 +196,11 @@ kill -HUP "$pid"
 check "a daemon that costs too much looks less often" eventually is_true 'd["interval_seconds"] > 0.1'
 like "and says so" "$(cat "$log")" 'looks every [0-9.]+ s from now on'
 
-printf 'correlation:\n  interval_minutes: 9\n  min_sample_size: 9\n' >"$config"
+printf 'correlation:\n  min_sample_size: 9\nstrace_full_on_demand: true\n' >"$config"
 kill -HUP "$pid"
 check "what has no effect is named" eventually has_line "$log" \
-	'warning: line 2 of the configuration, correlation\.interval_minutes, has no effect'
-is "once for all of its kind" "$(count_lines "$log" 'compare jobs with')" 1
+	'warning: line 3 of the configuration, strace_full_on_demand, has no effect'
+is "and nothing else" "$(count_lines "$log" 'has no effect')" 1
 
 echo 'enabled: false' >"$config"
 kill -HUP "$pid"

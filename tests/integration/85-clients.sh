@@ -177,6 +177,8 @@ with proctor.Client() as client:
 	assert len(client.events(limit=1)) == 1
 	assert client.events(since=time.time() + 60) == []
 	assert client.admit()['answer'] in ('admit', 'delay', 'reject')
+	assert client.estimate(['no-such-command'])['estimated_peak_memory_mb'] is None
+	assert client.estimate({'sheets': [{'run': ['no-such-command']}]})['runs'] == 0
 	assert client.context()['rss_mb'] > 0"
 py "errors have a type, a code and a sentence" "
 def failure(function, *args):

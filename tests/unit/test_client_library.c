@@ -318,6 +318,23 @@ static int admit(struct proctor *p, char **ret)
 	return proctor_admit(p, "{\"x\":[1]}", ret);
 }
 
+static int estimate(struct proctor *p, char **ret)
+{
+	const char *const argv[] = { "make", "a \"b\"", NULL };
+
+	return proctor_estimate(p, argv, ret);
+}
+
+static int estimate_nothing(struct proctor *p, char **ret)
+{
+	return proctor_estimate(p, NULL, ret);
+}
+
+static int estimate_file(struct proctor *p, char **ret)
+{
+	return proctor_estimate_file(p, "sheets:\n", ret);
+}
+
 static int cancel(struct proctor *p, char **ret)
 {
 	return proctor_cancel(p, "a", ret);
@@ -370,6 +387,9 @@ static void test_methods(void **state)
 		{ context_of_host, "resource.context", "{}" },
 		{ context_of_process, "resource.context", "{\"pid\":17}" },
 		{ admit, "admit", "{\"x\":[1]}" },
+		{ estimate, "estimate", "{\"command\":[\"make\",\"a \\\"b\\\"\"]}" },
+		{ estimate_nothing, "estimate", "{\"command\":[]}" },
+		{ estimate_file, "estimate", "{\"file\":\"sheets:\\n\"}" },
 		{ cancel, "job.cancel", "{\"job_id\":\"a\"}" },
 		{ cancel_nothing, "job.cancel", "{\"job_id\":null}" },
 		{ submit, "job.submit", "{\"file\":\"sheets:\\n\",\"workdir\":\"/\"}" },

@@ -1,48 +1,6 @@
-#include "store_fixture.h"
+#include "learning_fixture.h"
 
 #include <math.h>
-
-#include "daemon/daemon.h"
-
-#define HOUR_NS UINT64_C(3600000000000)
-#define START_NS UINT64_C(1700000000000000000)
-#define MIB (UINT64_C(1024) * 1024)
-
-/* A recorded run with this peak, the Nth hour after the beginning. */
-static void add_run(struct store *store, unsigned hour, bool has_failed, uint64_t peak_mb)
-{
-	struct attempt a;
-	struct sheet_record sheet = { .num = 1, .try_num = 1, .total_ranks = 1 };
-	struct err err = ERR_INIT;
-	char id[32];
-
-	snprintf(id, sizeof(id), "job-%u", hour);
-	a = make_attempt(id);
-	a.total_sheets = 1;
-	a.started_wall_ns = START_NS + hour * HOUR_NS;
-	must(store_begin_attempt(store, &a, &err), &err);
-	a.ended_wall_ns = a.started_wall_ns + HOUR_NS / 2;
-	a.outcome = has_failed ? OUTCOME_FAILURE : OUTCOME_SUCCESS;
-	a.usage.wall_ns = HOUR_NS / 2;
-	a.usage.peak_rss_bytes = peak_mb * MIB;
-	a.usage.peak_rss_evidence = EVIDENCE_EXACT;
-	sheet.command = "./train.py --fast";
-	sheet.outcome = a.outcome;
-	sheet.started_wall_ns = a.started_wall_ns;
-	sheet.ended_wall_ns = a.ended_wall_ns;
-	usage_init(&sheet.usage);
-	a.sheets = &sheet;
-	a.n_sheets = 1;
-	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
-	attempt_release(&a);
-}
-
-/* Every other run is large, and fails. */
-static void add_runs(struct store *store, unsigned first, unsigned n)
-{
-	for (unsigned i = first; i < first + n; i++)
-		add_run(store, i, i % 2, i % 2 ? 500 + i : 100 + i);
-}
 
 static void analyze(struct store *store, uint64_t since_wall_ns, size_t *ret_n_runs)
 {
@@ -74,7 +32,7 @@ static void test_what_has_ended_becomes_a_run(void **state)
 	struct err err = ERR_INIT;
 	size_t n;
 
-	add_runs(store, 0, 70); /* more than a page */
+	add_runs(store, START_NS, 0, 70); /* more than a page */
 	must(store_begin_attempt(store, &running, &err), &err);
 	must(learning_catch_up(store, 3, &n, &err), &err);
 	assert_int_equal(n, 3);
@@ -102,7 +60,7 @@ static void test_noted_twice(void **state)
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	struct err err = ERR_INIT;
 
-	add_runs(store, 0, 4);
+	add_runs(store, START_NS, 0, 4);
 	must(learning_catch_up(store, 0, NULL, &err), &err);
 	assert_int_equal(raw_sql(f->db, "DELETE FROM runs WHERE attempt > 2 RETURNING 1"), 1);
 	must(learning_catch_up(store, 0, NULL, &err), &err);
@@ -119,10 +77,10 @@ static void test_old_patterns_are_judged_by_all_later_runs(void **state)
 	struct err err = ERR_INIT;
 	size_t n_runs;
 
-	add_runs(store, 0, 16);
+	add_runs(store, START_NS, 0, 16);
 	analyze(store, 1, &n_runs);
 	assert_int_equal(n_runs, 16);
-	add_runs(store, 16, 12);
+	add_runs(store, START_NS, 16, 12);
 	analyze(store, START_NS + 26 * HOUR_NS, &n_runs);
 	assert_int_equal(n_runs, 2);
 	must(store_list_patterns(store, &list, &err), &err);
@@ -138,24 +96,60 @@ static void test_estimate_of_a_command(void **state)
 	const char *argv[] = { "./train.py", "--fast", NULL };
 	const struct sheet_spec sheet = { .num = 1, .argv = argv, .ranks = 1 };
 	const struct job_spec spec = { .sheets = &sheet, .n_sheets = 1 };
+	const struct learning_question own = { .spec = &spec,
+					       .uid = 1000,
+					       .input_bytes = U64_UNKNOWN };
+	const struct learning_question other = { .spec = &spec,
+						 .uid = 1001,
+						 .input_bytes = U64_UNKNOWN };
 	struct learning_answer answer;
 	struct err err = ERR_INIT;
 
-	must(learning_estimate(store, &spec, NULL, 1000, &answer, &err), &err);
+	must(learning_estimate(store, &own, &answer, &err), &err);
 	assert_int_equal(answer.estimate.n_runs, 0);
 	assert_true(isnan(answer.estimate.peak_rss_mb));
 	for (unsigned i = 0; i < 4; i++)
-		add_run(store, i, false, 100 + i);
+		add_run(store, START_NS, i, false, 100 + i);
 	must(learning_catch_up(store, 0, NULL, &err), &err);
-	must(learning_estimate(store, &spec, NULL, 1000, &answer, &err), &err);
+	must(learning_estimate(store, &own, &answer, &err), &err);
 	assert_int_equal(answer.estimate.n_runs, 4);
 	assert_int_equal(answer.estimate.rung, RUNG_PROGRAM); /* recorded with another input */
 	assert_true(answer.estimate.peak_rss_mb == 103);
 	assert_int_equal(answer.calibration.n_peak, 3);
 	assert_int_equal(answer.calibration.n_peak_covered,
 			 0); /* each was larger than all before */
-	must(learning_estimate(store, &spec, NULL, 1001, &answer, &err), &err);
+	must(learning_estimate(store, &other, &answer, &err), &err);
 	assert_int_equal(answer.estimate.n_runs, 0); /* of another user */
+}
+
+/* The exact command is the same for all; what it needed is for who ran it. */
+static void test_runs_of_others(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct sheet_record sheet = { .num = 1, .command = "./train.py --fast" };
+	struct attempt a = make_attempt("another");
+	struct learning_answer answer;
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < 4; i++)
+		add_run(store, START_NS, i, false, 100 + i);
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	a.total_sheets = 1;
+	a.sheets = &sheet;
+	a.n_sheets = 1;
+	must(learning_estimate_attempt(store, &a, true, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 4);
+	assert_int_equal(answer.estimate.rung, RUNG_EXACT);
+	assert_int_equal(answer.calibration.n_peak, 3);
+	a.uid = 1001;
+	must(learning_estimate_attempt(store, &a, false, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 4);
+	must(learning_estimate_attempt(store, &a, true, &answer, &err), &err);
+	assert_int_equal(answer.estimate.n_runs, 0);
+	assert_true(isnan(answer.estimate.peak_rss_mb));
+	assert_int_equal(answer.calibration.n_peak, 0);
+	attempt_release(&a);
 }
 
 int main(void)
@@ -166,6 +160,7 @@ int main(void)
 		TEST(test_noted_twice),
 		TEST(test_old_patterns_are_judged_by_all_later_runs),
 		TEST(test_estimate_of_a_command),
+		TEST(test_runs_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

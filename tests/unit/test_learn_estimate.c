@@ -229,8 +229,10 @@ static void test_admission(void **state)
 	assert_non_null(strstr(a.reason, "400 MB more"));
 	a = ask(1000, 300, 900, 0, PRESSURE_NONE);
 	assert_int_equal(a.decision, ADMIT_REJECT); /* it never fits */
+	assert_true(a.is_for_good);
 	a = ask(1000, 300, 10, 0, PRESSURE_HIGH);
 	assert_int_equal(a.decision, ADMIT_REJECT);
+	assert_false(a.is_for_good);
 	assert_non_null(strstr(a.reason, "high (because)"));
 	a = ask(1000, 300, NAN, 0, PRESSURE_MEDIUM);
 	assert_int_equal(a.decision, ADMIT);

@@ -1,0 +1,269 @@
+#include "daemon/learner.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "daemon/daemon.h"
+#include "daemon/learn_news.h"
+#include "daemon/learn_plan.h"
+
+#define PATIENCE_MS 5000 /* for another writer: nobody waits for this thread */
+#define SLICE_ATTEMPTS 16
+/* After an end: others may follow, and its runner has its last words to write. */
+#define SOON_MS 1000
+#define PAUSE_MS 100
+#define RETRY_MS 60000
+
+/* What the other thread has, and nobody else meanwhile. */
+struct work {
+	bool is_analysis;
+	bool has_more; /* attempts that are no runs yet */
+	struct learning learned;
+	struct learn_news news;
+	struct err err;
+	int r;
+};
+
+struct learner {
+	struct learner_options options;
+	struct loop_timer *catch_up_timer, *analysis_timer;
+	struct learn_plan plan;
+	atomic_bool is_leaving;
+	bool is_busy, wants_catch_up, wants_analysis;
+	bool is_timed;	      /* the timer for catching up is set */
+	bool cannot_catch_up; /* said once */
+	uint64_t n_begun;     /* analyses */
+	struct work work;
+};
+
+/* ---- on the other thread ---- */
+
+static void store_cleanup(struct store **store)
+{
+	*store = store_close(*store);
+}
+
+/* All of them before an analysis, else a slice. */
+static int catch_up(struct learner *l, struct store *store)
+{
+	size_t n = SLICE_ATTEMPTS;
+	int r = 0;
+
+	do {
+		r = learning_catch_up(store, SLICE_ATTEMPTS, &n, &l->work.err);
+	} while (r == 0 && n == SLICE_ATTEMPTS && l->work.is_analysis && !l->is_leaving);
+	l->work.has_more = n == SLICE_ATTEMPTS;
+	return r;
+}
+
+static uint64_t oldest_wall_ns(void)
+{
+	return clock_wall_ns() - COMPAT_LOOKBACK_DAYS * UINT64_C(86400000000000);
+}
+
+static int analyze(struct learner *l, struct store *store)
+{
+	struct work *work = &l->work;
+	int r = learning_read(store, oldest_wall_ns(), &work->learned, &work->err);
+
+	if (r == 0 && learn_news_begin(&work->news, &work->learned.patterns) < 0)
+		r = err_set(&work->err, -ENOMEM, "out of memory");
+	if (r < 0 || l->is_leaving)
+		return r;
+	learning_analyze(&work->learned);
+	r = learning_write(store, &work->learned, &work->err);
+	if (r == 0 && learn_news_find(&work->news, &work->learned, store) < 0)
+		r = err_set(&work->err, -ENOMEM, "out of memory");
+	return r;
+}
+
+static void do_work(void *ctx)
+{
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	struct learner *l = ctx;
+	struct work *work = &l->work;
+
+	work->r = store_open_patient(l->options.db, STORE_WRITE, PATIENCE_MS, &store, &work->err);
+	if (work->r < 0)
+		return;
+	store_set_alive_check(store, daemon_check_alive, NULL);
+	work->r = catch_up(l, store);
+	if (work->r == 0 && work->is_analysis && !l->is_leaving)
+		work->r = analyze(l, store);
+}
+
+/* ---- in the loop ---- */
+
+static void end_work(struct work *work)
+{
+	learning_release(&work->learned);
+	learn_news_release(&work->news);
+}
+
+static void plan_analysis(struct learner *l)
+{
+	uint64_t wait_ns = learn_plan_wait_ns(&l->plan, clock_boot_ns());
+
+	loop_timer_set(l->analysis_timer, (wait_ns + 999999) / 1000000, 0);
+}
+
+/* One that is set stays: ends that follow each other closely do not put it off. */
+static void catch_up_in(struct learner *l, uint64_t ms)
+{
+	if (!l->is_timed && !l->is_leaving)
+		loop_timer_set(l->catch_up_timer, ms, 0);
+	l->is_timed = true;
+}
+
+static void note_catch_up(struct learner *l)
+{
+	bool has_failed = l->work.r < 0;
+
+	if (has_failed && !l->cannot_catch_up)
+		log_warning("what has ended cannot be learned from, and is tried again: %s",
+			    l->work.err.text);
+	l->cannot_catch_up = has_failed;
+	if (has_failed)
+		catch_up_in(l, RETRY_MS);
+	else if (l->work.has_more)
+		catch_up_in(l, PAUSE_MS);
+}
+
+static void tell_news(struct learner *l)
+{
+	const struct learner_listener *listener = &l->options.listener;
+
+	for (size_t i = 0; i < l->work.news.n; i++)
+		listener->on_news(listener->ctx, l->work.news.items[i].pattern,
+				  l->work.news.items[i].uid);
+}
+
+static void note_analysis(struct learner *l)
+{
+	const struct learner_listener *listener = &l->options.listener;
+	bool has_failed = l->work.r < 0;
+
+	if (learn_plan_note_end(&l->plan, has_failed, clock_boot_ns())) {
+		if (has_failed)
+			log_warning("the runs cannot be analysed, and are tried again: %s",
+				    l->work.err.text);
+		else
+			log_info("the runs can be analysed again");
+	}
+	if (!has_failed)
+		tell_news(l);
+	listener->on_analysis(listener->ctx, l->n_begun, has_failed ? NULL : &l->work.learned,
+			      &l->work.err);
+	plan_analysis(l);
+}
+
+static void begin_wanted(struct learner *l);
+
+static void on_done(void *ctx)
+{
+	struct learner *l = ctx;
+
+	l->is_busy = false;
+	if (!l->is_leaving && l->work.is_analysis)
+		note_analysis(l);
+	else if (!l->is_leaving)
+		note_catch_up(l);
+	end_work(&l->work);
+	begin_wanted(l);
+}
+
+static void begin_wanted(struct learner *l)
+{
+	if (l->is_busy || l->is_leaving || (!l->wants_analysis && !l->wants_catch_up))
+		return;
+	l->work = (struct work){ .is_analysis = l->wants_analysis, .err = ERR_INIT };
+	learning_init(&l->work.learned, l->options.min_jobs);
+	l->work.news.before = (struct map)MAP_INIT;
+	l->n_begun += l->wants_analysis;
+	l->wants_analysis = l->wants_catch_up = false; /* the one does the other */
+	l->is_busy = true;
+	if (loop_queue_work(l->options.loop, do_work, on_done, l) == 0)
+		return;
+	l->work.r = err_set(&l->work.err, -ENOMEM, "out of memory");
+	on_done(l);
+}
+
+static void on_catch_up_timer(void *ctx)
+{
+	struct learner *l = ctx;
+
+	l->is_timed = false;
+	l->wants_catch_up = true;
+	begin_wanted(l);
+}
+
+static void on_analysis_timer(void *ctx)
+{
+	struct learner *l = ctx;
+
+	if (learn_plan_wait_ns(&l->plan, clock_boot_ns()) > 0) {
+		plan_analysis(l);
+		return;
+	}
+	l->wants_analysis = true;
+	begin_wanted(l);
+}
+
+struct learner *learner_new(const struct learner_options *options)
+{
+	struct learner *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->options = *options;
+	l->catch_up_timer = loop_timer_new(options->loop, on_catch_up_timer, l);
+	l->analysis_timer = loop_timer_new(options->loop, on_analysis_timer, l);
+	if (!l->catch_up_timer || !l->analysis_timer)
+		return learner_free(l);
+	learn_plan_begin(&l->plan, options->interval_minutes, clock_boot_ns());
+	plan_analysis(l);
+	learner_note_end(l);
+	return l;
+}
+
+void learner_set(struct learner *l, unsigned interval_minutes, size_t min_jobs)
+{
+	l->options.min_jobs = min_jobs;
+	learn_plan_set_interval(&l->plan, interval_minutes);
+	plan_analysis(l);
+}
+
+void learner_note_end(struct learner *l)
+{
+	catch_up_in(l, SOON_MS);
+}
+
+uint64_t learner_analyze_now(struct learner *l)
+{
+	uint64_t num = l->n_begun + 1;
+
+	l->wants_analysis = true;
+	begin_wanted(l);
+	return num;
+}
+
+void learner_leave(struct learner *l)
+{
+	if (!l)
+		return;
+	l->is_leaving = true;
+	loop_timer_stop(l->catch_up_timer);
+	loop_timer_stop(l->analysis_timer);
+}
+
+/* The timers are the loop's. */
+struct learner *learner_free(struct learner *l)
+{
+	free(l);
+	return NULL;
+}

@@ -1,0 +1,169 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/queue_file.h"
+#include "daemon/service_internal.h"
+
+static const struct mask *current_mask(const struct service *s)
+{
+	return s->reloaded ? s->reloaded->mask : s->options->mask;
+}
+
+/*
+ * Files that the job names are not looked at: that is for who may read them, and may
+ * take as long as a far-away disk likes.
+ */
+int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
+			  uint64_t input_bytes, struct learning_answer *ret, struct err *err)
+{
+	const struct learning_question question = {
+		.spec = spec,
+		.mask = current_mask(s),
+		.uid = uid,
+		.input_bytes = input_bytes,
+		.only_own = uid != geteuid(),
+	};
+	int r = service_need_store(s, err);
+
+	return r < 0 ? r : learning_estimate(s->store, &question, ret, err);
+}
+
+/* ---- of what somebody asks about ---- */
+
+static int spec_of_command(const struct rpc_value *words, uint64_t sheet, struct job_spec *spec,
+			   struct err *err)
+{
+	size_t n = rpc_value_len(words);
+	const char **argv = arena_alloc(&spec->arena, (n + 1) * sizeof(*argv));
+
+	if (n == 0)
+		return err_set(err, -EINVAL, "'command' is empty");
+	if (!argv)
+		return err_set(err, -ENOMEM, "no memory left for the command");
+	for (size_t i = 0; i < n; i++)
+		argv[i] = rpc_value_string(rpc_value_at(words, i));
+	argv[n] = NULL;
+	if (job_spec_set_command(spec, argv, (int)sheet) < 0)
+		return err_set(err, -ENOMEM, "no memory left for the command");
+	return 0;
+}
+
+static int check_params(const struct estimate_params *params, struct err *err)
+{
+	if (!params->file == !params->command)
+		return err_set(err, -EINVAL, "of what? either 'file' or 'command' is wanted");
+	if (params->file && params->sheet)
+		return err_set(err, -EINVAL,
+			       "'sheet' goes with a command; a job file numbers its sheets itself");
+	return 0;
+}
+
+/* Whoever may do everything has their jobs run as us. */
+int service_estimate_params(struct service *s, const struct rpc_peer *peer,
+			    const struct estimate_params *params, struct learning_answer *ret,
+			    struct err *err)
+{
+	CLEANUP(job_spec_release) struct job_spec spec;
+	uid_t uid = service_is_owner(peer) ? geteuid() : peer->uid;
+	int r = check_params(params, err);
+
+	job_spec_init(&spec);
+	if (r == 0 && params->file)
+		r = job_file_parse_for_others(params->file, strlen(params->file), "the job file",
+					      &spec, err);
+	else if (r == 0)
+		r = spec_of_command(params->command, params->sheet ? params->sheet : 1, &spec, err);
+	if (r == 0)
+		r = service_estimate_spec(s, &spec, uid, params->input_bytes, ret, err);
+	return r;
+}
+
+static const struct rpc_field estimate_fields[] = {
+	{ "file", RPC_STRING, offsetof(struct estimate_params, file), .is_required = false },
+	{ "command", RPC_STRINGS, offsetof(struct estimate_params, command), .is_required = false },
+	{ "sheet", RPC_U64, offsetof(struct estimate_params, sheet), .min = 1, .max = 1000000 },
+	{ "input_bytes", RPC_U64, offsetof(struct estimate_params, input_bytes),
+	  .is_required = false },
+};
+
+static int estimate(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct estimate_params params = { .input_bytes = U64_UNKNOWN };
+	struct learning_answer answer;
+	int r = rpc_call_read(call, estimate_fields, ARRAY_SIZE(estimate_fields), &params, err);
+
+	learning_answer_init(&answer);
+	if (r == 0)
+		r = service_estimate_params(ctx, rpc_call_peer(call), &params, &answer, err);
+	if (r == 0)
+		learning_write_answer(rpc_call_result(call), &answer);
+	return r;
+}
+
+const struct rpc_method service_estimate_methods[] = {
+	{ "estimate", estimate, RPC_FOR_ALL },
+	{ 0 },
+};
+
+/* ---- of what waits ---- */
+
+#define ESTIMATE_LASTS_NS UINT64_C(60000000000) /* others like it may have ended meanwhile */
+
+static int read_spec(const struct queued *job, struct job_spec *spec, struct err *err)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	int r = io_read_at(AT_FDCWD, job->path, QUEUE_FILE_MAX_BYTES + 65536, &text);
+
+	if (r < 0)
+		return err_set(err, r, "cannot read %s: %s", job->path, strerror(-r));
+	return job_file_parse_for_others(text.data, text.len, job->name, spec, err);
+}
+
+bool service_needs_estimate(const struct queued *job)
+{
+	return job->estimated_boot_ns == 0 ||
+	       clock_boot_ns() - job->estimated_boot_ns > ESTIMATE_LASTS_NS;
+}
+
+/* Of one that cannot be had nothing is known: its runner will say what is wrong. */
+void service_estimate_queued(struct service *s, struct queued *job)
+{
+	CLEANUP(job_spec_release) struct job_spec spec;
+	struct learning_answer answer;
+	struct err err = ERR_INIT;
+
+	job_spec_init(&spec);
+	learning_answer_init(&answer);
+	if (read_spec(job, &spec, &err) == 0)
+		service_estimate_spec(s, &spec, job->uid, U64_UNKNOWN, &answer, &err);
+	service_keep_estimate(job, &answer.estimate);
+}
+
+void service_keep_estimate(struct queued *job, const struct estimate *e)
+{
+	job->estimate = *e;
+	job->estimated_boot_ns = clock_boot_ns();
+}
+
+/* ---- of what runs ---- */
+
+/* One that came from the queue goes on with what was expected when it was let in. */
+void service_estimate_watched(struct service *s, struct watched *job)
+{
+	const struct queued *queued = queue_find(s->queue, job->job_id, (uid_t)job->a.uid);
+	struct learning_answer answer;
+
+	learning_answer_init(&answer);
+	if (queued && queued->estimated_boot_ns)
+		answer.estimate = queued->estimate;
+	else if (s->store)
+		learning_estimate_attempt(s->store, &job->a, false, &answer, NULL);
+	job->estimate = answer.estimate;
+	job->is_estimated = true;
+}
