@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "model/snapshot.h"
 
@@ -152,7 +153,8 @@ struct proc_record {
 	struct proc_key key;
 	pid_t ppid;
 	int sheet_num, rank;
-	const char *command; /* NULL: gone before it could be read */
+	int local_rank, world_size; /* as its launcher has it; RANK_NONE: unknown */
+	const char *command;	    /* NULL: gone before it could be read */
 	uint64_t uid;
 	uint64_t born_wall_ns, died_wall_ns; /* U64_UNKNOWN where not seen */
 	struct exit_status status;
@@ -255,6 +257,7 @@ struct attempt {
 	char boot_id[BOOT_ID_BYTES];
 	struct proc_key runner;
 	uint64_t pid_ns; /* inode of the pid namespace that runner.pid is of; U64_UNKNOWN */
+	struct clock_quality clock; /* of the host, when it began */
 	double interval_seconds;
 	uint64_t started_wall_ns, ended_wall_ns;
 	enum outcome outcome;

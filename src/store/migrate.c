@@ -46,6 +46,9 @@
  *    in both. It is_rolled when that is so of all of them; those that layout 1 has
  *    left half done lack what is in rollups.
  *
+ * 3: A process says how many ranks there are and which one of its host it is, as its launcher
+ *    told it. An attempt has the quality of its host's clock, as it was when it began.
+ *
  * Ends of attempts may wait in records of the layout before (spool.c): who changes columns of
  * attempts, sheets, ranks or unknowns has to take those in as well.
  */
@@ -248,6 +251,11 @@ static const char *const migrations[] = {
 	"ALTER TABLE folds ADD COLUMN rolled_to INTEGER NOT NULL DEFAULT 0;"
 	"DROP INDEX folds_by_time;"
 	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled, rolled_to);",
+
+	"ALTER TABLE processes ADD COLUMN local_rank INTEGER;"
+	"ALTER TABLE processes ADD COLUMN world_size INTEGER;"
+	"ALTER TABLE attempts ADD COLUMN clock_error_ns INTEGER;"
+	"ALTER TABLE attempts ADD COLUMN is_clock_synchronised INTEGER;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
