@@ -238,6 +238,7 @@ struct series_point {
 };
 
 struct episode;
+struct rank_finding;
 
 /* An attempt with everything known about it. Pointers live in the arena. */
 struct attempt {
@@ -283,6 +284,8 @@ struct attempt {
 	struct episode
 		*anomalies; /* model/anomaly.h; a note of unknowns says where nobody looked */
 	size_t n_anomalies;
+	const struct rank_finding *telemetry; /* model/rank_finding.h; NULL: it has no ranks, or
+						 nobody looked */
 
 	struct arena arena;
 };
