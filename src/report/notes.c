@@ -14,7 +14,7 @@ static const struct {
 	const char *why;
 } never_measured[] = {
 	{ "syscall_hotspots", "system calls", "they were not counted" },
-	{ "telemetry", "telemetry of ranks", "the job has none that we know of" },
+	{ "telemetry", "telemetry of ranks", "it has none, or they were not looked at" },
 };
 
 /* Names that others use in their notes. */
