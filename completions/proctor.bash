@@ -11,8 +11,8 @@ declare -gA _proctor_options=(
 	[anomalies]="--job --json --since --until"
 	[detect]="--history --input --job --json --set --until"
 	[top]="--history --interval --job --json --until"
-	[export]="--job --output --since --spreadsheet --until --what"
-	[ranks]="--clock-error --csv --format --json --output --skip-invalid"
+	[export]="--attempt --job --output --since --spreadsheet --until --what"
+	[ranks]="--attempt --clock-error --csv --format --job --json --output --skip-invalid"
 	[sql]="--csv --json --no-header --schema"
 	[correlate]="--input --json --since"
 	[patterns]="--json"
@@ -66,7 +66,7 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 	elif [ "$2" = trace ]; then
 		compgen -W "$(cd /proc && echo [0-9]*)" -- "$3"
 	elif [ "$2" = export ]; then
-		compgen -W "csv" -- "$3"
+		compgen -W "csv telemetry" -- "$3"
 	elif [ "$2" = phase ]; then
 		compgen -W "enter exit" -- "$3"
 	elif [ "$2" = ranks ]; then

@@ -16,6 +16,15 @@ uint64_t clock_boot_ns(void);
 /* CPU time that this process has used so far. */
 uint64_t clock_cpu_ns(void);
 
+/* How far the wall clock may be from the true time, as the kernel knows it. */
+struct clock_quality {
+	uint64_t error_ns;   /* at most; U64_UNKNOWN: not known, or unbounded */
+	int is_synchronised; /* with another clock; -1: unknown */
+};
+
+/* Both unknown where this process may not ask. */
+struct clock_quality clock_read_quality(void);
+
 /* Unix seconds. */
 static inline double clock_ns_to_seconds(uint64_t ns)
 {

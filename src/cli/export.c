@@ -14,6 +14,8 @@ static const struct {
 	const char *summary;
 } kinds[] = {
 	{ "csv", export_csv, &export_csv_argp, "comma-separated values, for data frames and SQL" },
+	{ "telemetry", export_telemetry, &export_telemetry_argp,
+	  "the memory and phases of a job's ranks, for \"proctor ranks\"" },
 };
 
 static void name_kind(size_t i, char name[64])

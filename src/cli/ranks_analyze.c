@@ -7,20 +7,26 @@
 #include "base/num.h"
 #include "cli/output.h"
 #include "cli/ranks_page.h"
+#include "cli/ranks_recorded.h"
 
 struct options {
 	struct ranks_input input;
 	struct rank_analysis_options analysis;
 	enum ranks_format format;
 	const char *path;
+	const char *job_id;
+	int attempt_num; /* 0: the latest */
 };
 
-enum { KEY_CLOCK_ERROR = 256 };
+enum { KEY_CLOCK_ERROR = 256, KEY_JOB, KEY_ATTEMPT };
 
 static const struct argp_option option_table[] = {
+	{ "attempt", KEY_ATTEMPT, "N", 0, "The job's Nth attempt instead of its latest", 0 },
 	{ "clock-error", KEY_CLOCK_ERROR, "MS", 0,
 	  "How far the clocks of hosts that do not say may be off (10 ms)", 0 },
 	{ "format", 'F', "NAME", 0, "text, md, html or json", 0 },
+	{ "job", KEY_JOB, "ID", 0, "The ranks of this job, as they were recorded, instead of files",
+	  0 },
 	{ "json", 'J', NULL, 0, "The same as --format json", 0 },
 	{ "output", 'o', "FILE", 0, "Write to FILE", 0 },
 	{ "skip-invalid", 'S', NULL, 0, "Go on without invalid records", 0 },
@@ -37,11 +43,30 @@ static int64_t parse_clock_error(const struct argp_state *state, const char *arg
 	return (int64_t)llround(ms * 1e6);
 }
 
+/* Files or a job, and not both. */
+static void check_input(const struct argp_state *state, const struct options *o)
+{
+	if (!o->job_id && o->input.n_files == 0)
+		cli_usage_error(state,
+				"which files? Also folders, and - for standard input; or --job "
+				"ID for what was recorded");
+	if (o->job_id && o->input.n_files > 0)
+		cli_usage_error(state, "files or --job, not both");
+	if (o->attempt_num > 0 && !o->job_id)
+		cli_usage_error(state, "--attempt goes with --job");
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
 	switch (key) {
+	case KEY_JOB:
+		o->job_id = arg;
+		return 0;
+	case KEY_ATTEMPT:
+		o->attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
+		return 0;
 	case KEY_CLOCK_ERROR:
 		o->analysis.clock_error_ns = parse_clock_error(state, arg);
 		return 0;
@@ -67,8 +92,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->input.files = state->argv + state->next;
 		o->input.n_files = state->argc - state->next;
 		return 0;
-	case ARGP_KEY_NO_ARGS:
-		cli_usage_error(state, "which files? Also folders, and - for standard input");
+	case ARGP_KEY_SUCCESS:
+		check_input(state, o);
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -77,7 +103,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 const struct argp ranks_analyze_argp = {
 	option_table,
 	parse_option,
-	"FILE...",
+	"FILE...\n--job ID",
 	"Tells which rank's memory began to rise first, with what probability, in which phase; or why "
 	"that cannot be told, and what would settle it. Reads what \"ranks validate\" reads.",
 	NULL,
@@ -116,6 +142,7 @@ int ranks_analyze(int argc, char **argv)
 		err_set(&err, -ENOMEM, "there is no memory left");
 		return cli_fail(CLI_FAILED, &err);
 	}
-	status = ranks_load(&o.input, t);
+	status = o.job_id ? ranks_load_job(o.job_id, o.attempt_num, &o.input, t)
+			  : ranks_load(&o.input, t);
 	return status == CLI_DONE ? analyze(&o, t) : status;
 }

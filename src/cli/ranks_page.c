@@ -71,7 +71,7 @@ static void add_phase(struct buf *out, const struct phase_place *place)
 
 static void add_named(struct buf *text, const struct rank_analysis *a)
 {
-	const struct finding *f = a->finding;
+	const struct first_cause *f = a->finding;
 	const struct onset *onset = &f->candidates[0].rise->onset;
 
 	buf_add_str(text, " The rise began at ");
@@ -96,7 +96,7 @@ static void add_verdict(struct ranks_doc *d, const struct rank_analysis *a)
 		[VERDICT_NONE] = "NONE",
 	};
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const struct finding *f = a->finding;
+	const struct first_cause *f = a->finding;
 
 	finding_add_reason(&text, a, f);
 	if (f->verdict == VERDICT_NAMED)
@@ -108,7 +108,7 @@ static void add_verdict(struct ranks_doc *d, const struct rank_analysis *a)
 	doc_verdict(d, words[f->verdict], text.data);
 }
 
-static void add_clocks(struct ranks_doc *d, const struct finding *f)
+static void add_clocks(struct ranks_doc *d, const struct first_cause *f)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
@@ -126,7 +126,7 @@ static void add_candidates(struct ranks_doc *d, const struct rank_analysis *a)
 	static const char *const titles[] = { "rank",	  "probability", "<onset",
 					      "<between", "rise",	 "<shape" };
 	CLEANUP(doc_table_release) struct doc_table t = DOC_TABLE_INIT(titles);
-	const struct finding *f = a->finding;
+	const struct first_cause *f = a->finding;
 
 	if (f->n_candidates == 0)
 		return;

@@ -83,7 +83,8 @@ static void add_line(struct buf *out, const struct frame *f, const struct rank *
 	buf_add_str(out, "\"/>\n");
 }
 
-static const struct candidate *candidate_of(const struct finding *finding, const struct rank *rank)
+static const struct candidate *candidate_of(const struct first_cause *finding,
+					    const struct rank *rank)
 {
 	for (size_t i = 0; i < finding->n_candidates; i++)
 		if (finding->candidates[i].rank == rank)
@@ -94,7 +95,7 @@ static const struct candidate *candidate_of(const struct finding *finding, const
 /* The interval of the onset as a band, and its middle as a line. */
 static void add_onset(struct buf *out, const struct frame *f, const struct rank *rank, double top)
 {
-	const struct finding *finding = f->a->finding;
+	const struct first_cause *finding = f->a->finding;
 	const struct candidate *c = candidate_of(finding, rank);
 	const char *colour = finding->rank == rank ? "#c22" : "#999";
 	double low, high, at;

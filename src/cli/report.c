@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "daemon/daemon.h"
 #include "report/report.h"
 
 enum report_key { KEY_FORMAT = 256, KEY_ATTEMPT, KEY_JSON };
@@ -72,6 +73,8 @@ int cli_report(int argc, char **argv)
 		r = cli_open_store(&paths, &store, &err);
 	if (r == 0)
 		r = store_read_attempt(store, args.job_id, args.attempt_num, &attempt, &err);
+	if (r == 0)
+		r = recorded_ranks_judge(store, &attempt, &err);
 	if (r == 0)
 		r = report_write(&attempt, args.format, &out);
 	if (r == -ENOMEM)

@@ -64,7 +64,7 @@ struct suspect {
 	struct phase_place phase;
 };
 
-struct finding;
+struct first_cause;
 struct facts;
 
 struct rank_analysis_options {
@@ -93,7 +93,7 @@ struct rank_analysis {
 	struct suspect *suspects;
 	size_t n_suspects;
 	/* ours */
-	struct finding *finding;
+	struct first_cause *finding;
 	struct facts *facts;
 };
 

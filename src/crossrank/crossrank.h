@@ -21,6 +21,7 @@
 #include "crossrank/facts.h"
 #include "crossrank/finding.h"
 #include "crossrank/intake.h"
+#include "crossrank/record.h"
 #include "crossrank/summary.h"
 
 #endif

@@ -113,7 +113,7 @@ static struct text session_at(const struct rank_analysis *a, const struct rank *
 	return a->telemetry->identities[s->samples[low > 0 ? low - 1 : 0].identity].session_id;
 }
 
-int64_t finding_ns(const struct finding *f, double seconds)
+int64_t finding_ns(const struct first_cause *f, double seconds)
 {
 	int64_t ns = fabs(seconds) < 9e9 ? llround(seconds * 1e9) : INT64_MAX, sum;
 
@@ -122,7 +122,7 @@ int64_t finding_ns(const struct finding *f, double seconds)
 
 static int name_rank(struct judge_work *w)
 {
-	struct finding *f = w->f;
+	struct first_cause *f = w->f;
 	const struct candidate *first = &f->candidates[0];
 	int64_t ns = finding_ns(f, first->rise->onset.median);
 
@@ -140,7 +140,7 @@ static int name_rank(struct judge_work *w)
 
 static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
 {
-	struct finding *f = w->f;
+	struct first_cause *f = w->f;
 
 	f->verdict = o->verdict;
 	f->why = o->why;
@@ -183,9 +183,9 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 }
 
 int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
-		 struct finding **ret)
+		 struct first_cause **ret)
 {
-	struct finding *f = calloc(1, sizeof(*f));
+	struct first_cause *f = calloc(1, sizeof(*f));
 	struct judge_work w = { .a = a, .f = f, .interval = (double)a->median_interval_ns / 1e9 };
 	int r = 0;
 
@@ -205,7 +205,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 	return r;
 }
 
-struct finding *finding_free(struct finding *f)
+struct first_cause *finding_free(struct first_cause *f)
 {
 	if (!f)
 		return NULL;

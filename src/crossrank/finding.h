@@ -37,7 +37,7 @@ struct candidate {
 	size_t clock;
 };
 
-struct finding {
+struct first_cause {
 	enum verdict verdict;
 	enum why why;
 	int64_t origin_ns;	      /* times in rises are seconds after this */
@@ -58,21 +58,23 @@ struct finding {
 
 /* -ENOMEM. Returns what finding_free() takes. */
 int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
-		 struct finding **ret);
-struct finding *finding_free(struct finding *f); /* NULL is fine. Returns NULL. */
+		 struct first_cause **ret);
+struct first_cause *finding_free(struct first_cause *f); /* NULL is fine. Returns NULL. */
 
 const char *finding_verdict_name(enum verdict verdict);
 const char *finding_why_name(enum why why);
 
 /* One sentence, or two: what was found, and on what evidence. */
-void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct finding *f);
+void finding_add_reason(struct buf *out, const struct rank_analysis *a,
+			const struct first_cause *f);
 
 /* What would settle it; nothing unless the verdict is "cannot tell". */
-void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const struct finding *f);
+void finding_add_remedy(struct buf *out, const struct rank_analysis *a,
+			const struct first_cause *f);
 
 /* A time of a rise as a timestamp of the records. */
-int64_t finding_ns(const struct finding *f, double seconds);
+int64_t finding_ns(const struct first_cause *f, double seconds);
 
-void finding_write_json(struct json *j, const struct rank_analysis *a, const struct finding *f);
+void finding_write_json(struct json *j, const struct rank_analysis *a, const struct first_cause *f);
 
 #endif

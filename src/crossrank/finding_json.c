@@ -6,7 +6,7 @@
 
 #define BYTES_PER_MIB (1024.0 * 1024.0)
 
-static void write_onset(struct json *j, const struct finding *f, const struct rise *rise)
+static void write_onset(struct json *j, const struct first_cause *f, const struct rise *rise)
 {
 	json_key_i64(j, "onset_ns", finding_ns(f, rise->onset.median));
 	json_key(j, "onset_interval_ns");
@@ -26,7 +26,7 @@ static void write_rise(struct json *j, const struct rise *rise)
 	json_key_f64(j, "slope_bytes_per_second", rise->slope * BYTES_PER_MIB);
 }
 
-static void write_candidate(struct json *j, const struct finding *f, const struct candidate *c)
+static void write_candidate(struct json *j, const struct first_cause *f, const struct candidate *c)
 {
 	json_begin_object(j);
 	json_key_i64(j, "rank", c->rank->rank);
@@ -37,7 +37,7 @@ static void write_candidate(struct json *j, const struct finding *f, const struc
 }
 
 /* The rank that is named; nulls where none is. */
-static void write_named(struct json *j, const struct finding *f)
+static void write_named(struct json *j, const struct first_cause *f)
 {
 	if (f->rank) {
 		json_key_i64(j, "rank", f->rank->rank);
@@ -61,7 +61,7 @@ static void write_named(struct json *j, const struct finding *f)
 	json_key_null(j, "phase_attribution");
 }
 
-static void write_words(struct json *j, const struct rank_analysis *a, const struct finding *f)
+static void write_words(struct json *j, const struct rank_analysis *a, const struct first_cause *f)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
@@ -73,7 +73,7 @@ static void write_words(struct json *j, const struct rank_analysis *a, const str
 	json_key_string(j, "settled_by", text.len ? text.data : NULL);
 }
 
-void finding_write_json(struct json *j, const struct rank_analysis *a, const struct finding *f)
+void finding_write_json(struct json *j, const struct rank_analysis *a, const struct first_cause *f)
 {
 	json_begin_object(j);
 	json_key_string(j, "verdict", finding_verdict_name(f->verdict));

@@ -62,7 +62,7 @@ static void add_missing(struct buf *out, const struct rank_analysis *a)
 			   (unsigned long long)a->n_missing_all);
 }
 
-static void add_first(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_first(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	const struct candidate *first = &f->candidates[0];
 
@@ -77,7 +77,7 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 	add_missing(out, a);
 }
 
-static void add_alone(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_alone(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	buf_add_str(out, "Of the ");
 	buf_printf(out, "%zu ranks only ", a->n_ranks);
@@ -86,7 +86,8 @@ static void add_alone(struct buf *out, const struct rank_analysis *a, const stru
 	add_missing(out, a);
 }
 
-static void add_too_close(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_too_close(struct buf *out, const struct rank_analysis *a,
+			  const struct first_cause *f)
 {
 	const struct candidate *first = &f->candidates[0];
 
@@ -97,7 +98,7 @@ static void add_too_close(struct buf *out, const struct rank_analysis *a, const 
 		   first->probability);
 }
 
-static void add_clocks(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_clocks(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
 	buf_add_str(out, "The clock of the host of ");
@@ -107,7 +108,7 @@ static void add_clocks(struct buf *out, const struct rank_analysis *a, const str
 		    "no order.");
 }
 
-static void add_unseen(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_unseen(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
 	if (f->unseen == f->candidates[0].rank) {
@@ -123,21 +124,22 @@ static void add_unseen(struct buf *out, const struct rank_analysis *a, const str
 	buf_add_str(out, " does not show when that one did.");
 }
 
-static void add_one_rank(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_one_rank(struct buf *out, const struct rank_analysis *a,
+			 const struct first_cause *f)
 {
 	(void)a;
 	(void)f;
 	buf_add_str(out, "There is one rank only, and nothing to compare it with.");
 }
 
-static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)f;
 	buf_add_str(out, a->n_ranks == 0 ? "There are no samples."
 					 : "No rank's memory rises and stays up.");
 }
 
-static void add_shared(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	buf_printf(out,
 		   "%zu of %zu ranks rise together, none of them before the others: that is the "
@@ -145,7 +147,7 @@ static void add_shared(struct buf *out, const struct rank_analysis *a, const str
 		   f->n_candidates, a->n_ranks);
 }
 
-static void add_start(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_start(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	buf_printf(out,
 		   "%zu of %zu ranks rise, each as long after its own start as the others: that is "
@@ -153,7 +155,8 @@ static void add_start(struct buf *out, const struct rank_analysis *a, const stru
 		   f->n_candidates, a->n_ranks);
 }
 
-static void add_collective(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_collective(struct buf *out, const struct rank_analysis *a,
+			   const struct first_cause *f)
 {
 	buf_printf(out,
 		   "%zu of %zu ranks rise around a collective operation, which all of them take "
@@ -161,10 +164,10 @@ static void add_collective(struct buf *out, const struct rank_analysis *a, const
 		   f->n_candidates, a->n_ranks);
 }
 
-void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	static void (*const add[])(struct buf * out, const struct rank_analysis *a,
-				   const struct finding *f) = {
+				   const struct first_cause *f) = {
 		[WHY_FIRST] = add_first,	 [WHY_ALONE] = add_alone,
 		[WHY_TOO_CLOSE] = add_too_close, [WHY_CLOCKS] = add_clocks,
 		[WHY_UNSEEN] = add_unseen,	 [WHY_ONE_RANK] = add_one_rank,
@@ -176,7 +179,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 }
 
 /* What blurs the order more: the samples, or the clocks. */
-static void add_sharper(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+static void add_sharper(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	const struct onset *x = &f->candidates[0].rise->onset;
 	const struct onset *y = &f->candidates[f->n_candidates > 1].rise->onset;
@@ -196,7 +199,7 @@ static void add_sharper(struct buf *out, const struct rank_analysis *a, const st
 	buf_add_str(out, " would settle it, or tell that they began at once.");
 }
 
-void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const struct finding *f)
+void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	if (f->verdict != VERDICT_CANNOT_TELL)
 		return;

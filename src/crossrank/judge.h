@@ -12,7 +12,7 @@
 
 struct judge_work {
 	struct rank_analysis *a;
-	struct finding *f;
+	struct first_cause *f;
 	struct rank_clock *clocks;
 	struct candidate *all; /* every rise that counts, by time */
 	size_t n_all;

@@ -153,6 +153,20 @@ static void take_clock(struct telemetry_event *ev)
 		ev->clock.boot_id = boot->text;
 }
 
+int event_set_metadata(struct telemetry_event *ev, const char *json, size_t n, struct arena *arena)
+{
+	struct jnode *node = NULL;
+	int r = jtree_parse(json, n, arena, &node);
+
+	if (r == 0 && node->kind != JKIND_OBJECT)
+		r = -EINVAL;
+	if (r < 0)
+		return r;
+	ev->metadata = node;
+	take_clock(ev);
+	return 0;
+}
+
 static enum reason read_tree(const struct jnode *record, enum record_rule rule, struct arena *arena,
 			     struct telemetry_event *ev, int *ret_error)
 {

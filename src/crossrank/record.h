@@ -32,4 +32,10 @@ enum reason record_take_int(const struct jnode *node, int64_t *ret);
 enum reason legacy_read(const struct jnode *record, struct arena *arena,
 			struct telemetry_event *ret, int *ret_error);
 
+/*
+ * For who makes records: metadata from the text of a JSON object, and what that says of the clock.
+ * It must outlive the event, as the arena must. -EINVAL: no object; -ENOMEM.
+ */
+int event_set_metadata(struct telemetry_event *ev, const char *json, size_t n, struct arena *arena);
+
 #endif

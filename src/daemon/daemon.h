@@ -18,6 +18,7 @@
 #include "daemon/process_facts.h" /* who a process is */
 #include "daemon/queue.h"	  /* what waits: for who lists jobs without a daemon */
 #include "daemon/learning.h"
+#include "daemon/recorded_ranks.h"
 #include "daemon/service.h"
 #include "daemon/signal_process.h"
 #include "model/job.h"

@@ -66,6 +66,7 @@ void record_describe(struct run *run)
 		a->runner.start_ticks = U64_UNKNOWN;
 	a->interval_seconds = run->options->interval_seconds;
 	a->started_wall_ns = clock_wall_ns();
+	a->clock = clock_read_quality();
 	a->total_sheets = (int)run->options->spec->n_sheets;
 }
 

@@ -73,7 +73,9 @@ static void child_set_environment(const struct spawn_request *request)
 
 	setenv("PROCTOR_JOB_ID", request->job_id, 1);
 	set_number("PROCTOR_SHEET", sheet->num);
+	unsetenv("PROCTOR_RANK"); /* of a job that starts this one */
 	if (request->rank != RANK_NONE) {
+		set_number("PROCTOR_RANK", request->rank);
 		set_number("RANK", request->rank);
 		set_number("LOCAL_RANK", request->rank);
 		set_number("WORLD_SIZE", sheet->ranks);

@@ -523,6 +523,12 @@ static void update_identity(struct tally *t, struct entry *e, const struct proc_
 
 	rec->key.start_ticks = p->key.start_ticks;
 	rec->uid = u64_known(p->uid) ? p->uid : rec->uid;
+	if (rec->rank == RANK_NONE)
+		rec->rank = p->rank;
+	if (rec->rank == p->rank) {
+		rec->local_rank = p->local_rank;
+		rec->world_size = p->world_size;
+	}
 	if (p->state == 'Z')
 		return;
 	e->ignores_sigchld = p->ignores_sigchld;

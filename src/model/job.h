@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "model/snapshot.h"
 
@@ -155,7 +156,8 @@ struct proc_record {
 	struct proc_key key;
 	pid_t ppid;
 	int sheet_num, rank;
-	const char *command; /* NULL: gone before it could be read */
+	int local_rank, world_size; /* as its launcher has it; RANK_NONE: unknown */
+	const char *command;	    /* NULL: gone before it could be read */
 	uint64_t uid;
 	uint64_t born_wall_ns, died_wall_ns; /* U64_UNKNOWN where not seen */
 	struct exit_status status;
@@ -239,6 +241,7 @@ struct series_point {
 };
 
 struct episode;
+struct rank_finding;
 
 /* An attempt with everything known about it. Pointers live in the arena. */
 struct attempt {
@@ -258,6 +261,7 @@ struct attempt {
 	char boot_id[BOOT_ID_BYTES];
 	struct proc_key runner;
 	uint64_t pid_ns; /* inode of the pid namespace that runner.pid is of; U64_UNKNOWN */
+	struct clock_quality clock; /* of the host, when it began */
 	double interval_seconds;
 	uint64_t started_wall_ns, ended_wall_ns;
 	enum outcome outcome;
@@ -283,6 +287,8 @@ struct attempt {
 	struct episode
 		*anomalies; /* model/anomaly.h; a note of unknowns says where nobody looked */
 	size_t n_anomalies;
+	const struct rank_finding *telemetry; /* model/rank_finding.h; NULL: it has no ranks, or
+						 nobody looked */
 
 	struct arena arena;
 };

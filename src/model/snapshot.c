@@ -47,6 +47,8 @@ void proc_sample_init(struct proc_sample *p)
 		.gpu_percent = F64_UNKNOWN,
 		.sheet_num = SHEET_NONE,
 		.rank = RANK_NONE,
+		.local_rank = RANK_NONE,
+		.world_size = RANK_NONE,
 	};
 }
 

@@ -87,7 +87,8 @@ struct proc_sample {
 	/* Set by jobs/; job_id is NULL for processes of no job. */
 	const char *job_id;
 	int sheet_num;
-	int rank;
+	int rank; /* or by sources/, from the environment, where the job file says nothing */
+	int local_rank, world_size; /* RANK_NONE: unknown */
 };
 
 #define FD_LIMIT_UNLIMITED (UINT64_MAX - 1)

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "model/anomaly.h"
+#include "model/rank_finding.h"
 #include "report/notes.h"
 #include "report/report.h"
 #include "report/verdict.h"
@@ -265,7 +266,35 @@ static void write_series(struct json *j, const struct facts *f)
 static void write_not_measured(struct json *j)
 {
 	json_key_null(j, "syscall_hotspots");
-	json_key_null(j, "telemetry");
+}
+
+/* null where there are no ranks, or nobody looked; unknown[] says which. */
+static void write_telemetry(struct json *j, const struct rank_finding *t)
+{
+	json_key(j, "telemetry");
+	if (!t) {
+		json_none(j);
+		return;
+	}
+	json_begin_object(j);
+	json_key_u64(j, "ranks", t->n_ranks);
+	json_key_i64(j, "world_size", t->world_size);
+	json_key_u64(j, "samples", t->n_samples);
+	json_key_string(j, "measure", t->measure);
+	json_key(j, "finding");
+	json_begin_object(j);
+	json_key_string(j, "verdict", t->verdict);
+	if (t->rank >= 0)
+		json_key_i64(j, "rank", t->rank);
+	else
+		json_key_null(j, "rank");
+	json_key_f64(j, "probability", t->probability);
+	key_time(j, "onset", t->onset_wall_ns);
+	json_key_string(j, "phase", t->phase);
+	json_key_string(j, "reason", t->reason);
+	json_key_string(j, "settled_by", t->remedy[0] ? t->remedy : NULL);
+	json_end_object(j);
+	json_end_object(j);
 }
 
 /* null where nobody looked: an empty list would be a claim. */
@@ -298,6 +327,7 @@ int json_report_write(struct buf *out, const struct facts *f)
 	write_sheets(&j, f);
 	write_anomalies(&j, f);
 	write_not_measured(&j);
+	write_telemetry(&j, f->a->telemetry);
 	write_rungs(&j, f);
 	write_notes(&j, f);
 	write_processes(&j, f);

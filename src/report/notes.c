@@ -14,7 +14,7 @@ static const struct {
 	const char *why;
 } never_measured[] = {
 	{ "syscall_hotspots", "system calls", "they were not counted" },
-	{ "telemetry", "telemetry of the job itself", "it was not read" },
+	{ "telemetry", "telemetry of ranks", "it has none, or they were not looked at" },
 };
 
 /* Names that others use in their notes. */
@@ -67,7 +67,8 @@ int notes_collect(struct facts *f)
 			f->notes[f->n_notes++] = (struct unknown_note){ figure_key((enum figure)id),
 									why_missing(a) };
 	for (size_t i = 0; i < ARRAY_SIZE(never_measured); i++)
-		if (!notes_has(f, never_measured[i].key))
+		if (!notes_has(f, never_measured[i].key) &&
+		    !(f->a->telemetry && strcmp(never_measured[i].key, "telemetry") == 0))
 			f->notes[f->n_notes++] = (struct unknown_note){ never_measured[i].key,
 									never_measured[i].why };
 	return 0;

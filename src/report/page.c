@@ -177,6 +177,7 @@ int page_write(struct doc *d, const struct facts *f)
 	add_identity(d, f);
 	page_add_numbers(d, f);
 	page_add_anomalies(d, f);
+	page_add_ranks(d, f);
 	page_add_sheets(d, f);
 	page_add_processes(d, f);
 	add_chart(d, f);

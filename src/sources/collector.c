@@ -477,19 +477,43 @@ static int compare_pid_to_known(const void *key, const void *item)
 }
 
 /* Samples stand in the order of the roster unless somebody took some out: then hint is too far. */
-static struct known *find_known(const struct collector *c, struct proc_key key, size_t hint)
+static struct known *find_known_pid(const struct collector *c, pid_t pid, size_t hint)
 {
 	const struct roster *roster = &c->roster;
-	struct known *k = NULL, **found;
+	struct known **found;
 
-	if (hint < roster->n && roster->items[hint]->key.pid == key.pid) {
-		k = roster->items[hint];
-	} else {
-		found = bsearch(&key.pid, roster->items, roster->n, sizeof(struct known *),
-				compare_pid_to_known);
-		k = found ? *found : NULL;
-	}
+	if (hint < roster->n && roster->items[hint]->key.pid == pid)
+		return roster->items[hint];
+	found = bsearch(&pid, roster->items, roster->n, sizeof(struct known *),
+			compare_pid_to_known);
+	return found ? *found : NULL;
+}
+
+static struct known *find_known(const struct collector *c, struct proc_key key, size_t hint)
+{
+	struct known *k = find_known_pid(c, key.pid, hint);
+
 	return k && k->key.start_ticks == key.start_ticks ? k : NULL;
+}
+
+/*
+ * A job file's ranks, which are in the sample already, stand above what a launcher inside of them
+ * says. Who has no rank of its own has that of its parent, from then on.
+ */
+static void fill_rank(const struct collector *c, struct known *k, struct proc_sample *p)
+{
+	const struct known *parent = NULL;
+
+	if (k->rank.rank == RANK_NONE)
+		parent = find_known_pid(c, p->ppid, SIZE_MAX);
+	if (parent)
+		k->rank = parent->rank;
+	if (p->rank == RANK_NONE)
+		p->rank = k->rank.rank;
+	if (p->rank != k->rank.rank)
+		return;
+	p->local_rank = k->rank.local_rank;
+	p->world_size = k->rank.world_size;
 }
 
 void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope scope)
@@ -505,6 +529,8 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 			known_fill_rest(k, &c->reader, p, &s->arena);
 		else if (k)
 			known_fill(k, &c->reader, p, &s->arena);
+		if (k && p->job_id)
+			fill_rank(c, k, p);
 		if (!c->has_gpu) { /* nobody uses one */
 			p->gpu_memory_bytes = 0;
 			p->gpu_percent = 0;

@@ -32,6 +32,7 @@ struct known *known_new(pid_t pid)
 		.is_due = true,
 		.fd_limit = U64_UNKNOWN,
 		.open_fds = U64_UNKNOWN,
+		.rank = { RANK_NONE, RANK_NONE, RANK_NONE },
 	};
 	return k;
 }
@@ -108,6 +109,14 @@ static void read_cgroup(struct known *k, struct reader *r)
 		replace_string(&k->cgroup, path, n);
 }
 
+static void read_rank(struct known *k, struct reader *r)
+{
+	struct rank_env env = rank_env_read(r->proc_fd, k->key.pid, r->text, READER_TEXT_BYTES);
+
+	if (env.rank != RANK_NONE)
+		k->rank = env;
+}
+
 /* The number of the period of KNOWN_REFRESH_SECONDS that the sample falls into. */
 static uint64_t period_of(const struct proc_sample *p)
 {
@@ -136,8 +145,12 @@ static bool begin_seldom(struct known *k, const struct proc_sample *p)
 
 static void read_seldom(struct known *k, struct reader *r, const struct proc_sample *p)
 {
+	bool is_new = k->is_due;
+
 	if (!begin_seldom(k, p))
 		return;
+	if (is_new && p->job_id)
+		read_rank(k, r);
 	read_command(k, r, p);
 	read_fd_limit(k, r);
 	read_cgroup(k, r);
@@ -361,7 +374,11 @@ void known_take_task(struct known *k, const struct task_process *t, struct proc_
 
 void known_fill_rest(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena)
 {
+	bool is_new = k->is_due;
+
 	if ((k->is_due || (k->may_be_old && period_of(p) != k->period)) && begin_seldom(k, p)) {
+		if (is_new && p->job_id)
+			read_rank(k, r);
 		read_command(k, r, p);
 		read_cgroup(k, r);
 	}

@@ -20,6 +20,7 @@
 #include "model/snapshot.h"
 #include "sources/kept.h"
 #include "sources/parse_process.h"
+#include "sources/rank_env.h"
 #include "sources/reader.h"
 #include "sources/tasks_sample.h"
 
@@ -51,6 +52,7 @@ struct known {
 	uint64_t period; /* in which they were, see known_fill() */
 	char *command, *cgroup;
 	uint64_t fd_limit;
+	struct rank_env rank; /* its own, or that of its parent */
 
 	/* As they were read one after the other, schedstat first; see known_fill(). */
 	bool has_usage;
@@ -60,6 +62,11 @@ struct known {
 	struct pid_status status;
 	uint64_t open_fds;
 };
+
+/*
+ * The environment is what a program begins with: it is read at first sight and after an exec
+ * and not again. A program that is started without its launcher's variables stays in its rank.
+ */
 
 /* NULL when memory runs out. */
 struct known *known_new(pid_t pid);

@@ -47,6 +47,9 @@
  *    in both. It is_rolled when that is so of all of them; those that layout 1 has
  *    left half done lack what is in rollups.
  *
+ * 3: A process says how many ranks there are and which one of its host it is, as its launcher
+ *    told it. An attempt has the quality of its host's clock, as it was when it began.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -250,6 +253,11 @@ static const char *const migrations[] = {
 	"ALTER TABLE folds ADD COLUMN rolled_to INTEGER NOT NULL DEFAULT 0;"
 	"DROP INDEX folds_by_time;"
 	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled, rolled_to);",
+
+	"ALTER TABLE processes ADD COLUMN local_rank INTEGER;"
+	"ALTER TABLE processes ADD COLUMN world_size INTEGER;"
+	"ALTER TABLE attempts ADD COLUMN clock_error_ns INTEGER;"
+	"ALTER TABLE attempts ADD COLUMN is_clock_synchronised INTEGER;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -350,6 +350,18 @@ static int read_phases(struct store *store, struct attempt *a, struct err *err)
 			  &a->arena, &a->phases, &a->n_phases, err);
 }
 
+static int read_clock(struct store *store, struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_READ_CLOCK, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = query_step(&q, err);
+	return r <= 0 ? r : query_read_columns(&q, &clock_columns, a, &a->arena, err);
+}
+
 static int read_rungs(struct store *store, struct attempt *a, struct err *err)
 {
 	return read_array(store, STATEMENT_READ_RUNGS, a, &rung_columns, sizeof(*a->rungs),
@@ -459,8 +471,8 @@ int store_read_attempt(struct store *store, const char *job_id, int num, struct 
 		       struct err *err)
 {
 	static part_reader *const readers[] = {
-		read_sheets,	read_processes, read_events,   read_phases,
-		anomalies_read, read_rungs,	read_unknowns, series_read,
+		read_sheets, read_processes, read_events, read_phases, anomalies_read,
+		read_rungs,  read_unknowns,  series_read, read_clock,
 	};
 
 	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);

@@ -129,6 +129,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO events (attempt, @names) VALUES (?, @values)",
 		{ { "", &event_columns } },
 	},
+	[STATEMENT_SET_CLOCK] = {
+		"UPDATE attempts SET @sets WHERE id = ?",
+		{ { "", &clock_columns } },
+	},
 	[STATEMENT_DROP_RUNGS] = { "DELETE FROM rungs WHERE attempt = ?" },
 	[STATEMENT_ADD_RUNG] = {
 		"INSERT INTO rungs (attempt, @names) VALUES (?, @values)",
@@ -229,8 +233,8 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/* What samples tell is added to it: so_far.c. Of those that are gone the row tells. */
 	[STATEMENT_READ_PROCESSES_SO_FAR] = {
-		"SELECT id, @names FROM (SELECT id, pid, start_ticks, ppid, sheet_num, rank, command,"
-		" uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
+		"SELECT id, @names FROM (SELECT id, pid, start_ticks, ppid, sheet_num, rank,"
+		" local_rank, world_size, command, uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
 		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence,"
 		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
 		" max_gpu_bytes, gpu_busy_ns,"
@@ -280,6 +284,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_READ_ANOMALIES] = {
 		"SELECT @names FROM anomalies WHERE attempt = ? ORDER BY began_wall_ns, id",
 		{ { "", &anomaly_columns } },
+	},
+	[STATEMENT_READ_CLOCK] = {
+		"SELECT @names FROM attempts WHERE id = ?",
+		{ { "", &clock_columns } },
 	},
 	[STATEMENT_READ_RUNGS] = {
 		"SELECT @names FROM rungs WHERE attempt = ? ORDER BY id",

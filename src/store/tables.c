@@ -39,6 +39,12 @@ static const struct column attempt_identity_items[] = {
 };
 const struct columns attempt_identity_columns = COLUMNS(attempt_identity_items);
 
+static const struct column clock_items[] = {
+	COLUMN_AS("clock_error_ns", attempt, clock.error_ns, column_u64),
+	COLUMN_AS("is_clock_synchronised", attempt, clock.is_synchronised, column_int_or_none),
+};
+const struct columns clock_columns = COLUMNS(clock_items);
+
 static const struct column attempt_progress_items[] = {
 	COLUMN(attempt, last_completed_sheet, column_int),
 	COLUMN(attempt, current_sheet, column_int_or_none),
@@ -124,6 +130,8 @@ static const struct column process_items[] = {
 	COLUMN(proc_record, ppid, column_int),
 	COLUMN(proc_record, sheet_num, column_int_or_none),
 	COLUMN(proc_record, rank, column_int_or_none),
+	COLUMN(proc_record, local_rank, column_int_or_none),
+	COLUMN(proc_record, world_size, column_int_or_none),
 	COLUMN(proc_record, command, column_text),
 	COLUMN(proc_record, uid, column_u64),
 	COLUMN(proc_record, born_wall_ns, column_u64),
@@ -220,6 +228,8 @@ static const struct column sample_process_items[] = {
 	COLUMN_AS("start_ticks", proc_sample, key.start_ticks, column_u64),
 	COLUMN(proc_sample, sheet_num, column_int_or_none),
 	COLUMN(proc_sample, rank, column_int_or_none),
+	COLUMN(proc_sample, local_rank, column_int_or_none),
+	COLUMN(proc_sample, world_size, column_int_or_none),
 	COLUMN(proc_sample, comm, column_chars),
 	COLUMN(proc_sample, command, column_text),
 	COLUMN(proc_sample, cgroup, column_text),

@@ -21,6 +21,7 @@ extern const struct columns attempt_end_columns;      /* when it ends; with usag
 extern const struct columns daemon_columns;	   /* struct daemon_record */
 extern const struct columns sheet_columns;	   /* struct sheet_record; with usage_columns */
 extern const struct columns usage_columns;	   /* struct usage */
+extern const struct columns clock_columns;	   /* of an attempt, once it has a row */
 extern const struct columns rank_columns;	   /* struct rank_record */
 extern const struct columns process_columns;	   /* struct proc_record */
 extern const struct columns process_total_columns; /* of it, what samples can raise */

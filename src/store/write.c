@@ -182,6 +182,18 @@ static int put_sheets(struct store *store, int64_t attempt_id, const struct shee
 	return r;
 }
 
+static int set_clock(struct store *store, int64_t id, const struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_SET_CLOCK, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_columns(&q, &clock_columns, a);
+	query_bind_i64(&q, id);
+	return query_run(&q, err);
+}
+
 static int begin_attempt(struct store *store, struct attempt *a, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
@@ -198,6 +210,8 @@ static int begin_attempt(struct store *store, struct attempt *a, struct err *err
 		r = attempt_add(store, a, &names, &id, &num, err);
 	if (r == 0)
 		r = put_sheets(store, id, a->sheets, a->n_sheets, err);
+	if (r == 0 && a->clock.is_synchronised >= 0)
+		r = set_clock(store, id, a, err);
 	if (r < 0)
 		return r;
 	r = txn_commit(&txn, err);

@@ -186,6 +186,7 @@ static inline struct attempt make_attempt(const char *job_id)
 	a.host = "host";
 	a.workdir = "/tmp";
 	a.pid_ns = 4026531836;
+	a.clock = (struct clock_quality){ 1500000, 1 };
 	snprintf(a.boot_id, sizeof(a.boot_id), "6b8a4f1e-0000-4000-8000-123456789abc");
 	a.runner = (struct proc_key){ 4711, 99 };
 	a.interval_seconds = 0.25;

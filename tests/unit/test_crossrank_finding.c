@@ -131,7 +131,7 @@ static struct answer ask(const struct job *job)
 	struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
 	struct telemetry *t = telemetry_new();
 	struct answer answer = { .rank = -1, .onset = NAN };
-	struct finding *f = NULL;
+	struct first_cause *f = NULL;
 	struct rank_analysis a;
 
 	assert_non_null(t);

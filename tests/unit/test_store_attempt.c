@@ -86,6 +86,8 @@ static struct proc_record make_process(pid_t pid, uint64_t start, uint64_t born)
 		.ppid = 1,
 		.sheet_num = 2,
 		.rank = 3,
+		.local_rank = 1,
+		.world_size = 8,
 		.command = AWKWARD,
 		.uid = 1001,
 		.born_wall_ns = born,
@@ -180,12 +182,14 @@ static void assert_sheet(const struct sheet_record *a, const struct sheet_record
 
 static void assert_process(const struct proc_record *a, const struct proc_record *b)
 {
-	assert_int_equal(sizeof(*a), 23 * 8);
+	assert_int_equal(sizeof(*a), 24 * 8);
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
 	assert_int_equal(a->sheet_num, b->sheet_num);
 	assert_int_equal(a->rank, b->rank);
+	assert_int_equal(a->local_rank, b->local_rank);
+	assert_int_equal(a->world_size, b->world_size);
 	assert_string_or_null(a->command, b->command);
 	assert_int_equal(a->uid, b->uid);
 	assert_int_equal(a->born_wall_ns, b->born_wall_ns);
@@ -222,11 +226,13 @@ static void assert_event(const struct proc_event *a, const struct proc_event *b)
 /* Everything but the arrays. */
 static void assert_attempt(const struct attempt *a, const struct attempt *b)
 {
-	assert_int_equal(offsetof(struct attempt, usage), 26 * 8);
+	assert_int_equal(offsetof(struct attempt, usage), 28 * 8);
 	assert_int_equal(a->id, b->id);
 	assert_string_equal(a->job_id, b->job_id);
 	assert_int_equal(a->attempt_num, b->attempt_num);
 	assert_string_or_null(a->command, b->command);
+	assert_int_equal(a->clock.error_ns, b->clock.error_ns);
+	assert_int_equal(a->clock.is_synchronised, b->clock.is_synchronised);
 	assert_true(a->argv_hash == b->argv_hash);
 	assert_true(a->input_bytes == b->input_bytes && a->input_hash == b->input_hash);
 	assert_int_equal(a->uid, b->uid);

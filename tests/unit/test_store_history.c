@@ -102,6 +102,8 @@ static void fill_sample(struct proc_sample *p)
 	p->job_id = "j";
 	p->sheet_num = 3;
 	p->rank = 0;
+	p->local_rank = 2;
+	p->world_size = 64;
 }
 
 static void assert_f64(double a, double b)
@@ -120,7 +122,7 @@ static void assert_string_or_null(const char *a, const char *b)
 static void assert_sample(const struct proc_sample *a, const struct proc_sample *b)
 {
 	/* A field that was added needs a column (store/tables.c), a migration, and a line here. */
-	assert_int_equal(sizeof(*a), 50 * 8);
+	assert_int_equal(sizeof(*a), 51 * 8);
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
@@ -163,6 +165,8 @@ static void assert_sample(const struct proc_sample *a, const struct proc_sample 
 	assert_int_equal(a->n_syscalls, b->n_syscalls);
 	assert_string_equal(a->job_id, b->job_id);
 	assert_int_equal(a->sheet_num, b->sheet_num);
+	assert_int_equal(a->local_rank, b->local_rank);
+	assert_int_equal(a->world_size, b->world_size);
 	assert_int_equal(a->rank, b->rank);
 }
 

@@ -93,6 +93,10 @@ static void test_half_made_database_is_finished(void **state)
 static void make_version_1(const struct fixture *f)
 {
 	static const char *const steps_back[] = {
+		"ALTER TABLE attempts DROP COLUMN clock_error_ns",
+		"ALTER TABLE attempts DROP COLUMN is_clock_synchronised",
+		"ALTER TABLE processes DROP COLUMN local_rank",
+		"ALTER TABLE processes DROP COLUMN world_size",
 		"DROP INDEX processes_by_pid",
 		"DROP INDEX folds_by_time",
 		"ALTER TABLE folds DROP COLUMN rolled_to",

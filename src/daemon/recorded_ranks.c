@@ -1,0 +1,223 @@
+#include "daemon/recorded_ranks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+#include "base/map.h"
+#include "base/unknown.h"
+
+/* Ticks at the ends of an attempt may be a little outside of it. */
+#define MARGIN_NS UINT64_C(60000000000)
+
+bool attempt_has_ranks(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (a->processes[i].rank != RANK_NONE)
+			return true;
+	return false;
+}
+
+void recorded_ranks_release(struct recorded_ranks *r)
+{
+	free(r->points);
+	free(r->ranks);
+	arena_release(&r->arena);
+	*r = (struct recorded_ranks){ .arena = ARENA_INIT };
+}
+
+/* ---- reading ---- */
+
+struct gathering {
+	struct recorded_ranks *ranks;
+	struct map last; /* by rank: its newest point + 1 */
+};
+
+static struct rank_point *add_point(struct gathering *g, const struct history_row *row)
+{
+	struct recorded_ranks *r = g->ranks;
+	struct rank_point *grown;
+
+	if (r->n_points == r->cap) {
+		size_t cap = r->cap ? r->cap * 2 : 256;
+
+		grown = reallocarray(r->points, cap, sizeof(*grown));
+		if (!grown)
+			return NULL;
+		r->points = grown;
+		r->cap = cap;
+	}
+	if (map_put(&g->last, (uint64_t)row->sample.rank, r->n_points) < 0)
+		return NULL;
+	r->points[r->n_points] = (struct rank_point){ .wall_ns = row->wall_ns,
+						      .rank = row->sample.rank,
+						      .sheet_num = row->sample.sheet_num };
+	return &r->points[r->n_points++];
+}
+
+static int on_sample(void *ctx, const struct history_row *row)
+{
+	struct gathering *g = ctx;
+	const struct proc_sample *p = &row->sample;
+	struct rank_point *point = NULL;
+	uint64_t at;
+
+	if (row->attempt_num != g->ranks->a->attempt_num || p->rank == RANK_NONE)
+		return 0;
+	if (map_get(&g->last, (uint64_t)p->rank, &at))
+		point = &g->ranks->points[at];
+	if (!point || point->wall_ns != row->wall_ns || point->sheet_num != p->sheet_num)
+		point = add_point(g, row);
+	if (!point)
+		return -ENOMEM;
+	point->rss_bytes = u64_add(point->rss_bytes, p->rss_bytes);
+	point->gpu_bytes = u64_add(point->gpu_bytes, p->gpu_memory_bytes);
+	if (u64_known(p->gpu_memory_bytes) && p->gpu_memory_bytes > 0)
+		g->ranks->is_gpu = true;
+	return 0;
+}
+
+static int read_points(struct store *store, struct recorded_ranks *r, struct err *err)
+{
+	const struct attempt *a = r->a;
+	struct history_filter filter = { .job_id = a->job_id };
+	struct gathering g = { r, MAP_INIT };
+	int result;
+
+	if (u64_known(a->started_wall_ns) && a->started_wall_ns > MARGIN_NS)
+		filter.since_wall_ns = a->started_wall_ns - MARGIN_NS;
+	if (u64_known(a->ended_wall_ns))
+		filter.until_wall_ns = a->ended_wall_ns + MARGIN_NS;
+	result = store_read_history(store, &filter, on_sample, &g, err);
+	map_release(&g.last);
+	return result;
+}
+
+/* ---- the last sheet with ranks, and the last try of it ---- */
+
+static void choose_sheet(struct recorded_ranks *r)
+{
+	uint64_t last_ns = 0;
+
+	for (size_t i = 0; i < r->n_points; i++)
+		if (r->points[i].wall_ns >= last_ns) {
+			last_ns = r->points[i].wall_ns;
+			r->sheet_num = r->points[i].sheet_num;
+		}
+	for (size_t i = 0; i < r->a->n_sheets; i++) {
+		const struct sheet_record *sheet = &r->a->sheets[i];
+
+		if (sheet->num == r->sheet_num && u64_known(sheet->started_wall_ns) &&
+		    sheet->started_wall_ns > r->since_wall_ns && sheet->started_wall_ns <= last_ns)
+			r->since_wall_ns = sheet->started_wall_ns;
+	}
+}
+
+static bool is_wanted(const struct recorded_ranks *r, const struct rank_point *p)
+{
+	return p->sheet_num == r->sheet_num && p->wall_ns >= r->since_wall_ns &&
+	       p->wall_ns <= INT64_MAX && u64_known(r->is_gpu ? p->gpu_bytes : p->rss_bytes);
+}
+
+static int compare_points(const void *left, const void *right)
+{
+	const struct rank_point *l = left, *r = right;
+
+	if (l->rank != r->rank)
+		return l->rank < r->rank ? -1 : 1;
+	return (l->wall_ns > r->wall_ns) - (l->wall_ns < r->wall_ns);
+}
+
+static void keep_wanted(struct recorded_ranks *r)
+{
+	size_t n = 0;
+
+	choose_sheet(r);
+	for (size_t i = 0; i < r->n_points; i++)
+		if (is_wanted(r, &r->points[i]))
+			r->points[n++] = r->points[i];
+	r->n_points = n;
+	if (n > 0)
+		qsort(r->points, n, sizeof(*r->points), compare_points);
+}
+
+/* ---- who they are ---- */
+
+/* Processes are in the order of their births: the first of a rank is the nearest to the launcher.
+ */
+static const struct proc_record *find_root(const struct recorded_ranks *r, int rank)
+{
+	for (size_t i = 0; i < r->a->n_processes; i++) {
+		const struct proc_record *p = &r->a->processes[i];
+
+		if (p->rank == rank && p->sheet_num == r->sheet_num &&
+		    (!u64_known(p->died_wall_ns) || p->died_wall_ns >= r->since_wall_ns))
+			return p;
+	}
+	return NULL;
+}
+
+static void describe(const struct recorded_ranks *r, struct recorded_rank *rank)
+{
+	const struct proc_record *root = find_root(r, rank->rank);
+
+	rank->local_rank = root && root->local_rank >= 0 ? root->local_rank : rank->rank;
+	rank->pid = root ? root->key.pid : -1;
+}
+
+static int list_ranks(struct recorded_ranks *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_points; i++)
+		n += i == 0 || r->points[i].rank != r->points[i - 1].rank;
+	r->ranks = calloc(n + 1, sizeof(*r->ranks));
+	if (!r->ranks)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->n_points; i++) {
+		if (i == 0 || r->points[i].rank != r->points[i - 1].rank) {
+			r->ranks[r->n_ranks] =
+				(struct recorded_rank){ .rank = r->points[i].rank, .first = i };
+			describe(r, &r->ranks[r->n_ranks++]);
+		}
+		r->ranks[r->n_ranks - 1].n++;
+	}
+	return 0;
+}
+
+/* What the launcher said, or the job file; and no less than there are. */
+static void find_world_size(struct recorded_ranks *r)
+{
+	for (size_t i = 0; i < r->a->n_processes; i++) {
+		const struct proc_record *p = &r->a->processes[i];
+
+		if (p->rank >= 0 && p->sheet_num == r->sheet_num && p->world_size > r->world_size)
+			r->world_size = p->world_size;
+	}
+	for (size_t i = 0; i < r->a->n_sheets; i++)
+		if (r->a->sheets[i].num == r->sheet_num &&
+		    r->a->sheets[i].total_ranks > r->world_size)
+			r->world_size = r->a->sheets[i].total_ranks;
+	if (r->n_ranks > 0 && r->ranks[r->n_ranks - 1].rank >= r->world_size)
+		r->world_size = r->ranks[r->n_ranks - 1].rank + 1;
+}
+
+int recorded_ranks_read(struct store *store, const struct attempt *a, struct recorded_ranks *ret,
+			struct err *err)
+{
+	CLEANUP(recorded_ranks_release) struct recorded_ranks r = { .a = a, .arena = ARENA_INIT };
+	int result = read_points(store, &r, err);
+
+	if (result == 0) {
+		keep_wanted(&r);
+		result = list_ranks(&r);
+	}
+	if (result == -ENOMEM)
+		err_set(err, result, "out of memory");
+	if (result < 0)
+		return result;
+	find_world_size(&r);
+	*ret = r;
+	r = (struct recorded_ranks){ .arena = ARENA_INIT };
+	return 0;
+}

@@ -1,0 +1,25 @@
+/*
+ * rank_finding - which rank of an attempt was first, in the few words of a report.
+ */
+#ifndef PROCTOR_MODEL_RANK_FINDING_H
+#define PROCTOR_MODEL_RANK_FINDING_H
+
+#include <stdint.h>
+
+/* Texts are the attempt's. */
+struct rank_finding {
+	uint64_t n_ranks; /* with samples */
+	int64_t world_size;
+	uint64_t n_samples;
+	const char *measure; /* "rss" or "gpu_memory" */
+	const char
+		*verdict; /* "named", "cannot_tell", "none"; NULL: samples are not there any more */
+	int64_t rank;	  /* who was first; -1 unless named */
+	double probability;	/* NaN unless named */
+	uint64_t onset_wall_ns; /* U64_UNKNOWN unless named */
+	const char *phase;	/* at the onset; NULL: none */
+	const char *reason;	/* one sentence, or two */
+	const char *remedy;	/* what would settle it; "" */
+};
+
+#endif

@@ -1,0 +1,111 @@
+#!/bin/bash
+# Ranks that proctor watches: they are known by what their launcher told them, their memory is
+# telemetry, and the report names the one that began to allocate before the others.
+. "$(dirname "$0")/lib.sh"
+RANKS=8 LEADER=5
+
+# A rank that does nothing for a while, then allocates; one of them 2 s before all others. Phases
+# are marked before anything is measured of them, and no other program runs in between.
+cat >"$TMP/rank.py" <<'PYTHON'
+import os, subprocess, sys, time
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("RANK", "-1")))
+begin, leader = float(sys.argv[1]), int(sys.argv[2])
+def phase(what, name):
+    subprocess.run([os.environ["PROCTOR"], "phase", what, name], check=True)
+def sleep_until(moment):
+    time.sleep(max(0, moment - time.time()))
+phase("enter", "load-batch" if rank == leader else "wait")
+sleep_until(begin + (0 if rank == leader else 2))
+held = []
+while time.time() < begin + 6:
+    held.append(b"x" * (1 << 20))
+    time.sleep(0.1)
+phase("exit", "load-batch" if rank == leader else "wait")
+PYTHON
+export PROCTOR SLURM_JOB_ID=a-word-that-is-nowhere
+
+# begin_in SECONDS: the moment at which the leader begins, for ranks that are started now.
+begin_in() {
+	python3 -c 'import sys, time; print(time.time() + float(sys.argv[1]))' "$1"
+}
+
+# check_named NAME JOB: the report, the analysis and the export of the job agree.
+check_named() {
+	local name=$1 job=$2
+	run "$PROCTOR" report --json "$job"
+	is "$name: report" "$status" 0
+	json "$name: all ranks were seen" "$stdout" \
+		"d['telemetry']['ranks'] == $RANKS and d['telemetry']['world_size'] == $RANKS"
+	json "$name: the leader is named" "$stdout" \
+		"d['telemetry']['finding']['verdict'] == 'named' and d['telemetry']['finding']['rank'] == $LEADER"
+	json "$name: with its phase" "$stdout" "d['telemetry']['finding']['phase'] == 'load-batch'"
+	json "$name: resident memory was measured" "$stdout" "d['telemetry']['measure'] == 'rss'"
+	json "$name: nothing is said to be unknown of it" "$stdout" \
+		"not [n for n in d['unknown'] if n['what'] == 'telemetry']"
+	run "$PROCTOR" report "$job"
+	like "$name: the page names it" "$(tr -s ' \n' ' ' <<<"$stdout")" "Rank $LEADER was first"
+	like "$name: and its phase" "$(tr -s ' \n' ' ' <<<"$stdout")" "in the phase load-batch"
+	run "$PROCTOR" ranks analyze --job "$job" --json
+	is "$name: analyze" "$status" 0
+	json "$name: analyze names it" "$stdout" \
+		"d['finding']['rank'] == $LEADER and d['missing_ranks'] == [] and d['job_id'] == '$job'"
+	from_record=$(json_eval "$stdout" "(d['finding'], d['rank_sample_counts'])")
+	run "$PROCTOR" export telemetry --job "$job" -o "$TMP/$job.jsonl"
+	is "$name: export" "$status/$stderr" 0/
+	run "$PROCTOR" ranks validate "$TMP/$job.jsonl" --json
+	json "$name: every record of it is valid" "$stdout" "d['invalid'] == 0 and d['valid'] > 100"
+	run "$PROCTOR" ranks analyze "$TMP/$job.jsonl" --json
+	is "$name: and says the same" "$(json_eval "$stdout" "(d['finding'], d['rank_sample_counts'])")" "$from_record"
+}
+
+# ---- a launcher ----
+if command -v mpirun >/dev/null; then
+	root=()
+	[ "$(id -u)" = 0 ] && root=(--allow-run-as-root)
+	run "$PROCTOR" run --job mpi --interval 0.25 -- \
+		mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$(begin_in 5)" $LEADER
+	is "mpirun ran" "$status" 0
+	check_named "Open MPI" mpi
+	run "$PROCTOR" history --job mpi --json
+	json "the launcher is no rank" "$stdout" \
+		"set(r['rank'] for r in d if r['command'].startswith('mpirun')) == {None}"
+	mkdir "$TMP/folder"
+	run "$PROCTOR" export telemetry --job mpi -o "$TMP/folder"
+	is "a file for each rank" "$(find "$TMP/folder" -name 'rank-*.jsonl' | wc -l)" $RANKS
+	run "$PROCTOR" ranks validate "$TMP/folder"
+	is "which are valid together" "$status" 0
+else
+	skip "an Open MPI job" "there is no mpirun (openmpi-bin)"
+fi
+
+# ---- a job file ----
+cat >"$TMP/job.yaml" <<YAML
+job_id: filed
+sheets:
+  - run: [python3, $TMP/rank.py, "$(begin_in 4)", "$LEADER"]
+    ranks: $RANKS
+YAML
+run "$PROCTOR" run --interval 0.25 -f "$TMP/job.yaml"
+is "the job file ran" "$status" 0
+check_named "job file" filed
+
+is "nothing of an environment is kept" "$(grep -rlF "$SLURM_JOB_ID" "$PROCTOR_HOME")" ""
+
+# ---- what is no rank ----
+run env RANK=3 WORLD_SIZE=8 "$PROCTOR" run --job plain -- true
+run "$PROCTOR" report --json plain
+json "words that anybody uses make no rank" "$stdout" "d['telemetry'] is None"
+json "and that is said" "$stdout" "[n['what'] for n in d['unknown']].count('telemetry') == 1"
+run "$PROCTOR" ranks analyze --job plain
+is "there is nothing to analyse" "$status" 1
+like "which is said" "$stderr" "has no ranks"
+run "$PROCTOR" export telemetry --job plain
+is "nor to export" "$status/$stdout" 1/
+run "$PROCTOR" export telemetry
+is "export wants a job" "$status" 2
+run "$PROCTOR" ranks analyze --job a "$TMP/job.yaml"
+is "files or a job" "$status" 2
+run "$PROCTOR" ranks analyze --job nobody
+is "no such job" "$status" 1
+
+finish

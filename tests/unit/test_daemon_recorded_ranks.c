@@ -1,0 +1,242 @@
+#include "store_fixture.h"
+
+#include "crossrank/crossrank.h"
+#include "daemon/recorded_ranks.h"
+#include "model/rank_finding.h"
+
+#define MIB (UINT64_C(1024) * 1024)
+#define N_TICKS 60U
+#define BEGIN 24U /* the tick at which all ranks begin to rise */
+#define LEADER 1  /* but for this one, */
+#define LEAD 8U	  /* which begins so many before */
+
+/* 0.25 s apart: three ranks of two processes each, and a launcher that is none. */
+static void fill(struct snapshot *s, unsigned k, int sheet_num)
+{
+	fill_snapshot(s, "j", 7, k);
+	for (int i = 0; i < 7; i++) {
+		struct proc_sample *p = &s->processes[i];
+		int rank = i < 6 ? i / 2 : RANK_NONE;
+		unsigned begin = rank == LEADER ? BEGIN - LEAD : BEGIN;
+
+		p->sheet_num = sheet_num;
+		p->rank = rank;
+		p->local_rank = rank;
+		p->world_size = rank < 0 ? RANK_NONE : 4;
+		p->rss_bytes = 10 * MIB;
+		p->gpu_memory_bytes = 0;
+		if (i % 2 == 0 && rank >= 0 && k > begin)
+			p->rss_bytes += (k - begin) * 4 * MIB;
+	}
+}
+
+static void record(struct store *store, struct attempt *a, int sheet_num)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, a, &err), &err);
+	for (unsigned k = 0; k < N_TICKS; k++) {
+		fill(&snap, k, sheet_num);
+		must(write_tick(store, a, &snap, NULL, NULL, 0, &err), &err);
+	}
+}
+
+/* What the process 102, rank 1, said. */
+static void mark_phase(struct store *store, const struct attempt *a)
+{
+	struct phase_mark marks[] = {
+		{ .attempt_id = a->id,
+		  .phase = { .name = "epoch",
+			     .pid = 102,
+			     .rank = RANK_NONE,
+			     .entered_wall_ns = UINT64_C(1700000001000000000),
+			     .left_wall_ns = U64_UNKNOWN } },
+		{ .attempt_id = a->id,
+		  .phase = { .name = "load/it",
+			     .pid = 102,
+			     .rank = RANK_NONE,
+			     .entered_wall_ns = UINT64_C(1700000002000000000),
+			     .left_wall_ns = U64_UNKNOWN } },
+	};
+	struct err err = ERR_INIT;
+
+	must(store_mark_phases(store, marks, ARRAY_SIZE(marks), &err), &err);
+	assert_int_equal(marks[0].result | marks[1].result, 0);
+}
+
+static struct attempt must_read(struct store *store)
+{
+	struct err err = ERR_INIT;
+	struct attempt a;
+
+	must(store_read_attempt(store, "j", 0, &a, &err), &err);
+	return a;
+}
+
+static void test_memory_is_the_sum_over_processes(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	record(store, &a, 1);
+	read = must_read(store);
+	assert_true(attempt_has_ranks(&read));
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(ranks.n_ranks, 3);
+	assert_int_equal(ranks.world_size, 4);
+	assert_false(ranks.is_gpu);
+	for (size_t i = 0; i < ranks.n_ranks; i++) {
+		const struct recorded_rank *rank = &ranks.ranks[i];
+		const struct rank_point *last = &ranks.points[rank->first + N_TICKS - 1];
+
+		assert_int_equal(rank->rank, i);
+		assert_int_equal(rank->pid, 100 + 2 * i);
+		assert_int_equal(rank->n, N_TICKS);
+		assert_int_equal(ranks.points[rank->first].rss_bytes, 20 * MIB);
+		assert_int_equal(last->rss_bytes,
+				 20 * MIB + (N_TICKS - 1 - BEGIN + (i == LEADER ? LEAD : 0U)) * 4 *
+						    MIB);
+	}
+	attempt_release(&a);
+}
+
+static void test_the_leader_and_its_phase_are_named(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	record(store, &a, 1);
+	mark_phase(store, &a);
+	read = must_read(store);
+	must(recorded_ranks_judge(store, &read, &err), &err);
+	assert_non_null(read.telemetry);
+	assert_string_equal(read.telemetry->verdict, "named");
+	assert_int_equal(read.telemetry->rank, LEADER);
+	assert_true(read.telemetry->probability >= 0.9);
+	assert_string_equal(read.telemetry->phase, "epoch / load/it");
+	assert_int_equal(read.telemetry->n_samples, 3 * N_TICKS);
+	attempt_release(&a);
+}
+
+/* ---- records ---- */
+
+struct count {
+	size_t samples, phases;
+	struct buf lines;
+};
+
+static int take_event(void *ctx, const struct telemetry_event *ev)
+{
+	struct count *count = ctx;
+	struct telemetry_event checked = *ev;
+	struct json j;
+
+	assert_int_equal(event_check(&checked), REASON_NONE);
+	assert_int_equal(ev->clock.error_ns, 1500000);
+	assert_false(ev->clock.is_free);
+	assert_int_equal(ev->clock.boot_id.n, 36);
+	assert_int_equal(ev->world_size, 4);
+	if (text_is_sample(ev->event_type))
+		count->samples++;
+	else
+		count->phases++;
+	json_init(&j, &count->lines);
+	event_write_json(&j, ev);
+	buf_add_char(&count->lines, '\n');
+	return 0;
+}
+
+static void test_records_are_valid(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt read;
+	struct count count = { .lines = BUF_INIT };
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	record(store, &a, 1);
+	mark_phase(store, &a);
+	read = must_read(store);
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(recorded_ranks_each(&ranks, take_event, &count), 0);
+	assert_int_equal(count.samples, 3 * N_TICKS);
+	assert_int_equal(count.phases, 2); /* nobody left them */
+	assert_non_null(strstr(count.lines.data, "\"path\":[\"epoch\",\"load/it\"]"));
+	assert_non_null(strstr(count.lines.data, "\"session_id\":\"j/1/1\""));
+	buf_release(&count.lines);
+	attempt_release(&a);
+}
+
+/* Rank 0 of one sheet has nothing to do with rank 0 of another. */
+static void test_the_last_sheet_is_told(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	record(store, &a, 1);
+	for (unsigned k = N_TICKS; k < N_TICKS + 3; k++) {
+		fill(&snap, k, 2);
+		for (size_t i = 0; i < snap.n_processes; i++)
+			snap.processes[i].key.pid += 100;
+		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	}
+	read = must_read(store);
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(ranks.sheet_num, 2);
+	assert_int_equal(ranks.n_points, 3 * 3);
+	assert_int_equal(ranks.ranks[0].pid, 200);
+	attempt_release(&a);
+}
+
+static void test_no_ranks(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, &a, &err), &err);
+	fill_snapshot(&snap, "j", 3, 1);
+	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	read = must_read(store);
+	must(recorded_ranks_judge(store, &read, &err), &err);
+	assert_null(read.telemetry);
+	attempt_release(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_memory_is_the_sum_over_processes,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_the_leader_and_its_phase_are_named,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_records_are_valid, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_the_last_sheet_is_told, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_no_ranks, fixture_setup, fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
