@@ -78,6 +78,9 @@ plant() { # JOB FAULT [OPTION...]
 	pids+=($!)
 }
 
+# What others do to the host, such as an OOM kill, is none of the job.
+OF_JOBS='[a for a in d if a["pid"]]'
+
 # Since when the job ran, for the delay.
 found() { # NAME JOB TYPE
 	run "$PROCTOR" anomalies --job "$2" --json
@@ -89,34 +92,46 @@ started() { # JOB
 	json_eval "$("$PROCTOR" jobs --json)" "[j['started'] for j in d if j['job_id'] == '$1'][-1]"
 }
 
+# It was looked at more often than every interval, after the first seconds in which a run does so anyhow.
+closer() { # NAME JOB
+	local moments
+	moments=$("$PROCTOR" sql --json "SELECT DISTINCT timestamp FROM process_metrics WHERE job_id = '$2' ORDER BY 1")
+	json "$1" "$moments" "(lambda t: any(b - a < 0.3 and a - t[0] > 4 for a, b in zip(t, t[1:])))([r['timestamp'] for r in d])"
+}
+
 # ---- without a daemon ----
 
 pids=()
-for fault in leak fds many stopped quiet; do plant "alone-$fault" "$fault"; done
+for fault in leak fds many stopped zombie quiet; do plant "alone-$fault" "$fault"; done
 wait "${pids[@]}"
 found "alone: a leak" alone-leak memory_leak
 json "it is over with its process" "$stdout" 'all(a["ended"] >= a["began"] for a in d)'
 json "what the host was doing is kept" "$stdout" 'all(a["host"]["memory_total_mb"] > 0 for a in d)'
 found "alone: files that are never closed" alone-fds fd_exhaustion
+json "what it had open is kept" "$stdout" \
+	'any(f["target"] == "/dev/null" for a in d if a["pid"] for f in a["evidence"]["culprit"]["open_files"])'
+json "how many they were, too" "$stdout" 'all(a["evidence"]["culprit"]["open_file_count"] > 10 for a in d if a["pid"])'
+closer "and it was looked at closer" alone-fds
 found "alone: an explosion of processes" alone-many process_explosion
 found "alone: a stopped process" alone-stopped stuck_process
+found "alone: a zombie" alone-zombie zombie
 run "$PROCTOR" anomalies --job alone-quiet --json
-is "alone: nothing of a quiet job" "$stdout" '[]'
+json "alone: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 
 run "$PROCTOR" events --job alone-leak --json
 is "events have it when it began and when it was over" \
-	"$(grep -o '"event":"monitor.anomaly","change":"[a-z]*"' <<<"$stdout" | grep -o '[a-z]*"$' | tr '\n' ' ')" \
+	"$(grep '"anomaly_type":"memory_leak"' <<<"$stdout" | grep -o '"event":"monitor.anomaly","change":"[a-z]*"' <<<"$stdout" | grep -o '[a-z]*"$' | tr '\n' ' ')" \
 	'began" cleared" '
 json "in the order of time" "$(paste -sd, <<<"$stdout" | sed 's/.*/[&]/')" \
 	'(lambda t: t == sorted(t))([e.get("changed", e["timestamp"]) for e in d])'
 run "$PROCTOR" events --job alone-leak
-like "and for people" "$stdout" ' strange  [a-z]+ +alone-leak +python3 .* grows by'
+like "and for people" "$stdout" ' monitor.anomaly  -  .*alone-leak +began, [a-z]+: python3 .* grows by'
 run "$PROCTOR" report alone-leak
 like "the report tells it" "$stdout" 'Out of the ordinary'
 run "$PROCTOR" report alone-leak --json
 json "in JSON too" "$stdout" '[a["anomaly_type"] for a in d["anomalies"]].count("memory_leak") == 1'
 run "$PROCTOR" report alone-quiet --json
-json "and an empty list where there was nothing" "$stdout" 'd["anomalies"] == []'
+json "and an empty list where there was nothing" "$stdout" '[a for a in d["anomalies"] if a["pid"]] == []'
 
 # ---- with a daemon ----
 
@@ -128,13 +143,20 @@ wait "${pids[@]}"
 sleep 4 # for the one that outlives its job
 found "watched: a leak" watched-leak memory_leak
 found "watched: files that are never closed" watched-fds fd_exhaustion
+json "watched: what it had open is kept" "$stdout" \
+	'any(f["target"] == "/dev/null" for a in d if a["pid"] for f in a["evidence"]["culprit"]["open_files"])'
+run "$PROCTOR" anomalies --json
+json "watched: one of the jobs was looked at closer" "$stdout" \
+	'any(a["job_id"] and a["job_id"].startswith("watched") and (a["evidence"]["culprit"] or {}).get("fast_interval_seconds") == 0.1 for a in d)'
+closer "watched: and that is in the record" \
+	"$(json_eval "$stdout" '[a["job_id"] for a in sorted(d, key=lambda a: a["began"]) if a["job_id"] and a["job_id"].startswith("watched") and (a["evidence"]["culprit"] or {}).get("fast_interval_seconds")][-1]')"
 found "watched: an explosion of processes" watched-many process_explosion
 found "watched: a stopped process" watched-stopped stuck_process
 found "watched: a zombie" watched-zombie zombie
 json "its parent is blamed" "$stdout" 'all("has not waited for 1 of its children" in a["description"] for a in d)'
 found "watched: a process that outlives its job" watched-outlived orphan
 run "$PROCTOR" anomalies --job watched-quiet --json
-is "watched: nothing of a quiet job" "$stdout" '[]'
+json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 "$PROCTOR" stop
 
 run "$PROCTOR" sql --json "SELECT name, occurrences, jobs FROM patterns WHERE type = 'RESOURCE_ANOMALY'"
