@@ -76,7 +76,7 @@ struct run {
 	struct upkeep *upkeep;
 	struct detect *detect;
 	struct closer closer; /* while something that began is looked at closer */
-	struct jsonl *jsonl; /* NULL: no log of snapshots */
+	struct jsonl *jsonl;  /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 };
 
