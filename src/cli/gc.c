@@ -73,6 +73,8 @@ static const struct {
 	  offsetof(struct retention_result, n_curves) },
 	{ "events_removed", "process event", "process events",
 	  offsetof(struct retention_result, n_events) },
+	{ "anomalies_removed", "anomaly", "anomalies",
+	  offsetof(struct retention_result, n_anomalies) },
 	{ "processes_removed", "process of a job that ended", "processes of jobs that ended",
 	  offsetof(struct retention_result, n_processes) },
 	{ "attempts_removed", "whole attempt", "whole attempts",

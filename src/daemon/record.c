@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/unknown.h"
+#include "daemon/evidence.h"
 #include "daemon/run_internal.h"
 #include "report/report.h"
 
@@ -334,14 +335,39 @@ static void store_events(struct run *run)
 		tally_events_stored(run->tally);
 }
 
-/* One that cannot be stored now is stored when it changes, or at the end. */
-static void store_anomalies(struct run *run, const struct detect_changes *changes)
+/* And its processes are looked at closer for a while: run.c plans its ticks by that. */
+static bool find_evidence(struct run *run, const struct detect_change *change,
+			  struct anomaly_evidence *ret)
 {
+	const struct evidence_from from = { run->root_fd, run->options->mask, &run->snap };
+	bool has_evidence;
+
+	if (change->change != EPISODE_BEGAN)
+		return false;
+	has_evidence = evidence_gather(&from, change->episode, ret);
+	if (!closer_begin(&run->closer, &change->wish, run->attempt->id, clock_boot_ns()))
+		return has_evidence;
+	ret->fast_interval_seconds = change->wish.interval_seconds;
+	return true;
+}
+
+/* One that cannot be stored now is stored when it changes, or at the end. */
+static void store_anomaly(struct run *run, const struct detect_change *change)
+{
+	struct anomaly_evidence evidence;
+	struct episode episode;
 	struct err err = ERR_INIT;
 
+	episode_copy(&episode, change->episode);
+	if (find_evidence(run, change, &evidence))
+		episode.evidence = &evidence;
+	store_write_anomaly(run->store, run->attempt->id, &episode, change->change, &err);
+}
+
+static void store_anomalies(struct run *run, const struct detect_changes *changes)
+{
 	for (size_t i = 0; run->store && i < changes->n; i++)
-		store_write_anomaly(run->store, run->attempt->id, changes->items[i].episode,
-				    changes->items[i].change, &err);
+		store_anomaly(run, &changes->items[i]);
 }
 
 static void look_for_anomalies(struct run *run)
@@ -354,10 +380,37 @@ static void look_for_anomalies(struct run *run)
 		store_anomalies(run, &changes);
 }
 
+static bool has_new_kill(const struct run *run)
+{
+	size_t n;
+	const struct proc_event *events = tally_pending_events(run->tally, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (events[i].type == EVENT_OOM)
+			return true;
+	return false;
+}
+
+/*
+ * A kill for want of memory mostly ends the job, and then there is no further tick. None of its
+ * processes is left to be seen.
+ */
+static void look_at_last_kill(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->collector || !has_new_kill(run) || link_records(run->link) ||
+	    collector_scan_some(run->collector, NULL, 0, &run->snap, &err) < 0)
+		return;
+	run->snap.wall_ns = run->attempt->ended_wall_ns;
+	look_for_anomalies(run);
+}
+
 static void end_anomalies(struct run *run)
 {
 	struct detect_changes changes;
 
+	look_at_last_kill(run);
 	if (detect_end(run->detect, &changes) == 0)
 		store_anomalies(run, &changes);
 }

@@ -284,9 +284,12 @@ static uint64_t next_tick_ms(const struct run *run, uint64_t cost_ns)
 	uint64_t elapsed_ms = (clock_boot_ns() - run->sheet_boot_ns) / 1000000u;
 	uint64_t afford_ms = cost_ns * TICK_COST_LIMIT / 1000000u;
 	uint64_t delay_ms = elapsed_ms / TICK_PER_ELAPSED;
+	uint64_t closer_ms = closer_wait_ms(&run->closer, 0);
 
 	if (delay_ms < FIRST_TICK_MS)
 		delay_ms = FIRST_TICK_MS;
+	if (closer_is_on(&run->closer, clock_boot_ns()) && delay_ms > closer_ms)
+		delay_ms = closer_ms;
 	if (delay_ms < afford_ms)
 		delay_ms = afford_ms;
 	return delay_ms < interval_ms ? delay_ms : interval_ms;

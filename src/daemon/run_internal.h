@@ -8,6 +8,7 @@
 
 #include "base/loop.h"
 #include "daemon/backlog.h"
+#include "daemon/closer.h"
 #include "daemon/daemon.h"
 #include "daemon/hold.h"
 #include "daemon/link.h"
@@ -74,7 +75,8 @@ struct run {
 	struct hold hold;  /* a sheet that waits for its start */
 	struct upkeep *upkeep;
 	struct detect *detect;
-	struct jsonl *jsonl; /* NULL: no log of snapshots */
+	struct closer closer; /* while something that began is looked at closer */
+	struct jsonl *jsonl;  /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 };
 

@@ -241,6 +241,7 @@ static void close_service(struct service *s)
 	end_record(s);
 	s->store = store_close(s->store);
 	service_release_attached(s);
+	service_release_closer(s);
 	s->orphans = orphans_free(s->orphans);
 	service_close_life(s);
 	s->watch = watch_free(s->watch);
@@ -261,6 +262,7 @@ static void close_service(struct service *s)
 	snapshot_release(&s->snap);
 	buf_release(&s->snapshot_json);
 	arena_release(&s->arena);
+	arena_release(&s->ooms.arena);
 	service_release_config(s);
 	free(s->methods);
 	free(s->roots);

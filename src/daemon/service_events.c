@@ -19,11 +19,24 @@ static void write_point(struct json *j, const struct series_point *point)
 	json_key_u64(j, "processes", point->n_processes);
 }
 
+/* Those of the job and of the host; all of them where job_id is NULL. */
+static void write_active(struct json *j, const struct service *s, const char *job_id)
+{
+	const struct episode *e;
+
+	json_key(j, "anomalies_active");
+	json_begin_array(j);
+	for (size_t i = 0; (e = detect_active(s->detect, i)); i++)
+		if (!job_id || !e->worst.job_id || strcmp(e->worst.job_id, job_id) == 0)
+			json_str(j, anomaly_type_name(e->worst.type));
+	json_end_array(j);
+}
+
 /* What no rung measures yet is null. */
-static void write_rest(struct json *j, const struct service *s)
+static void write_rest(struct json *j, const struct service *s, const char *job_id)
 {
 	json_key_string(j, "syscall_hotspot", NULL);
-	json_key_string(j, "anomalies_active", NULL);
+	write_active(j, s, job_id);
 	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->snap.daemon_rss_bytes));
 	json_key_string(j, "pressure_level", s->snap.pressure_level);
 	json_key_f64(j, "system_memory_available_mb",
@@ -33,6 +46,8 @@ static void write_rest(struct json *j, const struct service *s)
 void service_write_context(struct json *j, const struct service *s, const struct watched *job,
 			   const struct proc_sample *p)
 {
+	const char *job_id = p ? p->job_id : job ? job->job_id : NULL;
+
 	json_begin_object(j);
 	if (p) {
 		json_key_i64(j, "pid", p->key.pid);
@@ -43,7 +58,7 @@ void service_write_context(struct json *j, const struct service *s, const struct
 	} else {
 		write_host(j, s);
 	}
-	write_rest(j, s);
+	write_rest(j, s, job_id);
 	json_end_object(j);
 }
 

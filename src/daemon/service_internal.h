@@ -44,6 +44,15 @@ struct tick_stats {
 	struct stage_state stages[SERVICE_STAGES];
 };
 
+#define SERVICE_MAX_OOMS 32
+
+/* Kills for want of memory that runners have told of, for the next look for anomalies. */
+struct oom_news {
+	struct proc_event items[SERVICE_MAX_OOMS];
+	size_t n;
+	struct arena arena; /* their strings */
+};
+
 /* When the configuration was read, and what came of the last wish to read it again. */
 struct reload_state {
 	uint64_t loaded_wall_ns;
@@ -96,6 +105,8 @@ struct service {
 	size_t n_methods;
 	struct pressure pressure;
 	struct detect *detect;
+	struct fast_look *fast; /* at a job in which something began; NULL before */
+	struct oom_news ooms;
 	struct queue *queue;
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
@@ -138,6 +149,9 @@ void service_set_interval(struct service *s, double seconds);
 
 /* A look at the processes out of turn. */
 void service_rescan(struct service *s);
+
+/* Adds what a process uses to what its job does. */
+void service_add_to_point(struct series_point *point, const struct proc_sample *p);
 
 /* Writes down what the last look has shown, also out of turn. */
 void service_record_now(struct service *s);
@@ -309,6 +323,9 @@ void service_expect_births(struct service *s, const struct watched *job);
 int service_settle_life(struct service *s, struct err *err);
 int service_relay_events(struct service *s, struct err *err);
 
+/* They have been looked at. */
+void service_forget_ooms(struct service *s);
+
 /* ---- service_attached.c: jobs that something else started ---- */
 
 /*
@@ -337,6 +354,16 @@ void service_events_stored(struct service *s);
 /* SIGTERM for all of its processes, and SIGKILL for what is left. */
 int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
 void service_release_attached(struct service *s);
+
+/* ---- service_closer.c ---- */
+
+/*
+ * For one that began: what is found out about its culprit; and its job, if there is one, is looked
+ * at closer for a while. False: nothing, and nobody looks.
+ */
+bool service_find_evidence(struct service *s, const struct detect_change *change,
+			   const struct watched *job, struct anomaly_evidence *ret);
+void service_release_closer(struct service *s);
 
 /* ---- service_orphans.c ---- */
 

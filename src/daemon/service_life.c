@@ -304,23 +304,55 @@ struct watched *service_job_of(struct service *s, pid_t pid)
 
 /* ---- what runners write down ---- */
 
+void service_forget_ooms(struct service *s)
+{
+	s->ooms.n = 0;
+	arena_reset(&s->ooms.arena);
+}
+
+static int is_same_kill(void *ctx, const struct anomaly_row *row)
+{
+	const struct proc_event *ev = ctx;
+	const struct anomaly *a = &row->episode.worst;
+
+	return a->type == ANOMALY_OOM_KILL && a->has_pid && a->pid == ev->key.pid ? 1 : 0;
+}
+
+/* A runner that looks for anomalies itself writes them down before the event. */
+static bool is_told(struct service *s, const struct event_row *row)
+{
+	const struct anomaly_filter filter = { .job_id = row->event.job_id,
+					       .attempt_num = row->attempt_num };
+	struct proc_event ev = row->event;
+	struct err err = ERR_INIT;
+
+	return store_read_anomalies(s->store, &filter, is_same_kill, &ev, &err) > 0;
+}
+
+static void keep_oom(struct service *s, const struct event_row *row)
+{
+	struct proc_event *kept = &s->ooms.items[s->ooms.n];
+
+	if (s->ooms.n == SERVICE_MAX_OOMS || is_told(s, row))
+		return;
+	*kept = row->event;
+	kept->job_id = arena_strdup(&s->ooms.arena, row->event.job_id);
+	kept->details = arena_strdup(&s->ooms.arena, row->event.details);
+	if (kept->job_id && kept->details)
+		s->ooms.n++;
+}
+
 static int relay(void *ctx, const struct event_row *row)
 {
 	struct service *s = ctx;
 	bool is_life = row->event.type == EVENT_SPAWN || row->event.type == EVENT_EXIT;
 
 	s->life.last_event_id = row->id;
+	if (row->event.type == EVENT_OOM)
+		keep_oom(s, row);
 	if (!row->is_attached && !(is_life && was_known(s, row->attempt_id, row->event.wall_ns)))
 		service_tell_process(s, &row->event, row->attempt_num, row->uid);
 	return 0;
-}
-
-static bool is_anybody_listening(const struct service *s)
-{
-	for (int type = 0; type < N_EVENT_TYPES; type++)
-		if (bus_is_wanted(s->bus, service_topic_of((enum event_type)type)))
-			return true;
-	return false;
 }
 
 /* From the moment that the database was opened. */
@@ -331,8 +363,8 @@ int service_relay_events(struct service *s, struct err *err)
 
 	if (!s->store)
 		return 0;
-	r = store_follow_events(s->store, NULL, &s->life.last_event_id,
-				is_first || !is_anybody_listening(s) ? NULL : relay, s, err);
+	r = store_follow_events(s->store, NULL, &s->life.last_event_id, is_first ? NULL : relay, s,
+				err);
 	if (r == 0)
 		s->life.is_relaying = true;
 	return r;

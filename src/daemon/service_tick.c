@@ -125,7 +125,7 @@ static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
 }
 
 /* What a job uses at this moment: the sum over its processes. */
-static void add_to_point(struct series_point *point, const struct proc_sample *p)
+void service_add_to_point(struct series_point *point, const struct proc_sample *p)
 {
 	point->rss_bytes = u64_add_known(point->rss_bytes, p->rss_bytes);
 	if (f64_known(p->cpu_percent))
@@ -152,7 +152,7 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 			continue;
 		s->snap.processes[k].sheet_num =
 			watch_sheet_at(s->watch, jobs[owner], s->snap.processes[k].start_wall_ns);
-		add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
+		service_add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
 		jobs[owner]->n_living += s->snap.processes[k].state != 'Z';
 	}
 }
@@ -231,16 +231,25 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 {
 	const char *job_id = c->episode->worst.job_id;
 	const struct watched *job = job_id ? watch_find(s->watch, job_id) : NULL;
+	struct detect_change change = *c;
+	struct anomaly_evidence evidence;
+	struct episode episode;
 
-	service_tell_anomaly(s, c, job);
+	episode_copy(&episode, c->episode);
+	if (service_find_evidence(s, c, job, &evidence))
+		episode.evidence = &evidence;
+	change.episode = &episode;
+	service_tell_anomaly(s, &change, job);
 	if (!s->store)
 		return 0;
-	return store_write_anomaly(s->store, job ? job->a.id : 0, c->episode, c->change, err);
+	return store_write_anomaly(s->store, job ? job->a.id : 0, &episode, c->change, err);
 }
 
 static int detect(struct service *s, struct err *err)
 {
-	const struct detect_news news = { .snap = &s->snap };
+	const struct detect_news news = { .snap = &s->snap,
+					  .events = s->ooms.items,
+					  .n_events = s->ooms.n };
 	struct detect_changes changes = { 0 };
 	int r = 0;
 
@@ -248,6 +257,7 @@ static int detect(struct service *s, struct err *err)
 		return 0;
 	if (detect_tick(s->detect, &news, &changes) < 0)
 		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
+	service_forget_ooms(s);
 	for (size_t i = 0; i < changes.n; i++) {
 		int stored = tell_anomaly(s, &changes.items[i], err);
 

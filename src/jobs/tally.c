@@ -657,6 +657,13 @@ static double cap_percent(double percent, unsigned cpu_count)
 	return cpu_count > 0 && percent > 100.0 * cpu_count ? 100.0 * cpu_count : percent;
 }
 
+/* A zombie whose death was told: all that it will ever add is in the account of who waits for it.
+ */
+static bool is_settled_zombie(const struct tally *t, const struct proc_sample *p)
+{
+	return p->state == 'Z' && t->sees_births && !find_alive(t, p->key.pid);
+}
+
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret)
 {
@@ -672,11 +679,13 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 
 		if (!p->job_id)
 			continue;
+		cpu_ns = u64_add_known(cpu_ns, sample_cpu_ns(p));
+		if (is_settled_zombie(t, p))
+			continue;
 		take_sample(t, p);
 		tick_sum_add(&all, p);
 		if (try_account(t, find_alive(t, p->key.pid)))
 			tick_sum_add(&of_try, p);
-		cpu_ns = u64_add_known(cpu_ns, sample_cpu_ns(p));
 	}
 	point.n_processes = all.n_processes;
 	point.rss_bytes = all.rss_bytes;

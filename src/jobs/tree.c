@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/map.h"
 #include "base/unknown.h"
@@ -13,12 +14,14 @@ struct tree {
 	unsigned long round;
 	struct tree_member *members; /* dense: the last one fills a hole */
 	size_t n, cap;
-	struct map strangers; /* pid -> start_ticks */
-	struct map by_pid;    /* pid -> index into members */
-	struct map scan;      /* pid -> index into the snapshot being assigned */
-	unsigned char *known; /* per process of that snapshot: enum verdict */
-	pid_t *pids;	      /* what tree_pids() hands out */
-	size_t *chain;	      /* the way up from one process */
+	struct map strangers;	     /* pid -> start_ticks */
+	struct map by_pid;	     /* pid -> index into members */
+	struct map scan;	     /* pid -> index into the snapshot being assigned */
+	unsigned char *known;	     /* per process of that snapshot: enum verdict */
+	pid_t *pids;		     /* what tree_pids() hands out */
+	pid_t ended[TREE_MAX_ENDED]; /* whom perhaps nobody has waited for yet */
+	size_t n_ended;
+	size_t *chain; /* the way up from one process */
 	size_t cap_scan;
 };
 
@@ -137,7 +140,8 @@ size_t tree_count_seen(const struct tree *tree)
 
 const pid_t *tree_pids(struct tree *tree, size_t *ret_n)
 {
-	pid_t *pids = tree->n ? reallocarray(tree->pids, tree->n, sizeof(*pids)) : NULL;
+	size_t n = tree->n + tree->n_ended;
+	pid_t *pids = tree->n ? reallocarray(tree->pids, n, sizeof(*pids)) : NULL;
 
 	*ret_n = 0;
 	if (!pids)
@@ -145,7 +149,9 @@ const pid_t *tree_pids(struct tree *tree, size_t *ret_n)
 	tree->pids = pids;
 	for (size_t i = 0; i < tree->n; i++)
 		pids[i] = tree->members[i].key.pid;
-	*ret_n = tree->n;
+	if (tree->n_ended > 0)
+		memcpy(pids + tree->n, tree->ended, tree->n_ended * sizeof(*pids));
+	*ret_n = n;
 	return pids;
 }
 
@@ -198,7 +204,22 @@ bool tree_on_exit(struct tree *tree, pid_t pid, pid_t parent)
 	if (!m)
 		return false;
 	remove_member(tree, m);
+	if (parent != tree->runner_pid && tree->n_ended < TREE_MAX_ENDED)
+		tree->ended[tree->n_ended++] = pid;
 	return true;
+}
+
+/* Those that are still there, as zombies of the job. */
+static void keep_zombies(struct tree *tree, const struct snapshot *snap)
+{
+	size_t n = 0;
+	uint64_t i;
+
+	for (size_t k = 0; k < tree->n_ended; k++)
+		if (map_get(&tree->scan, pid_key(tree->ended[k]), &i) &&
+		    snap->processes[i].state == 'Z' && snap->processes[i].job_id)
+			tree->ended[n++] = tree->ended[k];
+	tree->n_ended = n;
 }
 
 static int reserve_scan(struct tree *tree, size_t n)
@@ -366,6 +387,7 @@ int tree_assign(struct tree *tree, struct snapshot *snap, enum tree_missing miss
 		if (tree->known[i] == MEMBER)
 			mark(tree, &snap->processes[i]);
 	forget_missing(tree, missing == TREE_FORGET_MISSING ? 1 : 2);
+	keep_zombies(tree, snap);
 	return 0;
 }
 

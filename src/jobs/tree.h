@@ -17,6 +17,8 @@
 
 #include "model/snapshot.h"
 
+#define TREE_MAX_ENDED 256
+
 struct tree;
 
 struct tree_member {
@@ -58,7 +60,11 @@ const struct tree_member *tree_find(const struct tree *tree, pid_t pid);
 size_t tree_count(const struct tree *tree);
 size_t tree_count_seen(const struct tree *tree);
 
-/* The pids of all members; valid until the tree changes. NULL: there are none, or no memory. */
+/*
+ * The pids of all members, and of up to TREE_MAX_ENDED that have ended and may be zombies, as
+ * their parent has not waited for them; valid until the tree changes. NULL: there are no members,
+ * or no memory.
+ */
 const pid_t *tree_pids(struct tree *tree, size_t *ret_n);
 
 /*

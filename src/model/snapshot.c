@@ -415,6 +415,8 @@ static void write_system(struct json *j, const struct system_sample *sys)
 	json_key_u64(j, "process_count", sys->process_count);
 	json_key_u64(j, "forks_total", sys->forks_total);
 	json_key_u64(j, "oom_kills_total", sys->oom_kills_total);
+	json_key_f64(j, "swap_in_mb", u64_to_mb(sys->swap_in_bytes));
+	json_key_f64(j, "swap_out_mb", u64_to_mb(sys->swap_out_bytes));
 	json_key_f64(j, "uptime_seconds", sys->uptime_seconds);
 }
 
@@ -518,6 +520,34 @@ void snapshot_write_gpus(struct json *j, const struct snapshot *s)
 	json_end_array(j);
 }
 
+/* null: none is set. */
+static void write_limit(struct json *j, const char *key, uint64_t bytes)
+{
+	json_key_f64(j, key, bytes == MEMORY_UNLIMITED ? F64_UNKNOWN : u64_to_mb(bytes));
+}
+
+void snapshot_write_cgroups(struct json *j, const struct snapshot *s)
+{
+	if (!s->cgroups) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_cgroups; i++) {
+		const struct cgroup_sample *c = &s->cgroups[i];
+
+		json_begin_object(j);
+		json_key_string(j, "path", c->path);
+		json_key_f64(j, "memory_current_mb", u64_to_mb(c->memory_current_bytes));
+		write_limit(j, "memory_high_mb", c->memory_high_bytes);
+		write_limit(j, "memory_max_mb", c->memory_max_bytes);
+		write_psi(j, "psi_memory", &c->psi_memory);
+		json_key_u64(j, "oom_kills", c->oom_kills);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
 void snapshot_write_progress(struct json *j, const struct snapshot *s)
 {
 	if (f64_known(s->resolution_seconds)) {
@@ -553,6 +583,10 @@ void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot
 	write_processes(j, s, scope);
 	json_key(j, "gpus");
 	snapshot_write_gpus(j, s);
+	if (s->cgroups) {
+		json_key(j, "cgroups");
+		snapshot_write_cgroups(j, s);
+	}
 	json_key(j, "zombie_pids");
 	snapshot_write_zombie_pids(j, s, scope);
 	json_key_u64(j, "zombie_count", snapshot_count_zombies(s, scope));

@@ -220,8 +220,9 @@ void cgroup_sample_init(struct cgroup_sample *c);
  * resolution_seconds is one of those where it is known. */
 void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope);
 
-/* The values of three of its keys. */
+/* The values of four of its keys. */
 void snapshot_write_gpus(struct json *j, const struct snapshot *s);	/* null: nobody looked */
+void snapshot_write_cgroups(struct json *j, const struct snapshot *s);	/* null: nobody looked */
 void snapshot_write_progress(struct json *j, const struct snapshot *s); /* null: not kept */
 void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s,
 				enum snapshot_scope scope);

@@ -181,6 +181,8 @@ static const struct csv_column snapshot_items[] = {
 	SNAPSHOT("process_count", system.process_count, cell_u64),
 	SNAPSHOT("forks_total", system.forks_total, cell_u64),
 	SNAPSHOT("oom_kills_total", system.oom_kills_total, cell_u64),
+	SNAPSHOT("swap_in_mb", system.swap_in_bytes, cell_mb),
+	SNAPSHOT("swap_out_mb", system.swap_out_bytes, cell_mb),
 	SNAPSHOT("uptime_seconds", system.uptime_seconds, cell_f64),
 	SNAPSHOT("daemon_rss_mb", daemon_rss_bytes, cell_mb),
 	SNAPSHOT("pressure_level", pressure_level, cell_text),

@@ -43,6 +43,23 @@ static void add_rest(struct doc *d, size_t n)
 	d->writer->paragraph(d, text.data);
 }
 
+/* What each had open and called is too much for a table. */
+static void add_where_evidence_is(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < f->a->n_anomalies; i++) {
+		if (!f->a->anomalies[i].evidence_json)
+			continue;
+		buf_printf(&text,
+			   "What the culprits had open when it began: \"proctor anomalies "
+			   "--job %s --json\".",
+			   f->a->job_id);
+		d->writer->paragraph(d, text.data);
+		return;
+	}
+}
+
 void page_add_anomalies(struct doc *d, const struct facts *f)
 {
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
@@ -65,4 +82,5 @@ void page_add_anomalies(struct doc *d, const struct facts *f)
 	d->writer->table(d, &t);
 	if (n > MAX_ANOMALIES)
 		add_rest(d, n - MAX_ANOMALIES);
+	add_where_evidence_is(d, f);
 }

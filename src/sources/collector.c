@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/unknown.h"
+#include "sources/cgroups.h"
 #include "sources/host.h"
 #include "sources/known.h"
 #include "sources/parse_host.h"
@@ -23,6 +24,7 @@ struct roster {
 };
 
 struct collector {
+	int root_fd;
 	DIR *proc;
 	struct reader reader;
 	long clock_ticks;
@@ -93,6 +95,7 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->now_wall_ns = o->now_wall_ns ? o->now_wall_ns : clock_wall_ns;
 	c->text = (struct buf)BUF_INIT;
 	c->last_scan_boot_ns = U64_UNKNOWN;
+	c->root_fd = o->root_fd;
 	c->has_gpu = sources_has_gpu(o->root_fd);
 	c->gpus = o->gpus;
 
@@ -386,7 +389,8 @@ static void begin_scan(struct collector *c, struct snapshot *s)
 	s->wall_ns = c->now_wall_ns();
 	if (c->reader.budget.is_short)
 		close_all_files(c);
-	host_read(c->reader.proc_fd, c->clock_ticks, &c->text, s);
+	host_read(c->reader.proc_fd, &(struct host_units){ c->clock_ticks, c->reader.page_bytes },
+		  &c->text, s);
 	if (!c->has_gpu)
 		s->gpus = arena_alloc(&s->arena,
 				      sizeof(*s->gpus)); /* an empty list: there are none */
@@ -538,6 +542,7 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 	}
 	if (c->gpus)
 		gpus_fill_processes(c->gpus, s);
+	cgroups_read(c->root_fd, s);
 }
 
 struct rung collector_rung(const struct collector *c)

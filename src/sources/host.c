@@ -7,63 +7,62 @@
 /* proc/stat has a line per CPU and a number per interrupt: large machines reach some 100 kB. */
 #define HOST_MAX_BYTES (4 * 1024 * 1024)
 
-static void take_meminfo(const char *text, long hz, struct snapshot *s)
+static void take_meminfo(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	(void)hz;
+	(void)units;
 	meminfo_parse(text, &s->system);
 }
 
-static void take_loadavg(const char *text, long hz, struct snapshot *s)
+static void take_loadavg(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	(void)hz;
+	(void)units;
 	loadavg_parse(text, &s->system);
 }
 
-static void take_stat(const char *text, long hz, struct snapshot *s)
+static void take_stat(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	procstat_parse(text, hz, &s->system);
+	procstat_parse(text, units->clock_ticks, &s->system);
 }
 
-static void take_vmstat(const char *text, long hz, struct snapshot *s)
+static void take_vmstat(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	(void)hz;
-	vmstat_parse(text, &s->system);
+	vmstat_parse(text, units->page_bytes, &s->system);
 }
 
-static void take_uptime(const char *text, long hz, struct snapshot *s)
+static void take_uptime(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	(void)hz;
+	(void)units;
 	uptime_parse(text, &s->system);
 }
 
-static void take_psi_cpu(const char *text, long hz, struct snapshot *s)
+static void take_psi_cpu(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	(void)hz;
+	(void)units;
 	psi_parse(text, &s->system.psi_cpu);
 }
 
-static void take_psi_memory(const char *text, long hz, struct snapshot *s)
+static void take_psi_memory(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	(void)hz;
+	(void)units;
 	psi_parse(text, &s->system.psi_memory);
 }
 
-static void take_psi_io(const char *text, long hz, struct snapshot *s)
+static void take_psi_io(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	(void)hz;
+	(void)units;
 	psi_parse(text, &s->system.psi_io);
 }
 
-static void take_boot_id(const char *text, long hz, struct snapshot *s)
+static void take_boot_id(const char *text, const struct host_units *units, struct snapshot *s)
 {
-	(void)hz;
+	(void)units;
 	boot_id_parse(text, s->boot_id);
 }
 
 /* One row per file, and what takes its text. */
 static const struct {
 	const char *path;
-	void (*take)(const char *text, long hz, struct snapshot *s);
+	void (*take)(const char *text, const struct host_units *units, struct snapshot *s);
 } host_files[] = {
 	{ "meminfo", take_meminfo },
 	{ "loadavg", take_loadavg },
@@ -77,9 +76,9 @@ static const struct {
 	{ "sys/kernel/random/boot_id", take_boot_id },
 };
 
-void host_read(int proc_fd, long clock_ticks, struct buf *text, struct snapshot *s)
+void host_read(int proc_fd, const struct host_units *units, struct buf *text, struct snapshot *s)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(host_files); i++)
 		if (io_read_at(proc_fd, host_files[i].path, HOST_MAX_BYTES, text) == 0)
-			host_files[i].take(text->data, clock_ticks, s);
+			host_files[i].take(text->data, units, s);
 }

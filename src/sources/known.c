@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "sources/parse_host.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
@@ -265,15 +266,6 @@ static void read_usage(struct known *k, struct reader *r, bool at_rest)
 	if (!at_rest || !has_statm || !is_same_statm(&statm, &k->statm))
 		pid_status_parse(read_or_empty(k, r, &k->status_file, "status"), &k->status);
 	k->statm = statm;
-}
-
-static uint64_t pages_to_bytes(uint64_t pages, uint64_t page_bytes)
-{
-	uint64_t bytes;
-
-	if (!u64_known(pages) || __builtin_mul_overflow(pages, page_bytes, &bytes))
-		return U64_UNKNOWN;
-	return bytes;
 }
 
 static void copy_memory(const struct known *k, uint64_t page_bytes, struct proc_sample *p)

@@ -1,10 +1,10 @@
 #include "sources/oom.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "base/io.h"
 #include "base/unknown.h"
+#include "sources/cgroups.h"
 #include "sources/parse_host.h"
 #include "sources/parse_process.h"
 #include "sources/sources.h"
@@ -26,12 +26,6 @@ uint64_t oom_read_host(int root_fd)
 	return read_kills(root_fd, "proc/vmstat");
 }
 
-/* "/../x": a cgroup outside of the namespace whose tree is below sys/fs/cgroup. */
-static bool is_outside(const char *path, size_t n)
-{
-	return n >= 3 && memcmp(path, "/..", 3) == 0 && (n == 3 || path[3] == '/');
-}
-
 uint64_t oom_read_cgroup(int root_fd, bool *ret_is_v1)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -43,7 +37,7 @@ uint64_t oom_read_cgroup(int root_fd, bool *ret_is_v1)
 	if (io_read_at(root_fd, "proc/self/cgroup", CGROUP_MAX_BYTES, &text) < 0)
 		return U64_UNKNOWN;
 	cgroup = pid_memory_cgroup_parse(text.data, &n, ret_is_v1);
-	if (!cgroup || is_outside(cgroup, n))
+	if (!cgroup || cgroup_is_outside(cgroup, n))
 		return U64_UNKNOWN;
 	buf_add_str(&path, *ret_is_v1 ? "sys/fs/cgroup/memory" : "sys/fs/cgroup");
 	buf_add(&path, cgroup, n);

@@ -27,6 +27,15 @@ uint64_t ns_to_ticks(uint64_t ns, long clock_ticks)
 	return ns / NS_PER_SECOND * hz + ns % NS_PER_SECOND * hz / NS_PER_SECOND;
 }
 
+uint64_t pages_to_bytes(uint64_t pages, uint64_t page_bytes)
+{
+	uint64_t bytes;
+
+	if (!u64_known(pages) || __builtin_mul_overflow(pages, page_bytes, &bytes))
+		return U64_UNKNOWN;
+	return bytes;
+}
+
 void meminfo_parse(const char *text, struct system_sample *ret)
 {
 #define AT(member) offsetof(struct system_sample, member)
@@ -69,9 +78,17 @@ uint64_t oom_kills_parse(const char *text)
 	return value && field_scan_u64(&value, &kills) == 0 ? kills : U64_UNKNOWN;
 }
 
-void vmstat_parse(const char *text, struct system_sample *ret)
+void vmstat_parse(const char *text, uint64_t page_bytes, struct system_sample *ret)
 {
+	static const struct field fields[] = {
+		{ "pswpin", offsetof(struct system_sample, swap_in_bytes), 0, FIELD_PLAIN },
+		{ "pswpout", offsetof(struct system_sample, swap_out_bytes), 0, FIELD_PLAIN },
+	};
+
 	ret->oom_kills_total = oom_kills_parse(text);
+	fields_read(text, fields, ARRAY_SIZE(fields), ret);
+	ret->swap_in_bytes = pages_to_bytes(ret->swap_in_bytes, page_bytes);
+	ret->swap_out_bytes = pages_to_bytes(ret->swap_out_bytes, page_bytes);
 }
 
 /* The columns of the line "cpu". */

@@ -20,8 +20,8 @@ void loadavg_parse(const char *text, struct system_sample *ret);
  */
 void procstat_parse(const char *text, long clock_ticks, struct system_sample *ret);
 
-/* proc/vmstat: OOM kills (since Linux 4.13). */
-void vmstat_parse(const char *text, struct system_sample *ret);
+/* proc/vmstat: OOM kills (since Linux 4.13), and what was swapped, which it counts in pages. */
+void vmstat_parse(const char *text, uint64_t page_bytes, struct system_sample *ret);
 
 /* The line "oom_kill N" of vmstat, of a cgroup's memory.events or of its memory.oom_control. */
 uint64_t oom_kills_parse(const char *text);
@@ -39,5 +39,8 @@ uint64_t ticks_to_ns(uint64_t ticks, long clock_ticks);
 
 /* The other way, rounded down as the kernel does. */
 uint64_t ns_to_ticks(uint64_t ns, long clock_ticks);
+
+/* Pages as bytes; unknown if they are, or if it does not fit. */
+uint64_t pages_to_bytes(uint64_t pages, uint64_t page_bytes);
 
 #endif

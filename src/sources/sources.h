@@ -20,6 +20,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mask.h"
+#include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
 
@@ -56,8 +57,8 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
 			struct err *err);
 
 /*
- * The rest (command, memory, I/O, switches, fds, limits, user, cgroup; by eBPF
- * all but command and cgroup are there already) for the processes in scope, and cpu_ns and
+ * The cgroups of jobs, and the rest (command, memory, I/O, switches, fds, limits, user, cgroup; by
+ * eBPF all but command and cgroup are there already) for the processes in scope, and cpu_ns and
  * cpu_percent in nanoseconds where the scheduler counts them for the process (those of the scan are
  * in clock ticks). Processes that have vanished since the scan keep what they have. What cannot be
  * read is unknown.
@@ -106,6 +107,14 @@ uint64_t sources_read_rss(int root_fd, pid_t pid);
 
 /* Appends the command line, masked. -ENODATA: it has none; else -errno. */
 int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out);
+
+/*
+ * What the process has open: e's files, and how many there are (unknown where that takes too long
+ * to count). Names are masked as command lines are. -ESRCH: it is gone, or the pid is another's by
+ * now; else -errno.
+ */
+int sources_read_open_files(int root_fd, struct proc_key key, const struct mask *mask,
+			    struct anomaly_evidence *e);
 
 /*
  * How many processes the kernel has killed for lack of memory so far;

@@ -59,7 +59,7 @@ enum sample_word {
 enum head_word {
 	HOST_WALL_NS,
 	HOST_BOOT_NS,
-	HOST_WORDS = 49,
+	HOST_WORDS = 51,
 	HEAD_LEVEL = HOST_WORDS, /* the pressure level: number of its string */
 	HEAD_HAS_GPUS,		 /* 1: somebody looked for them */
 	HEAD_WORDS

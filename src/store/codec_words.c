@@ -102,6 +102,8 @@ static const struct word_field host_fields[HOST_WORDS] = {
 	FIELD(snapshot, system.process_count, WORD_U64),
 	FIELD(snapshot, system.forks_total, WORD_U64),
 	FIELD(snapshot, system.oom_kills_total, WORD_U64),
+	FIELD(snapshot, system.swap_in_bytes, WORD_U64),
+	FIELD(snapshot, system.swap_out_bytes, WORD_U64),
 	FIELD_F64(snapshot, system.uptime_seconds, 100),
 };
 

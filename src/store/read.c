@@ -409,6 +409,8 @@ static int read_unknowns(struct store *store, struct attempt *a, struct err *err
 
 	if (r == 0)
 		r = add_gone(store, a, "events", META_EVENTS_GONE, err);
+	if (r == 0)
+		r = add_gone(store, a, "anomalies", META_ANOMALIES_GONE, err);
 	return r < 0 ? r : add_gone(store, a, "memory and CPU over time", META_CURVES_GONE, err);
 }
 

@@ -33,6 +33,7 @@ int64_t retain_events_cutoff(const struct retention *run);
 
 /* The key of meta that says since when there are all: "events_gone_ns", "curves_gone_ns". */
 #define META_EVENTS_GONE "events_gone_ns"
+#define META_ANOMALIES_GONE "anomalies_gone_ns"
 #define META_CURVES_GONE "curves_gone_ns"
 int meta_read(struct store *store, const char *key, int64_t *ret, struct err *err); /* 0: unset */
 int meta_write(struct store *store, const char *key, int64_t value, struct err *err);
@@ -61,6 +62,7 @@ int retain_roll(struct slice *slice, int64_t cutoff_ns, struct err *err);
 int retain_drop_minutes(struct slice *slice, int64_t cutoff_ns, struct err *err);
 int retain_drop_curves(struct slice *slice, int64_t cutoff_ns, struct err *err);
 int retain_drop_events(struct slice *slice, int64_t cutoff_ns, struct err *err);
+int retain_drop_anomalies(struct slice *slice, int64_t cutoff_ns, struct err *err);
 
 /* ---- for room (retain_room.c): in this order, and only while there is too little ---- */
 

@@ -64,6 +64,12 @@ int retain_drop_events(struct slice *slice, int64_t cutoff_ns, struct err *err)
 			   &slice->run->result.n_events, err);
 }
 
+int retain_drop_anomalies(struct slice *slice, int64_t cutoff_ns, struct err *err)
+{
+	return drop_before(slice, STATEMENT_DROP_ANOMALIES, cutoff_ns, META_ANOMALIES_GONE,
+			   &slice->run->result.n_anomalies, err);
+}
+
 /* ---- curves ---- */
 
 /* The points of an attempt in the ticks of a fold. */

@@ -95,6 +95,9 @@ int store_preview_retention(struct store *store, const struct retention_policy *
 		r = count_before(store, STATEMENT_SIZE_OLD_EVENTS, retain_events_cutoff(&run),
 				 &p.result.n_events, &p.removable_bytes, err);
 	if (r == 0)
+		r = count_before(store, STATEMENT_SIZE_OLD_ANOMALIES, retain_events_cutoff(&run),
+				 &p.result.n_anomalies, &p.removable_bytes, err);
+	if (r == 0)
 		r = read_space(store, policy, &p, err);
 	if (r == 0)
 		*ret = p;

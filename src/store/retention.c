@@ -133,6 +133,11 @@ static int old_events(struct slice *slice, struct err *err)
 	return retain_drop_events(slice, retain_events_cutoff(slice->run), err);
 }
 
+static int old_anomalies(struct slice *slice, struct err *err)
+{
+	return retain_drop_anomalies(slice, retain_events_cutoff(slice->run), err);
+}
+
 /*
  * What is at the end of the file moves into the pages that are free. It writes more, for
  * the time that it takes, than all else: it has a quarter of that.
@@ -178,6 +183,7 @@ static const struct {
 	{ old_minutes, false },	   /* go */
 	{ old_curves, false },	   /* go; of an attempt without an end the peaks stay */
 	{ old_events, false },	   /* go */
+	{ old_anomalies, false },  /* go, as events do */
 	{ room_begin, false },	   /* whether there is too little; if so until there is enough: */
 	{ room_logs, false },	   /* the oldest that were rotated */
 	{ room_samples, false },   /* the oldest become minutes */

@@ -49,6 +49,7 @@ struct retention_result {
 	uint64_t n_minutes; /* rows of up to 60 */
 	uint64_t n_curves;  /* pieces of up to 120 points, for charts */
 	uint64_t n_events;
+	uint64_t n_anomalies;
 	uint64_t n_processes; /* of attempts that ended; here and below for max_bytes alone */
 	uint64_t n_attempts;
 	uint64_t n_logs;		    /* files that the log of snapshots was rotated to */

@@ -30,6 +30,12 @@ struct statement_row {
 /* What a note is about that no run brings, and none replaces. */
 #define DAMAGE "damaged ticks"
 
+/* Before ?1, and over: one that lasts is of an attempt that runs. */
+#define ANOMALY_IS_OLD                                                                       \
+	"began_wall_ns < ?1 AND coalesce(ended_wall_ns, 0) < ?1 AND (ended_wall_ns NOT NULL" \
+	" OR NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id = attempt"                      \
+	" AND a.ended_wall_ns IS NULL))"
+
 #define ATTEMPT_SELECT                                               \
 	"SELECT @names FROM attempts a JOIN jobs ON jobs.id = a.job" \
 	" LEFT JOIN boots ON boots.id = a.boot "
@@ -503,6 +509,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_SIZE_OLD_EVENTS] = {
 		"SELECT count(*), sum(length(details) + 64) FROM events WHERE wall_ns < ?",
 	},
+	[STATEMENT_SIZE_OLD_ANOMALIES] = {
+		"SELECT count(*), sum(length(description) + length(host) + 256) FROM anomalies"
+		" WHERE " ANOMALY_IS_OLD,
+	},
 	[STATEMENT_OLD_CHUNKS] = {
 		"SELECT c.data FROM folds f CROSS JOIN chunks c ON c.id > (f.id << 30) + f.rolled_to"
 		" AND c.id <= (f.id << 30) + 1073741823 WHERE f.last_ns < ?",
@@ -563,6 +573,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_DROP_EVENTS] = {
 		"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE wall_ns < ?1"
 		" ORDER BY wall_ns LIMIT ?2) RETURNING wall_ns",
+	},
+	[STATEMENT_DROP_ANOMALIES] = {
+		"DELETE FROM anomalies WHERE id IN (SELECT id FROM anomalies WHERE " ANOMALY_IS_OLD
+		" ORDER BY began_wall_ns LIMIT ?2) RETURNING began_wall_ns",
 	},
 	/* The newest of each stays, so that no row ever gets the id of another. */
 	[STATEMENT_NEXT_ATTEMPT] = {

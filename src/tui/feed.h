@@ -8,6 +8,7 @@
 #define PROCTOR_TUI_FEED_H
 
 #include "base/err.h"
+#include "model/anomaly.h"
 #include "tui/scene.h"
 #include "tui/tui.h"
 
@@ -35,5 +36,8 @@ int feed_open_replay(const struct tui_options *options, struct feed *ret, struct
 
 /* An event as a line of the timeline: "exit pid 12 (worker): exit code 3". */
 void feed_tell_process_event(struct scene *s, const struct proc_event *event);
+
+/* One that began, at that time. */
+void feed_tell_anomaly(struct scene *s, const struct episode *e);
 
 #endif

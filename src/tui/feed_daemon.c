@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/unknown.h"
 #include "rpc/rpc.h"
@@ -15,12 +16,15 @@
 
 #define RETRY_MS 1000
 #define CALL_MS 3000
+#define ACTIVE_NS UINT64_C(10000000000) /* of others' jobs nobody tells us when one is over */
 
 struct daemon_feed {
 	struct rpc_client *client; /* NULL: gone; looked for again */
 	struct scene *scene;	   /* while it is pumped */
 	struct snapshot snap;
 	bool has_changed;
+	bool is_count_old;	  /* something began, or is over */
+	uint64_t counted_boot_ns; /* when those that are going on were counted */
 };
 
 /* ---- what comes ---- */
@@ -71,6 +75,8 @@ static void take_event(struct daemon_feed *f, const char *topic, double timestam
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
+	if (kind_of(topic) == EVENT_KIND_ANOMALY)
+		f->is_count_old = true;
 	buf_add_str(&text, topic);
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
 		add_member(&text, data, members[i].key, members[i].before);
@@ -124,6 +130,27 @@ static void take_first(struct daemon_feed *f)
 	f->has_changed = true;
 }
 
+/* How many anomalies are going on. */
+static void count_active(struct daemon_feed *f, struct scene *s)
+{
+	struct rpc_value *value = NULL;
+	const struct rpc_value *active;
+	uint64_t now = clock_boot_ns();
+
+	if (!f->is_count_old && now - f->counted_boot_ns < ACTIVE_NS)
+		return;
+	f->is_count_old = false;
+	f->counted_boot_ns = now;
+	s->n_anomalies = U64_UNKNOWN;
+	if (rpc_client_call(f->client, "resource.context", NULL, &value, NULL) == 0) {
+		active = rpc_value_get(value, "anomalies_active");
+		if (rpc_value_is_list(active))
+			s->n_anomalies = rpc_value_len(active);
+	}
+	rpc_value_free(value);
+	f->has_changed = true;
+}
+
 static void say_source(const struct daemon_feed *f, struct scene *s)
 {
 	pid_t pid = f->client ? rpc_client_daemon_pid(f->client) : 0;
@@ -152,6 +179,10 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 	r = f->client ? rpc_client_listen(f->client, 0, NULL) : -ETIMEDOUT;
 	if (r != -ETIMEDOUT)
 		f->client = rpc_client_close(f->client);
+	if (f->client)
+		count_active(f, s);
+	else
+		s->n_anomalies = U64_UNKNOWN;
 	say_source(f, s);
 	f->scene = NULL;
 	return f->has_changed || r != -ETIMEDOUT;

@@ -29,3 +29,16 @@ void feed_tell_process_event(struct scene *s, const struct proc_event *event)
 		buf_printf(&text, " (%s)", event->details);
 	scene_add_event(s, event->wall_ns, kind_of(event), text.data);
 }
+
+void feed_tell_anomaly(struct scene *s, const struct episode *e)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	buf_printf(&text, "%s, %s", anomaly_type_name(e->worst.type),
+		   severity_name(e->worst.severity));
+	if (e->worst.job_id)
+		buf_printf(&text, " of %s", e->worst.job_id);
+	buf_printf(&text, ": %s", e->worst.text);
+	if (buf_error(&text) == 0)
+		scene_add_event(s, e->began_wall_ns, EVENT_KIND_ANOMALY, text.data);
+}

@@ -17,7 +17,8 @@
 #include "sources/sources.h"
 #include "tui/feed.h"
 
-#define EVENTS_BEFORE_NS UINT64_C(60000000000) /* told when it begins */
+#define EVENTS_BEFORE_NS UINT64_C(60000000000)	     /* told when it begins */
+#define ACTIVE_NS (24 * 3600 * UINT64_C(1000000000)) /* one that began earlier is not counted */
 
 struct own_feed {
 	const struct tui_options *options;
@@ -30,7 +31,9 @@ struct own_feed {
 	struct attempt_list running;
 	uint64_t next_boot_ns;
 	uint64_t events_since_ns; /* those after it were not told yet */
-	struct scene *scene;	  /* while it is filled */
+	uint64_t anomalies_since_ns;
+	uint64_t n_active;   /* anomalies, while they are counted */
+	struct scene *scene; /* while it is filled */
 };
 
 /* ---- jobs ---- */
@@ -106,6 +109,33 @@ static int tell_events(struct own_feed *f, struct scene *s, struct err *err)
 	return store_read_events(f->store, &filter, tell_event, f, err);
 }
 
+static int tell_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	struct own_feed *f = ctx;
+
+	f->n_active += !u64_known(row->episode.ended_wall_ns);
+	if (row->episode.began_wall_ns < f->anomalies_since_ns)
+		return 0;
+	feed_tell_anomaly(f->scene, &row->episode);
+	f->anomalies_since_ns = row->episode.began_wall_ns + 1;
+	return 0;
+}
+
+static int tell_anomalies(struct own_feed *f, struct scene *s, struct err *err)
+{
+	const struct anomaly_filter filter = { .job_id = f->options->job_id,
+					       .since_wall_ns = clock_wall_ns() - ACTIVE_NS };
+	int r;
+
+	if (!f->store)
+		return 0;
+	f->scene = s;
+	f->n_active = 0;
+	r = store_read_anomalies(f->store, &filter, tell_anomaly, f, err);
+	s->n_anomalies = r == 0 ? f->n_active : U64_UNKNOWN;
+	return r;
+}
+
 /* ---- looking ---- */
 
 static int look(struct own_feed *f, struct scene *s, struct err *err)
@@ -145,6 +175,8 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 	r = look(f, s, err);
 	if (r == 0)
 		r = tell_events(f, s, err);
+	if (r == 0)
+		r = tell_anomalies(f, s, err);
 	return r < 0 ? r : scene_add_snapshot(s, &f->snap) < 0 ? -ENOMEM : 1;
 }
 
@@ -213,6 +245,7 @@ int feed_open_own(const struct tui_options *options, struct feed *ret, struct er
 	f->options = options;
 	f->root_fd = -1;
 	f->events_since_ns = clock_wall_ns() - EVENTS_BEFORE_NS;
+	f->anomalies_since_ns = f->events_since_ns;
 	snapshot_init(&f->snap);
 	r = open_sources(f, err);
 	if (r < 0) {

@@ -17,6 +17,13 @@
 #define FRAME_MS 100
 #define WARM_UP 64 /* snapshots before the one that is jumped to, for its curves */
 
+#define MAX_SPANS 65536
+
+/* An anomaly, from when to when; U64_UNKNOWN: nobody saw its end. */
+struct span {
+	uint64_t began_ns, ended_ns;
+};
+
 struct replay_feed {
 	const struct tui_options *options;
 	uint64_t *moments;
@@ -24,6 +31,8 @@ struct replay_feed {
 	uint64_t shown_boot_ns; /* when the last one was */
 	struct scene *scene;	/* while it is filled */
 	uint64_t events_until_ns;
+	struct span *spans; /* by when they began */
+	size_t n_spans, cap_spans;
 };
 
 /* ---- moments ---- */
@@ -44,6 +53,60 @@ static int add_moment(void *ctx, const struct snapshot *snap)
 	if (f->n == 0 || f->moments[f->n - 1] != snap->wall_ns)
 		f->moments[f->n++] = snap->wall_ns;
 	return 0;
+}
+
+/* ---- anomalies ---- */
+
+static int add_span(void *ctx, const struct anomaly_row *row)
+{
+	struct replay_feed *f = ctx;
+
+	if (f->n_spans == MAX_SPANS)
+		return 0;
+	if (f->n_spans == f->cap_spans) {
+		size_t cap = f->cap_spans ? f->cap_spans * 2 : 64;
+		struct span *spans = reallocarray(f->spans, cap, sizeof(*spans));
+
+		if (!spans)
+			return -ENOMEM;
+		f->spans = spans;
+		f->cap_spans = cap;
+	}
+	f->spans[f->n_spans++] =
+		(struct span){ row->episode.began_wall_ns, row->episode.ended_wall_ns };
+	return 0;
+}
+
+/* That were going on at that moment. */
+static uint64_t count_spans(const struct replay_feed *f, uint64_t at_ns)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < f->n_spans && f->spans[i].began_ns <= at_ns; i++)
+		n += !u64_known(f->spans[i].ended_ns) || f->spans[i].ended_ns > at_ns;
+	return n;
+}
+
+static int tell_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	struct replay_feed *f = ctx;
+
+	feed_tell_anomaly(f->scene, &row->episode);
+	return 0;
+}
+
+static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, struct err *err)
+{
+	const struct anomaly_filter filter = {
+		.job_id = f->options->job_id,
+		.since_wall_ns = f->events_until_ns + 1,
+		.until_wall_ns = until_ns,
+	};
+
+	f->scene->n_anomalies = count_spans(f, until_ns);
+	if (f->n_spans == 0 || until_ns <= f->events_until_ns)
+		return 0;
+	return store_read_anomalies(f->options->store, &filter, tell_anomaly, f, err);
 }
 
 /* ---- one of them ---- */
@@ -88,6 +151,8 @@ static int show_at(struct replay_feed *f, size_t i, struct err *err)
 	};
 	int r = store_read_snapshots(f->options->store, &filter, show, f, err);
 
+	if (r >= 0)
+		r = tell_anomalies(f, f->moments[i], err);
 	if (r >= 0)
 		r = tell_events(f, f->moments[i], err);
 	return r < 0 ? r : 0;
@@ -182,6 +247,24 @@ static int grant_step(struct replay_feed *f, struct scene *s, const struct wish 
 	return r < 0 ? r : 0;
 }
 
+/* The first moment at which one is there that began after the moment that is shown. */
+static int grant_anomaly(struct replay_feed *f, struct scene *s, struct err *err)
+{
+	uint64_t shown_ns = f->at > 0 ? f->moments[f->at - 1] : 0;
+	size_t i = 0, to = f->at;
+	int r;
+
+	while (i < f->n_spans && f->spans[i].began_ns <= shown_ns)
+		i++;
+	while (i < f->n_spans && to < f->n && f->moments[to] < f->spans[i].began_ns)
+		to++;
+	if (i == f->n_spans || to == f->n)
+		return err_set(err, -ENOENT, "no anomaly began later");
+	r = jump(f, s, to, err);
+	s->replay.is_over = f->at >= f->n;
+	return r;
+}
+
 static int replay_grant(void *ctx, struct scene *s, const struct wish *wish, struct err *err)
 {
 	struct replay_feed *f = ctx;
@@ -189,6 +272,8 @@ static int replay_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	switch (wish->kind) {
 	case WISH_STEP:
 		return grant_step(f, s, wish, err);
+	case WISH_NEXT_ANOMALY:
+		return grant_anomaly(f, s, err);
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -199,6 +284,7 @@ static void replay_close(void *ctx)
 	struct replay_feed *f = ctx;
 
 	free(f->moments);
+	free(f->spans);
 	free(f);
 }
 
@@ -216,6 +302,10 @@ int feed_open_replay(const struct tui_options *options, struct feed *ret, struct
 		.since_wall_ns = options->since_wall_ns,
 		.until_wall_ns = options->until_wall_ns,
 	};
+	const struct anomaly_filter anomalies = {
+		.job_id = options->job_id,
+		.until_wall_ns = options->until_wall_ns,
+	};
 	struct replay_feed *f = calloc(1, sizeof(*f));
 	int r;
 
@@ -223,6 +313,8 @@ int feed_open_replay(const struct tui_options *options, struct feed *ret, struct
 		return err_set(err, -ENOMEM, "out of memory");
 	f->options = options;
 	r = store_read_snapshots(options->store, &filter, add_moment, f, err);
+	if (r == 0)
+		r = store_read_anomalies(options->store, &anomalies, add_span, f, err);
 	if (r == 0 && f->n == 0)
 		r = err_set(err, -ENODATA, "nothing was recorded in that time");
 	if (r < 0) {

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	loadavg_parse(text, &s);
 	uptime_parse(text, &s);
-	vmstat_parse(text, &s);
+	vmstat_parse(text, 4096, &s);
 	if (s.oom_kills_total != oom_kills_parse(text))
 		abort();
 	boot_id_parse(text, boot_id);

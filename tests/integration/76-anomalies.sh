@@ -17,6 +17,7 @@ anomaly:
   stuck_duration_seconds: 3
   orphan_duration_seconds: 1
   process_explosion_processes: 40
+  runaway_duration_seconds: 3
   clear_seconds: 2
 EOF
 
@@ -62,6 +63,17 @@ def outlived():
         os._exit(0)
     time.sleep(2)
 
+def busy():
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        pass
+
+def eat():
+    held = []
+    for _ in range(200):
+        held.append(bytearray(1 << 20))
+    time.sleep(1)
+
 def quiet():
     time.sleep(5)
 
@@ -78,6 +90,9 @@ plant() { # JOB FAULT [OPTION...]
 	pids+=($!)
 }
 
+# What others do to the host, such as an OOM kill, is none of the job.
+OF_JOBS='[a for a in d if a["pid"]]'
+
 # Since when the job ran, for the delay.
 found() { # NAME JOB TYPE
 	run "$PROCTOR" anomalies --job "$2" --json
@@ -89,34 +104,99 @@ started() { # JOB
 	json_eval "$("$PROCTOR" jobs --json)" "[j['started'] for j in d if j['job_id'] == '$1'][-1]"
 }
 
+# It was looked at more often than every interval, after the first seconds in which a run does so anyhow.
+closer() { # NAME JOBS
+	local moments
+	moments=$("$PROCTOR" sql --json "SELECT job_id, timestamp, min(timestamp) OVER (PARTITION BY job_id) AS first,
+		lag(timestamp) OVER (PARTITION BY job_id ORDER BY timestamp) AS before
+		FROM (SELECT DISTINCT job_id, timestamp FROM process_metrics WHERE job_id LIKE '$2')")
+	json "$1" "$moments" 'any(r["before"] and r["before"] - r["first"] > 4 and r["timestamp"] - r["before"] < 0.3 for r in d)'
+}
+
 # ---- without a daemon ----
 
 pids=()
-for fault in leak fds many stopped quiet; do plant "alone-$fault" "$fault"; done
+for fault in leak fds many stopped zombie quiet; do plant "alone-$fault" "$fault"; done
 wait "${pids[@]}"
 found "alone: a leak" alone-leak memory_leak
 json "it is over with its process" "$stdout" 'all(a["ended"] >= a["began"] for a in d)'
 json "what the host was doing is kept" "$stdout" 'all(a["host"]["memory_total_mb"] > 0 for a in d)'
 found "alone: files that are never closed" alone-fds fd_exhaustion
+json "what it had open is kept" "$stdout" \
+	'any(f["target"] == "/dev/null" for a in d if a["pid"] for f in a["evidence"]["culprit"]["open_files"])'
+json "how many they were, too" "$stdout" 'all(a["evidence"]["culprit"]["open_file_count"] > 10 for a in d if a["pid"])'
+closer "and it was looked at closer" alone-fds
 found "alone: an explosion of processes" alone-many process_explosion
 found "alone: a stopped process" alone-stopped stuck_process
+found "alone: a zombie" alone-zombie zombie
 run "$PROCTOR" anomalies --job alone-quiet --json
-is "alone: nothing of a quiet job" "$stdout" '[]'
+json "alone: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 
 run "$PROCTOR" events --job alone-leak --json
 is "events have it when it began and when it was over" \
-	"$(grep -o '"event":"monitor.anomaly","change":"[a-z]*"' <<<"$stdout" | grep -o '[a-z]*"$' | tr '\n' ' ')" \
+	"$(grep '"anomaly_type":"memory_leak"' <<<"$stdout" | grep -o '"event":"monitor.anomaly","change":"[a-z]*"' | grep -o '[a-z]*"$' | tr '\n' ' ')" \
 	'began" cleared" '
 json "in the order of time" "$(paste -sd, <<<"$stdout" | sed 's/.*/[&]/')" \
 	'(lambda t: t == sorted(t))([e.get("changed", e["timestamp"]) for e in d])'
 run "$PROCTOR" events --job alone-leak
-like "and for people" "$stdout" ' strange  [a-z]+ +alone-leak +python3 .* grows by'
+like "and for people" "$stdout" ' monitor.anomaly  -  .*alone-leak +began, [a-z]+: python3 .* grows by'
 run "$PROCTOR" report alone-leak
 like "the report tells it" "$stdout" 'Out of the ordinary'
 run "$PROCTOR" report alone-leak --json
 json "in JSON too" "$stdout" '[a["anomaly_type"] for a in d["anomalies"]].count("memory_leak") == 1'
 run "$PROCTOR" report alone-quiet --json
-json "and an empty list where there was nothing" "$stdout" 'd["anomalies"] == []'
+json "and an empty list where there was nothing" "$stdout" '[a for a in d["anomalies"] if a["pid"]] == []'
+
+# A loop that does nothing else. Whether it gets 90 % of a core is for the others of the machine to say.
+sed -i 's/  clear_seconds/  runaway_cpu_threshold: 50\n&/' "$PROCTOR_HOME/proctor.yaml"
+pids=()
+plant alone-busy busy
+wait "${pids[@]}"
+share=$(json_eval "$("$PROCTOR" report alone-busy --json)" 'd["avg_cpu_pct"]')
+if python3 -c "import sys; sys.exit($share < 70)"; then
+	found "alone: a busy loop" alone-busy runaway_process
+else
+	skip "alone: a busy loop" "it had $share % of a core: others use this machine"
+fi
+
+# ---- out of memory in a cgroup ----
+
+# Makes one below our own, in which there are 64 MB.
+make_cgroup() {
+	local path
+	if path=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup) && [ -n "$path" ]; then
+		cgroup=/sys/fs/cgroup/memory${path%/}/proctor-test-$$
+		mkdir "$cgroup" && echo 64M >"$cgroup/memory.limit_in_bytes"
+	else
+		path=$(sed -n 's/^0:://p' /proc/self/cgroup)
+		cgroup=/sys/fs/cgroup${path%/}/proctor-test-$$
+		mkdir "$cgroup" && echo 64M >"$cgroup/memory.max"
+	fi
+}
+
+remove_cgroup() {
+	local i
+	for ((i = 0; i < 50; i++)); do
+		rmdir "$cgroup" 2>/dev/null && return
+		sleep 0.1
+	done
+}
+
+# The run is in it with its command, which takes 200 MB.
+run_out_of_memory() { # JOB
+	sh -c 'echo $$ >"$1/cgroup.procs" && exec "$2" run -q --job "$3" -- python3 "$4" eat' \
+		sh "$cgroup" "$PROCTOR" "$1" "$TMP/faults.py" 2>/dev/null
+}
+
+cgroup=
+if make_cgroup 2>"$TMP/refused"; then
+	run_out_of_memory alone-oom
+	run "$PROCTOR" anomalies --job alone-oom --json
+	json "alone: killed for want of memory" "$stdout" \
+		'[a["severity"] for a in d if a["anomaly_type"] == "oom_kill" and a["pid"]] == ["critical"]'
+else
+	skip "alone: killed for want of memory" "no cgroup can be made here: $(cat "$TMP/refused")"
+fi
 
 # ---- with a daemon ----
 
@@ -126,15 +206,31 @@ for fault in leak fds many stopped zombie quiet; do plant "watched-$fault" "$fau
 plant watched-outlived outlived --leave-background
 wait "${pids[@]}"
 sleep 4 # for the one that outlives its job
+if [ -d "$cgroup" ]; then
+	run_out_of_memory watched-oom
+	sleep 2 # what a runner has written down is seen with the next ticks
+	run "$PROCTOR" anomalies --job watched-oom --json
+	json "watched: killed for want of memory" "$stdout" \
+		'"critical" in [a["severity"] for a in d if a["anomaly_type"] == "oom_kill" and a["pid"]]'
+	remove_cgroup
+else
+	skip "watched: killed for want of memory" "no cgroup can be made here"
+fi
 found "watched: a leak" watched-leak memory_leak
 found "watched: files that are never closed" watched-fds fd_exhaustion
+json "watched: what it had open is kept" "$stdout" \
+	'any(f["target"] == "/dev/null" for a in d if a["pid"] for f in a["evidence"]["culprit"]["open_files"])'
+run "$PROCTOR" anomalies --json
+json "watched: one of the jobs was looked at closer" "$stdout" \
+	'any(a["job_id"] and a["job_id"].startswith("watched") and (a["evidence"]["culprit"] or {}).get("fast_interval_seconds") == 0.1 for a in d)'
+closer "watched: and that is in the record" watched-%
 found "watched: an explosion of processes" watched-many process_explosion
 found "watched: a stopped process" watched-stopped stuck_process
 found "watched: a zombie" watched-zombie zombie
 json "its parent is blamed" "$stdout" 'all("has not waited for 1 of its children" in a["description"] for a in d)'
 found "watched: a process that outlives its job" watched-outlived orphan
 run "$PROCTOR" anomalies --job watched-quiet --json
-is "watched: nothing of a quiet job" "$stdout" '[]'
+json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 "$PROCTOR" stop
 
 run "$PROCTOR" sql --json "SELECT name, occurrences, jobs FROM patterns WHERE type = 'RESOURCE_ANOMALY'"

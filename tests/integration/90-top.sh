@@ -105,6 +105,8 @@ pids=()
 # ---- with a daemon ----
 
 cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
+	anomaly:
+	  zombie_duration_seconds: 1
 	interval_seconds: 0.5
 YAML
 run "$PROCTOR" start
@@ -120,6 +122,7 @@ run "$PROCTOR" submit "$TMP/job.yaml"
 is "a job is handed in" "$status" 0
 open_terminal "'$PROCTOR' top"
 shows "with a daemon it follows that" 'proctor daemon [0-9]+, up'
+shows "it says how many anomalies are going on" ', [0-9]+ anomalies'
 shows "a job has its progress" 'steps.*1/3'
 shows "and its process" '[0-9]+ sleep 302'
 keys -l -
@@ -218,7 +221,7 @@ shows "< slower" '×2'
 keys p
 shows "p pauses it" '^paused'
 clock=$(screen | sed -n '1s/.* //p')
-keys . . . . . . . . . .
+for _ in 1 2 3 4 5; do keys . . . . . . . . . .; done # the first are milliseconds apart
 hides ". goes a snapshot on, each time, and the clock with it" " $clock\$"
 keys q
 ends_with "q quits" 0
@@ -226,4 +229,33 @@ close_terminal
 run "$PROCTOR" top --history 10m
 is "without a terminal it is text" "$status" 0
 like "with its jobs" "$stdout" 'job steps'
+
+# ---- anomalies ----
+
+cat >"$TMP/zombie.py" <<'EOF'
+import os, time
+if os.fork() == 0:
+    os._exit(0)
+time.sleep(4)
+EOF
+"$PROCTOR" run -q --job odd --interval 0.3 -- python3 "$TMP/zombie.py" &
+pids+=($!)
+open_terminal "'$PROCTOR' top --interval 0.5"
+shows "without a daemon: what began" 'zombie, low of odd: '
+shows "and that it is going on" ', [0-9]+ anomalies'
+keys q
+ends_with "q quits" 0
+close_terminal
+wait "${pids[@]}"
+pids=()
+open_terminal "'$PROCTOR' top --history 10m"
+shows "a replay begins before it" 'recorded'
+keys p
+keys a
+shows "a goes to the next anomaly" 'zombie, low of odd: '
+keys a a a a
+shows "and says when there is no other" 'no anomaly began later'
+keys q
+ends_with "q quits" 0
+close_terminal
 finish

@@ -292,6 +292,35 @@ static void test_only_seen_members_are_visited(void **state)
 	assert_int_equal(n_pids, 2);
 }
 
+/* Who has ended and was not waited for is looked at again, and no longer than that. */
+static void test_the_ended_are_looked_at_until_somebody_waits(void **state)
+{
+	struct fixture *f = *state;
+	size_t n;
+
+	add(f, RUNNER, 1, 50);
+	add(f, 101, RUNNER, 60);
+	add(f, 102, 101, 70);
+	add(f, 103, RUNNER, 80);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_true(tree_on_exit(f->tree, 102, 101));
+	assert_true(tree_on_exit(f->tree, 103, RUNNER)); /* for whom the runner waits */
+	assert_non_null(tree_pids(f->tree, &n));
+	assert_int_equal(n, 2);
+	assert_int_equal(tree_pids(f->tree, &n)[1], 102);
+	f->snap.processes[2].state = 'Z';
+	f->snap.n_processes = 3;
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_non_null(f->snap.processes[2].job_id);
+	assert_int_equal(tree_count(f->tree), 1);
+	tree_pids(f->tree, &n);
+	assert_int_equal(n, 2);
+	f->snap.n_processes = 2;
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	tree_pids(f->tree, &n);
+	assert_int_equal(n, 1);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -312,6 +341,7 @@ int main(void)
 		TEST(test_loop_of_parents_ends),
 		TEST(test_long_chain),
 		TEST(test_only_seen_members_are_visited),
+		TEST(test_the_ended_are_looked_at_until_somebody_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -661,6 +661,68 @@ static void test_oom_counts(void **state)
 	assert_false(u64_known(oom.cgroup));
 }
 
+/* ---- cgroups of jobs ---- */
+
+static void scan_as_job(struct tree *t)
+{
+	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
+	for (size_t i = 0; i < t->snap.n_processes; i++)
+		if (t->snap.processes[i].key.pid != 30)
+			t->snap.processes[i].job_id = "job";
+	collector_fill(t->collector, &t->snap, SNAPSHOT_JOBS);
+}
+
+static void test_cgroups_of_jobs(void **state)
+{
+	struct tree *t = *state;
+	const struct cgroup_sample *c;
+
+	for (pid_t pid = 10; pid <= 30; pid += 10)
+		write_stat(t, (struct fake){ pid, "x", 1, 1, 500 });
+	write_at(t, "proc/10/cgroup", "0::/a.slice/b c\n");
+	write_at(t, "proc/20/cgroup", "0::/a.slice/b c\n");
+	write_at(t, "proc/30/cgroup", "0::/of-nobody\n");
+	write_at(t, "sys/fs/cgroup/of-nobody/memory.current", "1\n");
+	write_at(t, "sys/fs/cgroup/a.slice/b c/memory.current", "1048576\n");
+	write_at(t, "sys/fs/cgroup/a.slice/b c/memory.high", "max\n");
+	write_at(t, "sys/fs/cgroup/a.slice/b c/memory.max", "2097152\n");
+	write_at(t, "sys/fs/cgroup/a.slice/b c/memory.events", "oom 3\noom_kill 2\n");
+	write_at(t, "sys/fs/cgroup/a.slice/b c/memory.pressure",
+		 "some avg10=1.50 avg60=0.00 avg300=0.00 total=9\n"
+		 "full avg10=0.25 avg60=0.00 avg300=0.00 total=4\n");
+	scan_as_job(t);
+	assert_int_equal(t->snap.n_cgroups, 1);
+	c = &t->snap.cgroups[0];
+	assert_string_equal(c->path, "/a.slice/b c");
+	assert_int_equal(c->memory_current_bytes, 1048576);
+	assert_true(c->memory_high_bytes == MEMORY_UNLIMITED);
+	assert_int_equal(c->memory_max_bytes, 2097152);
+	assert_int_equal(c->oom_kills, 2);
+	assert_true(c->psi_memory.full.avg10 == 0.25);
+}
+
+static void test_cgroups_of_v1(void **state)
+{
+	struct tree *t = *state;
+	const struct cgroup_sample *c;
+
+	write_stat(t, (struct fake){ 10, "x", 1, 1, 500 });
+	write_stat(t, (struct fake){ 20, "x", 1, 1, 500 });
+	write_at(t, "proc/10/cgroup", "4:memory:/m\n0::/\n");
+	write_at(t, "proc/20/cgroup", "0::/../x\n");
+	write_at(t, "sys/fs/x/memory.current", "5\n"); /* outside of what we are shown */
+	write_at(t, "sys/fs/cgroup/memory/m/memory.usage_in_bytes", "4096\n");
+	write_at(t, "sys/fs/cgroup/memory/m/memory.limit_in_bytes", "9223372036854771712\n");
+	write_at(t, "sys/fs/cgroup/memory/m/memory.oom_control", "under_oom 0\noom_kill 3\n");
+	scan_as_job(t);
+	assert_int_equal(t->snap.n_cgroups, 1);
+	c = &t->snap.cgroups[0];
+	assert_int_equal(c->memory_current_bytes, 4096);
+	assert_true(c->memory_max_bytes == MEMORY_UNLIMITED);
+	assert_false(u64_known(c->memory_high_bytes));
+	assert_int_equal(c->oom_kills, 3);
+}
+
 static void test_without_proc(void **state)
 {
 	struct collector_options options = { .root_fd = open("/dev", O_RDONLY | O_DIRECTORY) };
@@ -1021,6 +1083,8 @@ int main(void)
 		TREE(test_scope_jobs_fills_only_those),
 		TREE(test_fill_finds_samples_that_moved),
 		TREE(test_oom_counts),
+		TREE(test_cgroups_of_jobs),
+		TREE(test_cgroups_of_v1),
 		cmocka_unit_test(test_without_proc),
 		cmocka_unit_test(test_live_self),
 		cmocka_unit_test(test_live_open_files),

@@ -377,10 +377,13 @@ static void test_vmstat(void **state)
 	struct system_sample s;
 
 	(void)state;
-	vmstat_parse("nr_free_pages 5\noom_kill_x 4\noom_kill 3\n", &s);
+	vmstat_parse("nr_free_pages 5\noom_kill_x 4\noom_kill 3\npswpin 2\npswpout 7\n", 4096, &s);
 	assert_int_equal(s.oom_kills_total, 3);
-	vmstat_parse("nr_free_pages 5\n", &s);
+	assert_int_equal(s.swap_in_bytes, 8192);
+	assert_int_equal(s.swap_out_bytes, 28672);
+	vmstat_parse("nr_free_pages 5\npswpin 18446744073709551614\n", 4096, &s);
 	assert_false(u64_known(s.oom_kills_total));
+	assert_false(u64_known(s.swap_in_bytes) || u64_known(s.swap_out_bytes));
 }
 
 static void test_psi(void **state)

@@ -226,6 +226,48 @@ static void test_events_last_a_month(void **state)
 	assert_non_null(strstr(back.unknowns[0].why, "removed"));
 }
 
+static void add_anomaly(struct store *store, const struct attempt *a, uint64_t began_ns,
+			uint64_t ended_ns)
+{
+	struct episode e;
+	struct err err = ERR_INIT;
+
+	episode_init(&e);
+	e.began_wall_ns = began_ns;
+	e.ended_wall_ns = ended_ns;
+	e.count = 1;
+	snprintf(e.name, sizeof(e.name), "leak/%lld/%llu", (long long)a->id,
+		 (unsigned long long)began_ns);
+	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
+}
+
+/* As long as events; one of a job that runs may last. The job stays, and what it is a case of. */
+static void test_anomalies_last_a_month(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt over = must_begin_at(store, "over", NOW - 50 * DAY);
+	struct attempt runs = must_begin_at(store, "runs", NOW - 50 * DAY);
+	struct retention_preview preview;
+	struct err err = ERR_INIT;
+
+	must_finish_at(store, &over, NOW - 35 * DAY);
+	add_anomaly(store, &over, NOW - 40 * DAY, NOW - 39 * DAY);
+	add_anomaly(store, &over, NOW - 36 * DAY, U64_UNKNOWN); /* nobody saw its end */
+	add_anomaly(store, &runs, NOW - 41 * DAY, U64_UNKNOWN);
+	add_anomaly(store, &runs, NOW - 31 * DAY, NOW - 29 * DAY);
+	add_anomaly(store, &runs, NOW - DAY, NOW - HOUR);
+	must(store_preview_retention(store, &default_policy, NOW, &preview, &err), &err);
+	assert_int_equal(preview.result.n_anomalies, 2);
+	assert_int_equal(must_retain_at(store, &default_policy, NOW).n_anomalies, 2);
+	assert_int_equal(count(f, "anomalies"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies n JOIN attempts a"
+					" ON a.id = n.attempt WHERE a.ended_wall_ns IS NOT NULL"),
+			 0);
+	assert_int_equal(count(f, "attempts"), 2);
+	assert_int_equal(count(f, "patterns"), 1);
+}
+
 /* ---- attempts without an end ---- */
 
 static void assert_same_processes(const struct attempt *a, const struct attempt *b)
@@ -1032,6 +1074,7 @@ int main(void)
 		STORE_TEST(test_minutes_and_curves_last_a_week),
 		STORE_TEST(test_more_samples_than_minutes),
 		STORE_TEST(test_events_last_a_month),
+		STORE_TEST(test_anomalies_last_a_month),
 		STORE_TEST(test_what_a_lost_attempt_used_stays),
 		STORE_TEST(test_ticks_that_were_left),
 		STORE_TEST(test_a_recorder_that_wakes_up),

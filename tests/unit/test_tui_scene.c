@@ -17,6 +17,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "tui/draw.h"
+#include "tui/feed.h"
 #include "tui/keys.h"
 #include "tui/scene.h"
 #include "tui/snapshot_value.h"
@@ -334,6 +335,28 @@ static void test_screen(void **state)
 		"? help  / search  f filter  P M I T N sort  t tree  Enter detail  x end  p pause\n");
 }
 
+static void test_anomalies(void **state)
+{
+	struct scene *s = *state;
+	struct episode e;
+	const char *text;
+
+	assert_null(strstr(draw_text(s, 80, 24), "anomalies")); /* nobody has counted them */
+	episode_init(&e);
+	e.worst.type = ANOMALY_MEMORY_LEAK;
+	e.worst.severity = SEVERITY_HIGH;
+	snprintf(e.worst.text, sizeof(e.worst.text), "python grows by 60 MB a minute");
+	episode_set_job(&e, "train");
+	e.began_wall_ns = NOON;
+	s->n_anomalies = 2;
+	feed_tell_anomaly(s, &e);
+	assert_int_equal(scene_event(s, 0)->kind, EVENT_KIND_ANOMALY);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "2 jobs, 2 sheets, pressure none, 2 anomalies\n"));
+	assert_non_null(strstr(
+		text, "22:13:20 memory_leak, high of train: python grows by 60 MB a minute\n"));
+}
+
 static void test_detail(void **state)
 {
 	struct scene *s = *state;
@@ -513,6 +536,7 @@ int main(void)
 		TEST(test_ending),
 		TEST(test_clicks),
 		TEST(test_screen),
+		TEST(test_anomalies),
 		TEST(test_detail),
 		TEST(test_help),
 		TEST(test_sizes),

@@ -1,0 +1,179 @@
+/*
+ * What is found out about a culprit (here: this very process), and how often one is looked
+ * at closer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/unknown.h"
+#include "daemon/closer.h"
+#include "daemon/evidence.h"
+
+#define SECOND UINT64_C(1000000000)
+
+struct fixture {
+	int root_fd;
+	struct mask *mask;
+	struct snapshot snap;
+	struct proc_sample *self;
+	struct episode episode;
+	struct anomaly_evidence found;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mask_new(NULL, 0, &f->mask, NULL), 0);
+	snapshot_init(&f->snap);
+	f->self = snapshot_add_process(&f->snap);
+	f->self->key.pid = getpid();
+	assert_int_equal(proc_start_ticks(getpid(), &f->self->key.start_ticks), 0);
+	episode_init(&f->episode);
+	f->episode.worst.has_pid = true;
+	f->episode.worst.pid = getpid();
+	f->episode.worst.start_ticks = f->self->key.start_ticks;
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	close(f->root_fd);
+	mask_free(f->mask);
+	snapshot_release(&f->snap);
+	free(f);
+	return 0;
+}
+
+static bool gather(struct fixture *f)
+{
+	const struct evidence_from from = { f->root_fd, f->mask, &f->snap };
+
+	return evidence_gather(&from, &f->episode, &f->found);
+}
+
+static const char *target_of(const struct fixture *f, int fd)
+{
+	for (size_t i = 0; i < f->found.n_files; i++)
+		if (f->found.files[i].fd == fd)
+			return f->found.files[i].target;
+	return NULL;
+}
+
+static void test_open_files(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/proctor-test-token=hunter2hunter2-XXXXXX";
+	int fd = mkstemp(path), many[ANOMALY_MAX_FILES];
+	const char *target;
+
+	assert_true(gather(f));
+	target = target_of(f, fd);
+	assert_non_null(target);
+	assert_null(strstr(target, "hunter2"));
+	assert_non_null(strstr(target, "token="));
+	assert_int_equal(f->found.files[0].fd, 0);
+	assert_true(f->found.n_files_open == f->found.n_files);
+	assert_false(f->found.has_syscalls);
+	for (size_t i = 0; i < ANOMALY_MAX_FILES; i++)
+		many[i] = dup(fd);
+	assert_true(gather(f));
+	assert_int_equal(f->found.n_files, ANOMALY_MAX_FILES);
+	assert_true(f->found.n_files_open > ANOMALY_MAX_FILES);
+	for (size_t i = 0; i < ANOMALY_MAX_FILES; i++)
+		close(many[i]);
+	close(fd);
+	unlink(path);
+}
+
+static void test_another_process_is_not_taken_for_it(void **state)
+{
+	struct fixture *f = *state;
+
+	f->episode.worst.start_ticks++;
+	assert_false(gather(f));
+	assert_false(u64_known(f->found.n_files_open));
+	f->episode.worst.start_ticks = U64_UNKNOWN;
+	assert_false(gather(f));
+	f->episode.worst.has_pid = false;
+	assert_false(gather(f));
+}
+
+static void test_calls_by_their_time(void **state)
+{
+	struct fixture *f = *state;
+	struct syscall_use uses[14];
+
+	for (size_t i = 0; i < ARRAY_SIZE(uses); i++)
+		uses[i] = (struct syscall_use){ "read", 1, 0, 10, 0 };
+	uses[12] = (struct syscall_use){ "futex", 7, 0, 750, 0 };
+	uses[3] = (struct syscall_use){ "write", 9, 0, 130, 0 };
+	f->self->syscalls = uses;
+	f->self->n_syscalls = ARRAY_SIZE(uses);
+	assert_true(gather(f));
+	assert_true(f->found.has_syscalls);
+	assert_int_equal(f->found.n_syscalls, ANOMALY_MAX_SYSCALLS);
+	assert_string_equal(f->found.syscalls[0].name, "futex");
+	assert_true(f->found.syscalls[0].time_pct == 75);
+	assert_int_equal(f->found.syscalls[0].count, 7);
+	assert_string_equal(f->found.syscalls[1].name, "write");
+}
+
+static void test_one_job_at_a_time(void **state)
+{
+	const struct detect_wish wish = { 0.1, 10 }, none = { F64_UNKNOWN, 0 };
+	struct closer c = { 0 };
+	uint64_t now = 1000 * SECOND;
+
+	(void)state;
+	assert_false(closer_is_on(&c, now));
+	assert_false(closer_begin(&c, &none, 1, now));
+	assert_true(closer_begin(&c, &wish, 1, now));
+	assert_true(closer_is_on(&c, now + 9 * SECOND));
+	assert_false(closer_begin(&c, &wish, 2, now + SECOND));
+	assert_true(closer_begin(&c, &wish, 1, now + SECOND));
+	assert_false(closer_is_on(&c, now + 10 * SECOND)); /* which has not made it longer */
+	assert_int_equal(closer_wait_ms(&c, 0), 100);
+	assert_int_equal(closer_wait_ms(&c, 10000000), 500);
+}
+
+static void test_no_more_than_so_many_in_a_minute(void **state)
+{
+	const struct detect_wish wish = { 0.1, 1 };
+	struct closer c = { 0 };
+	unsigned n = 0;
+
+	(void)state;
+	for (uint64_t t = 0; t < 60; t += 2)
+		n += closer_begin(&c, &wish, 1, (1000 + t) * SECOND);
+	assert_int_equal(n, CLOSER_PER_MINUTE);
+	assert_true(closer_begin(&c, &wish, 1, 1061 * SECOND));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_open_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_another_process_is_not_taken_for_it, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_calls_by_their_time, setup, teardown),
+		cmocka_unit_test(test_one_job_at_a_time),
+		cmocka_unit_test(test_no_more_than_so_many_in_a_minute),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
