@@ -11,6 +11,7 @@ run "$PROCTOR" doctor --json
 is "doctor works" "$status" 0
 json "each rung has a name, and a reason or none" "$stdout" \
 	'set(d["rungs"]) == set(d["rung_reasons"]) and all(d["rungs"].values())'
+best_samples=$(json_eval "$stdout" 'd["rungs"]["process samples"]')
 case $(rung 'process samples') in
 'eBPF task iterator | ')
 	is "births and deaths by eBPF as well" "$(rung 'births, deaths, exit codes')" \
@@ -31,6 +32,26 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	like "and no OOM tracepoint" "$(rung 'OOM kills')" '^(cgroup|a guess|unknown)'
 	PROCTOR_HOME=$TMP/home
 fi
+
+# ---- the daemon ----
+
+start_daemon() { # what the configuration says
+	mkdir -p "$PROCTOR_HOME"
+	echo "$1" >"$PROCTOR_HOME/proctor.yaml"
+	"$PROCTOR" start >/dev/null
+	run "$PROCTOR" status --json
+}
+
+start_daemon 'interval_seconds: 0.2'
+is "the daemon takes the best there is" "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" \
+	"$best_samples"
+check "and no more memory than it may" [ "$(json_eval "$stdout" 'd["rss_mb"] < 24')" = True ]
+"$PROCTOR" stop
+start_daemon 'ebpf_enabled: false'
+is "it can be switched off" "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" /proc
+unlike "for births and deaths too" "$(json_eval "$stdout" 'd["rungs"]["births, deaths, exit codes"]')" eBPF
+"$PROCTOR" stop
+rm "$PROCTOR_HOME/proctor.yaml"
 
 # A run is too short for it, and says so.
 run "$PROCTOR" run -q --job short -- true
