@@ -54,7 +54,7 @@ static int watch_signals(struct service *s, struct err *err)
 /* ---- opening ---- */
 
 /* What a run would get, but for what the daemon itself has taken. */
-static void set_rung(struct service *s, struct rung taken)
+void service_set_rung(struct service *s, struct rung taken)
 {
 	const char *reason = arena_strdup(&s->arena, taken.reason);
 
@@ -67,12 +67,12 @@ static void set_rung(struct service *s, struct rung taken)
 static void describe_rungs(struct service *s)
 {
 	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
-	set_rung(s, collector_rung(s->collector));
+	service_set_rung(s, collector_rung(s->collector));
 	if (!s->life.life)
 		return;
-	set_rung(s, life_rung(s->life.life));
+	service_set_rung(s, life_rung(s->life.life));
 	if (life_sees_oom(s->life.life))
-		set_rung(s, (struct rung){ SOURCES_RUNG_OOM, SOURCES_RUNG_OOM_EBPF, "" });
+		service_set_rung(s, (struct rung){ SOURCES_RUNG_OOM, SOURCES_RUNG_OOM_EBPF, "" });
 }
 
 static void describe(struct service *s)
@@ -255,6 +255,7 @@ static void close_service(struct service *s)
 	service_tend_guests(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
+	service_close_syscalls(s);
 	end_record(s);
 	s->store = store_close(s->store);
 	service_release_attached(s);

@@ -316,6 +316,7 @@ static const struct stage {
 	{ "look for jobs", look },
 	{ "collect", collect },
 	{ "assign", assign },
+	{ "count system calls", service_count_calls },
 	{ "follow births and deaths", service_settle_life },
 	{ "judge the pressure", judge },
 	{ "look for anomalies", detect },

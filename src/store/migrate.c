@@ -46,6 +46,8 @@
  *    in both. It is_rolled when that is so of all of them; those that layout 1 has
  *    left half done lack what is in rollups.
  *
+ * 3: What all processes of an attempt have called while somebody counted, by name.
+ *
  * Ends of attempts may wait in records of the layout before (spool.c): who changes columns of
  * attempts, sheets, ranks or unknowns has to take those in as well.
  */
@@ -248,6 +250,10 @@ static const char *const migrations[] = {
 	"ALTER TABLE folds ADD COLUMN rolled_to INTEGER NOT NULL DEFAULT 0;"
 	"DROP INDEX folds_by_time;"
 	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled, rolled_to);",
+
+	"CREATE TABLE syscalls (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" name TEXT NOT NULL, count INTEGER NOT NULL, errors INTEGER NOT NULL, cpu_ns INTEGER,"
+	" wait_ns INTEGER, PRIMARY KEY (attempt, name)) WITHOUT ROWID;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
