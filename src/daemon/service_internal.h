@@ -285,8 +285,10 @@ int service_relay_events(struct service *s, struct err *err);
 /* A job begins: what its processes call is counted from now on, where that can be. */
 void service_count_calls_of(struct service *s, const struct watched *job);
 
-/* It is over: what they have called in all is written down with the next tick. */
+/* It is over: what they have called in all is to be written down, which is not done inside a look.
+ */
 void service_sum_calls_of(struct service *s, const struct watched *job);
+int service_record_calls(struct service *s, struct err *err);
 
 /* A stage of a tick: into the samples what is new. */
 int service_count_calls(struct service *s, struct err *err);

@@ -18,7 +18,7 @@ struct job_calls {
 	pid_t runner; /* its own calls are not the job's */
 	struct syscall_use *uses;
 	size_t n, cap;
-	bool is_over;  /* to be written down */
+	bool is_over; /* to be written down */
 	struct job_calls *next;
 };
 
@@ -116,8 +116,7 @@ static bool open_syscalls(struct service *s)
 		service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown", err.text });
 		return false;
 	}
-	service_set_rung(s,
-			 (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" });
+	service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" });
 	return true;
 }
 
@@ -190,7 +189,7 @@ static int write_totals(struct service *s, struct job_calls **at, struct err *er
 	return r;
 }
 
-static int write_ended(struct service *s, struct err *err)
+int service_record_calls(struct service *s, struct err *err)
 {
 	struct job_calls **at = &s->syscalls.jobs;
 	int r = 0;
@@ -210,9 +209,8 @@ int service_count_calls(struct service *s, struct err *err)
 	struct summing summing = { s, 0 };
 	int r;
 
-	r = write_ended(s, err);
-	if (r < 0 || !s->has_snap || !s->syscalls.jobs)
-		return r;
+	if (!s->has_snap || !s->syscalls.jobs)
+		return 0;
 	r = take_in(s);
 	if (r < 0)
 		return err_set(err, r, "cannot read what was counted: %s", strerror(-r));
@@ -227,7 +225,7 @@ void service_close_syscalls(struct service *s)
 
 	for (struct job_calls *job = s->syscalls.jobs; job; job = job->next)
 		end_job(s, job);
-	if (write_ended(s, &err) < 0)
+	if (service_record_calls(s, &err) < 0)
 		log_warning("the system calls of jobs are not recorded: %s", err.text);
 	while (s->syscalls.jobs)
 		drop_job(&s->syscalls.jobs);
