@@ -95,6 +95,8 @@ struct config {
 	bool enabled;		    /* whether a daemon may run; true */
 	double interval_seconds;    /* 0.1 to 300; 5 */
 	bool gpu_enabled;	    /* true */
+	bool ebpf_enabled;	    /* whether the daemon may load programs into the kernel; true */
+	bool syscalls_enabled;	    /* whether it counts system calls while a job runs; true */
 	bool strace_enabled;	    /* system calls by strace(1) where nothing better is; false */
 	bool strace_full_on_demand; /* whether one may ask for a full trace; true */
 	bool mask_secrets;	    /* true */
@@ -107,7 +109,7 @@ struct config {
 	struct config_correlation correlation;
 	struct config_limits limits;
 	struct config_access access;
-	int lines[15];
+	int lines[17];
 	bool was_read; /* false: there was no file */
 	struct arena arena;
 };

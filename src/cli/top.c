@@ -25,6 +25,7 @@ enum top_key { KEY_JSON = 256, KEY_HISTORY, KEY_UNTIL, KEY_JOB, KEY_INTERVAL, KE
 
 struct top_args {
 	bool json;
+	pid_t trace_pid;      /* 0: shows jobs */
 	double frame_seconds; /* 0: none given */
 	struct snapshot_filter filter;
 };
@@ -40,7 +41,8 @@ static const struct argp_option top_options[] = {
 	  0 },
 	{ "json", KEY_JSON, NULL, 0,
 	  "Print every snapshot, and with --history every event, one JSON object per line", 0 },
-	{ "trace", KEY_TRACE, "PID", OPTION_HIDDEN, NULL, 0 },
+	{ "trace", KEY_TRACE, "PID", 0,
+	  "Print the system calls of this process for 10 s instead, as \"proctor trace\" does", 0 },
 	{ 0 },
 };
 
@@ -55,12 +57,23 @@ static double parse_interval(struct argp_state *state, const char *text)
 	return seconds;
 }
 
+static pid_t parse_pid(struct argp_state *state, const char *text)
+{
+	uint64_t pid;
+
+	if (num_parse_u64(text, &pid) < 0 || pid == 0 || pid > INT32_MAX)
+		cli_usage_error(state, "--trace wants the number of a process, not '%s'", text);
+	return (pid_t)pid;
+}
+
 static void check_args(struct argp_state *state, const struct top_args *args)
 {
 	if (args->json && args->frame_seconds > 0)
 		cli_usage_error(state, "--interval is for people: --json prints every snapshot");
 	if (args->filter.since_wall_ns == 0 && args->filter.until_wall_ns != 0)
 		cli_usage_error(state, "--until needs --history: what is now has no end");
+	if (args->trace_pid && (args->json || args->filter.since_wall_ns || args->filter.job_id))
+		cli_usage_error(state, "--trace goes alone: it is of one process, now");
 	cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
 }
 
@@ -87,8 +100,7 @@ static error_t parse_top_option(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case KEY_TRACE:
-		cli_usage_error(state, "top cannot trace a process yet: \"proctor top --history "
-				       "10m\" shows what was recorded");
+		args->trace_pid = parse_pid(state, arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		cli_usage_error(state, "'%s' is one word too many; say --job %s", arg, arg);
@@ -236,10 +248,38 @@ static int open_for_user(struct store **ret, struct err *err)
 	return cli_open_record(NULL, ret, err);
 }
 
+/* What it wrote stays on the screen until it was read. */
+static int trace_for_user(pid_t pid, struct err *err)
+{
+	int r = cli_trace_shortly(pid, err), c;
+
+	if (r < 0)
+		return r;
+	fprintf(stderr, "proctor: press Enter to go back");
+	do
+		c = getchar();
+	while (c != '\n' && c != EOF);
+	clearerr(stdin);
+	return 0;
+}
+
+static int trace_alone(pid_t pid)
+{
+	struct err err = ERR_INIT;
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	r = cli_trace_shortly(pid, &err);
+	if (r == -EINVAL)
+		return cli_fail(CLI_USAGE, &err);
+	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
+}
+
 static const struct tui_helpers helpers = {
 	.signal = signal_for_user,
 	.cancel = cancel_for_user,
 	.open_store = open_for_user,
+	.trace = trace_for_user,
 };
 
 /* Not having a terminal is the caller's mistake, as a wrong option is. */
@@ -295,5 +335,7 @@ int cli_top(int argc, char **argv)
 	cli_parse(&top_argp, argc, argv, 0, &args);
 	if (settings_open(&ctx, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
+	if (args.trace_pid)
+		return trace_alone(args.trace_pid);
 	return args.filter.since_wall_ns ? replay(&args, &ctx) : watch(&args, &ctx);
 }

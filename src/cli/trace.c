@@ -132,27 +132,63 @@ static void tell_end(const struct trace_args *args, const struct trace_result *r
 		args->output ? args->output : "");
 }
 
+/* What the configuration says about it. */
+static int check_allowed(struct err *err)
+{
+	CLEANUP(settings_close) struct settings ctx;
+	int r = settings_open(&ctx, err);
+
+	if (r < 0)
+		return r;
+	return ctx.config.strace_full_on_demand
+		       ? 0
+		       : err_set(err, -EPERM,
+				 "strace_full_on_demand is false in the configuration");
+}
+
+static int trace(const struct trace_args *args, struct err *err)
+{
+	CLEANUP(close_fd) int stop_fd = -1;
+	struct trace_options options = { .seconds = args->seconds, .max_bytes = args->max_bytes };
+	struct trace_result result;
+	int r = check_allowed(err);
+
+	if (r < 0)
+		return r;
+	options.out_fd = open_output(args->output, err);
+	if (options.out_fd < 0)
+		return options.out_fd;
+	options.stop_fd = stop_fd = open_stop_fd();
+	r = sources_trace(args->pid, &options, &result, err);
+	if (r == 0)
+		tell_end(args, &result);
+	return r;
+}
+
+int cli_trace_shortly(pid_t pid, struct err *err)
+{
+	const struct trace_args args = { .pid = pid,
+					 .seconds = DEFAULT_SECONDS,
+					 .max_bytes = DEFAULT_MAX_BYTES };
+	sigset_t before;
+	int r;
+
+	sigprocmask(SIG_BLOCK, NULL, &before);
+	r = trace(&args, err);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
 int cli_trace(int argc, char **argv)
 {
 	struct trace_args args = { .seconds = DEFAULT_SECONDS, .max_bytes = DEFAULT_MAX_BYTES };
-	struct trace_options options;
-	struct trace_result result;
 	struct err err = ERR_INIT;
 	int r;
 
 	cli_parse(&trace_argp, argc, argv, 0, &args);
 	signal(SIGPIPE, SIG_IGN); /* who reads has seen enough: an error like any other */
-	options = (struct trace_options){ .seconds = args.seconds,
-					  .max_bytes = args.max_bytes,
-					  .out_fd = open_output(args.output, &err),
-					  .stop_fd = open_stop_fd() };
-	if (options.out_fd < 0)
-		return cli_fail(CLI_FAILED, &err);
-	r = sources_trace(args.pid, &options, &result, &err);
+	r = trace(&args, &err);
 	if (r == -EINVAL)
 		return cli_fail(CLI_USAGE, &err);
-	if (r < 0)
-		return cli_fail(CLI_FAILED, &err);
-	tell_end(&args, &result);
-	return CLI_DONE;
+	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
 }

@@ -458,7 +458,8 @@ static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	add_unknown(a, "syscall_hotspots", "this version does not count system calls");
+	add_unknown(a, "syscall_hotspots",
+		    "a run does not count them by itself; a daemon of root does");
 	if (run->gpus && (!gpus_rung(run->gpus) || gpus_note(run->gpus)))
 		add_unknown(a, "gpus",
 			    gpus_note(run->gpus) ? gpus_note(run->gpus)

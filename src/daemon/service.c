@@ -53,6 +53,28 @@ static int watch_signals(struct service *s, struct err *err)
 
 /* ---- opening ---- */
 
+/* What a run would get, but for what the daemon itself has taken. */
+void service_set_rung(struct service *s, struct rung taken)
+{
+	const char *reason = arena_strdup(&s->arena, taken.reason);
+
+	taken.reason = reason ? reason : "";
+	for (size_t i = 0; i < s->n_rungs; i++)
+		if (strcmp(s->rungs[i].measurement, taken.measurement) == 0)
+			s->rungs[i] = taken;
+}
+
+static void describe_rungs(struct service *s)
+{
+	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
+	service_set_rung(s, collector_rung(s->collector));
+	if (!s->life.life)
+		return;
+	service_set_rung(s, life_rung(s->life.life));
+	if (life_sees_oom(s->life.life))
+		service_set_rung(s, (struct rung){ SOURCES_RUNG_OOM, SOURCES_RUNG_OOM_EBPF, "" });
+}
+
 static void describe(struct service *s)
 {
 	s->started_boot_ns = clock_boot_ns();
@@ -63,7 +85,7 @@ static void describe(struct service *s)
 	if (proc_start_ticks(getpid(), &s->record.key.start_ticks) < 0)
 		s->record.key.start_ticks = U64_UNKNOWN;
 	s->interval_seconds = s->config->interval_seconds;
-	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
+	describe_rungs(s);
 }
 
 /* Before there are threads. */
@@ -238,6 +260,7 @@ static void close_service(struct service *s)
 	service_tend_guests(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
+	service_close_syscalls(s);
 	end_record(s);
 	s->store = store_close(s->store);
 	service_release_attached(s);

@@ -16,9 +16,12 @@
 static int make_collector(const struct service *s, const struct mask *mask, struct collector **ret,
 			  struct err *err)
 {
-	const struct collector_options options = { .root_fd = s->root_fd,
-						   .mask = mask,
-						   .gpus = s->gpus };
+	const struct collector_options options = {
+		.root_fd = s->root_fd,
+		.mask = mask,
+		.gpus = s->gpus,
+		.want_ebpf = s->options->config->ebpf_enabled,
+	};
 
 	return collector_new(&options, ret, err);
 }
@@ -98,7 +101,7 @@ void service_release_config(struct service *s)
 struct changes {
 	const struct config *old;
 	size_t n;
-	bool mask, log, interval, storage;
+	bool mask, log, interval, at_start;
 };
 
 /* What else changes with a setting. */
@@ -111,7 +114,8 @@ static const struct {
 	{ offsetof(struct config, jsonl_max_bytes), offsetof(struct changes, log) },
 	{ offsetof(struct config, retention.max_bytes), offsetof(struct changes, log) },
 	{ offsetof(struct config, interval_seconds), offsetof(struct changes, interval) },
-	{ offsetof(struct config, storage_path), offsetof(struct changes, storage) },
+	{ offsetof(struct config, storage_path), offsetof(struct changes, at_start) },
+	{ offsetof(struct config, ebpf_enabled), offsetof(struct changes, at_start) },
 };
 
 static void show(struct buf *out, const struct config *c, const struct config_setting *s)
@@ -204,8 +208,9 @@ static int take_over(struct service *s, struct settings *wanted, struct err *err
 	if (r < 0)
 		return r;
 	config_each(&wanted->config, tell_change, &changes);
-	if (changes.storage)
-		log_warning("storage_path has its effect when the daemon is started again");
+	if (changes.at_start)
+		log_warning("storage_path and ebpf_enabled have their effect when the daemon is "
+			    "started again");
 	if (!changes.mask)
 		keep_mask(s, wanted);
 	service_release_config(s);

@@ -113,11 +113,14 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 /* The parts that follow jobs hear of it first. */
 static void hand_on_change(struct service *s, enum watch_change change, const struct watched *job)
 {
-	if (change == WATCH_JOB_STARTED)
+	if (change == WATCH_JOB_STARTED) {
 		service_expect_births(s, job);
+		service_count_calls_of(s, job);
+	}
 	if (change == WATCH_JOB_STARTED && job->a.is_attached)
 		service_follow_attached(s, job);
 	if (change == WATCH_JOB_ENDED) {
+		service_sum_calls_of(s, job);
 		service_answer_waiters(s, job);
 		service_leave_job(s, job);
 		service_run_queue_soon(s);

@@ -27,7 +27,7 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 13
+#define SERVICE_STAGES 14
 
 struct stage_state {
 	uint64_t n_failed;
@@ -74,6 +74,14 @@ struct life_state {
 	bool is_relaying;
 };
 
+/* System calls of the jobs' processes. */
+struct syscalls_state {
+	struct syscalls *syscalls; /* NULL: no job was watched yet, or it cannot be */
+	bool is_refused;	   /* it cannot */
+	struct job_calls *jobs;	   /* that are counted */
+	uint64_t n_lost;	   /* calls that there was no room for */
+};
+
 struct service {
 	const struct service_options *options;
 	const struct config *config; /* in force: that of the options until it is read again */
@@ -113,6 +121,7 @@ struct service {
 	struct learner *learner;
 	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct life_state life;
+	struct syscalls_state syscalls;
 	struct orphans *orphans;
 	struct phase_marks *phases; /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
@@ -139,6 +148,11 @@ struct service {
 	size_t n_rungs;
 	struct arena arena; /* of the rungs */
 };
+
+/* ---- service.c ---- */
+
+/* What daemon.status tells of this measurement from now on. */
+void service_set_rung(struct service *s, struct rung taken);
 
 /* ---- service_tick.c ---- */
 
@@ -325,6 +339,22 @@ int service_relay_events(struct service *s, struct err *err);
 
 /* They have been looked at. */
 void service_forget_ooms(struct service *s);
+
+/* ---- service_syscalls.c ---- */
+
+/* A job begins: what its processes call is counted from now on, where that can be. */
+void service_count_calls_of(struct service *s, const struct watched *job);
+
+/* It is over: what they have called in all is to be written down, which is not done inside a look.
+ */
+void service_sum_calls_of(struct service *s, const struct watched *job);
+int service_record_calls(struct service *s, struct err *err);
+
+/* A stage of a tick: into the samples what is new. */
+int service_count_calls(struct service *s, struct err *err);
+
+/* While the store is open. */
+void service_close_syscalls(struct service *s);
 
 /* ---- service_attached.c: jobs that something else started ---- */
 

@@ -65,12 +65,29 @@ static void tell_death(struct service *s, const struct member *member, struct ex
 
 /* ---- the kernel's news ---- */
 
+/* Whose parent nobody knew: where the kernel side follows trees itself, its word counts. */
+static const struct member *see_tagged(struct service *s, const struct life_event *ev)
+{
+	const struct member seen = {
+		.key = { ev->pid, ev->start_ticks },
+		.attempt_id = (int64_t)ev->tag,
+		.born_wall_ns = ev->wall_ns,
+	};
+
+	if (ev->tag == 0 || !watch_find_attempt(s->watch, seen.attempt_id))
+		return NULL;
+	return members_see(s->life.members, &seen) < 0 ? NULL
+						       : members_find(s->life.members, ev->pid);
+}
+
 static void on_birth(struct service *s, const struct life_event *ev)
 {
 	const struct member *born =
 		members_fork(s->life.members, ev->parent_pid, ev->pid, ev->wall_ns);
 	struct member named;
 
+	if (!born)
+		born = see_tagged(s, ev);
 	if (!born)
 		return;
 	named = *born;
@@ -143,11 +160,13 @@ static void on_life_timer(void *ctx)
 
 int service_open_life(struct service *s, struct err *err)
 {
+	const struct life_options options = { .want_ebpf = s->options->config->ebpf_enabled };
+
 	s->life.members = members_new();
 	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);
 	if (!s->life.members || !s->life.timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	if (life_open(&s->life.life, &s->life.why_not) < 0)
+	if (life_open_with(&options, &s->life.life, &s->life.why_not) < 0)
 		return 0; /* daemon.status says which rung it is instead */
 	s->life.watch = loop_watch_fd(s->loop, life_fd(s->life.life), on_life_fd, s);
 	if (s->life.watch)
@@ -189,6 +208,8 @@ void service_expect_births(struct service *s, const struct watched *job)
 		map_clear(&s->life.known_since);
 	map_put(&s->life.known_since, (uint64_t)job->a.id, clock_wall_ns());
 	see_root(s, job);
+	if (s->life.life)
+		(void)life_track(s->life.life, job->a.runner.pid, (uint64_t)job->a.id);
 }
 
 /* Whether we know of this attempt's births and deaths at that moment ourselves. */

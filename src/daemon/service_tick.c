@@ -70,7 +70,8 @@ static int look(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	service_tend_guests(s);
-	return is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
+	r = is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
+	return r < 0 ? r : service_record_calls(s, err);
 }
 
 /* ---- collect: what the processes of the host do ---- */
@@ -352,6 +353,7 @@ static const struct stage {
 	{ "look for jobs", look },
 	{ "collect", collect },
 	{ "assign", assign },
+	{ "count system calls", service_count_calls },
 	{ "follow births and deaths", service_settle_life },
 	{ "judge the pressure", judge },
 	{ "look for anomalies", detect },

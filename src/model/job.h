@@ -282,6 +282,9 @@ struct attempt {
 	size_t n_rungs;
 	struct unknown_note *unknowns;
 	size_t n_unknowns;
+	struct syscall_use *syscalls; /* of all its processes while somebody counted them, the most
+					 time first; none: nobody has */
+	size_t n_syscalls;
 	struct series_point *series;
 	size_t n_series;
 	struct episode

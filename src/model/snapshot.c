@@ -279,14 +279,30 @@ static void write_fd_limit(struct json *j, uint64_t limit)
 		json_key_u64(j, "fd_limit", limit);
 }
 
-static void write_time_pct(struct json *j, const struct syscall_use *uses, size_t n)
+/* Where nobody counts them null says so: {} would claim there were none. */
+void syscall_uses_write_counts(struct json *j, const struct syscall_use *uses, size_t n)
+{
+	if (!uses) {
+		json_none(j);
+		return;
+	}
+	json_begin_object(j);
+	for (size_t i = 0; i < n; i++)
+		json_key_u64(j, uses[i].name, uses[i].count);
+	json_end_object(j);
+}
+
+void syscall_uses_write_times(struct json *j, const struct syscall_use *uses, size_t n)
 {
 	double total_ns = 0;
 
+	if (!uses) {
+		json_none(j);
+		return;
+	}
 	for (size_t i = 0; i < n; i++)
 		if (u64_known(uses[i].cpu_ns))
 			total_ns += (double)uses[i].cpu_ns;
-	json_key(j, "syscall_time_pct");
 	json_begin_object(j);
 	for (size_t i = 0; i < n; i++)
 		if (u64_known(uses[i].cpu_ns) && total_ns > 0)
@@ -296,18 +312,10 @@ static void write_time_pct(struct json *j, const struct syscall_use *uses, size_
 
 void syscall_uses_write_json(struct json *j, const struct syscall_use *uses, size_t n)
 {
-	/* Where nobody counts them null says so: {} would claim there were none. */
-	if (!uses) {
-		json_key_null(j, "syscall_counts");
-		json_key_null(j, "syscall_time_pct");
-		return;
-	}
 	json_key(j, "syscall_counts");
-	json_begin_object(j);
-	for (size_t i = 0; i < n; i++)
-		json_key_u64(j, uses[i].name, uses[i].count);
-	json_end_object(j);
-	write_time_pct(j, uses, n);
+	syscall_uses_write_counts(j, uses, n);
+	json_key(j, "syscall_time_pct");
+	syscall_uses_write_times(j, uses, n);
 }
 
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p)

@@ -233,6 +233,10 @@ void psi_write_json(struct json *j, const struct psi *psi);
  */
 void syscall_uses_write_json(struct json *j, const struct syscall_use *uses, size_t n);
 
+/* The objects alone; null where nobody counted. */
+void syscall_uses_write_counts(struct json *j, const struct syscall_use *uses, size_t n);
+void syscall_uses_write_times(struct json *j, const struct syscall_use *uses, size_t n);
+
 /* One element of processes[], without its braces: others may add keys of their own. */
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p);
 

@@ -246,13 +246,11 @@ void figures_write_json(struct json *j, const struct figures *f, bool is_attempt
 	}
 }
 
-void figures_write_evidence_json(struct json *j, const struct figures *f, bool is_attempt)
+void figures_write_evidence(struct json *j, const struct figures *f, bool is_attempt)
 {
-	json_begin_object(j);
 	for (int i = 0; i < FIGURE_COUNT; i++)
 		if (is_written((enum figure)i, is_attempt))
 			json_key_string(j, rows[i].key, evidence_name(f->evidence[i]));
-	json_end_object(j);
 }
 
 /* ---- CSV ---- */

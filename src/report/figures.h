@@ -86,7 +86,7 @@ void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
 /* All numbers as keys and values, in the units of the contract. */
 void figures_write_json(struct json *j, const struct figures *f, bool is_attempt);
 /* {"wall_seconds": "exact", …} */
-void figures_write_evidence_json(struct json *j, const struct figures *f, bool is_attempt);
+void figures_write_evidence(struct json *j, const struct figures *f, bool is_attempt);
 
 /*
  * The same as fields of a row: all numbers, then the evidence of each

@@ -94,7 +94,9 @@ static void write_try(struct json *j, const struct sheet_record *sheet,
 	json_write_ranks(j, sheet);
 	figures_write_json(j, figures, false);
 	json_key(j, "evidence");
-	figures_write_evidence_json(j, figures, false);
+	json_begin_object(j);
+	figures_write_evidence(j, figures, false);
+	json_end_object(j);
 }
 
 static void write_tries(struct json *j, const struct facts *f, const struct sheet_fact *sheet)
@@ -261,11 +263,31 @@ static void write_series(struct json *j, const struct facts *f)
 	json_end_array(j);
 }
 
-/* Nothing fills these yet: null, and a line of unknown[] says so. An empty list would be a claim.
- */
-static void write_not_measured(struct json *j)
+static void write_call(struct json *j, const struct syscall_use *use)
 {
-	json_key_null(j, "syscall_hotspots");
+	json_begin_object(j);
+	json_key_string(j, "name", use->name);
+	json_key_u64(j, "count", use->count);
+	json_key_u64(j, "errors", use->errors);
+	json_key_f64(j, "cpu_seconds", u64_to_seconds(use->cpu_ns));
+	json_key_f64(j, "wait_seconds", u64_to_seconds(use->wait_ns));
+	json_end_object(j);
+}
+
+/* null where nobody counted, and a line of unknown[] says so. An empty list would be a claim. */
+static void write_syscalls(struct json *j, const struct attempt *a)
+{
+	json_key(j, "syscall_hotspots");
+	syscall_uses_write_times(j, a->syscalls, a->n_syscalls);
+	json_key(j, "syscalls");
+	if (a->n_syscalls == 0) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < a->n_syscalls; i++)
+		write_call(j, &a->syscalls[i]);
+	json_end_array(j);
 }
 
 /* null where there are no ranks, or nobody looked; unknown[] says which. */
@@ -297,6 +319,19 @@ static void write_telemetry(struct json *j, const struct rank_finding *t)
 	json_end_object(j);
 }
 
+/* Of a daemon that began to count a moment after the job did. */
+static void write_evidence(struct json *j, const struct facts *f)
+{
+	bool is_counted = f->a->n_syscalls > 0;
+
+	json_key(j, "evidence");
+	json_begin_object(j);
+	figures_write_evidence(j, &f->figures, true);
+	json_key_string(j, "syscall_hotspots",
+			evidence_name(is_counted ? EVIDENCE_LOWER_BOUND : EVIDENCE_UNKNOWN));
+	json_end_object(j);
+}
+
 /* null where nobody looked: an empty list would be a claim. */
 static void write_anomalies(struct json *j, const struct facts *f)
 {
@@ -322,11 +357,10 @@ int json_report_write(struct buf *out, const struct facts *f)
 	json_begin_object(&j);
 	write_identity(&j, f);
 	figures_write_json(&j, &f->figures, true);
-	json_key(&j, "evidence");
-	figures_write_evidence_json(&j, &f->figures, true);
+	write_evidence(&j, f);
 	write_sheets(&j, f);
 	write_anomalies(&j, f);
-	write_not_measured(&j);
+	write_syscalls(&j, f->a);
 	write_telemetry(&j, f->a->telemetry);
 	write_rungs(&j, f);
 	write_notes(&j, f);

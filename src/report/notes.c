@@ -7,7 +7,8 @@
 #include "base/macros.h"
 #include "report/facts.h"
 
-/* Fields of the contract that nothing fills yet: their name in the JSON and in words, and why. */
+/* Fields of the contract that are often not filled: their name in the JSON and in words, and why.
+ */
 static const struct {
 	const char *key;
 	const char *words;
@@ -52,6 +53,13 @@ static bool needs_note(const struct facts *f, enum figure id)
 	return !figure_is_known(&f->figures, id) && !notes_has(f, figure_key(id));
 }
 
+/* Who ran the job may not know that a daemon has counted. */
+static bool is_measured(const struct attempt *a, const char *what)
+{
+	return what && ((a->n_syscalls > 0 && strcmp(what, "syscall_hotspots") == 0) ||
+			(a->telemetry && strcmp(what, "telemetry") == 0));
+}
+
 int notes_collect(struct facts *f)
 {
 	const struct attempt *a = f->a;
@@ -61,14 +69,14 @@ int notes_collect(struct facts *f)
 	if (!f->notes)
 		return -ENOMEM;
 	for (size_t i = 0; i < a->n_unknowns; i++)
-		f->notes[f->n_notes++] = a->unknowns[i];
+		if (!is_measured(a, a->unknowns[i].what))
+			f->notes[f->n_notes++] = a->unknowns[i];
 	for (int id = 0; id < FIGURE_COUNT; id++)
 		if (needs_note(f, (enum figure)id))
 			f->notes[f->n_notes++] = (struct unknown_note){ figure_key((enum figure)id),
 									why_missing(a) };
 	for (size_t i = 0; i < ARRAY_SIZE(never_measured); i++)
-		if (!notes_has(f, never_measured[i].key) &&
-		    !(f->a->telemetry && strcmp(never_measured[i].key, "telemetry") == 0))
+		if (!notes_has(f, never_measured[i].key) && !is_measured(a, never_measured[i].key))
 			f->notes[f->n_notes++] = (struct unknown_note){ never_measured[i].key,
 									never_measured[i].why };
 	return 0;

@@ -180,6 +180,7 @@ int page_write(struct doc *d, const struct facts *f)
 	page_add_ranks(d, f);
 	page_add_sheets(d, f);
 	page_add_processes(d, f);
+	page_add_syscalls(d, f);
 	add_chart(d, f);
 	page_add_life(d, f);
 	add_notes(d, f);

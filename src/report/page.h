@@ -22,6 +22,7 @@ void page_add_table(struct doc *d, const struct table *t);
 void page_add_numbers(struct doc *d, const struct facts *f);
 void page_add_sheets(struct doc *d, const struct facts *f);
 void page_add_processes(struct doc *d, const struct facts *f);
+void page_add_syscalls(struct doc *d, const struct facts *f);
 void page_add_anomalies(struct doc *d, const struct facts *f);
 void page_add_ranks(struct doc *d, const struct facts *f);
 void page_add_life(struct doc *d, const struct facts *f);

@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -286,6 +287,7 @@ static int scan_process(struct collector *c, pid_t pid, struct known *k, struct 
 		return -ENOMEM;
 	if (!u64_known(k->key.start_ticks))
 		meet(c, s, st.start_ticks, k);
+	k->is_by_task = false;
 	c->next.items[c->next.n++] = k;
 
 	p = snapshot_add_process(s);
@@ -345,6 +347,7 @@ static int scan_task(struct collector *c, const struct task_process *t, struct k
 		return -ENOMEM;
 	if (!u64_known(k->key.start_ticks))
 		meet(c, s, start_ticks, k);
+	k->is_by_task = true;
 	c->next.items[c->next.n++] = k;
 
 	p = snapshot_add_process(s);
@@ -359,15 +362,25 @@ static int scan_task(struct collector *c, const struct task_process *t, struct k
 	return 0;
 }
 
+/*
+ * Both, in one walk along the pids: what the iterator has, and from /proc those of c->pids that it
+ * has not. Most of these are gone; but it may leave out what lives, as Linux 6.18 does with
+ * pid 1 in a virtual machine.
+ */
 static int scan_task_list(struct collector *c, const struct task_list *list, struct snapshot *s)
 {
-	size_t at = 0;
+	size_t at = 0, i = 0, j = 0;
 	int r = 0;
 
-	for (size_t i = 0; i < list->n && r == 0; i++) {
-		pid_t pid = (pid_t)list->items[i].head.pid;
+	while ((i < list->n || j < c->pids.n) && r == 0) {
+		pid_t told = i < list->n ? (pid_t)list->items[i].head.pid : INT_MAX;
+		pid_t expected = j < c->pids.n ? c->pids.items[j] : INT_MAX;
+		pid_t pid = told <= expected ? told : expected;
+		struct known *k = take_acquaintance(c, &at, pid);
 
-		r = scan_task(c, &list->items[i], take_acquaintance(c, &at, pid), s);
+		r = told == pid ? scan_task(c, &list->items[i], k, s) : scan_process(c, pid, k, s);
+		i += told == pid;
+		j += expected == pid;
 	}
 	forget_rest(c, at);
 	return r;
@@ -415,7 +428,19 @@ static int scan_listed(struct collector *c, struct snapshot *s, struct err *err)
 	return end_scan(c, scan_processes(c, s), s, err);
 }
 
-/* These, or all if pids is NULL. -EAGAIN: the iterator is no more, so /proc has to do. */
+/* Who must not be told gone because the iterator does not show it. */
+static int expect_known(struct collector *c)
+{
+	int r = pid_list_set(&c->pids, &(pid_t){ 1 }, 1);
+
+	for (size_t i = 0; i < c->roster.n && r == 0; i++)
+		if (c->roster.items[i]->key.pid != 1)
+			r = pid_list_add(&c->pids, c->roster.items[i]->key.pid);
+	return r;
+}
+
+/* These, or all if pids is NULL; c->pids are expected. -EAGAIN: the iterator is no more, so /proc
+ * has to do. */
 static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, struct snapshot *s,
 		      struct err *err)
 {
@@ -432,7 +457,7 @@ static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, str
 		return -EAGAIN;
 	}
 	c->tasks_boot_ns = c->reader.now_boot_ns();
-	if (roster_reserve(&c->next, list.n) < 0)
+	if (roster_reserve(&c->next, list.n + c->pids.n) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return end_scan(c, scan_task_list(c, &list, s), s, err);
 }
@@ -451,6 +476,8 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 	int r;
 
 	begin_scan(c, s);
+	if (expect_known(c) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
 	r = scan_tasks(c, NULL, 0, s, err);
 	if (r == -EAGAIN)
 		r = scan_proc(c, s, err);
@@ -529,7 +556,7 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 		if (scope == SNAPSHOT_JOBS && !p->job_id)
 			continue;
 		k = find_known(c, p->key, i);
-		if (k && c->tasks)
+		if (k && k->is_by_task)
 			known_fill_rest(k, &c->reader, p, &s->arena);
 		else if (k)
 			known_fill(k, &c->reader, p, &s->arena);

@@ -13,7 +13,7 @@ void pid_list_release(struct pid_list *list)
 	*list = (struct pid_list){ 0 };
 }
 
-static int pid_list_add(struct pid_list *list, pid_t pid)
+int pid_list_add(struct pid_list *list, pid_t pid)
 {
 	if (list->n == list->cap) {
 		size_t cap = list->cap ? list->cap * 2 : 256;

@@ -22,4 +22,7 @@ int pid_list_read(struct pid_list *list, DIR *proc);
 /* Replaces the content by these, in ascending order and each once. -ENOMEM. */
 int pid_list_set(struct pid_list *list, const pid_t *pids, size_t n);
 
+/* One that is larger than all others. -ENOMEM. */
+int pid_list_add(struct pid_list *list, pid_t pid);
+
 #endif

@@ -88,7 +88,7 @@ static struct rung probe_life(const struct probe *p)
 
 static struct rung probe_syscalls(const struct probe *p)
 {
-	static const char what[] = "syscall counts and time";
+	static const char what[] = SOURCES_RUNG_SYSCALLS;
 	struct syscalls *syscalls = NULL;
 	struct err err = ERR_INIT;
 
@@ -96,7 +96,7 @@ static struct rung probe_syscalls(const struct probe *p)
 		return (struct rung){ what, "unknown", short_run };
 	if (syscalls_open(NULL, &syscalls, &err) == 0) {
 		syscalls_close(syscalls);
-		return (struct rung){ what, "eBPF counts per process and call", "" };
+		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
 	}
 	if (strace_is_installed())
 		return (struct rung){ what, "strace -c", keep_why(p, &err) };
@@ -131,11 +131,11 @@ static struct rung probe_memory(const struct probe *p)
 
 static struct rung probe_oom(const struct probe *p)
 {
-	static const char what[] = "OOM kills";
+	static const char what[] = SOURCES_RUNG_OOM;
 	bool is_v1;
 
 	if (p->sees_oom)
-		return (struct rung){ what, "eBPF oom tracepoint", "" };
+		return (struct rung){ what, SOURCES_RUNG_OOM_EBPF, "" };
 	if (u64_known(oom_read_cgroup(p->root_fd, &is_v1)))
 		return (struct rung){ what,
 				      is_v1 ? "cgroup memory.oom_control" : "cgroup memory.events",

@@ -11,7 +11,8 @@
  *
  * A fold is the ticks of a while as tables: one of its head (the host's values),
  * one for each GPU and each job's progress, which stand with the head in one
- * blob, and one for each point and each process, which are kept apart.
+ * blob, and one for each point and each process, which are kept apart. Behind that of a
+ * process stand those of its system calls (fold_calls.h).
  *
  * What is read may be damaged: -EBADMSG then, and no byte outside it is looked at.
  */
@@ -83,6 +84,15 @@ enum point_word {
 	POINT_WORDS
 };
 
+enum syscall_word {
+	SYSCALL_NAME, /* number of its string; unknown: they were counted, and there was none */
+	SYSCALL_COUNT,
+	SYSCALL_ERRORS,
+	SYSCALL_CPU_NS,
+	SYSCALL_WAIT_NS,
+	SYSCALL_WORDS
+};
+
 enum {
 	GPU_WORDS = 11,
 	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
@@ -115,12 +125,16 @@ enum tick_list {
 	LIST_PROGRESS, /* the same */
 	LIST_POINTS,   /* the attempt's row */
 	LIST_SAMPLES,  /* the process's row */
+	LIST_SYSCALLS, /* the process's row << SYSCALL_BITS | number of the call's name */
 	N_LISTS
 };
 extern const unsigned list_words[N_LISTS];
 
 /* Rows of processes go up to here: a chunk's id has no room for more (fold.h). */
 #define SAMPLE_KEY_MAX ((INT64_C(1) << 30) - 1)
+
+#define SYSCALL_BITS 12
+#define SYSCALL_NUMBERS ((1 << SYSCALL_BITS) - 1) /* from 1 on; see fold_calls.h */
 
 /* n times a key and its words, by key, ascending. */
 struct tick_rows {

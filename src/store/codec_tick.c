@@ -15,8 +15,9 @@
  * Words: which of them differ (a byte says which bytes of that are not 0), then
  * the step of each of those. Most processes sleep most of the time: two bytes.
  */
-#define TICK_VERSION 1
-#define NUMBER_BYTES 10 /* of the largest */
+#define TICK_VERSION 2
+#define TICK_WITHOUT_SYSCALLS 1 /* the version of one that has no list of them */
+#define NUMBER_BYTES 10		/* of the largest */
 #define LENGTH_BYTES 4
 #define NO_KEY UINT64_MAX /* before the first, 0 */
 /* Which differ, and a number each. */
@@ -25,11 +26,15 @@
 _Static_assert(WORDS_MAX <= 64, "a byte tells which bytes of a mask are there");
 
 const unsigned list_words[N_LISTS] = {
-	[LIST_GPUS] = GPU_WORDS,
-	[LIST_PROGRESS] = PROGRESS_WORDS,
-	[LIST_POINTS] = POINT_WORDS,
-	[LIST_SAMPLES] = SAMPLE_WORDS,
+	[LIST_GPUS] = GPU_WORDS,	 [LIST_PROGRESS] = PROGRESS_WORDS,
+	[LIST_POINTS] = POINT_WORDS,	 [LIST_SAMPLES] = SAMPLE_WORDS,
+	[LIST_SYSCALLS] = SYSCALL_WORDS,
 };
+
+static enum tick_list lists_of_version(uint8_t version)
+{
+	return version == TICK_WITHOUT_SYSCALLS ? LIST_SYSCALLS : N_LISTS;
+}
 
 /* ---- in memory ---- */
 
@@ -199,9 +204,10 @@ static void write_list(struct buf *out, enum tick_list list, const struct tick *
 
 void tick_write(struct buf *out, const struct tick *t, const struct tick *before, int64_t before_id)
 {
+	uint8_t version = t->lists[LIST_SYSCALLS].n ? TICK_VERSION : TICK_WITHOUT_SYSCALLS;
 	uint8_t *p;
 
-	buf_add_char(out, TICK_VERSION);
+	buf_add_char(out, (char)version);
 	add_number(out, before ? (uint64_t)before_id : 0);
 	add_number(out, t->n_strings);
 	add_number(out, t->strings.len);
@@ -212,7 +218,7 @@ void tick_write(struct buf *out, const struct tick *t, const struct tick *before
 	if (!p)
 		return;
 	commit(out, put_words(p, t->head, before ? before->head : unknown_words, HEAD_WORDS));
-	for (enum tick_list list = 0; list < N_LISTS; list++)
+	for (enum tick_list list = 0; list < lists_of_version(version); list++)
 		write_list(out, list, t, before);
 }
 
@@ -311,6 +317,14 @@ static int get_list(struct tick_cursor *c, enum tick_list list, const uint8_t **
 	return 0;
 }
 
+static const int64_t key_max[N_LISTS] = {
+	[LIST_GPUS] = INT64_MAX,
+	[LIST_PROGRESS] = INT64_MAX,
+	[LIST_POINTS] = INT64_MAX,
+	[LIST_SAMPLES] = SAMPLE_KEY_MAX,
+	[LIST_SYSCALLS] = SAMPLE_KEY_MAX << SYSCALL_BITS | SYSCALL_NUMBERS,
+};
+
 /* Who reads a tick relies on the ones before: one that is not whole is not read at all. */
 static int check_list(struct tick_cursor c, enum tick_list list)
 {
@@ -320,7 +334,7 @@ static int check_list(struct tick_cursor c, enum tick_list list)
 	while ((r = tick_cursor_next(&c)) > 0)
 		if (tick_cursor_read(&c, NULL, words) < 0)
 			return -EBADMSG;
-	if (list == LIST_SAMPLES && c.key > SAMPLE_KEY_MAX) /* the last is the largest */
+	if (c.key > key_max[list]) /* the last is the largest */
 		return -EBADMSG;
 	return r < 0 || c.p != c.end ? -EBADMSG : 0;
 }
@@ -329,17 +343,20 @@ int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t befor
 	      const uint64_t *before_head)
 {
 	const uint8_t *p = data, *end = p + len;
+	enum tick_list n_lists;
 	uint64_t id;
 
-	if (len == 0 || *p++ != TICK_VERSION)
+	if (len == 0 || *p < TICK_WITHOUT_SYSCALLS || *p > TICK_VERSION)
 		return -EBADMSG;
+	n_lists = lists_of_version(*p++);
 	if (get_number(&p, end, &id) < 0 || id > INT64_MAX ||
 	    (id != 0 && (int64_t)id != before_id) || get_strings(r, &p, end) < 0)
 		return -EBADMSG;
 	r->before_id = (int64_t)id;
 	if (get_words(&p, end, HEAD_WORDS, id ? before_head : unknown_words, r->head) < 0)
 		return -EBADMSG;
-	for (enum tick_list list = 0; list < N_LISTS; list++)
+	r->lists[LIST_SYSCALLS] = (struct tick_cursor){ 0 };
+	for (enum tick_list list = 0; list < n_lists; list++)
 		if (get_list(&r->lists[list], list, &p, end) < 0 ||
 		    check_list(r->lists[list], list) < 0)
 			return -EBADMSG;

@@ -323,9 +323,46 @@ static struct fold_part *add_part(struct folded *ret)
 	return &ret->parts[ret->n_parts++];
 }
 
-static int write_parts(struct folding *f, enum tick_list list, struct folded *ret)
+/* The system calls of each process, to stand behind its samples. */
+static int gather_calls(struct folding *f, struct folded *ret)
+{
+	struct fold_part *part = NULL;
+	int64_t key;
+
+	begin_list(f, LIST_SYSCALLS);
+	while ((key = next_key(f, LIST_SYSCALLS)) >= 0) {
+		int64_t process = key >> SYSCALL_BITS;
+
+		if (!part || part->key != process) {
+			part = add_part(ret);
+			if (!part)
+				return -ENOMEM;
+			*part = (struct fold_part){ LIST_SYSCALLS, process, ret->bytes.len, 0 };
+		}
+		gather(f, LIST_SYSCALLS, key);
+		if (number_strings(f, &f->table, SYSCALL_NAME) < 0)
+			return -ENOMEM;
+		fold_write_thing(&ret->bytes, LIST_SYSCALLS, &f->table);
+		part->len = ret->bytes.len - part->at;
+	}
+	return buf_error(&ret->bytes);
+}
+
+/* Both go up by process. *next: the first that was not passed yet. */
+static void append_calls(const struct folded *calls, size_t *next, int64_t process, struct buf *out)
+{
+	while (*next < calls->n_parts && calls->parts[*next].key < process)
+		(*next)++;
+	if (*next < calls->n_parts && calls->parts[*next].key == process)
+		buf_add(out, calls->bytes.data + calls->parts[*next].at, calls->parts[*next].len);
+}
+
+/* calls: what stands behind them; NULL: nothing. */
+static int write_parts(struct folding *f, enum tick_list list, const struct folded *calls,
+		       struct folded *ret)
 {
 	const uint64_t *boot_ns = list == LIST_SAMPLES ? f->head.columns[HOST_BOOT_NS] : NULL;
+	size_t next_calls = 0;
 	int64_t key;
 
 	begin_list(f, list);
@@ -337,6 +374,8 @@ static int write_parts(struct folding *f, enum tick_list list, struct folded *re
 		*part = (struct fold_part){ .list = list, .key = key, .at = ret->bytes.len };
 		gather(f, list, key);
 		table_write(&ret->bytes, &f->table, list_words[list], boot_ns);
+		if (calls)
+			append_calls(calls, &next_calls, key, &ret->bytes);
 		part->len = ret->bytes.len - part->at;
 	}
 	return 0;
@@ -359,15 +398,16 @@ static void tell_times(const struct folding *f, struct folded *ret)
 static int write_fold(struct folding *f, struct folded *ret)
 {
 	CLEANUP(buf_release) struct buf things = BUF_INIT;
+	CLEANUP(folded_release) struct folded calls = FOLDED_INIT;
 
-	if (gather_head(f) < 0 || write_things(f, LIST_GPUS, &things) < 0 ||
-	    write_things(f, LIST_PROGRESS, &things) < 0)
+	if (gather_head(f) < 0 || gather_calls(f, &calls) < 0 ||
+	    write_things(f, LIST_GPUS, &things) < 0 || write_things(f, LIST_PROGRESS, &things) < 0)
 		return -ENOMEM;
 	tell_times(f, ret);
 	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
 	buf_add(&ret->head, things.data, things.len);
-	if (buf_error(&things) < 0 || write_parts(f, LIST_POINTS, ret) < 0 ||
-	    write_parts(f, LIST_SAMPLES, ret) < 0)
+	if (buf_error(&things) < 0 || write_parts(f, LIST_POINTS, NULL, ret) < 0 ||
+	    write_parts(f, LIST_SAMPLES, &calls, ret) < 0)
 		return -ENOMEM;
 	return buf_error(&ret->head) < 0 ? -ENOMEM : buf_error(&ret->bytes);
 }

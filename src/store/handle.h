@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "store/codec.h"
 #include "store/damage.h"
+#include "store/fold_calls.h"
 #include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
@@ -43,6 +44,7 @@ struct tick_writing {
 	int64_t n_fold;	      /* fold when there are so many */
 	struct listed_process *listed;
 	size_t cap;
+	struct call_names call_names;
 	struct buf bytes;
 };
 

@@ -48,7 +48,8 @@
  *    left half done lack what is in rollups.
  *
  * 3: A process says how many ranks there are and which one of its host it is, as its launcher
- *    told it. An attempt has the quality of its host's clock, as it was when it began.
+ *    told it. An attempt has the quality of its host's clock, as it was when it began. And what
+ *    all processes of an attempt have called while somebody counted, by name.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -257,7 +258,10 @@ static const char *const migrations[] = {
 	"ALTER TABLE processes ADD COLUMN local_rank INTEGER;"
 	"ALTER TABLE processes ADD COLUMN world_size INTEGER;"
 	"ALTER TABLE attempts ADD COLUMN clock_error_ns INTEGER;"
-	"ALTER TABLE attempts ADD COLUMN is_clock_synchronised INTEGER;",
+	"ALTER TABLE attempts ADD COLUMN is_clock_synchronised INTEGER;"
+	"CREATE TABLE syscalls (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" name TEXT NOT NULL, count INTEGER NOT NULL, errors INTEGER NOT NULL, cpu_ns INTEGER,"
+	" wait_ns INTEGER, PRIMARY KEY (attempt, name)) WITHOUT ROWID;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -417,6 +417,7 @@ struct store *store_close(struct store *store)
 	buf_release(&store->writing.bytes);
 	tick_release(&store->writing.now);
 	tick_release(&store->writing.before);
+	call_names_release(&store->writing.call_names);
 	damages_release(&store->damages);
 	free(store->writing.listed);
 	free(store->path);

@@ -8,6 +8,7 @@
 #include "base/unknown.h"
 #include "store/damage.h"
 #include "store/failure.h"
+#include "store/fold_calls.h"
 #include "store/process.h"
 #include "store/query.h"
 
@@ -21,6 +22,7 @@ struct fold_process {
 	struct process process;
 	uint8_t row_of[CODEC_ROWS]; /* of each tick of the fold; NO_ROW */
 	uint64_t (*rows)[SAMPLE_WORDS];
+	struct fold_calls *calls; /* NULL: nobody counted them, or they were not asked for */
 };
 
 void open_fold_free(struct open_fold *fold)
@@ -164,6 +166,7 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 {
 	unsigned n_words = filter->n_words ? filter->n_words : SAMPLE_WORDS;
 	struct fold_process *p = add_process(fold);
+	ssize_t n_read;
 	int r;
 
 	if (!p)
@@ -171,8 +174,14 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 	r = process_read(q, &fold->arena, &p->process, err);
 	if (r < 0)
 		return r;
-	if (table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t) < 0 ||
-	    fold->n_rows + t->n > MAX_ROWS) {
+	n_read = table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t);
+	r = n_read < 0 || fold->n_rows + t->n > MAX_ROWS ? -EBADMSG : 0;
+	if (r == 0 && n_words == SAMPLE_WORDS)
+		r = fold_calls_read((const char *)data + n_read, len - (size_t)n_read, fold->head.n,
+				    &fold->strings, &fold->arena, &p->calls);
+	if (r == -ENOMEM)
+		return store_no_memory(q->store, err);
+	if (r < 0) {
 		fold->n_processes--;
 		return leave_out(q->store, fold, DAMAGED_SAMPLES,
 				 fold->id << CHUNK_BITS | p->process.id, 1, err);
@@ -352,6 +361,7 @@ int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i
 		return 0;
 	process_at(&p->process, tick->id, ret);
 	*ret_attempt_num = p->process.attempt_num;
+	fold_calls_tell(p->calls, tick->index, ret);
 	if (sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) ==
 	    0)
 		return 1;

@@ -303,6 +303,19 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT @names FROM unknowns WHERE attempt = ? ORDER BY id",
 		{ { "", &unknown_columns } },
 	},
+	[STATEMENT_READ_SYSCALLS] = {
+		"SELECT @names FROM syscalls WHERE attempt = ?"
+		" ORDER BY cpu_ns DESC, count DESC, name",
+		{ { "", &syscall_columns } },
+	},
+	/* One daemon after the other may have counted: unknown and anything is unknown. */
+	[STATEMENT_ADD_SYSCALL] = {
+		"INSERT INTO syscalls (attempt, @names) VALUES (?, @values)"
+		" ON CONFLICT (attempt, name) DO UPDATE SET count = count + excluded.count,"
+		" errors = errors + excluded.errors, cpu_ns = cpu_ns + excluded.cpu_ns,"
+		" wait_ns = wait_ns + excluded.wait_ns",
+		{ { "", &syscall_columns } },
+	},
 	[STATEMENT_READ_POINTS] = {
 		"SELECT fold, last_ns, data FROM points WHERE attempt = ? ORDER BY fold",
 	},

@@ -31,6 +31,7 @@ extern const struct columns event_columns;	   /* struct proc_event */
 extern const struct columns phase_columns;	   /* struct phase_record */
 extern const struct columns rung_columns;	   /* struct rung */
 extern const struct columns unknown_columns;	   /* struct unknown_note */
+extern const struct columns syscall_columns;	   /* struct syscall_use */
 
 /* struct proc_sample: what is kept once per process, and what is kept there as it was first. */
 extern const struct columns sample_process_columns;

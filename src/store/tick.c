@@ -8,6 +8,7 @@
 #include "store/codec.h"
 #include "store/failure.h"
 #include "store/fold.h"
+#include "store/fold_calls.h"
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/rows.h"
@@ -294,6 +295,17 @@ static int fill_samples(struct tick *t, const struct snapshot *s,
 	return 0;
 }
 
+static int fill_calls(struct tick *t, struct call_names *names, const struct snapshot *s,
+		      const struct listed_process *listed, size_t n)
+{
+	int r = 0;
+
+	call_names_begin_tick(names);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = tick_add_calls(t, names, listed[i].id, &s->processes[listed[i].index]);
+	return r;
+}
+
 static bool is_segment_full(const struct tick_writing *w)
 {
 	return w->n_segment >= FOLD_TICKS || w->segment_bytes >= FOLD_BYTES;
@@ -331,7 +343,8 @@ static int encode_tick(struct store *store, const struct tick_record *record, si
 	tick_reset(&w->now);
 	buf_reset(&w->bytes);
 	if (fill_head(&w->now, record->snap) < 0 || fill_points(&w->now, record) < 0 ||
-	    fill_samples(&w->now, record->snap, w->listed, n) < 0)
+	    fill_samples(&w->now, record->snap, w->listed, n) < 0 ||
+	    fill_calls(&w->now, &w->call_names, record->snap, w->listed, n) < 0)
 		return store_no_memory(store, err);
 	tick_write(&w->bytes, &w->now, w->before_id ? &w->before : NULL, w->before_id);
 	return buf_error(&w->bytes) < 0 ? store_no_memory(store, err) : 0;

@@ -135,6 +135,28 @@ void vtab_give_psi(sqlite3_context *ctx, const void *field)
 	give_json(ctx, &text);
 }
 
+void vtab_give_syscall_counts(sqlite3_context *ctx, const void *sample)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct proc_sample *p = sample;
+	struct json j;
+
+	json_init(&j, &text);
+	syscall_uses_write_counts(&j, p->syscalls, p->n_syscalls);
+	give_json(ctx, &text);
+}
+
+void vtab_give_syscall_times(sqlite3_context *ctx, const void *sample)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct proc_sample *p = sample;
+	struct json j;
+
+	json_init(&j, &text);
+	syscall_uses_write_times(&j, p->syscalls, p->n_syscalls);
+	give_json(ctx, &text);
+}
+
 void vtab_give_gpus(sqlite3_context *ctx, const void *snapshot)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;

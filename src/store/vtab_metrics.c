@@ -24,7 +24,6 @@ struct metrics_cursor {
 
 #define ROW(field_) offsetof(struct metrics_row, field_)
 #define SAMPLE(field_) ROW(sample.field_), VTAB_NO_KEY, 0
-#define NOT_YET NULL, 0, VTAB_NO_KEY, 0
 
 static const struct vtab_column columns[] = {
 	{ "snapshot_id", "INTEGER", vtab_give_i64, ROW(tick_id), VTAB_TICK, 0, "snapshots.id" },
@@ -44,8 +43,10 @@ static const struct vtab_column columns[] = {
 	{ "age_seconds", "REAL", vtab_give_f64, SAMPLE(age_seconds), "since it began" },
 	{ "job_id", "TEXT", vtab_give_text, ROW(sample.job_id), VTAB_JOB, 0, "whose it is" },
 	{ "sheet_num", "INTEGER", vtab_give_int_or_none, SAMPLE(sheet_num), "number of the sheet" },
-	{ "syscall_counts", "TEXT", NOT_YET, "not measured yet" },
-	{ "syscall_time_pct", "TEXT", NOT_YET, "not measured yet" },
+	{ "syscall_counts", "TEXT", vtab_give_syscall_counts, ROW(sample), VTAB_NO_KEY, 0,
+	  "calls since the sample before by name, as JSON" },
+	{ "syscall_time_pct", "TEXT", vtab_give_syscall_times, ROW(sample), VTAB_NO_KEY, 0,
+	  "share of each in their time on a CPU, as JSON" },
 	{ "attempt", "INTEGER", vtab_give_int, ROW(attempt_num), VTAB_NO_KEY, 0,
 	  "number of the attempt" },
 	{ "comm", "TEXT", vtab_give_chars, SAMPLE(comm), "its name for the kernel" },
@@ -100,6 +101,8 @@ static unsigned n_words(const struct vtab_column *column)
 {
 	unsigned n = 0;
 
+	if (column->offset == ROW(sample)) /* they stand behind all others */
+		return SAMPLE_WORDS;
 	if (column->give && column->offset >= ROW(sample))
 		n = sample_words_up_to(column->offset - ROW(sample));
 	return n > 0 ? n : 1;

@@ -275,6 +275,18 @@ int store_write_events(struct store *store, const struct attempt *a,
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
+int store_add_syscalls(struct store *store, const struct attempt *a, const struct syscall_use *uses,
+		       size_t n, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = rows_write(store, STATEMENT_ADD_SYSCALL, a->id, &syscall_columns, uses, n,
+			       sizeof(*uses), err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
 static int set_end(struct store *store, const struct attempt *a, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;

@@ -243,7 +243,7 @@ is "nothing then" "$status/$stdout" 0/
 like "which is said" "$stderr" 'nothing was recorded in that time'
 run "$PROCTOR" top --history 1h --job none
 is "an unknown job is an error" "$status/$stdout" 1/
-for words in "" "--trace 1" "--history 0s" "--history soon" "--history 1h --interval 0" \
+for words in "" "--trace 1x" "--history 0s" "--history soon" "--history 1h --interval 0" \
 	"--history 1h --json --interval 5" "--history 1h --until 2h" "--history 1h evil"; do
 	# shellcheck disable=SC2086 # they are words
 	run "$PROCTOR" top $words

@@ -11,6 +11,7 @@ run "$PROCTOR" doctor --json
 is "doctor works" "$status" 0
 json "each rung has a name, and a reason or none" "$stdout" \
 	'set(d["rungs"]) == set(d["rung_reasons"]) and all(d["rungs"].values())'
+best_samples=$(json_eval "$stdout" 'd["rungs"]["process samples"]')
 case $(rung 'process samples') in
 'eBPF task iterator | ')
 	is "births and deaths by eBPF as well" "$(rung 'births, deaths, exit codes')" \
@@ -31,6 +32,62 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	like "and no OOM tracepoint" "$(rung 'OOM kills')" '^(cgroup|a guess|unknown)'
 	PROCTOR_HOME=$TMP/home
 fi
+
+# ---- the daemon ----
+
+start_daemon() { # what the configuration says
+	mkdir -p "$PROCTOR_HOME"
+	echo "$1" >"$PROCTOR_HOME/proctor.yaml"
+	"$PROCTOR" start >/dev/null
+	run "$PROCTOR" status --json
+}
+
+start_daemon 'interval_seconds: 0.2'
+is "the daemon takes the best there is" "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" \
+	"$best_samples"
+check "and no more memory than it may" [ "$(json_eval "$stdout" 'd["rss_mb"] < 24')" = True ]
+"$PROCTOR" run -q --job calls -- sh -c 'for i in 1 2 3 4; do
+	dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; sleep 0.4; done'
+eventually() { # COMMAND [ARG...]: succeeds as soon as it does, or fails after 20 s
+	local i
+	for ((i = 0; i < 200; i++)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	return 1
+}
+
+counted() {
+	"$PROCTOR" report calls --format json | grep -q '"syscalls":\['
+}
+if [[ $best_samples == eBPF* ]]; then
+	check "its calls are told soon after its end" eventually counted
+fi
+"$PROCTOR" stop
+run "$PROCTOR" report calls --format json
+if [[ $best_samples == eBPF* ]]; then
+	json "the daemon has counted system calls" "$stdout" \
+		'{c["name"]: c["count"] for c in d["syscalls"]}["write"] > 90000'
+	json "and says how sure it is" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
+	json "waiting is no work" "$stdout" \
+		'[c for c in d["syscalls"] if c["name"] == "wait4"][0]["cpu_seconds"] < 0.2'
+	json "shares are of the time on a CPU" "$stdout" \
+		'99 < sum(d["syscall_hotspots"].values()) < 101 and d["syscall_hotspots"]["write"] > 10'
+	json "nothing is missed then" "$stdout" \
+		'"syscall_hotspots" not in [u["what"] for u in d["unknown"]]'
+	run "$PROCTOR" report calls
+	like "the report has them" "$stdout" 'System calls \(at least'
+	run "$PROCTOR" sql --json \
+		"SELECT syscall_counts FROM process_metrics WHERE syscall_counts LIKE '%write%'"
+	like "samples have them" "$stdout" 'write'
+else
+	json "nobody counted, which is not none" "$stdout" 'd["syscall_hotspots"] is None'
+fi
+start_daemon 'ebpf_enabled: false'
+is "it can be switched off" "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" /proc
+unlike "for births and deaths too" "$(json_eval "$stdout" 'd["rungs"]["births, deaths, exit codes"]')" eBPF
+"$PROCTOR" stop
+rm "$PROCTOR_HOME/proctor.yaml"
 
 # A run is too short for it, and says so.
 run "$PROCTOR" run -q --job short -- true
@@ -70,6 +127,20 @@ if command -v strace >/dev/null; then
 	like "and says so" "$stderr" 'max-bytes is reached|time is up'
 	like "it has the calls" "$stdout" '[0-9]{2}:[0-9]{2}:[0-9]{2} [a-z0-9_]+\('
 	is "the process is free again" "$(await_tracer "$target" ==)" 0
+
+	echo 'strace_full_on_demand: false' >"$PROCTOR_HOME/proctor.yaml"
+	run "$PROCTOR" top --trace "$target"
+	is "it can be forbidden" "$status/$stdout" 1/
+	like "which is said" "$stderr" 'strace_full_on_demand'
+	rm "$PROCTOR_HOME/proctor.yaml"
+	"$PROCTOR" top --trace "$target" >"$TMP/top-trace" 2>&1 &
+	tracing=$!
+	check "top traces too" [ "$(await_tracer "$target" !=)" != 0 ]
+	sleep 0.3
+	kill -INT "$tracing"
+	wait "$tracing"
+	is "until it is stopped" "$?" 0
+	like "and prints the calls" "$(cat "$TMP/top-trace")" '[0-9]{2}:[0-9]{2}:[0-9]{2} [a-z0-9_]+\('
 
 	run "$PROCTOR" trace "$target" --duration 1s --output "$TMP/trace.txt"
 	is "into a file" "$status/$stdout" 0/

@@ -50,6 +50,8 @@ static void assert_defaults(const struct config *c)
 	assert_true(c->enabled);
 	assert_true(c->interval_seconds == 5);
 	assert_true(c->gpu_enabled);
+	assert_true(c->ebpf_enabled);
+	assert_true(c->syscalls_enabled);
 	assert_false(c->strace_enabled);
 	assert_true(c->strace_full_on_demand);
 	assert_true(c->mask_secrets);
@@ -164,7 +166,8 @@ static void test_sections(void **state)
 
 	(void)state;
 	config_init(&c);
-	assert_int_equal(load("enabled: false\ngpu_enabled: false\nstrace_enabled: true\n"
+	assert_int_equal(load("enabled: false\ngpu_enabled: false\nebpf_enabled: false\n"
+			      "syscalls_enabled: false\nstrace_enabled: true\n"
 			      "strace_full_on_demand: false\nstorage_path: /srv/p.db\n"
 			      "anomaly:\n  memory_spike_threshold: 1.01\n"
 			      "  memory_spike_window_seconds: 0.5\n  runaway_cpu_threshold: 50\n"
@@ -177,6 +180,8 @@ static void test_sections(void **state)
 			 0);
 	assert_false(c.enabled);
 	assert_false(c.gpu_enabled);
+	assert_false(c.ebpf_enabled);
+	assert_false(c.syscalls_enabled);
 	assert_true(c.strace_enabled);
 	assert_false(c.strace_full_on_demand);
 	assert_string_equal(c.storage_path, "/srv/p.db");
@@ -387,7 +392,7 @@ static void test_mistakes(void **state)
 		  "'events_days'?" },
 		{ "full_resolution_hours: 1\n",
 		  ":1: unknown key 'full_resolution_hours' in the configuration; known are "
-		  "enabled, interval_seconds, gpu_enabled, strace_enabled, "
+		  "enabled, interval_seconds, gpu_enabled, ebpf_enabled, syscalls_enabled, strace_enabled, "
 		  "strace_full_on_demand, mask_secrets, mask_patterns, storage_path, jsonl_path, "
 		  "jsonl_max_bytes, retention, anomaly, correlation, limits, access" },
 		{ "storage_path: ~ada/p.db\n",

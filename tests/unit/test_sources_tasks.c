@@ -414,6 +414,65 @@ static void test_only_those_asked_for(void **state)
 	assert_null(tasks_close(t));
 }
 
+static void scan_all(struct collector *c, struct snapshot *s)
+{
+	struct err err = ERR_INIT;
+
+	if (collector_scan(c, s, &err) < 0)
+		fail_msg("%s", err.text);
+	collector_fill(c, s, SNAPSHOT_ALL);
+}
+
+/* The iterator of some kernels leaves out pid 1, which lives all the same. */
+static void test_the_first_process_is_there(void **state)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct collector *c;
+	struct snapshot s;
+
+	(void)state;
+	skip_without_ebpf();
+	snapshot_init(&s);
+	c = new_collector(root_fd, true);
+	for (int i = 0; i < 3; i++) {
+		scan_all(c, &s);
+		assert_non_null(find(&s, 1));
+		assert_non_null(find(&s, 1)->command);
+		assert_true(u64_known(find(&s, 1)->rss_bytes));
+		assert_non_null(find(&s, getpid()));
+		assert_int_equal(s.system.process_count, s.n_processes);
+		for (size_t k = 1; k < s.n_processes; k++)
+			assert_true(s.processes[k - 1].key.pid < s.processes[k].key.pid);
+	}
+	collector_free(c);
+	snapshot_release(&s);
+}
+
+/* One that is gone is not kept by what /proc is asked besides. */
+static void test_who_is_gone_is_gone(void **state)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct collector *c;
+	struct snapshot s;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	snapshot_init(&s);
+	c = new_collector(root_fd, true);
+	scan_all(c, &s);
+	assert_non_null(find(&s, child));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	scan_all(c, &s);
+	assert_null(find(&s, child));
+	collector_free(c);
+	snapshot_release(&s);
+}
+
 /* Whoever may not load programs gets /proc and a reason. */
 static void test_without_rights_it_is_proc(void **state)
 {
@@ -449,6 +508,8 @@ int main(void)
 		cmocka_unit_test(test_only_those_asked_for),
 		cmocka_unit_test(test_500_processes_are_as_in_proc),
 		cmocka_unit_test(test_cpu_of_threads_is_counted),
+		cmocka_unit_test(test_the_first_process_is_there),
+		cmocka_unit_test(test_who_is_gone_is_gone),
 		cmocka_unit_test(test_without_rights_it_is_proc),
 	};
 

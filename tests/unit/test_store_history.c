@@ -20,6 +20,21 @@ static void seen_release(struct seen *seen)
 	arena_release(&seen->arena);
 }
 
+static void copy_calls(struct seen *seen, struct proc_sample *p)
+{
+	struct syscall_use *uses;
+
+	if (!p->syscalls)
+		return;
+	uses = arena_alloc(&seen->arena, (p->n_syscalls + 1) * sizeof(*uses));
+	assert_non_null(uses);
+	for (size_t i = 0; i < p->n_syscalls; i++) {
+		uses[i] = p->syscalls[i];
+		uses[i].name = arena_strdup(&seen->arena, uses[i].name);
+	}
+	p->syscalls = uses;
+}
+
 static int note_row(void *ctx, const struct history_row *row)
 {
 	struct seen *seen = ctx;
@@ -30,6 +45,7 @@ static int note_row(void *ctx, const struct history_row *row)
 	copy->sample.command = arena_strdup(&seen->arena, row->sample.command);
 	copy->sample.cgroup = arena_strdup(&seen->arena, row->sample.cgroup);
 	copy->sample.job_id = arena_strdup(&seen->arena, row->sample.job_id);
+	copy_calls(seen, &copy->sample);
 	return seen->n == seen->stop_after ? 42 : 0;
 }
 
@@ -58,6 +74,12 @@ static const char *row_names(const struct seen *seen, char *ret)
 }
 
 /* ---- one sample, every field another value ---- */
+
+static const struct syscall_use calls[] = {
+	{ "read", 12, 3, 1500, UINT64_C(123456789012) },
+	{ "futex", 0, 0, U64_UNKNOWN, 0 },
+	{ "syscall_4711", UINT64_C(1) << 62, 1, 2, 3 },
+};
 
 static void fill_sample(struct proc_sample *p)
 {
@@ -99,6 +121,8 @@ static void fill_sample(struct proc_sample *p)
 	p->ns_pid = 1022;
 	p->gpu_memory_bytes = 1024;
 	p->gpu_percent = 12.345;
+	p->syscalls = calls;
+	p->n_syscalls = ARRAY_SIZE(calls);
 	p->job_id = "j";
 	p->sheet_num = 3;
 	p->rank = 0;
@@ -117,6 +141,30 @@ static void assert_string_or_null(const char *a, const char *b)
 		assert_string_equal(a, b);
 	else
 		assert_ptr_equal(a, b);
+}
+
+static const struct syscall_use *find_call(const struct proc_sample *p, const char *name)
+{
+	for (size_t i = 0; i < p->n_syscalls; i++)
+		if (strcmp(p->syscalls[i].name, name) == 0)
+			return &p->syscalls[i];
+	return NULL;
+}
+
+/* In any order. None is not the same as nobody counted. */
+static void assert_calls(const struct proc_sample *a, const struct proc_sample *b)
+{
+	assert_int_equal(a->n_syscalls, b->n_syscalls);
+	assert_int_equal(a->syscalls != NULL, b->syscalls != NULL);
+	for (size_t i = 0; i < a->n_syscalls; i++) {
+		const struct syscall_use *x = &a->syscalls[i], *y = find_call(b, x->name);
+
+		assert_non_null(y);
+		assert_int_equal(x->count, y->count);
+		assert_int_equal(x->errors, y->errors);
+		assert_int_equal(x->cpu_ns, y->cpu_ns);
+		assert_int_equal(x->wait_ns, y->wait_ns);
+	}
 }
 
 static void assert_sample(const struct proc_sample *a, const struct proc_sample *b)
@@ -162,7 +210,7 @@ static void assert_sample(const struct proc_sample *a, const struct proc_sample 
 	assert_int_equal(a->ns_pid, b->ns_pid);
 	assert_int_equal(a->gpu_memory_bytes, b->gpu_memory_bytes);
 	assert_f64(a->gpu_percent, b->gpu_percent);
-	assert_int_equal(a->n_syscalls, b->n_syscalls);
+	assert_calls(a, b);
 	assert_string_equal(a->job_id, b->job_id);
 	assert_int_equal(a->sheet_num, b->sheet_num);
 	assert_int_equal(a->local_rank, b->local_rank);
@@ -214,6 +262,54 @@ static void test_a_sample_comes_back(void **state)
 	assert_int_equal(seen.rows[0].attempt_num, 1);
 	assert_sample(&seen.rows[0].sample, &known);
 	assert_sample(&seen.rows[1].sample, &unknown);
+}
+
+/* What process i has called before tick k: nothing, unknown, or some, in changing order. */
+static void make_calls(unsigned i, unsigned k, struct syscall_use *uses, struct proc_sample *p)
+{
+	static const char *const names[] = { "read", "write", "futex", "syscall_999" };
+	unsigned n = (i + k) % 5;
+
+	p->syscalls = k % 7 == 3 ? NULL : uses;
+	p->n_syscalls = p->syscalls ? n : 0;
+	for (unsigned c = 0; c < n; c++)
+		uses[c] = (struct syscall_use){ names[(c + k) % 4], k * 100 + c, c, 1000 * k + i,
+						k % 2 ? U64_UNKNOWN : c };
+}
+
+static void fill_with_calls(struct snapshot *snap, unsigned k, struct syscall_use (*uses)[4])
+{
+	fill_snapshot(snap, "j", 3, k);
+	for (unsigned i = 0; i < 3; i++)
+		make_calls(i, k, uses[i], &snap->processes[i]);
+}
+
+/* Before they are folded, and after: 150 ticks are more than a fold. */
+static void test_system_calls_come_back(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(seen_release) struct seen seen = { 0 };
+	struct attempt a = must_begin(store, "j");
+	struct syscall_use uses[3][4];
+
+	(void)state;
+	snapshot_init(&snap);
+	for (unsigned k = 0; k < 150; k++) {
+		fill_with_calls(&snap, k, uses);
+		must_tick(store, &a, &snap);
+	}
+	for (unsigned k = 0; k < 150; k++) {
+		fill_with_calls(&snap, k, uses);
+		read_history(store,
+			     (struct history_filter){ .since_wall_ns = snap.wall_ns,
+						      .until_wall_ns = snap.wall_ns },
+			     &seen);
+		assert_int_equal(seen.n, 3);
+		for (unsigned i = 0; i < 3; i++)
+			assert_calls(&snap.processes[i], &seen.rows[i].sample);
+	}
 }
 
 static void test_only_the_jobs_processes_are_kept(void **state)
@@ -570,6 +666,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_a_sample_comes_back),
+		STORE_TEST(test_system_calls_come_back),
 		STORE_TEST(test_only_the_jobs_processes_are_kept),
 		STORE_TEST(test_filters_and_order),
 		STORE_TEST(test_no_row_is_lost_between_pages),
