@@ -93,6 +93,7 @@ static void test_half_made_database_is_finished(void **state)
 static void make_version_1(const struct fixture *f)
 {
 	static const char *const steps_back[] = {
+		"DROP TABLE syscalls",
 		"DROP INDEX processes_by_pid",
 		"DROP INDEX folds_by_time",
 		"ALTER TABLE folds DROP COLUMN rolled_to",

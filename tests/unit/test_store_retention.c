@@ -609,7 +609,7 @@ static void test_max_bytes(void **state)
 	assert_int_equal(result.n_folds + result.n_events + result.n_attempts, 0);
 	assert_int_equal(result.over_bytes, 0);
 
-	policy.max_bytes = full + SPOOL_BYTES - full / 20; /* some samples are enough */
+	policy.max_bytes = full + SPOOL_BYTES - full / 100; /* some samples are enough */
 	result = must_retain_at(store, &policy, NOW);
 	assert_true(used_bytes(f) + SPOOL_BYTES <= policy.max_bytes / 10 * 9 + 4096);
 	assert_true(result.n_folds > 0 && (int64_t)result.n_folds < n_folds);
