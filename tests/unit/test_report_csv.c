@@ -433,7 +433,7 @@ static void test_jobs(void **state)
 		csv_text_step(&e.text);
 		check_object(
 			&e.text, e.json, "",
-			" phases verdict last_seen evidence sheet_metrics syscall_hotspots anomalies "
+			" phases syscalls verdict last_seen evidence sheet_metrics syscall_hotspots anomalies "
 			"telemetry rungs rung_reasons unknown processes events series_samples "
 			"series_samples_per_point series ");
 		check_evidence(&e.text, e.json);

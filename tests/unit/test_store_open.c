@@ -97,6 +97,7 @@ static void make_version_1(const struct fixture *f)
 		"ALTER TABLE attempts DROP COLUMN is_clock_synchronised",
 		"ALTER TABLE processes DROP COLUMN local_rank",
 		"ALTER TABLE processes DROP COLUMN world_size",
+		"DROP TABLE syscalls",
 		"DROP INDEX processes_by_pid",
 		"DROP INDEX folds_by_time",
 		"ALTER TABLE folds DROP COLUMN rolled_to",
