@@ -175,7 +175,7 @@ static bool is_held_up(struct service *s, struct queued *job)
 }
 
 /* A look at the past of each takes a read of the database: not of all of them in one go. */
-#define MAX_ESTIMATES 8
+#define MAX_ESTIMATES 2
 
 /* False: it waits for room, or for its turn to be asked about. */
 static bool has_room(struct service *s, struct queued *job, size_t *n_estimates)

@@ -7,7 +7,7 @@
 #include "daemon/service_internal.h"
 
 /* Of jobs that run and were not asked about so far, so many at a time: each takes a read. */
-#define MAX_ESTIMATES 8
+#define MAX_ESTIMATES 2
 
 static struct admit_running describe(double rss_mb, const struct estimate *e, double age_seconds)
 {

@@ -85,8 +85,8 @@ is "its version is that of the program" "$(package --modversion)" \
 	"$("$PROCTOR" --version </dev/null | grep -oE '[0-9]+(\.[0-9]+)+' | head -n 1)"
 header=$installed/include/proctor/proctor.h
 is "the library has the names of the header, and no others" \
-	"$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort)" \
-	"$(sed 's,/\*.*,,; /^ \*/d; /^typedef/d' "$header" | grep -oE '\bproctor_[a-z_]+\(' | sed 's/($/@@PROCTOR_0/' | sort -u)"
+	"$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sed 's,@@PROCTOR_[0-9]*$,,' | sort)" \
+	"$(sed 's,/\*.*,,; /^ \*/d; /^typedef/d' "$header" | grep -oE '\bproctor_[a-z_]+\(' | tr -d '(' | sort -u)"
 like "it has a version" "$(readelf -d "$library")" 'SONAME.*\[libproctor\.so\.0\]'
 unlike "it needs none of the program's libraries" "$(readelf -d "$library" | grep NEEDED)" 'uv|sqlite|yaml'
 printf '#include <proctor/proctor.h>\nint main() { return proctor_fd(proctor_new()) == 0; }\n' >"$TMP/one.cc"
