@@ -298,7 +298,7 @@ like "what there is is said" "$("$PROCTOR" export 2>&1)" 'csv'
 run "$PROCTOR" export --help
 is "help is no error" "$status/$stderr" 0/
 like "and lists the kinds" "$stdout" '^  csv '
-unlike "only those that work" "$stdout" 'prometheus|otlp|telemetry'
+unlike "only those that work" "$stdout" 'prometheus|otlp'
 unlike "top's too" "$("$PROCTOR" top --help)" 'trace'
 
 # ---- much of it ----

@@ -68,7 +68,7 @@ if command -v mpirun >/dev/null; then
 	check_named "Open MPI" mpi
 	run "$PROCTOR" history --job mpi --json
 	json "the launcher is no rank" "$stdout" \
-		"set(r['rank'] for r in d if r['command'].startswith('mpirun')) == {None}"
+		"set(r['rank'] for r in d if (r['command'] or '').startswith('mpirun')) == {None}"
 	mkdir "$TMP/folder"
 	run "$PROCTOR" export telemetry --job mpi -o "$TMP/folder"
 	is "a file for each rank" "$(find "$TMP/folder" -name 'rank-*.jsonl' | wc -l)" $RANKS
