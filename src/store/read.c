@@ -346,8 +346,8 @@ static int read_events(struct store *store, struct attempt *a, struct err *err)
 
 static int read_syscalls(struct store *store, struct attempt *a, struct err *err)
 {
-	return read_array(store, STATEMENT_READ_SYSCALLS, a, &syscall_columns,
-			  sizeof(*a->syscalls), &a->arena, &a->syscalls, &a->n_syscalls, err);
+	return read_array(store, STATEMENT_READ_SYSCALLS, a, &syscall_columns, sizeof(*a->syscalls),
+			  &a->arena, &a->syscalls, &a->n_syscalls, err);
 }
 
 static int read_phases(struct store *store, struct attempt *a, struct err *err)
@@ -465,9 +465,8 @@ int store_read_attempt(struct store *store, const char *job_id, int num, struct 
 		       struct err *err)
 {
 	static part_reader *const readers[] = {
-		read_sheets,	read_processes, read_events,   read_phases,
-		anomalies_read, read_rungs,	read_unknowns, series_read,
-		read_syscalls,
+		read_sheets, read_processes, read_events, read_phases,	 anomalies_read,
+		read_rungs,  read_unknowns,  series_read, read_syscalls,
 	};
 
 	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);

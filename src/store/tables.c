@@ -214,10 +214,8 @@ static const struct column unknown_items[] = {
 const struct columns unknown_columns = COLUMNS(unknown_items);
 
 static const struct column syscall_items[] = {
-	COLUMN(syscall_use, name, column_text),
-	COLUMN(syscall_use, count, column_u64),
-	COLUMN(syscall_use, errors, column_u64),
-	COLUMN(syscall_use, cpu_ns, column_u64),
+	COLUMN(syscall_use, name, column_text),	  COLUMN(syscall_use, count, column_u64),
+	COLUMN(syscall_use, errors, column_u64),  COLUMN(syscall_use, cpu_ns, column_u64),
 	COLUMN(syscall_use, wait_ns, column_u64),
 };
 const struct columns syscall_columns = COLUMNS(syscall_items);
