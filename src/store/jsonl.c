@@ -214,14 +214,16 @@ static int lock_log(struct jsonl *log, uint64_t began_ns)
 
 /* ---- under the lock ---- */
 
-/* A file without a whole line may be anybody's: only what a kill has left of ours is cut. */
-static bool is_half_a_snapshot(const struct jsonl *log)
+/* A file without a whole line may be anybody's: one document, from its first byte to its last. */
+static bool is_half_a_line(const struct jsonl *log, uint64_t size)
 {
 	static const char ours[] = "{\"timestamp\":";
-	char first[sizeof(ours) - 1];
+	char first[sizeof(ours) - 1], last = '\0';
 	ssize_t n = jsonl_file_read(&log->file, first, sizeof(first), 0);
 
-	return n > 0 && memcmp(first, ours, (size_t)n) == 0;
+	if (n <= 0 || jsonl_file_read(&log->file, &last, 1, size - 1) != 1)
+		return false;
+	return last != '}' || memcmp(first, ours, (size_t)n) == 0;
 }
 
 /* Cuts off what is left of a line that was not written to its end. */
@@ -233,7 +235,7 @@ static int mend(const struct jsonl *log, uint64_t *ret_size)
 	r = jsonl_file_find_end(&log->file, &size, &whole);
 	if (r < 0)
 		return r;
-	if (whole == 0 && size > 0 && !is_half_a_snapshot(log))
+	if (whole == 0 && size > 0 && !is_half_a_line(log, size))
 		return -EBADMSG;
 	if (whole < size && ftruncate(log->file.fd, (off_t)whole) < 0)
 		return -errno;

@@ -101,8 +101,8 @@ static unsigned n_words(const struct vtab_column *column)
 {
 	unsigned n = 0;
 
-	if (column->offset == ROW(sample)) /* they stand behind all others */
-		return SAMPLE_WORDS;
+	if (column->give == vtab_give_syscall_counts || column->give == vtab_give_syscall_times)
+		return SAMPLE_WORDS; /* they stand behind all others */
 	if (column->give && column->offset >= ROW(sample))
 		n = sample_words_up_to(column->offset - ROW(sample));
 	return n > 0 ? n : 1;
