@@ -3,6 +3,8 @@
 # telemetry, and the report names the one that began to allocate before the others.
 . "$(dirname "$0")/lib.sh"
 RANKS=8 LEADER=5
+# Itself, and not a script that looks for it: that would be a rise of its own.
+python=$(python3 -c 'import sys; print(sys.executable)')
 
 # A rank that does nothing for a while, then allocates; one of them 2 s before all others. Phases
 # are marked before anything is measured of them, and no other program runs in between.
@@ -63,7 +65,7 @@ if command -v mpirun >/dev/null; then
 	root=()
 	[ "$(id -u)" = 0 ] && root=(--allow-run-as-root)
 	run "$PROCTOR" run --job mpi --interval 0.25 -- \
-		mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$(begin_in 5)" $LEADER
+		mpirun "${root[@]}" --oversubscribe -n $RANKS "$python" "$TMP/rank.py" "$(begin_in 5)" $LEADER
 	is "mpirun ran" "$status" 0
 	check_named "Open MPI" mpi
 	run "$PROCTOR" history --job mpi --json
@@ -82,7 +84,7 @@ fi
 cat >"$TMP/job.yaml" <<YAML
 job_id: filed
 sheets:
-  - run: [python3, $TMP/rank.py, "$(begin_in 4)", "$LEADER"]
+  - run: [$python, $TMP/rank.py, "$(begin_in 4)", "$LEADER"]
     ranks: $RANKS
 YAML
 run "$PROCTOR" run --interval 0.25 -f "$TMP/job.yaml"
