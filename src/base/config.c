@@ -178,7 +178,7 @@ static const struct yaml_field fields[] = {
 	{ KEY(struct config, gpu_enabled, YAML_BOOL) },
 	{ KEY(struct config, ebpf_enabled, YAML_BOOL) },
 	{ KEY(struct config, syscalls_enabled, YAML_BOOL) },
-	{ KEY(struct config, strace_enabled, YAML_BOOL), .not_yet = "count system calls" },
+	{ KEY(struct config, strace_enabled, YAML_BOOL), .not_yet = "count system calls by strace" },
 	{ KEY(struct config, strace_full_on_demand, YAML_BOOL) },
 	{ KEY(struct config, mask_secrets, YAML_BOOL) },
 	{ KEY(struct config, mask_patterns, YAML_STRINGS) },
