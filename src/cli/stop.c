@@ -173,16 +173,32 @@ static int stop_and_wait(struct rpc_client *client, struct err *err)
 	return r == -ECONNRESET ? 0 : r;
 }
 
+/*
+ * That of this place alone: who asks falls back to the daemon of the user and of the
+ * system, but nobody who names a home wants to stop those.
+ */
+static int open_here(struct rpc_client **ret, struct err *err)
+{
+	struct rpc_client_options options = { 0 };
+	struct socket_paths paths;
+	int r = socket_paths_find(&paths, err);
+
+	if (r < 0)
+		return r;
+	if (getenv("PROCTOR_HOME") && getenv("PROCTOR_HOME")[0])
+		options.path = paths.items[0];
+	return rpc_client_open(&options, ret, err);
+}
+
 int cli_stop(int argc, char **argv)
 {
-	const struct rpc_client_options options = { 0 };
 	struct rpc_client *client = NULL;
 	struct err err = ERR_INIT;
 	bool with_jobs = false;
 	int r, left = 0;
 
 	cli_parse(&stop_argp, argc, argv, 0, &with_jobs);
-	r = rpc_client_open(&options, &client, &err);
+	r = open_here(&client, &err);
 	if (r == 0 && with_jobs)
 		r = left = end_jobs(client, &err);
 	if (r >= 0)

@@ -143,21 +143,8 @@ static int go_on(void *ctx, const struct snapshot *snap)
 
 static int check_snapshots(struct store *store, struct limit *limit, struct err *err)
 {
-	return store_read_snapshots(store, &(struct snapshot_filter){ 0 }, go_on, limit, err);
-}
-
-static int go_on_with_minutes(void *ctx, const struct minute_row *row)
-{
-	const struct limit *limit = ctx;
-
-	(void)row;
-	return limit->is_over ? -ETIMEDOUT : 0;
-}
-
-static int check_minutes(struct store *store, struct limit *limit, struct err *err)
-{
-	return store_read_minutes(store, &(struct minute_filter){ 0 }, go_on_with_minutes, limit,
-				  err);
+	return store_read_snapshots(store, &(struct snapshot_filter){ .with_minutes = true }, go_on,
+				    limit, err);
 }
 
 /* What the others had to leave out. */
@@ -190,8 +177,7 @@ static int check_log(struct store *store, struct limit *limit, struct err *err)
 }
 
 static int (*const checks[])(struct store *store, struct limit *limit, struct err *err) = {
-	check_pages,   check_layout,   check_attempts, check_snapshots,
-	check_minutes, check_left_out, check_log,
+	check_pages, check_layout, check_attempts, check_snapshots, check_left_out, check_log,
 };
 
 int store_check(struct store *store, unsigned max_ms, struct err *err)
@@ -204,7 +190,9 @@ int store_check(struct store *store, unsigned max_ms, struct err *err)
 			       strerror(-r));
 	for (size_t i = 0; i < ARRAY_SIZE(checks) && r == 0 && !limit.is_over; i++)
 		r = checks[i](store, &limit, err);
-	/* What an interrupted check has found need not be true. */
+	/* What an interrupted check has found need not be true, but what it has left out is. */
+	if (limit.is_over && check_left_out(store, &limit, err) < 0)
+		return -EBADMSG;
 	if (limit.is_over)
 		return err_set(err, -ETIMEDOUT,
 			       "the database %s was looked through for %g s, which was too short "
