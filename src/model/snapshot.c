@@ -591,8 +591,10 @@ void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot
 	write_processes(j, s, scope);
 	json_key(j, "gpus");
 	snapshot_write_gpus(j, s);
-	json_key(j, "cgroups");
-	snapshot_write_cgroups(j, s);
+	if (s->cgroups) {
+		json_key(j, "cgroups");
+		snapshot_write_cgroups(j, s);
+	}
 	json_key(j, "zombie_pids");
 	snapshot_write_zombie_pids(j, s, scope);
 	json_key_u64(j, "zombie_count", snapshot_count_zombies(s, scope));
