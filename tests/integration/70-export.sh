@@ -300,7 +300,6 @@ run "$PROCTOR" export --help
 is "help is no error" "$status/$stderr" 0/
 like "and lists the kinds" "$stdout" '^  csv '
 unlike "only those that work" "$stdout" 'prometheus|otlp'
-unlike "top's too" "$("$PROCTOR" top --help)" 'trace'
 
 # ---- much of it ----
 "$PROCTOR" run -q --job many --interval 0.1 -- sh -c '
