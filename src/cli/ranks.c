@@ -4,86 +4,31 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/suggest.h"
 #include "base/utf8.h"
+#include "cli/sub.h"
 
 #define MAX_TOLD 20 /* faults that are told one by one */
 
 /* One row per action: its name, its function, its options, and its line in "ranks --help". */
-static const struct {
-	const char *name;
-	cli_verb *fn;
-	const struct argp *argp;
-	const char *summary;
-} actions[] = {
+static const struct sub_verb actions[] = {
 	{ "analyze", ranks_analyze, &ranks_analyze_argp, "tell which rank's memory rose first" },
 	{ "merge", ranks_merge, &ranks_merge_argp,
 	  "print the samples of all ranks on one time line" },
 	{ "validate", ranks_validate, &ranks_validate_argp, "check every record" },
 };
 
-static void name_action(size_t i, char name[64])
-{
-	snprintf(name, 64, "proctor ranks %s", actions[i].name);
-}
-
-static int print_help(void)
-{
-	fputs("Usage: proctor ranks ACTION [OPTION...] FILE...\n"
-	      "Analyses telemetry of a job of many ranks. The actions:\n\n",
-	      stdout);
-	for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
-		printf("  %-10s %s\n", actions[i].name, actions[i].summary);
-	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
-		char name[64];
-
-		name_action(i, name);
-		putchar('\n');
-		argp_help(actions[i].argp, stdout, ARGP_HELP_STD_HELP, name);
-	}
-	return CLI_DONE;
-}
-
-static int tell_actions(const char *name)
-{
-	struct suggest near = suggest_for(name ? name : "");
-	CLEANUP(buf_release) struct buf list = BUF_INIT;
-
-	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
-		suggest_offer(&near, actions[i].name);
-		buf_printf(&list, "%s%s", i > 0 ? ", " : "", actions[i].name);
-	}
-	if (!name)
-		log_error("do what with the ranks? There is: %s (see \"proctor ranks --help\")",
-			  list.data);
-	else if (name[0] == '-')
-		log_error("ranks wants an action before '%s'; there is: %s", name, list.data);
-	else
-		log_error("there is no \"ranks %s\"; %s%s%sthere is: %s", name,
-			  near.best ? "did you mean '" : "", near.best ? near.best : "",
-			  near.best ? "'? " : "", list.data);
-	return CLI_USAGE;
-}
-
-static bool is_help(const char *arg)
-{
-	return strcmp(arg, "--help") == 0 || strcmp(arg, "--usage") == 0 || strcmp(arg, "-?") == 0;
-}
-
 int cli_ranks(int argc, char **argv)
 {
-	if (argc > 1 && is_help(argv[1]))
-		return print_help();
-	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(actions); i++) {
-		char name[64];
+	static const struct sub_table table = {
+		.verb = "ranks",
+		.what = "an action",
+		.usage = "Usage: proctor ranks ACTION [OPTION...] FILE...\n"
+			 "Analyses telemetry of a job of many ranks. The actions:\n\n",
+		.items = actions,
+		.n = ARRAY_SIZE(actions),
+	};
 
-		if (strcmp(argv[1], actions[i].name) != 0)
-			continue;
-		name_action(i, name);
-		argv[1] = name;
-		return actions[i].fn(argc - 1, argv + 1);
-	}
-	return tell_actions(argc > 1 ? argv[1] : NULL);
+	return sub_run(&table, argc, argv);
 }
 
 /* ---- reading ---- */
