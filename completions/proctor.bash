@@ -66,7 +66,7 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 	elif [ "$2" = trace ]; then
 		compgen -W "$(cd /proc && echo [0-9]*)" -- "$3"
 	elif [ "$2" = export ]; then
-		compgen -W "csv telemetry" -- "$3"
+		compgen -W "csv prometheus telemetry" -- "$3"
 	elif [ "$2" = phase ]; then
 		compgen -W "enter exit" -- "$3"
 	elif [ "$2" = ranks ]; then

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 
 /* argv[0] is "proctor export KIND". */
-cli_verb export_csv, export_telemetry;
-extern const struct argp export_csv_argp, export_telemetry_argp;
+cli_verb export_csv, export_prometheus, export_telemetry;
+extern const struct argp export_csv_argp, export_prometheus_argp, export_telemetry_argp;
 
 #endif

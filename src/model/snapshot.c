@@ -484,6 +484,14 @@ static const struct {
 	{ GPU_THROTTLE_DISPLAY, "display_clock_setting" },
 };
 
+const char *gpu_throttle_name(size_t i, uint64_t *ret_bit)
+{
+	if (i >= ARRAY_SIZE(throttles))
+		return NULL;
+	*ret_bit = throttles[i].bit;
+	return throttles[i].name;
+}
+
 /* Bits that nobody has named are left out. */
 static void write_throttle(struct json *j, uint64_t bits)
 {

@@ -131,6 +131,9 @@ enum gpu_throttle {
 	GPU_THROTTLE_DISPLAY = 1 << 8,
 };
 
+/* The name ("power_cap") and the bit of the i-th of them; NULL: there are no more. */
+const char *gpu_throttle_name(size_t i, uint64_t *ret_bit);
+
 struct gpu_sample {
 	int index;
 	double utilization_pct, memory_used_mb, memory_total_mb, temperature_c;

@@ -1,0 +1,122 @@
+#include "cli/look.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "jobs/jobs.h"
+#include "sources/sources.h"
+
+/* Two looks this far apart tell CPU percentages; one look could not. */
+#define LOOK_AGAIN_NS 200000000L
+#define GPU_WAIT_MS 3000 /* their driver may take a second to begin */
+
+/* ---- which jobs run ---- */
+
+static int list_running(const struct paths *paths, struct attempt_list *ret, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct attempt_filter filter = { .since_wall_ns = clock_wall_ns() };
+	int r = cli_open_store(paths, &store, err);
+
+	if (r == -ENOENT)
+		return 0; /* nothing was ever recorded, so no job runs */
+	return r < 0 ? r : store_list_attempts(store, &filter, ret, err);
+}
+
+/* job_id lives as long as the snapshot. */
+static int assign_job(const struct attempt *a, const char *job_id, struct snapshot *snap)
+{
+	struct tree *tree = tree_new(job_id, a->runner.pid);
+	int r;
+
+	if (!tree)
+		return -ENOMEM;
+	tree_set_sheet(tree, a->current_sheet);
+	r = tree_assign(tree, snap, TREE_FORGET_MISSING);
+	tree_free(tree);
+	return r;
+}
+
+static int add_job(const struct attempt *a, struct snapshot *snap)
+{
+	const char *job_id = arena_strdup(&snap->arena, a->job_id);
+
+	if (!job_id)
+		return -ENOMEM;
+	snap->progress[snap->n_progress++] = (struct job_progress){
+		.job_id = job_id,
+		.total_sheets = a->total_sheets,
+		.last_completed_sheet = a->last_completed_sheet,
+		.current_sheet = a->current_sheet,
+		.status = attempt_status_name(a),
+	};
+	snap->active_sheets += a->current_sheet != SHEET_NONE;
+	return assign_job(a, job_id, snap);
+}
+
+static int add_jobs(const struct attempt_list *running, struct snapshot *snap)
+{
+	int r = 0;
+
+	snap->progress = arena_alloc(&snap->arena, running->n * sizeof(*snap->progress));
+	if (!snap->progress)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < running->n; i++)
+		if (running->items[i].is_running) /* else lost, with a late sign of life */
+			r = add_job(&running->items[i], snap);
+	snap->running_jobs = (int)snap->n_progress;
+	return r;
+}
+
+/* ---- taking it ---- */
+
+static int take(const struct settings *ctx, const struct attempt_list *running,
+		enum snapshot_scope scope, struct snapshot *snap, struct err *err)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct collector_options options = { .root_fd = root_fd, .mask = ctx->mask };
+	struct gpus_options gpu_options = { .root_fd = root_fd, .at_once = true };
+	struct timespec pause = { .tv_nsec = LOOK_AGAIN_NS };
+	struct collector *collector = NULL;
+	int r;
+
+	if (root_fd < 0)
+		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	if (ctx->config.gpu_enabled)
+		gpus_open(&gpu_options, &options.gpus, NULL);
+	r = collector_new(&options, &collector, err);
+	if (r == 0)
+		r = collector_scan(collector, snap, err);
+	if (r == 0) {
+		nanosleep(&pause, NULL);
+		if (options.gpus)
+			gpus_wait(options.gpus, GPU_WAIT_MS);
+		r = collector_scan(collector, snap, err);
+	}
+	if (r == 0) {
+		r = add_jobs(running, snap);
+		if (r < 0)
+			err_set(err, r, "cannot take a snapshot: %s", strerror(-r));
+		else
+			collector_fill(collector, snap, scope);
+	}
+	collector_free(collector);
+	gpus_close(options.gpus);
+	return r;
+}
+
+int look_now(const struct settings *ctx, enum snapshot_scope scope, struct snapshot *ret,
+	     struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list running = { 0 };
+
+	if (list_running(&ctx->paths, &running, err) < 0)
+		log_warning("which processes belong to jobs is not known: %s", err->text);
+	return take(ctx, &running, scope, ret, err);
+}

@@ -1,0 +1,62 @@
+#!/bin/bash
+# The host and its jobs as Prometheus reads them: its own client library parses what we print.
+. "$(dirname "$0")/lib.sh"
+
+# parsed FILE: every sample of the text as "name{labels} value", a line each.
+parsed() {
+	/usr/bin/python3 -c '
+import sys
+from prometheus_client.parser import text_string_to_metric_families as families
+for family in families(open(sys.argv[1]).read()):
+    if not family.documentation or family.type not in ("gauge", "counter"):
+        sys.exit(f"{family.name}: type {family.type}, help {family.documentation!r}")
+    for s in family.samples:
+        print(s.name, " ".join(f"{k}={v}" for k, v in sorted(s.labels.items())), s.value)' "$1"
+}
+
+# within METRIC LEAST MOST: of the job, in what was parsed last.
+within() {
+	awk -v name="$1" -v least="$2" -v most="$3" '
+		$1 == name { found = $3 >= least && $3 <= most }
+		END { exit !found }' "$TMP/stdout"
+}
+
+run "$PROCTOR" export prometheus
+is "without a record the host is there" "$status/$stderr" 0/
+cp "$TMP/stdout" "$TMP/host"
+run parsed "$TMP/host"
+is "and it parses" "$status/$stderr" 0/
+like "memory as the kernel has it" "$stdout" \
+	"proctor_memory_total_bytes  $(($(awk '/^MemTotal/ { print $2 }' /proc/meminfo) * 1024))[.]0"
+unlike "no job runs" "$stdout" proctor_job_
+
+"$PROCTOR" run --job p/1 --interval 0.1 -- python3 -c '
+import time
+held = bytearray(64 << 20)
+end = time.time() + 20
+while time.time() < end: pass' 2>/dev/null &
+pid=$!
+for _ in $(seq 100); do
+	"$PROCTOR" jobs --json | grep -q p/1 && break
+	sleep 0.1
+done
+sleep 1
+touch "$TMP/proctor.prom"
+chmod 644 "$TMP/proctor.prom"
+run "$PROCTOR" export prometheus -o "$TMP/proctor.prom"
+is "to a file, whose rights stay" "$status/$stdout/$(stat -c %a "$TMP/proctor.prom")" 0//644
+is "and nothing is left beside it" "$(find "$TMP" -name 'proctor.prom*' | wc -l)" 1
+run parsed "$TMP/proctor.prom"
+like "a job runs" "$stdout" 'proctor_running_jobs  1.0'
+like "with its process" "$stdout" 'proctor_job_processes job=p/1 1.0'
+check "that holds what it took" within proctor_job_rss_bytes 67108864 134217728
+check "and a core, or what is left of one" within proctor_job_cpu_cores 0.05 1.2
+kill "$pid"
+wait "$pid"
+
+for words in "evil" "-o ''" "--job p/1"; do
+	eval "run \"\$PROCTOR\" export prometheus $words"
+	is "export prometheus $words: bad usage, in one line" \
+		"$status/$stdout/$(wc -l <"$TMP/stderr")" 2//1
+done
+finish
