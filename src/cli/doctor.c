@@ -296,6 +296,11 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 		buf_add_str(detail, "this host has none");
 		return HEALTH_OK;
 	}
+	if (!p->config.gpu_enabled) {
+		buf_add_str(detail, "not asked: the configuration has gpu_enabled: false");
+		return HEALTH_NOTE;
+	}
+	doctor_tell_gpu_rung(p->root_fd, &p->arena, p->rungs, p->n_rungs);
 	answered = doctor_ask_gpus(p->root_fd, detail);
 	if (detail->len > 0 && detail->data[detail->len - 1] == '\n')
 		buf_truncate(detail, detail->len - 1);

@@ -12,9 +12,9 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "sources/sources.h"
 
 #define DEADLINE_NS UINT64_C(15000000000)
+#define WAIT_MS 5000 /* drivers take a second or two to begin */
 
 /* In the child. */
 static void print_answer(void *ctx, const char *rung, const char *what, uint64_t ns)
@@ -82,4 +82,16 @@ bool doctor_ask_gpus(int root_fd, struct buf *out)
 		close(fds[1]);
 	close(fds[0]);
 	return answered;
+}
+
+void doctor_tell_gpu_rung(int root_fd, struct arena *arena, struct rung *rungs, size_t n)
+{
+	struct gpus_options options = { .root_fd = root_fd, .at_once = true };
+	struct gpus *gpus = NULL;
+
+	if (gpus_open(&options, &gpus, NULL) < 0 || !gpus)
+		return;
+	gpus_wait(gpus, WAIT_MS);
+	gpus_tell_rung(gpus, arena, rungs, n);
+	gpus_close(gpus);
 }

@@ -154,6 +154,8 @@ def main():
     os.environ["PROCTOR_HOME"] = home
     try:
         print(proctor("doctor").stdout)
+        rungs = json.loads(proctor("doctor", "--json").stdout)["rungs"]
+        check(rungs["GPU"] == "NVML", "doctor names the rung")
         snap = json.loads(proctor("snapshot", "--json").stdout)
         print("snapshot gpus:", json.dumps(snap["gpus"]))
         check(snap["gpus"], "a snapshot has the GPU")
