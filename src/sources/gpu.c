@@ -153,11 +153,16 @@ static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
 	p->gpu_percent += of_it->utilization_pct;
 }
 
+/* Whether one that is not listed holds nothing; else it is only not seen. */
+static bool would_be_listed(const struct gpu_reading *r, const struct proc_sample *p)
+{
+	return r->n_left_out == 0 && (!r->only_own || p->uid == geteuid());
+}
+
 /* Both lists ascend by pid. */
 void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 {
 	const struct gpu_reading *r = &g->now;
-	bool is_complete = r->n_left_out == 0;
 	uint32_t at = 0;
 
 	if (!is_fresh(g, s->boot_ns))
@@ -175,7 +180,7 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 				add_share(p, &r->processes[at]);
 				is_listed = true;
 			}
-		if (!is_listed && !is_complete) {
+		if (!is_listed && !would_be_listed(r, p)) {
 			p->gpu_memory_bytes = U64_UNKNOWN;
 			p->gpu_percent = F64_UNKNOWN;
 		}

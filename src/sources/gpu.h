@@ -37,6 +37,7 @@ struct gpu_reading {
 	uint32_t n_devices;
 	uint32_t n_processes;
 	uint32_t n_left_out; /* processes that had no room, or that could not be told */
+	uint32_t only_own;   /* not 0: processes of other users could not be looked into */
 	struct gpu_sample devices[GPU_MAX_DEVICES];
 	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
 	struct gpu_process processes[GPU_MAX_PROCESSES]; /* of a message only n_processes */
@@ -91,6 +92,24 @@ extern const size_t gpu_n_drivers;
  * inside its own namespace and holds one. False: it cannot be told.
  */
 bool gpu_find_owner(int root_fd, uint64_t pid, const char *device_prefix, struct proc_key *ret);
+
+#define GPU_MAX_OWNERS 256
+
+/* Whom a pid meant, or that nobody was found (key.pid 0). */
+struct gpu_owner {
+	uint64_t pid, found_boot_ns;
+	struct proc_key key;
+};
+
+/* The same for who asks every second, {0} at first: a search may look at every process, so what it
+ * found is remembered for some seconds. */
+struct gpu_owners {
+	struct gpu_owner items[GPU_MAX_OWNERS];
+	size_t n, next; /* the next is overwritten when all are in use */
+};
+
+bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const char *device_prefix,
+		     struct proc_key *ret);
 
 /* ---- the process that reads (gpu_reader.c) ---- */
 

@@ -56,6 +56,7 @@ struct drm {
 	size_t n_devices;
 	struct clients *now, *before;
 	uint32_t n_left_out; /* at the last look */
+	bool only_own;	     /* others' processes could not be looked into then */
 };
 
 /* ---- devices ---- */
@@ -254,6 +255,8 @@ static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 
 	snprintf(path, sizeof(path), "%llu/fdinfo", (unsigned long long)pid);
 	fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && (errno == EACCES || errno == EPERM))
+		d->only_own = true;
 	dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
 		close_fd(&fd);
@@ -288,17 +291,11 @@ static void look_at_all(struct drm *d)
 static double busy_percent(const struct drm *d, const struct client *c)
 {
 	const struct client *old = find_client(d->before, c->device, c->now.id);
-	double wall_ns = (double)(d->now->boot_ns - d->before->boot_ns), most = F64_UNKNOWN;
+	double wall_ns = (double)(d->now->boot_ns - d->before->boot_ns);
 
 	if (!old || d->before->boot_ns == 0 || wall_ns <= 0)
 		return F64_UNKNOWN;
-	for (size_t i = 0; i < DRM_MAX_ENGINES; i++) {
-		uint64_t ns = u64_delta(c->now.engine_ns[i], old->now.engine_ns[i]);
-
-		if (u64_known(ns))
-			most = f64_max_known((double)ns * 100 / wall_ns, most);
-	}
-	return most;
+	return drm_busy_percent(&c->now, &old->now, wall_ns);
 }
 
 static bool is_same_user(const struct client *a, const struct client *b)
@@ -380,6 +377,7 @@ static void read_all(struct drm *d)
 	d->now->n = 0;
 	d->now->boot_ns = clock_boot_ns();
 	d->n_left_out = 0;
+	d->only_own = false;
 	look_at_all(d);
 	qsort(d->now->items, d->now->n, sizeof(d->now->items[0]), compare_clients);
 }
@@ -396,6 +394,7 @@ static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 		read_all(d);
 	tell_processes(d, first_device, ret);
 	ret->n_left_out += d->n_left_out;
+	ret->only_own |= d->only_own;
 	return 0;
 }
 

@@ -1,5 +1,7 @@
+#include <stddef.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
 #include "sources/gpu_drm.h"
@@ -61,12 +63,13 @@ static uint64_t parse_size(const char *value)
 	return *value == '\n' || *value == '\0' ? n : U64_UNKNOWN;
 }
 
-/* What of it is really there; else all of it, which is what older kernels know. */
+/* Regions of the device's own memory: AMD's and Intel's newer driver's, Intel's older one's. */
 static bool is_vram(const char *line, const char *key)
 {
 	size_t n = strlen(key);
 
-	return strncmp(line, key, n) == 0 && strncmp(line + n, "vram", 4) == 0;
+	return strncmp(line, key, n) == 0 &&
+	       (strncmp(line + n, "vram", 4) == 0 || strncmp(line + n, "local", 5) == 0);
 }
 
 static uint64_t memory_of_line(const char *line)
@@ -76,19 +79,86 @@ static uint64_t memory_of_line(const char *line)
 	return colon ? parse_size(colon + 1 + strspn(colon + 1, " \t")) : U64_UNKNOWN;
 }
 
-/* "drm-engine-gfx:\t123 ns", but not "drm-engine-capacity-gfx: 2". */
-static bool parse_engine(const char *line, uint64_t *ret)
-{
-	const char *colon;
+/* ---- engines ---- */
 
-	if (strncmp(line, "drm-engine-", 11) != 0 || strncmp(line + 11, "capacity-", 9) == 0)
-		return false;
-	colon = strchr(line, ':');
-	if (!colon)
-		return false;
-	colon += 1 + strspn(colon + 1, " \t");
-	return num_scan_u64(&colon, ret) == 0;
+/* Longer keys stand before those that they begin with. */
+static const struct {
+	const char *key;
+	size_t offset;
+} engine_keys[] = {
+	{ "drm-engine-capacity-", offsetof(struct drm_engine, capacity) },
+	{ "drm-engine-", offsetof(struct drm_engine, busy_ns) },
+	{ "drm-cycles-", offsetof(struct drm_engine, cycles) },
+	{ "drm-total-cycles-", offsetof(struct drm_engine, total_cycles) },
+};
+
+/* The one of that name, which may be new; NULL: there is no room. */
+static struct drm_engine *find_engine(struct drm_client *c, const char *name, size_t n)
+{
+	if (n == 0 || n >= DRM_ENGINE_BYTES)
+		return NULL;
+	for (size_t i = 0; i < DRM_MAX_ENGINES; i++) {
+		struct drm_engine *e = &c->engines[i];
+
+		if (e->name[0] == '\0')
+			memcpy(e->name, name, n);
+		if (strncmp(e->name, name, n) == 0 && e->name[n] == '\0')
+			return e;
+	}
+	return NULL;
 }
+
+/* "drm-engine-gfx:\t123 ns". Other lines are none of its business. */
+static void parse_engine(const char *line, struct drm_client *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(engine_keys); i++) {
+		const char *name = value_of(line, engine_keys[i].key), *value;
+		struct drm_engine *engine;
+		uint64_t number;
+
+		if (!name)
+			continue;
+		value = name + strcspn(name, ":\n");
+		engine = *value == ':' ? find_engine(ret, name, (size_t)(value - name)) : NULL;
+		value += *value == ':';
+		value += strspn(value, " \t");
+		if (engine && num_scan_u64(&value, &number) == 0)
+			memcpy((char *)engine + engine_keys[i].offset, &number, sizeof(number));
+		return;
+	}
+}
+
+/* In the time or in the clock of the engine, whichever its driver counts in. */
+static double engine_percent(const struct drm_engine *now, const struct drm_engine *before,
+			     double wall_ns)
+{
+	uint64_t ns = u64_delta(now->busy_ns, before->busy_ns);
+	uint64_t cycles = u64_delta(now->cycles, before->cycles);
+	uint64_t total = u64_delta(now->total_cycles, before->total_cycles);
+	double n = u64_known(now->capacity) && now->capacity > 0 ? (double)now->capacity : 1;
+
+	if (u64_known(ns))
+		return (double)ns * 100 / wall_ns / n;
+	if (u64_known(cycles) && u64_known(total) && total > 0)
+		return (double)cycles * 100 / (double)total / n;
+	return F64_UNKNOWN;
+}
+
+double drm_busy_percent(const struct drm_client *now, const struct drm_client *before,
+			double wall_ns)
+{
+	double most = F64_UNKNOWN;
+
+	for (size_t i = 0; i < DRM_MAX_ENGINES; i++)
+		if (now->engines[i].name[0] &&
+		    strcmp(now->engines[i].name, before->engines[i].name) == 0)
+			most = f64_max_known(
+				engine_percent(&now->engines[i], &before->engines[i], wall_ns),
+				most);
+	return most;
+}
+
+/* ---- a client ---- */
 
 /* Added up over all regions of the device's own memory. */
 static void add_memory(uint64_t *sum, uint64_t bytes)
@@ -100,11 +170,11 @@ static void add_memory(uint64_t *sum, uint64_t bytes)
 bool drm_parse_client(const char *text, struct drm_client *ret)
 {
 	uint64_t resident = U64_UNKNOWN, total = U64_UNKNOWN, memory = U64_UNKNOWN;
-	size_t n_engines = 0;
 	bool has_slot = false, has_id = false;
 
 	for (size_t i = 0; i < DRM_MAX_ENGINES; i++)
-		ret->engine_ns[i] = U64_UNKNOWN;
+		ret->engines[i] = (struct drm_engine){ "", U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN,
+						       U64_UNKNOWN };
 	for (const char *line = text; line; line = next_line(line)) {
 		const char *value;
 
@@ -118,10 +188,10 @@ bool drm_parse_client(const char *text, struct drm_client *ret)
 			add_memory(&total, memory_of_line(line));
 		else if (is_vram(line, "drm-memory-"))
 			add_memory(&memory, memory_of_line(line));
-		else if (n_engines < DRM_MAX_ENGINES &&
-			 parse_engine(line, &ret->engine_ns[n_engines]))
-			n_engines++;
+		else
+			parse_engine(line, ret);
 	}
+	/* What of it is really there; else all of it, which is what older kernels know. */
 	ret->memory_bytes = u64_known(resident) ? resident : u64_known(memory) ? memory : total;
 	return has_slot && has_id;
 }

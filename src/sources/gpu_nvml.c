@@ -21,6 +21,8 @@
 #define DEVICE_FILES "/dev/nvidia"
 #define SHARES_EVERY_NS UINT64_C(5000000000)
 #define ENERGY_EVERY_NS UINT64_C(30000000000)
+#define REOPEN_LOST_NS \
+	UINT64_C(60000000000) /* a GPU that is lost comes back to a new session only */
 #define MAX_SHARES 1024
 
 /* What is remembered of a device between two readings. */
@@ -33,6 +35,7 @@ struct device {
 	uint64_t xid; /* the last one; U64_UNKNOWN: none since we look */
 	struct nvml_process_utilization *shares;
 	unsigned n_shares;
+	bool shares_known; /* then who has none was not busy */
 };
 
 struct nvml {
@@ -41,6 +44,8 @@ struct nvml {
 	struct nvml_calls call;
 	bool is_initialised;
 	nvml_event_set events; /* NULL: it tells of none */
+	struct gpu_owners owners;
+	uint64_t opened_boot_ns;
 	struct device devices[GPU_MAX_DEVICES];
 	unsigned n_devices;
 };
@@ -121,12 +126,30 @@ static void listen_to_events(struct nvml *n)
 	    !n->call.event_set_free || n->call.event_set_create(&n->events) != NVML_OK)
 		n->events = NULL;
 	for (unsigned i = 0; n->events && i < n->n_devices; i++)
-		n->call.register_events(n->devices[i].handle, NVML_EVENT_XID, n->events);
+		if (n->devices[i].handle)
+			n->call.register_events(n->devices[i].handle, NVML_EVENT_XID, n->events);
+}
+
+/* One that cannot be opened has no handle, and keeps its place: the others count on. */
+static int find_device(struct nvml *n, unsigned i)
+{
+	struct device *d = &n->devices[i];
+	int result;
+
+	*d = (struct device){ .energy_mj = U64_UNKNOWN, .xid = U64_UNKNOWN };
+	n->n_devices = i + 1;
+	result = n->call.handle(i, &d->handle);
+	if (result != NVML_OK)
+		d->handle = NULL;
+	else if (n->call.name)
+		n->call.name(d->handle, d->name, sizeof(d->name));
+	d->name[sizeof(d->name) - 1] = '\0';
+	return result;
 }
 
 static int find_devices(struct nvml *n, struct err *err)
 {
-	unsigned count = 0;
+	unsigned count = 0, n_open = 0;
 	int result = n->call.count(&count);
 
 	if (result != NVML_OK)
@@ -134,18 +157,13 @@ static int find_devices(struct nvml *n, struct err *err)
 	if (count == 0)
 		return -ENODEV;
 	for (unsigned i = 0; i < count && i < GPU_MAX_DEVICES; i++) {
-		struct device *d = &n->devices[i];
+		int r = find_device(n, i);
 
-		*d = (struct device){ .energy_mj = U64_UNKNOWN, .xid = U64_UNKNOWN };
-		n->n_devices = i + 1;
-		result = n->call.handle(i, &d->handle);
-		if (result != NVML_OK)
-			return tell(n, result, "open a GPU", err);
-		if (n->call.name)
-			n->call.name(d->handle, d->name, sizeof(d->name));
-		d->name[sizeof(d->name) - 1] = '\0';
+		n_open += r == NVML_OK;
+		if (r != NVML_OK)
+			result = r;
 	}
-	return 0;
+	return n_open > 0 ? 0 : tell(n, result, "open a GPU", err);
 }
 
 static int initialise(struct nvml *n, struct err *err)
@@ -160,6 +178,7 @@ static int initialise(struct nvml *n, struct err *err)
 	if (result != NVML_OK)
 		return tell(n, result, "begin", err);
 	n->is_initialised = true;
+	n->opened_boot_ns = clock_boot_ns();
 	r = find_devices(n, err);
 	if (r == 0)
 		listen_to_events(n);
@@ -235,21 +254,43 @@ static void read_energy(const struct nvml *n, struct device *d, uint64_t now_ns)
 	d->energy_mj = n->call.energy(d->handle, &energy_mj) == NVML_OK ? energy_mj : U64_UNKNOWN;
 }
 
-/* -ENODEV: it has fallen off the bus, and all must be opened anew. */
+/* A failure of all of them, not of one: the session is over, and a new one must be opened. */
+static bool is_fatal(int result)
+{
+	return result != NVML_OK && result != NVML_NOT_SUPPORTED && result != NVML_NOT_FOUND &&
+	       result != NVML_GPU_IS_LOST && result != NVML_RESET_REQUIRED;
+}
+
+/* All of it stays unknown. */
+static void note_lost(struct nvml *n, struct device *d, const struct gpu_sample *s, int result,
+		      struct gpu_reading *ret)
+{
+	gpu_note(ret, "GPU %d cannot be read: %s", s->index, n->call.error_string(result));
+	d->handle = NULL;
+}
+
+/* Its use tells whether it is still there. */
 static int read_device(struct nvml *n, struct device *d, uint64_t now_ns, struct gpu_reading *ret,
 		       struct err *err)
 {
 	struct gpu_sample *s = gpu_add_device(ret, d->name);
 	struct nvml_utilization use;
-	int result;
+	int result = NVML_NOT_SUPPORTED;
 
 	if (!s)
 		return 0;
-	result = n->call.utilization ? n->call.utilization(d->handle, &use) : NVML_NOT_SUPPORTED;
+	if (!d->handle)
+		result = NVML_GPU_IS_LOST;
+	else if (n->call.utilization)
+		result = n->call.utilization(d->handle, &use);
+	if (is_fatal(result))
+		return tell(n, result, "read a GPU", err);
+	if (result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED) {
+		note_lost(n, d, s, result, ret);
+		return 0;
+	}
 	if (result == NVML_OK)
 		s->utilization_pct = gpu_sane_percent(ret, s->index, use.gpu);
-	else if (result != NVML_NOT_SUPPORTED && result != NVML_NOT_FOUND)
-		return tell(n, result, "read a GPU", err);
 	read_memory(n, d, s);
 	read_state(n, d, s);
 	read_energy(n, d, now_ns);
@@ -265,10 +306,11 @@ static int read_shares_into(const struct nvml *n, struct device *d, unsigned *co
 	return n->call.process_utilization(d->handle, d->shares, count, d->shares_time_us);
 }
 
-/* The samples since the last time. None: nobody was busy. */
+/* The samples since the last time. That there are none means that nobody was busy. */
 static void read_shares(const struct nvml *n, struct device *d, uint64_t now_ns)
 {
 	unsigned count = MAX_SHARES;
+	int result;
 
 	if (!n->call.process_utilization ||
 	    (d->shares_boot_ns && now_ns - d->shares_boot_ns < SHARES_EVERY_NS))
@@ -277,7 +319,12 @@ static void read_shares(const struct nvml *n, struct device *d, uint64_t now_ns)
 		d->shares = calloc(MAX_SHARES, sizeof(*d->shares));
 	d->shares_boot_ns = now_ns;
 	d->n_shares = 0;
-	if (!d->shares || read_shares_into(n, d, &count) != NVML_OK || count > MAX_SHARES)
+	d->shares_known = false;
+	if (!d->shares)
+		return;
+	result = read_shares_into(n, d, &count);
+	d->shares_known = result == NVML_NOT_FOUND || (result == NVML_OK && count <= MAX_SHARES);
+	if (result != NVML_OK || count > MAX_SHARES)
 		return;
 	d->n_shares = count;
 	for (unsigned i = 0; i < count; i++)
@@ -285,7 +332,7 @@ static void read_shares(const struct nvml *n, struct device *d, uint64_t now_ns)
 			d->shares_time_us = d->shares[i].time_us;
 }
 
-/* The mean of its samples; 0 where others have some and it has none. */
+/* The mean of its samples; 0 where it has none. */
 static double share_of(const struct device *d, unsigned pid)
 {
 	double sum = 0;
@@ -298,10 +345,10 @@ static double share_of(const struct device *d, unsigned pid)
 		}
 	if (n > 0)
 		return sum / n;
-	return d->n_shares > 0 ? 0 : F64_UNKNOWN;
+	return d->shares_known ? 0 : F64_UNKNOWN;
 }
 
-static void add_process(const struct nvml *n, const struct device *d, int index,
+static void add_process(struct nvml *n, const struct device *d, int index,
 			const struct nvml_process_v3 *p, struct gpu_reading *ret)
 {
 	struct gpu_process process = {
@@ -310,22 +357,29 @@ static void add_process(const struct nvml *n, const struct device *d, int index,
 		.utilization_pct = share_of(d, p->pid),
 	};
 
-	if (gpu_find_owner(n->root_fd, p->pid, DEVICE_FILES, &process.key))
+	if (gpu_owners_find(&n->owners, n->root_fd, p->pid, DEVICE_FILES, &process.key))
 		gpu_add_process(ret, &process);
 	else
 		ret->n_left_out++;
 }
 
-static void read_processes(const struct nvml *n, struct device *d, int index,
+/* Those of one list. If it cannot be had, nobody knows who should be on it. */
+static void read_processes(struct nvml *n, struct device *d, int index,
 			   int (*ask)(nvml_device, unsigned *, struct nvml_process_v3 *),
 			   struct gpu_reading *ret)
 {
 	CLEANUP(free_ptr) struct nvml_process_v3 *list = NULL;
 	unsigned count = GPU_MAX_PROCESSES;
+	int result;
 
 	list = calloc(GPU_MAX_PROCESSES, sizeof(*list));
-	if (!ask || !list || ask(d->handle, &count, list) != NVML_OK || count > GPU_MAX_PROCESSES)
+	result = ask && list ? ask(d->handle, &count, list) : NVML_INSUFFICIENT_SIZE;
+	if (result == NVML_NOT_SUPPORTED)
 		return;
+	if (result != NVML_OK || count > GPU_MAX_PROCESSES) {
+		ret->n_left_out++;
+		return;
+	}
 	for (unsigned i = 0; i < count; i++)
 		add_process(n, d, index, &list[i], ret);
 }
@@ -346,11 +400,21 @@ static void read_events(struct nvml *n)
 	}
 }
 
+static bool has_lost_one(const struct nvml *n)
+{
+	for (unsigned i = 0; i < n->n_devices; i++)
+		if (!n->devices[i].handle)
+			return true;
+	return false;
+}
+
 static int nvml_read(void *driver, struct gpu_reading *ret, struct err *err)
 {
 	struct nvml *n = driver;
 	uint64_t now_ns = clock_boot_ns();
 
+	if (has_lost_one(n) && now_ns - n->opened_boot_ns >= REOPEN_LOST_NS)
+		return err_set(err, -EAGAIN, "a GPU is lost: looking whether it is back");
 	read_events(n);
 	for (unsigned i = 0; i < n->n_devices; i++) {
 		struct device *d = &n->devices[i];
@@ -359,6 +423,8 @@ static int nvml_read(void *driver, struct gpu_reading *ret, struct err *err)
 		r = read_device(n, d, now_ns, ret, err);
 		if (r < 0)
 			return r;
+		if (!d->handle)
+			continue;
 		read_shares(n, d, now_ns);
 		read_processes(n, d, index, n->call.compute_processes, ret);
 		read_processes(n, d, index, n->call.graphics_processes, ret);
@@ -427,13 +493,16 @@ static const struct {
 static void nvml_measure(void *driver, gpu_cost_fn *fn, void *ctx)
 {
 	struct nvml *n = driver;
+	unsigned d = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(questions); i++) {
+	while (d < n->n_devices && !n->devices[d].handle)
+		d++;
+	for (size_t i = 0; d < n->n_devices && i < ARRAY_SIZE(questions); i++) {
 		uint64_t before;
 
-		questions[i].ask(n, &n->devices[0]);
+		questions[i].ask(n, &n->devices[d]);
 		before = clock_boot_ns();
-		questions[i].ask(n, &n->devices[0]);
+		questions[i].ask(n, &n->devices[d]);
 		fn(ctx, questions[i].name, clock_boot_ns() - before);
 	}
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alive.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/num.h"
@@ -24,6 +25,7 @@
 
 #define STATUS_BYTES 8192
 #define STAT_BYTES 2048
+#define REMEMBERED_NS UINT64_C(10000000000)
 
 enum holds { HOLDS_NOT, HOLDS, HOLDS_MAYBE };
 
@@ -137,4 +139,49 @@ bool gpu_find_owner(int root_fd, uint64_t pid, const char *device_prefix, struct
 	if (holds == HOLDS && read_key(root_fd, pid, ret))
 		return true;
 	return find_by_inner_pid(root_fd, pid, device_prefix, ret);
+}
+
+/* ---- for who asks often ---- */
+
+static struct gpu_owner *find_remembered(struct gpu_owners *o, uint64_t pid)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (o->items[i].pid == pid)
+			return &o->items[i];
+	return NULL;
+}
+
+static struct gpu_owner *make_room(struct gpu_owners *o)
+{
+	if (o->n < GPU_MAX_OWNERS)
+		return &o->items[o->n++];
+	return &o->items[o->next++ % GPU_MAX_OWNERS];
+}
+
+/* One that has ended means nobody any more, or another. */
+static bool still_holds(int root_fd, const struct gpu_owner *owner, uint64_t now_ns)
+{
+	struct proc_key now;
+
+	if (now_ns - owner->found_boot_ns >= REMEMBERED_NS)
+		return false;
+	return owner->key.pid == 0 || (read_key(root_fd, (uint64_t)owner->key.pid, &now) &&
+				       now.start_ticks == owner->key.start_ticks);
+}
+
+bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const char *device_prefix,
+		     struct proc_key *ret)
+{
+	struct gpu_owner *owner = find_remembered(o, pid);
+	uint64_t now_ns = clock_boot_ns();
+
+	if (!owner || !still_holds(root_fd, owner, now_ns)) {
+		if (!owner)
+			owner = make_room(o);
+		*owner = (struct gpu_owner){ .pid = pid, .found_boot_ns = now_ns };
+		if (!gpu_find_owner(root_fd, pid, device_prefix, &owner->key))
+			owner->key.pid = 0;
+	}
+	*ret = owner->key;
+	return owner->key.pid != 0;
 }

@@ -136,6 +136,18 @@ def check_two_processes():
     )
 
 
+def check_idle_holder():
+    """Memory held, nothing done: what people wait for when a GPU is blocked."""
+    done, _ = watched_run("idle", *worker(2048, 25, 0.0))
+    check(done.returncode == 0, "a process that only holds memory runs")
+    report = json.loads(proctor("report", "idle", "--format", "json").stdout)
+    print("idle holder:", {k: v for k, v in report.items() if "gpu" in k})
+    check((report["gpu_idle_seconds"] or 0) >= 12, "its idle time is counted")
+    check((report["gpu_seconds"] or 0) <= 3, "and it was not busy")
+    shares = [row["gpu_pct"] for row in samples_of("idle")]
+    check(shares and shares[-1] == 0, "its share is 0, and not unknown")
+
+
 def check_report():
     report = json.loads(proctor("report", "one", "--format", "json").stdout)
     print("rung:", report["rungs"].get("GPU"), "unknown:", report["unknown"])
@@ -161,6 +173,7 @@ def main():
         check(snap["gpus"], "a snapshot has the GPU")
         check_one_job()
         check_two_processes()
+        check_idle_holder()
         check_report()
         check_nothing_left()
     finally:

@@ -146,9 +146,12 @@ static void test_drm_client(void **state)
 	assert_string_equal(c.slot, "0000:03:00.0");
 	assert_int_equal(c.id, 42);
 	assert_int_equal(c.memory_bytes, 2 * MB);
-	assert_int_equal(c.engine_ns[0], 123456);
-	assert_int_equal(c.engine_ns[1], 99);
-	assert_true(!u64_known(c.engine_ns[2]));
+	assert_string_equal(c.engines[0].name, "gfx");
+	assert_int_equal(c.engines[0].busy_ns, 123456);
+	assert_int_equal(c.engines[0].capacity, 2);
+	assert_string_equal(c.engines[1].name, "compute");
+	assert_int_equal(c.engines[1].busy_ns, 99);
+	assert_int_equal(c.engines[2].name[0], '\0');
 	/* What is resident says more than what was asked for. */
 	assert_true(drm_parse_client("drm-pdev: 0000:00:02.0\ndrm-client-id: 1\n"
 				     "drm-total-vram0: 8 MiB\ndrm-resident-vram0: 3 MiB\n"
@@ -160,6 +163,38 @@ static void test_drm_client(void **state)
 	assert_false(drm_parse_client("pos:\t0\nflags:\t02\n", &c));
 	assert_false(drm_parse_client("drm-client-id:\tx\ndrm-pdev:\t0000:03:00.0\n", &c));
 	assert_false(drm_parse_client("drm-client-id:\t1\n", &c));
+}
+
+static struct drm_client client_of(const char *text)
+{
+	char whole[512];
+	struct drm_client c;
+
+	snprintf(whole, sizeof(whole), "drm-pdev: 0000:03:00.0\ndrm-client-id: 3\n%s", text);
+	assert_true(drm_parse_client(whole, &c));
+	return c;
+}
+
+/* Intel's older driver counts time and calls its memory local, its newer one counts cycles. */
+static void test_drm_intel(void **state)
+{
+	struct drm_client before = client_of("drm-engine-render: 1000 ns\ndrm-engine-video: 0 ns\n"
+					     "drm-engine-capacity-video: 2\n"
+					     "drm-resident-system0: 6044 KiB\n"
+					     "drm-resident-local0: 3 MiB\n");
+	struct drm_client now = client_of("drm-engine-render: 1250 ns\ndrm-engine-video: 900 ns\n"
+					  "drm-engine-capacity-video: 2\n");
+
+	(void)state;
+	assert_int_equal(before.memory_bytes, 3 * MB);
+	assert_true(drm_busy_percent(&now, &before, 1000) == 45); /* of two that decode */
+	before = client_of("drm-cycles-rcs: 100\ndrm-total-cycles-rcs: 10000\n");
+	now = client_of("drm-cycles-rcs: 400\ndrm-total-cycles-rcs: 11000\n");
+	assert_true(drm_busy_percent(&now, &before, 1) == 30);
+	before = client_of("drm-cycles-ccs: 100\n");
+	assert_true(isnan(drm_busy_percent(&now, &before, 1))); /* another engine */
+	now = client_of("drm-engine-a23456789012345678901234: 1\ndrm-engine-: 1\ndrm-engine-x\n");
+	assert_int_equal(now.engines[0].name[0], '\0');
 }
 
 /* ---- captured trees ---- */
@@ -255,6 +290,30 @@ static void test_owner(void **state)
 	/* Two could be meant: nobody knows which. */
 	put_process(t, 400, 17, "/dev/nvidia0");
 	assert_false(gpu_find_owner(t->fd, 17, "/dev/nvidia", &key));
+}
+
+/* What a search found stands for a while, but not for another process. */
+static void test_owners_are_remembered(void **state)
+{
+	static struct gpu_owners owners;
+	const struct tree *t = *state;
+	struct proc_key key;
+
+	put_process(t, 200, 17, "/dev/nvidiactl");
+	assert_true(gpu_owners_find(&owners, t->fd, 17, "/dev/nvidia", &key));
+	assert_int_equal(key.pid, 200);
+	assert_false(gpu_owners_find(&owners, t->fd, 18, "/dev/nvidia", &key));
+	run("rm -r '%s/proc/200'", t->path);
+	put_process(t, 300, 17, "/dev/nvidiactl");
+	assert_true(gpu_owners_find(&owners, t->fd, 17, "/dev/nvidia", &key));
+	assert_int_equal(key.pid, 300);
+	put_process(t, 400, 18, "/dev/nvidiactl"); /* which is not looked for again so soon */
+	assert_false(gpu_owners_find(&owners, t->fd, 18, "/dev/nvidia", &key));
+	for (uint64_t pid = 1000; pid < 1000 + 2 * GPU_MAX_OWNERS; pid++)
+		assert_false(gpu_owners_find(&owners, t->fd, pid, "/dev/nvidia", &key));
+	assert_true(
+		gpu_owners_find(&owners, t->fd, 18, "/dev/nvidia", &key)); /* forgotten by now */
+	assert_int_equal(key.pid, 400);
 }
 
 static void put_card(const struct tree *t)
@@ -381,7 +440,9 @@ int main(void)
 		cmocka_unit_test(test_smi_unknown_fields),
 		cmocka_unit_test(test_odd_percent),
 		cmocka_unit_test(test_drm_client),
+		cmocka_unit_test(test_drm_intel),
 		cmocka_unit_test_setup_teardown(test_owner, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_owners_are_remembered, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_drm_tree, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_no_gpu, open_tree, close_tree),

@@ -1,0 +1,20 @@
+/*
+ * nvml_stand_in - a library with the functions of NVIDIA's that do what a test tells them to:
+ * no real GPU falls off the bus when it is asked to.
+ */
+#ifndef PROCTOR_TESTS_NVML_STAND_IN_H
+#define PROCTOR_TESTS_NVML_STAND_IN_H
+
+#define STAND_IN_GPUS 3
+
+struct nvml_stand_in {
+	int handle_result[STAND_IN_GPUS], use_result[STAND_IN_GPUS];
+	int list_result, shares_result;
+	unsigned pid; /* the one that holds 1 MiB of each GPU */
+	unsigned n_sessions;
+};
+
+/* The library's own; found by its name, as its functions are. */
+struct nvml_stand_in *nvml_stand_in(void);
+
+#endif
