@@ -74,10 +74,10 @@ def near(a, b, share, least=0.0):
     return abs(a - b) <= max(share * abs(b), least)
 
 
-def watched_run(job, *command):
+def watched_run(job, *command, **more):
     smi = Smi()
     smi.start()
-    done = proctor("run", "--interval", "1", "--job", job, "--", *command)
+    done = proctor("run", "--interval", "1", "--job", job, "--", *command, **more)
     smi.stop()
     return done, smi
 
@@ -148,6 +148,31 @@ def check_idle_holder():
     check(shares and shares[-1] == 0, "its share is 0, and not unknown")
 
 
+def without_library(folder):
+    """An environment in which proctor cannot load NVIDIA's library, and nvidia-smi can."""
+    libraries = os.environ.get("LD_LIBRARY_PATH", "")
+    open(os.path.join(folder, "libnvidia-ml.so.1"), "w").close()
+    program = os.path.join(folder, "nvidia-smi")
+    with open(program, "w") as script:
+        script.write(f'#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {shutil.which("nvidia-smi")} "$@"\n')
+    os.chmod(program, 0o755)
+    both = {"LD_LIBRARY_PATH": f"{folder}:{libraries}", "PATH": f"{folder}:{os.environ['PATH']}"}
+    return {**os.environ, **both}, ["env", f"LD_LIBRARY_PATH={libraries}"]
+
+
+def check_smi_rung():
+    with tempfile.TemporaryDirectory() as folder:
+        environment, plain = without_library(folder)
+        done, smi = watched_run("smi", *plain, *worker(4096, 30, 0.5), env=environment)
+    check(done.returncode == 0, "a job runs where the library cannot be loaded")
+    report = json.loads(proctor("report", "smi", "--format", "json").stdout)
+    check(report["rungs"].get("GPU") == "nvidia-smi", f"the rung is {report['rungs'].get('GPU')}")
+    held = median([row["gpu_memory_mb"] for row in samples_of("smi")])
+    theirs = median([mib for _, _, mib in smi.apps])
+    print(f"process by nvidia-smi: {held:.0f} MiB, nvidia-smi {theirs:.0f} MiB")
+    check(near(held, theirs, 0.02), "its memory is within 2 %")
+
+
 def check_report():
     report = json.loads(proctor("report", "one", "--format", "json").stdout)
     print("rung:", report["rungs"].get("GPU"), "unknown:", report["unknown"])
@@ -174,6 +199,7 @@ def main():
         check_one_job()
         check_two_processes()
         check_idle_holder()
+        check_smi_rung()
         check_report()
         check_nothing_left()
     finally:
