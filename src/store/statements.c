@@ -27,6 +27,9 @@ struct statement_row {
 	struct part parts[5];
 };
 
+/* A row of processes that only samples have made: no end of an attempt has told of it. */
+#define IS_UNACCOUNTED "(n_samples IS NULL OR is_raised)"
+
 /* What a note is about that no run brings, and none replaces. */
 #define DAMAGE "damaged ticks"
 
@@ -128,7 +131,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_PUT_PROCESS] = {
 		"INSERT INTO processes (attempt, boot, @names)"
 		" VALUES (?1, (SELECT boot FROM attempts WHERE id = ?1), @values)"
-		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged",
+		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged, is_raised = 0",
 		{ { "", &process_columns } },
 	},
 	[STATEMENT_ADD_EVENT] = {
@@ -239,17 +242,20 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/* What samples tell is added to it: so_far.c. Of those that are gone the row tells. */
 	[STATEMENT_READ_PROCESSES_SO_FAR] = {
-		"SELECT id, @names FROM (SELECT id, pid, start_ticks, ppid, sheet_num, rank,"
-		" local_rank, world_size, command, uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
-		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence,"
+		"SELECT id, is_unaccounted, @names FROM (SELECT id, " IS_UNACCOUNTED
+		" AS is_unaccounted, pid, start_ticks, ppid, sheet_num, rank, local_rank,"
+		" world_size, command, uid, coalesce(born_wall_ns, start_wall_ns) AS born_wall_ns,"
+		" died_wall_ns, exit_code, signal, user_ns, system_ns, max_rss_bytes,"
+		" CASE WHEN " IS_UNACCOUNTED " THEN 'sampled' ELSE evidence END AS evidence,"
 		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
 		" max_gpu_bytes, gpu_busy_ns,"
 		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
 	},
-	[STATEMENT_COUNT_ROLLED] = {
-		"SELECT count(*) FROM processes WHERE attempt = ? AND n_samples > 0",
+	[STATEMENT_COUNT_PROCESSES] = {
+		"SELECT count(*), coalesce(sum(" IS_UNACCOUNTED "), 0) FROM processes"
+		" WHERE attempt = ?",
 	},
 	[STATEMENT_READ_EVENTS] = {
 		"SELECT @names FROM events WHERE attempt = ? ORDER BY wall_ns, id",
@@ -561,13 +567,14 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"DELETE FROM rollups WHERE id IN"
 		" (SELECT id FROM rollups WHERE id < ?1 ORDER BY id LIMIT ?2) RETURNING 0",
 	},
-	/* Whether the attempt of a process has an end. */
+	/* Whether the end of its attempt has told of a process. */
 	[STATEMENT_FIND_OWNER] = {
-		"SELECT a.ended_wall_ns IS NOT NULL FROM processes p"
+		"SELECT a.ended_wall_ns IS NOT NULL AND NOT " IS_UNACCOUNTED " FROM processes p"
 		" JOIN attempts a ON a.id = p.attempt WHERE p.id = ?",
 	},
 	[STATEMENT_RAISE_PROCESS] = {
-		"UPDATE processes SET @raised, n_samples = coalesce(processes.n_samples, 0) + new.n"
+		"UPDATE processes SET @raised, is_raised = 1,"
+		" n_samples = coalesce(processes.n_samples, 0) + new.n"
 		" FROM (SELECT @named, ? AS n) AS new WHERE id = ?",
 		{ { "", &process_total_columns } },
 	},

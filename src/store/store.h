@@ -172,8 +172,8 @@ int store_read_version(struct store *store, uint64_t *ret, struct err *err);
 /*
  * Everything about one attempt, as of one moment; num 0 is the latest. -ENOENT:
  * no such job or attempt. ret is overwritten (release what it held before), and
- * untouched on failure. Of an attempt without an end the processes are what
- * their samples tell so far.
+ * untouched on failure. Processes that no end has told of (the attempt runs, or
+ * there was room for its bare end alone) are what their samples tell.
  */
 int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
 		       struct err *err);
