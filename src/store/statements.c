@@ -258,7 +258,8 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" WHERE attempt = ?",
 	},
 	[STATEMENT_READ_EVENTS] = {
-		"SELECT @names FROM events WHERE attempt = ? ORDER BY wall_ns, id",
+		"SELECT id, coalesce(wall_ns, 0), @names FROM events WHERE attempt = ?"
+		" ORDER BY wall_ns, id",
 		{ { "", &event_columns } },
 	},
 	/*
@@ -295,7 +296,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_READ_ANOMALIES] = {
 		"SELECT @names FROM anomalies WHERE attempt = ? ORDER BY began_wall_ns, id",
-		{ { "", &anomaly_columns } },
+		{ { "", &anomaly_place_columns }, { "", &anomaly_columns } },
 	},
 	[STATEMENT_READ_CLOCK] = {
 		"SELECT @names FROM attempts WHERE id = ?",
@@ -427,12 +428,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	 * it, or 0. When the attempt ended is for those that nobody saw the end of.
 	 */
 	[STATEMENT_WALK_ANOMALIES] = {
-		"SELECT n.id, jobs.job_id, a.attempt_num, a.ended_wall_ns, @names FROM anomalies n"
+		"SELECT jobs.job_id, a.attempt_num, a.ended_wall_ns, @names FROM anomalies n"
 		" LEFT JOIN attempts a ON a.id = n.attempt LEFT JOIN jobs ON jobs.id = a.job"
 		" WHERE (n.began_wall_ns, n.id) > (?1, ?2) AND n.began_wall_ns <= ?3"
 		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
 		" ORDER BY n.began_wall_ns, n.id",
-		{ { "n.", &anomaly_columns } },
+		{ { "n.", &anomaly_place_columns }, { "n.", &anomaly_columns } },
 	},
 	[STATEMENT_WALK_ATTEMPT_EVENTS] = {
 		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM events e"
@@ -454,9 +455,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/* Without its WHERE: see vtab_events.c. */
 	[STATEMENT_SQL_EVENTS] = {
-		"SELECT e.id, a.attempt_num, jobs.job_id, @names FROM events e"
+		"SELECT e.id, a.attempt_num, jobs.job_id, e.type, @names FROM events e"
 		" JOIN attempts a ON a.id = e.attempt JOIN jobs ON jobs.id = a.job",
-		{ { "e.", &event_columns } },
+		{ { "e.", &event_sql_columns } },
 	},
 	/* Folds, ticks beside them, chunks of the last fold, events, jobs. */
 	[STATEMENT_SIZES] = {

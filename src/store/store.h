@@ -332,7 +332,8 @@ int store_check_access(const char *path, struct err *err);
  * Looks for damage: in the file as SQLite sees it, and by reading all that is in
  * it. -EBADMSG: there is some, and err says where. -ETIMEDOUT: nothing was found
  * in max_ms, which was too short to see all; 0 is no limit. -ENODATA: it is
- * sound, but its write-ahead log is not, and what was written last is lost.
+ * sound, but its write-ahead log is not, and what was written last is lost; or
+ * there are events or anomalies of types that are not known here.
  * Writers wait for it only where there is no such log.
  */
 int store_check(struct store *store, unsigned max_ms, struct err *err);
