@@ -101,6 +101,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)",
 	},
 	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
+	[STATEMENT_NEWEST_TICK] = { "SELECT coalesce(max(id), 0) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
 		"SELECT id, wall_ns, CASE WHEN length(data) <= ?5 THEN data END FROM ticks"
@@ -512,8 +513,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	/* ---- retention ---- */
 
 	[STATEMENT_LEFT_RECORDER] = {
-		"SELECT recorder FROM ticks WHERE recorder > ?2"
-		" GROUP BY recorder HAVING max(wall_ns) < ?1 ORDER BY recorder LIMIT 1",
+		"SELECT recorder FROM ticks WHERE recorder > ?2 GROUP BY recorder"
+		" HAVING max(wall_ns) < ?1 OR EXISTS (SELECT 1 FROM attempts a"
+		" WHERE a.id = recorder AND a.ended_wall_ns IS NOT NULL)"
+		" ORDER BY recorder LIMIT 1",
 	},
 	[STATEMENT_COUNT_OLD_FOLDS] = { "SELECT count(*) FROM folds WHERE last_ns < ?" },
 	/* How many, and about how many bytes. */

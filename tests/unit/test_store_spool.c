@@ -88,7 +88,7 @@ static int64_t count_attempts(const struct fixture *f)
 	return raw_sql(f->db, "SELECT count(*) FROM attempts");
 }
 
-/* Of an attempt that was begun, with ticks that are not folded… */
+/* Of an attempt that was begun, with ticks that are not folded: retention does that… */
 static void test_one_that_was_begun(void **state)
 {
 	struct fixture *f = *state;
@@ -108,7 +108,6 @@ static void test_one_that_was_begun(void **state)
 	assert_ended(f, "j", 1, 3);
 	assert_false(store_has_kept(f->db));
 	assert_int_equal(count_attempts(f), 1);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 0);
 	assert_int_equal(count_samples(f->db), 2);
 }
 
