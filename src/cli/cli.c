@@ -145,8 +145,8 @@ static void tell_damage(struct store *store)
 	CLEANUP(buf_release) struct buf what = BUF_INIT;
 
 	if (store_tell_damage(store, &what))
-		log_warning("left out, as it is damaged in the database: %s; \"proctor doctor\" "
-			    "looks through all of it",
+		log_warning("left out, as it is damaged in the database or a newer proctor wrote "
+			    "it: %s; \"proctor doctor\" looks through all of it",
 			    what.data);
 }
 

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 
 static void waiting_tick_free(struct waiting_tick **tick)
 {
@@ -11,13 +13,7 @@ static void waiting_tick_free(struct waiting_tick **tick)
 	free(*tick);
 }
 
-void backlog_release(struct backlog *b)
-{
-	while (b->first)
-		backlog_drop_first(b);
-}
-
-void backlog_drop_first(struct backlog *b)
+static void drop_first(struct backlog *b)
 {
 	struct waiting_tick *tick = b->first;
 
@@ -27,6 +23,12 @@ void backlog_drop_first(struct backlog *b)
 	b->n--;
 	b->n_samples -= tick->snap.n_processes;
 	waiting_tick_free(&tick);
+}
+
+void backlog_release(struct backlog *b)
+{
+	while (b->first)
+		drop_first(b);
 }
 
 static struct waiting_tick *copy_tick(const struct snapshot *snap, const struct series_point *point)
@@ -58,7 +60,22 @@ void backlog_add(struct backlog *b, const struct snapshot *snap, const struct se
 	b->n++;
 	b->n_samples += tick->snap.n_processes;
 	while (b->n > 1 && (b->n > BACKLOG_MAX_TICKS || b->n_samples > BACKLOG_MAX_SAMPLES)) {
-		backlog_drop_first(b);
+		drop_first(b);
 		b->n_lost++;
 	}
+}
+
+int backlog_drain(struct backlog *b, uint64_t until_boot_ns, backlog_fn *fn, void *ctx,
+		  struct err *err)
+{
+	while (b->first) {
+		int r = fn(ctx, b->first, err);
+
+		if (r < 0)
+			return r;
+		drop_first(b);
+		if (u64_known(until_boot_ns) && clock_boot_ns() >= until_boot_ns)
+			return b->first != NULL;
+	}
+	return 0;
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "model/job.h"
 #include "model/snapshot.h"
 
@@ -32,7 +33,13 @@ void backlog_release(struct backlog *b);
 /* One that cannot be copied is lost, and counted. */
 void backlog_add(struct backlog *b, const struct snapshot *snap, const struct series_point *point);
 
-/* The first is done with. */
-void backlog_drop_first(struct backlog *b);
+/*
+ * Hands them out, oldest first and at least one, until the boot clock says so (U64_UNKNOWN: all):
+ * whoever stores them has other things to do in time. 1: there are more. 0: there are none. A
+ * failure of fn is returned, and that one waits on.
+ */
+typedef int backlog_fn(void *ctx, const struct waiting_tick *tick, struct err *err);
+int backlog_drain(struct backlog *b, uint64_t until_boot_ns, backlog_fn *fn, void *ctx,
+		  struct err *err);
 
 #endif

@@ -281,17 +281,38 @@ static int store_tick(struct run *run, const struct snapshot *snap,
 	return r;
 }
 
-/* Those that wait, oldest first. */
-static int store_waiting(struct run *run, struct err *err)
+static int store_waiting_tick(void *ctx, const struct waiting_tick *tick, struct err *err)
 {
-	int r = 0;
+	return store_tick(ctx, &tick->snap, &tick->point, err);
+}
 
-	while (run->backlog.first && r == 0) {
-		r = store_tick(run, &run->backlog.first->snap, &run->backlog.first->point, err);
-		if (r == 0)
-			backlog_drop_first(&run->backlog);
-	}
+/*
+ * Those that wait, oldest first, are stored for so long, and after so much of a pause again: there
+ * may be hundreds, and the next tick is not to be late for them.
+ */
+#define DRAIN_NS UINT64_C(20000000)
+#define DRAIN_PAUSE_MS 20
+
+/* 1: more wait. */
+static int store_some(struct run *run, struct err *err)
+{
+	int r = backlog_drain(&run->backlog, clock_boot_ns() + DRAIN_NS, store_waiting_tick, run,
+			      err);
+
+	if (r > 0)
+		loop_timer_set(run->drain_timer, DRAIN_PAUSE_MS, 0);
 	return r;
+}
+
+void record_waiting(struct run *run)
+{
+	struct err err = ERR_INIT;
+	int r = run->store ? store_some(run, &err) : 0;
+
+	if (r == 0 && run->store)
+		note_stored(run);
+	else if (r < 0) /* the next tick tries again */
+		note_waiting(run, &err);
 }
 
 /* A line that cannot be written is not worth keeping: the database has it all. */
@@ -313,7 +334,7 @@ static void store_or_keep(struct run *run, const struct series_point *point)
 	try_to_open(run, LOOP_PATIENCE_MS, &err);
 	if (run->store_is_off)
 		return;
-	r = run->store ? store_waiting(run, &err) : err.code;
+	r = run->store ? store_some(run, &err) : err.code;
 	if (r == 0)
 		r = store_tick(run, &run->snap, point, &err);
 	if (r == 0) {
@@ -321,7 +342,8 @@ static void store_or_keep(struct run *run, const struct series_point *point)
 		return;
 	}
 	backlog_add(&run->backlog, &run->snap, point);
-	note_waiting(run, &err);
+	if (r < 0)
+		note_waiting(run, &err);
 }
 
 /* The daemon looks at the processes; what happened to them we know better. */
@@ -612,7 +634,8 @@ static void store_last_ticks(struct run *run)
 {
 	struct err err = ERR_INIT;
 
-	if (run->store && store_waiting(run, &err) < 0) {
+	if (run->store &&
+	    backlog_drain(&run->backlog, U64_UNKNOWN, store_waiting_tick, run, &err) < 0) {
 		run->backlog.n_lost += run->backlog.n;
 		say_loss(run, "this run is not fully recorded", &err);
 	}

@@ -517,6 +517,11 @@ static void on_record_timer(void *ctx)
 	record_now(ctx);
 }
 
+static void on_drain_timer(void *ctx)
+{
+	record_waiting(ctx);
+}
+
 static void tell_background(const struct runner_result *result)
 {
 	size_t n = result->n_ended_background;
@@ -614,8 +619,9 @@ static int open_run(struct run *run, struct err *err)
 	if (run->jsonl)
 		jsonl_set_patience(run->jsonl, LOOP_PATIENCE_MS);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
-	if (!run->tally || !run->tick_timer || !run->record_timer || !run->link || !run->upkeep ||
-	    !run->detect)
+	run->drain_timer = loop_timer_new(run->loop, on_drain_timer, run);
+	if (!run->tally || !run->tick_timer || !run->record_timer || !run->drain_timer ||
+	    !run->link || !run->upkeep || !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }

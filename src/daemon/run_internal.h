@@ -32,6 +32,7 @@ struct run {
 	struct loop *loop;
 	struct loop_timer *tick_timer;
 	struct loop_timer *record_timer;
+	struct loop_timer *drain_timer; /* while ticks wait that can be stored by now */
 	struct loop_fd *life_watch;
 
 	struct runner *runner;
@@ -97,6 +98,9 @@ void record_sheet_soon(struct run *run);
 
 /* The snapshot, its point and the events since the last tick; and the log's line. */
 void record_tick(struct run *run, const struct series_point *point);
+
+/* Some of the ticks that wait. */
+void record_waiting(struct run *run);
 
 /* Completes the attempt with everything that is known at its end, and stores it. */
 void record_end(struct run *run, const struct runner_result *result);

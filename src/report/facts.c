@@ -207,7 +207,7 @@ uint64_t facts_born_ns(const struct facts *f, const struct proc_record *p)
 
 bool facts_is_left_running(const struct facts *f, const struct proc_record *p)
 {
-	return u64_known(f->a->ended_wall_ns) && !f->a->is_lost &&
+	return u64_known(f->a->ended_wall_ns) && !f->a->is_lost && !p->is_unaccounted &&
 	       f->figures.evidence[FIGURE_SPAWNS] == EVIDENCE_EXACT &&
 	       !u64_known(p->died_wall_ns) && exit_status_to_shell(p->status) < 0;
 }

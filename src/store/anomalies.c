@@ -6,6 +6,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "store/damage.h"
 #include "store/failure.h"
 #include "store/query.h"
 #include "store/rows.h"
@@ -41,6 +42,12 @@ static const struct column anomaly_items[] = {
 	COLUMN(anomaly_cells, pattern, column_text),
 };
 const struct columns anomaly_columns = COLUMNS(anomaly_items);
+
+static const struct column anomaly_place_items[] = {
+	COLUMN(anomaly_cells, id, column_bits),
+	COLUMN(anomaly_cells, attempt, column_bits),
+};
+const struct columns anomaly_place_columns = COLUMNS(anomaly_place_items);
 
 /* ---- writing ---- */
 
@@ -225,14 +232,20 @@ static int from_cells(const struct anomaly_cells *c, const char *job_id, struct 
 	return 0;
 }
 
-static int damaged(struct err *err)
+/* 1: it is in e. 0: it is left out. */
+static int read_cells(struct store *store, const struct anomaly_cells *c, const char *job_id,
+		      struct episode *e, struct err *err)
 {
-	return err_set(err, -EBADMSG, "an anomaly in the record is damaged");
+	const int64_t ns = as_i64(c->began_wall_ns);
+	const struct damage d = { DAMAGED_ANOMALIES, c->id, c->attempt, 1, ns, ns };
+
+	return from_cells(c, job_id, e) == 0 ? 1 : damage_leave_out(store, &d, err);
 }
 
 int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 {
-	static const struct row_part part = { &anomaly_columns, 0 };
+	static const struct row_part parts[] = { { &anomaly_place_columns, 0 },
+						 { &anomaly_columns, 0 } };
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct anomaly_cells *cells;
 	size_t n;
@@ -241,24 +254,24 @@ int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, a->id);
-	r = rows_read(&q, &part, 1, sizeof(*cells), &a->arena, &cells, &n, err);
+	r = rows_read(&q, parts, ARRAY_SIZE(parts), sizeof(*cells), &a->arena, &cells, &n, err);
 	if (r < 0 || n == 0)
 		return r;
 	a->anomalies = arena_alloc(&a->arena, n * sizeof(*a->anomalies));
 	if (!a->anomalies)
 		return store_no_memory(store, err);
-	for (; a->n_anomalies < n; a->n_anomalies++) {
+	for (size_t i = 0; r >= 0 && i < n; i++) {
 		struct episode *e = &a->anomalies[a->n_anomalies];
 
-		if (from_cells(&cells[a->n_anomalies], a->job_id, e) < 0)
-			return damaged(err);
-		if (!u64_known(e->ended_wall_ns))
+		r = read_cells(store, &cells[i], a->job_id, e, err);
+		if (r > 0 && !u64_known(e->ended_wall_ns))
 			e->ended_wall_ns = a->ended_wall_ns;
+		a->n_anomalies += r > 0;
 	}
-	return 0;
+	return r < 0 ? r : 0;
 }
 
-/* The row that the query stands on: id, job, attempt, when that ended, and the columns. */
+/* The row that the query stands on: job, attempt, when that ended, its place, and the columns. */
 static int add_row(struct query *q, struct page *page, struct course *course, struct err *err)
 {
 	struct anomaly_row *row = &page->rows[page->n];
@@ -267,23 +280,24 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 	const char *job_id;
 	int r;
 
-	course->after_id = query_read_i64(q);
 	job_id = arena_strdup(&page->arena, query_read_text(q));
 	row->attempt_num = (int)query_read_i64(q);
 	if (!query_is_null(q))
 		attempt_ended = (uint64_t)query_read_i64(q);
 	else
 		query_read_i64(q);
-	r = query_read_columns(q, &anomaly_columns, &cells, &page->arena, err);
+	r = query_read_columns(q, &anomaly_place_columns, &cells, NULL, err);
+	if (r == 0)
+		r = query_read_columns(q, &anomaly_columns, &cells, &page->arena, err);
 	if (r < 0)
 		return r;
+	course->after_id = cells.id;
 	course->after_ns = as_i64(cells.began_wall_ns);
-	if (from_cells(&cells, job_id, &row->episode) < 0)
-		return damaged(err);
-	if (!u64_known(row->episode.ended_wall_ns))
+	r = read_cells(q->store, &cells, job_id, &row->episode, err);
+	if (r > 0 && !u64_known(row->episode.ended_wall_ns))
 		row->episode.ended_wall_ns = attempt_ended;
-	page->n++;
-	return 0;
+	page->n += r > 0;
+	return r < 0 ? r : 0;
 }
 
 static int fill_page(struct store *store, struct page *page, struct course *course, struct err *err)

@@ -13,6 +13,7 @@
 
 /* Names instead of numbers, -1 for none; strings are borrowed. */
 struct anomaly_cells {
+	int64_t id, attempt; /* of the row; 0: of no attempt */
 	const char *episode, *type, *severity, *comm, *description, *unit, *why_cleared;
 	const char *host, *evidence; /* JSON */
 	const char *pattern;
@@ -26,6 +27,7 @@ struct anomaly_cells {
 };
 
 extern const struct columns anomaly_columns;
+extern const struct columns anomaly_place_columns; /* id and attempt, to be read alone */
 
 /* Those of the attempt, into its arena. Inside a transaction. */
 int anomalies_read(struct store *store, struct attempt *a, struct err *err);

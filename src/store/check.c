@@ -151,10 +151,16 @@ static int check_snapshots(struct store *store, struct limit *limit, struct err 
 static int check_left_out(struct store *store, struct limit *limit, struct err *err)
 {
 	CLEANUP(buf_release) struct buf what = BUF_INIT;
+	bool may_be_newer = damages_may_be_newer(&store->damages);
 
 	(void)limit;
 	if (!store_tell_damage(store, &what))
 		return 0;
+	if (may_be_newer)
+		return err_set(err, -ENODATA,
+			       "the database %s is sound, but a newer proctor may have written to "
+			       "it; left out of what is read: %s",
+			       store->path, what.data);
 	return err_set(err, -EBADMSG,
 		       "the database %s holds what makes no sense; " ADVICE_DAMAGED
 		       "; left out of what is read: %s",
@@ -191,7 +197,7 @@ int store_check(struct store *store, unsigned max_ms, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(checks) && r == 0 && !limit.is_over; i++)
 		r = checks[i](store, &limit, err);
 	/* What an interrupted check has found need not be true, but what it has left out is. */
-	if (limit.is_over && check_left_out(store, &limit, err) < 0)
+	if (limit.is_over && check_left_out(store, &limit, err) == -EBADMSG)
 		return -EBADMSG;
 	if (limit.is_over)
 		return err_set(err, -ETIMEDOUT,

@@ -22,6 +22,10 @@ static const struct {
 	[DAMAGED_THINGS] = { "state of the host", "states of the host" },
 	[DAMAGED_CURVE] = { "stretch of a curve", "stretches of curves" },
 	[DAMAGED_MINUTES] = { "hour of a process's minutes", "hours of processes' minutes" },
+	[DAMAGED_EVENTS] = { "event that this version cannot read",
+			     "events that this version cannot read" },
+	[DAMAGED_ANOMALIES] = { "anomaly that this version cannot read",
+				"anomalies that this version cannot read" },
 	[DAMAGED_ENDS] = { "file of attempts' ends", "files of attempts' ends" },
 };
 
@@ -71,6 +75,14 @@ void damages_add(struct damages *d, const struct damages *more)
 	for (size_t i = 0; i < more->n; i++)
 		add(d, &more->items[i]);
 	d->n_more += more->n_more;
+}
+
+bool damages_may_be_newer(const struct damages *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->items[i].kind != DAMAGED_EVENTS && d->items[i].kind != DAMAGED_ANOMALIES)
+			return false;
+	return true;
 }
 
 int damage_leave_out(struct store *store, const struct damage *d, struct err *err)

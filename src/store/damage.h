@@ -8,6 +8,7 @@
 #ifndef PROCTOR_STORE_DAMAGE_H
 #define PROCTOR_STORE_DAMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,8 @@ enum damage_kind {
 	DAMAGED_CURVE,	 /* the points of an attempt in a fold; id: of the fold */
 	DAMAGED_MINUTES, /* of a process in an hour; id: of the rollup */
 	DAMAGED_ENDS,	 /* of attempts, that were kept beside the database; id: when it was met */
+	DAMAGED_EVENTS,	 /* of an attempt's processes, or of a type that a newer version has */
+	DAMAGED_ANOMALIES, /* the same */
 	N_DAMAGE_KINDS,
 };
 
@@ -42,6 +45,9 @@ void damages_release(struct damages *d);
 
 /* 0: go on without it. -EBADMSG: fail. */
 int damage_leave_out(struct store *store, const struct damage *d, struct err *err);
+
+/* Whether all of it may be what a newer version has written: no damage to this file is certain. */
+bool damages_may_be_newer(const struct damages *d);
 
 /* Takes over what another list has. */
 void damages_add(struct damages *d, const struct damages *more);

@@ -1,9 +1,12 @@
 #include "store/events.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "base/macros.h"
+#include "base/unknown.h"
+#include "store/damage.h"
 #include "store/failure.h"
 #include "store/query.h"
 #include "store/store.h"
@@ -60,6 +63,14 @@ static int64_t as_i64(uint64_t ns)
 
 /* ---- a stream ---- */
 
+static int leave_out(struct store *store, const struct event_row *row, struct err *err)
+{
+	const int64_t ns = u64_known(row->event.wall_ns) ? (int64_t)row->event.wall_ns : 0;
+	const struct damage d = { DAMAGED_EVENTS, row->id, row->attempt_id, 1, ns, ns };
+
+	return damage_leave_out(store, &d, err);
+}
+
 int events_read_row(struct query *q, struct event_row *ret, struct arena *arena, struct err *err)
 {
 	int r;
@@ -73,7 +84,10 @@ int events_read_row(struct query *q, struct event_row *ret, struct arena *arena,
 	ret->attempt_num = (int)query_read_i64(q);
 	if (!ret->event.job_id)
 		return store_no_memory(q->store, err);
-	return query_read_columns(q, &event_columns, &ret->event, arena, err);
+	r = query_read_columns(q, &event_columns, &ret->event, arena, err);
+	if (r == -EBADMSG)
+		return leave_out(q->store, ret, err);
+	return r < 0 ? r : 1;
 }
 
 static int add_row(struct query *q, struct stream *s, struct err *err)
@@ -85,7 +99,7 @@ static int add_row(struct query *q, struct stream *s, struct err *err)
 		return r;
 	s->after_id = row->id;
 	s->after_ns = as_i64(row->event.wall_ns);
-	s->n++;
+	s->n += (size_t)r;
 	return 0;
 }
 

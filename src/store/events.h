@@ -7,7 +7,10 @@
 #include "store/query.h"
 #include "store/store.h"
 
-/* The row that the query stands on: whose it is, and the event's columns. */
+/*
+ * The row that the query stands on: whose it is, and the event's columns. 0: it makes no sense and
+ * is left out (damage.h); id and time are those of the row all the same.
+ */
 int events_read_row(struct query *q, struct event_row *ret, struct arena *arena, struct err *err);
 
 /* Inside a transaction; *ret stays as it is where there is none. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/map.h"
@@ -27,9 +28,11 @@ struct folding {
 	struct table head, table;
 	struct fold_strings strings;
 	struct map string_of; /* hash -> number of the string */
+	struct folded calls;  /* of each process, to stand behind its samples */
+	size_t next_calls;    /* the first of them that was not passed yet */
 };
 
-static void folding_free(struct folding **f)
+void folding_free(struct folding **f)
 {
 	if (!*f)
 		return;
@@ -38,7 +41,9 @@ static void folding_free(struct folding **f)
 	buf_release(&(*f)->bytes);
 	fold_strings_release(&(*f)->strings);
 	map_release(&(*f)->string_of);
+	folded_release(&(*f)->calls);
 	free(*f);
+	*f = NULL;
 }
 
 static struct folding *folding_new(struct store *store)
@@ -54,6 +59,8 @@ static struct folding *folding_new(struct store *store)
 	f->has_more = false;
 	f->strings = (struct fold_strings){ 0 };
 	f->string_of = (struct map)MAP_INIT;
+	f->calls = (struct folded)FOLDED_INIT;
+	f->next_calls = 0;
 	return f;
 }
 
@@ -323,9 +330,9 @@ static struct fold_part *add_part(struct folded *ret)
 	return &ret->parts[ret->n_parts++];
 }
 
-/* The system calls of each process, to stand behind its samples. */
-static int gather_calls(struct folding *f, struct folded *ret)
+static int gather_calls(struct folding *f)
 {
+	struct folded *ret = &f->calls;
 	struct fold_part *part = NULL;
 	int64_t key;
 
@@ -348,37 +355,45 @@ static int gather_calls(struct folding *f, struct folded *ret)
 	return buf_error(&ret->bytes);
 }
 
-/* Both go up by process. *next: the first that was not passed yet. */
-static void append_calls(const struct folded *calls, size_t *next, int64_t process, struct buf *out)
+/* Both go up by process. */
+static void append_calls(struct folding *f, int64_t process, struct buf *out)
 {
-	while (*next < calls->n_parts && calls->parts[*next].key < process)
-		(*next)++;
-	if (*next < calls->n_parts && calls->parts[*next].key == process)
-		buf_add(out, calls->bytes.data + calls->parts[*next].at, calls->parts[*next].len);
+	const struct folded *calls = &f->calls;
+
+	while (f->next_calls < calls->n_parts && calls->parts[f->next_calls].key < process)
+		f->next_calls++;
+	if (f->next_calls < calls->n_parts && calls->parts[f->next_calls].key == process)
+		buf_add(out, calls->bytes.data + calls->parts[f->next_calls].at,
+			calls->parts[f->next_calls].len);
 }
 
-/* calls: what stands behind them; NULL: nothing. */
-static int write_parts(struct folding *f, enum tick_list list, const struct folded *calls,
-		       struct folded *ret)
+/* The table of the next of the list. 0: there is none. */
+static int write_part(struct folding *f, enum tick_list list, struct folded *ret)
 {
-	const uint64_t *boot_ns = list == LIST_SAMPLES ? f->head.columns[HOST_BOOT_NS] : NULL;
-	size_t next_calls = 0;
-	int64_t key;
+	bool is_sample = list == LIST_SAMPLES;
+	int64_t key = next_key(f, list);
+	struct fold_part *part = key >= 0 ? add_part(ret) : NULL;
 
-	begin_list(f, list);
-	while ((key = next_key(f, list)) >= 0) {
-		struct fold_part *part = add_part(ret);
+	if (!part)
+		return key < 0 ? 0 : -ENOMEM;
+	*part = (struct fold_part){ .list = list, .key = key, .at = ret->bytes.len };
+	gather(f, list, key);
+	table_write(&ret->bytes, &f->table, list_words[list],
+		    is_sample ? f->head.columns[HOST_BOOT_NS] : NULL);
+	if (is_sample)
+		append_calls(f, key, &ret->bytes);
+	part->len = ret->bytes.len - part->at;
+	return 1;
+}
 
-		if (!part)
-			return -ENOMEM;
-		*part = (struct fold_part){ .list = list, .key = key, .at = ret->bytes.len };
-		gather(f, list, key);
-		table_write(&ret->bytes, &f->table, list_words[list], boot_ns);
-		if (calls)
-			append_calls(calls, &next_calls, key, &ret->bytes);
-		part->len = ret->bytes.len - part->at;
-	}
-	return 0;
+static int write_points(struct folding *f, struct folded *ret)
+{
+	int r;
+
+	begin_list(f, LIST_POINTS);
+	while ((r = write_part(f, LIST_POINTS, ret)) > 0)
+		;
+	return r;
 }
 
 static void tell_times(const struct folding *f, struct folded *ret)
@@ -394,26 +409,25 @@ static void tell_times(const struct folding *f, struct folded *ret)
 	}
 }
 
-/* At least one tick could be read. */
-static int write_fold(struct folding *f, struct folded *ret)
+/* All but the samples. At least one tick could be read. */
+static int write_head(struct folding *f, struct folded *ret)
 {
 	CLEANUP(buf_release) struct buf things = BUF_INIT;
-	CLEANUP(folded_release) struct folded calls = FOLDED_INIT;
 
-	if (gather_head(f) < 0 || gather_calls(f, &calls) < 0 ||
-	    write_things(f, LIST_GPUS, &things) < 0 || write_things(f, LIST_PROGRESS, &things) < 0)
+	if (gather_head(f) < 0 || gather_calls(f) < 0 || write_things(f, LIST_GPUS, &things) < 0 ||
+	    write_things(f, LIST_PROGRESS, &things) < 0)
 		return -ENOMEM;
 	tell_times(f, ret);
 	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
 	buf_add(&ret->head, things.data, things.len);
-	if (buf_error(&things) < 0 || write_parts(f, LIST_POINTS, NULL, ret) < 0 ||
-	    write_parts(f, LIST_SAMPLES, &calls, ret) < 0)
+	if (buf_error(&things) < 0 || write_points(f, ret) < 0)
 		return -ENOMEM;
-	return buf_error(&ret->head) < 0 ? -ENOMEM : buf_error(&ret->bytes);
+	begin_list(f, LIST_SAMPLES);
+	return buf_error(&ret->head) < 0 ? -ENOMEM : 0;
 }
 
-int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
-		      struct folded *ret, struct err *err)
+int folding_begin(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
+		  struct folding **ret_folding, struct folded *ret, struct err *err)
 {
 	CLEANUP(folding_free) struct folding *f = folding_new(store);
 	int r = f ? load_ticks(f, recorder, after_id, last_id, err) : store_no_memory(store, err);
@@ -429,9 +443,34 @@ int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, i
 		return store_no_memory(store, err);
 	ret->id = f->ticks[f->n_loaded - 1].id;
 	ret->n_ticks = f->n;
-	if (f->n > 0 && write_fold(f, ret) < 0)
+	if (f->n > 0 && write_head(f, ret) < 0)
 		return store_no_memory(store, err);
+	*ret_folding = TAKE_PTR(f);
 	return 1;
+}
+
+int folding_go_on(struct folding *f, uint64_t until_boot_ns, struct folded *ret, struct err *err)
+{
+	int r = f->n > 0;
+
+	while (r > 0) {
+		r = write_part(f, LIST_SAMPLES, ret);
+		if (r > 0 && u64_known(until_boot_ns) && clock_boot_ns() >= until_boot_ns)
+			return 1;
+	}
+	return r < 0 || buf_error(&ret->bytes) < 0 ? store_no_memory(f->store, err) : 0;
+}
+
+int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
+		      struct folded *ret, struct err *err)
+{
+	CLEANUP(folding_free) struct folding *f = NULL;
+	int r = folding_begin(store, recorder, after_id, last_id, &f, ret, err);
+
+	if (r <= 0)
+		return r;
+	r = folding_go_on(f, U64_UNKNOWN, ret, err);
+	return r < 0 ? r : 1;
 }
 
 int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,

@@ -74,6 +74,17 @@ void folded_release(struct folded *f);
 int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
 		      struct folded *ret, struct err *err);
 
+/*
+ * The same, a piece at a time, for who may not be away for long: all but the samples, then those
+ * until the boot clock says so (U64_UNKNOWN: all). 1: there is more. 0: ret is whole.
+ */
+struct folding;
+struct left_fold;
+void folding_free(struct folding **f); /* NULL is fine, and is what it leaves */
+int folding_begin(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
+		  struct folding **ret_folding, struct folded *ret, struct err *err);
+int folding_go_on(struct folding *f, uint64_t until_boot_ns, struct folded *ret, struct err *err);
+
 /* Notes those of its ticks that could not be read, from since to until (damage.h). */
 int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
 		   int64_t until_ns, struct err *err);
@@ -89,6 +100,20 @@ int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list li
 
 /* Folds the oldest segments for good; 0 too if there are none. Not inside a transaction. */
 int fold_pending(struct store *store, int64_t recorder, struct err *err);
+
+/*
+ * The oldest segments of a recorder that may be gone, in pieces: each until the boot clock says
+ * so, and a short transaction when all is worked out. Between them others write what they like:
+ * if it is the recorder itself, nothing comes of it. 1: there is more. 0: it has no ticks. What
+ * is worked out so far belongs to the handle. Not inside a transaction.
+ */
+int fold_left_behind(struct store *store, int64_t recorder, uint64_t until_boot_ns,
+		     struct err *err);
+void left_fold_free(struct left_fold **left); /* NULL is fine */
+
+/* Writes what was folded instead of its ticks. -EAGAIN: somebody has folded them by now. Inside
+ * a transaction that writes. */
+int fold_keep(struct store *store, int64_t recorder, const struct folded *f, struct err *err);
 
 /* All of them. Inside a transaction that writes. */
 int fold_all(struct store *store, int64_t recorder, struct err *err);

@@ -120,7 +120,7 @@ static int note_damage(struct store *store, int64_t recorder, const struct folde
 	return r;
 }
 
-static int keep(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
+int fold_keep(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
 {
 	int r = drop_ticks(store, recorder, f, err);
 
@@ -143,7 +143,7 @@ int fold_pending(struct store *store, int64_t recorder, struct err *err)
 	else
 		return r;
 	if (r == 0)
-		r = keep(store, recorder, &f, err);
+		r = fold_keep(store, recorder, &f, err);
 	if (r == -EAGAIN)
 		return 0;
 	return r < 0 ? r : txn_commit(&txn, err);
@@ -155,7 +155,7 @@ int fold_all(struct store *store, int64_t recorder, struct err *err)
 	int r;
 
 	while ((r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err)) > 0) {
-		r = keep(store, recorder, &f, err);
+		r = fold_keep(store, recorder, &f, err);
 		if (r < 0)
 			return r;
 	}

@@ -42,8 +42,11 @@ static int fill_page(struct store *store, struct page *page, struct course *cour
 	arena_reset(&page->arena);
 	while (r == 0 && page->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0) {
 		r = events_read_row(&q, &page->rows[page->n], &page->arena, err);
-		if (r == 0)
-			course->after_id = page->rows[page->n++].id;
+		if (r < 0)
+			break;
+		course->after_id = page->rows[page->n].id;
+		page->n += (size_t)r;
+		r = 0;
 	}
 	return r;
 }

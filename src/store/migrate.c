@@ -51,6 +51,9 @@
  *    told it. An attempt has the quality of its host's clock, as it was when it began. And what
  *    all processes of an attempt have called while somebody counted, by name.
  *
+ * 4: A process whose numbers are those of samples that were removed says so (is_raised): at its
+ *    end an attempt may have no room to tell of its processes.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -262,6 +265,10 @@ static const char *const migrations[] = {
 	"CREATE TABLE syscalls (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" name TEXT NOT NULL, count INTEGER NOT NULL, errors INTEGER NOT NULL, cpu_ns INTEGER,"
 	" wait_ns INTEGER, PRIMARY KEY (attempt, name)) WITHOUT ROWID;",
+
+	"ALTER TABLE processes ADD COLUMN is_raised INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE processes SET is_raised = 1 WHERE n_samples IS NOT NULL"
+	" AND attempt IN (SELECT id FROM attempts WHERE ended_wall_ns IS NULL);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

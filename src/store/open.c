@@ -8,6 +8,7 @@
 
 #include "base/macros.h"
 #include "store/failure.h"
+#include "store/fold.h"
 #include "store/handle.h"
 #include "store/journal.h"
 #include "store/migrate.h"
@@ -418,6 +419,7 @@ struct store *store_close(struct store *store)
 	tick_release(&store->writing.now);
 	tick_release(&store->writing.before);
 	call_names_release(&store->writing.call_names);
+	left_fold_free(&store->left);
 	damages_release(&store->damages);
 	free(store->writing.listed);
 	free(store->path);

@@ -328,17 +328,28 @@ static int read_sheets(struct store *store, struct attempt *a, struct err *err)
 
 static int read_processes(struct store *store, struct attempt *a, struct err *err)
 {
-	if (!u64_known(a->ended_wall_ns))
-		return so_far_read_processes(store, a, err);
+	struct process_count count = { 0 };
+	int r = so_far_count_processes(store, a->id, &count, err);
+
+	if (r < 0)
+		return r;
+	if (!u64_known(a->ended_wall_ns) || count.n_unaccounted > 0)
+		return so_far_read_processes(store, a, count.n, err);
 	return read_array(store, STATEMENT_READ_PROCESSES, a, &process_columns,
 			  sizeof(*a->processes), &a->arena, &a->processes, &a->n_processes, err);
 }
 
 static int read_events(struct store *store, struct attempt *a, struct err *err)
 {
-	int r = read_array(store, STATEMENT_READ_EVENTS, a, &event_columns, sizeof(*a->events),
-			   &a->arena, &a->events, &a->n_events, err);
+	const struct damage unread = { .kind = DAMAGED_EVENTS, .recorder = a->id };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_READ_EVENTS, &q, err);
 
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = rows_read_sound(&q, &unread, &event_columns, sizeof(*a->events), &a->arena, &a->events,
+			    &a->n_events, err);
 	for (size_t i = 0; r == 0 && i < a->n_events; i++)
 		a->events[i].job_id = a->job_id;
 	return r;

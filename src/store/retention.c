@@ -40,20 +40,6 @@ static int find_left(struct slice *slice, int64_t *ret_recorder, struct err *err
 	return r;
 }
 
-/*
- * All at once under the lock: whose they are may only have slept, and write a tick
- * that builds on them at any moment.
- */
-static int fold_for_another(struct store *store, int64_t recorder, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-
-	if (r == 0)
-		r = fold_all(store, recorder, err);
-	return r < 0 ? r : txn_commit(&txn, err);
-}
-
 /* Ticks that nobody will fold. One recorder is enough for a slice. */
 static int fold_left(struct slice *slice, struct err *err)
 {
@@ -62,7 +48,8 @@ static int fold_left(struct slice *slice, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = fold_for_another(slice->store, recorder, err);
+	slice->is_begun = true;
+	r = fold_left_behind(slice->store, recorder, slice->deadline_ns, err);
 	if (r == -EBADMSG || r == -EINVAL) { /* they stay, and with them whatever is wrong */
 		slice->run->result.n_damaged++;
 		slice->run->after_recorder = recorder;

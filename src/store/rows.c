@@ -81,6 +81,42 @@ static int hand_over(const struct query *q, const struct growing *g, size_t item
 	return 0;
 }
 
+/* 0: it was left out. */
+static int read_sound_row(struct query *q, struct damage d, const struct columns *columns,
+			  void *item, struct arena *arena, struct err *err)
+{
+	int r;
+
+	d.id = query_read_i64(q);
+	d.first_ns = d.last_ns = query_read_i64(q);
+	d.n = 1;
+	r = query_read_columns(q, columns, item, arena, err);
+	if (r == -EBADMSG)
+		return damage_leave_out(q->store, &d, err);
+	return r < 0 ? r : 1;
+}
+
+int rows_read_sound(struct query *q, const struct damage *kind, const struct columns *columns,
+		    size_t item_size, struct arena *arena, void *ret_items, size_t *ret_n,
+		    struct err *err)
+{
+	CLEANUP(growing_release) struct growing found = { 0 };
+	int r;
+
+	while ((r = query_step(q, err)) > 0) {
+		void *item = growing_add(&found, item_size);
+
+		r = item ? read_sound_row(q, *kind, columns, item, arena, err)
+			 : fail_memory(q, err);
+		if (r < 0)
+			return r;
+		found.n -= r == 0;
+	}
+	if (r < 0)
+		return r;
+	return hand_over(q, &found, item_size, arena, ret_items, ret_n, err);
+}
+
 int rows_read(struct query *q, const struct row_part *parts, size_t n_parts, size_t item_size,
 	      struct arena *arena, void *ret_items, size_t *ret_n, struct err *err)
 {

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/damage.h"
 #include "store/query.h"
 
 /* Runs the statement for each item; its values are the attempt, then the columns. */
@@ -30,5 +31,13 @@ int row_read(struct query *q, const struct row_part *parts, size_t n_parts, void
  */
 int rows_read(struct query *q, const struct row_part *parts, size_t n_parts, size_t item_size,
 	      struct arena *arena, void *ret_items, size_t *ret_n, struct err *err);
+
+/*
+ * The same of a query that has the id and the time of each row before the columns of the one
+ * part: rows that make no sense are left out, as such of this kind and recorder (damage.h).
+ */
+int rows_read_sound(struct query *q, const struct damage *kind, const struct columns *columns,
+		    size_t item_size, struct arena *arena, void *ret_items, size_t *ret_n,
+		    struct err *err);
 
 #endif

@@ -112,17 +112,22 @@ static int take_part(void *ctx, const void *data, size_t len, int64_t key, struc
 	return add_table(taking->store, key, data, len, &never, taking->t, taking->all, err);
 }
 
-/* The row, with its samples if any of them are left; false: it was never sampled. */
+/*
+ * The row, with its samples if any of them are left and nobody has summed them up yet; false: it
+ * was never sampled, and nobody has told of it.
+ */
 static int read_record(struct query *q, const struct all_totals *all, struct arena *arena,
 		       struct proc_record *ret, struct err *err)
 {
 	uint64_t index, id = (uint64_t)query_read_i64(q);
+	bool is_unaccounted = query_read_i64(q);
 	int r;
 
 	proc_record_init(ret);
 	r = query_read_columns(q, &process_columns, ret, arena, err);
-	if (r < 0)
-		return r;
+	ret->is_unaccounted = is_unaccounted;
+	if (r < 0 || !is_unaccounted)
+		return r < 0 ? r : 1;
 	if (map_get(&all->by_process, id, &index))
 		totals_tell(&all->items[index], ret);
 	return ret->n_samples > 0;
@@ -147,36 +152,36 @@ static int read_records(struct store *store, struct attempt *a, const struct all
 	return r < 0 ? r : 0;
 }
 
-/* Those whose row tells of samples that retention has removed. */
-static int count_rolled(struct store *store, int64_t attempt_id, size_t *ret, struct err *err)
+int so_far_count_processes(struct store *store, int64_t attempt_id, struct process_count *ret,
+			   struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_COUNT_ROLLED, &q, err);
+	int r = query_open(store, STATEMENT_COUNT_PROCESSES, &q, err);
 
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, attempt_id);
 	r = query_step(&q, err);
-	*ret = r > 0 ? (size_t)query_read_i64(&q) : 0;
-	return r < 0 ? r : 0;
+	if (r <= 0)
+		return r;
+	ret->n = (size_t)query_read_i64(&q);
+	ret->n_unaccounted = (size_t)query_read_i64(&q);
+	return 0;
 }
 
-int so_far_read_processes(struct store *store, struct attempt *a, struct err *err)
+int so_far_read_processes(struct store *store, struct attempt *a, size_t n, struct err *err)
 {
 	CLEANUP(all_totals_release) struct all_totals all = { .by_process = MAP_INIT };
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
 	struct taking taking = { store, t, &all };
-	size_t n_rolled = 0;
 	int r = t ? read_folded(store, a->id, t, &all, err) : store_no_memory(store, err);
 
 	if (r == 0)
 		r = fold_each_pending(store, a->id, LIST_SAMPLES, take_part, &taking, err);
-	if (r == 0)
-		r = count_rolled(store, a->id, &n_rolled, err);
-	if (r < 0 || all.n + n_rolled == 0)
+	if (r < 0 || n == 0)
 		return r;
-	a->processes = arena_alloc(&a->arena, (all.n + n_rolled) * sizeof(*a->processes));
+	a->processes = arena_alloc(&a->arena, n * sizeof(*a->processes));
 	if (!a->processes)
 		return store_no_memory(store, err);
-	return read_records(store, a, &all, all.n + n_rolled, err);
+	return read_records(store, a, &all, n, err);
 }

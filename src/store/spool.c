@@ -10,7 +10,6 @@
 #include "base/macros.h"
 #include "store/damage.h"
 #include "store/failure.h"
-#include "store/fold.h"
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/rows.h"
@@ -74,14 +73,13 @@ static int merge_notes(struct store *store, const struct attempt *a, struct err 
 			  a->n_unknowns, sizeof(*a->unknowns), err);
 }
 
+/* Its ticks are folded by retention: whoever takes it in may have a tick of its own to write. */
 static int write_run(struct store *store, const struct attempt_names *names, struct attempt *a,
 		     struct err *err)
 {
 	int r = a->id ? 0 : attempt_add(store, a, names, &a->id, &a->attempt_num, err);
 
-	if (r == 0)
-		r = attempt_write_end(store, a, err);
-	return r < 0 ? r : fold_all(store, a->id, err);
+	return r < 0 ? r : attempt_write_end(store, a, err);
 }
 
 /* What the database has is right: an end that is there is not replaced. */

@@ -27,6 +27,9 @@ struct statement_row {
 	struct part parts[5];
 };
 
+/* A row of processes that only samples have made: no end of an attempt has told of it. */
+#define IS_UNACCOUNTED "(n_samples IS NULL OR is_raised)"
+
 /* What a note is about that no run brings, and none replaces. */
 #define DAMAGE "damaged ticks"
 
@@ -98,6 +101,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)",
 	},
 	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
+	[STATEMENT_NEWEST_TICK] = { "SELECT coalesce(max(id), 0) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
 		"SELECT id, wall_ns, CASE WHEN length(data) <= ?5 THEN data END FROM ticks"
@@ -128,7 +132,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_PUT_PROCESS] = {
 		"INSERT INTO processes (attempt, boot, @names)"
 		" VALUES (?1, (SELECT boot FROM attempts WHERE id = ?1), @values)"
-		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged",
+		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged, is_raised = 0",
 		{ { "", &process_columns } },
 	},
 	[STATEMENT_ADD_EVENT] = {
@@ -239,20 +243,24 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/* What samples tell is added to it: so_far.c. Of those that are gone the row tells. */
 	[STATEMENT_READ_PROCESSES_SO_FAR] = {
-		"SELECT id, @names FROM (SELECT id, pid, start_ticks, ppid, sheet_num, rank,"
-		" local_rank, world_size, command, uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
-		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence,"
+		"SELECT id, is_unaccounted, @names FROM (SELECT id, " IS_UNACCOUNTED
+		" AS is_unaccounted, pid, start_ticks, ppid, sheet_num, rank, local_rank,"
+		" world_size, command, uid, coalesce(born_wall_ns, start_wall_ns) AS born_wall_ns,"
+		" died_wall_ns, exit_code, signal, user_ns, system_ns, max_rss_bytes,"
+		" CASE WHEN " IS_UNACCOUNTED " THEN 'sampled' ELSE evidence END AS evidence,"
 		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
 		" max_gpu_bytes, gpu_busy_ns,"
 		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },
 	},
-	[STATEMENT_COUNT_ROLLED] = {
-		"SELECT count(*) FROM processes WHERE attempt = ? AND n_samples > 0",
+	[STATEMENT_COUNT_PROCESSES] = {
+		"SELECT count(*), coalesce(sum(" IS_UNACCOUNTED "), 0) FROM processes"
+		" WHERE attempt = ?",
 	},
 	[STATEMENT_READ_EVENTS] = {
-		"SELECT @names FROM events WHERE attempt = ? ORDER BY wall_ns, id",
+		"SELECT id, coalesce(wall_ns, 0), @names FROM events WHERE attempt = ?"
+		" ORDER BY wall_ns, id",
 		{ { "", &event_columns } },
 	},
 	/*
@@ -289,7 +297,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_READ_ANOMALIES] = {
 		"SELECT @names FROM anomalies WHERE attempt = ? ORDER BY began_wall_ns, id",
-		{ { "", &anomaly_columns } },
+		{ { "", &anomaly_place_columns }, { "", &anomaly_columns } },
 	},
 	[STATEMENT_READ_CLOCK] = {
 		"SELECT @names FROM attempts WHERE id = ?",
@@ -421,12 +429,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	 * it, or 0. When the attempt ended is for those that nobody saw the end of.
 	 */
 	[STATEMENT_WALK_ANOMALIES] = {
-		"SELECT n.id, jobs.job_id, a.attempt_num, a.ended_wall_ns, @names FROM anomalies n"
+		"SELECT jobs.job_id, a.attempt_num, a.ended_wall_ns, @names FROM anomalies n"
 		" LEFT JOIN attempts a ON a.id = n.attempt LEFT JOIN jobs ON jobs.id = a.job"
 		" WHERE (n.began_wall_ns, n.id) > (?1, ?2) AND n.began_wall_ns <= ?3"
 		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
 		" ORDER BY n.began_wall_ns, n.id",
-		{ { "n.", &anomaly_columns } },
+		{ { "n.", &anomaly_place_columns }, { "n.", &anomaly_columns } },
 	},
 	[STATEMENT_WALK_ATTEMPT_EVENTS] = {
 		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM events e"
@@ -448,9 +456,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/* Without its WHERE: see vtab_events.c. */
 	[STATEMENT_SQL_EVENTS] = {
-		"SELECT e.id, a.attempt_num, jobs.job_id, @names FROM events e"
+		"SELECT e.id, a.attempt_num, jobs.job_id, e.type, @names FROM events e"
 		" JOIN attempts a ON a.id = e.attempt JOIN jobs ON jobs.id = a.job",
-		{ { "e.", &event_columns } },
+		{ { "e.", &event_sql_columns } },
 	},
 	/* Folds, ticks beside them, chunks of the last fold, events, jobs. */
 	[STATEMENT_SIZES] = {
@@ -505,8 +513,10 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	/* ---- retention ---- */
 
 	[STATEMENT_LEFT_RECORDER] = {
-		"SELECT recorder FROM ticks WHERE recorder > ?2"
-		" GROUP BY recorder HAVING max(wall_ns) < ?1 ORDER BY recorder LIMIT 1",
+		"SELECT recorder FROM ticks WHERE recorder > ?2 GROUP BY recorder"
+		" HAVING max(wall_ns) < ?1 OR EXISTS (SELECT 1 FROM attempts a"
+		" WHERE a.id = recorder AND a.ended_wall_ns IS NOT NULL)"
+		" ORDER BY recorder LIMIT 1",
 	},
 	[STATEMENT_COUNT_OLD_FOLDS] = { "SELECT count(*) FROM folds WHERE last_ns < ?" },
 	/* How many, and about how many bytes. */
@@ -561,13 +571,14 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"DELETE FROM rollups WHERE id IN"
 		" (SELECT id FROM rollups WHERE id < ?1 ORDER BY id LIMIT ?2) RETURNING 0",
 	},
-	/* Whether the attempt of a process has an end. */
+	/* Whether the end of its attempt has told of a process. */
 	[STATEMENT_FIND_OWNER] = {
-		"SELECT a.ended_wall_ns IS NOT NULL FROM processes p"
+		"SELECT a.ended_wall_ns IS NOT NULL AND NOT " IS_UNACCOUNTED " FROM processes p"
 		" JOIN attempts a ON a.id = p.attempt WHERE p.id = ?",
 	},
 	[STATEMENT_RAISE_PROCESS] = {
-		"UPDATE processes SET @raised, n_samples = coalesce(processes.n_samples, 0) + new.n"
+		"UPDATE processes SET @raised, is_raised = 1,"
+		" n_samples = coalesce(processes.n_samples, 0) + new.n"
 		" FROM (SELECT @named, ? AS n) AS new WHERE id = ?",
 		{ { "", &process_total_columns } },
 	},

@@ -172,8 +172,8 @@ int store_read_version(struct store *store, uint64_t *ret, struct err *err);
 /*
  * Everything about one attempt, as of one moment; num 0 is the latest. -ENOENT:
  * no such job or attempt. ret is overwritten (release what it held before), and
- * untouched on failure. Of an attempt without an end the processes are what
- * their samples tell so far.
+ * untouched on failure. Processes that no end has told of (the attempt runs, or
+ * there was room for its bare end alone) are what their samples tell.
  */
 int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
 		       struct err *err);
@@ -332,7 +332,8 @@ int store_check_access(const char *path, struct err *err);
  * Looks for damage: in the file as SQLite sees it, and by reading all that is in
  * it. -EBADMSG: there is some, and err says where. -ETIMEDOUT: nothing was found
  * in max_ms, which was too short to see all; 0 is no limit. -ENODATA: it is
- * sound, but its write-ahead log is not, and what was written last is lost.
+ * sound, but its write-ahead log is not, and what was written last is lost; or
+ * there are events or anomalies of types that are not known here.
  * Writers wait for it only where there is no such log.
  */
 int store_check(struct store *store, unsigned max_ms, struct err *err);

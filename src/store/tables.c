@@ -182,6 +182,17 @@ static const struct column event_items[] = {
 };
 const struct columns event_columns = COLUMNS(event_items);
 
+static const struct column event_sql_items[] = {
+	COLUMN(proc_event, wall_ns, column_u64),
+	COLUMN_AS("pid", proc_event, key.pid, column_int),
+	COLUMN_AS("start_ticks", proc_event, key.start_ticks, column_u64),
+	COLUMN_AS("exit_code", proc_event, status.exit_code, column_int_or_none),
+	COLUMN_AS("signal", proc_event, status.signal, column_int_or_none),
+	COLUMN(proc_event, sheet_num, column_int_or_none),
+	COLUMN(proc_event, details, column_detail),
+};
+const struct columns event_sql_columns = COLUMNS(event_sql_items);
+
 static const struct column event_owner_items[] = {
 	COLUMN(event_row, attempt_id, column_bits),
 	COLUMN(event_row, uid, column_u64),

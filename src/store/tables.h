@@ -28,6 +28,7 @@ extern const struct columns process_total_columns; /* of it, what samples can ra
 extern const struct columns event_owner_columns;   /* struct event_row, of the attempt */
 extern const struct columns phase_row_columns;	   /* struct phase_row, but for its phase */
 extern const struct columns event_columns;	   /* struct proc_event */
+extern const struct columns event_sql_columns;	   /* the same without the type */
 extern const struct columns phase_columns;	   /* struct phase_record */
 extern const struct columns rung_columns;	   /* struct rung */
 extern const struct columns unknown_columns;	   /* struct unknown_note */

@@ -12,6 +12,7 @@
 struct sql_event {
 	int64_t id;
 	int attempt_num;
+	const char *type; /* as it stands there: it may be one of a newer version */
 	struct proc_event event;
 };
 
@@ -30,7 +31,7 @@ static const struct vtab_column columns[] = {
 	{ "timestamp", "REAL", vtab_give_seconds, ROW(event.wall_ns), VTAB_TIME, 0,
 	  "unix seconds" },
 	{ "pid", "INTEGER", vtab_give_int, ROW(event.key.pid), VTAB_PID, 0, "of which process" },
-	{ "event_type", "TEXT", vtab_give_event_type, ROW(event.type), VTAB_NO_KEY, 0,
+	{ "event_type", "TEXT", vtab_give_text, ROW(type), VTAB_NO_KEY, 0,
 	  "spawn, exit, signal, kill, oom, orphan" },
 	{ "exit_code", "INTEGER", vtab_give_int_or_none, ROW(event.status.exit_code), VTAB_NO_KEY,
 	  0, "of an exit" },
@@ -122,7 +123,8 @@ static int next_row(struct vtab_cursor *base, struct err *err)
 	c->row.id = query_read_i64(&q);
 	c->row.attempt_num = (int)query_read_i64(&q);
 	c->row.event.job_id = query_read_text(&q);
-	r = query_read_columns(&q, &event_columns, &c->row.event, NULL, err);
+	c->row.type = query_read_text(&q);
+	r = query_read_columns(&q, &event_sql_columns, &c->row.event, NULL, err);
 	return r < 0 ? r : 1;
 }
 

@@ -110,11 +110,6 @@ void vtab_give_state(sqlite3_context *ctx, const void *field)
 	give_string(ctx, state[0] == '?' || state[0] == '\0' ? NULL : state);
 }
 
-void vtab_give_event_type(sqlite3_context *ctx, const void *field)
-{
-	give_string(ctx, event_type_name(*(const enum event_type *)field));
-}
-
 /* ---- lists, as JSON ---- */
 
 static void give_json(sqlite3_context *ctx, const struct buf *text)

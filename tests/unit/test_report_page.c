@@ -184,6 +184,24 @@ static void test_guess_is_not_told_as_a_fact(void **state)
 	assert_null(strstr(fact.data, "probably"));
 }
 
+/* The end of the attempt was stored, but no account of its processes. */
+static void test_end_that_nobody_told_is_not_running(void **state)
+{
+	CLEANUP(buf_release) struct buf sure = text_of("left", write_text);
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt a;
+
+	(void)state;
+	assert_non_null(strstr(sure.data, "1 still running when proctor ended"));
+	case_left(&a);
+	for (size_t i = 0; i < a.n_processes; i++)
+		a.processes[i].is_unaccounted = !u64_known(a.processes[i].died_wall_ns);
+	assert_int_equal(write_text(&a, &out), 0);
+	attempt_release(&a);
+	assert_null(strstr(out.data, "running"));
+	assert_non_null(strstr(out.data, "2 whose end nobody saw"));
+}
+
 static void test_summary_sends_nobody_to_a_record_that_is_not_whole(void **state)
 {
 	CLEANUP(buf_release) struct buf part = text_of("left", report_write_summary);
@@ -257,6 +275,7 @@ int main(void)
 		cmocka_unit_test(test_foreign_text_cannot_reach_the_terminal),
 		cmocka_unit_test(test_foreign_text_cannot_break_a_table),
 		cmocka_unit_test(test_guess_is_not_told_as_a_fact),
+		cmocka_unit_test(test_end_that_nobody_told_is_not_running),
 		cmocka_unit_test(test_summary_sends_nobody_to_a_record_that_is_not_whole),
 		cmocka_unit_test(test_marks_are_explained_once),
 		cmocka_unit_test(test_many_sheets_stay_on_a_page),

@@ -299,16 +299,109 @@ static void test_the_check(void **state)
 	assert_told(store, NULL);
 }
 
+static int count_event(void *ctx, const struct event_row *row)
+{
+	(void)row;
+	++*(size_t *)ctx;
+	return 0;
+}
+
+static int count_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	(void)row;
+	++*(size_t *)ctx;
+	return 0;
+}
+
+/* Three events and three anomalies, one second apart; the second of each is made strange. */
+static struct attempt make_strange(const struct fixture *f, struct store *store)
+{
+	struct attempt a = must_begin_at(store, "j", NOW);
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct proc_event ev = { .wall_ns = NOW + i * SECOND_NS,
+					 .key = { 100, 7 },
+					 .type = EVENT_SPAWN,
+					 .status = { -1, -1 },
+					 .details = "" };
+		struct episode e;
+
+		must(store_write_events(store, &a, &ev, 1, &err), &err);
+		episode_init(&e);
+		snprintf(e.name, sizeof(e.name), "e%u", i);
+		e.began_wall_ns = NOW + i * SECOND_NS;
+		must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+	}
+	damage(f, "UPDATE events SET type = 'frozen' WHERE id = 2");
+	damage(f, "UPDATE anomalies SET type = 'haunted' WHERE id = 2");
+	return a;
+}
+
+#define STRANGE_EVENT "1 event that this version cannot read of job j, attempt 1 (at %s)"
+#define STRANGE_ANOMALY "1 anomaly that this version cannot read of job j, attempt 1 (at %s)"
+
+/* Of a type that a newer version has, or that is no type: the others are read. */
+static void test_types_of_a_newer_version(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(attempt_release) struct attempt back;
+	struct attempt a = make_strange(f, store);
+	const char *when = at(NOW + SECOND_NS);
+	struct err err = ERR_INIT;
+	char event[128], anomaly[128];
+	size_t n = 0;
+	int64_t id = 0;
+
+	(void)a;
+	snprintf(event, sizeof(event), STRANGE_EVENT, when);
+	snprintf(anomaly, sizeof(anomaly), STRANGE_ANOMALY, when);
+	must(store_read_events(store, &(struct event_filter){ 0 }, count_event, &n, &err), &err);
+	must(store_follow_events(store, "j", &id, count_event, &n, &err), &err);
+	assert_int_equal(n, 4);
+	assert_int_equal(id, 3);
+	assert_told(store, event);
+	must(store_read_anomalies(store, &(struct anomaly_filter){ 0 }, count_anomaly, &n, &err),
+	     &err);
+	assert_int_equal(n, 6);
+	assert_told(store, anomaly);
+	must(store_read_attempt(store, "j", 1, &back, &err), &err);
+	assert_int_equal(back.n_events, 2);
+	assert_int_equal(back.n_anomalies, 2);
+	assert_non_null(strstr(back.unknowns[back.n_unknowns - 1].why, event));
+	assert_non_null(strstr(back.unknowns[back.n_unknowns - 1].why, anomaly));
+}
+
+/* The file itself is sound: nobody is told to move it aside. */
+static void test_check_of_a_newer_version(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct err err = ERR_INIT;
+
+	make_strange(f, store);
+	assert_int_equal(store_check(store, 0, &err), -ENODATA);
+	assert_non_null(strstr(err.text, "1 event that this version cannot read"));
+	assert_null(strstr(err.text, "--repair"));
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORE_TEST(test_a_tick),	STORE_TEST(test_another_time),
-		STORE_TEST(test_strange_ticks), STORE_TEST(test_what_is_folded),
-		STORE_TEST(test_minutes),	STORE_TEST(test_curves),
-		STORE_TEST(test_several),	STORE_TEST(test_a_daemon),
+		STORE_TEST(test_a_tick),
+		STORE_TEST(test_another_time),
+		STORE_TEST(test_strange_ticks),
+		STORE_TEST(test_what_is_folded),
+		STORE_TEST(test_minutes),
+		STORE_TEST(test_curves),
+		STORE_TEST(test_several),
+		STORE_TEST(test_a_daemon),
 		STORE_TEST(test_the_check),
+		STORE_TEST(test_types_of_a_newer_version),
+		STORE_TEST(test_check_of_a_newer_version),
 	};
 
 	setenv("TZ", "UTC", 1);

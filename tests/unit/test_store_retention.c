@@ -1063,11 +1063,61 @@ static void test_others_go_on(void **state)
 	assert_is_sound(f->db);
 }
 
+/* What another has left is folded a piece at a time, and the tick of who does it comes between. */
+static void test_ticks_of_others_in_pieces(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *gone = must_open_fast(f->db);
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt left = must_begin_at(gone, "left", NOW - 3 * HOUR);
+	struct attempt a = must_begin_at(store, "j", NOW);
+	struct err err = ERR_INIT;
+	struct retention run;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < 3; i++)
+		must_tick_at(gone, &left, NOW - 3 * HOUR + i * SECOND_NS, 50);
+	store_retain_begin(&run, &default_policy, NOW);
+	run.slice_ns = 1;
+	while (raw_sql(f->db, "SELECT count(*) FROM folds") == 0) {
+		assert_int_equal(store_retain_slice(store, &run, &err), 1);
+		must_tick_at(store, &a, NOW + n++ * SECOND_NS, 1);
+	}
+	assert_in_range(n, 50, 100); /* a process each */
+	assert_int_equal(raw_sql(f->db, "SELECT n_ticks FROM folds"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM chunks"), 50);
+	assert_is_sound(f->db);
+}
+
+/* Who was only asleep goes on while it is folded: nothing comes of that, and nothing is lost. */
+static void test_others_wake_up(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *asleep = must_open_fast(f->db);
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt a = must_begin_at(asleep, "j", NOW - 3 * HOUR);
+	struct err err = ERR_INIT;
+	struct retention run;
+
+	for (unsigned i = 0; i < 3; i++)
+		must_tick_at(asleep, &a, NOW - 3 * HOUR + i * SECOND_NS, 20);
+	store_retain_begin(&run, &default_policy, NOW);
+	run.slice_ns = 1;
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(store_retain_slice(store, &run, &err), 1);
+	must_tick_at(asleep, &a, NOW - 3 * HOUR + 3 * SECOND_NS, 20); /* builds on the third */
+	must_retain(store, &run);
+	assert_int_equal(count_samples(f->db), 80);
+	must(store_check(store, 0, &err), &err);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_ticks_of_others_in_pieces),
+		STORE_TEST(test_others_wake_up),
 		STORE_TEST(test_minutes_are_the_same_before_and_after),
 		STORE_TEST(test_full_resolution_lasts_a_day),
 		STORE_TEST(test_summaries_stay),

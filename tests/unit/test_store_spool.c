@@ -88,7 +88,7 @@ static int64_t count_attempts(const struct fixture *f)
 	return raw_sql(f->db, "SELECT count(*) FROM attempts");
 }
 
-/* Of an attempt that was begun, with ticks that are not folded… */
+/* Of an attempt that was begun, with ticks that are not folded: retention does that… */
 static void test_one_that_was_begun(void **state)
 {
 	struct fixture *f = *state;
@@ -108,8 +108,62 @@ static void test_one_that_was_begun(void **state)
 	assert_ended(f, "j", 1, 3);
 	assert_false(store_has_kept(f->db));
 	assert_int_equal(count_attempts(f), 1);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 0);
 	assert_int_equal(count_samples(f->db), 2);
+}
+
+/* What is known of its processes then: what samples saw, and nothing of how they ended. */
+static void assert_sampled(const struct fixture *f, const char *job_id)
+{
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_READ);
+	CLEANUP(attempt_release) struct attempt back;
+	struct err err = ERR_INIT;
+
+	attempt_init(&back);
+	must(store_read_attempt(store, job_id, 1, &back, &err), &err);
+	assert_int_equal(back.n_processes, 2);
+	for (uint64_t i = 0; i < 2; i++) {
+		const struct proc_record *p = &back.processes[i];
+
+		assert_true(p->is_unaccounted);
+		assert_int_equal(p->evidence, EVIDENCE_SAMPLED);
+		assert_int_equal(p->n_samples, 3);
+		assert_int_equal(p->max_rss_bytes, 4096 * (i + 1));
+		assert_int_equal(p->user_ns, 2000000);
+		assert_true(p->died_wall_ns == U64_UNKNOWN);
+		assert_int_equal(p->status.exit_code, -1);
+	}
+}
+
+/* Also when the samples themselves are gone. */
+static void test_processes_are_told_by_samples(void **state)
+{
+	const struct retention_policy policy = { .full_resolution_hours = 1,
+						 .downsampled_days = 7,
+						 .events_days = 30 };
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+	struct retention run;
+	struct ending e;
+	int r;
+
+	snapshot_init(&snap);
+	make_ending(&e, "j", 3);
+	must(store_begin_attempt(store, &e.a, &err), &err);
+	for (unsigned k = 0; k < 3; k++) {
+		fill_snapshot(&snap, "j", 2, k);
+		must(write_tick(store, &e.a, &snap, NULL, NULL, 0, &err), &err);
+	}
+	must_keep(f, &e.a);
+	must(store_take_in(store, &err), &err);
+	assert_sampled(f, "j");
+	store_retain_begin(&run, &policy, e.a.ended_wall_ns + UINT64_C(7200000000000));
+	while ((r = store_retain_slice(store, &run, &err)) > 0)
+		;
+	must(r, &err);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM chunks"), 0);
+	assert_sampled(f, "j");
 }
 
 /* …and of one that was not, also where there is no database yet. */
@@ -650,6 +704,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_one_that_was_begun),
+		STORE_TEST(test_processes_are_told_by_samples),
 		STORE_TEST(test_one_that_was_never_begun),
 		STORE_TEST(test_an_empty_database),
 		STORE_TEST(test_taken_in_again),

@@ -212,9 +212,28 @@ static void test_unknown_is_null(void **state)
 		    "0.0|0|9.22337203685478e+18|8796093022208.0|unlimited|1\n");
 }
 
+/* Types are given as they stand there: a newer version may have more of them. */
+static void test_a_type_of_a_newer_version(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "j");
+
+	write_ticks(store, &a, 0, 20);
+	store_close(store);
+	raw_sql(f->db, "UPDATE events SET type = 'frozen' WHERE id = 2");
+	{
+		CLEANUP(close_db) sqlite3 *db = open_db(f->db);
+
+		assert_rows(db, "SELECT event_type FROM process_events ORDER BY timestamp",
+			    "spawn\nfrozen\n");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_a_type_of_a_newer_version),
 		STORE_TEST(test_values_are_those_of_the_store),
 		STORE_TEST(test_unknown_is_null),
 	};

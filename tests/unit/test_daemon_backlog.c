@@ -1,0 +1,115 @@
+/* Ticks that wait to be stored: in order, bounded, and handed out a few at a time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/backlog.h"
+
+static void add(struct backlog *b, uint64_t wall_ns)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	const struct series_point point = { .wall_ns = wall_ns };
+
+	snapshot_init(&snap);
+	snap.wall_ns = wall_ns;
+	backlog_add(b, &snap, &point);
+}
+
+struct taker {
+	uint64_t n, last_ns;
+	uint64_t fail_at; /* this one; 0: none */
+};
+
+static int take(void *ctx, const struct waiting_tick *tick, struct err *err)
+{
+	struct taker *t = ctx;
+
+	if (tick->snap.wall_ns == t->fail_at)
+		return err_set(err, -EBUSY, "not now");
+	assert_true(tick->snap.wall_ns > t->last_ns);
+	assert_true(tick->point.wall_ns == tick->snap.wall_ns);
+	t->last_ns = tick->snap.wall_ns;
+	t->n++;
+	return 0;
+}
+
+/* The time is always up: one each, until there are none. */
+static void test_a_few_at_a_time(void **state)
+{
+	CLEANUP(backlog_release) struct backlog b = { 0 };
+	struct taker t = { 0 };
+	struct err err = ERR_INIT;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 600; i++)
+		add(&b, i);
+	for (unsigned i = 1; i < 600; i++) {
+		assert_int_equal(backlog_drain(&b, 1, take, &t, &err), 1);
+		assert_int_equal(t.n, i);
+	}
+	assert_int_equal(backlog_drain(&b, 1, take, &t, &err), 0);
+	assert_int_equal(t.n, 600);
+	assert_int_equal(b.n, 0);
+	assert_int_equal(backlog_drain(&b, 1, take, &t, &err), 0);
+}
+
+static void test_all_at_once(void **state)
+{
+	CLEANUP(backlog_release) struct backlog b = { 0 };
+	struct taker t = { 0 };
+
+	(void)state;
+	for (uint64_t i = 1; i <= 10; i++)
+		add(&b, i);
+	assert_int_equal(backlog_drain(&b, U64_UNKNOWN, take, &t, NULL), 0);
+	assert_int_equal(t.n, 10);
+}
+
+/* The one that failed is the first to be tried again. */
+static void test_a_failure(void **state)
+{
+	CLEANUP(backlog_release) struct backlog b = { 0 };
+	struct taker t = { .fail_at = 3 };
+	struct err err = ERR_INIT;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 5; i++)
+		add(&b, i);
+	assert_int_equal(backlog_drain(&b, U64_UNKNOWN, take, &t, &err), -EBUSY);
+	assert_int_equal(t.n, 2);
+	assert_int_equal(b.n, 3);
+	t.fail_at = 0;
+	assert_int_equal(backlog_drain(&b, U64_UNKNOWN, take, &t, &err), 0);
+	assert_int_equal(t.n, 5);
+}
+
+static void test_the_oldest_go(void **state)
+{
+	CLEANUP(backlog_release) struct backlog b = { 0 };
+	struct taker t = { .last_ns = 7 };
+
+	(void)state;
+	for (uint64_t i = 1; i <= BACKLOG_MAX_TICKS + 7; i++)
+		add(&b, i);
+	assert_int_equal(b.n_lost, 7);
+	assert_int_equal(backlog_drain(&b, U64_UNKNOWN, take, &t, NULL), 0);
+	assert_int_equal(t.n, BACKLOG_MAX_TICKS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_few_at_a_time),
+		cmocka_unit_test(test_all_at_once),
+		cmocka_unit_test(test_a_failure),
+		cmocka_unit_test(test_the_oldest_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
