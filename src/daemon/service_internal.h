@@ -69,6 +69,7 @@ struct life_state {
 	struct members *members;
 	struct map
 		known_since; /* attempt -> from which moment on its births and deaths were told */
+	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
 	int64_t last_event_id; /* of those that runners write down, the last that was told */
 	bool is_relaying;
@@ -131,6 +132,7 @@ struct service {
 	struct guest *guests;	   /* runners that hold the line */
 	struct map guest_due_ns;   /* by uid: see service_guest.c */
 	struct recent *recent;	   /* the last events */
+	struct subscription *subscriptions;
 	struct rendered *rendered;
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
 	bool has_snapshot_json;	  /* and not of the one before */
@@ -293,8 +295,9 @@ int service_need_store(struct service *s, struct err *err);
 
 extern const struct rpc_method service_status_methods[]; /* the daemon itself */
 extern const struct rpc_method service_config_methods[];
-extern const struct rpc_method service_view_methods[];	 /* snapshots, events, contexts */
-extern const struct rpc_method service_recent_methods[]; /* the last events */
+extern const struct rpc_method service_view_methods[];	    /* snapshots, contexts */
+extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
+extern const struct rpc_method service_recent_methods[];    /* the last events */
 extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_attach_methods[];
 extern const struct rpc_method service_phase_methods[];
@@ -415,6 +418,9 @@ void service_close_phases(struct service *s); /* while the store is open */
 
 /* The last snapshot as JSON, for those who see all of it; made once for all of them. */
 const struct buf *service_snapshot_json(struct service *s);
+
+/* What one user sees of it. -ENOMEM. */
+int service_write_shown(const struct service *s, uid_t uid, struct json *j);
 
 /* ---- service_events.c ---- */
 

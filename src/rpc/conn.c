@@ -120,6 +120,7 @@ void conn_write(struct rpc_conn *conn)
 		conn->written_ns = clock_boot_ns();
 	if (n < 0)
 		conn->is_broken = true;
+	conn->is_clogged = !outbox_is_empty(&conn->out);
 	conn_count(conn);
 }
 
@@ -274,6 +275,8 @@ static void on_ready(void *ctx)
 	}
 	conn->is_ready = false;
 	conn->is_handling = true;
+	if (loop_fd_ready(conn->watch) & LOOP_WRITABLE)
+		conn->is_clogged = false;
 	if ((loop_fd_ready(conn->watch) & LOOP_READABLE) && is_read(conn))
 		receive(conn);
 	conn_settle(conn);

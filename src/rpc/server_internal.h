@@ -64,9 +64,10 @@ struct rpc_conn {
 	uint64_t active_ns;	/* when something last came */
 	size_t counted_request_bytes, counted_unread_bytes; /* its part of the server's sums */
 
-	bool is_at_end;	   /* the client sends no more; it may still read */
-	bool is_broken;	   /* to be closed */
-	bool is_handling;  /* conn_settle() comes anyway */
+	bool is_clogged;  /* the socket took not all that waited; until the loop says that it can */
+	bool is_at_end;	  /* the client sends no more; it may still read */
+	bool is_broken;	  /* to be closed */
+	bool is_handling; /* conn_settle() comes anyway */
 	bool is_unsettled; /* conn_continue() is to come */
 	bool is_ready;	   /* the loop has told of it, and it is to be read then */
 };
