@@ -69,5 +69,32 @@ print(len(set(stamps)))
 END
 is "who subscribes thrice gets each event once" "$(as 4001 python3 "$TMP/twice.py")" 3
 
+# ---- dear questions ----
+
+cat >"$TMP/dear.py" <<'END'
+import time
+from shares import Client
+status = Client()
+def ticks():
+    d = status.ask("daemon.status")["result"]
+    return d["ticks_skipped"]
+before = ticks()
+file = "sheets:\n" + "".join("  - run: [echo, '%s']\n" % ("x" * 100) for _ in range(8000))
+batch = [{"jsonrpc": "2.0", "id": i, "method": m, "params": {"file": file}}
+         for i, m in enumerate(["estimate", "admit"] * 7)]
+clients = [Client() for _ in range(3)]
+for c in clients:
+    c.write(batch)
+quick = Client()
+n_quick = 0
+answers = []
+for c in clients:
+    answers += c.read()
+    n_quick += "result" in quick.ask("daemon.status")
+print(len(answers), {"result" in a for a in answers}, n_quick, ticks() - before <= 1)
+END
+is "who asks for dear things is answered, and no tick is late" "$(as 4001 timeout 100 python3 "$TMP/dear.py")" \
+	"42 {True} 3 True"
+
 "$PROCTOR" stop
 finish
