@@ -54,6 +54,13 @@ int bus_subscribe(struct bus *bus, unsigned topics, bus_handler *fn, void *ctx)
 	return bus->next_id++;
 }
 
+void bus_set_topics(struct bus *bus, int id, unsigned topics)
+{
+	for (size_t i = 0; i < bus->n; i++)
+		if (bus->items[i].id == id)
+			bus->items[i].topics = topics;
+}
+
 /* Closes the gaps that unsubscribing left. */
 static void bus_compact(struct bus *bus)
 {

@@ -41,6 +41,9 @@ struct bus *bus_free(struct bus *bus);
 /* Borrows ctx until bus_unsubscribe(). Returns an id >= 0, or -ENOSPC, -ENOMEM. */
 int bus_subscribe(struct bus *bus, unsigned topics, bus_handler *fn, void *ctx);
 
+/* From the next event on it gets these topics instead. An id that is not there is fine. */
+void bus_set_topics(struct bus *bus, int id, unsigned topics);
+
 /* An id that is not there (any more) is fine: ids are not used again. */
 void bus_unsubscribe(struct bus *bus, int id);
 

@@ -59,17 +59,24 @@ static int estimate_source(struct store *store, const struct class_source *sourc
 
 /* ---- of a job ---- */
 
+/* A question, with what is the same for all parts of its answer. */
+struct asked {
+	const struct learning_question *q;
+	uint64_t argv_hash;
+};
+
 /* What a run of the sheet will be called; NULL: of all sheets. */
-static int estimate_part(struct store *store, const struct learning_question *q,
+static int estimate_part(struct store *store, const struct asked *asked,
 			 const struct sheet_spec *sheet, struct learning_answer *ret,
 			 struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct learning_question *q = asked->q;
 	const struct job_spec *spec = q->spec;
 	const struct sheet_spec *only = spec->n_sheets == 1 ? &spec->sheets[0] : sheet;
 	struct class_source source = {
 		.n_sheets = only ? 1 : (int)spec->n_sheets,
-		.argv_hash = job_spec_hash(spec, q->mask),
+		.argv_hash = asked->argv_hash,
 		.sheet_num = only ? only->num : 0,
 		.uid = q->uid,
 		.input_bytes = q->input_bytes, /* recorded of the job as a whole */
@@ -98,15 +105,16 @@ static void add_part(struct learning_answer *all, const struct learning_answer *
 }
 
 /* No data of one sheet is no data of the job: so it ends with the first. */
-static int estimate_by_sheet(struct store *store, const struct learning_question *q,
+static int estimate_by_sheet(struct store *store, const struct asked *asked,
 			     struct learning_answer *ret, struct err *err)
 {
+	const struct job_spec *spec = asked->q->spec;
 	struct learning_answer part;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < q->spec->n_sheets; i++) {
+	for (size_t i = 0; r == 0 && i < spec->n_sheets; i++) {
 		learning_answer_init(&part);
-		r = estimate_part(store, q, &q->spec->sheets[i], &part, err);
+		r = estimate_part(store, asked, &spec->sheets[i], &part, err);
 		if (i == 0)
 			*ret = part;
 		else
@@ -121,13 +129,14 @@ static int estimate_by_sheet(struct store *store, const struct learning_question
 int learning_estimate(struct store *store, const struct learning_question *question,
 		      struct learning_answer *ret, struct err *err)
 {
+	const struct asked asked = { question, job_spec_hash(question->spec, question->mask) };
 	struct learning_answer answer;
 	int r;
 
 	learning_answer_init(&answer);
-	r = estimate_part(store, question, NULL, &answer, err);
+	r = estimate_part(store, &asked, NULL, &answer, err);
 	if (r == 0 && answer.estimate.n_runs == 0 && question->spec->n_sheets > 1)
-		r = estimate_by_sheet(store, question, &answer, err);
+		r = estimate_by_sheet(store, &asked, &answer, err);
 	if (r == 0)
 		*ret = answer;
 	return r;

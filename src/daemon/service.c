@@ -126,11 +126,11 @@ static int make_parts(struct service *s, struct err *err)
 }
 
 static const struct rpc_method *const method_tables[] = {
-	service_status_methods,	  service_config_methods, service_view_methods,
-	service_recent_methods,	  service_job_methods,	  service_attach_methods,
-	service_phase_methods,	  service_wait_methods,	  service_hello_methods,
-	service_guest_methods,	  service_admit_methods,  service_learn_methods,
-	service_estimate_methods,
+	service_status_methods,	  service_config_methods,    service_view_methods,
+	service_recent_methods,	  service_job_methods,	     service_attach_methods,
+	service_phase_methods,	  service_wait_methods,	     service_hello_methods,
+	service_guest_methods,	  service_admit_methods,     service_learn_methods,
+	service_estimate_methods, service_subscribe_methods,
 };
 
 /* The server takes one table. */
@@ -253,6 +253,8 @@ static void end_record(struct service *s)
 static void close_service(struct service *s)
 {
 	learner_leave(s->learner);
+	aside_leave(s->aside);
+	s->wants_reload = false;
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	if (s->store)
@@ -280,6 +282,7 @@ static void close_service(struct service *s)
 	s->jsonl = jsonl_free(s->jsonl);
 	s->loop = loop_free(s->loop);
 	s->learner = learner_free(s->learner);
+	s->aside = aside_free(s->aside);
 	close_fd(&s->signal_fd);
 	close_fd(&s->root_fd);
 	snapshot_release(&s->snap);

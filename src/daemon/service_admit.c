@@ -116,27 +116,6 @@ static bool has_job(const struct admit_params *params)
 	       u64_known(params->job.input_bytes) || f64_known(params->peak_mb);
 }
 
-/* Either what the caller knows, or what is known here. */
-static int find_estimate(struct service *s, const struct rpc_call *call,
-			 const struct admit_params *params, struct estimate *ret, struct err *err)
-{
-	struct learning_answer answer;
-	int r = 0;
-
-	learning_answer_init(&answer);
-	if (f64_known(params->peak_mb) && (params->job.file || params->job.command))
-		return err_set(err, -EINVAL,
-			       "either a job or 'estimated_peak_memory_mb', not both");
-	if (f64_known(params->peak_mb)) {
-		answer.estimate.peak_rss_mb = params->peak_mb;
-		answer.estimate.n_runs = 1;
-	} else {
-		r = service_estimate_params(s, rpc_call_peer(call), &params->job, &answer, err);
-	}
-	*ret = answer.estimate;
-	return r;
-}
-
 /* Who is let in waits as the pressure says, and hears of that. */
 static void write_room(struct json *j, const struct pressure *pressure, const struct estimate *e,
 		       const struct admit_answer *a)
@@ -153,22 +132,53 @@ static void write_room(struct json *j, const struct pressure *pressure, const st
 	json_end_object(j);
 }
 
+static int judge(struct service *s, struct rpc_call *call, const struct estimate *e,
+		 struct err *err)
+{
+	struct admit_answer answer;
+
+	if (service_judge_room(s, e, &answer) < 0)
+		return err_set(err, -ENOMEM, "no memory left to tell");
+	write_room(rpc_call_result(call), &s->pressure, e, &answer);
+	return 0;
+}
+
+static int judge_estimate(void *ctx, struct service *s, struct rpc_call *call, struct err *err)
+{
+	const struct estimate_task *task = ctx;
+
+	return judge(s, call, &task->answer.estimate, err);
+}
+
+static const struct aside_answer answer_admission = { estimate_task_work, judge_estimate,
+						      estimate_task_free };
+
+static int judge_told(struct service *s, struct rpc_call *call, double peak_mb, struct err *err)
+{
+	struct estimate e;
+
+	estimate_init(&e);
+	e.peak_rss_mb = peak_mb;
+	e.n_runs = 1;
+	return judge(s, call, &e, err);
+}
+
+/* Either what the caller knows, or what is known here. */
 static int admit_known(struct service *s, struct rpc_call *call, const struct admit_params *params,
 		       struct err *err)
 {
-	struct admit_answer answer;
-	struct estimate e;
+	struct estimate_task *task = NULL;
 	int r;
 
 	if (strcmp(params->what, "job") != 0)
 		return err_set(err, -EINVAL, "what is expected of a job goes with 'for' \"job\"");
-	r = find_estimate(s, call, params, &e, err);
-	if (r < 0)
-		return r;
-	if (service_judge_room(s, &e, &answer) < 0)
-		return err_set(err, -ENOMEM, "no memory left to tell");
-	write_room(rpc_call_result(call), &s->pressure, &e, &answer);
-	return 0;
+	if (f64_known(params->peak_mb) && (params->job.file || params->job.command))
+		return err_set(err, -EINVAL,
+			       "either a job or 'estimated_peak_memory_mb', not both");
+	if (f64_known(params->peak_mb))
+		return judge_told(s, call, params->peak_mb, err);
+	r = service_estimate_task(s, rpc_call_peer(call), &params->job, &task, err);
+	return r < 0 ? r : service_answer_aside(s, call, &answer_admission, task, err);
 }
 
 /* Whether a job, or the next sheet of one, may start: for runners, and for other schedulers. */

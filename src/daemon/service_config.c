@@ -245,6 +245,9 @@ void service_reload(struct service *s)
 {
 	struct err err = ERR_INIT;
 
+	s->wants_reload = aside_is_busy(s->aside);
+	if (s->wants_reload)
+		return;
 	notify_reloading();
 	if (read_again(s, &err) < 0) {
 		s->reload.refused_wall_ns = clock_wall_ns();

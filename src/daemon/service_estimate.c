@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +16,18 @@ static const struct mask *current_mask(const struct service *s)
 	return s->reloaded ? s->reloaded->mask : s->options->mask;
 }
 
+static struct learning_question ask_about(const struct service *s, const struct job_spec *spec,
+					  uid_t uid, uint64_t input_bytes)
+{
+	return (struct learning_question){
+		.spec = spec,
+		.mask = current_mask(s),
+		.uid = uid,
+		.input_bytes = input_bytes,
+		.only_own = uid != geteuid(),
+	};
+}
+
 /*
  * Files that the job names are not looked at: that is for who may read them, and may
  * take as long as a far-away disk likes.
@@ -22,13 +35,7 @@ static const struct mask *current_mask(const struct service *s)
 int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
 			  uint64_t input_bytes, struct learning_answer *ret, struct err *err)
 {
-	const struct learning_question question = {
-		.spec = spec,
-		.mask = current_mask(s),
-		.uid = uid,
-		.input_bytes = input_bytes,
-		.only_own = uid != geteuid(),
-	};
+	const struct learning_question question = ask_about(s, spec, uid, input_bytes);
 	int r = service_need_store(s, err);
 
 	return r < 0 ? r : learning_estimate(s->store, &question, ret, err);
@@ -64,24 +71,63 @@ static int check_params(const struct estimate_params *params, struct err *err)
 	return 0;
 }
 
-/* Whoever may do everything has their jobs run as us. */
-int service_estimate_params(struct service *s, const struct rpc_peer *peer,
-			    const struct estimate_params *params, struct learning_answer *ret,
-			    struct err *err)
+static int read_question(const struct estimate_params *params, struct estimate_task *task,
+			 struct err *err)
 {
-	CLEANUP(job_spec_release) struct job_spec spec;
-	uid_t uid = service_is_owner(peer) ? geteuid() : peer->uid;
 	int r = check_params(params, err);
 
-	job_spec_init(&spec);
-	if (r == 0 && params->file)
-		r = job_file_parse_for_others(params->file, strlen(params->file), "the job file",
-					      &spec, err);
-	else if (r == 0)
-		r = spec_of_command(params->command, params->sheet ? params->sheet : 1, &spec, err);
-	if (r == 0)
-		r = service_estimate_spec(s, &spec, uid, params->input_bytes, ret, err);
+	if (r < 0)
+		return r;
+	if (!params->file)
+		return spec_of_command(params->command, params->sheet ? params->sheet : 1,
+				       &task->spec, err);
+	task->file = strdup(params->file); /* a long one takes its time to be parsed */
+	return task->file ? 0 : err_set(err, -ENOMEM, "no memory left for the job file");
+}
+
+/* Whoever may do everything has their jobs run as us. */
+int service_estimate_task(struct service *s, const struct rpc_peer *peer,
+			  const struct estimate_params *params, struct estimate_task **ret,
+			  struct err *err)
+{
+	uid_t uid = service_is_owner(peer) ? geteuid() : peer->uid;
+	struct estimate_task *task = calloc(1, sizeof(*task));
+	int r;
+
+	if (!task)
+		return err_set(err, -ENOMEM, "no memory left for an estimate");
+	job_spec_init(&task->spec);
+	task->question = ask_about(s, &task->spec, uid, params->input_bytes);
+	r = read_question(params, task, err);
+	if (r < 0)
+		estimate_task_free(task);
+	else
+		*ret = task;
 	return r;
+}
+
+int estimate_task_work(void *ctx, struct store *store, struct err *err)
+{
+	struct estimate_task *task = ctx;
+	int r = 0;
+
+	if (task->file)
+		r = job_file_parse_for_others(task->file, strlen(task->file), "the job file",
+					      &task->spec, err);
+	if (r < 0)
+		job_spec_init(&task->spec); /* the parser has released it */
+	return r < 0 ? r : learning_estimate(store, &task->question, &task->answer, err);
+}
+
+void estimate_task_free(void *ctx)
+{
+	struct estimate_task *task = ctx;
+
+	if (!task)
+		return;
+	job_spec_release(&task->spec);
+	free(task->file);
+	free(task);
 }
 
 static const struct rpc_field estimate_fields[] = {
@@ -92,18 +138,28 @@ static const struct rpc_field estimate_fields[] = {
 	  .is_required = false },
 };
 
+static int write_estimate(void *ctx, struct service *s, struct rpc_call *call, struct err *err)
+{
+	const struct estimate_task *task = ctx;
+
+	(void)s;
+	(void)err;
+	learning_write_answer(rpc_call_result(call), &task->answer);
+	return 0;
+}
+
+static const struct aside_answer answer_estimate = { estimate_task_work, write_estimate,
+						     estimate_task_free };
+
 static int estimate(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct estimate_params params = { .input_bytes = U64_UNKNOWN };
-	struct learning_answer answer;
+	struct estimate_task *task = NULL;
 	int r = rpc_call_read(call, estimate_fields, ARRAY_SIZE(estimate_fields), &params, err);
 
-	learning_answer_init(&answer);
 	if (r == 0)
-		r = service_estimate_params(ctx, rpc_call_peer(call), &params, &answer, err);
-	if (r == 0)
-		learning_write_answer(rpc_call_result(call), &answer);
-	return r;
+		r = service_estimate_task(ctx, rpc_call_peer(call), &params, &task, err);
+	return r < 0 ? r : service_answer_aside(ctx, call, &answer_estimate, task, err);
 }
 
 const struct rpc_method service_estimate_methods[] = {

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/settings.h"
 #include "bus/bus.h"
+#include "daemon/aside.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/learner.h"
@@ -69,6 +70,7 @@ struct life_state {
 	struct members *members;
 	struct map
 		known_since; /* attempt -> from which moment on its births and deaths were told */
+	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
 	int64_t last_event_id; /* of those that runners write down, the last that was told */
 	bool is_relaying;
@@ -88,6 +90,7 @@ struct service {
 	const struct paths *paths;   /* the same; only the log moves while the daemon runs */
 	struct settings *reloaded;   /* where they are then; NULL before */
 	struct reload_state reload;
+	bool wants_reload; /* as soon as nobody uses the old configuration elsewhere */
 	uint64_t read_gid; /* of the group that may read; U64_UNKNOWN: there is none */
 	struct watchdog watchdog;
 	struct loop *loop;
@@ -119,6 +122,7 @@ struct service {
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
 	struct learner *learner;
+	struct aside *aside;		/* for calls that take long */
 	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct life_state life;
 	struct syscalls_state syscalls;
@@ -131,6 +135,7 @@ struct service {
 	struct guest *guests;	   /* runners that hold the line */
 	struct map guest_due_ns;   /* by uid: see service_guest.c */
 	struct recent *recent;	   /* the last events */
+	struct subscription *subscriptions;
 	struct rendered *rendered;
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
 	bool has_snapshot_json;	  /* and not of the one before */
@@ -157,6 +162,9 @@ void service_set_rung(struct service *s, struct rung taken);
 /* ---- service_tick.c ---- */
 
 int service_begin_ticks(struct service *s, struct err *err);
+
+/* For store_set_alive_check(); on any thread. */
+enum store_alive service_check_alive(void *ctx, const struct attempt *a);
 
 /* From now on, whatever ticks have cost so far. */
 void service_set_interval(struct service *s, double seconds);
@@ -203,9 +211,22 @@ struct estimate_params {
 	uint64_t input_bytes; /* of the files that it names, as the caller says; U64_UNKNOWN */
 };
 
-int service_estimate_params(struct service *s, const struct rpc_peer *peer,
-			    const struct estimate_params *params, struct learning_answer *ret,
-			    struct err *err);
+/* A question that can be asked aside. */
+struct estimate_task {
+	char *file; /* its text; NULL: spec is there already */
+	struct job_spec spec;
+	struct learning_question question;
+	struct learning_answer answer;
+};
+
+/* -EINVAL, -ENOMEM. */
+int service_estimate_task(struct service *s, const struct rpc_peer *peer,
+			  const struct estimate_params *params, struct estimate_task **ret,
+			  struct err *err);
+
+/* Both take a struct estimate_task: see struct aside_answer. */
+int estimate_task_work(void *ctx, struct store *store, struct err *err);
+void estimate_task_free(void *ctx); /* NULL is fine */
 
 /* Of one that will run as this user. */
 int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
@@ -216,6 +237,20 @@ bool service_needs_estimate(const struct queued *job);
 void service_estimate_queued(struct service *s, struct queued *job);
 void service_keep_estimate(struct queued *job, const struct estimate *e);
 void service_estimate_watched(struct service *s, struct watched *job);
+
+/* ---- service_aside.c: calls whose answers take long ---- */
+
+struct aside_answer {
+	/* On another thread: touches nothing but what is in ctx. */
+	int (*work)(void *ctx, struct store *store, struct err *err);
+	/* In the loop, if that was well: writes the result. */
+	int (*write)(void *ctx, struct service *s, struct rpc_call *call, struct err *err);
+	void (*release)(void *ctx);
+};
+
+/* What a method returns whose answer comes so. Takes over ctx, also where it fails. */
+int service_answer_aside(struct service *s, struct rpc_call *call, const struct aside_answer *how,
+			 void *ctx, struct err *err);
 
 /* ---- service_room.c ---- */
 
@@ -293,8 +328,9 @@ int service_need_store(struct service *s, struct err *err);
 
 extern const struct rpc_method service_status_methods[]; /* the daemon itself */
 extern const struct rpc_method service_config_methods[];
-extern const struct rpc_method service_view_methods[];	 /* snapshots, events, contexts */
-extern const struct rpc_method service_recent_methods[]; /* the last events */
+extern const struct rpc_method service_view_methods[];	    /* snapshots, contexts */
+extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
+extern const struct rpc_method service_recent_methods[];    /* the last events */
 extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_attach_methods[];
 extern const struct rpc_method service_phase_methods[];
@@ -415,6 +451,9 @@ void service_close_phases(struct service *s); /* while the store is open */
 
 /* The last snapshot as JSON, for those who see all of it; made once for all of them. */
 const struct buf *service_snapshot_json(struct service *s);
+
+/* What one user sees of it. -ENOMEM. */
+int service_write_shown(const struct service *s, uid_t uid, struct json *j);
 
 /* ---- service_events.c ---- */
 

@@ -78,7 +78,8 @@ int service_begin_learning(struct service *s, struct err *err)
 	};
 
 	s->learner = learner_new(&options);
-	return s->learner ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
+	s->aside = aside_new(s->loop, s->options->paths->db, service_check_alive);
+	return s->learner && s->aside ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
 void service_configure_learning(struct service *s)

@@ -106,6 +106,9 @@ static void on_death(struct service *s, const struct life_event *ev)
 
 static void on_life_event(void *ctx, const struct life_event *ev)
 {
+	struct service *s = ctx;
+
+	s->life.n_taken++;
 	if (ev->type == LIFE_FORK)
 		on_birth(ctx, ev);
 	else if (ev->type == LIFE_EXIT)
@@ -118,21 +121,29 @@ static void stop_life(struct service *s)
 	s->life.life = life_close(s->life.life);
 }
 
-void service_drain_life(struct service *s)
+/* Returns how many have come, of at most about max. */
+static uint64_t drain(struct service *s, size_t max)
 {
+	uint64_t before = s->life.n_taken;
 	int64_t lost;
 
 	if (!s->life.life)
-		return;
-	lost = life_drain(s->life.life, on_life_event, s);
+		return 0;
+	lost = life_drain_some(s->life.life, max, on_life_event, s);
 	if (lost > 0)
 		s->life.n_lost += (uint64_t)lost;
 	if (lost >= 0)
-		return;
+		return s->life.n_taken - before;
 	log_warning("the kernel's news of births and deaths ended, and the daemon goes on: %s",
 		    strerror((int)-lost));
 	s->life.n_lost++;
 	stop_life(s);
+	return 0;
+}
+
+void service_drain_life(struct service *s)
+{
+	drain(s, SIZE_MAX);
 }
 
 /*
@@ -140,6 +151,9 @@ void service_drain_life(struct service *s)
  * within this time is taken together.
  */
 #define GATHER_MS 50
+
+/* Each is handed to every subscriber: after so many it is the turn of others. */
+#define MAX_PER_TURN 256
 
 static void on_life_fd(void *ctx)
 {
@@ -153,8 +167,9 @@ static void on_life_timer(void *ctx)
 {
 	struct service *s = ctx;
 
-	service_drain_life(s);
-	if (s->life.watch)
+	if (drain(s, MAX_PER_TURN) >= MAX_PER_TURN)
+		loop_timer_set(s->life.timer, 1, 0);
+	else if (s->life.watch)
 		loop_fd_set_interest(s->life.watch, LOOP_READABLE);
 }
 

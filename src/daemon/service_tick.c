@@ -13,7 +13,7 @@
 /* ---- look: which jobs there are ---- */
 
 /* When a job that was attached is over is ours to say: it may outlive what was attached. */
-static enum store_alive check_alive(void *ctx, const struct attempt *a)
+enum store_alive service_check_alive(void *ctx, const struct attempt *a)
 {
 	enum store_alive alive = daemon_check_alive(ctx, a);
 
@@ -31,7 +31,7 @@ static int open_store(struct service *s, struct err *err)
 			       err);
 	if (r < 0)
 		return r;
-	store_set_alive_check(s->store, check_alive, NULL);
+	store_set_alive_check(s->store, service_check_alive, NULL);
 	r = store_begin_daemon(s->store, &s->record, err);
 	if (r == 0 && stat(s->options->paths->db, &st) < 0)
 		r = err_set(err, -errno, "%s is gone", s->options->paths->db);

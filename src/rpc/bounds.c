@@ -11,7 +11,7 @@
 
 static bool is_idle(const struct rpc_conn *conn)
 {
-	return conn->n_calls == 0 && conn->n_subscribers == 0 && !conn->parsing &&
+	return conn->n_calls == 0 && conn->n_subscribers == 0 && !conn->parsing && !conn->batch &&
 	       outbox_is_empty(&conn->out);
 }
 

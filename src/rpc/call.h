@@ -23,11 +23,12 @@ struct call_value {
 	bool is_there;
 };
 
-/* Answers that go into one line. */
+/* Requests that came in one line, and whose answers go into one. */
 struct batch {
-	struct buf line;   /* "[…,…" so far */
-	size_t n_open;	   /* calls that are not yet answered */
-	bool is_beginning; /* there may be more calls to come */
+	struct rpc_value *requests; /* owned; NULL: all of them have been made calls */
+	size_t n_begun;		    /* of these */
+	struct buf line;	    /* "[…,…" so far */
+	size_t n_open;		    /* calls that are not yet answered */
 };
 
 struct rpc_call {

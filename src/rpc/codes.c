@@ -24,6 +24,8 @@ static const struct {
 	{ RPC_NOT_FOUND, -ESRCH, "there is no such process" },
 	{ RPC_BUSY, -EBUSY, "not now, later" },
 	{ RPC_BUSY, -EAGAIN, "not now, later" },
+	{ RPC_BUSY, -ENOSPC, "there is no room for it now" },
+	{ RPC_BUSY, -EDQUOT, "there is no room for it now" },
 	{ RPC_TOO_LARGE, -EMSGSIZE, "the request or its reply is too large" },
 	{ RPC_TOO_MANY_CLIENTS, -EUSERS, "there are too many clients" },
 	{ RPC_TIMED_OUT, -ETIMEDOUT, "that took too long" },

@@ -42,7 +42,8 @@ void conn_count(struct rpc_conn *conn)
 	struct rpc_stats *stats = &conn->server->stats;
 	/* Of one that is about to be closed nothing counts: not even what its batches still hold.
 	 */
-	size_t requests = conn->is_broken ? 0 : lines_kept_bytes(&conn->lines);
+	size_t requests =
+		conn->is_broken ? 0 : lines_kept_bytes(&conn->lines) + conn->batch_request_bytes;
 	size_t unread = conn->is_broken ? 0 : conn->out.reply_bytes + conn->batch_bytes;
 
 	stats->request_bytes += requests - conn->counted_request_bytes;
@@ -120,6 +121,7 @@ void conn_write(struct rpc_conn *conn)
 		conn->written_ns = clock_boot_ns();
 	if (n < 0)
 		conn->is_broken = true;
+	conn->is_clogged = !outbox_is_empty(&conn->out);
 	conn_count(conn);
 }
 
@@ -158,7 +160,7 @@ bool conn_is_full(const struct rpc_conn *conn)
 {
 	const struct rpc_limits *limits = &conn->server->limits;
 
-	return conn->parsing || conn->n_calls >= limits->max_in_flight ||
+	return conn->parsing || conn->batch || conn->n_calls >= limits->max_in_flight ||
 	       conn->counted_unread_bytes >= limits->max_unread_bytes;
 }
 
@@ -274,6 +276,8 @@ static void on_ready(void *ctx)
 	}
 	conn->is_ready = false;
 	conn->is_handling = true;
+	if (loop_fd_ready(conn->watch) & LOOP_WRITABLE)
+		conn->is_clogged = false;
 	if ((loop_fd_ready(conn->watch) & LOOP_READABLE) && is_read(conn))
 		receive(conn);
 	conn_settle(conn);
@@ -287,7 +291,10 @@ static bool has_more(const struct rpc_conn *conn)
 void conn_continue(struct rpc_conn *conn)
 {
 	conn->is_handling = true;
-	if (has_more(conn))
+	conn->turn_ends_ns = clock_boot_ns() + TURN_NS;
+	if (conn->batch)
+		dispatch_continue(conn);
+	else if (has_more(conn))
 		take_unread(conn);
 	else if (conn->is_ready && is_read(conn))
 		receive(conn);
@@ -302,7 +309,8 @@ static bool is_over(const struct rpc_conn *conn)
 	if (conn->is_broken)
 		return true;
 	return conn->is_at_end && conn->n_calls == 0 && conn->n_subscribers == 0 &&
-	       !conn->parsing && conn->unread.len == 0 && outbox_is_empty(&conn->out);
+	       !conn->parsing && !conn->batch && conn->unread.len == 0 &&
+	       outbox_is_empty(&conn->out);
 }
 
 static void wait_for_more(struct rpc_conn *conn)
@@ -312,7 +320,7 @@ static void wait_for_more(struct rpc_conn *conn)
 	if (!outbox_is_empty(&conn->out))
 		interest |= LOOP_WRITABLE;
 	loop_fd_set_interest(conn->watch, interest);
-	if (has_more(conn))
+	if (conn->batch || has_more(conn))
 		server_settle_soon(conn);
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "rpc/server_internal.h"
@@ -11,7 +12,7 @@
 /* The line goes when the last call of it is answered. Without any answer there is none. */
 static void batch_settle(struct rpc_conn *conn, struct batch *batch)
 {
-	if (batch->is_beginning || batch->n_open > 0)
+	if (batch->requests || batch->n_open > 0)
 		return;
 	conn->batch_bytes -= batch->line.len;
 	if (batch->line.len > 0) {
@@ -20,6 +21,18 @@ static void batch_settle(struct rpc_conn *conn, struct batch *batch)
 	}
 	buf_release(&batch->line);
 	free(batch);
+}
+
+/* No more calls will come of it. */
+static void batch_end_requests(struct rpc_conn *conn)
+{
+	struct batch *batch = TAKE_PTR(conn->batch);
+
+	rpc_value_free(batch->requests);
+	batch->requests = NULL;
+	conn->batch_request_bytes = 0;
+	conn_count(conn);
+	batch_settle(conn, batch);
 }
 
 static void batch_add(struct rpc_conn *conn, struct batch *batch, struct buf *answer)
@@ -139,6 +152,8 @@ static void abandon_call(struct rpc_call *call)
 
 void dispatch_abandon(struct rpc_conn *conn)
 {
+	if (conn->batch)
+		batch_end_requests(conn);
 	while (conn->calls)
 		abandon_call(conn->calls);
 }
@@ -234,32 +249,49 @@ static void dispatch_one(struct rpc_conn *conn, struct batch *batch, const struc
 		finish(call, r, &err);
 }
 
-static void dispatch_batch(struct rpc_conn *conn, const struct rpc_value *list)
+/* One request at least, so that it comes to an end; and others while the turn lasts. */
+void dispatch_continue(struct rpc_conn *conn)
+{
+	struct batch *batch = conn->batch;
+
+	do {
+		dispatch_one(conn, batch, rpc_value_at(batch->requests, batch->n_begun++));
+		if (batch->n_begun == rpc_value_len(batch->requests)) {
+			batch_end_requests(conn);
+			return;
+		}
+	} while (!conn->is_broken && clock_boot_ns() < conn->turn_ends_ns);
+}
+
+/* Takes over the list. The line that it came in counts for as long as it is there. */
+static void begin_batch(struct rpc_conn *conn, struct rpc_value *list, size_t line_bytes)
 {
 	struct batch *batch = calloc(1, sizeof(*batch));
 
 	if (!batch) {
+		rpc_value_free(list);
 		conn_send_error(conn, "null", -ENOMEM, "out of memory");
 		return;
 	}
-	batch->line = (struct buf)BUF_INIT;
-	batch->is_beginning = true;
-	for (size_t i = 0; i < rpc_value_len(list); i++)
-		dispatch_one(conn, batch, rpc_value_at(list, i));
-	batch->is_beginning = false;
-	batch_settle(conn, batch);
+	*batch = (struct batch){ .requests = list, .line = BUF_INIT };
+	conn->batch = batch;
+	conn->batch_request_bytes = line_bytes;
+	conn_count(conn);
+	dispatch_continue(conn);
 }
 
 /* ---- lines ---- */
 
-void dispatch_parsed(struct rpc_conn *conn, int r, const struct rpc_value *v, const struct err *err)
+void dispatch_parsed(struct rpc_conn *conn, const struct parsed *parsed)
 {
-	if (r < 0)
-		conn_send_error(conn, "null", r, err->text);
-	else if (rpc_value_is_list(v))
-		dispatch_batch(conn, v);
+	if (parsed->r < 0)
+		conn_send_error(conn, "null", parsed->r, parsed->err.text);
+	else if (rpc_value_is_list(parsed->value))
+		begin_batch(conn, parsed->value, parsed->line_bytes);
 	else
-		dispatch_one(conn, NULL, v);
+		dispatch_one(conn, NULL, parsed->value);
+	if (parsed->r < 0 || !rpc_value_is_list(parsed->value))
+		rpc_value_free(parsed->value);
 }
 
 static bool is_blank(const char *line, size_t len)
@@ -272,13 +304,11 @@ static bool is_blank(const char *line, size_t len)
 
 void dispatch_line(struct rpc_conn *conn, const char *line, size_t len)
 {
-	struct rpc_value *v = NULL;
-	struct err err = ERR_INIT;
-	int r;
+	struct parsed parsed = { .line_bytes = len };
 
 	if (is_blank(line, len))
 		return;
-	r = rpc_request_parse(line, len, conn->server->limits.max_batch, &v, &err);
-	dispatch_parsed(conn, r, v, &err);
-	rpc_value_free(v);
+	parsed.r = rpc_request_parse(line, len, conn->server->limits.max_batch, &parsed.value,
+				     &parsed.err);
+	dispatch_parsed(conn, &parsed);
 }

@@ -11,9 +11,7 @@ struct parse_job {
 	struct parse_job *prev, *next; /* in the server's list */
 	struct buf line;
 	size_t max_batch;
-	struct rpc_value *value;
-	struct err err;
-	int r;
+	struct parsed parsed;
 };
 
 static void link_job(struct parse_job *job)
@@ -46,8 +44,8 @@ static void parse(void *ctx)
 	struct parse_job *job = ctx;
 
 	if (!atomic_load(&job->is_forgotten))
-		job->r = rpc_request_parse(job->line.data, job->line.len, job->max_batch,
-					   &job->value, &job->err);
+		job->parsed.r = rpc_request_parse(job->line.data, job->line.len, job->max_batch,
+						  &job->parsed.value, &job->parsed.err);
 }
 
 static void on_parsed(void *ctx)
@@ -61,10 +59,12 @@ static void on_parsed(void *ctx)
 	if (conn) {
 		conn->parsing = NULL;
 		conn->is_handling = true;
-		dispatch_parsed(conn, job->r, job->value, &job->err);
+		conn->turn_ends_ns = 0;
+		dispatch_parsed(conn, &job->parsed);
 		conn_settle(conn);
+	} else {
+		rpc_value_free(job->parsed.value);
 	}
-	rpc_value_free(job->value);
 	free(job);
 }
 
@@ -78,6 +78,7 @@ int parse_aside(struct rpc_conn *conn, struct buf *line)
 	job->conn = conn;
 	job->max_batch = conn->server->limits.max_batch;
 	job->line = *line;
+	job->parsed.line_bytes = line->len;
 	if (loop_queue_work(conn->server->loop, parse, on_parsed, job) < 0) {
 		free(job); /* the line is still the caller's */
 		return -ENOMEM;

@@ -94,6 +94,12 @@ void rpc_call_fail(struct rpc_call *call, int error, const struct err *err);
 int rpc_call_subscribe(struct rpc_call *call, rpc_gone_fn *gone, void *ctx,
 		       struct rpc_subscriber **ret, struct err *err);
 
+/*
+ * The ctx of the subscription that the caller's connection has with this gone; NULL: it has
+ * none. So who subscribes twice can be given more on the one line.
+ */
+void *rpc_call_subscription(const struct rpc_call *call, rpc_gone_fn *gone);
+
 /* Ends it without calling gone. NULL is fine. Returns NULL. */
 struct rpc_subscriber *rpc_subscriber_free(struct rpc_subscriber *sub);
 

@@ -25,8 +25,8 @@
 #define CHUNK_BYTES (32 * 1024)
 #define TURN_NS UINT64_C(100000)
 
-/* A turn lasts for one line at least, and a line can be a batch of dear requests. When all turns
- * of a round have taken so long, the others come in the next, after the timers. */
+/* A turn lasts for one request at least, and that can be dear. When all turns of a round have
+ * taken so long, the others come in the next, after the timers. */
 #define ROUND_MS 20
 
 /* Longer lines are parsed on another thread: jansson takes 20 ms for a megabyte. */
@@ -52,8 +52,10 @@ struct rpc_conn {
 	struct buf unread;	   /* has come, and waits for room or for its turn */
 	struct parse_job *parsing; /* the line that is being parsed elsewhere */
 	struct outbox out;
-	size_t batch_bytes;	/* answers that wait for the others of their batch */
-	struct rpc_call *calls; /* the deferred ones */
+	struct batch *batch; /* of which there are more requests to be made calls; NULL: none */
+	size_t batch_request_bytes; /* the line that it came in */
+	size_t batch_bytes;	    /* answers that wait for the others of their batch */
+	struct rpc_call *calls;	    /* the deferred ones */
 	size_t n_calls;
 	struct rpc_subscriber *subscribers;
 	size_t n_subscribers;
@@ -64,9 +66,10 @@ struct rpc_conn {
 	uint64_t active_ns;	/* when something last came */
 	size_t counted_request_bytes, counted_unread_bytes; /* its part of the server's sums */
 
-	bool is_at_end;	   /* the client sends no more; it may still read */
-	bool is_broken;	   /* to be closed */
-	bool is_handling;  /* conn_settle() comes anyway */
+	bool is_clogged;  /* the socket took not all that waited; until the loop says that it can */
+	bool is_at_end;	  /* the client sends no more; it may still read */
+	bool is_broken;	  /* to be closed */
+	bool is_handling; /* conn_settle() comes anyway */
 	bool is_unsettled; /* conn_continue() is to come */
 	bool is_ready;	   /* the loop has told of it, and it is to be read then */
 };
@@ -159,9 +162,22 @@ bool conn_has_hung_up(const struct rpc_conn *conn);
 /* Parses the line and makes the calls in it. */
 void dispatch_line(struct rpc_conn *conn, const char *line, size_t len);
 
-/* The same of a line that has been parsed; r is what came of that. */
-void dispatch_parsed(struct rpc_conn *conn, int r, const struct rpc_value *v,
-		     const struct err *err);
+/* What came of a line. */
+struct parsed {
+	int r;
+	struct err err;
+	struct rpc_value *value; /* owned */
+	size_t line_bytes;
+};
+
+/* The same of a line that has been parsed; takes over the value. */
+void dispatch_parsed(struct rpc_conn *conn, const struct parsed *parsed);
+
+/*
+ * The next requests of conn->batch, which is there: one, and more while the turn of this
+ * client lasts. A batch of dear requests is so no dearer to the others than one.
+ */
+void dispatch_continue(struct rpc_conn *conn);
 
 /* The client is gone: what it waits for is over. */
 void dispatch_abandon(struct rpc_conn *conn);

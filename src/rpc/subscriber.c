@@ -28,6 +28,14 @@ int rpc_call_subscribe(struct rpc_call *call, rpc_gone_fn *gone, void *ctx,
 	return 0;
 }
 
+void *rpc_call_subscription(const struct rpc_call *call, rpc_gone_fn *gone)
+{
+	for (const struct rpc_subscriber *sub = call->conn->subscribers; sub; sub = sub->next)
+		if (sub->gone == gone)
+			return sub->gone_ctx;
+	return NULL;
+}
+
 struct rpc_subscriber *rpc_subscriber_free(struct rpc_subscriber *sub)
 {
 	if (!sub)
@@ -79,7 +87,7 @@ void rpc_push(struct rpc_subscriber *sub, struct rpc_event *event)
 
 	if (conn->is_broken)
 		return;
-	if (outbox_is_full(&conn->out))
+	if (outbox_is_full(&conn->out) && !conn->is_clogged)
 		conn_write(conn); /* it may read fast enough, and many events come at once */
 	if (outbox_add_event(&conn->out, message_ref((struct message *)event)) < 0)
 		conn_drop(conn, "out of memory");

@@ -83,7 +83,12 @@ int life_fd(const struct life *life)
 
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx)
 {
-	return life->kind->drain(life, fn, ctx);
+	return life->kind->drain(life, SIZE_MAX, fn, ctx);
+}
+
+int64_t life_drain_some(struct life *life, size_t max, life_handler *fn, void *ctx)
+{
+	return life->kind->drain(life, max, fn, ctx);
 }
 
 int life_track(struct life *life, pid_t pid, uint64_t tag)

@@ -30,6 +30,7 @@ struct ebpf {
 	struct life_units units;
 	life_handler *fn;
 	void *fn_ctx;
+	size_t n_left;
 };
 
 static struct ebpf *ebpf_of(struct life *life)
@@ -118,7 +119,7 @@ static int take_record(void *ctx, void *bytes, size_t len)
 	if (life_record_parse(bytes, len, &e->units, &ev) < 0)
 		return 0;
 	e->fn(e->fn_ctx, &ev);
-	return ev.wall_ns > e->units.wall_ns ? -ECANCELED : 0;
+	return --e->n_left == 0 || ev.wall_ns > e->units.wall_ns ? -ECANCELED : 0;
 }
 
 static uint64_t clock_mono_ns(void)
@@ -138,7 +139,7 @@ static int64_t take_lost(struct ebpf *e)
 	return (int64_t)fresh;
 }
 
-static int64_t drain_ebpf(struct life *life, life_handler *fn, void *ctx)
+static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void *ctx)
 {
 	struct ebpf *e = ebpf_of(life);
 	uint64_t n_ticks;
@@ -150,6 +151,7 @@ static int64_t drain_ebpf(struct life *life, life_handler *fn, void *ctx)
 	e->units.wall_ns = clock_wall_ns();
 	e->fn = fn;
 	e->fn_ctx = ctx;
+	e->n_left = max;
 	r = ring_buffer__consume(e->ring);
 	return r < 0 && r != -ECANCELED ? r : take_lost(e);
 }

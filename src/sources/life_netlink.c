@@ -236,7 +236,8 @@ struct drain {
 	life_handler *fn;
 	void *ctx;
 	uint64_t began_mono_ns, began_wall_ns;
-	bool is_done; /* an event from after the beginning has come */
+	size_t n_left;
+	bool is_done; /* an event from after the beginning has come, or enough have */
 };
 
 static void take_raw(struct drain *d, const struct life_raw *raw)
@@ -252,6 +253,7 @@ static void take_raw(struct drain *d, const struct life_raw *raw)
 	if (ev.type == LIFE_EXIT && life->stats)
 		(void)taskstats_take(life->stats, ev.pid, &ev.account);
 	d->fn(d->ctx, &ev);
+	d->is_done = --d->n_left == 0 || d->is_done;
 }
 
 static void take_datagram(struct drain *d, const char *bytes, size_t len)
@@ -303,13 +305,14 @@ static void take_overflow(struct netlink *life)
 	life_threads_forget(&life->threads);
 }
 
-static int64_t drain_netlink(struct life *base, life_handler *fn, void *ctx)
+static int64_t drain_netlink(struct life *base, size_t max, life_handler *fn, void *ctx)
 {
 	struct netlink *life = netlink_of(base);
 	struct drain d = {
 		.life = life,
 		.fn = fn,
 		.ctx = ctx,
+		.n_left = max,
 		.began_mono_ns = clock_mono_ns(),
 		.began_wall_ns = clock_wall_ns(),
 	};

@@ -239,6 +239,9 @@ int life_fd(const struct life *life);
  */
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
 
+/* The same, of max (not 0) and at most a few more; the others wait for the next call. */
+int64_t life_drain_some(struct life *life, size_t max, life_handler *fn, void *ctx);
+
 /* ---- system calls ---- */
 
 /*

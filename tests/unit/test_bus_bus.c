@@ -223,17 +223,30 @@ static void test_who_may_see(void **state)
 	assert_true(event_is_visible(&hosts, 1001, false));
 }
 
+static void test_other_topics(void **state)
+{
+	struct log *log = *state;
+	struct listener a = listener(log, 'a'), b = listener(log, 'b');
+
+	subscribe(&a, topic_bit(TOPIC_ANOMALY));
+	subscribe(&b, topic_bit(TOPIC_ANOMALY));
+	bus_set_topics(log->bus, a.id, topic_bit(TOPIC_ANOMALY) | topic_bit(TOPIC_PATTERN));
+	bus_set_topics(log->bus, b.id + 1, ~0u); /* nobody */
+	assert_true(bus_is_wanted(log->bus, TOPIC_PATTERN));
+	assert_false(bus_is_wanted(log->bus, TOPIC_SNAPSHOT));
+	publish(log, TOPIC_PATTERN);
+	publish(log, TOPIC_ANOMALY);
+	assert_string_equal(log->text, "aab"); /* in the order they subscribed */
+}
+
 int main(void)
 {
 #define BUS_TEST(fn) cmocka_unit_test_setup_teardown(fn, make_bus, free_bus)
 	const struct CMUnitTest tests[] = {
-		BUS_TEST(test_topics_and_order),
-		BUS_TEST(test_unsubscribing),
-		BUS_TEST(test_handlers_that_change_the_bus),
-		BUS_TEST(test_too_many),
-		cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_who_may_see),
+		BUS_TEST(test_topics_and_order), BUS_TEST(test_other_topics),
+		BUS_TEST(test_unsubscribing),	 BUS_TEST(test_handlers_that_change_the_bus),
+		BUS_TEST(test_too_many),	 cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_names),	 cmocka_unit_test(test_who_may_see),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

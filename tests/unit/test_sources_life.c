@@ -488,6 +488,29 @@ static void test_live_loss_is_told(void **state)
 	life_close(life);
 }
 
+/* A turn ends although there is more, and nothing of it is lost. */
+static void test_live_some(void **state)
+{
+	struct life *life = open_or_skip();
+	uint64_t n = 0;
+
+	(void)state;
+	assert_int_equal(life_drain(life, count_event, &n), 0);
+	for (int i = 0; i < 200; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+	}
+	n = 0;
+	assert_int_equal(life_drain_some(life, 20, count_event, &n), 0);
+	assert_in_range(n, 20, 200);
+	assert_int_equal(life_drain(life, count_event, &n), 0);
+	assert_true(n >= 400);
+	life_close(life);
+}
+
 static void test_rungs(void **state)
 {
 	struct arena arena = ARENA_INIT;
@@ -531,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_live_every_birth_and_death),
 		cmocka_unit_test(test_live_first_thread_ends_first),
 		cmocka_unit_test(test_live_exec_in_another_thread),
+		cmocka_unit_test(test_live_some),
 		cmocka_unit_test(test_live_loss_is_told),
 		cmocka_unit_test(test_rungs),
 	};

@@ -1,0 +1,161 @@
+#include "daemon/aside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+
+#define PATIENCE_MS 5000 /* for a writer: nobody but who has asked waits for this thread */
+
+struct waiting {
+	struct aside_task task;
+	struct waiting *next;
+};
+
+struct aside {
+	struct loop *loop;
+	const char *db;
+	store_alive_fn *check_alive;
+	struct waiting *first, **end;
+	struct waiting *current; /* that the other thread has; NULL: it has nothing to do */
+	uid_t last_uid;		 /* whose turn it was */
+	bool is_leaving;
+	int r;
+	struct err err;
+};
+
+struct aside *aside_new(struct loop *loop, const char *db, store_alive_fn *check_alive)
+{
+	struct aside *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	*a = (struct aside){ .loop = loop, .db = db, .check_alive = check_alive };
+	a->end = &a->first;
+	return a;
+}
+
+bool aside_is_busy(const struct aside *a)
+{
+	return a->current != NULL;
+}
+
+/* ---- whose turn it is ---- */
+
+/* The next user by number, and after the last the first again. */
+static bool comes_before(const struct aside *a, uid_t uid, uid_t other)
+{
+	return (uid_t)(uid - a->last_uid - 1) < (uid_t)(other - a->last_uid - 1);
+}
+
+static struct waiting *take_next(struct aside *a)
+{
+	struct waiting **best = &a->first, *taken;
+
+	if (!a->first)
+		return NULL;
+	for (struct waiting **at = &a->first->next; *at; at = &(*at)->next)
+		if (comes_before(a, (*at)->task.uid, (*best)->task.uid))
+			best = at;
+	taken = *best;
+	*best = taken->next;
+	if (a->end == &taken->next)
+		a->end = best;
+	a->last_uid = taken->task.uid;
+	return taken;
+}
+
+/* ---- on the other thread ---- */
+
+static void close_store(struct store **store)
+{
+	*store = store_close(*store);
+}
+
+static void do_work(void *ctx)
+{
+	CLEANUP(close_store) struct store *store = NULL;
+	struct aside *a = ctx;
+	const struct aside_task *task = &a->current->task;
+
+	a->r = store_open_patient(a->db, STORE_READ, PATIENCE_MS, &store, &a->err);
+	if (a->r < 0)
+		return;
+	store_set_alive_check(store, a->check_alive, NULL);
+	a->r = task->work(task->ctx, store, &a->err);
+}
+
+/* ---- in the loop ---- */
+
+static void finish(struct waiting *waiting, int r, const struct err *err)
+{
+	waiting->task.done(waiting->task.ctx, r, err);
+	free(waiting);
+}
+
+static void begin_next(struct aside *a);
+
+static void on_done(void *ctx)
+{
+	struct aside *a = ctx;
+
+	finish(TAKE_PTR(a->current), a->r, &a->err);
+	begin_next(a);
+}
+
+static void begin_next(struct aside *a)
+{
+	if (a->current || a->is_leaving)
+		return;
+	a->current = take_next(a);
+	if (!a->current)
+		return;
+	a->err = (struct err)ERR_INIT;
+	if (loop_queue_work(a->loop, do_work, on_done, a) == 0)
+		return;
+	err_set(&a->err, -ENOMEM, "no memory left to begin");
+	finish(TAKE_PTR(a->current), -ENOMEM, &a->err);
+}
+
+static size_t count_of(const struct aside *a, uid_t uid)
+{
+	size_t n = 0;
+
+	for (const struct waiting *w = a->first; w; w = w->next)
+		n += w->task.uid == uid;
+	return n;
+}
+
+int aside_add(struct aside *a, const struct aside_task *task, struct err *err)
+{
+	struct waiting *waiting;
+
+	if (count_of(a, task->uid) >= ASIDE_MAX_WAITING)
+		return err_set(err, -EBUSY, "%d questions of this user wait already: try again",
+			       ASIDE_MAX_WAITING);
+	waiting = malloc(sizeof(*waiting));
+	if (!waiting)
+		return err_set(err, -ENOMEM, "no memory left to wait");
+	*waiting = (struct waiting){ .task = *task };
+	*a->end = waiting;
+	a->end = &waiting->next;
+	begin_next(a);
+	return 0;
+}
+
+void aside_leave(struct aside *a)
+{
+	const struct err ending = { .code = -ESHUTDOWN, .text = "the daemon is ending" };
+
+	if (!a)
+		return;
+	a->is_leaving = true;
+	for (struct waiting *waiting; (waiting = take_next(a));)
+		finish(waiting, -ESHUTDOWN, &ending);
+}
+
+struct aside *aside_free(struct aside *a)
+{
+	free(a);
+	return NULL;
+}

@@ -1,0 +1,100 @@
+#!/bin/bash
+# One user who takes all there is to take of root's daemon: there is a bound, it is told, and other users
+# go on as before. In a mount namespace of its own.
+if [ -z "${IN_OWN_NAMESPACE:-}" ] && [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
+	IN_OWN_NAMESPACE=1 exec unshare -m "$0" "$@"
+fi
+. "$(dirname "$0")/lib.sh"
+
+if [ -z "${IN_OWN_NAMESPACE:-}" ]; then
+	skip "what one user may take" "needs root, and a machine that makes mount namespaces"
+	finish
+fi
+unset PROCTOR_HOME
+chmod 755 "$TMP"
+mkdir "$TMP/var" "$TMP/etc"
+cp -a /etc/. "$TMP/etc"
+rm -rf "$TMP/etc/proctor"
+mkdir "$TMP/etc/proctor"
+mount --bind "$TMP/etc" /etc && mount -t tmpfs none /run && mount --bind "$TMP/var" /var/lib || exit 99
+printf 'interval_seconds: 0.5\nlimits:\n  max_concurrent_jobs: 1\n  max_daemon_cpu_percent: 100\n' >/etc/proctor/proctor.yaml
+trap '"$PROCTOR" stop --jobs 2>/dev/null; rm -rf "$TMP"' EXIT
+
+as() { # UID COMMAND [ARG...]
+	local uid=$1
+	shift
+	setpriv --reuid="$uid" --regid="$uid" --clear-groups env PYTHONPATH="$SOURCE_ROOT/tests/integration" "$@"
+}
+status() { # EXPRESSION: of "status --json", as d
+	json_eval "$("$PROCTOR" status --json)" "$1"
+}
+
+run "$PROCTOR" start
+is "the daemon of the host starts" "$status$stderr" 0
+
+# ---- subscriptions ----
+
+cat >"$TMP/subscribe.py" <<'END'
+from shares import Client
+clients = [Client() for _ in range(70)]
+answers = [c.ask("events.subscribe", {"topics": ["*"]}) for c in clients]
+print(sum("result" in a for a in answers), {a["error"]["code"] for a in answers if "error" in a})
+print({"result" in c.ask("events.subscribe", {"topics": ["job.*"]}) for c in clients[:60] for _ in range(20)})
+clients[0].close() # which makes room for another
+print("result" in Client.until(lambda c: c.ask("daemon.top.stream"), lambda a: "result" in a))
+input()
+END
+coproc as 4001 python3 "$TMP/subscribe.py"
+greedy=$COPROC_PID
+is "of one user so many connections subscribe, each as often as it likes" \
+	"$(for _ in 1 2 3; do read -r line <&"${COPROC[0]}" && echo "$line"; done)" "64 {-32002}
+{True}
+True"
+is "another user subscribes all the same" "$(as 4002 python3 -c '
+from shares import Client
+print(Client().ask("events.subscribe", {"topics": ["*"]})["result"])')" None
+is "and root" "$(python3 -c '
+import sys; sys.path.insert(0, sys.argv[1])
+from shares import Client
+print(Client().ask("events.subscribe", {"topics": ["*"]})["result"])' "$SOURCE_ROOT/tests/integration")" None
+echo >&"${COPROC[1]}"
+wait "$greedy"
+cat >"$TMP/twice.py" <<'END'
+from shares import Client
+c = Client()
+for topics in (["snapshot"], ["*"], ["snapshot", "job.*"]):
+    c.ask("events.subscribe", {"topics": topics})
+stamps = [c.read()["params"]["timestamp"] for _ in range(3)]
+print(len(set(stamps)))
+END
+is "who subscribes thrice gets each event once" "$(as 4001 python3 "$TMP/twice.py")" 3
+
+# ---- dear questions ----
+
+cat >"$TMP/dear.py" <<'END'
+import time
+from shares import Client
+status = Client()
+def ticks():
+    d = status.ask("daemon.status")["result"]
+    return d["ticks_skipped"]
+before = ticks()
+file = "sheets:\n" + "".join("  - run: [echo, '%s']\n" % ("x" * 100) for _ in range(8000))
+batch = [{"jsonrpc": "2.0", "id": i, "method": m, "params": {"file": file}}
+         for i, m in enumerate(["estimate", "admit"] * 7)]
+clients = [Client() for _ in range(3)]
+for c in clients:
+    c.write(batch)
+quick = Client()
+n_quick = 0
+answers = []
+for c in clients:
+    answers += c.read()
+    n_quick += "result" in quick.ask("daemon.status")
+print(len(answers), {"result" in a for a in answers}, n_quick, ticks() - before <= 1)
+END
+is "who asks for dear things is answered, and no tick is late" "$(as 4001 timeout 100 python3 "$TMP/dear.py")" \
+	"42 {True} 3 True"
+
+"$PROCTOR" stop
+finish
