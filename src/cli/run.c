@@ -352,6 +352,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.retention = &ctx->config.retention,
 		.reads_gpus = ctx->config.gpu_enabled,
 		.is_submitted = args->queue_fd >= 0,
+		.is_for_other = args->makes_log,
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
 		.leave_background = args->leave_background,

@@ -64,6 +64,7 @@ struct run_options {
 	const struct config_retention *retention; /* how long what is recorded is kept */
 	bool is_submitted; /* a daemon has started it, and wants to hear of it in any case. Under
 			    * pressure its sheets wait (hold.h); the first has waited already */
+	bool is_for_other; /* that daemon is another user's, and does not share our database */
 	double interval_seconds;
 	bool reads_gpus;
 	bool leave_background;

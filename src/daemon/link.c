@@ -129,6 +129,11 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 		hang_up(link);
 }
 
+bool link_is_guest(const struct link *link)
+{
+	return link->is_guest;
+}
+
 bool link_records(const struct link *link)
 {
 	return link->records;
@@ -164,20 +169,23 @@ void link_tell_changed(struct link *link, const struct link_job *job, size_t n_f
  * With an answer: before it comes we do not end, or the daemon could see us dead before
  * it has read what we said. A daemon that was there and is gone may have come back.
  */
-void link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
+bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
 {
+	bool is_expected = link->is_guest || is_awaited;
 	CLEANUP(buf_release) struct buf end = BUF_INIT;
+	int r = 0;
 
-	if (!link->client && (link->is_guest || link->is_early || is_awaited) &&
-	    greet(link, job, false) < 0)
+	if (!link->client && (is_expected || link->is_early))
+		r = greet(link, job, false);
+	if (r < 0)
 		hang_up(link);
 	if (!link->client)
-		return;
+		return !is_expected || r == -EAGAIN;
 	if (!link->is_guest) {
 		link_tell_changed(link, job, 0);
-		return;
+		return true;
 	}
 	write_change(&end, job, 0);
 	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
-	rpc_client_call(link->client, "runner.changed", end.data, NULL, NULL);
+	return rpc_client_call(link->client, "runner.changed", end.data, NULL, NULL) == 0;
 }

@@ -39,6 +39,9 @@ struct link_job {
  */
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting);
 
+/* Whether the job is a guest of the daemon, or was when there last was one. */
+bool link_is_guest(const struct link *link);
+
 /* Whether the daemon writes the ticks. */
 bool link_records(const struct link *link);
 
@@ -48,8 +51,9 @@ void link_tell_changed(struct link *link, const struct link_job *job, size_t n_f
 
 /*
  * The job has ended, and that is recorded. Whoever had it as a guest knows by the
- * return; and also who could not be greeted so far, if is_awaited.
+ * return; and also who could not be greeted so far, if is_awaited. False: such a daemon
+ * is not there, or has not written it down.
  */
-void link_tell_end(struct link *link, const struct link_job *job, bool is_awaited);
+bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited);
 
 #endif

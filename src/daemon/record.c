@@ -697,7 +697,8 @@ static void tell_end(struct run *run)
 {
 	const struct link_job job = link_job_of(run);
 
-	link_tell_end(run->link, &job, run->options->is_submitted);
+	run->is_untold = !link_tell_end(run->link, &job, run->options->is_submitted) &&
+			 (link_is_guest(run->link) || run->options->is_for_other);
 }
 
 void record_end(struct run *run, const struct runner_result *result)

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/file_limit.h"
+#include "daemon/late_word.h"
 #include "daemon/run_internal.h"
 
 /*
@@ -682,6 +683,8 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 	if (r == 0)
 		execute(&run, ret_shell_status);
 	close_run(&run);
+	if (run.is_untold)
+		late_word_leave(ret, options->is_submitted);
 	if (r < 0)
 		inherited_restore(&run.inherited); /* the caller may want to exec the command */
 	return r;

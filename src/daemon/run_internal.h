@@ -73,6 +73,7 @@ struct run {
 	bool is_waiting_said;
 
 	struct link *link; /* to the daemon, which then records the ticks */
+	bool is_untold;	   /* a daemon that should know the end of the job does not */
 	struct hold hold;  /* a sheet that waits for its start */
 	struct upkeep *upkeep;
 	struct detect *detect;

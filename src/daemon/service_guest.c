@@ -214,6 +214,8 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	service_look(s);
 	service_run_queue(s); /* where one has ended, another may begin */
+	if (params.job && guest && guest->is_over && guest->news)
+		return err_set(err, -EBUSY, "the end of the job is not written down yet");
 	return 0;
 }
 

@@ -16,4 +16,8 @@ struct guest *guest_find_by_line(const struct service *s, const struct rpc_peer 
 int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *job, bool is_foreign,
 		    struct err *err);
 
+/* Whose the attempt is and where it runs: by the kernel's word and our own, whatever it says. */
+void guest_identify(const struct service *s, const struct rpc_peer *peer,
+		    const struct proc_key *key, struct attempt *a);
+
 #endif

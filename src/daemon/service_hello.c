@@ -107,9 +107,8 @@ static int check_rate(struct service *s, const struct rpc_peer *peer, struct err
 	return 0;
 }
 
-/* By the kernel's word and our own, whatever it says. */
-static void identify(const struct service *s, const struct rpc_peer *peer,
-		     const struct proc_key *key, struct attempt *a)
+void guest_identify(const struct service *s, const struct rpc_peer *peer,
+		    const struct proc_key *key, struct attempt *a)
 {
 	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
 	char host[256] = "";
@@ -135,7 +134,7 @@ static int begin_guest(struct service *s, const struct rpc_peer *peer, const str
 		r = check_rate(s, peer, err);
 	if (r < 0)
 		return r;
-	identify(s, peer, key, a);
+	guest_identify(s, peer, key, a);
 	r = store_begin_attempt(s->store, a, err);
 	if (r < 0)
 		return r;

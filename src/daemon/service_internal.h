@@ -340,6 +340,7 @@ extern const struct rpc_method service_learn_methods[];
 extern const struct rpc_method service_estimate_methods[];
 extern const struct rpc_method service_hello_methods[]; /* for runners */
 extern const struct rpc_method service_guest_methods[];
+extern const struct rpc_method service_late_methods[];
 
 /* From now on the last events are kept. */
 int service_keep_events(struct service *s, struct err *err);
@@ -350,6 +351,14 @@ void service_forget_rendered(struct service *s);
 /* Before each look: what guests have told and could not be written down is tried again. */
 void service_tend_guests(struct service *s);
 void service_drop_guests(struct service *s);
+
+/* ---- service_late.c ---- */
+
+/*
+ * Whether the runner of an attempt, which is lost, may have left word of its end with
+ * somebody who tells it in a moment: that of a guest, while the daemon is new.
+ */
+bool service_expects_word(const struct service *s, const struct attempt *a);
 
 /* The job is over: who waits for it is told. */
 void service_answer_waiters(struct service *s, const struct watched *job);

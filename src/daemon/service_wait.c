@@ -98,6 +98,9 @@ static int answer_from_store(struct service *s, struct rpc_call *call,
 				 err);
 	if (r == 0)
 		r = store_read_progress(s->store, params->job_id, num, &a, err);
+	if (r == 0 && a.is_lost && service_expects_word(s, &a))
+		r = err_set(err, -EBUSY, "how %s ended may be told in some seconds",
+			    params->job_id);
 	if (r == 0)
 		write_end(call, &a);
 	return r;

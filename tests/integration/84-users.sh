@@ -185,6 +185,58 @@ is "the daemon was killed and knows it again" "$(eventually "outlives:4001" list
 json "its end is told when it comes" "$(ask alice job.wait '{"job_id": "outlives"}')" \
 	'd["exit_code"] == 5 and d["attempt"] == 1'
 
+# ---- ends that come while there is no daemon ----
+
+# Of ten jobs seven end while the daemon is dead: by a status, by a signal, and two that it has started.
+printf 'sheets:\n  - run: while [ ! -e %s/end-%%s ]; do sleep 0.1; done; exit %%s\n' "$TMP" >"$TMP/gate.format"
+for n in 1 2; do
+	# shellcheck disable=SC2059 # the format is ours
+	printf "$(cat "$TMP/gate.format")\n" "ten-$n" "2$n" >"$TMP/ten-$n.yaml"
+	as alice "$PROCTOR" submit --job "ten-$n" "$TMP/ten-$n.yaml" >/dev/null
+done
+gate() { # JOB THEN: a command that ends when it may
+	echo "while [ ! -e $TMP/end-$1 ]; do sleep 0.1; done; $2"
+}
+for n in 3 4 5 6; do
+	as alice "$PROCTOR" run -q --job "ten-$n" -- sh -c "$(gate "ten-$n" "exit 2$n")" &
+done
+as alice "$PROCTOR" run -q --job ten-7 -- sh -c "$(gate ten-7 "kill -9 \$\$")" &
+for n in 8 9 10; do
+	as alice "$PROCTOR" run -q --job "ten-$n" -- sh -c "$(gate "ten-$n" "exit 2$n")" &
+done
+tens() { listed alice | tr ' ' '\n' | grep -c '^ten-'; }
+is "ten jobs of a user run" "$(eventually 10 tens)" 10
+killed=$(daemon_pid)
+kill -9 "$killed"
+for n in 1 2 3 4 5 6 7; do
+	touch "$TMP/end-ten-$n"
+done
+ended() { # that many of the jobs have ended, as her own record has it
+	json_eval "$(as alice "$PROCTOR" jobs --json 2>/dev/null)" 'sum(j["job_id"].startswith("ten-") and j["outcome"] is not None for j in d)'
+}
+is "some end while nobody listens" "$(eventually 7 ended)" 7
+"$PROCTOR" start
+touch "$TMP/end-ten-8" "$TMP/end-ten-9" "$TMP/end-ten-10"
+told() { # how each ended, as the daemon has it
+	local n
+	for n in 1 2 3 4 5 6 7 8 9 10; do
+		json_eval "$(ask root job.report "{\"job_id\": \"ten-$n\"}")" '"%s %s %s" % (d.get("outcome"), d.get("exit_code"), d.get("signal"))'
+	done
+}
+expected=$(for n in 1 2 3 4 5 6; do echo "failure 2$n None"; done
+	echo "failure None 9"
+	for n in 8 9 10; do echo "failure 2$n None"; done)
+is "the next daemon knows how each of them ended" "$(eventually "$expected" told)" "$expected"
+json "each ran once" "$(as alice "$PROCTOR" jobs --json)" \
+	'sorted(j["attempt"] for j in d if j["job_id"].startswith("ten-")) == [1] * 10'
+json "the daemon has each once, too" "$("$PROCTOR" sql --json "select count(*) as n from attempts a join jobs j on j.id = a.job where j.job_id like 'ten-%'")" \
+	'd[0]["n"] == 10'
+json "their ends were told, and none as lost" "$(ask alice daemon.events '{"limit": 4096}')" \
+	'sorted(e["job_id"] for e in d if e["event"] == "job.failed" and not e["lost"] and e["job_id"].startswith("ten-")) == sorted("ten-%d" % n for n in range(1, 11))'
+is "who carried the word is gone" "$(eventually "" pgrep -u 4001 -x proctor-late)" ""
+json "nobody else tells an end" "$(ask bob runner.ended '{"pid": 1, "start_ticks": 1, "job": {"job_id": "ten-1", "outcome": "success"}}')" \
+	'd["code"] == -32001'
+
 # ---- hostile ones ----
 
 cat >"$TMP/hostile.py" <<'END'
