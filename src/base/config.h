@@ -92,14 +92,14 @@ struct config_access {
 };
 
 struct config {
-	bool enabled;		    /* whether a daemon may run; true */
-	double interval_seconds;    /* 0.1 to 300; 5 */
-	bool gpu_enabled;	    /* true */
-	bool ebpf_enabled;	    /* whether the daemon may load programs into the kernel; true */
-	bool syscalls_enabled;	    /* whether it counts system calls while a job runs; true */
-	bool strace_enabled;	    /* system calls by strace(1) where nothing better is; false */
-	bool strace_full_on_demand; /* whether one may ask for a full trace; true */
-	bool mask_secrets;	    /* true */
+	bool enabled;		 /* whether a daemon may run; true */
+	double interval_seconds; /* 0.1 to 300; 5 */
+	bool gpu_enabled;	 /* true */
+	bool ebpf_enabled;	 /* whether programs may be loaded into the kernel; true */
+	bool syscalls_enabled;	 /* whether the daemon counts system calls while a job runs; true */
+	bool strace_enabled;	 /* whether runs do by strace(1) where nothing better is; false */
+	bool strace_full_on_demand;	   /* whether one may ask for a full trace; true */
+	bool mask_secrets;		   /* true */
 	struct yaml_strings mask_patterns; /* further names to mask, see base/mask.h */
 	const char *storage_path;	   /* for paths_set_db() */
 	const char *jsonl_path;		   /* for paths_set_jsonl(); NULL: none is written */

@@ -52,6 +52,21 @@ struct run_progress {
 };
 typedef void run_progress_fn(void *ctx, const struct run_progress *progress);
 
+enum run_syscalls_how {
+	RUN_SYSCALLS_DEFAULT, /* nobody has said anything: as a daemon does, if there is one */
+	RUN_SYSCALLS_AUTO,
+	RUN_SYSCALLS_EBPF,
+	RUN_SYSCALLS_STRACE,
+	RUN_SYSCALLS_OFF,
+};
+
+/* How a run counts the system calls of its job; what somebody asks for comes first. */
+struct run_syscalls {
+	enum run_syscalls_how how;
+	bool may_ebpf;	 /* the configuration allows it */
+	bool may_strace; /* and wants this where nothing better is */
+};
+
 struct run_options {
 	const struct job_spec *spec; /* with its job_id set */
 	const char *command;	     /* what the records say was run; masked */
@@ -67,6 +82,7 @@ struct run_options {
 	bool is_for_other; /* that daemon is another user's, and does not share our database */
 	double interval_seconds;
 	bool reads_gpus;
+	struct run_syscalls syscalls;
 	bool leave_background;
 	double grace_seconds; /* for background processes to end by themselves */
 	double kill_after_seconds;

@@ -74,6 +74,7 @@ static void write_hello(struct buf *out, const struct link_job *job)
 		json_key_u64(&j, "inode", (uint64_t)job->inode);
 	}
 	json_key_f64(&j, "interval_seconds", job->a->interval_seconds);
+	json_key_bool(&j, "keeps_calls", job->keeps_calls);
 	json_key(&j, "job");
 	guest_write(&j, job->a, job->sheets, job->n_sheets);
 	json_end_object(&j);

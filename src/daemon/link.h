@@ -30,6 +30,7 @@ struct link_job {
 	size_t n_sheets;
 	dev_t device; /* of the database; 0 and 0: there is none */
 	ino_t inode;
+	bool keeps_calls; /* its system calls are not the daemon's to count */
 };
 
 /*

@@ -170,6 +170,12 @@ static void try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 	say_loss(run, "this run is not recorded", err);
 }
 
+/* A daemon is not to count them as well, or at all. */
+static bool keeps_calls(const struct run *run)
+{
+	return run->calls || run->options->syscalls.how == RUN_SYSCALLS_OFF;
+}
+
 /* As it is by now, for a daemon. */
 static struct link_job link_job_of(const struct run *run)
 {
@@ -177,6 +183,7 @@ static struct link_job link_job_of(const struct run *run)
 		.a = run->attempt,
 		.device = run->store_file.device,
 		.inode = run->store_file.inode,
+		.keeps_calls = keeps_calls(run),
 	};
 
 	job.sheets = runner_sheets(run->runner, &job.n_sheets);
@@ -201,7 +208,8 @@ static void write_sheets(struct run *run)
  * Once the attempt is in the database, which is where a daemon that shares it looks,
  * or cannot be. Our own daemon is greeted when the job lasts: at first we look more
  * often than the daemon does, and what is over by then needs none. For another,
- * whose guest we are, it is new; and one that has submitted the job waits for it.
+ * whose guest we are, it is new; and one that has submitted the job waits for it. Before
+ * a daemon counts what is not its to count it is told so.
  */
 static void greet_daemon(struct run *run)
 {
@@ -210,8 +218,9 @@ static void greet_daemon(struct run *run)
 
 	if (!run->store && !(run->store_is_off && run->options->db_path))
 		return;
-	if (elapsed > GUEST_AFTER_SECONDS || run->options->is_submitted)
-		link_greet(run->link, &job, elapsed > run->options->interval_seconds);
+	if (elapsed > GUEST_AFTER_SECONDS || run->options->is_submitted || job.keeps_calls)
+		link_greet(run->link, &job,
+			   elapsed > run->options->interval_seconds || job.keeps_calls);
 }
 
 void record_now(struct run *run)
@@ -225,7 +234,7 @@ void record_now(struct run *run)
 	if (was_open)
 		write_sheets(run);
 	link_tell_changed(run->link, &job, told);
-	if (run->options->is_submitted)
+	if (run->options->is_submitted || job.keeps_calls)
 		greet_daemon(run);
 }
 
@@ -476,12 +485,24 @@ static void add_count_note(struct attempt *a, uint64_t n, const char *what, cons
 	add_unknown(a, what, text);
 }
 
+/* What went wrong with counting is no reason to say that nothing was counted. */
+static void keep_calls(struct run *run)
+{
+	const char *why = NULL;
+
+	if (!run->calls)
+		return;
+	run_calls_end(run->calls, run->attempt, &why);
+	if (why)
+		add_unknown(run->attempt, "syscalls", why);
+}
+
 static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	add_unknown(a, "syscall_hotspots",
-		    "a run does not count them by itself; a daemon of root does");
+	if (!run->calls)
+		add_unknown(a, "syscall_hotspots", run->calls_err.text);
 	if (run->gpus && (!gpus_rung(run->gpus) || gpus_note(run->gpus)))
 		add_unknown(a, "gpus",
 			    gpus_note(run->gpus) ? gpus_note(run->gpus)
@@ -597,6 +618,20 @@ static void keep_series(struct run *run)
 	a->n_series = a->series ? run->n_series : 0;
 }
 
+static void note_calls_rung(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	struct rung taken = { RUNG_SYSCALLS, RUNG_UNKNOWN, run->calls_err.text };
+
+	if (run->calls)
+		taken = run_calls_rung(run->calls);
+	for (size_t i = 0; i < a->n_rungs; i++)
+		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0) {
+			a->rungs[i].rung = taken.rung;
+			a->rungs[i].reason = arena_strdup(&a->arena, taken.reason);
+		}
+}
+
 /* What measured, which may be less than what a probe would find now. */
 static void note_rungs(struct run *run)
 {
@@ -608,6 +643,7 @@ static void note_rungs(struct run *run)
 	a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
 	if (run->gpus)
 		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
+	note_calls_rung(run);
 	for (size_t i = 0; i < a->n_rungs; i++) {
 		if (run->life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
 			continue;
@@ -664,6 +700,17 @@ static void keep_end(struct run *run, const struct err *why)
 		log_error("how this run ended is lost: %s", err.text);
 }
 
+/* The counts are worth less than the end, which is written in any case. */
+static void store_calls(struct run *run)
+{
+	const struct attempt *a = run->attempt;
+	struct err err = ERR_INIT;
+
+	if (run->calls && a->n_syscalls > 0 &&
+	    store_add_syscalls(run->store, a, a->syscalls, a->n_syscalls, &err) < 0)
+		add_unknown(run->attempt, "syscalls", "they could not be recorded");
+}
+
 static void store_end(struct run *run)
 {
 	const struct proc_event *events;
@@ -681,6 +728,7 @@ static void store_end(struct run *run)
 		keep_end(run, &run->store_err);
 		return;
 	}
+	store_calls(run);
 	events = tally_pending_events(run->tally, &n);
 	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
 		upkeep_do_some(run->upkeep, run->store);
@@ -714,6 +762,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
 	keep_sheets(run);
 	keep_processes(run);
+	keep_calls(run);
 	note_rungs(run);
 	note_unknowns(run);
 	end_anomalies(run);

@@ -271,6 +271,8 @@ static void run_tick(struct run *run)
 	runner_look_after(run->runner);
 	if (scan(run, false)) {
 		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
+		if (run->calls)
+			run_calls_fill(run->calls, &run->snap);
 		tally_snapshot(run->tally, &run->snap, current_sheet_num(run), &point);
 		keep_point(run, &point);
 		tell_own_job(run);
@@ -336,6 +338,14 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 	record_sheet_soon(run);
 	start_ticks(run);
 	tell_progress(run, PROGRESS_RUNNING);
+}
+
+/* Nothing of the command has run, and nothing of it is missed. */
+static void on_process_held(void *ctx, pid_t pid)
+{
+	struct run *run = ctx;
+
+	run_calls_begin(run->calls, pid);
 }
 
 static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
@@ -497,6 +507,7 @@ static const struct runner_ops run_ops = {
 	.now = on_now,
 	.hold_ms = on_hold,
 	.sheet_started = on_sheet_started,
+	.process_held = on_process_held,
 	.process_started = on_process_started,
 	.process_failed = on_process_failed,
 	.process_ending = on_process_ending,
@@ -571,6 +582,32 @@ static void note_strangers(struct run *run)
 		tree_note_strangers(run->tree, &run->snap);
 }
 
+/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
+static bool counts_calls(const struct run_syscalls *o)
+{
+	return o->how == RUN_SYSCALLS_DEFAULT ? o->may_strace : o->how != RUN_SYSCALLS_OFF;
+}
+
+/* Somebody who has asked for one way hears at once that it cannot be. */
+static void open_calls(struct run *run)
+{
+	const struct run_syscalls *o = &run->options->syscalls;
+
+	if (o->how == RUN_SYSCALLS_OFF) {
+		err_set(&run->calls_err, -EOPNOTSUPP, "--syscalls=off");
+		return;
+	}
+	if (!counts_calls(o)) {
+		err_set(&run->calls_err, -EOPNOTSUPP,
+			"a run counts them only if asked to (--syscalls); a daemon of root does");
+		return;
+	}
+	run_calls_open(o, run->tree, &run->calls, &run->calls_err);
+	if (!run->calls && (o->how == RUN_SYSCALLS_EBPF || o->how == RUN_SYSCALLS_STRACE))
+		log_warning("system calls are not counted, and the job goes on: %s",
+			    run->calls_err.text);
+}
+
 static int open_runner(struct run *run, struct err *err)
 {
 	const struct run_options *o = run->options;
@@ -589,6 +626,9 @@ static int open_runner(struct run *run, struct err *err)
 	options.tree = run->tree;
 	if (!run->tree)
 		return err_set(err, -ENOMEM, "out of memory");
+	open_calls(run);
+	options.is_traceable = run_calls_traces(run->calls);
+	options.holds_commands = run->calls != NULL;
 	return runner_new(run->loop, &options, &run->runner, err);
 }
 
@@ -640,6 +680,7 @@ static void close_run(struct run *run)
 	run->life = life_close(run->life);
 	run->runner = runner_free(run->runner);
 	run->loop = loop_free(run->loop);
+	run->calls = run_calls_close(run->calls);
 	run->collector = collector_free(run->collector);
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);

@@ -12,6 +12,7 @@
 #include "daemon/daemon.h"
 #include "daemon/hold.h"
 #include "daemon/link.h"
+#include "daemon/run_calls.h"
 #include "daemon/upkeep.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
@@ -40,6 +41,8 @@ struct run {
 	struct tally *tally;
 	struct collector *collector; /* NULL: /proc cannot be read */
 	struct gpus *gpus;	     /* NULL: there are none, or nobody wants to know */
+	struct run_calls *calls;     /* NULL: the run does not count them */
+	struct err calls_err;	     /* why not */
 	struct life *life;	     /* NULL: this machine does not tell */
 	struct err life_err;	     /* why not */
 	pid_t failed_pid;	     /* a child of ours that never became the command; 0 */

@@ -23,6 +23,7 @@ struct hello_params {
 	uint64_t attempt;
 	uint64_t device, inode; /* of the database that the runner writes to */
 	double interval_seconds;
+	bool keeps_calls;	     /* counts its system calls itself, or nobody is to */
 	const struct rpc_value *job; /* all about it, for who does not have that database */
 };
 
@@ -33,6 +34,8 @@ static const struct rpc_field hello_fields[] = {
 	{ "inode", RPC_U64, offsetof(struct hello_params, inode), .is_required = false },
 	{ "interval_seconds", RPC_F64, offsetof(struct hello_params, interval_seconds),
 	  .is_required = true },
+	{ "keeps_calls", RPC_BOOL, offsetof(struct hello_params, keeps_calls),
+	  .is_required = false },
 	{ "job", RPC_OBJECT, offsetof(struct hello_params, job), .is_required = false },
 };
 
@@ -176,16 +179,22 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	a.is_running = true; /* the end is told when we know it */
 	job = find_by_runner(s, &key);
 	r = job ? rejoin(s, peer->uid, job, &a, err) : begin_guest(s, peer, &key, &a, &job, err);
+	if (r == 0 && params->keeps_calls)
+		service_leave_calls_of(s, job);
 	return r < 0 ? r : guest_hold_line(s, call, job, true, err);
 }
 
-/* *ret_records: its ticks are written by us, as it wants them no more often. */
+/* *ret_records: its ticks are written by us, as it wants them no more often, and knows nothing to
+ * write there that we do not. */
 static int take_over(struct service *s, struct rpc_call *call, const struct hello_params *params,
 		     bool *ret_records, struct err *err)
 {
 	struct watched *job = find_own(s, rpc_call_peer(call), params);
 
-	*ret_records = job && params->interval_seconds >= s->interval_seconds;
+	if (job && params->keeps_calls)
+		service_leave_calls_of(s, job);
+	*ret_records =
+		job && !params->keeps_calls && params->interval_seconds >= s->interval_seconds;
 	return *ret_records ? guest_hold_line(s, call, job, false, err) : 0;
 }
 

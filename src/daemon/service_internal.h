@@ -393,6 +393,10 @@ void service_count_calls_of(struct service *s, const struct watched *job);
 /* It is over: what they have called in all is to be written down, which is not done inside a look.
  */
 void service_sum_calls_of(struct service *s, const struct watched *job);
+
+/* Its runner does that, or nobody is to: what was counted so far is dropped. */
+void service_leave_calls_of(struct service *s, const struct watched *job);
+
 int service_record_calls(struct service *s, struct err *err);
 
 /* A stage of a tick: into the samples what is new. */

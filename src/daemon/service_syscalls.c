@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/macros.h"
-#include "base/unknown.h"
+#include "daemon/call_sums.h"
 #include "daemon/service_internal.h"
 
 /*
@@ -16,54 +16,12 @@
 struct job_calls {
 	int64_t attempt_id;
 	pid_t runner; /* its own calls are not the job's */
-	struct syscall_use *uses;
-	size_t n, cap;
+	struct call_sums sums;
 	bool is_over; /* to be written down */
 	struct job_calls *next;
 };
 
 /* ---- sums ---- */
-
-/* As many names as samples can have (store/). */
-#define MAX_NAMES 4095
-
-static struct syscall_use *find_use(struct job_calls *job, const char *name)
-{
-	struct syscall_use *uses;
-	char *copy;
-
-	for (size_t i = 0; i < job->n; i++)
-		if (strcmp(job->uses[i].name, name) == 0)
-			return &job->uses[i];
-	if (job->n == MAX_NAMES)
-		return NULL;
-	if (job->n == job->cap) {
-		uses = reallocarray(job->uses, job->cap + 64, sizeof(*uses));
-		if (!uses)
-			return NULL;
-		job->uses = uses;
-		job->cap += 64;
-	}
-	copy = strdup(name);
-	if (!copy)
-		return NULL;
-	job->uses[job->n] = (struct syscall_use){ .name = copy };
-	return &job->uses[job->n++];
-}
-
-static void add_process(struct job_calls *job, const struct syscall_process *p)
-{
-	for (size_t i = 0; i < p->n_uses; i++) {
-		struct syscall_use *sum = find_use(job, p->uses[i].name);
-
-		if (!sum)
-			continue; /* no memory, or names that a program has made up */
-		sum->count += p->uses[i].count;
-		sum->errors += p->uses[i].errors;
-		sum->cpu_ns = u64_add(sum->cpu_ns, p->uses[i].cpu_ns);
-		sum->wait_ns = u64_add(sum->wait_ns, p->uses[i].wait_ns);
-	}
-}
 
 static struct job_calls **find_job(struct service *s, int64_t attempt_id)
 {
@@ -79,9 +37,7 @@ static void drop_job(struct job_calls **at)
 	struct job_calls *job = *at;
 
 	*at = job->next;
-	for (size_t i = 0; i < job->n; i++)
-		free((char *)job->uses[i].name);
-	free(job->uses);
+	call_sums_release(&job->sums);
 	free(job);
 }
 
@@ -99,7 +55,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 	if (!job || p->pid == job->runner)
 		return;
 	if (p->is_ended || p->tag == summing->ending)
-		add_process(job, p);
+		call_sums_add(&job->sums, p->uses, p->n_uses);
 }
 
 /* ---- which jobs ---- */
@@ -178,11 +134,22 @@ void service_sum_calls_of(struct service *s, const struct watched *job)
 		drop_job(at);
 }
 
+void service_leave_calls_of(struct service *s, const struct watched *job)
+{
+	struct job_calls **at = find_job(s, job->a.id);
+
+	if (!*at)
+		return;
+	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->a.id);
+	drop_job(at);
+}
+
 /* -EBUSY: it is tried again at the next tick. */
 static int write_totals(struct service *s, struct job_calls **at, struct err *err)
 {
 	const struct attempt a = { .id = (*at)->attempt_id };
-	int r = s->store ? store_add_syscalls(s->store, &a, (*at)->uses, (*at)->n, err) : 0;
+	const struct call_sums *sums = &(*at)->sums;
+	int r = s->store ? store_add_syscalls(s->store, &a, sums->uses, sums->n, err) : 0;
 
 	if (r != -EBUSY)
 		drop_job(at);

@@ -208,6 +208,9 @@ static void start_root(struct runner *r, struct root *root)
 		.rank = root->rank.rank,
 		.job_id = r->options.spec->job_id,
 		.inherited = &r->inherited,
+		.held = r->options.holds_commands ? r->options.ops->process_held : NULL,
+		.ctx = r->options.ctx,
+		.is_traceable = r->options.is_traceable,
 	};
 	uint64_t wall_ns = runner_now(r); /* before: a short command may be dead when we are back */
 	struct spawned spawned;

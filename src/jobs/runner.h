@@ -52,6 +52,9 @@ struct runner_ops {
 	uint64_t (*hold_ms)(void *ctx);
 	/* A try begins; its processes come next. */
 	void (*sheet_started)(void *ctx, const struct sheet_record *sheet);
+	/* With holds_commands: a child is about to become the command, and waits until this
+	 * returns. */
+	void (*process_held)(void *ctx, pid_t pid);
 	void (*process_started)(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns);
 	/* A child of ours did not become the command, and is gone: it is not the job's. */
 	void (*process_failed)(void *ctx, pid_t pid);
@@ -83,6 +86,8 @@ struct runner_options {
 	const struct mask *mask;	   /* for the commands in the records; borrowed */
 	struct tree *tree;		   /* borrowed */
 	const struct inherited *inherited; /* what the commands are to find; copied */
+	bool holds_commands;		   /* before they begin */
+	bool is_traceable;		   /* see spawn.h */
 	bool leave_background;
 	uint64_t grace_ms;	/* how long background processes may take to end by themselves */
 	uint64_t kill_after_ms; /* from SIGTERM to SIGKILL */

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/unknown.h"
 
 #define LOOK_AGAIN_MS 100
+#define LOOK_FOR_HELD_MS 1
 
 enum spawn_step { STEP_NONE, STEP_WORKDIR, STEP_EXEC };
 
@@ -26,6 +28,12 @@ struct child_report {
 	enum spawn_step failed_step;
 	int failed_errno;
 	int exit_code; /* as a shell has it */
+	int is_held;   /* it waits for its gate to open */
+};
+
+/* Both ends of a pipe; -1: closed, or none. */
+struct gate {
+	int read_end, write_end;
 };
 
 void inherited_note(struct inherited *ret)
@@ -147,8 +155,24 @@ child_fail(struct child_report *report, enum spawn_step step, const char *name)
 	_exit(report->exit_code);
 }
 
+/* The gate opens when nobody has its other end any more, be it that the runner is gone. */
+static void child_wait(const struct spawn_request *request, struct child_report *report,
+		       struct gate *gate)
+{
+	struct pollfd opens = { .fd = gate->read_end, .events = POLLIN };
+
+	if (gate->read_end < 0)
+		return;
+	close_fd(&gate->write_end);
+	if (request->is_traceable)
+		prctl(PR_SET_PTRACER, getppid());
+	__atomic_store_n(&report->is_held, 1, __ATOMIC_RELEASE);
+	while (poll(&opens, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
 static void __attribute__((noreturn))
-child_run(const struct spawn_request *request, struct child_report *report)
+child_run(const struct spawn_request *request, struct child_report *report, struct gate *gate)
 {
 	const struct sheet_spec *sheet = request->sheet;
 
@@ -158,6 +182,7 @@ child_run(const struct spawn_request *request, struct child_report *report)
 		child_fail(report, STEP_WORKDIR, sheet->workdir);
 	report->pre_exec_rss_bytes = own_peak_rss_bytes();
 	inherited_restore(request->inherited);
+	child_wait(request, report, gate);
 	execvp(sheet->argv[0], (char *const *)sheet->argv);
 	child_fail(report, STEP_EXEC, sheet->argv[0]);
 }
@@ -185,6 +210,35 @@ static void wait_for_exec(int pipe_fd, pid_t pid)
 			return;
 }
 
+/* False: it has ended instead. */
+static bool wait_until_held(const struct child_report *report, int pipe_fd, pid_t pid)
+{
+	struct pollfd poll_fd = { .fd = pipe_fd, .events = POLLIN };
+
+	while (!__atomic_load_n(&report->is_held, __ATOMIC_ACQUIRE))
+		if (poll(&poll_fd, 1, LOOK_FOR_HELD_MS) > 0 || is_stopped(pid))
+			return false;
+	return true;
+}
+
+static int open_gate(const struct spawn_request *request, struct gate *ret)
+{
+	int fds[2];
+
+	if (!request->held)
+		return 0;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	*ret = (struct gate){ fds[0], fds[1] };
+	return 0;
+}
+
+static void close_gate(struct gate *gate)
+{
+	close_fd(&gate->read_end);
+	close_fd(&gate->write_end);
+}
+
 static int spawn_failed(const struct spawn_request *request, const struct child_report *report,
 			struct err *err)
 {
@@ -201,6 +255,7 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 {
 	CLEANUP(close_fd) int read_end = -1;
 	CLEANUP(close_fd) int write_end = -1;
+	CLEANUP(close_gate) struct gate gate = { -1, -1 };
 	int fds[2];
 	pid_t pid;
 
@@ -208,6 +263,8 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
 	read_end = fds[0];
 	write_end = fds[1];
+	if (open_gate(request, &gate) < 0)
+		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
 
 	/*
 	 * Not vfork: such a child shares our memory, and its exec would carry our
@@ -218,9 +275,12 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 	if (pid < 0)
 		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
 	if (pid == 0)
-		child_run(request, report);
+		child_run(request, report, &gate);
 
 	close_fd(&write_end);
+	if (request->held && wait_until_held(report, read_end, pid))
+		request->held(request->ctx, pid);
+	close_gate(&gate);
 	wait_for_exec(read_end, pid);
 	ret->pid = pid;
 	ret->pre_exec_rss_bytes = report->pre_exec_rss_bytes;

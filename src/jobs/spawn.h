@@ -34,6 +34,14 @@ struct spawn_request {
 	int rank; /* RANK_NONE: no RANK variables */
 	const char *job_id;
 	const struct inherited *inherited;
+	/*
+	 * Called while the child waits, with nothing left to do but to become the command; NULL:
+	 * it does not wait.
+	 */
+	void (*held)(void *ctx, pid_t pid);
+	void *ctx;
+	bool is_traceable; /* by who called us and all that they start, also where only ancestors
+			      may (Yama) */
 };
 
 struct spawned {

@@ -40,6 +40,9 @@ void tree_set_sheet(struct tree *tree, int sheet_num);
  * called before the first root is started. Returns how many, or -ENOMEM.
  */
 int tree_note_strangers(struct tree *tree, struct snapshot *snap);
+
+/* A process that the runner has started for itself, and that is not the job's. -ENOMEM. */
+int tree_add_stranger(struct tree *tree, const struct proc_key *key);
 bool tree_is_stranger(const struct tree *tree, pid_t pid);
 bool tree_has_strangers(const struct tree *tree);
 void tree_forget_stranger(struct tree *tree, pid_t pid);

@@ -227,6 +227,9 @@ struct rung {
 	const char *reason; /* why no better; "" if it is the best there is */
 };
 
+#define RUNG_SYSCALLS "syscall counts and time"
+#define RUNG_UNKNOWN "unknown" /* nobody measures it */
+
 /* What could not be measured, and why. */
 struct unknown_note {
 	const char *what;

@@ -69,6 +69,10 @@ bool facts_is_left_running(const struct facts *f, const struct proc_record *p);
  */
 enum evidence facts_cpu_evidence(const struct proc_record *p);
 
+/* Of the system calls, where there are any: who ran the job has counted all, a daemon from when it
+ * heard of it. */
+enum evidence facts_syscall_evidence(const struct facts *f);
+
 /* The process of an event; NULL: not recorded. */
 const struct proc_record *facts_find_process(const struct facts *f, const struct proc_event *ev);
 

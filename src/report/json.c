@@ -319,7 +319,6 @@ static void write_telemetry(struct json *j, const struct rank_finding *t)
 	json_end_object(j);
 }
 
-/* Of a daemon that began to count a moment after the job did. */
 static void write_evidence(struct json *j, const struct facts *f)
 {
 	bool is_counted = f->a->n_syscalls > 0;
@@ -328,7 +327,7 @@ static void write_evidence(struct json *j, const struct facts *f)
 	json_begin_object(j);
 	figures_write_evidence(j, &f->figures, true);
 	json_key_string(j, "syscall_hotspots",
-			evidence_name(is_counted ? EVIDENCE_LOWER_BOUND : EVIDENCE_UNKNOWN));
+			evidence_name(is_counted ? facts_syscall_evidence(f) : EVIDENCE_UNKNOWN));
 	json_end_object(j);
 }
 

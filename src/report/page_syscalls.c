@@ -48,7 +48,11 @@ void page_add_syscalls(struct doc *d, const struct facts *f)
 		return;
 	for (size_t i = 0; i < a->n_syscalls && i < MAX_CALLS; i++)
 		add_call(&t, &a->syscalls[i], total_ns);
-	buf_add_str(&heading, "System calls (at least: from when the daemon began to count");
+	if (facts_syscall_evidence(f) == EVIDENCE_EXACT)
+		buf_add_str(&heading, "System calls (all of all processes");
+	else
+		buf_add_str(&heading,
+			    "System calls (at least: from when the daemon began to count");
 	if (a->n_syscalls > MAX_CALLS)
 		buf_printf(&heading, "; the first %d of %zu", MAX_CALLS, a->n_syscalls);
 	buf_add_char(&heading, ')');

@@ -99,7 +99,7 @@ static struct rung probe_syscalls(const struct probe *p)
 		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
 	}
 	if (strace_is_installed())
-		return (struct rung){ what, "strace -c", keep_why(p, &err) };
+		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_STRACE, keep_why(p, &err) };
 	err_set(&err, err.code, "%.400s; and strace is not installed", err.text);
 	return (struct rung){ what, "unknown", keep_why(p, &err) };
 }

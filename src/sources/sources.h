@@ -297,6 +297,33 @@ void syscalls_fill(struct syscalls *s, struct snapshot *snap);
 /* And the totals of every process; those that have ended are told for the last time. */
 void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx);
 
+/*
+ * The same through the program strace, which stops who calls twice at each call: tens of times
+ * slower, so for who asks for it. One for each tree; told is what all its processes have
+ * called together, and their time on a CPU alone. However we end, they are let go of.
+ */
+struct strace;
+
+/* Whether the program is there. */
+bool sources_has_strace(void);
+
+/* Starts it, which is a child of ours from now on. -ESRCH, -EINVAL (ourselves), -EBUSY, -ENOENT….
+ */
+int strace_start(pid_t pid, struct strace **ret, struct err *err);
+pid_t strace_pid(const struct strace *s);
+
+/* Waits until it holds the process. -EPERM: it may not; -ETIMEDOUT. */
+int strace_await(struct strace *s, struct err *err);
+
+/*
+ * Lets go, and calls fn once with what was counted. Waits for some seconds at most, and frees s in
+ * any case. -ETIMEDOUT: it was killed, and the counts are lost.
+ */
+int strace_end_count(struct strace *s, syscalls_fn *fn, void *ctx, struct err *err);
+
+/* Ends it without its counts. NULL is fine. */
+struct strace *strace_free(struct strace *s);
+
 /* ---- every single call, on demand ---- */
 
 struct trace_options {
@@ -376,8 +403,9 @@ size_t gpus_measure(int root_fd, gpu_tell_fn *fn, void *ctx);
 #define SOURCES_RUNG_GPU "GPU"
 #define SOURCES_RUNG_OOM "OOM kills"
 #define SOURCES_RUNG_OOM_EBPF "eBPF oom tracepoint"
-#define SOURCES_RUNG_SYSCALLS "syscall counts and time"
+#define SOURCES_RUNG_SYSCALLS RUNG_SYSCALLS
 #define SOURCES_RUNG_SYSCALLS_EBPF "eBPF counts per process and call"
+#define SOURCES_RUNG_SYSCALLS_STRACE "strace -c"
 #define SOURCES_RUNG_BIRTHS "births, deaths, exit codes"
 #define SOURCES_RUNG_BIRTHS_POLLING "subreaper wait4 + /proc polling"
 

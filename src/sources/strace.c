@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +23,9 @@
 #define STATUS_BYTES 8192
 
 struct strace {
-	pid_t pid; /* of strace */
-	int fd;	   /* what it writes; does not block */
+	pid_t pid, target; /* of strace, and of whom it holds */
+	int pid_fd;	   /* strace may be waited for by others, and its pid be somebody else's */
+	int fd;		   /* what it writes; does not block */
 	struct buf text;
 };
 
@@ -171,18 +173,37 @@ void strace_end(pid_t pid)
 		;
 }
 
-static void end(struct strace *s)
+static void send_signal(const struct strace *s, int sig)
 {
-	strace_end(s->pid);
+	(void)syscall(SYS_pidfd_send_signal, s->pid_fd, sig, NULL, 0);
+}
+
+struct strace *strace_free(struct strace *s)
+{
+	if (!s)
+		return NULL;
+	if (s->pid_fd >= 0) {
+		send_signal(s, SIGKILL);
+		while (waitid(P_PIDFD, (id_t)s->pid_fd, NULL, WEXITED) < 0 && errno == EINTR)
+			;
+	} else {
+		strace_end(s->pid);
+	}
+	close_fd(&s->pid_fd);
 	close_fd(&s->fd);
 	buf_release(&s->text);
 	free(s);
+	return NULL;
 }
 
 static void drop(struct strace **s)
 {
-	if (*s)
-		end(*s);
+	*s = strace_free(*s);
+}
+
+pid_t strace_pid(const struct strace *s)
+{
+	return s->pid;
 }
 
 int strace_explain(const char *text, pid_t pid, struct err *err)
@@ -201,29 +222,60 @@ int strace_explain(const char *text, pid_t pid, struct err *err)
 	return err_set(err, -EIO, "strace failed: %.*s", (int)n, text);
 }
 
-int strace_attach(pid_t pid, struct strace **ret, struct err *err)
+static struct strace *new_strace(pid_t target)
+{
+	struct strace *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->target = target;
+	s->pid_fd = s->fd = -1;
+	s->text = (struct buf)BUF_INIT;
+	return s;
+}
+
+int strace_start(pid_t pid, struct strace **ret, struct err *err)
 {
 	CLEANUP(drop) struct strace *s = NULL;
 	int r = strace_check(pid, err);
 
 	if (r < 0)
 		return r;
-	s = calloc(1, sizeof(*s));
+	s = new_strace(pid);
 	if (!s)
 		return err_set(err, -ENOMEM, "out of memory");
-	s->fd = -1;
-	s->text = (struct buf)BUF_INIT;
 	r = strace_spawn(pid, "-c", &s->pid, &s->fd, err);
 	if (r < 0)
 		return r;
-	r = read_until(s, " attached", ATTACH_MS);
-	if (r < 0)
-		return err_set(err, r, "strace did not attach to process %d: %s", (int)pid,
-			       strerror(-r));
-	if (!strstr(s->text.data, " attached"))
-		return strace_explain(s->text.data, pid, err);
+	s->pid_fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+	if (s->pid_fd < 0)
+		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
 	*ret = TAKE_PTR(s);
 	return 0;
+}
+
+int strace_await(struct strace *s, struct err *err)
+{
+	int r = read_until(s, " attached", ATTACH_MS);
+
+	if (r < 0)
+		return err_set(err, r, "strace did not attach to process %d: %s", (int)s->target,
+			       strerror(-r));
+	if (!strstr(s->text.data, " attached"))
+		return strace_explain(s->text.data, s->target, err);
+	return 0;
+}
+
+int strace_attach(pid_t pid, struct strace **ret, struct err *err)
+{
+	CLEANUP(drop) struct strace *s = NULL;
+	int r = strace_start(pid, &s, err);
+
+	if (r == 0)
+		r = strace_await(s, err);
+	if (r == 0)
+		*ret = TAKE_PTR(s);
+	return r;
 }
 
 int strace_detach(struct strace *given, struct strace_summary *ret, struct err *err)
@@ -231,7 +283,7 @@ int strace_detach(struct strace *given, struct strace_summary *ret, struct err *
 	CLEANUP(drop) struct strace *s = given;
 	int r;
 
-	kill(s->pid, SIGINT);
+	send_signal(s, SIGINT);
 	r = read_until(s, NULL, DETACH_MS);
 	if (r < 0)
 		return err_set(err, r, "strace did not let go in time and was killed");

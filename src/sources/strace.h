@@ -12,9 +12,8 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "sources/sources.h" /* strace_start(), strace_await(): the same in two steps */
 #include "sources/strace_parse.h"
-
-struct strace;
 
 /* The program, looked for in PATH. */
 bool strace_is_installed(void);

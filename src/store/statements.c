@@ -316,9 +316,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ORDER BY cpu_ns DESC, count DESC, name",
 		{ { "", &syscall_columns } },
 	},
-	/* One daemon after the other may have counted: unknown and anything is unknown. */
+	/* One daemon after the other may have counted: unknown and anything is unknown. What a
+	 * runner has counted by itself, as its rungs say, is whole. */
 	[STATEMENT_ADD_SYSCALL] = {
-		"INSERT INTO syscalls (attempt, @names) VALUES (?, @values)"
+		"INSERT INTO syscalls (attempt, @names) SELECT ?, @values"
+		" WHERE NOT EXISTS (SELECT 1 FROM rungs WHERE attempt = ?1"
+		" AND measurement = '" RUNG_SYSCALLS "' AND rung <> '" RUNG_UNKNOWN "')"
 		" ON CONFLICT (attempt, name) DO UPDATE SET count = count + excluded.count,"
 		" errors = errors + excluded.errors, cpu_ns = cpu_ns + excluded.cpu_ns,"
 		" wait_ns = wait_ns + excluded.wait_ns",

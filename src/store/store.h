@@ -117,7 +117,10 @@ int store_write_tick(struct store *store, int64_t recorder, const struct tick_re
 int store_write_events(struct store *store, const struct attempt *a,
 		       const struct proc_event *events, size_t n, struct err *err);
 
-/* What its processes have called, all together, beside what was added before. */
+/*
+ * What its processes have called, all together, beside what was added before. A runner that has
+ * counted by itself does so before store_finish_attempt(); from then on nobody adds to it.
+ */
 int store_add_syscalls(struct store *store, const struct attempt *a, const struct syscall_use *uses,
 		       size_t n, struct err *err);
 

@@ -196,12 +196,6 @@ kill -HUP "$pid"
 check "a daemon that costs too much looks less often" eventually is_true 'd["interval_seconds"] > 0.1'
 like "and says so" "$(cat "$log")" 'looks every [0-9.]+ s from now on'
 
-printf 'correlation:\n  min_sample_size: 9\nstrace_enabled: true\n' >"$config"
-kill -HUP "$pid"
-check "what has no effect is named" eventually has_line "$log" \
-	'warning: line 3 of the configuration, strace_enabled, has no effect'
-is "and nothing else" "$(count_lines "$log" 'has no effect')" 1
-
 echo 'enabled: false' >"$config"
 kill -HUP "$pid"
 check "a daemon that is no longer wanted ends" eventually is_gone "$pid"

@@ -89,19 +89,7 @@ unlike "for births and deaths too" "$(json_eval "$stdout" 'd["rungs"]["births, d
 "$PROCTOR" stop
 rm "$PROCTOR_HOME/proctor.yaml"
 
-# A run is too short for it, and says so.
-run "$PROCTOR" run -q --job short -- true
-run "$PROCTOR" report short --format json
-json "a run took /proc" "$stdout" 'd["rungs"]["process samples"].startswith("/proc")'
-
-# ---- trace ----
-run "$PROCTOR" trace
-is "which process is a question" "$status" 2
-run "$PROCTOR" trace 12x
-is "a pid is a number" "$status" 2
-run "$PROCTOR" trace 4194303
-is "one that is gone is an error" "$status" 1
-like "and is told" "$stderr" 'no process 4194303'
+# ---- a run that counts by itself ----
 
 tracer_of() { # PID
 	awk '/^TracerPid:/ { print $2 }' "/proc/$1/status"
@@ -117,6 +105,112 @@ await_tracer() { # PID ==|!=
 	done
 	echo "$tracer"
 }
+
+# Three processes that call the same each time, but for how often a shell asks for its children.
+busy=(sh -c 'dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; /bin/true; exit 3')
+counts() { # JSON: name=count of those calls that are the same each time
+	json_eval "$1" '" ".join(f"{c[0]}={c[1]}/{c[2]}" for c in sorted((c["name"], c["count"], c["errors"])
+		for c in d["syscalls"] if c["name"] in
+		("read", "write", "execve", "openat", "close", "mmap", "munmap", "mprotect", "access", "pread64", "dup2")))'
+}
+
+for how in maybe '' strace,off; do
+	run "$PROCTOR" run --syscalls="$how" -- true
+	is "--syscalls=$how is a mistake" "$status" 2
+done
+if [[ $best_samples == eBPF* ]]; then
+	run "$PROCTOR" run -q --json --syscalls=auto --job own -- "${busy[@]}"
+	is "it changes nothing for the command" "$status" 3
+	by_ebpf=$(counts "$stdout")
+	like "all calls are counted" "$by_ebpf" 'read=50[0-9][0-9]/0 write=500[0-9]/0'
+	json "from the beginning, so they are exact" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+	json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
+	json "one exec for each process that did, found at the last try" "$stdout" \
+		'[c["count"] - c["errors"] for c in d["syscalls"] if c["name"] == "execve"] == [3]'
+	json "nobody else is counted" "$stdout" \
+		'not {c["name"] for c in d["syscalls"]} & {"bpf", "perf_event_open", "epoll_wait", "signalfd4", "timerfd_settime"}'
+	run "$PROCTOR" report own --format json
+	is "the record has the same" "$(counts "$stdout")" "$by_ebpf"
+	run "$PROCTOR" report own
+	like "and the report for people" "$stdout" 'System calls \(all of all processes'
+
+	"$PROCTOR" run -q --syscalls=ebpf -i 0.1 --job sampled -- sh -c 'for i in 1 2 3 4 5 6 7 8; do
+		dd if=/dev/zero of=/dev/null bs=1 count=20000 2>/dev/null; sleep 0.05; done'
+	run "$PROCTOR" sql --json \
+		"SELECT syscall_counts FROM process_metrics WHERE job_id = 'sampled' AND syscall_counts LIKE '%write%'"
+	like "samples have them" "$stdout" 'write'
+
+	start_daemon 'interval_seconds: 0.1'
+	run "$PROCTOR" run -q --json --syscalls=ebpf --job both -- sh -c 'sleep 0.5; dd if=/dev/zero of=/dev/null bs=1 count=3000 2>/dev/null; sleep 0.5'
+	like "beside a daemon" "$(counts "$stdout")" 'write=300[0-9]/'
+	"$PROCTOR" run -q --syscalls=off --job silent -- sleep 1
+	"$PROCTOR" stop
+	run "$PROCTOR" report both --format json
+	like "they are counted once" "$(counts "$stdout")" 'write=300[0-9]/'
+	json "and are exact" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+	run "$PROCTOR" report silent --format json
+	json "off is off for the daemon too" "$stdout" 'd["syscalls"] is None'
+	like "which is told" "$(json_eval "$stdout" 'd["unknown"]')" 'syscalls=off'
+	rm "$PROCTOR_HOME/proctor.yaml"
+fi
+
+if command -v strace >/dev/null; then
+	run "$PROCTOR" run -q --json --syscalls=strace --job slow -- "${busy[@]}"
+	is "strace changes nothing for the command" "$status" 3
+	by_strace=$(counts "$stdout")
+	json "strace is no part of the job" "$stdout" \
+		'd["process_spawn_count"] == 3 and not [p for p in d["processes"] if "strace" in (p["command"] or "")]'
+	json "time without a CPU is unknown to it" "$stdout" 'd["syscalls"][0]["wait_seconds"] is None'
+	[[ $best_samples == eBPF* ]] && is "eBPF and strace have counted the same" "$by_ebpf" "$by_strace"
+	mkdir -p "$PROCTOR_HOME"
+	echo 'strace_enabled: true' >"$PROCTOR_HOME/proctor.yaml"
+	if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+		home=$PROCTOR_HOME
+		PROCTOR_HOME=$TMP/nobody
+		as_nobody=(setpriv --reuid 65534 --clear-groups)
+		run "${as_nobody[@]}" "$PROCTOR" run -q --json --syscalls=auto -- "${busy[@]}"
+		is "another user's command runs" "$status" 3
+		json "and is not counted" "$stdout" 'd["syscalls"] is None'
+		like "which is told in one line" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscall_hotspots"]')" \
+			'(root|no eBPF).*--syscalls=strace'
+		run "${as_nobody[@]}" "$PROCTOR" run -q --json --syscalls=strace -- "${busy[@]}"
+		is "by strace it is" "$status $(counts "$stdout")" "3 $by_strace"
+		cp "$home/proctor.yaml" "$PROCTOR_HOME"
+		chmod 644 "$PROCTOR_HOME/proctor.yaml"
+		run "${as_nobody[@]}" "$PROCTOR" run -q --json -- "${busy[@]}"
+		is "also if the configuration wants it" "$(counts "$stdout")" "$by_strace"
+		PROCTOR_HOME=$home
+	fi
+	rm "$PROCTOR_HOME/proctor.yaml"
+	run env PATH=/nonexistent "$PROCTOR" run --syscalls=strace -- /bin/true
+	is "without strace the command runs" "$status" 0
+	like "and it is said" "$stderr" 'system calls are not counted.*strace'
+
+	"$PROCTOR" run -q --syscalls=strace -- sleep 77 &
+	counting=$!
+	for ((i = 0; i < 200; i++)); do
+		target=$(pgrep -P "$counting" -x sleep) && [ "$(tracer_of "$target")" != 0 ] && break
+		sleep 0.05
+	done
+	kill -KILL "$counting"
+	wait "$counting" 2>/dev/null
+	is "a killed run lets go" "$(await_tracer "$target" ==)" 0
+	check "of a command that lives" kill "$target"
+fi
+
+# A run is too short for it, and says so.
+run "$PROCTOR" run -q --job short -- true
+run "$PROCTOR" report short --format json
+json "a run took /proc" "$stdout" 'd["rungs"]["process samples"].startswith("/proc")'
+
+# ---- trace ----
+run "$PROCTOR" trace
+is "which process is a question" "$status" 2
+run "$PROCTOR" trace 12x
+is "a pid is a number" "$status" 2
+run "$PROCTOR" trace 4194303
+is "one that is gone is an error" "$status" 1
+like "and is told" "$stderr" 'no process 4194303'
 
 if command -v strace >/dev/null; then
 	bash -c 'while :; do /bin/true; done' &

@@ -288,15 +288,11 @@ static void check_effect(void *ctx, const struct config *c, const struct config_
 	size_t *n = ctx;
 
 	(void)c;
-	if (strcmp(s->name, "interval_seconds") == 0)
-		assert_null(s->not_yet);
-	if (strcmp(s->name, "strace_enabled") != 0)
-		return;
-	assert_non_null(s->not_yet);
+	assert_null(s->not_yet);
 	(*n)++;
 }
 
-/* What nothing looks at yet says so. */
+/* Nothing is left that nobody looks at. */
 static void test_without_effect(void **state)
 {
 	struct config c;
@@ -305,7 +301,7 @@ static void test_without_effect(void **state)
 	(void)state;
 	config_init(&c);
 	config_each(&c, check_effect, &n);
-	assert_int_equal(n, 1);
+	assert_true(n > 40);
 	config_release(&c);
 }
 

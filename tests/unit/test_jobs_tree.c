@@ -241,6 +241,29 @@ static void test_children_from_before_the_job_are_strangers(void **state)
 	assert_false(tree_is_stranger(f->tree, 103));
 }
 
+/* What the runner starts for itself, whichever comes first: its word, a scan, or the kernel's. */
+static void test_what_the_runner_needs_is_no_part_of_the_job(void **state)
+{
+	const struct proc_key helper = { 101, 60 };
+	struct fixture *f = *state;
+
+	tree_add_root(f->tree, 102, 1, RANK_NONE);
+	assert_int_equal(tree_add_stranger(f->tree, &helper), 0);
+	assert_false(tree_on_fork(f->tree, RUNNER, 101));
+	assert_true(tree_on_fork(f->tree, RUNNER, 102));
+	add(f, RUNNER, 1, 50);
+	add(f, 101, RUNNER, 60);
+	add(f, 102, RUNNER, 61);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_null(sample(f, 101)->job_id);
+	assert_in_job(f, 102, 1, RANK_NONE);
+
+	/* Whoever gets its pid is another. */
+	f->snap.processes[1].key.start_ticks = 70;
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_in_job(f, 101, 1, RANK_NONE);
+}
+
 /* Hostile input: a loop of parents must not hang. */
 static void test_loop_of_parents_ends(void **state)
 {
@@ -338,6 +361,7 @@ int main(void)
 		TEST(test_stale_member_is_forgotten),
 		TEST(test_pid_born_to_a_stranger_leaves_the_job),
 		TEST(test_children_from_before_the_job_are_strangers),
+		TEST(test_what_the_runner_needs_is_no_part_of_the_job),
 		TEST(test_loop_of_parents_ends),
 		TEST(test_long_chain),
 		TEST(test_only_seen_members_are_visited),

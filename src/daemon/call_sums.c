@@ -1,0 +1,82 @@
+#include "daemon/call_sums.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unknown.h"
+
+/* As many names as samples can have (store/). */
+#define MAX_NAMES 4095
+
+void call_sums_release(struct call_sums *sums)
+{
+	for (size_t i = 0; i < sums->n; i++)
+		free((char *)sums->uses[i].name);
+	free(sums->uses);
+	*sums = (struct call_sums){ 0 };
+}
+
+static bool reserve(struct call_sums *sums)
+{
+	struct syscall_use *uses;
+
+	if (sums->n < sums->cap)
+		return true;
+	uses = reallocarray(sums->uses, sums->cap + 64, sizeof(*uses));
+	if (!uses)
+		return false;
+	sums->uses = uses;
+	sums->cap += 64;
+	return true;
+}
+
+/* NULL: no memory, or names that a program has made up. */
+static struct syscall_use *find(struct call_sums *sums, const char *name)
+{
+	char *copy;
+
+	for (size_t i = 0; i < sums->n; i++)
+		if (strcmp(sums->uses[i].name, name) == 0)
+			return &sums->uses[i];
+	if (sums->n == MAX_NAMES || !reserve(sums))
+		return NULL;
+	copy = strdup(name);
+	if (!copy)
+		return NULL;
+	sums->uses[sums->n] = (struct syscall_use){ .name = copy };
+	return &sums->uses[sums->n++];
+}
+
+void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct syscall_use *sum = find(sums, uses[i].name);
+
+		if (!sum)
+			continue;
+		sum->count = u64_add(sum->count, uses[i].count);
+		sum->errors = u64_add(sum->errors, uses[i].errors);
+		sum->cpu_ns = u64_add(sum->cpu_ns, uses[i].cpu_ns);
+		sum->wait_ns = u64_add(sum->wait_ns, uses[i].wait_ns);
+	}
+}
+
+/* As the database has it: unknown time last, then the count, then the name. */
+static int compare(const void *a, const void *b)
+{
+	const struct syscall_use *x = a, *y = b;
+	uint64_t x_ns = u64_known(x->cpu_ns) ? x->cpu_ns + 1 : 0;
+	uint64_t y_ns = u64_known(y->cpu_ns) ? y->cpu_ns + 1 : 0;
+
+	if (x_ns != y_ns)
+		return x_ns < y_ns ? 1 : -1;
+	if (x->count != y->count)
+		return x->count < y->count ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+void call_sums_sort(struct call_sums *sums)
+{
+	if (sums->n > 0)
+		qsort(sums->uses, sums->n, sizeof(*sums->uses), compare);
+}

@@ -1,0 +1,27 @@
+/*
+ * call_sums - what many processes have called, added up by the name of the call.
+ *
+ * Of so many names as samples can have; what a program makes up beyond that is left out.
+ */
+#ifndef PROCTOR_DAEMON_CALL_SUMS_H
+#define PROCTOR_DAEMON_CALL_SUMS_H
+
+#include <stddef.h>
+
+#include "model/snapshot.h"
+
+/* All zero is a good beginning. Owns the names. */
+struct call_sums {
+	struct syscall_use *uses;
+	size_t n, cap;
+};
+
+void call_sums_release(struct call_sums *sums);
+
+/* Unknown and anything is unknown. What there is no memory for is missing. */
+void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_t n);
+
+/* The most time on a CPU first, as reports show them. */
+void call_sums_sort(struct call_sums *sums);
+
+#endif

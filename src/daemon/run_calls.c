@@ -1,0 +1,243 @@
+#include "daemon/run_calls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alive.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/call_sums.h"
+#include "sources/sources.h"
+
+/* All trees of a run are one job's. */
+#define TAG 1
+
+struct run_calls {
+	struct tree *tree;
+	struct call_sums sums;
+	struct err trouble;	/* the first; code 0: none */
+	struct err why_no_ebpf; /* where it is strace */
+
+	struct syscalls *ebpf; /* NULL: by strace */
+	uint64_t n_lost;
+
+	struct strace **straces; /* one for each command */
+	size_t n_straces;
+};
+
+/* ---- life cycle ---- */
+
+static int open_ebpf(const struct run_syscalls *o, struct run_calls *c, struct err *err)
+{
+	if (o->how == RUN_SYSCALLS_STRACE)
+		return err_set(err, -EOPNOTSUPP, "strace was asked for");
+	if (!o->may_ebpf && o->how != RUN_SYSCALLS_EBPF)
+		return err_set(err, -EOPNOTSUPP,
+			       "ebpf_enabled or syscalls_enabled is false in the configuration");
+	return syscalls_open(NULL, &c->ebpf, err);
+}
+
+static int find_rung(const struct run_syscalls *o, struct run_calls *c, struct err *err)
+{
+	bool may_strace =
+		o->how == RUN_SYSCALLS_STRACE || (o->how != RUN_SYSCALLS_EBPF && o->may_strace);
+	int r = open_ebpf(o, c, &c->why_no_ebpf);
+
+	if (r == 0)
+		return 0;
+	if (!may_strace)
+		return err_set(
+			err, r, "%.400s%s", c->why_no_ebpf.text,
+			o->how == RUN_SYSCALLS_EBPF ? "" : "; --syscalls=strace can, and is slow");
+	return sources_has_strace() ? 0 : err_set(err, -ENOENT, "strace is not installed");
+}
+
+void run_calls_open(const struct run_syscalls *options, struct tree *tree, struct run_calls **ret,
+		    struct err *err)
+{
+	struct run_calls *c = calloc(1, sizeof(*c));
+
+	*ret = NULL;
+	if (!c) {
+		err_set(err, -ENOMEM, "out of memory");
+		return;
+	}
+	c->tree = tree;
+	*ret = find_rung(options, c, err) == 0 ? c : run_calls_close(c);
+}
+
+struct run_calls *run_calls_close(struct run_calls *c)
+{
+	if (!c)
+		return NULL;
+	c->ebpf = syscalls_close(c->ebpf);
+	for (size_t i = 0; i < c->n_straces; i++)
+		strace_free(c->straces[i]);
+	free(c->straces);
+	call_sums_release(&c->sums);
+	free(c);
+	return NULL;
+}
+
+bool run_calls_traces(const struct run_calls *c)
+{
+	return c && !c->ebpf;
+}
+
+struct rung run_calls_rung(const struct run_calls *c)
+{
+	if (c->ebpf)
+		return (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" };
+	return (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_STRACE,
+			      c->why_no_ebpf.text };
+}
+
+/* ---- counting ---- */
+
+static void note_trouble(struct run_calls *c, const struct err *err)
+{
+	if (c->trouble.code != 0)
+		return;
+	c->trouble = *err;
+	log_warning("system calls are not all counted, and the job goes on: %s", err->text);
+}
+
+/* It is our child, and no part of the job. */
+static int set_apart(struct run_calls *c, const struct strace *s)
+{
+	struct proc_key key = { .pid = strace_pid(s) };
+
+	if (proc_start_ticks(key.pid, &key.start_ticks) < 0)
+		key.start_ticks = U64_UNKNOWN;
+	return tree_add_stranger(c->tree, &key);
+}
+
+static int add_strace(struct run_calls *c, pid_t pid, struct err *err)
+{
+	struct strace **straces = reallocarray(c->straces, c->n_straces + 1, sizeof(*straces));
+	struct strace *s = NULL;
+	int r;
+
+	if (!straces)
+		return err_set(err, -ENOMEM, "out of memory");
+	c->straces = straces;
+	r = strace_start(pid, &s, err);
+	if (r < 0)
+		return r;
+	if (set_apart(c, s) < 0)
+		r = err_set(err, -ENOMEM, "out of memory");
+	if (r == 0)
+		r = strace_await(s, err);
+	if (r < 0)
+		strace_free(s);
+	else
+		c->straces[c->n_straces++] = s;
+	return r;
+}
+
+void run_calls_begin(struct run_calls *c, pid_t pid)
+{
+	struct err err = ERR_INIT;
+	int r;
+
+	if (!c->ebpf) {
+		if (add_strace(c, pid, &err) < 0)
+			note_trouble(c, &err);
+		return;
+	}
+	r = syscalls_track(c->ebpf, pid, TAG);
+	if (r < 0) {
+		err_set(&err, r, "%s", strerror(-r));
+		note_trouble(c, &err);
+	}
+}
+
+static void add_process(void *ctx, const struct syscall_process *p)
+{
+	struct run_calls *c = ctx;
+
+	call_sums_add(&c->sums, p->uses, p->n_uses);
+}
+
+static void add_ended(void *ctx, const struct syscall_process *p)
+{
+	if (p->is_ended)
+		add_process(ctx, p);
+}
+
+static bool take_in(struct run_calls *c)
+{
+	int64_t lost = syscalls_read(c->ebpf);
+	struct err err = ERR_INIT;
+
+	if (lost >= 0) {
+		c->n_lost += (uint64_t)lost;
+		return true;
+	}
+	err_set(&err, (int)lost, "%s", strerror((int)-lost));
+	note_trouble(c, &err);
+	return false;
+}
+
+void run_calls_fill(struct run_calls *c, struct snapshot *snap)
+{
+	if (!c->ebpf || !syscalls_is_armed(c->ebpf) || !take_in(c))
+		return;
+	syscalls_fill(c->ebpf, snap);
+	syscalls_each(c->ebpf, add_ended, c);
+}
+
+/* ---- the end ---- */
+
+static void end_straces(struct run_calls *c)
+{
+	for (size_t i = 0; i < c->n_straces; i++) {
+		struct err err = ERR_INIT;
+
+		if (strace_end_count(c->straces[i], add_process, c, &err) < 0)
+			note_trouble(c, &err);
+	}
+	c->n_straces = 0;
+}
+
+static void keep_sums(struct run_calls *c, struct attempt *a)
+{
+	struct syscall_use *uses = arena_alloc(&a->arena, (c->sums.n + 1) * sizeof(*uses));
+
+	call_sums_sort(&c->sums);
+	for (size_t i = 0; uses && i < c->sums.n; i++) {
+		uses[i] = c->sums.uses[i];
+		uses[i].name = arena_strdup(&a->arena, uses[i].name);
+		if (!uses[i].name)
+			return;
+	}
+	a->syscalls = uses;
+	a->n_syscalls = uses ? c->sums.n : 0;
+}
+
+static const char *say_trouble(const struct run_calls *c, struct arena *arena)
+{
+	char text[sizeof(c->trouble.text) + 64];
+
+	if (c->trouble.code == 0 && c->n_lost == 0)
+		return NULL;
+	if (c->trouble.code != 0)
+		snprintf(text, sizeof(text), "some were not counted: %s", c->trouble.text);
+	else
+		snprintf(text, sizeof(text), "%llu calls found no room to be counted in",
+			 (unsigned long long)c->n_lost);
+	return arena_strdup(arena, text);
+}
+
+void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why)
+{
+	if (!c->ebpf)
+		end_straces(c);
+	else if (syscalls_is_armed(c->ebpf) && take_in(c))
+		syscalls_each(c->ebpf, add_process, c);
+	keep_sums(c, a);
+	*ret_why = say_trouble(c, &a->arena);
+}

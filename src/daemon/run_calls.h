@@ -1,0 +1,44 @@
+/*
+ * run_calls - the system calls of a job, as its own runner counts them.
+ *
+ * By eBPF where this user may, from the first instruction of each command on; by strace where
+ * somebody has asked for it. Who lets the daemon count needs none of this.
+ */
+#ifndef PROCTOR_DAEMON_RUN_CALLS_H
+#define PROCTOR_DAEMON_RUN_CALLS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "daemon/daemon.h"
+#include "jobs/jobs.h"
+#include "model/job.h"
+#include "model/snapshot.h"
+
+struct run_calls;
+
+/*
+ * Takes the best rung that the options allow; loading eBPF takes some tenths of a second. *ret is
+ * NULL where there is none, and err says why.
+ */
+void run_calls_open(const struct run_syscalls *options, struct tree *tree, struct run_calls **ret,
+		    struct err *err);
+struct run_calls *run_calls_close(struct run_calls *c);
+
+/* Whether commands have to allow that they are traced. */
+bool run_calls_traces(const struct run_calls *c);
+
+/* This command has not begun, and waits: from now on it is counted. Failure is warned about once.
+ */
+void run_calls_begin(struct run_calls *c, pid_t pid);
+
+/* Into each sample what is new since the last; by strace nobody knows before the end. */
+void run_calls_fill(struct run_calls *c, struct snapshot *snap);
+
+/* The sums of all its processes into a's arena. What is wrong with them is in *why; NULL: nothing.
+ */
+void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why);
+
+struct rung run_calls_rung(const struct run_calls *c);
+
+#endif
