@@ -14,6 +14,7 @@
 #include "bus/bus.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
+#include "daemon/evidence_trace.h"
 #include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
@@ -114,6 +115,7 @@ struct service {
 	struct pressure pressure;
 	struct detect *detect;
 	struct fast_look *fast; /* at a job in which something began; NULL before */
+	struct evidence_trace trace;
 	struct oom_news ooms;
 	struct queue *queue;
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
@@ -393,6 +395,11 @@ void service_release_attached(struct service *s);
  */
 bool service_find_evidence(struct service *s, const struct detect_change *change,
 			   const struct watched *job, struct anomaly_evidence *ret);
+
+/* Writes down a trace that has ended. At each tick; and, with its end, when we leave. */
+void service_note_trace(struct service *s);
+void service_end_trace(struct service *s);
+
 void service_release_closer(struct service *s);
 
 /* ---- service_orphans.c ---- */

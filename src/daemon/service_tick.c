@@ -254,6 +254,7 @@ static int detect(struct service *s, struct err *err)
 	struct detect_changes changes = { 0 };
 	int r = 0;
 
+	service_note_trace(s);
 	if (!s->has_snap)
 		return 0;
 	if (detect_tick(s->detect, &news, &changes) < 0)

@@ -155,6 +155,11 @@ const pid_t *tree_pids(struct tree *tree, size_t *ret_n)
 	return pids;
 }
 
+int tree_add_stranger(struct tree *tree, pid_t pid)
+{
+	return map_put(&tree->strangers, pid_key(pid), U64_UNKNOWN);
+}
+
 bool tree_is_stranger(const struct tree *tree, pid_t pid)
 {
 	return map_get(&tree->strangers, pid_key(pid), NULL);
@@ -170,6 +175,14 @@ void tree_forget_stranger(struct tree *tree, pid_t pid)
 	map_remove(&tree->strangers, pid_key(pid));
 }
 
+/* tree_add_stranger() was quicker than the news of its birth. */
+static bool is_announced(const struct tree *tree, pid_t pid)
+{
+	uint64_t start_ticks;
+
+	return map_get(&tree->strangers, pid_key(pid), &start_ticks) && !u64_known(start_ticks);
+}
+
 bool tree_on_fork(struct tree *tree, pid_t parent, pid_t child)
 {
 	struct tree_member *m = find_member(tree, parent);
@@ -179,6 +192,8 @@ bool tree_on_fork(struct tree *tree, pid_t parent, pid_t child)
 		map_put(&tree->strangers, pid_key(child), U64_UNKNOWN);
 		return false;
 	}
+	if (parent == tree->runner_pid && is_announced(tree, child))
+		return false;
 	map_remove(&tree->strangers, pid_key(child)); /* its pid is somebody else's now */
 	if (parent == tree->runner_pid) {
 		/* A root that tree_add_root() was quicker to announce keeps its sheet and rank. */

@@ -116,7 +116,7 @@ struct anomaly_evidence {
 	struct anomaly_syscall syscalls[ANOMALY_MAX_SYSCALLS];
 	size_t n_syscalls;
 	bool has_syscalls;
-	char trace[160]; /* the file of a trace; "": none was made */
+	char trace[512]; /* the file of a trace; "": none was made (yet) */
 };
 
 void anomaly_evidence_init(struct anomaly_evidence *e);

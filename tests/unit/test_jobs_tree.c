@@ -241,6 +241,27 @@ static void test_children_from_before_the_job_are_strangers(void **state)
 	assert_false(tree_is_stranger(f->tree, 103));
 }
 
+/* The news of its birth come later, and from the runner. */
+static void test_what_the_runner_starts_for_itself_is_a_stranger(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(tree_add_stranger(f->tree, 101), 0);
+	assert_false(tree_on_fork(f->tree, RUNNER, 101));
+	assert_false(tree_on_fork(f->tree, 101, 102));
+	add(f, RUNNER, 1, 50);
+	add(f, 101, RUNNER, 55);
+	add(f, 102, 101, 56);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_null(sample(f, 101)->job_id);
+	assert_null(sample(f, 102)->job_id);
+	assert_true(tree_is_stranger(f->tree, 101));
+
+	/* Who is born with its pid later is of the job. */
+	assert_true(tree_on_fork(f->tree, RUNNER, 101));
+	assert_false(tree_is_stranger(f->tree, 101));
+}
+
 /* Hostile input: a loop of parents must not hang. */
 static void test_loop_of_parents_ends(void **state)
 {
@@ -338,6 +359,7 @@ int main(void)
 		TEST(test_stale_member_is_forgotten),
 		TEST(test_pid_born_to_a_stranger_leaves_the_job),
 		TEST(test_children_from_before_the_job_are_strangers),
+		TEST(test_what_the_runner_starts_for_itself_is_a_stranger),
 		TEST(test_loop_of_parents_ends),
 		TEST(test_long_chain),
 		TEST(test_only_seen_members_are_visited),
