@@ -177,4 +177,8 @@ void episode_write_event(struct json *j, const struct episode *e, enum episode_c
 void anomaly_host_write_json(struct json *j, const struct anomaly_host *host);
 void anomaly_evidence_write_json(struct json *j, const struct anomaly_evidence *e);
 
+/* The other way, as far as it can be read. -EBADMSG: it is no object; all is unknown then. */
+int anomaly_host_read_json(const char *text, struct anomaly_host *ret);
+int anomaly_evidence_read_json(const char *text, struct anomaly_evidence *ret);
+
 #endif

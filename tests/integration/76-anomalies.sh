@@ -93,6 +93,9 @@ run "$PROCTOR" events --job alone-leak
 like "and for people" "$stdout" ' monitor.anomaly  -  .*alone-leak +began, [a-z]+: python3 .* grows by'
 run "$PROCTOR" report alone-leak
 like "the report tells it" "$stdout" 'Out of the ordinary'
+like "with its numbers" "$stdout" 'numbers +MB: [0-9.]+ before, [0-9.]+ when it began, [0-9.]+ at its worst'
+like "what the host did" "$stdout" 'host +load [0-9.]+, .* available; waited for CPU'
+like "and what it had open" "$stdout" 'its files +[0-9]+ open: /'
 run "$PROCTOR" report alone-leak --json
 json "in JSON too" "$stdout" '[a["anomaly_type"] for a in d["anomalies"]].count("memory_leak") == 1'
 run "$PROCTOR" report alone-quiet --json
@@ -120,7 +123,7 @@ trace=$(json_eval "$stdout" '[a["evidence"]["culprit"]["trace"] for a in d if a[
 if [ "$trace" = None ] && ! strace -o /dev/null true 2>"$TMP/refused"; then
 	skip "a trace of the culprit" "nothing can be traced here: $(cat "$TMP/refused")"
 else
-	like "a trace of the culprit is where it says" "$(cat "$trace")" 'openat(.*"/dev/null"'
+	like "a trace of the culprit is where it says" "$(cat "$trace")" 'openat\(.*"/dev/null"'
 	is "for nobody else to read" "$(stat -c %a "$trace") $(stat -c %a "$(dirname "$trace")")" "600 700"
 	is "bounded" "$(($(stat -c %s "$trace") <= 4 << 20))" 1
 	run "$PROCTOR" report alone-traced --json
