@@ -166,7 +166,9 @@ if make_cgroup 2>"$TMP/refused"; then
 	run_out_of_memory alone-oom
 	run "$PROCTOR" anomalies --job alone-oom --json
 	json "alone: killed for want of memory" "$stdout" \
-		'[a["severity"] for a in d if a["anomaly_type"] == "oom_kill" and a["pid"]] == ["critical"]'
+		'[a["severity"] for a in d if a["anomaly_type"] == "oom_kill"] == ["critical"]'
+	json "once, and by its name" "$stdout" \
+		'all(a["comm"] == "python3" for a in d if a["anomaly_type"] == "oom_kill")'
 else
 	skip "alone: killed for want of memory" "no cgroup can be made here: $(cat "$TMP/refused")"
 fi
@@ -184,7 +186,7 @@ if [ -d "$cgroup" ]; then
 	sleep 2 # what a runner has written down is seen with the next ticks
 	run "$PROCTOR" anomalies --job watched-oom --json
 	json "watched: killed for want of memory" "$stdout" \
-		'"critical" in [a["severity"] for a in d if a["anomaly_type"] == "oom_kill" and a["pid"]]'
+		'[a["severity"] for a in d if a["anomaly_type"] == "oom_kill"] == ["critical"]'
 	remove_cgroup
 else
 	skip "watched: killed for want of memory" "no cgroup can be made here"
