@@ -137,6 +137,7 @@ static const struct yaml_field anomaly_fields[] = {
 	{ KEY(struct config_anomaly, evidence_interval_seconds, YAML_NUMBER), .min = 0.01,
 	  .max = 300 },
 	{ KEY(struct config_anomaly, evidence_duration_seconds, YAML_NUMBER), .max = 600 },
+	{ KEY(struct config_anomaly, evidence_trace_seconds, YAML_NUMBER), .max = 60 },
 };
 
 static const struct yaml_schema anomaly_schema = MAPPING(anomaly);

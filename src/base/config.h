@@ -66,7 +66,8 @@ struct config_anomaly {
 	double clear_seconds;		      /* it has to be over for so long; 60 */
 	double evidence_interval_seconds;     /* how often a culprit is looked at; 0.1 */
 	double evidence_duration_seconds;     /* and for how long; 0 is not at all; 10 */
-	int lines[26];
+	double evidence_trace_seconds;	      /* for which its calls are traced; 0 is not; 0 */
+	int lines[27];
 };
 
 /* When resource use is compared with how jobs ended. */

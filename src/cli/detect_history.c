@@ -182,7 +182,7 @@ static int run_pass(struct store *store, struct pass *p, const struct snapshot_f
 
 	if (!p->d)
 		return no_memory(p->err);
-	r = filter->job_id ? store_read_events(store, &events, on_event, &p->kills, p->err) : 0;
+	r = store_read_events(store, &events, on_event, &p->kills, p->err);
 	if (r == -ENOMEM)
 		return no_memory(p->err);
 	if (r == 0)

@@ -356,6 +356,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.spec = spec,
 		.command = describe(args, spec, ctx->mask, &command),
 		.mask = ctx->mask,
+		.state_dir = ctx->paths.state_dir,
 		.db_path = why_no_db ? NULL : ctx->paths.db,
 		.why_no_db = why_no_db,
 		.jsonl_path = why_no_db || !ctx->paths.jsonl[0] ? NULL : ctx->paths.jsonl,

@@ -71,7 +71,8 @@ struct run_options {
 	const struct job_spec *spec; /* with its job_id set */
 	const char *command;	     /* what the records say was run; masked */
 	const struct mask *mask;
-	const char *db_path; /* NULL: nothing is recorded, and why_no_db says why */
+	const char *state_dir; /* where traces go */
+	const char *db_path;   /* NULL: nothing is recorded, and why_no_db says why */
 	const char *why_no_db;
 	const char *jsonl_path; /* the log of snapshots; NULL: none is written */
 	uint64_t jsonl_max_bytes;

@@ -366,6 +366,36 @@ static void store_events(struct run *run)
 		tally_events_stored(run->tally);
 }
 
+/* Who traces for us is our child, and none of the job. */
+static void trace(struct run *run, const struct episode *e, const struct anomaly_evidence *evidence)
+{
+	const struct evidence_trace_plan plan = { run->options->state_dir,
+						  run->options->anomaly->evidence_trace_seconds };
+	struct err err = ERR_INIT;
+	int r;
+
+	if (!(plan.seconds > 0))
+		return;
+	r = evidence_trace_begin(&run->trace, &plan, e, evidence, &err);
+	if (r < 0)
+		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
+	else if (tree_add_stranger(run->tree, run->trace.tracer) < 0)
+		evidence_trace_stop(&run->trace);
+}
+
+static void keep_trace(struct run *run, bool has_ended)
+{
+	struct err err = ERR_INIT;
+
+	if (!has_ended)
+		return;
+	tree_forget_stranger(run->tree, run->trace.ended);
+	if (run->store && run->trace.evidence.trace[0] &&
+	    store_set_evidence(run->store, run->trace.episode, &run->trace.evidence, &err) < 0)
+		log_warning("the trace %s is not recorded: %s", run->trace.evidence.trace,
+			    err.text);
+}
+
 /* And its processes are looked at closer for a while: run.c plans its ticks by that. */
 static bool find_evidence(struct run *run, const struct detect_change *change,
 			  struct anomaly_evidence *ret)
@@ -376,10 +406,13 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 	if (change->change != EPISODE_BEGAN)
 		return false;
 	has_evidence = evidence_gather(&from, change->episode, ret);
-	if (!closer_begin(&run->closer, &change->wish, run->attempt->id, clock_boot_ns()))
-		return has_evidence;
-	ret->fast_interval_seconds = change->wish.interval_seconds;
-	return true;
+	if (closer_begin(&run->closer, &change->wish, run->attempt->id, clock_boot_ns())) {
+		ret->fast_interval_seconds = change->wish.interval_seconds;
+		has_evidence = true;
+	}
+	if (has_evidence)
+		trace(run, change->episode, ret);
+	return has_evidence;
 }
 
 /* One that cannot be stored now is stored when it changes, or at the end. */
@@ -441,6 +474,7 @@ static void end_anomalies(struct run *run)
 {
 	struct detect_changes changes;
 
+	keep_trace(run, evidence_trace_stop(&run->trace));
 	look_at_last_kill(run);
 	if (detect_end(run->detect, &changes) == 0)
 		store_anomalies(run, &changes);
@@ -453,6 +487,7 @@ void record_tick(struct run *run, const struct series_point *point)
 		store_events(run);
 		return;
 	}
+	keep_trace(run, evidence_trace_has_ended(&run->trace));
 	look_for_anomalies(run);
 	store_or_keep(run, point);
 	append_line(run);

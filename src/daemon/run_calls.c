@@ -108,11 +108,7 @@ static void note_trouble(struct run_calls *c, const struct err *err)
 /* It is our child, and no part of the job. */
 static int set_apart(struct run_calls *c, const struct strace *s)
 {
-	struct proc_key key = { .pid = strace_pid(s) };
-
-	if (proc_start_ticks(key.pid, &key.start_ticks) < 0)
-		key.start_ticks = U64_UNKNOWN;
-	return tree_add_stranger(c->tree, &key);
+	return tree_add_stranger(c->tree, strace_pid(s));
 }
 
 static int add_strace(struct run_calls *c, pid_t pid, struct err *err)

@@ -10,6 +10,7 @@
 #include "daemon/backlog.h"
 #include "daemon/closer.h"
 #include "daemon/daemon.h"
+#include "daemon/evidence_trace.h"
 #include "daemon/hold.h"
 #include "daemon/link.h"
 #include "daemon/run_calls.h"
@@ -81,7 +82,8 @@ struct run {
 	struct upkeep *upkeep;
 	struct detect *detect;
 	struct closer closer; /* while something that began is looked at closer */
-	struct jsonl *jsonl;  /* NULL: no log of snapshots */
+	struct evidence_trace trace;
+	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 };
 

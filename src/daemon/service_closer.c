@@ -162,6 +162,19 @@ static bool look_closer(struct service *s, const struct detect_wish *wish,
 	return closer_begin(&s->fast->closer, wish, job->a.id, clock_boot_ns()) && begin(s) == 0;
 }
 
+/* Who wants none, or cannot have one, has the rest. */
+static void trace(struct service *s, const struct episode *e,
+		  const struct anomaly_evidence *evidence)
+{
+	const struct evidence_trace_plan plan = { s->paths->state_dir,
+						  s->config->anomaly.evidence_trace_seconds };
+	struct err err = ERR_INIT;
+	int r = plan.seconds > 0 ? evidence_trace_begin(&s->trace, &plan, e, evidence, &err) : 0;
+
+	if (r < 0)
+		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
+}
+
 bool service_find_evidence(struct service *s, const struct detect_change *change,
 			   const struct watched *job, struct anomaly_evidence *ret)
 {
@@ -171,10 +184,36 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 	if (change->change != EPISODE_BEGAN)
 		return false;
 	has_evidence = evidence_gather(&from, change->episode, ret);
-	if (!look_closer(s, &change->wish, job))
-		return has_evidence;
-	ret->fast_interval_seconds = change->wish.interval_seconds;
-	return true;
+	if (look_closer(s, &change->wish, job)) {
+		ret->fast_interval_seconds = change->wish.interval_seconds;
+		has_evidence = true;
+	}
+	if (has_evidence)
+		trace(s, change->episode, ret);
+	return has_evidence;
+}
+
+/* ---- a trace ---- */
+
+static void keep_trace(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	if (s->store && s->trace.evidence.trace[0] &&
+	    store_set_evidence(s->store, s->trace.episode, &s->trace.evidence, &err) < 0)
+		log_warning("the trace %s is not recorded: %s", s->trace.evidence.trace, err.text);
+}
+
+void service_note_trace(struct service *s)
+{
+	if (evidence_trace_has_ended(&s->trace))
+		keep_trace(s);
+}
+
+void service_end_trace(struct service *s)
+{
+	if (evidence_trace_stop(&s->trace))
+		keep_trace(s);
 }
 
 void service_release_closer(struct service *s)

@@ -15,6 +15,7 @@
 #include "daemon/aside.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
+#include "daemon/evidence_trace.h"
 #include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
@@ -51,6 +52,7 @@ struct tick_stats {
 struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;
+	uint64_t n_told; /* that a runner has told of itself, besides these */
 	struct arena arena; /* their strings */
 };
 
@@ -117,6 +119,7 @@ struct service {
 	struct pressure pressure;
 	struct detect *detect;
 	struct fast_look *fast; /* at a job in which something began; NULL before */
+	struct evidence_trace trace;
 	struct oom_news ooms;
 	struct queue *queue;
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
@@ -442,6 +445,11 @@ void service_release_attached(struct service *s);
  */
 bool service_find_evidence(struct service *s, const struct detect_change *change,
 			   const struct watched *job, struct anomaly_evidence *ret);
+
+/* Writes down a trace that has ended. At each tick; and, with its end, when we leave. */
+void service_note_trace(struct service *s);
+void service_end_trace(struct service *s);
+
 void service_release_closer(struct service *s);
 
 /* ---- service_orphans.c ---- */

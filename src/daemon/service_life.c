@@ -343,6 +343,7 @@ struct watched *service_job_of(struct service *s, pid_t pid)
 void service_forget_ooms(struct service *s)
 {
 	s->ooms.n = 0;
+	s->ooms.n_told = 0;
 	arena_reset(&s->ooms.arena);
 }
 
@@ -369,7 +370,11 @@ static void keep_oom(struct service *s, const struct event_row *row)
 {
 	struct proc_event *kept = &s->ooms.items[s->ooms.n];
 
-	if (s->ooms.n == SERVICE_MAX_OOMS || is_told(s, row))
+	if (is_told(s, row)) {
+		s->ooms.n_told++;
+		return;
+	}
+	if (s->ooms.n == SERVICE_MAX_OOMS)
 		return;
 	*kept = row->event;
 	kept->job_id = arena_strdup(&s->ooms.arena, row->event.job_id);

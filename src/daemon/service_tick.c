@@ -250,10 +250,12 @@ static int detect(struct service *s, struct err *err)
 {
 	const struct detect_news news = { .snap = &s->snap,
 					  .events = s->ooms.items,
-					  .n_events = s->ooms.n };
+					  .n_events = s->ooms.n,
+					  .n_kills_told = s->ooms.n_told };
 	struct detect_changes changes = { 0 };
 	int r = 0;
 
+	service_note_trace(s);
 	if (!s->has_snap)
 		return 0;
 	if (detect_tick(s->detect, &news, &changes) < 0)

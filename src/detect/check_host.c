@@ -177,45 +177,45 @@ void check_swap(const struct tick *t, struct finding *f)
  * the count of a cgroup of a job tells, medium where only that of the host does: it may
  * have been anybody's. It lasts for a moment.
  */
-void check_host_oom(const struct tick *t, struct finding *f)
+static void find_kills(uint64_t n, enum severity severity, const char *where, const char *path,
+		       struct finding *f)
 {
-	uint64_t n =
-		t->before ? u64_delta(t->snap->system.oom_kills_total, t->before->oom_kills_total)
-			  : U64_UNKNOWN;
-
 	if (!u64_known(n))
 		return;
-	f->stand = n > t->n_oom_events ? STAND_OVER : STAND_CLEAR;
+	f->stand = n > 0 ? STAND_OVER : STAND_CLEAR;
 	f->value = (double)n;
 	f->threshold = 1;
-	f->severity = SEVERITY_MEDIUM;
+	f->before = 0;
+	f->severity = severity;
 	snprintf(f->text, sizeof(f->text),
-		 "the kernel has killed %llu process%s of the host for want of memory",
-		 (unsigned long long)n, n == 1 ? "" : "es");
+		 "the kernel has killed %llu process%s of the %s%.100s for want of memory",
+		 (unsigned long long)n, n == 1 ? "" : "es", where, path);
+}
+
+void check_host_oom(const struct tick *t, struct finding *f)
+{
+	find_kills(t->host_kills, SEVERITY_MEDIUM, "host", "", f);
 }
 
 void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struct finding *f)
 {
-	uint64_t n = t->new_cgroup_kills;
-
-	if (!u64_known(n))
-		return;
-	f->stand = n > t->n_oom_events ? STAND_OVER : STAND_CLEAR;
-	f->value = (double)n;
-	f->threshold = 1;
-	f->severity = SEVERITY_HIGH;
-	snprintf(f->text, sizeof(f->text),
-		 "the kernel has killed %llu process%s of the cgroup %.100s for want of memory",
-		 (unsigned long long)n, n == 1 ? "" : "es", c->path);
+	find_kills(t->cgroup_kills, SEVERITY_HIGH, "cgroup ", c->path, f);
 }
 
-void find_oom(const struct proc_event *ev, struct finding *f)
+void find_oom(const struct proc_event *ev, const struct track *victim, struct finding *f)
 {
+	char had[48] = "";
+
 	f->stand = STAND_OVER;
 	f->value = 1;
 	f->threshold = 1;
+	f->before = 0;
 	f->severity = SEVERITY_CRITICAL;
-	snprintf(f->text, sizeof(f->text), "the kernel killed pid %d for want of memory%s%.160s",
-		 (int)ev->key.pid, ev->details && ev->details[0] ? ": " : "",
+	if (victim && f64_known(victim->memory_mb))
+		snprintf(had, sizeof(had), ", which had %.0f MB,", victim->memory_mb);
+	snprintf(f->text, sizeof(f->text),
+		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s",
+		 victim ? victim->comm : "", victim ? " (" : "", (int)ev->key.pid,
+		 victim ? ")" : "", had, ev->details && ev->details[0] ? ": " : "",
 		 ev->details ? ev->details : "");
 }

@@ -30,8 +30,9 @@ struct tick {
 	double io_stalled;     /* since when I/O is over its threshold; NaN: it is not */
 	double swapping;       /* the same for swap */
 	double gpu_idle;       /* since when the GPU at hand does nothing; NaN */
-	uint64_t n_oom_events; /* kills of processes that are known, at this tick and the last */
-	uint64_t new_cgroup_kills; /* of the cgroup at hand, since the last tick; U64_UNKNOWN */
+	uint64_t host_kills;   /* that nobody knows more of (kills.h); U64_UNKNOWN */
+	uint64_t cgroup_kills; /* the same of the cgroup at hand */
+	double cgroup_stall;   /* of its tasks at the last tick; NaN */
 };
 
 enum stand { STAND_UNKNOWN, STAND_CLEAR, STAND_BETWEEN, STAND_OVER };
@@ -71,7 +72,8 @@ extern const size_t n_checks;
 
 /* A process was killed by the kernel for want of memory: an event tells it, and no check. */
 extern const struct check check_oom_event;
-void find_oom(const struct proc_event *ev, struct finding *f);
+/* victim: what is remembered of it; NULL. */
+void find_oom(const struct proc_event *ev, const struct track *victim, struct finding *f);
 
 /* ---- for the checks ---- */
 

@@ -106,11 +106,12 @@ static void look(struct look *w, const struct detect_news *news)
 	struct detect *d = w->d;
 
 	surroundings_begin(&d->surroundings, &d->config, &w->tick);
-	look_at_kills(w, news);
+	if (d->scope & DETECT_JOBS)
+		look_at_kills(w, news);
 	if (d->scope & DETECT_JOBS)
 		look_at_jobs(w, news);
 	if (d->scope & DETECT_HOST)
-		look_at_host(w);
+		look_at_host(w, news);
 	look_note_failure(w, episodes_end_tick(&d->episodes, &w->moment));
 	surroundings_end(&d->surroundings, &w->tick);
 }
@@ -146,13 +147,24 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 int detect_end(struct detect *d, struct detect_changes *ret)
 {
 	struct snapshot last = { .wall_ns = d->last_wall_ns };
-	const struct moment m = { &d->config, &last, (double)d->last_ns / 1e9 };
+	struct look w = {
+		.d = d,
+		.snap = &last,
+		.tick = { .config = &d->config,
+			  .snap = &last,
+			  .now = (double)d->last_ns / 1e9,
+			  .step = F64_UNKNOWN },
+		.moment = { &d->config, &last, (double)d->last_ns / 1e9 },
+	};
 	int r;
 
+	*ret = (struct detect_changes){ 0 };
 	episodes_begin_tick(&d->episodes);
-	r = episodes_end_all(&d->episodes, &m, "nobody looks any more");
+	look_at_last_kills(&w);
+	look_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, "nobody looks any more"));
 	detect_tracks_reset(&d->tracks);
-	return r < 0 ? r : hand_out(d, ret);
+	r = hand_out(d, ret);
+	return w.r < 0 ? w.r : r;
 }
 
 const struct episode *detect_active(const struct detect *d, size_t i)

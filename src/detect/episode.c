@@ -44,8 +44,8 @@ static uint64_t hash_subject(enum anomaly_type type, const struct subject *who)
 		return hash_bytes(h, &who->key.start_ticks, sizeof(who->key.start_ticks));
 	case OF_JOB:
 		return hash_text(h, who->job_id);
-	case OF_CGROUP:
-		return hash_text(h, who->cgroup);
+	case OF_CGROUP: /* one job after the other may be in it */
+		return hash_text(hash_text(h, who->cgroup), who->job_id);
 	case OF_GPU:
 		return hash_bytes(h, &who->gpu, sizeof(who->gpu));
 	case OF_HOST:
@@ -294,6 +294,21 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 	struct running *r = find(es, hash_subject(type, who));
 
 	return r ? end(es, r, m, F64_UNKNOWN, why) : 0;
+}
+
+int episodes_end_job(struct episodes *es, const struct moment *m, const char *job_id,
+		     const char *why)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < es->n; i++) {
+		struct running *r = es->items[i];
+
+		if (!r->is_over && !r->e.worst.has_pid && r->e.worst.job_id &&
+		    strcmp(r->e.worst.job_id, job_id) == 0)
+			ret = end(es, r, m, F64_UNKNOWN, why);
+	}
+	return ret;
 }
 
 int episodes_end_all(struct episodes *es, const struct moment *m, const char *why)

@@ -77,9 +77,13 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		  const struct subject *who, const struct finding *f, struct told *told,
 		  bool *ret_muted);
 
-/* The process or job is gone: whatever lasted is over. */
+/* The process is gone: whatever lasted is over. */
 int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		 const struct subject *who, const char *why);
+
+/* The job is gone: all of it and of its cgroups is over. Its processes have their own end. */
+int episodes_end_job(struct episodes *es, const struct moment *m, const char *job_id,
+		     const char *why);
 
 /* All of them. */
 int episodes_end_all(struct episodes *es, const struct moment *m, const char *why);

@@ -12,7 +12,7 @@ void look_note_failure(struct look *w, int r)
 		w->r = r;
 }
 
-static void clear_finding(struct finding *f)
+void look_clear_finding(struct finding *f)
 {
 	f->stand = STAND_UNKNOWN;
 	f->severity = SEVERITY_LOW;
@@ -20,9 +20,8 @@ static void clear_finding(struct finding *f)
 	f->text[0] = '\0';
 }
 
-/* Whether an episode lasts. */
-static bool note(struct look *w, const struct check *check, const struct subject *who,
-		 const struct finding *f, struct told *told, bool *ret_muted)
+bool look_note(struct look *w, const struct check *check, const struct subject *who,
+	       const struct finding *f, struct told *told, bool *ret_muted)
 {
 	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, told, ret_muted);
 
@@ -85,7 +84,7 @@ static void note_process(struct look *w, const struct check *check, struct track
 		return;
 	}
 	set_bit(&p->active, check->type,
-		note(w, check, &who, f, &p->job->told[check->type], &is_muted));
+		look_note(w, check, &who, f, &p->job->told[check->type], &is_muted));
 	set_bit(&p->muted, check->type, is_muted);
 }
 
@@ -96,7 +95,7 @@ static void check_process(struct look *w, struct track *p, const struct proc_sam
 	struct finding f;
 
 	for (const struct check *check = checks; check->of_process; check++) {
-		clear_finding(&f);
+		look_clear_finding(&f);
 		check->of_process(&w->tick, p, s, &f);
 		if (f.stand == STAND_OVER || (p->active | p->muted) & 1u << check->type)
 			note_process(w, check, p, s, &f);
@@ -145,10 +144,10 @@ static void check_job(struct look *w, const struct check *check, struct job_trac
 	struct finding f;
 	bool is_muted;
 
-	clear_finding(&f);
+	look_clear_finding(&f);
 	check->of_job(&w->tick, job, &f);
 	if (f.stand == STAND_OVER || job->active & 1u << check->type)
-		set_bit(&job->active, check->type, note(w, check, &who, &f, NULL, &is_muted));
+		set_bit(&job->active, check->type, look_note(w, check, &who, &f, NULL, &is_muted));
 }
 
 static void check_jobs(struct look *w)
@@ -183,52 +182,12 @@ static void on_track_gone(void *ctx, const struct track *p)
 static void on_job_gone(void *ctx, const struct job_track *job)
 {
 	struct look *w = ctx;
-	const struct subject who = { .kind = OF_JOB, .job_id = job->job_id };
 
-	for (int type = 0; job->active && type < N_ANOMALY_TYPES; type++)
-		if (job->active & 1u << type)
-			look_note_failure(w, episodes_end(&w->d->episodes, &w->moment,
-							  (enum anomaly_type)type, &who,
-							  "the job ended"));
+	look_note_failure(
+		w, episodes_end_job(&w->d->episodes, &w->moment, job->job_id, "the job ended"));
 }
 
-/* ---- cgroups, GPUs and the host ---- */
-
-/* The job of the first process in it. */
-static const char *job_of_cgroup(const struct snapshot *s, const char *path)
-{
-	for (size_t i = 0; i < s->n_processes; i++)
-		if (s->processes[i].job_id && s->processes[i].cgroup &&
-		    strcmp(s->processes[i].cgroup, path) == 0)
-			return s->processes[i].job_id;
-	return NULL;
-}
-
-static void check_cgroups(struct look *w)
-{
-	for (size_t i = 0; i < w->snap->n_cgroups; i++) {
-		const struct cgroup_sample *c = &w->snap->cgroups[i];
-		struct subject who = {
-			.kind = OF_CGROUP, .cgroup = c->path, .sheet_num = SHEET_NONE, .gpu = -1
-		};
-		struct finding f;
-		bool is_muted;
-
-		w->tick.new_cgroup_kills = surroundings_new_kills(&w->d->surroundings, c);
-		for (size_t k = 0; k < n_checks; k++) {
-			if (!checks[k].of_cgroup)
-				continue;
-			clear_finding(&f);
-			checks[k].of_cgroup(&w->tick, c, &f);
-			if (f.stand == STAND_OVER)
-				who.job_id = job_of_cgroup(w->snap, c->path);
-			note(w, &checks[k], &who, &f, NULL, &is_muted);
-		}
-		/* The cgroups above it, and the host, count the same kills. */
-		if (u64_known(w->tick.new_cgroup_kills))
-			w->tick.n_oom_events += w->tick.new_cgroup_kills;
-	}
-}
+/* ---- GPUs and the host ---- */
 
 static void check_gpus(struct look *w)
 {
@@ -244,9 +203,9 @@ static void check_gpus(struct look *w)
 		for (size_t k = 0; k < n_checks; k++) {
 			if (!checks[k].of_gpu)
 				continue;
-			clear_finding(&f);
+			look_clear_finding(&f);
 			checks[k].of_gpu(&w->tick, gpu, &f);
-			note(w, &checks[k], &who, &f, NULL, &is_muted);
+			look_note(w, &checks[k], &who, &f, NULL, &is_muted);
 		}
 	}
 }
@@ -260,20 +219,33 @@ static void check_host(struct look *w)
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_host)
 			continue;
-		clear_finding(&f);
+		look_clear_finding(&f);
 		checks[k].of_host(&w->tick, &f);
-		note(w, &checks[k], &who, &f, NULL, &is_muted);
+		look_note(w, &checks[k], &who, &f, NULL, &is_muted);
 	}
 }
 
 /* ---- events ---- */
 
+/* As it was at the last tick. A runner knows the pid of its child, and not when it began. */
+static const struct track *find_victim(struct look *w, const struct proc_event *ev)
+{
+	const struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
+
+	if (!p || !ev->job_id || strcmp(p->job->job_id, ev->job_id) != 0)
+		return NULL;
+	return !u64_known(ev->key.start_ticks) || ev->key.start_ticks == p->key.start_ticks ? p
+											    : NULL;
+}
+
 static void note_kill(struct look *w, const struct proc_event *ev)
 {
+	const struct track *victim = find_victim(w, ev);
 	const struct subject who = {
 		.kind = OF_PROCESS,
-		.key = ev->key,
+		.key = victim ? victim->key : ev->key,
 		.job_id = ev->job_id,
+		.comm = victim ? victim->comm : NULL,
 		.sheet_num = ev->sheet_num,
 		.gpu = -1,
 	};
@@ -283,25 +255,38 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 
 	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, &job) < 0)
 		look_note_failure(w, -ENOMEM);
-	clear_finding(&f);
-	find_oom(ev, &f);
-	note(w, &check_oom_event, &who, &f, job ? &job->told[ANOMALY_OOM_KILL] : NULL, &is_muted);
+	look_clear_finding(&f);
+	find_oom(ev, victim, &f);
+	look_note(w, &check_oom_event, &who, &f, job ? &job->told[ANOMALY_OOM_KILL] : NULL,
+		  &is_muted);
 }
 
-/* A kill that is known may be counted by the host at this tick or at the next. */
+static uint64_t count_kills(const struct detect_news *news)
+{
+	uint64_t n = news->n_kills_told;
+
+	for (size_t i = 0; i < news->n_events; i++)
+		n += news->events[i].type == EVENT_OOM;
+	return n;
+}
+
 void look_at_kills(struct look *w, const struct detect_news *news)
 {
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < news->n_events; i++) {
-		if (news->events[i].type != EVENT_OOM)
-			continue;
-		n++;
-		if (w->d->scope & DETECT_JOBS)
+	for (size_t i = 0; i < news->n_events; i++)
+		if (news->events[i].type == EVENT_OOM)
 			note_kill(w, &news->events[i]);
-	}
-	w->tick.n_oom_events += n;
-	w->d->surroundings.n_oom_events = n;
+}
+
+/* Those of cgroups are among the host's. */
+static void settle_kills(struct look *w, const struct detect_news *news)
+{
+	struct surroundings *s = &w->d->surroundings;
+	uint64_t n = s->has_before
+			     ? u64_delta(w->snap->system.oom_kills_total, s->before.oom_kills_total)
+			     : U64_UNKNOWN;
+
+	w->tick.host_kills = kills_settle(&s->kills, n, count_kills(news) + w->n_cgroup_kills,
+					  w->tick.now, w->tick.step);
 }
 
 /* ---- all of it ---- */
@@ -319,12 +304,13 @@ void look_at_jobs(struct look *w, const struct detect_news *news)
 	look_note_failure(w, relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
 	check_all_processes(w);
 	check_jobs(w);
-	check_cgroups(w);
+	look_at_cgroups(w, news);
 	detect_tracks_sweep(&d->tracks, on_track_gone, on_job_gone, w);
 }
 
-void look_at_host(struct look *w)
+void look_at_host(struct look *w, const struct detect_news *news)
 {
+	settle_kills(w, news);
 	check_gpus(w);
 	check_host(w);
 }

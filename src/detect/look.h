@@ -6,6 +6,7 @@
 #ifndef PROCTOR_DETECT_LOOK_H
 #define PROCTOR_DETECT_LOOK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,24 +33,48 @@ struct detect {
 	size_t cap_changes;
 };
 
+#define LOOK_KILLING 16
+
+/* A cgroup of the tick that has counted kills. */
+struct killing {
+	size_t at;
+	uint64_t n;
+};
+
 /* What the steps of a tick hand on. */
 struct look {
 	struct detect *d;
 	const struct snapshot *snap;
 	struct tick tick;
 	struct moment moment;
-	int r; /* the first failure */
+	struct killing killing[LOOK_KILLING]; /* the first so many */
+	size_t n_killing;
+	uint64_t n_cgroup_kills; /* that all cgroups have counted */
+	int r;			 /* the first failure */
 };
 
 void look_note_failure(struct look *w, int r);
 
-/* Kills that events tell of. Before the others, which only count them. */
+/* What a check says. Whether an episode lasts. */
+bool look_note(struct look *w, const struct check *check, const struct subject *who,
+	       const struct finding *f, struct told *told, bool *ret_muted);
+
+/* Nothing is known yet. */
+void look_clear_finding(struct finding *f);
+
+/* Kills that events tell of. */
 void look_at_kills(struct look *w, const struct detect_news *news);
+
+/* look_cgroups.c */
+void look_at_cgroups(struct look *w, const struct detect_news *news);
+
+/* Nobody will look any more: kills that still wait for an event are told. */
+void look_at_last_kills(struct look *w);
 
 /* Jobs, their processes and their cgroups; what is no longer there is forgotten. */
 void look_at_jobs(struct look *w, const struct detect_news *news);
 
 /* The host and its GPUs. */
-void look_at_host(struct look *w);
+void look_at_host(struct look *w, const struct detect_news *news);
 
 #endif

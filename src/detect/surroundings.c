@@ -1,5 +1,6 @@
 #include "detect/surroundings.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 
 #define GPU_HELD_SHARE 0.05
 #define GPU_IDLE_PERCENT 1
+#define FORGET_AFTER_TICKS 3
 
 void surroundings_init(struct surroundings *s)
 {
@@ -19,6 +21,7 @@ void surroundings_init(struct surroundings *s)
 void surroundings_release(struct surroundings *s)
 {
 	free(s->cgroups);
+	map_release(&s->by_cgroup);
 	s->cgroups = NULL;
 	s->n_cgroups = 0;
 }
@@ -56,41 +59,60 @@ void surroundings_begin(struct surroundings *s, const struct config_anomaly *con
 	t->before = s->has_before ? &s->before : NULL;
 	t->io_stalled = s->io_stalled;
 	t->swapping = s->swapping;
-	t->n_oom_events = s->n_oom_events;
 }
 
-/* The one with this hash, or a place for it; NULL: there is no room. */
-static struct cgroup_past *find_cgroup(struct surroundings *s, uint64_t hash)
+static uint64_t hash_path(const char *path)
 {
-	struct cgroup_past *oldest = NULL;
+	return hash_bytes(HASH_INIT, path, strlen(path));
+}
 
-	for (size_t i = 0; i < s->n_cgroups; i++) {
-		if (s->cgroups[i].hash == hash)
-			return &s->cgroups[i];
-		if (!oldest || s->cgroups[i].seen < oldest->seen)
-			oldest = &s->cgroups[i];
-	}
+struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const char *path)
+{
+	uint64_t i;
+
+	return map_get(&s->by_cgroup, hash_path(path), &i) ? &s->cgroups[i] : NULL;
+}
+
+void surroundings_see_cgroup(struct surroundings *s, const char *path)
+{
+	struct cgroup_past *past = surroundings_find_cgroup(s, path);
+
 	if (!s->cgroups)
 		s->cgroups = calloc(SURROUNDINGS_CGROUPS, sizeof(*s->cgroups));
-	if (!s->cgroups)
-		return NULL;
-	if (s->n_cgroups < SURROUNDINGS_CGROUPS)
-		oldest = &s->cgroups[s->n_cgroups++];
-	*oldest = (struct cgroup_past){ hash, U64_UNKNOWN, 0 };
-	return oldest;
+	if (!past && s->cgroups && s->n_cgroups < SURROUNDINGS_CGROUPS &&
+	    map_put(&s->by_cgroup, hash_path(path), s->n_cgroups) == 0) {
+		past = &s->cgroups[s->n_cgroups++];
+		*past = (struct cgroup_past){ .hash = hash_path(path),
+					      .oom_kills = U64_UNKNOWN,
+					      .stall = F64_UNKNOWN };
+		snprintf(past->path, sizeof(past->path), "%s", path);
+	}
+	if (past)
+		past->seen = s->n_ticks;
 }
 
-uint64_t surroundings_new_kills(struct surroundings *s, const struct cgroup_sample *c)
+void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
+			  const char *job_id)
 {
-	struct cgroup_past *past = find_cgroup(s, hash_bytes(HASH_INIT, c->path, strlen(c->path)));
-	uint64_t n;
+	snprintf(past->job_id, sizeof(past->job_id), "%s", job_id);
+	past->job_seen = s->n_ticks;
+}
 
-	if (!past)
-		return U64_UNKNOWN;
-	n = u64_delta(c->oom_kills, past->oom_kills);
-	past->oom_kills = c->oom_kills;
-	past->seen = s->n_ticks;
-	return n;
+/* One that cannot be read for a moment is still there, and kills may wait to be told. */
+static void drop_cgroups(struct surroundings *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_cgroups; i++)
+		if (s->n_ticks - s->cgroups[i].seen < FORGET_AFTER_TICKS ||
+		    s->cgroups[i].kills.n_counted > 0)
+			s->cgroups[n++] = s->cgroups[i];
+	if (n == s->n_cgroups)
+		return;
+	s->n_cgroups = n;
+	map_clear(&s->by_cgroup);
+	for (size_t i = 0; i < n; i++)
+		map_put(&s->by_cgroup, s->cgroups[i].hash, i); /* there was room for more */
 }
 
 double surroundings_gpu_idle(struct surroundings *s, const struct gpu_sample *gpu, double now)
@@ -108,4 +130,5 @@ void surroundings_end(struct surroundings *s, const struct tick *t)
 {
 	s->before = t->snap->system;
 	s->has_before = true;
+	drop_cgroups(s);
 }

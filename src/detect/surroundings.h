@@ -11,16 +11,23 @@
 #include <stdint.h>
 
 #include "base/config.h"
+#include "base/map.h"
 #include "detect/checks.h"
+#include "detect/kills.h"
+#include "model/job.h"
 #include "model/snapshot.h"
 
 #define SURROUNDINGS_GPUS 64
 #define SURROUNDINGS_CGROUPS 1024
 
 struct cgroup_past {
-	uint64_t hash; /* of its path */
+	uint64_t hash;	/* of its path */
+	char path[128]; /* the beginning of it, for words */
 	uint64_t oom_kills;
-	uint64_t seen;
+	double stall; /* of its tasks, at the last tick */
+	struct kill_ledger kills;
+	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
+	uint64_t seen, job_seen;     /* at which ticks */
 };
 
 struct surroundings {
@@ -28,7 +35,8 @@ struct surroundings {
 	bool has_before;
 	double io_stalled, swapping; /* since when; NaN */
 	double gpu_idle[SURROUNDINGS_GPUS];
-	uint64_t n_oom_events; /* at the last tick */
+	struct kill_ledger kills; /* of the host */
+	struct map by_cgroup;	  /* hash -> index */
 	struct cgroup_past *cgroups;
 	size_t n_cgroups;
 	uint64_t n_ticks;
@@ -41,13 +49,18 @@ void surroundings_release(struct surroundings *s);
 void surroundings_begin(struct surroundings *s, const struct config_anomaly *config,
 			struct tick *t);
 
-/* OOM kills in it since the last tick; U64_UNKNOWN: it is new, or nobody counts. */
-uint64_t surroundings_new_kills(struct surroundings *s, const struct cgroup_sample *c);
+/* It is there at this tick: remembered from now on, if there is room. */
+void surroundings_see_cgroup(struct surroundings *s, const char *path);
+
+/* NULL: nothing is remembered of it. Valid until the next tick. */
+struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const char *path);
+void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
+			  const char *job_id);
 
 /* Since when its memory is held while it does nothing; NaN: that is not so. */
 double surroundings_gpu_idle(struct surroundings *s, const struct gpu_sample *gpu, double now);
 
-/* Keeps what the next tick needs. */
+/* Keeps what the next tick needs, and forgets cgroups that are gone. */
 void surroundings_end(struct surroundings *s, const struct tick *t);
 
 #endif

@@ -59,6 +59,7 @@ struct track {
 	struct proc_key key;
 	uint64_t seen_tick;
 	struct job_track *job; /* the last it belonged to; never NULL */
+	char comm[COMM_BYTES];
 	int sheet_num;
 	pid_t ppid;
 	uint32_t active;  /* a bit for each type of anomaly that lasts */

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/unknown.h"
 #include "detect/track.h"
@@ -151,6 +152,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 {
 	bool is_new = t->born == now;
 
+	memcpy(t->comm, p->comm, sizeof(t->comm));
 	t->ppid = p->ppid;
 	t->sheet_num = p->sheet_num;
 	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = 0;

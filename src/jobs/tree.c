@@ -155,13 +155,13 @@ const pid_t *tree_pids(struct tree *tree, size_t *ret_n)
 	return pids;
 }
 
-int tree_add_stranger(struct tree *tree, const struct proc_key *key)
+int tree_add_stranger(struct tree *tree, pid_t pid)
 {
-	struct tree_member *m = find_member(tree, key->pid);
+	struct tree_member *m = find_member(tree, pid);
 
 	if (m)
 		remove_member(tree, m); /* whoever had that pid is gone */
-	return map_put(&tree->strangers, pid_key(key->pid), key->start_ticks);
+	return map_put(&tree->strangers, pid_key(pid), U64_UNKNOWN);
 }
 
 bool tree_is_stranger(const struct tree *tree, pid_t pid)
@@ -179,6 +179,14 @@ void tree_forget_stranger(struct tree *tree, pid_t pid)
 	map_remove(&tree->strangers, pid_key(pid));
 }
 
+/* tree_add_stranger() was quicker than the news of its birth. */
+static bool is_announced(const struct tree *tree, pid_t pid)
+{
+	uint64_t start_ticks;
+
+	return map_get(&tree->strangers, pid_key(pid), &start_ticks) && !u64_known(start_ticks);
+}
+
 bool tree_on_fork(struct tree *tree, pid_t parent, pid_t child)
 {
 	struct tree_member *m = find_member(tree, parent);
@@ -188,8 +196,8 @@ bool tree_on_fork(struct tree *tree, pid_t parent, pid_t child)
 		map_put(&tree->strangers, pid_key(child), U64_UNKNOWN);
 		return false;
 	}
-	if (parent == tree->runner_pid && tree_is_stranger(tree, child))
-		return false; /* we were told before the kernel's word came */
+	if (parent == tree->runner_pid && is_announced(tree, child))
+		return false;
 	map_remove(&tree->strangers, pid_key(child)); /* its pid is somebody else's now */
 	if (parent == tree->runner_pid) {
 		/* A root that tree_add_root() was quicker to announce keeps its sheet and rank. */

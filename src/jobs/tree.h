@@ -7,7 +7,8 @@
  * as they are born and by every scan; both may be missing.
  *
  * What was the runner's child before the job began (a shell that started a
- * helper and then became proctor by exec) are strangers: never members.
+ * helper and then became proctor by exec) are strangers: never members. So is what
+ * the runner has started for itself, with all that this starts.
  */
 #ifndef PROCTOR_JOBS_TREE_H
 #define PROCTOR_JOBS_TREE_H
@@ -40,9 +41,8 @@ void tree_set_sheet(struct tree *tree, int sheet_num);
  * called before the first root is started. Returns how many, or -ENOMEM.
  */
 int tree_note_strangers(struct tree *tree, struct snapshot *snap);
-
-/* A process that the runner has started for itself, and that is not the job's. -ENOMEM. */
-int tree_add_stranger(struct tree *tree, const struct proc_key *key);
+/* One that the runner has started for itself: not of the job either. -ENOMEM. */
+int tree_add_stranger(struct tree *tree, pid_t pid);
 bool tree_is_stranger(const struct tree *tree, pid_t pid);
 bool tree_has_strangers(const struct tree *tree);
 void tree_forget_stranger(struct tree *tree, pid_t pid);

@@ -116,7 +116,7 @@ struct anomaly_evidence {
 	struct anomaly_syscall syscalls[ANOMALY_MAX_SYSCALLS];
 	size_t n_syscalls;
 	bool has_syscalls;
-	char trace[160]; /* the file of a trace; "": none was made */
+	char trace[512]; /* the file of a trace; "": none was made (yet) */
 };
 
 void anomaly_evidence_init(struct anomaly_evidence *e);
@@ -176,5 +176,9 @@ void episode_write_event(struct json *j, const struct episode *e, enum episode_c
 /* Objects: what the host was doing; what was found out about the culprit. */
 void anomaly_host_write_json(struct json *j, const struct anomaly_host *host);
 void anomaly_evidence_write_json(struct json *j, const struct anomaly_evidence *e);
+
+/* The other way, as far as it can be read. -EBADMSG: it is no object; all is unknown then. */
+int anomaly_host_read_json(const char *text, struct anomaly_host *ret);
+int anomaly_evidence_read_json(const char *text, struct anomaly_evidence *ret);
 
 #endif

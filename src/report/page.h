@@ -6,6 +6,7 @@
 #ifndef PROCTOR_REPORT_PAGE_H
 #define PROCTOR_REPORT_PAGE_H
 
+#include "model/anomaly.h"
 #include "report/doc.h"
 #include "report/facts.h"
 
@@ -24,6 +25,7 @@ void page_add_sheets(struct doc *d, const struct facts *f);
 void page_add_processes(struct doc *d, const struct facts *f);
 void page_add_syscalls(struct doc *d, const struct facts *f);
 void page_add_anomalies(struct doc *d, const struct facts *f);
+void page_add_evidence(struct doc *d, const struct facts *f, const struct episode *e);
 void page_add_ranks(struct doc *d, const struct facts *f);
 void page_add_life(struct doc *d, const struct facts *f);
 

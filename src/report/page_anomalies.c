@@ -8,6 +8,7 @@
 #include "report/report.h"
 
 #define MAX_ANOMALIES 20 /* rows of the table */
+#define MAX_DETAILED 5
 
 static const struct column columns[] = {
 	{ "began", COLUMN_RIGHT }, { "lasted", COLUMN_RIGHT }, { "severity", COLUMN_LEFT },
@@ -35,29 +36,21 @@ static int compare_interest(const void *left, const void *right)
 	return l->began_wall_ns < r->began_wall_ns ? -1 : l->began_wall_ns > r->began_wall_ns;
 }
 
-static void add_rest(struct doc *d, size_t n)
+/* The worst in detail, and where the rest is. */
+static void add_details(struct doc *d, const struct facts *f, const struct episode **sorted,
+			size_t n)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
-	buf_printf(&text, "And %zu more, which \"proctor anomalies\" lists.", n);
+	for (size_t i = 0; i < n && i < MAX_DETAILED; i++)
+		page_add_evidence(d, f, sorted[i]);
+	if (n > MAX_ANOMALIES)
+		buf_printf(&text, "%zu more, and all ", n - MAX_ANOMALIES);
+	else
+		buf_add_str(&text, "All ");
+	buf_printf(&text, "that is known about each: \"proctor anomalies --job %s --json\".",
+		   f->a->job_id);
 	d->writer->paragraph(d, text.data);
-}
-
-/* What each had open and called is too much for a table. */
-static void add_where_evidence_is(struct doc *d, const struct facts *f)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	for (size_t i = 0; i < f->a->n_anomalies; i++) {
-		if (!f->a->anomalies[i].evidence_json)
-			continue;
-		buf_printf(&text,
-			   "What the culprits had open when it began: \"proctor anomalies "
-			   "--job %s --json\".",
-			   f->a->job_id);
-		d->writer->paragraph(d, text.data);
-		return;
-	}
 }
 
 void page_add_anomalies(struct doc *d, const struct facts *f)
@@ -80,7 +73,5 @@ void page_add_anomalies(struct doc *d, const struct facts *f)
 		add_row(&t, f, sorted[i]);
 	d->writer->section(d, "Out of the ordinary");
 	d->writer->table(d, &t);
-	if (n > MAX_ANOMALIES)
-		add_rest(d, n - MAX_ANOMALIES);
-	add_where_evidence_is(d, f);
+	add_details(d, f, sorted, n);
 }

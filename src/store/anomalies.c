@@ -163,6 +163,30 @@ int store_write_anomaly(struct store *store, int64_t attempt_id, const struct ep
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
+int store_set_evidence(struct store *store, const char *episode,
+		       const struct anomaly_evidence *evidence, struct err *err)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	struct json j;
+	int r;
+
+	json_init(&j, &text);
+	anomaly_evidence_write_json(&j, evidence);
+	if (buf_error(&text) < 0)
+		return store_no_memory(store, err);
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r == 0)
+		r = query_open(store, STATEMENT_SET_EVIDENCE, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_text(&q, episode);
+	query_bind_text(&q, text.data);
+	r = query_run(&q, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
 /* ---- reading ---- */
 
 #define PAGE_ANOMALIES 32 /* so many are copied at a time, and told when nothing is locked */

@@ -169,6 +169,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ON CONFLICT (episode) DO UPDATE SET @merged",
 		{ { "", &anomaly_columns } },
 	},
+	[STATEMENT_SET_EVIDENCE] = {
+		"UPDATE anomalies SET evidence = ?2 WHERE episode = ?1",
+	},
 	[STATEMENT_COUNT_PATTERN] = {
 		"INSERT INTO patterns (type, name, tags, description, occurrences, first_wall_ns,"
 		" last_wall_ns) VALUES ('RESOURCE_ANOMALY', ?1, ?2, ?3, 1, ?4, ?4)"

@@ -46,6 +46,7 @@ enum statement {
 	STATEMENT_MERGE_UNKNOWN, /* if the attempt does not have the same already */
 
 	STATEMENT_PUT_ANOMALY,
+	STATEMENT_SET_EVIDENCE,
 	STATEMENT_COUNT_PATTERN,
 	STATEMENT_SET_PATTERN_JOBS,
 

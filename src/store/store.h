@@ -304,6 +304,10 @@ int store_list_phases(struct store *store, const struct event_filter *filter,
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
 			enum episode_change change, struct err *err);
 
+/* More was found out about the culprit of an episode that was written. */
+int store_set_evidence(struct store *store, const char *episode,
+		       const struct anomaly_evidence *evidence, struct err *err);
+
 /* One episode, and of which attempt (0: of none). Its pointers are valid during the call only. */
 struct anomaly_row {
 	int attempt_num;

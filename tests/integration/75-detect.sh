@@ -3,6 +3,7 @@
 # of those that had none. Windows are short here: thresholds are what --set says.
 . "$(dirname "$0")/lib.sh"
 golden=$SOURCE_ROOT/tests/golden/anomaly
+FAULTS=$SOURCE_ROOT/tests/integration/faults.py
 
 # ---- a file ----
 
@@ -32,77 +33,22 @@ is "nothing recorded: no anomalies" "$status/$stdout" '0/[]'
 
 # ---- planted faults ----
 
-cat >"$TMP/faults.py" <<'EOF'
-import os, signal, sys, time
-
-def leak():
-    held = []
-    for _ in range(80):
-        held.append(bytearray(1 << 20))
-        time.sleep(0.1)
-
-def fds():
-    held = []
-    for _ in range(80):
-        held.append(open("/dev/null"))
-        time.sleep(0.1)
-
-def many():
-    time.sleep(2)
-    children = [os.fork() or (time.sleep(3), os._exit(0)) for _ in range(60)]
-    for child in children:
-        os.waitpid(child, 0)
-
-def work():
-    end = time.monotonic() + 7
-    while time.monotonic() < end:
-        sum(range(20000))
-        time.sleep(0.05)
-
-def stuck():
-    children = []
-    for i in range(3):
-        pid = os.fork()
-        if pid == 0:
-            if i == 0:
-                time.sleep(7)
-            else:
-                work()
-            os._exit(0)
-        children.append(pid)
-    for child in children:
-        os.waitpid(child, 0)
-
-def stopped():
-    child = os.fork()
-    if child == 0:
-        os.kill(os.getpid(), signal.SIGSTOP)
-        os._exit(0)
-    time.sleep(5)
-    os.kill(child, signal.SIGCONT)
-    os.waitpid(child, 0)
-
-def quiet():
-    time.sleep(6)
-
-globals()[sys.argv[1]]()
-EOF
-
-plant() { # NAME [LIMIT]
+plant() { # NAME SECONDS [LIMIT]
 	(
-		ulimit -n "${2:-1024}"
-		exec "$PROCTOR" run -q --interval 0.1 --job "$1" -- python3 "$TMP/faults.py" "$1"
-	)
+		ulimit -n "${3:-1024}"
+		exec "$PROCTOR" run -q --interval 0.1 --job "$1" -- python3 "$FAULTS" "$1" "$2"
+	) &
+	pids+=($!)
 }
 
 jobs_planted="leak many stuck stopped quiet"
 pids=()
-for name in $jobs_planted; do
-	plant "$name" &
-	pids+=($!)
-done
-plant fds 128 &
-pids+=($!)
+plant leak 8
+plant many 5
+plant stuck 7
+plant stopped 5
+plant quiet 6
+plant fds 8 128
 wait "${pids[@]}"
 
 look() { # JOB [KEY=VALUE...]: sets stdout

@@ -2,6 +2,7 @@
 # Faults are found while they happen, by a run alone and by the daemon, told once, and stored. How long that
 # took is printed. Windows are short here.
 . "$(dirname "$0")/lib.sh"
+FAULTS=$SOURCE_ROOT/tests/integration/faults.py
 
 mkdir -p "$PROCTOR_HOME"
 cat >"$PROCTOR_HOME/proctor.yaml" <<'EOF'
@@ -21,73 +22,23 @@ anomaly:
   clear_seconds: 2
 EOF
 
-cat >"$TMP/faults.py" <<'EOF'
-import os, signal, sys, time
-
-def leak():
-    held = []
-    for _ in range(120):
-        held.append(bytearray(1 << 20))
-        time.sleep(0.1)
-
-def fds():
-    held = []
-    for _ in range(90):
-        held.append(open("/dev/null"))
-        time.sleep(0.1)
-
-def zombie():
-    if os.fork() == 0:
-        os._exit(0)
-    time.sleep(5)
-
-def many():
-    time.sleep(3)
-    children = [os.fork() or (time.sleep(3), os._exit(0)) for _ in range(60)]
-    for child in children:
-        os.waitpid(child, 0)
-
-def stopped():
-    child = os.fork()
-    if child == 0:
-        os.kill(os.getpid(), signal.SIGSTOP)
-        os._exit(0)
-    time.sleep(6)
-    os.kill(child, signal.SIGCONT)
-    os.waitpid(child, 0)
-
-def outlived():
-    if os.fork() == 0:
-        os.setsid()
-        time.sleep(6)
-        os._exit(0)
-    time.sleep(2)
-
-def busy():
-    end = time.monotonic() + 15
-    while time.monotonic() < end:
-        pass
-
-def eat():
-    held = []
-    for _ in range(200):
-        held.append(bytearray(1 << 20))
-    time.sleep(1)
-
-def quiet():
-    time.sleep(5)
-
-globals()[sys.argv[1]]()
-EOF
-
-plant() { # JOB FAULT [OPTION...]
-	local job=$1 fault=$2
-	shift 2
+plant() { # JOB FAULT SECONDS [OPTION...]
+	local job=$1 fault=$2 seconds=$3
+	shift 3
 	(
 		ulimit -n 128
-		exec "$PROCTOR" run -q --job "$job" "$@" -- python3 "$TMP/faults.py" "$fault"
+		exec "$PROCTOR" run -q --job "$job" "$@" -- python3 "$FAULTS" "$fault" "$seconds"
 	) &
 	pids+=($!)
+}
+
+plant_all() { # PREFIX
+	plant "$1-leak" leak 12
+	plant "$1-fds" fds 9
+	plant "$1-many" many 6
+	plant "$1-stopped" stopped 6
+	plant "$1-zombie" zombie 5
+	plant "$1-quiet" quiet 5
 }
 
 # What others do to the host, such as an OOM kill, is none of the job.
@@ -116,7 +67,7 @@ closer() { # NAME JOBS
 # ---- without a daemon ----
 
 pids=()
-for fault in leak fds many stopped zombie quiet; do plant "alone-$fault" "$fault"; done
+plant_all alone
 wait "${pids[@]}"
 found "alone: a leak" alone-leak memory_leak
 json "it is over with its process" "$stdout" 'all(a["ended"] >= a["began"] for a in d)'
@@ -142,22 +93,44 @@ run "$PROCTOR" events --job alone-leak
 like "and for people" "$stdout" ' monitor.anomaly  -  .*alone-leak +began, [a-z]+: python3 .* grows by'
 run "$PROCTOR" report alone-leak
 like "the report tells it" "$stdout" 'Out of the ordinary'
+like "with its numbers" "$stdout" 'numbers +MB: [0-9.]+ before, [0-9.]+ when it began, [0-9.]+ at its worst'
+like "what the host did" "$stdout" 'host +load [0-9.]+, .* available; waited for CPU'
+like "and what it had open" "$stdout" 'its files +[0-9]+ open: /'
 run "$PROCTOR" report alone-leak --json
 json "in JSON too" "$stdout" '[a["anomaly_type"] for a in d["anomalies"]].count("memory_leak") == 1'
 run "$PROCTOR" report alone-quiet --json
 json "and an empty list where there was nothing" "$stdout" '[a for a in d["anomalies"] if a["pid"]] == []'
 
-# A loop that does nothing else. Whether it gets 90 % of a core is for the others of the machine to say.
+# A loop that does nothing else. It goes before all others of the machine if it may; else these may take
+# its core from it now and then, and it tries again.
 sed -i 's/  clear_seconds/  runaway_cpu_threshold: 50\n&/' "$PROCTOR_HOME/proctor.yaml"
+for try in 1 2 3 4; do
+	"$PROCTOR" run -q --job "alone-busy-$try" -- python3 "$FAULTS" busy 12
+	is_told=$(json_eval "$("$PROCTOR" anomalies --job "alone-busy-$try" --json)" \
+		'any(a["anomaly_type"] == "runaway_process" for a in d)')
+	[ "$is_told" = True ] && break
+done
+found "alone: a busy loop" "alone-busy-$try" runaway_process
+
+# ---- a trace as evidence ----
+
+sed -i 's/  clear_seconds/  evidence_trace_seconds: 1\n&/' "$PROCTOR_HOME/proctor.yaml"
 pids=()
-plant alone-busy busy
+plant alone-traced fds 9
 wait "${pids[@]}"
-share=$(json_eval "$("$PROCTOR" report alone-busy --json)" 'd["avg_cpu_pct"]')
-if python3 -c "import sys; sys.exit($share < 70)"; then
-	found "alone: a busy loop" alone-busy runaway_process
+run "$PROCTOR" anomalies --job alone-traced --json
+trace=$(json_eval "$stdout" '[a["evidence"]["culprit"]["trace"] for a in d if a["pid"]][0]')
+if [ "$trace" = None ] && ! strace -o /dev/null true 2>"$TMP/refused"; then
+	skip "a trace of the culprit" "nothing can be traced here: $(cat "$TMP/refused")"
 else
-	skip "alone: a busy loop" "it had $share % of a core: others use this machine"
+	like "a trace of the culprit is where it says" "$(cat "$trace")" 'openat\(.*"/dev/null"'
+	is "for nobody else to read" "$(stat -c %a "$trace") $(stat -c %a "$(dirname "$trace")")" "600 700"
+	is "bounded" "$(($(stat -c %s "$trace") <= 4 << 20))" 1
+	run "$PROCTOR" report alone-traced --json
+	json "and who traced is none of the job" "$stdout" \
+		'all("strace" not in (p["command"] or "") and " trace " not in (p["command"] or "") for p in d["processes"])'
 fi
+sed -i '/evidence_trace_seconds/d' "$PROCTOR_HOME/proctor.yaml"
 
 # ---- out of memory in a cgroup ----
 
@@ -184,8 +157,8 @@ remove_cgroup() {
 
 # The run is in it with its command, which takes 200 MB.
 run_out_of_memory() { # JOB
-	sh -c 'echo $$ >"$1/cgroup.procs" && exec "$2" run -q --job "$3" -- python3 "$4" eat' \
-		sh "$cgroup" "$PROCTOR" "$1" "$TMP/faults.py" 2>/dev/null
+	sh -c 'echo $$ >"$1/cgroup.procs" && exec "$2" run -q --job "$3" -- python3 "$4" eat 1' \
+		sh "$cgroup" "$PROCTOR" "$1" "$FAULTS" 2>/dev/null
 }
 
 cgroup=
@@ -193,7 +166,9 @@ if make_cgroup 2>"$TMP/refused"; then
 	run_out_of_memory alone-oom
 	run "$PROCTOR" anomalies --job alone-oom --json
 	json "alone: killed for want of memory" "$stdout" \
-		'[a["severity"] for a in d if a["anomaly_type"] == "oom_kill" and a["pid"]] == ["critical"]'
+		'[a["severity"] for a in d if a["anomaly_type"] == "oom_kill"] == ["critical"]'
+	json "once, and by its name" "$stdout" \
+		'all(a["comm"] == "python3" for a in d if a["anomaly_type"] == "oom_kill")'
 else
 	skip "alone: killed for want of memory" "no cgroup can be made here: $(cat "$TMP/refused")"
 fi
@@ -202,8 +177,8 @@ fi
 
 "$PROCTOR" start
 pids=()
-for fault in leak fds many stopped zombie quiet; do plant "watched-$fault" "$fault"; done
-plant watched-outlived outlived --leave-background
+plant_all watched
+plant watched-outlived outlived 2 --leave-background
 wait "${pids[@]}"
 sleep 4 # for the one that outlives its job
 if [ -d "$cgroup" ]; then
@@ -211,7 +186,7 @@ if [ -d "$cgroup" ]; then
 	sleep 2 # what a runner has written down is seen with the next ticks
 	run "$PROCTOR" anomalies --job watched-oom --json
 	json "watched: killed for want of memory" "$stdout" \
-		'"critical" in [a["severity"] for a in d if a["anomaly_type"] == "oom_kill" and a["pid"]]'
+		'[a["severity"] for a in d if a["anomaly_type"] == "oom_kill"] == ["critical"]'
 	remove_cgroup
 else
 	skip "watched: killed for want of memory" "no cgroup can be made here"

@@ -116,6 +116,29 @@ static void case_anomaly(struct attempt *a, enum anomaly_type type, enum severit
 	e->count = 1;
 }
 
+/* As the record has it: JSON. */
+static void case_evidence(struct episode *e)
+{
+	snprintf(e->comm, sizeof(e->comm), "eat-memory");
+	e->unit = "MB";
+	e->before_value = 90;
+	e->first_value = 1340;
+	e->worst.threshold = 122;
+	e->seconds_to_limit = 3480;
+	e->host_json =
+		"{\"memory_total_mb\":16384,\"memory_available_mb\":14500,\"load_avg_1\":1.25,"
+		"\"psi_cpu_some\":3.5,\"psi_memory_some\":0,\"psi_io_some\":null,"
+		"\"top_cpu\":[{\"pid\":4001,\"comm\":\"eat-memory\",\"cpu_percent\":99.2,"
+		"\"rss_mb\":1340},{\"pid\":7,\"comm\":\"cc1\",\"cpu_percent\":40}],"
+		"\"top_rss\":[{\"pid\":4001,\"comm\":\"eat-memory\",\"rss_mb\":1340}]}";
+	e->evidence_json = "{\"fast_interval_seconds\":0.1,\"open_file_count\":5,\"open_files\":["
+			   "{\"fd\":0,\"target\":\"/dev/null\"},{\"fd\":1,\"target\":"
+			   "\"pipe:[17]\"},{\"fd\":2,\"target\":\"pipe:[17]\"}],"
+			   "\"top_syscalls\":[{\"name\":\"brk\",\"count\":312,\"time_pct\":88},"
+			   "{\"name\":\"write\",\"count\":4,\"time_pct\":null}],"
+			   "\"trace\":\"/var/lib/proctor/traces/memory_leak-4001.7-1.trace\"}";
+}
+
 static void case_rungs(struct attempt *a)
 {
 	static const struct rung rungs[] = {
@@ -395,8 +418,10 @@ static void case_oom(struct attempt *a)
 	case_anomaly(a, ANOMALY_MEMORY_LEAK, SEVERITY_HIGH, 310,
 		     "eat-memory (pid 4001) grows by 250.0 MB a minute, from 90 MB to 1340 MB in "
 		     "300 s; memory is full in 58 min");
+	case_evidence(&a->anomalies[0]);
 	case_anomaly(a, ANOMALY_OOM_KILL, SEVERITY_CRITICAL, 3725,
 		     "the kernel killed pid 4001 for want of memory");
+	a->anomalies[1].comm[0] = '\0';
 	case_rungs(a);
 }
 

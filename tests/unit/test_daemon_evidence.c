@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,11 @@
 #include <unistd.h>
 
 #include "base/alive.h"
+#include "base/clock.h"
 #include "base/unknown.h"
 #include "daemon/closer.h"
 #include "daemon/evidence.h"
+#include "daemon/evidence_trace.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -164,6 +167,43 @@ static void test_no_more_than_so_many_in_a_minute(void **state)
 	assert_true(closer_begin(&c, &wish, 1, 1061 * SECOND));
 }
 
+/* ---- a trace: whom it is not made of. That it is made the integration tests see ---- */
+
+static int begin_trace(const struct fixture *f, double seconds, struct err *err)
+{
+	const struct evidence_trace_plan plan = { "/nonexistent", seconds };
+	struct evidence_trace t = { 0 };
+	int r = evidence_trace_begin(&t, &plan, &f->episode, &f->found, err);
+
+	assert_int_equal(t.tracer, 0);
+	assert_false(evidence_trace_has_ended(&t));
+	assert_false(evidence_trace_stop(&t));
+	return r;
+}
+
+static void test_whom_nobody_traces(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(begin_trace(f, 0, &err), -EINVAL);
+	assert_int_equal(begin_trace(f, 1, &err), -EINVAL);
+	assert_string_equal(err.text, "proctor does not trace itself");
+	f->episode.worst.start_ticks++;
+	assert_int_equal(begin_trace(f, 1, &err), -ESRCH);
+	f->episode.worst.has_pid = false;
+	assert_int_equal(begin_trace(f, 1, &err), -EINVAL);
+}
+
+static void test_one_trace_in_so_long(void **state)
+{
+	const struct evidence_trace_plan plan = { "/nonexistent", 1 };
+	struct evidence_trace t = { .next_boot_ns = clock_boot_ns() + 60 * SECOND };
+	struct fixture *f = *state;
+
+	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, NULL), -EAGAIN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +213,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_calls_by_their_time, setup, teardown),
 		cmocka_unit_test(test_one_job_at_a_time),
 		cmocka_unit_test(test_no_more_than_so_many_in_a_minute),
+		cmocka_unit_test_setup_teardown(test_whom_nobody_traces, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_trace_in_so_long, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -352,6 +352,51 @@ static void test_event(void **state)
 	host_close(&h);
 }
 
+/* What the record keeps as JSON comes back, and what nobody knew stays unknown. */
+static void test_host_and_evidence_come_back(void **state)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct anomaly_evidence e, read_e;
+	struct anomaly_host host, read_host;
+	struct json j;
+
+	(void)state;
+	anomaly_host_init(&host);
+	host.memory_total_bytes = 8192 * MB;
+	host.load1 = 2.5;
+	host.top_cpu[host.n_top_cpu++] = (struct anomaly_process){
+		.key = { 12, 34 }, .comm = "cc1", .cpu_percent = 99, .rss_bytes = U64_UNKNOWN
+	};
+	json_init(&j, &text);
+	anomaly_host_write_json(&j, &host);
+	assert_int_equal(anomaly_host_read_json(text.data, &read_host), 0);
+	assert_int_equal(read_host.memory_total_bytes, 8192 * MB);
+	assert_false(u64_known(read_host.memory_available_bytes));
+	assert_false(f64_known(read_host.io_some));
+	assert_int_equal(read_host.n_top_cpu, 1);
+	assert_int_equal(read_host.top_cpu[0].key.start_ticks, 34);
+	assert_string_equal(read_host.top_cpu[0].comm, "cc1");
+	assert_false(u64_known(read_host.top_cpu[0].rss_bytes));
+
+	anomaly_evidence_init(&e);
+	e.has_syscalls = true;
+	e.syscalls[e.n_syscalls++] = (struct anomaly_syscall){ "read", 7, F64_UNKNOWN };
+	buf_reset(&text);
+	json_init(&j, &text);
+	anomaly_evidence_write_json(&j, &e);
+	assert_int_equal(anomaly_evidence_read_json(text.data, &read_e), 0);
+	assert_true(read_e.has_syscalls && read_e.n_syscalls == 1 && read_e.n_files == 0);
+	assert_int_equal(read_e.syscalls[0].count, 7);
+	assert_false(f64_known(read_e.syscalls[0].time_pct));
+	assert_false(u64_known(read_e.n_files_open));
+	assert_true(anomaly_evidence_read_json("[1]", &read_e) < 0);
+	assert_true(anomaly_evidence_read_json("", &read_e) < 0);
+	assert_true(anomaly_host_read_json(NULL, &read_host) < 0);
+	assert_int_equal(anomaly_evidence_read_json("{\"open_files\":[3,{\"fd\":-1}]}", &read_e),
+			 0);
+	assert_int_equal(read_e.files[1].fd, -1);
+}
+
 static void test_names(void **state)
 {
 	enum anomaly_type type;
@@ -387,6 +432,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_gone_is_forgotten),
 		cmocka_unit_test(test_what_the_host_was_doing),
 		cmocka_unit_test(test_event),
+		cmocka_unit_test(test_host_and_evidence_come_back),
 		cmocka_unit_test(test_names),
 	};
 

@@ -600,6 +600,71 @@ static void test_oom_by_count(void **state)
 	host_close(&h);
 }
 
+/* The count comes first, and the runner tells of it at the next tick. */
+static void kill_told_late(struct host *h, double t)
+{
+	kill_one(h, t == 65 ? 60 : t);
+	if (t == 60)
+		h->n_events = 0;
+	if (t < 65)
+		host_add(h, 11, 10)->key.start_ticks = 200;
+}
+
+static void kill_told_elsewhere(struct host *h, double t)
+{
+	kill_one(h, t);
+	h->n_events = 0;
+	h->n_kills_told = t == 65;
+}
+
+static void test_one_kill_is_one_episode(void **state)
+{
+	const struct seen *s;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 200, kill_told_late);
+	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
+	assert_int_equal(s->e.worst.severity, SEVERITY_CRITICAL);
+	assert_string_equal(s->e.comm, "worker");
+	assert_non_null(strstr(s->e.worst.text, "worker (pid 11)"));
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2); /* and the pressure */
+	host_close(&h);
+
+	host_open(&h, 5);
+	play(&h, 200, kill_told_elsewhere);
+	assert_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN));
+	host_close(&h);
+}
+
+/* The cgroup goes with its last process, before anybody has said who was killed. */
+static void test_a_kill_in_a_cgroup_that_is_gone(void **state)
+{
+	struct detect_changes changes;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 62, kill_unseen);
+	host_begin(&h);
+	host_tick(&h);
+	host_begin(&h);
+	host_tick(&h);
+	assert_int_equal(begin_of(&h, ANOMALY_OOM_KILL, 60)->e.worst.severity, SEVERITY_HIGH);
+	assert_string_equal(host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN)->e.worst.job_id, "job");
+	host_close(&h);
+
+	host_open(&h, 1);
+	play(&h, 61, kill_unseen);
+	assert_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN));
+	assert_int_equal(detect_end(h.d, &changes), 0);
+	host_keep(&h, &changes);
+	assert_int_equal(begin_of(&h, ANOMALY_OOM_KILL, 60)->e.worst.severity, SEVERITY_HIGH);
+	assert_non_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED));
+	host_close(&h);
+}
+
 /* ---- GPUs ---- */
 
 static void gpu(struct host *h, double t)
@@ -664,6 +729,8 @@ int main(void)
 		cmocka_unit_test(test_orphan),
 		cmocka_unit_test(test_oom),
 		cmocka_unit_test(test_oom_by_count),
+		cmocka_unit_test(test_one_kill_is_one_episode),
+		cmocka_unit_test(test_a_kill_in_a_cgroup_that_is_gone),
 		cmocka_unit_test(test_gpus),
 	};
 

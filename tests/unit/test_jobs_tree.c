@@ -244,11 +244,10 @@ static void test_children_from_before_the_job_are_strangers(void **state)
 /* What the runner starts for itself, whichever comes first: its word, a scan, or the kernel's. */
 static void test_what_the_runner_needs_is_no_part_of_the_job(void **state)
 {
-	const struct proc_key helper = { 101, 60 };
 	struct fixture *f = *state;
 
 	tree_add_root(f->tree, 102, 1, RANK_NONE);
-	assert_int_equal(tree_add_stranger(f->tree, &helper), 0);
+	assert_int_equal(tree_add_stranger(f->tree, 101), 0);
 	assert_false(tree_on_fork(f->tree, RUNNER, 101));
 	assert_true(tree_on_fork(f->tree, RUNNER, 102));
 	add(f, RUNNER, 1, 50);
@@ -262,6 +261,27 @@ static void test_what_the_runner_needs_is_no_part_of_the_job(void **state)
 	f->snap.processes[1].key.start_ticks = 70;
 	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
 	assert_in_job(f, 101, 1, RANK_NONE);
+}
+
+/* The news of its birth come later, and from the runner. */
+static void test_what_the_runner_starts_for_itself_is_a_stranger(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(tree_add_stranger(f->tree, 101), 0);
+	assert_false(tree_on_fork(f->tree, RUNNER, 101));
+	assert_false(tree_on_fork(f->tree, 101, 102));
+	add(f, RUNNER, 1, 50);
+	add(f, 101, RUNNER, 55);
+	add(f, 102, 101, 56);
+	assert_int_equal(tree_assign(f->tree, &f->snap, TREE_KEEP_ONCE), 0);
+	assert_null(sample(f, 101)->job_id);
+	assert_null(sample(f, 102)->job_id);
+	assert_true(tree_is_stranger(f->tree, 101));
+
+	/* Who is born with its pid later is of the job. */
+	assert_true(tree_on_fork(f->tree, RUNNER, 101));
+	assert_false(tree_is_stranger(f->tree, 101));
 }
 
 /* Hostile input: a loop of parents must not hang. */
@@ -362,6 +382,7 @@ int main(void)
 		TEST(test_pid_born_to_a_stranger_leaves_the_job),
 		TEST(test_children_from_before_the_job_are_strangers),
 		TEST(test_what_the_runner_needs_is_no_part_of_the_job),
+		TEST(test_what_the_runner_starts_for_itself_is_a_stranger),
 		TEST(test_loop_of_parents_ends),
 		TEST(test_long_chain),
 		TEST(test_only_seen_members_are_visited),

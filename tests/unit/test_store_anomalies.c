@@ -126,6 +126,11 @@ static void test_a_change_is_no_new_row(void **state)
 	assert_int_equal(h.last.worst.severity, SEVERITY_HIGH);
 	assert_int_equal(h.last.ended_wall_ns, START + 60 * SECOND);
 	assert_non_null(strstr(h.evidence, "\"open_file_count\":5")); /* of when it began */
+	snprintf(evidence.trace, sizeof(evidence.trace), "/x.trace");
+	assert_int_equal(store_set_evidence(store, e.name, &evidence, NULL), 0);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_non_null(strstr(h.evidence, "\"trace\":\"/x.trace\""));
+	assert_int_equal(h.last.ended_wall_ns, START + 60 * SECOND);
 }
 
 static void test_filters(void **state)

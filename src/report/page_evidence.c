@@ -1,0 +1,196 @@
+/*
+ * page_evidence - what is known about one anomaly besides what happened: its numbers, what else the
+ * host was doing, and what the culprit called and had open.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "model/anomaly.h"
+#include "report/format.h"
+#include "report/page.h"
+#include "report/report.h"
+
+#define MAX_CALLS 5
+#define MAX_TARGETS 5
+
+static const struct column columns[] = { { "what", COLUMN_LEFT }, { "", COLUMN_WRAP } };
+
+static struct buf *begin_row(struct table *t, const char *label)
+{
+	buf_add_str(table_cell(t), label);
+	return table_cell(t);
+}
+
+static void add_number(struct buf *out, double value)
+{
+	if (f64_known(value))
+		buf_printf(out, fabs(value) >= 1000 ? "%.0f" : "%.4g", value);
+	else
+		buf_add_char(out, '-');
+}
+
+/* ", 74 when it began", if it is known. */
+static void add_known(struct buf *out, double value, const char *when)
+{
+	if (!f64_known(value))
+		return;
+	if (out->len > 0)
+		buf_add_str(out, ", ");
+	add_number(out, value);
+	buf_printf(out, " %s", when);
+}
+
+#define MAX_LIMIT_SECONDS 1e9 /* what is further away is never */
+
+/* "MB: 10 before, 74 when it began, 300 at its worst (+12 s), 12 after; threshold 64". */
+static void add_numbers(struct table *t, const struct facts *f, const struct episode *e)
+{
+	CLEANUP(buf_release) struct buf values = BUF_INIT;
+	struct buf *out = begin_row(t, "numbers");
+
+	add_known(&values, e->before_value, "before");
+	add_known(&values, e->first_value, "when it began");
+	add_known(&values, e->peak_value, "at its worst");
+	if (f64_known(e->peak_value) && u64_known(e->peak_wall_ns)) {
+		buf_add_str(&values, " (");
+		format_offset(&values, e->peak_wall_ns, f->a->started_wall_ns);
+		buf_add_char(&values, ')');
+	}
+	add_known(&values, e->after_value, "after");
+	buf_printf(out, "%s: %s; threshold ", e->unit ? e->unit : "value",
+		   values.len > 0 ? values.data : "-");
+	add_number(out, e->worst.threshold);
+	if (e->seconds_to_limit >= 0 && e->seconds_to_limit < MAX_LIMIT_SECONDS) {
+		buf_add_str(out, "; its limit was ");
+		report_add_duration(out, (uint64_t)(e->seconds_to_limit * 1e9));
+		buf_add_str(out, " away at that rate");
+	}
+}
+
+/* ---- the host ---- */
+
+static void add_processes(struct buf *out, const char *what, const struct anomaly_process *top,
+			  size_t n, bool by_cpu)
+{
+	if (n == 0)
+		return;
+	buf_printf(out, "; most %s:", what);
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(out, "%s %s (%d) ", i ? "," : "", top[i].comm, (int)top[i].key.pid);
+		if (by_cpu)
+			format_percent(out, top[i].cpu_percent);
+		else
+			report_add_bytes(out, top[i].rss_bytes);
+	}
+}
+
+static void add_host(struct table *t, const struct anomaly_host *host)
+{
+	struct buf *out = begin_row(t, "host");
+
+	buf_add_str(out, "load ");
+	add_number(out, host->load1);
+	buf_add_str(out, ", ");
+	report_add_bytes(out, host->memory_available_bytes);
+	buf_add_str(out, " of ");
+	report_add_bytes(out, host->memory_total_bytes);
+	buf_add_str(out, " available; waited for CPU ");
+	format_percent(out, host->cpu_some);
+	buf_add_str(out, ", memory ");
+	format_percent(out, host->memory_some);
+	buf_add_str(out, ", I/O ");
+	format_percent(out, host->io_some);
+	add_processes(out, "CPU", host->top_cpu, host->n_top_cpu, true);
+	add_processes(out, "memory", host->top_rss, host->n_top_rss, false);
+}
+
+/* ---- the culprit ---- */
+
+static void add_calls(struct table *t, const struct anomaly_evidence *e)
+{
+	struct buf *out;
+
+	if (!e->has_syscalls || e->n_syscalls == 0)
+		return;
+	out = begin_row(t, "its calls");
+	for (size_t i = 0; i < e->n_syscalls && i < MAX_CALLS; i++) {
+		buf_printf(out, "%s%s ", i ? ", " : "", e->syscalls[i].name);
+		format_count(out, e->syscalls[i].count);
+		if (!f64_known(e->syscalls[i].time_pct))
+			continue;
+		buf_add_str(out, " (");
+		format_percent(out, e->syscalls[i].time_pct);
+		buf_add_char(out, ')');
+	}
+	if (e->n_syscalls > MAX_CALLS)
+		buf_add_str(out, ", …");
+}
+
+/* How many of the files from this one on are the same; 0: it came before. */
+static size_t count_same(const struct anomaly_evidence *e, size_t i)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < e->n_files; k++) {
+		if (strcmp(e->files[k].target, e->files[i].target) != 0)
+			continue;
+		if (k < i)
+			return 0;
+		n++;
+	}
+	return n;
+}
+
+/* "60: /dev/null (27 times), /tmp/x, …": the first that were noted. */
+static void add_files(struct table *t, const struct anomaly_evidence *e)
+{
+	size_t n_targets = 0;
+	struct buf *out;
+
+	if (!u64_known(e->n_files_open) && e->n_files == 0)
+		return;
+	out = begin_row(t, "its files");
+	format_count(out, e->n_files_open);
+	for (size_t i = 0; i < e->n_files; i++) {
+		size_t n = count_same(e, i);
+
+		if (n == 0)
+			continue;
+		if (n_targets++ == MAX_TARGETS) {
+			buf_add_str(out, ", …");
+			return;
+		}
+		buf_printf(out, "%s %s", n_targets > 1 ? "," : " open:", e->files[i].target);
+		if (n > 1)
+			buf_printf(out, " (%zu times)", n);
+	}
+}
+
+void page_add_evidence(struct doc *d, const struct facts *f, const struct episode *e)
+{
+	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
+	CLEANUP(buf_release) struct buf heading = BUF_INIT;
+	struct anomaly_evidence evidence;
+	struct anomaly_host host;
+
+	format_offset(&heading, e->began_wall_ns, f->a->started_wall_ns);
+	buf_printf(&heading, "  %s", anomaly_type_name(e->worst.type));
+	if (e->comm[0])
+		buf_printf(&heading, " of %s", e->comm);
+	if (e->worst.has_pid)
+		buf_printf(&heading, " (pid %lld)", (long long)e->worst.pid);
+	d->writer->item(d, heading.data);
+	t.hides_titles = true;
+	add_numbers(&t, f, e);
+	if (e->host_json && anomaly_host_read_json(e->host_json, &host) == 0)
+		add_host(&t, &host);
+	if (e->evidence_json && anomaly_evidence_read_json(e->evidence_json, &evidence) == 0) {
+		add_calls(&t, &evidence);
+		add_files(&t, &evidence);
+		if (evidence.trace[0])
+			buf_add_str(begin_row(&t, "its trace"), evidence.trace);
+	}
+	d->writer->table(d, &t);
+}

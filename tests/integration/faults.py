@@ -1,0 +1,102 @@
+"""Faults, planted for the tests of anomalies: faults.py NAME SECONDS.
+
+Each lasts about so many seconds, and then its process ends by itself.
+"""
+
+import os
+import signal
+import sys
+import time
+
+
+def leak(seconds):
+    """A megabyte every tenth of a second."""
+    held = []
+    for _ in range(int(seconds * 10)):
+        held.append(bytearray(1 << 20))
+        time.sleep(0.1)
+
+
+def fds(seconds):
+    """A file every tenth of a second."""
+    held = []
+    for _ in range(int(seconds * 10)):
+        held.append(open("/dev/null"))
+        time.sleep(0.1)
+
+
+def many(seconds):
+    """Sixty children at once, after half of the time."""
+    time.sleep(seconds / 2)
+    children = [os.fork() or (time.sleep(seconds / 2), os._exit(0)) for _ in range(60)]
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(20000))
+        time.sleep(0.05)
+
+
+def stuck(seconds):
+    """One of three children stands still while the others go on."""
+    children = []
+    for what in (time.sleep, work, work):
+        pid = os.fork()
+        if pid == 0:
+            what(seconds)
+            os._exit(0)
+        children.append(pid)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def stopped(seconds):
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGCONT)
+    os.waitpid(child, 0)
+
+
+def zombie(seconds):
+    if os.fork() == 0:
+        os._exit(0)
+    time.sleep(seconds)
+
+
+def outlived(seconds):
+    """A child that lives three times as long as its job."""
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(seconds * 3)
+        os._exit(0)
+    time.sleep(seconds)
+
+
+def busy(seconds):
+    """In circles until it has used so much CPU; before all others of the machine, if it may."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+    except PermissionError:
+        pass
+    while time.process_time() < seconds:
+        pass
+
+
+def eat(seconds):
+    """200 MB at once."""
+    held = [bytearray(1 << 20) for _ in range(200)]
+    time.sleep(seconds)
+    return held
+
+
+def quiet(seconds):
+    time.sleep(seconds)
+
+
+globals()[sys.argv[1]](float(sys.argv[2]))
