@@ -15,6 +15,10 @@ static const struct mask *current_mask(const struct service *s)
 	return s->reloaded ? s->reloaded->mask : s->options->mask;
 }
 
+#define MAX_SHEETS                                                                     \
+	32 /* of a job that is put together from its sheets: everybody waits meanwhile \
+	    */
+
 /*
  * Files that the job names are not looked at: that is for who may read them, and may
  * take as long as a far-away disk likes.
@@ -28,6 +32,7 @@ int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t 
 		.uid = uid,
 		.input_bytes = input_bytes,
 		.only_own = uid != geteuid(),
+		.max_sheets = MAX_SHEETS,
 	};
 	int r = service_need_store(s, err);
 
@@ -153,17 +158,42 @@ void service_keep_estimate(struct queued *job, const struct estimate *e)
 
 /* ---- of what runs ---- */
 
-/* One that came from the queue goes on with what was expected when it was let in. */
-void service_estimate_watched(struct service *s, struct watched *job)
+/* One that came from the queue goes on with what was expected when it was let in: no read. */
+static bool take_from_queue(struct service *s, struct watched *job)
 {
 	const struct queued *queued = queue_find(s->queue, job->job_id, (uid_t)job->a.uid);
+
+	if (!queued || !queued->estimated_boot_ns)
+		return false;
+	job->estimate = queued->estimate;
+	return true;
+}
+
+static void estimate_watched(struct service *s, struct watched *job)
+{
 	struct learning_answer answer;
 
 	learning_answer_init(&answer);
-	if (queued && queued->estimated_boot_ns)
-		answer.estimate = queued->estimate;
-	else if (s->store)
+	if (s->store)
 		learning_estimate_attempt(s->store, &job->a, false, &answer, NULL);
 	job->estimate = answer.estimate;
-	job->is_estimated = true;
+}
+
+size_t service_estimate_running(struct service *s, size_t max)
+{
+	size_t n, n_read = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (jobs[i]->is_estimated)
+			continue;
+		if (take_from_queue(s, jobs[i])) {
+			jobs[i]->is_estimated = true;
+		} else if (n_read < max) {
+			estimate_watched(s, jobs[i]);
+			jobs[i]->is_estimated = true;
+			n_read++;
+		}
+	}
+	return n_read;
 }

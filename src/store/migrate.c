@@ -51,6 +51,8 @@
  *    told it. An attempt has the quality of its host's clock, as it was when it began. And what
  *    all processes of an attempt have called while somebody counted, by name.
  *
+ * 4: The newest runs of a kind are found without looking at all of them.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -262,6 +264,11 @@ static const char *const migrations[] = {
 	"CREATE TABLE syscalls (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" name TEXT NOT NULL, count INTEGER NOT NULL, errors INTEGER NOT NULL, cpu_ns INTEGER,"
 	" wait_ns INTEGER, PRIMARY KEY (attempt, name)) WITHOUT ROWID;",
+
+	"DROP INDEX runs_by_exact; DROP INDEX runs_by_masked; DROP INDEX runs_by_program;"
+	"CREATE INDEX runs_by_exact ON runs (class_exact, ended_wall_ns, class_program);"
+	"CREATE INDEX runs_by_masked ON runs (class_masked, ended_wall_ns);"
+	"CREATE INDEX runs_by_program ON runs (class_program, ended_wall_ns);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
