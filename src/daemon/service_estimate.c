@@ -146,7 +146,7 @@ void service_estimate_queued(struct service *s, struct queued *job)
 	job_spec_init(&spec);
 	learning_answer_init(&answer);
 	if (read_spec(job, &spec, &err) == 0)
-		service_estimate_spec(s, &spec, job->uid, U64_UNKNOWN, &answer, &err);
+		service_estimate_spec(s, &spec, job->uid, job->input_bytes, &answer, &err);
 	service_keep_estimate(job, &answer.estimate);
 }
 

@@ -165,6 +165,7 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 
 struct submit_params {
 	const char *file, *name, *workdir, *job_id;
+	uint64_t input_bytes; /* as the submitter says, who may read them; U64_UNKNOWN */
 };
 
 static const struct rpc_field submit_fields[] = {
@@ -172,6 +173,8 @@ static const struct rpc_field submit_fields[] = {
 	{ "workdir", RPC_STRING, offsetof(struct submit_params, workdir), .is_required = true },
 	{ "job_id", RPC_STRING, offsetof(struct submit_params, job_id), .is_required = false },
 	{ "name", RPC_STRING, offsetof(struct submit_params, name), .is_required = false },
+	{ "input_bytes", RPC_U64, offsetof(struct submit_params, input_bytes),
+	  .is_required = false },
 };
 
 /* As "proctor run" makes one: from what it is, when it came, and a bit that nobody else has. */
@@ -222,14 +225,14 @@ static int find_runner_uid(const struct rpc_peer *peer, uid_t *ret, struct err *
 }
 
 /* One that would wait for ever is not let in. Whether what is known is enough is seen later. */
-static int check_room(struct service *s, const struct job_spec *spec, uid_t uid,
+static int check_room(struct service *s, const struct job_spec *spec, const struct submission *job,
 		      struct estimate *ret, struct err *err)
 {
 	struct learning_answer found;
 	struct admit_answer answer;
 
 	learning_answer_init(&found);
-	service_estimate_spec(s, spec, uid, U64_UNKNOWN, &found, NULL);
+	service_estimate_spec(s, spec, job->uid, job->input_bytes, &found, NULL);
 	*ret = found.estimate;
 	if (service_judge_room(s, ret, &answer) == 0 && answer.is_for_good)
 		return err_set(err, -EOPNOTSUPP, "no such job here: %s", answer.reason);
@@ -249,17 +252,21 @@ static int submit(struct service *s, const struct submit_params *params,
 		  struct err *err)
 {
 	struct estimate estimate;
-	struct submission job = { job_id,	   params->file, strlen(params->file),
-				  params->workdir, params->name, 0 };
+	struct submission job = {
+		.job_id = job_id,
+		.text = params->file,
+		.len = strlen(params->file),
+		.workdir = params->workdir,
+		.name = params->name ? params->name : job_id,
+		.input_bytes = params->input_bytes,
+	};
 	struct json *j = rpc_call_result(call);
 	int r = find_runner_uid(rpc_call_peer(call), &job.uid, err);
 
-	if (!job.name)
-		job.name = job_id;
 	if (r == 0)
 		r = check_submission(s, params, &job, err);
 	if (r == 0)
-		r = check_room(s, spec, job.uid, &estimate, err);
+		r = check_room(s, spec, &job, &estimate, err);
 	if (r == 0)
 		r = queue_add(s->queue, &job, err);
 	if (r < 0)
@@ -274,7 +281,7 @@ static int submit(struct service *s, const struct submit_params *params,
 
 static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 {
-	struct submit_params params = { 0 };
+	struct submit_params params = { .input_bytes = U64_UNKNOWN };
 	struct job_spec spec;
 	char room[64];
 	int r = rpc_call_read(call, submit_fields, ARRAY_SIZE(submit_fields), &params, err);
