@@ -77,6 +77,15 @@ struct learning_likeness {
 int learning_list_others(struct store *store, const struct learning_likeness *like,
 			 struct run_list *ret, enum run_rung *ret_rung, struct err *err);
 
+/* What an attempt, which need not have ended, is as a whole. The label is in the arena. -ENOMEM. */
+int learning_describe_attempt(const struct attempt *a, struct arena *arena, struct run_class *ret);
+
+/*
+ * Sets a->standing: how it compares with others of its class, and with what was expected
+ * of it. It stays NULL where there are no others. is_own: only runs of its own user count.
+ */
+int learning_judge_standing(struct store *store, struct attempt *a, bool is_own, struct err *err);
+
 /* ---- estimates ---- */
 
 /* What the kind's runs say, by the ladder of estimate.h, whatever rung it names. None: "no data".

@@ -149,10 +149,9 @@ int learning_estimate(struct store *store, const struct learning_question *quest
 	return r;
 }
 
-int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
-			      struct learning_answer *ret, struct err *err)
+static struct class_source source_of(const struct attempt *a)
 {
-	const struct class_source source = {
+	return (struct class_source){
 		.command = a->n_sheets > 0 ? a->sheets[0].command : a->command,
 		.n_sheets = a->total_sheets > 1 ? a->total_sheets : 1,
 		.argv_hash = a->argv_hash,
@@ -162,6 +161,19 @@ int learning_estimate_attempt(struct store *store, const struct attempt *a, bool
 		.uid = a->uid,
 		.input_bytes = a->input_bytes,
 	};
+}
+
+int learning_describe_attempt(const struct attempt *a, struct arena *arena, struct run_class *ret)
+{
+	const struct class_source source = source_of(a);
+
+	return class_describe(&source, arena, ret);
+}
+
+int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
+			      struct learning_answer *ret, struct err *err)
+{
+	const struct class_source source = source_of(a);
 	struct learning_answer answer;
 	int r;
 

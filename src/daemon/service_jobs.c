@@ -88,6 +88,9 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 					 &num, err);
 	if (r == 0)
 		r = store_read_attempt(s->store, params.job_id, num, &a, err);
+	if (r == 0)
+		r = learning_judge_standing(s->store, &a, !service_is_owner(rpc_call_peer(call)),
+					    err);
 	if (r < 0)
 		return r;
 	if (report_write(&a, REPORT_JSON, &out) < 0)
