@@ -174,14 +174,18 @@ class Client:
         """Whether a scheduler should start something now: "answer", "delay_seconds", "reason"."""
         return self.call("admit", params)
 
-    def estimate(self, job, sheet=None):
+    def estimate(self, job, sheet=None, input_bytes=None):
         """What a job is expected to need: a list of words that is a command (run as that sheet; 1 if
-        none is named), or a job as in submit(). None where nothing is known."""
-        if not isinstance(job, (list, tuple)):
-            return self.call("estimate", {"file": _text_of(job)})
-        params = {"command": [os.fspath(word) for word in job]}
+        none is named), or a job as in submit(). None where nothing is known. input_bytes is the size
+        of the files that it names, which the daemon does not look at."""
+        if isinstance(job, (list, tuple)):
+            params = {"command": [os.fspath(word) for word in job]}
+        else:
+            params = {"file": _text_of(job)}
         if sheet is not None:
             params["sheet"] = sheet
+        if input_bytes is not None:
+            params["input_bytes"] = input_bytes
         return self.call("estimate", params)
 
     # ---- jobs ----
@@ -197,16 +201,19 @@ class Client:
             params["attempt"] = attempt
         return self.call("job.report", params)
 
-    def submit(self, job, job_id=None, workdir=None):
+    def submit(self, job, job_id=None, workdir=None, input_bytes=None):
         """Hands in a job: a path (pathlib) of a job file, its text, or a dict of what is in it.
 
-        It runs in workdir (this process's, if none is named). Its id is in the answer.
+        It runs in workdir (this process's, if none is named). Its id is in the answer. input_bytes
+        is as in estimate().
         """
         params = {"file": _text_of(job), "workdir": os.path.abspath(workdir or os.getcwd())}
         if isinstance(job, os.PathLike):
             params["name"] = os.fspath(job)
         if job_id is not None:
             params["job_id"] = job_id
+        if input_bytes is not None:
+            params["input_bytes"] = input_bytes
         return self.call("job.submit", params)
 
     def cancel(self, job_id):

@@ -133,27 +133,6 @@ static int settle_subjects(struct store *store, struct diff_args *args, struct e
 	return 0;
 }
 
-/* The others of the finest class with enough of them; how many. */
-static size_t pick_others(struct compared *c, const struct run_record **ret)
-{
-	for (enum run_rung rung = 0; rung < RUNG_COUNT; rung++) {
-		size_t n = 0;
-
-		for (size_t i = 0; i < c->class.n; i++) {
-			const struct run_record *run = &c->class.items[i];
-
-			if (run->class.rungs[rung] == c->after.class.rungs[rung] &&
-			    run->is_whole == c->after.is_whole && run_is_decided(run) &&
-			    run->attempt != c->before.attempt && run->attempt != c->after.attempt)
-				ret[n++] = run;
-		}
-		c->rung = rung;
-		if (n >= DIFF_MIN_OTHERS || rung + 1 == RUNG_COUNT)
-			return n;
-	}
-	return 0;
-}
-
 static int compare(struct store *store, struct diff_args *args, struct compared *c, struct err *err)
 {
 	CLEANUP(free_ptr) const struct run_record **others = NULL;
@@ -164,13 +143,19 @@ static int compare(struct store *store, struct diff_args *args, struct compared 
 	if (r == 0)
 		r = read_run(store, &args->subjects[1], c, &c->after, err);
 	if (r == 0)
-		r = store_list_runs_of_class(store, &c->after.class, 3 * ESTIMATE_MAX_RUNS,
-					     &c->class, err);
+		r = learning_list_others(store,
+					 &(struct learning_likeness){
+						 .class = &c->after.class,
+						 .but = { c->before.attempt, c->after.attempt },
+						 .n_wanted = DIFF_MIN_OTHERS,
+					 },
+					 &c->class, &c->rung, err);
 	if (r < 0)
 		return r;
 	others = calloc(c->class.n + 1, sizeof(*others));
-	if (!others ||
-	    diff_runs(&c->before, &c->after, others, pick_others(c, others), &c->diff) < 0)
+	for (size_t i = 0; others && i < c->class.n; i++)
+		others[i] = &c->class.items[i];
+	if (!others || diff_runs(&c->before, &c->after, others, c->class.n, &c->diff) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }

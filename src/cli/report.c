@@ -56,6 +56,32 @@ static const struct argp report_argp = {
 	.doc = "Prints what a job used, how it ended, on what evidence, and what could not be measured.",
 };
 
+/* So many that have ended since the last look, where no daemon does it: a report is no long work.
+ */
+#define MAX_CAUGHT_UP 256
+
+/* For what it says of runs like this one. Who may not write goes without those. */
+static void catch_up(const struct paths *paths)
+{
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+
+	if (cli_open_store_to_write(paths, &store, &err) < 0)
+		return;
+	learning_catch_up(store, MAX_CAUGHT_UP, NULL, &err);
+	store_close(store); /* what is damaged in it the report tells */
+}
+
+static int read_attempt(struct store *store, const struct report_args *args, struct attempt *ret,
+			struct err *err)
+{
+	int r = store_read_attempt(store, args->job_id, args->attempt_num, ret, err);
+
+	if (r == 0)
+		r = recorded_ranks_judge(store, ret, err);
+	return r < 0 ? r : learning_judge_standing(store, ret, false, err);
+}
+
 int cli_report(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
@@ -70,11 +96,11 @@ int cli_report(int argc, char **argv)
 	cli_parse(&report_argp, argc, argv, 0, &args);
 	r = cli_find_paths(&paths, &err);
 	if (r == 0)
+		catch_up(&paths);
+	if (r == 0)
 		r = cli_open_store(&paths, &store, &err);
 	if (r == 0)
-		r = store_read_attempt(store, args.job_id, args.attempt_num, &attempt, &err);
-	if (r == 0)
-		r = recorded_ranks_judge(store, &attempt, &err);
+		r = read_attempt(store, &args, &attempt, &err);
 	if (r == 0)
 		r = report_write(&attempt, args.format, &out);
 	if (r == -ENOMEM)

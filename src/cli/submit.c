@@ -6,7 +6,9 @@
 
 #include "base/io.h"
 #include "base/json.h"
+#include "base/unknown.h"
 #include "cli/cli.h"
+#include "jobs/jobs.h"
 #include "rpc/rpc.h"
 
 #define FILE_MAX_BYTES (15 << 20) /* so that the request is below 16 MiB */
@@ -58,10 +60,22 @@ static const struct argp submit_argp = {
 	       "runs does not depend on the daemon.",
 };
 
+/* What the daemon may not look at, we may. What is wrong with the file it will tell. */
+static uint64_t measure_input(const struct buf *text, const char *name)
+{
+	CLEANUP(job_spec_release) struct job_spec spec;
+
+	job_spec_init(&spec);
+	if (job_file_parse(text->data, text->len, name, &spec, NULL) < 0)
+		return U64_UNKNOWN;
+	return job_spec_measure_input(&spec).bytes;
+}
+
 static int write_request(const struct submit_args *args, struct buf *out, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
+	uint64_t input_bytes;
 	struct json j;
 	int r = io_read_at(AT_FDCWD, args->file, FILE_MAX_BYTES, &text);
 
@@ -76,6 +90,9 @@ static int write_request(const struct submit_args *args, struct buf *out, struct
 	json_key_string(&j, "workdir", folder ? folder : "/");
 	if (args->job_id)
 		json_key_string(&j, "job_id", args->job_id);
+	input_bytes = measure_input(&text, args->file);
+	if (u64_known(input_bytes))
+		json_key_u64(&j, "input_bytes", input_bytes);
 	json_end_object(&j);
 	return buf_error(out);
 }

@@ -65,29 +65,17 @@ int learning_gather(struct store *store, const struct attempt *a, struct run_lis
 }
 
 /* Only what had ended when it began could have been known. */
-static void keep_earlier(struct run_list *list, uint64_t started_wall_ns)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < list->n; i++)
-		if (list->items[i].ended_wall_ns <= started_wall_ns)
-			list->items[n++] = list->items[i];
-	list->n = n;
-}
-
 static int score_run(struct store *store, const struct run_record *run, struct run_estimate *ret,
 		     struct err *err)
 {
-	CLEANUP(run_list_release) struct run_list past = { .arena = ARENA_INIT };
-	int r = store_list_runs_of_class(store, &run->class, LEARNING_CLASS_RUNS, &past, err);
+	const struct run_kind past = { .class = &run->class,
+				       .until_wall_ns = run->started_wall_ns,
+				       .limit = ESTIMATE_MAX_RUNS };
+	int r = learning_estimate_kind(store, &past, &ret->estimate, err);
 
-	if (r < 0)
-		return r;
-	keep_earlier(&past, run->started_wall_ns);
-	if (estimate_by_class(past.items, past.n, &run->class, &ret->estimate) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	ret->score = estimate_judge(&ret->estimate, run);
-	return 0;
+	if (r == 0)
+		ret->score = estimate_judge(&ret->estimate, run);
+	return r;
 }
 
 static int note_attempt(struct store *store, const struct attempt *a, struct err *err)

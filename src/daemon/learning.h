@@ -61,9 +61,37 @@ int learning_write(struct store *store, const struct learning *l, struct err *er
 /* What "proctor correlate --json" prints. */
 void learning_write_json(struct json *j, const struct learning *l);
 
+/* ---- runs like one ---- */
+
+#define LEARNING_MAX_OTHERS 500 /* the newest */
+
+/* Which others: those of its class, but not these attempts. */
+struct learning_likeness {
+	const struct run_class *class;
+	bool is_own;	 /* only of the user whose class it is */
+	int64_t but[2];	 /* ids; 0: none */
+	size_t n_wanted; /* on the finest rung with so many, else on the coarsest */
+};
+
+/* Whole runs with an outcome, oldest first. ret is overwritten, and to be released. */
+int learning_list_others(struct store *store, const struct learning_likeness *like,
+			 struct run_list *ret, enum run_rung *ret_rung, struct err *err);
+
+/* What an attempt, which need not have ended, is as a whole. The label is in the arena. -ENOMEM. */
+int learning_describe_attempt(const struct attempt *a, struct arena *arena, struct run_class *ret);
+
+/*
+ * Sets a->standing: how it compares with others of its class, and with what was expected
+ * of it. It stays NULL where there are no others. is_own: only runs of its own user count.
+ */
+int learning_judge_standing(struct store *store, struct attempt *a, bool is_own, struct err *err);
+
 /* ---- estimates ---- */
 
-#define LEARNING_CLASS_RUNS (3 * ESTIMATE_MAX_RUNS) /* the newest of all rungs together */
+/* What the kind's runs say, by the ladder of estimate.h, whatever rung it names. None: "no data".
+ */
+int learning_estimate_kind(struct store *store, const struct run_kind *kind, struct estimate *ret,
+			   struct err *err);
 
 struct learning_question {
 	const struct job_spec *spec;
@@ -71,6 +99,7 @@ struct learning_question {
 	uint64_t uid;	      /* whose job it is */
 	uint64_t input_bytes; /* of the files that it names; U64_UNKNOWN: none, or nobody looked */
 	bool only_own;	      /* runs of others with the same command are not for this user */
+	size_t max_sheets;    /* so many are looked at one by one; of more: no data. 0: of any */
 };
 
 struct learning_answer {
@@ -83,7 +112,8 @@ void learning_answer_init(struct learning_answer *answer); /* no data */
 
 /*
  * What is to be expected of a job, by the whole of it or, where that has no history,
- * sheet by sheet; and how answers of that kind did.
+ * sheet by sheet; and how answers of that kind did. The more sheets, the fewer runs of each
+ * are looked at (20 at least): it takes as long as for one.
  */
 int learning_estimate(struct store *store, const struct learning_question *question,
 		      struct learning_answer *ret, struct err *err);

@@ -5,6 +5,8 @@
 #include "daemon/learning.h"
 #include "jobs/jobs.h"
 
+#define SHEET_MIN_RUNS 20 /* the fewest that give 95 % */
+
 void learning_answer_init(struct learning_answer *answer)
 {
 	*answer = (struct learning_answer){ .calibration = { .promised = F64_UNKNOWN } };
@@ -13,48 +15,52 @@ void learning_answer_init(struct learning_answer *answer)
 
 /* ---- of a class ---- */
 
-/*
- * The class of one exact command is the same for all users; that of a program is not. So
- * who shares the latter with us is us.
- */
-static bool leave_out_others(struct run_list *past, const struct run_class *class)
-{
-	size_t n = 0, n_all = past->n;
-
-	for (size_t i = 0; i < past->n; i++)
-		if (past->items[i].class.rungs[RUNG_PROGRAM] == class->rungs[RUNG_PROGRAM])
-			past->items[n++] = past->items[i];
-	past->n = n;
-	return n < n_all;
-}
-
-static int estimate_class(struct store *store, const struct run_class *class, bool only_own,
-			  struct learning_answer *ret, struct err *err)
+static int try_rung(struct store *store, const struct run_kind *kind, struct estimate *e,
+		    struct err *err)
 {
 	CLEANUP(run_list_release) struct run_list past = { .arena = ARENA_INIT };
-	int r = store_list_runs_of_class(store, class, LEARNING_CLASS_RUNS, &past, err);
-	bool is_shared;
+	int r = store_list_runs_of_kind(store, kind, &past, err);
 
-	if (r < 0)
-		return r;
-	is_shared = only_own && leave_out_others(&past, class);
-	if (estimate_by_class(past.items, past.n, class, &ret->estimate) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	if (is_shared && ret->estimate.rung == RUNG_EXACT)
-		return 0; /* how answers did is kept for all users together */
-	return store_read_calibration(store, ret->estimate.rung, class->rungs[ret->estimate.rung],
-				      &ret->calibration, err);
+	if (r == 0 && estimate_try_rung(past.items, past.n, kind->rung, e) < 0)
+		r = err_set(err, -ENOMEM, "out of memory");
+	return r;
 }
 
-static int estimate_source(struct store *store, const struct class_source *source, bool only_own,
-			   struct learning_answer *ret, struct err *err)
+int learning_estimate_kind(struct store *store, const struct run_kind *kind, struct estimate *ret,
+			   struct err *err)
+{
+	struct run_kind at = *kind;
+	struct estimate e;
+	int r = 0;
+
+	estimate_init(&e);
+	at.rung = RUNG_EXACT;
+	for (; r == 0 && at.rung < RUNG_COUNT && !estimate_is_enough(&e); at.rung++)
+		r = try_rung(store, &at, &e, err);
+	if (r == 0)
+		*ret = e;
+	return r;
+}
+
+/* Whose runs are looked at, and how many of them. */
+struct scope {
+	bool is_own;
+	size_t limit;
+};
+
+static int answer_source(struct store *store, const struct class_source *source, struct scope scope,
+			 struct learning_answer *ret, struct err *err)
 {
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct run_class class;
+	struct run_kind kind = { &class, RUNG_EXACT, scope.is_own, U64_UNKNOWN, scope.limit };
+	int r;
 
 	if (class_describe(source, &arena, &class) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	return estimate_class(store, &class, only_own, ret, err);
+	r = learning_estimate_kind(store, &kind, &ret->estimate, err);
+	kind.rung = ret->estimate.rung;
+	return r < 0 ? r : store_read_calibration(store, &kind, &ret->calibration, err);
 }
 
 /* ---- of a job ---- */
@@ -67,7 +73,7 @@ struct asked {
 
 /* What a run of the sheet will be called; NULL: of all sheets. */
 static int estimate_part(struct store *store, const struct asked *asked,
-			 const struct sheet_spec *sheet, struct learning_answer *ret,
+			 const struct sheet_spec *sheet, size_t limit, struct learning_answer *ret,
 			 struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -86,7 +92,7 @@ static int estimate_part(struct store *store, const struct asked *asked,
 	if (buf_error(&text) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	source.command = text.data;
-	return estimate_source(store, &source, q->only_own, ret, err);
+	return answer_source(store, &source, (struct scope){ q->only_own, limit }, ret, err);
 }
 
 static void add_calibration(struct calibration *all, const struct calibration *part)
@@ -109,12 +115,15 @@ static int estimate_by_sheet(struct store *store, const struct asked *asked,
 			     struct learning_answer *ret, struct err *err)
 {
 	const struct job_spec *spec = asked->q->spec;
+	size_t n = spec->n_sheets, limit = ESTIMATE_MAX_RUNS / n;
 	struct learning_answer part;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < spec->n_sheets; i++) {
+	if (limit < SHEET_MIN_RUNS)
+		limit = SHEET_MIN_RUNS;
+	for (size_t i = 0; r == 0 && i < n; i++) {
 		learning_answer_init(&part);
-		r = estimate_part(store, asked, &spec->sheets[i], &part, err);
+		r = estimate_part(store, asked, &spec->sheets[i], limit, &part, err);
 		if (i == 0)
 			*ret = part;
 		else
@@ -126,6 +135,13 @@ static int estimate_by_sheet(struct store *store, const struct asked *asked,
 	return r;
 }
 
+static bool may_ask_by_sheet(const struct learning_question *q)
+{
+	size_t n = q->spec->n_sheets;
+
+	return n > 1 && (q->max_sheets == 0 || n <= q->max_sheets);
+}
+
 int learning_estimate(struct store *store, const struct learning_question *question,
 		      struct learning_answer *ret, struct err *err)
 {
@@ -134,18 +150,17 @@ int learning_estimate(struct store *store, const struct learning_question *quest
 	int r;
 
 	learning_answer_init(&answer);
-	r = estimate_part(store, &asked, NULL, &answer, err);
-	if (r == 0 && answer.estimate.n_runs == 0 && question->spec->n_sheets > 1)
+	r = estimate_part(store, &asked, NULL, ESTIMATE_MAX_RUNS, &answer, err);
+	if (r == 0 && answer.estimate.n_runs == 0 && may_ask_by_sheet(question))
 		r = estimate_by_sheet(store, &asked, &answer, err);
 	if (r == 0)
 		*ret = answer;
 	return r;
 }
 
-int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
-			      struct learning_answer *ret, struct err *err)
+static struct class_source source_of(const struct attempt *a)
 {
-	const struct class_source source = {
+	return (struct class_source){
 		.command = a->n_sheets > 0 ? a->sheets[0].command : a->command,
 		.n_sheets = a->total_sheets > 1 ? a->total_sheets : 1,
 		.argv_hash = a->argv_hash,
@@ -155,11 +170,25 @@ int learning_estimate_attempt(struct store *store, const struct attempt *a, bool
 		.uid = a->uid,
 		.input_bytes = a->input_bytes,
 	};
+}
+
+int learning_describe_attempt(const struct attempt *a, struct arena *arena, struct run_class *ret)
+{
+	const struct class_source source = source_of(a);
+
+	return class_describe(&source, arena, ret);
+}
+
+int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
+			      struct learning_answer *ret, struct err *err)
+{
+	const struct class_source source = source_of(a);
 	struct learning_answer answer;
 	int r;
 
 	learning_answer_init(&answer);
-	r = estimate_source(store, &source, only_own, &answer, err);
+	r = answer_source(store, &source, (struct scope){ only_own, ESTIMATE_MAX_RUNS }, &answer,
+			  err);
 	if (r == 0)
 		*ret = answer;
 	return r;

@@ -33,6 +33,7 @@ struct queued {
 	uid_t uid;  /* who runs it */
 	size_t n_bytes;
 	uint64_t submitted_wall_ns;
+	uint64_t input_bytes;		 /* of the files that it names, as its submitter says */
 	bool is_started;		 /* a runner has it, or had it */
 	bool was_executed;		 /* we have seen the runner begin */
 	uint64_t started_boot_ns;	 /* since when we know that */
@@ -55,6 +56,7 @@ struct submission {
 	const char *workdir; /* absolute */
 	const char *name;    /* of the file */
 	uid_t uid;
+	uint64_t input_bytes; /* of the files that it names; U64_UNKNOWN */
 };
 
 /* So much of one user who is not ours may wait or run. */

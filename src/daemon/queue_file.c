@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/path.h"
+#include "base/unknown.h"
 #include "rpc/rpc.h"
 
 #define HEAD "# proctor "
@@ -45,7 +46,7 @@ bool queue_file_is_one(const char *name)
 
 struct head {
 	const char *job_id, *workdir, *name;
-	uint64_t submitted_wall_ns, uid;
+	uint64_t submitted_wall_ns, uid, input_bytes;
 	size_t n_bytes; /* of the file */
 };
 
@@ -56,6 +57,7 @@ static const struct rpc_field head_fields[] = {
 	{ "uid", RPC_U64, offsetof(struct head, uid), .max = UINT32_MAX - 1 },
 	{ "submitted_wall_ns", RPC_U64, offsetof(struct head, submitted_wall_ns),
 	  .is_required = true },
+	{ "input_bytes", RPC_U64, offsetof(struct head, input_bytes), .is_required = false },
 };
 
 static struct queued *queued_new(const struct head *head, const char *path)
@@ -71,6 +73,7 @@ static struct queued *queued_new(const struct head *head, const char *path)
 	job->uid = (uid_t)head->uid;
 	job->n_bytes = head->n_bytes;
 	job->submitted_wall_ns = head->submitted_wall_ns;
+	job->input_bytes = head->input_bytes;
 	job->is_started = ends_with(path, QUEUE_STARTED);
 	job->started_boot_ns = clock_boot_ns();
 	if (!job->job_id || !job->workdir || !job->path || !job->name)
@@ -102,7 +105,7 @@ int queue_file_read(const char *path, struct queued **ret, struct err *err)
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	struct rpc_value *value = NULL;
 	struct queued *job = NULL;
-	struct head head = { .uid = geteuid() };
+	struct head head = { .uid = geteuid(), .input_bytes = U64_UNKNOWN };
 	int r = read_first_line(path, &line, &head.n_bytes, err);
 
 	if (r == 0)
@@ -133,6 +136,8 @@ static void write_head(struct buf *out, const struct submission *job, uint64_t w
 	json_key_string(&j, "name", job->name);
 	json_key_u64(&j, "uid", job->uid);
 	json_key_u64(&j, "submitted_wall_ns", wall_ns);
+	if (u64_known(job->input_bytes))
+		json_key_u64(&j, "input_bytes", job->input_bytes);
 	json_end_object(&j);
 	buf_add_char(out, '\n');
 }

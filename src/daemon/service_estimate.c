@@ -16,6 +16,9 @@ static const struct mask *current_mask(const struct service *s)
 	return s->reloaded ? s->reloaded->mask : s->options->mask;
 }
 
+/* Of a job that is put together from its sheets: everybody waits meanwhile. */
+#define MAX_SHEETS 32
+
 static struct learning_question ask_about(const struct service *s, const struct job_spec *spec,
 					  uid_t uid, uint64_t input_bytes)
 {
@@ -35,9 +38,10 @@ static struct learning_question ask_about(const struct service *s, const struct 
 int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
 			  uint64_t input_bytes, struct learning_answer *ret, struct err *err)
 {
-	const struct learning_question question = ask_about(s, spec, uid, input_bytes);
+	struct learning_question question = ask_about(s, spec, uid, input_bytes);
 	int r = service_need_store(s, err);
 
+	question.max_sheets = MAX_SHEETS;
 	return r < 0 ? r : learning_estimate(s->store, &question, ret, err);
 }
 
@@ -197,7 +201,7 @@ void service_estimate_queued(struct service *s, struct queued *job)
 	job_spec_init(&spec);
 	learning_answer_init(&answer);
 	if (read_spec(job, &spec, &err) == 0)
-		service_estimate_spec(s, &spec, job->uid, U64_UNKNOWN, &answer, &err);
+		service_estimate_spec(s, &spec, job->uid, job->input_bytes, &answer, &err);
 	service_keep_estimate(job, &answer.estimate);
 }
 
@@ -209,17 +213,42 @@ void service_keep_estimate(struct queued *job, const struct estimate *e)
 
 /* ---- of what runs ---- */
 
-/* One that came from the queue goes on with what was expected when it was let in. */
-void service_estimate_watched(struct service *s, struct watched *job)
+/* One that came from the queue goes on with what was expected when it was let in: no read. */
+static bool take_from_queue(struct service *s, struct watched *job)
 {
 	const struct queued *queued = queue_find(s->queue, job->job_id, (uid_t)job->a.uid);
+
+	if (!queued || !queued->estimated_boot_ns)
+		return false;
+	job->estimate = queued->estimate;
+	return true;
+}
+
+static void estimate_watched(struct service *s, struct watched *job)
+{
 	struct learning_answer answer;
 
 	learning_answer_init(&answer);
-	if (queued && queued->estimated_boot_ns)
-		answer.estimate = queued->estimate;
-	else if (s->store)
+	if (s->store)
 		learning_estimate_attempt(s->store, &job->a, false, &answer, NULL);
 	job->estimate = answer.estimate;
-	job->is_estimated = true;
+}
+
+size_t service_estimate_running(struct service *s, size_t max)
+{
+	size_t n, n_read = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (jobs[i]->is_estimated)
+			continue;
+		if (take_from_queue(s, jobs[i])) {
+			jobs[i]->is_estimated = true;
+		} else if (n_read < max) {
+			estimate_watched(s, jobs[i]);
+			jobs[i]->is_estimated = true;
+			n_read++;
+		}
+	}
+	return n_read;
 }

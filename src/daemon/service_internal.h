@@ -239,7 +239,10 @@ int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t 
 bool service_needs_estimate(const struct queued *job);
 void service_estimate_queued(struct service *s, struct queued *job);
 void service_keep_estimate(struct queued *job, const struct estimate *e);
-void service_estimate_watched(struct service *s, struct watched *job);
+
+/* Of those that run and were not asked about so far: at most max of them are looked up. How many.
+ */
+size_t service_estimate_running(struct service *s, size_t max);
 
 /* ---- service_aside.c: calls whose answers take long ---- */
 

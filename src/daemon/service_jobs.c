@@ -80,6 +80,7 @@ int service_read_job(const struct rpc_call *call, struct job_params *ret, struct
 struct report_task {
 	char job_id[JOB_ID_MAX + 1];
 	int num;
+	bool only_own; /* runs of its user are what it is compared with */
 	struct buf out;
 };
 
@@ -91,6 +92,8 @@ static int read_report(void *ctx, struct store *store, struct err *err)
 
 	attempt_init(&a);
 	r = store_read_attempt(store, task->job_id, task->num, &a, err);
+	if (r == 0)
+		r = learning_judge_standing(store, &a, task->only_own, err);
 	if (r < 0)
 		return r;
 	if (report_write(&a, REPORT_JSON, &task->out) < 0)
@@ -136,7 +139,11 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 	task = malloc(sizeof(*task));
 	if (!task)
 		return err_set(err, -ENOMEM, "no memory left for the report");
-	*task = (struct report_task){ .num = num, .out = BUF_INIT };
+	*task = (struct report_task){
+		.num = num,
+		.only_own = !service_is_owner(rpc_call_peer(call)),
+		.out = BUF_INIT,
+	};
 	snprintf(task->job_id, sizeof(task->job_id), "%s", params.job_id);
 	return service_answer_aside(s, call, &answer_report, task, err);
 }
@@ -208,6 +215,7 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 
 struct submit_params {
 	const char *file, *name, *workdir, *job_id;
+	uint64_t input_bytes; /* as the submitter says, who may read them; U64_UNKNOWN */
 };
 
 static const struct rpc_field submit_fields[] = {
@@ -215,6 +223,8 @@ static const struct rpc_field submit_fields[] = {
 	{ "workdir", RPC_STRING, offsetof(struct submit_params, workdir), .is_required = true },
 	{ "job_id", RPC_STRING, offsetof(struct submit_params, job_id), .is_required = false },
 	{ "name", RPC_STRING, offsetof(struct submit_params, name), .is_required = false },
+	{ "input_bytes", RPC_U64, offsetof(struct submit_params, input_bytes),
+	  .is_required = false },
 };
 
 /* As "proctor run" makes one: from what it is, when it came, and a bit that nobody else has. */
@@ -265,14 +275,14 @@ static int find_runner_uid(const struct rpc_peer *peer, uid_t *ret, struct err *
 }
 
 /* One that would wait for ever is not let in. Whether what is known is enough is seen later. */
-static int check_room(struct service *s, const struct job_spec *spec, uid_t uid,
+static int check_room(struct service *s, const struct job_spec *spec, const struct submission *job,
 		      struct estimate *ret, struct err *err)
 {
 	struct learning_answer found;
 	struct admit_answer answer;
 
 	learning_answer_init(&found);
-	service_estimate_spec(s, spec, uid, U64_UNKNOWN, &found, NULL);
+	service_estimate_spec(s, spec, job->uid, job->input_bytes, &found, NULL);
 	*ret = found.estimate;
 	if (service_judge_room(s, ret, &answer) == 0 && answer.is_for_good)
 		return err_set(err, -EOPNOTSUPP, "no such job here: %s", answer.reason);
@@ -292,17 +302,21 @@ static int submit(struct service *s, const struct submit_params *params,
 		  struct err *err)
 {
 	struct estimate estimate;
-	struct submission job = { job_id,	   params->file, strlen(params->file),
-				  params->workdir, params->name, 0 };
+	struct submission job = {
+		.job_id = job_id,
+		.text = params->file,
+		.len = strlen(params->file),
+		.workdir = params->workdir,
+		.name = params->name ? params->name : job_id,
+		.input_bytes = params->input_bytes,
+	};
 	struct json *j = rpc_call_result(call);
 	int r = find_runner_uid(rpc_call_peer(call), &job.uid, err);
 
-	if (!job.name)
-		job.name = job_id;
 	if (r == 0)
 		r = check_submission(s, params, &job, err);
 	if (r == 0)
-		r = check_room(s, spec, job.uid, &estimate, err);
+		r = check_room(s, spec, &job, &estimate, err);
 	if (r == 0)
 		r = queue_add(s->queue, &job, err);
 	if (r < 0)
@@ -317,7 +331,7 @@ static int submit(struct service *s, const struct submit_params *params,
 
 static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 {
-	struct submit_params params = { 0 };
+	struct submit_params params = { .input_bytes = U64_UNKNOWN };
 	struct job_spec spec;
 	char room[64];
 	int r = rpc_call_read(call, submit_fields, ARRAY_SIZE(submit_fields), &params, err);

@@ -174,7 +174,7 @@ static bool is_held_up(struct service *s, struct queued *job)
 	return now < job->not_before_ns;
 }
 
-/* A look at the past of each takes a read of the database: not of all of them in one go. */
+/* A look at the past of each takes a read of the database: so many in one go. */
 #define MAX_ESTIMATES 2
 
 /* False: it waits for room, or for its turn to be asked about. */
@@ -243,9 +243,10 @@ static bool look_after(struct service *s, struct queued *job, size_t *n_estimate
 void service_run_queue(struct service *s)
 {
 	struct queued *job;
-	size_t i = 0, n_estimates = 0;
+	size_t i = 0, n_estimates;
 
 	settle_all(s);
+	n_estimates = service_estimate_running(s, 1);
 	while ((job = queue_at(s->queue, i)))
 		if (!look_after(s, job, &n_estimates))
 			i++;

@@ -6,9 +6,6 @@
 #include "base/unknown.h"
 #include "daemon/service_internal.h"
 
-/* Of jobs that run and were not asked about so far, so many at a time: each takes a read. */
-#define MAX_ESTIMATES 2
-
 static struct admit_running describe(double rss_mb, const struct estimate *e, double age_seconds)
 {
 	return (struct admit_running){
@@ -30,15 +27,12 @@ static double age_of(const struct attempt *a)
 
 static size_t list_watched(struct service *s, struct admit_running *running)
 {
-	size_t n, n_estimates = 0;
+	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
-	for (size_t i = 0; i < n; i++) {
-		if (!jobs[i]->is_estimated && n_estimates++ < MAX_ESTIMATES)
-			service_estimate_watched(s, jobs[i]);
+	for (size_t i = 0; i < n; i++)
 		running[i] = describe(u64_to_mb(jobs[i]->point.rss_bytes), &jobs[i]->estimate,
 				      age_of(&jobs[i]->a));
-	}
 	return n;
 }
 

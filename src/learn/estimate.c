@@ -131,44 +131,29 @@ int estimate_from_runs(const struct run_record *const *runs, size_t n, struct es
 
 /* ---- the ladder ---- */
 
-static int estimate_by_rung(const struct run_record *runs, size_t n, const struct run_class *class,
-			    enum run_rung rung, struct estimate *ret)
+bool estimate_is_enough(const struct estimate *e)
 {
-	CLEANUP(free_ptr) const struct run_record **list = calloc(n ? n : 1, sizeof(*list));
-	size_t n_list = 0, first;
+	return e->n_runs >= ESTIMATE_ENOUGH;
+}
+
+int estimate_try_rung(const struct run_record *runs, size_t n, enum run_rung rung,
+		      struct estimate *e)
+{
+	size_t first = n > ESTIMATE_MAX_RUNS ? n - ESTIMATE_MAX_RUNS : 0;
+	CLEANUP(free_ptr) const struct run_record **list = calloc(n - first + 1, sizeof(*list));
+	struct estimate found;
 	int r;
 
 	if (!list)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		if (runs[i].class.rungs[rung] == class->rungs[rung])
-			list[n_list++] = &runs[i];
-	first = n_list > ESTIMATE_MAX_RUNS ? n_list - ESTIMATE_MAX_RUNS : 0;
-	r = estimate_from_runs(list + first, n_list - first, ret);
-	ret->rung = rung;
-	return r;
-}
-
-int estimate_by_class(const struct run_record *runs, size_t n, const struct run_class *class,
-		      struct estimate *ret)
-{
-	struct estimate best;
-
-	estimate_init(&best);
-	for (enum run_rung rung = 0; rung < RUNG_COUNT; rung++) {
-		struct estimate e;
-		int r;
-
-		estimate_init(&e);
-		r = estimate_by_rung(runs, n, class, rung, &e);
-		if (r < 0)
-			return r;
-		if (e.n_runs >= ESTIMATE_ENOUGH || (best.n_runs == 0 && e.n_runs > 0))
-			best = e;
-		if (e.n_runs >= ESTIMATE_ENOUGH)
-			break;
-	}
-	*ret = best;
+	for (size_t i = first; i < n; i++)
+		list[i - first] = &runs[i];
+	r = estimate_from_runs(list, n - first, &found);
+	if (r < 0)
+		return r;
+	found.rung = rung;
+	if (estimate_is_enough(&found) || (e->n_runs == 0 && found.n_runs > 0))
+		*e = found;
 	return 0;
 }
 

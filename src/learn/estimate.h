@@ -11,6 +11,7 @@
 #ifndef PROCTOR_LEARN_ESTIMATE_H
 #define PROCTOR_LEARN_ESTIMATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/json.h"
@@ -20,17 +21,22 @@
 #define ESTIMATE_PEAK_LEVEL 0.95
 #define ESTIMATE_CPU_LEVEL 0.90
 #define ESTIMATE_ENOUGH 3     /* runs: with fewer a coarser class is asked, if it has them */
-#define ESTIMATE_MAX_RUNS 500 /* the newest of a class */
+#define ESTIMATE_MAX_RUNS 200 /* the newest of a class: more would only be older */
 
 /* From runs of one class, oldest first. None that counts: ret is "no data". -ENOMEM. */
 int estimate_from_runs(const struct run_record *const *runs, size_t n, struct estimate *ret);
 
 /*
- * By the finest class that has enough runs (else the finest that has any), among runs
- * of any class, oldest first. sheet_num goes with the exact class. -ENOMEM.
+ * The ladder: the finest class that has enough runs, else the finest that has any.
+ * Begins with "no data" and, as long as that is not enough, is given runs of the next
+ * rung, oldest first. -ENOMEM.
+ *
+ *	for (rung = 0; rung < RUNG_COUNT && !estimate_is_enough(&e); rung++)
+ *		r = estimate_try_rung(runs, n, rung, &e);
  */
-int estimate_by_class(const struct run_record *runs, size_t n, const struct run_class *class,
-		      struct estimate *ret);
+bool estimate_is_enough(const struct estimate *e);
+int estimate_try_rung(const struct run_record *runs, size_t n, enum run_rung rung,
+		      struct estimate *e);
 
 /* Whether the run, which has ended, stayed within it. */
 struct estimate_score estimate_judge(const struct estimate *e, const struct run_record *run);

@@ -16,5 +16,6 @@
 #include "learn/estimate.h" /* what the next run will need */
 #include "learn/gather.h"   /* what to learn from */
 #include "learn/pressure.h" /* how near the host is to its limits */
+#include "learn/standing.h" /* how a run compares with others */
 
 #endif

@@ -247,6 +247,7 @@ struct series_point {
 
 struct episode;
 struct rank_finding;
+struct standing;
 
 /* An attempt with everything known about it. Pointers live in the arena. */
 struct attempt {
@@ -297,6 +298,8 @@ struct attempt {
 	size_t n_anomalies;
 	const struct rank_finding *telemetry; /* model/rank_finding.h; NULL: it has no ranks, or
 						 nobody looked */
+	const struct standing *standing; /* model/standing.h; NULL: there are no runs like it, or
+					    nobody looked */
 
 	struct arena arena;
 };

@@ -361,6 +361,8 @@ int json_report_write(struct buf *out, const struct facts *f)
 	write_anomalies(&j, f);
 	write_syscalls(&j, f->a);
 	write_telemetry(&j, f->a->telemetry);
+	json_key(&j, "runs_like_this");
+	json_write_standing(&j, f->a->standing);
 	write_rungs(&j, f);
 	write_notes(&j, f);
 	write_processes(&j, f);

@@ -176,6 +176,7 @@ int page_write(struct doc *d, const struct facts *f)
 	add_verdict(d, f);
 	add_identity(d, f);
 	page_add_numbers(d, f);
+	page_add_standing(d, f);
 	page_add_anomalies(d, f);
 	page_add_ranks(d, f);
 	page_add_sheets(d, f);

@@ -21,6 +21,7 @@ void page_add_table(struct doc *d, const struct table *t);
 
 /* Sections in files of their own. */
 void page_add_numbers(struct doc *d, const struct facts *f);
+void page_add_standing(struct doc *d, const struct facts *f);
 void page_add_sheets(struct doc *d, const struct facts *f);
 void page_add_processes(struct doc *d, const struct facts *f);
 void page_add_syscalls(struct doc *d, const struct facts *f);

@@ -135,21 +135,34 @@ static void reverse(struct run_list *list)
 	}
 }
 
-int store_list_runs_of_class(struct store *store, const struct run_class *class, size_t limit,
-			     struct run_list *ret, struct err *err)
+/* by_exact: of those for each rung the first. */
+static int open_kind(struct store *store, enum statement by_exact, const struct run_kind *kind,
+		     struct query *q, struct err *err)
+{
+	uint64_t until = kind->until_wall_ns < INT64_MAX ? kind->until_wall_ns : INT64_MAX;
+	int r = query_open(store, (enum statement)(by_exact + kind->rung), q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(q, (int64_t)kind->class->rungs[kind->rung]);
+	query_bind_i64(q, (int64_t)until);
+	query_bind_i64(q, kind->is_own);
+	query_bind_i64(q, (int64_t)kind->class->rungs[RUNG_PROGRAM]);
+	query_bind_i64(q, (int64_t)kind->limit);
+	return 0;
+}
+
+int store_list_runs_of_kind(struct store *store, const struct run_kind *kind, struct run_list *ret,
+			    struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, STATEMENT_RUNS_OF_CLASS, &q, err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < RUNG_COUNT; i++)
-		query_bind_i64(&q, (int64_t) class->rungs[i]);
-	query_bind_i64(&q, (int64_t)limit);
-	r = read_runs(&q, ret, err);
+		r = open_kind(store, STATEMENT_RUNS_BY_EXACT, kind, &q, err);
+	if (r == 0)
+		r = read_runs(&q, ret, err);
 	if (r == 0)
 		reverse(ret);
 	return r;
@@ -179,7 +192,7 @@ int store_read_anomaly_types(struct store *store, int64_t attempt, int sheet_num
 
 /* ---- estimates ---- */
 
-int store_read_calibration(struct store *store, enum run_rung rung, uint64_t class_key,
+int store_read_calibration(struct store *store, const struct run_kind *kind,
 			   struct calibration *ret, struct err *err)
 {
 	static const struct column items[] = {
@@ -191,12 +204,10 @@ int store_read_calibration(struct store *store, enum run_rung rung, uint64_t cla
 	};
 	static const struct columns columns = COLUMNS(items);
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_CALIBRATION, &q, err);
+	int r = open_kind(store, STATEMENT_CALIBRATION_BY_EXACT, kind, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, rung);
-	query_bind_i64(&q, (int64_t)class_key);
 	r = query_step(&q, err);
 	return r > 0 ? query_read_columns(&q, &columns, ret, NULL, err) : r;
 }

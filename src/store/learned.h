@@ -6,6 +6,7 @@
 #ifndef PROCTOR_STORE_LEARNED_H
 #define PROCTOR_STORE_LEARNED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,16 +46,25 @@ int store_put_runs(struct store *store, const struct run_record *runs,
 int store_list_runs(struct store *store, uint64_t since_wall_ns, struct run_list *ret,
 		    struct err *err);
 
-/* Those of the class on any rung, the newest so many, oldest first. */
-int store_list_runs_of_class(struct store *store, const struct run_class *class, size_t limit,
-			     struct run_list *ret, struct err *err);
+/* Which runs: those of a class on one rung, the newest so many. */
+struct run_kind {
+	const struct run_class *class;
+	enum run_rung rung;
+	bool is_own;		/* only of the user whose class it is: an exact command has all */
+	uint64_t until_wall_ns; /* that had ended by then; U64_UNKNOWN: by now */
+	size_t limit;
+};
+
+/* Oldest first; otherwise as store_list_runs(). */
+int store_list_runs_of_kind(struct store *store, const struct run_kind *kind, struct run_list *ret,
+			    struct err *err);
 
 /* The types of anomalies of an attempt (sheet 0: of all sheets), with a blank between two. */
 int store_read_anomaly_types(struct store *store, int64_t attempt, int sheet_num, struct buf *out,
 			     struct err *err);
 
-/* How the estimates for runs of this class on this rung did. */
-int store_read_calibration(struct store *store, enum run_rung rung, uint64_t class_key,
+/* How the estimates for these runs did. */
+int store_read_calibration(struct store *store, const struct run_kind *kind,
 			   struct calibration *ret, struct err *err);
 
 /* ---- patterns ---- */

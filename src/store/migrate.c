@@ -52,7 +52,8 @@
  *    all processes of an attempt have called while somebody counted, by name.
  *
  * 4: A process whose numbers are those of samples that were removed says so (is_raised): at its
- *    end an attempt may have no room to tell of its processes.
+ *    end an attempt may have no room to tell of its processes. And the newest runs of a kind are
+ *    found without looking at all of them.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -268,7 +269,11 @@ static const char *const migrations[] = {
 
 	"ALTER TABLE processes ADD COLUMN is_raised INTEGER NOT NULL DEFAULT 0;"
 	"UPDATE processes SET is_raised = 1 WHERE n_samples IS NOT NULL"
-	" AND attempt IN (SELECT id FROM attempts WHERE ended_wall_ns IS NULL);",
+	" AND attempt IN (SELECT id FROM attempts WHERE ended_wall_ns IS NULL);"
+	"DROP INDEX runs_by_exact; DROP INDEX runs_by_masked; DROP INDEX runs_by_program;"
+	"CREATE INDEX runs_by_exact ON runs (class_exact, ended_wall_ns, class_program);"
+	"CREATE INDEX runs_by_masked ON runs (class_masked, ended_wall_ns);"
+	"CREATE INDEX runs_by_program ON runs (class_program, ended_wall_ns);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

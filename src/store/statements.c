@@ -45,6 +45,33 @@ struct statement_row {
 #define RUN_SELECT                                                      \
 	"SELECT @names FROM runs r JOIN attempts a ON a.id = r.attempt" \
 	" JOIN jobs ON jobs.id = a.job "
+
+/* The newest ?5 of a class that ended by ?2; if ?3, only those of the user who ?4 is of. */
+#define RUNS_OF_KIND(class)                                                                      \
+	" WHERE r." class " = ?1 AND r.ended_wall_ns <= ?2"                                      \
+			  " AND (NOT ?3 OR r.class_program = ?4) ORDER BY r.ended_wall_ns DESC," \
+			  " r.attempt DESC, r.sheet_num DESC LIMIT ?5"
+#define RUNS_BY(class)                              \
+	{                                           \
+		RUN_SELECT RUNS_OF_KIND(class),     \
+		{                                   \
+			{ "", &run_owner_columns }, \
+			{                           \
+				"r.", &run_columns  \
+			}                           \
+		}                                   \
+	}
+#define CALIBRATION_BY(class)                                                                             \
+	{                                                                                                 \
+		"SELECT count(is_peak_covered), coalesce(sum(is_peak_covered), 0),"                       \
+		" count(is_cpu_covered), coalesce(sum(is_cpu_covered), 0),"                               \
+		" avg(CASE WHEN is_peak_covered IS NOT NULL THEN e.peak_coverage END)"                    \
+		" FROM (SELECT r.attempt, r.sheet_num FROM runs r" RUNS_OF_KIND(                          \
+			class) ") r"                                                                      \
+			       " JOIN estimates e ON e.attempt = r.attempt AND e.sheet_num = r.sheet_num" \
+			       " JOIN scores s ON s.estimate = e.id"                                      \
+	}
+
 static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_BEGIN_READ] = { "BEGIN" },
 	[STATEMENT_BEGIN_WRITE] = { "BEGIN IMMEDIATE" },
@@ -670,11 +697,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" r.sheet_num",
 		{ { "", &run_owner_columns }, { "r.", &run_columns } },
 	},
-	[STATEMENT_RUNS_OF_CLASS] = {
-		RUN_SELECT "WHERE r.class_exact = ?1 OR r.class_masked = ?2 OR r.class_program = ?3"
-		" ORDER BY r.ended_wall_ns DESC, r.attempt DESC, r.sheet_num DESC LIMIT ?4",
-		{ { "", &run_owner_columns }, { "r.", &run_columns } },
-	},
+	[STATEMENT_RUNS_BY_EXACT] = RUNS_BY("class_exact"),
+	[STATEMENT_RUNS_BY_MASKED] = RUNS_BY("class_masked"),
+	[STATEMENT_RUNS_BY_PROGRAM] = RUNS_BY("class_program"),
 	[STATEMENT_ANOMALY_TYPES] = {
 		"SELECT DISTINCT type FROM anomalies WHERE attempt = ?1"
 		" AND (?2 = 0 OR sheet_num = ?2) ORDER BY type",
@@ -697,15 +722,9 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &score_columns } },
 	},
 	/* ?1: the rung, ?2: the class on it. */
-	[STATEMENT_CALIBRATION] = {
-		"SELECT count(is_peak_covered), coalesce(sum(is_peak_covered), 0),"
-		" count(is_cpu_covered), coalesce(sum(is_cpu_covered), 0),"
-		" avg(CASE WHEN is_peak_covered IS NOT NULL THEN e.peak_coverage END)"
-		" FROM runs r JOIN estimates e ON e.attempt = r.attempt"
-		" AND e.sheet_num = r.sheet_num JOIN scores s ON s.estimate = e.id"
-		" WHERE (?1 = 0 AND r.class_exact = ?2) OR (?1 = 1 AND r.class_masked = ?2)"
-		" OR (?1 = 2 AND r.class_program = ?2)",
-	},
+	[STATEMENT_CALIBRATION_BY_EXACT] = CALIBRATION_BY("class_exact"),
+	[STATEMENT_CALIBRATION_BY_MASKED] = CALIBRATION_BY("class_masked"),
+	[STATEMENT_CALIBRATION_BY_PROGRAM] = CALIBRATION_BY("class_program"),
 	[STATEMENT_SET_OUTCOME] = { "UPDATE attempts SET outcome = ?, reason = ? WHERE id = ?" },
 	/* What was measured stays what it was before the first verdict. */
 	[STATEMENT_PUT_VERDICT] = {

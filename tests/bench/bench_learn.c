@@ -1,7 +1,8 @@
 /*
  * bench_learn - an analysis of 100,000 recorded runs of 1,000 kinds of jobs: seconds of
- * one core and memory, beside reading the same rows, which is the floor. Then the bars of
- * docs/statistics.md, with every n from 5 to 200.
+ * one core and memory, beside reading the same rows, which is the floor. What an estimate
+ * costs whoever asks for it, of a program with 2,000 of these runs; the floor is the sorted
+ * peaks alone. Then the bars of docs/statistics.md, with every n from 5 to 200.
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "daemon/daemon.h"
 #include "store/store.h"
 
@@ -70,7 +72,7 @@ static const char *const fill[] = {
 	" class_command, label, started_wall_ns, ended_wall_ns, peak_rss_mb, early_rss_60s_mb,"
 	" rss_slope_60s_mb_s, cpu_seconds, wall_seconds, spawn_count, max_threads, max_fds, io_mb,"
 	" major_faults, memory_stall_pct, io_stall_pct, cpu_stall_pct, syscalls, anomalies)"
-	" SELECT id, 1, 1, id % 1000, id % 1000, id % 1000, id % 1000, 'train-' || (id % 1000),"
+	" SELECT id, 1, 1, id % 1000, id % 1000, id % 50, id % 1000, 'train-' || (id % 1000),"
 	" started_wall_ns, ended_wall_ns, " MADE_UP ", " MADE_UP ", " MADE_UP
 	" + CASE WHEN id % 1000 < 20 AND outcome = 'failure' THEN 600 ELSE 0 END, " MADE_UP
 	", " MADE_UP ", " MADE_UP ", " MADE_UP ", " MADE_UP ", " MADE_UP ", " MADE_UP ", " MADE_UP
@@ -78,6 +80,10 @@ static const char *const fill[] = {
 	" (abs(random()) % 60) || ' write ' || (abs(random()) % 60),"
 	" CASE abs(random()) % 4 WHEN 0 THEN 'memory_spike' WHEN 1 THEN 'zombie' ELSE '' END"
 	" FROM attempts",
+	"INSERT INTO estimates (id, attempt, sheet_num, peak_rss_mb, peak_coverage, rung)"
+	" SELECT id, id, 1, 1000, 0.95, 0 FROM attempts",
+	"INSERT INTO scores (estimate, is_peak_covered, is_cpu_covered) SELECT id, 1, 1"
+	" FROM estimates",
 	"COMMIT",
 };
 
@@ -197,6 +203,79 @@ static void print_cost(const struct cost *cost)
 	print_line(&out);
 }
 
+/* ---- an estimate ---- */
+
+#define N_ASKED 200
+#define N_PROGRAMS 50
+
+/* Of a command that has never run, so that the whole ladder is climbed. */
+static void ask(struct store *store, uint64_t program)
+{
+	const struct run_class class = { { UINT64_MAX, UINT64_MAX, program }, 0, NULL };
+	const struct run_kind kind = { &class, RUNG_PROGRAM, true, U64_UNKNOWN, ESTIMATE_MAX_RUNS };
+	struct calibration c;
+	struct err err = ERR_INIT;
+	struct estimate e;
+
+	must(learning_estimate_kind(store, &kind, &e, &err), &err);
+	must(store_read_calibration(store, &kind, &c, &err), &err);
+	if (e.n_runs < ESTIMATE_ENOUGH || c.n_peak < ESTIMATE_ENOUGH)
+		exit(1);
+}
+
+static double floor_seconds(const char *path)
+{
+	static const char sql[] = "SELECT peak_rss_mb FROM runs WHERE class_program = ?"
+				  " ORDER BY ended_wall_ns DESC LIMIT 500";
+	sqlite3_stmt *stmt = NULL;
+	sqlite3 *db = NULL;
+	double start;
+
+	must_sql(db, sqlite3_open(path, &db));
+	must_sql(db, sqlite3_prepare_v2(db, sql, -1, &stmt, NULL));
+	start = cpu_seconds();
+	for (int i = 0; i < N_ASKED; i++) {
+		sqlite3_bind_int(stmt, 1, i % N_PROGRAMS);
+		while (sqlite3_step(stmt) == SQLITE_ROW)
+			sqlite3_column_double(stmt, 0);
+		sqlite3_reset(stmt);
+	}
+	start = cpu_seconds() - start;
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return start / N_ASKED;
+}
+
+static void bench_estimate(const char *path)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+	double worst = 0, total = 0;
+	struct json j;
+
+	must(store_open(path, STORE_READ, &store, &err), &err);
+	for (int i = 0; i < N_ASKED; i++) {
+		double start = cpu_seconds(), took;
+
+		ask(store, (uint64_t)(i % N_PROGRAMS));
+		took = cpu_seconds() - start;
+		worst = took > worst ? took : worst;
+		total += took;
+	}
+	store_close(store);
+	json_init(&j, &out);
+	json_begin_object(&j);
+	json_key_string(&j, "bench", "learn estimate");
+	json_key_u64(&j, "runs_of_the_program", N_RUNS / N_PROGRAMS);
+	json_key_f64(&j, "ms", 1e3 * total / N_ASKED);
+	json_key_f64(&j, "worst_ms", 1e3 * worst);
+	json_key_f64(&j, "ms_bar", 5);
+	json_key_f64(&j, "ms_floor", 1e3 * floor_seconds(path));
+	json_end_object(&j);
+	print_line(&out);
+}
+
 static void bench_analysis(void)
 {
 	char dir[] = "/dev/shm/proctor-bench-XXXXXX", path[64], rest[80];
@@ -208,6 +287,7 @@ static void bench_analysis(void)
 	make_record(path);
 	analyze_apart(path, &cost);
 	print_cost(&cost);
+	bench_estimate(path);
 	unlink(path);
 	snprintf(rest, sizeof(rest), "%s-wal", path);
 	unlink(rest);

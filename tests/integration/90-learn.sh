@@ -152,6 +152,19 @@ is "no job file: status" "$status" 2
 run "$PROCTOR" estimate
 is "of nothing: status" "$status" 2
 
+# ---- one among others ----
+
+eat odd 90 0
+run "$PROCTOR" report odd
+like "a report tells of runs like it" "$stdout" 'Runs like this \([0-9]+ others by masked command, [0-9]+ failed'
+like "that none had more memory" "$stdout" 'peak memory, tree +[0-9]+ MB .* more than any of [0-9]+'
+like "and what was expected" "$stdout" 'Expected when it began, from [0-9]+ runs by masked'
+run "$PROCTOR" report odd --json
+json "the same in JSON" "$stdout" 'd["runs_like_this"]["peak_rss_mb"]["runs_above"] == 0 and d["runs_like_this"]["expected"]["peak_covered"] is False and not d["runs_like_this"]["peak_rss_mb"]["unusual"]'
+"$PROCTOR" run -q --job only -- "$TMP/nothing-like-it" </dev/null 2>/dev/null
+run "$PROCTOR" report only --json
+json "of the first of its kind: null" "$stdout" 'd["runs_like_this"] is None'
+
 # ---- differences ----
 
 eat huge 200 0

@@ -193,6 +193,11 @@ check "the record has more than there is" eventually answers admit "$params" 'd[
 run "$PROCTOR" submit --job never "$TMP/big.yaml"
 check "a job that never fits is refused" test "$status" -ne 0
 like "with the reason" "$stderr" 'expected to need [0-9]+ MB, more than the [0-9]+ MB that jobs may use here'
+eat_file 51 variant >"$TMP/variant.yaml"
+run "$PROCTOR" submit --job variant "$TMP/variant.yaml"
+check "nor one like it, with files of that size" test "$status" -ne 0
+like "for the same reason" "$stderr" 'expected to need [0-9]+ MB, more than the [0-9]+ MB that jobs may use here'
+json "a bad size is refused" "$(ask job.submit '{"file": "sheets: []", "workdir": "/", "input_bytes": -1}')" 'd["error"]["code"] == -32602'
 json "it does not wait" "$("$PROCTOR" jobs --json)" 'not any(j["job_id"] == "never" and j["status"] == "queued" for j in d)'
 
 finish

@@ -12,6 +12,7 @@
 #include "base/unknown.h"
 #include "model/anomaly.h"
 #include "model/job.h"
+#include "model/standing.h"
 
 #define MB(n) ((uint64_t)((n)*1024.0 * 1024.0))
 #define SEC(n) ((uint64_t)((n)*1e9))
@@ -287,11 +288,44 @@ static void case_growing_series(struct attempt *a, double first, double last, do
 	}
 }
 
+/* How it compares with 40 others; of one that runs nothing is compared yet. */
+static void case_standing(struct attempt *a)
+{
+	struct standing *s = case_alloc(a, 1, sizeof(*s));
+	bool is_over = u64_known(a->ended_wall_ns);
+
+	*s = (struct standing){
+		.n_others = 43,
+		.n_failed = 3,
+		.is_by_success = true,
+		.basis = "exact command",
+		.values = { { 3.21, 3, 2.5, 4, 40, 30, 10, false },
+			    { 1.12, 0.5, 0.4, 0.6, 40, 40, 0, true },
+			    { 312, 320, 315, 330, 12, 0, 12, false } },
+		.expected = { .n_runs = 25,
+			      .peak_rss_mb = 330,
+			      .peak_coverage = 0.95,
+			      .cpu_seconds = 0.5,
+			      .cpu_high_seconds = 0.6,
+			      .cpu_coverage = 0.9,
+			      .wall_seconds = 3 },
+		.expected_basis = "masked command",
+		.score = { is_over ? 1 : -1, is_over ? 0 : -1 },
+	};
+	for (size_t q = 0; q < STANDING_COUNT && !is_over; q++) {
+		s->values[q].value = F64_UNKNOWN;
+		s->values[q].n_below = s->values[q].n_above = 0;
+		s->values[q].is_unusual = false;
+	}
+	a->standing = s;
+}
+
 static void case_success(struct attempt *a)
 {
 	case_begin(a, "sleep-20261115-034512", "sh -c 'for i in $(seq 3); do /bin/true; done'");
 	case_end(a, 3.21, OUTCOME_SUCCESS, "exit code 0", exited(0));
 	a->last_completed_sheet = 1;
+	case_standing(a);
 	case_usage(&a->usage, 3.21, 1.02, 0.1, 312, 300, 4);
 	a->usage.peak_rss_evidence = EVIDENCE_EXACT;
 	a->usage.io_evidence = EVIDENCE_EXACT;
@@ -488,6 +522,7 @@ static void case_running(struct attempt *a)
 {
 	case_begin(a, "nightly", "nightly.yaml");
 	a->is_running = true;
+	case_standing(a);
 	a->total_sheets = 4;
 	a->last_completed_sheet = 1;
 	a->current_sheet = 2;

@@ -152,6 +152,38 @@ static void test_runs_of_others(void **state)
 	attempt_release(&a);
 }
 
+/* However often the program ran with other arguments since: what this very command needed counts.
+ */
+static void test_an_old_exact_class_is_found(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(run_list_release) struct run_list runs = { .arena = ARENA_INIT };
+	struct run_kind kind = { .until_wall_ns = U64_UNKNOWN, .limit = ESTIMATE_MAX_RUNS };
+	struct err err = ERR_INIT;
+	struct estimate e;
+
+	for (unsigned i = 0; i < 4; i++)
+		add_run(store, START_NS, i, false, 100 + i);
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	must(store_list_runs(store, 0, &runs, &err), &err);
+	/* Each of them 500 times again, as sheets of other commands, later. */
+	assert_int_equal(
+		raw_sql(f->db,
+			"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)"
+			" INSERT INTO runs (attempt, sheet_num, is_whole, outcome, class_exact,"
+			" class_masked, class_program, class_command, ended_wall_ns, peak_rss_mb)"
+			" SELECT attempt, 1 + i, 0, 'success', i, i, class_program, 0,"
+			" ended_wall_ns + 86400000000000, 9000 FROM runs, n WHERE sheet_num = 1"
+			" RETURNING 1"),
+		1);
+	kind.class = &runs.items[0].class;
+	must(learning_estimate_kind(store, &kind, &e, &err), &err);
+	assert_int_equal(e.rung, RUNG_EXACT);
+	assert_int_equal(e.n_runs, 4);
+	assert_true(e.peak_rss_mb == 103);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -161,6 +193,7 @@ int main(void)
 		TEST(test_old_patterns_are_judged_by_all_later_runs),
 		TEST(test_estimate_of_a_command),
 		TEST(test_runs_of_others),
+		TEST(test_an_old_exact_class_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

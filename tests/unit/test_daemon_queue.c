@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/unknown.h"
 #include "daemon/queue.h"
 
 #define OTHER 4001
@@ -71,6 +72,7 @@ static int add(struct queue *q, const char *job_id, uid_t uid, const char *text,
 		.workdir = "/",
 		.name = "a.yaml",
 		.uid = uid,
+		.input_bytes = 4096,
 	};
 
 	return queue_add(q, &job, err);
@@ -88,6 +90,7 @@ static void test_it_is_found_again(void **state)
 	assert_int_equal(queue_open(f->folder, &f->q, &err), 0);
 	job = queue_find(f->q, "j", OTHER);
 	assert_non_null(job);
+	assert_true(job->input_bytes == 4096);
 	assert_int_equal(job->uid, OTHER);
 	assert_string_equal(job->name, "a.yaml");
 	assert_string_equal(job->workdir, "/");
@@ -148,7 +151,7 @@ static void test_long_names(void **state)
 {
 	struct fixture *f = *state;
 	char workdir[4096], name[1025];
-	struct submission job = { "j", "x", 1, workdir, name, OTHER };
+	struct submission job = { "j", "x", 1, workdir, name, OTHER, U64_UNKNOWN };
 	struct err err = ERR_INIT;
 
 	memset(workdir, 1, sizeof(workdir) - 1);
@@ -158,6 +161,7 @@ static void test_long_names(void **state)
 	name[sizeof(name) - 1] = '\0';
 	assert_int_equal(queue_add(f->q, &job, &err), 0);
 	assert_string_equal(queue_find(f->q, "j", OTHER)->workdir, workdir);
+	assert_true(queue_find(f->q, "j", OTHER)->input_bytes == U64_UNKNOWN);
 }
 
 /* Another user's job cannot run here: it waits as before, and why is said. */

@@ -118,29 +118,26 @@ static void test_after_a_change_only_new_runs_count(void **state)
 
 static void test_ladder(void **state)
 {
-	const struct run_class class = { .rungs = { 1, 2, 3 } };
 	struct past past = { .n = 0 };
 	struct estimate e;
 
 	(void)state;
-	for (int i = 0; i < 9; i++) {
-		struct run_record *run = add_run(&past, 100 * (i + 1), 1);
-
-		run->class.rungs[RUNG_EXACT] = i < 2 ? 1 : 10;
-		run->class.rungs[RUNG_MASKED] = i < 5 ? 2 : 20;
-		run->class.rungs[RUNG_PROGRAM] = 3;
-	}
-	assert_int_equal(estimate_by_class(past.runs, 9, &class, &e), 0);
-	assert_int_equal(e.rung, RUNG_MASKED); /* two are too few */
-	assert_int_equal(e.n_runs, 5);
-	assert_near(e.peak_rss_mb, 500, 0);
-	assert_int_equal(estimate_by_class(past.runs, 2, &class, &e), 0);
-	assert_int_equal(e.rung, RUNG_EXACT); /* nobody has more */
-	assert_int_equal(e.n_runs, 2);
-	assert_int_equal(estimate_by_class(past.runs + 5, 4, &class, &e), 0);
-	assert_int_equal(e.rung, RUNG_PROGRAM);
-	assert_int_equal(estimate_by_class(past.runs, 0, &class, &e), 0);
+	for (int i = 0; i < 9; i++)
+		add_run(&past, 100 * (i + 1), 1);
+	estimate_init(&e);
+	assert_int_equal(estimate_try_rung(past.runs, 0, RUNG_EXACT, &e), 0);
+	assert_false(estimate_is_enough(&e));
 	assert_int_equal(e.n_runs, 0);
+	assert_int_equal(estimate_try_rung(past.runs, 2, RUNG_MASKED, &e), 0);
+	assert_false(estimate_is_enough(&e)); /* two are too few… */
+	assert_int_equal(e.n_runs, 2);
+	assert_int_equal(estimate_try_rung(past.runs, 2, RUNG_PROGRAM, &e), 0);
+	assert_int_equal(e.rung, RUNG_MASKED); /* …unless nobody has more */
+	assert_int_equal(estimate_try_rung(past.runs, 9, RUNG_PROGRAM, &e), 0);
+	assert_true(estimate_is_enough(&e));
+	assert_int_equal(e.rung, RUNG_PROGRAM);
+	assert_int_equal(e.n_runs, 9);
+	assert_near(e.peak_rss_mb, 900, 0);
 }
 
 /* The promise is kept: over many histories the next run is covered as often as was said. */

@@ -90,12 +90,9 @@ static void test_runs_come_back_as_they_were(void **state)
 	attempt_release(&b);
 }
 
-static void test_runs_of_a_class(void **state)
+/* 6 runs, the last two of another user. */
+static void add_class(struct store *store)
 {
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
-	const struct run_class wanted = { { 11, 22, 33 }, 0, NULL };
 	struct err err = ERR_INIT;
 
 	for (int i = 0; i < 6; i++) {
@@ -106,20 +103,48 @@ static void test_runs_of_a_class(void **state)
 		snprintf(id, sizeof(id), "job-%d", i);
 		a = add_attempt(store, id, OUTCOME_SUCCESS);
 		run = make_run(&a);
-		run.class.rungs[RUNG_EXACT] = i == 0 ? 11 : 1;
-		run.class.rungs[RUNG_MASKED] = i == 1 ? 22 : 1;
-		run.class.rungs[RUNG_PROGRAM] = i >= 2 && i < 5 ? 33 : 1;
+		run.class.rungs[RUNG_EXACT] = i == 2 ? 1 : 11;
+		run.class.rungs[RUNG_MASKED] = i < 3 ? 22 : 1;
+		run.class.rungs[RUNG_PROGRAM] = i < 4 ? 33 : 34;
 		must(store_put_runs(store, &run, NULL, 1, &err), &err);
 		attempt_release(&a);
 	}
-	must(store_list_runs_of_class(store, &wanted, 100, &list, &err), &err);
-	assert_int_equal(list.n, 5);
+}
+
+static void assert_runs(struct store *store, const struct run_kind *kind, size_t n,
+			const char *first, const char *last)
+{
+	CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
+	struct err err = ERR_INIT;
+
+	must(store_list_runs_of_kind(store, kind, &list, &err), &err);
+	assert_int_equal(list.n, n);
+	assert_string_equal(list.items[0].job_id, first);
+	assert_string_equal(list.items[n - 1].job_id, last);
 	for (size_t i = 1; i < list.n; i++)
 		assert_true(list.items[i - 1].ended_wall_ns < list.items[i].ended_wall_ns);
-	run_list_release(&list);
-	must(store_list_runs_of_class(store, &wanted, 2, &list, &err), &err);
-	assert_int_equal(list.n, 2);
-	assert_string_equal(list.items[1].job_id, "job-4"); /* the newest ones */
+}
+
+static void test_runs_of_a_kind(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	const struct run_class class = { { 11, 22, 33 }, 0, NULL };
+	struct run_kind kind = { &class, RUNG_EXACT, false, U64_UNKNOWN, 100 };
+
+	add_class(store);
+	assert_runs(store, &kind, 5, "job-0", "job-5");
+	kind.is_own = true;
+	assert_runs(store, &kind, 3, "job-0", "job-3");
+	kind.limit = 2;
+	assert_runs(store, &kind, 2, "job-1", "job-3"); /* the newest ones */
+	kind.rung = RUNG_MASKED;
+	assert_runs(store, &kind, 2, "job-1", "job-2");
+	kind.limit = 100;
+	kind.rung = RUNG_PROGRAM;
+	assert_runs(store, &kind, 4, "job-0", "job-3");
+	kind.until_wall_ns = START_NS + UINT64_C(60000000000) * 2;
+	assert_runs(store, &kind, 2, "job-0", "job-1");
 }
 
 static void test_a_verdict_replaces_the_outcome(void **state)
@@ -206,6 +231,8 @@ static void test_calibration(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	static const int covered[] = { 1, 0, -1 };
+	const struct run_class class = { { UINT64_MAX, 99, 3 }, 4, NULL };
+	struct run_kind kind = { &class, RUNG_EXACT, false, U64_UNKNOWN, 100 };
 	struct calibration c;
 	struct err err = ERR_INIT;
 
@@ -224,17 +251,22 @@ static void test_calibration(void **state)
 		must(store_put_runs(store, &run, &estimate, 1, &err), &err);
 		attempt_release(&a);
 	}
-	must(store_read_calibration(store, RUNG_EXACT, UINT64_MAX, &c, &err), &err);
+	must(store_read_calibration(store, &kind, &c, &err), &err);
 	assert_int_equal(c.n_peak, 2);
 	assert_int_equal(c.n_peak_covered, 1);
 	assert_int_equal(c.n_cpu, 3);
 	assert_int_equal(c.n_cpu_covered, 3);
 	assert_true(fabs(c.promised - 0.85) < 1e-12);
-	must(store_read_calibration(store, RUNG_MASKED, UINT64_MAX, &c, &err), &err);
+	kind.rung = RUNG_MASKED;
+	must(store_read_calibration(store, &kind, &c, &err), &err);
 	assert_int_equal(c.n_peak, 0);
 	assert_true(isnan(c.promised));
-	must(store_read_calibration(store, RUNG_PROGRAM, 3, &c, &err), &err);
+	kind.rung = RUNG_PROGRAM;
+	must(store_read_calibration(store, &kind, &c, &err), &err);
 	assert_int_equal(c.n_peak, 2);
+	kind.limit = 1; /* the newest alone */
+	must(store_read_calibration(store, &kind, &c, &err), &err);
+	assert_int_equal(c.n_cpu, 1);
 }
 
 int main(void)
@@ -242,7 +274,7 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_runs_come_back_as_they_were),
-		TEST(test_runs_of_a_class),
+		TEST(test_runs_of_a_kind),
 		TEST(test_a_verdict_replaces_the_outcome),
 		TEST(test_no_verdict_while_it_runs),
 		TEST(test_patterns_come_back),
