@@ -12,7 +12,7 @@
 #include "base/unknown.h"
 #include "rpc/rpc.h"
 #include "tui/feed.h"
-#include "tui/snapshot_value.h"
+#include "tui/snapshot_json.h"
 
 #define RETRY_MS 1000
 #define CALL_MS 3000
@@ -29,11 +29,21 @@ struct daemon_feed {
 
 /* ---- what comes ---- */
 
-static void take_snapshot(struct daemon_feed *f, const struct rpc_value *data)
+static void take_snapshot(struct daemon_feed *f, struct json_cursor *data)
 {
-	if (f->scene->is_paused || snapshot_from_value(data, &f->snap) < 0)
+	if (f->scene->is_paused || snapshot_from_json(data, &f->snap) < 0)
 		return;
 	scene_add_snapshot(f->scene, &f->snap); /* the next one may find memory again */
+	f->has_changed = true;
+}
+
+static int on_snapshot(void *ctx, struct json_cursor *data)
+{
+	struct daemon_feed *f = ctx;
+
+	if (f->scene)
+		take_snapshot(f, data);
+	return 0;
 }
 
 static enum event_kind kind_of(const char *topic)
@@ -90,12 +100,9 @@ static int on_event(void *ctx, const struct rpc_value *params)
 	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
 	const struct rpc_value *data = rpc_value_get(params, "data");
 
-	if (!topic || !f->scene)
+	if (!topic || !f->scene || strcmp(topic, "lost") == 0)
 		return 0;
-	if (strcmp(topic, "snapshot") == 0)
-		take_snapshot(f, data);
-	else if (strcmp(topic, "lost") != 0)
-		take_event(f, topic, rpc_value_f64(rpc_value_get(params, "timestamp")), data);
+	take_event(f, topic, rpc_value_f64(rpc_value_get(params, "timestamp")), data);
 	f->has_changed = true;
 	return 0;
 }
@@ -107,6 +114,8 @@ static int subscribe(struct daemon_feed *f, struct err *err)
 	const struct rpc_client_options options = {
 		.timeout_ms = CALL_MS,
 		.on_event = on_event,
+		.text_topic = "snapshot",
+		.on_text = on_snapshot,
 		.ctx = f,
 	};
 	int r = rpc_client_open(&options, &f->client, err);
@@ -122,10 +131,17 @@ static int subscribe(struct daemon_feed *f, struct err *err)
 /* The first is asked for: the daemon may look but every few minutes. */
 static void take_first(struct daemon_feed *f)
 {
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct rpc_value *value = NULL;
+	struct json_cursor c;
+	struct json j;
 
-	if (rpc_client_call(f->client, "daemon.top", NULL, &value, NULL) == 0)
-		take_snapshot(f, value);
+	if (rpc_client_call(f->client, "daemon.top", NULL, &value, NULL) == 0) {
+		json_init(&j, &text);
+		rpc_value_write(value, &j);
+		json_cursor_init(&c, text.data, text.len);
+		take_snapshot(f, &c);
+	}
 	rpc_value_free(value);
 	f->has_changed = true;
 }

@@ -123,20 +123,31 @@ static void wait_for_something(struct tui *t)
 		t->is_over = true; /* the terminal is gone */
 }
 
+/* True: there is something new to be seen. */
+static bool pump(struct tui *t)
+{
+	struct err trouble = ERR_INIT;
+	int r = t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble);
+
+	if (r < 0)
+		say(&t->scene, trouble.text);
+	return r != 0;
+}
+
+/* A long snapshot comes in many pieces: only when it is whole there is something to draw. */
 static int loop(struct tui *t, struct err *err)
 {
-	int r = 0;
+	bool has_changed = true;
 
 	while (!t->is_over) {
-		struct err trouble = ERR_INIT;
+		int r;
 
-		if (t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble) < 0)
-			say(&t->scene, trouble.text);
-		r = show(t, err);
+		has_changed |= pump(t);
+		r = has_changed ? show(t, err) : 0;
 		if (r < 0)
 			return r;
 		wait_for_something(t);
-		read_keys(t);
+		has_changed = read_keys(t);
 	}
 	return 0;
 }
