@@ -16,6 +16,8 @@
 
 #define RETRY_MS 1000
 #define CALL_MS 3000
+#define MAX_EVENT_BYTES 16384 /* that are kept of one */
+#define EVENTS_BEFORE "{\"limit\":50}"
 #define ACTIVE_NS UINT64_C(10000000000) /* of others' jobs nobody tells us when one is over */
 
 struct daemon_feed {
@@ -23,6 +25,7 @@ struct daemon_feed {
 	struct scene *scene;	   /* while it is pumped */
 	struct snapshot snap;
 	bool has_changed;
+	bool has_told_before;	  /* what happened before top began */
 	bool is_count_old;	  /* something began, or is over */
 	uint64_t counted_boot_ns; /* when those that are going on were counted */
 };
@@ -74,24 +77,70 @@ static void add_member(struct buf *out, const struct rpc_value *data, const char
 static const struct {
 	const char *key, *before;
 } members[] = {
-	{ "anomaly_type", " " },   { "severity", ", " },	{ "pid", " pid " },
-	{ "job_id", " of " },	   { "sheet_num", ", sheet " }, { "exit_code", ": exit code " },
-	{ "signal", ": signal " }, { "reason", ": " },		{ "description", ": " },
+	{ "change", " " },
+	{ "anomaly_type", ": " },
+	{ "severity", ", " },
+	{ "pid", " pid " },
+	{ "job_id", " of " },
+	{ "sheet_num", ", sheet " },
+	{ "exit_code", ": exit code " },
+	{ "signal", ": signal " },
+	{ "signal_num", ": signal " },
+	{ "reason", ": " },
+	{ "description", ": " },
 	{ "details", ": " },
 };
+
+static const char *text_of(const struct rpc_value *data, const char *key)
+{
+	return rpc_value_string(rpc_value_get(data, key));
+}
+
+/* Of the job that is looked at, or of the host. */
+static bool is_wanted(const struct scene *s, const struct rpc_value *data)
+{
+	const char *job_id = text_of(data, "job_id");
+
+	return !s->job_id || !job_id || strcmp(job_id, s->job_id) == 0;
+}
+
+static struct scene_event event_of(const char *topic, double timestamp,
+				   const struct rpc_value *data)
+{
+	const struct proc_key key = { (pid_t)rpc_value_i64(rpc_value_get(data, "pid"), 0),
+				      rpc_value_u64(rpc_value_get(data, "start_ticks")) };
+	const char *job_id = text_of(data, "job_id"), *change = text_of(data, "change");
+
+	return (struct scene_event){
+		.wall_ns = timestamp > 0 && timestamp < 1e10 ? (uint64_t)(timestamp * 1e9)
+							     : U64_UNKNOWN,
+		.kind = kind_of(topic),
+		.is_over = change && strcmp(change, "cleared") == 0,
+		.process = key.pid > 0 ? track_key_of_process(&key) : 0,
+		.job = job_id ? track_key_of_job(job_id) : 0,
+	};
+}
 
 static void take_event(struct daemon_feed *f, const char *topic, double timestamp,
 		       const struct rpc_value *data)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
+	struct scene_event event = event_of(topic, timestamp, data);
+	struct json j;
 
-	if (kind_of(topic) == EVENT_KIND_ANOMALY)
+	if (!is_wanted(f->scene, data))
+		return;
+	if (event.kind == EVENT_KIND_ANOMALY)
 		f->is_count_old = true;
 	buf_add_str(&text, topic);
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
 		add_member(&text, data, members[i].key, members[i].before);
-	scene_add_event(f->scene, timestamp > 0 ? (uint64_t)(timestamp * 1e9) : U64_UNKNOWN,
-			kind_of(topic), text.data);
+	json_init(&j, &all);
+	rpc_value_write(data, &j);
+	snprintf(event.text, sizeof(event.text), "%s", text.data);
+	event.json = buf_error(&all) == 0 && all.len < MAX_EVENT_BYTES ? all.data : NULL;
+	scene_add_event(f->scene, &event);
 }
 
 static int on_event(void *ctx, const struct rpc_value *params)
@@ -146,6 +195,31 @@ static void take_first(struct daemon_feed *f)
 	f->has_changed = true;
 }
 
+/* When it was told: an anomaly that has cleared is older. */
+static double time_of(const struct rpc_value *data)
+{
+	double changed = rpc_value_f64(rpc_value_get(data, "changed"));
+
+	return f64_known(changed) ? changed : rpc_value_f64(rpc_value_get(data, "timestamp"));
+}
+
+/* What happened before; a daemon that began just now has nothing to tell. */
+static void take_events_before(struct daemon_feed *f)
+{
+	struct rpc_value *list = NULL;
+
+	if (rpc_client_call(f->client, "daemon.events", EVENTS_BEFORE, &list, NULL) < 0)
+		return;
+	for (size_t i = 0; i < rpc_value_len(list); i++) {
+		const struct rpc_value *data = rpc_value_at(list, i);
+		const char *topic = text_of(data, "event");
+
+		if (topic)
+			take_event(f, topic, time_of(data), data);
+	}
+	rpc_value_free(list);
+}
+
 /* How many anomalies are going on. */
 static void count_active(struct daemon_feed *f, struct scene *s)
 {
@@ -190,6 +264,10 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 	f->has_changed = false;
 	if (!f->client && subscribe(f, NULL) == 0)
 		s->has_snap = false;
+	if (f->client && !f->has_told_before) {
+		f->has_told_before = true;
+		take_events_before(f);
+	}
 	if (f->client && !s->has_snap)
 		take_first(f);
 	r = f->client ? rpc_client_listen(f->client, 0, NULL) : -ETIMEDOUT;

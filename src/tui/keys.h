@@ -47,7 +47,8 @@ extern const size_t keys_n_rows;
 /* The rows are made anew then. */
 void keys_press(struct scene *s, int key);
 
-/* A click on a row of the screen selects what is there; a second one unfolds or folds it. */
+/* A click on a row of the screen selects what is there, a job, a process or an event; a second one
+ * unfolds or folds it. */
 void keys_click(struct scene *s, int y);
 
 #endif

@@ -105,6 +105,14 @@ static int teardown(void **state)
 	return 0;
 }
 
+static void add_event(struct scene *s, enum event_kind kind, const char *text)
+{
+	struct scene_event event = { .wall_ns = NOON, .kind = kind };
+
+	snprintf(event.text, sizeof(event.text), "%s", text);
+	scene_add_event(s, &event);
+}
+
 /* ---- rows ---- */
 
 /* "job train|sheet 1|10 python train.py|…", with '+' before what is folded. */
@@ -312,7 +320,7 @@ static void test_screen(void **state)
 {
 	struct scene *s = *state;
 
-	scene_add_event(s, NOON, EVENT_KIND_JOB, "job.started of train");
+	add_event(s, EVENT_KIND_JOB, "job.started of train");
 	assert_string_equal(
 		draw_text(s, 80, 24),
 		"proctor daemon 42                                                       22:13:23\n"
@@ -333,7 +341,7 @@ static void test_screen(void **state)
 		"\n\n"
 		"WHAT HAPPENED\n\n\n\n\n"
 		"22:13:20 job.started of train\n"
-		"? help  / search  f filter  P M I T N sort  t tree  Enter detail  x end  p pause\n");
+		"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end  s t\n");
 }
 
 static void test_anomalies(void **state)
@@ -372,6 +380,116 @@ static void test_detail(void **state)
 	assert_null(strstr(text, "WHAT HAPPENED"));
 	press(s, "\n");
 	assert_non_null(strstr(draw_text(s, 80, 30), "WHAT HAPPENED"));
+}
+
+/* One that has a longer number is not meant, and neither is one that had the number before. */
+static void test_flagged(void **state)
+{
+	struct scene *s = *state;
+	struct scene_event event = { .wall_ns = NOON, .kind = EVENT_KIND_ANOMALY };
+	const struct proc_key other = { 1, 1 }, before = { 11, 5 }, its = { 11, 11 };
+
+	press(s, "/worker\n\n");
+	snprintf(event.text, sizeof(event.text), "zombie pid 11");
+	event.process = track_key_of_process(&other);
+	scene_add_event(s, &event);
+	event.process = track_key_of_process(&before);
+	scene_add_event(s, &event);
+	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
+	event.process = track_key_of_process(&its);
+	event.job = track_key_of_job("train");
+	scene_add_event(s, &event);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie pid 11"));
+	event.is_over = true;
+	scene_add_event(s, &event);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 zombie"));
+	press(s, "/train\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 zombie"));
+	press(s, "/build\n");
+	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
+}
+
+/* Among the events: the older ones are above. */
+static void test_walk_among_events(void **state)
+{
+	struct scene *s = *state;
+	struct scene_event event = { .wall_ns = NOON, .kind = EVENT_KIND_JOB };
+	char json[] = "{\"metric_value\":12.5,\"unit\":null,\"host\":{\"a\":1},\"who\":\"me\"}";
+	const char *text;
+
+	press(s, "\t");
+	assert_false(s->is_in_events); /* there are none */
+	for (int i = 0; i < 40; i++) {
+		snprintf(event.text, sizeof(event.text), "event %d.", i);
+		event.json = i == 37 ? json : NULL;
+		scene_add_event(s, &event);
+	}
+	press(s, "\tkk");
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "\n>22:13:20 event 37.\n"));
+	press(s, "\n");
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "metric_value      12.5\nwho               \"me\"\n"));
+	assert_null(strstr(text, "host"));
+	press(s, "x");
+	assert_int_equal(s->overlay, OVERLAY_NONE); /* an event cannot be ended */
+	press(s, "\ng");
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 event 0.\n"));
+	scene_add_event(s, &event); /* it stays where it was */
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 event 0.\n"));
+	press(s, "G");
+	draw_text(s, 80, 24);
+	keys_click(s, s->events_y);
+	assert_int_equal(s->event_at, s->event_rows - 1);
+	keys_click(s, s->jobs_y);
+	assert_false(s->is_in_events);
+}
+
+static void test_calls(void **state)
+{
+	static const struct syscall_use a[] = { { "read", 30, 0, 100, 0 },
+						{ "write", 7, 0, 300, 0 },
+						{ "futex", 0, 0, 0, 0 } };
+	static const struct syscall_use b[] = { { "write", 100, 0, U64_UNKNOWN, 0 } };
+	struct scene *s = *state;
+
+	s->snap.processes[0].syscalls = a;
+	s->snap.processes[0].n_syscalls = 3;
+	s->snap.processes[1].syscalls = b;
+	s->snap.processes[1].n_syscalls = 1;
+	s->snap.processes[2].syscalls = a;
+	s->snap.processes[2].n_syscalls = 0;
+	press(s, "/python train\n\n");
+	assert_non_null(
+		strstr(draw_text(s, 80, 30), "system calls  read 30 (25 %), write 7 (75 %)\n"));
+	press(s, "/train\n");
+	press(s, "g/train\n");
+	assert_non_null(strstr(draw_text(s, 120, 30), "90s write read\n"));
+	press(s, "/cc -c\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "system calls  -\n")); /* not counted */
+	press(s, "/make\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "system calls  none since"));
+}
+
+/* The user stays where they were, and not at the top, when a job is over. */
+static void test_selected_is_gone(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	press(s, "/cc -c\n");
+	assert_int_equal(scene_selected_row(s), 3);
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.processes[3].key.start_ticks = 77; /* another one by the same number */
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(scene_selected_row(s), 3);
+	snap.n_processes = 0;
+	snap.n_progress = 1;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(scene_selected_row(s), 0);
+	assert_non_null(scene_selected(s));
+	snapshot_release(&snap);
 }
 
 /* Every key that does something is on the page, in a terminal of the usual size. */
@@ -431,7 +549,7 @@ static void test_hostile_names(void **state)
 	fill_host(&snap, 9);
 	add(&snap, 40, 1, "train", "\x1b[2Jevil\n\xff\xc3");
 	assert_int_equal(scene_add_snapshot(s, &snap), 0);
-	scene_add_event(s, NOON, EVENT_KIND_ANOMALY, "\x1b]0;title\x07");
+	add_event(s, EVENT_KIND_ANOMALY, "\x1b]0;title\x07");
 	text = draw_text(s, 100, 40);
 	assert_null(strchr(text, '\x1b'));
 	assert_null(strchr(text, '\x07'));
@@ -577,6 +695,10 @@ int main(void)
 		TEST(test_screen),
 		TEST(test_anomalies),
 		TEST(test_detail),
+		TEST(test_flagged),
+		TEST(test_walk_among_events),
+		TEST(test_calls),
+		TEST(test_selected_is_gone),
 		TEST(test_help),
 		TEST(test_sizes),
 		cmocka_unit_test(test_nothing_yet),
