@@ -66,7 +66,7 @@ static void add_member(struct buf *out, const struct rpc_value *data, const char
 	uint64_t number = rpc_value_u64(rpc_value_get(data, key));
 	char shown[32];
 
-	if (!text && !u64_known(number))
+	if ((!text || !text[0]) && !u64_known(number))
 		return;
 	snprintf(shown, sizeof(shown), "%llu", (unsigned long long)number);
 	buf_add_str(out, format);

@@ -16,6 +16,7 @@ struct tui {
 	struct feed feed;
 	struct scene scene;
 	struct grid grid;
+	struct grid shown; /* as the terminal has it; of another size: not at all */
 	bool is_over;
 };
 
@@ -88,7 +89,9 @@ static int show(struct tui *t, struct err *err)
 	if (fit(t) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the screen");
 	draw_scene(&t->scene, &t->grid);
-	screen_show(&t->grid);
+	screen_show(&t->grid, &t->shown);
+	if (grid_copy(&t->shown, &t->grid) < 0)
+		grid_release(&t->shown); /* then all of it the next time */
 	return 0;
 }
 
@@ -177,11 +180,13 @@ static void close_tui(struct tui *t)
 		t->feed.ops->close(t->feed.ctx);
 	scene_release(&t->scene);
 	grid_release(&t->grid);
+	grid_release(&t->shown);
 }
 
 int tui_run(const struct tui_options *options, struct err *err)
 {
-	CLEANUP(close_tui) struct tui t = { .options = options, .grid = GRID_INIT };
+	CLEANUP(close_tui)
+	struct tui t = { .options = options, .grid = GRID_INIT, .shown = GRID_INIT };
 	int r;
 
 	scene_init(&t.scene);
