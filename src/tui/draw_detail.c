@@ -155,28 +155,62 @@ static void draw_node(const struct scene *s, const struct area *a, const struct 
 
 /* ---- an event ---- */
 
+static bool is_time(const char *key, size_t len)
+{
+	static const char *const keys[] = { "timestamp", "changed", "began",
+					    "peak",	 "ended",   "started" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (json_cursor_is(key, len, keys[i]))
+			return true;
+	return false;
+}
+
+/* Times as a clock has them, text without its quotes; NULL: nothing that fits into a line. */
+static const char *value_text(struct json_cursor *c, bool is_a_time, struct arena *arena,
+			      char room[DRAW_NUMBER_BYTES])
+{
+	struct json_cursor again = *c;
+	const char *text, *raw;
+	size_t len;
+	double v;
+
+	json_cursor_value(c, &raw, &len);
+	if (len == 0 || raw[0] == '{' || raw[0] == '[' || raw[0] == 'n')
+		return NULL;
+	if (is_a_time) {
+		v = json_cursor_f64(&again);
+		return v > 0 && v < 1e10 ? draw_date((uint64_t)(v * 1e9), room) : NULL;
+	}
+	text = json_cursor_string(&again, arena);
+	return text ? text : arena_strndup(arena, raw, len);
+}
+
 /* Two in each row where there is room for them. Lists and objects in it are left out. */
 static void draw_members(const struct area *a, const char *json)
 {
 	int columns = a->width >= 120 ? 2 : 1, n = 0;
+	struct arena arena = ARENA_INIT;
 	struct json_cursor c;
-	const char *key, *value;
-	size_t key_len, len;
+	const char *key;
+	size_t len;
 
 	json_cursor_init(&c, json, strlen(json));
 	if (!json_cursor_enter(&c, '{'))
 		return;
-	while (json_cursor_next_key(&c, &key, &key_len)) {
+	while (json_cursor_next_key(&c, &key, &len)) {
 		struct area place = area_part(a, n % columns * (a->width / columns), n / columns,
 					      a->width / columns - 1, 1);
+		char room[DRAW_NUMBER_BYTES];
+		const char *value = value_text(&c, is_time(key, len), &arena, room);
 
-		json_cursor_value(&c, &value, &len);
-		if (len == 0 || value[0] == '{' || value[0] == '[' || value[0] == 'n')
+		if (!value || !value[0])
 			continue;
-		area_printf(&place, 0, 0, STYLE_TITLE, "%.*s", (int)key_len, key);
-		area_printf(&place, 18, 0, STYLE_PLAIN, "%.*s", (int)len, value);
+		area_printf(&place, 0, 0, STYLE_TITLE, "%.*s", (int)len, key);
+		area_put(&place, 18, 0, STYLE_PLAIN, value);
 		n++;
 	}
+	arena_release(&arena);
 }
 
 static void draw_event(const struct area *a, const struct scene_event *event)

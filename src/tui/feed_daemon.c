@@ -21,6 +21,8 @@
 #define ACTIVE_NS UINT64_C(10000000000) /* of others' jobs nobody tells us when one is over */
 
 struct daemon_feed {
+	uint64_t interval_ns;	   /* at least so long between two that are shown */
+	uint64_t taken_boot_ns;	   /* when the last one was */
 	struct rpc_client *client; /* NULL: gone; looked for again */
 	struct scene *scene;	   /* while it is pumped */
 	struct snapshot snap;
@@ -40,12 +42,20 @@ static void take_snapshot(struct daemon_feed *f, struct json_cursor *data)
 	f->has_changed = true;
 }
 
+/* One that comes a little early is in time. */
+static bool is_due(const struct daemon_feed *f)
+{
+	return clock_boot_ns() - f->taken_boot_ns >= f->interval_ns - f->interval_ns / 10;
+}
+
 static int on_snapshot(void *ctx, struct json_cursor *data)
 {
 	struct daemon_feed *f = ctx;
 
-	if (f->scene)
+	if (f->scene && is_due(f)) {
+		f->taken_boot_ns = clock_boot_ns();
 		take_snapshot(f, data);
+	}
 	return 0;
 }
 
@@ -339,9 +349,9 @@ int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct
 	struct daemon_feed *f = calloc(1, sizeof(*f));
 	int r;
 
-	(void)options;
 	if (!f)
 		return err_set(err, -ENOMEM, "out of memory");
+	f->interval_ns = (uint64_t)(options->interval_seconds * 1e9);
 	snapshot_init(&f->snap);
 	r = subscribe(f, err);
 	if (r < 0) {

@@ -429,7 +429,7 @@ static void test_walk_among_events(void **state)
 	assert_non_null(strstr(text, "\n>22:13:20 event 37.\n"));
 	press(s, "\n");
 	text = draw_text(s, 80, 24);
-	assert_non_null(strstr(text, "metric_value      12.5\nwho               \"me\"\n"));
+	assert_non_null(strstr(text, "metric_value      12.5\nwho               me\n"));
 	assert_null(strstr(text, "host"));
 	press(s, "x");
 	assert_int_equal(s->overlay, OVERLAY_NONE); /* an event cannot be ended */
