@@ -69,12 +69,18 @@ static const char *const hints =
 
 static void draw_question(const struct scene *s, const struct area *a)
 {
-	if (s->wish.kind == WISH_CANCEL_JOB)
+	int x;
+
+	if (s->wish.kind == WISH_CANCEL_JOB) {
 		area_printf(a, 0, 0, STYLE_BAD, "cancel the job %s and end all of it? (y/n)",
 			    s->wish.job_id);
-	else
-		area_printf(a, 0, 0, STYLE_BAD, "send SIGTERM to pid %d? (y/n)",
-			    (int)s->wish.key.pid);
+		return;
+	}
+	x = area_printf(a, 0, 0, STYLE_BAD, "send SIG%s to pid %d? (y/n)", keys_signals[0].name,
+			(int)s->wish.key.pid);
+	for (size_t i = 1; i < KEYS_SIGNALS; i++)
+		x = area_printf(a, x + 2, 0, STYLE_PLAIN, "%c %s", keys_signals[i].key,
+				keys_signals[i].name);
 }
 
 static void draw_replay(const struct scene *s, const struct area *a)

@@ -269,6 +269,16 @@ static void take_input(struct scene *s)
 	s->overlay = OVERLAY_NONE;
 }
 
+/* Where the last character of n bytes begins. */
+static size_t last_char(const char *text, size_t n)
+{
+	size_t at = n - 1;
+
+	while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
+		at--;
+	return at;
+}
+
 static void type(struct scene *s, int key)
 {
 	size_t n = strlen(s->input);
@@ -277,18 +287,29 @@ static void type(struct scene *s, int key)
 		take_input(s);
 	else if (key == TUI_KEY_ESCAPE)
 		s->overlay = OVERLAY_NONE;
-	else if ((key == TUI_KEY_BACKSPACE || key == 127 || key == 8) && n > 0)
-		s->input[n - 1] = '\0';
-	else if (key >= ' ' && key < 127 && n + 1 < sizeof(s->input))
-		memcpy(s->input + n, (char[]){ (char)key, '\0' }, 2);
+	else if (key == TUI_KEY_BACKSPACE || key == 127 || key == 8)
+		s->input[n > 0 ? last_char(s->input, n) : 0] = '\0';
+	else if (key >= ' ' && key < 256 && key != 127 && n + 1 < sizeof(s->input))
+		memcpy(s->input + n, (char[]){ (char)key, '\0' }, 2); /* byte by byte */
 }
 
-/* Only a plain yes will do. */
+const struct key_signal keys_signals[KEYS_SIGNALS] = {
+	{ 'y', SIGTERM, "TERM" }, { 'i', SIGINT, "INT" },   { 'h', SIGHUP, "HUP" },
+	{ 'k', SIGKILL, "KILL" }, { 's', SIGSTOP, "STOP" }, { 'c', SIGCONT, "CONT" },
+};
+
+/* Only a plain yes will do; for a process another signal can be named. */
 static void confirm(struct scene *s, int key)
 {
+	size_t n = s->wish.kind == WISH_SIGNAL ? KEYS_SIGNALS : 1;
+
 	s->overlay = OVERLAY_NONE;
-	if (key != 'y' && key != 'Y')
-		s->wish.kind = WISH_NONE;
+	for (size_t i = 0; i < n; i++)
+		if (keys_signals[i].key == key) {
+			s->wish.signal = keys_signals[i].signal;
+			return;
+		}
+	s->wish.kind = WISH_NONE;
 }
 
 void keys_press(struct scene *s, int key)

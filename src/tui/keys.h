@@ -41,6 +41,15 @@ struct key_row {
 	bool for_replay;
 };
 
+/* What can be sent to a process, by the key that answers the question. The first is the usual. */
+struct key_signal {
+	int key, signal;
+	const char *name;
+};
+
+#define KEYS_SIGNALS 6
+extern const struct key_signal keys_signals[KEYS_SIGNALS];
+
 extern const struct key_row keys_rows[];
 extern const size_t keys_n_rows;
 
