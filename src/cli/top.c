@@ -16,7 +16,6 @@
 #include "jobs/jobs.h"
 #include "tui/tui.h"
 
-#define LOOK_SECONDS 2.0
 #define FRAME_SECONDS 60.0
 #define FRAME_MIN_SECONDS 0.1
 #define FRAME_MAX_SECONDS 86400.0
@@ -36,8 +35,8 @@ static const struct argp_option top_options[] = {
 	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
 	{ "job", KEY_JOB, "ID", 0, "Only of this job", 0 },
 	{ "interval", KEY_INTERVAL, "SECONDS", 0,
-	  "Time between two looks where no daemon runs (2), or that one frame of replayed text "
-	  "stands for (60)",
+	  "Time between two looks where no daemon runs (2), or at least that between two that are "
+	  "shown of a daemon's (all); or that one frame of replayed text stands for (60)",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0,
 	  "Print every snapshot, and with --history every event, one JSON object per line", 0 },
@@ -251,8 +250,11 @@ static int open_for_user(struct store **ret, struct err *err)
 /* What it wrote stays on the screen until it was read. */
 static int trace_for_user(pid_t pid, struct err *err)
 {
-	int r = cli_trace_shortly(pid, err), c;
+	int r, c;
 
+	fprintf(stderr, "proctor: the system calls of process %d, for 10 s; Ctrl-C ends it\n",
+		(int)pid);
+	r = cli_trace_shortly(pid, err);
 	if (r < 0)
 		return r;
 	fprintf(stderr, "proctor: press Enter to go back");
@@ -287,7 +289,7 @@ static int show_live(const struct top_args *args, const struct settings *ctx, st
 {
 	const struct tui_options options = {
 		.job_id = args->filter.job_id,
-		.interval_seconds = args->frame_seconds > 0 ? args->frame_seconds : LOOK_SECONDS,
+		.interval_seconds = args->frame_seconds,
 		.store = store,
 		.mask = ctx->mask,
 		.since_wall_ns = args->filter.since_wall_ns,

@@ -65,42 +65,66 @@ static bool has_job(const struct rpc_value *snapshot, const char *job_id)
 
 static void write_snapshot(struct stream *s, const struct rpc_value *snapshot)
 {
-	struct filter filter = { .job_id = s->job_id };
 	struct json j;
+	struct filter filter = { &j, s->job_id };
 
-	if (s->job_id && !has_job(snapshot, s->job_id))
+	if (!has_job(snapshot, s->job_id))
 		return;
 	json_init(&j, &s->out.buf);
-	filter.j = &j;
-	if (s->job_id) {
-		json_begin_object(&j);
-		rpc_value_each(snapshot, write_member, &filter);
-		json_end_object(&j);
-	} else {
-		rpc_value_write(snapshot, &j);
-	}
+	json_begin_object(&j);
+	rpc_value_each(snapshot, write_member, &filter);
+	json_end_object(&j);
 	buf_add_char(&s->out.buf, '\n');
+}
+
+/* As it came, or what is left of it for the job. */
+static void take_text(struct stream *s, const char *text, size_t len)
+{
+	static const struct rpc_value_limits limits = { 64, 4000000 };
+	struct rpc_value *value = NULL;
+
+	if (!s->job_id) {
+		buf_add(&s->out.buf, text, len);
+		buf_add_char(&s->out.buf, '\n');
+	} else if (rpc_value_parse(text, len, &limits, &value, NULL) == 0) {
+		write_snapshot(s, value);
+		rpc_value_free(value);
+	}
 }
 
 /* ---- of a daemon ---- */
 
 static int on_event(void *ctx, const struct rpc_value *params)
 {
-	struct stream *s = ctx;
 	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
 
+	(void)ctx;
 	if (topic && strcmp(topic, "lost") == 0)
 		log_warning("too slow: snapshots were left out");
-	if (!topic || strcmp(topic, "snapshot") != 0)
-		return 0;
-	write_snapshot(s, rpc_value_get(params, "data"));
+	return 0;
+}
+
+static int on_snapshot(void *ctx, struct json_cursor *data)
+{
+	struct stream *s = ctx;
+	const char *text;
+	size_t len;
+
+	json_cursor_value(data, &text, &len);
+	if (len > 0)
+		take_text(s, text, len);
 	s->r = output_flush(&s->out);
 	return s->r < 0 ? 1 : 0;
 }
 
 static int follow_daemon(struct stream *s, struct err *err)
 {
-	const struct rpc_client_options options = { .on_event = on_event, .ctx = s };
+	const struct rpc_client_options options = {
+		.on_event = on_event,
+		.text_topic = "snapshot",
+		.on_text = on_snapshot,
+		.ctx = s,
+	};
 	struct rpc_client *client = NULL;
 	int r = rpc_client_open(&options, &client, err);
 
@@ -116,18 +140,9 @@ static int follow_daemon(struct stream *s, struct err *err)
 
 static int take_line(struct stream *s, const struct jsonl_line *line)
 {
-	static const struct rpc_value_limits limits = { 64, 4000000 };
-	struct rpc_value *value = NULL;
-
 	if (line->is_after_loss)
 		log_warning("too slow: snapshots were left out");
-	if (!s->job_id) {
-		buf_add(&s->out.buf, line->text, line->len);
-		buf_add_char(&s->out.buf, '\n');
-	} else if (rpc_value_parse(line->text, line->len, &limits, &value, NULL) == 0) {
-		write_snapshot(s, value);
-		rpc_value_free(value);
-	}
+	take_text(s, line->text, line->len);
 	return output_flush(&s->out);
 }
 

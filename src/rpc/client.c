@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "rpc/codes.h"
+#include "rpc/notice.h"
 #include "rpc/wire.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
@@ -23,7 +24,10 @@ struct rpc_client {
 	pid_t daemon_pid;
 	uint64_t timeout_ms;
 	rpc_event_fn *on_event;
+	const char *text_topic;
+	rpc_text_fn *on_text;
 	void *ctx;
+	int text_r; /* what on_text said to the last line that was for it */
 	uint64_t last_id;
 	bool is_dead;		   /* the order of lines is lost: nothing can be asked any more */
 	struct rpc_value *failure; /* the answer to the last call, if that was an error */
@@ -94,6 +98,8 @@ int rpc_client_open(const struct rpc_client_options *options, struct rpc_client 
 	client->wire.lines = (struct lines)LINES_INIT(max_bytes);
 	client->timeout_ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
 	client->on_event = options->on_event;
+	client->text_topic = options->text_topic;
+	client->on_text = options->on_text;
 	client->ctx = options->ctx;
 	r = connect_client(client, options->path, err);
 	if (r < 0)
@@ -196,6 +202,17 @@ static int send_request(struct rpc_client *client, uint64_t id, const char *meth
 
 /* ---- what comes back ---- */
 
+static bool hand_on_text(struct rpc_client *client, const char *line, size_t len)
+{
+	struct json_cursor data;
+
+	if (!client->text_topic || !notice_find_data(line, len, client->text_topic, &data))
+		return false;
+	client->text_r = client->on_text(client->ctx, &data);
+	return true;
+}
+
+/* NULL: it was for on_text, and is dealt with. */
 static int read_message(struct rpc_client *client, uint64_t deadline_ns, struct rpc_value **ret,
 			struct err *err)
 {
@@ -206,17 +223,22 @@ static int read_message(struct rpc_client *client, uint64_t deadline_ns, struct 
 	r = wire_read(&client->wire, deadline_ns, &line, &len);
 	if (r < 0)
 		return fail(client, r, err);
+	*ret = NULL;
+	if (hand_on_text(client, line, len))
+		return 0;
 	r = rpc_value_parse(line, len, &limits, ret, err);
 	if (r < 0)
 		client->is_dead = true;
 	return r;
 }
 
-/* Non-zero is what the handler wants. */
+/* Non-zero is what the handler wants; a message that was handed on as text is NULL. */
 static int take_event(struct rpc_client *client, const struct rpc_value *message)
 {
 	const char *method = rpc_value_string(rpc_value_get(message, "method"));
 
+	if (!message)
+		return client->text_r;
 	if (!method || strcmp(method, "event") != 0 || !client->on_event)
 		return 0;
 	return client->on_event(client->ctx, rpc_value_get(message, "params"));
@@ -263,7 +285,7 @@ static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadlin
 
 		if (r < 0)
 			return r;
-		if (is_answer(message, id))
+		if (message && is_answer(message, id))
 			return take_answer(client, message, ret, err);
 		(void)take_event(client, message);
 		rpc_value_free(message);

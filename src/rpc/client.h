@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/json_cursor.h"
 #include "rpc/value.h"
 
 struct rpc_client;
@@ -26,11 +27,19 @@ struct rpc_client;
  */
 typedef int rpc_event_fn(void *ctx, const struct rpc_value *params);
 
+/*
+ * The data of an event as text, for topics that are long and come often: no tree is made of
+ * them. Whatever of it is not read is passed over. Non-zero is as with rpc_event_fn.
+ */
+typedef int rpc_text_fn(void *ctx, struct json_cursor *data);
+
 struct rpc_client_options {
 	const char *path;	/* NULL: the first of socket_paths_find() where a daemon is */
 	uint64_t timeout_ms;	/* for connecting, and for a call; 0: 10 s */
 	size_t max_line_bytes;	/* of one answer; 0: 64 MiB and a bit */
 	rpc_event_fn *on_event; /* NULL: events are passed over */
+	const char *text_topic; /* events of this one go to on_text; NULL: of none */
+	rpc_text_fn *on_text;
 	void *ctx;
 };
 

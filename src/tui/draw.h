@@ -19,7 +19,7 @@ void draw_scene(struct scene *s, struct grid *g);
 
 void draw_header(const struct scene *s, const struct area *a);
 void draw_jobs(struct scene *s, const struct area *a);
-void draw_timeline(const struct scene *s, const struct area *a);
+void draw_timeline(struct scene *s, const struct area *a);
 void draw_detail(const struct scene *s, const struct area *a);
 void draw_help(const struct scene *s, const struct area *a);
 void draw_footer(const struct scene *s, const struct area *a);
@@ -31,7 +31,9 @@ void draw_footer(const struct scene *s, const struct area *a);
 const char *draw_bytes(uint64_t bytes, char room[DRAW_NUMBER_BYTES]);	      /* "1.5G" */
 const char *draw_rate(double bytes_per_second, char room[DRAW_NUMBER_BYTES]); /* "12M/s" */
 const char *draw_percent(double percent, char room[DRAW_NUMBER_BYTES]);	      /* "99.5" */
+const char *draw_count(uint64_t n, char room[DRAW_NUMBER_BYTES]);	      /* "12" */
 const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES]);	      /* "2h05", "12s" */
+const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* with the day */
 const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* "03:45:08" */
 
 /* Of the last points of a curve, one character each, from 0 to the highest. */

@@ -15,7 +15,10 @@ static void draw_source(const struct scene *s, const struct area *a)
 	if (s->source == SOURCE_DAEMON && f64_known(s->snap.daemon_uptime_seconds))
 		area_printf(a, x, 0, STYLE_PLAIN, ", up %s",
 			    draw_time(s->snap.daemon_uptime_seconds, room));
-	area_put_right(a, 0, a->width, 0, STYLE_BOLD, draw_clock(s->snap.wall_ns, room));
+	if (s->has_snap)
+		area_put_right(a, 0, a->width, 0, STYLE_BOLD,
+			       s->source == SOURCE_REPLAY ? draw_date(s->snap.wall_ns, room)
+							  : draw_clock(s->snap.wall_ns, room));
 }
 
 static enum style style_of_share(double share)
@@ -38,6 +41,25 @@ static void draw_cpu(const struct scene *s, const struct area *a)
 			    host->load5, host->load15);
 }
 
+/* The shares of the last 10 s in which somebody waited; nothing where the kernel keeps none. */
+static void draw_stalls(const struct system_sample *host, const struct area *a, int x)
+{
+	const struct {
+		const char *name;
+		double percent;
+	} rows[] = { { "cpu", host->psi_cpu.some.avg10 },
+		     { "mem", host->psi_memory.some.avg10 },
+		     { "io", host->psi_io.some.avg10 } };
+	char room[DRAW_NUMBER_BYTES];
+
+	if (isnan(rows[0].percent) && isnan(rows[1].percent) && isnan(rows[2].percent))
+		return;
+	x = area_put(a, x, 2, STYLE_PLAIN, "stalls");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		x = area_printf(a, x + 1, 2, rows[i].percent >= 10 ? STYLE_WARNING : STYLE_PLAIN,
+				"%s %s%%", rows[i].name, draw_percent(rows[i].percent, room));
+}
+
 static void draw_memory(const struct scene *s, const struct area *a)
 {
 	const struct system_sample *host = &s->snap.system;
@@ -52,10 +74,7 @@ static void draw_memory(const struct scene *s, const struct area *a)
 	x = area_printf(a, x + BAR_COLUMNS + 1, 2, STYLE_PLAIN, "%s of %s",
 			draw_bytes(host->memory_used_bytes, used),
 			draw_bytes(host->memory_total_bytes, total));
-	if (f64_known(host->psi_memory.some.avg10))
-		area_printf(a, x + 2, 2, STYLE_PLAIN, "stalls cpu %.0f%% mem %.0f%% io %.0f%%",
-			    host->psi_cpu.some.avg10, host->psi_memory.some.avg10,
-			    host->psi_io.some.avg10);
+	draw_stalls(host, a, x + 2);
 }
 
 /* The first, and how many more there are. */
@@ -66,7 +85,7 @@ static int draw_gpu(const struct scene *s, const struct area *a, int x)
 
 	if (s->snap.n_gpus == 0)
 		return x;
-	x = area_printf(a, x, 3, STYLE_PLAIN, "GPU%d %s%%", gpu->index,
+	x = area_printf(a, x, 3, STYLE_PLAIN, "GPU%d %s %%", gpu->index,
 			draw_percent(gpu->utilization_pct, percent));
 	if (f64_known(gpu->memory_used_mb) && f64_known(gpu->memory_total_mb))
 		x = area_printf(a, x, 3, STYLE_PLAIN, " %.0f/%.0fG", gpu->memory_used_mb / 1024,
@@ -85,21 +104,28 @@ static enum style style_of_level(const char *level)
 						  : STYLE_PLAIN;
 }
 
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static void draw_counts(const struct scene *s, const struct area *a)
 {
-	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d jobs, %d sheets", s->snap.running_jobs,
-			    s->snap.active_sheets);
+	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d job%s, %d sheet%s", s->snap.running_jobs,
+			    plural((uint64_t)s->snap.running_jobs), s->snap.active_sheets,
+			    plural((uint64_t)s->snap.active_sheets));
 	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_ALL);
 
 	if (s->snap.pressure_level)
 		x = area_printf(a, x, 3, style_of_level(s->snap.pressure_level), ", pressure %s",
 				s->snap.pressure_level);
 	if (zombies > 0)
-		x = area_printf(a, x, 3, STYLE_WARNING, ", %llu zombies",
-				(unsigned long long)zombies);
+		x = area_printf(a, x, 3, STYLE_WARNING, ", %llu zombie%s",
+				(unsigned long long)zombies, plural(zombies));
 	if (u64_known(s->n_anomalies))
 		x = area_printf(a, x, 3, s->n_anomalies ? STYLE_BAD : STYLE_PLAIN,
-				", %llu anomalies", (unsigned long long)s->n_anomalies);
+				", %llu anomal%s", (unsigned long long)s->n_anomalies,
+				s->n_anomalies == 1 ? "y" : "ies");
 	draw_gpu(s, a, x + 2);
 }
 

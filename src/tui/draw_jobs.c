@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "tui/calls.h"
 #include "tui/draw.h"
 
 #define CURVE_COLUMNS 10
@@ -17,6 +18,7 @@ enum column_id {
 	COLUMN_FDS,
 	COLUMN_THREADS,
 	COLUMN_AGE,
+	COLUMN_CALLS,
 	COLUMNS,
 };
 
@@ -33,9 +35,10 @@ static const struct {
 	[COLUMN_CURVE] = { "MEM OVER TIME", CURVE_COLUMNS + 3, 6, SORTS },
 	[COLUMN_IO] = { "I/O", 7, 5, SORT_IO },
 	[COLUMN_GPU] = { "GPU", 6, 7, SORTS },
-	[COLUMN_FDS] = { "FDS", 5, 9, SORTS },
-	[COLUMN_THREADS] = { "THR", 4, 8, SORTS },
+	[COLUMN_FDS] = { "FDS", 5, 10, SORTS },
+	[COLUMN_THREADS] = { "THR", 4, 9, SORTS },
 	[COLUMN_AGE] = { "AGE", 6, 3, SORT_AGE },
+	[COLUMN_CALLS] = { "TOP SYSCALLS", 20, 8, SORTS },
 };
 
 struct layout {
@@ -81,7 +84,7 @@ static void draw_titles(const struct scene *s, const struct area *a, const struc
 			continue;
 		snprintf(title, sizeof(title), "%s%s", columns[i].title,
 			 columns[i].sort == s->sort ? "▾" : "");
-		if (i == COLUMN_NAME || i == COLUMN_STATE)
+		if (i == COLUMN_NAME || i == COLUMN_STATE || i == COLUMN_CALLS)
 			area_put(a, layout->x[i], 0, style, title);
 		else
 			area_put_right(a, layout->x[i], columns[i].width, 0, style, title);
@@ -117,7 +120,8 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 		      const struct node *node)
 {
 	struct area name = area_part(a, 0, y, layout->name_width, 1);
-	int x = area_put(&name, node->depth * 2, 0, STYLE_DIM, mark_of(node));
+	int indent = node->depth * 2, most = layout->name_width / 2;
+	int x = area_put(&name, indent < most ? indent : most, 0, STYLE_DIM, mark_of(node));
 
 	switch (node->kind) {
 	case NODE_JOB:
@@ -146,15 +150,6 @@ static enum style style_of_state(char state)
 	       : state == 'Z' ? STYLE_BAD
 	       : state == 'D' ? STYLE_WARNING
 			      : STYLE_DIM;
-}
-
-static const char *draw_count(uint64_t n, char room[DRAW_NUMBER_BYTES])
-{
-	if (u64_known(n))
-		snprintf(room, DRAW_NUMBER_BYTES, "%llu", (unsigned long long)n);
-	else
-		snprintf(room, DRAW_NUMBER_BYTES, "-");
-	return room;
 }
 
 /* NULL: it has none. */
@@ -187,6 +182,16 @@ static const struct track *track_of(const struct scene *s, const struct node *no
 		       : NULL;
 }
 
+static void draw_calls(const struct scene *s, const struct area *a, int x, int y,
+		       const struct node *node)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct area place = area_part(a, x, y, columns[COLUMN_CALLS].width, 1);
+
+	calls_name(&s->snap, node, &text);
+	area_put(&place, 0, 0, STYLE_DIM, text.data);
+}
+
 static void draw_row(const struct scene *s, const struct area *a, int y,
 		     const struct layout *layout, const struct node *node)
 {
@@ -198,6 +203,8 @@ static void draw_row(const struct scene *s, const struct area *a, int y,
 	if (layout->x[COLUMN_CURVE] >= 0)
 		draw_sparkline(a, layout->x[COLUMN_CURVE], y, columns[COLUMN_CURVE].width,
 			       track_of(s, node));
+	if (layout->x[COLUMN_CALLS] >= 0)
+		draw_calls(s, a, layout->x[COLUMN_CALLS], y, node);
 	for (int i = 0; i < COLUMNS; i++) {
 		const char *value = layout->x[i] < 0 ? NULL : value_of(node, i, room);
 
@@ -225,7 +232,7 @@ static void scroll_to_selected(struct scene *s, int rows)
 void draw_jobs(struct scene *s, const struct area *a)
 {
 	struct layout layout = lay_out(s, a->width);
-	int rows = a->height - 1;
+	int rows = a->height - 1, selected = scene_selected_row(s);
 
 	s->page_rows = rows > 0 ? rows : 1;
 	s->jobs_y = a->y + 1;
@@ -237,7 +244,7 @@ void draw_jobs(struct scene *s, const struct area *a)
 		if (!node)
 			break;
 		draw_row(s, a, i + 1, &layout, node);
-		if (s->top_row + i == scene_selected_row(s))
+		if (s->top_row + i == selected)
 			area_select_row(a, i + 1);
 	}
 	if (s->has_snap && s->outline.n_rows == 0)

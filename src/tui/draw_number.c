@@ -42,6 +42,15 @@ const char *draw_percent(double percent, char room[DRAW_NUMBER_BYTES])
 	return room;
 }
 
+const char *draw_count(uint64_t n, char room[DRAW_NUMBER_BYTES])
+{
+	if (u64_known(n))
+		snprintf(room, DRAW_NUMBER_BYTES, "%llu", (unsigned long long)n);
+	else
+		snprintf(room, DRAW_NUMBER_BYTES, "-");
+	return room;
+}
+
 const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES])
 {
 	if (isnan(seconds) || seconds < 0)
@@ -59,13 +68,28 @@ const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES])
 	return room;
 }
 
-const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
+static bool is_local_time(uint64_t wall_ns, struct tm *ret)
 {
 	time_t seconds = (time_t)(wall_ns / 1000000000);
+
+	return u64_known(wall_ns) && localtime_r(&seconds, ret);
+}
+
+const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
+{
 	struct tm tm;
 
-	if (!u64_known(wall_ns) || !localtime_r(&seconds, &tm) ||
-	    strftime(room, DRAW_NUMBER_BYTES, "%H:%M:%S", &tm) == 0)
+	if (!is_local_time(wall_ns, &tm) || strftime(room, DRAW_NUMBER_BYTES, "%H:%M:%S", &tm) == 0)
+		return unknown(room);
+	return room;
+}
+
+const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
+{
+	struct tm tm;
+
+	if (!is_local_time(wall_ns, &tm) ||
+	    strftime(room, DRAW_NUMBER_BYTES, "%Y-%m-%d %H:%M:%S", &tm) == 0)
 		return unknown(room);
 	return room;
 }

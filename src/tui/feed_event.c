@@ -14,9 +14,27 @@ static enum event_kind kind_of(const struct proc_event *event)
 	return is_bad ? EVENT_KIND_TROUBLE : EVENT_KIND_PROCESS;
 }
 
+static uint64_t key_of_job(const char *job_id)
+{
+	return job_id ? track_key_of_job(job_id) : 0;
+}
+
+/* Cut where it is too long. */
+static void add_event(struct scene *s, struct scene_event *event, const struct buf *text,
+		      struct buf *json)
+{
+	if (buf_error(text) < 0)
+		return;
+	snprintf(event->text, sizeof(event->text), "%s", text->data);
+	event->json = buf_error(json) == 0 ? json->data : NULL;
+	scene_add_event(s, event);
+}
+
 void feed_tell_process_event(struct scene *s, const struct proc_event *event)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
+	struct json j;
 
 	buf_printf(&text, "%s pid %d", event_type_name(event->type), (int)event->key.pid);
 	if (event->job_id)
@@ -27,18 +45,37 @@ void feed_tell_process_event(struct scene *s, const struct proc_event *event)
 	}
 	if (event->details && event->details[0])
 		buf_printf(&text, " (%s)", event->details);
-	scene_add_event(s, event->wall_ns, kind_of(event), text.data);
+	json_init(&j, &all);
+	proc_event_write_json(&j, event);
+	add_event(s,
+		  &(struct scene_event){ .wall_ns = event->wall_ns,
+					 .kind = kind_of(event),
+					 .process = track_key_of_process(&event->key),
+					 .job = key_of_job(event->job_id) },
+		  &text, &all);
 }
 
 void feed_tell_anomaly(struct scene *s, const struct episode *e)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
+	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
+	struct json j;
 
 	buf_printf(&text, "%s, %s", anomaly_type_name(e->worst.type),
 		   severity_name(e->worst.severity));
 	if (e->worst.job_id)
 		buf_printf(&text, " of %s", e->worst.job_id);
 	buf_printf(&text, ": %s", e->worst.text);
-	if (buf_error(&text) == 0)
-		scene_add_event(s, e->began_wall_ns, EVENT_KIND_ANOMALY, text.data);
+	json_init(&j, &all);
+	episode_write_event(&j, e, EPISODE_BEGAN, e->began_wall_ns);
+	add_event(s,
+		  &(struct scene_event){
+			  .wall_ns = e->began_wall_ns,
+			  .kind = EVENT_KIND_ANOMALY,
+			  .is_over = e->ended_wall_ns <= s->snap.wall_ns,
+			  .process = e->worst.has_pid ? track_key_of_process(&key) : 0,
+			  .job = key_of_job(e->worst.job_id),
+		  },
+		  &text, &all);
 }

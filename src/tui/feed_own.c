@@ -17,11 +17,13 @@
 #include "sources/sources.h"
 #include "tui/feed.h"
 
+#define LOOK_SECONDS 2.0
 #define EVENTS_BEFORE_NS UINT64_C(60000000000)	     /* told when it begins */
 #define ACTIVE_NS (24 * 3600 * UINT64_C(1000000000)) /* one that began earlier is not counted */
 
 struct own_feed {
 	const struct tui_options *options;
+	double interval_seconds;
 	struct store *store; /* NULL: not there (yet) */
 	int root_fd;
 	struct gpus *gpus;
@@ -167,9 +169,9 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 
 	if (now < f->next_boot_ns)
 		return 0;
-	f->next_boot_ns = now + (uint64_t)(f->options->interval_seconds * 1e9);
+	f->next_boot_ns = now + (uint64_t)(f->interval_seconds * 1e9);
 	snprintf(s->source_note, sizeof(s->source_note),
-		 "no daemon runs: looking every %g s by itself", f->options->interval_seconds);
+		 "no daemon runs: looking every %g s by itself", f->interval_seconds);
 	if (s->is_paused)
 		return 0;
 	r = look(f, s, err);
@@ -222,8 +224,7 @@ static const struct feed_ops own_ops = {
 
 static int open_sources(struct own_feed *f, struct err *err)
 {
-	struct gpus_options gpus = { .interval_seconds = f->options->interval_seconds,
-				     .at_once = true };
+	struct gpus_options gpus = { .interval_seconds = f->interval_seconds, .at_once = true };
 	struct collector_options options = { .mask = f->options->mask };
 
 	f->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -243,6 +244,8 @@ int feed_open_own(const struct tui_options *options, struct feed *ret, struct er
 	if (!f)
 		return err_set(err, -ENOMEM, "out of memory");
 	f->options = options;
+	f->interval_seconds =
+		options->interval_seconds > 0 ? options->interval_seconds : LOOK_SECONDS;
 	f->root_fd = -1;
 	f->events_since_ns = clock_wall_ns() - EVENTS_BEFORE_NS;
 	f->anomalies_since_ns = f->events_since_ns;

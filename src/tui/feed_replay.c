@@ -165,8 +165,7 @@ static int jump(struct replay_feed *f, struct scene *s, size_t i, struct err *er
 	int r = 0;
 
 	tracks_release(&s->tracks);
-	s->n_events = s->next_event = 0;
-	s->events_up = 0;
+	scene_forget_events(s);
 	f->events_until_ns = f->moments[from] > 0 ? f->moments[from] - 1 : 0;
 	f->scene = s;
 	for (; r == 0 && from <= i; from++)

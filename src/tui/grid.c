@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "tui/width.h"
 
 int grid_resize(struct grid *g, int width, int height)
 {
@@ -22,6 +23,18 @@ void grid_release(struct grid *g)
 {
 	free(g->cells);
 	*g = (struct grid)GRID_INIT;
+}
+
+int grid_copy(struct grid *to, const struct grid *from)
+{
+	int r = 0;
+
+	if (to->width != from->width || to->height != from->height)
+		r = grid_resize(to, from->width, from->height);
+	if (r == 0)
+		memcpy(to->cells, from->cells,
+		       (size_t)from->width * (size_t)from->height * sizeof(*to->cells));
+	return r;
 }
 
 void grid_clear(struct grid *g)
@@ -54,6 +67,20 @@ static struct cell *cell_at(const struct area *a, int x, int y)
 	return &a->grid->cells[(a->y + y) * a->grid->width + a->x + x];
 }
 
+/* Of a character of two columns that loses one the other is blank. */
+static void leave_no_half(const struct grid *g, struct cell *cell)
+{
+	struct cell *end = g->cells + (size_t)g->width * (size_t)g->height;
+
+	if (cell->is_second)
+		cell[-1].text[0] = '\0';
+	if (cell + 1 < end && cell[1].is_second) {
+		cell[1].is_second = false;
+		cell[1].text[0] = '\0';
+	}
+	cell->is_second = false;
+}
+
 /* A character that is one already. */
 static void set_cell(const struct area *a, int x, int y, enum style style, const char *text,
 		     size_t n)
@@ -62,9 +89,30 @@ static void set_cell(const struct area *a, int x, int y, enum style style, const
 
 	if (!cell || n >= sizeof(cell->text))
 		return;
+	leave_no_half(a->grid, cell);
 	memcpy(cell->text, text, n);
 	cell->text[n] = '\0';
 	cell->style = (unsigned char)style;
+}
+
+/* Returns the column behind it. What joins the character before it is left out. */
+static int put_char(const struct area *a, int x, int y, enum style style, const struct buf *shown)
+{
+	int width = width_of(shown->data, shown->len);
+
+	if (width == 2 && x + 1 >= a->width) {
+		set_cell(a, x, y, style, "?", 1); /* half of it would be beyond the edge */
+		return x + 1;
+	}
+	if (width == 0)
+		return x;
+	set_cell(a, x, y, style, shown->data, shown->len);
+	if (width == 2) {
+		set_cell(a, x + 1, y, style, "", 0);
+		if (cell_at(a, x, y))
+			cell_at(a, x + 1, y)->is_second = true;
+	}
+	return x + width;
 }
 
 int area_put(const struct area *a, int x, int y, enum style style, const char *text)
@@ -77,7 +125,8 @@ int area_put(const struct area *a, int x, int y, enum style style, const char *t
 
 		buf_reset(&shown);
 		taken = utf8_add_shown(&shown, text, n);
-		set_cell(a, x++, y, style, shown.data, shown.len);
+		if (buf_error(&shown) == 0)
+			x = put_char(a, x, y, style, &shown);
 		text += taken;
 		n -= taken;
 	}
@@ -152,7 +201,7 @@ static void row_to_text(const struct grid *g, int y, struct buf *out)
 	if (g->width > 0 && row[0].is_selected)
 		buf_add_char(out, '>');
 	for (int x = 0; x < end; x++)
-		buf_add_str(out, row[x].text[0] ? row[x].text : " ");
+		buf_add_str(out, row[x].text[0] ? row[x].text : row[x].is_second ? "" : " ");
 	while (out->len > 0 && out->data[out->len - 1] == ' ')
 		buf_truncate(out, out->len - 1);
 	buf_add_char(out, '\n');

@@ -29,6 +29,7 @@ struct cell {
 	char text[5]; /* one character of UTF-8; "" is a blank */
 	unsigned char style;
 	bool is_selected;
+	bool is_second; /* column of the character before it, which takes two */
 };
 
 struct grid {
@@ -44,6 +45,9 @@ struct grid {
 /* Of this size from now on, and blank. -ENOMEM leaves it as it was. */
 int grid_resize(struct grid *g, int width, int height);
 void grid_release(struct grid *g);
+
+/* -ENOMEM leaves it as it was. */
+int grid_copy(struct grid *to, const struct grid *from);
 void grid_clear(struct grid *g);
 
 /* A part of the screen: x and y inside it count from its corner, and nothing is drawn beyond it. */

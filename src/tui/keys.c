@@ -18,19 +18,33 @@ static void select_row(struct scene *s, int row)
 	s->selected = node ? node->id : 0;
 }
 
+/* From the newest; the first of all is the last number. */
+static void select_event(struct scene *s, int at)
+{
+	if (at >= (int)s->n_events)
+		at = (int)s->n_events - 1;
+	s->event_at = at > 0 ? at : 0;
+}
+
 static void move(struct scene *s, int rows)
 {
-	select_row(s, scene_selected_row(s) + rows);
+	if (s->is_in_events)
+		select_event(s, s->event_at - rows);
+	else
+		select_row(s, scene_selected_row(s) + rows);
 }
 
 static void move_pages(struct scene *s, int pages)
 {
-	move(s, pages * s->page_rows);
+	move(s, pages * (s->is_in_events ? s->event_rows : s->page_rows));
 }
 
 static void move_to_end(struct scene *s, int is_end)
 {
-	select_row(s, is_end ? (int)s->outline.n_rows - 1 : 0);
+	if (s->is_in_events)
+		select_event(s, is_end ? 0 : (int)s->n_events);
+	else
+		select_row(s, is_end ? (int)s->outline.n_rows - 1 : 0);
 }
 
 static void scroll_events(struct scene *s, int events)
@@ -40,6 +54,13 @@ static void scroll_events(struct scene *s, int events)
 		s->events_up = (int)s->n_events - 1;
 	if (s->events_up < 0)
 		s->events_up = 0;
+}
+
+static void toggle_events(struct scene *s, int unused)
+{
+	(void)unused;
+	s->is_in_events = !s->is_in_events && s->n_events > 0;
+	s->event_at = s->events_up;
 }
 
 /* ---- folding ---- */
@@ -101,6 +122,7 @@ static void go_back(struct scene *s, int unused)
 	(void)unused;
 	s->shows_detail = false;
 	s->filter[0] = '\0';
+	s->is_in_events = false;
 	s->events_up = 0;
 }
 
@@ -129,12 +151,18 @@ static void wish_for(struct scene *s, int kind)
 	s->wish.kind = (enum wish_kind)kind;
 }
 
+/* What the user acts on; NULL: nothing that lives. */
+static const struct node *living(const struct scene *s)
+{
+	return s->source == SOURCE_REPLAY || s->is_in_events ? NULL : scene_selected(s);
+}
+
 static void ask_to_end(struct scene *s, int unused)
 {
-	const struct node *node = scene_selected(s);
+	const struct node *node = living(s);
 
 	(void)unused;
-	if (s->source == SOURCE_REPLAY || !node || (node->kind != NODE_PROCESS && !node->job_id)) {
+	if (!node || (node->kind != NODE_PROCESS && !node->job_id)) {
 		snprintf(s->message, sizeof(s->message), "there is nothing here to end");
 		return;
 	}
@@ -150,10 +178,10 @@ static void ask_to_end(struct scene *s, int unused)
 
 static void ask_to_trace(struct scene *s, int unused)
 {
-	const struct node *node = scene_selected(s);
+	const struct node *node = living(s);
 
 	(void)unused;
-	if (s->source == SOURCE_REPLAY || !node || node->kind != NODE_PROCESS) {
+	if (!node || node->kind != NODE_PROCESS) {
 		snprintf(s->message, sizeof(s->message), "select a living process to trace it");
 		return;
 	}
@@ -201,6 +229,7 @@ const struct key_row keys_rows[] = {
 	  false },
 	{ { '/' }, "/", "search", open_overlay, OVERLAY_SEARCH, false },
 	{ { 'n' }, "n", "search on", search_next, 0, false },
+	{ { '\t' }, "Tab", "among the events, or the jobs", toggle_events, 0, false },
 	{ { '[' }, "[", "earlier events", scroll_events, 1, false },
 	{ { ']' }, "]", "later events", scroll_events, -1, false },
 	{ { 's' }, "s", "trace the process for 10 s", ask_to_trace, 0, false },
@@ -240,6 +269,16 @@ static void take_input(struct scene *s)
 	s->overlay = OVERLAY_NONE;
 }
 
+/* Where the last character of n bytes begins. */
+static size_t last_char(const char *text, size_t n)
+{
+	size_t at = n - 1;
+
+	while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
+		at--;
+	return at;
+}
+
 static void type(struct scene *s, int key)
 {
 	size_t n = strlen(s->input);
@@ -248,18 +287,29 @@ static void type(struct scene *s, int key)
 		take_input(s);
 	else if (key == TUI_KEY_ESCAPE)
 		s->overlay = OVERLAY_NONE;
-	else if ((key == TUI_KEY_BACKSPACE || key == 127 || key == 8) && n > 0)
-		s->input[n - 1] = '\0';
-	else if (key >= ' ' && key < 127 && n + 1 < sizeof(s->input))
-		memcpy(s->input + n, (char[]){ (char)key, '\0' }, 2);
+	else if (key == TUI_KEY_BACKSPACE || key == 127 || key == 8)
+		s->input[n > 0 ? last_char(s->input, n) : 0] = '\0';
+	else if (key >= ' ' && key < 256 && key != 127 && n + 1 < sizeof(s->input))
+		memcpy(s->input + n, (char[]){ (char)key, '\0' }, 2); /* byte by byte */
 }
 
-/* Only a plain yes will do. */
+const struct key_signal keys_signals[KEYS_SIGNALS] = {
+	{ 'y', SIGTERM, "TERM" }, { 'i', SIGINT, "INT" },   { 'h', SIGHUP, "HUP" },
+	{ 'k', SIGKILL, "KILL" }, { 's', SIGSTOP, "STOP" }, { 'c', SIGCONT, "CONT" },
+};
+
+/* Only a plain yes will do; for a process another signal can be named. */
 static void confirm(struct scene *s, int key)
 {
+	size_t n = s->wish.kind == WISH_SIGNAL ? KEYS_SIGNALS : 1;
+
 	s->overlay = OVERLAY_NONE;
-	if (key != 'y' && key != 'Y')
-		s->wish.kind = WISH_NONE;
+	for (size_t i = 0; i < n; i++)
+		if (keys_signals[i].key == key) {
+			s->wish.signal = keys_signals[i].signal;
+			return;
+		}
+	s->wish.kind = WISH_NONE;
 }
 
 void keys_press(struct scene *s, int key)
@@ -281,6 +331,19 @@ void keys_press(struct scene *s, int key)
 	scene_refresh(s); /* without memory the rows stay empty until the next snapshot */
 }
 
+/* On a line of the timeline; false: it is somewhere else. */
+static bool click_event(struct scene *s, int y)
+{
+	int at = s->events_up + s->event_rows - 1 - (y - s->events_y);
+
+	if (s->overlay != OVERLAY_NONE || s->shows_detail || y < s->events_y ||
+	    y >= s->events_y + s->event_rows || at >= (int)s->n_events)
+		return false;
+	s->is_in_events = true;
+	s->event_at = at;
+	return true;
+}
+
 void keys_click(struct scene *s, int y)
 {
 	int row = s->top_row + y - s->jobs_y;
@@ -288,10 +351,11 @@ void keys_click(struct scene *s, int y)
 					  ? outline_row(&s->outline, (size_t)row)
 					  : NULL;
 
-	if (!node || s->overlay != OVERLAY_NONE)
+	if (click_event(s, y) || !node || s->overlay != OVERLAY_NONE)
 		return;
-	if (s->selected == node->id)
+	if (scene_selected(s) == node && !s->is_in_events)
 		toggle_fold(s, 0);
+	s->is_in_events = false;
 	s->selected = node->id;
 	scene_refresh(s);
 }

@@ -41,13 +41,23 @@ struct key_row {
 	bool for_replay;
 };
 
+/* What can be sent to a process, by the key that answers the question. The first is the usual. */
+struct key_signal {
+	int key, signal;
+	const char *name;
+};
+
+#define KEYS_SIGNALS 6
+extern const struct key_signal keys_signals[KEYS_SIGNALS];
+
 extern const struct key_row keys_rows[];
 extern const size_t keys_n_rows;
 
 /* The rows are made anew then. */
 void keys_press(struct scene *s, int key);
 
-/* A click on a row of the screen selects what is there; a second one unfolds or folds it. */
+/* A click on a row of the screen selects what is there, a job, a process or an event; a second one
+ * unfolds or folds it. */
 void keys_click(struct scene *s, int y);
 
 #endif

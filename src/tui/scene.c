@@ -1,7 +1,7 @@
 #include "tui/scene.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/unknown.h"
@@ -21,9 +21,23 @@ void scene_init(struct scene *s)
 void scene_release(struct scene *s)
 {
 	snapshot_release(&s->snap);
+	scene_forget_events(s);
 	tracks_release(&s->tracks);
 	outline_release(&s->outline);
 	map_release(&s->folded);
+}
+
+/* One that is gone, or not shown any more, leaves the user at the row where it was. */
+static void keep_place(struct scene *s)
+{
+	int row = s->selected ? outline_find(&s->outline, s->selected) : 0;
+	int last = (int)s->outline.n_rows - 1;
+
+	if (row < 0 && last >= 0) {
+		row = s->selected_row < last ? s->selected_row : last;
+		s->selected = outline_row(&s->outline, (size_t)row)->id;
+	}
+	s->selected_row = row > 0 ? row : 0;
 }
 
 int scene_refresh(struct scene *s)
@@ -36,7 +50,11 @@ int scene_refresh(struct scene *s)
 		.folded = &s->folded,
 	};
 
-	return outline_make(&s->outline, &s->snap, &s->tracks, &options);
+	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);
+
+	if (r == 0)
+		keep_place(s);
+	return r;
 }
 
 int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
@@ -55,18 +73,31 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 	return scene_refresh(s);
 }
 
-void scene_add_event(struct scene *s, uint64_t wall_ns, enum event_kind kind, const char *text)
+void scene_add_event(struct scene *s, const struct scene_event *event)
 {
-	struct scene_event *event = &s->events[s->next_event];
+	struct scene_event *to = &s->events[s->next_event];
 
-	event->wall_ns = wall_ns;
-	event->kind = kind;
-	snprintf(event->text, sizeof(event->text), "%s", text);
+	free(to->json);
+	*to = *event;
+	to->json = event->json ? strdup(event->json) : NULL; /* without memory: the line alone */
 	s->next_event = (s->next_event + 1) % SCENE_EVENTS;
 	if (s->n_events < SCENE_EVENTS)
 		s->n_events++;
+	/* What is read stays where it is. */
 	if (s->events_up > 0 && s->events_up < SCENE_EVENTS - 1)
-		s->events_up++; /* what is read stays where it is */
+		s->events_up++;
+	if (s->is_in_events && s->event_at < SCENE_EVENTS - 1)
+		s->event_at++;
+}
+
+void scene_forget_events(struct scene *s)
+{
+	for (size_t i = 0; i < SCENE_EVENTS; i++) {
+		free(s->events[i].json);
+		s->events[i].json = NULL;
+	}
+	s->n_events = s->next_event = 0;
+	s->event_at = s->events_up = 0;
 }
 
 const struct scene_event *scene_event(const struct scene *s, size_t i)

@@ -29,7 +29,10 @@ enum event_kind { EVENT_KIND_PROCESS, EVENT_KIND_TROUBLE, EVENT_KIND_JOB, EVENT_
 struct scene_event {
 	uint64_t wall_ns;
 	enum event_kind kind;
+	bool is_over;	       /* of an anomaly: it has cleared */
+	uint64_t process, job; /* the nodes that it is about; 0: none */
 	char text[SCENE_TEXT_BYTES];
+	char *json; /* all that is known of it, an object; NULL */
 };
 
 /* What lies over the panels. */
@@ -84,16 +87,20 @@ struct scene {
 
 	enum sort sort;
 	bool is_flat, is_paused, shows_detail;
+	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
 	enum overlay overlay;
-	struct wish wish;  /* to be confirmed, or granted */
-	uint64_t selected; /* id of a node; 0: the first row */
-	int top_row;	   /* first row of the jobs panel that is seen */
-	int page_rows;	   /* how many there are, as last drawn */
-	int jobs_y;	   /* where they begin on the screen, as last drawn */
-	int events_up;	   /* how far the timeline is scrolled back */
+	struct wish wish;	  /* to be confirmed, or granted */
+	uint64_t selected;	  /* id of a node; 0: the first row */
+	int selected_row;	  /* where it was: one that is gone leaves the user there */
+	int top_row;		  /* first row of the jobs panel that is seen */
+	int page_rows;		  /* how many there are, as last drawn */
+	int jobs_y;		  /* where they begin on the screen, as last drawn */
+	int event_at;		  /* the one that is selected, from the newest */
+	int events_up;		  /* how far the timeline is scrolled back */
+	int events_y, event_rows; /* where it is, as last drawn */
 };
 
 void scene_init(struct scene *s);
@@ -101,7 +108,10 @@ void scene_release(struct scene *s);
 
 /* Takes a copy. -ENOMEM: the scene stays as it was. */
 int scene_add_snapshot(struct scene *s, const struct snapshot *snap);
-void scene_add_event(struct scene *s, uint64_t wall_ns, enum event_kind kind, const char *text);
+
+/* Takes a copy, of its json too. */
+void scene_add_event(struct scene *s, const struct scene_event *event);
+void scene_forget_events(struct scene *s);
 
 /* After something was chosen: makes the rows anew. */
 int scene_refresh(struct scene *s);

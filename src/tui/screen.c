@@ -2,10 +2,13 @@
 
 #include <curses.h>
 #include <errno.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <term.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "tui/keys.h"
@@ -29,7 +32,7 @@ static void begin_colours(void)
 	const char *no_color = getenv("NO_COLOR");
 
 	if (!has_colors() || (no_color && no_color[0]))
-		return;
+		return; /* pairs that were never made look like the plain one */
 	start_color();
 	use_default_colors();
 	init_pair(PAIR_TITLE, COLOR_CYAN, -1);
@@ -41,20 +44,72 @@ static void begin_colours(void)
 
 /* ---- the terminal ---- */
 
-/* What ends us in the middle of it: the terminal first, then as it would have been. */
-static const int deadly[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGHUP, SIGQUIT };
+/*
+ * What the terminal was before, for who ends in the middle of it. A handler of signals can be
+ * handed nothing, and there is one terminal.
+ */
+static struct {
+	struct termios modes;
+	char bytes[256]; /* that leave the mouse, the keypad, colours and the second screen */
+	size_t n;
+} before;
 
+static const int deadly[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL,	SIGABRT,
+			      SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE };
+
+/* Only what a handler may call: curses may not be called, and malloc() may be where it broke. */
 static void on_deadly(int sig)
 {
-	endwin(); /* not safe in a handler, and yet better than a terminal that is left raw */
-	signal(sig, SIG_DFL);
-	raise(sig);
+	ssize_t n = write(STDOUT_FILENO, before.bytes, before.n);
+
+	(void)n;
+	tcsetattr(STDIN_FILENO, TCSANOW, &before.modes);
+	raise(sig); /* as it would have been: it waits until the handler has returned */
 }
 
-static void catch_deadly(void (*handler)(int))
+/* On a stack of its own: what ends us may be that ours is full. */
+static void catch_deadly(void)
+{
+	static char stack[16384];
+	const stack_t aside = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	const struct sigaction action = { .sa_handler = on_deadly,
+					  .sa_flags = SA_ONSTACK | (int)SA_RESETHAND };
+
+	sigaltstack(&aside, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++)
+		sigaction(deadly[i], &action, NULL);
+}
+
+static void let_deadly_be(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++)
-		signal(deadly[i], handler);
+		signal(deadly[i], SIG_DFL);
+}
+
+/* Without "$<5>": pauses that terminals of long ago needed. */
+static void add_bytes(const char *text)
+{
+	if (!text || text == (const char *)-1)
+		return;
+	for (; *text && before.n < sizeof(before.bytes); text++) {
+		const char *end = text[0] == '$' && text[1] == '<' ? strchr(text, '>') : NULL;
+
+		if (end)
+			text = end;
+		else
+			before.bytes[before.n++] = *text;
+	}
+}
+
+static void note_how_to_leave(void)
+{
+	static const char *const names[] = { "rmkx", "sgr0", "cnorm", "rmcup" };
+	const char *mouse = tigetstr("XM");
+
+	before.n = 0;
+	add_bytes(mouse && mouse != (const char *)-1 ? tiparm(mouse, 0) : "\033[?1000l");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		add_bytes(tigetstr(names[i]));
 }
 
 static bool can_place_text(void)
@@ -78,12 +133,14 @@ int screen_open(struct err *err)
 			       "shows what is now",
 			       getenv("TERM") ? getenv("TERM") : "");
 	setlocale(LC_CTYPE, "");
+	tcgetattr(STDIN_FILENO, &before.modes);
 	made = newterm(NULL, stdout, stdin);
 	if (!made)
 		return err_set(err, -ENOTSUP, "this terminal (TERM=%s) is not known here",
 			       getenv("TERM"));
 	set_term(made);
-	catch_deadly(on_deadly);
+	note_how_to_leave();
+	catch_deadly();
 	cbreak();
 	noecho();
 	nonl();
@@ -101,7 +158,7 @@ void screen_close(void)
 {
 	if (!isendwin())
 		endwin();
-	catch_deadly(SIG_DFL);
+	let_deadly_be();
 }
 
 void screen_pause(void)
@@ -122,21 +179,64 @@ void screen_size(int *ret_width, int *ret_height)
 	getmaxyx(stdscr, *ret_height, *ret_width);
 }
 
-/* Cells of one look in a row are written together. */
-static void show_cell(const struct cell *cell)
-{
-	attr_t attributes = looks[cell->style].attributes | (cell->is_selected ? A_REVERSE : 0);
+/* ---- what is shown ---- */
 
-	attr_set(attributes, looks[cell->style].pair, NULL);
-	addstr(cell->text[0] ? cell->text : " ");
+/* For a locale that cannot show them: what we draw ourselves has a likeness. */
+static const char *plain_of(const char *text)
+{
+	static const char *const likes[][2] = {
+		{ "▁", "_" }, { "▂", "." }, { "▃", "-" }, { "▄", "=" }, { "▅", "+" }, { "▆", "*" },
+		{ "▇", "%" }, { "█", "#" }, { "▉", "#" }, { "▊", "#" }, { "▋", "#" }, { "▌", "#" },
+		{ "▍", "." }, { "▎", "." }, { "▏", "." }, { "·", "." }, { "▾", "v" }, { "×", "x" },
+		{ "°", "'" }, { "↑", "^" }, { "↓", "v" }, { "←", "<" }, { "→", ">" }, { "…", "." },
+	};
+
+	if ((unsigned char)text[0] < 0x80)
+		return text;
+	for (size_t i = 0; i < ARRAY_SIZE(likes); i++)
+		if (strcmp(text, likes[i][0]) == 0)
+			return likes[i][1];
+	/* U+2800 and more: braille, of a curve */
+	return strncmp(text, "\xe2\xa0", 2) == 0 || strncmp(text, "\xe2\xa3", 2) == 0 ||
+			       strncmp(text, "\xe2\xa1", 2) == 0 ||
+			       strncmp(text, "\xe2\xa2", 2) == 0
+		       ? ":"
+		       : "?";
 }
 
-void screen_show(const struct grid *g)
+static void show_cell(const struct cell *cell, bool is_utf8)
 {
+	attr_t attributes = looks[cell->style].attributes | (cell->is_selected ? A_REVERSE : 0);
+	const char *text = cell->text[0] ? cell->text : " ";
+
+	attr_set(attributes, looks[cell->style].pair, NULL);
+	addstr(is_utf8 ? text : plain_of(text));
+}
+
+static void show_row(const struct cell *row, int y, int width, bool is_utf8)
+{
+	move(y, 0);
+	for (int x = 0; x < width; x++) {
+		if (!row[x].is_second)
+			show_cell(&row[x], is_utf8);
+		else if (is_utf8)
+			move(y, x + 1); /* whatever curses takes for its width */
+		else
+			addch(' ');
+	}
+}
+
+void screen_show(const struct grid *g, const struct grid *shown)
+{
+	bool is_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	bool is_same_size = g->width == shown->width && g->height == shown->height;
+	size_t row_bytes = (size_t)g->width * sizeof(*g->cells);
+
 	for (int y = 0; y < g->height; y++) {
-		move(y, 0);
-		for (int x = 0; x < g->width; x++)
-			show_cell(&g->cells[y * g->width + x]);
+		const struct cell *row = &g->cells[y * g->width];
+
+		if (!is_same_size || memcmp(row, &shown->cells[y * g->width], row_bytes) != 0)
+			show_row(row, y, g->width, is_utf8);
 	}
 	refresh(); /* sends what has changed */
 }

@@ -2,7 +2,7 @@
  * screen - puts a grid on the terminal and tells which keys were pressed (ncursesw).
  *
  * The terminal is given back at the end, also when a signal ends the program or it
- * crashes. One at a time.
+ * crashes; SIGKILL leaves no time for that ("reset" mends it). One at a time.
  */
 #ifndef PROCTOR_TUI_SCREEN_H
 #define PROCTOR_TUI_SCREEN_H
@@ -15,7 +15,9 @@ int screen_open(struct err *err);
 void screen_close(void);
 
 void screen_size(int *ret_width, int *ret_height);
-void screen_show(const struct grid *g);
+
+/* shown is what was given to it last: rows that are as they were are left alone. */
+void screen_show(const struct grid *g, const struct grid *shown);
 
 enum screen_event { SCREEN_NOTHING, SCREEN_KEY, SCREEN_CLICK, SCREEN_RESIZED };
 

@@ -16,6 +16,7 @@ struct tui {
 	struct feed feed;
 	struct scene scene;
 	struct grid grid;
+	struct grid shown; /* as the terminal has it; of another size: not at all */
 	bool is_over;
 };
 
@@ -88,7 +89,9 @@ static int show(struct tui *t, struct err *err)
 	if (fit(t) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the screen");
 	draw_scene(&t->scene, &t->grid);
-	screen_show(&t->grid);
+	screen_show(&t->grid, &t->shown);
+	if (grid_copy(&t->shown, &t->grid) < 0)
+		grid_release(&t->shown); /* then all of it the next time */
 	return 0;
 }
 
@@ -123,20 +126,31 @@ static void wait_for_something(struct tui *t)
 		t->is_over = true; /* the terminal is gone */
 }
 
+/* True: there is something new to be seen. */
+static bool pump(struct tui *t)
+{
+	struct err trouble = ERR_INIT;
+	int r = t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble);
+
+	if (r < 0)
+		say(&t->scene, trouble.text);
+	return r != 0;
+}
+
+/* A long snapshot comes in many pieces: only when it is whole there is something to draw. */
 static int loop(struct tui *t, struct err *err)
 {
-	int r = 0;
+	bool has_changed = true;
 
 	while (!t->is_over) {
-		struct err trouble = ERR_INIT;
+		int r;
 
-		if (t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble) < 0)
-			say(&t->scene, trouble.text);
-		r = show(t, err);
+		has_changed |= pump(t);
+		r = has_changed ? show(t, err) : 0;
 		if (r < 0)
 			return r;
 		wait_for_something(t);
-		read_keys(t);
+		has_changed = read_keys(t);
 	}
 	return 0;
 }
@@ -166,11 +180,13 @@ static void close_tui(struct tui *t)
 		t->feed.ops->close(t->feed.ctx);
 	scene_release(&t->scene);
 	grid_release(&t->grid);
+	grid_release(&t->shown);
 }
 
 int tui_run(const struct tui_options *options, struct err *err)
 {
-	CLEANUP(close_tui) struct tui t = { .options = options, .grid = GRID_INIT };
+	CLEANUP(close_tui)
+	struct tui t = { .options = options, .grid = GRID_INIT, .shown = GRID_INIT };
 	int r;
 
 	scene_init(&t.scene);

@@ -30,7 +30,8 @@ struct tui_helpers {
 
 struct tui_options {
 	const char *job_id;	 /* only this one; NULL: all */
-	double interval_seconds; /* between two looks of our own */
+	double interval_seconds; /* between two looks of our own, or two of the daemon's that are
+				    shown; 0: 2 s, or all of them */
 	struct store *store;	 /* of what is replayed */
 	const struct mask *mask;
 	uint64_t since_wall_ns; /* replays from then on; 0: live */

@@ -159,6 +159,49 @@ static void test_events(void **state)
 	rpc_client_close(client);
 }
 
+/* Of one topic no tree is made; all others are events as before. */
+static int on_text(void *ctx, struct json_cursor *data)
+{
+	struct heard *heard = ctx;
+	const char *key;
+	size_t n;
+
+	assert_true(json_cursor_enter(data, '{'));
+	assert_true(json_cursor_next_key(data, &key, &n));
+	assert_true(json_cursor_is(key, n, "k"));
+	heard->last_k = json_cursor_u64(data);
+	return ++heard->n == heard->stop_at ? 7 : 0;
+}
+
+static void test_text_events(void **state)
+{
+	struct fixture *f = *state;
+	struct heard heard = { .stop_at = 3 };
+	struct rpc_client_options options = {
+		.path = f->path, .text_topic = "job.started", .on_text = on_text, .ctx = &heard
+	};
+	struct rpc_client *client = must_connect(&options);
+	struct err err = ERR_INIT;
+
+	assert_int_equal(rpc_client_call(client, "subscribe", NULL, NULL, &err), 0);
+	assert_int_equal(rpc_client_call(client, "publish", "[5]", NULL, &err), 0);
+	assert_int_equal(rpc_client_listen(client, PATIENCE_S * 1000, &err), 7);
+	assert_int_equal(rpc_client_listen(client, 50, &err), -ETIMEDOUT);
+	assert_int_equal(heard.n, 5);
+	assert_int_equal(heard.last_k, 4);
+	rpc_client_close(client);
+
+	heard = (struct heard){ 0 };
+	options.text_topic = "job.start";
+	options.on_event = on_event;
+	client = must_connect(&options);
+	assert_int_equal(rpc_client_call(client, "subscribe", NULL, NULL, &err), 0);
+	assert_int_equal(rpc_client_call(client, "publish", "[2]", NULL, &err), 0);
+	assert_int_equal(rpc_client_listen(client, 100, &err), -ETIMEDOUT);
+	assert_int_equal(heard.n, 2);
+	rpc_client_close(client);
+}
+
 /* ---- finding it ---- */
 
 static void find_in_many_places(struct fixture *f)
@@ -438,9 +481,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CLIENT_TEST(test_calls),	 CLIENT_TEST(test_errors),
 		CLIENT_TEST(test_timeout),	 CLIENT_TEST(test_events),
-		CLIENT_TEST(test_finding),	 ALONE_TEST(test_no_daemon),
-		ALONE_TEST(test_impostor),	 ALONE_TEST(test_full_queue),
-		ALONE_TEST(test_hostile_daemon), ALONE_TEST(test_endless_events),
+		CLIENT_TEST(test_text_events),	 CLIENT_TEST(test_finding),
+		ALONE_TEST(test_no_daemon),	 ALONE_TEST(test_impostor),
+		ALONE_TEST(test_full_queue),	 ALONE_TEST(test_hostile_daemon),
+		ALONE_TEST(test_endless_events),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

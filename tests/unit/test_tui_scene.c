@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #include "tui/feed.h"
 #include "tui/keys.h"
 #include "tui/scene.h"
-#include "tui/snapshot_value.h"
+#include "tui/snapshot_json.h"
 
 #define MB (UINT64_C(1) << 20)
 #define SECOND UINT64_C(1000000000)
@@ -102,6 +103,14 @@ static int teardown(void **state)
 	scene_release(*state);
 	free(*state);
 	return 0;
+}
+
+static void add_event(struct scene *s, enum event_kind kind, const char *text)
+{
+	struct scene_event event = { .wall_ns = NOON, .kind = kind };
+
+	snprintf(event.text, sizeof(event.text), "%s", text);
+	scene_add_event(s, &event);
 }
 
 /* ---- rows ---- */
@@ -311,7 +320,7 @@ static void test_screen(void **state)
 {
 	struct scene *s = *state;
 
-	scene_add_event(s, NOON, EVENT_KIND_JOB, "job.started of train");
+	add_event(s, EVENT_KIND_JOB, "job.started of train");
 	assert_string_equal(
 		draw_text(s, 80, 24),
 		"proctor daemon 42                                                       22:13:23\n"
@@ -332,7 +341,7 @@ static void test_screen(void **state)
 		"\n\n"
 		"WHAT HAPPENED\n\n\n\n\n"
 		"22:13:20 job.started of train\n"
-		"? help  / search  f filter  P M I T N sort  t tree  Enter detail  x end  p pause\n");
+		"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end  s t\n");
 }
 
 static void test_anomalies(void **state)
@@ -371,6 +380,116 @@ static void test_detail(void **state)
 	assert_null(strstr(text, "WHAT HAPPENED"));
 	press(s, "\n");
 	assert_non_null(strstr(draw_text(s, 80, 30), "WHAT HAPPENED"));
+}
+
+/* One that has a longer number is not meant, and neither is one that had the number before. */
+static void test_flagged(void **state)
+{
+	struct scene *s = *state;
+	struct scene_event event = { .wall_ns = NOON, .kind = EVENT_KIND_ANOMALY };
+	const struct proc_key other = { 1, 1 }, before = { 11, 5 }, its = { 11, 11 };
+
+	press(s, "/worker\n\n");
+	snprintf(event.text, sizeof(event.text), "zombie pid 11");
+	event.process = track_key_of_process(&other);
+	scene_add_event(s, &event);
+	event.process = track_key_of_process(&before);
+	scene_add_event(s, &event);
+	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
+	event.process = track_key_of_process(&its);
+	event.job = track_key_of_job("train");
+	scene_add_event(s, &event);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie pid 11"));
+	event.is_over = true;
+	scene_add_event(s, &event);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 zombie"));
+	press(s, "/train\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 zombie"));
+	press(s, "/build\n");
+	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
+}
+
+/* Among the events: the older ones are above. */
+static void test_walk_among_events(void **state)
+{
+	struct scene *s = *state;
+	struct scene_event event = { .wall_ns = NOON, .kind = EVENT_KIND_JOB };
+	char json[] = "{\"metric_value\":12.5,\"unit\":null,\"host\":{\"a\":1},\"who\":\"me\"}";
+	const char *text;
+
+	press(s, "\t");
+	assert_false(s->is_in_events); /* there are none */
+	for (int i = 0; i < 40; i++) {
+		snprintf(event.text, sizeof(event.text), "event %d.", i);
+		event.json = i == 37 ? json : NULL;
+		scene_add_event(s, &event);
+	}
+	press(s, "\tkk");
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "\n>22:13:20 event 37.\n"));
+	press(s, "\n");
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "metric_value      12.5\nwho               me\n"));
+	assert_null(strstr(text, "host"));
+	press(s, "x");
+	assert_int_equal(s->overlay, OVERLAY_NONE); /* an event cannot be ended */
+	press(s, "\ng");
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 event 0.\n"));
+	scene_add_event(s, &event); /* it stays where it was */
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 event 0.\n"));
+	press(s, "G");
+	draw_text(s, 80, 24);
+	keys_click(s, s->events_y);
+	assert_int_equal(s->event_at, s->event_rows - 1);
+	keys_click(s, s->jobs_y);
+	assert_false(s->is_in_events);
+}
+
+static void test_calls(void **state)
+{
+	static const struct syscall_use a[] = { { "read", 30, 0, 100, 0 },
+						{ "write", 7, 0, 300, 0 },
+						{ "futex", 0, 0, 0, 0 } };
+	static const struct syscall_use b[] = { { "write", 100, 0, U64_UNKNOWN, 0 } };
+	struct scene *s = *state;
+
+	s->snap.processes[0].syscalls = a;
+	s->snap.processes[0].n_syscalls = 3;
+	s->snap.processes[1].syscalls = b;
+	s->snap.processes[1].n_syscalls = 1;
+	s->snap.processes[2].syscalls = a;
+	s->snap.processes[2].n_syscalls = 0;
+	press(s, "/python train\n\n");
+	assert_non_null(
+		strstr(draw_text(s, 80, 30), "system calls  read 30 (25 %), write 7 (75 %)\n"));
+	press(s, "/train\n");
+	press(s, "g/train\n");
+	assert_non_null(strstr(draw_text(s, 120, 30), "90s write read\n"));
+	press(s, "/cc -c\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "system calls  -\n")); /* not counted */
+	press(s, "/make\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "system calls  none since"));
+}
+
+/* The user stays where they were, and not at the top, when a job is over. */
+static void test_selected_is_gone(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	press(s, "/cc -c\n");
+	assert_int_equal(scene_selected_row(s), 3);
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.processes[3].key.start_ticks = 77; /* another one by the same number */
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(scene_selected_row(s), 3);
+	snap.n_processes = 0;
+	snap.n_progress = 1;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(scene_selected_row(s), 0);
+	assert_non_null(scene_selected(s));
+	snapshot_release(&snap);
 }
 
 /* Every key that does something is on the page, in a terminal of the usual size. */
@@ -430,7 +549,7 @@ static void test_hostile_names(void **state)
 	fill_host(&snap, 9);
 	add(&snap, 40, 1, "train", "\x1b[2Jevil\n\xff\xc3");
 	assert_int_equal(scene_add_snapshot(s, &snap), 0);
-	scene_add_event(s, NOON, EVENT_KIND_ANOMALY, "\x1b]0;title\x07");
+	add_event(s, EVENT_KIND_ANOMALY, "\x1b]0;title\x07");
 	text = draw_text(s, 100, 40);
 	assert_null(strchr(text, '\x1b'));
 	assert_null(strchr(text, '\x07'));
@@ -480,11 +599,12 @@ static void test_ring_of_parents(void **state)
 
 static void test_snapshot_from_json(void **state)
 {
-	static const struct rpc_value_limits limits = { 32, 100000 };
+	static const struct syscall_use uses[] = { { "read", 30, 0, 100, 0 },
+						   { "write", 7, 0, 300, 0 } };
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot snap;
 	CLEANUP(snapshot_release) struct snapshot back;
-	struct rpc_value *value = NULL;
+	struct json_cursor c;
 	struct json j;
 
 	(void)state;
@@ -495,11 +615,13 @@ static void test_snapshot_from_json(void **state)
 	snap.processes[0].gpu_memory_bytes = 77 * MB;
 	snap.processes[0].rss_bytes = 12345678; /* no whole MB */
 	snap.processes[1].fd_limit = FD_LIMIT_UNLIMITED;
+	snap.processes[2].syscalls = uses;
+	snap.processes[2].n_syscalls = 2;
+	snap.system.psi_io.some = (struct psi_line){ 12.5, 0, 0, 1 };
 	json_init(&j, &text);
 	snapshot_write_json(&j, &snap, SNAPSHOT_ALL);
-	assert_int_equal(rpc_value_parse(text.data, text.len, &limits, &value, NULL), 0);
-	assert_int_equal(snapshot_from_value(value, &back), 0);
-	rpc_value_free(value);
+	json_cursor_init(&c, text.data, text.len);
+	assert_int_equal(snapshot_from_json(&c, &back), 0);
 	assert_int_equal(back.n_processes, 5);
 	assert_int_equal(back.wall_ns / 1000, snap.wall_ns / 1000);
 	assert_int_equal(back.processes[0].key.pid, 10);
@@ -516,10 +638,45 @@ static void test_snapshot_from_json(void **state)
 	assert_int_equal(back.progress[0].total_sheets, 4);
 	assert_true(back.gpus == NULL);
 	assert_string_equal(back.pressure_level, "none");
-	assert_int_equal(rpc_value_parse("[1,{\"processes\":3}]", 19, &limits, &value, NULL), 0);
-	assert_true(snapshot_from_value(value, &back) < 0);
-	assert_int_equal(snapshot_from_value(rpc_value_at(value, 1), &back), 0);
-	rpc_value_free(value);
+	assert_null(back.processes[0].syscalls); /* nobody counted */
+	assert_int_equal(back.processes[2].n_syscalls, 2);
+	assert_string_equal(back.processes[2].syscalls[1].name, "write");
+	assert_int_equal(back.processes[2].syscalls[1].count, 7);
+	assert_int_equal(back.processes[2].syscalls[1].cpu_ns, 750000000); /* a share of 1 s */
+	assert_true(back.system.psi_io.some.avg10 == 12.5);
+	assert_true(isnan(back.system.psi_cpu.some.avg10));
+}
+
+/* A text that ends anywhere, and members of other types, twice, or in another order. */
+static void test_odd_snapshots(void **state)
+{
+	static const char odd[] =
+		"{\"processes\":[3,{\"pid\":\"x\",\"command\":7,\"syscall_time_pct\":{\"read\":5},"
+		"\"syscall_counts\":{\"read\":-1,\"write\":2},\"fd_limit\":\"unlimited\"}],"
+		"\"gpus\":[{},{},{}],\"gpus\":[{\"index\":9}],"
+		"\"job_progress\":[1,{\"job_id\":\"a\"}],\"job_progress\":[],\"psi_io\":[]}";
+	CLEANUP(snapshot_release) struct snapshot back;
+	struct json_cursor c;
+
+	(void)state;
+	snapshot_init(&back);
+	for (size_t n = 0; n + 1 < sizeof(odd) - 1; n++) {
+		CLEANUP(free_ptr) char *cut = strndup(odd, n);
+
+		json_cursor_init(&c, cut, n);
+		assert_int_equal(snapshot_from_json(&c, &back), -EINVAL);
+	}
+	json_cursor_init(&c, odd, sizeof(odd) - 1);
+	assert_int_equal(snapshot_from_json(&c, &back), 0);
+	assert_int_equal(back.n_processes, 2);
+	assert_int_equal(back.processes[1].n_syscalls, 1);
+	assert_true(back.processes[1].fd_limit == FD_LIMIT_UNLIMITED);
+	assert_null(back.processes[1].command);
+	assert_int_equal(back.n_gpus, 1);
+	assert_int_equal(back.gpus[0].index, 9);
+	assert_int_equal(back.n_progress, 0);
+	json_cursor_init(&c, "[1]", 3);
+	assert_int_equal(snapshot_from_json(&c, &back), -EINVAL);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -538,6 +695,10 @@ int main(void)
 		TEST(test_screen),
 		TEST(test_anomalies),
 		TEST(test_detail),
+		TEST(test_flagged),
+		TEST(test_walk_among_events),
+		TEST(test_calls),
+		TEST(test_selected_is_gone),
 		TEST(test_help),
 		TEST(test_sizes),
 		cmocka_unit_test(test_nothing_yet),
@@ -545,6 +706,7 @@ int main(void)
 		TEST(test_pid_reuse),
 		TEST(test_ring_of_parents),
 		cmocka_unit_test(test_snapshot_from_json),
+		cmocka_unit_test(test_odd_snapshots),
 	};
 
 	return cmocka_run_group_tests_name("tui_scene", tests, NULL, NULL);

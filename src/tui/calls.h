@@ -1,0 +1,19 @@
+/*
+ * calls - the system calls of a process, or of all that is below a node, most frequent first.
+ *
+ * "-" where nobody counted them, which is not the same as none.
+ */
+#ifndef PROCTOR_TUI_CALLS_H
+#define PROCTOR_TUI_CALLS_H
+
+#include "base/buf.h"
+#include "model/snapshot.h"
+#include "tui/outline.h"
+
+/* In few words, for a column: "read write futex". */
+void calls_name(const struct snapshot *s, const struct node *node, struct buf *out);
+
+/* With their number, and of a process with their share of the time: "read 1200 (40 %), write 7". */
+void calls_describe(const struct snapshot *s, const struct node *node, struct buf *out);
+
+#endif

@@ -1,0 +1,238 @@
+/*
+ * All that is known of what is selected: a process, a job, or an event.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json_cursor.h"
+#include "base/unknown.h"
+#include "tui/calls.h"
+#include "tui/draw.h"
+
+#define LABEL_COLUMNS 14
+
+static int add_line(const struct area *a, int y, const char *label, const char *text)
+{
+	area_put(a, 0, y, STYLE_TITLE, label);
+	area_put(a, LABEL_COLUMNS, y, STYLE_PLAIN, text);
+	return y + 1;
+}
+
+/* ---- a process ---- */
+
+static const char *of_limit(uint64_t fds, uint64_t limit, char *room, size_t size)
+{
+	if (!u64_known(fds))
+		snprintf(room, size, "-");
+	else if (!u64_known(limit))
+		snprintf(room, size, "%llu, of a limit that is not known", (unsigned long long)fds);
+	else if (limit == FD_LIMIT_UNLIMITED)
+		snprintf(room, size, "%llu, no limit", (unsigned long long)fds);
+	else
+		snprintf(room, size, "%llu of %llu (%.0f %%)", (unsigned long long)fds,
+			 (unsigned long long)limit,
+			 limit ? 100.0 * (double)fds / (double)limit : 100.0);
+	return room;
+}
+
+static int draw_use(const struct area *a, int y, const struct node *node)
+{
+	const struct proc_sample *p = node->p;
+	char text[256], b[4][DRAW_NUMBER_BYTES];
+
+	snprintf(text, sizeof(text), "%s now, %s at most, %s of files, %s swapped out, %s virtual",
+		 draw_bytes(p->rss_bytes, b[0]), draw_bytes(p->hwm_bytes, b[1]),
+		 draw_bytes(p->rss_file_bytes, b[2]), draw_bytes(p->swap_bytes, b[3]),
+		 draw_bytes(p->vms_bytes, (char[DRAW_NUMBER_BYTES]){ 0 }));
+	y = add_line(a, y, "memory", text);
+	snprintf(text, sizeof(text), "%s %%, %s user, %s system",
+		 draw_percent(p->cpu_percent, b[0]), draw_time(u64_to_seconds(p->user_ns), b[1]),
+		 draw_time(u64_to_seconds(p->system_ns), b[2]));
+	y = add_line(a, y, "CPU", text);
+	snprintf(text, sizeof(text), "%s; %s read, %s written of storage",
+		 draw_rate(node->io_rate, b[0]), draw_bytes(p->read_bytes, b[1]),
+		 draw_bytes(p->write_bytes, b[2]));
+	return add_line(a, y, "I/O", text);
+}
+
+static int draw_process(const struct scene *s, const struct area *a, int y, const struct node *node)
+{
+	const struct proc_sample *p = node->p;
+	char text[256], b[2][DRAW_NUMBER_BYTES];
+
+	snprintf(text, sizeof(text), "%d (parent %d), state %c, %s old, %s threads",
+		 (int)p->key.pid, (int)p->ppid, p->state, draw_time(p->age_seconds, b[0]),
+		 draw_count(p->threads, b[1]));
+	y = add_line(a, y, "process", text);
+	y = add_line(a, y, "command", p->command ? p->command : p->comm);
+	y = draw_use(a, y, node);
+	if (s->snap.n_gpus > 0) {
+		snprintf(text, sizeof(text), "%s %%, %s", draw_percent(p->gpu_percent, b[0]),
+			 draw_bytes(p->gpu_memory_bytes, b[1]));
+		y = add_line(a, y, "GPU", text);
+	}
+	return add_line(a, y, "open files", of_limit(p->open_fds, p->fd_limit, text, sizeof(text)));
+}
+
+/* ---- a job, a sheet, a rank ---- */
+
+static int draw_whose(const struct area *a, int y, const struct node *node)
+{
+	char text[SCENE_TEXT_BYTES];
+
+	if (!node->job_id)
+		return add_line(a, y, "job", "processes of no job");
+	if (node->kind == NODE_JOB)
+		return add_line(a, y, "job", node->job_id);
+	if (node->kind == NODE_SHEET)
+		snprintf(text, sizeof(text), "%s, sheet %d", node->job_id, node->sheet_num);
+	else
+		snprintf(text, sizeof(text), "%s, rank %d", node->job_id, node->rank);
+	return add_line(a, y, "job", text);
+}
+
+static int draw_group(const struct area *a, int y, const struct node *node)
+{
+	char text[256], b[5][DRAW_NUMBER_BYTES];
+
+	y = draw_whose(a, y, node);
+	if (node->progress) {
+		snprintf(text, sizeof(text), "%d of %d sheets done, %s",
+			 node->progress->last_completed_sheet, node->progress->total_sheets,
+			 node->progress->status ? node->progress->status : "-");
+		y = add_line(a, y, "progress", text);
+	}
+	snprintf(text, sizeof(text), "%zu; CPU %s %%, memory %s, I/O %s, GPU %s, %s old",
+		 node->n_processes, draw_percent(node->cpu_percent, b[0]),
+		 draw_bytes(node->rss_bytes, b[1]), draw_rate(node->io_rate, b[2]),
+		 draw_bytes(node->gpu_bytes, b[3]), draw_time(node->age_seconds, b[4]));
+	return add_line(a, y, "processes", text);
+}
+
+/* ---- both ---- */
+
+static int draw_calls(const struct scene *s, const struct area *a, int y, const struct node *node)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	calls_describe(&s->snap, node, &text);
+	return add_line(a, y, "system calls", buf_error(&text) == 0 ? text.data : "-");
+}
+
+/* The last anomaly that is of it. */
+static int draw_why(const struct scene *s, const struct area *a, int y, const struct node *node)
+{
+	char text[SCENE_TEXT_BYTES + DRAW_NUMBER_BYTES], room[DRAW_NUMBER_BYTES];
+
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct scene_event *event = scene_event(s, i);
+		uint64_t id = node->kind == NODE_PROCESS ? event->process : event->job;
+
+		if (event->kind != EVENT_KIND_ANOMALY || id != node->id)
+			continue;
+		snprintf(text, sizeof(text), "%s %s", draw_clock(event->wall_ns, room),
+			 event->text);
+		area_put(a, 0, y, event->is_over ? STYLE_TITLE : STYLE_BAD,
+			 event->is_over ? "was flagged" : "flagged");
+		area_put(a, LABEL_COLUMNS, y, STYLE_PLAIN, text);
+		return y + 1;
+	}
+	return y;
+}
+
+static void draw_node(const struct scene *s, const struct area *a, const struct node *node)
+{
+	struct area chart;
+	int y = 1;
+
+	y = node->p ? draw_process(s, a, y, node) : draw_group(a, y, node);
+	y = draw_calls(s, a, y, node);
+	y = draw_why(s, a, y, node);
+	chart = area_part(a, 0, y, a->width, a->height - y);
+	draw_braille(&chart, tracks_find(&s->tracks, node->id));
+}
+
+/* ---- an event ---- */
+
+static bool is_time(const char *key, size_t len)
+{
+	static const char *const keys[] = { "timestamp", "changed", "began",
+					    "peak",	 "ended",   "started" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (json_cursor_is(key, len, keys[i]))
+			return true;
+	return false;
+}
+
+/* Times as a clock has them, text without its quotes; NULL: nothing that fits into a line. */
+static const char *value_text(struct json_cursor *c, bool is_a_time, struct arena *arena,
+			      char room[DRAW_NUMBER_BYTES])
+{
+	struct json_cursor again = *c;
+	const char *text, *raw;
+	size_t len;
+	double v;
+
+	json_cursor_value(c, &raw, &len);
+	if (len == 0 || raw[0] == '{' || raw[0] == '[' || raw[0] == 'n')
+		return NULL;
+	if (is_a_time) {
+		v = json_cursor_f64(&again);
+		return v > 0 && v < 1e10 ? draw_date((uint64_t)(v * 1e9), room) : NULL;
+	}
+	text = json_cursor_string(&again, arena);
+	return text ? text : arena_strndup(arena, raw, len);
+}
+
+/* Two in each row where there is room for them. Lists and objects in it are left out. */
+static void draw_members(const struct area *a, const char *json)
+{
+	int columns = a->width >= 120 ? 2 : 1, n = 0;
+	struct arena arena = ARENA_INIT;
+	struct json_cursor c;
+	const char *key;
+	size_t len;
+
+	json_cursor_init(&c, json, strlen(json));
+	if (!json_cursor_enter(&c, '{'))
+		return;
+	while (json_cursor_next_key(&c, &key, &len)) {
+		struct area place = area_part(a, n % columns * (a->width / columns), n / columns,
+					      a->width / columns - 1, 1);
+		char room[DRAW_NUMBER_BYTES];
+		const char *value = value_text(&c, is_time(key, len), &arena, room);
+
+		if (!value || !value[0])
+			continue;
+		area_printf(&place, 0, 0, STYLE_TITLE, "%.*s", (int)len, key);
+		area_put(&place, 18, 0, STYLE_PLAIN, value);
+		n++;
+	}
+	arena_release(&arena);
+}
+
+static void draw_event(const struct area *a, const struct scene_event *event)
+{
+	char room[DRAW_NUMBER_BYTES];
+	struct area rest = area_part(a, 0, 2, a->width, a->height - 2);
+	int x = area_put(a, 0, 1, STYLE_DIM, draw_clock(event->wall_ns, room));
+
+	area_put(a, x + 1, 1, STYLE_BOLD, event->text);
+	if (event->json)
+		draw_members(&rest, event->json);
+}
+
+void draw_detail(const struct scene *s, const struct area *a)
+{
+	const struct scene_event *event =
+		s->is_in_events ? scene_event(s, (size_t)s->event_at) : NULL;
+	const struct node *node = scene_selected(s);
+
+	area_put(a, 0, 0, STYLE_TITLE, event ? "DETAIL OF WHAT HAPPENED" : "DETAIL");
+	if (event)
+		draw_event(a, event);
+	else if (node)
+		draw_node(s, a, node);
+}
