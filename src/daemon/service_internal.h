@@ -52,7 +52,7 @@ struct tick_stats {
 struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;
-	uint64_t n_told; /* that a runner has told of itself, besides these */
+	uint64_t n_told;    /* that a runner has told of itself, besides these */
 	struct arena arena; /* their strings */
 };
 

@@ -436,7 +436,7 @@ static void test_jobs(void **state)
 		check_object(
 			&e.text, e.json, "",
 			" phases syscalls verdict last_seen evidence sheet_metrics syscall_hotspots anomalies "
-			"telemetry rungs rung_reasons unknown processes events series_samples "
+			"telemetry runs_like_this rungs rung_reasons unknown processes events series_samples "
 			"series_samples_per_point series ");
 		check_evidence(&e.text, e.json);
 		if (u64_known(e.a.usage.user_ns))
