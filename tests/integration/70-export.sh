@@ -146,7 +146,7 @@ import csv, sys
 rows = list(csv.reader(open(sys.argv[1], newline="")))
 csv.writer(open(sys.argv[1], "w", newline="")).writerows([rows[0], rows[-1]])' "$TMP/csv"
 	compared "$job: the row of jobs is the report's" verdict last_seen evidence sheet_metrics \
-		syscall_hotspots anomalies telemetry rungs rung_reasons unknown processes events \
+		syscall_hotspots anomalies telemetry runs_like_this rungs rung_reasons unknown processes events \
 		phases syscalls series series_samples series_samples_per_point
 done
 export_csv --what jobs
