@@ -14,6 +14,7 @@
 #include "bus/bus.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
+#include "daemon/unsaved.h"
 #include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
@@ -118,6 +119,7 @@ struct service {
 	struct queue *queue;
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
+	struct unsaved unsaved; /* anomalies that wait to be stored */
 	struct learner *learner;
 	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct life_state life;
