@@ -52,7 +52,7 @@
  *    all processes of an attempt have called while somebody counted, by name.
  *
  * 4: A process whose numbers are those of samples that were removed says so (is_raised): at its
- *    end an attempt may have no room to tell of its processes.
+ *    end an attempt may have no room to tell of its processes. Anomalies are found by their end.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -268,7 +268,8 @@ static const char *const migrations[] = {
 
 	"ALTER TABLE processes ADD COLUMN is_raised INTEGER NOT NULL DEFAULT 0;"
 	"UPDATE processes SET is_raised = 1 WHERE n_samples IS NOT NULL"
-	" AND attempt IN (SELECT id FROM attempts WHERE ended_wall_ns IS NULL);",
+	" AND attempt IN (SELECT id FROM attempts WHERE ended_wall_ns IS NULL);"
+	"CREATE INDEX anomalies_by_end ON anomalies (ended_wall_ns);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

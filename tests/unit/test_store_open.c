@@ -93,6 +93,7 @@ static void test_half_made_database_is_finished(void **state)
 static void make_version_1(const struct fixture *f)
 {
 	static const char *const steps_back[] = {
+		"DROP INDEX anomalies_by_end",
 		"ALTER TABLE processes DROP COLUMN is_raised",
 		"ALTER TABLE attempts DROP COLUMN clock_error_ns",
 		"ALTER TABLE attempts DROP COLUMN is_clock_synchronised",
