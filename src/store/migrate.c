@@ -53,6 +53,7 @@
  *
  * 4: A process whose numbers are those of samples that were removed says so (is_raised): at its
  *    end an attempt may have no room to tell of its processes. Anomalies are found by their end.
+ *    Ticks that are removed with their attempt leave their ids behind as well (last_tick).
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -269,7 +270,14 @@ static const char *const migrations[] = {
 	"ALTER TABLE processes ADD COLUMN is_raised INTEGER NOT NULL DEFAULT 0;"
 	"UPDATE processes SET is_raised = 1 WHERE n_samples IS NOT NULL"
 	" AND attempt IN (SELECT id FROM attempts WHERE ended_wall_ns IS NULL);"
-	"CREATE INDEX anomalies_by_end ON anomalies (ended_wall_ns);",
+	"CREATE INDEX anomalies_by_end ON anomalies (ended_wall_ns);"
+	"DROP TRIGGER attempts_take_ticks;"
+	"CREATE TRIGGER attempts_take_ticks AFTER DELETE ON attempts BEGIN"
+	" INSERT INTO meta SELECT 'last_tick', max(id) FROM ticks WHERE recorder = OLD.id"
+	" HAVING max(id) IS NOT NULL"
+	" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);"
+	" DELETE FROM ticks WHERE recorder = OLD.id;"
+	" DELETE FROM folds WHERE recorder = OLD.id; END;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -101,6 +101,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)",
 	},
 	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
+	[STATEMENT_HAS_TICK] = { "SELECT 1 FROM ticks WHERE id = ? AND recorder = ?" },
 	[STATEMENT_NEWEST_TICK] = { "SELECT coalesce(max(id), 0) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
