@@ -30,7 +30,7 @@ declare -gA _proctor_options=(
 	[phase]=""
 	[config]="--check --json"
 	[doctor]="--json --repair"
-	[gc]="--dry-run --json"
+	[gc]="--dry-run --trust-clock --json"
 )
 
 # Prints the ids of recorded jobs that begin with WORD.

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/macros.h"
+
 static int path_format(char *path, struct err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 static int path_format(char *path, struct err *err, const char *fmt, ...)
@@ -191,4 +193,17 @@ int path_make_dir(const char *dir, struct err *err)
 			return r;
 	}
 	return path_make_one(part, err);
+}
+
+void path_give_to_folder_owner(const char *path, int fd)
+{
+	const char *slash = strrchr(path, '/');
+	CLEANUP(free_ptr)
+	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	struct stat st;
+
+	if (geteuid() != 0 || !folder || stat(folder, &st) < 0 || st.st_uid == 0)
+		return;
+	if (fchown(fd, st.st_uid, st.st_gid) < 0)
+		return; /* a file system without owners */
 }

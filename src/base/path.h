@@ -50,4 +50,10 @@ int socket_paths_find(struct socket_paths *ret, struct err *err);
 /* Makes dir and its missing parents, 0700. -EEXIST: something else than a folder is there. */
 int path_make_dir(const char *dir, struct err *err);
 
+/*
+ * What root makes in the folder of a user is the user's: else whose folder it is could not use it.
+ * fd is the new file at path. Where owners cannot be set nothing happens.
+ */
+void path_give_to_folder_owner(const char *path, int fd);
+
 #endif

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
@@ -143,6 +144,21 @@ static enum health tell_store_trouble(struct patient *p, const struct err *err, 
 	return HEALTH_BROKEN;
 }
 
+/* Whether what is old stays for now. */
+static bool add_hold(struct store *store, struct buf *detail)
+{
+	uint64_t until_ns = 0;
+	char until[32];
+
+	if (store_read_retention_hold(store, clock_wall_ns(), &until_ns, NULL) < 0 || !until_ns)
+		return false;
+	buf_printf(detail,
+		   "; the clock has jumped ahead, so nothing is removed for its age until %s "
+		   "(\"proctor gc --trust-clock\": the clock is right)",
+		   clock_format_local(until_ns, until, sizeof(until)));
+	return true;
+}
+
 /* What is in it. */
 static enum health look_through(struct patient *p, struct buf *detail)
 {
@@ -163,7 +179,7 @@ static enum health look_through(struct patient *p, struct buf *detail)
 		buf_add_str(detail, err.text);
 	else
 		buf_printf(detail, "%s, %zu attempts, no damage", p->paths.db, list.n);
-	return checked == 0 ? HEALTH_OK : HEALTH_NOTE;
+	return add_hold(store, detail) || checked < 0 ? HEALTH_NOTE : HEALTH_OK;
 }
 
 static enum health check_store(struct patient *p, struct buf *detail)

@@ -93,8 +93,8 @@ static int on_sample(void *ctx, const struct history_row *row)
 {
 	struct exporter *e = ctx;
 
-	report_csv_sample(&e->csv, row->wall_ns, row->resolution_seconds, row->attempt_num,
-			  &row->sample);
+	report_csv_sample(&e->csv, row->wall_ns, row->resolution_seconds, row->n_samples,
+			  row->attempt_num, &row->sample);
 	return pass(e);
 }
 

@@ -19,14 +19,16 @@
 /* Work that is done by then is not worth a line that comes and goes. */
 #define QUIET_NS UINT64_C(500000000)
 
-enum gc_key { KEY_JSON = 256, KEY_DRY_RUN };
+enum gc_key { KEY_JSON = 256, KEY_DRY_RUN, KEY_TRUST_CLOCK };
 
 struct gc_args {
-	bool json, dry_run;
+	bool json, dry_run, trust_clock;
 };
 
 static const struct argp_option gc_options[] = {
 	{ "dry-run", KEY_DRY_RUN, NULL, 0, "Only tell what is old enough to be removed", 0 },
+	{ "trust-clock", KEY_TRUST_CLOCK, NULL, 0,
+	  "Remove what is old also when the clock has jumped ahead", 0 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
 	{ 0 },
 };
@@ -41,6 +43,9 @@ static error_t parse_gc_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_DRY_RUN:
 		args->dry_run = true;
+		return 0;
+	case KEY_TRUST_CLOCK:
+		args->trust_clock = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		cli_usage_error(state, "'%s' is one word too many", arg);
@@ -146,9 +151,20 @@ static int run_slices(struct store *store, struct retention *run, struct line *l
 	return 0;
 }
 
-static int collect(const struct paths *paths, const struct retention_policy *policy,
-		   struct retention_result *ret, struct err *err)
+static void tell_hold(uint64_t until_ns)
 {
+	char until[32];
+
+	if (until_ns)
+		log_warning("the clock has jumped ahead: nothing is removed for its age until %s, "
+			    "but with --trust-clock",
+			    clock_format_local(until_ns, until, sizeof(until)));
+}
+
+static int collect(const struct paths *paths, const struct retention_policy *policy,
+		   bool trusts_clock, struct retention_result *ret, struct err *err)
+{
+	struct retention_clock clock = retention_clock_now();
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct line line = { .is_shown = is_terminal(), .begun_ns = clock_boot_ns() };
 	struct retention run;
@@ -157,8 +173,11 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 	if (r < 0)
 		return r;
 	store_retain_begin(&run, policy, clock_wall_ns());
+	clock.is_synchronised |= trusts_clock;
+	store_retain_watch_clock(&run, &clock);
 	r = run_slices(store, &run, &line, err);
 	line_clear(&line);
+	tell_hold(run.held_until_ns);
 	*ret = run.result;
 	return r;
 }
@@ -289,7 +308,7 @@ int cli_gc(int argc, char **argv)
 		return cli_fail(CLI_USAGE, &err);
 	policy = upkeep_policy(&settings.config.retention, settings.paths.jsonl);
 	r = args.dry_run ? preview(&settings.paths, &policy, &p, &err)
-			 : collect(&settings.paths, &policy, &p.result, &err);
+			 : collect(&settings.paths, &policy, args.trust_clock, &p.result, &err);
 	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
 		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
 	if (p.result.over_bytes > 0 && !args.dry_run)

@@ -103,8 +103,8 @@ static void add_json(struct printer *p, const struct history_row *row)
 
 static void add_csv(struct printer *p, const struct history_row *row)
 {
-	report_csv_sample(&p->csv, row->wall_ns, row->resolution_seconds, row->attempt_num,
-			  &row->sample);
+	report_csv_sample(&p->csv, row->wall_ns, row->resolution_seconds, row->n_samples,
+			  row->attempt_num, &row->sample);
 }
 
 static void add_line(struct printer *p, const struct history_row *row)

@@ -64,6 +64,11 @@ static void write_json(struct json *j, const struct minute_row *row)
 		     count(last->threads));
 	write_values(j, "open_fds", row->avg.open_fds, count(min->open_fds), count(max->open_fds),
 		     count(last->open_fds));
+	write_values(j, "gpu_memory_mb", MB(row->avg.gpu_memory_bytes),
+		     u64_to_mb(min->gpu_memory_bytes), u64_to_mb(max->gpu_memory_bytes),
+		     u64_to_mb(last->gpu_memory_bytes));
+	write_values(j, "gpu_pct", row->avg.gpu_percent, min->gpu_percent, max->gpu_percent,
+		     last->gpu_percent);
 	json_key_f64(j, "cpu_seconds", u64_to_seconds(last->cpu_ns));
 	json_key_u64(j, "read_bytes", last->read_bytes);
 	json_key_u64(j, "write_bytes", last->write_bytes);

@@ -70,7 +70,8 @@ int told_list_read(struct store *store, const struct event_filter *filter, struc
 		   struct err *err)
 {
 	const struct anomaly_filter anomalies = { .job_id = filter->job_id,
-						  .until_wall_ns = filter->until_wall_ns };
+						  .until_wall_ns = filter->until_wall_ns,
+						  .lasting_wall_ns = filter->since_wall_ns };
 	struct reading in = { filter, ret };
 	int r = store_read_anomalies(store, &anomalies, on_anomaly, &in, err);
 

@@ -415,7 +415,7 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 	return has_evidence;
 }
 
-/* One that cannot be stored now is stored when it changes, or at the end. */
+/* One that cannot be stored now is stored later, or at the end. */
 static void store_anomaly(struct run *run, const struct detect_change *change)
 {
 	struct anomaly_evidence evidence;
@@ -425,13 +425,16 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 	episode_copy(&episode, change->episode);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	store_write_anomaly(run->store, run->attempt->id, &episode, change->change, &err);
+	unsaved_write(&run->unsaved, run->store, run->attempt->id, &episode, change->change,
+		       &err);
 }
 
 static void store_anomalies(struct run *run, const struct detect_changes *changes)
 {
-	for (size_t i = 0; run->store && i < changes->n; i++)
+	for (size_t i = 0; !run->store_is_off && i < changes->n; i++)
 		store_anomaly(run, &changes->items[i]);
+	if (changes->n == 0)
+		unsaved_retry(&run->unsaved, run->store, 0, NULL);
 }
 
 static void look_for_anomalies(struct run *run)
@@ -693,6 +696,7 @@ static void leave_replaced(struct run *run)
 	if (!run->store || !was_replaced(run))
 		return;
 	upkeep_leave(run->upkeep);
+	unsaved_release(&run->unsaved);
 	run->store = store_close(run->store);
 	run->attempt->id = 0;
 	add_unknown(run->attempt, "history",
@@ -710,9 +714,14 @@ static void store_last_ticks(struct run *run)
 		run->backlog.n_lost += run->backlog.n;
 		say_loss(run, "this run is not fully recorded", &err);
 	}
+	if (run->store && unsaved_retry(&run->unsaved, run->store, U64_UNKNOWN, &err) < 0) {
+		run->unsaved.n_lost += run->unsaved.n;
+		say_loss(run, "this run is not fully recorded", &err);
+	}
 	if (!run->store_is_off)
 		add_count_note(run->attempt, run->backlog.n_lost, "history",
 			       "ticks could not be stored");
+	add_count_note(run->attempt, run->unsaved.n_lost, "anomalies", "could not be stored");
 	add_count_note(run->attempt, run->n_lines_missing, "log of snapshots",
 		       "snapshots could not be written to it");
 }

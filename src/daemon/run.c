@@ -671,6 +671,7 @@ static void close_run(struct run *run)
 {
 	run->store = store_close(run->store);
 	backlog_release(&run->backlog);
+	unsaved_release(&run->unsaved);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
 	hold_release(&run->hold);

@@ -246,6 +246,7 @@ static void end_record(struct service *s)
 
 	if (!s->store)
 		return;
+	unsaved_retry(&s->unsaved, s->store, U64_UNKNOWN, NULL);
 	if (store_end_daemon(s->store, &s->record, clock_wall_ns(), &err) < 0)
 		log_warning("the end of the daemon is not recorded: %s", err.text);
 }
@@ -273,6 +274,7 @@ static void close_service(struct service *s)
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
+	unsaved_release(&s->unsaved);
 	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);
 	s->recent = recent_free(s->recent);

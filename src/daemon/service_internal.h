@@ -20,6 +20,7 @@
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/upkeep.h"
+#include "daemon/unsaved.h"
 #include "daemon/watch.h"
 #include "daemon/watchdog.h"
 #include "detect/detect.h"
@@ -124,6 +125,7 @@ struct service {
 	struct queue *queue;
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
+	struct unsaved unsaved; /* anomalies that wait to be stored */
 	struct learner *learner;
 	struct aside *aside;		/* for calls that take long */
 	struct learn_call *learn_calls; /* clients that wait for an analysis */

@@ -45,6 +45,7 @@ static void write_life(struct json *j, const struct service *s)
 	json_key_u64(j, "process_events", s->life.n_told);
 	json_key_u64(j, "process_events_lost", s->life.n_lost);
 	json_key_u64(j, "syscalls_lost", s->syscalls.n_lost);
+	json_key_u64(j, "anomalies_lost", s->unsaved.n_lost);
 	service_write_orphans(j, s);
 }
 
@@ -68,6 +69,14 @@ static void write_jobs(struct json *j, struct service *s)
 	json_key_u64(j, "held_jobs", service_count_held(s));
 }
 
+/* Unknown, which is null: it is not held. */
+static double held_until(const struct service *s)
+{
+	uint64_t ns = upkeep_held_until_ns(s->upkeep);
+
+	return ns ? clock_ns_to_seconds(ns) : F64_UNKNOWN;
+}
+
 static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
@@ -82,6 +91,7 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	write_jobs(j, s);
 	json_key_string(j, "database", s->options->paths->db);
 	json_key_bool(j, "recording", s->store != NULL);
+	json_key_f64(j, "retention_held_until", held_until(s));
 	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
 	json_key_string(j, "pressure_reason", s->pressure.reason);
 	write_costs(j, s);

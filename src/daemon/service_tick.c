@@ -54,6 +54,7 @@ static void leave_replaced(struct service *s)
 		return;
 	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
 	upkeep_leave(s->upkeep);
+	unsaved_release(&s->unsaved); /* of attempts that are not in another one */
 	s->store = store_close(s->store);
 	watch_forget(s->watch);
 }
@@ -227,7 +228,7 @@ static int judge(struct service *s, struct err *err)
 
 /* ---- detect: what is out of the ordinary ---- */
 
-/* One that cannot be stored is told all the same. */
+/* One that cannot be stored now is told all the same, and stored later. */
 static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
 {
 	const char *job_id = c->episode->worst.job_id;
@@ -243,7 +244,8 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	service_tell_anomaly(s, &change, job);
 	if (!s->store)
 		return 0;
-	return store_write_anomaly(s->store, job ? job->a.id : 0, &episode, c->change, err);
+	return unsaved_write(&s->unsaved, s->store, job ? job->a.id : 0, &episode, c->change,
+			      err);
 }
 
 static int detect(struct service *s, struct err *err)
@@ -266,6 +268,8 @@ static int detect(struct service *s, struct err *err)
 
 		r = r < 0 ? r : stored;
 	}
+	if (r == 0 && changes.n == 0)
+		r = unsaved_retry(&s->unsaved, s->store, 0, err);
 	return r;
 }
 

@@ -26,7 +26,7 @@ struct upkeep {
 	uint64_t looked_boot_ns; /* 0: never */
 	uint64_t tick_boot_ns;	 /* the last tick… */
 	uint64_t interval_ns; /* …and how long after the one before it was; 0: there was none */
-	bool failed;	      /* said once */
+	bool failed, is_held; /* said once */
 };
 
 struct retention_policy upkeep_policy(const struct config_retention *policy, const char *jsonl_path)
@@ -40,12 +40,31 @@ struct retention_policy upkeep_policy(const struct config_retention *policy, con
 	};
 }
 
+static void tell_hold(struct upkeep *u)
+{
+	char until[32];
+
+	if (u->run.held_until_ns && !u->is_held)
+		log_warning("the clock has jumped ahead: nothing is removed for its age until %s",
+			    clock_format_local(u->run.held_until_ns, until, sizeof(until)));
+	u->is_held = u->run.held_until_ns != 0;
+}
+
+static void begin(struct upkeep *u)
+{
+	const struct retention_clock clock = retention_clock_now();
+
+	store_retain_begin(&u->run, &u->policy, clock_wall_ns());
+	store_retain_watch_clock(&u->run, &clock);
+}
+
 /* 1: there is more to do. -EBUSY: others write right now. 0: it is done, or cannot be. */
 static int do_slice(struct upkeep *u, struct store *store)
 {
 	struct err err = ERR_INIT;
 	int r = store_retain_slice(store, &u->run, &err);
 
+	tell_hold(u);
 	if (r >= 0 || r == -EBUSY)
 		return r;
 	if (!u->failed)
@@ -130,11 +149,16 @@ void upkeep_look(struct upkeep *u, struct store *store)
 	if (store)
 		store_take_in(store, NULL); /* ends that others could not store */
 	if (!u->store && store && is_due(u, store)) {
-		store_retain_begin(&u->run, &u->policy, clock_wall_ns());
+		begin(u);
 		u->store = store;
 	}
 	if (u->store)
 		loop_timer_set(u->timer, pause_ms(u), 0);
+}
+
+uint64_t upkeep_held_until_ns(const struct upkeep *u)
+{
+	return u->run.held_until_ns;
 }
 
 void upkeep_leave(struct upkeep *u)
@@ -151,7 +175,7 @@ void upkeep_do_some(struct upkeep *u, struct store *store)
 	if (!u->store && !is_due(u, store))
 		return;
 	if (!u->store)
-		store_retain_begin(&u->run, &u->policy, clock_wall_ns());
+		begin(u);
 	do
 		r = do_slice(u, store);
 	while (r > 0 && clock_boot_ns() < until);

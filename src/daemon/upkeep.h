@@ -25,6 +25,9 @@ void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
  */
 void upkeep_look(struct upkeep *u, struct store *store);
 
+/* Until when nothing goes for its age, as the clock has jumped ahead; 0: it has not. */
+uint64_t upkeep_held_until_ns(const struct upkeep *u);
+
 /* The store is about to be closed. What is left is done by who comes next. */
 void upkeep_leave(struct upkeep *u);
 

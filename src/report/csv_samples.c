@@ -10,6 +10,7 @@
 struct sample_row {
 	uint64_t wall_ns;
 	double resolution_seconds;
+	uint64_t n_samples;
 	int attempt_num;
 	struct proc_sample p;
 };
@@ -78,6 +79,7 @@ static const struct csv_column sample_items[] = {
 	SAMPLE("rss_shmem_bytes", p.rss_shmem_bytes, cell_u64),
 	SAMPLE("swap_bytes", p.swap_bytes, cell_u64),
 	SAMPLE("resolution_seconds", resolution_seconds, cell_f64),
+	SAMPLE("samples", n_samples, cell_u64),
 };
 static const struct csv_columns sample_columns = CSV_COLUMNS(sample_items);
 
@@ -86,10 +88,10 @@ void csv_samples_heading(struct csv *c)
 	csv_add_names(c, &sample_columns);
 }
 
-void report_csv_sample(struct csv *c, uint64_t wall_ns, double resolution_seconds, int attempt_num,
-		       const struct proc_sample *p)
+void report_csv_sample(struct csv *c, uint64_t wall_ns, double resolution_seconds,
+		       uint64_t n_samples, int attempt_num, const struct proc_sample *p)
 {
-	const struct sample_row row = { wall_ns, resolution_seconds, attempt_num, *p };
+	const struct sample_row row = { wall_ns, resolution_seconds, n_samples, attempt_num, *p };
 
 	csv_add_cells(c, &sample_columns, &row);
 	csv_end_row(c);

@@ -66,9 +66,9 @@ enum report_table {
 int report_table_from_name(const char *name, enum report_table *ret);
 
 void report_csv_heading(struct csv *c, enum report_table table);
-/* resolution_seconds: as in a snapshot. */
-void report_csv_sample(struct csv *c, uint64_t wall_ns, double resolution_seconds, int attempt_num,
-		       const struct proc_sample *p);
+/* resolution_seconds: as in a snapshot; n_samples stand behind it: 1, or those of the minute. */
+void report_csv_sample(struct csv *c, uint64_t wall_ns, double resolution_seconds,
+		       uint64_t n_samples, int attempt_num, const struct proc_sample *p);
 void report_csv_snapshot(struct csv *c, const struct snapshot *s);
 void report_csv_event(struct csv *c, int attempt_num, const struct proc_event *ev);
 

@@ -200,7 +200,8 @@ struct page {
 /* Where to go on, and where to stop. */
 struct course {
 	int64_t after_ns, after_id, until_ns;
-	int64_t job; /* 0: any */
+	int64_t lasting_ns; /* 0: whenever they ended */
+	int64_t job;	    /* 0: any */
 	int attempt_num;
 };
 
@@ -331,7 +332,10 @@ static int fill_page(struct store *store, struct page *page, struct course *cour
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, STATEMENT_WALK_ANOMALIES, &q, err);
+		r = query_open(store,
+			       course->lasting_ns ? STATEMENT_WALK_LASTING_ANOMALIES
+						  : STATEMENT_WALK_ANOMALIES,
+			       &q, err);
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, course->after_ns);
@@ -339,6 +343,8 @@ static int fill_page(struct store *store, struct page *page, struct course *cour
 	query_bind_i64(&q, course->until_ns);
 	query_bind_i64(&q, course->job);
 	query_bind_i64(&q, course->attempt_num);
+	if (course->lasting_ns)
+		query_bind_i64(&q, course->lasting_ns);
 	page->n = 0;
 	arena_reset(&page->arena);
 	while (r == 0 && page->n < PAGE_ANOMALIES && (r = query_step(&q, err)) > 0)
@@ -382,6 +388,7 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 		.after_id = INT64_MAX,
 		.until_ns = filter->until_wall_ns ? as_i64(filter->until_wall_ns) : INT64_MAX,
 		.attempt_num = filter->attempt_num,
+		.lasting_ns = as_i64(filter->lasting_wall_ns),
 	};
 	int r = filter->job_id ? find_job(store, filter->job_id, &course.job, err) : 0;
 

@@ -54,6 +54,7 @@ enum sample_word {
 	SAMPLE_VMS_BYTES,
 	SAMPLE_SWAP_BYTES,
 	SAMPLE_STATE,
+	SAMPLE_GPU_PERCENT = 31, /* between them are those that nobody asks for by name */
 	SAMPLE_WORDS = 32
 };
 
@@ -96,7 +97,7 @@ enum syscall_word {
 enum {
 	GPU_WORDS = 11,
 	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
-	TABLE_COLUMNS = 74	    /* of the widest table: a rollup's */
+	TABLE_COLUMNS = 82	    /* of the widest table: a rollup's */
 };
 
 /* boot_ns: of the tick. */

@@ -62,7 +62,7 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	FIELD(proc_sample, voluntary_switches, WORD_U64),
 	FIELD(proc_sample, involuntary_switches, WORD_U64),
 	FIELD(proc_sample, fd_limit, WORD_U64),
-	FIELD_F64(proc_sample, gpu_percent, 100),
+	[SAMPLE_GPU_PERCENT] = FIELD_F64(proc_sample, gpu_percent, 100),
 };
 
 #define PSI_FIELDS(field_)                                      \

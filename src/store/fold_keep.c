@@ -7,6 +7,7 @@
 #include "store/fold.h"
 #include "store/handle.h"
 #include "store/query.h"
+#include "store/retain.h"
 
 static int add_fold(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
 {
@@ -128,6 +129,8 @@ int fold_keep(struct store *store, int64_t recorder, const struct folded *f, str
 		r = add_fold(store, recorder, f, err);
 	if (r == 0 && f->n_ticks > 0)
 		r = add_parts(store, f, err);
+	else if (r == 0) /* there is no fold to keep the last id: nobody gets it again */
+		r = meta_raise(store, META_LAST_TICK, f->id, err);
 	return r < 0 ? r : note_damage(store, recorder, f, err);
 }
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/macros.h"
+#include "base/path.h"
 #include "store/jsonl_file.h"
 
 /* Of different lengths, so that several who wait do not come back all at once. */
@@ -78,17 +79,6 @@ static int fail(const struct jsonl *log, int error, struct err *err)
 
 /* ---- the file ---- */
 
-/* In a folder that is somebody's, that user must be able to go on with it. */
-static void give_to_owner_of_folder(const struct jsonl *log, int fd)
-{
-	struct stat st;
-
-	if (geteuid() != 0 || stat(log->folder, &st) < 0 || st.st_uid == 0)
-		return;
-	if (fchown(fd, st.st_uid, st.st_gid) < 0)
-		return; /* a file system without owners: what check_owner() says decides */
-}
-
 static int make_file(const struct jsonl *log)
 {
 	CLEANUP(close_fd) int fd = -1;
@@ -98,7 +88,7 @@ static int make_file(const struct jsonl *log)
 		return errno == EEXIST ? 0 : -errno;
 	if (fchmod(fd, 0600) < 0) /* whatever the umask is */
 		return -errno;
-	give_to_owner_of_folder(log, fd);
+	path_give_to_folder_owner(path_of(log), fd);
 	return 0;
 }
 

@@ -52,8 +52,9 @@
  *    all processes of an attempt have called while somebody counted, by name.
  *
  * 4: A process whose numbers are those of samples that were removed says so (is_raised): at its
- *    end an attempt may have no room to tell of its processes. And the newest runs of a kind are
- *    found without looking at all of them.
+ *    end an attempt may have no room to tell of its processes. The newest runs of a kind are found
+ *    without looking at all of them, and anomalies by their end. Ticks that are removed with
+ *    their attempt leave their ids behind as well (last_tick).
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -273,7 +274,15 @@ static const char *const migrations[] = {
 	"DROP INDEX runs_by_exact; DROP INDEX runs_by_masked; DROP INDEX runs_by_program;"
 	"CREATE INDEX runs_by_exact ON runs (class_exact, ended_wall_ns, class_program);"
 	"CREATE INDEX runs_by_masked ON runs (class_masked, ended_wall_ns);"
-	"CREATE INDEX runs_by_program ON runs (class_program, ended_wall_ns);",
+	"CREATE INDEX runs_by_program ON runs (class_program, ended_wall_ns);"
+	"CREATE INDEX anomalies_by_end ON anomalies (ended_wall_ns);"
+	"DROP TRIGGER attempts_take_ticks;"
+	"CREATE TRIGGER attempts_take_ticks AFTER DELETE ON attempts BEGIN"
+	" INSERT INTO meta SELECT 'last_tick', max(id) FROM ticks WHERE recorder = OLD.id"
+	" HAVING max(id) IS NOT NULL"
+	" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);"
+	" DELETE FROM ticks WHERE recorder = OLD.id;"
+	" DELETE FROM folds WHERE recorder = OLD.id; END;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

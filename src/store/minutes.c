@@ -36,5 +36,7 @@ void minute_row_sample(const struct minute_row *row, struct proc_sample *ret)
 	ret->swap_bytes = whole(row->avg.swap_bytes);
 	ret->threads = whole(row->avg.threads);
 	ret->open_fds = whole(row->avg.open_fds);
+	ret->gpu_memory_bytes = whole(row->avg.gpu_memory_bytes);
+	ret->gpu_percent = row->avg.gpu_percent;
 	ret->hwm_bytes = row->max.hwm_bytes;
 }

@@ -20,6 +20,7 @@ struct sample_averages {
 	double rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, hwm_bytes;
 	double vms_bytes, swap_bytes;
 	double threads, open_fds;
+	double gpu_memory_bytes, gpu_percent;
 };
 
 /* One process in one minute. */

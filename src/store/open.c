@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/macros.h"
+#include "base/path.h"
 #include "store/failure.h"
 #include "store/fold.h"
 #include "store/handle.h"
@@ -45,6 +46,7 @@ static int make_file(const char *path, struct err *err)
 			       "cannot make the database %s (%s): set PROCTOR_HOME to a folder "
 			       "that can be written",
 			       path, strerror(errno));
+	path_give_to_folder_owner(path, fd);
 	return 0;
 }
 

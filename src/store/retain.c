@@ -25,14 +25,20 @@ int64_t retain_cutoff_ns(uint64_t now_wall_ns, unsigned n, uint64_t unit_ns)
 	return (int64_t)(now_wall_ns - age_ns);
 }
 
+/* Nothing is old while nobody knows how late it is. */
+static int64_t age_cutoff(const struct retention *run, unsigned n, uint64_t unit_ns)
+{
+	return run->held_until_ns ? 0 : retain_cutoff_ns(run->now_wall_ns, n, unit_ns);
+}
+
 int64_t retain_full_cutoff(const struct retention *run)
 {
-	return retain_cutoff_ns(run->now_wall_ns, run->policy.full_resolution_hours, HOUR_NS);
+	return age_cutoff(run, run->policy.full_resolution_hours, HOUR_NS);
 }
 
 int64_t retain_minutes_cutoff(const struct retention *run)
 {
-	return retain_cutoff_ns(run->now_wall_ns, run->policy.downsampled_days, DAY_NS);
+	return age_cutoff(run, run->policy.downsampled_days, DAY_NS);
 }
 
 int64_t retain_curves_cutoff(const struct retention *run)
@@ -44,7 +50,7 @@ int64_t retain_curves_cutoff(const struct retention *run)
 
 int64_t retain_events_cutoff(const struct retention *run)
 {
-	return retain_cutoff_ns(run->now_wall_ns, run->policy.events_days, DAY_NS);
+	return age_cutoff(run, run->policy.events_days, DAY_NS);
 }
 
 int slice_goes_on(struct slice *slice, struct err *err)

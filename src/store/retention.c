@@ -164,13 +164,14 @@ static const struct {
 	stage_fn *fn;
 	bool is_alone;
 } stages[] = {
-	{ begin, true },	   /* how much there is */
-	{ fold_left, true },	   /* ticks of recorders that are gone */
-	{ old_samples, false },	   /* become minutes */
-	{ old_minutes, false },	   /* go */
-	{ old_curves, false },	   /* go; of an attempt without an end the peaks stay */
-	{ old_events, false },	   /* go */
-	{ old_anomalies, false },  /* go, as events do */
+	{ retain_judge_clock, true }, /* whether anything is old at all */
+	{ begin, true },	      /* how much there is */
+	{ fold_left, true },	      /* ticks of recorders that are gone */
+	{ old_samples, false },	      /* become minutes */
+	{ old_minutes, false },	      /* go */
+	{ old_curves, false },	      /* go; of an attempt without an end the peaks stay */
+	{ old_events, false },	      /* go */
+	{ old_anomalies, false },     /* go, as events do */
 	{ room_begin, false },	   /* whether there is too little; if so until there is enough: */
 	{ room_logs, false },	   /* the oldest that were rotated */
 	{ room_samples, false },   /* the oldest become minutes */
@@ -196,6 +197,7 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.work_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.target_bytes = U64_UNKNOWN,
+		.clock = { .boot_ns = U64_UNKNOWN },
 		.result = { .bytes_before = U64_UNKNOWN,
 			    .bytes_after = U64_UNKNOWN,
 			    .beside_bytes = U64_UNKNOWN,

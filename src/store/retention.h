@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "model/job.h"
 
 struct store;
 
@@ -60,6 +61,17 @@ struct retention_result {
 	uint64_t over_bytes;		    /* above max_bytes, and nothing more may be removed */
 };
 
+/*
+ * What else there is to tell whether the wall clock is right. It may jump years ahead, and then
+ * all there is would look old.
+ */
+struct retention_clock {
+	uint64_t boot_ns; /* U64_UNKNOWN: the wall clock is believed */
+	char boot_id[BOOT_ID_BYTES];
+	bool is_synchronised; /* with another clock: the wall clock is believed */
+};
+struct retention_clock retention_clock_now(void);
+
 /* A run of it. Who looks at the result may do so at any time. */
 struct retention {
 	struct retention_policy policy;
@@ -72,12 +84,25 @@ struct retention {
 	int64_t after_attempt;	/* those up to it have been looked at */
 	int64_t after_recorder; /* the same, of those whose ticks cannot be folded */
 	uint64_t n_folds_due;	/* at the beginning, for who shows progress */
+	struct retention_clock clock;
+	/* nothing goes for its age until then, as the wall clock has jumped ahead; 0: it has not */
+	uint64_t held_until_ns;
 	struct retention_result result;
 };
 
 /* Touches nothing yet. */
 void store_retain_begin(struct retention *run, const struct retention_policy *policy,
 			uint64_t now_wall_ns);
+
+/*
+ * Before the first slice: what goes for its age stays while the wall clock has moved further than
+ * it can have, for a week or until it goes back. max_bytes is kept to all the same.
+ */
+void store_retain_watch_clock(struct retention *run, const struct retention_clock *clock);
+
+/* Until when the last run has decided to do so; 0: not. */
+int store_read_retention_hold(struct store *store, uint64_t now_wall_ns, uint64_t *ret,
+			      struct err *err);
 
 /*
  * A part of it, of about run->slice_ns, in one transaction. Others can write while it waits

@@ -5,7 +5,11 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 
-/* What has a sum, a least and a largest. A share of CPU is a number of 1/100 %. */
+/*
+ * What has a sum, a least and a largest. A share of CPU or GPU is a number of 1/100 %. Those from
+ * GAUGES_WITHOUT_GPU on are kept only where there is something to keep.
+ */
+#define GAUGES_WITHOUT_GPU 10
 static const struct {
 	enum sample_word word;
 	double scale;
@@ -21,13 +25,17 @@ static const struct {
 	{ SAMPLE_SWAP_BYTES, 1, offsetof(struct sample_averages, swap_bytes) },
 	{ SAMPLE_THREADS, 1, offsetof(struct sample_averages, threads) },
 	{ SAMPLE_OPEN_FDS, 1, offsetof(struct sample_averages, open_fds) },
+	{ SAMPLE_GPU_BYTES, 1, offsetof(struct sample_averages, gpu_memory_bytes) },
+	{ SAMPLE_GPU_PERCENT, 100, offsetof(struct sample_averages, gpu_percent) },
 };
 
 /*
  * The columns of a rollup's table; its ticks are the minutes. First comes what a chunk
  * has, so that the same values are nearly told by others (codec_table.c). Gauges are
- * kept by what is 0 in a minute in which nothing changed.
+ * kept by what is 0 in a minute in which nothing changed. Without those of GPUs that is all;
+ * with them WITH_GPU stands before it, which is no version of a table.
  */
+#define WITH_GPU 0xff
 enum rollup_word {
 	ROLLUP_LAST, /* SAMPLE_WORDS of them */
 	ROLLUP_N = SAMPLE_WORDS,
@@ -42,6 +50,7 @@ enum gauge_word {
 	GAUGE_WORDS
 };
 #define ROLLUP_WORDS (ROLLUP_GAUGE + ROLLUP_GAUGES * GAUGE_WORDS)
+#define ROLLUP_WORDS_WITHOUT_GPU (ROLLUP_GAUGE + GAUGES_WITHOUT_GPU * GAUGE_WORDS)
 
 /* No clock: the share of CPU that was the last does not follow from minutes. */
 static const uint64_t no_boot_ns[ROLLUP_MINUTES];
@@ -70,7 +79,9 @@ static uint64_t minute_value(enum sample_word word, uint64_t v)
 {
 	if (word == SAMPLE_START)
 		return U64_UNKNOWN;
-	return word == SAMPLE_CPU_PERCENT ? percent_to_hundredths(v) : v;
+	if (word == SAMPLE_CPU_PERCENT || word == SAMPLE_GPU_PERCENT)
+		return percent_to_hundredths(v);
+	return v;
 }
 
 static void add_to_gauge(struct rollup_gauge *gauge, enum sample_word word, const uint64_t *column,
@@ -204,8 +215,19 @@ static int minute_from_row(const struct table *t, unsigned row, struct rollup_mi
 	return 0;
 }
 
+static bool used_gpu(const struct rollup *rollup)
+{
+	for (unsigned i = 0; i < ROLLUP_MINUTES; i++)
+		for (unsigned g = GAUGES_WITHOUT_GPU; g < ROLLUP_GAUGES; g++)
+			if (rollup->minutes[i].n > 0 && rollup->minutes[i].gauges[g].n > 0)
+				return true;
+	return false;
+}
+
 void rollup_write(struct buf *out, const struct rollup *rollup, struct table *t)
 {
+	bool has_gpu = used_gpu(rollup);
+
 	t->n = 0;
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++) {
 		if (rollup->minutes[i].n == 0)
@@ -213,13 +235,36 @@ void rollup_write(struct buf *out, const struct rollup *rollup, struct table *t)
 		t->tick[t->n] = (uint8_t)i;
 		minute_to_row(&rollup->minutes[i], t, t->n++);
 	}
-	table_write(out, t, ROLLUP_WORDS, no_boot_ns);
+	if (has_gpu)
+		buf_add_char(out, (char)WITH_GPU);
+	table_write(out, t, has_gpu ? ROLLUP_WORDS : ROLLUP_WORDS_WITHOUT_GPU, no_boot_ns);
+}
+
+/* As if they had been there: no sample knew them. */
+static void add_no_gpu(struct table *t)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		for (unsigned g = GAUGES_WITHOUT_GPU; g < ROLLUP_GAUGES; g++)
+			t->columns[ROLLUP_GAUGE + g * GAUGE_WORDS + GAUGE_MISSING][i] =
+				t->columns[ROLLUP_N][i];
+}
+
+static int read_table(const uint8_t *data, size_t len, struct table *t)
+{
+	bool has_gpu = len > 0 && data[0] == WITH_GPU;
+	unsigned n_words = has_gpu ? ROLLUP_WORDS : ROLLUP_WORDS_WITHOUT_GPU;
+
+	if (table_read(data + has_gpu, len - has_gpu, ROLLUP_MINUTES, n_words, no_boot_ns, t) < 0)
+		return -EBADMSG;
+	if (!has_gpu)
+		add_no_gpu(t);
+	return 0;
 }
 
 int rollup_read(const void *data, size_t len, struct table *t, struct rollup *ret)
 {
 	rollup_init(ret);
-	if (table_read(data, len, ROLLUP_MINUTES, ROLLUP_WORDS, no_boot_ns, t) < 0)
+	if (read_table(data, len, t) < 0)
 		return -EBADMSG;
 	for (unsigned i = 0; i < t->n; i++)
 		if (minute_from_row(t, i, &ret->minutes[t->tick[i]]) < 0)

@@ -22,7 +22,7 @@
 /* A rollup's id is hour << ROLLUP_BITS | process; the hour is unix time by HOUR_NS. */
 #define ROLLUP_BITS 30
 
-#define ROLLUP_GAUGES 10 /* which they are: rollup.c */
+#define ROLLUP_GAUGES 12 /* which they are: rollup.c */
 
 struct rollup_gauge {
 	uint64_t n;   /* samples that knew it; 0: all else here means nothing */

@@ -79,7 +79,11 @@ static int write_run(struct store *store, const struct attempt_names *names, str
 {
 	int r = a->id ? 0 : attempt_add(store, a, names, &a->id, &a->attempt_num, err);
 
-	return r < 0 ? r : attempt_write_end(store, a, err);
+	if (r == 0)
+		r = attempt_write_end(store, a, err);
+	return r < 0 ? r
+		     : rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->rungs,
+				  a->n_rungs, sizeof(*a->rungs), err);
 }
 
 /* What the database has is right: an end that is there is not replaced. */

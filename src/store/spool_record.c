@@ -10,10 +10,11 @@
 
 /*
  * The format, the names of each table's columns, the attempt, the sheets with their ranks, the
- * notes. How many there are of these stands before them. The format changes with the order of
- * this, or with the tables below: columns may come and go without.
+ * notes, the rungs. How many there are of these stands before them. The format changes with the
+ * order of this, or with the tables below: columns may come and go without.
  */
-#define FORMAT 2
+#define FORMAT 3
+#define FORMAT_WITHOUT_RUNGS 2
 #define COUNT_MAX 65536
 
 static const struct column who_items[] = {
@@ -31,6 +32,7 @@ enum table {
 	TABLE_SHEET,
 	TABLE_RANK,
 	TABLE_NOTE,
+	TABLE_RUNG,
 	TABLE_COUNT,
 };
 
@@ -43,6 +45,7 @@ static const struct columns *const tables[TABLE_COUNT] = {
 	[TABLE_SHEET] = &sheet_columns,
 	[TABLE_RANK] = &rank_columns,
 	[TABLE_NOTE] = &unknown_columns,
+	[TABLE_RUNG] = &rung_columns,
 };
 
 /* Those that are fields of struct attempt itself. */
@@ -72,6 +75,7 @@ static void write_attempt(struct value_writer *w, const struct attempt *a)
 static void write_lists(struct value_writer *w, const struct attempt *a, bool is_bare)
 {
 	size_t n_sheets = is_bare ? 0 : a->n_sheets, n_notes = is_bare ? 0 : a->n_unknowns;
+	size_t n_rungs = is_bare ? 0 : a->n_rungs;
 
 	value_write_i64(w, (int64_t)n_sheets);
 	for (size_t i = 0; i < n_sheets; i++)
@@ -79,6 +83,9 @@ static void write_lists(struct value_writer *w, const struct attempt *a, bool is
 	value_write_i64(w, (int64_t)n_notes);
 	for (size_t i = 0; i < n_notes; i++)
 		value_write_columns(w, tables[TABLE_NOTE], &a->unknowns[i]);
+	value_write_i64(w, (int64_t)n_rungs);
+	for (size_t i = 0; i < n_rungs; i++)
+		value_write_columns(w, tables[TABLE_RUNG], &a->rungs[i]);
 }
 
 int spool_record_write(const struct attempt *a, bool is_bare, struct buf *out)
@@ -98,6 +105,7 @@ int spool_record_write(const struct attempt *a, bool is_bare, struct buf *out)
 struct record_reader {
 	struct value_reader r;
 	struct value_names names[TABLE_COUNT];
+	enum table n_tables; /* of its format */
 	struct attempt *a;
 };
 
@@ -144,9 +152,12 @@ static void read_sheet(struct record_reader *rec, struct sheet_record *sheet)
 
 static void read_attempt(struct record_reader *rec)
 {
-	if (value_read_i64(&rec->r) != FORMAT && rec->r.error == 0)
+	int64_t format = value_read_i64(&rec->r);
+
+	rec->n_tables = format == FORMAT_WITHOUT_RUNGS ? TABLE_RUNG : TABLE_COUNT;
+	if (format != FORMAT && format != FORMAT_WITHOUT_RUNGS && rec->r.error == 0)
 		rec->r.error = -EBADMSG;
-	for (enum table t = 0; rec->r.error == 0 && t < TABLE_COUNT; t++)
+	for (enum table t = 0; rec->r.error == 0 && t < rec->n_tables; t++)
 		value_read_names(&rec->r, tables[t], &rec->names[t]);
 	for (enum table t = 0; rec->r.error == 0 && t <= TABLE_LAST_OF_ATTEMPT; t++)
 		read_row(rec, t, rec->a);
@@ -164,6 +175,10 @@ static void read_lists(struct record_reader *rec)
 	a->unknowns = read_count(rec, sizeof(*a->unknowns), &a->n_unknowns);
 	for (size_t i = 0; rec->r.error == 0 && i < a->n_unknowns; i++)
 		read_row(rec, TABLE_NOTE, &a->unknowns[i]);
+	if (rec->n_tables > TABLE_RUNG)
+		a->rungs = read_count(rec, sizeof(*a->rungs), &a->n_rungs);
+	for (size_t i = 0; rec->r.error == 0 && i < a->n_rungs; i++)
+		read_row(rec, TABLE_RUNG, &a->rungs[i]);
 }
 
 int spool_record_read(const void *bytes, size_t len, struct attempt *ret)

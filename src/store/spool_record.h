@@ -1,7 +1,7 @@
 /*
  * spool_record - how an attempt ended, as the bytes that wait in the spool (spool.h).
  *
- * What store_begin_attempt() and store_finish_attempt() write of it, but for processes, rungs and
+ * What store_begin_attempt() and store_finish_attempt() write of it, but for processes and
  * events. A record says which columns it has: one of an older or a newer version is read as far
  * as it is understood. What it lacks is unknown, what is not known here is left out.
  */
@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "model/job.h"
 
-/* is_bare: without sheets and notes. -ENOMEM. */
+/* is_bare: without sheets, notes and rungs. -ENOMEM. */
 int spool_record_write(const struct attempt *a, bool is_bare, struct buf *out);
 
 /*

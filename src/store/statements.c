@@ -128,6 +128,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)",
 	},
 	[STATEMENT_FIND_TICK] = { "SELECT recorder FROM ticks WHERE id = ?" },
+	[STATEMENT_HAS_TICK] = { "SELECT 1 FROM ticks WHERE id = ? AND recorder = ?" },
 	[STATEMENT_NEWEST_TICK] = { "SELECT coalesce(max(id), 0) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_COUNT_TICKS] = { "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	[STATEMENT_OLDEST_TICKS] = {
@@ -465,6 +466,19 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT jobs.job_id, a.attempt_num, a.ended_wall_ns, @names FROM anomalies n"
 		" LEFT JOIN attempts a ON a.id = n.attempt LEFT JOIN jobs ON jobs.id = a.job"
 		" WHERE (n.began_wall_ns, n.id) > (?1, ?2) AND n.began_wall_ns <= ?3"
+		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
+		" ORDER BY n.began_wall_ns, n.id",
+		{ { "n.", &anomaly_place_columns }, { "n.", &anomaly_columns } },
+	},
+	/* The same of those that lasted into ?6, or may have: one that nobody saw the end of. */
+	[STATEMENT_WALK_LASTING_ANOMALIES] = {
+		"SELECT jobs.job_id, a.attempt_num, a.ended_wall_ns, @names FROM anomalies n"
+		" LEFT JOIN attempts a ON a.id = n.attempt LEFT JOIN jobs ON jobs.id = a.job"
+		" WHERE n.id IN (SELECT id FROM anomalies WHERE began_wall_ns >= ?6"
+		" UNION SELECT id FROM anomalies WHERE ended_wall_ns >= ?6"
+		" UNION SELECT o.id FROM anomalies o LEFT JOIN attempts b ON b.id = o.attempt"
+		" WHERE o.ended_wall_ns IS NULL AND coalesce(b.ended_wall_ns, ?6) >= ?6)"
+		" AND (n.began_wall_ns, n.id) > (?1, ?2) AND n.began_wall_ns <= ?3"
 		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
 		" ORDER BY n.began_wall_ns, n.id",
 		{ { "n.", &anomaly_place_columns }, { "n.", &anomaly_columns } },

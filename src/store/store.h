@@ -316,10 +316,12 @@ struct anomaly_row {
 typedef int anomaly_fn(void *ctx, const struct anomaly_row *row); /* non-zero stops */
 
 struct anomaly_filter {
-	const char *job_id;	/* NULL: any, and those of no job */
-	int attempt_num;	/* 0: any */
-	uint64_t since_wall_ns; /* when it began */
-	uint64_t until_wall_ns; /* 0: no end */
+	const char *job_id;	  /* NULL: any, and those of no job */
+	int attempt_num;	  /* 0: any */
+	uint64_t since_wall_ns;	  /* when it began */
+	uint64_t until_wall_ns;	  /* 0: no end */
+	uint64_t lasting_wall_ns; /* 0: any; else those that were not over by then, whose cost is
+				     that of these alone */
 };
 
 /* Calls fn for every episode that matches, oldest first; otherwise as store_read_events(). */

@@ -321,11 +321,12 @@ static bool has_gap(const struct tick_writing *w, uint64_t wall_ns)
 static int check_before(struct store *store, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = store->writing.before_id ? query_open(store, STATEMENT_FIND_TICK, &q, err) : 0;
+	int r = store->writing.before_id ? query_open(store, STATEMENT_HAS_TICK, &q, err) : 0;
 
 	if (r < 0 || !store->writing.before_id)
 		return r;
 	query_bind_i64(&q, store->writing.before_id);
+	query_bind_i64(&q, store->writing.recorder);
 	r = query_step(&q, err);
 	if (r == 0)
 		store->writing.before_id = 0;

@@ -29,7 +29,7 @@ struct timeline {
 	struct minute_window *window; /* NULL: no minutes are wanted */
 	struct minute_rows minute;    /* the next one; n is 0 if there is none in the period */
 	bool is_at_minute;	      /* it is where we are */
-	uint64_t told_ns;	      /* where we were last… */
+	struct fold_tick told;	      /* where we were last (id 0: a minute)… */
 	bool has_told;		      /* …if we were anywhere */
 };
 
@@ -199,6 +199,8 @@ static int read_minutes(struct timeline *t, const struct period *p, struct err *
 		return r;
 	t->minute.first = t->filter.newest_first ? minute_window_count(t->window) : 0;
 	find_minute(t);
+	if (t->has_told && t->minute.n > 0 && t->minute.minute * MINUTE_NS == t->told.wall_ns)
+		find_minute(t); /* it was told, or some of its samples were */
 	return 0;
 }
 
@@ -241,15 +243,24 @@ static int go_on(struct timeline *t, struct err *err)
 
 /* ---- moments ---- */
 
+/* Several recorders may have a tick of the same time: what is planned anew begins with that. */
+static bool was_told(const struct timeline *t, const struct fold_tick *tick)
+{
+	if (!t->has_told || tick->wall_ns != t->told.wall_ns)
+		return false;
+	return t->filter.newest_first ? tick->id >= t->told.id : tick->id <= t->told.id;
+}
+
 /* A tick that the walk stands at, in has_tick. */
 static int find_tick(struct timeline *t, struct err *err)
 {
-	int r;
+	int r = 0;
 
-	if (t->has_tick || !t->walk)
-		return 0;
-	r = walk_next(t->walk, err);
-	t->has_tick = r > 0;
+	while (!t->has_tick && t->walk && (r = walk_next(t->walk, err)) > 0) {
+		const struct open_fold *fold = walk_fold(t->walk);
+
+		t->has_tick = !was_told(t, &fold->ticks[fold->current]);
+	}
 	return r < 0 ? r : 0;
 }
 
@@ -271,20 +282,19 @@ static void plan_anew(struct timeline *t)
 {
 	walk_close(&t->walk);
 	t->minute.n = 0;
-	if (t->filter.newest_first) {
-		t->is_over = t->has_told && t->told_ns == 0;
-		t->last_ns = t->has_told ? t->told_ns - 1 : t->until_ns;
-	} else {
-		t->is_over = t->has_told && t->told_ns == UINT64_MAX;
-		t->first_ns = t->has_told ? t->told_ns + 1 : t->since_ns;
-	}
+	t->is_over = false;
+	if (t->filter.newest_first)
+		t->last_ns = t->has_told ? t->told.wall_ns : t->until_ns;
+	else
+		t->first_ns = t->has_told ? t->told.wall_ns : t->since_ns;
 }
 
-static uint64_t moment_ns(const struct timeline *t)
+static struct fold_tick moment(const struct timeline *t)
 {
 	const struct open_fold *fold = timeline_fold(t);
 
-	return fold ? fold->ticks[fold->current].wall_ns : t->minute.minute * MINUTE_NS;
+	return fold ? fold->ticks[fold->current]
+		    : (struct fold_tick){ .wall_ns = t->minute.minute * MINUTE_NS };
 }
 
 static void leave_moment(struct timeline *t)
@@ -309,7 +319,7 @@ int timeline_next(struct timeline *t, struct err *err)
 			plan_anew(t);
 		t->is_at_minute = is_minute_next(t);
 		if (t->has_tick || t->is_at_minute) {
-			t->told_ns = moment_ns(t);
+			t->told = moment(t);
 			t->has_told = true;
 			return 1;
 		}

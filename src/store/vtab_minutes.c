@@ -54,6 +54,8 @@ static const struct vtab_column columns[] = {
 	BYTES("swap_mb", swap_bytes, "swapped out"),
 	COUNT("threads", threads, "how many"),
 	COUNT("open_fds", open_fds, "open files"),
+	BYTES("gpu_memory_mb", gpu_memory_bytes, "on all GPUs"),
+	GAUGE("gpu_pct", gpu_percent, vtab_give_f64, vtab_give_f64, "100 is one GPU"),
 	{ "ppid", "INTEGER", vtab_give_int, LAST(ppid), "its parent; from here on the last" },
 	{ "uid", "INTEGER", vtab_give_u64, LAST(uid), "user" },
 	{ "cgroup", "TEXT", vtab_give_text, LAST(cgroup), "path" },

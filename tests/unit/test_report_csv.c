@@ -228,12 +228,13 @@ static void check_sample(const struct proc_sample *p, const char *skipped)
 
 	csv_init(&c, &out);
 	report_csv_heading(&c, REPORT_SAMPLES);
-	report_csv_sample(&c, UINT64_C(1794727635477942582), F64_UNKNOWN, 2, p);
+	report_csv_sample(&c, UINT64_C(1794727635477942582), 60, 17, 2, p);
 	csv_text_open(&t, out.data);
 	csv_text_step(&t);
 	check_object(&t, json, "", skipped);
 	check_number(&t, "timestamp_ns", UINT64_C(1794727635477942582));
 	check_number(&t, "attempt", 2);
+	check_number(&t, "samples", 17);
 	assert_true(strtod(find_field(&t, "timestamp")->text, NULL) == 1794727635.4779425);
 	assert_int_equal(*t.next, '\0');
 	csv_text_close(&t);
@@ -255,7 +256,7 @@ static void test_sample(void **state)
 	p.read_bytes = UINT64_MAX - 1;
 	csv_init(&c, &out);
 	report_csv_heading(&c, REPORT_SAMPLES);
-	report_csv_sample(&c, 1, F64_UNKNOWN, 1, &p);
+	report_csv_sample(&c, 1, F64_UNKNOWN, 1, 1, &p);
 	csv_text_open(&t, out.data);
 	csv_text_step(&t);
 	assert_string_equal(find_field(&t, "read_bytes")->text, "18446744073709551614");

@@ -253,9 +253,37 @@ static void test_one_without_an_end_ends_with_its_attempt(void **state)
 	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
 }
 
+/* Those that were over before are not even looked at; those that lasted into it are there. */
+static void test_what_lasted(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "j");
+	const struct anomaly_filter filter = { .lasting_wall_ns = START + 50 * SECOND };
+	struct err err = ERR_INIT;
+	struct heard h = { 0 };
+	struct episode e;
+
+	for (int i = 0; i < 100; i++) { /* each for 5 s */
+		make_episode(&e, 100 + i, START + (uint64_t)i * SECOND);
+		e.ended_wall_ns = e.began_wall_ns + 5 * SECOND;
+		put(store, a.id, &e, EPISODE_CLEARED);
+	}
+	make_episode(&e, 7, START); /* nobody saw the end of it */
+	put(store, a.id, &e, EPISODE_BEGAN);
+	must(store_read_anomalies(store, &filter, hear, &h, &err), &err);
+	assert_int_equal(h.n, 56);
+	a.ended_wall_ns = START + 20 * SECOND; /* it is over with its attempt */
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	h = (struct heard){ 0 };
+	must(store_read_anomalies(store, &filter, hear, &h, &err), &err);
+	assert_int_equal(h.n, 55);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_what_lasted, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_episode_comes_back_as_it_was, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_change_is_no_new_row, fixture_setup,

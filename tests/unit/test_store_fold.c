@@ -375,11 +375,43 @@ static void test_nothing_is_left_behind(void **state)
 			 4);
 }
 
+/* No tick ever gets the id of another: not of one that went with its attempt… */
+static void test_ids_are_never_given_again(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = make_attempt("a"), b = make_attempt("b");
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, &a, &err), &err);
+	must(store_begin_attempt(store, &b, &err), &err);
+	for (unsigned k = 0; k < 4; k++) {
+		fill_snapshot(&snap, k < 2 ? "a" : "b", 1, k);
+		must(write_tick(store, k < 2 ? &a : &b, &snap, NULL, NULL, 0, &err), &err);
+	}
+	raw_sql(f->db, "PRAGMA foreign_keys = ON");
+	raw_sql(f->db, "DELETE FROM attempts WHERE id = 2");
+	assert_int_equal(raw_sql(f->db, "SELECT max(id) FROM ticks"), 2);
+	fill_snapshot(&snap, "a", 1, 4);
+	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	assert_int_equal(raw_sql(f->db, "SELECT max(id) FROM ticks"), 5);
+	/* …nor of one that nobody could read. */
+	raw_sql(f->db, "UPDATE ticks SET data = x'00'");
+	a.ended_wall_ns = a.started_wall_ns + 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT value FROM meta WHERE key = 'last_tick'"), 5);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_ids_are_never_given_again, fixture_setup,
+						fixture_teardown),
 		STORE_TEST(test_around_the_edge),
 		STORE_TEST(test_processes_so_far),
 		STORE_TEST(test_filters),

@@ -93,6 +93,7 @@ static void test_half_made_database_is_finished(void **state)
 static void make_version_1(const struct fixture *f)
 {
 	static const char *const steps_back[] = {
+		"DROP INDEX anomalies_by_end",
 		"ALTER TABLE processes DROP COLUMN is_raised",
 		"ALTER TABLE attempts DROP COLUMN clock_error_ns",
 		"ALTER TABLE attempts DROP COLUMN is_clock_synchronised",
@@ -643,12 +644,44 @@ static void test_read_only_disk(void **state)
 	run_on_own_disk(child_meets_read_only_disk, *state);
 }
 
+static void write_as_user(struct fixture *f)
+{
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+	struct attempt a = make_attempt("mine");
+
+	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == 0);
+	CHILD_CHECK(store_begin_attempt(store, &a, &err) == 0);
+	store_close(store);
+}
+
+/* What root has made in the folder of a user the user can go on with. */
+static void test_root_in_a_users_folder(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store;
+	struct stat st;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chown(f->dir, 65534, 65534), 0);
+	store = must_open(f->db, STORE_WRITE);
+	assert_int_equal(stat(f->db, &st), 0);
+	assert_int_equal(st.st_uid, 65534);
+	assert_int_equal(run_as_user(write_as_user, f), 0); /* beside root, with its log… */
+	store_close(store);
+	assert_int_equal(run_as_user(write_as_user, f), 0); /* …and after */
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 2);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(int argc, char **argv)
 {
 	struct fixture reader = { 0 };
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_root_in_a_users_folder, fixture_setup,
+						fixture_teardown),
 		STORE_TEST(test_new_file_is_private),
 		STORE_TEST(test_reading_makes_nothing),
 		STORE_TEST(test_empty_file_is_version_zero),

@@ -103,6 +103,8 @@ static void test_the_right_index_is_used(void **state)
 		{ STATEMENT_WALK_ATTEMPT_EVENTS, "INDEX events_by_attempt (attempt=? AND" },
 		{ STATEMENT_ATTEMPTS_WITH_EVENTS, "INDEX events_by_attempt (attempt=? AND" },
 		{ STATEMENT_READ_EVENTS, "INDEX events_by_attempt (attempt=?)" },
+		{ STATEMENT_WALK_LASTING_ANOMALIES, "INDEX anomalies_by_end (ended_wall_ns>?)" },
+		{ STATEMENT_WALK_LASTING_ANOMALIES, "INDEX anomalies_by_end (ended_wall_ns=?)" },
 	};
 	sqlite3 *db;
 

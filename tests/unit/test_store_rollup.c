@@ -77,7 +77,7 @@ static void make_fold(struct made_fold *f, enum wildness wildness, int64_t *id, 
 static const unsigned gauge_words[ROLLUP_GAUGES] = {
 	SAMPLE_CPU_PERCENT, SAMPLE_RSS_BYTES, SAMPLE_ANON_BYTES, SAMPLE_FILE_BYTES,
 	SAMPLE_SHMEM_BYTES, SAMPLE_HWM_BYTES, SAMPLE_VMS_BYTES,	 SAMPLE_SWAP_BYTES,
-	SAMPLE_THREADS,	    SAMPLE_OPEN_FDS,
+	SAMPLE_THREADS,	    SAMPLE_OPEN_FDS,  SAMPLE_GPU_BYTES,	 SAMPLE_GPU_PERCENT,
 };
 
 struct naive {
@@ -90,7 +90,8 @@ static uint64_t naive_value(unsigned word, uint64_t v)
 {
 	double percent;
 
-	if (word != SAMPLE_CPU_PERCENT || v < UINT64_C(1) << 60 || v == U64_UNKNOWN)
+	if ((word != SAMPLE_CPU_PERCENT && word != SAMPLE_GPU_PERCENT) || v < UINT64_C(1) << 60 ||
+	    v == U64_UNKNOWN)
 		return v;
 	memcpy(&percent, &v, sizeof(v));
 	return percent >= 0 && percent < 9e13 ? (uint64_t)floor(percent * 100 + 0.5) : U64_UNKNOWN;
@@ -348,9 +349,58 @@ static void test_damage(void **state)
 	assert_int_equal(rollup_read(bytes.data, bytes.len, &t, &back), -EBADMSG);
 }
 
+/* An hour of a process with two samples, of which the GPU's values are these. */
+static void roll_two(uint64_t gpu_bytes, uint64_t gpu_percent, struct buf *out,
+		     struct minute_row *row)
+{
+	static struct made_fold f;
+	static struct rollup rollup, back;
+	static struct table t;
+
+	f.samples.n = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		f.samples.tick[i] = (uint8_t)i;
+		f.ids[i] = i + 1;
+		f.wall_ns[i] = FIRST_NS + i;
+		for (unsigned k = 0; k < SAMPLE_WORDS; k++)
+			f.samples.columns[k][i] = k == SAMPLE_STATE ? 'S' : 7;
+		f.samples.columns[SAMPLE_GPU_BYTES][i] = gpu_bytes << i;
+		f.samples.columns[SAMPLE_GPU_PERCENT][i] = gpu_percent;
+		if (gpu_bytes == U64_UNKNOWN)
+			f.samples.columns[SAMPLE_GPU_BYTES][i] = U64_UNKNOWN;
+	}
+	rollup_init(&rollup);
+	rollup_minute_add(&rollup.minutes[0], &f.samples, 0, 2, f.ids);
+	rollup_write(out, &rollup, &t);
+	assert_int_equal(rollup_read(out->data, out->len, &t, &back), 0);
+	*row = (struct minute_row){ 0 };
+	proc_sample_init(&row->last);
+	assert_int_equal(rollup_minute_tell(&back.minutes[0], row), 0);
+}
+
+/* Most processes use none: their minutes are as they were before there were those of GPUs. */
+static void test_gpu(void **state)
+{
+	CLEANUP(buf_release) struct buf without = BUF_INIT;
+	CLEANUP(buf_release) struct buf with = BUF_INIT;
+	struct minute_row row;
+
+	(void)state;
+	roll_two(U64_UNKNOWN, U64_UNKNOWN, &without, &row);
+	assert_int_equal((uint8_t)without.data[0], 1); /* the version of a table */
+	assert_true(isnan(row.avg.gpu_memory_bytes) && isnan(row.avg.gpu_percent));
+	assert_true(row.max.gpu_memory_bytes == U64_UNKNOWN);
+	roll_two(1000, 4250, &with, &row);
+	assert_true(row.avg.gpu_memory_bytes == 1500);
+	assert_true(row.min.gpu_memory_bytes == 1000 && row.max.gpu_memory_bytes == 2000);
+	assert_true(row.last.gpu_memory_bytes == 2000);
+	assert_true(row.avg.gpu_percent == 42.5 && row.max.gpu_percent == 42.5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_gpu),
 		cmocka_unit_test(test_against_naive_sums),
 		cmocka_unit_test(test_values_that_make_no_sense),
 		cmocka_unit_test(test_a_row_is_told),

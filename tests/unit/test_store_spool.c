@@ -13,6 +13,7 @@ struct ending {
 	struct rank_record ranks[2];
 	struct sheet_record sheets[2];
 	struct unknown_note notes[1];
+	struct rung rungs[2];
 	struct attempt a;
 };
 
@@ -38,6 +39,10 @@ static void make_ending(struct ending *e, const char *job_id, int exit_code)
 	e->sheets[1].ranks = e->ranks;
 	e->sheets[1].n_ranks = 2;
 	e->notes[0] = (struct unknown_note){ "recording", "the disk was full" };
+	e->rungs[0] = (struct rung){ "memory truth", "cgroup v2", "" };
+	e->rungs[1] = (struct rung){ "births", "polling", "not root" };
+	a->rungs = e->rungs;
+	a->n_rungs = 2;
 	a->sheets = e->sheets;
 	a->n_sheets = 2;
 	a->unknowns = e->notes;
@@ -77,6 +82,9 @@ static void assert_ended(const struct fixture *f, const char *job_id, int num, i
 	assert_string_equal(back.sheets[0].name, "a \"name\"");
 	assert_int_equal(back.sheets[1].n_ranks, 2);
 	assert_int_equal(back.sheets[1].ranks[1].status.exit_code, 1);
+	assert_int_equal(back.n_rungs, 2);
+	assert_string_equal(back.rungs[0].rung, "cgroup v2");
+	assert_string_equal(back.rungs[1].reason, "not root");
 	assert_int_equal(back.n_unknowns, 1);
 	assert_string_equal(back.unknowns[0].why, "the disk was full");
 	assert_string_equal(back.command, "sleep 1");

@@ -1,0 +1,37 @@
+/*
+ * unsaved - anomalies on their way into the record.
+ *
+ * What cannot be written now, as the database is locked or its disk full, waits, and is written
+ * before what comes after it. An episode that changes meanwhile waits as it is then, once. It is
+ * bounded: the oldest go first, and are counted.
+ */
+#ifndef PROCTOR_DAEMON_UNSAVED_H
+#define PROCTOR_DAEMON_UNSAVED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/anomaly.h"
+#include "store/store.h"
+
+#define UNSAVED_MAX 256 /* about 10 KB each */
+
+/* All zero: none waits. */
+struct unsaved {
+	struct waiting_episode *first, *last;
+	size_t n;
+	uint64_t n_lost; /* for want of room or memory, or that no database will ever take */
+};
+
+void unsaved_release(struct unsaved *w);
+
+/* As store_write_anomaly(); what fails waits. store NULL: all wait. */
+int unsaved_write(struct unsaved *w, struct store *store, int64_t attempt_id,
+		   const struct episode *e, enum episode_change change, struct err *err);
+
+/* Those that wait, until the boot clock says so, at least one (U64_UNKNOWN: all). */
+int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns,
+		   struct err *err);
+
+#endif

@@ -1,0 +1,105 @@
+/* Anomalies that the database does not take wait, and are all there when it does. */
+#include "store_fixture.h"
+
+#include "daemon/unsaved.h"
+
+#define START UINT64_C(1700000000000000000)
+
+static void make_episode(struct episode *e, unsigned k)
+{
+	episode_init(e);
+	e->worst.type = ANOMALY_MEMORY_LEAK;
+	snprintf(e->name, sizeof(e->name), "leak/%u", k);
+	snprintf(e->comm, sizeof(e->comm), "py");
+	e->began_wall_ns = START + k;
+	e->count = 1;
+}
+
+/* Another connection that writes, for as long as it is open. */
+static sqlite3 *must_lock(const char *path)
+{
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	return db;
+}
+
+static void test_a_lock(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(unsaved_release) struct unsaved w = { 0 };
+	struct anomaly_evidence evidence;
+	struct err err = ERR_INIT;
+	struct episode e;
+	sqlite3 *holder = must_lock(f->db);
+
+	store_set_patience(store, 0);
+	anomaly_evidence_init(&evidence);
+	for (unsigned k = 0; k < 3; k++) {
+		make_episode(&e, k);
+		e.evidence = k == 0 ? &evidence : NULL;
+		assert_int_equal(unsaved_write(&w, store, 0, &e, EPISODE_BEGAN, &err), -EBUSY);
+	}
+	make_episode(&e, 0); /* the first clears: it still waits once, with its evidence */
+	e.ended_wall_ns = START + 10;
+	assert_int_equal(unsaved_write(&w, store, 0, &e, EPISODE_CLEARED, &err), -EBUSY);
+	assert_int_equal(w.n, 3);
+	sqlite3_close(holder);
+	must(unsaved_retry(&w, store, U64_UNKNOWN, &err), &err);
+	assert_int_equal(w.n + w.n_lost, 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE evidence NOT NULL"
+					" AND ended_wall_ns NOT NULL"),
+			 1);
+	assert_int_equal(raw_sql(f->db, "SELECT occurrences FROM patterns"), 3);
+}
+
+/* Without a database all wait; when there is one, one at a time if there is no time. */
+static void test_there_is_no_database_yet(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(unsaved_release) struct unsaved w = { 0 };
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	for (unsigned k = 0; k < 2; k++) {
+		make_episode(&e, k);
+		assert_int_equal(unsaved_write(&w, NULL, 0, &e, EPISODE_BEGAN, &err), 0);
+	}
+	store = must_open(f->db, STORE_WRITE);
+	must(unsaved_retry(&w, store, 0, &err), &err);
+	assert_int_equal(w.n, 1);
+	must(unsaved_retry(&w, store, 0, &err), &err);
+	assert_int_equal(w.n, 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 2);
+}
+
+static void test_too_many(void **state)
+{
+	CLEANUP(unsaved_release) struct unsaved w = { 0 };
+	struct episode e;
+
+	(void)state;
+	for (unsigned k = 0; k < UNSAVED_MAX + 5; k++) {
+		make_episode(&e, k);
+		unsaved_write(&w, NULL, 0, &e, EPISODE_BEGAN, NULL);
+	}
+	assert_int_equal(w.n, UNSAVED_MAX);
+	assert_int_equal(w.n_lost, 5);
+}
+
+#define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_a_lock),
+		STORE_TEST(test_there_is_no_database_yet),
+		STORE_TEST(test_too_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
