@@ -133,7 +133,8 @@ struct service {
 	int64_t attached_here;	   /* the last that we have attached ourselves */
 	struct waiter *waiters;	   /* clients that wait for the end of a job */
 	struct guest *guests;	   /* runners that hold the line */
-	struct map guest_due_ns;   /* by uid: see service_guest.c */
+	struct map guest_due_ns;   /* by uid: see service_share.c */
+	struct map sheet_due_ns;   /* the same of their sheets */
 	struct recent *recent;	   /* the last events */
 	struct subscription *subscriptions;
 	struct rendered *rendered;

@@ -63,6 +63,12 @@ void watch_drop_ended(struct watch *w);
  */
 int watch_glance(struct watch *w, struct store *store, struct err *err);
 
+/*
+ * After one of these, and after only this attempt was written to through this handle: what has
+ * become of it. If others have written as well, or it is not watched, as watch_look().
+ */
+int watch_look_at(struct watch *w, struct store *store, int64_t id, struct err *err);
+
 /* The database is gone: tells of each job that nobody knows its end, and begins anew. */
 void watch_forget(struct watch *w);
 

@@ -69,6 +69,40 @@ print(len(set(stamps)))
 END
 is "who subscribes thrice gets each event once" "$(as 4001 python3 "$TMP/twice.py")" 3
 
+# ---- sheets ----
+
+cat >"$TMP/sheets.py" <<'END'
+from shares import Client
+def hello(n):
+    c = Client()
+    sheets = [{"num": i, "try_num": 1, "command": "x" * 400} for i in range(n)]
+    answer = c.ask("runner.hello", {"job_id": "many", "attempt": 1, "interval_seconds": 1,
+                                    "job": {"job_id": "many", "total_sheets": 1, "sheets": sheets}})
+    assert answer["result"]["guest"], answer
+    return c
+def tell(c, **more):
+    answer = c.ask("runner.changed", {"job": dict({"job_id": "many"}, **more)})
+    assert "result" in answer, answer
+c = hello(100)
+for k in range(8):
+    tell(c, sheets=[{"num": k * 1024 + i, "try_num": 1, "command": "x" * 400} for i in range(1024)])
+c.close()
+c = hello(1024) # again, with what is known
+for k in range(3):
+    tell(c, sheets=[{"num": 1 + i, "try_num": 3 + k, "command": "x"} for i in range(1024)])
+tell(c, sheets=[{"num": 7, "try_num": 1, "outcome": "failure", "ended_wall_ns": 1 << 60, "exit_code": 9}])
+tell(c, outcome="failure", exit_code=9)
+report = c.ask("job.report", {"job_id": "many"})["result"]
+print(len(report["sheet_metrics"]), report["outcome"], report["exit_code"], report["sheet_metrics"]["7"]["outcome"])
+END
+is "of a guest's job so many sheets are kept, and always its end" "$(as 4002 python3 "$TMP/sheets.py")" "4096 failure 9 failure"
+is "no more than those are there" "$(python3 - <<'END'
+import sqlite3
+db = sqlite3.connect("file:/var/lib/proctor/proctor.db?mode=ro", uri=True)
+print(db.execute("SELECT count(*) FROM sheets JOIN attempts ON attempts.id = sheets.attempt JOIN jobs ON jobs.id = attempts.job WHERE jobs.job_id = 'many'").fetchone()[0])
+END
+)" 4096
+
 # ---- dear questions ----
 
 cat >"$TMP/dear.py" <<'END'
