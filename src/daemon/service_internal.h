@@ -101,6 +101,7 @@ struct service {
 
 	struct gpus *gpus; /* NULL: there are none, or nobody wants to know */
 	struct collector *collector;
+	struct collector *between; /* for looks between two ticks; NULL: there was none yet */
 	struct assigner *assigner;
 	struct snapshot snap; /* the last one */
 	bool has_snap;
@@ -170,7 +171,7 @@ enum store_alive service_check_alive(void *ctx, const struct attempt *a);
 /* From now on, whatever ticks have cost so far. */
 void service_set_interval(struct service *s, double seconds);
 
-/* A look at the processes out of turn. */
+/* A look at the processes out of turn. CPU percents are of the time since the last of these. */
 void service_rescan(struct service *s);
 
 /* Adds what a process uses to what its job does. */
@@ -259,6 +260,9 @@ int service_answer_aside(struct service *s, struct rpc_call *call, const struct 
 int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);
 
 /* ---- service_config.c ---- */
+
+/* One for looks between two ticks. */
+int service_make_collector(const struct service *s, struct collector **ret, struct err *err);
 
 /* Takes over what the options say. */
 int service_configure(struct service *s, struct err *err);

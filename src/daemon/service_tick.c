@@ -76,15 +76,20 @@ static int look(struct service *s, struct err *err)
 
 /* ---- collect: what the processes of the host do ---- */
 
-static int collect(struct service *s, struct err *err)
+static int collect_by(struct service *s, struct collector *collector, struct err *err)
 {
 	int r;
 
 	service_drain_life(s);
 	s->has_snapshot_json = false;
-	r = collector_scan(s->collector, &s->snap, err);
+	r = collector_scan(collector, &s->snap, err);
 	s->has_snap = r == 0;
 	return r;
+}
+
+static int collect(struct service *s, struct err *err)
+{
+	return collect_by(s, s->collector, err);
 }
 
 /* ---- assign: whose they are ---- */
@@ -178,7 +183,7 @@ static void tell_progress(struct service *s, struct watched *const *jobs, size_t
 	}
 }
 
-static int assign(struct service *s, struct err *err)
+static int assign_by(struct service *s, struct collector *collector, struct err *err)
 {
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
@@ -192,10 +197,15 @@ static int assign(struct service *s, struct err *err)
 	if (assign_processes(s->assigner, &s->snap, s->roots, n, s->n_of) < 0)
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
 	watch_drop_ended(s->watch);
-	collector_fill(s->collector, &s->snap, SNAPSHOT_JOBS);
+	collector_fill(collector, &s->snap, SNAPSHOT_JOBS);
 	add_up(s, jobs, n);
 	tell_progress(s, jobs, n);
 	return 0;
+}
+
+static int assign(struct service *s, struct err *err)
+{
+	return assign_by(s, s->collector, err);
 }
 
 /* ---- judge: how the host and the daemon itself are ---- */
@@ -393,13 +403,19 @@ static void daemon_tick(struct service *s)
 	s->stats.n_ticks++;
 }
 
+/*
+ * With a collector of its own: what the ticks tell of CPU time is what was used between two
+ * ticks, however shortly before one somebody else has looked.
+ */
 void service_rescan(struct service *s)
 {
 	struct err err = ERR_INIT;
-	int r = collect(s, &err);
+	int r = s->between ? 0 : service_make_collector(s, &s->between, &err);
 
 	if (r == 0)
-		r = assign(s, &err);
+		r = collect_by(s, s->between, &err);
+	if (r == 0)
+		r = assign_by(s, s->between, &err);
 	if (r == 0)
 		r = service_settle_life(s, &err);
 	if (r < 0)

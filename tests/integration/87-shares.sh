@@ -103,6 +103,32 @@ print(db.execute("SELECT count(*) FROM sheets JOIN attempts ON attempts.id = she
 END
 )" 4096
 
+# ---- attached trees ----
+
+cat >"$TMP/attach.py" <<'END'
+import subprocess
+from shares import Client
+c = Client()
+def top():
+    return c.ask("daemon.top")["result"]["timestamp"]
+def ticks():
+    return c.ask("daemon.status")["result"]["ticks"]
+before, stamps = ticks(), set()
+codes = set()
+for i in range(40): # init is not hers: that needs no look at all processes
+    codes.add(c.ask("job.attach", {"pid": 1, "job_id": "none"})["error"]["code"])
+    stamps.add(top())
+print(codes, len(stamps) <= ticks() - before + 1)
+naps = [subprocess.Popen(["sleep", "300"]) for _ in range(70)]
+answers = [c.ask("job.attach", {"pid": nap.pid, "job_id": "nap-%d" % i}) for i, nap in enumerate(naps)]
+for nap in naps:
+    nap.kill()
+    nap.wait()
+print(sum("result" in a for a in answers), {a["error"]["code"] for a in answers if "error" in a})
+END
+is "who may not attach causes no look, and who may has a bound" "$(as 4003 python3 "$TMP/attach.py")" "{-32602} True
+64 {-32002}"
+
 # ---- dear questions ----
 
 cat >"$TMP/dear.py" <<'END'
