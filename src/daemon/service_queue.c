@@ -89,6 +89,21 @@ static bool bury(struct service *s, struct queued *job, enum outcome outcome, co
 	return true;
 }
 
+static bool may_pass(int error)
+{
+	return error == -EAGAIN || error == -ENOMEM;
+}
+
+/* True if it is gone from the queue. */
+static bool note_failed_start(struct service *s, struct queued *job, int r, const struct err *err)
+{
+	if (!may_pass(r) && bury(s, job, OUTCOME_FAILURE, err->text))
+		return true;
+	log_error("job %s cannot be started now: %s", job->job_id, err->text);
+	snprintf(job->reason, sizeof(job->reason), "%.150s", err->text);
+	return false;
+}
+
 /* How long a runner may take until it is in the database; one that we saw begin, and end. */
 #define START_NS UINT64_C(30000000000)
 #define SEEN_START_NS UINT64_C(2000000000)
@@ -112,9 +127,13 @@ static bool settle_unheard(struct service *s, struct queued *job)
 /* One that has ended may still hold its file for a moment. True if it is gone from the queue. */
 static bool settle_started(struct service *s, struct queued *job)
 {
+	struct err err = ERR_INIT;
 	enum trace trace;
+	int r = queue_check_start(job, &err);
 
-	if (!s->store || find_trace(s, job, &trace, NULL) < 0)
+	if (r < 0)
+		return note_failed_start(s, job, r, &err);
+	if (r > 0 || !s->store || find_trace(s, job, &trace, NULL) < 0)
 		return false;
 	if (trace != HAS_ENDED &&
 	    (queue_is_held(job) || watch_find_of(s->watch, job->job_id, job->uid)))
@@ -196,11 +215,6 @@ static bool has_room(struct service *s, struct queued *job, size_t *n_estimates)
 	return false;
 }
 
-static bool may_pass(int error)
-{
-	return error == -EAGAIN || error == -ENOMEM;
-}
-
 /* True if it is gone from the queue. */
 static bool start_job(struct service *s, struct queued *job)
 {
@@ -211,13 +225,9 @@ static bool start_job(struct service *s, struct queued *job)
 	folder_of(s, "logs", folder, sizeof(folder));
 	job->reason[0] = '\0';
 	r = queue_start(s->queue, job, folder, &err);
-	if (r == 0)
-		return false;
-	if (!may_pass(r) && bury(s, job, OUTCOME_FAILURE, err.text))
-		return true;
-	log_error("job %s cannot be started now: %s", job->job_id, err.text);
-	snprintf(job->reason, sizeof(job->reason), "%.150s", err.text);
-	return false;
+	if (r == 0 && job->start_fd >= 0)
+		service_run_queue_soon(s); /* to hear what has become of it */
+	return r < 0 && note_failed_start(s, job, r, &err);
 }
 
 static size_t max_jobs(const struct service *s)

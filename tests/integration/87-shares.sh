@@ -129,6 +129,46 @@ END
 is "who may not attach causes no look, and who may has a bound" "$(as 4003 python3 "$TMP/attach.py")" "{-32602} True
 64 {-32002}"
 
+# ---- a folder that does not answer ----
+
+cat >"$TMP/hang.py" <<'END'
+# A file system whose server never answers, until its stdin ends.
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fd = os.open("/dev/fuse", os.O_RDWR)
+options = "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other" % fd
+if libc.mount(b"none", sys.argv[1].encode(), b"fuse", 0, options.encode()) != 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+print("mounted", flush=True)
+sys.stdin.read()
+END
+cat >"$TMP/submit.py" <<'END'
+import sys, time
+from shares import Client
+c = Client()
+def skipped():
+    return c.ask("daemon.status")["result"]["ticks_skipped"]
+before = skipped()
+answer = c.ask("job.submit", {"file": "sheets: [{run: 'true'}]", "workdir": sys.argv[1], "job_id": "far"})
+time.sleep(2.5)
+print(answer.get("result"), skipped() - before <= 1)
+END
+mkdir "$TMP/far"
+coproc python3 "$TMP/hang.py" "$TMP/far"
+server=$COPROC_PID
+if read -r line <&"${COPROC[0]}" && [ "$line" = mounted ]; then
+	is "a job in a folder that does not answer holds up nothing" \
+		"$(PYTHONPATH=$SOURCE_ROOT/tests/integration python3 "$TMP/submit.py" "$TMP/far")" "{'job_id': 'far'} True"
+	kill "$server" # whose file system fails from now on
+	run "$PROCTOR" wait far
+	is "and fails when that does" "$stdout" "far failure"
+	like "with the reason" "$("$PROCTOR" report far)" "cannot go to its folder: "
+	umount -l "$TMP/far"
+else
+	skip "a job in a folder that does not answer holds up nothing" "no file system of one's own can be mounted here"
+fi
+wait "$server" 2>/dev/null
+
 # ---- dear questions ----
 
 cat >"$TMP/dear.py" <<'END'
