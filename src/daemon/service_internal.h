@@ -120,6 +120,7 @@ struct service {
 	struct fast_look *fast; /* at a job in which something began; NULL before */
 	struct oom_news ooms;
 	struct queue *queue;
+	uid_t queue_uid;		/* whose job was started last */
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
 	struct learner *learner;

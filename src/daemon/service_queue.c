@@ -10,6 +10,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/service_internal.h"
+#include "daemon/turns.h"
 
 static void folder_of(const struct service *s, const char *name, char *ret, size_t size)
 {
@@ -215,8 +216,8 @@ static bool has_room(struct service *s, struct queued *job, size_t *n_estimates)
 	return false;
 }
 
-/* True if it is gone from the queue. */
-static bool start_job(struct service *s, struct queued *job)
+/* It may be gone from the queue then. */
+static void start_job(struct service *s, struct queued *job)
 {
 	char folder[PATH_BYTES + 16];
 	struct err err = ERR_INIT;
@@ -227,7 +228,8 @@ static bool start_job(struct service *s, struct queued *job)
 	r = queue_start(s->queue, job, folder, &err);
 	if (r == 0 && job->start_fd >= 0)
 		service_run_queue_soon(s); /* to hear what has become of it */
-	return r < 0 && note_failed_start(s, job, r, &err);
+	if (r < 0)
+		note_failed_start(s, job, r, &err);
 }
 
 static size_t max_jobs(const struct service *s)
@@ -239,26 +241,29 @@ static size_t max_jobs(const struct service *s)
 	return n > 0 ? (size_t)n : 1;
 }
 
-/* True if it is gone from the queue. */
-static bool look_after(struct service *s, struct queued *job, size_t *n_estimates)
+/* It may be gone from the queue then. */
+static void look_after(struct service *s, struct queued *job, size_t *n_estimates)
 {
-	if (job->is_started)
-		return false;
-	if (count_started(s) < max_jobs(s))
-		return !is_held_up(s, job) && has_room(s, job, n_estimates) && start_job(s, job);
-	snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", max_jobs(s));
-	return false;
+	if (count_started(s) >= max_jobs(s)) {
+		snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", max_jobs(s));
+		return;
+	}
+	if (is_held_up(s, job) || !has_room(s, job, n_estimates))
+		return;
+	s->queue_uid = job->uid;
+	start_job(s, job);
 }
 
 void service_run_queue(struct service *s)
 {
-	struct queued *job;
-	size_t i = 0, n_estimates = 0;
+	CLEANUP(free_ptr) struct queued **jobs = NULL;
+	size_t n = 0, n_estimates = 0;
 
 	settle_all(s);
-	while ((job = queue_at(s->queue, i)))
-		if (!look_after(s, job, &n_estimates))
-			i++;
+	if (turns_take(s->queue, s->queue_uid, &jobs, &n) < 0)
+		log_warning("no memory left to start what waits, which is tried again");
+	for (size_t i = 0; i < n; i++)
+		look_after(s, jobs[i], &n_estimates);
 }
 
 void service_run_queue_soon(struct service *s)

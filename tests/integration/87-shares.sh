@@ -17,6 +17,10 @@ cp -a /etc/. "$TMP/etc"
 rm -rf "$TMP/etc/proctor"
 mkdir "$TMP/etc/proctor"
 mount --bind "$TMP/etc" /etc && mount -t tmpfs none /run && mount --bind "$TMP/var" /var/lib || exit 99
+printf '%s\n' "one:x:4001:4001::$TMP/one:/bin/sh" "two:x:4002:4002::$TMP/two:/bin/sh" >>/etc/passwd
+mkdir "$TMP/one" "$TMP/two"
+chown 4001 "$TMP/one"
+chown 4002 "$TMP/two"
 printf 'interval_seconds: 0.5\nlimits:\n  max_concurrent_jobs: 1\n  max_daemon_cpu_percent: 100\n' >/etc/proctor/proctor.yaml
 trap '"$PROCTOR" stop --jobs 2>/dev/null; rm -rf "$TMP"' EXIT
 
@@ -128,6 +132,30 @@ print(sum("result" in a for a in answers), {a["error"]["code"] for a in answers 
 END
 is "who may not attach causes no look, and who may has a bound" "$(as 4003 python3 "$TMP/attach.py")" "{-32602} True
 64 {-32002}"
+
+# ---- the queue ----
+
+cat >"$TMP/queue.py" <<'END'
+import sys
+from shares import Client
+c = Client()
+for job_id in sys.argv[1:]:
+    answer = c.ask("job.submit", {"file": "sheets: [{run: sleep 0.4}]", "workdir": "/", "job_id": job_id})
+    assert "result" in answer, answer
+END
+as 4001 python3 "$TMP/queue.py" a1 a2 a3 a4
+as 4002 python3 "$TMP/queue.py" b1
+for job in a1 a2 a3 a4 b1; do
+	"$PROCTOR" wait "$job" >/dev/null
+done
+cat >"$TMP/order.py" <<'END'
+from shares import Client
+events = Client().ask("daemon.events", {"limit": 4096})["result"]
+started = [e["job_id"] for e in events if e["event"] == "job.started" and e["job_id"] in ("a1", "a2", "a3", "a4", "b1")]
+print(*dict.fromkeys(started))
+END
+is "users take turns in the queue, and each has the first first" \
+	"$(PYTHONPATH=$SOURCE_ROOT/tests/integration python3 "$TMP/order.py")" "a1 b1 a2 a3 a4"
 
 # ---- a folder that does not answer ----
 
