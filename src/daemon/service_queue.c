@@ -277,7 +277,7 @@ static bool is_any_between(struct service *s)
 	const struct queued *job;
 
 	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		if (job->is_started && !watch_find(s->watch, job->job_id))
+		if (job->is_started && !watch_find_of(s->watch, job->job_id, job->uid))
 			return true;
 	return false;
 }

@@ -237,11 +237,38 @@ static int judge(struct service *s, struct err *err)
 
 /* ---- detect: what is out of the ordinary ---- */
 
+/* NULL: it is not in the last snapshot, or of no job. */
+static const struct watched *job_of_process(struct service *s, const struct anomaly *a)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < s->snap.n_processes; i++) {
+		const struct proc_sample *p = &s->snap.processes[i];
+		int owner = p->key.pid == a->pid ? assign_owner(s->assigner, i) : -1;
+
+		if (owner >= 0 && (size_t)owner < n &&
+		    (!u64_known(a->start_ticks) || p->key.start_ticks == a->start_ticks))
+			return jobs[owner];
+	}
+	return NULL;
+}
+
+/*
+ * Two users may have jobs of one name: a process tells which of them it is of. Without one, what
+ * could be of either is nobody's.
+ */
+static const struct watched *job_of(struct service *s, const struct anomaly *a)
+{
+	const struct watched *job = a->job_id && a->has_pid ? job_of_process(s, a) : NULL;
+
+	return job || !a->job_id ? job : watch_find_only(s->watch, a->job_id);
+}
+
 /* One that cannot be stored is told all the same. */
 static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
 {
-	const char *job_id = c->episode->worst.job_id;
-	const struct watched *job = job_id ? watch_find(s->watch, job_id) : NULL;
+	const struct watched *job = job_of(s, &c->episode->worst);
 	struct detect_change change = *c;
 	struct anomaly_evidence evidence;
 	struct episode episode;

@@ -140,6 +140,31 @@ END
 is "who may not attach causes no look, and who may has a bound" "$(as 4003 python3 "$TMP/attach.py")" "{-32602} True
 64 {-32002}"
 
+# ---- two jobs of one name ----
+
+cat >"$TMP/greedy.py" <<'END'
+import resource, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+files = [open("/dev/null") for _ in range(55)]
+time.sleep(60)
+END
+as 4001 env HOME="$TMP/one" "$PROCTOR" run -q --job same -- sleep 60 &
+first=$!
+until [ "$(status 'd["running_jobs"]')" = 1 ]; do sleep 0.1; done
+as 4002 env HOME="$TMP/two" "$PROCTOR" run -q --job same -- python3 "$TMP/greedy.py" &
+second=$!
+cat >"$TMP/anomalies.py" <<'END'
+import sys
+from shares import Client
+def found(c):
+    return [e["job_id"] for e in c.ask("daemon.events", {"limit": 4096})["result"] if e["event"] == "monitor.anomaly"]
+print(Client.until(found, bool) if len(sys.argv) > 1 else found(Client()))
+END
+is "an anomaly in one of two jobs of one name is its owner's" \
+	"$(as 4002 python3 "$TMP/anomalies.py" wait)$(as 4001 python3 "$TMP/anomalies.py")" "['same'][]"
+kill "$first" "$second"
+wait "$first" "$second"
+
 # ---- the queue ----
 
 cat >"$TMP/queue.py" <<'END'
