@@ -1,7 +1,8 @@
 /*
  * recent - the last events of a bus, for whoever asks afterwards.
  *
- * Bounded in number and in bytes: the oldest go first.
+ * Bounded in number and in bytes. When there are more, the oldest go of the owner who has
+ * the most: what happens in the jobs of one user does not push out what others did.
  */
 #ifndef PROCTOR_BUS_RECENT_H
 #define PROCTOR_BUS_RECENT_H
@@ -18,8 +19,12 @@ struct recent *recent_free(struct recent *recent); /* NULL is fine. Returns NULL
 /* A bus_handler, whose ctx is the struct recent: keeps a copy, if there is memory for one. */
 void recent_add(void *ctx, const struct event *ev);
 
-/* Oldest first; NULL at the end. Valid until the next is added. */
-const struct event *recent_at(const struct recent *recent, size_t i);
-size_t recent_count(const struct recent *recent);
+/* NULL: there are none. Valid until the next is added. */
+const struct event *recent_newest(const struct recent *recent);
+const struct event *recent_oldest(const struct recent *recent);
+
+/* Of one that these have returned, the one before it and the one after it; NULL at the end. */
+const struct event *recent_older(const struct event *ev);
+const struct event *recent_newer(const struct event *ev);
 
 #endif

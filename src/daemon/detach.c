@@ -20,14 +20,15 @@
 #include "daemon/launch.h"
 #include "daemon/user.h"
 
-/* A folder may be on a file server that does not answer: the daemon does not wait for it. */
-#define PATIENCE_MS 2000
+/* Most begin sooner, and then who has submitted it hears at once what is wrong. */
+#define PATIENCE_MS 10
 
 /* What the child says when it cannot become the runner. */
 struct failure {
 	int error;
 	bool may_pass; /* besides what may by its nature */
-	char step[64];
+	char step[96];
+	bool is_all; /* the step says why */
 };
 
 /* What a service manager tells the daemon alone. */
@@ -88,7 +89,22 @@ static void become_user(const struct user *user, int fail_fd)
 	if (r == 0)
 		r = user_become(user);
 	if (r < 0)
-		give_up(fail_fd, &(struct failure){ -r, false, "cannot become the user" });
+		give_up(fail_fd,
+			&(struct failure){ .error = -r, .step = "cannot become the user" });
+}
+
+/* Whoever asks a directory of users may wait for long: here nobody does. */
+static void find_user(uid_t uid, struct user *ret, int fail_fd)
+{
+	struct failure failure = { .is_all = true };
+	struct err err = ERR_INIT;
+	int r = user_find(uid, ret, &err);
+
+	if (r == 0)
+		return;
+	failure.error = -r;
+	snprintf(failure.step, sizeof(failure.step), "%.90s", err.text);
+	give_up(fail_fd, &failure);
 }
 
 /* Where we are on the disk, or what has been put there since: an upgrade. */
@@ -105,10 +121,11 @@ static int find_program(char program[PATH_BYTES])
 	return 0;
 }
 
-static void become_runner(const struct detached *d, const struct user *user, int fail_fd)
+static void become_runner(const struct detached *d, int fail_fd)
 {
-	const struct launch_user as = { d->uid, user->gid, d->workdir };
+	struct launch_user as = { .uid = d->uid, .workdir = d->workdir };
 	bool is_other = d->uid != geteuid();
+	struct user user = { 0 };
 	char program[PATH_BYTES] = "";
 	const char *const argv[] = {
 		program, "run", "-q", "--job", d->job_id, "-f", d->name, NULL
@@ -116,46 +133,68 @@ static void become_runner(const struct detached *d, const struct user *user, int
 	int r = set_files(d);
 
 	if (r < 0)
-		give_up(fail_fd, &(struct failure){ -r, false, "cannot hand over its files" });
+		give_up(fail_fd,
+			&(struct failure){ .error = -r, .step = "cannot hand over its files" });
 	reset_signals();
 	file_limit_set(d->files);
 	r = find_program(program);
 	if (r < 0)
-		give_up(fail_fd, &(struct failure){ -r, false, "cannot find proctor" });
+		give_up(fail_fd, &(struct failure){ .error = -r, .step = "cannot find proctor" });
 	for (size_t i = 0; i < ARRAY_SIZE(not_for_jobs); i++)
 		unsetenv(not_for_jobs[i]);
-	if (is_other)
-		become_user(user, fail_fd);
+	if (is_other) {
+		find_user(d->uid, &user, fail_fd);
+		as.gid = user.gid;
+		become_user(&user, fail_fd);
+	}
 	setenv(QUEUED_VARIABLE, d->log_fd >= 0 ? "1" : QUEUED_WITHOUT_LOG, 1);
 	/* A launcher goes there as the user: as root we could go where they may not. */
 	if (!(is_other && launch_is_set()) && chdir(d->workdir) < 0)
-		give_up(fail_fd, &(struct failure){ errno, false, "cannot go to its folder" });
+		give_up(fail_fd,
+			&(struct failure){ .error = errno, .step = "cannot go to its folder" });
 	r = launch_become(argv, is_other ? &as : NULL);
 	/* In the middle of an upgrade there is none for a moment. */
-	give_up(fail_fd, &(struct failure){ -r, r == -ENOENT || r == -ETXTBSY,
-					    "cannot execute its runner" });
+	give_up(fail_fd, &(struct failure){ .error = -r,
+					    .may_pass = r == -ENOENT || r == -ETXTBSY,
+					    .step = "cannot execute its runner" });
 }
 
 /* ---- in the daemon ---- */
 
-static int read_failure(int fd, struct failure *ret)
+static int tell_failure(const struct failure *failure, struct err *err)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int r = failure->may_pass ? -EAGAIN : -failure->error;
+
+	if (failure->is_all)
+		return err_set(err, r, "%.*s", (int)sizeof(failure->step), failure->step);
+	return err_set(err, r, "%.*s: %s", (int)sizeof(failure->step), failure->step,
+		       strerror(failure->error));
+}
+
+/* The end of the file means that all is well: exec has closed it. */
+static int check_within(int *fd, int patience_ms, struct err *err)
+{
+	struct pollfd p = { .fd = *fd, .events = POLLIN };
+	struct failure failure;
 	ssize_t n;
 
-	if (poll(&p, 1, PATIENCE_MS) <= 0)
-		return 0;
+	if (poll(&p, 1, patience_ms) <= 0)
+		return 1;
 	do
-		n = read(fd, ret, sizeof(*ret));
+		n = read(*fd, &failure, sizeof(failure));
 	while (n < 0 && errno == EINTR);
-	ret->step[sizeof(ret->step) - 1] = '\0';
-	if (n != (ssize_t)sizeof(*ret))
-		return 0;
-	return ret->may_pass ? -EAGAIN : -ret->error;
+	close_fd(fd);
+	*fd = -1;
+	return n == (ssize_t)sizeof(failure) ? tell_failure(&failure, err) : 0;
+}
+
+int detach_check(int *fd, struct err *err)
+{
+	return check_within(fd, 0, err);
 }
 
 /* Twice, so that it is nobody's child. */
-static int fork_runner(const struct detached *d, const struct user *user, int fail_fd)
+static int fork_runner(const struct detached *d, int fail_fd)
 {
 	pid_t pid = fork();
 	int status = 0;
@@ -166,7 +205,7 @@ static int fork_runner(const struct detached *d, const struct user *user, int fa
 		setsid();
 		pid = fork();
 		if (pid == 0)
-			become_runner(d, user, fail_fd);
+			become_runner(d, fail_fd);
 		_exit(pid < 0);
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -174,30 +213,19 @@ static int fork_runner(const struct detached *d, const struct user *user, int fa
 	return status == 0 ? 0 : -EAGAIN;
 }
 
-static int start(const struct detached *d, const struct user *user, struct err *err)
+int detach_runner(const struct detached *d, int *ret_fd, struct err *err)
 {
-	struct failure failure = { 0 };
 	int fds[2], r;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, -EAGAIN, "cannot start a runner: %s", strerror(errno));
-	r = fork_runner(d, user, fds[1]);
+	r = fork_runner(d, fds[1]);
 	close(fds[1]);
-	if (r < 0)
-		err_set(err, -EAGAIN, "cannot start a runner: %s", strerror(-r));
-	else if ((r = read_failure(fds[0], &failure)) < 0)
-		err_set(err, r, "%s: %s", failure.step, strerror(failure.error));
-	close(fds[0]);
-	return r < 0 ? err->code : 0;
-}
-
-int detach_runner(const struct detached *d, struct err *err)
-{
-	CLEANUP(user_release) struct user user = { 0 };
-	struct err own = ERR_INIT;
-	int r = d->uid == geteuid() ? 0 : user_find(d->uid, &user, &own);
-
-	if (r == 0)
-		r = start(d, &user, &own);
-	return r < 0 ? err_set(err, r, "%s", own.text) : 0;
+	if (r < 0) {
+		close(fds[0]);
+		return err_set(err, -EAGAIN, "cannot start a runner: %s", strerror(-r));
+	}
+	*ret_fd = fds[0];
+	r = check_within(ret_fd, PATIENCE_MS, err);
+	return r < 0 ? r : 0;
 }

@@ -23,9 +23,14 @@ struct detached {
 };
 
 /*
- * Returns when the runner (or its launcher) has been executed. err says which step
- * failed if it could not be: -EAGAIN, -ENOMEM may pass, others will not.
+ * Begins to start it, and waits no longer than a moment: a directory of users or the job's
+ * folder may be on a server that does not answer. *ret_fd is for detach_check() if there is more
+ * to be heard, else -1: then the runner (or its launcher) has been executed. err says
+ * which step failed if it could not be: -EAGAIN, -ENOMEM may pass, others will not.
  */
-int detach_runner(const struct detached *d, struct err *err);
+int detach_runner(const struct detached *d, int *ret_fd, struct err *err);
+
+/* What has become of it: 1: nothing yet. 0, or as above: *fd is closed, and -1. */
+int detach_check(int *fd, struct err *err);
 
 #endif

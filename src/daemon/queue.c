@@ -23,12 +23,18 @@ struct queue {
 	struct rlimit files; /* for runners; rlim_max 0: as ours */
 };
 
+static void release(struct queued *job)
+{
+	close_fd(&job->start_fd);
+	queued_free(&job);
+}
+
 struct queue *queue_close(struct queue *q)
 {
 	if (!q)
 		return NULL;
 	for (size_t i = 0; i < q->n; i++)
-		queued_free(&q->jobs[i]);
+		release(q->jobs[i]);
 	free(q->jobs);
 	free(q);
 	return NULL;
@@ -81,7 +87,7 @@ void queue_drop(struct queue *q, struct queued *job)
 		if (q->jobs[i] != job)
 			q->jobs[kept++] = q->jobs[i];
 	q->n = kept;
-	queued_free(&job);
+	release(job);
 }
 
 /* ---- the folder ---- */
@@ -93,6 +99,7 @@ static int load_file(struct queue *q, const char *path, struct err *err)
 
 	if (r < 0)
 		return r;
+	job->start_fd = -1;
 	if (keep(q, job) < 0) {
 		queued_free(&job);
 		return err_set(err, -ENOMEM, "no memory left for the queue");
@@ -247,8 +254,24 @@ static int hand_over(const struct queue *q, struct queued *job, int log_fd, stru
 
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return err_set(err, -EAGAIN, "cannot lock %s: %s", job->path, strerror(errno));
-	r = detach_runner(&runner, err);
-	job->was_executed = r == 0;
+	r = detach_runner(&runner, &job->start_fd, err);
+	job->was_executed = r == 0 && job->start_fd < 0;
+	return r;
+}
+
+int queue_check_start(struct queued *job, struct err *err)
+{
+	int r;
+
+	if (job->start_fd < 0)
+		return 0;
+	r = detach_check(&job->start_fd, err);
+	if (r == 0) {
+		job->was_executed = true;
+		job->started_boot_ns = clock_boot_ns();
+	} else if (r < 0) {
+		queue_put_back(job, NULL);
+	}
 	return r;
 }
 

@@ -36,6 +36,7 @@ struct queued {
 	uint64_t input_bytes;		 /* of the files that it names, as its submitter says */
 	bool is_started;		 /* a runner has it, or had it */
 	bool was_executed;		 /* we have seen the runner begin */
+	int start_fd;			 /* of one that is on its way: see detach.h; -1 */
 	uint64_t started_boot_ns;	 /* since when we know that */
 	uint64_t not_before_ns;		 /* by CLOCK_BOOTTIME: back-pressure */
 	struct estimate estimate;	 /* of what it will need, when that was last asked */
@@ -63,7 +64,7 @@ struct submission {
 #define QUEUE_USER_MAX_JOBS 256
 #define QUEUE_USER_MAX_BYTES (64 << 20)
 
-/* -EEXIST: a job of that name and user waits already. -EDQUOT: the user has too many. */
+/* -EEXIST: a job of that name and user waits already. -EBUSY: the user has too many. */
 int queue_add(struct queue *q, const struct submission *job, struct err *err);
 
 /* Oldest first; NULL at the end. Valid until the queue changes. */
@@ -79,6 +80,12 @@ void queue_set_file_limit(struct queue *q, const struct rlimit *limit);
  * folder. -ENOENT, -EACCES, …: it never will, as err says; -EAGAIN, -ENOMEM: not now.
  */
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err);
+
+/*
+ * Of one that was started: 0: its runner has begun, as far as we can know. 1: it is still on its
+ * way. Else it never will be, or not now, as above: it waits again.
+ */
+int queue_check_start(struct queued *job, struct err *err);
 
 /* Whether its runner still has it. */
 bool queue_is_held(const struct queued *job);

@@ -280,6 +280,7 @@ static void close_service(struct service *s)
 	s->recent = recent_free(s->recent);
 	service_drop_guests(s);
 	s->collector = collector_free(s->collector);
+	s->between = collector_free(s->between);
 	s->gpus = gpus_close(s->gpus);
 	s->assigner = assigner_free(s->assigner);
 	s->jsonl = jsonl_free(s->jsonl);

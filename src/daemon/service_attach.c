@@ -9,7 +9,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/process_facts.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_guest.h"
 
 struct attach_params {
 	uint64_t pid;
@@ -98,6 +98,43 @@ static int check_free(struct service *s, const struct rpc_peer *peer, pid_t pid,
 	const struct watched *job = service_job_of(s, pid);
 
 	return job ? refuse_member(s, peer, job, pid, err) : 0;
+}
+
+/* Each is looked at out of turn when it begins and when it is cancelled, and all of it is for us
+ * to write down. */
+#define ATTACHED_PER_USER 64
+
+static int check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
+{
+	size_t n, n_attached = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	if (service_is_owner(peer))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		n_attached += jobs[i]->a.is_attached && jobs[i]->a.uid == peer->uid;
+	if (n_attached >= ATTACHED_PER_USER)
+		return err_set(err, -EBUSY, "one user may have %d trees attached at a time",
+			       ATTACHED_PER_USER);
+	return guest_check_share(s, peer, err);
+}
+
+/* What costs the least comes first: who may not attach it has nothing looked at for them. */
+static int check_all(struct service *s, const struct rpc_peer *peer,
+		     const struct process_facts *facts, struct err *err)
+{
+	int r = check_process(s, facts, err);
+
+	if (r == 0)
+		r = check_owner(peer, facts, err);
+	if (r == 0)
+		r = check_free(s, peer, facts->key.pid, err);
+	if (r == 0)
+		r = check_share(s, peer, err);
+	if (r < 0)
+		return r;
+	service_rescan(s); /* it may be of a job whose other processes have ended since */
+	return check_free(s, peer, facts->key.pid, err);
 }
 
 /* ---- attaching ---- */
@@ -216,12 +253,7 @@ static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return err_set(err, -ENOENT, "there is no process %llu",
 			       (unsigned long long)params.pid);
-	service_rescan(s);
-	r = check_process(s, &facts, err);
-	if (r == 0)
-		r = check_owner(rpc_call_peer(call), &facts, err);
-	if (r == 0)
-		r = check_free(s, rpc_call_peer(call), facts.key.pid, err);
+	r = check_all(s, rpc_call_peer(call), &facts, err);
 	return r < 0 ? r : begin(s, &facts, params.job_id, call, err);
 }
 

@@ -13,17 +13,24 @@
 
 /* ---- what depends on the configuration ---- */
 
-static int make_collector(const struct service *s, const struct mask *mask, struct collector **ret,
-			  struct err *err)
+static int make_collector(const struct service *s, const struct mask *mask, bool want_ebpf,
+			  struct collector **ret, struct err *err)
 {
 	const struct collector_options options = {
 		.root_fd = s->root_fd,
 		.mask = mask,
 		.gpus = s->gpus,
-		.want_ebpf = s->options->config->ebpf_enabled,
+		.want_ebpf = want_ebpf,
 	};
 
 	return collector_new(&options, ret, err);
+}
+
+int service_make_collector(const struct service *s, struct collector **ret, struct err *err)
+{
+	/* Loading the program takes longer than some looks do. */
+	return make_collector(s, s->reloaded ? s->reloaded->mask : s->options->mask, false, ret,
+			      err);
 }
 
 /* *ret is NULL where no log is wanted. */
@@ -79,7 +86,8 @@ static void settle(struct service *s)
 
 int service_configure(struct service *s, struct err *err)
 {
-	int r = make_collector(s, s->options->mask, &s->collector, err);
+	int r = make_collector(s, s->options->mask, s->options->config->ebpf_enabled, &s->collector,
+			       err);
 
 	if (r == 0)
 		r = make_log(s->paths, s->config, &s->jsonl, err);
@@ -168,7 +176,8 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 	int r = 0;
 
 	if (changes->mask)
-		r = make_collector(s, wanted->mask, &collector, err);
+		r = make_collector(s, wanted->mask, s->options->config->ebpf_enabled, &collector,
+				   err);
 	if (r == 0 && changes->log)
 		r = make_log(&wanted->paths, &wanted->config, &log, err);
 	if (r < 0) {
@@ -177,6 +186,7 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 	}
 	if (changes->mask) {
 		collector_free(s->collector);
+		s->between = collector_free(s->between);
 		s->collector = collector;
 	}
 	if (changes->log) {

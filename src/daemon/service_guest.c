@@ -11,6 +11,7 @@
 
 /* So many of its messages wait while the database is locked; then the oldest go. */
 #define MAX_WAITING 64
+#define MAX_WAITING_SHEETS 4096 /* in them, of one user */
 
 /* What a guest has told and is not in the database yet. */
 struct news {
@@ -27,6 +28,7 @@ struct guest {
 	struct service *service;
 	struct rpc_subscriber *line; /* NULL: it has hung up, and there is news to be written */
 	int64_t attempt_id;
+	uid_t uid;
 	bool is_foreign; /* does not share our database */
 	bool is_over;	 /* it has told its end */
 	struct news *news;
@@ -63,6 +65,7 @@ void service_drop_guests(struct service *s)
 	while (s->guests)
 		forget(s->guests);
 	map_release(&s->guest_due_ns);
+	map_release(&s->sheet_due_ns);
 }
 
 /* By the connection that a call came on. */
@@ -94,9 +97,11 @@ int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *jo
 
 	if (!guest)
 		return err_set(err, -ENOMEM, "no memory left to record the job");
-	*guest = (struct guest){
-		.service = s, .attempt_id = job->a.id, .is_foreign = is_foreign, .next = s->guests
-	};
+	*guest = (struct guest){ .service = s,
+				 .attempt_id = job->a.id,
+				 .uid = (uid_t)job->a.uid,
+				 .is_foreign = is_foreign,
+				 .next = s->guests };
 	r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
 	if (r < 0) {
 		free(guest);
@@ -154,6 +159,25 @@ void service_tend_guests(struct service *s)
 	}
 }
 
+static size_t count_waiting_sheets(const struct service *s, uid_t uid)
+{
+	size_t n = 0;
+
+	for (const struct guest *guest = s->guests; guest; guest = guest->next)
+		for (const struct news *news = guest->uid == uid ? guest->news : NULL; news;
+		     news = news->next)
+			n += news->a.n_sheets;
+	return n;
+}
+
+/* How far the job is, and its end, are told whatever becomes of its sheets. */
+static void bound_sheets(struct guest *guest, const struct watched *job, struct attempt *a)
+{
+	guest_bound_sheets(guest->service, guest->uid, job ? &job->a : NULL, a);
+	if (count_waiting_sheets(guest->service, guest->uid) + a->n_sheets > MAX_WAITING_SHEETS)
+		a->n_sheets = 0;
+}
+
 /* a is taken over. The last one is never dropped for want of room: it may be the end. */
 static int add_news(struct guest *guest, struct attempt *a, struct err *err)
 {
@@ -189,7 +213,18 @@ static int hear(struct guest *guest, const struct rpc_value *told, struct err *e
 		attempt_release(&a);
 		return err_set(err, -EINVAL, "that is another job");
 	}
+	bound_sheets(guest, job, &a);
 	return add_news(guest, &a, err);
+}
+
+/* That and nothing else was written since the last look: so only this job is looked at. */
+static void look_at_guest(struct service *s, struct guest *guest)
+{
+	struct err err = ERR_INIT;
+
+	write_all_news(guest);
+	if (s->store && watch_look_at(s->watch, s->store, guest->attempt_id, &err) < 0)
+		log_debug("what has become of a job is seen with the next tick: %s", err.text);
 }
 
 struct changed_params {
@@ -208,11 +243,15 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 	struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
 	int r = rpc_call_read(call, changed_fields, ARRAY_SIZE(changed_fields), &params, err);
 
-	if (r == 0 && params.job && guest && guest->is_foreign)
-		r = hear(guest, params.job, err);
 	if (r < 0)
 		return r;
 	service_look(s);
+	if (params.job && guest && guest->is_foreign)
+		r = hear(guest, params.job, err);
+	if (r < 0)
+		return r;
+	if (params.job && guest && guest->is_foreign)
+		look_at_guest(s, guest);
 	service_run_queue(s); /* where one has ended, another may begin */
 	if (params.job && guest && guest->is_over && guest->news)
 		return err_set(err, -EBUSY, "the end of the job is not written down yet");

@@ -20,4 +20,16 @@ int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *jo
 void guest_identify(const struct service *s, const struct rpc_peer *peer,
 		    const struct proc_key *key, struct attempt *a);
 
+/* ---- service_share.c ---- */
+
+/* Whether this user may have one more. -EBUSY: not now. -ENOMEM. */
+int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err *err);
+
+/*
+ * Of the sheets that were told those stay that are known already (of the job as it is watched;
+ * NULL: it is new), and new ones as far as the user may have more.
+ */
+void guest_bound_sheets(struct service *s, uid_t uid, const struct attempt *known,
+			struct attempt *told);
+
 #endif

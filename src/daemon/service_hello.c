@@ -10,14 +10,6 @@
 #include "daemon/guest.h"
 #include "daemon/service_guest.h"
 
-/* So many jobs of one user that are recorded elsewhere are watched at a time. */
-#define MAX_GUESTS_PER_USER 256
-
-/* New ones come no faster, but for a burst: each is a row in the database, for good. */
-#define GUEST_EVERY_NS UINT64_C(250000000)
-#define GUEST_BURST_NS (MAX_GUESTS_PER_USER * GUEST_EVERY_NS)
-#define MAX_USERS_KNOWN 4096
-
 struct hello_params {
 	const char *job_id;
 	uint64_t attempt;
@@ -75,41 +67,6 @@ static struct watched *find_by_runner(struct service *s, const struct proc_key *
 	return NULL;
 }
 
-static int check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
-{
-	size_t n, n_guests = 0;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	for (size_t i = 0; i < n; i++)
-		n_guests += jobs[i]->a.uid == peer->uid &&
-			    (jobs[i]->is_guest || !service_is_owner(peer));
-	if (n_guests < MAX_GUESTS_PER_USER)
-		return 0;
-	return err_set(err, -EBUSY, "one user may have %d jobs watched that are recorded elsewhere",
-		       MAX_GUESTS_PER_USER);
-}
-
-/*
- * Each new one moves the moment on from which the user has all of the burst again. Those
- * whose moment is over are no different from those who are not known.
- */
-static int check_rate(struct service *s, const struct rpc_peer *peer, struct err *err)
-{
-	uint64_t now = clock_boot_ns(), due = 0;
-
-	if (service_is_owner(peer))
-		return 0;
-	if (!map_get(&s->guest_due_ns, peer->uid, &due) || due < now)
-		due = now;
-	if (due - now > GUEST_BURST_NS)
-		return err_set(err, -EBUSY, "too many new jobs of one user in too short a time");
-	if (s->guest_due_ns.len >= MAX_USERS_KNOWN)
-		map_clear(&s->guest_due_ns);
-	if (map_put(&s->guest_due_ns, peer->uid, due + GUEST_EVERY_NS) < 0)
-		return err_set(err, -ENOMEM, "no memory left for a job");
-	return 0;
-}
-
 void guest_identify(const struct service *s, const struct rpc_peer *peer,
 		    const struct proc_key *key, struct attempt *a)
 {
@@ -131,12 +88,11 @@ void guest_identify(const struct service *s, const struct rpc_peer *peer,
 static int begin_guest(struct service *s, const struct rpc_peer *peer, const struct proc_key *key,
 		       struct attempt *a, struct watched **ret, struct err *err)
 {
-	int r = check_share(s, peer, err);
+	int r = guest_check_share(s, peer, err);
 
-	if (r == 0)
-		r = check_rate(s, peer, err);
 	if (r < 0)
 		return r;
+	guest_bound_sheets(s, peer->uid, NULL, a);
 	guest_identify(s, peer, key, a);
 	r = store_begin_attempt(s->store, a, err);
 	if (r < 0)
@@ -155,6 +111,7 @@ static int rejoin(struct service *s, uid_t uid, const struct watched *job, struc
 	if (job->a.uid != uid || strcmp(job->job_id, a->job_id) != 0)
 		return err_set(err, -EEXIST, "this process runs the job %s already", job->job_id);
 	a->id = job->a.id;
+	guest_bound_sheets(s, uid, &job->a, a);
 	r = store_write_sheets(s->store, a, a->sheets, a->n_sheets, err);
 	service_look(s);
 	return r;

@@ -104,6 +104,7 @@ struct service {
 
 	struct gpus *gpus; /* NULL: there are none, or nobody wants to know */
 	struct collector *collector;
+	struct collector *between; /* for looks between two ticks; NULL: there was none yet */
 	struct assigner *assigner;
 	struct snapshot snap; /* the last one */
 	bool has_snap;
@@ -123,6 +124,7 @@ struct service {
 	struct evidence_trace trace;
 	struct oom_news ooms;
 	struct queue *queue;
+	uid_t queue_uid;		/* whose job was started last */
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
 	struct unsaved unsaved; /* anomalies that wait to be stored */
@@ -138,7 +140,8 @@ struct service {
 	int64_t attached_here;	   /* the last that we have attached ourselves */
 	struct waiter *waiters;	   /* clients that wait for the end of a job */
 	struct guest *guests;	   /* runners that hold the line */
-	struct map guest_due_ns;   /* by uid: see service_guest.c */
+	struct map guest_due_ns;   /* by uid: see service_share.c */
+	struct map sheet_due_ns;   /* the same of their sheets */
 	struct recent *recent;	   /* the last events */
 	struct subscription *subscriptions;
 	struct rendered *rendered;
@@ -174,7 +177,7 @@ enum store_alive service_check_alive(void *ctx, const struct attempt *a);
 /* From now on, whatever ticks have cost so far. */
 void service_set_interval(struct service *s, double seconds);
 
-/* A look at the processes out of turn. */
+/* A look at the processes out of turn. CPU percents are of the time since the last of these. */
 void service_rescan(struct service *s);
 
 /* Adds what a process uses to what its job does. */
@@ -266,6 +269,9 @@ int service_answer_aside(struct service *s, struct rpc_call *call, const struct 
 int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);
 
 /* ---- service_config.c ---- */
+
+/* One for looks between two ticks. */
+int service_make_collector(const struct service *s, struct collector **ret, struct err *err);
 
 /* Takes over what the options say. */
 int service_configure(struct service *s, struct err *err);

@@ -81,6 +81,7 @@ static int find_job(struct service *s, const struct rpc_peer *peer, struct phase
 #define GATHER_MS 20
 #define GIVE_UP_NS UINT64_C(5000000000) /* on a database that others hold */
 #define MAX_WAITING 4096
+#define MAX_WAITING_OF_USER (MAX_WAITING / 4)
 
 struct waiting_mark {
 	struct service *service;
@@ -233,6 +234,17 @@ static struct waiting_mark *waiting_new(struct service *s, const struct watched 
 	return waiting;
 }
 
+static int check_share(const struct phase_marks *p, uint64_t uid, struct err *err)
+{
+	size_t n = 0;
+
+	for (const struct waiting_mark *w = p->first; w; w = w->next)
+		n += w->uid == uid;
+	if (p->n < MAX_WAITING && n < MAX_WAITING_OF_USER)
+		return 0;
+	return err_set(err, -EBUSY, "too many phases at once: try again");
+}
+
 static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
@@ -243,10 +255,10 @@ static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (r == 0)
 		r = find_job(s, rpc_call_peer(call), &params, &job, err);
+	if (r == 0)
+		r = check_share(s->phases, job->a.uid, err);
 	if (r < 0)
 		return r;
-	if (s->phases->n >= MAX_WAITING)
-		return err_set(err, -EBUSY, "too many phases at once: try again");
 	waiting = waiting_new(s, job, &params);
 	if (!waiting)
 		return err_set(err, -ENOMEM, "no memory left for the phase");

@@ -10,6 +10,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/service_internal.h"
+#include "daemon/turns.h"
 
 static void folder_of(const struct service *s, const char *name, char *ret, size_t size)
 {
@@ -89,6 +90,21 @@ static bool bury(struct service *s, struct queued *job, enum outcome outcome, co
 	return true;
 }
 
+static bool may_pass(int error)
+{
+	return error == -EAGAIN || error == -ENOMEM;
+}
+
+/* True if it is gone from the queue. */
+static bool note_failed_start(struct service *s, struct queued *job, int r, const struct err *err)
+{
+	if (!may_pass(r) && bury(s, job, OUTCOME_FAILURE, err->text))
+		return true;
+	log_error("job %s cannot be started now: %s", job->job_id, err->text);
+	snprintf(job->reason, sizeof(job->reason), "%.150s", err->text);
+	return false;
+}
+
 /* How long a runner may take until it is in the database; one that we saw begin, and end. */
 #define START_NS UINT64_C(30000000000)
 #define SEEN_START_NS UINT64_C(2000000000)
@@ -112,9 +128,13 @@ static bool settle_unheard(struct service *s, struct queued *job)
 /* One that has ended may still hold its file for a moment. True if it is gone from the queue. */
 static bool settle_started(struct service *s, struct queued *job)
 {
+	struct err err = ERR_INIT;
 	enum trace trace;
+	int r = queue_check_start(job, &err);
 
-	if (!s->store || find_trace(s, job, &trace, NULL) < 0)
+	if (r < 0)
+		return note_failed_start(s, job, r, &err);
+	if (r > 0 || !s->store || find_trace(s, job, &trace, NULL) < 0)
 		return false;
 	if (trace != HAS_ENDED &&
 	    (queue_is_held(job) || watch_find_of(s->watch, job->job_id, job->uid)))
@@ -196,13 +216,8 @@ static bool has_room(struct service *s, struct queued *job, size_t *n_estimates)
 	return false;
 }
 
-static bool may_pass(int error)
-{
-	return error == -EAGAIN || error == -ENOMEM;
-}
-
-/* True if it is gone from the queue. */
-static bool start_job(struct service *s, struct queued *job)
+/* It may be gone from the queue then. */
+static void start_job(struct service *s, struct queued *job)
 {
 	char folder[PATH_BYTES + 16];
 	struct err err = ERR_INIT;
@@ -211,13 +226,10 @@ static bool start_job(struct service *s, struct queued *job)
 	folder_of(s, "logs", folder, sizeof(folder));
 	job->reason[0] = '\0';
 	r = queue_start(s->queue, job, folder, &err);
-	if (r == 0)
-		return false;
-	if (!may_pass(r) && bury(s, job, OUTCOME_FAILURE, err.text))
-		return true;
-	log_error("job %s cannot be started now: %s", job->job_id, err.text);
-	snprintf(job->reason, sizeof(job->reason), "%.150s", err.text);
-	return false;
+	if (r == 0 && job->start_fd >= 0)
+		service_run_queue_soon(s); /* to hear what has become of it */
+	if (r < 0)
+		note_failed_start(s, job, r, &err);
 }
 
 static size_t max_jobs(const struct service *s)
@@ -229,27 +241,30 @@ static size_t max_jobs(const struct service *s)
 	return n > 0 ? (size_t)n : 1;
 }
 
-/* True if it is gone from the queue. */
-static bool look_after(struct service *s, struct queued *job, size_t *n_estimates)
+/* It may be gone from the queue then. */
+static void look_after(struct service *s, struct queued *job, size_t *n_estimates)
 {
-	if (job->is_started)
-		return false;
-	if (count_started(s) < max_jobs(s))
-		return !is_held_up(s, job) && has_room(s, job, n_estimates) && start_job(s, job);
-	snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", max_jobs(s));
-	return false;
+	if (count_started(s) >= max_jobs(s)) {
+		snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", max_jobs(s));
+		return;
+	}
+	if (is_held_up(s, job) || !has_room(s, job, n_estimates))
+		return;
+	s->queue_uid = job->uid;
+	start_job(s, job);
 }
 
 void service_run_queue(struct service *s)
 {
-	struct queued *job;
-	size_t i = 0, n_estimates;
+	CLEANUP(free_ptr) struct queued **jobs = NULL;
+	size_t n = 0, n_estimates;
 
 	settle_all(s);
 	n_estimates = service_estimate_running(s, 1);
-	while ((job = queue_at(s->queue, i)))
-		if (!look_after(s, job, &n_estimates))
-			i++;
+	if (turns_take(s->queue, s->queue_uid, &jobs, &n) < 0)
+		log_warning("no memory left to start what waits, which is tried again");
+	for (size_t i = 0; i < n; i++)
+		look_after(s, jobs[i], &n_estimates);
 }
 
 void service_run_queue_soon(struct service *s)
@@ -263,7 +278,7 @@ static bool is_any_between(struct service *s)
 	const struct queued *job;
 
 	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		if (job->is_started && !watch_find(s->watch, job->job_id))
+		if (job->is_started && !watch_find_of(s->watch, job->job_id, job->uid))
 			return true;
 	return false;
 }

@@ -50,15 +50,19 @@ static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
 	       (!params->job_id || names_job(ev, params->job_id));
 }
 
-/* The newest so many, told oldest first: number of the first of them. */
-static size_t find_first(const struct service *s, const struct rpc_peer *peer,
-			 const struct events_params *params)
+/* The newest so many, told oldest first: the first of them. NULL: there are none. */
+static const struct event *find_first(const struct service *s, const struct rpc_peer *peer,
+				      const struct events_params *params)
 {
-	size_t i = recent_count(s->recent), n = 0;
+	const struct event *ev = recent_newest(s->recent), *first = NULL;
 
-	while (i > 0 && n < params->limit)
-		n += is_asked_for(s, peer, params, recent_at(s->recent, --i));
-	return i;
+	for (size_t n = 0; ev && n < params->limit; ev = recent_older(ev)) {
+		if (!is_asked_for(s, peer, params, ev))
+			continue;
+		first = ev;
+		n++;
+	}
+	return first;
 }
 
 static int daemon_events(void *ctx, struct rpc_call *call, struct err *err)
@@ -75,7 +79,7 @@ static int daemon_events(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	json_begin_array(j);
-	for (size_t i = find_first(s, peer, &params); (ev = recent_at(s->recent, i)); i++)
+	for (ev = find_first(s, peer, &params); ev; ev = recent_newer(ev))
 		if (is_asked_for(s, peer, &params, ev))
 			json_raw(j, ev->json, ev->len);
 	json_end_array(j);

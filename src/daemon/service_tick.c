@@ -77,15 +77,20 @@ static int look(struct service *s, struct err *err)
 
 /* ---- collect: what the processes of the host do ---- */
 
-static int collect(struct service *s, struct err *err)
+static int collect_by(struct service *s, struct collector *collector, struct err *err)
 {
 	int r;
 
 	service_drain_life(s);
 	s->has_snapshot_json = false;
-	r = collector_scan(s->collector, &s->snap, err);
+	r = collector_scan(collector, &s->snap, err);
 	s->has_snap = r == 0;
 	return r;
+}
+
+static int collect(struct service *s, struct err *err)
+{
+	return collect_by(s, s->collector, err);
 }
 
 /* ---- assign: whose they are ---- */
@@ -179,7 +184,7 @@ static void tell_progress(struct service *s, struct watched *const *jobs, size_t
 	}
 }
 
-static int assign(struct service *s, struct err *err)
+static int assign_by(struct service *s, struct collector *collector, struct err *err)
 {
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
@@ -193,10 +198,15 @@ static int assign(struct service *s, struct err *err)
 	if (assign_processes(s->assigner, &s->snap, s->roots, n, s->n_of) < 0)
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
 	watch_drop_ended(s->watch);
-	collector_fill(s->collector, &s->snap, SNAPSHOT_JOBS);
+	collector_fill(collector, &s->snap, SNAPSHOT_JOBS);
 	add_up(s, jobs, n);
 	tell_progress(s, jobs, n);
 	return 0;
+}
+
+static int assign(struct service *s, struct err *err)
+{
+	return assign_by(s, s->collector, err);
 }
 
 /* ---- judge: how the host and the daemon itself are ---- */
@@ -228,11 +238,38 @@ static int judge(struct service *s, struct err *err)
 
 /* ---- detect: what is out of the ordinary ---- */
 
+/* NULL: it is not in the last snapshot, or of no job. */
+static const struct watched *job_of_process(struct service *s, const struct anomaly *a)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < s->snap.n_processes; i++) {
+		const struct proc_sample *p = &s->snap.processes[i];
+		int owner = p->key.pid == a->pid ? assign_owner(s->assigner, i) : -1;
+
+		if (owner >= 0 && (size_t)owner < n &&
+		    (!u64_known(a->start_ticks) || p->key.start_ticks == a->start_ticks))
+			return jobs[owner];
+	}
+	return NULL;
+}
+
+/*
+ * Two users may have jobs of one name: a process tells which of them it is of. Without one, what
+ * could be of either is nobody's.
+ */
+static const struct watched *job_of(struct service *s, const struct anomaly *a)
+{
+	const struct watched *job = a->job_id && a->has_pid ? job_of_process(s, a) : NULL;
+
+	return job || !a->job_id ? job : watch_find_only(s->watch, a->job_id);
+}
+
 /* One that cannot be stored now is told all the same, and stored later. */
 static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
 {
-	const char *job_id = c->episode->worst.job_id;
-	const struct watched *job = job_id ? watch_find(s->watch, job_id) : NULL;
+	const struct watched *job = job_of(s, &c->episode->worst);
 	struct detect_change change = *c;
 	struct anomaly_evidence evidence;
 	struct episode episode;
@@ -399,13 +436,19 @@ static void daemon_tick(struct service *s)
 	s->stats.n_ticks++;
 }
 
+/*
+ * With a collector of its own: what the ticks tell of CPU time is what was used between two
+ * ticks, however shortly before one somebody else has looked.
+ */
 void service_rescan(struct service *s)
 {
 	struct err err = ERR_INIT;
-	int r = collect(s, &err);
+	int r = s->between ? 0 : service_make_collector(s, &s->between, &err);
 
 	if (r == 0)
-		r = assign(s, &err);
+		r = collect_by(s, s->between, &err);
+	if (r == 0)
+		r = assign_by(s, s->between, &err);
 	if (r == 0)
 		r = service_settle_life(s, &err);
 	if (r < 0)

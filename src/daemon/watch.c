@@ -77,12 +77,18 @@ struct watched **watch_jobs(struct watch *w, size_t *ret_n)
 	return w->jobs;
 }
 
-struct watched *watch_find(struct watch *w, const char *job_id)
+struct watched *watch_find_only(struct watch *w, const char *job_id)
 {
-	for (size_t i = 0; i < w->n; i++)
-		if (strcmp(w->jobs[i]->job_id, job_id) == 0)
-			return w->jobs[i];
-	return NULL;
+	struct watched *found = NULL;
+
+	for (size_t i = 0; i < w->n; i++) {
+		if (strcmp(w->jobs[i]->job_id, job_id) != 0)
+			continue;
+		if (found)
+			return NULL;
+		found = w->jobs[i];
+	}
+	return found;
 }
 
 struct watched *watch_find_of(struct watch *w, const char *job_id, uint64_t uid)
@@ -103,19 +109,26 @@ struct watched *watch_find_attempt(struct watch *w, int64_t id)
 
 /* ---- what has changed ---- */
 
-static const struct sheet_record *find_sheet(const struct attempt *a, int num, int try_num)
+/* Whether a comes before b, as the store has them in order. */
+static bool is_earlier(const struct sheet_record *a, const struct sheet_record *b)
 {
-	for (size_t i = 0; i < a->n_sheets; i++)
-		if (a->sheets[i].num == num && a->sheets[i].try_num == try_num)
-			return &a->sheets[i];
-	return NULL;
+	return a->num < b->num || (a->num == b->num && a->try_num < b->try_num);
+}
+
+/* *at is where the last one was found: both stand in the same order. */
+static const struct sheet_record *find_sheet(const struct attempt *a,
+					     const struct sheet_record *wanted, size_t *at)
+{
+	while (*at < a->n_sheets && is_earlier(&a->sheets[*at], wanted))
+		(*at)++;
+	if (*at == a->n_sheets || is_earlier(wanted, &a->sheets[*at]))
+		return NULL;
+	return &a->sheets[*at];
 }
 
 static void tell_sheet(const struct watch *w, const struct watched *job,
-		       const struct attempt *before, const struct sheet_record *sheet)
+		       const struct sheet_record *old, const struct sheet_record *sheet)
 {
-	const struct sheet_record *old = find_sheet(before, sheet->num, sheet->try_num);
-
 	if (!old)
 		w->fn(w->ctx, WATCH_SHEET_STARTED, job, sheet);
 	if (u64_known(sheet->ended_wall_ns) && (!old || !u64_known(old->ended_wall_ns)))
@@ -128,8 +141,8 @@ static void tell_changes(const struct watch *w, const struct watched *job,
 {
 	if (is_new)
 		w->fn(w->ctx, WATCH_JOB_STARTED, job, NULL);
-	for (size_t i = 0; i < job->a.n_sheets; i++)
-		tell_sheet(w, job, before, &job->a.sheets[i]);
+	for (size_t i = 0, at = 0; i < job->a.n_sheets; i++)
+		tell_sheet(w, job, find_sheet(before, &job->a.sheets[i], &at), &job->a.sheets[i]);
 	if (!job->a.is_running)
 		w->fn(w->ctx, WATCH_JOB_ENDED, job, NULL);
 }
@@ -348,6 +361,26 @@ int watch_look(struct watch *w, struct store *store, struct err *err)
 		return r;
 	w->version = version;
 	w->looked_wall_ns = now;
+	return 0;
+}
+
+int watch_look_at(struct watch *w, struct store *store, int64_t id, struct err *err)
+{
+	struct watched *job = watch_find_attempt(w, id);
+	uint64_t version;
+	int r = store_read_version(store, &version, err);
+
+	if (r < 0)
+		return r;
+	if (!job || !w->has_version || !store_version_is_ours(w->version, version))
+		return watch_look(w, store, err);
+	if (version == w->version)
+		return 0;
+	r = refresh(w, store, job, false, err);
+	if (r < 0)
+		return r;
+	w->version = version;
+	forget_ended(w);
 	return 0;
 }
 

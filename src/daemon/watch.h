@@ -63,6 +63,12 @@ void watch_drop_ended(struct watch *w);
  */
 int watch_glance(struct watch *w, struct store *store, struct err *err);
 
+/*
+ * After one of these, and after only this attempt was written to through this handle: what has
+ * become of it. If others have written as well, or it is not watched, as watch_look().
+ */
+int watch_look_at(struct watch *w, struct store *store, int64_t id, struct err *err);
+
 /* The database is gone: tells of each job that nobody knows its end, and begins anew. */
 void watch_forget(struct watch *w);
 
@@ -76,8 +82,10 @@ int watch_sheet_at(const struct watch *w, const struct watched *job, uint64_t bo
 /* Those that run, oldest first; valid until the next look. */
 struct watched **watch_jobs(struct watch *w, size_t *ret_n);
 
-/* NULL: it does not run. Of a job that runs twice the older one. Of anybody, or of this user. */
-struct watched *watch_find(struct watch *w, const char *job_id);
+/* NULL: it does not run, or there are several of that name, of one user or of more. */
+struct watched *watch_find_only(struct watch *w, const char *job_id);
+
+/* NULL: it does not run. Of a job that runs twice the older one. */
 struct watched *watch_find_of(struct watch *w, const char *job_id, uint64_t uid);
 struct watched *watch_find_attempt(struct watch *w, int64_t id);
 

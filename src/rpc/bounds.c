@@ -83,28 +83,59 @@ void bounds_begin(struct rpc_server *server)
 
 /* ---- too much ---- */
 
-static bool holds_half_line(const struct rpc_conn *conn, uint64_t *ret_since_ns)
+/* How many bytes of something a connection holds that is too much for all, and since when. */
+typedef size_t holds_fn(const struct rpc_conn *conn, uint64_t *ret_since_ns);
+
+static size_t holds_half_line(const struct rpc_conn *conn, uint64_t *ret_since_ns)
 {
 	*ret_since_ns = conn->half_since_ns;
-	return conn->counted_request_bytes > CHUNK_BYTES;
+	return conn->counted_request_bytes > CHUNK_BYTES ? conn->counted_request_bytes : 0;
 }
 
-static bool holds_replies(const struct rpc_conn *conn, uint64_t *ret_since_ns)
+static size_t holds_replies(const struct rpc_conn *conn, uint64_t *ret_since_ns)
 {
 	*ret_since_ns = conn->written_ns;
-	return conn->counted_unread_bytes > 0;
+	return conn->counted_unread_bytes;
 }
 
-/* Of those who hold such things, the one who has done so the longest. */
-static struct rpc_conn *find_oldest(struct rpc_server *server,
-				    bool (*holds)(const struct rpc_conn *, uint64_t *))
+/* How much all connections of one user hold of such things. */
+static size_t sum_of_user(const struct rpc_server *server, uid_t uid, holds_fn *holds)
 {
+	uint64_t since_ns;
+	size_t sum = 0;
+
+	for (size_t i = 0; i < server->n_conns; i++)
+		if (server->conns[i]->peer.uid == uid)
+			sum += holds(server->conns[i], &since_ns);
+	return sum;
+}
+
+static uid_t find_greediest(const struct rpc_server *server, holds_fn *holds)
+{
+	uid_t uid = server->own_uid;
+	size_t most = 0;
+
+	for (size_t i = 0; i < server->n_conns; i++) {
+		size_t sum = sum_of_user(server, server->conns[i]->peer.uid, holds);
+
+		if (sum > most) {
+			most = sum;
+			uid = server->conns[i]->peer.uid;
+		}
+	}
+	return uid;
+}
+
+/* Of those of the user who holds the most of such things, the one who has done so the longest. */
+static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
+{
+	uid_t uid = find_greediest(server, holds);
 	struct rpc_conn *oldest = NULL;
 	uint64_t oldest_ns = 0, since_ns;
 
 	for (size_t i = 0; i < server->n_conns; i++)
-		if (!server->conns[i]->is_broken && holds(server->conns[i], &since_ns) &&
-		    (!oldest || since_ns < oldest_ns)) {
+		if (server->conns[i]->peer.uid == uid && !server->conns[i]->is_broken &&
+		    holds(server->conns[i], &since_ns) > 0 && (!oldest || since_ns < oldest_ns)) {
 			oldest = server->conns[i];
 			oldest_ns = since_ns;
 		}

@@ -120,7 +120,8 @@ void accept_again(void *ctx);
 void bounds_begin(struct rpc_server *server);
 void bounds_sweep(void *ctx);
 
-/* If more is held than may be, those who have held it the longest are dropped. */
+/* If more is held than may be: of the user who holds the most, those who have held it the longest
+ * are dropped. */
 void bounds_shed(struct rpc_server *server);
 
 /* ---- conn.c ---- */

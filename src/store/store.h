@@ -172,6 +172,9 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
  */
 int store_read_version(struct store *store, uint64_t *ret, struct err *err);
 
+/* Whether all that was written between the two was written through this handle. */
+bool store_version_is_ours(uint64_t before, uint64_t after);
+
 /*
  * Everything about one attempt, as of one moment; num 0 is the latest. -ENOENT:
  * no such job or attempt. ret is overwritten (release what it held before), and

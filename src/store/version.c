@@ -1,6 +1,11 @@
 #include "store/handle.h"
 #include "store/query.h"
 
+bool store_version_is_ours(uint64_t before, uint64_t after)
+{
+	return before >> 32 == after >> 32;
+}
+
 int store_read_version(struct store *store, uint64_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;

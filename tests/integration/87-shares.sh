@@ -17,6 +17,10 @@ cp -a /etc/. "$TMP/etc"
 rm -rf "$TMP/etc/proctor"
 mkdir "$TMP/etc/proctor"
 mount --bind "$TMP/etc" /etc && mount -t tmpfs none /run && mount --bind "$TMP/var" /var/lib || exit 99
+printf '%s\n' "one:x:4001:4001::$TMP/one:/bin/sh" "two:x:4002:4002::$TMP/two:/bin/sh" >>/etc/passwd
+mkdir "$TMP/one" "$TMP/two"
+chown 4001 "$TMP/one"
+chown 4002 "$TMP/two"
 printf 'interval_seconds: 0.5\nlimits:\n  max_concurrent_jobs: 1\n  max_daemon_cpu_percent: 100\n' >/etc/proctor/proctor.yaml
 trap '"$PROCTOR" stop --jobs 2>/dev/null; rm -rf "$TMP"' EXIT
 
@@ -68,6 +72,162 @@ stamps = [c.read()["params"]["timestamp"] for _ in range(3)]
 print(len(set(stamps)))
 END
 is "who subscribes thrice gets each event once" "$(as 4001 python3 "$TMP/twice.py")" 3
+
+# ---- sheets ----
+
+cat >"$TMP/sheets.py" <<'END'
+from shares import Client
+def hello(n):
+    c = Client()
+    sheets = [{"num": i, "try_num": 1, "command": "x" * 400} for i in range(n)]
+    answer = c.ask("runner.hello", {"job_id": "many", "attempt": 1, "interval_seconds": 1,
+                                    "job": {"job_id": "many", "total_sheets": 1, "sheets": sheets}})
+    assert answer["result"]["guest"], answer
+    return c
+def tell(c, **more):
+    answer = c.ask("runner.changed", {"job": dict({"job_id": "many"}, **more)})
+    assert "result" in answer, answer
+c = hello(100)
+for k in range(8):
+    tell(c, sheets=[{"num": k * 1024 + i, "try_num": 1, "command": "x" * 400} for i in range(1024)])
+c.close()
+c = hello(1024) # again, with what is known
+for k in range(3):
+    tell(c, sheets=[{"num": 1 + i, "try_num": 3 + k, "command": "x"} for i in range(1024)])
+tell(c, sheets=[{"num": 7, "try_num": 1, "outcome": "failure", "ended_wall_ns": 1 << 60, "exit_code": 9}])
+tell(c, outcome="failure", exit_code=9)
+report = c.ask("job.report", {"job_id": "many"})["result"]
+print(len(report["sheet_metrics"]), report["outcome"], report["exit_code"], report["sheet_metrics"]["7"]["outcome"])
+END
+is "of a guest's job so many sheets are kept, and always its end" "$(as 4002 python3 "$TMP/sheets.py")" "4096 failure 9 failure"
+is "no more than those are there" "$(python3 - <<'END'
+import sqlite3
+db = sqlite3.connect("file:/var/lib/proctor/proctor.db?mode=ro", uri=True)
+print(db.execute("SELECT count(*) FROM sheets JOIN attempts ON attempts.id = sheets.attempt JOIN jobs ON jobs.id = attempts.job WHERE jobs.job_id = 'many'").fetchone()[0])
+END
+)" 4096
+
+# ---- attached trees ----
+
+cat >"$TMP/attach.py" <<'END'
+import subprocess, time
+from shares import Client
+c = Client()
+def top():
+    return c.ask("daemon.top")["result"]["timestamp"]
+def ticks():
+    return c.ask("daemon.status")["result"]["ticks"]
+before, stamps = ticks(), set()
+codes = set()
+for i in range(40): # init is not hers: that needs no look at all processes
+    codes.add(c.ask("job.attach", {"pid": 1, "job_id": "none"})["error"]["code"])
+    stamps.add(top())
+print(codes, len(stamps) <= ticks() - before + 1)
+naps = [subprocess.Popen(["sleep", "300"]) for _ in range(70)]
+def attach(i, pid): # a database that is busy is busy for a moment
+    for _ in range(100):
+        answer = c.ask("job.attach", {"pid": pid, "job_id": "nap-%d" % i})
+        if "result" in answer or "64" in answer["error"]["message"]:
+            break
+        time.sleep(0.1)
+    return answer
+answers = [attach(i, nap.pid) for i, nap in enumerate(naps)]
+for nap in naps:
+    nap.kill()
+    nap.wait()
+print(sum("result" in a for a in answers), {a["error"]["code"] for a in answers if "error" in a})
+END
+is "who may not attach causes no look, and who may has a bound" "$(as 4003 python3 "$TMP/attach.py")" "{-32602} True
+64 {-32002}"
+
+# ---- two jobs of one name ----
+
+cat >"$TMP/greedy.py" <<'END'
+import resource, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+files = [open("/dev/null") for _ in range(55)]
+time.sleep(60)
+END
+as 4001 env HOME="$TMP/one" "$PROCTOR" run -q --job same -- sleep 60 &
+first=$!
+until [ "$(status 'd["running_jobs"]')" = 1 ]; do sleep 0.1; done
+as 4002 env HOME="$TMP/two" "$PROCTOR" run -q --job same -- python3 "$TMP/greedy.py" &
+second=$!
+cat >"$TMP/anomalies.py" <<'END'
+import sys
+from shares import Client
+def found(c):
+    return [e["job_id"] for e in c.ask("daemon.events", {"limit": 4096})["result"] if e["event"] == "monitor.anomaly"]
+print(Client.until(found, bool) if len(sys.argv) > 1 else found(Client()))
+END
+is "an anomaly in one of two jobs of one name is its owner's" \
+	"$(as 4002 python3 "$TMP/anomalies.py" wait)$(as 4001 python3 "$TMP/anomalies.py")" "['same'][]"
+kill "$first" "$second"
+wait "$first" "$second"
+
+# ---- the queue ----
+
+cat >"$TMP/queue.py" <<'END'
+import sys
+from shares import Client
+c = Client()
+for job_id in sys.argv[1:]:
+    answer = c.ask("job.submit", {"file": "sheets: [{run: sleep 0.4}]", "workdir": "/", "job_id": job_id})
+    assert "result" in answer, answer
+END
+as 4001 python3 "$TMP/queue.py" a1 a2 a3 a4
+as 4002 python3 "$TMP/queue.py" b1
+for job in a1 a2 a3 a4 b1; do
+	"$PROCTOR" wait "$job" >/dev/null
+done
+cat >"$TMP/order.py" <<'END'
+from shares import Client
+events = Client().ask("daemon.events", {"limit": 4096})["result"]
+started = [e["job_id"] for e in events if e["event"] == "job.started" and e["job_id"] in ("a1", "a2", "a3", "a4", "b1")]
+print(*dict.fromkeys(started))
+END
+is "users take turns in the queue, and each has the first first" \
+	"$(PYTHONPATH=$SOURCE_ROOT/tests/integration python3 "$TMP/order.py")" "a1 b1 a2 a3 a4"
+
+# ---- a folder that does not answer ----
+
+cat >"$TMP/hang.py" <<'END'
+# A file system whose server never answers, until its stdin ends.
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fd = os.open("/dev/fuse", os.O_RDWR)
+options = "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other" % fd
+if libc.mount(b"none", sys.argv[1].encode(), b"fuse", 0, options.encode()) != 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+print("mounted", flush=True)
+sys.stdin.read()
+END
+cat >"$TMP/submit.py" <<'END'
+import sys, time
+from shares import Client
+c = Client()
+def skipped():
+    return c.ask("daemon.status")["result"]["ticks_skipped"]
+before = skipped()
+answer = c.ask("job.submit", {"file": "sheets: [{run: 'true'}]", "workdir": sys.argv[1], "job_id": "far"})
+time.sleep(2.5)
+print(answer.get("result"), skipped() - before <= 1)
+END
+mkdir "$TMP/far"
+coproc python3 "$TMP/hang.py" "$TMP/far"
+server=$COPROC_PID
+if read -r line <&"${COPROC[0]}" && [ "$line" = mounted ]; then
+	is "a job in a folder that does not answer holds up nothing" \
+		"$(PYTHONPATH=$SOURCE_ROOT/tests/integration python3 "$TMP/submit.py" "$TMP/far")" "{'job_id': 'far'} True"
+	kill "$server" # whose file system fails from now on
+	run "$PROCTOR" wait far
+	is "and fails when that does" "$stdout" "far failure"
+	like "with the reason" "$("$PROCTOR" report far)" "cannot go to its folder: "
+	umount -l "$TMP/far"
+else
+	skip "a job in a folder that does not answer holds up nothing" "no file system of one's own can be mounted here"
+fi
+wait "$server" 2>/dev/null
 
 # ---- dear questions ----
 

@@ -9,11 +9,18 @@
 
 #include "bus/bus.h"
 
-static void add(struct recent *recent, const char *json)
+static void add_of(struct recent *recent, uid_t owner, const char *json)
 {
-	const struct event ev = { .topic = TOPIC_JOB_STARTED, .json = json, .len = strlen(json) };
+	const struct event ev = {
+		.topic = TOPIC_JOB_STARTED, .owner = owner, .json = json, .len = strlen(json)
+	};
 
 	recent_add(recent, &ev);
+}
+
+static void add(struct recent *recent, const char *json)
+{
+	add_of(recent, 1, json);
 }
 
 /* "a b c ", oldest first. */
@@ -23,7 +30,7 @@ static const char *list(const struct recent *recent, char *ret)
 	size_t len = 0;
 
 	ret[0] = '\0';
-	for (size_t i = 0; (ev = recent_at(recent, i)); i++)
+	for (ev = recent_oldest(recent); ev; ev = recent_newer(ev))
 		len += (size_t)sprintf(ret + len, "%.*s ", (int)ev->len, ev->json);
 	return ret;
 }
@@ -38,8 +45,9 @@ static void test_the_oldest_go_first(void **state)
 	for (; text[0] < 'h'; text[0]++)
 		add(recent, text); /* copied: text changes */
 	assert_string_equal(list(recent, names), "e f g ");
-	assert_int_equal(recent_count(recent), 3);
-	assert_null(recent_at(recent, 3));
+	assert_string_equal(recent_newest(recent)->json, "g");
+	assert_string_equal(recent_older(recent_newest(recent))->json, "f");
+	assert_null(recent_older(recent_oldest(recent)));
 	recent_free(recent);
 }
 
@@ -63,6 +71,31 @@ static void test_bytes_are_bounded(void **state)
 	assert_null(recent_free(NULL));
 }
 
+/* What one user does pushes out what that user has done, and not what others have. */
+static void test_owners_have_shares(void **state)
+{
+	struct recent *recent = recent_new(6, 1000);
+	char text[4] = "a", names[64];
+
+	(void)state;
+	add_of(recent, 7, "X");
+	add_of(recent, EVENT_NO_OWNER, "H");
+	for (; text[0] < 'k'; text[0]++)
+		add_of(recent, 8, text);
+	add_of(recent, 7, "Y");
+	assert_string_equal(list(recent, names), "X H h i j Y ");
+	add_of(recent, 7, "Z"); /* both have three then, and the older goes on */
+	add_of(recent, 9, "0");
+	assert_string_equal(list(recent, names), "H i j Y Z 0 ");
+	recent_free(recent);
+	recent = recent_new(100, 10);
+	add_of(recent, 7, "123");
+	add_of(recent, 8, "4567890");
+	add_of(recent, 8, "abc");
+	assert_string_equal(list(recent, names), "123 abc ");
+	recent_free(recent);
+}
+
 /* As the bus hands them over. */
 static void test_it_subscribes(void **state)
 {
@@ -75,9 +108,9 @@ static void test_it_subscribes(void **state)
 	(void)state;
 	assert_true(bus_subscribe(bus, topic_bit(TOPIC_SHEET_FAILED), recent_add, recent) >= 0);
 	assert_int_equal(bus_publish(bus, &ev), 0);
-	assert_int_equal(recent_at(recent, 0)->owner, 42);
-	assert_int_equal(recent_at(recent, 0)->wall_ns, 7);
-	assert_int_equal(recent_at(recent, 0)->topic, TOPIC_SHEET_FAILED);
+	assert_int_equal(recent_oldest(recent)->owner, 42);
+	assert_int_equal(recent_oldest(recent)->wall_ns, 7);
+	assert_int_equal(recent_oldest(recent)->topic, TOPIC_SHEET_FAILED);
 	bus_free(bus);
 	recent_free(recent);
 }
@@ -87,6 +120,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_oldest_go_first),
 		cmocka_unit_test(test_bytes_are_bounded),
+		cmocka_unit_test(test_owners_have_shares),
 		cmocka_unit_test(test_it_subscribes),
 	};
 

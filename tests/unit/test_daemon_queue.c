@@ -14,6 +14,7 @@
 
 #include "base/unknown.h"
 #include "daemon/queue.h"
+#include "daemon/turns.h"
 
 #define OTHER 4001
 
@@ -164,6 +165,18 @@ static void test_long_names(void **state)
 	assert_true(queue_find(f->q, "j", OTHER)->input_bytes == U64_UNKNOWN);
 }
 
+/* What becomes of it, also where that takes its time. */
+static int await_start(struct queue *q, struct queued *job, const char *folder, struct err *err)
+{
+	int r = queue_start(q, job, folder, err);
+
+	for (int i = 0; r >= 0 && job->start_fd >= 0 && i < 1000; i++) {
+		usleep(10000);
+		r = queue_check_start(job, err);
+	}
+	return r;
+}
+
 /* Another user's job cannot run here: it waits as before, and why is said. */
 static void test_what_cannot_be_started(void **state)
 {
@@ -173,11 +186,45 @@ static void test_what_cannot_be_started(void **state)
 
 	assert_int_equal(add(f->q, "j", 3999999999, "x", &err), 0);
 	job = queue_find(f->q, "j", 3999999999);
-	assert_int_equal(queue_start(f->q, job, f->folder, &err), -ESRCH);
+	assert_int_equal(await_start(f->q, job, f->folder, &err), -ESRCH);
 	assert_false(job->is_started);
 	assert_false(job->was_executed);
 	assert_non_null(strstr(err.text, "no account"));
 	assert_int_equal(count_files(f->folder, false), 1);
+}
+
+/* Users take turns, and what runs counts. */
+static void test_turns(void **state)
+{
+	static const struct {
+		const char *job_id;
+		uid_t uid;
+	} added[] = {
+		{ "a1", 7 }, { "a2", 7 }, { "a3", 7 }, { "b1", 9 }, { "b2", 9 }, { "c1", 3 }
+	};
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+	struct queued **jobs = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(added); i++)
+		assert_int_equal(add(f->q, added[i].job_id, added[i].uid, "x", &err), 0);
+	assert_int_equal(turns_take(f->q, 3, &jobs, &n), 0);
+	assert_int_equal(n, ARRAY_SIZE(added));
+	assert_string_equal(jobs[0]->job_id, "a1");
+	assert_string_equal(jobs[1]->job_id, "b1");
+	assert_string_equal(jobs[2]->job_id, "c1");
+	free(jobs);
+	queue_find(f->q, "a1", 7)->is_started = true;
+	assert_int_equal(turns_take(f->q, 9, &jobs, &n), 0);
+	assert_int_equal(n, ARRAY_SIZE(added) - 1);
+	assert_string_equal(jobs[0]->job_id, "c1"); /* who have nothing running first */
+	assert_string_equal(jobs[1]->job_id, "b1");
+	assert_string_equal(jobs[2]->job_id, "a2");
+	assert_string_equal(jobs[3]->job_id, "b2");
+	assert_string_equal(jobs[4]->job_id, "a3");
+	free(jobs);
+	queue_find(f->q, "a1", 7)->is_started = false; /* as its file is called */
 }
 
 #define QUEUE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -185,9 +232,13 @@ static void test_what_cannot_be_started(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		QUEUE_TEST(test_it_is_found_again),  QUEUE_TEST(test_names_are_of_a_user),
-		QUEUE_TEST(test_a_user_has_a_share), QUEUE_TEST(test_bytes_are_bounded_too),
-		QUEUE_TEST(test_long_names),	     QUEUE_TEST(test_what_cannot_be_started),
+		QUEUE_TEST(test_it_is_found_again),
+		QUEUE_TEST(test_names_are_of_a_user),
+		QUEUE_TEST(test_a_user_has_a_share),
+		QUEUE_TEST(test_bytes_are_bounded_too),
+		QUEUE_TEST(test_turns),
+		QUEUE_TEST(test_long_names),
+		QUEUE_TEST(test_what_cannot_be_started),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
