@@ -60,6 +60,7 @@ static int add_answer(struct live_jobs *live, const struct rpc_value *job)
 		.attempt = (int)rpc_value_i64(rpc_value_get(job, "attempt"), 0),
 		.submitted_wall_ns =
 			f64_known(submitted) ? (uint64_t)(submitted * 1e9) : U64_UNKNOWN,
+		.submission = rpc_value_u64(rpc_value_get(job, "submission")),
 		.why = text_of(job, is_queued ? "why_queued" : "why_held"),
 	};
 
@@ -102,11 +103,12 @@ static int read_folder(const struct paths *paths, struct live_jobs *live)
 			.job_id = job->job_id,
 			.is_queued = true,
 			.submitted_wall_ns = job->submitted_wall_ns,
-			.why = "no daemon is running",
+			.submission = job->submission,
+			.why = job->is_started ? "it was started, and its runner has not told of it"
+					       : "no daemon is running",
 		};
 
-		if (!job->is_started)
-			r = add(live, &row);
+		r = add(live, &row); /* one that has begun is known by its submission */
 	}
 	queue_close(queue);
 	return r;

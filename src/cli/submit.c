@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "jobs/jobs.h"
 #include "rpc/rpc.h"
 
 #define FILE_MAX_BYTES (15 << 20) /* so that the request is below 16 MiB */
@@ -58,22 +59,40 @@ static const struct argp submit_argp = {
 	       "runs does not depend on the daemon.",
 };
 
+/*
+ * What can be seen from here is refused here, with its line: the daemon does not look at the
+ * folders of others, and by the time that it starts the job nobody may be reading.
+ */
+static int read_file(const char *path, struct buf *text, struct err *err)
+{
+	CLEANUP(job_spec_release) struct job_spec spec;
+	int r = io_read_at(AT_FDCWD, path, FILE_MAX_BYTES, text);
+
+	job_spec_init(&spec);
+	if (r < 0)
+		return err_set(err, r, "cannot read %s: %s", path, strerror(-r));
+	if (strlen(text->data) != text->len)
+		return err_set(err, -EINVAL, "%s holds a NUL: it is no job file", path);
+	return job_file_parse(text->data, text->len, path, &spec, err);
+}
+
 static int write_request(const struct submit_args *args, struct buf *out, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
 	struct json j;
-	int r = io_read_at(AT_FDCWD, args->file, FILE_MAX_BYTES, &text);
+	int r = read_file(args->file, &text, err);
 
 	if (r < 0)
-		return err_set(err, r, "cannot read %s: %s", args->file, strerror(-r));
-	if (strlen(text.data) != text.len)
-		return err_set(err, -EINVAL, "%s holds a NUL: it is no job file", args->file);
+		return r;
+	if (!folder)
+		return err_set(err, -errno, "the folder that the job would run in: %s",
+			       strerror(errno));
 	json_init(&j, out);
 	json_begin_object(&j);
 	json_key_string(&j, "file", text.data);
 	json_key_string(&j, "name", args->file);
-	json_key_string(&j, "workdir", folder ? folder : "/");
+	json_key_string(&j, "workdir", folder);
 	if (args->job_id)
 		json_key_string(&j, "job_id", args->job_id);
 	json_end_object(&j);

@@ -180,6 +180,9 @@ int service_open_queue(struct service *s, struct err *err);
 /* Whether an attempt of it is in the database: it is over if it is not watched (any more). */
 bool service_has_run(struct service *s, const struct queued *job);
 
+/* It has not begun, and never will: that is recorded, and who waits for it is told. */
+void service_cancel_queued(struct service *s, struct queued *job, const struct rpc_peer *peer);
+
 /* Starts what may start, and clears away what is over. */
 void service_run_queue(struct service *s);
 

@@ -38,7 +38,11 @@ static void write_queued(struct json *j, const struct queued *job)
 	json_begin_object(j);
 	attempt_write_fields(j, &a, "queued");
 	json_key_f64(j, "submitted", clock_ns_to_seconds(job->submitted_wall_ns));
-	json_key_string(j, "why_queued", job->reason[0] ? job->reason : NULL);
+	json_key_u64(j, "submission", job->submission);
+	json_key_string(j, "why_queued",
+			job->is_started	 ? "its runner is starting"
+			: job->reason[0] ? job->reason
+					 : NULL);
 	json_end_object(j);
 	attempt_release(&a);
 }
@@ -57,7 +61,8 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 		if (service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
 			write_job(j, jobs[i]);
 	for (size_t i = 0; (queued = queue_at(s->queue, i)); i++)
-		if (!queued->is_started && service_may_read(s, rpc_call_peer(call), queued->uid))
+		if (service_may_read(s, rpc_call_peer(call), queued->uid) &&
+		    !service_has_run(s, queued))
 			write_queued(j, queued);
 	json_end_array(j);
 	return 0;
@@ -130,13 +135,12 @@ static int cancel_running(struct service *s, const struct rpc_peer *peer, struct
 	return 0;
 }
 
-/* One that has not begun is only forgotten. */
-static int cancel_queued(struct service *s, struct queued *job, struct err *err)
+static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct queued *job,
+			 struct err *err)
 {
 	if (job->is_started)
 		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
-	service_answer_dropped(s, job);
-	queue_drop(s->queue, job);
+	service_cancel_queued(s, job, peer);
 	return 0;
 }
 
@@ -153,7 +157,7 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	service_look(s);
 	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
 		r = job.watched ? cancel_running(s, peer, job.watched, err)
-				: cancel_queued(s, job.queued, err);
+				: cancel_queued(s, peer, job.queued, err);
 	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
 		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
 	else

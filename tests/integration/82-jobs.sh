@@ -50,6 +50,29 @@ like "with its line and what is wrong" "$stderr" "bad.yaml:1: .*colour"
 run "$PROCTOR" submit --job 'no spaces' "$TMP/two.yaml"
 is "a bad id is bad input" "$status" 2
 
+printf 'sheets:\n  - run: pwd\n  - run: pwd\n    workdir: %s/nowhere\n' "$TMP" >"$TMP/nowhere.yaml"
+run "$PROCTOR" submit "$TMP/nowhere.yaml"
+is "a folder that is not there is bad input" "$status" 2
+like "with its line" "$stderr" "nowhere.yaml:4: the workdir '$TMP/nowhere': No such file"
+mkdir "$TMP/gone"
+run sh -c "cd '$TMP/gone' && rmdir '$TMP/gone' && '$PROCTOR' submit '$TMP/two.yaml'"
+is "so is one that is gone" "$status" 2
+mkdir "$TMP/nowhere"
+"$PROCTOR" stop
+printf 'limits:\n  max_concurrent_jobs: 1\n' >"$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
+printf 'sheets:\n  - run: while [ ! -e %s/go ]; do sleep 0.1; done\n' "$TMP" >"$TMP/gate.yaml"
+"$PROCTOR" submit --job gate "$TMP/gate.yaml" >/dev/null
+"$PROCTOR" submit --job late "$TMP/nowhere.yaml" >/dev/null
+rmdir "$TMP/nowhere"
+touch "$TMP/go"
+run "$PROCTOR" wait --json late
+json "one that goes before the job begins is why it failed" "$stdout" \
+	'd["outcome"] == "failure" and d["reason"].startswith("'"$TMP"'/nowhere.yaml:4: the workdir")'
+"$PROCTOR" stop
+rm "$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
+
 # ---- cancelling: nothing survives ----
 cat >"$TMP/stubborn.yaml" <<'END'
 sheets:
@@ -79,14 +102,20 @@ for i in $(seq "$n"); do
 done
 run "$PROCTOR" submit --job "nap-$n" "$TMP/nap.yaml"
 is "no job is queued twice" "$status" 1
+run "$PROCTOR" jobs --json
+json "each is listed, from when it is submitted on" "$stdout" "len([j for j in d if j['job_id'].startswith('nap-')]) == $n"
 run "$PROCTOR" cancel "nap-$n"
-is "one that waits is forgotten" "$status" 0
+is "one that waits is cancelled" "$status" 0
+run "$PROCTOR" wait "nap-$n"
+is "and over" "$stdout/$status" "nap-$n cancelled/1"
+run "$PROCTOR" jobs
+like "the list says so, and why" "$stdout" "nap-$n .*cancelled .*cancelled before it began"
 for i in $(seq $((n - 1))); do
 	"$PROCTOR" wait "nap-$i" >/dev/null || not_ok "nap-$i"
 done
 run "$PROCTOR" jobs --json
 is "all others have run, once" \
-	"$(json_eval "$stdout" 'sorted(j["attempt"] for j in d if j["job_id"].startswith("nap-"))')" \
+	"$(json_eval "$stdout" 'sorted(j["attempt"] for j in d if j["job_id"].startswith("nap-") and j["outcome"] == "success")')" \
 	"$(python3 -c "print([1] * $((n - 1)))")"
 
 # ---- the daemon is killed while ten jobs run ----
@@ -111,6 +140,39 @@ for i in 1 2 3 4 5; do
 done
 sleep 1.5
 is "nothing is left in the queue" "$(ls "$PROCTOR_HOME/queue")" ""
+
+# ---- no clock decides whether a job has run ----
+printf 'sheets:\n  - run: echo ran >>%s/runs; while [ ! -e %s/clock ]; do sleep 0.1; done\n' "$TMP" "$TMP" >"$TMP/clock.yaml"
+"$PROCTOR" submit --job clock "$TMP/clock.yaml" >/dev/null
+for _ in $(seq 100); do
+	[ -s "$TMP/runs" ] && break
+	sleep 0.1
+done
+sleep 1 # until its runner has written down that it runs
+kill -9 "$(daemon_pid)"
+# As if the clock had been set back since: it was submitted in an hour. The runner has the very file locked.
+python3 - "$PROCTOR_HOME"/queue/*.started <<'END'
+import re, sys
+with open(sys.argv[1], "r+") as f:
+    head, rest = f.readline(), f.read()
+    later = re.sub(r'"submitted_wall_ns":(\d+)', lambda m: '"submitted_wall_ns":%d' % (int(m[1]) + 3600 * 10**9), head)
+    assert later != head
+    f.seek(0)
+    f.write(later + rest)
+    f.truncate()
+END
+touch "$TMP/clock"
+for _ in $(seq 100); do
+	[ "$(json_eval "$("$PROCTOR" jobs --json)" '[j["outcome"] for j in d if j["job_id"] == "clock"]')" = "['success']" ] && break
+	sleep 0.1
+done
+"$PROCTOR" start
+for _ in $(seq 100); do
+	[ -z "$(ls "$PROCTOR_HOME/queue")" ] && break
+	sleep 0.1
+done
+is "it is known to have run" "$(ls "$PROCTOR_HOME/queue")" ""
+is "once" "$(cat "$TMP/runs")" ran
 
 # ---- an upgrade: the daemon's own program is another by now, or none for a moment ----
 "$PROCTOR" stop

@@ -93,6 +93,8 @@ static void test_half_made_database_is_finished(void **state)
 static void make_version_1(const struct fixture *f)
 {
 	static const char *const steps_back[] = {
+		"DROP INDEX attempts_by_submission",
+		"ALTER TABLE attempts DROP COLUMN submission",
 		"ALTER TABLE attempts DROP COLUMN clock_error_ns",
 		"ALTER TABLE attempts DROP COLUMN is_clock_synchronised",
 		"ALTER TABLE processes DROP COLUMN local_rank",

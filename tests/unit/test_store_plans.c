@@ -103,6 +103,7 @@ static void test_the_right_index_is_used(void **state)
 		{ STATEMENT_WALK_ATTEMPT_EVENTS, "INDEX events_by_attempt (attempt=? AND" },
 		{ STATEMENT_ATTEMPTS_WITH_EVENTS, "INDEX events_by_attempt (attempt=? AND" },
 		{ STATEMENT_READ_EVENTS, "INDEX events_by_attempt (attempt=?)" },
+		{ STATEMENT_FIND_SUBMISSION, "INDEX attempts_by_submission (submission=?)" },
 	};
 	sqlite3 *db;
 
