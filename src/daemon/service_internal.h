@@ -123,7 +123,8 @@ struct service {
 	struct life_state life;
 	struct syscalls_state syscalls;
 	struct orphans *orphans;
-	struct phase_marks *phases; /* that wait to be written down */
+	struct loop_timer *orphans_timer; /* while some are cancelled; NULL: none ever were */
+	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached; /* jobs that nobody runs */
 	int64_t attached_here;	   /* the last that we have attached ourselves */
@@ -414,6 +415,16 @@ void service_leave_job(struct service *s, const struct watched *job);
 
 /* A stage of a tick. It waits for children of the daemon's own, too. */
 int service_look_for_orphans(struct service *s, struct err *err);
+
+/*
+ * Ends what lives on of the peer's job of that name, or where there is none of others' that the
+ * peer may control: SIGTERM, and SIGKILL for what is left. -ENOENT: nothing does.
+ */
+int service_cancel_orphans(struct service *s, const struct rpc_peer *peer, const char *job_id);
+
+/* A process has died, as the kernel tells: if it was an orphan, that is noted. */
+void service_note_orphan_death(struct service *s, pid_t pid, uint64_t start_ticks,
+			       struct exit_status status);
 
 /* Keys of daemon.status. */
 void service_write_orphans(struct json *j, const struct service *s);

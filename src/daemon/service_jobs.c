@@ -144,6 +144,19 @@ static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct 
 	return 0;
 }
 
+/* It is over, or was never there: which of the two is said to who may know. */
+static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
+			  const struct job_params *params, struct err *err)
+{
+	int num = 0;
+
+	if (s->store &&
+	    service_find_attempt(s, peer, params->job_id, params->attempt, &num, NULL) == 0)
+		return err_set(err, -ENOENT, "job %s is over, and nothing of it is left",
+			       params->job_id);
+	return err_set(err, -ENOENT, "there is no job %s", params->job_id);
+}
+
 static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
@@ -160,8 +173,8 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 				: cancel_queued(s, peer, job.queued, err);
 	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
 		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
-	else
-		r = err_set(err, -ENOENT, "no job %s is running", params.job_id);
+	else if ((r = service_cancel_orphans(s, peer, params.job_id)) == -ENOENT)
+		r = refuse_unknown(s, peer, &params, err);
 	if (r == 0)
 		write_cancelling(call, params.job_id);
 	return r;
