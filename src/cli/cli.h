@@ -45,6 +45,13 @@ int cli_fail(enum cli_exit status, const struct err *err);
  */
 int cli_find_paths(struct paths *ret, struct err *err);
 
+/*
+ * The same for verbs that only read what was recorded, where secrets are masked already: a bad
+ * configuration is warned of, and the database is the one that is used without any. Where there is
+ * none it exits with 2, as above.
+ */
+int cli_find_paths_to_read(struct paths *ret, struct err *err);
+
 /* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
  * recorded. */
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);

@@ -310,7 +310,7 @@ int cli_jobs(int argc, char **argv)
 	int r;
 
 	cli_parse(&jobs_argp, argc, argv, 0, &args);
-	r = cli_find_paths(&paths, &err);
+	r = cli_find_paths_to_read(&paths, &err);
 	if (r == 0 && live_jobs_read(&paths, &live) < 0)
 		r = err_set(&err, -ENOMEM, "no memory left to list the jobs");
 	if (r == 0)

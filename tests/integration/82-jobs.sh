@@ -197,4 +197,20 @@ run "$PROCTOR" history --job goes-on --json
 json "and is recorded from its beginning to its end" "$stdout" \
 	'd[-1]["timestamp"] - d[0]["timestamp"] > 2 and max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.6'
 
+# ---- a bad configuration does not hide what was recorded ----
+echo 'intervall: 1' >"$PROCTOR_HOME/proctor.yaml"
+run "$PROCTOR" jobs --json
+is "jobs are listed" "$status" 0
+json "all of them" "$stdout" 'any(j["job_id"] == "goes-on" for j in d)'
+like "with a warning that names file and line" "$stderr" "proctor.yaml:1: unknown key 'intervall'.*is read all the same"
+run "$PROCTOR" report goes-on
+is "so is a report" "$status" 0
+run "$PROCTOR" gc
+is "but nothing is removed by rules that cannot be read" "$status" 2
+mv "$PROCTOR_HOME/proctor.db" "$TMP/elsewhere.db"
+run "$PROCTOR" jobs
+is "where the database may be elsewhere that is an error" "$status" 2
+mv "$TMP/elsewhere.db" "$PROCTOR_HOME/proctor.db"
+rm "$PROCTOR_HOME/proctor.yaml"
+
 finish
