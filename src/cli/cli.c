@@ -203,6 +203,13 @@ int cli_open_record(const char *job_id, struct store **ret, struct err *err)
 	return r;
 }
 
+const char *cli_parse_job_id(const struct argp_state *state, const char *text)
+{
+	if (text[0] == '\0')
+		cli_usage_error(state, "the id of the job is empty");
+	return text;
+}
+
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text)
 {
 	double seconds = NAN;

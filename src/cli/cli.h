@@ -19,7 +19,8 @@
 #include "base/settings.h"
 #include "store/store.h"
 
-enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+/* CLI_UNKNOWN is of "wait" alone: how the job ended cannot be found out. */
+enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_UNKNOWN = 3 };
 
 /* argv[0] is "proctor VERB". Returns the exit status. */
 typedef int cli_verb(int argc, char **argv);
@@ -75,6 +76,9 @@ void cli_store_cleanup(struct store **store);
 int cli_open_record(const char *job_id, struct store **ret, struct err *err);
 
 /* A length of time that --since and the like take; cli_usage_error() for anything else. */
+/* The id of a job; an empty one is a variable that was not set, and exits with 2. */
+const char *cli_parse_job_id(const struct argp_state *state, const char *text);
+
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
 
 /* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/daemon.h"
 #include "rpc/rpc.h"
@@ -69,6 +70,20 @@ static int add_answer(struct live_jobs *live, const struct rpc_value *job)
 	return add(live, &row);
 }
 
+/* What is listed may be old then. */
+static void warn_if_not_recording(struct rpc_client *client)
+{
+	struct rpc_value *status = NULL;
+	const char *why;
+
+	if (rpc_client_call(client, "daemon.status", NULL, &status, NULL) < 0)
+		return;
+	why = text_of(status, "recording_error");
+	if (why)
+		log_warning("the daemon records nothing: %s", why);
+	rpc_value_free(status);
+}
+
 /* -ENOENT: there is none. */
 static int ask_daemon(struct live_jobs *live)
 {
@@ -81,6 +96,8 @@ static int ask_daemon(struct live_jobs *live)
 		r = rpc_client_call(client, "job.list", NULL, &jobs, NULL);
 	for (size_t i = 0; r == 0 && i < rpc_value_len(jobs); i++)
 		r = add_answer(live, rpc_value_at(jobs, i));
+	if (r == 0)
+		warn_if_not_recording(client);
 	rpc_value_free(jobs);
 	rpc_client_close(client);
 	return r;

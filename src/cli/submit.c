@@ -31,7 +31,7 @@ static error_t parse_submit_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_JOB:
-		args->job_id = arg;
+		args->job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_JSON:
 		args->json = true;
@@ -71,6 +71,8 @@ static int read_file(const char *path, struct buf *text, struct err *err)
 	job_spec_init(&spec);
 	if (r < 0)
 		return err_set(err, r, "cannot read %s: %s", path, strerror(-r));
+	if (text->len == 0)
+		return err_set(err, -EINVAL, "%s is empty: it is no job file", path);
 	if (strlen(text->data) != text->len)
 		return err_set(err, -EINVAL, "%s holds a NUL: it is no job file", path);
 	return job_file_parse(text->data, text->len, path, &spec, err);

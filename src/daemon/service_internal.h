@@ -102,8 +102,9 @@ struct service {
 	struct snapshot snap; /* the last one */
 	bool has_snap;
 	struct watch *watch;
-	struct store *store; /* NULL: not open; tried again at each tick */
-	dev_t store_device;  /* which file it is */
+	struct store *store;  /* NULL: not open; tried again at each tick */
+	struct err store_err; /* why not, the last time */
+	dev_t store_device;   /* which file it is */
 	ino_t store_inode;
 	struct daemon_record record;
 	struct jsonl *jsonl;

@@ -147,6 +147,8 @@ static bool settle_started(struct service *s, struct queued *job)
 		return false;
 	if (trace == NOT_RUN)
 		return settle_unheard(s, job);
+	log_info("job %s of user %u %s", job->job_id, (unsigned)job->uid,
+		 trace == HAS_ENDED ? "has ended" : "is lost: its runner is gone");
 	queue_drop(s->queue, job);
 	return true;
 }
@@ -237,8 +239,10 @@ static bool start_job(struct service *s, struct queued *job)
 	folder_of(s, "logs", folder, sizeof(folder));
 	job->reason[0] = '\0';
 	r = queue_start(s->queue, job, folder, &err);
-	if (r == 0)
+	if (r == 0) {
+		log_info("job %s of user %u is started", job->job_id, (unsigned)job->uid);
 		return false;
+	}
 	if (!may_pass(r) && bury(s, job, OUTCOME_FAILURE, err.text))
 		return true;
 	log_error("job %s cannot be started now: %s", job->job_id, err.text);

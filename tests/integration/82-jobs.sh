@@ -47,6 +47,15 @@ echo 'sheets: [{run: true, colour: red}]' >"$TMP/bad.yaml"
 run "$PROCTOR" submit "$TMP/bad.yaml"
 is "a bad job file is bad input" "$status" 2
 like "with its line and what is wrong" "$stderr" "bad.yaml:1: .*colour"
+: >"$TMP/empty.yaml"
+run "$PROCTOR" submit "$TMP/empty.yaml"
+is "an empty file is bad input" "$status/$stderr" "2/proctor: $TMP/empty.yaml is empty: it is no job file"
+for verb in "submit $TMP/two.yaml --job" wait cancel "attach --pid $$ --job"; do
+	# shellcheck disable=SC2086 # words
+	run "$PROCTOR" $verb ""
+	is "so is an empty id to ${verb%% *}" "$status" 2
+	like "which is said" "$stderr" "the id of the job is empty"
+done
 run "$PROCTOR" submit --job 'no spaces' "$TMP/two.yaml"
 is "a bad id is bad input" "$status" 2
 
@@ -89,6 +98,8 @@ run "$PROCTOR" cancel stubborn
 is "a job is cancelled" "$status" 0
 run "$PROCTOR" wait stubborn
 is "and is over" "$stdout" "stubborn cancelled"
+run "$PROCTOR" jobs
+like "with that as the reason" "$stdout" "stubborn .*, as the job was cancelled"
 is "nothing of it is left" "$(ps -o stat= -p "$(IFS=,; echo "${pids[*]}")" | grep -v Z)" ""
 
 # ---- a job that waits ----
@@ -140,6 +151,36 @@ for i in 1 2 3 4 5; do
 done
 sleep 1.5
 is "nothing is left in the queue" "$(ls "$PROCTOR_HOME/queue")" ""
+
+# ---- who waits, waits for the next daemon, too ----
+printf 'sheets:\n  - run: while [ ! -e %s/wait ]; do sleep 0.1; done; exit 7\n' "$TMP" >"$TMP/wait.yaml"
+"$PROCTOR" submit --job awaited "$TMP/wait.yaml" >/dev/null
+"$PROCTOR" wait --json awaited >"$TMP/awaited" 2>&1 &
+waiter=$!
+sleep 1
+kill -9 "$(daemon_pid)"
+sleep 1
+"$PROCTOR" start
+touch "$TMP/wait"
+wait $waiter
+is "it ends with the job" $? 1
+json "and knows how" "$(cat "$TMP/awaited")" 'd["exit_code"] == 7'
+like "what the daemon does is in its log" "$(cat "$PROCTOR_HOME/daemon.log")" "job awaited of user $(id -u) is started"
+
+# ---- a database that cannot be used ----
+"$PROCTOR" stop
+like "so is that it stops, and who wants it" "$(tail -n 3 "$PROCTOR_HOME/daemon.log")" "stops: pid [0-9]+ of user $(id -u) asks for it"
+mkdir "$TMP/broken"
+head -c 8192 /dev/urandom >"$TMP/broken/proctor.db"
+run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" start
+is "the daemon starts" "$status" 0
+like "and says that it cannot record" "$stderr" "records nothing: .*proctor.db"
+run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" status
+like "status says why" "$stdout" "nothing is recorded: .*proctor.db"
+run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" jobs
+like "jobs too" "$stderr" "records nothing: .*proctor.db"
+PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
+"$PROCTOR" start
 
 # ---- no clock decides whether a job has run ----
 printf 'sheets:\n  - run: echo ran >>%s/runs; while [ ! -e %s/clock ]; do sleep 0.1; done\n' "$TMP" "$TMP" >"$TMP/clock.yaml"
