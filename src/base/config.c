@@ -172,6 +172,16 @@ static const struct yaml_field access_fields[] = {
 static const struct yaml_schema access_schema = MAPPING(access);
 ASSERT_LINES(access_fields, defaults.access);
 
+static const struct yaml_field later_fields[] = {
+	{ KEY(struct config_later, enabled, YAML_BOOL) },
+};
+
+#define LATER(name) SCHEMA(#name " mapping", later_fields, struct config_later, &defaults.name)
+
+static const struct yaml_schema web_schema = LATER(web), export_schema = LATER(export),
+				fleet_schema = LATER(fleet);
+ASSERT_LINES(later_fields, defaults.web);
+
 /* A section's not_yet is that of all of its keys. */
 static const struct yaml_field fields[] = {
 	{ KEY(struct config, enabled, YAML_BOOL) },
@@ -191,6 +201,9 @@ static const struct yaml_field fields[] = {
 	{ SECTION(correlation) },
 	{ SECTION(limits) },
 	{ SECTION(access) },
+	{ SECTION(web) },
+	{ SECTION(export) },
+	{ SECTION(fleet) },
 };
 
 static const struct yaml_schema schema = SCHEMA("configuration", fields, struct config, &defaults);
@@ -250,6 +263,31 @@ static int check_path(const char *path, const struct config *c, const char *key,
 		       config_line(c, key), key, utf8_quote(given, shown));
 }
 
+/*
+ * Who turns on what is not there would wait for it in vain; and there are no settings of it that a
+ * later version is sure to have.
+ */
+static int check_later(const char *path, const struct config *c, struct err *err)
+{
+	const struct {
+		const char *name, *what;
+		bool is_on;
+	} rows[] = {
+		{ "web.enabled", "a web page", c->web.enabled },
+		{ "export.enabled", "an export that runs by itself", c->export.enabled },
+		{ "fleet.enabled", "a store for many hosts", c->fleet.enabled },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].is_on)
+			return err_set(err, -EINVAL,
+				       "%s:%d: '%s' is true, and this version does not have %s; "
+				       "write false, or leave it out",
+				       path, config_line(c, rows[i].name), rows[i].name,
+				       rows[i].what);
+	return 0;
+}
+
 static int load(const char *path, struct config *c, struct arena *arena, struct err *err)
 {
 	int r = yaml_load(path, &schema, arena, c, err);
@@ -260,6 +298,8 @@ static int load(const char *path, struct config *c, struct arena *arena, struct 
 		r = check_path(path, c, "storage_path", c->storage_path, err);
 	if (r == 0)
 		r = check_path(path, c, "jsonl_path", c->jsonl_path, err);
+	if (r == 0)
+		r = check_later(path, c, err);
 	return r;
 }
 

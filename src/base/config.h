@@ -92,6 +92,13 @@ struct config_access {
 	int lines[1];
 };
 
+/* What later versions will have: it can be said to be off, and nothing else (config.c refuses it).
+ */
+struct config_later {
+	bool enabled; /* false */
+	int lines[1];
+};
+
 struct config {
 	bool enabled;		 /* whether a daemon may run; true */
 	double interval_seconds; /* 0.1 to 300; 5 */
@@ -110,7 +117,10 @@ struct config {
 	struct config_correlation correlation;
 	struct config_limits limits;
 	struct config_access access;
-	int lines[17];
+	struct config_later web;    /* a page */
+	struct config_later export; /* what is pushed to other systems */
+	struct config_later fleet;  /* a store for many hosts */
+	int lines[20];
 	bool was_read; /* false: there was no file */
 	struct arena arena;
 };

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 int io_read_fd(int fd, size_t max, struct buf *b)
@@ -88,4 +90,19 @@ int io_write_all(int fd, const void *bytes, size_t n)
 		n -= (size_t)w;
 	}
 	return 0;
+}
+
+int io_sync_folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = slash > path ? (size_t)(slash - path) : 1;
+	CLEANUP(free_ptr) char *folder = slash ? strndup(path, n) : strdup(".");
+	CLEANUP(close_fd) int fd = -1;
+
+	if (!folder)
+		return -ENOMEM;
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
 }

@@ -33,4 +33,10 @@ ssize_t io_read_text_at(int dirfd, const char *path, char *text, size_t size);
 /* Writes all n bytes, retrying EINTR and short writes, and waiting where fd does not block. */
 int io_write_all(int fd, const void *bytes, size_t n);
 
+/*
+ * What was made, renamed or removed in the folder of this file is so after a power cut, too. Where
+ * a file system cannot promise that (-EINVAL of fsync) this is no failure.
+ */
+int io_sync_folder_of(const char *path);
+
 #endif

@@ -14,8 +14,9 @@ struct attach_args {
 };
 
 static const struct argp_option attach_options[] = {
-	{ "pid", KEY_PID, "PID", 0, "The process to attach, with all that it has started", 0 },
-	{ "job", KEY_JOB, "ID", 0, "The job's id", 0 },
+	{ "pid", KEY_PID, "PID", 0,
+	  "The process to attach, with all that it has started (required)", 0 },
+	{ "job", KEY_JOB, "ID", 0, "The job's id (required)", 0 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
 	{ 0 },
 };
@@ -29,7 +30,7 @@ static error_t parse_attach_option(int key, char *arg, struct argp_state *state)
 		args->pid = cli_parse_int(state, "--pid", arg, 1, INT_MAX);
 		return 0;
 	case KEY_JOB:
-		args->job_id = arg;
+		args->job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_JSON:
 		args->json = true;
@@ -51,6 +52,7 @@ static error_t parse_attach_option(int key, char *arg, struct argp_state *state)
 static const struct argp attach_argp = {
 	.options = attach_options,
 	.parser = parse_attach_option,
+	.args_doc = "--pid=PID --job=ID",
 	.doc = "Makes a process that something else started, and all below it, a job.\v"
 	       "The daemon records it from now on, and its end when the last of its processes is "
 	       "gone. How it ended is known only where the kernel tells of it.",

@@ -108,6 +108,21 @@ int cli_find_paths(struct paths *ret, struct err *err)
 	return r;
 }
 
+int cli_find_paths_to_read(struct paths *ret, struct err *err)
+{
+	struct settings settings;
+	int r = settings_open(&settings, err);
+
+	*ret = settings.paths;
+	settings_close(&settings);
+	if (r != -EINVAL)
+		return r;
+	if (access(ret->db, R_OK) < 0)
+		exit(cli_fail(CLI_USAGE, err));
+	log_warning("%s; %s is read all the same, as without that file", err->text, ret->db);
+	return 0;
+}
+
 static int open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
 		      struct err *err)
 {
@@ -174,7 +189,7 @@ int cli_open_record(const char *job_id, struct store **ret, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct paths paths;
-	int r = cli_find_paths(&paths, err);
+	int r = cli_find_paths_to_read(&paths, err);
 
 	if (r < 0)
 		return r;
@@ -186,6 +201,13 @@ int cli_open_record(const char *job_id, struct store **ret, struct err *err)
 	if (r == 0)
 		*ret = TAKE_PTR(store);
 	return r;
+}
+
+const char *cli_parse_job_id(const struct argp_state *state, const char *text)
+{
+	if (text[0] == '\0')
+		cli_usage_error(state, "the id of the job is empty");
+	return text;
 }
 
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text)

@@ -19,7 +19,8 @@
 #include "base/settings.h"
 #include "store/store.h"
 
-enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+/* CLI_UNKNOWN is of "wait" alone: how the job ended cannot be found out. */
+enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_UNKNOWN = 3 };
 
 /* argv[0] is "proctor VERB". Returns the exit status. */
 typedef int cli_verb(int argc, char **argv);
@@ -45,6 +46,13 @@ int cli_fail(enum cli_exit status, const struct err *err);
  */
 int cli_find_paths(struct paths *ret, struct err *err);
 
+/*
+ * The same for verbs that only read what was recorded, where secrets are masked already: a bad
+ * configuration is warned of, and the database is the one that is used without any. Where there is
+ * none it exits with 2, as above.
+ */
+int cli_find_paths_to_read(struct paths *ret, struct err *err);
+
 /* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
  * recorded. */
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);
@@ -68,6 +76,9 @@ void cli_store_cleanup(struct store **store);
 int cli_open_record(const char *job_id, struct store **ret, struct err *err);
 
 /* A length of time that --since and the like take; cli_usage_error() for anything else. */
+/* The id of a job; an empty one is a variable that was not set, and exits with 2. */
+const char *cli_parse_job_id(const struct argp_state *state, const char *text);
+
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
 
 /* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */

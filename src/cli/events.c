@@ -296,7 +296,7 @@ static int follow_events(const struct events_args *args, struct err *err)
 	CLEANUP(follower_release)
 	struct follower f = { .args = args, .out = OUTPUT_INIT, .signal_fd = watch_signals() };
 	struct paths paths;
-	int r = cli_find_paths(&paths, err);
+	int r = cli_find_paths_to_read(&paths, err);
 
 	f.paths = &paths;
 	if (r < 0)

@@ -102,8 +102,7 @@ static bool has_begun(const struct listing *listing, const struct live_job *job)
 	for (size_t i = 0; i < listing->n_attempts; i++) {
 		const struct attempt *a = &listing->attempts[i];
 
-		if (strcmp(a->job_id, job->job_id) == 0 && u64_known(a->started_wall_ns) &&
-		    a->started_wall_ns >= job->submitted_wall_ns)
+		if (u64_known(job->submission) && a->submission == job->submission)
 			return true;
 	}
 	return false;
@@ -311,7 +310,7 @@ int cli_jobs(int argc, char **argv)
 	int r;
 
 	cli_parse(&jobs_argp, argc, argv, 0, &args);
-	r = cli_find_paths(&paths, &err);
+	r = cli_find_paths_to_read(&paths, &err);
 	if (r == 0 && live_jobs_read(&paths, &live) < 0)
 		r = err_set(&err, -ENOMEM, "no memory left to list the jobs");
 	if (r == 0)

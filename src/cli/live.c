@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/daemon.h"
 #include "rpc/rpc.h"
@@ -60,12 +61,27 @@ static int add_answer(struct live_jobs *live, const struct rpc_value *job)
 		.attempt = (int)rpc_value_i64(rpc_value_get(job, "attempt"), 0),
 		.submitted_wall_ns =
 			f64_known(submitted) ? (uint64_t)(submitted * 1e9) : U64_UNKNOWN,
+		.submission = rpc_value_u64(rpc_value_get(job, "submission")),
 		.why = text_of(job, is_queued ? "why_queued" : "why_held"),
 	};
 
 	if (!row.job_id || (!is_queued && !row.why))
 		return 0;
 	return add(live, &row);
+}
+
+/* What is listed may be old then. */
+static void warn_if_not_recording(struct rpc_client *client)
+{
+	struct rpc_value *status = NULL;
+	const char *why;
+
+	if (rpc_client_call(client, "daemon.status", NULL, &status, NULL) < 0)
+		return;
+	why = text_of(status, "recording_error");
+	if (why)
+		log_warning("the daemon records nothing: %s", why);
+	rpc_value_free(status);
 }
 
 /* -ENOENT: there is none. */
@@ -80,6 +96,8 @@ static int ask_daemon(struct live_jobs *live)
 		r = rpc_client_call(client, "job.list", NULL, &jobs, NULL);
 	for (size_t i = 0; r == 0 && i < rpc_value_len(jobs); i++)
 		r = add_answer(live, rpc_value_at(jobs, i));
+	if (r == 0)
+		warn_if_not_recording(client);
 	rpc_value_free(jobs);
 	rpc_client_close(client);
 	return r;
@@ -102,11 +120,12 @@ static int read_folder(const struct paths *paths, struct live_jobs *live)
 			.job_id = job->job_id,
 			.is_queued = true,
 			.submitted_wall_ns = job->submitted_wall_ns,
-			.why = "no daemon is running",
+			.submission = job->submission,
+			.why = job->is_started ? "it was started, and its runner has not told of it"
+					       : "no daemon is running",
 		};
 
-		if (!job->is_started)
-			r = add(live, &row);
+		r = add(live, &row); /* one that has begun is known by its submission */
 	}
 	queue_close(queue);
 	return r;

@@ -19,6 +19,7 @@ struct live_job {
 	bool is_queued;		    /* else it runs, and its next sheet waits */
 	int attempt;		    /* of one that runs */
 	uint64_t submitted_wall_ns; /* of one that is queued; U64_UNKNOWN */
+	uint64_t submission;	    /* the same */
 	const char *why;	    /* it waits; NULL: not known */
 };
 

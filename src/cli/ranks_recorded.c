@@ -20,7 +20,7 @@ int ranks_read_job(const char *job_id, int num, struct attempt *ret_attempt,
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct paths paths;
-	int r = cli_find_paths(&paths, err);
+	int r = cli_find_paths_to_read(&paths, err);
 
 	if (r == 0)
 		r = cli_open_store(&paths, &store, err);

@@ -94,7 +94,7 @@ int cli_report(int argc, char **argv)
 
 	attempt_init(&attempt);
 	cli_parse(&report_argp, argc, argv, 0, &args);
-	r = cli_find_paths(&paths, &err);
+	r = cli_find_paths_to_read(&paths, &err);
 	if (r == 0)
 		catch_up(&paths);
 	if (r == 0)

@@ -46,8 +46,9 @@ struct run_args {
 	double grace_seconds, kill_after_seconds;
 	bool json, quiet, report, leave_background;
 	enum run_syscalls_how syscalls;
-	int queue_fd;	/* the job file, if a daemon has started us; else -1 */
-	bool makes_log; /* and says that we are to keep one */
+	int queue_fd;	     /* the job file, if a daemon has started us; else -1 */
+	bool makes_log;	     /* and says that we are to keep one */
+	uint64_t submission; /* which it is; U64_UNKNOWN */
 	char **command;
 	int n_command;
 };
@@ -253,17 +254,19 @@ static int spec_from_command(const struct run_args *args, struct job_spec *spec)
 }
 
 /* From the queue's file: we may not be able to open it by its name, and it may have none here. */
-static int load_queued(const struct run_args *args, struct job_spec *spec, struct err *err)
+static int load_queued(struct run_args *args, struct job_spec *spec, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const char *job;
 	int r = io_read_fd(args->queue_fd, QUEUED_MAX_BYTES, &text);
 
 	if (r < 0)
 		return err_set(err, r, "cannot read %s: %s", args->file, strerror(-r));
-	return job_file_parse(text.data, text.len, args->file, spec, err);
+	job = queue_file_job(text.data, text.len, &args->submission);
+	return job_file_parse(job, text.len - (size_t)(job - text.data), args->file, spec, err);
 }
 
-static int make_spec(const struct run_args *args, struct job_spec *spec, struct err *err)
+static int make_spec(struct run_args *args, struct job_spec *spec, struct err *err)
 {
 	int r;
 
@@ -369,6 +372,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 			      .may_strace = ctx->config.strace_enabled },
 		.is_submitted = args->queue_fd >= 0,
 		.is_for_other = args->makes_log,
+		.submission = args->submission,
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
 		.leave_background = args->leave_background,
@@ -452,9 +456,27 @@ static void make_log(const struct run_args *args, const struct paths *paths, con
 		log_error("what the job prints is lost: %s", err.text);
 }
 
+/* Nobody reads what the runner of a submitted job says: it is recorded. */
+static int refuse(const struct run_args *args, const char *db_path, const struct err *err)
+{
+	const struct refusal refusal = {
+		.job_id = args->job_id,
+		.command = args->file,
+		.reason = err->text,
+		.db_path = db_path,
+		.submission = args->submission,
+		.is_for_other = args->makes_log,
+	};
+
+	if (args->queue_fd >= 0 && args->job_id)
+		run_record_refusal(&refusal);
+	return cli_fail(CLI_USAGE, err);
+}
+
 int cli_run(int argc, char **argv)
 {
 	struct run_args args = { .queue_fd = -1,
+				 .submission = U64_UNKNOWN,
 				 .interval_seconds = F64_UNKNOWN,
 				 .grace_seconds = GRACE_SECONDS,
 				 .kill_after_seconds = KILL_AFTER_SECONDS };
@@ -480,7 +502,7 @@ int cli_run(int argc, char **argv)
 			return cli_fail(CLI_FAILED, &err);
 	}
 	if (make_spec(&args, &spec, &err) < 0 || open_output(args.output, &output_fd, &err) < 0)
-		return cli_fail(CLI_USAGE, &err);
+		return refuse(&args, why_no_db ? NULL : ctx.paths.db, &err);
 	if (!why_no_db)
 		make_log(&args, &ctx.paths, spec.job_id);
 	return run(&args, &ctx, why_no_db, &spec, output_fd);

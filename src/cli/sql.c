@@ -234,7 +234,7 @@ static int ask(const struct sql_args *args, struct err *err)
 	int r = is_from_stdin ? read_stdin(&text, err) : 0;
 
 	if (r == 0)
-		r = cli_find_paths(&paths, err);
+		r = cli_find_paths_to_read(&paths, err);
 	if (r == 0)
 		r = cli_open_store(&paths, &store, err);
 	if (r == 0)

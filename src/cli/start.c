@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
+#include "rpc/rpc.h"
 
 /* How long the daemon may take until it serves clients. */
 #define READY_TIMEOUT_MS 10000
@@ -225,6 +226,20 @@ static int wait_until_ready(int fd, const struct paths *paths, struct err *err)
 	return text[0] == SERVICE_READY ? 0 : err_set(err, -ECHILD, "%s", text);
 }
 
+/* It runs all the same, and tries again at each tick. */
+static void warn_if_not_recording(void)
+{
+	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
+	struct err err = ERR_INIT;
+	const char *why;
+
+	if (cli_call("daemon.status", NULL, &status, &err) < 0)
+		return;
+	why = rpc_value_string(rpc_value_get(status, "recording_error"));
+	if (why)
+		log_warning("the daemon runs, and records nothing: %s", why);
+}
+
 static int start_in_background(const struct settings *settings, struct err *err)
 {
 	int fds[2], status, r;
@@ -240,6 +255,8 @@ static int start_in_background(const struct settings *settings, struct err *err)
 	waitpid(pid, &status, 0);
 	r = wait_until_ready(fds[0], &settings->paths, err);
 	close(fds[0]);
+	if (r == 0)
+		warn_if_not_recording();
 	return r;
 }
 

@@ -92,6 +92,16 @@ static void add_config(struct buf *out, const struct rpc_value *config)
 	buf_add_char(out, '\n');
 }
 
+static void add_database(struct buf *out, const struct rpc_value *s)
+{
+	buf_printf(out, "database  %s\n", text(s, "database"));
+	if (rpc_value_bool(rpc_value_get(s, "recording"), false))
+		return;
+	buf_add_str(out, "          cannot be used, so nothing is recorded: ");
+	cli_add_text(out, text(s, "recording_error"), 500);
+	buf_add_char(out, '\n');
+}
+
 static void write_text(const struct rpc_value *s, const struct rpc_value *config, struct buf *out)
 {
 	buf_printf(out, "proctor %s, pid %.0f, up ", text(s, "version"), number(s, "pid"));
@@ -116,8 +126,7 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 		   number(s, "interval_seconds"), number(s, "ticks_skipped"));
 	buf_printf(out, "clients   %.0f, %.0f of them subscribers; %.0f events lost\n",
 		   number(s, "clients"), number(s, "subscribers"), number(s, "events_lost"));
-	buf_printf(out, "database  %s%s\n", text(s, "database"),
-		   rpc_value_bool(rpc_value_get(s, "recording"), false) ? "" : " (cannot be used)");
+	add_database(out, s);
 	add_config(out, config);
 	rpc_value_each(rpc_value_get(s, "rungs"), add_rung, out);
 }

@@ -32,7 +32,7 @@ static error_t parse_submit_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_JOB:
-		args->job_id = arg;
+		args->job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_JSON:
 		args->json = true;
@@ -60,37 +60,49 @@ static const struct argp submit_argp = {
 	       "runs does not depend on the daemon.",
 };
 
-/* What the daemon may not look at, we may. What is wrong with the file it will tell. */
-static uint64_t measure_input(const struct buf *text, const char *name)
+/*
+ * What can be seen from here is refused here, with its line: the daemon does not look at the
+ * folders of others, and by the time that it starts the job nobody may be reading. Nor does it
+ * look at the files that the job names.
+ */
+static int read_file(const char *path, struct buf *text, uint64_t *ret_input_bytes, struct err *err)
 {
 	CLEANUP(job_spec_release) struct job_spec spec;
+	int r = io_read_at(AT_FDCWD, path, FILE_MAX_BYTES, text);
 
 	job_spec_init(&spec);
-	if (job_file_parse(text->data, text->len, name, &spec, NULL) < 0)
-		return U64_UNKNOWN;
-	return job_spec_measure_input(&spec).bytes;
+	if (r < 0)
+		return err_set(err, r, "cannot read %s: %s", path, strerror(-r));
+	if (text->len == 0)
+		return err_set(err, -EINVAL, "%s is empty: it is no job file", path);
+	if (strlen(text->data) != text->len)
+		return err_set(err, -EINVAL, "%s holds a NUL: it is no job file", path);
+	r = job_file_parse(text->data, text->len, path, &spec, err);
+	if (r == 0)
+		*ret_input_bytes = job_spec_measure_input(&spec).bytes;
+	return r;
 }
 
 static int write_request(const struct submit_args *args, struct buf *out, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
-	uint64_t input_bytes;
+	uint64_t input_bytes = U64_UNKNOWN;
 	struct json j;
-	int r = io_read_at(AT_FDCWD, args->file, FILE_MAX_BYTES, &text);
+	int r = read_file(args->file, &text, &input_bytes, err);
 
 	if (r < 0)
-		return err_set(err, r, "cannot read %s: %s", args->file, strerror(-r));
-	if (strlen(text.data) != text.len)
-		return err_set(err, -EINVAL, "%s holds a NUL: it is no job file", args->file);
+		return r;
+	if (!folder)
+		return err_set(err, -errno, "the folder that the job would run in: %s",
+			       strerror(errno));
 	json_init(&j, out);
 	json_begin_object(&j);
 	json_key_string(&j, "file", text.data);
 	json_key_string(&j, "name", args->file);
-	json_key_string(&j, "workdir", folder ? folder : "/");
+	json_key_string(&j, "workdir", folder);
 	if (args->job_id)
 		json_key_string(&j, "job_id", args->job_id);
-	input_bytes = measure_input(&text, args->file);
 	if (u64_known(input_bytes))
 		json_key_u64(&j, "input_bytes", input_bytes);
 	json_end_object(&j);

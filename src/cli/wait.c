@@ -1,11 +1,15 @@
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 
 /* "wait" and "cancel": a verb, a job, an answer. */
+
+#define PATIENCE_NS UINT64_C(30000000000)
 
 enum job_key { KEY_JSON = 256 };
 
@@ -30,7 +34,7 @@ static error_t parse_job_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (args->job_id)
 			cli_usage_error(state, "one job at a time, not also '%s'", arg);
-		args->job_id = arg;
+		args->job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!args->job_id)
@@ -46,7 +50,8 @@ static const struct argp wait_argp = {
 	.parser = parse_job_option,
 	.args_doc = "JOB",
 	.doc = "Waits until a job is over, and tells how it ended.\v"
-	       "Exits with 0 if that was success, else with 1.",
+	       "Exits with 0 if that was success, else with 1; with 3 if the daemon went away "
+	       "meanwhile, and none came back within 30 seconds: then nobody can tell.",
 };
 
 static const struct argp cancel_argp = {
@@ -77,6 +82,37 @@ static int ask(const char *method, const char *job_id, struct rpc_value **ret, s
 	return r;
 }
 
+/* The daemon that was asked is there no more. */
+static bool is_gone(int error)
+{
+	return error == -ECONNRESET || error == -ENOTCONN || error == -EPIPE || error == -ESHUTDOWN;
+}
+
+/*
+ * A daemon may be killed or upgraded while we wait: its jobs go on, and the next one knows them.
+ * Until it is there, and until it knows how those ended that are not its own (-EBUSY), it is asked
+ * again. A job that was never there, or no daemon from the beginning, is an error at once.
+ */
+static enum cli_exit wait_for(const char *job_id, struct rpc_value **ret, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = 500000000 };
+	uint64_t until_ns = 0;
+	int r;
+
+	for (;;) {
+		r = ask("job.wait", job_id, ret, err);
+		if (r == 0)
+			return CLI_DONE;
+		if (is_gone(r) || (r == -EBUSY && until_ns == 0))
+			until_ns = clock_boot_ns() + PATIENCE_NS;
+		else if (until_ns == 0 || (r != -ENOENT && r != -EBUSY))
+			return CLI_FAILED;
+		if (clock_boot_ns() >= until_ns)
+			return is_gone(r) || r == -ENOENT ? CLI_UNKNOWN : CLI_FAILED;
+		nanosleep(&pause, NULL);
+	}
+}
+
 static void write_json(const struct rpc_value *answer, struct buf *out)
 {
 	struct json j;
@@ -99,11 +135,12 @@ int cli_wait(int argc, char **argv)
 	struct job_args args = { 0 };
 	struct err err = ERR_INIT;
 	const char *outcome;
-	int status;
+	enum cli_exit status;
 
 	cli_parse(&wait_argp, argc, argv, 0, &args);
-	if (ask("job.wait", args.job_id, &answer, &err) < 0)
-		return cli_fail(CLI_FAILED, &err);
+	status = wait_for(args.job_id, &answer, &err);
+	if (status != CLI_DONE)
+		return cli_fail(status, &err);
 	outcome = rpc_value_string(rpc_value_get(answer, "outcome"));
 	if (args.json)
 		write_json(answer, &out);

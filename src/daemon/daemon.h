@@ -78,9 +78,10 @@ struct run_options {
 	uint64_t jsonl_max_bytes;
 	const struct config_anomaly *anomaly;	  /* what is out of the ordinary */
 	const struct config_retention *retention; /* how long what is recorded is kept */
-	bool is_submitted; /* a daemon has started it, and wants to hear of it in any case. Under
-			    * pressure its sheets wait (hold.h); the first has waited already */
-	bool is_for_other; /* that daemon is another user's, and does not share our database */
+	bool is_submitted;   /* a daemon has started it, and wants to hear of it in any case. Under
+			      * pressure its sheets wait (hold.h); the first has waited already */
+	uint64_t submission; /* which one it was submitted as; U64_UNKNOWN */
+	bool is_for_other;   /* that daemon is another user's, and does not share our database */
 	double interval_seconds;
 	bool reads_gpus;
 	struct run_syscalls syscalls;
@@ -100,6 +101,17 @@ struct run_options {
  */
 int run_job(const struct run_options *options, struct attempt *ret, int *ret_shell_status,
 	    struct err *err);
+
+/* A submitted job that cannot even begin, with why. */
+struct refusal {
+	const char *job_id, *command, *reason;
+	const char *db_path; /* NULL: nothing is recorded */
+	uint64_t submission;
+	bool is_for_other; /* as in struct run_options */
+};
+
+/* It has failed: that is recorded, and told to the daemon that waits for it. */
+void run_record_refusal(const struct refusal *refusal);
 
 /* For store_set_alive_check(): whether the runner of an attempt still lives, as seen from here. */
 enum store_alive daemon_check_alive(void *ctx, const struct attempt *a);

@@ -29,6 +29,7 @@ static const struct member attempt_items[] = {
 	MEMBER(struct attempt, command, MEMBER_TEXT, COMMAND_MAX_BYTES),
 	MEMBER(struct attempt, workdir, MEMBER_TEXT, PATH_BYTES),
 	MEMBER(struct attempt, argv_hash, MEMBER_HASH, 0),
+	MEMBER(struct attempt, submission, MEMBER_U64, 0),
 	MEMBER(struct attempt, interval_seconds, MEMBER_F64, 86400),
 	MEMBER(struct attempt, started_wall_ns, MEMBER_TIME, 0),
 	MEMBER(struct attempt, total_sheets, MEMBER_INT, INT32_MAX),

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/path.h"
 #include "daemon/detach.h"
@@ -170,20 +172,32 @@ static int check_share(const struct queue *q, const struct submission *job, stru
 	return 0;
 }
 
+/* Clocks are set back and forth: no time is a name. Never 0. */
+static int draw_id(uint64_t *ret, struct err *err)
+{
+	uint64_t bits;
+
+	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+		return err_set(err, -EIO, "there are no random numbers to be had");
+	*ret = (bits & INT64_MAX) | 1;
+	return 0;
+}
+
 int queue_add(struct queue *q, const struct submission *job, struct err *err)
 {
-	uint64_t wall_ns = clock_wall_ns();
+	uint64_t wall_ns = clock_wall_ns(), id = 0;
 	char path[PATH_BYTES + 32];
 	int r;
 
 	if (queue_find(q, job->job_id, job->uid))
 		return err_set(err, -EEXIST, "a job %s waits or runs already", job->job_id);
 	r = job->uid == geteuid() ? 0 : check_share(q, job, err);
+	if (r == 0)
+		r = draw_id(&id, err);
 	if (r < 0)
 		return r;
-	snprintf(path, sizeof(path), "%s/%llu" QUEUE_WAITING, q->folder,
-		 (unsigned long long)wall_ns);
-	r = queue_file_write(path, job, wall_ns, err);
+	snprintf(path, sizeof(path), "%s/%llu" QUEUE_WAITING, q->folder, (unsigned long long)id);
+	r = queue_file_write(path, job, id, wall_ns, err);
 	if (r < 0)
 		return r;
 	r = load_file(q, path, err);
@@ -205,6 +219,7 @@ static int rename_to(struct queued *job, const char *end, bool is_started, struc
 		free(path);
 		return err_set(err, -errno, "cannot rename %s: %s", job->path, strerror(errno));
 	}
+	io_sync_folder_of(path); /* if that fails a power cut may undo it, as any start */
 	free(job->path);
 	job->path = path;
 	job->is_started = is_started;

@@ -33,14 +33,16 @@ struct queued {
 	uid_t uid;  /* who runs it */
 	size_t n_bytes;
 	uint64_t submitted_wall_ns;
-	uint64_t input_bytes;		 /* of the files that it names, as its submitter says */
-	bool is_started;		 /* a runner has it, or had it */
-	bool was_executed;		 /* we have seen the runner begin */
-	int start_fd;			 /* of one that is on its way: see detach.h; -1 */
-	uint64_t started_boot_ns;	 /* since when we know that */
-	uint64_t not_before_ns;		 /* by CLOCK_BOOTTIME: back-pressure */
-	struct estimate estimate;	 /* of what it will need, when that was last asked */
-	uint64_t estimated_boot_ns;	 /* 0: never */
+	uint64_t submission;	    /* its attempt has the same (model/job.h); U64_UNKNOWN: of a
+				       daemon that gave none */
+	uint64_t input_bytes;	    /* of the files that it names, as its submitter says */
+	bool is_started;	    /* a runner has it, or had it */
+	bool was_executed;	    /* we have seen the runner begin */
+	int start_fd;		    /* of one that is on its way: see detach.h; -1 */
+	uint64_t started_boot_ns;   /* since when we know that */
+	uint64_t not_before_ns;	    /* by CLOCK_BOOTTIME: back-pressure */
+	struct estimate estimate;   /* of what it will need, when that was last asked */
+	uint64_t estimated_boot_ns; /* 0: never */
 	char reason[ADMIT_REASON_BYTES]; /* why it waits; "": it does not */
 };
 
@@ -95,5 +97,11 @@ int queue_put_back(struct queued *job, struct err *err);
 
 /* It is over, or nobody wants it any more: the file is removed. */
 void queue_drop(struct queue *q, struct queued *job);
+
+/*
+ * The job file as it came, in the text of a queue's file, and which submission it is (U64_UNKNOWN:
+ * it does not say).
+ */
+const char *queue_file_job(const char *text, size_t len, uint64_t *ret_submission);
 
 #endif

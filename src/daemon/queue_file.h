@@ -15,7 +15,7 @@
 bool queue_file_is_one(const char *name);
 
 /* Complete and safe on the disk when it returns, or not there. -EMSGSIZE: it is too large. */
-int queue_file_write(const char *path, const struct submission *job, uint64_t wall_ns,
+int queue_file_write(const char *path, const struct submission *job, uint64_t id, uint64_t wall_ns,
 		     struct err *err);
 
 /* -EBADMSG, -EINVAL: it is none of ours. */

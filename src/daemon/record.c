@@ -58,6 +58,7 @@ void record_describe(struct run *run)
 	a->input_bytes = input.bytes;
 	a->input_hash = input.hash;
 	a->uid = geteuid();
+	a->submission = run->options->submission;
 	a->host = own_host(&a->arena);
 	a->workdir = own_folder(&a->arena);
 	proc_boot_id(a->boot_id);

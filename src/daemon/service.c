@@ -25,10 +25,13 @@ static void on_signal(void *ctx)
 	struct signalfd_siginfo info;
 
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGHUP)
+		if (info.ssi_signo == SIGHUP) {
 			service_reload(s);
-		else
-			loop_stop(s->loop);
+			continue;
+		}
+		log_info("stops: %s came from pid %u", strsignal((int)info.ssi_signo),
+			 info.ssi_pid);
+		loop_stop(s->loop);
 	}
 }
 
@@ -232,6 +235,7 @@ static int open_service(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	describe(s);
+	service_look(s); /* so that who waits for us is told if nothing can be recorded */
 	r = service_begin_learning(s, err);
 	if (r == 0)
 		r = service_begin_ticks(s, err);

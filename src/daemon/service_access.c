@@ -146,5 +146,6 @@ int service_need_store(struct service *s, struct err *err)
 {
 	if (s->store)
 		return 0;
-	return err_set(err, -EBUSY, "the database cannot be opened now: see daemon.status");
+	return err_set(err, -EBUSY, "the database cannot be used now: %s",
+		       s->store_err.code ? s->store_err.text : "it is not open yet");
 }

@@ -109,8 +109,9 @@ struct service {
 	struct snapshot snap; /* the last one */
 	bool has_snap;
 	struct watch *watch;
-	struct store *store; /* NULL: not open; tried again at each tick */
-	dev_t store_device;  /* which file it is */
+	struct store *store;  /* NULL: not open; tried again at each tick */
+	struct err store_err; /* why not, the last time */
+	dev_t store_device;   /* which file it is */
 	ino_t store_inode;
 	struct daemon_record record;
 	struct jsonl *jsonl;
@@ -134,7 +135,8 @@ struct service {
 	struct life_state life;
 	struct syscalls_state syscalls;
 	struct orphans *orphans;
-	struct phase_marks *phases; /* that wait to be written down */
+	struct loop_timer *orphans_timer; /* while some are cancelled; NULL: none ever were */
+	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached; /* jobs that nobody runs */
 	int64_t attached_here;	   /* the last that we have attached ourselves */
@@ -195,6 +197,9 @@ int service_open_queue(struct service *s, struct err *err);
 
 /* Whether an attempt of it is in the database: it is over if it is not watched (any more). */
 bool service_has_run(struct service *s, const struct queued *job);
+
+/* It has not begun, and never will: that is recorded, and who waits for it is told. */
+void service_cancel_queued(struct service *s, struct queued *job, const struct rpc_peer *peer);
 
 /* Starts what may start, and clears away what is over. */
 void service_run_queue(struct service *s);
@@ -470,6 +475,16 @@ void service_leave_job(struct service *s, const struct watched *job);
 
 /* A stage of a tick. It waits for children of the daemon's own, too. */
 int service_look_for_orphans(struct service *s, struct err *err);
+
+/*
+ * Ends what lives on of the peer's job of that name, or where there is none of others' that the
+ * peer may control: SIGTERM, and SIGKILL for what is left. -ENOENT: nothing does.
+ */
+int service_cancel_orphans(struct service *s, const struct rpc_peer *peer, const char *job_id);
+
+/* A process has died, as the kernel tells: if it was an orphan, that is noted. */
+void service_note_orphan_death(struct service *s, pid_t pid, uint64_t start_ticks,
+			       struct exit_status status);
 
 /* Keys of daemon.status. */
 void service_write_orphans(struct json *j, const struct service *s);

@@ -39,7 +39,11 @@ static void write_queued(struct json *j, const struct queued *job)
 	json_begin_object(j);
 	attempt_write_fields(j, &a, "queued");
 	json_key_f64(j, "submitted", clock_ns_to_seconds(job->submitted_wall_ns));
-	json_key_string(j, "why_queued", job->reason[0] ? job->reason : NULL);
+	json_key_u64(j, "submission", job->submission);
+	json_key_string(j, "why_queued",
+			job->is_started	 ? "its runner is starting"
+			: job->reason[0] ? job->reason
+					 : NULL);
 	json_end_object(j);
 	attempt_release(&a);
 }
@@ -58,7 +62,8 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 		if (service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
 			write_job(j, jobs[i]);
 	for (size_t i = 0; (queued = queue_at(s->queue, i)); i++)
-		if (!queued->is_started && service_may_read(s, rpc_call_peer(call), queued->uid))
+		if (service_may_read(s, rpc_call_peer(call), queued->uid) &&
+		    !service_has_run(s, queued))
 			write_queued(j, queued);
 	json_end_array(j);
 	return 0;
@@ -180,14 +185,26 @@ static int cancel_running(struct service *s, const struct rpc_peer *peer, struct
 	return 0;
 }
 
-/* One that has not begun is only forgotten. */
-static int cancel_queued(struct service *s, struct queued *job, struct err *err)
+static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct queued *job,
+			 struct err *err)
 {
 	if (job->is_started)
 		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
-	service_answer_dropped(s, job);
-	queue_drop(s->queue, job);
+	service_cancel_queued(s, job, peer);
 	return 0;
+}
+
+/* It is over, or was never there: which of the two is said to who may know. */
+static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
+			  const struct job_params *params, struct err *err)
+{
+	int num = 0;
+
+	if (s->store &&
+	    service_find_attempt(s, peer, params->job_id, params->attempt, &num, NULL) == 0)
+		return err_set(err, -ENOENT, "job %s is over, and nothing of it is left",
+			       params->job_id);
+	return err_set(err, -ENOENT, "there is no job %s", params->job_id);
 }
 
 static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
@@ -203,11 +220,11 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	service_look(s);
 	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
 		r = job.watched ? cancel_running(s, peer, job.watched, err)
-				: cancel_queued(s, job.queued, err);
+				: cancel_queued(s, peer, job.queued, err);
 	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
 		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
-	else
-		r = err_set(err, -ENOENT, "no job %s is running", params.job_id);
+	else if ((r = service_cancel_orphans(s, peer, params.job_id)) == -ENOENT)
+		r = refuse_unknown(s, peer, &params, err);
 	if (r == 0)
 		write_cancelling(call, params.job_id);
 	return r;

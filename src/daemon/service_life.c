@@ -100,6 +100,8 @@ static void on_death(struct service *s, const struct life_event *ev)
 {
 	const struct member *member = members_exit(s->life.members, ev->pid);
 
+	service_note_orphan_death(s, ev->pid, ev->start_ticks,
+				  exit_status_from_wait(ev->wait_status));
 	if (member)
 		tell_death(s, member, exit_status_from_wait(ev->wait_status), ev->wall_ns, NULL);
 }

@@ -1,13 +1,18 @@
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alive.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/caller.h"
 #include "daemon/service_internal.h"
+#include "daemon/signal_process.h"
 
 /* ---- when a job ends ---- */
 
@@ -37,37 +42,107 @@ static void suspect(void *ctx, const struct member *member)
 		ending->service->n_orphans_unlisted++;
 }
 
+#define BIRTH_SLACK_NS UINT64_C(1000000000)
+
+/* Whether it lives. The kernel's news name pids alone: then its birth tells it from a stranger. */
+static bool lives_on(const struct proc_record *p)
+{
+	uint64_t ticks, boot_wall_ns = clock_wall_ns() - clock_boot_ns(), born_ns;
+
+	if (u64_known(p->died_wall_ns))
+		return false;
+	if (u64_known(p->key.start_ticks))
+		return proc_is_alive("", p->key.pid, p->key.start_ticks);
+	if (!u64_known(p->born_wall_ns) || proc_start_ticks(p->key.pid, &ticks) < 0)
+		return false;
+	born_ns = boot_wall_ns + ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+	return born_ns + BIRTH_SLACK_NS > p->born_wall_ns &&
+	       p->born_wall_ns + BIRTH_SLACK_NS > born_ns;
+}
+
+/*
+ * One that was over before a look has shown its processes: whom its runner has seen and not seen
+ * die may live on. Of a guest only its own record knows them.
+ */
+static void suspect_recorded(struct ending *ending)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	const struct attempt *job = &ending->job->a;
+	struct service *s = ending->service;
+
+	attempt_init(&a);
+	if (!s->store || store_read_attempt(s->store, job->job_id, job->attempt_num, &a, NULL) < 0)
+		return;
+	for (size_t i = 0; i < a.n_processes; i++) {
+		const struct proc_record *p = &a.processes[i];
+		const struct member member = { .key = p->key, .born_wall_ns = p->born_wall_ns };
+
+		if (lives_on(p))
+			suspect(ending, &member);
+	}
+}
+
 void service_leave_job(struct service *s, const struct watched *job)
 {
 	struct ending ending = { s, job };
 
 	service_drain_life(s);
 	members_each(s->life.members, job->a.id, suspect, &ending);
+	if (job->n_processes == 0 && !job->a.is_attached)
+		suspect_recorded(&ending);
 	assigner_forget_job(s->assigner, job->job_id);
 }
 
 /* ---- at each tick ---- */
 
-static void on_found(void *ctx, const struct orphan *orphan, const struct proc_sample *p)
+/* Told, and written down: nobody else does that any more. */
+static void note(struct service *s, const struct orphan *orphan, enum event_type type,
+		 struct exit_status status, const char *details)
 {
-	struct service *s = ctx;
 	const struct attempt a = { .id = orphan->attempt_id };
 	const struct proc_event ev = {
-		.wall_ns = s->snap.wall_ns,
-		.key = p->key,
-		.type = EVENT_ORPHAN,
-		.status = { -1, -1 },
+		.wall_ns = clock_wall_ns(),
+		.key = orphan->key,
+		.type = type,
+		.status = status,
 		.job_id = orphan->job_id,
 		.sheet_num = orphan->sheet_num,
-		.details = "lives on after the end of its job",
+		.details = details,
 	};
 	struct err err = ERR_INIT;
 
-	s->n_orphans_found++;
 	service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
 	if (s->store && store_write_events(s->store, &a, &ev, 1, &err) < 0)
-		log_warning("pid %d lives on after its job %s, which is not recorded: %s",
-			    (int)p->key.pid, orphan->job_id, err.text);
+		log_warning("what became of pid %d, left behind by job %s, is not recorded: %s",
+			    (int)orphan->key.pid, orphan->job_id, err.text);
+}
+
+static const struct exit_status no_status = { -1, -1 };
+
+static void on_found(void *ctx, const struct orphan *orphan, const struct proc_sample *p)
+{
+	struct service *s = ctx;
+
+	(void)p;
+	s->n_orphans_found++;
+	note(s, orphan, EVENT_ORPHAN, no_status, "lives on after the end of its job");
+}
+
+static void on_gone(void *ctx, const struct orphan *orphan)
+{
+	note(ctx, orphan, EVENT_EXIT, no_status, "nobody told how it ended");
+}
+
+void service_note_orphan_death(struct service *s, pid_t pid, uint64_t start_ticks,
+			       struct exit_status status)
+{
+	struct orphan *orphan = orphans_find(s->orphans, pid);
+
+	if (!orphan || orphan->is_dead ||
+	    (u64_known(start_ticks) && start_ticks != orphan->key.start_ticks))
+		return;
+	orphan->is_dead = true;
+	note(s, orphan, EVENT_EXIT, status, "");
 }
 
 /* Helpers that were started and not waited for. Nothing else is a child of the daemon. */
@@ -79,11 +154,109 @@ static void reap(struct service *s)
 
 int service_look_for_orphans(struct service *s, struct err *err)
 {
+	static const struct orphans_ops ops = { .found = on_found, .gone = on_gone };
+
 	reap(s);
 	if (!s->has_snap)
 		return 0;
-	if (orphans_look(s->orphans, &s->snap, on_found, s) < 0)
+	if (orphans_look(s->orphans, &s->snap, &ops, s) < 0)
 		return err_set(err, -ENOMEM, "no memory left to follow orphans");
+	return 0;
+}
+
+/* ---- cancelling ---- */
+
+#define KILL_AFTER_NS UINT64_C(5000000000) /* as "proctor run" has it */
+#define CHECK_MS 500
+
+struct cancelling {
+	struct service *service;
+	const struct rpc_peer *peer;
+	const char *job_id;
+	size_t n_own,
+		n_any;	 /* found: of the caller's own jobs, of any that the caller may control */
+	bool is_for_own; /* only those of the caller's own */
+};
+
+static bool is_meant(const struct cancelling *c, const struct orphan *orphan)
+{
+	return strcmp(orphan->job_id, c->job_id) == 0 && service_may_control(c->peer, orphan->uid);
+}
+
+static void count_one(void *ctx, struct orphan *orphan)
+{
+	struct cancelling *c = ctx;
+
+	c->n_any += is_meant(c, orphan);
+	c->n_own += is_meant(c, orphan) && orphan->uid == c->peer->uid;
+}
+
+/* What is another user's by now is not the owner's to end, nor ours in their name. */
+static void signal_one(struct service *s, const struct orphan *orphan, int sig)
+{
+	if (orphan->uid != 0 && !caller_is_process_of(orphan->key.pid, (uid_t)orphan->uid))
+		return;
+	if (orphan->is_dead || signal_process(&orphan->key, sig, 0) < 0)
+		return;
+	signal_process(&orphan->key, SIGCONT, 0); /* one that is stopped hears nothing */
+	note(s, orphan, sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL, (struct exit_status){ -1, sig },
+	     "sent by proctor");
+}
+
+static void end_one(void *ctx, struct orphan *orphan)
+{
+	struct cancelling *c = ctx;
+
+	if (!is_meant(c, orphan) || (c->is_for_own && orphan->uid != c->peer->uid))
+		return;
+	if (!orphan->cancelled_boot_ns)
+		orphan->cancelled_boot_ns = clock_boot_ns();
+	signal_one(c->service, orphan, SIGTERM);
+}
+
+static void kill_one(void *ctx, struct orphan *orphan)
+{
+	if (orphan->cancelled_boot_ns &&
+	    clock_boot_ns() - orphan->cancelled_boot_ns >= KILL_AFTER_NS)
+		signal_one(ctx, orphan, SIGKILL);
+}
+
+static void count_cancelled(void *ctx, struct orphan *orphan)
+{
+	*(size_t *)ctx += orphan->cancelled_boot_ns != 0;
+}
+
+/* What has been told to end is looked at until it is gone, with what it has started since. */
+static void on_check(void *ctx)
+{
+	struct service *s = ctx;
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	service_rescan(s);
+	if (service_look_for_orphans(s, &err) < 0)
+		log_warning("cannot look for orphans now: %s", err.text);
+	orphans_each(s->orphans, kill_one, s);
+	orphans_each(s->orphans, count_cancelled, &n);
+	if (n > 0)
+		loop_timer_set(s->orphans_timer, CHECK_MS, 0);
+}
+
+int service_cancel_orphans(struct service *s, const struct rpc_peer *peer, const char *job_id)
+{
+	struct cancelling c = { .service = s, .peer = peer, .job_id = job_id };
+
+	service_drain_life(s);
+	orphans_each(s->orphans, count_one, &c);
+	if (c.n_any == 0)
+		return -ENOENT;
+	if (!s->orphans_timer)
+		s->orphans_timer = loop_timer_new(s->loop, on_check, s);
+	if (!s->orphans_timer)
+		return -ENOMEM;
+	c.is_for_own = c.n_own > 0;
+	orphans_each(s->orphans, end_one, &c);
+	loop_timer_set(s->orphans_timer, CHECK_MS, 0);
 	return 0;
 }
 

@@ -35,24 +35,33 @@ int service_open_queue(struct service *s, struct err *err)
 
 /* ---- those that a runner has, or had ---- */
 
-/* What the database has of it: an attempt that began since it was submitted. */
+/* What the database has of it: an attempt of this submission. */
 enum trace { NOT_RUN, HAS_BEGUN, HAS_ENDED };
+
+/* Of a job that an older daemon has queued only the time can tell. */
+static bool is_of(const struct queued *job, const struct attempt *a)
+{
+	if (u64_known(job->submission))
+		return a->submission == job->submission;
+	return u64_known(a->started_wall_ns) && a->started_wall_ns >= job->submitted_wall_ns;
+}
 
 static int find_trace(struct service *s, const struct queued *job, enum trace *ret, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	const uint64_t uid = job->uid;
-	const struct attempt_filter filter = { .job_id = job->job_id, .uid = &uid, .limit = 1 };
-	const struct attempt *a;
+	const struct attempt_filter filter = {
+		.job_id = job->job_id,
+		.uid = &uid,
+		.submission = u64_known(job->submission) ? job->submission : 0,
+		.limit = 1,
+	};
 	int r = store_list_attempts(s->store, &filter, &list, err);
 
 	*ret = NOT_RUN;
-	if (r < 0 || list.n == 0)
-		return r;
-	a = &list.items[0];
-	if (u64_known(a->started_wall_ns) && a->started_wall_ns >= job->submitted_wall_ns)
-		*ret = u64_known(a->ended_wall_ns) ? HAS_ENDED : HAS_BEGUN;
-	return 0;
+	if (r == 0 && list.n > 0 && is_of(job, &list.items[0]))
+		*ret = u64_known(list.items[0].ended_wall_ns) ? HAS_ENDED : HAS_BEGUN;
+	return r;
 }
 
 /* ---- those that no runner will ever tell of ---- */
@@ -64,6 +73,7 @@ static void describe(const struct queued *job, enum outcome outcome, const char 
 	a->command = job->name;
 	a->workdir = job->workdir;
 	a->uid = job->uid;
+	a->submission = job->submission;
 	a->started_wall_ns = a->ended_wall_ns = clock_wall_ns();
 	a->outcome = outcome;
 	a->reason = reason;
@@ -85,9 +95,25 @@ static bool bury(struct service *s, struct queued *job, enum outcome outcome, co
 		return false;
 	if (store_finish_attempt(s->store, &a, NULL, 0, &err) < 0)
 		log_warning("the end of job %s is not recorded: %s", job->job_id, err.text);
-	log_error("job %s is given up: %s", job->job_id, reason);
+	log_warning("job %s is over without having run: %s", job->job_id, reason);
 	queue_drop(s->queue, job);
 	return true;
+}
+
+void service_cancel_queued(struct service *s, struct queued *job, const struct rpc_peer *peer)
+{
+	char reason[96] = "cancelled before it began";
+
+	if (peer->uid != job->uid)
+		snprintf(reason, sizeof(reason), "cancelled by user %u before it began",
+			 (unsigned)peer->uid);
+	if (bury(s, job, OUTCOME_CANCELLED, reason)) {
+		service_look(s); /* tells who waits for it */
+		return;
+	}
+	log_warning("job %s was cancelled before it began, which is not recorded", job->job_id);
+	service_answer_dropped(s, job);
+	queue_drop(s->queue, job);
 }
 
 static bool may_pass(int error)
@@ -141,6 +167,8 @@ static bool settle_started(struct service *s, struct queued *job)
 		return false;
 	if (trace == NOT_RUN)
 		return settle_unheard(s, job);
+	log_info("job %s of user %u %s", job->job_id, (unsigned)job->uid,
+		 trace == HAS_ENDED ? "has ended" : "is lost: its runner is gone");
 	queue_drop(s->queue, job);
 	return true;
 }
@@ -226,10 +254,13 @@ static void start_job(struct service *s, struct queued *job)
 	folder_of(s, "logs", folder, sizeof(folder));
 	job->reason[0] = '\0';
 	r = queue_start(s->queue, job, folder, &err);
-	if (r == 0 && job->start_fd >= 0)
-		service_run_queue_soon(s); /* to hear what has become of it */
-	if (r < 0)
+	if (r < 0) {
 		note_failed_start(s, job, r, &err);
+		return;
+	}
+	log_info("job %s of user %u is started", job->job_id, (unsigned)job->uid);
+	if (job->start_fd >= 0)
+		service_run_queue_soon(s); /* to hear what has become of it */
 }
 
 static size_t max_jobs(const struct service *s)

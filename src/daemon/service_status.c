@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/service_internal.h"
 
@@ -77,6 +78,14 @@ static double held_until(const struct service *s)
 	return ns ? clock_ns_to_seconds(ns) : F64_UNKNOWN;
 }
 
+/* Somebody who has it locked when we begin is most likely about to be done. */
+static const char *why_not_recording(const struct service *s)
+{
+	bool may_pass = s->store_err.code == -EBUSY && s->stats.n_ticks < 2;
+
+	return s->store || s->store_err.code == 0 || may_pass ? NULL : s->store_err.text;
+}
+
 static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
@@ -92,6 +101,7 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_string(j, "database", s->options->paths->db);
 	json_key_bool(j, "recording", s->store != NULL);
 	json_key_f64(j, "retention_held_until", held_until(s));
+	json_key_string(j, "recording_error", why_not_recording(s));
 	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
 	json_key_string(j, "pressure_reason", s->pressure.reason);
 	write_costs(j, s);
@@ -116,6 +126,8 @@ static int daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (!timer)
 		return err_set(err, -ENOMEM, "no memory left to stop");
+	log_info("stops: pid %d of user %u asks for it", (int)rpc_call_peer(call)->pid,
+		 (unsigned)rpc_call_peer(call)->uid);
 	loop_timer_set(timer, 1, 0);
 	json_begin_object(j);
 	json_key_bool(j, "stopping", true);

@@ -67,9 +67,10 @@ static int look(struct service *s, struct err *err)
 	leave_replaced(s);
 	is_new = !s->store;
 	r = open_store(s, err);
-
-	if (r < 0)
+	if (r < 0) {
+		s->store_err = *err;
 		return r;
+	}
 	service_tend_guests(s);
 	r = is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
 	return r < 0 ? r : service_record_calls(s, err);

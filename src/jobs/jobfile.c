@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/ascii.h"
 #include "base/unknown.h"
@@ -176,6 +177,11 @@ static int check_workdir(const struct sheet_file *sheet, const char *name, struc
 		return err_set(err, -EINVAL,
 			       "%s:%d: the workdir %s is not a folder; name one that is", name,
 			       sheet->workdir_line, utf8_quote(sheet->workdir, quoted));
+	if (access(sheet->workdir, X_OK) < 0)
+		return err_set(err, -EINVAL,
+			       "%s:%d: the workdir %s: %s; name one that you may enter", name,
+			       sheet->workdir_line, utf8_quote(sheet->workdir, quoted),
+			       strerror(errno));
 	return 0;
 }
 

@@ -70,7 +70,8 @@ int orphans_suspect(struct orphans *o, const struct orphan *suspect)
 		return 0;
 	if (o->n >= ORPHANS_MAX)
 		return -ENOSPC;
-	fresh.is_found = false;
+	fresh.is_found = fresh.is_dead = false;
+	fresh.cancelled_boot_ns = 0;
 	fresh.look = o->look;
 	return add(o, &fresh) ? 0 : -ENOMEM;
 }
@@ -92,11 +93,12 @@ static struct orphan *adopt(struct orphans *o, const struct proc_sample *p)
 		return NULL;
 	child = *parent;
 	child.key = p->key;
-	child.is_found = false;
+	child.is_found = child.is_dead = false;
 	return add(o, &child);
 }
 
-static void see(struct orphans *o, const struct proc_sample *p, orphans_found_fn *found, void *ctx)
+static void see(struct orphans *o, const struct proc_sample *p, const struct orphans_ops *ops,
+		void *ctx)
 {
 	struct orphan *orphan = find(o, p->key.pid);
 
@@ -108,11 +110,11 @@ static void see(struct orphans *o, const struct proc_sample *p, orphans_found_fn
 		return;
 	orphan->look = o->look;
 	if (!orphan->is_found)
-		found(ctx, orphan, p);
+		ops->found(ctx, orphan, p);
 	orphan->is_found = true;
 }
 
-static int forget_gone(struct orphans *o)
+static int forget_gone(struct orphans *o, const struct orphans_ops *ops, void *ctx)
 {
 	size_t kept = 0;
 	int r = 0;
@@ -120,6 +122,8 @@ static int forget_gone(struct orphans *o)
 	map_clear(&o->index_of);
 	for (size_t i = 0; i < o->n; i++) {
 		if (o->items[i].look != o->look) {
+			if (o->items[i].is_found && !o->items[i].is_dead)
+				ops->gone(ctx, &o->items[i]);
 			forget(&o->items[i]);
 			continue;
 		}
@@ -132,15 +136,30 @@ static int forget_gone(struct orphans *o)
 	return r;
 }
 
-int orphans_look(struct orphans *o, const struct snapshot *snap, orphans_found_fn *found, void *ctx)
+int orphans_look(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
+		 void *ctx)
 {
 	if (o->n == 0)
 		return 0;
 	o->look++;
 	for (size_t i = 0; i < snap->n_processes; i++)
 		if (lives(&snap->processes[i]))
-			see(o, &snap->processes[i], found, ctx);
-	return forget_gone(o);
+			see(o, &snap->processes[i], ops, ctx);
+	return forget_gone(o, ops, ctx);
+}
+
+struct orphan *orphans_find(struct orphans *o, pid_t pid)
+{
+	struct orphan *orphan = find(o, pid);
+
+	return orphan && orphan->is_found ? orphan : NULL;
+}
+
+void orphans_each(struct orphans *o, orphan_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (o->items[i].is_found)
+			fn(ctx, &o->items[i]);
 }
 
 /* Those that are only suspected wait for the next look. */

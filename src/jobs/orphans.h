@@ -23,7 +23,10 @@ struct orphan {
 	uint64_t uid; /* of the job's owner */
 	int attempt_num, sheet_num;
 	const char *job_id;
-	bool is_found; /* a look after the end of the job has shown it */
+	bool is_found;		    /* a look after the end of the job has shown it */
+	bool is_dead;		    /* its death was told */
+	uint64_t cancelled_boot_ns; /* when it was told to end; 0: it was not. Its children inherit
+				       it */
 	unsigned look;
 };
 
@@ -35,14 +38,26 @@ struct orphans *orphans_free(struct orphans *o);
 /* It belonged to a job that is over; what it says is copied. -ENOMEM, -ENOSPC. */
 int orphans_suspect(struct orphans *o, const struct orphan *suspect);
 
+struct orphans_ops {
+	/* It is seen for the first time since its job ended. */
+	void (*found)(void *ctx, const struct orphan *orphan, const struct proc_sample *p);
+	/* It was found, is gone, and nobody has told of its death. */
+	void (*gone)(void *ctx, const struct orphan *orphan);
+};
+
 /*
- * A look: calls found for each that is seen for the first time since its job ended, and
- * forgets those that are gone. Zombies are gone. Processes of jobs that run are no orphans.
- * found must not change the orphans. -ENOMEM: as far as it got.
+ * A look, which forgets those that are gone. Zombies are gone. Processes of jobs that run are no
+ * orphans. The ops must not change the orphans. -ENOMEM: as far as it got.
  */
-typedef void orphans_found_fn(void *ctx, const struct orphan *orphan, const struct proc_sample *p);
-int orphans_look(struct orphans *o, const struct snapshot *snap, orphans_found_fn *found,
+int orphans_look(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
 		 void *ctx);
+
+/* One that was found; NULL: it is none. Valid until the next call that takes the orphans. */
+struct orphan *orphans_find(struct orphans *o, pid_t pid);
+
+/* Each that was found. fn may change what it says, but not whose and who it is. */
+typedef void orphan_fn(void *ctx, struct orphan *orphan);
+void orphans_each(struct orphans *o, orphan_fn *fn, void *ctx);
 
 /* Those that were found and are not yet gone. */
 size_t orphans_count(const struct orphans *o);

@@ -338,6 +338,10 @@ static bool was_killed_by_others(const struct root *root)
 
 static void add_cancel(struct runner *r, struct buf *why)
 {
+	if (r->is_cancelled) {
+		buf_add_str(why, ", as the job was cancelled");
+		return;
+	}
 	buf_add_str(why, " after ");
 	add_signal_name(why, r->cancel_signal);
 	buf_add_str(why, r->terminal_interrupts ? " from the terminal" : " from outside");
@@ -463,8 +467,12 @@ static void cancel_rest(struct runner *r)
 
 	if (has_failed(r))
 		return;
-	add_signal_name(&why, r->cancel_signal);
-	buf_printf(&why, " came before sheet %d was started", current_spec(r)->num);
+	if (r->is_cancelled)
+		buf_add_str(&why, "the job was cancelled");
+	else
+		add_signal_name(&why, r->cancel_signal);
+	buf_printf(&why, "%s before sheet %d was started", r->is_cancelled ? "" : " came",
+		   current_spec(r)->num);
 	r->result.outcome = OUTCOME_CANCELLED;
 	r->result.reason = keep_text(r, &why);
 	r->result.shell_status = 128 + r->cancel_signal;

@@ -55,6 +55,7 @@ struct runner {
 	unsigned kill_rounds; /* SIGKILL passes over the tree so far */
 	unsigned terminal_interrupts;
 	int cancel_signal; /* 0: nobody asked to end the job */
+	bool is_cancelled; /* who did has said that the whole job is meant: "proctor cancel" */
 
 	struct sheet_record *records;
 	size_t n_records;

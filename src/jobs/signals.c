@@ -113,6 +113,7 @@ static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
 	if (info->ssi_code != SI_KERNEL && tree_find(r->options.tree, (pid_t)info->ssi_pid))
 		return;
 	if (is_cancel(info)) {
+		r->is_cancelled = true;
 		note_cancel(r, sig);
 		runner_end_tree(r, STOP_CANCELLED);
 		return;

@@ -233,6 +233,7 @@ void attempt_init(struct attempt *a)
 	*a = (struct attempt){
 		.uid = U64_UNKNOWN,
 		.input_bytes = U64_UNKNOWN,
+		.submission = U64_UNKNOWN,
 		.pid_ns = U64_UNKNOWN,
 		.clock = { U64_UNKNOWN, -1 },
 		.started_wall_ns = U64_UNKNOWN,

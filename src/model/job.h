@@ -262,6 +262,7 @@ struct attempt {
 	uint64_t input_bytes; /* of the files that its commands name; U64_UNKNOWN: none */
 	uint64_t input_hash;  /* of these files; 0: none */
 	uint64_t uid;
+	uint64_t submission; /* a number that no other has; U64_UNKNOWN: it was not submitted */
 	const char *host;
 	const char *workdir;
 	char boot_id[BOOT_ID_BYTES];

@@ -54,7 +54,8 @@
  * 4: A process whose numbers are those of samples that were removed says so (is_raised): at its
  *    end an attempt may have no room to tell of its processes. The newest runs of a kind are found
  *    without looking at all of them, and anomalies by their end. Ticks that are removed with
- *    their attempt leave their ids behind as well (last_tick).
+ *    their attempt leave their ids behind as well (last_tick). An attempt of a submitted job
+ *    says which submission it is of: no clock can tell.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -282,7 +283,10 @@ static const char *const migrations[] = {
 	" HAVING max(id) IS NOT NULL"
 	" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);"
 	" DELETE FROM ticks WHERE recorder = OLD.id;"
-	" DELETE FROM folds WHERE recorder = OLD.id; END;",
+	" DELETE FROM folds WHERE recorder = OLD.id; END;"
+	"ALTER TABLE attempts ADD COLUMN submission INTEGER;"
+	"CREATE INDEX attempts_by_submission ON attempts (submission)"
+	" WHERE submission IS NOT NULL;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

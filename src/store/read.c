@@ -197,6 +197,31 @@ static int list_fill(struct query *q, const struct attempt_filter *filter,
 	return r < 0 ? r : 0;
 }
 
+static enum statement list_statement(const struct attempt_filter *filter)
+{
+	if (filter->submission)
+		return STATEMENT_FIND_SUBMISSION;
+	return filter->running_only ? STATEMENT_LIST_RUNNING : STATEMENT_LIST_ATTEMPTS;
+}
+
+static void list_bind(struct query *q, const struct attempt_filter *filter)
+{
+	int64_t uid = filter->uid ? (int64_t)*filter->uid : -1;
+
+	if (filter->submission) {
+		query_bind_i64(q, (int64_t)filter->submission);
+		query_bind_i64(q, uid);
+		return;
+	}
+	query_bind_text(q, filter->job_id);
+	if (filter->running_only)
+		return;
+	query_bind_i64(q, (int64_t)filter->since_wall_ns);
+	query_bind_i64(q, filter->latest_only);
+	query_bind_i64(q, filter->after_id);
+	query_bind_i64(q, uid);
+}
+
 int store_list_attempts(struct store *store, const struct attempt_filter *filter,
 			struct attempt_list *ret, struct err *err)
 {
@@ -206,19 +231,10 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store,
-			       filter->running_only ? STATEMENT_LIST_RUNNING
-						    : STATEMENT_LIST_ATTEMPTS,
-			       &q, err);
+		r = query_open(store, list_statement(filter), &q, err);
 	if (r < 0)
 		return r;
-	query_bind_text(&q, filter->job_id);
-	if (!filter->running_only) {
-		query_bind_i64(&q, (int64_t)filter->since_wall_ns);
-		query_bind_i64(&q, filter->latest_only);
-		query_bind_i64(&q, filter->after_id);
-		query_bind_i64(&q, filter->uid ? (int64_t)*filter->uid : -1);
-	}
+	list_bind(&q, filter);
 	r = list_fill(&q, filter, &list, err);
 	if (r < 0)
 		return r;

@@ -662,6 +662,14 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		  { "a.", &attempt_end_columns },
 		  { "a.", &usage_columns } },
 	},
+	[STATEMENT_FIND_SUBMISSION] = {
+		ATTEMPT_SELECT "WHERE a.submission = ?1 AND a.uid = ?2 ORDER BY a.id DESC",
+		{ { "", &attempt_name_columns },
+		  { "a.", &attempt_begin_columns },
+		  { "a.", &attempt_progress_columns },
+		  { "a.", &attempt_end_columns },
+		  { "a.", &usage_columns } },
+	},
 	[STATEMENT_DROP_PROCESSES] = {
 		"DELETE FROM processes WHERE id IN (SELECT id FROM processes WHERE attempt = ?1"
 		" AND id < (SELECT max(id) FROM processes) LIMIT ?2)",

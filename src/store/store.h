@@ -158,6 +158,8 @@ struct attempt_filter {
 				   for others, and cannot be combined with latest_only */
 	int64_t after_id;    /* only those that were begun after this one; not with running_only */
 	const uint64_t *uid; /* NULL: anybody's; else those of this user; not with running_only */
+	uint64_t submission; /* 0: any; else those of this one and of uid, which must be given; all
+				but limit is passed over then */
 	size_t limit;	     /* 0: no limit; else the newest so many */
 };
 

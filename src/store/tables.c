@@ -22,6 +22,7 @@ static const struct column attempt_begin_items[] = {
 	COLUMN(attempt, input_bytes, column_u64),
 	COLUMN(attempt, input_hash, column_bits),
 	COLUMN(attempt, uid, column_u64),
+	COLUMN(attempt, submission, column_u64),
 	COLUMN(attempt, host, column_text),
 	COLUMN(attempt, workdir, column_text),
 	COLUMN(attempt, is_attached, column_flag),

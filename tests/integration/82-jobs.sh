@@ -47,8 +47,40 @@ echo 'sheets: [{run: true, colour: red}]' >"$TMP/bad.yaml"
 run "$PROCTOR" submit "$TMP/bad.yaml"
 is "a bad job file is bad input" "$status" 2
 like "with its line and what is wrong" "$stderr" "bad.yaml:1: .*colour"
+: >"$TMP/empty.yaml"
+run "$PROCTOR" submit "$TMP/empty.yaml"
+is "an empty file is bad input" "$status/$stderr" "2/proctor: $TMP/empty.yaml is empty: it is no job file"
+for verb in "submit $TMP/two.yaml --job" wait cancel "attach --pid $$ --job"; do
+	# shellcheck disable=SC2086 # words
+	run "$PROCTOR" $verb ""
+	is "so is an empty id to ${verb%% *}" "$status" 2
+	like "which is said" "$stderr" "the id of the job is empty"
+done
 run "$PROCTOR" submit --job 'no spaces' "$TMP/two.yaml"
 is "a bad id is bad input" "$status" 2
+
+printf 'sheets:\n  - run: pwd\n  - run: pwd\n    workdir: %s/nowhere\n' "$TMP" >"$TMP/nowhere.yaml"
+run "$PROCTOR" submit "$TMP/nowhere.yaml"
+is "a folder that is not there is bad input" "$status" 2
+like "with its line" "$stderr" "nowhere.yaml:4: the workdir '$TMP/nowhere': No such file"
+mkdir "$TMP/gone"
+run sh -c "cd '$TMP/gone' && rmdir '$TMP/gone' && '$PROCTOR' submit '$TMP/two.yaml'"
+is "so is one that is gone" "$status" 2
+mkdir "$TMP/nowhere"
+"$PROCTOR" stop
+printf 'limits:\n  max_concurrent_jobs: 1\n' >"$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
+printf 'sheets:\n  - run: while [ ! -e %s/go ]; do sleep 0.1; done\n' "$TMP" >"$TMP/gate.yaml"
+"$PROCTOR" submit --job gate "$TMP/gate.yaml" >/dev/null
+"$PROCTOR" submit --job late "$TMP/nowhere.yaml" >/dev/null
+rmdir "$TMP/nowhere"
+touch "$TMP/go"
+run "$PROCTOR" wait --json late
+json "one that goes before the job begins is why it failed" "$stdout" \
+	'd["outcome"] == "failure" and d["reason"].startswith("'"$TMP"'/nowhere.yaml:4: the workdir")'
+"$PROCTOR" stop
+rm "$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
 
 # ---- cancelling: nothing survives ----
 cat >"$TMP/stubborn.yaml" <<'END'
@@ -66,6 +98,8 @@ run "$PROCTOR" cancel stubborn
 is "a job is cancelled" "$status" 0
 run "$PROCTOR" wait stubborn
 is "and is over" "$stdout" "stubborn cancelled"
+run "$PROCTOR" jobs
+like "with that as the reason" "$stdout" "stubborn .*, as the job was cancelled"
 is "nothing of it is left" "$(ps -o stat= -p "$(IFS=,; echo "${pids[*]}")" | grep -v Z)" ""
 
 # ---- a job that waits ----
@@ -79,14 +113,20 @@ for i in $(seq "$n"); do
 done
 run "$PROCTOR" submit --job "nap-$n" "$TMP/nap.yaml"
 is "no job is queued twice" "$status" 1
+run "$PROCTOR" jobs --json
+json "each is listed, from when it is submitted on" "$stdout" "len([j for j in d if j['job_id'].startswith('nap-')]) == $n"
 run "$PROCTOR" cancel "nap-$n"
-is "one that waits is forgotten" "$status" 0
+is "one that waits is cancelled" "$status" 0
+run "$PROCTOR" wait "nap-$n"
+is "and over" "$stdout/$status" "nap-$n cancelled/1"
+run "$PROCTOR" jobs
+like "the list says so, and why" "$stdout" "nap-$n .*cancelled .*cancelled before it began"
 for i in $(seq $((n - 1))); do
 	"$PROCTOR" wait "nap-$i" >/dev/null || not_ok "nap-$i"
 done
 run "$PROCTOR" jobs --json
 is "all others have run, once" \
-	"$(json_eval "$stdout" 'sorted(j["attempt"] for j in d if j["job_id"].startswith("nap-"))')" \
+	"$(json_eval "$stdout" 'sorted(j["attempt"] for j in d if j["job_id"].startswith("nap-") and j["outcome"] == "success")')" \
 	"$(python3 -c "print([1] * $((n - 1)))")"
 
 # ---- the daemon is killed while ten jobs run ----
@@ -112,6 +152,69 @@ done
 sleep 1.5
 is "nothing is left in the queue" "$(ls "$PROCTOR_HOME/queue")" ""
 
+# ---- who waits, waits for the next daemon, too ----
+printf 'sheets:\n  - run: while [ ! -e %s/wait ]; do sleep 0.1; done; exit 7\n' "$TMP" >"$TMP/wait.yaml"
+"$PROCTOR" submit --job awaited "$TMP/wait.yaml" >/dev/null
+"$PROCTOR" wait --json awaited >"$TMP/awaited" 2>&1 &
+waiter=$!
+sleep 1
+kill -9 "$(daemon_pid)"
+sleep 1
+"$PROCTOR" start
+touch "$TMP/wait"
+wait $waiter
+is "it ends with the job" $? 1
+json "and knows how" "$(cat "$TMP/awaited")" 'd["exit_code"] == 7'
+like "what the daemon does is in its log" "$(cat "$PROCTOR_HOME/daemon.log")" "job awaited of user $(id -u) is started"
+
+# ---- a database that cannot be used ----
+"$PROCTOR" stop
+like "so is that it stops, and who wants it" "$(tail -n 3 "$PROCTOR_HOME/daemon.log")" "stops: pid [0-9]+ of user $(id -u) asks for it"
+mkdir "$TMP/broken"
+head -c 8192 /dev/urandom >"$TMP/broken/proctor.db"
+run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" start
+is "the daemon starts" "$status" 0
+like "and says that it cannot record" "$stderr" "records nothing: .*proctor.db"
+run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" status
+like "status says why" "$stdout" "nothing is recorded: .*proctor.db"
+run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" jobs
+like "jobs too" "$stderr" "records nothing: .*proctor.db"
+PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
+"$PROCTOR" start
+
+# ---- no clock decides whether a job has run ----
+printf 'sheets:\n  - run: echo ran >>%s/runs; while [ ! -e %s/clock ]; do sleep 0.1; done\n' "$TMP" "$TMP" >"$TMP/clock.yaml"
+"$PROCTOR" submit --job clock "$TMP/clock.yaml" >/dev/null
+for _ in $(seq 100); do
+	[ -s "$TMP/runs" ] && break
+	sleep 0.1
+done
+sleep 1 # until its runner has written down that it runs
+kill -9 "$(daemon_pid)"
+# As if the clock had been set back since: it was submitted in an hour. The runner has the very file locked.
+python3 - "$PROCTOR_HOME"/queue/*.started <<'END'
+import re, sys
+with open(sys.argv[1], "r+") as f:
+    head, rest = f.readline(), f.read()
+    later = re.sub(r'"submitted_wall_ns":(\d+)', lambda m: '"submitted_wall_ns":%d' % (int(m[1]) + 3600 * 10**9), head)
+    assert later != head
+    f.seek(0)
+    f.write(later + rest)
+    f.truncate()
+END
+touch "$TMP/clock"
+for _ in $(seq 100); do
+	[ "$(json_eval "$("$PROCTOR" jobs --json)" '[j["outcome"] for j in d if j["job_id"] == "clock"]')" = "['success']" ] && break
+	sleep 0.1
+done
+"$PROCTOR" start
+for _ in $(seq 100); do
+	[ -z "$(ls "$PROCTOR_HOME/queue")" ] && break
+	sleep 0.1
+done
+is "it is known to have run" "$(ls "$PROCTOR_HOME/queue")" ""
+is "once" "$(cat "$TMP/runs")" ran
+
 # ---- an upgrade: the daemon's own program is another by now, or none for a moment ----
 "$PROCTOR" stop
 cp "$PROCTOR" "$TMP/old"
@@ -134,5 +237,21 @@ is "the job goes on" $? 0
 run "$PROCTOR" history --job goes-on --json
 json "and is recorded from its beginning to its end" "$stdout" \
 	'd[-1]["timestamp"] - d[0]["timestamp"] > 2 and max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.6'
+
+# ---- a bad configuration does not hide what was recorded ----
+echo 'intervall: 1' >"$PROCTOR_HOME/proctor.yaml"
+run "$PROCTOR" jobs --json
+is "jobs are listed" "$status" 0
+json "all of them" "$stdout" 'any(j["job_id"] == "goes-on" for j in d)'
+like "with a warning that names file and line" "$stderr" "proctor.yaml:1: unknown key 'intervall'.*is read all the same"
+run "$PROCTOR" report goes-on
+is "so is a report" "$status" 0
+run "$PROCTOR" gc
+is "but nothing is removed by rules that cannot be read" "$status" 2
+mv "$PROCTOR_HOME/proctor.db" "$TMP/elsewhere.db"
+run "$PROCTOR" jobs
+is "where the database may be elsewhere that is an error" "$status" 2
+mv "$TMP/elsewhere.db" "$PROCTOR_HOME/proctor.db"
+rm "$PROCTOR_HOME/proctor.yaml"
 
 finish

@@ -185,7 +185,7 @@ else
 fi
 
 # ---- orphans ----
-"$PROCTOR" run -q --job leaves -- sh -c 'sleep 300 & echo $$ $! >"$0.now"; mv "$0.now" "$0"; sleep 300' "$TMP/left" &
+"$PROCTOR" run -q --job leaves -- sh -c 'trap "" TERM; sleep 300 & echo $$ $! >"$0.now"; mv "$0.now" "$0"; sleep 300' "$TMP/left" &
 runner=$!
 eventually [ -s "$TMP/left" ]
 read -ra pids <"$TMP/left"
@@ -199,8 +199,27 @@ check "what lives on is found" eventually holds "status_of 'd[\"orphans\"]'" 3
 is "and recorded" "$(job leaves 'sorted(e["pid"] for e in d["events"] if e["event_type"] == "orphan")')" \
 	"[$(printf '%s\n' "${pids[@]}" | sort -n | paste -sd, | sed 's/,/, /g')]"
 like "and reported" "$("$PROCTOR" report leaves)" 'orphan +[0-9]+ .*lives on after the end of its job'
-kill -9 "${pids[@]}"
+run "$PROCTOR" cancel leaves
+is "it can be cancelled" "$status/$stderr" "0/"
 check "until it is gone" eventually holds "status_of 'd[\"orphans\"]'" 0
+is "although it would not hear" "$(ps -o stat= -p "$(IFS=,; echo "${pids[*]}")" | grep -v Z)" ""
+of_leaves() { # TYPE: pids of its events of that type, after its end
+	job leaves "sorted(e['pid'] for e in d['events'] if e['event_type'] == '$1' and e['pid'] in [$(IFS=,; echo "${pids[*]}")])"
+}
+all_pids="[$(printf '%s\n' "${pids[@]}" | sort -n | paste -sd, | sed 's/,/, /g')]"
+is "that it was killed is recorded" "$(of_leaves kill)" "$all_pids"
+is "and the end of each" "$(of_leaves exit)" "$all_pids"
+run "$PROCTOR" cancel leaves
+is "then there is nothing left to cancel" "$status" 1
+like "which is said" "$stderr" "job leaves is over, and nothing of it is left"
+run "$PROCTOR" cancel never-was
+like "as is that it never was" "$stderr" "there is no job never-was"
+before=$(json_eval "$("$PROCTOR" status --json)" 'd["orphans_found"]')
+"$PROCTOR" run -q --leave-background --job brief -- sh -c 'setsid sleep 300 & echo $! >"$0"' "$TMP/brief"
+started+=("$(cat "$TMP/brief")")
+check "what a very short job leaves is found, too" eventually holds "status_of 'd[\"orphans_found\"]'" $((before + 1))
+"$PROCTOR" cancel brief
+check "and can be cancelled" eventually holds "status_of 'd[\"orphans\"]'" 0
 
 # ---- other users ----
 if [ "$(id -u)" -eq 0 ]; then

@@ -183,6 +183,7 @@ static inline struct attempt make_attempt(const char *job_id)
 	a.input_bytes = 4096;
 	a.input_hash = UINT64_C(0x8000000000000001);
 	a.uid = 1000;
+	a.submission = 4711;
 	a.host = "host";
 	a.workdir = "/tmp";
 	a.pid_ns = 4026531836;

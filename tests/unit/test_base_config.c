@@ -175,7 +175,9 @@ static void test_sections(void **state)
 			      "correlation: {interval_minutes: 5, min_sample_size: 2}\n"
 			      "limits: {max_memory_mb: 64, max_processes: 5,\n"
 			      "  max_concurrent_jobs: 1000, max_daemon_cpu_percent: 0.1}\n"
-			      "access: {read_group: adm}\n",
+			      "access: {read_group: adm}\n"
+			      "web: {enabled: false}\nexport: {enabled: false}\n"
+			      "fleet: {enabled: false}\n",
 			      &c, &err),
 			 0);
 	assert_false(c.enabled);
@@ -390,7 +392,8 @@ static void test_mistakes(void **state)
 		  ":1: unknown key 'full_resolution_hours' in the configuration; known are "
 		  "enabled, interval_seconds, gpu_enabled, ebpf_enabled, syscalls_enabled, strace_enabled, "
 		  "strace_full_on_demand, mask_secrets, mask_patterns, storage_path, jsonl_path, "
-		  "jsonl_max_bytes, retention, anomaly, correlation, limits, access" },
+		  "jsonl_max_bytes, retention, anomaly, correlation, limits, access, web, export, "
+		  "fleet" },
 		{ "storage_path: ~ada/p.db\n",
 		  ":1: 'storage_path' is '~ada/p.db'; only '~/' stands for a home: write the path "
 		  "out" },
@@ -429,6 +432,14 @@ static void test_mistakes(void **state)
 		  ":2: 'read_group' is a list; it must be a text, or null for none" },
 		{ "access:\n  group: adm\n",
 		  ":2: unknown key 'group' in the access mapping; known are read_group" },
+		{ "web:\n  enabled: true\n",
+		  ":2: 'web.enabled' is true, and this version does not have a web page; write "
+		  "false, or leave it out" },
+		{ "web:\n  port: 80\n",
+		  ":2: unknown key 'port' in the web mapping; known are enabled" },
+		{ "fleet: {enabled: false}\nexport: {enabled: true}\n",
+		  ":2: 'export.enabled' is true, and this version does not have an export that runs "
+		  "by itself; write false, or leave it out" },
 	};
 
 	(void)state;

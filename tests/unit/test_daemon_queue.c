@@ -6,12 +6,15 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/io.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/queue.h"
 #include "daemon/turns.h"
@@ -97,6 +100,31 @@ static void test_it_is_found_again(void **state)
 	assert_string_equal(job->workdir, "/");
 	assert_false(job->is_started);
 	assert_null(queue_find(f->q, "j", geteuid()));
+}
+
+/* No two have one number, whatever the clock says, and the file tells it to whoever runs the job.
+ */
+static void test_each_is_a_submission_of_its_own(void **state)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+	uint64_t first, second, told;
+	const char *job;
+
+	assert_int_equal(add(f->q, "j", OTHER, "sheets:\n", &err), 0);
+	first = queue_find(f->q, "j", OTHER)->submission;
+	queue_drop(f->q, queue_find(f->q, "j", OTHER));
+	assert_int_equal(add(f->q, "j", OTHER, "sheets:\n", &err), 0);
+	second = queue_find(f->q, "j", OTHER)->submission;
+	assert_true(u64_known(first) && u64_known(second) && first != second && first && second);
+
+	assert_int_equal(io_read_at(AT_FDCWD, queue_find(f->q, "j", OTHER)->path, 4096, &text), 0);
+	job = queue_file_job(text.data, text.len, &told);
+	assert_true(told == second);
+	assert_string_equal(job, "sheets:\n");
+	assert_string_equal(queue_file_job("sheets:\n", 8, &told), "sheets:\n");
+	assert_false(u64_known(told));
 }
 
 static void test_names_are_of_a_user(void **state)
@@ -233,6 +261,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		QUEUE_TEST(test_it_is_found_again),
+		QUEUE_TEST(test_each_is_a_submission_of_its_own),
 		QUEUE_TEST(test_names_are_of_a_user),
 		QUEUE_TEST(test_a_user_has_a_share),
 		QUEUE_TEST(test_bytes_are_bounded_too),

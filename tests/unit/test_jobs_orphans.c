@@ -29,8 +29,9 @@ struct row {
 };
 
 struct found {
-	size_t n;
+	size_t n, n_gone;
 	pid_t pids[16];
+	pid_t gone[16];
 };
 
 static void on_found(void *ctx, const struct orphan *orphan, const struct proc_sample *p)
@@ -42,8 +43,16 @@ static void on_found(void *ctx, const struct orphan *orphan, const struct proc_s
 	found->pids[found->n++] = p->key.pid;
 }
 
+static void on_gone(void *ctx, const struct orphan *orphan)
+{
+	struct found *found = ctx;
+
+	found->gone[found->n_gone++] = orphan->key.pid;
+}
+
 static size_t look(struct orphans *o, const struct row *rows, size_t n, struct found *ret)
 {
+	static const struct orphans_ops ops = { on_found, on_gone };
 	CLEANUP(snapshot_release) struct snapshot s;
 
 	snapshot_init(&s);
@@ -56,7 +65,7 @@ static size_t look(struct orphans *o, const struct row *rows, size_t n, struct f
 		p->job_id = rows[i].job_id;
 	}
 	*ret = (struct found){ 0 };
-	assert_int_equal(orphans_look(o, &s, on_found, ret), 0);
+	assert_int_equal(orphans_look(o, &s, &ops, ret), 0);
 	return ret->n;
 }
 
@@ -118,11 +127,46 @@ static void test_there_is_an_end_to_them(void **state)
 	assert_int_equal(suspect(o, 1, 1), 0);
 }
 
+static void cancel(void *ctx, struct orphan *orphan)
+{
+	orphan->cancelled_boot_ns = *(uint64_t *)ctx;
+}
+
+/* Each end is told once, and whoever was told to end hands that on to what it starts. */
+static void test_their_ends(void **state)
+{
+	const struct row rows[] = { { 10, 1, 100, 'S', NULL },
+				    { 11, 1, 110, 'S', NULL },
+				    { 12, 10, 120, 'S', NULL } };
+	struct orphans *o = *state;
+	struct found found;
+	uint64_t now = 7;
+
+	suspect(o, 10, 100);
+	suspect(o, 11, 110);
+	suspect(o, 99, 990);
+	assert_null(orphans_find(o, 10)); /* only suspected so far */
+	assert_int_equal(look(o, rows, 2, &found), 2);
+	assert_int_equal(found.n_gone, 0); /* 99 was gone when its job ended */
+	orphans_each(o, cancel, &now);
+	assert_int_equal(look(o, rows, 3, &found), 1);
+	assert_true(orphans_find(o, 12)->cancelled_boot_ns == 7);
+
+	orphans_find(o, 11)->is_dead = true; /* the kernel has told */
+	look(o, rows, 1, &found);
+	assert_int_equal(found.n_gone, 1);
+	assert_int_equal(found.gone[0], 12);
+	look(o, rows, 0, &found);
+	assert_int_equal(found.n_gone, 1);
+	assert_int_equal(found.gone[0], 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_who_lives_on, make, drop),
 		cmocka_unit_test_setup_teardown(test_what_they_start, make, drop),
+		cmocka_unit_test_setup_teardown(test_their_ends, make, drop),
 		cmocka_unit_test_setup_teardown(test_there_is_an_end_to_them, make, drop),
 	};
 

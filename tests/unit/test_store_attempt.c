@@ -226,7 +226,7 @@ static void assert_event(const struct proc_event *a, const struct proc_event *b)
 /* Everything but the arrays. */
 static void assert_attempt(const struct attempt *a, const struct attempt *b)
 {
-	assert_int_equal(offsetof(struct attempt, usage), 28 * 8);
+	assert_int_equal(offsetof(struct attempt, usage), 29 * 8);
 	assert_int_equal(a->id, b->id);
 	assert_string_equal(a->job_id, b->job_id);
 	assert_int_equal(a->attempt_num, b->attempt_num);
@@ -236,6 +236,7 @@ static void assert_attempt(const struct attempt *a, const struct attempt *b)
 	assert_true(a->argv_hash == b->argv_hash);
 	assert_true(a->input_bytes == b->input_bytes && a->input_hash == b->input_hash);
 	assert_int_equal(a->uid, b->uid);
+	assert_true(a->submission == b->submission);
 	assert_string_or_null(a->host, b->host);
 	assert_string_or_null(a->workdir, b->workdir);
 	assert_string_equal(a->boot_id, b->boot_id);

@@ -95,6 +95,8 @@ static void make_version_1(const struct fixture *f)
 	static const char *const steps_back[] = {
 		"DROP INDEX anomalies_by_end",
 		"ALTER TABLE processes DROP COLUMN is_raised",
+		"DROP INDEX attempts_by_submission",
+		"ALTER TABLE attempts DROP COLUMN submission",
 		"ALTER TABLE attempts DROP COLUMN clock_error_ns",
 		"ALTER TABLE attempts DROP COLUMN is_clock_synchronised",
 		"ALTER TABLE processes DROP COLUMN local_rank",
