@@ -51,6 +51,9 @@
  *    told it. An attempt has the quality of its host's clock, as it was when it began. And what
  *    all processes of an attempt have called while somebody counted, by name.
  *
+ * 4: How sure the CPU time of a process is need not be how sure its peak is. And what each
+ *    process has called, where its runner has counted (model/syscall_text.h).
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -262,6 +265,9 @@ static const char *const migrations[] = {
 	"CREATE TABLE syscalls (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" name TEXT NOT NULL, count INTEGER NOT NULL, errors INTEGER NOT NULL, cpu_ns INTEGER,"
 	" wait_ns INTEGER, PRIMARY KEY (attempt, name)) WITHOUT ROWID;",
+
+	"ALTER TABLE processes ADD COLUMN cpu_evidence TEXT;"
+	"ALTER TABLE processes ADD COLUMN syscalls TEXT;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

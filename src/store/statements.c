@@ -241,7 +241,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_READ_PROCESSES_SO_FAR] = {
 		"SELECT id, @names FROM (SELECT id, pid, start_ticks, ppid, sheet_num, rank,"
 		" local_rank, world_size, command, uid, start_wall_ns AS born_wall_ns, NULL AS died_wall_ns, NULL AS exit_code,"
-		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence,"
+		" NULL AS signal, user_ns, system_ns, max_rss_bytes, 'sampled' AS evidence, NULL AS cpu_evidence, syscalls,"
 		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
 		" max_gpu_bytes, gpu_busy_ns,"
 		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"

@@ -127,10 +127,16 @@ if [[ $best_samples == eBPF* ]]; then
 	json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
 	json "one exec for each process that did, found at the last try" "$stdout" \
 		'[c["count"] - c["errors"] for c in d["syscalls"] if c["name"] == "execve"] == [3]'
+	json "each process has its own" "$stdout" \
+		'sorted(sum(c["count"] for c in p["syscalls"] if c["name"] == "write") // 5000 for p in d["processes"]) == [0, 0, 1]'
+	json "which add up to those of the job" "$stdout" \
+		'sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["count"] for c in d["syscalls"])'
 	json "nobody else is counted" "$stdout" \
 		'not {c["name"] for c in d["syscalls"]} & {"bpf", "perf_event_open", "epoll_wait", "signalfd4", "timerfd_settime"}'
 	run "$PROCTOR" report own --format json
 	is "the record has the same" "$(counts "$stdout")" "$by_ebpf"
+	json "of each process as well" "$stdout" \
+		'sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["count"] for c in d["syscalls"])'
 	run "$PROCTOR" report own
 	like "and the report for people" "$stdout" 'System calls \(all of all processes'
 
