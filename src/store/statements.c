@@ -131,8 +131,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged",
 		{ { "", &process_columns } },
 	},
+	/* The kernel tells a daemon of an OOM kill, and its runner guesses it: it is one. */
 	[STATEMENT_ADD_EVENT] = {
-		"INSERT INTO events (attempt, @names) VALUES (?, @values)",
+		"INSERT INTO events (attempt, @names) SELECT ?1, @values"
+		" WHERE ?5 <> 'oom' OR NOT EXISTS (SELECT 1 FROM events"
+		" WHERE attempt = ?1 AND pid = ?3 AND type = 'oom')",
 		{ { "", &event_columns } },
 	},
 	[STATEMENT_SET_CLOCK] = {
