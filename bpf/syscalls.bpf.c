@@ -74,42 +74,88 @@ static __always_inline struct syscall_value *find_in(void *map, const void *key)
 	return bpf_map_lookup_elem(map, key);
 }
 
-static __always_inline struct syscall_value *find_value(const struct syscall_thread *s)
+static __always_inline struct syscall_value *find_value(const struct syscall_slot *slot)
 {
-	const struct syscall_key key = { s->id, s->nr };
-	const struct syscall_tree_key tree_key = { s->tag, s->nr, 0 };
+	const struct syscall_key key = slot->key;
+	const struct syscall_tree_key tree_key = { slot->tag, slot->key.nr, 0 };
 	struct syscall_value *v = find_in(&values, &key);
 
 	if (!v)
 		v = find_in(&tree_values, &tree_key);
 	if (!v)
-		__sync_fetch_and_add(&n_lost, 1);
+		__sync_fetch_and_add(&n_lost, slot->value.count);
 	return v;
 }
 
-static __always_inline void add_time(struct syscall_value *v, const struct syscall_thread *s)
-{
-	__u64 ns = bpf_ktime_get_ns() - s->entered_ns;
-
-	__sync_fetch_and_add(&v->timed, 1);
-	__sync_fetch_and_add(&v->ns, ns);
-	if (s->wait_ns)
-		__sync_fetch_and_add(&v->wait_ns, s->wait_ns);
-}
-
-static __always_inline void count_call(struct syscall_thread *s, bool is_error)
+/*
+ * Adds what a CPU has counted by itself to the map, where all can see it. Not inlined: programs
+ * are limited in what they may jump over.
+ */
+static __noinline int empty_slot(struct syscall_slot *slot)
 {
 	struct syscall_value *v;
 
-	s->is_inside = 0;
-	v = find_value(s);
-	if (!v)
+	if (!slot || slot->value.count == 0)
+		return 0;
+	v = find_value(slot);
+	if (v) {
+		__sync_fetch_and_add(&v->count, slot->value.count);
+		if (slot->value.errors)
+			__sync_fetch_and_add(&v->errors, slot->value.errors);
+		if (slot->value.timed) {
+			__sync_fetch_and_add(&v->timed, slot->value.timed);
+			__sync_fetch_and_add(&v->ns, slot->value.ns);
+			__sync_fetch_and_add(&v->wait_ns, slot->value.wait_ns);
+		}
+	}
+	__builtin_memset(&slot->value, 0, sizeof(slot->value));
+	return 0;
+}
+
+static __always_inline void empty_slots(struct syscall_cpu *cpu)
+{
+	if (!cpu->has_slots)
 		return;
-	__sync_fetch_and_add(&v->count, 1);
-	if (is_error)
-		__sync_fetch_and_add(&v->errors, 1);
-	if (s->entered_ns)
-		add_time(v, s);
+	cpu->has_slots = 0;
+	for (int i = 0; i < SYSCALL_SLOTS; i++)
+		empty_slot(&cpu->slots[i]);
+}
+
+/* How many of one kind may wait on a CPU: a thread that never lets go of its CPU is seen too. */
+#define MAX_WAITING 64
+
+/*
+ * The map costs more than most calls, and so does changing what other CPUs may change: calls are
+ * counted where only this CPU does, and added up when the thread loses it, or now and then.
+ */
+static __always_inline struct syscall_slot *find_slot(struct syscall_cpu *cpu)
+{
+	struct syscall_thread *s = &cpu->thread;
+	struct syscall_slot *slot = &cpu->slots[(s->nr + (s->nr >> 5)) & (SYSCALL_SLOTS - 1)];
+
+	if (slot->key.id != s->id || slot->key.nr != s->nr || slot->value.count >= MAX_WAITING) {
+		empty_slot(slot);
+		slot->key.id = s->id;
+		slot->key.nr = s->nr;
+		slot->tag = s->tag;
+	}
+	cpu->has_slots = 1;
+	return slot;
+}
+
+static __always_inline void count_call(struct syscall_cpu *cpu, bool is_error)
+{
+	struct syscall_thread *s = &cpu->thread;
+	struct syscall_slot *slot = find_slot(cpu);
+
+	s->is_inside = 0;
+	slot->value.count++;
+	slot->value.errors += is_error;
+	if (!s->entered_ns)
+		return;
+	slot->value.timed++;
+	slot->value.ns += bpf_ktime_get_ns() - s->entered_ns;
+	slot->value.wait_ns += s->wait_ns;
 }
 
 /*
@@ -141,6 +187,7 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
 {
 	struct syscall_thread *s = &cpu->thread, *own;
 
+	empty_slots(cpu);
 	cpu->n_marks = n_marks;
 	cpu->tid = tid;
 	s->id = 0;
@@ -159,7 +206,7 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
  * have been marked since it got the CPU, or if no switch to it was seen: a kernel may
  * leave out a program that is under way already.
  */
-static __always_inline struct syscall_thread *running_thread(void)
+static __always_inline struct syscall_cpu *running_cpu(void)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct syscall_cpu *cpu = this_cpu();
@@ -168,7 +215,14 @@ static __always_inline struct syscall_thread *running_thread(void)
 		return NULL;
 	if (cpu->tid != tid || (cpu->thread.id == 0 && cpu->n_marks != n_marks))
 		bring(cpu, bpf_get_current_task_btf(), tid);
-	return cpu->thread.id != 0 ? &cpu->thread : NULL;
+	return cpu->thread.id != 0 ? cpu : NULL;
+}
+
+static __always_inline struct syscall_thread *running_thread(void)
+{
+	struct syscall_cpu *cpu = running_cpu();
+
+	return cpu ? &cpu->thread : NULL;
 }
 
 SEC("tp_btf/sys_enter")
@@ -191,10 +245,10 @@ int BPF_PROG(on_enter, void *regs, long nr)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_leave, void *regs, long result)
 {
-	struct syscall_thread *s = running_thread();
+	struct syscall_cpu *cpu = running_cpu();
 
-	if (s && s->is_inside)
-		count_call(s, result < 0 && result >= -MAX_ERRNO);
+	if (cpu && cpu->thread.is_inside)
+		count_call(cpu, result < 0 && result >= -MAX_ERRNO);
 	return 0;
 }
 
@@ -291,16 +345,17 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *t)
 {
-	struct syscall_thread *s = running_thread();
+	struct syscall_cpu *cpu = running_cpu();
 
-	if (!s)
+	if (!cpu)
 		return 0;
-	if (s->is_inside) {
-		s->entered_ns = 0;
-		count_call(s, false);
+	if (cpu->thread.is_inside) {
+		cpu->thread.entered_ns = 0;
+		count_call(cpu, false);
 	}
+	empty_slots(cpu); /* before its end is told: all is in the map then */
 	if (t->signal->live.counter == 0)
-		tell(t->group_leader, s, true);
+		tell(t->group_leader, &cpu->thread, true);
 	return 0;
 }
 

@@ -48,11 +48,23 @@ struct syscall_thread {
 	__u32 n_skip; /* calls until the next that is timed */
 };
 
+/* Calls of one kind that this CPU has counted and not added to the map yet. */
+struct syscall_slot {
+	__u64 tag;
+	struct syscall_key key;
+	struct syscall_value value; /* its count is 0: nothing is in it */
+};
+
+#define SYSCALL_SLOTS 16 /* a power of two */
+
 /* Kept with every CPU. */
 struct syscall_cpu {
 	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
 	__u32 n_marks;		      /* as of when this was looked up */
 	__u32 tid;		      /* of that thread */
+	__u32 has_slots;	      /* some have something in them */
+	__u32 reserved;
+	struct syscall_slot slots[SYSCALL_SLOTS];
 };
 
 #endif

@@ -74,6 +74,14 @@ static void on_exec_event(struct run *run, const struct life_event *ev)
 	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
 }
 
+static void on_exit_event(struct run *run, const struct life_event *ev)
+{
+	if (!tree_on_exit(run->tree, ev->pid, ev->parent_pid))
+		return;
+	tally_account(run->tally, ev->pid, &ev->account);
+	tally_exit(run->tally, ev->pid, ev->wait_status, run_time_of(run, ev->wall_ns));
+}
+
 static void on_life_event(void *ctx, const struct life_event *ev)
 {
 	struct run *run = ctx;
@@ -88,9 +96,10 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 		on_exec_event(run, ev);
 		return;
 	case LIFE_EXIT:
-		if (tree_on_exit(run->tree, ev->pid, ev->parent_pid))
-			tally_exit(run->tally, ev->pid, ev->wait_status,
-				   run_time_of(run, ev->wall_ns));
+		on_exit_event(run, ev);
+		return;
+	case LIFE_ACCOUNT:
+		tally_account(run->tally, ev->pid, &ev->account);
 		return;
 	default:
 		return; /* the rung that a run takes has no others */

@@ -10,14 +10,28 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/call_sums.h"
+#include "model/syscall_text.h"
 #include "sources/sources.h"
 
 /* All trees of a run are one job's. */
 #define TAG 1
 
+/* Texts of so many bytes in all: those of 10,000 processes, mostly. */
+#define MAX_TEXT_BYTES (4 << 20)
+
+struct process_calls {
+	struct proc_key key;
+	const char *text; /* NULL: was given to its record */
+};
+
 struct run_calls {
 	struct tree *tree;
 	struct call_sums sums;
+	struct process_calls *ended; /* what each has called, oldest first */
+	size_t n_ended, cap_ended;
+	struct arena arena; /* of their texts */
+	size_t n_bytes;
+	uint64_t n_untold;	/* processes that there was no room for */
 	struct err trouble;	/* the first; code 0: none */
 	struct err why_no_ebpf; /* where it is strace */
 
@@ -77,6 +91,8 @@ struct run_calls *run_calls_close(struct run_calls *c)
 	for (size_t i = 0; i < c->n_straces; i++)
 		strace_free(c->straces[i]);
 	free(c->straces);
+	free(c->ended);
+	arena_release(&c->arena);
 	call_sums_release(&c->sums);
 	free(c);
 	return NULL;
@@ -151,11 +167,45 @@ void run_calls_begin(struct run_calls *c, pid_t pid)
 	}
 }
 
+static struct process_calls *grow_ended(struct run_calls *c)
+{
+	size_t cap = c->cap_ended ? 2 * c->cap_ended : 64;
+	struct process_calls *ended;
+
+	if (c->n_ended < c->cap_ended)
+		return c->ended;
+	ended = reallocarray(c->ended, cap, sizeof(*ended));
+	if (!ended)
+		return NULL;
+	c->ended = ended;
+	c->cap_ended = cap;
+	return ended;
+}
+
+static bool keep_text(struct run_calls *c, const struct syscall_process *p)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const char *kept;
+
+	syscall_text_write(&text, p->uses, p->n_uses);
+	if (buf_error(&text) < 0 || c->n_bytes + text.len > MAX_TEXT_BYTES || !grow_ended(c))
+		return false;
+	kept = arena_strndup(&c->arena, text.data, text.len);
+	if (!kept)
+		return false;
+	c->n_bytes += text.len;
+	c->ended[c->n_ended++] = (struct process_calls){ { p->pid, p->start_ticks }, kept };
+	return true;
+}
+
+/* By strace, and where there was no room to tell processes apart, they are of the whole tree. */
 static void add_process(void *ctx, const struct syscall_process *p)
 {
 	struct run_calls *c = ctx;
 
 	call_sums_add(&c->sums, p->uses, p->n_uses);
+	if (p->pid > 0 && !keep_text(c, p))
+		c->n_untold++;
 }
 
 static void add_ended(void *ctx, const struct syscall_process *p)
@@ -214,14 +264,69 @@ static void keep_sums(struct run_calls *c, struct attempt *a)
 	a->n_syscalls = uses ? c->sums.n : 0;
 }
 
+static bool is_of(const struct process_calls *calls, const struct proc_record *p)
+{
+	return calls->text && calls->key.pid == p->key.pid &&
+	       (!u64_known(p->key.start_ticks) || calls->key.start_ticks == p->key.start_ticks);
+}
+
+static int compare_pid(const void *a, const void *b)
+{
+	const struct process_calls *x = a, *y = b;
+
+	if (x->key.pid != y->key.pid)
+		return x->key.pid < y->key.pid ? -1 : 1;
+	return (x->key.start_ticks > y->key.start_ticks) -
+	       (x->key.start_ticks < y->key.start_ticks);
+}
+
+static size_t find_first(const struct run_calls *c, pid_t pid)
+{
+	size_t low = 0, high = c->n_ended;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (c->ended[middle].key.pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* A process that no sample saw has no start time: of several with its pid it is the first. */
+static void tell_process(struct run_calls *c, struct proc_record *p, struct arena *arena)
+{
+	for (size_t i = find_first(c, p->key.pid);
+	     i < c->n_ended && c->ended[i].key.pid == p->key.pid; i++)
+		if (is_of(&c->ended[i], p)) {
+			p->syscalls = arena_strdup(arena, c->ended[i].text);
+			c->ended[i].text = NULL;
+			return;
+		}
+}
+
+static void tell_processes(struct run_calls *c, struct attempt *a)
+{
+	if (c->n_ended == 0)
+		return;
+	qsort(c->ended, c->n_ended, sizeof(*c->ended), compare_pid);
+	for (size_t i = 0; i < a->n_processes; i++)
+		tell_process(c, &a->processes[i], &a->arena);
+}
+
 static const char *say_trouble(const struct run_calls *c, struct arena *arena)
 {
 	char text[sizeof(c->trouble.text) + 64];
 
-	if (c->trouble.code == 0 && c->n_lost == 0)
+	if (c->trouble.code == 0 && c->n_lost == 0 && c->n_untold == 0)
 		return NULL;
 	if (c->trouble.code != 0)
 		snprintf(text, sizeof(text), "some were not counted: %s", c->trouble.text);
+	else if (c->n_lost == 0)
+		snprintf(text, sizeof(text), "those of %llu processes are in the sums alone",
+			 (unsigned long long)c->n_untold);
 	else
 		snprintf(text, sizeof(text), "%llu calls found no room to be counted in",
 			 (unsigned long long)c->n_lost);
@@ -235,5 +340,6 @@ void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why)
 	else if (syscalls_is_armed(c->ebpf) && take_in(c))
 		syscalls_each(c->ebpf, add_process, c);
 	keep_sums(c, a);
+	tell_processes(c, a);
 	*ret_why = say_trouble(c, &a->arena);
 }

@@ -35,7 +35,8 @@ void run_calls_begin(struct run_calls *c, pid_t pid);
 /* Into each sample what is new since the last; by strace nobody knows before the end. */
 void run_calls_fill(struct run_calls *c, struct snapshot *snap);
 
-/* The sums of all its processes into a's arena. What is wrong with them is in *why; NULL: nothing.
+/* The sums of all its processes, and what each of those listed in a has called, into a's arena.
+ * What is wrong with them is in *why; NULL: nothing.
  */
 void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why);
 

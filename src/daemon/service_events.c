@@ -120,6 +120,8 @@ static void hand_on_change(struct service *s, enum watch_change change, const st
 	if (change == WATCH_JOB_STARTED && job->a.is_attached)
 		service_follow_attached(s, job);
 	if (change == WATCH_JOB_ENDED) {
+		service_drain_life(s); /* what killed it may wait there */
+		service_forget_signals_of(s, job);
 		service_sum_calls_of(s, job);
 		service_answer_waiters(s, job);
 		service_leave_job(s, job);

@@ -79,6 +79,14 @@ struct life_state {
 	bool is_relaying;
 };
 
+/* Signals and OOM kills of the jobs' processes. */
+struct signals_state {
+	struct waiting_event *items; /* to be written down */
+	size_t n;
+	struct map n_of;     /* attempt -> how many there were */
+	uint64_t n_unlisted; /* more than are kept */
+};
+
 /* System calls of the jobs' processes. */
 struct syscalls_state {
 	struct syscalls *syscalls; /* NULL: no job was watched yet, or it cannot be */
@@ -133,6 +141,7 @@ struct service {
 	struct aside *aside;		/* for calls that take long */
 	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct life_state life;
+	struct signals_state signals;
 	struct syscalls_state syscalls;
 	struct orphans *orphans;
 	struct loop_timer *orphans_timer; /* while some are cancelled; NULL: none ever were */
@@ -403,6 +412,19 @@ int service_relay_events(struct service *s, struct err *err);
 
 /* They have been looked at. */
 void service_forget_ooms(struct service *s);
+
+/* ---- service_signals.c ---- */
+
+/* What the kernel tells of a process, if it is of a job. */
+void service_note_signal(struct service *s, const struct life_event *ev);
+void service_note_oom(struct service *s, const struct life_event *ev);
+
+/* Into the database. -EBUSY: the rest is tried again. */
+int service_record_signals(struct service *s, struct err *err);
+
+/* The job is over. */
+void service_forget_signals_of(struct service *s, const struct watched *job);
+void service_close_signals(struct service *s); /* while the store is open */
 
 /* ---- service_syscalls.c ---- */
 

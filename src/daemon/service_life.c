@@ -12,9 +12,8 @@
 /*
  * Births and deaths of the jobs' processes, on the bus as they happen. A runner
  * writes down those of its own job, exactly: so here they are told and not
- * stored. Signals, and what becomes of memory that runs out, only the runner knows:
- * those are told when they are in the database, and so is everything where
- * the kernel does not tell us.
+ * stored. Signals and kills are told when they are in the database, whoever has written
+ * them down (service_signals.c), and so is everything where the kernel does not tell us.
  */
 
 /* ---- telling ---- */
@@ -108,13 +107,17 @@ static void on_death(struct service *s, const struct life_event *ev)
 
 static void on_life_event(void *ctx, const struct life_event *ev)
 {
+	static void (*const handlers[])(struct service * s, const struct life_event *ev) = {
+		[LIFE_FORK] = on_birth,
+		[LIFE_EXIT] = on_death,
+		[LIFE_SIGNAL] = service_note_signal,
+		[LIFE_OOM] = service_note_oom,
+	};
 	struct service *s = ctx;
 
 	s->life.n_taken++;
-	if (ev->type == LIFE_FORK)
-		on_birth(ctx, ev);
-	else if (ev->type == LIFE_EXIT)
-		on_death(ctx, ev);
+	if ((size_t)ev->type < ARRAY_SIZE(handlers) && handlers[ev->type])
+		handlers[ev->type](s, ev);
 }
 
 static void stop_life(struct service *s)
@@ -165,11 +168,23 @@ static void on_life_fd(void *ctx)
 	loop_timer_set(s->life.timer, GATHER_MS, 0);
 }
 
+/* A kill is not to wait for the next tick. */
+static void tell_signals(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	if (s->signals.n > 0 && service_record_signals(s, &err) == 0)
+		(void)service_relay_events(s, &err);
+}
+
 static void on_life_timer(void *ctx)
 {
 	struct service *s = ctx;
 
-	if (drain(s, MAX_PER_TURN) >= MAX_PER_TURN)
+	size_t n = drain(s, MAX_PER_TURN);
+
+	tell_signals(s);
+	if (n >= MAX_PER_TURN)
 		loop_timer_set(s->life.timer, 1, 0);
 	else if (s->life.watch)
 		loop_fd_set_interest(s->life.watch, LOOP_READABLE);
@@ -406,6 +421,9 @@ int service_relay_events(struct service *s, struct err *err)
 
 	if (!s->store)
 		return 0;
+	r = service_record_signals(s, err);
+	if (r < 0)
+		return r;
 	r = store_follow_events(s->store, NULL, &s->life.last_event_id, is_first ? NULL : relay, s,
 				err);
 	if (r == 0)

@@ -45,6 +45,7 @@ static void write_life(struct json *j, const struct service *s)
 {
 	json_key_u64(j, "process_events", s->life.n_told);
 	json_key_u64(j, "process_events_lost", s->life.n_lost);
+	json_key_u64(j, "signals_unlisted", s->signals.n_unlisted);
 	json_key_u64(j, "syscalls_lost", s->syscalls.n_lost);
 	json_key_u64(j, "anomalies_lost", s->unsaved.n_lost);
 	service_write_orphans(j, s);

@@ -185,6 +185,14 @@ void proc_record_init(struct proc_record *p)
 	};
 }
 
+void exit_account_init(struct exit_account *a)
+{
+	*a =
+		(struct exit_account){ U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN,
+				       U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN,
+				       U64_UNKNOWN, U64_UNKNOWN };
+}
+
 void proc_event_write_fields(struct json *j, const struct proc_event *ev)
 {
 	json_key_f64(j, "timestamp", u64_to_seconds(ev->wall_ns));

@@ -163,18 +163,35 @@ struct proc_record {
 	struct exit_status status;
 	uint64_t user_ns, system_ns;
 	uint64_t max_rss_bytes;
-	enum evidence
-		evidence; /* of the CPU time and peak: EXACT from exit accounting, else SAMPLED */
+	enum evidence evidence;	    /* of the peak: EXACT from exit accounting, else SAMPLED */
+	enum evidence cpu_evidence; /* of the CPU time; UNKNOWN: as that of the peak */
 	uint64_t rchar, wchar, read_bytes, write_bytes;
 	uint64_t major_faults;
 	uint64_t max_threads, max_fds;
 	uint64_t max_gpu_bytes, gpu_busy_ns; /* sampled */
 	uint64_t n_samples;
+	const char *syscalls; /* model/syscall_text.h; NULL: nobody counted them */
 	bool is_unaccounted; /* the attempt's end was stored without it: samples tell what it says,
 				and nothing how it ended */
 };
 
 void proc_record_init(struct proc_record *p);
+
+/*
+ * What a process used in its life, all its threads together, as far as the
+ * kernel tells it.
+ */
+struct exit_account {
+	uint64_t cpu_ns; /* what the scheduler counted; as told at its end, up to a clock tick too
+			    little */
+	uint64_t user_ns, system_ns; /* cpu_ns, split by where the clock ticks fell */
+	uint64_t max_rss_bytes;	     /* of the program it was last */
+	uint64_t minor_faults, major_faults;
+	uint64_t rchar, wchar, read_bytes, write_bytes; /* with those of children waited for */
+};
+
+/* All unknown. */
+void exit_account_init(struct exit_account *a);
 
 enum event_type {
 	EVENT_SPAWN,

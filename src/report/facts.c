@@ -161,6 +161,8 @@ enum evidence facts_cpu_evidence(const struct proc_record *p)
 
 	if (!u64_known(facts_process_cpu_ns(p)))
 		return EVIDENCE_UNKNOWN;
+	if (p->cpu_evidence != EVIDENCE_UNKNOWN)
+		return p->cpu_evidence;
 	return is_from_end ? EVIDENCE_EXACT : p->evidence;
 }
 

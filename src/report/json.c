@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "model/anomaly.h"
+#include "model/syscall_text.h"
 #include "model/rank_finding.h"
 #include "report/notes.h"
 #include "report/report.h"
@@ -135,6 +136,34 @@ static void write_sheets(struct json *j, const struct facts *f)
 	json_end_object(j);
 }
 
+static void write_call(struct json *j, const struct syscall_use *use)
+{
+	json_begin_object(j);
+	json_key_string(j, "name", use->name);
+	json_key_u64(j, "count", use->count);
+	json_key_u64(j, "errors", use->errors);
+	json_key_f64(j, "cpu_seconds", u64_to_seconds(use->cpu_ns));
+	json_key_f64(j, "wait_seconds", u64_to_seconds(use->wait_ns));
+	json_end_object(j);
+}
+
+/* null: nobody counted them. */
+static void write_calls_of(struct json *j, const char *text)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct syscall_use *uses;
+	size_t n;
+
+	if (!text || syscall_text_read(text, &arena, &uses, &n) < 0) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < n; i++)
+		write_call(j, &uses[i]);
+	json_end_array(j);
+}
+
 static void write_process(struct json *j, const struct facts *f, const struct proc_record *p)
 {
 	json_begin_object(j);
@@ -163,6 +192,8 @@ static void write_process(struct json *j, const struct facts *f, const struct pr
 	json_key_f64(j, "peak_gpu_memory_mb", u64_to_mb(p->max_gpu_bytes));
 	json_key_f64(j, "gpu_seconds", u64_to_seconds(p->gpu_busy_ns));
 	json_key_u64(j, "samples", p->n_samples);
+	json_key(j, "syscalls");
+	write_calls_of(j, p->syscalls);
 	json_end_object(j);
 }
 
@@ -261,17 +292,6 @@ static void write_series(struct json *j, const struct facts *f)
 		json_end_object(j);
 	}
 	json_end_array(j);
-}
-
-static void write_call(struct json *j, const struct syscall_use *use)
-{
-	json_begin_object(j);
-	json_key_string(j, "name", use->name);
-	json_key_u64(j, "count", use->count);
-	json_key_u64(j, "errors", use->errors);
-	json_key_f64(j, "cpu_seconds", u64_to_seconds(use->cpu_ns));
-	json_key_f64(j, "wait_seconds", u64_to_seconds(use->wait_ns));
-	json_end_object(j);
 }
 
 /* null where nobody counted, and a line of unknown[] says so. An empty list would be a claim. */

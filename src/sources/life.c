@@ -13,10 +13,9 @@ void life_event_init(struct life_event *ev)
 {
 	*ev = (struct life_event){
 		.start_ticks = U64_UNKNOWN,
-		.account = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN,
-			     U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN },
 		.victim = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, "" },
 	};
+	exit_account_init(&ev->account);
 }
 
 /* One sentence after the other, as each rung refuses. */

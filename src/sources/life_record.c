@@ -27,7 +27,7 @@ static void take_birth(const void *bytes, const struct life_units *units, struct
 	ret->parent_pid = ret->type == LIFE_FORK ? (pid_t)b.parent_pid : 0;
 }
 
-static void take_account(const struct life_death *d, struct life_account *ret)
+static void take_account(const struct life_death *d, struct exit_account *ret)
 {
 	const struct task_counts counts = { .user_ns = d->user_ns,
 					    .system_ns = d->system_ns,

@@ -147,19 +147,6 @@ enum life_type {
 
 #define LIFE_COMM_BYTES 16
 
-/*
- * What a process used in its life, all its threads together, as far as the rung
- * counts it; all unknown where none does.
- */
-struct life_account {
-	uint64_t
-		cpu_ns; /* what the scheduler counted; of LIFE_EXIT up to a clock tick too little */
-	uint64_t user_ns, system_ns; /* cpu_ns, split by where the clock ticks fell */
-	uint64_t max_rss_bytes;	     /* of the program it was last; not in LIFE_ACCOUNT */
-	uint64_t minor_faults, major_faults;
-	uint64_t rchar, wchar, read_bytes, write_bytes; /* with those of children waited for */
-};
-
 struct life_event {
 	enum life_type type;
 	pid_t pid;	  /* of the process (thread group), never of a single thread */
@@ -170,7 +157,7 @@ struct life_event {
 	uint64_t tag;		     /* of life_track(); 0: none */
 	uint64_t start_ticks;	     /* see struct proc_key; U64_UNKNOWN: not told */
 	char comm[LIFE_COMM_BYTES];  /* raw bytes, NUL-terminated; "" not told */
-	struct life_account account; /* LIFE_EXIT, LIFE_ACCOUNT */
+	struct exit_account account; /* LIFE_EXIT; LIFE_ACCOUNT, but for max_rss_bytes */
 
 	struct life_sender {
 		int signal; /* LIFE_SIGNAL */

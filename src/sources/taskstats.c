@@ -213,7 +213,7 @@ int taskstats_drain(struct taskstats_feed *feed)
 	}
 }
 
-bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct life_account *ret)
+bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret)
 {
 	struct thread_stats *sum = find(feed, pid);
 	struct task_counts counts;
@@ -225,7 +225,7 @@ bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct life_account 
 				       .system_ns = sum->system_ns,
 				       .run_ns = sum->run_ns };
 	task_split_cpu(&counts, &split);
-	*ret = (struct life_account){ .cpu_ns = sum->run_ns,
+	*ret = (struct exit_account){ .cpu_ns = sum->run_ns,
 				      .user_ns = split.user_ns,
 				      .system_ns = split.system_ns,
 				      .max_rss_bytes = sum->max_rss_bytes,

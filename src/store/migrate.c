@@ -55,7 +55,9 @@
  *    end an attempt may have no room to tell of its processes. The newest runs of a kind are found
  *    without looking at all of them, and anomalies by their end. Ticks that are removed with
  *    their attempt leave their ids behind as well (last_tick). An attempt of a submitted job
- *    says which submission it is of: no clock can tell.
+ *    says which submission it is of: no clock can tell. How sure the CPU
+ *    time of a process is need not be how sure its peak is. And what each process has called,
+ *    where its runner has counted (model/syscall_text.h).
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -286,7 +288,9 @@ static const char *const migrations[] = {
 	" DELETE FROM folds WHERE recorder = OLD.id; END;"
 	"ALTER TABLE attempts ADD COLUMN submission INTEGER;"
 	"CREATE INDEX attempts_by_submission ON attempts (submission)"
-	" WHERE submission IS NOT NULL;",
+	" WHERE submission IS NOT NULL;"
+	"ALTER TABLE processes ADD COLUMN cpu_evidence TEXT;"
+	"ALTER TABLE processes ADD COLUMN syscalls TEXT;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -163,8 +163,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged, is_raised = 0",
 		{ { "", &process_columns } },
 	},
+	/* The kernel tells a daemon of an OOM kill, and its runner guesses it: it is one. */
 	[STATEMENT_ADD_EVENT] = {
-		"INSERT INTO events (attempt, @names) VALUES (?, @values)",
+		"INSERT INTO events (attempt, @names) SELECT ?1, @values"
+		" WHERE ?5 <> 'oom' OR NOT EXISTS (SELECT 1 FROM events"
+		" WHERE attempt = ?1 AND pid = ?3 AND type = 'oom')",
 		{ { "", &event_columns } },
 	},
 	[STATEMENT_SET_CLOCK] = {
@@ -279,6 +282,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" world_size, command, uid, coalesce(born_wall_ns, start_wall_ns) AS born_wall_ns,"
 		" died_wall_ns, exit_code, signal, user_ns, system_ns, max_rss_bytes,"
 		" CASE WHEN " IS_UNACCOUNTED " THEN 'sampled' ELSE evidence END AS evidence,"
+		" CASE WHEN " IS_UNACCOUNTED " THEN NULL ELSE cpu_evidence END AS cpu_evidence, syscalls,"
 		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
 		" max_gpu_bytes, gpu_busy_ns,"
 		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"

@@ -143,6 +143,7 @@ static const struct column process_items[] = {
 	COLUMN(proc_record, system_ns, column_u64),
 	COLUMN(proc_record, max_rss_bytes, column_u64),
 	COLUMN(proc_record, evidence, column_evidence),
+	COLUMN(proc_record, cpu_evidence, column_evidence),
 	COLUMN(proc_record, rchar, column_u64),
 	COLUMN(proc_record, wchar, column_u64),
 	COLUMN(proc_record, read_bytes, column_u64),
@@ -153,6 +154,7 @@ static const struct column process_items[] = {
 	COLUMN(proc_record, max_gpu_bytes, column_u64),
 	COLUMN(proc_record, gpu_busy_ns, column_u64),
 	COLUMN(proc_record, n_samples, column_u64),
+	COLUMN(proc_record, syscalls, column_text),
 };
 const struct columns process_columns = COLUMNS(process_items);
 

@@ -127,10 +127,16 @@ if [[ $best_samples == eBPF* ]]; then
 	json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
 	json "one exec for each process that did, found at the last try" "$stdout" \
 		'[c["count"] - c["errors"] for c in d["syscalls"] if c["name"] == "execve"] == [3]'
+	json "each process has its own" "$stdout" \
+		'sorted(sum(c["count"] for c in p["syscalls"] if c["name"] == "write") // 5000 for p in d["processes"]) == [0, 0, 1]'
+	json "which add up to those of the job" "$stdout" \
+		'sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["count"] for c in d["syscalls"])'
 	json "nobody else is counted" "$stdout" \
 		'not {c["name"] for c in d["syscalls"]} & {"bpf", "perf_event_open", "epoll_wait", "signalfd4", "timerfd_settime"}'
 	run "$PROCTOR" report own --format json
 	is "the record has the same" "$(counts "$stdout")" "$by_ebpf"
+	json "of each process as well" "$stdout" \
+		'sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["count"] for c in d["syscalls"])'
 	run "$PROCTOR" report own
 	like "and the report for people" "$stdout" 'System calls \(all of all processes'
 
@@ -196,6 +202,65 @@ if command -v strace >/dev/null; then
 	wait "$counting" 2>/dev/null
 	is "a killed run lets go" "$(await_tracer "$target" ==)" 0
 	check "of a command that lives" kill "$target"
+fi
+
+# ---- who has sent which signal ----
+
+if [[ $best_samples == eBPF* ]]; then
+	export TMP
+	start_daemon 'interval_seconds: 0.2'
+	"$PROCTOR" events --follow --json >"$TMP/signals" 2>/dev/null &
+	following=$!
+	"$PROCTOR" run -q --job killed -- sh -c 'trap : USR1; echo $$ >"$TMP/victim"; while :; do sleep 0.1; done' &
+	victim_run=$!
+	eventually test -s "$TMP/victim"
+	victim=$(cat "$TMP/victim")
+	is_watched() { "$PROCTOR" snapshot --json | grep -q "\"pid\":$victim,"; }
+	eventually is_watched
+	sleep 0.5
+	kill -USR1 "$victim"
+	"$PROCTOR" run -q --job killer -- sh -c 'sleep 1; exec kill -KILL "$1"' sh "$victim"
+	wait "$victim_run"
+	is "a job that was killed" "$?" 137
+
+	# A cgroup of our own, where this machine lets us have one.
+	box=
+	for parent in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+		mkdir "$parent/proctor-test-$$" 2>/dev/null || continue
+		if [ -e "$parent/proctor-test-$$/memory.max" ] || [ -e "$parent/proctor-test-$$/memory.limit_in_bytes" ]; then
+			box=$parent/proctor-test-$$
+			break
+		fi
+		rmdir "$parent/proctor-test-$$"
+	done
+	if [ -n "$box" ]; then
+		echo 33554432 2>/dev/null >"$box/memory.max" || echo 33554432 >"$box/memory.limit_in_bytes"
+		# A child of the command: no runner would know. It is born after the daemon has seen the job.
+		"$PROCTOR" run -q --job greedy -- bash -c 'sleep 1.5
+			(echo $BASHPID >"$1/cgroup.procs"; exec tail /dev/zero); sleep 0.5' bash "$box"
+		rmdir "$box"
+	fi
+	told_kill() { grep -q '"event":"process.kill".*"job_id":"killed"' "$TMP/signals"; }
+	check "the kill is told" eventually told_kill
+	"$PROCTOR" stop
+	kill -INT "$following"
+	wait "$following" 2>/dev/null
+	"$PROCTOR" events --job killed --json >"$TMP/recorded"
+	like "who sent a signal is recorded" "$(grep process.signal "$TMP/recorded")" \
+		"\"pid\":$victim,.*\"signal_num\":10,.*sent by $$ \("
+	like "also of which job" "$(grep process.kill "$TMP/recorded")" \
+		"\"pid\":$victim,.*\"signal_num\":9,.*sent by [0-9]+ \((kill|sh)\), of job killer"
+	is "once" "$(grep -c process.kill "$TMP/recorded")" 1
+	run "$PROCTOR" report killed --format json
+	json "and in the report" "$stdout" \
+		'[e["details"].endswith("of job killer") for e in d["events"] if e["event_type"] == "kill"] == [True]'
+	if [ -n "$box" ]; then
+		"$PROCTOR" events --job greedy --json | grep process.oom >"$TMP/ooms"
+		is "an OOM kill is recorded" "$(wc -l <"$TMP/ooms")" 1
+		like "with what the victim and its cgroup held" "$(cat "$TMP/ooms")" \
+			"it held [0-9.]+ MB; its cgroup proctor-test-$$ held [0-9.]+ MB of at most 32(\\.0)? MB"
+	fi
+	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 
 # A run is too short for it, and says so.

@@ -136,6 +136,48 @@ static void test_peak_of_a_tree_is_at_least_its_largest_process(void **state)
 	tally_free(t);
 }
 
+/* A process that no sample saw, and that its own parent waited for. */
+static void test_what_the_kernel_tells_of_an_end_is_kept(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct exit_account account;
+	const struct proc_record *p;
+	size_t n;
+
+	(void)state;
+	exit_account_init(&account);
+	tally_begin_sheet(t, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 2);
+	fork_of(t, 103, 101, 2);
+	account.cpu_ns = 5 * SECOND;
+	account.user_ns = 3 * SECOND;
+	account.system_ns = 2 * SECOND;
+	account.max_rss_bytes = 40 * MB;
+	account.rchar = 1000;
+	account.major_faults = 3;
+	tally_account(t, 102, &account);
+	tally_exit(t, 102, 0x0200, 3);
+	exit_account_init(&account);
+	tally_account(t, 103, &account); /* the kernel says nothing: that is not 0 */
+	tally_exit(t, 103, 0, 3);
+	tally_account(t, 999, &account); /* somebody else's */
+	p = tally_processes(t, &n);
+	assert_int_equal(n, 3);
+	assert_int_equal(p[1].user_ns, 3 * SECOND);
+	assert_int_equal(p[1].system_ns, 2 * SECOND);
+	assert_int_equal(p[1].max_rss_bytes, 40 * MB);
+	assert_int_equal(p[1].evidence, EVIDENCE_EXACT);
+	assert_int_equal(p[1].cpu_evidence, EVIDENCE_LOWER_BOUND); /* of the last clock tick */
+	assert_int_equal(p[1].rchar, 1000);
+	assert_int_equal(p[1].major_faults, 3);
+	assert_int_equal(p[1].status.exit_code, 2);
+	assert_false(u64_known(p[1].wchar));
+	assert_false(u64_known(p[2].user_ns));
+	assert_false(u64_known(p[2].max_rss_bytes));
+	tally_free(t);
+}
+
 /* ru_maxrss of a small command is that of the child before exec: it only bounds the truth. */
 static void test_mark_from_before_exec_is_no_measurement(void **state)
 {
@@ -630,6 +672,7 @@ int main(void)
 		cmocka_unit_test(test_tries_are_counted_apart),
 		cmocka_unit_test(test_average_is_over_the_time_that_was_used),
 		cmocka_unit_test(test_largest_process_is_exact_only_if_nothing_hides),
+		cmocka_unit_test(test_what_the_kernel_tells_of_an_end_is_kept),
 		cmocka_unit_test(test_a_dip_is_not_billed_again),
 	};
 

@@ -234,7 +234,7 @@ static pid_t start_user(void)
 }
 
 /* slack_ns: by how much less the kernel may have counted. */
-static void check_account(const struct life_account *account, const struct rusage *usage,
+static void check_account(const struct exit_account *account, const struct rusage *usage,
 			  uint64_t slack_ns)
 {
 	uint64_t cpu_ns = ns_of(usage->ru_utime) + ns_of(usage->ru_stime);

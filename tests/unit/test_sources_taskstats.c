@@ -216,7 +216,7 @@ static void test_an_exit_has_an_account(void **state)
 static void test_who_has_not_ended_has_none(void **state)
 {
 	struct taskstats_feed *feed = NULL;
-	struct life_account account;
+	struct exit_account account;
 	struct err err = ERR_INIT;
 
 	(void)state;

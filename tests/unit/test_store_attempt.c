@@ -97,6 +97,8 @@ static struct proc_record make_process(pid_t pid, uint64_t start, uint64_t born)
 		.system_ns = 12,
 		.max_rss_bytes = 13,
 		.evidence = EVIDENCE_EXACT,
+		.cpu_evidence = EVIDENCE_LOWER_BOUND,
+		.syscalls = "read 1 0 5 -",
 		.rchar = 14,
 		.wchar = 15,
 		.read_bytes = 16,
@@ -182,7 +184,7 @@ static void assert_sheet(const struct sheet_record *a, const struct sheet_record
 
 static void assert_process(const struct proc_record *a, const struct proc_record *b)
 {
-	assert_int_equal(sizeof(*a), 25 * 8); /* is_unaccounted is not stored */
+	assert_int_equal(sizeof(*a), 26 * 8); /* is_unaccounted is not stored */
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
@@ -191,6 +193,8 @@ static void assert_process(const struct proc_record *a, const struct proc_record
 	assert_int_equal(a->local_rank, b->local_rank);
 	assert_int_equal(a->world_size, b->world_size);
 	assert_string_or_null(a->command, b->command);
+	assert_string_or_null(a->syscalls, b->syscalls);
+	assert_int_equal(a->cpu_evidence, b->cpu_evidence);
 	assert_int_equal(a->uid, b->uid);
 	assert_int_equal(a->born_wall_ns, b->born_wall_ns);
 	assert_int_equal(a->died_wall_ns, b->died_wall_ns);

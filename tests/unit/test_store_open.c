@@ -102,6 +102,8 @@ static void make_version_1(const struct fixture *f)
 		"ALTER TABLE processes DROP COLUMN local_rank",
 		"ALTER TABLE processes DROP COLUMN world_size",
 		"DROP TABLE syscalls",
+		"ALTER TABLE processes DROP COLUMN cpu_evidence",
+		"ALTER TABLE processes DROP COLUMN syscalls",
 		"DROP INDEX processes_by_pid",
 		"DROP INDEX folds_by_time",
 		"ALTER TABLE folds DROP COLUMN rolled_to",

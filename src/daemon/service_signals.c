@@ -1,0 +1,220 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "daemon/service_internal.h"
+#include "report/report.h"
+
+/*
+ * Who has sent which signal to the processes of jobs, and whom the kernel has killed for want of
+ * memory: by eBPF only. Unlike births and deaths no runner knows this, so it is written down here,
+ * and told when it is in the database, as what runners write is.
+ */
+
+/* What waits while the database is locked; and so many of one attempt, against a storm of them. */
+#define MAX_WAITING 4096
+#define MAX_OF_ATTEMPT 2000
+#define DETAILS_BYTES 320
+
+struct waiting_event {
+	int64_t attempt_id;
+	struct proc_event ev; /* its details are these */
+	char details[DETAILS_BYTES];
+};
+
+/* ---- words ---- */
+
+static void add_comm(struct buf *out, const char comm[LIFE_COMM_BYTES])
+{
+	size_t n = strnlen(comm, LIFE_COMM_BYTES);
+
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(out, comm + i, n - i);
+}
+
+/* Of whose job the sender is; NULL: of none. */
+static const struct watched *job_of_sender(struct service *s, const struct life_sender *sender)
+{
+	const struct member *member = members_find(s->life.members, sender->pid);
+	int64_t attempt_id = member ? member->attempt_id : (int64_t)sender->tag;
+
+	return attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL;
+}
+
+/* Another user's jobs are nobody's business. */
+static void add_job_of_sender(struct buf *out, const struct watched *from, const struct watched *to)
+{
+	if (from == to)
+		buf_add_str(out, ", of this job");
+	else if (from && from->a.uid == to->a.uid)
+		buf_printf(out, ", of job %s", from->job_id);
+}
+
+static void describe_sender(struct service *s, const struct watched *job,
+			    const struct life_event *ev, struct buf *out)
+{
+	const struct life_sender *sender = &ev->sender;
+
+	if (sender->is_kernel) {
+		buf_add_str(out, "sent by the kernel");
+		return;
+	}
+	buf_printf(out, "sent by %d (", (int)sender->pid);
+	add_comm(out, sender->comm);
+	buf_add_char(out, ')');
+	add_job_of_sender(out, job_of_sender(s, sender), job);
+}
+
+static void describe_victim(const struct life_victim *v, struct buf *out)
+{
+	buf_add_str(out, "killed by the kernel for want of memory");
+	if (u64_known(v->rss_bytes)) {
+		buf_add_str(out, ": it held ");
+		report_add_bytes(out, v->rss_bytes);
+	}
+	if (!u64_known(v->cgroup_bytes))
+		return;
+	buf_add_str(out, u64_known(v->rss_bytes) ? "; " : ": ");
+	buf_add_str(out, v->cgroup[0] ? "its cgroup " : "the root of cgroups");
+	for (size_t i = 0, n = strlen(v->cgroup); i < n;)
+		i += utf8_add_shown(out, v->cgroup + i, n - i);
+	buf_add_str(out, " held ");
+	report_add_bytes(out, v->cgroup_bytes);
+	if (u64_known(v->cgroup_limit_bytes)) {
+		buf_add_str(out, " of at most ");
+		report_add_bytes(out, v->cgroup_limit_bytes);
+	}
+}
+
+/* ---- what comes ---- */
+
+static bool has_room(struct service *s, int64_t attempt_id)
+{
+	struct signals_state *state = &s->signals;
+	uint64_t n = 0;
+
+	map_get(&state->n_of, (uint64_t)attempt_id, &n);
+	if (n >= MAX_OF_ATTEMPT || state->n == MAX_WAITING ||
+	    map_put(&state->n_of, (uint64_t)attempt_id, n + 1) < 0)
+		return false;
+	if (!state->items)
+		state->items = calloc(MAX_WAITING, sizeof(*state->items));
+	return state->items != NULL;
+}
+
+static void keep(struct service *s, const struct watched *job, const struct proc_event *ev,
+		 const struct buf *details)
+{
+	struct waiting_event *kept;
+
+	if (buf_error(details) < 0 || !has_room(s, job->a.id)) {
+		s->signals.n_unlisted++;
+		return;
+	}
+	kept = &s->signals.items[s->signals.n++];
+	*kept = (struct waiting_event){ .attempt_id = job->a.id, .ev = *ev };
+	snprintf(kept->details, sizeof(kept->details), "%.*s",
+		 (int)utf8_cut(details->data, details->len, sizeof(kept->details) - 1),
+		 details->data);
+	if (job->a.is_attached) { /* whose events are not relayed */
+		kept->ev.details = kept->details;
+		kept->ev.job_id = job->job_id;
+		service_tell_process(s, &kept->ev, job->a.attempt_num, job->a.uid);
+	}
+}
+
+/* Whose process it is; NULL: nobody's. */
+static struct watched *job_of(struct service *s, const struct life_event *ev,
+			      struct proc_event *ret)
+{
+	const struct member *member = members_find(s->life.members, ev->pid);
+	int64_t attempt_id = member ? member->attempt_id : (int64_t)ev->tag;
+	struct watched *job = attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL;
+
+	if (!job)
+		return NULL;
+	*ret = (struct proc_event){
+		.wall_ns = ev->wall_ns,
+		.key = { ev->pid, ev->start_ticks },
+		.sheet_num = watch_sheet_at(s->watch, job, ev->wall_ns),
+	};
+	return job;
+}
+
+/* A runner notes itself whom it has signalled, and why. */
+void service_note_signal(struct service *s, const struct life_event *ev)
+{
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
+	struct proc_event event;
+	struct watched *job = job_of(s, ev, &event);
+
+	if (!job || (!job->a.is_attached && ev->sender.pid == job->a.runner.pid))
+		return;
+	event.type = ev->sender.signal == SIGKILL ? EVENT_KILL : EVENT_SIGNAL;
+	event.status = (struct exit_status){ -1, ev->sender.signal };
+	if (!job->a.is_attached && ev->pid == job->a.runner.pid)
+		buf_add_str(&details, "to the runner; ");
+	describe_sender(s, job, ev, &details);
+	keep(s, job, &event, &details);
+}
+
+void service_note_oom(struct service *s, const struct life_event *ev)
+{
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
+	struct proc_event event;
+	struct watched *job = job_of(s, ev, &event);
+
+	if (!job)
+		return;
+	event.type = EVENT_OOM;
+	event.status = (struct exit_status){ -1, SIGKILL };
+	describe_victim(&ev->victim, &details);
+	keep(s, job, &event, &details);
+}
+
+/* ---- writing it down ---- */
+
+/* One that cannot be written for another reason than a lock will not be later either. */
+int service_record_signals(struct service *s, struct err *err)
+{
+	struct signals_state *state = &s->signals;
+	size_t done = 0;
+	int r = 0;
+
+	if (!s->store)
+		return 0;
+	for (; done < state->n; done++) {
+		struct waiting_event *next = &state->items[done];
+		const struct attempt a = { .id = next->attempt_id };
+
+		next->ev.details = next->details;
+		r = store_write_events(s->store, &a, &next->ev, 1, err);
+		if (r == -EBUSY)
+			break;
+		if (r < 0)
+			log_debug("a signal is not recorded: %s", err->text);
+	}
+	memmove(state->items, state->items + done, (state->n - done) * sizeof(*state->items));
+	state->n -= done;
+	return r == -EBUSY ? r : 0;
+}
+
+void service_forget_signals_of(struct service *s, const struct watched *job)
+{
+	map_remove(&s->signals.n_of, (uint64_t)job->a.id);
+}
+
+void service_close_signals(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	(void)service_record_signals(s, &err);
+	free(s->signals.items);
+	map_release(&s->signals.n_of);
+}
