@@ -136,7 +136,8 @@ static void add_no_rise(struct buf *out, const struct rank_analysis *a, const st
 {
 	(void)f;
 	buf_add_str(out, a->n_ranks == 0 ? "There are no samples."
-					 : "No rank's memory rises and stays up.");
+					 : "No rank's memory rises and stays up, but for what each "
+					   "loads at its start.");
 }
 
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)

@@ -67,14 +67,19 @@ static void set_scales(struct series *s)
 	s->min_rise = fmax(fmax(MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);
 }
 
-int series_cut(struct series *s)
+void series_fill(struct series *s)
 {
 	make_bins(s);
-	if (s->n < 2) {
-		s->n_segments = 0;
+	s->n_segments = 0;
+	if (s->n >= 2)
+		set_scales(s);
+}
+
+int series_cut(struct series *s)
+{
+	series_fill(s);
+	if (s->n < 2)
 		return 0;
-	}
-	set_scales(s);
 	return segments_find(s->t, s->y, s->n, s->sigma, s->segments, &s->n_segments);
 }
 
@@ -112,7 +117,7 @@ static struct run follow(const struct series *s, size_t first)
 			break;
 		if (m.to - series_move(s, run.last).to > REST_FACTOR * (rose + s->t[1] - s->t[0]))
 			break;
-		if (sum > run.gain + s->sigma) {
+		if (sum > run.gain + level) {
 			run.gain = sum;
 			run.last = i;
 		}
@@ -167,7 +172,7 @@ void series_find_runs(const struct series *s, struct run_list *ret)
 	for (size_t i = 0; i < series_count_moves(s);) {
 		struct run run;
 
-		if (series_move(s, i).gain < s->sigma) {
+		if (series_move(s, i).gain < SERIES_LEVEL_SIGMAS * s->sigma) {
 			i++;
 			continue;
 		}

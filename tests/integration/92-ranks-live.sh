@@ -3,11 +3,9 @@
 # telemetry, and the report names the one that began to allocate before the others.
 . "$(dirname "$0")/lib.sh"
 RANKS=8 LEADER=5
-# Itself, and not a script that looks for it: that would be a rise of its own.
-python=$(python3 -c 'import sys; print(sys.executable)')
 
-# A rank that does nothing for a while, then allocates; one of them 2 s before all others. Phases
-# are marked before anything is measured of them, and no other program runs in between.
+# A rank that loads some memory, as fast as it can beside the others, does nothing for a while, then
+# allocates; one of them 2 s before all others.
 cat >"$TMP/rank.py" <<'PYTHON'
 import os, subprocess, sys, time
 rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("RANK", "-1")))
@@ -16,6 +14,10 @@ def phase(what, name):
     subprocess.run([os.environ["PROCTOR"], "phase", what, name], check=True)
 def sleep_until(moment):
     time.sleep(max(0, moment - time.time()))
+loaded = []
+for _ in range(30):
+    loaded.append(b"y" * (1 << 20))
+    sum(range(100000))
 phase("enter", "load-batch" if rank == leader else "wait")
 sleep_until(begin + (0 if rank == leader else 2))
 held = []
@@ -65,7 +67,7 @@ if command -v mpirun >/dev/null; then
 	root=()
 	[ "$(id -u)" = 0 ] && root=(--allow-run-as-root)
 	run "$PROCTOR" run --job mpi --interval 0.25 -- \
-		mpirun "${root[@]}" --oversubscribe -n $RANKS "$python" "$TMP/rank.py" "$(begin_in 5)" $LEADER
+		mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$(begin_in 8)" $LEADER
 	is "mpirun ran" "$status" 0
 	check_named "Open MPI" mpi
 	run "$PROCTOR" history --job mpi --json
@@ -84,7 +86,7 @@ fi
 cat >"$TMP/job.yaml" <<YAML
 job_id: filed
 sheets:
-  - run: [$python, $TMP/rank.py, "$(begin_in 4)", "$LEADER"]
+  - run: [python3, $TMP/rank.py, "$(begin_in 7)", "$LEADER"]
     ranks: $RANKS
 YAML
 run "$PROCTOR" run --interval 0.25 -f "$TMP/job.yaml"
