@@ -5,7 +5,6 @@
 #include "stats/noise.h"
 
 /* A rise counts from here on: so many MiB, such a share of the peak, so much above the noise. */
-#define MIN_RISE_MIB 16.0
 #define MIN_RISE_SHARE 0.01
 #define MIN_RISE_SIGMAS 8.0
 
@@ -64,7 +63,8 @@ static void set_scales(struct series *s)
 	if (lag > 1)
 		s->sigma = fmax(s->sigma, noise_sigma(s->t, s->y, s->n, lag, scratch));
 	s->sigma = fmax(s->sigma, fmax(MIN_SIGMA_MIB, MIN_SIGMA_SHARE * s->range));
-	s->min_rise = fmax(fmax(MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);
+	s->min_rise =
+		fmax(fmax(SERIES_MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);
 }
 
 void series_fill(struct series *s)

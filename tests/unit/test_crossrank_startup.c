@@ -189,6 +189,8 @@ static void test_startup(void **unused)
 	static const int loads[] = { 2,	 9,  7,	 12, 30, 44, 53, 53, 53, 53,
 				     53, 53, 53, 53, 60, 70, 80, 90, 99 };
 	static const int pauses[] = { 2, 20, 20, 20, 40, 60, 80, 80, 80, 80, 80, 80, 80 };
+	static const int waits[] = { 5,	 5,  5,	 5,  5,	 5,  20, 40, 50, 50, 50,
+				     50, 50, 50, 50, 50, 60, 70, 80, 90, 99 };
 	static const int never[] = { 2, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110 };
 	static const int two[] = { 5, 5 };
 
@@ -196,6 +198,8 @@ static void test_startup(void **unused)
 	assert_int_equal(end_of(rests, ARRAY_SIZE(rests)), 0);
 	assert_int_equal(end_of(loads, ARRAY_SIZE(loads)), 6);
 	assert_int_equal(end_of(pauses, ARRAY_SIZE(pauses)), 6);
+	assert_int_equal(end_of(waits, ARRAY_SIZE(waits)), 8);
+	assert_int_equal(end_of(waits, ARRAY_SIZE(waits) - 5), 0); /* nothing happens behind it */
 	assert_int_equal(end_of(never, ARRAY_SIZE(never)), SIZE_MAX);
 	assert_int_equal(end_of(two, 1), SIZE_MAX);
 }
