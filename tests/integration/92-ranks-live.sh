@@ -4,12 +4,12 @@
 . "$(dirname "$0")/lib.sh"
 RANKS=8 LEADER=5
 
-# A rank that loads some memory, as fast as it can beside the others, does nothing for a while, then
-# allocates; one of them 2 s before all others.
+# A rank that loads some memory, as fast as it can beside the others, rests until 4 s after the last
+# has loaded, then allocates; one of them 2 s before all others. Who is ready has a file in a folder.
 cat >"$TMP/rank.py" <<'PYTHON'
 import os, subprocess, sys, time
 rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("RANK", "-1")))
-begin, leader = float(sys.argv[1]), int(sys.argv[2])
+folder, leader, ranks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 def phase(what, name):
     subprocess.run([os.environ["PROCTOR"], "phase", what, name], check=True)
 def sleep_until(moment):
@@ -19,6 +19,10 @@ for _ in range(30):
     loaded.append(b"y" * (1 << 20))
     sum(range(100000))
 phase("enter", "load-batch" if rank == leader else "wait")
+open(f"{folder}/{rank}", "w").close()
+while len(os.listdir(folder)) < ranks:
+    time.sleep(0.02)
+begin = max(os.stat(f"{folder}/{i}").st_mtime for i in range(ranks)) + 4
 sleep_until(begin + (0 if rank == leader else 2))
 held = []
 while time.time() < begin + 6:
@@ -26,12 +30,8 @@ while time.time() < begin + 6:
     time.sleep(0.1)
 phase("exit", "load-batch" if rank == leader else "wait")
 PYTHON
+mkdir "$TMP/meet-mpi" "$TMP/meet-filed"
 export PROCTOR SLURM_JOB_ID=a-word-that-is-nowhere
-
-# begin_in SECONDS: the moment at which the leader begins, for ranks that are started now.
-begin_in() {
-	python3 -c 'import sys, time; print(time.time() + float(sys.argv[1]))' "$1"
-}
 
 # check_named NAME JOB: the report, the analysis and the export of the job agree.
 check_named() {
@@ -67,7 +67,7 @@ if command -v mpirun >/dev/null; then
 	root=()
 	[ "$(id -u)" = 0 ] && root=(--allow-run-as-root)
 	run "$PROCTOR" run --job mpi --interval 0.25 -- \
-		mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$(begin_in 8)" $LEADER
+		mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$TMP/meet-mpi" $LEADER $RANKS
 	is "mpirun ran" "$status" 0
 	check_named "Open MPI" mpi
 	run "$PROCTOR" history --job mpi --json
@@ -86,7 +86,7 @@ fi
 cat >"$TMP/job.yaml" <<YAML
 job_id: filed
 sheets:
-  - run: [python3, $TMP/rank.py, "$(begin_in 7)", "$LEADER"]
+  - run: [python3, $TMP/rank.py, $TMP/meet-filed, "$LEADER", "$RANKS"]
     ranks: $RANKS
 YAML
 run "$PROCTOR" run --interval 0.25 -f "$TMP/job.yaml"
