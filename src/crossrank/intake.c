@@ -68,6 +68,7 @@ static int take_records(struct intake *r, struct records *records, struct input 
 			const char *name)
 {
 	struct record_text text = { .line = 1 };
+	uint64_t n_cut = r->n_cut;
 	int more = 0, stop = 0;
 
 	while (stop == 0 && (more = records_next(records, &text)) > 0)
@@ -78,7 +79,8 @@ static int take_records(struct intake *r, struct records *records, struct input 
 		text.is_last = false;
 		return tell_fault(r, name, &text, REASON_BAD_COMPRESSION);
 	}
-	if (more == 0 && input_is_cut(in)) {
+	/* The record that the end cut is told already, if it is one. */
+	if (more == 0 && input_is_cut(in) && r->n_cut == n_cut) {
 		struct fault fault = { name, text.line, REASON_BAD_COMPRESSION, true };
 
 		r->n_cut++;
@@ -181,6 +183,20 @@ static int read_folder(struct intake *r, const char *path, int depth, struct err
 	return e;
 }
 
+/* Who names a folder means files in it. */
+static int read_named_folder(struct intake *r, const char *path, struct err *err)
+{
+	uint64_t n_files = r->n_files;
+	int e = read_folder(r, path, 0, err);
+
+	if (e == 0 && r->n_files == n_files)
+		return err_set(err, -ENOENT,
+			       "no file in the folder %s has a name that ends in .jsonl, .ndjson, "
+			       ".json or .csv, with or without .gz or .zst",
+			       path);
+	return e;
+}
+
 static int read_path(struct intake *r, const char *path, int depth, struct err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -196,7 +212,7 @@ static int read_path(struct intake *r, const char *path, int depth, struct err *
 	if (!S_ISDIR(st.st_mode))
 		return intake_read_fd(r, fd, path, err);
 	close(fd);
-	return read_folder(r, path, depth, err);
+	return depth == 0 ? read_named_folder(r, path, err) : read_folder(r, path, depth, err);
 }
 
 int intake_read(struct intake *r, const char *path, struct err *err)

@@ -8,7 +8,8 @@ RANKS=8 LEADER=5
 # has loaded, then allocates; one of them 2 s before all others. Who is ready has a file in a folder.
 cat >"$TMP/rank.py" <<'PYTHON'
 import os, subprocess, sys, time
-rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("RANK", "-1")))
+names = ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID")
+rank = next(int(os.environ[name]) for name in names if name in os.environ)
 folder, leader, ranks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 def phase(what, name):
     subprocess.run([os.environ["PROCTOR"], "phase", what, name], check=True)
@@ -92,6 +93,60 @@ YAML
 run "$PROCTOR" run --interval 0.25 -f "$TMP/job.yaml"
 is "the job file ran" "$status" 0
 check_named "job file" filed
+
+# ---- launchers that are not here, and several hosts ----
+# launch KIND FIRST LAST RANKS LEADER FOLDER: those ranks, told who they are as that launcher does.
+cat >"$TMP/launch" <<'BASH'
+#!/bin/bash
+for rank in $(seq "$2" "$3"); do
+	case $1 in
+	torchrun) env="RANK=$rank LOCAL_RANK=$((rank - $2)) WORLD_SIZE=$4 TORCHELASTIC_RUN_ID=none" ;;
+	srun) env="SLURM_JOB_ID=7 SLURM_PROCID=$rank SLURM_LOCALID=$((rank - $2)) SLURM_NTASKS=$4" ;;
+	esac
+	env $env python3 "$(dirname "$0")/rank.py" "$6" "$5" "$4" &
+done
+wait
+BASH
+chmod +x "$TMP/launch"
+mkdir "$TMP/meet-srun" "$TMP/meet-hosts" "$TMP/hosts"
+run "$PROCTOR" run --job srun --interval 0.25 -- "$TMP/launch" srun 0 2 3 1 "$TMP/meet-srun"
+run "$PROCTOR" ranks analyze --job srun --json --store "sqlite:$PROCTOR_HOME/proctor.db"
+json "ranks of srun" "$stdout" "d['participating_ranks'] == [0, 1, 2] and d['finding']['rank'] == 1"
+
+# on_host NAME FIRST LAST: ranks of one job of torchrun's, on a host that records for itself.
+on_host() {
+	local own=()
+	unshare -u true 2>/dev/null && own=(unshare -u sh -c "hostname $1"' && exec "$@"' host)
+	mkdir "$TMP/home-$1"
+	"${own[@]}" env PROCTOR_HOME="$TMP/home-$1" "$PROCTOR" run --job wide --interval 0.25 -- \
+		"$TMP/launch" torchrun "$2" "$3" 4 2 "$TMP/meet-hosts" 2>/dev/null
+}
+on_host first 0 1 &
+sleep 2
+on_host second 2 3
+wait
+for host in first second; do
+	mkdir "$TMP/hosts/$host"
+	run "$PROCTOR" export telemetry --job wide --store "$TMP/home-$host/proctor.db" -o "$TMP/hosts/$host"
+	is "$host: export from its own record" "$status/$stderr" 0/
+done
+run "$PROCTOR" ranks analyze --json "$TMP/hosts"
+json "two hosts of one boot, put together" "$stdout" \
+	"d['missing_ranks'] == [] and d['finding']['clocks']['count'] == 1 and d['finding']['rank'] == 2"
+# clocks SYNCHRONISED: as if the second were another machine.
+clocks() {
+	sed -Ei 's/"boot_id":"[^"]*"(,"clock_[a-z_]*":[a-z0-9]+)*/"boot_id":"another",'"$1/" "$TMP"/hosts/second/*.jsonl
+	run "$PROCTOR" ranks analyze --json "$TMP/hosts"
+}
+clocks '"clock_synchronised":false'
+json "clocks that follow nothing have no order" "$stdout" \
+	"d['finding']['verdict'] == 'cannot_tell' and d['finding']['reason_code'] == 'clock_not_synchronised'"
+sed -Ei 's/"clock_synchronised":false/"clock_synchronised":true,"clock_error_ns":5000000/' "$TMP"/hosts/first/*.jsonl
+clocks '"clock_synchronised":true,"clock_error_ns":5000000'
+json "clocks that agree do" "$stdout" \
+	"d['finding']['rank'] == 2 and d['finding']['clocks'] == {'count': 2, 'error_ns': 5000000, 'is_assumed': False}"
+clocks '"clock_synchronised":true,"clock_error_ns":5000000000'
+json "but for those that agree too little" "$stdout" "d['finding']['verdict'] == 'cannot_tell'"
 
 is "nothing of an environment is kept" "$(grep -rlF "$SLURM_JOB_ID" "$PROCTOR_HOME")" ""
 
