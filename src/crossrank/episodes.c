@@ -81,31 +81,37 @@ static void explain(struct episodes *e, const struct judge_outcome *o)
 		e->is_explained[e->w->all[i].rank - e->w->a->ranks] = true;
 }
 
-static bool is_explained(const struct episodes *e, const struct judge_outcome *o)
+static size_t count_explained(const struct episodes *e, const struct judge_outcome *o)
 {
+	size_t n = 0;
+
 	for (size_t i = o->from; i < o->to; i++)
-		if (!e->is_explained[e->w->all[i].rank - e->w->a->ranks])
-			return false;
-	return true;
+		n += e->is_explained[e->w->all[i].rank - e->w->a->ranks];
+	return n;
 }
 
-/* Walks back from the last one; NULL: there is no answer on the way to the peak, or off it. */
+/*
+ * Walks back from the last one. Behind a workload one counts that has a rank of its own, behind
+ * another answer one that has no rank of it: ranks that went up one after the other.
+ */
 static const struct judge_outcome *choose(struct episodes *e, bool on_the_way)
 {
 	double least = MIN_EPISODE_SHARE * largest_gain(e, on_the_way);
+	const struct judge_outcome *found = NULL;
 
 	memset(e->is_explained, 0, e->w->a->n_ranks * sizeof(*e->is_explained));
 	for (size_t i = e->n; i-- > 0;) {
 		const struct judge_outcome *o = &e->items[i];
+		size_t n_explained = count_explained(e, o);
 
-		if (leads_to_peak(e->w, o) != on_the_way)
+		if (leads_to_peak(e->w, o) != on_the_way ||
+		    (o->verdict != VERDICT_NONE && gain_of(e->w, o) < least))
 			continue;
-		if (o->verdict == VERDICT_NONE)
-			explain(e, o);
-		else if (gain_of(e->w, o) >= least && !is_explained(e, o))
-			return o;
+		if (o->verdict != VERDICT_NONE && n_explained < (found ? 1 : o->to - o->from))
+			found = o;
+		explain(e, o);
 	}
-	return NULL;
+	return found;
 }
 
 static const struct judge_outcome *choose_any(struct episodes *e)

@@ -4,9 +4,10 @@
  * An episode is the rises that belong together: each rank once, and no long rest between them.
  * The question is who took the job to where it ended up, so what counts is the last
  * episode on the way to the job's peak. One that is the workload's is passed over, and explains its
- * ranks: an earlier one counts only if it has a rank that is not explained. What led to nothing (it
- * was given back before the peak, or came after it) is looked at where the way to the peak
- * has no answer.
+ * ranks: an earlier one counts only if it has a rank that is not explained. An answer is
+ * an earlier one's if none of its ranks rose since: they went up one after the other. What led to
+ * nothing (it was given back before the peak, or came after it) is looked at where the way to the
+ * peak has no answer.
  */
 #ifndef PROCTOR_CROSSRANK_EPISODES_H
 #define PROCTOR_CROSSRANK_EPISODES_H
