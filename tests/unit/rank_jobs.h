@@ -64,6 +64,8 @@ struct job {
 	double shared;	     /* the same, for all ranks alike */
 	double quake;	     /* MiB that all ranks go up by at one moment, and stay */
 	double quake_at;
+	double stair; /* seconds from one step of a rise to the next; 0: it is even */
+	double power; /* a rise goes by this power of the time; 0: by the time */
 };
 
 /* So long after its start: half of it, a pause, the other half. */
@@ -90,6 +92,10 @@ static double level_at(const struct job *job, int rank, double t)
 		base += job->quake;
 	if (!(since > 0))
 		return base;
+	if (job->stair > 0)
+		since = ceil(since / job->stair) * job->stair;
+	if (job->power > 0)
+		since = pow(since, job->power);
 	return base + fmin(isinf(job->slope) ? job->rise : since * job->slope, job->rise);
 }
 

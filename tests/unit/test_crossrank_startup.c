@@ -55,6 +55,31 @@ static void make_early(struct job *job, int leader, double lead)
 		job->early[i] = uniform(8, 12);
 }
 
+static void make_stairs(struct job *job, int leader, double lead)
+{
+	make_quiet(job, leader, lead);
+	job->slope = 30;
+	job->stair = 2.5;
+	job->rise = 400;
+}
+
+static void make_faster(struct job *job, int leader, double lead)
+{
+	make_quiet(job, leader, lead);
+	job->slope = 3;
+	job->power = 2;
+	job->rise = INFINITY;
+}
+
+/* Each when the one before is done, nearly. */
+static void make_row(struct job *job, int leader, double lead)
+{
+	make_quiet(job, leader, lead);
+	for (int i = 0; lead > 0 && i < RANKS; i++)
+		if (i != leader)
+			job->onset[i] = job->onset[leader] + lead * (1 + i);
+}
+
 /* 1 Hz and 20 MiB of noise, ramps of 200 MiB/s, starts up to 15 s apart. */
 static void make_noisy(struct job *job, int leader, double lead)
 {
@@ -94,17 +119,21 @@ struct kind {
 	const char *name;
 	void (*make)(struct job *job, int leader, double lead);
 	bool has_order; /* somebody is first even where no rank leads */
+	bool is_hard;	/* it may say that it cannot tell */
 };
 
 static const struct kind kinds[] = {
-	{ "nothing else", make_noisy, false },
-	{ "ranks load for 2 to 5 s", make_loading, false },
-	{ "and pause in between", make_pausing, false },
-	{ "and rest for 3 to 8 s only", make_soon, false },
-	{ "all step up before, in any order", make_early, true },
-	{ "noise wanders", make_wandering, false },
-	{ "a disturbance of all wanders", make_shared, false },
-	{ "a disturbance of all, a step", make_shaken, false },
+	{ "nothing else", make_noisy, false, false },
+	{ "ranks load for 2 to 5 s", make_loading, false, false },
+	{ "and pause in between", make_pausing, false, false },
+	{ "and rest for 3 to 8 s only", make_soon, false, false },
+	{ "all step up before, in any order", make_early, true, false },
+	{ "in stairs", make_stairs, false, false },
+	{ "ever faster", make_faster, false, true },
+	{ "one rank after the other", make_row, false, false },
+	{ "noise wanders", make_wandering, false, false },
+	{ "a disturbance of all wanders", make_shared, false, false },
+	{ "a disturbance of all, a step", make_shaken, false, false },
 };
 
 struct tally {
@@ -151,7 +180,7 @@ static void check_kind(const struct kind *kind)
 		print_message("  %g s: %2d of %d", leads[i], t.right, JOBS);
 		sum.claimed += t.claimed;
 		sum.right += t.right;
-		if (leads[i] >= 2)
+		if (leads[i] >= 2 && !kind->is_hard)
 			assert_true(t.claimed >= 0.85 * JOBS);
 	}
 	print_message("  %d wrong", sum.claimed - sum.right);
