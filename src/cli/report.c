@@ -27,7 +27,8 @@ static error_t parse_report_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_FORMAT:
 		if (report_format_from_name(arg, &args->format) < 0)
-			cli_usage_error(state, "--format wants text, json, md or html, not '%s'", arg);
+			cli_usage_error(state, "--format wants text, json, md or html, not '%s'",
+					arg);
 		return 0;
 	case KEY_JSON:
 		args->format = REPORT_JSON;

@@ -3,7 +3,8 @@
  *
  * The text begins with the verdict and its evidence, then exact numbers with
  * their source, sheets, the largest processes, a chart, the life of processes,
- * and what could not be measured. JSON has the fields of the contract. The HTML page needs nothing beside it.
+ * and what could not be measured. JSON has the fields of the contract. The HTML page needs nothing
+ * beside it.
  */
 #ifndef PROCTOR_REPORT_REPORT_H
 #define PROCTOR_REPORT_REPORT_H
