@@ -68,7 +68,6 @@ static int take_records(struct intake *r, struct records *records, struct input 
 			const char *name)
 {
 	struct record_text text = { .line = 1 };
-	uint64_t n_cut = r->n_cut;
 	int more = 0, stop = 0;
 
 	while (stop == 0 && (more = records_next(records, &text)) > 0)
@@ -79,8 +78,7 @@ static int take_records(struct intake *r, struct records *records, struct input 
 		text.is_last = false;
 		return tell_fault(r, name, &text, REASON_BAD_COMPRESSION);
 	}
-	/* The record that the end cut is told already, if it is one. */
-	if (more == 0 && input_is_cut(in) && r->n_cut == n_cut) {
+	if (more == 0 && input_is_cut(in)) {
 		struct fault fault = { name, text.line, REASON_BAD_COMPRESSION, true };
 
 		r->n_cut++;
