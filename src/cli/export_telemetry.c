@@ -7,11 +7,11 @@
 #include "cli/output.h"
 #include "cli/ranks_recorded.h"
 
-enum telemetry_key { KEY_JOB = 256, KEY_ATTEMPT };
+enum telemetry_key { KEY_JOB = 256, KEY_ATTEMPT, KEY_STORE };
 
 struct telemetry_args {
-	const char *job_id, *output;
-	int attempt_num; /* 0: the latest */
+	struct ranks_job job;
+	const char *output;
 };
 
 static const struct argp_option telemetry_options[] = {
@@ -20,6 +20,7 @@ static const struct argp_option telemetry_options[] = {
 	{ "output", 'o', "FILE", 0,
 	  "Write to FILE, once all of it is there; into a folder, a file for each rank; - is stdout",
 	  0 },
+	{ "store", KEY_STORE, "URL", 0, RANKS_STORE_TEXT, 0 },
 	{ 0 },
 };
 
@@ -29,10 +30,13 @@ static error_t parse_telemetry_option(int key, char *arg, struct argp_state *sta
 
 	switch (key) {
 	case KEY_JOB:
-		args->job_id = arg;
+		args->job.job_id = arg;
+		return 0;
+	case KEY_STORE:
+		args->job.store = ranks_parse_store(state, arg);
 		return 0;
 	case KEY_ATTEMPT:
-		args->attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
+		args->job.attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
 		return 0;
 	case 'o':
 		if (arg[0] == '\0')
@@ -43,7 +47,7 @@ static error_t parse_telemetry_option(int key, char *arg, struct argp_state *sta
 		cli_usage_error(state, "'%s' is one word too many; say --job %s", arg, arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!args->job_id)
+		if (!args->job.job_id)
 			cli_usage_error(state, "of which job? Say --job ID");
 		return 0;
 	default:
@@ -123,7 +127,7 @@ int export_telemetry(int argc, char **argv)
 
 	attempt_init(&a);
 	cli_parse(&export_telemetry_argp, argc, argv, 0, &args);
-	r = ranks_read_job(args.job_id, args.attempt_num, &a, &ranks, &err);
+	r = ranks_read_job(&args.job, &a, &ranks, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	return is_folder(args.output) ? write_folder(&ranks, args.output)

@@ -14,11 +14,10 @@ struct options {
 	struct rank_analysis_options analysis;
 	enum ranks_format format;
 	const char *path;
-	const char *job_id;
-	int attempt_num; /* 0: the latest */
+	struct ranks_job job;
 };
 
-enum { KEY_CLOCK_ERROR = 256, KEY_JOB, KEY_ATTEMPT };
+enum { KEY_CLOCK_ERROR = 256, KEY_JOB, KEY_ATTEMPT, KEY_STORE };
 
 static const struct argp_option option_table[] = {
 	{ "attempt", KEY_ATTEMPT, "N", 0, "The job's Nth attempt instead of its latest", 0 },
@@ -30,6 +29,7 @@ static const struct argp_option option_table[] = {
 	{ "json", 'J', NULL, 0, "The same as --format json", 0 },
 	{ "output", 'o', "FILE", 0, "Write to FILE", 0 },
 	{ "skip-invalid", 'S', NULL, 0, "Go on without invalid records", 0 },
+	{ "store", KEY_STORE, "URL", 0, RANKS_STORE_TEXT, 0 },
 	{ 0 },
 };
 
@@ -46,14 +46,14 @@ static int64_t parse_clock_error(const struct argp_state *state, const char *arg
 /* Files or a job, and not both. */
 static void check_input(const struct argp_state *state, const struct options *o)
 {
-	if (!o->job_id && o->input.n_files == 0)
+	if (!o->job.job_id && o->input.n_files == 0)
 		cli_usage_error(state,
 				"which files? Also folders, and - for standard input; or --job "
 				"ID for what was recorded");
-	if (o->job_id && o->input.n_files > 0)
+	if (o->job.job_id && o->input.n_files > 0)
 		cli_usage_error(state, "files or --job, not both");
-	if (o->attempt_num > 0 && !o->job_id)
-		cli_usage_error(state, "--attempt goes with --job");
+	if ((o->job.attempt_num > 0 || o->job.store) && !o->job.job_id)
+		cli_usage_error(state, "--attempt and --store go with --job");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -62,10 +62,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_JOB:
-		o->job_id = arg;
+		o->job.job_id = arg;
+		return 0;
+	case KEY_STORE:
+		o->job.store = ranks_parse_store(state, arg);
 		return 0;
 	case KEY_ATTEMPT:
-		o->attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
+		o->job.attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
 		return 0;
 	case KEY_CLOCK_ERROR:
 		o->analysis.clock_error_ns = parse_clock_error(state, arg);
@@ -142,7 +145,6 @@ int ranks_analyze(int argc, char **argv)
 		err_set(&err, -ENOMEM, "there is no memory left");
 		return cli_fail(CLI_FAILED, &err);
 	}
-	status = o.job_id ? ranks_load_job(o.job_id, o.attempt_num, &o.input, t)
-			  : ranks_load(&o.input, t);
+	status = o.job.job_id ? ranks_load_job(&o.job, &o.input, t) : ranks_load(&o.input, t);
 	return status == CLI_DONE ? analyze(&o, t) : status;
 }

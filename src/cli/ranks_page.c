@@ -197,7 +197,7 @@ static void add_totals(struct ranks_doc *d, const struct rank_analysis *a)
 	if (a->n_ranks == 0)
 		return;
 	buf_add_str(&text, "All ranks together used at most ");
-	add_bytes(&text, a->facts->instant_peak_bytes);
+	add_bytes(&text, a->facts->instant_peak.bytes);
 	buf_add_str(&text, " at one moment; their peaks add up to ");
 	add_bytes(&text, a->facts->sum_of_peaks_bytes);
 	buf_add_char(&text, '.');

@@ -15,17 +15,47 @@ static int refuse_empty(const struct attempt *a, struct err *err)
 		       a->attempt_num, a->job_id);
 }
 
-int ranks_read_job(const char *job_id, int num, struct attempt *ret_attempt,
+#define SQLITE "sqlite:"
+
+const char *ranks_parse_store(const struct argp_state *state, const char *url)
+{
+	bool is_sqlite = strncmp(url, SQLITE, strlen(SQLITE)) == 0;
+
+	if (is_sqlite ? url[strlen(SQLITE)] == '\0' : url[0] == '\0' || strstr(url, "://"))
+		cli_usage_error(state, "--store wants a database, as PATH or sqlite:PATH, not '%s'",
+				url);
+	return url;
+}
+
+/* "sqlite:///var/x.db" is as good as "sqlite:/var/x.db". */
+static const char *path_of(const char *url)
+{
+	if (strncmp(url, SQLITE, strlen(SQLITE)) != 0)
+		return url;
+	url += strlen(SQLITE);
+	return strncmp(url, "///", 3) == 0 ? url + 2 : url;
+}
+
+/* One that is named has to be there; our own may not have been made yet. */
+static int open_store(const char *url, struct store **ret, struct err *err)
+{
+	struct paths paths;
+	int r;
+
+	if (url)
+		return store_open(path_of(url), STORE_READ, ret, err);
+	r = cli_find_paths_to_read(&paths, err);
+	return r < 0 ? r : cli_open_store(&paths, ret, err);
+}
+
+int ranks_read_job(const struct ranks_job *job, struct attempt *ret_attempt,
 		   struct recorded_ranks *ret, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct paths paths;
-	int r = cli_find_paths_to_read(&paths, err);
+	int r = open_store(job->store, &store, err);
 
 	if (r == 0)
-		r = cli_open_store(&paths, &store, err);
-	if (r == 0)
-		r = store_read_attempt(store, job_id, num, ret_attempt, err);
+		r = store_read_attempt(store, job->job_id, job->attempt_num, ret_attempt, err);
 	if (r == 0)
 		r = recorded_ranks_read(store, ret_attempt, ret, err);
 	if (r == 0 && ret->n_ranks == 0)
@@ -33,7 +63,7 @@ int ranks_read_job(const char *job_id, int num, struct attempt *ret_attempt,
 	return r;
 }
 
-int ranks_load_job(const char *job_id, int num, struct ranks_input *input, struct telemetry *t)
+int ranks_load_job(const struct ranks_job *job, struct ranks_input *input, struct telemetry *t)
 {
 	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
 	CLEANUP(attempt_release) struct attempt a;
@@ -41,7 +71,7 @@ int ranks_load_job(const char *job_id, int num, struct ranks_input *input, struc
 	int r;
 
 	attempt_init(&a);
-	r = ranks_read_job(job_id, num, &a, &ranks, &err);
+	r = ranks_read_job(job, &a, &ranks, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	r = recorded_ranks_gather(&ranks, t);

@@ -6,6 +6,7 @@
 #include "base/macros.h"
 #include "base/utf8.h"
 #include "cli/ranks_doc.h"
+#include "report/report.h"
 
 #define WIDTH 960
 #define LEFT 70
@@ -148,7 +149,8 @@ static void add_span(struct buf *out, const struct frame *f, const struct span *
 		/* About as many characters as there is room for. */
 		size_t room = (size_t)((to - from) / 7);
 
-		buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\">", from + 3,
+		/* Dark on any of the colours, whatever the page's are. */
+		buf_printf(out, "<text style=\"fill:#222\" x=\"%.1f\" y=\"%.1f\">", from + 3,
 			   top + depth * PHASE_ROW + PHASE_ROW - 5);
 		doc_escape_html(out, b->label.s, utf8_cut(b->label.s, b->label.n, room));
 		buf_add_str(out, "</text>\n");
@@ -175,6 +177,27 @@ static const struct rank *phase_rank(const struct rank_analysis *a, const struct
 	return NULL;
 }
 
+static int depth_of(const struct span *spans, size_t n)
+{
+	int deepest = 0;
+
+	for (size_t i = 0; i < n && i < MAX_SPANS; i++)
+		deepest = spans[i].opened->depth > deepest ? spans[i].opened->depth : deepest;
+	return deepest < MAX_DEPTH ? deepest : MAX_DEPTH;
+}
+
+/* From when to when, and how high a row is. */
+static void add_scale(struct buf *out, const struct frame *f, double y)
+{
+	buf_printf(out,
+		   "<text x=\"%d\" y=\"%.1f\">0 s</text><text x=\"%d\" y=\"%.1f\" "
+		   "text-anchor=\"middle\">each row from 0 to ",
+		   LEFT, y, (LEFT + WIDTH - RIGHT) / 2, y);
+	report_add_bytes(out, (uint64_t)f->peak);
+	buf_printf(out, "</text><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.3g s</text>\n",
+		   WIDTH - RIGHT, y, ((double)f->to_ns - (double)f->from_ns) / 1e9);
+}
+
 static void add_phases(struct buf *out, const struct frame *f, double top, const struct rank *rank,
 		       const struct span *spans, size_t n)
 {
@@ -190,7 +213,8 @@ void ranks_add_svg(struct buf *out, const struct rank_analysis *a)
 	size_t n_rows = a->n_ranks < MAX_ROWS ? a->n_ranks : MAX_ROWS, n_spans = 0;
 	const struct span *spans = NULL;
 	const struct rank *with_phases = phase_rank(a, &spans, &n_spans);
-	double height = (double)n_rows * ROW + 24 + (with_phases ? MAX_DEPTH * PHASE_ROW + 10 : 0);
+	double height = (double)n_rows * ROW + 24 +
+			(with_phases ? depth_of(spans, n_spans) * PHASE_ROW + 10 : 0);
 
 	buf_printf(out,
 		   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" "
@@ -200,11 +224,8 @@ void ranks_add_svg(struct buf *out, const struct rank_analysis *a)
 		add_row(out, &f, &a->ranks[i], (double)i * ROW);
 	if (with_phases)
 		add_phases(out, &f, (double)n_rows * ROW + 10, with_phases, spans, n_spans);
-	buf_printf(out,
-		   "<text x=\"%d\" y=\"%.1f\">0 s</text><text x=\"%d\" y=\"%.1f\" "
-		   "text-anchor=\"end\">%.3g s</text>\n</svg>\n",
-		   LEFT, height - 6, WIDTH - RIGHT, height - 6,
-		   ((double)f.to_ns - (double)f.from_ns) / 1e9);
+	add_scale(out, &f, height - 6);
+	buf_add_str(out, "</svg>\n");
 }
 
 /* ---- in text ---- */

@@ -14,7 +14,7 @@ struct report_args {
 };
 
 static const struct argp_option report_options[] = {
-	{ "format", KEY_FORMAT, "FORMAT", 0, "text, json or md (text)", 0 },
+	{ "format", KEY_FORMAT, "FORMAT", 0, "text, json, md or html (text)", 0 },
 	{ "json", KEY_JSON, NULL, 0, "The same as --format json", 0 },
 	{ "attempt", KEY_ATTEMPT, "N", 0, "The job's Nth attempt instead of its latest", 0 },
 	{ 0 },
@@ -27,7 +27,8 @@ static error_t parse_report_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_FORMAT:
 		if (report_format_from_name(arg, &args->format) < 0)
-			cli_usage_error(state, "--format wants text, json or md, not '%s'", arg);
+			cli_usage_error(state, "--format wants text, json, md or html, not '%s'",
+					arg);
 		return 0;
 	case KEY_JSON:
 		args->format = REPORT_JSON;

@@ -8,7 +8,7 @@
 #define PROCTOR_CROSSRANK_FACTS_H
 
 #include "base/json.h"
-#include "crossrank/analysis.h"
+#include "crossrank/peak.h"
 
 enum gap_kind {
 	GAP_TRANSIENT_SPIKE = 1,    /* it rose far out of its scatter, and went */
@@ -34,8 +34,7 @@ struct rank_facts {
 struct facts {
 	struct rank_facts *ranks; /* one for each of a->ranks */
 	int64_t sum_of_peaks_bytes;
-	int64_t instant_peak_bytes; /* the largest sum over ranks at one moment */
-	int64_t instant_peak_ns;
+	struct peak instant_peak;
 	double step_seconds; /* the median over ranks; NaN: none */
 	size_t n_stragglers;
 };

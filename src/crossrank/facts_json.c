@@ -82,8 +82,8 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 	json_key(j, "memory");
 	json_begin_object(j);
 	json_key_i64(j, "sum_of_peaks_bytes", f->sum_of_peaks_bytes);
-	json_key_i64(j, "same_instant_peak_bytes", f->instant_peak_bytes);
-	json_key_i64(j, "same_instant_peak_ns", f->instant_peak_ns);
+	json_key_i64(j, "same_instant_peak_bytes", f->instant_peak.bytes);
+	json_key_i64(j, "same_instant_peak_ns", f->instant_peak.ns);
 	json_end_object(j);
 	json_key(j, "steps");
 	json_begin_object(j);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "crossrank/judge.h"
+#include "crossrank/episodes.h"
+#include "crossrank/peak.h"
 
 #define MIN_GAIN_SHARE 0.2 /* of the largest rise: smaller ones are not compared */
 
@@ -38,7 +39,7 @@ static int find_rises(struct judge_work *w)
 /* The teeth of a saw are how that rank works; only what stays up says something. */
 static bool counts(const struct rise_list *list, const struct rise *rise, double min_gain)
 {
-	return rise->gain_mib >= min_gain && !(list->is_sawtooth && rise->comes_down);
+	return rise->gain_mib >= min_gain && !(list->is_sawtooth && !isinf(rise->gone));
 }
 
 static double largest_gain(const struct judge_work *w)
@@ -169,16 +170,21 @@ static void note_clocks(struct judge_work *w)
 static int make(struct judge_work *w, const struct rank_analysis_options *options)
 {
 	struct judge_outcome best = { 0 };
+	struct peak peak;
 	int r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
 
 	if (r < 0)
 		return r;
 	note_clocks(w);
+	r = peak_find(w->a, &peak);
+	if (r < 0)
+		return r;
 	r = find_rises(w);
 	if (r == 0)
 		r = collect(w);
+	w->peak = (double)(peak.ns - w->f->origin_ns) / 1e9 + w->interval;
 	if (r == 0)
-		r = judge_episodes(w, &best);
+		r = episodes_judge(w, &best);
 	return r < 0 ? r : take_outcome(w, &best);
 }
 

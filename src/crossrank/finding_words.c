@@ -58,8 +58,8 @@ static void add_probability(struct buf *out, double p)
 static void add_missing(struct buf *out, const struct rank_analysis *a)
 {
 	if (a->n_missing_all > 0)
-		buf_printf(out, " Of %llu more ranks there is no record.",
-			   (unsigned long long)a->n_missing_all);
+		buf_printf(out, " Of %llu more rank%s there is no record.",
+			   (unsigned long long)a->n_missing_all, a->n_missing_all == 1 ? "" : "s");
 }
 
 static void add_first(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -136,7 +136,8 @@ static void add_no_rise(struct buf *out, const struct rank_analysis *a, const st
 {
 	(void)f;
 	buf_add_str(out, a->n_ranks == 0 ? "There are no samples."
-					 : "No rank's memory rises and stays up.");
+					 : "No rank's memory rises and stays up, but for what each "
+					   "loads at its start.");
 }
 
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)

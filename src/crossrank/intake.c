@@ -181,6 +181,20 @@ static int read_folder(struct intake *r, const char *path, int depth, struct err
 	return e;
 }
 
+/* Who names a folder means files in it. */
+static int read_named_folder(struct intake *r, const char *path, struct err *err)
+{
+	uint64_t n_files = r->n_files;
+	int e = read_folder(r, path, 0, err);
+
+	if (e == 0 && r->n_files == n_files)
+		return err_set(err, -ENOENT,
+			       "no file in the folder %s has a name that ends in .jsonl, .ndjson, "
+			       ".json or .csv, with or without .gz or .zst",
+			       path);
+	return e;
+}
+
 static int read_path(struct intake *r, const char *path, int depth, struct err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -196,7 +210,7 @@ static int read_path(struct intake *r, const char *path, int depth, struct err *
 	if (!S_ISDIR(st.st_mode))
 		return intake_read_fd(r, fd, path, err);
 	close(fd);
-	return read_folder(r, path, depth, err);
+	return depth == 0 ? read_named_folder(r, path, err) : read_folder(r, path, depth, err);
 }
 
 int intake_read(struct intake *r, const char *path, struct err *err)

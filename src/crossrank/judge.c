@@ -7,32 +7,12 @@
 #include "base/macros.h"
 
 #define N_DRAWS 20000
-#define ALL_SHARE 0.8	  /* so many of the ranks are as good as all */
-#define EQUAL_P 0.01	  /* likelier than this: they began together */
-#define ALIGNED_P 0.05	  /* the same for onsets after each rank's own start */
-#define GAP_INTERVALS 3.0 /* so long after the others ended begins another episode */
+#define ALL_SHARE 0.8  /* so many of the ranks are as good as all */
+#define EQUAL_P 0.01   /* likelier than this: they began together */
+#define ALIGNED_P 0.05 /* the same for onsets after each rank's own start */
 #define NEAR_MARKER_S 0.15
 #define MIN_ALIGNED 3
 #define UNPLACED_SHARE 0.5 /* of the first rise: a rank that changed by so much may have risen */
-
-/* Rises that belong together: each rank once, and no long rest between them. */
-static size_t episode_end(const struct judge_work *w, size_t from)
-{
-	double end = w->all[from].rise->end;
-	size_t to = from;
-
-	for (; to < w->n_all; to++) {
-		size_t *last = &w->last_seen[w->all[to].rank - w->a->ranks];
-
-		if (to > from && w->all[to].rise->onset.median > end + GAP_INTERVALS * w->interval)
-			return to;
-		if (*last > from)
-			return to;
-		*last = to + 1;
-		end = fmax(end, w->all[to].rise->end);
-	}
-	return to;
-}
 
 static const struct rank_clock *clock_of(const struct judge_work *w, const struct candidate *c)
 {
@@ -221,7 +201,7 @@ static int weigh(struct judge_work *w, struct judge_outcome *o)
 	return 0;
 }
 
-static int judge(struct judge_work *w, size_t from, size_t to, struct judge_outcome *ret)
+int judge_episode(struct judge_work *w, size_t from, size_t to, struct judge_outcome *ret)
 {
 	struct judge_outcome o = { .from = from, .to = to, .best = from };
 	const struct rank *unseen = find_unseen(w, &o), *free_clock = find_free_clock(w, &o);
@@ -243,36 +223,4 @@ static int judge(struct judge_work *w, size_t from, size_t to, struct judge_outc
 		o = cannot_tell(o, WHY_UNSEEN, unseen);
 	*ret = o;
 	return r;
-}
-
-/* While others still rise, a second rise of a rank is part of what happens, and no beginning. */
-static double last_end(const struct judge_work *w, size_t from, size_t to, double end)
-{
-	for (size_t i = from; i < to; i++)
-		end = fmax(end, w->all[i].rise->end);
-	return end;
-}
-
-int judge_episodes(struct judge_work *w, struct judge_outcome *ret)
-{
-	double busy_until = -INFINITY;
-
-	*ret = (struct judge_outcome){ .verdict = VERDICT_NONE, .why = WHY_NO_RISE };
-	for (size_t from = 0, to; from < w->n_all; from = to) {
-		bool is_later = w->all[from].rise->onset.median > busy_until;
-		struct judge_outcome o;
-		int r;
-
-		to = episode_end(w, from);
-		busy_until = last_end(w, from, to, busy_until);
-		if (!is_later)
-			continue;
-		r = judge(w, from, to, &o);
-		if (r < 0)
-			return r;
-		if (w->f->n_episodes++ == 0 || o.verdict < ret->verdict)
-			*ret = o;
-		w->f->n_shared += o.verdict == VERDICT_NONE;
-	}
-	return 0;
 }

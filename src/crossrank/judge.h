@@ -1,8 +1,7 @@
 /*
- * judge - what one episode of rises says, and which episode counts.
+ * judge - what one episode of rises says.
  *
- * Inside of finding.c. An episode is the rises that belong together: each rank once, and no
- * long rest between them.
+ * Inside of finding.c and episodes.c.
  */
 #ifndef PROCTOR_CROSSRANK_JUDGE_H
 #define PROCTOR_CROSSRANK_JUDGE_H
@@ -18,6 +17,7 @@ struct judge_work {
 	size_t n_all;
 	size_t *last_seen; /* by number of the rank: one more than its last place in all[] */
 	double interval;
+	double peak; /* when all ranks together had the most, in seconds after the origin */
 };
 
 /* What came of one episode. */
@@ -29,11 +29,7 @@ struct judge_outcome {
 	const struct rank *unseen;
 };
 
-/*
- * The outcome of the episode that counts: a rank that is named goes before an open question, and
- * that before a workload; of each kind the first. Fills the probabilities of w->all and the
- * counts of episodes. -ENOMEM.
- */
-int judge_episodes(struct judge_work *w, struct judge_outcome *ret);
+/* Of the rises [from, to) of w->all, whose probabilities it fills. -ENOMEM. */
+int judge_episode(struct judge_work *w, size_t from, size_t to, struct judge_outcome *ret);
 
 #endif

@@ -4,11 +4,11 @@
 
 #include "stats/noise.h"
 
-#define STEP_SHARE 0.25	 /* going on less steeply than this makes a jump a step */
-#define GROUND_SHARE 0.1 /* of the rise: so even is what was before it */
+#define STEP_SHARE 0.25 /* going on less steeply than this makes a jump a step */
 #define FIT_SLOPE_SHARE 0.3
 #define MAX_MISFIT 2.0 /* the scatter around a hinge, in variances of what is expected */
 #define MAX_HIDDEN 3.0 /* intervals that a rise may stay unseen */
+#define MAX_KEPT 0.9   /* of one sample in the next */
 #define SIGMA_PER_MAD 1.4826
 #define MIN_FIT 6
 #define MIN_SLOPED 8
@@ -18,28 +18,48 @@
 struct ground {
 	size_t from, to; /* bins */
 	double level, sigma;
+	double fit_sigma; /* of as many samples that do not follow each other */
 	bool is_sloped;
 };
 
 /* Whether a part is about as low as the one right before the rise. */
-static bool is_ground(const struct series *s, const struct segment *part, double level, double gain)
+static bool is_ground(const struct series *s, const struct segment *part, double level)
 {
-	double far = fmax(GROUND_SHARE * gain, SERIES_LEVEL_SIGMAS * s->sigma);
+	double far = SERIES_LEVEL_SIGMAS * s->sigma;
 
 	return fabs(part->begin - level) < far && fabs(part->end - level) < far;
 }
 
+/*
+ * Samples that each are near the one before tell less than as many that are not: by how much
+ * the scatter is to be larger for both to be as sure. From how one follows the other, which so few
+ * show too small on average.
+ */
+static double wander_factor(const double *y, size_t n, double level)
+{
+	double products = 0, squares = 0, kept;
+
+	if (n < MIN_FIT)
+		return 1;
+	for (size_t i = 1; i < n; i++)
+		products += (y[i] - level) * (y[i - 1] - level);
+	for (size_t i = 0; i < n; i++)
+		squares += (y[i] - level) * (y[i] - level);
+	kept = squares > 0 ? products / squares : 0;
+	kept = fmin(fmax(kept + (1 + 4 * kept) / (double)n, 0), MAX_KEPT);
+	return sqrt((1 + kept) / (1 - kept));
+}
+
 /* Part `segment` is the last one before the rise. */
-static struct ground find_ground(const struct series *s, size_t segment, double gain)
+static struct ground find_ground(const struct series *s, size_t segment)
 {
 	const struct segment *last = &s->segments[segment];
-	struct ground g = { last->from, last->to, 0, s->sigma, false };
+	struct ground g = { last->from, last->to, 0, s->sigma, s->sigma, false };
 	double scratch[SERIES_BINS], rise = fabs(last->end - last->begin);
 	size_t n;
 
 	g.is_sloped = last->to - last->from >= MIN_SLOPED && rise > SERIES_LEVEL_SIGMAS * s->sigma;
-	while (!g.is_sloped && segment > 0 &&
-	       is_ground(s, &s->segments[segment - 1], last->end, gain))
+	while (!g.is_sloped && segment > 0 && is_ground(s, &s->segments[segment - 1], last->end))
 		g.from = s->segments[--segment].from;
 	if (g.to - g.from > MAX_FIT)
 		g.from = g.to - MAX_FIT;
@@ -52,6 +72,7 @@ static struct ground find_ground(const struct series *s, size_t segment, double 
 	/* What wanders scatters more than its neighbours differ. */
 	if (!g.is_sloped && n >= MIN_FIT)
 		g.sigma = fmax(g.sigma, SIGMA_PER_MAD * noise_median(scratch, n));
+	g.fit_sigma = g.sigma * (g.is_sloped ? 1 : wander_factor(s->y + g.from, n, g.level));
 	return g;
 }
 
@@ -69,14 +90,17 @@ static size_t fit_to(const struct series *s, size_t segment, const struct run *r
 	return to - from > MAX_FIT ? from + MAX_FIT : to;
 }
 
-/* The first bin that is above the ground for good, looked for from the ground's last part on. */
+/*
+ * The first bin that is above the ground for good, not before the ground's last part: what wanders
+ * was above now and then.
+ */
 static size_t first_above(const struct series *s, const struct ground *g, size_t segment)
 {
 	double limit = g->level + SERIES_LEVEL_SIGMAS * g->sigma;
-	size_t last = s->segments[segment].to - 1, i = s->segments[segment - 1].from + 1;
+	size_t least = s->segments[segment - 1].from + 1, i = s->segments[segment].to - 1;
 
-	while (i < last && !(s->y[i] > limit && s->y[i + 1] > limit))
-		i++;
+	while (i > least && s->y[i - 1] > limit)
+		i--;
 	return i;
 }
 
@@ -107,13 +131,13 @@ static void place_between(const struct series *s, size_t segment, const struct r
 			  struct rise *ret)
 {
 	const struct segment *after = &s->segments[segment];
-	struct ground g = find_ground(s, segment - 1, run->gain);
+	struct ground g = find_ground(s, segment - 1);
 	size_t above = first_above(s, &g, segment), to = fit_to(s, segment, run);
 	double dt = s->t[above] - s->t[above - 1];
 
 	ret->slope = after->slope;
 	if (after->to - after->from >= 2 && after->slope > 0 &&
-	    onset_hinge(s->t + g.from, s->y + g.from, to - g.from, g.sigma, g.is_sloped,
+	    onset_hinge(s->t + g.from, s->y + g.from, to - g.from, g.fit_sigma, g.is_sloped,
 			&ret->onset) &&
 	    ret->onset.misfit <= MAX_MISFIT && ret->onset.median <= s->t[above] + dt / 2 &&
 	    ret->onset.median >= s->t[above - 1] - hidden_time(&g, after->slope, dt))
@@ -126,7 +150,7 @@ void rise_describe(const struct series *s, const struct run *run, struct rise *r
 	size_t segment = (run->first + 1) / 2; /* the first part that is above */
 
 	*ret = (struct rise){ .end = series_move(s, run->last).to, .gain_mib = run->gain };
-	if (segment == 0 && s->n == 2 && s->lo == 0) {
+	if (segment == 0 && s->n == 2 && s->lo == s->begin) {
 		ret->is_step = true;
 		ret->slope = NAN;
 		onset_uniform(s->t[0], s->t[1], &ret->onset);

@@ -6,6 +6,7 @@
 
 #include "base/macros.h"
 #include "crossrank/series.h"
+#include "crossrank/startup.h"
 
 #define NEAR_BINS 24   /* around an onset, when it is looked at more closely */
 #define DOWN_SHARE 0.6 /* losing so much of its gain it has come down */
@@ -24,17 +25,17 @@ static size_t sample_of(const struct series *s, size_t bin)
 	return s->lo + bin * s->per_bin;
 }
 
-/* The lowest level behind a rise, as a share of its gain that is gone. */
-static bool comes_down(const struct series *s, const struct run *run)
+/* When most of the gain is gone again. */
+static double gone_at(const struct series *s, const struct run *run)
 {
 	double level = 0;
 
 	for (size_t i = run->last + 1; i < series_count_moves(s); i++) {
 		level += series_move(s, i).gain;
 		if (level < -DOWN_SHARE * run->gain)
-			return true;
+			return series_move(s, i).to;
 	}
-	return false;
+	return INFINITY;
 }
 
 static bool is_saw(const struct series *s, const struct run_list *found)
@@ -46,7 +47,7 @@ static bool is_saw(const struct series *s, const struct run_list *found)
 		highest = fmax(highest, found->items[i].gain);
 	for (size_t i = 0; i < found->n; i++)
 		n += found->items[i].gain >= TOOTH_SHARE * highest &&
-		     comes_down(s, &found->items[i]);
+		     !isinf(gone_at(s, &found->items[i]));
 	return n >= TEETH;
 }
 
@@ -62,6 +63,7 @@ static int refine(const struct series *coarse, const struct run *run, struct ris
 		return -ENOMEM;
 	s->stream = coarse->stream;
 	s->origin_ns = coarse->origin_ns;
+	s->begin = coarse->begin;
 	s->lo = sample_of(coarse, bin > NEAR_BINS ? bin - NEAR_BINS : 0);
 	s->hi = sample_of(coarse, bin + NEAR_BINS);
 	s->hi = s->hi < coarse->hi ? s->hi : coarse->hi;
@@ -73,7 +75,7 @@ static int refine(const struct series *coarse, const struct run *run, struct ris
 		if (found->items[i].gain > found->items[best].gain)
 			best = i;
 	/* A rise that begins before what is looked at closely stays as it was seen from afar. */
-	if (found->n == 0 || (found->items[best].first == 0 && s->lo > 0))
+	if (found->n == 0 || (found->items[best].first == 0 && s->lo > s->begin))
 		return 0;
 	if (s->per_bin > 1)
 		return refine(s, &found->items[best], rise);
@@ -110,7 +112,7 @@ static int take_runs(const struct series *s, struct run_list *found, struct rise
 			r = refine(s, &found->items[i], rise);
 		rise->end = series_move(s, found->items[i].last).to;
 		rise->gain_mib = found->items[i].gain;
-		rise->comes_down = comes_down(s, &found->items[i]);
+		rise->gone = gone_at(s, &found->items[i]);
 	}
 	qsort(ret->items, ret->n, sizeof(ret->items[0]), compare_times);
 	return r;
@@ -120,6 +122,7 @@ int rises_find(const struct stream *stream, int64_t origin_ns, struct rise_list 
 {
 	CLEANUP(free_ptr) struct series *s = calloc(1, sizeof(*s));
 	CLEANUP(free_ptr) struct run_list *found = calloc(1, sizeof(*found));
+	bool rests;
 	int r;
 
 	ret->n = 0;
@@ -129,6 +132,8 @@ int rises_find(const struct stream *stream, int64_t origin_ns, struct rise_list 
 		return -ENOMEM;
 	s->stream = stream;
 	s->origin_ns = origin_ns;
+	rests = startup_end(stream, &s->begin);
+	s->lo = s->begin;
 	s->hi = stream->n;
 	r = series_cut(s);
 	if (r < 0 || s->n_segments == 0)
@@ -137,5 +142,8 @@ int rises_find(const struct stream *stream, int64_t origin_ns, struct rise_list 
 	ret->sigma_mib = s->sigma;
 	ret->range_mib = s->range;
 	ret->is_sawtooth = is_saw(s, found);
-	return take_runs(s, found, ret);
+	r = take_runs(s, found, ret);
+	if (!rests && !ret->is_sawtooth && ret->n > 0)
+		ret->items[0].is_censored = true;
+	return r;
 }

@@ -21,7 +21,7 @@ struct rise {
 	double slope;	  /* MiB per second at its beginning; NaN for a step */
 	bool is_step;	  /* between two samples */
 	bool is_censored; /* it rose already at the first sample: nobody saw it begin */
-	bool comes_down;  /* most of it was given back within the record */
+	double gone;	  /* when most of it was given back; INFINITY: it never was */
 };
 
 struct rise_list {

@@ -5,7 +5,6 @@
 #include "stats/noise.h"
 
 /* A rise counts from here on: so many MiB, such a share of the peak, so much above the noise. */
-#define MIN_RISE_MIB 16.0
 #define MIN_RISE_SHARE 0.01
 #define MIN_RISE_SIGMAS 8.0
 
@@ -16,6 +15,8 @@
 #define DROP_SHARE 0.2	 /* losing so much of its gain ends a rise */
 #define REST_FACTOR 2.0	 /* level for so many times as long as it rose ends a rise */
 #define SLOW_SHARE 0.2	 /* a beginning slower than so much of the largest move is none */
+#define STAIRS 3	 /* so many equal steps are stairs */
+#define STAIR_FACTOR 2.0 /* and so equal they are */
 #define LARGE_SHARE 0.25 /* unless it is so large */
 
 static double time_of(const struct series *s, size_t sample)
@@ -64,17 +65,23 @@ static void set_scales(struct series *s)
 	if (lag > 1)
 		s->sigma = fmax(s->sigma, noise_sigma(s->t, s->y, s->n, lag, scratch));
 	s->sigma = fmax(s->sigma, fmax(MIN_SIGMA_MIB, MIN_SIGMA_SHARE * s->range));
-	s->min_rise = fmax(fmax(MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);
+	s->min_rise =
+		fmax(fmax(SERIES_MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);
+}
+
+void series_fill(struct series *s)
+{
+	make_bins(s);
+	s->n_segments = 0;
+	if (s->n >= 2)
+		set_scales(s);
 }
 
 int series_cut(struct series *s)
 {
-	make_bins(s);
-	if (s->n < 2) {
-		s->n_segments = 0;
+	series_fill(s);
+	if (s->n < 2)
 		return 0;
-	}
-	set_scales(s);
 	return segments_find(s->t, s->y, s->n, s->sigma, s->segments, &s->n_segments);
 }
 
@@ -112,7 +119,7 @@ static struct run follow(const struct series *s, size_t first)
 			break;
 		if (m.to - series_move(s, run.last).to > REST_FACTOR * (rose + s->t[1] - s->t[0]))
 			break;
-		if (sum > run.gain + s->sigma) {
+		if (sum > run.gain + level) {
 			run.gain = sum;
 			run.last = i;
 		}
@@ -161,13 +168,60 @@ static void trim(const struct series *s, struct run *run)
 	run->first = first;
 }
 
+/* ---- stairs ---- */
+
+static bool is_alike(double a, double b)
+{
+	return a <= STAIR_FACTOR * b && b <= STAIR_FACTOR * a;
+}
+
+static double begin_of(const struct series *s, const struct run *run)
+{
+	return series_move(s, run->first).from;
+}
+
+/* Whether run k is the next stair behind run k - 1: as high, as far, and nothing was lost. */
+static bool is_stair(const struct series *s, const struct run_list *list, size_t k, double width)
+{
+	const struct run *a = &list->items[k - 1], *b = &list->items[k];
+	double lost = 0;
+
+	for (size_t i = a->last + 1; i < b->first; i++)
+		lost -= series_move(s, i).gain;
+	return is_alike(a->gain, b->gain) && is_alike(begin_of(s, b) - begin_of(s, a), width) &&
+	       lost <= DROP_SHARE * a->gain;
+}
+
+/* Equal steps one after the other are one rise, which began with the first. */
+static void join_stairs(const struct series *s, struct run_list *list)
+{
+	size_t n = 0;
+
+	for (size_t i = 0, end; i < list->n; i = end) {
+		struct run joined = list->items[i];
+		double width = i + 1 < list->n
+				       ? begin_of(s, &list->items[i + 1]) - begin_of(s, &joined)
+				       : 0;
+
+		for (end = i + 1; end < list->n && is_stair(s, list, end, width);)
+			end++;
+		end = end - i >= STAIRS ? end : i + 1;
+		for (size_t k = i + 1; k < end; k++) {
+			joined.gain += list->items[k].gain;
+			joined.last = list->items[k].last;
+		}
+		list->items[n++] = joined;
+	}
+	list->n = n;
+}
+
 void series_find_runs(const struct series *s, struct run_list *ret)
 {
 	ret->n = 0;
 	for (size_t i = 0; i < series_count_moves(s);) {
 		struct run run;
 
-		if (series_move(s, i).gain < s->sigma) {
+		if (series_move(s, i).gain < SERIES_LEVEL_SIGMAS * s->sigma) {
 			i++;
 			continue;
 		}
@@ -177,4 +231,5 @@ void series_find_runs(const struct series *s, struct run_list *ret)
 		if (run.gain >= s->min_rise && ret->n < SERIES_BINS)
 			ret->items[ret->n++] = run;
 	}
+	join_stairs(s, ret);
 }

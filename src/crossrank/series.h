@@ -12,12 +12,15 @@
 
 #define SERIES_BINS 512
 #define SERIES_BYTES_PER_MIB (1024.0 * 1024.0)
+#define SERIES_MIN_RISE_MIB 16.0
 #define SERIES_LEVEL_SIGMAS 4.0 /* less than so much up or down is level */
 
-/* Samples [lo, hi) of a stream; the caller sets these four. */
+/* Samples [lo, hi) of a stream, which begins to count with one of them; the caller sets these five.
+ */
 struct series {
 	const struct stream *stream;
 	int64_t origin_ns;
+	size_t begin; /* no later than lo */
 	size_t lo, hi;
 	size_t per_bin, n;
 	double t[SERIES_BINS], y[SERIES_BINS]; /* seconds after the origin, MiB */
@@ -28,7 +31,10 @@ struct series {
 	size_t n_segments; /* 0: there are fewer than two points */
 };
 
-/* Fills all but what the caller sets. -ENOMEM. */
+/* Fills all but the parts. */
+void series_fill(struct series *s);
+
+/* The same, and the parts. -ENOMEM. */
 int series_cut(struct series *s);
 
 /* Move 2i is along part i, move 2i + 1 the jump behind it. */

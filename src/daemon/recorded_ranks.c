@@ -128,6 +128,25 @@ static int compare_points(const void *left, const void *right)
 	return (l->wall_ns > r->wall_ns) - (l->wall_ns < r->wall_ns);
 }
 
+/*
+ * A rank that holds nothing of a GPU yet is still on its way there. Of one that never does, nothing
+ * is what it holds.
+ */
+static void drop_before_first_use(struct recorded_ranks *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0, first, end; i < r->n_points; i = end) {
+		for (end = i; end < r->n_points && r->points[end].rank == r->points[i].rank;)
+			end++;
+		for (first = i; first < end && r->points[first].gpu_bytes == 0;)
+			first++;
+		for (first = first < end ? first : i; first < end; first++)
+			r->points[n++] = r->points[first];
+	}
+	r->n_points = n;
+}
+
 static void keep_wanted(struct recorded_ranks *r)
 {
 	size_t n = 0;
@@ -139,6 +158,8 @@ static void keep_wanted(struct recorded_ranks *r)
 	r->n_points = n;
 	if (n > 0)
 		qsort(r->points, n, sizeof(*r->points), compare_points);
+	if (r->is_gpu)
+		drop_before_first_use(r);
 }
 
 /* ---- who they are ---- */

@@ -208,6 +208,7 @@ static void describe(const struct service *s, const struct process_facts *facts,
 	a->is_running = true;
 	a->interval_seconds = s->interval_seconds;
 	a->started_wall_ns = began_at(s, &facts->key);
+	a->clock = clock_read_quality();
 }
 
 static int begin(struct service *s, const struct process_facts *facts, const char *job_id,

@@ -76,6 +76,7 @@ void guest_identify(const struct service *s, const struct rpc_peer *peer,
 
 	a->uid = peer->uid;
 	a->runner = *key;
+	a->clock = clock_read_quality();
 	memcpy(a->boot_id, s->record.boot_id, sizeof(a->boot_id));
 	if (stat("/proc/self/ns/pid", &st) == 0)
 		a->pid_ns = st.st_ino;

@@ -1,7 +1,7 @@
 /*
  * doc - what a page is made of, whatever it is written as.
  *
- * page.c says what is on the page, a writer (text, Markdown) says what it looks
+ * page.c says what is on the page, a writer (text, Markdown, HTML) says what it looks
  * like. Text given to a writer may be foreign: the writer makes it safe and
  * escapes it, so whoever fills the page need not. A lost append shows in
  * buf_error() of out.
@@ -75,8 +75,9 @@ struct doc_writer {
 	void (*table)(struct doc *d, const struct table *t);
 	/* Lines of our own making, printed as they are. */
 	void (*figure)(struct doc *d, const char *lines);
+	void (*end)(struct doc *d); /* of the page; NULL: it needs none */
 };
 
-extern const struct doc_writer text_writer, markdown_writer;
+extern const struct doc_writer text_writer, markdown_writer, html_writer;
 
 #endif

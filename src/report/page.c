@@ -186,5 +186,7 @@ int page_write(struct doc *d, const struct facts *f)
 	page_add_life(d, f);
 	add_notes(d, f);
 	add_rungs(d, f);
+	if (d->writer->end)
+		d->writer->end(d);
 	return buf_error(d->out);
 }

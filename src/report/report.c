@@ -26,6 +26,11 @@ static int write_markdown(struct buf *out, const struct facts *f)
 	return write_page(out, f, &markdown_writer);
 }
 
+static int write_html(struct buf *out, const struct facts *f)
+{
+	return write_page(out, f, &html_writer);
+}
+
 static const struct {
 	const char *name;
 	int (*write)(struct buf *out, const struct facts *f);
@@ -33,6 +38,7 @@ static const struct {
 	[REPORT_TEXT] = { "text", write_text },
 	[REPORT_JSON] = { "json", json_report_write },
 	[REPORT_MARKDOWN] = { "md", write_markdown },
+	[REPORT_HTML] = { "html", write_html },
 };
 
 int report_format_from_name(const char *name, enum report_format *ret)

@@ -3,7 +3,8 @@
  *
  * The text begins with the verdict and its evidence, then exact numbers with
  * their source, sheets, the largest processes, a chart, the life of processes,
- * and what could not be measured. JSON has the fields of the contract.
+ * and what could not be measured. JSON has the fields of the contract. The HTML page needs nothing
+ * beside it.
  */
 #ifndef PROCTOR_REPORT_REPORT_H
 #define PROCTOR_REPORT_REPORT_H
@@ -19,9 +20,9 @@
  */
 #define REPORT_NOTE_RECORDING "recording"
 
-enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_MARKDOWN };
+enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_MARKDOWN, REPORT_HTML };
 
-/* "text", "json", "md". -EINVAL: no such format. */
+/* "text", "json", "md", "html". -EINVAL: no such format. */
 int report_format_from_name(const char *name, enum report_format *ret);
 
 /* Appends the whole report to out. -ENOMEM. */

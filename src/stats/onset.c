@@ -290,27 +290,70 @@ static double chi_squared_tail(double q, double k)
 	return 0.5 * erfc(z / sqrt(2));
 }
 
-/* A clock's error is uniform. The last term keeps exact onsets from dividing by zero. */
+/* The last term keeps exact onsets from dividing by zero. */
 static double variance_of(const struct first_entry *e)
 {
-	return e->onset->sd * e->onset->sd + e->clock_error * e->clock_error / 3 + 1e-18;
+	return e->onset->sd * e->onset->sd + 1e-18;
 }
 
+static bool is_first_of_clock(const struct first_entry *entries, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (entries[k].clock == entries[i].clock)
+			return false;
+	return true;
+}
+
+/* The entries of one clock, the first of which is given, as one. */
+struct clock_mean {
+	double mean, variance;
+	double q; /* how far they are from it */
+};
+
+static struct clock_mean mean_of_clock(const struct first_entry *entries, size_t n, size_t first)
+{
+	size_t clock = entries[first].clock;
+	struct clock_mean c = { 0 };
+	double weights = 0;
+
+	for (size_t i = first; i < n; i++)
+		if (entries[i].clock == clock) {
+			weights += 1 / variance_of(&entries[i]);
+			c.mean += entries[i].onset->median / variance_of(&entries[i]);
+		}
+	c.mean /= weights;
+	for (size_t i = first; i < n; i++)
+		if (entries[i].clock == clock) {
+			double off = entries[i].onset->median - c.mean;
+
+			c.q += off * off / variance_of(&entries[i]);
+		}
+	/* A clock's error is uniform, and the same for all of them. */
+	c.variance = 1 / weights + entries[first].clock_error * entries[first].clock_error / 3;
+	return c;
+}
+
+/* Within each clock nothing but the onsets differs; between them their errors do, too. */
 double onset_equal_p(const struct first_entry *entries, size_t n)
 {
 	double weights = 0, mean = 0, q = 0;
 
 	if (n < 2)
 		return 1;
-	for (size_t i = 0; i < n; i++) {
-		weights += 1 / variance_of(&entries[i]);
-		mean += entries[i].onset->median / variance_of(&entries[i]);
-	}
-	mean /= weights;
-	for (size_t i = 0; i < n; i++) {
-		double off = entries[i].onset->median - mean;
+	for (size_t i = 0; i < n; i++)
+		if (is_first_of_clock(entries, i)) {
+			struct clock_mean c = mean_of_clock(entries, n, i);
 
-		q += off * off / variance_of(&entries[i]);
-	}
+			weights += 1 / c.variance;
+			mean += c.mean / c.variance;
+			q += c.q;
+		}
+	mean /= weights;
+	for (size_t i = 0; i < n; i++)
+		if (is_first_of_clock(entries, i)) {
+			struct clock_mean c = mean_of_clock(entries, n, i);
+
+			q += (c.mean - mean) * (c.mean - mean) / c.variance;
+		}
 	return chi_squared_tail(q, (double)(n - 1));
 }

@@ -34,6 +34,9 @@ run "$PROCTOR" report fails
 like "the verdict comes first" "$(grep . <<<"$stdout" | sed -n 2p)" '^FAILURE: .*exit code 3'
 run "$PROCTOR" report fails --format md
 like "markdown has a heading" "$stdout" '^# '
+run "$PROCTOR" report fails --format html
+is "a page for browsers" "$status/$(head -1 <<<"$stdout")/$(tail -1 <<<"$stdout")" '0/<!DOCTYPE html>/</html>'
+like "with its verdict" "$stdout" '<strong>FAILURE</strong>: .*exit code 3'
 run "$PROCTOR" report no-such-job
 is "an unknown job is an error" "$status" 1
 run "$PROCTOR" report

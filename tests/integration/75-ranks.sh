@@ -231,6 +231,11 @@ is "and not called valid" "$status" 2
 head -c 1000 "$TMP/job.jsonl.gz" >"$TMP/cut.jsonl.gz"
 run "$PROCTOR" ranks analyze --json "$TMP/cut.jsonl.gz"
 is "nor does a cut gzip lose the rest" "$status" 0
+mkdir "$TMP/no-telemetry"
+: >"$TMP/no-telemetry/readme.txt"
+run "$PROCTOR" ranks validate "$TMP/no-telemetry"
+is "a folder with nothing to read is a mistake" "$status/$stdout" 2/
+like "which is told" "$stderr" "no file in the folder .*no-telemetry"
 : >"$TMP/empty.jsonl"
 run "$PROCTOR" ranks analyze --json "$TMP/empty.jsonl"
 json "nothing at all is an answer" "$stdout" '(d["note_codes"] == ["no_events", "no_sample_events"] and d["finding"]["verdict"] == "none" and d["ranks"] == [])'

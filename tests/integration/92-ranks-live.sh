@@ -3,20 +3,27 @@
 # telemetry, and the report names the one that began to allocate before the others.
 . "$(dirname "$0")/lib.sh"
 RANKS=8 LEADER=5
-# Itself, and not a script that looks for it: that would be a rise of its own.
-python=$(python3 -c 'import sys; print(sys.executable)')
 
-# A rank that does nothing for a while, then allocates; one of them 2 s before all others. Phases
-# are marked before anything is measured of them, and no other program runs in between.
+# A rank that loads some memory, as fast as it can beside the others, rests until 4 s after the last
+# has loaded, then allocates; one of them 2 s before all others. Who is ready has a file in a folder.
 cat >"$TMP/rank.py" <<'PYTHON'
 import os, subprocess, sys, time
-rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("RANK", "-1")))
-begin, leader = float(sys.argv[1]), int(sys.argv[2])
+names = ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID")
+rank = next(int(os.environ[name]) for name in names if name in os.environ)
+folder, leader, ranks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 def phase(what, name):
     subprocess.run([os.environ["PROCTOR"], "phase", what, name], check=True)
 def sleep_until(moment):
     time.sleep(max(0, moment - time.time()))
+loaded = []
+for _ in range(30):
+    loaded.append(b"y" * (1 << 20))
+    sum(range(100000))
 phase("enter", "load-batch" if rank == leader else "wait")
+open(f"{folder}/{rank}", "w").close()
+while len(os.listdir(folder)) < ranks:
+    time.sleep(0.02)
+begin = max(os.stat(f"{folder}/{i}").st_mtime for i in range(ranks)) + 4
 sleep_until(begin + (0 if rank == leader else 2))
 held = []
 while time.time() < begin + 6:
@@ -24,12 +31,8 @@ while time.time() < begin + 6:
     time.sleep(0.1)
 phase("exit", "load-batch" if rank == leader else "wait")
 PYTHON
+mkdir "$TMP/meet-mpi" "$TMP/meet-filed"
 export PROCTOR SLURM_JOB_ID=a-word-that-is-nowhere
-
-# begin_in SECONDS: the moment at which the leader begins, for ranks that are started now.
-begin_in() {
-	python3 -c 'import sys, time; print(time.time() + float(sys.argv[1]))' "$1"
-}
 
 # check_named NAME JOB: the report, the analysis and the export of the job agree.
 check_named() {
@@ -65,7 +68,7 @@ if command -v mpirun >/dev/null; then
 	root=()
 	[ "$(id -u)" = 0 ] && root=(--allow-run-as-root)
 	run "$PROCTOR" run --job mpi --interval 0.25 -- \
-		mpirun "${root[@]}" --oversubscribe -n $RANKS "$python" "$TMP/rank.py" "$(begin_in 5)" $LEADER
+		mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$TMP/meet-mpi" $LEADER $RANKS
 	is "mpirun ran" "$status" 0
 	check_named "Open MPI" mpi
 	run "$PROCTOR" history --job mpi --json
@@ -84,12 +87,66 @@ fi
 cat >"$TMP/job.yaml" <<YAML
 job_id: filed
 sheets:
-  - run: [$python, $TMP/rank.py, "$(begin_in 4)", "$LEADER"]
+  - run: [python3, $TMP/rank.py, $TMP/meet-filed, "$LEADER", "$RANKS"]
     ranks: $RANKS
 YAML
 run "$PROCTOR" run --interval 0.25 -f "$TMP/job.yaml"
 is "the job file ran" "$status" 0
 check_named "job file" filed
+
+# ---- launchers that are not here, and several hosts ----
+# launch KIND FIRST LAST RANKS LEADER FOLDER: those ranks, told who they are as that launcher does.
+cat >"$TMP/launch" <<'BASH'
+#!/bin/bash
+for rank in $(seq "$2" "$3"); do
+	case $1 in
+	torchrun) env="RANK=$rank LOCAL_RANK=$((rank - $2)) WORLD_SIZE=$4 TORCHELASTIC_RUN_ID=none" ;;
+	srun) env="SLURM_JOB_ID=7 SLURM_PROCID=$rank SLURM_LOCALID=$((rank - $2)) SLURM_NTASKS=$4" ;;
+	esac
+	env $env python3 "$(dirname "$0")/rank.py" "$6" "$5" "$4" &
+done
+wait
+BASH
+chmod +x "$TMP/launch"
+mkdir "$TMP/meet-srun" "$TMP/meet-hosts" "$TMP/hosts"
+run "$PROCTOR" run --job srun --interval 0.25 -- "$TMP/launch" srun 0 2 3 1 "$TMP/meet-srun"
+run "$PROCTOR" ranks analyze --job srun --json --store "sqlite:$PROCTOR_HOME/proctor.db"
+json "ranks of srun" "$stdout" "d['participating_ranks'] == [0, 1, 2] and d['finding']['rank'] == 1"
+
+# on_host NAME FIRST LAST: ranks of one job of torchrun's, on a host that records for itself.
+on_host() {
+	local own=()
+	unshare -u true 2>/dev/null && own=(unshare -u sh -c "hostname $1"' && exec "$@"' host)
+	mkdir "$TMP/home-$1"
+	"${own[@]}" env PROCTOR_HOME="$TMP/home-$1" "$PROCTOR" run --job wide --interval 0.25 -- \
+		"$TMP/launch" torchrun "$2" "$3" 4 2 "$TMP/meet-hosts" 2>/dev/null
+}
+on_host first 0 1 &
+sleep 2
+on_host second 2 3
+wait
+for host in first second; do
+	mkdir "$TMP/hosts/$host"
+	run "$PROCTOR" export telemetry --job wide --store "$TMP/home-$host/proctor.db" -o "$TMP/hosts/$host"
+	is "$host: export from its own record" "$status/$stderr" 0/
+done
+run "$PROCTOR" ranks analyze --json "$TMP/hosts"
+json "two hosts of one boot, put together" "$stdout" \
+	"d['missing_ranks'] == [] and d['finding']['clocks']['count'] == 1 and d['finding']['rank'] == 2"
+# clocks SYNCHRONISED: as if the second were another machine.
+clocks() {
+	sed -Ei 's/"boot_id":"[^"]*"(,"clock_[a-z_]*":[a-z0-9]+)*/"boot_id":"another",'"$1/" "$TMP"/hosts/second/*.jsonl
+	run "$PROCTOR" ranks analyze --json "$TMP/hosts"
+}
+clocks '"clock_synchronised":false'
+json "clocks that follow nothing have no order" "$stdout" \
+	"d['finding']['verdict'] == 'cannot_tell' and d['finding']['reason_code'] == 'clock_not_synchronised'"
+sed -Ei 's/"clock_synchronised":false/"clock_synchronised":true,"clock_error_ns":5000000/' "$TMP"/hosts/first/*.jsonl
+clocks '"clock_synchronised":true,"clock_error_ns":5000000'
+json "clocks that agree do" "$stdout" \
+	"d['finding']['rank'] == 2 and d['finding']['clocks'] == {'count': 2, 'error_ns': 5000000, 'is_assumed': False}"
+clocks '"clock_synchronised":true,"clock_error_ns":5000000000'
+json "but for those that agree too little" "$stdout" "d['finding']['verdict'] == 'cannot_tell'"
 
 is "nothing of an environment is kept" "$(grep -rlF "$SLURM_JOB_ID" "$PROCTOR_HOME")" ""
 

@@ -30,7 +30,18 @@ static void fill(struct snapshot *s, unsigned k, int sheet_num)
 	}
 }
 
-static void record(struct store *store, struct attempt *a, int sheet_num)
+/* Each rank but the last comes to its GPU when it gets there, rests, and rises as above. */
+static void use_gpu(struct snapshot *s, unsigned k)
+{
+	for (int i = 0; i < 4; i += 2) {
+		unsigned begin = i / 2 == LEADER ? BEGIN - LEAD : BEGIN, there = 3U + (unsigned)i;
+
+		s->processes[i].gpu_memory_bytes =
+			(k >= there ? 500 * MIB : 0) + (k > begin ? (k - begin) * 40 * MIB : 0);
+	}
+}
+
+static void record_as(struct store *store, struct attempt *a, int sheet_num, bool is_gpu)
 {
 	CLEANUP(snapshot_release) struct snapshot snap;
 	struct err err = ERR_INIT;
@@ -39,8 +50,15 @@ static void record(struct store *store, struct attempt *a, int sheet_num)
 	must(store_begin_attempt(store, a, &err), &err);
 	for (unsigned k = 0; k < N_TICKS; k++) {
 		fill(&snap, k, sheet_num);
+		if (is_gpu)
+			use_gpu(&snap, k);
 		must(write_tick(store, a, &snap, NULL, NULL, 0, &err), &err);
 	}
+}
+
+static void record(struct store *store, struct attempt *a, int sheet_num)
+{
+	record_as(store, a, sheet_num, false);
 }
 
 /* What the process 102, rank 1, said. */
@@ -124,6 +142,31 @@ static void test_the_leader_and_its_phase_are_named(void **state)
 	assert_true(read.telemetry->probability >= 0.9);
 	assert_string_equal(read.telemetry->phase, "epoch / load/it");
 	assert_int_equal(read.telemetry->n_samples, 3 * N_TICKS);
+	attempt_release(&a);
+}
+
+/* To get to a GPU first is no rise. */
+static void test_gpu_memory_counts_from_its_first_use(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	record_as(store, &a, 1, true);
+	read = must_read(store);
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_true(ranks.is_gpu);
+	assert_int_equal(ranks.n_ranks, 3);
+	assert_int_equal(ranks.ranks[0].n, N_TICKS - 3);
+	assert_int_equal(ranks.ranks[1].n, N_TICKS - 5);
+	assert_int_equal(ranks.ranks[2].n, N_TICKS); /* which never uses one */
+	assert_int_equal(ranks.points[ranks.ranks[1].first].gpu_bytes, 500 * MIB);
+	must(recorded_ranks_judge(store, &read, &err), &err);
+	assert_string_equal(read.telemetry->verdict, "named");
+	assert_int_equal(read.telemetry->rank, LEADER);
 	attempt_release(&a);
 }
 
@@ -228,6 +271,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_memory_is_the_sum_over_processes,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_gpu_memory_counts_from_its_first_use,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_leader_and_its_phase_are_named,
 						fixture_setup, fixture_teardown),

@@ -30,6 +30,11 @@ static int write_markdown(const struct attempt *a, struct buf *out)
 	return report_write(a, REPORT_MARKDOWN, out);
 }
 
+static int write_html(const struct attempt *a, struct buf *out)
+{
+	return report_write(a, REPORT_HTML, out);
+}
+
 static void compare_golden(const char *name, const char *suffix, const struct buf *actual)
 {
 	CLEANUP(buf_release) struct buf golden = BUF_INIT;
@@ -130,6 +135,7 @@ static void test_foreign_text_cannot_reach_the_terminal(void **state)
 	(void)state;
 	for_each_line(write_text, check_safe);
 	for_each_line(write_markdown, check_safe);
+	for_each_line(write_html, check_safe);
 	for_each_line(report_write_summary, check_safe);
 }
 
@@ -148,6 +154,61 @@ static void check_bars(const char *line, size_t n)
 		table_bars = bars;
 	else
 		assert_int_equal(bars, table_bars);
+}
+
+/* Every mark of the page is one of ours, and what is opened is closed. */
+static void check_marks(const char *line, size_t n)
+{
+	static const char *const ours[] = { "!DOCTYPE", "html", "head", "meta",	 "style",
+					    "title",	"body", "h1",	"h2",	 "p",
+					    "ul",	"li",	"div",	"table", "tr",
+					    "th",	"td",	"pre",	"strong" };
+
+	for (size_t i = 0; i < n; i++) {
+		const char *name = line + i + 1 + (line[i + 1] == '/');
+		bool is_ours = false;
+
+		if (line[i] != '<')
+			continue;
+		for (size_t k = 0; k < ARRAY_SIZE(ours); k++)
+			is_ours |= strcspn(name, " >\n") == strlen(ours[k]) &&
+				   strncmp(name, ours[k], strlen(ours[k])) == 0;
+		if (!is_ours)
+			fail_msg("not ours: %.*s", (int)n, line);
+	}
+}
+
+static size_t count(const char *text, const char *word)
+{
+	size_t n = 0;
+
+	while ((text = strstr(text, word)) != NULL) {
+		text += strlen(word);
+		n++;
+	}
+	return n;
+}
+
+static void test_html_is_whole(void **state)
+{
+	static const char *const pairs[][2] = { { "<table", "</table>" }, { "<tr", "</tr>" },
+						{ "<td", "</td>" },	  { "<ul", "</ul>" },
+						{ "<html", "</html>" },	  { "<pre", "</pre>" } };
+
+	(void)state;
+	for_each_line(write_html, check_marks);
+	for (size_t i = 0; i < ARRAY_SIZE(report_cases); i++) {
+		CLEANUP(buf_release) struct buf out = BUF_INIT;
+		struct attempt a;
+
+		report_cases[i].build(&a);
+		assert_int_equal(write_html(&a, &out), 0);
+		attempt_release(&a);
+		for (size_t k = 0; k < ARRAY_SIZE(pairs); k++)
+			assert_int_equal(count(out.data, pairs[k][0]),
+					 count(out.data, pairs[k][1]));
+		assert_int_equal(count(out.data, "<html"), 1);
+	}
 }
 
 static void test_foreign_text_cannot_break_a_table(void **state)
@@ -270,6 +331,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text_is_as_agreed),
 		cmocka_unit_test(test_markdown_is_as_agreed),
+		cmocka_unit_test(test_html_is_whole),
 		cmocka_unit_test(test_summary_is_as_agreed),
 		cmocka_unit_test(test_text_fits_the_page),
 		cmocka_unit_test(test_foreign_text_cannot_reach_the_terminal),

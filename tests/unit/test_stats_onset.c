@@ -131,7 +131,9 @@ static void test_first(void **state)
 	entries[0].clock_error = 10;
 	assert_int_equal(onset_first(entries, 2, 1, 20000, p), 0);
 	assert_true(p[1] == 1);
+	assert_true(onset_equal_p(entries, 2) < 0.01);
 	entries[1].clock = 1;
+	assert_true(onset_equal_p(entries, 2) > 0.5);
 	assert_int_equal(onset_first(entries, 2, 2, 20000, p), 0);
 	assert_true(p[1] > 0.5 && p[1] < 0.75);
 }

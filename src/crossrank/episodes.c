@@ -1,0 +1,164 @@
+#include "crossrank/episodes.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+
+#define GAP_INTERVALS 3.0     /* so long after the others ended begins another episode */
+#define MIN_EPISODE_SHARE 0.2 /* of the largest that is no workload: smaller ones do not count */
+
+/* Rises that belong together: each rank once, and no long rest between them. */
+static size_t episode_end(const struct judge_work *w, size_t from)
+{
+	double end = w->all[from].rise->end;
+	size_t to = from;
+
+	for (; to < w->n_all; to++) {
+		size_t *last = &w->last_seen[w->all[to].rank - w->a->ranks];
+
+		if (to > from && w->all[to].rise->onset.median > end + GAP_INTERVALS * w->interval)
+			return to;
+		if (*last > from)
+			return to;
+		*last = to + 1;
+		end = fmax(end, w->all[to].rise->end);
+	}
+	return to;
+}
+
+/* While others still rise, a second rise of a rank is part of what happens, and no beginning. */
+static double last_end(const struct judge_work *w, size_t from, size_t to, double end)
+{
+	for (size_t i = from; i < to; i++)
+		end = fmax(end, w->all[i].rise->end);
+	return end;
+}
+
+/* ---- which one counts ---- */
+
+struct episodes {
+	const struct judge_work *w;
+	struct judge_outcome *items; /* by time */
+	size_t n;
+	bool *is_explained; /* by number of the rank */
+};
+
+static double gain_of(const struct judge_work *w, const struct judge_outcome *o)
+{
+	double gain = 0;
+
+	for (size_t i = o->from; i < o->to; i++)
+		gain += w->all[i].rise->gain_mib;
+	return gain;
+}
+
+/* Whether any of it was still there at the peak. */
+static bool leads_to_peak(const struct judge_work *w, const struct judge_outcome *o)
+{
+	for (size_t i = o->from; i < o->to; i++)
+		if (w->all[i].rise->onset.median <= w->peak && w->all[i].rise->gone > w->peak)
+			return true;
+	return false;
+}
+
+static double largest_gain(const struct episodes *e, bool on_the_way)
+{
+	double largest = 0;
+
+	for (size_t i = 0; i < e->n; i++)
+		if (e->items[i].verdict != VERDICT_NONE &&
+		    leads_to_peak(e->w, &e->items[i]) == on_the_way)
+			largest = fmax(largest, gain_of(e->w, &e->items[i]));
+	return largest;
+}
+
+static void explain(struct episodes *e, const struct judge_outcome *o)
+{
+	for (size_t i = o->from; i < o->to; i++)
+		e->is_explained[e->w->all[i].rank - e->w->a->ranks] = true;
+}
+
+static size_t count_explained(const struct episodes *e, const struct judge_outcome *o)
+{
+	size_t n = 0;
+
+	for (size_t i = o->from; i < o->to; i++)
+		n += e->is_explained[e->w->all[i].rank - e->w->a->ranks];
+	return n;
+}
+
+/*
+ * Walks back from the last one. Behind a workload one counts that has a rank of its own, behind
+ * another answer one that has no rank of it: ranks that went up one after the other.
+ */
+static const struct judge_outcome *choose(struct episodes *e, bool on_the_way)
+{
+	double least = MIN_EPISODE_SHARE * largest_gain(e, on_the_way);
+	const struct judge_outcome *found = NULL;
+
+	memset(e->is_explained, 0, e->w->a->n_ranks * sizeof(*e->is_explained));
+	for (size_t i = e->n; i-- > 0;) {
+		const struct judge_outcome *o = &e->items[i];
+		size_t n_explained = count_explained(e, o);
+
+		if (leads_to_peak(e->w, o) != on_the_way ||
+		    (o->verdict != VERDICT_NONE && gain_of(e->w, o) < least))
+			continue;
+		if (o->verdict != VERDICT_NONE && n_explained < (found ? 1 : o->to - o->from))
+			found = o;
+		explain(e, o);
+	}
+	return found;
+}
+
+static const struct judge_outcome *choose_any(struct episodes *e)
+{
+	const struct judge_outcome *found = choose(e, true);
+
+	found = found ? found : choose(e, false);
+	return found ? found : &e->items[e->n - 1];
+}
+
+/* ---- all of them ---- */
+
+static int judge_all(struct judge_work *w, struct episodes *e)
+{
+	double busy_until = -INFINITY;
+
+	for (size_t from = 0, to; from < w->n_all; from = to) {
+		bool is_later = w->all[from].rise->onset.median > busy_until;
+		int r;
+
+		to = episode_end(w, from);
+		busy_until = last_end(w, from, to, busy_until);
+		if (!is_later)
+			continue;
+		r = judge_episode(w, from, to, &e->items[e->n]);
+		if (r < 0)
+			return r;
+		w->f->n_shared += e->items[e->n++].verdict == VERDICT_NONE;
+	}
+	return 0;
+}
+
+int episodes_judge(struct judge_work *w, struct judge_outcome *ret)
+{
+	CLEANUP(free_ptr) struct judge_outcome *items = calloc(w->n_all + 1, sizeof(*items));
+	CLEANUP(free_ptr) bool *explained = calloc(w->a->n_ranks + 1, sizeof(*explained));
+	struct episodes e = { .w = w, .items = items, .is_explained = explained };
+	int r;
+
+	if (!items || !explained)
+		return -ENOMEM;
+	r = judge_all(w, &e);
+	if (r < 0)
+		return r;
+	w->f->n_episodes = e.n;
+	*ret = (struct judge_outcome){ .verdict = VERDICT_NONE, .why = WHY_NO_RISE };
+	if (e.n > 0)
+		*ret = *choose_any(&e);
+	return 0;
+}

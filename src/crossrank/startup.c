@@ -1,0 +1,120 @@
+#include "crossrank/startup.h"
+
+#include <math.h>
+
+#include "crossrank/series.h"
+#include "stats/noise.h"
+
+#define REST_POINTS 4  /* a rest is so long at least */
+#define SHORT_RECORD 8 /* where a record has not so many times as much, less is enough */
+#define MIN_REST_POINTS 2
+#define REST_SECONDS 2.0     /* who loads waits for disks and other ranks in between */
+#define REST_TIME_SHARE 0.25 /* of the time since the record began */
+#define REST_RISE_SHARE 0.1  /* of what it rose until then: so much may still change */
+#define LOAD_FACTOR 2.0	     /* what multiplies memory by so much */
+#define AGAIN_SHARE 0.2	     /* and goes before another rise of such a share is loading */
+#define MIN_RISE_SIGMAS 8.0
+#define REST_SIGMAS 6.0 /* what noise alone spreads over */
+
+/* How many points a rest that begins with point i has, if it is one; 0: the record is too short. */
+static size_t rest_length(const struct series *s, size_t i)
+{
+	double seconds = fmax(REST_SECONDS, REST_TIME_SHARE * (s->t[i] - s->t[0]));
+	size_t least = s->n / SHORT_RECORD, n;
+
+	least = least > REST_POINTS ? REST_POINTS : least;
+	least = least < MIN_REST_POINTS ? MIN_REST_POINTS : least;
+	for (n = least; i + n <= s->n; n++)
+		if (s->t[i + n - 1] - s->t[i] >= seconds)
+			return n;
+	return 0;
+}
+
+static bool is_rest(const struct series *s, size_t i, size_t n, double rose)
+{
+	double low = INFINITY, high = -INFINITY;
+
+	for (size_t k = i; k < i + n; k++) {
+		low = fmin(low, s->y[k]);
+		high = fmax(high, s->y[k]);
+	}
+	return high - low <= fmax(REST_SIGMAS * s->sigma, REST_RISE_SHARE * rose);
+}
+
+static double level_of(const struct series *s, size_t i, size_t n)
+{
+	double sum = 0;
+
+	for (size_t k = i; k < i + n; k++)
+		sum += s->y[k];
+	return sum / (double)n;
+}
+
+struct rest {
+	size_t point;
+	double level;
+};
+
+/* The first from a point on that is as high as that; lowest: before it. */
+static bool find_rest(const struct series *s, size_t from, double least, struct rest *ret)
+{
+	double lowest = INFINITY;
+	size_t n;
+
+	for (size_t i = 0; (n = rest_length(s, i)) > 0; i++) {
+		lowest = fmin(lowest, s->y[i]);
+		if (i < from || !is_rest(s, i, n, s->y[i] - lowest) || level_of(s, i, n) < least)
+			continue;
+		*ret = (struct rest){ i, level_of(s, i, n) };
+		return true;
+	}
+	return false;
+}
+
+static bool rises_again(const struct series *s, const struct rest *rest, double gain)
+{
+	double limit = rest->level + fmax(AGAIN_SHARE * gain, MIN_RISE_SIGMAS * s->sigma);
+
+	for (size_t i = rest->point * s->per_bin; i < s->stream->n; i++)
+		if ((double)s->stream->samples[i].used_bytes / SERIES_BYTES_PER_MIB > limit)
+			return true;
+	return false;
+}
+
+/* Who waits before it loads rests twice; the second counts if anything happens behind it. */
+static bool find_next_rest(const struct series *s, struct rest *rest)
+{
+	double least = fmax(LOAD_FACTOR * rest->level, rest->level + SERIES_MIN_RISE_MIB);
+	struct rest next;
+
+	if (!find_rest(s, rest->point + 1, least, &next) ||
+	    !rises_again(s, &next, next.level - rest->level))
+		return false;
+	*rest = next;
+	return true;
+}
+
+/*
+ * Start-ups take seconds or minutes, and records may be long: the beginning is looked at closely
+ * first, then twice as much of it half as closely.
+ */
+bool startup_end(const struct stream *stream, size_t *ret)
+{
+	struct series s = { .stream = stream };
+	struct rest rest = { 0, -INFINITY };
+	bool is_found = false;
+
+	*ret = 0;
+	for (size_t n = SERIES_BINS;; n *= 2) {
+		s.hi = n < stream->n ? n : stream->n;
+		series_fill(&s);
+		rest.point = (*ret + s.per_bin - 1) / s.per_bin;
+		if (!is_found && s.n >= MIN_REST_POINTS)
+			is_found = find_rest(&s, 0, -INFINITY, &rest);
+		while (is_found && find_next_rest(&s, &rest))
+			;
+		*ret = rest.point * s.per_bin;
+		if (s.hi == stream->n)
+			return is_found;
+	}
+}

@@ -1,0 +1,223 @@
+/*
+ * rank_jobs - made-up jobs of which it is known who was first, and what is answered about them.
+ */
+#ifndef PROCTOR_TESTS_RANK_JOBS_H
+#define PROCTOR_TESTS_RANK_JOBS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "crossrank/finding.h"
+
+#define RANKS 8
+#define MAX_SAMPLES 400
+#define MIB 1048576.0
+#define T0_NS INT64_C(1700000000000000000)
+
+/* ---- random numbers that are the same in every run ---- */
+
+static uint64_t state;
+
+static double uniform(double from, double to)
+{
+	uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return from + (to - from) * (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+static double normal(void)
+{
+	return sqrt(-2 * log(uniform(1e-300, 1))) * cos(6.283185307179586 * uniform(0, 1));
+}
+
+/* ---- a job ---- */
+
+struct job {
+	double onset[RANKS]; /* seconds; INFINITY: never */
+	double start[RANKS]; /* of the record */
+	double clock[RANKS]; /* how far its clock is off */
+	double slope;	     /* MiB per second; INFINITY: a step of `rise` at once */
+	double rise;	     /* MiB, at most */
+	double noise, interval, length;
+	bool one_host, is_saw;
+	bool is_startup;     /* all rise by 800 MiB between 10 s and 14 s */
+	bool has_free_clock; /* rank 1 says that its clock follows nothing */
+	double marker;	     /* when a collective operation was; 0: none */
+	double loads[RANKS]; /* seconds that a rank loads for after its start; 0: none */
+	double idle[RANKS];  /* seconds from its start until it loads */
+	double loaded;	     /* MiB, by then */
+	double pause;	     /* seconds without any in the middle of it */
+	double early[RANKS]; /* when a first rise that stays up begins; 0: none */
+	double early_rise;   /* MiB, at once */
+	double wander;	     /* MiB that each rank wanders by, each sample near the one before */
+	double shared;	     /* the same, for all ranks alike */
+	double quake;	     /* MiB that all ranks go up by at one moment, and stay */
+	double quake_at;
+	double stair; /* seconds from one step of a rise to the next; 0: it is even */
+	double power; /* a rise goes by this power of the time; 0: by the time */
+};
+
+/* So long after its start: half of it, a pause, the other half. */
+static double load_at(const struct job *job, int rank, double since)
+{
+	double half = job->loads[rank] / 2, before = fmax(fmin(since, half), 0);
+	double after = fmax(since - half - job->pause, 0);
+
+	return job->loaded * (before + fmin(after, half)) / (2 * half);
+}
+
+static double level_at(const struct job *job, int rank, double t)
+{
+	double since = t - job->onset[rank];
+	double base = 1000 + (job->is_saw ? 300 * fmod(t, 10) / 10 : 0);
+
+	if (job->is_startup)
+		base += fmin(fmax(t - 10, 0) * 200, 800);
+	if (job->loads[rank] > 0)
+		base += load_at(job, rank, t - job->start[rank] - job->idle[rank]) - 1000 + 10;
+	if (job->early[rank] > 0 && t >= job->early[rank])
+		base += job->early_rise;
+	if (job->quake_at > 0 && t >= job->quake_at)
+		base += job->quake;
+	if (!(since > 0))
+		return base;
+	if (job->stair > 0)
+		since = ceil(since / job->stair) * job->stair;
+	if (job->power > 0)
+		since = pow(since, job->power);
+	return base + fmin(isinf(job->slope) ? job->rise : since * job->slope, job->rise);
+}
+
+/* ---- a disturbance that is the same for all ---- */
+
+#define SHARED_POINTS 4096
+#define SHARED_STEP 0.25
+#define WANDER_KEPT 0.9
+
+static double shared[SHARED_POINTS];
+
+static void draw_shared(void)
+{
+	shared[0] = normal();
+	for (int i = 1; i < SHARED_POINTS; i++)
+		shared[i] = 0.97 * shared[i - 1] + sqrt(1 - 0.97 * 0.97) * normal();
+}
+
+static double shared_at(double t)
+{
+	size_t i = (size_t)(fmax(t, 0) / SHARED_STEP);
+
+	return shared[i < SHARED_POINTS ? i : SHARED_POINTS - 1];
+}
+
+static void add_rank(struct telemetry *t, const struct job *job, int rank)
+{
+	struct sample samples[MAX_SAMPLES];
+	struct telemetry_event like;
+	double wander = normal();
+	char host[16];
+	size_t n = 0;
+
+	event_init(&like);
+	snprintf(host, sizeof(host), "n%d", job->one_host ? 0 : rank);
+	like.rank = rank;
+	like.world_size = RANKS;
+	like.host = (struct text){ host, strlen(host) };
+	like.clock.error_ns = 2000000;
+	like.clock.is_free = job->has_free_clock && rank == 1;
+	for (double at = job->start[rank]; at < job->length && n < MAX_SAMPLES;
+	     at += job->interval) {
+		double mib = level_at(job, rank, at) + job->noise * normal();
+
+		wander = WANDER_KEPT * wander + sqrt(1 - WANDER_KEPT * WANDER_KEPT) * normal();
+		mib += job->wander * wander + job->shared * shared_at(at);
+
+		samples[n++] = (struct sample){
+			.timestamp_ns = T0_NS + (int64_t)((at + job->clock[rank]) * 1e9),
+			.used_bytes = (int64_t)(fmax(mib, 0) * MIB),
+		};
+	}
+	assert_int_equal(telemetry_add_samples(t, &like, samples, n), 0);
+}
+
+static void add_marker(struct telemetry *t, double at)
+{
+	struct telemetry_event ev;
+
+	event_init(&ev);
+	ev.timestamp_ns = T0_NS + (int64_t)(at * 1e9);
+	ev.event_type = (struct text){ "nccl_all_reduce", 15 };
+	ev.host = (struct text){ "n0", 2 };
+	assert_int_equal(telemetry_add(t, &ev), 0);
+}
+
+/* As the bars have it: 8 ranks at 1 Hz, 20 MB of noise, ramps of 200 MB/s, starts up to 15 s apart.
+ */
+static __attribute__((unused)) void make_job(struct job *job, int leader, double lead)
+{
+	double at = uniform(25, 35);
+
+	*job = (struct job){
+		.slope = 200, .rise = INFINITY, .noise = 20, .interval = 1, .length = 60
+	};
+	for (int i = 0; i < RANKS; i++) {
+		job->onset[i] = at + (i == leader ? 0 : lead);
+		job->start[i] = uniform(0, 15);
+		job->clock[i] = uniform(-0.002, 0.002);
+	}
+}
+
+struct answer {
+	enum verdict verdict;
+	enum why why;
+	int64_t rank;
+	double probability, onset, low, high;
+};
+
+static struct answer ask(const struct job *job)
+{
+	struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	struct telemetry *t = telemetry_new();
+	struct answer answer = { .rank = -1, .onset = NAN };
+	struct first_cause *f = NULL;
+	struct rank_analysis a;
+
+	assert_non_null(t);
+	if (job->shared > 0)
+		draw_shared();
+	for (int i = 0; i < RANKS; i++)
+		add_rank(t, job, i);
+	if (job->marker > 0)
+		add_marker(t, job->marker);
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(finding_make(&a, &options, &f), 0);
+	answer.verdict = f->verdict;
+	answer.why = f->why;
+	if (f->rank) {
+		const struct onset *o = &f->candidates[0].rise->onset;
+		double origin = (double)(f->origin_ns - T0_NS) / 1e9;
+
+		answer.rank = f->rank->rank;
+		answer.probability = f->candidates[0].probability;
+		answer.onset = o->median + origin;
+		answer.low = o->low + origin;
+		answer.high = o->high + origin;
+	}
+	finding_free(f);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+	return answer;
+}
+
+#endif
