@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "daemon/daemon.h"
 #include "detect/detect.h"
 
 /* Ticks at the ends of an attempt may be a little outside of it. */
@@ -132,6 +133,7 @@ struct pass {
 	struct kills kills;
 	struct found_list *list;
 	int attempt_num;
+	struct detect_usual usual; /* job_id NULL: nothing is known of jobs of its kind */
 	struct err *err;
 };
 
@@ -146,7 +148,9 @@ static int keep_changes(struct pass *p, const struct detect_changes *changes)
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct pass *p = ctx;
-	struct detect_news news = { .snap = snap };
+	struct detect_news news = { .snap = snap,
+				    .usual = &p->usual,
+				    .n_usual = p->usual.job_id ? 1 : 0 };
 	struct detect_changes changes;
 
 	news.n_events = take_kills(&p->kills, snap->wall_ns, &news.events);
@@ -203,6 +207,21 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* As it was known when it began; the list has no sheets. */
+static int look_up_usual(struct store *store, const struct attempt *listed,
+			 struct detect_usual *ret, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_progress(store, listed->job_id, listed->attempt_num, &a, err);
+	if (r == 0)
+		r = learning_usual(store, &a, ret, err);
+	ret->job_id = r == 0 ? listed->job_id : NULL;
+	return r == -ENOENT ? 0 : r;
+}
+
 static int look_at_attempt(struct store *store, const struct config_anomaly *config,
 			   const struct detect_period *period, const struct attempt *a,
 			   struct found_list *list, struct err *err)
@@ -218,13 +237,15 @@ static int look_at_attempt(struct store *store, const struct config_anomaly *con
 		.until_wall_ns = period->until_wall_ns,
 	};
 	bool has_ended = u64_known(a->ended_wall_ns);
+	int r;
 
 	if (u64_known(a->started_wall_ns) && a->started_wall_ns > MARGIN_NS)
 		filter.since_wall_ns = later(filter.since_wall_ns, a->started_wall_ns - MARGIN_NS);
 	if (has_ended &&
 	    (filter.until_wall_ns == 0 || a->ended_wall_ns + MARGIN_NS < filter.until_wall_ns))
 		filter.until_wall_ns = a->ended_wall_ns + MARGIN_NS;
-	return run_pass(store, &p, &filter, has_ended);
+	r = look_up_usual(store, a, &p.usual, err);
+	return r < 0 ? r : run_pass(store, &p, &filter, has_ended);
 }
 
 static int look_at_host(struct store *store, const struct config_anomaly *config,

@@ -133,8 +133,7 @@ int learning_estimate(struct store *store, const struct learning_question *quest
 	return r;
 }
 
-int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
-			      struct learning_answer *ret, struct err *err)
+int learning_describe(const struct attempt *a, struct arena *arena, struct run_class *ret)
 {
 	const struct class_source source = {
 		.command = a->n_sheets > 0 ? a->sheets[0].command : a->command,
@@ -146,11 +145,22 @@ int learning_estimate_attempt(struct store *store, const struct attempt *a, bool
 		.uid = a->uid,
 		.input_bytes = a->input_bytes,
 	};
+
+	return class_describe(&source, arena, ret);
+}
+
+int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
+			      struct learning_answer *ret, struct err *err)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct learning_answer answer;
+	struct run_class class;
 	int r;
 
+	if (learning_describe(a, &arena, &class) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
 	learning_answer_init(&answer);
-	r = estimate_source(store, &source, only_own, &answer, err);
+	r = estimate_class(store, &class, only_own, &answer, err);
 	if (r == 0)
 		*ret = answer;
 	return r;

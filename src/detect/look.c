@@ -132,6 +132,7 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 		if (detect_tracks_job(ts, news->usual[i].job_id, &job) < 0)
 			continue;
 		job->usual_cpu_percent = news->usual[i].cpu_percent;
+		job->usual_wall_seconds = news->usual[i].wall_seconds;
 		job->usual_rss_bytes = news->usual[i].rss_bytes;
 	}
 }

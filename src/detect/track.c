@@ -76,6 +76,7 @@ static struct job_track *new_job(const char *job_id)
 		return NULL;
 	job->job_id = strdup(job_id);
 	job->usual_cpu_percent = F64_UNKNOWN;
+	job->usual_wall_seconds = F64_UNKNOWN;
 	job->usual_rss_bytes = U64_UNKNOWN;
 	if (job->job_id)
 		return job;

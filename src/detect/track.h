@@ -42,9 +42,10 @@ struct job_track {
 	pid_t zombie_parent;
 	uint32_t active; /* a bit for each type of anomaly of the job itself that lasts */
 	struct two_ago processes;
-	double cpu_percent;	  /* sum of what is known at this tick */
-	double usual_cpu_percent; /* at most, of jobs of its kind; NaN */
-	uint64_t usual_rss_bytes; /* the same for one process; U64_UNKNOWN */
+	double cpu_percent;	   /* sum of what is known at this tick */
+	double usual_cpu_percent;  /* at most, of jobs of its kind; NaN */
+	double usual_wall_seconds; /* that such a job takes; NaN */
+	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
 	struct told told[N_ANOMALY_TYPES];
 };
 
