@@ -51,7 +51,7 @@ struct tick_stats {
 struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;
-	uint64_t n_told; /* that a runner has told of itself, besides these */
+	uint64_t n_told;    /* that a runner has told of itself, besides these */
 	struct arena arena; /* their strings */
 };
 
@@ -158,6 +158,9 @@ struct service {
 void service_set_rung(struct service *s, struct rung taken);
 
 /* ---- service_tick.c ---- */
+
+/* What lasts is over, as nobody looks any more. */
+void service_end_anomalies(struct service *s);
 
 int service_begin_ticks(struct service *s, struct err *err);
 

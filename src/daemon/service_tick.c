@@ -301,6 +301,19 @@ static int detect(struct service *s, struct err *err)
 	return r;
 }
 
+/* Who looks next begins anew. */
+void service_end_anomalies(struct service *s)
+{
+	struct detect_changes changes = { 0 };
+	struct err err = ERR_INIT;
+	int r = s->detect && s->store ? detect_end(s->detect, &changes) : 0;
+
+	for (size_t i = 0; r == 0 && i < changes.n; i++)
+		r = tell_anomaly(s, &changes.items[i], &err);
+	if (r < 0)
+		log_warning("not all anomalies that last are recorded as over: %s", err.text);
+}
+
 /* ---- run: jobs that wait for their turn ---- */
 
 static int run_queue(struct service *s, struct err *err)

@@ -192,7 +192,7 @@ struct page {
 
 /* Where to go on, and where to stop. */
 struct course {
-	int64_t after_ns, after_id, until_ns;
+	int64_t after_ns, after_id, until_ns, changed_ns;
 	int64_t job; /* 0: any */
 	int attempt_num;
 };
@@ -325,6 +325,7 @@ static int fill_page(struct store *store, struct page *page, struct course *cour
 	query_bind_i64(&q, course->until_ns);
 	query_bind_i64(&q, course->job);
 	query_bind_i64(&q, course->attempt_num);
+	query_bind_i64(&q, course->changed_ns);
 	page->n = 0;
 	arena_reset(&page->arena);
 	while (r == 0 && page->n < PAGE_ANOMALIES && (r = query_step(&q, err)) > 0)
@@ -368,6 +369,7 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 		.after_id = INT64_MAX,
 		.until_ns = filter->until_wall_ns ? as_i64(filter->until_wall_ns) : INT64_MAX,
 		.attempt_num = filter->attempt_num,
+		.changed_ns = as_i64(filter->changed_since_wall_ns),
 	};
 	int r = filter->job_id ? find_job(store, filter->job_id, &course.job, err) : 0;
 

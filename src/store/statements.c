@@ -69,6 +69,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO daemons (boot, @names) VALUES (?, @values)",
 		{ { "", &daemon_columns } },
 	},
+	/* Of the host, by a daemon before: it lasted until its worst, and nobody knows for how long. */
+	[STATEMENT_END_HOST_ANOMALIES] = {
+		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0)),"
+		" why_cleared = 'nobody looked any more'"
+		" WHERE attempt IS NULL AND ended_wall_ns IS NULL",
+	},
 	[STATEMENT_END_DAEMON] = { "UPDATE daemons SET stopped_wall_ns = ? WHERE id = ?" },
 	[STATEMENT_SET_PROGRESS] = {
 		"UPDATE attempts SET @sets WHERE id = ?",
@@ -428,6 +434,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" LEFT JOIN attempts a ON a.id = n.attempt LEFT JOIN jobs ON jobs.id = a.job"
 		" WHERE (n.began_wall_ns, n.id) > (?1, ?2) AND n.began_wall_ns <= ?3"
 		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
+		" AND (n.ended_wall_ns IS NULL OR n.ended_wall_ns >= ?6 OR n.began_wall_ns >= ?6)"
 		" ORDER BY n.began_wall_ns, n.id",
 		{ { "n.", &anomaly_columns } },
 	},

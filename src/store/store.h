@@ -83,7 +83,10 @@ void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
  */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
 
-/* A daemon begins to record, and sets d->id: its recorder is -d->id. And it ends. */
+/*
+ * A daemon begins to record, and sets d->id: its recorder is -d->id. And it ends. Anomalies of the
+ * host that last, by a daemon before it, are over then.
+ */
 int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err);
 int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_t wall_ns,
 		     struct err *err);
@@ -313,10 +316,11 @@ struct anomaly_row {
 typedef int anomaly_fn(void *ctx, const struct anomaly_row *row); /* non-zero stops */
 
 struct anomaly_filter {
-	const char *job_id;	/* NULL: any, and those of no job */
-	int attempt_num;	/* 0: any */
-	uint64_t since_wall_ns; /* when it began */
-	uint64_t until_wall_ns; /* 0: no end */
+	const char *job_id;		/* NULL: any, and those of no job */
+	int attempt_num;		/* 0: any */
+	uint64_t since_wall_ns;		/* when it began */
+	uint64_t until_wall_ns;		/* 0: no end */
+	uint64_t changed_since_wall_ns; /* began or ended, or lasts */
 };
 
 /* Calls fn for every episode that matches, oldest first; otherwise as store_read_events(). */
