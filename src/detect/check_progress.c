@@ -118,6 +118,7 @@ void check_stuck(const struct tick *t, const struct track *p, const struct proc_
 	if (s->state == '?' || s->state == 'Z' || s->state == 'X')
 		return;
 	f->stand = STAND_CLEAR;
+	f->value = 0;
 	if (s->state == 'D' && !p->moved_in_state) {
 		find_stuck(t, p, s, p->in_state, wait, "waits for the kernel and moves no byte", f);
 		f->severity = f->value >= LONG_FACTOR * wait ? SEVERITY_HIGH : SEVERITY_MEDIUM;
@@ -143,6 +144,7 @@ void check_io_wait(const struct tick *t, const struct track *p, const struct pro
 	if (s->state == '?')
 		return;
 	f->stand = STAND_CLEAR;
+	f->value = 0;
 	if (s->state != 'D' || !p->moved_in_state)
 		return;
 	find_stuck(t, p, s, p->in_state, wait, "has done nothing but wait for I/O", f);

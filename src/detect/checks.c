@@ -24,7 +24,7 @@ const struct check checks[] = {
 	{ ANOMALY_IO_STALL, "percent of the time", .of_host = check_host_io },
 	{ ANOMALY_SWAP_STORM, "MB per second", .of_host = check_swap },
 	{ ANOMALY_OOM_KILL, "kills", .is_moment = true, .of_host = check_host_oom },
-	{ ANOMALY_MEMORY_PRESSURE, "percent of the time", .of_cgroup = check_cgroup_memory },
+	{ ANOMALY_MEMORY_PRESSURE, "percent of its limit", .of_cgroup = check_cgroup_memory },
 	{ ANOMALY_OOM_KILL, "kills", .is_moment = true, .of_cgroup = check_cgroup_oom },
 	{ ANOMALY_GPU_MEMORY, "percent", .of_gpu = check_gpu_memory },
 	{ ANOMALY_GPU_IDLE, "seconds", .of_gpu = check_gpu_idle },

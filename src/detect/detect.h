@@ -86,8 +86,8 @@ struct detect_changes {
 
 /*
  * The next moment. One that is not later than the last is passed over; after a reboot all
- * that was remembered is forgotten. -ENOMEM: some of it was not looked at; the
- * changes so far are there.
+ * that was remembered is forgotten, and after a long time without a look what was so before.
+ * -ENOMEM: some of it was not looked at; the changes so far are there.
  */
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
 

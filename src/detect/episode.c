@@ -119,10 +119,28 @@ static double hold_for(const struct episodes *es, const struct moment *m, uint64
 
 /* ---- an episode ---- */
 
+static const char *unit_of(const struct running *r, const struct finding *f)
+{
+	return f->unit ? f->unit : r->check->unit;
+}
+
+/* In another unit than before the values of before say nothing. */
+static void take_unit(struct running *r, const struct finding *f)
+{
+	const char *unit = unit_of(r, f);
+
+	if (r->e.unit && strcmp(r->e.unit, unit) == 0)
+		return;
+	r->e.unit = unit;
+	r->e.before_value = f->before;
+	r->e.first_value = f->value;
+}
+
 static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
 {
 	struct episode *e = &r->e;
 
+	take_unit(r, f);
 	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
 	e->worst.metric_value = f->value;
 	e->worst.threshold = f->threshold;
@@ -136,7 +154,10 @@ static bool is_worse(const struct running *r, const struct finding *f)
 {
 	if (f->severity != r->e.worst.severity)
 		return f->severity > r->e.worst.severity;
-	return r->check->lower_is_worse ? f->value < r->e.peak_value : f->value > r->e.peak_value;
+	if (strcmp(unit_of(r, f), r->e.unit) != 0)
+		return false;
+	return r->check->lower_is_worse && !f->unit ? f->value < r->e.peak_value
+						    : f->value > r->e.peak_value;
 }
 
 /* seconds: at most those of a configuration. */
@@ -147,8 +168,7 @@ static uint64_t seconds_before(uint64_t wall_ns, double seconds)
 	return wall_ns > ns ? wall_ns - ns : 0;
 }
 
-static void describe(struct running *r, const struct moment *m, const struct subject *who,
-		     const struct finding *f)
+static void describe(struct running *r, const struct moment *m, const struct subject *who)
 {
 	struct episode *e = &r->e;
 
@@ -161,14 +181,11 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 	episode_set_job(e, who->job_id);
 	snprintf(e->comm, sizeof(e->comm), "%s", who->comm ? who->comm : "");
 	e->gpu = who->kind == OF_GPU ? who->gpu : -1;
-	e->unit = r->check->unit;
 	e->began_wall_ns = m->snap->wall_ns;
 	e->full_from_wall_ns = seconds_before(e->began_wall_ns, SECONDS_BEFORE);
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
 	e->count = 1;
-	e->before_value = f->before;
-	e->first_value = f->value;
 	context_describe(m->snap, &e->host);
 	write_name(e, who, r->hash);
 }
@@ -191,7 +208,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->hold = hold_for(es, m, hash);
 	r->clear_since = F64_UNKNOWN;
 	r->noted = m->now;
-	describe(r, m, who, f);
+	describe(r, m, who);
 	take_worst(r, m, f);
 	es->items[es->n++] = r;
 	return tell(es, EPISODE_BEGAN, r);
@@ -233,13 +250,18 @@ static int be_clear(struct episodes *es, struct running *r, const struct moment 
 
 /* ---- too many of one job ---- */
 
-static bool has_told_enough(struct told *told, double now)
+/* One that is worse than all others is always told. */
+static bool has_told_enough(struct told *told, enum severity severity, double now)
 {
 	if (!told)
 		return false;
 	if (told->n == 0 || now - told->since >= EPISODES_PER_SECONDS)
 		*told = (struct told){ .since = now };
-	return ++told->n > EPISODES_PER_JOB;
+	if (++told->n > EPISODES_PER_JOB && severity <= told->worst)
+		return true;
+	if (severity > told->worst)
+		told->worst = severity;
+	return false;
 }
 
 static void count_with_last(struct episodes *es, enum anomaly_type type, const char *job_id)
@@ -270,7 +292,7 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	if (r && f->stand != STAND_UNKNOWN)
 		r->noted = m->now;
 	if (!r && f->stand == STAND_OVER) {
-		*ret_muted = has_told_enough(told, m->now);
+		*ret_muted = has_told_enough(told, f->severity, m->now);
 		if (*ret_muted)
 			count_with_last(es, check->type, who->job_id);
 		else
@@ -278,7 +300,8 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	} else if (r && f->stand == STAND_OVER) {
 		ret = go_on(es, r, m, f);
 	} else if (r && f->stand == STAND_CLEAR) {
-		ret = be_clear(es, r, m, f->value);
+		ret = be_clear(es, r, m,
+			       strcmp(unit_of(r, f), r->e.unit) == 0 ? f->value : F64_UNKNOWN);
 	} else if (r && f->stand == STAND_BETWEEN) {
 		r->clear_since = F64_UNKNOWN;
 	}

@@ -13,9 +13,8 @@
 
 void surroundings_init(struct surroundings *s)
 {
-	*s = (struct surroundings){ .io_stalled = F64_UNKNOWN, .swapping = F64_UNKNOWN };
-	for (size_t i = 0; i < SURROUNDINGS_GPUS; i++)
-		s->gpu_idle[i] = F64_UNKNOWN;
+	*s = (struct surroundings){ 0 };
+	surroundings_forget(s);
 }
 
 void surroundings_release(struct surroundings *s)
@@ -115,15 +114,30 @@ static void drop_cgroups(struct surroundings *s)
 		map_put(&s->by_cgroup, s->cgroups[i].hash, i); /* there was room for more */
 }
 
-double surroundings_gpu_idle(struct surroundings *s, const struct gpu_sample *gpu, double now)
+void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, struct tick *t)
 {
 	bool is_idle = gpu->utilization_pct < GPU_IDLE_PERCENT &&
 		       gpu->memory_used_mb >= GPU_HELD_SHARE * gpu->memory_total_mb;
+	struct gpu_past *past;
 
+	t->gpu_idle = t->gpu_percent = t->gpu_celsius = F64_UNKNOWN;
 	if (gpu->index < 0 || gpu->index >= SURROUNDINGS_GPUS)
-		return F64_UNKNOWN;
-	note_since(&s->gpu_idle[gpu->index], is_idle, now);
-	return s->gpu_idle[gpu->index];
+		return;
+	past = &s->gpus[gpu->index];
+	note_since(&past->idle, is_idle, t->now);
+	t->gpu_idle = past->idle;
+	t->gpu_percent = past->percent;
+	t->gpu_celsius = past->celsius;
+	past->percent = 100 * gpu->memory_used_mb / gpu->memory_total_mb;
+	past->celsius = gpu->temperature_c;
+}
+
+void surroundings_forget(struct surroundings *s)
+{
+	s->has_before = false;
+	s->io_stalled = s->swapping = F64_UNKNOWN;
+	for (size_t i = 0; i < SURROUNDINGS_GPUS; i++)
+		s->gpus[i] = (struct gpu_past){ F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN };
 }
 
 void surroundings_end(struct surroundings *s, const struct tick *t)

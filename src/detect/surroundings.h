@@ -30,11 +30,16 @@ struct cgroup_past {
 	uint64_t seen, job_seen;     /* at which ticks */
 };
 
+struct gpu_past {
+	double idle;		 /* since when its memory is held while it does nothing; NaN */
+	double percent, celsius; /* memory in use, and how hot it was, at the last tick; NaN */
+};
+
 struct surroundings {
 	struct system_sample before;
 	bool has_before;
 	double io_stalled, swapping; /* since when; NaN */
-	double gpu_idle[SURROUNDINGS_GPUS];
+	struct gpu_past gpus[SURROUNDINGS_GPUS];
 	struct kill_ledger kills; /* of the host */
 	struct map by_cgroup;	  /* hash -> index */
 	struct cgroup_past *cgroups;
@@ -57,8 +62,11 @@ struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
 			  const char *job_id);
 
-/* Since when its memory is held while it does nothing; NaN: that is not so. */
-double surroundings_gpu_idle(struct surroundings *s, const struct gpu_sample *gpu, double now);
+/* Fills in what the tick says of this one. */
+void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, struct tick *t);
+
+/* Nobody looked for a while: what was so then says nothing of now. */
+void surroundings_forget(struct surroundings *s);
 
 /* Keeps what the next tick needs, and forgets cgroups that are gone. */
 void surroundings_end(struct surroundings *s, const struct tick *t);

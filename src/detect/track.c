@@ -25,6 +25,14 @@ void detect_tracks_reset(struct tracks *ts)
 	map_clear(&ts->by_job);
 }
 
+void detect_tracks_forget_past(struct tracks *ts, double now)
+{
+	for (size_t i = 0; i < ts->n; i++)
+		detect_track_forget(&ts->items[i], now);
+	for (size_t i = 0; i < ts->n_jobs; i++)
+		ts->jobs[i]->processes.n = 0;
+}
+
 void detect_tracks_release(struct tracks *ts)
 {
 	detect_tracks_reset(ts);
