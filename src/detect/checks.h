@@ -20,10 +20,13 @@
 #include "model/anomaly.h"
 #include "model/snapshot.h"
 
+struct surroundings;
+
 /* What checks see of the host besides the snapshot. Times are seconds. */
 struct tick {
 	const struct config_anomaly *config;
 	const struct snapshot *snap;
+	const struct surroundings *around;
 	double now;
 	double step;			    /* since the last tick; NaN: this is the first */
 	const struct system_sample *before; /* of the last tick; NULL */

@@ -186,8 +186,16 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
 	e->count = 1;
-	context_describe(m->snap, &e->host);
 	write_name(e, who, r->hash);
+}
+
+/* Once for all that begin at a tick: it takes as long as there are processes. */
+static const struct anomaly_host *find_host(struct episodes *es, const struct snapshot *snap)
+{
+	if (!es->has_host)
+		context_describe(snap, &es->host);
+	es->has_host = true;
+	return &es->host;
 }
 
 static int begin(struct episodes *es, const struct moment *m, const struct check *check,
@@ -209,6 +217,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->clear_since = F64_UNKNOWN;
 	r->noted = m->now;
 	describe(r, m, who);
+	r->e.host = *find_host(es, m->snap);
 	take_worst(r, m, f);
 	es->items[es->n++] = r;
 	return tell(es, EPISODE_BEGAN, r);
@@ -373,6 +382,7 @@ void episodes_begin_tick(struct episodes *es)
 	}
 	es->n = n;
 	es->n_changes = 0;
+	es->has_host = false;
 }
 
 const struct episode *episodes_at(const struct episodes *es, size_t i)

@@ -55,6 +55,8 @@ struct episodes {
 	struct changed *changes; /* of this tick; their episodes are valid until the next */
 	size_t n_changes, cap_changes;
 	uint64_t n_untold; /* for want of room, ever */
+	bool has_host;	   /* what the host is doing was found out at this tick */
+	struct anomaly_host host;
 };
 
 /* When it is, and what the host is doing. */

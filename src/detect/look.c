@@ -304,6 +304,7 @@ void look_at_jobs(struct look *w, const struct detect_news *news)
 		look_note_failure(w, -ENOMEM);
 		return;
 	}
+	surroundings_see_cgroups(&d->surroundings, w->snap);
 	update_tracks(w);
 	look_note_failure(w, relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
 	check_all_processes(w);

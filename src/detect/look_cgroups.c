@@ -13,8 +13,6 @@ static void find_jobs(struct look *w)
 	struct surroundings *s = &w->d->surroundings;
 	struct cgroup_past *past;
 
-	for (size_t i = 0; i < w->snap->n_cgroups; i++)
-		surroundings_see_cgroup(s, w->snap->cgroups[i].path);
 	for (size_t i = 0; s->n_cgroups > 0 && i < w->snap->n_processes; i++) {
 		const struct proc_sample *p = &w->snap->processes[i];
 

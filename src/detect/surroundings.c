@@ -55,6 +55,7 @@ void surroundings_begin(struct surroundings *s, const struct config_anomaly *con
 	note_since(&s->io_stalled, t->snap->system.psi_io.full.avg10 >= config->io_stall_percent,
 		   t->now);
 	note_since(&s->swapping, is_swapping(s, config, t), before);
+	t->around = s;
 	t->before = s->has_before ? &s->before : NULL;
 	t->io_stalled = s->io_stalled;
 	t->swapping = s->swapping;
@@ -72,12 +73,10 @@ struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const
 	return map_get(&s->by_cgroup, hash_path(path), &i) ? &s->cgroups[i] : NULL;
 }
 
-void surroundings_see_cgroup(struct surroundings *s, const char *path)
+static void see_cgroup(struct surroundings *s, const char *path, size_t at)
 {
 	struct cgroup_past *past = surroundings_find_cgroup(s, path);
 
-	if (!s->cgroups)
-		s->cgroups = calloc(SURROUNDINGS_CGROUPS, sizeof(*s->cgroups));
 	if (!past && s->cgroups && s->n_cgroups < SURROUNDINGS_CGROUPS &&
 	    map_put(&s->by_cgroup, hash_path(path), s->n_cgroups) == 0) {
 		past = &s->cgroups[s->n_cgroups++];
@@ -86,8 +85,20 @@ void surroundings_see_cgroup(struct surroundings *s, const char *path)
 					      .stall = F64_UNKNOWN };
 		snprintf(past->path, sizeof(past->path), "%s", path);
 	}
-	if (past)
-		past->seen = s->n_ticks;
+	if (!past)
+		return;
+	past->seen = s->n_ticks;
+	past->at = at;
+}
+
+void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *snap)
+{
+	if (!s->cgroups && snap->n_cgroups > 0)
+		s->cgroups = calloc(SURROUNDINGS_CGROUPS, sizeof(*s->cgroups));
+	for (size_t i = 0; i < s->n_cgroups; i++)
+		s->cgroups[i].at = SIZE_MAX;
+	for (size_t i = 0; i < snap->n_cgroups; i++)
+		see_cgroup(s, snap->cgroups[i].path, i);
 }
 
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,

@@ -28,6 +28,7 @@ struct cgroup_past {
 	struct kill_ledger kills;
 	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
 	uint64_t seen, job_seen;     /* at which ticks */
+	size_t at;		     /* in the snapshot of this tick; SIZE_MAX: it is not there */
 };
 
 struct gpu_past {
@@ -54,8 +55,8 @@ void surroundings_release(struct surroundings *s);
 void surroundings_begin(struct surroundings *s, const struct config_anomaly *config,
 			struct tick *t);
 
-/* It is there at this tick: remembered from now on, if there is room. */
-void surroundings_see_cgroup(struct surroundings *s, const char *path);
+/* Those of this tick are remembered from now on, as far as there is room. */
+void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *snap);
 
 /* NULL: nothing is remembered of it. Valid until the next tick. */
 struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const char *path);
