@@ -410,9 +410,9 @@ static void look_up_usual(struct run *run)
 {
 	CLEANUP(attempt_release) struct attempt a;
 
+	attempt_init(&a);
 	if (run->has_usual || !run->store || clock_boot_ns() - run->boot_ns < USUAL_AFTER_NS)
 		return;
-	attempt_init(&a);
 	if (store_read_progress(run->store, run->attempt->job_id, run->attempt->attempt_num, &a,
 				NULL) < 0 ||
 	    learning_usual(run->store, &a, &run->usual, NULL) < 0)

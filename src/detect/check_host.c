@@ -237,7 +237,7 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 	f->threshold = 1;
 	f->before = 0;
 	f->severity = SEVERITY_CRITICAL;
-	if (victim && f64_known(victim->memory_mb))
+	if (victim && victim->memory_mb >= 1) /* else it was about to end when it was looked at */
 		snprintf(had, sizeof(had), ", which had %.0f MB,", victim->memory_mb);
 	snprintf(f->text, sizeof(f->text),
 		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s",

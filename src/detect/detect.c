@@ -196,7 +196,7 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 
 int detect_end(struct detect *d, struct detect_changes *ret)
 {
-	struct snapshot last = { .wall_ns = d->last_wall_ns };
+	struct snapshot last;
 	struct look w = {
 		.d = d,
 		.snap = &last,
@@ -208,6 +208,8 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 	};
 	int r;
 
+	snapshot_init(&last); /* nothing is known of the host any more */
+	last.wall_ns = d->last_wall_ns;
 	*ret = (struct detect_changes){ 0 };
 	episodes_begin_tick(&d->episodes);
 	look_at_last_kills(&w);
