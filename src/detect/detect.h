@@ -91,7 +91,10 @@ struct detect_changes {
  */
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
 
-/* Nobody will look any more: all that lasts ends at the time of the last tick. */
+/*
+ * Nobody will look any more: all that lasts ends at the time of the last tick. A kill that
+ * was counted and waited for its event begins and ends here.
+ */
 int detect_end(struct detect *d, struct detect_changes *ret);
 
 /* The i-th episode that lasts, oldest first; NULL: there are no more. */

@@ -22,6 +22,8 @@ struct running {
 	double hold;	    /* seconds for which it has to be clear */
 	double clear_since; /* NaN: it is not */
 	double noted;	    /* when anybody last said anything */
+	double told;	    /* when it began or got worse */
+	const char *ending; /* why it ends with the next tick; NULL: it does not */
 	bool was_clear;	    /* since it was last over its threshold */
 	bool is_over;
 };
@@ -215,7 +217,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->hash = hash;
 	r->hold = hold_for(es, m, hash);
 	r->clear_since = F64_UNKNOWN;
-	r->noted = m->now;
+	r->noted = r->told = m->now;
 	describe(r, m, who);
 	r->e.host = *find_host(es, m->snap);
 	take_worst(r, m, f);
@@ -244,7 +246,10 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	r->clear_since = F64_UNKNOWN;
 	if (is_worse(r, f))
 		take_worst(r, m, f);
-	return r->e.worst.severity > before ? tell(es, EPISODE_ESCALATED, r) : 0;
+	if (r->e.worst.severity <= before)
+		return 0;
+	r->told = m->now;
+	return tell(es, EPISODE_ESCALATED, r);
 }
 
 static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
@@ -328,6 +333,13 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 	return r ? end(es, r, m, F64_UNKNOWN, why) : 0;
 }
 
+static bool is_of_job(const struct running *r, const char *job_id)
+{
+	return !r->is_over && !r->e.worst.has_pid && r->e.worst.job_id &&
+	       strcmp(r->e.worst.job_id, job_id) == 0;
+}
+
+/* What begins or gets worse at a tick does not end at the same. */
 int episodes_end_job(struct episodes *es, const struct moment *m, const char *job_id,
 		     const char *why)
 {
@@ -336,8 +348,9 @@ int episodes_end_job(struct episodes *es, const struct moment *m, const char *jo
 	for (size_t i = 0; ret == 0 && i < es->n; i++) {
 		struct running *r = es->items[i];
 
-		if (!r->is_over && !r->e.worst.has_pid && r->e.worst.job_id &&
-		    strcmp(r->e.worst.job_id, job_id) == 0)
+		if (is_of_job(r, job_id) && r->told == m->now)
+			r->ending = why;
+		else if (is_of_job(r, job_id))
 			ret = end(es, r, m, F64_UNKNOWN, why);
 	}
 	return ret;
@@ -360,6 +373,8 @@ int episodes_end_tick(struct episodes *es, const struct moment *m)
 	for (size_t i = 0; ret == 0 && i < es->n; i++) {
 		struct running *r = es->items[i];
 
+		if (r->ending && r->told != m->now && !r->is_over)
+			ret = end(es, r, m, F64_UNKNOWN, r->ending);
 		if (r->is_over || r->noted == m->now)
 			continue;
 		if (r->check->is_moment)
