@@ -93,6 +93,19 @@ done
 look quiet stuck_duration_seconds=2 zombie_duration_seconds=1 runaway_duration_seconds=2
 is "of a quiet job nothing is told" "$stdout" '[]'
 
+# Three that keep a core busy are how jobs of this kind are: the fourth is no runaway.
+for num in 1 2 3 4; do
+	"$PROCTOR" run -q --interval 0.1 --job "busy$num" -- python3 "$FAULTS" busy 2
+	"$PROCTOR" correlate >/dev/null 2>&1 # which learns from what has ended
+done
+busy="runaway_duration_seconds=1 runaway_cpu_threshold=50"
+# shellcheck disable=SC2086 # two words
+look busy1 $busy
+has "a busy loop of which nothing is known is found" runaway_process busy1
+# shellcheck disable=SC2086
+look busy4 $busy
+is "what jobs of its kind usually do is not" "$stdout" '[]'
+
 run "$PROCTOR" detect --history 1h --job stopped --set anomaly.stuck_duration_seconds=2
 like "for people" "$stdout" '^[0-9: .-]+ +[0-9.]+ m?s +low +stuck_process +1 +stopped +python3 .* has been stopped'
 run "$PROCTOR" detect --history 1h --job quiet
