@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/macros.h"
+#include "base/map.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "daemon/daemon.h"
 #include "detect/detect.h"
 
 /* Ticks at the ends of an attempt may be a little outside of it. */
@@ -132,6 +135,7 @@ struct pass {
 	struct kills kills;
 	struct found_list *list;
 	int attempt_num;
+	struct detect_usual usual; /* job_id NULL: nothing is known of jobs of its kind */
 	struct err *err;
 };
 
@@ -146,7 +150,9 @@ static int keep_changes(struct pass *p, const struct detect_changes *changes)
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct pass *p = ctx;
-	struct detect_news news = { .snap = snap };
+	struct detect_news news = { .snap = snap,
+				    .usual = &p->usual,
+				    .n_usual = p->usual.job_id ? 1 : 0 };
 	struct detect_changes changes;
 
 	news.n_events = take_kills(&p->kills, snap->wall_ns, &news.events);
@@ -203,28 +209,92 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* 0 is no end. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* As it was known when it began; the list has no sheets. */
+static int look_up_usual(struct store *store, const struct attempt *listed,
+			 struct detect_usual *ret, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_progress(store, listed->job_id, listed->attempt_num, &a, err);
+	if (r == 0)
+		r = learning_usual(store, &a, ret, err);
+	ret->job_id = r == 0 ? listed->job_id : NULL;
+	return r == -ENOENT ? 0 : r;
+}
+
+/* What is of this attempt: a little more than it, but nothing of those before and after it. */
+struct span {
+	uint64_t since_wall_ns, until_wall_ns; /* 0: no end */
+};
+
+static uint64_t hash_job(const struct attempt *a)
+{
+	return hash_bytes(HASH_INIT, a->job_id, strlen(a->job_id));
+}
+
+static struct span span_of(const struct attempt *a)
+{
+	struct span span = { 0 };
+
+	if (u64_known(a->started_wall_ns) && a->started_wall_ns > MARGIN_NS)
+		span.since_wall_ns = a->started_wall_ns - MARGIN_NS;
+	if (u64_known(a->ended_wall_ns))
+		span.until_wall_ns = a->ended_wall_ns + MARGIN_NS;
+	return span;
+}
+
+/* Between two attempts of one job the earlier one ends where the later one begins. */
+static void part(const struct attempt *before, const struct attempt *after, struct span *of_before,
+		 struct span *of_after)
+{
+	if (!u64_known(before->ended_wall_ns) || !u64_known(after->started_wall_ns) ||
+	    before->ended_wall_ns > after->started_wall_ns)
+		return; /* side by side: who is whose is for the record to say */
+	of_before->until_wall_ns = earlier(of_before->until_wall_ns, after->started_wall_ns - 1);
+	of_after->since_wall_ns = later(of_after->since_wall_ns, before->ended_wall_ns);
+}
+
+/* For each of the list, which is by time. -ENOMEM. */
+static int find_spans(const struct attempt_list *list, struct span *ret)
+{
+	CLEANUP(map_release) struct map last = MAP_INIT;
+	uint64_t before;
+
+	for (size_t i = 0; i < list->n; i++) {
+		ret[i] = span_of(&list->items[i]);
+		if (map_get(&last, hash_job(&list->items[i]), &before))
+			part(&list->items[before], &list->items[i], &ret[before], &ret[i]);
+		if (map_put(&last, hash_job(&list->items[i]), i) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int look_at_attempt(struct store *store, const struct config_anomaly *config,
 			   const struct detect_period *period, const struct attempt *a,
-			   struct found_list *list, struct err *err)
+			   const struct span *span, struct found_list *list, struct err *err)
 {
 	CLEANUP(pass_release)
 	struct pass p = { .d = detect_new(config, DETECT_JOBS),
 			  .list = list,
 			  .attempt_num = a->attempt_num,
 			  .err = err };
-	struct snapshot_filter filter = {
+	const struct snapshot_filter filter = {
 		.job_id = a->job_id,
-		.since_wall_ns = period->since_wall_ns,
-		.until_wall_ns = period->until_wall_ns,
+		.since_wall_ns = later(period->since_wall_ns, span->since_wall_ns),
+		.until_wall_ns = earlier(period->until_wall_ns, span->until_wall_ns),
 	};
-	bool has_ended = u64_known(a->ended_wall_ns);
+	int r = look_up_usual(store, a, &p.usual, err);
 
-	if (u64_known(a->started_wall_ns) && a->started_wall_ns > MARGIN_NS)
-		filter.since_wall_ns = later(filter.since_wall_ns, a->started_wall_ns - MARGIN_NS);
-	if (has_ended &&
-	    (filter.until_wall_ns == 0 || a->ended_wall_ns + MARGIN_NS < filter.until_wall_ns))
-		filter.until_wall_ns = a->ended_wall_ns + MARGIN_NS;
-	return run_pass(store, &p, &filter, has_ended);
+	return r < 0 ? r : run_pass(store, &p, &filter, u64_known(a->ended_wall_ns));
 }
 
 static int look_at_host(struct store *store, const struct config_anomaly *config,
@@ -243,12 +313,16 @@ int detect_history(struct store *store, const struct config_anomaly *config,
 		   const struct detect_period *period, struct found_list *ret, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	CLEANUP(free_ptr) struct span *spans = NULL;
 	const struct attempt_filter filter = { .job_id = period->job_id,
 					       .since_wall_ns = period->since_wall_ns };
 	int r = store_list_attempts(store, &filter, &list, err);
 
+	spans = calloc(list.n ? list.n : 1, sizeof(*spans));
+	if (r == 0 && (!spans || find_spans(&list, spans) < 0))
+		r = no_memory(err);
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		r = look_at_attempt(store, config, period, &list.items[i], ret, err);
+		r = look_at_attempt(store, config, period, &list.items[i], &spans[i], ret, err);
 	if (r == 0 && !period->job_id)
 		r = look_at_host(store, config, period, ret, err);
 	if (r == 0 && ret->n > 1)

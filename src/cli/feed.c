@@ -200,8 +200,10 @@ static int add_anomalies(struct feed *feed, struct err *err)
 
 	while (r == 0 && (told = told_take(&list, UINT64_MAX))) {
 		const char *name = told->episode->name;
+		bool can_come_again = told->change == EPISODE_ESCALATED;
 		uint64_t id = identity((int64_t)hash_bytes(HASH_INIT, name, strlen(name)),
-				       200 + (int)told->change, 0, 0);
+				       200 + (int)told->change,
+				       can_come_again ? (int)told->episode->worst.severity : 0, 0);
 
 		if (is_to_be_told(feed, id, told->wall_ns))
 			feed_lines_add_anomaly(&feed->lines, told);

@@ -38,6 +38,16 @@ static int add(struct reading *in, const struct told *told)
 	return 0;
 }
 
+/*
+ * While it lasts it is only written when it begins and when it gets worse, with the worst so far.
+ * When it is over its worst may be later than that: then nobody can tell.
+ */
+static bool has_escalated(const struct episode *e)
+{
+	return !u64_known(e->ended_wall_ns) && u64_known(e->peak_wall_ns) &&
+	       e->peak_wall_ns > e->began_wall_ns;
+}
+
 static int on_anomaly(void *ctx, const struct anomaly_row *row)
 {
 	struct reading *in = ctx;
@@ -50,6 +60,11 @@ static int on_anomaly(void *ctx, const struct anomaly_row *row)
 	told.episode = e;
 	told.wall_ns = e->began_wall_ns;
 	r = add(in, &told);
+	if (r == 0 && has_escalated(e)) {
+		told.change = EPISODE_ESCALATED;
+		told.wall_ns = e->peak_wall_ns;
+		r = add(in, &told);
+	}
 	if (r < 0)
 		return r;
 	told.change = EPISODE_CLEARED;

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mask.h"
+#include "detect/detect.h"
 #include "learn/learn.h"
 #include "model/job.h"
 #include "store/store.h"
@@ -121,6 +122,14 @@ int learning_estimate(struct store *store, const struct learning_question *quest
 /* The same of an attempt that runs, as a whole. */
 int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
 			      struct learning_answer *ret, struct err *err);
+
+/*
+ * What runs of its kind have done at most, of the newest that had ended well before it
+ * began: unknown where there are fewer than ESTIMATE_ENOUGH. What was out of the ordinary in
+ * one of them does not count. Borrows the id of a.
+ */
+int learning_usual(struct store *store, const struct attempt *a, struct detect_usual *ret,
+		   struct err *err);
 
 /* What "proctor estimate --json" prints. */
 void learning_write_answer(struct json *j, const struct learning_answer *answer);

@@ -438,11 +438,31 @@ static void store_anomalies(struct run *run, const struct detect_changes *change
 		unsaved_retry(&run->unsaved, run->store, 0, NULL);
 }
 
+#define USUAL_AFTER_NS UINT64_C(5000000000) /* a short run never pays for it */
+
+/* Once, from the record, which has its sheets as those of others. */
+static void look_up_usual(struct run *run)
+{
+	CLEANUP(attempt_release) struct attempt a;
+
+	attempt_init(&a);
+	if (run->has_usual || !run->store || clock_boot_ns() - run->boot_ns < USUAL_AFTER_NS)
+		return;
+	if (store_read_progress(run->store, run->attempt->job_id, run->attempt->attempt_num, &a,
+				NULL) < 0 ||
+	    learning_usual(run->store, &a, &run->usual, NULL) < 0)
+		return;
+	run->usual.job_id = run->attempt->job_id;
+	run->has_usual = true;
+}
+
 static void look_for_anomalies(struct run *run)
 {
-	struct detect_news news = { .snap = &run->snap };
+	struct detect_news news = { .snap = &run->snap, .usual = &run->usual };
 	struct detect_changes changes;
 
+	look_up_usual(run);
+	news.n_usual = run->has_usual;
 	news.events = tally_pending_events(run->tally, &news.n_events);
 	if (detect_tick(run->detect, &news, &changes) == 0)
 		store_anomalies(run, &changes);

@@ -83,7 +83,9 @@ struct run {
 	struct hold hold;  /* a sheet that waits for its start */
 	struct upkeep *upkeep;
 	struct detect *detect;
-	struct closer closer; /* while something that began is looked at closer */
+	bool has_usual;
+	struct detect_usual usual; /* what jobs of its kind do */
+	struct closer closer;	   /* while something that began is looked at closer */
 	struct evidence_trace trace;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;

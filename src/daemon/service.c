@@ -270,6 +270,7 @@ static void close_service(struct service *s)
 	service_close_syscalls(s);
 	service_end_trace(s);
 	service_close_signals(s);
+	service_end_anomalies(s);
 	end_record(s);
 	s->store = store_close(s->store);
 	service_release_attached(s);

@@ -180,6 +180,9 @@ void service_set_rung(struct service *s, struct rung taken);
 
 /* ---- service_tick.c ---- */
 
+/* What lasts is over, as nobody looks any more. */
+void service_end_anomalies(struct service *s);
+
 int service_begin_ticks(struct service *s, struct err *err);
 
 /* For store_set_alive_check(); on any thread. */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "model/estimate.h"
 #include "model/job.h"
@@ -29,7 +30,9 @@ struct watched {
 	int runner_fd;		   /* a pidfd of its runner; -1: there is none */
 	bool is_estimated;
 	struct estimate estimate; /* of what it will need at most */
-	uint64_t held_boot_ns;	  /* when its runner last asked for a sheet that waits; 0 */
+	bool has_usual;
+	struct detect_usual usual; /* what jobs of its kind do; its job_id is that above */
+	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
 	char why_held[160];
 };
 

@@ -68,7 +68,7 @@ static double seconds_to_full(const struct track *p, double open, double limit)
 	if (!fit || fit->n < 6 || fit->r2 < FD_TREND_R2 || fit->slope <= 0 ||
 	    fit->largest_drop > 0 || open < FD_TREND_SHARE * limit)
 		return F64_UNKNOWN;
-	return (limit - open) / fit->slope;
+	return fmax(0, limit - open) / fit->slope; /* some may be from before the limit */
 }
 
 static enum severity judge_fds(const struct config_anomaly *c, double share, double seconds)

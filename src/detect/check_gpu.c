@@ -18,6 +18,7 @@ void check_gpu_memory(const struct tick *t, const struct gpu_sample *gpu, struct
 	if (!isfinite(percent))
 		return;
 	f->value = percent;
+	f->before = t->gpu_percent;
 	f->threshold = t->config->gpu_memory_percent;
 	f->stand = percent < f->threshold * CLEAR_FACTOR ? STAND_CLEAR : STAND_BETWEEN;
 	if (percent < f->threshold)
@@ -40,6 +41,7 @@ void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct f
 	if (!f64_known(gpu->utilization_pct) || !f64_known(gpu->memory_used_mb))
 		return;
 	f->stand = STAND_CLEAR;
+	f->value = 0;
 	if (!f64_known(t->gpu_idle))
 		return;
 	f->value = t->now - t->gpu_idle;
@@ -81,6 +83,7 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 	if (!f64_known(over) && !u64_known(gpu->throttle))
 		return;
 	f->value = gpu->temperature_c;
+	f->before = t->gpu_celsius;
 	f->threshold = t->config->gpu_temperature_c;
 	f->stand = over >= -3 ? STAND_BETWEEN : STAND_CLEAR;
 	if (!brakes && !(over >= 0))

@@ -29,27 +29,48 @@ static enum severity level_severity(int level)
 	return level >= 3 ? SEVERITY_CRITICAL : level == 2 ? SEVERITY_HIGH : SEVERITY_MEDIUM;
 }
 
+static double available_percent(const struct system_sample *sys)
+{
+	return sys ? 100 * u64_to_mb(sys->memory_available_bytes) /
+			       u64_to_mb(sys->memory_total_bytes)
+		   : F64_UNKNOWN;
+}
+
+#define WAITING "percent of the time waiting"
+
+/* Not how much is available, but how long everybody waits. */
+static void take_stall(double stall, double limit, double before, struct finding *f)
+{
+	f->unit = WAITING;
+	f->value = stall;
+	f->threshold = limit;
+	f->before = before;
+}
+
 void check_host_memory(const struct tick *t, struct finding *f)
 {
 	const struct system_sample *sys = &t->snap->system;
 	double limit = t->config->memory_pressure_percent, stall = sys->psi_memory.full.avg10;
 	double stall_limit = t->config->memory_pressure_stall_percent;
-	double percent =
-		100 * u64_to_mb(sys->memory_available_bytes) / u64_to_mb(sys->memory_total_bytes);
+	double percent = available_percent(sys);
 	int level = percent < limit / 5 ? 3 : percent < limit / 2 ? 2 : percent < limit ? 1 : 0;
+	int by_stall = stall_level(stall, stall_limit);
 
 	if (!isfinite(percent))
 		return;
-	level = (int)fmax(level, stall_level(stall, stall_limit));
 	f->value = percent;
 	f->threshold = limit;
+	f->before = available_percent(t->before);
 	f->stand = percent >= limit * CLEAR_ABOVE && !(stall > stall_limit * CLEAR_BELOW)
 			   ? STAND_CLEAR
 			   : STAND_BETWEEN;
-	if (level == 0)
+	if (level == 0 && by_stall == 0)
 		return;
 	f->stand = STAND_OVER;
-	f->severity = level_severity(level);
+	f->severity = level_severity(level > by_stall ? level : by_stall);
+	if (by_stall > level)
+		take_stall(stall, stall_limit,
+			   t->before ? t->before->psi_memory.full.avg10 : F64_UNKNOWN, f);
 	snprintf(f->text, sizeof(f->text), "%.1f %% of the host's memory (%.0f MB) is available",
 		 percent, u64_to_mb(sys->memory_available_bytes));
 	if (f64_known(stall))
@@ -67,6 +88,7 @@ void check_host_memory(const struct tick *t, struct finding *f)
  * waiting is low: what fills it may be page cache, which is given back when asked for.
  */
 #define NEAR_LIMIT 0.95
+#define CLEAR_SHARE 0.95 /* of that */
 
 static double share_of(uint64_t current, uint64_t limit)
 {
@@ -85,13 +107,16 @@ void check_cgroup_memory(const struct tick *t, const struct cgroup_sample *c, st
 
 	if (!f64_known(stall) && !f64_known(share))
 		return;
-	f->value = stall;
-	f->threshold = limit;
-	f->stand = stall > limit * CLEAR_BELOW ? STAND_BETWEEN : STAND_CLEAR;
+	f->value = 100 * share;
+	f->threshold = 100 * NEAR_LIMIT;
+	f->stand = stall > limit * CLEAR_BELOW || share >= NEAR_LIMIT * CLEAR_SHARE ? STAND_BETWEEN
+										    : STAND_CLEAR;
 	if (level == 0 && !(share >= NEAR_LIMIT))
 		return;
 	f->stand = STAND_OVER;
 	f->severity = level == 0 ? SEVERITY_LOW : level_severity(level);
+	if (level > 0)
+		take_stall(stall, limit, t->cgroup_stall, f);
 	if (level == 0)
 		snprintf(f->text, sizeof(f->text),
 			 "the cgroup %.100s has %.0f MB, which is nearly all that it may have",
@@ -116,6 +141,7 @@ void check_host_io(const struct tick *t, struct finding *f)
 	if (!f64_known(stall))
 		return;
 	f->value = stall;
+	f->before = t->before ? t->before->psi_io.full.avg10 : F64_UNKNOWN;
 	f->threshold = t->config->io_stall_percent;
 	f->stand = stall < f->threshold * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
 	duration = t->now - t->io_stalled;
@@ -211,7 +237,7 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 	f->threshold = 1;
 	f->before = 0;
 	f->severity = SEVERITY_CRITICAL;
-	if (victim && f64_known(victim->memory_mb))
+	if (victim && victim->memory_mb >= 1) /* else it was about to end when it was looked at */
 		snprintf(had, sizeof(had), ", which had %.0f MB,", victim->memory_mb);
 	snprintf(f->text, sizeof(f->text),
 		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s",

@@ -71,6 +71,7 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 		return;
 	seconds = t->now - p->born - at;
 	f->stand = STAND_CLEAR;
+	f->value = p->memory_mb;
 	if (seconds > fmax(c->memory_spike_window_seconds, LONGEST_TICK_S) ||
 	    p->memory_mb - before < c->memory_spike_floor_mb / 2 ||
 	    p->memory_mb < (double)p->trail->memory.high_before * NEW_PEAK || is_usual(p))
@@ -78,7 +79,6 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 	f->stand = STAND_BETWEEN;
 	if (!is_spike(t, p, before))
 		return;
-	f->value = p->memory_mb;
 	f->threshold = fmax(before * c->memory_spike_threshold, before + c->memory_spike_floor_mb);
 	f->before = before;
 	f->seconds_to_limit = checks_room_mb(t, s) * seconds / (p->memory_mb - before);
@@ -151,6 +151,7 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 		return;
 	growth = fit->last - fit->first;
 	f->stand = STAND_CLEAR;
+	f->value = p->memory_mb;
 	if (growth < c->memory_leak_floor_mb / 2 || is_usual(p))
 		return;
 	f->stand = STAND_BETWEEN;
@@ -162,7 +163,6 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	if (is_early && !(f->seconds_to_limit <= c->memory_leak_horizon_seconds))
 		return;
 	f->stand = STAND_OVER;
-	f->value = p->memory_mb;
 	f->threshold = fit->first + c->memory_leak_floor_mb;
 	f->before = fit->first;
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds, is_early);

@@ -10,7 +10,7 @@
  * a sign of work: it read, wrote and touched no new memory to speak of all that time. With
  * such signs it is only told after ten times as long. A job that uses no more CPU than those of
  * its kind usually do (a quarter more is allowed) works as it should, on however
- * many cores.
+ * many cores, unless the process has been busy for twice as long as such a job takes.
  *
  *	high	twice what jobs of its kind use
  *	medium	ten times as long without a sign of work
@@ -19,6 +19,23 @@
 #define LONG_FACTOR 10
 #define USUAL_FACTOR 1.25
 #define UNUSUAL_FACTOR 2
+
+/* False where nothing is known. */
+static bool is_usual_work(const struct job_track *job, double busy_seconds)
+{
+	return job->cpu_percent <= USUAL_FACTOR * job->usual_cpu_percent &&
+	       !(busy_seconds > UNUSUAL_FACTOR * job->usual_wall_seconds);
+}
+
+/* "; such jobs use 110 % at most" where that is known. */
+static const char *usual_text(const struct job_track *job, char text[64])
+{
+	text[0] = '\0';
+	if (f64_known(job->usual_cpu_percent))
+		snprintf(text, 64, "; jobs of its kind use %.0f %% at most",
+			 job->usual_cpu_percent);
+	return text;
+}
 
 static enum severity judge_runaway(const struct tick *t, const struct track *p, double circling)
 {
@@ -34,23 +51,24 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 {
 	double duration = t->config->runaway_duration_seconds, seconds = t->now - p->busy;
 	double circling = t->now - fmax(p->busy, p->worked);
-	char shown[CHECKS_TIME_BYTES];
+	char shown[CHECKS_TIME_BYTES], usual[64];
 
 	if (!f64_known(s->cpu_percent))
 		return;
 	f->stand = STAND_CLEAR;
-	if (!f64_known(p->busy) || p->job->cpu_percent <= USUAL_FACTOR * p->job->usual_cpu_percent)
+	f->value = s->cpu_percent;
+	if (!f64_known(p->busy) || is_usual_work(p->job, seconds))
 		return;
 	f->stand = STAND_BETWEEN;
 	if (circling < duration && seconds < LONG_FACTOR * duration)
 		return;
 	f->stand = STAND_OVER;
-	f->value = s->cpu_percent;
 	f->threshold = t->config->runaway_cpu_threshold;
 	f->severity = judge_runaway(t, p, circling);
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) has used %.0f %% of a core for %s%s",
+	snprintf(f->text, sizeof(f->text), "%s (pid %d) has used %.0f %% of a core for %s%s%s",
 		 s->comm, (int)s->key.pid, s->cpu_percent, checks_time(seconds, shown),
-		 circling < duration ? "" : " and has read, written and touched nothing new");
+		 circling < duration ? "" : " and has read, written and touched nothing new",
+		 usual_text(p->job, usual));
 }
 
 /* ---- stuck process ----
@@ -100,6 +118,7 @@ void check_stuck(const struct tick *t, const struct track *p, const struct proc_
 	if (s->state == '?' || s->state == 'Z' || s->state == 'X')
 		return;
 	f->stand = STAND_CLEAR;
+	f->value = 0;
 	if (s->state == 'D' && !p->moved_in_state) {
 		find_stuck(t, p, s, p->in_state, wait, "waits for the kernel and moves no byte", f);
 		f->severity = f->value >= LONG_FACTOR * wait ? SEVERITY_HIGH : SEVERITY_MEDIUM;
@@ -125,6 +144,7 @@ void check_io_wait(const struct tick *t, const struct track *p, const struct pro
 	if (s->state == '?')
 		return;
 	f->stand = STAND_CLEAR;
+	f->value = 0;
 	if (s->state != 'D' || !p->moved_in_state)
 		return;
 	find_stuck(t, p, s, p->in_state, wait, "has done nothing but wait for I/O", f);

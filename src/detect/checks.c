@@ -2,10 +2,10 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "detect/surroundings.h"
 
 const struct check checks[] = {
 	{ ANOMALY_MEMORY_SPIKE, "MB", .of_process = check_memory_spike },
@@ -24,7 +24,7 @@ const struct check checks[] = {
 	{ ANOMALY_IO_STALL, "percent of the time", .of_host = check_host_io },
 	{ ANOMALY_SWAP_STORM, "MB per second", .of_host = check_swap },
 	{ ANOMALY_OOM_KILL, "kills", .is_moment = true, .of_host = check_host_oom },
-	{ ANOMALY_MEMORY_PRESSURE, "percent of the time", .of_cgroup = check_cgroup_memory },
+	{ ANOMALY_MEMORY_PRESSURE, "percent of its limit", .of_cgroup = check_cgroup_memory },
 	{ ANOMALY_OOM_KILL, "kills", .is_moment = true, .of_cgroup = check_cgroup_oom },
 	{ ANOMALY_GPU_MEMORY, "percent", .of_gpu = check_gpu_memory },
 	{ ANOMALY_GPU_IDLE, "seconds", .of_gpu = check_gpu_idle },
@@ -34,18 +34,13 @@ const size_t n_checks = ARRAY_SIZE(checks);
 
 const struct check check_oom_event = { ANOMALY_OOM_KILL, "kills", .is_moment = true };
 
-static const struct cgroup_sample *find_cgroup(const struct snapshot *s, const char *path)
-{
-	for (size_t i = 0; path && i < s->n_cgroups; i++)
-		if (strcmp(s->cgroups[i].path, path) == 0)
-			return &s->cgroups[i];
-	return NULL;
-}
-
 double checks_room_mb(const struct tick *t, const struct proc_sample *s)
 {
 	double room = u64_to_mb(t->snap->system.memory_available_bytes);
-	const struct cgroup_sample *c = find_cgroup(t->snap, s->cgroup);
+	const struct cgroup_past *past =
+		s->cgroup ? surroundings_find_cgroup(t->around, s->cgroup) : NULL;
+	const struct cgroup_sample *c =
+		past && past->at < t->snap->n_cgroups ? &t->snap->cgroups[past->at] : NULL;
 
 	if (!c || !u64_known(c->memory_max_bytes) || c->memory_max_bytes == MEMORY_UNLIMITED ||
 	    !u64_known(c->memory_current_bytes))

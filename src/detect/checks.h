@@ -20,30 +20,36 @@
 #include "model/anomaly.h"
 #include "model/snapshot.h"
 
+struct surroundings;
+
 /* What checks see of the host besides the snapshot. Times are seconds. */
 struct tick {
 	const struct config_anomaly *config;
 	const struct snapshot *snap;
+	const struct surroundings *around;
 	double now;
 	double step;			    /* since the last tick; NaN: this is the first */
 	const struct system_sample *before; /* of the last tick; NULL */
-	double io_stalled;     /* since when I/O is over its threshold; NaN: it is not */
-	double swapping;       /* the same for swap */
-	double gpu_idle;       /* since when the GPU at hand does nothing; NaN */
-	uint64_t host_kills;   /* that nobody knows more of (kills.h); U64_UNKNOWN */
-	uint64_t cgroup_kills; /* the same of the cgroup at hand */
-	double cgroup_stall;   /* of its tasks at the last tick; NaN */
+	double io_stalled;		 /* since when I/O is over its threshold; NaN: it is not */
+	double swapping;		 /* the same for swap */
+	double gpu_idle;		 /* since when the GPU at hand does nothing; NaN */
+	uint64_t host_kills;		 /* that nobody knows more of (kills.h); U64_UNKNOWN */
+	uint64_t cgroup_kills;		 /* the same of the cgroup at hand */
+	double cgroup_stall;		 /* of its tasks at the last tick; NaN */
+	double gpu_percent, gpu_celsius; /* of the GPU at hand at the last tick; NaN */
 };
 
 enum stand { STAND_UNKNOWN, STAND_CLEAR, STAND_BETWEEN, STAND_OVER };
 
-/* What a check says. Only stand counts unless it is over. */
+/* What a check says. Only stand and value count unless it is over; more is worse in another unit.
+ */
 struct finding {
 	enum stand stand;
 	enum severity severity;
 	double value, threshold;
 	double before;		 /* NaN */
 	double seconds_to_limit; /* NaN */
+	const char *unit;	 /* of these values, where it is another than the check's; static */
 	char text[ANOMALY_TEXT_BYTES];
 };
 

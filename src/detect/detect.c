@@ -1,6 +1,7 @@
 #include "detect/detect.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ static void begin_boot(struct look *w)
 	surroundings_release(&d->surroundings);
 	surroundings_init(&d->surroundings);
 	d->last_ns = 0;
+	d->last_step = 0;
 	memcpy(d->boot_id, w->snap->boot_id, sizeof(d->boot_id));
 }
 
@@ -116,6 +118,56 @@ static void look(struct look *w, const struct detect_news *news)
 	surroundings_end(&d->surroundings, &w->tick);
 }
 
+/*
+ * Nobody looked for much longer than usual: the host slept, or the daemon could not. What was
+ * so before and after was not so in between, as far as anybody knows.
+ */
+#define GAP_SECONDS 60
+#define GAP_STEPS 10
+
+static bool is_gap(const struct detect *d, double step)
+{
+	return d->last_step > 0 && step > fmax(GAP_SECONDS, GAP_STEPS * d->last_step);
+}
+
+static void forget_past(struct look *w)
+{
+	detect_tracks_forget_past(&w->d->tracks, w->tick.now);
+	surroundings_forget(&w->d->surroundings);
+	w->d->last_step = 0;
+}
+
+/* Only of a recording without another clock than the wall's. */
+static void begin_again(struct look *w)
+{
+	look_note_failure(w,
+			  episodes_end_all(&w->d->episodes, &w->moment, "the clock was set back"));
+	forget_past(w);
+	w->d->last_ns = 0;
+}
+
+/* False: this moment was looked at already. */
+static bool take_step(struct look *w, uint64_t now_ns)
+{
+	struct detect *d = w->d;
+	double step;
+
+	if (d->last_ns != 0 && now_ns < d->last_ns &&
+	    (double)(d->last_ns - now_ns) / 1e9 > GAP_SECONDS)
+		begin_again(w);
+	if (d->last_ns == 0)
+		return true;
+	if (now_ns <= d->last_ns)
+		return false;
+	step = (double)(now_ns - d->last_ns) / 1e9;
+	if (is_gap(d, step)) {
+		forget_past(w);
+		return true;
+	}
+	d->last_step = w->tick.step = step;
+	return true;
+}
+
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret)
 {
 	uint64_t now_ns = time_of(news->snap);
@@ -133,10 +185,8 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 	*ret = (struct detect_changes){ 0 };
 	episodes_begin_tick(&d->episodes);
 	begin_boot(&w);
-	if (d->last_ns != 0 && now_ns <= d->last_ns)
+	if (!take_step(&w, now_ns))
 		return 0;
-	if (d->last_ns != 0)
-		w.tick.step = (double)(now_ns - d->last_ns) / 1e9;
 	look(&w, news);
 	d->last_ns = now_ns;
 	d->last_wall_ns = news->snap->wall_ns;
@@ -146,7 +196,7 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 
 int detect_end(struct detect *d, struct detect_changes *ret)
 {
-	struct snapshot last = { .wall_ns = d->last_wall_ns };
+	struct snapshot last;
 	struct look w = {
 		.d = d,
 		.snap = &last,
@@ -158,6 +208,8 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 	};
 	int r;
 
+	snapshot_init(&last); /* nothing is known of the host any more */
+	last.wall_ns = d->last_wall_ns;
 	*ret = (struct detect_changes){ 0 };
 	episodes_begin_tick(&d->episodes);
 	look_at_last_kills(&w);

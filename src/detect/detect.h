@@ -49,8 +49,9 @@ void detect_configure(struct detect *d, const struct config_anomaly *config);
 /* What jobs of this kind usually do at most, where that is known. */
 struct detect_usual {
 	const char *job_id;
-	double cpu_percent; /* the whole job; NaN */
-	uint64_t rss_bytes; /* its largest process; U64_UNKNOWN */
+	double cpu_percent;  /* the whole job; NaN */
+	double wall_seconds; /* how long they take; NaN */
+	uint64_t rss_bytes;  /* its largest process; U64_UNKNOWN */
 };
 
 struct detect_news {
@@ -85,12 +86,15 @@ struct detect_changes {
 
 /*
  * The next moment. One that is not later than the last is passed over; after a reboot all
- * that was remembered is forgotten. -ENOMEM: some of it was not looked at; the
- * changes so far are there.
+ * that was remembered is forgotten, and after a long time without a look what was so before.
+ * -ENOMEM: some of it was not looked at; the changes so far are there.
  */
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
 
-/* Nobody will look any more: all that lasts ends at the time of the last tick. */
+/*
+ * Nobody will look any more: all that lasts ends at the time of the last tick. A kill that
+ * was counted and waited for its event begins and ends here.
+ */
 int detect_end(struct detect *d, struct detect_changes *ret);
 
 /* The i-th episode that lasts, oldest first; NULL: there are no more. */

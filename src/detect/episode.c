@@ -22,6 +22,8 @@ struct running {
 	double hold;	    /* seconds for which it has to be clear */
 	double clear_since; /* NaN: it is not */
 	double noted;	    /* when anybody last said anything */
+	double told;	    /* when it began or got worse */
+	const char *ending; /* why it ends with the next tick; NULL: it does not */
 	bool was_clear;	    /* since it was last over its threshold */
 	bool is_over;
 };
@@ -119,10 +121,28 @@ static double hold_for(const struct episodes *es, const struct moment *m, uint64
 
 /* ---- an episode ---- */
 
+static const char *unit_of(const struct running *r, const struct finding *f)
+{
+	return f->unit ? f->unit : r->check->unit;
+}
+
+/* In another unit than before the values of before say nothing. */
+static void take_unit(struct running *r, const struct finding *f)
+{
+	const char *unit = unit_of(r, f);
+
+	if (r->e.unit && strcmp(r->e.unit, unit) == 0)
+		return;
+	r->e.unit = unit;
+	r->e.before_value = f->before;
+	r->e.first_value = f->value;
+}
+
 static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
 {
 	struct episode *e = &r->e;
 
+	take_unit(r, f);
 	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
 	e->worst.metric_value = f->value;
 	e->worst.threshold = f->threshold;
@@ -136,7 +156,10 @@ static bool is_worse(const struct running *r, const struct finding *f)
 {
 	if (f->severity != r->e.worst.severity)
 		return f->severity > r->e.worst.severity;
-	return r->check->lower_is_worse ? f->value < r->e.peak_value : f->value > r->e.peak_value;
+	if (strcmp(unit_of(r, f), r->e.unit) != 0)
+		return false;
+	return r->check->lower_is_worse && !f->unit ? f->value < r->e.peak_value
+						    : f->value > r->e.peak_value;
 }
 
 /* seconds: at most those of a configuration. */
@@ -147,8 +170,7 @@ static uint64_t seconds_before(uint64_t wall_ns, double seconds)
 	return wall_ns > ns ? wall_ns - ns : 0;
 }
 
-static void describe(struct running *r, const struct moment *m, const struct subject *who,
-		     const struct finding *f)
+static void describe(struct running *r, const struct moment *m, const struct subject *who)
 {
 	struct episode *e = &r->e;
 
@@ -161,16 +183,21 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 	episode_set_job(e, who->job_id);
 	snprintf(e->comm, sizeof(e->comm), "%s", who->comm ? who->comm : "");
 	e->gpu = who->kind == OF_GPU ? who->gpu : -1;
-	e->unit = r->check->unit;
 	e->began_wall_ns = m->snap->wall_ns;
 	e->full_from_wall_ns = seconds_before(e->began_wall_ns, SECONDS_BEFORE);
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
 	e->count = 1;
-	e->before_value = f->before;
-	e->first_value = f->value;
-	context_describe(m->snap, &e->host);
 	write_name(e, who, r->hash);
+}
+
+/* Once for all that begin at a tick: it takes as long as there are processes. */
+static const struct anomaly_host *find_host(struct episodes *es, const struct snapshot *snap)
+{
+	if (!es->has_host)
+		context_describe(snap, &es->host);
+	es->has_host = true;
+	return &es->host;
 }
 
 static int begin(struct episodes *es, const struct moment *m, const struct check *check,
@@ -190,8 +217,9 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->hash = hash;
 	r->hold = hold_for(es, m, hash);
 	r->clear_since = F64_UNKNOWN;
-	r->noted = m->now;
-	describe(r, m, who, f);
+	r->noted = r->told = m->now;
+	describe(r, m, who);
+	r->e.host = *find_host(es, m->snap);
 	take_worst(r, m, f);
 	es->items[es->n++] = r;
 	return tell(es, EPISODE_BEGAN, r);
@@ -218,7 +246,10 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	r->clear_since = F64_UNKNOWN;
 	if (is_worse(r, f))
 		take_worst(r, m, f);
-	return r->e.worst.severity > before ? tell(es, EPISODE_ESCALATED, r) : 0;
+	if (r->e.worst.severity <= before)
+		return 0;
+	r->told = m->now;
+	return tell(es, EPISODE_ESCALATED, r);
 }
 
 static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
@@ -233,13 +264,18 @@ static int be_clear(struct episodes *es, struct running *r, const struct moment 
 
 /* ---- too many of one job ---- */
 
-static bool has_told_enough(struct told *told, double now)
+/* One that is worse than all others is always told. */
+static bool has_told_enough(struct told *told, enum severity severity, double now)
 {
 	if (!told)
 		return false;
 	if (told->n == 0 || now - told->since >= EPISODES_PER_SECONDS)
 		*told = (struct told){ .since = now };
-	return ++told->n > EPISODES_PER_JOB;
+	if (++told->n > EPISODES_PER_JOB && severity <= told->worst)
+		return true;
+	if (severity > told->worst)
+		told->worst = severity;
+	return false;
 }
 
 static void count_with_last(struct episodes *es, enum anomaly_type type, const char *job_id)
@@ -270,7 +306,7 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	if (r && f->stand != STAND_UNKNOWN)
 		r->noted = m->now;
 	if (!r && f->stand == STAND_OVER) {
-		*ret_muted = has_told_enough(told, m->now);
+		*ret_muted = has_told_enough(told, f->severity, m->now);
 		if (*ret_muted)
 			count_with_last(es, check->type, who->job_id);
 		else
@@ -278,7 +314,8 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	} else if (r && f->stand == STAND_OVER) {
 		ret = go_on(es, r, m, f);
 	} else if (r && f->stand == STAND_CLEAR) {
-		ret = be_clear(es, r, m, f->value);
+		ret = be_clear(es, r, m,
+			       strcmp(unit_of(r, f), r->e.unit) == 0 ? f->value : F64_UNKNOWN);
 	} else if (r && f->stand == STAND_BETWEEN) {
 		r->clear_since = F64_UNKNOWN;
 	}
@@ -296,6 +333,13 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 	return r ? end(es, r, m, F64_UNKNOWN, why) : 0;
 }
 
+static bool is_of_job(const struct running *r, const char *job_id)
+{
+	return !r->is_over && !r->e.worst.has_pid && r->e.worst.job_id &&
+	       strcmp(r->e.worst.job_id, job_id) == 0;
+}
+
+/* What begins or gets worse at a tick does not end at the same. */
 int episodes_end_job(struct episodes *es, const struct moment *m, const char *job_id,
 		     const char *why)
 {
@@ -304,8 +348,9 @@ int episodes_end_job(struct episodes *es, const struct moment *m, const char *jo
 	for (size_t i = 0; ret == 0 && i < es->n; i++) {
 		struct running *r = es->items[i];
 
-		if (!r->is_over && !r->e.worst.has_pid && r->e.worst.job_id &&
-		    strcmp(r->e.worst.job_id, job_id) == 0)
+		if (is_of_job(r, job_id) && r->told == m->now)
+			r->ending = why;
+		else if (is_of_job(r, job_id))
 			ret = end(es, r, m, F64_UNKNOWN, why);
 	}
 	return ret;
@@ -328,6 +373,8 @@ int episodes_end_tick(struct episodes *es, const struct moment *m)
 	for (size_t i = 0; ret == 0 && i < es->n; i++) {
 		struct running *r = es->items[i];
 
+		if (r->ending && r->told != m->now && !r->is_over)
+			ret = end(es, r, m, F64_UNKNOWN, r->ending);
 		if (r->is_over || r->noted == m->now)
 			continue;
 		if (r->check->is_moment)
@@ -350,6 +397,7 @@ void episodes_begin_tick(struct episodes *es)
 	}
 	es->n = n;
 	es->n_changes = 0;
+	es->has_host = false;
 }
 
 const struct episode *episodes_at(const struct episodes *es, size_t i)

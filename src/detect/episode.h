@@ -6,8 +6,8 @@
  * while (clear_seconds). If the same thing comes back soon after that, it has to be clear
  * for twice as long the next time, and so on up to an hour: what flaps is told a few
  * times and then counted. Of the processes of a job at most EPISODES_PER_JOB in
- * EPISODES_PER_SECONDS are told for each type; the others add to the count of
- * the last. At most EPISODES_MAX last at a time.
+ * EPISODES_PER_SECONDS are told for each type, unless one is worse than all before it; the
+ * others add to the count of the last. At most EPISODES_MAX last at a time.
  */
 #ifndef PROCTOR_DETECT_EPISODE_H
 #define PROCTOR_DETECT_EPISODE_H
@@ -55,6 +55,8 @@ struct episodes {
 	struct changed *changes; /* of this tick; their episodes are valid until the next */
 	size_t n_changes, cap_changes;
 	uint64_t n_untold; /* for want of room, ever */
+	bool has_host;	   /* what the host is doing was found out at this tick */
+	struct anomaly_host host;
 };
 
 /* When it is, and what the host is doing. */

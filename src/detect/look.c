@@ -17,6 +17,7 @@ void look_clear_finding(struct finding *f)
 	f->stand = STAND_UNKNOWN;
 	f->severity = SEVERITY_LOW;
 	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
+	f->unit = NULL;
 	f->text[0] = '\0';
 }
 
@@ -79,7 +80,9 @@ static void note_process(struct look *w, const struct check *check, struct track
 	struct subject who = process_subject(p, s);
 	bool is_muted;
 
-	if (p->muted & 1u << check->type) {
+	bool is_worse = f->stand == STAND_OVER && f->severity > p->job->told[check->type].worst;
+
+	if (p->muted & 1u << check->type && !is_worse) {
 		set_bit(&p->muted, check->type, f->stand != STAND_CLEAR);
 		return;
 	}
@@ -132,6 +135,7 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 		if (detect_tracks_job(ts, news->usual[i].job_id, &job) < 0)
 			continue;
 		job->usual_cpu_percent = news->usual[i].cpu_percent;
+		job->usual_wall_seconds = news->usual[i].wall_seconds;
 		job->usual_rss_bytes = news->usual[i].rss_bytes;
 	}
 }
@@ -199,7 +203,7 @@ static void check_gpus(struct look *w)
 		struct finding f;
 		bool is_muted;
 
-		w->tick.gpu_idle = surroundings_gpu_idle(&w->d->surroundings, gpu, w->tick.now);
+		surroundings_see_gpu(&w->d->surroundings, gpu, &w->tick);
 		for (size_t k = 0; k < n_checks; k++) {
 			if (!checks[k].of_gpu)
 				continue;
@@ -300,6 +304,7 @@ void look_at_jobs(struct look *w, const struct detect_news *news)
 		look_note_failure(w, -ENOMEM);
 		return;
 	}
+	surroundings_see_cgroups(&d->surroundings, w->snap);
 	update_tracks(w);
 	look_note_failure(w, relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
 	check_all_processes(w);

@@ -23,6 +23,7 @@ struct detect {
 	char boot_id[BOOT_ID_BYTES];
 	uint64_t last_ns; /* by the clock that counts; 0: there was no tick */
 	uint64_t last_wall_ns;
+	double last_step; /* seconds between the last two; 0: there were none */
 	struct tracks tracks;
 	struct relations relations;
 	struct surroundings surroundings;

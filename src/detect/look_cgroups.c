@@ -13,8 +13,6 @@ static void find_jobs(struct look *w)
 	struct surroundings *s = &w->d->surroundings;
 	struct cgroup_past *past;
 
-	for (size_t i = 0; i < w->snap->n_cgroups; i++)
-		surroundings_see_cgroup(s, w->snap->cgroups[i].path);
 	for (size_t i = 0; s->n_cgroups > 0 && i < w->snap->n_processes; i++) {
 		const struct proc_sample *p = &w->snap->processes[i];
 
@@ -36,7 +34,19 @@ static bool are_nested(const char *a, const char *b)
 					       shorter == 0 || longer[shorter - 1] == '/');
 }
 
-static uint64_t count_events(const struct detect_news *news, const struct cgroup_past *past)
+/* Whether a job is in another one than this. */
+static bool is_elsewhere(const struct surroundings *s, const struct cgroup_past *past,
+			 const char *job_id)
+{
+	for (size_t i = 0; i < s->n_cgroups; i++)
+		if (&s->cgroups[i] != past && strcmp(s->cgroups[i].job_id, job_id) == 0)
+			return true;
+	return false;
+}
+
+/* A short job is killed before anybody has seen which cgroup it is in. */
+static uint64_t count_events(const struct look *w, const struct detect_news *news,
+			     const struct cgroup_past *past)
 {
 	uint64_t n = news->n_kills_told;
 
@@ -44,7 +54,8 @@ static uint64_t count_events(const struct detect_news *news, const struct cgroup
 		const char *job_id = news->events[i].job_id;
 
 		if (news->events[i].type == EVENT_OOM &&
-		    (!job_id || !past->job_id[0] || strcmp(job_id, past->job_id) == 0))
+		    (!job_id || strcmp(job_id, past->job_id) == 0 ||
+		     !is_elsewhere(&w->d->surroundings, past, job_id)))
 			n++;
 	}
 	return n;
@@ -77,7 +88,7 @@ static void settle(struct look *w, const struct detect_news *news, size_t at,
 	uint64_t n = u64_delta(c->oom_kills, past->oom_kills);
 
 	w->tick.cgroup_kills =
-		kills_settle(&past->kills, n, count_events(news, past) + count_nested(w, at),
+		kills_settle(&past->kills, n, count_events(w, news, past) + count_nested(w, at),
 			     w->tick.now, w->tick.step);
 	past->oom_kills = c->oom_kills;
 	note_killing(w, at, n);
@@ -126,8 +137,8 @@ static void look_at_gone(struct look *w, const struct detect_news *news)
 
 		if (past->seen == s->n_ticks || past->kills.n_counted == 0)
 			continue;
-		n = kills_settle(&past->kills, U64_UNKNOWN, count_events(news, past), w->tick.now,
-				 w->tick.step);
+		n = kills_settle(&past->kills, U64_UNKNOWN, count_events(w, news, past),
+				 w->tick.now, w->tick.step);
 		if (u64_known(n) && n > 0)
 			check_gone(w, past, n);
 	}

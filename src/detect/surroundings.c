@@ -13,9 +13,8 @@
 
 void surroundings_init(struct surroundings *s)
 {
-	*s = (struct surroundings){ .io_stalled = F64_UNKNOWN, .swapping = F64_UNKNOWN };
-	for (size_t i = 0; i < SURROUNDINGS_GPUS; i++)
-		s->gpu_idle[i] = F64_UNKNOWN;
+	*s = (struct surroundings){ 0 };
+	surroundings_forget(s);
 }
 
 void surroundings_release(struct surroundings *s)
@@ -56,6 +55,7 @@ void surroundings_begin(struct surroundings *s, const struct config_anomaly *con
 	note_since(&s->io_stalled, t->snap->system.psi_io.full.avg10 >= config->io_stall_percent,
 		   t->now);
 	note_since(&s->swapping, is_swapping(s, config, t), before);
+	t->around = s;
 	t->before = s->has_before ? &s->before : NULL;
 	t->io_stalled = s->io_stalled;
 	t->swapping = s->swapping;
@@ -73,12 +73,10 @@ struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const
 	return map_get(&s->by_cgroup, hash_path(path), &i) ? &s->cgroups[i] : NULL;
 }
 
-void surroundings_see_cgroup(struct surroundings *s, const char *path)
+static void see_cgroup(struct surroundings *s, const char *path, size_t at)
 {
 	struct cgroup_past *past = surroundings_find_cgroup(s, path);
 
-	if (!s->cgroups)
-		s->cgroups = calloc(SURROUNDINGS_CGROUPS, sizeof(*s->cgroups));
 	if (!past && s->cgroups && s->n_cgroups < SURROUNDINGS_CGROUPS &&
 	    map_put(&s->by_cgroup, hash_path(path), s->n_cgroups) == 0) {
 		past = &s->cgroups[s->n_cgroups++];
@@ -87,8 +85,20 @@ void surroundings_see_cgroup(struct surroundings *s, const char *path)
 					      .stall = F64_UNKNOWN };
 		snprintf(past->path, sizeof(past->path), "%s", path);
 	}
-	if (past)
-		past->seen = s->n_ticks;
+	if (!past)
+		return;
+	past->seen = s->n_ticks;
+	past->at = at;
+}
+
+void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *snap)
+{
+	if (!s->cgroups && snap->n_cgroups > 0)
+		s->cgroups = calloc(SURROUNDINGS_CGROUPS, sizeof(*s->cgroups));
+	for (size_t i = 0; i < s->n_cgroups; i++)
+		s->cgroups[i].at = SIZE_MAX;
+	for (size_t i = 0; i < snap->n_cgroups; i++)
+		see_cgroup(s, snap->cgroups[i].path, i);
 }
 
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
@@ -115,15 +125,30 @@ static void drop_cgroups(struct surroundings *s)
 		map_put(&s->by_cgroup, s->cgroups[i].hash, i); /* there was room for more */
 }
 
-double surroundings_gpu_idle(struct surroundings *s, const struct gpu_sample *gpu, double now)
+void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, struct tick *t)
 {
 	bool is_idle = gpu->utilization_pct < GPU_IDLE_PERCENT &&
 		       gpu->memory_used_mb >= GPU_HELD_SHARE * gpu->memory_total_mb;
+	struct gpu_past *past;
 
+	t->gpu_idle = t->gpu_percent = t->gpu_celsius = F64_UNKNOWN;
 	if (gpu->index < 0 || gpu->index >= SURROUNDINGS_GPUS)
-		return F64_UNKNOWN;
-	note_since(&s->gpu_idle[gpu->index], is_idle, now);
-	return s->gpu_idle[gpu->index];
+		return;
+	past = &s->gpus[gpu->index];
+	note_since(&past->idle, is_idle, t->now);
+	t->gpu_idle = past->idle;
+	t->gpu_percent = past->percent;
+	t->gpu_celsius = past->celsius;
+	past->percent = 100 * gpu->memory_used_mb / gpu->memory_total_mb;
+	past->celsius = gpu->temperature_c;
+}
+
+void surroundings_forget(struct surroundings *s)
+{
+	s->has_before = false;
+	s->io_stalled = s->swapping = F64_UNKNOWN;
+	for (size_t i = 0; i < SURROUNDINGS_GPUS; i++)
+		s->gpus[i] = (struct gpu_past){ F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN };
 }
 
 void surroundings_end(struct surroundings *s, const struct tick *t)

@@ -28,13 +28,19 @@ struct cgroup_past {
 	struct kill_ledger kills;
 	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
 	uint64_t seen, job_seen;     /* at which ticks */
+	size_t at;		     /* in the snapshot of this tick; SIZE_MAX: it is not there */
+};
+
+struct gpu_past {
+	double idle;		 /* since when its memory is held while it does nothing; NaN */
+	double percent, celsius; /* memory in use, and how hot it was, at the last tick; NaN */
 };
 
 struct surroundings {
 	struct system_sample before;
 	bool has_before;
 	double io_stalled, swapping; /* since when; NaN */
-	double gpu_idle[SURROUNDINGS_GPUS];
+	struct gpu_past gpus[SURROUNDINGS_GPUS];
 	struct kill_ledger kills; /* of the host */
 	struct map by_cgroup;	  /* hash -> index */
 	struct cgroup_past *cgroups;
@@ -49,16 +55,19 @@ void surroundings_release(struct surroundings *s);
 void surroundings_begin(struct surroundings *s, const struct config_anomaly *config,
 			struct tick *t);
 
-/* It is there at this tick: remembered from now on, if there is room. */
-void surroundings_see_cgroup(struct surroundings *s, const char *path);
+/* Those of this tick are remembered from now on, as far as there is room. */
+void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *snap);
 
 /* NULL: nothing is remembered of it. Valid until the next tick. */
 struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const char *path);
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
 			  const char *job_id);
 
-/* Since when its memory is held while it does nothing; NaN: that is not so. */
-double surroundings_gpu_idle(struct surroundings *s, const struct gpu_sample *gpu, double now);
+/* Fills in what the tick says of this one. */
+void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, struct tick *t);
+
+/* Nobody looked for a while: what was so then says nothing of now. */
+void surroundings_forget(struct surroundings *s);
 
 /* Keeps what the next tick needs, and forgets cgroups that are gone. */
 void surroundings_end(struct surroundings *s, const struct tick *t);

@@ -25,6 +25,14 @@ void detect_tracks_reset(struct tracks *ts)
 	map_clear(&ts->by_job);
 }
 
+void detect_tracks_forget_past(struct tracks *ts, double now)
+{
+	for (size_t i = 0; i < ts->n; i++)
+		detect_track_forget(&ts->items[i], now);
+	for (size_t i = 0; i < ts->n_jobs; i++)
+		ts->jobs[i]->processes.n = 0;
+}
+
 void detect_tracks_release(struct tracks *ts)
 {
 	detect_tracks_reset(ts);
@@ -76,6 +84,7 @@ static struct job_track *new_job(const char *job_id)
 		return NULL;
 	job->job_id = strdup(job_id);
 	job->usual_cpu_percent = F64_UNKNOWN;
+	job->usual_wall_seconds = F64_UNKNOWN;
 	job->usual_rss_bytes = U64_UNKNOWN;
 	if (job->job_id)
 		return job;

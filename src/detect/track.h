@@ -23,14 +23,16 @@
 
 /* A value now and about a window ago, in four numbers. */
 struct two_ago {
-	float t[2], v[2];
+	double t[2];
+	float v[2];
 	uint8_t n;
 };
 
-/* How many began of late: for who would tell too many. */
+/* How many began of late, and the worst of them: for who would tell too many. */
 struct told {
 	double since;
 	unsigned n;
+	enum severity worst;
 };
 
 struct job_track {
@@ -42,9 +44,10 @@ struct job_track {
 	pid_t zombie_parent;
 	uint32_t active; /* a bit for each type of anomaly of the job itself that lasts */
 	struct two_ago processes;
-	double cpu_percent;	  /* sum of what is known at this tick */
-	double usual_cpu_percent; /* at most, of jobs of its kind; NaN */
-	uint64_t usual_rss_bytes; /* the same for one process; U64_UNKNOWN */
+	double cpu_percent;	   /* sum of what is known at this tick */
+	double usual_cpu_percent;  /* at most, of jobs of its kind; NaN */
+	double usual_wall_seconds; /* that such a job takes; NaN */
+	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
 	struct told told[N_ANOMALY_TYPES];
 };
 
@@ -100,6 +103,9 @@ void detect_tracks_release(struct tracks *ts);
 /* Forgets everything. */
 void detect_tracks_reset(struct tracks *ts);
 
+/* Nobody looked for a while: only who is there is still known, and what lasts. */
+void detect_tracks_forget_past(struct tracks *ts, double now);
+
 #define TRACK_NONE SIZE_MAX
 
 /*
@@ -123,6 +129,7 @@ void detect_tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *jo
 /* ---- track_note.c: one process ---- */
 
 void detect_track_begin(struct track *t, const struct proc_sample *p, double now);
+void detect_track_forget(struct track *t, double now); /* as if first seen; what lasts goes on */
 
 /* What the sample says that the last one did not. before: when that was. -ENOMEM. */
 int detect_track_note(struct track *t, const struct config_anomaly *config,

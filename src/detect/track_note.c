@@ -17,15 +17,15 @@
 void two_ago_add(struct two_ago *s, double t, double v, double window)
 {
 	if (s->n == 0) {
-		s->t[0] = (float)t;
+		s->t[0] = t;
 		s->v[0] = (float)v;
 		s->n = 1;
-	} else if (t - (double)s->t[s->n - 1] >= window) {
+	} else if (t - s->t[s->n - 1] >= window) {
 		if (s->n == 2) {
 			s->t[0] = s->t[1];
 			s->v[0] = s->v[1];
 		}
-		s->t[1] = (float)t;
+		s->t[1] = t;
 		s->v[1] = (float)v;
 		s->n = 2;
 	}
@@ -75,6 +75,17 @@ void detect_track_begin(struct track *t, const struct proc_sample *p, double now
 		.moved_bytes = U64_UNKNOWN,
 		.faults = U64_UNKNOWN,
 	};
+}
+
+void detect_track_forget(struct track *t, double now)
+{
+	free(t->trail);
+	t->trail = NULL;
+	t->born = t->progressed = t->worked = t->in_state = now;
+	t->busy = t->memory_mb = F64_UNKNOWN;
+	t->cpu_ns = t->moved_bytes = t->faults = U64_UNKNOWN;
+	t->moved_in_state = false;
+	t->threads.n = 0;
 }
 
 /* An unknown counter tells nothing: then nobody says that it stood still. */

@@ -99,6 +99,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO daemons (boot, @names) VALUES (?, @values)",
 		{ { "", &daemon_columns } },
 	},
+	/* Of the host, by a daemon before: it lasted until its worst, and nobody knows for how long. */
+	[STATEMENT_END_HOST_ANOMALIES] = {
+		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0)),"
+		" why_cleared = 'nobody looked any more'"
+		" WHERE attempt IS NULL AND ended_wall_ns IS NULL",
+	},
 	[STATEMENT_END_DAEMON] = { "UPDATE daemons SET stopped_wall_ns = ? WHERE id = ?" },
 	[STATEMENT_SET_PROGRESS] = {
 		"UPDATE attempts SET @sets WHERE id = ?",

@@ -83,7 +83,10 @@ void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
  */
 int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
 
-/* A daemon begins to record, and sets d->id: its recorder is -d->id. And it ends. */
+/*
+ * A daemon begins to record, and sets d->id: its recorder is -d->id. And it ends. Anomalies of the
+ * host that last, by a daemon before it, are over then.
+ */
 int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err);
 int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_t wall_ns,
 		     struct err *err);

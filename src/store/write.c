@@ -86,6 +86,7 @@ int store_begin_daemon(struct store *store, struct daemon_record *d, struct err 
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(query_close) struct query old = QUERY_INIT;
 	int64_t boot = 0, id;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
@@ -103,6 +104,10 @@ int store_begin_daemon(struct store *store, struct daemon_record *d, struct err 
 	query_bind_columns(&q, &daemon_columns, d);
 	r = query_run(&q, err);
 	id = sqlite3_last_insert_rowid(store->db);
+	if (r == 0)
+		r = query_open(store, STATEMENT_END_HOST_ANOMALIES, &old, err);
+	if (r == 0)
+		r = query_run(&old, err);
 	if (r == 0)
 		r = txn_commit(&txn, err);
 	if (r == 0)

@@ -41,6 +41,7 @@ plant() { # NAME SECONDS [LIMIT]
 	pids+=($!)
 }
 
+"$PROCTOR" run -q --interval 0.1 --job leak -- sleep 0.5 # its first attempt, in which nothing is wrong
 jobs_planted="leak many stuck stopped quiet"
 pids=()
 plant leak 8
@@ -68,7 +69,7 @@ json "with when memory is full" "$stdout" 'all(a["seconds_to_limit"] > 0 for a i
 json "and what it had before" "$stdout" \
 	'all(a["before_value"] + 10 <= a["metric_value"] for a in d if a["anomaly_type"] == "memory_leak")'
 json "it ended with its process" "$stdout" 'all(a["ended"] >= a["began"] and a["why_cleared"] for a in d)'
-json "it is of this attempt and sheet" "$stdout" 'all(a["attempt"] == 1 and a["sheet_num"] == 1 for a in d)'
+json "it is of this attempt and sheet" "$stdout" 'all(a["attempt"] == 2 and a["sheet_num"] == 1 for a in d)'
 json "what the host was doing is there" "$stdout" 'all(a["host"]["memory_total_mb"] > 0 for a in d)'
 
 look fds fd_exhaustion_percent=60 memory_leak_window_seconds=5
@@ -91,6 +92,19 @@ for name in $jobs_planted; do
 done
 look quiet stuck_duration_seconds=2 zombie_duration_seconds=1 runaway_duration_seconds=2
 is "of a quiet job nothing is told" "$stdout" '[]'
+
+# Three that keep a core busy are how jobs of this kind are: the fourth is no runaway.
+for num in 1 2 3 4; do
+	"$PROCTOR" run -q --interval 0.1 --job "busy$num" -- python3 "$FAULTS" busy 2
+	"$PROCTOR" correlate >/dev/null 2>&1 # which learns from what has ended
+done
+busy="runaway_duration_seconds=1 runaway_cpu_threshold=50"
+# shellcheck disable=SC2086 # two words
+look busy1 $busy
+has "a busy loop of which nothing is known is found" runaway_process busy1
+# shellcheck disable=SC2086
+look busy4 $busy
+is "what jobs of its kind usually do is not" "$stdout" '[]'
 
 run "$PROCTOR" detect --history 1h --job stopped --set anomaly.stuck_duration_seconds=2
 like "for people" "$stdout" '^[0-9: .-]+ +[0-9.]+ m?s +low +stuck_process +1 +stopped +python3 .* has been stopped'

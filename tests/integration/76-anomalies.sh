@@ -105,7 +105,7 @@ json "and an empty list where there was nothing" "$stdout" '[a for a in d["anoma
 # its core from it now and then, and it tries again.
 sed -i 's/  clear_seconds/  runaway_cpu_threshold: 50\n&/' "$PROCTOR_HOME/proctor.yaml"
 for try in 1 2 3 4; do
-	"$PROCTOR" run -q --job "alone-busy-$try" -- python3 "$FAULTS" busy 12
+	"$PROCTOR" run -q --job "alone-busy-$try" -- python3 "$FAULTS" busy 8
 	is_told=$(json_eval "$("$PROCTOR" anomalies --job "alone-busy-$try" --json)" \
 		'any(a["anomaly_type"] == "runaway_process" for a in d)')
 	[ "$is_told" = True ] && break

@@ -122,6 +122,59 @@ static void test_estimate_of_a_command(void **state)
 	assert_int_equal(answer.estimate.n_runs, 0); /* of another user */
 }
 
+static void note_anomaly(struct store *store, unsigned hour, enum anomaly_type type)
+{
+	struct episode e;
+	struct err err = ERR_INIT;
+	char id[32];
+
+	snprintf(id, sizeof(id), "job-%u", hour);
+	episode_init(&e);
+	e.worst.type = type;
+	e.began_wall_ns = START_NS + hour * HOUR_NS;
+	episode_set_job(&e, id);
+	snprintf(e.name, sizeof(e.name), "%s/%s", anomaly_type_name(type), id);
+	must(store_write_anomaly(store, 0, &e, EPISODE_BEGAN, &err), &err);
+}
+
+static void test_what_is_usual(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct sheet_record sheet = { .num = 1, .command = "./train.py --fast" };
+	struct attempt a = make_attempt("now");
+	struct detect_usual usual;
+	struct err err = ERR_INIT;
+
+	a.total_sheets = 1;
+	a.sheets = &sheet;
+	a.n_sheets = 1;
+	a.started_wall_ns = START_NS + 6 * HOUR_NS;
+	add_run(store, START_NS, 0, false, 200);
+	add_run(store, START_NS, 1, false, 300);
+	add_run(store, START_NS, 2, true, 900); /* which did not go well */
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	must(learning_usual(store, &a, &usual, &err), &err);
+	assert_string_equal(usual.job_id, "now");
+	assert_true(isnan(usual.cpu_percent) && isnan(usual.wall_seconds)); /* of two only */
+	assert_false(u64_known(usual.rss_bytes));
+
+	add_run(store, START_NS, 3, false, 250);
+	add_run(store, START_NS, 4, false, 700); /* in which something went in circles */
+	note_anomaly(store, 4, ANOMALY_RUNAWAY_PROCESS);
+	add_run(store, START_NS, 5, false, 800);
+	note_anomaly(store, 5, ANOMALY_MEMORY_LEAK);
+	add_run(store, START_NS, 7, false, 950); /* later */
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	must(learning_usual(store, &a, &usual, &err), &err);
+	assert_true(usual.cpu_percent == 800);
+	assert_true(usual.wall_seconds == 1800);
+	assert_int_equal(usual.rss_bytes, 350 * MIB);
+	a.sheets = NULL;
+	a.n_sheets = 0;
+	attempt_release(&a);
+}
+
 /* The exact command is the same for all; what it needed is for who ran it. */
 static void test_runs_of_others(void **state)
 {
@@ -192,6 +245,7 @@ int main(void)
 		TEST(test_noted_twice),
 		TEST(test_old_patterns_are_judged_by_all_later_runs),
 		TEST(test_estimate_of_a_command),
+		TEST(test_what_is_usual),
 		TEST(test_runs_of_others),
 		TEST(test_an_old_exact_class_is_found),
 	};

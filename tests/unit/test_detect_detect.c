@@ -164,6 +164,102 @@ static void test_a_reboot_forgets(void **state)
 	host_close(&h);
 }
 
+/* The host sleeps for hours: nobody stood still, ran away or grew in that time. */
+static void test_a_gap_is_not_counted(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 30; tick++) {
+		if (tick == 10)
+			h.now += 8 * 3600;
+		host_begin(&h);
+		busy(&h, 10)->rss_anon_bytes = (tick < 10 ? 100 : 4000) * MB;
+		host_add(&h, 11, 1)->state = 'T';
+		host_tick(&h);
+		if (tick < 20)
+			assert_int_equal(h.n_seen, 0);
+	}
+	assert_non_null(host_find(&h, ANOMALY_RUNAWAY_PROCESS, EPISODE_BEGAN)); /* a minute later */
+	assert_null(host_find(&h, ANOMALY_STUCK_PROCESS, EPISODE_BEGAN));
+	assert_null(host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_BEGAN));
+	host_close(&h);
+}
+
+/* A recording that has only the wall clock, which somebody sets back by a day. */
+static void test_a_clock_that_is_set_back(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 60; tick++) {
+		host_begin(&h);
+		h.snap.boot_ns = U64_UNKNOWN;
+		if (tick >= 30)
+			h.snap.wall_ns -= UINT64_C(86400000000000);
+		busy(&h, 10);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 3);
+	assert_string_equal(h.seen[1].e.why_cleared, "the clock was set back");
+	assert_true(h.seen[2].at >= 150 + 60 && h.seen[2].at <= 150 + 65);
+	host_close(&h);
+}
+
+/* So many are told already, and then one is worse than all of them. */
+static void test_the_worst_is_always_told(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	h.config.anomaly.zombie_duration_seconds = 5;
+	detect_configure(h.d, &h.config.anomaly);
+	for (int tick = 0; tick < 20; tick++) {
+		host_begin(&h);
+		for (pid_t pid = 10; pid < 20; pid++)
+			host_add(&h, pid, 1);
+		for (pid_t pid = 10; pid < 20; pid++)
+			host_add(&h, pid + 100, pid)->state = 'Z';
+		for (pid_t pid = 1000; tick >= 5 && pid < 1150; pid++)
+			host_add(&h, pid, 19)->state = 'Z';
+		host_tick(&h);
+	}
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 6);
+	assert_int_equal(h.seen[5].e.worst.pid, 19);
+	assert_int_equal(h.seen[5].e.worst.severity, SEVERITY_HIGH);
+	host_close(&h);
+}
+
+/* By what it was found its numbers are told, before and after. */
+static void test_numbers_of_pressure(void **state)
+{
+	const struct seen *s;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 60; tick++) {
+		host_begin(&h);
+		h.snap.system.psi_memory.full.avg10 = tick >= 10 && tick < 20 ? 25 : 1;
+		if (tick >= 15 && tick < 20)
+			h.snap.system.memory_available_bytes = 100 * MB;
+		host_tick(&h);
+	}
+	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_BEGAN);
+	assert_string_equal(s->e.unit, "percent of the time waiting");
+	assert_true(s->e.worst.metric_value == 25 && s->e.worst.threshold == 10);
+	assert_true(s->e.before_value == 1 && s->e.first_value == 25);
+	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_ESCALATED);
+	assert_string_equal(s->e.unit, "percent available");
+	assert_true(s->e.peak_value < 2 && s->e.before_value == 75);
+	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_CLEARED);
+	assert_true(s->e.after_value == 75);
+	host_close(&h);
+}
+
 static void test_the_end_of_a_job_ends_its_episodes(void **state)
 {
 	struct host h;
@@ -425,6 +521,10 @@ int main(void)
 		cmocka_unit_test(test_unknown_is_silent),
 		cmocka_unit_test(test_a_value_that_is_lost_does_not_clear),
 		cmocka_unit_test(test_a_reboot_forgets),
+		cmocka_unit_test(test_a_gap_is_not_counted),
+		cmocka_unit_test(test_a_clock_that_is_set_back),
+		cmocka_unit_test(test_the_worst_is_always_told),
+		cmocka_unit_test(test_numbers_of_pressure),
 		cmocka_unit_test(test_the_end_of_a_job_ends_its_episodes),
 		cmocka_unit_test(test_who_stops_looking_ends_all),
 		cmocka_unit_test(test_other_thresholds),

@@ -172,7 +172,7 @@ static void test_what_is_usual_is_no_news(void **state)
 
 	(void)state;
 	host_open(&h, 1);
-	h.usual = (struct detect_usual){ "job", F64_UNKNOWN, 6000 * MB };
+	h.usual = (struct detect_usual){ "job", F64_UNKNOWN, F64_UNKNOWN, 6000 * MB };
 	play(&h, 300, spike);
 	assert_quiet(&h);
 	host_close(&h);
@@ -278,9 +278,25 @@ static void test_work_is_not_a_loop(void **state)
 	assert_quiet(&h);
 	host_close(&h);
 	host_open(&h, 5);
-	h.usual = (struct detect_usual){ "job", 100, U64_UNKNOWN };
+	h.usual = (struct detect_usual){ "job", 100, F64_UNKNOWN, U64_UNKNOWN };
 	play(&h, 3600, busy);
 	assert_quiet(&h);
+	host_close(&h);
+}
+
+/* Such jobs use a core for ten minutes: after twenty it is not what they do. */
+static void test_what_is_usual_ends(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	h.usual = (struct detect_usual){ "job", 100, 600, U64_UNKNOWN };
+	play(&h, 1800, busy);
+	s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 25);
+	assert_true(s->at > 1225 && s->at <= 1240);
+	assert_non_null(strstr(s->e.worst.text, "jobs of its kind use 100 % at most"));
 	host_close(&h);
 }
 
@@ -717,6 +733,7 @@ int main(void)
 		cmocka_unit_test(test_the_host_stalls),
 		cmocka_unit_test(test_busy_loop),
 		cmocka_unit_test(test_work_is_not_a_loop),
+		cmocka_unit_test(test_what_is_usual_ends),
 		cmocka_unit_test(test_stuck),
 		cmocka_unit_test(test_who_is_new_does_not_make_others_stuck),
 		cmocka_unit_test(test_who_waits_with_all_others_is_not_stuck),

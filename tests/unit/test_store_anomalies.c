@@ -213,6 +213,35 @@ static void test_an_attempt_has_its_own(void **state)
 	assert_non_null(strstr(read.anomalies[1].host_json, "load_avg_1"));
 }
 
+/* A daemon that was killed has left it behind. */
+static void test_a_new_daemon_ends_those_of_the_host(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct daemon_record d = { .version = "1", .started_wall_ns = START + 9 * SECOND };
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	make_episode(&e, 42, START);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 43, START);
+	episode_set_job(&e, NULL);
+	e.worst.has_pid = false;
+	e.peak_wall_ns = START + 5 * SECOND;
+	put(store, 0, &e, EPISODE_BEGAN);
+	must(store_begin_daemon(store, &d, &err), &err);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+	assert_int_equal(h.last.ended_wall_ns, START + 5 * SECOND);
+	assert_int_equal(
+		count(store, (struct anomaly_filter){ .lasting_wall_ns = START + 6 * SECOND },
+		      &h),
+		1); /* that lasts */
+}
+
 static void test_patterns(void **state)
 {
 	struct fixture *f = *state;
@@ -293,6 +322,8 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_new_daemon_ends_those_of_the_host,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_patterns, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_without_an_end_ends_with_its_attempt,
 						fixture_setup, fixture_teardown),
