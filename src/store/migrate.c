@@ -51,7 +51,7 @@
  *    told it. An attempt has the quality of its host's clock, as it was when it began. And what
  *    all processes of an attempt have called while somebody counted, by name.
  *
- * 4: The newest runs of a kind are found without looking at all of them.
+ * 4: The newest runs, and those of a kind, are found without looking at all of them.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -268,7 +268,9 @@ static const char *const migrations[] = {
 	"DROP INDEX runs_by_exact; DROP INDEX runs_by_masked; DROP INDEX runs_by_program;"
 	"CREATE INDEX runs_by_exact ON runs (class_exact, ended_wall_ns, class_program);"
 	"CREATE INDEX runs_by_masked ON runs (class_masked, ended_wall_ns);"
-	"CREATE INDEX runs_by_program ON runs (class_program, ended_wall_ns);",
+	"CREATE INDEX runs_by_program ON runs (class_program, ended_wall_ns);"
+	"CREATE INDEX runs_by_command ON runs (class_command, ended_wall_ns);"
+	"CREATE INDEX runs_by_end ON runs (ended_wall_ns);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -260,6 +260,10 @@ static void test_classes(void **state)
 	(void)state;
 	assert_label("/usr/bin/python3.11 -u src/train.py --lr 1", "train.py");
 	assert_label("bash -c 'echo a'", "bash");
+	assert_label("/bin/bash -lc 'cd /x && make'", "bash");
+	assert_label("perl -we 'print 1'", "perl");
+	assert_label("bash -e build.sh", "build.sh");
+	assert_label("python3 -m http.server", "http.server");
 	assert_label("/bin/sleep 5", "sleep");
 	assert_label("", "?");
 	assert_label("bin/run/ x", "run");

@@ -98,6 +98,8 @@ static void make_version_1(const struct fixture *f)
 		"ALTER TABLE processes DROP COLUMN local_rank",
 		"ALTER TABLE processes DROP COLUMN world_size",
 		"DROP TABLE syscalls",
+		"DROP INDEX runs_by_command",
+		"DROP INDEX runs_by_end",
 		"DROP INDEX processes_by_pid",
 		"DROP INDEX folds_by_time",
 		"ALTER TABLE folds DROP COLUMN rolled_to",
