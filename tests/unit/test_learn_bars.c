@@ -53,7 +53,7 @@ static void test_noise_is_seldom_supported_at_any_size(void **state)
 	print_noise_heading();
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		c.n = sizes[i];
-		assert_seldom(&rng, &c, ROUNDS(c.n <= 40 ? 400 : 200));
+		assert_seldom(&rng, &c, ROUNDS(c.n <= 40 ? (size_t)400 : 200));
 	}
 }
 
