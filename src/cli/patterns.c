@@ -78,9 +78,10 @@ static void write_finding(const struct pattern *p, struct buf *out)
 	cli_add_text(out, p->description ? p->description : "-", SIZE_MAX);
 	buf_add_str(out, "\n  ");
 	write_later(p, out);
-	if (u64_known(p->retired_wall_ns))
-		buf_printf(out, "\n  retired %s: %s", moment(p->retired_wall_ns, until),
-			   p->retired_why ? p->retired_why : "-");
+	if (u64_known(p->retired_wall_ns)) {
+		buf_printf(out, "\n  retired %s: ", moment(p->retired_wall_ns, until));
+		cli_add_text(out, p->retired_why ? p->retired_why : "-", SIZE_MAX);
+	}
 	buf_add_char(out, '\n');
 }
 

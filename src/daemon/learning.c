@@ -6,11 +6,14 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
 
 #define PAGE_ATTEMPTS 64
+#define MAX_OLDER_EACH 5000 /* runs of a class that is believed something of… */
+#define MAX_OLDER 40000	    /* …and about so many of all such classes */
 
 /* ---- what has ended becomes runs ---- */
 
@@ -94,6 +97,22 @@ static int note_attempt(struct store *store, const struct attempt *a, struct err
 	return r < 0 ? r : store_put_runs(store, list.items, estimates, list.n, err);
 }
 
+/*
+ * One that holds what nobody can have written stands as a run that says nothing: those
+ * behind it are not to wait for it for ever.
+ */
+static int put_aside(struct store *store, const struct unnoted *which, struct err *err)
+{
+	struct run_record nothing;
+
+	log_warning("attempt %d of job %s is not learned from: %s", which->attempt_num,
+		    which->job_id, err ? err->text : "it cannot be read");
+	run_record_init(&nothing);
+	nothing.attempt = which->attempt;
+	class_of_command(NULL, &nothing.class);
+	return store_put_runs(store, &nothing, NULL, 1, err);
+}
+
 static int note_one(struct store *store, const struct unnoted *which, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
@@ -103,7 +122,9 @@ static int note_one(struct store *store, const struct unnoted *which, struct err
 	r = store_read_attempt(store, which->job_id, which->attempt_num, &a, err);
 	if (r == -ENOENT)
 		return 0; /* removed meanwhile */
-	return r < 0 ? r : note_attempt(store, &a, err);
+	if (r == 0)
+		r = note_attempt(store, &a, err);
+	return r == -EBADMSG ? put_aside(store, which, err) : r;
 }
 
 int learning_catch_up(struct store *store, size_t max, size_t *ret_n, struct err *err)
@@ -143,42 +164,81 @@ void learning_release(struct learning *l)
 	compat_release(&l->compat);
 }
 
-/* A pattern is judged by all runs since it was frozen, however long ago that was. */
-static uint64_t oldest_needed(const struct pattern_list *patterns, uint64_t since_wall_ns)
+static bool is_older(const struct pattern *p, uint64_t since_wall_ns)
 {
+	return p->grade && !u64_known(p->retired_wall_ns) && p->frozen_wall_ns < since_wall_ns;
+}
+
+/* Since when runs of the class of the pattern at this place are wanted; its first pattern asks. */
+static uint64_t oldest_needed(const struct pattern_list *patterns, size_t place,
+			      uint64_t since_wall_ns)
+{
+	uint64_t oldest = since_wall_ns;
+
 	for (size_t i = 0; i < patterns->n; i++) {
 		const struct pattern *p = &patterns->items[i];
 
-		if (p->grade && !u64_known(p->retired_wall_ns) && p->frozen_wall_ns < since_wall_ns)
-			since_wall_ns = p->frozen_wall_ns;
+		if (p->class_key != patterns->items[place].class_key || !is_older(p, since_wall_ns))
+			continue;
+		if (i < place)
+			return since_wall_ns;
+		oldest = p->frozen_wall_ns < oldest ? p->frozen_wall_ns : oldest;
 	}
-	return since_wall_ns;
+	return oldest;
+}
+
+/*
+ * A pattern is judged by all runs of its class since it was frozen, however long ago
+ * that was; so many of them that all of it fits into memory.
+ */
+static int read_older(struct store *store, uint64_t since_wall_ns, struct learning *l,
+		      struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < l->patterns.n && l->runs.n < MAX_OLDER; i++) {
+		const struct run_span span = {
+			.after_wall_ns = oldest_needed(&l->patterns, i, since_wall_ns),
+			.until_wall_ns = since_wall_ns,
+			.command = &l->patterns.items[i].class_key,
+			.limit = MAX_OLDER_EACH,
+		};
+
+		if (span.after_wall_ns < since_wall_ns)
+			r = store_list_runs(store, &span, &l->runs, err);
+	}
+	l->n_older = l->runs.n;
+	return r;
 }
 
 int learning_read(struct store *store, uint64_t since_wall_ns, struct learning *l, struct err *err)
 {
+	const struct run_span span = { .after_wall_ns = since_wall_ns,
+				       .until_wall_ns = U64_UNKNOWN,
+				       .limit = LEARNING_MAX_RUNS };
 	int r = store_list_patterns(store, &l->patterns, err);
 
 	if (r == 0)
-		r = store_list_runs(store, oldest_needed(&l->patterns, since_wall_ns), &l->runs,
-				    err);
-	if (r < 0)
-		return r;
+		r = read_older(store, since_wall_ns, l, err);
+	if (r == 0)
+		r = store_list_runs(store, &span, &l->runs, err);
 	l->now_wall_ns = clock_wall_ns();
-	while (l->n_older < l->runs.n && l->runs.items[l->n_older].ended_wall_ns <= since_wall_ns)
-		l->n_older++;
-	return 0;
+	return r;
 }
 
-/* The last run of each job, as the old rules see it. Runs come by the time of their end. */
-static bool is_last_of_job(const struct run_list *runs, size_t i, struct map *seen)
+/*
+ * Whether it is the last run of its job, as the old rules see it: runs come by the time
+ * of their end, the last first. 1, 0, -ENOMEM.
+ */
+static int is_last_of_job(const struct run_list *runs, size_t i, struct map *seen)
 {
 	const char *id = runs->items[i].job_id;
-	uint64_t key = hash_bytes(HASH_INIT, id, strlen(id)), before;
+	uint64_t key = hash_bytes(HASH_INIT, id, strlen(id)), place;
 
-	if (map_get(seen, key, &before))
-		return false;
-	return map_put(seen, key, i) == 0;
+	for (; map_get(seen, key, &place); key++)
+		if (strcmp(runs->items[place].job_id, id) == 0)
+			return 0;
+	return map_put(seen, key, i) < 0 ? -ENOMEM : 1;
 }
 
 static int fill_compat(const struct run_record *run, struct arena *arena,
@@ -206,7 +266,10 @@ static int analyze_compat(struct learning *l)
 	for (size_t i = l->runs.n; r == 0 && i-- > l->n_older;) { /* filled from behind */
 		const struct run_record *run = &l->runs.items[i];
 
-		if (run->is_whole && run_is_decided(run) && is_last_of_job(&l->runs, i, &seen))
+		if (!run->is_whole || !run_is_decided(run))
+			continue;
+		r = is_last_of_job(&l->runs, i, &seen);
+		if (r > 0)
 			r = fill_compat(run, &arena, &profiles[--first]);
 	}
 	return r < 0 ? r

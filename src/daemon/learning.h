@@ -37,8 +37,8 @@ int learning_gather(struct store *store, const struct attempt *a, struct run_lis
 		    struct err *err);
 
 struct learning {
-	struct run_list runs;	      /* oldest first */
-	size_t n_older;		      /* of them only judge patterns that are older still */
+	struct run_list runs;	      /* oldest first, but for… */
+	size_t n_older;		      /* …those at its head, by class: they only judge patterns */
 	struct pattern_list patterns; /* brought up to date by learning_analyze() */
 	struct analysis analysis;
 	struct compat compat;
@@ -50,7 +50,8 @@ struct learning {
 void learning_init(struct learning *l, size_t min_jobs);
 void learning_release(struct learning *l);
 
-/* Runs that ended later than since, and what is believed so far. */
+/* Runs that ended later than since, the newest so many, and what is believed so far. */
+#define LEARNING_MAX_RUNS 150000
 int learning_read(struct store *store, uint64_t since_wall_ns, struct learning *l, struct err *err);
 
 /* Fits loop_queue_work(): ctx is the struct learning. Uses nothing else. */

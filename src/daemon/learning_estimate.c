@@ -184,11 +184,8 @@ int learning_estimate_attempt(struct store *store, const struct attempt *a, bool
 {
 	const struct class_source source = source_of(a);
 	struct learning_answer answer;
-	struct run_class class;
 	int r;
 
-	if (learning_describe(a, &arena, &class) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
 	learning_answer_init(&answer);
 	r = answer_source(store, &source, (struct scope){ only_own, ESTIMATE_MAX_RUNS }, &answer,
 			  err);

@@ -24,7 +24,7 @@
 #define ANALYSIS_LEVEL 0.05	 /* supported */
 #define ANALYSIS_SUGGESTIVE 0.10 /* worth a second look */
 #define ANALYSIS_MIN_EACH 3	 /* failures, and passes: with fewer nothing is tested */
-#define ANALYSIS_MAX_RUNS 20000	 /* of a class: the newest */
+#define ANALYSIS_MAX_RUNS 2000	 /* of a class, the newest: more take long and tell nothing new */
 
 enum grade { GRADE_NONE, GRADE_SUGGESTIVE, GRADE_SUPPORTED, GRADE_CONFIRMED };
 const char *grade_name(enum grade grade);     /* "none", "suggestive", … */

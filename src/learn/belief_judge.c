@@ -1,8 +1,10 @@
 #include "learn/belief_judge.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "learn/analysis.h"
 #include "learn/feature.h"
@@ -10,22 +12,30 @@
 
 #define CONFIRM_FIRST_LOOK 8
 #define CONFIRM_MIN_EACH 3
-#define RETIRE_WINDOW 20
 #define RETIRE_MIN_RUNS 10
 #define RETIRE_MIN_EACH 2
+/*
+ * Deviations from what a rule that holds would score. One look in 2,000 is as far out; over
+ * 200 later runs that retires 3 to 9 % of the rules that hold (see the test).
+ */
+#define RETIRE_DEVIATIONS 3.3
+
+/* A rule that told much is seen to fail by few runs, one that told little by many. */
+static const size_t retire_windows[] = { 20, 40, 80 };
 
 /* What the rule predicted for some runs, and what came of them. */
 struct score {
 	size_t n, n_failed;
 	size_t n_in, n_in_failed;
 	double brier_sum, base_sum;
+	double gain, variance; /* by which the first is to be below the other, if the rule holds */
 };
 
 static void score_add(struct score *s, const struct pattern *p, double value, bool has_failed)
 {
 	bool is_in = (value > p->threshold) == p->is_above;
-	double came = has_failed, rule = came - (is_in ? p->rate_in : p->rate_out);
-	double base = came - p->base_rate;
+	double rate = is_in ? p->rate_in : p->rate_out, apart = rate - p->base_rate;
+	double came = has_failed, rule = came - rate, base = came - p->base_rate;
 
 	s->n++;
 	s->n_failed += has_failed;
@@ -33,6 +43,16 @@ static void score_add(struct score *s, const struct pattern *p, double value, bo
 	s->n_in_failed += is_in && has_failed;
 	s->brier_sum += rule * rule;
 	s->base_sum += base * base;
+	s->gain += apart * apart;
+	s->variance += 4 * apart * apart * rate * (1 - rate);
+}
+
+/* No better than the base rate, and that is no chance: a rule that held would have been. */
+static bool has_failed_to_hold(const struct score *s)
+{
+	double excess = s->brier_sum - s->base_sum;
+
+	return excess >= 0 && excess + s->gain >= RETIRE_DEVIATIONS * sqrt(s->variance);
 }
 
 static bool has_each(const struct score *s, size_t least)
@@ -102,11 +122,11 @@ static int judge_retirement(struct pattern *p, const struct score *recent, uint6
 	char why[160];
 
 	if (recent->n < RETIRE_MIN_RUNS || !has_each(recent, RETIRE_MIN_EACH) ||
-	    recent->brier_sum < recent->base_sum)
+	    !has_failed_to_hold(recent))
 		return 0;
 	snprintf(why, sizeof(why),
 		 "of the last %zu runs it had not seen it told no better than the base rate "
-		 "(Brier score %.3f, base rate %.3f)",
+		 "(Brier score %.3f, base rate %.3f), which is no chance",
 		 recent->n, recent->brier_sum / (double)recent->n,
 		 recent->base_sum / (double)recent->n);
 	p->retired_wall_ns = now;
@@ -114,11 +134,11 @@ static int judge_retirement(struct pattern *p, const struct score *recent, uint6
 	return p->retired_why ? 0 : -ENOMEM;
 }
 
-/* The newest of those with a value. */
+/* The newest so many of those with a value. */
 static void score_recent(const struct pattern *p, const struct run_record *const *units,
-			 size_t first, size_t end, struct score *ret)
+			 size_t first, size_t end, size_t window, struct score *ret)
 {
-	for (size_t i = end; i > first && ret->n < RETIRE_WINDOW; i--) {
+	for (size_t i = end; i > first && ret->n < window; i--) {
 		double value = feature_value(p->feature, units[i - 1]);
 
 		if (f64_known(value))
@@ -130,8 +150,9 @@ int belief_judge(struct pattern *p, const struct run_record *const *units, size_
 		 struct arena *arena)
 {
 	struct looks looks = { CONFIRM_FIRST_LOOK, ANALYSIS_LEVEL };
-	struct score all = { 0 }, recent = { 0 };
+	struct score all = { 0 };
 	size_t first, end = find_unseen(p, units, n, &first);
+	int r = 0;
 
 	for (size_t i = first; i < end; i++) {
 		double value = feature_value(p->feature, units[i]);
@@ -142,6 +163,12 @@ int belief_judge(struct pattern *p, const struct run_record *const *units, size_
 		look(p, &all, &looks, now);
 	}
 	tell_score(p, &all);
-	score_recent(p, units, first, end, &recent);
-	return judge_retirement(p, &recent, now, arena);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(retire_windows); i++) {
+		struct score recent = { 0 };
+
+		score_recent(p, units, first, end, retire_windows[i], &recent);
+		if (!u64_known(p->retired_wall_ns) && (i == 0 || recent.n == retire_windows[i]))
+			r = judge_retirement(p, &recent, now, arena);
+	}
+	return r;
 }

@@ -52,27 +52,43 @@ static struct word base_name(struct word w)
 	return w;
 }
 
-/* Those that run a file which says more than they do. */
-static bool is_interpreter(struct word name)
+/*
+ * Those that run a file which says more than they do; and the letters of options that a
+ * script stands behind instead of its name: "bash -lc SCRIPT".
+ */
+static const struct interpreter {
+	const char *name, *script_options;
+} interpreters[] = {
+	{ "python", "c" }, { "perl", "eE" }, { "ruby", "e" },	 { "node", "ep" },
+	{ "bash", "c" },   { "sh", "c" },    { "dash", "c" },	 { "zsh", "c" },
+	{ "php", "r" },	   { "lua", "e" },   { "Rscript", "e" }, { "julia", "eE" },
+};
+
+static const struct interpreter *find_interpreter(struct word name)
 {
-	static const char *const names[] = { "python", "perl", "ruby", "node", "bash",	  "sh",
-					     "dash",   "zsh",  "php",  "lua",  "Rscript", "julia" };
+	for (size_t i = 0; i < ARRAY_SIZE(interpreters); i++) {
+		size_t n = strlen(interpreters[i].name), k = n;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		size_t n = strlen(names[i]), k = n;
-
-		if (name.len < n || memcmp(name.text, names[i], n) != 0)
+		if (name.len < n || memcmp(name.text, interpreters[i].name, n) != 0)
 			continue;
 		while (k < name.len && (ascii_is_digit(name.text[k]) || name.text[k] == '.'))
 			k++;
 		if (k == name.len)
-			return true;
+			return &interpreters[i];
 	}
-	return false;
+	return NULL;
+}
+
+/* "-c", "-lc", not "--exec". */
+static bool is_before_script(const struct interpreter *in, struct word w)
+{
+	return w.len >= 2 && w.text[0] == '-' && w.text[1] != '-' &&
+	       strchr(in->script_options, w.text[w.len - 1]);
 }
 
 void class_add_label(const char *command, struct buf *out)
 {
+	const struct interpreter *in;
 	const char *cursor = command;
 	struct word program, w;
 
@@ -81,9 +97,8 @@ void class_add_label(const char *command, struct buf *out)
 		return;
 	}
 	program = base_name(program);
-	while (is_interpreter(program) && next_word(&cursor, &w)) {
-		if (w.text[0] == '-' && w.len == 2 && w.text[1] == 'c')
-			break; /* what follows is a script, not its name */
+	in = find_interpreter(program);
+	while (in && next_word(&cursor, &w) && !is_before_script(in, w)) {
 		if (w.text[0] != '-') {
 			program = base_name(w);
 			break;

@@ -73,6 +73,13 @@ static void estimate_peak(const struct run_record *const *runs, size_t n, double
 
 /* ---- times ---- */
 
+/* Killed for memory, or because it took too long: it would have taken longer. */
+static bool is_cut_short(const struct run_record *run)
+{
+	return is_censored(run) || run->outcome == OUTCOME_TIMEOUT;
+}
+
+/* Of those that were cut short, as with memory, a lower bound and a little more. */
 static size_t sort_known(const struct run_record *const *runs, size_t n, size_t offset,
 			 double *scratch)
 {
@@ -82,10 +89,22 @@ static size_t sort_known(const struct run_record *const *runs, size_t n, size_t 
 		double v = *(const double *)(const void *)((const char *)runs[i] + offset);
 
 		if (f64_known(v))
-			scratch[n_known++] = v;
+			scratch[n_known++] = v * (is_cut_short(runs[i]) ? CENSORED_FACTOR : 1);
 	}
 	order_sort(scratch, n_known);
 	return n_known;
+}
+
+/* The share that is known to stay within it, as with memory. */
+static double cpu_coverage(const struct run_record *const *runs, size_t n, double bound)
+{
+	size_t n_known = 0, n_covered = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		n_known += f64_known(runs[i]->cpu_seconds);
+		n_covered += !is_cut_short(runs[i]) && runs[i]->cpu_seconds <= bound;
+	}
+	return (double)n_covered / (double)(n_known + 1);
 }
 
 static void estimate_times(const struct run_record *const *runs, size_t n, double *scratch,
@@ -97,10 +116,8 @@ static void estimate_times(const struct run_record *const *runs, size_t n, doubl
 	n_known = sort_known(runs, n, offsetof(struct run_record, cpu_seconds), scratch);
 	e->cpu_seconds = order_median(scratch, n_known);
 	if (n_known > 0) {
-		size_t k = order_bound(n_known, ESTIMATE_CPU_LEVEL);
-
-		e->cpu_high_seconds = scratch[k - 1];
-		e->cpu_coverage = (double)k / (double)(n_known + 1);
+		e->cpu_high_seconds = scratch[order_bound(n_known, ESTIMATE_CPU_LEVEL) - 1];
+		e->cpu_coverage = cpu_coverage(runs, n, e->cpu_high_seconds);
 	}
 }
 
@@ -159,7 +176,7 @@ int estimate_try_rung(const struct run_record *runs, size_t n, enum run_rung run
 
 /* ---- how it did ---- */
 
-/* A run that was killed for memory needed more than it had, nobody knows how much. */
+/* A run that was killed needed more than it had, nobody knows how much. */
 struct estimate_score estimate_judge(const struct estimate *e, const struct run_record *run)
 {
 	struct estimate_score score = { -1, -1 };
@@ -171,8 +188,11 @@ struct estimate_score estimate_judge(const struct estimate *e, const struct run_
 
 		score.is_peak_covered = is_censored(run) && is_within ? -1 : is_within;
 	}
-	if (f64_known(run->cpu_seconds) && f64_known(e->cpu_high_seconds))
-		score.is_cpu_covered = run->cpu_seconds <= e->cpu_high_seconds;
+	if (f64_known(run->cpu_seconds) && f64_known(e->cpu_high_seconds)) {
+		bool is_within = run->cpu_seconds <= e->cpu_high_seconds;
+
+		score.is_cpu_covered = is_cut_short(run) && is_within ? -1 : is_within;
+	}
 	return score;
 }
 

@@ -6,7 +6,8 @@
  * for few runs, is part of the answer. A run that was killed for want of memory
  * would have needed more: it stands for 1.2 times what it had, and counts as none
  * that the estimate covers. After a change of level only the runs since count.
- * CPU time: the median, and the 90 % quantile in the same way.
+ * CPU time: the median, and the 90 % quantile in the same way; there runs that took too
+ * long and were ended for that are lower bounds as well.
  */
 #ifndef PROCTOR_LEARN_ESTIMATE_H
 #define PROCTOR_LEARN_ESTIMATE_H

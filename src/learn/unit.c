@@ -74,14 +74,16 @@ int units_list(const struct run_record *runs, size_t n, const struct run_record 
 {
 	const struct run_record **items = calloc(n ? n : 1, sizeof(*items));
 	const struct run_record *before = NULL;
-	size_t n_all = 0, n_units = 0;
+	size_t n_whole = 0, n_all = 0, n_units = 0;
 
 	if (!items)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		n_whole += runs[i].is_whole;
 		if (runs[i].is_whole && run_is_decided(&runs[i]))
 			items[n_all++] = &runs[i];
-	*ret_n_undecided = n - n_all;
+	}
+	*ret_n_undecided = n_whole - n_all;
 	qsort(items, n_all, sizeof(*items), by_job);
 	for (size_t i = 0; i < n_all; i++) {
 		const struct run_record *run = items[i];

@@ -28,7 +28,7 @@ int store_list_unnoted(struct store *store, struct unnoted *ret, size_t max, siz
 	while (n < max && (r = query_step(&q, err)) > 0) {
 		const char *job_id;
 
-		query_read_i64(&q);
+		ret[n].attempt = query_read_i64(&q);
 		job_id = query_read_text(&q);
 		snprintf(ret[n].job_id, sizeof(ret[n].job_id), "%s", job_id ? job_id : "");
 		ret[n++].attempt_num = (int)query_read_i64(&q);
@@ -87,30 +87,53 @@ int store_put_runs(struct store *store, const struct run_record *runs,
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
-/* All rows of a query that is bound. */
-static int read_runs(struct query *q, struct run_list *ret, struct err *err)
+static void reverse(struct run_record *runs, size_t n)
+{
+	for (size_t i = 0, k = n; i + 1 < k; i++) {
+		struct run_record run = runs[i];
+
+		runs[i] = runs[--k];
+		runs[k] = run;
+	}
+}
+
+static int read_rows(struct query *q, struct run_list *list, struct err *err)
 {
 	static const struct row_part parts[] = { { &run_owner_columns, 0 }, { &run_columns, 0 } };
-	CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
 	int r;
 
 	while ((r = query_step(q, err)) > 0) {
-		struct run_record *run = run_list_add(&list);
+		struct run_record *run = run_list_add(list);
 
 		if (!run)
 			return store_no_memory(q->store, err);
-		r = row_read(q, parts, ARRAY_SIZE(parts), run, &list.arena, err);
+		r = row_read(q, parts, ARRAY_SIZE(parts), run, &list->arena, err);
 		if (r < 0)
 			return r;
 	}
-	if (r < 0)
-		return r;
-	*ret = list;
-	list = (struct run_list){ .arena = ARENA_INIT };
-	return 0;
+	return r;
 }
 
-int store_list_runs(struct store *store, uint64_t since_wall_ns, struct run_list *ret,
+/* All rows of a query that is bound, which come newest first. */
+static int read_runs(struct query *q, struct run_list *ret, struct err *err)
+{
+	size_t before = ret->n;
+	int r = read_rows(q, ret, err);
+
+	if (r < 0)
+		ret->n = before;
+	else
+		reverse(ret->items + before, ret->n - before);
+	return r;
+}
+
+/* Unknown is later than all. */
+static int64_t as_i64(uint64_t wall_ns)
+{
+	return wall_ns < INT64_MAX ? (int64_t)wall_ns : INT64_MAX;
+}
+
+int store_list_runs(struct store *store, const struct run_span *span, struct run_list *ret,
 		    struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
@@ -118,34 +141,29 @@ int store_list_runs(struct store *store, uint64_t since_wall_ns, struct run_list
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, STATEMENT_LIST_RUNS, &q, err);
+		r = query_open(store,
+			       span->command ? STATEMENT_RUNS_OF_COMMAND : STATEMENT_LIST_RUNS, &q,
+			       err);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, (int64_t)since_wall_ns);
+	query_bind_i64(&q, as_i64(span->after_wall_ns));
+	query_bind_i64(&q, as_i64(span->until_wall_ns));
+	query_bind_i64(&q, (int64_t)span->limit);
+	if (span->command)
+		query_bind_i64(&q, (int64_t)*span->command);
 	return read_runs(&q, ret, err);
-}
-
-static void reverse(struct run_list *list)
-{
-	for (size_t i = 0, k = list->n; i + 1 < k; i++) {
-		struct run_record run = list->items[i];
-
-		list->items[i] = list->items[--k];
-		list->items[k] = run;
-	}
 }
 
 /* by_exact: of those for each rung the first. */
 static int open_kind(struct store *store, enum statement by_exact, const struct run_kind *kind,
 		     struct query *q, struct err *err)
 {
-	uint64_t until = kind->until_wall_ns < INT64_MAX ? kind->until_wall_ns : INT64_MAX;
 	int r = query_open(store, (enum statement)(by_exact + kind->rung), q, err);
 
 	if (r < 0)
 		return r;
 	query_bind_i64(q, (int64_t)kind->class->rungs[kind->rung]);
-	query_bind_i64(q, (int64_t)until);
+	query_bind_i64(q, as_i64(kind->until_wall_ns));
 	query_bind_i64(q, kind->is_own);
 	query_bind_i64(q, (int64_t)kind->class->rungs[RUNG_PROGRAM]);
 	query_bind_i64(q, (int64_t)kind->limit);
@@ -161,11 +179,7 @@ int store_list_runs_of_kind(struct store *store, const struct run_kind *kind, st
 
 	if (r == 0)
 		r = open_kind(store, STATEMENT_RUNS_BY_EXACT, kind, &q, err);
-	if (r == 0)
-		r = read_runs(&q, ret, err);
-	if (r == 0)
-		reverse(ret);
-	return r;
+	return r < 0 ? r : read_runs(&q, ret, err);
 }
 
 int store_read_anomaly_types(struct store *store, int64_t attempt, int sheet_num, struct buf *out,

@@ -23,6 +23,7 @@ struct store;
 
 /* Attempts that have ended and are no runs yet, oldest end first, at most so many. */
 struct unnoted {
+	int64_t attempt; /* its id */
 	char job_id[JOB_ID_MAX + 1];
 	int attempt_num;
 };
@@ -39,11 +40,15 @@ struct run_estimate {
 int store_put_runs(struct store *store, const struct run_record *runs,
 		   const struct run_estimate *estimates, size_t n, struct err *err);
 
-/*
- * Those that ended later, oldest first. ret is overwritten (release what it held
- * before), and untouched on failure.
- */
-int store_list_runs(struct store *store, uint64_t since_wall_ns, struct run_list *ret,
+/* Which runs: those that ended later than one moment, and by another; the newest so many. */
+struct run_span {
+	uint64_t after_wall_ns, until_wall_ns; /* U64_UNKNOWN: until now */
+	const uint64_t *command;	       /* of this class (run_class.command); NULL: of any */
+	size_t limit;
+};
+
+/* Appends them, oldest first; on failure none. */
+int store_list_runs(struct store *store, const struct run_span *span, struct run_list *ret,
 		    struct err *err);
 
 /* Which runs: those of a class on one rung, the newest so many. */
@@ -55,7 +60,7 @@ struct run_kind {
 	size_t limit;
 };
 
-/* Oldest first; otherwise as store_list_runs(). */
+/* The same of these. */
 int store_list_runs_of_kind(struct store *store, const struct run_kind *kind, struct run_list *ret,
 			    struct err *err);
 

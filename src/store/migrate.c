@@ -52,8 +52,8 @@
  *    all processes of an attempt have called while somebody counted, by name.
  *
  * 4: A process whose numbers are those of samples that were removed says so (is_raised): at its
- *    end an attempt may have no room to tell of its processes. The newest runs of a kind are found
- *    without looking at all of them, and anomalies by their end. Ticks that are removed with
+ *    end an attempt may have no room to tell of its processes. The newest runs, and those of a kind, are
+ *    found without looking at all of them, and anomalies by their end. Ticks that are removed with
  *    their attempt leave their ids behind as well (last_tick). An attempt of a submitted job
  *    says which submission it is of: no clock can tell. How sure the CPU
  *    time of a process is need not be how sure its peak is. And what each process has called,
@@ -290,7 +290,9 @@ static const char *const migrations[] = {
 	"CREATE INDEX attempts_by_submission ON attempts (submission)"
 	" WHERE submission IS NOT NULL;"
 	"ALTER TABLE processes ADD COLUMN cpu_evidence TEXT;"
-	"ALTER TABLE processes ADD COLUMN syscalls TEXT;",
+	"ALTER TABLE processes ADD COLUMN syscalls TEXT;"
+	"CREATE INDEX runs_by_command ON runs (class_command, ended_wall_ns);"
+	"CREATE INDEX runs_by_end ON runs (ended_wall_ns);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -46,31 +46,28 @@ struct statement_row {
 	"SELECT @names FROM runs r JOIN attempts a ON a.id = r.attempt" \
 	" JOIN jobs ON jobs.id = a.job "
 
+/* clang-format off */
+#define NEWEST_RUNS(limit) \
+	" ORDER BY r.ended_wall_ns DESC, r.attempt DESC, r.sheet_num DESC LIMIT " limit
+
 /* The newest ?5 of a class that ended by ?2; if ?3, only those of the user who ?4 is of. */
-#define RUNS_OF_KIND(class)                                                                      \
-	" WHERE r." class " = ?1 AND r.ended_wall_ns <= ?2"                                      \
-			  " AND (NOT ?3 OR r.class_program = ?4) ORDER BY r.ended_wall_ns DESC," \
-			  " r.attempt DESC, r.sheet_num DESC LIMIT ?5"
-#define RUNS_BY(class)                              \
-	{                                           \
-		RUN_SELECT RUNS_OF_KIND(class),     \
-		{                                   \
-			{ "", &run_owner_columns }, \
-			{                           \
-				"r.", &run_columns  \
-			}                           \
-		}                                   \
+#define RUNS_OF_KIND(class) \
+	" WHERE r." class " = ?1 AND r.ended_wall_ns <= ?2" \
+	" AND (NOT ?3 OR r.class_program = ?4)" NEWEST_RUNS("?5")
+
+#define RUNS_BY(class) \
+	{ RUN_SELECT RUNS_OF_KIND(class), { { "", &run_owner_columns }, { "r.", &run_columns } } }
+
+#define CALIBRATION_BY(class) \
+	{ \
+		"SELECT count(is_peak_covered), coalesce(sum(is_peak_covered), 0)," \
+		" count(is_cpu_covered), coalesce(sum(is_cpu_covered), 0)," \
+		" avg(CASE WHEN is_peak_covered IS NOT NULL THEN e.peak_coverage END)" \
+		" FROM (SELECT r.attempt, r.sheet_num FROM runs r" RUNS_OF_KIND(class) ") r" \
+		" JOIN estimates e ON e.attempt = r.attempt AND e.sheet_num = r.sheet_num" \
+		" JOIN scores s ON s.estimate = e.id" \
 	}
-#define CALIBRATION_BY(class)                                                                             \
-	{                                                                                                 \
-		"SELECT count(is_peak_covered), coalesce(sum(is_peak_covered), 0),"                       \
-		" count(is_cpu_covered), coalesce(sum(is_cpu_covered), 0),"                               \
-		" avg(CASE WHEN is_peak_covered IS NOT NULL THEN e.peak_coverage END)"                    \
-		" FROM (SELECT r.attempt, r.sheet_num FROM runs r" RUNS_OF_KIND(                          \
-			class) ") r"                                                                      \
-			       " JOIN estimates e ON e.attempt = r.attempt AND e.sheet_num = r.sheet_num" \
-			       " JOIN scores s ON s.estimate = e.id"                                      \
-	}
+/* clang-format on */
 
 static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_BEGIN_READ] = { "BEGIN" },
@@ -725,8 +722,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &run_columns } },
 	},
 	[STATEMENT_LIST_RUNS] = {
-		RUN_SELECT "WHERE r.ended_wall_ns > ?1 ORDER BY r.ended_wall_ns, r.attempt,"
-		" r.sheet_num",
+		RUN_SELECT "WHERE r.ended_wall_ns > ?1 AND r.ended_wall_ns <= ?2" NEWEST_RUNS("?3"),
+		{ { "", &run_owner_columns }, { "r.", &run_columns } },
+	},
+	[STATEMENT_RUNS_OF_COMMAND] = {
+		RUN_SELECT "WHERE r.ended_wall_ns > ?1 AND r.ended_wall_ns <= ?2"
+		" AND r.class_command = ?4" NEWEST_RUNS("?3"),
 		{ { "", &run_owner_columns }, { "r.", &run_columns } },
 	},
 	[STATEMENT_RUNS_BY_EXACT] = RUNS_BY("class_exact"),

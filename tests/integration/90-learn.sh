@@ -147,6 +147,8 @@ json "a job that never ran: by its sheets" "$stdout" 'd["by_sheet"] and d["runs"
 "$PROCTOR" run -q -f "$TMP/job.yaml" </dev/null
 run "$PROCTOR" estimate -f "$TMP/job.yaml" --json
 json "one that ran: as a whole" "$stdout" 'not d["by_sheet"] and d["runs"] == 1 and d["confidence"] == 0.5'
+run "$PROCTOR" correlate --json
+json "sheets are no runs that nobody decided about: one was cancelled" "$stdout" 'd["undecided_left_out"] == 1'
 run "$PROCTOR" estimate -f "$TMP/none.yaml"
 is "no job file: status" "$status" 2
 run "$PROCTOR" estimate

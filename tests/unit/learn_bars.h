@@ -12,6 +12,7 @@
 #include "base/macros.h"
 #include "learn/analysis.h"
 #include "model/run.h"
+#include "stats/interval.h"
 #include "stats/rng.h"
 
 #define BARS_FEATURES 14
@@ -35,8 +36,47 @@ static const size_t bars_offsets[BARS_FEATURES] = {
 	offsetof(struct run_record, cpu_seconds),
 };
 
-/* Normal features with a correlation of 0.5; those that failed differ in one by shift. */
-static void bars_fill_run(struct rng *rng, struct run_record *run, bool has_failed, double shift)
+/* What the features of noise are like. */
+enum bars_kind {
+	BARS_NORMAL,  /* with a correlation of 0.5 */
+	BARS_ROUNDED, /* the same, as one of five whole numbers: nearly all are ties */
+	BARS_WILD,    /* the same, with tails that have no mean */
+	BARS_GAPS,    /* the same, and one value in four is unknown */
+	BARS_LOST,    /* the same, and of those that failed one value in three is unknown */
+	BARS_NAMED,   /* anomalies, hosts and system calls beside them */
+	BARS_KINDS,
+};
+static const char *const bars_kind_names[] = {
+	"normal", "rounded", "wild", "gaps", "lost", "named"
+};
+
+static double bars_value(struct rng *rng, enum bars_kind kind, bool has_failed, double normal)
+{
+	if (kind == BARS_ROUNDED)
+		return fmin(fmax(rint(normal), -2), 2);
+	if (kind == BARS_WILD)
+		return normal / fmax(fabs(rng_normal(rng)), 1e-6);
+	if ((kind == BARS_GAPS && rng_unit(rng) < 0.25) ||
+	    (kind == BARS_LOST && has_failed && rng_unit(rng) < 1 / 3.0))
+		return NAN;
+	return normal;
+}
+
+static void bars_fill_named(struct rng *rng, struct run_record *run)
+{
+	static const char *const anomalies[] = { "", "zombie", "memory_spike", "zombie fd_leak" };
+	static const char *const hosts[] = { "a", "b", "c" };
+	static const char *const calls[] = { "read 9 write 1", "futex 7 read 3", "write 5 read 5",
+					     "futex 6 write 4" };
+
+	run->anomalies = anomalies[rng_below(rng, ARRAY_SIZE(anomalies))];
+	run->host = hosts[rng_below(rng, ARRAY_SIZE(hosts))];
+	run->syscalls = calls[rng_below(rng, ARRAY_SIZE(calls))];
+}
+
+/* Those that failed differ in one feature by shift. */
+static void bars_fill_run(struct rng *rng, enum bars_kind kind, struct run_record *run,
+			  bool has_failed, double shift)
 {
 	double shared = rng_normal(rng);
 
@@ -49,35 +89,81 @@ static void bars_fill_run(struct rng *rng, struct run_record *run, bool has_fail
 
 		if (k == BARS_SHIFTED && has_failed)
 			value += shift;
-		*(double *)(void *)((char *)run + bars_offsets[k]) = value;
+		*(double *)(void *)((char *)run + bars_offsets[k]) =
+			bars_value(rng, kind, has_failed, value);
+	}
+	if (kind == BARS_NAMED)
+		bars_fill_named(rng, run);
+}
+
+/* One class of n runs. share: of failures; a whole number of runs if is_fixed, else by chance. */
+struct bars_case {
+	enum bars_kind kind;
+	size_t n, n_classes; /* in one analysis */
+	double share;
+	bool is_fixed;
+	double shift;
+};
+
+#define BARS_MAX_CLASSES 10
+
+static void bars_fill_class(struct rng *rng, const struct bars_case *c, size_t class,
+			    struct run_record *runs)
+{
+	size_t n_failed = (size_t)floor(c->share * (double)c->n + 0.5);
+
+	for (size_t i = 0; i < c->n; i++) {
+		bars_fill_run(rng, c->kind, &runs[i],
+			      c->is_fixed ? i < n_failed : rng_unit(rng) < c->share, c->shift);
+		runs[i].class.command = class;
+		runs[i].attempt = (int64_t)(class * c->n + i) + 1;
+		runs[i].started_wall_ns = runs[i].ended_wall_ns = i;
 	}
 }
 
 /*
- * One analysis of n runs. share: of failures; a whole number of runs if is_fixed,
- * else each by chance. Returns the smallest adjusted p (with a shift that of the
- * shifted feature), 1 if nothing was found; -1: it went wrong.
+ * One analysis. Returns the smallest adjusted p (with a shift that of the shifted
+ * feature), 1 if nothing was found; -1: it went wrong.
  */
-static double bars_analyze(struct rng *rng, size_t n, double share, bool is_fixed, double shift)
+static double bars_analyze(struct rng *rng, const struct bars_case *c)
 {
 	CLEANUP(analysis_release) struct analysis a = { .arena = ARENA_INIT };
-	struct run_record runs[BARS_MAX_RUNS];
-	size_t n_failed = (size_t)floor(share * (double)n + 0.5);
+	static struct run_record runs[BARS_MAX_RUNS * BARS_MAX_CLASSES];
 	double p = 1;
 
-	for (size_t i = 0; i < n; i++) {
-		bars_fill_run(rng, &runs[i], is_fixed ? i < n_failed : rng_unit(rng) < share,
-			      shift);
-		runs[i].attempt = (int64_t)i + 1;
-		runs[i].started_wall_ns = runs[i].ended_wall_ns = i;
-	}
-	if (analysis_run(runs, n, rng_u64(rng), &a) < 0)
+	for (size_t i = 0; i < c->n_classes; i++)
+		bars_fill_class(rng, c, i, runs + i * c->n);
+	if (analysis_run(runs, c->n * c->n_classes, rng_u64(rng), &a) < 0)
 		return -1;
 	for (size_t i = 0; i < a.n; i++)
 		if (a.findings[i].is_tested &&
-		    (shift == 0 || strcmp(a.findings[i].feature, "max_fds") == 0))
+		    (c->shift == 0 || strcmp(a.findings[i].feature, "max_fds") == 0))
 			p = fmin(p, a.findings[i].p);
 	return p;
+}
+
+/* Of so many analyses, how often p comes out at most so large; SIZE_MAX: one went wrong. */
+static size_t bars_count(struct rng *rng, const struct bars_case *c, size_t times, double level)
+{
+	size_t n_found = 0;
+
+	for (size_t i = 0; i < times; i++) {
+		double p = bars_analyze(rng, c);
+
+		if (p < 0)
+			return SIZE_MAX;
+		n_found += p <= level;
+	}
+	return n_found;
+}
+
+/*
+ * The probability that so many of n or more come out if each does with this chance:
+ * where it is tiny, the chance is larger.
+ */
+static double bars_doubt(size_t n_found, size_t n, double chance)
+{
+	return n_found == 0 ? 1 : beta_share((double)n_found, (double)(n - n_found) + 1, chance);
 }
 
 #endif

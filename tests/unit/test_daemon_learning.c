@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+static const struct run_span all_runs = { 0, U64_UNKNOWN, NULL, 1000 };
+
 static void analyze(struct store *store, uint64_t since_wall_ns, size_t *ret_n_runs)
 {
 	CLEANUP(learning_release) struct learning l;
@@ -40,7 +42,7 @@ static void test_what_has_ended_becomes_a_run(void **state)
 	assert_int_equal(n, 67);
 	must(learning_catch_up(store, 0, &n, &err), &err);
 	assert_int_equal(n, 0);
-	must(store_list_runs(store, 0, &runs, &err), &err);
+	must(store_list_runs(store, &all_runs, &runs, &err), &err);
 	assert_int_equal(runs.n, 70);
 	assert_string_equal(runs.items[0].class.label, "train.py");
 	assert_true(runs.items[1].peak_rss_mb == 501);
@@ -68,6 +70,26 @@ static void test_noted_twice(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM scores"), 3);
 }
 
+/* One that cannot be read holds up nobody, and is not tried again for ever. */
+static void test_an_unreadable_attempt_is_put_aside(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+	size_t n, n_runs;
+
+	add_runs(store, START_NS, 0, 12);
+	assert_int_equal(raw_sql(f->db, "UPDATE attempts SET exit_code = 9e15 WHERE id = 2"
+					" RETURNING 1"),
+			 1);
+	must(learning_catch_up(store, 0, &n, &err), &err);
+	assert_int_equal(n, 12);
+	must(learning_catch_up(store, 0, &n, &err), &err);
+	assert_int_equal(n, 0);
+	analyze(store, 1, &n_runs);
+	assert_int_equal(n_runs, 11);
+}
+
 /* The look-back is for finding. What is believed is judged by all that came after. */
 static void test_old_patterns_are_judged_by_all_later_runs(void **state)
 {
@@ -87,6 +109,28 @@ static void test_old_patterns_are_judged_by_all_later_runs(void **state)
 	assert_non_null(find_rule(&list));
 	assert_int_equal(find_rule(&list)->n_later, 12);
 	assert_string_equal(find_rule(&list)->grade, "confirmed");
+}
+
+/* For old patterns only runs of their classes are read: memory does not grow with the record. */
+static void test_old_runs_of_other_classes_are_not_read(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(learning_release) struct learning l;
+	struct err err = ERR_INIT;
+	size_t n_runs;
+
+	add_runs(store, START_NS, 0, 16);
+	analyze(store, 1, &n_runs);
+	add_runs(store, START_NS, 16, 12);
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	assert_int_equal(raw_sql(f->db, "UPDATE runs SET class_command = 77 WHERE attempt > 16"
+					" AND attempt <= 22 RETURNING 1"),
+			 1);
+	learning_init(&l, 5);
+	must(learning_read(store, START_NS + 26 * HOUR_NS, &l, &err), &err);
+	assert_int_equal(l.n_older, 4); /* of 28, 16 were seen, 6 are others, 2 are new */
+	assert_int_equal(l.runs.n, 6);
 }
 
 static void test_estimate_of_a_command(void **state)
@@ -219,7 +263,7 @@ static void test_an_old_exact_class_is_found(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		add_run(store, START_NS, i, false, 100 + i);
 	must(learning_catch_up(store, 0, NULL, &err), &err);
-	must(store_list_runs(store, 0, &runs, &err), &err);
+	must(store_list_runs(store, &all_runs, &runs, &err), &err);
 	/* Each of them 500 times again, as sheets of other commands, later. */
 	assert_int_equal(
 		raw_sql(f->db,
@@ -243,7 +287,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_what_has_ended_becomes_a_run),
 		TEST(test_noted_twice),
+		TEST(test_an_unreadable_attempt_is_put_aside),
 		TEST(test_old_patterns_are_judged_by_all_later_runs),
+		TEST(test_old_runs_of_other_classes_are_not_read),
 		TEST(test_estimate_of_a_command),
 		TEST(test_what_is_usual),
 		TEST(test_runs_of_others),

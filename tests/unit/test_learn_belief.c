@@ -150,6 +150,91 @@ static void test_noise_is_seldom_confirmed(void **state)
 	assert_in_range(n_confirmed, 0, 20); /* 10, and 3 standard deviations */
 }
 
+/* Instrumented code takes its time. */
+#ifdef __SANITIZE_ADDRESS__
+#define N_FATES 25
+#else
+#define N_FATES 200
+#endif
+
+/* A rule, and what the runs are like that judge it. */
+struct fate {
+	const char *name;
+	double rate_in, rate_out; /* that it predicts */
+	double in, out;		  /* what is so from some run on */
+	size_t n_held;		  /* before that the rule holds */
+	double least, most;	  /* share that is retired by the end */
+};
+
+/* By how many runs it was retired; 0: it was not. */
+static size_t live(struct rng *rng, const struct fate *f)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	const struct analysis nothing = { .arena = ARENA_INIT };
+	struct pattern *p = pattern_list_add(&patterns);
+	static struct past past;
+
+	past.n = 0;
+	p->type = PATTERN_FINDING;
+	p->name = "rule";
+	p->grade = "supported";
+	p->class_key = 7;
+	p->feature = "rss_slope_mb_s@60";
+	p->is_above = true;
+	p->threshold = 0.6;
+	p->rate_in = f->rate_in;
+	p->rate_out = f->rate_out;
+	p->base_rate = 0.4 * f->rate_in + 0.6 * f->rate_out;
+	p->frozen_wall_ns = 0;
+	while (past.n < MAX_RUNS) {
+		double value = rng_unit(rng);
+		bool is_in = value > p->threshold, holds = past.n < f->n_held;
+		double chance = is_in ? (holds ? f->rate_in : f->in) : holds ? f->rate_out : f->out;
+
+		add_run(&past, rng_unit(rng) < chance, value);
+		if (past.n % 5 == 0)
+			assert_int_equal(
+				beliefs_update(&patterns, &nothing, past.runs, past.n, past.n), 0);
+		if (u64_known(p->retired_wall_ns))
+			return past.n;
+	}
+	return 0;
+}
+
+/* What holds is seldom retired by chance, what stops holding is, and what never held soon. */
+static void test_who_is_retired(void **state)
+{
+	static const struct fate fates[] = {
+		{ "0.9 and 0.1, holds", 0.9, 0.1, 0.9, 0.1, 0, 0, 0.12 },
+		{ "0.7 and 0.2, holds", 0.7, 0.2, 0.7, 0.2, 0, 0, 0.12 },
+		{ "0.5 and 0.2, holds", 0.5, 0.2, 0.5, 0.2, 0, 0, 0.12 },
+		{ "0.9 and 0.1, until run 60", 0.9, 0.1, 0.42, 0.42, 60, 0.95, 1 },
+		{ "0.7 and 0.2, until run 60", 0.7, 0.2, 0.4, 0.4, 60, 0.9, 1 },
+		{ "0.5 and 0.2, until run 60", 0.5, 0.2, 0.32, 0.32, 60, 0.5, 1 },
+		{ "0.9 and 0.1, the other way", 0.9, 0.1, 0.1, 0.9, 0, 1, 1 },
+	};
+	struct rng rng;
+
+	(void)state;
+	rng_seed(&rng, 9);
+	print_message("# of %d rules, analysed every 5 of %d later runs\n", N_FATES, MAX_RUNS);
+	print_message("# failure rates predicted      retired  of these by run 60\n");
+	for (size_t i = 0; i < ARRAY_SIZE(fates); i++) {
+		size_t n_retired = 0, n_early = 0;
+
+		for (int round = 0; round < N_FATES; round++) {
+			size_t when = live(&rng, &fates[i]);
+
+			n_retired += when > 0;
+			n_early += when > 0 && when <= 60;
+		}
+		print_message("# %-28s   %.3f    %.3f\n", fates[i].name,
+			      (double)n_retired / N_FATES, (double)n_early / N_FATES);
+		assert_true((double)n_retired >= N_FATES * fates[i].least);
+		assert_true((double)n_retired <= N_FATES * fates[i].most);
+	}
+}
+
 static void test_correlations_are_kept(void **state)
 {
 	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
@@ -181,6 +266,7 @@ int main(void)
 		cmocka_unit_test(test_found_then_confirmed),
 		cmocka_unit_test(test_what_stops_holding_is_retired),
 		cmocka_unit_test(test_noise_is_seldom_confirmed),
+		cmocka_unit_test(test_who_is_retired),
 		cmocka_unit_test(test_correlations_are_kept),
 	};
 

@@ -4,6 +4,8 @@
 
 #define START_NS UINT64_C(1700000000123456789)
 
+static const struct run_span all_runs = { 0, U64_UNKNOWN, NULL, 1000 };
+
 /* A recorded attempt that has ended. */
 static struct attempt add_attempt(struct store *store, const char *job_id, enum outcome outcome)
 {
@@ -66,6 +68,7 @@ static void test_runs_come_back_as_they_were(void **state)
 	struct attempt a = add_attempt(store, "a", OUTCOME_SUCCESS);
 	struct attempt b = add_attempt(store, "b", OUTCOME_OOM);
 	struct run_record run = make_run(&a);
+	const struct run_span later = { a.ended_wall_ns, U64_UNKNOWN, NULL, 9 };
 	struct unnoted unnoted[8];
 	struct err err = ERR_INIT;
 	size_t n;
@@ -78,12 +81,12 @@ static void test_runs_come_back_as_they_were(void **state)
 	must(store_list_unnoted(store, unnoted, 8, &n, &err), &err);
 	assert_int_equal(n, 1);
 	assert_string_equal(unnoted[0].job_id, "b");
-	must(store_list_runs(store, 0, &list, &err), &err);
+	must(store_list_runs(store, &all_runs, &list, &err), &err);
 	assert_int_equal(list.n, 1);
 	assert_same_run(&list.items[0], &a);
 	assert_int_equal(list.items[0].outcome, OUTCOME_SUCCESS);
 	run_list_release(&list);
-	must(store_list_runs(store, a.ended_wall_ns, &list, &err), &err);
+	must(store_list_runs(store, &later, &list, &err), &err);
 	assert_int_equal(list.n, 0);
 	assert_is_sound(f->db);
 	attempt_release(&a);
@@ -147,6 +150,33 @@ static void test_runs_of_a_kind(void **state)
 	assert_runs(store, &kind, 2, "job-0", "job-1");
 }
 
+/* The newest so many of a span, oldest first, behind what the list has. */
+static void test_runs_of_a_span(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
+	const uint64_t class = 4, other = 5;
+	struct run_span span = { START_NS + UINT64_C(60000000000), U64_UNKNOWN, NULL, 3 };
+	struct err err = ERR_INIT;
+
+	add_class(store);
+	must(store_list_runs(store, &span, &list, &err), &err);
+	assert_int_equal(list.n, 3);
+	assert_string_equal(list.items[0].job_id, "job-3");
+	assert_string_equal(list.items[2].job_id, "job-5");
+	span.until_wall_ns = START_NS + UINT64_C(60000000000) * 3;
+	span.command = &class;
+	must(store_list_runs(store, &span, &list, &err), &err);
+	assert_int_equal(list.n, 5);
+	assert_string_equal(list.items[2].job_id, "job-5");
+	assert_string_equal(list.items[3].job_id, "job-1");
+	assert_string_equal(list.items[4].job_id, "job-2");
+	span.command = &other;
+	must(store_list_runs(store, &span, &list, &err), &err);
+	assert_int_equal(list.n, 5);
+}
+
 static void test_a_verdict_replaces_the_outcome(void **state)
 {
 	struct fixture *f = *state;
@@ -166,7 +196,7 @@ static void test_a_verdict_replaces_the_outcome(void **state)
 	assert_int_equal(read.outcome, OUTCOME_FAILURE);
 	assert_string_equal(read.reason, "user 1000 says so: wrong numbers");
 	assert_int_equal(read.status.exit_code, 0);
-	must(store_list_runs(store, 0, &list, &err), &err);
+	must(store_list_runs(store, &all_runs, &list, &err), &err);
 	assert_int_equal(list.items[0].outcome, OUTCOME_FAILURE);
 	verdict.note = NULL; /* a second thought: what was measured stays */
 	must(store_set_outcome(store, "a", 1, &verdict, &err), &err);
@@ -275,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_runs_come_back_as_they_were),
 		TEST(test_runs_of_a_kind),
+		TEST(test_runs_of_a_span),
 		TEST(test_a_verdict_replaces_the_outcome),
 		TEST(test_no_verdict_while_it_runs),
 		TEST(test_patterns_come_back),

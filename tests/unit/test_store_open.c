@@ -104,6 +104,8 @@ static void make_version_1(const struct fixture *f)
 		"DROP TABLE syscalls",
 		"ALTER TABLE processes DROP COLUMN cpu_evidence",
 		"ALTER TABLE processes DROP COLUMN syscalls",
+		"DROP INDEX runs_by_command",
+		"DROP INDEX runs_by_end",
 		"DROP INDEX processes_by_pid",
 		"DROP INDEX folds_by_time",
 		"ALTER TABLE folds DROP COLUMN rolled_to",
