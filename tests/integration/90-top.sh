@@ -10,58 +10,7 @@ trap '"$PROCTOR" stop 2>/dev/null; close_terminal
 
 command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finish; }
 
-# Each terminal has a server of its own: one that is being ended takes no new ones.
-n_terminals=0
-pane() {
-	tmux -S "$TMP/tmux.$n_terminals" "$@"
-}
-
-# Opens a terminal of 100 x 30 in which this runs; its exit status goes to $TMP/ended.
-open_terminal() { # COMMAND
-	rm -f "$TMP/ended"
-	n_terminals=$((n_terminals + 1))
-	pane -f /dev/null new-session -d -x 100 -y 30 "$1; echo \$? >'$TMP/ended'; sleep 60"
-}
-
-close_terminal() {
-	pane kill-server 2>/dev/null
-}
-
-screen() {
-	pane capture-pane -p
-}
-
-keys() {
-	pane send-keys "$@"
-}
-
-# shows NAME REGEX: passes as soon as the screen has it, fails after 20 s.
-shows() {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		screen | grep -Eq -- "$2" && { ok "$1"; return; }
-		sleep 0.1
-	done
-	not_ok "$1" "no '$2' on the screen:" "$(screen)"
-}
-
-hides() { # NAME REGEX: as soon as the screen has it no more
-	local i
-	for ((i = 0; i < 200; i++)); do
-		screen | grep -Eq -- "$2" || { ok "$1"; return; }
-		sleep 0.1
-	done
-	not_ok "$1" "still '$2' on the screen:" "$(screen)"
-}
-
-ends_with() { # NAME STATUS
-	local i
-	for ((i = 0; i < 100; i++)); do
-		[ -s "$TMP/ended" ] && break
-		sleep 0.1
-	done
-	is "$1" "$(cat "$TMP/ended" 2>/dev/null)" "$2"
-}
+. "$(dirname "$0")/terminal.sh"
 
 # ---- where it cannot be ----
 
