@@ -6,7 +6,7 @@ mkdir -p "$PROCTOR_HOME"
 export TERM=xterm-256color
 pids=()
 trap '"$PROCTOR" stop 2>/dev/null; close_terminal
-	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; rm -rf "$TMP"' EXIT
+	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$TMP"' EXIT
 
 command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finish; }
 

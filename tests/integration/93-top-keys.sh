@@ -7,7 +7,7 @@ mkdir -p "$PROCTOR_HOME"
 export TERM=xterm-256color
 pids=()
 trap '"$PROCTOR" stop 2>/dev/null; close_terminal
-	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; rm -rf "$TMP"' EXIT
+	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$TMP"' EXIT
 
 command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finish; }
 
@@ -198,6 +198,7 @@ shows "a job cannot be traced" 'select a living process'
 
 # ---- sizes ----
 
+keys g # which takes back what was said
 for size in "80 24" "200 50" "40 10" "79 23"; do
 	pane resize-window -x "${size% *}" -y "${size#* }"
 	shows "it fits ${size/ /x}" 'JOB / PROCESS'
@@ -205,15 +206,16 @@ for size in "80 24" "200 50" "40 10" "79 23"; do
 	is "and no line is wider" "$(screen | awk -v w="${size% *}" '{ gsub(/[^ -~]/, "x") } length > w * 3' | wc -l)" 0
 done
 pane resize-window -x 8 -y 3
-shows "it survives one that is far too small" '^proctor'
+shows "it survives one that is far too small" '^CPU  .{3}$'
 pane resize-window -x 120 -y 40
 shows "and grows again" 'TOP SYSCALLS'
 
 # ---- ending ----
 
-sleeper=$(screen | sed -n 's/^ *\([0-9]*\) sleep 303 .*/\1/p')
-keys / ; keys -l 'sleep 303'; keys Enter
-selects "a process" 'sleep 303'
+sleeper=$(json_eval "$("$PROCTOR" snapshot --json)" \
+	'[p["pid"] for p in d["processes"] if p["command"] == "sleep 303"][0]')
+keys f; keys -l "$sleeper"; keys Enter G
+selects "a process" "$sleeper sleep 303"
 keys F9
 shows "F9 asks first" "send SIGTERM to pid $sleeper\\? \\(y/n\\)"
 keys n
@@ -227,6 +229,7 @@ keys x k
 hides "or killed" "$sleeper sleep 303"
 run kill -0 "$sleeper"
 is "really" "$status" 1
+keys Escape
 keys / ; keys -l beta; keys Enter
 selects "a job" '^- beta'
 keys x
