@@ -15,9 +15,9 @@ export PROCTOR_HOME=$TMP/home LC_ALL=C.UTF-8
 mkdir "$PROCTOR_HOME"
 echo "interval_seconds: 2" >"$PROCTOR_HOME/proctor.yaml"
 runner=
+terminal=$TMP/none
 trap '"$PROCTOR" stop 2>/dev/null; [ -z "$runner" ] || kill "$runner" 2>/dev/null
-	for socket in "$TMP"/tmux.*; do tmux -S "$socket" kill-server 2>/dev/null; done
-	rm -rf "$TMP"' EXIT
+	tmux -S "$terminal" kill-server 2>/dev/null; wait; rm -rf "$TMP"' EXIT
 
 # CPU time of a process in ns.
 cpu_ns() {
@@ -29,17 +29,19 @@ written() {
 	sed -n 's/^wchar: //p' "/proc/$1/io"
 }
 
-# measure NAME COMMAND: opens it in a terminal, lets it settle, then "NAME percent bytes" of a 2 s refresh.
+# measure NAME COMMAND: opens it in a terminal, lets it settle, and prints "NAME", then the CPU time,
+# the time, and the bytes that it wrote meanwhile.
 measure() {
 	local pid cpu bytes at
-	tmux -S "$TMP/tmux.$1" -f /dev/null new-session -d -x 120 -y 40 "exec $2"
+	terminal=$TMP/tmux.$1
+	tmux -S "$terminal" -f /dev/null new-session -d -x 120 -y 40 "exec $2"
 	sleep 5
-	pid=$(tmux -S "$TMP/tmux.$1" list-panes -F '#{pane_pid}')
+	pid=$(tmux -S "$terminal" list-panes -F '#{pane_pid}')
 	cpu=$(cpu_ns "$pid") bytes=$(written "$pid") at=$(date +%s%N)
 	sleep "$SECONDS_EACH"
 	at=$(($(date +%s%N) - at))
 	echo "$1 $(($(cpu_ns "$pid") - cpu)) $at $(($(written "$pid") - bytes))"
-	tmux -S "$TMP/tmux.$1" kill-server
+	tmux -S "$terminal" kill-server
 }
 
 "$PROCTOR" start >&2
