@@ -231,7 +231,7 @@ static const struct feed_ops own_ops = {
 static int open_sources(struct own_feed *f, struct err *err)
 {
 	struct gpus_options gpus = { .interval_seconds = f->interval_seconds, .at_once = true };
-	struct collector_options options = { .mask = f->options->mask };
+	struct collector_options options = { .mask = f->options->mask, .want_ebpf = true };
 
 	f->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (f->root_fd < 0)
