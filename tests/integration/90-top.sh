@@ -172,6 +172,9 @@ shows "p pauses it" '^paused'
 clock=$(screen | sed -n '1s/.* //p')
 for _ in 1 2 3 4 5; do keys . . . . . . . . . .; done # the first are milliseconds apart
 hides ". goes a snapshot on, each time, and the clock with it" " $clock\$"
+clock=$(screen | sed -n '1s/.* //p')
+for _ in 1 2 3 4 5; do keys , , , , , , , , , ,; done
+hides ", goes back" " $clock\$"
 keys q
 ends_with "q quits" 0
 close_terminal

@@ -308,6 +308,20 @@ for signal in TERM HUP INT QUIT SEGV ABRT; do
 	close_terminal
 done
 
+# ---- a daemon that comes later ----
+
+run "$PROCTOR" stop
+open_terminal "'$PROCTOR' top --interval 0.5"
+shows "without a daemon it looks by itself" 'no daemon runs'
+keys G
+shows "at all processes" '^    - 1 |^ +[0-9]+ '
+run "$PROCTOR" start
+shows "a daemon that is started is found" '^proctor daemon [0-9]+, up'
+shows "with the jobs that run" '^- alpha'
+keys q
+ends_with "q quits" 0
+close_terminal
+
 # ---- for scripts ----
 
 if command -v strace >/dev/null; then
