@@ -317,6 +317,7 @@ keys G
 shows "at all processes" '^    - 1 |^ +[0-9]+ '
 run "$PROCTOR" start
 shows "a daemon that is started is found" '^proctor daemon [0-9]+, up'
+keys g
 shows "with the jobs that run" '^- alpha'
 keys q
 ends_with "q quits" 0
