@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -165,6 +166,18 @@ static int trace(const struct trace_args *args, struct err *err)
 	return r;
 }
 
+/* Ctrl-C was for the trace alone; what else came is for all of us, when it is let through. */
+static void forget_interrupt(void)
+{
+	const struct timespec at_once = { 0 };
+	sigset_t interrupt;
+
+	sigemptyset(&interrupt);
+	sigaddset(&interrupt, SIGINT);
+	while (sigtimedwait(&interrupt, NULL, &at_once) > 0)
+		;
+}
+
 int cli_trace_shortly(pid_t pid, struct err *err)
 {
 	const struct trace_args args = { .pid = pid,
@@ -175,6 +188,7 @@ int cli_trace_shortly(pid_t pid, struct err *err)
 
 	sigprocmask(SIG_BLOCK, NULL, &before);
 	r = trace(&args, err);
+	forget_interrupt();
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return r;
 }

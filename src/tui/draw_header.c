@@ -15,6 +15,9 @@ static void draw_source(const struct scene *s, const struct area *a)
 	if (s->source == SOURCE_DAEMON && f64_known(s->snap.daemon_uptime_seconds))
 		area_printf(a, x, 0, STYLE_PLAIN, ", up %s",
 			    draw_time(s->snap.daemon_uptime_seconds, room));
+	if (f64_known(s->snap.resolution_seconds))
+		area_printf(a, x, 0, STYLE_PLAIN, ", averages of %s",
+			    draw_time(s->snap.resolution_seconds, room));
 	if (s->has_snap)
 		area_put_right(a, 0, a->width, 0, STYLE_BOLD,
 			       s->source == SOURCE_REPLAY ? draw_date(s->snap.wall_ns, room)

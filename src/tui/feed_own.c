@@ -32,7 +32,8 @@ struct own_feed {
 	struct snapshot snap;
 	struct attempt_list running;
 	uint64_t next_boot_ns;
-	uint64_t events_since_ns; /* those after it were not told yet */
+	uint64_t events_since_ns; /* those before it are not told */
+	int64_t told_id;	  /* the last event that was; 0: none yet */
 	uint64_t anomalies_since_ns;
 	uint64_t n_active;   /* anomalies, while they are counted */
 	struct scene *scene; /* while it is filled */
@@ -96,19 +97,24 @@ static int tell_event(void *ctx, const struct event_row *row)
 	struct own_feed *f = ctx;
 
 	feed_tell_process_event(f->scene, &row->event);
-	f->events_since_ns = row->event.wall_ns + 1;
+	if (row->id > f->told_id)
+		f->told_id = row->id;
 	return 0;
 }
 
+/* The first time by when it was; then by what was written since, whatever its time. */
 static int tell_events(struct own_feed *f, struct scene *s, struct err *err)
 {
 	const struct event_filter filter = { .job_id = f->options->job_id,
 					     .since_wall_ns = f->events_since_ns };
+	int64_t after = f->told_id;
 
 	if (!f->store)
 		return 0;
 	f->scene = s;
-	return store_read_events(f->store, &filter, tell_event, f, err);
+	if (after == 0)
+		return store_read_events(f->store, &filter, tell_event, f, err);
+	return store_follow_events(f->store, filter.job_id, &after, tell_event, f, err);
 }
 
 static int tell_anomaly(void *ctx, const struct anomaly_row *row)
@@ -225,7 +231,7 @@ static const struct feed_ops own_ops = {
 static int open_sources(struct own_feed *f, struct err *err)
 {
 	struct gpus_options gpus = { .interval_seconds = f->interval_seconds, .at_once = true };
-	struct collector_options options = { .mask = f->options->mask };
+	struct collector_options options = { .mask = f->options->mask, .want_ebpf = true };
 
 	f->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (f->root_fd < 0)

@@ -148,6 +148,7 @@ static int show_at(struct replay_feed *f, size_t i, struct err *err)
 		.job_id = f->options->job_id,
 		.since_wall_ns = f->moments[i],
 		.until_wall_ns = f->moments[i],
+		.with_minutes = true,
 	};
 	int r = store_read_snapshots(f->options->store, &filter, show, f, err);
 
@@ -300,6 +301,7 @@ int feed_open_replay(const struct tui_options *options, struct feed *ret, struct
 		.job_id = options->job_id,
 		.since_wall_ns = options->since_wall_ns,
 		.until_wall_ns = options->until_wall_ns,
+		.with_minutes = true,
 	};
 	const struct anomaly_filter anomalies = {
 		.job_id = options->job_id,

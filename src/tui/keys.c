@@ -103,6 +103,7 @@ static void toggle_pause(struct scene *s, int unused)
 {
 	(void)unused;
 	s->is_paused = !s->is_paused;
+	s->events_up = 0; /* they went on behind what was seen */
 }
 
 static void toggle_detail(struct scene *s, int unused)

@@ -76,6 +76,7 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 void scene_add_event(struct scene *s, const struct scene_event *event)
 {
 	struct scene_event *to = &s->events[s->next_event];
+	bool is_held = s->is_paused && s->source != SOURCE_REPLAY; /* that is walked through */
 
 	free(to->json);
 	*to = *event;
@@ -84,7 +85,7 @@ void scene_add_event(struct scene *s, const struct scene_event *event)
 	if (s->n_events < SCENE_EVENTS)
 		s->n_events++;
 	/* What is read stays where it is. */
-	if (s->events_up > 0 && s->events_up < SCENE_EVENTS - 1)
+	if ((s->events_up > 0 || is_held) && s->events_up < (int)s->n_events - 1)
 		s->events_up++;
 	if (s->is_in_events && s->event_at < SCENE_EVENTS - 1)
 		s->event_at++;

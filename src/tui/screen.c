@@ -261,30 +261,36 @@ static const struct {
 	{ KEY_F(9), TUI_KEY_F9 },
 };
 
+/* SCREEN_NOTHING: a button was let go, or the like. */
 static enum screen_event read_mouse(int *ret)
 {
 	MEVENT event;
 
 	if (getmouse(&event) != OK)
 		return SCREEN_NOTHING;
-	if (event.bstate & BUTTON1_PRESSED) {
-		*ret = event.y;
+	*ret = event.y;
+	if (event.bstate & BUTTON1_PRESSED)
 		return SCREEN_CLICK;
-	}
+	if (!(event.bstate & (BUTTON4_PRESSED | BUTTON5_PRESSED)))
+		return SCREEN_NOTHING;
 	*ret = event.bstate & BUTTON4_PRESSED ? TUI_KEY_WHEEL_UP : TUI_KEY_WHEEL_DOWN;
 	return SCREEN_KEY;
 }
 
 enum screen_event screen_read(int *ret)
 {
-	int key = getch();
+	enum screen_event event;
+	int key;
 
+	while ((key = getch()) == KEY_MOUSE) {
+		event = read_mouse(ret);
+		if (event != SCREEN_NOTHING)
+			return event;
+	}
 	if (key == ERR)
 		return SCREEN_NOTHING;
 	if (key == KEY_RESIZE)
 		return SCREEN_RESIZED;
-	if (key == KEY_MOUSE)
-		return read_mouse(ret);
 	for (size_t i = 0; i < ARRAY_SIZE(known_keys); i++)
 		if (known_keys[i].from == key)
 			key = known_keys[i].to;

@@ -6,17 +6,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "tui/draw.h"
 #include "tui/feed.h"
 #include "tui/keys.h"
 #include "tui/screen.h"
+
+#define LOOK_FOR_DAEMON_NS UINT64_C(5000000000)
 
 struct tui {
 	const struct tui_options *options;
 	struct feed feed;
 	struct scene scene;
 	struct grid grid;
-	struct grid shown; /* as the terminal has it; of another size: not at all */
+	uint64_t looked_boot_ns; /* for a daemon, where there was none */
+	struct grid shown;	 /* as the terminal has it; of another size: not at all */
 	bool is_over;
 };
 
@@ -126,12 +130,31 @@ static void wait_for_something(struct tui *t)
 		t->is_over = true; /* the terminal is gone */
 }
 
+/* A daemon that was started meanwhile knows more than we see by ourselves. */
+static void look_for_daemon(struct tui *t)
+{
+	struct feed feed = { 0 };
+	uint64_t now = clock_boot_ns();
+
+	if (t->scene.source != SOURCE_OWN || now - t->looked_boot_ns < LOOK_FOR_DAEMON_NS)
+		return;
+	t->looked_boot_ns = now;
+	if (feed_open_daemon(t->options, &feed, NULL) < 0)
+		return;
+	t->feed.ops->close(t->feed.ctx);
+	t->feed = feed;
+	t->scene.source = SOURCE_DAEMON;
+	t->scene.has_snap = false; /* the first is asked for */
+}
+
 /* True: there is something new to be seen. */
 static bool pump(struct tui *t)
 {
 	struct err trouble = ERR_INIT;
-	int r = t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble);
+	int r;
 
+	look_for_daemon(t);
+	r = t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble);
 	if (r < 0)
 		say(&t->scene, trouble.text);
 	return r != 0;

@@ -6,62 +6,11 @@ mkdir -p "$PROCTOR_HOME"
 export TERM=xterm-256color
 pids=()
 trap '"$PROCTOR" stop 2>/dev/null; close_terminal
-	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; rm -rf "$TMP"' EXIT
+	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$TMP"' EXIT
 
 command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finish; }
 
-# Each terminal has a server of its own: one that is being ended takes no new ones.
-n_terminals=0
-pane() {
-	tmux -S "$TMP/tmux.$n_terminals" "$@"
-}
-
-# Opens a terminal of 100 x 30 in which this runs; its exit status goes to $TMP/ended.
-open_terminal() { # COMMAND
-	rm -f "$TMP/ended"
-	n_terminals=$((n_terminals + 1))
-	pane -f /dev/null new-session -d -x 100 -y 30 "$1; echo \$? >'$TMP/ended'; sleep 60"
-}
-
-close_terminal() {
-	pane kill-server 2>/dev/null
-}
-
-screen() {
-	pane capture-pane -p
-}
-
-keys() {
-	pane send-keys "$@"
-}
-
-# shows NAME REGEX: passes as soon as the screen has it, fails after 20 s.
-shows() {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		screen | grep -Eq -- "$2" && { ok "$1"; return; }
-		sleep 0.1
-	done
-	not_ok "$1" "no '$2' on the screen:" "$(screen)"
-}
-
-hides() { # NAME REGEX: as soon as the screen has it no more
-	local i
-	for ((i = 0; i < 200; i++)); do
-		screen | grep -Eq -- "$2" || { ok "$1"; return; }
-		sleep 0.1
-	done
-	not_ok "$1" "still '$2' on the screen:" "$(screen)"
-}
-
-ends_with() { # NAME STATUS
-	local i
-	for ((i = 0; i < 100; i++)); do
-		[ -s "$TMP/ended" ] && break
-		sleep 0.1
-	done
-	is "$1" "$(cat "$TMP/ended" 2>/dev/null)" "$2"
-}
+. "$(dirname "$0")/terminal.sh"
 
 # ---- where it cannot be ----
 
@@ -223,6 +172,9 @@ shows "p pauses it" '^paused'
 clock=$(screen | sed -n '1s/.* //p')
 for _ in 1 2 3 4 5; do keys . . . . . . . . . .; done # the first are milliseconds apart
 hides ". goes a snapshot on, each time, and the clock with it" " $clock\$"
+clock=$(screen | sed -n '1s/.* //p')
+for _ in 1 2 3 4 5; do keys , , , , , , , , , ,; done
+hides ", goes back" " $clock\$"
 keys q
 ends_with "q quits" 0
 close_terminal

@@ -445,6 +445,39 @@ static void test_walk_among_events(void **state)
 	assert_false(s->is_in_events);
 }
 
+/* What happens meanwhile is kept, and not seen before it goes on. */
+static void test_pause(void **state)
+{
+	struct scene *s = *state;
+
+	add_event(s, EVENT_KIND_JOB, "first.");
+	press(s, "p");
+	add_event(s, EVENT_KIND_JOB, "second.");
+	add_event(s, EVENT_KIND_JOB, "third.");
+	assert_non_null(strstr(draw_text(s, 80, 24), "PAUSED"));
+	assert_non_null(strstr(draw_text(s, 80, 24), "first.\nPAUSED"));
+	press(s, "p");
+	assert_non_null(strstr(draw_text(s, 80, 24), "second.\n22:13:20 third.\n?"));
+}
+
+static void test_wide_characters(void **state)
+{
+	CLEANUP(grid_release) struct grid g = GRID_INIT;
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct area all;
+
+	(void)state;
+	assert_int_equal(grid_resize(&g, 8, 4), 0);
+	all = grid_area(&g);
+	assert_int_equal(area_put(&all, 0, 0, STYLE_PLAIN, "名x"), 3);
+	assert_int_equal(area_put(&all, 0, 1, STYLE_PLAIN, "e\xcc\x81|"), 2); /* a joining accent */
+	area_put(&all, 5, 2, STYLE_PLAIN, "a名前"); /* the last has no room for its half */
+	area_put(&all, 0, 3, STYLE_PLAIN, "名前");
+	area_put(&all, 1, 3, STYLE_PLAIN, "xy"); /* over half of each */
+	grid_to_text(&g, &text);
+	assert_string_equal(text.data, "名x\ne|\n     a名\n xy\n");
+}
+
 static void test_calls(void **state)
 {
 	static const struct syscall_use a[] = { { "read", 30, 0, 100, 0 },
@@ -698,6 +731,8 @@ int main(void)
 		TEST(test_flagged),
 		TEST(test_walk_among_events),
 		TEST(test_calls),
+		TEST(test_pause),
+		cmocka_unit_test(test_wide_characters),
 		TEST(test_selected_is_gone),
 		TEST(test_help),
 		TEST(test_sizes),
