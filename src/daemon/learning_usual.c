@@ -15,16 +15,14 @@ static bool is_example(const struct run_record *run, const struct attempt *a)
 	       run->ended_wall_ns <= a->started_wall_ns;
 }
 
-/* The newest examples of its kind on this rung, at most USUAL_RUNS. */
-static size_t list_examples(const struct run_list *runs, const struct run_class *class,
-			    enum run_rung rung, const struct attempt *a,
+/* The newest examples, at most USUAL_RUNS. */
+static size_t list_examples(const struct run_list *runs, const struct attempt *a,
 			    const struct run_record **ret)
 {
 	size_t n = 0;
 
 	for (size_t i = runs->n; n < USUAL_RUNS && i-- > 0;)
-		if (runs->items[i].class.rungs[rung] == class->rungs[rung] &&
-		    is_example(&runs->items[i], a))
+		if (is_example(&runs->items[i], a))
 			ret[n++] = &runs->items[i];
 	return n;
 }
@@ -53,23 +51,38 @@ static void add_example(struct store *store, const struct run_record *run,
 		usual->cpu_percent = f64_max_known(usual->cpu_percent, past.usage.peak_cpu_percent);
 }
 
+/* 1: there were enough of them on this rung. */
+static int try_rung(struct store *store, const struct run_kind *kind, const struct attempt *a,
+		    struct detect_usual *ret, struct err *err)
+{
+	CLEANUP(run_list_release) struct run_list runs = { .arena = ARENA_INIT };
+	const struct run_record *examples[USUAL_RUNS];
+	int r = store_list_runs_of_kind(store, kind, &runs, err);
+	size_t n = r < 0 ? 0 : list_examples(&runs, a, examples);
+
+	if (r < 0 || n < ESTIMATE_ENOUGH)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		add_example(store, examples[i], ret);
+	return 1;
+}
+
 int learning_usual(struct store *store, const struct attempt *a, struct detect_usual *ret,
 		   struct err *err)
 {
-	CLEANUP(run_list_release) struct run_list runs = { .arena = ARENA_INIT };
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	const struct run_record *examples[USUAL_RUNS];
 	struct run_class class;
-	size_t n = 0;
-	int r;
+	struct run_kind kind = {
+		.class = &class,
+		.until_wall_ns = a->started_wall_ns,
+		.limit = ESTIMATE_MAX_RUNS,
+	};
+	int r = 0;
 
 	*ret = (struct detect_usual){ a->job_id, F64_UNKNOWN, F64_UNKNOWN, U64_UNKNOWN };
 	if (learning_describe_attempt(a, &arena, &class) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = store_list_runs_of_class(store, &class, LEARNING_CLASS_RUNS, &runs, err);
-	for (enum run_rung rung = 0; r == 0 && rung < RUNG_COUNT && n < ESTIMATE_ENOUGH; rung++)
-		n = list_examples(&runs, &class, rung, a, examples);
-	for (size_t i = 0; r == 0 && n >= ESTIMATE_ENOUGH && i < n; i++)
-		add_example(store, examples[i], ret);
-	return r;
+	for (kind.rung = 0; r == 0 && kind.rung < RUNG_COUNT; kind.rung++)
+		r = try_rung(store, &kind, a, ret, err);
+	return r < 0 ? r : 0;
 }
