@@ -426,8 +426,7 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 	episode_copy(&episode, change->episode);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	unsaved_write(&run->unsaved, run->store, run->attempt->id, &episode, change->change,
-		       &err);
+	unsaved_write(&run->unsaved, run->store, run->attempt->id, &episode, change->change, &err);
 }
 
 static void store_anomalies(struct run *run, const struct detect_changes *changes)

@@ -74,7 +74,7 @@ struct run {
 	struct err store_err; /* the first loss, for the report; code 0: none */
 	size_t n_sheets_stored;
 	struct backlog backlog;
-	struct unsaved unsaved;	/* anomalies that wait to be stored */
+	struct unsaved unsaved;		/* anomalies that wait to be stored */
 	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
 	bool is_waiting_said;
 

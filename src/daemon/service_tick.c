@@ -282,8 +282,7 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	service_tell_anomaly(s, &change, job);
 	if (!s->store)
 		return 0;
-	return unsaved_write(&s->unsaved, s->store, job ? job->a.id : 0, &episode, c->change,
-			      err);
+	return unsaved_write(&s->unsaved, s->store, job ? job->a.id : 0, &episode, c->change, err);
 }
 
 #define USUAL_PER_TICK 4		    /* jobs whose past is looked up */

@@ -124,7 +124,7 @@ int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns
 }
 
 int unsaved_write(struct unsaved *w, struct store *store, int64_t attempt_id,
-		   const struct episode *e, enum episode_change change, struct err *err)
+		  const struct episode *e, enum episode_change change, struct err *err)
 {
 	keep(w, attempt_id, e, change);
 	return unsaved_retry(w, store, clock_boot_ns() + RETRY_NS, err);

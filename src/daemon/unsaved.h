@@ -28,10 +28,9 @@ void unsaved_release(struct unsaved *w);
 
 /* As store_write_anomaly(); what fails waits. store NULL: all wait. */
 int unsaved_write(struct unsaved *w, struct store *store, int64_t attempt_id,
-		   const struct episode *e, enum episode_change change, struct err *err);
+		  const struct episode *e, enum episode_change change, struct err *err);
 
 /* Those that wait, until the boot clock says so, at least one (U64_UNKNOWN: all). */
-int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns,
-		   struct err *err);
+int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns, struct err *err);
 
 #endif

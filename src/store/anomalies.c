@@ -9,6 +9,7 @@
 #include "store/damage.h"
 #include "store/failure.h"
 #include "store/query.h"
+#include "store/read.h"
 #include "store/rows.h"
 #include "store/store.h"
 
@@ -210,11 +211,6 @@ static void page_release(struct page *page)
 	arena_release(&page->arena);
 }
 
-static int64_t as_i64(uint64_t ns)
-{
-	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
-}
-
 static void copy_text(char *to, size_t size, const char *from)
 {
 	snprintf(to, size, "%s", from ? from : "");
@@ -261,7 +257,7 @@ static int from_cells(const struct anomaly_cells *c, const char *job_id, struct 
 static int read_cells(struct store *store, const struct anomaly_cells *c, const char *job_id,
 		      struct episode *e, struct err *err)
 {
-	const int64_t ns = as_i64(c->began_wall_ns);
+	const int64_t ns = query_as_i64(c->began_wall_ns);
 	const struct damage d = { DAMAGED_ANOMALIES, c->id, c->attempt, 1, ns, ns };
 
 	return from_cells(c, job_id, e) == 0 ? 1 : damage_leave_out(store, &d, err);
@@ -317,7 +313,7 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 	if (r < 0)
 		return r;
 	course->after_id = cells.id;
-	course->after_ns = as_i64(cells.began_wall_ns);
+	course->after_ns = query_as_i64(cells.began_wall_ns);
 	r = read_cells(q->store, &cells, job_id, &row->episode, err);
 	if (r > 0 && !u64_known(row->episode.ended_wall_ns))
 		row->episode.ended_wall_ns = attempt_ended;
@@ -352,24 +348,6 @@ static int fill_page(struct store *store, struct page *page, struct course *cour
 	return r;
 }
 
-static int find_job(struct store *store, const char *job_id, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-
-	*ret = -1; /* which no row has */
-	if (r == 0)
-		r = query_open(store, STATEMENT_FIND_JOB, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, job_id);
-	r = query_step(&q, err);
-	if (r > 0)
-		*ret = query_read_i64(&q);
-	return r < 0 ? r : 0;
-}
-
 static int tell_page(const struct page *page, anomaly_fn *fn, void *ctx)
 {
 	int r = 0;
@@ -379,18 +357,27 @@ static int tell_page(const struct page *page, anomaly_fn *fn, void *ctx)
 	return r;
 }
 
+/* A job that is not there has none. */
+static int find_job(struct store *store, const char *job_id, int64_t *ret, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = job_id ? txn_begin(store, STATEMENT_BEGIN_READ, &txn, err) : 0;
+
+	return r < 0 || !job_id ? r : job_find_row(store, job_id, ret, err);
+}
+
 int store_read_anomalies(struct store *store, const struct anomaly_filter *filter, anomaly_fn *fn,
 			 void *ctx, struct err *err)
 {
 	CLEANUP(page_release) struct page page = { .arena = ARENA_INIT };
 	struct course course = {
-		.after_ns = as_i64(filter->since_wall_ns) - 1,
+		.after_ns = query_as_i64(filter->since_wall_ns) - 1,
 		.after_id = INT64_MAX,
-		.until_ns = filter->until_wall_ns ? as_i64(filter->until_wall_ns) : INT64_MAX,
+		.until_ns = filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX,
 		.attempt_num = filter->attempt_num,
-		.lasting_ns = as_i64(filter->lasting_wall_ns),
+		.lasting_ns = query_as_i64(filter->lasting_wall_ns),
 	};
-	int r = filter->job_id ? find_job(store, filter->job_id, &course.job, err) : 0;
+	int r = find_job(store, filter->job_id, &course.job, err);
 
 	do {
 		if (r == 0)

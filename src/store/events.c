@@ -12,9 +12,6 @@
 #include "store/store.h"
 #include "store/tables.h"
 
-/* So many are copied at a time, and told when nothing is locked any more. */
-#define PAGE_EVENTS 256
-
 /* Events in the order of time: of one attempt, or of all. */
 struct stream {
 	int64_t attempt; /* 0: all */
@@ -56,11 +53,6 @@ static void telling_release(struct telling *t)
 	free(t->sources);
 }
 
-static int64_t as_i64(uint64_t ns)
-{
-	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
-}
-
 /* ---- a stream ---- */
 
 static int leave_out(struct store *store, const struct event_row *row, struct err *err)
@@ -98,7 +90,7 @@ static int add_row(struct query *q, struct stream *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->after_id = row->id;
-	s->after_ns = as_i64(row->event.wall_ns);
+	s->after_ns = query_as_i64(row->event.wall_ns);
 	s->n += (size_t)r;
 	return 0;
 }
@@ -265,7 +257,8 @@ static int open_sources(struct telling *t, struct stream **ret, struct err *err)
 
 	*ret = find_first(t);
 	while (r == 0 && t->next < t->n &&
-	       (!*ret || t->sources[t->next].first_ns <= as_i64(head_of(*ret)->event.wall_ns))) {
+	       (!*ret ||
+		t->sources[t->next].first_ns <= query_as_i64(head_of(*ret)->event.wall_ns))) {
 		r = open_stream(t, t->sources[t->next++].attempt, err);
 		if (r == 0)
 			r = settle(t, t->open, err);
@@ -280,8 +273,8 @@ int store_read_events(struct store *store, const struct event_filter *filter, ev
 	CLEANUP(telling_release)
 	struct telling t = {
 		.store = store,
-		.since_ns = as_i64(filter->since_wall_ns),
-		.until_ns = filter->until_wall_ns ? as_i64(filter->until_wall_ns) : INT64_MAX,
+		.since_ns = query_as_i64(filter->since_wall_ns),
+		.until_ns = filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX,
 	};
 	struct stream *s = NULL;
 	int r = plan(&t, filter, err);

@@ -7,6 +7,9 @@
 #include "store/query.h"
 #include "store/store.h"
 
+/* So many are copied at a time, and told when nothing is locked any more. */
+#define PAGE_EVENTS 256
+
 /*
  * The row that the query stands on: whose it is, and the event's columns. 0: it makes no sense and
  * is left out (damage.h); id and time are those of the row all the same.

@@ -3,10 +3,7 @@
  */
 #include "base/macros.h"
 #include "store/events.h"
-#include "store/failure.h"
-
-/* So many are copied at a time, and told when nothing is locked any more. */
-#define PAGE_EVENTS 256
+#include "store/read.h"
 
 struct page {
 	struct event_row rows[PAGE_EVENTS];
@@ -60,20 +57,6 @@ static int tell_page(const struct page *page, event_fn *fn, void *ctx)
 	return r;
 }
 
-/* A job that is not there has none. */
-static int find_job(struct store *store, const char *job_id, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_FIND_JOB, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, job_id);
-	r = query_step(&q, err);
-	*ret = r > 0 ? query_read_i64(&q) : -1; /* which no row has */
-	return r < 0 ? r : 0;
-}
-
 static int plan(struct store *store, const char *job_id, struct course *ret, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
@@ -82,7 +65,7 @@ static int plan(struct store *store, const char *job_id, struct course *ret, str
 	if (r == 0)
 		r = events_read_last_id(store, &ret->last_id, err);
 	if (r == 0 && job_id)
-		r = find_job(store, job_id, &ret->job, err);
+		r = job_find_row(store, job_id, &ret->job, err);
 	return r;
 }
 

@@ -80,11 +80,6 @@ static int find_recorded(struct minute_walk *w, int64_t ns, int64_t *ret_ns, str
 	return 1;
 }
 
-static int64_t begin_ns(uint64_t minute)
-{
-	return minute > INT64_MAX / MINUTE_NS ? INT64_MAX : (int64_t)(minute * MINUTE_NS);
-}
-
 static uint64_t hour_of(uint64_t minute)
 {
 	return minute / ROLLUP_MINUTES * ROLLUP_MINUTES;
@@ -94,8 +89,9 @@ static uint64_t hour_of(uint64_t minute)
 static int skip_nothing(struct minute_walk *w, struct err *err)
 {
 	int64_t ns = 0;
-	int r = find_recorded(w, w->newest_first ? begin_ns(w->last + 1) - 1 : begin_ns(w->first),
-			      &ns, err);
+	int r = find_recorded(
+		w, w->newest_first ? minute_begin_ns(w->last + 1) - 1 : minute_begin_ns(w->first),
+		&ns, err);
 
 	if (r <= 0 || ns < 0)
 		return r < 0 ? r : 0;

@@ -165,17 +165,12 @@ static int add_range(struct minute_window *m, enum statement id, int64_t high, i
 	return r;
 }
 
-static int64_t begin_ns(uint64_t minute)
-{
-	return minute > INT64_MAX / MINUTE_NS ? INT64_MAX : (int64_t)(minute * MINUTE_NS);
-}
-
 static int add_rollups(struct minute_window *m, struct err *err)
 {
 	int64_t hour = (int64_t)(m->sums.from / ROLLUP_MINUTES);
 
-	m->first_ns = begin_ns(m->sums.from);
-	m->last_ns = begin_ns(m->sums.to) - 1;
+	m->first_ns = minute_begin_ns(m->sums.from);
+	m->last_ns = minute_begin_ns(m->sums.to) - 1;
 	return process_set_is_small(&m->wanted)
 		       ? add_wanted(m, STATEMENT_READ_ROLLUP, hour, 0, add_rollup, err)
 		       : add_range(m, STATEMENT_READ_ROLLUPS, hour, 0, add_rollup, err);
@@ -214,8 +209,8 @@ static int open_window(struct minute_window *m, enum statement id, struct query 
 
 	if (r < 0)
 		return r;
-	query_bind_i64(q, begin_ns(m->sums.from));
-	query_bind_i64(q, begin_ns(m->sums.to) - 1);
+	query_bind_i64(q, minute_begin_ns(m->sums.from));
+	query_bind_i64(q, minute_begin_ns(m->sums.to) - 1);
 	query_bind_i64(q, m->wanted.job);
 	return 0;
 }
@@ -272,8 +267,8 @@ static int add_tail(struct minute_window *m, int64_t recorder, struct err *err)
 	m->recorder = recorder;
 	while ((r = fold_read_pending(m->store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
 		after_id = f.id;
-		r = fold_leave_out(m->store, recorder, &f, begin_ns(m->sums.from),
-				   begin_ns(m->sums.to) - 1, err);
+		r = fold_leave_out(m->store, recorder, &f, minute_begin_ns(m->sums.from),
+				   minute_begin_ns(m->sums.to) - 1, err);
 		if (r == 0 && f.n_ticks > 0)
 			r = add_folded(m, &f, err);
 		if (r < 0)
@@ -389,8 +384,8 @@ int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret,
 	process_at(p, sum->sums.last_tick, &ret->last);
 	if (rollup_minute_tell(&sum->sums, ret) == 0)
 		return 1;
-	m->first_ns = begin_ns(sum->minute);
-	m->last_ns = begin_ns(sum->minute + 1) - 1;
+	m->first_ns = minute_begin_ns(sum->minute);
+	m->last_ns = minute_begin_ns(sum->minute + 1) - 1;
 	return leave_out(m, DAMAGED_MINUTES, rollup_id(sum->process, sum->minute), 1, err);
 }
 

@@ -88,4 +88,10 @@ int durability_restore(struct store *store, int before, struct err *err);
 int txn_commit(struct store **txn, struct err *err);
 void txn_abort(struct store **txn); /* undoes what was not committed */
 
+/* A time, or anything else, as the file can hold it: what is beyond is the largest. */
+static inline int64_t query_as_i64(uint64_t v)
+{
+	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+}
+
 #endif

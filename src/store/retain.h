@@ -34,9 +34,9 @@ int64_t retain_events_cutoff(const struct retention *run);
 /* Whether the wall clock is believed (retain_clock.c). Not inside a transaction. */
 stage_fn retain_judge_clock;
 
-/* The key of meta that says since when there are all: "events_gone_ns", "curves_gone_ns". */
-#define META_LAST_TICK "last_tick" /* the largest id that a tick has had, of those that are gone \
-				    */
+/* Keys of meta: the largest id that a tick has had, of those that are gone… */
+#define META_LAST_TICK "last_tick"
+/* …and since when there are all: "events_gone_ns", "curves_gone_ns". */
 #define META_EVENTS_GONE "events_gone_ns"
 #define META_ANOMALIES_GONE "anomalies_gone_ns"
 #define META_CURVES_GONE "curves_gone_ns"

@@ -19,6 +19,12 @@
 #define HOUR_NS (60 * MINUTE_NS)
 #define ROLLUP_MINUTES 60
 
+/* As the file holds times. */
+static inline int64_t minute_begin_ns(uint64_t minute)
+{
+	return minute > INT64_MAX / MINUTE_NS ? INT64_MAX : (int64_t)(minute * MINUTE_NS);
+}
+
 /* A rollup's id is hour << ROLLUP_BITS | process; the hour is unix time by HOUR_NS. */
 #define ROLLUP_BITS 30
 

@@ -71,19 +71,14 @@ static int add_place(struct walk *w, struct place place, struct err *err)
 	return 0;
 }
 
-static int64_t as_i64(uint64_t ns)
-{
-	return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
-}
-
 static int open_places(const struct walk *w, enum statement id, struct query *q, struct err *err)
 {
 	int r = query_open(w->store, id, q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(q, as_i64(w->filter.since_wall_ns));
-	query_bind_i64(q, as_i64(w->filter.until_wall_ns));
+	query_bind_i64(q, query_as_i64(w->filter.since_wall_ns));
+	query_bind_i64(q, query_as_i64(w->filter.until_wall_ns));
 	query_bind_i64(q, w->filter.job);
 	query_bind_i64(q, w->filter.pid);
 	return 0;
@@ -400,8 +395,8 @@ static int open_pending(struct walk *w, int64_t recorder, struct err *err)
 		struct open_fold *fold = NULL;
 
 		after_id = f.id;
-		r = fold_leave_out(w->store, recorder, &f, as_i64(w->filter.since_wall_ns),
-				   as_i64(w->filter.until_wall_ns), err);
+		r = fold_leave_out(w->store, recorder, &f, query_as_i64(w->filter.since_wall_ns),
+				   query_as_i64(w->filter.until_wall_ns), err);
 		if (r == 0 && f.n_ticks > 0)
 			r = open_fold_take(w->store, recorder, &f, &w->filter, &fold, err);
 		add_open(w, fold);

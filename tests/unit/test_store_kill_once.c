@@ -1,0 +1,204 @@
+/*
+ * Kills in the midst of what is done once: an attempt ends, an end that waited beside the
+ * database is taken in, an older database is brought up to date.
+ */
+#include "store_fixture.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "old_layout.h"
+#include "store/handle.h"
+#include "store/migrate.h"
+
+#define N_PROCESSES 5
+
+static void pause_us(long us)
+{
+	const struct timespec pause = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+
+	nanosleep(&pause, NULL);
+}
+
+#define N_KILLS_EACH 30
+
+/* Runs fn in a child, which is killed after so long; true: it had come to its end before. */
+static bool kill_after(void (*fn)(const struct fixture *f, int go_fd), const struct fixture *f,
+		       long after_us)
+{
+	int fds[2], status = -1;
+	char ready;
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		fn(f, fds[1]);
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	close(fds[1]);
+	assert_int_equal(read(fds[0], &ready, 1), 1); /* it is about to begin */
+	pause_us(after_us);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(fds[0]);
+	if (WIFEXITED(status))
+		assert_int_equal(WEXITSTATUS(status), 0);
+	return WIFEXITED(status);
+}
+
+/* From before the work to behind it: how long it took so far is learned on the way. */
+struct span {
+	long us;
+	unsigned n_early, n_late;
+};
+
+static long choose_moment(struct span *span, unsigned *seed)
+{
+	return rand_r(seed) % (span->us + 1);
+}
+
+static void note_outcome(struct span *span, bool was_done)
+{
+	span->n_early += !was_done;
+	span->n_late += was_done;
+	span->us = was_done ? span->us * 3 / 4 + 50 : span->us * 5 / 4 + 50;
+}
+
+#define N_TICKS 10
+
+static void begin_run(const struct fixture *f, struct attempt *a)
+{
+	struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	*a = make_attempt("j");
+	sqlite3_exec(store->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL); /* a kill, no cut */
+	must(store_begin_attempt(store, a, &err), &err);
+	for (unsigned k = 0; k < N_TICKS; k++) {
+		fill_snapshot(&snap, "j", N_PROCESSES, k);
+		must(write_tick(store, a, &snap, NULL, NULL, 0, &err), &err);
+	}
+	store_close(store);
+	a->ended_wall_ns = a->started_wall_ns + 1;
+	a->outcome = OUTCOME_SUCCESS;
+	a->reason = "exit code 0";
+}
+
+static struct attempt the_run; /* that the child ends */
+
+static void finish(const struct fixture *f, int go_fd)
+{
+	struct store *store = NULL;
+
+	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, NULL) == 0);
+	CHILD_CHECK(write(go_fd, "x", 1) == 1);
+	CHILD_CHECK(store_finish_attempt(store, &the_run, NULL, 0, NULL) == 0);
+}
+
+/* Ended with all that belongs to it, or not at all; and who comes next can end it. */
+static void test_kills_at_the_end(void **state)
+{
+	struct span span = { .us = 500 };
+	unsigned seed = 2;
+
+	(void)state;
+	for (int i = 0; i < N_KILLS_EACH; i++) {
+		struct fixture *f = NULL;
+		struct err err = ERR_INIT;
+		struct store *store;
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		begin_run(f, &the_run);
+		note_outcome(&span, kill_after(finish, f, choose_moment(&span, &seed)));
+		store = must_open(f->db, STORE_WRITE);
+		assert_is_sound(f->db);
+		assert_int_equal(raw_sql(f->db, COUNT_TICKS), N_TICKS);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks") == 0,
+				 raw_sql(f->db, "SELECT outcome NOT NULL FROM attempts"));
+		must(store_finish_attempt(store, &the_run, NULL, 0, &err), &err);
+		store_close(store);
+		assert_int_equal(count_samples(f->db), N_TICKS * N_PROCESSES);
+		fixture_teardown((void **)&f);
+	}
+	assert_true(span.n_early > 0 && span.n_late > 0);
+}
+
+static void take_in(const struct fixture *f, int go_fd)
+{
+	struct store *store = NULL;
+
+	CHILD_CHECK(write(go_fd, "x", 1) == 1);
+	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, NULL) == 0);
+}
+
+/* An end that waits beside the database is there, once, however often taking it in was cut off. */
+static void test_kills_while_an_end_is_taken_in(void **state)
+{
+	struct span span = { .us = 500 };
+	unsigned seed = 3;
+
+	(void)state;
+	for (int i = 0; i < N_KILLS_EACH; i++) {
+		struct fixture *f = NULL;
+		struct err err = ERR_INIT;
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		begin_run(f, &the_run);
+		must(store_keep_end(f->db, &the_run, &err), &err);
+		note_outcome(&span, kill_after(take_in, f, choose_moment(&span, &seed)));
+		store_close(must_open(f->db, STORE_WRITE));
+		assert_false(store_has_kept(f->db));
+		assert_is_sound(f->db);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"
+						" WHERE outcome = 'success'"),
+				 1);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 1);
+		assert_int_equal(count_samples(f->db), N_TICKS * N_PROCESSES);
+		fixture_teardown((void **)&f);
+	}
+	assert_true(span.n_early > 0 && span.n_late > 0);
+}
+
+/* It is of the one layout or of the other, and the next to open it has the latest. */
+static void test_kills_while_it_is_brought_up_to_date(void **state)
+{
+	struct span span = { .us = 500 };
+	unsigned seed = 4;
+
+	(void)state;
+	for (int i = 0; i < N_KILLS_EACH; i++) {
+		struct fixture *f = NULL;
+		struct err err = ERR_INIT;
+		int old = 1 + i % 2;
+		struct store *store;
+		int64_t version;
+
+		assert_int_equal(fixture_setup((void **)&f), 0);
+		make_old_layout(f, old);
+		note_outcome(&span, kill_after(take_in, f, choose_moment(&span, &seed)));
+		version = raw_sql(f->db, "PRAGMA user_version");
+		assert_true(version == old || version == layout_latest);
+		store = must_open(f->db, STORE_WRITE);
+		must(store_check(store, 0, &err), &err);
+		store_close(store);
+		assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+		assert_int_equal(count_samples(f->db), 1);
+		fixture_teardown((void **)&f);
+	}
+	assert_true(span.n_early > 0 && span.n_late > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kills_at_the_end),
+		cmocka_unit_test(test_kills_while_an_end_is_taken_in),
+		cmocka_unit_test(test_kills_while_it_is_brought_up_to_date),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
