@@ -146,7 +146,7 @@ static void abandon_call(struct rpc_call *call)
 	void *ctx = call->gone_ctx;
 
 	unlink_call(call);
-	finish(call, -ESHUTDOWN, NULL); /* which nobody will read */
+	finish(call, -ESHUTDOWN, NULL); /* read by who is still there when the server ends */
 	gone(ctx);
 }
 
