@@ -7,7 +7,7 @@ import os
 import time
 
 from ._address import connect
-from ._errors import BadAnswer, ConnectionLost, Error, TimedOut, WrongProcess, error_of
+from ._errors import BadAnswer, ConnectionLost, Error, TimedOut, TimedOutInside, WrongProcess, error_of
 from ._wire import Wire
 
 DEFAULT_TIMEOUT = 10.0
@@ -222,7 +222,13 @@ class Client:
 
     def wait(self, job_id, timeout=None):
         """Waits until a job is over; the answer has its "outcome"."""
-        return self.call("job.wait", {"job_id": job_id}, timeout=timeout)
+        params = {"job_id": job_id}
+        if timeout:  # else the daemon would wait on, and count it
+            params["timeout_seconds"] = timeout
+        try:
+            return self.call("job.wait", params, timeout=timeout)
+        except TimedOutInside as error:
+            raise TimedOut(str(error)) from None
 
     def enter_phase(self, name):
         """What phase() does, but it waits for the daemon and raises."""

@@ -143,10 +143,15 @@ int proctor_cancel(struct proctor *p, const char *job_id, char **ret_json)
 
 int proctor_wait(struct proctor *p, const char *job_id, int timeout_ms, char **ret_json)
 {
+	CLEANUP(params_release) struct params params;
 	int usual_ms = p ? p->timeout_ms : 0, r;
 
+	params_begin(&params);
+	json_key_string(&params.j, "job_id", job_id);
+	if (timeout_ms > 0) /* else the daemon would wait on, and count it */
+		json_key_f64(&params.j, "timeout_seconds", timeout_ms / 1000.0);
 	proctor_set_timeout(p, timeout_ms);
-	r = call_with_string(p, "job.wait", "job_id", job_id, ret_json);
+	r = call_with(p, "job.wait", &params, ret_json);
 	proctor_set_timeout(p, usual_ms);
 	return r;
 }

@@ -28,6 +28,7 @@ static void write_costs(struct json *j, const struct service *s)
 	json_key_f64(j, "tick_lag_seconds", clock_ns_to_seconds(s->stats.lag_ns));
 	json_key_f64(j, "tick_cpu_seconds", clock_ns_to_seconds(s->stats.cpu_ns));
 	json_key_f64(j, "tick_cpu_percent", s->stats.load * 100);
+	json_key_f64(j, "other_cpu_percent", s->stats.other_load * 100);
 }
 
 static void write_clients(struct json *j, const struct service *s)

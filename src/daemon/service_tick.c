@@ -532,6 +532,39 @@ static void plan_tick(struct service *s)
 #define LOAD_WEIGHT 0.1 /* of the last tick */
 #define TICKS_BEFORE_JUDGED 10
 
+/* What all threads have used since the end of the last tick, until this one began. */
+static void count_others(struct service *s, uint64_t cpu_ns, uint64_t boot_ns)
+{
+	struct tick_stats *stats = &s->stats;
+	uint64_t elapsed_ns = boot_ns - stats->boot_before_ns;
+
+	if (stats->boot_before_ns != 0 && elapsed_ns > 0)
+		stats->other_load += ((double)(cpu_ns - stats->cpu_before_ns) / (double)elapsed_ns -
+				      stats->other_load) *
+				     LOAD_WEIGHT;
+}
+
+/* What requests cost does not go down with fewer ticks: that is said, and nothing done. */
+static void tell_of_others(struct service *s, double cap)
+{
+	struct tick_stats *stats = &s->stats;
+	bool is_costly = stats->other_load > cap;
+
+	if (is_costly && !stats->is_costly_otherwise)
+		log_warning("requests and learning take %.1f %% of a core, and ticks %.1f %%: the "
+			    "first do not get less by looking less often",
+			    stats->other_load * 100, stats->load * 100);
+	if (is_costly || stats->other_load < cap / 2)
+		stats->is_costly_otherwise = is_costly;
+}
+
+/* Whether fewer ticks would help: they are too dear, or the greater part of what is. */
+static bool are_ticks_dear(const struct tick_stats *stats, double cap)
+{
+	return stats->load > cap ||
+	       (stats->load + stats->other_load > cap && stats->load >= stats->other_load);
+}
+
 static void adapt_interval(struct service *s, uint64_t cpu_ns)
 {
 	double wanted = s->config->interval_seconds;
@@ -542,14 +575,16 @@ static void adapt_interval(struct service *s, uint64_t cpu_ns)
 	s->stats.load += (share - s->stats.load) * LOAD_WEIGHT;
 	if (++s->stats.n_since_change < TICKS_BEFORE_JUDGED)
 		return;
-	if (s->stats.load > cap && s->interval_seconds < MAX_INTERVAL_SECONDS)
+	tell_of_others(s, cap);
+	if (are_ticks_dear(&s->stats, cap) && s->interval_seconds < MAX_INTERVAL_SECONDS)
 		s->interval_seconds = fmin(s->interval_seconds * 2, MAX_INTERVAL_SECONDS);
 	else if (s->stats.load < cap / 4 && s->interval_seconds > wanted)
 		s->interval_seconds = fmax(s->interval_seconds / 2, wanted);
 	if (s->interval_seconds == before)
 		return;
-	log_warning("a tick takes %.1f %% of a core: looks every %g s from now on instead of %g s",
-		    s->stats.load * 100, s->interval_seconds, before);
+	log_warning("ticks take %.1f %% of a core, and all else %.1f %%: looks every %g s from now "
+		    "on instead of %g s",
+		    s->stats.load * 100, s->stats.other_load * 100, s->interval_seconds, before);
 	s->stats.load *= before / s->interval_seconds;
 	s->stats.n_since_change = 0;
 }
@@ -567,10 +602,13 @@ static void on_tick_timer(void *ctx)
 	struct service *s = ctx;
 	uint64_t cpu_before = clock_cpu_ns();
 
+	count_others(s, cpu_before, clock_boot_ns());
 	s->stats.lag_ns = cadence_lag(&s->cadence, clock_boot_ns());
 	daemon_tick(s);
 	s->stats.cpu_ns = clock_cpu_ns() - cpu_before;
 	adapt_interval(s, s->stats.cpu_ns);
+	s->stats.cpu_before_ns = clock_cpu_ns();
+	s->stats.boot_before_ns = clock_boot_ns();
 	plan_tick(s);
 }
 

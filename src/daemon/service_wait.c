@@ -3,14 +3,30 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "daemon/service_internal.h"
+
+struct wait_params {
+	struct job_params job;
+	double timeout_seconds; /* NaN: for ever */
+};
+
+#define MAX_TIMEOUT_SECONDS 1e9
+
+static const struct rpc_field wait_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct wait_params, job.job_id), .is_required = true },
+	{ "attempt", RPC_U64, offsetof(struct wait_params, job.attempt), .max = INT32_MAX },
+	{ "timeout_seconds", RPC_F64, offsetof(struct wait_params, timeout_seconds), .min = 0,
+	  .max = MAX_TIMEOUT_SECONDS },
+};
 
 struct waiter {
 	struct service *service;
 	struct rpc_call *call;
 	char *job_id;
-	uid_t uid;	    /* whose */
-	int64_t attempt_id; /* 0: the next that begins */
+	uid_t uid;		  /* whose */
+	int64_t attempt_id;	  /* 0: the next that begins */
+	struct loop_timer *timer; /* NULL: for ever */
 	struct waiter *next;
 };
 
@@ -22,6 +38,8 @@ static void forget_waiter(void *ctx)
 	while (*at != waiter)
 		at = &(*at)->next;
 	*at = waiter->next;
+	if (waiter->timer)
+		loop_timer_close(waiter->timer);
 	free(waiter->job_id);
 	free(waiter);
 }
@@ -66,17 +84,43 @@ void service_answer_dropped(struct service *s, const struct queued *job)
 	service_answer_waiters(s, &dropped);
 }
 
-static int wait_for(struct service *s, struct rpc_call *call, const char *job_id, uid_t uid,
-		    int64_t attempt_id, struct err *err)
+static void on_timeout(void *ctx)
+{
+	struct waiter *waiter = ctx;
+	struct rpc_call *call = waiter->call;
+	struct err err = ERR_INIT;
+
+	err_set(&err, -ETIMEDOUT, "job %s is not over yet", waiter->job_id);
+	forget_waiter(waiter);
+	rpc_call_fail(call, -ETIMEDOUT, &err);
+}
+
+static struct waiter *waiter_new(struct service *s, const char *job_id, double timeout_seconds)
 {
 	struct waiter *waiter = calloc(1, sizeof(*waiter));
+	bool is_timed = f64_known(timeout_seconds);
 
-	if (waiter)
-		waiter->job_id = strdup(job_id);
-	if (!waiter || !waiter->job_id) {
+	if (!waiter)
+		return NULL;
+	waiter->job_id = strdup(job_id);
+	waiter->timer = is_timed ? loop_timer_new(s->loop, on_timeout, waiter) : NULL;
+	if (!waiter->job_id || (is_timed && !waiter->timer)) {
+		free(waiter->job_id);
 		free(waiter);
-		return err_set(err, -ENOMEM, "no memory left to wait");
+		return NULL;
 	}
+	if (is_timed)
+		loop_timer_set(waiter->timer, (uint64_t)(timeout_seconds * 1000), 0);
+	return waiter;
+}
+
+static int wait_for(struct service *s, struct rpc_call *call, const struct wait_params *params,
+		    uid_t uid, int64_t attempt_id, struct err *err)
+{
+	struct waiter *waiter = waiter_new(s, params->job.job_id, params->timeout_seconds);
+
+	if (!waiter)
+		return err_set(err, -ENOMEM, "no memory left to wait");
 	waiter->service = s;
 	waiter->call = call;
 	waiter->uid = uid;
@@ -110,20 +154,20 @@ static int answer_from_store(struct service *s, struct rpc_call *call,
 static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	struct job_params params;
+	struct wait_params params = { .timeout_seconds = F64_UNKNOWN };
 	struct found_job job;
-	int r = service_read_job(call, &params, err);
+	int r = rpc_call_read(call, wait_fields, ARRAY_SIZE(wait_fields), &params, err);
 
 	if (r < 0)
 		return r;
 	service_look(s);
-	service_find_job(s, rpc_call_peer(call), &params, SERVICE_READ, &job);
+	service_find_job(s, rpc_call_peer(call), &params.job, SERVICE_READ, &job);
 	if (job.watched)
-		return wait_for(s, call, params.job_id, (uid_t)job.watched->a.uid,
-				job.watched->a.id, err);
+		return wait_for(s, call, &params, (uid_t)job.watched->a.uid, job.watched->a.id,
+				err);
 	if (job.queued && !service_has_run(s, job.queued))
-		return wait_for(s, call, params.job_id, job.queued->uid, 0, err);
-	return answer_from_store(s, call, &params, err);
+		return wait_for(s, call, &params, job.queued->uid, 0, err);
+	return answer_from_store(s, call, &params.job, err);
 }
 
 const struct rpc_method service_wait_methods[] = {

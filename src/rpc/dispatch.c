@@ -146,7 +146,7 @@ static void abandon_call(struct rpc_call *call)
 	void *ctx = call->gone_ctx;
 
 	unlink_call(call);
-	finish(call, -ESHUTDOWN, NULL); /* which nobody will read */
+	finish(call, -ESHUTDOWN, NULL); /* read by who is still there when the server ends */
 	gone(ctx);
 }
 
@@ -284,14 +284,15 @@ static void begin_batch(struct rpc_conn *conn, struct rpc_value *list, size_t li
 
 void dispatch_parsed(struct rpc_conn *conn, const struct parsed *parsed)
 {
+	if (parsed->r == 0 && rpc_value_is_list(parsed->value)) {
+		begin_batch(conn, parsed->value, parsed->line_bytes);
+		return; /* the batch has it, or has freed it */
+	}
 	if (parsed->r < 0)
 		conn_send_error(conn, "null", parsed->r, parsed->err.text);
-	else if (rpc_value_is_list(parsed->value))
-		begin_batch(conn, parsed->value, parsed->line_bytes);
 	else
 		dispatch_one(conn, NULL, parsed->value);
-	if (parsed->r < 0 || !rpc_value_is_list(parsed->value))
-		rpc_value_free(parsed->value);
+	rpc_value_free(parsed->value);
 }
 
 static bool is_blank(const char *line, size_t len)

@@ -142,6 +142,8 @@ struct rpc_server *rpc_server_free(struct rpc_server *server)
 	while (server->n_conns > 0) {
 		struct rpc_conn *conn = server->conns[server->n_conns - 1];
 
+		conn->is_handling = true; /* it is settled here */
+		dispatch_abandon(conn);
 		conn_write(conn);
 		conn_close(conn);
 	}

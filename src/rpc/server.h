@@ -158,7 +158,8 @@ struct rpc_options {
 int rpc_server_new(struct loop *loop, const struct rpc_options *options, struct rpc_server **ret,
 		   struct err *err);
 
-/* Sends what the clients take at once, then closes. NULL is fine. Returns NULL. */
+/* Answers what is open with -ESHUTDOWN, sends what the clients take at once, then closes. NULL is
+ * fine. Returns NULL. */
 struct rpc_server *rpc_server_free(struct rpc_server *server);
 
 struct rpc_stats {

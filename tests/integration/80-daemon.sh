@@ -196,6 +196,26 @@ kill -HUP "$pid"
 check "a daemon that costs too much looks less often" eventually is_true 'd["interval_seconds"] > 0.1'
 like "and says so" "$(cat "$log")" 'looks every [0-9.]+ s from now on'
 
+printf 'interval_seconds: 0.1\nlimits:\n  max_daemon_cpu_percent: 5\n' >"$config"
+kill -HUP "$pid"
+cat >"$TMP/ask_on.py" <<'END'
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+while True: # until it is killed
+    s.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "daemon.status"}\n')
+    while not s.recv(65536).endswith(b"\n"):
+        pass
+END
+check "nobody asks yet" eventually is_true 'd["interval_seconds"] == 0.1 and d["other_cpu_percent"] < 2.5'
+python3 "$TMP/ask_on.py" "$PROCTOR_HOME/proctor.sock" &
+asking=$!
+check "what requests cost counts too" eventually is_true 'd["other_cpu_percent"] > 5'
+check "and is told apart" eventually has_line "$log" \
+	'requests and learning take ([5-9]|[0-9][0-9]+)[.][0-9] % of a core, and ticks [0-9.]+ %'
+kill "$asking"
+wait "$asking" 2>/dev/null
+
 echo 'enabled: false' >"$config"
 kill -HUP "$pid"
 check "a daemon that is no longer wanted ends" eventually is_gone "$pid"

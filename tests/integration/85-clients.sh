@@ -258,14 +258,9 @@ threads = [threading.Thread(target=ask) for _ in range(8)]
 [t.join() for t in threads]
 assert not failures, failures"
 
-# ---- what not every daemon has ----
+# ---- submitting, waiting, phases ----
 
-has_method() { # METHOD
-	! "$TMP/call" "$1" 2>&1 | grep -q 'no method'
-}
-
-if has_method job.submit && has_method job.wait; then
-	py "a job is submitted and waited for" "
+py "a job is submitted and waited for" "
 with proctor.Client() as client:
 	job = client.submit({'sheets': [{'run': 'exit 3'}]}, job_id='sent')
 	assert job['job_id'] == 'sent', job
@@ -275,9 +270,21 @@ with proctor.Client() as client:
 		sys.exit('a bad job file was taken')
 	except proctor.InvalidParams:
 		pass"
-else
-	skip "a job is submitted and waited for" "this daemon has no job.submit or job.wait"
-fi
+"$PROCTOR" run --quiet --job long -- sleep 60 &
+runner=$!
+py "who waits in vain, again and again, can still ask" "
+with proctor.Client() as client:
+	while not client.jobs():
+		time.sleep(0.1)
+	for _ in range(70):
+		try:
+			client.wait('long', timeout=0.02)
+			sys.exit('it is over')
+		except TimeoutError:
+			pass
+	assert client.status()"
+kill $runner
+wait $runner
 py "who is of no job has no phases" "
 with proctor.Client() as client:
 	for mark in (client.enter_phase, client.exit_phase):

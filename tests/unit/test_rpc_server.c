@@ -303,6 +303,7 @@ static void test_server_that_ends(void **state)
 	raw_say(&a, CALL("wait", "[]", "1") CALL("subscribe", "[]", "2"));
 	assert_hears(&a, RESULT("null", "2"));
 	assert_int_equal(stop_server(f), 0); /* it looks whether all were told */
+	assert_hears_like(&a, "\"code\":-32008");
 	assert_closed(&a);
 	assert_int_equal(access(f->path, F_OK), -1);
 	raw_close(&a);
