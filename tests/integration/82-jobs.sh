@@ -226,6 +226,20 @@ cp "$PROCTOR" "$TMP/old"
 run "$PROCTOR" wait upgraded
 is "and runs" "$stdout" "upgraded success"
 
+# ---- the daemon may be spared when memory runs out, its jobs are not ----
+if echo -100 2>/dev/null >/proc/self/oom_score_adj; then # of this shell, and of the daemon
+	"$PROCTOR" stop
+	"$PROCTOR" start
+	echo 0 >/proc/self/oom_score_adj
+	is "the daemon is spared" "$(cat "/proc/$(daemon_pid)/oom_score_adj")" -100
+	printf 'sheets:\n  - run: cat /proc/self/oom_score_adj\n' >"$TMP/oom.yaml"
+	"$PROCTOR" submit --job oom "$TMP/oom.yaml" >/dev/null
+	"$PROCTOR" wait oom >/dev/null
+	is "its job is not" "$(cat "$PROCTOR_HOME/logs/oom.log")" 0
+else
+	skip "jobs are not spared when memory runs out" "needs the right to spare a process"
+fi
+
 # ---- it is stopped while a job runs ----
 "$PROCTOR" run -q --job goes-on -- sleep 3 &
 runner=$!
@@ -237,6 +251,11 @@ is "the job goes on" $? 0
 run "$PROCTOR" history --job goes-on --json
 json "and is recorded from its beginning to its end" "$stdout" \
 	'd[-1]["timestamp"] - d[0]["timestamp"] > 2 and max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.6'
+
+"$PROCTOR" start
+"$PROCTOR" run -q --job last -- true
+"$PROCTOR" stop
+is "what is recorded is in the database when it has stopped" "$(stat -c %s "$PROCTOR_HOME/proctor.db-wal" 2>/dev/null)" ""
 
 # ---- a bad configuration does not hide what was recorded ----
 echo 'intervall: 1' >"$PROCTOR_HOME/proctor.yaml"
