@@ -4,6 +4,7 @@ A marker is one line that is sent and not answered, over a connection that is ke
 is no daemon, or one that does not keep up, there is no marker.
 """
 
+import atexit
 import functools
 import json
 import os
@@ -19,6 +20,7 @@ RETRY_SECONDS = 10.0  # until a daemon is looked for again
 LOCK_SECONDS = 0.05  # another thread holds it for microseconds
 BURST_MS = 5  # the kernel keeps some 280 markers; how long a daemon may take to make room
 STUCK_SECONDS = 1.0  # until one that took longer is waited for again
+SETTLE_MS = 500  # at the end of the program
 MAX_NAME_CHARS = 256
 
 
@@ -52,6 +54,19 @@ class _Sender:
             return None
         request = {"jsonrpc": "2.0", "method": "phase", "params": {what: name}}
         return json.dumps(request).encode("ascii") + b"\n"
+
+    def settle(self):
+        """The daemon finds out whose a marker is by asking the kernel about this process, so what
+        was sent last is lost if the process is gone by then: waits until all of it was read."""
+        try:
+            if self._connection is None or not self._is_still_ours():
+                return
+            self._put(b'{"jsonrpc":"2.0","method":"daemon.status","id":1}\n')
+            poll = select.poll()
+            poll.register(self._connection, select.POLLIN)
+            poll.poll(SETTLE_MS)
+        except Exception:
+            pass
 
     def _send_line(self, line):
         had_connection = self._connection is not None
@@ -141,6 +156,7 @@ def _sender():
 
 
 os.register_at_fork(after_in_child=_sender)
+atexit.register(lambda: _sender().settle())
 
 
 class phase:
@@ -149,7 +165,7 @@ class phase:
     with phase("load"): ...
 
     It never raises, swallows no exception of the program's, and waits for 5 ms in a second at
-    most, if the daemon does not keep up. The phase of a coroutine or generator function lasts as
+    most, if the daemon does not keep up, and for half a second when the program ends. The phase of a coroutine or generator function lasts as
     long as its body runs; an asynchronous generator function is left as it is.
     """
 

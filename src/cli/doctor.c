@@ -74,9 +74,11 @@ struct patient {
 	struct config config;
 	struct err config_err; /* code 0: config is what the file says */
 	int root_fd;
-	struct snapshot snap; /* of the host alone */
-	struct rung rungs[SOURCES_MAX_RUNGS];
+	struct snapshot snap;		      /* of the host alone */
+	struct rung rungs[SOURCES_MAX_RUNGS]; /* of the daemon, and whoever else runs long */
 	size_t n_rungs;
+	struct rung run_rungs[SOURCES_MAX_RUNGS]; /* of a run without one */
+	size_t n_run_rungs;
 	struct arena arena;
 };
 
@@ -369,6 +371,7 @@ static int examine(struct patient *p, struct err *err)
 	r = collector_scan(collector, &p->snap, err);
 	collector_free(collector);
 	p->n_rungs = sources_probe_ebpf_rungs(p->root_fd, &p->arena, p->rungs);
+	p->n_run_rungs = sources_probe_rungs(p->root_fd, &p->arena, p->run_rungs);
 	return r;
 }
 
@@ -390,6 +393,11 @@ static void write_json(const struct patient *p, const struct check *results, str
 	json_begin_object(&j);
 	for (size_t i = 0; i < p->n_rungs; i++)
 		json_key_string(&j, p->rungs[i].measurement, p->rungs[i].rung);
+	json_end_object(&j);
+	json_key(&j, "run_rungs");
+	json_begin_object(&j);
+	for (size_t i = 0; i < p->n_run_rungs; i++)
+		json_key_string(&j, p->run_rungs[i].measurement, p->run_rungs[i].rung);
 	json_end_object(&j);
 	json_key(&j, "rung_reasons");
 	json_begin_object(&j);
@@ -421,6 +429,16 @@ static void add_lines(struct buf *out, const char *text)
 	buf_add_char(out, '\n');
 }
 
+/* Where a run that no daemon watches gets another. */
+static void add_run_rung(struct buf *out, const struct patient *p, const struct rung *rung)
+{
+	for (size_t i = 0; i < p->n_run_rungs; i++)
+		if (strcmp(p->run_rungs[i].measurement, rung->measurement) == 0 &&
+		    strcmp(p->run_rungs[i].rung, rung->rung) != 0)
+			buf_printf(out, "  %-28s   a run without a daemon: %s\n", "",
+				   p->run_rungs[i].rung);
+}
+
 static void write_text(const struct patient *p, const struct check *results, struct buf *out)
 {
 	buf_add_str(out, "What is measured here, and how\n");
@@ -428,6 +446,7 @@ static void write_text(const struct patient *p, const struct check *results, str
 		buf_printf(out, "  %-28s %s\n", p->rungs[i].measurement, p->rungs[i].rung);
 		if (p->rungs[i].reason[0])
 			buf_printf(out, "  %-28s   not better: %s\n", "", p->rungs[i].reason);
+		add_run_rung(out, p, &p->rungs[i]);
 	}
 	buf_add_str(out, "\nThis machine and proctor's files\n");
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

@@ -65,12 +65,13 @@ static int set_files(const struct detached *d)
 	return close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
 }
 
-/* The daemon may be spared when memory runs out; a job is not. */
+/* The daemon may be spared when memory runs out; a job is not. What is to go first stays so. */
 static void drop_oom_protection(void)
 {
-	CLEANUP(close_fd) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	CLEANUP(close_fd) int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	char text[16];
 
-	if (fd >= 0)
+	if (fd >= 0 && io_pread_text(fd, text, sizeof(text)) > 0 && text[0] == '-')
 		io_write_all(fd, "0", 1);
 }
 
@@ -83,7 +84,6 @@ static void become_user(const struct user *user, int fail_fd)
 		unsetenv("PROCTOR_HOME");
 		return;
 	}
-	drop_oom_protection();
 	umask(022);
 	r = user_set_environment(user);
 	if (r == 0)
@@ -142,6 +142,8 @@ static void become_runner(const struct detached *d, int fail_fd)
 		give_up(fail_fd, &(struct failure){ .error = -r, .step = "cannot find proctor" });
 	for (size_t i = 0; i < ARRAY_SIZE(not_for_jobs); i++)
 		unsetenv(not_for_jobs[i]);
+	if (!launch_is_set())
+		drop_oom_protection();
 	if (is_other) {
 		find_user(d->uid, &user, fail_fd);
 		as.gid = user.gid;

@@ -57,6 +57,40 @@ static int add_user(const struct launch_user *user, const char *words[MAX_WORDS]
 	return n + (int)ARRAY_SIZE(options);
 }
 
+/* Services that systemd-run(1) makes have variables put in for "$" in their words: "$$" is one. */
+static bool expands_variables(const char *launcher)
+{
+	const char *slash = strrchr(launcher, '/');
+
+	return strcmp(slash ? slash + 1 : launcher, "systemd-run") == 0;
+}
+
+static char *double_dollars(const char *word)
+{
+	char *doubled = malloc(2 * strlen(word) + 1), *to = doubled;
+
+	for (; doubled && *word; word++) {
+		if (*word == '$')
+			*to++ = '$';
+		*to++ = *word;
+	}
+	if (doubled)
+		*to = '\0';
+	return doubled;
+}
+
+/* As the launcher has to be told it. -ENOMEM. */
+static int add_words(const char **to, const char *const *argv, bool is_expanded)
+{
+	for (; *argv; argv++, to++) {
+		*to = is_expanded ? double_dollars(*argv) : *argv;
+		if (!*to)
+			return -ENOMEM;
+	}
+	*to = NULL;
+	return 0;
+}
+
 /* What is left over when it fails goes with the child. */
 static int become_launched(const char *launcher, const char *const *argv,
 			   const struct launch_user *user)
@@ -74,7 +108,8 @@ static int become_launched(const char *launcher, const char *const *argv,
 	if (!all)
 		return -ENOMEM;
 	memcpy(all, words, (size_t)n * sizeof(*all));
-	memcpy(all + n, argv, (n_argv + 1) * sizeof(*all));
+	if (add_words(all + n, argv, n > 0 && expands_variables(words[0])) < 0)
+		return -ENOMEM;
 	unsetenv(LAUNCHER_VARIABLE);
 	execvp(all[0], (char *const *)all);
 	return -errno;

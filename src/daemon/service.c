@@ -262,8 +262,10 @@ static void close_service(struct service *s)
 	s->wants_reload = false;
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
-	if (s->store)
-		store_set_patience(s->store, 5000); /* there is no tick to hold up any more */
+	if (s->store) { /* there is no tick to hold up any more */
+		store_set_patience(s->store, 5000);
+		store_leave_no_log(s->store);
+	}
 	service_tend_guests(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);

@@ -296,7 +296,10 @@ static int look_at_new(struct watch *w, struct store *store, struct err *err)
 	for (size_t i = 0; r == 0 && i < list.n; i++) {
 		const struct attempt *a = &list.items[i];
 
-		if (!is_first && !a->is_running && strcmp(a->boot_id, w->boot_id) == 0)
+		/* One that has ended since the running ones were listed is told at the next look.
+		 */
+		if (!is_first && !a->is_running && strcmp(a->boot_id, w->boot_id) == 0 &&
+		    !watch_find_attempt(w, a->id))
 			r = add_job(w, store, a, err);
 	}
 	if (r == 0)

@@ -171,8 +171,8 @@ struct proc_record {
 	uint64_t max_gpu_bytes, gpu_busy_ns; /* sampled */
 	uint64_t n_samples;
 	const char *syscalls; /* model/syscall_text.h; NULL: nobody counted them */
-	bool is_unaccounted; /* the attempt's end was stored without it: samples tell what it says,
-				and nothing how it ended */
+	bool is_unaccounted;  /* the attempt's end was stored without it: samples tell what it says,
+				 and nothing how it ended */
 };
 
 void proc_record_init(struct proc_record *p);

@@ -57,6 +57,7 @@ struct store {
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
 	uint64_t patience_ns, waited_ns;	   /* patience.h */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
+	bool leaves_no_log;	       /* closing copies it, however short it is */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */

@@ -389,7 +389,13 @@ int store_open(const char *path, enum store_mode mode, struct store **ret, struc
  */
 static bool may_leave_log(const struct store *store)
 {
-	return store->wal_pages < WAL_LEFT_PAGES && store->wal_peak_pages < WAL_MAX_PAGES;
+	return !store->leaves_no_log && store->wal_pages < WAL_LEFT_PAGES &&
+	       store->wal_peak_pages < WAL_MAX_PAGES;
+}
+
+void store_leave_no_log(struct store *store)
+{
+	store->leaves_no_log = true;
 }
 
 void store_forget_statements(struct store *store)

@@ -47,6 +47,12 @@ int store_open(const char *path, enum store_mode mode, struct store **ret, struc
 struct store *store_close(struct store *store); /* NULL is fine. Returns NULL. */
 
 /*
+ * Closing leaves a short log beside the database, as copying it costs more than a short run. After
+ * this it is copied, unless somebody else has the database open.
+ */
+void store_leave_no_log(struct store *store);
+
+/*
  * Patience: for how long a call, all in all, waits for others to let go of the
  * file; 0 tries once. 5000 ms unless it is opened with, or given, another. Time
  * that the disk takes is not waiting and has no bound.

@@ -116,7 +116,9 @@ kill $runner
 wait $runner 2>/dev/null
 
 # ---- doctor ----
+"$PROCTOR" run -q --job rungs -- true
 run "$PROCTOR" doctor --json
+json "what a run gets is what its report has" "[$stdout, $("$PROCTOR" report rungs --format json)]" 'd[0]["run_rungs"] == d[1]["rungs"]'
 json "a rung and a reason for each measurement" "$stdout" \
 	'len(d["rungs"]) >= 6 and set(d["rungs"]) == set(d["rung_reasons"])'
 run "$PROCTOR" doctor

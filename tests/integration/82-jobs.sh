@@ -107,11 +107,12 @@ cat >"$TMP/nap.yaml" <<'END'
 sheets:
   - run: sleep 1
 END
+printf 'sheets:\n  - run: while [ ! -e %s/nap-over ]; do sleep 0.1; done\n' "$TMP" >"$TMP/long-nap.yaml"
 n=$(($(nproc) + 2))
 for i in $(seq "$n"); do
-	"$PROCTOR" submit --job "nap-$i" "$TMP/nap.yaml" >/dev/null
+	"$PROCTOR" submit --job "nap-$i" "$TMP/long-nap.yaml" >/dev/null
 done
-run "$PROCTOR" submit --job "nap-$n" "$TMP/nap.yaml"
+run "$PROCTOR" submit --job "nap-$n" "$TMP/long-nap.yaml"
 is "no job is queued twice" "$status" 1
 run "$PROCTOR" jobs --json
 json "each is listed, from when it is submitted on" "$stdout" "len([j for j in d if j['job_id'].startswith('nap-')]) == $n"
@@ -121,6 +122,7 @@ run "$PROCTOR" wait "nap-$n"
 is "and over" "$stdout/$status" "nap-$n cancelled/1"
 run "$PROCTOR" jobs
 like "the list says so, and why" "$stdout" "nap-$n .*cancelled .*cancelled before it began"
+touch "$TMP/nap-over"
 for i in $(seq $((n - 1))); do
 	"$PROCTOR" wait "nap-$i" >/dev/null || not_ok "nap-$i"
 done
@@ -226,6 +228,20 @@ cp "$PROCTOR" "$TMP/old"
 run "$PROCTOR" wait upgraded
 is "and runs" "$stdout" "upgraded success"
 
+# ---- the daemon may be spared when memory runs out, its jobs are not ----
+if echo -100 2>/dev/null >/proc/self/oom_score_adj; then # of this shell, and of the daemon
+	"$PROCTOR" stop
+	"$PROCTOR" start
+	echo 0 >/proc/self/oom_score_adj
+	is "the daemon is spared" "$(cat "/proc/$(daemon_pid)/oom_score_adj")" -100
+	printf 'sheets:\n  - run: cat /proc/self/oom_score_adj\n' >"$TMP/oom.yaml"
+	"$PROCTOR" submit --job oom "$TMP/oom.yaml" >/dev/null
+	"$PROCTOR" wait oom >/dev/null
+	is "its job is not" "$(cat "$PROCTOR_HOME/logs/oom.log")" 0
+else
+	skip "jobs are not spared when memory runs out" "needs the right to spare a process"
+fi
+
 # ---- it is stopped while a job runs ----
 "$PROCTOR" run -q --job goes-on -- sleep 3 &
 runner=$!
@@ -237,6 +253,28 @@ is "the job goes on" $? 0
 run "$PROCTOR" history --job goes-on --json
 json "and is recorded from its beginning to its end" "$stdout" \
 	'd[-1]["timestamp"] - d[0]["timestamp"] > 2 and max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.6'
+
+"$PROCTOR" start
+"$PROCTOR" run -q --job last -- true
+"$PROCTOR" stop
+is "what is recorded is in the database when it has stopped" "$(stat -c %s "$PROCTOR_HOME/proctor.db-wal" 2>/dev/null)" ""
+
+# ---- what was promised survives a power cut: names in the queue's folder are synced ----
+if strace -o /dev/null true 2>/dev/null; then
+	PROCTOR_HOME=$TMP/synced strace -f -y -e trace=fsync -o "$TMP/syncs" "$PROCTOR" start --foreground 2>/dev/null &
+	traced=$!
+	for _ in $(seq 100); do
+		PROCTOR_HOME=$TMP/synced "$PROCTOR" status >/dev/null 2>&1 && break
+		sleep 0.1
+	done
+	PROCTOR_HOME=$TMP/synced "$PROCTOR" submit --job synced "$TMP/two.yaml" >/dev/null
+	PROCTOR_HOME=$TMP/synced "$PROCTOR" wait synced >/dev/null
+	PROCTOR_HOME=$TMP/synced "$PROCTOR" stop
+	wait $traced
+	is "that a job is queued, and that it is started" "$(grep -c 'fsync(.*/synced/queue>)' "$TMP/syncs")" 2
+else
+	skip "names in the queue's folder are synced" "strace cannot trace here"
+fi
 
 # ---- a bad configuration does not hide what was recorded ----
 echo 'intervall: 1' >"$PROCTOR_HOME/proctor.yaml"

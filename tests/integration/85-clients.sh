@@ -299,6 +299,15 @@ with proctor.Client() as client:
 	client.enter_phase('load')
 	client.exit_phase('load')"
 is "and they are reported" "$(json_eval "$("$PROCTOR" report phased --json)" '[p["name"] for p in d["phases"]]')" "['load']"
+# The daemon is stopped when the last phase is left, and goes on while the program ends.
+check "a program ends right after its last phase" "$PROCTOR" run -q --job brief -- python3 -c "
+import os, signal, subprocess
+import proctor
+with proctor.phase('to the end'):
+	pid = proctor.Client().call('daemon.status')['pid']
+	os.kill(pid, signal.SIGSTOP)
+	subprocess.Popen(['sh', '-c', 'sleep 0.2; kill -CONT %d' % pid])"
+is "that it was left is not lost" "$(json_eval "$("$PROCTOR" report brief --json)" '[(p["name"], p["left"] is not None) for p in d["phases"]]')" "[('to the end', True)]"
 
 # ---- the daemon goes ----
 
@@ -412,7 +421,7 @@ if pid:
 parent=$(cat "$TMP/parent") child=$(cat "$TMP/child")
 wait_until grep -q '"exit": "parent"' "$TMP/record"
 wait_until grep -q '"exit": "child"' "$TMP/record"
-is "each marks its own, by itself" "$(sed -E 's/ .*"(enter|exit)": "(.*)".*/ \1 \2/' "$TMP/record" | sort)" \
+is "each marks its own, by itself" "$(grep phase "$TMP/record" | sed -E 's/ .*"(enter|exit)": "(.*)".*/ \1 \2/' | sort)" \
 	"$(printf '%s\n' "$parent enter parent" "$parent enter rest" "$parent exit rest" "$parent exit parent" \
 		"$child enter child" "$child exit child" | sort)"
 

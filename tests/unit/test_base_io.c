@@ -155,6 +155,22 @@ static void test_writing_waits_where_the_fd_does_not(void **state)
 	free(bytes);
 }
 
+static void test_a_folder_is_synced(void **state)
+{
+	char path[64];
+
+	(void)state;
+	make_file(1);
+	snprintf(path, sizeof(path), "%s/f", dir);
+	assert_int_equal(io_sync_folder_of(path), 0);
+	assert_int_equal(io_sync_folder_of("f"), 0); /* of where we are */
+	assert_int_equal(io_sync_folder_of("/f"), 0);
+	snprintf(path, sizeof(path), "%s/none/f", dir);
+	assert_int_equal(io_sync_folder_of(path), -ENOENT);
+	snprintf(path, sizeof(path), "%s/f/f", dir);
+	assert_int_equal(io_sync_folder_of(path), -ENOTDIR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,6 +180,7 @@ int main(void)
 		cmocka_unit_test(test_text_is_cut_to_fit),
 		cmocka_unit_test(test_kept_open_file_gives_fresh_content),
 		cmocka_unit_test(test_writing_waits_where_the_fd_does_not),
+		cmocka_unit_test(test_a_folder_is_synced),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

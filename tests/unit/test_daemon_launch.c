@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -91,6 +92,26 @@ static void test_as_a_user(void **state)
 	assert_string_equal(said, ",,a b,\n");
 }
 
+/* What systemd-run takes for a variable is told so that it stays what it was. */
+static void test_no_variable_is_put_in(void **state)
+{
+	const char *const program[] = { "/bin/p", "-f", "a$HOME.yaml", "$", NULL };
+	char said[256], folder[] = "/tmp/proctor-launch-XXXXXX", path[64];
+
+	(void)state;
+	assert_int_equal(launch("printf %s\\n", program, said, sizeof(said)), 0);
+	assert_string_equal(said, "/bin/p\n-f\na$HOME.yaml\n$\n");
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/systemd-run", folder);
+	assert_int_equal(symlink("/usr/bin/printf", path), 0);
+	strcat(path, " %s\\n");
+	assert_int_equal(launch(path, program, said, sizeof(said)), 0);
+	assert_string_equal(said, "/bin/p\n-f\na$$HOME.yaml\n$$\n");
+	*strchr(path, ' ') = '\0';
+	unlink(path);
+	rmdir(folder);
+}
+
 static void test_failures(void **state)
 {
 	const char *const missing[] = { "/no/such/program", NULL };
@@ -111,6 +132,7 @@ int main(void)
 		cmocka_unit_test(test_without_a_launcher),
 		cmocka_unit_test(test_behind_a_launcher),
 		cmocka_unit_test(test_as_a_user),
+		cmocka_unit_test(test_no_variable_is_put_in),
 		cmocka_unit_test(test_failures),
 	};
 

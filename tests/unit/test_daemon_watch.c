@@ -147,6 +147,38 @@ static void test_one_job(void **state)
 	attempt_release(&b);
 }
 
+/* Alive when it is first asked about, and dead from then on. */
+static enum store_alive die_meanwhile(void *ctx, const struct attempt *a)
+{
+	int *n_asked = ctx;
+
+	(void)a;
+	return (*n_asked)++ < 2 ? STORE_ALIVE
+				: STORE_DEAD; /* once for the list, once for the job */
+}
+
+static void test_an_end_in_the_middle_of_a_look(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct told told = { "" };
+	struct watch *w = watch_new(on_change, &told);
+	struct attempt a = attempt_of(getpid());
+	struct err err = ERR_INIT;
+	int n_asked = 0;
+
+	store_set_alive_check(store, die_meanwhile, &n_asked);
+	must(watch_look(w, store, &err), &err);
+	must(store_begin_attempt(store, &a, &err), &err);
+	must(watch_look(w, store, &err), &err);
+	assert_string_equal(told.text, "J");
+	assert_int_equal(n_asked, 3);
+	must(watch_look(w, store, &err), &err);
+	assert_string_equal(told.text, "Jj"); /* each once */
+	watch_free(w);
+	attempt_release(&a);
+}
+
 /* A process is of the sheet that had begun when it was born, if that can be known yet. */
 static void test_sheets(void **state)
 {
@@ -211,6 +243,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_glances, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_job, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_an_end_in_the_middle_of_a_look, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_sheets, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_versions, fixture_setup, fixture_teardown),
 	};

@@ -237,8 +237,7 @@ static void test_a_new_daemon_ends_those_of_the_host(void **state)
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
 	assert_int_equal(h.last.ended_wall_ns, START + 5 * SECOND);
 	assert_int_equal(
-		count(store, (struct anomaly_filter){ .lasting_wall_ns = START + 6 * SECOND },
-		      &h),
+		count(store, (struct anomaly_filter){ .lasting_wall_ns = START + 6 * SECOND }, &h),
 		1); /* that lasts */
 }
 
