@@ -187,7 +187,7 @@ int service_record_signals(struct service *s, struct err *err)
 	size_t done = 0;
 	int r = 0;
 
-	if (!s->store)
+	if (!s->store || state->n == 0)
 		return 0;
 	for (; done < state->n; done++) {
 		struct waiting_event *next = &state->items[done];
