@@ -52,12 +52,12 @@
  *    all processes of an attempt have called while somebody counted, by name.
  *
  * 4: A process whose numbers are those of samples that were removed says so (is_raised): at its
- *    end an attempt may have no room to tell of its processes. The newest runs, and those of a
- * kind, are found without looking at all of them, and anomalies by their end. Ticks that are
- * removed with their attempt leave their ids behind as well (last_tick). An attempt of a submitted
- * job says which submission it is of: no clock can tell. How sure the CPU time of a process is need
- * not be how sure its peak is. And what each process has called, where its runner has counted
- * (model/syscall_text.h).
+ *    end an attempt may have no room to tell of its processes. How sure its CPU time is need
+ *    not be how sure its peak is. And it has what it called, where its runner has counted
+ *    (model/syscall_text.h). The newest runs, and those of a kind, are found without looking at
+ *    all of them, and anomalies by their end. Ticks that are removed with their attempt leave
+ *    their ids behind as well (last_tick). An attempt of a submitted job says which submission
+ *    it is of: no clock can tell.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
