@@ -42,6 +42,16 @@ size_t utf8_char_len(const char *s, size_t n)
 	return 0;
 }
 
+unsigned utf8_code_point(const char *s, size_t len)
+{
+	static const unsigned char first_bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	unsigned c = (unsigned char)s[0] & first_bits[len];
+
+	for (size_t i = 1; i < len; i++)
+		c = c << 6 | ((unsigned char)s[i] & 0x3f);
+	return c;
+}
+
 size_t utf8_cut(const char *s, size_t n, size_t max)
 {
 	size_t cut = n < max ? n : max;

@@ -13,6 +13,9 @@
 /* Length in bytes of the valid character at s (at most n bytes there), or 0 if it is not valid. */
 size_t utf8_char_len(const char *s, size_t n);
 
+/* The code point of a valid character of so many bytes. */
+unsigned utf8_code_point(const char *s, size_t len);
+
 /* The largest length <= max at which s[0..n) can be cut without splitting a character. */
 size_t utf8_cut(const char *s, size_t n, size_t max);
 

@@ -112,16 +112,6 @@ enum reason event_check(const struct telemetry_event *ev)
 	return REASON_NONE;
 }
 
-static unsigned code_point(const char *s, size_t len)
-{
-	static const unsigned char first_bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-	unsigned c = (unsigned char)s[0] & first_bits[len];
-
-	for (size_t i = 1; i < len; i++)
-		c = c << 6 | ((unsigned char)s[i] & 0x3f);
-	return c;
-}
-
 /* First and last of what Unicode calls white space. */
 static const struct {
 	unsigned first, last;
@@ -144,7 +134,7 @@ bool text_is_blank(const char *s, size_t n)
 	for (size_t i = 0; i < n;) {
 		size_t len = utf8_char_len(s + i, n - i);
 
-		if (len == 0 || !is_blank(code_point(s + i, len)))
+		if (len == 0 || !is_blank(utf8_code_point(s + i, len)))
 			return false;
 		i += len;
 	}

@@ -4,46 +4,11 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
+#include "stats/select.h"
 
 #define NS_PER_MS 1000000
 
-static void swap(int64_t *a, int64_t *b)
-{
-	int64_t kept = *a;
-
-	*a = *b;
-	*b = kept;
-}
-
-/* Puts what belongs at v[k] there, smaller ones before it. */
-static void select_nth(int64_t *v, size_t n, size_t k)
-{
-	size_t from = 0, to = n - 1;
-
-	while (from < to) {
-		int64_t pivot = v[from + (to - from) / 2];
-		size_t low = from, high = to;
-
-		while (low <= high) {
-			while (v[low] < pivot)
-				low++;
-			while (v[high] > pivot)
-				high--;
-			if (low > high)
-				break;
-			swap(&v[low++], &v[high]);
-			if (high == 0)
-				break;
-			high--;
-		}
-		if (k <= high)
-			to = high;
-		else if (k >= low)
-			from = low;
-		else
-			return;
-	}
-}
+DEFINE_SELECT_NTH(select_nth, int64_t)
 
 /* The mean of two is a rounded double that is then cut, as the reference has it. */
 static int64_t mean_of(__int128 a, __int128 b)

@@ -146,6 +146,21 @@ struct process_row {
 	enum evidence cpu_evidence;
 };
 
+/* Empty where nobody counted them. */
+static void cell_calls(struct csv *c, const void *field)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const char *const *calls = field;
+	struct json j;
+
+	json_init(&j, &text);
+	if (*calls)
+		json_write_calls(&j, *calls);
+	if (buf_error(&text) < 0)
+		c->out->failed = true;
+	csv_text(c, *calls ? text.data : NULL);
+}
+
 #define PROCESS(name_, field_, cell_) CSV_COLUMN(name_, process_row, field_, cell_)
 
 static const struct csv_column process_items[] = {
@@ -177,6 +192,7 @@ static const struct csv_column process_items[] = {
 	PROCESS("peak_gpu_memory_mb", p.max_gpu_bytes, cell_mb),
 	PROCESS("gpu_seconds", p.gpu_busy_ns, cell_seconds),
 	PROCESS("samples", p.n_samples, cell_u64),
+	PROCESS("syscalls", p.syscalls, cell_calls),
 	PROCESS("born_ns", born_ns, cell_u64),
 	PROCESS("died_ns", p.died_wall_ns, cell_u64),
 	PROCESS("user_cpu_ns", p.user_ns, cell_u64),

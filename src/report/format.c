@@ -205,17 +205,6 @@ void ranges_end(struct ranges *r)
 		ranges_flush(r);
 }
 
-/* The code point of a valid character of len bytes. */
-static unsigned code_point(const char *s, size_t len)
-{
-	static const unsigned char first_bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-	unsigned c = (unsigned char)s[0] & first_bits[len];
-
-	for (size_t i = 1; i < len; i++)
-		c = c << 6 | ((unsigned char)s[i] & 0x3f);
-	return c;
-}
-
 /* First and last code points of what moves the cursor, hides, or turns the writing direction. */
 static const struct {
 	unsigned first, last;
@@ -247,7 +236,7 @@ void format_safe(struct buf *out, const char *s)
 
 	while (n > 0) {
 		size_t len = utf8_char_len(s, n);
-		unsigned c = len ? code_point(s, len) : 0;
+		unsigned c = len ? utf8_code_point(s, len) : 0;
 
 		if (len == 0)
 			buf_printf(out, "\\x%02x", (unsigned char)s[0]);

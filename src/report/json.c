@@ -147,8 +147,7 @@ static void write_call(struct json *j, const struct syscall_use *use)
 	json_end_object(j);
 }
 
-/* null: nobody counted them. */
-static void write_calls_of(struct json *j, const char *text)
+void json_write_calls(struct json *j, const char *text)
 {
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct syscall_use *uses;
@@ -193,7 +192,7 @@ static void write_process(struct json *j, const struct facts *f, const struct pr
 	json_key_f64(j, "gpu_seconds", u64_to_seconds(p->gpu_busy_ns));
 	json_key_u64(j, "samples", p->n_samples);
 	json_key(j, "syscalls");
-	write_calls_of(j, p->syscalls);
+	json_write_calls(j, p->syscalls);
 	json_end_object(j);
 }
 

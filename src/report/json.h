@@ -18,6 +18,10 @@ int json_report_write(struct buf *out, const struct facts *f);
 /* The value of ranks[] of a sheet. */
 void json_write_ranks(struct json *j, const struct sheet_record *sheet);
 
+/* The value of syscalls of a process, from its text (model/syscall_text.h); null: nobody counted.
+ */
+void json_write_calls(struct json *j, const char *text);
+
 /* The value of runs_like_this: null where nobody looked, or there are none. */
 void json_write_standing(struct json *j, const struct standing *s);
 

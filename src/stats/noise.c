@@ -2,46 +2,12 @@
 
 #include <math.h>
 
+#include "stats/select.h"
+
 /* Of a normal distribution: standard deviation over median absolute deviation. */
 #define SIGMA_PER_MAD 1.4826
 
-static void swap(double *a, double *b)
-{
-	double kept = *a;
-
-	*a = *b;
-	*b = kept;
-}
-
-/* Quickselect: what belongs at v[k] gets there. */
-static void select_nth(double *v, size_t n, size_t k)
-{
-	size_t from = 0, to = n - 1;
-
-	while (from < to) {
-		double pivot = v[from + (to - from) / 2];
-		size_t low = from, high = to;
-
-		while (low <= high) {
-			while (v[low] < pivot)
-				low++;
-			while (v[high] > pivot)
-				high--;
-			if (low > high)
-				break;
-			swap(&v[low++], &v[high]);
-			if (high == 0)
-				break;
-			high--;
-		}
-		if (k <= high)
-			to = high;
-		else if (k >= low)
-			from = low;
-		else
-			return;
-	}
-}
+DEFINE_SELECT_NTH(select_nth, double)
 
 double noise_median(double *v, size_t n)
 {

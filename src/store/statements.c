@@ -166,11 +166,13 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged, is_raised = 0",
 		{ { "", &process_columns } },
 	},
-	/* The kernel tells a daemon of an OOM kill, and its runner guesses it: it is one. */
+	/* The kernel tells a daemon of an OOM kill, and its runner guesses it: it is one. A pid that
+	 * is killed again much later is another process. */
 	[STATEMENT_ADD_EVENT] = {
 		"INSERT INTO events (attempt, @names) SELECT ?1, @values"
 		" WHERE ?5 <> 'oom' OR NOT EXISTS (SELECT 1 FROM events"
-		" WHERE attempt = ?1 AND pid = ?3 AND type = 'oom')",
+		" WHERE attempt = ?1 AND pid = ?3 AND type = 'oom'"
+		" AND abs(wall_ns - ?2) < 10000000000)",
 		{ { "", &event_columns } },
 	},
 	[STATEMENT_SET_CLOCK] = {

@@ -394,7 +394,7 @@ static void test_methods(void **state)
 		{ cancel_nothing, "job.cancel", "{\"job_id\":null}" },
 		{ submit, "job.submit", "{\"file\":\"sheets:\\n\",\"workdir\":\"/\"}" },
 		{ submit_as, "job.submit", "{\"file\":\"s\",\"workdir\":\"/\",\"job_id\":\"a\"}" },
-		{ wait_for_job, "job.wait", "{\"job_id\":\"a\"}" },
+		{ wait_for_job, "job.wait", "{\"job_id\":\"a\",\"timeout_seconds\":60.0}" },
 	};
 	char wanted[512], *json;
 	int here = open(".", O_RDONLY);
