@@ -260,6 +260,45 @@ static bool add_short_decimal(struct buf *out, double v)
 	return false;
 }
 
+/* Round half to even, as printf() does. */
+static uint64_t divide_rounded(uint64_t a, unsigned shift)
+{
+	uint64_t half = UINT64_C(1) << (shift - 1), rest = a & ((half << 1) - 1), q = a >> shift;
+
+	return q + (rest > half || (rest == half && (q & 1)));
+}
+
+/*
+ * Times of the present, in seconds: with ten digits before the point they have seven behind it,
+ * too many for the above. Such a double is a whole number of 2^-bits: what is behind the
+ * point fits into integers, and so does the test whether so many decimals tell it from its
+ * neighbours. False: it is not of that size.
+ */
+static bool add_time(struct buf *out, double v)
+{
+	static const struct scale times[] = { { 0, 10, 1 },	 { 0, 100, 2 },
+					      { 0, 1000, 3 },	 { 0, 10000, 4 },
+					      { 0, 100000, 5 },	 { 0, 1000000, 6 },
+					      { 0, 10000000, 7 } };
+	unsigned bits = v < 0x1p31 ? 22 : 21;
+	uint64_t whole, part;
+
+	if (v < 0x1p30 || v >= 0x1p32)
+		return false;
+	whole = (uint64_t)v;
+	part = (uint64_t)((v - (double)whole) * (double)(UINT64_C(1) << bits));
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		uint64_t factor = times[i].factor, scaled = divide_rounded(part * factor, bits);
+		uint64_t back = scaled << bits, exact = part * factor;
+
+		if ((back > exact ? back - exact : exact - back) * 2 >= factor)
+			continue; /* as near to another double */
+		add_decimal(out, whole * factor + scaled, &times[i]);
+		return true;
+	}
+	return false;
+}
+
 static void add_any_decimal(struct buf *out, double v)
 {
 	char text[40];
@@ -285,7 +324,7 @@ void json_f64(struct json *j, double v)
 	json_before_value(j);
 	if (v == 0 && !signbit(v))
 		buf_add(j->out, "0.0", 3);
-	else if (!add_short_decimal(j->out, v))
+	else if (!add_time(j->out, v) && !add_short_decimal(j->out, v))
 		add_any_decimal(j->out, v);
 }
 

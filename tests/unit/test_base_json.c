@@ -267,6 +267,49 @@ static void test_doubles_are_short(void **state)
 	buf_release(&b);
 }
 
+/* As printf() with the fewest digits that read back. */
+static void assert_shortest(double v)
+{
+	struct buf b = BUF_INIT;
+	struct json j;
+	char text[40];
+
+	for (int digits = 10; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	if (!strchr(text, '.'))
+		strcat(text, ".0");
+	json_init(&j, &b);
+	json_f64(&j, v);
+	assert_string_equal(b.data, text);
+	buf_release(&b);
+}
+
+/* Times of the present have a way of their own. */
+static void test_times(void **state)
+{
+	uint64_t bits = 88172645463325252u;
+
+	(void)state;
+	for (int i = 0; i < 50000; i++) {
+		bits ^= bits << 13;
+		bits ^= bits >> 7;
+		bits ^= bits << 17;
+		assert_shortest(0x1p30 + (double)(bits % 3221225472000000000u) / 1e9);
+		assert_shortest((double)(1700000000000 + bits % 100000000000) / 1000);
+	}
+	assert_shortest(nextafter(0x1p30, 0));
+	assert_shortest(0x1p30);
+	assert_shortest(nextafter(0x1p31, 0));
+	assert_shortest(0x1p31);
+	assert_shortest(nextafter(0x1p32, 0));
+	assert_shortest(0x1p32);
+	assert_shortest(1700000000 + 0x1p-22);
+	assert_shortest(1700000000 + 0.99999976158142089844);
+}
+
 /* A comma for a decimal point would be no JSON. */
 static void test_doubles_whatever_the_locale(void **state)
 {
@@ -301,6 +344,7 @@ int main(void)
 		cmocka_unit_test(test_any_bytes_are_valid_json),
 		cmocka_unit_test(test_doubles_read_back_to_the_same_bits),
 		cmocka_unit_test(test_doubles_are_short),
+		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_doubles_whatever_the_locale),
 	};
 
