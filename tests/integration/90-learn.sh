@@ -154,6 +154,28 @@ is "no job file: status" "$status" 2
 run "$PROCTOR" estimate
 is "of nothing: status" "$status" 2
 
+# ---- system calls ----
+
+if strace -f -o /dev/null true 2>/dev/null; then
+	calls=$TMP/calls
+	for i in 1 2 3 4 5; do
+		PROCTOR_HOME=$calls "$PROCTOR" run -q --syscalls strace --job "reads-$i" -- \
+			dd if=/dev/zero of=/dev/null bs=1 count=2000 status=none </dev/null
+		PROCTOR_HOME=$calls "$PROCTOR" outcome "reads-$i" failure
+		PROCTOR_HOME=$calls "$PROCTOR" run -q --syscalls strace --job "sleeps-$i" -- sleep 0.01 </dev/null
+	done
+	run env PROCTOR_HOME="$calls" "$PROCTOR" correlate --json
+	json "calls are learned from, by the old rules" "$stdout" \
+		'any(c["type"] == "syscall_vs_failure" and "syscall_dominant:read" in c["context_tags"] for c in d["compat"])'
+	is "every run has its calls" "$(PROCTOR_HOME=$calls "$PROCTOR" sql --no-header --csv \
+		"SELECT count(*) FROM runs WHERE syscalls LIKE '%read %'")" 10
+	run env PROCTOR_HOME="$calls" "$PROCTOR" diff reads-1 sleeps-1 --json
+	json "and they are compared" "$stdout" \
+		'any(r["key"] == "syscall:write" and r["before"] > 20 for r in d["differences"])'
+else
+	skip "system calls are learned from" "strace cannot trace here"
+fi
+
 # ---- one among others ----
 
 eat odd 90 0
