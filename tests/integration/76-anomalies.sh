@@ -211,5 +211,10 @@ json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 run "$PROCTOR" sql --json "SELECT name, occurrences, jobs FROM patterns WHERE type = 'RESOURCE_ANOMALY'"
 json "each is a pattern, with its jobs" "$stdout" \
 	'any(p["name"] == "memory_leak:python3" and p["occurrences"] == 2 and "alone-leak" in p["jobs"] for p in d)'
+run "$PROCTOR" patterns
+like "and listed as what it is" "$stdout" "^anomaly [a-z_]+ of "
+unlike "which no old rule has found" "$stdout" "by the old rules"
+run "$PROCTOR" patterns --json
+json "in JSON too" "$stdout" 'all(p["state"] == "anomaly" for p in d if p["type"] == "RESOURCE_ANOMALY") and len(d) > 0'
 
 finish
