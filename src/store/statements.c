@@ -769,6 +769,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" WHERE id = ?1 ON CONFLICT (attempt) DO UPDATE SET outcome = excluded.outcome,"
 		" note = excluded.note, uid = excluded.uid, wall_ns = excluded.wall_ns",
 	},
+	[STATEMENT_RESTORE_OUTCOME] = {
+		"UPDATE attempts SET outcome = v.measured_outcome, reason = v.measured_reason"
+		" FROM verdicts v WHERE v.attempt = ?1 AND attempts.id = ?1",
+	},
+	[STATEMENT_REMOVE_VERDICT] = { "DELETE FROM verdicts WHERE attempt = ?" },
 	[STATEMENT_VACUUM] = { "PRAGMA incremental_vacuum(32)" },
 };
 

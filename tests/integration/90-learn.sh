@@ -49,6 +49,14 @@ echo '{"profiles": [{"peak_rss_mb": "much"}]}' >"$TMP/bad.json"
 run "$PROCTOR" correlate --input "$TMP/bad.json"
 is "a bad profile: status" "$status" 2
 like "a bad profile: what and where" "$stderr" "bad.json.*peak_rss_mb.*profile 1.*a number"
+echo '{"profiles": [{"outcome": "success"}, {"outcome": "banana"}]}' >"$TMP/bad.json"
+run "$PROCTOR" correlate --input "$TMP/bad.json"
+is "an outcome that is none: status" "$status" 2
+like "an outcome that is none: said" "$stderr" "'outcome' of profile 2 is .*banana.*success, failure"
+echo '{"profiles": [{"peak_rss_mb": -1}]}' >"$TMP/bad.json"
+run "$PROCTOR" correlate --input "$TMP/bad.json"
+is "less memory than none: status" "$status" 2
+like "less memory than none: said" "$stderr" "a number from 0 on"
 run "$PROCTOR" correlate --input "$TMP/none.json"
 is "no file: status" "$status" 2
 run "$PROCTOR" correlate --input "$TMP/bad.json" --since 1d
@@ -90,11 +98,20 @@ json "later runs confirm it" "$stdout" 'any(p["feature"] == "peak_rss_mb" and p[
 
 run "$PROCTOR" outcome small-1 failure --note "wrong numbers"
 is "a verdict: status" "$status" 0
+is "a verdict: it is said" "$stdout" "small-1 attempt 1: failure, as you say"
 run "$PROCTOR" jobs --json
 json "it is the outcome from now on" "$stdout" '[j for j in d if j["job_id"] == "small-1"][0]["outcome"] == "failure" and [j for j in d if j["job_id"] == "small-1"][0]["exit_code"] == 0'
 run "$PROCTOR" correlate --json
 json "and counts as a failure" "$stdout" 'd["findings"][0]["failures"] == 10'
 is "what was measured is kept" "$("$PROCTOR" sql --no-header 'SELECT measured_outcome, note FROM verdicts' --csv)" "success,wrong numbers"
+run "$PROCTOR" outcome small-1 measured
+is "taken back" "$stdout" "small-1 attempt 1: success, as measured"
+run "$PROCTOR" report small-1 --json
+json "it is what was measured" "$stdout" 'd["outcome"] == "success" and "says so" not in (d["reason"] or "")'
+is "and no verdict is left" "$("$PROCTOR" sql --no-header 'SELECT count(*) FROM verdicts' --csv)" 0
+run "$PROCTOR" outcome small-1 measured
+is "twice is no failure" "$status" 0
+run "$PROCTOR" outcome small-1 failure
 run "$PROCTOR" outcome nobody success
 is "no such job: status" "$status" 1
 run "$PROCTOR" outcome small-1 perhaps
@@ -161,7 +178,7 @@ if strace -f -o /dev/null true 2>/dev/null; then
 	for i in 1 2 3 4 5; do
 		PROCTOR_HOME=$calls "$PROCTOR" run -q --syscalls strace --job "reads-$i" -- \
 			dd if=/dev/zero of=/dev/null bs=1 count=2000 status=none </dev/null
-		PROCTOR_HOME=$calls "$PROCTOR" outcome "reads-$i" failure
+		PROCTOR_HOME=$calls "$PROCTOR" outcome "reads-$i" failure >/dev/null
 		PROCTOR_HOME=$calls "$PROCTOR" run -q --syscalls strace --job "sleeps-$i" -- sleep 0.01 </dev/null
 	done
 	run env PROCTOR_HOME="$calls" "$PROCTOR" correlate --json
