@@ -60,7 +60,7 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 	elif [[ $3 == -* ]]; then
 		compgen -W "${_proctor_options[$1]-} --help --usage" -- "$3"
 	elif [ "$1" = outcome ] && [ "$2" != outcome ]; then
-		compgen -W "success failure" -- "$3"
+		compgen -W "success failure measured" -- "$3"
 	elif [ "$1" = report ] || [ "$1" = diff ] || [ "$1" = outcome ]; then
 		_proctor_jobs "$3"
 	elif [ "$2" = trace ]; then

@@ -78,10 +78,11 @@ static const struct argp diff_argp = {
 
 struct compared {
 	struct run_list runs;  /* [0] before, [1] after; sheets behind each are left out */
-	struct run_list class; /* runs like the second */
+	struct run_list class; /* runs like both */
 	struct run_record before, after;
+	const char *commands[2]; /* masked; NULL: not known; in the arena of runs */
 	struct diff diff;
-	enum run_rung rung;
+	enum run_rung rung; /* RUNG_COUNT: they are of different kinds */
 };
 
 static void compared_release(struct compared *c)
@@ -92,7 +93,7 @@ static void compared_release(struct compared *c)
 }
 
 static int read_run(struct store *store, const struct subject *subject, struct compared *c,
-		    struct run_record *ret, struct err *err)
+		    struct run_record *ret, const char **ret_command, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	size_t place = c->runs.n;
@@ -107,9 +108,11 @@ static int read_run(struct store *store, const struct subject *subject, struct c
 			       "job %s has not ended: there is nothing to compare yet",
 			       subject->job_id);
 	r = learning_gather(store, &a, &c->runs, err);
-	if (r == 0)
-		*ret = c->runs.items[place];
-	return r;
+	if (r < 0)
+		return r;
+	*ret = c->runs.items[place];
+	*ret_command = arena_strdup(&c->runs.arena, a.command);
+	return a.command && !*ret_command ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
 /* One job alone: the attempt before its last. */
@@ -133,23 +136,43 @@ static int settle_subjects(struct store *store, struct diff_args *args, struct e
 	return 0;
 }
 
+/* The finest that both are on; RUNG_COUNT: none. */
+static enum run_rung shared_rung(const struct compared *c)
+{
+	enum run_rung rung = RUNG_EXACT;
+
+	while (rung < RUNG_COUNT && c->before.class.rungs[rung] != c->after.class.rungs[rung])
+		rung++;
+	return rung;
+}
+
+/* What is usual is known from runs like both of them: there are none of two kinds at once. */
+static int list_class(struct store *store, struct compared *c, struct err *err)
+{
+	const struct learning_likeness like = {
+		.class = &c->after.class,
+		.finest = shared_rung(c),
+		.but = { c->before.attempt, c->after.attempt },
+		.n_wanted = DIFF_MIN_OTHERS,
+	};
+
+	c->rung = like.finest;
+	if (c->rung == RUNG_COUNT)
+		return 0;
+	return learning_list_others(store, &like, &c->class, &c->rung, err);
+}
+
 static int compare(struct store *store, struct diff_args *args, struct compared *c, struct err *err)
 {
 	CLEANUP(free_ptr) const struct run_record **others = NULL;
 	int r = settle_subjects(store, args, err);
 
 	if (r == 0)
-		r = read_run(store, &args->subjects[0], c, &c->before, err);
+		r = read_run(store, &args->subjects[0], c, &c->before, &c->commands[0], err);
 	if (r == 0)
-		r = read_run(store, &args->subjects[1], c, &c->after, err);
+		r = read_run(store, &args->subjects[1], c, &c->after, &c->commands[1], err);
 	if (r == 0)
-		r = learning_list_others(store,
-					 &(struct learning_likeness){
-						 .class = &c->after.class,
-						 .but = { c->before.attempt, c->after.attempt },
-						 .n_wanted = DIFF_MIN_OTHERS,
-					 },
-					 &c->class, &c->rung, err);
+		r = list_class(store, c, err);
 	if (r < 0)
 		return r;
 	others = calloc(c->class.n + 1, sizeof(*others));
@@ -162,13 +185,15 @@ static int compare(struct store *store, struct diff_args *args, struct compared 
 
 /* ---- output ---- */
 
-static void write_subject(struct json *j, const char *key, const struct run_record *run)
+static void write_subject(struct json *j, const char *key, const struct run_record *run,
+			  const char *command)
 {
 	json_key(j, key);
 	json_begin_object(j);
 	json_key_string(j, "job_id", run->job_id);
 	json_key_int(j, "attempt", run->attempt_num);
 	json_key_string(j, "outcome", outcome_name(run->outcome));
+	json_key_string(j, "command", command);
 	json_end_object(j);
 }
 
@@ -178,9 +203,9 @@ static void write_json(const struct compared *c, struct buf *out)
 
 	json_init(&j, out);
 	json_begin_object(&j);
-	write_subject(&j, "before", &c->before);
-	write_subject(&j, "after", &c->after);
-	json_key_string(&j, "basis", class_rung_name(c->rung));
+	write_subject(&j, "before", &c->before, c->commands[0]);
+	write_subject(&j, "after", &c->after, c->commands[1]);
+	json_key_string(&j, "basis", c->rung < RUNG_COUNT ? class_rung_name(c->rung) : NULL);
 	json_key_u64(&j, "other_runs", c->diff.n_others);
 	json_key(&j, "differences");
 	diff_write_rows(&j, &c->diff);
@@ -211,15 +236,44 @@ static void write_row(const struct diff_row *row, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
+static void add_subject(struct buf *out, const char *which, const struct run_record *run,
+			const char *command)
+{
+	buf_printf(out, "%-7s %s attempt %d, %s", which, run->job_id, run->attempt_num,
+		   run->outcome ? outcome_name(run->outcome) : "-");
+	if (command) {
+		buf_add_str(out, ": ");
+		cli_add_text(out, command, 100);
+	}
+	buf_add_char(out, '\n');
+}
+
+static void add_usual(const struct compared *c, struct buf *out)
+{
+	size_t n = c->diff.n_others;
+
+	if (c->rung == RUNG_COUNT)
+		buf_add_str(out, "\nusual: not known; they are runs of different kinds\n");
+	else if (n >= DIFF_MIN_OTHERS)
+		buf_printf(
+			out,
+			"\nusual: what 95 %% of the pairs among %zu other runs differ by at most (by %s)\n",
+			n, class_rung_name(c->rung));
+	else
+		buf_printf(out,
+			   "\nusual: not known; %zu other run%s of this kind %s too few, %d are "
+			   "needed\n",
+			   n, n == 1 ? "" : "s", n == 1 ? "is" : "are", DIFF_MIN_OTHERS);
+}
+
 static void write_text(const struct compared *c, struct buf *out)
 {
 	CLEANUP(buf_release) struct buf cell = BUF_INIT;
 	static const char *const titles[] = { "before", "after", "difference", "usual" };
 
-	buf_printf(out, "before: %s attempt %d, %s\nafter:  %s attempt %d, %s\n\n",
-		   c->before.job_id, c->before.attempt_num,
-		   c->before.outcome ? outcome_name(c->before.outcome) : "-", c->after.job_id,
-		   c->after.attempt_num, c->after.outcome ? outcome_name(c->after.outcome) : "-");
+	add_subject(out, "before:", &c->before, c->commands[0]);
+	add_subject(out, "after:", &c->after, c->commands[1]);
+	buf_add_char(out, '\n');
 	show_text(out, "", 34);
 	for (size_t i = 0; i < ARRAY_SIZE(titles); i++) {
 		buf_add_str(&cell, titles[i]);
@@ -228,16 +282,7 @@ static void write_text(const struct compared *c, struct buf *out)
 	buf_add_char(out, '\n');
 	for (size_t i = 0; i < c->diff.n; i++)
 		write_row(&c->diff.rows[i], out);
-	if (c->diff.n_others >= DIFF_MIN_OTHERS)
-		buf_printf(
-			out,
-			"\nusual: what 95 %% of the pairs among %zu other runs differ by at most (by %s)\n",
-			c->diff.n_others, class_rung_name(c->rung));
-	else
-		buf_printf(
-			out,
-			"\nusual: not known; %zu other runs of this kind are too few, %d are needed\n",
-			c->diff.n_others, DIFF_MIN_OTHERS);
+	add_usual(c, out);
 }
 
 int cli_diff(int argc, char **argv)

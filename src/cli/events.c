@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "rpc/rpc.h"
@@ -106,6 +107,8 @@ static int print_events(struct store *store, const struct events_args *args, str
 	UINT64_C(5000000000) /* to find a daemon, or a record that is not there yet \
 			      */
 
+#define LATEST_SECONDS 9e9 /* a time from outside has to fit into 64 bits of ns */
+
 struct follower {
 	const struct events_args *args;
 	const struct paths *paths;
@@ -132,22 +135,55 @@ static bool is_live(const struct follower *f, const char *topic)
 	return false;
 }
 
-static void add_live(struct follower *f, const char *topic, const struct rpc_value *data)
+static void write_member(void *ctx, const char *key, const struct rpc_value *member)
 {
-	const char *job_id = rpc_value_string(rpc_value_get(data, "job_id"));
-	double seconds = rpc_value_f64(rpc_value_get(data, "timestamp"));
-	const char *description = rpc_value_string(rpc_value_get(data, "description"));
+	struct json *j = ctx;
+
+	json_key(j, key);
+	rpc_value_write(member, j);
+}
+
+/* Every line has event and timestamp; not every object of a topic does. */
+static void write_live(struct buf *out, const char *topic, double seconds,
+		       const struct rpc_value *data)
+{
 	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	if (!rpc_value_get(data, "event"))
+		json_key_string(&j, "event", topic);
+	if (!rpc_value_get(data, "timestamp"))
+		json_key_f64(&j, "timestamp", seconds);
+	rpc_value_each(data, write_member, &j);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+/* What the daemon says of the event, else of the object; now, if neither has a time. */
+static double time_of(const struct rpc_value *params, const struct rpc_value *data)
+{
+	double seconds = rpc_value_f64(rpc_value_get(params, "timestamp"));
+
+	if (!f64_known(seconds))
+		seconds = rpc_value_f64(rpc_value_get(data, "timestamp"));
+	return seconds >= 0 && seconds < LATEST_SECONDS ? seconds
+							: clock_ns_to_seconds(clock_wall_ns());
+}
+
+static void add_live(struct follower *f, const char *topic, const struct rpc_value *params)
+{
+	const struct rpc_value *data = rpc_value_get(params, "data");
+	const char *job_id = rpc_value_string(rpc_value_get(data, "job_id"));
+	const char *description = rpc_value_string(rpc_value_get(data, "description"));
+	double seconds = time_of(params, data);
 
 	if (f->args->feed.job_id && (!job_id || strcmp(job_id, f->args->feed.job_id) != 0))
 		return;
-	if (f->args->feed.json) {
-		json_init(&j, &f->out.buf);
-		rpc_value_write(data, &j);
-		buf_add_char(&f->out.buf, '\n');
-		return;
-	}
-	feed_add_line(&f->out.buf, (uint64_t)(seconds * 1e9), topic, job_id, description);
+	if (f->args->feed.json)
+		write_live(&f->out.buf, topic, seconds, data);
+	else
+		feed_add_line(&f->out.buf, (uint64_t)(seconds * 1e9), topic, job_id, description);
 }
 
 /* Whatever else it is, it is in the record, or soon will be. */
@@ -157,7 +193,7 @@ static int on_daemon_event(void *ctx, const struct rpc_value *params)
 	struct follower *f = ctx;
 
 	if (is_live(f, topic))
-		add_live(f, topic, rpc_value_get(params, "data"));
+		add_live(f, topic, params);
 	else if (f->is_live_only)
 		log_warning("%.0f events were lost: they came faster than they could be printed",
 			    rpc_value_f64(rpc_value_get(params, "count")));

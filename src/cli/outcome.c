@@ -1,4 +1,6 @@
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,7 +13,8 @@ enum outcome_key { KEY_NOTE = 256, KEY_ATTEMPT };
 
 struct outcome_args {
 	const char *job_id, *note;
-	enum outcome outcome;
+	enum outcome outcome; /* OUTCOME_NONE: what was measured */
+	bool has_outcome;
 	int attempt_num; /* 0: the latest */
 };
 
@@ -27,12 +30,16 @@ static void parse_word(struct argp_state *state, struct outcome_args *args, cons
 		args->job_id = word;
 		return;
 	}
-	if (args->outcome != OUTCOME_NONE)
+	if (args->has_outcome)
 		cli_usage_error(state, "'%s' is one word too many; a note goes behind --note",
 				word);
+	args->has_outcome = true;
+	if (strcmp(word, "measured") == 0)
+		return;
 	args->outcome = outcome_from_name(word);
 	if (args->outcome != OUTCOME_SUCCESS && args->outcome != OUTCOME_FAILURE)
-		cli_usage_error(state, "an outcome is success or failure, not '%s'", word);
+		cli_usage_error(state, "an outcome is success, failure or measured, not '%s'",
+				word);
 }
 
 static error_t parse_outcome_option(int key, char *arg, struct argp_state *state)
@@ -52,10 +59,11 @@ static error_t parse_outcome_option(int key, char *arg, struct argp_state *state
 		parse_word(state, args, arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!args->job_id || args->outcome == OUTCOME_NONE)
-			cli_usage_error(
-				state,
-				"which job, and what came of it? proctor outcome JOB success|failure");
+		if (!args->has_outcome)
+			cli_usage_error(state, "which job, and what came of it? proctor outcome "
+					       "JOB success|failure|measured");
+		if (args->note && args->outcome == OUTCOME_NONE)
+			cli_usage_error(state, "what was measured takes no --note");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -65,27 +73,55 @@ static error_t parse_outcome_option(int key, char *arg, struct argp_state *state
 static const struct argp outcome_argp = {
 	.options = outcome_options,
 	.parser = parse_outcome_option,
-	.args_doc = "JOB success|failure",
+	.args_doc = "JOB success|failure|measured",
 	.doc = "Says what came of a job that has ended, where its exit status does not: one that exits "
 	       "with 0 can still be wrong. Everything that asks how jobs ended goes by it; what was "
-	       "measured is kept beside it.",
+	       "measured is kept beside it, and \"measured\" goes back to that.",
 };
+
+static int change(struct store *store, const struct outcome_args *args, struct err *err)
+{
+	const struct store_verdict verdict = { args->outcome, args->note, geteuid(),
+					       clock_wall_ns() };
+
+	if (args->outcome == OUTCOME_NONE)
+		return store_restore_outcome(store, args->job_id, args->attempt_num, err);
+	return store_set_outcome(store, args->job_id, args->attempt_num, &verdict, err);
+}
+
+static int tell(struct store *store, const struct outcome_args *args, struct buf *out,
+		struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_progress(store, args->job_id, args->attempt_num, &a, err);
+	if (r < 0)
+		return r;
+	cli_add_text(out, a.job_id, SIZE_MAX);
+	buf_printf(out, " attempt %d: %s, as %s\n", a.attempt_num,
+		   a.outcome ? outcome_name(a.outcome) : "unknown",
+		   args->outcome == OUTCOME_NONE ? "measured" : "you say");
+	return 0;
+}
 
 int cli_outcome(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct outcome_args args = { 0 };
-	struct store_verdict verdict;
 	struct err err = ERR_INIT;
 	struct paths paths;
 	int r;
 
 	cli_parse(&outcome_argp, argc, argv, 0, &args);
-	verdict = (struct store_verdict){ args.outcome, args.note, geteuid(), clock_wall_ns() };
 	r = cli_find_paths(&paths, &err);
 	if (r == 0)
 		r = cli_open_store_to_write(&paths, &store, &err);
 	if (r == 0)
-		r = store_set_outcome(store, args.job_id, args.attempt_num, &verdict, &err);
-	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
+		r = change(store, &args, &err);
+	if (r == 0)
+		r = tell(store, &args, &out, &err);
+	return r < 0 ? cli_fail(CLI_FAILED, &err) : cli_print(&out);
 }

@@ -37,7 +37,8 @@ static const struct argp patterns_argp = {
 	.options = patterns_options,
 	.parser = parse_patterns_option,
 	.doc = "Lists what has been learned: what is believed, since when, on how many runs, and what "
-	       "was retired.",
+	       "was retired; and which anomalies come again, of which program, how often and in which "
+	       "jobs.",
 };
 
 static void write_json(const struct pattern_list *list, struct buf *out)
@@ -85,9 +86,56 @@ static void write_finding(const struct pattern *p, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
+/* The jobs have a line each. */
+static void add_jobs(const struct pattern *p, struct buf *out)
+{
+	const char *next, *job = p->jobs ? p->jobs : "";
+
+	if (!*job)
+		return;
+	buf_printf(out, "\n  in %s", strchr(job, '\n') ? "jobs " : "job ");
+	for (; job; job = next ? next + 1 : NULL) {
+		CLEANUP(buf_release) struct buf one = BUF_INIT;
+
+		next = strchr(job, '\n');
+		buf_add(&one, job, next ? (size_t)(next - job) : strlen(job));
+		cli_add_text(out, buf_error(&one) < 0 ? "-" : one.data, SIZE_MAX);
+		buf_add_str(out, next ? ", " : "");
+	}
+}
+
+/* Its name is what it is and of which program: "memory_spike:train.py". */
+static void write_anomaly(const struct pattern *p, struct buf *out)
+{
+	const char *colon = strchr(p->name, ':');
+	size_t len = colon ? (size_t)(colon - p->name) : strlen(p->name);
+	char first[32], last[32];
+
+	buf_printf(out, "anomaly %.*s", (int)len, p->name);
+	if (colon && colon[1]) {
+		buf_add_str(out, " of ");
+		cli_add_text(out, colon + 1, SIZE_MAX);
+	}
+	if (p->occurrences == 1)
+		buf_printf(out, ", once, %s", moment(p->first_wall_ns, first));
+	else
+		buf_printf(out, ", %llu times since %s, last %s",
+			   (unsigned long long)p->occurrences, moment(p->first_wall_ns, first),
+			   moment(p->last_wall_ns, last));
+	buf_add_str(out, "\n  ");
+	cli_add_text(out, p->description ? p->description : "-", SIZE_MAX);
+	add_jobs(p, out);
+	buf_add_char(out, '\n');
+}
+
+static bool is_anomaly(const struct pattern *p)
+{
+	return strcmp(p->type, PATTERN_ANOMALY) == 0;
+}
+
 static void write_text(const struct pattern_list *list, struct buf *out)
 {
-	size_t n_findings = 0;
+	size_t n_findings = 0, n_correlations = 0;
 
 	for (size_t i = 0; i < list->n; i++)
 		if (list->items[i].grade) {
@@ -96,11 +144,17 @@ static void write_text(const struct pattern_list *list, struct buf *out)
 		}
 	if (n_findings == 0)
 		buf_add_str(out, "nothing has been found yet that noise would not show as well\n");
-	if (list->n > n_findings)
-		buf_printf(
-			out,
-			"%zu correlations by the old rules, which are scores and no findings: --json lists them\n",
-			list->n - n_findings);
+	for (size_t i = 0; i < list->n; i++) {
+		if (is_anomaly(&list->items[i]))
+			write_anomaly(&list->items[i], out);
+		else
+			n_correlations += !list->items[i].grade;
+	}
+	if (n_correlations > 0)
+		buf_printf(out,
+			   "%zu correlation%s by the old rules, which are scores and no findings: "
+			   "--json lists them\n",
+			   n_correlations, n_correlations == 1 ? "" : "s");
 }
 
 int cli_patterns(int argc, char **argv)

@@ -63,6 +63,12 @@ static int refuse(struct reader *reader, const char *key, const char *wanted,
 		       reader->name, key, reader->index + 1, rpc_value_show(v, shown), wanted);
 }
 
+/* What is measured is not less than none; growth may be. */
+static bool may_be_negative(const char *key)
+{
+	return strcmp(key, "rss_slope_mb_s") == 0;
+}
+
 static int read_number(struct reader *reader, const struct rpc_value *profile, const char *key,
 		       double *ret)
 {
@@ -72,6 +78,8 @@ static int read_number(struct reader *reader, const struct rpc_value *profile, c
 		return 0;
 	if (!rpc_value_is_number(v))
 		return refuse(reader, key, "a number", v);
+	if (rpc_value_f64(v) < 0 && !may_be_negative(key))
+		return refuse(reader, key, "a number from 0 on", v);
 	*ret = rpc_value_f64(v);
 	return 0;
 }
@@ -87,6 +95,19 @@ static int read_text(struct reader *reader, const struct rpc_value *profile, con
 		return refuse(reader, key, "text", v);
 	*ret = arena_strdup(&reader->out->arena, rpc_value_string(v));
 	return *ret ? 0 : err_set(reader->err, -ENOMEM, "out of memory");
+}
+
+/* null: it is not known yet. */
+static int read_outcome(struct reader *reader, const struct rpc_value *profile, enum outcome *ret)
+{
+	const struct rpc_value *v = rpc_value_get(profile, "outcome");
+	const char *name = NULL;
+	int r = read_text(reader, profile, "outcome", &name);
+
+	*ret = outcome_from_name(name);
+	if (r == 0 && name && *ret == OUTCOME_NONE)
+		r = refuse(reader, "outcome", "success, failure, cancelled, timeout or oom", v);
+	return r;
 }
 
 struct hotspots {
@@ -159,7 +180,7 @@ static double or_zero(double v)
 static int read_profile(struct reader *reader, const struct rpc_value *profile,
 			struct run_record *run, struct compat_profile *compat)
 {
-	const char *outcome = NULL, *command = NULL;
+	const char *command = NULL;
 	int r = 0;
 
 	if (!rpc_value_is_object(profile))
@@ -170,7 +191,7 @@ static int read_profile(struct reader *reader, const struct rpc_value *profile,
 	if (r == 0)
 		r = read_text(reader, profile, "job_id", &run->job_id);
 	if (r == 0)
-		r = read_text(reader, profile, "outcome", &outcome);
+		r = read_outcome(reader, profile, &run->outcome);
 	if (r == 0)
 		r = read_text(reader, profile, "command", &command);
 	if (r == 0)
@@ -181,7 +202,6 @@ static int read_profile(struct reader *reader, const struct rpc_value *profile,
 		r = read_hotspots(reader, profile, compat, run);
 	if (r < 0)
 		return r;
-	run->outcome = outcome_from_name(outcome);
 	run->is_whole = true;
 	run->started_wall_ns = run->ended_wall_ns = reader->index; /* they come in their order */
 	class_of_command(command, &run->class);

@@ -70,9 +70,10 @@ void learning_write_json(struct json *j, const struct learning *l);
 /* Which others: those of its class, but not these attempts. */
 struct learning_likeness {
 	const struct run_class *class;
-	bool is_own;	 /* only of the user whose class it is */
-	int64_t but[2];	 /* ids; 0: none */
-	size_t n_wanted; /* on the finest rung with so many, else on the coarsest */
+	enum run_rung finest; /* on no finer rung than this */
+	bool is_own;	      /* only of the user whose class it is */
+	int64_t but[2];	      /* ids; 0: none */
+	size_t n_wanted;      /* on the finest rung with so many, else on the coarsest */
 };
 
 /* Whole runs with an outcome, oldest first. ret is overwritten, and to be released. */

@@ -23,7 +23,9 @@ static int compare(struct store *store, const struct attempt *a, const struct ru
 		   bool is_own, struct standing *ret, struct err *err)
 {
 	CLEANUP(run_list_release) struct run_list others = { .arena = ARENA_INIT };
-	const struct learning_likeness like = { &run->class, is_own, { a->id, 0 }, MIN_OTHERS };
+	const struct learning_likeness like = {
+		.class = &run->class, .is_own = is_own, .but = { a->id, 0 }, .n_wanted = MIN_OTHERS
+	};
 	enum run_rung rung;
 	int r = learning_list_others(store, &like, &others, &rung, err);
 

@@ -16,6 +16,8 @@ const char *belief_state(const struct pattern *p)
 {
 	if (u64_known(p->retired_wall_ns))
 		return "retired";
+	if (strcmp(p->type, PATTERN_ANOMALY) == 0)
+		return "anomaly";
 	return p->grade ? p->grade : "correlation";
 }
 

@@ -36,7 +36,7 @@ int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
 int beliefs_note_compat(struct pattern_list *patterns, const struct compat *compat,
 			uint64_t now_wall_ns);
 
-/* "supported", "confirmed", "retired"; of a correlation "correlation". */
+/* "supported", "confirmed", "retired"; of a correlation "correlation", of an anomaly "anomaly". */
 const char *belief_state(const struct pattern *p);
 
 void belief_write_json(struct json *j, const struct pattern *p);

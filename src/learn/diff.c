@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,23 +18,24 @@
 static const struct {
 	const char *key, *name;
 	enum feature_unit unit;
+	bool is_rare; /* told only where one of them has some of it */
 } quantities[] = {
-	{ "wall_seconds", "duration", UNIT_SECONDS },
-	{ "cpu_seconds", "CPU time", UNIT_SECONDS },
-	{ "cpu_share_pct", "CPU share", UNIT_PERCENT },
-	{ "peak_rss_mb", "peak memory", UNIT_MB },
-	{ "early_rss_mb@60", "memory in the first minute", UNIT_MB },
-	{ "rss_slope_mb_s@60", "memory growth in the first minute", UNIT_MB_PER_SECOND },
-	{ "spawn_count", "processes", UNIT_COUNT },
-	{ "max_threads", "threads", UNIT_COUNT },
-	{ "max_fds", "open files", UNIT_COUNT },
-	{ "io_mb", "read and written", UNIT_MB },
-	{ "major_faults", "major faults", UNIT_COUNT },
-	{ "memory_stall_pct", "stalled for memory", UNIT_PERCENT },
-	{ "io_stall_pct", "stalled for I/O", UNIT_PERCENT },
-	{ "cpu_stall_pct", "stalled for CPU", UNIT_PERCENT },
-	{ "gpu_memory_mb", "GPU memory", UNIT_MB },
-	{ "gpu_utilization_pct", "GPU utilisation", UNIT_PERCENT },
+	{ "wall_seconds", "duration", UNIT_SECONDS, false },
+	{ "cpu_seconds", "CPU time", UNIT_SECONDS, false },
+	{ "cpu_share_pct", "CPU share", UNIT_PERCENT, false },
+	{ "peak_rss_mb", "peak memory", UNIT_MB, false },
+	{ "early_rss_mb@60", "memory in the first minute", UNIT_MB, false },
+	{ "rss_slope_mb_s@60", "memory growth in the first minute", UNIT_MB_PER_SECOND, false },
+	{ "spawn_count", "processes", UNIT_COUNT, false },
+	{ "max_threads", "threads", UNIT_COUNT, false },
+	{ "max_fds", "open files", UNIT_COUNT, false },
+	{ "io_mb", "read and written", UNIT_MB, false },
+	{ "major_faults", "major faults", UNIT_COUNT, false },
+	{ "memory_stall_pct", "stalled for memory", UNIT_PERCENT, false },
+	{ "io_stall_pct", "stalled for I/O", UNIT_PERCENT, false },
+	{ "cpu_stall_pct", "stalled for CPU", UNIT_PERCENT, false },
+	{ "gpu_memory_mb", "GPU memory", UNIT_MB, true },
+	{ "gpu_utilization_pct", "GPU utilisation", UNIT_PERCENT, true },
 };
 
 const char *diff_judgement_name(enum diff_judgement judgement)
@@ -154,12 +156,19 @@ static int compare_syscalls(struct comparison *c, struct diff *d, const struct r
 	return r;
 }
 
+/* Most hosts have no GPU, and most jobs use none. */
+static bool is_used(const struct comparison *c, const char *key)
+{
+	return feature_value(key, c->before) > 0 || feature_value(key, c->after) > 0;
+}
+
 static int compare_all(struct comparison *c, struct diff *d)
 {
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(quantities); i++)
-		compare(c, d, quantities[i].key, quantities[i].name, quantities[i].unit);
+		if (!quantities[i].is_rare || is_used(c, quantities[i].key))
+			compare(c, d, quantities[i].key, quantities[i].name, quantities[i].unit);
 	r = compare_syscalls(c, d, c->before);
 	return r < 0 ? r : compare_syscalls(c, d, c->after);
 }

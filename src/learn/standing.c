@@ -11,15 +11,22 @@
 #define MIN_SUCCESSES 3
 #define UNUSUAL 0.05
 
-static const size_t offsets[STANDING_COUNT] = {
-	[STANDING_WALL] = offsetof(struct run_record, wall_seconds),
-	[STANDING_CPU] = offsetof(struct run_record, cpu_seconds),
-	[STANDING_PEAK] = offsetof(struct run_record, peak_rss_mb),
+#define SAME_SHARE 0.01
+
+/* Where it stands in a run, and how far two of it may lie apart, beside SAME_SHARE, that are the
+ * same: nobody does anything about 50 ms or 1 MB. */
+static const struct {
+	size_t offset;
+	double same;
+} quantities[STANDING_COUNT] = {
+	[STANDING_WALL] = { offsetof(struct run_record, wall_seconds), 0.05 },
+	[STANDING_CPU] = { offsetof(struct run_record, cpu_seconds), 0.05 },
+	[STANDING_PEAK] = { offsetof(struct run_record, peak_rss_mb), 1 },
 };
 
 static double value_of(const struct run_record *run, enum standing_quantity quantity)
 {
-	return *(const double *)(const void *)((const char *)run + offsets[quantity]);
+	return *(const double *)(const void *)((const char *)run + quantities[quantity].offset);
 }
 
 /* What is known of those that the usual is taken from, sorted. */
@@ -38,10 +45,11 @@ static size_t sort_values(const struct run_record *others, size_t n, bool only_s
 	return n_known;
 }
 
-static struct standing_value compare(double value, const double *sorted, size_t n)
+static struct standing_value compare(double value, double same, const double *sorted, size_t n)
 {
 	struct standing_value v = { value, F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN, n, 0, 0, false };
 	size_t k = order_bound(n, 1 - UNUSUAL / 2), n_nearer;
+	double apart = fmax(same, SAME_SHARE * value);
 
 	if (n == 0)
 		return v;
@@ -49,8 +57,8 @@ static struct standing_value compare(double value, const double *sorted, size_t 
 	v.high = sorted[k - 1];
 	v.low = sorted[n - k];
 	for (size_t i = 0; i < n; i++) {
-		v.n_below += sorted[i] < value;
-		v.n_above += sorted[i] > value;
+		v.n_below += sorted[i] < value - apart;
+		v.n_above += sorted[i] > value + apart;
 	}
 	n_nearer = v.n_below > v.n_above ? v.n_below : v.n_above;
 	v.is_unusual =
@@ -73,7 +81,7 @@ int standing_judge(const struct run_record *run, const struct run_record *others
 	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
 		size_t n_known = sort_values(others, n, ret->is_by_success, q, sorted);
 
-		ret->values[q] = compare(value_of(run, q), sorted, n_known);
+		ret->values[q] = compare(value_of(run, q), quantities[q].same, sorted, n_known);
 	}
 	return 0;
 }

@@ -152,13 +152,44 @@ static int take_sheets(struct job_profile *p, const struct attempt *a)
 	return 0;
 }
 
+static double sum_cpu_ns(const struct attempt *a)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < a->n_syscalls; i++)
+		if (u64_known(a->syscalls[i].cpu_ns))
+			sum += (double)a->syscalls[i].cpu_ns;
+	return sum;
+}
+
+/* The share of each call in the time that all of them took on a CPU. Whoever counted may have come
+ * late. */
+static int take_hotspots(struct job_profile *p, const struct attempt *a)
+{
+	double total_ns = sum_cpu_ns(a);
+	struct syscall_share *shares;
+
+	if (!(total_ns > 0))
+		return 0; /* nobody has counted, or not timed what was */
+	shares = arena_alloc(&p->arena, a->n_syscalls * sizeof(*shares));
+	if (!shares)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n_syscalls; i++) {
+		const struct syscall_use *use = &a->syscalls[i];
+		double cpu_ns = u64_known(use->cpu_ns) ? (double)use->cpu_ns : 0;
+
+		shares[i] = (struct syscall_share){ use->name, 100.0 * cpu_ns / total_ns };
+	}
+	return profile_set_hotspots(p, shares, a->n_syscalls, EVIDENCE_LOWER_BOUND);
+}
+
 int profile_from_attempt(const struct attempt *a, struct job_profile *ret)
 {
 	struct job_profile p;
 
 	profile_init(&p);
 	p.job_id = arena_strdup(&p.arena, a->job_id);
-	if ((a->job_id && !p.job_id) || take_sheets(&p, a) < 0) {
+	if ((a->job_id && !p.job_id) || take_sheets(&p, a) < 0 || take_hotspots(&p, a) < 0) {
 		profile_release(&p);
 		return -ENOMEM;
 	}

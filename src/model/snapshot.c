@@ -152,6 +152,24 @@ void snapshot_reset(struct snapshot *s)
 	snapshot_clear(s);
 }
 
+bool snapshot_covers(const struct snapshot *s, const char *job_id)
+{
+	if (s->covers == COVERS_HOST)
+		return true;
+	return s->covered_job && strcmp(s->covered_job, job_id) == 0;
+}
+
+const char *snapshot_covers_name(enum snapshot_covers covers)
+{
+	static const char *const names[] = {
+		[COVERS_HOST] = "host",
+		[COVERS_JOB] = "job",
+		[COVERS_LOOK] = "look",
+	};
+
+	return names[covers];
+}
+
 struct proc_sample *snapshot_add_process(struct snapshot *s)
 {
 	struct proc_sample *p;
@@ -248,7 +266,8 @@ static bool copy_rest(struct snapshot *to)
 	}
 	if (to->cgroups && !copy_cgroups(to))
 		return false;
-	return keep_string(&to->arena, &to->pressure_level) && (!to->progress || copy_progress(to));
+	return keep_string(&to->arena, &to->pressure_level) &&
+	       keep_string(&to->arena, &to->covered_job) && (!to->progress || copy_progress(to));
 }
 
 int snapshot_copy(struct snapshot *to, const struct snapshot *from, enum snapshot_scope scope)

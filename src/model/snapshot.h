@@ -164,6 +164,13 @@ struct job_progress {
 	const char *status;
 };
 
+/* Of whose processes a snapshot tells; those of others may live and not be in it. */
+enum snapshot_covers {
+	COVERS_HOST, /* all jobs that there are, or that a daemon has recorded */
+	COVERS_JOB,  /* one job, by its runner; the values of the host are there */
+	COVERS_LOOK, /* one job, in a closer look between two ticks: evidence, and no tick */
+};
+
 struct snapshot {
 	uint64_t wall_ns;	     /* unix */
 	uint64_t boot_ns;	     /* the same moment on CLOCK_BOOTTIME */
@@ -188,6 +195,10 @@ struct snapshot {
 	 */
 	double resolution_seconds;
 
+	enum snapshot_covers covers;
+	const char *covered_job; /* the one job; NULL with COVERS_HOST, or where it had no process
+				    to tell whose it was */
+
 	const char *pressure_level; /* "none", "low", …; NULL: nobody judged it */
 	int running_jobs, active_sheets;
 
@@ -208,6 +219,15 @@ void snapshot_reset(struct snapshot *s);
 /* Everything of from into to (initialised), which then needs nothing of it; of the processes those
  * in scope. -ENOMEM leaves to empty. */
 int snapshot_copy(struct snapshot *to, const struct snapshot *from, enum snapshot_scope scope);
+
+/*
+ * Whether a process of this job that is not in it was not there. Who shows several jobs at once
+ * keeps, of the snapshot before, the processes of jobs that the next one does not cover.
+ */
+bool snapshot_covers(const struct snapshot *s, const char *job_id);
+
+/* "host", "job" or "look". */
+const char *snapshot_covers_name(enum snapshot_covers covers);
 
 /* A new sample at the end of processes, all values unknown; NULL when memory runs out. */
 struct proc_sample *snapshot_add_process(struct snapshot *s);

@@ -17,7 +17,7 @@ struct standing_value {
 	double value;		  /* of this attempt; NaN: unknown, or it is not over */
 	double median, low, high; /* of the others; 19 in 20 lie between, or all of fewer than 39 */
 	size_t n;		  /* others that have a value */
-	size_t n_below, n_above;  /* of these have less, and more */
+	size_t n_below, n_above;  /* of these have less, and more, by 1 % and 50 ms or 1 MB */
 	bool is_unusual;	  /* so far out that at most 1 in 20 would be, were it like them */
 };
 

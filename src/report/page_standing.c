@@ -36,6 +36,8 @@ static const struct {
 	[STANDING_PEAK] = { "peak memory, tree", add_mb },
 };
 
+#define MIN_ANY 3 /* of fewer it is half of the time the most */
+
 /* Of few others nothing is unusual yet; that it is the most so far can be said. */
 static void add_judgement(struct buf *out, const struct standing_value *v)
 {
@@ -46,8 +48,10 @@ static void add_judgement(struct buf *out, const struct standing_value *v)
 	else if (v->is_unusual)
 		buf_printf(out, "unusual: %s than %zu of %zu", is_more ? "more" : "less",
 			   is_more ? v->n_below : v->n_above, v->n);
-	else if (v->n_below == v->n || v->n_above == v->n)
+	else if (v->n >= MIN_ANY && (v->n_below == v->n || v->n_above == v->n))
 		buf_printf(out, "%s than any of %zu", is_more ? "more" : "less", v->n);
+	else if (v->n < MIN_ANY)
+		buf_add_char(out, '-');
 	else
 		buf_add_str(out, "as usual");
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "model/anomaly.h"
 #include "report/format.h"
 #include "report/life.h"
 #include "report/report.h"
@@ -130,6 +131,30 @@ static void add_trouble(struct buf *line, const struct facts *f)
 	}
 }
 
+/* The first of the worst. */
+static const struct episode *find_worst(const struct attempt *a)
+{
+	const struct episode *worst = &a->anomalies[0];
+
+	for (size_t i = 1; i < a->n_anomalies; i++)
+		if (a->anomalies[i].worst.severity > worst->worst.severity)
+			worst = &a->anomalies[i];
+	return worst;
+}
+
+static void add_anomalies(struct buf *line, const struct facts *f)
+{
+	const struct episode *worst;
+	size_t n = f->a->n_anomalies;
+
+	if (n == 0)
+		return;
+	worst = find_worst(f->a);
+	buf_printf(line, "%zu %s %s: ", n, n == 1 ? "anomaly," : "anomalies, worst",
+		   severity_name(worst->worst.severity));
+	format_string(line, worst->worst.text);
+}
+
 static const char *why_not_recorded(const struct attempt *a)
 {
 	for (size_t i = 0; i < a->n_unknowns; i++)
@@ -166,6 +191,8 @@ int summary_write(struct buf *out, const struct facts *f)
 	add_evidence(&line, f);
 	end_line(out, &line, "  ");
 	add_trouble(&line, f);
+	end_line(out, &line, "  ");
+	add_anomalies(&line, f);
 	end_line(out, &line, "  ");
 	add_recording(&line, f);
 	end_line(out, &line, "  ");

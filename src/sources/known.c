@@ -32,6 +32,7 @@ struct known *known_new(pid_t pid)
 		.cpu_ns = U64_UNKNOWN,
 		.is_due = true,
 		.fd_limit = U64_UNKNOWN,
+		.fds_at_limit = U64_UNKNOWN,
 		.open_fds = U64_UNKNOWN,
 		.rank = { RANK_NONE, RANK_NONE, RANK_NONE },
 	};
@@ -306,9 +307,27 @@ static bool is_headless(const struct proc_sample *p)
 	return p->state == 'Z' && p->threads > 1;
 }
 
-static bool is_half_used(uint64_t open_fds, uint64_t fd_limit)
+/* A process may lower its limit. That matters where it opens more and more files, and where half of
+ * those that it may have are open. */
+#define GROWN_FDS 16
+
+static bool is_limit_near(const struct known *k)
 {
-	return u64_known(open_fds) && u64_known(fd_limit) && open_fds >= fd_limit / 2;
+	if (!u64_known(k->open_fds) || !u64_known(k->fd_limit))
+		return false;
+	return k->open_fds >= k->fd_limit / 2 ||
+	       (u64_known(k->fds_at_limit) && k->open_fds >= k->fds_at_limit + GROWN_FDS);
+}
+
+/* It was read with the rest, or is read again. */
+static void check_fd_limit(struct known *k, struct reader *r)
+{
+	bool is_near = is_limit_near(k);
+
+	if (is_near)
+		read_fd_limit(k, r);
+	if (is_near || !u64_known(k->fds_at_limit))
+		k->fds_at_limit = k->open_fds;
 }
 
 static void read_all(struct known *k, struct reader *r, struct proc_sample *p)
@@ -321,8 +340,8 @@ static void read_all(struct known *k, struct reader *r, struct proc_sample *p)
 	if (k->is_due || (k->may_be_old && period_of(p) != k->period))
 		read_seldom(k, r, p);
 	read_usage(k, r, at_rest);
-	if (!at_rest && is_half_used(k->open_fds, k->fd_limit))
-		read_fd_limit(k, r);
+	if (!at_rest)
+		check_fd_limit(k, r);
 }
 
 void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena)

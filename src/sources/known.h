@@ -53,7 +53,8 @@ struct known {
 	uint64_t period; /* in which they were, see known_fill() */
 	char *command, *cgroup;
 	uint64_t fd_limit;
-	struct rank_env rank; /* its own, or that of its parent */
+	uint64_t fds_at_limit; /* that were open when it was read */
+	struct rank_env rank;  /* its own, or that of its parent */
 
 	/* As they were read one after the other, schedstat first; see known_fill(). */
 	bool has_usage;

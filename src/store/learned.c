@@ -322,22 +322,61 @@ static int check_ended(const struct attempt *a, struct err *err)
 	return 0;
 }
 
-int store_set_outcome(struct store *store, const char *job_id, int num,
-		      const struct store_verdict *verdict, struct err *err)
+/* One without a verdict has what was measured already. */
+static int remove_verdict(struct store *store, int64_t attempt, struct err *err)
+{
+	static const enum statement steps[] = { STATEMENT_RESTORE_OUTCOME,
+						STATEMENT_REMOVE_VERDICT };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(steps); i++) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+
+		r = query_open(store, steps[i], &q, err);
+		if (r < 0)
+			return r;
+		query_bind_i64(&q, attempt);
+		r = query_run(&q, err);
+	}
+	return r;
+}
+
+/* One that has ended, in a transaction that was begun. */
+static int begin_verdict(struct store *store, const char *job_id, int num, struct store **txn,
+			 int64_t *ret_attempt, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
-	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r;
 
 	attempt_init(&a);
 	r = store_read_progress(store, job_id, num, &a, err);
 	if (r == 0)
 		r = check_ended(&a, err);
+	*ret_attempt = a.id;
+	return r < 0 ? r : txn_begin(store, STATEMENT_BEGIN_WRITE, txn, err);
+}
+
+int store_restore_outcome(struct store *store, const char *job_id, int num, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t attempt;
+	int r = begin_verdict(store, job_id, num, &txn, &attempt, err);
+
 	if (r == 0)
-		r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+		r = remove_verdict(store, attempt, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+int store_set_outcome(struct store *store, const char *job_id, int num,
+		      const struct store_verdict *verdict, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t attempt;
+	int r = begin_verdict(store, job_id, num, &txn, &attempt, err);
+
 	if (r == 0)
-		r = put_verdict(store, a.id, verdict, err);
+		r = put_verdict(store, attempt, verdict, err);
 	if (r == 0)
-		r = set_outcome(store, a.id, verdict, err);
+		r = set_outcome(store, attempt, verdict, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }

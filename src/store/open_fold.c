@@ -107,11 +107,12 @@ static int read_head(struct store *store, struct open_fold *fold, const struct f
 	return 0;
 }
 
-static int read_boot(struct store *store, struct open_fold *fold, struct err *err)
+/* Who wrote it, and where. */
+static int read_recorder(struct store *store, struct open_fold *fold, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const char *text;
-	int r = query_open(store, STATEMENT_WALK_BOOT, &q, err);
+	int r = query_open(store, STATEMENT_WALK_RECORDER, &q, err);
 
 	if (r < 0)
 		return r;
@@ -122,7 +123,10 @@ static int read_boot(struct store *store, struct open_fold *fold, struct err *er
 	text = query_read_text(&q);
 	if (text && strlen(text) < sizeof(fold->boot_id))
 		strcpy(fold->boot_id, text);
-	return 0;
+	text = query_read_text(&q);
+	if (text)
+		fold->job_id = arena_strdup(&fold->arena, text);
+	return text && !fold->job_id ? store_no_memory(store, err) : 0;
 }
 
 /* ---- processes ---- */
@@ -280,7 +284,7 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 	r = read_head(store, fold, filter, err);
 	if (r < 0 || fold->n_ticks == 0)
 		return r;
-	r = read_boot(store, fold, err);
+	r = read_recorder(store, fold, err);
 	if (r == 0 && !filter->heads_only)
 		r = read_chunks(store, fold, filter, err);
 	if (r == 0)
@@ -307,7 +311,7 @@ int open_fold_take(struct store *store, int64_t recorder, const struct folded *f
 	r = read_head(store, fold, filter, err);
 	if (r < 0 || fold->n_ticks == 0)
 		return r;
-	r = read_boot(store, fold, err);
+	r = read_recorder(store, fold, err);
 	if (r == 0 && !filter->heads_only)
 		r = take_parts(store, fold, folded, filter, err);
 	if (r == 0)
@@ -457,8 +461,18 @@ static int tell_all_things(const struct open_fold *fold, struct snapshot *ret)
 	return r < 0 ? r : tell_things(fold, LIST_PROGRESS, &things, t, ret);
 }
 
+/* A tick of a daemon names the daemon: one that does not is a closer look at one job. */
+static enum snapshot_covers covers_of(const struct open_fold *fold, const struct snapshot *s)
+{
+	if (fold->recorder > 0)
+		return COVERS_JOB;
+	return s->daemon_pid > 0 ? COVERS_HOST : COVERS_LOOK;
+}
+
 static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 {
+	int r;
+
 	unsigned tick = fold->ticks[fold->current].index;
 	uint64_t words[HEAD_WORDS];
 
@@ -466,7 +480,9 @@ static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 		words[k] = fold->head.columns[k][tick];
 	memcpy(ret->boot_id, fold->boot_id, sizeof(ret->boot_id));
 	ret->pressure_level = string_at(fold, words[HEAD_LEVEL], &ret->arena);
-	return host_from_words(words, ret);
+	r = host_from_words(words, ret);
+	ret->covers = covers_of(fold, ret);
+	return r;
 }
 
 static int tell_processes(struct store *store, const struct open_fold *fold, struct snapshot *ret,
@@ -508,5 +524,9 @@ int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsign
 		r = settle(store, fold, tell_all_things(fold, ret), err);
 	if (r == 0 && parts & FOLD_PROCESSES)
 		r = tell_processes(store, fold, ret, err);
+	if (r == 0 && ret->covers == COVERS_JOB)
+		ret->covered_job = fold->job_id;
+	else if (r == 0 && ret->covers == COVERS_LOOK && ret->n_processes > 0)
+		ret->covered_job = ret->processes[0].job_id;
 	return r;
 }

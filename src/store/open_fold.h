@@ -41,6 +41,7 @@ struct open_fold {
 	int64_t first_ns, last_ns; /* of all ticks that it was made of… */
 	uint64_t n_recorded;	   /* …and how many those are */
 	char boot_id[BOOT_ID_BYTES];
+	const char *job_id;		    /* of the recorder, where that is a runner; NULL */
 	struct fold_tick ticks[CODEC_ROWS]; /* those to tell, in order */
 	unsigned n_ticks, current;
 	struct buf blob; /* of the head */

@@ -427,10 +427,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"SELECT f.recorder, f.first_ns, f.last_ns, f.n_ticks, f.data FROM folds f"
 		" WHERE f.id = ?1 AND (?2 OR NOT f.is_rolled)",
 	},
-	[STATEMENT_WALK_BOOT] = {
-		"SELECT boot_id FROM boots WHERE id = CASE WHEN ?1 > 0"
+	[STATEMENT_WALK_RECORDER] = {
+		"SELECT (SELECT boot_id FROM boots WHERE id = CASE WHEN ?1 > 0"
 		" THEN (SELECT boot FROM attempts WHERE id = ?1)"
-		" ELSE (SELECT boot FROM daemons WHERE id = -?1) END",
+		" ELSE (SELECT boot FROM daemons WHERE id = -?1) END),"
+		" (SELECT j.job_id FROM attempts a JOIN jobs j ON j.id = a.job WHERE a.id = ?1)",
 	},
 	[STATEMENT_WALK_CHUNKS] = {
 		"SELECT c.data, p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
@@ -768,6 +769,11 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" WHERE id = ?1 ON CONFLICT (attempt) DO UPDATE SET outcome = excluded.outcome,"
 		" note = excluded.note, uid = excluded.uid, wall_ns = excluded.wall_ns",
 	},
+	[STATEMENT_RESTORE_OUTCOME] = {
+		"UPDATE attempts SET outcome = v.measured_outcome, reason = v.measured_reason"
+		" FROM verdicts v WHERE v.attempt = ?1 AND attempts.id = ?1",
+	},
+	[STATEMENT_REMOVE_VERDICT] = { "DELETE FROM verdicts WHERE attempt = ?" },
 	[STATEMENT_VACUUM] = { "PRAGMA incremental_vacuum(32)" },
 };
 

@@ -232,14 +232,17 @@ int store_read_history(struct store *store, const struct history_filter *filter,
 typedef int snapshot_fn(void *ctx, const struct snapshot *snap);
 
 struct snapshot_filter {
-	const char *job_id; /* NULL: any; else those of its recorders, with its processes alone */
+	const char *job_id; /* NULL: any; else those that cover it, with its processes alone */
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
-	size_t limit;		/* 0: all; else the newest so many; not with minutes */
+	size_t limit;		/* 0: all; else of the newest so many; not with minutes */
 	bool with_minutes;	/* as above: a snapshot of each minute, of processes alone */
 };
 
-/* Calls fn for every snapshot as it was written, oldest first; otherwise the same. */
+/*
+ * Calls fn for every snapshot as it was written, oldest first; otherwise the same. They are of
+ * several recorders, each with the jobs that it has looked at: snap->covers says which.
+ */
 int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,
 			 void *ctx, struct err *err);
 

@@ -65,6 +65,7 @@ vtab_give_fn vtab_give_count;	    /* unsigned; 0 is NULL */
 vtab_give_fn vtab_give_text;	    /* const char * */
 vtab_give_fn vtab_give_chars;	    /* char[]; "" is NULL */
 vtab_give_fn vtab_give_state;	    /* char; '?' is NULL */
+vtab_give_fn vtab_give_covers;	    /* enum snapshot_covers */
 vtab_give_fn vtab_give_fd_limit;    /* uint64_t; unlimited is the word, as in JSON */
 vtab_give_fn vtab_give_psi;	    /* struct psi, as JSON */
 /* Of a struct proc_sample, as JSON. */

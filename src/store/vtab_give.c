@@ -110,6 +110,11 @@ void vtab_give_state(sqlite3_context *ctx, const void *field)
 	give_string(ctx, state[0] == '?' || state[0] == '\0' ? NULL : state);
 }
 
+void vtab_give_covers(sqlite3_context *ctx, const void *field)
+{
+	give_string(ctx, snapshot_covers_name(*(const enum snapshot_covers *)field));
+}
+
 /* ---- lists, as JSON ---- */
 
 static void give_json(sqlite3_context *ctx, const struct buf *text)

@@ -80,6 +80,8 @@ static const struct vtab_column columns[] = {
 	{ "uptime_seconds", "REAL", vtab_give_f64, HOST(system.uptime_seconds), "since boot" },
 	{ "resolution_seconds", "REAL", vtab_give_f64, ROW(resolution_seconds), VTAB_NO_KEY, 0,
 	  "NULL: a moment; 60: a minute, of which the host's values are not kept" },
+	{ "covers", "TEXT", vtab_give_covers, HOST(covers),
+	  "host: all jobs; job: the one of its runner; look: one, between two ticks" },
 };
 
 static unsigned n_words(const struct vtab_column *column)

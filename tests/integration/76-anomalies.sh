@@ -27,7 +27,7 @@ plant() { # JOB FAULT SECONDS [OPTION...]
 	shift 3
 	(
 		ulimit -n 128
-		exec "$PROCTOR" run -q --job "$job" "$@" -- python3 "$FAULTS" "$fault" "$seconds"
+		exec "$PROCTOR" run --job "$job" "$@" -- python3 "$FAULTS" "$fault" "$seconds" 2>"$TMP/$job.said"
 	) &
 	pids+=($!)
 }
@@ -73,6 +73,8 @@ found "alone: a leak" alone-leak memory_leak
 json "it is over with its process" "$stdout" 'all(a["ended"] >= a["began"] for a in d)'
 json "what the host was doing is kept" "$stdout" 'all(a["host"]["memory_total_mb"] > 0 for a in d)'
 found "alone: files that are never closed" alone-fds fd_exhaustion
+like "and the run says so when it ends" "$(<"$TMP/alone-fds.said")" "proctor:   (1 anomaly|[0-9]+ anomalies, worst).* files open"
+unlike "a quiet one does not" "$(<"$TMP/alone-quiet.said")" "anomal"
 json "what it had open is kept" "$stdout" \
 	'any(f["target"] == "/dev/null" for a in d if a["pid"] for f in a["evidence"]["culprit"]["open_files"])'
 json "how many they were, too" "$stdout" 'all(a["evidence"]["culprit"]["open_file_count"] > 10 for a in d if a["pid"])'
@@ -208,8 +210,19 @@ run "$PROCTOR" anomalies --job watched-quiet --json
 json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 "$PROCTOR" stop
 
+# Closer looks at one job are in the record, and say nothing of the others.
+check "there were closer looks" test "$("$PROCTOR" sql --no-header --csv "SELECT count(*) FROM snapshots WHERE covers = 'look'")" -gt 0
+run "$PROCTOR" detect --history 1h --json
+json "what would have fired is what did" "$stdout" \
+	'sorted((a["job_id"], a["anomaly_type"]) for a in d if (a["job_id"] or "") in ("watched-fds", "watched-many", "watched-zombie")) == [("watched-fds", "fd_exhaustion"), ("watched-many", "process_explosion"), ("watched-zombie", "zombie")]'
+
 run "$PROCTOR" sql --json "SELECT name, occurrences, jobs FROM patterns WHERE type = 'RESOURCE_ANOMALY'"
 json "each is a pattern, with its jobs" "$stdout" \
 	'any(p["name"] == "memory_leak:python3" and p["occurrences"] == 2 and "alone-leak" in p["jobs"] for p in d)'
+run "$PROCTOR" patterns
+like "and listed as what it is" "$stdout" "^anomaly [a-z_]+ of "
+unlike "which no old rule has found" "$stdout" "by the old rules"
+run "$PROCTOR" patterns --json
+json "in JSON too" "$stdout" 'all(p["state"] == "anomaly" for p in d if p["type"] == "RESOURCE_ANOMALY") and len(d) > 0'
 
 finish

@@ -49,6 +49,14 @@ echo '{"profiles": [{"peak_rss_mb": "much"}]}' >"$TMP/bad.json"
 run "$PROCTOR" correlate --input "$TMP/bad.json"
 is "a bad profile: status" "$status" 2
 like "a bad profile: what and where" "$stderr" "bad.json.*peak_rss_mb.*profile 1.*a number"
+echo '{"profiles": [{"outcome": "success"}, {"outcome": "banana"}]}' >"$TMP/bad.json"
+run "$PROCTOR" correlate --input "$TMP/bad.json"
+is "an outcome that is none: status" "$status" 2
+like "an outcome that is none: said" "$stderr" "'outcome' of profile 2 is .*banana.*success, failure"
+echo '{"profiles": [{"peak_rss_mb": -1}]}' >"$TMP/bad.json"
+run "$PROCTOR" correlate --input "$TMP/bad.json"
+is "less memory than none: status" "$status" 2
+like "less memory than none: said" "$stderr" "a number from 0 on"
 run "$PROCTOR" correlate --input "$TMP/none.json"
 is "no file: status" "$status" 2
 run "$PROCTOR" correlate --input "$TMP/bad.json" --since 1d
@@ -90,11 +98,20 @@ json "later runs confirm it" "$stdout" 'any(p["feature"] == "peak_rss_mb" and p[
 
 run "$PROCTOR" outcome small-1 failure --note "wrong numbers"
 is "a verdict: status" "$status" 0
+is "a verdict: it is said" "$stdout" "small-1 attempt 1: failure, as you say"
 run "$PROCTOR" jobs --json
 json "it is the outcome from now on" "$stdout" '[j for j in d if j["job_id"] == "small-1"][0]["outcome"] == "failure" and [j for j in d if j["job_id"] == "small-1"][0]["exit_code"] == 0'
 run "$PROCTOR" correlate --json
 json "and counts as a failure" "$stdout" 'd["findings"][0]["failures"] == 10'
 is "what was measured is kept" "$("$PROCTOR" sql --no-header 'SELECT measured_outcome, note FROM verdicts' --csv)" "success,wrong numbers"
+run "$PROCTOR" outcome small-1 measured
+is "taken back" "$stdout" "small-1 attempt 1: success, as measured"
+run "$PROCTOR" report small-1 --json
+json "it is what was measured" "$stdout" 'd["outcome"] == "success" and "says so" not in (d["reason"] or "")'
+is "and no verdict is left" "$("$PROCTOR" sql --no-header 'SELECT count(*) FROM verdicts' --csv)" 0
+run "$PROCTOR" outcome small-1 measured
+is "twice is no failure" "$status" 0
+run "$PROCTOR" outcome small-1 failure
 run "$PROCTOR" outcome nobody success
 is "no such job: status" "$status" 1
 run "$PROCTOR" outcome small-1 perhaps
@@ -154,6 +171,28 @@ is "no job file: status" "$status" 2
 run "$PROCTOR" estimate
 is "of nothing: status" "$status" 2
 
+# ---- system calls ----
+
+if strace -f -o /dev/null true 2>/dev/null; then
+	calls=$TMP/calls
+	for i in 1 2 3 4 5; do
+		PROCTOR_HOME=$calls "$PROCTOR" run -q --syscalls strace --job "reads-$i" -- \
+			dd if=/dev/zero of=/dev/null bs=1 count=2000 status=none </dev/null
+		PROCTOR_HOME=$calls "$PROCTOR" outcome "reads-$i" failure >/dev/null
+		PROCTOR_HOME=$calls "$PROCTOR" run -q --syscalls strace --job "sleeps-$i" -- sleep 0.01 </dev/null
+	done
+	run env PROCTOR_HOME="$calls" "$PROCTOR" correlate --json
+	json "calls are learned from, by the old rules" "$stdout" \
+		'any(c["type"] == "syscall_vs_failure" and "syscall_dominant:read" in c["context_tags"] for c in d["compat"])'
+	is "their runs have them" "$(PROCTOR_HOME=$calls "$PROCTOR" sql --no-header --csv \
+		"SELECT count(*) FROM runs WHERE syscalls LIKE '%write %'")" 5
+	run env PROCTOR_HOME="$calls" "$PROCTOR" diff reads-1 sleeps-1 --json
+	json "and they are compared" "$stdout" \
+		'any(r["key"] == "syscall:write" and r["before"] > 20 for r in d["differences"])'
+else
+	skip "system calls are learned from" "strace cannot trace here"
+fi
+
 # ---- one among others ----
 
 eat odd 90 0
@@ -174,6 +213,13 @@ run "$PROCTOR" diff small-2 huge --json
 json "memory is more than usual" "$stdout" '[r for r in d["differences"] if r["key"] == "peak_rss_mb"][0]["judgement"] == "beyond" and d["other_runs"] >= 7'
 run "$PROCTOR" diff small-2 huge
 like "in words" "$stdout" "peak memory .* more than usual"
+like "both commands" "$stdout" "before: small-2 attempt 1, success: .*eat.py 12 0"
+unlike "no GPU, no rows of it" "$stdout" "GPU"
+"$PROCTOR" run -q --job nap -- sleep 0.1 </dev/null
+run "$PROCTOR" diff nap huge
+like "two kinds have no usual spread" "$stdout" "usual: not known; they are runs of different kinds"
+run "$PROCTOR" diff nap huge --json
+json "nor in JSON" "$stdout" 'd["basis"] is None and d["other_runs"] == 0 and all(r["judgement"] == "unknown" for r in d["differences"])'
 run "$PROCTOR" diff again --json
 json "one job: its last two attempts" "$stdout" '(d["before"]["attempt"], d["after"]["attempt"]) == (2, 3)'
 run "$PROCTOR" diff 'again#1' 'again#3' --json

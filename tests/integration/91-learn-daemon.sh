@@ -116,11 +116,23 @@ count_news() { # prints how often something was believed anew since the daemon b
 	json_eval "$(ask daemon.events '{"limit": 4096}')" 'sum("FINDING" in json.dumps(e) for e in d["result"])'
 }
 
+"$PROCTOR" events --follow --json >"$TMP/followed" &
+followers=$!
+"$PROCTOR" events --follow >"$TMP/followed.txt" &
+followers="$followers $!"
+sleep 2 # until both have subscribed
 run python3 "$TMP/listen.py" "$PROCTOR_HOME/proctor.sock" 1
 json "an analysis finds what is there" "$stdout" \
 	'd["answer"]["runs"] == 11 and any("failed 5 of 5" in f["sentence"] for f in d["answer"]["findings"])'
 json "what is believed anew is told" "$stdout" \
 	'all(p["topic"] == "learn.pattern" and p["data"]["type"] in ("FINDING", "RESOURCE_CORRELATION") for p in d["patterns"])'
+has_followed() { grep -q learn.pattern "$TMP/followed" && grep -q learn.pattern "$TMP/followed.txt"; }
+check "those who follow events are told" eventually has_followed
+# shellcheck disable=SC2086 # they are two
+kill $followers
+json "with what it is and when" "[$(grep FINDING "$TMP/followed" | paste -sd,)]" \
+	'all(e["event"] == "learn.pattern" and e["timestamp"] > 1.6e9 for e in d) and len(d) > 0'
+like "and so in words" "$(grep -m1 learn.pattern "$TMP/followed.txt")" "^$(date +%Y)-"
 json "and kept" "$("$PROCTOR" patterns --json)" 'any(p["type"] == "FINDING" and p["state"] == "supported" for p in d)'
 n_news=$(count_news)
 check "the last events have it too" test "$n_news" -gt 0

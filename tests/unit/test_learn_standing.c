@@ -73,7 +73,30 @@ static void test_what_is_not(void **state)
 	s = judge(runs, fill_all(runs, 99), 97.5);
 	assert_true(s.values[STANDING_WALL].low == 2 && s.values[STANDING_WALL].high == 98);
 	assert_false(s.values[STANDING_WALL].is_unusual); /* 2 are beyond: 2 * 3 / 100 */
-	assert_true(judge(runs, 99, 98.5).values[STANDING_WALL].is_unusual);
+	assert_true(judge(runs, 99, 99.5).values[STANDING_WALL].is_unusual);
+}
+
+/* A few KB and a few ms are no news, however many others there are. */
+static void test_nearly_the_same_is_the_same(void **state)
+{
+	struct run_record runs[MAX_RUNS], run;
+	struct standing s = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < MAX_RUNS; i++)
+		fill(&runs[i], OUTCOME_SUCCESS, 0.30, 98.001);
+	fill(&run, OUTCOME_SUCCESS, 0.34, 98.9);
+	assert_int_equal(standing_judge(&run, runs, MAX_RUNS, &s), 0);
+	assert_int_equal(s.values[STANDING_PEAK].n_below, 0);
+	assert_false(s.values[STANDING_PEAK].is_unusual || s.values[STANDING_WALL].is_unusual);
+	fill(&run, OUTCOME_SUCCESS, 0.36, 99.1);
+	assert_int_equal(standing_judge(&run, runs, MAX_RUNS, &s), 0);
+	assert_true(s.values[STANDING_PEAK].is_unusual && s.values[STANDING_WALL].is_unusual);
+	for (size_t i = 0; i < MAX_RUNS; i++)
+		fill(&runs[i], OUTCOME_SUCCESS, 1000, 1000);
+	fill(&run, OUTCOME_SUCCESS, 1009, 991);
+	assert_int_equal(standing_judge(&run, runs, MAX_RUNS, &s), 0);
+	assert_false(s.values[STANDING_PEAK].is_unusual || s.values[STANDING_WALL].is_unusual);
 }
 
 /* Those that failed at once do not make a run of the usual length a long one. */
@@ -120,6 +143,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_usual),
 		cmocka_unit_test(test_what_is_not),
+		cmocka_unit_test(test_nearly_the_same_is_the_same),
 		cmocka_unit_test(test_failures_are_not_the_usual),
 		cmocka_unit_test(test_how_often_it_is_said_of_nothing),
 	};

@@ -467,6 +467,36 @@ static void test_a_finished_attempt_is_exact(void **state)
 	profile_release(&p);
 }
 
+/* Of their time on a CPU; a call that nobody timed has none of it. */
+static void test_calls_of_an_attempt_are_shares(void **state)
+{
+	struct syscall_use uses[] = {
+		{ .name = "read", .count = 5, .cpu_ns = 300, .wait_ns = 9000 },
+		{ .name = "write", .count = 9, .cpu_ns = 100 },
+		{ .name = "futex", .count = 7, .cpu_ns = U64_UNKNOWN },
+	};
+	struct job_profile p;
+	struct attempt a;
+
+	(void)state;
+	make_attempt(&a);
+	a.syscalls = uses;
+	a.n_syscalls = 3;
+	assert_int_equal(profile_from_attempt(&a, &p), 0);
+	assert_int_equal(p.n_hotspots, 3);
+	assert_string_equal(p.hotspots[0].name, "read");
+	assert_true(p.hotspots[0].pct == 75.0 && p.hotspots[1].pct == 25.0);
+	assert_true(p.hotspots[2].pct == 0.0);
+	assert_int_equal(p.hotspot_evidence, EVIDENCE_LOWER_BOUND);
+	profile_release(&p);
+
+	uses[0].cpu_ns = uses[1].cpu_ns = U64_UNKNOWN; /* counted, and not timed */
+	assert_int_equal(profile_from_attempt(&a, &p), 0);
+	assert_int_equal(p.hotspot_evidence, EVIDENCE_UNKNOWN);
+	profile_release(&p);
+	attempt_release(&a);
+}
+
 static void test_a_sheet_is_all_its_tries(void **state)
 {
 	struct job_profile p;
@@ -651,6 +681,7 @@ int main(void)
 		cmocka_unit_test(test_too_many_syscalls_are_said),
 		cmocka_unit_test(test_a_finished_attempt_is_exact),
 		cmocka_unit_test(test_a_sheet_is_all_its_tries),
+		cmocka_unit_test(test_calls_of_an_attempt_are_shares),
 		cmocka_unit_test(test_an_attempt_that_runs_is_mostly_unknown),
 		cmocka_unit_test(test_an_attempt_of_which_nothing_is_known),
 		cmocka_unit_test(test_exact_replaces_sampled),

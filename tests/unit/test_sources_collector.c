@@ -550,6 +550,34 @@ static void test_limit_is_read_when_half_is_used(void **state)
 	assert_int_equal(find(&t->snap, 7)->fd_limit, 20);
 }
 
+/* A limit that was lowered is seen before it is reached: half of the old one may be far away. */
+static void test_limit_is_read_when_files_grow(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	write_file(t, 7, "schedstat", "5000 0 3\n");
+	write_file(t, 7, "io", "rchar: 1\n");
+	write_file(t, 7, "status", "VmHWM:\t 20 kB\n");
+	write_file(t, 7, "limits", "Max open files  1024  1024  files\n");
+	add_fds(t, 7, 0, 4);
+	scan(t);
+	write_file(t, 7, "limits", "Max open files  64  1024  files\n");
+	add_fds(t, 7, 4, 12);
+	write_file(t, 7, "schedstat", "6000 0 4\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->fd_limit, 1024); /* a few more come and go */
+	add_fds(t, 7, 12, 22);
+	write_file(t, 7, "schedstat", "7000 0 5\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->fd_limit, 64);
+	write_file(t, 7, "limits", "Max open files  48  1024  files\n");
+	add_fds(t, 7, 22, 27);
+	write_file(t, 7, "schedstat", "8000 0 6\n");
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->fd_limit, 64); /* counted from there on */
+}
+
 static void test_zombie_keeps_what_is_known_of_it(void **state)
 {
 	struct tree *t = *state;
@@ -1078,6 +1106,7 @@ int main(void)
 		TREE(test_no_proof_of_rest),
 		TREE(test_everything_is_read_now_and_then),
 		TREE(test_seldom_is_by_time),
+		TREE(test_limit_is_read_when_files_grow),
 		TREE(test_limit_is_read_when_half_is_used),
 		TREE(test_zombie_keeps_what_is_known_of_it),
 		TREE(test_scope_jobs_fills_only_those),

@@ -205,6 +205,14 @@ static void test_a_verdict_replaces_the_outcome(void **state)
 	assert_string_equal(raw_text(f->db, "SELECT measured_reason FROM verdicts", text),
 			    "exit code 0");
 	assert_int_equal(store_set_outcome(store, "nobody", 0, &verdict, &err), -ENOENT);
+	assert_int_equal(store_restore_outcome(store, "nobody", 0, &err), -ENOENT);
+	must(store_restore_outcome(store, "a", 0, &err), &err);
+	must(store_restore_outcome(store, "a", 0, &err), &err); /* which it is already */
+	attempt_release(&read);
+	must(store_read_progress(store, "a", 0, &read, &err), &err);
+	assert_int_equal(read.outcome, OUTCOME_SUCCESS);
+	assert_string_equal(read.reason, "exit code 0");
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM verdicts"), 0);
 	attempt_release(&a);
 }
 

@@ -187,6 +187,75 @@ static void test_a_tick_of_two_jobs(void **state)
 	assert_int_equal(count_samples(f->db), 375);
 }
 
+struct covered {
+	unsigned n[3]; /* by what they cover */
+	const char *job_id;
+	size_t n_empty;
+};
+
+static int count_covered(void *ctx, const struct snapshot *snap)
+{
+	struct covered *c = ctx;
+
+	c->n[snap->covers]++;
+	c->n_empty += snap->n_processes == 0;
+	if (snap->covers != COVERS_HOST)
+		assert_string_equal(snap->covered_job, c->job_id);
+	else
+		assert_null(snap->covered_job);
+	assert_true(snapshot_covers(snap, c->job_id));
+	assert_int_equal(snapshot_covers(snap, "nobody's"), snap->covers == COVERS_HOST);
+	return 0;
+}
+
+static struct covered read_covered(struct store *store, const char *filter, const char *job_id)
+{
+	struct covered c = { .job_id = job_id };
+	struct err err = ERR_INIT;
+
+	must(store_read_snapshots(store, &(struct snapshot_filter){ .job_id = filter },
+				  count_covered, &c, &err),
+	     &err);
+	return c;
+}
+
+/* A closer look at one job does not say that the others were gone. */
+static void test_what_a_tick_covers(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = must_begin(store, "a"), b = must_begin(store, "b");
+	const struct attempt *attempts[] = { &a, &b };
+	struct daemon_record d = { .key = { 77, 9 }, .version = "1", .started_wall_ns = 5 };
+	struct covered seen;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_daemon(store, &d, &err), &err);
+	for (unsigned k = 0; k < 150; k++) {
+		struct tick_record tick = { .snap = &snap, .attempts = attempts };
+
+		make_snapshot(&snap, "a", k);
+		tick.n_attempts = k % 3 ? 1 : 2; /* two looks at a behind each tick */
+		if (k % 3 == 0)
+			snap.processes[1].job_id = "b";
+		else
+			snap.daemon_pid = 0;
+		must(store_write_tick(store, -d.id, &tick, &err), &err);
+	}
+	seen = read_covered(store, NULL, "a");
+	assert_int_equal(seen.n[COVERS_HOST], 50);
+	assert_int_equal(seen.n[COVERS_LOOK], 100);
+	seen = read_covered(store, "b", "b");
+	assert_int_equal(seen.n[COVERS_HOST], 50);
+	assert_int_equal(seen.n[COVERS_LOOK] + seen.n_empty, 0);
+	make_snapshot(&snap, "b", 200);
+	must(write_tick(store, &b, &snap, NULL, NULL, 0, &err), &err);
+	seen = read_covered(store, "b", "b");
+	assert_int_equal(seen.n[COVERS_JOB], 1);
+}
+
 static void test_who_still_runs(void **state)
 {
 	struct fixture *f = *state;
@@ -259,6 +328,7 @@ int main(void)
 		STORE_TEST(test_snapshots_come_back),
 		STORE_TEST(test_the_newest_oldest_first),
 		STORE_TEST(test_a_tick_of_two_jobs),
+		STORE_TEST(test_what_a_tick_covers),
 		STORE_TEST(test_who_still_runs),
 		STORE_TEST(test_names_are_bounded),
 		STORE_TEST(test_damaged_ticks_do_not_stop_recording),
