@@ -27,33 +27,39 @@ struct gpus {
 
 /* ---- whether there are any ---- */
 
-/* One of these is there when a driver has found one: NVIDIA's own, and the kernel's for all others.
- */
-static const char *const gpu_folders[] = { "proc/driver/nvidia/gpus", "dev/dri" };
+#define NVIDIA_GPUS "proc/driver/nvidia/gpus"
 
-static bool has_entries(int root_fd, const char *path)
+static uint32_t count_entries(int root_fd, const char *path)
 {
 	CLEANUP(close_fd) int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const struct dirent *entry;
-	bool found = false;
+	uint32_t n = 0;
 	DIR *dir;
 
 	dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir)
-		return false;
+		return 0;
 	fd = -1; /* the DIR has it now */
-	while (!found && (entry = readdir(dir)))
-		found = entry->d_name[0] != '.';
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.';
 	closedir(dir);
-	return found;
+	return n;
+}
+
+uint32_t gpu_count_nvidia(int root_fd)
+{
+	return count_entries(root_fd, NVIDIA_GPUS);
+}
+
+bool gpu_has_nvidia(int root_fd)
+{
+	return gpu_count_nvidia(root_fd) > 0 || faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0;
 }
 
 bool sources_has_gpu(int root_fd)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(gpu_folders); i++)
-		if (has_entries(root_fd, gpu_folders[i]))
-			return true;
-	return faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0;
+	return gpu_has_nvidia(root_fd) ||
+	       (count_entries(root_fd, "dev/dri") > 0 && gpu_has_drm(root_fd));
 }
 
 /* ---- readings ---- */

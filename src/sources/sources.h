@@ -348,7 +348,8 @@ struct gpus;
 struct gpus_options {
 	int root_fd;
 	double interval_seconds;
-	bool at_once; /* the first reading, and not after an interval */
+	bool at_once;		 /* the first reading, and not after an interval */
+	double patience_seconds; /* until a driver that does not answer is given up; 0: 30 */
 };
 
 /*

@@ -10,8 +10,13 @@
 struct nvml_stand_in {
 	int handle_result[STAND_IN_GPUS], use_result[STAND_IN_GPUS];
 	int list_result, shares_result;
-	unsigned pid; /* the one that holds 1 MiB of each GPU */
+	unsigned pid;	/* the one that holds 1 MiB of each GPU */
+	unsigned share; /* its percentage; told of nobody while it is 0 */
 	unsigned n_sessions;
+	unsigned n_share_asks; /* of the first GPU */
+	unsigned n_missing;    /* that are not even counted any more, of the first ones */
+	unsigned xid;	       /* told once, of the last GPU; 0: none */
+	const char *hang_path; /* asked for its use, a GPU hangs while this file is there */
 };
 
 /* The library's own; found by its name, as its functions are. */
