@@ -362,14 +362,20 @@ struct gpus *gpus_close(struct gpus *g);
 /* Until there is a reading, or for so long. */
 void gpus_wait(struct gpus *g, int timeout_ms);
 
-/* What is wrong, or odd, with the last reading; NULL: nothing. */
+/* What is wrong, or odd, with the last reading, or that none comes; NULL: nothing. */
 const char *gpus_note(const struct gpus *g);
 
-/* Who is asked: "NVML"; NULL: nobody, so far. */
+/* Who answers: "NVML"; NULL: nobody, now. */
 const char *gpus_rung(const struct gpus *g);
 
-/* Who it is, among the rungs. */
+/* Who has answered since it was opened, among the rungs. */
 void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n);
+
+/* What went wrong since it was opened, and for how long; false: nothing. */
+bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size);
+
+/* CPU time of the process that asks, so far. */
+uint64_t gpus_cpu_ns(const struct gpus *g);
 
 /* For the collector: the devices of the last reading that is not too old, and who holds them. */
 void gpus_fill(struct gpus *g, struct snapshot *s);

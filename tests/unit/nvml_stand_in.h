@@ -1,6 +1,7 @@
 /*
  * nvml_stand_in - a library with the functions of NVIDIA's that do what a test tells them to:
- * no real GPU falls off the bus when it is asked to.
+ * no real GPU falls off the bus when it is asked to. In other programs STAND_IN_PID_FILE names
+ * a file with the pid, and STAND_IN_FAIL_FILE is fail_path.
  */
 #ifndef PROCTOR_TESTS_NVML_STAND_IN_H
 #define PROCTOR_TESTS_NVML_STAND_IN_H
@@ -16,6 +17,7 @@ struct nvml_stand_in {
 	unsigned n_share_asks; /* of the first GPU */
 	unsigned n_missing;    /* that are not even counted any more, of the first ones */
 	unsigned xid;	       /* told once, of the last GPU; 0: none */
+	const char *fail_path; /* no GPU answers while this file is there */
 	const char *hang_path; /* asked for its use, a GPU hangs while this file is there */
 };
 

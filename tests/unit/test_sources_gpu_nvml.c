@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "nvml_stand_in.h"
@@ -67,7 +68,7 @@ static void load_stand_in(void)
 
 static int open_all(void **state)
 {
-	static const char *const folders[] = { "proc", "proc/100", "proc/100/fd" };
+	static const char *const folders[] = { "proc", "proc/100", "proc/100/fd", "dev" };
 
 	(void)state;
 	load_stand_in();
@@ -448,6 +449,68 @@ static void test_a_hang_is_ended(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* ---- what is said of it ---- */
+
+/* A collector's look so many seconds after now. */
+static void look_after(struct gpus *g, uint64_t seconds)
+{
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	snap.boot_ns = clock_boot_ns() + seconds * 1000000000;
+	gpus_fill(g, &snap);
+	snapshot_release(&snap);
+}
+
+static void test_trouble_is_told(void **state)
+{
+	struct gpus_options options = reader_options();
+	char text[256], path[128];
+	struct gpus *g = NULL;
+
+	(void)state;
+	put("dev/nvidiactl", "");
+	snprintf(path, sizeof(path), "%s/fail", fixture.root);
+	fixture.told->fail_path = path;
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_string_equal(text, "the run was over before they were read");
+	gpus_wait(g, 20000);
+	look_after(g, 0);
+	assert_string_equal(gpus_rung(g), "NVML");
+	assert_false(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_true(gpus_cpu_ns(g) > 0);
+	put("fail", "");
+	for (int left = 1000; gpus_rung(g) && left > 0; left--) {
+		usleep(10000);
+		look_after(g, 0);
+	}
+	assert_null(gpus_rung(g));
+	assert_string_equal(gpus_note(g), "NVML cannot read a GPU: Unknown Error");
+	look_after(g, 5);
+	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_non_null(strstr(text, "NVML cannot read a GPU: Unknown Error (for "));
+	gpus_close(g);
+	assert_int_equal(unlink(path), 0);
+	await_all();
+}
+
+static void test_silence_is_told(void **state)
+{
+	struct gpus_options options = reader_options();
+	char text[256];
+	struct gpus *g = NULL;
+
+	(void)state;
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	gpus_wait(g, 20000);
+	look_after(g, 100); /* no reading has come for so long */
+	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_non_null(strstr(text, "the drivers do not answer (for 10"));
+	gpus_close(g);
+	await_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +528,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_silent_ones_keep_their_numbers, add_card,
 						remove_card),
 		cmocka_unit_test_setup(test_a_hang_is_ended, all_is_well),
+		cmocka_unit_test_setup(test_trouble_is_told, all_is_well),
+		cmocka_unit_test_setup(test_silence_is_told, all_is_well),
 	};
 
 	return cmocka_run_group_tests_name("sources_gpu_nvml", tests, open_all, close_all);
