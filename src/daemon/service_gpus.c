@@ -6,7 +6,8 @@
 #include "daemon/service_internal.h"
 
 /* Drivers that fail and answer by turns say so no more often. */
-#define LOG_EVERY_NS UINT64_C(60000000000)
+#define LOG_PERIOD_NS UINT64_C(3600000000000)
+#define MAX_LOGGED 12
 
 void service_open_gpus(struct service *s)
 {
@@ -28,9 +29,12 @@ static void set_rung(struct service *s)
 
 static void log_change(struct service_gpus *g, uint64_t now_ns)
 {
-	if (g->logged_boot_ns && now_ns - g->logged_boot_ns < LOG_EVERY_NS)
+	if (now_ns - g->logged_boot_ns >= LOG_PERIOD_NS) {
+		g->logged_boot_ns = now_ns;
+		g->n_logged = 0;
+	}
+	if (g->n_logged++ >= MAX_LOGGED)
 		return;
-	g->logged_boot_ns = now_ns;
 	if (g->note[0])
 		log_warning("GPUs are read by %s: %s", g->rung, g->note);
 	else

@@ -52,9 +52,10 @@ struct tick_stats {
 
 /* Who reads GPUs, and what was said of it last. */
 struct service_gpus {
-	struct gpus *reader; /* NULL: there are none, or nobody wants to know */
-	uint64_t cpu_ns;     /* of its process, counted in so far */
-	uint64_t logged_boot_ns;
+	struct gpus *reader;	 /* NULL: there are none, or nobody wants to know */
+	uint64_t cpu_ns;	 /* of its process, counted in so far */
+	uint64_t logged_boot_ns; /* since then so many lines: */
+	unsigned n_logged;
 	char rung[64], note[256];
 };
 

@@ -381,7 +381,9 @@ uint64_t gpus_cpu_ns(const struct gpus *g);
 void gpus_fill(struct gpus *g, struct snapshot *s);
 void gpus_fill_processes(const struct gpus *g, struct snapshot *s);
 
-/* Whether a driver has found a GPU. Without one "no GPUs" is known. */
+/* Whether a driver has found a GPU. Without one "no GPUs" is known: neither of these is there. */
+#define SOURCES_GPU_LOOKED_FOR \
+	"/proc/driver/nvidia/gpus, /dev/nvidiactl, cards of amdgpu, i915 or xe in /dev/dri"
 bool sources_has_gpu(int root_fd);
 
 /*
