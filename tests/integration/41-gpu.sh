@@ -11,6 +11,11 @@ if ! [ -e /dev/nvidiactl ] && ! [ -e /dev/dri ]; then
 	run "$PROCTOR" doctor
 	like "doctor says what it has looked for" "$stdout" 'GPUs +ok +none; looked for /proc/driver/nvidia'
 fi
+if ! command -v nvidia-smi >/dev/null; then
+	run "$SOURCE_ROOT/tests/gpu/run" "$PROCTOR"
+	is "without one the tests of real GPUs test nothing" "$status" 77
+	is "and say so" "$stdout" "no NVIDIA GPU here: nothing tested"
+fi
 [ -e "$library/libnvidia-ml.so.1" ] || { skip "a GPU" "the stand-in is not built"; finish; }
 
 # with_gpu COMMAND...: where NVIDIA's device files are, and all processes are ours.
