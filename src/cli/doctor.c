@@ -311,7 +311,7 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 	bool answered;
 
 	if (!sources_has_gpu(p->root_fd)) {
-		buf_add_str(detail, "this host has none");
+		buf_add_str(detail, "none; looked for " SOURCES_GPU_LOOKED_FOR);
 		return HEALTH_OK;
 	}
 	if (!p->config.gpu_enabled) {

@@ -292,6 +292,7 @@ static int show_live(const struct top_args *args, const struct settings *ctx, st
 		.interval_seconds = args->frame_seconds,
 		.store = store,
 		.mask = ctx->mask,
+		.reads_gpus = ctx->config.gpu_enabled,
 		.since_wall_ns = args->filter.since_wall_ns,
 		.until_wall_ns = args->filter.until_wall_ns,
 		.helpers = &helpers,

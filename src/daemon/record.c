@@ -555,18 +555,23 @@ static void keep_calls(struct run *run)
 		add_unknown(run->attempt, "syscalls", why);
 }
 
+static void note_gpus(struct run *run)
+{
+	char why[256];
+
+	if (run->gpus && gpus_tell_trouble(run->gpus, why, sizeof(why)))
+		add_unknown(run->attempt, "gpus", why);
+	else if (!run->gpus && sources_has_gpu(run->root_fd))
+		add_unknown(run->attempt, "gpus", "gpu_enabled is false in the configuration");
+}
+
 static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
 	if (!run->calls)
 		add_unknown(a, "syscall_hotspots", run->calls_err.text);
-	if (run->gpus && (!gpus_rung(run->gpus) || gpus_note(run->gpus)))
-		add_unknown(a, "gpus",
-			    gpus_note(run->gpus) ? gpus_note(run->gpus)
-						 : "the run was over before they were read");
-	else if (!run->gpus && sources_has_gpu(run->root_fd))
-		add_unknown(a, "gpus", "gpu_enabled is false in the configuration");
+	note_gpus(run);
 	if (!run->collector)
 		add_unknown(a, "samples", "/proc cannot be read");
 	if (!run->life)

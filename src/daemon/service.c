@@ -91,23 +91,12 @@ static void describe(struct service *s)
 	describe_rungs(s);
 }
 
-/* Before there are threads. */
-static void open_gpus(struct service *s)
-{
-	const struct gpus_options options = { .root_fd = s->root_fd,
-					      .interval_seconds = s->config->interval_seconds };
-	struct err err = ERR_INIT;
-
-	if (s->config->gpu_enabled && gpus_open(&options, &s->gpus, &err) < 0)
-		log_warning("GPUs are not read: %s", err.text);
-}
-
 static int open_sources(struct service *s, struct err *err)
 {
 	s->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	open_gpus(s);
+	service_open_gpus(s);
 	return service_configure(s, err);
 }
 
@@ -289,7 +278,7 @@ static void close_service(struct service *s)
 	service_drop_guests(s);
 	s->collector = collector_free(s->collector);
 	s->between = collector_free(s->between);
-	s->gpus = gpus_close(s->gpus);
+	s->gpus.reader = gpus_close(s->gpus.reader);
 	s->assigner = assigner_free(s->assigner);
 	s->jsonl = jsonl_free(s->jsonl);
 	s->loop = loop_free(s->loop);

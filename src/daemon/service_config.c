@@ -19,7 +19,7 @@ static int make_collector(const struct service *s, const struct mask *mask, bool
 	const struct collector_options options = {
 		.root_fd = s->root_fd,
 		.mask = mask,
-		.gpus = s->gpus,
+		.gpus = s->gpus.reader,
 		.want_ebpf = want_ebpf,
 	};
 

@@ -43,11 +43,20 @@ struct tick_stats {
 	uint64_t cpu_ns;   /* of the last one */
 	uint64_t lag_ns;   /* how late the last one began */
 	double load;	   /* share of one core, of the last ticks */
-	double other_load; /* of all else that the process did between them: requests, learning */
+	double other_load; /* of all else that was done between them: requests, learning, GPUs */
 	uint64_t cpu_before_ns, boot_before_ns; /* at the end of the last tick; 0: there was none */
 	bool is_costly_otherwise;		/* said once */
 	unsigned n_since_change;
 	struct stage_state stages[SERVICE_STAGES];
+};
+
+/* Who reads GPUs, and what was said of it last. */
+struct service_gpus {
+	struct gpus *reader;	 /* NULL: there are none, or nobody wants to know */
+	uint64_t cpu_ns;	 /* of its process, counted in so far */
+	uint64_t logged_boot_ns; /* since then so many lines: */
+	unsigned n_logged;
+	char rung[64], note[256];
 };
 
 #define SERVICE_MAX_OOMS 32
@@ -113,7 +122,7 @@ struct service {
 	int signal_fd;
 	int root_fd;
 
-	struct gpus *gpus; /* NULL: there are none, or nobody wants to know */
+	struct service_gpus gpus;
 	struct collector *collector;
 	struct collector *between; /* for looks between two ticks; NULL: there was none yet */
 	struct assigner *assigner;
@@ -205,6 +214,17 @@ void service_record_now(struct service *s);
 
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
+
+/* ---- service_gpus.c ---- */
+
+/* Before there are threads. */
+void service_open_gpus(struct service *s);
+
+/* After a tick: a change of who answers, or of what is wrong, is logged and shown. */
+void service_watch_gpus(struct service *s);
+
+/* CPU time of the process that asks the drivers since the last call. */
+uint64_t service_take_gpu_cpu_ns(struct service *s);
 
 /* ---- service_queue.c ---- */
 

@@ -18,9 +18,10 @@ static void write_rungs(struct json *j, const struct service *s)
 static void write_costs(struct json *j, const struct service *s)
 {
 	uint64_t up_ns = clock_boot_ns() - s->started_boot_ns;
+	uint64_t cpu_ns = clock_cpu_ns() + s->gpus.cpu_ns;
 
-	json_key_f64(j, "cpu_seconds", clock_ns_to_seconds(clock_cpu_ns()));
-	json_key_f64(j, "cpu_percent", (double)clock_cpu_ns() * 100 / (double)(up_ns + 1));
+	json_key_f64(j, "cpu_seconds", clock_ns_to_seconds(cpu_ns));
+	json_key_f64(j, "cpu_percent", (double)cpu_ns * 100 / (double)(up_ns + 1));
 	json_key_f64(j, "rss_mb", u64_to_mb(sources_read_rss(s->root_fd, getpid())));
 	json_key_f64(j, "interval_seconds", s->interval_seconds);
 	json_key_u64(j, "ticks", s->stats.n_ticks);

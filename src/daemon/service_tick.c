@@ -532,12 +532,16 @@ static void plan_tick(struct service *s)
 #define LOAD_WEIGHT 0.1 /* of the last tick */
 #define TICKS_BEFORE_JUDGED 10
 
-/* What all threads have used since the end of the last tick, until this one began. */
+/*
+ * What all threads have used since the end of the last tick, until this one began, and what the
+ * process that asks GPUs had used when its last reading came.
+ */
 static void count_others(struct service *s, uint64_t cpu_ns, uint64_t boot_ns)
 {
 	struct tick_stats *stats = &s->stats;
 	uint64_t elapsed_ns = boot_ns - stats->boot_before_ns;
 
+	cpu_ns += service_take_gpu_cpu_ns(s);
 	if (stats->boot_before_ns != 0 && elapsed_ns > 0)
 		stats->other_load += ((double)(cpu_ns - stats->cpu_before_ns) / (double)elapsed_ns -
 				      stats->other_load) *
@@ -551,7 +555,7 @@ static void tell_of_others(struct service *s, double cap)
 	bool is_costly = stats->other_load > cap;
 
 	if (is_costly && !stats->is_costly_otherwise)
-		log_warning("requests and learning take %.1f %% of a core, and ticks %.1f %%: the "
+		log_warning("requests, learning and GPUs take %.1f %% of a core, and ticks %.1f %%: the "
 			    "first do not get less by looking less often",
 			    stats->other_load * 100, stats->load * 100);
 	if (is_costly || stats->other_load < cap / 2)
@@ -605,6 +609,7 @@ static void on_tick_timer(void *ctx)
 	count_others(s, cpu_before, clock_boot_ns());
 	s->stats.lag_ns = cadence_lag(&s->cadence, clock_boot_ns());
 	daemon_tick(s);
+	service_watch_gpus(s);
 	s->stats.cpu_ns = clock_cpu_ns() - cpu_before;
 	adapt_interval(s, s->stats.cpu_ns);
 	s->stats.cpu_before_ns = clock_cpu_ns();

@@ -98,22 +98,10 @@ void account_add_tick(struct account *a, const struct series_point *point, uint6
 	u->peak_cpu_percent = fmax(u->peak_cpu_percent, point->cpu_percent); /* skips NaN */
 }
 
-uint64_t account_gpu_busy_ns(double percent, uint64_t since_ns)
-{
-	if (!f64_known(percent) || !u64_known(since_ns))
-		return U64_UNKNOWN;
-	return (uint64_t)((double)since_ns * percent / 100.0);
-}
-
 void account_add_gpu_tick(struct account *a, uint64_t held_bytes, double percent, uint64_t since_ns)
 {
-	struct usage *u = &a->usage;
-	bool is_idle = u64_known(held_bytes) && held_bytes > 0 && percent == 0.0;
-
-	u->peak_gpu_bytes = u64_max_known(u->peak_gpu_bytes, held_bytes);
-	u->gpu_busy_ns = u64_add_known(u->gpu_busy_ns, account_gpu_busy_ns(percent, since_ns));
-	if (u64_known(held_bytes))
-		u->gpu_idle_ns = u64_add_known(u->gpu_idle_ns, is_idle ? since_ns : 0);
+	a->usage.peak_gpu_bytes = u64_max_known(a->usage.peak_gpu_bytes, held_bytes);
+	gpu_time_add(&a->gpu, held_bytes, percent, since_ns);
 }
 
 /* Adds what a counter has grown by since it was last seen, which may be never. */
@@ -220,6 +208,8 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 {
 	*ret = a->usage;
 	ret->wall_ns = u64_delta(boot_ns, a->started_boot_ns);
+	ret->gpu_busy_ns = gpu_time_busy_ns(&a->gpu);
+	ret->gpu_idle_ns = gpu_time_idle_ns(&a->gpu);
 	ret->spawn_evidence = sees_births ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
 	if (!is_all_waited(a))
 		is_complete = false;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/time.h>
 
+#include "jobs/gpu_time.h"
 #include "jobs/runner.h"
 #include "model/job.h"
 #include "model/snapshot.h"
@@ -23,6 +24,7 @@ struct account {
 	uint64_t reaped_rss_limit_bytes; /* largest that does not: true peaks are not above it */
 	uint64_t sampled_user_ns;	 /* of all processes, each at its last sample */
 	uint64_t sampled_system_ns;
+	struct gpu_time gpu;
 	bool has_unreadable_io;
 	bool has_unwaited; /* a parent that ignores SIGCHLD: what its children used is lost to wait4
 			    */
@@ -58,9 +60,6 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 
 /* Whether ru_maxrss says something about the command, and not about us before exec. */
 bool account_is_own_peak(const struct reaped *reaped);
-
-/* The time of one GPU that a share of it is; U64_UNKNOWN. */
-uint64_t account_gpu_busy_ns(double percent, uint64_t since_ns);
 
 uint64_t account_timeval_ns(struct timeval tv);
 

@@ -25,6 +25,7 @@
 /* A proc_record and what only the tally wants to know about it. */
 struct entry {
 	struct proc_record record;
+	struct gpu_time gpu;
 	unsigned serial; /* of the try that it belongs to */
 	bool is_root;
 	bool fork_was_told; /* by the kernel; a root is announced by the runner first */
@@ -604,8 +605,8 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 	if (sheet)
 		account_add_sampled_cpu(sheet, &e->record, p);
 	update_numbers(&e->record, p);
-	e->record.gpu_busy_ns = u64_add_known(
-		e->record.gpu_busy_ns, account_gpu_busy_ns(p->gpu_percent, t->since_tick_ns));
+	gpu_time_add(&e->gpu, p->gpu_memory_bytes, p->gpu_percent, t->since_tick_ns);
+	e->record.gpu_busy_ns = gpu_time_busy_ns(&e->gpu);
 	note_parent(t, p->ppid);
 }
 
@@ -663,7 +664,8 @@ static uint64_t sample_cpu_ns(const struct proc_sample *p)
 /* What the processes of a tick add up to: of the whole job, and of the try that runs. */
 struct tick_sum {
 	uint64_t n_processes, rss_bytes, hwm_bytes, gpu_bytes;
-	double gpu_percent;
+	double gpu_percent;    /* of those that told */
+	bool has_untold_share; /* of one that may use a GPU: then the sum says nothing */
 };
 
 static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
@@ -675,6 +677,8 @@ static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
 	if (f64_known(p->gpu_percent))
 		sum->gpu_percent = f64_known(sum->gpu_percent) ? sum->gpu_percent + p->gpu_percent
 							       : p->gpu_percent;
+	else if (p->gpu_memory_bytes > 0) /* or unknown, which is more */
+		sum->has_untold_share = true;
 }
 
 static void add_tick(struct account *a, const struct tick_sum *sum, struct series_point point,
@@ -683,7 +687,8 @@ static void add_tick(struct account *a, const struct tick_sum *sum, struct serie
 	point.n_processes = sum->n_processes;
 	point.rss_bytes = sum->rss_bytes;
 	account_add_tick(a, &point, sum->hwm_bytes);
-	account_add_gpu_tick(a, sum->gpu_bytes, sum->gpu_percent, since_ns);
+	account_add_gpu_tick(a, sum->gpu_bytes,
+			     sum->has_untold_share ? F64_UNKNOWN : sum->gpu_percent, since_ns);
 }
 
 /* Rounding to ticks can give a little more than the machine has. */
@@ -702,7 +707,7 @@ static bool is_settled_zombie(const struct tally *t, const struct proc_sample *p
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret)
 {
-	struct tick_sum all = { 0, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, F64_UNKNOWN };
+	struct tick_sum all = { 0, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, F64_UNKNOWN, false };
 	struct tick_sum of_try = all;
 	struct series_point point = { .wall_ns = snap->wall_ns, .sheet_num = sheet_num };
 	uint64_t cpu_ns = 0;

@@ -254,7 +254,7 @@ static void use_process(struct job_use *use, const struct proc_sample *p, bool g
 	use->rss_bytes = u64_add(use->rss_bytes, p->rss_bytes);
 	use->open_fds = u64_add(use->open_fds, p->open_fds);
 	if (gpus_known)
-		use->gpu_memory_bytes = u64_add_known(use->gpu_memory_bytes, p->gpu_memory_bytes);
+		use->gpu_memory_bytes = u64_add(use->gpu_memory_bytes, p->gpu_memory_bytes);
 	if (f64_known(p->cpu_percent))
 		use->cpu_percent += p->cpu_percent;
 }

@@ -1,9 +1,8 @@
 #include "sources/gpu.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,43 +17,22 @@
 #define MAX_AGE_INTERVALS 3
 #define EXTRA_AGE_NS UINT64_C(10000000000)
 
-struct gpus {
-	int fd;
-	uint64_t max_age_ns;
-	bool has_reading;
-	struct gpu_reading now, next;
+/* What has gone wrong so far, of the time in which somebody wanted to know. */
+struct trouble {
+	uint64_t looked_boot_ns; /* the last time; 0: never */
+	uint64_t all_ns, bad_ns;
+	char note[GPU_NOTE_BYTES]; /* the first; "": none */
 };
 
-/* ---- whether there are any ---- */
-
-/* One of these is there when a driver has found one: NVIDIA's own, and the kernel's for all others.
- */
-static const char *const gpu_folders[] = { "proc/driver/nvidia/gpus", "dev/dri" };
-
-static bool has_entries(int root_fd, const char *path)
-{
-	CLEANUP(close_fd) int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	const struct dirent *entry;
-	bool found = false;
-	DIR *dir;
-
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir)
-		return false;
-	fd = -1; /* the DIR has it now */
-	while (!found && (entry = readdir(dir)))
-		found = entry->d_name[0] != '.';
-	closedir(dir);
-	return found;
-}
-
-bool sources_has_gpu(int root_fd)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(gpu_folders); i++)
-		if (has_entries(root_fd, gpu_folders[i]))
-			return true;
-	return faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0;
-}
+struct gpus {
+	int fd;
+	uint64_t opened_boot_ns, max_age_ns;
+	uint64_t cpu_ns;
+	bool has_reading;
+	char rung[GPU_NAME_BYTES]; /* the last that answered; "": none */
+	struct trouble trouble;
+	struct gpu_reading now, next;
+};
 
 /* ---- readings ---- */
 
@@ -74,6 +52,7 @@ int gpus_open(const struct gpus_options *options, struct gpus **ret, struct err 
 		free(g);
 		return r;
 	}
+	g->opened_boot_ns = clock_boot_ns();
 	g->max_age_ns =
 		(uint64_t)(options->interval_seconds * MAX_AGE_INTERVALS * 1e9) + EXTRA_AGE_NS;
 	*ret = g;
@@ -104,6 +83,12 @@ static int compare_processes(const void *a, const void *b)
 	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
 }
 
+/* Of a reader that was started again it begins at 0. */
+static void count_cpu(struct gpus *g, uint64_t before_ns, uint64_t now_ns)
+{
+	g->cpu_ns += now_ns >= before_ns ? now_ns - before_ns : now_ns;
+}
+
 /* The newest that has come. */
 static void take_readings(struct gpus *g)
 {
@@ -114,7 +99,10 @@ static void take_readings(struct gpus *g)
 			return;
 		if (!is_whole(&g->next, (size_t)n))
 			continue;
+		count_cpu(g, g->now.cpu_ns, g->next.cpu_ns);
 		memcpy(&g->now, &g->next, (size_t)n);
+		if (g->now.rung[0])
+			memcpy(g->rung, g->now.rung, sizeof(g->rung));
 		qsort(g->now.processes, g->now.n_processes, sizeof(g->now.processes[0]),
 		      compare_processes);
 		g->has_reading = true;
@@ -129,15 +117,45 @@ void gpus_wait(struct gpus *g, int timeout_ms)
 		take_readings(g);
 }
 
+static bool is_recent(const struct gpus *g, uint64_t boot_ns)
+{
+	uint64_t since_ns = g->has_reading ? g->now.boot_ns : g->opened_boot_ns;
+
+	return boot_ns < since_ns || boot_ns - since_ns <= g->max_age_ns;
+}
+
 static bool is_fresh(const struct gpus *g, uint64_t boot_ns)
 {
-	return g->has_reading && g->now.rung[0] &&
-	       (boot_ns < g->now.boot_ns || boot_ns - g->now.boot_ns <= g->max_age_ns);
+	return g->has_reading && g->now.rung[0] && is_recent(g, boot_ns);
+}
+
+/* What is wrong at that moment; NULL: nothing, or the first reading is not due yet. */
+static const char *find_trouble(const struct gpus *g, uint64_t boot_ns)
+{
+	if (!is_recent(g, boot_ns))
+		return "the drivers do not answer";
+	return g->has_reading && g->now.note[0] ? g->now.note : NULL;
+}
+
+static void watch_trouble(struct gpus *g, uint64_t boot_ns)
+{
+	struct trouble *t = &g->trouble;
+	uint64_t since_ns = boot_ns - (t->looked_boot_ns ? t->looked_boot_ns : g->opened_boot_ns);
+	const char *note = find_trouble(g, boot_ns);
+
+	if (boot_ns < t->looked_boot_ns || boot_ns < g->opened_boot_ns)
+		return;
+	t->looked_boot_ns = boot_ns;
+	t->all_ns += since_ns;
+	t->bad_ns += note ? since_ns : 0;
+	if (note && !t->note[0])
+		snprintf(t->note, sizeof(t->note), "%s", note);
 }
 
 void gpus_fill(struct gpus *g, struct snapshot *s)
 {
 	take_readings(g);
+	watch_trouble(g, s->boot_ns);
 	if (!is_fresh(g, s->boot_ns))
 		return;
 	s->gpus = arena_alloc(&s->arena, (g->now.n_devices + 1) * sizeof(*s->gpus));
@@ -187,19 +205,40 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 	}
 }
 
+/* ---- who answers ---- */
+
 const char *gpus_note(const struct gpus *g)
 {
-	return g->has_reading && g->now.note[0] ? g->now.note : NULL;
+	return find_trouble(g, clock_boot_ns());
 }
 
 const char *gpus_rung(const struct gpus *g)
 {
-	return g->has_reading && g->now.rung[0] ? g->now.rung : NULL;
+	return is_fresh(g, clock_boot_ns()) ? g->now.rung : NULL;
+}
+
+bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size)
+{
+	const struct trouble *t = &g->trouble;
+
+	if (t->note[0])
+		snprintf(ret, size, "%s (for %.0f of %.0f s)", t->note, (double)t->bad_ns / 1e9,
+			 (double)t->all_ns / 1e9);
+	else if (!g->rung[0])
+		snprintf(ret, size, "%s",
+			 g->has_reading ? "no driver tells of any"
+					: "the run was over before they were read");
+	return t->note[0] || !g->rung[0];
+}
+
+uint64_t gpus_cpu_ns(const struct gpus *g)
+{
+	return g->cpu_ns;
 }
 
 void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n)
 {
-	const char *rung = arena_strdup(arena, gpus_rung(g));
+	const char *rung = g->rung[0] ? arena_strdup(arena, g->rung) : NULL;
 	const char *note = arena_strdup(arena, gpus_note(g));
 
 	for (size_t i = 0; i < n; i++) {

@@ -32,6 +32,7 @@ struct gpu_process {
 
 struct gpu_reading {
 	uint64_t boot_ns;	   /* when it was complete */
+	uint64_t cpu_ns;	   /* that all readings of the process that reads took so far */
 	char rung[GPU_NAME_BYTES]; /* who said so: "NVML", "NVML + DRM fdinfo"; "": nobody */
 	char note[GPU_NOTE_BYTES]; /* what is wrong, or odd; "": nothing */
 	uint32_t n_devices;
@@ -60,7 +61,7 @@ void gpu_add_process(struct gpu_reading *r, const struct gpu_process *p);
 /* The first note stays. */
 void gpu_note(struct gpu_reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Shares that cannot be are unknown; a little too much is 100, and noted. */
+/* Shares that cannot be (negative, tenfold) are unknown; a little too much is 100, and noted. */
 double gpu_sane_percent(struct gpu_reading *r, int device, double percent);
 
 /* For doctor: called with what each kind of question costs. */
@@ -80,18 +81,55 @@ struct gpu_driver {
 	void (*close)(void *driver);
 };
 
+/* Whether NVIDIA's driver is there: then a library that is missing is worth a word. */
+bool gpu_has_nvidia(int root_fd);
+
+/* How many GPUs NVIDIA's driver has found. */
+uint32_t gpu_count_nvidia(int root_fd);
+
+/* Whether a GPU has a driver in the kernel that tells of its clients. */
+bool gpu_has_drm(int root_fd);
+
 extern const struct gpu_driver gpu_nvml, gpu_smi, gpu_drm;
 extern const struct gpu_driver *const gpu_drivers[];
 extern const size_t gpu_n_drivers;
 
+/* ---- all drivers (gpu_slots.c) ---- */
+
+/* The driver of a vendor's GPUs that is in use; {0} at first. */
+struct gpu_slot {
+	const struct gpu_driver *driver; /* NULL: none is open */
+	void *opened;
+	uint64_t tried_boot_ns; /* when one was opened, or could not be; 0: never */
+	unsigned n_failures;	/* readings in a row */
+	struct err err;		/* why none is read; code 0 or -ENODEV: there are no such GPUs */
+	uint32_t n_devices;	/* at the last reading */
+	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
+};
+
+/* Opens what is not open, and asks them all. */
+void gpu_read_all(struct gpu_slot slots[GPU_VENDORS], int root_fd, struct gpu_reading *ret);
+void gpu_close_all(struct gpu_slot slots[GPU_VENDORS]);
+
 /* ---- whose a reading is (gpu_owner.c) ---- */
+
+/* How device files are recognised. */
+struct gpu_files {
+	const char *prefix; /* of their path; inside a chroot something stands before it, */
+	unsigned major;	    /* and then their number must be this */
+};
+
+extern const struct gpu_files gpu_nvidia_files, gpu_drm_files;
+
+/* Whether a link in proc/PID/fd leads to one. Files that are none are not touched. */
+bool gpu_is_device_file(int folder_fd, const char *name, const struct gpu_files *files);
 
 /*
  * The process that a driver means by this pid: the one that has it here, if it holds
- * a file that begins with device_prefix ("/dev/nvidia"), else the only one that has it
- * inside its own namespace and holds one. False: it cannot be told.
+ * a device file, else the only one that has it inside its own namespace and holds one.
+ * False: it cannot be told.
  */
-bool gpu_find_owner(int root_fd, uint64_t pid, const char *device_prefix, struct proc_key *ret);
+bool gpu_find_owner(int root_fd, uint64_t pid, const struct gpu_files *files, struct proc_key *ret);
 
 #define GPU_MAX_OWNERS 256
 
@@ -108,14 +146,14 @@ struct gpu_owners {
 	size_t n, next; /* the next is overwritten when all are in use */
 };
 
-bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const char *device_prefix,
+bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const struct gpu_files *files,
 		     struct proc_key *ret);
 
 /* ---- the process that reads (gpu_reader.c) ---- */
 
 /*
- * Starts it, detached: nobody's child here. It ends when the socket is closed. -errno. The
- * caller has one thread.
+ * Starts it, detached: nobody's child here. It ends when the socket is closed, whatever its
+ * driver does. -errno. The caller has one thread.
  */
 int gpu_reader_start(const struct gpus_options *options, int *ret_fd, struct err *err);
 

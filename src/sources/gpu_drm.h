@@ -1,11 +1,15 @@
 /*
- * gpu_drm - the texts in which the kernel tells of a GPU's clients.
+ * gpu_drm - the cards that the kernel itself drives, and the texts in which it tells of their
+ * clients.
  */
 #ifndef PROCTOR_SOURCES_GPU_DRM_H
 #define PROCTOR_SOURCES_GPU_DRM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "sources/gpu.h"
 
 #define DRM_SLOT_BYTES 32
 #define DRM_MAX_ENGINES 8
@@ -23,18 +27,50 @@ struct drm_engine {
 struct drm_client {
 	char slot[DRM_SLOT_BYTES]; /* of the device on the PCI bus */
 	uint64_t id;
-	uint64_t memory_bytes; /* of the device's own; U64_UNKNOWN: it has none, or does not say */
+	uint64_t memory_bytes; /* of the device's own; U64_UNKNOWN: it does not say */
 	struct drm_engine engines[DRM_MAX_ENGINES];
 };
 
 /* False: it is no client, or does not say of which device. */
 bool drm_parse_client(const char *text, struct drm_client *ret);
 
-/* How busy it kept its busiest engine between two readings wall_ns apart; NaN: not told. */
-double drm_busy_percent(const struct drm_client *now, const struct drm_client *before,
-			double wall_ns);
+/* How busy each engine was kept by the clients that were added up; {0}: by nobody yet. */
+struct drm_use {
+	struct {
+		char name[DRM_ENGINE_BYTES];
+		double percent;
+	} engines[DRM_MAX_ENGINES];
+	size_t n;
+};
+
+/* Adds a client's, between two readings wall_ns apart; before NULL: it began between them. */
+void drm_add_use(struct drm_use *sum, const struct drm_client *now, const struct drm_client *before,
+		 double wall_ns);
+
+/* That of the busiest, 100 at most; NaN: not told. */
+double drm_busiest_percent(const struct drm_use *use);
 
 /* PCI_SLOT_NAME of a device's uevent. */
 bool drm_parse_slot(const char *text, char ret[DRM_SLOT_BYTES]);
+
+/* DRIVER of it. */
+bool drm_parse_driver(const char *text, char ret[DRM_SLOT_BYTES]);
+
+/* ---- cards (gpu_drm_cards.c) ---- */
+
+#define DRM_SENSORS_BYTES 32
+
+struct drm_card {
+	char slot[DRM_SLOT_BYTES]; /* of the PCI bus: "0000:03:00.0" */
+	char card[32];		   /* "card0" */
+	char name[GPU_NAME_BYTES];
+	char sensors[DRM_SENSORS_BYTES]; /* "hwmon4"; "": it has none */
+};
+
+/* Those whose clients can be seen, by their place on the bus; how many of at most max. */
+size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max);
+
+/* Adds it to the reading. */
+void drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *ret);
 
 #endif

@@ -33,15 +33,25 @@ static const char *next_line(const char *line)
 	return *line ? line + 1 : NULL;
 }
 
-bool drm_parse_slot(const char *text, char ret[DRM_SLOT_BYTES])
+static bool find_value(const char *text, const char *key, char ret[DRM_SLOT_BYTES])
 {
 	for (const char *line = text; line; line = next_line(line)) {
-		const char *value = value_of(line, "PCI_SLOT_NAME=");
+		const char *value = value_of(line, key);
 
 		if (value)
 			return copy_slot(value, ret);
 	}
 	return false;
+}
+
+bool drm_parse_slot(const char *text, char ret[DRM_SLOT_BYTES])
+{
+	return find_value(text, "PCI_SLOT_NAME=", ret);
+}
+
+bool drm_parse_driver(const char *text, char ret[DRM_SLOT_BYTES])
+{
+	return find_value(text, "DRIVER=", ret);
 }
 
 /* "12 KiB", "12 MiB", "12"; U64_UNKNOWN. */
@@ -63,13 +73,12 @@ static uint64_t parse_size(const char *value)
 	return *value == '\n' || *value == '\0' ? n : U64_UNKNOWN;
 }
 
-/* Regions of the device's own memory: AMD's and Intel's newer driver's, Intel's older one's. */
-static bool is_vram(const char *line, const char *key)
-{
-	size_t n = strlen(key);
+static const char *const memory_keys[] = { "drm-resident-", "drm-memory-", "drm-total-" };
 
-	return strncmp(line, key, n) == 0 &&
-	       (strncmp(line + n, "vram", 4) == 0 || strncmp(line + n, "local", 5) == 0);
+/* Regions of the device's own memory: AMD's and Intel's newer driver's, Intel's older one's. */
+static bool is_vram(const char *region)
+{
+	return strncmp(region, "vram", 4) == 0 || strncmp(region, "local", 5) == 0;
 }
 
 static uint64_t memory_of_line(const char *line)
@@ -108,8 +117,8 @@ static struct drm_engine *find_engine(struct drm_client *c, const char *name, si
 	return NULL;
 }
 
-/* "drm-engine-gfx:\t123 ns". Other lines are none of its business. */
-static void parse_engine(const char *line, struct drm_client *ret)
+/* "drm-engine-gfx:\t123 ns". False: the line is of something else. */
+static bool parse_engine(const char *line, struct drm_client *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(engine_keys); i++) {
 		const char *name = value_of(line, engine_keys[i].key), *value;
@@ -124,8 +133,9 @@ static void parse_engine(const char *line, struct drm_client *ret)
 		value += strspn(value, " \t");
 		if (engine && num_scan_u64(&value, &number) == 0)
 			memcpy((char *)engine + engine_keys[i].offset, &number, sizeof(number));
-		return;
+		return true;
 	}
+	return false;
 }
 
 /* In the time or in the clock of the engine, whichever its driver counts in. */
@@ -144,18 +154,49 @@ static double engine_percent(const struct drm_engine *now, const struct drm_engi
 	return F64_UNKNOWN;
 }
 
-double drm_busy_percent(const struct drm_client *now, const struct drm_client *before,
-			double wall_ns)
+/* Of the same engine before; one that was not told then had done nothing. */
+static struct drm_engine engine_before(const struct drm_client *before, const char *name)
+{
+	for (size_t i = 0; before && i < DRM_MAX_ENGINES; i++)
+		if (strcmp(before->engines[i].name, name) == 0)
+			return before->engines[i];
+	/* But the engine's own clock began long before. */
+	return (struct drm_engine){ .total_cycles = U64_UNKNOWN };
+}
+
+static void add_percent(struct drm_use *sum, const char *name, double percent)
+{
+	size_t i = 0;
+
+	while (i < sum->n && strcmp(sum->engines[i].name, name) != 0)
+		i++;
+	if (!f64_known(percent) || i == DRM_MAX_ENGINES)
+		return;
+	if (i == sum->n) {
+		memcpy(sum->engines[i].name, name, DRM_ENGINE_BYTES);
+		sum->engines[sum->n++].percent = 0;
+	}
+	sum->engines[i].percent += percent;
+}
+
+void drm_add_use(struct drm_use *sum, const struct drm_client *now, const struct drm_client *before,
+		 double wall_ns)
+{
+	for (size_t i = 0; i < DRM_MAX_ENGINES && now->engines[i].name[0]; i++) {
+		struct drm_engine old = engine_before(before, now->engines[i].name);
+
+		add_percent(sum, now->engines[i].name,
+			    engine_percent(&now->engines[i], &old, wall_ns));
+	}
+}
+
+double drm_busiest_percent(const struct drm_use *use)
 {
 	double most = F64_UNKNOWN;
 
-	for (size_t i = 0; i < DRM_MAX_ENGINES; i++)
-		if (now->engines[i].name[0] &&
-		    strcmp(now->engines[i].name, before->engines[i].name) == 0)
-			most = f64_max_known(
-				engine_percent(&now->engines[i], &before->engines[i], wall_ns),
-				most);
-	return most;
+	for (size_t i = 0; i < use->n; i++)
+		most = f64_max_known(most, use->engines[i].percent);
+	return most > 100 ? 100 : most;
 }
 
 /* ---- a client ---- */
@@ -167,9 +208,29 @@ static void add_memory(uint64_t *sum, uint64_t bytes)
 		*sum = u64_known(*sum) ? u64_add(*sum, bytes) : bytes;
 }
 
+/* A client that lists regions, but none of the device's, has none of its memory. */
+static void parse_memory(const char *line, uint64_t sums[ARRAY_SIZE(memory_keys)])
+{
+	for (size_t i = 0; i < ARRAY_SIZE(memory_keys); i++) {
+		const char *region = value_of(line, memory_keys[i]);
+
+		if (region)
+			add_memory(&sums[i], is_vram(region) ? memory_of_line(line) : 0);
+	}
+}
+
+/* What of it is really there; else all of it, which is what older kernels know. */
+static uint64_t best_of(const uint64_t sums[ARRAY_SIZE(memory_keys)])
+{
+	for (size_t i = 0; i < ARRAY_SIZE(memory_keys); i++)
+		if (u64_known(sums[i]))
+			return sums[i];
+	return U64_UNKNOWN;
+}
+
 bool drm_parse_client(const char *text, struct drm_client *ret)
 {
-	uint64_t resident = U64_UNKNOWN, total = U64_UNKNOWN, memory = U64_UNKNOWN;
+	uint64_t sums[ARRAY_SIZE(memory_keys)] = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN };
 	bool has_slot = false, has_id = false;
 
 	for (size_t i = 0; i < DRM_MAX_ENGINES; i++)
@@ -182,16 +243,9 @@ bool drm_parse_client(const char *text, struct drm_client *ret)
 			has_slot = copy_slot(value, ret->slot);
 		else if ((value = value_of(line, "drm-client-id:")))
 			has_id = num_scan_u64(&value, &ret->id) == 0;
-		else if (is_vram(line, "drm-resident-"))
-			add_memory(&resident, memory_of_line(line));
-		else if (is_vram(line, "drm-total-"))
-			add_memory(&total, memory_of_line(line));
-		else if (is_vram(line, "drm-memory-"))
-			add_memory(&memory, memory_of_line(line));
-		else
-			parse_engine(line, ret);
+		else if (!parse_engine(line, ret))
+			parse_memory(line, sums);
 	}
-	/* What of it is really there; else all of it, which is what older kernels know. */
-	ret->memory_bytes = u64_known(resident) ? resident : u64_known(memory) ? memory : total;
+	ret->memory_bytes = best_of(sums);
 	return has_slot && has_id;
 }

@@ -13,13 +13,16 @@ typedef struct nvml_event_set *nvml_event_set;
 
 enum nvml_result {
 	NVML_OK = 0,
+	NVML_UNINITIALIZED = 1,
 	NVML_NOT_SUPPORTED = 3,
+	NVML_NO_PERMISSION = 4,
 	NVML_NOT_FOUND = 6,
 	NVML_INSUFFICIENT_SIZE = 7,
 	NVML_DRIVER_NOT_LOADED = 9,
 	NVML_TIMEOUT = 10,
 	NVML_GPU_IS_LOST = 15,
 	NVML_RESET_REQUIRED = 16,
+	NVML_VERSION_MISMATCH = 18, /* of the library and the driver */
 };
 
 #define NVML_NOT_AVAILABLE (~0ULL)
@@ -34,6 +37,11 @@ struct nvml_memory_v2 {
 };
 #define NVML_MEMORY_V2_VERSION ((unsigned)sizeof(struct nvml_memory_v2) | 2u << 24)
 
+struct nvml_memory_v1 {
+	unsigned long long total, free, used;
+};
+
+/* The same for _v2 of the functions that list them. */
 struct nvml_process_v3 {
 	unsigned pid;
 	unsigned long long used_memory;
@@ -67,8 +75,10 @@ struct nvml_calls {
 	int (*count)(unsigned *);
 	int (*handle)(unsigned, nvml_device *);
 	int (*name)(nvml_device, char *, unsigned);
+	int (*uuid)(nvml_device, char *, unsigned);
 	int (*utilization)(nvml_device, struct nvml_utilization *);
 	int (*memory)(nvml_device, struct nvml_memory_v2 *);
+	int (*memory_v1)(nvml_device, struct nvml_memory_v1 *);
 	int (*temperature)(nvml_device, int, unsigned *);
 	int (*power)(nvml_device, unsigned *);
 	int (*clock)(nvml_device, int, unsigned *);

@@ -9,9 +9,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -29,19 +32,29 @@
 
 enum holds { HOLDS_NOT, HOLDS, HOLDS_MAYBE };
 
-static bool is_device(int folder_fd, const char *name, const char *prefix)
+/* The first is NVIDIA's on every kernel, the second that of all others. */
+const struct gpu_files gpu_nvidia_files = { "/dev/nvidia", 195 };
+const struct gpu_files gpu_drm_files = { "/dev/dri/", 226 };
+
+bool gpu_is_device_file(int folder_fd, const char *name, const struct gpu_files *files)
 {
-	char target[256];
+	char target[PATH_MAX];
 	ssize_t n = readlinkat(folder_fd, name, target, sizeof(target) - 1);
+	const char *found;
+	struct stat st;
 
 	if (n < 0)
 		return false;
 	target[n] = '\0';
-	return strncmp(target, prefix, strlen(prefix)) == 0;
+	found = strstr(target, files->prefix);
+	if (!found || found == target)
+		return found;
+	return fstatat(folder_fd, name, &st, 0) == 0 && S_ISCHR(st.st_mode) &&
+	       major(st.st_rdev) == files->major;
 }
 
 /* Whether the process has such a file open. */
-static enum holds holds_device(int root_fd, uint64_t pid, const char *prefix)
+static enum holds holds_device(int root_fd, uint64_t pid, const struct gpu_files *files)
 {
 	const struct dirent *entry;
 	enum holds holds = HOLDS_NOT;
@@ -59,7 +72,7 @@ static enum holds holds_device(int root_fd, uint64_t pid, const char *prefix)
 		return HOLDS_MAYBE;
 	}
 	while (holds == HOLDS_NOT && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && is_device(fd, entry->d_name, prefix))
+		if (entry->d_name[0] != '.' && gpu_is_device_file(fd, entry->d_name, files))
 			holds = HOLDS;
 	closedir(dir);
 	return holds;
@@ -91,7 +104,8 @@ static uint64_t inner_pid(int root_fd, uint64_t pid)
 }
 
 /* The only one with that pid in its namespace that holds a device. */
-static bool find_by_inner_pid(int root_fd, uint64_t pid, const char *prefix, struct proc_key *ret)
+static bool find_by_inner_pid(int root_fd, uint64_t pid, const struct gpu_files *files,
+			      struct proc_key *ret)
 {
 	int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -106,7 +120,7 @@ static bool find_by_inner_pid(int root_fd, uint64_t pid, const char *prefix, str
 	while (n < 2 && (entry = readdir(dir))) {
 		if (num_parse_u64(entry->d_name, &candidate) < 0 || candidate == pid ||
 		    inner_pid(root_fd, candidate) != pid ||
-		    holds_device(root_fd, candidate, prefix) != HOLDS)
+		    holds_device(root_fd, candidate, files) != HOLDS)
 			continue;
 		found = candidate;
 		n++;
@@ -127,18 +141,18 @@ static bool is_first_namespace(int root_fd)
 	return strcmp(target, "pid:[4026531836]") == 0; /* the same on every kernel */
 }
 
-bool gpu_find_owner(int root_fd, uint64_t pid, const char *device_prefix, struct proc_key *ret)
+bool gpu_find_owner(int root_fd, uint64_t pid, const struct gpu_files *files, struct proc_key *ret)
 {
 	enum holds holds;
 
 	if (pid == 0 || pid > INT32_MAX)
 		return false;
-	holds = holds_device(root_fd, pid, device_prefix);
+	holds = holds_device(root_fd, pid, files);
 	if (holds == HOLDS_MAYBE && is_first_namespace(root_fd))
 		holds = HOLDS;
 	if (holds == HOLDS && read_key(root_fd, pid, ret))
 		return true;
-	return find_by_inner_pid(root_fd, pid, device_prefix, ret);
+	return find_by_inner_pid(root_fd, pid, files, ret);
 }
 
 /* ---- for who asks often ---- */
@@ -169,7 +183,7 @@ static bool still_holds(int root_fd, const struct gpu_owner *owner, uint64_t now
 				       now.start_ticks == owner->key.start_ticks);
 }
 
-bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const char *device_prefix,
+bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const struct gpu_files *files,
 		     struct proc_key *ret)
 {
 	struct gpu_owner *owner = find_remembered(o, pid);
@@ -179,7 +193,7 @@ bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const char
 		if (!owner)
 			owner = make_room(o);
 		*owner = (struct gpu_owner){ .pid = pid, .found_boot_ns = now_ns };
-		if (!gpu_find_owner(root_fd, pid, device_prefix, &owner->key))
+		if (!gpu_find_owner(root_fd, pid, files, &owner->key))
 			owner->key.pid = 0;
 	}
 	*ret = owner->key;

@@ -2,8 +2,8 @@
  * gpu_reader - the process that asks the drivers.
  *
  * There are two: a keeper that waits, and a reader that it starts again (after a
- * while) if it dies, as a library of the driver's may make it. A driver that hangs
- * makes the reader hang, and then no readings come; nobody waits for them.
+ * while) if it dies, as a library of the driver's may make it, and that it kills if
+ * it hangs, as a driver may make it. Nobody waits for readings that do not come.
  *
  * They are nobody's child: a runner would take them for processes of its job.
  */
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,85 +24,14 @@
 #include "base/macros.h"
 #include "sources/gpu.h"
 
-#define REOPEN_NS UINT64_C(10000000000) /* until a driver that failed is tried again */
-#define RESTART_MS 10000		/* until a reader that died is started again */
+#define RESTART_MS 10000 /* until a reader that died is started again */
+#define PATIENCE_SECONDS 30.0
+#define GRACE_MS 2000 /* to end by itself */
 #define MIN_INTERVAL_SECONDS 1.0
 
-const struct gpu_driver *const gpu_drivers[] = { &gpu_nvml, &gpu_smi, &gpu_drm };
-const size_t gpu_n_drivers = ARRAY_SIZE(gpu_drivers);
-
-/* ---- asking ---- */
-
-/* The driver of a vendor's GPUs that is in use. */
-struct slot {
-	const struct gpu_driver *driver; /* NULL: none is open */
-	void *opened;
-	uint64_t tried_boot_ns; /* 0: never */
-	struct err err;		/* why none is; code 0: there are no such GPUs */
-};
-
-static void open_slot(struct slot *slot, int root_fd, enum gpu_vendor vendor)
-{
-	uint64_t now = clock_boot_ns();
-
-	if (slot->driver || (slot->tried_boot_ns && now - slot->tried_boot_ns < REOPEN_NS))
-		return;
-	slot->tried_boot_ns = now;
-	for (size_t i = 0; !slot->driver && i < gpu_n_drivers; i++) {
-		struct err err = ERR_INIT;
-
-		if (gpu_drivers[i]->vendor != vendor)
-			continue;
-		if (gpu_drivers[i]->open(root_fd, &slot->opened, &err) == 0)
-			slot->driver = gpu_drivers[i];
-		else if (slot->err.code == 0)
-			slot->err = err;
-	}
-}
-
-static void note_rung(struct gpu_reading *r, const char *name)
-{
-	size_t n = strlen(r->rung);
-
-	snprintf(r->rung + n, sizeof(r->rung) - n, "%s%s", n ? " + " : "", name);
-}
-
-static void read_slot(struct slot *slot, struct gpu_reading *ret)
-{
-	struct err err = ERR_INIT;
-
-	if (!slot->driver)
-		return;
-	if (slot->driver->read(slot->opened, ret, &err) == 0) {
-		slot->err = (struct err)ERR_INIT;
-		note_rung(ret, slot->driver->name);
-		return;
-	}
-	gpu_note(ret, "%s", err.text);
-	slot->driver->close(slot->opened);
-	slot->driver = NULL;
-}
-
-/* That a vendor has none is no news; that nobody could be asked is. */
-static void note_absence(const struct slot slots[GPU_VENDORS], struct gpu_reading *ret)
-{
-	if (ret->rung[0])
-		return;
-	for (int i = 0; i < GPU_VENDORS; i++)
-		if (slots[i].err.code && slots[i].err.code != -ENODEV)
-			gpu_note(ret, "%s", slots[i].err.text);
-}
-
-static void read_all(struct slot slots[GPU_VENDORS], int root_fd, struct gpu_reading *ret)
-{
-	gpu_reading_init(ret);
-	for (int i = 0; i < GPU_VENDORS; i++) {
-		open_slot(&slots[i], root_fd, (enum gpu_vendor)i);
-		read_slot(&slots[i], ret);
-	}
-	note_absence(slots, ret);
-	ret->boot_ns = clock_boot_ns();
-}
+/* What the reader says to its keeper when it begins to ask the drivers, and when it has. */
+#define BEAT_BEGIN 'b'
+#define BEAT_END 'e'
 
 /* ---- the reader ---- */
 
@@ -120,17 +50,39 @@ static bool send_reading(int fd, const struct gpu_reading *r)
 	       errno == EAGAIN || errno == ENOBUFS;
 }
 
-static void read_until_end(const struct gpus_options *o, int fd)
+/* With the programs that were run. */
+static uint64_t cpu_of_all_ns(void)
 {
-	static struct gpu_reading reading; /* of this process alone, and large */
-	struct slot slots[GPU_VENDORS] = { 0 };
+	struct rusage children;
+
+	if (getrusage(RUSAGE_CHILDREN, &children) < 0)
+		return clock_cpu_ns();
+	return clock_cpu_ns() +
+	       (uint64_t)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) * 1000000000 +
+	       (uint64_t)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) * 1000;
+}
+
+static void beat(int fd, char what)
+{
+	ssize_t n = write(fd, &what, 1);
+
+	(void)n; /* a keeper that is gone needs none */
+}
+
+static void read_until_end(const struct gpus_options *o, int fd, int beat_fd)
+{
+	static struct gpu_slot slots[GPU_VENDORS]; /* of this process alone, and large */
+	static struct gpu_reading reading;
 	double seconds = fmax(o->interval_seconds, MIN_INTERVAL_SECONDS);
 	double pause = o->at_once ? 0 : seconds;
 
 	prctl(PR_SET_NAME, "proctor-gpu");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (; wait_for_turn(fd, pause); pause = seconds) {
-		read_all(slots, o->root_fd, &reading);
+		beat(beat_fd, BEAT_BEGIN);
+		gpu_read_all(slots, o->root_fd, &reading);
+		beat(beat_fd, BEAT_END);
+		reading.cpu_ns = cpu_of_all_ns();
 		if (!send_reading(fd, &reading))
 			return;
 	}
@@ -138,21 +90,74 @@ static void read_until_end(const struct gpus_options *o, int fd)
 
 /* ---- the keeper ---- */
 
+static double patience_of(const struct gpus_options *o)
+{
+	return o->patience_seconds > 0 ? o->patience_seconds : PATIENCE_SECONDS;
+}
+
+/* False: the reader has ended. */
+static bool take_beats(int fd, bool *is_asking)
+{
+	char beats[64];
+	ssize_t n = read(fd, beats, sizeof(beats));
+
+	if (n > 0)
+		*is_asking = beats[n - 1] == BEAT_BEGIN;
+	return n > 0 || (n < 0 && errno == EINTR);
+}
+
+/* Until it has ended, or until nobody listens to it any more: then it is not waited for. */
+static void watch_reader(pid_t pid, int fd, int beat_fd, int patience_ms)
+{
+	struct pollfd waits[] = { { .fd = fd }, { .fd = beat_fd, .events = POLLIN } };
+	bool is_asking = false;
+	int timeout_ms;
+
+	for (;;) {
+		timeout_ms = waits[0].fd < 0 ? GRACE_MS : is_asking ? patience_ms : -1;
+		if (poll(waits, 2, timeout_ms) == 0) {
+			kill(pid, SIGKILL); /* it hangs; inside the kernel, even this waits */
+			is_asking = false;
+			if (waits[0].fd < 0)
+				return;
+		} else if (waits[0].fd >= 0 && waits[0].revents) {
+			waits[0].fd = -1;
+		} else if (waits[1].revents && !take_beats(beat_fd, &is_asking)) {
+			return;
+		}
+	}
+}
+
+static void start_and_watch(const struct gpus_options *o, int fd)
+{
+	int beats[2];
+	pid_t pid;
+
+	if (pipe2(beats, O_CLOEXEC) < 0)
+		return;
+	pid = fork();
+	if (pid == 0) {
+		close(beats[0]);
+		read_until_end(o, fd, beats[1]);
+		_exit(0);
+	}
+	close(beats[1]);
+	if (pid > 0)
+		watch_reader(pid, fd, beats[0], (int)(patience_of(o) * 1000));
+	close(beats[0]);
+}
+
 static void keep_reader(const struct gpus_options *o, int fd)
 {
 	struct pollfd wait = { .fd = fd };
-	pid_t pid;
+	int pause_ms = (int)fmin(patience_of(o) * 1000, RESTART_MS);
 
 	prctl(PR_SET_NAME, "proctor-gpu");
 	do {
-		pid = fork();
-		if (pid == 0) {
-			read_until_end(o, fd);
-			_exit(0);
-		}
-		while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		start_and_watch(o, fd);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
-	} while (poll(&wait, 1, RESTART_MS) == 0);
+	} while (poll(&wait, 1, pause_ms) == 0);
 }
 
 /* Nothing of ours but these two; signals as they are by default. */

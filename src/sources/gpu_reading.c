@@ -7,6 +7,8 @@
 #include "base/unknown.h"
 #include "sources/gpu.h"
 
+#define GARBAGE_PERCENT 1000
+
 void gpu_reading_init(struct gpu_reading *r)
 {
 	memset(r, 0, offsetof(struct gpu_reading, processes));
@@ -71,7 +73,7 @@ void gpu_note(struct gpu_reading *r, const char *format, ...)
 
 double gpu_sane_percent(struct gpu_reading *r, int device, double percent)
 {
-	if (!isfinite(percent) || percent < 0)
+	if (!isfinite(percent) || percent < 0 || percent > GARBAGE_PERCENT)
 		return F64_UNKNOWN;
 	if (percent <= 100)
 		return percent;

@@ -2,7 +2,8 @@
  * gpu_smi - NVIDIA's own program, where its library cannot be used.
  *
  * A call takes some 50 ms of CPU time and may hang with the driver: it is given a
- * few seconds and asked rarely. It tells nothing of the share of each process.
+ * few seconds and asked rarely. It tells nothing of the share of each process, nor of
+ * processes that only draw.
  */
 #include "sources/gpu_smi.h"
 
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +27,9 @@
 #include "sources/gpu.h"
 
 #define TIMEOUT_NS UINT64_C(5000000000)
+#define KILLED_NS UINT64_C(100000000) /* to end after it was killed; it may hang in the kernel */
+#define POLL_MS 50
+#define EXIT_INFOROM_CORRUPT 14 /* a warning: what it printed is right */
 #define EVERY_NS UINT64_C(10000000000)
 #define OUTPUT_MAX_BYTES (256u << 10)
 
@@ -91,22 +96,48 @@ static int read_output(int fd, uint64_t deadline_ns, struct buf *out)
 	return -EFBIG;
 }
 
-/* 0 only if it ended well by itself; one that hangs is killed. */
-static int end(pid_t pid, int r)
+/* -ETIMEDOUT; one that cannot be watched is only asked whether it has ended. */
+static int wait_until(pid_t pid, uint64_t deadline_ns, int *ret_status)
+{
+	CLEANUP(close_fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	uint64_t now;
+
+	for (;;) {
+		pid_t ended = waitpid(pid, ret_status, WNOHANG);
+
+		if (ended != 0)
+			return ended < 0 ? -errno : 0;
+		now = clock_boot_ns();
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		poll(&wait, 1, fd < 0 ? POLL_MS : (int)((deadline_ns - now) / 1000000) + 1);
+	}
+}
+
+static bool ended_well(int status)
+{
+	return WIFEXITED(status) &&
+	       (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == EXIT_INFOROM_CORRUPT);
+}
+
+/* 0 only if it ended well by itself; one that hangs is killed, and not waited for. */
+static int end(pid_t pid, uint64_t deadline_ns, int r)
 {
 	int status = 0;
 
-	if (r < 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (r == 0 && status != 0)
-		return -EIO;
+	if (r == 0)
+		r = wait_until(pid, deadline_ns, &status);
+	if (r == 0)
+		return ended_well(status) ? 0 : -EIO;
+	kill(pid, SIGKILL);
+	wait_until(pid, clock_boot_ns() + KILLED_NS, &status);
 	return r;
 }
 
 static int ask(const char *query, struct buf *out, struct err *err)
 {
+	uint64_t deadline_ns = clock_boot_ns() + TIMEOUT_NS;
 	int fds[2], r;
 	pid_t pid;
 
@@ -115,7 +146,7 @@ static int ask(const char *query, struct buf *out, struct err *err)
 	r = spawn(query, fds[1], &pid);
 	close(fds[1]);
 	if (r == 0)
-		r = end(pid, read_output(fds[0], clock_boot_ns() + TIMEOUT_NS, out));
+		r = end(pid, deadline_ns, read_output(fds[0], deadline_ns, out));
 	close(fds[0]);
 	if (r == -ENOENT)
 		return err_set(err, r, PROGRAM " is not installed");
@@ -189,7 +220,7 @@ static void add_process(const struct smi *smi, const char *line, struct gpu_read
 	line += strspn(line, ", ");
 	process.memory_bytes =
 		num_scan_u64(&line, &mib) == 0 && mib < UINT64_MAX >> 20 ? mib << 20 : U64_UNKNOWN;
-	if (gpu_find_owner(smi->root_fd, pid, "/dev/nvidia", &process.key))
+	if (gpu_find_owner(smi->root_fd, pid, &gpu_nvidia_files, &process.key))
 		gpu_add_process(ret, &process);
 	else
 		ret->n_left_out++;
@@ -225,8 +256,11 @@ static int smi_open(int root_fd, void **ret, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct smi *smi;
-	int r = ask("--query-gpu=uuid", &text, err);
+	int r;
 
+	if (!gpu_has_nvidia(root_fd))
+		return err_set(err, -ENODEV, "NVIDIA's driver has found no GPU");
+	r = ask("--query-gpu=uuid", &text, err);
 	if (r < 0)
 		return r;
 	smi = calloc(1, sizeof(*smi));
@@ -260,6 +294,7 @@ static int smi_read(void *driver, struct gpu_reading *ret, struct err *err)
 			return r;
 	}
 	memcpy(ret, &smi->last, gpu_reading_bytes(&smi->last));
+	gpu_note(ret, PROGRAM " lists processes that compute, not those that draw");
 	return 0;
 }
 

@@ -348,7 +348,8 @@ struct gpus;
 struct gpus_options {
 	int root_fd;
 	double interval_seconds;
-	bool at_once; /* the first reading, and not after an interval */
+	bool at_once;		 /* the first reading, and not after an interval */
+	double patience_seconds; /* until a driver that does not answer is given up; 0: 30 */
 };
 
 /*
@@ -361,20 +362,28 @@ struct gpus *gpus_close(struct gpus *g);
 /* Until there is a reading, or for so long. */
 void gpus_wait(struct gpus *g, int timeout_ms);
 
-/* What is wrong, or odd, with the last reading; NULL: nothing. */
+/* What is wrong, or odd, with the last reading, or that none comes; NULL: nothing. */
 const char *gpus_note(const struct gpus *g);
 
-/* Who is asked: "NVML"; NULL: nobody, so far. */
+/* Who answers: "NVML"; NULL: nobody, now. */
 const char *gpus_rung(const struct gpus *g);
 
-/* Who it is, among the rungs. */
+/* Who has answered since it was opened, among the rungs. */
 void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n);
+
+/* What went wrong since it was opened, and for how long; false: nothing. */
+bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size);
+
+/* CPU time of the process that asks, so far. */
+uint64_t gpus_cpu_ns(const struct gpus *g);
 
 /* For the collector: the devices of the last reading that is not too old, and who holds them. */
 void gpus_fill(struct gpus *g, struct snapshot *s);
 void gpus_fill_processes(const struct gpus *g, struct snapshot *s);
 
-/* Whether a driver has found a GPU. Without one "no GPUs" is known. */
+/* Whether a driver has found a GPU. Without one "no GPUs" is known: neither of these is there. */
+#define SOURCES_GPU_LOOKED_FOR \
+	"/proc/driver/nvidia/gpus, /dev/nvidiactl, cards of amdgpu, i915 or xe in /dev/dri"
 bool sources_has_gpu(int root_fd);
 
 /*

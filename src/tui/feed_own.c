@@ -237,7 +237,8 @@ static int open_sources(struct own_feed *f, struct err *err)
 	if (f->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
 	gpus.root_fd = options.root_fd = f->root_fd;
-	gpus_open(&gpus, &f->gpus, NULL); /* without, there are none to be seen */
+	if (f->options->reads_gpus)
+		gpus_open(&gpus, &f->gpus, NULL); /* without, there are none to be seen */
 	options.gpus = f->gpus;
 	return collector_new(&options, &f->collector, err);
 }

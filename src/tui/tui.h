@@ -34,6 +34,7 @@ struct tui_options {
 				    shown; 0: 2 s, or all of them */
 	struct store *store;	 /* of what is replayed */
 	const struct mask *mask;
+	bool reads_gpus;	/* where we look by ourselves */
 	uint64_t since_wall_ns; /* replays from then on; 0: live */
 	uint64_t until_wall_ns; /* 0: now */
 	const struct tui_helpers *helpers;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check.py PROCTOR - what proctor says of a real NVIDIA GPU, beside what nvidia-smi says.
 
-Needs a GPU, nvidia-smi and a python3 with PyTorch. Prints what it measured, and at the end
+Needs a GPU, nvidia-smi and a python3 with PyTorch ("run" looks for them). Prints what it measured, and at the end
 'N passed, N failed'. Nothing is left behind.
 """
 
@@ -114,6 +114,28 @@ def check_one_job():
     check(near(held, smi_held, 0.02), "the process's memory is within 2 % of nvidia-smi")
     check(len({row["pid"] for row in mine}) == 1, "one process holds the GPU")
     check(near(median(shares), smi_util, 0, 10), "its share is within 10 points")
+    check_gpu_seconds("one", done, 0, "its GPU time is within 15 % of what it says itself")
+
+
+def worked(done):
+    """What the worker says of itself."""
+    said = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("worked ")]
+    return float(said[-1]) if said else float("nan")
+
+
+def check_gpu_seconds(job, done, least, what):
+    report = json.loads(proctor("report", job, "--format", "json").stdout)
+    truth, ours = worked(done), report["gpu_seconds"]
+    print(f"GPU time of {job}: {ours} s, by its own clock {truth} s")
+    print(f"idle: {report['gpu_idle_seconds']} s, unknown: {report['unknown']}")
+    check(ours is not None and near(ours, truth, 0.15, least), what)
+
+
+def check_short_job():
+    """Readings come every second: what begins between two is seen a second late at most."""
+    done, _ = watched_run("short", *worker(1024, 4, 1.0))
+    check(done.returncode == 0, "a short job runs")
+    check_gpu_seconds("short", done, 1.5, "GPU time of 4 s is right, but for a reading or two")
 
 
 def check_two_processes():
@@ -197,6 +219,7 @@ def main():
         print("snapshot gpus:", json.dumps(snap["gpus"]))
         check(snap["gpus"], "a snapshot has the GPU")
         check_one_job()
+        check_short_job()
         check_two_processes()
         check_idle_holder()
         check_smi_rung()

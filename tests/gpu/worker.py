@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""worker.py MIB SECONDS BUSY - holds MIB of GPU memory and multiplies for BUSY of the time."""
+"""worker.py MIB SECONDS BUSY - holds MIB of GPU memory and multiplies for BUSY of the time.
+
+Prints "worked S" at the end: the seconds in which the GPU worked for it.
+"""
 
 import sys
 import time
@@ -10,12 +13,13 @@ mib, seconds, busy = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 held = torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
 held.fill_(1)
 a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-end = time.monotonic() + seconds
+end, worked = time.monotonic() + seconds, 0.0
 while time.monotonic() < end:
     begin = time.monotonic()
     while time.monotonic() - begin < 0.05 * busy:
         for _ in range(20):
             b = a @ a
         torch.cuda.synchronize()
+    worked += time.monotonic() - begin if busy > 0 else 0
     time.sleep(0.05 * (1 - busy))
-print("worker done", flush=True)
+print(f"worked {worked:.2f}", flush=True)

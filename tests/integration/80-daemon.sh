@@ -212,7 +212,7 @@ python3 "$TMP/ask_on.py" "$PROCTOR_HOME/proctor.sock" &
 asking=$!
 check "what requests cost counts too" eventually is_true 'd["other_cpu_percent"] > 5'
 check "and is told apart" eventually has_line "$log" \
-	'requests and learning take ([5-9]|[0-9][0-9]+)[.][0-9] % of a core, and ticks [0-9.]+ %'
+	'requests, learning and GPUs take ([5-9]|[0-9][0-9]+)[.][0-9] % of a core, and ticks [0-9.]+ %'
 kill "$asking"
 wait "$asking" 2>/dev/null
 

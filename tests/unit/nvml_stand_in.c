@@ -1,6 +1,9 @@
 #include "nvml_stand_in.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sources/gpu_nvml_abi.h"
 
@@ -12,6 +15,22 @@ struct nvml_stand_in *nvml_stand_in(void)
 	return &told;
 }
 
+/* 0: nobody. */
+static unsigned holder(void)
+{
+	const char *path = getenv("STAND_IN_PID_FILE");
+	FILE *file = path ? fopen(path, "re") : NULL;
+	unsigned pid = 0;
+
+	if (!path)
+		return told.pid;
+	if (file && fscanf(file, "%u", &pid) != 1)
+		pid = 0;
+	if (file)
+		fclose(file);
+	return pid;
+}
+
 static unsigned index_of(nvml_device device)
 {
 	return (unsigned)((char *)device - devices);
@@ -21,6 +40,8 @@ int nvmlInit_v2(void);
 int nvmlInit_v2(void)
 {
 	told.n_sessions++;
+	if (getenv("STAND_IN_FAIL_FILE"))
+		told.fail_path = getenv("STAND_IN_FAIL_FILE");
 	return NVML_OK;
 }
 
@@ -39,34 +60,97 @@ const char *nvmlErrorString(int result)
 int nvmlDeviceGetCount_v2(unsigned *count);
 int nvmlDeviceGetCount_v2(unsigned *count)
 {
-	*count = STAND_IN_GPUS;
+	*count = STAND_IN_GPUS - told.n_missing;
 	return NVML_OK;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, nvml_device *ret);
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, nvml_device *ret)
 {
+	i += told.n_missing;
 	*ret = (nvml_device)(void *)&devices[i];
 	return told.handle_result[i];
+}
+
+int nvmlDeviceGetUUID(nvml_device device, char *ret, unsigned size);
+int nvmlDeviceGetUUID(nvml_device device, char *ret, unsigned size)
+{
+	snprintf(ret, size, "GPU-%u", index_of(device));
+	return NVML_OK;
+}
+
+int nvmlDeviceGetName(nvml_device device, char *ret, unsigned size);
+int nvmlDeviceGetName(nvml_device device, char *ret, unsigned size)
+{
+	snprintf(ret, size, "stand-in %u", index_of(device));
+	return NVML_OK;
+}
+
+/* Of an older library: there is no _v2 here. */
+int nvmlDeviceGetMemoryInfo(nvml_device device, struct nvml_memory_v1 *ret);
+int nvmlDeviceGetMemoryInfo(nvml_device device, struct nvml_memory_v1 *ret)
+{
+	(void)device;
+	*ret = (struct nvml_memory_v1){ .total = 8 << 20, .used = 3 << 20 };
+	return NVML_OK;
+}
+
+int nvmlEventSetCreate(nvml_event_set *ret);
+int nvmlEventSetCreate(nvml_event_set *ret)
+{
+	*ret = (nvml_event_set)(void *)devices;
+	return NVML_OK;
+}
+
+int nvmlEventSetFree(nvml_event_set set);
+int nvmlEventSetFree(nvml_event_set set)
+{
+	(void)set;
+	return NVML_OK;
+}
+
+int nvmlDeviceRegisterEvents(nvml_device device, unsigned long long types, nvml_event_set set);
+int nvmlDeviceRegisterEvents(nvml_device device, unsigned long long types, nvml_event_set set)
+{
+	(void)device, (void)types, (void)set;
+	return NVML_OK;
+}
+
+int nvmlEventSetWait_v2(nvml_event_set set, struct nvml_event *ret, unsigned ms);
+int nvmlEventSetWait_v2(nvml_event_set set, struct nvml_event *ret, unsigned ms)
+{
+	(void)set, (void)ms;
+	if (told.xid == 0)
+		return NVML_TIMEOUT;
+	*ret = (struct nvml_event){ .device = (nvml_device)(void *)&devices[STAND_IN_GPUS - 1],
+				    .type = NVML_EVENT_XID,
+				    .data = told.xid };
+	told.xid = 0;
+	return NVML_OK;
 }
 
 int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *ret);
 int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *ret)
 {
+	while (told.hang_path && access(told.hang_path, F_OK) == 0)
+		usleep(10000);
 	ret->gpu = 10 + index_of(device);
+	if (told.fail_path && access(told.fail_path, F_OK) == 0)
+		return NVML_UNINITIALIZED;
 	return told.use_result[index_of(device)];
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(nvml_device device, unsigned *count,
+/* Also of an older one, beside a newer one for those that draw. */
+int nvmlDeviceGetComputeRunningProcesses_v2(nvml_device device, unsigned *count,
 					    struct nvml_process_v3 *ret);
-int nvmlDeviceGetComputeRunningProcesses_v3(nvml_device device, unsigned *count,
+int nvmlDeviceGetComputeRunningProcesses_v2(nvml_device device, unsigned *count,
 					    struct nvml_process_v3 *ret)
 {
 	(void)device;
 	memset(ret, 0, sizeof(*ret));
-	ret->pid = told.pid;
+	ret->pid = holder();
 	ret->used_memory = 1 << 20;
-	*count = told.pid != 0;
+	*count = ret->pid != 0;
 	return told.list_result;
 }
 
@@ -85,10 +169,10 @@ int nvmlDeviceGetProcessUtilization(nvml_device device, struct nvml_process_util
 int nvmlDeviceGetProcessUtilization(nvml_device device, struct nvml_process_utilization *ret,
 				    unsigned *count, unsigned long long since_us)
 {
-	(void)device;
-	*count = told.shares_result == NVML_OK;
-	ret[0] = (struct nvml_process_utilization){ .pid = told.pid,
+	told.n_share_asks += index_of(device) == 0;
+	*count = told.shares_result == NVML_OK && (told.share > 0 || getenv("STAND_IN_PID_FILE"));
+	ret[0] = (struct nvml_process_utilization){ .pid = holder(),
 						    .time_us = since_us + 1,
-						    .sm = 40 };
+						    .sm = told.share ? told.share : 40 };
 	return told.shares_result;
 }

@@ -1,6 +1,7 @@
 /*
  * nvml_stand_in - a library with the functions of NVIDIA's that do what a test tells them to:
- * no real GPU falls off the bus when it is asked to.
+ * no real GPU falls off the bus when it is asked to. In other programs STAND_IN_PID_FILE names
+ * a file with the pid, and STAND_IN_FAIL_FILE is fail_path.
  */
 #ifndef PROCTOR_TESTS_NVML_STAND_IN_H
 #define PROCTOR_TESTS_NVML_STAND_IN_H
@@ -10,8 +11,14 @@
 struct nvml_stand_in {
 	int handle_result[STAND_IN_GPUS], use_result[STAND_IN_GPUS];
 	int list_result, shares_result;
-	unsigned pid; /* the one that holds 1 MiB of each GPU */
+	unsigned pid;	/* the one that holds 1 MiB of each GPU */
+	unsigned share; /* its percentage; told of nobody while it is 0 */
 	unsigned n_sessions;
+	unsigned n_share_asks; /* of the first GPU */
+	unsigned n_missing;    /* that are not even counted any more, of the first ones */
+	unsigned xid;	       /* told once, of the last GPU; 0: none */
+	const char *fail_path; /* no GPU answers while this file is there */
+	const char *hang_path; /* asked for its use, a GPU hangs while this file is there */
 };
 
 /* The library's own; found by its name, as its functions are. */

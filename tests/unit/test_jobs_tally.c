@@ -648,6 +648,72 @@ static void test_a_dip_is_not_billed_again(void **state)
 	tally_free(t);
 }
 
+/* A shell that uses no GPU, and a process below it that may. */
+static void gpu_tick(struct tally *t, struct snapshot *snap, uint64_t memory_bytes, double percent)
+{
+	struct series_point point;
+
+	snap->boot_ns += SECOND;
+	snap->processes[0].gpu_memory_bytes = 0;
+	snap->processes[0].gpu_percent = 0;
+	snap->processes[1].gpu_memory_bytes = memory_bytes;
+	snap->processes[1].gpu_percent = percent;
+	tally_snapshot(t, snap, 1, &point);
+}
+
+static struct tally *gpu_job(struct snapshot *snap)
+{
+	struct tally *t = tally_new("job", true);
+
+	snapshot_init(snap);
+	tally_begin_sheet(t, SECOND, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 2);
+	add_sample(snap, 101, MB, MB, 0);
+	add_sample(snap, 102, MB, MB, 0);
+	snap->boot_ns = SECOND;
+	gpu_tick(t, snap, 0, 0);
+	return t;
+}
+
+/* nvidia-smi tells who holds memory, and not how busy they are: nobody was idle. */
+static void test_a_gpu_share_that_is_not_told_is_no_idleness(void **state)
+{
+	struct snapshot snap;
+	struct tally *t = gpu_job(&snap);
+	size_t n;
+
+	(void)state;
+	gpu_tick(t, &snap, 0, 0); /* before it takes the GPU */
+	gpu_tick(t, &snap, 0, 0);
+	assert_int_equal(total(t, false).gpu_busy_ns, 0);
+	gpu_tick(t, &snap, MB, F64_UNKNOWN);
+	gpu_tick(t, &snap, U64_UNKNOWN, F64_UNKNOWN);
+	gpu_tick(t, &snap, 0, 0); /* after */
+	assert_int_equal(total(t, false).gpu_busy_ns, U64_UNKNOWN);
+	assert_int_equal(total(t, false).gpu_idle_ns, U64_UNKNOWN);
+	assert_int_equal(total(t, false).peak_gpu_bytes, MB);
+	assert_int_equal(tally_processes(t, &n)[0].gpu_busy_ns, 0);
+	assert_int_equal(tally_processes(t, &n)[1].gpu_busy_ns, U64_UNKNOWN);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+static void test_gpu_time_outlives_a_gap(void **state)
+{
+	struct snapshot snap;
+	struct tally *t = gpu_job(&snap);
+
+	(void)state;
+	gpu_tick(t, &snap, MB, 50);
+	gpu_tick(t, &snap, U64_UNKNOWN, F64_UNKNOWN); /* the driver did not answer */
+	gpu_tick(t, &snap, MB, 0);
+	assert_int_equal(total(t, false).gpu_busy_ns, SECOND / 2);
+	assert_int_equal(total(t, false).gpu_idle_ns, SECOND);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -674,6 +740,8 @@ int main(void)
 		cmocka_unit_test(test_largest_process_is_exact_only_if_nothing_hides),
 		cmocka_unit_test(test_what_the_kernel_tells_of_an_end_is_kept),
 		cmocka_unit_test(test_a_dip_is_not_billed_again),
+		cmocka_unit_test(test_a_gpu_share_that_is_not_told_is_no_idleness),
+		cmocka_unit_test(test_gpu_time_outlives_a_gap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,8 +129,8 @@ static void test_jobs_are_summed(void **state)
 	struct fixture *f = *state;
 	const char *text;
 
-	add_process(&f->snap, "a/1", 25);
-	add_process(&f->snap, "a/1", F64_UNKNOWN); /* just born */
+	add_process(&f->snap, "a/1", 25)->gpu_memory_bytes = 4096;
+	add_process(&f->snap, "a/1", F64_UNKNOWN)->gpu_memory_bytes = 0; /* just born */
 	add_process(&f->snap, "a/1", 50)->state = 'Z';
 	add_process(&f->snap, "b", 100)->open_fds = U64_UNKNOWN;
 	add_process(&f->snap, NULL, 100);
@@ -139,7 +139,8 @@ static void test_jobs_are_summed(void **state)
 	assert_true(has_line(text, "proctor_job_rss_bytes{job=\"a/1\"} 8192.0"));
 	assert_true(has_line(text, "proctor_job_cpu_cores{job=\"a/1\"} 0.25"));
 	assert_true(has_line(text, "proctor_job_open_fds{job=\"a/1\"} 6.0"));
-	assert_true(has_line(text, "proctor_job_gpu_memory_bytes{job=\"a/1\"} 0.0"));
+	assert_true(has_line(text, "proctor_job_gpu_memory_bytes{job=\"a/1\"} 4096.0"));
+	assert_null(strstr(text, "proctor_job_gpu_memory_bytes{job=\"b\"}")); /* not told */
 	assert_true(has_line(text, "proctor_job_cpu_cores{job=\"b\"} 1.0"));
 	assert_null(strstr(text, "proctor_job_open_fds{job=\"b\"}"));
 }

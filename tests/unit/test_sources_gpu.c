@@ -175,6 +175,15 @@ static struct drm_client client_of(const char *text)
 	return c;
 }
 
+static double busy_percent(const struct drm_client *now, const struct drm_client *before,
+			   double wall_ns)
+{
+	struct drm_use use = { 0 };
+
+	drm_add_use(&use, now, before, wall_ns);
+	return drm_busiest_percent(&use);
+}
+
 /* Intel's older driver counts time and calls its memory local, its newer one counts cycles. */
 static void test_drm_intel(void **state)
 {
@@ -187,14 +196,46 @@ static void test_drm_intel(void **state)
 
 	(void)state;
 	assert_int_equal(before.memory_bytes, 3 * MB);
-	assert_true(drm_busy_percent(&now, &before, 1000) == 45); /* of two that decode */
+	assert_true(busy_percent(&now, &before, 1000) == 45); /* of two that decode */
 	before = client_of("drm-cycles-rcs: 100\ndrm-total-cycles-rcs: 10000\n");
 	now = client_of("drm-cycles-rcs: 400\ndrm-total-cycles-rcs: 11000\n");
-	assert_true(drm_busy_percent(&now, &before, 1) == 30);
+	assert_true(busy_percent(&now, &before, 1) == 30);
 	before = client_of("drm-cycles-ccs: 100\n");
-	assert_true(isnan(drm_busy_percent(&now, &before, 1))); /* another engine */
+	assert_true(isnan(busy_percent(&now, &before, 1))); /* another engine, of an unknown age */
 	now = client_of("drm-engine-a23456789012345678901234: 1\ndrm-engine-: 1\ndrm-engine-x\n");
 	assert_int_equal(now.engines[0].name[0], '\0');
+}
+
+/* Engines are found by their names; one that was not told before had done nothing. */
+static void test_drm_engines_by_name(void **state)
+{
+	struct drm_client before = client_of("drm-engine-video: 100 ns\n");
+	struct drm_client now = client_of("drm-engine-render: 300 ns\ndrm-engine-video: 200 ns\n");
+	struct drm_use use = { 0 };
+
+	(void)state;
+	assert_true(busy_percent(&now, &before, 1000) == 30);
+	assert_true(busy_percent(&now, NULL, 1000) == 30); /* a client that is new */
+	/* Two clients on different engines do not make one engine busier. */
+	now = client_of("drm-engine-render: 500 ns\n");
+	drm_add_use(&use, &now, NULL, 1000);
+	now = client_of("drm-engine-video: 600 ns\n");
+	drm_add_use(&use, &now, NULL, 1000);
+	assert_true(drm_busiest_percent(&use) == 60);
+	drm_add_use(&use, &now, NULL, 1000);
+	assert_true(drm_busiest_percent(&use) == 100);
+}
+
+/* An integrated GPU has no memory of its own: that of others stays known. */
+static void test_drm_system_memory_only(void **state)
+{
+	struct drm_client c = client_of("drm-total-system0: 8 MiB\ndrm-resident-system0: 6 MiB\n"
+					"drm-resident-stolen-system0: 0\n");
+
+	(void)state;
+	assert_int_equal(c.memory_bytes, 0);
+	c = client_of("drm-total-cycles-rcs: 8\n"); /* of which nothing is said of memory */
+	assert_true(!u64_known(c.memory_bytes));
 }
 
 /* ---- captured trees ---- */
@@ -278,18 +319,18 @@ static void test_owner(void **state)
 	put_process(t, 100, 1, "/dev/nvidia0");
 	put_process(t, 200, 17, "/dev/nvidiactl");
 	put_process(t, 300, 3, "/dev/null");
-	assert_true(gpu_find_owner(t->fd, 100, "/dev/nvidia", &key));
+	assert_true(gpu_find_owner(t->fd, 100, &gpu_nvidia_files, &key));
 	assert_int_equal(key.pid, 100);
 	assert_int_equal(key.start_ticks, 1000);
 	/* 17 is there as the pid inside a container. */
-	assert_true(gpu_find_owner(t->fd, 17, "/dev/nvidia", &key));
+	assert_true(gpu_find_owner(t->fd, 17, &gpu_nvidia_files, &key));
 	assert_int_equal(key.pid, 200);
 	/* A process that holds no GPU is not meant, though it has the pid. */
-	assert_false(gpu_find_owner(t->fd, 300, "/dev/nvidia", &key));
-	assert_false(gpu_find_owner(t->fd, 999, "/dev/nvidia", &key));
+	assert_false(gpu_find_owner(t->fd, 300, &gpu_nvidia_files, &key));
+	assert_false(gpu_find_owner(t->fd, 999, &gpu_nvidia_files, &key));
 	/* Two could be meant: nobody knows which. */
 	put_process(t, 400, 17, "/dev/nvidia0");
-	assert_false(gpu_find_owner(t->fd, 17, "/dev/nvidia", &key));
+	assert_false(gpu_find_owner(t->fd, 17, &gpu_nvidia_files, &key));
 }
 
 /* What a search found stands for a while, but not for another process. */
@@ -300,20 +341,35 @@ static void test_owners_are_remembered(void **state)
 	struct proc_key key;
 
 	put_process(t, 200, 17, "/dev/nvidiactl");
-	assert_true(gpu_owners_find(&owners, t->fd, 17, "/dev/nvidia", &key));
+	assert_true(gpu_owners_find(&owners, t->fd, 17, &gpu_nvidia_files, &key));
 	assert_int_equal(key.pid, 200);
-	assert_false(gpu_owners_find(&owners, t->fd, 18, "/dev/nvidia", &key));
+	assert_false(gpu_owners_find(&owners, t->fd, 18, &gpu_nvidia_files, &key));
 	run("rm -r '%s/proc/200'", t->path);
 	put_process(t, 300, 17, "/dev/nvidiactl");
-	assert_true(gpu_owners_find(&owners, t->fd, 17, "/dev/nvidia", &key));
+	assert_true(gpu_owners_find(&owners, t->fd, 17, &gpu_nvidia_files, &key));
 	assert_int_equal(key.pid, 300);
 	put_process(t, 400, 18, "/dev/nvidiactl"); /* which is not looked for again so soon */
-	assert_false(gpu_owners_find(&owners, t->fd, 18, "/dev/nvidia", &key));
+	assert_false(gpu_owners_find(&owners, t->fd, 18, &gpu_nvidia_files, &key));
 	for (uint64_t pid = 1000; pid < 1000 + 2 * GPU_MAX_OWNERS; pid++)
-		assert_false(gpu_owners_find(&owners, t->fd, pid, "/dev/nvidia", &key));
-	assert_true(
-		gpu_owners_find(&owners, t->fd, 18, "/dev/nvidia", &key)); /* forgotten by now */
+		assert_false(gpu_owners_find(&owners, t->fd, pid, &gpu_nvidia_files, &key));
+	assert_true(gpu_owners_find(&owners, t->fd, 18, &gpu_nvidia_files,
+				    &key)); /* forgotten by now */
 	assert_int_equal(key.pid, 400);
+}
+
+/* From outside a chroot its device files have longer names. */
+static void test_device_in_a_chroot(void **state)
+{
+	static const struct gpu_files files = { "/dev/nvidia", 1 }, others = { "/dev/nvidia", 2 };
+	const struct tree *t = *state;
+	char jail[128];
+	struct proc_key key;
+
+	run("mkdir -p '%s/jail/dev' && ln -s /dev/null '%s/jail/dev/nvidia0'", t->path, t->path);
+	snprintf(jail, sizeof(jail), "%s/jail/dev/nvidia0", t->path);
+	put_process(t, 100, 100, jail);
+	assert_true(gpu_find_owner(t->fd, 100, &files, &key));
+	assert_false(gpu_find_owner(t->fd, 100, &others, &key)); /* a file of that name */
 }
 
 static void put_card(const struct tree *t)
@@ -361,6 +417,91 @@ static void test_drm_tree(void **state)
 	assert_true(isnan(r->processes[0].utilization_pct)); /* one look tells no share */
 	gpu_drm.close(opened);
 	free(r);
+}
+
+/* What shows the console of a server is no GPU. */
+static void test_display_adapter(void **state)
+{
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	run("mkdir -p '%s/dev/dri' && touch '%s/dev/dri/card0'", t->path, t->path);
+	put(t, "sys/class/drm/card0/device/vendor", "0x1a03\n");
+	put(t, "sys/class/drm/card0/device/uevent", "DRIVER=ast\nPCI_SLOT_NAME=0000:03:00.0\n");
+	assert_false(sources_has_gpu(t->fd));
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), -ENODEV);
+	put_card(t);
+	assert_true(sources_has_gpu(t->fd));
+}
+
+/* ---- nvidia-smi as a program ---- */
+
+/* One that answers each query with its file, and then does as the script says. */
+static void put_program(const struct tree *t, const char *rest)
+{
+	char text[512];
+
+	put(t, "dev/nvidiactl", "");
+	put(t, "--query-gpu=uuid", "GPU-a\nGPU-b\n");
+	put(t, "--query-gpu=utilization.gpu,memory.used,memory.total,temperature.gpu",
+	    "50, 100, 200, 30\n101, [N/A], 200, 31\n");
+	put(t, "--query-compute-apps=gpu_uuid,pid,used_memory", "GPU-b, 100, 7\n");
+	snprintf(text, sizeof(text), "#!/bin/sh\n/bin/cat \"%s/$1\"\n%s\n", t->path, rest);
+	put(t, "nvidia-smi", text);
+	run("chmod +x '%s/nvidia-smi'", t->path);
+	put_process(t, 100, 100, "/dev/nvidia1");
+	setenv("PATH", t->path, 1);
+}
+
+static int close_program(void **state)
+{
+	setenv("PATH", "/usr/bin:/bin", 1);
+	return close_tree(state);
+}
+
+/* 14 warns of a device whose memory of itself is spoilt. */
+static void test_smi_program(void **state)
+{
+	const struct tree *t = *state;
+	static struct gpu_reading reading;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), -ENODEV);
+	put_program(t, "exit 14");
+	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	assert_int_equal(reading.n_devices, 2);
+	assert_true(reading.devices[0].memory_used_mb == 100);
+	assert_true(reading.devices[1].utilization_pct == 100);
+	assert_true(isnan(reading.devices[1].memory_used_mb));
+	assert_int_equal(reading.n_processes, 1);
+	assert_int_equal(reading.processes[0].device, 1);
+	assert_int_equal(reading.processes[0].memory_bytes, 7 * MB);
+	assert_true(isnan(reading.processes[0].utilization_pct));
+	gpu_smi.close(opened);
+}
+
+static void test_smi_program_fails(void **state)
+{
+	struct err err = ERR_INIT;
+	void *opened;
+
+	put_program(*state, "exit 9");
+	assert_int_equal(gpu_smi.open(((struct tree *)*state)->fd, &opened, &err), -EIO);
+	assert_non_null(strstr(err.text, "exit status"));
+}
+
+/* All that it has to say is said, and it does not end. */
+static void test_smi_program_hangs(void **state)
+{
+	struct err err = ERR_INIT;
+	void *opened;
+
+	put_program(*state, "exec >/dev/null; exec /bin/sleep 60");
+	assert_int_equal(gpu_smi.open(((struct tree *)*state)->fd, &opened, &err), -ETIMEDOUT);
 }
 
 /* ---- the process that reads ---- */
@@ -441,6 +582,13 @@ int main(void)
 		cmocka_unit_test(test_odd_percent),
 		cmocka_unit_test(test_drm_client),
 		cmocka_unit_test(test_drm_intel),
+		cmocka_unit_test(test_drm_engines_by_name),
+		cmocka_unit_test(test_drm_system_memory_only),
+		cmocka_unit_test_setup_teardown(test_device_in_a_chroot, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_display_adapter, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_smi_program, open_tree, close_program),
+		cmocka_unit_test_setup_teardown(test_smi_program_fails, open_tree, close_program),
+		cmocka_unit_test_setup_teardown(test_smi_program_hangs, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_owner, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_owners_are_remembered, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_drm_tree, open_tree, close_tree),

@@ -13,17 +13,21 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "nvml_stand_in.h"
 #include "sources/gpu.h"
-#include "sources/gpu_nvml_abi.h"
+#include "sources/gpu_nvml.h"
 
 #define HOLDER_PID 100
 
@@ -64,7 +68,7 @@ static void load_stand_in(void)
 
 static int open_all(void **state)
 {
-	static const char *const folders[] = { "proc", "proc/100", "proc/100/fd" };
+	static const char *const folders[] = { "proc", "proc/100", "proc/100/fd", "dev" };
 
 	(void)state;
 	load_stand_in();
@@ -94,7 +98,7 @@ static int close_all(void **state)
 static int all_is_well(void **state)
 {
 	(void)state;
-	*fixture.told = (struct nvml_stand_in){ .pid = HOLDER_PID };
+	*fixture.told = (struct nvml_stand_in){ .pid = HOLDER_PID, .share = 40 };
 	return 0;
 }
 
@@ -126,7 +130,9 @@ static void test_all_is_well(void **state)
 	(void)state;
 	assert_int_equal(r->n_devices, STAND_IN_GPUS);
 	assert_true(r->devices[2].utilization_pct == 12);
-	assert_true(isnan(r->devices[2].memory_used_mb)); /* a function that this library lacks */
+	assert_true(r->devices[2].memory_used_mb == 3);	 /* by an older function */
+	assert_true(isnan(r->devices[2].temperature_c)); /* one that this library lacks */
+	assert_string_equal(r->names[2], "stand-in 2");
 	assert_int_equal(r->n_processes, STAND_IN_GPUS);
 	assert_int_equal(r->processes[0].key.pid, HOLDER_PID);
 	assert_int_equal(r->processes[0].key.start_ticks, 7);
@@ -150,6 +156,7 @@ static void test_one_is_lost(void **state)
 		assert_true(isnan(r->devices[1].utilization_pct));
 		assert_true(r->devices[2].utilization_pct == 12);
 		assert_int_equal(r->n_processes, STAND_IN_GPUS - 1);
+		assert_int_equal(r->n_left_out, 1); /* who holds it */
 		assert_string_equal(r->note, "GPU 1 cannot be read: GPU is lost");
 	}
 	gpu_nvml.close(driver);
@@ -183,10 +190,10 @@ static void test_driver_restarts(void **state)
 
 	(void)state;
 	read_driver(driver, 0);
-	fixture.told->use_result[0] = 999;
+	fixture.told->use_result[1] = NVML_UNINITIALIZED;
 	read_driver(driver, -EIO);
 	gpu_nvml.close(driver);
-	fixture.told->use_result[0] = NVML_OK;
+	fixture.told->use_result[1] = NVML_OK;
 	driver = open_driver();
 	assert_int_equal(read_driver(driver, 0)->n_processes, STAND_IN_GPUS);
 	assert_int_equal(fixture.told->n_sessions, 2);
@@ -202,7 +209,7 @@ static void test_no_list(void **state)
 	fixture.told->list_result = NVML_INSUFFICIENT_SIZE;
 	assert_true(read_driver(driver, 0)->n_left_out > 0);
 	fixture.told->list_result = NVML_NOT_SUPPORTED;
-	assert_int_equal(read_driver(driver, 0)->n_left_out, 0);
+	assert_int_equal(read_driver(driver, 0)->n_left_out, STAND_IN_GPUS);
 	fixture.told->list_result = NVML_OK;
 	fixture.told->pid = 4242; /* whom nobody knows here */
 	assert_int_equal(read_driver(driver, 0)->n_left_out, STAND_IN_GPUS);
@@ -233,6 +240,277 @@ static void test_shares(void **state)
 	}
 }
 
+/* The others tell all, and it is asked again the next time. */
+static void test_one_is_sick(void **state)
+{
+	void *driver = open_driver();
+	const struct gpu_reading *r;
+
+	(void)state;
+	fixture.told->use_result[0] = 999;
+	r = read_driver(driver, 0);
+	assert_int_equal(r->n_devices, STAND_IN_GPUS);
+	assert_true(isnan(r->devices[0].utilization_pct));
+	assert_true(r->devices[1].utilization_pct == 11);
+	assert_int_equal(r->n_processes, STAND_IN_GPUS - 1);
+	assert_int_equal(r->n_left_out, 1);
+	assert_string_equal(r->note, "GPU 0 cannot be read: Unknown Error");
+	fixture.told->use_result[0] = NVML_OK;
+	assert_true(read_driver(driver, 0)->devices[0].utilization_pct == 10);
+	for (int i = 0; i < STAND_IN_GPUS; i++)
+		fixture.told->use_result[i] = 999;
+	read_driver(driver, -EIO);
+	gpu_nvml.close(driver);
+}
+
+/* What it said last is why people look. */
+static void test_last_words_of_one_that_is_lost(void **state)
+{
+	void *driver = open_driver();
+	const struct gpu_reading *r;
+
+	(void)state;
+	fixture.told->use_result[2] = NVML_GPU_IS_LOST;
+	fixture.told->xid = 79;
+	r = read_driver(driver, 0);
+	assert_int_equal(r->devices[2].last_xid, 79);
+	assert_true(isnan(r->devices[2].utilization_pct));
+	gpu_nvml.close(driver);
+}
+
+/* Also when the library does not even count the lost one any more. */
+static void test_places_are_kept(void **state)
+{
+	struct nvml *driver = open_driver();
+	const struct gpu_reading *r;
+
+	(void)state;
+	fixture.told->use_result[0] = NVML_GPU_IS_LOST;
+	read_driver(driver, 0);
+	fixture.told->n_missing = 1;
+	driver->opened_boot_ns = 0; /* long ago: it is time for another session */
+	r = read_driver(driver, 0);
+	assert_int_equal(fixture.told->n_sessions, 2);
+	assert_int_equal(r->n_devices, STAND_IN_GPUS);
+	assert_true(isnan(r->devices[0].utilization_pct));
+	assert_true(r->devices[1].utilization_pct == 11);
+	assert_true(r->devices[2].utilization_pct == 12);
+	fixture.told->n_missing = 0;
+	fixture.told->use_result[0] = NVML_OK;
+	driver->opened_boot_ns = 0;
+	r = read_driver(driver, 0);
+	assert_true(r->devices[0].utilization_pct == 10);
+	assert_int_equal(r->n_left_out, 0);
+	gpu_nvml.close(driver);
+}
+
+/* One that takes the GPU between two questions for shares was not idle. */
+static void test_share_of_a_new_process(void **state)
+{
+	void *driver;
+
+	(void)state;
+	fixture.told->pid = 0;
+	fixture.told->share = 0;
+	driver = open_driver();
+	read_driver(driver, 0);
+	assert_int_equal(fixture.told->n_share_asks, 1);
+	fixture.told->pid = HOLDER_PID;
+	assert_true(isnan(read_driver(driver, 0)->processes[0].utilization_pct));
+	fixture.told->share = 90;
+	assert_true(read_driver(driver, 0)->processes[0].utilization_pct == 90);
+	fixture.told->share = 0;
+	assert_true(read_driver(driver, 0)->processes[0].utilization_pct == 0);
+	assert_int_equal(fixture.told->n_share_asks, 4);
+	gpu_nvml.close(driver);
+	driver = open_driver(); /* of one that is not new it is not asked every time */
+	read_driver(driver, 0);
+	read_driver(driver, 0);
+	assert_int_equal(fixture.told->n_share_asks, 5);
+	gpu_nvml.close(driver);
+}
+
+static void test_odd_shares(void **state)
+{
+	void *driver;
+
+	(void)state;
+	fixture.told->share = 104;
+	driver = open_driver();
+	assert_true(read_driver(driver, 0)->processes[0].utilization_pct == 100);
+	assert_non_null(strstr(fixture.reading.note, "taken for 100 %"));
+	gpu_nvml.close(driver);
+	fixture.told->share = 4000000000;
+	driver = open_driver();
+	assert_true(isnan(read_driver(driver, 0)->processes[0].utilization_pct));
+	gpu_nvml.close(driver);
+}
+
+/* ---- beside a card that the kernel drives ---- */
+
+static int add_card(void **state)
+{
+	static const char *const folders[] = { "sys", "sys/class", "sys/class/drm",
+					       "sys/class/drm/card0",
+					       "sys/class/drm/card0/device" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		assert_int_equal(mkdirat(fixture.root_fd, folders[i], 0700), 0);
+	put("sys/class/drm/card0/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:03:00.0\n");
+	put("sys/class/drm/card0/device/gpu_busy_percent", "37\n");
+	return all_is_well(state);
+}
+
+static int remove_card(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r '%s/sys'", fixture.root);
+	return system(command);
+}
+
+static struct gpu_slot slots[GPU_VENDORS];
+
+/* NVIDIA's stand first, whether they answer or not. */
+static void test_silent_ones_keep_their_numbers(void **state)
+{
+	struct gpu_reading *r = &fixture.reading;
+
+	(void)state;
+	gpu_read_all(slots, fixture.root_fd, r);
+	assert_string_equal(r->rung, "NVML + DRM fdinfo");
+	assert_int_equal(r->n_devices, STAND_IN_GPUS + 1);
+	assert_int_equal(r->n_left_out, 0);
+	fixture.told->use_result[1] = NVML_UNINITIALIZED; /* after the first was read */
+	for (int i = 0; i < 2; i++) {			  /* the second time it is not even open */
+		gpu_read_all(slots, fixture.root_fd, r);
+		assert_string_equal(r->rung, "DRM fdinfo");
+		assert_int_equal(r->n_devices, STAND_IN_GPUS + 1);
+		assert_true(isnan(r->devices[0].utilization_pct));
+		assert_string_equal(r->names[0], "stand-in 0");
+		assert_true(r->devices[STAND_IN_GPUS].utilization_pct == 37);
+		assert_int_equal(r->n_processes, 0);
+		assert_true(r->n_left_out > 0); /* nobody is said to use none */
+		assert_string_equal(r->note, "NVML cannot read a GPU: Unknown Error");
+	}
+	gpu_close_all(slots);
+}
+
+/* ---- a driver that hangs ---- */
+
+static struct gpus_options reader_options(void)
+{
+	return (struct gpus_options){ .root_fd = fixture.root_fd,
+				      .at_once = true,
+				      .patience_seconds = 0.3 };
+}
+
+static bool has_reading(int fd, int timeout_ms)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+
+	return poll(&wait, 1, timeout_ms) > 0;
+}
+
+/* All that was started ends; they fall to us as their parents do. */
+static void await_all(void)
+{
+	int left = 1000;
+
+	while (left-- > 0 && waitpid(-1, NULL, WNOHANG) >= 0)
+		usleep(10000);
+	assert_true(left > 0);
+}
+
+static void test_a_hang_is_ended(void **state)
+{
+	struct gpus_options options = reader_options();
+	char path[128];
+	int fd;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	snprintf(path, sizeof(path), "%s/hang", fixture.root);
+	put("hang", "");
+	fixture.told->hang_path = path;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	assert_false(has_reading(fd, 1000));
+	assert_int_equal(unlink(path), 0);
+	assert_true(has_reading(fd, 20000)); /* by another reader, or by the first */
+	close(fd);
+	await_all();
+	put("hang", "");
+	options.patience_seconds = 1000;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	assert_false(has_reading(fd, 300));
+	close(fd); /* while it hangs */
+	await_all();
+	assert_int_equal(unlink(path), 0);
+}
+
+/* ---- what is said of it ---- */
+
+/* A collector's look so many seconds after now. */
+static void look_after(struct gpus *g, uint64_t seconds)
+{
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	snap.boot_ns = clock_boot_ns() + seconds * 1000000000;
+	gpus_fill(g, &snap);
+	snapshot_release(&snap);
+}
+
+static void test_trouble_is_told(void **state)
+{
+	struct gpus_options options = reader_options();
+	char text[256], path[128];
+	struct gpus *g = NULL;
+
+	(void)state;
+	put("dev/nvidiactl", "");
+	snprintf(path, sizeof(path), "%s/fail", fixture.root);
+	fixture.told->fail_path = path;
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_string_equal(text, "the run was over before they were read");
+	gpus_wait(g, 20000);
+	look_after(g, 0);
+	assert_string_equal(gpus_rung(g), "NVML");
+	assert_false(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_true(gpus_cpu_ns(g) > 0);
+	put("fail", "");
+	for (int left = 1000; gpus_rung(g) && left > 0; left--) {
+		usleep(10000);
+		look_after(g, 0);
+	}
+	assert_null(gpus_rung(g));
+	assert_string_equal(gpus_note(g), "NVML cannot read a GPU: Unknown Error");
+	look_after(g, 5);
+	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_non_null(strstr(text, "NVML cannot read a GPU: Unknown Error (for "));
+	gpus_close(g);
+	assert_int_equal(unlink(path), 0);
+	await_all();
+}
+
+static void test_silence_is_told(void **state)
+{
+	struct gpus_options options = reader_options();
+	char text[256];
+	struct gpus *g = NULL;
+
+	(void)state;
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	gpus_wait(g, 20000);
+	look_after(g, 100); /* no reading has come for so long */
+	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_non_null(strstr(text, "the drivers do not answer (for 10"));
+	gpus_close(g);
+	await_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +520,16 @@ int main(void)
 		cmocka_unit_test_setup(test_driver_restarts, all_is_well),
 		cmocka_unit_test_setup(test_no_list, all_is_well),
 		cmocka_unit_test_setup(test_shares, all_is_well),
+		cmocka_unit_test_setup(test_one_is_sick, all_is_well),
+		cmocka_unit_test_setup(test_last_words_of_one_that_is_lost, all_is_well),
+		cmocka_unit_test_setup(test_places_are_kept, all_is_well),
+		cmocka_unit_test_setup(test_share_of_a_new_process, all_is_well),
+		cmocka_unit_test_setup(test_odd_shares, all_is_well),
+		cmocka_unit_test_setup_teardown(test_silent_ones_keep_their_numbers, add_card,
+						remove_card),
+		cmocka_unit_test_setup(test_a_hang_is_ended, all_is_well),
+		cmocka_unit_test_setup(test_trouble_is_told, all_is_well),
+		cmocka_unit_test_setup(test_silence_is_told, all_is_well),
 	};
 
 	return cmocka_run_group_tests_name("sources_gpu_nvml", tests, open_all, close_all);

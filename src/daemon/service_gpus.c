@@ -1,0 +1,69 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/service_internal.h"
+
+/* Drivers that fail and answer by turns say so no more often. */
+#define LOG_PERIOD_NS UINT64_C(3600000000000)
+#define MAX_LOGGED 12
+
+void service_open_gpus(struct service *s)
+{
+	const struct gpus_options options = { .root_fd = s->root_fd,
+					      .interval_seconds = s->config->interval_seconds };
+	struct err err = ERR_INIT;
+
+	if (s->config->gpu_enabled && gpus_open(&options, &s->gpus.reader, &err) < 0)
+		log_warning("GPUs are not read: %s", err.text);
+}
+
+/* The texts are the service's own: they change, and nothing may grow with that. */
+static void set_rung(struct service *s)
+{
+	for (size_t i = 0; i < s->n_rungs; i++)
+		if (strcmp(s->rungs[i].measurement, SOURCES_RUNG_GPU) == 0)
+			s->rungs[i] = (struct rung){ SOURCES_RUNG_GPU, s->gpus.rung, s->gpus.note };
+}
+
+static void log_change(struct service_gpus *g, uint64_t now_ns)
+{
+	if (now_ns - g->logged_boot_ns >= LOG_PERIOD_NS) {
+		g->logged_boot_ns = now_ns;
+		g->n_logged = 0;
+	}
+	if (g->n_logged++ >= MAX_LOGGED)
+		return;
+	if (g->note[0])
+		log_warning("GPUs are read by %s: %s", g->rung, g->note);
+	else
+		log_info("GPUs are read by %s", g->rung);
+}
+
+void service_watch_gpus(struct service *s)
+{
+	struct service_gpus *g = &s->gpus;
+	const char *rung = g->reader ? gpus_rung(g->reader) : NULL;
+	const char *note = g->reader ? gpus_note(g->reader) : NULL;
+
+	if (!rung && !note)
+		return; /* the first reading is not due yet */
+	rung = rung ? rung : "none";
+	note = note ? note : "";
+	if (strcmp(g->rung, rung) == 0 && strcmp(g->note, note) == 0)
+		return;
+	snprintf(g->rung, sizeof(g->rung), "%s", rung);
+	snprintf(g->note, sizeof(g->note), "%s", note);
+	set_rung(s);
+	log_change(g, clock_boot_ns());
+}
+
+uint64_t service_take_gpu_cpu_ns(struct service *s)
+{
+	uint64_t before_ns = s->gpus.cpu_ns;
+
+	if (s->gpus.reader)
+		s->gpus.cpu_ns = gpus_cpu_ns(s->gpus.reader);
+	return s->gpus.cpu_ns - before_ns;
+}

@@ -1,0 +1,38 @@
+#include "jobs/gpu_time.h"
+
+#include <stdbool.h>
+
+#include "base/unknown.h"
+
+void gpu_time_add(struct gpu_time *t, uint64_t held_bytes, double percent, uint64_t since_ns)
+{
+	bool is_held = u64_known(held_bytes) && held_bytes > 0;
+	uint64_t *spent = f64_known(percent) ? t->seen_ns : t->blind_ns;
+
+	if (!u64_known(since_ns))
+		return;
+	spent[0] += since_ns;
+	if (is_held)
+		spent[1] += since_ns;
+	if (!f64_known(percent))
+		return;
+	t->busy_ns += (uint64_t)((double)since_ns * percent / 100.0);
+	if (is_held && percent == 0.0)
+		t->idle_ns += since_ns;
+}
+
+static bool was_told(const struct gpu_time *t)
+{
+	return t->seen_ns[0] > 0 && t->seen_ns[0] >= t->blind_ns[0] &&
+	       t->seen_ns[1] >= t->blind_ns[1];
+}
+
+uint64_t gpu_time_busy_ns(const struct gpu_time *t)
+{
+	return was_told(t) ? t->busy_ns : U64_UNKNOWN;
+}
+
+uint64_t gpu_time_idle_ns(const struct gpu_time *t)
+{
+	return was_told(t) ? t->idle_ns : U64_UNKNOWN;
+}

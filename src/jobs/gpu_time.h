@@ -1,0 +1,27 @@
+/*
+ * gpu_time - how long GPUs worked for somebody, and how long they were held in vain.
+ *
+ * It is made of ticks, and at some of them the share is not told: a driver that does not
+ * know it, one that fails for a while. Sums over the rest are said only where the rest is
+ * the larger part, of the whole time and of the time in which memory was held.
+ */
+#ifndef PROCTOR_JOBS_GPU_TIME_H
+#define PROCTOR_JOBS_GPU_TIME_H
+
+#include <stdint.h>
+
+/* All 0 at first. */
+struct gpu_time {
+	uint64_t busy_ns, idle_ns;
+	/* With and without a share that was told; [1]: of it, while memory was held. */
+	uint64_t seen_ns[2], blind_ns[2];
+};
+
+/* A tick; since_ns: since the one before, U64_UNKNOWN: there was none. */
+void gpu_time_add(struct gpu_time *t, uint64_t held_bytes, double percent, uint64_t since_ns);
+
+/* U64_UNKNOWN: not enough was told. */
+uint64_t gpu_time_busy_ns(const struct gpu_time *t);
+uint64_t gpu_time_idle_ns(const struct gpu_time *t);
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * gpu_nvml - a session with NVIDIA's library: inside gpu_nvml*.c.
+ */
+#ifndef PROCTOR_SOURCES_GPU_NVML_H
+#define PROCTOR_SOURCES_GPU_NVML_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sources/gpu.h"
+#include "sources/gpu_nvml_abi.h"
+
+#define NVML_UUID_BYTES 96
+#define NVML_MAX_SHARES 1024
+
+/* A process that was listed when the shares were asked for. */
+struct nvml_asked {
+	unsigned pid;
+	bool is_new; /* the time before it was not: it may have been busy for too short to be told
+		      */
+};
+
+/* What is remembered of a device between two readings. */
+struct nvml_gpu {
+	nvml_device handle; /* NULL: it is lost, or could not be opened */
+	char name[GPU_NAME_BYTES];
+	char uuid[NVML_UUID_BYTES];		 /* "": not told */
+	uint64_t shares_boot_ns, energy_boot_ns; /* when the dear ones were asked; 0: never */
+	uint64_t young_until_ns; /* a process is new to it: shares are asked often */
+	uint64_t shares_time_us; /* the newest sample that was told */
+	uint64_t energy_mj;
+	uint64_t xid; /* the last one; U64_UNKNOWN: none since we look */
+	struct nvml_process_utilization *shares;
+	unsigned n_shares;
+	bool shares_known; /* then who was listed and has none was not busy */
+	struct nvml_asked *asked;
+	unsigned n_asked;
+};
+
+struct nvml {
+	int root_fd;
+	void *library;
+	struct nvml_calls call;
+	bool is_initialised;
+	nvml_event_set events; /* NULL: it tells of none */
+	struct gpu_owners owners;
+	uint64_t opened_boot_ns;
+	struct nvml_gpu devices[GPU_MAX_DEVICES];
+	unsigned n_devices;
+	struct nvml_process_v3 list[2 * GPU_MAX_PROCESSES]; /* of the device that is read */
+	unsigned n_listed;
+};
+
+/* ---- the session (gpu_nvml_session.c) ---- */
+
+int nvml_open(int root_fd, void **ret, struct err *err);
+void nvml_close(void *driver);
+
+/*
+ * Ends the session and begins another, in which GPUs that were lost may be back. Each
+ * keeps its place. A failure: there is no session any more.
+ */
+int nvml_begin_anew(struct nvml *n, struct err *err);
+
+/* What the library says of a failure; returns -EIO. */
+int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err);
+
+/* ---- processes (gpu_nvml_processes.c) ---- */
+
+/* Of a device with a handle, into the reading, where it has that index. */
+void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, int index, uint64_t now_ns,
+			 struct gpu_reading *ret);
+
+/* Asks for the samples since the last time, whenever that was. */
+void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns);
+
+/* ---- devices (gpu_nvml.c) ---- */
+
+void nvml_read_memory(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s);
+void nvml_read_state(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s);
+void nvml_read_energy(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns);
+
+/* ---- what it costs (gpu_nvml_cost.c) ---- */
+
+void nvml_measure(void *driver, gpu_cost_fn *fn, void *ctx);
+
+#endif

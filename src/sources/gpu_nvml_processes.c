@@ -1,0 +1,173 @@
+/*
+ * gpu_nvml_processes - who holds a device of NVIDIA's, and how busy each keeps it.
+ *
+ * Shares cost a hundred times what the list does: they are asked every few seconds, and
+ * every time for some seconds after a process was listed that was not listed before.
+ */
+#include <stdlib.h>
+
+#include "base/unknown.h"
+#include "sources/gpu_nvml.h"
+
+#define SHARES_EVERY_NS UINT64_C(5000000000)
+/* Asked sooner than this, samples of the last second are taken again: there may be no new ones. */
+#define SOON_NS UINT64_C(2000000000)
+#define SAMPLED_WITHIN_US UINT64_C(1000000)
+
+/* ---- the lists ---- */
+
+typedef int list_fn(nvml_device, unsigned *, struct nvml_process_v3 *);
+
+/* One that cannot be had is not an empty one; but a device that cannot draw has nobody draw. */
+static void add_list(struct nvml *n, const struct nvml_gpu *d, list_fn *ask, bool is_needed,
+		     struct gpu_reading *ret)
+{
+	unsigned count = GPU_MAX_PROCESSES;
+	int result = ask ? ask(d->handle, &count, n->list + n->n_listed) : NVML_INSUFFICIENT_SIZE;
+
+	if (result == NVML_NOT_SUPPORTED && !is_needed)
+		return;
+	if (result == NVML_OK && count <= GPU_MAX_PROCESSES)
+		n->n_listed += count;
+	else
+		ret->n_left_out++;
+}
+
+/* ---- shares ---- */
+
+static const struct nvml_asked *find_asked(const struct nvml_gpu *d, unsigned pid)
+{
+	for (unsigned i = 0; i < d->n_asked; i++)
+		if (d->asked[i].pid == pid)
+			return &d->asked[i];
+	return NULL;
+}
+
+static bool has_new_process(const struct nvml *n, const struct nvml_gpu *d)
+{
+	for (unsigned i = 0; i < n->n_listed; i++)
+		if (!find_asked(d, n->list[i].pid))
+			return true;
+	return false;
+}
+
+/* Who is listed now. Of those that were there when nobody had asked yet, none is new. */
+static void keep_asked(const struct nvml *n, struct nvml_gpu *d, bool is_first)
+{
+	struct nvml_asked *asked = calloc(n->n_listed + 1, sizeof(*asked));
+
+	for (unsigned i = 0; asked && i < n->n_listed; i++)
+		asked[i] = (struct nvml_asked){
+			.pid = n->list[i].pid,
+			.is_new = !is_first && !find_asked(d, n->list[i].pid),
+		};
+	free(d->asked);
+	d->asked = asked;
+	d->n_asked = asked ? n->n_listed : 0;
+}
+
+/* From which sample on. */
+static uint64_t shares_since_us(const struct nvml_gpu *d, uint64_t now_ns)
+{
+	if (now_ns - d->shares_boot_ns >= SOON_NS || d->shares_time_us < SAMPLED_WITHIN_US)
+		return d->shares_time_us;
+	return d->shares_time_us - SAMPLED_WITHIN_US;
+}
+
+static void take_shares(struct nvml_gpu *d, int result, unsigned count)
+{
+	/* That there are none means that nobody was busy. */
+	d->shares_known =
+		result == NVML_NOT_FOUND || (result == NVML_OK && count <= NVML_MAX_SHARES);
+	if (result != NVML_OK || count > NVML_MAX_SHARES)
+		return;
+	d->n_shares = count;
+	for (unsigned i = 0; i < count; i++)
+		if (d->shares[i].time_us > d->shares_time_us)
+			d->shares_time_us = d->shares[i].time_us;
+}
+
+void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns)
+{
+	uint64_t since_us = shares_since_us(d, now_ns);
+	unsigned count = NVML_MAX_SHARES;
+	int result;
+
+	if (!n->call.process_utilization)
+		return;
+	if (!d->shares)
+		d->shares = calloc(NVML_MAX_SHARES, sizeof(*d->shares));
+	d->shares_boot_ns = now_ns;
+	d->n_shares = 0;
+	d->shares_known = false;
+	if (!d->shares)
+		return;
+	result = n->call.process_utilization(d->handle, d->shares, &count, since_us);
+	take_shares(d, result, count);
+}
+
+static void read_shares(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns)
+{
+	bool is_first = d->shares_boot_ns == 0;
+
+	if (!is_first && has_new_process(n, d))
+		d->young_until_ns = now_ns + SHARES_EVERY_NS;
+	if (!is_first && now_ns >= d->young_until_ns &&
+	    now_ns - d->shares_boot_ns < SHARES_EVERY_NS)
+		return;
+	nvml_ask_shares(n, d, now_ns);
+	keep_asked(n, d, is_first);
+}
+
+/*
+ * The mean of its samples. One that has none did nothing if it was listed all the time;
+ * else it may have begun too late.
+ */
+static double share_of(const struct nvml_gpu *d, unsigned pid, int index, struct gpu_reading *ret)
+{
+	const struct nvml_asked *asked = find_asked(d, pid);
+	bool has_sample = false;
+	double sum = 0;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < d->n_shares; i++) {
+		double percent = d->shares[i].pid == pid
+					 ? gpu_sane_percent(ret, index, d->shares[i].sm)
+					 : F64_UNKNOWN;
+
+		has_sample |= d->shares[i].pid == pid;
+		sum += f64_known(percent) ? percent : 0;
+		n += f64_known(percent);
+	}
+	if (n > 0)
+		return sum / n;
+	return d->shares_known && asked && !asked->is_new && !has_sample ? 0 : F64_UNKNOWN;
+}
+
+/* ---- both ---- */
+
+static void add_process(struct nvml *n, const struct nvml_gpu *d, int index,
+			const struct nvml_process_v3 *p, struct gpu_reading *ret)
+{
+	struct gpu_process process = {
+		.device = index,
+		.memory_bytes = p->used_memory == NVML_NOT_AVAILABLE ? U64_UNKNOWN : p->used_memory,
+		.utilization_pct = share_of(d, p->pid, index, ret),
+	};
+
+	if (gpu_owners_find(&n->owners, n->root_fd, p->pid, &gpu_nvidia_files, &process.key))
+		gpu_add_process(ret, &process);
+	else
+		ret->n_left_out++;
+}
+
+void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, int index, uint64_t now_ns,
+			 struct gpu_reading *ret)
+{
+	n->n_listed = 0;
+	add_list(n, d, n->call.compute_processes, true, ret);
+	add_list(n, d, n->call.graphics_processes, false, ret);
+	read_shares(n, d, now_ns);
+	for (unsigned i = 0; i < n->n_listed; i++)
+		add_process(n, d, index, &n->list[i], ret);
+}

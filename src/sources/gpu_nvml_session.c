@@ -1,0 +1,245 @@
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "sources/gpu_nvml.h"
+
+/* ---- its functions ---- */
+
+#define CALL(field_, symbol_, needed_)                                      \
+	{                                                                   \
+		symbol_, NULL, offsetof(struct nvml_calls, field_), needed_ \
+	}
+/* The older function has the same layout and says the same. */
+#define OLDER(field_, symbol_, older_)                                      \
+	{                                                                   \
+		symbol_, older_, offsetof(struct nvml_calls, field_), false \
+	}
+
+static const struct {
+	const char *symbol, *older;
+	size_t offset;
+	bool is_needed; /* without the others their values are unknown */
+} symbols[] = {
+	CALL(init, "nvmlInit_v2", true),
+	CALL(shutdown, "nvmlShutdown", true),
+	CALL(error_string, "nvmlErrorString", true),
+	CALL(driver_version, "nvmlSystemGetDriverVersion", false),
+	CALL(count, "nvmlDeviceGetCount_v2", true),
+	CALL(handle, "nvmlDeviceGetHandleByIndex_v2", true),
+	CALL(name, "nvmlDeviceGetName", false),
+	CALL(utilization, "nvmlDeviceGetUtilizationRates", false),
+	CALL(uuid, "nvmlDeviceGetUUID", false),
+	CALL(memory, "nvmlDeviceGetMemoryInfo_v2", false),
+	CALL(memory_v1, "nvmlDeviceGetMemoryInfo", false),
+	CALL(temperature, "nvmlDeviceGetTemperature", false),
+	CALL(power, "nvmlDeviceGetPowerUsage", false),
+	CALL(clock, "nvmlDeviceGetClockInfo", false),
+	CALL(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons", false),
+	CALL(ecc, "nvmlDeviceGetTotalEccErrors", false),
+	CALL(energy, "nvmlDeviceGetTotalEnergyConsumption", false),
+	OLDER(compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3",
+	      "nvmlDeviceGetComputeRunningProcesses_v2"),
+	OLDER(graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses_v3",
+	      "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+	CALL(process_utilization, "nvmlDeviceGetProcessUtilization", false),
+	CALL(event_set_create, "nvmlEventSetCreate", false),
+	CALL(event_set_free, "nvmlEventSetFree", false),
+	CALL(register_events, "nvmlDeviceRegisterEvents", false),
+	CALL(event_wait, "nvmlEventSetWait_v2", false),
+};
+
+static int find_symbols(struct nvml *n, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		void *found = dlsym(n->library, symbols[i].symbol);
+
+		if (!found && symbols[i].older)
+			found = dlsym(n->library, symbols[i].older);
+		if (!found && symbols[i].is_needed)
+			return err_set(err, -ENOSYS, "libnvidia-ml.so.1 has no %s: too old",
+				       symbols[i].symbol);
+		memcpy((char *)&n->call + symbols[i].offset, &found, sizeof(found));
+	}
+	return 0;
+}
+
+int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err)
+{
+	return err_set(err, -EIO, "NVML cannot %s: %s", what, n->call.error_string(result));
+}
+
+/* ---- its devices ---- */
+
+/*
+ * Where a GPU stands that is found as the i-th: where it stood before, for others that are
+ * lost may not be counted any more. NULL: there is no room.
+ */
+static struct nvml_gpu *find_place(struct nvml *n, unsigned i, const char *uuid)
+{
+	for (unsigned k = 0; k < n->n_devices; k++)
+		if (uuid[0] && strcmp(n->devices[k].uuid, uuid) == 0)
+			return &n->devices[k];
+	for (; i < n->n_devices; i++)
+		if (!n->devices[i].handle && (!uuid[0] || !n->devices[i].uuid[0]))
+			return &n->devices[i];
+	if (n->n_devices == GPU_MAX_DEVICES)
+		return NULL;
+	n->devices[n->n_devices] =
+		(struct nvml_gpu){ .energy_mj = U64_UNKNOWN, .xid = U64_UNKNOWN };
+	return &n->devices[n->n_devices++];
+}
+
+static int find_device(struct nvml *n, unsigned i)
+{
+	char uuid[NVML_UUID_BYTES] = "";
+	nvml_device handle;
+	struct nvml_gpu *d;
+	int result = n->call.handle(i, &handle);
+
+	if (result != NVML_OK)
+		return result;
+	if (n->call.uuid && n->call.uuid(handle, uuid, sizeof(uuid)) != NVML_OK)
+		uuid[0] = '\0';
+	uuid[sizeof(uuid) - 1] = '\0';
+	d = find_place(n, i, uuid);
+	if (!d)
+		return NVML_OK;
+	d->handle = handle;
+	memcpy(d->uuid, uuid, sizeof(d->uuid));
+	if (n->call.name)
+		n->call.name(handle, d->name, sizeof(d->name));
+	d->name[sizeof(d->name) - 1] = '\0';
+	return NVML_OK;
+}
+
+/* One that cannot be opened has no handle, and keeps its place: the others count on. */
+static void make_places(struct nvml *n, unsigned count)
+{
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		n->devices[i].handle = NULL;
+		n->devices[i].shares_time_us = 0;
+	}
+	for (; n->n_devices < count && n->n_devices < GPU_MAX_DEVICES; n->n_devices++)
+		n->devices[n->n_devices] =
+			(struct nvml_gpu){ .energy_mj = U64_UNKNOWN, .xid = U64_UNKNOWN };
+}
+
+/* How many could be opened; if none could, err says why. */
+static int find_devices(struct nvml *n, struct err *err)
+{
+	unsigned count = 0;
+	int n_open = 0, result = n->call.count(&count);
+
+	if (result != NVML_OK)
+		return nvml_tell(n, result, "count the GPUs", err);
+	if (count == 0 && n->n_devices == 0)
+		return err_set(err, -ENODEV, "NVML knows no GPU");
+	make_places(n, count);
+	for (unsigned i = 0; i < count && i < GPU_MAX_DEVICES; i++) {
+		int r = find_device(n, i);
+
+		n_open += r == NVML_OK;
+		if (r != NVML_OK)
+			result = r;
+	}
+	if (n_open == 0)
+		nvml_tell(n, result, "open a GPU", err);
+	return n_open;
+}
+
+/* ---- the session ---- */
+
+/* From here on it counts the errors that the device reports to the driver. */
+static void listen_to_events(struct nvml *n)
+{
+	if (!n->call.event_set_create || !n->call.event_wait || !n->call.register_events ||
+	    !n->call.event_set_free || n->call.event_set_create(&n->events) != NVML_OK)
+		n->events = NULL;
+	for (unsigned i = 0; n->events && i < n->n_devices; i++)
+		if (n->devices[i].handle)
+			n->call.register_events(n->devices[i].handle, NVML_EVENT_XID, n->events);
+}
+
+static void end_session(struct nvml *n)
+{
+	if (n->events)
+		n->call.event_set_free(n->events);
+	if (n->is_initialised)
+		n->call.shutdown();
+	n->events = NULL;
+	n->is_initialised = false;
+}
+
+/* How many devices could be opened. */
+static int begin_session(struct nvml *n, struct err *err)
+{
+	int result = n->call.init(), r;
+
+	if (result == NVML_DRIVER_NOT_LOADED)
+		return err_set(err, -ENODEV, "NVIDIA's driver is not loaded");
+	if (result != NVML_OK)
+		return nvml_tell(n, result, "begin", err);
+	n->is_initialised = true;
+	n->opened_boot_ns = clock_boot_ns();
+	r = find_devices(n, err);
+	if (r > 0)
+		listen_to_events(n);
+	return r;
+}
+
+int nvml_begin_anew(struct nvml *n, struct err *err)
+{
+	struct err none_opened = ERR_INIT;
+	int r;
+
+	end_session(n);
+	r = begin_session(n, &none_opened);
+	if (r < 0 && err)
+		*err = none_opened;
+	return r < 0 ? r : 0;
+}
+
+void nvml_close(void *driver)
+{
+	struct nvml *n = driver;
+
+	end_session(n);
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		free(n->devices[i].shares);
+		free(n->devices[i].asked);
+	}
+	if (n->library)
+		dlclose(n->library);
+	free(n);
+}
+
+int nvml_open(int root_fd, void **ret, struct err *err)
+{
+	struct nvml *n = calloc(1, sizeof(*n));
+	int r;
+
+	if (!n)
+		return err_set(err, -ENOMEM, "no memory left to read GPUs");
+	n->root_fd = root_fd;
+	n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!n->library) {
+		free(n);
+		return err_set(err, gpu_has_nvidia(root_fd) ? -ENOENT : -ENODEV,
+			       "libnvidia-ml.so.1 is not installed");
+	}
+	r = find_symbols(n, err);
+	if (r == 0)
+		r = begin_session(n, err);
+	if (r <= 0) {
+		nvml_close(n);
+		return r < 0 ? r : -EIO;
+	}
+	*ret = n;
+	return 0;
+}
