@@ -41,18 +41,19 @@ struct statement_row {
 
 /* The process that a phase is of: pids are used again, so the last one that was born before, by
  * clocks that are some milliseconds apart. */
-#define OF_PHASES_PROCESS(column)                                                             \
-	"(SELECT p." column " FROM processes p WHERE p.pid = phases.pid"                      \
-	" AND p.attempt = phases.attempt AND coalesce(p.born_wall_ns, p.start_wall_ns, 0)"    \
-	" <= phases.entered_wall_ns + 100000000"                                              \
+#define OF_PHASES_PROCESS(column)                                                          \
+	"(SELECT p." column " FROM processes p WHERE p.pid = phases.pid"                   \
+	" AND p.attempt = phases.attempt AND coalesce(p.born_wall_ns, p.start_wall_ns, 0)" \
+	" <= phases.entered_wall_ns + 100000000"                                           \
 	" ORDER BY coalesce(p.born_wall_ns, p.start_wall_ns) DESC LIMIT 1)"
 
 /* A phase ends with its process at the latest, and is of its rank. */
-#define PHASES_AS_TOLD                                                                        \
-	"(SELECT id, attempt, pid, name, path, entered_wall_ns,"                              \
-	" coalesce(rank, " OF_PHASES_PROCESS("rank") ") AS rank,"                             \
-	" coalesce(left_wall_ns, max(entered_wall_ns, " OF_PHASES_PROCESS("died_wall_ns")     \
-	")) AS left_wall_ns FROM phases)"
+#define PHASES_AS_TOLD                                                                     \
+	"(SELECT id, attempt, pid, name, path, entered_wall_ns,"                           \
+	" coalesce(rank, " OF_PHASES_PROCESS(                                              \
+		"rank") ") AS rank,"                                                       \
+			" coalesce(left_wall_ns, max(entered_wall_ns, " OF_PHASES_PROCESS( \
+				"died_wall_ns") ")) AS left_wall_ns FROM phases)"
 
 #define ATTEMPT_SELECT                                               \
 	"SELECT @names FROM attempts a JOIN jobs ON jobs.id = a.job" \
