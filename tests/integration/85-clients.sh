@@ -421,7 +421,7 @@ if pid:
 parent=$(cat "$TMP/parent") child=$(cat "$TMP/child")
 wait_until grep -q '"exit": "parent"' "$TMP/record"
 wait_until grep -q '"exit": "child"' "$TMP/record"
-is "each marks its own, by itself" "$(grep phase "$TMP/record" | sed -E 's/ .*"(enter|exit)": "(.*)".*/ \1 \2/' | sort)" \
+is "each marks its own, by itself" "$(grep phase "$TMP/record" | sed -E 's/ .*"(enter|exit)": "([^"]*)".*/ \1 \2/' | sort)" \
 	"$(printf '%s\n' "$parent enter parent" "$parent enter rest" "$parent exit rest" "$parent exit parent" \
 		"$child enter child" "$child exit child" | sort)"
 
