@@ -77,6 +77,11 @@ if command -v mpirun >/dev/null; then
 	mkdir "$TMP/folder"
 	run "$PROCTOR" export telemetry --job mpi -o "$TMP/folder"
 	is "a file for each rank" "$(find "$TMP/folder" -name 'rank-*.jsonl' | wc -l)" $RANKS
+	run "$PROCTOR" export telemetry --job mpi -o "$TMP/new/"
+	is "a new folder is made" "$status/$(find "$TMP/new" -name 'rank-*.jsonl' | wc -l)" 0/$RANKS
+	run "$PROCTOR" export telemetry --job mpi -o "$TMP/nowhere/new/"
+	is "but not one that is in no folder" "$status" 1
+	like "which is said" "$stderr" "nowhere/new/"
 	run "$PROCTOR" ranks validate "$TMP/folder"
 	is "which are valid together" "$status" 0
 	run "$PROCTOR" run -q --job dead -- mpirun "${root[@]}" --oversubscribe -n 3 sh -c \
