@@ -24,6 +24,26 @@ MAX_WAITING = 4096  # the kernel keeps some 200 markers besides
 SETTLE_MS = 500  # without a sign of the daemon, at the end of the program…
 SETTLE_SECONDS = 5.0  # …and with some
 MAX_NAME_CHARS = 256
+BOX_VARIABLE = "PROCTOR_PHASES"  # of the runner
+
+
+class _Box:
+    """Where the job's runner looks for markers if there is no daemon: a file."""
+
+    def __init__(self, path):
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def fileno(self):
+        return self._fd
+
+    def send(self, line, _flags):
+        return os.write(self._fd, line)
+
+    def close(self):
+        os.close(self._fd)
+
+    def detach(self):
+        """The descriptor is somebody else's by now."""
 
 
 class _Sender:
@@ -77,6 +97,8 @@ class _Sender:
     def _render_params(self, params):
         if self._lost:
             params["lost"], self._lost = self._lost, 0
+        if isinstance(self._connection, _Box):  # a daemon sees it by itself
+            params["pid"] = self.pid
         request = {"jsonrpc": "2.0", "method": "phase", "params": params}
         return json.dumps(request).encode("ascii") + b"\n"
 
@@ -89,6 +111,9 @@ class _Sender:
                 return
             if self._lost:
                 self._waiting.append(self._render_params({}))
+            if isinstance(self._connection, _Box):
+                self._flush()
+                return
             self._waiting.append(b'{"jsonrpc":"2.0","method":"daemon.status","id":1}\n')
             end = time.monotonic() + SETTLE_SECONDS
             while self._flush() and self._waiting and time.monotonic() < end:
@@ -146,7 +171,9 @@ class _Sender:
                 return connect_once(path)
             except (Error, OSError, ValueError):
                 continue
-        raise OSError("no daemon is running")
+        if BOX_VARIABLE not in os.environ:
+            raise OSError("no daemon is running")
+        return _Box(os.environ[BOX_VARIABLE])
 
     def _identify(self):
         status = os.fstat(self._connection.fileno())

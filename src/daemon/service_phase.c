@@ -1,58 +1,17 @@
 #include <errno.h>
-#include <limits.h>
-#include <math.h>
 
-#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "base/utf8.h"
+#include "daemon/phase_params.h"
 #include "daemon/service_internal.h"
-
-#define MAX_UNIX_SECONDS 9e9 /* in the 23rd century, and as nanoseconds below 2^63 */
-
-struct phase_params {
-	const char *enter, *exit;
-	uint64_t pid;
-	bool is_for_another; /* pid was named */
-	double at;	     /* unix seconds; unknown: now */
-	uint64_t lost;	     /* markers of the caller that were never sent */
-};
-
-static const struct rpc_field phase_fields[] = {
-	{ "enter", RPC_STRING, offsetof(struct phase_params, enter), .is_required = false },
-	{ "exit", RPC_STRING, offsetof(struct phase_params, exit), .is_required = false },
-	{ "pid", RPC_U64, offsetof(struct phase_params, pid), .min = 1, .max = INT_MAX },
-	{ "at", RPC_F64, offsetof(struct phase_params, at), .min = 0, .max = MAX_UNIX_SECONDS },
-	{ "lost", RPC_U64, offsetof(struct phase_params, lost), .min = 0, .max = INT_MAX },
-};
-
-static int check_name(const char *name, struct err *err)
-{
-	char quoted[UTF8_QUOTED_BYTES];
-
-	if (phase_name_is_valid(name))
-		return 0;
-	utf8_quote(name, quoted);
-	return err_set(
-		err, -EINVAL,
-		"%s cannot be the name of a phase: up to %d characters, and none that controls "
-		"a terminal",
-		quoted, PHASE_NAME_MAX);
-}
 
 static int read_params(const struct rpc_call *call, struct phase_params *ret, struct err *err)
 {
 	int r;
 
-	*ret = (struct phase_params){ .pid = U64_UNKNOWN, .at = F64_UNKNOWN };
-	r = rpc_call_read(call, phase_fields, ARRAY_SIZE(phase_fields), ret, err);
-	if (r < 0)
-		return r;
-	if (!ret->enter && !ret->exit && ret->lost > 0)
-		return 0;
-	if (!ret->enter == !ret->exit)
-		return err_set(err, -EINVAL, "either 'enter' or 'exit' names a phase");
-	return check_name(ret->enter ? ret->enter : ret->exit, err);
+	phase_params_init(ret);
+	r = rpc_call_read(call, phase_fields, N_PHASE_FIELDS, ret, err);
+	return r < 0 ? r : phase_params_check(ret, err);
 }
 
 /*
@@ -88,21 +47,11 @@ static int find_job(struct service *s, const struct rpc_peer *peer, struct phase
 	return 0;
 }
 
-/* A marker may have waited where it was made; it is not of the future. */
-static uint64_t when(const struct phase_params *params)
-{
-	uint64_t now_ns = clock_wall_ns();
-
-	if (isnan(params->at) || params->at * 1e9 >= (double)now_ns)
-		return now_ns;
-	return (uint64_t)(params->at * 1e9);
-}
-
 static struct phase_mark make_mark(struct service *s, const struct watched *job,
 				   const struct phase_params *params)
 {
 	pid_t pid = (pid_t)params->pid;
-	uint64_t wall_ns = when(params);
+	uint64_t wall_ns = phase_params_wall_ns(params);
 
 	return (struct phase_mark){
 		.attempt_id = job->a.id,

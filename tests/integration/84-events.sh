@@ -117,6 +117,19 @@ assert phase("exit warm") == 0
 assert phase("enter open") == 0
 print(os.getpid())
 END
+# A program that marks by itself, and a child that is a rank.
+cat >"$TMP/program.py" <<'END'
+import os, subprocess, sys, time
+import proctor
+if len(sys.argv) > 1:
+    with proctor.phase("work"):
+        time.sleep(0.1)
+    sys.exit()
+with proctor.phase("fit"):
+    with proctor.phase("step"):
+        time.sleep(0.1)
+    subprocess.run([sys.executable, __file__, "child"], env=dict(os.environ, PROCTOR_RANK="2"), check=True)
+END
 # Two ranks: the second may not leave what the first has entered.
 cat >"$TMP/ranks.sh" <<'END'
 if [ "$PROCTOR_RANK" = 0 ]; then
@@ -153,6 +166,10 @@ for with in without with; do
 	is "what shells mark is the program's $with" \
 		"$(phases_of "system-$with" '[(p["path"], p["pid"], p["left"] is not None) for p in d["phases"]]')" \
 		"[('warm', $pid, True), ('warm/nested', $pid, True), ('open', $pid, True)]"
+	"$PROCTOR" run -q --job "program-$with" -- env PYTHONPATH="$SOURCE_ROOT/python" python3 "$TMP/program.py"
+	is "a program marks its phases $with" "$(phases_of "program-$with" \
+		'sorted((p["path"], p["rank"], p["left"] is not None and p["seconds"] >= 0.1) for p in d["phases"])')" \
+		"[('fit', None, True), ('fit/step', None, True), ('work', 2, True)]"
 	mkdir "$TMP/ranks-$with"
 	cat >"$TMP/ranks.yaml" <<YAML
 job_id: ranks-$with
