@@ -30,7 +30,7 @@
  *
  * Threads. A struct proctor is for one thread at a time. Two of them share nothing:
  * a thread that listens and one that asks have one each. The environment is read in
- * proctor_open(), as getenv() does.
+ * proctor_open() and for phases, as getenv() does.
  *
  * Fork. A child leaves its parent's connection alone: what would use it returns
  * -EBADFD there. proctor_open() and proctor_free() close the child's copy only. The
@@ -126,7 +126,11 @@ int proctor_cancel(struct proctor *p, const char *job_id, char **ret_json);
 /* Waits until a job is over, for timeout_ms and not for that of proctor_set_timeout(). */
 int proctor_wait(struct proctor *p, const char *job_id, int timeout_ms, char **ret_json);
 
-/* Marks that this process begins or ends a phase of its job's work. */
+/*
+ * Marks that this process begins or ends a phase of its job's work. Where it is not
+ * open, as proctor_open() found no daemon, the job's runner is told instead: it says nothing
+ * of what comes of it. -ENOTCONN: there is none either.
+ */
 int proctor_phase_enter(struct proctor *p, const char *name);
 int proctor_phase_exit(struct proctor *p, const char *name);
 

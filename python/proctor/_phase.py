@@ -1,10 +1,12 @@
 """phase(): a program marks what it is doing, at no risk.
 
-A marker is one line that is sent and not answered, over a connection that is kept. Where there
-is no daemon, or one that does not keep up, there is no marker.
+A marker is one line that is sent and not answered, over a connection that is kept. One that the
+daemon has no room for waits here, and goes before the next. When too many wait a phase is not
+begun, which is counted and told; one that was begun is always ended.
 """
 
 import atexit
+import collections
 import functools
 import json
 import os
@@ -18,10 +20,30 @@ from ._errors import Error
 
 RETRY_SECONDS = 10.0  # until a daemon is looked for again
 LOCK_SECONDS = 0.05  # another thread holds it for microseconds
-BURST_MS = 5  # the kernel keeps some 280 markers; how long a daemon may take to make room
-STUCK_SECONDS = 1.0  # until one that took longer is waited for again
-SETTLE_MS = 500  # at the end of the program
+MAX_WAITING = 4096  # the kernel keeps some 200 markers besides
+SETTLE_MS = 500  # without a sign of the daemon, at the end of the program…
+SETTLE_SECONDS = 5.0  # …and with some
 MAX_NAME_CHARS = 256
+BOX_VARIABLE = "PROCTOR_PHASES"  # of the runner
+
+
+class _Box:
+    """Where the job's runner looks for markers if there is no daemon: a file."""
+
+    def __init__(self, path):
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def fileno(self):
+        return self._fd
+
+    def send(self, line, _flags):
+        return os.write(self._fd, line)
+
+    def close(self):
+        os.close(self._fd)
+
+    def detach(self):
+        """The descriptor is somebody else's by now."""
 
 
 class _Sender:
@@ -32,52 +54,105 @@ class _Sender:
         self.pid = os.getpid()
         self._connection = None
         self._identity = None  # of the socket behind its descriptor
-        self._retry_at = 0.0  # on the monotonic clock, as the next
-        self._stuck_until = 0.0
+        self._retry_at = 0.0  # on the monotonic clock
+        self._waiting = collections.deque()  # lines
+        self._lost = 0  # beginnings that had no room, and were not told of
 
     def send(self, what, name):
-        """Whether it was handed to the kernel. Never raises."""
+        """Whether it is on its way. Never raises."""
         try:
-            line = self._render(what, name)
-            if line is None or not self._lock.acquire(timeout=LOCK_SECONDS):
+            if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
                 return False
+            if not self._lock.acquire(timeout=LOCK_SECONDS):
+                return self._put_aside(what, name)
             try:
-                return self._send_line(line)
+                return self._take(what, name)
             finally:
                 self._lock.release()
         except Exception:  # the program goes on, whatever this is
             return False
 
-    @staticmethod
-    def _render(what, name):
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
-            return None
-        request = {"jsonrpc": "2.0", "method": "phase", "params": {what: name}}
+    def _put_aside(self, what, name):
+        """Another thread holds the lock, or this one does and is in a handler of a signal."""
+        if what == "enter":
+            self._lost += 1
+            return False
+        self._waiting.append(self._render(what, name))
+        return True
+
+    def _take(self, what, name):
+        self._flush()
+        if what == "enter" and self._connection is None:
+            return False
+        if what == "enter" and len(self._waiting) >= MAX_WAITING:
+            self._lost += 1
+            return False
+        self._waiting.append(self._render(what, name))
+        self._flush()
+        return True
+
+    def _render(self, what, name):
+        return self._render_params({what: name, "at": time.time()})
+
+    def _render_params(self, params):
+        if self._lost:
+            params["lost"], self._lost = self._lost, 0
+        if isinstance(self._connection, _Box):  # a daemon sees it by itself
+            params["pid"] = self.pid
+        request = {"jsonrpc": "2.0", "method": "phase", "params": params}
         return json.dumps(request).encode("ascii") + b"\n"
 
     def settle(self):
         """The daemon finds out whose a marker is by asking the kernel about this process, so what
-        was sent last is lost if the process is gone by then: waits until all of it was read."""
+        was sent last is lost if the process is gone by then: waits until all of it was read, for as
+        long as the daemon goes on reading."""
         try:
             if self._connection is None or not self._is_still_ours():
                 return
-            self._put(b'{"jsonrpc":"2.0","method":"daemon.status","id":1}\n')
-            poll = select.poll()
-            poll.register(self._connection, select.POLLIN)
-            poll.poll(SETTLE_MS)
+            if self._lost:
+                self._waiting.append(self._render_params({}))
+            if isinstance(self._connection, _Box):
+                self._flush()
+                return
+            self._waiting.append(b'{"jsonrpc":"2.0","method":"daemon.status","id":1}\n')
+            end = time.monotonic() + SETTLE_SECONDS
+            while self._flush() and self._waiting and time.monotonic() < end:
+                if not self._poll(select.POLLOUT):
+                    return
+            if not self._waiting:
+                self._poll(select.POLLIN)
         except Exception:
             pass
 
-    def _send_line(self, line):
+    def _poll(self, events):
+        poll = select.poll()
+        poll.register(self._connection, events)
+        return poll.poll(SETTLE_MS)
+
+    def _flush(self):
+        """Sends what waits, as far as there is room. False: there is no daemon, and only ends of
+        phases that one has heard of are waiting for another."""
         had_connection = self._connection is not None
         try:
-            return self._connect() and self._put(line)
+            if self._connect():
+                self._send_waiting()
+                return True
         except OSError:
             self.forget()
             if had_connection:  # the daemon may have been started anew
-                return self._send_line(line)
+                return self._flush()
             self._retry_at = time.monotonic() + RETRY_SECONDS
-            return False
+        return False
+
+    def _send_waiting(self):
+        while self._waiting:
+            try:
+                sent = self._connection.send(self._waiting[0], MSG_NOSIGNAL)
+            except BlockingIOError:
+                return
+            if sent < len(self._waiting[0]):
+                raise OSError("half a line: nothing can follow it")
+            self._waiting.popleft()
 
     def _connect(self):
         if self._connection is not None and not self._is_still_ours():
@@ -89,28 +164,6 @@ class _Sender:
             self._identity = self._identify()
         return True
 
-    def _put(self, line):
-        try:
-            sent = self._connection.send(line, MSG_NOSIGNAL)
-        except BlockingIOError:
-            if not self._has_room():
-                return False
-            sent = self._connection.send(line, MSG_NOSIGNAL)
-        if sent < len(line):
-            raise OSError("half a line: nothing can follow it")
-        return True
-
-    def _has_room(self):
-        """A burst is waited for, for a moment; a daemon that hangs is not, but for once a second."""
-        if time.monotonic() < self._stuck_until:
-            return False
-        poll = select.poll()
-        poll.register(self._connection, select.POLLOUT)
-        if poll.poll(BURST_MS):
-            return True
-        self._stuck_until = time.monotonic() + STUCK_SECONDS
-        return False
-
     @staticmethod
     def _find():
         for path in socket_paths():
@@ -118,7 +171,9 @@ class _Sender:
                 return connect_once(path)
             except (Error, OSError, ValueError):
                 continue
-        raise OSError("no daemon is running")
+        if BOX_VARIABLE not in os.environ:
+            raise OSError("no daemon is running")
+        return _Box(os.environ[BOX_VARIABLE])
 
     def _identify(self):
         status = os.fstat(self._connection.fileno())
@@ -164,8 +219,8 @@ class phase:
 
     with phase("load"): ...
 
-    It never raises, swallows no exception of the program's, and waits for 5 ms in a second at
-    most, if the daemon does not keep up, and for half a second when the program ends. The phase of a coroutine or generator function lasts as
+    It never raises, swallows no exception of the program's, and waits for nothing but, when the
+    program ends, for a daemon that still reads: not for one that does nothing for half a second. The phase of a coroutine or generator function lasts as
     long as its body runs; an asynchronous generator function is left as it is.
     """
 

@@ -18,7 +18,7 @@ static const struct argp_option telemetry_options[] = {
 	{ "job", KEY_JOB, "ID", 0, "Of this job", 0 },
 	{ "attempt", KEY_ATTEMPT, "N", 0, "Its Nth attempt instead of its latest", 0 },
 	{ "output", 'o', "FILE", 0,
-	  "Write to FILE, once all of it is there; into a folder, a file for each rank; - is stdout",
+	  "Write to FILE, once all of it is there; into a folder, a file for each rank (FOLDER/ is made); - is stdout",
 	  0 },
 	{ "store", KEY_STORE, "URL", 0, RANKS_STORE_TEXT, 0 },
 	{ 0 },
@@ -93,6 +93,15 @@ static bool is_folder(const char *path)
 	return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* "new/" is meant to be a folder: it is made if it is not there. What is in the way is told when
+ * the first file is written. */
+static bool make_folder(const char *path)
+{
+	size_t n = path ? strlen(path) : 0;
+
+	return n > 1 && path[n - 1] == '/' && (mkdir(path, 0777) == 0 || errno == EEXIST);
+}
+
 /* One rank after the other, each as if it were the only one. */
 static int write_folder(struct recorded_ranks *ranks, const char *folder)
 {
@@ -130,6 +139,7 @@ int export_telemetry(int argc, char **argv)
 	r = ranks_read_job(&args.job, &a, &ranks, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
-	return is_folder(args.output) ? write_folder(&ranks, args.output)
-				      : write_file(&ranks, args.output);
+	return is_folder(args.output) || make_folder(args.output)
+		       ? write_folder(&ranks, args.output)
+		       : write_file(&ranks, args.output);
 }

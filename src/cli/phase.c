@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "daemon/daemon.h"
 #include "rpc/rpc.h"
+#include "sources/sources.h"
 
 struct phase_args {
 	const char *what, *name;
@@ -47,7 +48,9 @@ static const struct argp phase_argp = {
 	.parser = parse_phase_option,
 	.args_doc = "enter|exit NAME",
 	.doc = "For the commands of a job: marks that a phase of its work begins or ends.\v"
-	       "The phase is that of the process that calls this, which is a shell as a rule. "
+	       "The phase is that of the process that calls this, which is a shell as a rule; for a "
+	       "\"sh -c\" it is that of the program that has started it. It ends with its process at "
+	       "the latest. "
 	       "Phases may lie in each other. The report has them all, and so has \"proctor "
 	       "events\".",
 };
@@ -79,9 +82,8 @@ static const struct attempt *find_runner(const struct attempt_list *list, const 
 }
 
 /* The nearest runner above us. */
-static const struct attempt *find_own_job(const struct attempt_list *list)
+static const struct attempt *find_own_job(int root_fd, const struct attempt_list *list)
 {
-	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct process_facts facts = { .ppid = getpid() };
 	char boot_id[ALIVE_BOOT_ID_BYTES];
 
@@ -95,34 +97,35 @@ static const struct attempt *find_own_job(const struct attempt_list *list)
 	return NULL;
 }
 
-static int write_mark(struct store *store, const struct attempt *a, const struct phase_args *args,
-		      struct err *err)
+static int write_mark(struct store *store, int root_fd, const struct attempt *a,
+		      const struct phase_args *args, struct err *err)
 {
 	bool is_exit = strcmp(args->what, "exit") == 0;
+	pid_t owner = phase_owner_find(root_fd, getppid(), a->runner.pid);
 	uint64_t now = clock_wall_ns();
 	struct phase_mark mark = {
 		.attempt_id = a->id,
 		.is_exit = is_exit,
 		.phase = { .name = args->name,
-			   .pid = getppid(),
-			   .rank = RANK_NONE,
+			   .pid = owner,
+			   .rank = sources_read_rank(root_fd, owner),
 			   .entered_wall_ns = is_exit ? U64_UNKNOWN : now,
 			   .left_wall_ns = is_exit ? now : U64_UNKNOWN },
+		.are_kin = phase_are_kin,
+		.ctx = &root_fd,
 	};
 	int r = store_mark_phases(store, &mark, 1, err);
 
 	if (r < 0 || mark.result == 0)
 		return r;
-	return err_set(err, mark.result,
-		       mark.result == -ENOENT ? "the job %s is in no phase '%s'"
-					      : "the job %s has entered too many phases: not '%s'",
-		       a->job_id, args->name);
+	return phase_refuse(&mark, a->job_id, args->name, err);
 }
 
 static int write_to_record(const struct phase_args *args, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const struct attempt_filter filter = { .running_only = true };
 	const struct attempt *a;
 	struct paths paths;
@@ -136,10 +139,10 @@ static int write_to_record(const struct phase_args *args, struct err *err)
 		r = store_list_attempts(store, &filter, &list, err);
 	if (r < 0)
 		return r;
-	a = find_own_job(&list);
+	a = find_own_job(root_fd, &list);
 	if (!a)
 		return err_set(err, -ESRCH, "this is not called by a job that proctor runs");
-	return write_mark(store, a, args, err);
+	return write_mark(store, root_fd, a, args, err);
 }
 
 /* A command may run some milliseconds before its job is on record. */

@@ -117,6 +117,9 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 		buf_printf(out,
 			   "births    %.0f of the kernel's news of births and deaths were lost\n",
 			   number(s, "process_events_lost"));
+	if (number(s, "phase_markers_lost") > 0)
+		buf_printf(out, "phases    %.0f markers of them were lost\n",
+			   number(s, "phase_markers_lost"));
 	buf_printf(out, "cost      %.2f %% of a core, %.1f MB; the last tick took ",
 		   number(s, "cpu_percent"), number(s, "rss_mb"));
 	add_time(out, s, "tick_cpu_seconds");

@@ -503,9 +503,20 @@ static void end_anomalies(struct run *run)
 		store_anomalies(run, &changes);
 }
 
+/* What fails now is there at the next tick. */
+static void store_phases(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (run->store && run->attempt->id > 0)
+		(void)phase_box_empty(&run->phases, run->store, run->attempt->id, run->root_fd,
+				      &err);
+}
+
 void record_tick(struct run *run, const struct series_point *point)
 {
 	greet_daemon(run);
+	store_phases(run);
 	if (run->store && link_records(run->link) && !run->backlog.first) {
 		store_events(run);
 		return;
@@ -798,6 +809,7 @@ static void store_end(struct run *run)
 		return;
 	}
 	store_calls(run);
+	store_phases(run);
 	events = tally_pending_events(run->tally, &n);
 	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
 		upkeep_do_some(run->upkeep, run->store);

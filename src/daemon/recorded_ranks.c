@@ -10,14 +10,6 @@
 /* Ticks at the ends of an attempt may be a little outside of it. */
 #define MARGIN_NS UINT64_C(60000000000)
 
-bool attempt_has_ranks(const struct attempt *a)
-{
-	for (size_t i = 0; i < a->n_processes; i++)
-		if (a->processes[i].rank != RANK_NONE)
-			return true;
-	return false;
-}
-
 void recorded_ranks_release(struct recorded_ranks *r)
 {
 	free(r->points);

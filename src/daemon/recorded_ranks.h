@@ -50,9 +50,6 @@ int recorded_ranks_read(struct store *store, const struct attempt *a, struct rec
 			struct err *err);
 void recorded_ranks_release(struct recorded_ranks *r);
 
-/* Whether any process of the attempt has a rank; samples may be gone all the same. */
-bool attempt_has_ranks(const struct attempt *a);
-
 /*
  * All of it as telemetry records (crossrank/event.h), rank by rank: samples, then the phases that
  * its processes entered and left. Non-zero stops and is returned. -ENOMEM.

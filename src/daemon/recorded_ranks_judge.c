@@ -25,6 +25,7 @@ static int copy_named(const struct first_cause *f, struct attempt *a, struct ran
 	ret->onset_wall_ns = onset_ns >= 0 ? (uint64_t)onset_ns : U64_UNKNOWN;
 	if (!phase.s)
 		return 0;
+	ret->is_phase_ambiguous = !f->phase.only;
 	ret->phase = arena_strndup(&a->arena, phase.s, phase.n);
 	return ret->phase ? 0 : -ENOMEM;
 }

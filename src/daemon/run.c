@@ -654,6 +654,7 @@ static int open_run(struct run *run, struct err *err)
 	if (run->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
 	open_gpus(run);
+	phase_box_open(&run->phases);
 	r = open_runner(run, err);
 	if (r < 0)
 		return r;
@@ -681,6 +682,7 @@ static void close_run(struct run *run)
 	run->store = store_close(run->store);
 	backlog_release(&run->backlog);
 	unsaved_release(&run->unsaved);
+	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
 	hold_release(&run->hold);
@@ -724,6 +726,7 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.options = options,
 		.root_fd = -1,
 		.attempt = ret,
+		.phases = PHASE_BOX_INIT,
 		.waiting_since_boot_ns = U64_UNKNOWN,
 		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};

@@ -14,6 +14,7 @@
 #include "daemon/evidence_trace.h"
 #include "daemon/hold.h"
 #include "daemon/link.h"
+#include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
 #include "daemon/upkeep.h"
 #include "detect/detect.h"
@@ -87,6 +88,7 @@ struct run {
 	struct detect_usual usual; /* what jobs of its kind do */
 	struct closer closer;	   /* while something that began is looked at closer */
 	struct evidence_trace trace;
+	struct phase_box phases;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 };

@@ -537,10 +537,18 @@ void service_note_orphan_death(struct service *s, pid_t pid, uint64_t start_tick
 /* Keys of daemon.status. */
 void service_write_orphans(struct json *j, const struct service *s);
 
-/* ---- service_phase.c ---- */
+/* ---- service_marks.c: phases that wait to be written down, many at a time ---- */
 
 int service_open_phases(struct service *s, struct err *err);
 void service_close_phases(struct service *s); /* while the store is open */
+
+/* It is answered when it is written. -EBUSY: too many wait. */
+int service_add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
+		     const struct phase_mark *mark, struct err *err);
+
+/* So many never came, as their sender says. */
+void service_add_lost_marks(struct service *s, const struct watched *job, uint64_t n);
+uint64_t service_count_lost_marks(const struct service *s); /* of all jobs */
 
 /* ---- service_view.c ---- */
 

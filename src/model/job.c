@@ -212,6 +212,14 @@ void proc_event_write_json(struct json *j, const struct proc_event *ev)
 	json_end_object(j);
 }
 
+bool attempt_has_ranks(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (a->processes[i].rank != RANK_NONE)
+			return true;
+	return false;
+}
+
 bool phase_name_is_valid(const char *name)
 {
 	size_t len = strlen(name), n;

@@ -4,6 +4,7 @@
 #ifndef PROCTOR_MODEL_RANK_FINDING_H
 #define PROCTOR_MODEL_RANK_FINDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Texts are the attempt's. */
@@ -15,11 +16,12 @@ struct rank_finding {
 	const char
 		*verdict; /* "named", "cannot_tell", "none"; NULL: samples are not there any more */
 	int64_t rank;	  /* who was first; -1 unless named */
-	double probability;	/* NaN unless named */
-	uint64_t onset_wall_ns; /* U64_UNKNOWN unless named */
-	const char *phase;	/* at the onset; NULL: none */
-	const char *reason;	/* one sentence, or two */
-	const char *remedy;	/* what would settle it; "" */
+	double probability;	 /* NaN unless named */
+	uint64_t onset_wall_ns;	 /* U64_UNKNOWN unless named */
+	const char *phase;	 /* at the onset, of several the likely one; NULL: none */
+	bool is_phase_ambiguous; /* there were several */
+	const char *reason;	 /* one sentence, or two */
+	const char *remedy;	 /* what would settle it; "" */
 };
 
 #endif

@@ -185,6 +185,33 @@ const struct proc_record *facts_find_process(const struct facts *f, const struct
 	return NULL;
 }
 
+/* Below the first process of a rank many may fail whose failure is nobody's: those of a script. */
+static bool leads_rank(const struct facts *f, const struct proc_record *p)
+{
+	if (p->rank == RANK_NONE)
+		return false;
+	for (size_t i = 0; i < f->n_processes; i++)
+		if (f->processes[i]->key.pid == p->ppid && f->processes[i]->rank == p->rank)
+			return false;
+	return true;
+}
+
+const struct proc_record *facts_first_dead_rank(const struct facts *f)
+{
+	const struct proc_record *first = NULL;
+
+	if (f->a->is_running || f->a->outcome == OUTCOME_SUCCESS)
+		return NULL;
+	for (size_t i = 0; i < f->n_processes; i++) {
+		const struct proc_record *p = f->processes[i];
+
+		if (exit_status_to_shell(p->status) > 0 && u64_known(p->died_wall_ns) &&
+		    (!first || p->died_wall_ns < first->died_wall_ns) && leads_rank(f, p))
+			first = p;
+	}
+	return first;
+}
+
 static uint64_t birth_event_ns(const struct facts *f, const struct proc_record *p)
 {
 	for (size_t i = 0; i < f->a->n_events; i++) {

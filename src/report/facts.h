@@ -73,6 +73,10 @@ enum evidence facts_cpu_evidence(const struct proc_record *p);
  * heard of it. */
 enum evidence facts_syscall_evidence(const struct facts *f);
 
+/* The first process of a rank that failed before those of all others; NULL: none did, or the
+ * attempt is a success. */
+const struct proc_record *facts_first_dead_rank(const struct facts *f);
+
 /* The process of an event; NULL: not recorded. */
 const struct proc_record *facts_find_process(const struct facts *f, const struct proc_event *ev);
 

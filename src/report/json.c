@@ -332,6 +332,10 @@ static void write_telemetry(struct json *j, const struct rank_finding *t)
 	json_key_f64(j, "probability", t->probability);
 	key_time(j, "onset", t->onset_wall_ns);
 	json_key_string(j, "phase", t->phase);
+	json_key_string(j, "phase_resolution",
+			!t->phase		? NULL
+			: t->is_phase_ambiguous ? "ambiguous"
+						: "unique");
 	json_key_string(j, "reason", t->reason);
 	json_key_string(j, "settled_by", t->remedy[0] ? t->remedy : NULL);
 	json_end_object(j);

@@ -31,6 +31,14 @@ void page_add_table(struct doc *d, const struct table *t)
 	}
 }
 
+void page_leave_out_rank(struct table *t, const struct facts *f)
+{
+	if (attempt_has_ranks(f->a))
+		return;
+	t->columns++;
+	t->n_columns--;
+}
+
 static void add_verdict(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf sentence = BUF_INIT;
@@ -133,13 +141,24 @@ static void add_note(struct doc *d, const struct facts *f, size_t first)
 	d->writer->item(d, line.data);
 }
 
+/* A job that has no ranks lacks nothing. */
+static bool is_worth_telling(const struct facts *f, const struct unknown_note *note)
+{
+	return attempt_has_ranks(f->a) || !note->what || strcmp(note->what, "telemetry") != 0;
+}
+
 static void add_notes(struct doc *d, const struct facts *f)
 {
-	if (f->n_notes == 0)
-		return;
-	d->writer->section(d, "What could not be measured, and why");
-	for (size_t i = 0; i < f->n_notes; i++)
+	bool has_begun = false;
+
+	for (size_t i = 0; i < f->n_notes; i++) {
+		if (!is_worth_telling(f, &f->notes[i]))
+			continue;
+		if (!has_begun)
+			d->writer->section(d, "What could not be measured, and why");
+		has_begun = true;
 		add_note(d, f, i);
+	}
 }
 
 static void add_rungs(struct doc *d, const struct facts *f)
@@ -180,6 +199,7 @@ int page_write(struct doc *d, const struct facts *f)
 	page_add_anomalies(d, f);
 	page_add_ranks(d, f);
 	page_add_sheets(d, f);
+	page_add_phases(d, f);
 	page_add_processes(d, f);
 	page_add_syscalls(d, f);
 	add_chart(d, f);

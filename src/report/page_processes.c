@@ -10,6 +10,12 @@
 #define MAX_PROCESSES 10
 #define MAX_EVENTS 6
 
+/* Which is the first where there are ranks, and not there otherwise. */
+#define RANK_COLUMN                  \
+	{                            \
+		"rank", COLUMN_RIGHT \
+	}
+
 static void add_number(struct buf *out, int num)
 {
 	if (num >= 0)
@@ -22,6 +28,8 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 {
 	uint64_t cpu_ns = facts_process_cpu_ns(p), born_ns = facts_born_ns(f, p);
 
+	if (attempt_has_ranks(f->a))
+		add_number(table_cell(t), p->rank);
 	buf_printf(table_cell(t), "%d", (int)p->key.pid);
 	add_number(table_cell(t), p->sheet_num);
 	report_add_bytes(page_number_cell(t, u64_known(p->max_rss_bytes), p->evidence),
@@ -54,9 +62,15 @@ static void add_top_cpu(struct doc *d, const struct facts *f)
 void page_add_processes(struct doc *d, const struct facts *f)
 {
 	static const struct column columns[] = {
-		{ "pid", COLUMN_RIGHT },  { "sheet", COLUMN_RIGHT }, { "peak mem", COLUMN_RIGHT },
-		{ "CPU", COLUMN_RIGHT },  { "born", COLUMN_RIGHT },  { "life", COLUMN_RIGHT },
-		{ "ended", COLUMN_LEFT }, { "command", COLUMN_CUT },
+		RANK_COLUMN,
+		{ "pid", COLUMN_RIGHT },
+		{ "sheet", COLUMN_RIGHT },
+		{ "peak mem", COLUMN_RIGHT },
+		{ "CPU", COLUMN_RIGHT },
+		{ "born", COLUMN_RIGHT },
+		{ "life", COLUMN_RIGHT },
+		{ "ended", COLUMN_LEFT },
+		{ "command", COLUMN_CUT },
 	};
 	size_t n = f->n_processes < MAX_PROCESSES ? f->n_processes : MAX_PROCESSES;
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
@@ -64,6 +78,7 @@ void page_add_processes(struct doc *d, const struct facts *f)
 
 	if (n == 0)
 		return;
+	page_leave_out_rank(&t, f);
 	for (size_t i = 0; i < n; i++)
 		add_process(&t, f, f->processes[i]);
 	buf_add_str(&heading, "Processes");
@@ -83,6 +98,8 @@ static void add_event(struct table *t, const struct facts *f, const struct proc_
 	bool says_both = details[0] && command[0] && strcmp(details, command) != 0;
 	struct buf *cell;
 
+	if (attempt_has_ranks(f->a))
+		add_number(table_cell(t), p ? p->rank : RANK_NONE);
 	format_offset(table_cell(t), ev->wall_ns, f->a->started_wall_ns);
 	buf_add_str(table_cell(t), event_type_name(ev->type));
 	add_number(table_cell(t), ev->key.pid > 0 ? (int)ev->key.pid : -1);
@@ -97,8 +114,13 @@ static void add_event(struct table *t, const struct facts *f, const struct proc_
 static void add_events(struct doc *d, const struct facts *f)
 {
 	static const struct column columns[] = {
-		{ "when", COLUMN_RIGHT },  { "event", COLUMN_LEFT },  { "pid", COLUMN_RIGHT },
-		{ "sheet", COLUMN_RIGHT }, { "status", COLUMN_LEFT }, { "what", COLUMN_CUT },
+		RANK_COLUMN,
+		{ "when", COLUMN_RIGHT },
+		{ "event", COLUMN_LEFT },
+		{ "pid", COLUMN_RIGHT },
+		{ "sheet", COLUMN_RIGHT },
+		{ "status", COLUMN_LEFT },
+		{ "what", COLUMN_CUT },
 	};
 	const struct proc_event *events[MAX_EVENTS];
 	const struct sheet_fact *culprit = facts_culprit(f);
@@ -109,6 +131,7 @@ static void add_events(struct doc *d, const struct facts *f)
 
 	if (total == 0)
 		return;
+	page_leave_out_rank(&t, f);
 	for (size_t i = 0; i < total && i < MAX_EVENTS; i++)
 		add_event(&t, f, events[i]);
 	d->writer->table(d, &t);
@@ -116,6 +139,22 @@ static void add_events(struct doc *d, const struct facts *f)
 		buf_printf(&line, "%zu more in the JSON.", total - MAX_EVENTS);
 		d->writer->paragraph(d, line.data);
 	}
+}
+
+/* What a launcher ends because of it, ends after it. */
+static void add_first_dead(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	const struct proc_record *p = facts_first_dead_rank(f);
+
+	if (!p)
+		return;
+	buf_printf(&line, "Rank %d failed first: pid %d, ", p->rank, (int)p->key.pid);
+	report_add_status(&line, p->status);
+	buf_add_str(&line, ", ");
+	report_add_duration(&line, u64_delta(p->died_wall_ns, f->a->started_wall_ns));
+	buf_add_str(&line, " after the start.");
+	d->writer->paragraph(d, line.data);
 }
 
 void page_add_life(struct doc *d, const struct facts *f)
@@ -139,5 +178,6 @@ void page_add_life(struct doc *d, const struct facts *f)
 	buf_add_char(&line, '.');
 	d->writer->section(d, "Life of the processes");
 	d->writer->paragraph(d, line.data);
+	add_first_dead(d, f);
 	add_events(d, f);
 }

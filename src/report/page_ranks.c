@@ -27,7 +27,9 @@ static void add_named(struct buf *text, const struct facts *f, const struct rank
 		buf_add_str(text, " after the start");
 	}
 	if (t->phase)
-		buf_printf(text, ", in the phase %s", t->phase);
+		buf_printf(text, ", %s the phase %s",
+			   t->is_phase_ambiguous ? "in several phases, most likely" : "in",
+			   t->phase);
 	buf_printf(text, " (probability %.3g). ", t->probability);
 }
 

@@ -2,14 +2,17 @@
  * single - looks at one process, or one number, between two ticks.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/parse_host.h"
 #include "sources/parse_process.h"
+#include "sources/rank_env.h"
 #include "sources/sources.h"
 
 /* stat and io are far smaller. */
@@ -88,6 +91,14 @@ uint64_t sources_read_rss(int root_fd, pid_t pid)
 	    pid_statm_parse(text, &statm) < 0)
 		return U64_UNKNOWN;
 	return statm.resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+int sources_read_rank(int root_fd, pid_t pid)
+{
+	CLEANUP(close_fd) int proc_fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char text[SINGLE_TEXT_BYTES];
+
+	return rank_env_read(proc_fd, pid, text, sizeof(text)).rank;
 }
 
 int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out)

@@ -105,6 +105,9 @@ void sources_read_waited_io(int root_fd, struct io_counts *ret);
 /* The resident memory of a process; U64_UNKNOWN where it cannot be read. */
 uint64_t sources_read_rss(int root_fd, pid_t pid);
 
+/* The rank of a process as its environment has it, or RANK_NONE: rank_env.h. */
+int sources_read_rank(int root_fd, pid_t pid);
+
 /* Appends the command line, masked. -ENODATA: it has none; else -errno. */
 int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out);
 

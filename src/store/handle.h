@@ -63,8 +63,9 @@ struct store {
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */
 	struct seen_processes seen;
 	struct tick_writing writing;
-	struct left_fold *left; /* what is being folded for another (fold.h); NULL: nothing */
-	struct damages damages; /* that were met */
+	struct left_fold *left;	 /* what is being folded for another (fold.h); NULL: nothing */
+	struct damages damages;	 /* that were met */
+	struct map phase_counts; /* of attempts and their ranks (phases.c), as far as known */
 };
 
 /*

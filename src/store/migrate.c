@@ -292,7 +292,9 @@ static const char *const migrations[] = {
 	"ALTER TABLE processes ADD COLUMN cpu_evidence TEXT;"
 	"ALTER TABLE processes ADD COLUMN syscalls TEXT;"
 	"CREATE INDEX runs_by_command ON runs (class_command, ended_wall_ns);"
-	"CREATE INDEX runs_by_end ON runs (ended_wall_ns);",
+	"CREATE INDEX runs_by_end ON runs (ended_wall_ns);"
+	"CREATE INDEX phases_open ON phases (attempt, pid) WHERE left_wall_ns IS NULL;"
+	"ALTER TABLE attempts ADD COLUMN n_lost_marks INTEGER;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

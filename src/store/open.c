@@ -423,6 +423,7 @@ struct store *store_close(struct store *store)
 	close_connection(store);
 	map_release(&store->seen.row_ids);
 	map_release(&store->seen.fingerprints);
+	map_release(&store->phase_counts);
 	buf_release(&store->writing.bytes);
 	tick_release(&store->writing.now);
 	tick_release(&store->writing.before);

@@ -1,6 +1,7 @@
 #include <errno.h>
 
 #include "base/macros.h"
+#include "store/handle.h"
 #include "store/query.h"
 #include "store/read.h"
 #include "store/rows.h"
@@ -18,7 +19,53 @@ static int run_returning(struct query *q, int *ret_n, struct err *err)
 	return query_run(q, err);
 }
 
-static int enter(struct store *store, struct phase_mark *mark, struct err *err)
+/* ---- how many there are ---- */
+
+#define MAX_COUNTS 4096 /* kept at a time; they are found out again */
+
+static uint64_t count_key(const struct phase_mark *mark)
+{
+	return ((uint64_t)mark->attempt_id << 32) ^ (uint32_t)(mark->phase.rank + 1);
+}
+
+static void bind_rank(struct query *q, int rank)
+{
+	if (rank >= 0)
+		query_bind_i64(q, rank);
+	else
+		query_bind_text(q, NULL);
+}
+
+/* Counting them at each mark would take longer with every one. */
+static int count(struct store *store, const struct phase_mark *mark, uint64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r;
+
+	if (map_get(&store->phase_counts, count_key(mark), ret))
+		return 0;
+	r = query_open(store, STATEMENT_COUNT_PHASES, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, mark->attempt_id);
+	bind_rank(&q, mark->phase.rank);
+	r = query_step(&q, err);
+	*ret = r > 0 ? (uint64_t)query_read_i64(&q) : 0;
+	return r < 0 ? r : query_run(&q, err);
+}
+
+/* Without memory it is counted again. */
+static void keep_count(struct store *store, const struct phase_mark *mark, uint64_t n)
+{
+	if (store->phase_counts.len >= MAX_COUNTS)
+		map_clear(&store->phase_counts);
+	if (map_put(&store->phase_counts, count_key(mark), n) < 0)
+		map_remove(&store->phase_counts, count_key(mark));
+}
+
+/* ---- entering and leaving ---- */
+
+static int add_phase(struct store *store, struct phase_mark *mark, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_ENTER_PHASE, &q, err), n = 0;
@@ -26,10 +73,7 @@ static int enter(struct store *store, struct phase_mark *mark, struct err *err)
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, mark->attempt_id);
-	if (mark->phase.rank >= 0)
-		query_bind_i64(&q, mark->phase.rank);
-	else
-		query_bind_text(&q, NULL);
+	bind_rank(&q, mark->phase.rank);
 	query_bind_i64(&q, mark->phase.pid);
 	query_bind_text(&q, mark->phase.name);
 	query_bind_i64(&q, (int64_t)mark->phase.entered_wall_ns);
@@ -38,7 +82,20 @@ static int enter(struct store *store, struct phase_mark *mark, struct err *err)
 	return r;
 }
 
-static int leave(struct store *store, struct phase_mark *mark, struct err *err)
+static int enter(struct store *store, struct phase_mark *mark, struct err *err)
+{
+	uint64_t n = 0;
+	int r = count(store, mark, &n, err);
+
+	mark->result = -ENOSPC; /* nobody fills the disk with phases */
+	if (r == 0 && n < PHASES_PER_RANK)
+		r = add_phase(store, mark, err);
+	if (r == 0)
+		keep_count(store, mark, n + (mark->result == 0));
+	return r;
+}
+
+static int leave_of(struct store *store, struct phase_mark *mark, pid_t pid, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_EXIT_PHASE, &q, err), n = 0;
@@ -46,12 +103,52 @@ static int leave(struct store *store, struct phase_mark *mark, struct err *err)
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, mark->attempt_id);
-	query_bind_i64(&q, mark->phase.pid);
+	query_bind_i64(&q, pid);
 	query_bind_text(&q, mark->phase.name);
 	query_bind_i64(&q, (int64_t)mark->phase.left_wall_ns);
 	r = run_returning(&q, &n, err);
 	mark->result = n > 0 ? 0 : -ENOENT;
 	return r;
+}
+
+static bool may_leave(const struct phase_mark *mark, pid_t pid, int rank)
+{
+	if (!mark->are_kin)
+		return false;
+	return (rank >= 0 && rank == mark->phase.rank) ||
+	       mark->are_kin(mark->ctx, pid, mark->phase.pid);
+}
+
+/* The one other process whose phase it may be; 0: none, or which of them? */
+static int find_other(struct store *store, struct phase_mark *mark, pid_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_LIST_OPEN_PHASES, &q, err), n = 0;
+
+	*ret = 0;
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, mark->attempt_id);
+	query_bind_text(&q, mark->phase.name);
+	while ((r = query_step(&q, err)) > 0) {
+		pid_t pid = (pid_t)query_read_i64(&q);
+		int rank = query_is_null(&q) ? RANK_NONE : (int)query_read_i64(&q);
+
+		mark->entered_by = pid;
+		if (may_leave(mark, pid, rank))
+			*ret = n++ == 0 ? pid : 0;
+	}
+	return r;
+}
+
+static int leave(struct store *store, struct phase_mark *mark, struct err *err)
+{
+	pid_t other = 0;
+	int r = leave_of(store, mark, mark->phase.pid, err);
+
+	if (r == 0 && mark->result == -ENOENT)
+		r = find_other(store, mark, &other, err);
+	return r == 0 && other > 0 ? leave_of(store, mark, other, err) : r;
 }
 
 int store_mark_phases(struct store *store, struct phase_mark *marks, size_t n, struct err *err)
@@ -61,8 +158,26 @@ int store_mark_phases(struct store *store, struct phase_mark *marks, size_t n, s
 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = (marks[i].is_exit ? leave : enter)(store, &marks[i], err);
-	return r < 0 ? r : txn_commit(&txn, err);
+	if (r == 0)
+		r = txn_commit(&txn, err);
+	if (r < 0)
+		map_clear(&store->phase_counts); /* of what is undone */
+	return r;
 }
+
+int store_add_lost_marks(struct store *store, int64_t attempt_id, uint64_t n, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_ADD_LOST_MARKS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	query_bind_i64(&q, query_as_i64(n));
+	return query_run(&q, err);
+}
+
+/* ---- reading them ---- */
 
 void phase_list_release(struct phase_list *list)
 {

@@ -435,11 +435,35 @@ static int add_gone(struct store *store, struct attempt *a, const char *what, co
 	return add_note(store, a, what, why, err);
 }
 
+static int add_lost_marks(struct store *store, struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_READ_LOST_MARKS, &q, err);
+	int64_t n = 0;
+	char why[128];
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = query_step(&q, err);
+	if (r > 0)
+		n = query_read_i64(&q);
+	if (r < 0 || n <= 0)
+		return r < 0 ? r : 0;
+	snprintf(
+		why, sizeof(why),
+		"%lld markers of them were lost: too many at once, or more than %d phases of a rank",
+		(long long)n, PHASES_PER_RANK);
+	return add_note(store, a, "phases", why, err);
+}
+
 static int read_unknowns(struct store *store, struct attempt *a, struct err *err)
 {
 	int r = read_array(store, STATEMENT_READ_UNKNOWNS, a, &unknown_columns,
 			   sizeof(*a->unknowns), &a->arena, &a->unknowns, &a->n_unknowns, err);
 
+	if (r == 0)
+		r = add_lost_marks(store, a, err);
 	if (r == 0)
 		r = add_gone(store, a, "events", META_EVENTS_GONE, err);
 	if (r == 0)

@@ -39,6 +39,22 @@ struct statement_row {
 	" OR NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id = attempt"                      \
 	" AND a.ended_wall_ns IS NULL))"
 
+/* The process that a phase is of: pids are used again, so the last one that was born before, by
+ * clocks that are some milliseconds apart. */
+#define OF_PHASES_PROCESS(column)                                                          \
+	"(SELECT p." column " FROM processes p WHERE p.pid = phases.pid"                   \
+	" AND p.attempt = phases.attempt AND coalesce(p.born_wall_ns, p.start_wall_ns, 0)" \
+	" <= phases.entered_wall_ns + 100000000"                                           \
+	" ORDER BY coalesce(p.born_wall_ns, p.start_wall_ns) DESC LIMIT 1)"
+
+/* A phase ends with its process at the latest, and is of its rank. */
+#define PHASES_AS_TOLD                                                                     \
+	"(SELECT id, attempt, pid, name, path, entered_wall_ns,"                           \
+	" coalesce(rank, " OF_PHASES_PROCESS(                                              \
+		"rank") ") AS rank,"                                                       \
+			" coalesce(left_wall_ns, max(entered_wall_ns, " OF_PHASES_PROCESS( \
+				"died_wall_ns") ")) AS left_wall_ns FROM phases)"
+
 #define ATTEMPT_SELECT                                               \
 	"SELECT @names FROM attempts a JOIN jobs ON jobs.id = a.job" \
 	" LEFT JOIN boots ON boots.id = a.boot "
@@ -305,31 +321,41 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	/*
 	 * ?1: the attempt. ?2: the rank. ?3: the process. ?4: the name. ?5: when. Below the phases of the same
-	 * process that are open. Nobody fills the disk with phases.
+	 * process that are open: an index has those alone.
 	 */
 	[STATEMENT_ENTER_PHASE] = {
 		"INSERT INTO phases (attempt, rank, pid, name, path, entered_wall_ns)"
 		" SELECT ?1, ?2, ?3, ?4, coalesce((SELECT path || '/' FROM phases WHERE attempt = ?1"
 		" AND pid = ?3 AND left_wall_ns IS NULL ORDER BY id DESC LIMIT 1), '') || ?4, ?5"
-		" WHERE (SELECT count(*) FROM phases WHERE attempt = ?1) < 10000"
-		" AND (SELECT count(*) FROM phases WHERE attempt = ?1 AND pid = ?3"
+		" WHERE (SELECT count(*) FROM phases WHERE attempt = ?1 AND pid = ?3"
 		" AND left_wall_ns IS NULL) < 32 RETURNING id",
 	},
-	/* The last one of this process; or the only one that is open, whoever entered it. */
+	[STATEMENT_COUNT_PHASES] = {
+		"SELECT count(*) FROM phases WHERE attempt = ?1 AND rank IS ?2",
+	},
+	/* The last one of this process. */
 	[STATEMENT_EXIT_PHASE] = {
-		"UPDATE phases SET left_wall_ns = max(?4, entered_wall_ns) WHERE id = coalesce("
-		"(SELECT max(id) FROM phases WHERE attempt = ?1 AND pid = ?2 AND name = ?3"
-		" AND left_wall_ns IS NULL),"
-		" (SELECT max(id) FROM phases WHERE attempt = ?1 AND name = ?3"
-		" AND left_wall_ns IS NULL HAVING count(*) = 1)) RETURNING id",
+		"UPDATE phases SET left_wall_ns = max(?4, entered_wall_ns) WHERE id ="
+		" (SELECT max(id) FROM phases WHERE attempt = ?1 AND pid = ?2 AND name = ?3"
+		" AND left_wall_ns IS NULL) RETURNING id",
+	},
+	[STATEMENT_LIST_OPEN_PHASES] = {
+		"SELECT pid, rank FROM phases WHERE attempt = ?1 AND name = ?2"
+		" AND left_wall_ns IS NULL GROUP BY pid ORDER BY max(id)",
+	},
+	[STATEMENT_ADD_LOST_MARKS] = {
+		"UPDATE attempts SET n_lost_marks = coalesce(n_lost_marks, 0) + ?2 WHERE id = ?1",
+	},
+	[STATEMENT_READ_LOST_MARKS] = {
+		"SELECT coalesce(n_lost_marks, 0) FROM attempts WHERE id = ?1",
 	},
 	[STATEMENT_READ_PHASES] = {
-		"SELECT @names FROM phases WHERE attempt = ? ORDER BY entered_wall_ns, id",
+		"SELECT @names FROM " PHASES_AS_TOLD " WHERE attempt = ? ORDER BY entered_wall_ns, id",
 		{ { "", &phase_columns } },
 	},
 	/* ?1: entered or left since when. ?2: the job's row, or 0. */
 	[STATEMENT_WALK_PHASES] = {
-		"SELECT ph.id, jobs.job_id, a.attempt_num, @names FROM phases ph"
+		"SELECT ph.id, jobs.job_id, a.attempt_num, @names FROM " PHASES_AS_TOLD " ph"
 		" CROSS JOIN attempts a ON a.id = ph.attempt CROSS JOIN jobs ON jobs.id = a.job"
 		" WHERE (ph.entered_wall_ns >= ?1 OR ph.left_wall_ns >= ?1) AND (?2 = 0 OR a.job = ?2)"
 		" ORDER BY ph.id",

@@ -281,17 +281,29 @@ int store_follow_events(struct store *store, const char *job_id, int64_t *after_
 
 /* ---- phases ---- */
 
+#define PHASES_PER_RANK 10000 /* of an attempt; what is of no rank counts as one of them */
+
+/* Whether one of two processes descends from the other. */
+typedef bool phase_kin_fn(void *ctx, pid_t a, pid_t b);
+
 /* A process of an attempt enters a phase, below those that it is in, or leaves one. */
 struct phase_mark {
 	int64_t attempt_id;
 	bool is_exit;
 	struct phase_record phase; /* name, pid, rank, and when it is entered or left */
-	int result; /* set: 0. -ENOSPC: it is in 32 already, or the attempt has had 10,000.
+	phase_kin_fn *are_kin;	   /* a phase that another has entered may be left: one of the
+				      same rank, or one that this says. NULL: it may not */
+	void *ctx;
+	int result; /* set: 0. -ENOSPC: it is in 32 already, or its rank has had PHASES_PER_RANK.
 		       -ENOENT: it is in none of that name */
+	pid_t entered_by; /* set for -ENOENT: who is in one of that name; 0: nobody */
 };
 
 /* All of them in one transaction. What fails for one of them does not keep the others back. */
 int store_mark_phases(struct store *store, struct phase_mark *marks, size_t n, struct err *err);
+
+/* Notes that so many marks of an attempt were lost before they came here. */
+int store_add_lost_marks(struct store *store, int64_t attempt_id, uint64_t n, struct err *err);
 
 struct phase_row {
 	int64_t id;
@@ -306,7 +318,7 @@ struct phase_list {
 };
 void phase_list_release(struct phase_list *list);
 
-/* Those that were entered or left since then. */
+/* Those that were entered or left since then. A process that dies leaves all of its own. */
 int store_list_phases(struct store *store, const struct event_filter *filter,
 		      struct phase_list *ret, struct err *err);
 

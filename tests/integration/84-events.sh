@@ -105,6 +105,52 @@ sleep 0.2
 "$PROCTOR" phase enter open
 END
 export PROCTOR
+# A program that has shells of its own mark its phases: they are not those of the shells.
+cat >"$TMP/system.py" <<'END'
+import os
+def phase(words, after=""):
+    return os.system('%s phase %s%s; exit $?' % (os.environ["PROCTOR"], words, after))
+assert phase("enter warm") == 0
+assert phase("enter nested") == 0
+assert phase("exit nested") == 0
+assert phase("exit warm") == 0
+assert phase("enter open") == 0
+print(os.getpid())
+END
+# A program that marks by itself, and a child that is a rank.
+cat >"$TMP/program.py" <<'END'
+import os, subprocess, sys, time
+import proctor
+if len(sys.argv) > 1:
+    with proctor.phase("work"):
+        time.sleep(0.1)
+    sys.exit()
+with proctor.phase("fit"):
+    with proctor.phase("step"):
+        time.sleep(0.1)
+    subprocess.run([sys.executable, __file__, "child"], env=dict(os.environ, PROCTOR_RANK="2"), check=True)
+END
+# Two ranks: the second may not leave what the first has entered.
+cat >"$TMP/ranks.sh" <<'END'
+if [ "$PROCTOR_RANK" = 0 ]; then
+	"$PROCTOR" phase enter load
+	: >"$1/entered"
+	until [ -e "$1/tried" ]; do sleep 0.05; done
+	"$PROCTOR" phase exit load
+else
+	until [ -e "$1/entered" ]; do sleep 0.05; done
+	"$PROCTOR" phase exit load 2>"$1/refused" && echo left >"$1/refused"
+	: >"$1/tried"
+fi
+END
+# What the shell entered its child may leave, for it is below it.
+cat >"$TMP/child.sh" <<'END'
+"$PROCTOR" phase enter outer
+sh -c '"$PROCTOR" phase exit outer; exit $?' || exit 20
+"$PROCTOR" phase enter outer
+bash "$1" || exit 21
+END
+echo '"$PROCTOR" phase exit outer' >"$TMP/leave.sh"
 phases_of() { json_eval "$("$PROCTOR" report "$1" --json)" "$2"; }
 for with in without with; do
 	[ $with = without ] || "$PROCTOR" start
@@ -114,9 +160,29 @@ for with in without with; do
 		"['epoch', 'epoch/load', 'epoch/train', 'open']"
 	is "last $with" "$(phases_of "phases-$with" \
 		'[p["left"] is not None and p["seconds"] >= (0.2 if p["name"] in ("epoch", "load") else 0) for p in d["phases"]]')" \
-		"[True, True, True, False]"
+		"[True, True, True, True]"
 	is "are of the shell $with" "$(phases_of "phases-$with" 'len({p["pid"] for p in d["phases"]})')" 1
-	is "are events $with" "$("$PROCTOR" events --job "phases-$with" --json | grep -c '"event":"phase\.')" 7
+	pid=$("$PROCTOR" run -q --job "system-$with" -- python3 "$TMP/system.py")
+	is "what shells mark is the program's $with" \
+		"$(phases_of "system-$with" '[(p["path"], p["pid"], p["left"] is not None) for p in d["phases"]]')" \
+		"[('warm', $pid, True), ('warm/nested', $pid, True), ('open', $pid, True)]"
+	"$PROCTOR" run -q --job "program-$with" -- env PYTHONPATH="$SOURCE_ROOT/python" python3 "$TMP/program.py"
+	is "a program marks its phases $with" "$(phases_of "program-$with" \
+		'sorted((p["path"], p["rank"], p["left"] is not None and p["seconds"] >= 0.1) for p in d["phases"])')" \
+		"[('fit', None, True), ('fit/step', None, True), ('work', 2, True)]"
+	mkdir "$TMP/ranks-$with"
+	cat >"$TMP/ranks.yaml" <<YAML
+job_id: ranks-$with
+sheets: [{run: [sh, $TMP/ranks.sh, "$TMP/ranks-$with"], ranks: 2}]
+YAML
+	check "ranks mark phases $with" "$PROCTOR" run -q -f "$TMP/ranks.yaml"
+	like "one does not leave another's $with" "$(cat "$TMP/ranks-$with/refused")" \
+		"process [0-9]+ has not entered the phase 'load': it was entered by pid [0-9]+"
+	is "each knows its rank $with" "$(phases_of "ranks-$with" '[(p["name"], p["rank"]) for p in d["phases"]]')" "[('load', 0)]"
+	is "in events, too $with" "$("$PROCTOR" events --job "ranks-$with" --json | grep '"event":"phase\.' | grep -c '"rank":0')" 2
+	"$PROCTOR" run -q --job "child-$with" -- sh "$TMP/child.sh" "$TMP/leave.sh"
+	is "a child leaves its parent's $with" $? 0
+	is "are events $with" "$("$PROCTOR" events --job "phases-$with" --json | grep -c '"event":"phase\.')" 8
 done
 run "$PROCTOR" phase enter alone
 is "outside of a job there are none" "$status" 1
@@ -147,5 +213,17 @@ else:
     raise SystemExit(10)'
 is "a program marks its own" $? 0
 is "all of them" "$(phases_of marks '(len(d["phases"]), sum(p["left"] is None for p in d["phases"]))')" "(201, 0)"
+
+# More than a rank may have, faster than the daemon takes them: each is there, and left, or counted.
+"$PROCTOR" run -q --job flood -- env PYTHONPATH="$SOURCE_ROOT/python" python3 -c '
+import proctor
+for i in range(12000):
+    with proctor.phase("step"):
+        pass'
+is "none of a flood stays open, or lies in another" \
+	"$(phases_of flood '({p["path"] for p in d["phases"]}, sum(p["left"] is None for p in d["phases"]))')" "({'step'}, 0)"
+is "what is not there is counted" "$(phases_of flood \
+	'len(d["phases"]) + int([u["why"] for u in d["unknown"] if u["what"] == "phases"][0].split()[0])')" 12000
+json "by the daemon, too" "$("$PROCTOR" status --json)" "d['phase_markers_lost'] >= 2000"
 
 finish

@@ -77,8 +77,18 @@ if command -v mpirun >/dev/null; then
 	mkdir "$TMP/folder"
 	run "$PROCTOR" export telemetry --job mpi -o "$TMP/folder"
 	is "a file for each rank" "$(find "$TMP/folder" -name 'rank-*.jsonl' | wc -l)" $RANKS
+	run "$PROCTOR" export telemetry --job mpi -o "$TMP/new/"
+	is "a new folder is made" "$status/$(find "$TMP/new" -name 'rank-*.jsonl' | wc -l)" 0/$RANKS
+	run "$PROCTOR" export telemetry --job mpi -o "$TMP/nowhere/new/"
+	is "but not one that is in no folder" "$status" 1
+	like "which is said" "$stderr" "nowhere/new/"
 	run "$PROCTOR" ranks validate "$TMP/folder"
 	is "which are valid together" "$status" 0
+	run "$PROCTOR" run -q --job dead -- mpirun "${root[@]}" --oversubscribe -n 3 sh -c \
+		'[ $OMPI_COMM_WORLD_RANK = 1 ] || exec sleep 30; grep -q x /dev/null; sleep 1; exit 7'
+	run "$PROCTOR" report dead
+	like "which rank died first is said" "$stdout" "Rank 1 failed first: pid [0-9]+, exit 7"
+	like "and which process is of which" "$stdout" " +rank +pid +sheet +peak mem"
 else
 	skip "an Open MPI job" "there is no mpirun (openmpi-bin)"
 fi
@@ -155,6 +165,8 @@ run env RANK=3 WORLD_SIZE=8 "$PROCTOR" run --job plain -- true
 run "$PROCTOR" report --json plain
 json "words that anybody uses make no rank" "$stdout" "d['telemetry'] is None"
 json "and that is said" "$stdout" "[n['what'] for n in d['unknown']].count('telemetry') == 1"
+run "$PROCTOR" report plain
+unlike "but it is nothing that could not be measured" "$stdout" "telemetry of ranks"
 run "$PROCTOR" ranks analyze --job plain
 is "there is nothing to analyse" "$status" 1
 like "which is said" "$stderr" "has no ranks"

@@ -19,6 +19,8 @@ static const struct {
 	{ 4, "ALTER TABLE processes DROP COLUMN syscalls" },
 	{ 4, "DROP INDEX runs_by_command" },
 	{ 4, "DROP INDEX runs_by_end" },
+	{ 4, "DROP INDEX phases_open" },
+	{ 4, "ALTER TABLE attempts DROP COLUMN n_lost_marks" },
 	{ 4, "DROP TRIGGER attempts_take_ticks" },
 	{ 4, "CREATE TRIGGER attempts_take_ticks AFTER DELETE ON attempts BEGIN"
 	     " DELETE FROM ticks WHERE recorder = OLD.id;"

@@ -412,6 +412,35 @@ static void case_failure(struct attempt *a)
 	case_unknowns(a);
 }
 
+/* What a launcher does: one rank fails, all others are ended. A helper of rank 0 failed before. */
+static void case_rank_processes(struct attempt *a)
+{
+	a->processes = case_alloc(a, 5, sizeof(*a->processes));
+	for (int i = 0; i < 4; i++) {
+		case_process(a, 4100 + i, 1, "./step", 30, i == 2 ? 31 : 32, 600 + i, 50,
+			     killed(i == 2 ? 11 : 15));
+		a->processes[i].rank = i;
+	}
+	case_process(a, 4200, 1, "grep -q x", 31, 1, 3, 0.01, exited(1));
+	a->processes[4].rank = 0;
+	a->processes[4].ppid = 4100;
+}
+
+/* Each rank waits and loads, again and again; the last one of rank 2 was not left. */
+static void case_phases(struct attempt *a)
+{
+	a->phases = case_alloc(a, 16, sizeof(*a->phases));
+	for (int i = 0; i < 16; i++)
+		a->phases[a->n_phases++] = (struct phase_record){
+			.name = i % 2 ? "load" : "epoch",
+			.path = i % 2 ? "epoch/load" : "epoch",
+			.pid = 4100 + i / 4,
+			.rank = i / 4,
+			.entered_wall_ns = AFTER(31 + i),
+			.left_wall_ns = i == 11 ? U64_UNKNOWN : AFTER(31.5 + i),
+		};
+}
+
 static void case_ranks_failed(struct attempt *a)
 {
 	case_begin(a, "train", "train.yaml");
@@ -424,6 +453,8 @@ static void case_ranks_failed(struct attempt *a)
 	case_sheet(a, 1, 1, "step", 0, 30, OUTCOME_FAILURE, exited(137), "exit code 137");
 	case_ranks(a, case_sheet(a, 1, 2, "step", 30, 62, OUTCOME_FAILURE, killed(11), "signal 11"),
 		   4, 2, killed(11));
+	case_rank_processes(a);
+	case_phases(a);
 }
 
 static void case_oom(struct attempt *a)

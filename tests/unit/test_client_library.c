@@ -423,6 +423,32 @@ static void test_methods(void **state)
 	fake_stop(&f);
 }
 
+/* Without a daemon the runner of the job is told, in a file that the environment names. */
+static void test_phases_without_a_daemon(void **state)
+{
+	char path[] = "/tmp/proctor-client-XXXXXX", text[512] = "", pid[32];
+	struct proctor *p = proctor_new();
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	unsetenv("PROCTOR_PHASES");
+	assert_int_equal(proctor_phase_enter(p, "load"), -ENOTCONN);
+	setenv("PROCTOR_PHASES", path, 1);
+	assert_int_equal(proctor_phase_enter(p, "lo\"ad"), 0);
+	assert_int_equal(proctor_phase_exit(p, "lo\"ad"), 0);
+	assert_true(read(fd, text, sizeof(text) - 1) > 0);
+	snprintf(pid, sizeof(pid), "\"pid\":%d", (int)getpid());
+	assert_non_null(strstr(text, "{\"enter\":\"lo\\\"ad\""));
+	assert_non_null(strstr(text, "}\n{\"method\":\"phase\",\"params\":{\"exit\":"));
+	assert_non_null(strstr(text, pid));
+	unlink(path);
+	assert_int_equal(proctor_phase_exit(p, "load"), -ENOTCONN);
+	unsetenv("PROCTOR_PHASES");
+	close(fd);
+	proctor_free(p);
+}
+
 static void test_errors(void **state)
 {
 	struct proctor *p;
@@ -819,13 +845,21 @@ static void test_endless_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nothing),	     cmocka_unit_test(test_no_daemon),
-		cmocka_unit_test(test_stranger),     cmocka_unit_test(test_methods),
-		cmocka_unit_test(test_errors),	     cmocka_unit_test(test_late_answer),
-		cmocka_unit_test(test_gone),	     cmocka_unit_test(test_events),
-		cmocka_unit_test(test_topics),	     cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_poll),	     cmocka_unit_test(test_fork),
-		cmocka_unit_test(test_fork_and_ask), cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_no_daemon),
+		cmocka_unit_test(test_stranger),
+		cmocka_unit_test(test_methods),
+		cmocka_unit_test(test_phases_without_a_daemon),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_late_answer),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_topics),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_poll),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_fork_and_ask),
+		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_endless_line),
 	};
 

@@ -42,6 +42,35 @@ static int leave(struct store *store, const struct attempt *a, pid_t pid, const 
 						    .left_wall_ns = START + seconds * SECOND } });
 }
 
+/* The same, for a process that may be any of family: from its first pid down to its last. */
+static bool are_in(void *ctx, pid_t a, pid_t b)
+{
+	const pid_t *family = ctx;
+
+	return a >= family[0] && a <= family[1] && b >= family[0] && b <= family[1];
+}
+
+static struct phase_mark leaving(const struct attempt *a, pid_t pid, int rank, pid_t *family)
+{
+	return (struct phase_mark){
+		.attempt_id = a->id,
+		.is_exit = true,
+		.phase = { .name = "load", .pid = pid, .rank = rank, .left_wall_ns = START },
+		.are_kin = are_in,
+		.ctx = family,
+	};
+}
+
+static void enter_as(struct store *store, const struct attempt *a, pid_t pid, int rank)
+{
+	assert_int_equal(mark(store, (struct phase_mark){ .attempt_id = a->id,
+							  .phase = { .name = "load",
+								     .pid = pid,
+								     .rank = rank,
+								     .entered_wall_ns = START } }),
+			 0);
+}
+
 static void test_phases_lie_in_each_other(void **state)
 {
 	struct fixture *f = *state;
@@ -77,12 +106,130 @@ static void test_leaving(void **state)
 	assert_int_equal(leave(store, &a, 7, "load", 1), -ENOENT);
 	assert_int_equal(enter(store, &a, 7, "load", 2), 0);
 	assert_int_equal(leave(store, &b, 7, "load", 3), -ENOENT); /* of another job */
-	assert_int_equal(leave(store, &a, 9, "load", 3),
-			 0); /* the only one: a script's next line */
+	assert_int_equal(leave(store, &a, 9, "load", 3), -ENOENT); /* of another process */
+	assert_int_equal(leave(store, &a, 7, "load", 3), 0);
 	assert_int_equal(leave(store, &a, 7, "load", 3), -ENOENT);
-	assert_int_equal(enter(store, &a, 7, "load", 4), 0);
-	assert_int_equal(enter(store, &a, 8, "load", 4), 0);
-	assert_int_equal(leave(store, &a, 9, "load", 5), -ENOENT); /* which of them? */
+}
+
+/* For a shell that is gone at once another may leave what it has entered: one of its family. */
+static void test_leaving_what_another_has_entered(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	pid_t family[] = { 7, 9 }, nobody[] = { 0, 0 };
+	struct phase_mark stranger = leaving(&a, 30, RANK_NONE, family);
+	struct err err = ERR_INIT;
+
+	enter_as(store, &a, 7, RANK_NONE);
+	must(store_mark_phases(store, &stranger, 1, &err), &err);
+	assert_true(stranger.result == -ENOENT && stranger.entered_by == 7);
+	assert_int_equal(mark(store, leaving(&a, 9, RANK_NONE, family)), 0);
+	enter_as(store, &a, 7, RANK_NONE);
+	enter_as(store, &a, 8, RANK_NONE);
+	assert_int_equal(mark(store, leaving(&a, 9, RANK_NONE, family)), -ENOENT); /* which? */
+	assert_int_equal(mark(store, leaving(&a, 8, RANK_NONE, family)), 0);
+	assert_int_equal(mark(store, leaving(&a, 7, RANK_NONE, family)), 0);
+	enter_as(store, &a, 7, 3);
+	assert_int_equal(mark(store, leaving(&a, 9, 4, nobody)), -ENOENT); /* another rank's */
+	assert_int_equal(mark(store, leaving(&a, 9, 3, nobody)), 0);
+}
+
+/* A process that dies leaves its phases, and they are of its rank. */
+static void test_what_the_process_tells(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt read;
+	CLEANUP(phase_list_release) struct phase_list list = { .arena = ARENA_INIT };
+	const struct event_filter filter = { .job_id = "a" };
+	struct attempt a = must_begin(store, "a");
+	struct proc_record processes[3];
+	struct err err = ERR_INIT;
+
+	for (int i = 0; i < 3; i++) {
+		proc_record_init(&processes[i]);
+		processes[i].key = (struct proc_key){ i < 2 ? 7 : 8, (uint64_t)i + 1 };
+		processes[i].rank = 2 + i;
+		processes[i].born_wall_ns = START + (uint64_t)i * 10 * SECOND;
+		processes[i].died_wall_ns = processes[i].born_wall_ns + 9 * SECOND;
+	}
+	processes[2].died_wall_ns = U64_UNKNOWN;
+	assert_int_equal(enter(store, &a, 7, "first", 1), 0);
+	assert_int_equal(enter(store, &a, 7, "second", 15), 0); /* its pid was used again */
+	assert_int_equal(enter(store, &a, 8, "lasting", 25), 0);
+	a.processes = processes;
+	a.n_processes = 3;
+	a.ended_wall_ns = START + 60 * SECOND;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	attempt_init(&read);
+	must(store_read_attempt(store, "a", 0, &read, &err), &err);
+	assert_int_equal(read.phases[0].left_wall_ns, START + 9 * SECOND);
+	assert_int_equal(read.phases[1].left_wall_ns, START + 19 * SECOND);
+	assert_false(u64_known(read.phases[2].left_wall_ns));
+	must(store_list_phases(store, &filter, &list, &err), &err);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(read.phases[i].rank, 2 + i);
+		assert_int_equal(list.items[i].phase.rank, 2 + i);
+		assert_int_equal(list.items[i].phase.left_wall_ns, read.phases[i].left_wall_ns);
+	}
+}
+
+static int fill_rank(struct store *store, const struct attempt *a, int rank)
+{
+	CLEANUP(free_ptr)
+	struct phase_mark *marks = calloc((size_t)2 * PHASES_PER_RANK, sizeof(*marks));
+	struct err err = ERR_INIT;
+
+	for (int i = 0; i < 2 * PHASES_PER_RANK; i++)
+		marks[i] = (struct phase_mark){
+			.attempt_id = a->id,
+			.is_exit = i % 2 == 1,
+			.phase = { "step", NULL, 7 + rank, rank, START, START },
+		};
+	must(store_mark_phases(store, marks, (size_t)2 * PHASES_PER_RANK, &err), &err);
+	for (int i = 0; i < 2 * PHASES_PER_RANK; i++)
+		if (marks[i].result < 0)
+			return marks[i].result;
+	return 0;
+}
+
+/* One rank does not use up what the others may have; nor does a new handle forget. */
+static void test_each_rank_has_its_bound(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	const struct phase_mark more = { .attempt_id = a.id,
+					 .phase = { "step", NULL, 8, 1, START, U64_UNKNOWN } };
+
+	assert_int_equal(fill_rank(store, &a, 0), 0);
+	assert_int_equal(fill_rank(store, &a, 1), 0);
+	assert_int_equal(mark(store, more), -ENOSPC);
+	store_close(store);
+	store = must_open(f->db, STORE_WRITE);
+	assert_int_equal(mark(store, more), -ENOSPC);
+	assert_int_equal(enter(store, &a, 9, "other", 1), 0); /* of no rank */
+	store_close(store);
+}
+
+static void test_lost_marks_are_told(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = must_begin(store, "a");
+	struct err err = ERR_INIT;
+
+	must(store_add_lost_marks(store, a.id, 5, &err), &err);
+	must(store_add_lost_marks(store, a.id, 2, &err), &err);
+	a.ended_wall_ns = START + SECOND;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	attempt_init(&read);
+	must(store_read_attempt(store, "a", 0, &read, &err), &err);
+	assert_int_equal(read.n_unknowns, 1);
+	assert_string_equal(read.unknowns[0].what, "phases");
+	assert_non_null(strstr(read.unknowns[0].why, "7 markers"));
 }
 
 /* A clock that was set back makes no phase end before it began. */
@@ -171,6 +318,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_phases_lie_in_each_other),
 		STORE_TEST(test_leaving),
+		STORE_TEST(test_leaving_what_another_has_entered),
+		STORE_TEST(test_what_the_process_tells),
+		STORE_TEST(test_each_rank_has_its_bound),
+		STORE_TEST(test_lost_marks_are_told),
 		STORE_TEST(test_time_goes_forward),
 		STORE_TEST(test_there_is_an_end_to_them),
 		STORE_TEST(test_many_at_once),
