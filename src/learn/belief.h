@@ -7,9 +7,9 @@
  *  - confirmed: looked at when there are 8, 16, 32… of them, with 3 failures and 3
  *    passes, Fisher's exact test on them alone, to the side that was predicted, gives
  *    p <= 0.025, 0.0125…; and the rule's Brier score is below that of the base rate.
- *  - retired: among the newest 20 (at least 10), 40 or 80, with 2 failures and 2 passes, the
- *    Brier score is no better than the base rate's, and a rule that held would come out so
- *    in one case in 2,000: it has stopped holding.
+ *  - retired: among the newest 20 (at least 10), 40, 80 or 160 the Brier score is no better
+ *    than the base rate's, and a rule that held would come out so in one case in 2,000: it has
+ *    stopped holding. That all pass now, or all fail, is a reason like any other.
  * What is retired stays listed. Found again, with new runs, it begins anew.
  */
 #ifndef PROCTOR_LEARN_BELIEF_H

@@ -13,7 +13,6 @@
 #define CONFIRM_FIRST_LOOK 8
 #define CONFIRM_MIN_EACH 3
 #define RETIRE_MIN_RUNS 10
-#define RETIRE_MIN_EACH 2
 /*
  * Deviations from what a rule that holds would score. One look in 2,000 is as far out; over
  * 200 later runs that retires 3 to 9 % of the rules that hold (see the test).
@@ -21,7 +20,7 @@
 #define RETIRE_DEVIATIONS 3.3
 
 /* A rule that told much is seen to fail by few runs, one that told little by many. */
-static const size_t retire_windows[] = { 20, 40, 80 };
+static const size_t retire_windows[] = { 20, 40, 80, 160 };
 
 /* What the rule predicted for some runs, and what came of them. */
 struct score {
@@ -55,9 +54,9 @@ static bool has_failed_to_hold(const struct score *s)
 	return excess >= 0 && excess + s->gain >= RETIRE_DEVIATIONS * sqrt(s->variance);
 }
 
-static bool has_each(const struct score *s, size_t least)
+static bool has_each(const struct score *s)
 {
-	return s->n_failed >= least && s->n - s->n_failed >= least;
+	return s->n_failed >= CONFIRM_MIN_EACH && s->n - s->n_failed >= CONFIRM_MIN_EACH;
 }
 
 static double confirm_p(const struct score *s)
@@ -98,7 +97,7 @@ static void look(struct pattern *p, const struct score *so_far, struct looks *lo
 		return;
 	looks->next *= 2;
 	looks->level /= 2;
-	if (u64_known(p->confirmed_wall_ns) || !has_each(so_far, CONFIRM_MIN_EACH) ||
+	if (u64_known(p->confirmed_wall_ns) || !has_each(so_far) ||
 	    so_far->brier_sum >= so_far->base_sum || confirm_p(so_far) > looks->level)
 		return;
 	p->confirmed_wall_ns = now;
@@ -121,8 +120,7 @@ static int judge_retirement(struct pattern *p, const struct score *recent, uint6
 {
 	char why[160];
 
-	if (recent->n < RETIRE_MIN_RUNS || !has_each(recent, RETIRE_MIN_EACH) ||
-	    !has_failed_to_hold(recent))
+	if (recent->n < RETIRE_MIN_RUNS || !has_failed_to_hold(recent))
 		return 0;
 	snprintf(why, sizeof(why),
 		 "of the last %zu runs it had not seen it told no better than the base rate "

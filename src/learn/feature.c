@@ -1,7 +1,7 @@
 #include "learn/feature.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -111,6 +111,23 @@ const struct feature_named feature_nameds[FEATURE_NAMEDS] = {
 	{ "host:", "on the host", UNIT_NONE, is_on_host, 8 },
 };
 
+/* Of a key like "rss_slope_mb_s@60". */
+static double value_by_early_key(const char *key, const char *at, const struct run_record *run)
+{
+	double seconds = strtod(at + 1, NULL);
+
+	for (size_t i = 0; i < FEATURE_EARLIES; i++) {
+		const struct feature_early *early = &feature_earlies[i];
+
+		if (strncmp(key, early->key, (size_t)(at - key)) != 0 || early->key[at - key])
+			continue;
+		for (size_t h = 0; h < RUN_HORIZONS; h++)
+			if (run_horizons[h] == seconds)
+				return feature_early_value(early, h, run);
+	}
+	return F64_UNKNOWN;
+}
+
 double feature_value(const char *key, const struct run_record *run)
 {
 	const char *at = strchr(key, '@');
@@ -121,16 +138,7 @@ double feature_value(const char *key, const struct run_record *run)
 	for (size_t i = 0; i < FEATURE_NAMEDS; i++)
 		if (strncmp(key, feature_nameds[i].prefix, strlen(feature_nameds[i].prefix)) == 0)
 			return feature_nameds[i].value(run, key + strlen(feature_nameds[i].prefix));
-	for (size_t i = 0; at && i < FEATURE_EARLIES; i++)
-		for (size_t h = 0; h < RUN_HORIZONS; h++) {
-			char text[64];
-
-			snprintf(text, sizeof(text), "%s@%g", feature_earlies[i].key,
-				 run_horizons[h]);
-			if (strcmp(key, text) == 0)
-				return feature_early_value(&feature_earlies[i], h, run);
-		}
-	return F64_UNKNOWN;
+	return at ? value_by_early_key(key, at, run) : F64_UNKNOWN;
 }
 
 /* ---- words ---- */

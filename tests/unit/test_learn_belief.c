@@ -12,7 +12,7 @@
 #include "learn/learn.h"
 #include "stats/rng.h"
 
-#define MAX_RUNS 200
+#define MAX_RUNS 300
 #define HOUR_NS UINT64_C(3600000000000)
 
 struct past {
@@ -211,6 +211,12 @@ static void test_who_is_retired(void **state)
 		{ "0.9 and 0.1, until run 60", 0.9, 0.1, 0.42, 0.42, 60, 0.95, 1 },
 		{ "0.7 and 0.2, until run 60", 0.7, 0.2, 0.4, 0.4, 60, 0.9, 1 },
 		{ "0.5 and 0.2, until run 60", 0.5, 0.2, 0.32, 0.32, 60, 0.5, 1 },
+		{ "0.9 and 0.1, then all pass", 0.9, 0.1, 0, 0, 60, 1, 1 },
+		{ "0.7 and 0.2, then all pass", 0.7, 0.2, 0, 0, 60, 1, 1 },
+		{ "0.5 and 0.2, then all pass", 0.5, 0.2, 0, 0, 60, 0.95, 1 },
+		{ "0.9 and 0.1, then all fail", 0.9, 0.1, 1, 1, 60, 1, 1 },
+		{ "0.7 and 0.2, then all fail", 0.7, 0.2, 1, 1, 60, 1, 1 },
+		{ "0.5 and 0.2, then all fail", 0.5, 0.2, 1, 1, 60, 0.95, 1 },
 		{ "0.9 and 0.1, the other way", 0.9, 0.1, 0.1, 0.9, 0, 1, 1 },
 	};
 	struct rng rng;
