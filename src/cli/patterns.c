@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
@@ -68,19 +69,37 @@ static void write_later(const struct pattern *p, struct buf *out)
 		   p->brier_base);
 }
 
+/* When it became what; what it is not yet is not told. */
+static void write_dates(const struct pattern *p, struct buf *out)
+{
+	const struct {
+		const char *words;
+		uint64_t wall_ns;
+	} dates[] = {
+		{ "supported", p->first_wall_ns },
+		{ "confirmed", p->confirmed_wall_ns },
+		{ "not supported any more", p->lapsed_wall_ns },
+		{ "retired", p->retired_wall_ns },
+	};
+	char text[32];
+
+	buf_printf(out, "%s: ", belief_state(p));
+	for (size_t i = 0; i < ARRAY_SIZE(dates); i++)
+		if (i == 0 || u64_known(dates[i].wall_ns))
+			buf_printf(out, "%s%s since %s", i ? ", " : "", dates[i].words,
+				   moment(dates[i].wall_ns, text));
+}
+
 static void write_finding(const struct pattern *p, struct buf *out)
 {
-	char since[32], until[32];
-
-	buf_printf(out, "%s since %s, on %llu runs", belief_state(p),
-		   moment(p->first_wall_ns, since), (unsigned long long)p->n_jobs);
-	buf_add_str(out, "\n  ");
+	write_dates(p, out);
+	buf_printf(out, "; found on %llu runs\n  ", (unsigned long long)p->n_jobs);
 	cli_add_text(out, p->description ? p->description : "-", SIZE_MAX);
 	buf_add_str(out, "\n  ");
 	write_later(p, out);
-	if (u64_known(p->retired_wall_ns)) {
-		buf_printf(out, "\n  retired %s: ", moment(p->retired_wall_ns, until));
-		cli_add_text(out, p->retired_why ? p->retired_why : "-", SIZE_MAX);
+	if (p->retired_why) {
+		buf_add_str(out, "\n  retired: ");
+		cli_add_text(out, p->retired_why, SIZE_MAX);
 	}
 	buf_add_char(out, '\n');
 }

@@ -54,8 +54,9 @@ struct analysis {
 	struct finding *findings; /* the surest first */
 	size_t n;
 	size_t n_runs, n_retries, n_classes, n_tested, n_undecided;
+	const uint64_t *tested; /* the keys of the n_tested classes, ascending */
 	uint64_t seed;
-	struct arena arena; /* owns the strings */
+	struct arena arena; /* owns the strings, and these keys */
 };
 
 /* Runs in any order. ret is overwritten, and to be released after success. -ENOMEM. */

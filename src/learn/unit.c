@@ -7,8 +7,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 
-#define RETRY_WITHIN_NS UINT64_C(3600000000000)
-
 static int compare_u64(uint64_t a, uint64_t b)
 {
 	return (a > b) - (a < b);
@@ -66,7 +64,7 @@ static bool is_retry(const struct run_record *run, const struct run_record *befo
 	if (run->attempt == 0) /* from a file */
 		return true;
 	return before->outcome != OUTCOME_SUCCESS && u64_known(before->ended_wall_ns) &&
-	       run->started_wall_ns <= before->ended_wall_ns + RETRY_WITHIN_NS;
+	       run->started_wall_ns <= before->ended_wall_ns + UNIT_RETRY_NS;
 }
 
 int units_list(const struct run_record *runs, size_t n, const struct run_record ***ret,
@@ -97,4 +95,30 @@ int units_list(const struct run_record *runs, size_t n, const struct run_record 
 	*ret_n = n_units;
 	*ret_n_retries = n_all - n_units;
 	return 0;
+}
+
+/* How many are of a class before this one, or of it and ended by then. */
+static size_t count_until(const struct run_record *const *units, size_t n, uint64_t class_key,
+			  uint64_t wall_ns)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct run_record *run = units[middle];
+
+		if (run->class.command < class_key ||
+		    (run->class.command == class_key && run->ended_wall_ns <= wall_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+size_t units_of_class(const struct run_record *const *units, size_t n, uint64_t class_key,
+		      uint64_t after_wall_ns, size_t *ret_first)
+{
+	*ret_first = count_until(units, n, class_key, after_wall_ns);
+	return count_until(units, n, class_key, UINT64_MAX);
 }

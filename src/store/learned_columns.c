@@ -107,7 +107,9 @@ static const struct column pattern_items[] = {
 	COLUMN(pattern, later_p, column_f64),
 	COLUMN(pattern, brier, column_f64),
 	COLUMN(pattern, brier_base, column_f64),
+	COLUMN(pattern, n_looks, column_bits),
 	COLUMN(pattern, confirmed_wall_ns, column_u64),
+	COLUMN(pattern, lapsed_wall_ns, column_u64),
 	COLUMN(pattern, retired_wall_ns, column_u64),
 	COLUMN(pattern, retired_why, column_text),
 };

@@ -5,6 +5,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -106,6 +107,121 @@ static void test_what_stops_holding_is_retired(void **state)
 	assert_true(u64_known(patterns.items[0].confirmed_wall_ns)); /* it was, once */
 	analyze(&past, &patterns); /* on the same runs it stays so */
 	assert_string_equal(belief_state(&patterns.items[0]), "retired");
+}
+
+/* The runs of before the retirement are still looked at: they do not bring it back. */
+static void test_what_was_retired_comes_back_by_new_runs_only(void **state)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	struct past past = { .n = 0 };
+	uint64_t retired_wall_ns;
+
+	(void)state;
+	add_runs(&past, 40, true);
+	analyze(&past, &patterns);
+	add_runs(&past, 20, false);
+	analyze(&past, &patterns);
+	assert_string_equal(belief_state(&patterns.items[0]), "retired");
+	retired_wall_ns = patterns.items[0].retired_wall_ns;
+	add_runs(&past, 2, true);
+	analyze(&past, &patterns);
+	assert_int_equal(patterns.n, 1);
+	assert_int_equal(patterns.items[0].retired_wall_ns, retired_wall_ns);
+	add_runs(&past, 14, true);
+	analyze(&past, &patterns);
+	assert_int_equal(patterns.n, 2);
+	assert_string_equal(belief_state(&patterns.items[0]), "retired");
+	assert_int_equal(patterns.items[0].retired_wall_ns, retired_wall_ns);
+	assert_string_equal(belief_state(&patterns.items[1]), "supported");
+	assert_string_not_equal(patterns.items[0].name, patterns.items[1].name);
+	assert_int_equal(patterns.items[1].n_jobs, 16); /* those since */
+	analyze(&past, &patterns);
+	assert_int_equal(patterns.n, 2);
+}
+
+/* What the sentence says is what is judged, however the threshold would be chosen by now. */
+static void test_the_sentence_is_frozen_with_the_rule(void **state)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	struct past past = { .n = 0 };
+	char sentence[400];
+
+	(void)state;
+	add_runs(&past, 16, true);
+	analyze(&past, &patterns);
+	snprintf(sentence, sizeof(sentence), "%s", patterns.items[0].description);
+	for (size_t i = 0; i < 20; i++)
+		add_run(&past, i % 2, i % 2 ? 80 + (double)i : 40 + (double)i / 2);
+	analyze(&past, &patterns);
+	assert_int_equal(patterns.n, 1);
+	assert_string_equal(patterns.items[0].description, sentence);
+	assert_int_equal(patterns.items[0].n_jobs, 16);
+	assert_int_equal(patterns.items[0].occurrences, 2);
+}
+
+/* Not confirmed, and not found again: it is not called supported any more. */
+static void test_what_is_not_found_again_lapses(void **state)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	struct past past = { .n = 0 };
+	size_t n_first;
+
+	(void)state;
+	add_runs(&past, 8, true);
+	analyze(&past, &patterns);
+	assert_int_equal(patterns.n, 1);
+	assert_string_equal(belief_state(&patterns.items[0]), "supported");
+	add_runs(&past, 7, false);
+	analyze(&past, &patterns);
+	assert_string_equal(belief_state(&patterns.items[0]), "lapsed");
+	assert_int_equal(patterns.items[0].lapsed_wall_ns, past.runs[past.n - 1].ended_wall_ns);
+	n_first = past.n;
+	add_runs(&past, 7, true);
+	memmove(past.runs, past.runs + n_first, 7 * sizeof(past.runs[0]));
+	past.n = 4;
+	analyze(&past, &patterns); /* too few to be tested: nobody has looked */
+	assert_string_equal(belief_state(&patterns.items[0]), "lapsed");
+	past.n = 7;
+	analyze(&past, &patterns);
+	assert_int_equal(patterns.n, 1);
+	assert_string_equal(belief_state(&patterns.items[0]), "supported");
+}
+
+/* When old runs are removed the looks at them stay spent. */
+static void test_looks_are_spent_once(void **state)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	const struct analysis nothing = { .arena = ARENA_INIT };
+	struct past past = { .n = 0 };
+
+	(void)state;
+	add_runs(&past, 16, true);
+	analyze(&past, &patterns);
+	past.n = 16;
+	add_runs(&past, 8, false);
+	assert_int_equal(beliefs_update(&patterns, &nothing, past.runs, past.n, 1), 0);
+	assert_int_equal(patterns.items[0].n_looks, 1);
+	add_runs(&past, 8, true); /* which would confirm it, were they the first */
+	assert_int_equal(beliefs_update(&patterns, &nothing, past.runs + 24, 8, 2), 0);
+	assert_int_equal(patterns.items[0].n_later, 8);
+	assert_int_equal(patterns.items[0].n_looks, 1);
+	assert_false(u64_known(patterns.items[0].confirmed_wall_ns));
+}
+
+/* One that ran while the others did was under the same stars. */
+static void test_only_later_beginnings_are_unseen(void **state)
+{
+	CLEANUP(pattern_list_release) struct pattern_list patterns = { .arena = ARENA_INIT };
+	const struct analysis nothing = { .arena = ARENA_INIT };
+	struct past past = { .n = 0 };
+
+	(void)state;
+	add_runs(&past, 16, true);
+	analyze(&past, &patterns);
+	add_runs(&past, 2, true);
+	past.runs[16].started_wall_ns = past.runs[15].started_wall_ns;
+	assert_int_equal(beliefs_update(&patterns, &nothing, past.runs, past.n, 1), 0);
+	assert_int_equal(patterns.items[0].n_later, 1);
 }
 
 /* Rules that were made of noise: at most 5 % are ever confirmed, however often one looks. */
@@ -271,6 +387,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_found_then_confirmed),
 		cmocka_unit_test(test_what_stops_holding_is_retired),
+		cmocka_unit_test(test_what_was_retired_comes_back_by_new_runs_only),
+		cmocka_unit_test(test_the_sentence_is_frozen_with_the_rule),
+		cmocka_unit_test(test_what_is_not_found_again_lapses),
+		cmocka_unit_test(test_looks_are_spent_once),
+		cmocka_unit_test(test_only_later_beginnings_are_unseen),
 		cmocka_unit_test(test_noise_is_seldom_confirmed),
 		cmocka_unit_test(test_who_is_retired),
 		cmocka_unit_test(test_correlations_are_kept),
