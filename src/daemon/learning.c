@@ -67,6 +67,19 @@ int learning_gather(struct store *store, const struct attempt *a, struct run_lis
 	return r;
 }
 
+/* A verdict may have come before anybody has learned from it. */
+static int set_measured(struct store *store, const struct attempt *a, struct run_list *list,
+			struct err *err)
+{
+	enum outcome measured;
+	int r = store_read_measured_outcome(store, a->id, &measured, err);
+
+	for (size_t i = 0; r == 0 && i < list->n; i++)
+		if (list->items[i].is_whole)
+			list->items[i].measured = measured;
+	return r;
+}
+
 /* Only what had ended when it began could have been known. */
 static int score_run(struct store *store, const struct run_record *run, struct run_estimate *ret,
 		     struct err *err)
@@ -87,6 +100,8 @@ static int note_attempt(struct store *store, const struct attempt *a, struct err
 	CLEANUP(free_ptr) struct run_estimate *estimates = NULL;
 	int r = learning_gather(store, a, &list, err);
 
+	if (r == 0)
+		r = set_measured(store, a, &list, err);
 	if (r < 0)
 		return r;
 	estimates = calloc(list.n, sizeof(*estimates));

@@ -38,7 +38,8 @@ struct finding {
 	const char *sentence;
 	enum grade grade;
 	bool is_tested;	  /* false: too few runs */
-	bool is_censored; /* the end of a run cuts the feature short */
+	bool is_censored; /* the end of a run cuts the feature short, or comes with it */
+	bool may_follow;  /* being so may be a consequence of the failure */
 	double p;	  /* adjusted for all features and classes; NaN: not tested */
 	double p_alone;	  /* of this feature, as if it were the only one */
 	double p_floor;	  /* so few runs cannot give less */

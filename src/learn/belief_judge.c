@@ -74,7 +74,8 @@ static double confirm_p(const struct score *s)
  */
 static double unseen_value(const struct pattern *p, const struct run_record *run)
 {
-	if (u64_known(run->started_wall_ns) && run->started_wall_ns <= p->frozen_wall_ns)
+	if ((u64_known(run->started_wall_ns) && run->started_wall_ns <= p->frozen_wall_ns) ||
+	    feature_tells_outcome(p->feature, run))
 		return F64_UNKNOWN;
 	return feature_value(p->feature, run);
 }

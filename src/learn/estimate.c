@@ -12,15 +12,19 @@
 
 #define CENSORED_FACTOR 1.2
 
-/* Cancelled ones ended when somebody had enough of them; the others are what runs do. */
+/*
+ * Cancelled ones ended when somebody had enough of them, whatever somebody says of them; the
+ * others are what runs do.
+ */
 static bool counts(const struct run_record *run)
 {
-	return run_is_decided(run) && f64_known(run->peak_rss_mb);
+	return run_is_decided(run) && run_measured_outcome(run) != OUTCOME_CANCELLED &&
+	       f64_known(run->peak_rss_mb);
 }
 
 static bool is_censored(const struct run_record *run)
 {
-	return run->outcome == OUTCOME_OOM;
+	return run_measured_outcome(run) == OUTCOME_OOM;
 }
 
 static int list_counting(const struct run_record *const *runs, size_t n,
@@ -76,7 +80,7 @@ static void estimate_peak(const struct run_record *const *runs, size_t n, double
 /* Killed for memory, or because it took too long: it would have taken longer. */
 static bool is_cut_short(const struct run_record *run)
 {
-	return is_censored(run) || run->outcome == OUTCOME_TIMEOUT;
+	return is_censored(run) || run_measured_outcome(run) == OUTCOME_TIMEOUT;
 }
 
 /* Of those that were cut short, as with memory, a lower bound and a little more. */
@@ -181,7 +185,8 @@ struct estimate_score estimate_judge(const struct estimate *e, const struct run_
 {
 	struct estimate_score score = { -1, -1 };
 
-	if (e->n_runs == 0 || !run_is_decided(run))
+	if (e->n_runs == 0 || !run_is_decided(run) ||
+	    run_measured_outcome(run) == OUTCOME_CANCELLED)
 		return score;
 	if (f64_known(run->peak_rss_mb) && f64_known(e->peak_rss_mb)) {
 		bool is_within = run->peak_rss_mb <= e->peak_rss_mb;

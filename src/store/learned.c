@@ -341,3 +341,19 @@ int store_set_outcome(struct store *store, const char *job_id, int num,
 		r = set_outcome(store, a.id, verdict, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
+
+int store_read_measured_outcome(struct store *store, int64_t attempt, enum outcome *ret,
+				struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_MEASURED_OUTCOME, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	*ret = r > 0 ? outcome_from_name(query_read_text(&q)) : OUTCOME_NONE;
+	return 0;
+}

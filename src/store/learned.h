@@ -94,4 +94,8 @@ struct store_verdict {
 int store_set_outcome(struct store *store, const char *job_id, int num,
 		      const struct store_verdict *verdict, struct err *err);
 
+/* What was measured of an attempt that a person has judged. OUTCOME_NONE: nobody has. */
+int store_read_measured_outcome(struct store *store, int64_t attempt, enum outcome *ret,
+				struct err *err);
+
 #endif

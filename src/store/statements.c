@@ -768,6 +768,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" WHERE id = ?1 ON CONFLICT (attempt) DO UPDATE SET outcome = excluded.outcome,"
 		" note = excluded.note, uid = excluded.uid, wall_ns = excluded.wall_ns",
 	},
+	[STATEMENT_MEASURED_OUTCOME] = { "SELECT measured_outcome FROM verdicts WHERE attempt = ?" },
 	[STATEMENT_VACUUM] = { "PRAGMA incremental_vacuum(32)" },
 };
 

@@ -198,6 +198,7 @@ static void test_a_verdict_replaces_the_outcome(void **state)
 	assert_int_equal(read.status.exit_code, 0);
 	must(store_list_runs(store, &all_runs, &list, &err), &err);
 	assert_int_equal(list.items[0].outcome, OUTCOME_FAILURE);
+	assert_int_equal(list.items[0].measured, OUTCOME_SUCCESS);
 	verdict.note = NULL; /* a second thought: what was measured stays */
 	must(store_set_outcome(store, "a", 1, &verdict, &err), &err);
 	assert_string_equal(raw_text(f->db, "SELECT measured_outcome FROM verdicts", text),
