@@ -146,6 +146,7 @@ static int compare(struct store *store, struct diff_args *args, struct compared 
 		r = learning_list_others(store,
 					 &(struct learning_likeness){
 						 .class = &c->after.class,
+						 .uid = U64_UNKNOWN,
 						 .but = { c->before.attempt, c->after.attempt },
 						 .n_wanted = DIFF_MIN_OTHERS,
 					 },

@@ -80,11 +80,12 @@ static int set_measured(struct store *store, const struct attempt *a, struct run
 	return r;
 }
 
-/* Only what had ended when it began could have been known. */
-static int score_run(struct store *store, const struct run_record *run, struct run_estimate *ret,
-		     struct err *err)
+/* As its user would have been answered. Only what had ended when it began could have been known. */
+static int score_run(struct store *store, const struct run_record *run, uint64_t uid,
+		     struct run_estimate *ret, struct err *err)
 {
 	const struct run_kind past = { .class = &run->class,
+				       .uid = learning_scope(uid),
 				       .until_wall_ns = run->started_wall_ns,
 				       .limit = ESTIMATE_MAX_RUNS };
 	int r = learning_estimate_kind(store, &past, &ret->estimate, err);
@@ -108,7 +109,7 @@ static int note_attempt(struct store *store, const struct attempt *a, struct err
 	if (!estimates)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		r = score_run(store, &list.items[i], &estimates[i], err);
+		r = score_run(store, &list.items[i], a->uid, &estimates[i], err);
 	return r < 0 ? r : store_put_runs(store, list.items, estimates, list.n, err);
 }
 

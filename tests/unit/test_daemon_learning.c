@@ -250,6 +250,22 @@ static void test_runs_of_others(void **state)
 	attempt_release(&a);
 }
 
+/* What is scored is what the user would have been told, and nobody is told of others' runs. */
+static void test_scored_as_answered(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < 5; i++)
+		add_run(store, START_NS, i, false, 100 + i);
+	raw_sql(f->db, "UPDATE attempts SET uid = 1001 WHERE id = 4");
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM estimates"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM estimates WHERE attempt = 4"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT n_runs FROM estimates WHERE attempt = 5"), 3);
+}
+
 /* However often the program ran with other arguments since: what this very command needed counts.
  */
 static void test_an_old_exact_class_is_found(void **state)
@@ -257,7 +273,9 @@ static void test_an_old_exact_class_is_found(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	CLEANUP(run_list_release) struct run_list runs = { .arena = ARENA_INIT };
-	struct run_kind kind = { .until_wall_ns = U64_UNKNOWN, .limit = ESTIMATE_MAX_RUNS };
+	struct run_kind kind = { .uid = U64_UNKNOWN,
+				 .until_wall_ns = U64_UNKNOWN,
+				 .limit = ESTIMATE_MAX_RUNS };
 	struct err err = ERR_INIT;
 	struct estimate e;
 
@@ -294,6 +312,7 @@ int main(void)
 		TEST(test_estimate_of_a_command),
 		TEST(test_what_is_usual),
 		TEST(test_runs_of_others),
+		TEST(test_scored_as_answered),
 		TEST(test_an_old_exact_class_is_found),
 	};
 
