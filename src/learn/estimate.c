@@ -11,6 +11,7 @@
 #include "stats/order.h"
 
 #define CENSORED_FACTOR 1.2
+#define LEAST_NOISE 0.01 /* of log2: 0.7 %, whatever the level */
 
 /*
  * Cancelled ones ended when somebody had enough of them, whatever somebody says of them; the
@@ -50,7 +51,7 @@ static int find_level(const struct run_record *const *runs, size_t n, double *sc
 {
 	for (size_t i = 0; i < n; i++)
 		scratch[i] = log2(fmax(runs[i]->peak_rss_mb, 1e-3));
-	return change_find_last(scratch, n, ret);
+	return change_find_last(scratch, n, LEAST_NOISE, ret);
 }
 
 static double needed(const struct run_record *run)
