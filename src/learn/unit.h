@@ -1,9 +1,9 @@
 /*
  * unit - what counts as one: the first run of each input.
  *
- * A run is a retry if it is of the same job, command and input as one that did not
- * succeed, and began within an hour of that one's end. Of runs from a file, which
- * say nothing of that, those with the same job id.
+ * A run is a retry if it is of the same command and input as one that did not succeed, and
+ * began within an hour of that one's end, whatever id the job was given. Of runs from a
+ * file, which say nothing of that, those with the same job id.
  */
 #ifndef PROCTOR_LEARN_UNIT_H
 #define PROCTOR_LEARN_UNIT_H

@@ -70,6 +70,29 @@ static void test_retries_count_once(void **state)
 	assert_ptr_equal(units[1], &s.runs[5]);
 }
 
+/* Who starts the same again by hand gives it another id, or none. */
+static void test_a_retry_needs_no_id(void **state)
+{
+	CLEANUP(free_ptr) const struct run_record **units = NULL;
+	struct sample s = { .n = 0 };
+	size_t n, n_retries, n_undecided;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		struct run_record *run = add_run(&s, i < 4, 100);
+
+		run->attempt = i + 1;
+		run->argv_hash = 9;
+		run->started_wall_ns = UINT64_C(600000000000) * (uint64_t)(i + 1);
+		run->ended_wall_ns = run->started_wall_ns + UINT64_C(60000000000);
+	}
+	s.runs[2].argv_hash = 10;			       /* another command */
+	s.runs[3].started_wall_ns = s.runs[1].started_wall_ns; /* beside another */
+	assert_int_equal(units_list(s.runs, s.n, &units, &n, &n_retries, &n_undecided), 0);
+	assert_int_equal(n_retries, 3); /* beside the second, but after the first */
+	assert_int_equal(n, 2);
+}
+
 static void test_other_input_is_no_retry(void **state)
 {
 	CLEANUP(free_ptr) const struct run_record **units = NULL;
@@ -426,6 +449,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_retries_count_once),
+		cmocka_unit_test(test_a_retry_needs_no_id),
 		cmocka_unit_test(test_other_input_is_no_retry),
 		cmocka_unit_test(test_effect_by_hand),
 		cmocka_unit_test(test_effect_as_the_slow_way),
