@@ -69,25 +69,28 @@ static void write_later(const struct pattern *p, struct buf *out)
 		   p->brier_base);
 }
 
-/* When it became what; what it is not yet is not told. */
+/* What it is and since when, and what it was before that. */
 static void write_dates(const struct pattern *p, struct buf *out)
 {
 	const struct {
-		const char *words;
+		const char *state;
 		uint64_t wall_ns;
 	} dates[] = {
-		{ "supported", p->first_wall_ns },
-		{ "confirmed", p->confirmed_wall_ns },
-		{ "not supported any more", p->lapsed_wall_ns },
 		{ "retired", p->retired_wall_ns },
+		{ "confirmed", p->confirmed_wall_ns },
+		{ "lapsed", p->lapsed_wall_ns },
+		{ "supported", p->first_wall_ns },
 	};
+	const char *between = "";
 	char text[32];
 
-	buf_printf(out, "%s: ", belief_state(p));
-	for (size_t i = 0; i < ARRAY_SIZE(dates); i++)
-		if (i == 0 || u64_known(dates[i].wall_ns))
-			buf_printf(out, "%s%s since %s", i ? ", " : "", dates[i].words,
-				   moment(dates[i].wall_ns, text));
+	for (size_t i = 0; i < ARRAY_SIZE(dates); i++) {
+		if (!u64_known(dates[i].wall_ns))
+			continue;
+		buf_printf(out, "%s%s since %s", between, dates[i].state,
+			   moment(dates[i].wall_ns, text));
+		between = ", ";
+	}
 }
 
 static void write_finding(const struct pattern *p, struct buf *out)
