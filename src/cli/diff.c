@@ -183,6 +183,7 @@ static void write_json(const struct compared *c, struct buf *out)
 	write_subject(&j, "after", &c->after);
 	json_key_string(&j, "basis", class_rung_name(c->rung));
 	json_key_u64(&j, "other_runs", c->diff.n_others);
+	json_key_f64(&j, "expected_by_chance", diff_expected_by_chance(&c->diff));
 	json_key(&j, "differences");
 	diff_write_rows(&j, &c->diff);
 	json_end_object(&j);
@@ -234,6 +235,10 @@ static void write_text(const struct compared *c, struct buf *out)
 			out,
 			"\nusual: what 95 %% of the pairs among %zu other runs differ by at most (by %s)\n",
 			c->diff.n_others, class_rung_name(c->rung));
+	if (c->diff.n_others >= DIFF_MIN_OTHERS)
+		buf_printf(out,
+			   "by chance alone about %.1f of these rows would be more than usual\n",
+			   diff_expected_by_chance(&c->diff));
 	else
 		buf_printf(
 			out,

@@ -27,8 +27,7 @@
 #define ANALYSIS_MAX_RUNS 2000	 /* of a class, the newest: more take long and tell nothing new */
 
 enum grade { GRADE_NONE, GRADE_SUGGESTIVE, GRADE_SUPPORTED, GRADE_CONFIRMED };
-const char *grade_name(enum grade grade);     /* "none", "suggestive", … */
-enum grade grade_from_name(const char *name); /* GRADE_NONE for anything else */
+const char *grade_name(enum grade grade); /* "none", "suggestive", … */
 
 struct finding {
 	const char *label; /* of the class; NULL: it has no name */

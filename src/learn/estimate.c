@@ -202,6 +202,17 @@ struct estimate_score estimate_judge(const struct estimate *e, const struct run_
 	return score;
 }
 
+/* Each step may pass its own bound: at worst these add up. */
+static double both_covered(double a, double b)
+{
+	return f64_known(a) && f64_known(b) ? fmax(a + b - 1, 0) : F64_UNKNOWN;
+}
+
+static double larger(double a, double b)
+{
+	return f64_known(a) && f64_known(b) ? fmax(a, b) : F64_UNKNOWN;
+}
+
 /* What is unknown of one step is unknown of all. */
 void estimate_add_step(struct estimate *all, const struct estimate *step)
 {
@@ -215,12 +226,11 @@ void estimate_add_step(struct estimate *all, const struct estimate *step)
 		all->rung = step->rung;
 	all->n_censored += step->n_censored;
 	all->n_left_out += step->n_left_out;
-	all->peak_rss_mb = fmax(all->peak_rss_mb, step->peak_rss_mb);
-	/* Each step may pass its own bound: at worst these add up. */
-	all->peak_coverage = fmax(all->peak_coverage + step->peak_coverage - 1, 0);
+	all->peak_rss_mb = larger(all->peak_rss_mb, step->peak_rss_mb);
+	all->peak_coverage = both_covered(all->peak_coverage, step->peak_coverage);
 	all->cpu_seconds += step->cpu_seconds;
 	all->cpu_high_seconds += step->cpu_high_seconds;
-	all->cpu_coverage = fmax(all->cpu_coverage + step->cpu_coverage - 1, 0);
+	all->cpu_coverage = both_covered(all->cpu_coverage, step->cpu_coverage);
 	all->wall_seconds += step->wall_seconds;
 }
 

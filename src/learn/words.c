@@ -13,14 +13,6 @@ const char *grade_name(enum grade grade)
 	return grade_names[grade];
 }
 
-enum grade grade_from_name(const char *name)
-{
-	for (size_t i = 0; name && i < ARRAY_SIZE(grade_names); i++)
-		if (strcmp(name, grade_names[i]) == 0)
-			return (enum grade)i;
-	return GRADE_NONE;
-}
-
 static void add_runs_of(struct buf *out, const struct finding *f)
 {
 	if (f->label)

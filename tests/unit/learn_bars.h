@@ -12,7 +12,7 @@
 #include "base/macros.h"
 #include "learn/analysis.h"
 #include "model/run.h"
-#include "stats/interval.h"
+#include "stats/fisher.h"
 #include "stats/rng.h"
 
 #define BARS_FEATURES 14
@@ -163,7 +163,12 @@ static size_t bars_count(struct rng *rng, const struct bars_case *c, size_t time
  */
 static double bars_doubt(size_t n_found, size_t n, double chance)
 {
-	return n_found == 0 ? 1 : beta_share((double)n_found, (double)(n - n_found) + 1, chance);
+	double fewer = 0;
+
+	for (size_t k = 0; k < n_found; k++)
+		fewer += exp(log_choose(n, k) + (double)k * log(chance) +
+			     (double)(n - k) * log1p(-chance));
+	return fmax(1 - fewer, 0);
 }
 
 #endif

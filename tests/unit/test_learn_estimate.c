@@ -247,6 +247,10 @@ static void test_steps_add_up(void **state)
 	assert_near(a.peak_coverage, 0.85, 1e-12);
 	assert_near(a.cpu_seconds, 6, 0);
 	assert_int_equal(a.n_runs, 9);
+	assert_true(isnan(a.cpu_coverage) && isnan(a.cpu_high_seconds)); /* nobody knows, not 0 */
+	b.peak_rss_mb = b.peak_coverage = NAN;
+	estimate_add_step(&a, &b);
+	assert_true(isnan(a.peak_rss_mb) && isnan(a.peak_coverage));
 	estimate_init(&b);
 	estimate_add_step(&a, &b);
 	assert_int_equal(a.n_runs, 0);
