@@ -111,6 +111,26 @@ static void test_old_patterns_are_judged_by_all_later_runs(void **state)
 	assert_string_equal(find_rule(&list)->grade, "confirmed");
 }
 
+/* A retry of a run that the rule was found on is no news, when that one is not looked at either. */
+static void test_a_retry_at_the_edge_judges_nothing(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(pattern_list_release) struct pattern_list list = { .arena = ARENA_INIT };
+	struct err err = ERR_INIT;
+	size_t n_runs;
+
+	add_runs(store, START_NS, 0, 16);
+	analyze(store, 1, &n_runs);
+	add_run(store, START_NS, 16, true, 600);
+	raw_sql(f->db, "UPDATE attempts SET input_hash ="
+		       " (SELECT input_hash FROM attempts WHERE id = 16) WHERE id = 17");
+	analyze(store, START_NS + 20 * HOUR_NS, &n_runs);
+	must(store_list_patterns(store, &list, &err), &err);
+	assert_non_null(find_rule(&list));
+	assert_int_equal(find_rule(&list)->n_later, 0);
+}
+
 /* For old patterns only runs of their classes are read: memory does not grow with the record. */
 static void test_old_runs_of_other_classes_are_not_read(void **state)
 {
@@ -308,6 +328,7 @@ int main(void)
 		TEST(test_noted_twice),
 		TEST(test_an_unreadable_attempt_is_put_aside),
 		TEST(test_old_patterns_are_judged_by_all_later_runs),
+		TEST(test_a_retry_at_the_edge_judges_nothing),
 		TEST(test_old_runs_of_other_classes_are_not_read),
 		TEST(test_estimate_of_a_command),
 		TEST(test_what_is_usual),

@@ -13,7 +13,10 @@
 #include "learn/learn.h"
 #include "stats/rng.h"
 
+#include "learn_bars.h"
+
 #define MAX_RUNS 300
+#define N_NOISE_RUNS 100
 #define HOUR_NS UINT64_C(3600000000000)
 
 struct past {
@@ -269,8 +272,10 @@ static void test_noise_is_seldom_confirmed(void **state)
 /* Instrumented code takes its time. */
 #ifdef __SANITIZE_ADDRESS__
 #define N_FATES 25
+#define N_NOISE_CLASSES 20
 #else
 #define N_FATES 200
+#define N_NOISE_CLASSES 100
 #endif
 
 /* A rule, and what the runs are like that judge it. */
@@ -315,6 +320,61 @@ static size_t live(struct rng *rng, const struct fate *f)
 			return past.n;
 	}
 	return 0;
+}
+
+/* A class of noise that grows, analysed again and again; what is believed of it then. */
+static void grow_noise(struct rng *rng, struct pattern_list *patterns)
+{
+	static struct run_record runs[N_NOISE_RUNS];
+
+	for (size_t i = 0; i < N_NOISE_RUNS; i++) {
+		CLEANUP(analysis_release) struct analysis a = { .arena = ARENA_INIT };
+
+		bars_fill_run(rng, BARS_NORMAL, &runs[i], rng_unit(rng) < 0.3, 0);
+		runs[i].attempt = (int64_t)i + 1;
+		runs[i].started_wall_ns = (i + 1) * 10 * HOUR_NS;
+		runs[i].ended_wall_ns = runs[i].started_wall_ns + HOUR_NS;
+		if (i % 5 != 4)
+			continue;
+		assert_int_equal(analysis_run(runs, i + 1, 1, &a), 0);
+		assert_int_equal(beliefs_update(patterns, &a, runs, i + 1, runs[i].ended_wall_ns),
+				 0);
+	}
+}
+
+static size_t count_state(const struct pattern_list *patterns, const char *state)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < patterns->n; i++)
+		n += strcmp(belief_state(&patterns->items[i]), state) == 0;
+	return n;
+}
+
+/* Noise is supported now and then. It does not stay so. */
+static void test_noise_does_not_pile_up(void **state)
+{
+	size_t n_ever = 0, n_supported = 0, n_confirmed = 0;
+	struct rng rng;
+
+	(void)state;
+	rng_seed(&rng, 31);
+	for (size_t i = 0; i < N_NOISE_CLASSES; i++) {
+		CLEANUP(pattern_list_release)
+		struct pattern_list patterns = { .arena = ARENA_INIT };
+
+		grow_noise(&rng, &patterns);
+		n_ever += patterns.n > 0;
+		n_supported += count_state(&patterns, "supported") > 0;
+		n_confirmed += count_state(&patterns, "confirmed") > 0;
+	}
+	print_message("# of %d classes of noise, each analysed %d times: supported once %zu, at "
+		      "the end %zu, confirmed %zu\n",
+		      N_NOISE_CLASSES, N_NOISE_RUNS / 5, n_ever, n_supported, n_confirmed);
+	assert_in_range(n_supported, 0,
+			N_NOISE_CLASSES / 10); /* 5 %, and a standard deviation or two */
+	assert_in_range(n_confirmed, 0, N_NOISE_CLASSES / 10);
+	assert_true(n_ever > n_supported);
 }
 
 /* What holds is seldom retired by chance, what stops holding is, and what never held soon. */
@@ -393,6 +453,7 @@ int main(void)
 		cmocka_unit_test(test_looks_are_spent_once),
 		cmocka_unit_test(test_only_later_beginnings_are_unseen),
 		cmocka_unit_test(test_noise_is_seldom_confirmed),
+		cmocka_unit_test(test_noise_does_not_pile_up),
 		cmocka_unit_test(test_who_is_retired),
 		cmocka_unit_test(test_correlations_are_kept),
 	};
