@@ -57,7 +57,8 @@ static const struct argp correlate_argp = {
 	.parser = parse_correlate_option,
 	.doc = "Tells which resource patterns go with failure, from runs that have ended.\v"
 	       "A finding is supported if noise would show one like it in at most 5 % of analyses, "
-	       "and is kept: \"proctor patterns\" tells what became of it.",
+	       "and is kept: \"proctor patterns\" tells what became of it. With another look-back "
+	       "than 7d nothing is kept.",
 };
 
 /* ---- output ---- */
@@ -128,7 +129,8 @@ static int analyze_record(const struct correlate_args *args, const struct settin
 	if (r < 0)
 		return r;
 	learning_analyze(l);
-	if (is_writable)
+	/* Who tries one look-back after the other finds something: that is not kept. */
+	if (is_writable && args->since_seconds == SINCE_SECONDS)
 		return learning_write(store, l, err);
 	return l->r < 0 ? err_set(err, l->r, "cannot analyse the runs: %s", strerror(-l->r)) : 0;
 }

@@ -152,6 +152,7 @@ static int list_class(struct store *store, struct compared *c, struct err *err)
 	const struct learning_likeness like = {
 		.class = &c->after.class,
 		.finest = shared_rung(c),
+		.uid = U64_UNKNOWN,
 		.but = { c->before.attempt, c->after.attempt },
 		.n_wanted = DIFF_MIN_OTHERS,
 	};
@@ -207,6 +208,7 @@ static void write_json(const struct compared *c, struct buf *out)
 	write_subject(&j, "after", &c->after, c->commands[1]);
 	json_key_string(&j, "basis", c->rung < RUNG_COUNT ? class_rung_name(c->rung) : NULL);
 	json_key_u64(&j, "other_runs", c->diff.n_others);
+	json_key_f64(&j, "expected_by_chance", diff_expected_by_chance(&c->diff));
 	json_key(&j, "differences");
 	diff_write_rows(&j, &c->diff);
 	json_end_object(&j);
@@ -264,6 +266,10 @@ static void add_usual(const struct compared *c, struct buf *out)
 			   "\nusual: not known; %zu other run%s of this kind %s too few, %d are "
 			   "needed\n",
 			   n, n == 1 ? "" : "s", n == 1 ? "is" : "are", DIFF_MIN_OTHERS);
+	if (c->rung != RUNG_COUNT && n >= DIFF_MIN_OTHERS)
+		buf_printf(out,
+			   "by chance alone about %.1f of these rows would be more than usual\n",
+			   diff_expected_by_chance(&c->diff));
 }
 
 static void write_text(const struct compared *c, struct buf *out)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
@@ -69,19 +70,40 @@ static void write_later(const struct pattern *p, struct buf *out)
 		   p->brier_base);
 }
 
+/* What it is and since when, and what it was before that. */
+static void write_dates(const struct pattern *p, struct buf *out)
+{
+	const struct {
+		const char *state;
+		uint64_t wall_ns;
+	} dates[] = {
+		{ "retired", p->retired_wall_ns },
+		{ "confirmed", p->confirmed_wall_ns },
+		{ "lapsed", p->lapsed_wall_ns },
+		{ "supported", p->first_wall_ns },
+	};
+	const char *between = "";
+	char text[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(dates); i++) {
+		if (!u64_known(dates[i].wall_ns))
+			continue;
+		buf_printf(out, "%s%s since %s", between, dates[i].state,
+			   moment(dates[i].wall_ns, text));
+		between = ", ";
+	}
+}
+
 static void write_finding(const struct pattern *p, struct buf *out)
 {
-	char since[32], until[32];
-
-	buf_printf(out, "%s since %s, on %llu runs", belief_state(p),
-		   moment(p->first_wall_ns, since), (unsigned long long)p->n_jobs);
-	buf_add_str(out, "\n  ");
+	write_dates(p, out);
+	buf_printf(out, "; found on %llu runs\n  ", (unsigned long long)p->n_jobs);
 	cli_add_text(out, p->description ? p->description : "-", SIZE_MAX);
 	buf_add_str(out, "\n  ");
 	write_later(p, out);
-	if (u64_known(p->retired_wall_ns)) {
-		buf_printf(out, "\n  retired %s: ", moment(p->retired_wall_ns, until));
-		cli_add_text(out, p->retired_why ? p->retired_why : "-", SIZE_MAX);
+	if (p->retired_why) {
+		buf_add_str(out, "\n  retired: ");
+		cli_add_text(out, p->retired_why, SIZE_MAX);
 	}
 	buf_add_char(out, '\n');
 }

@@ -21,8 +21,7 @@ static uint64_t identity_of(const struct pattern *p)
 /* Of what would be news if it changed. */
 static uint64_t content_of(const struct pattern *p)
 {
-	return hash_bytes(hash_text(HASH_INIT, belief_state(p)), &p->confidence,
-			  sizeof(p->confidence));
+	return hash_text(HASH_INIT, belief_state(p));
 }
 
 int learn_news_begin(struct learn_news *news, const struct pattern_list *patterns)

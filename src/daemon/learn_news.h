@@ -1,8 +1,8 @@
 /*
  * learn_news - what an analysis has changed in what is believed.
  *
- * New beliefs, and those that are confirmed, retired or held again; of a correlation
- * its score. That one was found once more is no news.
+ * New ones, and those with another state. That one was found once more is no news, nor is
+ * another score of a correlation: it has one after every run.
  */
 #ifndef PROCTOR_DAEMON_LEARN_NEWS_H
 #define PROCTOR_DAEMON_LEARN_NEWS_H

@@ -67,11 +67,25 @@ int learning_gather(struct store *store, const struct attempt *a, struct run_lis
 	return r;
 }
 
-/* Only what had ended when it began could have been known. */
-static int score_run(struct store *store, const struct run_record *run, struct run_estimate *ret,
-		     struct err *err)
+/* A verdict may have come before anybody has learned from it. */
+static int set_measured(struct store *store, const struct attempt *a, struct run_list *list,
+			struct err *err)
+{
+	enum outcome measured;
+	int r = store_read_measured_outcome(store, a->id, &measured, err);
+
+	for (size_t i = 0; r == 0 && i < list->n; i++)
+		if (list->items[i].is_whole)
+			list->items[i].measured = measured;
+	return r;
+}
+
+/* As its user would have been answered. Only what had ended when it began could have been known. */
+static int score_run(struct store *store, const struct run_record *run, uint64_t uid,
+		     struct run_estimate *ret, struct err *err)
 {
 	const struct run_kind past = { .class = &run->class,
+				       .uid = learning_scope(uid),
 				       .until_wall_ns = run->started_wall_ns,
 				       .limit = ESTIMATE_MAX_RUNS };
 	int r = learning_estimate_kind(store, &past, &ret->estimate, err);
@@ -87,13 +101,15 @@ static int note_attempt(struct store *store, const struct attempt *a, struct err
 	CLEANUP(free_ptr) struct run_estimate *estimates = NULL;
 	int r = learning_gather(store, a, &list, err);
 
+	if (r == 0)
+		r = set_measured(store, a, &list, err);
 	if (r < 0)
 		return r;
 	estimates = calloc(list.n, sizeof(*estimates));
 	if (!estimates)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		r = score_run(store, &list.items[i], &estimates[i], err);
+		r = score_run(store, &list.items[i], a->uid, &estimates[i], err);
 	return r < 0 ? r : store_put_runs(store, list.items, estimates, list.n, err);
 }
 
@@ -164,48 +180,68 @@ void learning_release(struct learning *l)
 	compat_release(&l->compat);
 }
 
+/* Older than what is looked at, with the hour before it. */
 static bool is_older(const struct pattern *p, uint64_t since_wall_ns)
 {
-	return p->grade && !u64_known(p->retired_wall_ns) && p->frozen_wall_ns < since_wall_ns;
+	return p->grade && !u64_known(p->retired_wall_ns) &&
+	       p->frozen_wall_ns < since_wall_ns + UNIT_RETRY_NS;
 }
 
-/* Since when runs of the class of the pattern at this place are wanted; its first pattern asks. */
-static uint64_t oldest_needed(const struct pattern_list *patterns, size_t place,
-			      uint64_t since_wall_ns)
+/* A class with beliefs that are older than the look-back, and the oldest of them. */
+struct older {
+	uint64_t class_key, frozen_wall_ns;
+};
+
+static int by_class(const void *a, const void *b)
 {
-	uint64_t oldest = since_wall_ns;
+	const struct older *x = a, *y = b;
+
+	if (x->class_key != y->class_key)
+		return x->class_key > y->class_key ? 1 : -1;
+	return (x->frozen_wall_ns > y->frozen_wall_ns) - (x->frozen_wall_ns < y->frozen_wall_ns);
+}
+
+/* ret has room for all patterns; returns how many classes there are. */
+static size_t list_older(const struct pattern_list *patterns, uint64_t since_wall_ns,
+			 struct older *ret)
+{
+	size_t n = 0, n_classes = 0;
 
 	for (size_t i = 0; i < patterns->n; i++) {
 		const struct pattern *p = &patterns->items[i];
 
-		if (p->class_key != patterns->items[place].class_key || !is_older(p, since_wall_ns))
-			continue;
-		if (i < place)
-			return since_wall_ns;
-		oldest = p->frozen_wall_ns < oldest ? p->frozen_wall_ns : oldest;
+		if (is_older(p, since_wall_ns))
+			ret[n++] = (struct older){ p->class_key, p->frozen_wall_ns };
 	}
-	return oldest;
+	qsort(ret, n, sizeof(*ret), by_class);
+	for (size_t i = 0; i < n; i++)
+		if (n_classes == 0 || ret[n_classes - 1].class_key != ret[i].class_key)
+			ret[n_classes++] = ret[i];
+	return n_classes;
 }
 
 /*
  * A pattern is judged by all runs of its class since it was frozen, however long ago
- * that was; so many of them that all of it fits into memory.
+ * that was; so many of them that all of it fits into memory. The hour before shows which of
+ * them are retries of runs that it was found on.
  */
 static int read_older(struct store *store, uint64_t since_wall_ns, struct learning *l,
 		      struct err *err)
 {
-	int r = 0;
+	CLEANUP(free_ptr) struct older *older = calloc(l->patterns.n + 1, sizeof(*older));
+	size_t n = older ? list_older(&l->patterns, since_wall_ns, older) : 0;
+	int r = older ? 0 : err_set(err, -ENOMEM, "out of memory");
 
-	for (size_t i = 0; r == 0 && i < l->patterns.n && l->runs.n < MAX_OLDER; i++) {
+	for (size_t i = 0; r == 0 && i < n && l->runs.n < MAX_OLDER; i++) {
+		uint64_t frozen = older[i].frozen_wall_ns;
 		const struct run_span span = {
-			.after_wall_ns = oldest_needed(&l->patterns, i, since_wall_ns),
+			.after_wall_ns = frozen > UNIT_RETRY_NS ? frozen - UNIT_RETRY_NS : 0,
 			.until_wall_ns = since_wall_ns,
-			.command = &l->patterns.items[i].class_key,
+			.command = &older[i].class_key,
 			.limit = MAX_OLDER_EACH,
 		};
 
-		if (span.after_wall_ns < since_wall_ns)
-			r = store_list_runs(store, &span, &l->runs, err);
+		r = store_list_runs(store, &span, &l->runs, err);
 	}
 	l->n_older = l->runs.n;
 	return r;

@@ -71,7 +71,7 @@ void learning_write_json(struct json *j, const struct learning *l);
 struct learning_likeness {
 	const struct run_class *class;
 	enum run_rung finest; /* on no finer rung than this */
-	bool is_own;	      /* only of the user whose class it is */
+	uint64_t uid;	      /* only of this user; U64_UNKNOWN: of all */
 	int64_t but[2];	      /* ids; 0: none */
 	size_t n_wanted;      /* on the finest rung with so many, else on the coarsest */
 };
@@ -90,6 +90,12 @@ int learning_describe_attempt(const struct attempt *a, struct arena *arena, stru
 int learning_judge_standing(struct store *store, struct attempt *a, bool is_own, struct err *err);
 
 /* ---- estimates ---- */
+
+/*
+ * Whose runs the answer for a user may rest on: U64_UNKNOWN, all users', for whoever runs this
+ * program, else the user's own.
+ */
+uint64_t learning_scope(uint64_t uid);
 
 /* What the kind's runs say, by the ladder of estimate.h, whatever rung it names. None: "no data".
  */
@@ -115,8 +121,8 @@ void learning_answer_init(struct learning_answer *answer); /* no data */
 
 /*
  * What is to be expected of a job, by the whole of it or, where that has no history,
- * sheet by sheet; and how answers of that kind did. The more sheets, the fewer runs of each
- * are looked at (20 at least): it takes as long as for one.
+ * sheet by sheet; and how answers of that kind did for this user. The more sheets, the fewer runs
+ * of each are looked at (20 at least): it takes as long as for one.
  */
 int learning_estimate(struct store *store, const struct learning_question *question,
 		      struct learning_answer *ret, struct err *err);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -42,24 +43,35 @@ int learning_estimate_kind(struct store *store, const struct run_kind *kind, str
 	return r;
 }
 
-/* Whose runs are looked at, and how many of them. */
+uint64_t learning_scope(uint64_t uid)
+{
+	return uid == geteuid() ? U64_UNKNOWN : uid;
+}
+
+/* Whose runs are looked at (U64_UNKNOWN: all users'), and how many of them. */
 struct scope {
-	bool is_own;
+	uint64_t uid;
 	size_t limit;
 };
+
+static uint64_t whose(bool only_own, uint64_t uid)
+{
+	return only_own ? uid : U64_UNKNOWN;
+}
 
 static int answer_source(struct store *store, const struct class_source *source, struct scope scope,
 			 struct learning_answer *ret, struct err *err)
 {
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct run_class class;
-	struct run_kind kind = { &class, RUNG_EXACT, scope.is_own, U64_UNKNOWN, scope.limit };
+	struct run_kind kind = { &class, RUNG_EXACT, scope.uid, U64_UNKNOWN, scope.limit };
 	int r;
 
 	if (class_describe(source, &arena, &class) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = learning_estimate_kind(store, &kind, &ret->estimate, err);
 	kind.rung = ret->estimate.rung;
+	kind.uid = source->uid; /* answers that others were given are theirs */
 	return r < 0 ? r : store_read_calibration(store, &kind, &ret->calibration, err);
 }
 
@@ -92,7 +104,8 @@ static int estimate_part(struct store *store, const struct asked *asked,
 	if (buf_error(&text) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	source.command = text.data;
-	return answer_source(store, &source, (struct scope){ q->only_own, limit }, ret, err);
+	return answer_source(store, &source, (struct scope){ whose(q->only_own, q->uid), limit },
+			     ret, err);
 }
 
 static void add_calibration(struct calibration *all, const struct calibration *part)
@@ -187,7 +200,8 @@ int learning_estimate_attempt(struct store *store, const struct attempt *a, bool
 	int r;
 
 	learning_answer_init(&answer);
-	r = answer_source(store, &source, (struct scope){ only_own, ESTIMATE_MAX_RUNS }, &answer,
+	r = answer_source(store, &source,
+			  (struct scope){ whose(only_own, a->uid), ESTIMATE_MAX_RUNS }, &answer,
 			  err);
 	if (r == 0)
 		*ret = answer;

@@ -22,7 +22,7 @@ static void keep_others(struct run_list *list, const struct learning_likeness *l
 int learning_list_others(struct store *store, const struct learning_likeness *like,
 			 struct run_list *ret, enum run_rung *ret_rung, struct err *err)
 {
-	struct run_kind kind = { like->class, like->finest, like->is_own, U64_UNKNOWN,
+	struct run_kind kind = { like->class, like->finest, like->uid, U64_UNKNOWN,
 				 LEARNING_MAX_OTHERS };
 
 	for (;; kind.rung++) {

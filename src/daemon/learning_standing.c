@@ -20,11 +20,11 @@ static void take_usage(const struct attempt *a, struct run_record *run)
 }
 
 static int compare(struct store *store, const struct attempt *a, const struct run_record *run,
-		   bool is_own, struct standing *ret, struct err *err)
+		   uint64_t uid, struct standing *ret, struct err *err)
 {
 	CLEANUP(run_list_release) struct run_list others = { .arena = ARENA_INIT };
 	const struct learning_likeness like = {
-		.class = &run->class, .is_own = is_own, .but = { a->id, 0 }, .n_wanted = MIN_OTHERS
+		.class = &run->class, .uid = uid, .but = { a->id, 0 }, .n_wanted = MIN_OTHERS
 	};
 	enum run_rung rung;
 	int r = learning_list_others(store, &like, &others, &rung, err);
@@ -37,10 +37,10 @@ static int compare(struct store *store, const struct attempt *a, const struct ru
 	return 0;
 }
 
-static int recall(struct store *store, const struct run_record *run, bool is_own,
+static int recall(struct store *store, const struct run_record *run, uint64_t uid,
 		  struct standing *ret, struct err *err)
 {
-	const struct run_kind kind = { &run->class, RUNG_EXACT, is_own, run->started_wall_ns,
+	const struct run_kind kind = { &run->class, RUNG_EXACT, uid, run->started_wall_ns,
 				       ESTIMATE_MAX_RUNS };
 	int r = learning_estimate_kind(store, &kind, &ret->expected, err);
 
@@ -52,6 +52,7 @@ static int recall(struct store *store, const struct run_record *run, bool is_own
 int learning_judge_standing(struct store *store, struct attempt *a, bool is_own, struct err *err)
 {
 	struct standing *standing = arena_alloc(&a->arena, sizeof(*standing));
+	uint64_t uid = is_own ? a->uid : U64_UNKNOWN;
 	struct run_record run;
 	int r;
 
@@ -60,9 +61,9 @@ int learning_judge_standing(struct store *store, struct attempt *a, bool is_own,
 		return err_set(err, -ENOMEM, "out of memory");
 	*standing = (struct standing){ 0 };
 	estimate_init(&standing->expected);
-	r = compare(store, a, &run, is_own, standing, err);
+	r = compare(store, a, &run, uid, standing, err);
 	if (r == 0 && u64_known(run.started_wall_ns))
-		r = recall(store, &run, is_own, standing, err);
+		r = recall(store, &run, uid, standing, err);
 	if (r == 0 && standing->n_others > 0)
 		a->standing = standing;
 	return r;

@@ -74,6 +74,7 @@ int learning_usual(struct store *store, const struct attempt *a, struct detect_u
 	struct run_class class;
 	struct run_kind kind = {
 		.class = &class,
+		.uid = learning_scope(a->uid),
 		.until_wall_ns = a->started_wall_ns,
 		.limit = ESTIMATE_MAX_RUNS,
 	};

@@ -27,7 +27,7 @@ static struct learning_question ask_about(const struct service *s, const struct 
 		.mask = current_mask(s),
 		.uid = uid,
 		.input_bytes = input_bytes,
-		.only_own = uid != geteuid(),
+		.only_own = u64_known(learning_scope(uid)),
 	};
 }
 
@@ -230,7 +230,8 @@ static void estimate_watched(struct service *s, struct watched *job)
 
 	learning_answer_init(&answer);
 	if (s->store)
-		learning_estimate_attempt(s->store, &job->a, false, &answer, NULL);
+		learning_estimate_attempt(s->store, &job->a, u64_known(learning_scope(job->a.uid)),
+					  &answer, NULL);
 	job->estimate = answer.estimate;
 }
 

@@ -103,11 +103,3 @@ void admit_decide(const struct admit_question *q, struct admit_answer *ret)
 	else
 		judge_room(q, ret);
 }
-
-void admit_write_fields(struct json *j, const struct admit_answer *answer)
-{
-	json_key_string(j, "decision", admit_name(answer->decision));
-	json_key_u64(j, "delay_seconds", answer->delay_seconds);
-	json_key_string(j, "reason", answer->reason);
-	json_key_f64(j, "headroom_mb", answer->headroom_mb);
-}

@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/json.h"
 #include "learn/pressure.h"
 #include "model/estimate.h"
 
@@ -44,8 +43,5 @@ struct admit_answer {
 };
 
 void admit_decide(const struct admit_question *question, struct admit_answer *ret);
-
-/* decision, delay_seconds, reason, headroom_mb: without braces. */
-void admit_write_fields(struct json *j, const struct admit_answer *answer);
 
 #endif

@@ -228,6 +228,21 @@ static int look_closer(struct work *w)
 
 /* ---- the end ---- */
 
+/* The classes are sorted already. */
+static int list_tested(struct work *w)
+{
+	uint64_t *keys = arena_alloc(&w->out->arena, (w->out->n_tested + 1) * sizeof(*keys));
+	size_t n = 0;
+
+	if (!keys)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->n_classes; i++)
+		if (w->classes[i].is_tested)
+			keys[n++] = w->classes[i].runs[0]->class.command;
+	w->out->tested = keys;
+	return 0;
+}
+
 static int by_weight(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
@@ -310,6 +325,8 @@ static int analyze(struct work *w, const struct run_record *const *units, size_t
 		r = adjust_classes(w);
 	if (r == 0)
 		r = look_closer(w);
+	if (r == 0)
+		r = list_tested(w);
 	return r == 0 ? settle(w) : r;
 }
 

@@ -27,8 +27,7 @@
 #define ANALYSIS_MAX_RUNS 2000	 /* of a class, the newest: more take long and tell nothing new */
 
 enum grade { GRADE_NONE, GRADE_SUGGESTIVE, GRADE_SUPPORTED, GRADE_CONFIRMED };
-const char *grade_name(enum grade grade);     /* "none", "suggestive", … */
-enum grade grade_from_name(const char *name); /* GRADE_NONE for anything else */
+const char *grade_name(enum grade grade); /* "none", "suggestive", … */
 
 struct finding {
 	const char *label; /* of the class; NULL: it has no name */
@@ -38,7 +37,8 @@ struct finding {
 	const char *sentence;
 	enum grade grade;
 	bool is_tested;	  /* false: too few runs */
-	bool is_censored; /* the end of a run cuts the feature short */
+	bool is_censored; /* the end of a run cuts the feature short, or comes with it */
+	bool may_follow;  /* being so may be a consequence of the failure */
 	double p;	  /* adjusted for all features and classes; NaN: not tested */
 	double p_alone;	  /* of this feature, as if it were the only one */
 	double p_floor;	  /* so few runs cannot give less */
@@ -54,8 +54,9 @@ struct analysis {
 	struct finding *findings; /* the surest first */
 	size_t n;
 	size_t n_runs, n_retries, n_classes, n_tested, n_undecided;
+	const uint64_t *tested; /* the keys of the n_tested classes, ascending */
 	uint64_t seed;
-	struct arena arena; /* owns the strings */
+	struct arena arena; /* owns the strings, and these keys */
 };
 
 /* Runs in any order. ret is overwritten, and to be released after success. -ENOMEM. */

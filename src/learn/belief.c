@@ -1,15 +1,13 @@
 #include "learn/belief.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "learn/belief_judge.h"
+#include "learn/belief_note.h"
 #include "learn/unit.h"
 
 const char *belief_state(const struct pattern *p)
@@ -18,76 +16,9 @@ const char *belief_state(const struct pattern *p)
 		return "retired";
 	if (strcmp(p->type, PATTERN_ANOMALY) == 0)
 		return "anomaly";
+	if (u64_known(p->lapsed_wall_ns) && !u64_known(p->confirmed_wall_ns))
+		return "lapsed";
 	return p->grade ? p->grade : "correlation";
-}
-
-/* ---- new ones ---- */
-
-static struct pattern *find_pattern(struct pattern_list *list, const char *type, const char *name)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->items[i].type, type) == 0 &&
-		    strcmp(list->items[i].name, name) == 0)
-			return &list->items[i];
-	return NULL;
-}
-
-/* (failures + 1) / (runs + 2): a side where all failed so far does not predict certainty. */
-static double predicted(const struct effect_side *side)
-{
-	return ((double)side->n_failed + 1) / ((double)side->n + 2);
-}
-
-/* The rule as it will be judged. A side is part of the name: its opposite is another belief. */
-static int freeze(struct pattern *p, const struct finding *f, const char *name, uint64_t now,
-		  struct arena *arena)
-{
-	pattern_init(p);
-	p->type = PATTERN_FINDING;
-	p->name = arena_strdup(arena, name);
-	p->first_wall_ns = now;
-	p->grade = grade_name(GRADE_SUPPORTED);
-	p->label = arena_strdup(arena, f->label);
-	p->class_key = f->class_key;
-	p->feature = arena_strdup(arena, f->feature);
-	p->is_above = f->effect.is_above;
-	p->threshold = f->effect.threshold;
-	p->rate_in = predicted(&f->effect.in);
-	p->rate_out = predicted(&f->effect.out);
-	p->base_rate = ((double)f->n_failed + 1) / ((double)f->n_runs + 2);
-	p->frozen_wall_ns = f->newest_wall_ns;
-	return p->name && p->feature && (p->label || !f->label) ? 0 : -ENOMEM;
-}
-
-/* A retired one begins anew once there are runs that it was not retired on. */
-static bool begins_anew(const struct pattern *p, const struct finding *f)
-{
-	return u64_known(p->retired_wall_ns) && f->newest_wall_ns > p->retired_wall_ns;
-}
-
-static int note(struct pattern_list *list, const struct finding *f, uint64_t now)
-{
-	struct pattern *p;
-	char name[256];
-	int r = 0;
-
-	snprintf(name, sizeof(name), "%016llx %s %s", (unsigned long long)f->class_key, f->feature,
-		 f->effect.is_above ? "above" : "below");
-	p = find_pattern(list, PATTERN_FINDING, name);
-	if (!p) {
-		p = pattern_list_add(list);
-		r = p ? freeze(p, f, name, now, &list->arena) : -ENOMEM;
-	} else if (begins_anew(p, f)) {
-		r = freeze(p, f, name, now, &list->arena);
-	}
-	if (r < 0 || u64_known(p->retired_wall_ns))
-		return r;
-	p->occurrences++;
-	p->last_wall_ns = now;
-	p->n_jobs = f->n_runs;
-	p->p = f->p;
-	p->description = arena_strdup(&list->arena, f->sentence);
-	return p->description ? 0 : -ENOMEM;
 }
 
 int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
@@ -103,13 +34,19 @@ int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
 		if (p->grade && !u64_known(p->retired_wall_ns))
 			r = belief_judge(p, units, n_units, now_wall_ns, &patterns->arena);
 	}
-	for (size_t i = 0; r == 0 && i < found->n; i++)
-		if (found->findings[i].grade >= GRADE_SUPPORTED)
-			r = note(patterns, &found->findings[i], now_wall_ns);
-	return r;
+	return r < 0 ? r : belief_note(patterns, found, units, n_units, now_wall_ns);
 }
 
 /* ---- correlations ---- */
+
+static struct pattern *find_correlation(struct pattern_list *list, const char *name)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->items[i].type, PATTERN_CORRELATION) == 0 &&
+		    strcmp(list->items[i].name, name) == 0)
+			return &list->items[i];
+	return NULL;
+}
 
 static const char *join_tags(const struct compat_result *result, struct arena *arena)
 {
@@ -129,7 +66,7 @@ static int note_correlation(struct pattern_list *list, const struct compat_resul
 	buf_printf(&name, "%s %s", result->type, result->tags[0]);
 	if (buf_error(&name) < 0)
 		return -ENOMEM;
-	p = find_pattern(list, PATTERN_CORRELATION, name.data);
+	p = find_correlation(list, name.data);
 	if (!p) {
 		p = pattern_list_add(list);
 		if (!p)
@@ -195,6 +132,7 @@ static void write_rule(struct json *j, const struct pattern *p)
 	json_key_f64(j, "brier", p->brier);
 	json_key_f64(j, "brier_base_rate", p->brier_base);
 	key_time(j, "confirmed", p->confirmed_wall_ns);
+	key_time(j, "lapsed", p->lapsed_wall_ns);
 	key_time(j, "retired", p->retired_wall_ns);
 	json_key_string(j, "retired_why", p->retired_why);
 }

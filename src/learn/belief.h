@@ -1,16 +1,20 @@
 /*
  * belief - what becomes of findings: they are frozen, confirmed, retired.
  *
- * A supported finding becomes a pattern: a rule with its threshold and the two
- * failure rates that it predicts, which never change. Runs that ended after those
- * it was found on are unseen, and judge it:
+ * A supported finding becomes a pattern: a rule with its threshold, the two failure rates that
+ * it predicts and the sentence about the runs it was found on, which never change. Runs that
+ * began after all of these had ended are unseen, and judge it:
  *  - confirmed: looked at when there are 8, 16, 32… of them, with 3 failures and 3
  *    passes, Fisher's exact test on them alone, to the side that was predicted, gives
- *    p <= 0.025, 0.0125…; and the rule's Brier score is below that of the base rate.
- *  - retired: among the newest 20 (at least 10), 40 or 80, with 2 failures and 2 passes, the
- *    Brier score is no better than the base rate's, and a rule that held would come out so
- *    in one case in 2,000: it has stopped holding.
- * What is retired stays listed. Found again, with new runs, it begins anew.
+ *    p <= 0.025, 0.0125…; and the rule's Brier score is below that of the base rate. The
+ *    looks are counted with the pattern: none is spent twice.
+ *  - retired: among the newest 20 (at least 10), 40, 80 or 160 the Brier score is no better
+ *    than the base rate's, and a rule that held would come out so in one case in 2,000: it has
+ *    stopped holding. That all pass now, or all fail, is a reason like any other.
+ * Noise is supported in 5 % of analyses, and there are many: so one that was not confirmed,
+ * and that an analysis of its class does not find again, has lapsed until one does.
+ * What is retired stays listed. What runs that ended later support all by themselves is a new
+ * pattern beside it.
  */
 #ifndef PROCTOR_LEARN_BELIEF_H
 #define PROCTOR_LEARN_BELIEF_H
@@ -36,7 +40,8 @@ int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
 int beliefs_note_compat(struct pattern_list *patterns, const struct compat *compat,
 			uint64_t now_wall_ns);
 
-/* "supported", "confirmed", "retired"; of a correlation "correlation", of an anomaly "anomaly". */
+/* "supported", "lapsed", "confirmed", "retired"; of a correlation "correlation", of an anomaly
+ * "anomaly". */
 const char *belief_state(const struct pattern *p);
 
 void belief_write_json(struct json *j, const struct pattern *p);

@@ -8,12 +8,12 @@
 #include "base/unknown.h"
 #include "learn/analysis.h"
 #include "learn/feature.h"
+#include "learn/unit.h"
 #include "stats/fisher.h"
 
 #define CONFIRM_FIRST_LOOK 8
 #define CONFIRM_MIN_EACH 3
 #define RETIRE_MIN_RUNS 10
-#define RETIRE_MIN_EACH 2
 /*
  * Deviations from what a rule that holds would score. One look in 2,000 is as far out; over
  * 200 later runs that retires 3 to 9 % of the rules that hold (see the test).
@@ -21,7 +21,7 @@
 #define RETIRE_DEVIATIONS 3.3
 
 /* A rule that told much is seen to fail by few runs, one that told little by many. */
-static const size_t retire_windows[] = { 20, 40, 80 };
+static const size_t retire_windows[] = { 20, 40, 80, 160 };
 
 /* What the rule predicted for some runs, and what came of them. */
 struct score {
@@ -55,9 +55,9 @@ static bool has_failed_to_hold(const struct score *s)
 	return excess >= 0 && excess + s->gain >= RETIRE_DEVIATIONS * sqrt(s->variance);
 }
 
-static bool has_each(const struct score *s, size_t least)
+static bool has_each(const struct score *s)
 {
-	return s->n_failed >= least && s->n - s->n_failed >= least;
+	return s->n_failed >= CONFIRM_MIN_EACH && s->n - s->n_failed >= CONFIRM_MIN_EACH;
 }
 
 static double confirm_p(const struct score *s)
@@ -68,38 +68,32 @@ static double confirm_p(const struct score *s)
 			       n_out - n_out_failed);
 }
 
-/* The unseen runs of the class among the units: [*ret_first, end). */
-static size_t find_unseen(const struct pattern *p, const struct run_record *const *units, size_t n,
-			  size_t *ret_first)
+/*
+ * One that began before the last of those it was found on had ended is not later than these.
+ * A retry of one of these is no unit (unit.h).
+ */
+static double unseen_value(const struct pattern *p, const struct run_record *run)
 {
-	size_t first = 0, end;
-
-	while (first < n && (units[first]->class.command != p->class_key ||
-			     units[first]->ended_wall_ns <= p->frozen_wall_ns))
-		first++;
-	for (end = first; end < n && units[end]->class.command == p->class_key;)
-		end++;
-	*ret_first = first;
-	return end;
+	if ((u64_known(run->started_wall_ns) && run->started_wall_ns <= p->frozen_wall_ns) ||
+	    feature_tells_outcome(p->feature, run))
+		return F64_UNKNOWN;
+	return feature_value(p->feature, run);
 }
 
 /*
  * The later runs are looked at when there are 8, 16, 32… of them, each time with half
- * of what is left of the error: however often, noise is confirmed in at most 5 %.
+ * of what is left of the error: however often, noise is confirmed in at most 5 %. What is
+ * spent stays spent, when old runs are no longer there to be counted as well.
  */
-struct looks {
-	size_t next;
-	double level;
-};
-
-static void look(struct pattern *p, const struct score *so_far, struct looks *looks, uint64_t now)
+static void look(struct pattern *p, const struct score *so_far, uint64_t now)
 {
-	if (so_far->n < looks->next)
+	double level = ANALYSIS_LEVEL * pow(0.5, (double)p->n_looks + 1);
+
+	if (u64_known(p->confirmed_wall_ns) ||
+	    (double)so_far->n < CONFIRM_FIRST_LOOK * pow(2, (double)p->n_looks))
 		return;
-	looks->next *= 2;
-	looks->level /= 2;
-	if (u64_known(p->confirmed_wall_ns) || !has_each(so_far, CONFIRM_MIN_EACH) ||
-	    so_far->brier_sum >= so_far->base_sum || confirm_p(so_far) > looks->level)
+	p->n_looks++;
+	if (!has_each(so_far) || so_far->brier_sum >= so_far->base_sum || confirm_p(so_far) > level)
 		return;
 	p->confirmed_wall_ns = now;
 	p->grade = grade_name(GRADE_CONFIRMED);
@@ -121,8 +115,7 @@ static int judge_retirement(struct pattern *p, const struct score *recent, uint6
 {
 	char why[160];
 
-	if (recent->n < RETIRE_MIN_RUNS || !has_each(recent, RETIRE_MIN_EACH) ||
-	    !has_failed_to_hold(recent))
+	if (recent->n < RETIRE_MIN_RUNS || !has_failed_to_hold(recent))
 		return 0;
 	snprintf(why, sizeof(why),
 		 "of the last %zu runs it had not seen it told no better than the base rate "
@@ -139,7 +132,7 @@ static void score_recent(const struct pattern *p, const struct run_record *const
 			 size_t first, size_t end, size_t window, struct score *ret)
 {
 	for (size_t i = end; i > first && ret->n < window; i--) {
-		double value = feature_value(p->feature, units[i - 1]);
+		double value = unseen_value(p, units[i - 1]);
 
 		if (f64_known(value))
 			score_add(ret, p, value, run_has_failed(units[i - 1]));
@@ -149,18 +142,17 @@ static void score_recent(const struct pattern *p, const struct run_record *const
 int belief_judge(struct pattern *p, const struct run_record *const *units, size_t n, uint64_t now,
 		 struct arena *arena)
 {
-	struct looks looks = { CONFIRM_FIRST_LOOK, ANALYSIS_LEVEL };
 	struct score all = { 0 };
-	size_t first, end = find_unseen(p, units, n, &first);
+	size_t first, end = units_of_class(units, n, p->class_key, p->frozen_wall_ns, &first);
 	int r = 0;
 
 	for (size_t i = first; i < end; i++) {
-		double value = feature_value(p->feature, units[i]);
+		double value = unseen_value(p, units[i]);
 
 		if (!f64_known(value))
 			continue;
 		score_add(&all, p, value, run_has_failed(units[i]));
-		look(p, &all, &looks, now);
+		look(p, &all, now);
 	}
 	tell_score(p, &all);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(retire_windows); i++) {

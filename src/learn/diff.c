@@ -99,6 +99,15 @@ static void judge(struct comparison *c, struct diff_row *row)
 	row->judgement = row->p <= BEYOND ? DIFF_BEYOND : DIFF_USUAL;
 }
 
+double diff_expected_by_chance(const struct diff *d)
+{
+	size_t n_judged = 0;
+
+	for (size_t i = 0; i < d->n; i++)
+		n_judged += d->rows[i].judgement != DIFF_UNKNOWN;
+	return BEYOND * (double)n_judged;
+}
+
 /* What neither has is not told. */
 static void compare(struct comparison *c, struct diff *d, const char *key, const char *name,
 		    enum feature_unit unit)
@@ -133,26 +142,27 @@ static int compare_syscall(struct comparison *c, struct diff *d, const char *nam
 	return 0;
 }
 
+static int by_share(const void *a, const void *b)
+{
+	const struct syscall_share *x = a, *y = b;
+
+	if (x->pct != y->pct)
+		return x->pct < y->pct ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
 /* The calls with the largest shares of one of them. */
 static int compare_syscalls(struct comparison *c, struct diff *d, const struct run_record *run)
 {
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct syscall_share *shares;
-	double least = INFINITY;
 	size_t n;
 	int r = run_read_shares(run->syscalls, &arena, &shares, &n);
 
-	for (size_t k = 0; r == 0 && k < MAX_SYSCALLS; k++) {
-		const struct syscall_share *next = NULL;
-
-		for (size_t i = 0; i < n; i++)
-			if (shares[i].pct < least && (!next || shares[i].pct > next->pct))
-				next = &shares[i];
-		if (!next)
-			break;
-		least = next->pct;
-		r = compare_syscall(c, d, next->name);
-	}
+	if (r == 0 && n > 0)
+		qsort(shares, n, sizeof(*shares), by_share);
+	for (size_t i = 0; r == 0 && i < n && i < MAX_SYSCALLS; i++)
+		r = compare_syscall(c, d, shares[i].name);
 	return r;
 }
 

@@ -43,6 +43,12 @@ int diff_runs(const struct run_record *before, const struct run_record *after,
 	      const struct run_record *const *others, size_t n_others, struct diff *ret);
 void diff_release(struct diff *d);
 
+/*
+ * How many rows would be beyond the usual, on average, if these two runs were like the others:
+ * each row is judged by itself.
+ */
+double diff_expected_by_chance(const struct diff *d);
+
 /* An array of objects. */
 void diff_write_rows(struct json *j, const struct diff *d);
 

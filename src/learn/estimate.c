@@ -11,16 +11,21 @@
 #include "stats/order.h"
 
 #define CENSORED_FACTOR 1.2
+#define LEAST_NOISE 0.01 /* of log2: 0.7 %, whatever the level */
 
-/* Cancelled ones ended when somebody had enough of them; the others are what runs do. */
+/*
+ * Cancelled ones ended when somebody had enough of them, whatever somebody says of them; the
+ * others are what runs do.
+ */
 static bool counts(const struct run_record *run)
 {
-	return run_is_decided(run) && f64_known(run->peak_rss_mb);
+	return run_is_decided(run) && run_measured_outcome(run) != OUTCOME_CANCELLED &&
+	       f64_known(run->peak_rss_mb);
 }
 
 static bool is_censored(const struct run_record *run)
 {
-	return run->outcome == OUTCOME_OOM;
+	return run_measured_outcome(run) == OUTCOME_OOM;
 }
 
 static int list_counting(const struct run_record *const *runs, size_t n,
@@ -46,7 +51,7 @@ static int find_level(const struct run_record *const *runs, size_t n, double *sc
 {
 	for (size_t i = 0; i < n; i++)
 		scratch[i] = log2(fmax(runs[i]->peak_rss_mb, 1e-3));
-	return change_find_last(scratch, n, ret);
+	return change_find_last(scratch, n, LEAST_NOISE, ret);
 }
 
 static double needed(const struct run_record *run)
@@ -76,7 +81,7 @@ static void estimate_peak(const struct run_record *const *runs, size_t n, double
 /* Killed for memory, or because it took too long: it would have taken longer. */
 static bool is_cut_short(const struct run_record *run)
 {
-	return is_censored(run) || run->outcome == OUTCOME_TIMEOUT;
+	return is_censored(run) || run_measured_outcome(run) == OUTCOME_TIMEOUT;
 }
 
 /* Of those that were cut short, as with memory, a lower bound and a little more. */
@@ -181,7 +186,8 @@ struct estimate_score estimate_judge(const struct estimate *e, const struct run_
 {
 	struct estimate_score score = { -1, -1 };
 
-	if (e->n_runs == 0 || !run_is_decided(run))
+	if (e->n_runs == 0 || !run_is_decided(run) ||
+	    run_measured_outcome(run) == OUTCOME_CANCELLED)
 		return score;
 	if (f64_known(run->peak_rss_mb) && f64_known(e->peak_rss_mb)) {
 		bool is_within = run->peak_rss_mb <= e->peak_rss_mb;
@@ -194,6 +200,17 @@ struct estimate_score estimate_judge(const struct estimate *e, const struct run_
 		score.is_cpu_covered = is_cut_short(run) && is_within ? -1 : is_within;
 	}
 	return score;
+}
+
+/* Each step may pass its own bound: at worst these add up. */
+static double both_covered(double a, double b)
+{
+	return f64_known(a) && f64_known(b) ? fmax(a + b - 1, 0) : F64_UNKNOWN;
+}
+
+static double larger(double a, double b)
+{
+	return f64_known(a) && f64_known(b) ? fmax(a, b) : F64_UNKNOWN;
 }
 
 /* What is unknown of one step is unknown of all. */
@@ -209,12 +226,11 @@ void estimate_add_step(struct estimate *all, const struct estimate *step)
 		all->rung = step->rung;
 	all->n_censored += step->n_censored;
 	all->n_left_out += step->n_left_out;
-	all->peak_rss_mb = fmax(all->peak_rss_mb, step->peak_rss_mb);
-	/* Each step may pass its own bound: at worst these add up. */
-	all->peak_coverage = fmax(all->peak_coverage + step->peak_coverage - 1, 0);
+	all->peak_rss_mb = larger(all->peak_rss_mb, step->peak_rss_mb);
+	all->peak_coverage = both_covered(all->peak_coverage, step->peak_coverage);
 	all->cpu_seconds += step->cpu_seconds;
 	all->cpu_high_seconds += step->cpu_high_seconds;
-	all->cpu_coverage = fmax(all->cpu_coverage + step->cpu_coverage - 1, 0);
+	all->cpu_coverage = both_covered(all->cpu_coverage, step->cpu_coverage);
 	all->wall_seconds += step->wall_seconds;
 }
 

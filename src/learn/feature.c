@@ -1,7 +1,7 @@
 #include "learn/feature.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -20,34 +20,37 @@ static double cpu_share(const struct run_record *run)
 	return run->wall_seconds > 0 ? 100 * run->cpu_seconds / run->wall_seconds : F64_UNKNOWN;
 }
 
+#define NONE OUTCOME_NONE /* that it would tell */
 const struct feature_number feature_numbers[FEATURE_NUMBERS] = {
 	{ "peak_rss_mb", "whose peak memory was", UNIT_MB, true,
-	  offsetof(struct run_record, peak_rss_mb), NULL },
+	  offsetof(struct run_record, peak_rss_mb), NULL, OUTCOME_OOM },
 	{ "cpu_seconds", "whose CPU time was", UNIT_SECONDS, true,
-	  offsetof(struct run_record, cpu_seconds), NULL },
-	{ "cpu_share_pct", "whose CPU share was", UNIT_PERCENT, false, 0, cpu_share },
+	  offsetof(struct run_record, cpu_seconds), NULL, OUTCOME_TIMEOUT },
+	{ "cpu_share_pct", "whose CPU share was", UNIT_PERCENT, false, 0, cpu_share, NONE },
 	{ "wall_seconds", "that took", UNIT_SECONDS, true,
-	  offsetof(struct run_record, wall_seconds), NULL },
+	  offsetof(struct run_record, wall_seconds), NULL, OUTCOME_TIMEOUT },
 	{ "spawn_count", "whose number of processes was", UNIT_COUNT, true,
-	  offsetof(struct run_record, spawn_count), NULL },
+	  offsetof(struct run_record, spawn_count), NULL, NONE },
 	{ "max_threads", "whose number of threads was", UNIT_COUNT, true,
-	  offsetof(struct run_record, max_threads), NULL },
+	  offsetof(struct run_record, max_threads), NULL, NONE },
 	{ "max_fds", "whose number of open files was", UNIT_COUNT, true,
-	  offsetof(struct run_record, max_fds), NULL },
-	{ "io_mb", "that read and wrote", UNIT_MB, true, offsetof(struct run_record, io_mb), NULL },
+	  offsetof(struct run_record, max_fds), NULL, NONE },
+	{ "io_mb", "that read and wrote", UNIT_MB, true, offsetof(struct run_record, io_mb), NULL,
+	  NONE },
 	{ "major_faults", "whose number of major faults was", UNIT_COUNT, true,
-	  offsetof(struct run_record, major_faults), NULL },
+	  offsetof(struct run_record, major_faults), NULL, NONE },
 	{ "memory_stall_pct", "while which the share of time stalled for memory was", UNIT_PERCENT,
-	  false, offsetof(struct run_record, memory_stall_pct), NULL },
+	  false, offsetof(struct run_record, memory_stall_pct), NULL, NONE },
 	{ "io_stall_pct", "while which the share of time stalled for I/O was", UNIT_PERCENT, false,
-	  offsetof(struct run_record, io_stall_pct), NULL },
+	  offsetof(struct run_record, io_stall_pct), NULL, NONE },
 	{ "cpu_stall_pct", "while which the share of time stalled for CPU was", UNIT_PERCENT, false,
-	  offsetof(struct run_record, cpu_stall_pct), NULL },
+	  offsetof(struct run_record, cpu_stall_pct), NULL, NONE },
 	{ "gpu_memory_mb", "whose GPU memory was", UNIT_MB, true,
-	  offsetof(struct run_record, gpu_memory_mb), NULL },
+	  offsetof(struct run_record, gpu_memory_mb), NULL, NONE },
 	{ "gpu_utilization_pct", "whose GPU utilisation was", UNIT_PERCENT, false,
-	  offsetof(struct run_record, gpu_utilization_pct), NULL },
+	  offsetof(struct run_record, gpu_utilization_pct), NULL, NONE },
 };
+#undef NONE
 
 const struct feature_early feature_earlies[FEATURE_EARLIES] = {
 	{ "early_rss_mb", "whose memory reached", UNIT_MB,
@@ -66,6 +69,11 @@ const char *const feature_horizons[RUN_HORIZONS] = {
 double feature_number_value(const struct feature_number *number, const struct run_record *run)
 {
 	return number->compute ? number->compute(run) : value_at(run, number->offset);
+}
+
+bool feature_number_tells_outcome(const struct feature_number *number, const struct run_record *run)
+{
+	return number->outcome != OUTCOME_NONE && run_measured_outcome(run) == number->outcome;
 }
 
 double feature_early_value(const struct feature_early *early, size_t horizon,
@@ -105,11 +113,28 @@ static double is_on_host(const struct run_record *run, const char *host)
 }
 
 const struct feature_named feature_nameds[FEATURE_NAMEDS] = {
-	{ "syscall:", "whose share of time in calls that went to", UNIT_PERCENT, share_of,
+	{ "syscall:", "whose share of time in calls that went to", UNIT_PERCENT, false, share_of,
 	  FEATURE_MAX_NAMES },
-	{ "anomaly:", "with the anomaly", UNIT_NONE, has_anomaly, FEATURE_MAX_NAMES },
-	{ "host:", "on the host", UNIT_NONE, is_on_host, 8 },
+	{ "anomaly:", "with the anomaly", UNIT_NONE, true, has_anomaly, FEATURE_MAX_NAMES },
+	{ "host:", "on the host", UNIT_NONE, false, is_on_host, 8 },
 };
+
+/* Of a key like "rss_slope_mb_s@60". */
+static double value_by_early_key(const char *key, const char *at, const struct run_record *run)
+{
+	double seconds = strtod(at + 1, NULL);
+
+	for (size_t i = 0; i < FEATURE_EARLIES; i++) {
+		const struct feature_early *early = &feature_earlies[i];
+
+		if (strncmp(key, early->key, (size_t)(at - key)) != 0 || early->key[at - key])
+			continue;
+		for (size_t h = 0; h < RUN_HORIZONS; h++)
+			if (run_horizons[h] == seconds)
+				return feature_early_value(early, h, run);
+	}
+	return F64_UNKNOWN;
+}
 
 double feature_value(const char *key, const struct run_record *run)
 {
@@ -121,16 +146,15 @@ double feature_value(const char *key, const struct run_record *run)
 	for (size_t i = 0; i < FEATURE_NAMEDS; i++)
 		if (strncmp(key, feature_nameds[i].prefix, strlen(feature_nameds[i].prefix)) == 0)
 			return feature_nameds[i].value(run, key + strlen(feature_nameds[i].prefix));
-	for (size_t i = 0; at && i < FEATURE_EARLIES; i++)
-		for (size_t h = 0; h < RUN_HORIZONS; h++) {
-			char text[64];
+	return at ? value_by_early_key(key, at, run) : F64_UNKNOWN;
+}
 
-			snprintf(text, sizeof(text), "%s@%g", feature_earlies[i].key,
-				 run_horizons[h]);
-			if (strcmp(key, text) == 0)
-				return feature_early_value(&feature_earlies[i], h, run);
-		}
-	return F64_UNKNOWN;
+bool feature_tells_outcome(const char *key, const struct run_record *run)
+{
+	for (size_t i = 0; i < FEATURE_NUMBERS; i++)
+		if (strcmp(key, feature_numbers[i].key) == 0)
+			return feature_number_tells_outcome(&feature_numbers[i], run);
+	return strcmp(key, FEATURE_OOM_KILL) == 0;
 }
 
 /* ---- words ---- */

@@ -4,7 +4,8 @@
  * Numbers are those of run_record. Of early values the class takes the latest
  * moment that nearly all of its runs lived to see. Yes-or-no features are the types
  * of anomalies and, where there are several, the hosts. A column that too few runs
- * have a value for, or all the same, is left out.
+ * have a value for, or all the same, is left out; so is what tells a failure in other words:
+ * duration and CPU time where some were timeouts, the peak where some were killed for memory.
  */
 #ifndef PROCTOR_LEARN_FEATURE_H
 #define PROCTOR_LEARN_FEATURE_H
@@ -54,6 +55,12 @@ void features_release(struct features *f);
  * earlier. NaN: unknown, or there is no such feature.
  */
 double feature_value(const char *key, const struct run_record *run);
+
+/*
+ * Whether the value is how the run ended, in other words: the duration of one that was ended
+ * for taking too long, the peak of one that was killed for memory, that kill itself.
+ */
+bool feature_tells_outcome(const char *key, const struct run_record *run);
 
 /* "41 MB/s" */
 void feature_add_value(struct buf *out, enum feature_unit unit, double value);

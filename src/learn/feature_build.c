@@ -69,14 +69,25 @@ static int add(struct builder *b, const char *key, const char *what, const char 
 	return 0;
 }
 
+static bool tells_a_failure(const struct builder *b, const struct feature_number *number)
+{
+	for (size_t i = 0; i < b->n_runs; i++)
+		if (run_has_failed(b->runs[i]) && feature_number_tells_outcome(number, b->runs[i]))
+			return true;
+	return false;
+}
+
 static int add_numbers(struct builder *b)
 {
 	int r = 0;
 
 	for (size_t k = 0; r == 0 && k < FEATURE_NUMBERS; k++) {
 		const struct feature_number *number = &feature_numbers[k];
-		double *values = alloc_values(b);
+		double *values;
 
+		if (tells_a_failure(b, number))
+			continue;
+		values = alloc_values(b);
 		if (!values)
 			return -ENOMEM;
 		for (size_t i = 0; i < b->n_runs; i++)
@@ -191,7 +202,9 @@ static int add_named(struct builder *b, const struct feature_named *named, const
 	buf_printf(&key, "%s%s", named->prefix, name);
 	if (buf_error(&key) < 0)
 		return -ENOMEM;
-	return add(b, key.data, named->what, "", named->unit, false, values);
+	if (strcmp(key.data, FEATURE_OOM_KILL) == 0)
+		return 0;
+	return add(b, key.data, named->what, "", named->unit, named->is_censored, values);
 }
 
 static int add_all_named(struct builder *b, size_t which)

@@ -17,10 +17,13 @@ struct feature_number {
 	bool is_censored;
 	size_t offset;
 	double (*compute)(const struct run_record *run); /* instead of an offset */
+	enum outcome outcome; /* that comes of having much of it: OUTCOME_NONE, or one failure */
 };
 #define FEATURE_NUMBERS 14
 extern const struct feature_number feature_numbers[FEATURE_NUMBERS];
 double feature_number_value(const struct feature_number *number, const struct run_record *run);
+bool feature_number_tells_outcome(const struct feature_number *number,
+				  const struct run_record *run);
 
 /* A number with a value for each horizon, and the words for these. */
 struct feature_early {
@@ -38,11 +41,13 @@ double feature_early_value(const struct feature_early *early, size_t horizon,
 struct feature_named {
 	const char *prefix, *what;
 	enum feature_unit unit;
+	bool is_censored; /* it may have come with the end */
 	double (*value)(const struct run_record *run, const char *name);
 	size_t max; /* names that are looked at */
 };
 #define FEATURE_NAMEDS 3 /* system calls, anomalies, hosts */
 #define FEATURE_MAX_NAMES 12
+#define FEATURE_OOM_KILL "anomaly:oom_kill" /* the failure itself */
 extern const struct feature_named feature_nameds[FEATURE_NAMEDS];
 
 #endif

@@ -17,5 +17,6 @@
 #include "learn/gather.h"   /* what to learn from */
 #include "learn/pressure.h" /* how near the host is to its limits */
 #include "learn/standing.h" /* how a run compares with others */
+#include "learn/unit.h"	    /* what counts as one */
 
 #endif

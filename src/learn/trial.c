@@ -86,6 +86,20 @@ static int describe(const struct feature *feature, struct arena *arena, struct f
 											  : -ENOMEM;
 }
 
+/*
+ * Less of it is what being cut short would do by itself, more of it what having been given
+ * all the time there was would; an anomaly may come with the end.
+ */
+static bool may_follow(const struct trial *t, const struct feature *feature, bool is_above)
+{
+	bool has_timeouts = false;
+
+	for (size_t i = 0; i < t->n_runs; i++)
+		has_timeouts |=
+			t->has_failed[i] && run_measured_outcome(t->runs[i]) == OUTCOME_TIMEOUT;
+	return feature->is_censored && (!is_above || has_timeouts || feature->unit == UNIT_NONE);
+}
+
 int trial_find(const struct trial *t, size_t i, struct arena *arena, struct finding *ret)
 {
 	const struct feature *feature = &t->features.items[i];
@@ -108,5 +122,8 @@ int trial_find(const struct trial *t, size_t i, struct arena *arena, struct find
 	};
 	r = effect_measure(feature->values, t->has_failed, t->n_runs, result->auc > 0.5,
 			   &ret->effect);
-	return r < 0 ? r : describe(feature, arena, ret);
+	if (r < 0)
+		return r;
+	ret->may_follow = may_follow(t, feature, ret->effect.is_above);
+	return describe(feature, arena, ret);
 }

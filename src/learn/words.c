@@ -13,14 +13,6 @@ const char *grade_name(enum grade grade)
 	return grade_names[grade];
 }
 
-enum grade grade_from_name(const char *name)
-{
-	for (size_t i = 0; name && i < ARRAY_SIZE(grade_names); i++)
-		if (strcmp(name, grade_names[i]) == 0)
-			return (enum grade)i;
-	return GRADE_NONE;
-}
-
 static void add_runs_of(struct buf *out, const struct finding *f)
 {
 	if (f->label)
@@ -35,15 +27,15 @@ static void add_p(struct buf *out, double p)
 	buf_printf(out, p < 0.001 ? "%.1g" : p < 0.1 ? "%.2g" : "%.2f", p);
 }
 
-/* Lower, it is what being cut short would do by itself; higher, it is so in spite of it. */
 static void add_censoring(struct buf *out, const struct finding *f)
 {
+	bool is_named = strchr(f->feature, ':');
+
 	if (!f->is_censored)
 		return;
-	buf_add_str(out, f->effect.is_above
-				 ? " (censored: a failure cuts this short)"
-				 : " (censored: a failure cuts this short, so it may be a "
-				   "consequence and no cause)");
+	buf_add_str(out, is_named ? " (censored: it may have come with the end"
+				  : " (censored: a failure cuts this short");
+	buf_add_str(out, f->may_follow ? ", so it may be a consequence and no cause)" : ")");
 }
 
 static void add_tested(struct buf *out, const struct finding *f)
@@ -130,6 +122,7 @@ static void write_finding(struct json *j, const struct finding *f)
 	json_key_bool(j, "exact", f->is_exact);
 	json_key_f64(j, "auc", f->auc);
 	json_key_bool(j, "censored", f->is_censored);
+	json_key_bool(j, "may_be_consequence", f->may_follow);
 	json_key_u64(j, "runs", f->n_runs);
 	json_key_u64(j, "failures", f->n_failed);
 	write_effect(j, &f->effect);

@@ -20,6 +20,7 @@ void pattern_init(struct pattern *p)
 		.brier = F64_UNKNOWN,
 		.brier_base = F64_UNKNOWN,
 		.confirmed_wall_ns = U64_UNKNOWN,
+		.lapsed_wall_ns = U64_UNKNOWN,
 		.retired_wall_ns = U64_UNKNOWN,
 	};
 }

@@ -23,7 +23,7 @@
 struct pattern {
 	const char *type, *name; /* together they are its identity */
 	const char *tags;	 /* with a line break between two */
-	const char *description; /* as it was when it was found last */
+	const char *description; /* as it was when it was found */
 	uint64_t n_jobs;	 /* that it rests on */
 	uint64_t occurrences;	 /* analyses that have found it; times that the anomaly came */
 	const char *jobs;	 /* of an anomaly the last 50, with a line break between two */
@@ -45,7 +45,9 @@ struct pattern {
 	uint64_t n_later, n_later_failed;
 	double later_p;		    /* of Fisher's test on them alone, to the side predicted */
 	double brier, brier_base;   /* of the rule, and of the base rate; smaller is better */
+	uint64_t n_looks;	    /* at them that the error was spent on */
 	uint64_t confirmed_wall_ns; /* U64_UNKNOWN: not yet */
+	uint64_t lapsed_wall_ns;    /* the newest analysis has not found it; U64_UNKNOWN: it has */
 	uint64_t retired_wall_ns;   /* U64_UNKNOWN: it holds */
 	const char *retired_why;
 };

@@ -48,6 +48,11 @@ bool run_is_decided(const struct run_record *run)
 	return run->outcome == OUTCOME_SUCCESS || run_has_failed(run);
 }
 
+enum outcome run_measured_outcome(const struct run_record *run)
+{
+	return run->measured == OUTCOME_NONE ? run->outcome : run->measured;
+}
+
 /* ---- shares of system calls ---- */
 
 /* The share that only RUN_MAX_SHARES reach. */

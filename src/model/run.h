@@ -43,7 +43,8 @@ struct run_record {
 	bool is_whole; /* the attempt, not a part of it */
 	struct run_class class;
 	uint64_t argv_hash, input_hash; /* for telling a retry of the same input */
-	enum outcome outcome;
+	enum outcome outcome;		/* by a person's verdict, where there is one */
+	enum outcome measured; /* what cut it short; OUTCOME_NONE: the same as the outcome */
 	uint64_t started_wall_ns, ended_wall_ns;
 	const char *host;
 
@@ -69,6 +70,9 @@ void run_record_init(struct run_record *run);
 /* Success or failure (timeouts and kills for memory are failures); false: neither. */
 bool run_is_decided(const struct run_record *run);
 bool run_has_failed(const struct run_record *run);
+
+/* How it ended by what was measured: a verdict does not make longer what was cut short. */
+enum outcome run_measured_outcome(const struct run_record *run);
 
 /* The largest RUN_MAX_SHARES as text, in their order: "futex 41.5 read 3". */
 void run_write_shares(const struct syscall_share *shares, size_t n, struct buf *out);

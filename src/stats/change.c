@@ -6,6 +6,8 @@
 
 #include "base/macros.h"
 #include "stats/order.h"
+#include "stats/rank.h"
+#include "stats/rng.h"
 
 /*
  * How many standard errors apart both sides are. Over 10 to 10,000 values of one
@@ -13,22 +15,18 @@
  */
 #define THRESHOLD 4.0
 #define CLIP 4.0	 /* spreads from the median: farther is as far as this */
-#define LEAST_SHARE 1e-3 /* of the median: less spread than that is none worth noting */
+#define DEALS 299	 /* orders that a change is held against */
+#define MAX_HITS 5	 /* of these with a cut as good: p <= 0.02 */
+#define SEED UINT64_C(5) /* any; fixed, so that the same series gives the same */
 
 /* What noise there is from one value to the next; a step is only one of the differences. */
 static double noise_of(const double *values, size_t n, double *scratch)
 {
 	double *differences = scratch + n;
-	double noise, median;
 
 	for (size_t i = 0; i + 1 < n; i++)
 		differences[i] = values[i + 1] - values[i];
-	noise = order_spread(differences, n - 1, scratch) / sqrt(2);
-	for (size_t i = 0; i < n; i++)
-		scratch[i] = values[i];
-	order_sort(scratch, n);
-	median = fabs(order_median(scratch, n));
-	return fmax(noise, fmax(median * LEAST_SHARE, 1e-9));
+	return order_spread(differences, n - 1, scratch) / sqrt(2);
 }
 
 /* In noises from the median, clipped where a value is far from its neighbours too. */
@@ -69,10 +67,66 @@ static size_t find_cut(const double *v, size_t n)
 	return cut;
 }
 
-int change_find_last(const double *values, size_t n, size_t *ret)
+/* ---- whether any order would do ---- */
+
+/* How far the ranks on both sides of the best cut lie apart. */
+static double best_cut(const int32_t *ranks, size_t n)
+{
+	double total = 0, left = 0, best = 0;
+
+	for (size_t i = 0; i < n; i++)
+		total += ranks[i];
+	for (size_t k = 1; k + CHANGE_MIN_SEGMENT <= n; k++) {
+		double a = (double)k, b = (double)(n - k);
+
+		left += ranks[k - 1];
+		if (k >= CHANGE_MIN_SEGMENT)
+			best = fmax(best, fabs(left - total * a / (double)n) / sqrt(a * b));
+	}
+	return best;
+}
+
+static void shuffle(struct rng *rng, int32_t *ranks, size_t n)
+{
+	for (size_t i = n; i > 1; i--) {
+		size_t k = rng_below(rng, (uint32_t)i);
+		int32_t rank = ranks[i - 1];
+
+		ranks[i - 1] = ranks[k];
+		ranks[k] = rank;
+	}
+}
+
+/*
+ * Runs that now need much and now little have a spread that differences do not show, and
+ * cuts that look good. In any other order they have such cuts as well; a change of level
+ * has not. 1, 0, -ENOMEM.
+ */
+static int depends_on_order(const double *values, size_t n)
+{
+	CLEANUP(free_ptr) int32_t *ranks = calloc(n, sizeof(*ranks));
+	struct rank_sums sums;
+	double observed;
+	size_t n_hits = 0;
+	struct rng rng;
+	int r = ranks ? rank_doubled(values, n, ranks, &sums) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	observed = best_cut(ranks, n);
+	rng_seed(&rng, SEED);
+	for (int i = 0; i < DEALS && n_hits <= MAX_HITS; i++) {
+		shuffle(&rng, ranks, n);
+		n_hits += best_cut(ranks, n) >= observed - 1e-9;
+	}
+	return n_hits <= MAX_HITS;
+}
+
+int change_find_last(const double *values, size_t n, double least_noise, size_t *ret)
 {
 	CLEANUP(free_ptr) double *scratch = NULL;
 	size_t begin = 0, cut;
+	int r = 1;
 
 	*ret = 0;
 	if (n < 2 * CHANGE_MIN_SEGMENT)
@@ -80,9 +134,14 @@ int change_find_last(const double *values, size_t n, size_t *ret)
 	scratch = calloc(3 * n, sizeof(*scratch));
 	if (!scratch)
 		return -ENOMEM;
-	scale(values, n, noise_of(values, n, scratch), scratch, scratch + 2 * n);
-	while ((cut = find_cut(scratch + 2 * n + begin, n - begin)) > 0)
-		begin += cut;
+	scale(values, n, fmax(noise_of(values, n, scratch), least_noise), scratch, scratch + 2 * n);
+	while (r > 0 && (cut = find_cut(scratch + 2 * n + begin, n - begin)) > 0) {
+		r = depends_on_order(values + begin, n - begin);
+		if (r > 0)
+			begin += cut;
+	}
+	if (r < 0)
+		return r;
 	*ret = begin;
 	return 0;
 }

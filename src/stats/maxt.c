@@ -16,7 +16,9 @@
 
 double maxt_floor(size_t n_failed, size_t n_passed)
 {
-	return exp(-log_choose(n_failed + n_passed, n_failed));
+	double mirrored = n_failed == n_passed ? 2 : 1;
+
+	return mirrored * exp(-log_choose(n_failed + n_passed, n_failed));
 }
 
 /* ---- the statistic of a deal ---- */

@@ -57,7 +57,10 @@ struct maxt_summary {
 int maxt_test(const struct maxt_input *in, struct maxt_feature *ret,
 	      struct maxt_summary *ret_summary);
 
-/* 1 over the number of ways to choose who failed. */
+/*
+ * 1 over the number of ways to choose who failed; twice that where as many passed: then the
+ * mirror image is as far out.
+ */
 double maxt_floor(size_t n_failed, size_t n_passed);
 
 #endif

@@ -164,8 +164,10 @@ static int open_kind(struct store *store, enum statement by_exact, const struct 
 		return r;
 	query_bind_i64(q, (int64_t)kind->class->rungs[kind->rung]);
 	query_bind_i64(q, as_i64(kind->until_wall_ns));
-	query_bind_i64(q, kind->is_own);
-	query_bind_i64(q, (int64_t)kind->class->rungs[RUNG_PROGRAM]);
+	if (u64_known(kind->uid))
+		query_bind_i64(q, (int64_t)kind->uid);
+	else
+		query_bind_text(q, NULL);
 	query_bind_i64(q, (int64_t)kind->limit);
 	return 0;
 }
@@ -379,4 +381,20 @@ int store_set_outcome(struct store *store, const char *job_id, int num,
 	if (r == 0)
 		r = set_outcome(store, attempt, verdict, err);
 	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+int store_read_measured_outcome(struct store *store, int64_t attempt, enum outcome *ret,
+				struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_MEASURED_OUTCOME, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	*ret = r > 0 ? outcome_from_name(query_read_text(&q)) : OUTCOME_NONE;
+	return 0;
 }

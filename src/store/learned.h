@@ -55,7 +55,7 @@ int store_list_runs(struct store *store, const struct run_span *span, struct run
 struct run_kind {
 	const struct run_class *class;
 	enum run_rung rung;
-	bool is_own;		/* only of the user whose class it is: an exact command has all */
+	uint64_t uid;		/* of this user, as recorded; U64_UNKNOWN: of all */
 	uint64_t until_wall_ns; /* that had ended by then; U64_UNKNOWN: by now */
 	size_t limit;
 };
@@ -96,5 +96,9 @@ int store_set_outcome(struct store *store, const char *job_id, int num,
 
 /* Takes that back: the outcome is what was measured. Fails as it does. */
 int store_restore_outcome(struct store *store, const char *job_id, int num, struct err *err);
+
+/* What was measured of an attempt that a person has judged. OUTCOME_NONE: nobody has. */
+int store_read_measured_outcome(struct store *store, int64_t attempt, enum outcome *ret,
+				struct err *err);
 
 #endif

@@ -28,6 +28,9 @@ static const struct column_type column_bool = { bind_bool, read_bool };
 
 /* A verdict about an attempt is one about its run; a sheet has its own outcome. */
 #define OUTCOME_OF_RUN "CASE WHEN r.is_whole THEN a.outcome ELSE r.outcome END"
+#define MEASURED_OUTCOME                                                                       \
+	"CASE WHEN r.is_whole THEN (SELECT v.measured_outcome FROM verdicts v WHERE v.attempt" \
+	" = a.id) END"
 
 static const struct column run_owner_items[] = {
 	COLUMN_AS("r.attempt", run_record, attempt, column_bits),
@@ -37,6 +40,7 @@ static const struct column run_owner_items[] = {
 	COLUMN_AS("a.argv_hash", run_record, argv_hash, column_bits),
 	COLUMN_AS("a.input_hash", run_record, input_hash, column_bits),
 	COLUMN_AS(OUTCOME_OF_RUN, run_record, outcome, column_outcome),
+	COLUMN_AS(MEASURED_OUTCOME, run_record, measured, column_outcome),
 };
 const struct columns run_owner_columns = COLUMNS(run_owner_items);
 
@@ -107,7 +111,9 @@ static const struct column pattern_items[] = {
 	COLUMN(pattern, later_p, column_f64),
 	COLUMN(pattern, brier, column_f64),
 	COLUMN(pattern, brier_base, column_f64),
+	COLUMN(pattern, n_looks, column_bits),
 	COLUMN(pattern, confirmed_wall_ns, column_u64),
+	COLUMN(pattern, lapsed_wall_ns, column_u64),
 	COLUMN(pattern, retired_wall_ns, column_u64),
 	COLUMN(pattern, retired_why, column_text),
 };

@@ -59,6 +59,9 @@
  *    their ids behind as well (last_tick). An attempt of a submitted job says which submission
  *    it is of: no clock can tell.
  *
+ * 5: A pattern says how often its later runs were looked at, which spends error, and since when
+ *    it is not supported any more.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -295,6 +298,9 @@ static const char *const migrations[] = {
 	"CREATE INDEX runs_by_end ON runs (ended_wall_ns);"
 	"CREATE INDEX phases_open ON phases (attempt, pid) WHERE left_wall_ns IS NULL;"
 	"ALTER TABLE attempts ADD COLUMN n_lost_marks INTEGER;",
+
+	"ALTER TABLE patterns ADD COLUMN n_looks INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE patterns ADD COLUMN lapsed_wall_ns INTEGER;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -66,10 +66,10 @@ struct statement_row {
 #define NEWEST_RUNS(limit) \
 	" ORDER BY r.ended_wall_ns DESC, r.attempt DESC, r.sheet_num DESC LIMIT " limit
 
-/* The newest ?5 of a class that ended by ?2; if ?3, only those of the user who ?4 is of. */
+/* The newest ?4 of a class that ended by ?2, of the user ?3; NULL: of all. */
 #define RUNS_OF_KIND(class) \
 	" WHERE r." class " = ?1 AND r.ended_wall_ns <= ?2" \
-	" AND (NOT ?3 OR r.class_program = ?4)" NEWEST_RUNS("?5")
+	" AND (?3 IS NULL OR a.uid = ?3)" NEWEST_RUNS("?4")
 
 #define RUNS_BY(class) \
 	{ RUN_SELECT RUNS_OF_KIND(class), { { "", &run_owner_columns }, { "r.", &run_columns } } }
@@ -79,7 +79,8 @@ struct statement_row {
 		"SELECT count(is_peak_covered), coalesce(sum(is_peak_covered), 0)," \
 		" count(is_cpu_covered), coalesce(sum(is_cpu_covered), 0)," \
 		" avg(CASE WHEN is_peak_covered IS NOT NULL THEN e.peak_coverage END)" \
-		" FROM (SELECT r.attempt, r.sheet_num FROM runs r" RUNS_OF_KIND(class) ") r" \
+		" FROM (SELECT r.attempt, r.sheet_num FROM runs r JOIN attempts a" \
+		" ON a.id = r.attempt" RUNS_OF_KIND(class) ") r" \
 		" JOIN estimates e ON e.attempt = r.attempt AND e.sheet_num = r.sheet_num" \
 		" JOIN scores s ON s.estimate = e.id" \
 	}
@@ -800,6 +801,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" FROM verdicts v WHERE v.attempt = ?1 AND attempts.id = ?1",
 	},
 	[STATEMENT_REMOVE_VERDICT] = { "DELETE FROM verdicts WHERE attempt = ?" },
+	[STATEMENT_MEASURED_OUTCOME] = { "SELECT measured_outcome FROM verdicts WHERE attempt = ?" },
 	[STATEMENT_VACUUM] = { "PRAGMA incremental_vacuum(32)" },
 };
 

@@ -50,6 +50,15 @@ static void must_sql(sqlite3 *db, int rc)
 	exit(1);
 }
 
+static void run_sql(const char *path, const char *sql)
+{
+	sqlite3 *db = NULL;
+
+	must_sql(db, sqlite3_open(path, &db));
+	must_sql(db, sqlite3_exec(db, sql, NULL, NULL, NULL));
+	sqlite3_close(db);
+}
+
 /* ---- a record ---- */
 
 /*
@@ -64,8 +73,8 @@ static const char *const fill[] = {
 	"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)"
 	" INSERT INTO jobs (id, job_id) SELECT i, 'job-' || i FROM n",
 	"INSERT INTO attempts (id, job, attempt_num, runner_pid, argv_hash, total_sheets, host,"
-	" started_wall_ns, ended_wall_ns, outcome) SELECT id, id, 1, 1, id % 1000, 1,"
-	" 'host-' || (id % 3), 1700000000000000000 + id * 4000000000,"
+	" uid, started_wall_ns, ended_wall_ns, outcome) SELECT id, id, 1, 1, id % 1000, 1,"
+	" 'host-' || (id % 3), 1000, 1700000000000000000 + id * 4000000000,"
 	" 1700000002000000000 + id * 4000000000,"
 	" CASE WHEN abs(random()) % 10 < 4 THEN 'failure' ELSE 'success' END FROM jobs",
 	"INSERT INTO runs (attempt, sheet_num, is_whole, class_exact, class_masked, class_program,"
@@ -87,18 +96,25 @@ static const char *const fill[] = {
 	"COMMIT",
 };
 
+/* 13 of each class, as old as the record: each of its runs judges all of them. */
+static const char believe[] =
+	"INSERT OR IGNORE INTO patterns (type, name, grade, class_command, feature, is_above,"
+	" threshold, rate_in, rate_out, base_rate, frozen_wall_ns, first_wall_ns, last_wall_ns,"
+	" occurrences) SELECT 'FINDING', 'made up ' || id, 'supported', id % 1000,"
+	" 'syscall:call-' || (id / 1000), 1, 50, 0.41, 0.39, 0.4, 1700000000000000000,"
+	" 1700000000000000000, 1700000000000000000, 1 FROM jobs WHERE id <= 13000";
+
 static void make_record(const char *path)
 {
+	CLEANUP(buf_release) struct buf sql = BUF_INIT;
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
-	sqlite3 *db = NULL;
 
 	must(store_open(path, STORE_WRITE, &store, &err), &err);
 	store_close(store);
-	must_sql(db, sqlite3_open(path, &db));
 	for (size_t i = 0; i < ARRAY_SIZE(fill); i++)
-		must_sql(db, sqlite3_exec(db, fill[i], NULL, NULL, NULL));
-	sqlite3_close(db);
+		buf_printf(&sql, "%s;", fill[i]);
+	run_sql(path, sql.data);
 }
 
 /* ---- the analysis ---- */
@@ -106,7 +122,7 @@ static void make_record(const char *path)
 struct cost {
 	double read_seconds, analyze_seconds, write_seconds, seconds;
 	double rss_mb;
-	size_t n_runs, n_tested, n_supported, n_false;
+	size_t n_runs, n_patterns, n_tested, n_supported, n_false;
 };
 
 static double peak_rss_mb(void)
@@ -138,6 +154,7 @@ static void analyze(const char *path, struct cost *cost)
 	must(store_open(path, STORE_WRITE, &store, &err), &err);
 	must(learning_read(store, 1, &l, &err), &err);
 	cost->read_seconds = cpu_seconds() - start;
+	cost->n_patterns = l.patterns.n;
 	learning_analyze(&l);
 	cost->analyze_seconds = cpu_seconds() - start - cost->read_seconds;
 	must(learning_write(store, &l, &err), &err);
@@ -179,15 +196,16 @@ static void print_line(struct buf *out)
 	buf_reset(out);
 }
 
-static void print_cost(const struct cost *cost)
+static void print_cost(const char *what, const struct cost *cost)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct json j;
 
 	json_init(&j, &out);
 	json_begin_object(&j);
-	json_key_string(&j, "bench", "learn");
+	json_key_string(&j, "bench", what);
 	json_key_u64(&j, "runs", cost->n_runs);
+	json_key_u64(&j, "patterns_before", cost->n_patterns);
 	json_key_u64(&j, "classes", N_CLASSES);
 	json_key_u64(&j, "classes_tested", cost->n_tested);
 	json_key_f64(&j, "cpu_seconds", cost->seconds);
@@ -207,12 +225,14 @@ static void print_cost(const struct cost *cost)
 
 #define N_ASKED 200
 #define N_PROGRAMS 50
+#define BENCH_UID 1000 /* as recorded */
 
 /* Of a command that has never run, so that the whole ladder is climbed. */
 static void ask(struct store *store, uint64_t program)
 {
 	const struct run_class class = { { UINT64_MAX, UINT64_MAX, program }, 0, NULL };
-	const struct run_kind kind = { &class, RUNG_PROGRAM, true, U64_UNKNOWN, ESTIMATE_MAX_RUNS };
+	const struct run_kind kind = { &class, RUNG_PROGRAM, BENCH_UID, U64_UNKNOWN,
+				       ESTIMATE_MAX_RUNS };
 	struct calibration c;
 	struct err err = ERR_INIT;
 	struct estimate e;
@@ -286,7 +306,11 @@ static void bench_analysis(void)
 	snprintf(path, sizeof(path), "%s/proctor.db", dir);
 	make_record(path);
 	analyze_apart(path, &cost);
-	print_cost(&cost);
+	print_cost("learn", &cost);
+	run_sql(path, believe);
+	cost = (struct cost){ 0 };
+	analyze_apart(path, &cost);
+	print_cost("learn with patterns", &cost);
 	bench_estimate(path);
 	unlink(path);
 	snprintf(rest, sizeof(rest), "%s-wal", path);

@@ -83,16 +83,20 @@ run "$PROCTOR" patterns
 like "it is believed" "$stdout" "^supported since .* on 12 runs"
 run "$PROCTOR" patterns --json
 json "and kept with its rule" "$stdout" 'any(p["feature"] == "peak_rss_mb" and p["direction"] == "above" and p["later_runs"] == 0 and p["retired"] is None for p in d if p["type"] == "FINDING")'
+json "by two analyses: what another look-back finds is not kept" "$stdout" '{p["occurrences"] for p in d if p["type"] == "FINDING" and p["feature"] == "peak_rss_mb"} == {2}'
 
 # ---- runs that the rule had not seen ----
 
 for i in 1 2 3 4; do
-	eat "later-large-$i" $((60 + i)) 1
-	eat "later-small-$i" $((10 + i)) 0
+	eat "later-large-$i" $((70 + i)) 1 # the same as before would be a retry
+	eat "later-small-$i" $((20 + i)) 0
 done
 run "$PROCTOR" correlate
 run "$PROCTOR" patterns --json
 json "later runs confirm it" "$stdout" 'any(p["feature"] == "peak_rss_mb" and p["state"] == "confirmed" and p["later_runs"] == 8 and p["brier"] < p["brier_base_rate"] for p in d if p["type"] == "FINDING")'
+
+run "$PROCTOR" patterns
+like "since when it was what" "$stdout" "^confirmed since [^,]*, supported since [^;]*; found on 12 runs"
 
 # ---- what a person says ----
 
@@ -133,8 +137,9 @@ wait "$runner"
 for _ in 1 2 3; do
 	eat again 30 1
 done
+eat by-hand 30 1
 run "$PROCTOR" correlate --json
-json "two retries of one input are left out" "$stdout" 'd["retries_left_out"] == 2'
+json "three retries of one input are left out, whatever their id" "$stdout" 'd["retries_left_out"] == 3'
 
 # ---- estimates ----
 

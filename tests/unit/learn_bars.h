@@ -12,7 +12,7 @@
 #include "base/macros.h"
 #include "learn/analysis.h"
 #include "model/run.h"
-#include "stats/interval.h"
+#include "stats/fisher.h"
 #include "stats/rng.h"
 
 #define BARS_FEATURES 14
@@ -50,7 +50,8 @@ static const char *const bars_kind_names[] = {
 	"normal", "rounded", "wild", "gaps", "lost", "named"
 };
 
-static double bars_value(struct rng *rng, enum bars_kind kind, bool has_failed, double normal)
+static inline double bars_value(struct rng *rng, enum bars_kind kind, bool has_failed,
+				double normal)
 {
 	if (kind == BARS_ROUNDED)
 		return fmin(fmax(rint(normal), -2), 2);
@@ -62,7 +63,7 @@ static double bars_value(struct rng *rng, enum bars_kind kind, bool has_failed, 
 	return normal;
 }
 
-static void bars_fill_named(struct rng *rng, struct run_record *run)
+static inline void bars_fill_named(struct rng *rng, struct run_record *run)
 {
 	static const char *const anomalies[] = { "", "zombie", "memory_spike", "zombie fd_leak" };
 	static const char *const hosts[] = { "a", "b", "c" };
@@ -75,8 +76,8 @@ static void bars_fill_named(struct rng *rng, struct run_record *run)
 }
 
 /* Those that failed differ in one feature by shift. */
-static void bars_fill_run(struct rng *rng, enum bars_kind kind, struct run_record *run,
-			  bool has_failed, double shift)
+static inline void bars_fill_run(struct rng *rng, enum bars_kind kind, struct run_record *run,
+				 bool has_failed, double shift)
 {
 	double shared = rng_normal(rng);
 
@@ -107,8 +108,8 @@ struct bars_case {
 
 #define BARS_MAX_CLASSES 10
 
-static void bars_fill_class(struct rng *rng, const struct bars_case *c, size_t class,
-			    struct run_record *runs)
+static inline void bars_fill_class(struct rng *rng, const struct bars_case *c, size_t class,
+				   struct run_record *runs)
 {
 	size_t n_failed = (size_t)floor(c->share * (double)c->n + 0.5);
 
@@ -125,7 +126,7 @@ static void bars_fill_class(struct rng *rng, const struct bars_case *c, size_t c
  * One analysis. Returns the smallest adjusted p (with a shift that of the shifted
  * feature), 1 if nothing was found; -1: it went wrong.
  */
-static double bars_analyze(struct rng *rng, const struct bars_case *c)
+static inline double bars_analyze(struct rng *rng, const struct bars_case *c)
 {
 	CLEANUP(analysis_release) struct analysis a = { .arena = ARENA_INIT };
 	static struct run_record runs[BARS_MAX_RUNS * BARS_MAX_CLASSES];
@@ -143,7 +144,8 @@ static double bars_analyze(struct rng *rng, const struct bars_case *c)
 }
 
 /* Of so many analyses, how often p comes out at most so large; SIZE_MAX: one went wrong. */
-static size_t bars_count(struct rng *rng, const struct bars_case *c, size_t times, double level)
+static inline size_t bars_count(struct rng *rng, const struct bars_case *c, size_t times,
+				double level)
 {
 	size_t n_found = 0;
 
@@ -161,9 +163,14 @@ static size_t bars_count(struct rng *rng, const struct bars_case *c, size_t time
  * The probability that so many of n or more come out if each does with this chance:
  * where it is tiny, the chance is larger.
  */
-static double bars_doubt(size_t n_found, size_t n, double chance)
+static inline double bars_doubt(size_t n_found, size_t n, double chance)
 {
-	return n_found == 0 ? 1 : beta_share((double)n_found, (double)(n - n_found) + 1, chance);
+	double fewer = 0;
+
+	for (size_t k = 0; k < n_found; k++)
+		fewer += exp(log_choose(n, k) + (double)k * log(chance) +
+			     (double)(n - k) * log1p(-chance));
+	return fmax(1 - fewer, 0);
 }
 
 #endif

@@ -11,6 +11,8 @@ static const struct {
 	int from;
 	const char *sql;
 } steps_back[] = {
+	{ 5, "ALTER TABLE patterns DROP COLUMN n_looks" },
+	{ 5, "ALTER TABLE patterns DROP COLUMN lapsed_wall_ns" },
 	{ 4, "DROP INDEX anomalies_by_end" },
 	{ 4, "ALTER TABLE processes DROP COLUMN is_raised" },
 	{ 4, "DROP INDEX attempts_by_submission" },

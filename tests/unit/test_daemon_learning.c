@@ -111,6 +111,26 @@ static void test_old_patterns_are_judged_by_all_later_runs(void **state)
 	assert_string_equal(find_rule(&list)->grade, "confirmed");
 }
 
+/* A retry of a run that the rule was found on is no news, when that one is not looked at either. */
+static void test_a_retry_at_the_edge_judges_nothing(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(pattern_list_release) struct pattern_list list = { .arena = ARENA_INIT };
+	struct err err = ERR_INIT;
+	size_t n_runs;
+
+	add_runs(store, START_NS, 0, 16);
+	analyze(store, 1, &n_runs);
+	add_run(store, START_NS, 16, true, 600);
+	raw_sql(f->db, "UPDATE attempts SET input_hash ="
+		       " (SELECT input_hash FROM attempts WHERE id = 16) WHERE id = 17");
+	analyze(store, START_NS + 20 * HOUR_NS, &n_runs);
+	must(store_list_patterns(store, &list, &err), &err);
+	assert_non_null(find_rule(&list));
+	assert_int_equal(find_rule(&list)->n_later, 0);
+}
+
 /* For old patterns only runs of their classes are read: memory does not grow with the record. */
 static void test_old_runs_of_other_classes_are_not_read(void **state)
 {
@@ -129,8 +149,9 @@ static void test_old_runs_of_other_classes_are_not_read(void **state)
 			 1);
 	learning_init(&l, 5);
 	must(learning_read(store, START_NS + 26 * HOUR_NS, &l, &err), &err);
-	assert_int_equal(l.n_older, 4); /* of 28, 16 were seen, 6 are others, 2 are new */
-	assert_int_equal(l.runs.n, 6);
+	/* Of 28, 16 were seen, 6 are others, 2 are new; and one ended in the hour before. */
+	assert_int_equal(l.n_older, 4 + 1);
+	assert_int_equal(l.runs.n, 6 + 1);
 }
 
 static void test_estimate_of_a_command(void **state)
@@ -249,6 +270,22 @@ static void test_runs_of_others(void **state)
 	attempt_release(&a);
 }
 
+/* What is scored is what the user would have been told, and nobody is told of others' runs. */
+static void test_scored_as_answered(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < 5; i++)
+		add_run(store, START_NS, i, false, 100 + i);
+	raw_sql(f->db, "UPDATE attempts SET uid = 1001 WHERE id = 4");
+	must(learning_catch_up(store, 0, NULL, &err), &err);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM estimates"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM estimates WHERE attempt = 4"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT n_runs FROM estimates WHERE attempt = 5"), 3);
+}
+
 /* However often the program ran with other arguments since: what this very command needed counts.
  */
 static void test_an_old_exact_class_is_found(void **state)
@@ -256,7 +293,9 @@ static void test_an_old_exact_class_is_found(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	CLEANUP(run_list_release) struct run_list runs = { .arena = ARENA_INIT };
-	struct run_kind kind = { .until_wall_ns = U64_UNKNOWN, .limit = ESTIMATE_MAX_RUNS };
+	struct run_kind kind = { .uid = U64_UNKNOWN,
+				 .until_wall_ns = U64_UNKNOWN,
+				 .limit = ESTIMATE_MAX_RUNS };
 	struct err err = ERR_INIT;
 	struct estimate e;
 
@@ -289,10 +328,12 @@ int main(void)
 		TEST(test_noted_twice),
 		TEST(test_an_unreadable_attempt_is_put_aside),
 		TEST(test_old_patterns_are_judged_by_all_later_runs),
+		TEST(test_a_retry_at_the_edge_judges_nothing),
 		TEST(test_old_runs_of_other_classes_are_not_read),
 		TEST(test_estimate_of_a_command),
 		TEST(test_what_is_usual),
 		TEST(test_runs_of_others),
+		TEST(test_scored_as_answered),
 		TEST(test_an_old_exact_class_is_found),
 	};
 

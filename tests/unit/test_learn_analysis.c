@@ -70,6 +70,29 @@ static void test_retries_count_once(void **state)
 	assert_ptr_equal(units[1], &s.runs[5]);
 }
 
+/* Who starts the same again by hand gives it another id, or none. */
+static void test_a_retry_needs_no_id(void **state)
+{
+	CLEANUP(free_ptr) const struct run_record **units = NULL;
+	struct sample s = { .n = 0 };
+	size_t n, n_retries, n_undecided;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		struct run_record *run = add_run(&s, i < 4, 100);
+
+		run->attempt = i + 1;
+		run->argv_hash = 9;
+		run->started_wall_ns = UINT64_C(600000000000) * (uint64_t)(i + 1);
+		run->ended_wall_ns = run->started_wall_ns + UINT64_C(60000000000);
+	}
+	s.runs[2].argv_hash = 10;			       /* another command */
+	s.runs[3].started_wall_ns = s.runs[1].started_wall_ns; /* beside another */
+	assert_int_equal(units_list(s.runs, s.n, &units, &n, &n_retries, &n_undecided), 0);
+	assert_int_equal(n_retries, 3); /* beside the second, but after the first */
+	assert_int_equal(n, 2);
+}
+
 static void test_other_input_is_no_retry(void **state)
 {
 	CLEANUP(free_ptr) const struct run_record **units = NULL;
@@ -289,6 +312,55 @@ static void test_censored_is_said(void **state)
 	assert_non_null(strstr(a.findings[0].sentence, "consequence"));
 }
 
+static bool has_finding(const struct analysis *a, const char *feature)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (strcmp(a->findings[i].feature, feature) == 0)
+			return true;
+	return false;
+}
+
+/* That what took too long took long, and what ran out of memory had much, is no finding. */
+static void test_the_outcome_is_no_feature(void **state)
+{
+	CLEANUP(analysis_release) struct analysis a = { .arena = ARENA_INIT };
+	struct sample s = { .n = 0 };
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		struct run_record *run = add_run(&s, i < 8, i < 8 ? 900 + i : 100 + i);
+
+		run->wall_seconds = i < 8 ? 60 : 10 + i;
+		run->cpu_seconds = run->wall_seconds / 2;
+		run->io_mb = i < 8 ? 50 + i : 10 + i;
+		run->anomalies = i < 8 ? "oom_kill zombie" : "";
+	}
+	for (int i = 0; i < 4; i++)
+		s.runs[i].outcome = i < 2 ? OUTCOME_TIMEOUT : OUTCOME_OOM;
+	assert_int_equal(analysis_run(s.runs, s.n, 1, &a), 0);
+	assert_false(has_finding(&a, "wall_seconds") || has_finding(&a, "cpu_seconds"));
+	assert_false(has_finding(&a, "peak_rss_mb") || has_finding(&a, "anomaly:oom_kill"));
+	assert_true(has_finding(&a, "io_mb") && has_finding(&a, "anomaly:zombie"));
+	for (size_t i = 0; i < a.n; i++) { /* who had all the time there was has more of all */
+		assert_true(a.findings[i].is_censored && a.findings[i].may_follow);
+		assert_non_null(strstr(a.findings[i].sentence, "may be a consequence"));
+	}
+}
+
+/* A verdict says that it was all right, not that it was not ended for its memory. */
+static void test_a_verdict_does_not_make_a_feature_of_the_outcome(void **state)
+{
+	CLEANUP(analysis_release) struct analysis a = { .arena = ARENA_INIT };
+	struct sample s = { .n = 0 };
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		add_run(&s, i < 8, i < 8 ? 900 + i : 100 + i)->measured =
+			i < 8 ? OUTCOME_OOM : OUTCOME_NONE;
+	assert_int_equal(analysis_run(s.runs, s.n, 1, &a), 0);
+	assert_int_equal(a.n, 0);
+}
+
 /* Who died before the minute has no value after a minute: the class takes an earlier moment. */
 static void test_early_values_are_comparable(void **state)
 {
@@ -377,6 +449,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_retries_count_once),
+		cmocka_unit_test(test_a_retry_needs_no_id),
 		cmocka_unit_test(test_other_input_is_no_retry),
 		cmocka_unit_test(test_effect_by_hand),
 		cmocka_unit_test(test_effect_as_the_slow_way),
@@ -385,6 +458,8 @@ int main(void)
 		cmocka_unit_test(test_order_does_not_matter),
 		cmocka_unit_test(test_few_runs_are_suggestive_at_most),
 		cmocka_unit_test(test_censored_is_said),
+		cmocka_unit_test(test_the_outcome_is_no_feature),
+		cmocka_unit_test(test_a_verdict_does_not_make_a_feature_of_the_outcome),
 		cmocka_unit_test(test_early_values_are_comparable),
 		cmocka_unit_test(test_yes_or_no_and_shares),
 		cmocka_unit_test(test_many_classes_pay_together),

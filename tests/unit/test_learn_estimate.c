@@ -247,6 +247,10 @@ static void test_steps_add_up(void **state)
 	assert_near(a.peak_coverage, 0.85, 1e-12);
 	assert_near(a.cpu_seconds, 6, 0);
 	assert_int_equal(a.n_runs, 9);
+	assert_true(isnan(a.cpu_coverage) && isnan(a.cpu_high_seconds)); /* nobody knows, not 0 */
+	b.peak_rss_mb = b.peak_coverage = NAN;
+	estimate_add_step(&a, &b);
+	assert_true(isnan(a.peak_rss_mb) && isnan(a.peak_coverage));
 	estimate_init(&b);
 	estimate_add_step(&a, &b);
 	assert_int_equal(a.n_runs, 0);
@@ -353,6 +357,28 @@ static void test_classes(void **state)
 	assert_string_equal(b.label, "train.py");
 }
 
+/* A person may call it a success: it would still have needed more. */
+static void test_a_verdict_does_not_lift_censoring(void **state)
+{
+	struct past past = { .n = 0 };
+	struct estimate e;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		add_run(&past, 100, 1);
+	add_run(&past, 200, 2)->measured = OUTCOME_OOM;
+	add_run(&past, 50, 10)->measured = OUTCOME_TIMEOUT;
+	add_run(&past, 900, 900)->measured = OUTCOME_CANCELLED;
+	assert_int_equal(estimate_from_runs(past.list, past.n, &e), 0);
+	assert_int_equal(e.n_runs, 6);
+	assert_int_equal(e.n_censored, 1);
+	assert_near(e.peak_rss_mb, 240, 1e-9);
+	assert_near(e.peak_coverage, 5 / 7.0, 1e-9);
+	assert_near(e.cpu_high_seconds, 12, 1e-9);
+	assert_int_equal(estimate_judge(&e, &past.runs[4]).is_peak_covered, -1);
+	assert_int_equal(estimate_judge(&e, &past.runs[6]).is_peak_covered, -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -360,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_order_statistics),
 		cmocka_unit_test(test_killed_runs_are_lower_bounds),
 		cmocka_unit_test(test_after_a_change_only_new_runs_count),
+		cmocka_unit_test(test_a_verdict_does_not_lift_censoring),
 		cmocka_unit_test(test_ladder),
 		cmocka_unit_test(test_runs_that_took_too_long_are_lower_bounds),
 		cmocka_unit_test(test_coverage_is_what_it_says),

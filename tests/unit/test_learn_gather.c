@@ -228,6 +228,13 @@ static void test_diff(void **state)
 	assert_string_equal(d.rows[2].key, "syscall:read");
 	assert_near(d.rows[2].after, 10, 1e-12);
 	assert_int_equal(d.rows[2].judgement, DIFF_BEYOND);
+	assert_near(diff_expected_by_chance(&d), 4 * 0.05, 1e-12);
+	diff_release(&d);
+	runs[11].syscalls = "read 40 write 40 futex 20"; /* equal shares are two calls */
+	assert_int_equal(diff_runs(&runs[11], &runs[11], NULL, 0, &d), 0);
+	assert_int_equal(d.n, 5);
+	assert_string_equal(d.rows[3].key, "syscall:write");
+	assert_near(diff_expected_by_chance(&d), 0, 0);
 	diff_release(&d);
 	assert_int_equal(diff_runs(&runs[10], &runs[11], others, 6, &d), 0);
 	assert_int_equal(d.rows[1].judgement, DIFF_UNKNOWN);

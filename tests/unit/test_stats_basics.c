@@ -74,13 +74,10 @@ static void test_fisher(void **state)
 
 /*
  * Wilson by hand: 8 of 9 with z = 1.96 is (8 + 1.92 -+ 1.96 sqrt(8/9 + 0.96)) / (9 + 3.84).
- * Jeffreys of 0 of n ends where the beta distribution of 1/2 and n + 1/2 does; for n = 1
- * and x = sin^2(t) its share is (2 t + sin 2 t) / pi.
  */
 static void test_intervals(void **state)
 {
 	struct interval w = interval_wilson(8, 9, 0.95);
-	double t;
 
 	(void)state;
 	assert_near(w.low, (8 + 1.920729 - 1.959964 * sqrt(8.0 / 9 + 0.960365)) / (9 + 3.841459),
@@ -89,15 +86,6 @@ static void test_intervals(void **state)
 	assert_near(w.high, 0.980, 5e-4);
 	assert_near(interval_wilson(0, 0, 0.95).high, 1, 0);
 	assert_near(interval_wilson(0, 10, 0.95).low, 0, 1e-15);
-	assert_near(beta_share(1, 1, 0.3), 0.3, 1e-14);
-	assert_near(beta_share(2, 1, 0.3), 0.09, 1e-14);
-	assert_near(beta_share(1, 3, 0.9), 1 - 0.001, 1e-14);
-	assert_near(beta_share(0.5, 0.5, 0.5), 0.5, 1e-14);
-	assert_near(beta_share(200, 200, 0.5), 0.5, 1e-12);
-	assert_near(interval_jeffreys(0, 1, 0.95).low, 0, 0);
-	t = asin(sqrt(interval_jeffreys(0, 1, 0.95).high));
-	assert_near((2 * t + sin(2 * t)) / M_PI, 0.975, 1e-12);
-	assert_near(interval_jeffreys(3, 3, 0.95).high, 1, 0);
 }
 
 static void test_order(void **state)
@@ -160,13 +148,13 @@ static void test_change_is_found_where_it_is(void **state)
 		fill_noise(&rng, values, 40, 100);
 		fill_noise(&rng, values + 40, 20, 106);
 		values[10] = 1000; /* alone it is no level */
-		assert_int_equal(change_find_last(values, 60, &at), 0);
+		assert_int_equal(change_find_last(values, 60, 0.1, &at), 0);
 		near += at >= 39 && at <= 41;
 	}
 	assert_in_range(near, 95, 100);
 	for (size_t i = 0; i < 60; i++)
 		values[i] = i < 30 ? 512 : 1024; /* no noise at all */
-	assert_int_equal(change_find_last(values, 60, &at), 0);
+	assert_int_equal(change_find_last(values, 60, 0.1, &at), 0);
 	assert_int_equal(at, 30);
 }
 
@@ -184,14 +172,60 @@ static void test_noise_is_no_change(void **state)
 
 		for (int round = 0; round < 400; round++) {
 			fill_noise(&rng, values, sizes[k], 100);
-			assert_int_equal(change_find_last(values, sizes[k], &at), 0);
+			assert_int_equal(change_find_last(values, sizes[k], 0.1, &at), 0);
 			n_false += at > 0;
 		}
 		print_message("# change points in noise, n = %zu: %zu of 400\n", sizes[k], n_false);
 		assert_in_range(n_false, 0, 40);
 	}
-	assert_int_equal(change_find_last(values, 9, &at), 0);
+	assert_int_equal(change_find_last(values, 9, 0.1, &at), 0);
 	assert_int_equal(at, 0);
+}
+
+/* Now from one level and now from another: that was so all the time. */
+static void test_two_levels_by_turns_are_no_change(void **state)
+{
+	static const double shares[] = { 0.1, 0.2, 0.3, 0.5 }, noises[] = { 0, 0.02 };
+	double values[100];
+	struct rng rng;
+	size_t at;
+
+	(void)state;
+	rng_seed(&rng, 8);
+	for (size_t k = 0; k < 2 * ARRAY_SIZE(shares); k++) {
+		double share = shares[k / 2], noise = noises[k % 2];
+		size_t n_false = 0;
+
+		for (int round = 0; round < 300; round++) {
+			for (size_t i = 0; i < 100; i++)
+				values[i] = (rng_unit(&rng) < share ? 11 : 10) +
+					    noise * rng_normal(&rng);
+			assert_int_equal(change_find_last(values, 100, 0.01, &at), 0);
+			n_false += at > 0;
+		}
+		print_message("# changes where %.0f %% are larger, noise %.2f: %zu of 300\n",
+			      100 * share, noise, n_false);
+		assert_in_range(n_false, 0, 15); /* 6, and more than 3 standard deviations */
+	}
+}
+
+/* What is small does not depend on the unit. */
+static void test_a_step_is_one_at_any_level(void **state)
+{
+	double values[20];
+	size_t at[2];
+
+	(void)state;
+	for (size_t unit = 0; unit < 2; unit++) {
+		for (size_t i = 0; i < 20; i++)
+			values[i] = log2((unit ? 1000 : 1) * (i < 10 ? 1 : 1.004));
+		assert_int_equal(change_find_last(values, 20, 0.01, &at[unit]), 0);
+	}
+	assert_int_equal(at[0], at[1]);
+	for (size_t i = 0; i < 20; i++)
+		values[i] = log2(i < 10 ? 1 : 1.1);
+	assert_int_equal(change_find_last(values, 20, 0.01, &at[0]), 0);
+	assert_int_equal(at[0], 10);
 }
 
 int main(void)
@@ -205,6 +239,8 @@ int main(void)
 		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_change_is_found_where_it_is),
 		cmocka_unit_test(test_noise_is_no_change),
+		cmocka_unit_test(test_two_levels_by_turns_are_no_change),
+		cmocka_unit_test(test_a_step_is_one_at_any_level),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void test_exact_by_hand(void **state)
 	assert_int_equal(maxt_test(&in, f, &s), 0);
 	assert_true(s.is_exact);
 	assert_int_equal(s.n_deals, 20);
-	assert_near(s.p_floor, 0.05, 1e-12);
+	assert_near(s.p_floor, 0.1, 1e-12); /* which is as far out as it gets */
 	assert_near(f[0].p, 0.1, 1e-12);
 	assert_near(f[0].p_alone, 0.1, 1e-12);
 	assert_near(f[0].auc, 1, 1e-12);

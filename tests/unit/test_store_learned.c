@@ -93,7 +93,7 @@ static void test_runs_come_back_as_they_were(void **state)
 	attempt_release(&b);
 }
 
-/* 6 runs, the last two of another user. */
+/* 6 runs. */
 static void add_class(struct store *store)
 {
 	struct err err = ERR_INIT;
@@ -108,7 +108,7 @@ static void add_class(struct store *store)
 		run = make_run(&a);
 		run.class.rungs[RUNG_EXACT] = i == 2 ? 1 : 11;
 		run.class.rungs[RUNG_MASKED] = i < 3 ? 22 : 1;
-		run.class.rungs[RUNG_PROGRAM] = i < 4 ? 33 : 34;
+		run.class.rungs[RUNG_PROGRAM] = 33; /* whoever may choose it */
 		must(store_put_runs(store, &run, NULL, 1, &err), &err);
 		attempt_release(&a);
 	}
@@ -133,11 +133,12 @@ static void test_runs_of_a_kind(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	const struct run_class class = { { 11, 22, 33 }, 0, NULL };
-	struct run_kind kind = { &class, RUNG_EXACT, false, U64_UNKNOWN, 100 };
+	struct run_kind kind = { &class, RUNG_EXACT, U64_UNKNOWN, U64_UNKNOWN, 100 };
 
 	add_class(store);
+	raw_sql(f->db, "UPDATE attempts SET uid = 1001 WHERE id > 4");
 	assert_runs(store, &kind, 5, "job-0", "job-5");
-	kind.is_own = true;
+	kind.uid = 1000;
 	assert_runs(store, &kind, 3, "job-0", "job-3");
 	kind.limit = 2;
 	assert_runs(store, &kind, 2, "job-1", "job-3"); /* the newest ones */
@@ -198,6 +199,7 @@ static void test_a_verdict_replaces_the_outcome(void **state)
 	assert_int_equal(read.status.exit_code, 0);
 	must(store_list_runs(store, &all_runs, &list, &err), &err);
 	assert_int_equal(list.items[0].outcome, OUTCOME_FAILURE);
+	assert_int_equal(list.items[0].measured, OUTCOME_SUCCESS);
 	verdict.note = NULL; /* a second thought: what was measured stays */
 	must(store_set_outcome(store, "a", 1, &verdict, &err), &err);
 	assert_string_equal(raw_text(f->db, "SELECT measured_outcome FROM verdicts", text),
@@ -270,7 +272,7 @@ static void test_calibration(void **state)
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	static const int covered[] = { 1, 0, -1 };
 	const struct run_class class = { { UINT64_MAX, 99, 3 }, 4, NULL };
-	struct run_kind kind = { &class, RUNG_EXACT, false, U64_UNKNOWN, 100 };
+	struct run_kind kind = { &class, RUNG_EXACT, U64_UNKNOWN, U64_UNKNOWN, 100 };
 	struct calibration c;
 	struct err err = ERR_INIT;
 
@@ -302,7 +304,11 @@ static void test_calibration(void **state)
 	kind.rung = RUNG_PROGRAM;
 	must(store_read_calibration(store, &kind, &c, &err), &err);
 	assert_int_equal(c.n_peak, 2);
-	kind.limit = 1; /* the newest alone */
+	raw_sql(f->db, "UPDATE attempts SET uid = 1001 WHERE id = 1");
+	kind.uid = 1000;
+	must(store_read_calibration(store, &kind, &c, &err), &err);
+	assert_int_equal(c.n_peak, 1); /* what another was answered is for the other */
+	kind.limit = 1;		       /* the newest alone */
 	must(store_read_calibration(store, &kind, &c, &err), &err);
 	assert_int_equal(c.n_cpu, 1);
 }
