@@ -642,16 +642,7 @@ static void keep_events(struct run *run)
 
 static int keep_anomaly(void *ctx, const struct anomaly_row *row)
 {
-	struct attempt *a = ctx;
-	struct episode *grown =
-		arena_alloc(&a->arena, (a->n_anomalies + 1) * sizeof(*a->anomalies));
-
-	if (!grown)
-		return -ENOMEM;
-	for (size_t i = 0; i < a->n_anomalies; i++)
-		episode_copy(&grown[i], &a->anomalies[i]);
-	a->anomalies = grown;
-	return episode_keep(&grown[a->n_anomalies++], &row->episode, &a->arena);
+	return episode_append(ctx, &row->episode);
 }
 
 /* From the record, since it may have been the daemon that looked. */

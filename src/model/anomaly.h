@@ -163,6 +163,9 @@ void episode_copy(struct episode *to, const struct episode *from);
 /* The same, with all that it borrows in the arena; its evidence is left out. -ENOMEM. */
 int episode_keep(struct episode *to, const struct episode *from, struct arena *arena);
 
+/* One more of the attempt's, kept in its arena. -ENOMEM: those before are still there. */
+int episode_append(struct attempt *a, const struct episode *e);
+
 /* NULL: of none. One that is too long is cut. */
 void episode_set_job(struct episode *e, const char *job_id);
 
