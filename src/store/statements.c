@@ -96,11 +96,13 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO daemons (boot, @names) VALUES (?, @values)",
 		{ { "", &daemon_columns } },
 	},
-	/* Of the host, by a daemon before: it lasted until its worst, and nobody knows for how long. */
+	/* Of the host and of who is left of a job, by a daemon before: it lasted until its worst, and
+	 * nobody knows for how long. */
 	[STATEMENT_END_HOST_ANOMALIES] = {
 		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0)),"
 		" why_cleared = 'nobody looked any more'"
-		" WHERE attempt IS NULL AND ended_wall_ns IS NULL",
+		" WHERE ended_wall_ns IS NULL AND (attempt IS NULL OR type = 'orphan'"
+		" OR began_wall_ns > (SELECT a.ended_wall_ns FROM attempts a WHERE a.id = attempt))",
 	},
 	[STATEMENT_END_DAEMON] = { "UPDATE daemons SET stopped_wall_ns = ? WHERE id = ?" },
 	[STATEMENT_SET_PROGRESS] = {
@@ -486,7 +488,8 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" WHERE n.id IN (SELECT id FROM anomalies WHERE began_wall_ns >= ?6"
 		" UNION SELECT id FROM anomalies WHERE ended_wall_ns >= ?6"
 		" UNION SELECT o.id FROM anomalies o LEFT JOIN attempts b ON b.id = o.attempt"
-		" WHERE o.ended_wall_ns IS NULL AND coalesce(b.ended_wall_ns, ?6) >= ?6)"
+		" WHERE o.ended_wall_ns IS NULL AND (coalesce(b.ended_wall_ns, ?6) >= ?6"
+		" OR o.type = 'orphan' OR o.began_wall_ns > b.ended_wall_ns))"
 		" AND (n.began_wall_ns, n.id) > (?1, ?2) AND n.began_wall_ns <= ?3"
 		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
 		" ORDER BY n.began_wall_ns, n.id",

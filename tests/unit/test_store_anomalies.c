@@ -281,6 +281,38 @@ static void test_one_without_an_end_ends_with_its_attempt(void **state)
 	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
 }
 
+/* Who is left of a job goes on after it: nothing is over before it began. */
+static void test_an_orphan_outlives_its_attempt(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = must_begin(store, "a");
+	const struct anomaly_filter lasting = { .lasting_wall_ns = START + 60 * SECOND };
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	attempt_init(&read);
+	a.ended_wall_ns = START + 9 * SECOND;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	make_episode(&e, 42, START + 40 * SECOND); /* a leak of who is left */
+	put(store, a.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 43, START + 9 * SECOND);
+	e.worst.type = ANOMALY_ORPHAN;
+	put(store, a.id, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	assert_int_equal(count(store, lasting, &h), 2);
+	must(store_read_attempt(store, "a", 1, &read, &err), &err);
+	assert_int_equal(read.n_anomalies, 2);
+	assert_false(u64_known(read.anomalies[0].ended_wall_ns));
+	assert_false(u64_known(read.anomalies[1].ended_wall_ns));
+	e.ended_wall_ns = START + 99 * SECOND;
+	put(store, a.id, &e, EPISODE_CLEARED);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE ended_wall_ns"), 1);
+}
+
 /* Those that were over before are not even looked at; those that lasted into it are there. */
 static void test_what_lasted(void **state)
 {
@@ -315,6 +347,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_an_episode_comes_back_as_it_was, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_change_is_no_new_row, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_an_orphan_outlives_its_attempt, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_filters, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_last_attempt_of_its_job, fixture_setup,
