@@ -394,6 +394,7 @@ static void keep_oom(struct service *s, const struct event_row *row)
 	if (s->ooms.n == SERVICE_MAX_OOMS)
 		return;
 	*kept = row->event;
+	kept->attempt_id = row->attempt_id;
 	kept->job_id = arena_strdup(&s->ooms.arena, row->event.job_id);
 	kept->details = arena_strdup(&s->ooms.arena, row->event.details);
 	if (kept->job_id && kept->details)

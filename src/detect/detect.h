@@ -49,6 +49,7 @@ void detect_configure(struct detect *d, const struct config_anomaly *config);
 /* What jobs of this kind usually do at most, where that is known. */
 struct detect_usual {
 	const char *job_id;
+	int64_t attempt_id;  /* as the samples have it */
 	double cpu_percent;  /* the whole job; NaN */
 	double wall_seconds; /* how long they take; NaN */
 	uint64_t rss_bytes;  /* its largest process; U64_UNKNOWN */

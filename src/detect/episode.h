@@ -29,6 +29,7 @@ struct subject {
 	enum { OF_PROCESS, OF_JOB, OF_CGROUP, OF_GPU, OF_HOST } kind;
 	struct proc_key key;
 	const char *job_id;
+	int64_t attempt_id;
 	const char *comm;
 	const char *cgroup;
 	int sheet_num, gpu;
@@ -84,7 +85,7 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 		 const struct subject *who, const char *why);
 
 /* The job is gone: all of it and of its cgroups is over. Its processes have their own end. */
-int episodes_end_job(struct episodes *es, const struct moment *m, const char *job_id,
+int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
 		     const char *why);
 
 /* All of them. */

@@ -63,6 +63,7 @@ static struct subject process_subject(const struct track *p, const struct proc_s
 		.kind = OF_PROCESS,
 		.key = p->key,
 		.job_id = p->job ? p->job->job_id : NULL,
+		.attempt_id = p->job ? p->job->attempt_id : 0,
 		.comm = s ? s->comm : NULL,
 		.sheet_num = p->sheet_num,
 		.gpu = -1,
@@ -127,12 +128,14 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 		ts->jobs[i]->cpu_percent = 0;
 	}
 	for (size_t i = 0; i < w->snap->n_progress; i++)
-		if (detect_tracks_job(ts, w->snap->progress[i].job_id, &job) == 0)
+		if (detect_tracks_job(ts, w->snap->progress[i].job_id,
+				      w->snap->progress[i].attempt_id, &job) == 0)
 			job->seen_tick = ts->tick;
 		else
 			look_note_failure(w, -ENOMEM);
 	for (size_t i = 0; i < news->n_usual; i++) {
-		if (detect_tracks_job(ts, news->usual[i].job_id, &job) < 0)
+		if (detect_tracks_job(ts, news->usual[i].job_id, news->usual[i].attempt_id, &job) <
+		    0)
 			continue;
 		job->usual_cpu_percent = news->usual[i].cpu_percent;
 		job->usual_wall_seconds = news->usual[i].wall_seconds;
@@ -143,7 +146,11 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 static void check_job(struct look *w, const struct check *check, struct job_track *job)
 {
 	const struct subject who = {
-		.kind = OF_JOB, .job_id = job->job_id, .sheet_num = SHEET_NONE, .gpu = -1
+		.kind = OF_JOB,
+		.job_id = job->job_id,
+		.attempt_id = job->attempt_id,
+		.sheet_num = SHEET_NONE,
+		.gpu = -1,
 	};
 	struct finding f;
 	bool is_muted;
@@ -187,8 +194,7 @@ static void on_job_gone(void *ctx, const struct job_track *job)
 {
 	struct look *w = ctx;
 
-	look_note_failure(
-		w, episodes_end_job(&w->d->episodes, &w->moment, job->job_id, "the job ended"));
+	look_note_failure(w, episodes_end_job(&w->d->episodes, &w->moment, job, "the job ended"));
 }
 
 /* ---- GPUs and the host ---- */
@@ -236,7 +242,8 @@ static const struct track *find_victim(struct look *w, const struct proc_event *
 {
 	const struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
 
-	if (!p || !ev->job_id || strcmp(p->job->job_id, ev->job_id) != 0)
+	if (!p || !ev->job_id || strcmp(p->job->job_id, ev->job_id) != 0 ||
+	    p->job->attempt_id != ev->attempt_id)
 		return NULL;
 	return !u64_known(ev->key.start_ticks) || ev->key.start_ticks == p->key.start_ticks ? p
 											    : NULL;
@@ -249,6 +256,7 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 		.kind = OF_PROCESS,
 		.key = victim ? victim->key : ev->key,
 		.job_id = ev->job_id,
+		.attempt_id = ev->attempt_id,
 		.comm = victim ? victim->comm : NULL,
 		.sheet_num = ev->sheet_num,
 		.gpu = -1,
@@ -257,7 +265,7 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 	struct finding f;
 	bool is_muted;
 
-	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, &job) < 0)
+	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
 		look_note_failure(w, -ENOMEM);
 	look_clear_finding(&f);
 	find_oom(ev, victim, &f);

@@ -18,7 +18,7 @@ static void find_jobs(struct look *w)
 
 		past = p->job_id && p->cgroup ? surroundings_find_cgroup(s, p->cgroup) : NULL;
 		if (past && past->job_seen != s->n_ticks)
-			surroundings_set_job(s, past, p->job_id);
+			surroundings_set_job(s, past, p);
 	}
 }
 
@@ -102,6 +102,7 @@ static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 	const struct subject who = { .kind = OF_CGROUP,
 				     .cgroup = c->path,
 				     .job_id = past && past->job_id[0] ? past->job_id : NULL,
+				     .attempt_id = past ? past->attempt_id : 0,
 				     .sheet_num = SHEET_NONE,
 				     .gpu = -1 };
 	struct finding f;

@@ -102,9 +102,10 @@ void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *sna
 }
 
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
-			  const char *job_id)
+			  const struct proc_sample *p)
 {
-	snprintf(past->job_id, sizeof(past->job_id), "%s", job_id);
+	snprintf(past->job_id, sizeof(past->job_id), "%s", p->job_id);
+	past->attempt_id = p->attempt_id;
 	past->job_seen = s->n_ticks;
 }
 

@@ -27,8 +27,9 @@ struct cgroup_past {
 	double stall; /* of its tasks, at the last tick */
 	struct kill_ledger kills;
 	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
-	uint64_t seen, job_seen;     /* at which ticks */
-	size_t at;		     /* in the snapshot of this tick; SIZE_MAX: it is not there */
+	int64_t attempt_id;
+	uint64_t seen, job_seen; /* at which ticks */
+	size_t at;		 /* in the snapshot of this tick; SIZE_MAX: it is not there */
 };
 
 struct gpu_past {
@@ -60,8 +61,9 @@ void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *sna
 
 /* NULL: nothing is remembered of it. Valid until the next tick. */
 struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const char *path);
+/* It is of the job of this process. */
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
-			  const char *job_id);
+			  const struct proc_sample *p);
 
 /* Fills in what the tick says of this one. */
 void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, struct tick *t);

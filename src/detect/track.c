@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/unknown.h"
 
 /* ---- the tables ---- */
@@ -61,28 +62,34 @@ static int make_room(void **items, size_t n, size_t *cap, size_t size)
 
 /* ---- jobs ---- */
 
-/* Another job may have the same hash: then the next number is its own. */
-static uint64_t job_key(const struct tracks *ts, const char *job_id, struct job_track **ret)
+static bool is_job(const struct job_track *job, const char *job_id, int64_t attempt_id)
 {
-	uint64_t key = UINT64_C(0xcbf29ce484222325), i;
+	return job->attempt_id == attempt_id && strcmp(job->job_id, job_id) == 0;
+}
 
-	for (const char *c = job_id; *c; c++)
-		key = (key ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+/* Another job may have the same hash: then the next number is its own. */
+static uint64_t job_key(const struct tracks *ts, const char *job_id, int64_t attempt_id,
+			struct job_track **ret)
+{
+	uint64_t key = hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), i;
+
+	key = hash_bytes(key, job_id, strlen(job_id));
 	for (*ret = NULL; map_get(&ts->by_job, key, &i); key++)
-		if (strcmp(ts->jobs[i]->job_id, job_id) == 0) {
+		if (is_job(ts->jobs[i], job_id, attempt_id)) {
 			*ret = ts->jobs[i];
 			break;
 		}
 	return key;
 }
 
-static struct job_track *new_job(const char *job_id)
+static struct job_track *new_job(const char *job_id, int64_t attempt_id)
 {
 	struct job_track *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
 	job->job_id = strdup(job_id);
+	job->attempt_id = attempt_id;
 	job->usual_cpu_percent = F64_UNKNOWN;
 	job->usual_wall_seconds = F64_UNKNOWN;
 	job->usual_rss_bytes = U64_UNKNOWN;
@@ -92,15 +99,16 @@ static struct job_track *new_job(const char *job_id)
 	return NULL;
 }
 
-int detect_tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret)
+int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
+		      struct job_track **ret)
 {
 	struct job_track *job;
-	uint64_t key = job_key(ts, job_id, &job);
+	uint64_t key = job_key(ts, job_id, attempt_id, &job);
 
 	if (!job) {
 		if (make_room((void **)&ts->jobs, ts->n_jobs, &ts->cap_jobs, sizeof(*ts->jobs)) < 0)
 			return -ENOMEM;
-		job = new_job(job_id);
+		job = new_job(job_id, attempt_id);
 		if (!job || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
 			if (job)
 				free_job(job);
@@ -156,8 +164,8 @@ static int find_job(struct tracks *ts, const struct proc_sample *p, struct track
 			t->without_job = now;
 		return 0;
 	}
-	if (!job || strcmp(job->job_id, p->job_id) != 0)
-		r = detect_tracks_job(ts, p->job_id, &job);
+	if (!job || !is_job(job, p->job_id, p->attempt_id))
+		r = detect_tracks_job(ts, p->job_id, p->attempt_id, &job);
 	if (r < 0)
 		return r;
 	if (job != t->job)
@@ -225,7 +233,8 @@ static void index_jobs(struct tracks *ts)
 
 	map_clear(&ts->by_job);
 	for (size_t i = 0; i < ts->n_jobs; i++) {
-		uint64_t key = job_key(ts, ts->jobs[i]->job_id, &found);
+		const struct job_track *job = ts->jobs[i];
+		uint64_t key = job_key(ts, job->job_id, job->attempt_id, &found);
 
 		map_put(&ts->by_job, key, i); /* there was room for more */
 	}

@@ -35,8 +35,10 @@ struct told {
 	enum severity worst;
 };
 
+/* One attempt: jobs of two users may have one name. */
 struct job_track {
 	char *job_id;
+	int64_t attempt_id;   /* as the samples have it */
 	uint64_t seen_tick;   /* it runs, or has processes */
 	uint64_t n_tracks;    /* processes that were its own, and are there */
 	uint64_t n_processes; /* at this tick */
@@ -63,7 +65,7 @@ struct track {
 	uint64_t seen_tick;
 	struct job_track *job; /* the last it belonged to; never NULL */
 	char comm[COMM_BYTES];
-	int sheet_num;
+	int sheet_num; /* while it has a job, and of the last it had */
 	pid_t ppid;
 	uint32_t active;  /* a bit for each type of anomaly that lasts */
 	uint32_t muted;	  /* those that are counted elsewhere */
@@ -116,7 +118,8 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 			 const struct proc_sample *p, double now, double before, size_t *ret);
 
 /* The job, made where it is new. -ENOMEM. */
-int detect_tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret);
+int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
+		      struct job_track **ret);
 
 /* The one with this pid; NULL: it is not followed. */
 struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid);

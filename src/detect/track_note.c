@@ -71,6 +71,7 @@ void detect_track_begin(struct track *t, const struct proc_sample *p, double now
 		.in_state = now,
 		.without_job = F64_UNKNOWN,
 		.state = p->state,
+		.sheet_num = SHEET_NONE,
 		.cpu_ns = U64_UNKNOWN,
 		.moved_bytes = U64_UNKNOWN,
 		.faults = U64_UNKNOWN,
@@ -165,7 +166,8 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 
 	memcpy(t->comm, p->comm, sizeof(t->comm));
 	t->ppid = p->ppid;
-	t->sheet_num = p->sheet_num;
+	if (p->job_id)
+		t->sheet_num = p->sheet_num;
 	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = 0;
 	note_state(t, p, now);
 	note_progress(t, p, now, before);

@@ -84,6 +84,16 @@ const char *episode_change_name(enum episode_change change)
 	return change_names[change];
 }
 
+int episode_change_from_name(const char *name, enum episode_change *ret)
+{
+	int i = find_name(change_names, ARRAY_SIZE(change_names), name);
+
+	if (i < 0)
+		return i;
+	*ret = (enum episode_change)i;
+	return 0;
+}
+
 /* ---- nothing known yet ---- */
 
 void anomaly_init(struct anomaly *a)

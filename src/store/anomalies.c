@@ -6,6 +6,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "store/anomaly_changes.h"
 #include "store/damage.h"
 #include "store/failure.h"
 #include "store/query.h"
@@ -119,8 +120,8 @@ static int put_pattern(struct store *store, const struct episode *e, const char 
 	return query_run(&jobs, err);
 }
 
-static int put(struct store *store, int64_t attempt_id, const char *job_id,
-	       const struct anomaly_cells *cells, struct err *err)
+static int put(struct store *store, int64_t attempt_id, const struct anomaly_cells *cells,
+	       struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_PUT_ANOMALY, &q, err);
@@ -128,9 +129,42 @@ static int put(struct store *store, int64_t attempt_id, const char *job_id,
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, attempt_id);
-	query_bind_text(&q, job_id);
 	query_bind_columns(&q, &anomaly_columns, cells);
 	return query_run(&q, err);
+}
+
+/* The row is the other's: what it has of its beginning stays. */
+static void join_known(struct anomaly_cells *c, const struct known_anomaly *known)
+{
+	c->episode = known->name;
+	c->began_wall_ns = known->began_wall_ns;
+	c->full_from_wall_ns = c->full_until_wall_ns = U64_UNKNOWN;
+	c->first_value = F64_UNKNOWN;
+	c->host = NULL;
+}
+
+/* It is told once: of what another has begun only that it got worse, and that it is over. */
+static int put_change(struct store *store, int64_t attempt_id, const struct episode *e,
+		      enum episode_change change, struct anomaly_cells *cells, struct err *err)
+{
+	struct known_anomaly known;
+	bool is_worse;
+	int r = anomaly_find_known(store, attempt_id, e, &known, err);
+
+	if (r < 0)
+		return r;
+	is_worse = known.id == 0 || !known.is_shared || e->worst.severity > known.severity;
+	if (known.is_shared)
+		join_known(cells, &known);
+	r = is_worse ? put(store, attempt_id, cells, err)
+		     : anomaly_share_end(store, &known, e, err);
+	if (r == 0 && change == EPISODE_BEGAN && known.id == 0)
+		r = put_pattern(store, e, cells->pattern, err);
+	if (r < 0 || (known.is_shared && !is_worse && change != EPISODE_CLEARED))
+		return r;
+	if (known.is_shared && change == EPISODE_BEGAN)
+		change = EPISODE_ESCALATED;
+	return anomaly_add_change(store, cells->episode, e, change, err);
 }
 
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
@@ -158,9 +192,7 @@ int store_write_anomaly(struct store *store, int64_t attempt_id, const struct ep
 	cells.pattern = pattern;
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = put(store, attempt_id, e->worst.job_id, &cells, err);
-	if (r == 0 && change == EPISODE_BEGAN)
-		r = put_pattern(store, e, pattern, err);
+		r = put_change(store, attempt_id, e, change, &cells, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
@@ -204,6 +236,7 @@ struct course {
 	int64_t lasting_ns; /* 0: whenever they ended */
 	int64_t job;	    /* 0: any */
 	int attempt_num;
+	bool with_changes;
 };
 
 static void page_release(struct page *page)
@@ -324,9 +357,15 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 	course->after_id = cells.id;
 	course->after_ns = query_as_i64(cells.began_wall_ns);
 	r = read_cells(q->store, &cells, job_id, &row->episode, err);
-	if (r > 0)
-		end_with_attempt(&row->episode, attempt_ended);
-	page->n += r > 0;
+	if (r <= 0)
+		return r;
+	end_with_attempt(&row->episode, attempt_ended);
+	row->changes = NULL;
+	row->n_changes = 0;
+	if (course->with_changes)
+		r = anomaly_read_changes(q->store, cells.id, &page->arena, &row->changes,
+					 &row->n_changes, err);
+	page->n++;
 	return r < 0 ? r : 0;
 }
 
@@ -384,6 +423,7 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 		.after_id = INT64_MAX,
 		.until_ns = filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX,
 		.attempt_num = filter->attempt_num,
+		.with_changes = filter->with_changes,
 		.lasting_ns = query_as_i64(filter->lasting_wall_ns),
 	};
 	int r = find_job(store, filter->job_id, &course.job, err);

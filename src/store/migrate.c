@@ -59,6 +59,9 @@
  *    their ids behind as well (last_tick). An attempt of a submitted job says which submission
  *    it is of: no clock can tell.
  *
+ * 5: What was told of an anomaly, and when: its own row has only how it was last. A few for each
+ *    (anomaly_changes.h); those of before have none.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -293,6 +296,12 @@ static const char *const migrations[] = {
 	"ALTER TABLE processes ADD COLUMN syscalls TEXT;"
 	"CREATE INDEX runs_by_command ON runs (class_command, ended_wall_ns);"
 	"CREATE INDEX runs_by_end ON runs (ended_wall_ns);",
+
+	"CREATE TABLE anomaly_changes (id INTEGER PRIMARY KEY,"
+	" anomaly INTEGER NOT NULL REFERENCES anomalies ON DELETE CASCADE,"
+	" change TEXT NOT NULL, wall_ns INTEGER, severity TEXT NOT NULL, value REAL,"
+	" description TEXT);"
+	"CREATE INDEX anomaly_changes_by_anomaly ON anomaly_changes (anomaly, wall_ns);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -5,6 +5,7 @@
 #include "base/macros.h"
 #include "store/learned_columns.h"
 #include "store/anomalies.h"
+#include "store/anomaly_changes.h"
 #include "store/tables.h"
 
 /* Columns of a statement, and what stands before their names where it must: "s.". */
@@ -198,14 +199,40 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" EXCEPT SELECT attempt, @names FROM unknowns WHERE attempt = ?1",
 		{ { "", &unknown_columns } },
 	},
-	/* Of the attempt ?1, or where that is 0 of the last one of the job ?2. Evidence is noted when it
-	 * begins; what is written later has none. */
+	/* Evidence is noted when it begins; what is written later has none. */
 	[STATEMENT_PUT_ANOMALY] = {
-		"INSERT INTO anomalies (attempt, @names) VALUES (coalesce(nullif(?1, 0),"
-		" (SELECT max(a.id) FROM attempts a JOIN jobs ON jobs.id = a.job"
-		" WHERE jobs.job_id = ?2)), @values)"
-		" ON CONFLICT (episode) DO UPDATE SET @merged",
+		"INSERT INTO anomalies (attempt, @names) VALUES (nullif(?, 0), @values)"
+		" ON CONFLICT (episode) DO UPDATE SET @merged, before_value = excluded.before_value,"
+		" after_value = excluded.after_value, seconds_to_limit = excluded.seconds_to_limit",
 		{ { "", &anomaly_columns } },
+	},
+	/* ?1: its name. ?2, ?3: those of the same fault are from here to there. ?4: the attempt, or 0.
+	 * ?5, ?6: from when to when it lasted. */
+	[STATEMENT_FIND_KNOWN_ANOMALY] = {
+		"SELECT id, episode, began_wall_ns, severity FROM anomalies"
+		" WHERE episode >= ?2 AND episode < ?3 AND (episode = ?1"
+		" OR (attempt IS nullif(?4, 0) AND began_wall_ns <= ?6"
+		" AND (ended_wall_ns IS NULL OR ended_wall_ns > ?5)))"
+		" ORDER BY episode = ?1 DESC, began_wall_ns DESC LIMIT 1",
+	},
+	[STATEMENT_SHARE_ANOMALY_END] = {
+		"UPDATE anomalies SET ended_wall_ns = max(?2, coalesce(ended_wall_ns, 0)),"
+		" why_cleared = ?3 WHERE id = ?1",
+	},
+	[STATEMENT_ADD_ANOMALY_CHANGE] = {
+		"INSERT INTO anomaly_changes (anomaly, @names)"
+		" WITH of (episode) AS (VALUES (?1))"
+		" SELECT n.id, @values FROM of CROSS JOIN anomalies n ON n.episode = of.episode"
+		" WHERE (SELECT count(*) FROM anomaly_changes c WHERE c.anomaly = n.id) < ?7",
+		{ { "", &anomaly_change_columns } },
+	},
+	[STATEMENT_DROP_ANOMALY_CLEARED] = {
+		"DELETE FROM anomaly_changes WHERE change = 'cleared'"
+		" AND anomaly = (SELECT id FROM anomalies WHERE episode = ?)",
+	},
+	[STATEMENT_READ_ANOMALY_CHANGES] = {
+		"SELECT @names FROM anomaly_changes WHERE anomaly = ? ORDER BY wall_ns, id",
+		{ { "", &anomaly_change_columns } },
 	},
 	[STATEMENT_SET_EVIDENCE] = {
 		"UPDATE anomalies SET evidence = ?2 WHERE episode = ?1",

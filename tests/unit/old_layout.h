@@ -11,6 +11,7 @@ static const struct {
 	int from;
 	const char *sql;
 } steps_back[] = {
+	{ 5, "DROP TABLE anomaly_changes" },
 	{ 4, "DROP INDEX anomalies_by_end" },
 	{ 4, "ALTER TABLE processes DROP COLUMN is_raised" },
 	{ 4, "DROP INDEX attempts_by_submission" },
