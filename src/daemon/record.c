@@ -756,6 +756,8 @@ static void store_last_ticks(struct run *run)
 		add_count_note(run->attempt, run->backlog.n_lost, "history",
 			       "ticks could not be stored");
 	add_count_note(run->attempt, run->unsaved.n_lost, "anomalies", "could not be stored");
+	add_count_note(run->attempt, detect_count_left_out(run->detect), "anomalies",
+		       "processes or anomalies were more than there was room for");
 	add_count_note(run->attempt, run->n_lines_missing, "log of snapshots",
 		       "snapshots could not be written to it");
 }

@@ -49,6 +49,7 @@ static void write_life(struct json *j, const struct service *s)
 	json_key_u64(j, "signals_unlisted", s->signals.n_unlisted);
 	json_key_u64(j, "syscalls_lost", s->syscalls.n_lost);
 	json_key_u64(j, "anomalies_lost", s->unsaved.n_lost);
+	json_key_u64(j, "anomalies_left_out", detect_count_left_out(s->detect));
 	service_write_orphans(j, s);
 }
 

@@ -109,7 +109,7 @@ static void look(struct look *w, const struct detect_news *news)
 
 	surroundings_begin(&d->surroundings, &d->config, &w->tick);
 	if (d->scope & DETECT_JOBS)
-		look_at_kills(w, news);
+		look_at_events(w, news);
 	if (d->scope & DETECT_JOBS)
 		look_at_jobs(w, news);
 	if (d->scope & DETECT_HOST)

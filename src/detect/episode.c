@@ -143,6 +143,15 @@ static const char *unit_of(const struct running *r, const struct finding *f)
 	return f->unit ? f->unit : r->check->unit;
 }
 
+/* In the unit of the episode; NaN. */
+static double value_in_unit(const struct running *r, const struct finding *f)
+{
+	if (strcmp(unit_of(r, f), r->e.unit) == 0)
+		return f->value;
+	return f->other_unit && strcmp(f->other_unit, r->e.unit) == 0 ? f->other_value
+								      : F64_UNKNOWN;
+}
+
 /* In another unit than before the values of before say nothing. */
 static void take_unit(struct running *r, const struct finding *f)
 {
@@ -259,7 +268,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 {
 	enum severity before = r->e.worst.severity;
 
-	r->e.count += r->was_clear;
+	r->e.count += r->was_clear || r->check->is_moment;
 	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
 	if (is_worse(r, f))
@@ -330,17 +339,16 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		r->noted = m->now;
 	if (!r && f->stand == STAND_OVER) {
 		*ret_muted = has_told_enough(told, f->severity, m->now);
-		if (*ret_muted)
+		if (*ret_muted && !check->is_moment)
 			count_with_last(es, check->type, who);
-		else
+		else if (!*ret_muted)
 			ret = begin(es, m, check, who, hash, f);
 	} else if (r && f->stand == STAND_OVER) {
 		ret = go_on(es, r, m, f);
 	} else if (r && f->stand == STAND_CLEAR) {
-		ret = be_clear(es, r, m,
-			       strcmp(unit_of(r, f), r->e.unit) == 0 ? f->value : F64_UNKNOWN);
-	} else if (r && f->stand == STAND_BETWEEN) {
-		r->clear_since = F64_UNKNOWN;
+		ret = be_clear(es, r, m, value_in_unit(r, f));
+	} else if (r && !(check->is_moment && f->stand == STAND_UNKNOWN)) {
+		r->clear_since = F64_UNKNOWN; /* nobody knows that it was clear without a break */
 	}
 	if (ret < 0)
 		return ret;
@@ -349,11 +357,14 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 }
 
 int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
-		 const struct subject *who, const char *why)
+		 const struct subject *who, uint64_t wall_ns, const char *why)
 {
 	struct running *r = find(es, hash_subject(type, who, m->snap->boot_id));
+	int ret = r ? end(es, r, m, F64_UNKNOWN, why) : 0;
 
-	return r ? end(es, r, m, F64_UNKNOWN, why) : 0;
+	if (r)
+		r->e.ended_wall_ns = wall_ns;
+	return ret;
 }
 
 static bool is_of_job(const struct running *r, const struct job_track *job)

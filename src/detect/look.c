@@ -17,7 +17,8 @@ void look_clear_finding(struct finding *f)
 	f->stand = STAND_UNKNOWN;
 	f->severity = SEVERITY_LOW;
 	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
-	f->unit = NULL;
+	f->other_value = F64_UNKNOWN;
+	f->unit = f->other_unit = NULL;
 	f->text[0] = '\0';
 }
 
@@ -124,6 +125,7 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 	ts->tick++;
 	ts->n_left_out = 0;
 	for (size_t i = 0; i < ts->n_jobs; i++) {
+		ts->jobs[i]->n_zombies_before = ts->jobs[i]->n_zombies;
 		ts->jobs[i]->n_processes = ts->jobs[i]->n_zombies = 0;
 		ts->jobs[i]->cpu_percent = 0;
 	}
@@ -143,15 +145,20 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 	}
 }
 
-static void check_job(struct look *w, const struct check *check, struct job_track *job)
+static struct subject subject_of_job(const struct job_track *job)
 {
-	const struct subject who = {
+	return (struct subject){
 		.kind = OF_JOB,
 		.job_id = job->job_id,
 		.attempt_id = job->attempt_id,
 		.sheet_num = SHEET_NONE,
 		.gpu = -1,
 	};
+}
+
+static void check_job(struct look *w, const struct check *check, struct job_track *job)
+{
+	const struct subject who = subject_of_job(job);
 	struct finding f;
 	bool is_muted;
 
@@ -171,6 +178,8 @@ static void check_jobs(struct look *w)
 		for (size_t k = 0; k < n_checks; k++)
 			if (checks[k].of_job)
 				check_job(w, &checks[k], job);
+		if (job->active & 1u << ANOMALY_PROCESS_EXPLOSION)
+			continue; /* how many there were before it is not to be forgotten */
 		two_ago_add(&job->processes, w->tick.now, (double)job->n_processes,
 			    w->d->config.memory_spike_window_seconds);
 	}
@@ -187,7 +196,7 @@ static void on_track_gone(void *ctx, const struct track *p)
 		if (p->active & 1u << type)
 			look_note_failure(w, episodes_end(&w->d->episodes, &w->moment,
 							  (enum anomaly_type)type, &who,
-							  "the process ended"));
+							  p->missed_wall_ns, "the process ended"));
 }
 
 static void on_job_gone(void *ctx, const struct job_track *job)
@@ -249,6 +258,18 @@ static const struct track *find_victim(struct look *w, const struct proc_event *
 											    : NULL;
 }
 
+/* None of them is lost: those that are not told one by one are one episode of the job. */
+static void note_more_kills(struct look *w, struct job_track *job, const struct proc_event *ev)
+{
+	const struct subject who = subject_of_job(job);
+	struct finding f;
+	bool is_muted;
+
+	look_clear_finding(&f);
+	find_more_kills(++job->n_more_kills, ev, &f);
+	look_note(w, &check_oom_event, &who, &f, NULL, &is_muted);
+}
+
 static void note_kill(struct look *w, const struct proc_event *ev)
 {
 	const struct track *victim = find_victim(w, ev);
@@ -271,6 +292,8 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 	find_oom(ev, victim, &f);
 	look_note(w, &check_oom_event, &who, &f, job ? &job->told[ANOMALY_OOM_KILL] : NULL,
 		  &is_muted);
+	if (is_muted)
+		note_more_kills(w, job, ev);
 }
 
 static uint64_t count_kills(const struct detect_news *news)
@@ -282,23 +305,43 @@ static uint64_t count_kills(const struct detect_news *news)
 	return n;
 }
 
-void look_at_kills(struct look *w, const struct detect_news *news)
+/* Who is known to have ended is not waited for. */
+static void note_death(struct look *w, const struct proc_event *ev)
 {
-	for (size_t i = 0; i < news->n_events; i++)
-		if (news->events[i].type == EVENT_OOM)
-			note_kill(w, &news->events[i]);
+	struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
+
+	if (p && p->key.start_ticks == ev->key.start_ticks)
+		p->is_dead = true;
 }
 
-/* Those of cgroups are among the host's. */
+void look_at_events(struct look *w, const struct detect_news *news)
+{
+	for (size_t i = 0; i < news->n_events; i++) {
+		const struct proc_event *ev = &news->events[i];
+
+		if (ev->type == EVENT_OOM)
+			note_kill(w, ev);
+		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
+			note_death(w, ev);
+	}
+}
+
+/*
+ * Each is in the count of the host. It is known by its event, or by the count of a cgroup that no
+ * event explains: so that comes first, and the host's waits for a tick more. The last known count
+ * is kept whatever happens in between: it only rises.
+ */
 static void settle_kills(struct look *w, const struct detect_news *news)
 {
 	struct surroundings *s = &w->d->surroundings;
-	uint64_t n = s->has_before
-			     ? u64_delta(w->snap->system.oom_kills_total, s->before.oom_kills_total)
-			     : U64_UNKNOWN;
+	uint64_t total = w->snap->system.oom_kills_total, n = u64_delta(total, s->host_kills);
+	double step = f64_known(w->tick.step) ? w->tick.step : 0;
 
-	w->tick.host_kills = kills_settle(&s->kills, n, count_kills(news) + w->n_cgroup_kills,
-					  w->tick.now, w->tick.step);
+	if (u64_known(total))
+		s->host_kills = total;
+	w->tick.host_kills =
+		kills_settle(&s->kills, n, count_kills(news) + w->n_cgroup_kills, w->tick.now,
+			     w->tick.step, KILLS_EVENT_LATE_SECONDS + step);
 }
 
 /* ---- all of it ---- */
@@ -318,7 +361,7 @@ void look_at_jobs(struct look *w, const struct detect_news *news)
 	check_all_processes(w);
 	check_jobs(w);
 	look_at_cgroups(w, news);
-	detect_tracks_sweep(&d->tracks, on_track_gone, on_job_gone, w);
+	detect_tracks_sweep(&d->tracks, w->snap->wall_ns, on_track_gone, on_job_gone, w);
 }
 
 void look_at_host(struct look *w, const struct detect_news *news)

@@ -90,6 +90,7 @@ static struct job_track *new_job(const char *job_id, int64_t attempt_id)
 		return NULL;
 	job->job_id = strdup(job_id);
 	job->attempt_id = attempt_id;
+	job->n_zombies_before = U64_UNKNOWN;
 	job->usual_cpu_percent = F64_UNKNOWN;
 	job->usual_wall_seconds = F64_UNKNOWN;
 	job->usual_rss_bytes = U64_UNKNOWN;
@@ -190,8 +191,10 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	t = detect_tracks_by_pid(ts, p->key.pid);
 	if (t && t->seen_tick == ts->tick)
 		return 0; /* a pid stands in a snapshot once, unless the record is damaged */
-	if (t && t->key.start_ticks != p->key.start_ticks)
+	if (t && t->key.start_ticks != p->key.start_ticks) {
+		t->is_dead = true;
 		t = NULL;
+	}
 	if (!t && !p->job_id)
 		return 0;
 	if (!t)
@@ -199,6 +202,7 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	if (r < 0 || !t)
 		return r;
 	t->seen_tick = ts->tick;
+	t->missed_wall_ns = 0;
 	r = find_job(ts, p, t, now);
 	if (r == 0)
 		r = detect_track_note(t, config, p, now, before);
@@ -240,6 +244,7 @@ static void index_jobs(struct tracks *ts)
 	}
 }
 
+/* What is of the job itself is over with it, though some that were its own may be left. */
 static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 {
 	size_t n = 0;
@@ -247,12 +252,12 @@ static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 	for (size_t i = 0; i < ts->n_jobs; i++) {
 		struct job_track *job = ts->jobs[i];
 
-		if (job->seen_tick == ts->tick || job->n_tracks > 0) {
+		if (job->seen_tick != ts->tick)
+			job_gone(ctx, job);
+		if (job->seen_tick == ts->tick || job->n_tracks > 0)
 			ts->jobs[n++] = job;
-			continue;
-		}
-		job_gone(ctx, job);
-		free_job(job);
+		else
+			free_job(job);
 	}
 	if (n == ts->n_jobs)
 		return;
@@ -260,12 +265,25 @@ static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 	index_jobs(ts);
 }
 
-void detect_tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx)
+/* One of which nothing is known yet is not worth waiting for. */
+static bool may_come_back(const struct tracks *ts, const struct track *t)
+{
+	return !t->is_dead && t->trail && ts->tick - t->seen_tick <= TRACK_GRACE_TICKS;
+}
+
+void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,
+			 job_gone_fn *job_gone, void *ctx)
 {
 	for (size_t i = ts->n; i > 0; i--) {
-		if (ts->items[i - 1].seen_tick == ts->tick)
+		struct track *t = &ts->items[i - 1];
+
+		if (t->seen_tick == ts->tick)
 			continue;
-		gone(ctx, &ts->items[i - 1]);
+		if (t->missed_wall_ns == 0)
+			t->missed_wall_ns = wall_ns;
+		if (may_come_back(ts, t))
+			continue;
+		gone(ctx, t);
 		remove_track(ts, i - 1);
 	}
 	sweep_jobs(ts, job_gone, ctx);
