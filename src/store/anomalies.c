@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/anomaly_changes.h"
+#include "store/anomaly_patterns.h"
 #include "store/damage.h"
 #include "store/failure.h"
 #include "store/query.h"
@@ -88,38 +89,6 @@ static void to_cells(const struct episode *e, struct anomaly_cells *c)
 	};
 }
 
-/* "memory_leak:python3": what it is, and of which program. */
-static void write_pattern(const struct episode *e, char *pattern, size_t size)
-{
-	snprintf(pattern, size, "%s%s%s", anomaly_type_name(e->worst.type), e->comm[0] ? ":" : "",
-		 e->comm);
-}
-
-static int put_pattern(struct store *store, const struct episode *e, const char *pattern,
-		       struct err *err)
-{
-	CLEANUP(query_close) struct query put = QUERY_INIT;
-	CLEANUP(query_close) struct query jobs = QUERY_INIT;
-	char tags[96];
-	int r = query_open(store, STATEMENT_COUNT_PATTERN, &put, err);
-
-	if (r < 0)
-		return r;
-	snprintf(tags, sizeof(tags), "resource\nanomaly\n%s\n%s", anomaly_type_name(e->worst.type),
-		 severity_name(e->worst.severity));
-	query_bind_text(&put, pattern);
-	query_bind_text(&put, tags);
-	query_bind_text(&put, e->worst.text);
-	query_bind_i64(&put, (int64_t)e->began_wall_ns);
-	r = query_run(&put, err);
-	if (r == 0)
-		r = query_open(store, STATEMENT_SET_PATTERN_JOBS, &jobs, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&jobs, pattern);
-	return query_run(&jobs, err);
-}
-
 static int put(struct store *store, int64_t attempt_id, const struct anomaly_cells *cells,
 	       struct err *err)
 {
@@ -159,7 +128,7 @@ static int put_change(struct store *store, int64_t attempt_id, const struct epis
 	r = is_worse ? put(store, attempt_id, cells, err)
 		     : anomaly_share_end(store, &known, e, err);
 	if (r == 0 && change == EPISODE_BEGAN && known.id == 0)
-		r = put_pattern(store, e, cells->pattern, err);
+		r = anomaly_count_pattern(store, attempt_id, e, cells->pattern, err);
 	if (r < 0 || (known.is_shared && !is_worse && change != EPISODE_CLEARED))
 		return r;
 	if (known.is_shared && change == EPISODE_BEGAN)
@@ -173,7 +142,7 @@ int store_write_anomaly(struct store *store, int64_t attempt_id, const struct ep
 	CLEANUP(buf_release) struct buf host = BUF_INIT;
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	char pattern[64 + COMM_BYTES];
+	char pattern[PATTERN_NAME_BYTES];
 	struct anomaly_cells cells;
 	struct json j;
 	int r;
@@ -186,7 +155,7 @@ int store_write_anomaly(struct store *store, int64_t attempt_id, const struct ep
 		anomaly_evidence_write_json(&j, e->evidence);
 	if (buf_error(&host) < 0 || buf_error(&evidence) < 0)
 		return store_no_memory(store, err);
-	write_pattern(e, pattern, sizeof(pattern));
+	anomaly_pattern_name(e, pattern);
 	cells.host = host.data;
 	cells.evidence = e->evidence ? evidence.data : NULL;
 	cells.pattern = pattern;

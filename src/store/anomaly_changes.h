@@ -19,8 +19,9 @@
 
 extern const struct columns anomaly_change_columns;
 
-#define ANOMALY_MAX_CHANGES 16 /* of one episode: it begins, gets worse three times, and is over \
-				*/
+#define ANOMALY_MAX_CHANGES                                                  \
+	16 /* of one episode: it begins, gets worse three times, and is over \
+	    */
 
 /* The row that is there already; id 0: none is. */
 struct known_anomaly {

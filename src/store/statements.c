@@ -245,14 +245,20 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" tags = excluded.tags, description = excluded.description,"
 		" last_wall_ns = max(last_wall_ns, excluded.last_wall_ns)",
 	},
-	/* The last so many; no id of a job has a comma. */
+	/* The name of the job of the attempt ?2, and those it was seen in; none has a line feed. */
+	[STATEMENT_READ_PATTERN_JOBS] = {
+		"SELECT jobs.job_id, p.jobs FROM patterns p CROSS JOIN attempts a ON a.id = ?2"
+		" CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE p.type = 'RESOURCE_ANOMALY' AND p.name = ?1",
+	},
+	/* Whether an episode other than ?3 is of the job of the attempt ?2. */
+	[STATEMENT_HAS_PATTERN_JOB] = {
+		"SELECT 1 FROM anomalies n CROSS JOIN attempts a ON a.id = n.attempt"
+		" WHERE n.pattern = ?1 AND n.episode <> ?3"
+		" AND a.job = (SELECT job FROM attempts WHERE id = ?2) LIMIT 1",
+	},
 	[STATEMENT_SET_PATTERN_JOBS] = {
-		"UPDATE patterns SET n_jobs = (SELECT count(DISTINCT a.job) FROM anomalies n"
-		" JOIN attempts a ON a.id = n.attempt WHERE n.pattern = ?1),"
-		" jobs = (SELECT group_concat(job_id, char(10)) FROM"
-		" (SELECT jobs.job_id FROM anomalies n CROSS JOIN attempts a ON a.id = n.attempt"
-		" CROSS JOIN jobs ON jobs.id = a.job WHERE n.pattern = ?1"
-		" GROUP BY jobs.id ORDER BY max(n.id) DESC LIMIT 50))"
+		"UPDATE patterns SET jobs = ?2, n_jobs = coalesce(n_jobs, 0) + ?3"
 		" WHERE type = 'RESOURCE_ANOMALY' AND name = ?1",
 	},
 

@@ -343,6 +343,37 @@ static void test_patterns(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT last_wall_ns - first_wall_ns FROM patterns"),
 			 SECOND);
 	assert_string_equal(raw_text(f->db, "SELECT jobs FROM patterns", text), "b\na");
+	raw_sql(f->db, "DELETE FROM anomalies"); /* as retention does */
+	make_episode(&e, 3, START + 2 * SECOND);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	assert_string_equal(raw_text(f->db, "SELECT jobs FROM patterns", text), "a\nb");
+	assert_int_equal(raw_sql(f->db, "SELECT n_jobs FROM patterns"), 2);
+}
+
+/* More than there is room to name. */
+static void test_a_pattern_of_many_jobs(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	int64_t first = 0;
+	char name[32];
+	struct episode e;
+
+	for (int i = 0; i < 60; i++) {
+		struct attempt a;
+
+		snprintf(name, sizeof(name), "job-%d", i);
+		a = must_begin(store, name);
+		first = i == 0 ? a.id : first;
+		make_episode(&e, 100 + i, START + (uint64_t)i * SECOND);
+		put(store, a.id, &e, EPISODE_BEGAN);
+	}
+	make_episode(&e, 99, START + 99 * SECOND); /* the first again, whose name was pushed out */
+	put(store, first, &e, EPISODE_BEGAN);
+	assert_int_equal(raw_sql(f->db, "SELECT n_jobs FROM patterns"), 60);
+	assert_int_equal(raw_sql(f->db, "SELECT length(jobs) - length(replace(jobs, char(10), ''))"
+					" FROM patterns"),
+			 49);
 }
 
 static void test_one_without_an_end_ends_with_its_attempt(void **state)
@@ -444,6 +475,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_new_daemon_ends_those_of_the_host,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_patterns, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_pattern_of_many_jobs, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_without_an_end_ends_with_its_attempt,
 						fixture_setup, fixture_teardown),
 	};
