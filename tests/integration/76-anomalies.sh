@@ -92,8 +92,7 @@ like "events have it when it began, when it got worse and when it was over" \
 	"$(grep '"anomaly_type":"memory_leak"' <<<"$stdout" | grep -o '"event":"monitor.anomaly","change":"[a-z]*"' | grep -o '[a-z]*"$' | tr '\n' ' ')" \
 	'^began" (escalated" )*cleared" $'
 json "each as it was told then" "[$(grep '"anomaly_type":"memory_leak"' <<<"$stdout" | paste -sd,)]" \
-	'len({e["severity"] for e in d if e["change"] != "cleared"}) == len([e for e in d if e["change"] != "cleared"])
-	and all(e["ended"] is None for e in d if e["change"] != "cleared")'
+	'len({e["severity"] for e in d if e["change"] != "cleared"}) == len([e for e in d if e["change"] != "cleared"]) and all(e["ended"] is None for e in d if e["change"] != "cleared")'
 json "in the order of time" "$(paste -sd, <<<"$stdout" | sed 's/.*/[&]/')" \
 	'(lambda t: t == sorted(t))([e.get("changed", e["timestamp"]) for e in d])'
 run "$PROCTOR" events --job alone-leak
