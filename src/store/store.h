@@ -312,8 +312,8 @@ int store_list_phases(struct store *store, const struct event_filter *filter,
 /*
  * An episode as it is now: added when it begins, changed when it escalates and when it clears.
  * attempt_id 0: of none. Evidence that was written once stays where e has none. What another
- * has begun and that lasts stays one row (anomaly_changes.h). One that began is also counted as a pattern,
- * RESOURCE_ANOMALY.
+ * has begun and that lasts stays one row (anomaly_changes.h). One that began is also counted as a
+ * pattern, RESOURCE_ANOMALY.
  */
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
 			enum episode_change change, struct err *err);
