@@ -190,6 +190,11 @@ static int add_phases(struct feed *feed, struct err *err)
 
 /* ---- anomalies ---- */
 
+static int severity_of(const struct told *told)
+{
+	return (int)(told->moment ? told->moment->severity : told->episode->worst.severity);
+}
+
 static int add_anomalies(struct feed *feed, struct err *err)
 {
 	CLEANUP(told_list_release) struct told_list list = { 0 };
@@ -203,7 +208,7 @@ static int add_anomalies(struct feed *feed, struct err *err)
 		bool can_come_again = told->change == EPISODE_ESCALATED;
 		uint64_t id = identity((int64_t)hash_bytes(HASH_INIT, name, strlen(name)),
 				       200 + (int)told->change,
-				       can_come_again ? (int)told->episode->worst.severity : 0, 0);
+				       can_come_again ? severity_of(told) : 0, 0);
 
 		if (is_to_be_told(feed, id, told->wall_ns))
 			feed_lines_add_anomaly(&feed->lines, told);

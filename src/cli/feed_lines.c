@@ -202,8 +202,13 @@ void feed_lines_add_phase(struct feed_lines *lines, const struct phase_row *row,
 static void write_anomaly(struct buf *out, const struct told *told, bool json)
 {
 	CLEANUP(buf_release) struct buf details = BUF_INIT;
-	const struct anomaly *a = &told->episode->worst;
-	struct columns_of_line line = {
+	struct episode shown;
+	const struct anomaly *a = &shown.worst;
+	struct columns_of_line line;
+	struct json j;
+
+	told_episode(told, &shown);
+	line = (struct columns_of_line){
 		.wall_ns = told->wall_ns,
 		.attempt_num = told->attempt_num,
 		.sheet_num = a->sheet_num,
@@ -212,11 +217,9 @@ static void write_anomaly(struct buf *out, const struct told *told, bool json)
 		.status = { -1, -1 },
 		.job_id = a->job_id ? a->job_id : "-",
 	};
-	struct json j;
-
 	if (json) {
 		json_init(&j, out);
-		episode_write_event(&j, told->episode, told->change, told->wall_ns);
+		episode_write_event(&j, &shown, told->change, told->wall_ns);
 		buf_add_char(out, '\n');
 		return;
 	}

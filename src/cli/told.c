@@ -1,6 +1,7 @@
 #include "cli/told.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/unknown.h"
@@ -39,8 +40,8 @@ static int add(struct reading *in, const struct told *told)
 }
 
 /*
- * While it lasts it is only written when it begins and when it gets worse, with the worst so far.
- * When it is over its worst may be later than that: then nobody can tell.
+ * Of a record that has only how it was last: while it lasts that was written when it began or got
+ * worse. When it is over its worst may be later than that: then nobody can tell.
  */
 static bool has_escalated(const struct episode *e)
 {
@@ -48,28 +49,72 @@ static bool has_escalated(const struct episode *e)
 	       e->peak_wall_ns > e->began_wall_ns;
 }
 
+static int add_change(struct reading *in, struct told told, enum episode_change change,
+		      uint64_t wall_ns)
+{
+	told.change = change;
+	told.wall_ns = wall_ns;
+	return add(in, &told);
+}
+
+static int add_by_row(struct reading *in, const struct told *told)
+{
+	const struct episode *e = told->episode;
+	int r = add_change(in, *told, EPISODE_BEGAN, e->began_wall_ns);
+
+	if (r == 0 && has_escalated(e))
+		r = add_change(in, *told, EPISODE_ESCALATED, e->peak_wall_ns);
+	return r;
+}
+
+/* Whether the end is among them. */
+static int add_noted(struct reading *in, const struct told *told, const struct anomaly_row *row)
+{
+	struct episode_moment *moments = arena_memdup(&in->list->arena, row->changes,
+						      row->n_changes * sizeof(*row->changes));
+	bool has_end = false;
+	int r = moments ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < row->n_changes; i++) {
+		struct told noted = *told;
+
+		noted.moment = &moments[i];
+		has_end |= moments[i].change == EPISODE_CLEARED;
+		r = add_change(in, noted, moments[i].change, moments[i].wall_ns);
+	}
+	return r < 0 ? r : has_end;
+}
+
 static int on_anomaly(void *ctx, const struct anomaly_row *row)
 {
 	struct reading *in = ctx;
 	struct episode *e = arena_alloc(&in->list->arena, sizeof(*e));
-	struct told told = { .change = EPISODE_BEGAN, .attempt_num = row->attempt_num };
+	struct told told = { .attempt_num = row->attempt_num, .episode = e };
 	int r;
 
 	if (!e || episode_keep(e, &row->episode, &in->list->arena) < 0)
 		return -ENOMEM;
-	told.episode = e;
-	told.wall_ns = e->began_wall_ns;
-	r = add(in, &told);
-	if (r == 0 && has_escalated(e)) {
-		told.change = EPISODE_ESCALATED;
-		told.wall_ns = e->peak_wall_ns;
-		r = add(in, &told);
-	}
-	if (r < 0)
-		return r;
-	told.change = EPISODE_CLEARED;
-	told.wall_ns = e->ended_wall_ns;
-	return add(in, &told);
+	r = row->n_changes > 0 ? add_noted(in, &told, row) : add_by_row(in, &told);
+	return r != 0 ? (r < 0 ? r : 0) : add_change(in, told, EPISODE_CLEARED, e->ended_wall_ns);
+}
+
+void told_episode(const struct told *told, struct episode *ret)
+{
+	const struct episode_moment *m = told->moment;
+
+	episode_copy(ret, told->episode);
+	if (!m)
+		return;
+	ret->worst.severity = m->severity;
+	snprintf(ret->worst.text, sizeof(ret->worst.text), "%s", m->text);
+	if (m->change == EPISODE_CLEARED)
+		return;
+	ret->worst.metric_value = m->value;
+	ret->peak_value = m->value;
+	ret->peak_wall_ns = m->wall_ns;
+	ret->ended_wall_ns = U64_UNKNOWN;
+	ret->after_value = ret->seconds_to_limit = F64_UNKNOWN;
+	ret->why_cleared = NULL;
 }
 
 static int compare_told(const void *a, const void *b)
@@ -86,7 +131,8 @@ int told_list_read(struct store *store, const struct event_filter *filter, struc
 {
 	const struct anomaly_filter anomalies = { .job_id = filter->job_id,
 						  .until_wall_ns = filter->until_wall_ns,
-						  .lasting_wall_ns = filter->since_wall_ns };
+						  .lasting_wall_ns = filter->since_wall_ns,
+						  .with_changes = true };
 	struct reading in = { filter, ret };
 	int r = store_read_anomalies(store, &anomalies, on_anomaly, &in, err);
 

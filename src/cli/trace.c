@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "base/unknown.h"
 #include "cli/cli.h"
 #include "sources/sources.h"
 
@@ -15,18 +16,21 @@
 #define DEFAULT_MAX_BYTES (UINT64_C(64) * 1024 * 1024)
 #define MAX_SECONDS 86400
 
-enum trace_key { KEY_DURATION = 256, KEY_MAX_BYTES };
+enum trace_key { KEY_DURATION = 256, KEY_MAX_BYTES, KEY_START_TICKS };
 
 struct trace_args {
 	pid_t pid;
 	double seconds;
 	uint64_t max_bytes;
-	const char *output; /* NULL: stdout */
+	uint64_t start_ticks; /* U64_UNKNOWN: whoever has the pid */
+	const char *output;   /* NULL: stdout */
 };
 
 static const struct argp_option trace_options[] = {
 	{ "duration", KEY_DURATION, "TIME", 0, "For how long: 30s, 5m (10s)", 0 },
 	{ "max-bytes", KEY_MAX_BYTES, "N", 0, "Write at most so many bytes (67108864)", 0 },
+	{ "start-ticks", KEY_START_TICKS, "N", 0,
+	  "Only the process that began then, as JSON tells it; not another with its number", 0 },
 	{ "output", 'o', "FILE", 0, "Write into this file, which is made anew", 0 },
 	{ 0 },
 };
@@ -69,6 +73,10 @@ static error_t parse_trace_option(int key, char *arg, struct argp_state *state)
 	case KEY_MAX_BYTES:
 		args->max_bytes = parse_bytes(state, arg);
 		return 0;
+	case KEY_START_TICKS:
+		if (num_parse_u64(arg, &args->start_ticks) < 0)
+			cli_usage_error(state, "--start-ticks wants a number, not '%s'", arg);
+		return 0;
 	case 'o':
 		args->output = arg;
 		return 0;
@@ -91,7 +99,8 @@ static const struct argp trace_argp = {
 	.args_doc = "PID",
 	.doc = "Writes every system call of a process, its threads and the children that it starts, "
 	       "with the time, through strace. The process is tens of times slower meanwhile; it is "
-	       "let go of at the end, also if proctor is killed.",
+	       "let go of at the end, also if proctor is killed. Programs that are to run as another "
+	       "user (setuid) do not get those rights while who is not root traces them.",
 };
 
 /* Readable when somebody wants us to end. */
@@ -150,7 +159,9 @@ static int check_allowed(struct err *err)
 static int trace(const struct trace_args *args, struct err *err)
 {
 	CLEANUP(close_fd) int stop_fd = -1;
-	struct trace_options options = { .seconds = args->seconds, .max_bytes = args->max_bytes };
+	struct trace_options options = { .seconds = args->seconds,
+					 .max_bytes = args->max_bytes,
+					 .start_ticks = args->start_ticks };
 	struct trace_result result;
 	int r = check_allowed(err);
 
@@ -182,6 +193,7 @@ int cli_trace_shortly(pid_t pid, struct err *err)
 {
 	const struct trace_args args = { .pid = pid,
 					 .seconds = DEFAULT_SECONDS,
+					 .start_ticks = U64_UNKNOWN,
 					 .max_bytes = DEFAULT_MAX_BYTES };
 	sigset_t before;
 	int r;
@@ -195,7 +207,9 @@ int cli_trace_shortly(pid_t pid, struct err *err)
 
 int cli_trace(int argc, char **argv)
 {
-	struct trace_args args = { .seconds = DEFAULT_SECONDS, .max_bytes = DEFAULT_MAX_BYTES };
+	struct trace_args args = { .seconds = DEFAULT_SECONDS,
+				   .max_bytes = DEFAULT_MAX_BYTES,
+				   .start_ticks = U64_UNKNOWN };
 	struct err err = ERR_INIT;
 	int r;
 

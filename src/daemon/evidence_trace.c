@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -109,25 +110,61 @@ static void drop_old(const char *dir)
 	closedir(folder);
 }
 
+static int make_folder(const char *state_dir, char dir[PATH_BYTES], struct err *err)
+{
+	int n = snprintf(dir, PATH_BYTES, "%s/traces", state_dir);
+
+	if (n < 0 || n >= PATH_BYTES)
+		return err_set(err, -ENAMETOOLONG, "the path of the folder for traces is too long");
+	return path_make_dir(dir, err);
+}
+
 /* "memory_leak-123.4567-1763000000000000000.trace": the episode's name. */
-static int name_file(const char *state_dir, const struct episode *e, char *ret, size_t size,
+static int name_file(const char *dir, const struct episode *e, char *ret, size_t size,
 		     struct err *err)
 {
-	char dir[PATH_BYTES];
-	int r, n;
+	int r;
 
-	n = snprintf(dir, sizeof(dir), "%s/traces", state_dir);
-	if (n < 0 || (size_t)n >= sizeof(dir))
-		return err_set(err, -ENAMETOOLONG, "the path of the folder for traces is too long");
-	r = path_make_dir(dir, err);
-	if (r < 0)
-		return r;
 	drop_old(dir);
 	r = snprintf(ret, size, "%s/%s" SUFFIX, dir, e->name);
 	if (r < 0 || (size_t)r >= size)
 		return err_set(err, -ENAMETOOLONG, "the path of a trace would be too long");
-	for (char *c = ret + n + 1; *c; c++)
+	for (char *c = ret + strlen(dir) + 1; *c; c++)
 		*c = *c == '/' ? '-' : *c;
+	return 0;
+}
+
+/* ---- one at a time, whoever looks ---- */
+
+#define LOCK_NAME "lock"
+
+/* It has a byte as soon as one was made, and was written to when that began. */
+static bool is_rested(int fd, double rest_seconds)
+{
+	struct stat st;
+	double since;
+
+	if (fstat(fd, &st) < 0 || st.st_size == 0)
+		return true;
+	since = clock_ns_to_seconds(clock_wall_ns()) - (double)st.st_mtim.tv_sec;
+	return since < 0 || since >= rest_seconds; /* the clock may have been set */
+}
+
+static int take_lock(const char *dir, double rest_seconds, int *ret, struct err *err)
+{
+	CLEANUP(close_fd) int fd = -1;
+	char path[PATH_BYTES + sizeof(LOCK_NAME) + 1];
+
+	snprintf(path, sizeof(path), "%s/" LOCK_NAME, dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+	if (fd < 0)
+		return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || !is_rested(fd, rest_seconds))
+		return err_set(err, -EAGAIN, "another has traced a process just before");
+	if (pwrite(fd, "1", 1, 0) != 1)
+		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
+	*ret = fd;
+	fd = -1;
 	return 0;
 }
 
@@ -150,17 +187,20 @@ static void become_tracer(const char *const *argv, pid_t parent)
 	_exit(127);
 }
 
-static int spawn(struct evidence_trace *t, double seconds, pid_t culprit, struct err *err)
+static int spawn(struct evidence_trace *t, double seconds, const struct anomaly *culprit,
+		 struct err *err)
 {
-	char duration[32], bytes[32], pid_text[16];
-	const char *const argv[] = { "proctor",	    "trace", "--duration", duration,
-				     "--max-bytes", bytes,   "--output",   t->evidence.trace,
-				     pid_text,	    NULL };
+	char duration[32], bytes[32], pid_text[16], start[32];
+	const char *const argv[] = { "proctor",		"trace",       "--duration",
+				     duration,		"--max-bytes", bytes,
+				     "--start-ticks",	start,	       "--output",
+				     t->evidence.trace, pid_text,      NULL };
 	pid_t parent = getpid(), pid;
 
 	snprintf(duration, sizeof(duration), "%.0fs", ceil(seconds));
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)EVIDENCE_TRACE_BYTES);
-	snprintf(pid_text, sizeof(pid_text), "%d", (int)culprit);
+	snprintf(pid_text, sizeof(pid_text), "%d", (int)culprit->pid);
+	snprintf(start, sizeof(start), "%llu", (unsigned long long)culprit->start_ticks);
 	pid = fork();
 	if (pid == 0)
 		become_tracer(argv, parent);
@@ -175,18 +215,27 @@ int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_p
 			 const struct episode *e, const struct anomaly_evidence *evidence,
 			 struct err *err)
 {
+	CLEANUP(close_fd) int lock_fd = -1;
+	double rest_seconds = REST_FACTOR * ceil(plan->seconds);
+	char dir[PATH_BYTES];
 	int r = check(t, plan, e, err);
 
+	if (r == 0)
+		r = make_folder(plan->state_dir, dir, err);
+	if (r == 0)
+		r = take_lock(dir, rest_seconds, &lock_fd, err);
 	if (r < 0)
 		return r;
 	t->evidence = *evidence;
 	snprintf(t->episode, sizeof(t->episode), "%s", e->name);
-	r = name_file(plan->state_dir, e, t->evidence.trace, sizeof(t->evidence.trace), err);
+	r = name_file(dir, e, t->evidence.trace, sizeof(t->evidence.trace), err);
 	if (r == 0)
-		r = spawn(t, plan->seconds, (pid_t)e->worst.pid, err);
+		r = spawn(t, plan->seconds, &e->worst, err);
 	if (r < 0)
 		return r;
-	t->next_boot_ns = clock_boot_ns() + (uint64_t)(REST_FACTOR * ceil(plan->seconds) * 1e9);
+	t->next_boot_ns = clock_boot_ns() + (uint64_t)(rest_seconds * 1e9);
+	t->lock_fd = lock_fd;
+	lock_fd = -1;
 	return 0;
 }
 
@@ -217,6 +266,7 @@ static bool take_end(struct evidence_trace *t)
 {
 	waitpid(t->tracer, NULL, WNOHANG);
 	close_fd(&t->tracer_fd);
+	close_fd(&t->lock_fd);
 	t->ended = t->tracer;
 	t->tracer = 0;
 	judge_file(&t->evidence);

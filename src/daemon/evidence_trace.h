@@ -2,7 +2,8 @@
  * evidence_trace - a short trace of a culprit, made by "proctor trace" in a process of its own.
  *
  * A process that is traced is tens of times slower, so nobody gets one who has not asked for it
- * (anomaly.evidence_trace_seconds). There is one at a time, for a tenth of the time at most, of
+ * (anomaly.evidence_trace_seconds). There is one at a time, for a tenth of the time at most, among
+ * all that look and have the folder in common, which a lock in it sees to; of
  * EVIDENCE_TRACE_BYTES at most, and the newest EVIDENCE_TRACE_FILES are kept. Neither
  * proctor itself is traced nor what somebody else traces. The culprit is let go of
  * however we end.
@@ -25,6 +26,7 @@ struct evidence_trace {
 	pid_t tracer; /* 0: none runs */
 	pid_t ended;  /* the last one */
 	int tracer_fd;
+	int lock_fd;	       /* while one runs */
 	uint64_t next_boot_ns; /* the next may begin */
 	char episode[EPISODE_NAME_BYTES];
 	struct anomaly_evidence evidence; /* of the episode, with the file */
@@ -37,8 +39,8 @@ struct evidence_trace_plan {
 
 /*
  * Begins a trace of the episode's process; evidence is what else is known of it. -EAGAIN: not
- * now, one was made just before; -EINVAL: none is wanted, or it is of no process, or of
- * proctor; -ESRCH: that is gone; else what failed. err, which may be NULL, says it.
+ * now, one runs or was made just before, maybe by another; -EINVAL: none is wanted, or it is of no
+ * process, or of proctor; -ESRCH: that is gone; else what failed. err, which may be NULL, says it.
  */
 int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
 			 const struct episode *e, const struct anomaly_evidence *evidence,

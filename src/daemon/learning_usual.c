@@ -80,7 +80,10 @@ int learning_usual(struct store *store, const struct attempt *a, struct detect_u
 	};
 	int r = 0;
 
-	*ret = (struct detect_usual){ a->job_id, F64_UNKNOWN, F64_UNKNOWN, U64_UNKNOWN };
+	*ret = (struct detect_usual){ .job_id = a->job_id,
+				      .cpu_percent = F64_UNKNOWN,
+				      .wall_seconds = F64_UNKNOWN,
+				      .rss_bytes = U64_UNKNOWN };
 	if (learning_describe_attempt(a, &arena, &class) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (kind.rung = 0; r == 0 && kind.rung < RUNG_COUNT; kind.rung++)

@@ -128,6 +128,7 @@ static int begin_attempt(struct run *run, struct err *err)
 		return r;
 	a->id = with_sheets.id;
 	a->attempt_num = with_sheets.attempt_num;
+	unsaved_set_attempt(&run->unsaved, a->id);
 	run->n_sheets_stored = n;
 	return 0;
 }
@@ -416,9 +417,10 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 	return has_evidence;
 }
 
-/* One that cannot be stored now is stored later, or at the end. */
+/* One that cannot be stored now is stored later, or at the end. What is of the host is nobody's. */
 static void store_anomaly(struct run *run, const struct detect_change *change)
 {
+	int64_t attempt_id = change->episode->worst.job_id ? run->attempt->id : 0;
 	struct anomaly_evidence evidence;
 	struct episode episode;
 	struct err err = ERR_INIT;
@@ -426,7 +428,7 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 	episode_copy(&episode, change->episode);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	unsaved_write(&run->unsaved, run->store, run->attempt->id, &episode, change->change, &err);
+	unsaved_write(&run->unsaved, run->store, attempt_id, &episode, change->change, &err);
 }
 
 static void store_anomalies(struct run *run, const struct detect_changes *changes)
@@ -463,8 +465,8 @@ static void look_for_anomalies(struct run *run)
 	look_up_usual(run);
 	news.n_usual = run->has_usual;
 	news.events = tally_pending_events(run->tally, &news.n_events);
-	if (detect_tick(run->detect, &news, &changes) == 0)
-		store_anomalies(run, &changes);
+	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
+	store_anomalies(run, &changes);
 }
 
 static bool has_new_kill(const struct run *run)
@@ -499,8 +501,27 @@ static void end_anomalies(struct run *run)
 
 	keep_trace(run, evidence_trace_stop(&run->trace));
 	look_at_last_kill(run);
-	if (detect_end(run->detect, &changes) == 0)
-		store_anomalies(run, &changes);
+	detect_end(run->detect, &changes);
+	store_anomalies(run, &changes);
+}
+
+/*
+ * From now on a daemon looks. What lasts is left open in the record, and the daemon goes on with
+ * it when it sees the same; kills are moments, and told here.
+ */
+static void hand_over(struct run *run)
+{
+	struct detect_changes changes;
+
+	unsaved_retry(&run->unsaved, run->store, 0, NULL);
+	if (run->is_handed_over)
+		return;
+	run->is_handed_over = true;
+	keep_trace(run, evidence_trace_stop(&run->trace));
+	detect_end(run->detect, &changes);
+	for (size_t i = 0; i < changes.n; i++)
+		if (changes.items[i].episode->worst.type == ANOMALY_OOM_KILL)
+			store_anomaly(run, &changes.items[i]);
 }
 
 /* What fails now is there at the next tick. */
@@ -518,9 +539,11 @@ void record_tick(struct run *run, const struct series_point *point)
 	greet_daemon(run);
 	store_phases(run);
 	if (run->store && link_records(run->link) && !run->backlog.first) {
+		hand_over(run);
 		store_events(run);
 		return;
 	}
+	run->is_handed_over = false;
 	keep_trace(run, evidence_trace_has_ended(&run->trace));
 	look_for_anomalies(run);
 	store_or_keep(run, point);
@@ -658,16 +681,7 @@ static void keep_events(struct run *run)
 
 static int keep_anomaly(void *ctx, const struct anomaly_row *row)
 {
-	struct attempt *a = ctx;
-	struct episode *grown =
-		arena_alloc(&a->arena, (a->n_anomalies + 1) * sizeof(*a->anomalies));
-
-	if (!grown)
-		return -ENOMEM;
-	for (size_t i = 0; i < a->n_anomalies; i++)
-		episode_copy(&grown[i], &a->anomalies[i]);
-	a->anomalies = grown;
-	return episode_keep(&grown[a->n_anomalies++], &row->episode, &a->arena);
+	return episode_append(ctx, &row->episode);
 }
 
 /* From the record, since it may have been the daemon that looked. */
@@ -758,6 +772,8 @@ static void store_last_ticks(struct run *run)
 		add_count_note(run->attempt, run->backlog.n_lost, "history",
 			       "ticks could not be stored");
 	add_count_note(run->attempt, run->unsaved.n_lost, "anomalies", "could not be stored");
+	add_count_note(run->attempt, detect_count_left_out(run->detect), "anomalies",
+		       "processes or anomalies were more than there was room for");
 	add_count_note(run->attempt, run->n_lines_missing, "log of snapshots",
 		       "snapshots could not be written to it");
 }

@@ -76,6 +76,7 @@ struct run {
 	size_t n_sheets_stored;
 	struct backlog backlog;
 	struct unsaved unsaved;		/* anomalies that wait to be stored */
+	bool is_handed_over;		/* to a daemon, which looks for anomalies */
 	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
 	bool is_waiting_said;
 

@@ -364,12 +364,20 @@ void service_forget_ooms(struct service *s)
 	arena_reset(&s->ooms.arena);
 }
 
+#define SAME_KILL_NS UINT64_C(30000000000) /* of two that only a pid tells */
+
 static int is_same_kill(void *ctx, const struct anomaly_row *row)
 {
 	const struct proc_event *ev = ctx;
 	const struct anomaly *a = &row->episode.worst;
 
-	return a->type == ANOMALY_OOM_KILL && a->has_pid && a->pid == ev->key.pid ? 1 : 0;
+	if (a->type != ANOMALY_OOM_KILL || !a->has_pid || a->pid != ev->key.pid)
+		return 0;
+	if (u64_known(a->start_ticks) && u64_known(ev->key.start_ticks))
+		return a->start_ticks == ev->key.start_ticks;
+	/* The pid may have been used again since. */
+	return row->episode.began_wall_ns + SAME_KILL_NS >= ev->wall_ns &&
+	       row->episode.began_wall_ns <= ev->wall_ns + SAME_KILL_NS;
 }
 
 /* A runner that looks for anomalies itself writes them down before the event. */
@@ -394,6 +402,7 @@ static void keep_oom(struct service *s, const struct event_row *row)
 	if (s->ooms.n == SERVICE_MAX_OOMS)
 		return;
 	*kept = row->event;
+	kept->attempt_id = row->attempt_id;
 	kept->job_id = arena_strdup(&s->ooms.arena, row->event.job_id);
 	kept->details = arena_strdup(&s->ooms.arena, row->event.details);
 	if (kept->job_id && kept->details)

@@ -126,6 +126,7 @@ static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
 			.key = jobs[i]->a.runner,
 			.is_runner = !jobs[i]->a.is_attached,
 			.job_id = jobs[i]->job_id,
+			.attempt_id = jobs[i]->a.id,
 			.sheet_num = jobs[i]->a.current_sheet,
 		};
 		s->root_uids[i] = jobs[i]->a.uid;
@@ -177,6 +178,7 @@ static void tell_progress(struct service *s, struct watched *const *jobs, size_t
 		snap->active_sheets += a->current_sheet != SHEET_NONE;
 		snap->progress[snap->n_progress++] = (struct job_progress){
 			.job_id = jobs[i]->job_id,
+			.attempt_id = a->id,
 			.total_sheets = a->total_sheets,
 			.last_completed_sheet = a->last_completed_sheet,
 			.current_sheet = a->current_sheet,
@@ -239,38 +241,12 @@ static int judge(struct service *s, struct err *err)
 
 /* ---- detect: what is out of the ordinary ---- */
 
-/* NULL: it is not in the last snapshot, or of no job. */
-static const struct watched *job_of_process(struct service *s, const struct anomaly *a)
-{
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	for (size_t i = 0; i < s->snap.n_processes; i++) {
-		const struct proc_sample *p = &s->snap.processes[i];
-		int owner = p->key.pid == a->pid ? assign_owner(s->assigner, i) : -1;
-
-		if (owner >= 0 && (size_t)owner < n &&
-		    (!u64_known(a->start_ticks) || p->key.start_ticks == a->start_ticks))
-			return jobs[owner];
-	}
-	return NULL;
-}
-
-/*
- * Two users may have jobs of one name: a process tells which of them it is of. Without one, what
- * could be of either is nobody's.
- */
-static const struct watched *job_of(struct service *s, const struct anomaly *a)
-{
-	const struct watched *job = a->job_id && a->has_pid ? job_of_process(s, a) : NULL;
-
-	return job || !a->job_id ? job : watch_find_only(s->watch, a->job_id);
-}
-
 /* One that cannot be stored now is told all the same, and stored later. */
 static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
 {
-	const struct watched *job = job_of(s, &c->episode->worst);
+	int64_t attempt_id = c->episode->attempt_id;
+	const struct watched *job =
+		attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL; /* or it is over */
 	struct detect_change change = *c;
 	struct anomaly_evidence evidence;
 	struct episode episode;
@@ -280,9 +256,7 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 		episode.evidence = &evidence;
 	change.episode = &episode;
 	service_tell_anomaly(s, &change, job);
-	if (!s->store)
-		return 0;
-	return unsaved_write(&s->unsaved, s->store, job ? job->a.id : 0, &episode, c->change, err);
+	return unsaved_write(&s->unsaved, s->store, attempt_id, &episode, c->change, err);
 }
 
 #define USUAL_PER_TICK 4		    /* jobs whose past is looked up */
@@ -307,8 +281,10 @@ static int list_usual(struct service *s, struct detect_usual **ret, size_t *ret_
 			learning_usual(s->store, &job->a, &job->usual, NULL);
 			job->has_usual = true;
 		}
-		if (job->has_usual)
-			list[(*ret_n)++] = job->usual;
+		if (!job->has_usual)
+			continue;
+		list[*ret_n] = job->usual;
+		list[(*ret_n)++].attempt_id = job->a.id;
 	}
 	*ret = list;
 	return 0;
@@ -347,7 +323,7 @@ void service_end_anomalies(struct service *s)
 {
 	struct detect_changes changes = { 0 };
 	struct err err = ERR_INIT;
-	int r = s->detect && s->store ? detect_end(s->detect, &changes) : 0;
+	int r = s->detect ? detect_end(s->detect, &changes) : 0;
 
 	for (size_t i = 0; r == 0 && i < changes.n; i++)
 		r = tell_anomaly(s, &changes.items[i], &err);

@@ -14,7 +14,7 @@
 
 struct waiting_episode {
 	int64_t attempt_id;
-	enum episode_change change; /* BEGAN as long as the record does not know of it */
+	enum episode_change change;
 	struct episode episode;
 	struct anomaly_evidence evidence;
 	struct waiting_episode *next;
@@ -37,26 +37,6 @@ void unsaved_release(struct unsaved *w)
 		drop_first(w);
 }
 
-static struct waiting_episode *find(const struct unsaved *w, const char *name)
-{
-	struct waiting_episode *e = w->first;
-
-	while (e && strcmp(e->episode.name, name) != 0)
-		e = e->next;
-	return e;
-}
-
-/* Evidence that was found once stays. */
-static void set(struct waiting_episode *waiting, const struct episode *e)
-{
-	bool has_evidence = waiting->episode.evidence != NULL;
-
-	episode_copy(&waiting->episode, e);
-	if (e->evidence)
-		waiting->evidence = *e->evidence;
-	waiting->episode.evidence = e->evidence || has_evidence ? &waiting->evidence : NULL;
-}
-
 static void append(struct unsaved *w, struct waiting_episode *waiting)
 {
 	if (w->last)
@@ -71,26 +51,31 @@ static void append(struct unsaved *w, struct waiting_episode *waiting)
 	}
 }
 
+/* As it is told now: what was told of it before waits before it. */
 static void keep(struct unsaved *w, int64_t attempt_id, const struct episode *e,
 		 enum episode_change change)
 {
-	struct waiting_episode *waiting = find(w, e->name);
+	struct waiting_episode *waiting = calloc(1, sizeof(*waiting));
 
-	if (waiting) {
-		if (waiting->change != EPISODE_BEGAN)
-			waiting->change = change;
-		set(waiting, e);
-		return;
-	}
-	waiting = calloc(1, sizeof(*waiting));
 	if (!waiting) {
 		w->n_lost++;
 		return;
 	}
 	waiting->attempt_id = attempt_id;
 	waiting->change = change;
-	set(waiting, e);
+	episode_copy(&waiting->episode, e);
+	if (e->evidence) {
+		waiting->evidence = *e->evidence;
+		waiting->episode.evidence = &waiting->evidence;
+	}
 	append(w, waiting);
+}
+
+void unsaved_set_attempt(struct unsaved *w, int64_t attempt_id)
+{
+	for (struct waiting_episode *e = w->first; e; e = e->next)
+		if (e->attempt_id == 0 && e->episode.worst.job_id)
+			e->attempt_id = attempt_id;
 }
 
 /* Trouble that is of the database, not of what is written. */

@@ -2,8 +2,8 @@
  * unsaved - anomalies on their way into the record.
  *
  * What cannot be written now, as the database is locked or its disk full, waits, and is written
- * before what comes after it. An episode that changes meanwhile waits as it is then, once. It is
- * bounded: the oldest go first, and are counted.
+ * before what comes after it: each change as it was told. It is bounded: the oldest go first, and
+ * are counted.
  */
 #ifndef PROCTOR_DAEMON_UNSAVED_H
 #define PROCTOR_DAEMON_UNSAVED_H
@@ -29,6 +29,9 @@ void unsaved_release(struct unsaved *w);
 /* As store_write_anomaly(); what fails waits. store NULL: all wait. */
 int unsaved_write(struct unsaved *w, struct store *store, int64_t attempt_id,
 		  const struct episode *e, enum episode_change change, struct err *err);
+
+/* The attempt is in the record now: those of a job that waited for it are of that. */
+void unsaved_set_attempt(struct unsaved *w, int64_t attempt_id);
 
 /* Those that wait, until the boot clock says so, at least one (U64_UNKNOWN: all). */
 int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns, struct err *err);

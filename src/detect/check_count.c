@@ -10,9 +10,10 @@
  * waited for. The parent is to blame. Each keeps a pid: low, medium from 10, high
  * from 100, critical from 1,000.
  */
-static void find_zombies(uint64_t n, struct finding *f)
+static void find_zombies(uint64_t n, uint64_t before, struct finding *f)
 {
 	f->value = (double)n;
+	f->before = u64_known(before) ? (double)before : F64_UNKNOWN;
 	f->threshold = 1;
 	f->stand = n > 0 ? STAND_OVER : STAND_CLEAR;
 	f->severity = n >= 1000	 ? SEVERITY_CRITICAL
@@ -24,7 +25,7 @@ static void find_zombies(uint64_t n, struct finding *f)
 void check_zombies(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		   struct finding *f)
 {
-	find_zombies(p->n_zombies, f);
+	find_zombies(p->n_zombies, p->n_zombies_before, f);
 	if (f->stand != STAND_OVER)
 		return;
 	snprintf(f->text, sizeof(f->text),
@@ -35,7 +36,7 @@ void check_zombies(const struct tick *t, const struct track *p, const struct pro
 
 void check_job_zombies(const struct tick *t, const struct job_track *job, struct finding *f)
 {
-	find_zombies(job->n_zombies, f);
+	find_zombies(job->n_zombies, job->n_zombies_before, f);
 	if (f->stand != STAND_OVER)
 		return;
 	snprintf(f->text, sizeof(f->text),
@@ -92,12 +93,12 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
 	    s->fd_limit == FD_LIMIT_UNLIMITED || s->fd_limit == 0)
 		return;
 	seconds = seconds_to_full(p, open, limit);
+	f->value = open;
 	f->threshold = limit * c->fd_exhaustion_percent / 100;
 	f->stand = open < f->threshold * FD_CLEAR ? STAND_CLEAR : STAND_BETWEEN;
 	if (open < f->threshold && !(seconds <= c->fd_exhaustion_horizon_seconds))
 		return;
 	f->stand = STAND_OVER;
-	f->value = open;
 	f->seconds_to_limit = seconds;
 	f->before = p->trail && p->trail->fds_fit.n ? p->trail->fds_fit.first : F64_UNKNOWN;
 	f->severity = judge_fds(c, open / limit, seconds);

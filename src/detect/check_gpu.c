@@ -86,6 +86,9 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 	f->before = t->gpu_celsius;
 	f->threshold = t->config->gpu_temperature_c;
 	f->stand = over >= -3 ? STAND_BETWEEN : STAND_CLEAR;
+	if ((t->gpu_has_brakes && !u64_known(gpu->throttle)) ||
+	    (t->gpu_has_celsius && !f64_known(over)))
+		f->stand = STAND_UNKNOWN; /* it is lost, which is not the same as none */
 	if (!brakes && !(over >= 0))
 		return;
 	f->stand = STAND_OVER;

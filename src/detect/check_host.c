@@ -47,6 +47,12 @@ static void take_stall(double stall, double limit, double before, struct finding
 	f->before = before;
 }
 
+/* Nobody knows it now, and somebody did before. */
+static bool is_lost(double value, bool was_known)
+{
+	return was_known && !f64_known(value);
+}
+
 void check_host_memory(const struct tick *t, struct finding *f)
 {
 	const struct system_sample *sys = &t->snap->system;
@@ -61,9 +67,13 @@ void check_host_memory(const struct tick *t, struct finding *f)
 	f->value = percent;
 	f->threshold = limit;
 	f->before = available_percent(t->before);
+	f->other_unit = WAITING;
+	f->other_value = stall;
 	f->stand = percent >= limit * CLEAR_ABOVE && !(stall > stall_limit * CLEAR_BELOW)
 			   ? STAND_CLEAR
 			   : STAND_BETWEEN;
+	if (f->stand == STAND_CLEAR && is_lost(stall, t->has_psi_memory))
+		f->stand = STAND_UNKNOWN;
 	if (level == 0 && by_stall == 0)
 		return;
 	f->stand = STAND_OVER;
@@ -109,8 +119,12 @@ void check_cgroup_memory(const struct tick *t, const struct cgroup_sample *c, st
 		return;
 	f->value = 100 * share;
 	f->threshold = 100 * NEAR_LIMIT;
+	f->other_unit = WAITING;
+	f->other_value = stall;
 	f->stand = stall > limit * CLEAR_BELOW || share >= NEAR_LIMIT * CLEAR_SHARE ? STAND_BETWEEN
 										    : STAND_CLEAR;
+	if (f->stand == STAND_CLEAR && is_lost(stall, t->cgroup_has_psi))
+		f->stand = STAND_UNKNOWN;
 	if (level == 0 && !(share >= NEAR_LIMIT))
 		return;
 	f->stand = STAND_OVER;
@@ -164,21 +178,9 @@ void check_host_io(const struct tick *t, struct finding *f)
  */
 #define STORM_SECONDS 10
 
-static double swap_rate(const struct tick *t)
-{
-	const struct system_sample *now = &t->snap->system, *then = t->before;
-	uint64_t bytes;
-
-	if (!then || !(t->step > 0))
-		return F64_UNKNOWN;
-	bytes = u64_add(u64_delta(now->swap_in_bytes, then->swap_in_bytes),
-			u64_delta(now->swap_out_bytes, then->swap_out_bytes));
-	return u64_to_mb(bytes) / t->step;
-}
-
 void check_swap(const struct tick *t, struct finding *f)
 {
-	double rate = swap_rate(t), limit = t->config->swap_storm_mb_per_second;
+	double rate = t->swap_rate, limit = t->config->swap_storm_mb_per_second;
 	bool waits =
 		t->snap->system.psi_memory.full.avg10 >= t->config->memory_pressure_stall_percent;
 	bool is_strong = rate >= 4 * limit;
@@ -186,6 +188,7 @@ void check_swap(const struct tick *t, struct finding *f)
 	if (!f64_known(rate))
 		return;
 	f->value = rate;
+	f->before = t->calm_swap_rate;
 	f->threshold = limit;
 	f->stand = rate < limit * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
 	if (rate < limit || !(t->now - t->swapping >= STORM_SECONDS))
@@ -244,4 +247,17 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 		 victim ? victim->comm : "", victim ? " (" : "", (int)ev->key.pid,
 		 victim ? ")" : "", had, ev->details && ev->details[0] ? ": " : "",
 		 ev->details ? ev->details : "");
+}
+
+void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f)
+{
+	f->stand = STAND_OVER;
+	f->value = (double)n;
+	f->threshold = 1;
+	f->before = 0;
+	f->severity = SEVERITY_CRITICAL;
+	snprintf(
+		f->text, sizeof(f->text),
+		"the kernel has killed %llu more process%s of the job for want of memory, pid %d last",
+		(unsigned long long)n, n == 1 ? "" : "es", (int)ev->key.pid);
 }

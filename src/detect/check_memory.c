@@ -14,8 +14,12 @@
  *
  *	critical	at this rate memory is full within 15 s
  *	high		within 60 s
- *	medium		it took a tenth of the host's memory
+ *	medium		it took a tenth of what it may have: of the host's memory, or of the limit
+ *			of its cgroup
  *	low		otherwise
+ *
+ * The first two only of what is medium. The rate is that since it began to grow, which may be
+ * later than the beginning of the window.
  */
 #define NEW_PEAK 1.1
 #define SPIKE_CRITICAL_S 15
@@ -23,14 +27,9 @@
 #define LARGE_SHARE 0.1
 #define LONGEST_TICK_S 300 /* what lies further back is no sudden growth */
 
-static bool is_large(const struct tick *t, double growth_mb)
+static enum severity judge_spike(double growth_mb, double limit_mb, double seconds_to_limit)
 {
-	return growth_mb >= LARGE_SHARE * u64_to_mb(t->snap->system.memory_total_bytes);
-}
-
-static enum severity judge_spike(const struct tick *t, double growth_mb, double seconds_to_limit)
-{
-	if (!is_large(t, growth_mb))
+	if (!(growth_mb >= LARGE_SHARE * limit_mb))
 		return SEVERITY_LOW;
 	if (seconds_to_limit <= SPIKE_CRITICAL_S)
 		return SEVERITY_CRITICAL;
@@ -61,6 +60,23 @@ static bool is_spike(const struct tick *t, const struct track *p, double before)
 	       (before <= 0 || p->memory_mb / before >= c->memory_spike_threshold);
 }
 
+/* From where it began to grow. */
+static void measure_growth(const struct tick *t, const struct track *p, const struct proc_sample *s,
+			   double base, struct finding *f)
+{
+	double at = 0, from = base, grown, seconds;
+
+	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &at,
+			  &from); /* the base is one */
+	grown = p->memory_mb - from;
+	seconds = t->now - p->born - at;
+	f->before = from;
+	f->seconds_to_limit = checks_room_mb(t, s) * seconds / grown;
+	f->severity = judge_spike(grown, checks_limit_mb(t, s), f->seconds_to_limit);
+	snprintf(f->text, sizeof(f->text), "%s (pid %d) grew from %.0f MB to %.0f MB in %.0f s",
+		 s->comm, (int)s->key.pid, from, p->memory_mb, seconds);
+}
+
 void check_memory_spike(const struct tick *t, const struct track *p, const struct proc_sample *s,
 			struct finding *f)
 {
@@ -80,14 +96,10 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 	if (!is_spike(t, p, before))
 		return;
 	f->threshold = fmax(before * c->memory_spike_threshold, before + c->memory_spike_floor_mb);
-	f->before = before;
-	f->seconds_to_limit = checks_room_mb(t, s) * seconds / (p->memory_mb - before);
-	f->severity = judge_spike(t, p->memory_mb - before, f->seconds_to_limit);
+	measure_growth(t, p, s, before, f);
 	if (is_starting(t, p, s, at) && f->severity < SEVERITY_HIGH)
 		return;
 	f->stand = STAND_OVER;
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) grew from %.0f MB to %.0f MB in %.0f s",
-		 s->comm, (int)s->key.pid, before, p->memory_mb, seconds);
 }
 
 /* ---- memory leak ----

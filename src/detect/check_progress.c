@@ -64,6 +64,7 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 		return;
 	f->stand = STAND_OVER;
 	f->threshold = t->config->runaway_cpu_threshold;
+	f->before = p->calm_percent;
 	f->severity = judge_runaway(t, p, circling);
 	snprintf(f->text, sizeof(f->text), "%s (pid %d) has used %.0f %% of a core for %s%s%s",
 		 s->comm, (int)s->key.pid, s->cpu_percent, checks_time(seconds, shown),
@@ -115,8 +116,9 @@ void check_stuck(const struct tick *t, const struct track *p, const struct proc_
 {
 	double wait = t->config->io_stall_duration_seconds;
 
-	if (s->state == '?' || s->state == 'Z' || s->state == 'X')
-		return;
+	if (s->state == '?' || s->state == 'Z' || s->state == 'X' ||
+	    (s->state != 'T' && !u64_known(p->moved_bytes)))
+		return; /* who cannot see bytes does not know that none has moved */
 	f->stand = STAND_CLEAR;
 	f->value = 0;
 	if (s->state == 'D' && !p->moved_in_state) {

@@ -34,16 +34,33 @@ const size_t n_checks = ARRAY_SIZE(checks);
 
 const struct check check_oom_event = { ANOMALY_OOM_KILL, "kills", .is_moment = true };
 
-double checks_room_mb(const struct tick *t, const struct proc_sample *s)
+/* The cgroup of the process, if it has a limit; NULL. */
+static const struct cgroup_sample *find_limited(const struct tick *t, const struct proc_sample *s)
 {
-	double room = u64_to_mb(t->snap->system.memory_available_bytes);
 	const struct cgroup_past *past =
 		s->cgroup ? surroundings_find_cgroup(t->around, s->cgroup) : NULL;
 	const struct cgroup_sample *c =
 		past && past->at < t->snap->n_cgroups ? &t->snap->cgroups[past->at] : NULL;
 
-	if (!c || !u64_known(c->memory_max_bytes) || c->memory_max_bytes == MEMORY_UNLIMITED ||
-	    !u64_known(c->memory_current_bytes))
+	if (!c || !u64_known(c->memory_max_bytes) || c->memory_max_bytes == MEMORY_UNLIMITED)
+		return NULL;
+	return c;
+}
+
+double checks_limit_mb(const struct tick *t, const struct proc_sample *s)
+{
+	double total = u64_to_mb(t->snap->system.memory_total_bytes);
+	const struct cgroup_sample *c = find_limited(t, s);
+
+	return c ? fmin(total, u64_to_mb(c->memory_max_bytes)) : total;
+}
+
+double checks_room_mb(const struct tick *t, const struct proc_sample *s)
+{
+	double room = u64_to_mb(t->snap->system.memory_available_bytes);
+	const struct cgroup_sample *c = find_limited(t, s);
+
+	if (!c || !u64_known(c->memory_current_bytes))
 		return room;
 	return fmin(room,
 		    fmax(0, u64_to_mb(c->memory_max_bytes) - u64_to_mb(c->memory_current_bytes)));

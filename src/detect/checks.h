@@ -32,11 +32,16 @@ struct tick {
 	const struct system_sample *before; /* of the last tick; NULL */
 	double io_stalled;		 /* since when I/O is over its threshold; NaN: it is not */
 	double swapping;		 /* the same for swap */
+	double swap_rate;		 /* MB per second, in and out; NaN */
 	double gpu_idle;		 /* since when the GPU at hand does nothing; NaN */
 	uint64_t host_kills;		 /* that nobody knows more of (kills.h); U64_UNKNOWN */
 	uint64_t cgroup_kills;		 /* the same of the cgroup at hand */
 	double cgroup_stall;		 /* of its tasks at the last tick; NaN */
 	double gpu_percent, gpu_celsius; /* of the GPU at hand at the last tick; NaN */
+	double calm_swap_rate; /* MB per second when it last was below its threshold; NaN */
+
+	/* What was measured once is lost when it is unknown, and not none. */
+	bool has_psi_memory, cgroup_has_psi, gpu_has_brakes, gpu_has_celsius;
 };
 
 enum stand { STAND_UNKNOWN, STAND_CLEAR, STAND_BETWEEN, STAND_OVER };
@@ -50,6 +55,8 @@ struct finding {
 	double before;		 /* NaN */
 	double seconds_to_limit; /* NaN */
 	const char *unit;	 /* of these values, where it is another than the check's; static */
+	const char *other_unit;	 /* a check that looks at two things: the other; NULL */
+	double other_value;	 /* NaN */
 	char text[ANOMALY_TEXT_BYTES];
 };
 
@@ -81,7 +88,13 @@ extern const struct check check_oom_event;
 /* victim: what is remembered of it; NULL. */
 void find_oom(const struct proc_event *ev, const struct track *victim, struct finding *f);
 
+/* So many of a job were killed that are not told one by one; the last is that of the event. */
+void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f);
+
 /* ---- for the checks ---- */
+
+/* All memory that the process may ever have: of the host or its cgroup. NaN: unknown. */
+double checks_limit_mb(const struct tick *t, const struct proc_sample *s);
 
 /* Memory that the process can still get: of the host and of its cgroup. NaN: unknown. */
 double checks_room_mb(const struct tick *t, const struct proc_sample *s);

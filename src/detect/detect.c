@@ -109,7 +109,7 @@ static void look(struct look *w, const struct detect_news *news)
 
 	surroundings_begin(&d->surroundings, &d->config, &w->tick);
 	if (d->scope & DETECT_JOBS)
-		look_at_kills(w, news);
+		look_at_events(w, news);
 	if (d->scope & DETECT_JOBS)
 		look_at_jobs(w, news);
 	if (d->scope & DETECT_HOST)
@@ -210,6 +210,7 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 
 	snapshot_init(&last); /* nothing is known of the host any more */
 	last.wall_ns = d->last_wall_ns;
+	memcpy(last.boot_id, d->boot_id, sizeof(last.boot_id));
 	*ret = (struct detect_changes){ 0 };
 	episodes_begin_tick(&d->episodes);
 	look_at_last_kills(&w);

@@ -49,6 +49,7 @@ void detect_configure(struct detect *d, const struct config_anomaly *config);
 /* What jobs of this kind usually do at most, where that is known. */
 struct detect_usual {
 	const char *job_id;
+	int64_t attempt_id;  /* as the samples have it */
 	double cpu_percent;  /* the whole job; NaN */
 	double wall_seconds; /* how long they take; NaN */
 	uint64_t rss_bytes;  /* its largest process; U64_UNKNOWN */
@@ -56,7 +57,7 @@ struct detect_usual {
 
 struct detect_news {
 	const struct snapshot *snap;
-	const struct proc_event *events; /* since the last tick; only OOM kills are looked at */
+	const struct proc_event *events; /* since the last tick: OOM kills, and ends of processes */
 	size_t n_events;
 	uint64_t n_kills_told;		  /* OOM kills that somebody else has told of: no news */
 	const struct detect_usual *usual; /* of jobs that run; may be left out at most ticks */

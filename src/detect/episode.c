@@ -35,7 +35,8 @@ static uint64_t hash_text(uint64_t h, const char *text)
 	return text ? hash_bytes(h, text, strlen(text) + 1) : h;
 }
 
-static uint64_t hash_subject(enum anomaly_type type, const struct subject *who)
+/* What it is called by: the same whoever looks, and however often the host was booted. */
+static uint64_t hash_name(enum anomaly_type type, const struct subject *who, const char *boot_id)
 {
 	uint64_t h = hash_bytes(HASH_INIT, &type, sizeof(type));
 
@@ -43,17 +44,28 @@ static uint64_t hash_subject(enum anomaly_type type, const struct subject *who)
 	switch (who->kind) {
 	case OF_PROCESS:
 		h = hash_bytes(h, &who->key.pid, sizeof(who->key.pid));
-		return hash_bytes(h, &who->key.start_ticks, sizeof(who->key.start_ticks));
+		h = hash_bytes(h, &who->key.start_ticks, sizeof(who->key.start_ticks));
+		/* A pid alone may be of another job by now. */
+		return u64_known(who->key.start_ticks) ? h : hash_text(h, who->job_id);
 	case OF_JOB:
 		return hash_text(h, who->job_id);
 	case OF_CGROUP: /* one job after the other may be in it */
 		return hash_text(hash_text(h, who->cgroup), who->job_id);
 	case OF_GPU:
-		return hash_bytes(h, &who->gpu, sizeof(who->gpu));
+		return hash_bytes(hash_text(h, boot_id), &who->gpu, sizeof(who->gpu));
 	case OF_HOST:
 		break;
 	}
-	return h;
+	return hash_text(h, boot_id);
+}
+
+static uint64_t hash_subject(enum anomaly_type type, const struct subject *who, const char *boot_id)
+{
+	uint64_t h = hash_name(type, who, boot_id);
+
+	if (who->kind == OF_PROCESS && u64_known(who->key.start_ticks))
+		return h;
+	return hash_bytes(h, &who->attempt_id, sizeof(who->attempt_id));
 }
 
 static struct running *find(struct episodes *es, uint64_t hash)
@@ -64,17 +76,22 @@ static struct running *find(struct episodes *es, uint64_t hash)
 	return NULL;
 }
 
-static void write_name(struct episode *e, const struct subject *who, uint64_t hash)
+/*
+ * What it is, whose, and since when. Up to the last slash it is the same for all who see the same:
+ * by that the record knows what it has already.
+ */
+static void write_name(struct episode *e, const struct subject *who, const char *boot_id)
 {
 	const char *type = anomaly_type_name(e->worst.type);
 	unsigned long long began = e->began_wall_ns;
 
-	if (who->kind == OF_PROCESS)
+	if (who->kind == OF_PROCESS && u64_known(who->key.start_ticks))
 		snprintf(e->name, sizeof(e->name), "%s/%d.%llu/%llu", type, (int)who->key.pid,
 			 (unsigned long long)who->key.start_ticks, began);
 	else
-		snprintf(e->name, sizeof(e->name), "%s/%016llx/%llu", type,
-			 (unsigned long long)hash, began);
+		snprintf(e->name, sizeof(e->name), "%s/%016llx/%llu.%lld", type,
+			 (unsigned long long)hash_name(e->worst.type, who, boot_id), began,
+			 (long long)who->attempt_id);
 }
 
 /* ---- telling ---- */
@@ -124,6 +141,15 @@ static double hold_for(const struct episodes *es, const struct moment *m, uint64
 static const char *unit_of(const struct running *r, const struct finding *f)
 {
 	return f->unit ? f->unit : r->check->unit;
+}
+
+/* In the unit of the episode; NaN. */
+static double value_in_unit(const struct running *r, const struct finding *f)
+{
+	if (strcmp(unit_of(r, f), r->e.unit) == 0)
+		return f->value;
+	return f->other_unit && strcmp(f->other_unit, r->e.unit) == 0 ? f->other_value
+								      : F64_UNKNOWN;
 }
 
 /* In another unit than before the values of before say nothing. */
@@ -181,6 +207,7 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 	e->worst.start_ticks = who->kind == OF_PROCESS ? who->key.start_ticks : U64_UNKNOWN;
 	e->worst.sheet_num = who->sheet_num;
 	episode_set_job(e, who->job_id);
+	e->attempt_id = who->attempt_id;
 	snprintf(e->comm, sizeof(e->comm), "%s", who->comm ? who->comm : "");
 	e->gpu = who->kind == OF_GPU ? who->gpu : -1;
 	e->began_wall_ns = m->snap->wall_ns;
@@ -188,7 +215,7 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
 	e->count = 1;
-	write_name(e, who, r->hash);
+	write_name(e, who, m->snap->boot_id);
 }
 
 /* Once for all that begin at a tick: it takes as long as there are processes. */
@@ -241,7 +268,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 {
 	enum severity before = r->e.worst.severity;
 
-	r->e.count += r->was_clear;
+	r->e.count += r->was_clear || r->check->is_moment;
 	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
 	if (is_worse(r, f))
@@ -278,13 +305,18 @@ static bool has_told_enough(struct told *told, enum severity severity, double no
 	return false;
 }
 
-static void count_with_last(struct episodes *es, enum anomaly_type type, const char *job_id)
+static bool is_of(const struct episode *e, const char *job_id, int64_t attempt_id)
+{
+	return e->worst.job_id && job_id && e->attempt_id == attempt_id &&
+	       strcmp(e->worst.job_id, job_id) == 0;
+}
+
+static void count_with_last(struct episodes *es, enum anomaly_type type, const struct subject *who)
 {
 	for (size_t i = es->n; i > 0; i--) {
 		struct episode *e = &es->items[i - 1]->e;
 
-		if (e->worst.type == type && e->worst.job_id && job_id &&
-		    strcmp(e->worst.job_id, job_id) == 0) {
+		if (e->worst.type == type && is_of(e, who->job_id, who->attempt_id)) {
 			e->count++;
 			return;
 		}
@@ -298,7 +330,7 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		  const struct subject *who, const struct finding *f, struct told *told,
 		  bool *ret_muted)
 {
-	uint64_t hash = hash_subject(check->type, who);
+	uint64_t hash = hash_subject(check->type, who, m->snap->boot_id);
 	struct running *r = find(es, hash);
 	int ret = 0;
 
@@ -307,17 +339,16 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		r->noted = m->now;
 	if (!r && f->stand == STAND_OVER) {
 		*ret_muted = has_told_enough(told, f->severity, m->now);
-		if (*ret_muted)
-			count_with_last(es, check->type, who->job_id);
-		else
+		if (*ret_muted && !check->is_moment)
+			count_with_last(es, check->type, who);
+		else if (!*ret_muted)
 			ret = begin(es, m, check, who, hash, f);
 	} else if (r && f->stand == STAND_OVER) {
 		ret = go_on(es, r, m, f);
 	} else if (r && f->stand == STAND_CLEAR) {
-		ret = be_clear(es, r, m,
-			       strcmp(unit_of(r, f), r->e.unit) == 0 ? f->value : F64_UNKNOWN);
-	} else if (r && f->stand == STAND_BETWEEN) {
-		r->clear_since = F64_UNKNOWN;
+		ret = be_clear(es, r, m, value_in_unit(r, f));
+	} else if (r && !(check->is_moment && f->stand == STAND_UNKNOWN)) {
+		r->clear_since = F64_UNKNOWN; /* nobody knows that it was clear without a break */
 	}
 	if (ret < 0)
 		return ret;
@@ -326,21 +357,23 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 }
 
 int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
-		 const struct subject *who, const char *why)
+		 const struct subject *who, uint64_t wall_ns, const char *why)
 {
-	struct running *r = find(es, hash_subject(type, who));
+	struct running *r = find(es, hash_subject(type, who, m->snap->boot_id));
+	int ret = r ? end(es, r, m, F64_UNKNOWN, why) : 0;
 
-	return r ? end(es, r, m, F64_UNKNOWN, why) : 0;
+	if (r)
+		r->e.ended_wall_ns = wall_ns;
+	return ret;
 }
 
-static bool is_of_job(const struct running *r, const char *job_id)
+static bool is_of_job(const struct running *r, const struct job_track *job)
 {
-	return !r->is_over && !r->e.worst.has_pid && r->e.worst.job_id &&
-	       strcmp(r->e.worst.job_id, job_id) == 0;
+	return !r->is_over && !r->e.worst.has_pid && is_of(&r->e, job->job_id, job->attempt_id);
 }
 
 /* What begins or gets worse at a tick does not end at the same. */
-int episodes_end_job(struct episodes *es, const struct moment *m, const char *job_id,
+int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
 		     const char *why)
 {
 	int ret = 0;
@@ -348,9 +381,9 @@ int episodes_end_job(struct episodes *es, const struct moment *m, const char *jo
 	for (size_t i = 0; ret == 0 && i < es->n; i++) {
 		struct running *r = es->items[i];
 
-		if (is_of_job(r, job_id) && r->told == m->now)
+		if (is_of_job(r, job) && r->told == m->now)
 			r->ending = why;
-		else if (is_of_job(r, job_id))
+		else if (is_of_job(r, job))
 			ret = end(es, r, m, F64_UNKNOWN, why);
 	}
 	return ret;

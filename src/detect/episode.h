@@ -29,6 +29,7 @@ struct subject {
 	enum { OF_PROCESS, OF_JOB, OF_CGROUP, OF_GPU, OF_HOST } kind;
 	struct proc_key key;
 	const char *job_id;
+	int64_t attempt_id;
 	const char *comm;
 	const char *cgroup;
 	int sheet_num, gpu;
@@ -79,12 +80,12 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		  const struct subject *who, const struct finding *f, struct told *told,
 		  bool *ret_muted);
 
-/* The process is gone: whatever lasted is over. */
+/* The process is gone, since then: whatever lasted is over. */
 int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
-		 const struct subject *who, const char *why);
+		 const struct subject *who, uint64_t wall_ns, const char *why);
 
 /* The job is gone: all of it and of its cgroups is over. Its processes have their own end. */
-int episodes_end_job(struct episodes *es, const struct moment *m, const char *job_id,
+int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
 		     const char *why);
 
 /* All of them. */

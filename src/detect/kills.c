@@ -4,7 +4,6 @@
 
 #include "base/unknown.h"
 
-#define EVENT_LATE_SECONDS 2  /* a runner writes it down, and others read that */
 #define COUNT_LATE_SECONDS 10 /* and not before the next tick but one */
 
 static void enter(uint64_t *n, double *since, uint64_t more, double now)
@@ -15,7 +14,7 @@ static void enter(uint64_t *n, double *since, uint64_t more, double now)
 }
 
 uint64_t kills_settle(struct kill_ledger *l, uint64_t n_counted, uint64_t n_known, double now,
-		      double step)
+		      double step, double wait_seconds)
 {
 	uint64_t settled, untold = 0;
 
@@ -26,7 +25,7 @@ uint64_t kills_settle(struct kill_ledger *l, uint64_t n_counted, uint64_t n_know
 	l->n_counted -= settled;
 	if (now - l->known > fmax(COUNT_LATE_SECONDS, 2 * step))
 		l->n_known = 0;
-	if (now - l->counted >= EVENT_LATE_SECONDS) {
+	if (now - l->counted >= wait_seconds) {
 		untold = l->n_counted;
 		l->n_counted = 0;
 	}

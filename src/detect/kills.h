@@ -17,13 +17,16 @@ struct kill_ledger {
 	double counted, known;	     /* since when */
 };
 
+#define KILLS_EVENT_LATE_SECONDS 2 /* a runner writes it down, and others read that */
+
 /*
  * So many more were counted (U64_UNKNOWN: nobody counts) and so many more are known since the
- * last tick, which was step seconds ago (NaN: there was none). Returns how many are to be told as
+ * last tick, which was step seconds ago (NaN: there was none). What is counted waits for so long.
+ * Returns how many are to be told as
  * nobody knows whose they are; U64_UNKNOWN: nobody counts, and none waits.
  */
 uint64_t kills_settle(struct kill_ledger *l, uint64_t n_counted, uint64_t n_known, double now,
-		      double step);
+		      double step, double wait_seconds);
 
 /* Nothing more will come: those that wait still. */
 uint64_t kills_take_rest(struct kill_ledger *l);

@@ -17,7 +17,8 @@ void look_clear_finding(struct finding *f)
 	f->stand = STAND_UNKNOWN;
 	f->severity = SEVERITY_LOW;
 	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
-	f->unit = NULL;
+	f->other_value = F64_UNKNOWN;
+	f->unit = f->other_unit = NULL;
 	f->text[0] = '\0';
 }
 
@@ -63,6 +64,7 @@ static struct subject process_subject(const struct track *p, const struct proc_s
 		.kind = OF_PROCESS,
 		.key = p->key,
 		.job_id = p->job ? p->job->job_id : NULL,
+		.attempt_id = p->job ? p->job->attempt_id : 0,
 		.comm = s ? s->comm : NULL,
 		.sheet_num = p->sheet_num,
 		.gpu = -1,
@@ -123,16 +125,19 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 	ts->tick++;
 	ts->n_left_out = 0;
 	for (size_t i = 0; i < ts->n_jobs; i++) {
+		ts->jobs[i]->n_zombies_before = ts->jobs[i]->n_zombies;
 		ts->jobs[i]->n_processes = ts->jobs[i]->n_zombies = 0;
 		ts->jobs[i]->cpu_percent = 0;
 	}
 	for (size_t i = 0; i < w->snap->n_progress; i++)
-		if (detect_tracks_job(ts, w->snap->progress[i].job_id, &job) == 0)
+		if (detect_tracks_job(ts, w->snap->progress[i].job_id,
+				      w->snap->progress[i].attempt_id, &job) == 0)
 			job->seen_tick = ts->tick;
 		else
 			look_note_failure(w, -ENOMEM);
 	for (size_t i = 0; i < news->n_usual; i++) {
-		if (detect_tracks_job(ts, news->usual[i].job_id, &job) < 0)
+		if (detect_tracks_job(ts, news->usual[i].job_id, news->usual[i].attempt_id, &job) <
+		    0)
 			continue;
 		job->usual_cpu_percent = news->usual[i].cpu_percent;
 		job->usual_wall_seconds = news->usual[i].wall_seconds;
@@ -140,11 +145,20 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 	}
 }
 
+static struct subject subject_of_job(const struct job_track *job)
+{
+	return (struct subject){
+		.kind = OF_JOB,
+		.job_id = job->job_id,
+		.attempt_id = job->attempt_id,
+		.sheet_num = SHEET_NONE,
+		.gpu = -1,
+	};
+}
+
 static void check_job(struct look *w, const struct check *check, struct job_track *job)
 {
-	const struct subject who = {
-		.kind = OF_JOB, .job_id = job->job_id, .sheet_num = SHEET_NONE, .gpu = -1
-	};
+	const struct subject who = subject_of_job(job);
 	struct finding f;
 	bool is_muted;
 
@@ -164,6 +178,8 @@ static void check_jobs(struct look *w)
 		for (size_t k = 0; k < n_checks; k++)
 			if (checks[k].of_job)
 				check_job(w, &checks[k], job);
+		if (job->active & 1u << ANOMALY_PROCESS_EXPLOSION)
+			continue; /* how many there were before it is not to be forgotten */
 		two_ago_add(&job->processes, w->tick.now, (double)job->n_processes,
 			    w->d->config.memory_spike_window_seconds);
 	}
@@ -180,15 +196,14 @@ static void on_track_gone(void *ctx, const struct track *p)
 		if (p->active & 1u << type)
 			look_note_failure(w, episodes_end(&w->d->episodes, &w->moment,
 							  (enum anomaly_type)type, &who,
-							  "the process ended"));
+							  p->missed_wall_ns, "the process ended"));
 }
 
 static void on_job_gone(void *ctx, const struct job_track *job)
 {
 	struct look *w = ctx;
 
-	look_note_failure(
-		w, episodes_end_job(&w->d->episodes, &w->moment, job->job_id, "the job ended"));
+	look_note_failure(w, episodes_end_job(&w->d->episodes, &w->moment, job, "the job ended"));
 }
 
 /* ---- GPUs and the host ---- */
@@ -236,10 +251,23 @@ static const struct track *find_victim(struct look *w, const struct proc_event *
 {
 	const struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
 
-	if (!p || !ev->job_id || strcmp(p->job->job_id, ev->job_id) != 0)
+	if (!p || !ev->job_id || strcmp(p->job->job_id, ev->job_id) != 0 ||
+	    p->job->attempt_id != ev->attempt_id)
 		return NULL;
 	return !u64_known(ev->key.start_ticks) || ev->key.start_ticks == p->key.start_ticks ? p
 											    : NULL;
+}
+
+/* None of them is lost: those that are not told one by one are one episode of the job. */
+static void note_more_kills(struct look *w, struct job_track *job, const struct proc_event *ev)
+{
+	const struct subject who = subject_of_job(job);
+	struct finding f;
+	bool is_muted;
+
+	look_clear_finding(&f);
+	find_more_kills(++job->n_more_kills, ev, &f);
+	look_note(w, &check_oom_event, &who, &f, NULL, &is_muted);
 }
 
 static void note_kill(struct look *w, const struct proc_event *ev)
@@ -249,6 +277,7 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 		.kind = OF_PROCESS,
 		.key = victim ? victim->key : ev->key,
 		.job_id = ev->job_id,
+		.attempt_id = ev->attempt_id,
 		.comm = victim ? victim->comm : NULL,
 		.sheet_num = ev->sheet_num,
 		.gpu = -1,
@@ -257,12 +286,14 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 	struct finding f;
 	bool is_muted;
 
-	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, &job) < 0)
+	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
 		look_note_failure(w, -ENOMEM);
 	look_clear_finding(&f);
 	find_oom(ev, victim, &f);
 	look_note(w, &check_oom_event, &who, &f, job ? &job->told[ANOMALY_OOM_KILL] : NULL,
 		  &is_muted);
+	if (is_muted)
+		note_more_kills(w, job, ev);
 }
 
 static uint64_t count_kills(const struct detect_news *news)
@@ -274,23 +305,43 @@ static uint64_t count_kills(const struct detect_news *news)
 	return n;
 }
 
-void look_at_kills(struct look *w, const struct detect_news *news)
+/* Who is known to have ended is not waited for. */
+static void note_death(struct look *w, const struct proc_event *ev)
 {
-	for (size_t i = 0; i < news->n_events; i++)
-		if (news->events[i].type == EVENT_OOM)
-			note_kill(w, &news->events[i]);
+	struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
+
+	if (p && p->key.start_ticks == ev->key.start_ticks)
+		p->is_dead = true;
 }
 
-/* Those of cgroups are among the host's. */
+void look_at_events(struct look *w, const struct detect_news *news)
+{
+	for (size_t i = 0; i < news->n_events; i++) {
+		const struct proc_event *ev = &news->events[i];
+
+		if (ev->type == EVENT_OOM)
+			note_kill(w, ev);
+		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
+			note_death(w, ev);
+	}
+}
+
+/*
+ * Each is in the count of the host. It is known by its event, or by the count of a cgroup that no
+ * event explains: so that comes first, and the host's waits for a tick more. The last known count
+ * is kept whatever happens in between: it only rises.
+ */
 static void settle_kills(struct look *w, const struct detect_news *news)
 {
 	struct surroundings *s = &w->d->surroundings;
-	uint64_t n = s->has_before
-			     ? u64_delta(w->snap->system.oom_kills_total, s->before.oom_kills_total)
-			     : U64_UNKNOWN;
+	uint64_t total = w->snap->system.oom_kills_total, n = u64_delta(total, s->host_kills);
+	double step = f64_known(w->tick.step) ? w->tick.step : 0;
 
-	w->tick.host_kills = kills_settle(&s->kills, n, count_kills(news) + w->n_cgroup_kills,
-					  w->tick.now, w->tick.step);
+	if (u64_known(total))
+		s->host_kills = total;
+	w->tick.host_kills =
+		kills_settle(&s->kills, n, count_kills(news) + w->n_cgroup_kills, w->tick.now,
+			     w->tick.step, KILLS_EVENT_LATE_SECONDS + step);
 }
 
 /* ---- all of it ---- */
@@ -310,7 +361,7 @@ void look_at_jobs(struct look *w, const struct detect_news *news)
 	check_all_processes(w);
 	check_jobs(w);
 	look_at_cgroups(w, news);
-	detect_tracks_sweep(&d->tracks, on_track_gone, on_job_gone, w);
+	detect_tracks_sweep(&d->tracks, w->snap->wall_ns, on_track_gone, on_job_gone, w);
 }
 
 void look_at_host(struct look *w, const struct detect_news *news)

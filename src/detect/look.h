@@ -42,6 +42,13 @@ struct killing {
 	uint64_t n;
 };
 
+/* Kills that events tell of, for who counts them: one walk through the events. */
+struct kill_news {
+	uint64_t n_anywhere; /* of jobs that are in no cgroup that is known: a short one is killed
+				before anybody has seen which it is in */
+	struct map by_job;   /* hash of the others -> how many */
+};
+
 /* What the steps of a tick hand on. */
 struct look {
 	struct detect *d;
@@ -50,7 +57,8 @@ struct look {
 	struct moment moment;
 	struct killing killing[LOOK_KILLING]; /* the first so many */
 	size_t n_killing;
-	uint64_t n_cgroup_kills; /* that all cgroups have counted */
+	uint64_t n_cgroup_kills; /* that only the counts of cgroups tell of */
+	struct kill_news kills;	 /* of the events */
 	int r;			 /* the first failure */
 };
 
@@ -63,8 +71,8 @@ bool look_note(struct look *w, const struct check *check, const struct subject *
 /* Nothing is known yet. */
 void look_clear_finding(struct finding *f);
 
-/* Kills that events tell of. */
-void look_at_kills(struct look *w, const struct detect_news *news);
+/* Kills and deaths that events tell of. */
+void look_at_events(struct look *w, const struct detect_news *news);
 
 /* look_cgroups.c */
 void look_at_cgroups(struct look *w, const struct detect_news *news);

@@ -1,8 +1,10 @@
 /*
  * look_cgroups - the cgroups of jobs: whose each is, and what is out of the ordinary there.
  */
+#include <errno.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "detect/look.h"
@@ -18,7 +20,7 @@ static void find_jobs(struct look *w)
 
 		past = p->job_id && p->cgroup ? surroundings_find_cgroup(s, p->cgroup) : NULL;
 		if (past && past->job_seen != s->n_ticks)
-			surroundings_set_job(s, past, p->job_id);
+			surroundings_set_job(s, past, p);
 	}
 }
 
@@ -34,31 +36,46 @@ static bool are_nested(const char *a, const char *b)
 					       shorter == 0 || longer[shorter - 1] == '/');
 }
 
-/* Whether a job is in another one than this. */
-static bool is_elsewhere(const struct surroundings *s, const struct cgroup_past *past,
-			 const char *job_id)
+static uint64_t hash_job(const char *job_id, int64_t attempt_id)
 {
-	for (size_t i = 0; i < s->n_cgroups; i++)
-		if (&s->cgroups[i] != past && strcmp(s->cgroups[i].job_id, job_id) == 0)
-			return true;
-	return false;
+	return hash_bytes(hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), job_id,
+			  strlen(job_id));
 }
 
-/* A short job is killed before anybody has seen which cgroup it is in. */
-static uint64_t count_events(const struct look *w, const struct detect_news *news,
-			     const struct cgroup_past *past)
+static void add_kill(struct look *w, const struct proc_event *ev)
 {
-	uint64_t n = news->n_kills_told;
+	uint64_t n, hash = ev->job_id ? hash_job(ev->job_id, ev->attempt_id) : 0;
 
-	for (size_t i = 0; i < news->n_events; i++) {
-		const char *job_id = news->events[i].job_id;
+	if (!ev->job_id || !map_get(&w->kills.by_job, hash, &n))
+		w->kills.n_anywhere++;
+	else
+		map_put(&w->kills.by_job, hash, n + 1); /* replaces: needs no memory */
+}
 
-		if (news->events[i].type == EVENT_OOM &&
-		    (!job_id || strcmp(job_id, past->job_id) == 0 ||
-		     !is_elsewhere(&w->d->surroundings, past, job_id)))
-			n++;
+/* Jobs that are in a cgroup come first, with none; then each event is counted once. */
+static void count_events(struct look *w, const struct detect_news *news)
+{
+	const struct surroundings *s = &w->d->surroundings;
+
+	w->kills = (struct kill_news){ .n_anywhere = news->n_kills_told, .by_job = MAP_INIT };
+	for (size_t i = 0; news->n_events > 0 && i < s->n_cgroups; i++) {
+		const struct cgroup_past *past = &s->cgroups[i];
+
+		if (map_put(&w->kills.by_job, hash_job(past->job_id, past->attempt_id), 0) < 0)
+			look_note_failure(w, -ENOMEM);
 	}
-	return n;
+	for (size_t i = 0; i < news->n_events; i++)
+		if (news->events[i].type == EVENT_OOM)
+			add_kill(w, &news->events[i]);
+}
+
+/* That may have been in this one. */
+static uint64_t count_known(const struct look *w, const struct cgroup_past *past)
+{
+	uint64_t n = 0;
+
+	map_get(&w->kills.by_job, hash_job(past->job_id, past->attempt_id), &n);
+	return w->kills.n_anywhere + n;
 }
 
 /* Those that cgroups above and below have counted, which came before it. */
@@ -76,21 +93,23 @@ static void note_killing(struct look *w, size_t at, uint64_t n)
 {
 	if (!u64_known(n) || n == 0)
 		return;
-	w->n_cgroup_kills += n;
 	if (w->n_killing < ARRAY_SIZE(w->killing))
 		w->killing[w->n_killing++] = (struct killing){ at, n };
 }
 
-static void settle(struct look *w, const struct detect_news *news, size_t at,
-		   struct cgroup_past *past)
+/* The last known count is kept while it cannot be read. */
+static void settle(struct look *w, size_t at, struct cgroup_past *past)
 {
 	const struct cgroup_sample *c = &w->snap->cgroups[at];
 	uint64_t n = u64_delta(c->oom_kills, past->oom_kills);
 
 	w->tick.cgroup_kills =
-		kills_settle(&past->kills, n, count_events(w, news, past) + count_nested(w, at),
-			     w->tick.now, w->tick.step);
-	past->oom_kills = c->oom_kills;
+		kills_settle(&past->kills, n, count_known(w, past) + count_nested(w, at),
+			     w->tick.now, w->tick.step, KILLS_EVENT_LATE_SECONDS);
+	if (u64_known(w->tick.cgroup_kills))
+		w->n_cgroup_kills += w->tick.cgroup_kills;
+	if (u64_known(c->oom_kills))
+		past->oom_kills = c->oom_kills;
 	note_killing(w, at, n);
 }
 
@@ -102,6 +121,7 @@ static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 	const struct subject who = { .kind = OF_CGROUP,
 				     .cgroup = c->path,
 				     .job_id = past && past->job_id[0] ? past->job_id : NULL,
+				     .attempt_id = past ? past->attempt_id : 0,
 				     .sheet_num = SHEET_NONE,
 				     .gpu = -1 };
 	struct finding f;
@@ -127,7 +147,7 @@ static void check_gone(struct look *w, const struct cgroup_past *past, uint64_t 
 	check_cgroup(w, &c, past);
 }
 
-static void look_at_gone(struct look *w, const struct detect_news *news)
+static void look_at_gone(struct look *w)
 {
 	struct surroundings *s = &w->d->surroundings;
 
@@ -137,10 +157,12 @@ static void look_at_gone(struct look *w, const struct detect_news *news)
 
 		if (past->seen == s->n_ticks || past->kills.n_counted == 0)
 			continue;
-		n = kills_settle(&past->kills, U64_UNKNOWN, count_events(w, news, past),
-				 w->tick.now, w->tick.step);
-		if (u64_known(n) && n > 0)
-			check_gone(w, past, n);
+		n = kills_settle(&past->kills, U64_UNKNOWN, count_known(w, past), w->tick.now,
+				 w->tick.step, KILLS_EVENT_LATE_SECONDS);
+		if (!u64_known(n) || n == 0)
+			continue;
+		w->n_cgroup_kills += n;
+		check_gone(w, past, n);
 	}
 }
 
@@ -159,17 +181,22 @@ void look_at_last_kills(struct look *w)
 void look_at_cgroups(struct look *w, const struct detect_news *news)
 {
 	find_jobs(w);
+	count_events(w, news);
 	for (size_t i = 0; i < w->snap->n_cgroups; i++) {
 		const struct cgroup_sample *c = &w->snap->cgroups[i];
 		struct cgroup_past *past = surroundings_find_cgroup(&w->d->surroundings, c->path);
 
 		w->tick.cgroup_kills = U64_UNKNOWN;
 		w->tick.cgroup_stall = past ? past->stall : F64_UNKNOWN;
+		w->tick.cgroup_has_psi = past && past->has_psi;
 		if (past)
-			settle(w, news, i, past);
+			settle(w, i, past);
 		check_cgroup(w, c, past);
 		if (past)
 			past->stall = c->psi_memory.full.avg10;
+		if (past)
+			past->has_psi |= f64_known(past->stall);
 	}
-	look_at_gone(w, news);
+	look_at_gone(w);
+	map_release(&w->kills.by_job);
 }

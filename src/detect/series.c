@@ -62,6 +62,22 @@ bool levels_base(const struct levels *l, double *ret_t, double *ret_v)
 	return true;
 }
 
+bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v)
+{
+	const struct series *s = &l->first;
+
+	for (size_t i = s->n; i > 0; i--) {
+		size_t at = place(s, i - 1);
+
+		if ((double)s->v[at] > limit)
+			continue;
+		*ret_t = (double)s->t[at];
+		*ret_v = (double)s->v[at];
+		return true;
+	}
+	return false;
+}
+
 void floors_init(struct floors *f)
 {
 	*f = (struct floors){ .open_v = -1 };

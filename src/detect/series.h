@@ -32,6 +32,9 @@ void levels_add(struct levels *l, double t, double v, double window);
 /* The earliest value; false: there is none. */
 bool levels_base(const struct levels *l, double *ret_t, double *ret_v);
 
+/* The latest value that is no larger than this; false: there is none. */
+bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v);
+
 /*
  * The least of each of SERIES_POINTS parts of the window: what a process always has,
  * whatever it takes and gives back in between.

@@ -13,7 +13,7 @@
 
 void surroundings_init(struct surroundings *s)
 {
-	*s = (struct surroundings){ 0 };
+	*s = (struct surroundings){ .host_kills = U64_UNKNOWN };
 	surroundings_forget(s);
 }
 
@@ -34,31 +34,43 @@ static void note_since(double *since, bool is_so, double from)
 		*since = from;
 }
 
-static bool is_swapping(const struct surroundings *s, const struct config_anomaly *config,
-			const struct tick *t)
+/* MB per second since the last tick, in and out; NaN. */
+static double swap_rate(const struct surroundings *s, const struct tick *t)
 {
 	const struct system_sample *now = &t->snap->system;
-	uint64_t bytes;
 
 	if (!s->has_before || !(t->step > 0))
-		return false;
-	bytes = u64_add(u64_delta(now->swap_in_bytes, s->before.swap_in_bytes),
-			u64_delta(now->swap_out_bytes, s->before.swap_out_bytes));
-	return u64_to_mb(bytes) / t->step >= config->swap_storm_mb_per_second;
+		return F64_UNKNOWN;
+	return u64_to_mb(u64_add(u64_delta(now->swap_in_bytes, s->before.swap_in_bytes),
+				 u64_delta(now->swap_out_bytes, s->before.swap_out_bytes))) /
+	       t->step;
+}
+
+static void note_swap(struct surroundings *s, const struct config_anomaly *config, struct tick *t)
+{
+	double before = f64_known(t->step) ? t->now - t->step : t->now;
+	double rate = swap_rate(s, t);
+
+	t->swap_rate = rate;
+	t->calm_swap_rate = s->calm_swap_rate;
+	note_since(&s->swapping, rate >= config->swap_storm_mb_per_second, before);
+	t->swapping = s->swapping;
+	if (rate < config->swap_storm_mb_per_second)
+		s->calm_swap_rate = rate;
 }
 
 void surroundings_begin(struct surroundings *s, const struct config_anomaly *config, struct tick *t)
 {
-	double before = f64_known(t->step) ? t->now - t->step : t->now;
+	const struct system_sample *now = &t->snap->system;
 
 	s->n_ticks++;
-	note_since(&s->io_stalled, t->snap->system.psi_io.full.avg10 >= config->io_stall_percent,
-		   t->now);
-	note_since(&s->swapping, is_swapping(s, config, t), before);
+	note_since(&s->io_stalled, now->psi_io.full.avg10 >= config->io_stall_percent, t->now);
+	note_swap(s, config, t);
+	s->has_psi_memory |= f64_known(now->psi_memory.full.avg10);
 	t->around = s;
 	t->before = s->has_before ? &s->before : NULL;
 	t->io_stalled = s->io_stalled;
-	t->swapping = s->swapping;
+	t->has_psi_memory = s->has_psi_memory;
 }
 
 static uint64_t hash_path(const char *path)
@@ -102,9 +114,10 @@ void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *sna
 }
 
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
-			  const char *job_id)
+			  const struct proc_sample *p)
 {
-	snprintf(past->job_id, sizeof(past->job_id), "%s", job_id);
+	snprintf(past->job_id, sizeof(past->job_id), "%s", p->job_id);
+	past->attempt_id = p->attempt_id;
 	past->job_seen = s->n_ticks;
 }
 
@@ -132,6 +145,7 @@ void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, 
 	struct gpu_past *past;
 
 	t->gpu_idle = t->gpu_percent = t->gpu_celsius = F64_UNKNOWN;
+	t->gpu_has_brakes = t->gpu_has_celsius = false;
 	if (gpu->index < 0 || gpu->index >= SURROUNDINGS_GPUS)
 		return;
 	past = &s->gpus[gpu->index];
@@ -141,14 +155,18 @@ void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, 
 	t->gpu_celsius = past->celsius;
 	past->percent = 100 * gpu->memory_used_mb / gpu->memory_total_mb;
 	past->celsius = gpu->temperature_c;
+	past->has_brakes |= u64_known(gpu->throttle);
+	past->has_celsius |= f64_known(gpu->temperature_c);
+	t->gpu_has_brakes = past->has_brakes;
+	t->gpu_has_celsius = past->has_celsius;
 }
 
 void surroundings_forget(struct surroundings *s)
 {
 	s->has_before = false;
-	s->io_stalled = s->swapping = F64_UNKNOWN;
+	s->io_stalled = s->swapping = s->calm_swap_rate = F64_UNKNOWN;
 	for (size_t i = 0; i < SURROUNDINGS_GPUS; i++)
-		s->gpus[i] = (struct gpu_past){ F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN };
+		s->gpus[i].idle = s->gpus[i].percent = s->gpus[i].celsius = F64_UNKNOWN;
 }
 
 void surroundings_end(struct surroundings *s, const struct tick *t)

@@ -25,21 +25,27 @@ struct cgroup_past {
 	char path[128]; /* the beginning of it, for words */
 	uint64_t oom_kills;
 	double stall; /* of its tasks, at the last tick */
+	bool has_psi; /* that was known once */
 	struct kill_ledger kills;
 	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
-	uint64_t seen, job_seen;     /* at which ticks */
-	size_t at;		     /* in the snapshot of this tick; SIZE_MAX: it is not there */
+	int64_t attempt_id;
+	uint64_t seen, job_seen; /* at which ticks */
+	size_t at;		 /* in the snapshot of this tick; SIZE_MAX: it is not there */
 };
 
 struct gpu_past {
-	double idle;		 /* since when its memory is held while it does nothing; NaN */
-	double percent, celsius; /* memory in use, and how hot it was, at the last tick; NaN */
+	double idle;		      /* since when its memory is held while it does nothing; NaN */
+	double percent, celsius;      /* memory in use, and how hot it was, at the last tick; NaN */
+	bool has_brakes, has_celsius; /* that was known once */
 };
 
 struct surroundings {
 	struct system_sample before;
 	bool has_before;
 	double io_stalled, swapping; /* since when; NaN */
+	double calm_swap_rate;	     /* MB per second when it last did not swap much; NaN */
+	bool has_psi_memory;	     /* that was known once */
+	uint64_t host_kills; /* the last known count; U64_UNKNOWN. Of this boot: it only rises */
 	struct gpu_past gpus[SURROUNDINGS_GPUS];
 	struct kill_ledger kills; /* of the host */
 	struct map by_cgroup;	  /* hash -> index */
@@ -60,8 +66,9 @@ void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *sna
 
 /* NULL: nothing is remembered of it. Valid until the next tick. */
 struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const char *path);
+/* It is of the job of this process. */
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
-			  const char *job_id);
+			  const struct proc_sample *p);
 
 /* Fills in what the tick says of this one. */
 void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, struct tick *t);

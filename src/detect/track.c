@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/unknown.h"
 
 /* ---- the tables ---- */
@@ -61,28 +62,35 @@ static int make_room(void **items, size_t n, size_t *cap, size_t size)
 
 /* ---- jobs ---- */
 
-/* Another job may have the same hash: then the next number is its own. */
-static uint64_t job_key(const struct tracks *ts, const char *job_id, struct job_track **ret)
+static bool is_job(const struct job_track *job, const char *job_id, int64_t attempt_id)
 {
-	uint64_t key = UINT64_C(0xcbf29ce484222325), i;
+	return job->attempt_id == attempt_id && strcmp(job->job_id, job_id) == 0;
+}
 
-	for (const char *c = job_id; *c; c++)
-		key = (key ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+/* Another job may have the same hash: then the next number is its own. */
+static uint64_t job_key(const struct tracks *ts, const char *job_id, int64_t attempt_id,
+			struct job_track **ret)
+{
+	uint64_t key = hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), i;
+
+	key = hash_bytes(key, job_id, strlen(job_id));
 	for (*ret = NULL; map_get(&ts->by_job, key, &i); key++)
-		if (strcmp(ts->jobs[i]->job_id, job_id) == 0) {
+		if (is_job(ts->jobs[i], job_id, attempt_id)) {
 			*ret = ts->jobs[i];
 			break;
 		}
 	return key;
 }
 
-static struct job_track *new_job(const char *job_id)
+static struct job_track *new_job(const char *job_id, int64_t attempt_id)
 {
 	struct job_track *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
 	job->job_id = strdup(job_id);
+	job->attempt_id = attempt_id;
+	job->n_zombies_before = U64_UNKNOWN;
 	job->usual_cpu_percent = F64_UNKNOWN;
 	job->usual_wall_seconds = F64_UNKNOWN;
 	job->usual_rss_bytes = U64_UNKNOWN;
@@ -92,15 +100,16 @@ static struct job_track *new_job(const char *job_id)
 	return NULL;
 }
 
-int detect_tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret)
+int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
+		      struct job_track **ret)
 {
 	struct job_track *job;
-	uint64_t key = job_key(ts, job_id, &job);
+	uint64_t key = job_key(ts, job_id, attempt_id, &job);
 
 	if (!job) {
 		if (make_room((void **)&ts->jobs, ts->n_jobs, &ts->cap_jobs, sizeof(*ts->jobs)) < 0)
 			return -ENOMEM;
-		job = new_job(job_id);
+		job = new_job(job_id, attempt_id);
 		if (!job || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
 			if (job)
 				free_job(job);
@@ -156,8 +165,8 @@ static int find_job(struct tracks *ts, const struct proc_sample *p, struct track
 			t->without_job = now;
 		return 0;
 	}
-	if (!job || strcmp(job->job_id, p->job_id) != 0)
-		r = detect_tracks_job(ts, p->job_id, &job);
+	if (!job || !is_job(job, p->job_id, p->attempt_id))
+		r = detect_tracks_job(ts, p->job_id, p->attempt_id, &job);
 	if (r < 0)
 		return r;
 	if (job != t->job)
@@ -182,8 +191,10 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	t = detect_tracks_by_pid(ts, p->key.pid);
 	if (t && t->seen_tick == ts->tick)
 		return 0; /* a pid stands in a snapshot once, unless the record is damaged */
-	if (t && t->key.start_ticks != p->key.start_ticks)
+	if (t && t->key.start_ticks != p->key.start_ticks) {
+		t->is_dead = true;
 		t = NULL;
+	}
 	if (!t && !p->job_id)
 		return 0;
 	if (!t)
@@ -191,6 +202,7 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	if (r < 0 || !t)
 		return r;
 	t->seen_tick = ts->tick;
+	t->missed_wall_ns = 0;
 	r = find_job(ts, p, t, now);
 	if (r == 0)
 		r = detect_track_note(t, config, p, now, before);
@@ -225,12 +237,14 @@ static void index_jobs(struct tracks *ts)
 
 	map_clear(&ts->by_job);
 	for (size_t i = 0; i < ts->n_jobs; i++) {
-		uint64_t key = job_key(ts, ts->jobs[i]->job_id, &found);
+		const struct job_track *job = ts->jobs[i];
+		uint64_t key = job_key(ts, job->job_id, job->attempt_id, &found);
 
 		map_put(&ts->by_job, key, i); /* there was room for more */
 	}
 }
 
+/* What is of the job itself is over with it, though some that were its own may be left. */
 static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 {
 	size_t n = 0;
@@ -238,12 +252,12 @@ static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 	for (size_t i = 0; i < ts->n_jobs; i++) {
 		struct job_track *job = ts->jobs[i];
 
-		if (job->seen_tick == ts->tick || job->n_tracks > 0) {
+		if (job->seen_tick != ts->tick)
+			job_gone(ctx, job);
+		if (job->seen_tick == ts->tick || job->n_tracks > 0)
 			ts->jobs[n++] = job;
-			continue;
-		}
-		job_gone(ctx, job);
-		free_job(job);
+		else
+			free_job(job);
 	}
 	if (n == ts->n_jobs)
 		return;
@@ -251,12 +265,25 @@ static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 	index_jobs(ts);
 }
 
-void detect_tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx)
+/* One of which nothing is known yet is not worth waiting for. */
+static bool may_come_back(const struct tracks *ts, const struct track *t)
+{
+	return !t->is_dead && t->trail && ts->tick - t->seen_tick <= TRACK_GRACE_TICKS;
+}
+
+void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,
+			 job_gone_fn *job_gone, void *ctx)
 {
 	for (size_t i = ts->n; i > 0; i--) {
-		if (ts->items[i - 1].seen_tick == ts->tick)
+		struct track *t = &ts->items[i - 1];
+
+		if (t->seen_tick == ts->tick)
 			continue;
-		gone(ctx, &ts->items[i - 1]);
+		if (t->missed_wall_ns == 0)
+			t->missed_wall_ns = wall_ns;
+		if (may_come_back(ts, t))
+			continue;
+		gone(ctx, t);
 		remove_track(ts, i - 1);
 	}
 	sweep_jobs(ts, job_gone, ctx);

@@ -3,8 +3,9 @@
  *
  * A process is told by pid and start time: a pid that comes back with another one is
  * another process, and one whose start time is unknown is not followed at all. What
- * is no longer there is forgotten. Memory is bounded by TRACK_MAX processes, each
- * of fixed size; those beyond are counted and left out.
+ * is no longer there is forgotten: at once if somebody said that it ended, else after
+ * TRACK_GRACE_TICKS, as a snapshot may miss a process. Memory is bounded by TRACK_MAX processes,
+ * each of fixed size; those beyond are counted and left out.
  */
 #ifndef PROCTOR_DETECT_TRACK_H
 #define PROCTOR_DETECT_TRACK_H
@@ -20,6 +21,7 @@
 #include "model/snapshot.h"
 
 #define TRACK_MAX 65536
+#define TRACK_GRACE_TICKS 2
 
 /* A value now and about a window ago, in four numbers. */
 struct two_ago {
@@ -35,12 +37,15 @@ struct told {
 	enum severity worst;
 };
 
+/* One attempt: jobs of two users may have one name. */
 struct job_track {
 	char *job_id;
-	uint64_t seen_tick;   /* it runs, or has processes */
-	uint64_t n_tracks;    /* processes that were its own, and are there */
-	uint64_t n_processes; /* at this tick */
-	uint64_t n_zombies;   /* at this tick, that nobody of the job can wait for */
+	int64_t attempt_id;	   /* as the samples have it */
+	uint64_t seen_tick;	   /* it runs, or has processes */
+	uint64_t n_tracks;	   /* processes that were its own, and are there */
+	uint64_t n_processes;	   /* at this tick */
+	uint64_t n_zombies;	   /* at this tick, that nobody of the job can wait for */
+	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 	pid_t zombie_parent;
 	uint32_t active; /* a bit for each type of anomaly of the job itself that lasts */
 	struct two_ago processes;
@@ -49,6 +54,7 @@ struct job_track {
 	double usual_wall_seconds; /* that such a job takes; NaN */
 	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
 	struct told told[N_ANOMALY_TYPES];
+	uint64_t n_more_kills; /* that were not told one by one */
 };
 
 /* What takes more room, of those that are there for more than a moment. Values: MB, files. */
@@ -61,9 +67,10 @@ struct trail {
 struct track {
 	struct proc_key key;
 	uint64_t seen_tick;
-	struct job_track *job; /* the last it belonged to; never NULL */
+	uint64_t missed_wall_ns; /* the first tick that did not show it; 0: the last one did */
+	struct job_track *job;	 /* the last it belonged to; never NULL */
 	char comm[COMM_BYTES];
-	int sheet_num;
+	int sheet_num; /* while it has a job, and of the last it had */
 	pid_t ppid;
 	uint32_t active;  /* a bit for each type of anomaly that lasts */
 	uint32_t muted;	  /* those that are counted elsewhere */
@@ -77,10 +84,14 @@ struct track {
 	double busy;	   /* over the threshold without a break */
 	double in_state;
 	double without_job;
+	double calm_percent; /* of a core, when it last was below the threshold; NaN */
 	char state;
+	bool is_dead;	     /* somebody said so, or its pid is another's */
 	bool moved_in_state; /* some bytes, while it was in this state */
 
 	uint64_t cpu_ns, moved_bytes, faults; /* at the last tick; U64_UNKNOWN */
+
+	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 
 	/* At this tick, where somebody asked for them. */
 	uint64_t n_zombies, n_children, n_like, n_like_moving;
@@ -116,15 +127,17 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 			 const struct proc_sample *p, double now, double before, size_t *ret);
 
 /* The job, made where it is new. -ENOMEM. */
-int detect_tracks_job(struct tracks *ts, const char *job_id, struct job_track **ret);
+int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
+		      struct job_track **ret);
 
 /* The one with this pid; NULL: it is not followed. */
 struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid);
 
-/* Forgets those that this tick did not show. fn is told before. */
+/* Forgets those that are no longer shown, by the tick at this time. fn is told before. */
 typedef void track_gone_fn(void *ctx, const struct track *p);
 typedef void job_gone_fn(void *ctx, const struct job_track *job);
-void detect_tracks_sweep(struct tracks *ts, track_gone_fn *gone, job_gone_fn *job_gone, void *ctx);
+void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,
+			 job_gone_fn *job_gone, void *ctx);
 
 /* ---- track_note.c: one process ---- */
 

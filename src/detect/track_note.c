@@ -68,9 +68,12 @@ void detect_track_begin(struct track *t, const struct proc_sample *p, double now
 		.progressed = now,
 		.worked = now,
 		.busy = F64_UNKNOWN,
+		.calm_percent = F64_UNKNOWN,
+		.n_zombies_before = U64_UNKNOWN,
 		.in_state = now,
 		.without_job = F64_UNKNOWN,
 		.state = p->state,
+		.sheet_num = SHEET_NONE,
 		.cpu_ns = U64_UNKNOWN,
 		.moved_bytes = U64_UNKNOWN,
 		.faults = U64_UNKNOWN,
@@ -82,7 +85,7 @@ void detect_track_forget(struct track *t, double now)
 	free(t->trail);
 	t->trail = NULL;
 	t->born = t->progressed = t->worked = t->in_state = now;
-	t->busy = t->memory_mb = F64_UNKNOWN;
+	t->busy = t->memory_mb = t->calm_percent = F64_UNKNOWN;
 	t->cpu_ns = t->moved_bytes = t->faults = U64_UNKNOWN;
 	t->moved_in_state = false;
 	t->threads.n = 0;
@@ -122,6 +125,8 @@ static void note_state(struct track *t, const struct proc_sample *p, double now)
 /* The percentage is of the time since the tick before. */
 static void note_busy(struct track *t, const struct proc_sample *p, double threshold, double before)
 {
+	if (p->cpu_percent < threshold)
+		t->calm_percent = p->cpu_percent;
 	if (!(p->cpu_percent >= threshold))
 		t->busy = F64_UNKNOWN;
 	else if (!f64_known(t->busy))
@@ -165,13 +170,16 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 
 	memcpy(t->comm, p->comm, sizeof(t->comm));
 	t->ppid = p->ppid;
-	t->sheet_num = p->sheet_num;
+	if (p->job_id)
+		t->sheet_num = p->sheet_num;
+	if (!is_new)
+		t->n_zombies_before = t->n_zombies;
 	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = 0;
 	note_state(t, p, now);
 	note_progress(t, p, now, before);
 	note_busy(t, p, config->runaway_cpu_threshold, before);
 	t->memory_mb = own_memory_mb(p);
-	if (u64_known(p->threads))
+	if (u64_known(p->threads) && !(t->active & 1u << ANOMALY_THREAD_EXPLOSION))
 		two_ago_add(&t->threads, now - t->born, (double)p->threads,
 			    config->memory_spike_window_seconds);
 	if (!t->trail && !is_new && start_trail(t) < 0)

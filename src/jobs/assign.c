@@ -217,10 +217,12 @@ static void tell(const struct round *r, size_t i, size_t *n_of)
 	const struct belonging *member = find_member(r->a, &p->key);
 
 	p->job_id = NULL;
+	p->attempt_id = 0;
 	p->sheet_num = SHEET_NONE;
 	if (owner < 0)
 		return;
 	p->job_id = r->roots[owner].job_id;
+	p->attempt_id = r->roots[owner].attempt_id;
 	p->sheet_num = member ? member->sheet_num : r->roots[owner].sheet_num;
 	n_of[owner]++;
 }

@@ -19,6 +19,7 @@ struct assign_root {
 	struct proc_key key;
 	bool is_runner;	    /* is not itself of the job */
 	const char *job_id; /* the same address at each snapshot, and another for another job */
+	int64_t attempt_id; /* that its processes are told to be of */
 	int sheet_num;	    /* of what is new */
 };
 

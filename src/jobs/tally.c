@@ -380,11 +380,20 @@ void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t w
 	add_event(t, &ev, false);
 }
 
+/* The last that had this pid: it may have been waited for by now. */
+static uint64_t start_of_last(const struct tally *t, pid_t pid)
+{
+	for (size_t i = t->n; i > 0; i--)
+		if (t->entries[i - 1].record.key.pid == pid)
+			return t->entries[i - 1].record.key.start_ticks;
+	return U64_UNKNOWN;
+}
+
 void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns)
 {
 	struct proc_event ev = {
 		.wall_ns = wall_ns,
-		.key = { .pid = pid, .start_ticks = U64_UNKNOWN },
+		.key = { .pid = pid, .start_ticks = start_of_last(t, pid) },
 		.type = EVENT_OOM,
 		.status = { -1, SIGKILL },
 		.sheet_num = sheet_num,

@@ -84,6 +84,16 @@ const char *episode_change_name(enum episode_change change)
 	return change_names[change];
 }
 
+int episode_change_from_name(const char *name, enum episode_change *ret)
+{
+	int i = find_name(change_names, ARRAY_SIZE(change_names), name);
+
+	if (i < 0)
+		return i;
+	*ret = (enum episode_change)i;
+	return 0;
+}
+
 /* ---- nothing known yet ---- */
 
 void anomaly_init(struct anomaly *a)
@@ -169,4 +179,36 @@ int episode_keep(struct episode *to, const struct episode *from, struct arena *a
 	    !keep_string(arena, &to->host_json) || !keep_string(arena, &to->evidence_json))
 		return -ENOMEM;
 	return 0;
+}
+
+/* Room for twice as many when so many are there: an arena takes nothing back. */
+static bool is_full(size_t n)
+{
+	return (n & (n - 1)) == 0;
+}
+
+static int make_room(struct attempt *a)
+{
+	struct episode *grown;
+
+	if (!is_full(a->n_anomalies))
+		return 0;
+	grown = arena_alloc(&a->arena, (a->n_anomalies ? 2 * a->n_anomalies : 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n_anomalies; i++)
+		episode_copy(&grown[i], &a->anomalies[i]);
+	a->anomalies = grown;
+	return 0;
+}
+
+int episode_append(struct attempt *a, const struct episode *e)
+{
+	int r = make_room(a);
+
+	if (r == 0)
+		r = episode_keep(&a->anomalies[a->n_anomalies], e, &a->arena);
+	if (r == 0)
+		a->n_anomalies++;
+	return r;
 }

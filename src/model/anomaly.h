@@ -125,6 +125,16 @@ void anomaly_evidence_init(struct anomaly_evidence *e);
 
 enum episode_change { EPISODE_BEGAN, EPISODE_ESCALATED, EPISODE_CLEARED };
 const char *episode_change_name(enum episode_change change); /* "began", … */
+int episode_change_from_name(const char *name, enum episode_change *ret);
+
+/* What was told of an episode at one of its changes. */
+struct episode_moment {
+	enum episode_change change;
+	uint64_t wall_ns;
+	enum severity severity;
+	double value; /* in the episode's unit; NaN */
+	char text[ANOMALY_TEXT_BYTES];
+};
 
 /* What tells one from all others: its type, whose it is, and when it began. */
 #define EPISODE_NAME_BYTES 192
@@ -134,6 +144,7 @@ struct episode {
 	 * are those of the worst moment. */
 	struct anomaly worst; /* its job_id is that below */
 	char job_id[JOB_ID_MAX + 1];
+	int64_t attempt_id; /* of the job, as the samples had it; 0: of none, or not known */
 	char name[EPISODE_NAME_BYTES];
 	char comm[COMM_BYTES]; /* of the process; "": of none */
 	int gpu;	       /* index, or -1 */
@@ -162,6 +173,9 @@ void episode_copy(struct episode *to, const struct episode *from);
 
 /* The same, with all that it borrows in the arena; its evidence is left out. -ENOMEM. */
 int episode_keep(struct episode *to, const struct episode *from, struct arena *arena);
+
+/* One more of the attempt's, kept in its arena. -ENOMEM: those before are still there. */
+int episode_append(struct attempt *a, const struct episode *e);
 
 /* NULL: of none. One that is too long is cut. */
 void episode_set_job(struct episode *e, const char *job_id);

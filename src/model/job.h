@@ -212,6 +212,7 @@ struct proc_event {
 	enum event_type type;
 	struct exit_status status;
 	const char *job_id;
+	int64_t attempt_id; /* in the record; 0: it is not known */
 	int sheet_num;
 	const char *details; /* "" for none */
 };

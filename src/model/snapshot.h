@@ -86,6 +86,7 @@ struct proc_sample {
 
 	/* Set by jobs/; job_id is NULL for processes of no job. */
 	const char *job_id;
+	int64_t attempt_id; /* of the job, in the record; 0: it is not known */
 	int sheet_num;
 	int rank; /* or by sources/, from the environment, where the job file says nothing */
 	int local_rank, world_size; /* RANK_NONE: unknown */
@@ -158,6 +159,7 @@ struct cgroup_sample {
 
 struct job_progress {
 	const char *job_id;
+	int64_t attempt_id; /* as of a process */
 	int total_sheets;
 	int last_completed_sheet;
 	int current_sheet; /* SHEET_NONE between sheets */

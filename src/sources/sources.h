@@ -317,10 +317,11 @@ struct strace *strace_free(struct strace *s);
 /* ---- every single call, on demand ---- */
 
 struct trace_options {
-	double seconds;	    /* at most so long */
-	uint64_t max_bytes; /* at most so much */
-	int out_fd;	    /* where it goes */
-	int stop_fd;	    /* ends it when readable; -1: none */
+	double seconds;	      /* at most so long */
+	uint64_t max_bytes;   /* at most so much */
+	int out_fd;	      /* where it goes */
+	int stop_fd;	      /* ends it when readable; -1: none */
+	uint64_t start_ticks; /* of the process: another that has its pid is let go; U64_UNKNOWN */
 };
 
 enum trace_end { TRACE_TIME_UP, TRACE_FULL, TRACE_STOPPED, TRACE_TARGET_ENDED };

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/unknown.h"
 #include "sources/sources.h"
 #include "sources/strace.h"
 
@@ -132,6 +134,20 @@ static int await_attach(struct trace *t, struct err *err)
 	return 0;
 }
 
+/* Who is attached keeps its pid: only now it is certain who that is. */
+static int check_target(struct trace *t, struct err *err)
+{
+	uint64_t start_ticks;
+
+	if (!u64_known(t->options->start_ticks) ||
+	    (proc_start_ticks(t->target, &start_ticks) == 0 &&
+	     start_ticks == t->options->start_ticks))
+		return 0;
+	let_go(t);
+	return err_set(err, -ESRCH, "process %d is gone, and another has its number",
+		       (int)t->target);
+}
+
 int sources_trace(pid_t pid, const struct trace_options *options, struct trace_result *ret,
 		  struct err *err)
 {
@@ -146,6 +162,8 @@ int sources_trace(pid_t pid, const struct trace_options *options, struct trace_r
 		return r;
 	t.deadline_ns = clock_boot_ns() + (uint64_t)(options->seconds * 1e9);
 	r = await_attach(&t, err);
+	if (r == 0)
+		r = check_target(&t, err);
 	if (r < 0)
 		return r;
 	while (r == 0 && !t.is_over)

@@ -6,6 +6,8 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "store/anomaly_changes.h"
+#include "store/anomaly_patterns.h"
 #include "store/damage.h"
 #include "store/failure.h"
 #include "store/query.h"
@@ -87,40 +89,8 @@ static void to_cells(const struct episode *e, struct anomaly_cells *c)
 	};
 }
 
-/* "memory_leak:python3": what it is, and of which program. */
-static void write_pattern(const struct episode *e, char *pattern, size_t size)
-{
-	snprintf(pattern, size, "%s%s%s", anomaly_type_name(e->worst.type), e->comm[0] ? ":" : "",
-		 e->comm);
-}
-
-static int put_pattern(struct store *store, const struct episode *e, const char *pattern,
-		       struct err *err)
-{
-	CLEANUP(query_close) struct query put = QUERY_INIT;
-	CLEANUP(query_close) struct query jobs = QUERY_INIT;
-	char tags[96];
-	int r = query_open(store, STATEMENT_COUNT_PATTERN, &put, err);
-
-	if (r < 0)
-		return r;
-	snprintf(tags, sizeof(tags), "resource\nanomaly\n%s\n%s", anomaly_type_name(e->worst.type),
-		 severity_name(e->worst.severity));
-	query_bind_text(&put, pattern);
-	query_bind_text(&put, tags);
-	query_bind_text(&put, e->worst.text);
-	query_bind_i64(&put, (int64_t)e->began_wall_ns);
-	r = query_run(&put, err);
-	if (r == 0)
-		r = query_open(store, STATEMENT_SET_PATTERN_JOBS, &jobs, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&jobs, pattern);
-	return query_run(&jobs, err);
-}
-
-static int put(struct store *store, int64_t attempt_id, const char *job_id,
-	       const struct anomaly_cells *cells, struct err *err)
+static int put(struct store *store, int64_t attempt_id, const struct anomaly_cells *cells,
+	       struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_PUT_ANOMALY, &q, err);
@@ -128,9 +98,42 @@ static int put(struct store *store, int64_t attempt_id, const char *job_id,
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, attempt_id);
-	query_bind_text(&q, job_id);
 	query_bind_columns(&q, &anomaly_columns, cells);
 	return query_run(&q, err);
+}
+
+/* The row is the other's: what it has of its beginning stays. */
+static void join_known(struct anomaly_cells *c, const struct known_anomaly *known)
+{
+	c->episode = known->name;
+	c->began_wall_ns = known->began_wall_ns;
+	c->full_from_wall_ns = c->full_until_wall_ns = U64_UNKNOWN;
+	c->first_value = F64_UNKNOWN;
+	c->host = NULL;
+}
+
+/* It is told once: of what another has begun only that it got worse, and that it is over. */
+static int put_change(struct store *store, int64_t attempt_id, const struct episode *e,
+		      enum episode_change change, struct anomaly_cells *cells, struct err *err)
+{
+	struct known_anomaly known;
+	bool is_worse;
+	int r = anomaly_find_known(store, attempt_id, e, &known, err);
+
+	if (r < 0)
+		return r;
+	is_worse = known.id == 0 || !known.is_shared || e->worst.severity > known.severity;
+	if (known.is_shared)
+		join_known(cells, &known);
+	r = is_worse ? put(store, attempt_id, cells, err)
+		     : anomaly_share_end(store, &known, e, err);
+	if (r == 0 && change == EPISODE_BEGAN && known.id == 0)
+		r = anomaly_count_pattern(store, attempt_id, e, cells->pattern, err);
+	if (r < 0 || (known.is_shared && !is_worse && change != EPISODE_CLEARED))
+		return r;
+	if (known.is_shared && change == EPISODE_BEGAN)
+		change = EPISODE_ESCALATED;
+	return anomaly_add_change(store, cells->episode, e, change, err);
 }
 
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
@@ -139,7 +142,7 @@ int store_write_anomaly(struct store *store, int64_t attempt_id, const struct ep
 	CLEANUP(buf_release) struct buf host = BUF_INIT;
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	char pattern[64 + COMM_BYTES];
+	char pattern[PATTERN_NAME_BYTES];
 	struct anomaly_cells cells;
 	struct json j;
 	int r;
@@ -152,15 +155,13 @@ int store_write_anomaly(struct store *store, int64_t attempt_id, const struct ep
 		anomaly_evidence_write_json(&j, e->evidence);
 	if (buf_error(&host) < 0 || buf_error(&evidence) < 0)
 		return store_no_memory(store, err);
-	write_pattern(e, pattern, sizeof(pattern));
+	anomaly_pattern_name(e, pattern);
 	cells.host = host.data;
 	cells.evidence = e->evidence ? evidence.data : NULL;
 	cells.pattern = pattern;
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = put(store, attempt_id, e->worst.job_id, &cells, err);
-	if (r == 0 && change == EPISODE_BEGAN)
-		r = put_pattern(store, e, pattern, err);
+		r = put_change(store, attempt_id, e, change, &cells, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
@@ -204,6 +205,7 @@ struct course {
 	int64_t lasting_ns; /* 0: whenever they ended */
 	int64_t job;	    /* 0: any */
 	int attempt_num;
+	bool with_changes;
 };
 
 static void page_release(struct page *page)
@@ -263,6 +265,15 @@ static int read_cells(struct store *store, const struct anomaly_cells *c, const 
 	return from_cells(c, job_id, e) == 0 ? 1 : damage_leave_out(store, &d, err);
 }
 
+/* Nobody saw the end: it was with its attempt, unless it began later or is of who is left. */
+static void end_with_attempt(struct episode *e, uint64_t attempt_ended_ns)
+{
+	if (u64_known(e->ended_wall_ns) || !u64_known(attempt_ended_ns) ||
+	    e->worst.type == ANOMALY_ORPHAN || e->began_wall_ns > attempt_ended_ns)
+		return;
+	e->ended_wall_ns = attempt_ended_ns;
+}
+
 int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 {
 	static const struct row_part parts[] = { { &anomaly_place_columns, 0 },
@@ -285,8 +296,8 @@ int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 		struct episode *e = &a->anomalies[a->n_anomalies];
 
 		r = read_cells(store, &cells[i], a->job_id, e, err);
-		if (r > 0 && !u64_known(e->ended_wall_ns))
-			e->ended_wall_ns = a->ended_wall_ns;
+		if (r > 0)
+			end_with_attempt(e, a->ended_wall_ns);
 		a->n_anomalies += r > 0;
 	}
 	return r < 0 ? r : 0;
@@ -315,9 +326,15 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 	course->after_id = cells.id;
 	course->after_ns = query_as_i64(cells.began_wall_ns);
 	r = read_cells(q->store, &cells, job_id, &row->episode, err);
-	if (r > 0 && !u64_known(row->episode.ended_wall_ns))
-		row->episode.ended_wall_ns = attempt_ended;
-	page->n += r > 0;
+	if (r <= 0)
+		return r;
+	end_with_attempt(&row->episode, attempt_ended);
+	row->changes = NULL;
+	row->n_changes = 0;
+	if (course->with_changes)
+		r = anomaly_read_changes(q->store, cells.id, &page->arena, &row->changes,
+					 &row->n_changes, err);
+	page->n++;
 	return r < 0 ? r : 0;
 }
 
@@ -375,6 +392,7 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 		.after_id = INT64_MAX,
 		.until_ns = filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX,
 		.attempt_num = filter->attempt_num,
+		.with_changes = filter->with_changes,
 		.lasting_ns = query_as_i64(filter->lasting_wall_ns),
 	};
 	int r = find_job(store, filter->job_id, &course.job, err);

@@ -60,7 +60,8 @@
  *    it is of: no clock can tell.
  *
  * 5: A pattern says how often its later runs were looked at, which spends error, and since when
- *    it is not supported any more.
+ *    it is not supported any more. And what was told of an anomaly, and when: its own row has
+ *    only how it was last. A few for each (anomaly_changes.h); those of before have none.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -300,7 +301,12 @@ static const char *const migrations[] = {
 	"ALTER TABLE attempts ADD COLUMN n_lost_marks INTEGER;",
 
 	"ALTER TABLE patterns ADD COLUMN n_looks INTEGER NOT NULL DEFAULT 0;"
-	"ALTER TABLE patterns ADD COLUMN lapsed_wall_ns INTEGER;",
+	"ALTER TABLE patterns ADD COLUMN lapsed_wall_ns INTEGER;"
+	"CREATE TABLE anomaly_changes (id INTEGER PRIMARY KEY,"
+	" anomaly INTEGER NOT NULL REFERENCES anomalies ON DELETE CASCADE,"
+	" change TEXT NOT NULL, wall_ns INTEGER, severity TEXT NOT NULL, value REAL,"
+	" description TEXT);"
+	"CREATE INDEX anomaly_changes_by_anomaly ON anomaly_changes (anomaly, wall_ns);",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

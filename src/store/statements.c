@@ -5,6 +5,7 @@
 #include "base/macros.h"
 #include "store/learned_columns.h"
 #include "store/anomalies.h"
+#include "store/anomaly_changes.h"
 #include "store/tables.h"
 
 /* Columns of a statement, and what stands before their names where it must: "s.". */
@@ -113,11 +114,13 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"INSERT INTO daemons (boot, @names) VALUES (?, @values)",
 		{ { "", &daemon_columns } },
 	},
-	/* Of the host, by a daemon before: it lasted until its worst, and nobody knows for how long. */
+	/* Of the host and of who is left of a job, by a daemon before: it lasted until its worst, and
+	 * nobody knows for how long. */
 	[STATEMENT_END_HOST_ANOMALIES] = {
 		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0)),"
 		" why_cleared = 'nobody looked any more'"
-		" WHERE attempt IS NULL AND ended_wall_ns IS NULL",
+		" WHERE ended_wall_ns IS NULL AND (attempt IS NULL OR type = 'orphan'"
+		" OR began_wall_ns > (SELECT a.ended_wall_ns FROM attempts a WHERE a.id = attempt))",
 	},
 	[STATEMENT_END_DAEMON] = { "UPDATE daemons SET stopped_wall_ns = ? WHERE id = ?" },
 	[STATEMENT_SET_PROGRESS] = {
@@ -213,14 +216,41 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" EXCEPT SELECT attempt, @names FROM unknowns WHERE attempt = ?1",
 		{ { "", &unknown_columns } },
 	},
-	/* Of the attempt ?1, or where that is 0 of the last one of the job ?2. Evidence is noted when it
-	 * begins; what is written later has none. */
+	/* Evidence is noted when it begins; what is written later has none. */
 	[STATEMENT_PUT_ANOMALY] = {
-		"INSERT INTO anomalies (attempt, @names) VALUES (coalesce(nullif(?1, 0),"
-		" (SELECT max(a.id) FROM attempts a JOIN jobs ON jobs.id = a.job"
-		" WHERE jobs.job_id = ?2)), @values)"
-		" ON CONFLICT (episode) DO UPDATE SET @merged",
+		"INSERT INTO anomalies (attempt, @names) VALUES (nullif(?, 0), @values)"
+		" ON CONFLICT (episode) DO UPDATE SET @merged, before_value = excluded.before_value,"
+		" after_value = excluded.after_value, seconds_to_limit = excluded.seconds_to_limit",
 		{ { "", &anomaly_columns } },
+	},
+	/* ?1: its name. ?2, ?3: those of the same fault are from here to there. ?4: the attempt, or 0.
+	 * ?5, ?6: from when to when it lasted. A process is killed once. */
+	[STATEMENT_FIND_KNOWN_ANOMALY] = {
+		"SELECT id, episode, began_wall_ns, severity FROM anomalies"
+		" WHERE episode >= ?2 AND episode < ?3 AND (episode = ?1"
+		" OR (attempt IS nullif(?4, 0) AND ((began_wall_ns <= ?6"
+		" AND (ended_wall_ns IS NULL OR ended_wall_ns > ?5))"
+		" OR (type = 'oom_kill' AND start_ticks NOT NULL))))"
+		" ORDER BY episode = ?1 DESC, began_wall_ns DESC LIMIT 1",
+	},
+	[STATEMENT_SHARE_ANOMALY_END] = {
+		"UPDATE anomalies SET ended_wall_ns = max(?2, coalesce(ended_wall_ns, 0)),"
+		" why_cleared = ?3 WHERE id = ?1",
+	},
+	[STATEMENT_ADD_ANOMALY_CHANGE] = {
+		"INSERT INTO anomaly_changes (anomaly, @names)"
+		" WITH of (episode) AS (VALUES (?1))"
+		" SELECT n.id, @values FROM of CROSS JOIN anomalies n ON n.episode = of.episode"
+		" WHERE (SELECT count(*) FROM anomaly_changes c WHERE c.anomaly = n.id) < ?7",
+		{ { "", &anomaly_change_columns } },
+	},
+	[STATEMENT_DROP_ANOMALY_CLEARED] = {
+		"DELETE FROM anomaly_changes WHERE change = 'cleared'"
+		" AND anomaly = (SELECT id FROM anomalies WHERE episode = ?)",
+	},
+	[STATEMENT_READ_ANOMALY_CHANGES] = {
+		"SELECT @names FROM anomaly_changes WHERE anomaly = ? ORDER BY wall_ns, id",
+		{ { "", &anomaly_change_columns } },
 	},
 	[STATEMENT_SET_EVIDENCE] = {
 		"UPDATE anomalies SET evidence = ?2 WHERE episode = ?1",
@@ -232,14 +262,20 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" tags = excluded.tags, description = excluded.description,"
 		" last_wall_ns = max(last_wall_ns, excluded.last_wall_ns)",
 	},
-	/* The last so many; no id of a job has a comma. */
+	/* The name of the job of the attempt ?2, and those it was seen in; none has a line feed. */
+	[STATEMENT_READ_PATTERN_JOBS] = {
+		"SELECT jobs.job_id, p.jobs FROM patterns p CROSS JOIN attempts a ON a.id = ?2"
+		" CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE p.type = 'RESOURCE_ANOMALY' AND p.name = ?1",
+	},
+	/* Whether an episode other than ?3 is of the job of the attempt ?2. */
+	[STATEMENT_HAS_PATTERN_JOB] = {
+		"SELECT 1 FROM anomalies n CROSS JOIN attempts a ON a.id = n.attempt"
+		" WHERE n.pattern = ?1 AND n.episode <> ?3"
+		" AND a.job = (SELECT job FROM attempts WHERE id = ?2) LIMIT 1",
+	},
 	[STATEMENT_SET_PATTERN_JOBS] = {
-		"UPDATE patterns SET n_jobs = (SELECT count(DISTINCT a.job) FROM anomalies n"
-		" JOIN attempts a ON a.id = n.attempt WHERE n.pattern = ?1),"
-		" jobs = (SELECT group_concat(job_id, char(10)) FROM"
-		" (SELECT jobs.job_id FROM anomalies n CROSS JOIN attempts a ON a.id = n.attempt"
-		" CROSS JOIN jobs ON jobs.id = a.job WHERE n.pattern = ?1"
-		" GROUP BY jobs.id ORDER BY max(n.id) DESC LIMIT 50))"
+		"UPDATE patterns SET jobs = ?2, n_jobs = coalesce(n_jobs, 0) + ?3"
 		" WHERE type = 'RESOURCE_ANOMALY' AND name = ?1",
 	},
 
@@ -514,7 +550,8 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" WHERE n.id IN (SELECT id FROM anomalies WHERE began_wall_ns >= ?6"
 		" UNION SELECT id FROM anomalies WHERE ended_wall_ns >= ?6"
 		" UNION SELECT o.id FROM anomalies o LEFT JOIN attempts b ON b.id = o.attempt"
-		" WHERE o.ended_wall_ns IS NULL AND coalesce(b.ended_wall_ns, ?6) >= ?6)"
+		" WHERE o.ended_wall_ns IS NULL AND (coalesce(b.ended_wall_ns, ?6) >= ?6"
+		" OR o.type = 'orphan' OR o.began_wall_ns > b.ended_wall_ns))"
 		" AND (n.began_wall_ns, n.id) > (?1, ?2) AND n.began_wall_ns <= ?3"
 		" AND (?4 = 0 OR a.job = ?4) AND (?5 = 0 OR a.attempt_num = ?5)"
 		" ORDER BY n.began_wall_ns, n.id",

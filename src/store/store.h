@@ -326,9 +326,9 @@ int store_list_phases(struct store *store, const struct event_filter *filter,
 
 /*
  * An episode as it is now: added when it begins, changed when it escalates and when it clears.
- * attempt_id 0: of the last attempt of its job, or of none where it has no job. Evidence that was
- * written once stays where e has none. One that began is also counted as a pattern,
- * RESOURCE_ANOMALY.
+ * attempt_id 0: of none. Evidence that was written once stays where e has none. What another
+ * has begun and that lasts stays one row (anomaly_changes.h). One that began is also counted as a
+ * pattern, RESOURCE_ANOMALY.
  */
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
 			enum episode_change change, struct err *err);
@@ -341,6 +341,8 @@ int store_set_evidence(struct store *store, const char *episode,
 struct anomaly_row {
 	int attempt_num;
 	struct episode episode;
+	const struct episode_moment *changes; /* oldest first; none of layouts before 5 */
+	size_t n_changes;		      /* 0: nobody asked */
 };
 typedef int anomaly_fn(void *ctx, const struct anomaly_row *row); /* non-zero stops */
 
@@ -351,6 +353,7 @@ struct anomaly_filter {
 	uint64_t until_wall_ns;	  /* 0: no end */
 	uint64_t lasting_wall_ns; /* 0: any; else those that were not over by then, whose cost is
 				     that of these alone */
+	bool with_changes;	  /* what was told of each, and when */
 };
 
 /* Calls fn for every episode that matches, oldest first; otherwise as store_read_events(). */

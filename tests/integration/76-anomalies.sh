@@ -37,6 +37,8 @@ plant_all() { # PREFIX
 	plant "$1-fds" fds 9
 	plant "$1-many" many 6
 	plant "$1-stopped" stopped 6
+	plant "$1-stuck" stuck 8
+	plant "$1-bomb" bomb 6
 	plant "$1-zombie" zombie 5
 	plant "$1-quiet" quiet 5
 }
@@ -48,7 +50,7 @@ OF_JOBS='[a for a in d if a["pid"]]'
 found() { # NAME JOB TYPE
 	run "$PROCTOR" anomalies --job "$2" --json
 	json "$1" "$stdout" "[a['job_id'] for a in d if a['anomaly_type'] == '$3'] == ['$2']"
-	echo "# $2: $3 after $(json_eval "$stdout" "round(min(a['began'] for a in d) - $(started "$2"), 1)") s"
+	echo "# $2: $3 after $(json_eval "$stdout" "round(min(a['began'] for a in d if a['anomaly_type'] == '$3') - $(started "$2"), 1)") s"
 }
 
 started() { # JOB
@@ -80,15 +82,19 @@ json "what it had open is kept" "$stdout" \
 json "how many they were, too" "$stdout" 'all(a["evidence"]["culprit"]["open_file_count"] > 10 for a in d if a["pid"])'
 closer "and it was looked at closer" alone-fds
 found "alone: an explosion of processes" alone-many process_explosion
+found "alone: a fork bomb that a limit stops" alone-bomb process_explosion
 found "alone: a stopped process" alone-stopped stuck_process
+found "alone: one that stands still while others go on" alone-stuck stuck_process
 found "alone: a zombie" alone-zombie zombie
 run "$PROCTOR" anomalies --job alone-quiet --json
 json "alone: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 
 run "$PROCTOR" events --job alone-leak --json
-is "events have it when it began and when it was over" \
+like "events have it when it began, when it got worse and when it was over" \
 	"$(grep '"anomaly_type":"memory_leak"' <<<"$stdout" | grep -o '"event":"monitor.anomaly","change":"[a-z]*"' | grep -o '[a-z]*"$' | tr '\n' ' ')" \
-	'began" cleared" '
+	'^began" (escalated" )*cleared" $'
+json "each as it was told then" "[$(grep '"anomaly_type":"memory_leak"' <<<"$stdout" | paste -sd,)]" \
+	'len({e["severity"] for e in d if e["change"] != "cleared"}) == len([e for e in d if e["change"] != "cleared"]) and all(e["ended"] is None for e in d if e["change"] != "cleared")'
 json "in the order of time" "$(paste -sd, <<<"$stdout" | sed 's/.*/[&]/')" \
 	'(lambda t: t == sorted(t))([e.get("changed", e["timestamp"]) for e in d])'
 run "$PROCTOR" events --job alone-leak

@@ -301,6 +301,9 @@ if command -v strace >/dev/null; then
 	is "until it is stopped" "$?" 0
 	like "and prints the calls" "$(cat "$TMP/top-trace")" '[0-9]{2}:[0-9]{2}:[0-9]{2} [a-z0-9_]+\('
 
+	run "$PROCTOR" trace "$target" --duration 1s --start-ticks 1
+	is "another that has the number is let go" "$status $(tail -1 <<<"$stderr")" \
+		"1 proctor: process $target is gone, and another has its number"
 	run "$PROCTOR" trace "$target" --duration 1s --output "$TMP/trace.txt"
 	is "into a file" "$status/$stdout" 0/
 	check "which is private" [ "$(stat -c %a "$TMP/trace.txt")" = 600 ]

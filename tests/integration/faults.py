@@ -4,6 +4,7 @@ Each lasts about so many seconds, and then its process ends by itself.
 """
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -31,6 +32,41 @@ def many(seconds):
     children = [os.fork() or (time.sleep(seconds / 2), os._exit(0)) for _ in range(60)]
     for child in children:
         os.waitpid(child, 0)
+
+
+def tasks_of(uid):
+    """How many count against the limit of this user."""
+    n = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat(f"/proc/{pid}").st_uid == uid:
+                n += len(os.listdir(f"/proc/{pid}/task"))
+        except OSError:
+            pass
+    return n
+
+
+def bomb(seconds):
+    """As many children as there may be, which a limit has to stop. No limit holds root."""
+    time.sleep(seconds / 2)
+    if os.getuid() == 0:
+        os.setuid(54321)
+    limit = tasks_of(os.getuid()) + 60
+    resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+    children = []
+    try:
+        while len(children) < 200:
+            pid = os.fork()
+            if pid == 0:
+                time.sleep(seconds / 2)
+                os._exit(0)
+            children.append(pid)
+    except BlockingIOError:
+        pass
+    for child in children:
+        os.waitpid(child, 0)
+    if len(children) == 200:
+        sys.exit("nothing has stopped it")
 
 
 def work(seconds):

@@ -13,6 +13,7 @@ static const struct {
 } steps_back[] = {
 	{ 5, "ALTER TABLE patterns DROP COLUMN n_looks" },
 	{ 5, "ALTER TABLE patterns DROP COLUMN lapsed_wall_ns" },
+	{ 5, "DROP TABLE anomaly_changes" },
 	{ 4, "DROP INDEX anomalies_by_end" },
 	{ 4, "ALTER TABLE processes DROP COLUMN is_raised" },
 	{ 4, "DROP INDEX attempts_by_submission" },

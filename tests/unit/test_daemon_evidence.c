@@ -10,9 +10,13 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -204,6 +208,63 @@ static void test_one_trace_in_so_long(void **state)
 	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, NULL), -EAGAIN);
 }
 
+static pid_t spawn_sleeper(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		execlp("sleep", "sleep", "60", (char *)NULL);
+		_exit(127);
+	}
+	for (char comm[32] = ""; strcmp(comm, "sleep\n") != 0;) { /* until it is no longer us */
+		char path[32];
+		ssize_t n;
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+		fd = open(path, O_RDONLY);
+		assert_true(fd >= 0);
+		n = read(fd, comm, sizeof(comm) - 1);
+		comm[n > 0 ? n : 0] = '\0';
+		close(fd);
+	}
+	return pid;
+}
+
+/* Another has the folder's lock, or had it a moment ago. */
+static void test_one_trace_among_all(void **state)
+{
+	struct fixture *f = *state;
+	char dir[] = "/tmp/proctor-traces-XXXXXX", path[64];
+	const struct evidence_trace_plan plan = { dir, 1 };
+	struct evidence_trace t = { 0 };
+	struct err err = ERR_INIT;
+	pid_t pid = spawn_sleeper();
+	int fd;
+
+	f->episode.worst.pid = pid;
+	assert_int_equal(proc_start_ticks(pid, &f->episode.worst.start_ticks), 0);
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/traces", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/traces/lock", dir);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, &err), -EAGAIN);
+	assert_int_equal(write(fd, "1", 1), 1);
+	close(fd);
+	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, &err), -EAGAIN);
+	assert_string_equal(err.text, "another has traced a process just before");
+	assert_int_equal(t.tracer, 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/traces", dir);
+	rmdir(path);
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +272,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_another_process_is_not_taken_for_it, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_calls_by_their_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_trace_among_all, setup, teardown),
 		cmocka_unit_test(test_one_job_at_a_time),
 		cmocka_unit_test(test_no_more_than_so_many_in_a_minute),
 		cmocka_unit_test_setup_teardown(test_whom_nobody_traces, setup, teardown),

@@ -189,17 +189,20 @@ static void test_estimate_of_a_command(void **state)
 
 static void note_anomaly(struct store *store, unsigned hour, enum anomaly_type type)
 {
+	CLEANUP(attempt_release) struct attempt a;
 	struct episode e;
 	struct err err = ERR_INIT;
 	char id[32];
 
 	snprintf(id, sizeof(id), "job-%u", hour);
+	attempt_init(&a);
+	must(store_read_progress(store, id, 1, &a, &err), &err);
 	episode_init(&e);
 	e.worst.type = type;
 	e.began_wall_ns = START_NS + hour * HOUR_NS;
 	episode_set_job(&e, id);
-	snprintf(e.name, sizeof(e.name), "%s/%s", anomaly_type_name(type), id);
-	must(store_write_anomaly(store, 0, &e, EPISODE_BEGAN, &err), &err);
+	snprintf(e.name, sizeof(e.name), "%s/%s/1", anomaly_type_name(type), id);
+	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
 }
 
 static void test_what_is_usual(void **state)

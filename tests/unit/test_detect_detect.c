@@ -511,6 +511,59 @@ static void test_names(void **state)
 	assert_true(severity_from_name("", &severity) < 0);
 }
 
+/* Who is left of a job is of that attempt and sheet, whatever runs under its name by then. */
+static void test_who_is_left_is_of_its_attempt(void **state)
+{
+	static struct host h;
+	const struct seen *began;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int i = 0; i < 60; i++) {
+		struct proc_sample *p;
+
+		host_begin(&h);
+		p = host_add(&h, 10, 1);
+		p->attempt_id = 3;
+		if (i >= 10) {
+			p->job_id = NULL;
+			p->attempt_id = 0;
+			p->sheet_num = SHEET_NONE;
+			host_add(&h, 20, 1)->attempt_id = 4; /* the same job once more */
+		}
+		host_tick(&h);
+	}
+	began = host_find(&h, ANOMALY_ORPHAN, EPISODE_BEGAN);
+	assert_non_null(began);
+	assert_int_equal(began->e.attempt_id, 3);
+	assert_int_equal(began->e.worst.sheet_num, 2);
+	assert_string_equal(began->e.worst.job_id, "job");
+	host_close(&h);
+}
+
+/* 120 processes each are no explosion, and whose it is when one has more is known. */
+static void test_two_jobs_of_one_name(void **state)
+{
+	static struct host h;
+	const struct seen *began;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int i = 0; i < 40; i++) {
+		host_begin(&h);
+		for (int k = 0; k < (i < 10 ? 2 : i < 20 ? 120 : 250); k++)
+			host_add(&h, 1000 + k, 1)->attempt_id = 3;
+		for (int k = 0; k < (i < 10 ? 2 : 120); k++)
+			host_add(&h, 2000 + k, 1)->attempt_id = 4;
+		host_tick(&h);
+		if (i < 20)
+			assert_int_equal(h.n_seen, 0);
+	}
+	began = host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN);
+	assert_true(!began || began->e.attempt_id == 3);
+	host_close(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -534,6 +587,8 @@ int main(void)
 		cmocka_unit_test(test_event),
 		cmocka_unit_test(test_host_and_evidence_come_back),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_who_is_left_is_of_its_attempt),
+		cmocka_unit_test(test_two_jobs_of_one_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

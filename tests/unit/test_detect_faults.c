@@ -172,7 +172,7 @@ static void test_what_is_usual_is_no_news(void **state)
 
 	(void)state;
 	host_open(&h, 1);
-	h.usual = (struct detect_usual){ "job", F64_UNKNOWN, F64_UNKNOWN, 6000 * MB };
+	h.usual = (struct detect_usual){ "job", 0, F64_UNKNOWN, F64_UNKNOWN, 6000 * MB };
 	play(&h, 300, spike);
 	assert_quiet(&h);
 	host_close(&h);
@@ -278,7 +278,7 @@ static void test_work_is_not_a_loop(void **state)
 	assert_quiet(&h);
 	host_close(&h);
 	host_open(&h, 5);
-	h.usual = (struct detect_usual){ "job", 100, F64_UNKNOWN, U64_UNKNOWN };
+	h.usual = (struct detect_usual){ "job", 0, 100, F64_UNKNOWN, U64_UNKNOWN };
 	play(&h, 3600, busy);
 	assert_quiet(&h);
 	host_close(&h);
@@ -292,7 +292,7 @@ static void test_what_is_usual_ends(void **state)
 
 	(void)state;
 	host_open(&h, 5);
-	h.usual = (struct detect_usual){ "job", 100, 600, U64_UNKNOWN };
+	h.usual = (struct detect_usual){ "job", 0, 100, 600, U64_UNKNOWN };
 	play(&h, 1800, busy);
 	s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 25);
 	assert_true(s->at > 1225 && s->at <= 1240);

@@ -54,8 +54,8 @@ static void check(struct assigner *a, const struct row *rows, size_t n,
 static void test_descendants_of_runners(void **state)
 {
 	const struct assign_root roots[] = {
-		{ { 10, 100 }, true, job_a, 1 },
-		{ { 22, 220 }, true, job_b, 3 }, /* inside the job a */
+		{ { 10, 100 }, true, job_a, 0, 1 },
+		{ { 22, 220 }, true, job_b, 0, 3 }, /* inside the job a */
 	};
 	const struct row rows[] = {
 		{ 1, 0, 1, NULL, 0 },	   { 5, 30, 50, job_a, 1 }, /* its parent comes later */
@@ -73,7 +73,7 @@ static void test_descendants_of_runners(void **state)
 /* An orphan of an attached tree goes to init, and stays the job's; also when its sheet is over. */
 static void test_members_stay(void **state)
 {
-	struct assign_root root = { { 10, 100 }, false, job_a, 1 };
+	struct assign_root root = { { 10, 100 }, false, job_a, 0, 1 };
 	const struct row before[] = {
 		{ 1, 0, 1, NULL, 0 },
 		{ 10, 1, 100, job_a, 1 },
@@ -101,9 +101,9 @@ static void test_members_stay(void **state)
 /* A pid that was the runner's, and is another process: nobody's root. */
 static void test_reused_roots(void **state)
 {
-	const struct assign_root root = { { 10, 100 }, true, job_a, 1 };
+	const struct assign_root root = { { 10, 100 }, true, job_a, 0, 1 };
 	const struct row rows[] = { { 10, 1, 555, NULL, 0 }, { 11, 10, 600, NULL, 0 } };
-	const struct assign_root unknown = { { 10, U64_UNKNOWN }, true, job_a, 1 };
+	const struct assign_root unknown = { { 10, U64_UNKNOWN }, true, job_a, 0, 1 };
 	struct assigner *a = assigner_new();
 
 	(void)state;
@@ -114,7 +114,7 @@ static void test_reused_roots(void **state)
 
 static void test_circles(void **state)
 {
-	const struct assign_root root = { { 10, 100 }, true, job_a, 1 };
+	const struct assign_root root = { { 10, 100 }, true, job_a, 0, 1 };
 	const struct row rows[] = {
 		{ 5, 5, 1, NULL, 0 }, { 6, 7, 1, NULL, 0 },	{ 7, 6, 1, NULL, 0 },
 		{ 8, 6, 1, NULL, 0 }, { 10, 11, 100, NULL, 0 }, { 11, 10, 1, NULL, 0 },
@@ -129,8 +129,8 @@ static void test_circles(void **state)
 /* A job that is not watched any more takes its members with it. */
 static void test_jobs_end(void **state)
 {
-	const struct assign_root roots[] = { { { 10, 100 }, true, job_a, 1 },
-					     { { 20, 200 }, true, job_b, 1 } };
+	const struct assign_root roots[] = { { { 10, 100 }, true, job_a, 0, 1 },
+					     { { 20, 200 }, true, job_b, 0, 1 } };
 	const struct row before[] = { { 10, 1, 100, NULL, 0 },
 				      { 11, 10, 110, job_a, 1 },
 				      { 20, 1, 200, NULL, 0 },
@@ -149,7 +149,7 @@ static void test_jobs_end(void **state)
 /* Noted down earlier, or told of by the kernel: its parent is gone when it is first looked at. */
 static void test_remembered(void **state)
 {
-	const struct assign_root root = { { 10, 100 }, false, job_a, 1 };
+	const struct assign_root root = { { 10, 100 }, false, job_a, 0, 1 };
 	const struct proc_key known = { 11, 110 }, reused = { 12, 120 };
 	const struct row rows[] = {
 		{ 1, 0, 1, NULL, 0 },
@@ -169,8 +169,8 @@ static void test_remembered(void **state)
 /* The address of its id may be another job's soon. */
 static void test_a_job_is_forgotten(void **state)
 {
-	const struct assign_root root = { { 10, 100 }, false, job_a, 1 },
-				 other = { { 20, 200 }, false, job_a, 1 };
+	const struct assign_root root = { { 10, 100 }, false, job_a, 0, 1 },
+				 other = { { 20, 200 }, false, job_a, 0, 1 };
 	const struct row before[] = { { 10, 1, 100, job_a, 1 }, { 11, 10, 110, job_a, 1 } };
 	const struct row after[] = { { 11, 1, 110, NULL, 0 }, { 20, 1, 200, job_a, 1 } };
 	struct assigner *a = assigner_new();

@@ -166,26 +166,108 @@ static void test_filters(void **state)
 	assert_int_equal(count(store, (struct anomaly_filter){ .until_wall_ns = START }, &h), 2);
 }
 
-static void test_the_last_attempt_of_its_job(void **state)
+/* Not of the last attempt of that name: it may be another user's. */
+static void test_whose_attempt_is_unknown_is_nobodys(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt first = must_begin(store, "a");
 	struct episode e;
 	struct heard h;
 
 	must_begin(store, "a");
-	must_begin(store, "a");
-	must_begin(store, "b");
 	make_episode(&e, 42, START);
+	episode_set_job(&e, "a");
+	put(store, first.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 43, START);
 	episode_set_job(&e, "a");
 	put(store, 0, &e, EPISODE_BEGAN);
 	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
-	assert_int_equal(h.attempt_num, 2);
-	make_episode(&e, 43, START);
-	episode_set_job(&e, "nobody's");
-	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(h.attempt_num, 1);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
 	assert_null(h.last.worst.job_id);
+}
+
+/* Two runs of a host, or a runner and the daemon that goes on. */
+static void test_what_two_see_is_told_once(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode first, second;
+	struct heard h;
+
+	make_episode(&first, 42, START);
+	put(store, a.id, &first, EPISODE_BEGAN);
+	make_episode(&second, 42, START + 20 * SECOND);
+	put(store, a.id, &second, EPISODE_BEGAN);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT occurrences FROM patterns"), 1);
+	second.worst.severity = SEVERITY_HIGH;
+	second.peak_wall_ns = START + 30 * SECOND;
+	second.peak_value = 500;
+	put(store, a.id, &second, EPISODE_ESCALATED);
+	first.ended_wall_ns = START + 25 * SECOND; /* of no consequence: the other lasts */
+	put(store, a.id, &first, EPISODE_CLEARED);
+	second.ended_wall_ns = START + 40 * SECOND;
+	put(store, a.id, &second, EPISODE_CLEARED);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.began_wall_ns, START);
+	assert_int_equal(h.last.ended_wall_ns, START + 40 * SECOND);
+	assert_int_equal(h.last.worst.severity, SEVERITY_HIGH);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 3);
+	make_episode(&second, 42, START + 50 * SECOND); /* it comes back */
+	put(store, a.id, &second, EPISODE_BEGAN);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 2);
+	make_episode(&second, 42, START + 55 * SECOND); /* of no attempt: that is another's */
+	put(store, 0, &second, EPISODE_BEGAN);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 3);
+}
+
+static int hear_changes(void *ctx, const struct anomaly_row *row)
+{
+	char *text = ctx;
+
+	for (size_t i = 0; i < row->n_changes; i++)
+		sprintf(text + strlen(text), "%s %s %s %.0f;",
+			episode_change_name(row->changes[i].change),
+			severity_name(row->changes[i].severity), row->changes[i].text,
+			row->changes[i].value);
+	return 0;
+}
+
+/* Each as it was told then, however it went on. */
+static void test_what_was_told_stays(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	const struct anomaly_filter filter = { .with_changes = true };
+	char text[512] = "";
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	make_episode(&e, 42, START);
+	e.seconds_to_limit = 60;
+	put(store, a.id, &e, EPISODE_BEGAN);
+	e.worst.severity = SEVERITY_CRITICAL;
+	e.worst.metric_value = 900;
+	e.before_value = e.seconds_to_limit = F64_UNKNOWN;
+	snprintf(e.worst.text, sizeof(e.worst.text), "all of it");
+	put(store, a.id, &e, EPISODE_ESCALATED);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE before_value IS NULL"
+					" AND seconds_to_limit IS NULL"),
+			 1);
+	e.ended_wall_ns = START + 40 * SECOND;
+	e.after_value = 7;
+	put(store, a.id, &e, EPISODE_CLEARED);
+	must(store_read_anomalies(store, &filter, hear_changes, text, &err), &err);
+	assert_string_equal(text, "began medium it \"grows\" 120;escalated critical all of it 900;"
+				  "cleared critical all of it 7;");
+	for (int i = 0; i < 40; i++)
+		put(store, a.id, &e, EPISODE_ESCALATED);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 16);
 }
 
 static void test_an_attempt_has_its_own(void **state)
@@ -261,6 +343,37 @@ static void test_patterns(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT last_wall_ns - first_wall_ns FROM patterns"),
 			 SECOND);
 	assert_string_equal(raw_text(f->db, "SELECT jobs FROM patterns", text), "b\na");
+	raw_sql(f->db, "DELETE FROM anomalies"); /* as retention does */
+	make_episode(&e, 3, START + 2 * SECOND);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	assert_string_equal(raw_text(f->db, "SELECT jobs FROM patterns", text), "a\nb");
+	assert_int_equal(raw_sql(f->db, "SELECT n_jobs FROM patterns"), 2);
+}
+
+/* More than there is room to name. */
+static void test_a_pattern_of_many_jobs(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	int64_t first = 0;
+	char name[32];
+	struct episode e;
+
+	for (int i = 0; i < 60; i++) {
+		struct attempt a;
+
+		snprintf(name, sizeof(name), "job-%d", i);
+		a = must_begin(store, name);
+		first = i == 0 ? a.id : first;
+		make_episode(&e, 100 + i, START + (uint64_t)i * SECOND);
+		put(store, a.id, &e, EPISODE_BEGAN);
+	}
+	make_episode(&e, 99, START + 99 * SECOND); /* the first again, whose name was pushed out */
+	put(store, first, &e, EPISODE_BEGAN);
+	assert_int_equal(raw_sql(f->db, "SELECT n_jobs FROM patterns"), 60);
+	assert_int_equal(raw_sql(f->db, "SELECT length(jobs) - length(replace(jobs, char(10), ''))"
+					" FROM patterns"),
+			 49);
 }
 
 static void test_one_without_an_end_ends_with_its_attempt(void **state)
@@ -279,6 +392,38 @@ static void test_one_without_an_end_ends_with_its_attempt(void **state)
 	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
+}
+
+/* Who is left of a job goes on after it: nothing is over before it began. */
+static void test_an_orphan_outlives_its_attempt(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = must_begin(store, "a");
+	const struct anomaly_filter lasting = { .lasting_wall_ns = START + 60 * SECOND };
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	attempt_init(&read);
+	a.ended_wall_ns = START + 9 * SECOND;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	make_episode(&e, 42, START + 40 * SECOND); /* a leak of who is left */
+	put(store, a.id, &e, EPISODE_BEGAN);
+	make_episode(&e, 43, START + 9 * SECOND);
+	e.worst.type = ANOMALY_ORPHAN;
+	put(store, a.id, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	assert_int_equal(count(store, lasting, &h), 2);
+	must(store_read_attempt(store, "a", 1, &read, &err), &err);
+	assert_int_equal(read.n_anomalies, 2);
+	assert_false(u64_known(read.anomalies[0].ended_wall_ns));
+	assert_false(u64_known(read.anomalies[1].ended_wall_ns));
+	e.ended_wall_ns = START + 99 * SECOND;
+	put(store, a.id, &e, EPISODE_CLEARED);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE ended_wall_ns"), 1);
 }
 
 /* Those that were over before are not even looked at; those that lasted into it are there. */
@@ -316,14 +461,22 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_change_is_no_new_row, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_an_orphan_outlives_its_attempt, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_filters, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_the_last_attempt_of_its_job, fixture_setup,
+		cmocka_unit_test_setup_teardown(test_whose_attempt_is_unknown_is_nobodys,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_two_see_is_told_once, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_was_told_stays, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_new_daemon_ends_those_of_the_host,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_patterns, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_pattern_of_many_jobs, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_without_an_end_ends_with_its_attempt,
 						fixture_setup, fixture_teardown),
 	};

@@ -236,7 +236,7 @@ static void add_anomaly(struct store *store, const struct attempt *a, uint64_t b
 	e.began_wall_ns = began_ns;
 	e.ended_wall_ns = ended_ns;
 	e.count = 1;
-	snprintf(e.name, sizeof(e.name), "leak/%lld/%llu", (long long)a->id,
+	snprintf(e.name, sizeof(e.name), "leak/%lld.%llu/1", (long long)a->id,
 		 (unsigned long long)began_ns);
 	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
 }

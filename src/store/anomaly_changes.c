@@ -1,0 +1,173 @@
+#include "store/anomaly_changes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "store/failure.h"
+#include "store/query.h"
+
+/* As its row has it. */
+struct change_cells {
+	const char *change, *severity, *description;
+	uint64_t wall_ns;
+	double value;
+};
+
+static const struct column change_items[] = {
+	COLUMN(change_cells, change, column_text),	COLUMN(change_cells, wall_ns, column_u64),
+	COLUMN(change_cells, severity, column_text),	COLUMN(change_cells, value, column_f64),
+	COLUMN(change_cells, description, column_text),
+};
+const struct columns anomaly_change_columns = COLUMNS(change_items);
+
+/* ---- the row of another ---- */
+
+/* All names of the same fault begin with this, and the first that does not is after. */
+static void name_range(const char *name, char from[EPISODE_NAME_BYTES],
+		       char before[EPISODE_NAME_BYTES])
+{
+	char *slash;
+
+	snprintf(from, EPISODE_NAME_BYTES, "%s", name);
+	slash = strrchr(from, '/');
+	if (slash)
+		slash[1] = '\0';
+	snprintf(before, EPISODE_NAME_BYTES, "%s", from);
+	if (slash)
+		before[slash - from]++;
+}
+
+static int read_known(struct query *q, const char *name, struct known_anomaly *ret, struct err *err)
+{
+	const char *text;
+	int r = query_step(q, err);
+
+	if (r <= 0)
+		return r;
+	ret->id = query_read_i64(q);
+	text = query_read_text(q);
+	snprintf(ret->name, sizeof(ret->name), "%s", text ? text : "");
+	ret->began_wall_ns = (uint64_t)query_read_i64(q);
+	text = query_read_text(q);
+	if (!text || severity_from_name(text, &ret->severity) < 0)
+		ret->severity = SEVERITY_LOW;
+	ret->is_shared = strcmp(ret->name, name) != 0;
+	return 0;
+}
+
+int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,
+		       struct known_anomaly *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	char from[EPISODE_NAME_BYTES], before[EPISODE_NAME_BYTES];
+	int r = query_open(store, STATEMENT_FIND_KNOWN_ANOMALY, &q, err);
+
+	*ret = (struct known_anomaly){ 0 };
+	if (r < 0)
+		return r;
+	name_range(e->name, from, before);
+	query_bind_text(&q, e->name);
+	query_bind_text(&q, from);
+	query_bind_text(&q, before);
+	query_bind_i64(&q, attempt_id);
+	query_bind_i64(&q, query_as_i64(e->began_wall_ns));
+	query_bind_i64(&q, query_as_i64(e->ended_wall_ns));
+	return read_known(&q, e->name, ret, err);
+}
+
+int anomaly_share_end(struct store *store, const struct known_anomaly *known,
+		      const struct episode *e, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r;
+
+	if (!u64_known(e->ended_wall_ns))
+		return 0;
+	r = query_open(store, STATEMENT_SHARE_ANOMALY_END, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, known->id);
+	query_bind_i64(&q, query_as_i64(e->ended_wall_ns));
+	query_bind_text(&q, e->why_cleared);
+	return query_run(&q, err);
+}
+
+/* ---- what was told ---- */
+
+static uint64_t time_of(const struct episode *e, enum episode_change change)
+{
+	return change == EPISODE_BEGAN	     ? e->began_wall_ns
+	       : change == EPISODE_ESCALATED ? e->peak_wall_ns
+					     : e->ended_wall_ns;
+}
+
+static int drop_end(struct store *store, const char *name, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_DROP_ANOMALY_CLEARED, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, name);
+	return query_run(&q, err);
+}
+
+int anomaly_add_change(struct store *store, const char *name, const struct episode *e,
+		       enum episode_change change, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	const struct change_cells cells = {
+		.change = episode_change_name(change),
+		.severity = severity_name(e->worst.severity),
+		.description = e->worst.text,
+		.wall_ns = time_of(e, change),
+		.value = change == EPISODE_CLEARED ? e->after_value : e->worst.metric_value,
+	};
+	int r = change == EPISODE_CLEARED ? drop_end(store, name, err) : 0;
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_ADD_ANOMALY_CHANGE, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_text(&q, name);
+	query_bind_columns(&q, &anomaly_change_columns, &cells);
+	query_bind_i64(&q, ANOMALY_MAX_CHANGES);
+	return query_run(&q, err);
+}
+
+/* False: no such change can have been written. */
+static bool from_cells(const struct change_cells *c, struct episode_moment *m)
+{
+	if (!c->change || episode_change_from_name(c->change, &m->change) < 0 || !c->severity ||
+	    severity_from_name(c->severity, &m->severity) < 0)
+		return false;
+	m->wall_ns = c->wall_ns;
+	m->value = c->value;
+	snprintf(m->text, sizeof(m->text), "%s", c->description ? c->description : "");
+	return true;
+}
+
+int anomaly_read_changes(struct store *store, int64_t id, struct arena *arena,
+			 const struct episode_moment **ret, size_t *ret_n, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct episode_moment *list = arena_alloc(arena, ANOMALY_MAX_CHANGES * sizeof(*list));
+	struct change_cells cells = { 0 };
+	size_t n = 0;
+	int r = list ? query_open(store, STATEMENT_READ_ANOMALY_CHANGES, &q, err)
+		     : store_no_memory(store, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, id);
+	while (n < ANOMALY_MAX_CHANGES && (r = query_step(&q, err)) > 0) {
+		r = query_read_columns(&q, &anomaly_change_columns, &cells, NULL, err);
+		if (r < 0)
+			return r;
+		n += from_cells(&cells, &list[n]);
+	}
+	*ret = list;
+	*ret_n = n;
+	return r < 0 ? r : 0;
+}

@@ -1,0 +1,50 @@
+/*
+ * anomaly_changes - one fault is one row, whoever sees it, with what was told of it and when.
+ *
+ * A runner and a daemon that takes over from it, or several runs of one host, see the same
+ * fault and give it names that differ only in when it began (model/anomaly.h). What one of
+ * them writes while the row of another lasts is added to that row. Inside of a transaction.
+ */
+#ifndef PROCTOR_STORE_ANOMALY_CHANGES_H
+#define PROCTOR_STORE_ANOMALY_CHANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/anomaly.h"
+#include "store/columns.h"
+#include "store/store.h"
+
+extern const struct columns anomaly_change_columns;
+
+#define ANOMALY_MAX_CHANGES                                                  \
+	16 /* of one episode: it begins, gets worse three times, and is over \
+	    */
+
+/* The row that is there already; id 0: none is. */
+struct known_anomaly {
+	int64_t id;
+	char name[EPISODE_NAME_BYTES];
+	uint64_t began_wall_ns;
+	enum severity severity;
+	bool is_shared; /* it was begun by another, under another name */
+};
+
+int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,
+		       struct known_anomaly *ret, struct err *err);
+
+/* Of one that another has begun and that is no worse here: only how it ended, if it did. */
+int anomaly_share_end(struct store *store, const struct known_anomaly *known,
+		      const struct episode *e, struct err *err);
+
+/* What is told now. The last of several ends is the one that counts. */
+int anomaly_add_change(struct store *store, const char *name, const struct episode *e,
+		       enum episode_change change, struct err *err);
+
+/* What was told of the row, oldest first, into the arena. Inside of a transaction. */
+int anomaly_read_changes(struct store *store, int64_t id, struct arena *arena,
+			 const struct episode_moment **ret, size_t *ret_n, struct err *err);
+
+#endif
