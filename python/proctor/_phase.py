@@ -110,7 +110,7 @@ class _Sender:
             if self._connection is None or not self._is_still_ours():
                 return
             if self._lost:
-                self._waiting.append(self._render_params({}))
+                self._waiting.appendleft(self._render_params({}))
             if isinstance(self._connection, _Box):
                 self._flush()
                 return

@@ -67,9 +67,11 @@ static void take_line(struct batch *batch, const char *line, size_t n, int64_t a
 	struct rpc_value *value = NULL;
 	struct phase_params params;
 	int r = read_line(line, n, &value, &params);
-	bool is_mark = r == 0 && (params.enter || params.exit) && u64_known(params.pid);
+	bool is_named = r == 0 && (params.enter || params.exit);
+	bool is_mark = is_named && u64_known(params.pid);
 
-	batch->n_lost += r == 0 ? params.lost : 1;
+	batch->n_lost += r == 0 ? params.lost : 0;
+	batch->n_lost += r < 0 || is_named != is_mark;
 	if (!is_mark) {
 		rpc_value_free(value);
 		return;

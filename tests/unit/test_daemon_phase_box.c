@@ -1,0 +1,118 @@
+#include "store_fixture.h"
+
+#include <fcntl.h>
+
+#include "daemon/phase_box.h"
+
+static void append(const char *text, size_t n)
+{
+	int fd = open(getenv(PHASE_BOX_VARIABLE), O_WRONLY | O_APPEND | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, n), n);
+	close(fd);
+}
+
+static void append_line(const char *params)
+{
+	char line[256];
+	int n = snprintf(line, sizeof(line), "{\"method\":\"phase\",\"params\":%s}\n", params);
+
+	append(line, (size_t)n);
+}
+
+static void empty(struct phase_box *box, struct store *store, const struct attempt *a)
+{
+	struct err err = ERR_INIT;
+	int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	must(phase_box_empty(box, store, a->id, root_fd, &err), &err);
+	close(root_fd);
+}
+
+static void begin(struct fixture *f, struct phase_box *box, struct store **ret_store,
+		  struct attempt *ret)
+{
+	struct err err = ERR_INIT;
+
+	*ret_store = must_open(f->db, STORE_WRITE);
+	*ret = make_attempt("a");
+	must(store_begin_attempt(*ret_store, ret, &err), &err);
+	phase_box_open(box);
+	assert_true(box->fd >= 0);
+}
+
+static void test_markers_are_phases(void **state)
+{
+	struct phase_box box = PHASE_BOX_INIT;
+	CLEANUP(attempt_release) struct attempt read;
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	struct attempt a;
+	struct err err = ERR_INIT;
+
+	begin(*state, &box, &store, &a);
+	append_line("{\"enter\":\"fit\",\"pid\":7,\"at\":1700000001.5}");
+	append_line("{\"enter\":\"step\",\"pid\":7,\"at\":1700000002}");
+	append("{\"method\":\"phase\",", 18);
+	empty(&box, store, &a); /* the half line waits */
+	append("\"params\":{\"exit\":\"step\",\"pid\":7,\"at\":1700000003}}\n", 50);
+	empty(&box, store, &a);
+	empty(&box, store, &a);
+	attempt_init(&read);
+	must(store_read_attempt(store, "a", 0, &read, &err), &err);
+	assert_int_equal(read.n_phases, 2);
+	assert_string_equal(read.phases[1].path, "fit/step");
+	assert_int_equal(read.phases[0].entered_wall_ns, UINT64_C(1700000001500000000));
+	assert_int_equal(read.phases[1].left_wall_ns, UINT64_C(1700000003000000000));
+	assert_false(u64_known(read.phases[0].left_wall_ns));
+	phase_box_close(&box);
+}
+
+/* A job writes what it likes: it is counted, and what comes after it is taken. */
+static void test_what_is_no_marker(void **state)
+{
+	static char huge[200000];
+	struct phase_box box = PHASE_BOX_INIT;
+	CLEANUP(attempt_release) struct attempt read;
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	struct attempt a;
+	struct err err = ERR_INIT;
+
+	begin(*state, &box, &store, &a);
+	append("\n[]\n{}\nx\0y\n[[[[[[[[", 19);
+	append("\n", 1);
+	append_line("{\"enter\":\"a\\nb\",\"pid\":7}");
+	append_line("{\"enter\":\"no pid\"}");
+	append_line("{\"enter\":\"a\",\"pid\":-7}");
+	append_line("{\"lost\":3}");
+	memset(huge, 'x', sizeof(huge));
+	huge[sizeof(huge) - 1] = '\n';
+	append(huge, sizeof(huge));
+	append_line("{\"enter\":\"good\",\"pid\":7,\"at\":1e9}");
+	for (int i = 0; i < 2000; i++)
+		append_line("{\"exit\":\"nothing\",\"pid\":7}");
+	append_line("{\"enter\":\"last\",\"pid\":7}");
+	empty(&box, store, &a);
+	attempt_init(&read);
+	must(store_read_attempt(store, "a", 0, &read, &err), &err);
+	assert_int_equal(read.n_phases, 2);
+	assert_string_equal(read.phases[0].path, "good");
+	assert_string_equal(read.phases[1].path, "good/last");
+	assert_int_equal(read.n_unknowns, 1);
+	assert_string_equal(read.unknowns[0].what, "phases");
+	/* Five lines, three with params, what they say is lost, and at least one that is huge. */
+	assert_true(strtol(read.unknowns[0].why, NULL, 10) >= 5 + 3 + 3 + 1);
+	phase_box_close(&box);
+}
+
+#define STORE_TEST(test_) cmocka_unit_test_setup_teardown(test_, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_markers_are_phases),
+		STORE_TEST(test_what_is_no_marker),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
