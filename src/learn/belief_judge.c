@@ -96,6 +96,7 @@ static void look(struct pattern *p, const struct score *so_far, uint64_t now)
 	if (!has_each(so_far) || so_far->brier_sum >= so_far->base_sum || confirm_p(so_far) > level)
 		return;
 	p->confirmed_wall_ns = now;
+	p->lapsed_wall_ns = U64_UNKNOWN;
 	p->grade = grade_name(GRADE_CONFIRMED);
 }
 
