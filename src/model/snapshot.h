@@ -188,6 +188,8 @@ struct snapshot {
 	 */
 	double resolution_seconds;
 
+	int64_t recorder; /* of one from the record: who wrote it (store.h); 0: it is a minute */
+
 	const char *pressure_level; /* "none", "low", …; NULL: nobody judged it */
 	int running_jobs, active_sheets;
 

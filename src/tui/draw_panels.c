@@ -39,7 +39,7 @@ void draw_timeline(struct scene *s, const struct area *a)
 
 		if (!event)
 			return;
-		x = area_put(a, 0, rows - i, STYLE_DIM, draw_clock(event->wall_ns, room));
+		x = area_put(a, 0, rows - i, STYLE_DIM, draw_when(s, event->wall_ns, room));
 		area_put(a, x + 1, rows - i, style_of_kind[event->kind], event->text);
 		if (s->is_in_events && s->events_up + i == s->event_at)
 			area_select_row(a, rows - i);

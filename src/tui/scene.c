@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 
 void scene_init(struct scene *s)
 {
@@ -21,10 +23,18 @@ void scene_init(struct scene *s)
 void scene_release(struct scene *s)
 {
 	snapshot_release(&s->snap);
-	scene_forget_events(s);
+	scene_forget_past(s);
 	tracks_release(&s->tracks);
 	outline_release(&s->outline);
 	map_release(&s->folded);
+}
+
+void scene_say(struct scene *s, const char *text)
+{
+	size_t n = utf8_cut(text, strlen(text), sizeof(s->message) - 1);
+
+	memcpy(s->message, text, n);
+	s->message[n] = '\0';
 }
 
 /* One that is gone, or not shown any more, leaves the user at the row where it was. */
@@ -99,6 +109,72 @@ void scene_forget_events(struct scene *s)
 	}
 	s->n_events = s->next_event = 0;
 	s->event_at = s->events_up = 0;
+}
+
+/* ---- flags ---- */
+
+uint64_t scene_flag_id(const char *episode)
+{
+	return hash_bytes(HASH_INIT, episode, strlen(episode));
+}
+
+bool scene_flag_lasts(const struct scene *s, const struct scene_flag *flag)
+{
+	return !u64_known(flag->ended_ns) || (s->has_snap && flag->ended_ns > s->snap.wall_ns);
+}
+
+uint64_t scene_count_flags(const struct scene *s)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < s->n_flags; i++)
+		n += scene_flag_lasts(s, &s->flags[i]);
+	return n;
+}
+
+static struct scene_flag *find_flag(const struct scene *s, uint64_t id)
+{
+	for (size_t i = 0; i < s->n_flags; i++)
+		if (s->flags[i].id == id)
+			return &s->flags[i];
+	return NULL;
+}
+
+static void forget_one_flag(struct scene *s)
+{
+	size_t i = 0;
+
+	while (i < s->n_flags && scene_flag_lasts(s, &s->flags[i]))
+		i++;
+	if (i == s->n_flags)
+		i = 0;
+	s->n_flags--;
+	memmove(&s->flags[i], &s->flags[i + 1], (s->n_flags - i) * sizeof(*s->flags));
+}
+
+void scene_set_flag(struct scene *s, const struct scene_flag *flag)
+{
+	struct scene_flag *to = find_flag(s, flag->id);
+
+	if (to) {
+		*to = *flag;
+		return;
+	}
+	if (!s->flags)
+		s->flags = calloc(SCENE_FLAGS, sizeof(*s->flags));
+	if (!s->flags)
+		return; /* without memory it is not flagged */
+	if (s->n_flags == SCENE_FLAGS)
+		forget_one_flag(s);
+	s->flags[s->n_flags++] = *flag;
+}
+
+void scene_forget_past(struct scene *s)
+{
+	scene_forget_events(s);
+	free(s->flags);
+	s->flags = NULL;
+	s->n_flags = 0;
 }
 
 const struct scene_event *scene_event(const struct scene *s, size_t i)

@@ -57,13 +57,20 @@ static struct {
 static const int deadly[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL,	SIGABRT,
 			      SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE };
 
-/* Only what a handler may call: curses may not be called, and malloc() may be where it broke. */
+/*
+ * Only what a handler may call: curses may not be called, and malloc() may be where it broke. In
+ * the background the terminal is somebody else's, and touching it would stop us instead.
+ */
 static void on_deadly(int sig)
 {
-	ssize_t n = write(STDOUT_FILENO, before.bytes, before.n);
+	ssize_t n;
 
-	(void)n;
-	tcsetattr(STDIN_FILENO, TCSANOW, &before.modes);
+	signal(SIGTTOU, SIG_IGN);
+	if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+		n = write(STDOUT_FILENO, before.bytes, before.n);
+		(void)n;
+		tcsetattr(STDIN_FILENO, TCSANOW, &before.modes);
+	}
 	raise(sig); /* as it would have been: it waits until the handler has returned */
 }
 
@@ -112,6 +119,15 @@ static void note_how_to_leave(void)
 		add_bytes(tigetstr(names[i]));
 }
 
+/*
+ * Also those that mean nothing here: what is not asked for curses swallows, and then waits for a
+ * key, whatever nodelay() said. But no clicks: it would make one of pressing and letting go.
+ */
+#define MOUSE_EVENTS                                                               \
+	(BUTTON1_PRESSED | BUTTON1_RELEASED | BUTTON2_PRESSED | BUTTON2_RELEASED | \
+	 BUTTON3_PRESSED | BUTTON3_RELEASED | BUTTON4_PRESSED | BUTTON4_RELEASED | \
+	 BUTTON5_PRESSED | BUTTON5_RELEASED)
+
 static bool can_place_text(void)
 {
 	const char *term = getenv("TERM");
@@ -148,7 +164,7 @@ int screen_open(struct err *err)
 	keypad(stdscr, TRUE);
 	nodelay(stdscr, TRUE);
 	set_escdelay(50);
-	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+	mousemask(MOUSE_EVENTS, NULL);
 	mouseinterval(0);
 	begin_colours();
 	return 0;

@@ -94,6 +94,9 @@ selects "a second one folds" '^\+ beta'
 mouse 0 5 7
 selects "and a third unfolds" '^- beta'
 
+clock=$(screen | sed -n '1s/.* //p')
+hides "the clock goes on after the button was let go" " $clock\$"
+
 # ---- sorting, and trees ----
 
 keys P
@@ -264,6 +267,14 @@ hides "Ctrl-C ends it" 'JOB / PROCESS'
 keys -l 'echo $((100 + $?)) status'
 keys Enter
 shows "like a signal" '230 status'
+keys -l "clear; '$PROCTOR' top --job gamma --interval 0.5"
+keys Enter
+shows "once more" '^- gamma'
+keys C-z
+shows "in the background" 'Stopped'
+keys -l 'clear; kill %1; wait %1; echo $((100 + $?)) status'
+keys Enter
+shows "a signal ends it there too" '^243 status'
 close_terminal
 
 # ---- without colours, and in a plain locale ----

@@ -358,7 +358,7 @@ static void test_anomalies(void **state)
 	episode_set_job(&e, "train");
 	e.began_wall_ns = NOON;
 	s->n_anomalies = 2;
-	feed_tell_anomaly(s, &e);
+	feed_tell_anomaly(s, &e, EPISODE_BEGAN);
 	assert_int_equal(scene_event(s, 0)->kind, EVENT_KIND_ANOMALY);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "2 jobs, 2 sheets, pressure none, 2 anomalies\n"));
@@ -382,31 +382,66 @@ static void test_detail(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 30), "WHAT HAPPENED"));
 }
 
+static void flag(struct scene *s, const char *episode, const struct proc_key *key,
+		 uint64_t began_ns, uint64_t ended_ns)
+{
+	struct scene_flag flag = {
+		.id = scene_flag_id(episode),
+		.began_ns = began_ns,
+		.ended_ns = ended_ns,
+		.process = track_key_of_process(key),
+		.job = track_key_of_job("train"),
+	};
+
+	snprintf(flag.text, sizeof(flag.text), "%s", episode);
+	scene_set_flag(s, &flag);
+}
+
 /* One that has a longer number is not meant, and neither is one that had the number before. */
 static void test_flagged(void **state)
 {
 	struct scene *s = *state;
-	struct scene_event event = { .wall_ns = NOON, .kind = EVENT_KIND_ANOMALY };
 	const struct proc_key other = { 1, 1 }, before = { 11, 5 }, its = { 11, 11 };
 
 	press(s, "/worker\n\n");
-	snprintf(event.text, sizeof(event.text), "zombie pid 11");
-	event.process = track_key_of_process(&other);
-	scene_add_event(s, &event);
-	event.process = track_key_of_process(&before);
-	scene_add_event(s, &event);
+	flag(s, "zombie pid 1", &other, NOON, U64_UNKNOWN);
+	flag(s, "zombie pid 11", &before, NOON, U64_UNKNOWN);
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
-	event.process = track_key_of_process(&its);
-	event.job = track_key_of_job("train");
-	scene_add_event(s, &event);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie pid 11"));
-	event.is_over = true;
-	scene_add_event(s, &event);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 zombie"));
+	flag(s, "leak", &its, NOON, U64_UNKNOWN);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 leak"));
+	flag(s, "leak", &its, NOON, NOON + SECOND);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 leak"));
 	press(s, "/train\n");
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 zombie"));
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie pid 11"));
 	press(s, "/build\n");
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
+}
+
+/* What goes on comes before what is over, and is not driven out by what happens to processes. */
+static void test_flags_last(void **state)
+{
+	struct scene *s = *state;
+	const struct proc_key its = { 11, 11 };
+	const char *text;
+
+	press(s, "/worker\n\n");
+	flag(s, "leak", &its, NOON, U64_UNKNOWN);
+	flag(s, "zombie", &its, NOON + SECOND, NOON + 2 * SECOND);
+	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
+		add_event(s, EVENT_KIND_PROCESS, "spawn");
+	text = draw_text(s, 80, 30);
+	assert_non_null(strstr(text, "\nflagged       22:13:20 leak"));
+	assert_null(strstr(text, "was flagged"));
+	for (int i = 0; i < 2 * SCENE_FLAGS; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%d", i);
+		flag(s, name, &(struct proc_key){ 1, 1 }, NOON, NOON + SECOND);
+	}
+	assert_int_equal(s->n_flags, SCENE_FLAGS);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 leak"));
+	flag(s, "spike", &its, NOON - 86400 * SECOND, U64_UNKNOWN); /* of another day */
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       2023-11-13 22:13:20 spike"));
 }
 
 /* Among the events: the older ones are above. */
@@ -729,6 +764,7 @@ int main(void)
 		TEST(test_anomalies),
 		TEST(test_detail),
 		TEST(test_flagged),
+		TEST(test_flags_last),
 		TEST(test_walk_among_events),
 		TEST(test_calls),
 		TEST(test_pause),
