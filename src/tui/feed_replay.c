@@ -244,9 +244,9 @@ static int look_back(struct replay_feed *f, size_t i, struct err *err)
 	uint64_t first_ns = f->moments[i].first_ns;
 
 	merge_forget(&f->merge);
-	f->told_ns = first_ns > 0 ? first_ns - 1 : 0;
-	return take_snapshots(f, f->told_ns > LOOK_BACK_NS ? f->told_ns - LOOK_BACK_NS : 1,
-			      f->told_ns, err);
+	f->told_ns = (i > 0 ? first_ns : f->options->since_wall_ns) - 1;
+	return take_snapshots(f, first_ns > LOOK_BACK_NS ? first_ns - LOOK_BACK_NS : 1,
+			      first_ns - 1, err);
 }
 
 /* Curves and events begin anew; those shortly before are shown in passing. */

@@ -33,7 +33,7 @@ static int trace(struct tui *t, const struct wish *wish, struct err *err)
 	if (!t->options->helpers->trace)
 		return err_set(err, -EOPNOTSUPP, "this build cannot trace");
 	screen_pause();
-	r = t->options->helpers->trace(wish->key.pid, err);
+	r = t->options->helpers->trace(&wish->key, err);
 	screen_resume();
 	return r;
 }

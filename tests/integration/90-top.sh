@@ -200,6 +200,9 @@ ends_with "q quits" 0
 close_terminal
 wait "${pids[@]}"
 pids=()
+run "$PROCTOR" top --history 10m --json --job odd
+like "what was recorded has it too" "$stdout" '"event":"monitor.anomaly","change":"began"'
+like "and its end" "$stdout" '"event":"monitor.anomaly","change":"cleared"'
 open_terminal "'$PROCTOR' top --history 10m"
 shows "a replay begins before it" 'recorded'
 keys p

@@ -193,7 +193,7 @@ static void test_asking(void **state)
 
 	assert_int_equal(rpc_client_ask(client, "add", "[1,2]", &ids[0], &err), 0);
 	assert_int_equal(rpc_client_ask(client, "no.such.method", NULL, &ids[1], &err), 0);
-	assert_int_equal(rpc_client_call(client, "add", "[10,20]", &v, &err), 0);
+	assert_int_equal(rpc_client_call(client, "add", "[20,10]", &v, &err), 0);
 	assert_true(rpc_value_f64(v) == 30);
 	rpc_value_free(v);
 	assert_int_equal(rpc_client_ask(client, "add", "[3,4]", &ids[2], &err), 0);
