@@ -96,7 +96,10 @@ static void draw_replay(const struct scene *s, const struct area *a)
 	x = area_printf(a, x + 1, 0, STYLE_PLAIN, "%s ×%g", draw_clock(s->snap.wall_ns, room),
 			s->replay.speed);
 	area_bar(a, x + 1, 0, 20, STYLE_BAR, at);
-	area_put(a, x + 23, 0, STYLE_DIM,
+	x += 23;
+	if (s->filter[0])
+		x = area_printf(a, x, 0, STYLE_BOLD, "filter: %s", s->filter) + 2;
+	area_put(a, x, 0, STYLE_DIM,
 		 "p pause  ,/. step  </> speed  a next anomaly  q quit  ? help");
 }
 

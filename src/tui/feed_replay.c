@@ -22,6 +22,8 @@
 #define MOMENT_NS UINT64_C(1000000000) /* that one lasts at most */
 #define LOOK_BACK_NS UINT64_C(60000000000) /* for who was looking when it begins */
 
+#define LONG_GAP_NS (10 * MOMENT_NS) /* between two moments… */
+#define SHOWN_GAP_NS (2 * MOMENT_NS) /* …is not sat through */
 #define MAX_SPANS 65536
 
 /* An anomaly, from when to when; U64_UNKNOWN: nobody saw its end. */
@@ -288,6 +290,8 @@ static uint64_t pause_ns(const struct replay_feed *f, const struct scene *s)
 			       ? f->moments[f->at].last_ns - f->moments[f->at - 1].last_ns
 			       : 0;
 
+	if (gap > LONG_GAP_NS) /* in which nothing was recorded, or a minute of averages */
+		gap = SHOWN_GAP_NS;
 	return (uint64_t)((double)gap / s->replay.speed);
 }
 

@@ -243,7 +243,7 @@ const struct key_row keys_rows[] = {
 	{ { 'a' }, "a", "to the next anomaly", wish_for, WISH_NEXT_ANOMALY, true },
 	{ { TUI_KEY_ESCAPE }, "Esc", "close it; forget the filter", go_back, 0, false },
 	{ { 'h', '?' }, "h ?", "this page", open_overlay, OVERLAY_HELP, false },
-	{ { 'q', 3 }, "q", "quit", wish_for, WISH_QUIT, false },
+	{ { 'q' }, "q", "quit", wish_for, WISH_QUIT, false },
 };
 const size_t keys_n_rows = ARRAY_SIZE(keys_rows);
 

@@ -83,10 +83,33 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 	return scene_refresh(s);
 }
 
+static struct scene_event *event_at(struct scene *s, size_t from_newest)
+{
+	return &s->events[(s->next_event + SCENE_EVENTS - 1 - from_newest) % SCENE_EVENTS];
+}
+
+/* Some are told late. Moves the newest back to where it belongs; returns how far. */
+static int put_in_order(struct scene *s)
+{
+	size_t at = 0;
+
+	while (at + 1 < s->n_events && u64_known(event_at(s, at)->wall_ns) &&
+	       u64_known(event_at(s, at + 1)->wall_ns) &&
+	       event_at(s, at + 1)->wall_ns > event_at(s, at)->wall_ns) {
+		struct scene_event later = *event_at(s, at + 1);
+
+		*event_at(s, at + 1) = *event_at(s, at);
+		*event_at(s, at) = later;
+		at++;
+	}
+	return (int)at;
+}
+
 void scene_add_event(struct scene *s, const struct scene_event *event)
 {
 	struct scene_event *to = &s->events[s->next_event];
 	bool is_held = s->is_paused && s->source != SOURCE_REPLAY; /* that is walked through */
+	int at;
 
 	free(to->json);
 	*to = *event;
@@ -94,10 +117,12 @@ void scene_add_event(struct scene *s, const struct scene_event *event)
 	s->next_event = (s->next_event + 1) % SCENE_EVENTS;
 	if (s->n_events < SCENE_EVENTS)
 		s->n_events++;
+	at = put_in_order(s);
 	/* What is read stays where it is. */
-	if ((s->events_up > 0 || is_held) && s->events_up < (int)s->n_events - 1)
+	if ((s->events_up > 0 || is_held) && at <= s->events_up &&
+	    s->events_up < (int)s->n_events - 1)
 		s->events_up++;
-	if (s->is_in_events && s->event_at < SCENE_EVENTS - 1)
+	if (s->is_in_events && at <= s->event_at && s->event_at < SCENE_EVENTS - 1)
 		s->event_at++;
 }
 

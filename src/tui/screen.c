@@ -229,16 +229,17 @@ static void show_cell(const struct cell *cell, bool is_utf8)
 	addstr(is_utf8 ? text : plain_of(text));
 }
 
+/* Each is put in its place, whatever the terminal and curses took for the width of those before. */
 static void show_row(const struct cell *row, int y, int width, bool is_utf8)
 {
-	move(y, 0);
 	for (int x = 0; x < width; x++) {
-		if (!row[x].is_second)
-			show_cell(&row[x], is_utf8);
-		else if (is_utf8)
-			move(y, x + 1); /* whatever curses takes for its width */
-		else
+		if (row[x].is_second && is_utf8)
+			continue;
+		move(y, x);
+		if (row[x].is_second)
 			addch(' ');
+		else
+			show_cell(&row[x], is_utf8);
 	}
 }
 

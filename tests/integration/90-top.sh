@@ -45,7 +45,8 @@ keys q
 shows "any key goes back" 'JOB / PROCESS'
 keys q
 ends_with "q quits" 0
-shows "the terminal is as it was" '^$'
+is "the terminal is as it was" \
+	"$(pane display -p '#{alternate_on} #{mouse_any_flag} #{cursor_flag}')" "0 0 1"
 close_terminal
 kill "${pids[@]}"
 wait "${pids[@]}" 2>/dev/null
@@ -108,7 +109,9 @@ keys g
 keys x
 shows "x asks first" 'cancel the job steps.*y/n'
 keys n
-shows "and takes a no" 'sleep 302'
+hides "and takes a no" 'y/n'
+json "so that it goes on" "$("$PROCTOR" jobs --json)" \
+	'[j["status"] for j in d if j["job_id"] == "steps"] == ["running"]'
 keys x
 keys y
 hides "a yes cancels the job" 'sleep 302'

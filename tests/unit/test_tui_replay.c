@@ -155,6 +155,9 @@ static void test_two_recorders(void **state)
 	for (unsigned i = 0; i < 5; i++)
 		step(&p.feed, p.scene, 1);
 	assert_true(p.scene->replay.is_over); /* ten moments, and not fifteen */
+	assert_int_equal(p.feed.ops->pump(p.feed.ctx, p.scene, NULL), 0);
+	assert_int_equal(p.scene->replay.to_ns - p.scene->replay.from_ns,
+			 9 * SECOND_NS - SECOND_NS / 3);
 	close_player(&p);
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 #include "tui/draw.h"
 #include "tui/feed.h"
 #include "tui/keys.h"
@@ -506,6 +507,8 @@ static void test_wide_characters(void **state)
 	all = grid_area(&g);
 	assert_int_equal(area_put(&all, 0, 0, STYLE_PLAIN, "名x"), 3);
 	assert_int_equal(area_put(&all, 0, 1, STYLE_PLAIN, "e\xcc\x81|"), 2); /* a joining accent */
+	/* A vowel sign, and a filler that a terminal shows nothing of. */
+	assert_int_equal(area_put(&all, 0, 1, STYLE_PLAIN, "e\xe0\xa6\x81\xe1\x85\xa0|"), 2);
 	area_put(&all, 5, 2, STYLE_PLAIN, "a名前"); /* the last has no room for its half */
 	area_put(&all, 0, 3, STYLE_PLAIN, "名前");
 	area_put(&all, 1, 3, STYLE_PLAIN, "xy"); /* over half of each */
@@ -578,6 +581,21 @@ static void test_help(void **state)
 	assert_int_equal(scene_selected_row(s), 0); /* the key has only gone back */
 }
 
+static void assert_drawn(const struct scene *s, int width, int height)
+{
+	const char *text = draw_text((struct scene *)s, width, height);
+	int rows = 0;
+
+	for (const char *line = text; *line; rows++) {
+		size_t n = strcspn(line, "\n");
+
+		assert_true(utf8_count(line, n) <= (size_t)width + (line[0] == '>'));
+		line += n + 1;
+	}
+	assert_int_equal(rows, height);
+}
+
+/* Nothing is beyond the edge, and what there is room for is there. */
 static void test_sizes(void **state)
 {
 	struct scene *s = *state;
@@ -587,8 +605,83 @@ static void test_sizes(void **state)
 			for (int height = 1; height < 60; height += 3) {
 				s->overlay = (enum overlay)overlay;
 				s->shows_detail = width % 2;
-				draw_text(s, width, height);
+				assert_drawn(s, width, height);
 			}
+	s->overlay = OVERLAY_NONE;
+	s->shows_detail = false;
+	for (int width = 40; width < 300; width += 20)
+		assert_non_null(strstr(draw_text(s, width, 24), "JOB / PROCESS"));
+}
+
+/* How far a job is stays, and its name is cut. */
+static void test_long_name(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.progress[0].job_id = "a-job-with-a-name-that-is-longer-than-its-column";
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24), " ██······ 1/4"));
+	assert_non_null(strstr(draw_text(s, 80, 24), "a-job-with-"));
+	snapshot_release(&snap);
+}
+
+/* However deep they hang, all of them are there. */
+static void test_deep_tree(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	for (pid_t pid = 1000; pid < 1300; pid++)
+		add(&snap, pid, pid - 1, "train", "deep");
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(s->outline.n_rows, 10 + 300);
+	press(s, "G");
+	for (size_t i = 0; i < s->outline.n_rows; i++)
+		assert_true(outline_row(&s->outline, i)->depth <= 64);
+	snapshot_release(&snap);
+}
+
+/* One that is told late stands where it belongs, and what is read does not move. */
+static void test_late_event(void **state)
+{
+	struct scene *s = *state;
+	struct scene_event event = { .kind = EVENT_KIND_JOB };
+
+	for (unsigned i = 0; i < 5; i++) {
+		event.wall_ns = NOON + 10 * i * SECOND;
+		snprintf(event.text, sizeof(event.text), "event %u.", i);
+		scene_add_event(s, &event);
+	}
+	press(s, "\tk");
+	event.wall_ns = NOON + 15 * SECOND;
+	snprintf(event.text, sizeof(event.text), "late.");
+	scene_add_event(s, &event);
+	assert_string_equal(scene_event(s, 3)->text, "late.");
+	assert_string_equal(scene_event(s, 4)->text, "event 1.");
+	assert_string_equal(scene_event(s, (size_t)s->event_at)->text, "event 3.");
+}
+
+/* The clock and the bar of a replay, and what is left out of it. */
+static void test_replay_footer(void **state)
+{
+	struct scene *s = *state;
+
+	s->source = SOURCE_REPLAY;
+	s->replay.from_ns = NOON - SECOND; /* the last snapshot is at 3 s */
+	s->replay.to_ns = NOON + 7 * SECOND;
+	snprintf(s->filter, sizeof(s->filter), "make");
+	assert_non_null(strstr(draw_text(s, 80, 24),
+			       "replay 22:13:23 ×1 ██████████··········  filter: make"));
+	s->snap.system.cpu_count = 0;
+	assert_null(strstr(draw_text(s, 80, 24), "of 0"));
+	s->is_late = true;
+	s->age_seconds = 12;
+	assert_non_null(strstr(draw_text(s, 80, 24), "this is 12 s old"));
 }
 
 static void test_nothing_yet(void **state)
@@ -772,6 +865,10 @@ int main(void)
 		TEST(test_selected_is_gone),
 		TEST(test_help),
 		TEST(test_sizes),
+		TEST(test_long_name),
+		TEST(test_deep_tree),
+		TEST(test_late_event),
+		TEST(test_replay_footer),
 		cmocka_unit_test(test_nothing_yet),
 		TEST(test_hostile_names),
 		TEST(test_pid_reuse),
