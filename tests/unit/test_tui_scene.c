@@ -18,6 +18,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "tui/daemon_event.h"
 #include "tui/draw.h"
 #include "tui/feed.h"
 #include "tui/keys.h"
@@ -666,6 +667,74 @@ static void test_late_event(void **state)
 	assert_string_equal(scene_event(s, (size_t)s->event_at)->text, "event 3.");
 }
 
+static void tell(struct scene *s, const char *topic, double timestamp, const char *json, bool again)
+{
+	static const struct rpc_value_limits limits = { 16, 100 };
+	struct rpc_value *data = NULL;
+
+	assert_int_equal(rpc_value_parse(json, strlen(json), &limits, &data, NULL), 0);
+	daemon_event_tell(s, topic, timestamp, data, again);
+	rpc_value_free(data);
+}
+
+/* What a daemon tells looks as it does when it is replayed, and is told once. */
+static void test_daemon_events(void **state)
+{
+	struct scene *s = *state;
+	struct proc_event exited = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { 3, -1 } };
+	struct proc_event killed = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { -1, 9 } };
+	struct proc_event ended = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { 0, -1 } };
+	const struct {
+		const char *json;
+		const struct proc_event *event;
+	} rows[] = {
+		{ "{\"pid\":5,\"exit_code\":3,\"signal_num\":null}", &exited },
+		{ "{\"pid\":5,\"exit_code\":null,\"signal_num\":9}", &killed },
+		{ "{\"pid\":5,\"exit_code\":0,\"signal_num\":null}", &ended },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		enum event_kind live;
+
+		tell(s, "process.exit", 1700000000, rows[i].json, false);
+		live = scene_event(s, 0)->kind;
+		feed_tell_process_event(s, rows[i].event);
+		assert_int_equal(scene_event(s, 0)->kind, live);
+		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);
+	}
+	assert_int_equal(s->n_events, 6);
+	tell(s, "process.exit", 1700000000, rows[0].json, true);
+	assert_int_equal(s->n_events, 6);
+	tell(s, "process.exit", 1700000001, rows[0].json, true);
+	assert_int_equal(s->n_events, 7);
+	daemon_event_tell_loss(s, 3);
+	assert_string_equal(scene_event(s, 0)->text, "3 events were lost on the way here");
+}
+
+/* Of another job neither the events nor the flags are of interest. */
+static void test_daemon_flags(void **state)
+{
+	static const char began[] =
+		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
+		"1700000000,\"ended\":null,\"anomaly_type\":\"zombie\",\"severity\":\"low\"}";
+	static const char cleared[] =
+		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
+		"1700000000,\"ended\":1700000001,\"change\":\"cleared\"}";
+	struct scene *s = *state;
+
+	s->job_id = "build";
+	tell(s, "monitor.anomaly", 1700000000, began, false);
+	assert_int_equal(scene_count_flags(s), 0);
+	s->job_id = "train";
+	tell(s, "monitor.anomaly", 1700000000, began, false);
+	assert_int_equal(scene_count_flags(s), 1);
+	press(s, "/worker\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie, low"));
+	tell(s, "monitor.anomaly", 1700000001, cleared, false);
+	assert_int_equal(scene_count_flags(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20"));
+}
+
 /* The clock and the bar of a replay, and what is left out of it. */
 static void test_replay_footer(void **state)
 {
@@ -869,6 +938,8 @@ int main(void)
 		TEST(test_deep_tree),
 		TEST(test_late_event),
 		TEST(test_replay_footer),
+		TEST(test_daemon_events),
+		TEST(test_daemon_flags),
 		cmocka_unit_test(test_nothing_yet),
 		TEST(test_hostile_names),
 		TEST(test_pid_reuse),
