@@ -189,15 +189,30 @@ like "with its jobs" "$stdout" 'job steps'
 
 cat >"$TMP/zombie.py" <<'EOF'
 import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        break
 if os.fork() == 0:
     os._exit(0)
+time.sleep(6)
+os.waitid(os.P_ALL, 0, os.WEXITED)
 time.sleep(4)
 EOF
 "$PROCTOR" run -q --job odd --interval 0.3 -- python3 "$TMP/zombie.py" &
 pids+=($!)
 open_terminal "'$PROCTOR' top --interval 0.5"
-shows "without a daemon: what began" 'zombie, low of odd: '
-shows "and that it is going on" ', [0-9]+ anomalies'
+lines_shown() { # NAME REGEX N: passes as soon as the screen has so many lines like it
+	local i
+	for ((i = 0; i < 200; i++)); do
+		[ "$(screen | grep -Ec -- "$2")" -ge "$3" ] && { ok "$1"; return; }
+		sleep 0.1
+	done
+	not_ok "$1" "not $3 times '$2' on the screen:" "$(screen)"
+}
+lines_shown "without a daemon: all that began in one look" '[0-9] zombie, low of odd: ' 3
+shows "and that it is going on" ', 3 anomalies'
+shows "and that it is over" '[0-9] cleared: zombie, low of odd: '
+shows "so that nothing is" ', 0 anomalies'
 keys q
 ends_with "q quits" 0
 close_terminal
