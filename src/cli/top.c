@@ -72,7 +72,8 @@ static void check_args(struct argp_state *state, const struct top_args *args)
 		cli_usage_error(state, "--interval is for people: --json prints every snapshot");
 	if (args->filter.since_wall_ns == 0 && args->filter.until_wall_ns != 0)
 		cli_usage_error(state, "--until needs --history: what is now has no end");
-	if (args->trace_pid && (args->json || args->filter.since_wall_ns || args->filter.job_id))
+	if (args->trace_pid && (args->json || args->filter.since_wall_ns || args->filter.job_id ||
+				args->frame_seconds > 0))
 		cli_usage_error(state, "--trace goes alone: it is of one process, now");
 	cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
 }

@@ -322,9 +322,9 @@ static void say_source(const struct daemon_feed *f, struct scene *s)
 static void say_age(const struct daemon_feed *f, struct scene *s)
 {
 	uint64_t gap = f->gap_ns > f->interval_ns ? f->gap_ns : f->interval_ns;
-	uint64_t now = clock_boot_ns(), wall_ns = clock_wall_ns();
-	bool is_late =
-		!f->client || (f->came_boot_ns && now - f->came_boot_ns > 2 * gap + 2 * SECOND_NS);
+	uint64_t since = f->came_boot_ns ? f->came_boot_ns : f->tried_boot_ns;
+	uint64_t wall_ns = clock_wall_ns();
+	bool is_late = !f->client || clock_boot_ns() - since > 2 * gap + 2 * SECOND_NS;
 
 	s->is_late = s->has_snap && is_late && !s->is_paused && wall_ns > s->snap.wall_ns;
 	s->age_seconds = s->is_late ? (wall_ns - s->snap.wall_ns) / SECOND_NS : 0;

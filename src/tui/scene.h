@@ -60,7 +60,8 @@ enum wish_kind {
 	WISH_SIGNAL,
 	WISH_TRACE,
 	WISH_STEP,
-	WISH_NEXT_ANOMALY
+	WISH_NEXT_ANOMALY,
+	WISH_REDRAW, /* somebody else has written on the terminal */
 };
 
 /* What the owner is to do. */

@@ -190,6 +190,11 @@ void screen_resume(void)
 	refresh();
 }
 
+void screen_redraw(void)
+{
+	clearok(curscr, TRUE); /* with the next refresh */
+}
+
 void screen_size(int *ret_width, int *ret_height)
 {
 	getmaxyx(stdscr, *ret_height, *ret_width);
@@ -274,8 +279,11 @@ static const struct {
 	{ KEY_BACKSPACE, TUI_KEY_BACKSPACE },
 	{ KEY_ENTER, TUI_KEY_ENTER },
 	{ '\r', TUI_KEY_ENTER },
+	{ KEY_F(1), TUI_KEY_F1 },
+	{ KEY_F(3), TUI_KEY_F3 },
 	{ KEY_F(4), TUI_KEY_F4 },
 	{ KEY_F(9), TUI_KEY_F9 },
+	{ KEY_F(10), TUI_KEY_F10 },
 };
 
 /* SCREEN_NOTHING: a button was let go, or the like. */

@@ -58,6 +58,8 @@ static void grant_wish(struct tui *t)
 	if (wish.kind == WISH_NONE || t->scene.overlay == OVERLAY_CONFIRM)
 		return;
 	t->scene.wish.kind = WISH_NONE;
+	if (wish.kind == WISH_REDRAW)
+		screen_redraw();
 	if (wish.kind == WISH_QUIT) {
 		t->is_over = true;
 		return;

@@ -34,6 +34,20 @@ selects "and a third unfolds" '^- beta'
 clock=$(screen | sed -n '1s/.* //p')
 hides "the clock goes on after the button was let go" " $clock\$"
 
+# ---- keys that others have ----
+
+keys F1
+shows "F1 shows the keys" 'any key goes back'
+keys Escape
+keys F3
+shows "F3 searches" '^search: _'
+keys Escape
+shell=$(pane list-panes -F '#{pane_tty}')
+printf 'scribble' >"$shell"
+shows "somebody writes on the terminal" 'scribble'
+keys C-l
+hides "Ctrl-L draws all of it anew" 'scribble'
+
 # ---- a daemon that hangs ----
 
 daemon=$(screen | sed -n '1s/.*daemon \([0-9]*\).*/\1/p')
@@ -84,7 +98,9 @@ keys p
 run "$PROCTOR" stop
 shows "a daemon that stays away is not waited for" 'looking every 2 s by itself'
 shows "and its jobs are seen all the same" '^- beta'
-keys q
-ends_with "q quits" 0
+keys F10
+ends_with "F10 quits" 0
+run "$PROCTOR" top --trace 1 --interval 2
+is "--trace goes alone" "$status" 2
 close_terminal
 finish
