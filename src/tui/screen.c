@@ -286,18 +286,34 @@ static const struct {
 	{ KEY_F(10), TUI_KEY_F10 },
 };
 
-/* SCREEN_NOTHING: a button was let go, or the like. */
+#define WHEEL (BUTTON4_PRESSED | BUTTON5_PRESSED)
+
+/*
+ * What comes in one go curses tells as one key, the last event first: of pressing and letting go
+ * the former is behind the latter. False: a button was let go, or the like.
+ */
+static bool read_press(MEVENT *ret)
+{
+	bool was_pressed = false;
+	MEVENT event;
+
+	while (getmouse(&event) == OK)
+		if (event.bstate & (BUTTON1_PRESSED | WHEEL)) {
+			*ret = event;
+			was_pressed = true;
+		}
+	return was_pressed;
+}
+
 static enum screen_event read_mouse(int *ret)
 {
 	MEVENT event;
 
-	if (getmouse(&event) != OK)
+	if (!read_press(&event))
 		return SCREEN_NOTHING;
 	*ret = event.y;
 	if (event.bstate & BUTTON1_PRESSED)
 		return SCREEN_CLICK;
-	if (!(event.bstate & (BUTTON4_PRESSED | BUTTON5_PRESSED)))
-		return SCREEN_NOTHING;
 	*ret = event.bstate & BUTTON4_PRESSED ? TUI_KEY_WHEEL_UP : TUI_KEY_WHEEL_DOWN;
 	return SCREEN_KEY;
 }

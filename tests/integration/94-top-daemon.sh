@@ -31,6 +31,8 @@ mouse 0 5 7
 selects "a second one folds" '^\+ beta'
 mouse 0 5 7
 selects "and a third unfolds" '^- beta'
+keys -l "$(printf '\e[M !(\e[M#!(')" # pressed and let go in one go
+selects "a click is one, however fast" '^  - sheet 1'
 clock=$(screen | sed -n '1s/.* //p')
 hides "the clock goes on after the button was let go" " $clock\$"
 
@@ -42,8 +44,8 @@ keys Escape
 keys F3
 shows "F3 searches" '^search: _'
 keys Escape
-shell=$(pane list-panes -F '#{pane_tty}')
-printf 'scribble' >"$shell"
+tty=$(pane list-panes -F '#{pane_tty}')
+printf '\e[20;1Hscribble' >"$tty"
 shows "somebody writes on the terminal" 'scribble'
 keys C-l
 hides "Ctrl-L draws all of it anew" 'scribble'
