@@ -246,9 +246,12 @@ static int add_new(void *ctx, const struct event_row *row)
 	return 0;
 }
 
-static int read_others(struct feed *feed, struct err *err)
+int feed_read_others(struct feed *feed, struct err *err)
 {
-	int r = add_jobs(feed, err);
+	int r;
+
+	feed->lines.json = feed->options.json;
+	r = add_jobs(feed, err);
 
 	if (r == 0)
 		r = add_phases(feed, err);
@@ -256,6 +259,11 @@ static int read_others(struct feed *feed, struct err *err)
 		r = add_anomalies(feed, err);
 	feed_lines_sort(&feed->lines);
 	return r;
+}
+
+void feed_pass_others(struct feed *feed, uint64_t until_wall_ns, struct output *out)
+{
+	feed_lines_pass(&feed->lines, until_wall_ns, &out->buf, &feed->n_told);
 }
 
 static int read_first(struct feed *feed, struct output *out, struct err *err)
@@ -266,7 +274,7 @@ static int read_first(struct feed *feed, struct output *out, struct err *err)
 	int r = store_follow_events(feed->store, NULL, &feed->last_event_id, NULL, NULL, err);
 
 	if (r == 0)
-		r = read_others(feed, err);
+		r = feed_read_others(feed, err);
 	if (r == 0 && !feed->options.is_from_now)
 		r = store_read_events(feed->store, &filter, tell_recorded, &telling, err);
 	return r;
@@ -277,14 +285,13 @@ static int read_next(struct feed *feed, struct err *err)
 	int r = store_follow_events(feed->store, feed->options.job_id, &feed->last_event_id,
 				    add_new, feed, err);
 
-	return r < 0 ? r : read_others(feed, err);
+	return r < 0 ? r : feed_read_others(feed, err);
 }
 
 int feed_read(struct feed *feed, struct output *out, struct err *err)
 {
 	int r;
 
-	feed->lines.json = feed->options.json;
 	r = feed->has_begun ? read_next(feed, err) : read_first(feed, out, err);
 	if (r < 0)
 		return r;

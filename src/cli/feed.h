@@ -33,6 +33,13 @@ struct feed *feed_free(struct feed *feed);
 /* Lines are appended to out and passed on. */
 int feed_read(struct feed *feed, struct output *out, struct err *err);
 
+/*
+ * For who tells the events of processes in between, instead of feed_read(): reads all others that
+ * were recorded, and then appends those up to a time, and counts them.
+ */
+int feed_read_others(struct feed *feed, struct err *err);
+void feed_pass_others(struct feed *feed, uint64_t until_wall_ns, struct output *out);
+
 /* How many there were so far. */
 uint64_t feed_count(const struct feed *feed);
 

@@ -21,6 +21,7 @@ struct job_peak {
 	uint64_t max_n, max_rss_bytes, max_rss_ns;
 	double max_cpu_percent;
 	uint64_t max_cpu_ns;
+	bool has_ticks, has_minutes; /* what it was seen in */
 };
 
 struct peaks {
@@ -121,9 +122,13 @@ static struct job_peak *peaks_find(struct peaks *peaks, const char *job_id)
 	return peaks_add(peaks, job_id);
 }
 
-static void peak_settle(struct job_peak *peak, uint64_t wall_ns)
+/* Of a minute there are averages, of all who were there at some time of it: no count of a moment.
+ */
+static void peak_settle(struct job_peak *peak, uint64_t wall_ns, bool is_minute)
 {
-	if (peak->n > peak->max_n)
+	peak->has_minutes |= is_minute && peak->n > 0;
+	peak->has_ticks |= !is_minute && peak->n > 0;
+	if (!is_minute && peak->n > peak->max_n)
 		peak->max_n = peak->n;
 	if (u64_known(peak->rss_bytes) &&
 	    (!u64_known(peak->max_rss_bytes) || peak->rss_bytes > peak->max_rss_bytes)) {
@@ -155,7 +160,7 @@ static int peaks_take(struct peaks *peaks, const struct snapshot *snap)
 					    (f64_known(peak->cpu_percent) ? peak->cpu_percent : 0);
 	}
 	for (size_t i = 0; i < peaks->n; i++)
-		peak_settle(&peaks->items[i], snap->wall_ns);
+		peak_settle(&peaks->items[i], snap->wall_ns, f64_known(snap->resolution_seconds));
 	return 0;
 }
 
@@ -171,8 +176,11 @@ static void add_peak(struct buf *out, const struct job_peak *peak, bool has_date
 {
 	buf_add_str(out, "  job ");
 	cli_add_text(out, peak->job_id, JOB_ID_MAX);
-	buf_printf(out, ": at most %llu %s, CPU ", (unsigned long long)peak->max_n,
-		   peak->max_n == 1 ? "process" : "processes");
+	if (peak->has_ticks)
+		buf_printf(out, ": at most %llu %s, CPU ", (unsigned long long)peak->max_n,
+			   peak->max_n == 1 ? "process" : "processes");
+	else
+		buf_add_str(out, ": highest average of a minute: CPU ");
 	if (f64_known(peak->max_cpu_percent)) {
 		buf_printf(out, "%.1f %%", peak->max_cpu_percent);
 		add_when(out, peak->max_cpu_ns, has_date);
@@ -183,6 +191,8 @@ static void add_peak(struct buf *out, const struct job_peak *peak, bool has_date
 	report_add_bytes(out, peak->max_rss_bytes);
 	if (u64_known(peak->max_rss_bytes))
 		add_when(out, peak->max_rss_ns, has_date);
+	if (peak->has_ticks && peak->has_minutes)
+		buf_add_str(out, "; of some minutes the averages alone");
 	buf_add_char(out, '\n');
 }
 

@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/settings.h"
 #include "cli/cli.h"
+#include "cli/feed.h"
 #include "cli/output.h"
 #include "cli/replay.h"
 #include "cli/show.h"
@@ -71,7 +72,8 @@ static void check_args(struct argp_state *state, const struct top_args *args)
 		cli_usage_error(state, "--interval is for people: --json prints every snapshot");
 	if (args->filter.since_wall_ns == 0 && args->filter.until_wall_ns != 0)
 		cli_usage_error(state, "--until needs --history: what is now has no end");
-	if (args->trace_pid && (args->json || args->filter.since_wall_ns || args->filter.job_id))
+	if (args->trace_pid && (args->json || args->filter.since_wall_ns || args->filter.job_id ||
+				args->frame_seconds > 0))
 		cli_usage_error(state, "--trace goes alone: it is of one process, now");
 	cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
 }
@@ -127,16 +129,25 @@ struct player {
 	struct store *store;
 	struct output out;
 	struct replay *replay; /* NULL: as JSON */
+	struct feed *others;   /* what happened but to processes, for JSON */
 	uint64_t next_event_ns;
 	size_t n_told;
 	struct err *err;
 };
+
+/* Up to then. */
+static void pass_others(struct player *p, uint64_t until_wall_ns)
+{
+	if (p->others)
+		feed_pass_others(p->others, until_wall_ns, &p->out);
+}
 
 static int on_event(void *ctx, const struct event_row *row)
 {
 	struct player *p = ctx;
 
 	p->n_told++;
+	pass_others(p, row->event.wall_ns);
 	if (!p->replay)
 		show_event_json(&p->out.buf, row);
 	else if (replay_event(p->replay, row) < 0)
@@ -168,6 +179,7 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	if (r != 0)
 		return r;
 	p->n_told++;
+	pass_others(p, snap->wall_ns);
 	if (p->replay && replay_snapshot(p->replay, snap) < 0)
 		return err_set(p->err, -ENOMEM, "out of memory");
 	if (!p->replay) {
@@ -180,10 +192,13 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 
 static int play(struct player *p)
 {
-	int r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
+	int r = p->others ? feed_read_others(p->others, p->err) : 0;
 
 	if (r == 0)
+		r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
+	if (r == 0)
 		r = play_events(p, p->args->filter.until_wall_ns);
+	pass_others(p, UINT64_MAX);
 	if (r == 0 && p->replay)
 		replay_end(p->replay);
 	if (r == 0 && p->n_told == 0 && !p->args->json)
@@ -200,16 +215,26 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 		.next_event_ns = args->filter.since_wall_ns,
 		.err = err,
 	};
+	const struct feed_options others = {
+		.job_id = args->filter.job_id,
+		.since_wall_ns = args->filter.since_wall_ns,
+		.until_wall_ns = args->filter.until_wall_ns,
+		.json = true,
+	};
 	double seconds = args->frame_seconds > 0 ? args->frame_seconds : FRAME_SECONDS;
 	int r = output_open(&p.out, NULL, err);
 
 	if (r == 0 && !args->json) {
 		p.replay = replay_new(&p.out.buf, (uint64_t)(seconds * 1e9));
 		r = p.replay ? 0 : err_set(err, -ENOMEM, "out of memory");
+	} else if (r == 0) {
+		p.others = feed_new(store, &others);
+		r = p.others ? 0 : err_set(err, -ENOMEM, "out of memory");
 	}
 	if (r == 0)
 		r = play(&p);
 	r = output_end(&p.out, r, err);
+	feed_free(p.others);
 	replay_free(p.replay);
 	output_release(&p.out);
 	return r;
@@ -247,21 +272,33 @@ static int open_for_user(struct store **ret, struct err *err)
 	return cli_open_record(NULL, ret, err);
 }
 
-/* What it wrote stays on the screen until it was read. */
-static int trace_for_user(pid_t pid, struct err *err)
+static void wait_for_enter(void)
 {
-	int r, c;
+	int c;
 
-	fprintf(stderr, "proctor: the system calls of process %d, for 10 s; Ctrl-C ends it\n",
-		(int)pid);
-	r = cli_trace_shortly(pid, err);
-	if (r < 0)
-		return r;
-	fprintf(stderr, "proctor: press Enter to go back");
 	do
 		c = getchar();
 	while (c != '\n' && c != EOF);
 	clearerr(stdin);
+}
+
+/* What it wrote stays on the screen until it was read. */
+static int trace_for_user(const struct proc_key *key, struct err *err)
+{
+	void (*before)(int);
+	int r = signal_process(key, 0, 0); /* its number may be another's by now */
+
+	if (r < 0)
+		return err_set(err, r, "cannot trace pid %d: %s", (int)key->pid, strerror(-r));
+	fprintf(stderr, "proctor: the system calls of process %d, for 10 s; Ctrl-C ends it\n",
+		(int)key->pid);
+	r = cli_trace_shortly(key->pid, err);
+	if (r < 0)
+		return r;
+	before = signal(SIGINT, SIG_IGN); /* who has pressed it once may press it twice */
+	fprintf(stderr, "proctor: press Enter to go back");
+	wait_for_enter();
+	signal(SIGINT, before);
 	return 0;
 }
 

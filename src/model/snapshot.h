@@ -200,6 +200,7 @@ struct snapshot {
 	enum snapshot_covers covers;
 	const char *covered_job; /* the one job; NULL with COVERS_HOST, or where it had no process
 				    to tell whose it was */
+	int64_t recorder; /* of one from the record: who wrote it (store.h); 0: it is a minute */
 
 	const char *pressure_level; /* "none", "low", …; NULL: nobody judged it */
 	int running_jobs, active_sheets;

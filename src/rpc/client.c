@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/unknown.h"
 #include "rpc/codes.h"
 #include "rpc/notice.h"
 #include "rpc/wire.h"
@@ -26,6 +27,7 @@ struct rpc_client {
 	rpc_event_fn *on_event;
 	const char *text_topic;
 	rpc_text_fn *on_text;
+	rpc_answer_fn *on_answer;
 	void *ctx;
 	int text_r; /* what on_text said to the last line that was for it */
 	uint64_t last_id;
@@ -100,6 +102,7 @@ int rpc_client_open(const struct rpc_client_options *options, struct rpc_client 
 	client->on_event = options->on_event;
 	client->text_topic = options->text_topic;
 	client->on_text = options->on_text;
+	client->on_answer = options->on_answer;
 	client->ctx = options->ctx;
 	r = connect_client(client, options->path, err);
 	if (r < 0)
@@ -276,6 +279,25 @@ static int take_answer(struct rpc_client *client, struct rpc_value *answer, stru
 	return 0;
 }
 
+/* One that was asked for with rpc_client_ask(). False: it is no answer. */
+static bool hand_on_answer(struct rpc_client *client, const struct rpc_value *message)
+{
+	const struct rpc_value *error = rpc_value_get(message, "error");
+	const struct rpc_value *result = rpc_value_get(message, "result");
+	uint64_t id = rpc_value_u64(rpc_value_get(message, "id"));
+	const char *text = rpc_value_string(rpc_value_get(error, "message"));
+	struct err err = ERR_INIT;
+	int r = 0;
+
+	if (!client->on_answer || !u64_known(id) || (!error && !result))
+		return false;
+	if (error)
+		r = err_set(&err, rpc_errno_of(rpc_value_i64(rpc_value_get(error, "code"), 0)),
+			    "%s", text ? text : "the daemon said that something failed");
+	client->on_answer(client->ctx, id, r, result, &err);
+	return true;
+}
+
 static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadline_ns,
 			struct rpc_value **ret, struct err *err)
 {
@@ -287,7 +309,8 @@ static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadlin
 			return r;
 		if (message && is_answer(message, id))
 			return take_answer(client, message, ret, err);
-		(void)take_event(client, message);
+		if (!hand_on_answer(client, message))
+			(void)take_event(client, message);
 		rpc_value_free(message);
 		/* Lines may come for ever without the one that is awaited. */
 		if (clock_boot_ns() >= deadline_ns)
@@ -306,6 +329,17 @@ int rpc_client_call(struct rpc_client *client, const char *method, const char *p
 	if (r < 0)
 		return r;
 	return await_answer(client, id, deadline_ns, ret, err);
+}
+
+int rpc_client_ask(struct rpc_client *client, const char *method, const char *params,
+		   uint64_t *ret_id, struct err *err)
+{
+	uint64_t id = ++client->last_id;
+	int r = send_request(client, id, method, params, wire_deadline(client->timeout_ms), err);
+
+	if (r == 0)
+		*ret_id = id;
+	return r;
 }
 
 int rpc_client_notify(struct rpc_client *client, const char *method, const char *params,
@@ -340,7 +374,7 @@ int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err
 
 		if (r < 0)
 			return r;
-		r = take_event(client, message);
+		r = hand_on_answer(client, message) ? 0 : take_event(client, message);
 		rpc_value_free(message);
 		if (r != 0)
 			return r;

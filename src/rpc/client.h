@@ -33,6 +33,13 @@ typedef int rpc_event_fn(void *ctx, const struct rpc_value *params);
  */
 typedef int rpc_text_fn(void *ctx, struct json_cursor *data);
 
+/*
+ * The answer to rpc_client_ask(), as rpc_client_call() would return it: r is 0 and result what
+ * the daemon said, borrowed; or r is the errno and err has its sentence.
+ */
+typedef void rpc_answer_fn(void *ctx, uint64_t id, int r, const struct rpc_value *result,
+			   const struct err *err);
+
 struct rpc_client_options {
 	const char *path;	/* NULL: the first of socket_paths_find() where a daemon is */
 	uint64_t timeout_ms;	/* for connecting, and for a call; 0: 10 s */
@@ -40,6 +47,7 @@ struct rpc_client_options {
 	rpc_event_fn *on_event; /* NULL: events are passed over */
 	const char *text_topic; /* events of this one go to on_text; NULL: of none */
 	rpc_text_fn *on_text;
+	rpc_answer_fn *on_answer; /* NULL: answers that nobody waits for are passed over */
 	void *ctx;
 };
 
@@ -65,6 +73,13 @@ void rpc_client_set_timeout(struct rpc_client *client, uint64_t timeout_ms);
  */
 int rpc_client_call(struct rpc_client *client, const char *method, const char *params,
 		    struct rpc_value **ret, struct err *err);
+
+/*
+ * For who cannot wait: asks, and the answer goes to on_answer when rpc_client_listen() meets it,
+ * in whatever order. Nothing keeps the time: an answer may never come.
+ */
+int rpc_client_ask(struct rpc_client *client, const char *method, const char *params,
+		   uint64_t *ret_id, struct err *err);
 
 /* The same without an answer: it is only sent. */
 int rpc_client_notify(struct rpc_client *client, const char *method, const char *params,

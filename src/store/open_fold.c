@@ -520,6 +520,7 @@ int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsign
 {
 	int r = parts & FOLD_HOST ? settle(store, fold, tell_host(fold, ret), err) : 0;
 
+	ret->recorder = fold->recorder;
 	if (r == 0 && parts & FOLD_THINGS)
 		r = settle(store, fold, tell_all_things(fold, ret), err);
 	if (r == 0 && parts & FOLD_PROCESSES)

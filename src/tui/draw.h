@@ -36,6 +36,9 @@ const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES]);	      /* "2
 const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* with the day */
 const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* "03:45:08" */
 
+/* The clock alone, or the date too where it is another day than that of the scene. */
+const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);
+
 /* Of the last points of a curve, one character each, from 0 to the highest. */
 void draw_sparkline(const struct area *a, int x, int y, int width, const struct track *track);
 

@@ -11,6 +11,7 @@
 #include "tui/draw.h"
 
 #define LABEL_COLUMNS 14
+#define MAX_FLAGS 3 /* of one thing that are shown */
 
 static int add_line(const struct area *a, int y, const char *label, const char *text)
 {
@@ -120,25 +121,36 @@ static int draw_calls(const struct scene *s, const struct area *a, int y, const 
 	return add_line(a, y, "system calls", buf_error(&text) == 0 ? text.data : "-");
 }
 
-/* The last anomaly that is of it. */
-static int draw_why(const struct scene *s, const struct area *a, int y, const struct node *node)
+static int draw_flag(const struct scene *s, const struct area *a, int y,
+		     const struct scene_flag *flag)
 {
 	char text[SCENE_TEXT_BYTES + DRAW_NUMBER_BYTES], room[DRAW_NUMBER_BYTES];
+	bool lasts = scene_flag_lasts(s, flag);
 
-	for (size_t i = 0; i < s->n_events; i++) {
-		const struct scene_event *event = scene_event(s, i);
-		uint64_t id = node->kind == NODE_PROCESS ? event->process : event->job;
+	snprintf(text, sizeof(text), "%s %s", draw_when(s, flag->began_ns, room), flag->text);
+	area_put(a, 0, y, lasts ? STYLE_BAD : STYLE_TITLE, lasts ? "flagged" : "was flagged");
+	area_put(a, LABEL_COLUMNS, y, STYLE_PLAIN, text);
+	return y + 1;
+}
 
-		if (event->kind != EVENT_KIND_ANOMALY || id != node->id)
+/* All that goes on, the newest first; where nothing does, what was last. */
+static int draw_why(const struct scene *s, const struct area *a, int y, const struct node *node)
+{
+	const struct scene_flag *over = NULL;
+	int first = y;
+
+	for (size_t i = s->n_flags; i-- > 0 && y < first + MAX_FLAGS;) {
+		const struct scene_flag *flag = &s->flags[i];
+		uint64_t id = node->kind == NODE_PROCESS ? flag->process : flag->job;
+
+		if (id != node->id)
 			continue;
-		snprintf(text, sizeof(text), "%s %s", draw_clock(event->wall_ns, room),
-			 event->text);
-		area_put(a, 0, y, event->is_over ? STYLE_TITLE : STYLE_BAD,
-			 event->is_over ? "was flagged" : "flagged");
-		area_put(a, LABEL_COLUMNS, y, STYLE_PLAIN, text);
-		return y + 1;
+		if (scene_flag_lasts(s, flag))
+			y = draw_flag(s, a, y, flag);
+		else if (!over)
+			over = flag;
 	}
-	return y;
+	return y == first && over ? draw_flag(s, a, y, over) : y;
 }
 
 static void draw_node(const struct scene *s, const struct area *a, const struct node *node)
@@ -213,11 +225,11 @@ static void draw_members(const struct area *a, const char *json)
 	arena_release(&arena);
 }
 
-static void draw_event(const struct area *a, const struct scene_event *event)
+static void draw_event(const struct scene *s, const struct area *a, const struct scene_event *event)
 {
 	char room[DRAW_NUMBER_BYTES];
 	struct area rest = area_part(a, 0, 2, a->width, a->height - 2);
-	int x = area_put(a, 0, 1, STYLE_DIM, draw_clock(event->wall_ns, room));
+	int x = area_put(a, 0, 1, STYLE_DIM, draw_when(s, event->wall_ns, room));
 
 	area_put(a, x + 1, 1, STYLE_BOLD, event->text);
 	if (event->json)
@@ -232,7 +244,7 @@ void draw_detail(const struct scene *s, const struct area *a)
 
 	area_put(a, 0, 0, STYLE_TITLE, event ? "DETAIL OF WHAT HAPPENED" : "DETAIL");
 	if (event)
-		draw_event(a, event);
+		draw_event(s, a, event);
 	else if (node)
 		draw_node(s, a, node);
 }

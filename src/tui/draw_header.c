@@ -12,9 +12,12 @@ static void draw_source(const struct scene *s, const struct area *a)
 
 	x = area_put(a, x + 1, 0, s->source == SOURCE_OWN ? STYLE_WARNING : STYLE_PLAIN,
 		     s->source_note);
-	if (s->source == SOURCE_DAEMON && f64_known(s->snap.daemon_uptime_seconds))
-		area_printf(a, x, 0, STYLE_PLAIN, ", up %s",
-			    draw_time(s->snap.daemon_uptime_seconds, room));
+	if (s->source == SOURCE_DAEMON && f64_known(s->snap.daemon_uptime_seconds) && !s->is_late)
+		x = area_printf(a, x, 0, STYLE_PLAIN, ", up %s",
+				draw_time(s->snap.daemon_uptime_seconds, room));
+	if (s->is_late)
+		x = area_printf(a, x, 0, STYLE_BAD, ", this is %llu s old",
+				(unsigned long long)s->age_seconds);
 	if (f64_known(s->snap.resolution_seconds))
 		area_printf(a, x, 0, STYLE_PLAIN, ", averages of %s",
 			    draw_time(s->snap.resolution_seconds, room));
@@ -37,8 +40,10 @@ static void draw_cpu(const struct scene *s, const struct area *a)
 	int x = area_put(a, 0, 1, STYLE_TITLE, "CPU  ");
 
 	area_bar(a, x, 1, BAR_COLUMNS, style_of_share(share), share);
-	x = area_printf(a, x + BAR_COLUMNS + 1, 1, STYLE_PLAIN, "%s %% of %u",
-			draw_percent(share * 100, room), host->cpu_count);
+	x = area_printf(a, x + BAR_COLUMNS + 1, 1, STYLE_PLAIN, "%s %%",
+			draw_percent(share * 100, room));
+	if (host->cpu_count > 0) /* 0: nobody has counted them */
+		x = area_printf(a, x, 1, STYLE_PLAIN, " of %u", host->cpu_count);
 	if (f64_known(host->load1))
 		area_printf(a, x + 2, 1, STYLE_PLAIN, "load %.2f %.2f %.2f", host->load1,
 			    host->load5, host->load15);

@@ -116,6 +116,26 @@ static int draw_progress(const struct area *a, int x, int y, const struct job_pr
 	return x;
 }
 
+/* How many processes, and how far it is, come first: of the name what there is room for. */
+static void draw_job(const struct area *a, int x, const struct node *node)
+{
+	const struct job_progress *progress = node->progress;
+	char count[24], done[32] = "";
+	struct area name;
+	int tail;
+
+	snprintf(count, sizeof(count), "%zu", node->n_processes);
+	if (progress && progress->total_sheets > 0)
+		snprintf(done, sizeof(done), "%s %d/%d",
+			 progress->total_sheets > 1 ? "         " : "",
+			 progress->last_completed_sheet, progress->total_sheets);
+	tail = 1 + (int)strlen(count) + (int)strlen(done);
+	name = area_part(a, x, 0, a->width - x - tail < 4 ? 4 : a->width - x - tail, 1);
+	x += area_put(&name, 0, 0, STYLE_BOLD, node->job_id ? node->job_id : "no job");
+	x = area_put(a, x + 1, 0, STYLE_DIM, count);
+	draw_progress(a, x, 0, progress);
+}
+
 static void draw_name(const struct area *a, int y, const struct layout *layout,
 		      const struct node *node)
 {
@@ -125,9 +145,7 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 
 	switch (node->kind) {
 	case NODE_JOB:
-		x = area_put(&name, x, 0, STYLE_BOLD, node->job_id ? node->job_id : "no job");
-		x = area_printf(&name, x + 1, 0, STYLE_DIM, "%zu", node->n_processes);
-		draw_progress(&name, x, 0, node->progress);
+		draw_job(&name, x, node);
 		return;
 	case NODE_SHEET:
 		area_printf(&name, x, 0, STYLE_PLAIN, "sheet %d", node->sheet_num);

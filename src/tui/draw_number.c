@@ -93,3 +93,13 @@ const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
 		return unknown(room);
 	return room;
 }
+
+const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
+{
+	struct tm now, then;
+	bool is_today = !s->has_snap || !is_local_time(s->snap.wall_ns, &now) ||
+			!is_local_time(wall_ns, &then) ||
+			(now.tm_year == then.tm_year && now.tm_yday == then.tm_yday);
+
+	return is_today ? draw_clock(wall_ns, room) : draw_date(wall_ns, room);
+}

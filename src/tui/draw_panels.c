@@ -39,7 +39,7 @@ void draw_timeline(struct scene *s, const struct area *a)
 
 		if (!event)
 			return;
-		x = area_put(a, 0, rows - i, STYLE_DIM, draw_clock(event->wall_ns, room));
+		x = area_put(a, 0, rows - i, STYLE_DIM, draw_when(s, event->wall_ns, room));
 		area_put(a, x + 1, rows - i, style_of_kind[event->kind], event->text);
 		if (s->is_in_events && s->events_up + i == s->event_at)
 			area_select_row(a, rows - i);
@@ -96,7 +96,10 @@ static void draw_replay(const struct scene *s, const struct area *a)
 	x = area_printf(a, x + 1, 0, STYLE_PLAIN, "%s ×%g", draw_clock(s->snap.wall_ns, room),
 			s->replay.speed);
 	area_bar(a, x + 1, 0, 20, STYLE_BAR, at);
-	area_put(a, x + 23, 0, STYLE_DIM,
+	x += 23;
+	if (s->filter[0])
+		x = area_printf(a, x, 0, STYLE_BOLD, "filter: %s", s->filter) + 2;
+	area_put(a, x, 0, STYLE_DIM,
 		 "p pause  ,/. step  </> speed  a next anomaly  q quit  ? help");
 }
 

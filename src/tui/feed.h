@@ -29,7 +29,8 @@ struct feed_ops {
 	void (*close)(void *ctx);
 };
 
-/* -ENOENT: no daemon runs. */
+/* -ENOENT: no daemon runs; its pump says so too once it is gone for a while. Waits for nothing: a
+ * daemon that hangs is there, and the scene says that it does not answer. */
 int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct err *err);
 int feed_open_own(const struct tui_options *options, struct feed *ret, struct err *err);
 int feed_open_replay(const struct tui_options *options, struct feed *ret, struct err *err);
@@ -37,7 +38,10 @@ int feed_open_replay(const struct tui_options *options, struct feed *ret, struct
 /* An event as a line of the timeline: "exit pid 12 (worker): exit code 3". */
 void feed_tell_process_event(struct scene *s, const struct proc_event *event);
 
-/* One that began, at that time. */
-void feed_tell_anomaly(struct scene *s, const struct episode *e);
+/* That it began, or is over; and it is flagged as it is now. */
+void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change);
+
+/* The flag alone, of one that began before what is shown. */
+void feed_flag_anomaly(struct scene *s, const struct episode *e);
 
 #endif

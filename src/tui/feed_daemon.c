@@ -1,5 +1,8 @@
 /*
  * feed_daemon - what a daemon tells: a subscription to all of its topics.
+ *
+ * Nothing here waits for it: what is asked is answered when the answer comes, and a daemon that
+ * hangs leaves the keys and the screen alone.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,32 +14,59 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "rpc/rpc.h"
+#include "tui/daemon_event.h"
 #include "tui/feed.h"
 #include "tui/snapshot_json.h"
 
-#define RETRY_MS 1000
-#define CALL_MS 3000
-#define MAX_EVENT_BYTES 16384 /* that are kept of one */
-#define EVENTS_BEFORE "{\"limit\":50}"
-#define ACTIVE_NS UINT64_C(10000000000) /* of others' jobs nobody tells us when one is over */
+#define SECOND_NS UINT64_C(1000000000)
+#define LOOK_MS 1000		   /* at what may be late, and for one that is gone */
+#define SEND_MS 200		   /* to connect, or to hand over a request: no more than a blink */
+#define ACTIVE_NS (10 * SECOND_NS) /* of others' jobs nobody tells us when one is over */
+#define SILENT_NS (2 * SECOND_NS)  /* without an answer, and it is said */
+#define FIRST_GAP_NS (10 * SECOND_NS) /* between two snapshots, before there were two */
+#define GONE_NS (5 * SECOND_NS)	      /* without a daemon, and top looks by itself */
+
+#define TROUBLE_BYTES 160
+
+/* What is asked, one of each at a time. */
+enum question {
+	ASK_SUBSCRIBE,
+	ASK_EVENTS, /* those that nobody told us */
+	ASK_TOP,    /* the daemon may look but every few minutes */
+	ASK_ACTIVE,
+	ASK_CANCEL,
+	QUESTIONS,
+};
+
+struct asked {
+	uint64_t id; /* 0: nothing is under way */
+	uint64_t boot_ns;
+};
 
 struct daemon_feed {
+	const char *job_id;
 	uint64_t interval_ns;	   /* at least so long between two that are shown */
 	uint64_t taken_boot_ns;	   /* when the last one was */
+	uint64_t came_boot_ns;	   /* the last one that came, shown or not */
+	uint64_t gap_ns;	   /* between that and the one before */
+	uint64_t gone_boot_ns;	   /* since when there is none */
 	struct rpc_client *client; /* NULL: gone; looked for again */
-	struct scene *scene;	   /* while it is pumped */
+	uint64_t tried_boot_ns;	   /* when it was */
+	struct asked asked[QUESTIONS];
+	struct scene *scene; /* while it is pumped */
 	struct snapshot snap;
 	bool has_changed;
-	bool has_told_before;	  /* what happened before top began */
-	bool is_count_old;	  /* something began, or is over */
-	uint64_t counted_boot_ns; /* when those that are going on were counted */
+	double last_event_seconds;   /* NaN: none came yet */
+	bool is_count_old;	     /* something began, or is over */
+	uint64_t counted_boot_ns;    /* when those that are going on were asked for */
+	char trouble[TROUBLE_BYTES]; /* why it cannot be reached; "" */
 };
 
 /* ---- what comes ---- */
 
 static void take_snapshot(struct daemon_feed *f, struct json_cursor *data)
 {
-	if (f->scene->is_paused || snapshot_from_json(data, &f->snap) < 0)
+	if ((f->scene->is_paused && f->scene->has_snap) || snapshot_from_json(data, &f->snap) < 0)
 		return;
 	scene_add_snapshot(f->scene, &f->snap); /* the next one may find memory again */
 	f->has_changed = true;
@@ -48,109 +78,36 @@ static bool is_due(const struct daemon_feed *f)
 	return clock_boot_ns() - f->taken_boot_ns >= f->interval_ns - f->interval_ns / 10;
 }
 
+static void note_coming(struct daemon_feed *f)
+{
+	uint64_t now = clock_boot_ns();
+
+	f->gap_ns = f->came_boot_ns ? now - f->came_boot_ns : FIRST_GAP_NS;
+	f->came_boot_ns = now;
+}
+
 static int on_snapshot(void *ctx, struct json_cursor *data)
 {
 	struct daemon_feed *f = ctx;
 
-	if (f->scene && is_due(f)) {
+	if (!f->scene)
+		return 0;
+	note_coming(f);
+	if (is_due(f)) {
 		f->taken_boot_ns = clock_boot_ns();
 		take_snapshot(f, data);
 	}
 	return 0;
 }
 
-static enum event_kind kind_of(const char *topic)
-{
-	if (strncmp(topic, "monitor.", 8) == 0)
-		return EVENT_KIND_ANOMALY;
-	if (strstr(topic, "failed") || strstr(topic, "cancelled") || strstr(topic, "oom") ||
-	    strstr(topic, "kill"))
-		return EVENT_KIND_TROUBLE;
-	return strncmp(topic, "process.", 8) == 0 ? EVENT_KIND_PROCESS : EVENT_KIND_JOB;
-}
-
-static void add_member(struct buf *out, const struct rpc_value *data, const char *key,
-		       const char *format)
-{
-	const char *text = rpc_value_string(rpc_value_get(data, key));
-	uint64_t number = rpc_value_u64(rpc_value_get(data, key));
-	char shown[32];
-
-	if ((!text || !text[0]) && !u64_known(number))
-		return;
-	snprintf(shown, sizeof(shown), "%llu", (unsigned long long)number);
-	buf_add_str(out, format);
-	buf_add_str(out, text ? text : shown);
-}
-
-/* The members that an event may have, in the order of a sentence. */
-static const struct {
-	const char *key, *before;
-} members[] = {
-	{ "change", " " },
-	{ "anomaly_type", ": " },
-	{ "severity", ", " },
-	{ "pid", " pid " },
-	{ "job_id", " of " },
-	{ "sheet_num", ", sheet " },
-	{ "exit_code", ": exit code " },
-	{ "signal", ": signal " },
-	{ "signal_num", ": signal " },
-	{ "reason", ": " },
-	{ "description", ": " },
-	{ "details", ": " },
-};
-
-static const char *text_of(const struct rpc_value *data, const char *key)
-{
-	return rpc_value_string(rpc_value_get(data, key));
-}
-
-/* Of the job that is looked at, or of the host. */
-static bool is_wanted(const struct scene *s, const struct rpc_value *data)
-{
-	const char *job_id = text_of(data, "job_id");
-
-	return !s->job_id || !job_id || strcmp(job_id, s->job_id) == 0;
-}
-
-static struct scene_event event_of(const char *topic, double timestamp,
-				   const struct rpc_value *data)
-{
-	const struct proc_key key = { (pid_t)rpc_value_i64(rpc_value_get(data, "pid"), 0),
-				      rpc_value_u64(rpc_value_get(data, "start_ticks")) };
-	const char *job_id = text_of(data, "job_id"), *change = text_of(data, "change");
-
-	return (struct scene_event){
-		.wall_ns = timestamp > 0 && timestamp < 1e10 ? (uint64_t)(timestamp * 1e9)
-							     : U64_UNKNOWN,
-		.kind = kind_of(topic),
-		.is_over = change && strcmp(change, "cleared") == 0,
-		.process = key.pid > 0 ? track_key_of_process(&key) : 0,
-		.job = job_id ? track_key_of_job(job_id) : 0,
-	};
-}
-
 static void take_event(struct daemon_feed *f, const char *topic, double timestamp,
-		       const struct rpc_value *data)
+		       const struct rpc_value *data, bool is_again)
 {
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	CLEANUP(buf_release) struct buf all = BUF_INIT;
-	struct scene_event event = event_of(topic, timestamp, data);
-	struct json j;
-
-	if (!is_wanted(f->scene, data))
-		return;
-	if (event.kind == EVENT_KIND_ANOMALY)
-		f->is_count_old = true;
-	buf_add_str(&text, topic);
-	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-		add_member(&text, data, members[i].key, members[i].before);
-	json_init(&j, &all);
-	rpc_value_write(data, &j);
-	snprintf(event.text, sizeof(event.text), "%s", text.data);
-	event.json = buf_error(&all) == 0 && all.len < MAX_EVENT_BYTES ? all.data : NULL;
-	scene_add_event(f->scene, &event);
+	if (!(timestamp <= f->last_event_seconds))
+		f->last_event_seconds = timestamp;
+	f->is_count_old |= daemon_event_is_anomaly(topic);
+	daemon_event_tell(f->scene, topic, timestamp, data, is_again);
+	f->has_changed = true;
 }
 
 static int on_event(void *ctx, const struct rpc_value *params)
@@ -159,50 +116,25 @@ static int on_event(void *ctx, const struct rpc_value *params)
 	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
 	const struct rpc_value *data = rpc_value_get(params, "data");
 
-	if (!topic || !f->scene || strcmp(topic, "lost") == 0)
+	if (!topic || !f->scene)
 		return 0;
-	take_event(f, topic, rpc_value_f64(rpc_value_get(params, "timestamp")), data);
+	if (strcmp(topic, "lost") == 0)
+		daemon_event_tell_loss(f->scene, rpc_value_u64(rpc_value_get(params, "count")));
+	else
+		take_event(f, topic, rpc_value_f64(rpc_value_get(params, "timestamp")), data,
+			   false);
 	f->has_changed = true;
 	return 0;
 }
 
-/* ---- the connection ---- */
+/* ---- answers ---- */
 
-static int subscribe(struct daemon_feed *f, struct err *err)
+static void answer_subscribe(struct daemon_feed *f, int r, const struct rpc_value *result,
+			     const struct err *err)
 {
-	const struct rpc_client_options options = {
-		.timeout_ms = CALL_MS,
-		.on_event = on_event,
-		.text_topic = "snapshot",
-		.on_text = on_snapshot,
-		.ctx = f,
-	};
-	int r = rpc_client_open(&options, &f->client, err);
-
-	if (r == 0)
-		r = rpc_client_call(f->client, "events.subscribe", "{\"topics\":[\"*\"]}", NULL,
-				    err);
+	(void)result;
 	if (r < 0)
-		f->client = rpc_client_close(f->client);
-	return r;
-}
-
-/* The first is asked for: the daemon may look but every few minutes. */
-static void take_first(struct daemon_feed *f)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct rpc_value *value = NULL;
-	struct json_cursor c;
-	struct json j;
-
-	if (rpc_client_call(f->client, "daemon.top", NULL, &value, NULL) == 0) {
-		json_init(&j, &text);
-		rpc_value_write(value, &j);
-		json_cursor_init(&c, text.data, text.len);
-		take_snapshot(f, &c);
-	}
-	rpc_value_free(value);
-	f->has_changed = true;
+		snprintf(f->trouble, sizeof(f->trouble), "%.*s", TROUBLE_BYTES - 1, err->text);
 }
 
 /* When it was told: an anomaly that has cleared is older. */
@@ -214,82 +146,239 @@ static double time_of(const struct rpc_value *data)
 }
 
 /* What happened before; a daemon that began just now has nothing to tell. */
-static void take_events_before(struct daemon_feed *f)
+static void answer_events(struct daemon_feed *f, int r, const struct rpc_value *result,
+			  const struct err *err)
 {
-	struct rpc_value *list = NULL;
-
-	if (rpc_client_call(f->client, "daemon.events", EVENTS_BEFORE, &list, NULL) < 0)
-		return;
-	for (size_t i = 0; i < rpc_value_len(list); i++) {
-		const struct rpc_value *data = rpc_value_at(list, i);
-		const char *topic = text_of(data, "event");
+	(void)err;
+	for (size_t i = 0; r == 0 && i < rpc_value_len(result); i++) {
+		const struct rpc_value *data = rpc_value_at(result, i);
+		const char *topic = rpc_value_string(rpc_value_get(data, "event"));
 
 		if (topic)
-			take_event(f, topic, time_of(data), data);
+			take_event(f, topic, time_of(data), data, true);
 	}
-	rpc_value_free(list);
+}
+
+static void answer_top(struct daemon_feed *f, int r, const struct rpc_value *result,
+		       const struct err *err)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json_cursor c;
+	struct json j;
+
+	(void)err;
+	if (r < 0)
+		return;
+	json_init(&j, &text);
+	rpc_value_write(result, &j);
+	json_cursor_init(&c, text.data, text.len);
+	note_coming(f);
+	f->gap_ns = FIRST_GAP_NS;
+	take_snapshot(f, &c);
+}
+
+static void answer_active(struct daemon_feed *f, int r, const struct rpc_value *result,
+			  const struct err *err)
+{
+	const struct rpc_value *active = rpc_value_get(result, "anomalies_active");
+	uint64_t n = r == 0 && rpc_value_is_list(active) ? rpc_value_len(active) : U64_UNKNOWN;
+
+	(void)err;
+	if (f->job_id && u64_known(n))
+		n = scene_count_flags(f->scene); /* it counts those of all jobs */
+	f->has_changed |= n != f->scene->n_anomalies;
+	f->scene->n_anomalies = n;
+}
+
+static void answer_cancel(struct daemon_feed *f, int r, const struct rpc_value *result,
+			  const struct err *err)
+{
+	(void)result;
+	if (r == 0)
+		return; /* what it comes to will be seen */
+	scene_say(f->scene, err->text);
+	f->has_changed = true;
+}
+
+typedef void answer_fn(struct daemon_feed *f, int r, const struct rpc_value *result,
+		       const struct err *err);
+
+static answer_fn *const answers[QUESTIONS] = {
+	[ASK_SUBSCRIBE] = answer_subscribe, [ASK_EVENTS] = answer_events, [ASK_TOP] = answer_top,
+	[ASK_ACTIVE] = answer_active,	    [ASK_CANCEL] = answer_cancel,
+};
+
+static void on_answer(void *ctx, uint64_t id, int r, const struct rpc_value *result,
+		      const struct err *err)
+{
+	struct daemon_feed *f = ctx;
+
+	for (size_t i = 0; i < QUESTIONS; i++) {
+		if (f->asked[i].id != id)
+			continue;
+		f->asked[i].id = 0;
+		answers[i](f, r, result, err);
+	}
+}
+
+/* ---- questions ---- */
+
+static int ask(struct daemon_feed *f, enum question question, const char *method,
+	       const char *params, struct err *err)
+{
+	struct asked asked = { .boot_ns = clock_boot_ns() };
+	int r = rpc_client_ask(f->client, method, params, &asked.id, err);
+
+	if (r == 0)
+		f->asked[question] = asked;
+	return r;
+}
+
+/* The newest, or all since the last one that came. */
+static int ask_events(struct daemon_feed *f, struct err *err)
+{
+	char params[96];
+
+	if (f64_known(f->last_event_seconds))
+		snprintf(params, sizeof(params), "{\"limit\":4096,\"since\":%.6f}",
+			 f->last_event_seconds);
+	else
+		snprintf(params, sizeof(params), "{\"limit\":%d}", SCENE_EVENTS);
+	return ask(f, ASK_EVENTS, "daemon.events", params, err);
+}
+
+static int connect_to(struct daemon_feed *f, struct err *err)
+{
+	const struct rpc_client_options options = {
+		.timeout_ms = SEND_MS,
+		.on_event = on_event,
+		.text_topic = "snapshot",
+		.on_text = on_snapshot,
+		.on_answer = on_answer,
+		.ctx = f,
+	};
+	int r = rpc_client_open(&options, &f->client, err);
+
+	memset(f->asked, 0, sizeof(f->asked));
+	f->tried_boot_ns = clock_boot_ns();
+	if (r == 0)
+		r = ask(f, ASK_SUBSCRIBE, "events.subscribe", "{\"topics\":[\"*\"]}", err);
+	if (r == 0)
+		r = ask_events(f, err);
+	if (r == 0)
+		r = ask(f, ASK_TOP, "daemon.top", NULL, err);
+	if (r < 0)
+		f->client = rpc_client_close(f->client);
+	f->came_boot_ns = 0;
+	f->is_count_old = true;
+	return r;
 }
 
 /* How many anomalies are going on. */
-static void count_active(struct daemon_feed *f, struct scene *s)
+static void ask_active(struct daemon_feed *f)
 {
-	struct rpc_value *value = NULL;
-	const struct rpc_value *active;
 	uint64_t now = clock_boot_ns();
 
-	if (!f->is_count_old && now - f->counted_boot_ns < ACTIVE_NS)
+	if (f->asked[ASK_ACTIVE].id || (!f->is_count_old && now - f->counted_boot_ns < ACTIVE_NS))
 		return;
 	f->is_count_old = false;
 	f->counted_boot_ns = now;
-	s->n_anomalies = U64_UNKNOWN;
-	if (rpc_client_call(f->client, "resource.context", NULL, &value, NULL) == 0) {
-		active = rpc_value_get(value, "anomalies_active");
-		if (rpc_value_is_list(active))
-			s->n_anomalies = rpc_value_len(active);
-	}
-	rpc_value_free(value);
-	f->has_changed = true;
+	ask(f, ASK_ACTIVE, "resource.context", NULL, NULL);
+}
+
+/* ---- how it is ---- */
+
+/* For how long the oldest question has no answer, in seconds; 0: not for long. */
+static uint64_t silent_seconds(const struct daemon_feed *f)
+{
+	uint64_t now = clock_boot_ns(), longest = 0;
+
+	for (size_t i = 0; i < QUESTIONS; i++)
+		if (f->asked[i].id && now - f->asked[i].boot_ns > longest)
+			longest = now - f->asked[i].boot_ns;
+	return longest >= SILENT_NS ? longest / SECOND_NS : 0;
 }
 
 static void say_source(const struct daemon_feed *f, struct scene *s)
 {
 	pid_t pid = f->client ? rpc_client_daemon_pid(f->client) : 0;
+	uint64_t silent = f->client ? silent_seconds(f) : 0;
+	char who[32] = "daemon", how[64] = "";
 
-	if (!f->client)
-		snprintf(s->source_note, sizeof(s->source_note),
-			 "the daemon is gone: waiting for another");
-	else if (pid > 0)
-		snprintf(s->source_note, sizeof(s->source_note), "daemon %d", (int)pid);
-	else
-		snprintf(s->source_note, sizeof(s->source_note), "daemon");
+	if (!f->client) {
+		snprintf(s->source_note, sizeof(s->source_note), "%s: waiting for a daemon",
+			 f->trouble[0] ? f->trouble : "the daemon is gone");
+		return;
+	}
+	if (pid > 0)
+		snprintf(who, sizeof(who), "daemon %d", (int)pid);
+	if (silent > 0)
+		snprintf(how, sizeof(how), " has not answered for %llu s",
+			 (unsigned long long)silent);
+	snprintf(s->source_note, sizeof(s->source_note), "%s%s", who, how);
+}
+
+/* A snapshot that is older than it should be; one that is paused is as old as its user wants. */
+static void say_age(const struct daemon_feed *f, struct scene *s)
+{
+	uint64_t gap = f->gap_ns > f->interval_ns ? f->gap_ns : f->interval_ns;
+	uint64_t since = f->came_boot_ns ? f->came_boot_ns : f->tried_boot_ns;
+	uint64_t wall_ns = clock_wall_ns();
+	bool is_late = !f->client || clock_boot_ns() - since > 2 * gap + 2 * SECOND_NS;
+
+	s->is_late = s->has_snap && is_late && !s->is_paused && wall_ns > s->snap.wall_ns;
+	s->age_seconds = s->is_late ? (wall_ns - s->snap.wall_ns) / SECOND_NS : 0;
+}
+
+static void hang_up(struct daemon_feed *f, struct scene *s)
+{
+	f->client = rpc_client_close(f->client);
+	f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
+	f->trouble[0] = '\0';
+	s->n_anomalies = U64_UNKNOWN;
+}
+
+static void try_again(struct daemon_feed *f)
+{
+	struct err trouble = ERR_INIT;
+	int r;
+
+	if (clock_boot_ns() - f->tried_boot_ns < LOOK_MS * UINT64_C(1000000))
+		return;
+	r = connect_to(f, &trouble);
+	snprintf(f->trouble, sizeof(f->trouble), "%.*s", TROUBLE_BYTES - 1,
+		 r < 0 && r != -ENOENT ? trouble.text : "");
+}
+
+/* True: what is said of the daemon is not what it was. */
+static bool say_state(const struct daemon_feed *f, struct scene *s)
+{
+	char before[SCENE_TEXT_BYTES];
+	uint64_t age = s->age_seconds;
+
+	memcpy(before, s->source_note, sizeof(before));
+	say_source(f, s);
+	say_age(f, s);
+	return age != s->age_seconds || strcmp(before, s->source_note) != 0;
 }
 
 static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 {
 	struct daemon_feed *f = ctx;
-	int r;
 
-	(void)err;
 	f->scene = s;
 	f->has_changed = false;
-	if (!f->client && subscribe(f, NULL) == 0)
-		s->has_snap = false;
-	if (f->client && !f->has_told_before) {
-		f->has_told_before = true;
-		take_events_before(f);
-	}
-	if (f->client && !s->has_snap)
-		take_first(f);
-	r = f->client ? rpc_client_listen(f->client, 0, NULL) : -ETIMEDOUT;
-	if (r != -ETIMEDOUT)
-		f->client = rpc_client_close(f->client);
+	if (!f->client)
+		try_again(f);
+	if (f->client && rpc_client_listen(f->client, 0, NULL) != -ETIMEDOUT)
+		hang_up(f, s);
 	if (f->client)
-		count_active(f, s);
-	else
-		s->n_anomalies = U64_UNKNOWN;
-	say_source(f, s);
+		ask_active(f);
+	f->has_changed |= say_state(f, s);
 	f->scene = NULL;
-	return f->has_changed || r != -ETIMEDOUT;
+	if (!f->client && clock_boot_ns() - f->gone_boot_ns > GONE_NS && !s->is_paused)
+		return err_set(err, -ENOENT, "no daemon runs any more");
+	return f->has_changed;
 }
 
 static int daemon_fd(void *ctx)
@@ -301,9 +390,9 @@ static int daemon_fd(void *ctx)
 
 static int daemon_timeout(void *ctx, const struct scene *s)
 {
-	struct daemon_feed *f = ctx;
-
-	return f->client && s->has_snap ? -1 : RETRY_MS;
+	(void)ctx;
+	(void)s;
+	return LOOK_MS;
 }
 
 static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, struct err *err)
@@ -311,8 +400,8 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct daemon_feed *f = ctx;
 	struct json j;
-	int r;
 
+	(void)s;
 	if (wish->kind != WISH_CANCEL_JOB)
 		return -EOPNOTSUPP;
 	if (!f->client)
@@ -321,10 +410,7 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", wish->job_id);
 	json_end_object(&j);
-	f->scene = s;
-	r = rpc_client_call(f->client, "job.cancel", params.data, NULL, err);
-	f->scene = NULL;
-	return r;
+	return ask(f, ASK_CANCEL, "job.cancel", params.data, err);
 }
 
 static void daemon_close(void *ctx)
@@ -351,9 +437,12 @@ int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct
 
 	if (!f)
 		return err_set(err, -ENOMEM, "out of memory");
+	f->job_id = options->job_id;
 	f->interval_ns = (uint64_t)(options->interval_seconds * 1e9);
+	f->last_event_seconds = F64_UNKNOWN;
+	f->gap_ns = FIRST_GAP_NS;
 	snapshot_init(&f->snap);
-	r = subscribe(f, err);
+	r = connect_to(f, err);
 	if (r < 0) {
 		daemon_close(f);
 		return r;

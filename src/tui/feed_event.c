@@ -55,26 +55,56 @@ void feed_tell_process_event(struct scene *s, const struct proc_event *event)
 		  &text, &all);
 }
 
-void feed_tell_anomaly(struct scene *s, const struct episode *e)
+static void describe(struct buf *out, const struct episode *e)
+{
+	buf_printf(out, "%s, %s", anomaly_type_name(e->worst.type),
+		   severity_name(e->worst.severity));
+	if (e->worst.job_id)
+		buf_printf(out, " of %s", e->worst.job_id);
+	buf_printf(out, ": %s", e->worst.text);
+}
+
+static uint64_t key_of_culprit(const struct episode *e)
+{
+	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
+
+	return e->worst.has_pid ? track_key_of_process(&key) : 0;
+}
+
+void feed_flag_anomaly(struct scene *s, const struct episode *e)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct scene_flag flag = {
+		.id = scene_flag_id(e->name),
+		.began_ns = e->began_wall_ns,
+		.ended_ns = e->ended_wall_ns,
+		.process = key_of_culprit(e),
+		.job = key_of_job(e->worst.job_id),
+	};
+
+	describe(&text, e);
+	snprintf(flag.text, sizeof(flag.text), "%s", buf_error(&text) == 0 ? text.data : "");
+	scene_set_flag(s, &flag);
+}
+
+void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(buf_release) struct buf all = BUF_INIT;
-	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
+	uint64_t wall_ns = change == EPISODE_CLEARED ? e->ended_wall_ns : e->began_wall_ns;
 	struct json j;
 
-	buf_printf(&text, "%s, %s", anomaly_type_name(e->worst.type),
-		   severity_name(e->worst.severity));
-	if (e->worst.job_id)
-		buf_printf(&text, " of %s", e->worst.job_id);
-	buf_printf(&text, ": %s", e->worst.text);
+	feed_flag_anomaly(s, e);
+	if (change == EPISODE_CLEARED)
+		buf_add_str(&text, "cleared: ");
+	describe(&text, e);
 	json_init(&j, &all);
-	episode_write_event(&j, e, EPISODE_BEGAN, e->began_wall_ns);
+	episode_write_event(&j, e, change, wall_ns);
 	add_event(s,
 		  &(struct scene_event){
-			  .wall_ns = e->began_wall_ns,
+			  .wall_ns = wall_ns,
 			  .kind = EVENT_KIND_ANOMALY,
-			  .is_over = e->ended_wall_ns <= s->snap.wall_ns,
-			  .process = e->worst.has_pid ? track_key_of_process(&key) : 0,
+			  .process = key_of_culprit(e),
 			  .job = key_of_job(e->worst.job_id),
 		  },
 		  &text, &all);

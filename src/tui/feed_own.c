@@ -18,8 +18,8 @@
 #include "tui/feed.h"
 
 #define LOOK_SECONDS 2.0
-#define EVENTS_BEFORE_NS UINT64_C(60000000000)	     /* told when it begins */
-#define ACTIVE_NS (24 * 3600 * UINT64_C(1000000000)) /* one that began earlier is not counted */
+#define EVENTS_BEFORE_NS UINT64_C(60000000000) /* told when it begins */
+#define LATE_NS UINT64_C(600000000000)	       /* after its end something may still be written */
 
 struct own_feed {
 	const struct tui_options *options;
@@ -32,11 +32,11 @@ struct own_feed {
 	struct snapshot snap;
 	struct attempt_list running;
 	uint64_t next_boot_ns;
-	uint64_t events_since_ns; /* those before it are not told */
-	int64_t told_id;	  /* the last event that was; 0: none yet */
-	uint64_t anomalies_since_ns;
-	uint64_t n_active;   /* anomalies, while they are counted */
-	struct scene *scene; /* while it is filled */
+	uint64_t events_since_ns;  /* those before it are not told */
+	int64_t told_id;	   /* the last event that was; 0: none yet */
+	struct map told_anomalies; /* by their episode: whether the end was told too */
+	uint64_t n_active;	   /* anomalies, while they are counted */
+	struct scene *scene;	   /* while it is filled */
 };
 
 /* ---- jobs ---- */
@@ -117,22 +117,51 @@ static int tell_events(struct own_feed *f, struct scene *s, struct err *err)
 	return store_follow_events(f->store, filter.job_id, &after, tell_event, f, err);
 }
 
+/* One that nobody has closed goes on while the run lasts that saw it begin. */
+static bool lasts(const struct own_feed *f, const struct anomaly_row *row)
+{
+	const struct episode *e = &row->episode;
+
+	for (size_t i = 0; e->worst.job_id && i < f->running.n; i++)
+		if (f->running.items[i].is_running &&
+		    f->running.items[i].attempt_num == row->attempt_num &&
+		    strcmp(f->running.items[i].job_id, e->worst.job_id) == 0)
+			return !u64_known(e->ended_wall_ns);
+	return false;
+}
+
+/* Each is known by its episode, whenever it is that it is written: its beginning is told once, and
+ * so is its end. */
 static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 {
 	struct own_feed *f = ctx;
+	uint64_t id = scene_flag_id(row->episode.name), end_was_told = false;
+	bool was_told = map_get(&f->told_anomalies, id, &end_was_told);
+	bool is_going_on = lasts(f, row);
+	struct episode e;
 
-	f->n_active += !u64_known(row->episode.ended_wall_ns);
-	if (row->episode.began_wall_ns < f->anomalies_since_ns)
-		return 0;
-	feed_tell_anomaly(f->scene, &row->episode);
-	f->anomalies_since_ns = row->episode.began_wall_ns + 1;
-	return 0;
+	f->n_active += is_going_on;
+	episode_copy(&e, &row->episode);
+	if (!is_going_on && !u64_known(e.ended_wall_ns))
+		e.ended_wall_ns = f->snap.wall_ns; /* found out now */
+	if (!was_told && e.began_wall_ns >= f->events_since_ns)
+		feed_tell_anomaly(f->scene, &e, EPISODE_BEGAN);
+	else if (!was_told && is_going_on)
+		feed_flag_anomaly(f->scene, &e);
+	if (!is_going_on && !end_was_told && e.ended_wall_ns >= f->events_since_ns &&
+	    (was_told || u64_known(row->episode.ended_wall_ns)))
+		feed_tell_anomaly(f->scene, &e, EPISODE_CLEARED);
+	return map_put(&f->told_anomalies, id, !is_going_on);
 }
 
 static int tell_anomalies(struct own_feed *f, struct scene *s, struct err *err)
 {
-	const struct anomaly_filter filter = { .job_id = f->options->job_id,
-					       .since_wall_ns = clock_wall_ns() - ACTIVE_NS };
+	uint64_t now = clock_wall_ns();
+	const struct anomaly_filter filter = {
+		.job_id = f->options->job_id,
+		.lasting_wall_ns =
+			now - LATE_NS < f->events_since_ns ? f->events_since_ns : now - LATE_NS,
+	};
 	int r;
 
 	if (!f->store)
@@ -155,8 +184,7 @@ static int look(struct own_feed *f, struct scene *s, struct err *err)
 	if (r < 0)
 		return r;
 	if (read_jobs(f, &list, &trouble) < 0)
-		snprintf(s->message, sizeof(s->message), "%s",
-			 trouble.text); /* the host is there */
+		scene_say(s, trouble.text); /* the host is there */
 	r = assign_jobs(f, &list);
 	if (r == 0) {
 		tell_progress(f, &list);
@@ -165,6 +193,18 @@ static int look(struct own_feed *f, struct scene *s, struct err *err)
 	attempt_list_release(&f->running);
 	f->running = list; /* the snapshot's job ids are theirs */
 	return r;
+}
+
+/* A record that cannot be read now does not keep the host back; what it has is told later. */
+static void tell_past(struct own_feed *f, struct scene *s)
+{
+	struct err trouble = ERR_INIT;
+	int r = tell_events(f, s, &trouble);
+
+	if (r == 0)
+		r = tell_anomalies(f, s, &trouble);
+	if (r < 0)
+		scene_say(s, trouble.text);
 }
 
 static int own_pump(void *ctx, struct scene *s, struct err *err)
@@ -176,16 +216,18 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 	if (now < f->next_boot_ns)
 		return 0;
 	f->next_boot_ns = now + (uint64_t)(f->interval_seconds * 1e9);
-	snprintf(s->source_note, sizeof(s->source_note),
-		 "no daemon runs: looking every %g s by itself", f->interval_seconds);
+	snprintf(s->source_note, sizeof(s->source_note), "%s: looking every %g s by itself",
+		 s->no_daemon[0] ? s->no_daemon : "no daemon runs", f->interval_seconds);
+	s->is_late = false;
 	if (s->is_paused)
 		return 0;
 	r = look(f, s, err);
-	if (r == 0)
-		r = tell_events(f, s, err);
-	if (r == 0)
-		r = tell_anomalies(f, s, err);
-	return r < 0 ? r : scene_add_snapshot(s, &f->snap) < 0 ? -ENOMEM : 1;
+	if (r < 0)
+		return r;
+	if (scene_add_snapshot(s, &f->snap) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a snapshot");
+	tell_past(f, s);
+	return 1;
 }
 
 static int own_timeout(void *ctx, const struct scene *s)
@@ -217,6 +259,7 @@ static void own_close(void *ctx)
 	assigner_free(f->assigner);
 	snapshot_release(&f->snap);
 	attempt_list_release(&f->running);
+	map_release(&f->told_anomalies);
 	close_fd(&f->root_fd);
 	free(f);
 }
@@ -255,7 +298,6 @@ int feed_open_own(const struct tui_options *options, struct feed *ret, struct er
 		options->interval_seconds > 0 ? options->interval_seconds : LOOK_SECONDS;
 	f->root_fd = -1;
 	f->events_since_ns = clock_wall_ns() - EVENTS_BEFORE_NS;
-	f->anomalies_since_ns = f->events_since_ns;
 	snapshot_init(&f->snap);
 	r = open_sources(f, err);
 	if (r < 0) {

@@ -2,7 +2,8 @@
  * feed_replay - what was recorded, as fast as its user wants.
  *
  * Only the moments of all snapshots are kept; each is read when its turn comes, so a week
- * takes no more memory than a minute.
+ * takes no more memory than a minute. What several recorders saw at about the same time is one
+ * moment, and at each of them all that were looking then are shown (merge.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,11 +13,17 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "tui/ends.h"
 #include "tui/feed.h"
+#include "tui/merge.h"
 
 #define FRAME_MS 100
-#define WARM_UP 64 /* snapshots before the one that is jumped to, for its curves */
+#define WARM_UP 64		       /* moments before the one that is jumped to, for curves */
+#define MOMENT_NS UINT64_C(1000000000) /* that one lasts at most */
+#define LOOK_BACK_NS UINT64_C(60000000000) /* for who was looking when it begins */
 
+#define LONG_GAP_NS (10 * MOMENT_NS) /* between two moments… */
+#define SHOWN_GAP_NS (2 * MOMENT_NS) /* …is not sat through */
 #define MAX_SPANS 65536
 
 /* An anomaly, from when to when; U64_UNKNOWN: nobody saw its end. */
@@ -24,35 +31,62 @@ struct span {
 	uint64_t began_ns, ended_ns;
 };
 
+/* In which each recorder looked once, or not at all. */
+struct moment {
+	uint64_t first_ns, last_ns;
+};
+
 struct replay_feed {
 	const struct tui_options *options;
-	uint64_t *moments;
+	struct moment *moments;
 	size_t n, cap, at;	/* at: the next one to be shown */
+	struct map recorders;	/* of the last moment, while they are made */
 	uint64_t shown_boot_ns; /* when the last one was */
 	struct scene *scene;	/* while it is filled */
-	uint64_t events_until_ns;
+	struct merge merge;
+	uint64_t told_ns; /* what happened until then was told */
+	struct ends ends;
 	struct span *spans; /* by when they began */
 	size_t n_spans, cap_spans;
 };
 
 /* ---- moments ---- */
 
-static int add_moment(void *ctx, const struct snapshot *snap)
+/* Whether it belongs to the last one. */
+static bool is_same_moment(const struct replay_feed *f, const struct snapshot *snap)
 {
-	struct replay_feed *f = ctx;
+	const struct moment *last = f->n > 0 ? &f->moments[f->n - 1] : NULL;
 
+	if (!last || snap->wall_ns == last->last_ns)
+		return last != NULL;
+	return snap->wall_ns - last->first_ns <= MOMENT_NS &&
+	       !map_get(&f->recorders, (uint64_t)snap->recorder, NULL);
+}
+
+static int add_moment(struct replay_feed *f, uint64_t wall_ns)
+{
 	if (f->n == f->cap) {
 		size_t cap = f->cap ? f->cap * 2 : 1024;
-		uint64_t *moments = reallocarray(f->moments, cap, sizeof(*moments));
+		struct moment *moments = reallocarray(f->moments, cap, sizeof(*moments));
 
 		if (!moments)
 			return -ENOMEM;
 		f->moments = moments;
 		f->cap = cap;
 	}
-	if (f->n == 0 || f->moments[f->n - 1] != snap->wall_ns)
-		f->moments[f->n++] = snap->wall_ns;
+	f->moments[f->n++] = (struct moment){ wall_ns, wall_ns };
+	map_clear(&f->recorders);
 	return 0;
+}
+
+static int note_snapshot(void *ctx, const struct snapshot *snap)
+{
+	struct replay_feed *f = ctx;
+
+	if (!is_same_moment(f, snap) && add_moment(f, snap->wall_ns) < 0)
+		return -ENOMEM;
+	f->moments[f->n - 1].last_ns = snap->wall_ns;
+	return map_put(&f->recorders, (uint64_t)snap->recorder, 1);
 }
 
 /* ---- anomalies ---- */
@@ -73,7 +107,7 @@ static int add_span(void *ctx, const struct anomaly_row *row)
 		f->cap_spans = cap;
 	}
 	f->spans[f->n_spans++] =
-		(struct span){ row->episode.began_wall_ns, row->episode.ended_wall_ns };
+		(struct span){ row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row) };
 	return 0;
 }
 
@@ -87,36 +121,59 @@ static uint64_t count_spans(const struct replay_feed *f, uint64_t at_ns)
 	return n;
 }
 
+static bool is_new(const struct replay_feed *f, uint64_t wall_ns, uint64_t until_ns)
+{
+	return wall_ns > f->told_ns && wall_ns <= until_ns;
+}
+
+/* Whether one began or ended since what was told. */
+static bool has_changes(const struct replay_feed *f, uint64_t until_ns)
+{
+	for (size_t i = 0; i < f->n_spans && f->spans[i].began_ns <= until_ns; i++)
+		if (is_new(f, f->spans[i].began_ns, until_ns) ||
+		    is_new(f, f->spans[i].ended_ns, until_ns))
+			return true;
+	return false;
+}
+
+struct telling {
+	struct replay_feed *feed;
+	uint64_t until_ns;
+};
+
 static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 {
-	struct replay_feed *f = ctx;
+	const struct telling *t = ctx;
+	struct scene *s = t->feed->scene;
+	struct episode e;
 
-	feed_tell_anomaly(f->scene, &row->episode);
+	episode_copy(&e, &row->episode);
+	e.ended_wall_ns = ends_of_anomaly(&t->feed->ends, row);
+	feed_flag_anomaly(s, &e);
+	if (is_new(t->feed, e.began_wall_ns, t->until_ns))
+		feed_tell_anomaly(s, &e, EPISODE_BEGAN);
+	if (is_new(t->feed, e.ended_wall_ns, t->until_ns))
+		feed_tell_anomaly(s, &e, EPISODE_CLEARED);
 	return 0;
 }
 
-static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, struct err *err)
+/* Of those that began before as well, if they were not over by then. */
+static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, bool is_first, struct err *err)
 {
 	const struct anomaly_filter filter = {
 		.job_id = f->options->job_id,
-		.since_wall_ns = f->events_until_ns + 1,
 		.until_wall_ns = until_ns,
+		.lasting_wall_ns = f->told_ns + 1,
 	};
+	struct telling telling = { f, until_ns };
 
 	f->scene->n_anomalies = count_spans(f, until_ns);
-	if (f->n_spans == 0 || until_ns <= f->events_until_ns)
+	if (f->n_spans == 0 || (!is_first && !has_changes(f, until_ns)))
 		return 0;
-	return store_read_anomalies(f->options->store, &filter, tell_anomaly, f, err);
+	return store_read_anomalies(f->options->store, &filter, tell_anomaly, &telling, err);
 }
 
 /* ---- one of them ---- */
-
-static int show(void *ctx, const struct snapshot *snap)
-{
-	struct replay_feed *f = ctx;
-
-	return scene_add_snapshot(f->scene, snap) < 0 ? -ENOMEM : 1;
-}
 
 static int tell_event(void *ctx, const struct event_row *row)
 {
@@ -130,47 +187,81 @@ static int tell_events(struct replay_feed *f, uint64_t until_ns, struct err *err
 {
 	const struct event_filter filter = {
 		.job_id = f->options->job_id,
-		.since_wall_ns = f->events_until_ns + 1,
+		.since_wall_ns = f->told_ns + 1,
 		.until_wall_ns = until_ns,
 	};
-	int r;
 
-	if (until_ns <= f->events_until_ns)
-		return 0;
-	r = store_read_events(f->options->store, &filter, tell_event, f, err);
-	f->events_until_ns = until_ns;
+	return store_read_events(f->options->store, &filter, tell_event, f, err);
+}
+
+static int tell_past(struct replay_feed *f, uint64_t until_ns, bool is_first, struct err *err)
+{
+	int r = tell_anomalies(f, until_ns, is_first, err);
+
+	if (r < 0 || until_ns <= f->told_ns)
+		return r;
+	r = tell_events(f, until_ns, err);
+	f->told_ns = until_ns;
 	return r;
 }
 
-static int show_at(struct replay_feed *f, size_t i, struct err *err)
+static int take_snapshot(void *ctx, const struct snapshot *snap)
+{
+	struct replay_feed *f = ctx;
+
+	return merge_add(&f->merge, snap);
+}
+
+static int take_snapshots(struct replay_feed *f, uint64_t since_ns, uint64_t until_ns,
+			  struct err *err)
 {
 	const struct snapshot_filter filter = {
 		.job_id = f->options->job_id,
-		.since_wall_ns = f->moments[i],
-		.until_wall_ns = f->moments[i],
+		.since_wall_ns = since_ns,
+		.until_wall_ns = until_ns,
 		.with_minutes = true,
 	};
-	int r = store_read_snapshots(f->options->store, &filter, show, f, err);
+	int r = store_read_snapshots(f->options->store, &filter, take_snapshot, f, err);
 
-	if (r >= 0)
-		r = tell_anomalies(f, f->moments[i], err);
-	if (r >= 0)
-		r = tell_events(f, f->moments[i], err);
-	return r < 0 ? r : 0;
+	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
+}
+
+static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *err)
+{
+	const struct moment *moment = &f->moments[i];
+	const struct snapshot *all;
+	int r = take_snapshots(f, moment->first_ns, moment->last_ns, err);
+
+	if (r < 0)
+		return r;
+	all = merge_make(&f->merge, moment->first_ns, moment->last_ns);
+	if (!all || scene_add_snapshot(f->scene, all) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return tell_past(f, moment->last_ns, is_first, err);
+}
+
+/* Who was looking before the i-th moment, and where telling begins. */
+static int look_back(struct replay_feed *f, size_t i, struct err *err)
+{
+	uint64_t first_ns = f->moments[i].first_ns;
+
+	merge_forget(&f->merge);
+	f->told_ns = (i > 0 ? first_ns : f->options->since_wall_ns) - 1;
+	return take_snapshots(f, first_ns > LOOK_BACK_NS ? first_ns - LOOK_BACK_NS : 1,
+			      first_ns - 1, err);
 }
 
 /* Curves and events begin anew; those shortly before are shown in passing. */
 static int jump(struct replay_feed *f, struct scene *s, size_t i, struct err *err)
 {
 	size_t from = i > WARM_UP ? i - WARM_UP : 0;
-	int r = 0;
+	int r = look_back(f, from, err);
 
 	tracks_release(&s->tracks);
-	scene_forget_events(s);
-	f->events_until_ns = f->moments[from] > 0 ? f->moments[from] - 1 : 0;
+	scene_forget_past(s);
 	f->scene = s;
-	for (; r == 0 && from <= i; from++)
-		r = show_at(f, from, err);
+	for (size_t at = from; r == 0 && at <= i; at++)
+		r = show_at(f, at, at == from, err);
 	f->scene = NULL;
 	f->at = i + 1;
 	f->shown_boot_ns = clock_boot_ns();
@@ -179,10 +270,12 @@ static int jump(struct replay_feed *f, struct scene *s, size_t i, struct err *er
 
 static int advance(struct replay_feed *f, struct scene *s, struct err *err)
 {
-	int r;
+	bool is_first = f->at == 0;
+	int r = is_first ? look_back(f, 0, err) : 0;
 
 	f->scene = s;
-	r = show_at(f, f->at++, err);
+	if (r == 0)
+		r = show_at(f, f->at++, is_first, err);
 	f->scene = NULL;
 	f->shown_boot_ns = clock_boot_ns();
 	return r < 0 ? r : 1;
@@ -193,8 +286,12 @@ static int advance(struct replay_feed *f, struct scene *s, struct err *err)
 /* How long after the last one the next is due. */
 static uint64_t pause_ns(const struct replay_feed *f, const struct scene *s)
 {
-	uint64_t gap = f->at > 0 && f->at < f->n ? f->moments[f->at] - f->moments[f->at - 1] : 0;
+	uint64_t gap = f->at > 0 && f->at < f->n
+			       ? f->moments[f->at].last_ns - f->moments[f->at - 1].last_ns
+			       : 0;
 
+	if (gap > LONG_GAP_NS) /* in which nothing was recorded, or a minute of averages */
+		gap = SHOWN_GAP_NS;
 	return (uint64_t)((double)gap / s->replay.speed);
 }
 
@@ -204,6 +301,8 @@ static int replay_pump(void *ctx, struct scene *s, struct err *err)
 	uint64_t limit = clock_boot_ns() + FRAME_MS * UINT64_C(1000000);
 	int r = 0, n_shown = 0;
 
+	s->replay.from_ns = f->moments[0].last_ns;
+	s->replay.to_ns = f->moments[f->n - 1].last_ns;
 	s->replay.is_over = f->at >= f->n;
 	if (s->is_paused && f->at > 0)
 		return 0;
@@ -250,13 +349,13 @@ static int grant_step(struct replay_feed *f, struct scene *s, const struct wish 
 /* The first moment at which one is there that began after the moment that is shown. */
 static int grant_anomaly(struct replay_feed *f, struct scene *s, struct err *err)
 {
-	uint64_t shown_ns = f->at > 0 ? f->moments[f->at - 1] : 0;
+	uint64_t shown_ns = f->at > 0 ? f->moments[f->at - 1].last_ns : 0;
 	size_t i = 0, to = f->at;
 	int r;
 
 	while (i < f->n_spans && f->spans[i].began_ns <= shown_ns)
 		i++;
-	while (i < f->n_spans && to < f->n && f->moments[to] < f->spans[i].began_ns)
+	while (i < f->n_spans && to < f->n && f->moments[to].last_ns < f->spans[i].began_ns)
 		to++;
 	if (i == f->n_spans || to == f->n)
 		return err_set(err, -ENOENT, "no anomaly began later");
@@ -285,6 +384,9 @@ static void replay_close(void *ctx)
 
 	free(f->moments);
 	free(f->spans);
+	map_release(&f->recorders);
+	merge_release(&f->merge);
+	ends_release(&f->ends);
 	free(f);
 }
 
@@ -295,8 +397,26 @@ static const struct feed_ops replay_ops = {
 	.close = replay_close,
 };
 
-int feed_open_replay(const struct tui_options *options, struct feed *ret, struct err *err)
+static int read_ends(struct replay_feed *f, struct err *err)
 {
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { .job_id = f->options->job_id,
+					       .since_wall_ns = f->options->since_wall_ns };
+	int r = store_list_attempts(f->options->store, &filter, &list, err);
+
+	for (size_t i = 0; r == 0 && i < list.n; i++) {
+		r = merge_set_end(&f->merge, &list.items[i]);
+		if (r == 0)
+			r = ends_add(&f->ends, &list.items[i]);
+		if (r < 0)
+			err_set(err, r, "out of memory");
+	}
+	return r;
+}
+
+static int read_all(struct replay_feed *f, struct err *err)
+{
+	const struct tui_options *options = f->options;
 	const struct snapshot_filter filter = {
 		.job_id = options->job_id,
 		.since_wall_ns = options->since_wall_ns,
@@ -306,23 +426,35 @@ int feed_open_replay(const struct tui_options *options, struct feed *ret, struct
 	const struct anomaly_filter anomalies = {
 		.job_id = options->job_id,
 		.until_wall_ns = options->until_wall_ns,
+		.lasting_wall_ns = options->since_wall_ns,
 	};
+	int r = read_ends(f, err);
+
+	if (r == 0)
+		r = store_read_snapshots(options->store, &filter, note_snapshot, f, err);
+	if (r == 0)
+		r = store_read_anomalies(options->store, &anomalies, add_span, f, err);
+	if (r == -ENOMEM)
+		return err_set(err, r, "out of memory");
+	if (r == 0 && f->n == 0)
+		return err_set(err, -ENODATA, "nothing was recorded in that time");
+	return r;
+}
+
+int feed_open_replay(const struct tui_options *options, struct feed *ret, struct err *err)
+{
 	struct replay_feed *f = calloc(1, sizeof(*f));
 	int r;
 
 	if (!f)
 		return err_set(err, -ENOMEM, "out of memory");
 	f->options = options;
-	r = store_read_snapshots(options->store, &filter, add_moment, f, err);
-	if (r == 0)
-		r = store_read_anomalies(options->store, &anomalies, add_span, f, err);
-	if (r == 0 && f->n == 0)
-		r = err_set(err, -ENODATA, "nothing was recorded in that time");
+	merge_init(&f->merge);
+	r = read_all(f, err);
 	if (r < 0) {
 		replay_close(f);
 		return r;
 	}
-	f->events_until_ns = f->moments[0] > 0 ? f->moments[0] - 1 : 0;
 	*ret = (struct feed){ &replay_ops, f };
 	return 0;
 }

@@ -100,7 +100,7 @@ static int put_char(const struct area *a, int x, int y, enum style style, const 
 {
 	int width = width_of(shown->data, shown->len);
 
-	if (width == 2 && x + 1 >= a->width) {
+	if (width < 0 || (width == 2 && x + 1 >= a->width)) {
 		set_cell(a, x, y, style, "?", 1); /* half of it would be beyond the edge */
 		return x + 1;
 	}

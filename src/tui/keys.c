@@ -228,7 +228,7 @@ const struct key_row keys_rows[] = {
 	  open_overlay,
 	  OVERLAY_FILTER,
 	  false },
-	{ { '/' }, "/", "search", open_overlay, OVERLAY_SEARCH, false },
+	{ { '/', TUI_KEY_F3 }, "/ F3", "search", open_overlay, OVERLAY_SEARCH, false },
 	{ { 'n' }, "n", "search on", search_next, 0, false },
 	{ { '\t' }, "Tab", "among the events, or the jobs", toggle_events, 0, false },
 	{ { '[' }, "[", "earlier events", scroll_events, 1, false },
@@ -242,8 +242,9 @@ const struct key_row keys_rows[] = {
 	{ { '<' }, "<", "half as fast", change_speed, 0, true },
 	{ { 'a' }, "a", "to the next anomaly", wish_for, WISH_NEXT_ANOMALY, true },
 	{ { TUI_KEY_ESCAPE }, "Esc", "close it; forget the filter", go_back, 0, false },
-	{ { 'h', '?' }, "h ?", "this page", open_overlay, OVERLAY_HELP, false },
-	{ { 'q', 3 }, "q", "quit", wish_for, WISH_QUIT, false },
+	{ { TUI_KEY_CTRL_L }, "Ctrl-L", "draw all of it anew", wish_for, WISH_REDRAW, false },
+	{ { 'h', '?', TUI_KEY_F1 }, "h ? F1", "this page", open_overlay, OVERLAY_HELP, false },
+	{ { 'q', TUI_KEY_F10 }, "q F10", "quit", wish_for, WISH_QUIT, false },
 };
 const size_t keys_n_rows = ARRAY_SIZE(keys_rows);
 

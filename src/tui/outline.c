@@ -334,40 +334,70 @@ static int reserve(struct outline *o)
 	return 0;
 }
 
-/* Where the children of each begin in order[]: they stand together. */
-static int *find_children(const struct outline *o)
-{
-	int *first = malloc((o->n + 1) * sizeof(*first));
+/* Where in order[] each stands, and where its children begin: they stand together. */
+struct places {
+	int *own;   /* of each node */
+	int *first; /* of each but for one: of its children; that of the roots is the first */
+};
 
-	for (size_t i = 0; first && i <= o->n; i++)
-		first[i] = -1;
-	for (size_t i = o->n; first && i-- > 0;)
-		first[o->nodes[o->order[i]].parent + 1] = (int)i;
-	return first;
+static void places_release(struct places *p)
+{
+	free(p->own);
+	free(p->first);
 }
 
-/* Every level takes a frame of the stack: as deep as processes hang below each other. */
+static int find_places(const struct outline *o, struct places *p)
+{
+	p->own = reallocarray(NULL, o->n + 1, sizeof(*p->own));
+	p->first = reallocarray(NULL, o->n + 1, sizeof(*p->first));
+	if (!p->own || !p->first)
+		return -ENOMEM;
+	for (size_t i = 0; i <= o->n; i++)
+		p->first[i] = -1;
+	for (size_t i = o->n; i-- > 0;) {
+		p->own[o->order[i]] = (int)i;
+		p->first[o->nodes[o->order[i]].parent + 1] = (int)i;
+	}
+	return 0;
+}
+
+/* What hangs deeper is shown at this level: a name wants room. */
 #define MAX_DEPTH 64
 
-static void add_rows(struct outline *o, const int *first, int parent, int depth)
+/* Down to the children, on to the next, and up again where there is none: however deep it is, no
+ * frame of the stack is taken. */
+static void add_rows(struct outline *o, const struct places *p)
 {
-	for (int i = first[parent + 1]; i >= 0 && i < (int)o->n; i++) {
-		struct node *node = &o->nodes[o->order[i]];
+	int parent = -1, depth = 0, i = p->first[0];
 
-		if (node->parent != parent)
-			return;
-		if (!node->is_shown)
+	for (;;) {
+		struct node *node = i >= 0 && i < (int)o->n ? &o->nodes[o->order[i]] : NULL;
+
+		if (!node || node->parent != parent) {
+			if (parent < 0)
+				return;
+			i = p->own[parent] + 1;
+			parent = o->nodes[parent].parent;
+			depth--;
 			continue;
-		node->depth = depth;
-		o->rows[o->n_rows++] = o->order[i];
-		if (node->has_children && !node->is_folded && depth < MAX_DEPTH)
-			add_rows(o, first, o->order[i], depth + 1);
+		}
+		if (node->is_shown) {
+			node->depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;
+			o->rows[o->n_rows++] = o->order[i];
+		}
+		if (!node->is_shown || !node->has_children || node->is_folded) {
+			i++;
+			continue;
+		}
+		parent = o->order[i];
+		i = p->first[parent + 1];
+		depth++;
 	}
 }
 
 static int list_rows(struct outline *o, const struct outline_options *options)
 {
-	CLEANUP(free_ptr) int *first = NULL;
+	CLEANUP(places_release) struct places places = { NULL, NULL };
 	struct order order = { o, options->sort };
 
 	if (reserve(o) < 0)
@@ -377,10 +407,9 @@ static int list_rows(struct outline *o, const struct outline_options *options)
 		o->nodes[i].is_folded = map_get(options->folded, o->nodes[i].id, NULL);
 	}
 	qsort_r(o->order, o->n, sizeof(*o->order), compare_siblings, &order);
-	first = find_children(o);
-	if (!first)
+	if (find_places(o, &places) < 0)
 		return -ENOMEM;
-	add_rows(o, first, -1, 0);
+	add_rows(o, &places);
 	return 0;
 }
 

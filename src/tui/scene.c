@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 
 void scene_init(struct scene *s)
 {
@@ -21,10 +23,18 @@ void scene_init(struct scene *s)
 void scene_release(struct scene *s)
 {
 	snapshot_release(&s->snap);
-	scene_forget_events(s);
+	scene_forget_past(s);
 	tracks_release(&s->tracks);
 	outline_release(&s->outline);
 	map_release(&s->folded);
+}
+
+void scene_say(struct scene *s, const char *text)
+{
+	size_t n = utf8_cut(text, strlen(text), sizeof(s->message) - 1);
+
+	memcpy(s->message, text, n);
+	s->message[n] = '\0';
 }
 
 /* One that is gone, or not shown any more, leaves the user at the row where it was. */
@@ -73,10 +83,33 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 	return scene_refresh(s);
 }
 
+static struct scene_event *event_at(struct scene *s, size_t from_newest)
+{
+	return &s->events[(s->next_event + SCENE_EVENTS - 1 - from_newest) % SCENE_EVENTS];
+}
+
+/* Some are told late. Moves the newest back to where it belongs; returns how far. */
+static int put_in_order(struct scene *s)
+{
+	size_t at = 0;
+
+	while (at + 1 < s->n_events && u64_known(event_at(s, at)->wall_ns) &&
+	       u64_known(event_at(s, at + 1)->wall_ns) &&
+	       event_at(s, at + 1)->wall_ns > event_at(s, at)->wall_ns) {
+		struct scene_event later = *event_at(s, at + 1);
+
+		*event_at(s, at + 1) = *event_at(s, at);
+		*event_at(s, at) = later;
+		at++;
+	}
+	return (int)at;
+}
+
 void scene_add_event(struct scene *s, const struct scene_event *event)
 {
 	struct scene_event *to = &s->events[s->next_event];
 	bool is_held = s->is_paused && s->source != SOURCE_REPLAY; /* that is walked through */
+	int at;
 
 	free(to->json);
 	*to = *event;
@@ -84,10 +117,12 @@ void scene_add_event(struct scene *s, const struct scene_event *event)
 	s->next_event = (s->next_event + 1) % SCENE_EVENTS;
 	if (s->n_events < SCENE_EVENTS)
 		s->n_events++;
+	at = put_in_order(s);
 	/* What is read stays where it is. */
-	if ((s->events_up > 0 || is_held) && s->events_up < (int)s->n_events - 1)
+	if ((s->events_up > 0 || is_held) && at <= s->events_up &&
+	    s->events_up < (int)s->n_events - 1)
 		s->events_up++;
-	if (s->is_in_events && s->event_at < SCENE_EVENTS - 1)
+	if (s->is_in_events && at <= s->event_at && s->event_at < SCENE_EVENTS - 1)
 		s->event_at++;
 }
 
@@ -99,6 +134,72 @@ void scene_forget_events(struct scene *s)
 	}
 	s->n_events = s->next_event = 0;
 	s->event_at = s->events_up = 0;
+}
+
+/* ---- flags ---- */
+
+uint64_t scene_flag_id(const char *episode)
+{
+	return hash_bytes(HASH_INIT, episode, strlen(episode));
+}
+
+bool scene_flag_lasts(const struct scene *s, const struct scene_flag *flag)
+{
+	return !u64_known(flag->ended_ns) || (s->has_snap && flag->ended_ns > s->snap.wall_ns);
+}
+
+uint64_t scene_count_flags(const struct scene *s)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < s->n_flags; i++)
+		n += scene_flag_lasts(s, &s->flags[i]);
+	return n;
+}
+
+static struct scene_flag *find_flag(const struct scene *s, uint64_t id)
+{
+	for (size_t i = 0; i < s->n_flags; i++)
+		if (s->flags[i].id == id)
+			return &s->flags[i];
+	return NULL;
+}
+
+static void forget_one_flag(struct scene *s)
+{
+	size_t i = 0;
+
+	while (i < s->n_flags && scene_flag_lasts(s, &s->flags[i]))
+		i++;
+	if (i == s->n_flags)
+		i = 0;
+	s->n_flags--;
+	memmove(&s->flags[i], &s->flags[i + 1], (s->n_flags - i) * sizeof(*s->flags));
+}
+
+void scene_set_flag(struct scene *s, const struct scene_flag *flag)
+{
+	struct scene_flag *to = find_flag(s, flag->id);
+
+	if (to) {
+		*to = *flag;
+		return;
+	}
+	if (!s->flags)
+		s->flags = calloc(SCENE_FLAGS, sizeof(*s->flags));
+	if (!s->flags)
+		return; /* without memory it is not flagged */
+	if (s->n_flags == SCENE_FLAGS)
+		forget_one_flag(s);
+	s->flags[s->n_flags++] = *flag;
+}
+
+void scene_forget_past(struct scene *s)
+{
+	scene_forget_events(s);
+	free(s->flags);
+	s->flags = NULL;
+	s->n_flags = 0;
 }
 
 const struct scene_event *scene_event(const struct scene *s, size_t i)

@@ -29,10 +29,19 @@ enum event_kind { EVENT_KIND_PROCESS, EVENT_KIND_TROUBLE, EVENT_KIND_JOB, EVENT_
 struct scene_event {
 	uint64_t wall_ns;
 	enum event_kind kind;
-	bool is_over;	       /* of an anomaly: it has cleared */
 	uint64_t process, job; /* the nodes that it is about; 0: none */
 	char text[SCENE_TEXT_BYTES];
 	char *json; /* all that is known of it, an object; NULL */
+};
+
+#define SCENE_FLAGS 512
+
+/* An anomaly, from when to when: why a process or a job is flagged. */
+struct scene_flag {
+	uint64_t id;		     /* of the episode: scene_flag_id() */
+	uint64_t began_ns, ended_ns; /* ended: U64_UNKNOWN while it lasts */
+	uint64_t process, job;	     /* as of an event */
+	char text[SCENE_TEXT_BYTES];
 };
 
 /* What lies over the panels. */
@@ -51,7 +60,8 @@ enum wish_kind {
 	WISH_SIGNAL,
 	WISH_TRACE,
 	WISH_STEP,
-	WISH_NEXT_ANOMALY
+	WISH_NEXT_ANOMALY,
+	WISH_REDRAW, /* somebody else has written on the terminal */
 };
 
 /* What the owner is to do. */
@@ -71,18 +81,24 @@ struct replay_state {
 
 struct scene {
 	enum scene_source source;
-	char source_note[SCENE_TEXT_BYTES]; /* "daemon 123"; "no daemon runs: …" */
-	char message[SCENE_TEXT_BYTES];	    /* what came of the last key; "": nothing to say */
+	char source_note[SCENE_TEXT_BYTES];   /* "daemon 123"; "no daemon runs: …" */
+	char no_daemon[SCENE_TEXT_BYTES / 2]; /* why top looks by itself; "": none runs */
+	char message[SCENE_TEXT_BYTES];	      /* what came of the last key; "": nothing to say */
 	struct replay_state replay;
 
 	struct snapshot snap;
 	bool has_snap;
+	bool is_late;		     /* the next one should have come long since… */
+	uint64_t age_seconds;	     /* …and so old is this one */
 	struct system_sample before; /* of the snapshot before, for the share of CPU */
 	bool has_before;
 	struct tracks tracks;
 	struct outline outline;
 	struct scene_event events[SCENE_EVENTS]; /* a ring */
 	size_t n_events, next_event;
+	struct scene_flag *flags; /* in the order in which they were told of; apart from the ring,
+				     where what happens to processes drives out all else */
+	size_t n_flags;
 	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
 
 	enum sort sort;
@@ -112,6 +128,21 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap);
 /* Takes a copy, of its json too. */
 void scene_add_event(struct scene *s, const struct scene_event *event);
 void scene_forget_events(struct scene *s);
+
+/* Begins an episode, or changes it. Of more than SCENE_FLAGS the first that is over is forgotten,
+ * and where all last the first. */
+void scene_set_flag(struct scene *s, const struct scene_flag *flag);
+uint64_t scene_flag_id(const char *episode);
+
+/* Whether it goes on at the moment that is shown. */
+bool scene_flag_lasts(const struct scene *s, const struct scene_flag *flag);
+uint64_t scene_count_flags(const struct scene *s); /* that do */
+
+/* The events and the flags. */
+void scene_forget_past(struct scene *s);
+
+/* What came of something, in the place of the hints; cut where it is too long. */
+void scene_say(struct scene *s, const char *text);
 
 /* After something was chosen: makes the rows anew. */
 int scene_refresh(struct scene *s);

@@ -57,13 +57,20 @@ static struct {
 static const int deadly[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL,	SIGABRT,
 			      SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE };
 
-/* Only what a handler may call: curses may not be called, and malloc() may be where it broke. */
+/*
+ * Only what a handler may call: curses may not be called, and malloc() may be where it broke. In
+ * the background the terminal is somebody else's, and touching it would stop us instead.
+ */
 static void on_deadly(int sig)
 {
-	ssize_t n = write(STDOUT_FILENO, before.bytes, before.n);
+	ssize_t n;
 
-	(void)n;
-	tcsetattr(STDIN_FILENO, TCSANOW, &before.modes);
+	signal(SIGTTOU, SIG_IGN);
+	if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+		n = write(STDOUT_FILENO, before.bytes, before.n);
+		(void)n;
+		tcsetattr(STDIN_FILENO, TCSANOW, &before.modes);
+	}
 	raise(sig); /* as it would have been: it waits until the handler has returned */
 }
 
@@ -112,6 +119,15 @@ static void note_how_to_leave(void)
 		add_bytes(tigetstr(names[i]));
 }
 
+/*
+ * Also those that mean nothing here: what is not asked for curses swallows, and then waits for a
+ * key, whatever nodelay() said. But no clicks: it would make one of pressing and letting go.
+ */
+#define MOUSE_EVENTS                                                               \
+	(BUTTON1_PRESSED | BUTTON1_RELEASED | BUTTON2_PRESSED | BUTTON2_RELEASED | \
+	 BUTTON3_PRESSED | BUTTON3_RELEASED | BUTTON4_PRESSED | BUTTON4_RELEASED | \
+	 BUTTON5_PRESSED | BUTTON5_RELEASED)
+
 static bool can_place_text(void)
 {
 	const char *term = getenv("TERM");
@@ -148,7 +164,7 @@ int screen_open(struct err *err)
 	keypad(stdscr, TRUE);
 	nodelay(stdscr, TRUE);
 	set_escdelay(50);
-	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+	mousemask(MOUSE_EVENTS, NULL);
 	mouseinterval(0);
 	begin_colours();
 	return 0;
@@ -172,6 +188,11 @@ void screen_resume(void)
 	reset_prog_mode();
 	clearok(stdscr, TRUE);
 	refresh();
+}
+
+void screen_redraw(void)
+{
+	clearok(curscr, TRUE); /* with the next refresh */
 }
 
 void screen_size(int *ret_width, int *ret_height)
@@ -213,16 +234,17 @@ static void show_cell(const struct cell *cell, bool is_utf8)
 	addstr(is_utf8 ? text : plain_of(text));
 }
 
+/* Each is put in its place, whatever the terminal and curses took for the width of those before. */
 static void show_row(const struct cell *row, int y, int width, bool is_utf8)
 {
-	move(y, 0);
 	for (int x = 0; x < width; x++) {
-		if (!row[x].is_second)
-			show_cell(&row[x], is_utf8);
-		else if (is_utf8)
-			move(y, x + 1); /* whatever curses takes for its width */
-		else
+		if (row[x].is_second && is_utf8)
+			continue;
+		move(y, x);
+		if (row[x].is_second)
 			addch(' ');
+		else
+			show_cell(&row[x], is_utf8);
 	}
 }
 
@@ -257,22 +279,41 @@ static const struct {
 	{ KEY_BACKSPACE, TUI_KEY_BACKSPACE },
 	{ KEY_ENTER, TUI_KEY_ENTER },
 	{ '\r', TUI_KEY_ENTER },
+	{ KEY_F(1), TUI_KEY_F1 },
+	{ KEY_F(3), TUI_KEY_F3 },
 	{ KEY_F(4), TUI_KEY_F4 },
 	{ KEY_F(9), TUI_KEY_F9 },
+	{ KEY_F(10), TUI_KEY_F10 },
 };
 
-/* SCREEN_NOTHING: a button was let go, or the like. */
+#define WHEEL (BUTTON4_PRESSED | BUTTON5_PRESSED)
+
+/*
+ * What comes in one go curses tells as one key, the last event first: of pressing and letting go
+ * the former is behind the latter. False: a button was let go, or the like.
+ */
+static bool read_press(MEVENT *ret)
+{
+	bool was_pressed = false;
+	MEVENT event;
+
+	while (getmouse(&event) == OK)
+		if (event.bstate & (BUTTON1_PRESSED | WHEEL)) {
+			*ret = event;
+			was_pressed = true;
+		}
+	return was_pressed;
+}
+
 static enum screen_event read_mouse(int *ret)
 {
 	MEVENT event;
 
-	if (getmouse(&event) != OK)
+	if (!read_press(&event))
 		return SCREEN_NOTHING;
 	*ret = event.y;
 	if (event.bstate & BUTTON1_PRESSED)
 		return SCREEN_CLICK;
-	if (!(event.bstate & (BUTTON4_PRESSED | BUTTON5_PRESSED)))
-		return SCREEN_NOTHING;
 	*ret = event.bstate & BUTTON4_PRESSED ? TUI_KEY_WHEEL_UP : TUI_KEY_WHEEL_DOWN;
 	return SCREEN_KEY;
 }

@@ -19,6 +19,9 @@ void screen_size(int *ret_width, int *ret_height);
 /* shown is what was given to it last: rows that are as they were are left alone. */
 void screen_show(const struct grid *g, const struct grid *shown);
 
+/* The next time all of it, whatever the terminal shows. */
+void screen_redraw(void);
+
 enum screen_event { SCREEN_NOTHING, SCREEN_KEY, SCREEN_CLICK, SCREEN_RESIZED };
 
 /* What came next, without waiting: a key (keys.h), or the row that was clicked on. */

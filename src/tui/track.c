@@ -70,10 +70,9 @@ static struct track *find_or_add(struct tracks *t, uint64_t key)
 	return map_get(&t->by_key, key, &at) ? t->items[at] : add_track(t, key);
 }
 
-static void add_point(struct track *track, double rss_bytes, double cpu_percent)
+static void add_point(struct track *track, double rss_bytes)
 {
 	track->rss_bytes[track->next] = rss_bytes;
-	track->cpu_percent[track->next] = cpu_percent;
 	track->next = (track->next + 1) % TRACK_POINTS;
 	if (track->n < TRACK_POINTS)
 		track->n++;
@@ -111,12 +110,11 @@ static int add_to_job(struct tracks *t, const struct proc_sample *p)
 	if (!job)
 		return -ENOMEM;
 	if (job->seen != t->n_snapshots) {
-		add_point(job, F64_UNKNOWN, F64_UNKNOWN);
+		add_point(job, F64_UNKNOWN);
 		job->seen = t->n_snapshots;
 	}
 	last = (job->next + TRACK_POINTS - 1) % TRACK_POINTS;
 	job->rss_bytes[last] = add_known(job->rss_bytes[last], known_f64(p->rss_bytes));
-	job->cpu_percent[last] = add_known(job->cpu_percent[last], p->cpu_percent);
 	return 0;
 }
 
@@ -124,11 +122,15 @@ static int add_process(struct tracks *t, const struct snapshot *s, const struct 
 {
 	struct track *track = find_or_add(t, track_key_of_process(&p->key));
 
+	uint64_t boot_ns = u64_known(p->boot_ns) ? p->boot_ns : s->boot_ns;
+
 	if (!track)
 		return -ENOMEM;
 	track->seen = t->n_snapshots;
-	add_point(track, known_f64(p->rss_bytes), p->cpu_percent);
-	set_io_rate(track, p, s->boot_ns);
+	if (!u64_known(boot_ns) || boot_ns != track->boot_ns) { /* else nobody has looked since */
+		add_point(track, known_f64(p->rss_bytes));
+		set_io_rate(track, p, boot_ns);
+	}
 	return p->job_id ? add_to_job(t, p) : 0;
 }
 
@@ -169,9 +171,4 @@ static unsigned place_of(const struct track *t, unsigned i)
 double track_rss(const struct track *t, unsigned i)
 {
 	return t->rss_bytes[place_of(t, i)];
-}
-
-double track_cpu(const struct track *t, unsigned i)
-{
-	return t->cpu_percent[place_of(t, i)];
 }

@@ -26,11 +26,6 @@ struct tui {
 
 /* ---- what the user wants done ---- */
 
-static void say(struct scene *s, const char *text)
-{
-	snprintf(s->message, sizeof(s->message), "%s", text);
-}
-
 static int trace(struct tui *t, const struct wish *wish, struct err *err)
 {
 	int r;
@@ -38,7 +33,7 @@ static int trace(struct tui *t, const struct wish *wish, struct err *err)
 	if (!t->options->helpers->trace)
 		return err_set(err, -EOPNOTSUPP, "this build cannot trace");
 	screen_pause();
-	r = t->options->helpers->trace(wish->key.pid, err);
+	r = t->options->helpers->trace(&wish->key, err);
 	screen_resume();
 	return r;
 }
@@ -63,16 +58,18 @@ static void grant_wish(struct tui *t)
 	if (wish.kind == WISH_NONE || t->scene.overlay == OVERLAY_CONFIRM)
 		return;
 	t->scene.wish.kind = WISH_NONE;
+	if (wish.kind == WISH_REDRAW)
+		screen_redraw();
 	if (wish.kind == WISH_QUIT) {
 		t->is_over = true;
 		return;
 	}
 	if (grant(t, &wish, &err) < 0)
-		say(&t->scene, err.text);
+		scene_say(&t->scene, err.text);
 	else if (wish.kind == WISH_CANCEL_JOB)
-		say(&t->scene, "the job is being cancelled");
+		scene_say(&t->scene, "the job is being cancelled");
 	else if (wish.kind == WISH_SIGNAL)
-		say(&t->scene, "the signal was sent");
+		scene_say(&t->scene, "the signal was sent");
 	scene_refresh(&t->scene);
 }
 
@@ -130,21 +127,40 @@ static void wait_for_something(struct tui *t)
 		t->is_over = true; /* the terminal is gone */
 }
 
-/* A daemon that was started meanwhile knows more than we see by ourselves. */
+/* What the one has told the other tells in words of its own. */
+static void change_feed(struct tui *t, const struct feed *feed, enum scene_source source)
+{
+	t->feed.ops->close(t->feed.ctx);
+	t->feed = *feed;
+	t->scene.source = source;
+	scene_forget_past(&t->scene);
+}
+
+/* A daemon that was started meanwhile knows more than we see by ourselves. What is paused stays as
+ * it is. */
 static void look_for_daemon(struct tui *t)
 {
 	struct feed feed = { 0 };
 	uint64_t now = clock_boot_ns();
 
-	if (t->scene.source != SOURCE_OWN || now - t->looked_boot_ns < LOOK_FOR_DAEMON_NS)
+	if (t->scene.source != SOURCE_OWN || t->scene.is_paused ||
+	    now - t->looked_boot_ns < LOOK_FOR_DAEMON_NS)
 		return;
 	t->looked_boot_ns = now;
-	if (feed_open_daemon(t->options, &feed, NULL) < 0)
-		return;
-	t->feed.ops->close(t->feed.ctx);
-	t->feed = feed;
-	t->scene.source = SOURCE_DAEMON;
-	t->scene.has_snap = false; /* the first is asked for */
+	if (feed_open_daemon(t->options, &feed, NULL) == 0)
+		change_feed(t, &feed, SOURCE_DAEMON);
+}
+
+static int look_alone(struct tui *t, struct err *err)
+{
+	struct feed feed = { 0 };
+	int r = feed_open_own(t->options, &feed, err);
+
+	if (r < 0)
+		return r;
+	t->looked_boot_ns = clock_boot_ns();
+	change_feed(t, &feed, SOURCE_OWN);
+	return 1;
 }
 
 /* True: there is something new to be seen. */
@@ -155,8 +171,10 @@ static bool pump(struct tui *t)
 
 	look_for_daemon(t);
 	r = t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble);
+	if (r == -ENOENT && t->scene.source == SOURCE_DAEMON)
+		r = look_alone(t, &trouble);
 	if (r < 0)
-		say(&t->scene, trouble.text);
+		scene_say(&t->scene, trouble.text);
 	return r != 0;
 }
 
@@ -182,6 +200,7 @@ static int loop(struct tui *t, struct err *err)
 
 static int open_feed(struct tui *t, struct err *err)
 {
+	struct err trouble = ERR_INIT;
 	int r;
 
 	if (t->options->since_wall_ns) {
@@ -190,9 +209,12 @@ static int open_feed(struct tui *t, struct err *err)
 		return feed_open_replay(t->options, &t->feed, err);
 	}
 	t->scene.source = SOURCE_DAEMON;
-	r = feed_open_daemon(t->options, &t->feed, err);
+	r = feed_open_daemon(t->options, &t->feed, &trouble);
 	if (r == 0)
 		return 0;
+	if (r != -ENOENT)
+		snprintf(t->scene.no_daemon, sizeof(t->scene.no_daemon), "%.*s",
+			 (int)sizeof(t->scene.no_daemon) - 1, trouble.text);
 	t->scene.source = SOURCE_OWN;
 	return feed_open_own(t->options, &t->feed, err);
 }

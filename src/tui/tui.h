@@ -25,7 +25,7 @@ struct tui_helpers {
 	/* The record of this user's jobs; NULL: there is none yet. The caller closes it. */
 	int (*open_store)(struct store **ret, struct err *err);
 	/* With the terminal to itself, for some seconds at most. */
-	int (*trace)(pid_t pid, struct err *err);
+	int (*trace)(const struct proc_key *key, struct err *err);
 };
 
 struct tui_options {

@@ -1,74 +1,32 @@
 #include "tui/width.h"
 
-#include "base/macros.h"
+#include <locale.h>
+#include <wchar.h>
 
-struct range {
-	unsigned long first, last;
-};
+#include "base/utf8.h"
 
-/* Marks that join, and characters that only steer how others are shown. In order. */
-static const struct range none[] = {
-	{ 0x0300, 0x036f },   { 0x0483, 0x0489 },   { 0x0591, 0x05bd },	  { 0x0610, 0x061a },
-	{ 0x064b, 0x065f },   { 0x0900, 0x0902 },   { 0x093c, 0x093c },	  { 0x0941, 0x0948 },
-	{ 0x094d, 0x094d },   { 0x0e31, 0x0e31 },   { 0x0e34, 0x0e3a },	  { 0x0e47, 0x0e4e },
-	{ 0x180b, 0x180f },   { 0x1ab0, 0x1aff },   { 0x1dc0, 0x1dff },	  { 0x200b, 0x200f },
-	{ 0x202a, 0x202e },   { 0x2060, 0x206f },   { 0x20d0, 0x20f0 },	  { 0x3099, 0x309a },
-	{ 0xfe00, 0xfe0f },   { 0xfe20, 0xfe2f },   { 0xfeff, 0xfeff },	  { 0xfff9, 0xfffb },
-	{ 0x1f3fb, 0x1f3ff }, { 0xe0001, 0xe007f }, { 0xe0100, 0xe01ef },
-};
-
-/* Chinese, Japanese and Korean, and pictures. In order. */
-static const struct range two[] = {
-	{ 0x1100, 0x115f },   { 0x231a, 0x231b },   { 0x2329, 0x232a },	  { 0x23e9, 0x23ec },
-	{ 0x25fd, 0x25fe },   { 0x2614, 0x2615 },   { 0x2648, 0x2653 },	  { 0x26a1, 0x26a1 },
-	{ 0x26aa, 0x26ab },   { 0x26bd, 0x26be },   { 0x26c4, 0x26c5 },	  { 0x2705, 0x2705 },
-	{ 0x270a, 0x270b },   { 0x2728, 0x2728 },   { 0x274c, 0x274c },	  { 0x2753, 0x2755 },
-	{ 0x2757, 0x2757 },   { 0x2795, 0x2797 },   { 0x2b1b, 0x2b1c },	  { 0x2b50, 0x2b50 },
-	{ 0x2e80, 0x303e },   { 0x3041, 0x33ff },   { 0x3400, 0x4dbf },	  { 0x4e00, 0xa4cf },
-	{ 0xa960, 0xa97f },   { 0xac00, 0xd7a3 },   { 0xf900, 0xfaff },	  { 0xfe30, 0xfe6f },
-	{ 0xff00, 0xff60 },   { 0xffe0, 0xffe6 },   { 0x16fe0, 0x18dff }, { 0x1aff0, 0x1b2ff },
-	{ 0x1f004, 0x1f004 }, { 0x1f0cf, 0x1f0cf }, { 0x1f18e, 0x1f18e }, { 0x1f191, 0x1f19a },
-	{ 0x1f200, 0x1f320 }, { 0x1f32d, 0x1f335 }, { 0x1f337, 0x1f37c }, { 0x1f37e, 0x1f393 },
-	{ 0x1f3a0, 0x1f3ca }, { 0x1f3e0, 0x1f3f0 }, { 0x1f400, 0x1f43e }, { 0x1f440, 0x1f4fc },
-	{ 0x1f4ff, 0x1f53d }, { 0x1f550, 0x1f567 }, { 0x1f5fb, 0x1f64f }, { 0x1f680, 0x1f6c5 },
-	{ 0x1f6eb, 0x1f6fc }, { 0x1f7e0, 0x1f7eb }, { 0x1f90c, 0x1f9ff }, { 0x1fa70, 0x1faff },
-	{ 0x20000, 0x3fffd },
-};
-
-static int is_in(unsigned long c, const struct range *ranges, size_t n)
+/* Made once: it is the same for all, and for ever. NULL: this host has none. */
+static locale_t utf8_locale(void)
 {
-	size_t from = 0;
+	static locale_t made;
 
-	while (from < n) {
-		size_t middle = from + (n - from) / 2;
-
-		if (c < ranges[middle].first)
-			n = middle;
-		else if (c > ranges[middle].last)
-			from = middle + 1;
-		else
-			return 1;
-	}
-	return 0;
-}
-
-static unsigned long decode(const char *s, size_t n)
-{
-	static const unsigned char heads[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-	unsigned long c = n < ARRAY_SIZE(heads) ? (unsigned char)s[0] & heads[n] : 0;
-
-	for (size_t i = 1; i < n; i++)
-		c = c << 6 | ((unsigned char)s[i] & 0x3f);
-	return c;
+	if (!made)
+		made = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	return made;
 }
 
 int width_of(const char *s, size_t n)
 {
-	unsigned long c = decode(s, n);
+	locale_t utf8, before;
+	int width;
 
-	if (c < none[0].first)
+	if ((unsigned char)s[0] < 0x80)
 		return 1;
-	if (is_in(c, none, ARRAY_SIZE(none)))
-		return 0;
-	return is_in(c, two, ARRAY_SIZE(two)) ? 2 : 1;
+	utf8 = utf8_locale();
+	if (!utf8)
+		return 1;
+	before = uselocale(utf8);
+	width = wcwidth((wchar_t)utf8_code_point(s, n));
+	uselocale(before);
+	return width;
 }

@@ -45,7 +45,8 @@ keys q
 shows "any key goes back" 'JOB / PROCESS'
 keys q
 ends_with "q quits" 0
-shows "the terminal is as it was" '^$'
+is "the terminal is as it was" \
+	"$(pane display -p '#{alternate_on} #{mouse_any_flag} #{cursor_flag}')" "0 0 1"
 close_terminal
 kill "${pids[@]}"
 wait "${pids[@]}" 2>/dev/null
@@ -108,7 +109,9 @@ keys g
 keys x
 shows "x asks first" 'cancel the job steps.*y/n'
 keys n
-shows "and takes a no" 'sleep 302'
+hides "and takes a no" 'y/n'
+json "so that it goes on" "$("$PROCTOR" jobs --json)" \
+	'[j["status"] for j in d if j["job_id"] == "steps"] == ["running"]'
 keys x
 keys y
 hides "a yes cancels the job" 'sleep 302'
@@ -186,20 +189,38 @@ like "with its jobs" "$stdout" 'job steps'
 
 cat >"$TMP/zombie.py" <<'EOF'
 import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        break
 if os.fork() == 0:
     os._exit(0)
+time.sleep(6)
+os.waitid(os.P_ALL, 0, os.WEXITED)
 time.sleep(4)
 EOF
 "$PROCTOR" run -q --job odd --interval 0.3 -- python3 "$TMP/zombie.py" &
 pids+=($!)
 open_terminal "'$PROCTOR' top --interval 0.5"
-shows "without a daemon: what began" 'zombie, low of odd: '
-shows "and that it is going on" ', [0-9]+ anomalies'
+lines_shown() { # NAME REGEX N: passes as soon as the screen has so many lines like it
+	local i
+	for ((i = 0; i < 200; i++)); do
+		[ "$(screen | grep -Ec -- "$2")" -ge "$3" ] && { ok "$1"; return; }
+		sleep 0.1
+	done
+	not_ok "$1" "not $3 times '$2' on the screen:" "$(screen)"
+}
+lines_shown "without a daemon: all that began in one look" '[0-9] zombie, low of odd: ' 3
+shows "and that it is going on" ', 3 anomalies'
+shows "and that it is over" '[0-9] cleared: zombie, low of odd: '
+shows "so that nothing is" ', 0 anomalies'
 keys q
 ends_with "q quits" 0
 close_terminal
 wait "${pids[@]}"
 pids=()
+run "$PROCTOR" top --history 10m --json --job odd
+like "what was recorded has it too" "$stdout" '"event":"monitor.anomaly","change":"began"'
+like "and its end" "$stdout" '"event":"monitor.anomaly","change":"cleared"'
 open_terminal "'$PROCTOR' top --history 10m"
 shows "a replay begins before it" 'recorded'
 keys p

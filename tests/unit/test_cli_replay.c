@@ -113,11 +113,15 @@ static void test_minutes(void **state)
 	replay_end(replay);
 	replay_free(replay);
 
-	assert_has(out.data, "03:45:00.000  1 minute of averages in 1m00s\n  job a: at most 1 ");
+	assert_has(out.data, "03:45:00.000  1 minute of averages in 1m00s\n"
+			     "  job a: highest average of a minute: CPU 10.0 % (03:45:00), memory "
+			     "100 MB (03:45:00)\n");
 	assert_has(out.data,
 		   "03:46:00.000  1 snapshot, 1 minute of averages in 1m00s\n  memory - of "
 		   "- used, - available; load 1.50 ");
-	assert_has(out.data, "03:46:02, 1 snapshot, 2 minutes of averages:\n");
+	assert_has(out.data, "03:46:02, 1 snapshot, 2 minutes of averages:\n"
+			     "  job a: highest average of a minute: CPU 20.0 %");
+	assert_has(out.data, "  job b: at most 1 process, CPU 30.0 %");
 }
 
 /* Of many the busiest, whenever in the frame they were. */

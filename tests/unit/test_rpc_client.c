@@ -159,6 +159,55 @@ static void test_events(void **state)
 	rpc_client_close(client);
 }
 
+struct answered {
+	uint64_t ids[4];
+	int r[4];
+	double values[4];
+	unsigned n;
+};
+
+static void on_answer(void *ctx, uint64_t id, int r, const struct rpc_value *result,
+		      const struct err *err)
+{
+	struct answered *a = ctx;
+
+	assert_true(a->n < 4);
+	assert_true((r == 0) == (err->text[0] == '\0'));
+	a->ids[a->n] = id;
+	a->r[a->n] = r;
+	a->values[a->n++] = rpc_value_f64(result);
+}
+
+/* Nobody waits for these; a call that is waited for has its own. */
+static void test_asking(void **state)
+{
+	struct fixture *f = *state;
+	struct answered got = { 0 };
+	const struct rpc_client_options options = { .path = f->path,
+						    .on_answer = on_answer,
+						    .ctx = &got };
+	struct rpc_client *client = must_connect(&options);
+	struct rpc_value *v = NULL;
+	struct err err = ERR_INIT;
+	uint64_t ids[3] = { 0 };
+
+	assert_int_equal(rpc_client_ask(client, "add", "[1,2]", &ids[0], &err), 0);
+	assert_int_equal(rpc_client_ask(client, "no.such.method", NULL, &ids[1], &err), 0);
+	assert_int_equal(rpc_client_call(client, "add", "[20,10]", &v, &err), 0);
+	assert_true(rpc_value_f64(v) == 30);
+	rpc_value_free(v);
+	assert_int_equal(rpc_client_ask(client, "add", "[3,4]", &ids[2], &err), 0);
+	for (int i = 0; got.n < 3 && i < PATIENCE_S * 20; i++)
+		assert_int_equal(rpc_client_listen(client, 50, &err), -ETIMEDOUT);
+	assert_int_equal(got.n, 3);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(got.ids[i], ids[i]);
+	assert_true(got.r[0] == 0 && got.values[0] == 3);
+	assert_true(got.r[1] < 0);
+	assert_true(got.r[2] == 0 && got.values[2] == 7);
+	rpc_client_close(client);
+}
+
 /* Of one topic no tree is made; all others are events as before. */
 static int on_text(void *ctx, struct json_cursor *data)
 {
@@ -484,7 +533,7 @@ int main(void)
 		CLIENT_TEST(test_text_events),	 CLIENT_TEST(test_finding),
 		ALONE_TEST(test_no_daemon),	 ALONE_TEST(test_impostor),
 		ALONE_TEST(test_full_queue),	 ALONE_TEST(test_hostile_daemon),
-		ALONE_TEST(test_endless_events),
+		ALONE_TEST(test_endless_events), CLIENT_TEST(test_asking),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,226 @@ static void test_old_and_new(void **state)
 	free(s);
 }
 
+/* ---- several recorders ---- */
+
+struct player {
+	struct store *store;
+	struct tui_options options;
+	struct scene *scene;
+	struct feed feed;
+};
+
+static void open_player(struct player *p)
+{
+	struct err err = ERR_INIT;
+
+	p->options = (struct tui_options){ .store = p->store, .since_wall_ns = NOW - HOUR };
+	p->scene = calloc(1, sizeof(*p->scene));
+	assert_non_null(p->scene);
+	scene_init(p->scene);
+	p->scene->source = SOURCE_REPLAY;
+	p->scene->is_paused = true;
+	must(feed_open_replay(&p->options, &p->feed, &err), &err);
+}
+
+static void close_player(struct player *p)
+{
+	p->feed.ops->close(p->feed.ctx);
+	scene_release(p->scene);
+	free(p->scene);
+}
+
+/* As a run without a daemon does: of its own job, with pids that are its own. */
+static void write_own(struct store *store, const struct attempt *a, uint64_t wall_ns, pid_t pid)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct job_progress progress = { a->job_id, 1, 0, 1, "running" };
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	fill_snapshot(&snap, a->job_id, 1, 0);
+	snap.wall_ns = wall_ns;
+	snap.boot_ns = wall_ns - DAY;
+	snap.processes[0].key.pid = pid;
+	snap.running_jobs = snap.active_sheets = 1;
+	snap.progress = &progress;
+	snap.n_progress = 1;
+	must(write_tick(store, a, &snap, NULL, NULL, 0, &err), &err);
+	snap.progress = NULL;
+}
+
+static bool has_process(const struct scene *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->snap.n_processes; i++)
+		if (s->snap.processes[i].key.pid == pid)
+			return true;
+	return false;
+}
+
+/* Two at once, each a moment after the other: both are there all the time, until one is over. */
+static void test_two_recorders(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt a = must_begin_at(store, "a", NOW - MINUTE);
+	struct attempt b = must_begin_at(store, "b", NOW - MINUTE);
+	struct player p = { .store = store };
+
+	for (unsigned i = 0; i < 10; i++) {
+		write_own(store, &a, NOW - MINUTE + i * SECOND_NS, 100);
+		if (i < 5)
+			write_own(store, &b, NOW - MINUTE + i * SECOND_NS + SECOND_NS / 3, 200);
+	}
+	must_finish_at(store, &b, NOW - MINUTE + 4 * SECOND_NS + SECOND_NS / 2);
+	open_player(&p);
+	for (unsigned i = 0; i < 5; i++) {
+		step(&p.feed, p.scene, 1);
+		assert_true(has_process(p.scene, 100) && has_process(p.scene, 200));
+		assert_int_equal(p.scene->snap.n_processes, 2);
+		assert_int_equal(p.scene->snap.running_jobs, 2);
+		assert_int_equal(p.scene->snap.active_sheets, 2);
+		assert_int_equal(p.scene->snap.n_progress, 2);
+	}
+	step(&p.feed, p.scene, 1);
+	assert_false(has_process(p.scene, 200));
+	assert_int_equal(p.scene->snap.running_jobs, 1);
+	step(&p.feed, p.scene, -1);
+	assert_true(has_process(p.scene, 100) && has_process(p.scene, 200));
+	for (unsigned i = 0; i < 5; i++)
+		step(&p.feed, p.scene, 1);
+	assert_true(p.scene->replay.is_over); /* ten moments, and not fifteen */
+	assert_int_equal(p.feed.ops->pump(p.feed.ctx, p.scene, NULL), 0);
+	assert_int_equal(p.scene->replay.to_ns - p.scene->replay.from_ns,
+			 9 * SECOND_NS - SECOND_NS / 3);
+	close_player(&p);
+}
+
+/* Its rate is that of its own recorder's looks, also where another looks more often. */
+static void test_rates(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt a = must_begin_at(store, "a", NOW - MINUTE);
+	struct attempt b = must_begin_at(store, "b", NOW - MINUTE);
+	const struct proc_key key = { 200, 5000 };
+	struct player p = { .store = store };
+
+	for (unsigned i = 0; i < 12; i++) {
+		write_own(store, &a, NOW - MINUTE + i * SECOND_NS, 100);
+		if (i % 4 == 0)
+			write_own(store, &b, NOW - MINUTE + i * SECOND_NS + 1000, 200);
+	}
+	open_player(&p);
+	while (!p.scene->replay.is_over)
+		step(&p.feed, p.scene, 1);
+	assert_int_equal(tracks_find(&p.scene->tracks, track_key_of_process(&key))->n, 3);
+	close_player(&p);
+}
+
+/* A daemon's closer look at one job changes that one, and hides no other. */
+static void test_closer_look(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = must_begin_at(store, "a", NOW - MINUTE);
+	struct attempt b = must_begin_at(store, "b", NOW - MINUTE);
+	const struct attempt *attempts[] = { &a, &b };
+	struct tick_record tick = { .snap = &snap, .attempts = attempts, .n_attempts = 2 };
+	struct player p = { .store = store };
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	for (unsigned i = 0; i < 2; i++) {
+		fill_snapshot(&snap, "a", 2, 0);
+		snap.wall_ns = NOW - MINUTE + i * SECOND_NS / 10;
+		snap.boot_ns = snap.wall_ns - DAY;
+		snap.processes[0].job_id = "b";
+		snap.system.memory_total_bytes = i == 0 ? 4096 : U64_UNKNOWN;
+		snap.running_jobs = i == 0 ? 2 : 0;
+		snap.processes[1].rss_bytes = 4096 * (i + 1);
+		if (i == 1)
+			snap.processes[0] = snap.processes[--snap.n_processes];
+		must(store_write_tick(store, -1, &tick, &err), &err);
+	}
+	open_player(&p);
+	step(&p.feed, p.scene, 1);
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(p.scene->snap.n_processes, 2);
+	assert_int_equal(p.scene->snap.running_jobs, 2);
+	assert_int_equal(p.scene->snap.system.memory_total_bytes, 4096);
+	for (size_t i = 0; i < 2; i++)
+		if (p.scene->snap.processes[i].key.pid == 101)
+			assert_int_equal(p.scene->snap.processes[i].rss_bytes, 2 * 4096);
+	assert_true(has_process(p.scene, 100) && has_process(p.scene, 101));
+	close_player(&p);
+}
+
+/* ---- anomalies ---- */
+
+static void write_anomaly(struct store *store, const struct attempt *a, unsigned k,
+			  uint64_t began_ns, uint64_t ended_ns)
+{
+	struct episode e;
+	struct err err = ERR_INIT;
+
+	episode_init(&e);
+	e.worst.type = ANOMALY_ZOMBIE;
+	e.worst.has_pid = true;
+	e.worst.pid = 100;
+	e.worst.start_ticks = 5000;
+	snprintf(e.worst.text, sizeof(e.worst.text), "number %u", k);
+	snprintf(e.name, sizeof(e.name), "zombie/%u", k);
+	episode_set_job(&e, a->job_id);
+	e.began_wall_ns = e.peak_wall_ns = began_ns;
+	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
+	e.ended_wall_ns = ended_ns;
+	e.why_cleared = "gone";
+	if (u64_known(ended_ns))
+		must(store_write_anomaly(store, a->id, &e, EPISODE_CLEARED, &err), &err);
+}
+
+static size_t count_events(const struct scene *s, const char *part)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_events; i++)
+		n += strstr(scene_event(s, i)->text, part) != NULL;
+	return n;
+}
+
+/* Flagged from when it begins until it is over, or until its run is, whichever way one comes. */
+static void test_flags(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE;
+	struct attempt a = must_begin_at(store, "a", began);
+	struct player p = { .store = store };
+
+	for (unsigned i = 0; i < 10; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	write_anomaly(store, &a, 1, began + 2 * SECOND_NS, began + 5 * SECOND_NS);
+	write_anomaly(store, &a, 2, began + 2 * SECOND_NS, U64_UNKNOWN);
+	must_finish_at(store, &a, began + 8 * SECOND_NS);
+	open_player(&p);
+	for (unsigned i = 0; i < 3; i++)
+		step(&p.feed, p.scene, 1);
+	assert_int_equal(scene_count_flags(p.scene), 2);
+	assert_int_equal(p.scene->n_anomalies, 2);
+	for (unsigned i = 3; i < 6; i++)
+		step(&p.feed, p.scene, 1);
+	assert_int_equal(scene_count_flags(p.scene), 1);
+	assert_int_equal(count_events(p.scene, "cleared: "), 1);
+	step(&p.feed, p.scene, -1);
+	assert_int_equal(scene_count_flags(p.scene), 2); /* told again, as of then */
+	for (unsigned i = 5; i < 10; i++)
+		step(&p.feed, p.scene, 1);
+	assert_int_equal(scene_count_flags(p.scene), 0);
+	assert_int_equal(count_events(p.scene, "cleared: "), 2);
+	close_player(&p);
+}
+
 static void test_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -81,8 +301,9 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORE_TEST(test_old_and_new),
-		STORE_TEST(test_nothing),
+		STORE_TEST(test_old_and_new), STORE_TEST(test_two_recorders),
+		STORE_TEST(test_rates),	      STORE_TEST(test_closer_look),
+		STORE_TEST(test_flags),	      STORE_TEST(test_nothing),
 	};
 
 	return cmocka_run_group_tests_name("tui_replay", tests, NULL, NULL);

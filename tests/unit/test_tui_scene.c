@@ -17,6 +17,8 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
+#include "tui/daemon_event.h"
 #include "tui/draw.h"
 #include "tui/feed.h"
 #include "tui/keys.h"
@@ -358,7 +360,7 @@ static void test_anomalies(void **state)
 	episode_set_job(&e, "train");
 	e.began_wall_ns = NOON;
 	s->n_anomalies = 2;
-	feed_tell_anomaly(s, &e);
+	feed_tell_anomaly(s, &e, EPISODE_BEGAN);
 	assert_int_equal(scene_event(s, 0)->kind, EVENT_KIND_ANOMALY);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "2 jobs, 2 sheets, pressure none, 2 anomalies\n"));
@@ -382,31 +384,66 @@ static void test_detail(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 30), "WHAT HAPPENED"));
 }
 
+static void flag(struct scene *s, const char *episode, const struct proc_key *key,
+		 uint64_t began_ns, uint64_t ended_ns)
+{
+	struct scene_flag flag = {
+		.id = scene_flag_id(episode),
+		.began_ns = began_ns,
+		.ended_ns = ended_ns,
+		.process = track_key_of_process(key),
+		.job = track_key_of_job("train"),
+	};
+
+	snprintf(flag.text, sizeof(flag.text), "%s", episode);
+	scene_set_flag(s, &flag);
+}
+
 /* One that has a longer number is not meant, and neither is one that had the number before. */
 static void test_flagged(void **state)
 {
 	struct scene *s = *state;
-	struct scene_event event = { .wall_ns = NOON, .kind = EVENT_KIND_ANOMALY };
 	const struct proc_key other = { 1, 1 }, before = { 11, 5 }, its = { 11, 11 };
 
 	press(s, "/worker\n\n");
-	snprintf(event.text, sizeof(event.text), "zombie pid 11");
-	event.process = track_key_of_process(&other);
-	scene_add_event(s, &event);
-	event.process = track_key_of_process(&before);
-	scene_add_event(s, &event);
+	flag(s, "zombie pid 1", &other, NOON, U64_UNKNOWN);
+	flag(s, "zombie pid 11", &before, NOON, U64_UNKNOWN);
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
-	event.process = track_key_of_process(&its);
-	event.job = track_key_of_job("train");
-	scene_add_event(s, &event);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie pid 11"));
-	event.is_over = true;
-	scene_add_event(s, &event);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 zombie"));
+	flag(s, "leak", &its, NOON, U64_UNKNOWN);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 leak"));
+	flag(s, "leak", &its, NOON, NOON + SECOND);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 leak"));
 	press(s, "/train\n");
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 zombie"));
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie pid 11"));
 	press(s, "/build\n");
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
+}
+
+/* What goes on comes before what is over, and is not driven out by what happens to processes. */
+static void test_flags_last(void **state)
+{
+	struct scene *s = *state;
+	const struct proc_key its = { 11, 11 };
+	const char *text;
+
+	press(s, "/worker\n\n");
+	flag(s, "leak", &its, NOON, U64_UNKNOWN);
+	flag(s, "zombie", &its, NOON + SECOND, NOON + 2 * SECOND);
+	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
+		add_event(s, EVENT_KIND_PROCESS, "spawn");
+	text = draw_text(s, 80, 30);
+	assert_non_null(strstr(text, "\nflagged       22:13:20 leak"));
+	assert_null(strstr(text, "was flagged"));
+	for (int i = 0; i < 2 * SCENE_FLAGS; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%d", i);
+		flag(s, name, &(struct proc_key){ 1, 1 }, NOON, NOON + SECOND);
+	}
+	assert_int_equal(s->n_flags, SCENE_FLAGS);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 leak"));
+	flag(s, "spike", &its, NOON - 86400 * SECOND, U64_UNKNOWN); /* of another day */
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       2023-11-13 22:13:20 spike"));
 }
 
 /* Among the events: the older ones are above. */
@@ -471,6 +508,8 @@ static void test_wide_characters(void **state)
 	all = grid_area(&g);
 	assert_int_equal(area_put(&all, 0, 0, STYLE_PLAIN, "名x"), 3);
 	assert_int_equal(area_put(&all, 0, 1, STYLE_PLAIN, "e\xcc\x81|"), 2); /* a joining accent */
+	/* A vowel sign, and a filler that a terminal shows nothing of. */
+	assert_int_equal(area_put(&all, 0, 1, STYLE_PLAIN, "e\xe0\xa6\x81\xe1\x85\xa0|"), 2);
 	area_put(&all, 5, 2, STYLE_PLAIN, "a名前"); /* the last has no room for its half */
 	area_put(&all, 0, 3, STYLE_PLAIN, "名前");
 	area_put(&all, 1, 3, STYLE_PLAIN, "xy"); /* over half of each */
@@ -543,6 +582,21 @@ static void test_help(void **state)
 	assert_int_equal(scene_selected_row(s), 0); /* the key has only gone back */
 }
 
+static void assert_drawn(const struct scene *s, int width, int height)
+{
+	const char *text = draw_text((struct scene *)s, width, height);
+	int rows = 0;
+
+	for (const char *line = text; *line; rows++) {
+		size_t n = strcspn(line, "\n");
+
+		assert_true(utf8_count(line, n) <= (size_t)width + (line[0] == '>'));
+		line += n + 1;
+	}
+	assert_int_equal(rows, height);
+}
+
+/* Nothing is beyond the edge, and what there is room for is there. */
 static void test_sizes(void **state)
 {
 	struct scene *s = *state;
@@ -552,8 +606,151 @@ static void test_sizes(void **state)
 			for (int height = 1; height < 60; height += 3) {
 				s->overlay = (enum overlay)overlay;
 				s->shows_detail = width % 2;
-				draw_text(s, width, height);
+				assert_drawn(s, width, height);
 			}
+	s->overlay = OVERLAY_NONE;
+	s->shows_detail = false;
+	for (int width = 40; width < 300; width += 20)
+		assert_non_null(strstr(draw_text(s, width, 24), "JOB / PROCESS"));
+}
+
+/* How far a job is stays, and its name is cut. */
+static void test_long_name(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.progress[0].job_id = "a-job-with-a-name-that-is-longer-than-its-column";
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24), " ██······ 1/4"));
+	assert_non_null(strstr(draw_text(s, 80, 24), "a-job-with-"));
+	snapshot_release(&snap);
+}
+
+/* However deep they hang, all of them are there. */
+static void test_deep_tree(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	for (pid_t pid = 1000; pid < 1300; pid++)
+		add(&snap, pid, pid - 1, "train", "deep");
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(s->outline.n_rows, 10 + 300);
+	press(s, "G");
+	for (size_t i = 0; i < s->outline.n_rows; i++)
+		assert_true(outline_row(&s->outline, i)->depth <= 64);
+	snapshot_release(&snap);
+}
+
+/* One that is told late stands where it belongs, and what is read does not move. */
+static void test_late_event(void **state)
+{
+	struct scene *s = *state;
+	struct scene_event event = { .kind = EVENT_KIND_JOB };
+
+	for (unsigned i = 0; i < 5; i++) {
+		event.wall_ns = NOON + 10 * i * SECOND;
+		snprintf(event.text, sizeof(event.text), "event %u.", i);
+		scene_add_event(s, &event);
+	}
+	press(s, "\tk");
+	event.wall_ns = NOON + 15 * SECOND;
+	snprintf(event.text, sizeof(event.text), "late.");
+	scene_add_event(s, &event);
+	assert_string_equal(scene_event(s, 3)->text, "late.");
+	assert_string_equal(scene_event(s, 4)->text, "event 1.");
+	assert_string_equal(scene_event(s, (size_t)s->event_at)->text, "event 3.");
+}
+
+static void tell(struct scene *s, const char *topic, double timestamp, const char *json, bool again)
+{
+	static const struct rpc_value_limits limits = { 16, 100 };
+	struct rpc_value *data = NULL;
+
+	assert_int_equal(rpc_value_parse(json, strlen(json), &limits, &data, NULL), 0);
+	daemon_event_tell(s, topic, timestamp, data, again);
+	rpc_value_free(data);
+}
+
+/* What a daemon tells looks as it does when it is replayed, and is told once. */
+static void test_daemon_events(void **state)
+{
+	struct scene *s = *state;
+	struct proc_event exited = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { 3, -1 } };
+	struct proc_event killed = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { -1, 9 } };
+	struct proc_event ended = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { 0, -1 } };
+	const struct {
+		const char *json;
+		const struct proc_event *event;
+	} rows[] = {
+		{ "{\"pid\":5,\"exit_code\":3,\"signal_num\":null}", &exited },
+		{ "{\"pid\":5,\"exit_code\":null,\"signal_num\":9}", &killed },
+		{ "{\"pid\":5,\"exit_code\":0,\"signal_num\":null}", &ended },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		enum event_kind live;
+
+		tell(s, "process.exit", 1700000000, rows[i].json, false);
+		live = scene_event(s, 0)->kind;
+		feed_tell_process_event(s, rows[i].event);
+		assert_int_equal(scene_event(s, 0)->kind, live);
+		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);
+	}
+	assert_int_equal(s->n_events, 6);
+	tell(s, "process.exit", 1700000000, rows[0].json, true);
+	assert_int_equal(s->n_events, 6);
+	tell(s, "process.exit", 1700000001, rows[0].json, true);
+	assert_int_equal(s->n_events, 7);
+	daemon_event_tell_loss(s, 3);
+	assert_string_equal(scene_event(s, 0)->text, "3 events were lost on the way here");
+}
+
+/* Of another job neither the events nor the flags are of interest. */
+static void test_daemon_flags(void **state)
+{
+	static const char began[] =
+		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
+		"1700000000,\"ended\":null,\"anomaly_type\":\"zombie\",\"severity\":\"low\"}";
+	static const char cleared[] =
+		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
+		"1700000000,\"ended\":1700000001,\"change\":\"cleared\"}";
+	struct scene *s = *state;
+
+	s->job_id = "build";
+	tell(s, "monitor.anomaly", 1700000000, began, false);
+	assert_int_equal(scene_count_flags(s), 0);
+	s->job_id = "train";
+	tell(s, "monitor.anomaly", 1700000000, began, false);
+	assert_int_equal(scene_count_flags(s), 1);
+	press(s, "/worker\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie, low"));
+	tell(s, "monitor.anomaly", 1700000001, cleared, false);
+	assert_int_equal(scene_count_flags(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20"));
+}
+
+/* The clock and the bar of a replay, and what is left out of it. */
+static void test_replay_footer(void **state)
+{
+	struct scene *s = *state;
+
+	s->source = SOURCE_REPLAY;
+	s->replay.from_ns = NOON - SECOND; /* the last snapshot is at 3 s */
+	s->replay.to_ns = NOON + 7 * SECOND;
+	snprintf(s->filter, sizeof(s->filter), "make");
+	assert_non_null(strstr(draw_text(s, 80, 24),
+			       "replay 22:13:23 ×1 ██████████··········  filter: make"));
+	s->snap.system.cpu_count = 0;
+	assert_null(strstr(draw_text(s, 80, 24), "of 0"));
+	s->is_late = true;
+	s->age_seconds = 12;
+	assert_non_null(strstr(draw_text(s, 80, 24), "this is 12 s old"));
 }
 
 static void test_nothing_yet(void **state)
@@ -729,6 +926,7 @@ int main(void)
 		TEST(test_anomalies),
 		TEST(test_detail),
 		TEST(test_flagged),
+		TEST(test_flags_last),
 		TEST(test_walk_among_events),
 		TEST(test_calls),
 		TEST(test_pause),
@@ -736,6 +934,12 @@ int main(void)
 		TEST(test_selected_is_gone),
 		TEST(test_help),
 		TEST(test_sizes),
+		TEST(test_long_name),
+		TEST(test_deep_tree),
+		TEST(test_late_event),
+		TEST(test_replay_footer),
+		TEST(test_daemon_events),
+		TEST(test_daemon_flags),
 		cmocka_unit_test(test_nothing_yet),
 		TEST(test_hostile_names),
 		TEST(test_pid_reuse),

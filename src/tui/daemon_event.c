@@ -1,0 +1,179 @@
+#include "tui/daemon_event.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/unknown.h"
+
+#define MAX_EVENT_BYTES 16384 /* that are kept of one */
+
+bool daemon_event_is_anomaly(const char *topic)
+{
+	return strncmp(topic, "monitor.", 8) == 0;
+}
+
+/* As they are coloured when they are replayed (feed_event.c). */
+static bool is_bad_exit(const struct rpc_value *data)
+{
+	return rpc_value_i64(rpc_value_get(data, "exit_code"), 0) > 0 ||
+	       rpc_value_i64(rpc_value_get(data, "signal_num"), -1) >= 0;
+}
+
+static enum event_kind kind_of(const char *topic, const struct rpc_value *data)
+{
+	static const char *const bad[] = { "failed", "cancelled", "process.oom", "process.kill",
+					   "process.signal" };
+
+	if (daemon_event_is_anomaly(topic))
+		return EVENT_KIND_ANOMALY;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (strstr(topic, bad[i]))
+			return EVENT_KIND_TROUBLE;
+	if (strncmp(topic, "process.", 8) != 0)
+		return EVENT_KIND_JOB;
+	return strcmp(topic, "process.exit") == 0 && is_bad_exit(data) ? EVENT_KIND_TROUBLE
+								       : EVENT_KIND_PROCESS;
+}
+
+static void add_member(struct buf *out, const struct rpc_value *data, const char *key,
+		       const char *format)
+{
+	const char *text = rpc_value_string(rpc_value_get(data, key));
+	uint64_t number = rpc_value_u64(rpc_value_get(data, key));
+	char shown[32];
+
+	if ((!text || !text[0]) && !u64_known(number))
+		return;
+	snprintf(shown, sizeof(shown), "%llu", (unsigned long long)number);
+	buf_add_str(out, format);
+	buf_add_str(out, text ? text : shown);
+}
+
+/* The members that an event may have, in the order of a sentence. */
+static const struct {
+	const char *key, *before;
+} members[] = {
+	{ "change", " " },
+	{ "anomaly_type", ": " },
+	{ "severity", ", " },
+	{ "pid", " pid " },
+	{ "job_id", " of " },
+	{ "sheet_num", ", sheet " },
+	{ "exit_code", ": exit code " },
+	{ "signal", ": signal " },
+	{ "signal_num", ": signal " },
+	{ "reason", ": " },
+	{ "description", ": " },
+	{ "details", ": " },
+};
+
+static const char *text_of(const struct rpc_value *data, const char *key)
+{
+	return rpc_value_string(rpc_value_get(data, key));
+}
+
+/* Of the job that is looked at, or of the host. */
+static bool is_wanted(const struct scene *s, const struct rpc_value *data)
+{
+	const char *job_id = text_of(data, "job_id");
+
+	return !s->job_id || !job_id || strcmp(job_id, s->job_id) == 0;
+}
+
+static uint64_t ns_of(double seconds)
+{
+	return seconds > 0 && seconds < 1e10 ? (uint64_t)(seconds * 1e9) : U64_UNKNOWN;
+}
+
+static struct scene_event event_of(const char *topic, double timestamp,
+				   const struct rpc_value *data)
+{
+	const struct proc_key key = { (pid_t)rpc_value_i64(rpc_value_get(data, "pid"), 0),
+				      rpc_value_u64(rpc_value_get(data, "start_ticks")) };
+	const char *job_id = text_of(data, "job_id");
+
+	return (struct scene_event){
+		.wall_ns = ns_of(timestamp),
+		.kind = kind_of(topic, data),
+		.process = key.pid > 0 ? track_key_of_process(&key) : 0,
+		.job = job_id ? track_key_of_job(job_id) : 0,
+	};
+}
+
+/* An anomaly: what it is about is flagged from when it began until it is over. */
+static void set_flag(struct scene *s, const struct scene_event *event, const struct rpc_value *data)
+{
+	const char *episode = text_of(data, "episode"), *description = text_of(data, "description");
+	const char *type = text_of(data, "anomaly_type"), *severity = text_of(data, "severity");
+	struct scene_flag flag = {
+		.began_ns = ns_of(rpc_value_f64(rpc_value_get(data, "began"))),
+		.ended_ns = ns_of(rpc_value_f64(rpc_value_get(data, "ended"))),
+		.process = event->process,
+		.job = event->job,
+	};
+
+	if (!episode)
+		return;
+	flag.id = scene_flag_id(episode);
+	snprintf(flag.text, sizeof(flag.text), "%s, %s: %s", type ? type : "-",
+		 severity ? severity : "-", description ? description : "-");
+	scene_set_flag(s, &flag);
+}
+
+/* What was asked for again may have been told before. */
+static bool was_told(const struct scene *s, const struct scene_event *event)
+{
+	for (size_t i = 0; i < s->n_events; i++) {
+		const struct scene_event *told = scene_event(s, i);
+
+		if (told->wall_ns == event->wall_ns && strcmp(told->text, event->text) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* In one line, and all of it as JSON. */
+static void describe(const char *topic, const struct rpc_value *data, struct scene_event *event,
+		     struct buf *all)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
+
+	buf_add_str(&text, topic);
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+		add_member(&text, data, members[i].key, members[i].before);
+	json_init(&j, all);
+	rpc_value_write(data, &j);
+	snprintf(event->text, sizeof(event->text), "%s", buf_error(&text) == 0 ? text.data : topic);
+	event->json = buf_error(all) == 0 && all->len < MAX_EVENT_BYTES ? all->data : NULL;
+}
+
+void daemon_event_tell(struct scene *s, const char *topic, double timestamp,
+		       const struct rpc_value *data, bool is_again)
+{
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
+	struct scene_event event = event_of(topic, timestamp, data);
+
+	if (!is_wanted(s, data))
+		return;
+	if (event.kind == EVENT_KIND_ANOMALY)
+		set_flag(s, &event, data);
+	describe(topic, data, &event, &all);
+	if (!is_again || !was_told(s, &event))
+		scene_add_event(s, &event);
+}
+
+void daemon_event_tell_loss(struct scene *s, uint64_t n)
+{
+	struct scene_event event = { .wall_ns = clock_wall_ns(), .kind = EVENT_KIND_TROUBLE };
+
+	if (u64_known(n))
+		snprintf(event.text, sizeof(event.text), "%llu event%s lost on the way here",
+			 (unsigned long long)n, n == 1 ? " was" : "s were");
+	else
+		snprintf(event.text, sizeof(event.text), "events were lost on the way here");
+	scene_add_event(s, &event);
+}

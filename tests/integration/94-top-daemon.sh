@@ -1,0 +1,108 @@
+#!/bin/bash
+# "proctor top" and its daemon: one that hangs, goes away and comes back; the mouse; a stopped top.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/terminal.sh"
+mkdir -p "$PROCTOR_HOME"
+export TERM=xterm-256color
+pids=()
+trap '"$PROCTOR" stop 2>/dev/null; close_terminal
+	[ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$TMP"' EXIT
+
+command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finish; }
+
+cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
+	interval_seconds: 0.5
+YAML
+run "$PROCTOR" start
+"$PROCTOR" run -q --job alpha -- sh -c 'sleep 310 & sleep 311' &
+pids+=($!)
+"$PROCTOR" run -q --job beta -- sleep 312 &
+pids+=($!)
+
+# ---- the mouse ----
+
+open_terminal "'$PROCTOR' top"
+shows "its jobs are there" '^- beta'
+keys N g Space
+selects "folded" '^\+ alpha'
+mouse 0 5 7
+selects "a click selects" '^- beta'
+mouse 0 5 7
+selects "a second one folds" '^\+ beta'
+mouse 0 5 7
+selects "and a third unfolds" '^- beta'
+keys -l "$(printf '\e[M !(\e[M#!(')" # pressed and let go in one go
+selects "a click is one, however fast" '^  - sheet 1'
+clock=$(screen | sed -n '1s/.* //p')
+hides "the clock goes on after the button was let go" " $clock\$"
+
+# ---- keys that others have ----
+
+keys F1
+shows "F1 shows the keys" 'any key goes back'
+keys Escape
+keys F3
+shows "F3 searches" '^search: _'
+keys Escape
+tty=$(pane list-panes -F '#{pane_tty}')
+printf '\e[20;1Hscribble' >"$tty"
+shows "somebody writes on the terminal" 'scribble'
+keys C-l
+hides "Ctrl-L draws all of it anew" 'scribble'
+
+# ---- a daemon that hangs ----
+
+daemon=$(screen | sed -n '1s/.*daemon \([0-9]*\).*/\1/p')
+kill -STOP "$daemon"
+shows "a daemon that hangs is told" "daemon $daemon has not answered for [0-9]+ s, this is [0-9]+ s old"
+keys '?'
+shows "keys work all the same" 'any key goes back'
+keys q
+kill -CONT "$daemon"
+shows "and goes on" "daemon $daemon, up"
+keys q
+close_terminal
+kill -STOP "$daemon"
+open_terminal "'$PROCTOR' top"
+shows "one that hangs from the beginning is not called absent" "daemon $daemon has not answered"
+keys q
+ends_with "q quits" 0
+kill -CONT "$daemon"
+close_terminal
+
+# ---- in the background ----
+
+open_terminal "exec bash --norc --noprofile"
+keys -l "'$PROCTOR' top --job alpha --interval 0.5"
+keys Enter
+shows "one job" '^- alpha'
+hides "and of no other" 'beta'
+keys C-z
+shows "Ctrl-Z gives the terminal back" 'Stopped'
+keys -l 'clear; kill %1; while kill -0 $(jobs -p) 2>/dev/null; do sleep 0.1; done; echo $((40 + 2)) gone'
+keys Enter
+shows "a signal ends it there too" '^42 gone'
+close_terminal
+
+# ---- a daemon that goes, and comes back ----
+
+open_terminal "'$PROCTOR' top"
+shows "its jobs are there" '^- beta'
+keys p
+shows "p pauses" PAUSED
+run "$PROCTOR" stop
+shows "one that is gone is missed" 'daemon is gone'
+run "$PROCTOR" start
+shows "and found again" 'proctor daemon [0-9]+'
+shows "what was paused is there" '^- beta'
+shows "and still paused" 'PAUSED'
+keys p
+run "$PROCTOR" stop
+shows "a daemon that stays away is not waited for" 'looking every 2 s by itself'
+shows "and its jobs are seen all the same" '^- beta'
+keys F10
+ends_with "F10 quits" 0
+run "$PROCTOR" top --trace 1 --interval 2
+is "--trace goes alone" "$status" 2
+close_terminal
+finish
