@@ -531,9 +531,10 @@ static void tell_of_others(struct service *s, double cap)
 	bool is_costly = stats->other_load > cap;
 
 	if (is_costly && !stats->is_costly_otherwise)
-		log_warning("requests, learning and GPUs take %.1f %% of a core, and ticks %.1f %%: the "
-			    "first do not get less by looking less often",
-			    stats->other_load * 100, stats->load * 100);
+		log_warning(
+			"requests, learning and GPUs take %.1f %% of a core, and ticks %.1f %%: the "
+			"first do not get less by looking less often",
+			stats->other_load * 100, stats->load * 100);
 	if (is_costly || stats->other_load < cap / 2)
 		stats->is_costly_otherwise = is_costly;
 }

@@ -5,11 +5,10 @@
  * list of processes 21, but the share of each process 1,900 and the energy 7,000.
  * The dear ones are asked every few seconds and their last answer stands in between.
  */
-#include <errno.h>
+#include "sources/gpu_nvml.h"
 
 #include "base/clock.h"
 #include "base/unknown.h"
-#include "sources/gpu_nvml.h"
 
 #define ENERGY_EVERY_NS UINT64_C(30000000000)
 #define LOST_ANEW_NS UINT64_C(60000000000) /* a lost GPU comes back to a new session only */

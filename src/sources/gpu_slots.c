@@ -25,7 +25,7 @@ const size_t gpu_n_drivers = ARRAY_SIZE(gpu_drivers);
 /* The i-th of a vendor's, counted round and round. */
 static const struct gpu_driver *driver_of(enum gpu_vendor vendor, size_t i)
 {
-	const struct gpu_driver *of_vendor[ARRAY_SIZE(gpu_drivers)];
+	const struct gpu_driver *of_vendor[ARRAY_SIZE(gpu_drivers)] = { NULL };
 	size_t n = 0;
 
 	for (size_t k = 0; k < gpu_n_drivers; k++)

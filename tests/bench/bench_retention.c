@@ -237,7 +237,7 @@ static void bench_in_memory(struct json *j)
 	struct retention_result result;
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
-	struct folder f;
+	struct folder f = { "", "", "" };
 	double before;
 
 	folder_make(&f, "/dev/shm");
@@ -315,7 +315,7 @@ static void make_on_disk(const struct folder *f)
 {
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
-	struct folder memory;
+	struct folder memory = { "", "", "" };
 
 	folder_make(&memory, "/dev/shm");
 	must(store_open(memory.db, STORE_WRITE, &store, &err), &err);
@@ -408,7 +408,7 @@ int main(void)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	const char *tmp = getenv("TMPDIR");
-	struct folder f;
+	struct folder f = { "", "", "" };
 	struct json j;
 
 	folder_make(&f, tmp ? tmp : "/tmp");

@@ -14,6 +14,7 @@
 #include <jansson.h>
 #undef json_string
 #undef json_null
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -484,6 +485,28 @@ static void test_smi_program(void **state)
 	gpu_smi.close(opened);
 }
 
+/* NVIDIA's driver has found one, and nobody can ask it: it stands there, unknown. */
+static void test_found_but_not_asked(void **state)
+{
+	static struct gpu_slot slots[GPU_VENDORS];
+	static struct gpu_reading reading;
+	const struct tree *t = *state;
+
+	if (dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL))
+		skip(); /* a host that has the library */
+	put(t, "proc/driver/nvidia/gpus/0000:01:00.0/information", "");
+	put_card(t);
+	setenv("PATH", t->path, 1); /* no program either */
+	gpu_read_all(slots, t->fd, &reading);
+	assert_string_equal(reading.rung, "DRM fdinfo");
+	assert_int_equal(reading.n_devices, 2);
+	assert_true(isnan(reading.devices[0].utilization_pct));
+	assert_true(reading.devices[1].utilization_pct == 37);
+	assert_true(reading.n_left_out > 0);
+	assert_string_equal(reading.note, "libnvidia-ml.so.1 is not installed");
+	gpu_close_all(slots);
+}
+
 static void test_smi_program_fails(void **state)
 {
 	struct err err = ERR_INIT;
@@ -587,6 +610,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_device_in_a_chroot, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_display_adapter, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_smi_program, open_tree, close_program),
+		cmocka_unit_test_setup_teardown(test_found_but_not_asked, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_fails, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_hangs, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_owner, open_tree, close_tree),

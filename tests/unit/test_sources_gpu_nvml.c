@@ -68,7 +68,13 @@ static void load_stand_in(void)
 
 static int open_all(void **state)
 {
-	static const char *const folders[] = { "proc", "proc/100", "proc/100/fd", "dev" };
+	static const char *const folders[] = { "proc",
+					       "proc/100",
+					       "proc/100/fd",
+					       "dev",
+					       "proc/driver",
+					       "proc/driver/nvidia",
+					       "proc/driver/nvidia/gpus" };
 
 	(void)state;
 	load_stand_in();
@@ -378,6 +384,7 @@ static void test_silent_ones_keep_their_numbers(void **state)
 	struct gpu_reading *r = &fixture.reading;
 
 	(void)state;
+	memset(slots, 0, sizeof(slots));
 	gpu_read_all(slots, fixture.root_fd, r);
 	assert_string_equal(r->rung, "NVML + DRM fdinfo");
 	assert_int_equal(r->n_devices, STAND_IN_GPUS + 1);
@@ -395,6 +402,33 @@ static void test_silent_ones_keep_their_numbers(void **state)
 		assert_string_equal(r->note, "NVML cannot read a GPU: Unknown Error");
 	}
 	gpu_close_all(slots);
+}
+
+/* A library that opens and never answers gives way to the program. */
+static void test_next_rung(void **state)
+{
+	char *path = strdup(getenv("PATH"));
+	struct gpu_reading *r = &fixture.reading;
+
+	(void)state;
+	memset(slots, 0, sizeof(slots));
+	put("proc/driver/nvidia/gpus/0000:01:00.0", "");
+	put("nvidia-smi", "#!/bin/sh\necho 50, 100, 200, 30\n");
+	assert_int_equal(fchmodat(fixture.root_fd, "nvidia-smi", 0700, 0), 0);
+	setenv("PATH", fixture.root, 1);
+	fixture.told->use_result[0] = NVML_UNINITIALIZED;
+	for (int i = 0; i < 2; i++) {
+		slots[GPU_NVIDIA].tried_boot_ns = 0; /* long ago */
+		gpu_read_all(slots, fixture.root_fd, r);
+		assert_string_equal(r->rung, "");
+	}
+	slots[GPU_NVIDIA].tried_boot_ns = 0;
+	gpu_read_all(slots, fixture.root_fd, r);
+	assert_string_equal(r->rung, "nvidia-smi");
+	assert_true(r->devices[0].utilization_pct == 50);
+	gpu_close_all(slots);
+	setenv("PATH", path, 1);
+	free(path);
 }
 
 /* ---- a driver that hangs ---- */
@@ -527,6 +561,7 @@ int main(void)
 		cmocka_unit_test_setup(test_odd_shares, all_is_well),
 		cmocka_unit_test_setup_teardown(test_silent_ones_keep_their_numbers, add_card,
 						remove_card),
+		cmocka_unit_test_setup(test_next_rung, all_is_well),
 		cmocka_unit_test_setup(test_a_hang_is_ended, all_is_well),
 		cmocka_unit_test_setup(test_trouble_is_told, all_is_well),
 		cmocka_unit_test_setup(test_silence_is_told, all_is_well),
