@@ -285,9 +285,9 @@ int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 		struct episode *e = &a->anomalies[a->n_anomalies];
 
 		r = read_cells(store, &cells[i], a->job_id, e, err);
-		if (r > 0 && !u64_known(e->ended_wall_ns))
-			e->ended_wall_ns = a->ended_wall_ns;
 		a->n_anomalies += r > 0;
+		if (r > 0)
+			r = attempt_end_episode(store, a->id, a->ended_wall_ns, e, err);
 	}
 	return r < 0 ? r : 0;
 }
@@ -315,9 +315,9 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 	course->after_id = cells.id;
 	course->after_ns = query_as_i64(cells.began_wall_ns);
 	r = read_cells(q->store, &cells, job_id, &row->episode, err);
-	if (r > 0 && !u64_known(row->episode.ended_wall_ns))
-		row->episode.ended_wall_ns = attempt_ended;
 	page->n += r > 0;
+	if (r > 0)
+		r = attempt_end_episode(q->store, cells.attempt, attempt_ended, &row->episode, err);
 	return r < 0 ? r : 0;
 }
 
