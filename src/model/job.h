@@ -246,6 +246,7 @@ struct rung {
 };
 
 #define RUNG_SYSCALLS "syscall counts and time"
+#define RUNG_SYSCALLS_EBPF "eBPF counts per process and call"
 #define RUNG_UNKNOWN "unknown" /* nobody measures it */
 
 /* What could not be measured, and why. */

@@ -249,6 +249,18 @@ static bool has_counted(const struct attempt *a)
 	return false;
 }
 
+struct rung facts_rung(const struct facts *f, size_t i)
+{
+	static const struct rung by_daemon = { RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF,
+					       "by the daemon, which may have come later" };
+	const struct rung *rung = &f->a->rungs[i];
+
+	if (f->a->n_syscalls > 0 && strcmp(rung->measurement, RUNG_SYSCALLS) == 0 &&
+	    strcmp(rung->rung, RUNG_UNKNOWN) == 0)
+		return by_daemon;
+	return *rung;
+}
+
 enum evidence facts_syscall_evidence(const struct facts *f)
 {
 	for (size_t i = 0; i < f->a->n_unknowns; i++)

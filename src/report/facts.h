@@ -77,6 +77,9 @@ enum evidence facts_syscall_evidence(const struct facts *f);
  * attempt is a success. */
 const struct proc_record *facts_first_dead_rank(const struct facts *f);
 
+/* Number i of its rungs. That of system calls is the daemon's where the runner has counted none. */
+struct rung facts_rung(const struct facts *f, size_t i);
+
 /* The process of an event; NULL: not recorded. */
 const struct proc_record *facts_find_process(const struct facts *f, const struct proc_event *ev);
 

@@ -231,12 +231,12 @@ static void write_rungs(struct json *j, const struct facts *f)
 	json_key(j, "rungs");
 	json_begin_object(j);
 	for (size_t i = 0; i < f->a->n_rungs; i++)
-		json_key_string(j, f->a->rungs[i].measurement, f->a->rungs[i].rung);
+		json_key_string(j, f->a->rungs[i].measurement, facts_rung(f, i).rung);
 	json_end_object(j);
 	json_key(j, "rung_reasons");
 	json_begin_object(j);
 	for (size_t i = 0; i < f->a->n_rungs; i++)
-		json_key_string(j, f->a->rungs[i].measurement, f->a->rungs[i].reason);
+		json_key_string(j, f->a->rungs[i].measurement, facts_rung(f, i).reason);
 	json_end_object(j);
 }
 

@@ -173,12 +173,12 @@ static void add_rungs(struct doc *d, const struct facts *f)
 	if (f->a->n_rungs == 0)
 		return;
 	for (size_t i = 0; i < f->a->n_rungs; i++) {
-		const struct rung *rung = &f->a->rungs[i];
+		const struct rung rung = facts_rung(f, i);
 
-		format_string(table_cell(&t), rung->measurement);
-		format_string(table_cell(&t), rung->rung);
+		format_string(table_cell(&t), rung.measurement);
+		format_string(table_cell(&t), rung.rung);
 		buf_add_str(table_cell(&t),
-			    rung->reason && rung->reason[0] ? rung->reason : "the best there is");
+			    rung.reason && rung.reason[0] ? rung.reason : "the best there is");
 	}
 	d->writer->section(d, "How it was measured");
 	d->writer->table(d, &t);

@@ -265,15 +265,6 @@ static int read_cells(struct store *store, const struct anomaly_cells *c, const 
 	return from_cells(c, job_id, e) == 0 ? 1 : damage_leave_out(store, &d, err);
 }
 
-/* Nobody saw the end: it was with its attempt, unless it began later or is of who is left. */
-static void end_with_attempt(struct episode *e, uint64_t attempt_ended_ns)
-{
-	if (u64_known(e->ended_wall_ns) || !u64_known(attempt_ended_ns) ||
-	    e->worst.type == ANOMALY_ORPHAN || e->began_wall_ns > attempt_ended_ns)
-		return;
-	e->ended_wall_ns = attempt_ended_ns;
-}
-
 int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 {
 	static const struct row_part parts[] = { { &anomaly_place_columns, 0 },
@@ -296,9 +287,9 @@ int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 		struct episode *e = &a->anomalies[a->n_anomalies];
 
 		r = read_cells(store, &cells[i], a->job_id, e, err);
-		if (r > 0)
-			end_with_attempt(e, a->ended_wall_ns);
 		a->n_anomalies += r > 0;
+		if (r > 0)
+			r = attempt_end_episode(store, a->id, a->ended_wall_ns, e, err);
 	}
 	return r < 0 ? r : 0;
 }
@@ -328,10 +319,10 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 	r = read_cells(q->store, &cells, job_id, &row->episode, err);
 	if (r <= 0)
 		return r;
-	end_with_attempt(&row->episode, attempt_ended);
+	r = attempt_end_episode(q->store, cells.attempt, attempt_ended, &row->episode, err);
 	row->changes = NULL;
 	row->n_changes = 0;
-	if (course->with_changes)
+	if (r == 0 && course->with_changes)
 		r = anomaly_read_changes(q->store, cells.id, &page->arena, &row->changes,
 					 &row->n_changes, err);
 	page->n++;

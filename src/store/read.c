@@ -126,6 +126,45 @@ static int read_attempt_row(struct query *q, struct attempt *a, struct arena *ar
 	return r < 0 ? r : judge_running(q->store, a, err);
 }
 
+/* The last sign of an attempt that was lost; of others it stays as it is. */
+static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct attempt a;
+	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, id);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	r = read_attempt_row(&q, &a, &arena, err);
+	return r == 0 && a.is_lost ? read_last_sign(store, &a, ret, err) : r;
+}
+
+int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
+			struct err *err)
+{
+	uint64_t sign_ns = U64_UNKNOWN;
+	int r;
+
+	/* It may have begun later, or be of who is left. */
+	if (u64_known(e->ended_wall_ns) || e->worst.type == ANOMALY_ORPHAN ||
+	    (u64_known(ended_wall_ns) && e->began_wall_ns > ended_wall_ns))
+		return 0;
+	e->ended_wall_ns = ended_wall_ns;
+	if (id == 0 || u64_known(ended_wall_ns))
+		return 0;
+	r = read_lost_sign(store, id, &sign_ns, err);
+	if (r < 0 || !u64_known(sign_ns))
+		return r;
+	e->ended_wall_ns = u64_max_known(sign_ns, e->began_wall_ns);
+	e->why_cleared = "its job was lost";
+	return 0;
+}
+
 /* ---- lists ---- */
 
 void attempt_list_release(struct attempt_list *list)

@@ -13,4 +13,12 @@ int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct e
 /* Of an attempt's row: it has no end, and its runner is not known to be dead. */
 int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct err *err);
 
+/*
+ * An episode of an attempt that nobody has ended is over with it: with its end, or with the last
+ * sign of one that was lost. ended_wall_ns: the attempt's, U64_UNKNOWN where it has none; id 0: it
+ * is of no attempt.
+ */
+int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
+			struct err *err);
+
 #endif

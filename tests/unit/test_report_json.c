@@ -400,6 +400,30 @@ static void check_golden(const char *name)
 	json_decref(root);
 }
 
+/* Counts that somebody has made were not made by nobody. */
+static void test_the_daemon_counts_where_the_runner_does_not(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct rung rung = { RUNG_SYSCALLS, RUNG_UNKNOWN, "nobody asked for it" };
+	struct syscall_use use = { .name = "read", .count = 7, .cpu_ns = 1 };
+	struct attempt a;
+
+	(void)state;
+	attempt_init(&a);
+	a.job_id = "j";
+	a.rungs = &rung;
+	a.n_rungs = 1;
+	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
+	assert_non_null(strstr(out.data, "\"" RUNG_SYSCALLS "\":\"" RUNG_UNKNOWN "\""));
+	buf_reset(&out);
+	a.syscalls = &use;
+	a.n_syscalls = 1;
+	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
+	assert_non_null(strstr(out.data, "\"" RUNG_SYSCALLS "\":\"" RUNG_SYSCALLS_EBPF "\""));
+	assert_null(strstr(out.data, "nobody asked for it"));
+	attempt_release(&a);
+}
+
 /* "failure" has 510 processes and is checked field by field above. */
 static void test_whole_reports_are_as_agreed(void **state)
 {
@@ -425,6 +449,7 @@ int main(void)
 		cmocka_unit_test(test_pid_of_nobody_is_not_counted),
 		cmocka_unit_test(test_processes_at_once_are_as_exact_as_births),
 		cmocka_unit_test(test_long_series_keeps_its_peaks),
+		cmocka_unit_test(test_the_daemon_counts_where_the_runner_does_not),
 		cmocka_unit_test(test_whole_reports_are_as_agreed),
 	};
 

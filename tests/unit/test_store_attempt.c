@@ -687,6 +687,57 @@ static const char *list_names(struct store *store, const struct attempt_filter *
 	return ret;
 }
 
+static enum store_alive is_dead(void *ctx, const struct attempt *a)
+{
+	(void)ctx;
+	(void)a;
+	return STORE_DEAD;
+}
+
+static int keep_episode(void *ctx, const struct anomaly_row *row)
+{
+	episode_copy(ctx, &row->episode);
+	return 0;
+}
+
+/* Nobody is left to say that what went on when the runner was killed is over. */
+static void test_an_anomaly_is_over_with_a_lost_attempt(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt back;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = make_attempt("a");
+	struct err err = ERR_INIT;
+	struct episode e, read;
+
+	attempt_init(&back);
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, &a, &err), &err);
+	fill_snapshot(&snap, "a", 1, 0);
+	snap.wall_ns = a.started_wall_ns + 50 * SECOND;
+	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	episode_init(&e);
+	snprintf(e.name, sizeof(e.name), "memory_leak/1");
+	e.unit = "MB";
+	e.began_wall_ns = a.started_wall_ns + 20 * SECOND;
+	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+
+	must(store_read_anomalies(store, &(struct anomaly_filter){ 0 }, keep_episode, &read, &err),
+	     &err);
+	assert_false(u64_known(read.ended_wall_ns)); /* it may still run */
+	store_set_alive_check(store, is_dead, NULL);
+	must(store_read_anomalies(store, &(struct anomaly_filter){ 0 }, keep_episode, &read, &err),
+	     &err);
+	assert_int_equal(read.ended_wall_ns, snap.wall_ns);
+	assert_string_equal(read.why_cleared, "its job was lost");
+	must(store_read_attempt(store, "a", 0, &back, &err), &err);
+	assert_true(back.is_lost && back.n_anomalies == 1);
+	assert_int_equal(back.anomalies[0].ended_wall_ns, snap.wall_ns);
+	assert_string_equal(back.anomalies[0].why_cleared, "its job was lost");
+	attempt_release(&a);
+}
+
 static void test_lists_are_filtered(void **state)
 {
 	struct fixture *f = *state;
@@ -794,6 +845,7 @@ int main(void)
 		STORE_TEST(test_finishing_twice_doubles_nothing),
 		STORE_TEST(test_running_and_lost),
 		STORE_TEST(test_a_runner_out_of_sight),
+		STORE_TEST(test_an_anomaly_is_over_with_a_lost_attempt),
 		STORE_TEST(test_lists_are_filtered),
 		STORE_TEST(test_a_list_of_one_user),
 		STORE_TEST(test_a_reader_sees_what_was_committed),

@@ -100,7 +100,7 @@ static void close_player(struct player *p)
 static void write_own(struct store *store, const struct attempt *a, uint64_t wall_ns, pid_t pid)
 {
 	CLEANUP(snapshot_release) struct snapshot snap;
-	struct job_progress progress = { a->job_id, 1, 0, 1, "running" };
+	struct job_progress progress = { a->job_id, a->id, 1, 0, 1, "running" };
 	struct err err = ERR_INIT;
 
 	snapshot_init(&snap);
