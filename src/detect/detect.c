@@ -214,7 +214,7 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 	*ret = (struct detect_changes){ 0 };
 	episodes_begin_tick(&d->episodes);
 	look_at_last_kills(&w);
-	look_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, "nobody looks any more"));
+	look_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
 	r = hand_out(d, ret);
 	return w.r < 0 ? w.r : r;

@@ -136,6 +136,9 @@ struct episode_moment {
 	char text[ANOMALY_TEXT_BYTES];
 };
 
+/* Why it is over, where all that is known is that whoever saw it looks no more. */
+#define EPISODE_UNWATCHED "nobody looks any more"
+
 /* What tells one from all others: its type, whose it is, and when it began. */
 #define EPISODE_NAME_BYTES 192
 

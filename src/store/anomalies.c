@@ -112,6 +112,13 @@ static void join_known(struct anomaly_cells *c, const struct known_anomaly *know
 	c->host = NULL;
 }
 
+/* Who looks no more does not know that it is over for the one who began it. */
+static bool ends_nothing(const struct known_anomaly *known, const struct episode *e)
+{
+	return known->is_shared && !known->has_end && e->why_cleared &&
+	       strcmp(e->why_cleared, EPISODE_UNWATCHED) == 0;
+}
+
 /* It is told once: of what another has begun only that it got worse, and that it is over. */
 static int put_change(struct store *store, int64_t attempt_id, const struct episode *e,
 		      enum episode_change change, struct anomaly_cells *cells, struct err *err)
@@ -120,7 +127,7 @@ static int put_change(struct store *store, int64_t attempt_id, const struct epis
 	bool is_worse;
 	int r = anomaly_find_known(store, attempt_id, e, &known, err);
 
-	if (r < 0)
+	if (r < 0 || ends_nothing(&known, e))
 		return r;
 	is_worse = known.id == 0 || !known.is_shared || e->worst.severity > known.severity;
 	if (known.is_shared)

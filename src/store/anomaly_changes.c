@@ -52,6 +52,7 @@ static int read_known(struct query *q, const char *name, struct known_anomaly *r
 	text = query_read_text(q);
 	if (!text || severity_from_name(text, &ret->severity) < 0)
 		ret->severity = SEVERITY_LOW;
+	ret->has_end = !query_is_null(q);
 	ret->is_shared = strcmp(ret->name, name) != 0;
 	return 0;
 }

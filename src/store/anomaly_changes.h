@@ -29,6 +29,7 @@ struct known_anomaly {
 	char name[EPISODE_NAME_BYTES];
 	uint64_t began_wall_ns;
 	enum severity severity;
+	bool has_end;
 	bool is_shared; /* it was begun by another, under another name */
 };
 

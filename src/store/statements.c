@@ -226,7 +226,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	/* ?1: its name. ?2, ?3: those of the same fault are from here to there. ?4: the attempt, or 0.
 	 * ?5, ?6: from when to when it lasted. A process is killed once. */
 	[STATEMENT_FIND_KNOWN_ANOMALY] = {
-		"SELECT id, episode, began_wall_ns, severity FROM anomalies"
+		"SELECT id, episode, began_wall_ns, severity, ended_wall_ns FROM anomalies"
 		" WHERE episode >= ?2 AND episode < ?3 AND (episode = ?1"
 		" OR (attempt IS nullif(?4, 0) AND ((began_wall_ns <= ?6"
 		" AND (ended_wall_ns IS NULL OR ended_wall_ns > ?5))"

@@ -140,6 +140,18 @@ else
 fi
 sed -i '/evidence_trace_seconds/d' "$PROCTOR_HOME/proctor.yaml"
 
+# ---- of the host, by two runs at a time ----
+
+sed -i 's/  clear_seconds/  memory_pressure_percent: 100\n&/' "$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" run -q --job both-1 -- sleep 3 &
+pids=($!)
+"$PROCTOR" run -q --job both-2 -- sleep 3
+wait "${pids[@]}"
+run "$PROCTOR" anomalies --json
+json "what two runs see of the host is told once, and of no job" "$stdout" \
+	'[a["job_id"] for a in d if a["anomaly_type"] == "memory_pressure" and "host" in a["description"]] == [None]'
+sed -i '/memory_pressure_percent/d' "$PROCTOR_HOME/proctor.yaml"
+
 # ---- out of memory in a cgroup ----
 
 # Makes one below our own, in which there are 64 MB.
@@ -212,6 +224,8 @@ found "watched: a stopped process" watched-stopped stuck_process
 found "watched: a zombie" watched-zombie zombie
 json "its parent is blamed" "$stdout" 'all("has not waited for 1 of its children" in a["description"] for a in d)'
 found "watched: a process that outlives its job" watched-outlived orphan
+json "of its attempt and sheet, and not over before it began" "$stdout" \
+	'all(a["attempt"] == 1 and a["sheet_num"] == 1 and (a["ended"] or a["began"]) >= a["began"] for a in d if a["anomaly_type"] == "orphan")'
 run "$PROCTOR" anomalies --job watched-quiet --json
 json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 "$PROCTOR" stop

@@ -204,6 +204,12 @@ static void test_what_two_see_is_told_once(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 1);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 1);
 	assert_int_equal(raw_sql(f->db, "SELECT occurrences FROM patterns"), 1);
+	second.ended_wall_ns = START + 22 * SECOND; /* a short run ends, and the other goes on */
+	second.why_cleared = EPISODE_UNWATCHED;
+	put(store, a.id, &second, EPISODE_CLEARED);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE ended_wall_ns"), 0);
+	make_episode(&second, 42, START + 23 * SECOND);
+	put(store, a.id, &second, EPISODE_BEGAN);
 	second.worst.severity = SEVERITY_HIGH;
 	second.peak_wall_ns = START + 30 * SECOND;
 	second.peak_value = 500;
