@@ -347,19 +347,26 @@ static int compare_markers(const void *l, const void *r)
 	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
 }
 
-bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
+size_t telemetry_find_marker(const struct telemetry *t, int64_t ns)
 {
 	size_t low = 0, high = t->n_markers;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (t->markers[middle].timestamp_ns < from_ns)
+		if (t->markers[middle].timestamp_ns < ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < t->n_markers && t->markers[low].timestamp_ns <= to_ns;
+	return low;
+}
+
+bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
+{
+	size_t first = telemetry_find_marker(t, from_ns);
+
+	return first < t->n_markers && t->markers[first].timestamp_ns <= to_ns;
 }
 
 int telemetry_sort(struct telemetry *t)
