@@ -108,22 +108,29 @@ struct move series_move(const struct series *s, size_t i)
 
 /* ---- runs ---- */
 
+/* Between two samples, or as good as that. */
+static bool is_jump(const struct series *s, size_t i)
+{
+	return i % 2 == 1 || s->segments[i / 2].to - s->segments[i / 2].from <= 2;
+}
+
 /*
- * A spike on top of a rise that is under way: move `down` takes away what one before it brought,
- * and leaves a rise. Neither of the two counts any more.
+ * A spike on top of a rise that was under way: move `down` takes away what a jump before it
+ * brought. Neither of the two counts any more.
  */
 static bool pass_over(struct series *s, const struct run *run, size_t down)
 {
-	double lost = -series_move(s, down).gain;
+	double lost = -series_move(s, down).gain, before = 0;
 
-	for (size_t up = down; up-- > run->first + 1;) {
+	for (size_t up = run->first; up < down; up++) {
 		double gain = series_move(s, up).gain;
 
-		if (lost < s->min_rise || fabs(gain - lost) > SPIKE_SHARE * lost ||
-		    run->gain - gain < s->min_rise)
-			continue;
-		s->is_passing[up] = s->is_passing[down] = true;
-		return true;
+		if (before >= s->min_rise && is_jump(s, up) && gain >= s->min_rise &&
+		    fabs(gain - lost) <= SPIKE_SHARE * lost) {
+			s->is_passing[up] = s->is_passing[down] = true;
+			return true;
+		}
+		before += gain;
 	}
 	return false;
 }
