@@ -72,7 +72,7 @@ static void add_line(struct buf *out, const struct frame *f, const struct rank *
 {
 	double columns[COLUMNS];
 
-	resample(f, rank->stream, columns, COLUMNS);
+	resample(f, rank->total, columns, COLUMNS);
 	buf_add_str(out, "<polyline fill=\"none\" stroke=\"#36c\" stroke-width=\"1.3\" points=\"");
 	for (size_t i = 0; i < COLUMNS; i++) {
 		double x = LEFT + ((double)i + 0.5) / COLUMNS * (WIDTH - LEFT - RIGHT);
@@ -282,7 +282,7 @@ void ranks_add_spark(struct buf *out, const struct rank_analysis *a, const struc
 	double columns[RANKS_SPARK_COLUMNS];
 	struct frame f = frame_of(a);
 
-	resample(&f, rank->stream, columns, RANKS_SPARK_COLUMNS);
+	resample(&f, rank->total, columns, RANKS_SPARK_COLUMNS);
 	for (size_t i = 0; i < RANKS_SPARK_COLUMNS; i++) {
 		int level = isnan(columns[i]) ? 0 : (int)(columns[i] / f.peak * 7.999);
 

@@ -54,7 +54,7 @@ static void add_said(struct rank_clock *clock, const struct identity *id, int64_
 static uint64_t hear_rank(const struct rank_analysis *a, size_t i, int64_t assumed_ns,
 			  struct rank_clock *ret)
 {
-	const struct stream *s = a->ranks[i].stream;
+	const struct stream *s = a->ranks[i].total;
 	uint32_t last = UINT32_MAX;
 	uint64_t key = 0, seen = 0;
 

@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "crossrank/episodes.h"
 #include "crossrank/gather.h"
+#include "crossrank/interval.h"
 #include "crossrank/peak.h"
 
 /* ---- rises of all ranks ---- */
@@ -16,8 +17,8 @@ static int64_t earliest_ns(const struct rank_analysis *a)
 	int64_t earliest = INT64_MAX;
 
 	for (size_t i = 0; i < a->n_ranks; i++)
-		if (a->ranks[i].stream->samples[0].timestamp_ns < earliest)
-			earliest = a->ranks[i].stream->samples[0].timestamp_ns;
+		if (a->ranks[i].total->samples[0].timestamp_ns < earliest)
+			earliest = a->ranks[i].total->samples[0].timestamp_ns;
 	return earliest;
 }
 
@@ -57,7 +58,7 @@ static int compare_candidates(const void *l, const void *r)
 /* The session of the last sample before a moment, or of the first one. */
 static struct text session_at(const struct rank_analysis *a, const struct rank *rank, int64_t ns)
 {
-	const struct stream *s = rank->stream;
+	const struct stream *s = rank->total;
 	size_t low = 0, high = s->n;
 
 	while (low < high) {
@@ -128,9 +129,14 @@ static void note_clocks(struct judge_work *w)
 static int make(struct judge_work *w, const struct rank_analysis_options *options)
 {
 	struct judge_outcome best = { 0 };
+	int64_t interval_ns;
 	struct peak peak;
-	int r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
+	int r = interval_median(w->a, true, &interval_ns);
 
+	if (r < 0)
+		return r;
+	w->interval = (double)interval_ns / 1e9;
+	r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
 	if (r < 0)
 		return r;
 	note_clocks(w);
@@ -150,7 +156,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 		 struct first_cause **ret)
 {
 	struct first_cause *f = calloc(1, sizeof(*f));
-	struct judge_work w = { .a = a, .f = f, .interval = (double)a->median_interval_ns / 1e9 };
+	struct judge_work w = { .a = a, .f = f };
 	int r = 0;
 
 	if (!f)

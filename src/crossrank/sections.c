@@ -61,7 +61,7 @@ static int add_section(struct section_list *list, size_t rank, const struct stre
 static int cut(const struct rank_analysis *a, size_t rank, struct section_list *list)
 {
 	CLEANUP(map_release) struct map ends = MAP_INIT;
-	const struct stream *s = a->ranks[rank].stream;
+	const struct stream *s = a->ranks[rank].total;
 	size_t from = 0;
 	int r = note_ends(a, s, &ends);
 

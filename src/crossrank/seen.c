@@ -39,7 +39,7 @@ static double mean_interval(const struct judge_work *w, const struct stream *s)
 /* Whether the record of a rank, which is none of the members, shows what it did by then. */
 static bool covers(const struct judge_work *w, size_t rank, const struct candidate *first)
 {
-	const struct stream *s = w->a->ranks[rank].stream;
+	const struct stream *s = w->a->ranks[rank].total;
 	double interval = mean_interval(w, s), slack = apart(w, rank, first);
 	double from = first->rise->onset.low - slack;
 	double to = first->rise->onset.high + slack + SEEN_INTERVALS * interval;
@@ -61,8 +61,8 @@ static bool is_unseen(const struct judge_work *w, const struct judge_outcome *o,
 	const struct rise_list *list = &w->f->rises[i];
 	const struct candidate *first = &w->pool[o->best];
 
-	return w->a->ranks[i].stream->n < 2 ||
-	       judge_seconds(w, &w->a->ranks[i].stream->samples[0]) >
+	return w->a->ranks[i].total->n < 2 ||
+	       judge_seconds(w, &w->a->ranks[i].total->samples[0]) >
 		       first->rise->onset.high + apart(w, i, first) ||
 	       (!is_member(w, o, i) && !covers(w, i, first)) ||
 	       (list->n == 0 && list->range_mib > UNPLACED_SHARE * first->rise->gain_mib);

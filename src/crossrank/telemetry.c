@@ -247,6 +247,11 @@ static int add_marker(struct telemetry *t, const struct telemetry_event *ev)
 	return 0;
 }
 
+static int32_t device_of(const struct telemetry_event *ev)
+{
+	return ev->device_id <= INT32_MAX ? (int32_t)ev->device_id : INT32_MAX;
+}
+
 int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 {
 	struct sample s = { ev->timestamp_ns,
@@ -254,7 +259,8 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 			    ev->allocator_reserved_bytes,
 			    ev->allocator_allocated_bytes,
 			    ev->allocator_change_bytes,
-			    0 };
+			    0,
+			    device_of(ev) };
 	struct identity *id;
 	uint32_t number;
 	int r = find_identity(t, ev, &number);

@@ -22,6 +22,7 @@ struct sample {
 	int64_t timestamp_ns;
 	int64_t used_bytes, reserved_bytes, allocated_bytes, change_bytes;
 	uint32_t identity;
+	int32_t device; /* -1: none; those that no device has are the largest */
 };
 
 struct identity {
