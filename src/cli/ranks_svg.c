@@ -72,7 +72,7 @@ static void add_line(struct buf *out, const struct frame *f, const struct rank *
 {
 	double columns[COLUMNS];
 
-	resample(f, rank->stream, columns, COLUMNS);
+	resample(f, rank->total, columns, COLUMNS);
 	buf_add_str(out, "<polyline fill=\"none\" stroke=\"#36c\" stroke-width=\"1.3\" points=\"");
 	for (size_t i = 0; i < COLUMNS; i++) {
 		double x = LEFT + ((double)i + 0.5) / COLUMNS * (WIDTH - LEFT - RIGHT);
@@ -181,7 +181,7 @@ static int depth_of(const struct span *spans, size_t n)
 {
 	int deepest = 0;
 
-	for (size_t i = 0; i < n && i < MAX_SPANS; i++)
+	for (size_t i = 0; i < n; i++)
 		deepest = spans[i].opened->depth > deepest ? spans[i].opened->depth : deepest;
 	return deepest < MAX_DEPTH ? deepest : MAX_DEPTH;
 }
@@ -203,29 +203,75 @@ static void add_phases(struct buf *out, const struct frame *f, double top, const
 {
 	buf_printf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">phases of %lld</text>\n",
 		   LEFT - 8, top + PHASE_ROW - 5, (long long)rank->rank);
-	for (size_t i = 0; i < n && i < MAX_SPANS; i++)
+	for (size_t i = 0; i < n; i++)
 		add_span(out, f, &spans[i], top);
+}
+
+/* Which ranks are drawn where not all are: who rose before the rest. Returns how many. */
+static size_t choose_rows(const struct rank_analysis *a, const struct rank **rows)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; a->n_ranks > MAX_ROWS && i < a->finding->n_candidates; i++)
+		if (n < MAX_ROWS)
+			rows[n++] = a->finding->candidates[i].rank;
+	for (size_t i = 0; i < a->n_ranks && n < MAX_ROWS; i++)
+		if (a->n_ranks <= MAX_ROWS || !candidate_of(a->finding, &a->ranks[i]))
+			rows[n++] = &a->ranks[i];
+	return n;
+}
+
+/* The first span that is drawn: where not all are, the onset is in their middle. */
+static size_t first_span(const struct rank_analysis *a, const struct span *spans, size_t n)
+{
+	const struct first_cause *f = a->finding;
+	size_t at = 0;
+
+	if (n <= MAX_SPANS || f->n_candidates == 0)
+		return 0;
+	while (at < n &&
+	       spans[at].opened->timestamp_ns <= finding_ns(f, f->candidates[0].rise->onset.median))
+		at++;
+	at = at > MAX_SPANS / 2 ? at - MAX_SPANS / 2 : 0;
+	return at < n - MAX_SPANS ? at : n - MAX_SPANS;
+}
+
+static void tell_left_out(struct buf *out, size_t n_ranks, size_t n_spans)
+{
+	if (n_ranks > 0)
+		buf_printf(out,
+			   "<p>%zu more ranks are not drawn; those that rose come first.</p>\n",
+			   n_ranks);
+	if (n_spans > 0)
+		buf_printf(out, "<p>%zu more phases are not drawn.</p>\n", n_spans);
 }
 
 void ranks_add_svg(struct buf *out, const struct rank_analysis *a)
 {
+	const struct rank *rows[MAX_ROWS];
 	struct frame f = frame_of(a);
-	size_t n_rows = a->n_ranks < MAX_ROWS ? a->n_ranks : MAX_ROWS, n_spans = 0;
+	size_t n_rows = choose_rows(a, rows), n_spans = 0, n_left = 0;
 	const struct span *spans = NULL;
 	const struct rank *with_phases = phase_rank(a, &spans, &n_spans);
-	double height = (double)n_rows * ROW + 24 +
-			(with_phases ? depth_of(spans, n_spans) * PHASE_ROW + 10 : 0);
+	double height;
+
+	spans += first_span(a, spans, n_spans);
+	n_left = n_spans > MAX_SPANS ? n_spans - MAX_SPANS : 0;
+	n_spans -= n_left;
+	height = (double)n_rows * ROW + 24 +
+		 (with_phases ? depth_of(spans, n_spans) * PHASE_ROW + 10 : 0);
 
 	buf_printf(out,
 		   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" "
 		   "height=\"%.0f\" role=\"img\" aria-label=\"memory of each rank over time\">\n",
 		   WIDTH, height, WIDTH, height);
 	for (size_t i = 0; i < n_rows; i++)
-		add_row(out, &f, &a->ranks[i], (double)i * ROW);
+		add_row(out, &f, rows[i], (double)i * ROW);
 	if (with_phases)
 		add_phases(out, &f, (double)n_rows * ROW + 10, with_phases, spans, n_spans);
 	add_scale(out, &f, height - 6);
 	buf_add_str(out, "</svg>\n");
+	tell_left_out(out, a->n_ranks - n_rows, n_left);
 }
 
 /* ---- in text ---- */
@@ -236,7 +282,7 @@ void ranks_add_spark(struct buf *out, const struct rank_analysis *a, const struc
 	double columns[RANKS_SPARK_COLUMNS];
 	struct frame f = frame_of(a);
 
-	resample(&f, rank->stream, columns, RANKS_SPARK_COLUMNS);
+	resample(&f, rank->total, columns, RANKS_SPARK_COLUMNS);
 	for (size_t i = 0; i < RANKS_SPARK_COLUMNS; i++) {
 		int level = isnan(columns[i]) ? 0 : (int)(columns[i] / f.peak * 7.999);
 

@@ -1,5 +1,6 @@
 #include "cli/ranks.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -53,6 +54,7 @@ struct listing {
 	struct output *out;
 	struct json json;
 	bool is_json;
+	uint64_t n_unreadable; /* files */
 };
 
 static int list_fault(void *ctx, const struct fault *fault)
@@ -74,13 +76,33 @@ static int list_fault(void *ctx, const struct fault *fault)
 	return output_pass(l->out);
 }
 
+/* A file that cannot be read is a fault like others, without a line; the rest is still checked. */
+static int list_unreadable(struct listing *l, const char *file, struct err *err)
+{
+	log_error("%s", err->text);
+	*err = (struct err)ERR_INIT;
+	l->n_unreadable++;
+	if (!l->is_json)
+		return 0;
+	json_begin_object(&l->json);
+	json_key_string(&l->json, "file", file);
+	json_key_null(&l->json, "line");
+	json_key_string(&l->json, "reason", "unreadable");
+	json_end_object(&l->json);
+	return output_pass(l->out);
+}
+
 /* The faults come while reading, so the counts come last. */
-static int read_all(const struct options *o, struct intake *intake, struct err *err)
+static int read_all(const struct options *o, struct intake *intake, struct listing *l,
+		    struct err *err)
 {
 	int r = 0;
 
-	for (int i = 0; r == 0 && i < o->n_files; i++)
+	for (int i = 0; r == 0 && i < o->n_files; i++) {
 		r = intake_read(intake, o->files[i], err);
+		if (r < 0 && err->code != 0 && r != -ENOMEM)
+			r = list_unreadable(l, o->files[i], err);
+	}
 	return r;
 }
 
@@ -88,11 +110,11 @@ static void write_counts(struct listing *l, const struct intake *intake)
 {
 	uint64_t n_invalid = intake->n_invalid + intake->n_cut;
 
-	if (!l->is_json) {
+	if (!l->is_json && intake->n_files > 0)
 		buf_printf(&l->out->buf, "%llu valid, %llu invalid\n",
 			   (unsigned long long)intake->n_valid, (unsigned long long)n_invalid);
+	if (!l->is_json)
 		return;
-	}
 	json_end_array(&l->json);
 	json_key_u64(&l->json, "valid", intake->n_valid);
 	json_key_u64(&l->json, "invalid", n_invalid);
@@ -114,10 +136,10 @@ static int validate(const struct options *o, struct output *out, struct err *err
 		json_begin_array(&l.json);
 	}
 	if (r == 0)
-		r = read_all(o, &intake, err);
+		r = read_all(o, &intake, &l, err);
 	if (r == 0)
 		write_counts(&l, &intake);
-	*ret_is_fine = intake.n_invalid + intake.n_cut == 0;
+	*ret_is_fine = intake.n_invalid + intake.n_cut + l.n_unreadable == 0;
 	intake_release(&intake);
 	return r;
 }
@@ -135,7 +157,7 @@ int ranks_validate(int argc, char **argv)
 	if (r == 0)
 		r = validate(&o, &out, &err, &is_fine);
 	if (r < 0 && err.code != 0)
-		return cli_fail(CLI_USAGE, &err); /* a file that cannot be read */
+		return cli_fail(CLI_USAGE, &err);
 	status = output_end(&out, r, &err);
 	return status == CLI_DONE && !is_fine ? CLI_USAGE : status;
 }

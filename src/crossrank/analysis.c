@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "crossrank/devices.h"
 #include "crossrank/facts.h"
 #include "crossrank/finding.h"
 #include "crossrank/interval.h"
@@ -61,7 +62,9 @@ static int put_together(struct rank_analysis *a)
 							 .n_ranks = a->n_missing,
 							 .n_ranks_all = a->n_missing_all });
 	if (r == 0)
-		r = interval_median(a, &a->median_interval_ns);
+		r = devices_add_up(a);
+	if (r == 0)
+		r = interval_median(a, false, &a->median_interval_ns);
 	return r < 0 ? r : align(a);
 }
 

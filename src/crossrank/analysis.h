@@ -48,8 +48,9 @@ struct note {
 struct rank {
 	int64_t rank;
 	const struct stream *stream;
-	int64_t offset_ns;     /* of its first sample from the anchor's */
-	uint64_t first_sample; /* its number among all events */
+	const struct stream *total; /* of all its devices; compat knows nothing of it */
+	int64_t offset_ns;	    /* of its first sample from the anchor's */
+	uint64_t first_sample;	    /* its number among all events */
 };
 
 /* compat: where a rank first rose by more than the threshold. */

@@ -11,6 +11,7 @@
 
 extern "C" {
 #include "crossrank/jtree.h"
+#include "crossrank/record.h"
 }
 
 namespace ondemand = simdjson::ondemand;
@@ -24,8 +25,7 @@ struct seen_text {
 };
 
 /* Which of these a record's metadata may not have: analysis reads them. */
-constexpr std::string_view special_keys[] = { "clock_", "boot_id", "phase_scope", "collective",
-					      "\\u" };
+constexpr std::string_view special_keys[] = { "phase_scope", "collective", "\\u" };
 
 std::string_view trim(std::string_view s)
 {
@@ -43,20 +43,14 @@ bool is_surely_not_blank(std::string_view s)
 			return true;
 	return false;
 }
-
-bool is_plain_object(std::string_view raw)
-{
-	for (char c : raw.substr(1, raw.size() - 2))
-		if (c != ' ' && c != '\t')
-			return false;
-	return true;
-}
 } /* namespace */
 
 struct bulk {
 	ondemand::parser parser;
 	seen_text texts[EVENT_FIELDS];
 	std::string metadata;			    /* checked */
+	struct event_clock clock;		    /* as that says */
+	struct arena scratch;			    /* of the clock's text */
 	unsigned char order[EVENT_FIELDS + 1] = {}; /* the field at each place of the last record */
 };
 
@@ -83,7 +77,23 @@ bool read_text(seen_text &seen, ondemand::value &value, std::string_view raw, bo
 	return true;
 }
 
-bool read_metadata(struct bulk *bulk, ondemand::value &value, std::string_view token)
+/* Reads what it says of the clock, and so checks it. */
+bool keep_metadata(struct bulk *bulk, std::string_view raw)
+{
+	struct telemetry_event said;
+
+	bulk->metadata.clear();
+	arena_reset(&bulk->scratch);
+	event_init(&said);
+	if (event_set_metadata(&said, raw.data(), raw.size(), &bulk->scratch) < 0)
+		return false;
+	bulk->clock = said.clock;
+	bulk->metadata.assign(raw);
+	return true;
+}
+
+bool read_metadata(struct bulk *bulk, ondemand::value &value, std::string_view token,
+		   struct telemetry_event *ev)
 {
 	ondemand::object object;
 	std::string_view raw;
@@ -91,21 +101,14 @@ bool read_metadata(struct bulk *bulk, ondemand::value &value, std::string_view t
 	if (token.front() != '{' || value.get_object().get(object) || object.raw_json().get(raw))
 		return false;
 	raw = trim(raw);
-	if (raw == bulk->metadata)
-		return true;
-	if (!is_plain_object(raw)) {
+	if (raw != bulk->metadata) {
 		for (auto key : special_keys)
 			if (raw.find(key) != raw.npos)
 				return false;
-		bulk->metadata.clear();
-		bulk->metadata.assign(raw);
-		if (!jtree_is_valid(bulk->metadata.c_str(), bulk->metadata.size())) {
-			bulk->metadata.clear();
+		if (!keep_metadata(bulk, raw))
 			return false;
-		}
-		return true;
 	}
-	bulk->metadata.assign(raw);
+	ev->clock = bulk->clock;
 	return true;
 }
 
@@ -126,7 +129,7 @@ bool read_field(struct bulk *bulk, int i, ondemand::value &value, struct telemet
 			return true;
 		return !value.get_int64().get(*event_int(ev, f)) && *event_int(ev, f) >= 0;
 	case FIELD_METADATA:
-		return read_metadata(bulk, value, raw);
+		return read_metadata(bulk, value, raw, ev);
 	default:
 		if (is_null)
 			return f->kind != FIELD_TEXT;
@@ -216,11 +219,13 @@ bool read_fields(struct bulk *bulk, ondemand::object &object, struct telemetry_e
 
 struct bulk *bulk_new(void)
 {
-	return new (std::nothrow) struct bulk;
+	return new (std::nothrow) struct bulk();
 }
 
 struct bulk *bulk_free(struct bulk *bulk)
 {
+	if (bulk)
+		arena_release(&bulk->scratch);
 	delete bulk;
 	return nullptr;
 }

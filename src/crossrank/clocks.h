@@ -1,8 +1,9 @@
 /*
  * clocks - which ranks share a clock, and how far the others may be off.
  *
- * Ranks of one boot share one, and of one host where no boot is named. What a host
- * says about its clock stands in the metadata of its records.
+ * Ranks of one boot share one, and of one host where no boot is named. A host without a name
+ * ("unknown", "localhost") may be any: its ranks share nothing. What a host says about its clock
+ * stands in the metadata of its records, and counts as the worst that it says.
  */
 #ifndef PROCTOR_CROSSRANK_CLOCKS_H
 #define PROCTOR_CROSSRANK_CLOCKS_H
@@ -17,6 +18,7 @@ struct rank_clock {
 	double error;	 /* seconds */
 	bool is_free;	 /* synchronised with nothing */
 	bool is_assumed; /* nothing was said */
+	bool is_unnamed; /* not even whose it is: free, too */
 };
 
 /* One for each of a->ranks, freed by the caller. -ENOMEM. */

@@ -29,15 +29,19 @@ struct csv_column {
 /* The length of the row at begin, without its line end; quotes may hold line ends. */
 static int find_row(struct records *r, size_t *ret_n, bool *ret_has_end)
 {
-	size_t n = 0;
+	size_t n = 0, n_lines = 0;
 	bool is_quoted = false;
 
 	for (;;) {
 		const char *s = r->data + r->begin;
 		int more;
 
-		for (; n < r->end - r->begin && (is_quoted || s[n] != '\n'); n++)
+		for (; n < r->end - r->begin && (is_quoted || s[n] != '\n'); n++) {
 			is_quoted ^= s[n] == '"';
+			n_lines += s[n] == '\n';
+			if (n_lines >= RECORDS_MAX_LINES)
+				return -EFBIG;
+		}
 		*ret_n = n;
 		*ret_has_end = n < r->end - r->begin;
 		if (*ret_has_end)
@@ -214,6 +218,31 @@ static bool convert_row(struct records *r, const char *at, const char *end)
 	return is_fine && at == end && i == r->n_columns && buf_error(&cell) == 0;
 }
 
+/* A quote too much makes one row of all that follow: it is told, and the next line is next. */
+static int tell_broken(struct records *r, enum reason reason, struct record_text *ret)
+{
+	bool has_more;
+	int more;
+
+	*ret = (struct record_text){ .line = r->line, .reason = reason };
+	more = records_skip_line(r);
+	has_more = r->begin < r->end || !r->at_end;
+	ret->is_last = more == 0 || !has_more;
+	return more < 0 ? more : 1;
+}
+
+/* The row of n bytes; its reason where something is wrong with it. */
+static void take_row(struct records *r, size_t n, struct record_text *ret)
+{
+	const char *row = r->data + r->begin, *end = row_end(row, n);
+
+	/* The writer makes text of any bytes: what is wrong with these is told here. */
+	if (!bulk_is_utf8(row, (size_t)(end - row)))
+		ret->reason = REASON_BAD_UTF8;
+	else if (!convert_row(r, row, end))
+		ret->reason = REASON_BAD_CSV;
+}
+
 int csv_next(struct records *r, struct record_text *ret)
 {
 	bool has_end;
@@ -221,16 +250,13 @@ int csv_next(struct records *r, struct record_text *ret)
 	int more;
 
 	while ((more = find_row(r, &n, &has_end)) > 0) {
-		const char *row = r->data + r->begin, *end = row_end(row, n);
+		const char *row = r->data + r->begin;
 
 		*ret = (struct record_text){ .line = r->line, .is_last = !has_end };
-		if (end > row && !text_is_blank(row, (size_t)(end - row))) {
-			/* The writer makes text of any bytes: what is wrong with these is told
-			 * here. */
-			if (!bulk_is_utf8(row, (size_t)(end - row)))
-				ret->reason = REASON_BAD_UTF8;
-			else if (!convert_row(r, row, end))
-				ret->reason = REASON_BAD_CSV;
+		if (row_end(row, n) > row && !text_is_blank(row, (size_t)(row_end(row, n) - row))) {
+			take_row(r, n, ret);
+			if (ret->reason == REASON_BAD_CSV && memchr(row, '\n', n))
+				return tell_broken(r, REASON_BAD_CSV, ret);
 			records_skip(r, n + has_end);
 			if (buf_reserve(&r->row, BULK_PADDING) < 0 || buf_error(&r->row) < 0)
 				return -ENOMEM;
@@ -240,10 +266,5 @@ int csv_next(struct records *r, struct record_text *ret)
 		}
 		records_skip(r, n + has_end);
 	}
-	if (more != -EFBIG)
-		return more;
-	*ret = (struct record_text){ .line = r->line, .reason = REASON_TOO_LONG };
-	r->begin = r->end;
-	r->at_end = true;
-	return 1;
+	return more == -EFBIG ? tell_broken(r, REASON_TOO_LONG, ret) : more;
 }

@@ -1,7 +1,9 @@
 /*
  * The elements of a JSON array, one at a time: of the array that the document is, or
  * of "events" in the object that it is. What stands around that array is kept and checked
- * when all is read, so that a file with a fault at its end is not called valid.
+ * when all is read, so that a file with a fault at its end is not called valid. A quote or brace
+ * too few makes one element of all that follow: such a one is told, and reading goes on with the
+ * next line that begins like an element.
  */
 #include "crossrank/records.h"
 
@@ -126,7 +128,7 @@ bool elements_begin(struct records *r)
 
 /* Where the element at begin ends: at a comma or bracket that is not its own. */
 struct extent {
-	size_t n;
+	size_t n, n_lines;
 	int depth;
 	bool is_in_text;
 };
@@ -136,9 +138,10 @@ static bool find_end(const struct records *r, struct extent *e)
 	const char *s = r->data + r->begin;
 	size_t n = r->end - r->begin;
 
-	for (; e->n < n; e->n++) {
+	for (; e->n < n && e->n_lines < RECORDS_MAX_LINES; e->n++) {
 		char c = s[e->n];
 
+		e->n_lines += c == '\n';
 		if (e->is_in_text) {
 			if (c == '\\')
 				e->n++;
@@ -183,6 +186,8 @@ static int check_rest(struct records *r, struct record_text *ret)
 
 	ret->line = r->line;
 	r->is_done = true;
+	if (r->around.len == 1)
+		buf_add_char(&r->around, ']'); /* which is_stray_bracket() took */
 	while (more > 0) {
 		if (r->around.len + (r->end - r->begin) > RECORDS_MAX_BYTES)
 			more = -EFBIG;
@@ -210,28 +215,84 @@ static int bad_end(struct records *r, struct record_text *ret)
 	return 1;
 }
 
+/* To the next line that begins like an element, or like the end of the array. 1; 0: none does. */
+static int find_next_start(struct records *r)
+{
+	int more;
+
+	while ((more = records_skip_line(r)) > 0) {
+		char c = '\0';
+
+		while (more > 0 && c == '\0') {
+			while (r->begin < r->end && is_space(r->data[r->begin]) &&
+			       r->data[r->begin] != '\n')
+				r->begin++;
+			if (r->begin < r->end)
+				c = r->data[r->begin];
+			else
+				more = records_fill(r);
+		}
+		if (more < 0 || c == '{' || c == ']')
+			return more;
+	}
+	return more;
+}
+
+/* Tells the element at begin, which is of n bytes, as a fault, and looks for the next. */
+static int tell_broken(struct records *r, enum reason reason, size_t n, struct record_text *ret)
+{
+	bool is_cut = reason == REASON_BAD_JSON && r->at_end && r->begin + n == r->end &&
+		      jtree_is_cut(r->data + r->begin, n);
+	int more;
+
+	*ret = (struct record_text){ .line = r->line, .reason = reason };
+	more = find_next_start(r);
+	if (more < 0)
+		return more;
+	ret->is_last = more == 0 && is_cut;
+	r->is_done = more == 0;
+	r->wants_comma = false;
+	return 1;
+}
+
+static bool is_whole(const char *s, size_t n)
+{
+	return !memchr(s, '\n', n) || jtree_is_valid(s, n);
+}
+
 static int take_element(struct records *r, struct record_text *ret)
 {
 	struct extent e = { 0 };
 	int more = 1;
 
-	while (more > 0 && !find_end(r, &e)) {
+	while (more > 0 && e.n_lines < RECORDS_MAX_LINES && !find_end(r, &e)) {
 		/* An escape may have led past what was there. */
 		e.n = e.n < r->end - r->begin ? e.n : r->end - r->begin;
-		more = records_fill(r);
+		if (e.n_lines < RECORDS_MAX_LINES)
+			more = records_fill(r);
 	}
-	if (more == -EFBIG) {
-		*ret = (struct record_text){ .line = r->line, .reason = REASON_TOO_LONG };
-		r->is_done = true;
-		return 1;
-	}
-	if (more < 0)
+	if (more < 0 && more != -EFBIG)
 		return more;
 	*ret = (struct record_text){ r->data + r->begin, e.n, r->line, REASON_NONE, more == 0 };
-	r->wants_comma = true;
+	if (more < 0)
+		return tell_broken(r, REASON_TOO_LONG, e.n, ret);
 	/* Cut in its middle it is one fault; cut behind it, the missing bracket is. */
-	r->is_done = more == 0 && !jtree_is_valid(ret->text, ret->n);
+	if (more == 0 ? !jtree_is_valid(ret->text, ret->n) : !is_whole(ret->text, ret->n))
+		return tell_broken(r, REASON_BAD_JSON, e.n, ret);
+	r->wants_comma = true;
+	records_skip(r, ret->n);
 	return 1;
+}
+
+/* A bracket that something follows is none of the array's. */
+static bool is_stray_bracket(struct records *r)
+{
+	char c = '\0';
+
+	if (r->around.len != 1)
+		return false;
+	records_skip(r, 1);
+	return peek(r, &c) > 0 && c == ',';
 }
 
 /* The document is one record: all of it, to the end. */
@@ -260,6 +321,8 @@ int elements_next(struct records *r, struct record_text *ret)
 	if (r->is_single)
 		return take_all(r, ret);
 	more = peek(r, &c);
+	if (more > 0 && c == ']' && is_stray_bracket(r))
+		return tell_broken(r, REASON_BAD_JSON, 0, ret);
 	if (more > 0 && c == ']')
 		return check_rest(r, ret);
 	if (more > 0 && r->wants_comma) {
@@ -268,8 +331,5 @@ int elements_next(struct records *r, struct record_text *ret)
 	}
 	if (more <= 0)
 		return more < 0 ? more : bad_end(r, ret);
-	more = take_element(r, ret);
-	if (more > 0)
-		records_skip(r, ret->n);
-	return more;
+	return take_element(r, ret);
 }

@@ -6,36 +6,9 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "crossrank/gather.h"
 
-#define GAP_INTERVALS 3.0     /* so long after the others ended begins another episode */
 #define MIN_EPISODE_SHARE 0.2 /* of the largest that is no workload: smaller ones do not count */
-
-/* Rises that belong together: each rank once, and no long rest between them. */
-static size_t episode_end(const struct judge_work *w, size_t from)
-{
-	double end = w->all[from].rise->end;
-	size_t to = from;
-
-	for (; to < w->n_all; to++) {
-		size_t *last = &w->last_seen[w->all[to].rank - w->a->ranks];
-
-		if (to > from && w->all[to].rise->onset.median > end + GAP_INTERVALS * w->interval)
-			return to;
-		if (*last > from)
-			return to;
-		*last = to + 1;
-		end = fmax(end, w->all[to].rise->end);
-	}
-	return to;
-}
-
-/* While others still rise, a second rise of a rank is part of what happens, and no beginning. */
-static double last_end(const struct judge_work *w, size_t from, size_t to, double end)
-{
-	for (size_t i = from; i < to; i++)
-		end = fmax(end, w->all[i].rise->end);
-	return end;
-}
 
 /* ---- which one counts ---- */
 
@@ -51,7 +24,8 @@ static double gain_of(const struct judge_work *w, const struct judge_outcome *o)
 	double gain = 0;
 
 	for (size_t i = o->from; i < o->to; i++)
-		gain += w->all[i].rise->gain_mib;
+		gain += fmax(w->pool[i].rise->gain_mib,
+			     w->pool[i].main ? w->pool[i].main->gain_mib : 0);
 	return gain;
 }
 
@@ -59,7 +33,7 @@ static double gain_of(const struct judge_work *w, const struct judge_outcome *o)
 static bool leads_to_peak(const struct judge_work *w, const struct judge_outcome *o)
 {
 	for (size_t i = o->from; i < o->to; i++)
-		if (w->all[i].rise->onset.median <= w->peak && w->all[i].rise->gone > w->peak)
+		if (w->pool[i].rise->onset.median <= w->peak && w->pool[i].rise->gone > w->peak)
 			return true;
 	return false;
 }
@@ -78,7 +52,7 @@ static double largest_gain(const struct episodes *e, bool on_the_way)
 static void explain(struct episodes *e, const struct judge_outcome *o)
 {
 	for (size_t i = o->from; i < o->to; i++)
-		e->is_explained[e->w->all[i].rank - e->w->a->ranks] = true;
+		e->is_explained[e->w->pool[i].rank - e->w->a->ranks] = true;
 }
 
 static size_t count_explained(const struct episodes *e, const struct judge_outcome *o)
@@ -86,7 +60,7 @@ static size_t count_explained(const struct episodes *e, const struct judge_outco
 	size_t n = 0;
 
 	for (size_t i = o->from; i < o->to; i++)
-		n += e->is_explained[e->w->all[i].rank - e->w->a->ranks];
+		n += e->is_explained[e->w->pool[i].rank - e->w->a->ranks];
 	return n;
 }
 
@@ -124,19 +98,28 @@ static const struct judge_outcome *choose_any(struct episodes *e)
 
 /* ---- all of them ---- */
 
+/* While others still rise, a second rise of a rank is part of what happens, and no beginning. */
+static double last_end(const struct judge_work *w, size_t first, size_t behind, double end)
+{
+	for (size_t i = first; i < behind; i++)
+		end = fmax(end, w->all[i].rise->end);
+	return end;
+}
+
 static int judge_all(struct judge_work *w, struct episodes *e)
 {
 	double busy_until = -INFINITY;
 
-	for (size_t from = 0, to; from < w->n_all; from = to) {
-		bool is_later = w->all[from].rise->onset.median > busy_until;
+	for (size_t first = 0, behind; first < w->n_all; first = behind) {
+		bool is_later = w->all[first].rise->onset.median > busy_until;
+		size_t from = w->n_pool;
 		int r;
 
-		to = episode_end(w, from);
-		busy_until = last_end(w, from, to, busy_until);
+		behind = gather_episode(w, first, busy_until);
+		busy_until = last_end(w, first, behind, busy_until);
 		if (!is_later)
 			continue;
-		r = judge_episode(w, from, to, &e->items[e->n]);
+		r = judge_episode(w, from, w->n_pool, &e->items[e->n]);
 		if (r < 0)
 			return r;
 		w->f->n_shared += e->items[e->n++].verdict == VERDICT_NONE;

@@ -1,7 +1,7 @@
 /*
  * episodes - which rises belong together, and which of several such episodes is the answer.
  *
- * An episode is the rises that belong together: each rank once, and no long rest between them.
+ * Episodes are what gather.h makes of the rises.
  * The question is who took the job to where it ended up, so what counts is the last
  * episode on the way to the job's peak. One that is the workload's is passed over, and explains its
  * ranks: an earlier one counts only if it has a rank that is not explained. An answer is
@@ -16,7 +16,7 @@
 
 /*
  * The outcome of the episode that counts; of the workload's last one where none does. Fills the
- * probabilities of w->all and the counts of episodes. -ENOMEM.
+ * probabilities of w->pool and the counts of episodes. -ENOMEM.
  */
 int episodes_judge(struct judge_work *w, struct judge_outcome *ret);
 

@@ -10,7 +10,7 @@
 
 static void walk_samples(const struct rank *rank, int64_t interval_ns, struct rank_facts *ret)
 {
-	const struct stream *s = rank->stream;
+	const struct stream *s = rank->total;
 
 	ret->first_ns = s->samples[0].timestamp_ns;
 	ret->last_ns = s->samples[s->n - 1].timestamp_ns;

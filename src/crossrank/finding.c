@@ -6,9 +6,9 @@
 
 #include "base/macros.h"
 #include "crossrank/episodes.h"
+#include "crossrank/gather.h"
+#include "crossrank/interval.h"
 #include "crossrank/peak.h"
-
-#define MIN_GAIN_SHARE 0.2 /* of the largest rise: smaller ones are not compared */
 
 /* ---- rises of all ranks ---- */
 
@@ -17,73 +17,31 @@ static int64_t earliest_ns(const struct rank_analysis *a)
 	int64_t earliest = INT64_MAX;
 
 	for (size_t i = 0; i < a->n_ranks; i++)
-		if (a->ranks[i].stream->samples[0].timestamp_ns < earliest)
-			earliest = a->ranks[i].stream->samples[0].timestamp_ns;
+		if (a->ranks[i].total->samples[0].timestamp_ns < earliest)
+			earliest = a->ranks[i].total->samples[0].timestamp_ns;
 	return earliest;
 }
 
 static int find_rises(struct judge_work *w)
 {
+	CLEANUP(sections_release) struct section_list sections = { 0 };
 	struct rank_analysis *a = w->a;
-	int r = 0;
+	int r;
 
 	w->f->rises = calloc(a->n_ranks + 1, sizeof(*w->f->rises));
 	w->f->origin_ns = earliest_ns(a);
 	if (!w->f->rises)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < a->n_ranks; i++)
-		r = rises_find(a->ranks[i].stream, w->f->origin_ns, &w->f->rises[i]);
-	return r;
-}
+	r = sections_find(a, &sections);
+	for (size_t from = 0, to; r == 0 && from < sections.n; from = to) {
+		size_t rank = sections.items[from].rank;
 
-/* The teeth of a saw are how that rank works; only what stays up says something. */
-static bool counts(const struct rise_list *list, const struct rise *rise, double min_gain)
-{
-	return rise->gain_mib >= min_gain && !(list->is_sawtooth && !isinf(rise->gone));
-}
-
-static double largest_gain(const struct judge_work *w)
-{
-	double largest = 0;
-
-	for (size_t i = 0; i < w->a->n_ranks; i++)
-		for (size_t k = 0; k < w->f->rises[i].n; k++)
-			if (counts(&w->f->rises[i], &w->f->rises[i].items[k], 0))
-				largest = fmax(largest, w->f->rises[i].items[k].gain_mib);
-	return largest;
-}
-
-static int compare_onsets(const void *l, const void *r)
-{
-	const struct candidate *a = l, *b = r;
-	double x = a->rise->onset.median, y = b->rise->onset.median;
-
-	if (x != y)
-		return x < y ? -1 : 1;
-	return (a->rank->rank > b->rank->rank) - (a->rank->rank < b->rank->rank);
-}
-
-static int collect(struct judge_work *w)
-{
-	double min_gain = MIN_GAIN_SHARE * largest_gain(w);
-
-	w->all = calloc(w->a->n_ranks * RISES_MAX + 1, sizeof(*w->all));
-	w->last_seen = calloc(w->a->n_ranks + 1, sizeof(*w->last_seen));
-	if (!w->all || !w->last_seen)
-		return -ENOMEM;
-	for (size_t i = 0; i < w->a->n_ranks; i++) {
-		const struct rise_list *list = &w->f->rises[i];
-
-		for (size_t k = 0; k < list->n; k++)
-			if (counts(list, &list->items[k], min_gain))
-				w->all[w->n_all++] = (struct candidate){
-					.rank = &w->a->ranks[i],
-					.rise = &list->items[k],
-					.clock = w->clocks[i].number,
-				};
+		for (to = from; to < sections.n && sections.items[to].rank == rank;)
+			to++;
+		r = rises_find(sections.items + from, to - from, w->f->origin_ns,
+			       &w->f->rises[rank]);
 	}
-	qsort(w->all, w->n_all, sizeof(*w->all), compare_onsets);
-	return 0;
+	return r;
 }
 
 /* ---- the answer ---- */
@@ -94,13 +52,13 @@ static int compare_candidates(const void *l, const void *r)
 
 	if (a->probability != b->probability && !isnan(a->probability))
 		return a->probability > b->probability ? -1 : 1;
-	return compare_onsets(l, r);
+	return gather_compare(l, r);
 }
 
 /* The session of the last sample before a moment, or of the first one. */
 static struct text session_at(const struct rank_analysis *a, const struct rank *rank, int64_t ns)
 {
-	const struct stream *s = rank->stream;
+	const struct stream *s = rank->total;
 	size_t low = 0, high = s->n;
 
 	while (low < high) {
@@ -146,6 +104,7 @@ static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
 	f->verdict = o->verdict;
 	f->why = o->why;
 	f->unseen = o->unseen;
+	f->is_unnamed_host = o->why == WHY_CLOCKS && w->clocks[o->unseen - w->a->ranks].is_unnamed;
 	f->lead = NAN;
 	f->n_candidates = o->to - o->from;
 	if (f->n_candidates == 0)
@@ -154,7 +113,7 @@ static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
 	if (!f->candidates)
 		return -ENOMEM;
 	for (size_t i = 0; i < f->n_candidates; i++)
-		f->candidates[i] = w->all[o->from + i];
+		f->candidates[i] = w->pool[o->from + i];
 	qsort(f->candidates, f->n_candidates, sizeof(*f->candidates), compare_candidates);
 	return name_rank(w);
 }
@@ -170,9 +129,14 @@ static void note_clocks(struct judge_work *w)
 static int make(struct judge_work *w, const struct rank_analysis_options *options)
 {
 	struct judge_outcome best = { 0 };
+	int64_t interval_ns;
 	struct peak peak;
-	int r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
+	int r = interval_median(w->a, true, &interval_ns);
 
+	if (r < 0)
+		return r;
+	w->interval = (double)interval_ns / 1e9;
+	r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
 	if (r < 0)
 		return r;
 	note_clocks(w);
@@ -181,7 +145,7 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 		return r;
 	r = find_rises(w);
 	if (r == 0)
-		r = collect(w);
+		r = gather_collect(w);
 	w->peak = (double)(peak.ns - w->f->origin_ns) / 1e9 + w->interval;
 	if (r == 0)
 		r = episodes_judge(w, &best);
@@ -192,7 +156,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 		 struct first_cause **ret)
 {
 	struct first_cause *f = calloc(1, sizeof(*f));
-	struct judge_work w = { .a = a, .f = f, .interval = (double)a->median_interval_ns / 1e9 };
+	struct judge_work w = { .a = a, .f = f };
 	int r = 0;
 
 	if (!f)
@@ -203,8 +167,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 	if (a->n_ranks > 0)
 		r = make(&w, options);
 	free(w.clocks);
-	free(w.all);
-	free(w.last_seen);
+	gather_release(&w);
 	if (r < 0)
 		f = finding_free(f);
 	*ret = f;

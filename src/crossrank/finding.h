@@ -22,7 +22,9 @@ enum why {
 	WHY_ALONE,	/* named: nobody else rose then */
 	WHY_TOO_CLOSE,	/* cannot tell: onsets overlap */
 	WHY_CLOCKS,	/* cannot tell: a clock that follows nothing */
-	WHY_UNSEEN,	/* cannot tell: a rank rose already, or was not recorded yet */
+	WHY_UNSEEN,	/* cannot tell: a rank rose already, or was not recorded then */
+	WHY_MISSING,	/* cannot tell: some ranks have no record at all */
+	WHY_SMALL,	/* cannot tell: the first rise is none like those that follow */
 	WHY_ONE_RANK,	/* cannot tell: nobody to compare with */
 	WHY_NO_RISE,	/* none */
 	WHY_SHARED,	/* none: all together */
@@ -33,7 +35,11 @@ enum why {
 struct candidate {
 	const struct rank *rank;
 	const struct rise *rise;
+	const struct rise
+		*main;	    /* its first large one of the episode, often the same; NULL: none */
 	double probability; /* of having been first */
+	double earliest;    /* when it can have begun, in seconds after the origin */
+	bool is_shared;	    /* most ranks have such a one then */
 	size_t clock;
 };
 
@@ -47,6 +53,7 @@ struct first_cause {
 	double lead;		 /* seconds before the next; NaN: nobody followed */
 	struct phase_place phase;
 	const struct rank *unseen; /* WHY_UNSEEN, WHY_CLOCKS: because of this one */
+	bool is_unnamed_host;	   /* WHY_CLOCKS: nobody knows which clock that one has */
 	size_t n_episodes, n_shared;
 	/* Clocks. */
 	size_t n_clocks;

@@ -54,7 +54,10 @@ static void write_named(struct json *j, const struct first_cause *f)
 		return;
 	}
 	json_key_null(j, "rank");
-	json_key_f64(j, "probability", f->n_candidates ? f->candidates[0].probability : NAN);
+	json_key_f64(j, "probability",
+		     f->verdict == VERDICT_CANNOT_TELL && f->n_candidates
+			     ? f->candidates[0].probability
+			     : NAN);
 	json_key_null(j, "onset_ns");
 	json_key_null(j, "onset_interval_ns");
 	json_key_null(j, "lead_ns");

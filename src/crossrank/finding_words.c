@@ -4,6 +4,8 @@
 
 #include "base/macros.h"
 
+#define MAX_NAMED 16 /* missing ranks in a sentence */
+
 static const char *const verdicts[] = {
 	[VERDICT_NAMED] = "named",
 	[VERDICT_CANNOT_TELL] = "cannot_tell",
@@ -16,6 +18,8 @@ static const char *const whys[] = {
 	[WHY_TOO_CLOSE] = "onsets_overlap",
 	[WHY_CLOCKS] = "clock_not_synchronised",
 	[WHY_UNSEEN] = "beginning_not_recorded",
+	[WHY_MISSING] = "ranks_not_recorded",
+	[WHY_SMALL] = "first_rise_is_smaller",
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_NO_RISE] = "no_rise",
 	[WHY_SHARED] = "shared_by_all",
@@ -55,13 +59,6 @@ static void add_probability(struct buf *out, double p)
 		buf_printf(out, "probability %.3f", p);
 }
 
-static void add_missing(struct buf *out, const struct rank_analysis *a)
-{
-	if (a->n_missing_all > 0)
-		buf_printf(out, " Of %llu more rank%s there is no record.",
-			   (unsigned long long)a->n_missing_all, a->n_missing_all == 1 ? "" : "s");
-}
-
 static void add_first(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	const struct candidate *first = &f->candidates[0];
@@ -74,7 +71,6 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 	buf_printf(out, "%zu ranks (", a->n_ranks);
 	add_probability(out, first->probability);
 	buf_add_str(out, ").");
-	add_missing(out, a);
 }
 
 static void add_alone(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -83,7 +79,6 @@ static void add_alone(struct buf *out, const struct rank_analysis *a, const stru
 	buf_printf(out, "%zu ranks only ", a->n_ranks);
 	add_rank(out, f->candidates[0].rank);
 	buf_printf(out, " rose then, by %.0f MiB.", f->candidates[0].rise->gain_mib);
-	add_missing(out, a);
 }
 
 static void add_too_close(struct buf *out, const struct rank_analysis *a,
@@ -101,6 +96,13 @@ static void add_too_close(struct buf *out, const struct rank_analysis *a,
 static void add_clocks(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
+	if (f->is_unnamed_host) {
+		buf_add_str(out, "The records of ");
+		add_rank(out, f->unseen);
+		buf_add_str(out, " do not say which host and clock they are of, so their times and "
+				 "those of other ranks have no order.");
+		return;
+	}
 	buf_add_str(out, "The clock of the host of ");
 	add_rank(out, f->unseen);
 	buf_add_str(out,
@@ -108,9 +110,25 @@ static void add_clocks(struct buf *out, const struct rank_analysis *a, const str
 		    "no order.");
 }
 
+static bool may_load(const struct first_cause *f)
+{
+	for (size_t i = 0; i < f->n_candidates; i++)
+		if (f->candidates[i].rank == f->unseen)
+			return f->candidates[i].rise->may_load;
+	return false;
+}
+
 static void add_unseen(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
+	if (may_load(f)) {
+		buf_add_str(out, "The memory of ");
+		add_rank(out, f->unseen);
+		buf_add_str(out,
+			    " multiplied and rested before it rose again, as that of a program "
+			    "does that loads; the others do not, so nobody knows which it was.");
+		return;
+	}
 	if (f->unseen == f->candidates[0].rank) {
 		buf_add_str(out, "The memory of ");
 		add_rank(out, f->unseen);
@@ -122,6 +140,36 @@ static void add_unseen(struct buf *out, const struct rank_analysis *a, const str
 	buf_add_str(out, ", but the record of ");
 	add_rank(out, f->unseen);
 	buf_add_str(out, " does not show when that one did.");
+}
+
+static void add_missing(struct buf *out, const struct rank_analysis *a)
+{
+	for (size_t i = 0; i < a->n_missing && i < MAX_NAMED; i++)
+		buf_printf(out, "%s%lld", i ? ", " : "", (long long)a->missing[i]);
+	if (a->n_missing_all > MAX_NAMED)
+		buf_printf(out, " and %llu more", (unsigned long long)a->n_missing_all - MAX_NAMED);
+}
+
+static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
+			   const struct first_cause *f)
+{
+	buf_add_str(out, "Of the ranks with a record ");
+	add_rank(out, f->candidates[0].rank);
+	buf_printf(out, " rose first, but there is no record of rank%s ",
+		   a->n_missing_all == 1 ? "" : "s");
+	add_missing(out, a);
+	buf_add_str(out, ", which may have risen before.");
+}
+
+static void add_small(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The first to rise is ");
+	add_rank(out, f->candidates[0].rank);
+	buf_printf(out,
+		   ", but by %.0f MiB only, which is little beside what follows and may have "
+		   "nothing to do with it.",
+		   f->candidates[0].rise->gain_mib);
 }
 
 static void add_one_rank(struct buf *out, const struct rank_analysis *a,
@@ -171,7 +219,8 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 				   const struct first_cause *f) = {
 		[WHY_FIRST] = add_first,	 [WHY_ALONE] = add_alone,
 		[WHY_TOO_CLOSE] = add_too_close, [WHY_CLOCKS] = add_clocks,
-		[WHY_UNSEEN] = add_unseen,	 [WHY_ONE_RANK] = add_one_rank,
+		[WHY_UNSEEN] = add_unseen,	 [WHY_MISSING] = add_unrecorded,
+		[WHY_SMALL] = add_small,	 [WHY_ONE_RANK] = add_one_rank,
 		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
 		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
 	};
@@ -207,7 +256,14 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 	if (f->why == WHY_TOO_CLOSE)
 		add_sharper(out, a, f);
 	else if (f->why == WHY_CLOCKS)
-		buf_add_str(out, "Synchronised clocks (NTP or PTP) on all hosts would settle it.");
+		buf_add_str(out, f->is_unnamed_host
+					 ? "Records that name their host would settle it, or "
+					   "--clock-error where the clocks are known to agree."
+					 : "Synchronised clocks (NTP or PTP) on all hosts would "
+					   "settle it.");
+	else if (f->why == WHY_SMALL)
+		buf_add_str(out,
+			    "What that rank did then would settle it: its phases, or its log.");
 	else if (f->why == WHY_UNSEEN)
 		buf_add_str(out, "Records of all ranks from before the rise would settle it.");
 	else

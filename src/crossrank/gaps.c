@@ -113,7 +113,7 @@ static bool is_near_marker(const struct telemetry *t, int64_t ns)
 
 int gaps_find(const struct rank_analysis *a, const struct rank *rank, struct rank_facts *ret)
 {
-	const struct stream *s = rank->stream;
+	const struct stream *s = rank->total;
 	double seconds = (double)(ret->last_ns - ret->first_ns) / 1e9;
 	bool spikes = false;
 	int r = 0;

@@ -30,6 +30,7 @@ struct input {
 	size_t begin, len; /* of what was read and not taken */
 	bool at_end;	   /* of the file */
 	bool is_inside;	   /* a compressed frame has begun and not ended */
+	bool has_frame;	   /* one was read to its end */
 	z_stream gzip;
 	ZSTD_DStream *zstd;
 };
@@ -41,9 +42,23 @@ static int gzip_begin(struct input *in)
 	return inflateInit2(&in->gzip, GZIP_WINDOW) == Z_OK ? 0 : -ENOMEM;
 }
 
+/* Tapes and block devices fill up with zeros, which are no other member. */
+static void skip_zeros(struct input *in)
+{
+	while (in->len > 0 && in->raw[in->begin] == '\0') {
+		in->begin++;
+		in->len--;
+	}
+}
+
 static ssize_t gzip_decode(struct input *in, char *to, size_t n)
 {
 	int r;
+
+	if (!in->is_inside && in->has_frame)
+		skip_zeros(in);
+	if (in->len == 0 && !in->is_inside)
+		return 0;
 
 	in->gzip.next_in = (Bytef *)in->raw + in->begin;
 	in->gzip.avail_in = (uInt)in->len;
@@ -56,6 +71,7 @@ static ssize_t gzip_decode(struct input *in, char *to, size_t n)
 	if (r == Z_STREAM_END) {
 		/* Another member may follow: files that were appended to have several. */
 		in->is_inside = false;
+		in->has_frame = true;
 		inflateReset(&in->gzip);
 	} else if (r != Z_OK && r != Z_BUF_ERROR) {
 		return r == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/macros.h"
 #include "crossrank/bulk.h"
+#include "crossrank/jtree.h"
 #include "crossrank/record.h"
 #include "crossrank/records.h"
 
@@ -35,10 +36,11 @@ void intake_release(struct intake *r)
 static int tell_fault(struct intake *r, const char *name, const struct record_text *text,
 		      enum reason reason)
 {
-	struct fault fault = { name, text->line, reason,
-			       text->is_last &&
-				       (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
-					reason == REASON_BAD_CSV) };
+	struct fault fault = {
+		name, text->line, reason,
+		text->is_last && (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
+				  reason == REASON_BAD_CSV || reason == REASON_BAD_COMPRESSION)
+	};
 
 	r->n_invalid += !fault.is_cut;
 	r->n_cut += fault.is_cut;
@@ -63,22 +65,31 @@ static int take_record(struct intake *r, const char *name, const struct record_t
 	return r->telemetry ? telemetry_add(r->telemetry, &ev) : 0;
 }
 
+static bool is_damaged(const struct record_text *text)
+{
+	return text->reason != REASON_NONE || !jtree_is_valid(text->text, text->n);
+}
+
 /* What is damaged or cut inside its compression is a fault of the line where that shows. */
 static int take_records(struct intake *r, struct records *records, struct input *in,
 			const char *name)
 {
 	struct record_text text = { .line = 1 };
+	uint64_t n_cut = r->n_cut;
 	int more = 0, stop = 0;
 
-	while (stop == 0 && (more = records_next(records, &text)) > 0)
+	while (stop == 0 && (more = records_next(records, &text)) > 0) {
+		if (text.is_last && input_is_cut(in) && is_damaged(&text))
+			text.reason = REASON_BAD_COMPRESSION;
 		stop = take_record(r, name, &text);
+	}
 	if (stop != 0)
 		return stop;
 	if (more == -EBADMSG) {
 		text.is_last = false;
 		return tell_fault(r, name, &text, REASON_BAD_COMPRESSION);
 	}
-	if (more == 0 && input_is_cut(in)) {
+	if (more == 0 && input_is_cut(in) && r->n_cut == n_cut) {
 		struct fault fault = { name, text.line, REASON_BAD_COMPRESSION, true };
 
 		r->n_cut++;

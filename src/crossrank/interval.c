@@ -77,7 +77,7 @@ static int median_as_said(const struct telemetry *t, int64_t *ret_ns)
 	return 0;
 }
 
-int interval_median(const struct rank_analysis *a, int64_t *ret_ns)
+int interval_median(const struct rank_analysis *a, bool of_totals, int64_t *ret_ns)
 {
 	CLEANUP(free_ptr) int64_t *deltas = NULL;
 	size_t n = 0;
@@ -89,7 +89,7 @@ int interval_median(const struct rank_analysis *a, int64_t *ret_ns)
 		return -ENOMEM;
 	n = 0;
 	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct stream *s = a->ranks[i].stream;
+		const struct stream *s = of_totals ? a->ranks[i].total : a->ranks[i].stream;
 
 		for (size_t k = 1; k < s->n; k++) {
 			int64_t delta = s->samples[k].timestamp_ns - s->samples[k - 1].timestamp_ns;

@@ -10,6 +10,6 @@
  * The median of the times between two samples of a rank, where there is any time; else
  * of what the samples say their interval is; else 0. As the reference rounds. -ENOMEM.
  */
-int interval_median(const struct rank_analysis *a, int64_t *ret_ns);
+int interval_median(const struct rank_analysis *a, bool of_totals, int64_t *ret_ns);
 
 #endif

@@ -11,6 +11,8 @@
 
 #define MAX_DEPTH 990 /* the reference gives up there too */
 
+#define LONGEST_WORD 12 /* that is read at once, as \\ud83d\\ude00 */
+
 struct parser {
 	const char *at, *end;
 	struct arena *arena; /* NULL: only check */
@@ -395,6 +397,14 @@ bool jtree_is_valid(const char *text, size_t n)
 	struct jnode node = { 0 };
 
 	return parse_all(&p, &node) == 0;
+}
+
+bool jtree_is_cut(const char *text, size_t n)
+{
+	struct parser p = { text, text + n, NULL, 0 };
+	struct jnode node = { 0 };
+
+	return parse_all(&p, &node) < 0 && p.end - p.at <= LONGEST_WORD;
 }
 
 const struct jnode *jtree_find(const struct jnode *object, const char *name)

@@ -41,6 +41,9 @@ int jtree_parse(const char *text, size_t n, struct arena *arena, struct jnode **
 /* Only tells whether it is JSON. */
 bool jtree_is_valid(const char *text, size_t n);
 
+/* Whether nothing is wrong with it but that it ends too early. */
+bool jtree_is_cut(const char *text, size_t n);
+
 /* The member of that name; of several the last, as in the reference. NULL: none. */
 const struct jnode *jtree_find(const struct jnode *object, const char *name);
 

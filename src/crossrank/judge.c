@@ -5,14 +5,17 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
+#include "crossrank/seen.h"
 
 #define N_DRAWS 20000
-#define ALL_SHARE 0.8  /* so many of the ranks are as good as all */
-#define EQUAL_P 0.01   /* likelier than this: they began together */
-#define ALIGNED_P 0.05 /* the same for onsets after each rank's own start */
-#define NEAR_MARKER_S 0.15
+#define ALL_SHARE 0.8	    /* so many of the ranks are as good as all */
+#define EQUAL_P 0.01	    /* likelier than this: they began together */
+#define ALIGNED_P 0.05	    /* the same for onsets after each rank's own start */
+#define NEAR_MARKER_S 0.5   /* before and after an operation, whatever the samples */
+#define MAX_SPREAD_S 2.0    /* an onset and its clock no better known: together or not */
+#define LIKE_GAIN_SHARE 0.1 /* of the first large rise: a smaller one before it is like it */
+#define LIKE_SHARE 0.5	    /* or of what that one gained in the same time */
 #define MIN_ALIGNED 3
-#define UNPLACED_SHARE 0.5 /* of the first rise: a rank that changed by so much may have risen */
 
 static const struct rank_clock *clock_of(const struct judge_work *w, const struct candidate *c)
 {
@@ -24,18 +27,11 @@ static bool is_all(const struct judge_work *w, const struct judge_outcome *o)
 	return (double)(o->to - o->from) >= ALL_SHARE * (double)w->a->n_ranks;
 }
 
-/* The first of a rank's samples, in seconds after the origin. */
-static double start_of(const struct judge_work *w, const struct rank *rank)
+static struct first_entry entry_of(const struct judge_work *w, const struct candidate *c,
+				   bool is_main)
 {
-	return (double)(rank->stream->samples[0].timestamp_ns - w->f->origin_ns) / 1e9;
-}
-
-static void fill_entries(const struct judge_work *w, const struct judge_outcome *o,
-			 struct first_entry *ret)
-{
-	for (size_t i = o->from; i < o->to; i++)
-		ret[i - o->from] = (struct first_entry){ &w->all[i].rise->onset, w->all[i].clock,
-							 clock_of(w, &w->all[i])->error };
+	return (struct first_entry){ is_main ? &c->main->onset : &c->rise->onset, c->clock,
+				     clock_of(w, c)->error };
 }
 
 /* By how much each rank is moved for its start to be at zero; nothing if it is not moved. */
@@ -49,10 +45,10 @@ static int moved_p(const struct judge_work *w, const struct judge_outcome *o, bo
 	if (!moved || !entries)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		const struct candidate *c = &w->all[o->from + i];
+		const struct candidate *c = &w->pool[o->from + i];
 
 		moved[i] = c->rise->onset;
-		moved[i].median -= is_moved ? start_of(w, c->rank) : 0;
+		moved[i].median -= is_moved ? c->rise->start : 0;
 		/* A process starts up to one interval before its first sample. */
 		moved[i].sd = hypot(moved[i].sd, w->interval / sqrt(12));
 		entries[i] = (struct first_entry){ &moved[i], 0, 0 };
@@ -77,22 +73,33 @@ static int follows_start(const struct judge_work *w, const struct judge_outcome 
 	return r;
 }
 
-static bool is_near_marker(const struct judge_work *w, const struct rise *rise)
+/* Whether all of it lies around the moment of one operation. */
+static bool is_near(const struct judge_work *w, const struct judge_outcome *o, int64_t marker_ns)
 {
-	double reach = fmax(NEAR_MARKER_S, w->interval);
+	double at = (double)(marker_ns - w->f->origin_ns) / 1e9;
 
-	return telemetry_has_marker(w->a->telemetry, finding_ns(w->f, rise->onset.low - reach),
-				    finding_ns(w->f, rise->onset.high + reach));
+	for (size_t i = o->from; i < o->to; i++) {
+		const struct onset *onset = &w->pool[i].rise->onset;
+
+		if (onset->low < at - NEAR_MARKER_S || onset->high > at + NEAR_MARKER_S)
+			return false;
+	}
+	return true;
 }
 
-static bool all_near_markers(const struct judge_work *w, const struct judge_outcome *o)
+/* Around one and the same operation: one here and one there explain nothing. */
+static bool is_collective(const struct judge_work *w, const struct judge_outcome *o)
 {
-	if (w->a->telemetry->n_markers == 0)
-		return false;
-	for (size_t i = o->from; i < o->to; i++)
-		if (!is_near_marker(w, w->all[i].rise))
-			return false;
-	return true;
+	const struct onset *first = &w->pool[o->from].rise->onset;
+	const struct telemetry *t = w->a->telemetry;
+	int64_t from = finding_ns(w->f, first->low - NEAR_MARKER_S);
+	int64_t to = finding_ns(w->f, first->high + NEAR_MARKER_S);
+
+	for (size_t i = telemetry_find_marker(t, from);
+	     i < t->n_markers && t->markers[i].timestamp_ns <= to; i++)
+		if (is_near(w, o, t->markers[i].timestamp_ns))
+			return true;
+	return false;
 }
 
 /* ---- what an episode says ---- */
@@ -120,107 +127,175 @@ static struct judge_outcome named(struct judge_outcome o, enum why why)
 	return o;
 }
 
-/* Too few samples to show a rise, or all of them after the first onset, or a change nobody can
- * place. */
-static bool is_unseen(const struct judge_work *w, size_t i, const struct rise *first)
+static bool has_no_order(const struct judge_work *w, const struct candidate *a,
+			 const struct candidate *b)
 {
-	const struct rise_list *list = &w->f->rises[i];
-
-	return w->a->ranks[i].stream->n < 2 ||
-	       start_of(w, &w->a->ranks[i]) > first->onset.high + w->clocks[i].error ||
-	       (list->n == 0 && list->range_mib > UNPLACED_SHARE * first->gain_mib);
+	return a->clock != b->clock && (clock_of(w, a)->is_free || clock_of(w, b)->is_free);
 }
 
-/* A rank that may have risen before the first onset without being seen. */
-static const struct rank *find_unseen(const struct judge_work *w, const struct judge_outcome *o)
-{
-	for (size_t i = o->from; i < o->to; i++)
-		if (w->all[i].rise->is_censored)
-			return w->all[i].rank;
-	for (size_t i = 0; i < w->a->n_ranks; i++)
-		if (is_unseen(w, i, w->all[o->from].rise))
-			return &w->a->ranks[i];
-	return NULL;
-}
-
+/* Any rise on another clock may have been at the same time, wherever it seems to be. */
 static const struct rank *find_free_clock(const struct judge_work *w, const struct judge_outcome *o)
 {
 	for (size_t i = o->from; i < o->to; i++)
-		if (clock_of(w, &w->all[i])->is_free && w->all[i].clock != w->all[o->from].clock)
-			return w->all[i].rank;
-	for (size_t i = o->from; i < o->to; i++)
-		if (clock_of(w, &w->all[o->from])->is_free &&
-		    w->all[i].clock != w->all[o->from].clock)
-			return w->all[o->from].rank;
+		for (size_t k = 0; k < w->n_all; k++)
+			if (has_no_order(w, &w->pool[i], &w->all[k]))
+				return clock_of(w, &w->all[k])->is_free ? w->all[k].rank
+									: w->pool[i].rank;
 	return NULL;
 }
 
 static bool all_censored(const struct judge_work *w, const struct judge_outcome *o)
 {
 	for (size_t i = o->from; i < o->to; i++)
-		if (!w->all[i].rise->is_censored)
+		if (!w->pool[i].rise->is_censored)
 			return false;
 	return true;
 }
 
-/* By the numbers alone; several ranks rose. */
-static int weigh(struct judge_work *w, struct judge_outcome *o)
+/* ---- who was first ---- */
+
+/* The draw among those that have a rise of that kind; returns the likeliest. */
+static int draw_first(struct judge_work *w, const struct judge_outcome *o, bool is_main, double *p,
+		      size_t *ret_best)
+{
+	size_t n = 0, best = 0;
+	CLEANUP(free_ptr) struct first_entry *entries = calloc(o->to - o->from, sizeof(*entries));
+	CLEANUP(free_ptr) size_t *places = calloc(o->to - o->from, sizeof(*places));
+	int r;
+
+	if (!entries || !places)
+		return -ENOMEM;
+	for (size_t i = o->from; i < o->to; i++)
+		if (!is_main || w->pool[i].main) {
+			entries[n] = entry_of(w, &w->pool[i], is_main);
+			places[n++] = i;
+		}
+	r = onset_first(entries, n, w->f->n_clocks, N_DRAWS, p);
+	for (size_t i = 1; i < n; i++)
+		best = p[i] > p[best] ? i : best;
+	*ret_best = places[best];
+	return r;
+}
+
+static double seconds_of(const struct rise *rise)
+{
+	return fmax(rise->end - rise->onset.median, 0);
+}
+
+/*
+ * Whether the smaller first rise is like the large one that begins first: cut short, and not
+ * another thing, which was given back before.
+ */
+static bool is_like(const struct judge_work *w, const struct rise *small, const struct rise *large)
+{
+	double seconds = seconds_of(small) + w->interval;
+	double by_then = isnan(large->slope) ? large->gain_mib
+					     : fmin(large->slope * seconds, large->gain_mib);
+
+	return small->gone > large->onset.median &&
+	       small->gain_mib >= fmin(LIKE_GAIN_SHARE * large->gain_mib, LIKE_SHARE * by_then);
+}
+
+/* The first rise is a small one: it may stand for the rest, or its rank leads without it, too. */
+static int weigh_small(struct judge_work *w, struct judge_outcome *o)
+{
+	CLEANUP(free_ptr) double *p = calloc(o->to - o->from, sizeof(*p));
+	size_t best;
+	int r = p ? draw_first(w, o, true, p, &best) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	if (best != o->best && !is_like(w, w->pool[o->best].rise, w->pool[best].main))
+		*o = cannot_tell(*o, WHY_SMALL, NULL);
+	return 0;
+}
+
+/* Where the samples and clocks could hide a lead, nobody knows that there was none. */
+static bool is_bounded(const struct first_entry *entries, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (entries[i].onset->high - entries[i].onset->low + 2 * entries[i].clock_error >
+		    MAX_SPREAD_S)
+			return false;
+	return true;
+}
+
+/* What several rises together are, by the numbers alone. */
+static int classify(struct judge_work *w, struct judge_outcome *o)
 {
 	size_t n = o->to - o->from;
 	CLEANUP(free_ptr) struct first_entry *entries = calloc(n, sizeof(*entries));
-	CLEANUP(free_ptr) double *p = calloc(n, sizeof(*p));
 	bool is_start = false;
 	double equal;
-	int r;
+	int r = entries ? follows_start(w, o, &is_start) : -ENOMEM;
 
-	if (!entries || !p)
-		return -ENOMEM;
-	fill_entries(w, o, entries);
-	r = onset_first(entries, n, w->f->n_clocks, N_DRAWS, p);
-	if (r == 0)
-		r = follows_start(w, o, &is_start);
 	if (r < 0)
 		return r;
-	o->best = o->from;
-	for (size_t i = 0; i < n; i++) {
-		w->all[o->from + i].probability = p[i];
-		if (p[i] > w->all[o->best].probability)
-			o->best = o->from + i;
-	}
+	for (size_t i = 0; i < n; i++)
+		entries[i] = entry_of(w, &w->pool[o->from + i], false);
 	equal = onset_equal_p(entries, n);
-	if (is_all(w, o) && equal >= EQUAL_P)
+	if (is_all(w, o) && equal >= EQUAL_P && is_bounded(entries, n))
 		*o = none(*o, WHY_SHARED);
-	else if (is_all(w, o) && all_near_markers(w, o))
+	else if (is_all(w, o) && is_collective(w, o))
 		*o = none(*o, WHY_COLLECTIVE);
 	else if (is_start)
 		*o = none(*o, WHY_START);
-	else if (equal >= EQUAL_P || w->all[o->best].probability < FINDING_NAMED)
+	else if (equal >= EQUAL_P || w->pool[o->best].probability < FINDING_NAMED)
 		*o = cannot_tell(*o, WHY_TOO_CLOSE, NULL);
 	else
 		*o = named(*o, WHY_FIRST);
 	return 0;
 }
 
+/* Several ranks rose. */
+static int weigh(struct judge_work *w, struct judge_outcome *o)
+{
+	CLEANUP(free_ptr) double *p = calloc(o->to - o->from, sizeof(*p));
+	int r = p ? draw_first(w, o, false, p, &o->best) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	for (size_t i = o->from; i < o->to; i++)
+		w->pool[i].probability = p[i - o->from];
+	r = classify(w, o);
+	if (r == 0 && o->verdict == VERDICT_NAMED && w->pool[o->best].rise != w->pool[o->best].main)
+		r = weigh_small(w, o);
+	return r;
+}
+
+/* What keeps a rank from being named: another that nobody saw. */
+static void look_for_unseen(const struct judge_work *w, struct judge_outcome *o)
+{
+	const struct rank *unseen;
+
+	if (o->verdict != VERDICT_NAMED)
+		return;
+	unseen = seen_find_unseen(w, o);
+	if (unseen)
+		*o = cannot_tell(*o, WHY_UNSEEN, unseen);
+	else if (w->a->n_missing_all > 0)
+		*o = cannot_tell(*o, WHY_MISSING, NULL);
+}
+
 int judge_episode(struct judge_work *w, size_t from, size_t to, struct judge_outcome *ret)
 {
 	struct judge_outcome o = { .from = from, .to = to, .best = from };
-	const struct rank *unseen = find_unseen(w, &o), *free_clock = find_free_clock(w, &o);
+	const struct rank *free_clock = find_free_clock(w, &o);
 	int r = 0;
 
 	for (size_t i = from; i < to; i++)
-		w->all[i].probability = to - from == 1 ? 1 : NAN;
+		w->pool[i].probability = to - from == 1 ? 1 : NAN;
 	if (all_censored(w, &o) && is_all(w, &o))
 		o = none(o, WHY_START);
 	else if (w->a->n_ranks == 1)
 		o = cannot_tell(o, WHY_ONE_RANK, NULL);
 	else if (free_clock)
 		o = cannot_tell(o, WHY_CLOCKS, free_clock);
-	else if (to - from == 1 && !unseen)
+	else if (to - from == 1)
 		o = named(o, WHY_ALONE);
-	else if (to - from > 1)
+	else
 		r = weigh(w, &o);
-	if (unseen && o.verdict == VERDICT_NAMED)
-		o = cannot_tell(o, WHY_UNSEEN, unseen);
+	look_for_unseen(w, &o);
 	*ret = o;
 	return r;
 }

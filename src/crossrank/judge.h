@@ -13,23 +13,33 @@ struct judge_work {
 	struct rank_analysis *a;
 	struct first_cause *f;
 	struct rank_clock *clocks;
-	struct candidate *all; /* every rise that counts, by time */
-	size_t n_all;
-	size_t *last_seen; /* by number of the rank: one more than its last place in all[] */
+	/* Rises by when they can have begun at the earliest. */
+	struct candidate *all;	 /* every large one */
+	struct candidate *small; /* others, which count only if they go before a large one */
+	size_t n_all, n_small;
+	struct candidate *pool; /* the members of one episode behind those of the other */
+	size_t n_pool;
+	size_t *place; /* by number of the rank: one more than its last place in pool[] */
 	double interval;
 	double peak; /* when all ranks together had the most, in seconds after the origin */
 };
+
+/* When a sample was taken, in seconds after the origin. */
+static inline double judge_seconds(const struct judge_work *w, const struct sample *sample)
+{
+	return (double)(sample->timestamp_ns - w->f->origin_ns) / 1e9;
+}
 
 /* What came of one episode. */
 struct judge_outcome {
 	enum verdict verdict;
 	enum why why;
-	size_t from, to; /* of all[] */
+	size_t from, to; /* of pool[] */
 	size_t best;
 	const struct rank *unseen;
 };
 
-/* Of the rises [from, to) of w->all, whose probabilities it fills. -ENOMEM. */
+/* Of the rises [from, to) of w->pool, whose probabilities it fills. -ENOMEM. */
 int judge_episode(struct judge_work *w, size_t from, size_t to, struct judge_outcome *ret);
 
 #endif

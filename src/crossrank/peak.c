@@ -28,7 +28,7 @@ static void set_bins(const struct rank_analysis *a, struct bins *b)
 
 	b->from_ns = INT64_MAX;
 	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct stream *s = a->ranks[i].stream;
+		const struct stream *s = a->ranks[i].total;
 		int64_t first_ns = s->samples[0].timestamp_ns;
 		int64_t last_ns = s->samples[s->n - 1].timestamp_ns;
 
@@ -71,7 +71,7 @@ int peak_find(const struct rank_analysis *a, struct peak *ret)
 	if (!sums)
 		return -ENOMEM;
 	for (size_t i = 0; i < a->n_ranks; i++)
-		add_to_bins(&b, a->ranks[i].stream);
+		add_to_bins(&b, a->ranks[i].total);
 	for (size_t i = 0; i < b.n; i++)
 		best = sums[i] > sums[best] ? i : best;
 	ret->bytes = sums[best];

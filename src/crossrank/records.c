@@ -55,23 +55,31 @@ void records_skip(struct records *r, size_t n)
 
 /* ---- lines ---- */
 
+int records_skip_line(struct records *r)
+{
+	for (;;) {
+		const char *newline = memchr(r->data + r->begin, '\n', r->end - r->begin);
+		int more;
+
+		if (newline) {
+			r->begin = (size_t)(newline + 1 - r->data);
+			r->line++;
+			return 1;
+		}
+		r->begin = r->end;
+		more = records_fill(r);
+		if (more <= 0)
+			return more;
+	}
+}
+
 /* The line is too long to be a record: it is passed over, however long. */
 static int skip_line(struct records *r, struct record_text *ret)
 {
-	const char *newline = NULL;
-	int more = 1;
+	int more;
 
 	*ret = (struct record_text){ .line = r->line, .reason = REASON_TOO_LONG };
-	while (more > 0 && !newline) {
-		r->begin = r->end;
-		more = records_fill(r);
-		if (more > 0)
-			newline = memchr(r->data + r->begin, '\n', r->end - r->begin);
-	}
-	if (newline) {
-		r->begin = (size_t)(newline + 1 - r->data);
-		r->line++;
-	}
+	more = records_skip_line(r);
 	return more < 0 ? more : 1;
 }
 

@@ -17,6 +17,7 @@
 
 /* What a record is at most. */
 #define RECORDS_MAX_BYTES (16u << 20)
+#define RECORDS_MAX_LINES 4096 /* of one that has several */
 
 struct record_text {
 	const char *text; /* BULK_PADDING bytes behind it may be read */
@@ -58,6 +59,9 @@ int records_fill(struct records *r);
 
 /* Takes n bytes as given, and their lines as passed. */
 void records_skip(struct records *r, size_t n);
+
+/* To the beginning of the next line, however far it is. 1; 0: there is none. */
+int records_skip_line(struct records *r);
 
 int records_next_line(struct records *r, struct record_text *ret);
 

@@ -12,6 +12,7 @@
 #define SIGMA_PER_MAD 1.4826
 #define MIN_FIT 6
 #define MIN_SLOPED 8
+#define HOLE_INTERVALS 5.0
 #define MAX_FIT 128 /* samples on each side of an onset */
 
 /* What the rise is seen against: the stretch before it, and how that scatters. */
@@ -126,6 +127,12 @@ static void bracket(const struct series *s, const struct ground *g, size_t above
 	onset_uniform(s->t[above - 1] - hidden, s->t[above], &ret->onset);
 }
 
+/* What happened while nothing was recorded is anywhere in there. */
+static bool is_hole(const struct series *s, double seconds)
+{
+	return seconds > HOLE_INTERVALS * (s->t[s->n - 1] - s->t[0]) / (double)(s->n - 1);
+}
+
 /* Part `segment` is the first that is above; the one before it is the ground. */
 static void place_between(const struct series *s, size_t segment, const struct run *run,
 			  struct rise *ret)
@@ -135,8 +142,10 @@ static void place_between(const struct series *s, size_t segment, const struct r
 	size_t above = first_above(s, &g, segment), to = fit_to(s, segment, run);
 	double dt = s->t[above] - s->t[above - 1];
 
+	ret->ground_mib = g.sigma;
+	ret->seen = s->t[above];
 	ret->slope = after->slope;
-	if (after->to - after->from >= 2 && after->slope > 0 &&
+	if (after->to - after->from >= 2 && after->slope > 0 && !is_hole(s, dt) &&
 	    onset_hinge(s->t + g.from, s->y + g.from, to - g.from, g.fit_sigma, g.is_sloped,
 			&ret->onset) &&
 	    ret->onset.misfit <= MAX_MISFIT && ret->onset.median <= s->t[above] + dt / 2 &&
@@ -150,6 +159,7 @@ void rise_describe(const struct series *s, const struct run *run, struct rise *r
 	size_t segment = (run->first + 1) / 2; /* the first part that is above */
 
 	*ret = (struct rise){ .end = series_move(s, run->last).to, .gain_mib = run->gain };
+	ret->seen = ret->end;
 	if (segment == 0 && s->n == 2 && s->lo == s->begin) {
 		ret->is_step = true;
 		ret->slope = NAN;

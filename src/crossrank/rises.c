@@ -6,7 +6,6 @@
 
 #include "base/macros.h"
 #include "crossrank/series.h"
-#include "crossrank/startup.h"
 
 #define NEAR_BINS 24   /* around an onset, when it is looked at more closely */
 #define DOWN_SHARE 0.6 /* losing so much of its gain it has come down */
@@ -108,7 +107,7 @@ static int take_runs(const struct series *s, struct run_list *found, struct rise
 		struct rise *rise = &ret->items[i];
 
 		rise_describe(s, &found->items[i], rise);
-		if (s->per_bin > 1 && !rise->is_censored)
+		if (s->per_bin > 1 && !rise->is_censored && !found->items[i].is_head)
 			r = refine(s, &found->items[i], rise);
 		rise->end = series_move(s, found->items[i].last).to;
 		rise->gain_mib = found->items[i].gain;
@@ -118,23 +117,31 @@ static int take_runs(const struct series *s, struct run_list *found, struct rise
 	return r;
 }
 
-int rises_find(const struct stream *stream, int64_t origin_ns, struct rise_list *ret)
+/* Those that began before the start-up may have ended are nobody's doing, or are they. */
+static void mark_doubtful(const struct section *section, int64_t origin_ns, struct rise_list *list)
+{
+	const struct sample *loaded = &section->stream.samples[section->start.loaded];
+	double until = (double)(loaded->timestamp_ns - origin_ns) / 1e9;
+
+	for (size_t i = 0; section->start.is_doubtful && i < list->n; i++)
+		if (list->items[i].onset.median < until)
+			list->items[i].is_censored = list->items[i].may_load = true;
+	if (!section->start.has_rest && !list->is_sawtooth && list->n > 0)
+		list->items[0].is_censored = true;
+}
+
+static int find_in_section(const struct section *section, int64_t origin_ns, struct rise_list *ret)
 {
 	CLEANUP(free_ptr) struct series *s = calloc(1, sizeof(*s));
 	CLEANUP(free_ptr) struct run_list *found = calloc(1, sizeof(*found));
-	bool rests;
 	int r;
 
-	ret->n = 0;
-	ret->is_sawtooth = false;
-	ret->sigma_mib = ret->range_mib = 0;
 	if (!s || !found)
 		return -ENOMEM;
-	s->stream = stream;
+	s->stream = &section->stream;
 	s->origin_ns = origin_ns;
-	rests = startup_end(stream, &s->begin);
-	s->lo = s->begin;
-	s->hi = stream->n;
+	s->lo = s->begin = section->start.begin;
+	s->hi = section->stream.n;
 	r = series_cut(s);
 	if (r < 0 || s->n_segments == 0)
 		return r;
@@ -143,7 +150,50 @@ int rises_find(const struct stream *stream, int64_t origin_ns, struct rise_list 
 	ret->range_mib = s->range;
 	ret->is_sawtooth = is_saw(s, found);
 	r = take_runs(s, found, ret);
-	if (!rests && !ret->is_sawtooth && ret->n > 0)
-		ret->items[0].is_censored = true;
+	for (size_t i = 0; i < ret->n; i++)
+		ret->items[i].start =
+			(double)(s->stream->samples[0].timestamp_ns - origin_ns) / 1e9;
+	mark_doubtful(section, origin_ns, ret);
 	return r;
+}
+
+/* Adds those of a later section; a restart gives back all that was there before. */
+static void append(struct rise_list *to, const struct rise_list *from, double restart)
+{
+	size_t least;
+
+	for (size_t i = 0; i < to->n; i++)
+		to->items[i].gone = fmin(to->items[i].gone, restart);
+	for (size_t i = 0; i < from->n; i++) {
+		least = 0;
+		for (size_t k = 1; k < to->n; k++)
+			least = to->items[k].gain_mib < to->items[least].gain_mib ? k : least;
+		if (to->n < RISES_MAX)
+			to->items[to->n++] = from->items[i];
+		else if (to->items[least].gain_mib < from->items[i].gain_mib)
+			to->items[least] = from->items[i];
+	}
+	to->is_sawtooth |= from->is_sawtooth;
+	to->sigma_mib = fmax(to->sigma_mib, from->sigma_mib);
+	to->range_mib = fmax(to->range_mib, from->range_mib);
+}
+
+int rises_find(const struct section *sections, size_t n, int64_t origin_ns, struct rise_list *ret)
+{
+	CLEANUP(free_ptr) struct rise_list *more = NULL;
+	int r = 0;
+
+	*ret = (struct rise_list){ .n = 0 };
+	if (n == 1)
+		return find_in_section(sections, origin_ns, ret);
+	more = calloc(1, sizeof(*more));
+	for (size_t i = 0; more && r == 0 && i < n; i++) {
+		int64_t begin_ns = sections[i].stream.samples[0].timestamp_ns;
+
+		*more = (struct rise_list){ .n = 0 };
+		r = find_in_section(&sections[i], origin_ns, more);
+		append(ret, more, (double)(begin_ns - origin_ns) / 1e9);
+	}
+	qsort(ret->items, ret->n, sizeof(ret->items[0]), compare_times);
+	return more ? r : -ENOMEM;
 }

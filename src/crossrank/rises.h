@@ -9,19 +9,23 @@
 #ifndef PROCTOR_CROSSRANK_RISES_H
 #define PROCTOR_CROSSRANK_RISES_H
 
-#include "crossrank/telemetry.h"
+#include "crossrank/sections.h"
 #include "stats/onset.h"
 
 #define RISES_MAX 8 /* of one rank; the largest */
 
 struct rise {
 	struct onset onset; /* in seconds after the origin */
+	double start;	    /* the first sample of its section */
+	double seen;	    /* when it was above what was before, for good */
 	double end;	    /* when it stopped rising */
 	double gain_mib;
-	double slope;	  /* MiB per second at its beginning; NaN for a step */
-	bool is_step;	  /* between two samples */
-	bool is_censored; /* it rose already at the first sample: nobody saw it begin */
-	double gone;	  /* when most of it was given back; INFINITY: it never was */
+	double ground_mib; /* how much scatters what was before it; 0: nothing was */
+	double slope;	   /* MiB per second at its beginning; NaN for a step */
+	bool is_step;	   /* between two samples */
+	bool is_censored;  /* it rose already at the first sample: nobody saw it begin */
+	bool may_load;	   /* censored, too: it looks like a start-up, and no other rank's does */
+	double gone;	   /* when most of it was given back; INFINITY: it never was */
 };
 
 struct rise_list {
@@ -35,7 +39,8 @@ struct rise_list {
 /* The gain in bytes, as large as a number can be at most. */
 int64_t rise_gain_bytes(const struct rise *rise);
 
-/* Rises in the order of time; times are in seconds after origin_ns. -ENOMEM. */
-int rises_find(const struct stream *s, int64_t origin_ns, struct rise_list *ret);
+/* Of the n sections of a rank, in the order of time; times are in seconds after origin_ns. -ENOMEM.
+ */
+int rises_find(const struct section *sections, size_t n, int64_t origin_ns, struct rise_list *ret);
 
 #endif

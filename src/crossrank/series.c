@@ -1,6 +1,7 @@
 #include "crossrank/series.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "stats/noise.h"
 
@@ -15,6 +16,7 @@
 #define DROP_SHARE 0.2	 /* losing so much of its gain ends a rise */
 #define REST_FACTOR 2.0	 /* level for so many times as long as it rose ends a rise */
 #define SLOW_SHARE 0.2	 /* a beginning slower than so much of the largest move is none */
+#define SPIKE_SHARE 0.25 /* going down by as much as up but for that share is a spike */
 #define STAIRS 3	 /* so many equal steps are stairs */
 #define STAIR_FACTOR 2.0 /* and so equal they are */
 #define LARGE_SHARE 0.25 /* unless it is so large */
@@ -80,6 +82,7 @@ void series_fill(struct series *s)
 int series_cut(struct series *s)
 {
 	series_fill(s);
+	memset(s->is_passing, 0, sizeof(s->is_passing));
 	if (s->n < 2)
 		return 0;
 	return segments_find(s->t, s->y, s->n, s->sigma, s->segments, &s->n_segments);
@@ -95,18 +98,47 @@ size_t series_count_moves(const struct series *s)
 struct move series_move(const struct series *s, size_t i)
 {
 	const struct segment *a = &s->segments[i / 2];
+	bool passes = s->is_passing[i];
 
 	if (i % 2 == 0)
-		return (struct move){ s->t[a->from], s->t[a->to - 1], a->end - a->begin };
-	return (struct move){ s->t[a->to - 1], s->t[a[1].from], a[1].begin - a->end };
+		return (struct move){ s->t[a->from], s->t[a->to - 1],
+				      passes ? 0 : a->end - a->begin };
+	return (struct move){ s->t[a->to - 1], s->t[a[1].from], passes ? 0 : a[1].begin - a->end };
 }
 
 /* ---- runs ---- */
 
-/* How far a rise that begins with move first goes: up, or level for a while. */
-static struct run follow(const struct series *s, size_t first)
+/* Between two samples, or as good as that. */
+static bool is_jump(const struct series *s, size_t i)
 {
-	struct run run = { first, first, series_move(s, first).gain };
+	return i % 2 == 1 || s->segments[i / 2].to - s->segments[i / 2].from <= 2;
+}
+
+/*
+ * A spike on top of a rise that was under way: move `down` takes away what a jump before it
+ * brought. Neither of the two counts any more.
+ */
+static bool pass_over(struct series *s, const struct run *run, size_t down)
+{
+	double lost = -series_move(s, down).gain, before = 0;
+
+	for (size_t up = run->first; up < down; up++) {
+		double gain = series_move(s, up).gain;
+
+		if (before >= s->min_rise && is_jump(s, up) && gain >= s->min_rise &&
+		    fabs(gain - lost) <= SPIKE_SHARE * lost) {
+			s->is_passing[up] = s->is_passing[down] = true;
+			return true;
+		}
+		before += gain;
+	}
+	return false;
+}
+
+/* How far a rise that begins with move first goes: up, or level for a while. */
+static struct run follow(struct series *s, size_t first)
+{
+	struct run run = { first, first, series_move(s, first).gain, false };
 	double sum = run.gain, level = SERIES_LEVEL_SIGMAS * s->sigma,
 	       began = series_move(s, first).from;
 
@@ -115,8 +147,11 @@ static struct run follow(const struct series *s, size_t first)
 		double rose = series_move(s, run.last).to - began;
 
 		sum += m.gain;
-		if (sum < run.gain - fmax(DROP_SHARE * run.gain, level))
-			break;
+		if (sum < run.gain - fmax(DROP_SHARE * run.gain, level)) {
+			if (!pass_over(s, &run, i))
+				break;
+			return follow(s, first);
+		}
 		if (m.to - series_move(s, run.last).to > REST_FACTOR * (rose + s->t[1] - s->t[0]))
 			break;
 		if (sum > run.gain + level) {
@@ -143,13 +178,15 @@ static size_t largest_move(const struct series *s, const struct run *run)
 }
 
 /*
- * Leaves out what only happens to go before it: walks back from the largest move over those
- * that are as steep and touch it, and over others that are large themselves.
+ * Cuts off what goes before it: walks back from the largest move over those that are as steep
+ * and touch it, and over others that are large themselves. What was cut off is the head, which
+ * has gained nothing if there is none.
  */
-static void trim(const struct series *s, struct run *run)
+static struct run cut_head(const struct series *s, struct run *run)
 {
 	size_t main = largest_move(s, run), first = main;
 	struct move largest = series_move(s, main);
+	struct run head = { .first = run->first, .is_head = true };
 	bool touches = true;
 
 	for (size_t i = main; i-- > run->first;) {
@@ -164,8 +201,11 @@ static void trim(const struct series *s, struct run *run)
 		}
 	}
 	for (size_t i = run->first; i < first; i++)
-		run->gain -= series_move(s, i).gain;
+		head.gain += series_move(s, i).gain;
+	head.last = first > run->first ? first - 1 : first;
+	run->gain -= head.gain;
 	run->first = first;
+	return head;
 }
 
 /* ---- stairs ---- */
@@ -215,7 +255,35 @@ static void join_stairs(const struct series *s, struct run_list *list)
 	list->n = n;
 }
 
-void series_find_runs(const struct series *s, struct run_list *ret)
+static double level_before(const struct series *s, const struct run *run)
+{
+	const struct segment *part = &s->segments[run->first / 2];
+
+	return run->first % 2 == 0 ? part->begin : part->end;
+}
+
+/* What a head gained before that which follows, whose first sample may be put to the head. */
+static double head_gain(const struct series *s, const struct run *head)
+{
+	size_t end = s->segments[head->last / 2].to;
+	double top = end >= 2 ? fmin(s->y[end - 1], s->y[end - 2]) : s->y[0];
+
+	return fmin(head->gain, top - level_before(s, head));
+}
+
+/* A run, and before it its head if it has one, which may have one, too. */
+static void add_run(const struct series *s, struct run run, struct run_list *list)
+{
+	struct run head = cut_head(s, &run);
+
+	head.gain = head_gain(s, &head);
+	if (head.gain >= s->min_rise)
+		add_run(s, head, list);
+	if (run.gain >= s->min_rise && list->n < SERIES_BINS)
+		list->items[list->n++] = run;
+}
+
+void series_find_runs(struct series *s, struct run_list *ret)
 {
 	ret->n = 0;
 	for (size_t i = 0; i < series_count_moves(s);) {
@@ -227,9 +295,7 @@ void series_find_runs(const struct series *s, struct run_list *ret)
 		}
 		run = follow(s, i);
 		i = run.last + 1;
-		trim(s, &run);
-		if (run.gain >= s->min_rise && ret->n < SERIES_BINS)
-			ret->items[ret->n++] = run;
+		add_run(s, run, ret);
 	}
 	join_stairs(s, ret);
 }

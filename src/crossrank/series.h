@@ -28,7 +28,8 @@ struct series {
 	double sigma;			       /* the scatter */
 	double min_rise;		       /* less is none */
 	struct segment segments[SERIES_BINS];
-	size_t n_segments; /* 0: there are fewer than two points */
+	size_t n_segments;		  /* 0: there are fewer than two points */
+	bool is_passing[2 * SERIES_BINS]; /* by move: part of a spike on top of a rise */
 };
 
 /* Fills all but the parts. */
@@ -50,6 +51,7 @@ struct move series_move(const struct series *s, size_t i);
 struct run {
 	size_t first, last;
 	double gain;
+	bool is_head; /* the slow beginning of the run behind it */
 };
 
 struct run_list {
@@ -57,8 +59,8 @@ struct run_list {
 	size_t n;
 };
 
-/* All runs that gain min_rise or more, by time. */
-void series_find_runs(const struct series *s, struct run_list *ret);
+/* All runs that gain min_rise or more, by time; spikes on top of them are passed over. */
+void series_find_runs(struct series *s, struct run_list *ret);
 
 /* When the run began, and what kind of rise it is. */
 void rise_describe(const struct series *s, const struct run *run, struct rise *ret);

@@ -82,13 +82,13 @@ static bool rises_again(const struct series *s, const struct rest *rest, double 
 }
 
 /* Who waits before it loads rests twice; the second counts if anything happens behind it. */
-static bool find_next_rest(const struct series *s, struct rest *rest)
+static bool find_next_rest(const struct series *s, bool is_again, struct rest *rest)
 {
 	double least = fmax(LOAD_FACTOR * rest->level, rest->level + SERIES_MIN_RISE_MIB);
 	struct rest next;
 
 	if (!find_rest(s, rest->point + 1, least, &next) ||
-	    !rises_again(s, &next, next.level - rest->level))
+	    (!is_again && !rises_again(s, &next, next.level - rest->level)))
 		return false;
 	*rest = next;
 	return true;
@@ -98,23 +98,24 @@ static bool find_next_rest(const struct series *s, struct rest *rest)
  * Start-ups take seconds or minutes, and records may be long: the beginning is looked at closely
  * first, then twice as much of it half as closely.
  */
-bool startup_end(const struct stream *stream, size_t *ret)
+void startup_find(const struct stream *stream, bool is_again, struct startup *ret)
 {
 	struct series s = { .stream = stream };
 	struct rest rest = { 0, -INFINITY };
-	bool is_found = false;
 
-	*ret = 0;
+	*ret = (struct startup){ 0 };
 	for (size_t n = SERIES_BINS;; n *= 2) {
 		s.hi = n < stream->n ? n : stream->n;
 		series_fill(&s);
-		rest.point = (*ret + s.per_bin - 1) / s.per_bin;
-		if (!is_found && s.n >= MIN_REST_POINTS)
-			is_found = find_rest(&s, 0, -INFINITY, &rest);
-		while (is_found && find_next_rest(&s, &rest))
+		rest.point = (ret->begin + s.per_bin - 1) / s.per_bin;
+		if (!ret->has_rest && s.n >= MIN_REST_POINTS) {
+			ret->has_rest = find_rest(&s, 0, -INFINITY, &rest);
+			ret->first = rest.point * s.per_bin;
+		}
+		while (ret->has_rest && find_next_rest(&s, is_again, &rest))
 			;
-		*ret = rest.point * s.per_bin;
+		ret->begin = rest.point * s.per_bin;
 		if (s.hi == stream->n)
-			return is_found;
+			return;
 	}
 }

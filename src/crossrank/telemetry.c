@@ -247,6 +247,11 @@ static int add_marker(struct telemetry *t, const struct telemetry_event *ev)
 	return 0;
 }
 
+static int32_t device_of(const struct telemetry_event *ev)
+{
+	return ev->device_id <= INT32_MAX ? (int32_t)ev->device_id : INT32_MAX;
+}
+
 int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 {
 	struct sample s = { ev->timestamp_ns,
@@ -254,7 +259,8 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 			    ev->allocator_reserved_bytes,
 			    ev->allocator_allocated_bytes,
 			    ev->allocator_change_bytes,
-			    0 };
+			    0,
+			    device_of(ev) };
 	struct identity *id;
 	uint32_t number;
 	int r = find_identity(t, ev, &number);
@@ -347,19 +353,26 @@ static int compare_markers(const void *l, const void *r)
 	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
 }
 
-bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
+size_t telemetry_find_marker(const struct telemetry *t, int64_t ns)
 {
 	size_t low = 0, high = t->n_markers;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (t->markers[middle].timestamp_ns < from_ns)
+		if (t->markers[middle].timestamp_ns < ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < t->n_markers && t->markers[low].timestamp_ns <= to_ns;
+	return low;
+}
+
+bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
+{
+	size_t first = telemetry_find_marker(t, from_ns);
+
+	return first < t->n_markers && t->markers[first].timestamp_ns <= to_ns;
 }
 
 int telemetry_sort(struct telemetry *t)

@@ -22,6 +22,7 @@ struct sample {
 	int64_t timestamp_ns;
 	int64_t used_bytes, reserved_bytes, allocated_bytes, change_bytes;
 	uint32_t identity;
+	int32_t device; /* -1: none; those that no device has are the largest */
 };
 
 struct identity {
@@ -87,6 +88,9 @@ int telemetry_add_samples(struct telemetry *t, const struct telemetry_event *lik
 
 /* Puts each rank's samples in order, equal ones as they came, and the markers too. -ENOMEM. */
 int telemetry_sort(struct telemetry *t);
+
+/* The number of the first marker that is not before ns; t is sorted. */
+size_t telemetry_find_marker(const struct telemetry *t, int64_t ns);
 
 /* Whether a collective operation was named from from_ns to to_ns; t is sorted. */
 bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns);

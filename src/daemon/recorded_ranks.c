@@ -65,7 +65,7 @@ static int on_sample(void *ctx, const struct history_row *row)
 	point->rss_bytes = u64_add(point->rss_bytes, p->rss_bytes);
 	point->gpu_bytes = u64_add(point->gpu_bytes, p->gpu_memory_bytes);
 	if (u64_known(p->gpu_memory_bytes) && p->gpu_memory_bytes > 0)
-		g->ranks->is_gpu = true;
+		point->uses_gpu = true;
 	return 0;
 }
 
@@ -105,10 +105,15 @@ static void choose_sheet(struct recorded_ranks *r)
 	}
 }
 
-static bool is_wanted(const struct recorded_ranks *r, const struct rank_point *p)
+static bool is_of_try(const struct recorded_ranks *r, const struct rank_point *p)
 {
 	return p->sheet_num == r->sheet_num && p->wall_ns >= r->since_wall_ns &&
-	       p->wall_ns <= INT64_MAX && u64_known(r->is_gpu ? p->gpu_bytes : p->rss_bytes);
+	       p->wall_ns <= INT64_MAX;
+}
+
+static bool is_wanted(const struct recorded_ranks *r, const struct rank_point *p)
+{
+	return is_of_try(r, p) && u64_known(r->is_gpu ? p->gpu_bytes : p->rss_bytes);
 }
 
 static int compare_points(const void *left, const void *right)
@@ -144,6 +149,8 @@ static void keep_wanted(struct recorded_ranks *r)
 	size_t n = 0;
 
 	choose_sheet(r);
+	for (size_t i = 0; i < r->n_points; i++)
+		r->is_gpu |= r->points[i].uses_gpu && is_of_try(r, &r->points[i]);
 	for (size_t i = 0; i < r->n_points; i++)
 		if (is_wanted(r, &r->points[i]))
 			r->points[n++] = r->points[i];

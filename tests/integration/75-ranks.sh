@@ -236,6 +236,14 @@ mkdir "$TMP/no-telemetry"
 run "$PROCTOR" ranks validate "$TMP/no-telemetry"
 is "a folder with nothing to read is a mistake" "$status/$stdout" 2/
 like "which is told" "$stderr" "no file in the folder .*no-telemetry"
+head -c 4096 /dev/zero >>"$TMP/job.jsonl.gz"
+run "$PROCTOR" ranks validate --json "$TMP/job.jsonl.gz"
+json "zeros behind a gzip file are no fault" "$stdout" 'd["invalid"] == 0'
+run "$PROCTOR" ranks validate --json "$TMP/cut.jsonl.gz"
+json "a cut gzip file is one fault" "$stdout" '[e["reason"] for e in d["errors"]] == ["bad_compression"]'
+run "$PROCTOR" ranks validate --json "$TMP/none.jsonl" "$TMP/job.jsonl"
+is "a file that is not there is a fault" "$status" 2
+json "among others, which are still checked" "$stdout" "(d['errors'][0]['reason'] == 'unreadable' and d['valid'] == $records)"
 : >"$TMP/empty.jsonl"
 run "$PROCTOR" ranks analyze --json "$TMP/empty.jsonl"
 json "nothing at all is an answer" "$stdout" '(d["note_codes"] == ["no_events", "no_sample_events"] and d["finding"]["verdict"] == "none" and d["ranks"] == [])'

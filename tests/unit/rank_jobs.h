@@ -43,6 +43,22 @@ static double normal(void)
 
 /* ---- a job ---- */
 
+/* What is different in one rank; 0: nothing. */
+struct job_rank {
+	double interval, slope, rise;
+	double slow_seconds, slow_slope; /* it begins so much earlier than its onset, and slower */
+	double again;			 /* when it rises once more, as steeply */
+	double drop_at, drop;		 /* when it gives back so many MiB */
+	double spike_at;		 /* for 5 s, 1500 MiB */
+	double hole_from, hole_to;	 /* no samples in between */
+	double end;			 /* of its record */
+	double restart_at, loads_at;	 /* begins with 300 MiB, loads up to 8 times as much */
+	bool is_missing;
+	double clock_error; /* as it says; seconds */
+	bool is_free;
+	double lost_at, jump; /* when it loses its synchronisation, and by how much it jumps */
+};
+
 struct job {
 	double onset[RANKS]; /* seconds; INFINITY: never */
 	double start[RANKS]; /* of the record */
@@ -66,6 +82,8 @@ struct job {
 	double quake_at;
 	double stair; /* seconds from one step of a rise to the next; 0: it is even */
 	double power; /* a rise goes by this power of the time; 0: by the time */
+	struct job_rank own[RANKS];
+	bool is_unnamed; /* no host has a name */
 };
 
 /* So long after its start: half of it, a pause, the other half. */
@@ -77,10 +95,37 @@ static double load_at(const struct job *job, int rank, double since)
 	return job->loaded * (before + fmin(after, half)) / (2 * half);
 }
 
+static double own_level(const struct job *job, const struct job_rank *own, double onset, double t)
+{
+	double slope = own->slope > 0 ? own->slope : job->slope, level = 0;
+
+	if (own->slow_seconds > 0)
+		level += own->slow_slope *
+			 fmin(fmax(t - onset + own->slow_seconds, 0), own->slow_seconds);
+	if (own->again > 0)
+		level += slope * fmax(t - own->again, 0);
+	if (own->spike_at > 0 && t >= own->spike_at && t < own->spike_at + 5)
+		level += 1500;
+	if (own->drop_at > 0 && t >= own->drop_at)
+		level -= own->drop;
+	return level;
+}
+
+static double restarted(const struct job_rank *own, double t)
+{
+	return 300 + fmin(fmax(t - own->loads_at, 0) * 700, 2100);
+}
+
 static double level_at(const struct job *job, int rank, double t)
 {
-	double since = t - job->onset[rank];
+	const struct job_rank *own = &job->own[rank];
+	double since = t - job->onset[rank], rise = own->rise > 0 ? own->rise : job->rise;
+	double slope = own->slope > 0 ? own->slope : job->slope;
 	double base = 1000 + (job->is_saw ? 300 * fmod(t, 10) / 10 : 0);
+
+	if (own->restart_at > 0 && t >= own->restart_at)
+		return restarted(own, t);
+	base += own_level(job, own, job->onset[rank], t);
 
 	if (job->is_startup)
 		base += fmin(fmax(t - 10, 0) * 200, 800);
@@ -96,7 +141,7 @@ static double level_at(const struct job *job, int rank, double t)
 		since = ceil(since / job->stair) * job->stair;
 	if (job->power > 0)
 		since = pow(since, job->power);
-	return base + fmin(isinf(job->slope) ? job->rise : since * job->slope, job->rise);
+	return base + fmin(isinf(slope) ? rise : since * slope, rise);
 }
 
 /* ---- a disturbance that is the same for all ---- */
@@ -121,34 +166,58 @@ static double shared_at(double t)
 	return shared[i < SHARED_POINTS ? i : SHARED_POINTS - 1];
 }
 
+/* What a rank says of itself at that moment. */
+static void say(const struct job *job, int rank, double at, const char *host,
+		struct telemetry_event *ret)
+{
+	const struct job_rank *own = &job->own[rank];
+	bool is_lost = own->lost_at > 0 && at >= own->lost_at;
+
+	event_init(ret);
+	ret->rank = rank;
+	ret->world_size = RANKS;
+	ret->host = (struct text){ host, strlen(host) };
+	ret->pid = own->restart_at > 0 && at >= own->restart_at ? 200 + rank : 100 + rank;
+	ret->clock.error_ns = own->clock_error > 0 ? (int64_t)(own->clock_error * 1e9) : 2000000;
+	if (job->is_unnamed)
+		ret->clock.error_ns = EVENT_UNKNOWN;
+	ret->clock.is_free = (job->has_free_clock && rank == 1) || own->is_free || is_lost;
+}
+
+static bool is_recorded(const struct job_rank *own, double at)
+{
+	return !(own->hole_to > 0 && at > own->hole_from && at < own->hole_to) &&
+	       !(own->end > 0 && at >= own->end);
+}
+
 static void add_rank(struct telemetry *t, const struct job *job, int rank)
 {
-	struct sample samples[MAX_SAMPLES];
-	struct telemetry_event like;
-	double wander = normal();
+	const struct job_rank *own = &job->own[rank];
+	double wander = normal(), interval = own->interval > 0 ? own->interval : job->interval;
 	char host[16];
 	size_t n = 0;
 
-	event_init(&like);
 	snprintf(host, sizeof(host), "n%d", job->one_host ? 0 : rank);
-	like.rank = rank;
-	like.world_size = RANKS;
-	like.host = (struct text){ host, strlen(host) };
-	like.clock.error_ns = 2000000;
-	like.clock.is_free = job->has_free_clock && rank == 1;
-	for (double at = job->start[rank]; at < job->length && n < MAX_SAMPLES;
-	     at += job->interval) {
-		double mib = level_at(job, rank, at) + job->noise * normal();
+	if (job->is_unnamed)
+		strcpy(host, "unknown");
+	for (double at = job->start[rank]; at < job->length && n < MAX_SAMPLES; at += interval) {
+		double mib = level_at(job, rank, at) + job->noise * normal(), clock;
+		struct telemetry_event like;
+		struct sample sample;
 
 		wander = WANDER_KEPT * wander + sqrt(1 - WANDER_KEPT * WANDER_KEPT) * normal();
 		mib += job->wander * wander + job->shared * shared_at(at);
-
-		samples[n++] = (struct sample){
-			.timestamp_ns = T0_NS + (int64_t)((at + job->clock[rank]) * 1e9),
+		if (!is_recorded(own, at))
+			continue;
+		say(job, rank, at, host, &like);
+		clock = job->clock[rank] + (own->lost_at > 0 && at >= own->lost_at ? own->jump : 0);
+		sample = (struct sample){
+			.timestamp_ns = T0_NS + (int64_t)((at + clock) * 1e9),
 			.used_bytes = (int64_t)(fmax(mib, 0) * MIB),
 		};
+		assert_int_equal(telemetry_add_samples(t, &like, &sample, 1), 0);
+		n++;
 	}
-	assert_int_equal(telemetry_add_samples(t, &like, samples, n), 0);
 }
 
 static void add_marker(struct telemetry *t, double at)
@@ -197,7 +266,8 @@ static struct answer ask(const struct job *job)
 	if (job->shared > 0)
 		draw_shared();
 	for (int i = 0; i < RANKS; i++)
-		add_rank(t, job, i);
+		if (!job->own[i].is_missing)
+			add_rank(t, job, i);
 	if (job->marker > 0)
 		add_marker(t, job->marker);
 	assert_int_equal(rank_analysis_init(&a, t), 0);

@@ -172,10 +172,45 @@ static void test_stragglers(void **state)
 	telemetry_free(t);
 }
 
+/* One record per device and tick, a moment apart: what the rank uses is their sum. */
+static void test_devices(void **state)
+{
+	struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+	struct facts *f;
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		for (int device = 0; device < 3; device++) {
+			struct telemetry_event ev;
+
+			event_init(&ev);
+			ev.timestamp_ns = i * SECOND_NS + device * 1000000;
+			ev.event_type = (struct text){ "sample", 6 };
+			ev.host = (struct text){ "n0", 2 };
+			ev.world_size = 1;
+			ev.device_id = device;
+			ev.device_used_bytes = (device + 1) * 1000 * MIB;
+			ev.device_used_bytes += device == 1 && i == 40 ? 700 * MIB : 0;
+			assert_int_equal(telemetry_add(t, &ev), 0);
+		}
+	analyse(t, &a, &f);
+	assert_int_equal(a.ranks[0].stream->n, 3 * N);
+	assert_int_equal(a.ranks[0].total->n, N);
+	assert_int_equal(f->ranks[0].peak_bytes, 6700 * MIB);
+	assert_int_equal(f->ranks[0].peak_ns, 40 * SECOND_NS);
+	assert_int_equal(f->ranks[0].last_bytes, 6000 * MIB);
+	assert_int_equal(f->instant_peak.bytes, 6700 * MIB);
+	facts_free(f);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_peaks),
+		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_gaps),
 		cmocka_unit_test(test_stragglers),
 	};

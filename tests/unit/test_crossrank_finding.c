@@ -172,7 +172,7 @@ static void test_workload(void **unused)
 	job = quiet_job();
 	for (int i = 0; i < RANKS; i++) {
 		job.start[i] = 0.1 * (RANKS - i);
-		job.onset[i] = 40 + 0.2 * i;
+		job.onset[i] = 40.35 + 0.1 * i;
 	}
 	expect(&job, VERDICT_NAMED, WHY_FIRST, 0);
 	job.marker = 40.7;

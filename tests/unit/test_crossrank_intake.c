@@ -312,6 +312,60 @@ static void test_cut_array(void **state)
 	telemetry_free(t);
 }
 
+/* Takes the first `what` behind record k out of a text with a record in each line. */
+static void break_line(struct buf *text, int k, const char *what, const char *by)
+{
+	char *at = text->data, *behind;
+	size_t n = strlen(what), m = strlen(by);
+
+	for (int i = 0; i < k; i++)
+		at = strchr(at, '\n') + 1;
+	at = strstr(at, what);
+	assert_non_null(at);
+	assert_true(m <= n);
+	behind = at + n;
+	memcpy(at, by, m);
+	memmove(at + m, behind, strlen(behind) + 1);
+	text->len -= n - m;
+}
+
+static void expect_one_lost(const char *name, const struct buf *text, uint64_t line)
+{
+	struct seen seen;
+	struct telemetry *t = read_bytes(name, text->data, text->len, &seen);
+
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.n_cut, 0);
+	assert_int_equal(seen.last.line, line);
+	assert_int_equal(t->n_events, N - 1);
+	telemetry_free(t);
+}
+
+/* One that swallows all that follow costs no more than itself. */
+static void test_broken_element(void **state)
+{
+	static const struct {
+		const char *what, *by;
+	} faults[] = {
+		{ "\"collector\":\"c\"", "\"collector\":\"c" },
+		{ "]\"]}}", "]\"]}" },
+		{ "{\"a\":[1,", "{\"a\":1," },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+		CLEANUP(buf_release) struct buf array = BUF_INIT;
+
+		add_array(&array, "[", "]");
+		break_line(&array, 7, faults[i].what, faults[i].by);
+		expect_one_lost("broken.json", &array, 8);
+		buf_reset(&array);
+		add_array(&array, "{\"events\":[", "]}");
+		break_line(&array, 7, faults[i].what, faults[i].by);
+		expect_one_lost("broken.json", &array, 8);
+	}
+}
+
 static void test_bad_lines(void **state)
 {
 	CLEANUP(buf_release) struct buf lines = BUF_INIT;
@@ -418,11 +472,17 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_json),	  cmocka_unit_test(test_one_spread_record),
-		cmocka_unit_test(test_csv),	  cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_cut_lines), cmocka_unit_test(test_cut_array),
-		cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_long_line),
-		cmocka_unit_test(test_folder),	  cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_one_spread_record),
+		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_broken_element),
+		cmocka_unit_test(test_cut_lines),
+		cmocka_unit_test(test_cut_array),
+		cmocka_unit_test(test_bad_lines),
+		cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -144,6 +144,10 @@ static const struct change {
 	bool is_bulk, is_valid;
 } changes[] = {
 	{ "", "", true, true },
+	{ "\"metadata\":{}",
+	  "\"metadata\":{\"clock_error_ns\":1500,\"clock_synchronised\":false,\"boot_id\":\"b\"}",
+	  true, true },
+	{ "\"metadata\":{}", "\"metadata\":{\"clock_error_ns\":7,\"boot_id\":\"c\"}", true, true },
 	{ "\"J\"", "null", true, true },
 	{ "\"J\"", "\"\\u0041\"", true, true },
 	{ "\"J\"", "\" \"", false, false },
@@ -230,6 +234,9 @@ static void check_change(struct bulk *bulk, const struct change *c)
 		careful.metadata = NULL;
 		as_json(&careful, &slow);
 		assert_string_equal(fast.data, slow.data);
+		assert_int_equal(quick.clock.error_ns, careful.clock.error_ns);
+		assert_int_equal(quick.clock.is_free, careful.clock.is_free);
+		assert_true(text_equals(quick.clock.boot_id, careful.clock.boot_id));
 	}
 	if (c->is_valid != is_valid)
 		fail_msg("valid %d: %s", is_valid, line.data);

@@ -203,13 +203,14 @@ static size_t end_of(const int *mib, size_t n)
 {
 	struct sample samples[32] = { 0 };
 	struct stream s = { .samples = samples, .n = n };
-	size_t end = SIZE_MAX;
+	struct startup start;
 
 	for (size_t i = 0; i < n; i++) {
 		samples[i].timestamp_ns = T0_NS + (int64_t)i * 500000000;
 		samples[i].used_bytes = (int64_t)(mib[i] * MIB);
 	}
-	return startup_end(&s, &end) ? end : SIZE_MAX;
+	startup_find(&s, false, &start);
+	return start.has_rest ? start.begin : SIZE_MAX;
 }
 
 static void test_startup(void **unused)

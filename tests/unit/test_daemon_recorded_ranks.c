@@ -9,6 +9,7 @@
 #define BEGIN 24U /* the tick at which all ranks begin to rise */
 #define LEADER 1  /* but for this one, */
 #define LEAD 8U	  /* which begins so many before */
+#define WORLD 3
 
 /* 0.25 s apart: three ranks of two processes each, and a launcher that is none. */
 static void fill(struct snapshot *s, unsigned k, int sheet_num)
@@ -22,7 +23,7 @@ static void fill(struct snapshot *s, unsigned k, int sheet_num)
 		p->sheet_num = sheet_num;
 		p->rank = rank;
 		p->local_rank = rank;
-		p->world_size = rank < 0 ? RANK_NONE : 4;
+		p->world_size = rank < 0 ? RANK_NONE : WORLD;
 		p->rss_bytes = 10 * MIB;
 		p->gpu_memory_bytes = 0;
 		if (i % 2 == 0 && rank >= 0 && k > begin)
@@ -107,7 +108,7 @@ static void test_memory_is_the_sum_over_processes(void **state)
 	assert_true(attempt_has_ranks(&read));
 	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
 	assert_int_equal(ranks.n_ranks, 3);
-	assert_int_equal(ranks.world_size, 4);
+	assert_int_equal(ranks.world_size, WORLD);
 	assert_false(ranks.is_gpu);
 	for (size_t i = 0; i < ranks.n_ranks; i++) {
 		const struct recorded_rank *rank = &ranks.ranks[i];
@@ -187,7 +188,7 @@ static int take_event(void *ctx, const struct telemetry_event *ev)
 	assert_int_equal(ev->clock.error_ns, 1500000);
 	assert_false(ev->clock.is_free);
 	assert_int_equal(ev->clock.boot_id.n, 36);
-	assert_int_equal(ev->world_size, 4);
+	assert_int_equal(ev->world_size, WORLD);
 	if (text_is_sample(ev->event_type))
 		count->samples++;
 	else
@@ -221,7 +222,7 @@ static void test_records_are_valid(void **state)
 	attempt_release(&a);
 }
 
-/* Rank 0 of one sheet has nothing to do with rank 0 of another. */
+/* Rank 0 of one sheet has nothing to do with rank 0 of another, nor has its GPU. */
 static void test_the_last_sheet_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -233,7 +234,7 @@ static void test_the_last_sheet_is_told(void **state)
 	struct err err = ERR_INIT;
 
 	snapshot_init(&snap);
-	record(store, &a, 1);
+	record_as(store, &a, 1, true);
 	for (unsigned k = N_TICKS; k < N_TICKS + 3; k++) {
 		fill(&snap, k, 2);
 		for (size_t i = 0; i < snap.n_processes; i++)
@@ -244,6 +245,7 @@ static void test_the_last_sheet_is_told(void **state)
 	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
 	assert_int_equal(ranks.sheet_num, 2);
 	assert_int_equal(ranks.n_points, 3 * 3);
+	assert_false(ranks.is_gpu);
 	assert_int_equal(ranks.ranks[0].pid, 200);
 	attempt_release(&a);
 }
