@@ -225,6 +225,11 @@ static __always_inline struct syscall_thread *running_thread(void)
 	return cpu ? &cpu->thread : NULL;
 }
 
+static __always_inline __u32 fold(unsigned long nr)
+{
+	return nr < SYSCALL_OTHER ? nr : SYSCALL_OTHER;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, void *regs, long nr)
 {
@@ -232,7 +237,7 @@ int BPF_PROG(on_enter, void *regs, long nr)
 
 	if (!s)
 		return 0;
-	s->nr = nr;
+	s->nr = fold(nr);
 	s->is_inside = 1;
 	s->wait_ns = 0;
 	s->entered_ns = is_timed(s) ? bpf_ktime_get_ns() : 0;

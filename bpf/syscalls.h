@@ -5,10 +5,16 @@
 #ifndef PROCTOR_BPF_SYSCALLS_H
 #define PROCTOR_BPF_SYSCALLS_H
 
+/*
+ * A program can call any number. No architecture has a call from here on, so these count as one:
+ * nobody can fill the maps with what there is not. -1 (a call that was skipped) is among them.
+ */
+#define SYSCALL_OTHER 1024
+
 /* Every process that is counted has a number of its own: pids are used again. */
 struct syscall_key {
 	__u32 id;
-	__u32 nr; /* of the system call */
+	__u32 nr; /* of the system call, or SYSCALL_OTHER */
 };
 
 /* Where there is no room left to tell processes apart, calls are counted for their whole tree. */

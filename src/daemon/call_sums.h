@@ -8,12 +8,14 @@
 
 #include <stddef.h>
 
+#include "base/map.h"
 #include "model/snapshot.h"
 
 /* All zero is a good beginning. Owns the names. */
 struct call_sums {
 	struct syscall_use *uses;
 	size_t n, cap;
+	struct map by_name; /* from the hash of a name, or the next free number, to its place */
 };
 
 void call_sums_release(struct call_sums *sums);
@@ -21,7 +23,7 @@ void call_sums_release(struct call_sums *sums);
 /* Unknown and anything is unknown. What there is no memory for is missing. */
 void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_t n);
 
-/* The most time on a CPU first, as reports show them. */
+/* The most time on a CPU first, as reports show them. Nothing can be added any more. */
 void call_sums_sort(struct call_sums *sums);
 
 #endif

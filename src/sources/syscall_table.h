@@ -23,7 +23,8 @@ struct syscall_row {
 struct counted {
 	uint32_t id;		      /* 0: the rest of a tree */
 	struct syscall_process about; /* without its uses */
-	struct syscall_row *rows;     /* by nr, ascending */
+	struct syscall_row *rows;
+	uint32_t *order; /* of the rows by nr, ascending: rows are too large to be moved */
 	size_t n_rows, cap_rows;
 };
 

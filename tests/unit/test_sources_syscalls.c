@@ -327,6 +327,45 @@ static void test_a_tree_is_counted_exactly(void **state)
 	assert_null(syscalls_close(s));
 }
 
+#define N_MADE_UP 20000
+
+static void be_inventor(int go_fd)
+{
+	char byte;
+
+	(void)!read(go_fd, &byte, 1);
+	for (long i = 0; i < N_MADE_UP; i++)
+		syscall(1024 + i);
+	syscall(-1);
+	syscall(0x40000000 + SYS_getppid); /* of another ABI, or of none */
+	syscall(1000);
+	syscall(SYS_exit_group, 0);
+}
+
+/* Or a job fills the maps, and keeps its daemon busy, with calls that there are not. */
+static void test_made_up_numbers_are_one(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0)
+		be_inventor(go[0]);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sum_of(&sums, "syscall_other")->count, N_MADE_UP + 2);
+	assert_int_equal(sum_of(&sums, "syscall_1000")->count, 1);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
 static void *wait_for_go(void *arg)
 {
 	char byte;
@@ -488,6 +527,7 @@ int main(void)
 		cmocka_unit_test(test_samples_get_what_is_new),
 		cmocka_unit_test(test_sampled_times_are_scaled),
 		cmocka_unit_test(test_a_tree_is_counted_exactly),
+		cmocka_unit_test(test_made_up_numbers_are_one),
 		cmocka_unit_test(test_what_was_there_before_is_counted_too),
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
 		cmocka_unit_test(test_short_processes_are_counted),
