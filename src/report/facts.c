@@ -222,8 +222,11 @@ static bool has_counted(const struct attempt *a)
 	return false;
 }
 
+/* Of an attached job nobody has counted the beginning. */
 enum evidence facts_syscall_evidence(const struct facts *f)
 {
+	if (f->a->is_attached)
+		return EVIDENCE_LOWER_BOUND;
 	for (size_t i = 0; i < f->a->n_unknowns; i++)
 		if (f->a->unknowns[i].what && strcmp(f->a->unknowns[i].what, "syscalls") == 0)
 			return EVIDENCE_LOWER_BOUND;

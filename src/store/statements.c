@@ -357,11 +357,13 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &syscall_columns } },
 	},
 	/* One daemon after the other may have counted: unknown and anything is unknown. What a
-	 * runner has counted by itself, as its rungs say, is whole. */
+	 * runner has counted by itself, as its rungs say, is whole; an attached job has none, and
+	 * its rungs are the daemon's. */
 	[STATEMENT_ADD_SYSCALL] = {
 		"INSERT INTO syscalls (attempt, @names) SELECT ?, @values"
 		" WHERE NOT EXISTS (SELECT 1 FROM rungs WHERE attempt = ?1"
-		" AND measurement = '" RUNG_SYSCALLS "' AND rung <> '" RUNG_UNKNOWN "')"
+		" AND measurement = '" RUNG_SYSCALLS "' AND rung <> '" RUNG_UNKNOWN "'"
+		" AND NOT (SELECT is_attached FROM attempts WHERE id = ?1))"
 		" ON CONFLICT (attempt, name) DO UPDATE SET count = count + excluded.count,"
 		" errors = errors + excluded.errors, cpu_ns = cpu_ns + excluded.cpu_ns,"
 		" wait_ns = wait_ns + excluded.wait_ns",

@@ -128,7 +128,8 @@ int store_write_events(struct store *store, const struct attempt *a,
 
 /*
  * What its processes have called, all together, beside what was added before. A runner that has
- * counted by itself does so before store_finish_attempt(); from then on nobody adds to it.
+ * counted by itself does so before store_finish_attempt(); from then on nobody adds to it. To an
+ * attached job the daemon adds after its end as well.
  */
 int store_add_syscalls(struct store *store, const struct attempt *a, const struct syscall_use *uses,
 		       size_t n, struct err *err);
