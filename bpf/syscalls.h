@@ -42,16 +42,23 @@ struct syscall_news {
 	__u32 reserved;
 };
 
+/* Whom a thread counts for. */
+struct syscall_mark {
+	__u64 tag;
+	__u32 id;      /* 0: it is not counted (yet) */
+	__u32 is_root; /* of a tree: it is of no other, wherever it was started */
+};
+
 /* Kept with every thread that is counted. */
 struct syscall_thread {
-	__u64 tag;
+	struct syscall_mark mark;
 	__u64 entered_ns; /* 0: the call under way, if there is one, is not timed */
 	__u64 left_ns;	  /* when it lost its CPU; 0: it has it */
 	__u64 wait_ns;	  /* how long it had none, in the call under way */
 	__u32 nr;
 	__u32 is_inside;
-	__u32 id;
 	__u32 n_skip; /* calls until the next that is timed */
+	__u32 reserved;
 };
 
 /* Calls of one kind that this CPU has counted and not added to the map yet. */
@@ -66,10 +73,9 @@ struct syscall_slot {
 /* Kept with every CPU. */
 struct syscall_cpu {
 	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
+	__u64 task;		      /* where the kernel has that thread; its pid may change */
 	__u32 n_marks;		      /* as of when this was looked up */
-	__u32 tid;		      /* of that thread */
 	__u32 has_slots;	      /* some have something in them */
-	__u32 reserved;
 	struct syscall_slot slots[SYSCALL_SLOTS];
 };
 

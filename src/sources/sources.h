@@ -264,11 +264,12 @@ struct syscalls *syscalls_close(struct syscalls *s);
 
 /*
  * Counts the process, its descendants, and all that they start from now on. Arms
- * it. A call under way is counted when it returns. -ESRCH: no such process.
+ * it. A call under way is counted when it returns. A tree inside another one's counts for itself
+ * alone from then on. -ESRCH: no such process. The tag is not 0.
  */
 int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag);
 
-/* Ceases to report that tree; with the last one it is disarmed. */
+/* Ceases to count that tree, and forgets what it has; with the last one it is disarmed. */
 void syscalls_untrack(struct syscalls *s, uint64_t tag);
 bool syscalls_is_armed(const struct syscalls *s);
 

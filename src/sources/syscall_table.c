@@ -182,6 +182,27 @@ void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t p
 	}
 }
 
+void syscall_table_end(struct syscall_table *t, uint32_t id)
+{
+	struct counted *c = find(t, id);
+
+	if (c)
+		c->about.is_ended = true;
+}
+
+void syscall_table_end_strangers(struct syscall_table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		t->items[i].about.is_ended |= t->items[i].id != 0 && t->items[i].about.pid == 0;
+}
+
+uint64_t syscall_table_tag(const struct syscall_table *t, uint32_t id)
+{
+	const struct counted *c = find(t, id);
+
+	return c ? c->about.tag : 0;
+}
+
 bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id)
 {
 	const struct counted *c = find(t, id);
@@ -327,13 +348,16 @@ void syscall_table_fill(struct syscall_table *t, struct snapshot *s)
 	}
 }
 
-void syscall_table_drop_ended(struct syscall_table *t)
+/* Those that have ended, or those of a tree (0: none). */
+static void drop(struct syscall_table *t, bool is_ended, uint64_t tag)
 {
 	size_t kept = 0;
 
 	map_clear(&t->by_id);
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->items[i].about.is_ended) {
+		const struct syscall_process *about = &t->items[i].about;
+
+		if ((is_ended && about->is_ended) || (tag && about->tag == tag)) {
 			release_rows(&t->items[i]);
 			continue;
 		}
@@ -343,4 +367,14 @@ void syscall_table_drop_ended(struct syscall_table *t)
 		kept++;
 	}
 	t->n = kept;
+}
+
+void syscall_table_drop_ended(struct syscall_table *t)
+{
+	drop(t, true, 0);
+}
+
+void syscall_table_drop_tree(struct syscall_table *t, uint64_t tag)
+{
+	drop(t, false, tag);
 }
