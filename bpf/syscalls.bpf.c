@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "differs.h"
 #include "syscalls.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -244,7 +245,9 @@ static __always_inline struct syscall_thread *running_thread(void)
 
 static __always_inline __u32 fold(unsigned long nr)
 {
-	return nr < SYSCALL_OTHER ? nr : SYSCALL_OTHER;
+	if (nr >= SYSCALL_OTHER)
+		return SYSCALL_OTHER;
+	return is_compat_call(bpf_get_current_task_btf()) ? nr | SYSCALL_COMPAT : nr;
 }
 
 SEC("tp_btf/sys_enter")

@@ -11,6 +11,9 @@
  */
 #define SYSCALL_OTHER 1024
 
+/* Added to the number of a 32-bit call, which is of another table. */
+#define SYSCALL_COMPAT 0x8000
+
 /* Every process that is counted has a number of its own: pids are used again. */
 struct syscall_key {
 	__u32 id;

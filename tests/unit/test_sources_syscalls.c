@@ -519,6 +519,52 @@ static void test_a_tree_leaves_nothing_behind(void **state)
 	assert_null(syscalls_close(s));
 }
 
+#ifdef __x86_64__
+#define COMPAT_GETPPID 64 /* which is semget in the table of 64 bits */
+
+static void be_compat(int go_fd)
+{
+	char byte;
+
+	(void)!read(go_fd, &byte, 1);
+	for (int i = 0; i < 100; i++) {
+		long result;
+
+		__asm__ volatile("int $0x80" : "=a"(result) : "a"(COMPAT_GETPPID) : "memory");
+		if (result <= 0)
+			_exit(1);
+		syscall(SYS_getppid);
+	}
+	_exit(0);
+}
+
+static void test_calls_of_32_bits(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0)
+		be_compat(go[0]);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, &status, 0);
+	read_sums(s, &sums);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+	if (status != 0)
+		skip(); /* this kernel has none */
+	assert_int_equal(sum_of(&sums, "compat_64")->count, 100);
+	assert_int_equal(sum_of(&sums, "semget")->count, 0);
+	assert_int_equal(sum_of(&sums, "getppid")->count, 100);
+}
+#endif
+
 static void *exec_in_a_thread(void *arg)
 {
 	char byte;
@@ -675,6 +721,9 @@ int main(void)
 		cmocka_unit_test(test_what_was_there_before_is_counted_too),
 		cmocka_unit_test(test_a_tree_inside_another_has_its_own),
 		cmocka_unit_test(test_a_tree_leaves_nothing_behind),
+#ifdef __x86_64__
+		cmocka_unit_test(test_calls_of_32_bits),
+#endif
 		cmocka_unit_test(test_exec_by_another_thread),
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
 		cmocka_unit_test(test_short_processes_are_counted),
