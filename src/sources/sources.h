@@ -332,8 +332,8 @@ struct trace_result {
  * Writes every system call of the process, its threads and its children as it happens,
  * through "strace -f -t", whole lines only. Always bounded, and let go of however we end:
  * where nobody reads what is written, the rest is dropped when it is time to end.
- * It slows the process down tens of times. -ESRCH, -EINVAL (ourselves), -EBUSY (traced
- * already), -EPERM, -ENOENT (no strace), or what writing failed with; err says it.
+ * It slows the process down tens of times. -ESRCH, -EINVAL (a proctor, or a tracer), -EBUSY
+ * (traced already), -EPERM, -ENOENT (no strace), or what writing failed with; err says it.
  */
 int sources_trace(pid_t pid, const struct trace_options *options, struct trace_result *ret,
 		  struct err *err);

@@ -1,5 +1,6 @@
 #include "sources/strace.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/num.h"
+#include "sources/pids.h"
 
 #define ATTACH_MS 5000
 #define DETACH_MS 5000
@@ -84,6 +87,54 @@ int strace_check(pid_t pid, struct err *err)
 	if (read_status(pid, "\nTracerPid:", &tracer) == 0 && tracer != 0)
 		return err_set(err, -EBUSY, "process %d is already traced, by process %d", (int)pid,
 			       (int)tracer);
+	return 0;
+}
+
+static bool is_ours(pid_t pid)
+{
+	struct stat own, other;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+static void close_folder(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+/* Whom it traces; 0: nobody. */
+static pid_t find_traced(pid_t pid)
+{
+	CLEANUP(pid_list_release) struct pid_list all = { 0 };
+	CLEANUP(close_folder) DIR *proc = opendir("/proc");
+	int64_t tracer;
+
+	if (!proc || pid_list_read(&all, proc) < 0)
+		return 0;
+	for (size_t i = 0; i < all.n; i++)
+		if (read_status(all.items[i], "\nTracerPid:", &tracer) == 0 && tracer == pid)
+			return all.items[i];
+	return 0;
+}
+
+int strace_check_chosen(pid_t pid, struct err *err)
+{
+	int r = strace_check(pid, err);
+	pid_t traced;
+
+	if (r < 0)
+		return r;
+	if (is_ours(pid))
+		return err_set(err, -EINVAL, "process %d is a proctor, which does not trace itself",
+			       (int)pid);
+	traced = find_traced(pid);
+	if (traced > 0)
+		return err_set(err, -EINVAL, "process %d is a tracer itself, of process %d",
+			       (int)pid, (int)traced);
 	return 0;
 }
 

@@ -25,6 +25,12 @@ bool strace_is_installed(void);
 int strace_check(pid_t pid, struct err *err);
 
 /*
+ * The same of a process that somebody has named: it is no proctor either, and traces nobody.
+ * Looks at every process of the host. -EINVAL.
+ */
+int strace_check_chosen(pid_t pid, struct err *err);
+
+/*
  * Attaches "strace -c -f" to it and returns once it holds it, or why it does not
  * (-EPERM: another user's process, or not allowed here; -ENOENT: no strace; -ETIMEDOUT).
  */

@@ -200,7 +200,7 @@ int sources_trace(pid_t pid, const struct trace_options *options, struct trace_r
 	struct trace t = {
 		.options = options, .target = pid, .fd = -1, .own_fd = -1, .text = BUF_INIT
 	};
-	int r = strace_check(pid, err);
+	int r = strace_check_chosen(pid, err);
 
 	if (r < 0)
 		return r;

@@ -11,8 +11,9 @@
 #include <fcntl.h>
 #include <pty.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,8 +29,20 @@ static pid_t start_caller(void)
 	if (pid != 0)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (;;)
-		syscall(SYS_getppid);
+	execlp("dd", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "status=none", (char *)NULL);
+	_exit(127);
+}
+
+/* Of this very program until then. */
+static void await_exec(pid_t pid)
+{
+	char path[64], own[4096], other[4096];
+	ssize_t n = readlink("/proc/self/exe", own, sizeof(own)), m;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	do
+		m = readlink(path, other, sizeof(other));
+	while (n > 0 && n == m && memcmp(own, other, (size_t)n) == 0);
 }
 
 static void end_caller(pid_t pid)
@@ -49,6 +62,7 @@ static struct trace_result trace_into(int fd, int stop_fd, double seconds)
 	if (!strace_is_installed())
 		skip();
 	pid = start_caller();
+	await_exec(pid);
 	alarm(TOO_LONG_S);
 	if (sources_trace(pid, &options, &result, &err) < 0)
 		fail_msg("%s", err.text);
@@ -108,12 +122,40 @@ static void test_it_can_be_stopped_meanwhile(void **state)
 	}
 }
 
+static void test_tracers_are_not_traced(void **state)
+{
+	const struct trace_options options = { 1, 4096, STDERR_FILENO, -1 };
+	struct trace_result result;
+	struct err err = ERR_INIT;
+	struct strace *s = NULL;
+	pid_t pid;
+
+	(void)state;
+	if (!strace_is_installed())
+		skip();
+	pid = start_caller();
+	await_exec(pid);
+	assert_int_equal(strace_attach(pid, &s, &err), 0);
+	assert_int_equal(sources_trace(strace_pid(s), &options, &result, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "a tracer itself"));
+	strace_free(s);
+	end_caller(pid);
+	pid = fork(); /* another process of the same program */
+	if (pid == 0)
+		for (;;)
+			pause();
+	assert_int_equal(sources_trace(pid, &options, &result, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "is a proctor"));
+	end_caller(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_pipe_that_nobody_reads),
 		cmocka_unit_test(test_a_terminal_that_nobody_reads),
 		cmocka_unit_test(test_it_can_be_stopped_meanwhile),
+		cmocka_unit_test(test_tracers_are_not_traced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
