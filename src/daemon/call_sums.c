@@ -63,8 +63,10 @@ void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_
 	for (size_t i = 0; i < n; i++) {
 		struct syscall_use *sum = find(sums, uses[i].name);
 
-		if (!sum)
+		if (!sum) {
+			sums->n_left_out = u64_add(sums->n_left_out, uses[i].count);
 			continue;
+		}
 		sum->count = u64_add(sum->count, uses[i].count);
 		sum->errors = u64_add(sum->errors, uses[i].errors);
 		sum->cpu_ns = u64_add(sum->cpu_ns, uses[i].cpu_ns);

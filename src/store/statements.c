@@ -685,7 +685,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"DELETE FROM processes WHERE id IN (SELECT id FROM processes WHERE attempt = ?1"
 		" AND id < (SELECT max(id) FROM processes) LIMIT ?2)",
 	},
-	[STATEMENT_NOTE_REMOVAL] = {
+	[STATEMENT_NOTE_UNKNOWN] = {
 		"INSERT INTO unknowns (attempt, what, why) SELECT ?1, ?2, ?3 WHERE NOT EXISTS"
 		" (SELECT 1 FROM unknowns WHERE attempt = ?1 AND what = ?2 AND why = ?3)",
 	},
