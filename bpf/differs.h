@@ -63,4 +63,23 @@ static __always_inline bool has_memory_at_exit(const struct task_struct *t)
 	return t->mm != NULL;
 }
 
+/*
+ * Whether the call that t is about to make goes by the 32-bit table, whose numbers mean other
+ * calls: on x86 each call may, on ARM all of a program.
+ */
+#define KERNEL_TS_COMPAT 0x2
+#define KERNEL_TIF_32BIT (1ul << 22)
+
+static __always_inline bool is_compat_call(const struct task_struct *t)
+{
+#if defined(__TARGET_ARCH_x86)
+	return bpf_core_field_exists(t->thread_info.status) &&
+	       t->thread_info.status & KERNEL_TS_COMPAT;
+#elif defined(__TARGET_ARCH_arm64)
+	return t->thread_info.flags & KERNEL_TIF_32BIT;
+#else
+	return false;
+#endif
+}
+
 #endif

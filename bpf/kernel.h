@@ -165,7 +165,13 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
+struct thread_info {
+	unsigned long flags;
+	unsigned int status; /* x86 has it */
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
 	int exit_state;

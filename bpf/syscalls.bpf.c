@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "differs.h"
 #include "syscalls.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -20,6 +21,7 @@ __u64 n_lost;			     /* calls that found no room to be counted in at all */
 __u64 n_lost_news;
 __u64 n_lost_marks; /* threads that are not counted, for want of memory or of a free moment */
 __u64 n_adopted;
+__u64 adopting, forgetting; /* the tags that adopt() and forget() are run for */
 __u32 last_id;
 __u32 n_marks = 1; /* another number after somebody was marked who may be on a CPU just now */
 
@@ -133,11 +135,12 @@ static __always_inline struct syscall_slot *find_slot(struct syscall_cpu *cpu)
 	struct syscall_thread *s = &cpu->thread;
 	struct syscall_slot *slot = &cpu->slots[(s->nr + (s->nr >> 5)) & (SYSCALL_SLOTS - 1)];
 
-	if (slot->key.id != s->id || slot->key.nr != s->nr || slot->value.count >= MAX_WAITING) {
+	if (slot->key.id != s->mark.id || slot->key.nr != s->nr ||
+	    slot->value.count >= MAX_WAITING) {
 		empty_slot(slot);
-		slot->key.id = s->id;
+		slot->key.id = s->mark.id;
 		slot->key.nr = s->nr;
-		slot->tag = s->tag;
+		slot->tag = s->mark.tag;
 	}
 	cpu->has_slots = 1;
 	return slot;
@@ -183,16 +186,16 @@ static __always_inline struct syscall_cpu *this_cpu(void)
 }
 
 /* What is known of t, which has this CPU from now on. */
-static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t, __u32 tid)
+static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t)
 {
 	struct syscall_thread *s = &cpu->thread, *own;
 
 	empty_slots(cpu);
 	cpu->n_marks = n_marks;
-	cpu->tid = tid;
-	s->id = 0;
+	cpu->task = (__u64)t;
+	s->mark.id = 0;
 	own = bpf_task_storage_get(&threads, t, 0, 0);
-	if (!own || own->id == 0)
+	if (!own || own->mark.id == 0)
 		return;
 	*s = *own;
 	if (!s->left_ns)
@@ -201,21 +204,36 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
 	s->left_ns = 0;
 }
 
+/* The thread may be another tree's by now, or nobody's; the call that it is in goes on. */
+static __always_inline void refresh(struct syscall_cpu *cpu, struct task_struct *t)
+{
+	struct syscall_thread *own;
+
+	cpu->n_marks = n_marks;
+	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (own)
+		cpu->thread.mark = own->mark;
+	else
+		cpu->thread.mark.id = 0;
+}
+
 /*
- * The running thread, or NULL if it is not counted. Brings it first if somebody may
+ * The running thread, or NULL if it is not counted. Looks it up first if somebody may
  * have been marked since it got the CPU, or if no switch to it was seen: a kernel may
  * leave out a program that is under way already.
  */
 static __always_inline struct syscall_cpu *running_cpu(void)
 {
-	__u32 tid = bpf_get_current_pid_tgid();
+	struct task_struct *t = bpf_get_current_task_btf();
 	struct syscall_cpu *cpu = this_cpu();
 
 	if (!cpu)
 		return NULL;
-	if (cpu->tid != tid || (cpu->thread.id == 0 && cpu->n_marks != n_marks))
-		bring(cpu, bpf_get_current_task_btf(), tid);
-	return cpu->thread.id != 0 ? cpu : NULL;
+	if (cpu->task != (__u64)t || (cpu->thread.mark.id == 0 && cpu->n_marks != n_marks))
+		bring(cpu, t);
+	else if (cpu->n_marks != n_marks)
+		refresh(cpu, t);
+	return cpu->thread.mark.id != 0 ? cpu : NULL;
 }
 
 static __always_inline struct syscall_thread *running_thread(void)
@@ -225,6 +243,13 @@ static __always_inline struct syscall_thread *running_thread(void)
 	return cpu ? &cpu->thread : NULL;
 }
 
+static __always_inline __u32 fold(unsigned long nr)
+{
+	if (nr >= SYSCALL_OTHER)
+		return SYSCALL_OTHER;
+	return is_compat_call(bpf_get_current_task_btf()) ? nr | SYSCALL_COMPAT : nr;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, void *regs, long nr)
 {
@@ -232,7 +257,7 @@ int BPF_PROG(on_enter, void *regs, long nr)
 
 	if (!s)
 		return 0;
-	s->nr = nr;
+	s->nr = fold(nr);
 	s->is_inside = 1;
 	s->wait_ns = 0;
 	s->entered_ns = is_timed(s) ? bpf_ktime_get_ns() : 0;
@@ -261,8 +286,10 @@ static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struc
 	if (s->is_inside && s->entered_ns)
 		s->left_ns = bpf_ktime_get_ns();
 	own = bpf_task_storage_get(&threads, from, 0, 0);
-	if (own)
-		*own = *s;
+	if (!own)
+		return;
+	s->mark = own->mark; /* which somebody may have changed meanwhile */
+	*own = *s;
 }
 
 SEC("tp_btf/sched_switch")
@@ -272,15 +299,15 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task
 
 	if (!cpu)
 		return 0;
-	if (cpu->thread.id != 0 && cpu->tid == (__u32)from->pid)
+	if (cpu->thread.mark.id != 0 && cpu->task == (__u64)from)
 		take_back(cpu, from);
-	bring(cpu, to, to->pid);
+	bring(cpu, to);
 	return 0;
 }
 
 /* ---- who is counted ---- */
 
-static __always_inline void tell(struct task_struct *leader, const struct syscall_thread *s,
+static __always_inline void tell(struct task_struct *leader, const struct syscall_mark *mark,
 				 bool is_end)
 {
 	struct syscall_news *n = bpf_ringbuf_reserve(&news, sizeof(*n), 0);
@@ -289,9 +316,9 @@ static __always_inline void tell(struct task_struct *leader, const struct syscal
 		__sync_fetch_and_add(&n_lost_news, 1);
 		return;
 	}
-	n->id = s->id;
+	n->id = mark->id;
 	n->pid = leader->tgid;
-	n->tag = s->tag;
+	n->tag = mark->tag;
 	n->start_boot_ns = leader->start_boottime;
 	n->is_end = is_end;
 	n->reserved = 0;
@@ -307,8 +334,8 @@ static __always_inline struct syscall_thread *mark(struct task_struct *t, __u64 
 		__sync_fetch_and_add(&n_lost_marks, 1);
 		return NULL;
 	}
-	s->tag = tag;
-	s->id = id;
+	s->mark.tag = tag;
+	s->mark.id = id;
 	return s;
 }
 
@@ -318,7 +345,7 @@ static __always_inline __u32 new_id(void)
 }
 
 /* A thread counts for its process, and a process for itself. */
-static __always_inline void mark_child(struct task_struct *child, const struct syscall_thread *from)
+static __always_inline void mark_child(struct task_struct *child, const struct syscall_mark *from)
 {
 	struct syscall_thread *s;
 
@@ -328,7 +355,7 @@ static __always_inline void mark_child(struct task_struct *child, const struct s
 	}
 	s = mark(child, from->tag, new_id());
 	if (s)
-		tell(child, s, false);
+		tell(child, &s->mark, false);
 }
 
 SEC("tp_btf/sched_process_fork")
@@ -337,7 +364,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	struct syscall_thread *s = running_thread();
 
 	if (s)
-		mark_child(child, s);
+		mark_child(child, &s->mark);
 	return 0;
 }
 
@@ -355,8 +382,23 @@ int BPF_PROG(on_exit, struct task_struct *t)
 	}
 	empty_slots(cpu); /* before its end is told: all is in the map then */
 	if (t->signal->live.counter == 0)
-		tell(t->group_leader, &cpu->thread, true);
+		tell(t->group_leader, &cpu->thread.mark, true);
 	return 0;
+}
+
+/*
+ * Whether who is marked already is to be marked anew: with its process, or because its parent is
+ * of a tree that began inside another.
+ */
+static __always_inline bool is_to_follow(const struct task_struct *t,
+					 const struct syscall_mark *own,
+					 const struct syscall_mark *from)
+{
+	if (own->is_root)
+		return false;
+	if (t->pid != t->tgid)
+		return own->id != from->id;
+	return from->tag == adopting && own->tag != adopting;
 }
 
 /*
@@ -367,15 +409,20 @@ SEC("iter/task")
 int adopt(struct bpf_iter__task *ctx)
 {
 	struct task_struct *t = ctx->task;
-	struct syscall_thread *s;
+	struct syscall_thread *own, *from;
 
-	if (!t || bpf_task_storage_get(&threads, t, 0, 0))
+	if (!t)
 		return 0;
-	s = bpf_task_storage_get(&threads, t->pid == t->tgid ? t->real_parent : t->group_leader, 0,
-				 0);
-	if (!s)
+	from = bpf_task_storage_get(&threads, t->pid == t->tgid ? t->real_parent : t->group_leader,
+				    0, 0);
+	if (!from)
 		return 0;
-	mark_child(t, s);
+	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (own && !is_to_follow(t, &own->mark, &from->mark))
+		return 0;
+	if (own && t->pid == t->tgid)
+		tell(t, &own->mark, true);
+	mark_child(t, &from->mark);
 	n_adopted++;
 	__sync_fetch_and_add(&n_marks, 1);
 	return 0;
@@ -391,10 +438,27 @@ int introduce(struct bpf_iter__task *ctx)
 	if (!t)
 		return 0;
 	s = bpf_task_storage_get(&threads, t, 0, 0);
-	if (!s || s->id != 0)
+	if (!s || s->mark.id != 0)
 		return 0;
-	s->id = new_id();
-	tell(t, s, false);
+	s->mark.id = new_id();
+	tell(t, &s->mark, false);
+	__sync_fetch_and_add(&n_marks, 1);
+	return 0;
+}
+
+/* Takes the marks of a tree that is not wanted any more from who still lives. */
+SEC("iter/task")
+int forget(struct bpf_iter__task *ctx)
+{
+	struct task_struct *t = ctx->task;
+	struct syscall_thread *s;
+
+	if (!t)
+		return 0;
+	s = bpf_task_storage_get(&threads, t, 0, 0);
+	if (!s || s->mark.tag != forgetting)
+		return 0;
+	bpf_task_storage_delete(&threads, t);
 	__sync_fetch_and_add(&n_marks, 1);
 	return 0;
 }

@@ -5,10 +5,19 @@
 #ifndef PROCTOR_BPF_SYSCALLS_H
 #define PROCTOR_BPF_SYSCALLS_H
 
+/*
+ * A program can call any number. No architecture has a call from here on, so these count as one:
+ * nobody can fill the maps with what there is not. -1 (a call that was skipped) is among them.
+ */
+#define SYSCALL_OTHER 1024
+
+/* Added to the number of a 32-bit call, which is of another table. */
+#define SYSCALL_COMPAT 0x8000
+
 /* Every process that is counted has a number of its own: pids are used again. */
 struct syscall_key {
 	__u32 id;
-	__u32 nr; /* of the system call */
+	__u32 nr; /* of the system call, or SYSCALL_OTHER */
 };
 
 /* Where there is no room left to tell processes apart, calls are counted for their whole tree. */
@@ -36,16 +45,23 @@ struct syscall_news {
 	__u32 reserved;
 };
 
+/* Whom a thread counts for. */
+struct syscall_mark {
+	__u64 tag;
+	__u32 id;      /* 0: it is not counted (yet) */
+	__u32 is_root; /* of a tree: it is of no other, wherever it was started */
+};
+
 /* Kept with every thread that is counted. */
 struct syscall_thread {
-	__u64 tag;
+	struct syscall_mark mark;
 	__u64 entered_ns; /* 0: the call under way, if there is one, is not timed */
 	__u64 left_ns;	  /* when it lost its CPU; 0: it has it */
 	__u64 wait_ns;	  /* how long it had none, in the call under way */
 	__u32 nr;
 	__u32 is_inside;
-	__u32 id;
 	__u32 n_skip; /* calls until the next that is timed */
+	__u32 reserved;
 };
 
 /* Calls of one kind that this CPU has counted and not added to the map yet. */
@@ -60,10 +76,9 @@ struct syscall_slot {
 /* Kept with every CPU. */
 struct syscall_cpu {
 	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
+	__u64 task;		      /* where the kernel has that thread; its pid may change */
 	__u32 n_marks;		      /* as of when this was looked up */
-	__u32 tid;		      /* of that thread */
 	__u32 has_slots;	      /* some have something in them */
-	__u32 reserved;
 	struct syscall_slot slots[SYSCALL_SLOTS];
 };
 

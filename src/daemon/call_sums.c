@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/unknown.h"
 
 /* As many names as samples can have (store/). */
@@ -13,6 +14,7 @@ void call_sums_release(struct call_sums *sums)
 	for (size_t i = 0; i < sums->n; i++)
 		free((char *)sums->uses[i].name);
 	free(sums->uses);
+	map_release(&sums->by_name);
 	*sums = (struct call_sums){ 0 };
 }
 
@@ -30,21 +32,30 @@ static bool reserve(struct call_sums *sums)
 	return true;
 }
 
-/* NULL: no memory, or names that a program has made up. */
-static struct syscall_use *find(struct call_sums *sums, const char *name)
+static struct syscall_use *append(struct call_sums *sums, const char *name, uint64_t key)
 {
 	char *copy;
 
-	for (size_t i = 0; i < sums->n; i++)
-		if (strcmp(sums->uses[i].name, name) == 0)
-			return &sums->uses[i];
 	if (sums->n == MAX_NAMES || !reserve(sums))
 		return NULL;
 	copy = strdup(name);
-	if (!copy)
+	if (!copy || map_put(&sums->by_name, key, sums->n) < 0) {
+		free(copy);
 		return NULL;
+	}
 	sums->uses[sums->n] = (struct syscall_use){ .name = copy };
 	return &sums->uses[sums->n++];
+}
+
+/* NULL: no memory, or names that a program has made up. */
+static struct syscall_use *find(struct call_sums *sums, const char *name)
+{
+	uint64_t key = hash_bytes(HASH_INIT, name, strlen(name)), at;
+
+	for (; map_get(&sums->by_name, key, &at); key++)
+		if (strcmp(sums->uses[at].name, name) == 0)
+			return &sums->uses[at];
+	return append(sums, name, key);
 }
 
 void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_t n)
@@ -52,8 +63,10 @@ void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_
 	for (size_t i = 0; i < n; i++) {
 		struct syscall_use *sum = find(sums, uses[i].name);
 
-		if (!sum)
+		if (!sum) {
+			sums->n_left_out = u64_add(sums->n_left_out, uses[i].count);
 			continue;
+		}
 		sum->count = u64_add(sum->count, uses[i].count);
 		sum->errors = u64_add(sum->errors, uses[i].errors);
 		sum->cpu_ns = u64_add(sum->cpu_ns, uses[i].cpu_ns);
@@ -77,6 +90,7 @@ static int compare(const void *a, const void *b)
 
 void call_sums_sort(struct call_sums *sums)
 {
+	map_clear(&sums->by_name);
 	if (sums->n > 0)
 		qsort(sums->uses, sums->n, sizeof(*sums->uses), compare);
 }

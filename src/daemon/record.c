@@ -803,7 +803,7 @@ static void store_calls(struct run *run)
 	struct err err = ERR_INIT;
 
 	if (run->calls && a->n_syscalls > 0 &&
-	    store_add_syscalls(run->store, a, a->syscalls, a->n_syscalls, &err) < 0)
+	    store_add_syscalls(run->store, a, a->syscalls, a->n_syscalls, NULL, &err) < 0)
 		add_unknown(run->attempt, "syscalls", "they could not be recorded");
 }
 

@@ -318,19 +318,20 @@ static void tell_processes(struct run_calls *c, struct attempt *a)
 
 static const char *say_trouble(const struct run_calls *c, struct arena *arena)
 {
-	char text[sizeof(c->trouble.text) + 64];
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	uint64_t n_lost = u64_add(c->n_lost, c->sums.n_left_out);
 
-	if (c->trouble.code == 0 && c->n_lost == 0 && c->n_untold == 0)
-		return NULL;
 	if (c->trouble.code != 0)
-		snprintf(text, sizeof(text), "some were not counted: %s", c->trouble.text);
-	else if (c->n_lost == 0)
-		snprintf(text, sizeof(text), "those of %llu processes are in the sums alone",
-			 (unsigned long long)c->n_untold);
-	else
-		snprintf(text, sizeof(text), "%llu calls found no room to be counted in",
-			 (unsigned long long)c->n_lost);
-	return arena_strdup(arena, text);
+		buf_printf(&text, "some were not counted: %s", c->trouble.text);
+	if (n_lost > 0)
+		buf_printf(&text, "%s%llu calls or more found no room to be counted in",
+			   text.len > 0 ? "; " : "", (unsigned long long)n_lost);
+	if (c->n_untold > 0)
+		buf_printf(&text, "%sthose of %llu processes are in the sums alone",
+			   text.len > 0 ? "; " : "", (unsigned long long)c->n_untold);
+	if (buf_error(&text) < 0)
+		return "some were not counted";
+	return text.len > 0 ? arena_strndup(arena, text.data, text.len) : NULL;
 }
 
 void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why)

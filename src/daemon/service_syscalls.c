@@ -1,9 +1,11 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "daemon/call_sums.h"
 #include "daemon/service_internal.h"
 
@@ -17,7 +19,9 @@ struct job_calls {
 	int64_t attempt_id;
 	pid_t runner; /* its own calls are not the job's */
 	struct call_sums sums;
-	bool is_over; /* to be written down */
+	uint64_t n_lost_before; /* of all jobs' calls, when this one began */
+	uint64_t n_lost;	/* until it ended: of which job they were nobody knows */
+	bool is_over;		/* to be written down */
 	struct job_calls *next;
 };
 
@@ -95,6 +99,7 @@ void service_count_calls_of(struct service *s, const struct watched *job)
 	}
 	calls->attempt_id = job->a.id;
 	calls->runner = job->a.is_attached ? 0 : job->a.runner.pid;
+	calls->n_lost_before = s->syscalls.n_lost;
 	calls->next = s->syscalls.jobs;
 	s->syscalls.jobs = calls;
 }
@@ -120,6 +125,7 @@ static void end_job(struct service *s, struct job_calls *job)
 	if (take_in(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->attempt_id);
+	job->n_lost = s->syscalls.n_lost - job->n_lost_before;
 	job->is_over = true;
 }
 
@@ -149,8 +155,14 @@ static int write_totals(struct service *s, struct job_calls **at, struct err *er
 {
 	const struct attempt a = { .id = (*at)->attempt_id };
 	const struct call_sums *sums = &(*at)->sums;
-	int r = s->store ? store_add_syscalls(s->store, &a, sums->uses, sums->n, err) : 0;
+	uint64_t n_lost = u64_add((*at)->n_lost, sums->n_left_out);
+	char why[128];
+	int r = 0;
 
+	snprintf(why, sizeof(why), "up to %llu calls found no room to be counted in",
+		 (unsigned long long)n_lost);
+	if (s->store)
+		r = store_add_syscalls(s->store, &a, sums->uses, sums->n, n_lost ? why : NULL, err);
 	if (r != -EBUSY)
 		drop_job(at);
 	return r;

@@ -36,6 +36,7 @@ struct netlink {
 	bool is_listening;
 	struct life_loss loss;
 	struct life_threads threads;
+	uint64_t n_lost_accounts;     /* at least, since that was last told */
 	struct taskstats_feed *stats; /* NULL: not for this user, or not in this kernel */
 };
 
@@ -269,6 +270,23 @@ static void take_datagram(struct drain *d, const char *bytes, size_t len)
 	}
 }
 
+static void drain_accounts(struct netlink *life)
+{
+	int r = life->stats ? taskstats_drain(life->stats) : 0;
+
+	if (r < 0)
+		life->stats = taskstats_close(life->stats);
+	life->n_lost_accounts += r != 0;
+}
+
+static uint64_t take_losses(struct netlink *life)
+{
+	uint64_t n = life->n_lost_accounts;
+
+	life->n_lost_accounts = 0;
+	return n + life_loss_take(&life->loss);
+}
+
 /* Takes up to BATCH messages. Returns how many, or -errno. */
 static int drain_batch(struct drain *d)
 {
@@ -290,8 +308,7 @@ static int drain_batch(struct drain *d)
 	if (n < 0)
 		return -errno;
 	/* What the dead among these used was told before their death, so it is all there. */
-	if (d->life->stats && taskstats_drain(d->life->stats) < 0)
-		d->life->stats = taskstats_close(d->life->stats);
+	drain_accounts(d->life);
 	for (int i = 0; i < n; i++)
 		if (from[i].nl_pid == 0) /* others may send as well; only the kernel is believed */
 			take_datagram(d, text[i], messages[i].msg_len);
@@ -328,7 +345,7 @@ static int64_t drain_netlink(struct life *base, size_t max, life_handler *fn, vo
 		else if (n < 0 && n != -EINTR)
 			return n;
 	}
-	return (int64_t)life_loss_take(&life->loss);
+	return (int64_t)take_losses(life);
 }
 
 const struct life_kind life_by_netlink = {

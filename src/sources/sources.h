@@ -267,11 +267,12 @@ struct syscalls *syscalls_close(struct syscalls *s);
 
 /*
  * Counts the process, its descendants, and all that they start from now on. Arms
- * it. A call under way is counted when it returns. -ESRCH: no such process.
+ * it. A call under way is counted when it returns. A tree inside another one's counts for itself
+ * alone from then on. -ESRCH: no such process. The tag is not 0.
  */
 int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag);
 
-/* Ceases to report that tree; with the last one it is disarmed. */
+/* Ceases to count that tree, and forgets what it has; with the last one it is disarmed. */
 void syscalls_untrack(struct syscalls *s, uint64_t tag);
 bool syscalls_is_armed(const struct syscalls *s);
 
@@ -333,9 +334,10 @@ struct trace_result {
 
 /*
  * Writes every system call of the process, its threads and its children as it happens,
- * through "strace -f -t", whole lines only. Always bounded, and let go of however we end.
- * It slows the process down tens of times. -ESRCH, -EINVAL (ourselves), -EBUSY (traced
- * already), -EPERM, -ENOENT (no strace), or what writing failed with; err says it.
+ * through "strace -f -t", whole lines only. Always bounded, and let go of however we end:
+ * where nobody reads what is written, the rest is dropped when it is time to end.
+ * It slows the process down tens of times. -ESRCH, -EINVAL (a proctor, or a tracer), -EBUSY
+ * (traced already), -EPERM, -ENOENT (no strace), or what writing failed with; err says it.
  */
 int sources_trace(pid_t pid, const struct trace_options *options, struct trace_result *ret,
 		  struct err *err);

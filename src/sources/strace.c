@@ -1,5 +1,6 @@
 #include "sources/strace.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -7,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,17 +19,20 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/num.h"
+#include "sources/pids.h"
 
 #define ATTACH_MS 5000
 #define DETACH_MS 5000
 #define MAX_TABLE_BYTES (1 << 20) /* more is not a table */
+#define MAX_WORDS_BYTES 65536	  /* the first it says: why it does not attach */
 #define STATUS_BYTES 8192
 
 struct strace {
 	pid_t pid, target; /* of strace, and of whom it holds */
 	int pid_fd;	   /* strace may be waited for by others, and its pid be somebody else's */
-	int fd;		   /* what it writes; does not block */
-	struct buf text;
+	int fd;		   /* what it says; does not block */
+	int table_fd;	   /* a file in memory */
+	struct buf text;   /* the beginning of what it says */
 };
 
 bool strace_is_installed(void)
@@ -84,22 +90,85 @@ int strace_check(pid_t pid, struct err *err)
 	return 0;
 }
 
+static bool is_ours(pid_t pid)
+{
+	struct stat own, other;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+static void close_folder(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+/* Whom it traces; 0: nobody. */
+static pid_t find_traced(pid_t pid)
+{
+	CLEANUP(pid_list_release) struct pid_list all = { 0 };
+	CLEANUP(close_folder) DIR *proc = opendir("/proc");
+	int64_t tracer;
+
+	if (!proc || pid_list_read(&all, proc) < 0)
+		return 0;
+	for (size_t i = 0; i < all.n; i++)
+		if (read_status(all.items[i], "\nTracerPid:", &tracer) == 0 && tracer == pid)
+			return all.items[i];
+	return 0;
+}
+
+int strace_check_chosen(pid_t pid, struct err *err)
+{
+	int r = strace_check(pid, err);
+	pid_t traced;
+
+	if (r < 0)
+		return r;
+	if (is_ours(pid))
+		return err_set(err, -EINVAL, "process %d is a proctor, which does not trace itself",
+			       (int)pid);
+	traced = find_traced(pid);
+	if (traced > 0)
+		return err_set(err, -EINVAL, "process %d is a tracer itself, of process %d",
+			       (int)pid, (int)traced);
+	return 0;
+}
+
 /* ---- running it ---- */
+
+/* How it is run. */
+struct how {
+	pid_t target;
+	const char *option;
+	const char *file; /* -o; NULL: it writes to out_fd as well */
+	int out_fd;	  /* what it says */
+	int kept_fd;	  /* stays open in it; -1: none */
+};
 
 /*
  * In the child. The signal comes also when we are killed: strace then lets go and
  * ends. A group of its own, so that a Ctrl-C is ours to answer.
  */
-static void exec_strace(pid_t pid, const char *how, pid_t parent, int out_fd)
+static void exec_strace(const struct how *how, pid_t parent)
 {
 	char text[16];
 
-	snprintf(text, sizeof(text), "%d", (int)pid);
+	snprintf(text, sizeof(text), "%d", (int)how->target);
 	if (prctl(PR_SET_PDEATHSIG, SIGINT) < 0 || getppid() != parent)
 		_exit(126);
-	if (setpgid(0, 0) < 0 || dup2(out_fd, STDERR_FILENO) < 0)
+	if (setpgid(0, 0) < 0 || dup2(how->out_fd, STDERR_FILENO) < 0)
 		_exit(126);
-	execlp("strace", "strace", how, "-f", "-p", text, (char *)NULL);
+	if (how->kept_fd >= 0 && fcntl(how->kept_fd, F_SETFD, 0) < 0)
+		_exit(126);
+	if (how->file)
+		execlp("strace", "strace", how->option, "-f", "-o", how->file, "-p", text,
+		       (char *)NULL);
+	else
+		execlp("strace", "strace", how->option, "-f", "-p", text, (char *)NULL);
 	_exit(127);
 }
 
@@ -112,27 +181,62 @@ static void default_signals(void)
 	signal(SIGINT, SIG_DFL);
 }
 
-int strace_spawn(pid_t target, const char *how, pid_t *ret_pid, int *ret_fd, struct err *err)
+static pid_t fork_strace(const struct how *how)
 {
-	pid_t parent = getpid(), pid;
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid == 0) {
+		default_signals();
+		exec_strace(how, parent);
+	}
+	return pid;
+}
+
+/* The flags are those of the end that strace writes to; ours does not block. */
+static int spawn(struct how *how, int flags, pid_t *ret_pid, int *ret_fd, struct err *err)
+{
 	int ends[2];
+	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
-	pid = fork();
-	if (pid == 0) {
-		default_signals();
-		exec_strace(target, how, parent, ends[1]);
-	}
+	(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	(void)fcntl(ends[1], F_SETFL, flags);
+	how->out_fd = ends[1];
+	pid = fork_strace(how);
 	close(ends[1]);
 	if (pid < 0) {
 		close(ends[0]);
 		return err_set(err, -EAGAIN, "cannot run strace: no new process can be started");
 	}
-	(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	*ret_pid = pid;
 	*ret_fd = ends[0];
 	return 0;
+}
+
+int strace_spawn(pid_t target, const char *option, pid_t *ret_pid, int *ret_fd, struct err *err)
+{
+	struct how how = { .target = target, .option = option, .kept_fd = -1 };
+
+	return spawn(&how, 0, ret_pid, ret_fd, err);
+}
+
+/*
+ * It has a line to say of each process that it follows, and nobody listens before the end: what
+ * the pipe has no room for is lost rather than waited with. The table has a file of its own.
+ */
+static int spawn_counting(struct strace *s, struct err *err)
+{
+	struct how how = { .target = s->target, .option = "-c" };
+	char file[64];
+
+	s->table_fd = memfd_create("strace", MFD_CLOEXEC);
+	if (s->table_fd < 0)
+		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
+	snprintf(file, sizeof(file), "/proc/self/fd/%d", s->table_fd);
+	how.file = file;
+	how.kept_fd = s->table_fd;
+	return spawn(&how, O_NONBLOCK, &s->pid, &s->fd, err);
 }
 
 /* Reads what there is. 0: more may come, 1: it has ended. */
@@ -143,7 +247,7 @@ static int read_some(struct strace *s)
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	if (n > 0 && s->text.len + (size_t)n <= MAX_TABLE_BYTES)
+	if (n > 0 && s->text.len + (size_t)n <= MAX_WORDS_BYTES)
 		buf_add(&s->text, bytes, (size_t)n);
 	return n == 0;
 }
@@ -191,6 +295,7 @@ struct strace *strace_free(struct strace *s)
 	}
 	close_fd(&s->pid_fd);
 	close_fd(&s->fd);
+	close_fd(&s->table_fd);
 	buf_release(&s->text);
 	free(s);
 	return NULL;
@@ -229,7 +334,7 @@ static struct strace *new_strace(pid_t target)
 	if (!s)
 		return NULL;
 	s->target = target;
-	s->pid_fd = s->fd = -1;
+	s->pid_fd = s->fd = s->table_fd = -1;
 	s->text = (struct buf)BUF_INIT;
 	return s;
 }
@@ -244,7 +349,7 @@ int strace_start(pid_t pid, struct strace **ret, struct err *err)
 	s = new_strace(pid);
 	if (!s)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = strace_spawn(pid, "-c", &s->pid, &s->fd, err);
+	r = spawn_counting(s, err);
 	if (r < 0)
 		return r;
 	s->pid_fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
@@ -278,6 +383,25 @@ int strace_attach(pid_t pid, struct strace **ret, struct err *err)
 	return r;
 }
 
+/* Whoever was there called something, were it to end: without a table strace was ended. */
+static int take_table(const struct strace *s, struct strace_summary *ret, struct err *err)
+{
+	CLEANUP(buf_release) struct buf table = BUF_INIT;
+	int r = 0;
+
+	if (lseek(s->table_fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	if (r == 0)
+		r = io_read_fd(s->table_fd, MAX_TABLE_BYTES, &table);
+	if (r < 0)
+		return err_set(err, r, "cannot read the table of strace: %s", strerror(-r));
+	if (table.len == 0)
+		return err_set(err, -ENODATA, "strace has left no table");
+	if (strace_parse(table.data, ret) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
 int strace_detach(struct strace *given, struct strace_summary *ret, struct err *err)
 {
 	CLEANUP(drop) struct strace *s = given;
@@ -287,7 +411,5 @@ int strace_detach(struct strace *given, struct strace_summary *ret, struct err *
 	r = read_until(s, NULL, DETACH_MS);
 	if (r < 0)
 		return err_set(err, r, "strace did not let go in time and was killed");
-	if (buf_error(&s->text) < 0 || strace_parse(s->text.data, ret) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return 0;
+	return take_table(s, ret, err);
 }

@@ -9,10 +9,16 @@
 #include "sources/parse_host.h"
 #include "sources/syscall_name.h"
 
+static void release_rows(struct counted *c)
+{
+	free(c->rows);
+	free(c->order);
+}
+
 void syscall_table_release(struct syscall_table *t)
 {
 	for (size_t i = 0; i < t->n; i++)
-		free(t->items[i].rows);
+		release_rows(&t->items[i]);
 	free(t->items);
 	free(t->uses);
 	map_release(&t->by_id);
@@ -93,14 +99,15 @@ int syscall_table_news(struct syscall_table *t, const struct syscall_news *news,
 	return 0;
 }
 
-static size_t find_row(const struct counted *c, uint32_t nr)
+/* Where it is in the order, or belongs. */
+static size_t find_place(const struct counted *c, uint32_t nr)
 {
 	size_t low = 0, high = c->n_rows;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
-		if (c->rows[middle].nr < nr)
+		if (c->rows[c->order[middle]].nr < nr)
 			low = middle + 1;
 		else
 			high = middle;
@@ -108,34 +115,48 @@ static size_t find_row(const struct counted *c, uint32_t nr)
 	return low;
 }
 
-static int insert_row(struct counted *c, size_t at, uint32_t nr)
+static int reserve_rows(struct counted *c)
 {
 	size_t cap = c->cap_rows ? 2 * c->cap_rows : 16;
-	struct syscall_row *rows = c->rows;
+	struct syscall_row *rows;
+	uint32_t *order;
 
-	if (c->n_rows == c->cap_rows) {
-		rows = reallocarray(c->rows, cap, sizeof(*rows));
-		if (!rows)
-			return -ENOMEM;
+	if (c->n_rows < c->cap_rows)
+		return 0;
+	rows = reallocarray(c->rows, cap, sizeof(*rows));
+	if (rows)
 		c->rows = rows;
-		c->cap_rows = cap;
-	}
-	memmove(&rows[at + 1], &rows[at], (c->n_rows - at) * sizeof(*rows));
-	rows[at] = (struct syscall_row){ .nr = nr };
-	c->n_rows++;
+	order = reallocarray(c->order, cap, sizeof(*order));
+	if (order)
+		c->order = order;
+	if (!rows || !order)
+		return -ENOMEM;
+	c->cap_rows = cap;
 	return 0;
+}
+
+/* Its row, new if need be. NULL: no memory. */
+static struct syscall_row *get_row(struct counted *c, uint32_t nr)
+{
+	size_t at = find_place(c, nr);
+
+	if (at < c->n_rows && c->rows[c->order[at]].nr == nr)
+		return &c->rows[c->order[at]];
+	if (reserve_rows(c) < 0)
+		return NULL;
+	memmove(&c->order[at + 1], &c->order[at], (c->n_rows - at) * sizeof(*c->order));
+	c->order[at] = (uint32_t)c->n_rows;
+	c->rows[c->n_rows] = (struct syscall_row){ .nr = nr };
+	return &c->rows[c->n_rows++];
 }
 
 static int put(struct counted *c, uint32_t nr, const struct syscall_value *value)
 {
-	size_t at;
+	struct syscall_row *row = c ? get_row(c, nr) : NULL;
 
-	if (!c)
+	if (!row)
 		return -ENOMEM;
-	at = find_row(c, nr);
-	if ((at == c->n_rows || c->rows[at].nr != nr) && insert_row(c, at, nr) < 0)
-		return -ENOMEM;
-	c->rows[at].now = *value;
+	row->now = *value;
 	return 0;
 }
 
@@ -159,6 +180,27 @@ void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t p
 		if (c->id != 0 && (c->about.pid == 0 || !is_alive(c->about.pid)))
 			c->about.is_ended = true;
 	}
+}
+
+void syscall_table_end(struct syscall_table *t, uint32_t id)
+{
+	struct counted *c = find(t, id);
+
+	if (c)
+		c->about.is_ended = true;
+}
+
+void syscall_table_end_strangers(struct syscall_table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		t->items[i].about.is_ended |= t->items[i].id != 0 && t->items[i].about.pid == 0;
+}
+
+uint64_t syscall_table_tag(const struct syscall_table *t, uint32_t id)
+{
+	const struct counted *c = find(t, id);
+
+	return c ? c->about.tag : 0;
 }
 
 bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id)
@@ -220,7 +262,7 @@ static size_t list_uses(struct counted *c, bool is_fill, struct arena *arena,
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_rows; i++) {
-		struct syscall_row *row = &c->rows[i];
+		struct syscall_row *row = &c->rows[c->order[i]];
 		struct syscall_value v = between(&row->now, is_fill ? &row->filled : &none);
 
 		if (is_fill)
@@ -306,14 +348,17 @@ void syscall_table_fill(struct syscall_table *t, struct snapshot *s)
 	}
 }
 
-void syscall_table_drop_ended(struct syscall_table *t)
+/* Those that have ended, or those of a tree (0: none). */
+static void drop(struct syscall_table *t, bool is_ended, uint64_t tag)
 {
 	size_t kept = 0;
 
 	map_clear(&t->by_id);
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->items[i].about.is_ended) {
-			free(t->items[i].rows);
+		const struct syscall_process *about = &t->items[i].about;
+
+		if ((is_ended && about->is_ended) || (tag && about->tag == tag)) {
+			release_rows(&t->items[i]);
 			continue;
 		}
 		t->items[kept] = t->items[i];
@@ -322,4 +367,14 @@ void syscall_table_drop_ended(struct syscall_table *t)
 		kept++;
 	}
 	t->n = kept;
+}
+
+void syscall_table_drop_ended(struct syscall_table *t)
+{
+	drop(t, true, 0);
+}
+
+void syscall_table_drop_tree(struct syscall_table *t, uint64_t tag)
+{
+	drop(t, false, tag);
 }

@@ -23,7 +23,8 @@ struct syscall_row {
 struct counted {
 	uint32_t id;		      /* 0: the rest of a tree */
 	struct syscall_process about; /* without its uses */
-	struct syscall_row *rows;     /* by nr, ascending */
+	struct syscall_row *rows;
+	uint32_t *order; /* of the rows by nr, ascending: rows are too large to be moved */
 	size_t n_rows, cap_rows;
 };
 
@@ -51,6 +52,18 @@ int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_ke
 
 /* News were lost: whoever is_alive() denies has ended, and who was never introduced as well. */
 void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t pid));
+
+/* It counts for another tree from now on, under another number. */
+void syscall_table_end(struct syscall_table *t, uint32_t id);
+
+/* Whoever was not introduced by now belongs to a tree that is not wanted any more. */
+void syscall_table_end_strangers(struct syscall_table *t);
+
+/* Of a tree nothing is to be told any more. */
+void syscall_table_drop_tree(struct syscall_table *t, uint64_t tag);
+
+/* The tag of its tree; 0: it was not introduced. */
+uint64_t syscall_table_tag(const struct syscall_table *t, uint32_t id);
 
 /* True if the process with this number has ended, or was never heard of. */
 bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id);

@@ -23,8 +23,7 @@ struct syscalls {
 	struct ring_buffer *ring;
 	struct bpf_link *links[5]; /* those that count; NULL while it is not armed */
 	struct syscall_table table;
-	uint64_t *tags; /* of the trees that are tracked */
-	size_t n_tags;
+	struct map tags; /* of the trees that are tracked */
 	uint64_t told_lost, seen_lost_news;
 	long clock_ticks;
 	union {
@@ -36,13 +35,22 @@ struct syscalls {
 
 /* ---- life cycle ---- */
 
+static bool has_tag(const struct syscalls *s, uint64_t tag)
+{
+	uint64_t at;
+
+	return map_get(&s->tags, tag, &at);
+}
+
 static int take_news(void *ctx, void *bytes, size_t len)
 {
 	struct syscalls *s = ctx;
 
-	if (len < sizeof(struct syscall_news))
+	const struct syscall_news *told = bytes;
+
+	if (len < sizeof(*told) || !has_tag(s, told->tag))
 		return 0;
-	return syscall_table_news(&s->table, bytes, s->clock_ticks);
+	return syscall_table_news(&s->table, told, s->clock_ticks);
 }
 
 static int start(struct syscalls *s, const struct syscalls_options *o)
@@ -103,7 +111,7 @@ struct syscalls *syscalls_close(struct syscalls *s)
 	ring_buffer__free(s->ring);
 	syscalls_bpf__destroy(s->skel);
 	syscall_table_release(&s->table);
-	free(s->tags);
+	map_release(&s->tags);
 	free(s);
 	return NULL;
 }
@@ -182,21 +190,29 @@ static int walk_tasks(struct bpf_program *program)
 
 static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag)
 {
-	const struct syscall_thread mark = { .tag = tag };
+	const struct syscall_thread mark = { .mark = { .tag = tag, .is_root = 1 } };
 	CLEANUP(close_fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int fd = bpf_map__fd(s->skel->maps.threads);
+	struct syscall_thread old;
 
 	if (pid_fd < 0)
 		return -errno;
-	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.threads), &pid_fd, &mark, BPF_ANY) < 0)
+	if (bpf_map_lookup_elem(fd, &pid_fd, &old) == 0) {
+		if (old.mark.tag == tag)
+			return 0;
+		syscall_table_end(&s->table, old.mark.id); /* of the tree that it was in */
+	}
+	if (bpf_map_update_elem(fd, &pid_fd, &mark, BPF_ANY) < 0)
 		return -errno;
 	return walk_tasks(s->skel->progs.introduce);
 }
 
 /* Its other threads and its descendants. Those that they start meanwhile inherit the mark. */
-static int mark_others(struct syscalls *s)
+static int mark_others(struct syscalls *s, uint64_t tag)
 {
 	int r = 0;
 
+	s->skel->bss->adopting = tag;
 	for (int i = 0; i < MAX_ADOPTIONS && r == 0; i++) {
 		s->skel->bss->n_adopted = 0;
 		r = walk_tasks(s->skel->progs.adopt);
@@ -206,28 +222,11 @@ static int mark_others(struct syscalls *s)
 	return r;
 }
 
-static bool has_tag(const struct syscalls *s, uint64_t tag)
-{
-	for (size_t i = 0; i < s->n_tags; i++)
-		if (s->tags[i] == tag)
-			return true;
-	return false;
-}
-
 static int add_tag(struct syscalls *s, uint64_t tag)
 {
-	uint64_t *tags;
-
-	if (has_tag(s, tag))
-		return 0;
-	if (s->n_tags == MAX_TREES)
+	if (!has_tag(s, tag) && s->tags.len == MAX_TREES)
 		return -ENOSPC;
-	tags = reallocarray(s->tags, s->n_tags + 1, sizeof(*tags));
-	if (!tags)
-		return -ENOMEM;
-	s->tags = tags;
-	s->tags[s->n_tags++] = tag;
-	return 0;
+	return map_put(&s->tags, tag, 0);
 }
 
 int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
@@ -240,22 +239,10 @@ int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
 	if (r == 0)
 		r = mark_root(s, pid, tag);
 	if (r == 0)
-		r = mark_others(s);
+		r = mark_others(s, tag);
 	if (r < 0 && !was_tracked)
 		syscalls_untrack(s, tag);
 	return r;
-}
-
-void syscalls_untrack(struct syscalls *s, uint64_t tag)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < s->n_tags; i++)
-		if (s->tags[i] != tag)
-			s->tags[kept++] = s->tags[i];
-	s->n_tags = kept;
-	if (kept == 0)
-		disarm(s);
 }
 
 /* ---- what was counted ---- */
@@ -267,17 +254,27 @@ static void take_processes(struct syscalls *s, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct syscall_key *key = &s->keys.of_processes[i];
+		uint64_t tag;
 
 		(void)syscall_table_put(&s->table, key, &s->values[i]);
-		if (syscall_table_is_ended(&s->table, key->id))
+		tag = syscall_table_tag(&s->table, key->id);
+		if (syscall_table_is_ended(&s->table, key->id) || (tag != 0 && !has_tag(s, tag)))
 			(void)bpf_map_delete_elem(fd, key);
 	}
 }
 
 static void take_trees(struct syscalls *s, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++)
-		(void)syscall_table_put_tree(&s->table, &s->keys.of_trees[i], &s->values[i]);
+	int fd = bpf_map__fd(s->skel->maps.tree_values);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct syscall_tree_key *key = &s->keys.of_trees[i];
+
+		if (has_tag(s, key->tag))
+			(void)syscall_table_put_tree(&s->table, key, &s->values[i]);
+		else
+			(void)bpf_map_delete_elem(fd, key);
+	}
 }
 
 static int read_map(struct syscalls *s, const struct bpf_map *map,
@@ -315,17 +312,37 @@ static void make_up_for_lost_news(struct syscalls *s)
 	s->seen_lost_news = lost;
 }
 
-int64_t syscalls_read(struct syscalls *s)
+static int take_in(struct syscalls *s)
 {
-	uint64_t lost, fresh;
 	int r;
 
 	make_up_for_lost_news(s); /* of processes that were seen in the values the last time */
 	r = ring_buffer__consume(s->ring); /* first: what has ended is complete in the values */
-	if (r >= 0)
-		r = read_map(s, s->skel->maps.values, take_processes);
-	if (r == 0)
-		r = read_map(s, s->skel->maps.tree_values, take_trees);
+	if (r < 0)
+		return r;
+	syscall_table_end_strangers(&s->table);
+	r = read_map(s, s->skel->maps.values, take_processes);
+	return r < 0 ? r : read_map(s, s->skel->maps.tree_values, take_trees);
+}
+
+/* Without the marks nothing more is counted for it; what was is in nobody's way. */
+void syscalls_untrack(struct syscalls *s, uint64_t tag)
+{
+	if (!map_remove(&s->tags, tag))
+		return;
+	s->skel->bss->forgetting = tag;
+	(void)walk_tasks(s->skel->progs.forget); /* or it costs a little, and is not told */
+	if (s->tags.len == 0)
+		disarm(s);
+	(void)take_in(s);
+	syscall_table_drop_tree(&s->table, tag);
+}
+
+int64_t syscalls_read(struct syscalls *s)
+{
+	uint64_t lost, fresh;
+	int r = take_in(s);
+
 	if (r < 0)
 		return r;
 	lost = s->skel->bss->n_lost + s->skel->bss->n_lost_news + s->skel->bss->n_lost_marks;

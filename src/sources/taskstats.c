@@ -24,6 +24,7 @@
 struct taskstats_feed {
 	int fd;
 	uint16_t family;
+	bool has_lost;	   /* since that was last told */
 	struct map by_pid; /* struct thread_stats *, the sum of threads that have ended */
 };
 
@@ -168,8 +169,10 @@ static void take_thread(struct taskstats_feed *feed, const struct thread_stats *
 		add(sum, stats);
 		return;
 	}
-	if (feed->by_pid.len >= MAX_WAITING)
+	if (feed->by_pid.len >= MAX_WAITING) {
 		forget_all(feed);
+		feed->has_lost = true;
+	}
 	sum = malloc(sizeof(*sum));
 	if (!sum)
 		return;
@@ -193,10 +196,21 @@ static void take_datagram(struct taskstats_feed *feed, const char *bytes, size_t
 	}
 }
 
+/* Of a process of which a thread was lost the sum would be too small: better none. */
+static int take_loss(struct taskstats_feed *feed, bool is_overflow)
+{
+	bool has_lost = feed->has_lost || is_overflow;
+
+	if (is_overflow)
+		forget_all(feed);
+	feed->has_lost = false;
+	return has_lost;
+}
+
 int taskstats_drain(struct taskstats_feed *feed)
 {
 	char bytes[MESSAGE_BYTES];
-	int lost = 0;
+	bool is_overflow = false;
 
 	for (;;) {
 		struct sockaddr_nl from = { 0 };
@@ -207,9 +221,9 @@ int taskstats_drain(struct taskstats_feed *feed)
 		if (n >= 0 && from.nl_pid == 0) /* only the kernel is believed */
 			take_datagram(feed, bytes, (size_t)n);
 		else if (n < 0 && errno == ENOBUFS)
-			lost = 1;
+			is_overflow = true;
 		else if (n < 0 && errno != EINTR)
-			return errno == EAGAIN ? lost : -errno;
+			return errno == EAGAIN ? take_loss(feed, is_overflow) : -errno;
 	}
 }
 

@@ -20,7 +20,10 @@ struct taskstats_feed;
 int taskstats_open(struct taskstats_feed **ret, struct err *err);
 struct taskstats_feed *taskstats_close(struct taskstats_feed *feed);
 
-/* Takes in all that wait. How many the kernel dropped cannot be known: 1 for "some", 0, -errno. */
+/*
+ * Takes in all that wait. How many the kernel dropped, or were too many to keep, cannot be known:
+ * 1 for "some", 0, -errno. Nothing is told then of those that wait.
+ */
 int taskstats_drain(struct taskstats_feed *feed);
 
 /*

@@ -2,6 +2,8 @@
  * trace - every system call of a process, as strace writes them, bounded in time and size.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,6 +26,8 @@ struct trace {
 	const struct trace_options *options;
 	pid_t target, strace;
 	int fd;
+	int out_fd;	 /* the caller's, or our own that does not block */
+	int own_fd;	 /* -1: none */
 	struct buf text; /* what was read and not written: the beginning of a line, mostly */
 	struct trace_result result;
 	uint64_t deadline_ns;
@@ -34,6 +38,7 @@ static void release(struct trace *t)
 {
 	strace_end(t->strace);
 	close_fd(&t->fd);
+	close_fd(&t->own_fd);
 	buf_release(&t->text);
 }
 
@@ -41,6 +46,61 @@ static void finish(struct trace *t, enum trace_end why)
 {
 	t->result.end = why;
 	t->is_over = true;
+}
+
+/* ---- writing ---- */
+
+/*
+ * A pipe that can be written to takes PIPE_BUF bytes at least, a terminal one. It is opened once
+ * more, for whoever has it besides us counts on it to block.
+ */
+static void open_output(struct trace *t)
+{
+	char path[PATH_MAX];
+
+	t->out_fd = t->options->out_fd;
+	if (ttyname_r(t->out_fd, path, sizeof(path)) != 0)
+		return;
+	t->own_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (t->own_fd >= 0)
+		t->out_fd = t->own_fd;
+}
+
+/* Waits until something can be written. False: nobody reads, and it is to end now. */
+static bool await_room(struct trace *t)
+{
+	struct pollfd fds[] = { { .fd = t->out_fd, .events = POLLOUT },
+				{ .fd = t->options->stop_fd, .events = POLLIN } };
+
+	for (;;) {
+		bool is_late = clock_boot_ns() >= t->deadline_ns;
+
+		if (poll(fds, ARRAY_SIZE(fds), is_late ? 0 : POLL_MS) < 0 && errno != EINTR)
+			return true; /* writing will say why */
+		if (fds[0].revents)
+			return true;
+		if (is_late || fds[1].revents & POLLIN) {
+			finish(t, is_late ? TRACE_TIME_UP : TRACE_STOPPED);
+			return false;
+		}
+	}
+}
+
+/* The process stands still while nobody reads: no longer than it may be traced. */
+static int write_bounded(struct trace *t, size_t n)
+{
+	size_t done = 0;
+
+	while (done < n && await_room(t)) {
+		size_t piece = n - done < PIPE_BUF ? n - done : PIPE_BUF;
+		ssize_t written = write(t->out_fd, t->text.data + done, piece);
+
+		if (written < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		done += written > 0 ? (size_t)written : 0;
+	}
+	t->result.n_bytes += done;
+	return 0;
 }
 
 /* The whole lines of the first n bytes, as many as still fit. */
@@ -56,16 +116,17 @@ static int write_lines(struct trace *t)
 		n = last ? (size_t)(last - t->text.data) + 1 : 0;
 		finish(t, TRACE_FULL);
 	}
-	r = io_write_all(t->options->out_fd, t->text.data, n);
+	r = write_bounded(t, n);
 	if (r < 0)
 		return r;
-	t->result.n_bytes += n;
 	memmove(t->text.data, t->text.data + n, t->text.len - n);
 	buf_truncate(&t->text, t->text.len - n);
 	if (t->text.len > PIECE_BYTES) /* no line is as long: give up rather than grow */
 		finish(t, TRACE_FULL);
 	return 0;
 }
+
+/* ---- reading ---- */
 
 static int read_piece(struct trace *t)
 {
@@ -152,11 +213,14 @@ int sources_trace(pid_t pid, const struct trace_options *options, struct trace_r
 		  struct err *err)
 {
 	CLEANUP(release)
-	struct trace t = { .options = options, .target = pid, .fd = -1, .text = BUF_INIT };
-	int r = strace_check(pid, err);
+	struct trace t = {
+		.options = options, .target = pid, .fd = -1, .own_fd = -1, .text = BUF_INIT
+	};
+	int r = strace_check_chosen(pid, err);
 
 	if (r < 0)
 		return r;
+	open_output(&t);
 	r = strace_spawn(pid, "-t", &t.strace, &t.fd, err);
 	if (r < 0)
 		return r;

@@ -174,7 +174,7 @@ static int each_attempt(struct slice *slice, int (*fn)(struct slice *, int64_t, 
 static int note_removal(struct slice *slice, int64_t attempt, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(slice->store, STATEMENT_NOTE_REMOVAL, &q, err);
+	int r = query_open(slice->store, STATEMENT_NOTE_UNKNOWN, &q, err);
 
 	if (r < 0)
 		return r;

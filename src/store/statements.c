@@ -420,11 +420,13 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &syscall_columns } },
 	},
 	/* One daemon after the other may have counted: unknown and anything is unknown. What a
-	 * runner has counted by itself, as its rungs say, is whole. */
+	 * runner has counted by itself, as its rungs say, is whole; an attached job has none, and
+	 * its rungs are the daemon's. */
 	[STATEMENT_ADD_SYSCALL] = {
 		"INSERT INTO syscalls (attempt, @names) SELECT ?, @values"
 		" WHERE NOT EXISTS (SELECT 1 FROM rungs WHERE attempt = ?1"
-		" AND measurement = '" RUNG_SYSCALLS "' AND rung <> '" RUNG_UNKNOWN "')"
+		" AND measurement = '" RUNG_SYSCALLS "' AND rung <> '" RUNG_UNKNOWN "'"
+		" AND NOT (SELECT is_attached FROM attempts WHERE id = ?1))"
 		" ON CONFLICT (attempt, name) DO UPDATE SET count = count + excluded.count,"
 		" errors = errors + excluded.errors, cpu_ns = cpu_ns + excluded.cpu_ns,"
 		" wait_ns = wait_ns + excluded.wait_ns",
@@ -748,7 +750,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"DELETE FROM processes WHERE id IN (SELECT id FROM processes WHERE attempt = ?1"
 		" AND id < (SELECT max(id) FROM processes) LIMIT ?2)",
 	},
-	[STATEMENT_NOTE_REMOVAL] = {
+	[STATEMENT_NOTE_UNKNOWN] = {
 		"INSERT INTO unknowns (attempt, what, why) SELECT ?1, ?2, ?3 WHERE NOT EXISTS"
 		" (SELECT 1 FROM unknowns WHERE attempt = ?1 AND what = ?2 AND why = ?3)",
 	},

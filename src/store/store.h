@@ -128,10 +128,12 @@ int store_write_events(struct store *store, const struct attempt *a,
 
 /*
  * What its processes have called, all together, beside what was added before. A runner that has
- * counted by itself does so before store_finish_attempt(); from then on nobody adds to it.
+ * counted by itself does so before store_finish_attempt(); from then on nobody adds to it. To an
+ * attached job the daemon adds after its end as well. Where they are not all, why is noted among
+ * what is unknown of the attempt; NULL: they are.
  */
 int store_add_syscalls(struct store *store, const struct attempt *a, const struct syscall_use *uses,
-		       size_t n, struct err *err);
+		       size_t n, const char *why_not_all, struct err *err);
 
 /*
  * The attempt ended: outcome, reason, status, ended_wall_ns, usage, sheets,

@@ -280,8 +280,22 @@ int store_write_events(struct store *store, const struct attempt *a,
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
+static int note_missing_calls(struct store *store, int64_t attempt_id, const char *why,
+			      struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_NOTE_UNKNOWN, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	query_bind_text(&q, "syscalls");
+	query_bind_text(&q, why);
+	return query_run(&q, err);
+}
+
 int store_add_syscalls(struct store *store, const struct attempt *a, const struct syscall_use *uses,
-		       size_t n, struct err *err)
+		       size_t n, const char *why_not_all, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
@@ -289,6 +303,8 @@ int store_add_syscalls(struct store *store, const struct attempt *a, const struc
 	if (r == 0)
 		r = rows_write(store, STATEMENT_ADD_SYSCALL, a->id, &syscall_columns, uses, n,
 			       sizeof(*uses), err);
+	if (r == 0 && why_not_all)
+		r = note_missing_calls(store, a->id, why_not_all, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

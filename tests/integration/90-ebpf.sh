@@ -62,6 +62,16 @@ counted() {
 }
 if [[ $best_samples == eBPF* ]]; then
 	check "its calls are told soon after its end" eventually counted
+	sh -c 'sleep 1; dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; sleep 0.5' &
+	"$PROCTOR" attach --pid $! --job joined
+	wait $!
+	counted() { "$PROCTOR" report joined --format json | grep -q '"syscalls":\['; }
+	check "so are those of an attached job" eventually counted
+	run "$PROCTOR" report joined --format json
+	json "all of them" "$stdout" '{c["name"]: c["count"] for c in d["syscalls"]}["write"] >= 5000'
+	json "since it was attached, which is not all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
+	json "and nothing denies it" "$stdout" \
+		'd["rungs"]["syscall counts and time"].startswith("eBPF") and "syscall_hotspots" not in [u["what"] for u in d["unknown"]]'
 fi
 "$PROCTOR" stop
 run "$PROCTOR" report calls --format json

@@ -52,6 +52,7 @@ static void test_made_up_names(void **state)
 		call_sums_add(&sums, &use, 1);
 	}
 	assert_int_equal(sums.n, 4095);
+	assert_int_equal(sums.n_left_out, 10000 - 4095);
 	assert_string_equal(sums.uses[4094].name, "syscall_4094");
 }
 

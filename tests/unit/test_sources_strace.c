@@ -254,6 +254,82 @@ static void test_a_killed_tracer_lets_go(void **state)
 	close(ready[1]);
 }
 
+#define N_FORKS 3000
+
+/* Each of whom strace has a line to say about: more than a pipe holds. */
+static pid_t start_forker(int go_fd)
+{
+	pid_t pid = fork();
+	char byte;
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)!read(go_fd, &byte, 1);
+	for (int i = 0; i < N_FORKS; i++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			syscall(SYS_getppid);
+			_exit(0);
+		}
+		waitpid(child, NULL, 0);
+	}
+	_exit(0);
+}
+
+static bool ends_soon(pid_t pid)
+{
+	for (int i = 0; i < 6000; i++) {
+		if (waitpid(pid, NULL, WNOHANG) == pid)
+			return true;
+		nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+	}
+	end_caller(pid);
+	return false;
+}
+
+static void test_many_processes_do_not_fill_the_pipe(void **state)
+{
+	struct strace_summary table;
+	struct err err = ERR_INIT;
+	struct strace *s = NULL;
+	int go[2];
+	pid_t pid;
+
+	(void)state;
+	if (!strace_is_installed())
+		skip();
+	assert_int_equal(pipe(go), 0);
+	pid = start_forker(go[0]);
+	assert_int_equal(strace_attach(pid, &s, &err), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	assert_true(ends_soon(pid));
+	assert_int_equal(strace_detach(s, &table, &err), 0);
+	assert_int_equal(count_of(&table, "getppid"), N_FORKS);
+	strace_summary_release(&table);
+	close(go[0]);
+	close(go[1]);
+}
+
+static void test_no_table_is_an_error(void **state)
+{
+	struct strace_summary table;
+	struct err err = ERR_INIT;
+	struct strace *s = NULL;
+	pid_t pid;
+
+	(void)state;
+	if (!strace_is_installed())
+		skip();
+	pid = start_caller();
+	assert_int_equal(strace_attach(pid, &s, &err), 0);
+	assert_int_equal(kill(strace_pid(s), SIGKILL), 0);
+	assert_int_equal(strace_detach(s, &table, &err), -ENODATA);
+	assert_non_null(strstr(err.text, "no table"));
+	end_caller(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +338,8 @@ int main(void)
 		cmocka_unit_test(test_attach_and_detach),
 		cmocka_unit_test(test_what_cannot_be_traced),
 		cmocka_unit_test(test_a_killed_tracer_lets_go),
+		cmocka_unit_test(test_many_processes_do_not_fill_the_pipe),
+		cmocka_unit_test(test_no_table_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

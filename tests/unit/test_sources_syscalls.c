@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -327,6 +328,45 @@ static void test_a_tree_is_counted_exactly(void **state)
 	assert_null(syscalls_close(s));
 }
 
+#define N_MADE_UP 20000
+
+static void be_inventor(int go_fd)
+{
+	char byte;
+
+	(void)!read(go_fd, &byte, 1);
+	for (long i = 0; i < N_MADE_UP; i++)
+		syscall(1024 + i);
+	syscall(-1);
+	syscall(0x40000000 + SYS_getppid); /* of another ABI, or of none */
+	syscall(1000);
+	syscall(SYS_exit_group, 0);
+}
+
+/* Or a job fills the maps, and keeps its daemon busy, with calls that there are not. */
+static void test_made_up_numbers_are_one(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0)
+		be_inventor(go[0]);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sum_of(&sums, "syscall_other")->count, N_MADE_UP + 2);
+	assert_int_equal(sum_of(&sums, "syscall_1000")->count, 1);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
 static void *wait_for_go(void *arg)
 {
 	char byte;
@@ -373,6 +413,195 @@ static void test_what_was_there_before_is_counted_too(void **state)
 		close(go[i]);
 		close(ready[i]);
 	}
+	assert_null(syscalls_close(s));
+}
+
+/* How often each of two trees has called getppid. */
+static void add_to_tree(void *ctx, const struct syscall_process *p)
+{
+	uint64_t *counts = ctx;
+
+	assert_true(p->tag == TAG || p->tag == TAG + 1);
+	assert_true(p->pid > 0); /* there was room to tell it apart */
+	for (size_t i = 0; i < p->n_uses; i++)
+		if (strcmp(p->uses[i].name, "getppid") == 0)
+			counts[p->tag - TAG] += p->uses[i].count;
+}
+
+/* Starts a child that waits, and then calls like its parent. */
+static void be_outer(int go_fd, int told_fd)
+{
+	pid_t inner = fork(), child;
+
+	if (inner == 0) {
+		child = fork();
+		if (child != 0)
+			(void)!write(told_fd, &(pid_t){ getpid() }, sizeof(pid_t));
+		wait_for_go(&go_fd);
+		if (child == 0)
+			_exit(0);
+		waitpid(child, NULL, 0);
+		_exit(0);
+	}
+	wait_for_go(&go_fd);
+	waitpid(inner, NULL, 0);
+	_exit(0);
+}
+
+static void test_a_tree_inside_another_has_its_own(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	uint64_t counts[2] = { 0 };
+	int go[2], told[2];
+	pid_t pid, inner;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	assert_int_equal(pipe(told), 0);
+	pid = fork();
+	if (pid == 0)
+		be_outer(go[0], told[1]);
+	assert_int_equal(read(told[0], &inner, sizeof(inner)), sizeof(inner));
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(syscalls_track(s, inner, TAG + 1), 0);
+	assert_int_equal(write(go[1], "123", 3), 3);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(syscalls_read(s), 0);
+	syscalls_each(s, add_to_tree, counts);
+	assert_int_equal(counts[0], 1000);
+	assert_int_equal(counts[1], 2000);
+	for (int i = 0; i < 2; i++) {
+		close(go[i]);
+		close(told[i]);
+	}
+	assert_null(syscalls_close(s));
+}
+
+static void be_patient(int go_fd)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		wait_for_go(&go_fd);
+}
+
+/* Room for the calls of a few processes, one after the other, which all live on. */
+static void test_a_tree_leaves_nothing_behind(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 16);
+	pid_t pids[20];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		uint64_t counts[2] = { 0 };
+		int go[2];
+
+		assert_int_equal(pipe(go), 0);
+		pids[i] = fork();
+		if (pids[i] == 0)
+			be_patient(go[0]);
+		assert_int_equal(syscalls_track(s, pids[i], TAG), 0);
+		assert_int_equal(write(go[1], "", 1), 1);
+		while (counts[0] < 1000) {
+			counts[0] = 0;
+			assert_int_equal(syscalls_read(s), 0);
+			syscalls_each(s, add_to_tree, counts);
+		}
+		assert_int_equal(counts[0], 1000); /* and none of those before */
+		syscalls_untrack(s, TAG);
+		assert_int_equal(write(go[1], "", 1), 1);
+		close(go[0]);
+		close(go[1]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
+	assert_null(syscalls_close(s));
+}
+
+#ifdef __x86_64__
+#define COMPAT_GETPPID 64 /* which is semget in the table of 64 bits */
+
+static void be_compat(int go_fd)
+{
+	char byte;
+
+	(void)!read(go_fd, &byte, 1);
+	for (int i = 0; i < 100; i++) {
+		long result;
+
+		__asm__ volatile("int $0x80" : "=a"(result) : "a"(COMPAT_GETPPID) : "memory");
+		if (result <= 0)
+			_exit(1);
+		syscall(SYS_getppid);
+	}
+	_exit(0);
+}
+
+static void test_calls_of_32_bits(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0)
+		be_compat(go[0]);
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, &status, 0);
+	read_sums(s, &sums);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+	if (status != 0)
+		skip(); /* this kernel has none */
+	assert_int_equal(sum_of(&sums, "compat_64")->count, 100);
+	assert_int_equal(sum_of(&sums, "semget")->count, 0);
+	assert_int_equal(sum_of(&sums, "getppid")->count, 100);
+}
+#endif
+
+static void *exec_in_a_thread(void *arg)
+{
+	char byte;
+
+	nanosleep(&(struct timespec){ 0, 100 * (long)MS }, NULL); /* the first thread has ended */
+	(void)!read(*(int *)arg, &byte, 1);
+	execl("/bin/true", "true", (char *)NULL);
+	return NULL;
+}
+
+/* The thread gets the number of the first one, in the middle of the call. */
+static void test_exec_by_another_thread(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, exec_in_a_thread, &go[0]);
+		syscall(SYS_exit, 0);
+	}
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, 1);
+	assert_int_equal(sum_of(&sums, "execve")->count, 1);
+	assert_int_equal(sum_of(&sums, "execve")->errors, 0);
+	assert_int_equal(sum_of(&sums, "exit_group")->count, 1);
+	close(go[0]);
+	close(go[1]);
 	assert_null(syscalls_close(s));
 }
 
@@ -488,7 +717,14 @@ int main(void)
 		cmocka_unit_test(test_samples_get_what_is_new),
 		cmocka_unit_test(test_sampled_times_are_scaled),
 		cmocka_unit_test(test_a_tree_is_counted_exactly),
+		cmocka_unit_test(test_made_up_numbers_are_one),
 		cmocka_unit_test(test_what_was_there_before_is_counted_too),
+		cmocka_unit_test(test_a_tree_inside_another_has_its_own),
+		cmocka_unit_test(test_a_tree_leaves_nothing_behind),
+#ifdef __x86_64__
+		cmocka_unit_test(test_calls_of_32_bits),
+#endif
+		cmocka_unit_test(test_exec_by_another_thread),
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
 		cmocka_unit_test(test_short_processes_are_counted),
 		cmocka_unit_test(test_without_room_trees_are_counted),

@@ -831,11 +831,38 @@ static void test_a_reader_sees_what_was_committed(void **state)
 	assert_non_null(strstr(err.text, f->db));
 }
 
+static void test_calls_that_are_not_all(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt back;
+	const struct syscall_use use = { "read", 3, 0, 10, 0 };
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	attempt_init(&back);
+	must(store_begin_attempt(store, &a, &err), &err);
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	must(store_add_syscalls(store, &a, &use, 1, NULL, &err), &err);
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_int_equal(back.n_unknowns, 0);
+	attempt_release(&back);
+	attempt_init(&back);
+	must(store_add_syscalls(store, &a, &use, 1, "no room", &err), &err);
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_int_equal(back.n_syscalls, 1);
+	assert_int_equal(back.syscalls[0].count, 6);
+	assert_int_equal(back.n_unknowns, 1);
+	assert_string_equal(back.unknowns[0].what, "syscalls");
+	assert_string_equal(back.unknowns[0].why, "no room");
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_calls_that_are_not_all),
 		STORE_TEST(test_everything_comes_back),
 		STORE_TEST(test_unknown_stays_unknown),
 		STORE_TEST(test_order_is_stable),
