@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/unknown.h"
 #include "sources/sources.h"
 #include "sources/strace.h"
 
@@ -54,7 +55,8 @@ static void end_caller(pid_t pid)
 /* Traces a process that calls all the time into fd. */
 static struct trace_result trace_into(int fd, int stop_fd, double seconds)
 {
-	const struct trace_options options = { seconds, UINT64_C(1) << 40, fd, stop_fd };
+	const struct trace_options options = { seconds, UINT64_C(1) << 40, fd, stop_fd,
+					       U64_UNKNOWN };
 	struct trace_result result = { 0 };
 	struct err err = ERR_INIT;
 	pid_t pid;
@@ -124,7 +126,7 @@ static void test_it_can_be_stopped_meanwhile(void **state)
 
 static void test_tracers_are_not_traced(void **state)
 {
-	const struct trace_options options = { 1, 4096, STDERR_FILENO, -1 };
+	const struct trace_options options = { 1, 4096, STDERR_FILENO, -1, U64_UNKNOWN };
 	struct trace_result result;
 	struct err err = ERR_INIT;
 	struct strace *s = NULL;
