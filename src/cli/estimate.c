@@ -99,6 +99,10 @@ static void write_cpu(const struct estimate *e, struct buf *out)
 		return;
 	}
 	report_add_duration(out, (uint64_t)(e->cpu_seconds * 1e9));
+	if (e->cpu_coverage <= 0) {
+		buf_add_str(out, " or more: all that is known are runs that were cut short\n");
+		return;
+	}
 	buf_add_str(out, " in the middle, ");
 	report_add_duration(out, (uint64_t)(e->cpu_high_seconds * 1e9));
 	buf_printf(out, " at most with a probability of %.0f %%\n", e->cpu_coverage * 100);
@@ -117,6 +121,8 @@ static void write_basis(const struct learning_answer *answer, struct buf *out)
 	if (e->n_left_out > 0)
 		buf_printf(out, "; %llu from before the last change are left out",
 			   (unsigned long long)e->n_left_out);
+	if (e->rung == RUNG_PROGRAM)
+		buf_add_str(out, "; with other arguments it may need something else");
 	buf_add_char(out, '\n');
 }
 
@@ -134,6 +140,10 @@ static void write_calibration(const struct calibration *c, struct buf *out)
 	if (f64_known(c->promised))
 		buf_printf(out, "; promised %.0f %%", c->promised * 100);
 	buf_add_str(out, ")\n");
+	if (c->n_cpu > 0)
+		buf_printf(out, "             %llu of %llu within the CPU time (%.0f %%)\n",
+			   (unsigned long long)c->n_cpu_covered, (unsigned long long)c->n_cpu,
+			   100 * (double)c->n_cpu_covered / (double)c->n_cpu);
 }
 
 static void write_text(const struct learning_answer *answer, struct buf *out)

@@ -247,6 +247,8 @@ static void write_calibration(struct json *j, const struct calibration *c)
 	json_key_f64(j, "promised_coverage", c->promised);
 	json_key_u64(j, "cpu_estimates", c->n_cpu);
 	json_key_u64(j, "cpu_covered", c->n_cpu_covered);
+	json_key_f64(j, "cpu_realised_coverage",
+		     c->n_cpu ? (double)c->n_cpu_covered / (double)c->n_cpu : F64_UNKNOWN);
 	json_end_object(j);
 }
 

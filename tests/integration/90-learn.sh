@@ -152,10 +152,13 @@ json "which had 40 MB and more" "$stdout" '40 < d["estimated_peak_memory_mb"] < 
 json "and past answers are judged" "$stdout" 'd["calibration"]["estimates"] >= 3 and 0 <= d["calibration"]["covered"] <= d["calibration"]["estimates"]'
 run "$PROCTOR" estimate -- python3 "$TMP/eat.py" 40 0
 like "in words" "$stdout" "peak memory .*with a probability of 80 %"
+like "and those of the CPU time" "$stdout" '[0-9]+ of [0-9]+ within the CPU time \([0-9]+ %\)'
 run "$PROCTOR" estimate --json -- python3 "$TMP/eat.py" 41 0
 json "another number: the masked command" "$stdout" 'd["basis"] == "masked command" and d["runs"] >= 4'
 run "$PROCTOR" estimate --json -- "$TMP/eat.py" --other-options
 json "other options: the program" "$stdout" 'd["basis"] == "program and user"'
+run "$PROCTOR" estimate -- "$TMP/eat.py" --other-options
+like "which is said to be coarse" "$stdout" 'with other arguments it may need something else'
 run "$PROCTOR" estimate --json -- no-such-program
 json "nothing like it: no data" "$stdout" 'd["basis"] == "no data" and d["estimated_peak_memory_mb"] is None'
 

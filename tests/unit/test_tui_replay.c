@@ -233,7 +233,7 @@ static void write_anomaly(struct store *store, const struct attempt *a, unsigned
 	episode_init(&e);
 	e.worst.type = ANOMALY_ZOMBIE;
 	e.worst.has_pid = true;
-	e.worst.pid = 100;
+	e.worst.pid = 99 + (pid_t)k; /* of one process they would be one */
 	e.worst.start_ticks = 5000;
 	snprintf(e.worst.text, sizeof(e.worst.text), "number %u", k);
 	snprintf(e.name, sizeof(e.name), "zombie/%u", k);
