@@ -236,7 +236,7 @@ static void write_anomaly(struct store *store, const struct attempt *a, unsigned
 	e.worst.pid = 99 + (pid_t)k; /* of one process they would be one */
 	e.worst.start_ticks = 5000;
 	snprintf(e.worst.text, sizeof(e.worst.text), "number %u", k);
-	snprintf(e.name, sizeof(e.name), "zombie/%u", k);
+	snprintf(e.name, sizeof(e.name), "zombie%u/1", k);
 	episode_set_job(&e, a->job_id);
 	e.began_wall_ns = e.peak_wall_ns = began_ns;
 	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
