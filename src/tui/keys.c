@@ -34,8 +34,14 @@ static void move(struct scene *s, int rows)
 		select_row(s, scene_selected_row(s) + rows);
 }
 
+/* Of what does not fit into the detail the rest is read before another is selected. */
 static void move_pages(struct scene *s, int pages)
 {
+	if (s->shows_detail && s->detail_all > s->detail_rows) {
+		s->detail_up += pages * (s->detail_rows - 1); /* the last says what is below */
+		s->detail_up = s->detail_up > 0 ? s->detail_up : 0;
+		return;
+	}
 	move(s, pages * (s->is_in_events ? s->event_rows : s->page_rows));
 }
 
@@ -208,8 +214,8 @@ static void change_speed(struct scene *s, int is_faster)
 const struct key_row keys_rows[] = {
 	{ { TUI_KEY_UP, 'k', TUI_KEY_WHEEL_UP }, "↑ k", "up", move, -1, false },
 	{ { TUI_KEY_DOWN, 'j', TUI_KEY_WHEEL_DOWN }, "↓ j", "down", move, 1, false },
-	{ { TUI_KEY_PAGE_UP }, "PgUp", "a page up", move_pages, -1, false },
-	{ { TUI_KEY_PAGE_DOWN }, "PgDn", "a page down", move_pages, 1, false },
+	{ { TUI_KEY_PAGE_UP }, "PgUp", "a page up, of the detail too", move_pages, -1, false },
+	{ { TUI_KEY_PAGE_DOWN }, "PgDn", "a page down, of the detail too", move_pages, 1, false },
 	{ { TUI_KEY_HOME, 'g' }, "Home g", "to the first row", move_to_end, 0, false },
 	{ { TUI_KEY_END, 'G' }, "End G", "to the last row", move_to_end, 1, false },
 	{ { ' ' }, "Space", "fold or unfold", toggle_fold, 0, false },

@@ -16,6 +16,7 @@
 
 #define SCENE_EVENTS 512
 #define SCENE_TEXT_BYTES 200
+#define SCENE_EVENT_BYTES 384 /* a sentence on an anomaly, and whose it is */
 #define SCENE_INPUT_BYTES 64
 
 enum scene_source {
@@ -30,7 +31,7 @@ struct scene_event {
 	uint64_t wall_ns;
 	enum event_kind kind;
 	uint64_t process, job; /* the nodes that it is about; 0: none */
-	char text[SCENE_TEXT_BYTES];
+	char text[SCENE_EVENT_BYTES];
 	char *json; /* all that is known of it, an object; NULL */
 };
 
@@ -38,10 +39,11 @@ struct scene_event {
 
 /* An anomaly, from when to when: why a process or a job is flagged. */
 struct scene_flag {
-	uint64_t id;		     /* of the episode: scene_flag_id() */
-	uint64_t began_ns, ended_ns; /* ended: U64_UNKNOWN while it lasts */
-	uint64_t process, job;	     /* as of an event */
-	char text[SCENE_TEXT_BYTES];
+	uint64_t id;		      /* of the episode: scene_flag_id() */
+	uint64_t began_ns, ended_ns;  /* ended: U64_UNKNOWN while it lasts */
+	uint64_t process, job;	      /* as of an event */
+	char text[SCENE_EVENT_BYTES]; /* a sentence */
+	char kind[64];		      /* "memory_leak, high" */
 };
 
 /* What lies over the panels. */
@@ -108,15 +110,18 @@ struct scene {
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
 	enum overlay overlay;
-	struct wish wish;	  /* to be confirmed, or granted */
-	uint64_t selected;	  /* id of a node; 0: the first row */
-	int selected_row;	  /* where it was: one that is gone leaves the user there */
-	int top_row;		  /* first row of the jobs panel that is seen */
-	int page_rows;		  /* how many there are, as last drawn */
-	int jobs_y;		  /* where they begin on the screen, as last drawn */
-	int event_at;		  /* the one that is selected, from the newest */
-	int events_up;		  /* how far the timeline is scrolled back */
-	int events_y, event_rows; /* where it is, as last drawn */
+	struct wish wish;	     /* to be confirmed, or granted */
+	uint64_t selected;	     /* id of a node; 0: the first row */
+	int selected_row;	     /* where it was: one that is gone leaves the user there */
+	int top_row;		     /* first row of the jobs panel that is seen */
+	int page_rows;		     /* how many there are, as last drawn */
+	int jobs_y;		     /* where they begin on the screen, as last drawn */
+	int event_at;		     /* the one that is selected, from the newest */
+	int events_up;		     /* how far the timeline is scrolled back */
+	int events_y, event_rows;    /* where it is, as last drawn */
+	uint64_t detail_of;	     /* a node or the time of an event: another one begins above */
+	int detail_up;		     /* rows of it that are above what is seen */
+	int detail_rows, detail_all; /* that are seen, and that there are, as last drawn */
 };
 
 void scene_init(struct scene *s);

@@ -365,7 +365,7 @@ static void test_anomalies(void **state)
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "2 jobs, 2 sheets, pressure none, 2 anomalies\n"));
 	assert_non_null(strstr(
-		text, "22:13:20 memory_leak, high of train: python grows by 60 MB a minute\n"));
+		text, "22:13:20 python grows by 60 MB a minute (memory_leak, high, of train)\n"));
 }
 
 static void test_detail(void **state)
@@ -396,6 +396,7 @@ static void flag(struct scene *s, const char *episode, const struct proc_key *ke
 	};
 
 	snprintf(flag.text, sizeof(flag.text), "%s", episode);
+	snprintf(flag.kind, sizeof(flag.kind), "-");
 	scene_set_flag(s, &flag);
 }
 
@@ -410,13 +411,54 @@ static void test_flagged(void **state)
 	flag(s, "zombie pid 11", &before, NOON, U64_UNKNOWN);
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
 	flag(s, "leak", &its, NOON, U64_UNKNOWN);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 leak"));
+	assert_non_null(strstr(draw_text(s, 80, 30),
+			       "\nflagged       leak\n              -, since 22:13:20"));
 	flag(s, "leak", &its, NOON, NOON + SECOND);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 leak"));
+	assert_non_null(strstr(draw_text(s, 80, 30),
+			       "\nwas flagged   leak\n              -, since 22:13:20"));
 	press(s, "/train\n");
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie pid 11"));
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       zombie pid 11"));
 	press(s, "/build\n");
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
+}
+
+/* A sentence is shown to its end, and what there is no room for can be reached. */
+static void test_long_reason(void **state)
+{
+	struct scene *s = *state;
+	const struct proc_key its = { 11, 11 };
+	static const char sentence[] =
+		"the process grows by 60 MB a minute since half an hour, which is more than its "
+		"job ever took, and will have used up the memory of the host in 12 minutes";
+	const char *text;
+
+	press(s, "/worker\n\n");
+	flag(s, sentence, &its, NOON, U64_UNKNOWN);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(
+		text,
+		"DETAIL\n"
+		"flagged       the process grows by 60 MB a minute since half an hour, which is\n"
+		"              more than its job ever took, and will have used up the memory of\n"
+		"              the host in 12 minutes\n"
+		"              -, since 22:13:20\n"
+		"process       11"));
+	assert_null(strstr(text, "more lines below"));
+	flag(s, "another one", &its, NOON, U64_UNKNOWN);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "\n3 more lines below: PgDn\n"));
+	assert_null(strstr(text, "open files"));
+	keys_press(s, TUI_KEY_PAGE_DOWN);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "open files"));
+	assert_null(strstr(text, "more lines below"));
+	assert_null(strstr(text, "another one"));
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	keys_press(s, TUI_KEY_PAGE_UP);
+	assert_non_null(strstr(draw_text(s, 80, 24), "flagged       another one"));
+	keys_press(s, TUI_KEY_PAGE_DOWN);
+	press(s, "/train.py\n"); /* of another one the beginning */
+	assert_non_null(strstr(draw_text(s, 80, 24), "DETAIL\nprocess       10"));
 }
 
 /* What goes on comes before what is over, and is not driven out by what happens to processes. */
@@ -432,7 +474,7 @@ static void test_flags_last(void **state)
 	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
 		add_event(s, EVENT_KIND_PROCESS, "spawn");
 	text = draw_text(s, 80, 30);
-	assert_non_null(strstr(text, "\nflagged       22:13:20 leak"));
+	assert_non_null(strstr(text, "\nflagged       leak\n              -, since 22:13:20"));
 	assert_null(strstr(text, "was flagged"));
 	for (int i = 0; i < 2 * SCENE_FLAGS; i++) {
 		char name[16];
@@ -441,9 +483,12 @@ static void test_flags_last(void **state)
 		flag(s, name, &(struct proc_key){ 1, 1 }, NOON, NOON + SECOND);
 	}
 	assert_int_equal(s->n_flags, SCENE_FLAGS);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 leak"));
+	assert_non_null(strstr(draw_text(s, 80, 30),
+			       "\nflagged       leak\n              -, since 22:13:20"));
 	flag(s, "spike", &its, NOON - 86400 * SECOND, U64_UNKNOWN); /* of another day */
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       2023-11-13 22:13:20 spike"));
+	assert_non_null(
+		strstr(draw_text(s, 80, 30),
+		       "\nflagged       spike\n              -, since 2023-11-13 22:13:20"));
 }
 
 /* Among the events: the older ones are above. */
@@ -716,7 +761,7 @@ static void test_daemon_flags(void **state)
 {
 	static const char began[] =
 		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
-		"1700000000,\"ended\":null,\"anomaly_type\":\"zombie\",\"severity\":\"low\"}";
+		"1700000000,\"ended\":null,\"anomaly_type\":\"zombie\",\"severity\":\"low\",\"description\":\"it waits\"}";
 	static const char cleared[] =
 		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
 		"1700000000,\"ended\":1700000001,\"change\":\"cleared\"}";
@@ -729,10 +774,12 @@ static void test_daemon_flags(void **state)
 	tell(s, "monitor.anomaly", 1700000000, began, false);
 	assert_int_equal(scene_count_flags(s), 1);
 	press(s, "/worker\n\n");
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie, low"));
+	assert_non_null(
+		strstr(draw_text(s, 80, 30),
+		       "\nflagged       it waits\n              zombie, low, since 22:13:20"));
 	tell(s, "monitor.anomaly", 1700000001, cleared, false);
 	assert_int_equal(scene_count_flags(s), 0);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20"));
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   "));
 }
 
 /* The clock and the bar of a replay, and what is left out of it. */
@@ -926,6 +973,7 @@ int main(void)
 		TEST(test_anomalies),
 		TEST(test_detail),
 		TEST(test_flagged),
+		TEST(test_long_reason),
 		TEST(test_flags_last),
 		TEST(test_walk_among_events),
 		TEST(test_calls),
