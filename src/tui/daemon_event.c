@@ -118,6 +118,16 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 	scene_set_flag(s, &flag);
 }
 
+static void set_start(struct scene *s, const struct scene_event *event,
+		      const struct rpc_value *data)
+{
+	int64_t num = rpc_value_i64(rpc_value_get(data, "sheet_num"), 0);
+
+	if (event->job && num > 0 && num <= INT32_MAX)
+		scene_set_start(s, outline_id_of_sheet(text_of(data, "job_id"), (int)num),
+				event->wall_ns);
+}
+
 /* What was asked for again may have been told before. */
 static bool was_told(const struct scene *s, const struct scene_event *event)
 {
@@ -174,6 +184,8 @@ void daemon_event_tell(struct scene *s, const char *topic, double timestamp,
 		return;
 	if (event.kind == EVENT_KIND_ANOMALY)
 		set_flag(s, &event, data);
+	if (strcmp(topic, "sheet.started") == 0)
+		set_start(s, &event, data);
 	describe(topic, data, &event, &all);
 	if (!is_again || !was_told(s, &event))
 		scene_add_event(s, &event);

@@ -55,6 +55,11 @@ static uint64_t id_below(uint64_t parent, enum node_kind kind, int number)
 	return hash_bytes(h, &number, sizeof(number));
 }
 
+uint64_t outline_id_of_sheet(const char *job_id, int num)
+{
+	return id_below(track_key_of_job(job_id), NODE_SHEET, num);
+}
+
 static struct node node_of(enum node_kind kind, uint64_t id, int parent, const char *job_id)
 {
 	return (struct node){
@@ -177,6 +182,17 @@ static void add_up(struct outline *o)
 		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);
 		parent->age_seconds = fmax(parent->age_seconds, node->age_seconds);
 	}
+}
+
+/* Those that began it may be over for long: what is known of its start goes before their age. */
+static void set_ages(struct outline *o, uint64_t wall_ns, const struct map *starts)
+{
+	uint64_t started_ns;
+
+	for (size_t i = 0; i < o->n; i++)
+		if (o->nodes[i].kind != NODE_PROCESS &&
+		    map_get(starts, o->nodes[i].id, &started_ns) && started_ns <= wall_ns)
+			o->nodes[i].age_seconds = (double)(wall_ns - started_ns) / 1e9;
 }
 
 /* A process of the same job whose child it is; -1. */
@@ -424,6 +440,7 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 	if (r < 0)
 		return r;
 	add_up(o);
+	set_ages(o, s->wall_ns, options->starts);
 	if (options->is_tree && hang_below_parents(o) < 0)
 		return -ENOMEM;
 	mark_shown(o, options->filter);

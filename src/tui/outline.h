@@ -41,6 +41,8 @@ struct outline_options {
 	const char *filter;	  /* "": none; job, command or pid */
 	const char *job_id;	  /* only this one; NULL: all */
 	const struct map *folded; /* ids */
+	const struct map *starts; /* by id of a job or a sheet: when it began, in ns of the wall
+				     clock; of others the oldest process counts */
 };
 
 struct outline {
@@ -67,6 +69,9 @@ const struct node *outline_row(const struct outline *o, size_t row); /* NULL: be
 
 /* The row of this node; -1: it is not shown. */
 int outline_find(const struct outline *o, uint64_t id);
+
+/* The node of a sheet. */
+uint64_t outline_id_of_sheet(const char *job_id, int num);
 
 /* Whether the text is in its job, command or pid, whatever the case. */
 bool node_matches(const struct node *node, const char *text);

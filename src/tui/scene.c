@@ -8,12 +8,15 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 
+#define MAX_STARTS 65536 /* those that run are told again */
+
 void scene_init(struct scene *s)
 {
 	*s = (struct scene){
 		.tracks = TRACKS_INIT,
 		.outline = OUTLINE_INIT,
 		.folded = MAP_INIT,
+		.starts = MAP_INIT,
 		.n_anomalies = U64_UNKNOWN,
 		.replay = { .speed = 1 },
 	};
@@ -27,6 +30,7 @@ void scene_release(struct scene *s)
 	tracks_release(&s->tracks);
 	outline_release(&s->outline);
 	map_release(&s->folded);
+	map_release(&s->starts);
 }
 
 void scene_say(struct scene *s, const char *text)
@@ -35,6 +39,15 @@ void scene_say(struct scene *s, const char *text)
 
 	memcpy(s->message, text, n);
 	s->message[n] = '\0';
+}
+
+void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns)
+{
+	if (!u64_known(wall_ns))
+		return;
+	if (s->starts.len >= MAX_STARTS)
+		map_clear(&s->starts);
+	map_put(&s->starts, node, wall_ns); /* without memory: as old as its oldest process */
 }
 
 /* One that is gone, or not shown any more, leaves the user at the row where it was. */
@@ -58,6 +71,7 @@ int scene_refresh(struct scene *s)
 		.filter = s->filter,
 		.job_id = s->job_id,
 		.folded = &s->folded,
+		.starts = &s->starts,
 	};
 
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);

@@ -107,6 +107,7 @@ struct scene {
 	bool is_flat, is_paused, shows_detail;
 	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;
+	struct map starts; /* of jobs and sheets, by node: see outline.h */
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
 	enum overlay overlay;
@@ -145,6 +146,9 @@ uint64_t scene_count_flags(const struct scene *s); /* that do */
 
 /* The events and the flags. */
 void scene_forget_past(struct scene *s);
+
+/* When a job or a sheet began; of a time that is not known nothing is kept. */
+void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns);
 
 /* What came of something, in the place of the hints; cut where it is too long. */
 void scene_say(struct scene *s, const char *text);

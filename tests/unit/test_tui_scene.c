@@ -722,6 +722,26 @@ static void tell(struct scene *s, const char *topic, double timestamp, const cha
 	rpc_value_free(data);
 }
 
+/* A job whose first process is over is as old as it was before. */
+static void test_age_of_job(void **state)
+{
+	struct scene *s = *state;
+
+	scene_set_start(s, track_key_of_job("build"), NOON - 997 * SECOND);
+	scene_set_start(s, outline_id_of_sheet("build", 1), NOON - 497 * SECOND);
+	scene_set_start(s, track_key_of_job("train"), NOON + 100 * SECOND); /* cannot be */
+	scene_set_start(s, track_key_of_job("train"), U64_UNKNOWN);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_true(outline_row(&s->outline, 0)->age_seconds == 1000);
+	assert_true(outline_row(&s->outline, 1)->age_seconds == 500);
+	assert_true(outline_row(&s->outline, 2)->age_seconds == 80);
+	assert_true(outline_row(&s->outline, 4)->age_seconds == 90);
+	tell(s, "sheet.started", (double)(NOON / SECOND) - 3,
+	     "{\"job_id\":\"train\",\"sheet_num\":1}", false);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_true(outline_row(&s->outline, 5)->age_seconds == 6);
+}
+
 /* What a daemon tells looks as it does when it is replayed, and is told once. */
 static void test_daemon_events(void **state)
 {
@@ -963,6 +983,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_rows),
 		TEST(test_sums),
+		TEST(test_age_of_job),
 		TEST(test_folding),
 		TEST(test_filter),
 		TEST(test_search),
