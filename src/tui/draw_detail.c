@@ -98,6 +98,11 @@ static int draw_group(const struct area *a, int y, const struct node *node)
 	char text[256], b[5][DRAW_NUMBER_BYTES];
 
 	y = draw_whose(a, y, node);
+	if (node->queued) {
+		area_put(a, 0, y, STYLE_TITLE, "queued");
+		return area_put_wrapped(a, LABEL_COLUMNS, y, STYLE_PLAIN,
+					node->queued->why[0] ? node->queued->why : "-");
+	}
 	if (node->progress) {
 		snprintf(text, sizeof(text), "%d of %d sheets done, %s",
 			 node->progress->last_completed_sheet, node->progress->total_sheets,

@@ -34,7 +34,7 @@ enum question {
 	ASK_EVENTS, /* those that nobody told us */
 	ASK_TOP,    /* the daemon may look but every few minutes */
 	ASK_ACTIVE,
-	ASK_JOBS, /* since when they run */
+	ASK_JOBS, /* since when they run, and those that wait */
 	ASK_CANCEL,
 	QUESTIONS,
 };
@@ -194,19 +194,28 @@ static void answer_active(struct daemon_feed *f, int r, const struct rpc_value *
 	f->scene->n_anomalies = n;
 }
 
+static void take_job(struct daemon_feed *f, const struct rpc_value *job)
+{
+	const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
+	const char *status = rpc_value_string(rpc_value_get(job, "status"));
+	double started = rpc_value_f64(rpc_value_get(job, "started"));
+
+	if (!job_id)
+		return;
+	if (status && strcmp(status, "queued") == 0)
+		scene_add_queued(f->scene, job_id,
+				 rpc_value_string(rpc_value_get(job, "why_queued")));
+	else if (started > 0 && started < 1e10)
+		scene_set_start(f->scene, track_key_of_job(job_id), (uint64_t)(started * 1e9));
+}
+
 static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *result,
 			const struct err *err)
 {
 	(void)err;
-	for (size_t i = 0; r == 0 && i < rpc_value_len(result); i++) {
-		const struct rpc_value *job = rpc_value_at(result, i);
-		const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
-		double started = rpc_value_f64(rpc_value_get(job, "started"));
-
-		if (job_id && started > 0 && started < 1e10)
-			scene_set_start(f->scene, track_key_of_job(job_id),
-					(uint64_t)(started * 1e9));
-	}
+	scene_forget_queued(f->scene);
+	for (size_t i = 0; r == 0 && i < rpc_value_len(result); i++)
+		take_job(f, rpc_value_at(result, i));
 	scene_refresh(f->scene); /* the next snapshot may find memory again */
 	f->has_changed = true;
 }
@@ -372,6 +381,8 @@ static void hang_up(struct daemon_feed *f, struct scene *s)
 	f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
 	f->trouble[0] = '\0';
 	s->n_anomalies = U64_UNKNOWN;
+	scene_forget_queued(s);
+	scene_refresh(s); /* rows point to them */
 }
 
 static void try_again(struct daemon_feed *f)

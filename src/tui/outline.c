@@ -145,6 +145,22 @@ static bool is_wanted(const char *job_id, const struct outline_options *options)
 	return !options->job_id || (job_id && strcmp(job_id, options->job_id) == 0);
 }
 
+/* Behind those that run: one that has begun meanwhile is there already. */
+static int add_queued(struct outline *o, const struct outline_options *options)
+{
+	for (size_t i = 0; i < options->n_queued; i++) {
+		const struct queued_job *job = &options->queued[i];
+		struct node node =
+			node_of(NODE_JOB, track_key_of_job(job->job_id), -1, job->job_id);
+
+		node.queued = job;
+		if (is_wanted(job->job_id, options) && find_node(o, node.id) < 0 &&
+		    add_node(o, &node) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int add_all(struct outline *o, const struct snapshot *s, const struct tracks *tracks,
 		   const struct outline_options *options)
 {
@@ -156,7 +172,7 @@ static int add_all(struct outline *o, const struct snapshot *s, const struct tra
 	for (size_t i = 0; r >= 0 && i < s->n_processes; i++)
 		if (is_wanted(s->processes[i].job_id, options))
 			r = add_process(o, &s->processes[i], tracks);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : add_queued(o, options);
 }
 
 /* ---- sums: children come behind their containers, so they are added from the end ---- */

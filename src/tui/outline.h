@@ -10,10 +10,17 @@
 #include <stdbool.h>
 
 #include "base/map.h"
+#include "model/job.h"
 #include "model/snapshot.h"
 #include "tui/track.h"
 
 enum node_kind { NODE_JOB, NODE_SHEET, NODE_RANK, NODE_PROCESS };
+
+/* A job that waits for its start. */
+struct queued_job {
+	char job_id[JOB_ID_MAX + 1];
+	char why[128]; /* ""; nobody says */
+};
 
 /* Sums over all that is below; a process stands for itself. */
 struct node {
@@ -25,6 +32,7 @@ struct node {
 	int sheet_num, rank;		     /* SHEET_NONE, RANK_NONE */
 	const struct proc_sample *p;	     /* of a process */
 	const struct job_progress *progress; /* of a job; or NULL */
+	const struct queued_job *queued;     /* of a job that waits; NULL: it runs */
 	size_t n_processes;
 	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
 	uint64_t rss_bytes, gpu_bytes;
@@ -41,6 +49,8 @@ struct outline_options {
 	const char *filter;	  /* "": none; job, command or pid */
 	const char *job_id;	  /* only this one; NULL: all */
 	const struct map *folded; /* ids */
+	const struct queued_job *queued;
+	size_t n_queued;
 	const struct map *starts; /* by id of a job or a sheet: when it began, in ns of the wall
 				     clock; of others the oldest process counts */
 };

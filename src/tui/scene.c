@@ -1,6 +1,7 @@
 #include "tui/scene.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ void scene_release(struct scene *s)
 	outline_release(&s->outline);
 	map_release(&s->folded);
 	map_release(&s->starts);
+	free(s->queued);
 }
 
 void scene_say(struct scene *s, const char *text)
@@ -48,6 +50,24 @@ void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns)
 	if (s->starts.len >= MAX_STARTS)
 		map_clear(&s->starts);
 	map_put(&s->starts, node, wall_ns); /* without memory: as old as its oldest process */
+}
+
+void scene_forget_queued(struct scene *s)
+{
+	s->n_queued = 0;
+}
+
+void scene_add_queued(struct scene *s, const char *job_id, const char *why)
+{
+	struct queued_job *to;
+
+	if (!s->queued)
+		s->queued = calloc(SCENE_QUEUED, sizeof(*s->queued));
+	if (!s->queued || s->n_queued == SCENE_QUEUED || strlen(job_id) > JOB_ID_MAX)
+		return; /* without memory, or too many: it is seen when it runs */
+	to = &s->queued[s->n_queued++];
+	snprintf(to->job_id, sizeof(to->job_id), "%s", job_id);
+	snprintf(to->why, sizeof(to->why), "%s", why ? why : "");
 }
 
 /* One that is gone, or not shown any more, leaves the user at the row where it was. */
@@ -72,6 +92,8 @@ int scene_refresh(struct scene *s)
 		.job_id = s->job_id,
 		.folded = &s->folded,
 		.starts = &s->starts,
+		.queued = s->queued,
+		.n_queued = s->n_queued,
 	};
 
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);

@@ -101,6 +101,8 @@ struct scene {
 	struct scene_flag *flags; /* in the order in which they were told of; apart from the ring,
 				     where what happens to processes drives out all else */
 	size_t n_flags;
+	struct queued_job *queued;
+	size_t n_queued;
 	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
 
 	enum sort sort;
@@ -149,6 +151,11 @@ void scene_forget_past(struct scene *s);
 
 /* When a job or a sheet began; of a time that is not known nothing is kept. */
 void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns);
+
+/* The jobs that wait, from now on: at most SCENE_QUEUED are kept. */
+#define SCENE_QUEUED 1024
+void scene_forget_queued(struct scene *s);
+void scene_add_queued(struct scene *s, const char *job_id, const char *why);
 
 /* What came of something, in the place of the hints; cut where it is too long. */
 void scene_say(struct scene *s, const char *text);

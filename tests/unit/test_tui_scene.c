@@ -346,6 +346,30 @@ static void test_screen(void **state)
 		"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end  s t\n");
 }
 
+/* Those that wait are counted apart, and have a row until they run. */
+static void test_queued(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	scene_add_queued(s, "late", "it waits for 2 GB of memory");
+	scene_add_queued(s, "train", NULL); /* has begun meanwhile */
+	assert_int_equal(scene_refresh(s), 0);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "\n2 jobs, 2 queued, 2 sheets"));
+	assert_non_null(strstr(text, "\n  late queued: it waits for 2 GB of memory\n"));
+	assert_null(strstr(text, "train queued"));
+	press(s, "/late\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 24),
+			       "job           late\nqueued        it waits for 2 GB of memory\n"));
+	press(s, "x");
+	assert_int_equal(s->wish.kind, WISH_CANCEL_JOB);
+	assert_string_equal(s->wish.job_id, "late");
+	scene_forget_queued(s);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_null(strstr(draw_text(s, 80, 24), "queued"));
+}
+
 static void test_anomalies(void **state)
 {
 	struct scene *s = *state;
@@ -994,6 +1018,7 @@ int main(void)
 		TEST(test_anomalies),
 		TEST(test_detail),
 		TEST(test_flagged),
+		TEST(test_queued),
 		TEST(test_long_reason),
 		TEST(test_flags_last),
 		TEST(test_walk_among_events),
