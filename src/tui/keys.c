@@ -133,22 +133,28 @@ static void go_back(struct scene *s, int unused)
 	s->events_up = 0;
 }
 
-/* The next row below that matches, around the end. */
+/* All that it is below of is unfolded. */
+static void unfold_way(struct scene *s, const struct node *node)
+{
+	for (int at = node->parent; at >= 0; at = s->outline.nodes[at].parent)
+		map_remove(&s->folded, s->outline.nodes[at].id);
+}
+
+/* The next one below that matches, around the end, also among what is folded. */
 static void search_next(struct scene *s, int unused)
 {
-	size_t n = s->outline.n_rows, from = (size_t)scene_selected_row(s);
+	const struct node *from = scene_selected(s), *node;
 
 	(void)unused;
-	for (size_t i = 1; s->search[0] && i <= n; i++) {
-		const struct node *node = outline_row(&s->outline, (from + i) % n);
-
-		if (node_matches(node, s->search)) {
-			s->selected = node->id;
-			return;
-		}
-	}
-	if (s->search[0])
+	if (!s->search[0])
+		return;
+	node = outline_search(&s->outline, from ? from->id : 0, s->search);
+	if (!node) {
 		snprintf(s->message, sizeof(s->message), "nothing matches '%s'", s->search);
+		return;
+	}
+	unfold_way(s, node);
+	s->selected = node->id;
 }
 
 /* ---- wishes ---- */

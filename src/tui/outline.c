@@ -1,6 +1,7 @@
 #include "tui/outline.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ void outline_release(struct outline *o)
 	free(o->nodes);
 	free(o->rows);
 	free(o->order);
+	free(o->walk);
 	map_release(&o->by_id);
 	*o = (struct outline)OUTLINE_INIT;
 }
@@ -271,7 +273,7 @@ bool node_matches(const struct node *node, const char *text)
 		return false;
 	snprintf(pid, sizeof(pid), "%d", (int)node->p->key.pid);
 	return contains(node->p->command, text) || contains(node->p->comm, text) ||
-	       strcmp(pid, text) == 0;
+	       strncmp(pid, text, strlen(text)) == 0;
 }
 
 static void mark_shown(struct outline *o, const char *filter)
@@ -354,15 +356,15 @@ static int compare_siblings(const void *x, const void *y, void *ctx)
 
 static int reserve(struct outline *o)
 {
-	int *rows = reallocarray(o->rows, o->n + 1, sizeof(*rows)), *order;
+	int **const lists[] = { &o->rows, &o->order, &o->walk };
 
-	if (!rows)
-		return -ENOMEM;
-	o->rows = rows;
-	order = reallocarray(o->order, o->n + 1, sizeof(*order));
-	if (!order)
-		return -ENOMEM;
-	o->order = order;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		int *list = reallocarray(*lists[i], o->n + 1, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		*lists[i] = list;
+	}
 	return 0;
 }
 
@@ -401,6 +403,7 @@ static int find_places(const struct outline *o, struct places *p)
 static void add_rows(struct outline *o, const struct places *p)
 {
 	int parent = -1, depth = 0, i = p->first[0];
+	int folded_at = INT_MAX; /* the depth of what is folded: below it nothing is a row */
 
 	for (;;) {
 		struct node *node = i >= 0 && i < (int)o->n ? &o->nodes[o->order[i]] : NULL;
@@ -413,11 +416,15 @@ static void add_rows(struct outline *o, const struct places *p)
 			depth--;
 			continue;
 		}
+		if (depth <= folded_at)
+			folded_at = node->is_folded ? depth : INT_MAX;
 		if (node->is_shown) {
 			node->depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;
-			o->rows[o->n_rows++] = o->order[i];
+			o->walk[o->n_walk++] = o->order[i];
+			if (depth <= folded_at)
+				o->rows[o->n_rows++] = o->order[i];
 		}
-		if (!node->is_shown || !node->has_children || node->is_folded) {
+		if (!node->is_shown || !node->has_children) {
 			i++;
 			continue;
 		}
@@ -450,7 +457,7 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 {
 	int r;
 
-	o->n = o->n_rows = 0;
+	o->n = o->n_rows = o->n_walk = 0;
 	map_clear(&o->by_id);
 	r = add_all(o, s, tracks, options);
 	if (r < 0)
@@ -466,6 +473,21 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 const struct node *outline_row(const struct outline *o, size_t row)
 {
 	return row < o->n_rows ? &o->nodes[o->rows[row]] : NULL;
+}
+
+const struct node *outline_search(const struct outline *o, uint64_t from_id, const char *text)
+{
+	size_t from = 0;
+
+	while (from < o->n_walk && o->nodes[o->walk[from]].id != from_id)
+		from++;
+	for (size_t i = 1; i <= o->n_walk; i++) {
+		const struct node *node = &o->nodes[o->walk[(from + i) % o->n_walk]];
+
+		if (node_matches(node, text))
+			return node;
+	}
+	return NULL;
 }
 
 int outline_find(const struct outline *o, uint64_t id)

@@ -61,12 +61,14 @@ struct outline {
 	int *rows; /* what is shown, from top to bottom: indices of nodes */
 	size_t n_rows;
 	int *order; /* indices of nodes, siblings together */
+	int *walk;  /* all that passes the filter, also below what is folded: indices of nodes */
+	size_t n_walk;
 	struct map by_id;
 };
 
-#define OUTLINE_INIT                                \
-	{                                           \
-		NULL, 0, 0, NULL, 0, NULL, MAP_INIT \
+#define OUTLINE_INIT                                         \
+	{                                                    \
+		NULL, 0, 0, NULL, 0, NULL, NULL, 0, MAP_INIT \
 	}
 
 void outline_release(struct outline *o);
@@ -77,13 +79,17 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 
 const struct node *outline_row(const struct outline *o, size_t row); /* NULL: beyond the end */
 
+/* The next node behind this one (of all, around the end) that has the text in it, whether it is
+ * folded away or not; NULL: there is none. */
+const struct node *outline_search(const struct outline *o, uint64_t from_id, const char *text);
+
 /* The row of this node; -1: it is not shown. */
 int outline_find(const struct outline *o, uint64_t id);
 
 /* The node of a sheet. */
 uint64_t outline_id_of_sheet(const char *job_id, int num);
 
-/* Whether the text is in its job, command or pid, whatever the case. */
+/* Whether the text is in its job or command, whatever the case, or its pid begins with it. */
 bool node_matches(const struct node *node, const char *text);
 
 #endif

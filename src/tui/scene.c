@@ -109,7 +109,7 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 	bool has_before = s->has_snap;
 
 	s->has_snap = false; /* rows point into it */
-	s->outline.n = s->outline.n_rows = 0;
+	s->outline.n = s->outline.n_rows = s->outline.n_walk = 0;
 	if (snapshot_copy(&s->snap, snap, SNAPSHOT_ALL) < 0)
 		return -ENOMEM;
 	s->before = before;

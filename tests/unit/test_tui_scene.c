@@ -242,6 +242,35 @@ static void test_search(void **state)
 	assert_int_equal(scene_selected(s)->p->key.pid, 10);
 }
 
+/* What is folded away is found too, and the way to it is unfolded, but nothing else. */
+static void test_search_folded(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "-");	  /* build */
+	press(s, "jjj-"); /* pid 10 */
+	press(s, "k-k-"); /* its sheet, and its job */
+	assert_string_equal(rows_of(s), "+job build|+job train|job -| 30");
+	press(s, "/worker\n");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	press(s, "/nothing\n");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+}
+
+static void test_filter_by_pid(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "f1\n");
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	press(s, "f1\n"); /* 11 */
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	assert_string_equal(s->filter, "11");
+	press(s, "f1\n");
+	assert_string_equal(rows_of(s), "");
+}
+
 /* Who is selected stays so, wherever it goes. */
 static void test_selection_stays(void **state)
 {
@@ -1011,6 +1040,8 @@ int main(void)
 		TEST(test_folding),
 		TEST(test_filter),
 		TEST(test_search),
+		TEST(test_search_folded),
+		TEST(test_filter_by_pid),
 		TEST(test_selection_stays),
 		TEST(test_ending),
 		TEST(test_clicks),
