@@ -260,6 +260,16 @@ static void scroll_to_selected(struct scene *s, int rows)
 		s->top_row = 0;
 }
 
+static void say_why_empty(const struct scene *s, const struct area *a)
+{
+	if (s->filter[0])
+		area_put(a, 0, 1, STYLE_DIM, "nothing matches the filter");
+	else if (s->job_id)
+		area_printf(a, 0, 1, STYLE_DIM, "no job %s is running", s->job_id);
+	else
+		area_put(a, 0, 1, STYLE_DIM, "no job is running");
+}
+
 void draw_jobs(struct scene *s, const struct area *a)
 {
 	struct layout layout = lay_out(s, a->width);
@@ -279,6 +289,5 @@ void draw_jobs(struct scene *s, const struct area *a)
 			area_select_row(a, i + 1);
 	}
 	if (s->has_snap && s->outline.n_rows == 0)
-		area_put(a, 0, 1, STYLE_DIM,
-			 s->filter[0] ? "nothing matches the filter" : "no job is running");
+		say_why_empty(s, a);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/utf8.h"
 
 /* ---- where the user is ---- */
 
@@ -170,6 +171,15 @@ static const struct node *living(const struct scene *s)
 	return s->source == SOURCE_REPLAY || s->is_in_events ? NULL : scene_selected(s);
 }
 
+static void name_process(struct wish *wish, const struct proc_sample *p)
+{
+	const char *command = p->command ? p->command : p->comm;
+	size_t n = utf8_cut(command, strlen(command), sizeof(wish->command) - 1);
+
+	memcpy(wish->command, command, n);
+	wish->command[n] = '\0';
+}
+
 static void ask_to_end(struct scene *s, int unused)
 {
 	const struct node *node = living(s);
@@ -183,6 +193,7 @@ static void ask_to_end(struct scene *s, int unused)
 	if (node->kind == NODE_PROCESS) {
 		s->wish.kind = WISH_SIGNAL;
 		s->wish.key = node->p->key;
+		name_process(&s->wish, node->p);
 	} else {
 		snprintf(s->wish.job_id, sizeof(s->wish.job_id), "%s", node->job_id);
 	}

@@ -71,6 +71,7 @@ struct wish {
 	enum wish_kind kind;
 	char job_id[SCENE_TEXT_BYTES];
 	struct proc_key key;
+	char command[64]; /* of the process, for the question; cut */
 	int signal;
 	int steps; /* of a replay: snapshots forward, or backward */
 };

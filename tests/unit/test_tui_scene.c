@@ -375,6 +375,32 @@ static void test_screen(void **state)
 		"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end  s t\n");
 }
 
+static void test_no_such_job(void **state)
+{
+	struct scene *s = *state;
+
+	s->job_id = "nosuch";
+	assert_int_equal(scene_refresh(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24), "\nno job nosuch is running\n"));
+}
+
+/* One sees whom a signal would be sent to, and what else could be answered. */
+static void test_question(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "/sshd\nx");
+	assert_non_null(
+		strstr(draw_text(s, 80, 24),
+		       "\nsend SIGTERM to pid 30 sshd? (y/n)  i INT  h HUP  k KILL  s STOP"));
+	press(s, "n/train.py\nx");
+	assert_non_null(strstr(draw_text(s, 80, 24),
+			       "\nsend SIGTERM to pid 10 python train.py? (y/n)  i INT"));
+	snprintf(s->wish.command, sizeof(s->wish.command), "a command that is too long for it");
+	assert_non_null(strstr(draw_text(s, 80, 24), "pid 10 a command that is to? (y/n)  i INT"));
+	assert_non_null(strstr(draw_text(s, 120, 24), "too long for it? (y/n)  i INT"));
+}
+
 /* Those that wait are counted apart, and have a row until they run. */
 static void test_queued(void **state)
 {
@@ -1049,6 +1075,8 @@ int main(void)
 		TEST(test_anomalies),
 		TEST(test_detail),
 		TEST(test_flagged),
+		TEST(test_no_such_job),
+		TEST(test_question),
 		TEST(test_queued),
 		TEST(test_long_reason),
 		TEST(test_flags_last),
