@@ -93,27 +93,39 @@ static int draw_whose(const struct area *a, int y, const struct node *node)
 	return add_line(a, y, "job", text);
 }
 
-static int draw_group(const struct area *a, int y, const struct node *node)
+static int draw_progress(const struct area *a, int y, const struct job_progress *progress)
 {
-	char text[256], b[5][DRAW_NUMBER_BYTES];
+	char text[256];
 
+	snprintf(text, sizeof(text), "%d of %d sheets done, %s", progress->last_completed_sheet,
+		 progress->total_sheets, progress->status ? progress->status : "-");
+	return add_line(a, y, "progress", text);
+}
+
+static int draw_sums(const struct scene *s, const struct area *a, int y, const struct node *node)
+{
+	char text[256], gpu[DRAW_NUMBER_BYTES + 8] = "", b[5][DRAW_NUMBER_BYTES];
+
+	if (s->snap.n_gpus > 0)
+		snprintf(gpu, sizeof(gpu), "GPU %s, ", draw_bytes(node->gpu_bytes, b[3]));
+	snprintf(text, sizeof(text), "%zu; CPU %s %%, memory %s, I/O %s, %s%s old",
+		 node->n_processes, draw_percent(node->cpu_percent, b[0]),
+		 draw_bytes(node->rss_bytes, b[1]), draw_rate(node->io_rate, b[2]), gpu,
+		 draw_time(node->age_seconds, b[4]));
+	return add_line(a, y, "processes", text);
+}
+
+static int draw_group(const struct scene *s, const struct area *a, int y, const struct node *node)
+{
 	y = draw_whose(a, y, node);
 	if (node->queued) {
 		area_put(a, 0, y, STYLE_TITLE, "queued");
 		return area_put_wrapped(a, LABEL_COLUMNS, y, STYLE_PLAIN,
 					node->queued->why[0] ? node->queued->why : "-");
 	}
-	if (node->progress) {
-		snprintf(text, sizeof(text), "%d of %d sheets done, %s",
-			 node->progress->last_completed_sheet, node->progress->total_sheets,
-			 node->progress->status ? node->progress->status : "-");
-		y = add_line(a, y, "progress", text);
-	}
-	snprintf(text, sizeof(text), "%zu; CPU %s %%, memory %s, I/O %s, GPU %s, %s old",
-		 node->n_processes, draw_percent(node->cpu_percent, b[0]),
-		 draw_bytes(node->rss_bytes, b[1]), draw_rate(node->io_rate, b[2]),
-		 draw_bytes(node->gpu_bytes, b[3]), draw_time(node->age_seconds, b[4]));
-	return add_line(a, y, "processes", text);
+	if (node->progress)
+		y = draw_progress(a, y, node->progress);
+	return draw_sums(s, a, y, node);
 }
 
 /* ---- both ---- */
@@ -167,7 +179,7 @@ static int draw_node(const struct scene *s, const struct area *a, int y, const s
 	struct area chart;
 
 	y = draw_why(s, a, y, node);
-	y = node->p ? draw_process(s, a, y, node) : draw_group(a, y, node);
+	y = node->p ? draw_process(s, a, y, node) : draw_group(s, a, y, node);
 	y = draw_calls(s, a, y, node);
 	if (y < a->height) {
 		chart = area_part(a, 0, y, a->width, a->height - y);

@@ -463,6 +463,23 @@ static void test_detail(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 30), "WHAT HAPPENED"));
 }
 
+/* Of a GPU only where there is one. */
+static void test_detail_of_job(void **state)
+{
+	struct scene *s = *state;
+	struct gpu_sample gpu = { 0 };
+	const char *text;
+
+	press(s, "\n");
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "processes     2; CPU 41.0 %, memory 159M, I/O -, 80s old\n"));
+	s->snap.gpus = &gpu; /* the arena's are not freed one by one */
+	s->snap.n_gpus = 1;
+	assert_non_null(strstr(draw_text(s, 80, 24), "I/O -, GPU "));
+	s->snap.gpus = NULL;
+	s->snap.n_gpus = 0;
+}
+
 static void flag(struct scene *s, const char *episode, const struct proc_key *key,
 		 uint64_t began_ns, uint64_t ended_ns)
 {
@@ -1075,6 +1092,7 @@ int main(void)
 		TEST(test_anomalies),
 		TEST(test_detail),
 		TEST(test_flagged),
+		TEST(test_detail_of_job),
 		TEST(test_no_such_job),
 		TEST(test_question),
 		TEST(test_queued),
