@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/unknown.h"
+#include "tui/feed.h"
 
 #define MAX_EVENT_BYTES 16384 /* that are kept of one */
 
@@ -56,17 +57,10 @@ static void add_member(struct buf *out, const struct rpc_value *data, const char
 static const struct {
 	const char *key, *before;
 } members[] = {
-	{ "change", " " },
-	{ "anomaly_type", ": " },
-	{ "severity", ", " },
-	{ "pid", " pid " },
-	{ "job_id", " of " },
-	{ "sheet_num", ", sheet " },
-	{ "exit_code", ": exit code " },
-	{ "signal", ": signal " },
-	{ "signal_num", ": signal " },
-	{ "reason", ": " },
-	{ "description", ": " },
+	{ "pid", " pid " },	     { "job_id", " of " },
+	{ "sheet_num", ", sheet " }, { "exit_code", ": exit code " },
+	{ "signal", ": signal " },   { "signal_num", ": signal " },
+	{ "reason", ": " },	     { "description", ": " },
 	{ "details", ": " },
 };
 
@@ -118,9 +112,20 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 	if (!episode)
 		return;
 	flag.id = scene_flag_id(episode);
-	snprintf(flag.text, sizeof(flag.text), "%s, %s: %s", type ? type : "-",
-		 severity ? severity : "-", description ? description : "-");
+	snprintf(flag.text, sizeof(flag.text), "%s", description ? description : "-");
+	snprintf(flag.kind, sizeof(flag.kind), "%s, %s", type ? type : "-",
+		 severity ? severity : "-");
 	scene_set_flag(s, &flag);
+}
+
+static void set_start(struct scene *s, const struct scene_event *event,
+		      const struct rpc_value *data)
+{
+	int64_t num = rpc_value_i64(rpc_value_get(data, "sheet_num"), 0);
+
+	if (event->job && num > 0 && num <= INT32_MAX)
+		scene_set_start(s, outline_id_of_sheet(text_of(data, "job_id"), (int)num),
+				event->wall_ns);
 }
 
 /* What was asked for again may have been told before. */
@@ -135,6 +140,23 @@ static bool was_told(const struct scene *s, const struct scene_event *event)
 	return false;
 }
 
+static void add_anomaly(struct buf *out, const struct rpc_value *data)
+{
+	const char *change = text_of(data, "change");
+
+	if (change && strcmp(change, "began") != 0)
+		buf_printf(out, "%s: ", change);
+	feed_describe_anomaly(out, text_of(data, "description"), text_of(data, "anomaly_type"),
+			      text_of(data, "severity"), text_of(data, "job_id"));
+}
+
+static void add_members(struct buf *out, const char *topic, const struct rpc_value *data)
+{
+	buf_add_str(out, topic);
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+		add_member(out, data, members[i].key, members[i].before);
+}
+
 /* In one line, and all of it as JSON. */
 static void describe(const char *topic, const struct rpc_value *data, struct scene_event *event,
 		     struct buf *all)
@@ -142,9 +164,10 @@ static void describe(const char *topic, const struct rpc_value *data, struct sce
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct json j;
 
-	buf_add_str(&text, topic);
-	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-		add_member(&text, data, members[i].key, members[i].before);
+	if (event->kind == EVENT_KIND_ANOMALY)
+		add_anomaly(&text, data);
+	else
+		add_members(&text, topic, data);
 	json_init(&j, all);
 	rpc_value_write(data, &j);
 	snprintf(event->text, sizeof(event->text), "%s", buf_error(&text) == 0 ? text.data : topic);
@@ -161,6 +184,8 @@ void daemon_event_tell(struct scene *s, const char *topic, double timestamp,
 		return;
 	if (event.kind == EVENT_KIND_ANOMALY)
 		set_flag(s, &event, data);
+	if (strcmp(topic, "sheet.started") == 0)
+		set_start(s, &event, data);
 	describe(topic, data, &event, &all);
 	if (!is_again || !was_told(s, &event))
 		scene_add_event(s, &event);

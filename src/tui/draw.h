@@ -20,7 +20,7 @@ void draw_scene(struct scene *s, struct grid *g);
 void draw_header(const struct scene *s, const struct area *a);
 void draw_jobs(struct scene *s, const struct area *a);
 void draw_timeline(struct scene *s, const struct area *a);
-void draw_detail(const struct scene *s, const struct area *a);
+void draw_detail(struct scene *s, const struct area *a);
 void draw_help(const struct scene *s, const struct area *a);
 void draw_footer(const struct scene *s, const struct area *a);
 

@@ -93,22 +93,39 @@ static int draw_whose(const struct area *a, int y, const struct node *node)
 	return add_line(a, y, "job", text);
 }
 
-static int draw_group(const struct area *a, int y, const struct node *node)
+static int draw_progress(const struct area *a, int y, const struct job_progress *progress)
 {
-	char text[256], b[5][DRAW_NUMBER_BYTES];
+	char text[256];
 
-	y = draw_whose(a, y, node);
-	if (node->progress) {
-		snprintf(text, sizeof(text), "%d of %d sheets done, %s",
-			 node->progress->last_completed_sheet, node->progress->total_sheets,
-			 node->progress->status ? node->progress->status : "-");
-		y = add_line(a, y, "progress", text);
-	}
-	snprintf(text, sizeof(text), "%zu; CPU %s %%, memory %s, I/O %s, GPU %s, %s old",
+	snprintf(text, sizeof(text), "%d of %d sheets done, %s", progress->last_completed_sheet,
+		 progress->total_sheets, progress->status ? progress->status : "-");
+	return add_line(a, y, "progress", text);
+}
+
+static int draw_sums(const struct scene *s, const struct area *a, int y, const struct node *node)
+{
+	char text[256], gpu[DRAW_NUMBER_BYTES + 8] = "", b[5][DRAW_NUMBER_BYTES];
+
+	if (s->snap.n_gpus > 0)
+		snprintf(gpu, sizeof(gpu), "GPU %s, ", draw_bytes(node->gpu_bytes, b[3]));
+	snprintf(text, sizeof(text), "%zu; CPU %s %%, memory %s, I/O %s, %s%s old",
 		 node->n_processes, draw_percent(node->cpu_percent, b[0]),
-		 draw_bytes(node->rss_bytes, b[1]), draw_rate(node->io_rate, b[2]),
-		 draw_bytes(node->gpu_bytes, b[3]), draw_time(node->age_seconds, b[4]));
+		 draw_bytes(node->rss_bytes, b[1]), draw_rate(node->io_rate, b[2]), gpu,
+		 draw_time(node->age_seconds, b[4]));
 	return add_line(a, y, "processes", text);
+}
+
+static int draw_group(const struct scene *s, const struct area *a, int y, const struct node *node)
+{
+	y = draw_whose(a, y, node);
+	if (node->queued) {
+		area_put(a, 0, y, STYLE_TITLE, "queued");
+		return area_put_wrapped(a, LABEL_COLUMNS, y, STYLE_PLAIN,
+					node->queued->why[0] ? node->queued->why : "-");
+	}
+	if (node->progress)
+		y = draw_progress(a, y, node->progress);
+	return draw_sums(s, a, y, node);
 }
 
 /* ---- both ---- */
@@ -124,12 +141,13 @@ static int draw_calls(const struct scene *s, const struct area *a, int y, const 
 static int draw_flag(const struct scene *s, const struct area *a, int y,
 		     const struct scene_flag *flag)
 {
-	char text[SCENE_TEXT_BYTES + DRAW_NUMBER_BYTES], room[DRAW_NUMBER_BYTES];
+	char room[DRAW_NUMBER_BYTES];
 	bool lasts = scene_flag_lasts(s, flag);
 
-	snprintf(text, sizeof(text), "%s %s", draw_when(s, flag->began_ns, room), flag->text);
 	area_put(a, 0, y, lasts ? STYLE_BAD : STYLE_TITLE, lasts ? "flagged" : "was flagged");
-	area_put(a, LABEL_COLUMNS, y, STYLE_PLAIN, text);
+	y = area_put_wrapped(a, LABEL_COLUMNS, y, STYLE_BOLD, flag->text);
+	area_printf(a, LABEL_COLUMNS, y, STYLE_PLAIN, "%s, since %s", flag->kind,
+		    draw_when(s, flag->began_ns, room));
 	return y + 1;
 }
 
@@ -137,32 +155,37 @@ static int draw_flag(const struct scene *s, const struct area *a, int y,
 static int draw_why(const struct scene *s, const struct area *a, int y, const struct node *node)
 {
 	const struct scene_flag *over = NULL;
-	int first = y;
+	int n = 0;
 
-	for (size_t i = s->n_flags; i-- > 0 && y < first + MAX_FLAGS;) {
+	for (size_t i = s->n_flags; i-- > 0 && n < MAX_FLAGS;) {
 		const struct scene_flag *flag = &s->flags[i];
 		uint64_t id = node->kind == NODE_PROCESS ? flag->process : flag->job;
 
 		if (id != node->id)
 			continue;
-		if (scene_flag_lasts(s, flag))
-			y = draw_flag(s, a, y, flag);
-		else if (!over)
-			over = flag;
+		if (!scene_flag_lasts(s, flag)) {
+			over = over ? over : flag;
+			continue;
+		}
+		y = draw_flag(s, a, y, flag);
+		n++;
 	}
-	return y == first && over ? draw_flag(s, a, y, over) : y;
+	return n == 0 && over ? draw_flag(s, a, y, over) : y;
 }
 
-static void draw_node(const struct scene *s, const struct area *a, const struct node *node)
+/* Why it is flagged comes first: that is what one looks for here. */
+static int draw_node(const struct scene *s, const struct area *a, int y, const struct node *node)
 {
 	struct area chart;
-	int y = 1;
 
-	y = node->p ? draw_process(s, a, y, node) : draw_group(a, y, node);
-	y = draw_calls(s, a, y, node);
 	y = draw_why(s, a, y, node);
-	chart = area_part(a, 0, y, a->width, a->height - y);
-	draw_braille(&chart, tracks_find(&s->tracks, node->id));
+	y = node->p ? draw_process(s, a, y, node) : draw_group(s, a, y, node);
+	y = draw_calls(s, a, y, node);
+	if (y < a->height) {
+		chart = area_part(a, 0, y, a->width, a->height - y);
+		draw_braille(&chart, tracks_find(&s->tracks, node->id));
+	}
+	return y;
 }
 
 /* ---- an event ---- */
@@ -198,10 +221,15 @@ static const char *value_text(struct json_cursor *c, bool is_a_time, struct aren
 	return text ? text : arena_strndup(arena, raw, len);
 }
 
-/* Two in each row where there is room for them. Lists and objects in it are left out. */
-static void draw_members(const struct area *a, const char *json)
+static int later(int a, int b)
 {
-	int columns = a->width >= 120 ? 2 : 1, n = 0;
+	return a > b ? a : b;
+}
+
+/* Two in each row where there is room for them. Lists and objects in it are left out. */
+static int draw_members(const struct area *a, int y, const char *json)
+{
+	int columns = a->width >= 120 ? 2 : 1, n = 0, next = y;
 	struct arena arena = ARENA_INIT;
 	struct json_cursor c;
 	const char *key;
@@ -209,42 +237,85 @@ static void draw_members(const struct area *a, const char *json)
 
 	json_cursor_init(&c, json, strlen(json));
 	if (!json_cursor_enter(&c, '{'))
-		return;
+		return y;
 	while (json_cursor_next_key(&c, &key, &len)) {
-		struct area place = area_part(a, n % columns * (a->width / columns), n / columns,
-					      a->width / columns - 1, 1);
+		struct area place = area_part(a, n % columns * (a->width / columns), 0,
+					      a->width / columns - 1, a->height);
 		char room[DRAW_NUMBER_BYTES];
 		const char *value = value_text(&c, is_time(key, len), &arena, room);
 
 		if (!value || !value[0])
 			continue;
-		area_printf(&place, 0, 0, STYLE_TITLE, "%.*s", (int)len, key);
-		area_put(&place, 18, 0, STYLE_PLAIN, value);
-		n++;
+		y = n++ % columns == 0 ? next : y;
+		area_printf(&place, 0, y, STYLE_TITLE, "%.*s", (int)len, key);
+		next = later(next, area_put_wrapped(&place, 18, y, STYLE_PLAIN, value));
 	}
 	arena_release(&arena);
+	return next;
 }
 
-static void draw_event(const struct scene *s, const struct area *a, const struct scene_event *event)
+static int draw_event(const struct scene *s, const struct area *a, int y,
+		      const struct scene_event *event)
 {
 	char room[DRAW_NUMBER_BYTES];
-	struct area rest = area_part(a, 0, 2, a->width, a->height - 2);
-	int x = area_put(a, 0, 1, STYLE_DIM, draw_when(s, event->wall_ns, room));
+	int x = area_put(a, 0, y, STYLE_DIM, draw_when(s, event->wall_ns, room));
 
-	area_put(a, x + 1, 1, STYLE_BOLD, event->text);
-	if (event->json)
-		draw_members(&rest, event->json);
+	y = area_put_wrapped(a, x + 1, y, STYLE_BOLD, event->text);
+	return event->json ? draw_members(a, y, event->json) : y;
 }
 
-void draw_detail(const struct scene *s, const struct area *a)
+/* ---- the panel ---- */
+
+/* What is above the first row is not drawn; returns how many rows there are in all. */
+static int draw_body(const struct scene *s, const struct area *a, const struct scene_event *event,
+		     const struct node *node)
+{
+	int y = -s->detail_up;
+
+	if (event)
+		y = draw_event(s, a, y, event);
+	else if (node)
+		y = draw_node(s, a, y, node);
+	return y + s->detail_up;
+}
+
+/* True: what was seen before lies beyond its end by now. */
+static bool is_beyond(struct scene *s)
+{
+	int last = s->detail_all > s->detail_rows ? s->detail_all - s->detail_rows : 0;
+	bool is_so = s->detail_up > last;
+
+	s->detail_up = is_so ? last : s->detail_up;
+	return is_so;
+}
+
+static void say_what_is_below(const struct scene *s, const struct area *a)
+{
+	int below = s->detail_all - s->detail_up - s->detail_rows;
+	char text[64];
+
+	if (below <= 0 || a->height < 1)
+		return;
+	snprintf(text, sizeof(text), "%d more lines below: PgDn", below + 1); /* and this one */
+	area_printf(a, 0, a->height - 1, STYLE_TITLE, "%-*s", a->width, text);
+}
+
+void draw_detail(struct scene *s, const struct area *a)
 {
 	const struct scene_event *event =
 		s->is_in_events ? scene_event(s, (size_t)s->event_at) : NULL;
 	const struct node *node = scene_selected(s);
+	uint64_t of = event ? event->wall_ns : node ? node->id : 0;
+	struct area body = area_part(a, 0, 1, a->width, a->height - 1);
 
 	area_put(a, 0, 0, STYLE_TITLE, event ? "DETAIL OF WHAT HAPPENED" : "DETAIL");
-	if (event)
-		draw_event(s, a, event);
-	else if (node)
-		draw_node(s, a, node);
+	s->detail_up = s->detail_of == of ? s->detail_up : 0;
+	s->detail_of = of;
+	s->detail_rows = body.height;
+	s->detail_all = draw_body(s, &body, event, node);
+	if (is_beyond(s)) {
+		area_clear(&body);
+		draw_body(s, &body, event, node);
+	}
+	say_what_is_below(s, &body);
 }

@@ -119,10 +119,14 @@ static const char *plural(uint64_t n)
 
 static void draw_counts(const struct scene *s, const struct area *a)
 {
-	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d job%s, %d sheet%s", s->snap.running_jobs,
-			    plural((uint64_t)s->snap.running_jobs), s->snap.active_sheets,
-			    plural((uint64_t)s->snap.active_sheets));
+	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d job%s", s->snap.running_jobs,
+			    plural((uint64_t)s->snap.running_jobs));
 	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_ALL);
+
+	if (s->n_queued > 0)
+		x = area_printf(a, x, 3, STYLE_PLAIN, ", %zu queued", s->n_queued);
+	x = area_printf(a, x, 3, STYLE_PLAIN, ", %d sheet%s", s->snap.active_sheets,
+			plural((uint64_t)s->snap.active_sheets));
 
 	if (s->snap.pressure_level)
 		x = area_printf(a, x, 3, style_of_level(s->snap.pressure_level), ", pressure %s",

@@ -136,6 +136,15 @@ static void draw_job(const struct area *a, int x, const struct node *node)
 	draw_progress(a, x, 0, progress);
 }
 
+/* Why it waits, in as much of the row as there is: it has no numbers. */
+static void draw_queued(const struct area *a, int x, int y, const struct node *node)
+{
+	x = area_put(a, x, y, STYLE_BOLD, node->job_id);
+	x = area_put(a, x + 1, y, STYLE_WARNING, "queued");
+	if (node->queued->why[0])
+		area_printf(a, x, y, STYLE_DIM, ": %s", node->queued->why);
+}
+
 static void draw_name(const struct area *a, int y, const struct layout *layout,
 		      const struct node *node)
 {
@@ -215,6 +224,10 @@ static void draw_row(const struct scene *s, const struct area *a, int y,
 {
 	char room[DRAW_NUMBER_BYTES], state[2] = { node->p ? node->p->state : ' ', '\0' };
 
+	if (node->queued) {
+		draw_queued(a, 2, y, node);
+		return;
+	}
 	draw_name(a, y, layout, node);
 	if (layout->x[COLUMN_STATE] >= 0 && node->p)
 		area_put(a, layout->x[COLUMN_STATE], y, style_of_state(state[0]), state);
@@ -247,6 +260,16 @@ static void scroll_to_selected(struct scene *s, int rows)
 		s->top_row = 0;
 }
 
+static void say_why_empty(const struct scene *s, const struct area *a)
+{
+	if (s->filter[0])
+		area_put(a, 0, 1, STYLE_DIM, "nothing matches the filter");
+	else if (s->job_id)
+		area_printf(a, 0, 1, STYLE_DIM, "no job %s is running", s->job_id);
+	else
+		area_put(a, 0, 1, STYLE_DIM, "no job is running");
+}
+
 void draw_jobs(struct scene *s, const struct area *a)
 {
 	struct layout layout = lay_out(s, a->width);
@@ -266,6 +289,5 @@ void draw_jobs(struct scene *s, const struct area *a)
 			area_select_row(a, i + 1);
 	}
 	if (s->has_snap && s->outline.n_rows == 0)
-		area_put(a, 0, 1, STYLE_DIM,
-			 s->filter[0] ? "nothing matches the filter" : "no job is running");
+		say_why_empty(s, a);
 }

@@ -67,17 +67,25 @@ static const char *const hints =
 	"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end  s trace  "
 	"p pause  Tab events";
 
+#define ANSWER_COLUMNS 45  /* what can be answered; the command has the rest… */
+#define COMMAND_COLUMNS 20 /* …and no less than this */
+
 static void draw_question(const struct scene *s, const struct area *a)
 {
-	int x;
+	struct area command;
+	int x, left;
 
 	if (s->wish.kind == WISH_CANCEL_JOB) {
 		area_printf(a, 0, 0, STYLE_BAD, "cancel the job %s and end all of it? (y/n)",
 			    s->wish.job_id);
 		return;
 	}
-	x = area_printf(a, 0, 0, STYLE_BAD, "send SIG%s to pid %d? (y/n)", keys_signals[0].name,
+	x = area_printf(a, 0, 0, STYLE_BAD, "send SIG%s to pid %d ", keys_signals[0].name,
 			(int)s->wish.key.pid);
+	left = a->width - x - ANSWER_COLUMNS;
+	command = area_part(a, x, 0, left > COMMAND_COLUMNS ? left : COMMAND_COLUMNS, 1);
+	x += area_put(&command, 0, 0, STYLE_BAD, s->wish.command);
+	x = area_put(a, x, 0, STYLE_BAD, "? (y/n)");
 	for (size_t i = 1; i < KEYS_SIGNALS; i++)
 		x = area_printf(a, x + 2, 0, STYLE_PLAIN, "%c %s", keys_signals[i].key,
 				keys_signals[i].name);

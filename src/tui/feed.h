@@ -41,6 +41,11 @@ void feed_tell_process_event(struct scene *s, const struct proc_event *event);
 /* That it began, or is over; and it is flagged as it is now. */
 void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change);
 
+/* "it grows by 60 MB a minute (memory_leak, high, of train)": why comes first, for there may be no
+ * room for more. What is NULL is left out. */
+void feed_describe_anomaly(struct buf *out, const char *text, const char *type,
+			   const char *severity, const char *job_id);
+
 /* The flag alone, of one that began before what is shown. */
 void feed_flag_anomaly(struct scene *s, const struct episode *e);
 

@@ -34,6 +34,7 @@ enum question {
 	ASK_EVENTS, /* those that nobody told us */
 	ASK_TOP,    /* the daemon may look but every few minutes */
 	ASK_ACTIVE,
+	ASK_JOBS, /* since when they run, and those that wait */
 	ASK_CANCEL,
 	QUESTIONS,
 };
@@ -59,6 +60,8 @@ struct daemon_feed {
 	double last_event_seconds;   /* NaN: none came yet */
 	bool is_count_old;	     /* something began, or is over */
 	uint64_t counted_boot_ns;    /* when those that are going on were asked for */
+	bool are_jobs_old;	     /* one began, or is over */
+	uint64_t listed_boot_ns;     /* when they were asked for */
 	char trouble[TROUBLE_BYTES]; /* why it cannot be reached; "" */
 };
 
@@ -106,6 +109,7 @@ static void take_event(struct daemon_feed *f, const char *topic, double timestam
 	if (!(timestamp <= f->last_event_seconds))
 		f->last_event_seconds = timestamp;
 	f->is_count_old |= daemon_event_is_anomaly(topic);
+	f->are_jobs_old |= strncmp(topic, "job.", 4) == 0;
 	daemon_event_tell(f->scene, topic, timestamp, data, is_again);
 	f->has_changed = true;
 }
@@ -190,6 +194,32 @@ static void answer_active(struct daemon_feed *f, int r, const struct rpc_value *
 	f->scene->n_anomalies = n;
 }
 
+static void take_job(struct daemon_feed *f, const struct rpc_value *job)
+{
+	const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
+	const char *status = rpc_value_string(rpc_value_get(job, "status"));
+	double started = rpc_value_f64(rpc_value_get(job, "started"));
+
+	if (!job_id)
+		return;
+	if (status && strcmp(status, "queued") == 0)
+		scene_add_queued(f->scene, job_id,
+				 rpc_value_string(rpc_value_get(job, "why_queued")));
+	else if (started > 0 && started < 1e10)
+		scene_set_start(f->scene, track_key_of_job(job_id), (uint64_t)(started * 1e9));
+}
+
+static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *result,
+			const struct err *err)
+{
+	(void)err;
+	scene_forget_queued(f->scene);
+	for (size_t i = 0; r == 0 && i < rpc_value_len(result); i++)
+		take_job(f, rpc_value_at(result, i));
+	scene_refresh(f->scene); /* the next snapshot may find memory again */
+	f->has_changed = true;
+}
+
 static void answer_cancel(struct daemon_feed *f, int r, const struct rpc_value *result,
 			  const struct err *err)
 {
@@ -204,8 +234,12 @@ typedef void answer_fn(struct daemon_feed *f, int r, const struct rpc_value *res
 		       const struct err *err);
 
 static answer_fn *const answers[QUESTIONS] = {
-	[ASK_SUBSCRIBE] = answer_subscribe, [ASK_EVENTS] = answer_events, [ASK_TOP] = answer_top,
-	[ASK_ACTIVE] = answer_active,	    [ASK_CANCEL] = answer_cancel,
+	[ASK_SUBSCRIBE] = answer_subscribe,
+	[ASK_EVENTS] = answer_events,
+	[ASK_TOP] = answer_top,
+	[ASK_ACTIVE] = answer_active,
+	[ASK_JOBS] = answer_jobs,
+	[ASK_CANCEL] = answer_cancel,
 };
 
 static void on_answer(void *ctx, uint64_t id, int r, const struct rpc_value *result,
@@ -270,7 +304,7 @@ static int connect_to(struct daemon_feed *f, struct err *err)
 	if (r < 0)
 		f->client = rpc_client_close(f->client);
 	f->came_boot_ns = 0;
-	f->is_count_old = true;
+	f->is_count_old = f->are_jobs_old = true;
 	return r;
 }
 
@@ -284,6 +318,17 @@ static void ask_active(struct daemon_feed *f)
 	f->is_count_old = false;
 	f->counted_boot_ns = now;
 	ask(f, ASK_ACTIVE, "resource.context", NULL, NULL);
+}
+
+static void ask_jobs(struct daemon_feed *f)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (f->asked[ASK_JOBS].id || (!f->are_jobs_old && now - f->listed_boot_ns < ACTIVE_NS))
+		return;
+	f->are_jobs_old = false;
+	f->listed_boot_ns = now;
+	ask(f, ASK_JOBS, "job.list", NULL, NULL);
 }
 
 /* ---- how it is ---- */
@@ -336,6 +381,8 @@ static void hang_up(struct daemon_feed *f, struct scene *s)
 	f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
 	f->trouble[0] = '\0';
 	s->n_anomalies = U64_UNKNOWN;
+	scene_forget_queued(s);
+	scene_refresh(s); /* rows point to them */
 }
 
 static void try_again(struct daemon_feed *f)
@@ -372,8 +419,10 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 		try_again(f);
 	if (f->client && rpc_client_listen(f->client, 0, NULL) != -ETIMEDOUT)
 		hang_up(f, s);
-	if (f->client)
+	if (f->client) {
 		ask_active(f);
+		ask_jobs(f);
+	}
 	f->has_changed |= say_state(f, s);
 	f->scene = NULL;
 	if (!f->client && clock_boot_ns() - f->gone_boot_ns > GONE_NS && !s->is_paused)

@@ -55,13 +55,21 @@ void feed_tell_process_event(struct scene *s, const struct proc_event *event)
 		  &text, &all);
 }
 
+void feed_describe_anomaly(struct buf *out, const char *text, const char *type,
+			   const char *severity, const char *job_id)
+{
+	buf_printf(out, "%s (%s", text && text[0] ? text : "anomaly", type ? type : "-");
+	if (severity)
+		buf_printf(out, ", %s", severity);
+	if (job_id)
+		buf_printf(out, ", of %s", job_id);
+	buf_add_char(out, ')');
+}
+
 static void describe(struct buf *out, const struct episode *e)
 {
-	buf_printf(out, "%s, %s", anomaly_type_name(e->worst.type),
-		   severity_name(e->worst.severity));
-	if (e->worst.job_id)
-		buf_printf(out, " of %s", e->worst.job_id);
-	buf_printf(out, ": %s", e->worst.text);
+	feed_describe_anomaly(out, e->worst.text, anomaly_type_name(e->worst.type),
+			      severity_name(e->worst.severity), e->worst.job_id);
 }
 
 static uint64_t key_of_culprit(const struct episode *e)
@@ -73,7 +81,6 @@ static uint64_t key_of_culprit(const struct episode *e)
 
 void feed_flag_anomaly(struct scene *s, const struct episode *e)
 {
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct scene_flag flag = {
 		.id = scene_flag_id(e->name),
 		.began_ns = e->began_wall_ns,
@@ -82,8 +89,9 @@ void feed_flag_anomaly(struct scene *s, const struct episode *e)
 		.job = key_of_job(e->worst.job_id),
 	};
 
-	describe(&text, e);
-	snprintf(flag.text, sizeof(flag.text), "%s", buf_error(&text) == 0 ? text.data : "");
+	snprintf(flag.text, sizeof(flag.text), "%s", e->worst.text);
+	snprintf(flag.kind, sizeof(flag.kind), "%s, %s", anomaly_type_name(e->worst.type),
+		 severity_name(e->worst.severity));
 	scene_set_flag(s, &flag);
 }
 

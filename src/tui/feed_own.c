@@ -70,6 +70,14 @@ static void tell_progress(struct own_feed *f, const struct attempt_list *list)
 	s->running_jobs = (int)list->n;
 }
 
+/* Of the sheets nothing is listed: they are as old as their oldest process. */
+static void tell_starts(struct scene *s, const struct attempt_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		scene_set_start(s, track_key_of_job(list->items[i].job_id),
+				list->items[i].started_wall_ns);
+}
+
 /* With an assigner of its own each time: what is an orphan's is not known from one look alone. */
 static int assign_jobs(struct own_feed *f, const struct attempt_list *list)
 {
@@ -188,6 +196,7 @@ static int look(struct own_feed *f, struct scene *s, struct err *err)
 	r = assign_jobs(f, &list);
 	if (r == 0) {
 		tell_progress(f, &list);
+		tell_starts(s, &list);
 		collector_fill(f->collector, &f->snap, SNAPSHOT_ALL);
 	}
 	attempt_list_release(&f->running);

@@ -36,6 +36,12 @@ struct moment {
 	uint64_t first_ns, last_ns;
 };
 
+/* Of an attempt. */
+struct start {
+	uint64_t job; /* node */
+	uint64_t wall_ns;
+};
+
 struct replay_feed {
 	const struct tui_options *options;
 	struct moment *moments;
@@ -48,6 +54,8 @@ struct replay_feed {
 	struct ends ends;
 	struct span *spans; /* by when they began */
 	size_t n_spans, cap_spans;
+	struct start *starts;
+	size_t n_starts;
 };
 
 /* ---- moments ---- */
@@ -226,6 +234,19 @@ static int take_snapshots(struct replay_feed *f, uint64_t since_ns, uint64_t unt
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
+/* Of the attempts of a job the last that had begun. */
+static void tell_starts(struct replay_feed *f, uint64_t until_ns)
+{
+	map_clear(&f->scene->starts);
+	for (size_t i = 0; i < f->n_starts; i++) {
+		uint64_t known = 0;
+
+		map_get(&f->scene->starts, f->starts[i].job, &known);
+		if (f->starts[i].wall_ns <= until_ns && f->starts[i].wall_ns > known)
+			scene_set_start(f->scene, f->starts[i].job, f->starts[i].wall_ns);
+	}
+}
+
 static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *err)
 {
 	const struct moment *moment = &f->moments[i];
@@ -234,6 +255,7 @@ static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *e
 
 	if (r < 0)
 		return r;
+	tell_starts(f, moment->last_ns);
 	all = merge_make(&f->merge, moment->first_ns, moment->last_ns);
 	if (!all || scene_add_snapshot(f->scene, all) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -384,6 +406,7 @@ static void replay_close(void *ctx)
 
 	free(f->moments);
 	free(f->spans);
+	free(f->starts);
 	map_release(&f->recorders);
 	merge_release(&f->merge);
 	ends_release(&f->ends);
@@ -404,7 +427,14 @@ static int read_ends(struct replay_feed *f, struct err *err)
 					       .since_wall_ns = f->options->since_wall_ns };
 	int r = store_list_attempts(f->options->store, &filter, &list, err);
 
+	if (r < 0)
+		return r;
+	f->starts = calloc(list.n + 1, sizeof(*f->starts));
+	if (!f->starts)
+		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < list.n; i++) {
+		f->starts[f->n_starts++] = (struct start){ track_key_of_job(list.items[i].job_id),
+							   list.items[i].started_wall_ns };
 		r = merge_set_end(&f->merge, &list.items[i]);
 		if (r == 0)
 			r = ends_add(&f->ends, &list.items[i]);

@@ -115,6 +115,13 @@ static int put_char(const struct area *a, int x, int y, enum style style, const 
 	return x + width;
 }
 
+void area_clear(const struct area *a)
+{
+	for (int y = 0; y < a->height; y++)
+		for (int x = 0; x < a->width; x++)
+			*cell_at(a, x, y) = (struct cell){ .text = "" };
+}
+
 int area_put(const struct area *a, int x, int y, enum style style, const char *text)
 {
 	CLEANUP(buf_release) struct buf shown = BUF_INIT;
@@ -131,6 +138,46 @@ int area_put(const struct area *a, int x, int y, enum style style, const char *t
 		n -= taken;
 	}
 	return x;
+}
+
+/* Of the character that begins there, and how many bytes it has. */
+static int columns_of(const char *text, size_t n, size_t *ret_bytes)
+{
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	int columns;
+
+	*ret_bytes = utf8_add_shown(&shown, text, n);
+	columns = buf_error(&shown) == 0 ? width_of(shown.data, shown.len) : 1;
+	return columns < 0 ? 1 : columns;
+}
+
+/* Bytes of the next row: as many words as fit; of a word that is too long what fits. */
+static size_t row_bytes(const char *text, size_t n, int width)
+{
+	size_t at = 0, words = 0, bytes;
+	int columns = 0;
+
+	while (at < n) {
+		columns += columns_of(text + at, n - at, &bytes);
+		if (text[at] == ' ')
+			words = at;
+		if (columns > width)
+			return words > 0 ? words : at > 0 ? at : bytes;
+		at += bytes;
+	}
+	return n;
+}
+
+int area_put_wrapped(const struct area *a, int x, int y, enum style style, const char *text)
+{
+	do {
+		size_t n = row_bytes(text, strlen(text), a->width - x);
+
+		area_printf(a, x, y++, style, "%.*s", (int)n, text);
+		text += n;
+		text += strspn(text, " ");
+	} while (*text);
+	return y;
 }
 
 int area_printf(const struct area *a, int x, int y, enum style style, const char *format, ...)

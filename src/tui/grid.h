@@ -61,10 +61,15 @@ struct area grid_area(struct grid *g);
 /* A part of it, cut where it ends. */
 struct area area_part(const struct area *a, int x, int y, int width, int height);
 
+void area_clear(const struct area *a);
+
 /* Foreign text is made safe. Returns the column behind it. */
 int area_put(const struct area *a, int x, int y, enum style style, const char *text);
 int area_printf(const struct area *a, int x, int y, enum style style, const char *format, ...)
 	PRINTF_LIKE(5, 6);
+
+/* On as many rows as it takes, from x on, broken between words. Returns the row behind it. */
+int area_put_wrapped(const struct area *a, int x, int y, enum style style, const char *text);
 
 /* So that it ends at x + width; of one that is too long the beginning is lost. */
 void area_put_right(const struct area *a, int x, int width, int y, enum style style,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/utf8.h"
 
 /* ---- where the user is ---- */
 
@@ -34,8 +35,14 @@ static void move(struct scene *s, int rows)
 		select_row(s, scene_selected_row(s) + rows);
 }
 
+/* Of what does not fit into the detail the rest is read before another is selected. */
 static void move_pages(struct scene *s, int pages)
 {
+	if (s->shows_detail && s->detail_all > s->detail_rows) {
+		s->detail_up += pages * (s->detail_rows - 1); /* the last says what is below */
+		s->detail_up = s->detail_up > 0 ? s->detail_up : 0;
+		return;
+	}
 	move(s, pages * (s->is_in_events ? s->event_rows : s->page_rows));
 }
 
@@ -127,22 +134,28 @@ static void go_back(struct scene *s, int unused)
 	s->events_up = 0;
 }
 
-/* The next row below that matches, around the end. */
+/* All that it is below of is unfolded. */
+static void unfold_way(struct scene *s, const struct node *node)
+{
+	for (int at = node->parent; at >= 0; at = s->outline.nodes[at].parent)
+		map_remove(&s->folded, s->outline.nodes[at].id);
+}
+
+/* The next one below that matches, around the end, also among what is folded. */
 static void search_next(struct scene *s, int unused)
 {
-	size_t n = s->outline.n_rows, from = (size_t)scene_selected_row(s);
+	const struct node *from = scene_selected(s), *node;
 
 	(void)unused;
-	for (size_t i = 1; s->search[0] && i <= n; i++) {
-		const struct node *node = outline_row(&s->outline, (from + i) % n);
-
-		if (node_matches(node, s->search)) {
-			s->selected = node->id;
-			return;
-		}
-	}
-	if (s->search[0])
+	if (!s->search[0])
+		return;
+	node = outline_search(&s->outline, from ? from->id : 0, s->search);
+	if (!node) {
 		snprintf(s->message, sizeof(s->message), "nothing matches '%s'", s->search);
+		return;
+	}
+	unfold_way(s, node);
+	s->selected = node->id;
 }
 
 /* ---- wishes ---- */
@@ -158,6 +171,15 @@ static const struct node *living(const struct scene *s)
 	return s->source == SOURCE_REPLAY || s->is_in_events ? NULL : scene_selected(s);
 }
 
+static void name_process(struct wish *wish, const struct proc_sample *p)
+{
+	const char *command = p->command ? p->command : p->comm;
+	size_t n = utf8_cut(command, strlen(command), sizeof(wish->command) - 1);
+
+	memcpy(wish->command, command, n);
+	wish->command[n] = '\0';
+}
+
 static void ask_to_end(struct scene *s, int unused)
 {
 	const struct node *node = living(s);
@@ -171,6 +193,7 @@ static void ask_to_end(struct scene *s, int unused)
 	if (node->kind == NODE_PROCESS) {
 		s->wish.kind = WISH_SIGNAL;
 		s->wish.key = node->p->key;
+		name_process(&s->wish, node->p);
 	} else {
 		snprintf(s->wish.job_id, sizeof(s->wish.job_id), "%s", node->job_id);
 	}
@@ -208,8 +231,8 @@ static void change_speed(struct scene *s, int is_faster)
 const struct key_row keys_rows[] = {
 	{ { TUI_KEY_UP, 'k', TUI_KEY_WHEEL_UP }, "↑ k", "up", move, -1, false },
 	{ { TUI_KEY_DOWN, 'j', TUI_KEY_WHEEL_DOWN }, "↓ j", "down", move, 1, false },
-	{ { TUI_KEY_PAGE_UP }, "PgUp", "a page up", move_pages, -1, false },
-	{ { TUI_KEY_PAGE_DOWN }, "PgDn", "a page down", move_pages, 1, false },
+	{ { TUI_KEY_PAGE_UP }, "PgUp", "a page up, of the detail too", move_pages, -1, false },
+	{ { TUI_KEY_PAGE_DOWN }, "PgDn", "a page down, of the detail too", move_pages, 1, false },
 	{ { TUI_KEY_HOME, 'g' }, "Home g", "to the first row", move_to_end, 0, false },
 	{ { TUI_KEY_END, 'G' }, "End G", "to the last row", move_to_end, 1, false },
 	{ { ' ' }, "Space", "fold or unfold", toggle_fold, 0, false },

@@ -1,6 +1,7 @@
 #include "tui/outline.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ void outline_release(struct outline *o)
 	free(o->nodes);
 	free(o->rows);
 	free(o->order);
+	free(o->walk);
 	map_release(&o->by_id);
 	*o = (struct outline)OUTLINE_INIT;
 }
@@ -53,6 +55,11 @@ static uint64_t id_below(uint64_t parent, enum node_kind kind, int number)
 
 	h = hash_bytes(h, &kind, sizeof(kind));
 	return hash_bytes(h, &number, sizeof(number));
+}
+
+uint64_t outline_id_of_sheet(const char *job_id, int num)
+{
+	return id_below(track_key_of_job(job_id), NODE_SHEET, num);
 }
 
 static struct node node_of(enum node_kind kind, uint64_t id, int parent, const char *job_id)
@@ -140,6 +147,22 @@ static bool is_wanted(const char *job_id, const struct outline_options *options)
 	return !options->job_id || (job_id && strcmp(job_id, options->job_id) == 0);
 }
 
+/* Behind those that run: one that has begun meanwhile is there already. */
+static int add_queued(struct outline *o, const struct outline_options *options)
+{
+	for (size_t i = 0; i < options->n_queued; i++) {
+		const struct queued_job *job = &options->queued[i];
+		struct node node =
+			node_of(NODE_JOB, track_key_of_job(job->job_id), -1, job->job_id);
+
+		node.queued = job;
+		if (is_wanted(job->job_id, options) && find_node(o, node.id) < 0 &&
+		    add_node(o, &node) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int add_all(struct outline *o, const struct snapshot *s, const struct tracks *tracks,
 		   const struct outline_options *options)
 {
@@ -151,7 +174,7 @@ static int add_all(struct outline *o, const struct snapshot *s, const struct tra
 	for (size_t i = 0; r >= 0 && i < s->n_processes; i++)
 		if (is_wanted(s->processes[i].job_id, options))
 			r = add_process(o, &s->processes[i], tracks);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : add_queued(o, options);
 }
 
 /* ---- sums: children come behind their containers, so they are added from the end ---- */
@@ -177,6 +200,17 @@ static void add_up(struct outline *o)
 		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);
 		parent->age_seconds = fmax(parent->age_seconds, node->age_seconds);
 	}
+}
+
+/* Those that began it may be over for long: what is known of its start goes before their age. */
+static void set_ages(struct outline *o, uint64_t wall_ns, const struct map *starts)
+{
+	uint64_t started_ns;
+
+	for (size_t i = 0; i < o->n; i++)
+		if (o->nodes[i].kind != NODE_PROCESS &&
+		    map_get(starts, o->nodes[i].id, &started_ns) && started_ns <= wall_ns)
+			o->nodes[i].age_seconds = (double)(wall_ns - started_ns) / 1e9;
 }
 
 /* A process of the same job whose child it is; -1. */
@@ -239,7 +273,7 @@ bool node_matches(const struct node *node, const char *text)
 		return false;
 	snprintf(pid, sizeof(pid), "%d", (int)node->p->key.pid);
 	return contains(node->p->command, text) || contains(node->p->comm, text) ||
-	       strcmp(pid, text) == 0;
+	       strncmp(pid, text, strlen(text)) == 0;
 }
 
 static void mark_shown(struct outline *o, const char *filter)
@@ -322,15 +356,15 @@ static int compare_siblings(const void *x, const void *y, void *ctx)
 
 static int reserve(struct outline *o)
 {
-	int *rows = reallocarray(o->rows, o->n + 1, sizeof(*rows)), *order;
+	int **const lists[] = { &o->rows, &o->order, &o->walk };
 
-	if (!rows)
-		return -ENOMEM;
-	o->rows = rows;
-	order = reallocarray(o->order, o->n + 1, sizeof(*order));
-	if (!order)
-		return -ENOMEM;
-	o->order = order;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		int *list = reallocarray(*lists[i], o->n + 1, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		*lists[i] = list;
+	}
 	return 0;
 }
 
@@ -369,6 +403,7 @@ static int find_places(const struct outline *o, struct places *p)
 static void add_rows(struct outline *o, const struct places *p)
 {
 	int parent = -1, depth = 0, i = p->first[0];
+	int folded_at = INT_MAX; /* the depth of what is folded: below it nothing is a row */
 
 	for (;;) {
 		struct node *node = i >= 0 && i < (int)o->n ? &o->nodes[o->order[i]] : NULL;
@@ -381,11 +416,15 @@ static void add_rows(struct outline *o, const struct places *p)
 			depth--;
 			continue;
 		}
+		if (depth <= folded_at)
+			folded_at = node->is_folded ? depth : INT_MAX;
 		if (node->is_shown) {
 			node->depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;
-			o->rows[o->n_rows++] = o->order[i];
+			o->walk[o->n_walk++] = o->order[i];
+			if (depth <= folded_at)
+				o->rows[o->n_rows++] = o->order[i];
 		}
-		if (!node->is_shown || !node->has_children || node->is_folded) {
+		if (!node->is_shown || !node->has_children) {
 			i++;
 			continue;
 		}
@@ -418,12 +457,13 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 {
 	int r;
 
-	o->n = o->n_rows = 0;
+	o->n = o->n_rows = o->n_walk = 0;
 	map_clear(&o->by_id);
 	r = add_all(o, s, tracks, options);
 	if (r < 0)
 		return r;
 	add_up(o);
+	set_ages(o, s->wall_ns, options->starts);
 	if (options->is_tree && hang_below_parents(o) < 0)
 		return -ENOMEM;
 	mark_shown(o, options->filter);
@@ -433,6 +473,21 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 const struct node *outline_row(const struct outline *o, size_t row)
 {
 	return row < o->n_rows ? &o->nodes[o->rows[row]] : NULL;
+}
+
+const struct node *outline_search(const struct outline *o, uint64_t from_id, const char *text)
+{
+	size_t from = 0;
+
+	while (from < o->n_walk && o->nodes[o->walk[from]].id != from_id)
+		from++;
+	for (size_t i = 1; i <= o->n_walk; i++) {
+		const struct node *node = &o->nodes[o->walk[(from + i) % o->n_walk]];
+
+		if (node_matches(node, text))
+			return node;
+	}
+	return NULL;
 }
 
 int outline_find(const struct outline *o, uint64_t id)

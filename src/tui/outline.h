@@ -10,10 +10,17 @@
 #include <stdbool.h>
 
 #include "base/map.h"
+#include "model/job.h"
 #include "model/snapshot.h"
 #include "tui/track.h"
 
 enum node_kind { NODE_JOB, NODE_SHEET, NODE_RANK, NODE_PROCESS };
+
+/* A job that waits for its start. */
+struct queued_job {
+	char job_id[JOB_ID_MAX + 1];
+	char why[128]; /* ""; nobody says */
+};
 
 /* Sums over all that is below; a process stands for itself. */
 struct node {
@@ -25,6 +32,7 @@ struct node {
 	int sheet_num, rank;		     /* SHEET_NONE, RANK_NONE */
 	const struct proc_sample *p;	     /* of a process */
 	const struct job_progress *progress; /* of a job; or NULL */
+	const struct queued_job *queued;     /* of a job that waits; NULL: it runs */
 	size_t n_processes;
 	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
 	uint64_t rss_bytes, gpu_bytes;
@@ -41,6 +49,10 @@ struct outline_options {
 	const char *filter;	  /* "": none; job, command or pid */
 	const char *job_id;	  /* only this one; NULL: all */
 	const struct map *folded; /* ids */
+	const struct queued_job *queued;
+	size_t n_queued;
+	const struct map *starts; /* by id of a job or a sheet: when it began, in ns of the wall
+				     clock; of others the oldest process counts */
 };
 
 struct outline {
@@ -49,12 +61,14 @@ struct outline {
 	int *rows; /* what is shown, from top to bottom: indices of nodes */
 	size_t n_rows;
 	int *order; /* indices of nodes, siblings together */
+	int *walk;  /* all that passes the filter, also below what is folded: indices of nodes */
+	size_t n_walk;
 	struct map by_id;
 };
 
-#define OUTLINE_INIT                                \
-	{                                           \
-		NULL, 0, 0, NULL, 0, NULL, MAP_INIT \
+#define OUTLINE_INIT                                         \
+	{                                                    \
+		NULL, 0, 0, NULL, 0, NULL, NULL, 0, MAP_INIT \
 	}
 
 void outline_release(struct outline *o);
@@ -65,10 +79,17 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 
 const struct node *outline_row(const struct outline *o, size_t row); /* NULL: beyond the end */
 
+/* The next node behind this one (of all, around the end) that has the text in it, whether it is
+ * folded away or not; NULL: there is none. */
+const struct node *outline_search(const struct outline *o, uint64_t from_id, const char *text);
+
 /* The row of this node; -1: it is not shown. */
 int outline_find(const struct outline *o, uint64_t id);
 
-/* Whether the text is in its job, command or pid, whatever the case. */
+/* The node of a sheet. */
+uint64_t outline_id_of_sheet(const char *job_id, int num);
+
+/* Whether the text is in its job or command, whatever the case, or its pid begins with it. */
 bool node_matches(const struct node *node, const char *text);
 
 #endif

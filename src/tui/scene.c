@@ -1,6 +1,7 @@
 #include "tui/scene.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +9,15 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 
+#define MAX_STARTS 65536 /* those that run are told again */
+
 void scene_init(struct scene *s)
 {
 	*s = (struct scene){
 		.tracks = TRACKS_INIT,
 		.outline = OUTLINE_INIT,
 		.folded = MAP_INIT,
+		.starts = MAP_INIT,
 		.n_anomalies = U64_UNKNOWN,
 		.replay = { .speed = 1 },
 	};
@@ -27,6 +31,8 @@ void scene_release(struct scene *s)
 	tracks_release(&s->tracks);
 	outline_release(&s->outline);
 	map_release(&s->folded);
+	map_release(&s->starts);
+	free(s->queued);
 }
 
 void scene_say(struct scene *s, const char *text)
@@ -35,6 +41,33 @@ void scene_say(struct scene *s, const char *text)
 
 	memcpy(s->message, text, n);
 	s->message[n] = '\0';
+}
+
+void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns)
+{
+	if (!u64_known(wall_ns))
+		return;
+	if (s->starts.len >= MAX_STARTS)
+		map_clear(&s->starts);
+	map_put(&s->starts, node, wall_ns); /* without memory: as old as its oldest process */
+}
+
+void scene_forget_queued(struct scene *s)
+{
+	s->n_queued = 0;
+}
+
+void scene_add_queued(struct scene *s, const char *job_id, const char *why)
+{
+	struct queued_job *to;
+
+	if (!s->queued)
+		s->queued = calloc(SCENE_QUEUED, sizeof(*s->queued));
+	if (!s->queued || s->n_queued == SCENE_QUEUED || strlen(job_id) > JOB_ID_MAX)
+		return; /* without memory, or too many: it is seen when it runs */
+	to = &s->queued[s->n_queued++];
+	snprintf(to->job_id, sizeof(to->job_id), "%s", job_id);
+	snprintf(to->why, sizeof(to->why), "%s", why ? why : "");
 }
 
 /* One that is gone, or not shown any more, leaves the user at the row where it was. */
@@ -58,6 +91,9 @@ int scene_refresh(struct scene *s)
 		.filter = s->filter,
 		.job_id = s->job_id,
 		.folded = &s->folded,
+		.starts = &s->starts,
+		.queued = s->queued,
+		.n_queued = s->n_queued,
 	};
 
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);
@@ -73,7 +109,7 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 	bool has_before = s->has_snap;
 
 	s->has_snap = false; /* rows point into it */
-	s->outline.n = s->outline.n_rows = 0;
+	s->outline.n = s->outline.n_rows = s->outline.n_walk = 0;
 	if (snapshot_copy(&s->snap, snap, SNAPSHOT_ALL) < 0)
 		return -ENOMEM;
 	s->before = before;

@@ -16,6 +16,7 @@
 
 #define SCENE_EVENTS 512
 #define SCENE_TEXT_BYTES 200
+#define SCENE_EVENT_BYTES 384 /* a sentence on an anomaly, and whose it is */
 #define SCENE_INPUT_BYTES 64
 
 enum scene_source {
@@ -30,7 +31,7 @@ struct scene_event {
 	uint64_t wall_ns;
 	enum event_kind kind;
 	uint64_t process, job; /* the nodes that it is about; 0: none */
-	char text[SCENE_TEXT_BYTES];
+	char text[SCENE_EVENT_BYTES];
 	char *json; /* all that is known of it, an object; NULL */
 };
 
@@ -38,10 +39,11 @@ struct scene_event {
 
 /* An anomaly, from when to when: why a process or a job is flagged. */
 struct scene_flag {
-	uint64_t id;		     /* of the episode: scene_flag_id() */
-	uint64_t began_ns, ended_ns; /* ended: U64_UNKNOWN while it lasts */
-	uint64_t process, job;	     /* as of an event */
-	char text[SCENE_TEXT_BYTES];
+	uint64_t id;		      /* of the episode: scene_flag_id() */
+	uint64_t began_ns, ended_ns;  /* ended: U64_UNKNOWN while it lasts */
+	uint64_t process, job;	      /* as of an event */
+	char text[SCENE_EVENT_BYTES]; /* a sentence */
+	char kind[64];		      /* "memory_leak, high" */
 };
 
 /* What lies over the panels. */
@@ -69,6 +71,7 @@ struct wish {
 	enum wish_kind kind;
 	char job_id[SCENE_TEXT_BYTES];
 	struct proc_key key;
+	char command[64]; /* of the process, for the question; cut */
 	int signal;
 	int steps; /* of a replay: snapshots forward, or backward */
 };
@@ -99,24 +102,30 @@ struct scene {
 	struct scene_flag *flags; /* in the order in which they were told of; apart from the ring,
 				     where what happens to processes drives out all else */
 	size_t n_flags;
+	struct queued_job *queued;
+	size_t n_queued;
 	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
 
 	enum sort sort;
 	bool is_flat, is_paused, shows_detail;
 	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;
+	struct map starts; /* of jobs and sheets, by node: see outline.h */
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
 	enum overlay overlay;
-	struct wish wish;	  /* to be confirmed, or granted */
-	uint64_t selected;	  /* id of a node; 0: the first row */
-	int selected_row;	  /* where it was: one that is gone leaves the user there */
-	int top_row;		  /* first row of the jobs panel that is seen */
-	int page_rows;		  /* how many there are, as last drawn */
-	int jobs_y;		  /* where they begin on the screen, as last drawn */
-	int event_at;		  /* the one that is selected, from the newest */
-	int events_up;		  /* how far the timeline is scrolled back */
-	int events_y, event_rows; /* where it is, as last drawn */
+	struct wish wish;	     /* to be confirmed, or granted */
+	uint64_t selected;	     /* id of a node; 0: the first row */
+	int selected_row;	     /* where it was: one that is gone leaves the user there */
+	int top_row;		     /* first row of the jobs panel that is seen */
+	int page_rows;		     /* how many there are, as last drawn */
+	int jobs_y;		     /* where they begin on the screen, as last drawn */
+	int event_at;		     /* the one that is selected, from the newest */
+	int events_up;		     /* how far the timeline is scrolled back */
+	int events_y, event_rows;    /* where it is, as last drawn */
+	uint64_t detail_of;	     /* a node or the time of an event: another one begins above */
+	int detail_up;		     /* rows of it that are above what is seen */
+	int detail_rows, detail_all; /* that are seen, and that there are, as last drawn */
 };
 
 void scene_init(struct scene *s);
@@ -140,6 +149,14 @@ uint64_t scene_count_flags(const struct scene *s); /* that do */
 
 /* The events and the flags. */
 void scene_forget_past(struct scene *s);
+
+/* When a job or a sheet began; of a time that is not known nothing is kept. */
+void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns);
+
+/* The jobs that wait, from now on: at most SCENE_QUEUED are kept. */
+#define SCENE_QUEUED 1024
+void scene_forget_queued(struct scene *s);
+void scene_add_queued(struct scene *s, const char *job_id, const char *why);
 
 /* What came of something, in the place of the hints; cut where it is too long. */
 void scene_say(struct scene *s, const char *text);

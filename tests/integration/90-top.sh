@@ -209,9 +209,9 @@ lines_shown() { # NAME REGEX N: passes as soon as the screen has so many lines l
 	done
 	not_ok "$1" "not $3 times '$2' on the screen:" "$(screen)"
 }
-lines_shown "without a daemon: all that began in one look" '[0-9] zombie, low of odd: ' 3
+lines_shown "without a daemon: all that began in one look" '[0-9] python3 .*has not waited' 3
 shows "and that it is going on" ', 3 anomalies'
-shows "and that it is over" '[0-9] cleared: zombie, low of odd: '
+shows "and that it is over" '[0-9] cleared: python3 .*has not waited'
 shows "so that nothing is" ', 0 anomalies'
 keys q
 ends_with "q quits" 0
@@ -225,7 +225,7 @@ open_terminal "'$PROCTOR' top --history 10m"
 shows "a replay begins before it" 'recorded'
 keys p
 keys a
-shows "a goes to the next anomaly" 'zombie, low of odd: '
+shows "a goes to the next anomaly" '[0-9] python3 .*has not waited'
 keys a a a a
 shows "and says when there is no other" 'no anomaly began later'
 keys q

@@ -217,7 +217,7 @@ sleeper=$(json_eval "$("$PROCTOR" snapshot --json)" \
 keys f; keys -l "$sleeper"; keys Enter G
 selects "a process" "$sleeper sleep 303"
 keys F9
-shows "F9 asks first" "send SIGTERM to pid $sleeper\\? \\(y/n\\)"
+shows "F9 asks first" "send SIGTERM to pid $sleeper sleep [0-9]+\\? \\(y/n\\)"
 keys n
 hides "and takes a no" 'send SIGTERM'
 run kill -0 "$sleeper"

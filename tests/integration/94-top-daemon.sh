@@ -12,6 +12,8 @@ command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finis
 
 cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
 	interval_seconds: 0.5
+	limits:
+	  max_concurrent_jobs: 1
 YAML
 run "$PROCTOR" start
 "$PROCTOR" run -q --job alpha -- sh -c 'sleep 310 & sleep 311' &
@@ -35,6 +37,17 @@ keys -l "$(printf '\e[M !(\e[M#!(')" # pressed and let go in one go
 selects "a click is one, however fast" '^  - sheet 1'
 clock=$(screen | sed -n '1s/.* //p')
 hides "the clock goes on after the button was let go" " $clock\$"
+
+# ---- jobs that wait ----
+
+printf 'sheets:\n  - run: sleep 313\n' >"$TMP/wait.yaml"
+"$PROCTOR" submit --job early "$TMP/wait.yaml" >/dev/null
+"$PROCTOR" submit --job late "$TMP/wait.yaml" >/dev/null
+shows "a job that waits has a row, and says why" '^  late queued: [0-9]+ jobs run already'
+shows "and is counted" 'jobs, [12] queued, '
+"$PROCTOR" cancel late >/dev/null
+hides "until it is gone" 'late queued'
+"$PROCTOR" cancel early >/dev/null
 
 # ---- keys that others have ----
 

@@ -242,6 +242,35 @@ static void test_search(void **state)
 	assert_int_equal(scene_selected(s)->p->key.pid, 10);
 }
 
+/* What is folded away is found too, and the way to it is unfolded, but nothing else. */
+static void test_search_folded(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "-");	  /* build */
+	press(s, "jjj-"); /* pid 10 */
+	press(s, "k-k-"); /* its sheet, and its job */
+	assert_string_equal(rows_of(s), "+job build|+job train|job -| 30");
+	press(s, "/worker\n");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	press(s, "/nothing\n");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+}
+
+static void test_filter_by_pid(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "f1\n");
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	press(s, "f1\n"); /* 11 */
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	assert_string_equal(s->filter, "11");
+	press(s, "f1\n");
+	assert_string_equal(rows_of(s), "");
+}
+
 /* Who is selected stays so, wherever it goes. */
 static void test_selection_stays(void **state)
 {
@@ -346,6 +375,56 @@ static void test_screen(void **state)
 		"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end  s t\n");
 }
 
+static void test_no_such_job(void **state)
+{
+	struct scene *s = *state;
+
+	s->job_id = "nosuch";
+	assert_int_equal(scene_refresh(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24), "\nno job nosuch is running\n"));
+}
+
+/* One sees whom a signal would be sent to, and what else could be answered. */
+static void test_question(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "/sshd\nx");
+	assert_non_null(
+		strstr(draw_text(s, 80, 24),
+		       "\nsend SIGTERM to pid 30 sshd? (y/n)  i INT  h HUP  k KILL  s STOP"));
+	press(s, "n/train.py\nx");
+	assert_non_null(strstr(draw_text(s, 80, 24),
+			       "\nsend SIGTERM to pid 10 python train.py? (y/n)  i INT"));
+	snprintf(s->wish.command, sizeof(s->wish.command), "a command that is too long for it");
+	assert_non_null(strstr(draw_text(s, 80, 24), "pid 10 a command that is to? (y/n)  i INT"));
+	assert_non_null(strstr(draw_text(s, 120, 24), "too long for it? (y/n)  i INT"));
+}
+
+/* Those that wait are counted apart, and have a row until they run. */
+static void test_queued(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	scene_add_queued(s, "late", "it waits for 2 GB of memory");
+	scene_add_queued(s, "train", NULL); /* has begun meanwhile */
+	assert_int_equal(scene_refresh(s), 0);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "\n2 jobs, 2 queued, 2 sheets"));
+	assert_non_null(strstr(text, "\n  late queued: it waits for 2 GB of memory\n"));
+	assert_null(strstr(text, "train queued"));
+	press(s, "/late\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 24),
+			       "job           late\nqueued        it waits for 2 GB of memory\n"));
+	press(s, "x");
+	assert_int_equal(s->wish.kind, WISH_CANCEL_JOB);
+	assert_string_equal(s->wish.job_id, "late");
+	scene_forget_queued(s);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_null(strstr(draw_text(s, 80, 24), "queued"));
+}
+
 static void test_anomalies(void **state)
 {
 	struct scene *s = *state;
@@ -365,7 +444,7 @@ static void test_anomalies(void **state)
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "2 jobs, 2 sheets, pressure none, 2 anomalies\n"));
 	assert_non_null(strstr(
-		text, "22:13:20 memory_leak, high of train: python grows by 60 MB a minute\n"));
+		text, "22:13:20 python grows by 60 MB a minute (memory_leak, high, of train)\n"));
 }
 
 static void test_detail(void **state)
@@ -384,6 +463,23 @@ static void test_detail(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 30), "WHAT HAPPENED"));
 }
 
+/* Of a GPU only where there is one. */
+static void test_detail_of_job(void **state)
+{
+	struct scene *s = *state;
+	struct gpu_sample gpu = { 0 };
+	const char *text;
+
+	press(s, "\n");
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "processes     2; CPU 41.0 %, memory 159M, I/O -, 80s old\n"));
+	s->snap.gpus = &gpu; /* the arena's are not freed one by one */
+	s->snap.n_gpus = 1;
+	assert_non_null(strstr(draw_text(s, 80, 24), "I/O -, GPU "));
+	s->snap.gpus = NULL;
+	s->snap.n_gpus = 0;
+}
+
 static void flag(struct scene *s, const char *episode, const struct proc_key *key,
 		 uint64_t began_ns, uint64_t ended_ns)
 {
@@ -396,6 +492,7 @@ static void flag(struct scene *s, const char *episode, const struct proc_key *ke
 	};
 
 	snprintf(flag.text, sizeof(flag.text), "%s", episode);
+	snprintf(flag.kind, sizeof(flag.kind), "-");
 	scene_set_flag(s, &flag);
 }
 
@@ -410,13 +507,54 @@ static void test_flagged(void **state)
 	flag(s, "zombie pid 11", &before, NOON, U64_UNKNOWN);
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
 	flag(s, "leak", &its, NOON, U64_UNKNOWN);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 leak"));
+	assert_non_null(strstr(draw_text(s, 80, 30),
+			       "\nflagged       leak\n              -, since 22:13:20"));
 	flag(s, "leak", &its, NOON, NOON + SECOND);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20 leak"));
+	assert_non_null(strstr(draw_text(s, 80, 30),
+			       "\nwas flagged   leak\n              -, since 22:13:20"));
 	press(s, "/train\n");
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie pid 11"));
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       zombie pid 11"));
 	press(s, "/build\n");
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
+}
+
+/* A sentence is shown to its end, and what there is no room for can be reached. */
+static void test_long_reason(void **state)
+{
+	struct scene *s = *state;
+	const struct proc_key its = { 11, 11 };
+	static const char sentence[] =
+		"the process grows by 60 MB a minute since half an hour, which is more than its "
+		"job ever took, and will have used up the memory of the host in 12 minutes";
+	const char *text;
+
+	press(s, "/worker\n\n");
+	flag(s, sentence, &its, NOON, U64_UNKNOWN);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(
+		text,
+		"DETAIL\n"
+		"flagged       the process grows by 60 MB a minute since half an hour, which is\n"
+		"              more than its job ever took, and will have used up the memory of\n"
+		"              the host in 12 minutes\n"
+		"              -, since 22:13:20\n"
+		"process       11"));
+	assert_null(strstr(text, "more lines below"));
+	flag(s, "another one", &its, NOON, U64_UNKNOWN);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "\n3 more lines below: PgDn\n"));
+	assert_null(strstr(text, "open files"));
+	keys_press(s, TUI_KEY_PAGE_DOWN);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "open files"));
+	assert_null(strstr(text, "more lines below"));
+	assert_null(strstr(text, "another one"));
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	keys_press(s, TUI_KEY_PAGE_UP);
+	assert_non_null(strstr(draw_text(s, 80, 24), "flagged       another one"));
+	keys_press(s, TUI_KEY_PAGE_DOWN);
+	press(s, "/train.py\n"); /* of another one the beginning */
+	assert_non_null(strstr(draw_text(s, 80, 24), "DETAIL\nprocess       10"));
 }
 
 /* What goes on comes before what is over, and is not driven out by what happens to processes. */
@@ -432,7 +570,7 @@ static void test_flags_last(void **state)
 	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
 		add_event(s, EVENT_KIND_PROCESS, "spawn");
 	text = draw_text(s, 80, 30);
-	assert_non_null(strstr(text, "\nflagged       22:13:20 leak"));
+	assert_non_null(strstr(text, "\nflagged       leak\n              -, since 22:13:20"));
 	assert_null(strstr(text, "was flagged"));
 	for (int i = 0; i < 2 * SCENE_FLAGS; i++) {
 		char name[16];
@@ -441,9 +579,12 @@ static void test_flags_last(void **state)
 		flag(s, name, &(struct proc_key){ 1, 1 }, NOON, NOON + SECOND);
 	}
 	assert_int_equal(s->n_flags, SCENE_FLAGS);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 leak"));
+	assert_non_null(strstr(draw_text(s, 80, 30),
+			       "\nflagged       leak\n              -, since 22:13:20"));
 	flag(s, "spike", &its, NOON - 86400 * SECOND, U64_UNKNOWN); /* of another day */
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       2023-11-13 22:13:20 spike"));
+	assert_non_null(
+		strstr(draw_text(s, 80, 30),
+		       "\nflagged       spike\n              -, since 2023-11-13 22:13:20"));
 }
 
 /* Among the events: the older ones are above. */
@@ -677,6 +818,26 @@ static void tell(struct scene *s, const char *topic, double timestamp, const cha
 	rpc_value_free(data);
 }
 
+/* A job whose first process is over is as old as it was before. */
+static void test_age_of_job(void **state)
+{
+	struct scene *s = *state;
+
+	scene_set_start(s, track_key_of_job("build"), NOON - 997 * SECOND);
+	scene_set_start(s, outline_id_of_sheet("build", 1), NOON - 497 * SECOND);
+	scene_set_start(s, track_key_of_job("train"), NOON + 100 * SECOND); /* cannot be */
+	scene_set_start(s, track_key_of_job("train"), U64_UNKNOWN);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_true(outline_row(&s->outline, 0)->age_seconds == 1000);
+	assert_true(outline_row(&s->outline, 1)->age_seconds == 500);
+	assert_true(outline_row(&s->outline, 2)->age_seconds == 80);
+	assert_true(outline_row(&s->outline, 4)->age_seconds == 90);
+	tell(s, "sheet.started", (double)(NOON / SECOND) - 3,
+	     "{\"job_id\":\"train\",\"sheet_num\":1}", false);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_true(outline_row(&s->outline, 5)->age_seconds == 6);
+}
+
 /* What a daemon tells looks as it does when it is replayed, and is told once. */
 static void test_daemon_events(void **state)
 {
@@ -716,7 +877,7 @@ static void test_daemon_flags(void **state)
 {
 	static const char began[] =
 		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
-		"1700000000,\"ended\":null,\"anomaly_type\":\"zombie\",\"severity\":\"low\"}";
+		"1700000000,\"ended\":null,\"anomaly_type\":\"zombie\",\"severity\":\"low\",\"description\":\"it waits\"}";
 	static const char cleared[] =
 		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
 		"1700000000,\"ended\":1700000001,\"change\":\"cleared\"}";
@@ -729,10 +890,12 @@ static void test_daemon_flags(void **state)
 	tell(s, "monitor.anomaly", 1700000000, began, false);
 	assert_int_equal(scene_count_flags(s), 1);
 	press(s, "/worker\n\n");
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       22:13:20 zombie, low"));
+	assert_non_null(
+		strstr(draw_text(s, 80, 30),
+		       "\nflagged       it waits\n              zombie, low, since 22:13:20"));
 	tell(s, "monitor.anomaly", 1700000001, cleared, false);
 	assert_int_equal(scene_count_flags(s), 0);
-	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   22:13:20"));
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   "));
 }
 
 /* The clock and the bar of a replay, and what is left out of it. */
@@ -916,9 +1079,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_rows),
 		TEST(test_sums),
+		TEST(test_age_of_job),
 		TEST(test_folding),
 		TEST(test_filter),
 		TEST(test_search),
+		TEST(test_search_folded),
+		TEST(test_filter_by_pid),
 		TEST(test_selection_stays),
 		TEST(test_ending),
 		TEST(test_clicks),
@@ -926,6 +1092,11 @@ int main(void)
 		TEST(test_anomalies),
 		TEST(test_detail),
 		TEST(test_flagged),
+		TEST(test_detail_of_job),
+		TEST(test_no_such_job),
+		TEST(test_question),
+		TEST(test_queued),
+		TEST(test_long_reason),
 		TEST(test_flags_last),
 		TEST(test_walk_among_events),
 		TEST(test_calls),
