@@ -174,10 +174,11 @@ for line in f:
         ended[d["pid"]] = d["exit_code"] if d["signal_num"] is None else -d["signal_num"]
     if p["topic"] in ("job.completed", "job.failed"):
         break
-print(sorted(ended.values()))
+print(sorted(v for v in ended.values() if v != 0), 0 in ended.values())
 END
 	wait
-	is "short lives are told, with their ends" "$(cat "$TMP/bus")" "[-11, 0, 7]"
+	# how many of the sleeps it saw the beginning of depends on when it came
+	is "short lives are told, with their ends" "$(cat "$TMP/bus")" "[-11, 7] True"
 	check "and none were lost" holds "status_of 'd[\"process_events_lost\"]'" 0
 	is "nor stored twice" "$(job bus 'len([e for e in d["events"] if e["event_type"] == "exit"]) == d["process_spawn_count"]')" True
 else
