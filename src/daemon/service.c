@@ -220,14 +220,14 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = open_queue(s, &files, err);
 	if (r == 0)
+		r = service_begin_learning(s, err);
+	if (r == 0)
 		r = listen_to_clients(s, err);
 	if (r < 0)
 		return r;
 	describe(s);
 	service_look(s); /* so that who waits for us is told if nothing can be recorded */
-	r = service_begin_learning(s, err);
-	if (r == 0)
-		r = service_begin_ticks(s, err);
+	r = service_begin_ticks(s, err);
 	return r < 0 ? r : watch_over_ticks(s, err);
 }
 
