@@ -379,7 +379,7 @@ int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err
 		if (r != 0)
 			return r;
 		/* What was read is handed out; but lines may come for ever. */
-		if (client->wire.n_bytes == 0 && clock_boot_ns() >= deadline_ns)
+		if (!wire_has_line(&client->wire) && clock_boot_ns() >= deadline_ns)
 			return fail(client, -ETIMEDOUT, err);
 	}
 }

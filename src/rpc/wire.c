@@ -156,3 +156,8 @@ int wire_read(struct wire *w, uint64_t deadline_ns, const char **ret_line, size_
 			return r;
 	}
 }
+
+bool wire_has_line(const struct wire *w)
+{
+	return w->n_bytes > 0 && memchr(w->bytes, '\n', w->n_bytes);
+}

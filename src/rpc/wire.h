@@ -5,6 +5,7 @@
 #ifndef PROCTOR_RPC_WIRE_H
 #define PROCTOR_RPC_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,5 +38,8 @@ int wire_write(struct wire *w, const char *bytes, size_t n, uint64_t deadline_ns
 
 /* The next line, valid until the next call. -ETIMEDOUT, -ECONNRESET: it has ended, -EMSGSIZE. */
 int wire_read(struct wire *w, uint64_t deadline_ns, const char **ret_line, size_t *ret_len);
+
+/* Would wire_read() have a line at once, from what has come already? */
+bool wire_has_line(const struct wire *w);
 
 #endif

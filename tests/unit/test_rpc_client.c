@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "rpc/address.h"
+#include "rpc/wire.h"
 
 static struct rpc_client *must_connect(const struct rpc_client_options *options)
 {
@@ -462,8 +463,11 @@ static void be_hostile(int fd, const struct hostile *h)
 /* Slower than they come. */
 static int take_time(void *ctx, const struct rpc_value *params)
 {
-	(void)ctx;
+	size_t *n_taken = ctx;
+
 	(void)params;
+	if (n_taken)
+		(*n_taken)++;
 	usleep(100);
 	return 0;
 }
@@ -505,7 +509,10 @@ static void test_endless_events(void **state)
 		.times = FOR_EVER,
 	};
 	struct fixture *f = *state;
-	const struct rpc_client_options options = { .path = f->path, .on_event = take_time };
+	size_t n_taken = 0;
+	const struct rpc_client_options options = { .path = f->path,
+						    .on_event = take_time,
+						    .ctx = &n_taken };
 	int fd = listen_plain(f->path, 5);
 	struct rpc_client *client;
 	struct err err = ERR_INIT;
@@ -515,8 +522,12 @@ static void test_endless_events(void **state)
 		be_hostile(fd, &endless);
 	client = must_connect(&options);
 	assert_int_equal(rpc_client_notify(client, "echo", NULL, &err), 0);
-	for (uint64_t ms = 0; ms <= 100; ms += 50)
+	for (uint64_t ms = 0; ms <= 100; ms += 50) {
+		n_taken = 0;
 		assert_int_equal(rpc_client_listen(client, ms, &err), -ETIMEDOUT);
+		/* As many as there is time for, and the rest of what was read in one piece. */
+		assert_in_range(n_taken, 0, ms * 10 + 2 * WIRE_CHUNK_BYTES / strlen(endless.text));
+	}
 	rpc_client_close(client);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
