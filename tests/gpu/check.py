@@ -195,6 +195,35 @@ def check_smi_rung():
     check(near(held, theirs, 0.02), "its memory is within 2 %")
 
 
+def without_rights(*command):
+    """The command where the GPU's device files are there and nobody may open them."""
+    script = (
+        "for node in /dev/nvidia*; do [ -c $node ] || continue;"
+        ' mount --bind $node $node && mount -o remount,bind,nodev $node || exit 125; done; exec "$@"'
+    )
+    return ["unshare", "--mount", "sh", "-c", script, "sh", *command]
+
+
+def check_no_rights():
+    """Neither a GPU nor a word about it, but in doctor."""
+    if subprocess.run(without_rights("true"), capture_output=True).returncode != 0:
+        print("not tested: whether a GPU without rights is passed over (it takes a mount namespace)")
+        return
+    run = lambda *args: subprocess.run(
+        without_rights(PROCTOR, *args), capture_output=True, text=True
+    )
+    snap = run("snapshot", "--json")
+    check(json.loads(snap.stdout)["gpus"] == [] and not snap.stderr, "without rights there is no GPU")
+    done = run("run", "-q", "--job", "norights", "--", "sleep", "2")
+    check(done.returncode == 0 and not done.stderr, f"a job runs without a word {done.stderr!r}")
+    report = json.loads(proctor("report", "norights", "--format", "json").stdout)
+    check(report["gpu_seconds"] is None, "its GPU time is unknown, and not 0")
+    said = run("doctor").stdout
+    print("doctor without rights:", said[said.find("GPU") : said.find("memory truth")])
+    rungs = json.loads(run("doctor", "--json").stdout)["rungs"]
+    check(rungs["GPU"] == "none", "doctor says that none can be read, and why")
+
+
 def check_report():
     report = json.loads(proctor("report", "one", "--format", "json").stdout)
     print("rung:", report["rungs"].get("GPU"), "unknown:", report["unknown"])
@@ -223,6 +252,7 @@ def main():
         check_two_processes()
         check_idle_holder()
         check_smi_rung()
+        check_no_rights()
         check_report()
         check_nothing_left()
     finally:
