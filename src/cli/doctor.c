@@ -306,6 +306,17 @@ static enum health check_files(struct patient *p, struct buf *detail)
 }
 
 /* Lines, of which the first stands beside the name. */
+/* A run asks the same drivers as a daemon. */
+static void tell_gpu_rungs(struct patient *p)
+{
+	doctor_tell_gpu_rung(p->root_fd, &p->arena, p->rungs, p->n_rungs);
+	for (size_t i = 0; i < p->n_rungs; i++)
+		for (size_t k = 0; k < p->n_run_rungs; k++)
+			if (strcmp(p->rungs[i].measurement, SOURCES_RUNG_GPU) == 0 &&
+			    strcmp(p->run_rungs[k].measurement, SOURCES_RUNG_GPU) == 0)
+				p->run_rungs[k] = p->rungs[i];
+}
+
 static enum health check_gpus(struct patient *p, struct buf *detail)
 {
 	bool answered;
@@ -318,7 +329,7 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 		buf_add_str(detail, "not asked: the configuration has gpu_enabled: false");
 		return HEALTH_NOTE;
 	}
-	doctor_tell_gpu_rung(p->root_fd, &p->arena, p->rungs, p->n_rungs);
+	tell_gpu_rungs(p);
 	answered = doctor_ask_gpus(p->root_fd, detail);
 	if (detail->len > 0 && detail->data[detail->len - 1] == '\n')
 		buf_truncate(detail, detail->len - 1);

@@ -129,6 +129,12 @@ static bool is_fresh(const struct gpus *g, uint64_t boot_ns)
 	return g->has_reading && g->now.rung[0] && is_recent(g, boot_ns);
 }
 
+/* Who has no rights to a GPU has none: no gap in what is known, and nothing to complain of. */
+static bool has_none(const struct gpus *g, uint64_t boot_ns)
+{
+	return g->has_reading && g->now.is_denied && g->now.n_devices == 0 && is_recent(g, boot_ns);
+}
+
 /* What is wrong at that moment; NULL: nothing, or the first reading is not due yet. */
 static const char *find_trouble(const struct gpus *g, uint64_t boot_ns)
 {
@@ -156,7 +162,7 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 {
 	take_readings(g);
 	watch_trouble(g, s->boot_ns);
-	if (!is_fresh(g, s->boot_ns))
+	if (!is_fresh(g, s->boot_ns) && !has_none(g, s->boot_ns))
 		return;
 	s->gpus = arena_alloc(&s->arena, (g->now.n_devices + 1) * sizeof(*s->gpus));
 	if (!s->gpus)

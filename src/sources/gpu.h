@@ -39,6 +39,7 @@ struct gpu_reading {
 	uint32_t n_processes;
 	uint32_t n_left_out; /* processes that had no room, or that could not be told */
 	uint32_t only_own;   /* not 0: processes of other users could not be looked into */
+	uint32_t is_denied;  /* not 0: we have no rights to some, and so do not count them */
 	struct gpu_sample devices[GPU_MAX_DEVICES];
 	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
 	struct gpu_process processes[GPU_MAX_PROCESSES]; /* of a message only n_processes */

@@ -71,7 +71,8 @@ static int find_symbols(struct nvml *n, struct err *err)
 
 int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err)
 {
-	return err_set(err, -EIO, "NVML cannot %s: %s", what, n->call.error_string(result));
+	return err_set(err, result == NVML_NO_PERMISSION ? -EACCES : -EIO, "NVML cannot %s: %s",
+		       what, n->call.error_string(result));
 }
 
 /* ---- its devices ---- */

@@ -142,6 +142,10 @@ static void add_absent(const struct gpu_slot *slot, uint32_t n_found, struct gpu
 
 	if (n == 0 && (slot->err.code == 0 || slot->err.code == -ENODEV))
 		return;
+	if (slot->n_devices == 0 && slot->err.code == -EACCES) {
+		ret->is_denied = 1; /* there may be some, but not for us */
+		n = 0;
+	}
 	for (uint32_t i = 0; i < n; i++)
 		gpu_add_device(ret, i < slot->n_devices ? slot->names[i] : "");
 	ret->n_left_out++;

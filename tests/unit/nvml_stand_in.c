@@ -42,7 +42,7 @@ int nvmlInit_v2(void)
 	told.n_sessions++;
 	if (getenv("STAND_IN_FAIL_FILE"))
 		told.fail_path = getenv("STAND_IN_FAIL_FILE");
-	return NVML_OK;
+	return told.init_result;
 }
 
 int nvmlShutdown(void);

@@ -9,6 +9,7 @@
 #define STAND_IN_GPUS 3
 
 struct nvml_stand_in {
+	int init_result;
 	int handle_result[STAND_IN_GPUS], use_result[STAND_IN_GPUS];
 	int list_result, shares_result;
 	unsigned pid;	/* the one that holds 1 MiB of each GPU */

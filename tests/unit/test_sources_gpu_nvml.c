@@ -529,6 +529,29 @@ static void test_trouble_is_told(void **state)
 	await_all();
 }
 
+static void test_no_rights(void **state)
+{
+	struct gpus_options options = reader_options();
+	struct snapshot s;
+	struct gpus *g = NULL;
+
+	(void)state;
+	put("dev/nvidiactl", "");
+	snapshot_init(&s);
+	fixture.told->init_result = NVML_NO_PERMISSION;
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	gpus_wait(g, 20000);
+	s.boot_ns = clock_boot_ns();
+	gpus_fill(g, &s);
+	assert_non_null(s.gpus); /* none, which is not unknown */
+	assert_int_equal(s.n_gpus, 0);
+	assert_null(gpus_rung(g));
+	assert_string_equal(gpus_note(g), "NVML cannot begin: Unknown Error");
+	gpus_close(g);
+	snapshot_release(&s);
+	await_all();
+}
+
 static void test_silence_is_told(void **state)
 {
 	struct gpus_options options = reader_options();
@@ -564,6 +587,7 @@ int main(void)
 		cmocka_unit_test_setup(test_next_rung, all_is_well),
 		cmocka_unit_test_setup(test_a_hang_is_ended, all_is_well),
 		cmocka_unit_test_setup(test_trouble_is_told, all_is_well),
+		cmocka_unit_test_setup(test_no_rights, all_is_well),
 		cmocka_unit_test_setup(test_silence_is_told, all_is_well),
 	};
 
