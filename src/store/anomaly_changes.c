@@ -57,6 +57,19 @@ static int read_known(struct query *q, const char *name, struct known_anomaly *r
 	return 0;
 }
 
+/* The pid, which is NULL where nobody was killed, and when it began. */
+static void bind_killed(struct query *q, const struct anomaly *a)
+{
+	if (a->type == ANOMALY_OOM_KILL && a->has_pid)
+		query_bind_i64(q, a->pid);
+	else
+		query_bind_text(q, NULL);
+	if (u64_known(a->start_ticks))
+		query_bind_i64(q, query_as_i64(a->start_ticks));
+	else
+		query_bind_text(q, NULL);
+}
+
 int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,
 		       struct known_anomaly *ret, struct err *err)
 {
@@ -74,6 +87,7 @@ int anomaly_find_known(struct store *store, int64_t attempt_id, const struct epi
 	query_bind_i64(&q, attempt_id);
 	query_bind_i64(&q, query_as_i64(e->began_wall_ns));
 	query_bind_i64(&q, query_as_i64(e->ended_wall_ns));
+	bind_killed(&q, &e->worst);
 	return read_known(&q, e->name, ret, err);
 }
 

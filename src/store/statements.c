@@ -224,13 +224,18 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &anomaly_columns } },
 	},
 	/* ?1: its name. ?2, ?3: those of the same fault are from here to there. ?4: the attempt, or 0.
-	 * ?5, ?6: from when to when it lasted. A process is killed once. */
+	 * ?5, ?6: from when to when it lasted. A process is killed once: by its pid (?7), where not all
+	 * know when it began (?8), and within half a minute, after which the pid may be another's. */
 	[STATEMENT_FIND_KNOWN_ANOMALY] = {
-		"SELECT id, episode, began_wall_ns, severity, ended_wall_ns FROM anomalies"
+		"SELECT id, episode, began_wall_ns, severity, ended_wall_ns FROM anomalies WHERE id IN ("
+		"SELECT id FROM anomalies"
 		" WHERE episode >= ?2 AND episode < ?3 AND (episode = ?1"
 		" OR (attempt IS nullif(?4, 0) AND ((began_wall_ns <= ?6"
 		" AND (ended_wall_ns IS NULL OR ended_wall_ns > ?5))"
 		" OR (type = 'oom_kill' AND start_ticks NOT NULL))))"
+		" UNION ALL SELECT id FROM anomalies"
+		" WHERE attempt = ?4 AND began_wall_ns BETWEEN ?5 - 30000000000 AND ?5 + 30000000000"
+		" AND type = 'oom_kill' AND pid = ?7 AND (start_ticks IS NULL OR ?8 IS NULL))"
 		" ORDER BY episode = ?1 DESC, began_wall_ns DESC LIMIT 1",
 	},
 	[STATEMENT_SHARE_ANOMALY_END] = {
