@@ -152,7 +152,10 @@ static double value_in_unit(const struct running *r, const struct finding *f)
 								      : F64_UNKNOWN;
 }
 
-/* In another unit than before the values of before say nothing. */
+/*
+ * In another unit than before the values of before say nothing. The threshold is that of the
+ * beginning: who is told of it later reads the same as who was told then.
+ */
 static void take_unit(struct running *r, const struct finding *f)
 {
 	const char *unit = unit_of(r, f);
@@ -162,6 +165,7 @@ static void take_unit(struct running *r, const struct finding *f)
 	r->e.unit = unit;
 	r->e.before_value = f->before;
 	r->e.first_value = f->value;
+	r->e.worst.threshold = f->threshold;
 }
 
 static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
@@ -171,7 +175,6 @@ static void take_worst(struct running *r, const struct moment *m, const struct f
 	take_unit(r, f);
 	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
 	e->worst.metric_value = f->value;
-	e->worst.threshold = f->threshold;
 	snprintf(e->worst.text, sizeof(e->worst.text), "%s", f->text);
 	e->peak_value = f->value;
 	e->peak_wall_ns = m->snap->wall_ns;

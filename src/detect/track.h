@@ -62,6 +62,7 @@ struct trail {
 	struct levels memory;
 	struct floors least_memory, least_fds;
 	struct fit memory_fit, fds_fit;
+	double settled; /* since when it has started up, as the times of memory; NaN: it has not */
 };
 
 struct track {
@@ -84,12 +85,13 @@ struct track {
 	double busy;	   /* over the threshold without a break */
 	double in_state;
 	double without_job;
-	double calm_percent; /* of a core, when it last was below the threshold; NaN */
+	double wanted_percent; /* of a core: what it used, and what it waited for one; NaN */
+	double calm_percent;   /* the same, when it last was below the threshold; NaN */
 	char state;
 	bool is_dead;	     /* somebody said so, or its pid is another's */
 	bool moved_in_state; /* some bytes, while it was in this state */
 
-	uint64_t cpu_ns, moved_bytes, faults; /* at the last tick; U64_UNKNOWN */
+	uint64_t cpu_ns, wait_ns, moved_bytes, faults; /* at the last tick; U64_UNKNOWN */
 
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 
@@ -151,5 +153,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 void two_ago_add(struct two_ago *s, double t, double v, double window);
 /* NaN: not known for that long. */
 double two_ago_value(const struct two_ago *s);
+/* How long ago that was, at time t; NaN. */
+double two_ago_seconds(const struct two_ago *s, double t);
 
 #endif
