@@ -11,6 +11,9 @@
 #include "rpc/rpc.h"
 
 #define INPUT_MAX_BYTES ((size_t)256 << 20)
+#define WANTED                                                                                  \
+	"{\"config\": {…}, \"history\": [SNAPSHOT…], \"current\": SNAPSHOT} is wanted, of " \
+	"which config and history may be left out"
 
 /* Where we are, for messages; and the first thing that was wrong. */
 struct reading {
@@ -166,6 +169,7 @@ static void read_config(struct reading *in, const struct rpc_value *v, struct co
 static void read_root(struct reading *in, const struct rpc_value *root, struct detect_input *ret)
 {
 	const struct rpc_value *history = rpc_value_get(root, "history");
+	const struct rpc_value *current = rpc_value_get(root, "current");
 
 	in->list = "config";
 	read_config(in, rpc_value_get(root, "config"), &ret->config);
@@ -175,7 +179,10 @@ static void read_root(struct reading *in, const struct rpc_value *root, struct d
 		read_snapshot(in, rpc_value_at(history, in->i), &ret->history[in->i]);
 	in->list = "current";
 	in->i = 0;
-	read_snapshot(in, rpc_value_get(root, "current"), &ret->current);
+	if (in->r == 0 && is_absent(current))
+		in->r = err_set(in->err, -EINVAL, "%s: 'current' is missing: " WANTED, in->name);
+	else
+		read_snapshot(in, current, &ret->current);
 }
 
 void detect_input_release(struct detect_input *in)
@@ -200,10 +207,7 @@ int detect_input_parse(const char *text, size_t len, const char *name, struct de
 	read.config = defaults.anomaly;
 	config_release(&defaults);
 	if (!rpc_value_is_object(root))
-		return err_set(
-			err, -EINVAL,
-			"%s: not an object: {\"config\": …, \"history\": […], \"current\": …} is wanted",
-			name);
+		return err_set(err, -EINVAL, "%s: not an object: " WANTED, name);
 	read_root(&in, root, &read);
 	if (in.r < 0)
 		detect_input_release(&read);
