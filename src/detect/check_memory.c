@@ -65,11 +65,13 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 	f->before = from;
 	f->seconds_to_limit = checks_room_mb(t, s) * seconds / grown;
 	f->severity = judge_spike(grown, checks_limit_mb(t, s), f->seconds_to_limit);
-	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %.0f MB)%s%s", s->comm,
-		 (int)s->key.pid, from, p->memory_mb, checks_time(seconds, since), f->threshold,
-		 f64_known(f->seconds_to_limit) ? "; memory is full in " : "",
-		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
+	snprintf(
+		f->text, sizeof(f->text),
+		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s%s",
+		s->comm, (int)s->key.pid, from, p->memory_mb, checks_time(seconds, since),
+		t->config->memory_spike_threshold, t->config->memory_spike_floor_mb,
+		f64_known(f->seconds_to_limit) ? "; memory is full in " : "",
+		f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
 
 void check_memory_spike(const struct tick *t, const struct track *p, const struct proc_sample *s,
@@ -138,7 +140,8 @@ static enum severity judge_leak(double seconds_to_limit, double horizon, bool is
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
-static void describe_leak(const struct proc_sample *s, const struct fit *fit, struct finding *f)
+static void describe_leak(const struct tick *t, const struct proc_sample *s, const struct fit *fit,
+			  struct finding *f)
 {
 	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
 
@@ -146,7 +149,7 @@ static void describe_leak(const struct proc_sample *s, const struct fit *fit, st
 		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
 		 "%.0f MB)%s%s",
 		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, fit->last,
-		 checks_time(fit->span, since), f->threshold,
+		 checks_time(fit->span, since), t->config->memory_leak_floor_mb,
 		 f64_known(f->seconds_to_limit) ? "; memory is full in " : "",
 		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
@@ -178,5 +181,5 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->threshold = fit->first + c->memory_leak_floor_mb;
 	f->before = fit->first;
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds, is_early);
-	describe_leak(s, fit, f);
+	describe_leak(t, s, fit, f);
 }

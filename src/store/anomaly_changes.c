@@ -110,13 +110,6 @@ int anomaly_share_end(struct store *store, const struct known_anomaly *known,
 
 /* ---- what was told ---- */
 
-static uint64_t time_of(const struct episode *e, enum episode_change change)
-{
-	return change == EPISODE_BEGAN	     ? e->began_wall_ns
-	       : change == EPISODE_ESCALATED ? e->peak_wall_ns
-					     : e->ended_wall_ns;
-}
-
 static int drop_end(struct store *store, const char *name, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -136,7 +129,7 @@ int anomaly_add_change(struct store *store, const char *name, const struct episo
 		.change = episode_change_name(change),
 		.severity = severity_name(e->worst.severity),
 		.description = e->worst.text,
-		.wall_ns = time_of(e, change),
+		.wall_ns = episode_change_time(e, change),
 		.value = change == EPISODE_CLEARED ? e->after_value : e->worst.metric_value,
 	};
 	int r = change == EPISODE_CLEARED ? drop_end(store, name, err) : 0;
