@@ -19,6 +19,7 @@ void look_clear_finding(struct finding *f)
 	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
 	f->other_value = F64_UNKNOWN;
 	f->unit = f->other_unit = NULL;
+	f->is_no_other = false;
 	f->text[0] = '\0';
 }
 
@@ -290,6 +291,9 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 		look_note_failure(w, -ENOMEM);
 	look_clear_finding(&f);
 	find_oom(ev, victim, &f);
+	kills_is_late(&w->d->surroundings.kills, w->tick.now);
+	if (look_note_late(w, ev, &f))
+		return;
 	look_note(w, &check_oom_event, &who, &f, job ? &job->told[ANOMALY_OOM_KILL] : NULL,
 		  &is_muted);
 	if (is_muted)

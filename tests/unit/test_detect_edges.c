@@ -215,6 +215,35 @@ static void test_kills_while_nobody_looked(void **state)
 	}
 }
 
+/* Who it was is known only when the count has told of it, and maybe when the cgroup is gone. */
+static void test_an_event_that_comes_late_is_no_other_kill(void **state)
+{
+	(void)state;
+	for (int is_gone = 0; is_gone < 2; is_gone++) {
+		host_open(&h, 1);
+		for (int i = 0; i < 90; i++) {
+			host_begin(&h);
+			if (i < 12 || !is_gone) {
+				add_cgroup("/job")->oom_kills = i >= 10;
+				host_add(&h, 10, 1)->cgroup = "/job";
+			}
+			h.snap.system.oom_kills_total = i >= 10;
+			if (i == 20)
+				add_oom(11, 200, "job");
+			host_tick(&h);
+		}
+		close_all();
+		assert_int_equal(host_count(&h, EPISODE_BEGAN), 1);
+		assert_true(count_kills(is_gone ? SEVERITY_HIGH : SEVERITY_CRITICAL) == 1);
+		if (!is_gone)
+			assert_non_null(strstr(
+				host_find(&h, ANOMALY_OOM_KILL, EPISODE_ESCALATED)->e.worst.text,
+				"pid 11"));
+		assert_int_equal(host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED)->e.count, 1);
+		host_close(&h);
+	}
+}
+
 /* Each is told, or counted with those that are not. */
 static void test_no_kill_vanishes(void **state)
 {
@@ -373,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_a_pid_that_is_killed_in_two_jobs),
 		cmocka_unit_test(test_a_known_kill_does_not_hide_another),
 		cmocka_unit_test(test_kills_while_nobody_looked),
+		cmocka_unit_test(test_an_event_that_comes_late_is_no_other_kill),
 		cmocka_unit_test(test_no_kill_vanishes),
 		cmocka_unit_test(test_the_rate_of_a_spike_is_that_of_its_growth),
 		cmocka_unit_test(test_a_spike_in_a_small_cgroup),
