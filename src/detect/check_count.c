@@ -95,14 +95,15 @@ static enum severity judge_fds(const struct config_anomaly *c, double share, dou
 	return SEVERITY_MEDIUM;
 }
 
-/* ", 290 of them since 5 min ago; all will be in 40 s". */
+/* ", 290 of them since 5 min ago; at this rate all are in 40 s". */
 static void add_trend(const struct fit *fit, double seconds, struct finding *f)
 {
 	char ago[CHECKS_TIME_BYTES], until[CHECKS_TIME_BYTES];
 	size_t n = strlen(f->text);
 
-	snprintf(f->text + n, sizeof(f->text) - n, ", %.0f of them since %s ago; all will be in %s",
-		 fit->last - fit->first, checks_time(fit->span, ago), checks_time(seconds, until));
+	snprintf(f->text + n, sizeof(f->text) - n,
+		 ", %.0f of them since %s ago; at this rate all are in %s", fit->last - fit->first,
+		 checks_time(fit->span, ago), checks_time(seconds, until));
 }
 
 void check_fds(const struct tick *t, const struct track *p, const struct proc_sample *s,

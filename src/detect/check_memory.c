@@ -70,7 +70,7 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s%s",
 		s->comm, (int)s->key.pid, from, p->memory_mb, checks_time(seconds, since),
 		t->config->memory_spike_threshold, t->config->memory_spike_floor_mb,
-		f64_known(f->seconds_to_limit) ? "; memory is full in " : "",
+		f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
 		f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
 
@@ -150,7 +150,7 @@ static void describe_leak(const struct tick *t, const struct proc_sample *s, con
 		 "%.0f MB)%s%s",
 		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, fit->last,
 		 checks_time(fit->span, since), t->config->memory_leak_floor_mb,
-		 f64_known(f->seconds_to_limit) ? "; memory is full in " : "",
+		 f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
 		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
 
