@@ -137,14 +137,18 @@ static void note_state(struct track *t, const struct proc_sample *p, double now)
 	t->moved_in_state = false;
 }
 
-/* Where others run it may get half a core and want all of it. */
+/*
+ * Where others run it may get half a core and want all of it. The kernel counts a wait when it is
+ * over, maybe more than the step was: no thread wants more than all the time.
+ */
 static void note_wanted(struct track *t, const struct proc_sample *p, double now, double before)
 {
-	uint64_t waited = u64_delta(p->cpu_wait_ns, t->wait_ns);
+	uint64_t waited_ns = u64_delta(p->cpu_wait_ns, t->wait_ns);
+	double most = 100 * (double)(u64_known(p->threads) ? p->threads : 1) - p->cpu_percent;
 
 	t->wanted_percent = p->cpu_percent;
-	if (u64_known(waited) && p->cpu_percent >= STARVED_PERCENT && now > before)
-		t->wanted_percent += 100 * fmin(1, (double)waited / 1e9 / (now - before));
+	if (u64_known(waited_ns) && now > before && p->cpu_percent >= STARVED_PERCENT)
+		t->wanted_percent += fmax(0, fmin((double)waited_ns / 1e7 / (now - before), most));
 	t->wait_ns = p->cpu_wait_ns;
 }
 

@@ -102,13 +102,11 @@ static void name_of(const struct recording *r, json_t *row, char name[64])
 /* What the rows of a tick leave out is as it was at the one before. */
 static void complete(struct recording *r, json_t *rows)
 {
-	json_t *now = json_object(), *row;
-	size_t i;
+	json_t *now = json_object();
 	char name[64];
 
-	json_array_foreach(rows, i, row)
-	{
-		json_t *old;
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		json_t *row = json_array_get(rows, i), *old;
 
 		name_of(r, row, name);
 		old = json_object_get(r->rows, name);
@@ -183,13 +181,11 @@ static void add_cgroups(const struct recording *r, struct host *h, json_t *rows)
 {
 	struct cgroup_sample *list =
 		arena_alloc(&h->snap.arena, (json_array_size(rows) + 1) * sizeof(*list));
-	json_t *row;
-	size_t i;
 #define COL(name) column(r, "cgroup", row, name)
 
 	assert_non_null(list);
-	json_array_foreach(rows, i, row)
-	{
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		json_t *row = json_array_get(rows, i);
 		cgroup_sample_init(&list[i]);
 		list[i].path = cgroup_path(h, COL("path"));
 		list[i].memory_current_bytes = count(COL("memory_current_mb"), 1024);
@@ -207,13 +203,11 @@ static void add_gpus(const struct recording *r, struct host *h, json_t *rows)
 {
 	struct gpu_sample *list =
 		arena_alloc(&h->snap.arena, (json_array_size(rows) + 1) * sizeof(*list));
-	json_t *row;
-	size_t i;
 #define COL(name) column(r, "gpu", row, name)
 
 	assert_non_null(list);
-	json_array_foreach(rows, i, row)
-	{
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		json_t *row = json_array_get(rows, i);
 		gpu_sample_init(&list[i]);
 		list[i].index = (int)json_integer_value(COL("index"));
 		list[i].utilization_pct = number(COL("utilization_pct"));
@@ -251,8 +245,7 @@ static json_t *list_of(const struct recording *r, json_t *tick, size_t i)
 static bool play_tick(struct recording *r, struct host *h, json_t *tick, double interval)
 {
 	double now = json_number_value(column(r, "host", tick, "timestamp"));
-	json_t *rows = list_of(r, tick, 0), *row;
-	size_t i;
+	json_t *rows = list_of(r, tick, 0);
 
 	complete(r, rows);
 	if (!f64_known(r->first))
@@ -262,7 +255,8 @@ static bool play_tick(struct recording *r, struct host *h, json_t *tick, double 
 		return false;
 	snapshot_reset(&h->snap);
 	read_host(r, h, tick);
-	json_array_foreach(rows, i, row) add_process(r, h, row, now);
+	for (size_t i = 0; i < json_array_size(rows); i++)
+		add_process(r, h, json_array_get(rows, i), now);
 	add_cgroups(r, h, list_of(r, tick, 1));
 	add_gpus(r, h, list_of(r, tick, 2));
 	r->played = now;
