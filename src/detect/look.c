@@ -318,6 +318,21 @@ static void note_death(struct look *w, const struct proc_event *ev)
 		p->is_dead = true;
 }
 
+/* A job that is shorter than a tick may leave who is not. */
+static void note_left(struct look *w, const struct proc_event *ev)
+{
+	double ago = u64_to_seconds(u64_delta(w->snap->wall_ns, ev->wall_ns));
+	const struct proc_sample *p = NULL;
+
+	for (size_t i = 0; !p && ev->job_id && i < w->snap->n_processes; i++)
+		if (w->snap->processes[i].key.pid == ev->key.pid &&
+		    w->snap->processes[i].key.start_ticks == ev->key.start_ticks)
+			p = &w->snap->processes[i];
+	if (p && u64_known(p->key.start_ticks))
+		look_note_failure(w, detect_tracks_adopt(&w->d->tracks, p, ev, w->tick.now,
+							 w->tick.now - (f64_known(ago) ? ago : 0)));
+}
+
 void look_at_events(struct look *w, const struct detect_news *news)
 {
 	for (size_t i = 0; i < news->n_events; i++) {
@@ -325,6 +340,8 @@ void look_at_events(struct look *w, const struct detect_news *news)
 
 		if (ev->type == EVENT_OOM)
 			note_kill(w, ev);
+		if (ev->type == EVENT_ORPHAN)
+			note_left(w, ev);
 		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
 			note_death(w, ev);
 	}

@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "detect/series.h"
 #include "model/anomaly.h"
+#include "model/job.h"
 #include "model/snapshot.h"
 
 #define TRACK_MAX 65536
@@ -127,6 +128,10 @@ void detect_tracks_forget_past(struct tracks *ts, double now);
  */
 int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 			 const struct proc_sample *p, double now, double before, size_t *ret);
+
+/* Left of a job that was over before any tick has shown it with its job; since then. -ENOMEM. */
+int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
+			const struct proc_event *left, double now, double since);
 
 /* The job, made where it is new. -ENOMEM. */
 int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,

@@ -201,6 +201,7 @@ follower=$!
 pids=()
 plant_all watched
 plant watched-outlived outlived 2 --leave-background
+"$PROCTOR" run -q --job watched-short --leave-background -- sh -c 'sleep 12 >/dev/null 2>&1 &'
 wait "${pids[@]}"
 sleep 4 # for the one that outlives its job
 if [ -d "$cgroup" ]; then
@@ -228,6 +229,7 @@ json "its parent is blamed" "$stdout" 'all("has not waited for 1 child that ende
 found "watched: a process that outlives its job" watched-outlived orphan
 json "of its attempt and sheet, and not over before it began" "$stdout" \
 	'all(a["attempt"] == 1 and a["sheet_num"] == 1 and (a["ended"] or a["began"]) >= a["began"] for a in d if a["anomaly_type"] == "orphan")'
+found "watched: one that a job leaves that is over at once" watched-short orphan
 run "$PROCTOR" anomalies --job watched-quiet --json
 json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 "$PROCTOR" stop

@@ -158,6 +158,34 @@ static void test_a_process_that_one_snapshot_misses(void **state)
 	assert_true(u64_to_seconds(over->e.ended_wall_ns) == 1763000000 + 200);
 }
 
+/* Its job was over before any tick has shown it. */
+static void left_by_a_short_job(int i)
+{
+	host_add(&h, 10, 1)->job_id = NULL;
+	host_add(&h, 11, 1)->job_id = NULL; /* of no job, ever */
+	if (i == 1)
+		h.events[h.n_events++] = (struct proc_event){ .type = EVENT_ORPHAN,
+							      .key = { 10, 100 },
+							      .job_id = "short",
+							      .sheet_num = 3,
+							      .wall_ns = h.snap.wall_ns };
+}
+
+static void test_an_orphan_of_a_job_that_no_tick_has_seen(void **state)
+{
+	const struct seen *s;
+
+	(void)state;
+	play(5, 20, left_by_a_short_job);
+	assert_int_equal(h.n_seen, 1);
+	s = host_find(&h, ANOMALY_ORPHAN, EPISODE_BEGAN);
+	assert_non_null(s);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_string_equal(s->e.worst.job_id, "short");
+	assert_int_equal(s->e.worst.sheet_num, 3);
+	assert_true(s->at == 35);
+}
+
 /* ---- kills ---- */
 
 static void a_pid_that_is_killed_in_two_jobs(int i)
@@ -409,6 +437,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_brakes_that_are_lost_are_not_off, close_host),
 		cmocka_unit_test_teardown(test_the_unknown_breaks_what_is_clear, close_host),
 		cmocka_unit_test_teardown(test_a_process_that_one_snapshot_misses, close_host),
+		cmocka_unit_test_teardown(test_an_orphan_of_a_job_that_no_tick_has_seen,
+					  close_host),
 		cmocka_unit_test_teardown(test_a_pid_that_is_killed_in_two_jobs, close_host),
 		cmocka_unit_test_teardown(test_a_known_kill_does_not_hide_another, close_host),
 		cmocka_unit_test_teardown(test_kills_while_nobody_looked, close_host),
