@@ -238,6 +238,12 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" AND type = 'oom_kill' AND pid = ?7 AND (start_ticks IS NULL OR ?8 IS NULL))"
 		" ORDER BY episode = ?1 DESC, began_wall_ns DESC LIMIT 1",
 	},
+	/* Attempts without an end; 0 is a daemon that has not said that it stops. */
+	[STATEMENT_LIST_WATCHERS] = {
+		"SELECT 0 FROM daemons WHERE id = (SELECT max(id) FROM daemons)"
+		" AND stopped_wall_ns IS NULL"
+		" UNION ALL SELECT id FROM attempts WHERE ended_wall_ns IS NULL",
+	},
 	[STATEMENT_SHARE_ANOMALY_END] = {
 		"UPDATE anomalies SET ended_wall_ns = max(?2, coalesce(ended_wall_ns, 0)),"
 		" why_cleared = ?3 WHERE id = ?1",

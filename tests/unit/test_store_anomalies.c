@@ -329,6 +329,41 @@ static void test_a_new_daemon_ends_those_of_the_host(void **state)
 		1); /* that lasts */
 }
 
+static enum store_alive is_gone(void *ctx, const struct attempt *a)
+{
+	(void)ctx;
+	(void)a;
+	return STORE_DEAD;
+}
+
+/* The one runner that saw it begin was killed. */
+static void test_nobody_looks_at_the_host_any_more(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct daemon_record d = { .version = "1", .started_wall_ns = START };
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	must(store_begin_daemon(store, &d, &err), &err);
+	must(store_end_daemon(store, &d, START, &err), &err);
+	must_begin(store, "a");
+	make_episode(&e, 0, START);
+	e.peak_wall_ns = START + 5 * SECOND;
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	store_set_alive_check(store, is_gone, NULL);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 5 * SECOND);
+	must(store_begin_daemon(store, &d, &err), &err);
+	make_episode(&e, 0, START + 9 * SECOND);
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+	assert_false(u64_known(h.last.ended_wall_ns)); /* the daemon looks */
+}
+
 static void test_patterns(void **state)
 {
 	struct fixture *f = *state;
@@ -524,6 +559,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_new_daemon_ends_those_of_the_host,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_nobody_looks_at_the_host_any_more,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_patterns, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_pattern_of_many_jobs, fixture_setup,
