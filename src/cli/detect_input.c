@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/io.h"
@@ -18,8 +19,9 @@
 /* Where we are, for messages; and the first thing that was wrong. */
 struct reading {
 	const char *name;
-	const char *list; /* "history", "current" */
-	size_t i;	  /* in it */
+	const char *part; /* "config", "history", "current" */
+	bool is_list;
+	size_t i; /* in it */
 	struct arena *arena;
 	struct err *err;
 	int r;
@@ -28,12 +30,14 @@ struct reading {
 static void refuse(struct reading *in, const char *key, const struct rpc_value *v,
 		   const char *wanted)
 {
-	char shown[RPC_VALUE_SHOWN_BYTES];
+	char shown[RPC_VALUE_SHOWN_BYTES], place[24] = "";
 
 	if (in->r < 0)
 		return;
-	in->r = err_set(in->err, -EINVAL, "%s: %s[%zu]: '%s' wants %s, not %s", in->name, in->list,
-			in->i, key, wanted, rpc_value_show(v, shown));
+	if (in->is_list)
+		snprintf(place, sizeof(place), "[%zu]", in->i);
+	in->r = err_set(in->err, -EINVAL, "%s: %s%s: '%s' wants %s, not %s", in->name, in->part,
+			place, key, wanted, rpc_value_show(v, shown));
 }
 
 static bool is_absent(const struct rpc_value *v)
@@ -171,14 +175,15 @@ static void read_root(struct reading *in, const struct rpc_value *root, struct d
 	const struct rpc_value *history = rpc_value_get(root, "history");
 	const struct rpc_value *current = rpc_value_get(root, "current");
 
-	in->list = "config";
+	in->part = "config";
 	read_config(in, rpc_value_get(root, "config"), &ret->config);
-	in->list = "history";
+	in->part = "history";
 	ret->history = read_list(in, history, "history", sizeof(*ret->history), &ret->n_history);
+	in->is_list = true;
 	for (in->i = 0; in->i < ret->n_history; in->i++)
 		read_snapshot(in, rpc_value_at(history, in->i), &ret->history[in->i]);
-	in->list = "current";
-	in->i = 0;
+	in->part = "current";
+	in->is_list = false;
 	if (in->r == 0 && is_absent(current))
 		in->r = err_set(in->err, -EINVAL, "%s: 'current' is missing: " WANTED, in->name);
 	else
