@@ -266,6 +266,17 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	[STATEMENT_SET_EVIDENCE] = {
 		"UPDATE anomalies SET evidence = ?2 WHERE episode = ?1",
 	},
+	/* After ?1, of those that are complete (?2). In a JSON text no string has the key so. */
+	[STATEMENT_NEXT_WITHOUT_SECONDS] = {
+		"SELECT id, pid, start_ticks, full_from_wall_ns, full_until_wall_ns, evidence"
+		" FROM anomalies WHERE id > ?1 AND full_until_wall_ns < ?2"
+		" AND full_from_wall_ns NOT NULL AND pid NOT NULL AND start_ticks NOT NULL"
+		" AND (evidence IS NULL OR instr(evidence, '\"seconds\":') = 0)"
+		" ORDER BY id LIMIT 1",
+	},
+	[STATEMENT_KEEP_SECONDS] = {
+		"UPDATE anomalies SET evidence = ?2 WHERE id = ?1 AND evidence IS ?3",
+	},
 	[STATEMENT_COUNT_PATTERN] = {
 		"INSERT INTO patterns (type, name, tags, description, occurrences, first_wall_ns,"
 		" last_wall_ns) VALUES ('RESOURCE_ANOMALY', ?1, ?2, ?3, 1, ?4, ?4)"
