@@ -71,7 +71,9 @@ bool look_note(struct look *w, const struct check *check, const struct subject *
 /* Nothing is known yet. */
 void look_clear_finding(struct finding *f);
 
-/* Kills and deaths that events tell of. */
+struct subject look_subject_of_job(const struct job_track *job);
+
+/* look_events.c: kills, deaths and orphans that events tell of. */
 void look_at_events(struct look *w, const struct detect_news *news);
 
 /* look_cgroups.c */
