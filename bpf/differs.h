@@ -63,6 +63,12 @@ static __always_inline bool has_memory_at_exit(const struct task_struct *t)
 	return t->mm != NULL;
 }
 
+/* How long t was ready to run and had no CPU; 0: this kernel was built not to count that. */
+static __always_inline __u64 cpu_wait_ns(const struct task_struct *t)
+{
+	return bpf_core_field_exists(t->sched_info.run_delay) ? t->sched_info.run_delay : 0;
+}
+
 /*
  * Whether the call that t is about to make goes by the 32-bit table, whose numbers mean other
  * calls: on x86 each call may, on ARM all of a program.

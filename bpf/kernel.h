@@ -165,6 +165,10 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
+struct sched_info {
+	unsigned long long run_delay;
+};
+
 struct thread_info {
 	unsigned long flags;
 	unsigned int status; /* x86 has it */
@@ -181,6 +185,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	struct mm_struct *mm;
 	__u64 utime, stime;
 	unsigned long nvcsw, nivcsw, min_flt, maj_flt;

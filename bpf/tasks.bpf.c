@@ -125,6 +125,7 @@ static __always_inline void take_own(struct task_struct *t, struct task_counts *
 	c->user_ns = t->utime;
 	c->system_ns = t->stime;
 	c->run_ns = t->se.sum_exec_runtime;
+	c->wait_ns = cpu_wait_ns(t);
 	c->minor_faults = t->min_flt;
 	c->major_faults = t->maj_flt;
 	c->voluntary_switches = t->nvcsw;

@@ -24,6 +24,7 @@ struct task_head {
 struct task_counts {
 	__u64 user_ns, system_ns; /* in ticks of the kernel, and not adjusted to run_ns */
 	__u64 run_ns;		  /* what the scheduler has counted */
+	__u64 wait_ns;		  /* ready to run, and without a CPU; threads that ended: 0 */
 	__u64 minor_faults, major_faults;
 	__u64 voluntary_switches, involuntary_switches;
 	__u64 rchar, wchar, syscr, syscw, read_bytes, write_bytes;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/io.h"
@@ -11,12 +12,16 @@
 #include "rpc/rpc.h"
 
 #define INPUT_MAX_BYTES ((size_t)256 << 20)
+#define WANTED                                                                                  \
+	"{\"config\": {…}, \"history\": [SNAPSHOT…], \"current\": SNAPSHOT} is wanted, of " \
+	"which config and history may be left out"
 
 /* Where we are, for messages; and the first thing that was wrong. */
 struct reading {
 	const char *name;
-	const char *list; /* "history", "current" */
-	size_t i;	  /* in it */
+	const char *part; /* "config", "history", "current" */
+	bool is_list;
+	size_t i; /* in it */
 	struct arena *arena;
 	struct err *err;
 	int r;
@@ -25,12 +30,14 @@ struct reading {
 static void refuse(struct reading *in, const char *key, const struct rpc_value *v,
 		   const char *wanted)
 {
-	char shown[RPC_VALUE_SHOWN_BYTES];
+	char shown[RPC_VALUE_SHOWN_BYTES], place[24] = "";
 
 	if (in->r < 0)
 		return;
-	in->r = err_set(in->err, -EINVAL, "%s: %s[%zu]: '%s' wants %s, not %s", in->name, in->list,
-			in->i, key, wanted, rpc_value_show(v, shown));
+	if (in->is_list)
+		snprintf(place, sizeof(place), "[%zu]", in->i);
+	in->r = err_set(in->err, -EINVAL, "%s: %s%s: '%s' wants %s, not %s", in->name, in->part,
+			place, key, wanted, rpc_value_show(v, shown));
 }
 
 static bool is_absent(const struct rpc_value *v)
@@ -166,16 +173,21 @@ static void read_config(struct reading *in, const struct rpc_value *v, struct co
 static void read_root(struct reading *in, const struct rpc_value *root, struct detect_input *ret)
 {
 	const struct rpc_value *history = rpc_value_get(root, "history");
+	const struct rpc_value *current = rpc_value_get(root, "current");
 
-	in->list = "config";
+	in->part = "config";
 	read_config(in, rpc_value_get(root, "config"), &ret->config);
-	in->list = "history";
+	in->part = "history";
 	ret->history = read_list(in, history, "history", sizeof(*ret->history), &ret->n_history);
+	in->is_list = true;
 	for (in->i = 0; in->i < ret->n_history; in->i++)
 		read_snapshot(in, rpc_value_at(history, in->i), &ret->history[in->i]);
-	in->list = "current";
-	in->i = 0;
-	read_snapshot(in, rpc_value_get(root, "current"), &ret->current);
+	in->part = "current";
+	in->is_list = false;
+	if (in->r == 0 && is_absent(current))
+		in->r = err_set(in->err, -EINVAL, "%s: 'current' is missing: " WANTED, in->name);
+	else
+		read_snapshot(in, current, &ret->current);
 }
 
 void detect_input_release(struct detect_input *in)
@@ -200,10 +212,7 @@ int detect_input_parse(const char *text, size_t len, const char *name, struct de
 	read.config = defaults.anomaly;
 	config_release(&defaults);
 	if (!rpc_value_is_object(root))
-		return err_set(
-			err, -EINVAL,
-			"%s: not an object: {\"config\": …, \"history\": […], \"current\": …} is wanted",
-			name);
+		return err_set(err, -EINVAL, "%s: not an object: " WANTED, name);
 	read_root(&in, root, &read);
 	if (in.r < 0)
 		detect_input_release(&read);

@@ -236,6 +236,7 @@ static int open_feed(struct follower *f, struct err *err)
 		*err = why;
 		return r;
 	}
+	options.is_following = true;
 	options.is_from_now = options.since_wall_ns == 0 && !f->was_absent;
 	f->feed = feed_new(f->store, &options);
 	return f->feed ? 0 : err_set(err, -ENOMEM, "no memory left for events");

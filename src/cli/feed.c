@@ -195,6 +195,20 @@ static int severity_of(const struct told *told)
 	return (int)(told->moment ? told->moment->severity : told->episode->worst.severity);
 }
 
+/*
+ * An attempt is over, and nobody has written down yet how its anomaly was then: who watches it does
+ * so a tick or two later. It is told once, so it waits for that, unless nobody will.
+ */
+#define END_LATE_NS UINT64_C(30000000000)
+
+static bool is_to_be_noted(const struct feed *feed, const struct told *told)
+{
+	uint64_t now = clock_wall_ns();
+
+	return feed->options.is_following && told->change == EPISODE_CLEARED && !told->moment &&
+	       told->wall_ns + END_LATE_NS > now;
+}
+
 static int add_anomalies(struct feed *feed, struct err *err)
 {
 	CLEANUP(told_list_release) struct told_list list = { 0 };
@@ -210,7 +224,7 @@ static int add_anomalies(struct feed *feed, struct err *err)
 				       200 + (int)told->change,
 				       can_come_again ? severity_of(told) : 0, 0);
 
-		if (is_to_be_told(feed, id, told->wall_ns))
+		if (!is_to_be_noted(feed, told) && is_to_be_told(feed, id, told->wall_ns))
 			feed_lines_add_anomaly(&feed->lines, told);
 	}
 	return r;

@@ -22,6 +22,7 @@ struct feed_options {
 	uint64_t until_wall_ns; /* 0: no end */
 	bool json;		/* else for people */
 	bool is_from_now;	/* nothing of what was recorded before */
+	bool is_following;	/* there will be further reads */
 };
 
 struct feed;

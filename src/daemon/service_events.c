@@ -154,11 +154,12 @@ static void publish_anomaly(struct service *s, const struct episode *episode,
 			    enum episode_change change, uint64_t uid)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	uint64_t wall_ns = episode_change_time(episode, change); /* as in the record */
 	struct json j;
 
 	json_init(&j, &out);
-	episode_write_event(&j, episode, change, s->snap.wall_ns);
-	service_publish(s, TOPIC_ANOMALY, s->snap.wall_ns, uid, &out);
+	episode_write_event(&j, episode, change, wall_ns);
+	service_publish(s, TOPIC_ANOMALY, wall_ns, uid, &out);
 }
 
 /*

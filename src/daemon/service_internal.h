@@ -61,7 +61,8 @@ struct service_gpus {
 
 #define SERVICE_MAX_OOMS 32
 
-/* Kills for want of memory that runners have told of, for the next look for anomalies. */
+/* Kills for want of memory that runners have told of, and who is left of a job, for the next look
+ * for anomalies. */
 struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;
@@ -435,6 +436,9 @@ void service_expect_births(struct service *s, const struct watched *job);
 /* Stages of a tick: what the look has shown; what runners have written down. */
 int service_settle_life(struct service *s, struct err *err);
 int service_relay_events(struct service *s, struct err *err);
+
+/* For the next look for anomalies. */
+void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
 
 /* They have been looked at. */
 void service_forget_ooms(struct service *s);

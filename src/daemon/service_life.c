@@ -391,22 +391,26 @@ static bool is_told(struct service *s, const struct event_row *row)
 	return store_read_anomalies(s->store, &filter, is_same_kill, &ev, &err) > 0;
 }
 
-static void keep_oom(struct service *s, const struct event_row *row)
+void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id)
 {
 	struct proc_event *kept = &s->ooms.items[s->ooms.n];
 
-	if (is_told(s, row)) {
-		s->ooms.n_told++;
-		return;
-	}
 	if (s->ooms.n == SERVICE_MAX_OOMS)
 		return;
-	*kept = row->event;
-	kept->attempt_id = row->attempt_id;
-	kept->job_id = arena_strdup(&s->ooms.arena, row->event.job_id);
-	kept->details = arena_strdup(&s->ooms.arena, row->event.details);
+	*kept = *ev;
+	kept->attempt_id = attempt_id;
+	kept->job_id = arena_strdup(&s->ooms.arena, ev->job_id);
+	kept->details = arena_strdup(&s->ooms.arena, ev->details);
 	if (kept->job_id && kept->details)
 		s->ooms.n++;
+}
+
+static void keep_oom(struct service *s, const struct event_row *row)
+{
+	if (is_told(s, row))
+		s->ooms.n_told++;
+	else
+		service_keep_news(s, &row->event, row->attempt_id);
 }
 
 static int relay(void *ctx, const struct event_row *row)

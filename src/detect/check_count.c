@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/unknown.h"
 #include "detect/checks.h"
@@ -22,28 +23,40 @@ static void find_zombies(uint64_t n, uint64_t before, struct finding *f)
 				 : SEVERITY_LOW;
 }
 
+#define CHILDREN_BYTES 80
+
+static void describe_zombies(const struct tick *t, uint64_t n, char text[CHILDREN_BYTES])
+{
+	char shown[CHECKS_TIME_BYTES];
+
+	snprintf(text, CHILDREN_BYTES, "%llu %s that ended %s ago or earlier",
+		 (unsigned long long)n, n == 1 ? "child" : "children",
+		 checks_time(t->config->zombie_duration_seconds, shown));
+}
+
 void check_zombies(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		   struct finding *f)
 {
+	char children[CHILDREN_BYTES];
+
 	find_zombies(p->n_zombies, p->n_zombies_before, f);
 	if (f->stand != STAND_OVER)
 		return;
-	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) has not waited for %llu of its children, for %.0f s or longer",
-		 s->comm, (int)s->key.pid, (unsigned long long)p->n_zombies,
-		 t->config->zombie_duration_seconds);
+	describe_zombies(t, p->n_zombies, children);
+	snprintf(f->text, sizeof(f->text), "%s (pid %d) has not waited for %s", s->comm,
+		 (int)s->key.pid, children);
 }
 
 void check_job_zombies(const struct tick *t, const struct job_track *job, struct finding *f)
 {
+	char children[CHILDREN_BYTES];
+
 	find_zombies(job->n_zombies, job->n_zombies_before, f);
 	if (f->stand != STAND_OVER)
 		return;
-	snprintf(f->text, sizeof(f->text),
-		 "pid %d, which is not of the job, has not waited for %llu of its children, for "
-		 "%.0f s or longer",
-		 (int)job->zombie_parent, (unsigned long long)job->n_zombies,
-		 t->config->zombie_duration_seconds);
+	describe_zombies(t, job->n_zombies, children);
+	snprintf(f->text, sizeof(f->text), "pid %d, which is not of the job, has not waited for %s",
+		 (int)job->zombie_parent, children);
 }
 
 /* ---- open files ----
@@ -82,12 +95,22 @@ static enum severity judge_fds(const struct config_anomaly *c, double share, dou
 	return SEVERITY_MEDIUM;
 }
 
+/* ", 290 of them since 5 min ago; at this rate all are in 40 s". */
+static void add_trend(const struct fit *fit, double seconds, struct finding *f)
+{
+	char ago[CHECKS_TIME_BYTES], until[CHECKS_TIME_BYTES];
+	size_t n = strlen(f->text);
+
+	snprintf(f->text + n, sizeof(f->text) - n,
+		 ", %.0f of them since %s ago; at this rate all are in %s", fit->last - fit->first,
+		 checks_time(fit->span, ago), checks_time(seconds, until));
+}
+
 void check_fds(const struct tick *t, const struct track *p, const struct proc_sample *s,
 	       struct finding *f)
 {
 	const struct config_anomaly *c = t->config;
 	double open = (double)s->open_fds, limit = (double)s->fd_limit, seconds;
-	char shown[CHECKS_TIME_BYTES];
 
 	if (!u64_known(s->open_fds) || !u64_known(s->fd_limit) ||
 	    s->fd_limit == FD_LIMIT_UNLIMITED || s->fd_limit == 0)
@@ -102,9 +125,11 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
 	f->seconds_to_limit = seconds;
 	f->before = p->trail && p->trail->fds_fit.n ? p->trail->fds_fit.first : F64_UNKNOWN;
 	f->severity = judge_fds(c, open / limit, seconds);
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) has %.0f of at most %.0f files open%s%s",
-		 s->comm, (int)s->key.pid, open, limit, f64_known(seconds) ? "; all are in " : "",
-		 f64_known(seconds) ? checks_time(seconds, shown) : "");
+	snprintf(f->text, sizeof(f->text),
+		 "%s (pid %d) has %.0f of at most %.0f files open (threshold: %.0f)", s->comm,
+		 (int)s->key.pid, open, limit, f->threshold);
+	if (f64_known(seconds))
+		add_trend(&p->trail->fds_fit, seconds, f);
 }
 
 /* ---- threads, and processes of a job ----
@@ -134,25 +159,33 @@ void check_threads(const struct tick *t, const struct track *p, const struct pro
 		   struct finding *f)
 {
 	bool lasts = p->active & 1u << ANOMALY_THREAD_EXPLOSION;
+	char since[CHECKS_TIME_BYTES];
 
 	if (!u64_known(s->threads))
 		return;
 	find_explosion((double)s->threads, two_ago_value(&p->threads),
 		       (double)t->config->thread_explosion_threads, lasts, f);
 	if (f->stand == STAND_OVER)
-		snprintf(f->text, sizeof(f->text), "%s (pid %d) went from %.0f to %.0f threads",
-			 s->comm, (int)s->key.pid, f->before, f->value);
+		snprintf(f->text, sizeof(f->text),
+			 "%s (pid %d) went from %.0f to %.0f threads in %s (threshold: %.0f)",
+			 s->comm, (int)s->key.pid, f->before, f->value,
+			 checks_time(two_ago_seconds(&p->threads, t->now - p->born), since),
+			 f->threshold);
 }
 
 void check_processes(const struct tick *t, const struct job_track *job, struct finding *f)
 {
 	bool lasts = job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
+	char since[CHECKS_TIME_BYTES];
 
 	find_explosion((double)job->n_processes, two_ago_value(&job->processes),
 		       (double)t->config->process_explosion_processes, lasts, f);
 	if (f->stand == STAND_OVER)
-		snprintf(f->text, sizeof(f->text), "the job went from %.0f to %.0f processes",
-			 f->before, f->value);
+		snprintf(f->text, sizeof(f->text),
+			 "the job went from %.0f to %.0f processes in %s (threshold: %.0f)",
+			 f->before, f->value,
+			 checks_time(two_ago_seconds(&job->processes, t->now), since),
+			 f->threshold);
 }
 
 /* ---- orphans ----
@@ -166,7 +199,7 @@ void check_processes(const struct tick *t, const struct job_track *job, struct f
 void check_orphan(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		  struct finding *f)
 {
-	char shown[CHECKS_TIME_BYTES];
+	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
 
 	f->stand = STAND_CLEAR;
 	if (!f64_known(p->without_job) || s->state == 'Z')
@@ -177,6 +210,7 @@ void check_orphan(const struct tick *t, const struct track *p, const struct proc
 	f->severity = s->cpu_percent >= ORPHAN_CPU_PERCENT || p->memory_mb >= ORPHAN_MB
 			      ? SEVERITY_MEDIUM
 			      : SEVERITY_LOW;
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) is still there %s after its job", s->comm,
-		 (int)s->key.pid, checks_time(f->value, shown));
+	snprintf(f->text, sizeof(f->text),
+		 "%s (pid %d) is still there %s after its job (threshold: %s)", s->comm,
+		 (int)s->key.pid, checks_time(f->value, shown), checks_time(f->threshold, limit));
 }

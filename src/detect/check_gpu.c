@@ -25,8 +25,9 @@ void check_gpu_memory(const struct tick *t, const struct gpu_sample *gpu, struct
 		return;
 	f->stand = STAND_OVER;
 	f->severity = percent >= 99 ? SEVERITY_MEDIUM : SEVERITY_LOW;
-	snprintf(f->text, sizeof(f->text), "GPU %d has %.0f of %.0f MB in use", gpu->index,
-		 gpu->memory_used_mb, gpu->memory_total_mb);
+	snprintf(f->text, sizeof(f->text),
+		 "GPU %d has %.0f of %.0f MB in use, %.0f %% (threshold: %.0f %%)", gpu->index,
+		 gpu->memory_used_mb, gpu->memory_total_mb, percent, f->threshold);
 }
 
 /* ---- GPU held but idle ----
@@ -36,7 +37,7 @@ void check_gpu_memory(const struct tick *t, const struct gpu_sample *gpu, struct
  */
 void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
 {
-	char shown[CHECKS_TIME_BYTES];
+	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
 
 	if (!f64_known(gpu->utilization_pct) || !f64_known(gpu->memory_used_mb))
 		return;
@@ -48,8 +49,10 @@ void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct f
 	f->threshold = t->config->gpu_idle_duration_seconds;
 	f->stand = f->value >= f->threshold ? STAND_OVER : STAND_BETWEEN;
 	f->severity = f->value >= 10 * f->threshold ? SEVERITY_MEDIUM : SEVERITY_LOW;
-	snprintf(f->text, sizeof(f->text), "GPU %d has done nothing for %s while %.0f MB are held",
-		 gpu->index, checks_time(f->value, shown), gpu->memory_used_mb);
+	snprintf(f->text, sizeof(f->text),
+		 "GPU %d has done nothing for %s (threshold: %s) while %.0f MB are held",
+		 gpu->index, checks_time(f->value, shown), checks_time(f->threshold, limit),
+		 gpu->memory_used_mb);
 }
 
 /* ---- GPU too hot ----
@@ -96,8 +99,10 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 		      : over >= 5 || (brakes & BRAKED_BY_HEAT) ? SEVERITY_HIGH
 							       : SEVERITY_MEDIUM;
 	if (f64_known(over))
-		snprintf(f->text, sizeof(f->text), "GPU %d has %.0f degrees C%s%s", gpu->index,
-			 gpu->temperature_c, brakes ? " and " : "", braked_by(brakes));
+		snprintf(f->text, sizeof(f->text),
+			 "GPU %d has %.0f degrees C (threshold: %.0f)%s%s", gpu->index,
+			 gpu->temperature_c, f->threshold, brakes ? " and " : "",
+			 braked_by(brakes));
 	else
 		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index, braked_by(brakes));
 }

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/unknown.h"
 #include "detect/checks.h"
@@ -53,6 +54,23 @@ static bool is_lost(double value, bool was_known)
 	return was_known && !f64_known(value);
 }
 
+static void describe_host(const struct tick *t, double percent, struct finding *f)
+{
+	const struct system_sample *sys = &t->snap->system;
+	size_t n;
+
+	snprintf(f->text, sizeof(f->text),
+		 "%.1f %% of the host's memory (%.0f MB) is available (threshold: %.0f %%)",
+		 percent, u64_to_mb(sys->memory_available_bytes),
+		 t->config->memory_pressure_percent);
+	n = strlen(f->text);
+	if (f64_known(sys->psi_memory.full.avg10))
+		snprintf(f->text + n, sizeof(f->text) - n,
+			 "; everybody waited for memory in %.0f %% of the last 10 s (threshold: "
+			 "%.0f %%)",
+			 sys->psi_memory.full.avg10, t->config->memory_pressure_stall_percent);
+}
+
 void check_host_memory(const struct tick *t, struct finding *f)
 {
 	const struct system_sample *sys = &t->snap->system;
@@ -81,14 +99,7 @@ void check_host_memory(const struct tick *t, struct finding *f)
 	if (by_stall > level)
 		take_stall(stall, stall_limit,
 			   t->before ? t->before->psi_memory.full.avg10 : F64_UNKNOWN, f);
-	snprintf(f->text, sizeof(f->text), "%.1f %% of the host's memory (%.0f MB) is available",
-		 percent, u64_to_mb(sys->memory_available_bytes));
-	if (f64_known(stall))
-		snprintf(
-			f->text, sizeof(f->text),
-			"%.1f %% of the host's memory (%.0f MB) is available; everybody waited for "
-			"memory in %.0f %% of the last 10 s",
-			percent, u64_to_mb(sys->memory_available_bytes), stall);
+	describe_host(t, percent, f);
 }
 
 /* ---- memory pressure of a cgroup ----
@@ -133,13 +144,15 @@ void check_cgroup_memory(const struct tick *t, const struct cgroup_sample *c, st
 		take_stall(stall, limit, t->cgroup_stall, f);
 	if (level == 0)
 		snprintf(f->text, sizeof(f->text),
-			 "the cgroup %.100s has %.0f MB, which is nearly all that it may have",
-			 c->path, u64_to_mb(c->memory_current_bytes));
+			 "the cgroup %.100s has %.0f MB, %.0f %% of what it may have (threshold: "
+			 "%.0f %%)",
+			 c->path, u64_to_mb(c->memory_current_bytes), f->value, f->threshold);
 	else
 		snprintf(
 			f->text, sizeof(f->text),
-			"everybody in the cgroup %.100s waited for memory in %.0f %% of the last 10 s",
-			c->path, stall);
+			"everybody in the cgroup %.100s waited for memory in %.0f %% of the last 10 s "
+			"(threshold: %.0f %%)",
+			c->path, stall, limit);
 }
 
 /* ---- I/O stall of the host ----
@@ -151,6 +164,7 @@ void check_host_io(const struct tick *t, struct finding *f)
 {
 	double stall = t->snap->system.psi_io.full.avg10, duration;
 	double wait = t->config->io_stall_duration_seconds;
+	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
 
 	if (!f64_known(stall))
 		return;
@@ -165,9 +179,11 @@ void check_host_io(const struct tick *t, struct finding *f)
 	f->severity = duration >= 20 * wait  ? SEVERITY_HIGH
 		      : duration >= 4 * wait ? SEVERITY_MEDIUM
 					     : SEVERITY_LOW;
-	snprintf(f->text, sizeof(f->text),
-		 "everybody waited for I/O in %.0f %% of the last 10 s, and has for %.0f s", stall,
-		 duration);
+	snprintf(
+		f->text, sizeof(f->text),
+		"everybody waited for I/O in %.0f %% of the last 10 s (threshold: %.0f %%), and has "
+		"for %s (threshold: %s)",
+		stall, f->threshold, checks_time(duration, shown), checks_time(wait, limit));
 }
 
 /* ---- swap storm ----
@@ -184,6 +200,7 @@ void check_swap(const struct tick *t, struct finding *f)
 	bool waits =
 		t->snap->system.psi_memory.full.avg10 >= t->config->memory_pressure_stall_percent;
 	bool is_strong = rate >= 4 * limit;
+	char shown[CHECKS_TIME_BYTES];
 
 	if (!f64_known(rate))
 		return;
@@ -197,7 +214,9 @@ void check_swap(const struct tick *t, struct finding *f)
 	f->severity = waits && is_strong   ? SEVERITY_CRITICAL
 		      : waits || is_strong ? SEVERITY_HIGH
 					   : SEVERITY_MEDIUM;
-	snprintf(f->text, sizeof(f->text), "%.0f MB a second are swapped in and out", rate);
+	snprintf(f->text, sizeof(f->text),
+		 "%.0f MB a second are swapped in and out, for %s (threshold: %.0f MB a second)",
+		 rate, checks_time(t->now - t->swapping, shown), limit);
 }
 
 /* ---- OOM kill ----

@@ -9,8 +9,8 @@
  * Its own memory (without the page cache) is memory_spike_threshold times what it was at the
  * beginning of the window, by memory_spike_floor_mb more, and a tenth more than it ever
  * was before the window: what goes up and down between the same two values is no news, and
- * neither is what jobs of its kind usually take. What it takes in its first half of
- * a window is how it starts up: that is told from high on.
+ * neither is what jobs of its kind usually take. What it takes while it starts up (track_note.c)
+ * is told from high on, and what it has then is no base later.
  *
  *	critical	at this rate memory is full within 15 s
  *	high		within 60 s
@@ -43,15 +43,6 @@ static bool is_usual(const struct track *p)
 	return p->memory_mb <= usual_mb * NEW_PEAK; /* false where it is unknown */
 }
 
-/* at: of the base, since the process was first seen. */
-static bool is_starting(const struct tick *t, const struct track *p, const struct proc_sample *s,
-			double at)
-{
-	double age = f64_known(s->age_seconds) ? s->age_seconds - (t->now - p->born) + at : at;
-
-	return age < t->config->memory_spike_window_seconds / 2;
-}
-
 static bool is_spike(const struct tick *t, const struct track *p, double before)
 {
 	const struct config_anomaly *c = t->config;
@@ -65,6 +56,7 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 			   double base, struct finding *f)
 {
 	double at = 0, from = base, grown, seconds;
+	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
 
 	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &at,
 			  &from); /* the base is one */
@@ -73,31 +65,39 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 	f->before = from;
 	f->seconds_to_limit = checks_room_mb(t, s) * seconds / grown;
 	f->severity = judge_spike(grown, checks_limit_mb(t, s), f->seconds_to_limit);
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) grew from %.0f MB to %.0f MB in %.0f s",
-		 s->comm, (int)s->key.pid, from, p->memory_mb, seconds);
+	snprintf(
+		f->text, sizeof(f->text),
+		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s%s",
+		s->comm, (int)s->key.pid, from, p->memory_mb, checks_time(seconds, since),
+		t->config->memory_spike_threshold, t->config->memory_spike_floor_mb,
+		f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
+		f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
 
 void check_memory_spike(const struct tick *t, const struct track *p, const struct proc_sample *s,
 			struct finding *f)
 {
 	const struct config_anomaly *c = t->config;
-	double at, before, seconds;
+	bool is_starting = !p->trail || !f64_known(p->trail->settled);
+	double at, before, high_before, seconds;
 
-	if (!p->trail || !f64_known(p->memory_mb) || !levels_base(&p->trail->memory, &at, &before))
+	if (!p->trail || !f64_known(p->memory_mb) ||
+	    !levels_since(&p->trail->memory, is_starting ? 0 : p->trail->settled, &at, &before,
+			  &high_before))
 		return;
 	seconds = t->now - p->born - at;
 	f->stand = STAND_CLEAR;
 	f->value = p->memory_mb;
 	if (seconds > fmax(c->memory_spike_window_seconds, LONGEST_TICK_S) ||
 	    p->memory_mb - before < c->memory_spike_floor_mb / 2 ||
-	    p->memory_mb < (double)p->trail->memory.high_before * NEW_PEAK || is_usual(p))
+	    p->memory_mb < high_before * NEW_PEAK || is_usual(p))
 		return;
 	f->stand = STAND_BETWEEN;
 	if (!is_spike(t, p, before))
 		return;
 	f->threshold = fmax(before * c->memory_spike_threshold, before + c->memory_spike_floor_mb);
 	measure_growth(t, p, s, before, f);
-	if (is_starting(t, p, s, at) && f->severity < SEVERITY_HIGH)
+	if (is_starting && f->severity < SEVERITY_HIGH)
 		return;
 	f->stand = STAND_OVER;
 }
@@ -140,14 +140,17 @@ static enum severity judge_leak(double seconds_to_limit, double horizon, bool is
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
-static void describe_leak(const struct proc_sample *s, const struct fit *fit, struct finding *f)
+static void describe_leak(const struct tick *t, const struct proc_sample *s, const struct fit *fit,
+			  struct finding *f)
 {
-	char until[CHECKS_TIME_BYTES];
+	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
 
 	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %.0f s%s%s",
-		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, fit->last, fit->span,
-		 f64_known(f->seconds_to_limit) ? "; memory is full in " : "",
+		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
+		 "%.0f MB)%s%s",
+		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, fit->last,
+		 checks_time(fit->span, since), t->config->memory_leak_floor_mb,
+		 f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
 		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
 
@@ -178,5 +181,5 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->threshold = fit->first + c->memory_leak_floor_mb;
 	f->before = fit->first;
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds, is_early);
-	describe_leak(s, fit, f);
+	describe_leak(t, s, fit, f);
 }

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/unknown.h"
 #include "detect/checks.h"
@@ -7,10 +8,11 @@
 /* ---- runaway process ----
  *
  * runaway_cpu_threshold or more of a core for runaway_duration_seconds without a break and without
- * a sign of work: it read, wrote and touched no new memory to speak of all that time. With
- * such signs it is only told after ten times as long. A job that uses no more CPU than those of
- * its kind usually do (a quarter more is allowed) works as it should, on however
- * many cores, unless the process has been busy for twice as long as such a job takes.
+ * a sign of work: it read, wrote and touched no new memory to speak of all that time. What it
+ * waited for a core that others had counts as used, if it got a tenth of one. With such signs it is
+ *only told after ten times as long. A job that uses no more CPU than those of its kind usually do
+ *(a quarter more is allowed) works as it should, on however many cores, unless the process has been
+ *busy for twice as long as such a job takes.
  *
  *	high	twice what jobs of its kind use
  *	medium	ten times as long without a sign of work
@@ -46,17 +48,39 @@ static enum severity judge_runaway(const struct tick *t, const struct track *p, 
 	return SEVERITY_LOW;
 }
 
+static void add_text(struct finding *f, const char *more)
+{
+	size_t n = strlen(f->text);
+
+	snprintf(f->text + n, sizeof(f->text) - n, "%s", more);
+}
+
+/* What it waited for a core is told where that makes the difference. */
+static void describe_use(const struct tick *t, const struct track *p, const struct proc_sample *s,
+			 double seconds, struct finding *f)
+{
+	char shown[CHECKS_TIME_BYTES], waited[64] = "";
+
+	if (s->cpu_percent < t->config->runaway_cpu_threshold)
+		snprintf(waited, sizeof(waited), " and waited for one in %.0f %% of the time",
+			 p->wanted_percent - s->cpu_percent);
+	snprintf(f->text, sizeof(f->text),
+		 "%s (pid %d) has used %.0f %% of a core%s, for %s (threshold: %.0f %%)", s->comm,
+		 (int)s->key.pid, s->cpu_percent, waited, checks_time(seconds, shown),
+		 t->config->runaway_cpu_threshold);
+}
+
 void check_runaway(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		   struct finding *f)
 {
 	double duration = t->config->runaway_duration_seconds, seconds = t->now - p->busy;
 	double circling = t->now - fmax(p->busy, p->worked);
-	char shown[CHECKS_TIME_BYTES], usual[64];
+	char usual[64];
 
 	if (!f64_known(s->cpu_percent))
 		return;
 	f->stand = STAND_CLEAR;
-	f->value = s->cpu_percent;
+	f->value = p->wanted_percent;
 	if (!f64_known(p->busy) || is_usual_work(p->job, seconds))
 		return;
 	f->stand = STAND_BETWEEN;
@@ -66,10 +90,9 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 	f->threshold = t->config->runaway_cpu_threshold;
 	f->before = p->calm_percent;
 	f->severity = judge_runaway(t, p, circling);
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) has used %.0f %% of a core for %s%s%s",
-		 s->comm, (int)s->key.pid, s->cpu_percent, checks_time(seconds, shown),
-		 circling < duration ? "" : " and has read, written and touched nothing new",
-		 usual_text(p->job, usual));
+	describe_use(t, p, s, seconds, f);
+	add_text(f, circling < duration ? "" : ", and has read, written and touched nothing new");
+	add_text(f, usual_text(p->job, usual));
 }
 
 /* ---- stuck process ----
@@ -86,13 +109,13 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 static void find_stuck(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		       double since, double duration, const char *what, struct finding *f)
 {
-	char shown[CHECKS_TIME_BYTES];
+	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
 
 	f->value = t->now - since;
 	f->threshold = duration;
 	f->stand = f->value >= duration ? STAND_OVER : STAND_BETWEEN;
-	snprintf(f->text, sizeof(f->text), "%s (pid %d) %s for %s", s->comm, (int)p->key.pid, what,
-		 checks_time(f->value, shown));
+	snprintf(f->text, sizeof(f->text), "%s (pid %d) %s for %s (threshold: %s)", s->comm,
+		 (int)p->key.pid, what, checks_time(f->value, shown), checks_time(duration, limit));
 }
 
 static void find_stopped_still(const struct tick *t, const struct track *p,

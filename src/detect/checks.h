@@ -54,6 +54,7 @@ struct finding {
 	double value, threshold;
 	double before;		 /* NaN */
 	double seconds_to_limit; /* NaN */
+	bool is_no_other;	 /* it is what was told before, and more is known of it */
 	const char *unit;	 /* of these values, where it is another than the check's; static */
 	const char *other_unit;	 /* a check that looks at two things: the other; NULL */
 	double other_value;	 /* NaN */

@@ -57,7 +57,8 @@ struct detect_usual {
 
 struct detect_news {
 	const struct snapshot *snap;
-	const struct proc_event *events; /* since the last tick: OOM kills, and ends of processes */
+	const struct proc_event *events; /* since the last tick: OOM kills, ends of processes, and
+					    who is left of a job */
 	size_t n_events;
 	uint64_t n_kills_told;		  /* OOM kills that somebody else has told of: no news */
 	const struct detect_usual *usual; /* of jobs that run; may be left out at most ticks */

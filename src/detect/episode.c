@@ -50,7 +50,8 @@ static uint64_t hash_name(enum anomaly_type type, const struct subject *who, con
 	case OF_JOB:
 		return hash_text(h, who->job_id);
 	case OF_CGROUP: /* one job after the other may be in it */
-		return hash_text(hash_text(h, who->cgroup), who->job_id);
+		h = hash_bytes(h, &who->cgroup, sizeof(who->cgroup));
+		return hash_text(h, who->job_id);
 	case OF_GPU:
 		return hash_bytes(hash_text(h, boot_id), &who->gpu, sizeof(who->gpu));
 	case OF_HOST:
@@ -152,7 +153,10 @@ static double value_in_unit(const struct running *r, const struct finding *f)
 								      : F64_UNKNOWN;
 }
 
-/* In another unit than before the values of before say nothing. */
+/*
+ * In another unit than before the values of before say nothing. The threshold is that of the
+ * beginning: who is told of it later reads the same as who was told then.
+ */
 static void take_unit(struct running *r, const struct finding *f)
 {
 	const char *unit = unit_of(r, f);
@@ -162,6 +166,7 @@ static void take_unit(struct running *r, const struct finding *f)
 	r->e.unit = unit;
 	r->e.before_value = f->before;
 	r->e.first_value = f->value;
+	r->e.worst.threshold = f->threshold;
 }
 
 static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
@@ -171,7 +176,6 @@ static void take_worst(struct running *r, const struct moment *m, const struct f
 	take_unit(r, f);
 	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
 	e->worst.metric_value = f->value;
-	e->worst.threshold = f->threshold;
 	snprintf(e->worst.text, sizeof(e->worst.text), "%s", f->text);
 	e->peak_value = f->value;
 	e->peak_wall_ns = m->snap->wall_ns;
@@ -268,7 +272,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 {
 	enum severity before = r->e.worst.severity;
 
-	r->e.count += r->was_clear || r->check->is_moment;
+	r->e.count += !f->is_no_other && (r->was_clear || r->check->is_moment);
 	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
 	if (is_worse(r, f))
@@ -337,7 +341,7 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	*ret_muted = false;
 	if (r && f->stand != STAND_UNKNOWN)
 		r->noted = m->now;
-	if (!r && f->stand == STAND_OVER) {
+	if (!r && f->stand == STAND_OVER && !f->is_no_other) {
 		*ret_muted = has_told_enough(told, f->severity, m->now);
 		if (*ret_muted && !check->is_moment)
 			count_with_last(es, check->type, who);

@@ -31,7 +31,7 @@ struct subject {
 	const char *job_id;
 	int64_t attempt_id;
 	const char *comm;
-	const char *cgroup;
+	uint64_t cgroup; /* the hash of its path */
 	int sheet_num, gpu;
 };
 

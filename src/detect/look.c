@@ -19,6 +19,7 @@ void look_clear_finding(struct finding *f)
 	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
 	f->other_value = F64_UNKNOWN;
 	f->unit = f->other_unit = NULL;
+	f->is_no_other = false;
 	f->text[0] = '\0';
 }
 
@@ -145,7 +146,7 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 	}
 }
 
-static struct subject subject_of_job(const struct job_track *job)
+struct subject look_subject_of_job(const struct job_track *job)
 {
 	return (struct subject){
 		.kind = OF_JOB,
@@ -158,7 +159,7 @@ static struct subject subject_of_job(const struct job_track *job)
 
 static void check_job(struct look *w, const struct check *check, struct job_track *job)
 {
-	const struct subject who = subject_of_job(job);
+	const struct subject who = look_subject_of_job(job);
 	struct finding f;
 	bool is_muted;
 
@@ -244,57 +245,7 @@ static void check_host(struct look *w)
 	}
 }
 
-/* ---- events ---- */
-
-/* As it was at the last tick. A runner knows the pid of its child, and not when it began. */
-static const struct track *find_victim(struct look *w, const struct proc_event *ev)
-{
-	const struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
-
-	if (!p || !ev->job_id || strcmp(p->job->job_id, ev->job_id) != 0 ||
-	    p->job->attempt_id != ev->attempt_id)
-		return NULL;
-	return !u64_known(ev->key.start_ticks) || ev->key.start_ticks == p->key.start_ticks ? p
-											    : NULL;
-}
-
-/* None of them is lost: those that are not told one by one are one episode of the job. */
-static void note_more_kills(struct look *w, struct job_track *job, const struct proc_event *ev)
-{
-	const struct subject who = subject_of_job(job);
-	struct finding f;
-	bool is_muted;
-
-	look_clear_finding(&f);
-	find_more_kills(++job->n_more_kills, ev, &f);
-	look_note(w, &check_oom_event, &who, &f, NULL, &is_muted);
-}
-
-static void note_kill(struct look *w, const struct proc_event *ev)
-{
-	const struct track *victim = find_victim(w, ev);
-	const struct subject who = {
-		.kind = OF_PROCESS,
-		.key = victim ? victim->key : ev->key,
-		.job_id = ev->job_id,
-		.attempt_id = ev->attempt_id,
-		.comm = victim ? victim->comm : NULL,
-		.sheet_num = ev->sheet_num,
-		.gpu = -1,
-	};
-	struct job_track *job = NULL;
-	struct finding f;
-	bool is_muted;
-
-	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
-		look_note_failure(w, -ENOMEM);
-	look_clear_finding(&f);
-	find_oom(ev, victim, &f);
-	look_note(w, &check_oom_event, &who, &f, job ? &job->told[ANOMALY_OOM_KILL] : NULL,
-		  &is_muted);
-	if (is_muted)
-		note_more_kills(w, job, ev);
-}
+/* ---- kills that only the host counts ---- */
 
 static uint64_t count_kills(const struct detect_news *news)
 {
@@ -303,27 +254,6 @@ static uint64_t count_kills(const struct detect_news *news)
 	for (size_t i = 0; i < news->n_events; i++)
 		n += news->events[i].type == EVENT_OOM;
 	return n;
-}
-
-/* Who is known to have ended is not waited for. */
-static void note_death(struct look *w, const struct proc_event *ev)
-{
-	struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
-
-	if (p && p->key.start_ticks == ev->key.start_ticks)
-		p->is_dead = true;
-}
-
-void look_at_events(struct look *w, const struct detect_news *news)
-{
-	for (size_t i = 0; i < news->n_events; i++) {
-		const struct proc_event *ev = &news->events[i];
-
-		if (ev->type == EVENT_OOM)
-			note_kill(w, ev);
-		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
-			note_death(w, ev);
-	}
 }
 
 /*

@@ -71,11 +71,19 @@ bool look_note(struct look *w, const struct check *check, const struct subject *
 /* Nothing is known yet. */
 void look_clear_finding(struct finding *f);
 
-/* Kills and deaths that events tell of. */
+struct subject look_subject_of_job(const struct job_track *job);
+
+/* look_events.c: kills, deaths and orphans that events tell of. */
 void look_at_events(struct look *w, const struct detect_news *news);
 
 /* look_cgroups.c */
 void look_at_cgroups(struct look *w, const struct detect_news *news);
+
+/*
+ * A kill of a job that the count of its cgroup has told of: that episode gets who it was, if it
+ * lasts. False: none has.
+ */
+bool look_note_late(struct look *w, const struct proc_event *ev, struct finding *f);
 
 /* Nobody will look any more: kills that still wait for an event are told. */
 void look_at_last_kills(struct look *w);

@@ -113,17 +113,49 @@ static void settle(struct look *w, size_t at, struct cgroup_past *past)
 	note_killing(w, at, n);
 }
 
+static struct subject subject_of(const char *path, const struct cgroup_past *past)
+{
+	return (struct subject){ .kind = OF_CGROUP,
+				 .cgroup = past ? past->hash : surroundings_hash_path(path),
+				 .job_id = past && past->job_id[0] ? past->job_id : NULL,
+				 .attempt_id = past ? past->attempt_id : 0,
+				 .sheet_num = SHEET_NONE,
+				 .gpu = -1 };
+}
+
+static const struct check *find_kill_check(void)
+{
+	for (size_t k = 0; k < n_checks; k++)
+		if (checks[k].of_cgroup == check_cgroup_oom)
+			return &checks[k];
+	return NULL;
+}
+
+bool look_note_late(struct look *w, const struct proc_event *ev, struct finding *f)
+{
+	struct surroundings *s = &w->d->surroundings;
+
+	for (size_t i = 0; ev->job_id && i < s->n_cgroups; i++) {
+		struct cgroup_past *past = &s->cgroups[i];
+		const struct subject who = subject_of(past->path, past);
+		bool is_muted;
+
+		if (strcmp(past->job_id, ev->job_id) != 0 || past->attempt_id != ev->attempt_id ||
+		    !kills_is_late(&past->kills, w->tick.now))
+			continue;
+		f->is_no_other = true;
+		look_note(w, find_kill_check(), &who, f, NULL, &is_muted);
+		return true;
+	}
+	return false;
+}
+
 /* ---- all of them ---- */
 
 static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 			 const struct cgroup_past *past)
 {
-	const struct subject who = { .kind = OF_CGROUP,
-				     .cgroup = c->path,
-				     .job_id = past && past->job_id[0] ? past->job_id : NULL,
-				     .attempt_id = past ? past->attempt_id : 0,
-				     .sheet_num = SHEET_NONE,
-				     .gpu = -1 };
+	const struct subject who = subject_of(c->path, past);
 	struct finding f;
 	bool is_muted;
 

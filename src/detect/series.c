@@ -51,15 +51,25 @@ void levels_add(struct levels *l, double t, double v, double window)
 	l->high[last_place(s)] = (float)v;
 }
 
-bool levels_base(const struct levels *l, double *ret_t, double *ret_v)
+bool levels_since(const struct levels *l, double since, double *ret_t, double *ret_v,
+		  double *ret_high_before)
 {
 	const struct series *s = &l->first;
+	float high = l->high_before;
 
-	if (s->n == 0)
-		return false;
-	*ret_t = (double)s->t[s->first];
-	*ret_v = (double)s->v[s->first];
-	return true;
+	for (size_t i = 0; i < s->n; i++) {
+		size_t at = place(s, i);
+
+		if ((double)s->t[at] < since) {
+			high = fmaxf(high, l->high[at]);
+			continue;
+		}
+		*ret_t = (double)s->t[at];
+		*ret_v = (double)s->v[at];
+		*ret_high_before = (double)high;
+		return true;
+	}
+	return false;
 }
 
 bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v)

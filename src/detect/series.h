@@ -29,8 +29,9 @@ struct levels {
 /* What is older than the window is dropped, unless there is nothing newer to compare with. */
 void levels_add(struct levels *l, double t, double v, double window);
 
-/* The earliest value; false: there is none. */
-bool levels_base(const struct levels *l, double *ret_t, double *ret_v);
+/* The earliest at this time or later, and the largest before that; false: there is none. */
+bool levels_since(const struct levels *l, double since, double *ret_t, double *ret_v,
+		  double *ret_high_before);
 
 /* The latest value that is no larger than this; false: there is none. */
 bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v);

@@ -73,7 +73,7 @@ void surroundings_begin(struct surroundings *s, const struct config_anomaly *con
 	t->has_psi_memory = s->has_psi_memory;
 }
 
-static uint64_t hash_path(const char *path)
+uint64_t surroundings_hash_path(const char *path)
 {
 	return hash_bytes(HASH_INIT, path, strlen(path));
 }
@@ -82,7 +82,7 @@ struct cgroup_past *surroundings_find_cgroup(const struct surroundings *s, const
 {
 	uint64_t i;
 
-	return map_get(&s->by_cgroup, hash_path(path), &i) ? &s->cgroups[i] : NULL;
+	return map_get(&s->by_cgroup, surroundings_hash_path(path), &i) ? &s->cgroups[i] : NULL;
 }
 
 static void see_cgroup(struct surroundings *s, const char *path, size_t at)
@@ -90,9 +90,9 @@ static void see_cgroup(struct surroundings *s, const char *path, size_t at)
 	struct cgroup_past *past = surroundings_find_cgroup(s, path);
 
 	if (!past && s->cgroups && s->n_cgroups < SURROUNDINGS_CGROUPS &&
-	    map_put(&s->by_cgroup, hash_path(path), s->n_cgroups) == 0) {
+	    map_put(&s->by_cgroup, surroundings_hash_path(path), s->n_cgroups) == 0) {
 		past = &s->cgroups[s->n_cgroups++];
-		*past = (struct cgroup_past){ .hash = hash_path(path),
+		*past = (struct cgroup_past){ .hash = surroundings_hash_path(path),
 					      .oom_kills = U64_UNKNOWN,
 					      .stall = F64_UNKNOWN };
 		snprintf(past->path, sizeof(past->path), "%s", path);
@@ -122,13 +122,13 @@ void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past
 }
 
 /* One that cannot be read for a moment is still there, and kills may wait to be told. */
-static void drop_cgroups(struct surroundings *s)
+static void drop_cgroups(struct surroundings *s, double now)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_cgroups; i++)
 		if (s->n_ticks - s->cgroups[i].seen < FORGET_AFTER_TICKS ||
-		    s->cgroups[i].kills.n_counted > 0)
+		    kills_is_open(&s->cgroups[i].kills, now))
 			s->cgroups[n++] = s->cgroups[i];
 	if (n == s->n_cgroups)
 		return;
@@ -173,5 +173,5 @@ void surroundings_end(struct surroundings *s, const struct tick *t)
 {
 	s->before = t->snap->system;
 	s->has_before = true;
-	drop_cgroups(s);
+	drop_cgroups(s, t->now);
 }

@@ -54,6 +54,9 @@ struct surroundings {
 	uint64_t n_ticks;
 };
 
+/* What a cgroup is known by. */
+uint64_t surroundings_hash_path(const char *path);
+
 void surroundings_init(struct surroundings *s);
 void surroundings_release(struct surroundings *s);
 

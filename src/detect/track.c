@@ -154,6 +154,28 @@ static int add(struct tracks *ts, const struct proc_sample *p, double now, struc
 	return 0;
 }
 
+int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
+			const struct proc_event *left, double now, double since)
+{
+	struct track *t = detect_tracks_by_pid(ts, p->key.pid);
+	struct job_track *job;
+	int r;
+
+	if (t && t->key.start_ticks == p->key.start_ticks)
+		return 0;
+	if (t)
+		t->is_dead = true;
+	r = detect_tracks_job(ts, left->job_id, left->attempt_id, &job);
+	if (r == 0)
+		r = add(ts, p, now, &t);
+	if (r < 0 || !t)
+		return r;
+	join_job(t, job);
+	t->sheet_num = left->sheet_num;
+	t->without_job = since;
+	return 0;
+}
+
 /* Which job it is of now; false: of none, and it never was. */
 static int find_job(struct tracks *ts, const struct proc_sample *p, struct track *t, double now)
 {

@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "detect/series.h"
 #include "model/anomaly.h"
+#include "model/job.h"
 #include "model/snapshot.h"
 
 #define TRACK_MAX 65536
@@ -62,6 +63,7 @@ struct trail {
 	struct levels memory;
 	struct floors least_memory, least_fds;
 	struct fit memory_fit, fds_fit;
+	double settled; /* since when it has started up, as the times of memory; NaN: it has not */
 };
 
 struct track {
@@ -84,12 +86,13 @@ struct track {
 	double busy;	   /* over the threshold without a break */
 	double in_state;
 	double without_job;
-	double calm_percent; /* of a core, when it last was below the threshold; NaN */
+	double wanted_percent; /* of a core: what it used, and what it waited for one; NaN */
+	double calm_percent;   /* the same, when it last was below the threshold; NaN */
 	char state;
 	bool is_dead;	     /* somebody said so, or its pid is another's */
 	bool moved_in_state; /* some bytes, while it was in this state */
 
-	uint64_t cpu_ns, moved_bytes, faults; /* at the last tick; U64_UNKNOWN */
+	uint64_t cpu_ns, wait_ns, moved_bytes, faults; /* at the last tick; U64_UNKNOWN */
 
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 
@@ -126,6 +129,10 @@ void detect_tracks_forget_past(struct tracks *ts, double now);
 int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 			 const struct proc_sample *p, double now, double before, size_t *ret);
 
+/* Left of a job that was over before any tick has shown it with its job; since then. -ENOMEM. */
+int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
+			const struct proc_event *left, double now, double since);
+
 /* The job, made where it is new. -ENOMEM. */
 int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 		      struct job_track **ret);
@@ -151,5 +158,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 void two_ago_add(struct two_ago *s, double t, double v, double window);
 /* NaN: not known for that long. */
 double two_ago_value(const struct two_ago *s);
+/* How long ago that was, at time t; NaN. */
+double two_ago_seconds(const struct two_ago *s, double t);
 
 #endif

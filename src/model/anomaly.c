@@ -130,6 +130,13 @@ void anomaly_evidence_init(struct anomaly_evidence *e)
 	};
 }
 
+uint64_t episode_change_time(const struct episode *e, enum episode_change change)
+{
+	return change == EPISODE_BEGAN	     ? e->began_wall_ns
+	       : change == EPISODE_ESCALATED ? e->peak_wall_ns
+					     : e->ended_wall_ns;
+}
+
 void episode_init(struct episode *e)
 {
 	*e = (struct episode){

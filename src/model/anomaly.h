@@ -186,6 +186,9 @@ void episode_set_job(struct episode *e, const char *job_id);
 /* The contract's fields of it, and the rest beside them; without braces. */
 void episode_write_fields(struct json *j, const struct episode *e);
 
+/* When that was. */
+uint64_t episode_change_time(const struct episode *e, enum episode_change change);
+
 /* One "monitor.anomaly": an object with event, change, and when that was, before the fields. */
 void episode_write_event(struct json *j, const struct episode *e, enum episode_change change,
 			 uint64_t wall_ns);

@@ -21,6 +21,7 @@ void proc_sample_init(struct proc_sample *p)
 		.system_ns = U64_UNKNOWN,
 		.child_user_ns = U64_UNKNOWN,
 		.child_system_ns = U64_UNKNOWN,
+		.cpu_wait_ns = U64_UNKNOWN,
 		.rss_bytes = U64_UNKNOWN,
 		.vms_bytes = U64_UNKNOWN,
 		.hwm_bytes = U64_UNKNOWN,
@@ -364,6 +365,7 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 	json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
 	json_key_f64(j, "children_user_cpu_seconds", u64_to_seconds(p->child_user_ns));
 	json_key_f64(j, "children_system_cpu_seconds", u64_to_seconds(p->child_system_ns));
+	json_key_f64(j, "cpu_wait_seconds", u64_to_seconds(p->cpu_wait_ns));
 	json_key_f64(j, "hwm_mb", u64_to_mb(p->hwm_bytes));
 	json_key_f64(j, "rss_anon_mb", u64_to_mb(p->rss_anon_bytes));
 	json_key_f64(j, "rss_file_mb", u64_to_mb(p->rss_file_bytes));

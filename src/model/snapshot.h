@@ -57,6 +57,7 @@ struct proc_sample {
 	uint64_t system_ns;
 	uint64_t child_user_ns; /* of children that it has waited for, and of theirs */
 	uint64_t child_system_ns;
+	uint64_t cpu_wait_ns; /* that it was ready to run and got no CPU; not in the record */
 
 	uint64_t rss_bytes; /* from statm, which is exact where stat is not */
 	uint64_t vms_bytes;

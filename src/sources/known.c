@@ -229,6 +229,8 @@ static bool is_at_rest(struct known *k, struct reader *r, struct proc_sample *p)
 		k, p,
 		(struct cpu_mark){ is_read ? k->schedstat.run_ns : U64_UNKNOWN, r->now_boot_ns() });
 	k->has_usage = is_read && p->threads == 1;
+	if (k->has_usage) /* as the switches below */
+		p->cpu_wait_ns = k->schedstat.wait_ns;
 	return may_rest && k->has_usage && before.run_ns == k->schedstat.run_ns &&
 	       before.slices == k->schedstat.slices;
 }

@@ -122,9 +122,8 @@ int pid_statm_parse(const char *text, struct pid_statm *ret)
 int pid_schedstat_parse(const char *text, struct pid_schedstat *ret)
 {
 	struct pid_schedstat s;
-	uint64_t wait_ns;
 
-	if (field_scan_u64(&text, &s.run_ns) < 0 || field_scan_u64(&text, &wait_ns) < 0 ||
+	if (field_scan_u64(&text, &s.run_ns) < 0 || field_scan_u64(&text, &s.wait_ns) < 0 ||
 	    field_scan_u64(&text, &s.slices) < 0)
 		return -EINVAL;
 	if (s.run_ns == 0 || s.slices == 0)

@@ -44,7 +44,8 @@ int pid_statm_parse(const char *text, struct pid_statm *ret);
 /* proc/PID/schedstat: of the first thread only. */
 struct pid_schedstat {
 	uint64_t run_ns;
-	uint64_t slices; /* how often it got a CPU */
+	uint64_t wait_ns; /* ready to run, and without a CPU */
+	uint64_t slices;  /* how often it got a CPU */
 };
 
 /* -ENODATA: this kernel does not count, and says "0 0 0". */

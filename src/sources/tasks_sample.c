@@ -53,6 +53,8 @@ static void fill_counters(const struct task_process *t, struct proc_sample *p)
 
 	p->child_user_ns = t->child_user_ns;
 	p->child_system_ns = t->child_system_ns;
+	if (c->wait_ns > 0) /* else nobody counts */
+		p->cpu_wait_ns = c->wait_ns;
 	p->minor_faults = c->minor_faults;
 	p->major_faults = c->major_faults;
 	p->voluntary_switches = c->voluntary_switches;

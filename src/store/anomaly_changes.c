@@ -57,6 +57,19 @@ static int read_known(struct query *q, const char *name, struct known_anomaly *r
 	return 0;
 }
 
+/* The pid, which is NULL where nobody was killed, and when it began. */
+static void bind_killed(struct query *q, const struct anomaly *a)
+{
+	if (a->type == ANOMALY_OOM_KILL && a->has_pid)
+		query_bind_i64(q, a->pid);
+	else
+		query_bind_text(q, NULL);
+	if (u64_known(a->start_ticks))
+		query_bind_i64(q, query_as_i64(a->start_ticks));
+	else
+		query_bind_text(q, NULL);
+}
+
 int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,
 		       struct known_anomaly *ret, struct err *err)
 {
@@ -74,6 +87,7 @@ int anomaly_find_known(struct store *store, int64_t attempt_id, const struct epi
 	query_bind_i64(&q, attempt_id);
 	query_bind_i64(&q, query_as_i64(e->began_wall_ns));
 	query_bind_i64(&q, query_as_i64(e->ended_wall_ns));
+	bind_killed(&q, &e->worst);
 	return read_known(&q, e->name, ret, err);
 }
 
@@ -96,13 +110,6 @@ int anomaly_share_end(struct store *store, const struct known_anomaly *known,
 
 /* ---- what was told ---- */
 
-static uint64_t time_of(const struct episode *e, enum episode_change change)
-{
-	return change == EPISODE_BEGAN	     ? e->began_wall_ns
-	       : change == EPISODE_ESCALATED ? e->peak_wall_ns
-					     : e->ended_wall_ns;
-}
-
 static int drop_end(struct store *store, const char *name, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -122,7 +129,7 @@ int anomaly_add_change(struct store *store, const char *name, const struct episo
 		.change = episode_change_name(change),
 		.severity = severity_name(e->worst.severity),
 		.description = e->worst.text,
-		.wall_ns = time_of(e, change),
+		.wall_ns = episode_change_time(e, change),
 		.value = change == EPISODE_CLEARED ? e->after_value : e->worst.metric_value,
 	};
 	int r = change == EPISODE_CLEARED ? drop_end(store, name, err) : 0;

@@ -144,6 +144,39 @@ static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct
 	return r == 0 && a.is_lost ? read_last_sign(store, &a, ret, err) : r;
 }
 
+/* Whether anybody may look at the host: a daemon, or the runner of an attempt. */
+static int is_watched(struct store *store, bool *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
+
+	*ret = false;
+	if (r < 0)
+		return r;
+	while (!*ret && (r = query_step(&q, err)) > 0) {
+		int64_t id = query_read_i64(&q);
+
+		*ret = id == 0;
+		r = id == 0 ? 0 : attempt_may_run(store, id, ret, err);
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* Of the host: whoever has seen it begin may have vanished. Then all that is known is its worst. */
+static int end_unwatched(struct store *store, struct episode *e, struct err *err)
+{
+	bool lasts;
+	int r = is_watched(store, &lasts, err);
+
+	if (r < 0 || lasts)
+		return r;
+	e->ended_wall_ns = u64_max_known(e->peak_wall_ns, e->began_wall_ns);
+	e->why_cleared = "nobody looked any more";
+	return 0;
+}
+
 int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
 			struct err *err)
 {
@@ -155,8 +188,10 @@ int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns,
 	    (u64_known(ended_wall_ns) && e->began_wall_ns > ended_wall_ns))
 		return 0;
 	e->ended_wall_ns = ended_wall_ns;
-	if (id == 0 || u64_known(ended_wall_ns))
+	if (u64_known(ended_wall_ns))
 		return 0;
+	if (id == 0)
+		return end_unwatched(store, e, err);
 	r = read_lost_sign(store, id, &sign_ns, err);
 	if (r < 0 || !u64_known(sign_ns))
 		return r;

@@ -16,7 +16,7 @@ int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct e
 /*
  * An episode of an attempt that nobody has ended is over with it: with its end, or with the last
  * sign of one that was lost. ended_wall_ns: the attempt's, U64_UNKNOWN where it has none; id 0: it
- * is of no attempt.
+ * is of no attempt, and over where nobody looks at the host any more.
  */
 int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
 			struct err *err);

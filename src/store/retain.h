@@ -34,6 +34,9 @@ int64_t retain_events_cutoff(const struct retention *run);
 /* Whether the wall clock is believed (retain_clock.c). Not inside a transaction. */
 stage_fn retain_judge_clock;
 
+/* What shows an anomaly at full resolution is copied to it (retain_evidence.c). The same. */
+stage_fn retain_keep_evidence;
+
 /* Keys of meta: the largest id that a tick has had, of those that are gone… */
 #define META_LAST_TICK "last_tick"
 /* …and since when there are all: "events_gone_ns", "curves_gone_ns". */

@@ -164,14 +164,15 @@ static const struct {
 	stage_fn *fn;
 	bool is_alone;
 } stages[] = {
-	{ retain_judge_clock, true }, /* whether anything is old at all */
-	{ begin, true },	      /* how much there is */
-	{ fold_left, true },	      /* ticks of recorders that are gone */
-	{ old_samples, false },	      /* become minutes */
-	{ old_minutes, false },	      /* go */
-	{ old_curves, false },	      /* go; of an attempt without an end the peaks stay */
-	{ old_events, false },	      /* go */
-	{ old_anomalies, false },     /* go, as events do */
+	{ retain_judge_clock, true },	/* whether anything is old at all */
+	{ begin, true },		/* how much there is */
+	{ fold_left, true },		/* ticks of recorders that are gone */
+	{ retain_keep_evidence, true }, /* what anomalies need of the samples */
+	{ old_samples, false },		/* become minutes */
+	{ old_minutes, false },		/* go */
+	{ old_curves, false },		/* go; of an attempt without an end the peaks stay */
+	{ old_events, false },		/* go */
+	{ old_anomalies, false },	/* go, as events do */
 	{ room_begin, false },	   /* whether there is too little; if so until there is enough: */
 	{ room_logs, false },	   /* the oldest that were rotated */
 	{ room_samples, false },   /* the oldest become minutes */

@@ -82,6 +82,7 @@ struct retention {
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;
 	int64_t after_attempt;	/* those up to it have been looked at */
+	int64_t after_anomaly;	/* the same */
 	int64_t after_recorder; /* the same, of those whose ticks cannot be folded */
 	uint64_t n_folds_due;	/* at the beginning, for who shows progress */
 	struct retention_clock clock;

@@ -224,14 +224,25 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		{ { "", &anomaly_columns } },
 	},
 	/* ?1: its name. ?2, ?3: those of the same fault are from here to there. ?4: the attempt, or 0.
-	 * ?5, ?6: from when to when it lasted. A process is killed once. */
+	 * ?5, ?6: from when to when it lasted. A process is killed once: by its pid (?7), where not all
+	 * know when it began (?8), and within half a minute, after which the pid may be another's. */
 	[STATEMENT_FIND_KNOWN_ANOMALY] = {
-		"SELECT id, episode, began_wall_ns, severity, ended_wall_ns FROM anomalies"
+		"SELECT id, episode, began_wall_ns, severity, ended_wall_ns FROM anomalies WHERE id IN ("
+		"SELECT id FROM anomalies"
 		" WHERE episode >= ?2 AND episode < ?3 AND (episode = ?1"
 		" OR (attempt IS nullif(?4, 0) AND ((began_wall_ns <= ?6"
 		" AND (ended_wall_ns IS NULL OR ended_wall_ns > ?5))"
 		" OR (type = 'oom_kill' AND start_ticks NOT NULL))))"
+		" UNION ALL SELECT id FROM anomalies"
+		" WHERE attempt = ?4 AND began_wall_ns BETWEEN ?5 - 30000000000 AND ?5 + 30000000000"
+		" AND type = 'oom_kill' AND pid = ?7 AND (start_ticks IS NULL OR ?8 IS NULL))"
 		" ORDER BY episode = ?1 DESC, began_wall_ns DESC LIMIT 1",
+	},
+	/* Attempts without an end; 0 is a daemon that has not said that it stops. */
+	[STATEMENT_LIST_WATCHERS] = {
+		"SELECT 0 FROM daemons WHERE id = (SELECT max(id) FROM daemons)"
+		" AND stopped_wall_ns IS NULL"
+		" UNION ALL SELECT id FROM attempts WHERE ended_wall_ns IS NULL",
 	},
 	[STATEMENT_SHARE_ANOMALY_END] = {
 		"UPDATE anomalies SET ended_wall_ns = max(?2, coalesce(ended_wall_ns, 0)),"
@@ -254,6 +265,17 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 	},
 	[STATEMENT_SET_EVIDENCE] = {
 		"UPDATE anomalies SET evidence = ?2 WHERE episode = ?1",
+	},
+	/* After ?1, of those that are complete (?2). In a JSON text no string has the key so. */
+	[STATEMENT_NEXT_WITHOUT_SECONDS] = {
+		"SELECT id, pid, start_ticks, full_from_wall_ns, full_until_wall_ns, evidence"
+		" FROM anomalies WHERE id > ?1 AND full_until_wall_ns < ?2"
+		" AND full_from_wall_ns NOT NULL AND pid NOT NULL AND start_ticks NOT NULL"
+		" AND (evidence IS NULL OR instr(evidence, '\"seconds\":') = 0)"
+		" ORDER BY id LIMIT 1",
+	},
+	[STATEMENT_KEEP_SECONDS] = {
+		"UPDATE anomalies SET evidence = ?2 WHERE id = ?1 AND evidence IS ?3",
 	},
 	[STATEMENT_COUNT_PATTERN] = {
 		"INSERT INTO patterns (type, name, tags, description, occurrences, first_wall_ns,"

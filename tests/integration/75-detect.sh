@@ -21,6 +21,10 @@ echo '{"current": {"processes": 3}}' >"$TMP/bad.json"
 run "$PROCTOR" detect --input "$TMP/bad.json" --json
 is "not such a document: status" "$status" 2
 like "not such a document: what would be right" "$stderr" "'processes' wants a list"
+echo '{}' >"$TMP/empty.json"
+run "$PROCTOR" detect --input "$TMP/empty.json" --json
+is "nothing in it: status" "$status" 2
+like "nothing in it: what is missing" "$stderr" "empty.json: 'current' is missing: .*\"current\": SNAPSHOT"
 run "$PROCTOR" detect
 is "nothing to judge: status" "$status" 2
 

@@ -196,9 +196,12 @@ fi
 # ---- with a daemon ----
 
 "$PROCTOR" start
+"$PROCTOR" events --follow --json >"$TMP/live" &
+follower=$!
 pids=()
 plant_all watched
 plant watched-outlived outlived 2 --leave-background
+"$PROCTOR" run -q --job watched-short --leave-background -- sh -c 'sleep 12 >/dev/null 2>&1 &'
 wait "${pids[@]}"
 sleep 4 # for the one that outlives its job
 if [ -d "$cgroup" ]; then
@@ -222,13 +225,22 @@ closer "watched: and that is in the record" watched-%
 found "watched: an explosion of processes" watched-many process_explosion
 found "watched: a stopped process" watched-stopped stuck_process
 found "watched: a zombie" watched-zombie zombie
-json "its parent is blamed" "$stdout" 'all("has not waited for 1 of its children" in a["description"] for a in d)'
+json "its parent is blamed" "$stdout" 'all("has not waited for 1 child that ended" in a["description"] for a in d)'
 found "watched: a process that outlives its job" watched-outlived orphan
 json "of its attempt and sheet, and not over before it began" "$stdout" \
 	'all(a["attempt"] == 1 and a["sheet_num"] == 1 and (a["ended"] or a["began"]) >= a["began"] for a in d if a["anomaly_type"] == "orphan")'
+found "watched: one that a job leaves that is over at once" watched-short orphan
 run "$PROCTOR" anomalies --job watched-quiet --json
 json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 "$PROCTOR" stop
+kill "$follower"
+
+# Each change by its name, with all its numbers and words.
+told() { grep '"event":"monitor.anomaly"' | paste -sd,; }
+json "what was told when it was over is what is recorded" \
+	"[[$(told <"$TMP/live")], [$("$PROCTOR" events --json | told)]]" '(lambda live, kept:
+	len([k for k in live if k[1] == "cleared" and k in kept]) >= 5 and all(live[k] == kept[k] for k in live if k in kept))(
+	*({(e["episode"], e["change"], e["severity"]): {k: e[k] for k in e if k != "evidence"} for e in part} for part in d))'
 
 # Closer looks at one job are in the record, and say nothing of the others.
 check "there were closer looks" test "$("$PROCTOR" sql --no-header --csv "SELECT count(*) FROM snapshots WHERE covers = 'look'")" -gt 0

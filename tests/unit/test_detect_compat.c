@@ -123,7 +123,8 @@ static void test_bad_input_is_refused(void **state)
 	} cases[] = {
 		{ "[]", "x.json: not an object" },
 		{ "{", "x.json: " },
-		{ "{}", "x.json: current[0]: 'snapshot' wants an object, not nothing" },
+		{ "{}", "x.json: 'current' is missing" },
+		{ "{\"current\":3}", "x.json: current: 'snapshot' wants an object, not 3" },
 		{ "{\"config\":3,\"current\":{}}", "'config' wants an object" },
 		{ "{\"history\":{},\"current\":{}}", "'history' wants a list" },
 		{ "{\"history\":[{},{\"processes\":[{\"pid\":1.5}]}],\"current\":{}}",

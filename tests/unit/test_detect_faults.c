@@ -166,6 +166,78 @@ static void test_no_spike(void **state)
 	host_close(&h);
 }
 
+/* Loads 300 MB within 3 s, and takes as much again when it is 20 s old. */
+static void early_spike(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+	double mb = 10 + fmin(t, 3) * 100 + (t < 20 ? 0 : 300);
+
+	p->age_seconds = t;
+	p->rss_anon_bytes = (uint64_t)(mb * 1048576);
+}
+
+/* Most jobs are short. */
+static void test_a_spike_soon_after_the_start(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	for (int step = 1; step <= 5; step += 4) {
+		host_open(&h, step);
+		play(&h, 40, early_spike);
+		s = begin_of(&h, ANOMALY_MEMORY_SPIKE, 20);
+		assert_true(s->at <= 25);
+		assert_true(fabs(s->e.before_value - 310) < 1);
+		assert_int_equal(h.n_seen, 1);
+		host_close(&h);
+	}
+}
+
+/* At once, for half a minute without a rest, after a while, and given back in part. */
+static void loading(struct host *h, double t)
+{
+	const double mb[] = {
+		10 + fmin(t, 2) * 300,
+		10 + fmin(t, 35) * 20,
+		t < 8 ? 30 : 500,
+		t < 10 ? 900 : fmin(500 + fmax(t - 20, 0) * 40, 900),
+	};
+
+	for (int i = 0; i < (int)ARRAY_SIZE(mb); i++) {
+		struct proc_sample *p = host_add(h, 10 + i, 1);
+
+		p->age_seconds = t;
+		p->rss_anon_bytes = (uint64_t)(mb[i] * 1048576);
+	}
+}
+
+static void test_loading_is_no_spike(void **state)
+{
+	struct host h;
+
+	(void)state;
+	for (int step = 1; step <= 5; step += 4) {
+		host_open(&h, step);
+		play(&h, 120, loading);
+		assert_quiet(&h);
+		host_close(&h);
+	}
+}
+
+/* What is told of the threshold does not change while it grows. */
+static void test_the_threshold_is_that_of_the_beginning(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 300, spike);
+	for (size_t i = 0; i < h.n_seen; i++)
+		assert_true(h.seen[i].e.worst.threshold == 164);
+	host_close(&h);
+}
+
 static void test_what_is_usual_is_no_news(void **state)
 {
 	struct host h;
@@ -300,6 +372,42 @@ static void test_what_is_usual_ends(void **state)
 	host_close(&h);
 }
 
+/* Of four that others do not let run: a loop, one that works, one that hardly runs, one at rest. */
+static void contended(struct host *h, double t)
+{
+	static const struct {
+		double cpu_percent, wait_percent, faults_per_second;
+	} cases[] = { { 50, 49, 10 }, { 50, 49, 40 }, { 2, 97, 0 }, { 50, 0, 10 } };
+
+	for (int i = 0; i < (int)ARRAY_SIZE(cases); i++) {
+		struct proc_sample *p = host_add(h, 10 + i, 1);
+
+		p->state = 'R';
+		p->cpu_percent = cases[i].cpu_percent;
+		p->cpu_ns = (uint64_t)(t * cases[i].cpu_percent * 1e7);
+		p->cpu_wait_ns = (uint64_t)(t * cases[i].wait_percent * 1e7);
+		p->minor_faults = (uint64_t)(t * cases[i].faults_per_second);
+		p->rchar = 1000;
+	}
+}
+
+static void test_a_loop_that_has_to_share_its_core(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 120, contended);
+	s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 0);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_true(s->at <= 70);
+	assert_true(fabs(s->e.worst.metric_value - 99) < 0.1);
+	assert_non_null(strstr(s->e.worst.text, "used 50 % of a core and waited for one in 49 %"));
+	assert_int_equal(h.n_seen, 1);
+	host_close(&h);
+}
+
 /* Three of a kind, of which one stands still; and their parent, which waits for them. */
 static void stuck(struct host *h, double t)
 {
@@ -426,6 +534,24 @@ static void test_fd_leak(void **state)
 	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
 	assert_int_equal(h.seen[h.n_seen - 1].e.worst.severity, SEVERITY_CRITICAL);
 	host_close(&h);
+}
+
+/* How leaks of memory are looked for has nothing to do with it. */
+static void test_fd_leak_has_its_own_window(void **state)
+{
+	double found[2];
+	struct host h;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		host_open(&h, 5);
+		h.config.anomaly.memory_leak_window_seconds = i ? 3000 : 300;
+		detect_configure(h.d, &h.config.anomaly);
+		play(&h, 1100, fd_leak);
+		found[i] = begin_of(&h, ANOMALY_FD_EXHAUSTION, 0)->at;
+		host_close(&h);
+	}
+	assert_true(found[0] == found[1]);
 }
 
 /* Many files are nothing by themselves, and a limit that nobody knows is no limit. */
@@ -728,17 +854,22 @@ int main(void)
 		cmocka_unit_test(test_no_leak),
 		cmocka_unit_test(test_spike),
 		cmocka_unit_test(test_no_spike),
+		cmocka_unit_test(test_a_spike_soon_after_the_start),
+		cmocka_unit_test(test_loading_is_no_spike),
+		cmocka_unit_test(test_the_threshold_is_that_of_the_beginning),
 		cmocka_unit_test(test_what_is_usual_is_no_news),
 		cmocka_unit_test(test_pressure),
 		cmocka_unit_test(test_the_host_stalls),
 		cmocka_unit_test(test_busy_loop),
 		cmocka_unit_test(test_work_is_not_a_loop),
 		cmocka_unit_test(test_what_is_usual_ends),
+		cmocka_unit_test(test_a_loop_that_has_to_share_its_core),
 		cmocka_unit_test(test_stuck),
 		cmocka_unit_test(test_who_is_new_does_not_make_others_stuck),
 		cmocka_unit_test(test_who_waits_with_all_others_is_not_stuck),
 		cmocka_unit_test(test_waiting_for_the_kernel),
 		cmocka_unit_test(test_fd_leak),
+		cmocka_unit_test(test_fd_leak_has_its_own_window),
 		cmocka_unit_test(test_many_fds),
 		cmocka_unit_test(test_fork_bomb),
 		cmocka_unit_test(test_threads),

@@ -149,6 +149,7 @@ static void test_schedstat(void **state)
 	assert_int_equal(pid_schedstat_parse("5 6\n", &s), -EINVAL);
 	assert_int_equal(pid_schedstat_parse("2650412 826740 33\n", &s), 0);
 	assert_int_equal(s.run_ns, 2650412);
+	assert_int_equal(s.wait_ns, 826740);
 	assert_int_equal(s.slices, 33);
 }
 

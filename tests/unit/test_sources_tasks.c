@@ -275,6 +275,8 @@ static void compare_samples(const struct proc_sample *a, const struct proc_sampl
 	if (a->threads == 1) {
 		assert_int_equal(a->voluntary_switches, b->voluntary_switches);
 		assert_int_equal(a->involuntary_switches, b->involuntary_switches);
+		if (u64_known(a->cpu_wait_ns) && u64_known(b->cpu_wait_ns))
+			assert_int_equal(a->cpu_wait_ns, b->cpu_wait_ns);
 	} else {
 		assert_true(u64_known(a->voluntary_switches)); /* /proc does not know */
 	}

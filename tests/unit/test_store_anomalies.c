@@ -329,6 +329,41 @@ static void test_a_new_daemon_ends_those_of_the_host(void **state)
 		1); /* that lasts */
 }
 
+static enum store_alive is_gone(void *ctx, const struct attempt *a)
+{
+	(void)ctx;
+	(void)a;
+	return STORE_DEAD;
+}
+
+/* The one runner that saw it begin was killed. */
+static void test_nobody_looks_at_the_host_any_more(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct daemon_record d = { .version = "1", .started_wall_ns = START };
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	must(store_begin_daemon(store, &d, &err), &err);
+	must(store_end_daemon(store, &d, START, &err), &err);
+	must_begin(store, "a");
+	make_episode(&e, 0, START);
+	e.peak_wall_ns = START + 5 * SECOND;
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	store_set_alive_check(store, is_gone, NULL);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 5 * SECOND);
+	must(store_begin_daemon(store, &d, &err), &err);
+	make_episode(&e, 0, START + 9 * SECOND);
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+	assert_false(u64_known(h.last.ended_wall_ns)); /* the daemon looks */
+}
+
 static void test_patterns(void **state)
 {
 	struct fixture *f = *state;
@@ -459,6 +494,51 @@ static void test_what_lasted(void **state)
 	assert_int_equal(h.n, 55);
 }
 
+/* after: seconds. */
+static void make_kill(struct episode *e, const char *job_id, pid_t pid, uint64_t start_ticks,
+		      uint64_t after)
+{
+	make_episode(e, pid, START + after * SECOND);
+	e->worst.type = ANOMALY_OOM_KILL;
+	e->worst.start_ticks = start_ticks;
+	snprintf(e->name, sizeof(e->name), "oom_kill/%s.%d.%llx/%llu", job_id, (int)pid,
+		 (unsigned long long)start_ticks, (unsigned long long)after);
+}
+
+/* A runner knows the pid of its child, the daemon also when that began: it was killed once. */
+static void test_a_kill_that_two_have_seen(void **state)
+{
+	static const struct {
+		uint64_t start_ticks, after;
+		pid_t pid;
+		size_t n_rows;
+	} cases[] = {
+		{ U64_UNKNOWN, 1, 42, 1 },  { 77, 1, 42, 1 },
+		{ 78, 1, 42, 2 },	    /* another with the same pid */
+		{ U64_UNKNOWN, 60, 42, 2 }, /* maybe another */
+		{ U64_UNKNOWN, 1, 43, 2 },
+	};
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		size_t k = i % ARRAY_SIZE(cases), first = i / ARRAY_SIZE(cases);
+		struct episode e[2];
+		char job_id[16];
+		struct attempt a;
+		struct heard h;
+
+		snprintf(job_id, sizeof(job_id), "job%zu", i);
+		a = must_begin(store, job_id);
+		make_kill(&e[0], job_id, 42, 77, 0);
+		make_kill(&e[1], job_id, cases[k].pid, cases[k].start_ticks, cases[k].after);
+		put(store, a.id, &e[first], EPISODE_BEGAN);
+		put(store, a.id, &e[!first], EPISODE_BEGAN);
+		assert_int_equal(count(store, (struct anomaly_filter){ .job_id = job_id }, &h),
+				 cases[k].n_rows);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -480,11 +560,15 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_new_daemon_ends_those_of_the_host,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_nobody_looks_at_the_host_any_more,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_patterns, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_pattern_of_many_jobs, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_without_an_end_ends_with_its_attempt,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_kill_that_two_have_seen, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

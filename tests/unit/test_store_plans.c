@@ -105,6 +105,7 @@ static void test_the_right_index_is_used(void **state)
 		{ STATEMENT_READ_EVENTS, "INDEX events_by_attempt (attempt=?)" },
 		{ STATEMENT_WALK_LASTING_ANOMALIES, "INDEX anomalies_by_end (ended_wall_ns>?)" },
 		{ STATEMENT_WALK_LASTING_ANOMALIES, "INDEX anomalies_by_end (ended_wall_ns=?)" },
+		{ STATEMENT_FIND_KNOWN_ANOMALY, "INDEX anomalies_by_attempt (attempt=? AND" },
 		{ STATEMENT_FIND_SUBMISSION, "INDEX attempts_by_submission (submission=?)" },
 	};
 	sqlite3 *db;

@@ -1,0 +1,100 @@
+/*
+ * look_events - what happened since the last tick: who was killed for want of memory, who has
+ * ended, and who is left of a job.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "detect/look.h"
+
+/* As it was at the last tick. A runner knows the pid of its child, and not when it began. */
+static const struct track *find_victim(struct look *w, const struct proc_event *ev)
+{
+	const struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
+
+	if (!p || !ev->job_id || strcmp(p->job->job_id, ev->job_id) != 0 ||
+	    p->job->attempt_id != ev->attempt_id)
+		return NULL;
+	return !u64_known(ev->key.start_ticks) || ev->key.start_ticks == p->key.start_ticks ? p
+											    : NULL;
+}
+
+/* None of them is lost: those that are not told one by one are one episode of the job. */
+static void note_more_kills(struct look *w, struct job_track *job, const struct proc_event *ev)
+{
+	const struct subject who = look_subject_of_job(job);
+	struct finding f;
+	bool is_muted;
+
+	look_clear_finding(&f);
+	find_more_kills(++job->n_more_kills, ev, &f);
+	look_note(w, &check_oom_event, &who, &f, NULL, &is_muted);
+}
+
+static void note_kill(struct look *w, const struct proc_event *ev)
+{
+	const struct track *victim = find_victim(w, ev);
+	const struct subject who = {
+		.kind = OF_PROCESS,
+		.key = victim ? victim->key : ev->key,
+		.job_id = ev->job_id,
+		.attempt_id = ev->attempt_id,
+		.comm = victim ? victim->comm : NULL,
+		.sheet_num = ev->sheet_num,
+		.gpu = -1,
+	};
+	struct job_track *job = NULL;
+	struct finding f;
+	bool is_muted;
+
+	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
+		look_note_failure(w, -ENOMEM);
+	look_clear_finding(&f);
+	find_oom(ev, victim, &f);
+	kills_is_late(&w->d->surroundings.kills, w->tick.now);
+	if (look_note_late(w, ev, &f))
+		return;
+	look_note(w, &check_oom_event, &who, &f, job ? &job->told[ANOMALY_OOM_KILL] : NULL,
+		  &is_muted);
+	if (is_muted)
+		note_more_kills(w, job, ev);
+}
+
+/* Who is known to have ended is not waited for. */
+static void note_death(struct look *w, const struct proc_event *ev)
+{
+	struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
+
+	if (p && p->key.start_ticks == ev->key.start_ticks)
+		p->is_dead = true;
+}
+
+/* A job that is shorter than a tick may leave who is not. */
+static void note_left(struct look *w, const struct proc_event *ev)
+{
+	double ago = u64_to_seconds(u64_delta(w->snap->wall_ns, ev->wall_ns));
+	const struct proc_sample *p = NULL;
+
+	for (size_t i = 0; !p && ev->job_id && i < w->snap->n_processes; i++)
+		if (w->snap->processes[i].key.pid == ev->key.pid &&
+		    w->snap->processes[i].key.start_ticks == ev->key.start_ticks)
+			p = &w->snap->processes[i];
+	if (p && u64_known(p->key.start_ticks))
+		look_note_failure(w, detect_tracks_adopt(&w->d->tracks, p, ev, w->tick.now,
+							 w->tick.now - (f64_known(ago) ? ago : 0)));
+}
+
+void look_at_events(struct look *w, const struct detect_news *news)
+{
+	for (size_t i = 0; i < news->n_events; i++) {
+		const struct proc_event *ev = &news->events[i];
+
+		if (ev->type == EVENT_OOM)
+			note_kill(w, ev);
+		if (ev->type == EVENT_ORPHAN)
+			note_left(w, ev);
+		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
+			note_death(w, ev);
+	}
+}
