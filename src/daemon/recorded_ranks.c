@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "base/map.h"
 #include "base/unknown.h"
+#include "daemon/rank_memory.h"
 
 /* Ticks at the ends of an attempt may be a little outside of it. */
 #define MARGIN_NS UINT64_C(60000000000)
@@ -22,11 +22,13 @@ void recorded_ranks_release(struct recorded_ranks *r)
 
 struct gathering {
 	struct recorded_ranks *ranks;
-	struct map last; /* by rank: its newest point + 1 */
+	struct rank_memory memory;
+	uint64_t wall_ns; /* of the tick whose processes are being gathered */
 };
 
-static struct rank_point *add_point(struct gathering *g, const struct history_row *row)
+static int add_point(void *ctx, const struct rank_holding *h)
 {
+	struct gathering *g = ctx;
 	struct recorded_ranks *r = g->ranks;
 	struct rank_point *grown;
 
@@ -35,45 +37,38 @@ static struct rank_point *add_point(struct gathering *g, const struct history_ro
 
 		grown = reallocarray(r->points, cap, sizeof(*grown));
 		if (!grown)
-			return NULL;
+			return -ENOMEM;
 		r->points = grown;
 		r->cap = cap;
 	}
-	if (map_put(&g->last, (uint64_t)row->sample.rank, r->n_points) < 0)
-		return NULL;
-	r->points[r->n_points] = (struct rank_point){ .wall_ns = row->wall_ns,
-						      .rank = row->sample.rank,
-						      .sheet_num = row->sample.sheet_num };
-	return &r->points[r->n_points++];
+	r->points[r->n_points++] = (struct rank_point){ .wall_ns = g->wall_ns,
+							.rank = h->rank,
+							.sheet_num = h->sheet_num,
+							.bytes = h->bytes,
+							.gpu_bytes = h->gpu_bytes,
+							.uses_gpu = h->uses_gpu };
+	return 0;
 }
 
+/* Rows come tick by tick. */
 static int on_sample(void *ctx, const struct history_row *row)
 {
 	struct gathering *g = ctx;
-	const struct proc_sample *p = &row->sample;
-	struct rank_point *point = NULL;
-	uint64_t at;
+	int r = 0;
 
-	if (row->attempt_num != g->ranks->a->attempt_num || p->rank == RANK_NONE)
+	if (row->attempt_num != g->ranks->a->attempt_num || row->sample.rank == RANK_NONE)
 		return 0;
-	if (map_get(&g->last, (uint64_t)p->rank, &at))
-		point = &g->ranks->points[at];
-	if (!point || point->wall_ns != row->wall_ns || point->sheet_num != p->sheet_num)
-		point = add_point(g, row);
-	if (!point)
-		return -ENOMEM;
-	point->rss_bytes = u64_add(point->rss_bytes, p->rss_bytes);
-	point->gpu_bytes = u64_add(point->gpu_bytes, p->gpu_memory_bytes);
-	if (u64_known(p->gpu_memory_bytes) && p->gpu_memory_bytes > 0)
-		point->uses_gpu = true;
-	return 0;
+	if (row->wall_ns != g->wall_ns)
+		r = rank_memory_end_tick(&g->memory, add_point, g);
+	g->wall_ns = row->wall_ns;
+	return r < 0 ? r : rank_memory_add(&g->memory, &row->sample);
 }
 
 static int read_points(struct store *store, struct recorded_ranks *r, struct err *err)
 {
 	const struct attempt *a = r->a;
 	struct history_filter filter = { .job_id = a->job_id };
-	struct gathering g = { r, MAP_INIT };
+	struct gathering g = { .ranks = r };
 	int result;
 
 	if (u64_known(a->started_wall_ns) && a->started_wall_ns > MARGIN_NS)
@@ -81,7 +76,9 @@ static int read_points(struct store *store, struct recorded_ranks *r, struct err
 	if (u64_known(a->ended_wall_ns))
 		filter.until_wall_ns = a->ended_wall_ns + MARGIN_NS;
 	result = store_read_history(store, &filter, on_sample, &g, err);
-	map_release(&g.last);
+	if (result == 0)
+		result = rank_memory_end_tick(&g.memory, add_point, &g);
+	rank_memory_release(&g.memory);
 	return result;
 }
 
@@ -113,7 +110,7 @@ static bool is_of_try(const struct recorded_ranks *r, const struct rank_point *p
 
 static bool is_wanted(const struct recorded_ranks *r, const struct rank_point *p)
 {
-	return is_of_try(r, p) && u64_known(r->is_gpu ? p->gpu_bytes : p->rss_bytes);
+	return is_of_try(r, p) && u64_known(r->is_gpu ? p->gpu_bytes : p->bytes);
 }
 
 static int compare_points(const void *left, const void *right)

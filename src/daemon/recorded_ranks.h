@@ -1,10 +1,11 @@
 /*
  * recorded_ranks - the telemetry of the ranks of an attempt, from what was recorded of it.
  *
- * A rank's memory at a tick is the sum over its processes: of GPU memory where any process of
- * the sheet used a GPU, of resident memory otherwise. It is made of their samples, so nothing is
- * kept twice. Where several sheets of a job have ranks, or a sheet was tried again, it is the
- * last of them: rank 3 of one has nothing to do with rank 3 of another.
+ * A rank's memory at a tick is that of its processes: GPU memory where any process of the
+ * sheet used a GPU, resident memory otherwise, of which pages that several have count
+ * once (rank_memory.h). It is made of their samples, so nothing is kept twice. Where several sheets
+ * of a job have ranks, or a sheet was tried again, it is the last of them: rank 3 of one has
+ * nothing to do with rank 3 of another.
  */
 #ifndef PROCTOR_DAEMON_RECORDED_RANKS_H
 #define PROCTOR_DAEMON_RECORDED_RANKS_H
@@ -22,7 +23,7 @@
 struct rank_point {
 	uint64_t wall_ns;
 	int rank, sheet_num;
-	uint64_t rss_bytes, gpu_bytes; /* unknown if that of one of its processes is */
+	uint64_t bytes, gpu_bytes; /* in memory; unknown if that of one of its processes is */
 	bool uses_gpu;
 };
 

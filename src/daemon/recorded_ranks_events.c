@@ -17,7 +17,7 @@ static struct text text_of(const char *s)
 
 static int64_t bytes_of(const struct recorded_ranks *r, const struct rank_point *p)
 {
-	uint64_t bytes = r->is_gpu ? p->gpu_bytes : p->rss_bytes;
+	uint64_t bytes = r->is_gpu ? p->gpu_bytes : p->bytes;
 
 	return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
 }
@@ -28,6 +28,8 @@ static void write_common(const struct recorded_ranks *r, struct json *j)
 	const struct clock_quality *clock = &r->a->clock;
 
 	json_key_string(j, "measure", r->is_gpu ? "gpu_memory" : "rss");
+	if (!r->is_gpu)
+		json_key_string(j, "shared_pages", "once"); /* rank_memory.h */
 	if (r->a->boot_id[0])
 		json_key_string(j, "boot_id", r->a->boot_id);
 	if (clock->is_synchronised >= 0)

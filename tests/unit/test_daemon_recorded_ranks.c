@@ -117,8 +117,8 @@ static void test_memory_is_the_sum_over_processes(void **state)
 		assert_int_equal(rank->rank, i);
 		assert_int_equal(rank->pid, 100 + 2 * i);
 		assert_int_equal(rank->n, N_TICKS);
-		assert_int_equal(ranks.points[rank->first].rss_bytes, 20 * MIB);
-		assert_int_equal(last->rss_bytes,
+		assert_int_equal(ranks.points[rank->first].bytes, 20 * MIB);
+		assert_int_equal(last->bytes,
 				 20 * MIB + (N_TICKS - 1 - BEGIN + (i == LEADER ? LEAD : 0U)) * 4 *
 						    MIB);
 	}
