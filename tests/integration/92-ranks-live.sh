@@ -100,9 +100,40 @@ sheets:
   - run: [python3, $TMP/rank.py, $TMP/meet-filed, "$LEADER", "$RANKS"]
     ranks: $RANKS
 YAML
-run "$PROCTOR" run --interval 0.25 -f "$TMP/job.yaml"
+run "$PROCTOR" run --interval 0.25 --json -f "$TMP/job.yaml"
 is "the job file ran" "$status" 0
+at_end=$(json_eval "$stdout" "d['telemetry']")
 check_named "job file" filed
+run "$PROCTOR" report --json filed
+is "the run has said at its end what its report says" "$at_end" "$(json_eval "$stdout" "d['telemetry']")"
+
+# ---- ranks of several processes ----
+cat >"$TMP/forks.py" <<'PYTHON'
+import os, time
+held = bytearray(128 << 20)
+for i in range(0, len(held), 4096):
+    held[i] = 1
+time.sleep(1)
+for _ in range(8):
+    if os.fork() == 0:
+        time.sleep(2)
+        os._exit(0)
+for _ in range(8):
+    os.wait()
+PYTHON
+cat >"$TMP/forks.yaml" <<YAML
+job_id: forks
+sheets:
+  - run: [python3, $TMP/forks.py]
+    ranks: 2
+YAML
+run "$PROCTOR" run -q --interval 0.25 --report -f "$TMP/forks.yaml"
+like "the report at the end is of its ranks, too" "$stdout" "Ranks \(2 of 2, "
+run "$PROCTOR" export telemetry --job forks -o "$TMP/forks.jsonl"
+peak=$(python3 -c "import json, sys
+print(max(json.loads(line)['device_used_bytes'] for line in open(sys.argv[1])) >> 20)" "$TMP/forks.jsonl")
+is "what eight workers share with their parent counts once ($peak MB)" "$((peak > 128 && peak < 256))" 1
+like "which the records say" "$(head -n 1 "$TMP/forks.jsonl")" '"shared_pages":"once"'
 
 # ---- launchers that are not here, and several hosts ----
 # launch KIND FIRST LAST RANKS LEADER FOLDER: those ranks, told who they are as that launcher does.
