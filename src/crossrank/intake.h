@@ -4,6 +4,7 @@
 #ifndef PROCTOR_CROSSRANK_INTAKE_H
 #define PROCTOR_CROSSRANK_INTAKE_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "crossrank/telemetry.h"
 
@@ -12,8 +13,12 @@ struct fault {
 	const char *file;
 	uint64_t line;
 	enum reason reason;
-	bool is_cut; /* the end of the file cut it: nothing but that line is lost */
+	bool is_cut;	   /* the end of the file cut it: nothing but that line is lost */
+	struct text field; /* for which field; s NULL: for none. Valid inside the call only */
 };
+
+/* "FILE:LINE: lacks a field that every record has: pid (missing_field)", on one line. */
+void fault_add_text(struct buf *out, const struct fault *fault);
 
 /* Non-zero stops reading and is returned. */
 typedef int intake_fault_fn(void *ctx, const struct fault *fault);
