@@ -123,6 +123,7 @@ static void note_clocks(struct judge_work *w)
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
 		w->f->clock_error = fmax(w->f->clock_error, w->clocks[i].error);
 		w->f->is_assumed |= w->clocks[i].is_assumed;
+		w->f->has_free_clock |= w->clocks[i].is_free;
 	}
 }
 

@@ -57,8 +57,10 @@ struct first_cause {
 	size_t n_episodes, n_shared;
 	/* Clocks. */
 	size_t n_clocks;
-	double clock_error; /* the largest, in seconds */
-	bool is_assumed;    /* somebody did not say */
+	double clock_error;  /* the largest, in seconds */
+	bool has_free_clock; /* one follows nothing, or nobody knows whose it is: no error bounds it
+			      */
+	bool is_assumed;     /* somebody did not say */
 	/* The rises of each rank, in the order of a->ranks. */
 	struct rise_list *rises;
 };
