@@ -76,7 +76,7 @@ int ranks_read_job(const struct ranks_job *job, struct attempt *ret_attempt,
 		r = store_read_attempt(store, job->job_id, job->attempt_num, ret_attempt, err);
 	if (r == 0)
 		r = recorded_ranks_read(store, ret_attempt, ret, err);
-	if (r == 0 && ret->n_ranks == 0)
+	if (r == 0 && ret->n_points == 0)
 		r = refuse_empty(ret_attempt, err);
 	return r;
 }

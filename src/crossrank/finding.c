@@ -137,6 +137,7 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	if (r < 0)
 		return r;
 	w->interval = (double)interval_ns / 1e9;
+	w->assumed_ns = options->clock_error_ns;
 	r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
 	if (r < 0)
 		return r;

@@ -129,9 +129,20 @@ static bool is_of_job(const struct identity *id, struct text job_id)
 	return id->job_id.s && text_equals(id->job_id, job_id);
 }
 
+static void keep_ends(struct telemetry *t, struct text job_id)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_ends; i++)
+		if (is_of_job(&t->identities[t->ends[i].identity], job_id))
+			t->ends[n++] = t->ends[i];
+	t->n_ends = n;
+}
+
 /* Takes out the samples of others. */
 static void keep_job(struct telemetry *t, struct text job_id)
 {
+	keep_ends(t, job_id);
 	for (size_t i = 0; i < t->n_streams; i++) {
 		struct stream *s = &t->streams[i];
 		size_t n = 0;

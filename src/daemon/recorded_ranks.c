@@ -160,6 +160,12 @@ static void keep_wanted(struct recorded_ranks *r)
 
 /* ---- who they are ---- */
 
+static bool is_of_rank(const struct recorded_ranks *r, const struct proc_record *p, int rank)
+{
+	return p->rank == rank && p->sheet_num == r->sheet_num &&
+	       (!u64_known(p->died_wall_ns) || p->died_wall_ns >= r->since_wall_ns);
+}
+
 /* Processes are in the order of their births: the first of a rank is the nearest to the launcher.
  */
 static const struct proc_record *find_root(const struct recorded_ranks *r, int rank)
@@ -167,11 +173,28 @@ static const struct proc_record *find_root(const struct recorded_ranks *r, int r
 	for (size_t i = 0; i < r->a->n_processes; i++) {
 		const struct proc_record *p = &r->a->processes[i];
 
-		if (p->rank == rank && p->sheet_num == r->sheet_num &&
-		    (!u64_known(p->died_wall_ns) || p->died_wall_ns >= r->since_wall_ns))
+		if (is_of_rank(r, p, rank))
 			return p;
 	}
 	return NULL;
+}
+
+/* When the last of its processes died, and the most that one of them held; unknown if one's is. */
+static void find_end(const struct recorded_ranks *r, struct recorded_rank *rank)
+{
+	rank->ended_wall_ns = rank->peak_bytes = 0;
+	for (size_t i = 0; i < r->a->n_processes; i++) {
+		const struct proc_record *p = &r->a->processes[i];
+		uint64_t peak = r->is_gpu ? p->max_gpu_bytes : p->max_rss_bytes;
+
+		if (!is_of_rank(r, p, rank->rank))
+			continue;
+		/* U64_UNKNOWN is the largest. */
+		if (p->died_wall_ns > rank->ended_wall_ns)
+			rank->ended_wall_ns = p->died_wall_ns;
+		if (peak > rank->peak_bytes)
+			rank->peak_bytes = peak;
+	}
 }
 
 static void describe(const struct recorded_ranks *r, struct recorded_rank *rank)
@@ -180,6 +203,40 @@ static void describe(const struct recorded_ranks *r, struct recorded_rank *rank)
 
 	rank->local_rank = root && root->local_rank >= 0 ? root->local_rank : rank->rank;
 	rank->pid = root ? root->key.pid : -1;
+	find_end(r, rank);
+}
+
+static int compare_ranks(const void *left, const void *right)
+{
+	const struct recorded_rank *l = left, *r = right;
+
+	return (l->rank > r->rank) - (l->rank < r->rank);
+}
+
+static bool is_listed(const struct recorded_ranks *r, int rank, size_t n)
+{
+	struct recorded_rank key = { .rank = rank };
+
+	return bsearch(&key, r->ranks, n, sizeof(key), compare_ranks) != NULL;
+}
+
+/* Those that ended before anybody sampled them; they are known by their processes alone. */
+static void list_unsampled(struct recorded_ranks *r)
+{
+	size_t n_sampled = r->n_ranks, n = n_sampled;
+
+	for (size_t i = 0; i < r->a->n_processes; i++) {
+		int rank = r->a->processes[i].rank;
+
+		if (rank < 0 || !is_of_rank(r, &r->a->processes[i], rank) ||
+		    is_listed(r, rank, n_sampled))
+			continue;
+		r->ranks[n++] = (struct recorded_rank){ .rank = rank };
+	}
+	qsort(r->ranks + n_sampled, n - n_sampled, sizeof(*r->ranks), compare_ranks);
+	for (size_t i = n_sampled; i < n; i++)
+		if (i == n_sampled || r->ranks[i].rank != r->ranks[r->n_ranks - 1].rank)
+			r->ranks[r->n_ranks++] = r->ranks[i];
 }
 
 static int list_ranks(struct recorded_ranks *r)
@@ -188,17 +245,20 @@ static int list_ranks(struct recorded_ranks *r)
 
 	for (size_t i = 0; i < r->n_points; i++)
 		n += i == 0 || r->points[i].rank != r->points[i - 1].rank;
-	r->ranks = calloc(n + 1, sizeof(*r->ranks));
+	r->ranks = calloc(n + r->a->n_processes + 1, sizeof(*r->ranks));
 	if (!r->ranks)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_points; i++) {
-		if (i == 0 || r->points[i].rank != r->points[i - 1].rank) {
-			r->ranks[r->n_ranks] =
+		if (i == 0 || r->points[i].rank != r->points[i - 1].rank)
+			r->ranks[r->n_ranks++] =
 				(struct recorded_rank){ .rank = r->points[i].rank, .first = i };
-			describe(r, &r->ranks[r->n_ranks++]);
-		}
 		r->ranks[r->n_ranks - 1].n++;
 	}
+	if (r->n_points > 0)
+		list_unsampled(r);
+	qsort(r->ranks, r->n_ranks, sizeof(*r->ranks), compare_ranks);
+	for (size_t i = 0; i < r->n_ranks; i++)
+		describe(r, &r->ranks[i]);
 	return 0;
 }
 

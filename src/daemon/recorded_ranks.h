@@ -31,14 +31,16 @@ struct rank_point {
 struct recorded_rank {
 	int rank, local_rank;
 	pid_t pid;
-	size_t first, n; /* of the points */
+	size_t first, n;	/* of the points; none: it ended before it was sampled */
+	uint64_t ended_wall_ns; /* of its last process; unknown while one may live */
+	uint64_t peak_bytes;	/* the most that one of its processes held, as the kernel says */
 };
 
 struct recorded_ranks {
 	const struct attempt *a;   /* borrowed */
 	struct rank_point *points; /* by rank, then time */
 	size_t n_points, cap;
-	struct recorded_rank *ranks; /* by rank; none: the attempt has no ranks, or no samples */
+	struct recorded_rank *ranks; /* by rank */
 	size_t n_ranks;
 	int world_size;
 	int sheet_num;		/* of all points */
@@ -47,14 +49,15 @@ struct recorded_ranks {
 	struct arena arena;
 };
 
-/* Of an attempt with all that the store has of it. */
+/* Of an attempt with all that the store has of it. No points: it has no ranks, or no samples. */
 int recorded_ranks_read(struct store *store, const struct attempt *a, struct recorded_ranks *ret,
 			struct err *err);
 void recorded_ranks_release(struct recorded_ranks *r);
 
 /*
  * All of it as telemetry records (crossrank/event.h), rank by rank: samples, then the phases that
- * its processes entered and left. Non-zero stops and is returned. -ENOMEM.
+ * its processes entered and left, then "rank_end" where it has ended. Non-zero stops and is
+ * returned. -ENOMEM.
  */
 struct telemetry_event;
 typedef int rank_event_fn(void *ctx, const struct telemetry_event *ev);
