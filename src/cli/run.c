@@ -336,6 +336,26 @@ static void judge_ranks(const struct paths *paths, const struct attempt *a,
 		log_warning("the report says nothing of its ranks: %s", err.text);
 }
 
+/* A daemon that was told of phases has not told us: they are in the record alone. */
+static void lend(struct attempt *a, const struct attempt *recorded)
+{
+	a->telemetry = recorded->telemetry;
+	if (a->n_phases == 0) {
+		a->phases = recorded->phases;
+		a->n_phases = recorded->n_phases;
+	}
+}
+
+/* Before the record is released. */
+static void take_back(struct attempt *a, const struct attempt *recorded)
+{
+	a->telemetry = NULL;
+	if (a->phases == recorded->phases) {
+		a->phases = NULL;
+		a->n_phases = 0;
+	}
+}
+
 static void tell_end(const struct run_args *args, struct attempt *a, const struct paths *paths,
 		     int output_fd)
 {
@@ -344,14 +364,14 @@ static void tell_end(const struct run_args *args, struct attempt *a, const struc
 	attempt_init(&recorded);
 	if (paths && (args->json || args->report))
 		judge_ranks(paths, a, &recorded);
-	a->telemetry = recorded.telemetry;
+	lend(a, &recorded);
 	if (args->json)
 		write_json(a, output_fd);
 	if (args->report)
 		print_report(a);
 	if (!args->quiet && !args->report)
 		print_summary(a);
-	a->telemetry = NULL; /* which goes with what was recorded */
+	take_back(a, &recorded);
 }
 
 /* ---- the verb ---- */
