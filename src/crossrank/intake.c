@@ -189,9 +189,14 @@ static int read_entry(struct intake *r, const char *folder, const char *name, in
 static int read_folder(struct intake *r, const char *path, int depth, struct err *err)
 {
 	struct dirent **entries = NULL;
-	int n = depth < MAX_FOLDER_DEPTH ? scandir(path, &entries, is_shown, by_name) : 0;
-	int e = 0;
+	int n, e = 0;
 
+	if (depth >= MAX_FOLDER_DEPTH)
+		return err_set(err, -ELOOP,
+			       "%s is deeper than %d folders below the one that was named: name "
+			       "one that is nearer",
+			       path, MAX_FOLDER_DEPTH);
+	n = scandir(path, &entries, is_shown, by_name);
 	if (n < 0)
 		return err_set(err, -errno, "cannot read the folder %s: %s", path, strerror(errno));
 	for (int i = 0; i < n; i++) {

@@ -41,7 +41,8 @@ void intake_release(struct intake *r);
 /*
  * Reads a file; "-" is standard input; of a folder all files below it whose names
  * end as those of telemetry do (.jsonl, .ndjson, .json, .csv, and these with .gz or .zst), in
- * the order of their names. A negative errno: it could not be read, and err says so.
+ * the order of their names, through up to 16 folders in each other. A negative errno: it could not
+ * be read, and err says so.
  */
 int intake_read(struct intake *r, const char *path, struct err *err);
 

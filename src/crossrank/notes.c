@@ -51,7 +51,8 @@ static void add_others(struct buf *out, const struct note *note)
 			buf_printf(out, "%.*s", n, o->job_id.s);
 		else
 			buf_add_str(out, "records that name no job");
-		buf_printf(out, " (%llu samples)", (unsigned long long)o->n_samples);
+		buf_printf(out, " (%llu sample%s)", (unsigned long long)o->n_samples,
+			   o->n_samples == 1 ? "" : "s");
 	}
 	if (note->n_others_all > note->n_others)
 		buf_printf(out, " and %zu more", note->n_others_all - note->n_others);

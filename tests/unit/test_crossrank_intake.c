@@ -478,6 +478,26 @@ static void test_folder(void **state)
 	snprintf(folder, sizeof(folder), "%s", home);
 }
 
+/* Nothing is left out without a word. */
+static void test_too_many_folders(void **state)
+{
+	CLEANUP(buf_release) struct buf path = BUF_INIT;
+	struct err err = ERR_INIT;
+	struct intake in;
+
+	(void)state;
+	buf_printf(&path, "%s/deep", folder);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(mkdir(path.data, 0700), 0);
+		buf_add_str(&path, "/x");
+	}
+	assert_int_equal(intake_init(&in, NULL, NULL, NULL), 0);
+	buf_truncate(&path, strlen(folder) + strlen("/deep"));
+	assert_int_equal(intake_read(&in, path.data, &err), -ELOOP);
+	assert_non_null(strstr(err.text, "/deep/x/x"));
+	intake_release(&in);
+}
+
 static void test_nothing(void **state)
 {
 	struct err err = ERR_INIT;
@@ -526,6 +546,7 @@ int main(void)
 		cmocka_unit_test(test_the_field_is_told),
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_too_many_folders),
 		cmocka_unit_test(test_nothing),
 	};
 
