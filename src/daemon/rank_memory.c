@@ -51,6 +51,12 @@ static int reserve(void *array_ptr, size_t n, size_t *cap, size_t size)
 	return 0;
 }
 
+/* Of one that holds nothing, such as a zombie, the kernel does not tell the parts. */
+static uint64_t part_of(const struct proc_sample *p, uint64_t bytes)
+{
+	return p->rss_bytes == 0 ? 0 : bytes;
+}
+
 int rank_memory_add(struct rank_memory *m, const struct proc_sample *p)
 {
 	if (reserve(&m->members, m->n_members, &m->cap_members, sizeof(*m->members)) < 0)
@@ -61,9 +67,9 @@ int rank_memory_add(struct rank_memory *m, const struct proc_sample *p)
 		.rank = p->rank,
 		.sheet_num = p->sheet_num,
 		.rss_bytes = p->rss_bytes,
-		.anon_bytes = p->rss_anon_bytes,
-		.file_bytes = p->rss_file_bytes,
-		.shmem_bytes = p->rss_shmem_bytes,
+		.anon_bytes = part_of(p, p->rss_anon_bytes),
+		.file_bytes = part_of(p, p->rss_file_bytes),
+		.shmem_bytes = part_of(p, p->rss_shmem_bytes),
 		.hwm_bytes = p->hwm_bytes,
 		.gpu_bytes = p->gpu_memory_bytes,
 		.command = p->command ? hash_bytes(HASH_INIT, p->command, strlen(p->command)) : 0,

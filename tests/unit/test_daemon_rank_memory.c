@@ -160,25 +160,40 @@ static void test_unknown_parts_leave_the_sum(void **state)
 	assert_false(u64_known(bytes[0]));
 }
 
-/* Of one that is just ending the kernel tells no more than the sum, or nothing. */
-static void test_who_is_going_makes_it_unknown(void **state)
+/* Two processes of a rank: one with 7 bytes of its own, and one with so many that nobody tells
+ * apart.
+ */
+static uint64_t hold_beside(uint64_t rss_bytes)
 {
 	CLEANUP(rank_memory_release) struct rank_memory m = RANK_MEMORY_INIT;
 	uint64_t bytes[4] = { 0 };
 	struct proc_sample p;
 
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		proc_sample_init(&p);
-		p.key = (struct proc_key){ 10 + i, 1 };
-		p.rank = 0;
-		p.rss_bytes = 7;
-		p.rss_anon_bytes = i == 0 ? 7 : U64_UNKNOWN;
-		p.rss_file_bytes = p.rss_shmem_bytes = i == 0 ? 0 : U64_UNKNOWN;
-		assert_int_equal(rank_memory_add(&m, &p), 0);
-	}
+	proc_sample_init(&p);
+	p.key = (struct proc_key){ 10, 1 };
+	p.rank = 0;
+	p.rss_bytes = p.rss_anon_bytes = 7;
+	p.rss_file_bytes = p.rss_shmem_bytes = 0;
+	assert_int_equal(rank_memory_add(&m, &p), 0);
+	proc_sample_init(&p);
+	p.key = (struct proc_key){ 11, 1 };
+	p.rank = 0;
+	p.rss_bytes = rss_bytes;
+	assert_int_equal(rank_memory_add(&m, &p), 0);
 	assert_int_equal(rank_memory_end_tick(&m, keep, bytes), 0);
-	assert_false(u64_known(bytes[0]));
+	return bytes[0];
+}
+
+static void test_who_is_going_makes_it_unknown(void **state)
+{
+	(void)state;
+	assert_false(u64_known(hold_beside(7)));
+}
+
+static void test_a_zombie_holds_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(hold_beside(0), 7);
 }
 
 int main(void)
@@ -190,6 +205,7 @@ int main(void)
 		cmocka_unit_test(test_what_executes_has_left_it_behind),
 		cmocka_unit_test(test_shared_memory_counts_once),
 		cmocka_unit_test(test_who_is_going_makes_it_unknown),
+		cmocka_unit_test(test_a_zombie_holds_nothing),
 		cmocka_unit_test(test_unknown_parts_leave_the_sum),
 	};
 
