@@ -8,6 +8,7 @@
 #include "crossrank/episodes.h"
 #include "crossrank/gather.h"
 #include "crossrank/interval.h"
+#include "crossrank/mixed.h"
 #include "crossrank/peak.h"
 
 /* ---- rises of all ranks ---- */
@@ -166,8 +167,13 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 	f->verdict = VERDICT_NONE;
 	f->why = WHY_NO_RISE;
 	f->lead = NAN;
-	if (a->n_ranks > 0)
+	f->unseen = mixed_find(a);
+	if (f->unseen) {
+		f->verdict = VERDICT_CANNOT_TELL;
+		f->why = WHY_MIXED;
+	} else if (a->n_ranks > 0) {
 		r = make(&w, options);
+	}
 	free(w.clocks);
 	gather_release(&w);
 	if (r < 0)

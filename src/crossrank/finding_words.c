@@ -22,6 +22,7 @@ static const char *const whys[] = {
 	[WHY_MISSING] = "ranks_not_recorded",
 	[WHY_SMALL] = "first_rise_is_smaller",
 	[WHY_ONE_RANK] = "only_one_rank",
+	[WHY_MIXED] = "ranks_recorded_twice",
 	[WHY_NO_RISE] = "no_rise",
 	[WHY_SHARED] = "shared_by_all",
 	[WHY_START] = "start_of_each_rank",
@@ -187,6 +188,15 @@ static void add_one_rank(struct buf *out, const struct rank_analysis *a,
 	buf_add_str(out, "There is one rank only, and nothing to compare it with.");
 }
 
+static void add_mixed(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The records of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " are of several processes that take turns: two runs of the job, or two "
+			 "jobs of one name, are mixed.");
+}
+
 static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)f;
@@ -232,6 +242,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_SMALL] = add_small,	 [WHY_ONE_RANK] = add_one_rank,
 		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
 		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
+		[WHY_MIXED] = add_mixed,
 	};
 
 	add[f->why](out, a, f);
@@ -273,6 +284,8 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 	else if (f->why == WHY_SMALL)
 		buf_add_str(out,
 			    "What that rank did then would settle it: its phases, or its log.");
+	else if (f->why == WHY_MIXED)
+		buf_add_str(out, "The records of one run alone would settle it.");
 	else if (f->why == WHY_UNSEEN)
 		buf_add_str(out, "Records of all ranks from before the rise would settle it.");
 	else
