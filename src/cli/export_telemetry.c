@@ -7,20 +7,16 @@
 #include "cli/output.h"
 #include "cli/ranks_recorded.h"
 
-enum telemetry_key { KEY_JOB = 256, KEY_ATTEMPT, KEY_STORE };
-
 struct telemetry_args {
 	struct ranks_job job;
 	const char *output;
 };
 
 static const struct argp_option telemetry_options[] = {
-	{ "job", KEY_JOB, "ID", 0, "Of this job", 0 },
-	{ "attempt", KEY_ATTEMPT, "N", 0, "Its Nth attempt instead of its latest", 0 },
+	RANKS_JOB_OPTIONS("Of this job"),
 	{ "output", 'o', "FILE", 0,
 	  "Write to FILE, once all of it is there; into a folder, a file for each rank (FOLDER/ is made); - is stdout",
 	  0 },
-	{ "store", KEY_STORE, "URL", 0, RANKS_STORE_TEXT, 0 },
 	{ 0 },
 };
 
@@ -29,15 +25,6 @@ static error_t parse_telemetry_option(int key, char *arg, struct argp_state *sta
 	struct telemetry_args *args = state->input;
 
 	switch (key) {
-	case KEY_JOB:
-		args->job.job_id = arg;
-		return 0;
-	case KEY_STORE:
-		args->job.store = ranks_parse_store(state, arg);
-		return 0;
-	case KEY_ATTEMPT:
-		args->job.attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
-		return 0;
 	case 'o':
 		if (arg[0] == '\0')
 			cli_usage_error(state, "--output wants a file or a folder; - is stdout");
@@ -51,7 +38,7 @@ static error_t parse_telemetry_option(int key, char *arg, struct argp_state *sta
 			cli_usage_error(state, "of which job? Say --job ID");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return ranks_parse_job_option(&args->job, key, arg, state);
 	}
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/utf8.h"
 #include "cli/sub.h"
 
 #define MAX_TOLD 20 /* faults that are told one by one */
@@ -35,16 +34,14 @@ int cli_ranks(int argc, char **argv)
 
 static int tell_fault(void *ctx, const struct fault *fault)
 {
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	uint64_t *n_told = ctx;
-	char name[UTF8_QUOTED_BYTES];
 
 	if ((*n_told)++ >= MAX_TOLD)
 		return 0;
-	log_error("%s:%llu: %s (%s)%s", utf8_quote(fault->file, name),
-		  (unsigned long long)fault->line, reason_in_words(fault->reason),
-		  reason_name(fault->reason),
-		  fault->is_cut ? ": the file ends in it, only this record is lost" : "");
-	return 0;
+	fault_add_text(&text, fault);
+	log_error("%s", text.data);
+	return buf_error(&text);
 }
 
 static int judge(const struct ranks_input *input, uint64_t n_told)

@@ -17,19 +17,16 @@ struct options {
 	struct ranks_job job;
 };
 
-enum { KEY_CLOCK_ERROR = 256, KEY_JOB, KEY_ATTEMPT, KEY_STORE };
+enum { KEY_CLOCK_ERROR = 256 };
 
 static const struct argp_option option_table[] = {
-	{ "attempt", KEY_ATTEMPT, "N", 0, "The job's Nth attempt instead of its latest", 0 },
 	{ "clock-error", KEY_CLOCK_ERROR, "MS", 0,
 	  "How far the clocks of hosts that do not say may be off (10 ms)", 0 },
 	{ "format", 'F', "NAME", 0, "text, md, html or json", 0 },
-	{ "job", KEY_JOB, "ID", 0, "The ranks of this job, as they were recorded, instead of files",
-	  0 },
+	RANKS_JOB_OPTIONS("The ranks of this job, as they were recorded, instead of files"),
 	{ "json", 'J', NULL, 0, "The same as --format json", 0 },
 	{ "output", 'o', "FILE", 0, "Write to FILE", 0 },
 	{ "skip-invalid", 'S', NULL, 0, "Go on without invalid records", 0 },
-	{ "store", KEY_STORE, "URL", 0, RANKS_STORE_TEXT, 0 },
 	{ 0 },
 };
 
@@ -61,15 +58,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 
 	switch (key) {
-	case KEY_JOB:
-		o->job.job_id = arg;
-		return 0;
-	case KEY_STORE:
-		o->job.store = ranks_parse_store(state, arg);
-		return 0;
-	case KEY_ATTEMPT:
-		o->job.attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
-		return 0;
 	case KEY_CLOCK_ERROR:
 		o->analysis.clock_error_ns = parse_clock_error(state, arg);
 		return 0;
@@ -99,7 +87,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		check_input(state, o);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return ranks_parse_job_option(&o->job, key, arg, state);
 	}
 }
 

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/csv.h"
+#include "base/log.h"
+#include "base/utf8.h"
 #include "cli/output.h"
 
 struct options {
@@ -132,6 +134,20 @@ static void write_heading(struct buf *out)
 	csv_end_row(&csv);
 }
 
+/* What is not on the time line; the rest of the notes is for who analyses. */
+static void tell_left_out(const struct rank_analysis *a)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT, shown = BUF_INIT;
+
+	for (size_t i = 0; i < a->n_notes; i++)
+		if (a->notes[i].code == NOTE_MULTIPLE_JOB_IDS)
+			analysis_note_text(&a->notes[i], &text);
+	for (size_t i = 0; i < text.len;)
+		i += utf8_add_shown(&shown, text.data + i, text.len - i);
+	if (shown.len > 0)
+		log_warning("%s", shown.data);
+}
+
 static int merge(const struct options *o, struct telemetry *t)
 {
 	CLEANUP(output_release) struct output out = OUTPUT_INIT;
@@ -144,6 +160,8 @@ static int merge(const struct options *o, struct telemetry *t)
 		err_set(&err, r, "cannot merge: %s", strerror(-r));
 	else
 		r = output_open(&out, o->path, &err);
+	if (r == 0)
+		tell_left_out(&a);
 	if (r == 0 && o->is_csv)
 		write_heading(&out.buf);
 	if (r == 0)

@@ -114,10 +114,19 @@ static void add_clocks(struct ranks_doc *d, const struct first_cause *f)
 
 	if (f->n_clocks <= 1)
 		return;
-	buf_printf(&text, "%zu clocks, each at most ", f->n_clocks);
-	add_seconds(&text, f->clock_error);
-	buf_printf(&text, " off%s.",
-		   f->is_assumed ? ", which is assumed where a host does not say" : "");
+	buf_printf(&text, "The ranks have %zu clocks. ", f->n_clocks);
+	if (f->has_free_clock) {
+		buf_add_str(&text, "How far they are apart is not known, as one of them at least "
+				   "follows nothing or is nobody's: times of ranks on different "
+				   "clocks are not to be compared.");
+	} else {
+		buf_add_str(&text, "Each is at most ");
+		add_seconds(&text, f->clock_error);
+		buf_printf(&text, " off%s.",
+			   f->is_assumed ? "; where a host does not say, that is an assumption "
+					   "(--clock-error)"
+					 : "");
+	}
 	doc_paragraph(d, text.data);
 }
 
@@ -166,7 +175,7 @@ static void add_rank_row(struct doc_table *t, const struct rank_analysis *a, siz
 	add_bytes(doc_cell(t), f->last_bytes);
 	add_bytes(doc_cell(t), f->peak_bytes);
 	add_bytes(doc_cell(t), f->gap_max_bytes);
-	facts_add_gap_kinds(doc_cell(t), f->gap_kinds);
+	facts_add_gap_kinds(doc_cell(t), f);
 	add_seconds(doc_cell(t), f->step_seconds);
 	if (has_spark)
 		ranks_add_spark(doc_cell(t), a, &a->ranks[i]);
@@ -174,9 +183,9 @@ static void add_rank_row(struct doc_table *t, const struct rank_analysis *a, siz
 
 static void add_ranks(struct ranks_doc *d, const struct rank_analysis *a)
 {
-	static const char *const titles[] = { "rank",	      "samples", "first",
-					      "last",	      "peak",	 "hidden gap",
-					      "<gap is like", "step",	 "<memory over time" };
+	static const char *const titles[] = { "rank",	     "samples", "first",
+					      "last",	     "peak",	"hidden gap",
+					      "<gap may be", "step",	"<memory over time" };
 	CLEANUP(doc_table_release) struct doc_table t = DOC_TABLE_INIT(titles);
 
 	if (a->n_ranks == 0)
@@ -204,22 +213,31 @@ static void add_totals(struct ranks_doc *d, const struct rank_analysis *a)
 	doc_paragraph(d, text.data);
 }
 
+static void add_straggler(struct buf *text, const struct rank_analysis *a, size_t i)
+{
+	const struct rank_facts *f = &a->facts->ranks[i];
+
+	buf_printf(text, "Rank %lld %s slow: a step takes it ", (long long)a->ranks[i].rank,
+		   f->is_straggler ? "is" : "may be");
+	add_seconds(text, f->step_seconds);
+	buf_add_str(text, ", the ranks ");
+	add_seconds(text, a->facts->step_seconds);
+	buf_printf(text,
+		   " (medians). It was the slowest in %llu of %llu steps, which some rank is by "
+		   "chance with probability %.2g.",
+		   (unsigned long long)f->n_longest, (unsigned long long)f->n_compared,
+		   f->straggler_p);
+}
+
 static void add_stragglers(struct ranks_doc *d, const struct rank_analysis *a)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct rank_facts *f = &a->facts->ranks[i];
-
-		if (!f->is_straggler)
+		if (!a->facts->ranks[i].may_straggle)
 			continue;
 		buf_reset(&text);
-		buf_printf(&text, "Rank %lld is slow: a step takes it ",
-			   (long long)a->ranks[i].rank);
-		add_seconds(&text, f->step_seconds);
-		buf_add_str(&text, ", the others ");
-		add_seconds(&text, a->facts->step_seconds);
-		buf_add_char(&text, '.');
+		add_straggler(&text, a, i);
 		doc_item(d, text.data);
 	}
 }
@@ -229,12 +247,18 @@ static void add_notes(struct ranks_doc *d, const struct rank_analysis *a,
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
-	doc_section(d, "Notes");
+	if (a->n_notes > 0) {
+		doc_section(d, "Notes of the compatible summary");
+		doc_paragraph(d, "That aligns ranks by their first samples and has thresholds of "
+				 "its own: where it and the answer above differ, the answer above "
+				 "is what may be believed.");
+	}
 	for (size_t i = 0; i < a->n_notes; i++) {
 		buf_reset(&text);
 		analysis_note_text(&a->notes[i], &text);
 		doc_item(d, text.data);
 	}
+	doc_section(d, "Input");
 	buf_reset(&text);
 	buf_printf(
 		&text,

@@ -17,7 +17,7 @@ static int refuse_empty(const struct attempt *a, struct err *err)
 
 #define SQLITE "sqlite:"
 
-const char *ranks_parse_store(const struct argp_state *state, const char *url)
+static const char *parse_store(const struct argp_state *state, const char *url)
 {
 	bool is_sqlite = strncmp(url, SQLITE, strlen(SQLITE)) == 0;
 
@@ -25,6 +25,24 @@ const char *ranks_parse_store(const struct argp_state *state, const char *url)
 		cli_usage_error(state, "--store wants a database, as PATH or sqlite:PATH, not '%s'",
 				url);
 	return url;
+}
+
+error_t ranks_parse_job_option(struct ranks_job *job, int key, char *arg,
+			       const struct argp_state *state)
+{
+	switch (key) {
+	case RANKS_KEY_JOB:
+		job->job_id = cli_parse_job_id(state, arg);
+		return 0;
+	case RANKS_KEY_ATTEMPT:
+		job->attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
+		return 0;
+	case RANKS_KEY_STORE:
+		job->store = parse_store(state, arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
 }
 
 /* "sqlite:///var/x.db" is as good as "sqlite:/var/x.db". */
@@ -58,7 +76,7 @@ int ranks_read_job(const struct ranks_job *job, struct attempt *ret_attempt,
 		r = store_read_attempt(store, job->job_id, job->attempt_num, ret_attempt, err);
 	if (r == 0)
 		r = recorded_ranks_read(store, ret_attempt, ret, err);
-	if (r == 0 && ret->n_ranks == 0)
+	if (r == 0 && ret->n_points == 0)
 		r = refuse_empty(ret_attempt, err);
 	return r;
 }

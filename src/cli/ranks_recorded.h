@@ -14,10 +14,25 @@ struct ranks_job {
 	const char *store; /* "sqlite:PATH" or PATH: a database; NULL: our own */
 };
 
-#define RANKS_STORE_TEXT "Read this database (sqlite:PATH, or PATH) instead of one's own"
+/* Keys of the options that say so, and their rows for a table of options. */
+enum ranks_job_key { RANKS_KEY_JOB = 1024, RANKS_KEY_ATTEMPT, RANKS_KEY_STORE };
 
-/* The argument of --store; what is none of these is bad usage, and exits with 2. */
-const char *ranks_parse_store(const struct argp_state *state, const char *url);
+#define RANKS_JOB_OPTIONS(job_text_)                                                        \
+	{ "job", RANKS_KEY_JOB, "ID", 0, job_text_, 0 },                                    \
+		{ "attempt",                                                                \
+		  RANKS_KEY_ATTEMPT,                                                        \
+		  "N",                                                                      \
+		  0,                                                                        \
+		  "The job's Nth attempt instead of its latest",                            \
+		  0 },                                                                      \
+	{                                                                                   \
+		"store", RANKS_KEY_STORE, "URL", 0,                                         \
+			"Read this database (sqlite:PATH, or PATH) instead of one's own", 0 \
+	}
+
+/* One of them. ARGP_ERR_UNKNOWN: it is none. A bad value is bad usage, and exits with 2. */
+error_t ranks_parse_job_option(struct ranks_job *job, int key, char *arg,
+			       const struct argp_state *state);
 
 /*
  * Reads the attempt and its ranks, which borrow it. -ENOENT: no such job or

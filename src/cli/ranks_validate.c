@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/utf8.h"
 #include "cli/output.h"
 
 struct options {
@@ -60,18 +59,20 @@ struct listing {
 static int list_fault(void *ctx, const struct fault *fault)
 {
 	struct listing *l = ctx;
-	char name[UTF8_QUOTED_BYTES];
 
 	if (!l->is_json) {
-		buf_printf(&l->out->buf, "%s:%llu: %s (%s)\n", utf8_quote(fault->file, name),
-			   (unsigned long long)fault->line, reason_in_words(fault->reason),
-			   reason_name(fault->reason));
+		fault_add_text(&l->out->buf, fault);
+		buf_add_char(&l->out->buf, '\n');
 		return output_pass(l->out);
 	}
 	json_begin_object(&l->json);
 	json_key_string(&l->json, "file", fault->file);
 	json_key_u64(&l->json, "line", fault->line);
 	json_key_string(&l->json, "reason", reason_name(fault->reason));
+	if (fault->field.s) {
+		json_key(&l->json, "field");
+		json_str_n(&l->json, fault->field.s, fault->field.n);
+	}
 	json_end_object(&l->json);
 	return output_pass(l->out);
 }

@@ -317,14 +317,61 @@ static void print_summary(const struct attempt *a)
 		io_write_all(STDERR_FILENO, out.data, out.len);
 }
 
-static void tell_end(const struct run_args *args, const struct attempt *a, int output_fd)
+/* Which of its ranks was first, as "proctor report" says it: from what was recorded. */
+static void judge_ranks(const struct paths *paths, const struct attempt *a,
+			struct attempt *recorded)
 {
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct err err = ERR_INIT;
+	int r;
+
+	if (!attempt_has_ranks(a))
+		return;
+	r = cli_open_store(paths, &store, &err);
+	if (r == 0)
+		r = store_read_attempt(store, a->job_id, a->attempt_num, recorded, &err);
+	if (r == 0)
+		r = recorded_ranks_judge(store, recorded, &err);
+	if (r < 0)
+		log_warning("the report says nothing of its ranks: %s", err.text);
+}
+
+/* A daemon that was told of phases has not told us: they are in the record alone. */
+static void lend(struct attempt *a, const struct attempt *recorded)
+{
+	a->telemetry = recorded->telemetry;
+	if (a->n_phases == 0) {
+		a->phases = recorded->phases;
+		a->n_phases = recorded->n_phases;
+	}
+}
+
+/* Before the record is released. */
+static void take_back(struct attempt *a, const struct attempt *recorded)
+{
+	a->telemetry = NULL;
+	if (a->phases == recorded->phases) {
+		a->phases = NULL;
+		a->n_phases = 0;
+	}
+}
+
+static void tell_end(const struct run_args *args, struct attempt *a, const struct paths *paths,
+		     int output_fd)
+{
+	CLEANUP(attempt_release) struct attempt recorded;
+
+	attempt_init(&recorded);
+	if (paths && (args->json || args->report))
+		judge_ranks(paths, a, &recorded);
+	lend(a, &recorded);
 	if (args->json)
 		write_json(a, output_fd);
 	if (args->report)
 		print_report(a);
 	if (!args->quiet && !args->report)
 		print_summary(a);
+	take_back(a, &recorded);
 }
 
 /* ---- the verb ---- */
@@ -391,7 +438,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 	if (run_job(&options, &attempt, &status, &err) < 0)
 		status = run_bare(args, &err);
 	else
-		tell_end(args, &attempt, output_fd);
+		tell_end(args, &attempt, why_no_db ? NULL : &ctx->paths, output_fd);
 	progress_close(&progress);
 	attempt_release(&attempt);
 	return status;

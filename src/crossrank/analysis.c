@@ -70,7 +70,6 @@ static int put_together(struct rank_analysis *a)
 
 int rank_analysis_init(struct rank_analysis *a, struct telemetry *t)
 {
-	bool is_one_of_many = false;
 	int r;
 
 	*a = (struct rank_analysis){ .telemetry = t };
@@ -84,9 +83,12 @@ int rank_analysis_init(struct rank_analysis *a, struct telemetry *t)
 	if (r == 0 && t->n_samples == 0)
 		return add_code(a, NOTE_NO_SAMPLE_EVENTS);
 	if (r == 0)
-		r = select_job(t, &a->job_id, &is_one_of_many);
-	if (r == 0 && is_one_of_many)
-		r = add_code(a, NOTE_MULTIPLE_JOB_IDS);
+		r = select_job(a);
+	if (r == 0 && a->n_others_all > 0)
+		r = analysis_add_note(a, &(struct note){ .code = NOTE_MULTIPLE_JOB_IDS,
+							 .others = a->others,
+							 .n_others = a->n_others,
+							 .n_others_all = a->n_others_all });
 	if (r == 0)
 		r = select_ranks(a);
 	return r < 0 ? r : put_together(a);

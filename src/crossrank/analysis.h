@@ -22,6 +22,8 @@
 
 /* More than so many missing ranks are counted and not listed. */
 #define ANALYSIS_MAX_MISSING 10000
+/* And more than so many other jobs. */
+#define ANALYSIS_MAX_OTHERS 32
 
 enum note_code {
 	NOTE_NO_EVENTS,
@@ -36,12 +38,20 @@ enum note_code {
 	NOTE_ONLY_ONE_SPIKE,
 };
 
+/* Records of it are there, too, and do not count. */
+struct other_job {
+	struct text job_id; /* s NULL: records that name none */
+	uint64_t n_samples;
+};
+
 struct note {
 	enum note_code code;
 	int64_t rank, offset_ns; /* NOTE_SKEWED_START */
 	const int64_t *ranks;	 /* NOTE_MISSING_RANKS, NOTE_INSUFFICIENT_SAMPLES */
 	size_t n_ranks;
-	uint64_t n_ranks_all; /* more than n_ranks where the list was cut */
+	uint64_t n_ranks_all;		/* more than n_ranks where the list was cut */
+	const struct other_job *others; /* NOTE_MULTIPLE_JOB_IDS; the same of these */
+	size_t n_others, n_others_all;
 };
 
 /* A rank that has samples; a->ranks is by rank. */
@@ -77,7 +87,9 @@ struct rank_analysis {
 	struct telemetry *telemetry;
 	struct arena arena;
 	struct phases phases;
-	struct text job_id; /* s NULL: none is named */
+	struct text job_id;	  /* s NULL: none is named */
+	struct other_job *others; /* by name */
+	size_t n_others, n_others_all;
 	int64_t world_size;
 	struct rank *ranks;
 	size_t n_ranks;

@@ -24,6 +24,16 @@ struct seen_text {
 	std::string text;
 };
 
+/* Metadata that were checked, and what they say of the clock. */
+struct seen_metadata {
+	std::string raw;
+	struct event_clock clock;
+	struct arena scratch; /* of the clock's text */
+};
+
+/* Records of several hosts take turns: each has its own. */
+constexpr unsigned METADATA_SEEN = 16;
+
 /* Which of these a record's metadata may not have: analysis reads them. */
 constexpr std::string_view special_keys[] = { "phase_scope", "collective", "\\u" };
 
@@ -48,9 +58,8 @@ bool is_surely_not_blank(std::string_view s)
 struct bulk {
 	ondemand::parser parser;
 	seen_text texts[EVENT_FIELDS];
-	std::string metadata;			    /* checked */
-	struct event_clock clock;		    /* as that says */
-	struct arena scratch;			    /* of the clock's text */
+	seen_metadata metadata[METADATA_SEEN]; /* of the last hosts */
+	unsigned last_metadata = 0;
 	unsigned char order[EVENT_FIELDS + 1] = {}; /* the field at each place of the last record */
 };
 
@@ -78,37 +87,53 @@ bool read_text(seen_text &seen, ondemand::value &value, std::string_view raw, bo
 }
 
 /* Reads what it says of the clock, and so checks it. */
-bool keep_metadata(struct bulk *bulk, std::string_view raw)
+bool keep_metadata(seen_metadata &seen, std::string_view raw)
 {
 	struct telemetry_event said;
 
-	bulk->metadata.clear();
-	arena_reset(&bulk->scratch);
+	for (auto key : special_keys)
+		if (raw.find(key) != raw.npos)
+			return false;
+	seen.raw.clear();
+	arena_reset(&seen.scratch);
 	event_init(&said);
-	if (event_set_metadata(&said, raw.data(), raw.size(), &bulk->scratch) < 0)
+	if (event_set_metadata(&said, raw.data(), raw.size(), &seen.scratch) < 0)
 		return false;
-	bulk->clock = said.clock;
-	bulk->metadata.assign(raw);
+	seen.clock = said.clock;
+	seen.raw.assign(raw);
 	return true;
+}
+
+/* From the last one on, as turns go round; the place for a new one is behind it. */
+const seen_metadata *find_metadata(struct bulk *bulk, std::string_view raw)
+{
+	for (unsigned i = 0; i < METADATA_SEEN; i++) {
+		unsigned place = (bulk->last_metadata + i) % METADATA_SEEN;
+
+		if (raw == bulk->metadata[place].raw) {
+			bulk->last_metadata = place;
+			return &bulk->metadata[place];
+		}
+	}
+	bulk->last_metadata = (bulk->last_metadata + 1) % METADATA_SEEN;
+	if (!keep_metadata(bulk->metadata[bulk->last_metadata], raw))
+		return nullptr;
+	return &bulk->metadata[bulk->last_metadata];
 }
 
 bool read_metadata(struct bulk *bulk, ondemand::value &value, std::string_view token,
 		   struct telemetry_event *ev)
 {
+	const seen_metadata *seen;
 	ondemand::object object;
 	std::string_view raw;
 
 	if (token.front() != '{' || value.get_object().get(object) || object.raw_json().get(raw))
 		return false;
-	raw = trim(raw);
-	if (raw != bulk->metadata) {
-		for (auto key : special_keys)
-			if (raw.find(key) != raw.npos)
-				return false;
-		if (!keep_metadata(bulk, raw))
-			return false;
-	}
-	ev->clock = bulk->clock;
+	seen = find_metadata(bulk, trim(raw));
+	if (!seen)
+		return false;
+	ev->clock = seen->clock;
 	return true;
 }
 
@@ -225,7 +250,8 @@ struct bulk *bulk_new(void)
 struct bulk *bulk_free(struct bulk *bulk)
 {
 	if (bulk)
-		arena_release(&bulk->scratch);
+		for (auto &seen : bulk->metadata)
+			arena_release(&seen.scratch);
 	delete bulk;
 	return nullptr;
 }

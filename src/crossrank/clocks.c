@@ -50,6 +50,17 @@ static void add_said(struct rank_clock *clock, const struct identity *id, int64_
 	clock->error = fmax(clock->error, (double)error_ns / 1e9);
 }
 
+double clocks_between(const struct identity *a, const struct identity *b, int64_t assumed_ns)
+{
+	struct rank_clock x = { 0 }, y = { 0 };
+
+	if (clock_key(a) == clock_key(b))
+		return 0;
+	add_said(&x, a, assumed_ns);
+	add_said(&y, b, assumed_ns);
+	return x.is_free || y.is_free ? INFINITY : x.error + y.error;
+}
+
 /* Returns the key of its clock; of a rank that has been on several, one of its own. */
 static uint64_t hear_rank(const struct rank_analysis *a, size_t i, int64_t assumed_ns,
 			  struct rank_clock *ret)

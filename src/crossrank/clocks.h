@@ -25,4 +25,7 @@ struct rank_clock {
 int clocks_find(const struct rank_analysis *a, int64_t assumed_ns, struct rank_clock **ret,
 		size_t *ret_n_clocks);
 
+/* How far the clocks of two records may be apart, in seconds; INFINITY: they have no order. */
+double clocks_between(const struct identity *a, const struct identity *b, int64_t assumed_ns);
+
 #endif

@@ -112,6 +112,22 @@ enum reason event_check(const struct telemetry_event *ev)
 	return REASON_NONE;
 }
 
+const char *event_find_bad(const struct telemetry_event *ev)
+{
+	int64_t total = ev->device_total_bytes;
+
+	for (size_t i = 0; i < EVENT_FIELDS; i++)
+		if (check_range(ev, &event_fields[i]) != REASON_NONE)
+			return event_fields[i].name;
+	if (total != EVENT_UNKNOWN && ev->device_used_bytes > total)
+		return "device_used_bytes";
+	if (total != EVENT_UNKNOWN && ev->device_free_bytes > total)
+		return "device_free_bytes";
+	if (ev->rank >= ev->world_size)
+		return "rank";
+	return ev->local_rank >= ev->world_size ? "local_rank" : NULL;
+}
+
 /* First and last of what Unicode calls white space. */
 static const struct {
 	unsigned first, last;

@@ -88,6 +88,9 @@ void event_fill_defaults(struct telemetry_event *ev, uint32_t seen);
 /* Ranges, totals and ranks; types are the caller's. */
 enum reason event_check(const struct telemetry_event *ev);
 
+/* The name of the field that event_check() refuses the event for; NULL: none. */
+const char *event_find_bad(const struct telemetry_event *ev);
+
 /* True if there is nothing but white space, that of Unicode included. */
 bool text_is_blank(const char *s, size_t n);
 

@@ -23,12 +23,22 @@ struct rank_facts {
 	double gap_mean_bytes;
 	double unallocated_share; /* of what is reserved, on average; NaN: nothing is */
 	double drift_bytes_per_second, drift_r_squared;
-	unsigned gap_kinds;	  /* of enum gap_kind */
+	double spike_sigmas;	  /* the largest gap above the median one; NaN: not large, or no
+				     scatter */
+	unsigned gap_kinds;	  /* of enum gap_kind: what it looks like, and no test */
 	bool is_spike_collective; /* the spike is beside a collective operation */
 	uint64_t n_missed;	  /* places where samples are missing */
 	uint64_t n_steps;
 	double step_seconds; /* the median; NaN: none */
-	bool is_straggler;   /* its steps take clearly longer than those of the others */
+	/*
+	 * How often its step was the longest of those of the same number, of how many. Among ranks
+	 * that differ by chance alone each is that as often as the others: straggler_p is the
+	 * probability that any of them is as often or oftener; NaN unless may_straggle.
+	 */
+	uint64_t n_compared, n_longest;
+	double straggler_p;
+	bool may_straggle; /* its steps take clearly longer than those of the others */
+	bool is_straggler; /* and that is no chance: straggler_p is 0.05 or less */
 };
 
 struct facts {
@@ -43,8 +53,8 @@ struct facts {
 int facts_make(const struct rank_analysis *a, struct facts **ret);
 struct facts *facts_free(struct facts *f); /* NULL is fine. Returns NULL. */
 
-/* The names of kinds, with ", " between them; "" for none. */
-void facts_add_gap_kinds(struct buf *out, unsigned kinds);
+/* What a gap looks like, each with its number, with ", " between them; "" for none. */
+void facts_add_gap_kinds(struct buf *out, const struct rank_facts *f);
 
 /* The members "ranks", "memory" and "steps" of an object. */
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f);
@@ -54,7 +64,7 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 /* Fills what is about the hidden gap. -ENOMEM. */
 int gaps_find(const struct rank_analysis *a, const struct rank *rank, struct rank_facts *ret);
 
-/* Fills n_steps, step_seconds and is_straggler of all. -ENOMEM. */
+/* Fills what is about steps, of all. -ENOMEM. */
 int steps_find(const struct rank_analysis *a, struct facts *f);
 
 #endif

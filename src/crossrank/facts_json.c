@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/bytes.h"
 #include "base/macros.h"
 
 static const struct {
@@ -13,13 +14,27 @@ static const struct {
 	{ GAP_FRAGMENTATION_LIKE, "fragmentation_like" },
 };
 
-void facts_add_gap_kinds(struct buf *out, unsigned which)
+static void add_number(struct buf *out, const struct rank_facts *f, enum gap_kind kind)
+{
+	if (kind == GAP_FRAGMENTATION_LIKE) {
+		buf_printf(out, " (%.0f %% unallocated)", f->unallocated_share * 100);
+	} else if (kind == GAP_PERSISTENT_DRIFT) {
+		buf_add_str(out, " (");
+		bytes_add_text(out, (uint64_t)f->drift_bytes_per_second);
+		buf_printf(out, "/s, R² %.2f)", f->drift_r_squared);
+	} else if (!isnan(f->spike_sigmas)) {
+		buf_printf(out, " (%.0f sigma)", f->spike_sigmas);
+	}
+}
+
+void facts_add_gap_kinds(struct buf *out, const struct rank_facts *f)
 {
 	const char *between = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (which & kinds[i].kind) {
+		if (f->gap_kinds & kinds[i].kind) {
 			buf_printf(out, "%s%s", between, kinds[i].name);
+			add_number(out, f, kinds[i].kind);
 			between = ", ";
 		}
 }
@@ -35,6 +50,7 @@ static void write_gap(struct json *j, const struct rank_facts *f)
 	json_key_f64(j, "unallocated_share", f->unallocated_share);
 	json_key_f64(j, "drift_bytes_per_second", f->drift_bytes_per_second);
 	json_key_f64(j, "drift_r_squared", f->drift_r_squared);
+	json_key_f64(j, "spike_sigmas", f->spike_sigmas);
 	json_key(j, "classification");
 	json_begin_array(j);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
@@ -68,6 +84,9 @@ static void write_rank(struct json *j, const struct rank_analysis *a, size_t i,
 	write_gap(j, f);
 	json_key_u64(j, "steps", f->n_steps);
 	json_key_f64(j, "step_seconds", f->step_seconds);
+	json_key_u64(j, "steps_compared", f->n_compared);
+	json_key_u64(j, "steps_longest", f->n_longest);
+	json_key_f64(j, "straggler_p", f->straggler_p);
 	json_key_bool(j, "is_straggler", f->is_straggler);
 	json_end_object(j);
 }

@@ -8,6 +8,7 @@
 #include "crossrank/episodes.h"
 #include "crossrank/gather.h"
 #include "crossrank/interval.h"
+#include "crossrank/mixed.h"
 #include "crossrank/peak.h"
 
 /* ---- rises of all ranks ---- */
@@ -123,6 +124,7 @@ static void note_clocks(struct judge_work *w)
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
 		w->f->clock_error = fmax(w->f->clock_error, w->clocks[i].error);
 		w->f->is_assumed |= w->clocks[i].is_assumed;
+		w->f->has_free_clock |= w->clocks[i].is_free;
 	}
 }
 
@@ -136,6 +138,7 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	if (r < 0)
 		return r;
 	w->interval = (double)interval_ns / 1e9;
+	w->assumed_ns = options->clock_error_ns;
 	r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
 	if (r < 0)
 		return r;
@@ -164,8 +167,13 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 	f->verdict = VERDICT_NONE;
 	f->why = WHY_NO_RISE;
 	f->lead = NAN;
-	if (a->n_ranks > 0)
+	f->unseen = mixed_find(a);
+	if (f->unseen) {
+		f->verdict = VERDICT_CANNOT_TELL;
+		f->why = WHY_MIXED;
+	} else if (a->n_ranks > 0) {
 		r = make(&w, options);
+	}
 	free(w.clocks);
 	gather_release(&w);
 	if (r < 0)

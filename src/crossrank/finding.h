@@ -26,6 +26,7 @@ enum why {
 	WHY_MISSING,	/* cannot tell: some ranks have no record at all */
 	WHY_SMALL,	/* cannot tell: the first rise is none like those that follow */
 	WHY_ONE_RANK,	/* cannot tell: nobody to compare with */
+	WHY_MIXED,	/* cannot tell: a rank has records of two processes at once */
 	WHY_NO_RISE,	/* none */
 	WHY_SHARED,	/* none: all together */
 	WHY_START,	/* none: each so long after its own start */
@@ -52,13 +53,15 @@ struct first_cause {
 	const struct rank *rank; /* who was named */
 	double lead;		 /* seconds before the next; NaN: nobody followed */
 	struct phase_place phase;
-	const struct rank *unseen; /* WHY_UNSEEN, WHY_CLOCKS: because of this one */
+	const struct rank *unseen; /* WHY_UNSEEN, WHY_CLOCKS, WHY_MIXED: because of this one */
 	bool is_unnamed_host;	   /* WHY_CLOCKS: nobody knows which clock that one has */
 	size_t n_episodes, n_shared;
 	/* Clocks. */
 	size_t n_clocks;
-	double clock_error; /* the largest, in seconds */
-	bool is_assumed;    /* somebody did not say */
+	double clock_error;  /* the largest, in seconds */
+	bool has_free_clock; /* one follows nothing, or nobody knows whose it is: no error bounds it
+			      */
+	bool is_assumed;     /* somebody did not say */
 	/* The rises of each rank, in the order of a->ranks. */
 	struct rise_list *rises;
 };

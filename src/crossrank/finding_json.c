@@ -90,7 +90,10 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 	json_key(j, "clocks");
 	json_begin_object(j);
 	json_key_u64(j, "count", f->n_clocks);
-	json_key_i64(j, "error_ns", finding_ns(f, f->clock_error) - f->origin_ns);
+	if (f->has_free_clock)
+		json_key_null(j, "error_ns");
+	else
+		json_key_i64(j, "error_ns", finding_ns(f, f->clock_error) - f->origin_ns);
 	json_key_bool(j, "is_assumed", f->is_assumed);
 	json_end_object(j);
 	json_key_u64(j, "episodes", f->n_episodes);

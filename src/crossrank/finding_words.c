@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/bytes.h"
 #include "base/macros.h"
 
 #define MAX_NAMED 16 /* missing ranks in a sentence */
@@ -21,6 +22,7 @@ static const char *const whys[] = {
 	[WHY_MISSING] = "ranks_not_recorded",
 	[WHY_SMALL] = "first_rise_is_smaller",
 	[WHY_ONE_RANK] = "only_one_rank",
+	[WHY_MIXED] = "ranks_recorded_twice",
 	[WHY_NO_RISE] = "no_rise",
 	[WHY_SHARED] = "shared_by_all",
 	[WHY_START] = "start_of_each_rank",
@@ -75,10 +77,11 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 
 static void add_alone(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	buf_add_str(out, "Of the ");
-	buf_printf(out, "%zu ranks only ", a->n_ranks);
+	buf_printf(out, "Of %zu ranks only the memory of ", a->n_ranks);
 	add_rank(out, f->candidates[0].rank);
-	buf_printf(out, " rose then, by %.0f MiB.", f->candidates[0].rise->gain_mib);
+	buf_add_str(out, " rose then, by ");
+	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	buf_add_char(out, '.');
 }
 
 static void add_too_close(struct buf *out, const struct rank_analysis *a,
@@ -86,11 +89,16 @@ static void add_too_close(struct buf *out, const struct rank_analysis *a,
 {
 	const struct candidate *first = &f->candidates[0];
 
-	(void)a;
-	buf_printf(out, "%zu ranks rose at nearly the same time; ", f->n_candidates);
+	buf_printf(out,
+		   "The memory of %zu of %zu ranks began to rise within so short a time that their "
+		   "order is not sure: ",
+		   f->n_candidates, a->n_ranks);
 	add_rank(out, first->rank);
-	buf_printf(out, " is the likeliest to have been first, with a probability of %.2f only.",
-		   first->probability);
+	buf_printf(out, " was the first with probability %.3f, ", first->probability);
+	if (first->probability < FINDING_NAMED)
+		buf_printf(out, "and is named at %.1f.", FINDING_NAMED);
+	else
+		buf_add_str(out, "but all of them may have begun at once.");
 }
 
 static void add_clocks(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -166,10 +174,10 @@ static void add_small(struct buf *out, const struct rank_analysis *a, const stru
 	(void)a;
 	buf_add_str(out, "The first to rise is ");
 	add_rank(out, f->candidates[0].rank);
-	buf_printf(out,
-		   ", but by %.0f MiB only, which is little beside what follows and may have "
-		   "nothing to do with it.",
-		   f->candidates[0].rise->gain_mib);
+	buf_add_str(out, ", but by ");
+	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	buf_add_str(out, " only, which is little beside what follows and may have nothing to do "
+			 "with it.");
 }
 
 static void add_one_rank(struct buf *out, const struct rank_analysis *a,
@@ -178,6 +186,15 @@ static void add_one_rank(struct buf *out, const struct rank_analysis *a,
 	(void)a;
 	(void)f;
 	buf_add_str(out, "There is one rank only, and nothing to compare it with.");
+}
+
+static void add_mixed(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The records of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " are of several processes that take turns: two runs of the job, or two "
+			 "jobs of one name, are mixed.");
 }
 
 static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -191,26 +208,28 @@ static void add_no_rise(struct buf *out, const struct rank_analysis *a, const st
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	buf_printf(out,
-		   "%zu of %zu ranks rise together, none of them before the others: that is the "
-		   "workload.",
+		   "The memory of %zu of %zu ranks rises together, that of none before the others: "
+		   "that is the workload.",
 		   f->n_candidates, a->n_ranks);
 }
 
 static void add_start(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	buf_printf(out,
-		   "%zu of %zu ranks rise, each as long after its own start as the others: that is "
-		   "how the workload begins.",
-		   f->n_candidates, a->n_ranks);
+	buf_printf(
+		out,
+		"The memory of %zu of %zu ranks rises, of each as long after its own start as of "
+		"the others: that is how the workload begins.",
+		f->n_candidates, a->n_ranks);
 }
 
 static void add_collective(struct buf *out, const struct rank_analysis *a,
 			   const struct first_cause *f)
 {
-	buf_printf(out,
-		   "%zu of %zu ranks rise around a collective operation, which all of them take "
-		   "part in: that is the workload.",
-		   f->n_candidates, a->n_ranks);
+	buf_printf(
+		out,
+		"The memory of %zu of %zu ranks rises around a collective operation, which all of "
+		"them take part in: that is the workload.",
+		f->n_candidates, a->n_ranks);
 }
 
 void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -223,6 +242,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_SMALL] = add_small,	 [WHY_ONE_RANK] = add_one_rank,
 		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
 		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
+		[WHY_MIXED] = add_mixed,
 	};
 
 	add[f->why](out, a, f);
@@ -264,6 +284,8 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 	else if (f->why == WHY_SMALL)
 		buf_add_str(out,
 			    "What that rank did then would settle it: its phases, or its log.");
+	else if (f->why == WHY_MIXED)
+		buf_add_str(out, "The records of one run alone would settle it.");
 	else if (f->why == WHY_UNSEEN)
 		buf_add_str(out, "Records of all ranks from before the rise would settle it.");
 	else

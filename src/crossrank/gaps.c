@@ -69,7 +69,7 @@ static void fit_drift(const struct stream *s, struct rank_facts *ret)
 }
 
 /* Whether the largest gap stands out, and has gone. */
-static int is_spike(const struct stream *s, const struct rank_facts *f, bool *ret)
+static int is_spike(const struct stream *s, struct rank_facts *f, bool *ret)
 {
 	size_t step = s->n / MAX_POINTS + 1, n = 0;
 	CLEANUP(free_ptr) double *v = calloc(s->n / step + 2, sizeof(*v));
@@ -84,6 +84,7 @@ static int is_spike(const struct stream *s, const struct rank_facts *f, bool *re
 		v[i] = fabs(v[i] - median);
 	sigma = SIGMA_PER_MAD * noise_median(v, n);
 	height = (double)f->gap_max_bytes - median;
+	f->spike_sigmas = sigma > 0 ? height / sigma : NAN;
 	*ret = height > fmax(SPIKE_SIGMAS * sigma, MIN_GAP_BYTES) &&
 	       (double)f->gap_last_bytes - median < SPIKE_GONE * height;
 	return 0;
@@ -118,6 +119,7 @@ int gaps_find(const struct rank_analysis *a, const struct rank *rank, struct ran
 	bool spikes = false;
 	int r = 0;
 
+	ret->spike_sigmas = NAN;
 	measure(s, ret);
 	fit_drift(s, ret);
 	if (ret->unallocated_share >= FRAGMENTATION_SHARE &&

@@ -37,10 +37,18 @@ static int tell_fault(struct intake *r, const char *name, const struct record_te
 		      enum reason reason)
 {
 	struct fault fault = {
-		name, text->line, reason,
-		text->is_last && (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
-				  reason == REASON_BAD_CSV || reason == REASON_BAD_COMPRESSION)
+		.file = name,
+		.line = text->line,
+		.reason = reason,
+		.is_cut = text->is_last &&
+			  (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
+			   reason == REASON_BAD_CSV || reason == REASON_BAD_COMPRESSION),
 	};
+
+	if (text->reason == REASON_NONE && text->text) {
+		arena_reset(&r->scratch);
+		fault.field = record_find_culprit(text->text, text->n, reason, &r->scratch);
+	}
 
 	r->n_invalid += !fault.is_cut;
 	r->n_cut += fault.is_cut;
@@ -90,7 +98,10 @@ static int take_records(struct intake *r, struct records *records, struct input 
 		return tell_fault(r, name, &text, REASON_BAD_COMPRESSION);
 	}
 	if (more == 0 && input_is_cut(in) && r->n_cut == n_cut) {
-		struct fault fault = { name, text.line, REASON_BAD_COMPRESSION, true };
+		struct fault fault = { .file = name,
+				       .line = text.line,
+				       .reason = REASON_BAD_COMPRESSION,
+				       .is_cut = true };
 
 		r->n_cut++;
 		return r->on_fault ? r->on_fault(r->ctx, &fault) : 0;
@@ -178,9 +189,14 @@ static int read_entry(struct intake *r, const char *folder, const char *name, in
 static int read_folder(struct intake *r, const char *path, int depth, struct err *err)
 {
 	struct dirent **entries = NULL;
-	int n = depth < MAX_FOLDER_DEPTH ? scandir(path, &entries, is_shown, by_name) : 0;
-	int e = 0;
+	int n, e = 0;
 
+	if (depth >= MAX_FOLDER_DEPTH)
+		return err_set(err, -ELOOP,
+			       "%s is deeper than %d folders below the one that was named: name "
+			       "one that is nearer",
+			       path, MAX_FOLDER_DEPTH);
+	n = scandir(path, &entries, is_shown, by_name);
 	if (n < 0)
 		return err_set(err, -errno, "cannot read the folder %s: %s", path, strerror(errno));
 	for (int i = 0; i < n; i++) {

@@ -4,6 +4,7 @@
 #ifndef PROCTOR_CROSSRANK_INTAKE_H
 #define PROCTOR_CROSSRANK_INTAKE_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "crossrank/telemetry.h"
 
@@ -12,8 +13,12 @@ struct fault {
 	const char *file;
 	uint64_t line;
 	enum reason reason;
-	bool is_cut; /* the end of the file cut it: nothing but that line is lost */
+	bool is_cut;	   /* the end of the file cut it: nothing but that line is lost */
+	struct text field; /* for which field; s NULL: for none. Valid inside the call only */
 };
+
+/* "FILE:LINE: lacks a field that every record has: pid (missing_field)", on one line. */
+void fault_add_text(struct buf *out, const struct fault *fault);
 
 /* Non-zero stops reading and is returned. */
 typedef int intake_fault_fn(void *ctx, const struct fault *fault);
@@ -36,7 +41,8 @@ void intake_release(struct intake *r);
 /*
  * Reads a file; "-" is standard input; of a folder all files below it whose names
  * end as those of telemetry do (.jsonl, .ndjson, .json, .csv, and these with .gz or .zst), in
- * the order of their names. A negative errno: it could not be read, and err says so.
+ * the order of their names, through up to 16 folders in each other. A negative errno: it could not
+ * be read, and err says so.
  */
 int intake_read(struct intake *r, const char *path, struct err *err);
 

@@ -273,7 +273,7 @@ static void look_for_unseen(const struct judge_work *w, struct judge_outcome *o)
 	unseen = seen_find_unseen(w, o);
 	if (unseen)
 		*o = cannot_tell(*o, WHY_UNSEEN, unseen);
-	else if (w->a->n_missing_all > 0)
+	else if (w->a->n_missing_all > seen_count_ended(w, o))
 		*o = cannot_tell(*o, WHY_MISSING, NULL);
 }
 

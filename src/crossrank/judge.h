@@ -21,7 +21,8 @@ struct judge_work {
 	size_t n_pool;
 	size_t *place; /* by number of the rank: one more than its last place in pool[] */
 	double interval;
-	double peak; /* when all ranks together had the most, in seconds after the origin */
+	int64_t assumed_ns; /* of clocks that do not say; EVENT_UNKNOWN */
+	double peak;	    /* when all ranks together had the most, in seconds after the origin */
 };
 
 /* When a sample was taken, in seconds after the origin. */

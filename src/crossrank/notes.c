@@ -10,7 +10,8 @@ static const struct {
 					     "Records that are no samples do not count as samples." },
 	[NOTE_NO_SAMPLE_EVENTS] = { "no_sample_events", "There are no samples." },
 	[NOTE_MULTIPLE_JOB_IDS] = { "multiple_job_ids",
-				    "There are several jobs: only the most common one counts." },
+				    "There are several jobs: only the most common one counts, and left "
+				    "out are " },
 	[NOTE_MISSING_RANKS] = { "missing_ranks", "There is nothing of these ranks: " },
 	[NOTE_SKEWED_START] = { "skewed_start", NULL },
 	[NOTE_SINGLE_RANK] = { "single_rank", "It takes two ranks to say which was first." },
@@ -36,6 +37,28 @@ static void add_ranks(struct buf *out, const struct note *note)
 	buf_add_char(out, '.');
 }
 
+/* Names are of any length. */
+#define MAX_NAME 200
+
+static void add_others(struct buf *out, const struct note *note)
+{
+	for (size_t i = 0; i < note->n_others; i++) {
+		const struct other_job *o = &note->others[i];
+		int n = (int)(o->job_id.n < MAX_NAME ? o->job_id.n : MAX_NAME);
+
+		buf_add_str(out, i > 0 ? ", " : "");
+		if (o->job_id.s)
+			buf_printf(out, "%.*s", n, o->job_id.s);
+		else
+			buf_add_str(out, "records that name no job");
+		buf_printf(out, " (%llu sample%s)", (unsigned long long)o->n_samples,
+			   o->n_samples == 1 ? "" : "s");
+	}
+	if (note->n_others_all > note->n_others)
+		buf_printf(out, " and %zu more", note->n_others_all - note->n_others);
+	buf_add_str(out, ". Hosts of one job need one id: \"proctor run --job ID\" on each.");
+}
+
 void analysis_note_text(const struct note *note, struct buf *out)
 {
 	if (note->code == NOTE_SKEWED_START) {
@@ -48,4 +71,6 @@ void analysis_note_text(const struct note *note, struct buf *out)
 	buf_add_str(out, notes[note->code].sentence);
 	if (note->ranks)
 		add_ranks(out, note);
+	if (note->others)
+		add_others(out, note);
 }

@@ -211,3 +211,58 @@ enum reason record_read(const char *text, size_t n, enum record_rule rule, struc
 		take_clock(ret);
 	return reason;
 }
+
+/* ---- which field it was ---- */
+
+static struct text name_of(const char *name)
+{
+	return (struct text){ name, name ? strlen(name) : 0 };
+}
+
+static struct text find_missing(const struct found *found)
+{
+	for (size_t i = 0; i < EVENT_FIELDS; i++)
+		if (event_fields[i].is_required && !found->nodes[i])
+			return name_of(event_fields[i].name);
+	return name_of(NULL);
+}
+
+static struct text find_unknown(const struct jnode *record)
+{
+	for (const struct jnode *c = record->first; c; c = c->next)
+		if (event_field_find(c->key.s, c->key.n) < 0)
+			return c->key;
+	return name_of(NULL);
+}
+
+/* The first whose value is refused, by itself or beside the others. */
+static struct text find_bad_value(const struct found *found)
+{
+	struct telemetry_event ev;
+
+	event_init(&ev);
+	if (take_session(found, &ev) != REASON_NONE)
+		return name_of(event_fields[SESSION_FIELD].name);
+	for (size_t i = 0; i < EVENT_FIELDS; i++)
+		if (found->nodes[i] &&
+		    take_field(&event_fields[i], found->nodes[i], &ev) != REASON_NONE)
+			return name_of(event_fields[i].name);
+	event_fill_defaults(&ev, found->seen);
+	return name_of(event_find_bad(&ev));
+}
+
+struct text record_find_culprit(const char *text, size_t n, enum reason reason, struct arena *arena)
+{
+	struct jnode *record = NULL;
+	struct found found;
+
+	if (!bulk_is_utf8(text, n) || jtree_parse(text, n, arena, &record) < 0 ||
+	    record->kind != JKIND_OBJECT)
+		return name_of(NULL);
+	find_fields(record, &found);
+	if (!found.nodes[0])
+		return name_of(NULL);
+	if (reason == REASON_MISSING_FIELD)
+		return find_missing(&found);
+	return reason == REASON_UNKNOWN_FIELD ? find_unknown(record) : find_bad_value(&found);
+}

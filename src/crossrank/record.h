@@ -21,6 +21,13 @@ enum record_rule {
 enum reason record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
 			struct telemetry_event *ret, int *ret_error);
 
+/*
+ * For which field record_read() refused a record, by the rule for files of many ranks. It is the
+ * arena's or a constant; s NULL: for none, or nobody knows (older records have many names for one).
+ */
+struct text record_find_culprit(const char *text, size_t n, enum reason reason,
+				struct arena *arena);
+
 /* ---- inside: shared with legacy.c ---- */
 
 /* A text that is neither null nor blank, as far as the flags say. */

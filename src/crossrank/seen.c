@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "crossrank/series.h"
+
 #define SEEN_INTERVALS 2.0 /* a rise shows so long after it began */
 #define HOLE_INTERVALS 5.0 /* no sample for so long: what happened then was not seen */
 #define UNPLACED_SHARE 0.5 /* of the first rise: a rank that changed by so much may have risen */
@@ -50,6 +52,78 @@ static bool covers(const struct judge_work *w, size_t rank, const struct candida
 		       to - from + HOLE_INTERVALS * interval;
 }
 
+/* ---- who had ended by then ---- */
+
+static bool has_ended_before(const struct judge_work *w, const struct rank_end *end,
+			     const struct candidate *first)
+{
+	const struct identity *ids = w->a->telemetry->identities;
+	const struct identity *of_first = &ids[first->rank->total->samples[0].identity];
+	double seconds = (double)(end->timestamp_ns - w->f->origin_ns) / 1e9;
+
+	return seconds + clocks_between(&ids[end->identity], of_first, w->assumed_ns) <
+	       first->rise->onset.low;
+}
+
+/* Whether more than that was held by it at some time: between two samples, or before the first. */
+static bool has_held_more(const struct rank_end *end, int64_t most_bytes,
+			  const struct candidate *first)
+{
+	return ((double)end->peak_bytes - (double)most_bytes) / SERIES_BYTES_PER_MIB >
+	       UNPLACED_SHARE * first->rise->gain_mib;
+}
+
+/* Whether all of its life is in its record, and was over before the first onset. */
+static bool has_ended_quietly(const struct judge_work *w, size_t rank,
+			      const struct candidate *first)
+{
+	const struct stream *s = w->a->ranks[rank].total;
+	const struct rank_end *end = telemetry_find_end(w->a->telemetry, w->a->ranks[rank].rank);
+	int64_t last_ns = s->samples[s->n - 1].timestamp_ns, most_bytes = 0;
+
+	if (!end || end->timestamp_ns < last_ns ||
+	    (double)(end->timestamp_ns - last_ns) / 1e9 > HOLE_INTERVALS * w->interval ||
+	    !has_ended_before(w, end, first))
+		return false;
+	for (size_t i = 0; i < s->n; i++)
+		if (s->samples[i].used_bytes > most_bytes)
+			most_bytes = s->samples[i].used_bytes;
+	return !has_held_more(end, most_bytes, first);
+}
+
+static bool has_samples(const struct judge_work *w, int64_t rank)
+{
+	size_t low = 0, high = w->a->n_ranks;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (w->a->ranks[middle].rank < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < w->a->n_ranks && w->a->ranks[low].rank == rank;
+}
+
+uint64_t seen_count_ended(const struct judge_work *w, const struct judge_outcome *o)
+{
+	const struct candidate *first = &w->pool[o->best];
+	const struct telemetry *t = w->a->telemetry;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < t->n_ends; i++) {
+		const struct rank_end *end = &t->ends[i];
+		bool is_last = i + 1 == t->n_ends || end[1].rank != end->rank;
+
+		n += is_last && end->rank < w->a->world_size && !has_samples(w, end->rank) &&
+		     has_ended_before(w, end, first) && !has_held_more(end, 0, first);
+	}
+	return n;
+}
+
+/* ---- who was not seen ---- */
+
 static bool is_member(const struct judge_work *w, const struct judge_outcome *o, size_t rank)
 {
 	return w->place[rank] > o->from && w->place[rank] <= o->to;
@@ -61,11 +135,14 @@ static bool is_unseen(const struct judge_work *w, const struct judge_outcome *o,
 	const struct rise_list *list = &w->f->rises[i];
 	const struct candidate *first = &w->pool[o->best];
 
-	return w->a->ranks[i].total->n < 2 ||
+	bool is_unplaced = list->n == 0 && list->range_mib > UNPLACED_SHARE * first->rise->gain_mib;
+
+	if (!is_member(w, o, i) && has_ended_quietly(w, i, first))
+		return is_unplaced;
+	return is_unplaced || w->a->ranks[i].total->n < 2 ||
 	       judge_seconds(w, &w->a->ranks[i].total->samples[0]) >
 		       first->rise->onset.high + apart(w, i, first) ||
-	       (!is_member(w, o, i) && !covers(w, i, first)) ||
-	       (list->n == 0 && list->range_mib > UNPLACED_SHARE * first->rise->gain_mib);
+	       (!is_member(w, o, i) && !covers(w, i, first));
 }
 
 /* A rank that may have risen before the first onset without being seen. */

@@ -66,17 +66,61 @@ static struct winner most_common(const struct identity **ids, size_t n, compare_
 
 /* ---- the job ---- */
 
-static int find_job(const struct telemetry *t, struct winner *ret)
+/* ids are in the order of their jobs. */
+static void list_others(struct rank_analysis *a, const struct identity **ids, size_t n)
 {
+	struct other_job *last = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		bool is_next = i > 0 && compare_jobs(&ids[i - 1], &ids[i]) == 0;
+
+		if (text_equals(ids[i]->job_id, a->job_id))
+			continue;
+		if (!is_next) {
+			a->n_others_all++;
+			last = a->n_others < ANALYSIS_MAX_OTHERS ? &a->others[a->n_others++] : NULL;
+		}
+		if (last)
+			*last = (struct other_job){ ids[i]->job_id,
+						    last->n_samples + ids[i]->n_samples };
+	}
+}
+
+/* Where jobs are named a sample that names none is nobody's. */
+static void list_unnamed(struct rank_analysis *a)
+{
+	struct other_job unnamed = { 0 };
+
+	for (size_t i = 0; i < a->telemetry->n_identities; i++)
+		if (!a->telemetry->identities[i].job_id.s)
+			unnamed.n_samples += a->telemetry->identities[i].n_samples;
+	if (unnamed.n_samples == 0)
+		return;
+	a->n_others_all++;
+	if (a->n_others < ANALYSIS_MAX_OTHERS)
+		a->others[a->n_others++] = unnamed;
+}
+
+static int find_job(struct rank_analysis *a)
+{
+	const struct telemetry *t = a->telemetry;
 	CLEANUP(free_ptr) const struct identity **ids = calloc(t->n_identities + 1, sizeof(*ids));
+	struct winner job;
 	size_t n = 0;
 
-	if (!ids)
+	a->others = arena_alloc(&a->arena, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
+	if (!ids || !a->others)
 		return -ENOMEM;
+	memset(a->others, 0, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
 	for (size_t i = 0; i < t->n_identities; i++)
 		if (t->identities[i].n_samples > 0 && t->identities[i].job_id.s)
 			ids[n++] = &t->identities[i];
-	*ret = most_common(ids, n, compare_jobs);
+	job = most_common(ids, n, compare_jobs);
+	a->job_id = job.identity ? job.identity->job_id : (struct text){ NULL, 0 };
+	if (job.n_kinds > 1) {
+		list_others(a, ids, n);
+		list_unnamed(a);
+	}
 	return 0;
 }
 
@@ -85,9 +129,20 @@ static bool is_of_job(const struct identity *id, struct text job_id)
 	return id->job_id.s && text_equals(id->job_id, job_id);
 }
 
+static void keep_ends(struct telemetry *t, struct text job_id)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_ends; i++)
+		if (is_of_job(&t->identities[t->ends[i].identity], job_id))
+			t->ends[n++] = t->ends[i];
+	t->n_ends = n;
+}
+
 /* Takes out the samples of others. */
 static void keep_job(struct telemetry *t, struct text job_id)
 {
+	keep_ends(t, job_id);
 	for (size_t i = 0; i < t->n_streams; i++) {
 		struct stream *s = &t->streams[i];
 		size_t n = 0;
@@ -102,18 +157,13 @@ static void keep_job(struct telemetry *t, struct text job_id)
 			t->identities[i].n_samples = 0;
 }
 
-int select_job(struct telemetry *t, struct text *ret_job_id, bool *ret_is_one_of_many)
+int select_job(struct rank_analysis *a)
 {
-	struct winner job;
-	int r = find_job(t, &job);
+	int r = find_job(a);
 
-	if (r < 0)
-		return r;
-	*ret_is_one_of_many = job.n_kinds > 1;
-	*ret_job_id = job.identity ? job.identity->job_id : (struct text){ NULL, 0 };
-	if (job.n_kinds > 1)
-		keep_job(t, *ret_job_id);
-	return 0;
+	if (r == 0 && a->n_others_all > 0)
+		keep_job(a->telemetry, a->job_id);
+	return r;
 }
 
 /* ---- the ranks ---- */

@@ -6,8 +6,8 @@
 
 #include "crossrank/analysis.h"
 
-/* The most common job id, s NULL where none is named; samples of other jobs are taken out of t. */
-int select_job(struct telemetry *t, struct text *ret_job_id, bool *ret_is_one_of_many);
+/* Fills job_id and others; samples of other jobs than the most common one are taken out. */
+int select_job(struct rank_analysis *a);
 
 /* Fills ranks and seen_order. */
 int select_ranks(struct rank_analysis *a);

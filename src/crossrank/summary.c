@@ -165,9 +165,30 @@ void summary_write_compat(struct json *j, const struct rank_analysis *a)
 	json_key_i64(j, "median_interval_ns", a->median_interval_ns);
 }
 
+/* Jobs whose records are there, too, and do not count. */
+static void write_left_out(struct json *j, const struct rank_analysis *a)
+{
+	json_key(j, "left_out_jobs");
+	json_begin_array(j);
+	for (size_t i = 0; i < a->n_others; i++) {
+		json_begin_object(j);
+		json_key(j, "job_id");
+		if (a->others[i].job_id.s)
+			json_str_n(j, a->others[i].job_id.s, a->others[i].job_id.n);
+		else
+			json_none(j);
+		json_key_u64(j, "samples", a->others[i].n_samples);
+		json_end_object(j);
+	}
+	json_end_array(j);
+	if (a->n_others_all > a->n_others)
+		json_key_u64(j, "left_out_jobs_count", a->n_others_all);
+}
+
 void summary_write_all(struct json *j, const struct rank_analysis *a)
 {
 	summary_write_compat(j, a);
+	write_left_out(j, a);
 	json_key(j, "finding");
 	finding_write_json(j, a, a->finding);
 	facts_write_json(j, a, a->facts);

@@ -12,6 +12,7 @@
 
 #define MAX_IDENTITIES (UINT32_MAX - 1)
 #define FIRST_SAMPLES 64
+#define RANK_END "rank_end"
 
 struct telemetry *telemetry_new(void)
 {
@@ -28,6 +29,7 @@ struct telemetry *telemetry_free(struct telemetry *t)
 	free(t->identities);
 	free(t->boundaries);
 	free(t->markers);
+	free(t->ends);
 	map_release(&t->by_hash);
 	map_release(&t->by_rank);
 	arena_release(&t->arena);
@@ -239,6 +241,20 @@ static int add_other(struct telemetry *t, const struct telemetry_event *ev,
 	return 0;
 }
 
+static bool is_end(const struct telemetry_event *ev)
+{
+	return text_equals(ev->event_type, (struct text){ RANK_END, sizeof(RANK_END) - 1 });
+}
+
+static int add_end(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
+{
+	if (grow(&t->ends, t->n_ends, sizeof(*t->ends)) < 0)
+		return -ENOMEM;
+	t->ends[t->n_ends++] =
+		(struct rank_end){ ev->rank, ev->timestamp_ns, ev->device_used_bytes, identity };
+	return 0;
+}
+
 static int add_marker(struct telemetry *t, const struct telemetry_event *ev)
 {
 	if (grow(&t->markers, t->n_markers, sizeof(*t->markers)) < 0)
@@ -273,6 +289,8 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 	if (ev->device_total_bytes != EVENT_UNKNOWN)
 		id->total_bytes = ev->device_total_bytes;
 	r = text_is_sample(ev->event_type) ? add_sample(t, number, &s) : add_other(t, ev, id);
+	if (r == 0 && is_end(ev))
+		r = add_end(t, ev, number);
 	if (r == 0 && marker_is_collective(ev))
 		r = add_marker(t, ev);
 	t->n_events++;
@@ -375,8 +393,34 @@ bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to
 	return first < t->n_markers && t->markers[first].timestamp_ns <= to_ns;
 }
 
+static int compare_ends(const void *l, const void *r)
+{
+	const struct rank_end *a = l, *b = r;
+
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
+}
+
+const struct rank_end *telemetry_find_end(const struct telemetry *t, int64_t rank)
+{
+	size_t low = 0, high = t->n_ends;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->ends[middle].rank <= rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && t->ends[low - 1].rank == rank ? &t->ends[low - 1] : NULL;
+}
+
 int telemetry_sort(struct telemetry *t)
 {
+	if (t->n_ends > 0)
+		qsort(t->ends, t->n_ends, sizeof(*t->ends), compare_ends);
 	if (t->n_markers > 0)
 		qsort(t->markers, t->n_markers, sizeof(*t->markers), compare_markers);
 	for (size_t i = 0; i < t->n_streams; i++) {

@@ -60,13 +60,23 @@ struct marker {
 	int64_t timestamp_ns, rank;
 };
 
+/*
+ * A record of the type "rank_end": the rank has ended, and its record is whole. In
+ * device_used_bytes it has the most that a process of it ever held.
+ */
+struct rank_end {
+	int64_t rank, timestamp_ns, peak_bytes;
+	uint32_t identity;
+};
+
 struct telemetry {
 	struct arena arena;
 	struct identity *identities;
 	struct stream *streams;
 	struct boundary *boundaries;
 	struct marker *markers;
-	size_t n_identities, n_streams, n_boundaries, n_markers;
+	struct rank_end *ends; /* by (rank, time) once telemetry_sort() was called */
+	size_t n_identities, n_streams, n_boundaries, n_markers, n_ends;
 	uint64_t n_events, n_samples;
 	struct map by_hash;   /* of identities; chains of equal hashes are probed */
 	struct map by_rank;   /* of streams */
@@ -91,6 +101,9 @@ int telemetry_sort(struct telemetry *t);
 
 /* The number of the first marker that is not before ns; t is sorted. */
 size_t telemetry_find_marker(const struct telemetry *t, int64_t ns);
+
+/* The last end of a rank; NULL: none is told. t is sorted. */
+const struct rank_end *telemetry_find_end(const struct telemetry *t, int64_t rank);
 
 /* Whether a collective operation was named from from_ns to to_ns; t is sorted. */
 bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "base/map.h"
 #include "base/unknown.h"
+#include "daemon/rank_memory.h"
 
 /* Ticks at the ends of an attempt may be a little outside of it. */
 #define MARGIN_NS UINT64_C(60000000000)
@@ -22,11 +22,13 @@ void recorded_ranks_release(struct recorded_ranks *r)
 
 struct gathering {
 	struct recorded_ranks *ranks;
-	struct map last; /* by rank: its newest point + 1 */
+	struct rank_memory memory;
+	uint64_t wall_ns; /* of the tick whose processes are being gathered */
 };
 
-static struct rank_point *add_point(struct gathering *g, const struct history_row *row)
+static int add_point(void *ctx, const struct rank_holding *h)
 {
+	struct gathering *g = ctx;
 	struct recorded_ranks *r = g->ranks;
 	struct rank_point *grown;
 
@@ -35,45 +37,38 @@ static struct rank_point *add_point(struct gathering *g, const struct history_ro
 
 		grown = reallocarray(r->points, cap, sizeof(*grown));
 		if (!grown)
-			return NULL;
+			return -ENOMEM;
 		r->points = grown;
 		r->cap = cap;
 	}
-	if (map_put(&g->last, (uint64_t)row->sample.rank, r->n_points) < 0)
-		return NULL;
-	r->points[r->n_points] = (struct rank_point){ .wall_ns = row->wall_ns,
-						      .rank = row->sample.rank,
-						      .sheet_num = row->sample.sheet_num };
-	return &r->points[r->n_points++];
+	r->points[r->n_points++] = (struct rank_point){ .wall_ns = g->wall_ns,
+							.rank = h->rank,
+							.sheet_num = h->sheet_num,
+							.bytes = h->bytes,
+							.gpu_bytes = h->gpu_bytes,
+							.uses_gpu = h->uses_gpu };
+	return 0;
 }
 
+/* Rows come tick by tick. */
 static int on_sample(void *ctx, const struct history_row *row)
 {
 	struct gathering *g = ctx;
-	const struct proc_sample *p = &row->sample;
-	struct rank_point *point = NULL;
-	uint64_t at;
+	int r = 0;
 
-	if (row->attempt_num != g->ranks->a->attempt_num || p->rank == RANK_NONE)
+	if (row->attempt_num != g->ranks->a->attempt_num || row->sample.rank == RANK_NONE)
 		return 0;
-	if (map_get(&g->last, (uint64_t)p->rank, &at))
-		point = &g->ranks->points[at];
-	if (!point || point->wall_ns != row->wall_ns || point->sheet_num != p->sheet_num)
-		point = add_point(g, row);
-	if (!point)
-		return -ENOMEM;
-	point->rss_bytes = u64_add(point->rss_bytes, p->rss_bytes);
-	point->gpu_bytes = u64_add(point->gpu_bytes, p->gpu_memory_bytes);
-	if (u64_known(p->gpu_memory_bytes) && p->gpu_memory_bytes > 0)
-		point->uses_gpu = true;
-	return 0;
+	if (row->wall_ns != g->wall_ns)
+		r = rank_memory_end_tick(&g->memory, add_point, g);
+	g->wall_ns = row->wall_ns;
+	return r < 0 ? r : rank_memory_add(&g->memory, &row->sample);
 }
 
 static int read_points(struct store *store, struct recorded_ranks *r, struct err *err)
 {
 	const struct attempt *a = r->a;
 	struct history_filter filter = { .job_id = a->job_id };
-	struct gathering g = { r, MAP_INIT };
+	struct gathering g = { .ranks = r };
 	int result;
 
 	if (u64_known(a->started_wall_ns) && a->started_wall_ns > MARGIN_NS)
@@ -81,7 +76,9 @@ static int read_points(struct store *store, struct recorded_ranks *r, struct err
 	if (u64_known(a->ended_wall_ns))
 		filter.until_wall_ns = a->ended_wall_ns + MARGIN_NS;
 	result = store_read_history(store, &filter, on_sample, &g, err);
-	map_release(&g.last);
+	if (result == 0)
+		result = rank_memory_end_tick(&g.memory, add_point, &g);
+	rank_memory_release(&g.memory);
 	return result;
 }
 
@@ -113,7 +110,7 @@ static bool is_of_try(const struct recorded_ranks *r, const struct rank_point *p
 
 static bool is_wanted(const struct recorded_ranks *r, const struct rank_point *p)
 {
-	return is_of_try(r, p) && u64_known(r->is_gpu ? p->gpu_bytes : p->rss_bytes);
+	return is_of_try(r, p) && u64_known(r->is_gpu ? p->gpu_bytes : p->bytes);
 }
 
 static int compare_points(const void *left, const void *right)
@@ -163,6 +160,12 @@ static void keep_wanted(struct recorded_ranks *r)
 
 /* ---- who they are ---- */
 
+static bool is_of_rank(const struct recorded_ranks *r, const struct proc_record *p, int rank)
+{
+	return p->rank == rank && p->sheet_num == r->sheet_num &&
+	       (!u64_known(p->died_wall_ns) || p->died_wall_ns >= r->since_wall_ns);
+}
+
 /* Processes are in the order of their births: the first of a rank is the nearest to the launcher.
  */
 static const struct proc_record *find_root(const struct recorded_ranks *r, int rank)
@@ -170,11 +173,28 @@ static const struct proc_record *find_root(const struct recorded_ranks *r, int r
 	for (size_t i = 0; i < r->a->n_processes; i++) {
 		const struct proc_record *p = &r->a->processes[i];
 
-		if (p->rank == rank && p->sheet_num == r->sheet_num &&
-		    (!u64_known(p->died_wall_ns) || p->died_wall_ns >= r->since_wall_ns))
+		if (is_of_rank(r, p, rank))
 			return p;
 	}
 	return NULL;
+}
+
+/* When the last of its processes died, and the most that one of them held; unknown if one's is. */
+static void find_end(const struct recorded_ranks *r, struct recorded_rank *rank)
+{
+	rank->ended_wall_ns = rank->peak_bytes = 0;
+	for (size_t i = 0; i < r->a->n_processes; i++) {
+		const struct proc_record *p = &r->a->processes[i];
+		uint64_t peak = r->is_gpu ? p->max_gpu_bytes : p->max_rss_bytes;
+
+		if (!is_of_rank(r, p, rank->rank))
+			continue;
+		/* U64_UNKNOWN is the largest. */
+		if (p->died_wall_ns > rank->ended_wall_ns)
+			rank->ended_wall_ns = p->died_wall_ns;
+		if (peak > rank->peak_bytes)
+			rank->peak_bytes = peak;
+	}
 }
 
 static void describe(const struct recorded_ranks *r, struct recorded_rank *rank)
@@ -183,6 +203,40 @@ static void describe(const struct recorded_ranks *r, struct recorded_rank *rank)
 
 	rank->local_rank = root && root->local_rank >= 0 ? root->local_rank : rank->rank;
 	rank->pid = root ? root->key.pid : -1;
+	find_end(r, rank);
+}
+
+static int compare_ranks(const void *left, const void *right)
+{
+	const struct recorded_rank *l = left, *r = right;
+
+	return (l->rank > r->rank) - (l->rank < r->rank);
+}
+
+static bool is_listed(const struct recorded_ranks *r, int rank, size_t n)
+{
+	struct recorded_rank key = { .rank = rank };
+
+	return bsearch(&key, r->ranks, n, sizeof(key), compare_ranks) != NULL;
+}
+
+/* Those that ended before anybody sampled them; they are known by their processes alone. */
+static void list_unsampled(struct recorded_ranks *r)
+{
+	size_t n_sampled = r->n_ranks, n = n_sampled;
+
+	for (size_t i = 0; i < r->a->n_processes; i++) {
+		int rank = r->a->processes[i].rank;
+
+		if (rank < 0 || !is_of_rank(r, &r->a->processes[i], rank) ||
+		    is_listed(r, rank, n_sampled))
+			continue;
+		r->ranks[n++] = (struct recorded_rank){ .rank = rank };
+	}
+	qsort(r->ranks + n_sampled, n - n_sampled, sizeof(*r->ranks), compare_ranks);
+	for (size_t i = n_sampled; i < n; i++)
+		if (i == n_sampled || r->ranks[i].rank != r->ranks[r->n_ranks - 1].rank)
+			r->ranks[r->n_ranks++] = r->ranks[i];
 }
 
 static int list_ranks(struct recorded_ranks *r)
@@ -191,17 +245,20 @@ static int list_ranks(struct recorded_ranks *r)
 
 	for (size_t i = 0; i < r->n_points; i++)
 		n += i == 0 || r->points[i].rank != r->points[i - 1].rank;
-	r->ranks = calloc(n + 1, sizeof(*r->ranks));
+	r->ranks = calloc(n + r->a->n_processes + 1, sizeof(*r->ranks));
 	if (!r->ranks)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_points; i++) {
-		if (i == 0 || r->points[i].rank != r->points[i - 1].rank) {
-			r->ranks[r->n_ranks] =
+		if (i == 0 || r->points[i].rank != r->points[i - 1].rank)
+			r->ranks[r->n_ranks++] =
 				(struct recorded_rank){ .rank = r->points[i].rank, .first = i };
-			describe(r, &r->ranks[r->n_ranks++]);
-		}
 		r->ranks[r->n_ranks - 1].n++;
 	}
+	if (r->n_points > 0)
+		list_unsampled(r);
+	qsort(r->ranks, r->n_ranks, sizeof(*r->ranks), compare_ranks);
+	for (size_t i = 0; i < r->n_ranks; i++)
+		describe(r, &r->ranks[i]);
 	return 0;
 }
 

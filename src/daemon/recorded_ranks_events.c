@@ -17,7 +17,7 @@ static struct text text_of(const char *s)
 
 static int64_t bytes_of(const struct recorded_ranks *r, const struct rank_point *p)
 {
-	uint64_t bytes = r->is_gpu ? p->gpu_bytes : p->rss_bytes;
+	uint64_t bytes = r->is_gpu ? p->gpu_bytes : p->bytes;
 
 	return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
 }
@@ -28,6 +28,8 @@ static void write_common(const struct recorded_ranks *r, struct json *j)
 	const struct clock_quality *clock = &r->a->clock;
 
 	json_key_string(j, "measure", r->is_gpu ? "gpu_memory" : "rss");
+	if (!r->is_gpu)
+		json_key_string(j, "shared_pages", "once"); /* rank_memory.h */
 	if (r->a->boot_id[0])
 		json_key_string(j, "boot_id", r->a->boot_id);
 	if (clock->is_synchronised >= 0)
@@ -167,6 +169,9 @@ static int64_t bytes_at(const struct recorded_ranks *r, const struct recorded_ra
 {
 	size_t low = rank->first, high = rank->first + rank->n;
 
+	if (rank->n == 0)
+		return 0;
+
 	while (low + 1 < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -221,6 +226,30 @@ static int each_phase(struct recorded_ranks *r, const struct recorded_rank *rank
 	return result;
 }
 
+/* A rank that has ended, and how much a process of it had at most: what samples may have missed. */
+static int tell_end(struct recorded_ranks *r, const struct recorded_rank *rank, rank_event_fn *fn,
+		    void *ctx)
+{
+	CLEANUP(buf_release) struct buf metadata = BUF_INIT;
+	struct telemetry_event ev;
+	struct json j;
+	int result;
+
+	if (rank->ended_wall_ns > INT64_MAX || rank->peak_bytes > INT64_MAX) /* unknown, too */
+		return 0;
+	result = describe_rank(r, rank, &ev);
+	json_init(&j, &metadata);
+	json_begin_object(&j);
+	write_common(r, &j);
+	json_end_object(&j);
+	ev.event_type = text_of("rank_end");
+	ev.timestamp_ns = (int64_t)rank->ended_wall_ns;
+	set_bytes(&ev, (int64_t)rank->peak_bytes, (int64_t)rank->peak_bytes);
+	if (result == 0)
+		result = set_metadata(&metadata, &r->arena, &ev);
+	return result == 0 ? fn(ctx, &ev) : result;
+}
+
 int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx)
 {
 	int result = 0;
@@ -229,6 +258,8 @@ int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx)
 		result = each_sample(r, &r->ranks[i], fn, ctx);
 		if (result == 0)
 			result = each_phase(r, &r->ranks[i], fn, ctx);
+		if (result == 0)
+			result = tell_end(r, &r->ranks[i], fn, ctx);
 	}
 	return result;
 }

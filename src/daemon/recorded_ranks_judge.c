@@ -68,6 +68,15 @@ static int analyse(struct recorded_ranks *r, struct attempt *a, struct rank_find
 	return result;
 }
 
+static uint64_t count_sampled(const struct recorded_ranks *r)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < r->n_ranks; i++)
+		n += r->ranks[i].n > 0;
+	return n;
+}
+
 static int judge(struct recorded_ranks *r, struct attempt *a)
 {
 	struct rank_finding *finding = arena_alloc(&a->arena, sizeof(*finding));
@@ -76,7 +85,7 @@ static int judge(struct recorded_ranks *r, struct attempt *a)
 	if (!finding)
 		return -ENOMEM;
 	*finding = (struct rank_finding){
-		.n_ranks = r->n_ranks,
+		.n_ranks = count_sampled(r),
 		.world_size = r->world_size,
 		.n_samples = r->n_points,
 		.measure = r->is_gpu ? "gpu_memory" : "rss",
@@ -86,7 +95,7 @@ static int judge(struct recorded_ranks *r, struct attempt *a)
 		.reason = "no samples of its ranks are kept any more",
 		.remedy = "",
 	};
-	result = r->n_ranks > 0 ? analyse(r, a, finding) : 0;
+	result = r->n_points > 0 ? analyse(r, a, finding) : 0;
 	if (result == 0)
 		a->telemetry = finding;
 	return result;

@@ -7,6 +7,8 @@
 #include "report/format.h"
 #include "report/report.h"
 
+#define ALMOST_SURE 0.999 /* nothing drawn from samples is sure */
+
 static void add_heading(struct doc *d, const struct rank_finding *t)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -30,7 +32,10 @@ static void add_named(struct buf *text, const struct facts *f, const struct rank
 		buf_printf(text, ", %s the phase %s",
 			   t->is_phase_ambiguous ? "in several phases, most likely" : "in",
 			   t->phase);
-	buf_printf(text, " (probability %.3g). ", t->probability);
+	if (t->probability > ALMOST_SURE)
+		buf_printf(text, " (probability above %.3f). ", ALMOST_SURE);
+	else
+		buf_printf(text, " (probability %.3f). ", t->probability);
 }
 
 void page_add_ranks(struct doc *d, const struct facts *f)

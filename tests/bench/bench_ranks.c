@@ -3,11 +3,13 @@
  *
  * Beside it the floor (reading the same file and finding its line ends) and a peer: what
  * Python's json.loads() alone takes for the same lines, which the reference does before it
- * validates or analyses anything. Last, 64 ranks with 100,000 samples each, through a pipe.
+ * validates or analyses anything. The same records once more with what proctor notes of clocks, of
+ * four hosts in turn. Last, 64 ranks with 100,000 samples each, through a pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +45,16 @@ static double cpu_seconds(void)
 
 /* ---- records as the reference writes them ---- */
 
-static void add_record(struct buf *out, int rank, int n_ranks, long i)
+static void add_clock(struct buf *out, int host)
+{
+	buf_printf(out,
+		   "\"measure\": \"rss\", \"shared_pages\": \"once\", "
+		   "\"boot_id\": \"db53dd83-655b-497a-b25b-9074c757780%d\", "
+		   "\"clock_synchronised\": true, \"clock_error_ns\": %d",
+		   host, 1000000 + host);
+}
+
+static void add_record(struct buf *out, int rank, int n_ranks, long i, bool has_clock)
 {
 	long rise = i - 20000 - (rank == 3 ? 0 : 20);
 	long long used = 8000000000LL + i * 7919 % 20011 * 1009 + (rise > 0 ? rise * 20000LL : 0);
@@ -57,19 +68,22 @@ static void add_record(struct buf *out, int rank, int n_ranks, long i)
 		   "\"allocator_active_bytes\": null, \"allocator_inactive_bytes\": null, "
 		   "\"allocator_change_bytes\": -12345, \"device_used_bytes\": %lld, "
 		   "\"device_free_bytes\": %lld, \"device_total_bytes\": 85899345920, "
-		   "\"context\": null, \"metadata\": {}}\n",
+		   "\"context\": null, \"metadata\": {",
 		   1700000000000000000LL + i * 100000000LL + rank * 1000, 1000 + rank, rank / 8,
 		   rank, rank % 8, n_ranks, rank % 8, used - 300000000, used - 100000000, used,
 		   85899345920LL - used);
+	if (has_clock)
+		add_clock(out, rank / 2);
+	buf_add_str(out, "}}\n");
 }
 
-static void write_records(int fd, int n_ranks, long n_samples)
+static void write_records(int fd, int n_ranks, long n_samples, bool has_clock)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	for (long i = 0; i < n_samples; i++)
 		for (int rank = 0; rank < n_ranks; rank++) {
-			add_record(&text, rank, n_ranks, i);
+			add_record(&text, rank, n_ranks, i, has_clock);
 			if (text.len < CHUNK)
 				continue;
 			must(io_write_all(fd, text.data, text.len), "writing");
@@ -168,6 +182,28 @@ static double bench_file(const char *path, struct json *j)
 	return n / (reading + sorting + analysing);
 }
 
+/* The same records with the clocks of four hosts; t is let go of before the peak counts. */
+static void bench_clocks(const char *path, struct json *j)
+{
+	struct telemetry *t = telemetry_new();
+	double n = RANKS * SAMPLES;
+
+	if (!t)
+		must(-ENOMEM, "telemetry_new");
+	add_rate(j, "clock_check_events_per_second", n, measure_reading(path, NULL));
+	add_rate(j, "clock_read_events_per_second", n, measure_reading(path, t));
+	telemetry_free(t);
+}
+
+static void make_file(char *path, bool has_clock)
+{
+	int fd = mkstemp(path);
+
+	must(fd, path);
+	write_records(fd, RANKS, SAMPLES, has_clock);
+	close(fd);
+}
+
 /* 0 where there is no Python. */
 static double measure_python(const char *path)
 {
@@ -233,7 +269,7 @@ static void bench_many(struct json *j)
 	must(pipe2(fds, O_CLOEXEC), "pipe");
 	if (fork() == 0) {
 		close(fds[0]);
-		write_records(fds[1], MANY_RANKS, MANY_SAMPLES);
+		write_records(fds[1], MANY_RANKS, MANY_SAMPLES, false);
 		_exit(0);
 	}
 	close(fds[1]);
@@ -244,14 +280,12 @@ static void bench_many(struct json *j)
 int main(void)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	char path[64] = "/tmp/proctor-bench-XXXXXX";
-	int fd = mkstemp(path);
+	char path[] = "/tmp/proctor-bench-XXXXXX", clock_path[] = "/tmp/proctor-bench-XXXXXX";
 	double rate, python;
 	struct json j;
 
-	must(fd, path);
-	write_records(fd, RANKS, SAMPLES);
-	close(fd);
+	make_file(path, false);
+	make_file(clock_path, true);
 	json_init(&j, &out);
 	json_begin_object(&j);
 	json_key_string(&j, "bench", "ranks");
@@ -260,7 +294,9 @@ int main(void)
 	python = measure_python(path);
 	json_key_f64(&j, "peer_python_json_loads_per_second", python);
 	json_key_f64(&j, "times_python_json_loads", python > 0 ? rate / python : NAN);
+	bench_clocks(clock_path, &j);
 	unlink(path);
+	unlink(clock_path);
 	bench_many(&j);
 	json_end_object(&j);
 	puts(out.data);

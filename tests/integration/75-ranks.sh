@@ -101,6 +101,21 @@ like "counted" "$stdout" "^$((2 * records - 2)) valid, 2 invalid$"
 run "$PROCTOR" ranks validate --json "$TMP/bad.jsonl"
 json "the same for programs" "$stdout" '(d["valid"] > 300 and d["invalid"] == 2 and [e["line"] for e in d["errors"]] == [3, 5])'
 
+json "and names the field" "$stdout" '(d["errors"][0]["field"] == "rank" and "field" not in d["errors"][1])'
+run "$PROCTOR" ranks validate --json "$TMP/job.jsonl" "$TMP/none"
+json "a file that cannot be read has no line" "$stdout" \
+	"(d['errors'] == [{'file': '$TMP/none', 'line': None, 'reason': 'unreadable'}])"
+
+# ---- two jobs ----
+sed 's/"<job> & co"/"other-1"/' "$TMP/job.jsonl" | head -n 50 >"$TMP/other.jsonl"
+run "$PROCTOR" ranks analyze --json "$TMP/job.jsonl" "$TMP/other.jsonl"
+json "what is left out is named" "$stdout" \
+	'([j["job_id"] for j in d["left_out_jobs"]] == ["other-1"] and 0 < d["left_out_jobs"][0]["samples"] < 50)'
+run "$PROCTOR" ranks analyze "$TMP/job.jsonl" "$TMP/other.jsonl"
+like "also for people" "$(tr -s ' \n' ' ' <<<"$stdout")" "left out are other-1 \([0-9]+ samples\)\..*--job ID"
+run "$PROCTOR" ranks merge "$TMP/job.jsonl" "$TMP/other.jsonl"
+like "and by merge" "$stderr" "left out are other-1 \([0-9]+ samples\)"
+
 # ---- one job in many forms ----
 mkdir -p "$TMP/folder/sub"
 python3 - "$TMP" <<'PYTHON'

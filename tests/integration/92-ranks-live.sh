@@ -100,9 +100,73 @@ sheets:
   - run: [python3, $TMP/rank.py, $TMP/meet-filed, "$LEADER", "$RANKS"]
     ranks: $RANKS
 YAML
-run "$PROCTOR" run --interval 0.25 -f "$TMP/job.yaml"
+run "$PROCTOR" run --interval 0.25 --json -f "$TMP/job.yaml"
 is "the job file ran" "$status" 0
+at_end=$(json_eval "$stdout" "d['telemetry']")
 check_named "job file" filed
+run "$PROCTOR" report --json filed
+is "the run has said at its end what its report says" "$at_end" "$(json_eval "$stdout" "d['telemetry']")"
+
+# ---- ranks of several processes ----
+cat >"$TMP/forks.py" <<'PYTHON'
+import os, time
+held = bytearray(128 << 20)
+for i in range(0, len(held), 4096):
+    held[i] = 1
+time.sleep(1)
+for _ in range(8):
+    if os.fork() == 0:
+        time.sleep(2)
+        os._exit(0)
+for _ in range(8):
+    os.wait()
+PYTHON
+cat >"$TMP/forks.yaml" <<YAML
+job_id: forks
+sheets:
+  - run: [python3, $TMP/forks.py]
+    ranks: 2
+YAML
+run "$PROCTOR" run -q --interval 0.25 --report -f "$TMP/forks.yaml"
+like "the report at the end is of its ranks, too" "$stdout" "Ranks \(2 of 2, "
+run "$PROCTOR" export telemetry --job forks -o "$TMP/forks.jsonl"
+peak=$(python3 -c "import json, sys
+print(max(json.loads(line)['device_used_bytes'] for line in open(sys.argv[1])) >> 20)" "$TMP/forks.jsonl")
+is "what eight workers share with their parent counts once ($peak MB)" "$((peak > 128 && peak < 256))" 1
+like "which the records say" "$(head -n 1 "$TMP/forks.jsonl")" '"shared_pages":"once"'
+
+# ---- a rank that dies early ----
+cat >"$TMP/early.py" <<'PYTHON'
+import os, sys, time
+rank, folder = int(os.environ["RANK"]), sys.argv[1]
+if rank == 3:
+    time.sleep(1)
+    sys.exit(0)
+loaded = bytearray(30 << 20)
+open(f"{folder}/{rank}", "w").close()
+while len(os.listdir(folder)) < 3:
+    time.sleep(0.02)
+begin = max(os.stat(f"{folder}/{i}").st_mtime for i in range(3)) + 5
+time.sleep(max(0, begin + (0 if rank == 1 else 2) - time.time()))
+held = []
+while time.time() < begin + 6:
+    held.append(b"x" * (1 << 20))
+    time.sleep(0.1)
+PYTHON
+mkdir "$TMP/meet-early"
+cat >"$TMP/early.yaml" <<YAML
+job_id: early
+sheets:
+  - run: [python3, $TMP/early.py, $TMP/meet-early]
+    ranks: 4
+YAML
+run "$PROCTOR" run -q --interval 0.25 -f "$TMP/early.yaml"
+run "$PROCTOR" export telemetry --job early -o "$TMP/early.jsonl"
+run "$PROCTOR" ranks analyze --json "$TMP/early.jsonl"
+json "a rank that died before silences nobody" "$stdout" "d['finding']['verdict'] == 'named' and d['finding']['rank'] == 1"
+grep -v '"rank_end"' "$TMP/early.jsonl" >"$TMP/endless.jsonl"
+run "$PROCTOR" ranks analyze --json "$TMP/endless.jsonl"
+json "but for one of which nobody knows whether it died" "$stdout" "d['finding']['reason_code'] == 'beginning_not_recorded'"
 
 # ---- launchers that are not here, and several hosts ----
 # launch KIND FIRST LAST RANKS LEADER FOLDER: those ranks, told who they are as that launcher does.

@@ -143,30 +143,59 @@ static void add_boundary(struct telemetry *t, int rank, const char *action, int 
 	assert_int_equal(telemetry_add(t, &ev), 0);
 }
 
-static void test_stragglers(void **state)
+/* Ranks 0 to 3 with so many steps of 1 s, those of rank 2 half as long again. */
+static void make_steps(struct telemetry *t, int n_steps)
 {
-	struct telemetry *t = telemetry_new();
 	struct sample samples[N];
-	struct rank_analysis a;
-	struct facts *f;
 
-	(void)state;
 	make_quiet(samples, N);
 	for (int rank = 0; rank < 4; rank++) {
 		int64_t length = (rank == 2 ? 15 : 10) * SECOND_NS / 10, at = 0;
 
 		add_stream(t, rank, samples, N);
-		for (int step = 0; step < 9; step++, at += length) {
+		for (int step = 0; step < n_steps; step++, at += length) {
 			add_boundary(t, rank, "enter", step, at);
-			add_boundary(t, rank, "exit", step, at + length);
+			add_boundary(t, rank, "exit", step, at + length - 4 + rank);
 		}
 	}
+}
+
+static void test_stragglers(void **state)
+{
+	struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+	struct facts *f;
+
+	(void)state;
+	make_steps(t, 9);
 	analyse(t, &a, &f);
 	assert_int_equal(f->n_stragglers, 1);
 	assert_true(f->ranks[2].is_straggler);
 	assert_int_equal(f->ranks[2].n_steps, 9);
-	assert_true(fabs(f->ranks[2].step_seconds - 1.5) < 1e-9);
-	assert_true(fabs(f->step_seconds - 1) < 1e-9);
+	assert_int_equal(f->ranks[2].n_longest, 9);
+	assert_true(fabs(f->ranks[2].straggler_p - 4 * pow(0.25, 9)) < 1e-12);
+	assert_true(isnan(f->ranks[1].straggler_p));
+	assert_true(fabs(f->ranks[2].step_seconds - 1.5) < 1e-6);
+	assert_true(fabs(f->step_seconds - 1) < 1e-6);
+	facts_free(f);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
+/* What three steps show chance shows, too: 4 x (1/4)^3 is more than 0.05. */
+static void test_too_few_steps_are_no_claim(void **state)
+{
+	struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+	struct facts *f;
+
+	(void)state;
+	make_steps(t, 3);
+	analyse(t, &a, &f);
+	assert_int_equal(f->n_stragglers, 0);
+	assert_true(f->ranks[2].may_straggle);
+	assert_false(f->ranks[2].is_straggler);
+	assert_true(fabs(f->ranks[2].straggler_p - 0.0625) < 1e-12);
 	facts_free(f);
 	rank_analysis_release(&a);
 	telemetry_free(t);
@@ -213,6 +242,7 @@ int main(void)
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_gaps),
 		cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_too_few_steps_are_no_claim),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

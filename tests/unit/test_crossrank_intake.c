@@ -62,6 +62,8 @@ static void add_array(struct buf *out, const char *before, const char *behind)
 
 /* ---- reading ---- */
 
+static struct buf told; /* the last fault, in words */
+
 struct seen {
 	int n_faults, n_cut;
 	struct fault last;
@@ -75,7 +77,10 @@ static int note_fault(void *ctx, const struct fault *fault)
 	seen->n_cut += fault->is_cut;
 	seen->last = *fault;
 	seen->last.file = NULL;
-	return 0;
+	seen->last.field.s = NULL;
+	buf_reset(&told);
+	fault_add_text(&told, fault);
+	return buf_error(&told);
 }
 
 static struct telemetry *read_path(const char *path, struct seen *seen)
@@ -249,6 +254,7 @@ static void check_compressed(const char *name, void (*add)(struct buf *, const c
 	t = read_bytes(name, packed.data, packed.len - 5, &seen);
 	assert_true(seen.n_cut > 0);
 	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+	assert_non_null(strstr(told.data, "is not whole (bad_compression): the compressed file"));
 	assert_true(t->n_samples >= N / 2 - 1);
 	telemetry_free(t);
 	/* Damaged. */
@@ -384,6 +390,43 @@ static void test_bad_lines(void **state)
 	telemetry_free(t);
 }
 
+/* One record with from replaced by to: what is told of it. */
+static void check_told(const char *from, const char *to, const char *want)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT, changed = BUF_INIT;
+	const char *at;
+	struct seen seen;
+
+	add_record(&line, 1);
+	at = strstr(line.data, from);
+	assert_non_null(at);
+	buf_add(&changed, line.data, (size_t)(at - line.data));
+	buf_printf(&changed, "%s%s\n", to, at + strlen(from));
+	telemetry_free(read_bytes("told.jsonl", changed.data, changed.len, &seen));
+	assert_int_equal(seen.n_faults, 1);
+	if (!strstr(told.data, want))
+		fail_msg("'%s' has no '%s'", told.data, want);
+}
+
+static void test_the_field_is_told(void **state)
+{
+	(void)state;
+	check_told("\"pid\":7,", "",
+		   "':1: lacks a field that every record has: pid (missing_field)");
+	check_told("\"pid\":7", "\"pid\":\"7\"", "wrong type: pid (wrong_type)");
+	check_told("\"pid\":7", "\"p\\u0007d\":1,\"pid\":7", "has: p?d (unknown_field)");
+	check_told("\"pid\":7", "\"pid\":-2", "range: pid (out_of_range)");
+	check_told("\"pid\":7", "\"pid\":99999999999999999999", "range: pid (out_of_range)");
+	check_told("\"rank\":1", "\"rank\":-1", "below 0: rank (negative_rank)");
+	check_told("\"rank\":1", "\"rank\":4", "below world_size: rank (rank_not");
+	check_told("\"device_total_bytes\":null", "\"device_total_bytes\":1",
+		   "device_total_bytes: device_used_bytes (exceeds_total)");
+	check_told("\"collector\":\"c\"", "\"collector\":\" \"", ": collector (blank_string)");
+	check_told("\"schema_version\":2", "\"schema_version\":3", ": schema_version (bad_schema");
+	check_told("\"metadata\":{\"a\":[1,\"]\"]}", "\"metadata\":[]", ": metadata (metadata_not");
+	check_told("\"metadata\"", "\"session_id\":7,\"metadata\"", ": session_id (wrong_type)");
+}
+
 /* Longer than a record may be: passed over without being kept. */
 static void test_long_line(void **state)
 {
@@ -435,6 +478,26 @@ static void test_folder(void **state)
 	snprintf(folder, sizeof(folder), "%s", home);
 }
 
+/* Nothing is left out without a word. */
+static void test_too_many_folders(void **state)
+{
+	CLEANUP(buf_release) struct buf path = BUF_INIT;
+	struct err err = ERR_INIT;
+	struct intake in;
+
+	(void)state;
+	buf_printf(&path, "%s/deep", folder);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(mkdir(path.data, 0700), 0);
+		buf_add_str(&path, "/x");
+	}
+	assert_int_equal(intake_init(&in, NULL, NULL, NULL), 0);
+	buf_truncate(&path, strlen(folder) + strlen("/deep"));
+	assert_int_equal(intake_read(&in, path.data, &err), -ELOOP);
+	assert_non_null(strstr(err.text, "/deep/x/x"));
+	intake_release(&in);
+}
+
 static void test_nothing(void **state)
 {
 	struct err err = ERR_INIT;
@@ -480,8 +543,10 @@ int main(void)
 		cmocka_unit_test(test_cut_lines),
 		cmocka_unit_test(test_cut_array),
 		cmocka_unit_test(test_bad_lines),
+		cmocka_unit_test(test_the_field_is_told),
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_too_many_folders),
 		cmocka_unit_test(test_nothing),
 	};
 

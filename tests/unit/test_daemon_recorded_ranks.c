@@ -117,8 +117,8 @@ static void test_memory_is_the_sum_over_processes(void **state)
 		assert_int_equal(rank->rank, i);
 		assert_int_equal(rank->pid, 100 + 2 * i);
 		assert_int_equal(rank->n, N_TICKS);
-		assert_int_equal(ranks.points[rank->first].rss_bytes, 20 * MIB);
-		assert_int_equal(last->rss_bytes,
+		assert_int_equal(ranks.points[rank->first].bytes, 20 * MIB);
+		assert_int_equal(last->bytes,
 				 20 * MIB + (N_TICKS - 1 - BEGIN + (i == LEADER ? LEAD : 0U)) * 4 *
 						    MIB);
 	}
@@ -167,6 +167,55 @@ static void test_gpu_memory_counts_from_its_first_use(void **state)
 	assert_int_equal(ranks.points[ranks.ranks[1].first].gpu_bytes, 500 * MIB);
 	must(recorded_ranks_judge(store, &read, &err), &err);
 	assert_string_equal(read.telemetry->verdict, "named");
+	assert_int_equal(read.telemetry->rank, LEADER);
+	attempt_release(&a);
+}
+
+/* ---- ends ---- */
+
+static int count_end(void *ctx, const struct telemetry_event *ev)
+{
+	size_t *n = ctx;
+
+	if (text_is_sample(ev->event_type))
+		return 0;
+	assert_int_equal(ev->rank, WORLD);
+	assert_int_equal(ev->timestamp_ns, 1700000001000000000);
+	assert_int_equal(ev->device_used_bytes, 12 * MIB);
+	assert_int_equal(strncmp(ev->event_type.s, "rank_end", ev->event_type.n), 0);
+	(*n)++;
+	return 0;
+}
+
+/* A fourth rank died before anybody sampled it; the others live. */
+static void test_who_ended_unsampled_is_told(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct proc_record processes[16];
+	struct err err = ERR_INIT;
+	size_t n_ends = 0;
+
+	record(store, &a, 1);
+	read = must_read(store);
+	assert_true(read.n_processes < ARRAY_SIZE(processes));
+	memcpy(processes, read.processes, read.n_processes * sizeof(*processes));
+	processes[read.n_processes] = processes[0];
+	processes[read.n_processes].rank = WORLD;
+	processes[read.n_processes].died_wall_ns = UINT64_C(1700000001000000000);
+	processes[read.n_processes].max_rss_bytes = 12 * MIB;
+	read.processes = processes; /* the attempt's own are its arena's */
+	read.n_processes++;
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(ranks.n_ranks, WORLD + 1);
+	assert_int_equal(ranks.ranks[WORLD].n, 0);
+	assert_int_equal(recorded_ranks_each(&ranks, count_end, &n_ends), 0);
+	assert_int_equal(n_ends, 1);
+	must(recorded_ranks_judge(store, &read, &err), &err);
+	assert_int_equal(read.telemetry->n_ranks, WORLD);
 	assert_int_equal(read.telemetry->rank, LEADER);
 	attempt_release(&a);
 }
@@ -276,6 +325,8 @@ int main(void)
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_gpu_memory_counts_from_its_first_use,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_who_ended_unsampled_is_told, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_leader_and_its_phase_are_named,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_records_are_valid, fixture_setup,

@@ -1,0 +1,60 @@
+/*
+ * rank_memory - what the processes of a rank hold together, a page that several have counted once.
+ *
+ * The kernel counts a page for every process that has it in memory: a rank that forks eight
+ * workers seems to hold nine times as much. What a process and its forks share cannot be read
+ * cheaply, but it can be bounded by the samples: all that a fork has at first sight, up to what its
+ * parent has then, is its parent's; what it gains from there on is its own. Of mapped files and
+ * of shared memory the process with the most stands for all. So a page is counted once at
+ * most, and a page that a fork has copied by writing to it is not seen, as in resident memory
+ * itself.
+ *
+ * A rank of one process holds exactly what that has in memory.
+ */
+#ifndef PROCTOR_DAEMON_RANK_MEMORY_H
+#define PROCTOR_DAEMON_RANK_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "model/snapshot.h"
+
+/* What one rank of one sheet holds at a tick. Unknown if that of one of its processes is. */
+struct rank_holding {
+	int rank, sheet_num;
+	uint64_t bytes, gpu_bytes;
+	bool uses_gpu;
+};
+
+struct rank_member;
+struct rank_fork;
+
+struct rank_memory {
+	struct rank_member *members; /* of the tick */
+	size_t n_members, cap_members;
+	struct rank_fork *forks; /* of all processes so far: what is known of each */
+	size_t n_forks, cap_forks;
+	struct map by_process; /* the number of its fork */
+	uint64_t n_ticks;
+};
+
+#define RANK_MEMORY_INIT \
+	{                \
+		0        \
+	}
+
+void rank_memory_release(struct rank_memory *m);
+
+/* One process of a rank, of the tick that is being gathered. -ENOMEM. */
+int rank_memory_add(struct rank_memory *m, const struct proc_sample *p);
+
+/*
+ * Ends the tick, and calls fn for each rank and sheet of it, by rank. Ticks come in their order.
+ * Non-zero stops and is returned. -ENOMEM.
+ */
+typedef int rank_memory_fn(void *ctx, const struct rank_holding *holding);
+int rank_memory_end_tick(struct rank_memory *m, rank_memory_fn *fn, void *ctx);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * A rank that died before the others rose keeps nobody from being named, if that is known of it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/macros.h"
+#include "crossrank/finding.h"
+
+#define RANKS 8
+#define LEADER 5
+#define DEAD                                                                                 \
+	7 /* ended at 20 s, while the leader rises from 30 s on, and the others from 35 s on \
+	   */
+#define MIB INT64_C(1048576)
+#define SECOND_NS INT64_C(1000000000)
+#define T0_NS (INT64_C(1700000000) * SECOND_NS)
+
+struct death {
+	int seconds; /* of samples that it left; 0: it has none */
+	bool is_told;
+	int64_t at, peak_mib;
+	const char *boot_id; /* NULL: that of the others */
+};
+
+static struct text text_of(const char *s)
+{
+	return (struct text){ s, __builtin_strlen(s) };
+}
+
+static struct telemetry_event make_event(int rank, int64_t second, int64_t mib)
+{
+	struct telemetry_event ev;
+
+	event_init(&ev);
+	ev.event_type = text_of("sample");
+	ev.host = text_of("n0");
+	ev.clock.boot_id = text_of("a boot");
+	ev.rank = rank;
+	ev.world_size = RANKS;
+	ev.timestamp_ns = T0_NS + second * SECOND_NS + rank;
+	ev.device_used_bytes = mib * MIB;
+	return ev;
+}
+
+static int64_t level_of(int rank, int second)
+{
+	int since = second - (rank == LEADER ? 30 : 35);
+
+	return 1000 + (rank * 7 + second * 3) % 5 + (since > 0 && rank != DEAD ? 200 * since : 0);
+}
+
+static struct telemetry *make_job(const struct death *death)
+{
+	struct telemetry *t = telemetry_new();
+	struct telemetry_event ev;
+
+	assert_non_null(t);
+	for (int rank = 0; rank < RANKS; rank++)
+		for (int second = 0; second < (rank == DEAD ? death->seconds : 60); second++) {
+			ev = make_event(rank, second, level_of(rank, second));
+			assert_int_equal(telemetry_add(t, &ev), 0);
+		}
+	if (!death->is_told)
+		return t;
+	ev = make_event(DEAD, death->at, death->peak_mib);
+	ev.event_type = text_of("rank_end");
+	if (death->boot_id) {
+		ev.clock.boot_id = text_of(death->boot_id);
+		ev.clock.is_free = true;
+	}
+	assert_int_equal(telemetry_add(t, &ev), 0);
+	return t;
+}
+
+static void check(const struct death *death, enum verdict verdict, enum why why)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	struct telemetry *t = make_job(death);
+	struct rank_analysis a;
+
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(a.finding->verdict, verdict);
+	assert_int_equal(a.finding->why, why);
+	if (verdict == VERDICT_NAMED)
+		assert_int_equal(a.finding->rank->rank, LEADER);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
+static void test_who_left_a_record(void **state)
+{
+	(void)state;
+	check(&(struct death){ 60, false, 0, 0, NULL }, VERDICT_NAMED, WHY_FIRST);
+	check(&(struct death){ 20, false, 0, 0, NULL }, VERDICT_CANNOT_TELL, WHY_UNSEEN);
+	check(&(struct death){ 20, true, 20, 1010, NULL }, VERDICT_NAMED, WHY_FIRST);
+	/* It held much more than any sample shows: nobody saw it rise. */
+	check(&(struct death){ 20, true, 20, 9000, NULL }, VERDICT_CANNOT_TELL, WHY_UNSEEN);
+	/* It lived on without samples; or ended after the first onset. */
+	check(&(struct death){ 12, true, 28, 1010, NULL }, VERDICT_CANNOT_TELL, WHY_UNSEEN);
+	check(&(struct death){ 20, true, 33, 1010, NULL }, VERDICT_CANNOT_TELL, WHY_UNSEEN);
+}
+
+static void test_who_left_none(void **state)
+{
+	(void)state;
+	check(&(struct death){ 0, false, 0, 0, NULL }, VERDICT_CANNOT_TELL, WHY_MISSING);
+	check(&(struct death){ 0, true, 1, 30, NULL }, VERDICT_NAMED, WHY_FIRST);
+	check(&(struct death){ 0, true, 1, 9000, NULL }, VERDICT_CANNOT_TELL, WHY_MISSING);
+	check(&(struct death){ 0, true, 50, 30, NULL }, VERDICT_CANNOT_TELL, WHY_MISSING);
+	/* By a clock that follows nothing there is no before. */
+	check(&(struct death){ 0, true, 1, 30, "another" }, VERDICT_CANNOT_TELL, WHY_MISSING);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_who_left_a_record),
+		cmocka_unit_test(test_who_left_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,103 @@
+/*
+ * Records of two runs that were put together by mistake, and those that only look like it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "crossrank/finding.h"
+#include "crossrank/mixed.h"
+
+#define N 40
+#define SECOND_NS INT64_C(1000000000)
+
+/* One record of rank 0 or 1. */
+struct made {
+	int rank, pid, device;
+	const char *host;
+	int64_t second;
+};
+
+static void add(struct telemetry *t, const struct made *made)
+{
+	struct telemetry_event ev;
+
+	event_init(&ev);
+	ev.event_type = (struct text){ "sample", 6 };
+	ev.host = (struct text){ made->host, strlen(made->host) };
+	ev.rank = made->rank;
+	ev.world_size = 2;
+	ev.pid = made->pid;
+	ev.device_id = made->device;
+	ev.timestamp_ns = made->second * SECOND_NS;
+	ev.device_used_bytes = 1000;
+	assert_int_equal(telemetry_add(t, &ev), 0);
+}
+
+/* The rank that is mixed, or -1. The function says what rank 1 has at a second. */
+static int64_t find(void (*fill)(struct telemetry *t, int64_t second))
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+	int64_t rank;
+
+	assert_non_null(t);
+	for (int64_t i = 0; i < N; i++) {
+		add(t, &(struct made){ 0, 7, 0, "a", i });
+		fill(t, i);
+	}
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	rank = mixed_find(&a) ? mixed_find(&a)->rank : -1;
+	assert_int_equal(a.finding->why == WHY_MIXED, rank >= 0);
+	rank_analysis_release(&a);
+	return rank;
+}
+
+static void fill_two_hosts(struct telemetry *t, int64_t second)
+{
+	add(t, &(struct made){ 1, 8, 0, "a", second });
+	add(t, &(struct made){ 1, 8, 0, "b", second });
+}
+
+static void fill_two_processes(struct telemetry *t, int64_t second)
+{
+	add(t, &(struct made){ 1, second % 2 ? 8 : 9, 0, "a", second });
+}
+
+static void fill_restart(struct telemetry *t, int64_t second)
+{
+	add(t, &(struct made){ 1, second < N / 2 ? 8 : 9, 0, "a", second });
+	if (second == N / 2) /* the last word of the first */
+		add(t, &(struct made){ 1, 8, 0, "a", second + 2 });
+}
+
+static void fill_devices(struct telemetry *t, int64_t second)
+{
+	add(t, &(struct made){ 1, 8, 0, "a", second });
+	add(t, &(struct made){ 1, 9, 1, "a", second });
+}
+
+static void test_who_takes_turns(void **state)
+{
+	(void)state;
+	assert_int_equal(find(fill_two_hosts), 1);
+	assert_int_equal(find(fill_two_processes), 1);
+	assert_int_equal(find(fill_restart), -1);
+	assert_int_equal(find(fill_devices), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_who_takes_turns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
