@@ -33,6 +33,9 @@ void onset_uniform(double from, double to, struct onset *ret);
 bool onset_hinge(const double *t, const double *y, size_t n, double sigma, bool with_slope,
 		 struct onset *ret);
 
+/* Fills median, low, high and sd from the grid and its cdf. */
+void onset_summarise(struct onset *o);
+
 /* The value below which a share p of the distribution lies. */
 double onset_quantile(const struct onset *o, double p);
 
