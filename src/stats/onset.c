@@ -3,6 +3,7 @@
 #include <math.h>
 
 #define SHARE_OUTSIDE 0.05
+#define BLUR_POINTS 64
 
 double onset_quantile(const struct onset *o, double p)
 {
@@ -48,4 +49,45 @@ void onset_uniform(double from, double to, struct onset *ret)
 	for (size_t i = 0; i < ONSET_POINTS; i++)
 		ret->cdf[i] = (double)i / (ONSET_POINTS - 1);
 	onset_summarise(ret);
+}
+
+/* The share of the distribution that lies before a moment. */
+static double cdf_at(const struct onset *o, double at)
+{
+	double place = o->step > 0 ? (at - o->from) / o->step : at < o->from ? -1 : ONSET_POINTS;
+	size_t i;
+
+	if (!(place > 0))
+		return 0;
+	if (place >= ONSET_POINTS - 1)
+		return 1;
+	i = (size_t)place;
+	return o->cdf[i] + (place - (double)i) * (o->cdf[i + 1] - o->cdf[i]);
+}
+
+static double blurred_at(const struct onset *o, double at, double before, double after)
+{
+	double sum = 0;
+
+	for (int i = 0; i < BLUR_POINTS; i++)
+		sum += cdf_at(o, at + before - (before + after) * (i + 0.5) / BLUR_POINTS);
+	return sum / BLUR_POINTS;
+}
+
+void onset_blur(struct onset *o, double before, double after, double share)
+{
+	const struct onset sharp = *o;
+
+	if (!(before + after > 0))
+		return;
+	o->from = sharp.from - before;
+	o->step = sharp.step + (before + after) / (ONSET_POINTS - 1);
+	for (size_t i = 0; i < ONSET_POINTS; i++) {
+		double at = o->from + (double)i * o->step;
+
+		o->cdf[i] = share * blurred_at(&sharp, at, before, after) +
+			    (1 - share) * cdf_at(&sharp, at);
+	}
+	o->cdf[ONSET_POINTS - 1] = 1;
+	onset_summarise(o);
 }

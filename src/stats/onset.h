@@ -1,8 +1,8 @@
 /*
  * onset - when a rise began, as a distribution over time.
  *
- * A ramp is a constant, then a line from its onset on (a hinge), fitted by least
- * squares; how much worse each other onset fits says how likely that one is. A step
+ * A ramp is a constant, then a line or a power of the time from its onset on (a hinge), fitted by
+ * least squares; how much worse each other onset fits says how likely that one is. A step
  * has happened between two samples, and nothing says where.
  */
 #ifndef PROCTOR_STATS_ONSET_H
@@ -25,6 +25,12 @@ struct onset {
 
 /* The onset lies in (from, to), anywhere. */
 void onset_uniform(double from, double to, struct onset *ret);
+
+/*
+ * The onset was earlier by anything up to `before`, or later by up to `after`, with a probability
+ * of share; else it is as it was. Nothing to do for two zeros.
+ */
+void onset_blur(struct onset *o, double before, double after, double share);
 
 /*
  * The hinge in n points (at most ONSET_MAX_SAMPLES), sigma being the scatter that is expected at
