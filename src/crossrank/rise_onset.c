@@ -8,6 +8,8 @@
 #define STEP_SHARE 0.25 /* going on less steeply than this makes a jump a step */
 #define FIT_SLOPE_SHARE 0.3
 #define MAX_MISFIT 2.0 /* the scatter around a hinge, in variances of what is expected */
+#define MAX_MISFIT_BEHIND 3.0
+#define MAX_LONGER 4   /* times as much of what speeds up is fitted, or less */
 #define MAX_HIDDEN 3.0 /* intervals that a rise may stay unseen */
 #define MAX_POWER 3.0  /* of the time by which a rise goes: it stays unseen so much longer */
 #define MAX_KEPT 0.9   /* of one sample in the next */
@@ -146,25 +148,52 @@ static bool is_hole(const struct series *s, double seconds)
 	return seconds > HOLE_INTERVALS * (s->t[s->n - 1] - s->t[0]) / (double)(s->n - 1);
 }
 
+/* A hinge that ends with bin `to`, if there is a good one. */
+static bool fit(const struct series *s, const struct ground *g, size_t above, size_t to,
+		struct rise *ret)
+{
+	double dt = s->t[above] - s->t[above - 1];
+
+	return onset_hinge(s->t + g->from, s->y + g->from, to - g->from, g->fit_sigma, g->is_sloped,
+			   &ret->onset) &&
+	       ret->onset.misfit <= MAX_MISFIT && ret->onset.misfit_behind <= MAX_MISFIT_BEHIND &&
+	       ret->onset.median <= s->t[above] + dt / 2 &&
+	       ret->onset.median >= s->t[above - 1] - hidden_time(g, ret->slope, dt);
+}
+
+/* The more of what speeds up is fitted, the better its course is known, if it still fits. */
+static bool fit_longest(const struct series *s, const struct ground *g, size_t above,
+			size_t segment, const struct run *run, struct rise *ret)
+{
+	size_t from = s->segments[segment].from, to = fit_to(s, segment, run);
+	size_t end = s->segments[(run->last + 1) / 2].to;
+
+	for (size_t times = speeds_up(s, segment, run) ? MAX_LONGER : 1; times > 1; times /= 2) {
+		size_t farther = from + times * (to - from);
+
+		farther = farther < end ? farther : end;
+		farther = farther < from + MAX_FIT ? farther : from + MAX_FIT;
+		if (farther > to && fit(s, g, above, farther, ret))
+			return true;
+	}
+	return fit(s, g, above, to, ret);
+}
+
 /* Part `segment` is the first that is above; the one before it is the ground. */
 static void place_between(const struct series *s, size_t segment, const struct run *run,
 			  struct rise *ret)
 {
 	const struct segment *after = &s->segments[segment];
 	struct ground g = find_ground(s, segment - 1);
-	size_t above = first_above(s, &g, segment), to = fit_to(s, segment, run);
-	double dt = s->t[above] - s->t[above - 1];
+	size_t above = first_above(s, &g, segment);
 
 	ret->ground_mib = g.sigma;
 	ret->seen = s->t[above];
 	ret->slope = after->slope;
 	blocks_find(s, above, run, ret);
-	ret->is_fitted = after->to - after->from >= 2 && after->slope > 0 && !is_hole(s, dt) &&
-			 onset_hinge(s->t + g.from, s->y + g.from, to - g.from, g.fit_sigma,
-				     g.is_sloped, &ret->onset) &&
-			 ret->onset.misfit <= MAX_MISFIT &&
-			 ret->onset.median <= s->t[above] + dt / 2 &&
-			 ret->onset.median >= s->t[above - 1] - hidden_time(&g, after->slope, dt);
+	ret->is_fitted = after->to - after->from >= 2 && after->slope > 0 &&
+			 !is_hole(s, s->t[above] - s->t[above - 1]) &&
+			 fit_longest(s, &g, above, segment, run, ret);
 	if (!ret->is_fitted)
 		bracket(s, &g, above, speeds_up(s, segment, run) ? MAX_POWER : 1, ret);
 }

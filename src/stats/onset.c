@@ -43,7 +43,7 @@ void onset_summarise(struct onset *o)
 
 void onset_uniform(double from, double to, struct onset *ret)
 {
-	ret->misfit = 0;
+	ret->misfit = ret->misfit_behind = 0;
 	ret->from = from;
 	ret->step = (to - from) / (ONSET_POINTS - 1);
 	for (size_t i = 0; i < ONSET_POINTS; i++)

@@ -20,7 +20,8 @@ struct onset {
 	double cdf[ONSET_POINTS]; /* ends with 1 */
 	double median, low, high; /* the middle nine tenths */
 	double sd;
-	double misfit; /* of a hinge: variance around it over that expected; 0 for others */
+	double misfit;	      /* of a hinge: variance around it over that expected; 0 for others */
+	double misfit_behind; /* the same of what is behind the onset */
 };
 
 /* The onset lies in (from, to), anywhere. */

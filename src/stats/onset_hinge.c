@@ -9,11 +9,25 @@
 #define SINGULAR 1e-9	/* a pivot that is so little of what it was */
 
 /*
- * A rise goes by a power of the time since its onset. What speeds up is hidden at first, so that a
- * line through what is seen later begins too late: nobody knows the power, and all of them count,
- * each as far as it fits.
+ * A rise goes by a power of the time since its onset, or exponentially. What speeds up is hidden at
+ * first, so that a line through what is seen later begins too late: nobody knows how it goes, and
+ * all models count, each as far as it fits. Most rises are even.
  */
-static const double powers[] = { 1, 1.5, 2, 3 };
+struct model {
+	double power;  /* 0: exponential */
+	double growth; /* time in which an exponential one grows by e */
+	double weight;
+};
+
+#define N_POWERS 4
+#define N_GROWTHS 5 /* around that which fits best */
+#define GROWTH_WEIGHT 0.02
+#define GROWTH_STEP 1.15
+#define GROWTHS_TRIED 30 /* from one interval on */
+
+static const struct model powers[N_POWERS] = {
+	{ 1, 0, 0.8 }, { 1.5, 0, 0.04 }, { 2, 0, 0.03 }, { 3, 0, 0.03 }
+};
 
 /* Sums over all points that no onset changes; times in spans from the first, values from the mean.
  */
@@ -22,6 +36,8 @@ struct hinge {
 	size_t n;
 	int k; /* unknowns: a level, the rise, and a slope of what was before */
 	double span, mean;
+	struct model models[N_POWERS + N_GROWTHS];
+	size_t n_models;
 	double st, stt, sy, sty, syy;
 };
 
@@ -63,22 +79,33 @@ static bool solve(double m[3][4], int k)
 	return true;
 }
 
-static double to_power(double x, double power)
+/* How far a rise has come so long after its onset; in what unit does not matter. */
+static double course(const struct hinge *h, const struct model *model, double since)
 {
-	if (power == 1)
+	double x = since / h->span;
+
+	if (model->power == 0)
+		return expm1(since / model->growth) * exp(-h->span / model->growth);
+	if (model->power == 1)
 		return x;
-	if (power == 2)
+	if (model->power == 2)
 		return x * x;
-	return power == 3 ? x * x * x : x * sqrt(x);
+	return model->power == 3 ? x * x * x : x * sqrt(x);
 }
 
-/* Sum of squared distances with the onset at tau; INFINITY where nothing rises. */
-static double squares_at(const struct hinge *h, double power, double tau)
+/* What is fitted at tau: a level, the rise, and a slope of what was before. */
+struct fit {
+	double unknowns[3];
+	double squares; /* the sum of squared distances; INFINITY where nothing rises */
+};
+
+static struct fit fit_at(const struct hinge *h, const struct model *model, double tau)
 {
+	struct fit fit = { .squares = INFINITY };
 	double sx = 0, sxx = 0, sxt = 0, sxy = 0;
 
 	for (size_t i = h->n; i-- > 0 && h->t[i] > tau;) {
-		double x = to_power((h->t[i] - tau) / h->span, power);
+		double x = course(h, model, h->t[i] - tau);
 
 		sx += x;
 		sxx += x * x;
@@ -90,22 +117,86 @@ static double squares_at(const struct hinge *h, double power, double tau)
 			   { h->st, sxt, h->stt, h->sty } };
 
 	if (!solve(m, h->k) || !(m[1][3] > 0))
-		return INFINITY;
-	return fmax(h->syy - m[0][3] * h->sy - m[1][3] * sxy - (h->k > 2 ? m[2][3] * h->sty : 0),
-		    0);
+		return fit;
+	for (int i = 0; i < h->k; i++)
+		fit.unknowns[i] = m[i][3];
+	fit.squares = fmax(h->syy - fit.unknowns[0] * h->sy - fit.unknowns[1] * sxy -
+				   fit.unknowns[2] * h->sty,
+			   0);
+	return fit;
 }
 
-static double best_at(const struct hinge *h, double tau)
+static double squares_at(const struct hinge *h, const struct model *model, double tau)
 {
-	double best = INFINITY;
+	return fit_at(h, model, tau).squares;
+}
 
-	for (size_t i = 0; i < ARRAY_SIZE(powers); i++)
-		best = fmin(best, squares_at(h, powers[i], tau));
+/* The mean square of the distances behind the onset, where a long stretch before hides nothing. */
+static double mean_square_behind(const struct hinge *h, const struct model *model, double tau)
+{
+	struct fit fit = fit_at(h, model, tau);
+	double squares = 0;
+	size_t n = 0;
+
+	for (size_t i = h->n; i-- > 0 && h->t[i] > tau; n++) {
+		double t = (h->t[i] - h->t[0]) / h->span;
+		double x = course(h, model, h->t[i] - tau);
+		double off = h->y[i] - h->mean - fit.unknowns[0] - fit.unknowns[1] * x -
+			     fit.unknowns[2] * t;
+
+		squares += off * off;
+	}
+	return n > 2 ? squares / (double)(n - 2) : 0;
+}
+
+/* Of exponential rises the growth that fits best is looked for, an onset at each point. */
+static double best_growth(const struct hinge *h)
+{
+	struct model model = { .growth = h->span / (double)(h->n - 1) };
+	double best = INFINITY, growth = model.growth;
+
+	for (int k = 0; k < GROWTHS_TRIED; k++, model.growth *= GROWTH_STEP)
+		for (size_t i = 0; i + 2 < h->n; i++) {
+			double squares = squares_at(h, &model, h->t[i]);
+
+			if (squares < best) {
+				best = squares;
+				growth = model.growth;
+			}
+		}
+	return growth;
+}
+
+static void add_models(struct hinge *h)
+{
+	double growth = best_growth(h) / pow(GROWTH_STEP, N_GROWTHS / 2);
+
+	for (; h->n_models < N_POWERS; h->n_models++)
+		h->models[h->n_models] = powers[h->n_models];
+	for (int i = 0; i < N_GROWTHS; i++, growth *= GROWTH_STEP)
+		h->models[h->n_models++] = (struct model){ 0, growth, GROWTH_WEIGHT };
+}
+
+/* The number of the model that fits best at tau. */
+static size_t best_model(const struct hinge *h, double tau, double *ret_squares)
+{
+	size_t best = 0;
+
+	*ret_squares = INFINITY;
+	for (size_t i = 0; i < h->n_models; i++) {
+		double squares = squares_at(h, &h->models[i], tau);
+
+		if (squares < *ret_squares) {
+			*ret_squares = squares;
+			best = i;
+		}
+	}
 	return best;
 }
 
 struct profile {
 	double best_tau, best;
+	const struct model *best_model;
 	double from, to; /* where it is not negligible */
 	double variance;
 	double squares[ONSET_MAX_SAMPLES * COARSE_PER_INTERVAL];
@@ -123,10 +214,13 @@ static void find_best(const struct hinge *h, size_t n, struct profile *p)
 {
 	p->best = INFINITY;
 	p->best_tau = h->t[0];
+	p->best_model = &h->models[0];
 	for (size_t i = 0; i < n; i++) {
-		p->squares[i] = best_at(h, coarse_tau(h, i));
+		size_t model = best_model(h, coarse_tau(h, i), &p->squares[i]);
+
 		if (p->squares[i] < p->best) {
 			p->best = p->squares[i];
+			p->best_model = &h->models[model];
 			p->best_tau = coarse_tau(h, i);
 		}
 	}
@@ -166,8 +260,10 @@ static double likelihood(const struct hinge *h, const struct profile *p, double 
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(powers); i++)
-		sum += exp(-fmax((squares_at(h, powers[i], tau) - p->best) / (2 * p->variance), 0));
+	for (size_t i = 0; i < h->n_models; i++)
+		sum += h->models[i].weight *
+		       exp(-fmax((squares_at(h, &h->models[i], tau) - p->best) / (2 * p->variance),
+				 0));
 	return sum;
 }
 
@@ -181,11 +277,15 @@ bool onset_hinge(const double *t, const double *y, size_t n, double sigma, bool 
 	if (n < (with_slope ? 6u : 4u) || n > ONSET_MAX_SAMPLES)
 		return false;
 	h.span = t[n - 1] - t[0];
+	if (!(h.span > 0))
+		return false;
 	add_up(&h);
-	if (!(h.span > 0) || !find_region(&h, sigma, &p))
+	add_models(&h);
+	if (!find_region(&h, sigma, &p))
 		return false;
 	widen(&h, &p);
 	ret->misfit = p.variance / (sigma * sigma);
+	ret->misfit_behind = mean_square_behind(&h, p.best_model, p.best_tau) / (sigma * sigma);
 	ret->from = p.from;
 	ret->step = (p.to - p.from) / (ONSET_POINTS - 1);
 	ret->cdf[0] = 0;
