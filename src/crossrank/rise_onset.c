@@ -9,6 +9,7 @@
 #define FIT_SLOPE_SHARE 0.3
 #define MAX_MISFIT 2.0 /* the scatter around a hinge, in variances of what is expected */
 #define MAX_MISFIT_BEHIND 3.0
+#define FASTER 1.5
 #define MAX_LONGER 4   /* times as much of what speeds up is fitted, or less */
 #define MAX_HIDDEN 3.0 /* intervals that a rise may stay unseen */
 #define MAX_POWER 3.0  /* of the time by which a rise goes: it stays unseen so much longer */
@@ -115,11 +116,11 @@ static double hidden_time(const struct ground *g, double slope, double dt)
 	return MAX_POWER * fmax(2 * SERIES_LEVEL_SIGMAS * g->sigma / slope, MAX_HIDDEN * dt);
 }
 
-/* Whether a part of the run behind its first is steeper than that one. */
+/* Whether a part of the run behind its first is much steeper than that one. */
 static bool speeds_up(const struct series *s, size_t segment, const struct run *run)
 {
 	for (size_t i = segment + 1; i <= run->last / 2; i++)
-		if (s->segments[i].slope > s->segments[segment].slope)
+		if (s->segments[i].slope > FASTER * s->segments[segment].slope)
 			return true;
 	return false;
 }
@@ -150,11 +151,12 @@ static bool is_hole(const struct series *s, double seconds)
 
 /* A hinge that ends with bin `to`, if there is a good one. */
 static bool fit(const struct series *s, const struct ground *g, size_t above, size_t to,
-		struct rise *ret)
+		bool is_faster, struct rise *ret)
 {
+	struct hinge_kind kind = { .is_sloped = g->is_sloped, .may_explode = is_faster };
 	double dt = s->t[above] - s->t[above - 1];
 
-	return onset_hinge(s->t + g->from, s->y + g->from, to - g->from, g->fit_sigma, g->is_sloped,
+	return onset_hinge(s->t + g->from, s->y + g->from, to - g->from, g->fit_sigma, kind,
 			   &ret->onset) &&
 	       ret->onset.misfit <= MAX_MISFIT && ret->onset.misfit_behind <= MAX_MISFIT_BEHIND &&
 	       ret->onset.median <= s->t[above] + dt / 2 &&
@@ -167,16 +169,17 @@ static bool fit_longest(const struct series *s, const struct ground *g, size_t a
 {
 	size_t from = s->segments[segment].from, to = fit_to(s, segment, run);
 	size_t end = s->segments[(run->last + 1) / 2].to;
+	bool is_faster = speeds_up(s, segment, run);
 
-	for (size_t times = speeds_up(s, segment, run) ? MAX_LONGER : 1; times > 1; times /= 2) {
+	for (size_t times = is_faster ? MAX_LONGER : 1; times > 1; times /= 2) {
 		size_t farther = from + times * (to - from);
 
 		farther = farther < end ? farther : end;
 		farther = farther < from + MAX_FIT ? farther : from + MAX_FIT;
-		if (farther > to && fit(s, g, above, farther, ret))
+		if (farther > to && fit(s, g, above, farther, is_faster, ret))
 			return true;
 	}
-	return fit(s, g, above, to, ret);
+	return fit(s, g, above, to, is_faster, ret);
 }
 
 /* Part `segment` is the first that is above; the one before it is the ground. */

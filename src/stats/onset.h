@@ -33,11 +33,16 @@ void onset_uniform(double from, double to, struct onset *ret);
  */
 void onset_blur(struct onset *o, double before, double after, double share);
 
+struct hinge_kind {
+	bool is_sloped;	  /* what was before rises or falls, too */
+	bool may_explode; /* the rise may be an exponential one; else a power of the time */
+};
+
 /*
  * The hinge in n points (at most ONSET_MAX_SAMPLES), sigma being the scatter that is expected at
- * least; with_slope: what was before rises or falls too. False: no rise fits, or too few points.
+ * least. False: no rise fits, or too few points.
  */
-bool onset_hinge(const double *t, const double *y, size_t n, double sigma, bool with_slope,
+bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struct hinge_kind kind,
 		 struct onset *ret);
 
 /* Fills median, low, high and sd from the grid and its cdf. */

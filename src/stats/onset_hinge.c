@@ -17,17 +17,24 @@ struct model {
 	double power;  /* 0: exponential */
 	double growth; /* time in which an exponential one grows by e */
 	double weight;
+	double e[ONSET_MAX_SAMPLES]; /* of those: at each point, 1 at the last */
 };
 
-#define N_POWERS 4
-#define N_GROWTHS 5 /* around that which fits best */
-#define GROWTH_WEIGHT 0.02
+#define LEAST_BEGINNING 0.04 /* of the scatter: e to the power of 4 times as much is seen */
 #define GROWTH_STEP 1.15
 #define GROWTHS_TRIED 30 /* from one interval on */
+#define FINE_STEP 1.015
+#define FINE_TRIED 11
+#define GROWTH_WEIGHT 0.0125
 
-static const struct model powers[N_POWERS] = {
-	{ 1, 0, 0.8 }, { 1.5, 0, 0.04 }, { 2, 0, 0.03 }, { 3, 0, 0.03 }
-};
+static const struct {
+	double power, weight;
+} powers[] = { { 1, 0.85 }, { 1.5, 0.05 }, { 2, 0.05 }, { 3, 0.05 } };
+
+/* Beside the growth that fits best. */
+static const double growths[] = { 1, 0.99, 1.01, 0.97, 1.03, 0.9, 1.1, 0.75, 1.3 };
+
+#define N_MODELS (ARRAY_SIZE(powers) + ARRAY_SIZE(growths))
 
 /* Sums over all points that no onset changes; times in spans from the first, values from the mean.
  */
@@ -35,8 +42,8 @@ struct hinge {
 	const double *t, *y;
 	size_t n;
 	int k; /* unknowns: a level, the rise, and a slope of what was before */
-	double span, mean;
-	struct model models[N_POWERS + N_GROWTHS];
+	double span, mean, sigma;
+	struct model models[N_MODELS];
 	size_t n_models;
 	double st, stt, sy, sty, syy;
 };
@@ -79,13 +86,29 @@ static bool solve(double m[3][4], int k)
 	return true;
 }
 
-/* How far a rise has come so long after its onset; in what unit does not matter. */
-static double course(const struct hinge *h, const struct model *model, double since)
+static void set_growth(const struct hinge *h, double growth, struct model *ret)
 {
-	double x = since / h->span;
+	ret->power = 0;
+	ret->growth = growth;
+	ret->weight = GROWTH_WEIGHT;
+	for (size_t i = 0; i < h->n; i++)
+		ret->e[i] = exp((h->t[i] - h->t[h->n - 1]) / growth);
+}
+
+/* What an exponential rise begins with, in the unit of its e[]. */
+static double beginning(const struct hinge *h, const struct model *model, double tau)
+{
+	return model->power == 0 ? exp((tau - h->t[h->n - 1]) / model->growth) : 0;
+}
+
+/* How far a rise has come at point i, which is behind its onset; in what unit does not matter. */
+static double course(const struct hinge *h, const struct model *model, size_t i, double tau,
+		     double begun)
+{
+	double x = (h->t[i] - tau) / h->span;
 
 	if (model->power == 0)
-		return expm1(since / model->growth) * exp(-h->span / model->growth);
+		return model->e[i] - begun;
 	if (model->power == 1)
 		return x;
 	if (model->power == 2)
@@ -102,10 +125,10 @@ struct fit {
 static struct fit fit_at(const struct hinge *h, const struct model *model, double tau)
 {
 	struct fit fit = { .squares = INFINITY };
-	double sx = 0, sxx = 0, sxt = 0, sxy = 0;
+	double sx = 0, sxx = 0, sxt = 0, sxy = 0, begun = beginning(h, model, tau);
 
 	for (size_t i = h->n; i-- > 0 && h->t[i] > tau;) {
-		double x = course(h, model, h->t[i] - tau);
+		double x = course(h, model, i, tau, begun);
 
 		sx += x;
 		sxx += x * x;
@@ -117,6 +140,9 @@ static struct fit fit_at(const struct hinge *h, const struct model *model, doubl
 			   { h->st, sxt, h->stt, h->sty } };
 
 	if (!solve(m, h->k) || !(m[1][3] > 0))
+		return fit;
+	/* An exponential rise that stays below the scatter for long has no beginning that shows. */
+	if (model->power == 0 && m[1][3] * begun < LEAST_BEGINNING * h->sigma)
 		return fit;
 	for (int i = 0; i < h->k; i++)
 		fit.unknowns[i] = m[i][3];
@@ -135,12 +161,12 @@ static double squares_at(const struct hinge *h, const struct model *model, doubl
 static double mean_square_behind(const struct hinge *h, const struct model *model, double tau)
 {
 	struct fit fit = fit_at(h, model, tau);
-	double squares = 0;
+	double squares = 0, begun = beginning(h, model, tau);
 	size_t n = 0;
 
 	for (size_t i = h->n; i-- > 0 && h->t[i] > tau; n++) {
 		double t = (h->t[i] - h->t[0]) / h->span;
-		double x = course(h, model, h->t[i] - tau);
+		double x = course(h, model, i, tau, begun);
 		double off = h->y[i] - h->mean - fit.unknowns[0] - fit.unknowns[1] * x -
 			     fit.unknowns[2] * t;
 
@@ -149,32 +175,41 @@ static double mean_square_behind(const struct hinge *h, const struct model *mode
 	return n > 2 ? squares / (double)(n - 2) : 0;
 }
 
-/* Of exponential rises the growth that fits best is looked for, an onset at each point. */
-static double best_growth(const struct hinge *h)
+/* Of so many growths from one on that which fits best, with an onset at a point. */
+static double best_growth(const struct hinge *h, double from, double step, int n_tried)
 {
-	struct model model = { .growth = h->span / (double)(h->n - 1) };
-	double best = INFINITY, growth = model.growth;
+	double best = INFINITY, growth = from;
+	struct model model;
 
-	for (int k = 0; k < GROWTHS_TRIED; k++, model.growth *= GROWTH_STEP)
+	for (int k = 0; k < n_tried; k++, from *= step) {
+		set_growth(h, from, &model);
 		for (size_t i = 0; i + 2 < h->n; i++) {
 			double squares = squares_at(h, &model, h->t[i]);
 
 			if (squares < best) {
 				best = squares;
-				growth = model.growth;
+				growth = from;
 			}
 		}
+	}
 	return growth;
 }
 
-static void add_models(struct hinge *h)
+static void add_powers(struct hinge *h)
 {
-	double growth = best_growth(h) / pow(GROWTH_STEP, N_GROWTHS / 2);
+	for (size_t i = 0; i < ARRAY_SIZE(powers); i++) {
+		h->models[h->n_models].power = powers[i].power;
+		h->models[h->n_models++].weight = powers[i].weight;
+	}
+}
 
-	for (; h->n_models < N_POWERS; h->n_models++)
-		h->models[h->n_models] = powers[h->n_models];
-	for (int i = 0; i < N_GROWTHS; i++, growth *= GROWTH_STEP)
-		h->models[h->n_models++] = (struct model){ 0, growth, GROWTH_WEIGHT };
+static void add_growths(struct hinge *h)
+{
+	double growth = best_growth(h, h->span / (double)(h->n - 1), GROWTH_STEP, GROWTHS_TRIED);
+
+	growth = best_growth(h, growth / pow(FINE_STEP, FINE_TRIED / 2), FINE_STEP, FINE_TRIED);
+	for (size_t i = 0; i < ARRAY_SIZE(growths); i++)
+		set_growth(h, growth * growths[i], &h->models[h->n_models++]);
 }
 
 /* The number of the model that fits best at tau. */
@@ -267,20 +302,22 @@ static double likelihood(const struct hinge *h, const struct profile *p, double 
 	return sum;
 }
 
-bool onset_hinge(const double *t, const double *y, size_t n, double sigma, bool with_slope,
+bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struct hinge_kind kind,
 		 struct onset *ret)
 {
-	struct hinge h = { .t = t, .y = y, .n = n, .k = with_slope ? 3 : 2 };
+	struct hinge h = { .t = t, .y = y, .n = n, .k = kind.is_sloped ? 3 : 2, .sigma = sigma };
 	double total = 0;
 	struct profile p;
 
-	if (n < (with_slope ? 6u : 4u) || n > ONSET_MAX_SAMPLES)
+	if (n < (kind.is_sloped ? 6u : 4u) || n > ONSET_MAX_SAMPLES)
 		return false;
 	h.span = t[n - 1] - t[0];
 	if (!(h.span > 0))
 		return false;
 	add_up(&h);
-	add_models(&h);
+	add_powers(&h);
+	if (kind.may_explode)
+		add_growths(&h);
 	if (!find_region(&h, sigma, &p))
 		return false;
 	widen(&h, &p);

@@ -88,7 +88,7 @@ static struct job make_slower(void)
 {
 	struct job job = make_slow();
 
-	job.own[LEADER].slow_slope = 12;
+	job.own[LEADER].slow_slope = 8;
 	return job;
 }
 
