@@ -148,11 +148,13 @@ int blocks_blur(struct judge_work *w)
 {
 	size_t n = w->a->n_ranks + 1;
 	CLEANUP(free_ptr) double *rows = calloc(3 * n, sizeof(*rows));
-	struct block_list list = { .seen = rows, .dwell = rows + n, .mib = rows + 2 * n };
+	struct block_list list = { .seen = rows };
 	double dwell;
 
 	if (!rows)
 		return -ENOMEM;
+	list.dwell = rows + n;
+	list.mib = rows + 2 * n;
 	collect(w, &list);
 	if (list.n == 0)
 		return 0;
