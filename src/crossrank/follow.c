@@ -12,6 +12,8 @@
 #define EVEN_P 0.01	    /* the same for an even pace, which few jobs have */
 #define MAX_SPAN_SHARE 0.25 /* of the record: no number of ranks makes more a cluster */
 #define ACTIVE_SHARE 0.85   /* of the record: before it starts and when it ends nothing rises */
+#define ALL_P 0.1	    /* where all ranks rose, which those by chance seldom do */
+#define LASTING_SHARE 0.5   /* of the rest of the record */
 #define MIN_EVEN 4
 #define EVEN_STEPS 256
 
@@ -33,10 +35,21 @@ static bool is_member(const struct judge_work *w, const struct judge_outcome *o,
 	return false;
 }
 
-/* What was given back is not like what stays. */
-static bool is_comparable(const struct rise *first, const struct rise *other)
+/* Given back soon, and not with the end of its process. */
+static bool is_passing(const struct judge_work *w, const struct candidate *c)
 {
-	return !isinf(first->gone) || isinf(other->gone);
+	const struct stream *s = c->rank->total;
+	double onset = c->rise->onset.median;
+
+	return c->rise->gone - onset <
+	       LASTING_SHARE * (judge_seconds(w, &s->samples[s->n - 1]) - onset);
+}
+
+/* What passes is not like what stays. */
+static bool is_comparable(const struct judge_work *w, const struct candidate *first,
+			  const struct candidate *other)
+{
+	return is_passing(w, first) || !is_passing(w, other);
 }
 
 static double onset_of(const struct candidate *c)
@@ -54,7 +67,7 @@ static void note_others(const struct judge_work *w, const struct judge_outcome *
 		const struct candidate *c = &w->pool[i];
 		double *at = &nearest[c->rank - w->a->ranks];
 
-		if (!is_comparable(first->rise, c->rise) || is_member(w, chosen, c->rank))
+		if (!is_comparable(w, first, c) || is_member(w, chosen, c->rank))
 			continue;
 		if (isnan(*at) || fabs(onset_of(c) - onset_of(first)) < fabs(*at - onset_of(first)))
 			*at = onset_of(c);
@@ -87,7 +100,7 @@ static void collect(const struct judge_work *w, const struct judge_outcome *item
 		if (items[i].verdict != VERDICT_NONE)
 			note_others(w, &items[i], chosen, nearest);
 	for (size_t i = chosen->from; i < chosen->to; i++)
-		if (is_comparable(w->pool[chosen->best].rise, w->pool[i].rise)) {
+		if (is_comparable(w, &w->pool[chosen->best], &w->pool[i])) {
 			ret->at[ret->n++] = onset_of(&w->pool[i]);
 			sd += w->pool[i].rise->onset.sd;
 		}
@@ -188,7 +201,7 @@ int follow_judge(struct judge_work *w, const struct judge_outcome *items, size_t
 	order_sort(o.at, o.n_members);
 	part_p = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]);
 	order_sort(o.at, o.n);
-	if (part_p < PART_P || all_p(&o) < CHANCE_P || is_even(&o))
+	if (part_p < PART_P || all_p(&o) < (o.n == w->a->n_ranks ? ALL_P : CHANCE_P) || is_even(&o))
 		return 0;
 	chosen->verdict = VERDICT_CANNOT_TELL;
 	chosen->why = WHY_UNRELATED;
