@@ -16,10 +16,18 @@ struct tick {
 	bool has_first;
 };
 
+/* The same record once more: files that are given twice make nothing surer. */
+static bool is_repeat(const struct sample *a, const struct sample *b)
+{
+	return a->timestamp_ns == b->timestamp_ns && a->identity == b->identity;
+}
+
+/* Whether there is anything to add up, or to leave out. */
 static bool has_several(const struct stream *s)
 {
 	for (size_t i = 1; i < s->n; i++)
-		if (s->samples[i].device != s->samples[0].device)
+		if (s->samples[i].device != s->samples[0].device ||
+		    is_repeat(&s->samples[i], &s->samples[i - 1]))
 			return true;
 	return false;
 }
@@ -70,7 +78,8 @@ static void end_tick(struct tick *t, struct stream *to)
 	t->has_first = false;
 }
 
-/* A device that comes again begins the next tick; one that does not keeps what it had. */
+/* A device that comes again, and later, begins the next tick; one that does not keeps what it had.
+ */
 static void add_up(const struct stream *from, struct stream *to)
 {
 	struct tick t = { .n = 0 };
@@ -79,7 +88,7 @@ static void add_up(const struct stream *from, struct stream *to)
 		const struct sample *s = &from->samples[i];
 		size_t place = place_of(&t, s->device);
 
-		if (t.is_seen[place])
+		if (t.is_seen[place] && !is_repeat(s, &t.last[place]))
 			end_tick(&t, to);
 		if (!t.has_first)
 			t.first = *s;

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "crossrank/follow.h"
 #include "crossrank/gather.h"
 
-#define MIN_EPISODE_SHARE 0.2 /* of the largest that is no workload: smaller ones do not count */
+#define MIN_EPISODE_SHARE 0.5 /* of the largest that is no workload: smaller ones do not count */
 
 /* ---- which one counts ---- */
 
@@ -19,6 +20,7 @@ struct episodes {
 	bool *is_explained; /* by number of the rank */
 };
 
+/* Of each rank in it, on average: who leads is alone, and those who follow are many. */
 static double gain_of(const struct judge_work *w, const struct judge_outcome *o)
 {
 	double gain = 0;
@@ -26,7 +28,7 @@ static double gain_of(const struct judge_work *w, const struct judge_outcome *o)
 	for (size_t i = o->from; i < o->to; i++)
 		gain += fmax(w->pool[i].rise->gain_mib,
 			     w->pool[i].main ? w->pool[i].main->gain_mib : 0);
-	return gain;
+	return gain / (double)(o->to - o->from);
 }
 
 /* Whether any of it was still there at the peak. */
@@ -143,5 +145,5 @@ int episodes_judge(struct judge_work *w, struct judge_outcome *ret)
 	*ret = (struct judge_outcome){ .verdict = VERDICT_NONE, .why = WHY_NO_RISE };
 	if (e.n > 0)
 		*ret = *choose_any(&e);
-	return 0;
+	return ret->verdict == VERDICT_NAMED ? follow_judge(w, e.items, e.n, ret) : 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
+#include "crossrank/blocks.h"
 #include "crossrank/episodes.h"
 #include "crossrank/gather.h"
 #include "crossrank/interval.h"
@@ -147,6 +148,8 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	if (r < 0)
 		return r;
 	r = find_rises(w);
+	if (r == 0)
+		r = blocks_blur(w);
 	if (r == 0)
 		r = gather_collect(w);
 	w->peak = (double)(peak.ns - w->f->origin_ns) / 1e9 + w->interval;

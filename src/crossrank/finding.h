@@ -25,6 +25,7 @@ enum why {
 	WHY_UNSEEN,	/* cannot tell: a rank rose already, or was not recorded then */
 	WHY_MISSING,	/* cannot tell: some ranks have no record at all */
 	WHY_SMALL,	/* cannot tell: the first rise is none like those that follow */
+	WHY_UNRELATED,	/* cannot tell: the others rose at times of their own */
 	WHY_ONE_RANK,	/* cannot tell: nobody to compare with */
 	WHY_MIXED,	/* cannot tell: a rank has records of two processes at once */
 	WHY_NO_RISE,	/* none */
@@ -56,6 +57,7 @@ struct first_cause {
 	const struct rank *unseen; /* WHY_UNSEEN, WHY_CLOCKS, WHY_MIXED: because of this one */
 	bool is_unnamed_host;	   /* WHY_CLOCKS: nobody knows which clock that one has */
 	size_t n_episodes, n_shared;
+	size_t n_risen; /* ranks that were compared with who seemed to be first, and that one */
 	/* Clocks. */
 	size_t n_clocks;
 	double clock_error;  /* the largest, in seconds */

@@ -21,6 +21,7 @@ static const char *const whys[] = {
 	[WHY_UNSEEN] = "beginning_not_recorded",
 	[WHY_MISSING] = "ranks_not_recorded",
 	[WHY_SMALL] = "first_rise_is_smaller",
+	[WHY_UNRELATED] = "rises_unrelated",
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_MIXED] = "ranks_recorded_twice",
 	[WHY_NO_RISE] = "no_rise",
@@ -180,6 +181,17 @@ static void add_small(struct buf *out, const struct rank_analysis *a, const stru
 			 "with it.");
 }
 
+static void add_unrelated(struct buf *out, const struct rank_analysis *a,
+			  const struct first_cause *f)
+{
+	(void)a;
+	buf_printf(out, "%zu ranks rose, ", f->n_risen);
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out,
+		    " among the first, but as far apart as ranks do that have nothing to do with "
+		    "each other: nothing shows that the others followed.");
+}
+
 static void add_one_rank(struct buf *out, const struct rank_analysis *a,
 			 const struct first_cause *f)
 {
@@ -243,6 +255,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
 		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
 		[WHY_MIXED] = add_mixed,
+		[WHY_UNRELATED] = add_unrelated,
 	};
 
 	add[f->why](out, a, f);
@@ -281,7 +294,7 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 					   "--clock-error where the clocks are known to agree."
 					 : "Synchronised clocks (NTP or PTP) on all hosts would "
 					   "settle it.");
-	else if (f->why == WHY_SMALL)
+	else if (f->why == WHY_SMALL || f->why == WHY_UNRELATED)
 		buf_add_str(out,
 			    "What that rank did then would settle it: its phases, or its log.");
 	else if (f->why == WHY_MIXED)

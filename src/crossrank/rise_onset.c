@@ -2,12 +2,17 @@
 
 #include <math.h>
 
+#include "crossrank/blocks.h"
 #include "stats/noise.h"
 
 #define STEP_SHARE 0.25 /* going on less steeply than this makes a jump a step */
 #define FIT_SLOPE_SHARE 0.3
 #define MAX_MISFIT 2.0 /* the scatter around a hinge, in variances of what is expected */
+#define MAX_MISFIT_BEHIND 3.0
+#define FASTER 1.5
+#define MAX_LONGER 4   /* times as much of what speeds up is fitted, or less */
 #define MAX_HIDDEN 3.0 /* intervals that a rise may stay unseen */
+#define MAX_POWER 3.0  /* of the time by which a rise goes: it stays unseen so much longer */
 #define MAX_KEPT 0.9   /* of one sample in the next */
 #define SIGMA_PER_MAD 1.4826
 #define MIN_FIT 6
@@ -108,14 +113,24 @@ static size_t first_above(const struct series *s, const struct ground *g, size_t
 /* How long a rise can stay unseen in the scatter before it. */
 static double hidden_time(const struct ground *g, double slope, double dt)
 {
-	return fmax(2 * SERIES_LEVEL_SIGMAS * g->sigma / slope, MAX_HIDDEN * dt);
+	return MAX_POWER * fmax(2 * SERIES_LEVEL_SIGMAS * g->sigma / slope, MAX_HIDDEN * dt);
+}
+
+/* Whether a part of the run behind its first is much steeper than that one. */
+static bool speeds_up(const struct series *s, size_t segment, const struct run *run)
+{
+	for (size_t i = segment + 1; i <= run->last / 2; i++)
+		if (s->segments[i].slope > FASTER * s->segments[segment].slope)
+			return true;
+	return false;
 }
 
 /*
  * Where nothing but the order of levels is trusted: the onset is before the first sample
- * above, and behind the last one below, but for what can hide.
+ * above, and behind the last one below, but for what can hide. It goes by that power of the time.
  */
-static void bracket(const struct series *s, const struct ground *g, size_t above, struct rise *ret)
+static void bracket(const struct series *s, const struct ground *g, size_t above, double power,
+		    struct rise *ret)
 {
 	double dt = s->t[above] - s->t[above - 1], jump = s->y[above] - g->level, hidden = 0;
 
@@ -123,7 +138,8 @@ static void bracket(const struct series *s, const struct ground *g, size_t above
 	if (ret->is_step)
 		ret->slope = NAN;
 	else
-		hidden = 2 * SERIES_LEVEL_SIGMAS * g->sigma / fmax(ret->slope, jump / dt);
+		hidden = fmax(2 * SERIES_LEVEL_SIGMAS * g->sigma, (power - 1) * jump) /
+			 fmax(ret->slope, jump / dt);
 	onset_uniform(s->t[above - 1] - hidden, s->t[above], &ret->onset);
 }
 
@@ -133,25 +149,56 @@ static bool is_hole(const struct series *s, double seconds)
 	return seconds > HOLE_INTERVALS * (s->t[s->n - 1] - s->t[0]) / (double)(s->n - 1);
 }
 
+/* A hinge that ends with bin `to`, if there is a good one. */
+static bool fit(const struct series *s, const struct ground *g, size_t above, size_t to,
+		bool is_faster, struct rise *ret)
+{
+	struct hinge_kind kind = { .is_sloped = g->is_sloped, .may_explode = is_faster };
+	double dt = s->t[above] - s->t[above - 1];
+
+	return onset_hinge(s->t + g->from, s->y + g->from, to - g->from, g->fit_sigma, kind,
+			   &ret->onset) &&
+	       ret->onset.misfit <= MAX_MISFIT && ret->onset.misfit_behind <= MAX_MISFIT_BEHIND &&
+	       ret->onset.median <= s->t[above] + dt / 2 &&
+	       ret->onset.median >= s->t[above - 1] - hidden_time(g, ret->slope, dt);
+}
+
+/* The more of what speeds up is fitted, the better its course is known, if it still fits. */
+static bool fit_longest(const struct series *s, const struct ground *g, size_t above,
+			size_t segment, const struct run *run, struct rise *ret)
+{
+	size_t from = s->segments[segment].from, to = fit_to(s, segment, run);
+	size_t end = s->segments[(run->last + 1) / 2].to;
+	bool is_faster = speeds_up(s, segment, run);
+
+	for (size_t times = is_faster ? MAX_LONGER : 1; times > 1; times /= 2) {
+		size_t farther = from + times * (to - from);
+
+		farther = farther < end ? farther : end;
+		farther = farther < from + MAX_FIT ? farther : from + MAX_FIT;
+		if (farther > to && fit(s, g, above, farther, is_faster, ret))
+			return true;
+	}
+	return fit(s, g, above, to, is_faster, ret);
+}
+
 /* Part `segment` is the first that is above; the one before it is the ground. */
 static void place_between(const struct series *s, size_t segment, const struct run *run,
 			  struct rise *ret)
 {
 	const struct segment *after = &s->segments[segment];
 	struct ground g = find_ground(s, segment - 1);
-	size_t above = first_above(s, &g, segment), to = fit_to(s, segment, run);
-	double dt = s->t[above] - s->t[above - 1];
+	size_t above = first_above(s, &g, segment);
 
 	ret->ground_mib = g.sigma;
 	ret->seen = s->t[above];
 	ret->slope = after->slope;
-	if (after->to - after->from >= 2 && after->slope > 0 && !is_hole(s, dt) &&
-	    onset_hinge(s->t + g.from, s->y + g.from, to - g.from, g.fit_sigma, g.is_sloped,
-			&ret->onset) &&
-	    ret->onset.misfit <= MAX_MISFIT && ret->onset.median <= s->t[above] + dt / 2 &&
-	    ret->onset.median >= s->t[above - 1] - hidden_time(&g, after->slope, dt))
-		return;
-	bracket(s, &g, above, ret);
+	blocks_find(s, above, run, ret);
+	ret->is_fitted = after->to - after->from >= 2 && after->slope > 0 &&
+			 !is_hole(s, s->t[above] - s->t[above - 1]) &&
+			 fit_longest(s, &g, above, segment, run, ret);
+	if (!ret->is_fitted)
+		bracket(s, &g, above, speeds_up(s, segment, run) ? MAX_POWER : 1, ret);
 }
 
 void rise_describe(const struct series *s, const struct run *run, struct rise *ret)

@@ -105,10 +105,14 @@ static int take_runs(const struct series *s, struct run_list *found, struct rise
 	ret->n = found->n < RISES_MAX ? found->n : RISES_MAX;
 	for (size_t i = 0; r == 0 && i < ret->n; i++) {
 		struct rise *rise = &ret->items[i];
+		double dwell;
 
 		rise_describe(s, &found->items[i], rise);
+		dwell = rise->dwell;
 		if (s->per_bin > 1 && !rise->is_censored && !found->items[i].is_head)
 			r = refine(s, &found->items[i], rise);
+		/* A close look may not reach as far as the next block. */
+		rise->dwell = fmax(rise->dwell, dwell);
 		rise->end = series_move(s, found->items[i].last).to;
 		rise->gain_mib = found->items[i].gain;
 		rise->gone = gone_at(s, &found->items[i]);

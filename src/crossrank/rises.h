@@ -23,6 +23,10 @@ struct rise {
 	double ground_mib; /* how much scatters what was before it; 0: nothing was */
 	double slope;	   /* MiB per second at its beginning; NaN for a step */
 	bool is_step;	   /* between two samples */
+	bool is_fitted;	   /* the onset is that of a hinge */
+	double dwell;	  /* seconds from one block to the next where it goes up in such; 0: none */
+	double block_mib; /* the first of them */
+	bool is_irregular; /* they come as chance has it */
 	bool is_censored;  /* it rose already at the first sample: nobody saw it begin */
 	bool may_load;	   /* censored, too: it looks like a start-up, and no other rank's does */
 	double gone;	   /* when most of it was given back; INFINITY: it never was */

@@ -15,7 +15,7 @@
 #define POINTS_PER_LAG 16
 #define DROP_SHARE 0.2	 /* losing so much of its gain ends a rise */
 #define REST_FACTOR 2.0	 /* level for so many times as long as it rose ends a rise */
-#define SLOW_SHARE 0.2	 /* a beginning slower than so much of the largest move is none */
+#define SLOW_SHARE 0.2	 /* a beginning slower than so much of what follows is none */
 #define SPIKE_SHARE 0.25 /* going down by as much as up but for that share is a spike */
 #define STAIRS 3	 /* so many equal steps are stairs */
 #define STAIR_FACTOR 2.0 /* and so equal they are */
@@ -178,23 +178,25 @@ static size_t largest_move(const struct series *s, const struct run *run)
 }
 
 /*
- * Cuts off what goes before it: walks back from the largest move over those that are as steep
- * and touch it, and over others that are large themselves. What was cut off is the head, which
- * has gained nothing if there is none.
+ * Cuts off what goes before it: walks back from the largest move over those that touch what is
+ * behind them and are about as steep, and over others that are large themselves. What speeds up bit
+ * by bit stays whole. What was cut off is the head, which has gained nothing if there is none.
  */
 static struct run cut_head(const struct series *s, struct run *run)
 {
 	size_t main = largest_move(s, run), first = main;
 	struct move largest = series_move(s, main);
 	struct run head = { .first = run->first, .is_head = true };
+	double steep = slope_of(largest);
 	bool touches = true;
 
 	for (size_t i = main; i-- > run->first;) {
 		struct move m = series_move(s, i);
-		bool is_steep = m.gain > s->sigma && slope_of(m) >= SLOW_SHARE * slope_of(largest);
+		bool is_steep = m.gain > s->sigma && slope_of(m) >= SLOW_SHARE * steep;
 
 		if ((touches && is_steep) || m.gain >= LARGE_SHARE * largest.gain) {
 			first = i;
+			steep = is_steep ? slope_of(m) : steep;
 			touches = true;
 		} else if (i % 2 == 0 || fabs(m.gain) > SERIES_LEVEL_SIGMAS * s->sigma) {
 			touches = false;

@@ -1,8 +1,8 @@
 /*
  * onset - when a rise began, as a distribution over time.
  *
- * A ramp is a constant, then a line from its onset on (a hinge), fitted by least
- * squares; how much worse each other onset fits says how likely that one is. A step
+ * A ramp is a constant, then a line or a power of the time from its onset on (a hinge), fitted by
+ * least squares; how much worse each other onset fits says how likely that one is. A step
  * has happened between two samples, and nothing says where.
  */
 #ifndef PROCTOR_STATS_ONSET_H
@@ -20,18 +20,33 @@ struct onset {
 	double cdf[ONSET_POINTS]; /* ends with 1 */
 	double median, low, high; /* the middle nine tenths */
 	double sd;
-	double misfit; /* of a hinge: variance around it over that expected; 0 for others */
+	double misfit;	      /* of a hinge: variance around it over that expected; 0 for others */
+	double misfit_behind; /* the same of what is behind the onset */
 };
 
 /* The onset lies in (from, to), anywhere. */
 void onset_uniform(double from, double to, struct onset *ret);
 
 /*
- * The hinge in n points (at most ONSET_MAX_SAMPLES), sigma being the scatter that is expected at
- * least; with_slope: what was before rises or falls too. False: no rise fits, or too few points.
+ * The onset was earlier by anything up to `before`, or later by up to `after`, with a probability
+ * of share; else it is as it was. Nothing to do for two zeros.
  */
-bool onset_hinge(const double *t, const double *y, size_t n, double sigma, bool with_slope,
+void onset_blur(struct onset *o, double before, double after, double share);
+
+struct hinge_kind {
+	bool is_sloped;	  /* what was before rises or falls, too */
+	bool may_explode; /* the rise may be an exponential one; else a power of the time */
+};
+
+/*
+ * The hinge in n points (at most ONSET_MAX_SAMPLES), sigma being the scatter that is expected at
+ * least. False: no rise fits, or too few points.
+ */
+bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struct hinge_kind kind,
 		 struct onset *ret);
+
+/* Fills median, low, high and sd from the grid and its cdf. */
+void onset_summarise(struct onset *o);
 
 /* The value below which a share p of the distribution lies. */
 double onset_quantile(const struct onset *o, double p);

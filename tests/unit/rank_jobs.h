@@ -80,8 +80,13 @@ struct job {
 	double shared;	     /* the same, for all ranks alike */
 	double quake;	     /* MiB that all ranks go up by at one moment, and stay */
 	double quake_at;
-	double stair; /* seconds from one step of a rise to the next; 0: it is even */
-	double power; /* a rise goes by this power of the time; 0: by the time */
+	double stair;	      /* seconds from one step of a rise to the next; 0: it is even */
+	double power;	      /* a rise goes by this power of the time; 0: by the time */
+	double tau[RANKS];    /* it goes by slope * tau * (e^(t / tau) - 1); 0: by the time */
+	double block;	      /* MiB that an allocator takes at once; 0: what is needed */
+	double filled[RANKS]; /* the share of a block that is filled before the rise */
+	double walk;	      /* MiB from one sample to the next, either way, for good */
+	bool is_twice;	      /* the records are given twice */
 	struct job_rank own[RANKS];
 	bool is_unnamed; /* no host has a name */
 };
@@ -116,6 +121,11 @@ static double restarted(const struct job_rank *own, double t)
 	return 300 + fmin(fmax(t - own->loads_at, 0) * 700, 2100);
 }
 
+static double in_blocks(const struct job *job, int rank, double mib)
+{
+	return job->block > 0 ? job->block * floor(mib / job->block + job->filled[rank]) : mib;
+}
+
 static double level_at(const struct job *job, int rank, double t)
 {
 	const struct job_rank *own = &job->own[rank];
@@ -141,7 +151,9 @@ static double level_at(const struct job *job, int rank, double t)
 		since = ceil(since / job->stair) * job->stair;
 	if (job->power > 0)
 		since = pow(since, job->power);
-	return base + fmin(isinf(slope) ? rise : since * slope, rise);
+	if (job->tau[rank] > 0)
+		since = job->tau[rank] * expm1(fmin(since / job->tau[rank], 30));
+	return base + in_blocks(job, rank, fmin(isinf(slope) ? rise : since * slope, rise));
 }
 
 /* ---- a disturbance that is the same for all ---- */
@@ -193,7 +205,8 @@ static bool is_recorded(const struct job_rank *own, double at)
 static void add_rank(struct telemetry *t, const struct job *job, int rank)
 {
 	const struct job_rank *own = &job->own[rank];
-	double wander = normal(), interval = own->interval > 0 ? own->interval : job->interval;
+	double wander = normal(), walked = 0,
+	       interval = own->interval > 0 ? own->interval : job->interval;
 	char host[16];
 	size_t n = 0;
 
@@ -206,7 +219,8 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 		struct sample sample;
 
 		wander = WANDER_KEPT * wander + sqrt(1 - WANDER_KEPT * WANDER_KEPT) * normal();
-		mib += job->wander * wander + job->shared * shared_at(at);
+		walked += job->walk > 0 ? job->walk * normal() : 0;
+		mib += job->wander * wander + job->shared * shared_at(at) + walked;
 		if (!is_recorded(own, at))
 			continue;
 		say(job, rank, at, host, &like);
@@ -215,7 +229,8 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 			.timestamp_ns = T0_NS + (int64_t)((at + clock) * 1e9),
 			.used_bytes = (int64_t)(fmax(mib, 0) * MIB),
 		};
-		assert_int_equal(telemetry_add_samples(t, &like, &sample, 1), 0);
+		for (int i = job->is_twice ? 2 : 1; i > 0; i--)
+			assert_int_equal(telemetry_add_samples(t, &like, &sample, 1), 0);
 		n++;
 	}
 }
@@ -252,7 +267,24 @@ struct answer {
 	enum why why;
 	int64_t rank;
 	double probability, onset, low, high;
+	int n_onsets, n_covered; /* of all ranks that are candidates, and were to rise */
 };
+
+/* How many of the true onsets are inside of what is said of them. */
+static void count_covered(const struct job *job, const struct first_cause *f, struct answer *ret)
+{
+	double origin = (double)(f->origin_ns - T0_NS) / 1e9;
+
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		const struct onset *o = &f->candidates[i].rise->onset;
+		double at = job->onset[f->candidates[i].rank->rank];
+
+		if (isinf(at) || f->candidates[i].rise->is_censored)
+			continue;
+		ret->n_onsets++;
+		ret->n_covered += o->low + origin <= at && at <= o->high + origin;
+	}
+}
 
 static struct answer ask(const struct job *job)
 {
@@ -274,6 +306,7 @@ static struct answer ask(const struct job *job)
 	assert_int_equal(finding_make(&a, &options, &f), 0);
 	answer.verdict = f->verdict;
 	answer.why = f->why;
+	count_covered(job, f, &answer);
 	if (f->rank) {
 		const struct onset *o = &f->candidates[0].rise->onset;
 		double origin = (double)(f->origin_ns - T0_NS) / 1e9;

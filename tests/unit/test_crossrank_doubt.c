@@ -83,6 +83,15 @@ static struct job make_slow(void)
 	return job;
 }
 
+/* So gentle a beginning may be another thing. */
+static struct job make_slower(void)
+{
+	struct job job = make_slow();
+
+	job.own[LEADER].slow_slope = 8;
+	return job;
+}
+
 static struct job make_plateau(void)
 {
 	struct job job = long_job(10, 12);
@@ -249,6 +258,7 @@ static const struct kind {
 	{ "the first rises gently", make_gentle, LEADER, 0.8 },
 	{ "the first gives most of it back", make_collected, LEADER, 0.6 },
 	{ "the first is slow, then fast", make_slow, LEADER, 0 },
+	{ "the first is very slow, then fast", make_slower, LEADER, 0 },
 	{ "the first doubles, rests, and rises", make_plateau, LEADER, 0 },
 	{ "a leak under checkpoints in turns", make_spiked, LEADER, 0.9 },
 	{ "the first is sampled every 10 s", make_coarse_leader, LEADER, 0 },
@@ -305,7 +315,7 @@ static void test_reasons(void **unused)
 {
 	(void)unused;
 	state = 600;
-	expect_why(make_slow(), WHY_SMALL);
+	expect_why(make_slower(), WHY_SMALL);
 	expect_why(make_plateau(), WHY_UNSEEN);
 	expect_why(make_coarse_leader(), WHY_TOO_CLOSE);
 	expect_why(make_hole(), WHY_TOO_CLOSE);

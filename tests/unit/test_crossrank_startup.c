@@ -71,10 +71,14 @@ static void make_faster(struct job *job, int leader, double lead)
 	job->rise = INFINITY;
 }
 
-/* Each when the one before is done, nearly. */
+/*
+ * Each when the one before is done, nearly, and until all have: two or three of eight, some
+ * seconds apart, are no row.
+ */
 static void make_row(struct job *job, int leader, double lead)
 {
 	make_quiet(job, leader, lead);
+	job->length = 80;
 	for (int i = 0; lead > 0 && i < RANKS; i++)
 		if (i != leader)
 			job->onset[i] = job->onset[leader] + lead * (1 + i);

@@ -77,24 +77,62 @@ static void test_segments(void **state)
 
 static void test_hinge(void **state)
 {
+	const struct hinge_kind line = { 0 }, sloped = { .is_sloped = true };
 	double t[N], y[N];
 	struct onset o;
 
 	(void)state;
 	make(t, y, 60.4, 10, 2);
-	assert_true(onset_hinge(t, y, N, 2, false, &o));
+	assert_true(onset_hinge(t, y, N, 2, line, &o));
 	assert_true(o.low < 60.4 && 60.4 < o.high && o.high - o.low < 1);
 	assert_true(fabs(o.median - 60.4) < 0.3 && o.misfit < 2);
 	/* Upon a slope of its own. */
 	for (size_t i = 0; i < N; i++)
 		y[i] -= 3 * t[i];
-	assert_true(onset_hinge(t, y, N, 2, true, &o));
+	assert_true(onset_hinge(t, y, N, 2, sloped, &o));
 	assert_true(fabs(o.median - 60.4) < 0.5);
 	/* Nothing rises. */
 	for (size_t i = 0; i < N; i++)
 		y[i] = -t[i];
-	assert_false(onset_hinge(t, y, N, 2, false, &o));
-	assert_false(onset_hinge(t, y, 3, 2, false, &o));
+	assert_false(onset_hinge(t, y, N, 2, line, &o));
+	assert_false(onset_hinge(t, y, 3, 2, line, &o));
+}
+
+/* What speeds up is seen late; its onset is where it is all the same. */
+static void test_faster(void **state)
+{
+	const struct hinge_kind line = { 0 }, any = { .may_explode = true };
+	double t[N], y[N];
+	struct onset o;
+
+	(void)state;
+	make(t, y, 1000, 0, 2);
+	for (size_t i = 60; i < N; i++)
+		y[i] += (t[i] - 59.6) * (t[i] - 59.6);
+	assert_true(onset_hinge(t, y, N, 2, line, &o));
+	assert_true(o.low < 59.6 && 59.6 < o.high && o.high - o.low < 3 && o.misfit_behind < 3);
+	make(t, y, 1000, 0, 2);
+	for (size_t i = 60; i < N; i++)
+		y[i] += 10 * expm1((t[i] - 59.6) / 8);
+	assert_true(onset_hinge(t, y, N, 2, any, &o));
+	assert_true(o.low < 59.6 && 59.6 < o.high && o.high - o.low < 6 && o.misfit_behind < 3);
+}
+
+static void test_blur(void **state)
+{
+	struct onset o;
+
+	(void)state;
+	onset_uniform(10, 11, &o);
+	onset_blur(&o, 0, 0, 1);
+	assert_true(o.from == 10 && fabs(o.median - 10.5) < 1e-9);
+	onset_blur(&o, 9, 0, 1);
+	assert_true(o.from == 1 && fabs(o.median - 6) < 0.1 && fabs(o.low - 1.95) < 0.1);
+	assert_true(fabs(onset_quantile(&o, 1) - 11) < 0.1);
+	/* Half of it stays where it was. */
+	onset_uniform(10, 11, &o);
+	onset_blur(&o, 9, 0, 0.5);
+	assert_true(o.high > 10.8 && fabs(o.low - 2.4) < 0.3 && o.median > 9.5);
 }
 
 static void test_quantiles(void **state)
@@ -142,7 +180,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_noise), cmocka_unit_test(test_segments),
-		cmocka_unit_test(test_hinge), cmocka_unit_test(test_quantiles),
+		cmocka_unit_test(test_hinge), cmocka_unit_test(test_faster),
+		cmocka_unit_test(test_blur),  cmocka_unit_test(test_quantiles),
 		cmocka_unit_test(test_first),
 	};
 

@@ -1,0 +1,209 @@
+#include "crossrank/follow.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+#include "stats/order.h"
+
+#define CHANCE_P 0.05	    /* likelier than this: by chance */
+#define PART_P 0.005	    /* the same where others rose elsewhere */
+#define EVEN_P 0.01	    /* the same for an even pace, which few jobs have */
+#define MAX_SPAN_SHARE 0.25 /* of the record: no number of ranks makes more a cluster */
+#define ACTIVE_SHARE 0.85   /* of the record: before it starts and when it ends nothing rises */
+#define ALL_P 0.1	    /* where all ranks rose, which those by chance seldom do */
+#define LASTING_SHARE 0.5   /* of the rest of the record */
+#define MIN_EVEN 4
+#define EVEN_STEPS 256
+
+struct onsets {
+	double *at; /* of one rise of each rank that has any, by time once sorted */
+	size_t n, n_members;
+	double length; /* of the time in which they may have risen */
+	double least;  /* a span that is as good as none */
+};
+
+/* ---- which rises are compared ---- */
+
+static bool is_member(const struct judge_work *w, const struct judge_outcome *o,
+		      const struct rank *rank)
+{
+	for (size_t i = o->from; i < o->to; i++)
+		if (w->pool[i].rank == rank)
+			return true;
+	return false;
+}
+
+/* Given back soon, and not with the end of its process. */
+static bool is_passing(const struct judge_work *w, const struct candidate *c)
+{
+	const struct stream *s = c->rank->total;
+	double onset = c->rise->onset.median;
+
+	return c->rise->gone - onset <
+	       LASTING_SHARE * (judge_seconds(w, &s->samples[s->n - 1]) - onset);
+}
+
+/* What passes is not like what stays. */
+static bool is_comparable(const struct judge_work *w, const struct candidate *first,
+			  const struct candidate *other)
+{
+	return is_passing(w, first) || !is_passing(w, other);
+}
+
+static double onset_of(const struct candidate *c)
+{
+	return c->rise->onset.median;
+}
+
+/* By rank: the onset of its rise that is nearest to the first, of other episodes. */
+static void note_others(const struct judge_work *w, const struct judge_outcome *o,
+			const struct judge_outcome *chosen, double *nearest)
+{
+	const struct candidate *first = &w->pool[chosen->best];
+
+	for (size_t i = o->from; i < o->to; i++) {
+		const struct candidate *c = &w->pool[i];
+		double *at = &nearest[c->rank - w->a->ranks];
+
+		if (!is_comparable(w, first, c) || is_member(w, chosen, c->rank))
+			continue;
+		if (isnan(*at) || fabs(onset_of(c) - onset_of(first)) < fabs(*at - onset_of(first)))
+			*at = onset_of(c);
+	}
+}
+
+/* The mean over all ranks. */
+static double record_length(const struct judge_work *w)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		const struct stream *s = w->a->ranks[i].total;
+
+		sum += judge_seconds(w, &s->samples[s->n - 1]) - judge_seconds(w, &s->samples[0]);
+	}
+	return sum / (double)w->a->n_ranks;
+}
+
+/* Members first, then those of other episodes that are not the workload's. */
+static void collect(const struct judge_work *w, const struct judge_outcome *items, size_t n,
+		    const struct judge_outcome *chosen, struct onsets *ret)
+{
+	double *nearest = ret->at + w->a->n_ranks;
+	double sd = 0;
+
+	for (size_t i = 0; i < w->a->n_ranks; i++)
+		nearest[i] = NAN;
+	for (size_t i = 0; i < n; i++)
+		if (items[i].verdict != VERDICT_NONE)
+			note_others(w, &items[i], chosen, nearest);
+	for (size_t i = chosen->from; i < chosen->to; i++)
+		if (is_comparable(w, &w->pool[chosen->best], &w->pool[i])) {
+			ret->at[ret->n++] = onset_of(&w->pool[i]);
+			sd += w->pool[i].rise->onset.sd;
+		}
+	ret->n_members = ret->n;
+	ret->least = 2 * sd / (double)ret->n;
+	for (size_t i = 0; i < w->a->n_ranks; i++)
+		if (!isnan(nearest[i]))
+			ret->at[ret->n++] = nearest[i];
+	ret->length = ACTIVE_SHARE * record_length(w);
+}
+
+/* ---- chance ---- */
+
+/* The probability of d or more successes of n, each with probability p. */
+static double binomial_tail(size_t n, size_t d, double p)
+{
+	double sum = 0;
+
+	if (p >= 1)
+		return 1;
+	for (size_t i = d; i <= n; i++)
+		sum += exp(lgamma((double)n + 1) - lgamma((double)i + 1) -
+			   lgamma((double)(n - i) + 1) + (double)i * log(p) +
+			   (double)(n - i) * log1p(-p));
+	return fmin(sum, 1);
+}
+
+/* Of n moments by chance: that so many neighbours are within such a share of the time, or fewer. */
+static double cluster_p(const struct onsets *o, size_t k, double span)
+{
+	double share = fmax(span, o->least) / o->length;
+
+	if (!(share <= MAX_SPAN_SHARE) || k < 2)
+		return 1;
+	return fmin((double)(o->n - k + 1) * binomial_tail(o->n, k - 1, share), 1);
+}
+
+/* Both of two independent tests at once, by Fisher. */
+static double both_p(double a, double b)
+{
+	double product = fmax(a * b, 1e-300);
+
+	return product * (1 - log(product));
+}
+
+/* All of them are near each other; and those behind the first even more so. */
+static double all_p(const struct onsets *o)
+{
+	double span = fmax(o->at[o->n - 1] - o->at[0], o->least);
+	double behind = fmax(o->at[o->n - 1] - o->at[1], o->least);
+	double p = cluster_p(o, o->n, span);
+
+	return o->n < 3 || p >= 1 ? p : both_p(p, pow(fmin(behind / span, 1), (double)o->n - 2));
+}
+
+/*
+ * That the largest of n gaps by chance is so few times the smallest: the integral of
+ * n (u - u^q)^(n - 1) from 0 to 1.
+ */
+static double even_p(double q, size_t n)
+{
+	double sum = 0;
+
+	for (int i = 0; i < EVEN_STEPS; i++) {
+		double u = (i + 0.5) / EVEN_STEPS;
+
+		sum += pow(u - pow(u, q), (double)n - 1);
+	}
+	return (double)n * sum / EVEN_STEPS;
+}
+
+static bool is_even(const struct onsets *o)
+{
+	double least = INFINITY, most = 0;
+
+	if (o->n < MIN_EVEN)
+		return false;
+	for (size_t i = 1; i < o->n; i++) {
+		least = fmin(least, o->at[i] - o->at[i - 1]);
+		most = fmax(most, o->at[i] - o->at[i - 1]);
+	}
+	return least > o->least && even_p(most / least, o->n - 1) < EVEN_P;
+}
+
+int follow_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
+		 struct judge_outcome *chosen)
+{
+	CLEANUP(free_ptr) double *room = calloc(2 * w->a->n_ranks + 1, sizeof(*room));
+	struct onsets o = { .at = room };
+	double part_p;
+
+	if (!room)
+		return -ENOMEM;
+	collect(w, items, n, chosen, &o);
+	w->f->n_risen = o.n;
+	if (o.n < 2)
+		return 0;
+	order_sort(o.at, o.n_members);
+	part_p = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]);
+	order_sort(o.at, o.n);
+	if (part_p < PART_P || all_p(&o) < (o.n == w->a->n_ranks ? ALL_P : CHANCE_P) || is_even(&o))
+		return 0;
+	chosen->verdict = VERDICT_CANNOT_TELL;
+	chosen->why = WHY_UNRELATED;
+	return 0;
+}
