@@ -246,9 +246,9 @@ static void end_record(struct service *s)
 
 static void close_service(struct service *s)
 {
+	s->wants_reload = false; /* who leaves would begin it */
 	learner_leave(s->learner);
 	aside_leave(s->aside);
-	s->wants_reload = false;
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	if (s->store) { /* there is no tick to hold up any more */

@@ -154,6 +154,36 @@ done
 sleep 1.5
 is "nothing is left in the queue" "$(ls "$PROCTOR_HOME/queue")" ""
 
+# ---- a job's end is seen in the very first look of a daemon ----
+# Its runner is killed while the look goes on: a thousand attempts are the same runner's.
+"$PROCTOR" stop
+for delay in 0.2 0.5 0.8; do
+	export PROCTOR_HOME=$TMP/first-look-$delay
+	"$PROCTOR" run -q --job first -- sleep 1237 2>/dev/null &
+	runner=$!
+	for _ in $(seq 100); do
+		python3 - "$PROCTOR_HOME/proctor.db" 2>/dev/null <<'END' && break
+import sqlite3, sys
+db = sqlite3.connect("file:%s?mode=rw" % sys.argv[1], uri=True)
+names = [row[1] for row in db.execute("PRAGMA table_info(attempts)") if row[1] not in ("id", "attempt_num")]
+assert db.execute("SELECT count(*) FROM attempts").fetchone()[0] == 1
+db.execute("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) INSERT INTO attempts"
+           " (attempt_num, %s) SELECT n.i, %s FROM attempts, n" % (", ".join(names), ", ".join(names)))
+db.commit()
+END
+		sleep 0.1
+	done
+	sleeper=$(pgrep -P "$runner" -x sleep)
+	(sleep "$delay"; kill -9 "$runner" "$sleeper") &
+	run "$PROCTOR" start
+	is "a daemon that sees ends after $delay s comes up" "$status" 0
+	"$PROCTOR" status >/dev/null 2>&1 || not_ok "and stays" "$(tail -n 3 "$PROCTOR_HOME/daemon.log")"
+	"$PROCTOR" stop
+	wait
+done
+export PROCTOR_HOME=$TMP/home
+"$PROCTOR" start
+
 # ---- who waits, waits for the next daemon, too ----
 printf 'sheets:\n  - run: while [ ! -e %s/wait ]; do sleep 0.1; done; exit 7\n' "$TMP" >"$TMP/wait.yaml"
 "$PROCTOR" submit --job awaited "$TMP/wait.yaml" >/dev/null
