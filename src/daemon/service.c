@@ -266,6 +266,7 @@ static void close_service(struct service *s)
 	s->store = store_close(s->store);
 	service_release_attached(s);
 	service_release_closer(s);
+	service_release_lost(s);
 	s->orphans = orphans_free(s->orphans);
 	service_close_life(s);
 	s->watch = watch_free(s->watch);

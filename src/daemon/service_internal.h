@@ -157,6 +157,8 @@ struct service {
 	struct syscalls_state syscalls;
 	struct orphans *orphans;
 	struct loop_timer *orphans_timer; /* while some are cancelled; NULL: none ever were */
+	struct attempt_list lost;	  /* that had no end when we began */
+	size_t n_lost_left;		  /* of these, to be looked at, the newest first */
 	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached; /* jobs that nobody runs */
@@ -520,6 +522,13 @@ void service_release_closer(struct service *s);
 
 /* A job is over: what lives on of it are its orphans. (watch.h keeps its id for the snapshot.) */
 void service_leave_job(struct service *s, const struct watched *job);
+
+/*
+ * The database was opened: whose runners were gone by then are no jobs that could be watched, and
+ * what lives on of them is looked for at the next ticks.
+ */
+void service_recall_lost(struct service *s);
+void service_release_lost(struct service *s);
 
 /* A stage of a tick. It waits for children of the daemon's own, too. */
 int service_look_for_orphans(struct service *s, struct err *err);
