@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/change.h"
 #include "daemon/service_internal.h"
@@ -110,6 +111,19 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 	service_publish(s, topic, ev->wall_ns, uid, &out);
 }
 
+/*
+ * What happened to its processes is told before its end: what the kernel has told by now (what
+ * killed it may wait there), and what its runner has written down, which it did before the end.
+ */
+static void tell_last_events(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	service_drain_life(s);
+	if (service_relay_events(s, &err) < 0)
+		log_debug("events of a job are told after its end: %s", err.text);
+}
+
 /* The parts that follow jobs hear of it first. */
 static void hand_on_change(struct service *s, enum watch_change change, const struct watched *job)
 {
@@ -120,7 +134,7 @@ static void hand_on_change(struct service *s, enum watch_change change, const st
 	if (change == WATCH_JOB_STARTED && job->a.is_attached)
 		service_follow_attached(s, job);
 	if (change == WATCH_JOB_ENDED) {
-		service_drain_life(s); /* what killed it may wait there */
+		tell_last_events(s);
 		service_forget_signals_of(s, job);
 		service_sum_calls_of(s, job);
 		service_answer_waiters(s, job);
