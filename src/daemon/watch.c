@@ -107,6 +107,15 @@ struct watched *watch_find_attempt(struct watch *w, int64_t id)
 	return NULL;
 }
 
+struct watched *watch_find_runner(struct watch *w, const struct proc_key *runner)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->jobs[i]->a.runner.pid == runner->pid &&
+		    w->jobs[i]->a.runner.start_ticks == runner->start_ticks)
+			return w->jobs[i];
+	return NULL;
+}
+
 /* ---- what has changed ---- */
 
 /* Whether a comes before b, as the store has them in order. */
