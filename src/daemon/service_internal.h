@@ -398,8 +398,10 @@ extern const struct rpc_method service_hello_methods[]; /* for runners */
 extern const struct rpc_method service_guest_methods[];
 extern const struct rpc_method service_late_methods[];
 
-/* From now on the last events are kept. */
+/* From now on the last events are kept; those of processes as they are told to this. */
 int service_keep_events(struct service *s, struct err *err);
+void service_keep_process_event(struct service *s, const struct proc_event *ev, int attempt_num,
+				uint64_t uid);
 
 /* An event has been published: what was rendered of it is of no more use. */
 void service_forget_rendered(struct service *s);
@@ -572,8 +574,6 @@ int service_write_shown(const struct service *s, uid_t uid, struct json *j);
 /* Whose it is: U64_UNKNOWN is nobody's. What has failed to be written is not told. */
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
 		     const struct buf *json);
-
-enum topic service_topic_of(enum event_type type);
 
 /* Something happened to a process of a job. */
 void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
