@@ -294,7 +294,10 @@ static int look_for_ends(struct watch *w, struct store *store, struct err *err)
 	return r;
 }
 
-/* Those that began since the last look, and may be over by now. */
+/*
+ * Those that began since the last look, and may be over by now; or have begun since the running
+ * ones were listed, and may be over before they are listed again.
+ */
 static int look_at_new(struct watch *w, struct store *store, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
@@ -307,7 +310,7 @@ static int look_at_new(struct watch *w, struct store *store, struct err *err)
 
 		/* One that has ended since the running ones were listed is told at the next look.
 		 */
-		if (!is_first && !a->is_running && strcmp(a->boot_id, w->boot_id) == 0 &&
+		if ((!is_first || a->is_running) && strcmp(a->boot_id, w->boot_id) == 0 &&
 		    !watch_find_attempt(w, a->id))
 			r = add_job(w, store, a, err);
 	}
