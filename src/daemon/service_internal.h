@@ -151,6 +151,8 @@ struct service {
 	struct unsaved unsaved; /* anomalies that wait to be stored */
 	struct learner *learner;
 	struct aside *aside;		/* for calls that take long */
+	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
+	struct submit_task *submits;	/* that it has, or will have */
 	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct life_state life;
 	struct signals_state signals;
@@ -278,6 +280,10 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 int estimate_task_work(void *ctx, struct store *store, struct err *err);
 void estimate_task_free(void *ctx); /* NULL is fine */
 
+/* What is asked about a job that is not there yet. All is borrowed; see service_reload() too. */
+struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
+					   uid_t uid, uint64_t input_bytes);
+
 /* Of one that will run as this user. */
 int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
 			  uint64_t input_bytes, struct learning_answer *ret, struct err *err);
@@ -388,6 +394,7 @@ extern const struct rpc_method service_view_methods[];	    /* snapshots, context
 extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
 extern const struct rpc_method service_recent_methods[];    /* the last events */
 extern const struct rpc_method service_job_methods[];
+extern const struct rpc_method service_submit_methods[];
 extern const struct rpc_method service_attach_methods[];
 extern const struct rpc_method service_phase_methods[];
 extern const struct rpc_method service_wait_methods[];

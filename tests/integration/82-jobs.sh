@@ -302,8 +302,41 @@ if strace -o /dev/null true 2>/dev/null; then
 	PROCTOR_HOME=$TMP/synced "$PROCTOR" stop
 	wait $traced
 	is "that a job is queued, and that it is started" "$(grep -c 'fsync(.*/synced/queue>)' "$TMP/syncs")" 2
+
+	# A disk that takes three seconds to sync holds up who submits, and nobody else.
+	PROCTOR_HOME=$TMP/slow strace -f -e trace=fsync -e inject=fsync:delay_enter=3000000 -o /dev/null \
+		"$PROCTOR" start --foreground 2>/dev/null &
+	traced=$!
+	for _ in $(seq 100); do
+		PROCTOR_HOME=$TMP/slow "$PROCTOR" status >/dev/null 2>&1 && break
+		sleep 0.1
+	done
+	is "who asks meanwhile is answered first, and who has submitted finds the job" "$(python3 - "$TMP/slow/proctor.sock" <<'END'
+import json, select, socket, sys
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    return s, s.makefile("rw")
+def ask(f, i, method, params=None):
+    f.write(json.dumps({"jsonrpc": "2.0", "id": i, "method": method, "params": params or {}}) + "\n")
+    f.flush()
+one, submitting = connect()
+two, asking = connect()
+ask(submitting, 1, "job.submit", {"file": "sheets: [{run: sleep 2}]", "workdir": "/", "job_id": "slow"})
+ask(submitting, 2, "job.list")
+ask(asking, 3, "daemon.status")
+told = [json.loads(asking.readline())["id"]]
+told += ["late" if select.select([one], [], [], 0)[0] else "waits"]
+told += [json.loads(submitting.readline())["id"]]
+jobs = json.loads(submitting.readline())
+print(told, [j["job_id"] for j in jobs["result"]])
+END
+)" "[3, 'waits', 1] ['slow']"
+	PROCTOR_HOME=$TMP/slow "$PROCTOR" stop --jobs
+	wait $traced
 else
 	skip "names in the queue's folder are synced" "strace cannot trace here"
+	skip "who asks meanwhile is answered first" "strace cannot trace here"
 fi
 
 # ---- a bad configuration does not hide what was recorded ----
