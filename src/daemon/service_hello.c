@@ -8,6 +8,7 @@
 #include "base/unknown.h"
 #include "daemon/caller.h"
 #include "daemon/guest.h"
+#include "daemon/own.h"
 #include "daemon/service_guest.h"
 
 struct hello_params {
@@ -58,17 +59,13 @@ void guest_identify(const struct service *s, const struct rpc_peer *peer,
 		    const struct proc_key *key, struct attempt *a)
 {
 	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
-	char host[256] = "";
-	struct stat st;
 
 	a->uid = peer->uid;
 	a->runner = *key;
 	a->clock = clock_read_quality();
 	memcpy(a->boot_id, s->record.boot_id, sizeof(a->boot_id));
-	if (stat("/proc/self/ns/pid", &st) == 0)
-		a->pid_ns = st.st_ino;
-	if (gethostname(host, sizeof(host) - 1) == 0)
-		a->host = arena_strdup(&a->arena, host);
+	a->pid_ns = own_pid_ns();
+	a->host = own_host(&a->arena);
 	if (!u64_known(a->started_wall_ns) || a->started_wall_ns < booted)
 		a->started_wall_ns = now;
 }

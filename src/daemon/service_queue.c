@@ -117,7 +117,7 @@ void service_cancel_queued(struct service *s, struct queued *job, const struct r
 	queue_drop(s->queue, job);
 }
 
-static bool may_pass(int error)
+static bool may_start_later(int error)
 {
 	return error == -EAGAIN || error == -ENOMEM;
 }
@@ -125,7 +125,7 @@ static bool may_pass(int error)
 /* True if it is gone from the queue. */
 static bool note_failed_start(struct service *s, struct queued *job, int r, const struct err *err)
 {
-	if (!may_pass(r) && bury(s, job, OUTCOME_FAILURE, err->text))
+	if (!may_start_later(r) && bury(s, job, OUTCOME_FAILURE, err->text))
 		return true;
 	log_error("job %s cannot be started now: %s", job->job_id, err->text);
 	snprintf(job->reason, sizeof(job->reason), "%.150s", err->text);

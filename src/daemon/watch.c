@@ -4,13 +4,13 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/signal_process.h"
 
 struct watch {
 	watch_fn *fn;
@@ -216,16 +216,6 @@ static bool is_of_guest(const struct attempt *a)
 	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0;
 }
 
-/* A handle of the process, and not of another one that has its pid since. */
-static int open_runner(const struct proc_key *runner)
-{
-	CLEANUP(close_fd) int fd = (int)syscall(SYS_pidfd_open, runner->pid, 0);
-
-	if (fd < 0 || !proc_is_alive("", runner->pid, runner->start_ticks))
-		return -1;
-	return TAKE_FD(fd);
-}
-
 static int add_job(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
 {
 	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
@@ -243,7 +233,7 @@ static int add_job(struct watch *w, struct store *store, const struct attempt *a
 		return r;
 	}
 	if (job->a.is_running)
-		job->runner_fd = open_runner(&job->a.runner);
+		job->runner_fd = open_process(&job->a.runner);
 	return 0;
 }
 
