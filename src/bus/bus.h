@@ -27,6 +27,7 @@ struct event {
 	uid_t owner;	  /* whose job it is about; EVENT_NO_OWNER: nobody's, the host's */
 	const char *json; /* one JSON object, on one line */
 	size_t len;
+	bool is_raw; /* json is what its publisher will make one from; never on a bus */
 };
 
 struct bus;

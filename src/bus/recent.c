@@ -147,6 +147,18 @@ static void append(struct recent *recent, struct owner *owner, struct kept *kept
 	recent->n_bytes += kept->event.len;
 }
 
+/* With a NUL behind them, for whoever takes them for a string. */
+static char *copy_bytes(const char *bytes, size_t len)
+{
+	char *copy = malloc(len + 1);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, bytes, len);
+	copy[len] = '\0';
+	return copy;
+}
+
 static struct kept *kept_new(const struct event *ev)
 {
 	struct kept *kept = calloc(1, sizeof(*kept));
@@ -154,7 +166,7 @@ static struct kept *kept_new(const struct event *ev)
 	if (!kept)
 		return NULL;
 	kept->event = *ev;
-	kept->event.json = strndup(ev->json, ev->len);
+	kept->event.json = copy_bytes(ev->json, ev->len);
 	if (kept->event.json)
 		return kept;
 	free(kept);

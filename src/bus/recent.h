@@ -16,7 +16,10 @@ struct recent;
 struct recent *recent_new(size_t max_events, size_t max_bytes);
 struct recent *recent_free(struct recent *recent); /* NULL is fine. Returns NULL. */
 
-/* A bus_handler, whose ctx is the struct recent: keeps a copy, if there is memory for one. */
+/*
+ * A bus_handler, whose ctx is the struct recent: keeps a copy, if there is memory for one. One that
+ * is raw is added without a bus; who reads it renders it.
+ */
 void recent_add(void *ctx, const struct event *ev);
 
 /* NULL: there are none. Valid until the next is added. */

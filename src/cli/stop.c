@@ -1,12 +1,15 @@
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 
@@ -163,13 +166,34 @@ static int end_jobs(struct rpc_client *client, struct err *err)
 
 /* ---- the daemon ---- */
 
-/* Until it has closed the connection: its socket and its database are free then. */
+#define STOP_PATIENCE_MS 10000
+
+/* A handle of the daemon's process; -1: there is none, as it may be in another pid namespace. */
+static int open_daemon(struct rpc_client *client)
+{
+	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
+	int64_t pid;
+
+	if (rpc_client_call(client, "daemon.status", NULL, &status, NULL) < 0)
+		return -1;
+	pid = rpc_value_i64(rpc_value_get(status, "pid"), -1);
+	return pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+}
+
+/*
+ * Until it has closed the connection, when its socket is free, and has ended, when all that it
+ * knew is in its database.
+ */
 static int stop_and_wait(struct rpc_client *client, struct err *err)
 {
+	CLEANUP(close_fd) int fd = open_daemon(client);
+	struct pollfd ended = { .fd = fd, .events = POLLIN };
 	int r = rpc_client_call(client, "daemon.stop", NULL, NULL, err);
 
 	if (r == 0)
-		r = rpc_client_listen(client, 10000, err);
+		r = rpc_client_listen(client, STOP_PATIENCE_MS, err);
+	if (r == -ECONNRESET && fd >= 0)
+		poll(&ended, 1, STOP_PATIENCE_MS);
 	return r == -ECONNRESET ? 0 : r;
 }
 

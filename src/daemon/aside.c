@@ -79,9 +79,10 @@ static void do_work(void *ctx)
 	const struct aside_task *task = &a->current->task;
 
 	a->r = store_open_patient(a->db, STORE_READ, PATIENCE_MS, &store, &a->err);
-	if (a->r < 0)
+	if (a->r < 0 && !task->is_store_optional)
 		return;
-	store_set_alive_check(store, a->check_alive, NULL);
+	if (store)
+		store_set_alive_check(store, a->check_alive, NULL);
 	a->r = task->work(task->ctx, store, &a->err);
 }
 

@@ -25,6 +25,7 @@ struct aside_task {
 	/* In the loop, once: with what work() returned, or why it was never called. */
 	void (*done)(void *ctx, int r, const struct err *err);
 	void *ctx;
+	bool is_store_optional; /* work() is called with NULL where the database cannot be opened */
 };
 
 /* db is borrowed; see store_set_alive_check() for the last. NULL: no memory. */

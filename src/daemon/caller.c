@@ -3,25 +3,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alive.h"
 #include "base/io.h"
+#include "daemon/process_facts.h"
 
-/* The three numbers after "Uid:" in proc/PID/status; the fourth follows the second. */
 bool caller_is_process_of(pid_t pid, uid_t uid)
 {
+	struct process_facts facts = { 0 };
 	char path[64], text[4096];
-	unsigned uids[3];
-	const char *line;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (pid <= 0 || io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	if (pid <= 0 || io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+	    process_facts_parse_status(text, &facts) < 0)
 		return false;
-	line = strstr(text, "\nUid:");
-	if (!line || sscanf(line, "\nUid: %u %u %u", &uids[0], &uids[1], &uids[2]) != 3)
-		return false;
-	return uids[0] == uid && uids[1] == uid && uids[2] == uid;
+	return facts.is_pure && facts.uid == uid;
 }
 
 /* Its start time is looked at twice: so the user is that of the same process. */

@@ -53,13 +53,18 @@ static bool tell(const char *word)
 	return r == 0 || is_final;
 }
 
-static void tell_until_heard(const char *word)
+/* False: nobody came within the hour. */
+static bool tell_until_heard(const char *word)
 {
 	const struct timespec pause = { .tv_sec = PAUSE_SECONDS };
 	uint64_t until = clock_boot_ns() + GIVE_UP_NS;
+	bool is_heard = tell(word);
 
-	while (!tell(word) && clock_boot_ns() < until)
+	while (!is_heard && clock_boot_ns() < until) {
 		nanosleep(&pause, NULL);
+		is_heard = tell(word);
+	}
+	return is_heard;
 }
 
 /* Whoever wants us gone need not ask twice: the job is over. */
@@ -86,8 +91,7 @@ __attribute__((noreturn)) static void become_messenger(const char *word)
 		_exit(1);
 	prctl(PR_SET_NAME, "proctor-late");
 	reset_signals();
-	tell_until_heard(word);
-	_exit(0);
+	_exit(tell_until_heard(word) ? 0 : 1);
 }
 
 /* We end soon and do not wait for it: it is then nobody's child. */
@@ -100,15 +104,23 @@ static int leave(const char *word)
 	return pid < 0 ? -errno : 0;
 }
 
+static bool tell_here(const char *word)
+{
+	reset_signals();
+	return tell_until_heard(word);
+}
+
 void late_word_leave(const struct attempt *a, bool stays)
 {
 	CLEANUP(buf_release) struct buf word = BUF_INIT;
 
 	write_word(&word, a);
-	if (buf_error(&word) == 0 && stays) {
-		reset_signals();
-		tell_until_heard(word.data);
-	} else if (buf_error(&word) < 0 || leave(word.data) < 0) {
-		log_warning("the daemon will not know how %s ended", a->job_id);
-	}
+	if (buf_error(&word) == 0) /* whoever finds us, or what we leave, shall know why */
+		log_info("no daemon hears how %s ended: it is told when one is back, within an "
+			 "hour",
+			 a->job_id);
+	if (buf_error(&word) == 0 && (stays ? tell_here(word.data) : leave(word.data) == 0))
+		return;
+	log_warning("the daemon will not know how %s ended; the record of its user does",
+		    a->job_id);
 }

@@ -92,6 +92,7 @@ static void do_work(void *ctx)
 	if (work->r < 0)
 		return;
 	store_set_alive_check(store, daemon_check_alive, NULL);
+	store_leave_no_log(store); /* if the daemon ends meanwhile, ours is the last handle */
 	work->r = catch_up(l, store);
 	if (work->r == 0 && work->is_analysis && !l->is_leaving)
 		work->r = analyze(l, store);

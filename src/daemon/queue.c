@@ -183,27 +183,52 @@ static int draw_id(uint64_t *ret, struct err *err)
 	return 0;
 }
 
-int queue_add(struct queue *q, const struct submission *job, struct err *err)
+static int check_new(struct queue *q, const struct submission *job, struct err *err)
 {
-	uint64_t wall_ns = clock_wall_ns(), id = 0;
-	char path[PATH_BYTES + 32];
-	int r;
-
 	if (queue_find(q, job->job_id, job->uid))
 		return err_set(err, -EEXIST, "a job %s waits or runs already", job->job_id);
-	r = job->uid == geteuid() ? 0 : check_share(q, job, err);
+	return job->uid == geteuid() ? 0 : check_share(q, job, err);
+}
+
+int queue_reserve(const struct queue *q, struct queue_place *ret, struct err *err)
+{
+	int r = draw_id(&ret->submission, err);
+
+	if (r < 0)
+		return r;
+	ret->wall_ns = clock_wall_ns();
+	snprintf(ret->path, sizeof(ret->path), "%s/%llu" QUEUE_WAITING, q->folder,
+		 (unsigned long long)ret->submission);
+	return 0;
+}
+
+int queue_write(const struct queue_place *place, const struct submission *job, struct err *err)
+{
+	return queue_file_write(place->path, job, place->submission, place->wall_ns, err);
+}
+
+int queue_take(struct queue *q, const struct queue_place *place, const struct submission *job,
+	       struct err *err)
+{
+	int r = check_new(q, job, err);
+
 	if (r == 0)
-		r = draw_id(&id, err);
+		r = load_file(q, place->path, err);
 	if (r < 0)
-		return r;
-	snprintf(path, sizeof(path), "%s/%llu" QUEUE_WAITING, q->folder, (unsigned long long)id);
-	r = queue_file_write(path, job, id, wall_ns, err);
-	if (r < 0)
-		return r;
-	r = load_file(q, path, err);
-	if (r < 0)
-		unlink(path);
+		unlink(place->path);
 	return r;
+}
+
+int queue_add(struct queue *q, const struct submission *job, struct err *err)
+{
+	struct queue_place place;
+	int r = check_new(q, job, err);
+
+	if (r == 0)
+		r = queue_reserve(q, &place, err);
+	if (r == 0)
+		r = queue_write(&place, job, err);
+	return r < 0 ? r : queue_take(q, &place, job, err);
 }
 
 /* ---- running ---- */
@@ -219,7 +244,6 @@ static int rename_to(struct queued *job, const char *end, bool is_started, struc
 		free(path);
 		return err_set(err, -errno, "cannot rename %s: %s", job->path, strerror(errno));
 	}
-	io_sync_folder_of(path); /* if that fails a power cut may undo it, as any start */
 	free(job->path);
 	job->path = path;
 	job->is_started = is_started;

@@ -22,6 +22,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "learn/learn.h"
 #include "model/estimate.h"
 
@@ -69,6 +70,21 @@ struct submission {
 /* -EEXIST: a job of that name and user waits already. -EBUSY: the user has too many. */
 int queue_add(struct queue *q, const struct submission *job, struct err *err);
 
+/*
+ * The same in three steps, as writing takes its time: where its file goes, the file itself
+ * (touching nothing but these, on any thread), and what is in the queue then. The first and the
+ * last refuse as above; the last one removes a file that it does not take.
+ */
+struct queue_place {
+	char path[PATH_BYTES + 32];
+	uint64_t submission, wall_ns;
+};
+
+int queue_reserve(const struct queue *q, struct queue_place *ret, struct err *err);
+int queue_write(const struct queue_place *place, const struct submission *job, struct err *err);
+int queue_take(struct queue *q, const struct queue_place *place, const struct submission *job,
+	       struct err *err);
+
 /* Oldest first; NULL at the end. Valid until the queue changes. */
 struct queued *queue_at(struct queue *q, size_t i);
 struct queued *queue_find(struct queue *q, const char *job_id, uid_t uid);
@@ -79,7 +95,8 @@ void queue_set_file_limit(struct queue *q, const struct rlimit *limit);
 /*
  * A runner of its own, which is nobody's child, begins with it. Output of our own
  * user's jobs goes to log_folder, that of others to the same below their own state
- * folder. -ENOENT, -EACCES, …: it never will, as err says; -EAGAIN, -ENOMEM: not now.
+ * folder. -ENOENT, -EACCES, …: it never will, as err says; -EAGAIN, -ENOMEM: not now. That it was
+ * started is not safe from a power cut before io_sync_folder_of(job->path).
  */
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err);
 

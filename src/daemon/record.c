@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "base/unknown.h"
 #include "daemon/evidence.h"
+#include "daemon/own.h"
 #include "daemon/run_internal.h"
 #include "report/report.h"
 
@@ -22,27 +23,11 @@
 
 /* ---- the beginning ---- */
 
-static const char *own_host(struct arena *arena)
-{
-	char name[256] = "";
-
-	if (gethostname(name, sizeof(name) - 1) < 0)
-		return NULL;
-	return arena_strdup(arena, name);
-}
-
 static const char *own_folder(struct arena *arena)
 {
 	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
 
 	return arena_strdup(arena, folder);
-}
-
-static uint64_t own_pid_ns(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : U64_UNKNOWN;
 }
 
 void record_describe(struct run *run)
@@ -68,6 +53,7 @@ void record_describe(struct run *run)
 		a->runner.start_ticks = U64_UNKNOWN;
 	a->interval_seconds = run->options->interval_seconds;
 	a->started_wall_ns = clock_wall_ns();
+	run->boot_ns = run->ended_boot_ns = clock_boot_ns(); /* the same moment: see run_now() */
 	a->clock = clock_read_quality();
 	a->total_sheets = (int)run->options->spec->n_sheets;
 }
@@ -152,12 +138,6 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 	return r;
 }
 
-/* Trouble that may pass: a lock, or a disk that is full now. */
-static bool may_pass(int error)
-{
-	return error == -EBUSY || error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
-}
-
 /* Inside the loop, what may pass is tried again at the next tick. */
 static void try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 {
@@ -166,7 +146,7 @@ static void try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 	if (run->store || run->store_is_off)
 		return;
 	r = open_store(run, patience_ms, err);
-	if (r == 0 || (may_pass(r) && patience_ms == LOOP_PATIENCE_MS))
+	if (r == 0 || (trouble_may_pass(r) && patience_ms == LOOP_PATIENCE_MS))
 		return;
 	run->store_is_off = true;
 	say_loss(run, "this run is not recorded", err);
@@ -202,7 +182,7 @@ static void write_sheets(struct run *run)
 
 	if (r == 0)
 		run->n_sheets_stored = n;
-	else if (!may_pass(r)) /* else it is written again at the end, with all sheets */
+	else if (!trouble_may_pass(r)) /* else it is written again at the end, with all sheets */
 		say_loss(run, "this run is not fully recorded", &err);
 }
 

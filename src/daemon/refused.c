@@ -9,19 +9,17 @@
 #include "base/unknown.h"
 #include "daemon/daemon.h"
 #include "daemon/late_word.h"
+#include "daemon/own.h"
 
 #define PATIENCE_MS 5000
 
 static void describe(const struct refusal *refusal, struct attempt *a)
 {
-	char host[256] = "";
-
 	a->job_id = refusal->job_id;
 	a->command = refusal->command;
 	a->uid = geteuid();
 	a->submission = refusal->submission;
-	if (gethostname(host, sizeof(host) - 1) == 0)
-		a->host = arena_strdup(&a->arena, host);
+	a->host = own_host(&a->arena);
 	proc_boot_id(a->boot_id);
 	a->runner.pid = getpid();
 	if (proc_start_ticks(a->runner.pid, &a->runner.start_ticks) < 0)

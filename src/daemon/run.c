@@ -51,7 +51,10 @@ static uint64_t on_now(void *ctx)
 static void on_fork_event(struct run *run, const struct life_event *ev)
 {
 	struct birth birth = {
-		.pid = ev->pid, .ppid = ev->parent_pid, .wall_ns = ev->wall_ns, .uid = U64_UNKNOWN
+		.pid = ev->pid,
+		.ppid = ev->parent_pid,
+		.wall_ns = run_time_of(run, ev->wall_ns),
+		.uid = U64_UNKNOWN,
 	};
 	const struct tree_member *member;
 
@@ -706,7 +709,6 @@ static void execute(struct run *run, int *ret_shell_status)
 {
 	struct runner_result result;
 
-	run->boot_ns = run->ended_boot_ns = clock_boot_ns();
 	record_describe(run);
 	runner_start(run->runner);
 	loop_timer_set(run->record_timer, 0, 0);

@@ -118,11 +118,12 @@ static int make_parts(struct service *s, struct err *err)
 }
 
 static const struct rpc_method *const method_tables[] = {
-	service_status_methods, service_config_methods,	  service_view_methods,
-	service_recent_methods, service_job_methods,	  service_attach_methods,
-	service_phase_methods,	service_wait_methods,	  service_hello_methods,
-	service_guest_methods,	service_late_methods,	  service_admit_methods,
-	service_learn_methods,	service_estimate_methods, service_subscribe_methods,
+	service_status_methods,	   service_config_methods, service_view_methods,
+	service_recent_methods,	   service_job_methods,	   service_attach_methods,
+	service_submit_methods,	   service_phase_methods,  service_wait_methods,
+	service_hello_methods,	   service_guest_methods,  service_late_methods,
+	service_admit_methods,	   service_learn_methods,  service_estimate_methods,
+	service_subscribe_methods,
 };
 
 /* The server takes one table. */
@@ -246,9 +247,10 @@ static void end_record(struct service *s)
 
 static void close_service(struct service *s)
 {
+	s->wants_reload = false; /* who leaves would begin it */
 	learner_leave(s->learner);
 	aside_leave(s->aside);
-	s->wants_reload = false;
+	aside_leave(s->submitter);
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	if (s->store) { /* there is no tick to hold up any more */
@@ -266,6 +268,7 @@ static void close_service(struct service *s)
 	s->store = store_close(s->store);
 	service_release_attached(s);
 	service_release_closer(s);
+	service_release_lost(s);
 	s->orphans = orphans_free(s->orphans);
 	service_close_life(s);
 	s->watch = watch_free(s->watch);
@@ -284,6 +287,7 @@ static void close_service(struct service *s)
 	s->loop = loop_free(s->loop);
 	s->learner = learner_free(s->learner);
 	s->aside = aside_free(s->aside);
+	s->submitter = aside_free(s->submitter);
 	close_fd(&s->signal_fd);
 	close_fd(&s->root_fd);
 	snapshot_release(&s->snap);

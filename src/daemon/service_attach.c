@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/own.h"
 #include "daemon/process_facts.h"
 #include "daemon/service_guest.h"
 
@@ -139,13 +140,6 @@ static int check_all(struct service *s, const struct rpc_peer *peer,
 
 /* ---- attaching ---- */
 
-static const char *own_host(struct arena *arena)
-{
-	char name[256] = "";
-
-	return gethostname(name, sizeof(name) - 1) < 0 ? NULL : arena_strdup(arena, name);
-}
-
 static const char *folder_of(struct arena *arena, pid_t pid)
 {
 	char link[48], folder[PATH_MAX];
@@ -164,13 +158,6 @@ static const char *command_of(const struct service *s, struct arena *arena, pid_
 	if (sources_read_command(s->root_fd, pid, mask, &command) < 0)
 		return NULL;
 	return arena_strdup(arena, command.data);
-}
-
-static uint64_t own_pid_ns(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : U64_UNKNOWN;
 }
 
 /* It began when the process did, although nobody looked at it then. */

@@ -110,19 +110,11 @@ static void on_root_gone(void *ctx)
 	loop_timer_set(at->timer, CHECK_MS, 0);
 }
 
-/* The handle is for whoever has the pid; the start time tells whether that is the one. */
 static void hold_root(struct attached *at)
 {
-	uint64_t start_ticks;
-
-	at->pidfd = (int)syscall(SYS_pidfd_open, at->root.pid, 0);
+	at->pidfd = open_process(&at->root);
 	if (at->pidfd < 0)
 		return;
-	if (proc_start_ticks(at->root.pid, &start_ticks) < 0 ||
-	    start_ticks != at->root.start_ticks) {
-		lose_root(at);
-		return;
-	}
 	at->watch = loop_watch_fd(at->service->loop, at->pidfd, on_root_gone, at);
 }
 

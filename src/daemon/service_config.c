@@ -255,7 +255,7 @@ void service_reload(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	s->wants_reload = aside_is_busy(s->aside);
+	s->wants_reload = aside_is_busy(s->aside) || aside_is_busy(s->submitter);
 	if (s->wants_reload)
 		return;
 	notify_reloading();

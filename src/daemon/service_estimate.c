@@ -19,8 +19,8 @@ static const struct mask *current_mask(const struct service *s)
 /* Of a job that is put together from its sheets: everybody waits meanwhile. */
 #define MAX_SHEETS 32
 
-static struct learning_question ask_about(const struct service *s, const struct job_spec *spec,
-					  uid_t uid, uint64_t input_bytes)
+struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
+					   uid_t uid, uint64_t input_bytes)
 {
 	return (struct learning_question){
 		.spec = spec,
@@ -38,7 +38,7 @@ static struct learning_question ask_about(const struct service *s, const struct 
 int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
 			  uint64_t input_bytes, struct learning_answer *ret, struct err *err)
 {
-	struct learning_question question = ask_about(s, spec, uid, input_bytes);
+	struct learning_question question = service_ask_about(s, spec, uid, input_bytes);
 	int r = service_need_store(s, err);
 
 	question.max_sheets = MAX_SHEETS;
@@ -101,7 +101,7 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 	if (!task)
 		return err_set(err, -ENOMEM, "no memory left for an estimate");
 	job_spec_init(&task->spec);
-	task->question = ask_about(s, &task->spec, uid, params->input_bytes);
+	task->question = service_ask_about(s, &task->spec, uid, params->input_bytes);
 	r = read_question(params, task, err);
 	if (r < 0)
 		estimate_task_free(task);

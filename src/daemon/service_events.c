@@ -1,7 +1,9 @@
 #include <string.h>
 
+#include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/change.h"
+#include "daemon/raw_event.h"
 #include "daemon/service_internal.h"
 
 /* ---- what a process, a job or the host uses at the moment ---- */
@@ -80,34 +82,32 @@ void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint
 	service_forget_rendered(s);
 }
 
-enum topic service_topic_of(enum event_type type)
-{
-	static const enum topic topics[] = {
-		[EVENT_SPAWN] = TOPIC_PROCESS_SPAWN,   [EVENT_EXIT] = TOPIC_PROCESS_EXIT,
-		[EVENT_SIGNAL] = TOPIC_PROCESS_SIGNAL, [EVENT_KILL] = TOPIC_PROCESS_KILL,
-		[EVENT_OOM] = TOPIC_PROCESS_OOM,       [EVENT_ORPHAN] = TOPIC_PROCESS_ORPHAN,
-	};
-
-	_Static_assert(ARRAY_SIZE(topics) == N_EVENT_TYPES, "each has its topic");
-	return topics[type];
-}
-
 void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
 			  uint64_t uid)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	enum topic topic = service_topic_of(ev->type);
+	enum topic topic = process_event_topic(ev->type);
 	struct json j;
 
+	service_keep_process_event(s, ev, attempt_num, uid);
 	if (!bus_is_wanted(s->bus, topic))
 		return;
 	json_init(&j, &out);
-	json_begin_object(&j);
-	json_key_string(&j, "event", topic_name(topic));
-	proc_event_write_fields(&j, ev);
-	json_key_i64(&j, "attempt", attempt_num);
-	json_end_object(&j);
+	process_event_write_json(&j, ev, attempt_num);
 	service_publish(s, topic, ev->wall_ns, uid, &out);
+}
+
+/*
+ * What happened to its processes is told before its end: what the kernel has told by now (what
+ * killed it may wait there), and what its runner has written down, which it did before the end.
+ */
+static void tell_last_events(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	service_drain_life(s);
+	if (service_relay_events(s, &err) < 0)
+		log_debug("events of a job are told after its end: %s", err.text);
 }
 
 /* The parts that follow jobs hear of it first. */
@@ -120,7 +120,7 @@ static void hand_on_change(struct service *s, enum watch_change change, const st
 	if (change == WATCH_JOB_STARTED && job->a.is_attached)
 		service_follow_attached(s, job);
 	if (change == WATCH_JOB_ENDED) {
-		service_drain_life(s); /* what killed it may wait there */
+		tell_last_events(s);
 		service_forget_signals_of(s, job);
 		service_sum_calls_of(s, job);
 		service_answer_waiters(s, job);

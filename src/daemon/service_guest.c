@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "daemon/guest.h"
+#include "daemon/own.h"
 
 /* So many of its messages wait while the database is locked; then the oldest go. */
 #define MAX_WAITING 64
@@ -115,11 +116,6 @@ int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *jo
 
 /* ---- what it tells ---- */
 
-static bool may_pass(int error)
-{
-	return error == -EBUSY || error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
-}
-
 /* Returns 0 if it is done with, written or not. */
 static int write_news(struct guest *guest, struct news *news)
 {
@@ -133,7 +129,7 @@ static int write_news(struct guest *guest, struct news *news)
 	a->id = guest->attempt_id;
 	r = a->is_running ? store_write_sheets(store, a, a->sheets, a->n_sheets, &err)
 			  : store_finish_attempt(store, a, NULL, 0, &err);
-	if (may_pass(r))
+	if (trouble_may_pass(r))
 		return r;
 	if (r < 0)
 		log_warning("what the runner of %s told is not recorded: %s", a->job_id, err.text);

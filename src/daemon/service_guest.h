@@ -20,6 +20,15 @@ int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *jo
 void guest_identify(const struct service *s, const struct rpc_peer *peer,
 		    const struct proc_key *key, struct attempt *a);
 
+/* ---- service_late.c ---- */
+
+/*
+ * The attempt of a->job_id of this user and runner that is in the database: a's id and number are
+ * set. -ENOENT: we have never heard of it.
+ */
+int guest_find_attempt(struct service *s, uint64_t uid, const struct proc_key *runner,
+		       struct attempt *a, bool *ret_is_over, struct err *err);
+
 /* ---- service_share.c ---- */
 
 /* Whether this user may have one more. -EBUSY: not now. -ENOMEM. */

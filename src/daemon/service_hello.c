@@ -8,6 +8,7 @@
 #include "base/unknown.h"
 #include "daemon/caller.h"
 #include "daemon/guest.h"
+#include "daemon/own.h"
 #include "daemon/service_guest.h"
 
 struct hello_params {
@@ -54,36 +55,25 @@ static struct watched *find_own(struct service *s, const struct rpc_peer *peer,
 	return NULL;
 }
 
-/* What this process runs, as it has told before the line broke, or another daemon here. */
-static struct watched *find_by_runner(struct service *s, const struct proc_key *key)
-{
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (jobs[i]->a.runner.pid == key->pid &&
-		    jobs[i]->a.runner.start_ticks == key->start_ticks)
-			return jobs[i];
-	return NULL;
-}
-
 void guest_identify(const struct service *s, const struct rpc_peer *peer,
 		    const struct proc_key *key, struct attempt *a)
 {
 	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
-	char host[256] = "";
-	struct stat st;
 
 	a->uid = peer->uid;
 	a->runner = *key;
 	a->clock = clock_read_quality();
 	memcpy(a->boot_id, s->record.boot_id, sizeof(a->boot_id));
-	if (stat("/proc/self/ns/pid", &st) == 0)
-		a->pid_ns = st.st_ino;
-	if (gethostname(host, sizeof(host) - 1) == 0)
-		a->host = arena_strdup(&a->arena, host);
+	a->pid_ns = own_pid_ns();
+	a->host = own_host(&a->arena);
 	if (!u64_known(a->started_wall_ns) || a->started_wall_ns < booted)
 		a->started_wall_ns = now;
+}
+
+static int find_begun(struct service *s, int64_t id, struct watched **ret, struct err *err)
+{
+	*ret = watch_find_attempt(s->watch, id);
+	return *ret ? 0 : err_set(err, -EBUSY, "the job cannot be watched now");
 }
 
 static int begin_guest(struct service *s, const struct rpc_peer *peer, const struct proc_key *key,
@@ -99,8 +89,7 @@ static int begin_guest(struct service *s, const struct rpc_peer *peer, const str
 	if (r < 0)
 		return r;
 	service_look(s);
-	*ret = watch_find_attempt(s->watch, a->id);
-	return *ret ? 0 : err_set(err, -EBUSY, "the job cannot be watched now");
+	return find_begun(s, a->id, ret, err);
 }
 
 /* It is there again: what was told before stays, what has changed since is written. */
@@ -118,12 +107,33 @@ static int rejoin(struct service *s, uid_t uid, const struct watched *job, struc
 	return r;
 }
 
+/*
+ * One that nobody watches, and that is in the database all the same: it was begun when the
+ * database could not be looked at, or its end was told before an older word of its beginning was
+ * heard. It does not begin twice.
+ */
+static int find_or_begin(struct service *s, const struct rpc_peer *peer, const struct proc_key *key,
+			 struct attempt *a, struct err *err)
+{
+	struct watched *job = watch_find_runner(s->watch, key);
+	bool is_over = false;
+	int r = job ? 0 : guest_find_attempt(s, peer->uid, key, a, &is_over, err);
+
+	if (r == 0 && is_over)
+		return err_set(err, -EEXIST, "the job %s is over already", a->job_id);
+	if (r == 0 && !job)
+		r = find_begun(s, a->id, &job, err);
+	if (r == -ENOENT)
+		return begin_guest(s, peer, key, a, &job, err);
+	return r < 0 ? r : rejoin(s, peer->uid, job, a, err);
+}
+
 static int receive(struct service *s, struct rpc_call *call, const struct hello_params *params,
 		   struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	const struct rpc_peer *peer = rpc_call_peer(call);
-	struct watched *job = NULL;
+	struct watched *job;
 	struct proc_key key;
 	int r = service_need_store(s, err);
 
@@ -135,11 +145,15 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	if (r < 0)
 		return r;
 	a.is_running = true; /* the end is told when we know it */
-	job = find_by_runner(s, &key);
-	r = job ? rejoin(s, peer->uid, job, &a, err) : begin_guest(s, peer, &key, &a, &job, err);
-	if (r == 0 && params->keeps_calls)
+	r = find_or_begin(s, peer, &key, &a, err);
+	if (r < 0)
+		return r;
+	job = watch_find_attempt(s->watch, a.id); /* after the last look */
+	if (!job)
+		return err_set(err, -EEXIST, "the job %s is over already", a.job_id);
+	if (params->keeps_calls)
 		service_leave_calls_of(s, job);
-	return r < 0 ? r : guest_hold_line(s, call, job, true, err);
+	return guest_hold_line(s, call, job, true, err);
 }
 
 /* *ret_records: its ticks are written by us, as it wants them no more often, and knows nothing to

@@ -152,12 +152,16 @@ struct service {
 	struct unsaved unsaved; /* anomalies that wait to be stored */
 	struct learner *learner;
 	struct aside *aside;		/* for calls that take long */
+	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
+	struct submit_task *submits;	/* that it has, or will have */
 	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct life_state life;
 	struct signals_state signals;
 	struct syscalls_state syscalls;
 	struct orphans *orphans;
 	struct loop_timer *orphans_timer; /* while some are cancelled; NULL: none ever were */
+	struct attempt_list lost;	  /* that had no end when we began */
+	size_t n_lost_left;		  /* of these, to be looked at, the newest first */
 	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached; /* jobs that nobody runs */
@@ -277,6 +281,10 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 int estimate_task_work(void *ctx, struct store *store, struct err *err);
 void estimate_task_free(void *ctx); /* NULL is fine */
 
+/* What is asked about a job that is not there yet. All is borrowed; see service_reload() too. */
+struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
+					   uid_t uid, uint64_t input_bytes);
+
 /* Of one that will run as this user. */
 int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
 			  uint64_t input_bytes, struct learning_answer *ret, struct err *err);
@@ -387,6 +395,7 @@ extern const struct rpc_method service_view_methods[];	    /* snapshots, context
 extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
 extern const struct rpc_method service_recent_methods[];    /* the last events */
 extern const struct rpc_method service_job_methods[];
+extern const struct rpc_method service_submit_methods[];
 extern const struct rpc_method service_attach_methods[];
 extern const struct rpc_method service_phase_methods[];
 extern const struct rpc_method service_wait_methods[];
@@ -397,8 +406,10 @@ extern const struct rpc_method service_hello_methods[]; /* for runners */
 extern const struct rpc_method service_guest_methods[];
 extern const struct rpc_method service_late_methods[];
 
-/* From now on the last events are kept. */
+/* From now on the last events are kept; those of processes as they are told to this. */
 int service_keep_events(struct service *s, struct err *err);
+void service_keep_process_event(struct service *s, const struct proc_event *ev, int attempt_num,
+				uint64_t uid);
 
 /* An event has been published: what was rendered of it is of no more use. */
 void service_forget_rendered(struct service *s);
@@ -525,6 +536,13 @@ void service_release_closer(struct service *s);
 /* A job is over: what lives on of it are its orphans. (watch.h keeps its id for the snapshot.) */
 void service_leave_job(struct service *s, const struct watched *job);
 
+/*
+ * The database was opened: whose runners were gone by then are no jobs that could be watched, and
+ * what lives on of them is looked for at the next ticks.
+ */
+void service_recall_lost(struct service *s);
+void service_release_lost(struct service *s);
+
 /* A stage of a tick. It waits for children of the daemon's own, too. */
 int service_look_for_orphans(struct service *s, struct err *err);
 
@@ -567,8 +585,6 @@ int service_write_shown(const struct service *s, uid_t uid, struct json *j);
 /* Whose it is: U64_UNKNOWN is nobody's. What has failed to be written is not told. */
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
 		     const struct buf *json);
-
-enum topic service_topic_of(enum event_type type);
 
 /* Something happened to a process of a job. */
 void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,

@@ -41,9 +41,8 @@ static bool is_of_runner(const struct service *s, const struct attempt *a,
 	       strcmp(a->boot_id, s->record.boot_id) == 0;
 }
 
-/* The caller's own attempt of that runner. -ENOENT: we have never heard of it. */
-static int find_attempt(struct service *s, uint64_t uid, const struct proc_key *runner,
-			struct attempt *a, bool *ret_is_over, struct err *err)
+int guest_find_attempt(struct service *s, uint64_t uid, const struct proc_key *runner,
+		       struct attempt *a, bool *ret_is_over, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	const struct attempt_filter filter = { .job_id = a->job_id,
@@ -96,7 +95,7 @@ static int take_end(struct service *s, const struct rpc_peer *peer, const struct
 		    struct attempt *a, struct err *err)
 {
 	bool is_over = false, is_new = false;
-	int r = find_attempt(s, peer->uid, runner, a, &is_over, err);
+	int r = guest_find_attempt(s, peer->uid, runner, a, &is_over, err);
 
 	if (r == -ENOENT) {
 		is_new = true;

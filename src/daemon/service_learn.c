@@ -79,7 +79,10 @@ int service_begin_learning(struct service *s, struct err *err)
 
 	s->learner = learner_new(&options);
 	s->aside = aside_new(s->loop, s->options->paths->db, service_check_alive);
-	return s->learner && s->aside ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
+	s->submitter = aside_new(s->loop, s->options->paths->db, service_check_alive);
+	return s->learner && s->aside && s->submitter
+		       ? 0
+		       : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
 void service_configure_learning(struct service *s)

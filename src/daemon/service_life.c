@@ -307,18 +307,6 @@ int service_settle_life(struct service *s, struct err *err)
 
 /* ---- whose a process is ---- */
 
-static struct watched *find_by_root(struct service *s, const struct proc_key *key)
-{
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (jobs[i]->a.runner.pid == key->pid &&
-		    jobs[i]->a.runner.start_ticks == key->start_ticks)
-			return jobs[i];
-	return NULL;
-}
-
 static bool is_same(const struct proc_key *known, const struct proc_key *key)
 {
 	return !u64_known(known->start_ticks) || known->start_ticks == key->start_ticks;
@@ -328,7 +316,7 @@ static bool is_same(const struct proc_key *known, const struct proc_key *key)
 static struct watched *find_by_key(struct service *s, const struct proc_key *key)
 {
 	const struct member *member = members_find(s->life.members, key->pid);
-	struct watched *job = find_by_root(s, key);
+	struct watched *job = watch_find_runner(s->watch, key);
 
 	if (!job && member && is_same(&member->key, key))
 		job = watch_find_attempt(s->watch, member->attempt_id);

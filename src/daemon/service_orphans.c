@@ -93,6 +93,54 @@ void service_leave_job(struct service *s, const struct watched *job)
 	assigner_forget_job(s->assigner, job->job_id);
 }
 
+/* ---- of those that were lost before we began ---- */
+
+/* The past of one may take a while to read: when so much of a tick is gone, the rest waits. */
+#define RECALL_NS UINT64_C(5000000)
+
+void service_release_lost(struct service *s)
+{
+	attempt_list_release(&s->lost);
+	s->lost = (struct attempt_list){ 0 };
+	s->n_lost_left = 0;
+}
+
+void service_recall_lost(struct service *s)
+{
+	const struct attempt_filter filter = { .running_only = true };
+	struct err err = ERR_INIT;
+
+	service_release_lost(s);
+	if (store_list_attempts(s->store, &filter, &s->lost, &err) == 0)
+		s->n_lost_left = s->lost.n;
+	else
+		log_warning("what lives on of lost jobs is not looked for: %s", err.text);
+}
+
+static bool may_have_orphans(const struct service *s, const struct attempt *a)
+{
+	return a->is_lost && !a->is_attached && strcmp(a->boot_id, s->record.boot_id) == 0;
+}
+
+static void recall_one(struct service *s, const struct attempt *a)
+{
+	const struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
+	struct ending ending = { s, &job };
+
+	if (may_have_orphans(s, a))
+		suspect_recorded(&ending);
+}
+
+static void recall_some(struct service *s)
+{
+	uint64_t until_ns = clock_boot_ns() + RECALL_NS;
+
+	while (s->n_lost_left > 0 && clock_boot_ns() < until_ns)
+		recall_one(s, &s->lost.items[--s->n_lost_left]);
+	if (s->n_lost_left == 0)
+		service_release_lost(s);
+}
+
 /* ---- at each tick ---- */
 
 /* Told, and written down: nobody else does that any more. */
@@ -161,6 +209,7 @@ int service_look_for_orphans(struct service *s, struct err *err)
 	reap(s);
 	if (!s->has_snap)
 		return 0;
+	recall_some(s);
 	if (orphans_look(s->orphans, &s->snap, &ops, s) < 0)
 		return err_set(err, -ENOMEM, "no memory left to follow orphans");
 	return 0;

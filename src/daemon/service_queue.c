@@ -6,6 +6,7 @@
 
 #include "base/alive.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -116,7 +117,7 @@ void service_cancel_queued(struct service *s, struct queued *job, const struct r
 	queue_drop(s->queue, job);
 }
 
-static bool may_pass(int error)
+static bool may_start_later(int error)
 {
 	return error == -EAGAIN || error == -ENOMEM;
 }
@@ -124,7 +125,7 @@ static bool may_pass(int error)
 /* True if it is gone from the queue. */
 static bool note_failed_start(struct service *s, struct queued *job, int r, const struct err *err)
 {
-	if (!may_pass(r) && bury(s, job, OUTCOME_FAILURE, err->text))
+	if (!may_start_later(r) && bury(s, job, OUTCOME_FAILURE, err->text))
 		return true;
 	log_error("job %s cannot be started now: %s", job->job_id, err->text);
 	snprintf(job->reason, sizeof(job->reason), "%.150s", err->text);
@@ -244,6 +245,35 @@ static bool has_room(struct service *s, struct queued *job, size_t *n_estimates)
 	return false;
 }
 
+static int sync_folder(void *ctx, struct store *store, struct err *err)
+{
+	(void)store;
+	(void)err;
+	return io_sync_folder_of(ctx);
+}
+
+static void on_synced(void *ctx, int r, const struct err *err)
+{
+	(void)r; /* then a power cut may undo it, as any start */
+	(void)err;
+	free(ctx);
+}
+
+/* On another thread: a disk takes its time. */
+static void sync_start(struct service *s, const struct queued *job)
+{
+	const struct aside_task task = {
+		.uid = job->uid,
+		.work = sync_folder,
+		.done = on_synced,
+		.ctx = strdup(job->path),
+		.is_store_optional = true,
+	};
+
+	if (!task.ctx || aside_add(s->submitter, &task, NULL) < 0)
+		free(task.ctx);
+}
+
 /* It may be gone from the queue then. */
 static void start_job(struct service *s, struct queued *job)
 {
@@ -259,6 +289,7 @@ static void start_job(struct service *s, struct queued *job)
 		return;
 	}
 	log_info("job %s of user %u is started", job->job_id, (unsigned)job->uid);
+	sync_start(s, job);
 	if (job->start_fd >= 0)
 		service_run_queue_soon(s); /* to hear what has become of it */
 }

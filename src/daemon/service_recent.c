@@ -4,6 +4,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/raw_event.h"
 #include "daemon/service_internal.h"
 
 #define MAX_EVENTS 4096
@@ -11,14 +12,41 @@
 #define DEFAULT_LIMIT 50
 
 /* Of everything that happens; a snapshot is none of that. */
-int service_keep_events(struct service *s, struct err *err)
+static unsigned kept_topics(void)
 {
 	unsigned topics = ~topic_bit(TOPIC_SNAPSHOT);
+
+	for (enum event_type type = 0; type < N_EVENT_TYPES; type++)
+		topics &= ~topic_bit(process_event_topic(type)); /* kept raw, below */
+	return topics;
+}
+
+int service_keep_events(struct service *s, struct err *err)
+{
+	unsigned topics = kept_topics();
 
 	s->recent = recent_new(MAX_EVENTS, MAX_BYTES);
 	if (!s->recent || bus_subscribe(s->bus, topics, recent_add, s->recent) < 0)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	return 0;
+}
+
+void service_keep_process_event(struct service *s, const struct proc_event *ev, int attempt_num,
+				uint64_t uid)
+{
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
+	struct event event = {
+		.topic = process_event_topic(ev->type),
+		.wall_ns = ev->wall_ns,
+		.owner = u64_known(uid) ? (uid_t)uid : EVENT_NO_OWNER,
+		.is_raw = true,
+	};
+
+	raw_event_pack(&raw, ev, attempt_num);
+	event.json = raw.data;
+	event.len = raw.len;
+	if (buf_error(&raw) == 0)
+		recent_add(s->recent, &event);
 }
 
 struct events_params {
@@ -37,8 +65,11 @@ static const struct rpc_field events_fields[] = {
 static bool names_job(const struct event *ev, const char *job_id)
 {
 	char member[JOB_ID_MAX + 16];
-	int n = snprintf(member, sizeof(member), "\"job_id\":\"%s\"", job_id);
+	int n;
 
+	if (ev->is_raw)
+		return strcmp(raw_event_job_id(ev->json), job_id) == 0;
+	n = snprintf(member, sizeof(member), "\"job_id\":\"%s\"", job_id);
 	return memmem(ev->json, ev->len, member, (size_t)n) != NULL;
 }
 
@@ -65,6 +96,14 @@ static const struct event *find_first(const struct service *s, const struct rpc_
 	return first;
 }
 
+static void write_event(struct json *j, const struct event *ev)
+{
+	if (ev->is_raw)
+		raw_event_write_json(j, ev->json);
+	else
+		json_raw(j, ev->json, ev->len);
+}
+
 static int daemon_events(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
@@ -81,7 +120,7 @@ static int daemon_events(void *ctx, struct rpc_call *call, struct err *err)
 	json_begin_array(j);
 	for (ev = find_first(s, peer, &params); ev; ev = recent_newer(ev))
 		if (is_asked_for(s, peer, &params, ev))
-			json_raw(j, ev->json, ev->len);
+			write_event(j, ev);
 	json_end_array(j);
 	return 0;
 }

@@ -73,6 +73,8 @@ static int look(struct service *s, struct err *err)
 	}
 	service_tend_guests(s);
 	r = is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
+	if (is_new)
+		service_recall_lost(s);
 	return r < 0 ? r : service_record_calls(s, err);
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/own.h"
 
 /* So long a tick may be late for those that wait. */
 #define RETRY_NS UINT64_C(20000000)
@@ -79,14 +80,9 @@ void unsaved_set_attempt(struct unsaved *w, int64_t attempt_id)
 }
 
 /* Trouble that is of the database, not of what is written. */
-static bool may_pass(int error)
+static bool is_of_database(int error)
 {
-	static const int errors[] = { -EBUSY, -ENOSPC, -EDQUOT, -ENOMEM, -EROFS, -EACCES, -EIO };
-
-	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
-		if (errors[i] == error)
-			return true;
-	return false;
+	return trouble_may_pass(error) || error == -EROFS || error == -EACCES || error == -EIO;
 }
 
 int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns, struct err *err)
@@ -97,7 +93,7 @@ int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns
 		int r = store_write_anomaly(store, w->first->attempt_id, &w->first->episode,
 					    w->first->change, err);
 
-		if (r < 0 && may_pass(r))
+		if (r < 0 && is_of_database(r))
 			return r;
 		w->n_lost += r < 0;
 		failed = r < 0 ? r : failed;

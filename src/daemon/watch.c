@@ -4,13 +4,13 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/signal_process.h"
 
 struct watch {
 	watch_fn *fn;
@@ -103,6 +103,15 @@ struct watched *watch_find_attempt(struct watch *w, int64_t id)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (w->jobs[i]->a.id == id)
+			return w->jobs[i];
+	return NULL;
+}
+
+struct watched *watch_find_runner(struct watch *w, const struct proc_key *runner)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->jobs[i]->a.runner.pid == runner->pid &&
+		    w->jobs[i]->a.runner.start_ticks == runner->start_ticks)
 			return w->jobs[i];
 	return NULL;
 }
@@ -207,16 +216,6 @@ static bool is_of_guest(const struct attempt *a)
 	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0;
 }
 
-/* A handle of the process, and not of another one that has its pid since. */
-static int open_runner(const struct proc_key *runner)
-{
-	CLEANUP(close_fd) int fd = (int)syscall(SYS_pidfd_open, runner->pid, 0);
-
-	if (fd < 0 || !proc_is_alive("", runner->pid, runner->start_ticks))
-		return -1;
-	return TAKE_FD(fd);
-}
-
 static int add_job(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
 {
 	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
@@ -234,7 +233,7 @@ static int add_job(struct watch *w, struct store *store, const struct attempt *a
 		return r;
 	}
 	if (job->a.is_running)
-		job->runner_fd = open_runner(&job->a.runner);
+		job->runner_fd = open_process(&job->a.runner);
 	return 0;
 }
 
@@ -285,7 +284,10 @@ static int look_for_ends(struct watch *w, struct store *store, struct err *err)
 	return r;
 }
 
-/* Those that began since the last look, and may be over by now. */
+/*
+ * Those that began since the last look, and may be over by now; or have begun since the running
+ * ones were listed, and may be over before they are listed again.
+ */
 static int look_at_new(struct watch *w, struct store *store, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
@@ -298,7 +300,7 @@ static int look_at_new(struct watch *w, struct store *store, struct err *err)
 
 		/* One that has ended since the running ones were listed is told at the next look.
 		 */
-		if (!is_first && !a->is_running && strcmp(a->boot_id, w->boot_id) == 0 &&
+		if ((!is_first || a->is_running) && strcmp(a->boot_id, w->boot_id) == 0 &&
 		    !watch_find_attempt(w, a->id))
 			r = add_job(w, store, a, err);
 	}

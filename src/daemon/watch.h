@@ -92,4 +92,7 @@ struct watched *watch_find_only(struct watch *w, const char *job_id);
 struct watched *watch_find_of(struct watch *w, const char *job_id, uint64_t uid);
 struct watched *watch_find_attempt(struct watch *w, int64_t id);
 
+/* What this process runs; of what was attached, the job whose root it is. NULL: nothing. */
+struct watched *watch_find_runner(struct watch *w, const struct proc_key *runner);
+
 #endif

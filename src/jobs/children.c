@@ -94,6 +94,7 @@ static void reap_one(struct runner *r, pid_t pid)
 	if (wait4(pid, &reaped.wait_status, WNOHANG, &reaped.usage) != pid)
 		return;
 	died_ns = r->options.ops->process_reaped(r->options.ctx, &reaped);
+	runner_on_death(r, died_ns);
 	if (root)
 		runner_on_root_end(r, root, reaped.wait_status, died_ns);
 }

@@ -197,6 +197,7 @@ static int reset_roots(struct runner *r, const struct sheet_spec *spec)
 		};
 	r->roots = roots;
 	r->n_roots = n;
+	r->last_death_wall_ns = r->last_death_boot_ns = 0;
 	return 0;
 }
 
@@ -399,7 +400,7 @@ static enum outcome judge(struct runner *r, const struct root *failed, struct bu
 	return OUTCOME_FAILURE;
 }
 
-/* When the last of the commands ended; what they left behind may have taken longer. */
+/* U64_UNKNOWN: one of them has not. */
 static const struct root *last_root(const struct runner *r)
 {
 	const struct root *last = &r->roots[0];
@@ -410,6 +411,15 @@ static const struct root *last_root(const struct runner *r)
 	return last;
 }
 
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * A try lasts until the last of its processes has ended, which may be later than its commands: the
+ * CPU time that is counted was used in the time that is counted.
+ */
 static void judge_try(struct runner *r)
 {
 	CLEANUP(buf_release) struct buf why = BUF_INIT;
@@ -417,7 +427,8 @@ static void judge_try(struct runner *r)
 	const struct root *failed = first_failed(r);
 	uint64_t ended_ns = last_root(r)->rank.ended_wall_ns;
 
-	record->ended_wall_ns = u64_known(ended_ns) ? ended_ns : runner_now(r);
+	record->ended_wall_ns =
+		u64_known(ended_ns) ? later_of(ended_ns, r->last_death_wall_ns) : runner_now(r);
 	keep_ranks(r);
 	record->status = failed ? failed->rank.status : r->roots[0].rank.status;
 	record->outcome = judge(r, failed, &why);
@@ -513,7 +524,8 @@ static void end_try(struct runner *r)
 	judge_try(r);
 	r->phase = PHASE_IDLE;
 	r->options.ops->sheet_ended(r->options.ctx, runner_record(r),
-				    u64_known(ended_ns) ? ended_ns : clock_boot_ns());
+				    u64_known(ended_ns) ? later_of(ended_ns, r->last_death_boot_ns)
+							: clock_boot_ns());
 	if (advance(r))
 		loop_timer_set(r->step_timer, 0, 0);
 	else
@@ -526,6 +538,14 @@ static uint64_t boot_time_of(const struct runner *r, uint64_t wall_ns)
 	uint64_t now = clock_boot_ns(), ago = u64_delta(runner_now(r), wall_ns);
 
 	return u64_known(ago) && ago < MAX_DEATH_AGE_NS ? now - ago : now;
+}
+
+void runner_on_death(struct runner *r, uint64_t died_wall_ns)
+{
+	uint64_t wall_ns = u64_known(died_wall_ns) ? died_wall_ns : runner_now(r);
+
+	r->last_death_wall_ns = later_of(r->last_death_wall_ns, wall_ns);
+	r->last_death_boot_ns = later_of(r->last_death_boot_ns, boot_time_of(r, wall_ns));
 }
 
 void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns)

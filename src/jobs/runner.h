@@ -71,8 +71,8 @@ struct runner_ops {
 	void (*rescan)(void *ctx);
 	/* The runner has sent a signal to end a member of the tree, at that moment. */
 	void (*process_signalled)(void *ctx, pid_t pid, int sig, uint64_t wall_ns);
-	/* The try is over; the command ended at that moment (boot clock). Its usage may be filled
-	 * in. */
+	/* The try is over: its last process ended at that moment (boot clock). Its usage may be
+	 * filled in. */
 	void (*sheet_ended)(void *ctx, struct sheet_record *sheet, uint64_t boot_ns);
 	/* We are about to be stopped with the command (Ctrl-Z), and have been continued. */
 	void (*stopping)(void *ctx);

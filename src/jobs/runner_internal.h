@@ -48,6 +48,7 @@ struct runner {
 	size_t sheet_index;
 	struct root *roots;
 	size_t n_roots;
+	uint64_t last_death_wall_ns, last_death_boot_ns; /* in this try, of any process; 0: none */
 	enum stop_cause stop_cause;
 	bool is_ending;	      /* the tree has been told to end */
 	bool gave_terminal;   /* a root in a group of its own has it */
@@ -77,6 +78,9 @@ static inline uint64_t runner_now(const struct runner *r)
 }
 
 /* runner.c */
+
+/* A process was waited for, and died then (U64_UNKNOWN: just now). */
+void runner_on_death(struct runner *r, uint64_t died_wall_ns);
 void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns);
 void runner_on_children_changed(struct runner *r);
 

@@ -713,6 +713,14 @@ static bool is_settled_zombie(const struct tally *t, const struct proc_sample *p
 	return p->state == 'Z' && t->sees_births && !find_alive(t, p->key.pid);
 }
 
+/* Who has died, and was counted so, is not counted again because nobody waits for it. */
+static bool is_told_dead(const struct tally *t, const struct proc_sample *p)
+{
+	const struct entry *e = p->state == 'Z' ? find_alive(t, p->key.pid) : NULL;
+
+	return e && u64_known(e->record.died_wall_ns);
+}
+
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret)
 {
@@ -732,6 +740,8 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		if (is_settled_zombie(t, p))
 			continue;
 		take_sample(t, p);
+		if (is_told_dead(t, p))
+			continue;
 		tick_sum_add(&all, p);
 		if (try_account(t, find_alive(t, p->key.pid)))
 			tick_sum_add(&of_try, p);

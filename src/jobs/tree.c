@@ -86,6 +86,17 @@ size_t tree_count(const struct tree *tree)
 	return tree->n;
 }
 
+/* Its pid is a new process's: nobody is to look at it twice. */
+static void forget_ended(struct tree *tree, pid_t pid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < tree->n_ended; i++)
+		if (tree->ended[i] != pid)
+			tree->ended[n++] = tree->ended[i];
+	tree->n_ended = n;
+}
+
 static int add_member(struct tree *tree, struct proc_key key, int sheet_num, int rank)
 {
 	struct tree_member *m = find_member(tree, key.pid);
@@ -103,6 +114,7 @@ static int add_member(struct tree *tree, struct proc_key key, int sheet_num, int
 		if (map_put(&tree->by_pid, pid_key(key.pid), tree->n) < 0)
 			return -ENOMEM;
 		m = &tree->members[tree->n++];
+		forget_ended(tree, key.pid);
 	}
 	*m = (struct tree_member){
 		.key = key, .sheet_num = sheet_num, .rank = rank, .round = tree->round

@@ -37,7 +37,7 @@ struct rpc_call {
 	const struct rpc_value *params;
 	struct buf id; /* as JSON; empty: a notification */
 	struct call_value result, data;
-	bool is_deferred;
+	bool is_deferred, is_holding;
 	rpc_gone_fn *gone;
 	void *gone_ctx;
 	struct rpc_call *prev, *next; /* in the list of its connection, once it is deferred */

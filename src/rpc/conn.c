@@ -160,7 +160,8 @@ bool conn_is_full(const struct rpc_conn *conn)
 {
 	const struct rpc_limits *limits = &conn->server->limits;
 
-	return conn->parsing || conn->batch || conn->n_calls >= limits->max_in_flight ||
+	return conn->parsing || conn->batch || conn->is_held ||
+	       conn->n_calls >= limits->max_in_flight ||
 	       conn->counted_unread_bytes >= limits->max_unread_bytes;
 }
 
@@ -292,7 +293,7 @@ void conn_continue(struct rpc_conn *conn)
 {
 	conn->is_handling = true;
 	conn->turn_ends_ns = clock_boot_ns() + TURN_NS;
-	if (conn->batch)
+	if (conn->batch && !conn->is_held)
 		dispatch_continue(conn);
 	else if (has_more(conn))
 		take_unread(conn);
@@ -320,7 +321,7 @@ static void wait_for_more(struct rpc_conn *conn)
 	if (!outbox_is_empty(&conn->out))
 		interest |= LOOP_WRITABLE;
 	loop_fd_set_interest(conn->watch, interest);
-	if (conn->batch || has_more(conn))
+	if ((conn->batch && !conn->is_held) || has_more(conn))
 		server_settle_soon(conn);
 }
 

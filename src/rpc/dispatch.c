@@ -100,6 +100,11 @@ void rpc_call_defer(struct rpc_call *call, rpc_gone_fn *gone, void *ctx)
 	call->gone_ctx = ctx;
 }
 
+void rpc_call_hold(struct rpc_call *call)
+{
+	call->is_holding = true;
+}
+
 static void link_call(struct rpc_call *call)
 {
 	struct rpc_conn *conn = call->conn;
@@ -110,6 +115,7 @@ static void link_call(struct rpc_call *call)
 		conn->calls->prev = call;
 	conn->calls = call;
 	conn->n_calls++;
+	conn->is_held = conn->is_held || call->is_holding;
 }
 
 static void unlink_call(struct rpc_call *call)
@@ -123,6 +129,8 @@ static void unlink_call(struct rpc_call *call)
 	if (call->next)
 		call->next->prev = call->prev;
 	conn->n_calls--;
+	if (call->is_holding)
+		conn->is_held = false; /* there was but one, as it held up the others */
 }
 
 void rpc_call_fail(struct rpc_call *call, int error, const struct err *err)
@@ -260,7 +268,7 @@ void dispatch_continue(struct rpc_conn *conn)
 			batch_end_requests(conn);
 			return;
 		}
-	} while (!conn->is_broken && clock_boot_ns() < conn->turn_ends_ns);
+	} while (!conn->is_broken && !conn->is_held && clock_boot_ns() < conn->turn_ends_ns);
 }
 
 /* Takes over the list. The line that it came in counts for as long as it is there. */

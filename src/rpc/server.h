@@ -78,6 +78,12 @@ struct json *rpc_call_data(struct rpc_call *call);
 typedef void rpc_gone_fn(void *ctx);
 void rpc_call_defer(struct rpc_call *call, rpc_gone_fn *gone, void *ctx);
 
+/*
+ * Of one that is deferred: until it is over nothing else of its client is handled, so that what
+ * comes after it finds it done.
+ */
+void rpc_call_hold(struct rpc_call *call);
+
 /* Answers a deferred call: with its result, or with an error (a negative errno). It is over then.
  */
 void rpc_call_answer(struct rpc_call *call);

@@ -66,6 +66,7 @@ struct rpc_conn {
 	uint64_t active_ns;	/* when something last came */
 	size_t counted_request_bytes, counted_unread_bytes; /* its part of the server's sums */
 
+	bool is_held;	  /* by a call that the others wait for */
 	bool is_clogged;  /* the socket took not all that waited; until the loop says that it can */
 	bool is_at_end;	  /* the client sends no more; it may still read */
 	bool is_broken;	  /* to be closed */

@@ -125,8 +125,11 @@ static struct rung probe_memory(const struct probe *p)
 {
 	if (!has_proc(p->root_fd))
 		return (struct rung){ "memory truth", "ru_maxrss (wait4)", no_proc };
-	return (struct rung){ "memory truth", "VmHWM (proc/PID/status)",
-			      "this build does not read the memory files of cgroups" };
+	return (struct rung){
+		"memory truth", "VmHWM (proc/PID/status)",
+		"jobs get no cgroup of their own, and memory.peak of a shared one counts "
+		"others, and the page cache"
+	};
 }
 
 static struct rung probe_oom(const struct probe *p)

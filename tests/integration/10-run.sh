@@ -156,6 +156,9 @@ json "what never ran is no process" "$stdout" \
 
 profile sleep 0.6
 json "times are right" "$stdout" '0.6 <= d["wall_seconds"] < 5 and d["total_cpu_seconds"] < 0.2'
+profile sh -c 'sleep 0.1; sleep 0.1; exit 0'
+json "no child is born before its parent, and none before the job" "$stdout" \
+	'(lambda t: t == sorted(t) and t[0] >= d["started"])([e["timestamp"] for e in d["events"]])'
 json "unknown is null, and explained" "$stdout" \
 	'd["syscall_hotspots"] is None and any(u["what"] == "syscall_hotspots" for u in d["unknown"])'
 json "there is a curve" "$stdout" 'len(d["series"]) >= 3 and any((p["rss_mb"] or 0) > 0 for p in d["series"])'

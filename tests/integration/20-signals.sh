@@ -24,6 +24,11 @@ check "nothing is left running" gone 1001
 like "and that is said" "$stderr" '1 background process was still running'
 run "$PROCTOR" run -q --kill-after 1s -- sh -c '(trap "" TERM; sleep 1002 & wait; sleep 1002) & exit 0'
 check "not even what ignores SIGTERM" gone 1002
+run "$PROCTOR" run -q --json --grace 1s --kill-after 1s -- sh -c '(trap "" TERM; while :; do :; done) & exit 0'
+json "the time of what burns on is in the wall time, and so the average is one" "$stdout" \
+	'd["wall_seconds"] > 2 and d["avg_cpu_pct"] is not None and d["avg_cpu_pct"] < 150'
+json "of its sheet as well, which ends then" "$stdout" \
+	'(lambda s: s["wall_seconds"] > 2 and s["ended"] - s["started"] > 2)(d["sheet_metrics"]["1"])'
 run "$PROCTOR" run -q -- sh -c 'setsid sh -c "sleep 1003 & sleep 1003" & sleep 0.2; exit 0'
 check "nor what fled into its own session" gone 1003
 run "$PROCTOR" run -q -- sh -c 'sleep 1004 & kill -STOP $!; exit 0'

@@ -154,6 +154,36 @@ done
 sleep 1.5
 is "nothing is left in the queue" "$(ls "$PROCTOR_HOME/queue")" ""
 
+# ---- a job's end is seen in the very first look of a daemon ----
+# Its runner is killed while the look goes on: a thousand attempts are the same runner's.
+"$PROCTOR" stop
+for delay in 0.2 0.5 0.8; do
+	export PROCTOR_HOME=$TMP/first-look-$delay
+	"$PROCTOR" run -q --job first -- sleep 1237 2>/dev/null &
+	runner=$!
+	for _ in $(seq 100); do
+		python3 - "$PROCTOR_HOME/proctor.db" 2>/dev/null <<'END' && break
+import sqlite3, sys
+db = sqlite3.connect("file:%s?mode=rw" % sys.argv[1], uri=True)
+names = [row[1] for row in db.execute("PRAGMA table_info(attempts)") if row[1] not in ("id", "attempt_num")]
+assert db.execute("SELECT count(*) FROM attempts").fetchone()[0] == 1
+db.execute("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) INSERT INTO attempts"
+           " (attempt_num, %s) SELECT n.i, %s FROM attempts, n" % (", ".join(names), ", ".join(names)))
+db.commit()
+END
+		sleep 0.1
+	done
+	sleeper=$(pgrep -P "$runner" -x sleep)
+	(sleep "$delay"; kill -9 "$runner" "$sleeper") &
+	run "$PROCTOR" start
+	is "a daemon that sees ends after $delay s comes up" "$status" 0
+	"$PROCTOR" status >/dev/null 2>&1 || not_ok "and stays" "$(tail -n 3 "$PROCTOR_HOME/daemon.log")"
+	"$PROCTOR" stop
+	wait
+done
+export PROCTOR_HOME=$TMP/home
+"$PROCTOR" start
+
 # ---- who waits, waits for the next daemon, too ----
 printf 'sheets:\n  - run: while [ ! -e %s/wait ]; do sleep 0.1; done; exit 7\n' "$TMP" >"$TMP/wait.yaml"
 "$PROCTOR" submit --job awaited "$TMP/wait.yaml" >/dev/null
@@ -272,8 +302,41 @@ if strace -o /dev/null true 2>/dev/null; then
 	PROCTOR_HOME=$TMP/synced "$PROCTOR" stop
 	wait $traced
 	is "that a job is queued, and that it is started" "$(grep -c 'fsync(.*/synced/queue>)' "$TMP/syncs")" 2
+
+	# A disk that takes three seconds to sync holds up who submits, and nobody else.
+	PROCTOR_HOME=$TMP/slow strace -f -e trace=fsync -e inject=fsync:delay_enter=3000000 -o /dev/null \
+		"$PROCTOR" start --foreground 2>/dev/null &
+	traced=$!
+	for _ in $(seq 100); do
+		PROCTOR_HOME=$TMP/slow "$PROCTOR" status >/dev/null 2>&1 && break
+		sleep 0.1
+	done
+	is "who asks meanwhile is answered first, and who has submitted finds the job" "$(python3 - "$TMP/slow/proctor.sock" <<'END'
+import json, select, socket, sys
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    return s, s.makefile("rw")
+def ask(f, i, method, params=None):
+    f.write(json.dumps({"jsonrpc": "2.0", "id": i, "method": method, "params": params or {}}) + "\n")
+    f.flush()
+one, submitting = connect()
+two, asking = connect()
+ask(submitting, 1, "job.submit", {"file": "sheets: [{run: sleep 2}]", "workdir": "/", "job_id": "slow"})
+ask(submitting, 2, "job.list")
+ask(asking, 3, "daemon.status")
+told = [json.loads(asking.readline())["id"]]
+told += ["late" if select.select([one], [], [], 0)[0] else "waits"]
+told += [json.loads(submitting.readline())["id"]]
+jobs = json.loads(submitting.readline())
+print(told, [j["job_id"] for j in jobs["result"]])
+END
+)" "[3, 'waits', 1] ['slow']"
+	PROCTOR_HOME=$TMP/slow "$PROCTOR" stop --jobs
+	wait $traced
 else
 	skip "names in the queue's folder are synced" "strace cannot trace here"
+	skip "who asks meanwhile is answered first" "strace cannot trace here"
 fi
 
 # ---- a bad configuration does not hide what was recorded ----

@@ -222,6 +222,21 @@ check "what a very short job leaves is found, too" eventually holds "status_of '
 "$PROCTOR" cancel brief
 check "and can be cancelled" eventually holds "status_of 'd[\"orphans\"]'" 0
 
+# ---- orphans of a job that was lost while no daemon looked ----
+in_background env PROCTOR_HOME="$TMP/lost" "$PROCTOR" run -q --job lost -- sh -c 'sleep 300 & sleep 300'
+lost_runner=$pid
+processes_of_lost() { PROCTOR_HOME=$TMP/lost "$PROCTOR" report lost --format json 2>/dev/null | python3 -c '
+import json, sys
+print(len(json.load(sys.stdin)["processes"]))' 2>/dev/null; }
+eventually holds processes_of_lost 3
+kill -9 "$lost_runner"
+PROCTOR_HOME=$TMP/lost "$PROCTOR" start
+orphans_of_lost() { json_eval "$(PROCTOR_HOME=$TMP/lost "$PROCTOR" status --json)" 'd["orphans"]'; }
+check "the next daemon finds them" eventually holds orphans_of_lost 3
+PROCTOR_HOME=$TMP/lost "$PROCTOR" cancel lost
+check "and ends them" eventually holds orphans_of_lost 0
+PROCTOR_HOME=$TMP/lost "$PROCTOR" stop
+
 # ---- other users ----
 if [ "$(id -u)" -eq 0 ]; then
 	chmod 711 "$TMP" "$PROCTOR_HOME"

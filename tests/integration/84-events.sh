@@ -226,4 +226,49 @@ is "what is not there is counted" "$(phases_of flood \
 	'len(d["phases"]) + int([u["why"] for u in d["unknown"] if u["what"] == "phases"][0].split()[0])')" 12000
 json "by the daemon, too" "$("$PROCTOR" status --json)" "d['phase_markers_lost'] >= 2000"
 
+# ---- the end of a job is the last that is told of it ----
+cat >"$TMP/order.py" <<'END'
+import json, os, socket, subprocess, sys, time
+
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["PROCTOR_HOME"] + "/proctor.sock")
+f = s.makefile("rw")
+f.write('{"jsonrpc": "2.0", "id": 1, "method": "events.subscribe", "params": {"topics": ["job.*", "process.*"]}}\n')
+f.flush()
+assert "result" in json.loads(f.readline())
+for i in range(8):
+    command = ["true"] if i % 2 else ["sh", "-c", "sleep 0.1 & wait; true"]
+    subprocess.run([sys.argv[1], "run", "-q", "--job", "order-%d-%d" % (i, os.getpid()), "--"] + command, check=True)
+over, n_exits, late = set(), 0, []
+s.settimeout(12)
+try:
+    while len(over) < 8 or time.time() < until:
+        e = json.loads(f.readline())["params"]
+        job = e["data"].get("job_id")
+        if e["topic"] == "job.completed":
+            over.add(job)
+            until = time.time() + 1.5
+            s.settimeout(12 if len(over) < 8 else 1.5)
+        elif e["topic"] == "process.exit":
+            n_exits += 1
+            late += [e] if job in over else []
+except TimeoutError:
+    pass
+print(len(over), n_exits >= 8, late)
+END
+"$PROCTOR" stop 2>/dev/null
+printf 'interval_seconds: 0.5\nlimits:\n  max_daemon_cpu_percent: 50\n' >"$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
+is "no process dies after the end of its job" "$(python3 "$TMP/order.py" "$PROCTOR")" "8 True []"
+"$PROCTOR" stop
+printf 'ebpf_enabled: false\n' >>"$PROCTOR_HOME/proctor.yaml"
+if unshare -n true 2>/dev/null; then # where no kernel tells of births
+	unshare -n "$PROCTOR" start
+	is "nor where runners tell of it" "$(python3 "$TMP/order.py" "$PROCTOR")" "8 True []"
+	"$PROCTOR" stop
+else
+	skip "nor where runners tell of it" "needs the right to make a network namespace"
+fi
+rm "$PROCTOR_HOME/proctor.yaml"
+
 finish

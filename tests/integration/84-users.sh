@@ -237,6 +237,27 @@ is "who carried the word is gone" "$(eventually "" pgrep -u 4001 -x proctor-late
 json "nobody else tells an end" "$(ask bob runner.ended '{"pid": 1, "start_ticks": 1, "job": {"job_id": "ten-1", "outcome": "success"}}')" \
 	'd["code"] == -32001'
 
+# A runner that was not answered in time tells its end elsewhere, and its first words are read after that.
+cat >"$TMP/late.py" <<'END'
+import json, os, socket
+def ask(method, params):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect("/run/proctor/proctor.sock")
+    s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+    return s, json.loads(s.makefile().readline())
+job = {"job_id": "twice", "command": "x"}
+hello = {"job_id": "twice", "attempt": 1, "interval_seconds": 1, "job": job}
+start = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19])
+line, answer = ask("runner.hello", hello)
+print(answer["result"]["guest"], end=" ")
+line.close()
+print(ask("runner.ended", {"pid": os.getpid(), "start_ticks": start, "job": dict(job, outcome="success", exit_code=0)})[1].get("error"), end=" ")
+print(ask("runner.hello", hello)[1]["error"]["code"])
+END
+is "a job that is over does not begin again" "$(as alice python3 "$TMP/late.py")" "True None -32006"
+json "it is one attempt" "$("$PROCTOR" sql --json "select count(*) as n from attempts a join jobs j on j.id = a.job where j.job_id = 'twice'")" \
+	'd[0]["n"] == 1'
+
 # ---- hostile ones ----
 
 cat >"$TMP/hostile.py" <<'END'

@@ -179,6 +179,51 @@ static void test_an_end_in_the_middle_of_a_look(void **state)
 	attempt_release(&a);
 }
 
+/* Begins an attempt while the running ones are gone through. */
+struct meanwhile {
+	struct store *store;
+	struct attempt a;
+};
+
+static enum store_alive begin_meanwhile(void *ctx, const struct attempt *a)
+{
+	struct meanwhile *m = ctx;
+	struct err err = ERR_INIT;
+
+	(void)a;
+	if (m->a.id == 0)
+		must(store_begin_attempt(m->store, &m->a, &err), &err);
+	return STORE_ALIVE;
+}
+
+/* It began after the running ones were listed, and was over before the next look. */
+static void test_a_short_life_between_two_looks(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
+	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
+	struct told told = { "" };
+	struct watch *w = watch_new(on_change, &told);
+	struct attempt a = attempt_of(getpid());
+	struct meanwhile meanwhile = { .store = theirs, .a = attempt_of(getpid()) };
+	struct err err = ERR_INIT;
+
+	must(watch_look(w, ours, &err), &err);
+	must(store_begin_attempt(theirs, &a, &err), &err);
+	store_set_alive_check(ours, begin_meanwhile, &meanwhile);
+	must(watch_look(w, ours, &err), &err);
+	assert_true(meanwhile.a.id > a.id);
+	meanwhile.a.is_running = false;
+	meanwhile.a.outcome = OUTCOME_SUCCESS;
+	meanwhile.a.ended_wall_ns = 10;
+	must(store_finish_attempt(theirs, &meanwhile.a, NULL, 0, &err), &err);
+	must(watch_look(w, ours, &err), &err);
+	assert_string_equal(told.text, "JJj");
+	watch_free(w);
+	attempt_release(&a);
+	attempt_release(&meanwhile.a);
+}
+
 /* A process is of the sheet that had begun when it was born, if that can be known yet. */
 static void test_sheets(void **state)
 {
@@ -244,6 +289,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_glances, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_job, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_end_in_the_middle_of_a_look, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_short_life_between_two_looks, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_sheets, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_versions, fixture_setup, fixture_teardown),

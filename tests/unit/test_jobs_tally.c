@@ -582,6 +582,33 @@ static void test_tries_are_counted_apart(void **state)
 	tally_free(t);
 }
 
+/* Of a double fork: the one in the middle is dead, nobody waits for it, and others are born since.
+ */
+static void test_a_zombie_is_no_living_process(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	struct series_point point;
+	struct snapshot snap;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 2);
+	tally_exit(t, 102, 0, 3);
+	fork_of(t, 103, 101, 4);
+	add_sample(&snap, 101, MB, MB, 0);
+	add_sample(&snap, 102, 0, 0, 0);
+	snap.processes[1].state = 'Z';
+	add_sample(&snap, 103, MB, MB, 0);
+	tally_snapshot(t, &snap, 1, &point);
+	assert_int_equal(point.n_processes, 2);
+	assert_int_equal(total(t, false).peak_processes, 2);
+	assert_int_equal(total(t, false).spawn_count, 3);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
 /* A grandchild that burns on after the command's end is not crammed into the command's time. */
 static void test_average_is_over_the_time_that_was_used(void **state)
 {
@@ -736,6 +763,7 @@ int main(void)
 		cmocka_unit_test(test_parent_of_a_child_seen_early_is_no_leaf),
 		cmocka_unit_test(test_leftovers_are_billed_to_their_own_sheet),
 		cmocka_unit_test(test_tries_are_counted_apart),
+		cmocka_unit_test(test_a_zombie_is_no_living_process),
 		cmocka_unit_test(test_average_is_over_the_time_that_was_used),
 		cmocka_unit_test(test_largest_process_is_exact_only_if_nothing_hides),
 		cmocka_unit_test(test_what_the_kernel_tells_of_an_end_is_kept),

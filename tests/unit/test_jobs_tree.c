@@ -364,6 +364,25 @@ static void test_the_ended_are_looked_at_until_somebody_waits(void **state)
 	assert_int_equal(n, 1);
 }
 
+/* The pid of a zombie that was waited for is given to the next child: it is one process. */
+static void test_a_pid_that_is_born_again_is_looked_at_once(void **state)
+{
+	struct fixture *f = *state;
+	size_t n;
+
+	assert_int_equal(tree_add_root(f->tree, 101, 1, RANK_NONE), 0);
+	assert_true(tree_on_fork(f->tree, 101, 102));
+	assert_true(tree_on_exit(f->tree, 102, 101));
+	assert_true(tree_on_fork(f->tree, 101, 102));
+	assert_non_null(tree_pids(f->tree, &n));
+	assert_int_equal(n, 2);
+	assert_true(tree_on_exit(f->tree, 102, 101));
+	assert_true(tree_on_fork(f->tree, 101, 102));
+	assert_true(tree_on_exit(f->tree, 102, 101));
+	assert_non_null(tree_pids(f->tree, &n));
+	assert_int_equal(n, 2);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -387,6 +406,7 @@ int main(void)
 		TEST(test_long_chain),
 		TEST(test_only_seen_members_are_visited),
 		TEST(test_the_ended_are_looked_at_until_somebody_waits),
+		TEST(test_a_pid_that_is_born_again_is_looked_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
