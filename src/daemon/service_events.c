@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "daemon/change.h"
 #include "daemon/service_internal.h"
 
 /* ---- what a process, a job or the host uses at the moment ---- */
@@ -111,15 +110,15 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 }
 
 /* The parts that follow jobs hear of it first. */
-static void hand_on_change(struct service *s, enum watch_change change, const struct watched *job)
+static void hand_on_change(struct service *s, enum change change, const struct watched *job)
 {
-	if (change == WATCH_JOB_STARTED) {
+	if (change == CHANGE_JOB_STARTED) {
 		service_expect_births(s, job);
 		service_count_calls_of(s, job);
 	}
-	if (change == WATCH_JOB_STARTED && job->a.is_attached)
+	if (change == CHANGE_JOB_STARTED && job->a.is_attached)
 		service_follow_attached(s, job);
-	if (change == WATCH_JOB_ENDED) {
+	if (change == CHANGE_JOB_ENDED) {
 		service_drain_life(s); /* what killed it may wait there */
 		service_forget_signals_of(s, job);
 		service_sum_calls_of(s, job);
@@ -130,7 +129,7 @@ static void hand_on_change(struct service *s, enum watch_change change, const st
 	}
 }
 
-void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,
+void service_tell_change(void *ctx, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
