@@ -55,6 +55,40 @@ void feed_tell_process_event(struct scene *s, const struct proc_event *event)
 		  &text, &all);
 }
 
+static enum event_kind kind_of_topic(enum topic topic)
+{
+	return topic == TOPIC_JOB_FAILED || topic == TOPIC_JOB_CANCELLED ||
+			       topic == TOPIC_SHEET_FAILED
+		       ? EVENT_KIND_TROUBLE
+		       : EVENT_KIND_JOB;
+}
+
+void feed_tell_change(struct scene *s, enum change change, const struct attempt *a,
+		      const struct sheet_record *sheet)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
+	enum topic topic = change_topic(change, a, sheet);
+	bool is_end = change == CHANGE_JOB_ENDED || change == CHANGE_SHEET_ENDED;
+	const char *reason = !is_end ? NULL : sheet ? sheet->reason : a->reason;
+	struct json j;
+
+	buf_printf(&text, "%s of %s", topic_name(topic), a->job_id);
+	if (sheet)
+		buf_printf(&text, ", sheet %d", sheet->num);
+	if (reason && reason[0])
+		buf_printf(&text, ": %s", reason);
+	json_init(&j, &all);
+	json_begin_object(&j);
+	change_write_fields(&j, change, a, sheet);
+	json_end_object(&j);
+	add_event(s,
+		  &(struct scene_event){ .wall_ns = change_time(change, a, sheet),
+					 .kind = kind_of_topic(topic),
+					 .job = key_of_job(a->job_id) },
+		  &text, &all);
+}
+
 void feed_describe_anomaly(struct buf *out, const char *text, const char *type,
 			   const char *severity, const char *job_id)
 {

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "tui/changes.h"
 #include "tui/ends.h"
 #include "tui/feed.h"
 #include "tui/merge.h"
@@ -36,12 +37,6 @@ struct moment {
 	uint64_t first_ns, last_ns;
 };
 
-/* Of an attempt. */
-struct start {
-	uint64_t job; /* node */
-	uint64_t wall_ns;
-};
-
 struct replay_feed {
 	const struct tui_options *options;
 	struct moment *moments;
@@ -54,8 +49,7 @@ struct replay_feed {
 	struct ends ends;
 	struct span *spans; /* by when they began */
 	size_t n_spans, cap_spans;
-	struct start *starts;
-	size_t n_starts;
+	struct changes changes; /* of jobs and sheets */
 };
 
 /* ---- moments ---- */
@@ -234,28 +228,17 @@ static int take_snapshots(struct replay_feed *f, uint64_t since_ns, uint64_t unt
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
-/* Of the attempts of a job the last that had begun. */
-static void tell_starts(struct replay_feed *f, uint64_t until_ns)
-{
-	map_clear(&f->scene->starts);
-	for (size_t i = 0; i < f->n_starts; i++) {
-		uint64_t known = 0;
-
-		map_get(&f->scene->starts, f->starts[i].job, &known);
-		if (f->starts[i].wall_ns <= until_ns && f->starts[i].wall_ns > known)
-			scene_set_start(f->scene, f->starts[i].job, f->starts[i].wall_ns);
-	}
-}
-
 static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *err)
 {
 	const struct moment *moment = &f->moments[i];
 	const struct snapshot *all;
 	int r = take_snapshots(f, moment->first_ns, moment->last_ns, err);
 
+	if (r == 0)
+		r = changes_tell(&f->changes, f->options->store, f->scene, f->told_ns,
+				 moment->last_ns, err);
 	if (r < 0)
 		return r;
-	tell_starts(f, moment->last_ns);
 	all = merge_make(&f->merge, moment->first_ns, moment->last_ns);
 	if (!all || scene_add_snapshot(f->scene, all) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -268,6 +251,7 @@ static int look_back(struct replay_feed *f, size_t i, struct err *err)
 	uint64_t first_ns = f->moments[i].first_ns;
 
 	merge_forget(&f->merge);
+	changes_rewind(&f->changes, f->scene);
 	f->told_ns = (i > 0 ? first_ns : f->options->since_wall_ns) - 1;
 	return take_snapshots(f, first_ns > LOOK_BACK_NS ? first_ns - LOOK_BACK_NS : 1,
 			      first_ns - 1, err);
@@ -277,11 +261,12 @@ static int look_back(struct replay_feed *f, size_t i, struct err *err)
 static int jump(struct replay_feed *f, struct scene *s, size_t i, struct err *err)
 {
 	size_t from = i > WARM_UP ? i - WARM_UP : 0;
-	int r = look_back(f, from, err);
+	int r;
 
 	tracks_release(&s->tracks);
 	scene_forget_past(s);
 	f->scene = s;
+	r = look_back(f, from, err);
 	for (size_t at = from; r == 0 && at <= i; at++)
 		r = show_at(f, at, at == from, err);
 	f->scene = NULL;
@@ -293,9 +278,10 @@ static int jump(struct replay_feed *f, struct scene *s, size_t i, struct err *er
 static int advance(struct replay_feed *f, struct scene *s, struct err *err)
 {
 	bool is_first = f->at == 0;
-	int r = is_first ? look_back(f, 0, err) : 0;
+	int r;
 
 	f->scene = s;
+	r = is_first ? look_back(f, 0, err) : 0;
 	if (r == 0)
 		r = show_at(f, f->at++, is_first, err);
 	f->scene = NULL;
@@ -406,7 +392,7 @@ static void replay_close(void *ctx)
 
 	free(f->moments);
 	free(f->spans);
-	free(f->starts);
+	changes_release(&f->changes);
 	map_release(&f->recorders);
 	merge_release(&f->merge);
 	ends_release(&f->ends);
@@ -420,7 +406,7 @@ static const struct feed_ops replay_ops = {
 	.close = replay_close,
 };
 
-static int read_ends(struct replay_feed *f, struct err *err)
+static int read_attempts(struct replay_feed *f, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	const struct attempt_filter filter = { .job_id = f->options->job_id,
@@ -429,18 +415,15 @@ static int read_ends(struct replay_feed *f, struct err *err)
 
 	if (r < 0)
 		return r;
-	f->starts = calloc(list.n + 1, sizeof(*f->starts));
-	if (!f->starts)
-		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < list.n; i++) {
-		f->starts[f->n_starts++] = (struct start){ track_key_of_job(list.items[i].job_id),
-							   list.items[i].started_wall_ns };
 		r = merge_set_end(&f->merge, &list.items[i]);
 		if (r == 0)
 			r = ends_add(&f->ends, &list.items[i]);
 		if (r < 0)
-			err_set(err, r, "out of memory");
+			return err_set(err, r, "out of memory");
+		r = changes_add(&f->changes, f->options->store, &list.items[i], err);
 	}
+	changes_sort(&f->changes);
 	return r;
 }
 
@@ -458,7 +441,7 @@ static int read_all(struct replay_feed *f, struct err *err)
 		.until_wall_ns = options->until_wall_ns,
 		.lasting_wall_ns = options->since_wall_ns,
 	};
-	int r = read_ends(f, err);
+	int r = read_attempts(f, err);
 
 	if (r == 0)
 		r = store_read_snapshots(options->store, &filter, note_snapshot, f, err);
