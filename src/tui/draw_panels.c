@@ -101,8 +101,7 @@ static void draw_replay(const struct scene *s, const struct area *a)
 			 : s->is_paused	   ? "paused"
 					   : "replay");
 
-	x = area_printf(a, x + 1, 0, STYLE_PLAIN, "%s ×%g", draw_clock(s->snap.wall_ns, room),
-			s->replay.speed);
+	x = area_printf(a, x + 1, 0, STYLE_PLAIN, "%s ×%g", draw_now(s, room), s->replay.speed);
 	area_bar(a, x + 1, 0, 20, STYLE_BAR, at);
 	x += 23;
 	if (s->filter[0])

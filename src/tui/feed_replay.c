@@ -14,6 +14,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "tui/changes.h"
+#include "tui/draw.h"
 #include "tui/ends.h"
 #include "tui/feed.h"
 #include "tui/merge.h"
@@ -25,6 +26,7 @@
 
 #define LONG_GAP_NS (10 * MOMENT_NS) /* between two moments… */
 #define SHOWN_GAP_NS (2 * MOMENT_NS) /* …is not sat through */
+#define GAP_RATIO 3 /* to those before: who looks but every minute has recorded all the time */
 #define MAX_SPANS 65536
 
 /* An anomaly, from when to when; U64_UNKNOWN: nobody saw its end. */
@@ -228,6 +230,43 @@ static int take_snapshots(struct replay_feed *f, uint64_t since_ns, uint64_t unt
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
+/* Between the i-th moment and the one before; 0: that is the first. */
+static uint64_t gap_before(const struct replay_feed *f, size_t i)
+{
+	return i > 0 && i < f->n ? f->moments[i].last_ns - f->moments[i - 1].last_ns : 0;
+}
+
+/* 0: somebody was looking all the time. */
+static uint64_t empty_gap(const struct replay_feed *f, size_t i)
+{
+	uint64_t gap_ns = gap_before(f, i), usual_ns = gap_before(f, i - 1);
+
+	if (i > 2 && gap_before(f, i - 2) < usual_ns)
+		usual_ns = gap_before(f, i - 2);
+	return gap_ns > LONG_GAP_NS && gap_ns > GAP_RATIO * usual_ns ? gap_ns : 0;
+}
+
+static void tell_gap(struct scene *s, uint64_t wall_ns, uint64_t gap_ns)
+{
+	struct scene_event event = { .wall_ns = wall_ns, .kind = EVENT_KIND_JOB };
+	char room[DRAW_NUMBER_BYTES];
+
+	snprintf(event.text, sizeof(event.text), "gap of %s skipped: nothing was recorded",
+		 draw_span(gap_ns, room));
+	scene_add_event(s, &event);
+}
+
+static void note_place(struct replay_feed *f, size_t i)
+{
+	struct replay_state *replay = &f->scene->replay;
+
+	replay->gap_ns = i > 0 ? empty_gap(f, i) : 0;
+	replay->has_fractions = (i > 0 && gap_before(f, i) < MOMENT_NS) ||
+				(i + 1 < f->n && gap_before(f, i + 1) < MOMENT_NS);
+	if (replay->gap_ns)
+		tell_gap(f->scene, f->moments[i].first_ns, replay->gap_ns);
+}
+
 static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *err)
 {
 	const struct moment *moment = &f->moments[i];
@@ -242,6 +281,7 @@ static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *e
 	all = merge_make(&f->merge, moment->first_ns, moment->last_ns);
 	if (!all || scene_add_snapshot(f->scene, all) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
+	note_place(f, i);
 	return tell_past(f, moment->last_ns, is_first, err);
 }
 
@@ -294,9 +334,7 @@ static int advance(struct replay_feed *f, struct scene *s, struct err *err)
 /* How long after the last one the next is due. */
 static uint64_t pause_ns(const struct replay_feed *f, const struct scene *s)
 {
-	uint64_t gap = f->at > 0 && f->at < f->n
-			       ? f->moments[f->at].last_ns - f->moments[f->at - 1].last_ns
-			       : 0;
+	uint64_t gap = gap_before(f, f->at);
 
 	if (gap > LONG_GAP_NS) /* in which nothing was recorded, or a minute of averages */
 		gap = SHOWN_GAP_NS;

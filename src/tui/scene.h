@@ -79,6 +79,8 @@ struct wish {
 struct replay_state {
 	uint64_t from_ns, to_ns; /* of what is replayed */
 	double speed;		 /* 1: as fast as it was */
+	uint64_t gap_ns;	 /* before what is shown, in which nothing was recorded; 0: none */
+	bool has_fractions;	 /* moments are less than a second apart here */
 	bool is_over;
 };
 
