@@ -434,7 +434,33 @@ static void add_rows(struct outline *o, const struct places *p)
 	}
 }
 
-static int list_rows(struct outline *o, const struct outline_options *options)
+static int compare_processes(const void *x, const void *y, void *ctx)
+{
+	const struct order *order = ctx;
+	const struct node *a = &order->o->nodes[*(const int *)x];
+	const struct node *b = &order->o->nodes[*(const int *)y];
+	int r = compare(a, b, order->sort);
+
+	return r ? r : (a->id > b->id) - (a->id < b->id);
+}
+
+/* Without what they belong to. */
+static int list_processes(struct outline *o, const struct outline_options *options)
+{
+	struct order order = { o, options->sort };
+
+	if (reserve(o) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < o->n; i++)
+		if (o->nodes[i].kind == NODE_PROCESS && o->nodes[i].is_shown)
+			o->rows[o->n_rows++] = (int)i;
+	qsort_r(o->rows, o->n_rows, sizeof(*o->rows), compare_processes, &order);
+	memcpy(o->walk, o->rows, o->n_rows * sizeof(*o->rows));
+	o->n_walk = o->n_rows;
+	return 0;
+}
+
+static int list_tree(struct outline *o, const struct outline_options *options)
 {
 	CLEANUP(places_release) struct places places = { NULL, NULL };
 	struct order order = { o, options->sort };
@@ -467,7 +493,7 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 	if (options->is_tree && hang_below_parents(o) < 0)
 		return -ENOMEM;
 	mark_shown(o, options->filter);
-	return list_rows(o, options);
+	return options->is_tree ? list_tree(o, options) : list_processes(o, options);
 }
 
 const struct node *outline_row(const struct outline *o, size_t row)

@@ -53,6 +53,7 @@ enum overlay {
 	OVERLAY_FILTER, /* typed into input */
 	OVERLAY_SEARCH,
 	OVERLAY_CONFIRM, /* wish says what */
+	OVERLAY_SORT,	 /* by menu_at */
 };
 
 enum wish_kind {
@@ -74,6 +75,11 @@ struct wish {
 	char command[64]; /* of the process, for the question; cut */
 	int signal;
 	int steps; /* of a replay: snapshots forward, or backward */
+};
+
+/* Where the title of a column is, as last drawn; of width 0: nowhere. */
+struct scene_title {
+	int x, width;
 };
 
 struct replay_state {
@@ -108,7 +114,8 @@ struct scene {
 	size_t n_queued;
 	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
 
-	enum sort sort;
+	enum sort sort, menu_at;
+	struct scene_title titles[SORTS]; /* in the row above jobs_y */
 	bool is_flat, is_paused, shows_detail;
 	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;

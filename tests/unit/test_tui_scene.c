@@ -148,6 +148,19 @@ static void press(struct scene *s, const char *keys)
 		keys_press(s, (unsigned char)*keys);
 }
 
+static const char *draw_text(struct scene *s, int width, int height)
+{
+	static struct buf text = BUF_INIT;
+	struct grid g = GRID_INIT;
+
+	buf_reset(&text);
+	assert_int_equal(grid_resize(&g, width, height), 0);
+	draw_scene(s, &g);
+	grid_to_text(&g, &text);
+	grid_release(&g);
+	return text.data;
+}
+
 static void test_rows(void **state)
 {
 	struct scene *s = *state;
@@ -167,9 +180,66 @@ static void test_rows(void **state)
 	assert_string_equal(rows_of(s),
 			    "job train| sheet 1|  10|   11|job build| sheet 1|  20|   21|"
 			    "job -| 30");
-	press(s, "Pt"); /* all in a row, the busiest first */
-	assert_string_equal(rows_of(s), "job build| sheet 1|  21|  20|job train| sheet 1|  11|  10|"
-					"job -| 30");
+}
+
+/* Without a tree: processes of all jobs, the busiest first, and whose each is. */
+static void test_list(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, " t"); /* what is folded is in the list */
+	assert_string_equal(rows_of(s), "30|21|20|11|10");
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n  21 build cc -c a.c "));
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n>  30 sshd "));
+	press(s, "N");
+	assert_string_equal(rows_of(s), "21|20|10|11|30");
+	press(s, "/worker\n");
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	press(s, "fpython\n");
+	assert_string_equal(rows_of(s), "10|11");
+	keys_press(s, TUI_KEY_ESCAPE);
+	press(s, "t");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+}
+
+static void test_sort_menu(void **state)
+{
+	struct scene *s = *state;
+
+	keys_press(s, TUI_KEY_F6);
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "\nsort by: [CPU]  memory   I/O   age   name "));
+	keys_press(s, TUI_KEY_RIGHT);
+	keys_press(s, TUI_KEY_ENTER);
+	assert_int_equal(s->sort, SORT_MEMORY);
+	assert_int_equal(s->overlay, OVERLAY_NONE);
+	keys_press(s, TUI_KEY_F6);
+	keys_press(s, TUI_KEY_LEFT);
+	keys_press(s, TUI_KEY_LEFT);
+	assert_int_equal(s->menu_at, SORT_NAME);
+	keys_press(s, TUI_KEY_ESCAPE);
+	assert_int_equal(s->sort, SORT_MEMORY);
+	keys_press(s, TUI_KEY_F6);
+	press(s, "T");
+	assert_int_equal(s->sort, SORT_AGE);
+	assert_int_equal(s->overlay, OVERLAY_NONE);
+}
+
+/* A click on a title sorts by it, if one can. */
+static void test_click_title(void **state)
+{
+	struct scene *s = *state;
+	const char *line = strstr(draw_text(s, 80, 24), "\nJOB / PROCESS") + 1;
+	int memory = (int)(strstr(line, " MEM ") - line) + 1 - 2; /* the mark is one column */
+
+	keys_click(s, memory, s->jobs_y - 1);
+	assert_int_equal(s->sort, SORT_MEMORY);
+	keys_click(s, 0, s->jobs_y - 1);
+	assert_int_equal(s->sort, SORT_NAME);
+	keys_click(s, 31, s->jobs_y - 1); /* the state */
+	assert_int_equal(s->sort, SORT_NAME);
+	keys_click(s, memory, s->jobs_y - 2);
+	assert_int_equal(s->sort, SORT_NAME);
 }
 
 static void test_sums(void **state)
@@ -322,30 +392,17 @@ static void test_clicks(void **state)
 
 	assert_int_equal(grid_resize(&g, 80, 24), 0);
 	draw_scene(s, &g);
-	keys_click(s, s->jobs_y + 4);
+	keys_click(s, 0, s->jobs_y + 4);
 	assert_string_equal(scene_selected(s)->job_id, "train");
-	keys_click(s, s->jobs_y + 4);
+	keys_click(s, 0, s->jobs_y + 4);
 	assert_true(scene_selected(s)->is_folded);
-	keys_click(s, 0);
-	keys_click(s, 23);
+	keys_click(s, 0, 0);
+	keys_click(s, 0, 23);
 	assert_string_equal(scene_selected(s)->job_id, "train");
 	grid_release(&g);
 }
 
 /* ---- screens ---- */
-
-static const char *draw_text(struct scene *s, int width, int height)
-{
-	static struct buf text = BUF_INIT;
-	struct grid g = GRID_INIT;
-
-	buf_reset(&text);
-	assert_int_equal(grid_resize(&g, width, height), 0);
-	draw_scene(s, &g);
-	grid_to_text(&g, &text);
-	grid_release(&g);
-	return text.data;
-}
 
 static void test_screen(void **state)
 {
@@ -372,7 +429,7 @@ static void test_screen(void **state)
 		"\n\n"
 		"WHAT HAPPENED\n\n\n\n\n"
 		"22:13:20 job.started of train\n"
-		"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end  s t\n");
+		"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end\n");
 }
 
 static void test_no_such_job(void **state)
@@ -700,9 +757,9 @@ static void test_walk_among_events(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 event 0.\n"));
 	press(s, "G");
 	draw_text(s, 80, 24);
-	keys_click(s, s->events_y);
+	keys_click(s, 0, s->events_y);
 	assert_int_equal(s->event_at, s->event_rows - 1);
-	keys_click(s, s->jobs_y);
+	keys_click(s, 0, s->jobs_y);
 	assert_false(s->is_in_events);
 }
 
@@ -747,6 +804,11 @@ static void test_calls(void **state)
 						{ "write", 7, 0, 300, 0 },
 						{ "futex", 0, 0, 0, 0 } };
 	static const struct syscall_use b[] = { { "write", 100, 0, U64_UNKNOWN, 0 } };
+	static const struct syscall_use many[] = {
+		{ "clock_nanosleep", 9, 0, 0, 0 }, { "epoll_pwait2", 8, 0, 0, 0 },
+		{ "getdents64", 7, 0, 0, 0 },	   { "openat", 6, 0, 0, 0 },
+		{ "futex", 5, 0, 0, 0 },
+	};
 	struct scene *s = *state;
 
 	s->snap.processes[0].syscalls = a;
@@ -761,6 +823,11 @@ static void test_calls(void **state)
 	press(s, "/train\n");
 	press(s, "g/train\n");
 	assert_non_null(strstr(draw_text(s, 120, 30), "90s write read\n"));
+	s->snap.processes[0].syscalls = many;
+	s->snap.processes[0].n_syscalls = ARRAY_SIZE(many);
+	assert_non_null(strstr(draw_text(s, 120, 30), "90s write\n"));
+	assert_non_null(strstr(draw_text(s, 200, 30),
+			       "90s write clock_nanosleep epoll_pwait2 getdents64 openat\n"));
 	press(s, "/cc -c\n");
 	assert_non_null(strstr(draw_text(s, 80, 30), "system calls  -\n")); /* not counted */
 	press(s, "/make\n");
@@ -825,7 +892,7 @@ static void test_sizes(void **state)
 {
 	struct scene *s = *state;
 
-	for (int overlay = OVERLAY_NONE; overlay <= OVERLAY_SEARCH; overlay++)
+	for (int overlay = OVERLAY_NONE; overlay <= OVERLAY_SORT; overlay++)
 		for (int width = 1; width < 300; width += 7)
 			for (int height = 1; height < 60; height += 3) {
 				s->overlay = (enum overlay)overlay;
@@ -1162,6 +1229,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_rows),
 		TEST(test_sums),
+		TEST(test_list),
+		TEST(test_sort_menu),
+		TEST(test_click_title),
 		TEST(test_age_of_job),
 		TEST(test_folding),
 		TEST(test_filter),
