@@ -10,8 +10,9 @@
 #include "tui/scene.h"
 
 #define DAEMON_TROUBLE_BYTES 160
-#define DAEMON_FIRST_GAP_NS UINT64_C(10000000000) /* between two snapshots, before there were two \
-						   */
+#define DAEMON_FIRST_GAP_NS                                                   \
+	UINT64_C(10000000000) /* between two snapshots, before there were two \
+			       */
 
 /* What is asked, one of each at a time. */
 enum question {

@@ -1,10 +1,8 @@
-/*
- * All that is known of what is selected: a process, a job, or an event.
- */
+#include "tui/draw_detail.h"
+
 #include <stdio.h>
 
 #include "tui/calls.h"
-#include "tui/draw_detail.h"
 
 #define MAX_FLAGS 3 /* of one thing that are shown */
 #define CHART_ROWS 6

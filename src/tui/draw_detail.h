@@ -1,5 +1,6 @@
 /*
- * draw_detail - the parts of the detail panel. Each draws from row y on and returns the row behind
+ * draw_detail - the parts of the detail panel: all that is known of what is selected, a process, a
+ * job, or an event. Each draws from row y on and returns the row behind
  * what it drew.
  */
 #ifndef PROCTOR_TUI_DRAW_DETAIL_H

@@ -18,79 +18,32 @@
 #include "tui/ends.h"
 #include "tui/feed.h"
 #include "tui/merge.h"
+#include "tui/moments.h"
+#include "tui/spans.h"
 
 #define FRAME_MS 100
-#define WARM_UP 64		       /* moments before the one that is jumped to, for curves */
-#define MOMENT_NS UINT64_C(1000000000) /* that one lasts at most */
+#define WARM_UP 64 /* moments before the one that is jumped to, for curves */
 #define LOOK_BACK_NS UINT64_C(60000000000) /* for who was looking when it begins */
 
-#define LONG_GAP_NS (10 * MOMENT_NS) /* between two moments… */
-#define SHOWN_GAP_NS (2 * MOMENT_NS) /* …is not sat through */
-#define GAP_RATIO 3 /* to those before: who looks but every minute has recorded all the time */
-#define MAX_SPANS 65536
-
-/* An anomaly, from when to when; U64_UNKNOWN: nobody saw its end. */
-struct span {
-	uint64_t began_ns, ended_ns;
-};
-
-/* In which each recorder looked once, or not at all. */
-struct moment {
-	uint64_t first_ns, last_ns;
-};
-
+#define SHOWN_GAP_NS (2 * MOMENT_NS) /* more than MOMENTS_LONG_GAP_NS is not sat through */
 struct replay_feed {
 	const struct tui_options *options;
-	struct moment *moments;
-	size_t n, cap, at;	/* at: the next one to be shown */
-	struct map recorders;	/* of the last moment, while they are made */
+	struct moments moments;
+	size_t at;		/* the next one to be shown */
 	uint64_t shown_boot_ns; /* when the last one was */
 	struct scene *scene;	/* while it is filled */
 	struct merge merge;
 	uint64_t told_ns; /* what happened until then was told */
 	struct ends ends;
-	struct span *spans; /* by when they began */
-	size_t n_spans, cap_spans;
+	struct spans spans;	/* of anomalies */
 	struct changes changes; /* of jobs and sheets */
 };
-
-/* ---- moments ---- */
-
-/* Whether it belongs to the last one. */
-static bool is_same_moment(const struct replay_feed *f, const struct snapshot *snap)
-{
-	const struct moment *last = f->n > 0 ? &f->moments[f->n - 1] : NULL;
-
-	if (!last || snap->wall_ns == last->last_ns)
-		return last != NULL;
-	return snap->wall_ns - last->first_ns <= MOMENT_NS &&
-	       !map_get(&f->recorders, (uint64_t)snap->recorder, NULL);
-}
-
-static int add_moment(struct replay_feed *f, uint64_t wall_ns)
-{
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? f->cap * 2 : 1024;
-		struct moment *moments = reallocarray(f->moments, cap, sizeof(*moments));
-
-		if (!moments)
-			return -ENOMEM;
-		f->moments = moments;
-		f->cap = cap;
-	}
-	f->moments[f->n++] = (struct moment){ wall_ns, wall_ns };
-	map_clear(&f->recorders);
-	return 0;
-}
 
 static int note_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct replay_feed *f = ctx;
 
-	if (!is_same_moment(f, snap) && add_moment(f, snap->wall_ns) < 0)
-		return -ENOMEM;
-	f->moments[f->n - 1].last_ns = snap->wall_ns;
-	return map_put(&f->recorders, (uint64_t)snap->recorder, 1);
+	return moments_add(&f->moments, snap);
 }
 
 /* ---- anomalies ---- */
@@ -99,45 +52,12 @@ static int add_span(void *ctx, const struct anomaly_row *row)
 {
 	struct replay_feed *f = ctx;
 
-	if (f->n_spans == MAX_SPANS)
-		return 0;
-	if (f->n_spans == f->cap_spans) {
-		size_t cap = f->cap_spans ? f->cap_spans * 2 : 64;
-		struct span *spans = reallocarray(f->spans, cap, sizeof(*spans));
-
-		if (!spans)
-			return -ENOMEM;
-		f->spans = spans;
-		f->cap_spans = cap;
-	}
-	f->spans[f->n_spans++] =
-		(struct span){ row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row) };
-	return 0;
-}
-
-/* That were going on at that moment. */
-static uint64_t count_spans(const struct replay_feed *f, uint64_t at_ns)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < f->n_spans && f->spans[i].began_ns <= at_ns; i++)
-		n += !u64_known(f->spans[i].ended_ns) || f->spans[i].ended_ns > at_ns;
-	return n;
+	return spans_add(&f->spans, row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row));
 }
 
 static bool is_new(const struct replay_feed *f, uint64_t wall_ns, uint64_t until_ns)
 {
 	return wall_ns > f->told_ns && wall_ns <= until_ns;
-}
-
-/* Whether one began or ended since what was told. */
-static bool has_changes(const struct replay_feed *f, uint64_t until_ns)
-{
-	for (size_t i = 0; i < f->n_spans && f->spans[i].began_ns <= until_ns; i++)
-		if (is_new(f, f->spans[i].began_ns, until_ns) ||
-		    is_new(f, f->spans[i].ended_ns, until_ns))
-			return true;
-	return false;
 }
 
 struct telling {
@@ -171,8 +91,8 @@ static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, bool is_firs
 	};
 	struct telling telling = { f, until_ns };
 
-	f->scene->n_anomalies = count_spans(f, until_ns);
-	if (f->n_spans == 0 || (!is_first && !has_changes(f, until_ns)))
+	f->scene->n_anomalies = spans_count(&f->spans, until_ns);
+	if (f->spans.n == 0 || (!is_first && !spans_change(&f->spans, f->told_ns, until_ns)))
 		return 0;
 	return store_read_anomalies(f->options->store, &filter, tell_anomaly, &telling, err);
 }
@@ -230,22 +150,6 @@ static int take_snapshots(struct replay_feed *f, uint64_t since_ns, uint64_t unt
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
-/* Between the i-th moment and the one before; 0: that is the first. */
-static uint64_t gap_before(const struct replay_feed *f, size_t i)
-{
-	return i > 0 && i < f->n ? f->moments[i].last_ns - f->moments[i - 1].last_ns : 0;
-}
-
-/* 0: somebody was looking all the time. */
-static uint64_t empty_gap(const struct replay_feed *f, size_t i)
-{
-	uint64_t gap_ns = gap_before(f, i), usual_ns = gap_before(f, i - 1);
-
-	if (i > 2 && gap_before(f, i - 2) < usual_ns)
-		usual_ns = gap_before(f, i - 2);
-	return gap_ns > LONG_GAP_NS && gap_ns > GAP_RATIO * usual_ns ? gap_ns : 0;
-}
-
 static void tell_gap(struct scene *s, uint64_t wall_ns, uint64_t gap_ns)
 {
 	struct scene_event event = { .wall_ns = wall_ns, .kind = EVENT_KIND_JOB };
@@ -260,16 +164,17 @@ static void note_place(struct replay_feed *f, size_t i)
 {
 	struct replay_state *replay = &f->scene->replay;
 
-	replay->gap_ns = i > 0 ? empty_gap(f, i) : 0;
-	replay->has_fractions = (i > 0 && gap_before(f, i) < MOMENT_NS) ||
-				(i + 1 < f->n && gap_before(f, i + 1) < MOMENT_NS);
+	replay->gap_ns = i > 0 ? moments_empty_gap(&f->moments, i) : 0;
+	replay->has_fractions =
+		(i > 0 && moments_gap(&f->moments, i) < MOMENT_NS) ||
+		(i + 1 < f->moments.n && moments_gap(&f->moments, i + 1) < MOMENT_NS);
 	if (replay->gap_ns)
-		tell_gap(f->scene, f->moments[i].first_ns, replay->gap_ns);
+		tell_gap(f->scene, f->moments.items[i].first_ns, replay->gap_ns);
 }
 
 static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *err)
 {
-	const struct moment *moment = &f->moments[i];
+	const struct moment *moment = &f->moments.items[i];
 	const struct snapshot *all;
 	int r = take_snapshots(f, moment->first_ns, moment->last_ns, err);
 
@@ -288,7 +193,7 @@ static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *e
 /* Who was looking before the i-th moment, and where telling begins. */
 static int look_back(struct replay_feed *f, size_t i, struct err *err)
 {
-	uint64_t first_ns = f->moments[i].first_ns;
+	uint64_t first_ns = f->moments.items[i].first_ns;
 
 	merge_forget(&f->merge);
 	changes_rewind(&f->changes, f->scene);
@@ -334,9 +239,9 @@ static int advance(struct replay_feed *f, struct scene *s, struct err *err)
 /* How long after the last one the next is due. */
 static uint64_t pause_ns(const struct replay_feed *f, const struct scene *s)
 {
-	uint64_t gap = gap_before(f, f->at);
+	uint64_t gap = moments_gap(&f->moments, f->at);
 
-	if (gap > LONG_GAP_NS) /* in which nothing was recorded, or a minute of averages */
+	if (gap > MOMENTS_LONG_GAP_NS) /* in which nothing was recorded, or a minute of averages */
 		gap = SHOWN_GAP_NS;
 	return (uint64_t)((double)gap / s->replay.speed);
 }
@@ -347,18 +252,18 @@ static int replay_pump(void *ctx, struct scene *s, struct err *err)
 	uint64_t limit = clock_boot_ns() + FRAME_MS * UINT64_C(1000000);
 	int r = 0, n_shown = 0;
 
-	s->replay.from_ns = f->moments[0].last_ns;
-	s->replay.to_ns = f->moments[f->n - 1].last_ns;
-	s->replay.is_over = f->at >= f->n;
+	s->replay.from_ns = f->moments.items[0].last_ns;
+	s->replay.to_ns = f->moments.items[f->moments.n - 1].last_ns;
+	s->replay.is_over = f->at >= f->moments.n;
 	if (s->is_paused && f->at > 0)
 		return 0;
 	/* Faster than the screen: several go by between two frames. */
-	while (r >= 0 && f->at < f->n && clock_boot_ns() < limit &&
+	while (r >= 0 && f->at < f->moments.n && clock_boot_ns() < limit &&
 	       clock_boot_ns() - f->shown_boot_ns >= pause_ns(f, s)) {
 		r = advance(f, s, err);
 		n_shown++;
 	}
-	s->replay.is_over = f->at >= f->n;
+	s->replay.is_over = f->at >= f->moments.n;
 	return r < 0 ? r : n_shown > 0;
 }
 
@@ -367,7 +272,7 @@ static int replay_timeout(void *ctx, const struct scene *s)
 	const struct replay_feed *f = ctx;
 	uint64_t due = f->shown_boot_ns + pause_ns(f, s), now = clock_boot_ns();
 
-	if (f->at >= f->n || (s->is_paused && f->at > 0))
+	if (f->at >= f->moments.n || (s->is_paused && f->at > 0))
 		return -1;
 	return now >= due ? 0 : (int)((due - now) / 1000000) + 1;
 }
@@ -379,7 +284,7 @@ static int step(struct replay_feed *f, struct scene *s, int steps, struct err *e
 	size_t shown = f->at > 0 ? f->at - 1 : 0;
 
 	if (steps > 0)
-		return f->at < f->n ? advance(f, s, err) : 0;
+		return f->at < f->moments.n ? advance(f, s, err) : 0;
 	return shown > 0 ? jump(f, s, shown - 1, err) : 0;
 }
 
@@ -388,25 +293,26 @@ static int grant_step(struct replay_feed *f, struct scene *s, const struct wish 
 {
 	int r = step(f, s, wish->steps, err);
 
-	s->replay.is_over = f->at >= f->n;
+	s->replay.is_over = f->at >= f->moments.n;
 	return r < 0 ? r : 0;
 }
 
 /* The first moment at which one is there that began after the moment that is shown. */
 static int grant_anomaly(struct replay_feed *f, struct scene *s, struct err *err)
 {
-	uint64_t shown_ns = f->at > 0 ? f->moments[f->at - 1].last_ns : 0;
+	uint64_t shown_ns = f->at > 0 ? f->moments.items[f->at - 1].last_ns : 0;
 	size_t i = 0, to = f->at;
 	int r;
 
-	while (i < f->n_spans && f->spans[i].began_ns <= shown_ns)
+	while (i < f->spans.n && f->spans.items[i].began_ns <= shown_ns)
 		i++;
-	while (i < f->n_spans && to < f->n && f->moments[to].last_ns < f->spans[i].began_ns)
+	while (i < f->spans.n && to < f->moments.n &&
+	       f->moments.items[to].last_ns < f->spans.items[i].began_ns)
 		to++;
-	if (i == f->n_spans || to == f->n)
+	if (i == f->spans.n || to == f->moments.n)
 		return err_set(err, -ENOENT, "no anomaly began later");
 	r = jump(f, s, to, err);
-	s->replay.is_over = f->at >= f->n;
+	s->replay.is_over = f->at >= f->moments.n;
 	return r;
 }
 
@@ -428,10 +334,9 @@ static void replay_close(void *ctx)
 {
 	struct replay_feed *f = ctx;
 
-	free(f->moments);
-	free(f->spans);
+	moments_release(&f->moments);
+	spans_release(&f->spans);
 	changes_release(&f->changes);
-	map_release(&f->recorders);
 	merge_release(&f->merge);
 	ends_release(&f->ends);
 	free(f);
@@ -487,7 +392,7 @@ static int read_all(struct replay_feed *f, struct err *err)
 		r = store_read_anomalies(options->store, &anomalies, add_span, f, err);
 	if (r == -ENOMEM)
 		return err_set(err, r, "out of memory");
-	if (r == 0 && f->n == 0)
+	if (r == 0 && f->moments.n == 0)
 		return err_set(err, -ENODATA, "nothing was recorded in that time");
 	return r;
 }
