@@ -6,8 +6,7 @@
 
 #define MAX_FLAGS 3 /* of one thing that are shown */
 #define CHART_ROWS 6
-#define CHART_COLUMNS 40 /* beside the numbers, where there is room for both */
-#define WIDE_COLUMNS 110
+#define WIDE_COLUMNS 100 /* with room for the chart beside the numbers */
 
 int detail_line(const struct area *a, int y, const char *label, const char *text)
 {
@@ -80,14 +79,15 @@ static int draw_below(const struct scene *s, const struct area *a, int y, const 
 static int draw_node(const struct scene *s, const struct area *a, int y, const struct node *node)
 {
 	const struct track *track = tracks_find(&s->tracks, node->id);
+	int columns = a->width * 3 / 10;
 	struct area left, right;
 
 	if (!track)
 		return draw_numbers(s, a, y, node);
 	if (a->width < WIDE_COLUMNS)
 		return draw_below(s, a, draw_numbers(s, a, y, node), track);
-	left = area_part(a, 0, 0, a->width - CHART_COLUMNS - 2, a->height);
-	right = area_part(a, a->width - CHART_COLUMNS, 0, CHART_COLUMNS, a->height);
+	left = area_part(a, 0, 0, a->width - columns - 2, a->height);
+	right = area_part(a, a->width - columns, 0, columns, a->height);
 	draw_chart(&right, track);
 	return draw_numbers(s, &left, y, node);
 }
