@@ -67,7 +67,7 @@ void draw_help(const struct scene *s, const struct area *a)
 static const char *const live_hints[] = { "? help",   "q quit",	    "Enter detail", "/ search",
 					  "f filter", "PMITN sort", "t tree",	    "x end",
 					  "s trace",  "p pause",    "Tab events",   NULL };
-static const char *const replay_hints[] = { "p pause", ",/. step", "</> speed", "a next anomaly",
+static const char *const replay_hints[] = { "p pause", ",/. step", "</> speed", "a anomaly",
 					    "? help",  "q quit",   NULL };
 
 /* Those that there is room for, whole. */
@@ -101,6 +101,8 @@ static void draw_question(const struct scene *s, const struct area *a)
 				keys_signals[i].name);
 }
 
+#define REPLAY_BAR_COLUMNS 10
+
 static void draw_replay(const struct scene *s, const struct area *a)
 {
 	double span = (double)(s->replay.to_ns - s->replay.from_ns);
@@ -112,8 +114,8 @@ static void draw_replay(const struct scene *s, const struct area *a)
 					   : "replay");
 
 	x = area_printf(a, x + 1, 0, STYLE_PLAIN, "%s ×%g", draw_now(s, room), s->replay.speed);
-	area_bar(a, x + 1, 0, 20, STYLE_BAR, at);
-	x += 23;
+	area_bar(a, x + 1, 0, REPLAY_BAR_COLUMNS, STYLE_BAR, at);
+	x += REPLAY_BAR_COLUMNS + 3;
 	if (s->filter[0])
 		x = area_printf(a, x, 0, STYLE_BOLD, "filter: %s", s->filter) + 2;
 	draw_hints(a, x, replay_hints);

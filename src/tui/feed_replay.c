@@ -25,7 +25,8 @@
 #define WARM_UP 64 /* moments before the one that is jumped to, for curves */
 #define LOOK_BACK_NS UINT64_C(60000000000) /* for who was looking when it begins */
 
-#define SHOWN_GAP_NS (2 * MOMENT_NS) /* more than MOMENTS_LONG_GAP_NS is not sat through */
+#define FRACTION_NS (MOMENT_NS * 9 / 10) /* a look each second may come a little early */
+#define SHOWN_GAP_NS (2 * MOMENT_NS)	 /* more than MOMENTS_LONG_GAP_NS is not sat through */
 struct replay_feed {
 	const struct tui_options *options;
 	struct moments moments;
@@ -167,7 +168,7 @@ static void note_place(struct replay_feed *f, size_t i)
 	replay->gap_ns = i > 0 ? moments_empty_gap(&f->moments, i) : 0;
 	replay->has_fractions =
 		(i > 0 && moments_gap(&f->moments, i) < MOMENT_NS) ||
-		(i + 1 < f->moments.n && moments_gap(&f->moments, i + 1) < MOMENT_NS);
+		(i + 1 < f->moments.n && moments_gap(&f->moments, i + 1) < FRACTION_NS);
 	if (replay->gap_ns)
 		tell_gap(f->scene, f->moments.items[i].first_ns, replay->gap_ns);
 }

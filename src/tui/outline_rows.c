@@ -92,6 +92,14 @@ static int compare(const struct node *a, const struct node *b, enum sort sort)
 	}
 }
 
+/* Of those that are alike: processes by their number. */
+static int by_identity(const struct node *a, const struct node *b)
+{
+	if (a->p && b->p && a->p->key.pid != b->p->key.pid)
+		return a->p->key.pid < b->p->key.pid ? -1 : 1;
+	return (a->id > b->id) - (a->id < b->id);
+}
+
 struct order {
 	const struct outline *o;
 	enum sort sort;
@@ -116,7 +124,7 @@ static int compare_siblings(const void *x, const void *y, void *ctx)
 	if (!a->job_id != !b->job_id)
 		return a->job_id ? -1 : 1;
 	r = compare(a, b, order->sort);
-	return r ? r : (a->id > b->id) - (a->id < b->id);
+	return r ? r : by_identity(a, b);
 }
 
 /* ---- rows ---- */
@@ -208,7 +216,7 @@ static int compare_processes(const void *x, const void *y, void *ctx)
 	const struct node *b = &order->o->nodes[*(const int *)y];
 	int r = compare(a, b, order->sort);
 
-	return r ? r : (a->id > b->id) - (a->id < b->id);
+	return r ? r : by_identity(a, b);
 }
 
 /* Without what they belong to. */

@@ -175,8 +175,16 @@ static void test_replay_footer(void **state)
 	s->replay.from_ns = NOON - SECOND; /* the last snapshot is at 3 s */
 	s->replay.to_ns = NOON + 7 * SECOND;
 	snprintf(s->filter, sizeof(s->filter), "make");
-	assert_non_null(strstr(draw_text(s, 80, 24),
-			       "replay 22:13:23 ×1 ██████████··········  filter: make"));
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "replay 22:13:23 ×1 █████·····  filter: make"));
+	s->filter[0] = '\0';
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "p pause  ,/. step  </> speed  a anomaly  ? help\n"));
+	s->replay.has_fractions = true;
+	s->snap.wall_ns += SECOND / 2;
+	s->replay.gap_ns = (3 * 60 + 12) * 60 * SECOND;
+	assert_non_null(strstr(draw_text(s, 80, 24), "replay 22:13:23.5 ×1 "));
+	assert_non_null(strstr(draw_text(s, 80, 24), ", gap of 3 h 12 min skipped "));
 	s->snap.system.cpu_count = 0;
 	assert_null(strstr(draw_text(s, 80, 24), "of 0"));
 	s->is_late = true;

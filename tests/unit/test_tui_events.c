@@ -49,16 +49,34 @@ static void test_late_event(void **state)
 static void test_daemon_events(void **state)
 {
 	struct scene *s = *state;
-	struct proc_event exited = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { 3, -1 } };
-	struct proc_event killed = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { -1, 9 } };
-	struct proc_event ended = { .wall_ns = NOON, .type = EVENT_EXIT, .status = { 0, -1 } };
+	struct proc_event exited = { .wall_ns = NOON,
+				     .key = { 5, 1 },
+				     .job_id = "a",
+				     .sheet_num = 2,
+				     .type = EVENT_EXIT,
+				     .status = { 3, -1 } };
+	struct proc_event killed = { .wall_ns = NOON,
+				     .key = { 5, 1 },
+				     .job_id = "a",
+				     .sheet_num = 2,
+				     .type = EVENT_EXIT,
+				     .status = { -1, 9 } };
+	struct proc_event ended = { .wall_ns = NOON,
+				    .key = { 5, 1 },
+				    .job_id = "a",
+				    .sheet_num = 2,
+				    .type = EVENT_EXIT,
+				    .status = { 0, -1 } };
 	const struct {
 		const char *json;
 		const struct proc_event *event;
 	} rows[] = {
-		{ "{\"pid\":5,\"exit_code\":3,\"signal_num\":null}", &exited },
-		{ "{\"pid\":5,\"exit_code\":null,\"signal_num\":9}", &killed },
-		{ "{\"pid\":5,\"exit_code\":0,\"signal_num\":null}", &ended },
+		{ "{\"pid\":5,\"job_id\":\"a\",\"sheet_num\":2,\"exit_code\":3,\"signal_num\":null}",
+		  &exited },
+		{ "{\"pid\":5,\"job_id\":\"a\",\"sheet_num\":2,\"exit_code\":null,\"signal_num\":9}",
+		  &killed },
+		{ "{\"pid\":5,\"job_id\":\"a\",\"sheet_num\":2,\"exit_code\":0,\"signal_num\":null}",
+		  &ended },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -68,6 +86,7 @@ static void test_daemon_events(void **state)
 		live = scene_event(s, 0)->kind;
 		feed_tell_process_event(s, rows[i].event);
 		assert_int_equal(scene_event(s, 0)->kind, live);
+		assert_string_equal(scene_event(s, 0)->text, scene_event(s, 1)->text);
 		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);
 	}
 	assert_int_equal(s->n_events, 6);

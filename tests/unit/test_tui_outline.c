@@ -53,6 +53,9 @@ static void test_list(void **state)
 	assert_int_equal(scene_selected(s)->p->key.pid, 11);
 	press(s, "fpython\n");
 	assert_string_equal(rows_of(s), "10|11");
+	s->snap.processes[0].cpu_percent = s->snap.processes[1].cpu_percent;
+	press(s, "P"); /* alike: by their number */
+	assert_string_equal(rows_of(s), "10|11");
 	keys_press(s, TUI_KEY_ESCAPE);
 	press(s, "t");
 	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
