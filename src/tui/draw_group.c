@@ -15,8 +15,11 @@ static int draw_whose(const struct area *a, int y, const struct node *node)
 		return detail_line(a, y, "job", node->job_id);
 	if (node->kind == NODE_SHEET)
 		snprintf(text, sizeof(text), "%s, sheet %d", node->job_id, node->sheet_num);
-	else
+	else if (node->sheet_num == SHEET_NONE)
 		snprintf(text, sizeof(text), "%s, rank %d", node->job_id, node->rank);
+	else
+		snprintf(text, sizeof(text), "%s, sheet %d, rank %d", node->job_id, node->sheet_num,
+			 node->rank);
 	return detail_line(a, y, "job", text);
 }
 

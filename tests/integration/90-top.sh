@@ -223,7 +223,7 @@ wait_for("seen")
 os.waitid(os.P_ALL, 0, os.WEXITED)
 wait_for("cleared")
 EOF
-TMP=$TMP "$PROCTOR" run -q --job odd --interval 0.3 -- python3 "$TMP/zombie.py" &
+env TMP="$TMP" "$PROCTOR" run -q --job odd --interval 0.3 -- python3 "$TMP/zombie.py" &
 pids+=($!)
 open_terminal "'$PROCTOR' top --interval 0.5"
 lines_shown() { # NAME REGEX N: passes as soon as the screen has so many lines like it

@@ -94,6 +94,10 @@ static void test_detail_of_job(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 24), "I/O -, GPU "));
 	s->snap.gpus = NULL;
 	s->snap.n_gpus = 0;
+	s->snap.processes[1].rank = 3;
+	assert_int_equal(scene_refresh(s), 0);
+	press(s, "gjjjjjj");
+	assert_non_null(strstr(draw_text(s, 80, 24), "job           train, sheet 1, rank 3\n"));
 }
 
 /* How high it is, and how long ago it began; beside the numbers where there is room. */
