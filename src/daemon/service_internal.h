@@ -85,7 +85,7 @@ struct life_state {
 	struct members *members;
 	struct map
 		known_since; /* attempt -> from which moment on its births and deaths were told */
-	struct map told; /* those that were told once and will be twice: how many of each */
+	struct map told;     /* those that were told once and will be twice: how many of each */
 	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
 	int64_t last_event_id; /* of those that runners write down, the last that was told */
