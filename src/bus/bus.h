@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bus/change.h" /* how what happens to jobs is told */
 #include "bus/recent.h" /* the last events, for whoever asks afterwards */
 #include "bus/topic.h"
 

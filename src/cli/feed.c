@@ -113,7 +113,7 @@ static uint64_t window_start(const struct feed *feed)
 
 /* ---- jobs and sheets ---- */
 
-static void add_change(struct feed *feed, enum watch_change change, const struct attempt *a,
+static void add_change(struct feed *feed, enum change change, const struct attempt *a,
 		       const struct sheet_record *sheet)
 {
 	uint64_t wall_ns = change_time(change, a, sheet);
@@ -127,9 +127,9 @@ static void add_change(struct feed *feed, enum watch_change change, const struct
 static void add_sheets(struct feed *feed, const struct attempt *a)
 {
 	for (size_t i = 0; i < a->n_sheets; i++) {
-		add_change(feed, WATCH_SHEET_STARTED, a, &a->sheets[i]);
+		add_change(feed, CHANGE_SHEET_STARTED, a, &a->sheets[i]);
 		if (u64_known(a->sheets[i].ended_wall_ns))
-			add_change(feed, WATCH_SHEET_ENDED, a, &a->sheets[i]);
+			add_change(feed, CHANGE_SHEET_ENDED, a, &a->sheets[i]);
 	}
 }
 
@@ -143,10 +143,10 @@ static int add_attempt(struct feed *feed, const struct attempt *listed, struct e
 	r = store_read_progress(feed->store, listed->job_id, listed->attempt_num, &a, err);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	add_change(feed, WATCH_JOB_STARTED, &a, NULL);
+	add_change(feed, CHANGE_JOB_STARTED, &a, NULL);
 	add_sheets(feed, &a);
 	if (u64_known(a.ended_wall_ns))
-		add_change(feed, WATCH_JOB_ENDED, &a, NULL);
+		add_change(feed, CHANGE_JOB_ENDED, &a, NULL);
 	return 0;
 }
 

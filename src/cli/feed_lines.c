@@ -97,10 +97,10 @@ void feed_lines_write_event(struct buf *out, const struct event_row *row, bool j
 		add_text(out, &line);
 }
 
-static void write_change(struct buf *out, enum watch_change change, const struct attempt *a,
+static void write_change(struct buf *out, enum change change, const struct attempt *a,
 			 const struct sheet_record *sheet, bool json)
 {
-	bool is_end = change == WATCH_JOB_ENDED || change == WATCH_SHEET_ENDED;
+	bool is_end = change == CHANGE_JOB_ENDED || change == CHANGE_SHEET_ENDED;
 	const struct columns_of_line line = {
 		.wall_ns = change_time(change, a, sheet),
 		.attempt_num = a->attempt_num,
@@ -176,8 +176,8 @@ static struct feed_line *add(struct feed_lines *lines, uint64_t wall_ns)
 	return &lines->items[lines->n++];
 }
 
-void feed_lines_add_change(struct feed_lines *lines, enum watch_change change,
-			   const struct attempt *a, const struct sheet_record *sheet)
+void feed_lines_add_change(struct feed_lines *lines, enum change change, const struct attempt *a,
+			   const struct sheet_record *sheet)
 {
 	struct feed_line *line = add(lines, change_time(change, a, sheet));
 

@@ -26,8 +26,8 @@ struct feed_lines {
 void feed_lines_release(struct feed_lines *lines);
 
 /* One more; without memory it is left out, and the text has the error. */
-void feed_lines_add_change(struct feed_lines *lines, enum watch_change change,
-			   const struct attempt *a, const struct sheet_record *sheet);
+void feed_lines_add_change(struct feed_lines *lines, enum change change, const struct attempt *a,
+			   const struct sheet_record *sheet);
 void feed_lines_add_phase(struct feed_lines *lines, const struct phase_row *row, enum topic topic);
 void feed_lines_add_anomaly(struct feed_lines *lines, const struct told *told);
 void feed_lines_add_event(struct feed_lines *lines, const struct event_row *row);

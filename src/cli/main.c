@@ -24,7 +24,7 @@ static const struct {
 	{ "report", cli_report, "tell what a job used and why it ended" },
 	{ "history", cli_history, "print recorded samples of a job or a process" },
 	{ "events", cli_events, "print recorded events of processes" },
-	{ "top", cli_top, "replay what was recorded, frame by frame" },
+	{ "top", cli_top, "watch jobs in the terminal, live or replayed" },
 	{ "export", cli_export, "hand what was recorded to other programs" },
 	{ "anomalies", cli_anomalies, "print what was out of the ordinary" },
 	{ "detect", cli_detect, "tell what would have been, by other thresholds" },

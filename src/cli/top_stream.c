@@ -1,8 +1,11 @@
 #include "cli/top_stream.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -11,13 +14,35 @@
 #include "rpc/rpc.h"
 #include "store/store.h"
 
-#define POLL_NS 200000000L
+#define POLL_MS 200
+#define PATIENCE_MS 5000 /* without a snapshot, and it is said what is waited for */
 
 struct stream {
 	const char *job_id;
 	struct output out;
-	int r; /* what went wrong with it */
+	bool has_come; /* something was printed… */
+	bool was_said; /* …or that nothing is there yet */
+	int r;	       /* what went wrong with it */
 };
+
+/* ---- waiting ---- */
+
+/* Once: who is at a terminal knows at once, and a script's log after a while. */
+static void say_waiting(struct stream *s, const char *whence)
+{
+	if (s->has_come || s->was_said)
+		return;
+	s->was_said = true;
+	if (s->job_id)
+		log_warning("waiting for snapshots of job %s, %s", s->job_id, whence);
+	else
+		log_warning("waiting for snapshots %s", whence);
+}
+
+static bool is_watched(void)
+{
+	return isatty(STDERR_FILENO);
+}
 
 /* ---- of one job ---- */
 
@@ -70,6 +95,7 @@ static void write_snapshot(struct stream *s, const struct rpc_value *snapshot)
 
 	if (!has_job(snapshot, s->job_id))
 		return;
+	s->has_come = true;
 	json_init(&j, &s->out.buf);
 	json_begin_object(&j);
 	rpc_value_each(snapshot, write_member, &filter);
@@ -84,6 +110,7 @@ static void take_text(struct stream *s, const char *text, size_t len)
 	struct rpc_value *value = NULL;
 
 	if (!s->job_id) {
+		s->has_come = true;
 		buf_add(&s->out.buf, text, len);
 		buf_add_char(&s->out.buf, '\n');
 	} else if (rpc_value_parse(text, len, &limits, &value, NULL) == 0) {
@@ -117,6 +144,17 @@ static int on_snapshot(void *ctx, struct json_cursor *data)
 	return s->r < 0 ? 1 : 0;
 }
 
+static int listen_to(struct stream *s, struct rpc_client *client, struct err *err)
+{
+	int r = rpc_client_listen(client, is_watched() ? 0 : PATIENCE_MS, err);
+
+	if (r != -ETIMEDOUT)
+		return r;
+	*err = (struct err)ERR_INIT;
+	say_waiting(s, "which the daemon makes");
+	return rpc_client_listen(client, RPC_FOREVER, err);
+}
+
 static int follow_daemon(struct stream *s, struct err *err)
 {
 	const struct rpc_client_options options = {
@@ -131,7 +169,7 @@ static int follow_daemon(struct stream *s, struct err *err)
 	if (r == 0)
 		r = rpc_client_call(client, "daemon.top.stream", NULL, NULL, err);
 	if (r == 0)
-		r = rpc_client_listen(client, RPC_FOREVER, err);
+		r = listen_to(s, client, err);
 	rpc_client_close(client);
 	return r > 0 ? s->r : r;
 }
@@ -146,11 +184,23 @@ static int take_line(struct stream *s, const struct jsonl_line *line)
 	return output_flush(&s->out);
 }
 
+static void wait_for_lines(struct stream *s, const char *path, unsigned *waited_ms)
+{
+	const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
+	char whence[PATH_MAX + 64];
+
+	snprintf(whence, sizeof(whence), "in %s, which runs write: no daemon runs", path);
+	if (is_watched() || *waited_ms >= PATIENCE_MS)
+		say_waiting(s, whence);
+	*waited_ms += s->was_said ? 0 : POLL_MS;
+	nanosleep(&pause, NULL);
+}
+
 static int follow_log(struct stream *s, const char *path, struct err *err)
 {
-	const struct timespec pause = { .tv_nsec = POLL_NS };
 	struct jsonl_tail *tail = NULL;
 	struct jsonl_line line;
+	unsigned waited_ms = 0;
 	int r = jsonl_tail_open(path, JSONL_END, &tail, err);
 
 	while (r >= 0) {
@@ -158,7 +208,7 @@ static int follow_log(struct stream *s, const char *path, struct err *err)
 		if (r > 0)
 			r = take_line(s, &line);
 		else if (r == 0)
-			nanosleep(&pause, NULL);
+			wait_for_lines(s, path, &waited_ms);
 	}
 	jsonl_tail_close(tail);
 	return r;
@@ -175,7 +225,6 @@ static int follow(struct stream *s, const struct paths *paths, struct err *err)
 		return err_set(err, -ENOENT,
 			       "no daemon runs, and the log of snapshots is switched off "
 			       "(jsonl_path in the configuration)");
-	log_info("no daemon runs: follows %s, which runs write", paths->jsonl);
 	return follow_log(s, paths->jsonl, err);
 }
 

@@ -14,7 +14,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/mask.h"
-#include "daemon/change.h"	  /* how what happens to jobs is told */
+#include "bus/bus.h"		  /* how what happens to jobs is told */
 #include "daemon/phase_owner.h"	  /* whose a phase is */
 #include "daemon/process_facts.h" /* who a process is */
 #include "daemon/queue.h"	  /* what waits: for who lists jobs without a daemon */

@@ -2,7 +2,6 @@
 
 #include "base/log.h"
 #include "base/unknown.h"
-#include "daemon/change.h"
 #include "daemon/raw_event.h"
 #include "daemon/service_internal.h"
 
@@ -111,15 +110,15 @@ static void tell_last_events(struct service *s)
 }
 
 /* The parts that follow jobs hear of it first. */
-static void hand_on_change(struct service *s, enum watch_change change, const struct watched *job)
+static void hand_on_change(struct service *s, enum change change, const struct watched *job)
 {
-	if (change == WATCH_JOB_STARTED) {
+	if (change == CHANGE_JOB_STARTED) {
 		service_expect_births(s, job);
 		service_count_calls_of(s, job);
 	}
-	if (change == WATCH_JOB_STARTED && job->a.is_attached)
+	if (change == CHANGE_JOB_STARTED && job->a.is_attached)
 		service_follow_attached(s, job);
-	if (change == WATCH_JOB_ENDED) {
+	if (change == CHANGE_JOB_ENDED) {
 		tell_last_events(s);
 		service_forget_signals_of(s, job);
 		service_sum_calls_of(s, job);
@@ -130,7 +129,7 @@ static void hand_on_change(struct service *s, enum watch_change change, const st
 	}
 }
 
-void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,
+void service_tell_change(void *ctx, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;

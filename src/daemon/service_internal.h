@@ -86,6 +86,7 @@ struct life_state {
 	struct members *members;
 	struct map
 		known_since; /* attempt -> from which moment on its births and deaths were told */
+	struct map told;     /* those that were told once and will be twice: how many of each */
 	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
 	int64_t last_event_id; /* of those that runners write down, the last that was told */
@@ -591,7 +592,7 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 			  uint64_t uid);
 
 /* Tells of a change of a job on the bus. For watch_new(). */
-void service_tell_change(void *ctx, enum watch_change change, const struct watched *job,
+void service_tell_change(void *ctx, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet);
 void service_tell_snapshot(struct service *s);
 void service_tell_anomaly(struct service *s, const struct detect_change *change,

@@ -87,7 +87,7 @@ static void tell_end(struct service *s, const struct attempt *a)
 		return;
 	job.job_id = (char *)job.a.job_id;
 	estimate_init(&job.estimate);
-	service_tell_change(s, WATCH_JOB_ENDED, &job, NULL);
+	service_tell_change(s, CHANGE_JOB_ENDED, &job, NULL);
 	attempt_release(&job.a);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/alive.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -15,6 +16,50 @@
  * stored. Signals and kills are told when they are in the database, whoever has written
  * them down (service_signals.c), and so is everything where the kernel does not tell us.
  */
+
+/* ---- what was told ---- */
+
+/*
+ * A birth or a death is told by who hears of it first: the kernel (or a look) tells us, and the
+ * runner writes it down. What the one has told is kept until the other tells of it too.
+ */
+enum teller { BY_US, BY_RUNNER };
+
+#define MAX_TOLD 65536 /* of some the other never tells */
+
+static uint64_t key_of_told(enum teller teller, int64_t attempt_id, const struct proc_event *ev)
+{
+	const int64_t parts[] = { teller, attempt_id, ev->key.pid, (int64_t)ev->type };
+
+	return hash_bytes(HASH_INIT, parts, sizeof(parts));
+}
+
+/* A pid may be used again in the same attempt: they are counted. */
+static void note_told(struct service *s, enum teller teller, int64_t attempt_id,
+		      const struct proc_event *ev)
+{
+	uint64_t key = key_of_told(teller, attempt_id, ev), n = 0;
+
+	if (s->life.told.len >= MAX_TOLD)
+		map_clear(&s->life.told);
+	map_get(&s->life.told, key, &n);
+	map_put(&s->life.told, key, n + 1); /* without memory it is told twice */
+}
+
+/* True: the other one has told of it. */
+static bool take_told(struct service *s, enum teller teller, int64_t attempt_id,
+		      const struct proc_event *ev)
+{
+	uint64_t key = key_of_told(teller, attempt_id, ev), n = 0;
+
+	if (!map_get(&s->life.told, key, &n))
+		return false;
+	if (n > 1)
+		map_put(&s->life.told, key, n - 1); /* it is there: no memory is needed */
+	else
+		map_remove(&s->life.told, key);
+	return true;
+}
 
 /* ---- telling ---- */
 
@@ -32,6 +77,10 @@ static void tell(struct service *s, const struct member *member, const struct pr
 		service_note_attached(s, job, &ev);
 	else if (!s->life.life)
 		return;
+	else if (take_told(s, BY_RUNNER, member->attempt_id, &ev))
+		return;
+	else
+		note_told(s, BY_US, member->attempt_id, &ev);
 	s->life.n_told++;
 	service_tell_process(s, &ev, job->a.attempt_num, job->a.uid);
 }
@@ -212,6 +261,7 @@ void service_close_life(struct service *s)
 	stop_life(s);
 	s->life.members = members_free(s->life.members);
 	map_release(&s->life.known_since);
+	map_release(&s->life.told);
 }
 
 /* ---- looks ---- */
@@ -401,6 +451,10 @@ static void keep_oom(struct service *s, const struct event_row *row)
 		service_keep_news(s, &row->event, row->attempt_id);
 }
 
+/*
+ * Of some births and deaths the kernel has told us in vain: those of a process whose parent was not
+ * known to be a job's by then.
+ */
 static int relay(void *ctx, const struct event_row *row)
 {
 	struct service *s = ctx;
@@ -409,8 +463,11 @@ static int relay(void *ctx, const struct event_row *row)
 	s->life.last_event_id = row->id;
 	if (row->event.type == EVENT_OOM)
 		keep_oom(s, row);
-	if (!row->is_attached && !(is_life && was_known(s, row->attempt_id, row->event.wall_ns)))
-		service_tell_process(s, &row->event, row->attempt_num, row->uid);
+	if (row->is_attached || (is_life && take_told(s, BY_US, row->attempt_id, &row->event)))
+		return 0;
+	if (is_life && s->life.life)
+		note_told(s, BY_RUNNER, row->attempt_id, &row->event);
+	service_tell_process(s, &row->event, row->attempt_num, row->uid);
 	return 0;
 }
 
@@ -422,6 +479,7 @@ int service_relay_events(struct service *s, struct err *err)
 
 	if (!s->store)
 		return 0;
+	service_drain_life(s); /* the kernel's news is older than what runners write of it */
 	r = service_record_signals(s, err);
 	if (r < 0)
 		return r;

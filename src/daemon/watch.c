@@ -139,9 +139,9 @@ static void tell_sheet(const struct watch *w, const struct watched *job,
 		       const struct sheet_record *old, const struct sheet_record *sheet)
 {
 	if (!old)
-		w->fn(w->ctx, WATCH_SHEET_STARTED, job, sheet);
+		w->fn(w->ctx, CHANGE_SHEET_STARTED, job, sheet);
 	if (u64_known(sheet->ended_wall_ns) && (!old || !u64_known(old->ended_wall_ns)))
-		w->fn(w->ctx, WATCH_SHEET_ENDED, job, sheet);
+		w->fn(w->ctx, CHANGE_SHEET_ENDED, job, sheet);
 }
 
 /* The job has a new state; before is what it had. */
@@ -149,11 +149,11 @@ static void tell_changes(const struct watch *w, const struct watched *job,
 			 const struct attempt *before, bool is_new)
 {
 	if (is_new)
-		w->fn(w->ctx, WATCH_JOB_STARTED, job, NULL);
+		w->fn(w->ctx, CHANGE_JOB_STARTED, job, NULL);
 	for (size_t i = 0, at = 0; i < job->a.n_sheets; i++)
 		tell_sheet(w, job, find_sheet(before, &job->a.sheets[i], &at), &job->a.sheets[i]);
 	if (!job->a.is_running)
-		w->fn(w->ctx, WATCH_JOB_ENDED, job, NULL);
+		w->fn(w->ctx, CHANGE_JOB_ENDED, job, NULL);
 }
 
 /* ---- looking ---- */
@@ -261,7 +261,7 @@ static int tell_removal(const struct watch *w, struct watched *job)
 {
 	job->a.is_running = false;
 	job->a.is_lost = true;
-	w->fn(w->ctx, WATCH_JOB_ENDED, job, NULL);
+	w->fn(w->ctx, CHANGE_JOB_ENDED, job, NULL);
 	return 0;
 }
 

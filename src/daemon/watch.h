@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "bus/bus.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "model/estimate.h"
@@ -36,14 +37,8 @@ struct watched {
 	char why_held[160];
 };
 
-enum watch_change {
-	WATCH_JOB_STARTED,
-	WATCH_SHEET_STARTED,
-	WATCH_SHEET_ENDED,
-	WATCH_JOB_ENDED, /* a then has its end; its runner may be lost without one */
-};
 /* sheet is NULL for a job. Called inside watch_look(). */
-typedef void watch_fn(void *ctx, enum watch_change change, const struct watched *job,
+typedef void watch_fn(void *ctx, enum change change, const struct watched *job,
 		      const struct sheet_record *sheet);
 
 struct watch;

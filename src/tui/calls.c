@@ -6,7 +6,6 @@
 #include "base/unknown.h"
 
 #define MAX_NAMES 512 /* there are fewer system calls */
-#define NAMED 3
 #define DESCRIBED 8
 
 struct call {
@@ -104,36 +103,48 @@ static double total_time(const struct call_sums *sums)
 	return total;
 }
 
-static void tell(const struct snapshot *s, const struct node *node, bool is_brief, struct buf *out)
+/* As many as fit into so many columns. */
+static void tell_names(struct call_sums *sums, int columns, struct buf *out)
 {
-	struct call_sums sums = { .by_name = MAP_INIT };
-	double total_ns;
 	struct call call;
-	size_t n = 0;
 
-	sum_up(&sums, s, node);
-	total_ns = node->p ? total_time(&sums) : 0;
-	while (n < (is_brief ? NAMED : DESCRIBED) && take_most(&sums, &call)) {
-		if (n++ > 0)
-			buf_add_str(out, is_brief ? " " : ", ");
-		if (is_brief)
-			buf_add_str(out, call.name);
-		else
-			add_call(out, &call, total_ns);
+	while (take_most(sums, &call) &&
+	       (int)(out->len + (out->len > 0) + strlen(call.name)) <= columns) {
+		if (out->len > 0)
+			buf_add_char(out, ' ');
+		buf_add_str(out, call.name);
 	}
-	if (n == 0)
-		buf_add_str(out, !sums.is_counted ? "-"
-				 : is_brief	  ? ""
-						  : "none since the last look");
-	map_release(&sums.by_name);
 }
 
-void calls_name(const struct snapshot *s, const struct node *node, struct buf *out)
+static void tell_counts(struct call_sums *sums, double total_ns, struct buf *out)
 {
-	tell(s, node, true, out);
+	struct call call;
+
+	for (size_t n = 0; n < DESCRIBED && take_most(sums, &call); n++) {
+		if (n > 0)
+			buf_add_str(out, ", ");
+		add_call(out, &call, total_ns);
+	}
+}
+
+void calls_name(const struct snapshot *s, const struct node *node, int columns, struct buf *out)
+{
+	struct call_sums sums = { .by_name = MAP_INIT };
+
+	sum_up(&sums, s, node);
+	tell_names(&sums, columns, out);
+	if (!sums.is_counted)
+		buf_add_char(out, '-');
+	map_release(&sums.by_name);
 }
 
 void calls_describe(const struct snapshot *s, const struct node *node, struct buf *out)
 {
-	tell(s, node, false, out);
+	struct call_sums sums = { .by_name = MAP_INIT };
+
+	sum_up(&sums, s, node);
+	tell_counts(&sums, node->p ? total_time(&sums) : 0, out);
+	if (out->len == 0)
+		buf_add_str(out, sums.is_counted ? "none since the last look" : "-");
+	map_release(&sums.by_name);
 }

@@ -10,8 +10,8 @@
 #include "model/snapshot.h"
 #include "tui/outline.h"
 
-/* In few words, for a column: "read write futex". */
-void calls_name(const struct snapshot *s, const struct node *node, struct buf *out);
+/* As many as so many columns have room for: "read write futex". */
+void calls_name(const struct snapshot *s, const struct node *node, int columns, struct buf *out);
 
 /* With their number, and of a process with their share of the time: "read 1200 (40 %), write 7". */
 void calls_describe(const struct snapshot *s, const struct node *node, struct buf *out);

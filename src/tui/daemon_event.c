@@ -53,21 +53,22 @@ static void add_member(struct buf *out, const struct rpc_value *data, const char
 	buf_add_str(out, text ? text : shown);
 }
 
-/* The members that an event may have, in the order of a sentence. */
-static const struct {
-	const char *key, *before;
-} members[] = {
-	{ "pid", " pid " },	     { "job_id", " of " },
-	{ "sheet_num", ", sheet " }, { "exit_code", ": exit code " },
-	{ "signal", ": signal " },   { "signal_num", ": signal " },
-	{ "reason", ": " },	     { "description", ": " },
-	{ "details", ": " },
-};
-
 static const char *text_of(const struct rpc_value *data, const char *key)
 {
 	return rpc_value_string(rpc_value_get(data, key));
 }
+
+/* The members that an event may have, in the order of a sentence. */
+static const struct {
+	const char *key, *before;
+	bool is_in_reason; /* the reason says it too */
+} members[] = {
+	{ "pid", " pid ", false },	    { "job_id", " of ", false },
+	{ "sheet_num", ", sheet ", false }, { "exit_code", ": exit code ", true },
+	{ "signal", ": signal ", true },    { "signal_num", ": signal ", true },
+	{ "reason", ": ", false },	    { "description", ": ", false },
+	{ "details", ": ", false },
+};
 
 /* Of the job that is looked at, or of the host. */
 static bool is_wanted(const struct scene *s, const struct rpc_value *data)
@@ -152,9 +153,12 @@ static void add_anomaly(struct buf *out, const struct rpc_value *data)
 
 static void add_members(struct buf *out, const char *topic, const struct rpc_value *data)
 {
+	const char *reason = text_of(data, "reason");
+
 	buf_add_str(out, topic);
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-		add_member(out, data, members[i].key, members[i].before);
+		if (!reason || !reason[0] || !members[i].is_in_reason)
+			add_member(out, data, members[i].key, members[i].before);
 }
 
 /* In one line, and all of it as JSON. */

@@ -35,6 +35,10 @@ const char *draw_count(uint64_t n, char room[DRAW_NUMBER_BYTES]);	      /* "12" 
 const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES]);	      /* "2h05", "12s" */
 const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* with the day */
 const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* "03:45:08" */
+const char *draw_span(uint64_t ns, char room[DRAW_NUMBER_BYTES]);	      /* "3 h 12 min" */
+
+/* What the clock shows: a replay's has tenths where several moments are in a second. */
+const char *draw_now(const struct scene *s, char room[DRAW_NUMBER_BYTES]);
 
 /* The clock alone, or the date too where it is another day than that of the scene. */
 const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);
@@ -42,7 +46,8 @@ const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NU
 /* Of the last points of a curve, one character each, from 0 to the highest. */
 void draw_sparkline(const struct area *a, int x, int y, int width, const struct track *track);
 
-/* Two points in each column and four in each row, of braille. */
-void draw_braille(const struct area *a, const struct track *track);
+/* Two points in each column and four in each row, of braille, from 0 to the highest; above it how
+ * high that is, and below it when it was. */
+void draw_chart(const struct area *a, const struct track *track);
 
 #endif

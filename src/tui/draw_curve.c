@@ -1,5 +1,8 @@
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "base/unknown.h"
 #include "tui/draw.h"
 
 static double highest(const struct track *track, unsigned from)
@@ -52,12 +55,12 @@ static int height_of(const struct track *track, int i, double most, int rows)
 	return most > 0 ? (int)(v / most * (rows * 4 - 1)) : 0;
 }
 
-void draw_braille(const struct area *a, const struct track *track)
+static void draw_braille(const struct area *a, const struct track *track)
 {
-	int first = track ? (int)track->n - a->width * 2 : 0;
-	double most = track ? highest(track, first > 0 ? (unsigned)first : 0) : 0;
+	int first = (int)track->n - a->width * 2;
+	double most = highest(track, first > 0 ? (unsigned)first : 0);
 
-	for (int x = 0; track && x < a->width; x++) {
+	for (int x = 0; x < a->width; x++) {
 		for (int y = 0; y < a->height; y++) {
 			int bottom = (a->height - 1 - y) * 4;
 			unsigned bits = 0;
@@ -72,4 +75,52 @@ void draw_braille(const struct area *a, const struct track *track)
 			put_braille(a, x, y, bits);
 		}
 	}
+}
+
+static double lowest(const struct track *track, unsigned from)
+{
+	double least = F64_UNKNOWN;
+
+	for (unsigned i = from; i < track->n; i++)
+		least = fmin(least, track_rss(track, i));
+	return least;
+}
+
+static uint64_t bytes_of(double v)
+{
+	return isnan(v) ? U64_UNKNOWN : (uint64_t)v;
+}
+
+/* The first and the last of those that are shown. */
+static void draw_times(const struct area *a, const struct track *track, unsigned first)
+{
+	uint64_t from_ns = track_wall_ns(track, first);
+	uint64_t to_ns = track_wall_ns(track, track->n - 1);
+	unsigned columns = (track->n - first + 1) / 2;
+	int x = a->width - (int)columns;
+	char room[DRAW_NUMBER_BYTES], text[DRAW_NUMBER_BYTES + 8];
+
+	snprintf(text, sizeof(text), "%s ago",
+		 draw_time(u64_to_seconds(u64_delta(to_ns, from_ns)), room));
+	area_put_right(a, 0, a->width, a->height - 1, STYLE_DIM, "now");
+	if (x + (int)strlen(text) + 4 > a->width)
+		x = a->width - (int)strlen(text) - 4;
+	area_put(a, x > 0 ? x : 0, a->height - 1, STYLE_DIM, text);
+}
+
+void draw_chart(const struct area *a, const struct track *track)
+{
+	unsigned shown = (unsigned)a->width * 2;
+	unsigned first = track->n > shown ? track->n - shown : 0;
+	char most[DRAW_NUMBER_BYTES], least[DRAW_NUMBER_BYTES], text[80];
+	struct area curve = area_part(a, 0, 1, a->width, a->height - 2);
+
+	if (track->n == 0)
+		return;
+	snprintf(text, sizeof(text), "memory: up to %s, at least %s",
+		 draw_bytes(bytes_of(highest(track, first)), most),
+		 draw_bytes(bytes_of(lowest(track, first)), least));
+	area_put_right(a, 0, a->width, 0, STYLE_TITLE, text);
+	draw_braille(&curve, track);
+	draw_times(a, track, first);
 }

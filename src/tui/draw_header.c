@@ -18,6 +18,9 @@ static void draw_source(const struct scene *s, const struct area *a)
 	if (s->is_late)
 		x = area_printf(a, x, 0, STYLE_BAD, ", this is %llu s old",
 				(unsigned long long)s->age_seconds);
+	if (s->source == SOURCE_REPLAY && s->replay.gap_ns)
+		x = area_printf(a, x, 0, STYLE_WARNING, ", gap of %s skipped",
+				draw_span(s->replay.gap_ns, room));
 	if (f64_known(s->snap.resolution_seconds))
 		area_printf(a, x, 0, STYLE_PLAIN, ", averages of %s",
 			    draw_time(s->snap.resolution_seconds, room));

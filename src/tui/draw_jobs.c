@@ -22,7 +22,11 @@ enum column_id {
 	COLUMNS,
 };
 
-/* Those for which there is no room go, the highest order first. The name takes what is left. */
+/* Those for which there is no room go, the highest order first. The name takes what is left, and
+ * from some width on shares it with the system calls. */
+#define NAME_ENOUGH 48
+#define CALLS_ENOUGH 72
+
 static const struct {
 	const char *title;
 	int width, order;
@@ -43,7 +47,7 @@ static const struct {
 
 struct layout {
 	int x[COLUMNS]; /* -1: not shown */
-	int name_width;
+	int width[COLUMNS];
 };
 
 static bool has_gpu(const struct scene *s)
@@ -51,12 +55,12 @@ static bool has_gpu(const struct scene *s)
 	return s->snap.n_gpus > 0;
 }
 
-static struct layout lay_out(const struct scene *s, int width)
+/* Returns how many columns are left of the screen. */
+static int choose_columns(const struct scene *s, int width, bool is_shown[COLUMNS])
 {
-	struct layout layout;
-	bool is_shown[COLUMNS] = { [COLUMN_NAME] = true };
-	int left = width - columns[COLUMN_NAME].width, x;
+	int left = width - columns[COLUMN_NAME].width;
 
+	is_shown[COLUMN_NAME] = true;
 	for (int order = 1; order < COLUMNS; order++)
 		for (int i = 0; i < COLUMNS; i++)
 			if (columns[i].order == order && left > columns[i].width &&
@@ -64,30 +68,61 @@ static struct layout lay_out(const struct scene *s, int width)
 				is_shown[i] = true;
 				left -= columns[i].width + 1;
 			}
-	layout.name_width = columns[COLUMN_NAME].width + left;
-	x = layout.name_width + 1;
-	layout.x[COLUMN_NAME] = 0;
-	for (int i = 1; i < COLUMNS; i++) {
+	return left;
+}
+
+static void share_out(struct layout *layout, int left)
+{
+	int spare = columns[COLUMN_NAME].width + left - NAME_ENOUGH;
+	int room = CALLS_ENOUGH - columns[COLUMN_CALLS].width;
+	int calls = spare > 0 && layout->x[COLUMN_CALLS] >= 0 ? spare / 2 : 0;
+
+	calls = calls < room ? calls : room;
+	layout->width[COLUMN_CALLS] += calls;
+	layout->width[COLUMN_NAME] += left - calls;
+}
+
+static struct layout lay_out(const struct scene *s, int width)
+{
+	struct layout layout;
+	bool is_shown[COLUMNS] = { false };
+	int left = choose_columns(s, width, is_shown), x = 0;
+
+	for (int i = 0; i < COLUMNS; i++) {
+		layout.width[i] = columns[i].width;
+		layout.x[i] = is_shown[i] ? 0 : -1;
+	}
+	share_out(&layout, left);
+	for (int i = 0; i < COLUMNS; i++) {
 		layout.x[i] = is_shown[i] ? x : -1;
-		x += is_shown[i] ? columns[i].width + 1 : 0;
+		x += is_shown[i] ? layout.width[i] + 1 : 0;
 	}
 	return layout;
 }
 
-static void draw_titles(const struct scene *s, const struct area *a, const struct layout *layout)
+/* Where it can be clicked on. */
+static void note_title(struct scene *s, enum sort sort, int x, int width)
 {
+	if (sort < SORTS)
+		s->titles[sort] = (struct scene_title){ x, width };
+}
+
+static void draw_titles(struct scene *s, const struct area *a, const struct layout *layout)
+{
+	memset(s->titles, 0, sizeof(s->titles));
 	for (int i = 0; i < COLUMNS; i++) {
 		enum style style = columns[i].sort == s->sort ? STYLE_BOLD : STYLE_TITLE;
 		char title[32];
 
 		if (layout->x[i] < 0)
 			continue;
+		note_title(s, columns[i].sort, a->x + layout->x[i], layout->width[i]);
 		snprintf(title, sizeof(title), "%s%s", columns[i].title,
 			 columns[i].sort == s->sort ? "▾" : "");
 		if (i == COLUMN_NAME || i == COLUMN_STATE || i == COLUMN_CALLS)
 			area_put(a, layout->x[i], 0, style, title);
 		else
-			area_put_right(a, layout->x[i], columns[i].width, 0, style, title);
+			area_put_right(a, layout->x[i], layout->width[i], 0, style, title);
 	}
 }
 
@@ -145,11 +180,12 @@ static void draw_queued(const struct area *a, int x, int y, const struct node *n
 		area_printf(a, x, y, STYLE_DIM, ": %s", node->queued->why);
 }
 
+/* In a list nothing else says whose a process is. */
 static void draw_name(const struct area *a, int y, const struct layout *layout,
-		      const struct node *node)
+		      const struct node *node, bool is_flat)
 {
-	struct area name = area_part(a, 0, y, layout->name_width, 1);
-	int indent = node->depth * 2, most = layout->name_width / 2;
+	struct area name = area_part(a, 0, y, layout->width[COLUMN_NAME], 1);
+	int indent = node->depth * 2, most = layout->width[COLUMN_NAME] / 2;
 	int x = area_put(&name, indent < most ? indent : most, 0, STYLE_DIM, mark_of(node));
 
 	switch (node->kind) {
@@ -166,6 +202,8 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 		break;
 	}
 	x = area_printf(&name, x, 0, STYLE_DIM, "%d ", (int)node->p->key.pid);
+	if (is_flat && node->job_id)
+		x = area_printf(&name, x, 0, STYLE_TITLE, "%s ", node->job_id);
 	area_put(&name, x, 0, STYLE_PLAIN, node->p->command ? node->p->command : node->p->comm);
 }
 
@@ -209,14 +247,13 @@ static const struct track *track_of(const struct scene *s, const struct node *no
 		       : NULL;
 }
 
-static void draw_calls(const struct scene *s, const struct area *a, int x, int y,
-		       const struct node *node)
+static void draw_calls(const struct scene *s, const struct area *a, int y,
+		       const struct layout *layout, const struct node *node)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct area place = area_part(a, x, y, columns[COLUMN_CALLS].width, 1);
 
-	calls_name(&s->snap, node, &text);
-	area_put(&place, 0, 0, STYLE_DIM, text.data);
+	calls_name(&s->snap, node, layout->width[COLUMN_CALLS], &text);
+	area_put(a, layout->x[COLUMN_CALLS], y, STYLE_DIM, text.data);
 }
 
 static void draw_row(const struct scene *s, const struct area *a, int y,
@@ -228,14 +265,14 @@ static void draw_row(const struct scene *s, const struct area *a, int y,
 		draw_queued(a, 2, y, node);
 		return;
 	}
-	draw_name(a, y, layout, node);
+	draw_name(a, y, layout, node, s->is_flat);
 	if (layout->x[COLUMN_STATE] >= 0 && node->p)
 		area_put(a, layout->x[COLUMN_STATE], y, style_of_state(state[0]), state);
 	if (layout->x[COLUMN_CURVE] >= 0)
 		draw_sparkline(a, layout->x[COLUMN_CURVE], y, columns[COLUMN_CURVE].width,
 			       track_of(s, node));
 	if (layout->x[COLUMN_CALLS] >= 0)
-		draw_calls(s, a, layout->x[COLUMN_CALLS], y, node);
+		draw_calls(s, a, y, layout, node);
 	for (int i = 0; i < COLUMNS; i++) {
 		const char *value = layout->x[i] < 0 ? NULL : value_of(node, i, room);
 

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/unknown.h"
@@ -102,4 +103,30 @@ const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NU
 			(now.tm_year == then.tm_year && now.tm_yday == then.tm_yday);
 
 	return is_today ? draw_clock(wall_ns, room) : draw_date(wall_ns, room);
+}
+
+const char *draw_span(uint64_t ns, char room[DRAW_NUMBER_BYTES])
+{
+	unsigned long long minutes = ns / UINT64_C(60000000000), hours = minutes / 60;
+
+	if (hours >= 48)
+		snprintf(room, DRAW_NUMBER_BYTES, "%llu d %llu h", hours / 24, hours % 24);
+	else if (hours > 0)
+		snprintf(room, DRAW_NUMBER_BYTES, "%llu h %llu min", hours, minutes % 60);
+	else if (minutes > 1)
+		snprintf(room, DRAW_NUMBER_BYTES, "%llu min", minutes);
+	else
+		snprintf(room, DRAW_NUMBER_BYTES, "%llu s",
+			 (unsigned long long)(ns / UINT64_C(1000000000)));
+	return room;
+}
+
+const char *draw_now(const struct scene *s, char room[DRAW_NUMBER_BYTES])
+{
+	size_t n = strlen(draw_clock(s->snap.wall_ns, room));
+
+	if (s->source == SOURCE_REPLAY && s->replay.has_fractions && u64_known(s->snap.wall_ns))
+		snprintf(room + n, DRAW_NUMBER_BYTES - n, ".%u",
+			 (unsigned)(s->snap.wall_ns / 100000000 % 10));
+	return room;
 }

@@ -63,9 +63,19 @@ void draw_help(const struct scene *s, const struct area *a)
 	}
 }
 
-static const char *const hints =
-	"? help  q quit  Enter detail  / search  f filter  PMITN sort  t tree  x end  s trace  "
-	"p pause  Tab events";
+/* The first are those that are needed most. */
+static const char *const live_hints[] = { "? help",   "q quit",	    "Enter detail", "/ search",
+					  "f filter", "PMITN sort", "t tree",	    "x end",
+					  "s trace",  "p pause",    "Tab events",   NULL };
+static const char *const replay_hints[] = { "p pause", ",/. step", "</> speed", "a anomaly",
+					    "? help",  "q quit",   NULL };
+
+/* Those that there is room for, whole. */
+static void draw_hints(const struct area *a, int x, const char *const *hints)
+{
+	for (; *hints && x + (int)strlen(*hints) <= a->width; hints++)
+		x = area_put(a, x, 0, STYLE_DIM, *hints) + 2;
+}
 
 #define ANSWER_COLUMNS 45  /* what can be answered; the command has the rest… */
 #define COMMAND_COLUMNS 20 /* …and no less than this */
@@ -91,6 +101,8 @@ static void draw_question(const struct scene *s, const struct area *a)
 				keys_signals[i].name);
 }
 
+#define REPLAY_BAR_COLUMNS 10
+
 static void draw_replay(const struct scene *s, const struct area *a)
 {
 	double span = (double)(s->replay.to_ns - s->replay.from_ns);
@@ -101,24 +113,32 @@ static void draw_replay(const struct scene *s, const struct area *a)
 			 : s->is_paused	   ? "paused"
 					   : "replay");
 
-	x = area_printf(a, x + 1, 0, STYLE_PLAIN, "%s ×%g", draw_clock(s->snap.wall_ns, room),
-			s->replay.speed);
-	area_bar(a, x + 1, 0, 20, STYLE_BAR, at);
-	x += 23;
+	x = area_printf(a, x + 1, 0, STYLE_PLAIN, "%s ×%g", draw_now(s, room), s->replay.speed);
+	area_bar(a, x + 1, 0, REPLAY_BAR_COLUMNS, STYLE_BAR, at);
+	x += REPLAY_BAR_COLUMNS + 3;
 	if (s->filter[0])
 		x = area_printf(a, x, 0, STYLE_BOLD, "filter: %s", s->filter) + 2;
-	area_put(a, x, 0, STYLE_DIM,
-		 "p pause  ,/. step  </> speed  a next anomaly  q quit  ? help");
+	draw_hints(a, x, replay_hints);
 }
 
 /* What changes the picture, before what could. */
-static void draw_hints(const struct scene *s, const struct area *a)
+static void draw_live(const struct scene *s, const struct area *a)
 {
 	int x = s->is_paused ? area_put(a, 0, 0, STYLE_BOLD, "PAUSED") + 2 : 0;
 
 	if (s->filter[0])
 		x = area_printf(a, x, 0, STYLE_BOLD, "filter: %s", s->filter) + 2;
-	area_put(a, x, 0, STYLE_DIM, hints);
+	draw_hints(a, x, live_hints);
+}
+
+static void draw_sorts(const struct scene *s, const struct area *a)
+{
+	int x = area_put(a, 0, 0, STYLE_BOLD, "sort by:");
+
+	for (int i = 0; i < SORTS; i++)
+		x = area_printf(a, x + 1, 0, i == (int)s->menu_at ? STYLE_BOLD : STYLE_DIM,
+				i == (int)s->menu_at ? "[%s]" : " %s ", sort_name((enum sort)i));
+	area_put(a, x + 2, 0, STYLE_DIM, "← → Enter");
 }
 
 void draw_footer(const struct scene *s, const struct area *a)
@@ -129,10 +149,12 @@ void draw_footer(const struct scene *s, const struct area *a)
 		area_printf(a, 0, 0, STYLE_BOLD, "search: %s_", s->input);
 	else if (s->overlay == OVERLAY_CONFIRM)
 		draw_question(s, a);
+	else if (s->overlay == OVERLAY_SORT)
+		draw_sorts(s, a);
 	else if (s->message[0])
 		area_put(a, 0, 0, STYLE_WARNING, s->message);
 	else if (s->source == SOURCE_REPLAY)
 		draw_replay(s, a);
 	else
-		draw_hints(s, a);
+		draw_live(s, a);
 }

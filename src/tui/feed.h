@@ -8,6 +8,7 @@
 #define PROCTOR_TUI_FEED_H
 
 #include "base/err.h"
+#include "bus/bus.h"
 #include "model/anomaly.h"
 #include "tui/scene.h"
 #include "tui/tui.h"
@@ -35,8 +36,13 @@ int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct
 int feed_open_own(const struct tui_options *options, struct feed *ret, struct err *err);
 int feed_open_replay(const struct tui_options *options, struct feed *ret, struct err *err);
 
-/* An event as a line of the timeline: "exit pid 12 (worker): exit code 3". */
+/* An event as a line of the timeline: "process.exit pid 12 of train, sheet 1: exit code 3". */
 void feed_tell_process_event(struct scene *s, const struct proc_event *event);
+
+/* The beginning or the end of a job, or of a sheet: "sheet.failed of train, sheet 2: exit code 1".
+ */
+void feed_tell_change(struct scene *s, enum change change, const struct attempt *a,
+		      const struct sheet_record *sheet);
 
 /* That it began, or is over; and it is flagged as it is now. */
 void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change);

@@ -1,7 +1,6 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "report/report.h"
 #include "tui/feed.h"
 
 static enum event_kind kind_of(const struct proc_event *event)
@@ -30,21 +29,29 @@ static void add_event(struct scene *s, struct scene_event *event, const struct b
 	scene_add_event(s, event);
 }
 
+/* In the words in which a daemon's are told (daemon_event.c). */
+static void describe_process_event(struct buf *out, const struct proc_event *event)
+{
+	buf_printf(out, "process.%s pid %d", event_type_name(event->type), (int)event->key.pid);
+	if (event->job_id)
+		buf_printf(out, " of %s", event->job_id);
+	if (event->sheet_num != SHEET_NONE)
+		buf_printf(out, ", sheet %d", event->sheet_num);
+	if (event->status.exit_code >= 0)
+		buf_printf(out, ": exit code %d", event->status.exit_code);
+	if (event->status.signal >= 0)
+		buf_printf(out, ": signal %d", event->status.signal);
+	if (event->details && event->details[0])
+		buf_printf(out, ": %s", event->details);
+}
+
 void feed_tell_process_event(struct scene *s, const struct proc_event *event)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(buf_release) struct buf all = BUF_INIT;
 	struct json j;
 
-	buf_printf(&text, "%s pid %d", event_type_name(event->type), (int)event->key.pid);
-	if (event->job_id)
-		buf_printf(&text, " of %s", event->job_id);
-	if (event->type == EVENT_EXIT) {
-		buf_add_str(&text, ": ");
-		report_add_status(&text, event->status);
-	}
-	if (event->details && event->details[0])
-		buf_printf(&text, " (%s)", event->details);
+	describe_process_event(&text, event);
 	json_init(&j, &all);
 	proc_event_write_json(&j, event);
 	add_event(s,
@@ -52,6 +59,40 @@ void feed_tell_process_event(struct scene *s, const struct proc_event *event)
 					 .kind = kind_of(event),
 					 .process = track_key_of_process(&event->key),
 					 .job = key_of_job(event->job_id) },
+		  &text, &all);
+}
+
+static enum event_kind kind_of_topic(enum topic topic)
+{
+	return topic == TOPIC_JOB_FAILED || topic == TOPIC_JOB_CANCELLED ||
+			       topic == TOPIC_SHEET_FAILED
+		       ? EVENT_KIND_TROUBLE
+		       : EVENT_KIND_JOB;
+}
+
+void feed_tell_change(struct scene *s, enum change change, const struct attempt *a,
+		      const struct sheet_record *sheet)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
+	enum topic topic = change_topic(change, a, sheet);
+	bool is_end = change == CHANGE_JOB_ENDED || change == CHANGE_SHEET_ENDED;
+	const char *reason = !is_end ? NULL : sheet ? sheet->reason : a->reason;
+	struct json j;
+
+	buf_printf(&text, "%s of %s", topic_name(topic), a->job_id);
+	if (sheet)
+		buf_printf(&text, ", sheet %d", sheet->num);
+	if (reason && reason[0])
+		buf_printf(&text, ": %s", reason);
+	json_init(&j, &all);
+	json_begin_object(&j);
+	change_write_fields(&j, change, a, sheet);
+	json_end_object(&j);
+	add_event(s,
+		  &(struct scene_event){ .wall_ns = change_time(change, a, sheet),
+					 .kind = kind_of_topic(topic),
+					 .job = key_of_job(a->job_id) },
 		  &text, &all);
 }
 

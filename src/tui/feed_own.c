@@ -15,6 +15,7 @@
 #include "base/unknown.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
+#include "tui/changes.h"
 #include "tui/feed.h"
 
 #define LOOK_SECONDS 2.0
@@ -34,6 +35,7 @@ struct own_feed {
 	uint64_t next_boot_ns;
 	uint64_t events_since_ns;  /* those before it are not told */
 	int64_t told_id;	   /* the last event that was; 0: none yet */
+	struct change_news news;   /* of jobs and sheets */
 	struct map told_anomalies; /* by their episode: whether the end was told too */
 	uint64_t n_active;	   /* anomalies, while they are counted */
 	struct scene *scene;	   /* while it is filled */
@@ -68,14 +70,6 @@ static void tell_progress(struct own_feed *f, const struct attempt_list *list)
 		};
 	}
 	s->running_jobs = (int)list->n;
-}
-
-/* Of the sheets nothing is listed: they are as old as their oldest process. */
-static void tell_starts(struct scene *s, const struct attempt_list *list)
-{
-	for (size_t i = 0; i < list->n; i++)
-		scene_set_start(s, track_key_of_job(list->items[i].job_id),
-				list->items[i].started_wall_ns);
 }
 
 /* With an assigner of its own each time: what is an orphan's is not known from one look alone. */
@@ -162,13 +156,19 @@ static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 	return map_put(&f->told_anomalies, id, !is_going_on);
 }
 
+/* From when on something may have happened that was not told. */
+static uint64_t window_start(const struct own_feed *f)
+{
+	uint64_t late_ns = clock_wall_ns() - LATE_NS;
+
+	return late_ns < f->events_since_ns ? f->events_since_ns : late_ns;
+}
+
 static int tell_anomalies(struct own_feed *f, struct scene *s, struct err *err)
 {
-	uint64_t now = clock_wall_ns();
 	const struct anomaly_filter filter = {
 		.job_id = f->options->job_id,
-		.lasting_wall_ns =
-			now - LATE_NS < f->events_since_ns ? f->events_since_ns : now - LATE_NS,
+		.lasting_wall_ns = window_start(f),
 	};
 	int r;
 
@@ -196,12 +196,21 @@ static int look(struct own_feed *f, struct scene *s, struct err *err)
 	r = assign_jobs(f, &list);
 	if (r == 0) {
 		tell_progress(f, &list);
-		tell_starts(s, &list);
 		collector_fill(f->collector, &f->snap, SNAPSHOT_ALL);
 	}
 	attempt_list_release(&f->running);
 	f->running = list; /* the snapshot's job ids are theirs */
 	return r;
+}
+
+/* Before the snapshot is shown: since when its jobs and sheets run is known then. */
+static void tell_changes(struct own_feed *f, struct scene *s)
+{
+	struct err trouble = ERR_INIT;
+
+	if (f->store && change_news_tell(&f->news, f->store, s, f->options->job_id, window_start(f),
+					 &trouble) < 0)
+		scene_say(s, trouble.text);
 }
 
 /* A record that cannot be read now does not keep the host back; what it has is told later. */
@@ -233,6 +242,7 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 	r = look(f, s, err);
 	if (r < 0)
 		return r;
+	tell_changes(f, s);
 	if (scene_add_snapshot(s, &f->snap) < 0)
 		return err_set(err, -ENOMEM, "no memory left for a snapshot");
 	tell_past(f, s);
@@ -268,6 +278,7 @@ static void own_close(void *ctx)
 	assigner_free(f->assigner);
 	snapshot_release(&f->snap);
 	attempt_list_release(&f->running);
+	change_news_release(&f->news);
 	map_release(&f->told_anomalies);
 	close_fd(&f->root_fd);
 	free(f);

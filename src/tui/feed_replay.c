@@ -13,88 +13,38 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "tui/changes.h"
+#include "tui/draw.h"
 #include "tui/ends.h"
 #include "tui/feed.h"
 #include "tui/merge.h"
+#include "tui/moments.h"
+#include "tui/spans.h"
 
 #define FRAME_MS 100
-#define WARM_UP 64		       /* moments before the one that is jumped to, for curves */
-#define MOMENT_NS UINT64_C(1000000000) /* that one lasts at most */
+#define WARM_UP 64 /* moments before the one that is jumped to, for curves */
 #define LOOK_BACK_NS UINT64_C(60000000000) /* for who was looking when it begins */
 
-#define LONG_GAP_NS (10 * MOMENT_NS) /* between two moments… */
-#define SHOWN_GAP_NS (2 * MOMENT_NS) /* …is not sat through */
-#define MAX_SPANS 65536
-
-/* An anomaly, from when to when; U64_UNKNOWN: nobody saw its end. */
-struct span {
-	uint64_t began_ns, ended_ns;
-};
-
-/* In which each recorder looked once, or not at all. */
-struct moment {
-	uint64_t first_ns, last_ns;
-};
-
-/* Of an attempt. */
-struct start {
-	uint64_t job; /* node */
-	uint64_t wall_ns;
-};
-
+#define FRACTION_NS (MOMENT_NS * 9 / 10) /* a look each second may come a little early */
+#define SHOWN_GAP_NS (2 * MOMENT_NS)	 /* more than MOMENTS_LONG_GAP_NS is not sat through */
 struct replay_feed {
 	const struct tui_options *options;
-	struct moment *moments;
-	size_t n, cap, at;	/* at: the next one to be shown */
-	struct map recorders;	/* of the last moment, while they are made */
+	struct moments moments;
+	size_t at;		/* the next one to be shown */
 	uint64_t shown_boot_ns; /* when the last one was */
 	struct scene *scene;	/* while it is filled */
 	struct merge merge;
 	uint64_t told_ns; /* what happened until then was told */
 	struct ends ends;
-	struct span *spans; /* by when they began */
-	size_t n_spans, cap_spans;
-	struct start *starts;
-	size_t n_starts;
+	struct spans spans;	/* of anomalies */
+	struct changes changes; /* of jobs and sheets */
 };
-
-/* ---- moments ---- */
-
-/* Whether it belongs to the last one. */
-static bool is_same_moment(const struct replay_feed *f, const struct snapshot *snap)
-{
-	const struct moment *last = f->n > 0 ? &f->moments[f->n - 1] : NULL;
-
-	if (!last || snap->wall_ns == last->last_ns)
-		return last != NULL;
-	return snap->wall_ns - last->first_ns <= MOMENT_NS &&
-	       !map_get(&f->recorders, (uint64_t)snap->recorder, NULL);
-}
-
-static int add_moment(struct replay_feed *f, uint64_t wall_ns)
-{
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? f->cap * 2 : 1024;
-		struct moment *moments = reallocarray(f->moments, cap, sizeof(*moments));
-
-		if (!moments)
-			return -ENOMEM;
-		f->moments = moments;
-		f->cap = cap;
-	}
-	f->moments[f->n++] = (struct moment){ wall_ns, wall_ns };
-	map_clear(&f->recorders);
-	return 0;
-}
 
 static int note_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct replay_feed *f = ctx;
 
-	if (!is_same_moment(f, snap) && add_moment(f, snap->wall_ns) < 0)
-		return -ENOMEM;
-	f->moments[f->n - 1].last_ns = snap->wall_ns;
-	return map_put(&f->recorders, (uint64_t)snap->recorder, 1);
+	return moments_add(&f->moments, snap);
 }
 
 /* ---- anomalies ---- */
@@ -103,45 +53,12 @@ static int add_span(void *ctx, const struct anomaly_row *row)
 {
 	struct replay_feed *f = ctx;
 
-	if (f->n_spans == MAX_SPANS)
-		return 0;
-	if (f->n_spans == f->cap_spans) {
-		size_t cap = f->cap_spans ? f->cap_spans * 2 : 64;
-		struct span *spans = reallocarray(f->spans, cap, sizeof(*spans));
-
-		if (!spans)
-			return -ENOMEM;
-		f->spans = spans;
-		f->cap_spans = cap;
-	}
-	f->spans[f->n_spans++] =
-		(struct span){ row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row) };
-	return 0;
-}
-
-/* That were going on at that moment. */
-static uint64_t count_spans(const struct replay_feed *f, uint64_t at_ns)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < f->n_spans && f->spans[i].began_ns <= at_ns; i++)
-		n += !u64_known(f->spans[i].ended_ns) || f->spans[i].ended_ns > at_ns;
-	return n;
+	return spans_add(&f->spans, row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row));
 }
 
 static bool is_new(const struct replay_feed *f, uint64_t wall_ns, uint64_t until_ns)
 {
 	return wall_ns > f->told_ns && wall_ns <= until_ns;
-}
-
-/* Whether one began or ended since what was told. */
-static bool has_changes(const struct replay_feed *f, uint64_t until_ns)
-{
-	for (size_t i = 0; i < f->n_spans && f->spans[i].began_ns <= until_ns; i++)
-		if (is_new(f, f->spans[i].began_ns, until_ns) ||
-		    is_new(f, f->spans[i].ended_ns, until_ns))
-			return true;
-	return false;
 }
 
 struct telling {
@@ -175,8 +92,8 @@ static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, bool is_firs
 	};
 	struct telling telling = { f, until_ns };
 
-	f->scene->n_anomalies = count_spans(f, until_ns);
-	if (f->n_spans == 0 || (!is_first && !has_changes(f, until_ns)))
+	f->scene->n_anomalies = spans_count(&f->spans, until_ns);
+	if (f->spans.n == 0 || (!is_first && !spans_change(&f->spans, f->told_ns, until_ns)))
 		return 0;
 	return store_read_anomalies(f->options->store, &filter, tell_anomaly, &telling, err);
 }
@@ -234,40 +151,53 @@ static int take_snapshots(struct replay_feed *f, uint64_t since_ns, uint64_t unt
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
-/* Of the attempts of a job the last that had begun. */
-static void tell_starts(struct replay_feed *f, uint64_t until_ns)
+static void tell_gap(struct scene *s, uint64_t wall_ns, uint64_t gap_ns)
 {
-	map_clear(&f->scene->starts);
-	for (size_t i = 0; i < f->n_starts; i++) {
-		uint64_t known = 0;
+	struct scene_event event = { .wall_ns = wall_ns, .kind = EVENT_KIND_JOB };
+	char room[DRAW_NUMBER_BYTES];
 
-		map_get(&f->scene->starts, f->starts[i].job, &known);
-		if (f->starts[i].wall_ns <= until_ns && f->starts[i].wall_ns > known)
-			scene_set_start(f->scene, f->starts[i].job, f->starts[i].wall_ns);
-	}
+	snprintf(event.text, sizeof(event.text), "gap of %s skipped: nothing was recorded",
+		 draw_span(gap_ns, room));
+	scene_add_event(s, &event);
+}
+
+static void note_place(struct replay_feed *f, size_t i)
+{
+	struct replay_state *replay = &f->scene->replay;
+
+	replay->gap_ns = i > 0 ? moments_empty_gap(&f->moments, i) : 0;
+	replay->has_fractions =
+		(i > 0 && moments_gap(&f->moments, i) < MOMENT_NS) ||
+		(i + 1 < f->moments.n && moments_gap(&f->moments, i + 1) < FRACTION_NS);
+	if (replay->gap_ns)
+		tell_gap(f->scene, f->moments.items[i].first_ns, replay->gap_ns);
 }
 
 static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *err)
 {
-	const struct moment *moment = &f->moments[i];
+	const struct moment *moment = &f->moments.items[i];
 	const struct snapshot *all;
 	int r = take_snapshots(f, moment->first_ns, moment->last_ns, err);
 
+	if (r == 0)
+		r = changes_tell(&f->changes, f->options->store, f->scene, f->told_ns,
+				 moment->last_ns, err);
 	if (r < 0)
 		return r;
-	tell_starts(f, moment->last_ns);
 	all = merge_make(&f->merge, moment->first_ns, moment->last_ns);
 	if (!all || scene_add_snapshot(f->scene, all) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
+	note_place(f, i);
 	return tell_past(f, moment->last_ns, is_first, err);
 }
 
 /* Who was looking before the i-th moment, and where telling begins. */
 static int look_back(struct replay_feed *f, size_t i, struct err *err)
 {
-	uint64_t first_ns = f->moments[i].first_ns;
+	uint64_t first_ns = f->moments.items[i].first_ns;
 
 	merge_forget(&f->merge);
+	changes_rewind(&f->changes, f->scene);
 	f->told_ns = (i > 0 ? first_ns : f->options->since_wall_ns) - 1;
 	return take_snapshots(f, first_ns > LOOK_BACK_NS ? first_ns - LOOK_BACK_NS : 1,
 			      first_ns - 1, err);
@@ -277,11 +207,12 @@ static int look_back(struct replay_feed *f, size_t i, struct err *err)
 static int jump(struct replay_feed *f, struct scene *s, size_t i, struct err *err)
 {
 	size_t from = i > WARM_UP ? i - WARM_UP : 0;
-	int r = look_back(f, from, err);
+	int r;
 
 	tracks_release(&s->tracks);
 	scene_forget_past(s);
 	f->scene = s;
+	r = look_back(f, from, err);
 	for (size_t at = from; r == 0 && at <= i; at++)
 		r = show_at(f, at, at == from, err);
 	f->scene = NULL;
@@ -293,9 +224,10 @@ static int jump(struct replay_feed *f, struct scene *s, size_t i, struct err *er
 static int advance(struct replay_feed *f, struct scene *s, struct err *err)
 {
 	bool is_first = f->at == 0;
-	int r = is_first ? look_back(f, 0, err) : 0;
+	int r;
 
 	f->scene = s;
+	r = is_first ? look_back(f, 0, err) : 0;
 	if (r == 0)
 		r = show_at(f, f->at++, is_first, err);
 	f->scene = NULL;
@@ -308,11 +240,9 @@ static int advance(struct replay_feed *f, struct scene *s, struct err *err)
 /* How long after the last one the next is due. */
 static uint64_t pause_ns(const struct replay_feed *f, const struct scene *s)
 {
-	uint64_t gap = f->at > 0 && f->at < f->n
-			       ? f->moments[f->at].last_ns - f->moments[f->at - 1].last_ns
-			       : 0;
+	uint64_t gap = moments_gap(&f->moments, f->at);
 
-	if (gap > LONG_GAP_NS) /* in which nothing was recorded, or a minute of averages */
+	if (gap > MOMENTS_LONG_GAP_NS) /* in which nothing was recorded, or a minute of averages */
 		gap = SHOWN_GAP_NS;
 	return (uint64_t)((double)gap / s->replay.speed);
 }
@@ -323,18 +253,18 @@ static int replay_pump(void *ctx, struct scene *s, struct err *err)
 	uint64_t limit = clock_boot_ns() + FRAME_MS * UINT64_C(1000000);
 	int r = 0, n_shown = 0;
 
-	s->replay.from_ns = f->moments[0].last_ns;
-	s->replay.to_ns = f->moments[f->n - 1].last_ns;
-	s->replay.is_over = f->at >= f->n;
+	s->replay.from_ns = f->moments.items[0].last_ns;
+	s->replay.to_ns = f->moments.items[f->moments.n - 1].last_ns;
+	s->replay.is_over = f->at >= f->moments.n;
 	if (s->is_paused && f->at > 0)
 		return 0;
 	/* Faster than the screen: several go by between two frames. */
-	while (r >= 0 && f->at < f->n && clock_boot_ns() < limit &&
+	while (r >= 0 && f->at < f->moments.n && clock_boot_ns() < limit &&
 	       clock_boot_ns() - f->shown_boot_ns >= pause_ns(f, s)) {
 		r = advance(f, s, err);
 		n_shown++;
 	}
-	s->replay.is_over = f->at >= f->n;
+	s->replay.is_over = f->at >= f->moments.n;
 	return r < 0 ? r : n_shown > 0;
 }
 
@@ -343,7 +273,7 @@ static int replay_timeout(void *ctx, const struct scene *s)
 	const struct replay_feed *f = ctx;
 	uint64_t due = f->shown_boot_ns + pause_ns(f, s), now = clock_boot_ns();
 
-	if (f->at >= f->n || (s->is_paused && f->at > 0))
+	if (f->at >= f->moments.n || (s->is_paused && f->at > 0))
 		return -1;
 	return now >= due ? 0 : (int)((due - now) / 1000000) + 1;
 }
@@ -355,7 +285,7 @@ static int step(struct replay_feed *f, struct scene *s, int steps, struct err *e
 	size_t shown = f->at > 0 ? f->at - 1 : 0;
 
 	if (steps > 0)
-		return f->at < f->n ? advance(f, s, err) : 0;
+		return f->at < f->moments.n ? advance(f, s, err) : 0;
 	return shown > 0 ? jump(f, s, shown - 1, err) : 0;
 }
 
@@ -364,25 +294,26 @@ static int grant_step(struct replay_feed *f, struct scene *s, const struct wish 
 {
 	int r = step(f, s, wish->steps, err);
 
-	s->replay.is_over = f->at >= f->n;
+	s->replay.is_over = f->at >= f->moments.n;
 	return r < 0 ? r : 0;
 }
 
 /* The first moment at which one is there that began after the moment that is shown. */
 static int grant_anomaly(struct replay_feed *f, struct scene *s, struct err *err)
 {
-	uint64_t shown_ns = f->at > 0 ? f->moments[f->at - 1].last_ns : 0;
+	uint64_t shown_ns = f->at > 0 ? f->moments.items[f->at - 1].last_ns : 0;
 	size_t i = 0, to = f->at;
 	int r;
 
-	while (i < f->n_spans && f->spans[i].began_ns <= shown_ns)
+	while (i < f->spans.n && f->spans.items[i].began_ns <= shown_ns)
 		i++;
-	while (i < f->n_spans && to < f->n && f->moments[to].last_ns < f->spans[i].began_ns)
+	while (i < f->spans.n && to < f->moments.n &&
+	       f->moments.items[to].last_ns < f->spans.items[i].began_ns)
 		to++;
-	if (i == f->n_spans || to == f->n)
+	if (i == f->spans.n || to == f->moments.n)
 		return err_set(err, -ENOENT, "no anomaly began later");
 	r = jump(f, s, to, err);
-	s->replay.is_over = f->at >= f->n;
+	s->replay.is_over = f->at >= f->moments.n;
 	return r;
 }
 
@@ -404,10 +335,9 @@ static void replay_close(void *ctx)
 {
 	struct replay_feed *f = ctx;
 
-	free(f->moments);
-	free(f->spans);
-	free(f->starts);
-	map_release(&f->recorders);
+	moments_release(&f->moments);
+	spans_release(&f->spans);
+	changes_release(&f->changes);
 	merge_release(&f->merge);
 	ends_release(&f->ends);
 	free(f);
@@ -420,7 +350,7 @@ static const struct feed_ops replay_ops = {
 	.close = replay_close,
 };
 
-static int read_ends(struct replay_feed *f, struct err *err)
+static int read_attempts(struct replay_feed *f, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	const struct attempt_filter filter = { .job_id = f->options->job_id,
@@ -429,18 +359,15 @@ static int read_ends(struct replay_feed *f, struct err *err)
 
 	if (r < 0)
 		return r;
-	f->starts = calloc(list.n + 1, sizeof(*f->starts));
-	if (!f->starts)
-		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < list.n; i++) {
-		f->starts[f->n_starts++] = (struct start){ track_key_of_job(list.items[i].job_id),
-							   list.items[i].started_wall_ns };
 		r = merge_set_end(&f->merge, &list.items[i]);
 		if (r == 0)
 			r = ends_add(&f->ends, &list.items[i]);
 		if (r < 0)
-			err_set(err, r, "out of memory");
+			return err_set(err, r, "out of memory");
+		r = changes_add(&f->changes, f->options->store, &list.items[i], err);
 	}
+	changes_sort(&f->changes);
 	return r;
 }
 
@@ -458,7 +385,7 @@ static int read_all(struct replay_feed *f, struct err *err)
 		.until_wall_ns = options->until_wall_ns,
 		.lasting_wall_ns = options->since_wall_ns,
 	};
-	int r = read_ends(f, err);
+	int r = read_attempts(f, err);
 
 	if (r == 0)
 		r = store_read_snapshots(options->store, &filter, note_snapshot, f, err);
@@ -466,7 +393,7 @@ static int read_all(struct replay_feed *f, struct err *err)
 		r = store_read_anomalies(options->store, &anomalies, add_span, f, err);
 	if (r == -ENOMEM)
 		return err_set(err, r, "out of memory");
-	if (r == 0 && f->n == 0)
+	if (r == 0 && f->moments.n == 0)
 		return err_set(err, -ENODATA, "nothing was recorded in that time");
 	return r;
 }

@@ -122,6 +122,7 @@ static void toggle_detail(struct scene *s, int unused)
 static void open_overlay(struct scene *s, int overlay)
 {
 	s->overlay = (enum overlay)overlay;
+	s->menu_at = s->sort;
 	snprintf(s->input, sizeof(s->input), "%s", overlay == OVERLAY_FILTER ? s->filter : "");
 }
 
@@ -244,7 +245,8 @@ const struct key_row keys_rows[] = {
 	{ { 'I' }, "I", "sort by I/O", sort_by, SORT_IO, false },
 	{ { 'T' }, "T", "sort by age", sort_by, SORT_AGE, false },
 	{ { 'N' }, "N", "sort by name", sort_by, SORT_NAME, false },
-	{ { 't' }, "t", "a tree of processes, or a list", toggle_tree, 0, false },
+	{ { TUI_KEY_F6 }, "F6", "sort by what", open_overlay, OVERLAY_SORT, false },
+	{ { 't' }, "t", "a tree, or a list of processes", toggle_tree, 0, false },
 	{ { 'f', TUI_KEY_F4 },
 	  "f F4",
 	  "filter: job, command, pid",
@@ -318,6 +320,23 @@ static void type(struct scene *s, int key)
 		memcpy(s->input + n, (char[]){ (char)key, '\0' }, 2); /* byte by byte */
 }
 
+/* The keys that sort do so here too. */
+static void choose_sort(struct scene *s, int key)
+{
+	const struct key_row *row = find_row(s, key);
+
+	if (key == TUI_KEY_LEFT || key == TUI_KEY_UP)
+		s->menu_at = s->menu_at > 0 ? s->menu_at - 1 : SORTS - 1;
+	else if (key == TUI_KEY_RIGHT || key == TUI_KEY_DOWN || key == TUI_KEY_F6)
+		s->menu_at = s->menu_at + 1 < SORTS ? s->menu_at + 1 : 0;
+	else
+		s->overlay = OVERLAY_NONE;
+	if (key == TUI_KEY_ENTER)
+		s->sort = s->menu_at;
+	else if (row && row->act == sort_by)
+		sort_by(s, row->argument);
+}
+
 const struct key_signal keys_signals[KEYS_SIGNALS] = {
 	{ 'y', SIGTERM, "TERM" }, { 'i', SIGINT, "INT" },   { 'h', SIGHUP, "HUP" },
 	{ 'k', SIGKILL, "KILL" }, { 's', SIGSTOP, "STOP" }, { 'c', SIGCONT, "CONT" },
@@ -346,6 +365,8 @@ void keys_press(struct scene *s, int key)
 		type(s, key);
 	} else if (s->overlay == OVERLAY_CONFIRM) {
 		confirm(s, key);
+	} else if (s->overlay == OVERLAY_SORT) {
+		choose_sort(s, key);
 	} else if (s->overlay == OVERLAY_HELP) {
 		s->overlay = OVERLAY_NONE;
 	} else {
@@ -369,14 +390,28 @@ static bool click_event(struct scene *s, int y)
 	return true;
 }
 
-void keys_click(struct scene *s, int y)
+/* False: it is not on the title of a column to sort by. */
+static bool click_title(struct scene *s, int x, int y)
+{
+	if (y != s->jobs_y - 1 || s->overlay != OVERLAY_NONE)
+		return false;
+	for (int i = 0; i < SORTS; i++)
+		if (x >= s->titles[i].x && x < s->titles[i].x + s->titles[i].width) {
+			s->sort = (enum sort)i;
+			scene_refresh(s);
+			return true;
+		}
+	return false;
+}
+
+void keys_click(struct scene *s, int x, int y)
 {
 	int row = s->top_row + y - s->jobs_y;
 	const struct node *node = y >= s->jobs_y && y < s->jobs_y + s->page_rows
 					  ? outline_row(&s->outline, (size_t)row)
 					  : NULL;
 
-	if (click_event(s, y) || !node || s->overlay != OVERLAY_NONE)
+	if (click_title(s, x, y) || click_event(s, y) || !node || s->overlay != OVERLAY_NONE)
 		return;
 	if (scene_selected(s) == node && !s->is_in_events)
 		toggle_fold(s, 0);

@@ -30,6 +30,7 @@ enum tui_key {
 	TUI_KEY_F1,
 	TUI_KEY_F3,
 	TUI_KEY_F4,
+	TUI_KEY_F6,
 	TUI_KEY_F9,
 	TUI_KEY_F10,
 	TUI_KEY_WHEEL_UP,
@@ -61,7 +62,7 @@ extern const size_t keys_n_rows;
 void keys_press(struct scene *s, int key);
 
 /* A click on a row of the screen selects what is there, a job, a process or an event; a second one
- * unfolds or folds it. */
-void keys_click(struct scene *s, int y);
+ * unfolds or folds it. One on the title of a column sorts by it. */
+void keys_click(struct scene *s, int x, int y);
 
 #endif

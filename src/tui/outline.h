@@ -45,7 +45,7 @@ const char *sort_name(enum sort sort);
 
 struct outline_options {
 	enum sort sort;
-	bool is_tree;		  /* processes below their parents, and not all below the sheet */
+	bool is_tree;		  /* false: processes alone, in a list */
 	const char *filter;	  /* "": none; job, command or pid */
 	const char *job_id;	  /* only this one; NULL: all */
 	const struct map *folded; /* ids */

@@ -53,6 +53,7 @@ enum overlay {
 	OVERLAY_FILTER, /* typed into input */
 	OVERLAY_SEARCH,
 	OVERLAY_CONFIRM, /* wish says what */
+	OVERLAY_SORT,	 /* by menu_at */
 };
 
 enum wish_kind {
@@ -76,9 +77,16 @@ struct wish {
 	int steps; /* of a replay: snapshots forward, or backward */
 };
 
+/* Where the title of a column is, as last drawn; of width 0: nowhere. */
+struct scene_title {
+	int x, width;
+};
+
 struct replay_state {
 	uint64_t from_ns, to_ns; /* of what is replayed */
 	double speed;		 /* 1: as fast as it was */
+	uint64_t gap_ns;	 /* before what is shown, in which nothing was recorded; 0: none */
+	bool has_fractions;	 /* moments are less than a second apart here */
 	bool is_over;
 };
 
@@ -106,7 +114,8 @@ struct scene {
 	size_t n_queued;
 	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
 
-	enum sort sort;
+	enum sort sort, menu_at;
+	struct scene_title titles[SORTS]; /* in the row above jobs_y */
 	bool is_flat, is_paused, shows_detail;
 	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;

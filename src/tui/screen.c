@@ -52,6 +52,7 @@ static struct {
 	struct termios modes;
 	char bytes[256]; /* that leave the mouse, the keypad, colours and the second screen */
 	size_t n;
+	volatile sig_atomic_t is_left; /* they were sent: the terminal is somebody else's */
 } before;
 
 static const int deadly[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL,	SIGABRT,
@@ -67,7 +68,7 @@ static void on_deadly(int sig)
 
 	signal(SIGTTOU, SIG_IGN);
 	if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {
-		n = write(STDOUT_FILENO, before.bytes, before.n);
+		n = before.is_left ? 0 : write(STDOUT_FILENO, before.bytes, before.n);
 		(void)n;
 		tcsetattr(STDIN_FILENO, TCSANOW, &before.modes);
 	}
@@ -114,6 +115,7 @@ static void note_how_to_leave(void)
 	const char *mouse = tigetstr("XM");
 
 	before.n = 0;
+	before.is_left = false;
 	add_bytes(mouse && mouse != (const char *)-1 ? tiparm(mouse, 0) : "\033[?1000l");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		add_bytes(tigetstr(names[i]));
@@ -170,21 +172,29 @@ int screen_open(struct err *err)
 	return 0;
 }
 
+/* A signal that comes in between leaves it twice, rather than not at all. */
+static void leave(void)
+{
+	endwin();
+	before.is_left = true;
+}
+
 void screen_close(void)
 {
 	if (!isendwin())
-		endwin();
+		leave();
 	let_deadly_be();
 }
 
 void screen_pause(void)
 {
 	def_prog_mode();
-	endwin();
+	leave();
 }
 
 void screen_resume(void)
 {
+	before.is_left = false;
 	reset_prog_mode();
 	clearok(stdscr, TRUE);
 	refresh();
@@ -282,6 +292,7 @@ static const struct {
 	{ KEY_F(1), TUI_KEY_F1 },
 	{ KEY_F(3), TUI_KEY_F3 },
 	{ KEY_F(4), TUI_KEY_F4 },
+	{ KEY_F(6), TUI_KEY_F6 },
 	{ KEY_F(9), TUI_KEY_F9 },
 	{ KEY_F(10), TUI_KEY_F10 },
 };
@@ -305,20 +316,21 @@ static bool read_press(MEVENT *ret)
 	return was_pressed;
 }
 
-static enum screen_event read_mouse(int *ret)
+static enum screen_event read_mouse(struct screen_input *ret)
 {
-	MEVENT event;
+	MEVENT event = { 0 };
 
 	if (!read_press(&event))
 		return SCREEN_NOTHING;
-	*ret = event.y;
+	ret->x = event.x;
+	ret->y = event.y;
 	if (event.bstate & BUTTON1_PRESSED)
 		return SCREEN_CLICK;
-	*ret = event.bstate & BUTTON4_PRESSED ? TUI_KEY_WHEEL_UP : TUI_KEY_WHEEL_DOWN;
+	ret->key = event.bstate & BUTTON4_PRESSED ? TUI_KEY_WHEEL_UP : TUI_KEY_WHEEL_DOWN;
 	return SCREEN_KEY;
 }
 
-enum screen_event screen_read(int *ret)
+enum screen_event screen_read(struct screen_input *ret)
 {
 	enum screen_event event;
 	int key;
@@ -335,6 +347,6 @@ enum screen_event screen_read(int *ret)
 	for (size_t i = 0; i < ARRAY_SIZE(known_keys); i++)
 		if (known_keys[i].from == key)
 			key = known_keys[i].to;
-	*ret = key;
+	ret->key = key;
 	return SCREEN_KEY;
 }

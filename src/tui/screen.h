@@ -24,8 +24,14 @@ void screen_redraw(void);
 
 enum screen_event { SCREEN_NOTHING, SCREEN_KEY, SCREEN_CLICK, SCREEN_RESIZED };
 
-/* What came next, without waiting: a key (keys.h), or the row that was clicked on. */
-enum screen_event screen_read(int *ret);
+/* A key (keys.h), or where was clicked. */
+struct screen_input {
+	int key;
+	int x, y;
+};
+
+/* What came next, without waiting. */
+enum screen_event screen_read(struct screen_input *ret);
 
 /* Leaves the terminal to somebody else, and takes it again. */
 void screen_pause(void);

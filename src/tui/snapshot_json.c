@@ -236,14 +236,27 @@ static const struct member process_members[] = {
 	P("start_ticks", read_u64, key.start_ticks),
 	P("user_cpu_seconds", read_seconds, user_ns),
 	P("system_cpu_seconds", read_seconds, system_ns),
+	P("children_user_cpu_seconds", read_seconds, child_user_ns),
+	P("children_system_cpu_seconds", read_seconds, child_system_ns),
 	P("hwm_mb", read_mb, hwm_bytes),
+	P("rss_anon_mb", read_mb, rss_anon_bytes),
 	P("rss_file_mb", read_mb, rss_file_bytes),
+	P("rss_shmem_mb", read_mb, rss_shmem_bytes),
 	P("swap_mb", read_mb, swap_bytes),
 	P("rchar", read_u64, rchar),
 	P("wchar", read_u64, wchar),
+	P("syscr", read_u64, syscr),
+	P("syscw", read_u64, syscw),
 	P("read_bytes", read_u64, read_bytes),
 	P("write_bytes", read_u64, write_bytes),
+	P("minor_faults", read_u64, minor_faults),
+	P("major_faults", read_u64, major_faults),
+	P("voluntary_switches", read_u64, voluntary_switches),
+	P("involuntary_switches", read_u64, involuntary_switches),
 	P("fd_limit", read_fd_limit, fd_limit),
+	P("uid", read_u64, uid),
+	P("cgroup", read_text, cgroup),
+	P("ns_pid", read_u64, ns_pid),
 	P("gpu_memory_mb", read_mb, gpu_memory_bytes),
 	P("gpu_pct", read_f64, gpu_percent),
 };
@@ -263,7 +276,7 @@ static void read_processes(struct json_cursor *c, struct snapshot *s, void *ret)
 	}
 }
 
-/* ---- GPUs and progress ---- */
+/* ---- GPUs, cgroups and progress ---- */
 
 #define G(key_, read_, field_) M(key_, gpu_sample, read_, field_)
 
@@ -293,6 +306,35 @@ static void read_gpus(struct json_cursor *c, struct snapshot *s, void *ret)
 		read_members(c, s, gpu_members, ARRAY_SIZE(gpu_members), &gpu);
 		if (s->gpus && s->n_gpus < n)
 			s->gpus[s->n_gpus++] = gpu;
+	}
+}
+
+#define C(key_, read_, field_) M(key_, cgroup_sample, read_, field_)
+
+static const struct member cgroup_members[] = {
+	C("path", read_text, path),
+	C("memory_current_mb", read_mb, memory_current_bytes),
+	C("memory_high_mb", read_mb, memory_high_bytes),
+	C("memory_max_mb", read_mb, memory_max_bytes),
+	C("oom_kills", read_u64, oom_kills),
+};
+
+static void read_cgroups(struct json_cursor *c, struct snapshot *s, void *ret)
+{
+	size_t n = count_inside(*c, '[');
+
+	(void)ret;
+	if (!json_cursor_enter(c, '['))
+		return; /* nobody looked */
+	s->n_cgroups = 0;
+	s->cgroups = arena_alloc(&s->arena, (n + 1) * sizeof(*s->cgroups));
+	while (json_cursor_next_element(c)) {
+		struct cgroup_sample cgroup;
+
+		cgroup_sample_init(&cgroup);
+		read_members(c, s, cgroup_members, ARRAY_SIZE(cgroup_members), &cgroup);
+		if (s->cgroups && s->n_cgroups < n)
+			s->cgroups[s->n_cgroups++] = cgroup;
 	}
 }
 
@@ -365,6 +407,7 @@ static const struct member host_members[] = {
 	H("active_sheets", read_int, active_sheets),
 	H("processes", read_processes, processes),
 	H("gpus", read_gpus, gpus),
+	H("cgroups", read_cgroups, cgroups),
 	H("job_progress", read_progress, progress),
 	H("conductor_uptime_seconds", read_f64, daemon_uptime_seconds),
 };

@@ -70,8 +70,9 @@ static struct track *find_or_add(struct tracks *t, uint64_t key)
 	return map_get(&t->by_key, key, &at) ? t->items[at] : add_track(t, key);
 }
 
-static void add_point(struct track *track, double rss_bytes)
+static void add_point(struct track *track, uint64_t wall_ns, double rss_bytes)
 {
+	track->wall_ns[track->next] = wall_ns;
 	track->rss_bytes[track->next] = rss_bytes;
 	track->next = (track->next + 1) % TRACK_POINTS;
 	if (track->n < TRACK_POINTS)
@@ -102,7 +103,7 @@ static double add_known(double sum, double v)
 }
 
 /* The job's point is the sum of its processes': the first of a snapshot begins it. */
-static int add_to_job(struct tracks *t, const struct proc_sample *p)
+static int add_to_job(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
 {
 	struct track *job = find_or_add(t, track_key_of_job(p->job_id));
 	unsigned last;
@@ -110,7 +111,7 @@ static int add_to_job(struct tracks *t, const struct proc_sample *p)
 	if (!job)
 		return -ENOMEM;
 	if (job->seen != t->n_snapshots) {
-		add_point(job, F64_UNKNOWN);
+		add_point(job, s->wall_ns, F64_UNKNOWN);
 		job->seen = t->n_snapshots;
 	}
 	last = (job->next + TRACK_POINTS - 1) % TRACK_POINTS;
@@ -128,10 +129,10 @@ static int add_process(struct tracks *t, const struct snapshot *s, const struct 
 		return -ENOMEM;
 	track->seen = t->n_snapshots;
 	if (!u64_known(boot_ns) || boot_ns != track->boot_ns) { /* else nobody has looked since */
-		add_point(track, known_f64(p->rss_bytes));
+		add_point(track, s->wall_ns, known_f64(p->rss_bytes));
 		set_io_rate(track, p, boot_ns);
 	}
-	return p->job_id ? add_to_job(t, p) : 0;
+	return p->job_id ? add_to_job(t, s, p) : 0;
 }
 
 /* The last one takes the place of one that is gone. */
@@ -171,4 +172,9 @@ static unsigned place_of(const struct track *t, unsigned i)
 double track_rss(const struct track *t, unsigned i)
 {
 	return t->rss_bytes[place_of(t, i)];
+}
+
+uint64_t track_wall_ns(const struct track *t, unsigned i)
+{
+	return t->wall_ns[place_of(t, i)];
 }

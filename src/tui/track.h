@@ -19,9 +19,10 @@ struct track {
 	unsigned n;    /* points that are there */
 	unsigned next; /* where the next one goes */
 	double rss_bytes[TRACK_POINTS];
-	uint64_t io_bytes; /* read and written so far */
-	uint64_t boot_ns;  /* when that was */
-	double io_rate;	   /* bytes a second, since the snapshot before; NaN */
+	uint64_t wall_ns[TRACK_POINTS]; /* when each was */
+	uint64_t io_bytes;		/* read and written so far */
+	uint64_t boot_ns;		/* when that was */
+	double io_rate;			/* bytes a second, since the snapshot before; NaN */
 };
 
 struct tracks {
@@ -49,5 +50,6 @@ const struct track *tracks_find(const struct tracks *t, uint64_t key);
 
 /* The i-th of n points, from the oldest. */
 double track_rss(const struct track *t, unsigned i);
+uint64_t track_wall_ns(const struct track *t, unsigned i);
 
 #endif

@@ -100,15 +100,15 @@ static int show(struct tui *t, struct err *err)
 static bool read_keys(struct tui *t)
 {
 	bool has_read = false;
+	struct screen_input input;
 	enum screen_event event;
-	int value;
 
-	while (!t->is_over && (event = screen_read(&value)) != SCREEN_NOTHING) {
+	while (!t->is_over && (event = screen_read(&input)) != SCREEN_NOTHING) {
 		has_read = true;
 		if (event == SCREEN_KEY)
-			keys_press(&t->scene, value);
+			keys_press(&t->scene, input.key);
 		else if (event == SCREEN_CLICK)
-			keys_click(&t->scene, value);
+			keys_click(&t->scene, input.x, input.y);
 		grant_wish(t);
 	}
 	return has_read;

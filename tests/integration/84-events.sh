@@ -271,4 +271,40 @@ else
 fi
 rm "$PROCTOR_HOME/proctor.yaml"
 
+# ---- on the bus: short jobs that the daemon hears of when they run already ----
+echo 'interval_seconds: 2' >"$PROCTOR_HOME/proctor.yaml"
+printf 'sheets:\n  - run: sleep 0.05; true\n  - run: sleep 0.02; true\n' >"$TMP/short.yaml"
+"$PROCTOR" start
+python3 - "$PROCTOR_HOME/proctor.sock" >"$TMP/bus" <<'EOF' &
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["process.*"]}}\n')
+for line in s.makefile():
+    data = json.loads(line).get("params", {}).get("data")
+    print("%s %s %s" % (data["event"], data["job_id"], data["pid"]) if data else "begun", flush=True)
+EOF
+subscriber=$!
+check "somebody subscribes" eventually has_line "$TMP/bus" '^begun'
+for i in 1 2 3 4 5 6; do
+	"$PROCTOR" submit --job "short$i" "$TMP/short.yaml" >/dev/null
+done
+for i in 1 2 3 4 5 6; do
+	"$PROCTOR" wait "short$i" >/dev/null
+done
+is_all_told() {
+	for i in 1 2 3 4 5 6; do
+		"$PROCTOR" events --json --job "short$i"
+	done | python3 -c '
+import json, sys
+for e in map(json.loads, sys.stdin):
+    if e["event"].startswith("process."):
+        print(e["event"], e["job_id"], e["pid"])' | sort >"$TMP/recorded"
+	grep ' short[1-6] ' "$TMP/bus" | sort | cmp -s - "$TMP/recorded"
+}
+check "each birth and each death of theirs is told, once" eventually is_all_told
+check "and there are many" [ "$(wc -l <"$TMP/recorded")" -ge 24 ]
+"$PROCTOR" stop
+wait "$subscriber"
+
 finish

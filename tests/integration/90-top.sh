@@ -12,6 +12,16 @@ command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finis
 
 . "$(dirname "$0")/terminal.sh"
 
+# eventually COMMAND [ARG...]: succeeds as soon as the command does.
+eventually() {
+	local i
+	for ((i = 0; i < LOOKS; i++)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	return 1
+}
+
 # ---- where it cannot be ----
 
 run "$PROCTOR" top
@@ -32,6 +42,8 @@ shows "jobs are there" '^- alone'
 shows "with their sheets" 'sheet 1'
 shows "and processes" '[0-9]+ sleep 301'
 shows "all others are of no job" 'no job'
+shows "it tells what was recorded of its beginning" 'job.started of alone'
+shows "and of its sheet's" 'sheet.started of alone, sheet 1'
 keys f
 keys -l 'sleep 30'
 keys Enter
@@ -51,6 +63,15 @@ close_terminal
 kill "${pids[@]}"
 wait "${pids[@]}" 2>/dev/null
 pids=()
+open_terminal "'$PROCTOR' top --interval 0.5"
+shows "and of its end" 'job\.[a-z]+ of alone: '
+keys q
+close_terminal
+"$PROCTOR" top --json --job nosuch 2>"$TMP/waits" &
+follower=$!
+check "--json says what it waits for" eventually grep -q 'waiting for snapshots of job nosuch' "$TMP/waits"
+kill "$follower"
+wait "$follower" 2>/dev/null
 
 # ---- with a daemon ----
 
@@ -140,16 +161,16 @@ close_terminal
 
 "$PROCTOR" run -q --job streamed -- sleep 304 &
 pids+=($!)
-lines=$(timeout 20 "$PROCTOR" top --json | head -n 3)
+lines=$(timeout 60 "$PROCTOR" top --json | head -n 3)
 is "--json prints snapshots as they come" "$(wc -l <<<"$lines")" 3
 json "each of them whole" "$(tail -n 1 <<<"$lines")" '"processes" in d and "load_avg_1" in d'
-line=$(timeout 20 "$PROCTOR" top --json --job streamed | head -n 1)
+line=$(timeout 60 "$PROCTOR" top --json --job streamed | head -n 1)
 json "--job leaves others out" "$line" \
 	'{p["job_id"] for p in d["processes"]} == {"streamed"}'
 run "$PROCTOR" stop
-timeout 20 "$PROCTOR" top --json >"$TMP/stream" 2>/dev/null &
+timeout 60 "$PROCTOR" top --json >"$TMP/stream" 2>/dev/null &
 follower=$!
-for ((i = 0; i < 150; i++)); do
+for ((i = 0; i < LOOKS; i++)); do
 	[ -s "$TMP/stream" ] && break
 	sleep 0.1
 done
@@ -164,6 +185,7 @@ pids=()
 
 open_terminal "'$PROCTOR' top --history 10m"
 shows "what was recorded is replayed" 'recorded'
+shows "with the beginnings of jobs" 'job.started of [a-z]'
 shows "with the clock, and how fast" '×1'
 keys '>'
 keys '>'
@@ -194,16 +216,19 @@ for _ in range(2):
         break
 if os.fork() == 0:
     os._exit(0)
-time.sleep(6)
+def wait_for(name):
+    while not os.path.exists(os.path.join(os.environ["TMP"], name)):
+        time.sleep(0.1)
+wait_for("seen")
 os.waitid(os.P_ALL, 0, os.WEXITED)
-time.sleep(4)
+wait_for("cleared")
 EOF
-"$PROCTOR" run -q --job odd --interval 0.3 -- python3 "$TMP/zombie.py" &
+env TMP="$TMP" "$PROCTOR" run -q --job odd --interval 0.3 -- python3 "$TMP/zombie.py" &
 pids+=($!)
 open_terminal "'$PROCTOR' top --interval 0.5"
 lines_shown() { # NAME REGEX N: passes as soon as the screen has so many lines like it
 	local i
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < LOOKS; i++)); do
 		[ "$(screen | grep -Ec -- "$2")" -ge "$3" ] && { ok "$1"; return; }
 		sleep 0.1
 	done
@@ -211,8 +236,10 @@ lines_shown() { # NAME REGEX N: passes as soon as the screen has so many lines l
 }
 lines_shown "without a daemon: all that began in one look" '[0-9] python3 .*has not waited' 3
 shows "and that it is going on" ', 3 anomalies'
+touch "$TMP/seen"
 shows "and that it is over" '[0-9] cleared: python3 .*has not waited'
 shows "so that nothing is" ', 0 anomalies'
+touch "$TMP/cleared"
 keys q
 ends_with "q quits" 0
 close_terminal

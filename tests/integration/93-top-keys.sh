@@ -107,13 +107,20 @@ keys I
 shows "I by I/O" 'I/O▾'
 keys N
 shows "N by name" 'JOB / PROCESS▾'
+keys F6
+shows "F6 asks by what" '^sort by: .*\[name\]'
+keys Right Enter
+shows "and sorts by it" 'CPU%▾'
+mouse 0 5 5
+shows "so does a click on a title" 'JOB / PROCESS▾'
 keys g Space
 shows "in a tree a child is below its parent" '^ {8}[0-9]+ sleep 310'
 keys t
-shows "t makes a list of it" '^ {6}[0-9]+ sleep 310'
+shows "t makes a list of it" '^  [0-9]+ alpha sleep 310'
+hides "without jobs" '^[-+] '
 keys t
 shows "and a tree again" '^ {8}[0-9]+ sleep 310'
-keys Space
+keys g Space
 
 # ---- searching and filtering ----
 
@@ -168,7 +175,13 @@ shows "Escape closes it" '^WHAT HAPPENED'
 keys p
 shows "p pauses" 'PAUSED'
 clock=$(screen | sed -n '1s/.* //p')
-sleep 2
+taken() { # the time of the daemon's last snapshot
+	json_eval "$("$PROCTOR" snapshot --json)" 'int(d["timestamp"])'
+}
+from=$(taken)
+for ((i = 0; i < LOOKS && $(taken) < from + 2; i++)); do
+	sleep 0.1
+done
 is "the clock stands still" "$(screen | sed -n '1s/.* //p')" "$clock"
 keys p
 hides "and goes on" " $clock\$"
@@ -330,7 +343,7 @@ close_terminal
 # ---- for scripts ----
 
 if command -v strace >/dev/null; then
-	run timeout 30 "$PROCTOR" top --trace $$
+	run timeout 90 "$PROCTOR" top --trace $$
 	is "--trace is of one process" "$status" 0
 	like "and says when it ends" "$stderr" 'time is up'
 fi

@@ -49,6 +49,13 @@ shows "and is counted" 'jobs, [12] queued, '
 hides "until it is gone" 'late queued'
 "$PROCTOR" cancel early >/dev/null
 
+# ---- what is over before anybody looks ----
+
+printf 'sheets:\n  - run: exit 7\n' >"$TMP/short.yaml"
+"$PROCTOR" submit --job short "$TMP/short.yaml" >/dev/null
+shows "the end of a process of a short job is seen" 'process.exit pid [0-9]+ of short, sheet 1: exit code 7'
+shows "and that of the job" 'job.failed of short'
+
 # ---- keys that others have ----
 
 keys F1

@@ -16,7 +16,7 @@ pane() {
 open_terminal() { # COMMAND
 	rm -f "$TMP/ended"
 	n_terminals=$((n_terminals + 1))
-	pane -f /dev/null new-session -d -x 100 -y 30 "trap : INT; $1; echo \$? >'$TMP/ended'; sleep 60"
+	pane -f /dev/null new-session -d -x 100 -y 30 "trap : INT; $1; echo \$? >'$TMP/ended'; sleep 120"
 }
 
 close_terminal() {
@@ -31,10 +31,13 @@ keys() {
 	pane send-keys "$@"
 }
 
-# shows NAME REGEX: passes as soon as the screen has it, fails after 20 s.
+# How often it is looked: for a minute and more, as others may take all of the machine.
+LOOKS=600
+
+# shows NAME REGEX: passes as soon as the screen has it.
 shows() {
 	local i
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < LOOKS; i++)); do
 		screen | grep -Eq -- "$2" && { ok "$1"; return; }
 		sleep 0.1
 	done
@@ -43,7 +46,7 @@ shows() {
 
 hides() { # NAME REGEX: as soon as the screen has it no more
 	local i
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < LOOKS; i++)); do
 		screen | grep -Eq -- "$2" || { ok "$1"; return; }
 		sleep 0.1
 	done
@@ -52,7 +55,7 @@ hides() { # NAME REGEX: as soon as the screen has it no more
 
 ends_with() { # NAME STATUS
 	local i
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < LOOKS; i++)); do
 		[ -s "$TMP/ended" ] && break
 		sleep 0.1
 	done
@@ -68,7 +71,7 @@ selected_row() {
 # selects NAME REGEX: passes as soon as a row like this is the selected one.
 selects() {
 	local i
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < LOOKS; i++)); do
 		selected_row | grep -Eq -- "$2" && { ok "$1"; return; }
 		sleep 0.1
 	done

@@ -12,18 +12,18 @@ struct told {
 	char text[64];
 };
 
-static void on_change(void *ctx, enum watch_change change, const struct watched *job,
+static void on_change(void *ctx, enum change change, const struct watched *job,
 		      const struct sheet_record *sheet)
 {
-	static const char letters[] = { [WATCH_JOB_STARTED] = 'J',
-					[WATCH_SHEET_STARTED] = 'S',
-					[WATCH_SHEET_ENDED] = 's',
-					[WATCH_JOB_ENDED] = 'j' };
+	static const char letters[] = { [CHANGE_JOB_STARTED] = 'J',
+					[CHANGE_SHEET_STARTED] = 'S',
+					[CHANGE_SHEET_ENDED] = 's',
+					[CHANGE_JOB_ENDED] = 'j' };
 	struct told *told = ctx;
 
 	assert_string_equal(job->job_id, "job");
 	assert_true((sheet != NULL) ==
-		    (change == WATCH_SHEET_STARTED || change == WATCH_SHEET_ENDED));
+		    (change == CHANGE_SHEET_STARTED || change == CHANGE_SHEET_ENDED));
 	assert_true(strlen(told->text) + 1 < sizeof(told->text));
 	told->text[strlen(told->text)] = letters[change];
 }

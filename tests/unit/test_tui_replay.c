@@ -287,6 +287,78 @@ static void test_flags(void **state)
 	close_player(&p);
 }
 
+/* ---- jobs and sheets ---- */
+
+/* Each is told when its time has come, and a sheet is as old as it was then. */
+static void test_changes(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE;
+	struct attempt a = must_begin_at(store, "a", began - SECOND_NS);
+	struct sheet_record sheet = { .num = 1,
+				      .try_num = 1,
+				      .total_ranks = 1,
+				      .started_wall_ns = began - SECOND_NS / 2,
+				      .ended_wall_ns = began + 3 * SECOND_NS,
+				      .outcome = OUTCOME_FAILURE,
+				      .reason = "exit code 3",
+				      .status = { 3, -1 } };
+	struct player p = { .store = store };
+	struct err err = ERR_INIT;
+
+	must(store_write_sheets(store, &a, &sheet, 1, &err), &err);
+	for (unsigned i = 0; i < 10; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	must_finish_at(store, &a, began + 8 * SECOND_NS);
+	open_player(&p);
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(count_events(p.scene, "job.started of a"), 1);
+	assert_int_equal(count_events(p.scene, "sheet.started of a, sheet 1"), 1);
+	assert_int_equal(count_events(p.scene, "sheet.failed"), 0);
+	step(&p.feed, p.scene, 1);
+	assert_true(outline_row(&p.scene->outline, 0)->age_seconds == 2);
+	assert_true(outline_row(&p.scene->outline, 1)->age_seconds == 1.5);
+	for (unsigned i = 2; i < 10; i++)
+		step(&p.feed, p.scene, 1);
+	assert_int_equal(count_events(p.scene, "sheet.failed of a, sheet 1: exit code 3"), 1);
+	assert_int_equal(count_events(p.scene, "job.completed of a"), 1);
+	step(&p.feed, p.scene, -1);
+	assert_int_equal(count_events(p.scene, "job.started of a"), 1);
+	close_player(&p);
+}
+
+/* What nobody has recorded is said; who looks but every minute was there all the time. */
+static void test_gaps(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - HOUR;
+	struct attempt a = must_begin_at(store, "a", began);
+	struct player p = { .store = store };
+
+	for (unsigned i = 0; i < 4; i++)
+		write_own(store, &a, began + i * SECOND_NS / 2, 100);
+	write_own(store, &a, began + 1200 * SECOND_NS, 100);
+	for (unsigned i = 1; i < 4; i++)
+		write_own(store, &a, began + (1200 + i * 60) * SECOND_NS, 100);
+	open_player(&p);
+	step(&p.feed, p.scene, 1);
+	assert_true(p.scene->replay.has_fractions);
+	for (unsigned i = 1; i < 4; i++)
+		step(&p.feed, p.scene, 1);
+	assert_int_equal(p.scene->replay.gap_ns, 0);
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(p.scene->replay.gap_ns / SECOND_NS, 1198);
+	assert_int_equal(count_events(p.scene, "gap of 19 min skipped"), 1);
+	assert_false(p.scene->replay.has_fractions);
+	for (unsigned i = 0; i < 3; i++)
+		step(&p.feed, p.scene, 1);
+	assert_true(p.scene->replay.is_over);
+	assert_int_equal(count_events(p.scene, "skipped"), 2); /* the first minute, for once */
+	close_player(&p);
+}
+
 static void test_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -303,7 +375,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_old_and_new), STORE_TEST(test_two_recorders),
 		STORE_TEST(test_rates),	      STORE_TEST(test_closer_look),
-		STORE_TEST(test_flags),	      STORE_TEST(test_nothing),
+		STORE_TEST(test_flags),	      STORE_TEST(test_changes),
+		STORE_TEST(test_gaps),	      STORE_TEST(test_nothing),
 	};
 
 	return cmocka_run_group_tests_name("tui_replay", tests, NULL, NULL);

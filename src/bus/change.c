@@ -1,19 +1,19 @@
-#include "daemon/change.h"
+#include "bus/change.h"
 
 #include "base/unknown.h"
 
-enum topic change_topic(enum watch_change change, const struct attempt *a,
+enum topic change_topic(enum change change, const struct attempt *a,
 			const struct sheet_record *sheet)
 {
 	switch (change) {
-	case WATCH_JOB_STARTED:
+	case CHANGE_JOB_STARTED:
 		return TOPIC_JOB_STARTED;
-	case WATCH_SHEET_STARTED:
+	case CHANGE_SHEET_STARTED:
 		return TOPIC_SHEET_STARTED;
-	case WATCH_SHEET_ENDED:
+	case CHANGE_SHEET_ENDED:
 		return sheet->outcome == OUTCOME_SUCCESS ? TOPIC_SHEET_COMPLETED
 							 : TOPIC_SHEET_FAILED;
-	case WATCH_JOB_ENDED:
+	case CHANGE_JOB_ENDED:
 		break;
 	}
 	if (a->outcome == OUTCOME_CANCELLED)
@@ -47,17 +47,16 @@ static void write_job(struct json *j, const struct attempt *a)
 	json_key_f64(j, "ended", u64_to_seconds(a->ended_wall_ns));
 }
 
-uint64_t change_time(enum watch_change change, const struct attempt *a,
-		     const struct sheet_record *sheet)
+uint64_t change_time(enum change change, const struct attempt *a, const struct sheet_record *sheet)
 {
 	switch (change) {
-	case WATCH_JOB_STARTED:
+	case CHANGE_JOB_STARTED:
 		return a->started_wall_ns;
-	case WATCH_SHEET_STARTED:
+	case CHANGE_SHEET_STARTED:
 		return sheet->started_wall_ns;
-	case WATCH_SHEET_ENDED:
+	case CHANGE_SHEET_ENDED:
 		return sheet->ended_wall_ns;
-	case WATCH_JOB_ENDED:
+	case CHANGE_JOB_ENDED:
 		return a->ended_wall_ns;
 	}
 	return U64_UNKNOWN;
@@ -88,7 +87,7 @@ static struct sheet_record begun_sheet(const struct sheet_record *sheet)
 	return begun;
 }
 
-static void write_whose(struct json *j, enum watch_change change, const struct attempt *a,
+static void write_whose(struct json *j, enum change change, const struct attempt *a,
 			const struct sheet_record *sheet)
 {
 	json_key_string(j, "event", topic_name(change_topic(change, a, sheet)));
@@ -97,17 +96,17 @@ static void write_whose(struct json *j, enum watch_change change, const struct a
 	json_key_i64(j, "attempt", a->attempt_num);
 }
 
-void change_write_fields(struct json *j, enum watch_change change, const struct attempt *a,
+void change_write_fields(struct json *j, enum change change, const struct attempt *a,
 			 const struct sheet_record *sheet)
 {
-	const struct attempt job = change == WATCH_JOB_STARTED ? begun_attempt(a) : *a;
+	const struct attempt job = change == CHANGE_JOB_STARTED ? begun_attempt(a) : *a;
 
 	write_whose(j, change, a, sheet);
 	if (!sheet) {
 		write_job(j, &job);
 	} else {
 		const struct sheet_record told =
-			change == WATCH_SHEET_STARTED ? begun_sheet(sheet) : *sheet;
+			change == CHANGE_SHEET_STARTED ? begun_sheet(sheet) : *sheet;
 
 		write_sheet(j, &told);
 	}

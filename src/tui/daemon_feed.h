@@ -1,0 +1,60 @@
+/*
+ * daemon_feed - what a feed from a daemon keeps between two of its words.
+ *
+ * feed_daemon.c asks and says how the daemon is; daemon_answer.c takes what comes into the scene.
+ */
+#ifndef PROCTOR_TUI_DAEMON_FEED_H
+#define PROCTOR_TUI_DAEMON_FEED_H
+
+#include "rpc/rpc.h"
+#include "tui/scene.h"
+
+#define DAEMON_TROUBLE_BYTES 160
+#define DAEMON_FIRST_GAP_NS                                                   \
+	UINT64_C(10000000000) /* between two snapshots, before there were two \
+			       */
+
+/* What is asked, one of each at a time. */
+enum question {
+	ASK_SUBSCRIBE,
+	ASK_EVENTS, /* those that nobody told us */
+	ASK_TOP,    /* the daemon may look but every few minutes */
+	ASK_ACTIVE,
+	ASK_JOBS, /* since when they run, and those that wait */
+	ASK_CANCEL,
+	QUESTIONS,
+};
+
+struct asked {
+	uint64_t id; /* 0: nothing is under way */
+	uint64_t boot_ns;
+};
+
+struct daemon_feed {
+	const char *job_id;
+	uint64_t interval_ns;	   /* at least so long between two that are shown */
+	uint64_t taken_boot_ns;	   /* when the last one was */
+	uint64_t came_boot_ns;	   /* the last one that came, shown or not */
+	uint64_t gap_ns;	   /* between that and the one before */
+	uint64_t gone_boot_ns;	   /* since when there is none */
+	struct rpc_client *client; /* NULL: gone; looked for again */
+	uint64_t tried_boot_ns;	   /* when it was */
+	struct asked asked[QUESTIONS];
+	struct scene *scene; /* while it is pumped */
+	struct snapshot snap;
+	bool has_changed;
+	double last_event_seconds;	    /* NaN: none came yet */
+	bool is_count_old;		    /* something began, or is over */
+	uint64_t counted_boot_ns;	    /* when those that are going on were asked for */
+	bool are_jobs_old;		    /* one began, or is over */
+	uint64_t listed_boot_ns;	    /* when they were asked for */
+	char trouble[DAEMON_TROUBLE_BYTES]; /* why it cannot be reached; "" */
+};
+
+/* Handlers of its client (rpc/client.h); ctx is the feed. */
+int daemon_feed_on_snapshot(void *ctx, struct json_cursor *data);
+int daemon_feed_on_event(void *ctx, const struct rpc_value *params);
+void daemon_feed_on_answer(void *ctx, uint64_t id, int r, const struct rpc_value *result,
+			   const struct err *err);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * What happened, as lines of the timeline and as flags.
+ */
+#include "scene_fixture.h"
+
+static void test_anomalies(void **state)
+{
+	struct scene *s = *state;
+	struct episode e;
+	const char *text;
+
+	assert_null(strstr(draw_text(s, 80, 24), "anomalies")); /* nobody has counted them */
+	episode_init(&e);
+	e.worst.type = ANOMALY_MEMORY_LEAK;
+	e.worst.severity = SEVERITY_HIGH;
+	snprintf(e.worst.text, sizeof(e.worst.text), "python grows by 60 MB a minute");
+	episode_set_job(&e, "train");
+	e.began_wall_ns = NOON;
+	s->n_anomalies = 2;
+	feed_tell_anomaly(s, &e, EPISODE_BEGAN);
+	assert_int_equal(scene_event(s, 0)->kind, EVENT_KIND_ANOMALY);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "2 jobs, 2 sheets, pressure none, 2 anomalies\n"));
+	assert_non_null(strstr(
+		text, "22:13:20 python grows by 60 MB a minute (memory_leak, high, of train)\n"));
+}
+
+/* One that is told late stands where it belongs, and what is read does not move. */
+static void test_late_event(void **state)
+{
+	struct scene *s = *state;
+	struct scene_event event = { .kind = EVENT_KIND_JOB };
+
+	for (unsigned i = 0; i < 5; i++) {
+		event.wall_ns = NOON + 10 * i * SECOND;
+		snprintf(event.text, sizeof(event.text), "event %u.", i);
+		scene_add_event(s, &event);
+	}
+	press(s, "\tk");
+	event.wall_ns = NOON + 15 * SECOND;
+	snprintf(event.text, sizeof(event.text), "late.");
+	scene_add_event(s, &event);
+	assert_string_equal(scene_event(s, 3)->text, "late.");
+	assert_string_equal(scene_event(s, 4)->text, "event 1.");
+	assert_string_equal(scene_event(s, (size_t)s->event_at)->text, "event 3.");
+}
+
+/* What a daemon tells looks as it does when it is replayed, and is told once. */
+static void test_daemon_events(void **state)
+{
+	struct scene *s = *state;
+	struct proc_event exited = { .wall_ns = NOON,
+				     .key = { 5, 1 },
+				     .job_id = "a",
+				     .sheet_num = 2,
+				     .type = EVENT_EXIT,
+				     .status = { 3, -1 } };
+	struct proc_event killed = { .wall_ns = NOON,
+				     .key = { 5, 1 },
+				     .job_id = "a",
+				     .sheet_num = 2,
+				     .type = EVENT_EXIT,
+				     .status = { -1, 9 } };
+	struct proc_event ended = { .wall_ns = NOON,
+				    .key = { 5, 1 },
+				    .job_id = "a",
+				    .sheet_num = 2,
+				    .type = EVENT_EXIT,
+				    .status = { 0, -1 } };
+	const struct {
+		const char *json;
+		const struct proc_event *event;
+	} rows[] = {
+		{ "{\"pid\":5,\"job_id\":\"a\",\"sheet_num\":2,\"exit_code\":3,\"signal_num\":null}",
+		  &exited },
+		{ "{\"pid\":5,\"job_id\":\"a\",\"sheet_num\":2,\"exit_code\":null,\"signal_num\":9}",
+		  &killed },
+		{ "{\"pid\":5,\"job_id\":\"a\",\"sheet_num\":2,\"exit_code\":0,\"signal_num\":null}",
+		  &ended },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		enum event_kind live;
+
+		tell(s, "process.exit", 1700000000, rows[i].json, false);
+		live = scene_event(s, 0)->kind;
+		feed_tell_process_event(s, rows[i].event);
+		assert_int_equal(scene_event(s, 0)->kind, live);
+		assert_string_equal(scene_event(s, 0)->text, scene_event(s, 1)->text);
+		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);
+	}
+	assert_int_equal(s->n_events, 6);
+	tell(s, "process.exit", 1700000000, rows[0].json, true);
+	assert_int_equal(s->n_events, 6);
+	tell(s, "process.exit", 1700000001, rows[0].json, true);
+	assert_int_equal(s->n_events, 7);
+	daemon_event_tell_loss(s, 3);
+	assert_string_equal(scene_event(s, 0)->text, "3 events were lost on the way here");
+}
+
+/* Of another job neither the events nor the flags are of interest. */
+static void test_daemon_flags(void **state)
+{
+	static const char began[] =
+		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
+		"1700000000,\"ended\":null,\"anomaly_type\":\"zombie\",\"severity\":\"low\",\"description\":\"it waits\"}";
+	static const char cleared[] =
+		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
+		"1700000000,\"ended\":1700000001,\"change\":\"cleared\"}";
+	struct scene *s = *state;
+
+	s->job_id = "build";
+	tell(s, "monitor.anomaly", 1700000000, began, false);
+	assert_int_equal(scene_count_flags(s), 0);
+	s->job_id = "train";
+	tell(s, "monitor.anomaly", 1700000000, began, false);
+	assert_int_equal(scene_count_flags(s), 1);
+	press(s, "/worker\n\n");
+	assert_non_null(
+		strstr(draw_text(s, 80, 30),
+		       "\nflagged       it waits\n              zombie, low, since 22:13:20"));
+	tell(s, "monitor.anomaly", 1700000001, cleared, false);
+	assert_int_equal(scene_count_flags(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   "));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_anomalies),
+		TEST(test_late_event),
+		TEST(test_daemon_events),
+		TEST(test_daemon_flags),
+	};
+
+	return cmocka_run_group_tests_name("tui_events", tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+/*
+ * The rows of the jobs panel: order, sums, ages, folding, filters and searches.
+ */
+#include "scene_fixture.h"
+
+static void test_rows(void **state)
+{
+	struct scene *s = *state;
+
+	assert_string_equal(rows_of(s),
+			    "job build| sheet 1|  20|   21|job train| sheet 1|  10|   11|"
+			    "job -| 30");
+	press(s, "M");
+	assert_string_equal(rows_of(s),
+			    "job train| sheet 1|  10|   11|job build| sheet 1|  20|   21|"
+			    "job -| 30");
+	press(s, "N");
+	assert_string_equal(rows_of(s),
+			    "job build| sheet 1|  20|   21|job train| sheet 1|  10|   11|"
+			    "job -| 30");
+	press(s, "I");
+	assert_string_equal(rows_of(s),
+			    "job train| sheet 1|  10|   11|job build| sheet 1|  20|   21|"
+			    "job -| 30");
+}
+
+static void test_sums(void **state)
+{
+	const struct scene *s = *state;
+	const struct node *build = outline_row(&s->outline, 0);
+	const struct node *train = outline_row(&s->outline, 4);
+
+	assert_int_equal(build->n_processes, 2);
+	assert_true(build->cpu_percent == 41);
+	assert_int_equal(build->rss_bytes, (80 + 79) * MB);
+	assert_true(build->age_seconds == 80);
+	assert_true(isnan(build->io_rate)); /* nobody could read it */
+	assert_true(train->io_rate == (double)MB);
+}
+
+/* Without a tree: processes of all jobs, the busiest first, and whose each is. */
+static void test_list(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, " t"); /* what is folded is in the list */
+	assert_string_equal(rows_of(s), "30|21|20|11|10");
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n  21 build cc -c a.c "));
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n>  30 sshd "));
+	press(s, "N");
+	assert_string_equal(rows_of(s), "21|20|10|11|30");
+	press(s, "/worker\n");
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	press(s, "fpython\n");
+	assert_string_equal(rows_of(s), "10|11");
+	s->snap.processes[0].cpu_percent = s->snap.processes[1].cpu_percent;
+	press(s, "P"); /* alike: by their number */
+	assert_string_equal(rows_of(s), "10|11");
+	keys_press(s, TUI_KEY_ESCAPE);
+	press(s, "t");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+}
+
+/* A job whose first process is over is as old as it was before. */
+static void test_age_of_job(void **state)
+{
+	struct scene *s = *state;
+
+	scene_set_start(s, track_key_of_job("build"), NOON - 997 * SECOND);
+	scene_set_start(s, outline_id_of_sheet("build", 1), NOON - 497 * SECOND);
+	scene_set_start(s, track_key_of_job("train"), NOON + 100 * SECOND); /* cannot be */
+	scene_set_start(s, track_key_of_job("train"), U64_UNKNOWN);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_true(outline_row(&s->outline, 0)->age_seconds == 1000);
+	assert_true(outline_row(&s->outline, 1)->age_seconds == 500);
+	assert_true(outline_row(&s->outline, 2)->age_seconds == 80);
+	assert_true(outline_row(&s->outline, 4)->age_seconds == 90);
+	tell(s, "sheet.started", (double)(NOON / SECOND) - 3,
+	     "{\"job_id\":\"train\",\"sheet_num\":1}", false);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_true(outline_row(&s->outline, 5)->age_seconds == 6);
+}
+
+static void test_folding(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "-");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+	press(s, "jjj "); /* pid 10 */
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  +10|job -| 30");
+	press(s, " ");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+	press(s, "g+");
+	assert_string_equal(rows_of(s),
+			    "job build| sheet 1|  20|   21|job train| sheet 1|  10|   11|"
+			    "job -| 30");
+	keys_press(s, TUI_KEY_END);
+	press(s, "-"); /* has nothing below */
+	assert_int_equal(scene_selected_row(s), 9);
+	assert_string_equal(rows_of(s),
+			    "job build| sheet 1|  20|   21|job train| sheet 1|  10|   11|"
+			    "job -| 30");
+}
+
+static void test_filter(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "fWORKER\n");
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	press(s, "f");
+	assert_string_equal(s->input, "WORKER"); /* what there was can be changed */
+	for (int i = 0; i < 10; i++)
+		keys_press(s, TUI_KEY_BACKSPACE);
+	press(s, "30\n");
+	assert_string_equal(rows_of(s), "job -| 30");
+	keys_press(s, TUI_KEY_ESCAPE);
+	assert_int_equal(s->outline.n_rows, 10);
+	s->job_id = "train";
+	assert_int_equal(scene_refresh(s), 0);
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+}
+
+static void test_search(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "/python\n");
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+	press(s, "n");
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	press(s, "n"); /* around the end */
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+	press(s, "/nothing\n");
+	assert_non_null(strstr(s->message, "nothing matches"));
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+}
+
+/* What is folded away is found too, and the way to it is unfolded, but nothing else. */
+static void test_search_folded(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "-");	  /* build */
+	press(s, "jjj-"); /* pid 10 */
+	press(s, "k-k-"); /* its sheet, and its job */
+	assert_string_equal(rows_of(s), "+job build|+job train|job -| 30");
+	press(s, "/worker\n");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+	press(s, "/nothing\n");
+	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
+}
+
+static void test_filter_by_pid(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "f1\n");
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	press(s, "f1\n"); /* 11 */
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	assert_string_equal(s->filter, "11");
+	press(s, "f1\n");
+	assert_string_equal(rows_of(s), "");
+}
+
+/* Who is selected stays so, wherever it goes. */
+static void test_selection_stays(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "/make\n");
+	assert_int_equal(scene_selected_row(s), 2);
+	press(s, "M");
+	assert_int_equal(scene_selected(s)->p->key.pid, 20);
+	assert_int_equal(scene_selected_row(s), 6);
+}
+
+/* The user stays where they were, and not at the top, when a job is over. */
+static void test_selected_is_gone(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	press(s, "/cc -c\n");
+	assert_int_equal(scene_selected_row(s), 3);
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.processes[3].key.start_ticks = 77; /* another one by the same number */
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(scene_selected_row(s), 3);
+	snap.n_processes = 0;
+	snap.n_progress = 1;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(scene_selected_row(s), 0);
+	assert_non_null(scene_selected(s));
+	snapshot_release(&snap);
+}
+
+/* However deep they hang, all of them are there. */
+static void test_deep_tree(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	for (pid_t pid = 1000; pid < 1300; pid++)
+		add(&snap, pid, pid - 1, "train", "deep");
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(s->outline.n_rows, 10 + 300);
+	press(s, "G");
+	for (size_t i = 0; i < s->outline.n_rows; i++)
+		assert_true(outline_row(&s->outline, i)->depth <= 64);
+	snapshot_release(&snap);
+}
+
+/* A ring of parents, as pids that were reused can make one, is no endless tree. */
+static void test_ring_of_parents(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.processes[0].ppid = 11;
+	snap.processes[1].ppid = 10;
+	snap.processes[2].ppid = 20; /* its own parent */
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(s->outline.n_rows, 10);
+	snapshot_release(&snap);
+}
+
+/* A pid that another process has by now begins a new curve. */
+static void test_pid_reuse(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+	struct proc_key old = { 30, 30 }, young = { 30, 77 };
+
+	snapshot_init(&snap);
+	fill_host(&snap, 9);
+	snap.processes[4].key.start_ticks = 77;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(tracks_find(&s->tracks, track_key_of_process(&old))->n, 3);
+	assert_int_equal(tracks_find(&s->tracks, track_key_of_process(&young))->n, 1);
+	for (unsigned k = 10; k < 50; k++) {
+		fill_host(&snap, k);
+		snap.processes[4].key.start_ticks = 77;
+		assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	}
+	assert_null(tracks_find(&s->tracks, track_key_of_process(&old))); /* forgotten */
+	snapshot_release(&snap);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_rows),
+		TEST(test_sums),
+		TEST(test_list),
+		TEST(test_age_of_job),
+		TEST(test_folding),
+		TEST(test_filter),
+		TEST(test_search),
+		TEST(test_search_folded),
+		TEST(test_filter_by_pid),
+		TEST(test_selection_stays),
+		TEST(test_selected_is_gone),
+		TEST(test_deep_tree),
+		TEST(test_ring_of_parents),
+		TEST(test_pid_reuse),
+	};
+
+	return cmocka_run_group_tests_name("tui_outline", tests, NULL, NULL);
+}

@@ -1,0 +1,98 @@
+/*
+ * Snapshots that come back from JSON, whole and odd.
+ */
+#include "scene_fixture.h"
+
+#include "tui/snapshot_json.h"
+
+static void test_snapshot_from_json(void **state)
+{
+	static const struct syscall_use uses[] = { { "read", 30, 0, 100, 0 },
+						   { "write", 7, 0, 300, 0 } };
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(snapshot_release) struct snapshot back;
+	struct json_cursor c;
+	struct json j;
+
+	(void)state;
+	snapshot_init(&snap);
+	snapshot_init(&back);
+	fill_host(&snap, 5);
+	snap.processes[0].rank = 3;
+	snap.processes[0].gpu_memory_bytes = 77 * MB;
+	snap.processes[0].rss_bytes = 12345678; /* no whole MB */
+	snap.processes[1].fd_limit = FD_LIMIT_UNLIMITED;
+	snap.processes[2].syscalls = uses;
+	snap.processes[2].n_syscalls = 2;
+	snap.system.psi_io.some = (struct psi_line){ 12.5, 0, 0, 1 };
+	json_init(&j, &text);
+	snapshot_write_json(&j, &snap, SNAPSHOT_ALL);
+	json_cursor_init(&c, text.data, text.len);
+	assert_int_equal(snapshot_from_json(&c, &back), 0);
+	assert_int_equal(back.n_processes, 5);
+	assert_int_equal(back.wall_ns / 1000, snap.wall_ns / 1000);
+	assert_int_equal(back.processes[0].key.pid, 10);
+	assert_int_equal(back.processes[0].key.start_ticks, 10);
+	assert_int_equal(back.processes[0].rank, 3);
+	assert_int_equal(back.processes[0].rss_bytes, 12345678);
+	assert_int_equal(back.processes[0].gpu_memory_bytes, 77 * MB);
+	assert_true(!u64_known(back.processes[0].rchar));
+	assert_true(back.processes[1].fd_limit == FD_LIMIT_UNLIMITED);
+	assert_string_equal(back.processes[1].command, "python worker");
+	assert_null(back.processes[4].job_id);
+	assert_int_equal(back.n_progress, 2);
+	assert_string_equal(back.progress[0].job_id, "train");
+	assert_int_equal(back.progress[0].total_sheets, 4);
+	assert_true(back.gpus == NULL);
+	assert_string_equal(back.pressure_level, "none");
+	assert_null(back.processes[0].syscalls); /* nobody counted */
+	assert_int_equal(back.processes[2].n_syscalls, 2);
+	assert_string_equal(back.processes[2].syscalls[1].name, "write");
+	assert_int_equal(back.processes[2].syscalls[1].count, 7);
+	assert_int_equal(back.processes[2].syscalls[1].cpu_ns, 750000000); /* a share of 1 s */
+	assert_true(back.system.psi_io.some.avg10 == 12.5);
+	assert_true(isnan(back.system.psi_cpu.some.avg10));
+}
+
+/* A text that ends anywhere, and members of other types, twice, or in another order. */
+static void test_odd_snapshots(void **state)
+{
+	static const char odd[] =
+		"{\"processes\":[3,{\"pid\":\"x\",\"command\":7,\"syscall_time_pct\":{\"read\":5},"
+		"\"syscall_counts\":{\"read\":-1,\"write\":2},\"fd_limit\":\"unlimited\"}],"
+		"\"gpus\":[{},{},{}],\"gpus\":[{\"index\":9}],"
+		"\"job_progress\":[1,{\"job_id\":\"a\"}],\"job_progress\":[],\"psi_io\":[]}";
+	CLEANUP(snapshot_release) struct snapshot back;
+	struct json_cursor c;
+
+	(void)state;
+	snapshot_init(&back);
+	for (size_t n = 0; n + 1 < sizeof(odd) - 1; n++) {
+		CLEANUP(free_ptr) char *cut = strndup(odd, n);
+
+		json_cursor_init(&c, cut, n);
+		assert_int_equal(snapshot_from_json(&c, &back), -EINVAL);
+	}
+	json_cursor_init(&c, odd, sizeof(odd) - 1);
+	assert_int_equal(snapshot_from_json(&c, &back), 0);
+	assert_int_equal(back.n_processes, 2);
+	assert_int_equal(back.processes[1].n_syscalls, 1);
+	assert_true(back.processes[1].fd_limit == FD_LIMIT_UNLIMITED);
+	assert_null(back.processes[1].command);
+	assert_int_equal(back.n_gpus, 1);
+	assert_int_equal(back.gpus[0].index, 9);
+	assert_int_equal(back.n_progress, 0);
+	json_cursor_init(&c, "[1]", 3);
+	assert_int_equal(snapshot_from_json(&c, &back), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_snapshot_from_json),
+		cmocka_unit_test(test_odd_snapshots),
+	};
+
+	return cmocka_run_group_tests_name("tui_snapshot_json", tests, NULL, NULL);
+}
