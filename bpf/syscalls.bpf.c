@@ -19,7 +19,9 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile __u32 time_every = 1; /* one call in so many is timed, which one is chance */
 __u64 n_lost;			     /* calls that found no room to be counted in at all */
 __u64 n_lost_news;
-__u64 n_lost_marks; /* threads that are not counted, for want of memory or of a free moment */
+__u64 n_lost_marks; /* threads that are not counted, or whose call under way is not, for want of
+		     * memory or of a free moment
+		     */
 __u64 n_adopted;
 __u64 adopting, forgetting; /* the tags that adopt() and forget() are run for */
 __u32 last_id;
@@ -195,6 +197,8 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
 	cpu->task = (__u64)t;
 	s->mark.id = 0;
 	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (!own && storage_may_be_busy())
+		cpu->task = 0; /* looked up again at the next call */
 	if (!own || own->mark.id == 0)
 		return;
 	*s = *own;
@@ -286,8 +290,11 @@ static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struc
 	if (s->is_inside && s->entered_ns)
 		s->left_ns = bpf_ktime_get_ns();
 	own = bpf_task_storage_get(&threads, from, 0, 0);
-	if (!own)
+	if (!own) {
+		if (storage_may_be_busy() && cpu->n_marks == n_marks) /* it was not forgotten */
+			__sync_fetch_and_add(&n_lost_marks, 1);
 		return;
+	}
 	s->mark = own->mark; /* which somebody may have changed meanwhile */
 	*own = *s;
 }

@@ -494,6 +494,11 @@ void service_recall_attached(struct service *s);
 int service_settle_attached(struct service *s, struct err *err);
 
 /* What waits to be written, all of it; and it was. */
+/* What the kernel tells of an end, and later of all that was used, if it is of such a job. */
+void service_note_death(struct service *s, const struct member *member,
+			const struct life_event *ev);
+void service_complete_death(struct service *s, const struct life_event *ev);
+
 int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n);
 void service_events_stored(struct service *s);
 

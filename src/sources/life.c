@@ -24,7 +24,7 @@ static void add_why(struct err *all, const struct err *one)
 	size_t len = strlen(all->text);
 
 	if (len > 0)
-		snprintf(all->text + len, sizeof(all->text) - len, "; %s", one->text);
+		snprintf(all->text + len, sizeof(all->text) - len, "; %.250s", one->text);
 	else
 		*all = *one;
 	all->code = one->code;
@@ -45,10 +45,13 @@ static int try_kind(const struct life_kind *kind, const struct life_options *opt
 	struct err err = ERR_INIT;
 	int r = open_kind(kind, options, ret, &err);
 
-	if (r < 0)
+	if (r < 0) {
 		add_why(why, &err);
-	else
-		(*ret)->why = *why;
+		return r;
+	}
+	if ((*ret)->why.code != 0) /* a part of it is not there either */
+		add_why(why, &(*ret)->why);
+	(*ret)->why = *why;
 	return r;
 }
 
@@ -93,6 +96,11 @@ int64_t life_drain_some(struct life *life, size_t max, life_handler *fn, void *c
 int life_track(struct life *life, pid_t pid, uint64_t tag)
 {
 	return life->kind->track ? life->kind->track(life, pid, tag) : -EOPNOTSUPP;
+}
+
+int life_want_accounts(struct life *life, bool is_wanted)
+{
+	return life->kind->want_accounts ? life->kind->want_accounts(life, is_wanted) : -EOPNOTSUPP;
 }
 
 struct rung life_rung(const struct life *life)

@@ -189,6 +189,7 @@ typedef void life_handler(void *ctx, const struct life_event *ev);
 struct life_options {
 	bool want_ebpf;	      /* for who listens long: loading takes 40 to 100 ms */
 	bool is_tracked_only; /* by eBPF: only of trees given to life_track() */
+	bool wants_accounts;  /* life_want_accounts() */
 	size_t ring_bytes;    /* of the eBPF queue, a power of two; 0: 2 MiB */
 };
 
@@ -217,6 +218,11 @@ bool life_has_accounts(const struct life *life);
  * -ESRCH: no such process. -EOPNOTSUPP: this rung cannot.
  */
 int life_track(struct life *life, pid_t pid, uint64_t tag);
+
+/*
+ * Whether LIFE_ACCOUNT follows each LIFE_EXIT, from now on. -EOPNOTSUPP: this rung has none.
+ */
+int life_want_accounts(struct life *life, bool is_wanted);
 
 /* Becomes readable when events wait, or (eBPF) ten times a second when some may. */
 int life_fd(const struct life *life);
