@@ -17,6 +17,9 @@
 
 struct run_calls;
 
+/* What each process has called, as text: of 10,000 processes, mostly. */
+#define RUN_CALLS_MAX_TEXT_BYTES (4 << 20)
+
 /*
  * Takes the best rung that the options allow; loading eBPF takes some tenths of a second. *ret is
  * NULL where there is none, and err says why.
