@@ -110,6 +110,8 @@ static __noinline int empty_slot(struct syscall_slot *slot)
 			__sync_fetch_and_add(&v->timed, slot->value.timed);
 			__sync_fetch_and_add(&v->ns, slot->value.ns);
 			__sync_fetch_and_add(&v->wait_ns, slot->value.wait_ns);
+			if (time_every > 1)
+				__sync_fetch_and_add(&v->squares, slot->value.squares);
 		}
 	}
 	__builtin_memset(&slot->value, 0, sizeof(slot->value));
@@ -148,19 +150,33 @@ static __always_inline struct syscall_slot *find_slot(struct syscall_cpu *cpu)
 	return slot;
 }
 
+/* For the error of times that were sampled. */
+static __always_inline __u64 square_of(__u64 ns)
+{
+	__u64 units = ns / SYSCALL_SQUARE_UNIT_NS;
+
+	if (units > SYSCALL_SQUARE_MAX)
+		units = SYSCALL_SQUARE_MAX;
+	return units * units;
+}
+
 static __always_inline void count_call(struct syscall_cpu *cpu, bool is_error)
 {
 	struct syscall_thread *s = &cpu->thread;
 	struct syscall_slot *slot = find_slot(cpu);
+	__u64 ns;
 
 	s->is_inside = 0;
 	slot->value.count++;
 	slot->value.errors += is_error;
 	if (!s->entered_ns)
 		return;
+	ns = bpf_ktime_get_ns() - s->entered_ns;
 	slot->value.timed++;
-	slot->value.ns += bpf_ktime_get_ns() - s->entered_ns;
+	slot->value.ns += ns;
 	slot->value.wait_ns += s->wait_ns;
+	if (time_every > 1)
+		slot->value.squares += square_of(ns > s->wait_ns ? ns - s->wait_ns : 0);
 }
 
 /*

@@ -586,14 +586,22 @@ static void add_count_note(struct attempt *a, uint64_t n, const char *what, cons
 	add_unknown(a, what, text);
 }
 
+/* They are known, but not exactly. */
+#define NOTE_CALL_TIMES "syscall times"
+
 static void keep_told_calls(struct run *run, struct told_calls *calls)
 {
 	CLEANUP(buf_release) struct buf why = BUF_INIT;
+
+	CLEANUP(buf_release) struct buf error = BUF_INIT;
 
 	told_calls_keep(calls, run->attempt);
 	told_calls_say_missing(calls, &why);
 	if (why.len > 0)
 		add_unknown(run->attempt, "syscalls", why.data);
+	told_calls_say_error(calls, &error);
+	if (error.len > 0)
+		add_unknown(run->attempt, NOTE_CALL_TIMES, error.data);
 	run->is_counted_by_daemon = link_counts_calls(run->link);
 }
 
@@ -619,15 +627,17 @@ static void take_daemons_calls(struct run *run)
 /* What went wrong with counting is no reason to say that nothing was counted. */
 static void keep_calls(struct run *run)
 {
-	const char *why = NULL;
+	const char *why = NULL, *error = NULL;
 
 	if (!run->calls) {
 		take_daemons_calls(run);
 		return;
 	}
-	run_calls_end(run->calls, run->attempt, &why);
+	run_calls_end(run->calls, run->attempt, &why, &error);
 	if (why)
 		add_unknown(run->attempt, "syscalls", why);
+	if (error)
+		add_unknown(run->attempt, NOTE_CALL_TIMES, error);
 }
 
 static void note_gpus(struct run *run)

@@ -31,12 +31,14 @@ struct run_calls {
 
 static int open_ebpf(const struct run_syscalls *o, struct run_calls *c, struct err *err)
 {
+	const struct syscalls_options options = { .time_every = o->time_every };
+
 	if (o->how == RUN_SYSCALLS_STRACE)
 		return err_set(err, -EOPNOTSUPP, "strace was asked for");
 	if (!o->may_ebpf && o->how != RUN_SYSCALLS_EBPF)
 		return err_set(err, -EOPNOTSUPP,
 			       "ebpf_enabled or syscalls_enabled is false in the configuration");
-	return syscalls_open(NULL, &c->ebpf, err);
+	return syscalls_open(&options, &c->ebpf, err);
 }
 
 static int find_rung(const struct run_syscalls *o, struct run_calls *c, struct err *err)
@@ -67,6 +69,8 @@ void run_calls_open(const struct run_syscalls *options, struct tree *tree, struc
 	c->tree = tree;
 	c->calls.processes.max_bytes = RUN_CALLS_MAX_TEXT_BYTES;
 	*ret = find_rung(options, c, err) == 0 ? c : run_calls_close(c);
+	if (*ret && c->ebpf)
+		c->calls.time_every = options->time_every;
 }
 
 struct run_calls *run_calls_close(struct run_calls *c)
@@ -151,16 +155,11 @@ void run_calls_begin(struct run_calls *c, pid_t pid)
 	}
 }
 
-/* By strace, and where there was no room to tell processes apart, they are of the whole tree. */
 static void add_process(void *ctx, const struct syscall_process *p)
 {
 	struct run_calls *c = ctx;
 
-	const struct proc_key key = { p->pid, p->start_ticks };
-
-	call_sums_add(&c->calls.sums, p->uses, p->n_uses);
-	if (p->pid > 0)
-		process_calls_add(&c->calls.processes, &key, p->uses, p->n_uses);
+	told_calls_add(&c->calls, p);
 }
 
 static void add_ended(void *ctx, const struct syscall_process *p)
@@ -204,6 +203,13 @@ static void end_straces(struct run_calls *c)
 	c->n_straces = 0;
 }
 
+static const char *keep_text(const struct buf *text, struct arena *arena, const char *otherwise)
+{
+	if (buf_error(text) < 0)
+		return otherwise;
+	return text->len > 0 ? arena_strndup(arena, text->data, text->len) : NULL;
+}
+
 static const char *say_trouble(const struct run_calls *c, struct arena *arena)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -211,12 +217,19 @@ static const char *say_trouble(const struct run_calls *c, struct arena *arena)
 	if (c->trouble.code != 0)
 		buf_printf(&text, "some were not counted: %s", c->trouble.text);
 	told_calls_say_missing(&c->calls, &text);
-	if (buf_error(&text) < 0)
-		return "some were not counted";
-	return text.len > 0 ? arena_strndup(arena, text.data, text.len) : NULL;
+	return keep_text(&text, arena, "some were not counted");
 }
 
-void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why)
+static const char *say_error(const struct run_calls *c, struct arena *arena)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	told_calls_say_error(&c->calls, &text);
+	return keep_text(&text, arena, "not all of them were timed");
+}
+
+void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why,
+		   const char **ret_error)
 {
 	if (!c->ebpf)
 		end_straces(c);
@@ -224,4 +237,5 @@ void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why)
 		syscalls_each(c->ebpf, add_process, c);
 	told_calls_keep(&c->calls, a);
 	*ret_why = say_trouble(c, &a->arena);
+	*ret_error = say_error(c, &a->arena);
 }

@@ -54,12 +54,11 @@ static void drop_job(struct service *s, struct job_calls **at)
 static void keep_process(struct service *s, struct job_calls *job, const struct syscall_process *p)
 {
 	struct process_calls *processes = &job->calls.processes;
-	const struct proc_key key = { p->pid, p->start_ticks };
 	size_t before = processes->n_bytes, room = MAX_TEXT_BYTES - s->syscalls.n_text_bytes;
 
 	processes->max_bytes =
 		before + room < MAX_JOB_TEXT_BYTES ? before + room : MAX_JOB_TEXT_BYTES;
-	process_calls_add(processes, &key, p->uses, p->n_uses);
+	told_calls_add(&job->calls, p);
 	s->syscalls.n_text_bytes += processes->n_bytes - before;
 }
 
@@ -76,10 +75,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 
 	if (!job || p->pid == job->runner)
 		return;
-	if (!p->is_ended && p->tag != summing->ending)
-		return;
-	call_sums_add(&job->calls.sums, p->uses, p->n_uses);
-	if (p->pid > 0)
+	if (p->is_ended || p->tag == summing->ending)
 		keep_process(summing->service, job, p);
 }
 
@@ -87,12 +83,16 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 
 static bool open_syscalls(struct service *s)
 {
+	const struct syscalls_options options = {
+		.time_every = (unsigned)s->config->syscalls_time_every
+	};
 	struct syscalls_state *state = &s->syscalls;
 	struct err err = ERR_INIT;
 
 	if (state->syscalls || state->is_refused)
 		return state->syscalls != NULL;
-	if (syscalls_open(NULL, &state->syscalls, &err) < 0) {
+	state->time_every = options.time_every;
+	if (syscalls_open(&options, &state->syscalls, &err) < 0) {
 		state->is_refused = true;
 		service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown", err.text });
 		return false;
@@ -120,6 +120,7 @@ static int begin_job(struct service *s, const struct watched *job)
 	}
 	calls->attempt_id = job->a.id;
 	calls->runner = job->a.is_attached ? 0 : job->a.runner.pid;
+	calls->calls.time_every = s->syscalls.time_every;
 	calls->n_lost_before = s->syscalls.n_lost;
 	calls->next = s->syscalls.jobs;
 	s->syscalls.jobs = calls;
@@ -240,14 +241,16 @@ static struct proc_record *list_processes(const struct process_calls *calls, siz
 	return list;
 }
 
-static int store_job(struct store *store, const struct job_calls *job, struct err *err)
+static int store_job(struct store *store, struct job_calls *job, struct err *err)
 {
 	const struct call_sums *sums = &job->calls.sums;
 	CLEANUP(buf_release) struct buf why = BUF_INIT;
 	struct attempt a = { .id = job->attempt_id };
 	int r;
 
+	call_sums_settle(&job->calls.sums);
 	told_calls_say_missing(&job->calls, &why);
+	told_calls_say_error(&job->calls, &why);
 	a.processes = list_processes(&job->calls.processes, &a.n_processes);
 	r = store_add_syscalls(store, &a, sums->uses, sums->n, why.len > 0 ? why.data : NULL, err);
 	free(a.processes);

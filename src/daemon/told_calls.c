@@ -1,6 +1,7 @@
 #include "daemon/told_calls.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -12,6 +13,17 @@ void told_calls_release(struct told_calls *calls)
 {
 	call_sums_release(&calls->sums);
 	process_calls_release(&calls->processes);
+}
+
+void told_calls_add(struct told_calls *calls, const struct syscall_process *p)
+{
+	const struct proc_key key = { p->pid, p->start_ticks };
+
+	calls->sums.is_sampled = calls->time_every > 1;
+	call_sums_add(&calls->sums, p->uses, p->n_uses);
+	calls->time_variance_ns2 += p->time_variance_ns2;
+	if (p->pid > 0) /* else they are of processes that could not be told apart */
+		process_calls_add(&calls->processes, &key, p->uses, p->n_uses);
 }
 
 /* ---- into the record ---- */
@@ -43,6 +55,29 @@ static void begin_part(struct buf *out)
 		buf_add_str(out, "; ");
 }
 
+static double sum_cpu_ns(const struct call_sums *sums)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < sums->n; i++)
+		if (u64_known(sums->uses[i].cpu_ns))
+			sum += (double)sums->uses[i].cpu_ns;
+	return sum;
+}
+
+void told_calls_say_error(const struct told_calls *calls, struct buf *out)
+{
+	double sum = sum_cpu_ns(&calls->sums);
+
+	if (calls->time_every <= 1)
+		return;
+	begin_part(out);
+	buf_printf(out, "times are of one call in %u, by chance", calls->time_every);
+	if (sum > 0)
+		buf_printf(out, ": one standard error of all time on a CPU is %.2g %%",
+			   100 * sqrt(calls->time_variance_ns2) / sum);
+}
+
 void told_calls_say_missing(const struct told_calls *calls, struct buf *out)
 {
 	uint64_t n_lost = u64_add(calls->n_lost, calls->sums.n_left_out);
@@ -62,10 +97,11 @@ void told_calls_say_missing(const struct told_calls *calls, struct buf *out)
 /* ---- in the daemon ---- */
 
 /* As each process has it: so both are read by one reader. */
-static void write_sums(struct json *j, const struct call_sums *sums)
+static void write_sums(struct json *j, struct call_sums *sums)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
+	call_sums_settle(sums);
 	syscall_text_write(&text, sums->uses, sums->n);
 	json_key_string(j, "syscalls", text.data);
 }
@@ -88,11 +124,13 @@ static void write_processes(struct json *j, const struct process_calls *processe
 	json_end_array(j);
 }
 
-void told_calls_write(struct json *j, const struct told_calls *calls)
+void told_calls_write(struct json *j, struct told_calls *calls)
 {
 	write_sums(j, &calls->sums);
 	write_processes(j, &calls->processes);
 	json_key_u64(j, "untold_processes", calls->processes.n_untold);
+	json_key_u64(j, "time_every", calls->time_every);
+	json_key_f64(j, "time_variance_ns2", calls->time_variance_ns2);
 	json_key_u64(j, "lost", u64_add(calls->n_lost, calls->sums.n_left_out));
 }
 
@@ -124,6 +162,18 @@ static int read_process(const struct rpc_value *v, struct process_calls *ret)
 	return 0;
 }
 
+/* Of a daemon that does not say, all were timed. */
+static void read_error(const struct rpc_value *v, struct told_calls *calls)
+{
+	uint64_t every = rpc_value_u64(rpc_value_get(v, "time_every"));
+	double variance = rpc_value_f64(rpc_value_get(v, "time_variance_ns2"));
+
+	if (every <= UINT32_MAX)
+		calls->time_every = (unsigned)every;
+	if (variance > 0)
+		calls->time_variance_ns2 += variance;
+}
+
 int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 {
 	const char *sums = rpc_value_string(rpc_value_get(v, "syscalls"));
@@ -137,6 +187,7 @@ int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 		r = read_process(rpc_value_at(list, i), &calls->processes);
 	if (r < 0)
 		return r;
+	read_error(v, calls);
 	calls->processes.n_untold = u64_add(calls->processes.n_untold, untold);
 	calls->n_lost = u64_add(calls->n_lost, lost);
 	return 0;

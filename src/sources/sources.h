@@ -263,7 +263,8 @@ struct syscall_process {
 	bool is_ended;
 	const struct syscall_use *uses; /* by number; valid inside the call only */
 	size_t n_uses;
-	double time_error; /* of all times together, as a share: one standard error. 0: exact */
+	double time_variance_ns2; /* of all its time on a CPU together, where not all calls were
+				     timed: the square of one standard error. 0: exact */
 };
 typedef void syscalls_fn(void *ctx, const struct syscall_process *p);
 

@@ -124,7 +124,7 @@ counts() { # JSON: name=count of those calls that are the same each time
 		("read", "write", "execve", "openat", "close", "mmap", "munmap", "mprotect", "access", "pread64", "dup2")))'
 }
 
-for how in maybe '' strace,off; do
+for how in maybe '' strace,off samples; do
 	run "$PROCTOR" run --syscalls="$how" -- true
 	is "--syscalls=$how is a mistake" "$status" 2
 done
@@ -149,6 +149,21 @@ if [[ $best_samples == eBPF* ]]; then
 		'sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["count"] for c in d["syscalls"])'
 	run "$PROCTOR" report own
 	like "and the report for people" "$stdout" 'System calls \(all of all processes'
+
+	run "$PROCTOR" run -q --json --syscalls=sampled --job some -- "${busy[@]}"
+	like "with sampled times all calls are counted" "$(counts "$stdout")" 'read=50[0-9][0-9]/0 write=500[0-9]/0'
+	json "as exactly" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+	json "times are there" "$stdout" \
+		'[c for c in d["syscalls"] if c["name"] == "write"][0]["cpu_seconds"] > 0'
+	like "and how far they may be off" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscall times"]')" \
+		'one call in 16.*standard error.* [0-9.]+ %'
+	run "$PROCTOR" report some
+	like "which the report says" "$stdout" 'one call in 16'
+	mkdir -p "$PROCTOR_HOME"
+	echo 'syscalls_time_every: 7' >"$PROCTOR_HOME/proctor.yaml"
+	run "$PROCTOR" run -q --json --syscalls=auto -- "${busy[@]}"
+	like "the configuration can say so too" "$(json_eval "$stdout" 'd["unknown"]')" 'one call in 7,'
+	rm "$PROCTOR_HOME/proctor.yaml"
 
 	"$PROCTOR" run -q --syscalls=ebpf -i 0.1 --job sampled -- sh -c 'for i in 1 2 3 4 5 6 7 8; do
 		dd if=/dev/zero of=/dev/null bs=1 count=20000 2>/dev/null; sleep 0.05; done'

@@ -22,7 +22,7 @@ static void add(struct told_calls *calls, pid_t pid, uint64_t start, const char 
 	process_calls_add(&calls->processes, &key, &use, 1);
 }
 
-static int carry_over(const struct told_calls *from, struct told_calls *to)
+static int carry_over(struct told_calls *from, struct told_calls *to)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct rpc_value *v = NULL;
@@ -92,6 +92,30 @@ static void test_what_is_missing_is_said(void **state)
 	assert_string_equal(why.data, "");
 }
 
+static void test_the_error_of_sampled_times_is_said(void **state)
+{
+	CLEANUP(told_calls_release)
+	struct told_calls here = { .processes.max_bytes = 1000, .time_every = 16 };
+	CLEANUP(told_calls_release) struct told_calls there = { .processes.max_bytes = 1000 };
+	CLEANUP(buf_release) struct buf error = BUF_INIT;
+	const struct syscall_use use = { "read", 100, 0, 1000, 0 };
+	const struct syscall_process p = {
+		.pid = 7, .start_ticks = 70, .uses = &use, .n_uses = 1, .time_variance_ns2 = 400
+	};
+
+	(void)state;
+	told_calls_add(&here, &p);
+	assert_int_equal(carry_over(&here, &there), 0);
+	told_calls_say_error(&there, &error);
+	assert_string_equal(error.data,
+			    "times are of one call in 16, by chance: one standard error "
+			    "of all time on a CPU is 2 %");
+	buf_reset(&error);
+	there.time_every = 1;
+	told_calls_say_error(&there, &error);
+	assert_string_equal(error.data, "");
+}
+
 static void test_what_is_no_such_object(void **state)
 {
 	static const char *const bad[] = {
@@ -125,6 +149,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_from_the_daemon_to_the_record),
 		cmocka_unit_test(test_what_is_missing_is_said),
+		cmocka_unit_test(test_the_error_of_sampled_times_is_said),
 		cmocka_unit_test(test_what_is_no_such_object),
 	};
 
