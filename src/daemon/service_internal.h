@@ -457,6 +457,9 @@ void service_close_signals(struct service *s); /* while the store is open */
 
 /* ---- service_syscalls.c ---- */
 
+/* Which rung it is, or will be. */
+void service_describe_calls(struct service *s);
+
 /*
  * A job begins: what its processes call is counted from now on, where that can be. With the first
  * one that takes some tenths of a second, for which nobody is kept waiting.

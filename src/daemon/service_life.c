@@ -195,7 +195,8 @@ static void on_life_timer(void *ctx)
 
 int service_open_life(struct service *s, struct err *err)
 {
-	const struct life_options options = { .want_ebpf = s->options->config->ebpf_enabled };
+	const struct life_options options = { .want_ebpf = s->options->config->ebpf_enabled,
+					      .why_no_ebpf = SOURCES_EBPF_FORBIDDEN };
 
 	s->life.members = members_new();
 	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);

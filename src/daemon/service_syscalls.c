@@ -101,6 +101,18 @@ static bool open_syscalls(struct service *s)
 	return true;
 }
 
+/* Nothing is loaded before there is a job; whether it can be is seen then. */
+void service_describe_calls(struct service *s)
+{
+	const char *why = "eBPF programs for it are loaded with the first job";
+
+	if (!s->config->syscalls_enabled)
+		why = SOURCES_SYSCALLS_FORBIDDEN;
+	if (!s->options->config->ebpf_enabled)
+		why = SOURCES_EBPF_FORBIDDEN;
+	service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN, why });
+}
+
 /* And is not counted yet. */
 static bool is_wanted(struct service *s, const struct watched *job)
 {

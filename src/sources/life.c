@@ -34,8 +34,11 @@ static int open_kind(const struct life_kind *kind, const struct life_options *op
 		     struct life **ret, struct err *err)
 {
 	if (kind == &life_by_ebpf && !options->want_ebpf)
-		return err_set(err, -EOPNOTSUPP,
-			       "loading the eBPF program takes longer than most commands");
+		return err_set(
+			err, -EOPNOTSUPP, "%s",
+			options->why_no_ebpf
+				? options->why_no_ebpf
+				: "loading the eBPF program takes longer than most commands");
 	return kind->open(options, ret, err);
 }
 
@@ -49,9 +52,9 @@ static int try_kind(const struct life_kind *kind, const struct life_options *opt
 		add_why(why, &err);
 		return r;
 	}
-	if ((*ret)->why.code != 0) /* a part of it is not there either */
-		add_why(why, &(*ret)->why);
-	(*ret)->why = *why;
+	(*ret)->why = (*ret)->reason = *why;
+	if ((*ret)->lacks.code != 0)
+		add_why(&(*ret)->reason, &(*ret)->lacks);
 	return r;
 }
 
@@ -108,7 +111,12 @@ struct rung life_rung(const struct life *life)
 	const struct life_kind *kind = life->kind;
 	const char *name = life->has_accounts ? kind->name_with_accounts : kind->name;
 
-	return (struct rung){ SOURCES_RUNG_BIRTHS, name, life->why.text };
+	return (struct rung){ SOURCES_RUNG_BIRTHS, name, life->reason.text };
+}
+
+const char *life_why_no_better(const struct life *life)
+{
+	return life->why.text;
 }
 
 bool life_sees_signals(const struct life *life)

@@ -21,7 +21,9 @@ struct life_kind {
 struct life {
 	const struct life_kind *kind;
 	bool sees_signals, sees_oom, has_accounts;
-	struct err why; /* why no better rung; as opened, what it lacks itself (code 0: nothing) */
+	struct err lacks;  /* what it could have and has not, as opened; code 0: nothing */
+	struct err why;	   /* why no better rung */
+	struct err reason; /* both */
 };
 
 extern const struct life_kind life_by_ebpf;

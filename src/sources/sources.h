@@ -190,6 +190,8 @@ struct life_options {
 	bool want_ebpf;	      /* for who listens long: loading takes 40 to 100 ms */
 	bool is_tracked_only; /* by eBPF: only of trees given to life_track() */
 	bool wants_accounts;  /* life_want_accounts() */
+	const char
+		*why_no_ebpf; /* where it is not wanted; NULL: as it is not for short listeners */
 	size_t ring_bytes;    /* of the eBPF queue, a power of two; 0: 2 MiB */
 };
 
@@ -206,6 +208,9 @@ int life_open(struct life **ret, struct err *err);
 
 /* Which rung it took, and why no better one; the texts live as long as it does. */
 struct rung life_rung(const struct life *life);
+
+/* The part of that reason that is about better rungs, and not about what this one lacks; "" */
+const char *life_why_no_better(const struct life *life);
 
 /* Whether it tells of signals and OOM kills, and whether LIFE_EXIT has an account. */
 bool life_sees_signals(const struct life *life);
@@ -425,10 +430,19 @@ size_t gpus_measure(int root_fd, gpu_tell_fn *fn, void *ctx);
  */
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret);
 
+/* What the configuration forbids is not tried, and says so. */
+struct probe_allows {
+	bool ebpf;
+	bool syscalls; /* by eBPF */
+};
+#define SOURCES_EBPF_FORBIDDEN "ebpf_enabled is false in the configuration"
+#define SOURCES_SYSCALLS_FORBIDDEN "syscalls_enabled is false in the configuration"
+
 /*
  * The same for a program that runs long and so takes eBPF where it can: tries
  * every one of its programs, which takes some tenths of a second.
  */
-size_t sources_probe_ebpf_rungs(int root_fd, struct arena *arena, struct rung *ret);
+size_t sources_probe_ebpf_rungs(int root_fd, const struct probe_allows *allows, struct arena *arena,
+				struct rung *ret);
 
 #endif

@@ -33,6 +33,31 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	PROCTOR_HOME=$TMP/home
 fi
 
+# ---- when only parts are refused ----
+
+if [ "$(id -u)" -eq 0 ] && setpriv --bounding-set=-net_admin true 2>/dev/null; then
+	run setpriv --bounding-set=-sys_admin,-bpf,-perfmon "$PROCTOR" doctor --json
+	like "without CAP_BPF the next rung is taken" "$(rung 'births, deaths, exit codes')" \
+		'^(netlink proc connector \+ taskstats|subreaper.*) \| .*(root|no eBPF|container)'
+	run setpriv --bounding-set=-sys_admin,-bpf,-perfmon,-net_admin "$PROCTOR" doctor --json
+	like "without CAP_NET_ADMIN it has no accounts" "$(rung 'births, deaths, exit codes')" \
+		'^(netlink proc connector \| .*taskstats|subreaper.*)'
+	unlike "which has nothing to do with OOM kills" "$(rung 'OOM kills')" taskstats
+	if [[ $best_samples == eBPF* ]]; then
+		run setpriv --bounding-set=-all,+bpf,+perfmon "$PROCTOR" doctor --json
+		like "these two are enough" "$(rung 'syscall counts and time')" '^eBPF'
+	fi
+fi
+mkdir -p "$PROCTOR_HOME"
+echo 'ebpf_enabled: false' >"$PROCTOR_HOME/proctor.yaml"
+run "$PROCTOR" doctor --json
+like "what the configuration forbids is not promised" "$(rung 'process samples')" '^/proc \| ebpf_enabled'
+like "of no measurement" "$(rung 'births, deaths, exit codes')" '\| ebpf_enabled'
+echo 'syscalls_enabled: false' >"$PROCTOR_HOME/proctor.yaml"
+run "$PROCTOR" doctor --json
+like "system calls by themselves" "$(rung 'syscall counts and time')" '^unknown \| (syscalls_enabled|ebpf|no eBPF)'
+rm "$PROCTOR_HOME/proctor.yaml"
+
 # ---- the daemon ----
 
 start_daemon() { # what the configuration says
