@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -340,6 +341,19 @@ static void add_note(struct attempt *a, const char *what, const char *why)
 	a->n_unknowns++;
 }
 
+/* Of which job they were nobody knows. */
+static void note_losses(struct attempt *a, const struct attached *at)
+{
+	uint64_t n = at->service->life.n_lost - at->n_lost_before;
+	char why[128];
+
+	if (n == 0)
+		return;
+	snprintf(why, sizeof(why), "up to %llu kernel events were lost: counts are lower bounds",
+		 (unsigned long long)n);
+	add_note(a, "process_spawn_count", arena_strdup(&a->arena, why));
+}
+
 static void note_unknowns(struct attempt *a, const struct attached *at)
 {
 	add_note(a, "before it was attached",
@@ -348,6 +362,7 @@ static void note_unknowns(struct attempt *a, const struct attached *at)
 		add_note(a, "total_cpu_seconds",
 			 "what some of its processes used after they were last seen was not told");
 	add_note(a, "io", "nobody waited for its processes who told us");
+	note_losses(a, at);
 	if (at->deaths.n_unlisted > 0)
 		add_note(a, "processes", "there were too many: some are not listed one by one");
 	if (at->was_gone)

@@ -313,6 +313,41 @@ if [[ $best_samples == eBPF* ]]; then
 	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 
+# ---- a daemon that does not look for a while ----
+
+if [[ $best_samples == eBPF* ]]; then
+	start_daemon 'interval_seconds: 0.2'
+	daemon=$(json_eval "$stdout" 'd["pid"]')
+	python3 -c '
+import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+for i in range(12000): # more than the queue has room for
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+open(sys.argv[2], "w")' "$TMP/go" "$TMP/forked" &
+	forking=$!
+	sleep 0.3
+	"$PROCTOR" attach --pid $forking --job stalled
+	kill -STOP "$daemon"
+	: >"$TMP/go"
+	wait $forking
+	check "it forks while nobody looks" test -e "$TMP/forked"
+	kill -CONT "$daemon"
+	ended() { "$PROCTOR" report stalled --format json | grep -q '"status":"done"'; }
+	check "the job ends" eventually ended
+	run "$PROCTOR" status --json
+	json "what was lost is counted" "$stdout" 'd["process_events_lost"] > 0'
+	run "$PROCTOR" report stalled --format json
+	json "and said in the report" "$stdout" \
+		'd["evidence"]["process_spawn_count"] == "at least" and any("kernel events were lost" in u["why"] for u in d["unknown"])'
+	json "which counts those that were not" "$stdout" '100 < d["process_spawn_count"] < 12002'
+	"$PROCTOR" stop
+	rm "$PROCTOR_HOME/proctor.yaml"
+fi
+
 # A run is too short for it, and says so.
 run "$PROCTOR" run -q --job short -- true
 run "$PROCTOR" report short --format json
