@@ -41,6 +41,18 @@ static __always_inline bool has_loop(void)
 	return bpf_core_enum_value_exists(enum bpf_func_id___has_loop, BPF_FUNC_loop___has_loop);
 }
 
+/* As libbpf finds it where the program is loaded. */
+extern int LINUX_KERNEL_VERSION __kconfig;
+
+/*
+ * Before Linux 6.2 a look at what is kept with a task fails if it has interrupted another one on
+ * the same CPU: that nothing was found does not mean that there is nothing.
+ */
+static __always_inline bool storage_may_be_busy(void)
+{
+	return LINUX_KERNEL_VERSION < 0x60200;
+}
+
 /*
  * The number of the memory controller depends on what the kernel was built with.
  * -1: it has none.

@@ -29,6 +29,17 @@ struct {
 	__type(value, struct life_mark);
 } marks SEC(".maps");
 
+/*
+ * Of processes whose first thread ended before the others: by pid, what it was marked with. If one
+ * of the others executes a program it becomes the first, and has no mark of its own.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u64);
+} headless SEC(".maps");
+
 /* ---- what all records share ---- */
 
 /* The mark of a process is kept with its first thread. */
@@ -87,28 +98,52 @@ static __always_inline void tell_birth(__u32 type, struct task_struct *leader, _
 	submit(b);
 }
 
+/* Without its mark what it starts is missed: that counts as lost. */
+static __always_inline void set_tag(struct task_struct *leader, __u64 tag)
+{
+	struct life_mark *mark =
+		bpf_task_storage_get(&marks, leader, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (mark)
+		mark->tag = tag;
+	else
+		__sync_fetch_and_add(&n_lost, 1);
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__u64 tag;
-	struct life_mark *mark;
 
 	if (child->pid != child->tgid)
 		return 0;
 	tag = tag_of(parent->group_leader);
-	if (tag) {
-		mark = bpf_task_storage_get(&marks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (mark)
-			mark->tag = tag;
-	}
+	if (tag)
+		set_tag(child, tag);
 	tell_birth(LIFE_RECORD_FORK, child, tag);
 	return 0;
+}
+
+/* The thread that executes a program has the pid of the first one by now, whoever it was. */
+static __always_inline __u64 inherit_tag(struct task_struct *p)
+{
+	__u32 pid = p->tgid;
+	__u64 *tag = bpf_map_lookup_elem(&headless, &pid), found;
+
+	if (!tag)
+		return 0;
+	found = *tag;
+	bpf_map_delete_elem(&headless, &pid);
+	set_tag(p, found);
+	return found;
 }
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p)
 {
-	tell_birth(LIFE_RECORD_EXEC, p, tag_of(p));
+	__u64 tag = tag_of(p);
+
+	tell_birth(LIFE_RECORD_EXEC, p, tag ? tag : inherit_tag(p));
 	return 0;
 }
 
@@ -163,17 +198,34 @@ static __always_inline void add_last(const struct task_struct *t, struct life_de
 }
 
 /*
- * True for one of the threads that found themselves the last. There can be two
- * only while there are two, and then a flag beside the mark decides.
+ * True for one of the threads that found themselves the last, of which there can be several: a flag
+ * beside the mark decides. Who is alone need not set it, but may be alone because another that has
+ * told is gone by now.
  */
 static __always_inline bool is_first_to_tell(struct task_struct *leader)
 {
-	struct life_mark *mark;
+	bool is_alone = leader->signal->nr_threads <= 1;
+	struct life_mark *mark = bpf_task_storage_get(
+		&marks, leader, 0, is_alone ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	if (leader->signal->nr_threads <= 1)
-		return true;
-	mark = bpf_task_storage_get(&marks, leader, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	return !mark || __sync_lock_test_and_set(&mark->is_told_dead, 1) == 0;
+}
+
+/* The first thread ends, and others go on. */
+static __always_inline void keep_tag(struct task_struct *leader)
+{
+	__u64 tag = tag_of(leader);
+	__u32 pid = leader->tgid;
+
+	if (tag)
+		bpf_map_update_elem(&headless, &pid, &tag, BPF_ANY);
+}
+
+static __always_inline void drop_tag(struct task_struct *leader)
+{
+	__u32 pid = leader->tgid;
+
+	bpf_map_delete_elem(&headless, &pid);
 }
 
 static __always_inline struct life_death *begin_death(__u32 type, struct task_struct *leader)
@@ -198,8 +250,14 @@ int BPF_PROG(on_exit, struct task_struct *t)
 	struct task_struct *leader = t->group_leader;
 	struct life_death *d;
 
-	if (t->signal->live.counter != 0 || !is_first_to_tell(leader))
+	if (t->signal->live.counter != 0) {
+		if (t == leader)
+			keep_tag(leader);
 		return 0;
+	}
+	if (!is_first_to_tell(leader))
+		return 0;
+	drop_tag(leader);
 	d = begin_death(LIFE_RECORD_EXIT, leader);
 	if (!d)
 		return 0;

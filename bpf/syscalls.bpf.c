@@ -19,7 +19,9 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile __u32 time_every = 1; /* one call in so many is timed, which one is chance */
 __u64 n_lost;			     /* calls that found no room to be counted in at all */
 __u64 n_lost_news;
-__u64 n_lost_marks; /* threads that are not counted, for want of memory or of a free moment */
+__u64 n_lost_marks; /* threads that are not counted, or whose call under way is not, for want of
+		     * memory or of a free moment
+		     */
 __u64 n_adopted;
 __u64 adopting, forgetting; /* the tags that adopt() and forget() are run for */
 __u32 last_id;
@@ -108,6 +110,8 @@ static __noinline int empty_slot(struct syscall_slot *slot)
 			__sync_fetch_and_add(&v->timed, slot->value.timed);
 			__sync_fetch_and_add(&v->ns, slot->value.ns);
 			__sync_fetch_and_add(&v->wait_ns, slot->value.wait_ns);
+			if (time_every > 1)
+				__sync_fetch_and_add(&v->squares, slot->value.squares);
 		}
 	}
 	__builtin_memset(&slot->value, 0, sizeof(slot->value));
@@ -146,19 +150,33 @@ static __always_inline struct syscall_slot *find_slot(struct syscall_cpu *cpu)
 	return slot;
 }
 
+/* For the error of times that were sampled. */
+static __always_inline __u64 square_of(__u64 ns)
+{
+	__u64 units = ns / SYSCALL_SQUARE_UNIT_NS;
+
+	if (units > SYSCALL_SQUARE_MAX)
+		units = SYSCALL_SQUARE_MAX;
+	return units * units;
+}
+
 static __always_inline void count_call(struct syscall_cpu *cpu, bool is_error)
 {
 	struct syscall_thread *s = &cpu->thread;
 	struct syscall_slot *slot = find_slot(cpu);
+	__u64 ns;
 
 	s->is_inside = 0;
 	slot->value.count++;
 	slot->value.errors += is_error;
 	if (!s->entered_ns)
 		return;
+	ns = bpf_ktime_get_ns() - s->entered_ns;
 	slot->value.timed++;
-	slot->value.ns += bpf_ktime_get_ns() - s->entered_ns;
+	slot->value.ns += ns;
 	slot->value.wait_ns += s->wait_ns;
+	if (time_every > 1)
+		slot->value.squares += square_of(ns > s->wait_ns ? ns - s->wait_ns : 0);
 }
 
 /*
@@ -195,6 +213,8 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
 	cpu->task = (__u64)t;
 	s->mark.id = 0;
 	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (!own && storage_may_be_busy())
+		cpu->task = 0; /* looked up again at the next call */
 	if (!own || own->mark.id == 0)
 		return;
 	*s = *own;
@@ -286,8 +306,11 @@ static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struc
 	if (s->is_inside && s->entered_ns)
 		s->left_ns = bpf_ktime_get_ns();
 	own = bpf_task_storage_get(&threads, from, 0, 0);
-	if (!own)
+	if (!own) {
+		if (storage_may_be_busy() && cpu->n_marks == n_marks) /* it was not forgotten */
+			__sync_fetch_and_add(&n_lost_marks, 1);
 		return;
+	}
 	s->mark = own->mark; /* which somebody may have changed meanwhile */
 	*own = *s;
 }

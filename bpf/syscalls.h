@@ -33,7 +33,11 @@ struct syscall_value {
 	__u64 timed;   /* how many of them were timed */
 	__u64 ns;      /* the time those took */
 	__u64 wait_ns; /* the part of ns in which they had no CPU */
+	__u64 squares; /* where only some are timed: of each one's time on a CPU, in these units */
 };
+
+#define SYSCALL_SQUARE_UNIT_NS 8
+#define SYSCALL_SQUARE_MAX (1ull << 28) /* 2 s: longer ones count as that */
 
 /* In the ring: a process begins or ceases to be counted. */
 struct syscall_news {

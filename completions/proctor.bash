@@ -46,7 +46,7 @@ _proctor_values() { # OPTION WORD
 	--format) compgen -W "text json md html" -- "$2" ;;
 	--what) compgen -W "samples snapshots events jobs sheets processes" -- "$2" ;;
 	-j | --job) _proctor_jobs "$2" ;;
-	--syscalls) compgen -W "auto ebpf strace off" -- "$2" ;;
+	--syscalls) compgen -W "auto ebpf sampled strace off" -- "$2" ;;
 	--pid) compgen -W "$(cd /proc && echo [0-9]*)" -- "$2" ;;
 	esac
 }

@@ -105,6 +105,7 @@ struct config {
 	bool gpu_enabled;	 /* true */
 	bool ebpf_enabled;	 /* whether programs may be loaded into the kernel; true */
 	bool syscalls_enabled;	 /* whether the daemon counts system calls while a job runs; true */
+	int syscalls_time_every; /* one call in so many is timed, by chance; all are counted; 1 */
 	bool strace_enabled;	 /* whether runs do by strace(1) where nothing better is; false */
 	bool strace_full_on_demand;	   /* whether one may ask for a full trace; true */
 	bool mask_secrets;		   /* true */
@@ -120,7 +121,7 @@ struct config {
 	struct config_later web;    /* a page */
 	struct config_later export; /* what is pushed to other systems */
 	struct config_later fleet;  /* a store for many hosts */
-	int lines[20];
+	int lines[21];
 	bool was_read; /* false: there was no file */
 	struct arena arena;
 };

@@ -368,10 +368,12 @@ static void find_files(struct patient *p)
 static int examine(struct patient *p, struct err *err)
 {
 	struct collector_options options = { 0 };
+	struct probe_allows allows;
 	struct collector *collector;
 	int r;
 
 	find_files(p);
+	allows = (struct probe_allows){ p->config.ebpf_enabled, p->config.syscalls_enabled };
 	p->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
@@ -381,7 +383,7 @@ static int examine(struct patient *p, struct err *err)
 		return r;
 	r = collector_scan(collector, &p->snap, err);
 	collector_free(collector);
-	p->n_rungs = sources_probe_ebpf_rungs(p->root_fd, &p->arena, p->rungs);
+	p->n_rungs = sources_probe_ebpf_rungs(p->root_fd, &allows, &p->arena, p->rungs);
 	p->n_run_rungs = sources_probe_rungs(p->root_fd, &p->arena, p->run_rungs);
 	return r;
 }

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "daemon/daemon.h"
 #include "report/report.h"
+#include "rpc/rpc.h"
 
 enum report_key { KEY_FORMAT = 256, KEY_ATTEMPT, KEY_JSON };
 
@@ -83,6 +84,40 @@ static int read_attempt(struct store *store, const struct report_args *args, str
 	return r < 0 ? r : learning_judge_standing(store, ret, false, err);
 }
 
+static void write_question(struct buf *out, const struct report_args *args)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", args->job_id);
+	json_key_i64(&j, "attempt", args->attempt_num);
+	json_key_string(&j, "format", report_format_name(args->format));
+	json_end_object(&j);
+}
+
+/* One that is not in our own record may be in a daemon's: what was attached is there alone. */
+static int ask_daemon(const struct report_args *args, struct buf *out)
+{
+	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
+	CLEANUP(buf_release) struct buf question = BUF_INIT;
+	struct json j;
+	int r;
+
+	write_question(&question, args);
+	r = cli_call("job.report", question.data, &answer, NULL);
+	if (r < 0)
+		return r;
+	if (rpc_value_is_string(answer)) {
+		buf_add_str(out, rpc_value_string(answer));
+		return 0;
+	}
+	json_init(&j, out);
+	rpc_value_write(answer, &j);
+	buf_add_char(out, '\n');
+	return 0;
+}
+
 int cli_report(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
@@ -104,6 +139,8 @@ int cli_report(int argc, char **argv)
 		r = read_attempt(store, &args, &attempt, &err);
 	if (r == 0)
 		r = report_write(&attempt, args.format, &out);
+	else if (r == -ENOENT && ask_daemon(&args, &out) == 0)
+		r = 0;
 	if (r == -ENOMEM)
 		err_set(&err, r, "out of memory");
 	return r < 0 ? cli_fail(CLI_FAILED, &err) : cli_print(&out);

@@ -45,7 +45,22 @@ static uint64_t take_events(const struct attempt *a, const struct proc_event *ev
 	return n_births;
 }
 
-/* What a process used after it was last seen is missing. */
+/* Of one whose end was told nothing is missing; of another what it used after it was last seen. */
+static void judge_processes(struct attempt *a, bool births_are_exact)
+{
+	struct usage *u = &a->usage;
+	bool is_exact = births_are_exact, is_exact_peak = births_are_exact;
+
+	for (size_t i = 0; i < a->n_processes; i++) {
+		is_exact = is_exact && a->processes[i].cpu_evidence == EVIDENCE_EXACT;
+		is_exact_peak = is_exact_peak && a->processes[i].evidence == EVIDENCE_EXACT;
+	}
+	if (u64_known(u->user_ns))
+		u->cpu_evidence = is_exact ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+	if (u64_known(u->max_process_rss_bytes))
+		u->max_process_rss_evidence = is_exact_peak ? EVIDENCE_EXACT : EVIDENCE_SAMPLED;
+}
+
 static void add_processes(struct attempt *a)
 {
 	struct usage *u = &a->usage;
@@ -58,10 +73,6 @@ static void add_processes(struct attempt *a)
 		u->max_process_rss_bytes =
 			u64_max_known(u->max_process_rss_bytes, p->max_rss_bytes);
 	}
-	if (u64_known(u->user_ns))
-		u->cpu_evidence = EVIDENCE_LOWER_BOUND;
-	if (u64_known(u->max_process_rss_bytes))
-		u->max_process_rss_evidence = EVIDENCE_SAMPLED;
 }
 
 static void add_series(struct attempt *a)
@@ -86,6 +97,7 @@ void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t 
 
 	usage_init(&a->usage);
 	add_processes(a);
+	judge_processes(a, births_are_exact);
 	add_series(a);
 	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
 	if (n_births == 0)

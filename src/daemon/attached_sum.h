@@ -1,9 +1,9 @@
 /*
  * attached_sum - what an attached job used, from what was recorded of it.
  *
- * Nobody waits for its processes who would tell us, so there is no exact account of
- * them: their samples and events are all there is. Those are in the database, so
- * that a daemon that began after the job knows as much as one that was there.
+ * Nobody waits for its processes who would tell us: their samples and events, which are in the
+ * database so that a daemon that began after the job has them, and what the kernel told at their
+ * ends (deaths.h), which only a daemon that was there knows.
  */
 #ifndef PROCTOR_DAEMON_ATTACHED_SUM_H
 #define PROCTOR_DAEMON_ATTACHED_SUM_H
@@ -11,7 +11,7 @@
 #include "model/job.h"
 
 /*
- * a was read from the database (processes, events, series); events are those that
+ * a was read from the database (processes with their ends, events, series); events are those that
  * are not there yet. Sets the usage, and how each process ended where that was
  * told. births_are_exact: all of them since it was attached were told.
  */

@@ -14,6 +14,7 @@ void call_sums_release(struct call_sums *sums)
 	for (size_t i = 0; i < sums->n; i++)
 		free((char *)sums->uses[i].name);
 	free(sums->uses);
+	free(sums->n_timed);
 	map_release(&sums->by_name);
 	*sums = (struct call_sums){ 0 };
 }
@@ -21,13 +22,18 @@ void call_sums_release(struct call_sums *sums)
 static bool reserve(struct call_sums *sums)
 {
 	struct syscall_use *uses;
+	uint64_t *n_timed;
 
 	if (sums->n < sums->cap)
 		return true;
 	uses = reallocarray(sums->uses, sums->cap + 64, sizeof(*uses));
-	if (!uses)
+	if (uses)
+		sums->uses = uses;
+	n_timed = reallocarray(sums->n_timed, sums->cap + 64, sizeof(*n_timed));
+	if (n_timed)
+		sums->n_timed = n_timed;
+	if (!uses || !n_timed)
 		return false;
-	sums->uses = uses;
 	sums->cap += 64;
 	return true;
 }
@@ -44,6 +50,7 @@ static struct syscall_use *append(struct call_sums *sums, const char *name, uint
 		return NULL;
 	}
 	sums->uses[sums->n] = (struct syscall_use){ .name = copy };
+	sums->n_timed[sums->n] = 0;
 	return &sums->uses[sums->n++];
 }
 
@@ -58,6 +65,16 @@ static struct syscall_use *find(struct call_sums *sums, const char *name)
 	return append(sums, name, key);
 }
 
+static void add_times(struct call_sums *sums, struct syscall_use *sum,
+		      const struct syscall_use *use)
+{
+	if (sums->is_sampled && !u64_known(use->cpu_ns))
+		return;
+	sum->cpu_ns = u64_add(sum->cpu_ns, use->cpu_ns);
+	sum->wait_ns = u64_add(sum->wait_ns, use->wait_ns);
+	sums->n_timed[sum - sums->uses] += use->count;
+}
+
 void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -69,9 +86,26 @@ void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_
 		}
 		sum->count = u64_add(sum->count, uses[i].count);
 		sum->errors = u64_add(sum->errors, uses[i].errors);
-		sum->cpu_ns = u64_add(sum->cpu_ns, uses[i].cpu_ns);
-		sum->wait_ns = u64_add(sum->wait_ns, uses[i].wait_ns);
+		add_times(sums, sum, &uses[i]);
 	}
+}
+
+static uint64_t scale(uint64_t ns, uint64_t count, uint64_t timed)
+{
+	__uint128_t scaled = timed ? (__uint128_t)ns * count / timed : U64_UNKNOWN;
+
+	return !u64_known(ns) || scaled >= U64_UNKNOWN ? U64_UNKNOWN : (uint64_t)scaled;
+}
+
+void call_sums_settle(struct call_sums *sums)
+{
+	for (size_t i = 0; sums->is_sampled && i < sums->n; i++) {
+		struct syscall_use *sum = &sums->uses[i];
+
+		sum->cpu_ns = scale(sum->cpu_ns, sum->count, sums->n_timed[i]);
+		sum->wait_ns = scale(sum->wait_ns, sum->count, sums->n_timed[i]);
+	}
+	sums->is_sampled = false;
 }
 
 /* As the database has it: unknown time last, then the count, then the name. */
@@ -90,6 +124,7 @@ static int compare(const void *a, const void *b)
 
 void call_sums_sort(struct call_sums *sums)
 {
+	call_sums_settle(sums);
 	map_clear(&sums->by_name);
 	if (sums->n > 0)
 		qsort(sums->uses, sums->n, sizeof(*sums->uses), compare);

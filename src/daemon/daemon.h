@@ -64,8 +64,9 @@ enum run_syscalls_how {
 /* How a run counts the system calls of its job; what somebody asks for comes first. */
 struct run_syscalls {
 	enum run_syscalls_how how;
-	bool may_ebpf;	 /* the configuration allows it */
-	bool may_strace; /* and wants this where nothing better is */
+	bool may_ebpf;	     /* the configuration allows it */
+	bool may_strace;     /* and wants this where nothing better is */
+	unsigned time_every; /* by eBPF: one call in so many is timed, by chance; 0, 1: all are */
 };
 
 struct run_options {

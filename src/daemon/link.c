@@ -14,6 +14,7 @@
 /* A daemon that is busy for longer is done without. */
 #define TIMEOUT_MS 100
 #define END_TIMEOUT_MS 1000
+#define COUNT_TIMEOUT_MS 3000 /* loading eBPF programs takes some tenths of a second */
 #define RETRY_NS UINT64_C(5000000000)
 
 struct link {
@@ -23,6 +24,7 @@ struct link {
 	bool records;
 	bool is_early;		/* our own daemon is there: it is greeted later */
 	bool is_guest;		/* of the daemon that is there, or was */
+	bool counts_calls;	/* the daemon does, from before the first of them */
 	uint64_t tried_boot_ns; /* 0: never */
 };
 
@@ -40,6 +42,7 @@ static void hang_up(struct link *link)
 	link->watch = link->watch ? loop_fd_close(link->watch) : NULL;
 	link->client = rpc_client_close(link->client);
 	link->records = false;
+	link->counts_calls = false;
 }
 
 struct link *link_free(struct link *link)
@@ -75,26 +78,28 @@ static void write_hello(struct buf *out, const struct link_job *job)
 	}
 	json_key_f64(&j, "interval_seconds", job->a->interval_seconds);
 	json_key_bool(&j, "keeps_calls", job->keeps_calls);
+	json_key_bool(&j, "wants_calls", job->wants_calls);
 	json_key(&j, "job");
 	guest_write(&j, job->a, job->sheets, job->n_sheets);
 	json_end_object(&j);
 }
 
-static int say_hello(struct link *link, const struct link_job *job)
+static int say_hello(struct link *link, const struct link_job *job, struct err *err)
 {
 	CLEANUP(buf_release) struct buf hello = BUF_INIT;
 	struct rpc_value *answer = NULL;
 	int r;
 
 	write_hello(&hello, job);
-	r = rpc_client_call(link->client, "runner.hello", hello.data, &answer, NULL);
+	r = rpc_client_call(link->client, "runner.hello", hello.data, &answer, err);
 	if (r < 0)
 		return r;
 	link->records = rpc_value_bool(rpc_value_get(answer, "records"), false);
 	link->is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
+	link->counts_calls = rpc_value_bool(rpc_value_get(answer, "counts_calls"), false);
 	rpc_value_free(answer);
 	link->watch = loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
-	return link->watch ? 0 : -ENOMEM;
+	return link->watch ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 /*
@@ -112,7 +117,7 @@ static int greet(struct link *link, const struct link_job *job, bool is_lasting)
 		rpc_client_notify(link->client, "runner.changed", NULL, NULL);
 		return -EAGAIN;
 	}
-	return say_hello(link, job);
+	return say_hello(link, job, NULL);
 }
 
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
@@ -128,6 +133,58 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 	link->tried_boot_ns = link->is_early ? 0 : now;
 	if (r < 0)
 		hang_up(link);
+}
+
+/* One of our own user may do no more than we may. */
+static int greet_other(struct link *link, const struct link_job *job, struct err *err)
+{
+	const struct rpc_client_options options = { .timeout_ms = COUNT_TIMEOUT_MS };
+	int r = rpc_client_open(&options, &link->client, err);
+
+	if (r < 0)
+		return r;
+	if (rpc_client_daemon_uid(link->client) == geteuid())
+		return err_set(err, -EPERM, "the daemon is this user's own");
+	r = say_hello(link, job, err);
+	if (r == 0)
+		rpc_client_set_timeout(link->client, TIMEOUT_MS);
+	return r;
+}
+
+int link_ask_to_count(struct link *link, const struct link_job *job, struct err *err)
+{
+	int r = link->client ? 0 : greet_other(link, job, err);
+
+	if (r < 0)
+		hang_up(link);
+	if (r < 0 || link->counts_calls)
+		return r;
+	return err_set(err, -EOPNOTSUPP, "the daemon does not count them");
+}
+
+bool link_counts_calls(const struct link *link)
+{
+	return link->counts_calls;
+}
+
+int link_take_calls(struct link *link, struct told_calls *calls, struct err *err)
+{
+	struct rpc_value *answer = NULL;
+	int r;
+
+	if (!link->client)
+		return err_set(err, -ENOENT, "no daemon is there");
+	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
+	r = rpc_client_call(link->client, "runner.calls", NULL, &answer, err);
+	rpc_client_set_timeout(link->client, TIMEOUT_MS);
+	if (r < 0)
+		return r;
+	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
+		r = told_calls_read(answer, calls);
+	else
+		r = -ENODATA;
+	rpc_value_free(answer);
+	return r < 0 ? err_set(err, r, "the daemon has none of them") : 0;
 }
 
 bool link_is_guest(const struct link *link)

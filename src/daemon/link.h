@@ -14,7 +14,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/err.h"
 #include "base/loop.h"
+#include "daemon/told_calls.h"
 #include "model/job.h"
 
 struct link;
@@ -31,6 +33,7 @@ struct link_job {
 	dev_t device; /* of the database; 0 and 0: there is none */
 	ino_t inode;
 	bool keeps_calls; /* its system calls are not the daemon's to count */
+	bool wants_calls; /* they are, before it answers */
 };
 
 /*
@@ -39,6 +42,22 @@ struct link_job {
  * user is only told to look until is_lasting.
  */
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting);
+
+/*
+ * The same to a daemon of another user, that is root's, at once and with more patience: where this
+ * returns 0 it counts the system calls of all that we have started and will start. Else err says
+ * why not.
+ */
+int link_ask_to_count(struct link *link, const struct link_job *job, struct err *err);
+
+/* Whether it does, since link_ask_to_count() and without a break. */
+bool link_counts_calls(const struct link *link);
+
+/*
+ * The job is over: what the daemon has counted of it, asked or not, once. -ENOENT: none is there;
+ * -ENODATA: it has not.
+ */
+int link_take_calls(struct link *link, struct told_calls *calls, struct err *err);
 
 /* Whether the job is a guest of the daemon, or was when there last was one. */
 bool link_is_guest(const struct link *link);

@@ -172,6 +172,15 @@ static struct link_job link_job_of(const struct run *run)
 	return job;
 }
 
+int record_ask_to_count(struct run *run, struct err *err)
+{
+	struct link_job job = link_job_of(run);
+
+	job.keeps_calls = false;
+	job.wants_calls = true;
+	return link_ask_to_count(run->link, &job, err);
+}
+
 /* The last that is stored may have ended since. */
 static void write_sheets(struct run *run)
 {
@@ -557,16 +566,58 @@ static void add_count_note(struct attempt *a, uint64_t n, const char *what, cons
 	add_unknown(a, what, text);
 }
 
+/* They are known, but not exactly. */
+#define NOTE_CALL_TIMES "syscall times"
+
+static void keep_told_calls(struct run *run, struct told_calls *calls)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+
+	CLEANUP(buf_release) struct buf error = BUF_INIT;
+
+	told_calls_keep(calls, run->attempt);
+	told_calls_say_missing(calls, &why);
+	if (why.len > 0)
+		add_unknown(run->attempt, "syscalls", why.data);
+	told_calls_say_error(calls, &error);
+	if (error.len > 0)
+		add_unknown(run->attempt, NOTE_CALL_TIMES, error.data);
+	run->is_counted_by_daemon = link_counts_calls(run->link);
+}
+
+/* By a daemon that is there and does. It may have come after the beginning. */
+static void take_daemons_calls(struct run *run)
+{
+	CLEANUP(told_calls_release)
+	struct told_calls calls = { .processes.max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+	struct err err = ERR_INIT;
+	int r;
+
+	if (run->options->syscalls.how == RUN_SYSCALLS_OFF)
+		return;
+	r = link_take_calls(run->link, &calls, &err);
+	if (r == 0)
+		keep_told_calls(run, &calls);
+	else if (run->is_daemon_asked)
+		err_set(&run->calls_err, r,
+			"the daemon that counted them is gone, or has them no "
+			"more");
+}
+
 /* What went wrong with counting is no reason to say that nothing was counted. */
 static void keep_calls(struct run *run)
 {
-	const char *why = NULL;
+	const char *why = NULL, *error = NULL;
 
-	if (!run->calls)
+	if (!run->calls) {
+		take_daemons_calls(run);
 		return;
-	run_calls_end(run->calls, run->attempt, &why);
+	}
+	run_calls_end(run->calls, run->attempt, &why, &error);
 	if (why)
 		add_unknown(run->attempt, "syscalls", why);
+	if (error)
+		add_unknown(run->attempt, NOTE_CALL_TIMES, error);
 }
 
 static void note_gpus(struct run *run)
@@ -583,7 +634,7 @@ static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	if (!run->calls)
+	if (!run->calls && a->n_syscalls == 0)
 		add_unknown(a, "syscall_hotspots", run->calls_err.text);
 	note_gpus(run);
 	if (!run->collector)
@@ -693,6 +744,8 @@ static void note_calls_rung(struct run *run)
 
 	if (run->calls)
 		taken = run_calls_rung(run->calls);
+	else if (run->is_counted_by_daemon)
+		taken = (struct rung){ RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF, "" };
 	for (size_t i = 0; i < a->n_rungs; i++)
 		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0) {
 			a->rungs[i].rung = taken.rung;
@@ -780,10 +833,11 @@ static void keep_end(struct run *run, const struct err *why)
 static void store_calls(struct run *run)
 {
 	const struct attempt *a = run->attempt;
+	const struct attempt sums = { .id = a->id }; /* each process's is in its record */
 	struct err err = ERR_INIT;
 
-	if (run->calls && a->n_syscalls > 0 &&
-	    store_add_syscalls(run->store, a, a->syscalls, a->n_syscalls, NULL, &err) < 0)
+	if (a->n_syscalls > 0 &&
+	    store_add_syscalls(run->store, &sums, a->syscalls, a->n_syscalls, NULL, &err) < 0)
 		add_unknown(run->attempt, "syscalls", "they could not be recorded");
 }
 

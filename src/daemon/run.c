@@ -352,12 +352,43 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 	tell_progress(run, PROGRESS_RUNNING);
 }
 
+/* Somebody who has asked for one way hears at once that it cannot be. */
+static void warn_uncounted(const struct run *run)
+{
+	enum run_syscalls_how how = run->options->syscalls.how;
+
+	if (!run->calls && (how == RUN_SYSCALLS_EBPF || how == RUN_SYSCALLS_STRACE))
+		log_warning("system calls are not counted, and the job goes on: %s",
+			    run->calls_err.text);
+}
+
+/* It may where we may not, and costs less than strace. */
+static void ask_daemon(struct run *run)
+{
+	struct err err = ERR_INIT, why = ERR_INIT;
+
+	run->asks_daemon = false;
+	run->is_daemon_asked = record_ask_to_count(run, &err) == 0;
+	if (run->is_daemon_asked) {
+		run->calls = run_calls_close(run->calls);
+		return;
+	}
+	if (!run->calls && err.code != -ENOENT) /* a daemon there is */
+		err_set(&why, run->calls_err.code, "%.250s; %.200s", run->calls_err.text, err.text);
+	if (why.code != 0)
+		run->calls_err = why;
+	warn_uncounted(run);
+}
+
 /* Nothing of the command has run, and nothing of it is missed. */
 static void on_process_held(void *ctx, pid_t pid)
 {
 	struct run *run = ctx;
 
-	run_calls_begin(run->calls, pid);
+	if (run->asks_daemon)
+		ask_daemon(run);
+	if (run->calls)
+		run_calls_begin(run->calls, pid);
 }
 
 static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
@@ -600,7 +631,6 @@ static bool counts_calls(const struct run_syscalls *o)
 	return o->how == RUN_SYSCALLS_DEFAULT ? o->may_strace : o->how != RUN_SYSCALLS_OFF;
 }
 
-/* Somebody who has asked for one way hears at once that it cannot be. */
 static void open_calls(struct run *run)
 {
 	const struct run_syscalls *o = &run->options->syscalls;
@@ -615,9 +645,10 @@ static void open_calls(struct run *run)
 		return;
 	}
 	run_calls_open(o, run->tree, &run->calls, &run->calls_err);
-	if (!run->calls && (o->how == RUN_SYSCALLS_EBPF || o->how == RUN_SYSCALLS_STRACE))
-		log_warning("system calls are not counted, and the job goes on: %s",
-			    run->calls_err.text);
+	run->asks_daemon =
+		o->how != RUN_SYSCALLS_STRACE && (!run->calls || run_calls_traces(run->calls));
+	if (!run->asks_daemon)
+		warn_uncounted(run);
 }
 
 static int open_runner(struct run *run, struct err *err)
@@ -640,7 +671,7 @@ static int open_runner(struct run *run, struct err *err)
 		return err_set(err, -ENOMEM, "out of memory");
 	open_calls(run);
 	options.is_traceable = run_calls_traces(run->calls);
-	options.holds_commands = run->calls != NULL;
+	options.holds_commands = run->calls || run->asks_daemon;
 	return runner_new(run->loop, &options, &run->runner, err);
 }
 

@@ -17,6 +17,9 @@
 
 struct run_calls;
 
+/* What each process has called, as text: of 10,000 processes, mostly. */
+#define RUN_CALLS_MAX_TEXT_BYTES (4 << 20)
+
 /*
  * Takes the best rung that the options allow; loading eBPF takes some tenths of a second. *ret is
  * NULL where there is none, and err says why.
@@ -36,9 +39,10 @@ void run_calls_begin(struct run_calls *c, pid_t pid);
 void run_calls_fill(struct run_calls *c, struct snapshot *snap);
 
 /* The sums of all its processes, and what each of those listed in a has called, into a's arena.
- * What is wrong with them is in *why; NULL: nothing.
+ * What is wrong with them is in *why, and how far their times may be off in *error; NULL: nothing.
  */
-void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why);
+void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why,
+		   const char **ret_error);
 
 struct rung run_calls_rung(const struct run_calls *c);
 

@@ -46,6 +46,9 @@ struct run {
 	struct gpus *gpus;	     /* NULL: there are none, or nobody wants to know */
 	struct run_calls *calls;     /* NULL: the run does not count them */
 	struct err calls_err;	     /* why not */
+	bool asks_daemon;	     /* a daemon that may do more is to count them: not asked yet */
+	bool is_daemon_asked;	     /* it was, and said that it does */
+	bool is_counted_by_daemon;   /* it has, from the first to the last */
 	struct life *life;	     /* NULL: this machine does not tell */
 	struct err life_err;	     /* why not */
 	pid_t failed_pid;	     /* a child of ours that never became the command; 0 */
@@ -98,6 +101,9 @@ struct run {
 
 /* What is known of the attempt before anything runs. */
 void record_describe(struct run *run);
+
+/* A daemon of root is to count the system calls, of the command that waits for it as well. */
+int record_ask_to_count(struct run *run, struct err *err);
 
 /*
  * Opens the store and notes the attempt there, unless that was done, and the

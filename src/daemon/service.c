@@ -71,6 +71,7 @@ static void describe_rungs(struct service *s)
 {
 	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
 	service_set_rung(s, collector_rung(s->collector));
+	service_describe_calls(s);
 	if (!s->life.life)
 		return;
 	service_set_rung(s, life_rung(s->life.life));

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -12,6 +13,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/attached_sum.h"
+#include "daemon/deaths.h"
 #include "daemon/process_facts.h"
 #include "daemon/service_internal.h"
 #include "daemon/signal_process.h"
@@ -44,6 +46,7 @@ struct attached {
 	uint64_t last_death_wall_ns; /* 0: none was told */
 	uint64_t cancelled_boot_ns;  /* 0: it was not */
 	uint64_t check_ms;	     /* until the next look, from then on */
+	struct deaths deaths;
 	struct proc_event *pending;
 	size_t n_pending, cap_pending, n_gathered;
 	uint64_t n_unlisted;
@@ -72,7 +75,10 @@ static void drop(struct service *s, struct attached *gone)
 		loop_timer_close(gone->timer);
 	close_fd(&gone->pidfd);
 	free(gone->pending);
+	deaths_release(&gone->deaths);
 	free(gone);
+	if (!s->attached && s->life.life)
+		(void)life_want_accounts(s->life.life, false);
 }
 
 void service_release_attached(struct service *s)
@@ -151,6 +157,8 @@ static int begin(struct service *s, const struct watched *job)
 		drop(s, at);
 		return -ENOMEM;
 	}
+	if (s->life.life)
+		(void)life_want_accounts(s->life.life, true); /* or times lack a tick each */
 	hold_root(at);
 	at->was_gone = at->pidfd < 0;
 	return 0;
@@ -262,6 +270,20 @@ void service_note_attached(struct service *s, const struct watched *job,
 	at->pending[at->n_pending++].job_id = job->job_id;
 }
 
+void service_note_death(struct service *s, const struct member *member, const struct life_event *ev)
+{
+	struct attached *at = find_attached(s, member->attempt_id);
+
+	if (at && !member->is_runner)
+		deaths_note(&at->deaths, member, ev);
+}
+
+void service_complete_death(struct service *s, const struct life_event *ev)
+{
+	for (struct attached *at = s->attached; at; at = at->next)
+		deaths_complete(&at->deaths, ev);
+}
+
 int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n)
 {
 	struct proc_event *all = NULL;
@@ -311,14 +333,30 @@ static void add_note(struct attempt *a, const char *what, const char *why)
 	a->n_unknowns++;
 }
 
+/* Of which job they were nobody knows. */
+static void note_losses(struct attempt *a, const struct attached *at)
+{
+	uint64_t n = at->service->life.n_lost - at->n_lost_before;
+	char why[128];
+
+	if (n == 0)
+		return;
+	snprintf(why, sizeof(why), "up to %llu kernel events were lost: counts are lower bounds",
+		 (unsigned long long)n);
+	add_note(a, "process_spawn_count", arena_strdup(&a->arena, why));
+}
+
 static void note_unknowns(struct attempt *a, const struct attached *at)
 {
 	add_note(a, "before it was attached",
 		 "something else started the job: what happened until then was not recorded");
-	add_note(a, "total_cpu_seconds",
-		 "nobody waited for its processes who told us: what they used after they were last "
-		 "seen is missing");
+	if (a->usage.cpu_evidence != EVIDENCE_EXACT)
+		add_note(a, "total_cpu_seconds",
+			 "what some of its processes used after they were last seen was not told");
 	add_note(a, "io", "nobody waited for its processes who told us");
+	note_losses(a, at);
+	if (at->deaths.n_unlisted > 0)
+		add_note(a, "processes", "there were too many: some are not listed one by one");
 	if (at->was_gone)
 		add_note(a, "ended", "it ended while no daemon looked: when that was seen is told");
 	if (at->n_unlisted > 0)
@@ -367,7 +405,10 @@ static int end(struct service *s, struct attached *at, const struct watched *job
 		return r;
 	a.ended_wall_ns = at->last_death_wall_ns ? at->last_death_wall_ns : clock_wall_ns();
 	judge_outcome(&a, at);
-	attached_sum_up(&a, at->pending, at->n_pending, births_are_exact(s, at));
+	if (deaths_merge(&at->deaths, &a) < 0)
+		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
+	attached_sum_up(&a, at->pending, at->n_pending,
+			births_are_exact(s, at) && at->deaths.n_unlisted == 0);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.rungs = s->rungs;
@@ -390,6 +431,8 @@ int service_settle_attached(struct service *s, struct err *err)
 	bool has_ended = false;
 	int r = 0;
 
+	if (s->attached)
+		service_drain_life(s); /* the last of its ends may wait there */
 	for (struct attached *at = s->attached; at; at = next) {
 		const struct watched *job = watch_find_attempt(s->watch, at->attempt_id);
 		int ended = 0;

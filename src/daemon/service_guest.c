@@ -254,7 +254,24 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
+/* The job is over: what was counted of it, for its record. */
+static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
+	struct json *j;
+
+	if (!guest)
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	service_tell_calls_of(s, guest->attempt_id, guest->is_foreign, j);
+	json_end_object(j);
+	return 0;
+}
+
 const struct rpc_method service_guest_methods[] = {
+	{ "runner.calls", runner_calls, RPC_FOR_ALL },
 	{ "runner.changed", runner_changed, RPC_FOR_ALL },
 	{ 0 },
 };

@@ -17,6 +17,7 @@ struct hello_params {
 	uint64_t device, inode; /* of the database that the runner writes to */
 	double interval_seconds;
 	bool keeps_calls;	     /* counts its system calls itself, or nobody is to */
+	bool wants_calls;	     /* they are to be counted before the answer */
 	const struct rpc_value *job; /* all about it, for who does not have that database */
 };
 
@@ -28,6 +29,8 @@ static const struct rpc_field hello_fields[] = {
 	{ "interval_seconds", RPC_F64, offsetof(struct hello_params, interval_seconds),
 	  .is_required = true },
 	{ "keeps_calls", RPC_BOOL, offsetof(struct hello_params, keeps_calls),
+	  .is_required = false },
+	{ "wants_calls", RPC_BOOL, offsetof(struct hello_params, wants_calls),
 	  .is_required = false },
 	{ "job", RPC_OBJECT, offsetof(struct hello_params, job), .is_required = false },
 };
@@ -129,7 +132,7 @@ static int find_or_begin(struct service *s, const struct rpc_peer *peer, const s
 }
 
 static int receive(struct service *s, struct rpc_call *call, const struct hello_params *params,
-		   struct err *err)
+		   bool *ret_counts, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	const struct rpc_peer *peer = rpc_call_peer(call);
@@ -153,6 +156,8 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 		return err_set(err, -EEXIST, "the job %s is over already", a.job_id);
 	if (params->keeps_calls)
 		service_leave_calls_of(s, job);
+	if (params->wants_calls)
+		*ret_counts = service_count_calls_now(s, job);
 	return guest_hold_line(s, call, job, true, err);
 }
 
@@ -175,7 +180,7 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct hello_params params = { 0 };
-	bool records = false, is_foreign;
+	bool records = false, counts = false, is_foreign;
 	struct json *j;
 	int r = rpc_call_read(call, hello_fields, ARRAY_SIZE(hello_fields), &params, err);
 
@@ -185,7 +190,7 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	service_look(s);
 	is_foreign = params.job && !is_own_database(s, &params);
-	r = is_foreign ? receive(s, call, &params, err)
+	r = is_foreign ? receive(s, call, &params, &counts, err)
 		       : take_over(s, call, &params, &records, err);
 	if (r < 0)
 		return r;
@@ -193,6 +198,7 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	json_begin_object(j);
 	json_key_bool(j, "records", records);
 	json_key_bool(j, "guest", is_foreign);
+	json_key_bool(j, "counts_calls", counts);
 	json_key_f64(j, "interval_seconds", s->interval_seconds);
 	json_end_object(j);
 	return 0;

@@ -104,9 +104,12 @@ struct signals_state {
 /* System calls of the jobs' processes. */
 struct syscalls_state {
 	struct syscalls *syscalls; /* NULL: no job was watched yet, or it cannot be */
+	struct loop_timer *timer;  /* NULL: none was set yet */
 	bool is_refused;	   /* it cannot */
 	struct job_calls *jobs;	   /* that are counted */
 	uint64_t n_lost;	   /* calls that there was no room for */
+	unsigned time_every;	   /* one call in so many is timed */
+	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
 };
 
 struct service {
@@ -470,15 +473,30 @@ void service_close_signals(struct service *s); /* while the store is open */
 
 /* ---- service_syscalls.c ---- */
 
-/* A job begins: what its processes call is counted from now on, where that can be. */
+/* Which rung it is, or will be. */
+void service_describe_calls(struct service *s);
+
+/*
+ * A job begins: what its processes call is counted from now on, where that can be. With the first
+ * one that takes some tenths of a second, for which nobody is kept waiting.
+ */
 void service_count_calls_of(struct service *s, const struct watched *job);
+
+/* Its runner waits for that. False: it cannot be. */
+bool service_count_calls_now(struct service *s, const struct watched *job);
 
 /* It is over: what they have called in all is to be written down, which is not done inside a look.
  */
 void service_sum_calls_of(struct service *s, const struct watched *job);
 
 /* Its runner does that, or nobody is to: what was counted so far is dropped. */
-void service_leave_calls_of(struct service *s, const struct watched *job);
+void service_leave_calls_of(struct service *s, struct watched *job);
+
+/*
+ * Its runner asks for them, at its end: into the open object. We cease to count, and write them
+ * down as well if is_kept, that is where the runner's record is not ours.
+ */
+void service_tell_calls_of(struct service *s, int64_t attempt_id, bool is_kept, struct json *j);
 
 int service_record_calls(struct service *s, struct err *err);
 
@@ -510,6 +528,11 @@ void service_recall_attached(struct service *s);
 int service_settle_attached(struct service *s, struct err *err);
 
 /* What waits to be written, all of it; and it was. */
+/* What the kernel tells of an end, and later of all that was used, if it is of such a job. */
+void service_note_death(struct service *s, const struct member *member,
+			const struct life_event *ev);
+void service_complete_death(struct service *s, const struct life_event *ev);
+
 int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n);
 void service_events_stored(struct service *s);
 

@@ -82,9 +82,21 @@ int service_read_job(const struct rpc_call *call, struct job_params *ret, struct
 
 /* ---- reports ---- */
 
+struct report_params {
+	struct job_params job;
+	const char *format; /* NULL: JSON */
+};
+
+static const struct rpc_field report_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct report_params, job.job_id), .is_required = true },
+	{ "attempt", RPC_U64, offsetof(struct report_params, job.attempt), .max = INT32_MAX },
+	{ "format", RPC_STRING, offsetof(struct report_params, format), .is_required = false },
+};
+
 struct report_task {
 	char job_id[JOB_ID_MAX + 1];
 	int num;
+	enum report_format format;
 	bool only_own; /* runs of its user are what it is compared with */
 	struct buf out;
 };
@@ -101,9 +113,10 @@ static int read_report(void *ctx, struct store *store, struct err *err)
 		r = learning_judge_standing(store, &a, task->only_own, err);
 	if (r < 0)
 		return r;
-	if (report_write(&a, REPORT_JSON, &task->out) < 0)
+	if (report_write(&a, task->format, &task->out) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the report");
-	if (task->out.len > 0 && task->out.data[task->out.len - 1] == '\n')
+	if (task->format == REPORT_JSON && task->out.len > 0 &&
+	    task->out.data[task->out.len - 1] == '\n')
 		buf_truncate(&task->out, task->out.len - 1); /* an answer is one line */
 	return 0;
 }
@@ -114,7 +127,10 @@ static int write_report(void *ctx, struct service *s, struct rpc_call *call, str
 
 	(void)s;
 	(void)err;
-	json_raw(rpc_call_result(call), task->out.data, task->out.len);
+	if (task->format == REPORT_JSON)
+		json_raw(rpc_call_result(call), task->out.data, task->out.len);
+	else
+		json_str(rpc_call_result(call), task->out.data);
 	return 0;
 }
 
@@ -133,12 +149,16 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct report_task *task;
-	struct job_params params;
-	int num = 0, r = service_read_job(call, &params, err);
+	struct report_params params = { 0 };
+	enum report_format format = REPORT_JSON;
+	int num = 0,
+	    r = rpc_call_read(call, report_fields, ARRAY_SIZE(report_fields), &params, err);
 
+	if (r == 0 && params.format && report_format_from_name(params.format, &format) < 0)
+		r = err_set(err, -EINVAL, "'format' wants text, json, md or html");
 	if (r == 0)
-		r = service_find_attempt(s, rpc_call_peer(call), params.job_id, params.attempt,
-					 &num, err);
+		r = service_find_attempt(s, rpc_call_peer(call), params.job.job_id,
+					 params.job.attempt, &num, err);
 	if (r < 0)
 		return r;
 	task = malloc(sizeof(*task));
@@ -146,10 +166,11 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 		return err_set(err, -ENOMEM, "no memory left for the report");
 	*task = (struct report_task){
 		.num = num,
+		.format = format,
 		.only_own = !service_is_owner(rpc_call_peer(call)),
 		.out = BUF_INIT,
 	};
-	snprintf(task->job_id, sizeof(task->job_id), "%s", params.job_id);
+	snprintf(task->job_id, sizeof(task->job_id), "%s", params.job.job_id);
 	return service_answer_aside(s, call, &answer_report, task, err);
 }
 

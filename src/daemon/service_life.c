@@ -150,6 +150,8 @@ static void on_death(struct service *s, const struct life_event *ev)
 
 	service_note_orphan_death(s, ev->pid, ev->start_ticks,
 				  exit_status_from_wait(ev->wait_status));
+	if (member && s->attached)
+		service_note_death(s, member, ev);
 	if (member)
 		tell_death(s, member, exit_status_from_wait(ev->wait_status), ev->wall_ns, NULL);
 }
@@ -159,6 +161,7 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 	static void (*const handlers[])(struct service * s, const struct life_event *ev) = {
 		[LIFE_FORK] = on_birth,
 		[LIFE_EXIT] = on_death,
+		[LIFE_ACCOUNT] = service_complete_death,
 		[LIFE_SIGNAL] = service_note_signal,
 		[LIFE_OOM] = service_note_oom,
 	};
@@ -241,7 +244,8 @@ static void on_life_timer(void *ctx)
 
 int service_open_life(struct service *s, struct err *err)
 {
-	const struct life_options options = { .want_ebpf = s->options->config->ebpf_enabled };
+	const struct life_options options = { .want_ebpf = s->options->config->ebpf_enabled,
+					      .why_no_ebpf = SOURCES_EBPF_FORBIDDEN };
 
 	s->life.members = members_new();
 	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);

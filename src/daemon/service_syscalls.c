@@ -6,21 +6,26 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/call_sums.h"
 #include "daemon/service_internal.h"
+#include "daemon/told_calls.h"
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts
  * while there is one, and is not tried again where it cannot be.
  */
 
-/* What the processes of a job that have ended have called, all together. */
+/* What each process has called, as text: of one job, and of all together. */
+#define MAX_JOB_TEXT_BYTES (1 << 20)
+#define MAX_TEXT_BYTES (8 << 20)
+
+/* What the processes of a job that have ended have called. */
 struct job_calls {
 	int64_t attempt_id;
 	pid_t runner; /* its own calls are not the job's */
-	struct call_sums sums;
-	uint64_t n_lost_before; /* of all jobs' calls, when this one began */
-	uint64_t n_lost;	/* until it ended: of which job they were nobody knows */
+	struct told_calls calls;
+	uint64_t n_lost_before; /* of all jobs' calls, when this one began: of which job those are
+				 * that come later nobody knows
+				 */
 	bool is_over;		/* to be written down */
 	struct job_calls *next;
 };
@@ -36,13 +41,25 @@ static struct job_calls **find_job(struct service *s, int64_t attempt_id)
 	return at;
 }
 
-static void drop_job(struct job_calls **at)
+static void drop_job(struct service *s, struct job_calls **at)
 {
 	struct job_calls *job = *at;
 
 	*at = job->next;
-	call_sums_release(&job->sums);
+	s->syscalls.n_text_bytes -= job->calls.processes.n_bytes;
+	told_calls_release(&job->calls);
 	free(job);
+}
+
+static void keep_process(struct service *s, struct job_calls *job, const struct syscall_process *p)
+{
+	struct process_calls *processes = &job->calls.processes;
+	size_t before = processes->n_bytes, room = MAX_TEXT_BYTES - s->syscalls.n_text_bytes;
+
+	processes->max_bytes =
+		before + room < MAX_JOB_TEXT_BYTES ? before + room : MAX_JOB_TEXT_BYTES;
+	told_calls_add(&job->calls, p);
+	s->syscalls.n_text_bytes += processes->n_bytes - before;
 }
 
 /* Who has ended is told once; who has not counts when its job ends. */
@@ -59,19 +76,23 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 	if (!job || p->pid == job->runner)
 		return;
 	if (p->is_ended || p->tag == summing->ending)
-		call_sums_add(&job->sums, p->uses, p->n_uses);
+		keep_process(summing->service, job, p);
 }
 
 /* ---- which jobs ---- */
 
 static bool open_syscalls(struct service *s)
 {
+	const struct syscalls_options options = {
+		.time_every = (unsigned)s->config->syscalls_time_every
+	};
 	struct syscalls_state *state = &s->syscalls;
 	struct err err = ERR_INIT;
 
 	if (state->syscalls || state->is_refused)
 		return state->syscalls != NULL;
-	if (syscalls_open(NULL, &state->syscalls, &err) < 0) {
+	state->time_every = options.time_every;
+	if (syscalls_open(&options, &state->syscalls, &err) < 0) {
 		state->is_refused = true;
 		service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown", err.text });
 		return false;
@@ -80,28 +101,86 @@ static bool open_syscalls(struct service *s)
 	return true;
 }
 
-void service_count_calls_of(struct service *s, const struct watched *job)
+/* Nothing is loaded before there is a job; whether it can be is seen then. */
+void service_describe_calls(struct service *s)
 {
-	struct job_calls *calls;
-	int r;
+	const char *why = "eBPF programs for it are loaded with the first job";
 
-	if (!s->config->syscalls_enabled || !s->options->config->ebpf_enabled || !open_syscalls(s))
-		return;
-	calls = calloc(1, sizeof(*calls));
-	r = calls ? syscalls_track(s->syscalls.syscalls, job->a.runner.pid, (uint64_t)job->a.id)
-		  : -ENOMEM;
+	if (!s->config->syscalls_enabled)
+		why = SOURCES_SYSCALLS_FORBIDDEN;
+	if (!s->options->config->ebpf_enabled)
+		why = SOURCES_EBPF_FORBIDDEN;
+	service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN, why });
+}
+
+/* And is not counted yet. */
+static bool is_wanted(struct service *s, const struct watched *job)
+{
+	return s->config->syscalls_enabled && s->options->config->ebpf_enabled &&
+	       !job->is_uncounted && !*find_job(s, job->a.id);
+}
+
+static int begin_job(struct service *s, const struct watched *job)
+{
+	struct job_calls *calls = calloc(1, sizeof(*calls));
+	int r = calls ? syscalls_track(s->syscalls.syscalls, job->a.runner.pid, (uint64_t)job->a.id)
+		      : -ENOMEM;
+
 	if (r < 0) {
 		free(calls);
-		if (r != -ESRCH)
-			log_warning("the system calls of job %s are not counted: %s", job->job_id,
-				    strerror(-r));
-		return;
+		return r;
 	}
 	calls->attempt_id = job->a.id;
 	calls->runner = job->a.is_attached ? 0 : job->a.runner.pid;
+	calls->calls.time_every = s->syscalls.time_every;
 	calls->n_lost_before = s->syscalls.n_lost;
 	calls->next = s->syscalls.jobs;
 	s->syscalls.jobs = calls;
+	return 0;
+}
+
+static void count_job(struct service *s, const struct watched *job)
+{
+	int r = is_wanted(s, job) ? begin_job(s, job) : 0;
+
+	if (r < 0 && r != -ESRCH)
+		log_warning("the system calls of job %s are not counted: %s", job->job_id,
+			    strerror(-r));
+}
+
+static void on_timer(void *ctx)
+{
+	struct service *s = ctx;
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n && open_syscalls(s); i++)
+		count_job(s, jobs[i]);
+}
+
+static void open_soon(struct service *s)
+{
+	struct syscalls_state *state = &s->syscalls;
+
+	if (!state->timer)
+		state->timer = loop_timer_new(s->loop, on_timer, s);
+	if (state->timer)
+		loop_timer_set(state->timer, 1, 0);
+}
+
+void service_count_calls_of(struct service *s, const struct watched *job)
+{
+	if (s->syscalls.syscalls)
+		count_job(s, job);
+	else if (is_wanted(s, job) && !s->syscalls.is_refused)
+		open_soon(s);
+}
+
+bool service_count_calls_now(struct service *s, const struct watched *job)
+{
+	if (is_wanted(s, job) && open_syscalls(s))
+		count_job(s, job);
+	return *find_job(s, job->a.id) != NULL;
 }
 
 /* What the kernel side had no room for is missed in the sums of whoever is counted. */
@@ -125,7 +204,7 @@ static void end_job(struct service *s, struct job_calls *job)
 	if (take_in(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->attempt_id);
-	job->n_lost = s->syscalls.n_lost - job->n_lost_before;
+	job->calls.n_lost = s->syscalls.n_lost - job->n_lost_before;
 	job->is_over = true;
 }
 
@@ -133,38 +212,70 @@ void service_sum_calls_of(struct service *s, const struct watched *job)
 {
 	struct job_calls **at = find_job(s, job->a.id);
 
+	if (*at)
+		end_job(s, *at);
+}
+
+void service_tell_calls_of(struct service *s, int64_t attempt_id, bool is_kept, struct json *j)
+{
+	struct job_calls **at = find_job(s, attempt_id);
+
+	json_key_bool(j, "counted", *at != NULL);
 	if (!*at)
 		return;
 	end_job(s, *at);
-	if (job->is_guest) /* whose database it is in tells, if anybody */
-		drop_job(at);
+	told_calls_write(j, &(*at)->calls);
+	if (!is_kept)
+		drop_job(s, at);
 }
 
-void service_leave_calls_of(struct service *s, const struct watched *job)
+void service_leave_calls_of(struct service *s, struct watched *job)
 {
 	struct job_calls **at = find_job(s, job->a.id);
 
+	job->is_uncounted = true;
 	if (!*at)
 		return;
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->a.id);
-	drop_job(at);
+	drop_job(s, at);
+}
+
+/* As the store takes them: only whose they are counts. NULL and 0: no memory, or none. */
+static struct proc_record *list_processes(const struct process_calls *calls, size_t *ret_n)
+{
+	struct proc_record *list = calls->n ? calloc(calls->n, sizeof(*list)) : NULL;
+
+	*ret_n = list ? calls->n : 0;
+	for (size_t i = 0; i < *ret_n; i++) {
+		list[i].key = calls->items[i].key;
+		list[i].syscalls = calls->items[i].text;
+	}
+	return list;
+}
+
+static int store_job(struct store *store, struct job_calls *job, struct err *err)
+{
+	const struct call_sums *sums = &job->calls.sums;
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct attempt a = { .id = job->attempt_id };
+	int r;
+
+	call_sums_settle(&job->calls.sums);
+	told_calls_say_missing(&job->calls, &why);
+	told_calls_say_error(&job->calls, &why);
+	a.processes = list_processes(&job->calls.processes, &a.n_processes);
+	r = store_add_syscalls(store, &a, sums->uses, sums->n, why.len > 0 ? why.data : NULL, err);
+	free(a.processes);
+	return r;
 }
 
 /* -EBUSY: it is tried again at the next tick. */
 static int write_totals(struct service *s, struct job_calls **at, struct err *err)
 {
-	const struct attempt a = { .id = (*at)->attempt_id };
-	const struct call_sums *sums = &(*at)->sums;
-	uint64_t n_lost = u64_add((*at)->n_lost, sums->n_left_out);
-	char why[128];
-	int r = 0;
+	int r = s->store ? store_job(s->store, *at, err) : 0;
 
-	snprintf(why, sizeof(why), "up to %llu calls found no room to be counted in",
-		 (unsigned long long)n_lost);
-	if (s->store)
-		r = store_add_syscalls(s->store, &a, sums->uses, sums->n, n_lost ? why : NULL, err);
 	if (r != -EBUSY)
-		drop_job(at);
+		drop_job(s, at);
 	return r;
 }
 
@@ -207,6 +318,9 @@ void service_close_syscalls(struct service *s)
 	if (service_record_calls(s, &err) < 0)
 		log_warning("the system calls of jobs are not recorded: %s", err.text);
 	while (s->syscalls.jobs)
-		drop_job(&s->syscalls.jobs);
+		drop_job(s, &s->syscalls.jobs);
+	if (s->syscalls.timer)
+		loop_timer_close(s->syscalls.timer);
+	s->syscalls.timer = NULL;
 	s->syscalls.syscalls = syscalls_close(s->syscalls.syscalls);
 }

@@ -19,10 +19,11 @@
 #include "store/store.h"
 
 struct watched {
-	char *job_id;	  /* as long as it is watched, while those in a change */
-	struct attempt a; /* as it was at the last look, with its sheets */
-	bool is_ours;	  /* we write its ticks */
-	bool is_guest;	  /* its runner records it elsewhere, and tells us */
+	char *job_id;	   /* as long as it is watched, while those in a change */
+	struct attempt a;  /* as it was at the last look, with its sheets */
+	bool is_ours;	   /* we write its ticks */
+	bool is_guest;	   /* its runner records it elsewhere, and tells us */
+	bool is_uncounted; /* nobody but its runner is to count its system calls */
 	size_t n_processes;
 	size_t n_living;	   /* of these, without zombies */
 	struct series_point point; /* of the last tick */

@@ -210,13 +210,13 @@ static void wait_for_exec(int pipe_fd, pid_t pid)
 			return;
 }
 
-/* False: it has ended instead. */
+/* False: it has ended instead. One that is stopped on its way has run nothing of the command. */
 static bool wait_until_held(const struct child_report *report, int pipe_fd, pid_t pid)
 {
 	struct pollfd poll_fd = { .fd = pipe_fd, .events = POLLIN };
 
-	while (!__atomic_load_n(&report->is_held, __ATOMIC_ACQUIRE))
-		if (poll(&poll_fd, 1, LOOK_FOR_HELD_MS) > 0 || is_stopped(pid))
+	while (!__atomic_load_n(&report->is_held, __ATOMIC_ACQUIRE) && !is_stopped(pid))
+		if (poll(&poll_fd, 1, LOOK_FOR_HELD_MS) > 0)
 			return false;
 	return true;
 }

@@ -35,8 +35,8 @@ struct spawn_request {
 	const char *job_id;
 	const struct inherited *inherited;
 	/*
-	 * Called while the child waits, with nothing left to do but to become the command; NULL:
-	 * it does not wait.
+	 * Called while the child waits, with nothing left to do but to become the command, or is
+	 * stopped by somebody on its way there; NULL: it does not wait.
 	 */
 	void (*held)(void *ctx, pid_t pid);
 	void *ctx;

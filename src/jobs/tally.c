@@ -432,32 +432,14 @@ void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns)
 		note_unlisted_death(t, pid);
 }
 
-/*
- * Of a process that lived between two samples, and that we did not wait for, there is nothing
- * else. What samples or wait4 have told is not less true, so the larger counts. Its CPU time may
- * lack a clock tick.
+/* Of a process that lived between two samples, and that we did not wait for, there is nothing else.
  */
 void tally_account(struct tally *t, pid_t pid, const struct exit_account *account)
 {
 	struct entry *e = find_alive(t, pid);
-	struct proc_record *rec = e ? &e->record : NULL;
 
-	if (!rec || !u64_known(account->cpu_ns))
-		return;
-	if (!u64_known(rec->user_ns) || rec->user_ns + rec->system_ns < account->cpu_ns) {
-		rec->user_ns = account->user_ns;
-		rec->system_ns = account->system_ns;
-		rec->cpu_evidence = EVIDENCE_LOWER_BOUND;
-	}
-	rec->rchar = u64_max_known(rec->rchar, account->rchar);
-	rec->wchar = u64_max_known(rec->wchar, account->wchar);
-	rec->read_bytes = u64_max_known(rec->read_bytes, account->read_bytes);
-	rec->write_bytes = u64_max_known(rec->write_bytes, account->write_bytes);
-	rec->major_faults = u64_max_known(rec->major_faults, account->major_faults);
-	if (!u64_known(account->max_rss_bytes))
-		return;
-	rec->max_rss_bytes = u64_max_known(rec->max_rss_bytes, account->max_rss_bytes);
-	rec->evidence = EVIDENCE_EXACT;
+	if (e)
+		proc_record_account(&e->record, account);
 }
 
 /* Of a process without children, what wait4 told is its own: ru_maxrss and I/O are of its whole

@@ -193,6 +193,31 @@ void exit_account_init(struct exit_account *a)
 				       U64_UNKNOWN, U64_UNKNOWN };
 }
 
+static void take_cpu(struct proc_record *p, const struct exit_account *account)
+{
+	if (u64_known(p->user_ns) && p->user_ns + p->system_ns >= account->cpu_ns)
+		return;
+	p->user_ns = account->user_ns;
+	p->system_ns = account->system_ns;
+	p->cpu_evidence = EVIDENCE_LOWER_BOUND;
+}
+
+void proc_record_account(struct proc_record *p, const struct exit_account *account)
+{
+	if (!u64_known(account->cpu_ns))
+		return;
+	take_cpu(p, account);
+	p->rchar = u64_max_known(p->rchar, account->rchar);
+	p->wchar = u64_max_known(p->wchar, account->wchar);
+	p->read_bytes = u64_max_known(p->read_bytes, account->read_bytes);
+	p->write_bytes = u64_max_known(p->write_bytes, account->write_bytes);
+	p->major_faults = u64_max_known(p->major_faults, account->major_faults);
+	if (!u64_known(account->max_rss_bytes))
+		return;
+	p->max_rss_bytes = u64_max_known(p->max_rss_bytes, account->max_rss_bytes);
+	p->evidence = EVIDENCE_EXACT;
+}
+
 void proc_event_write_fields(struct json *j, const struct proc_event *ev)
 {
 	json_key_f64(j, "timestamp", u64_to_seconds(ev->wall_ns));

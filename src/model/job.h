@@ -193,6 +193,12 @@ struct exit_account {
 /* All unknown. */
 void exit_account_init(struct exit_account *a);
 
+/*
+ * Into the record of its process. What samples or wait4 have told is not less true, so the larger
+ * counts. Its CPU time may lack a clock tick.
+ */
+void proc_record_account(struct proc_record *p, const struct exit_account *account);
+
 enum event_type {
 	EVENT_SPAWN,
 	EVENT_EXIT,

@@ -26,6 +26,7 @@ static const struct {
 	{ "io", "I/O" },
 	{ "anomalies", "anomalies" },
 	{ "gpus", "GPUs" },
+	{ "syscall times", "times of system calls" },
 };
 
 bool notes_has(const struct facts *f, const char *what)

@@ -41,6 +41,11 @@ static const struct {
 	[REPORT_HTML] = { "html", write_html },
 };
 
+const char *report_format_name(enum report_format format)
+{
+	return formats[format].name;
+}
+
 int report_format_from_name(const char *name, enum report_format *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)

@@ -23,6 +23,7 @@
 enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_MARKDOWN, REPORT_HTML };
 
 /* "text", "json", "md", "html". -EINVAL: no such format. */
+const char *report_format_name(enum report_format format);
 int report_format_from_name(const char *name, enum report_format *ret);
 
 /* Appends the whole report to out. -ENOMEM. */

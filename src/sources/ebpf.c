@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -46,6 +47,22 @@ static bool has_rights(void)
 		return false;
 	return has_capability(data, CAP_SYS_ADMIN) ||
 	       (has_capability(data, CAP_BPF) && has_capability(data, CAP_PERFMON));
+}
+
+/* A release that cannot be read is taken for an old one: that costs memory, not truth. */
+bool ebpf_is_kernel_before(unsigned major, unsigned minor)
+{
+	struct utsname name;
+	unsigned is_major = 0, is_minor = 0;
+
+	if (uname(&name) < 0 || sscanf(name.release, "%u.%u", &is_major, &is_minor) != 2)
+		return true;
+	return is_major < major || (is_major == major && is_minor < minor);
+}
+
+bool ebpf_may_maps_grow(void)
+{
+	return !ebpf_is_kernel_before(6, 1);
 }
 
 bool ebpf_is_first_pid_namespace(void)

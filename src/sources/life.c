@@ -24,7 +24,7 @@ static void add_why(struct err *all, const struct err *one)
 	size_t len = strlen(all->text);
 
 	if (len > 0)
-		snprintf(all->text + len, sizeof(all->text) - len, "; %s", one->text);
+		snprintf(all->text + len, sizeof(all->text) - len, "; %.250s", one->text);
 	else
 		*all = *one;
 	all->code = one->code;
@@ -34,8 +34,11 @@ static int open_kind(const struct life_kind *kind, const struct life_options *op
 		     struct life **ret, struct err *err)
 {
 	if (kind == &life_by_ebpf && !options->want_ebpf)
-		return err_set(err, -EOPNOTSUPP,
-			       "loading the eBPF program takes longer than most commands");
+		return err_set(
+			err, -EOPNOTSUPP, "%s",
+			options->why_no_ebpf
+				? options->why_no_ebpf
+				: "loading the eBPF program takes longer than most commands");
 	return kind->open(options, ret, err);
 }
 
@@ -45,10 +48,13 @@ static int try_kind(const struct life_kind *kind, const struct life_options *opt
 	struct err err = ERR_INIT;
 	int r = open_kind(kind, options, ret, &err);
 
-	if (r < 0)
+	if (r < 0) {
 		add_why(why, &err);
-	else
-		(*ret)->why = *why;
+		return r;
+	}
+	(*ret)->why = (*ret)->reason = *why;
+	if ((*ret)->lacks.code != 0)
+		add_why(&(*ret)->reason, &(*ret)->lacks);
 	return r;
 }
 
@@ -95,12 +101,22 @@ int life_track(struct life *life, pid_t pid, uint64_t tag)
 	return life->kind->track ? life->kind->track(life, pid, tag) : -EOPNOTSUPP;
 }
 
+int life_want_accounts(struct life *life, bool is_wanted)
+{
+	return life->kind->want_accounts ? life->kind->want_accounts(life, is_wanted) : -EOPNOTSUPP;
+}
+
 struct rung life_rung(const struct life *life)
 {
 	const struct life_kind *kind = life->kind;
 	const char *name = life->has_accounts ? kind->name_with_accounts : kind->name;
 
-	return (struct rung){ SOURCES_RUNG_BIRTHS, name, life->why.text };
+	return (struct rung){ SOURCES_RUNG_BIRTHS, name, life->reason.text };
+}
+
+const char *life_why_no_better(const struct life *life)
+{
+	return life->why.text;
 }
 
 bool life_sees_signals(const struct life *life)

@@ -23,7 +23,8 @@ struct ebpf {
 	struct life base;
 	struct life_bpf *skel;
 	struct ring_buffer *ring;
-	int timer_fd; /* tells when to look: the kernel side wakes nobody */
+	struct bpf_link *free_link; /* NULL: nobody wants the last word on the dead */
+	int timer_fd;		    /* tells when to look: the kernel side wakes nobody */
 	uint64_t told_lost;
 
 	/* Of the drain under way. */
@@ -51,6 +52,7 @@ static int set_options(struct life_bpf *skel, const struct life_options *o, enum
 		return n_cpus;
 	skel->rodata->n_cpus = (uint32_t)n_cpus;
 	skel->rodata->is_tracked_only = o->is_tracked_only;
+	bpf_program__set_autoattach(skel->progs.on_free, false);
 	bpf_program__set_autoload(skel->progs.on_oom, oom == OOM_BY_TASK);
 	bpf_program__set_autoload(skel->progs.on_oom_pid, oom == OOM_BY_PID);
 	r = bpf_map__set_max_entries(skel->maps.offsets, (uint32_t)n_cpus);
@@ -163,9 +165,26 @@ static void close_ebpf(struct life *life)
 	struct ebpf *e = ebpf_of(life);
 
 	ring_buffer__free(e->ring);
+	bpf_link__destroy(e->free_link);
 	life_bpf__destroy(e->skel);
 	close_fd(&e->timer_fd);
 	free(e);
+}
+
+/* Twice as much is told of every end on the host then. */
+static int want_accounts(struct life *life, bool is_wanted)
+{
+	struct ebpf *e = ebpf_of(life);
+
+	if (is_wanted == (e->free_link != NULL))
+		return 0;
+	if (is_wanted) {
+		e->free_link = bpf_program__attach(e->skel->progs.on_free);
+		return e->free_link ? 0 : -errno;
+	}
+	bpf_link__destroy(e->free_link);
+	e->free_link = NULL;
+	return 0;
 }
 
 static int start(struct ebpf *e, const struct life_options *o)
@@ -182,7 +201,8 @@ static int start(struct ebpf *e, const struct life_options *o)
 	e->timer_fd = start_timer();
 	if (e->timer_fd < 0)
 		return e->timer_fd;
-	return life_bpf__attach(e->skel);
+	r = life_bpf__attach(e->skel);
+	return r < 0 ? r : want_accounts(&e->base, o->wants_accounts);
 }
 
 static void drop_ebpf(struct ebpf **e)
@@ -240,4 +260,5 @@ const struct life_kind life_by_ebpf = {
 	.fd = ebpf_timer,
 	.drain = drain_ebpf,
 	.track = track_ebpf,
+	.want_accounts = want_accounts,
 };

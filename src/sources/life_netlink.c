@@ -207,7 +207,7 @@ static int open_netlink(const struct life_options *options, struct life **ret, s
 	if (life->fd < 0)
 		return life->fd;
 	/* Before the first end can be told: what it used is told earlier. */
-	(void)taskstats_open(&life->stats, NULL);
+	(void)taskstats_open(&life->stats, &life->base.lacks);
 	life->base.has_accounts = life->stats != NULL;
 	r = begin_listening(life, err);
 	if (r < 0)

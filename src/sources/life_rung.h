@@ -14,13 +14,16 @@ struct life_kind {
 	int (*fd)(const struct life *life);
 	int64_t (*drain)(struct life *life, size_t max, life_handler *fn, void *ctx);
 	int (*track)(struct life *life, pid_t pid, uint64_t tag); /* NULL: it cannot */
+	int (*want_accounts)(struct life *life, bool is_wanted);  /* NULL: it has none */
 };
 
 /* The first member of what a rung opens. */
 struct life {
 	const struct life_kind *kind;
 	bool sees_signals, sees_oom, has_accounts;
-	struct err why; /* why no better rung */
+	struct err lacks;  /* what it could have and has not, as opened; code 0: nothing */
+	struct err why;	   /* why no better rung */
+	struct err reason; /* both */
 };
 
 extern const struct life_kind life_by_ebpf;

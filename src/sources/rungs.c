@@ -29,8 +29,11 @@ static const char short_run[] =
 struct probe {
 	int root_fd;
 	bool want_ebpf;
+	const char *why_no_ebpf;     /* where it is not wanted */
+	const char *why_no_syscalls; /* they are not wanted, even so; NULL: they are */
 	struct arena *arena;
 	struct rung births;
+	const char *why_no_oom;
 	bool sees_oom;
 };
 
@@ -57,7 +60,7 @@ static struct rung probe_samples(const struct probe *p)
 	if (!has_proc(p->root_fd))
 		return (struct rung){ "process samples", "none", no_proc };
 	if (!p->want_ebpf)
-		return rung_of_samples(false, short_run);
+		return rung_of_samples(false, p->why_no_ebpf);
 	if (tasks_open(&tasks, &err) < 0)
 		return rung_of_samples(false, keep_why(p, &err));
 	tasks_close(tasks);
@@ -67,7 +70,8 @@ static struct rung probe_samples(const struct probe *p)
 /* What listens to the kernel tells of OOM kills as well: it is opened once for both rows. */
 static void probe_listener(struct probe *p)
 {
-	const struct life_options options = { .want_ebpf = p->want_ebpf };
+	const struct life_options options = { .want_ebpf = p->want_ebpf,
+					      .why_no_ebpf = p->why_no_ebpf };
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
 
@@ -75,9 +79,12 @@ static void probe_listener(struct probe *p)
 	if (life_open_with(&options, &life, &err) == 0) {
 		p->births = life_rung(life);
 		p->sees_oom = life_sees_oom(life);
+		p->why_no_oom = arena_strdup(p->arena, life_why_no_better(life));
 		err_set(&err, 0, "%s", p->births.reason);
 	}
 	p->births.reason = keep_why(p, &err);
+	if (!p->why_no_oom)
+		p->why_no_oom = p->births.reason;
 	life_close(life);
 }
 
@@ -92,8 +99,9 @@ static struct rung probe_syscalls(const struct probe *p)
 	struct syscalls *syscalls = NULL;
 	struct err err = ERR_INIT;
 
-	if (!p->want_ebpf)
-		return (struct rung){ what, "unknown", short_run };
+	if (!p->want_ebpf || p->why_no_syscalls)
+		return (struct rung){ what, "unknown",
+				      p->want_ebpf ? p->why_no_syscalls : p->why_no_ebpf };
 	if (syscalls_open(NULL, &syscalls, &err) == 0) {
 		syscalls_close(syscalls);
 		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
@@ -142,7 +150,7 @@ static struct rung probe_oom(const struct probe *p)
 	if (u64_known(oom_read_cgroup(p->root_fd, &is_v1)))
 		return (struct rung){ what,
 				      is_v1 ? "cgroup memory.oom_control" : "cgroup memory.events",
-				      p->births.reason };
+				      p->why_no_oom };
 	if (u64_known(oom_read_host(p->root_fd)))
 		return (struct rung){
 			what, "a guess by the host's counter (proc/vmstat oom_kill)",
@@ -173,22 +181,29 @@ static struct rung (*const probes[])(const struct probe *p) = {
 };
 _Static_assert(ARRAY_SIZE(probes) <= SOURCES_MAX_RUNGS, "the caller's array has room for all");
 
-static size_t probe_all(int root_fd, bool want_ebpf, struct arena *arena, struct rung *ret)
+static size_t probe_all(struct probe *p, struct rung *ret)
 {
-	struct probe p = { .root_fd = root_fd, .want_ebpf = want_ebpf, .arena = arena };
-
-	probe_listener(&p);
+	probe_listener(p);
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
-		ret[i] = probes[i](&p);
+		ret[i] = probes[i](p);
 	return ARRAY_SIZE(probes);
 }
 
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
 {
-	return probe_all(root_fd, false, arena, ret);
+	struct probe p = { .root_fd = root_fd, .arena = arena, .why_no_ebpf = short_run };
+
+	return probe_all(&p, ret);
 }
 
-size_t sources_probe_ebpf_rungs(int root_fd, struct arena *arena, struct rung *ret)
+size_t sources_probe_ebpf_rungs(int root_fd, const struct probe_allows *allows, struct arena *arena,
+				struct rung *ret)
 {
-	return probe_all(root_fd, true, arena, ret);
+	struct probe p = { .root_fd = root_fd,
+			   .want_ebpf = allows->ebpf,
+			   .why_no_ebpf = SOURCES_EBPF_FORBIDDEN,
+			   .why_no_syscalls = allows->syscalls ? NULL : SOURCES_SYSCALLS_FORBIDDEN,
+			   .arena = arena };
+
+	return probe_all(&p, ret);
 }

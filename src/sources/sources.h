@@ -189,6 +189,9 @@ typedef void life_handler(void *ctx, const struct life_event *ev);
 struct life_options {
 	bool want_ebpf;	      /* for who listens long: loading takes 40 to 100 ms */
 	bool is_tracked_only; /* by eBPF: only of trees given to life_track() */
+	bool wants_accounts;  /* life_want_accounts() */
+	const char
+		*why_no_ebpf; /* where it is not wanted; NULL: as it is not for short listeners */
 	size_t ring_bytes;    /* of the eBPF queue, a power of two; 0: 2 MiB */
 };
 
@@ -206,6 +209,9 @@ int life_open(struct life **ret, struct err *err);
 /* Which rung it took, and why no better one; the texts live as long as it does. */
 struct rung life_rung(const struct life *life);
 
+/* The part of that reason that is about better rungs, and not about what this one lacks; "" */
+const char *life_why_no_better(const struct life *life);
+
 /* Whether it tells of signals and OOM kills, and whether LIFE_EXIT has an account. */
 bool life_sees_signals(const struct life *life);
 bool life_sees_oom(const struct life *life);
@@ -217,6 +223,11 @@ bool life_has_accounts(const struct life *life);
  * -ESRCH: no such process. -EOPNOTSUPP: this rung cannot.
  */
 int life_track(struct life *life, pid_t pid, uint64_t tag);
+
+/*
+ * Whether LIFE_ACCOUNT follows each LIFE_EXIT, from now on. -EOPNOTSUPP: this rung has none.
+ */
+int life_want_accounts(struct life *life, bool is_wanted);
 
 /* Becomes readable when events wait, or (eBPF) ten times a second when some may. */
 int life_fd(const struct life *life);
@@ -257,7 +268,8 @@ struct syscall_process {
 	bool is_ended;
 	const struct syscall_use *uses; /* by number; valid inside the call only */
 	size_t n_uses;
-	double time_error; /* of all times together, as a share: one standard error. 0: exact */
+	double time_variance_ns2; /* of all its time on a CPU together, where not all calls were
+				     timed: the square of one standard error. 0: exact */
 };
 typedef void syscalls_fn(void *ctx, const struct syscall_process *p);
 
@@ -418,10 +430,19 @@ size_t gpus_measure(int root_fd, gpu_tell_fn *fn, void *ctx);
  */
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret);
 
+/* What the configuration forbids is not tried, and says so. */
+struct probe_allows {
+	bool ebpf;
+	bool syscalls; /* by eBPF */
+};
+#define SOURCES_EBPF_FORBIDDEN "ebpf_enabled is false in the configuration"
+#define SOURCES_SYSCALLS_FORBIDDEN "syscalls_enabled is false in the configuration"
+
 /*
  * The same for a program that runs long and so takes eBPF where it can: tries
  * every one of its programs, which takes some tenths of a second.
  */
-size_t sources_probe_ebpf_rungs(int root_fd, struct arena *arena, struct rung *ret);
+size_t sources_probe_ebpf_rungs(int root_fd, const struct probe_allows *allows, struct arena *arena,
+				struct rung *ret);
 
 #endif

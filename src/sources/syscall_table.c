@@ -226,9 +226,9 @@ uint64_t syscall_scale(uint64_t ns, uint64_t count, uint64_t timed)
 static struct syscall_value between(const struct syscall_value *now,
 				    const struct syscall_value *before)
 {
-	struct syscall_value v = { now->count - before->count, now->errors - before->errors,
-				   now->timed - before->timed, now->ns - before->ns,
-				   now->wait_ns - before->wait_ns };
+	struct syscall_value v = { now->count - before->count,	   now->errors - before->errors,
+				   now->timed - before->timed,	   now->ns - before->ns,
+				   now->wait_ns - before->wait_ns, now->squares - before->squares };
 
 	if (v.wait_ns > v.ns)
 		v.wait_ns = v.ns;
@@ -287,18 +287,36 @@ static bool reserve_uses(struct syscall_table *t, size_t n)
 	return true;
 }
 
-/* The standard error of a sum of so many draws, as a share of it, at its largest. */
-static double time_error(const struct counted *c)
+/*
+ * The variance of the time of one kind of call on a CPU, in ns^2, as estimated from those that were
+ * timed. Of a single one nothing is known about others: as if they differed as much as it is long.
+ */
+static double time_variance(const struct syscall_value *v)
 {
-	uint64_t count = 0, timed = 0;
+	double n = (double)v->timed, count = (double)v->count;
+	double mean = (double)(v->ns - v->wait_ns) / n;
+	double unit = SYSCALL_SQUARE_UNIT_NS, spread;
+
+	if (v->timed >= v->count)
+		return 0;
+	spread = n > 1 ? ((double)v->squares * unit * unit - n * mean * mean) / (n - 1)
+		       : mean * mean;
+	return count * (count - n) * fmax(spread, 0) / n;
+}
+
+/* What was never timed is unknown, and in no sum that has an error. */
+static double sum_variance(const struct counted *c)
+{
+	const struct syscall_value none = { 0 };
+	double sum = 0;
 
 	for (size_t i = 0; i < c->n_rows; i++) {
-		count += c->rows[i].now.count;
-		timed += c->rows[i].now.timed;
+		const struct syscall_value v = between(&c->rows[i].now, &none);
+
+		if (v.timed > 0)
+			sum += time_variance(&v);
 	}
-	if (count == timed)
-		return 0;
-	return timed > 0 ? 1.0 / sqrt((double)timed) : F64_UNKNOWN;
+	return sum;
 }
 
 void syscall_table_each(struct syscall_table *t, syscalls_fn *fn, void *ctx)
@@ -312,7 +330,7 @@ void syscall_table_each(struct syscall_table *t, syscalls_fn *fn, void *ctx)
 			continue;
 		about.uses = t->uses;
 		about.n_uses = list_uses(&t->items[i], false, &arena, t->uses);
-		about.time_error = time_error(&t->items[i]);
+		about.time_variance_ns2 = sum_variance(&t->items[i]);
 		fn(ctx, &about);
 		arena_reset(&arena);
 	}

@@ -14,7 +14,8 @@
 #define WHAT "system calls"
 
 #define MAX_ENTRIES 262144
-#define BATCH 2048 /* entries per call of the kernel */
+#define MAX_WHOLE_ENTRIES 32768 /* where all of them take memory from the beginning */
+#define BATCH 2048		/* entries per call of the kernel */
 #define MAX_TREES 4096
 #define MAX_ADOPTIONS 64 /* rounds; each finds the children of those found before */
 
@@ -53,6 +54,17 @@ static int take_news(void *ctx, void *bytes, size_t len)
 	return syscall_table_news(&s->table, told, s->clock_ticks);
 }
 
+static int set_room(struct bpf_map *values, const struct syscalls_options *o)
+{
+	bool may_grow = ebpf_may_maps_grow();
+	uint32_t n = may_grow ? MAX_ENTRIES : MAX_WHOLE_ENTRIES;
+	int r = may_grow ? 0 : bpf_map__set_map_flags(values, 0);
+
+	if (r == 0)
+		r = bpf_map__set_max_entries(values, o && o->max_entries ? o->max_entries : n);
+	return r;
+}
+
 static int start(struct syscalls *s, const struct syscalls_options *o)
 {
 	int r;
@@ -61,8 +73,7 @@ static int start(struct syscalls *s, const struct syscalls_options *o)
 	if (!s->skel)
 		return -errno;
 	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
-	r = bpf_map__set_max_entries(s->skel->maps.values,
-				     o && o->max_entries ? o->max_entries : MAX_ENTRIES);
+	r = set_room(s->skel->maps.values, o);
 	if (r == 0)
 		r = syscalls_bpf__load(s->skel);
 	if (r < 0)

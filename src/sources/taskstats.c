@@ -52,6 +52,16 @@ static int find_family(int fd, uint16_t *ret)
 	return got < 0 ? got : taskstats_parse_family(answer, (size_t)got, ret);
 }
 
+/* Asks of ourselves: what is told of others when they end has the same shape. */
+static int check_version(int fd, uint16_t family)
+{
+	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
+	size_t n = taskstats_write_probe(family, getpid(), request);
+	int got = ask(fd, request, n, answer, sizeof(answer));
+
+	return got < 0 ? got : taskstats_parse_probe(answer, (size_t)got, family);
+}
+
 static int register_all_cpus(int fd, uint16_t family)
 {
 	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES], cpus[CPUS_BYTES];
@@ -92,6 +102,8 @@ static int start(struct taskstats_feed *feed)
 	if (feed->fd < 0)
 		return feed->fd;
 	r = find_family(feed->fd, &feed->family);
+	if (r == 0)
+		r = check_version(feed->fd, feed->family);
 	return r < 0 ? r : register_all_cpus(feed->fd, feed->family);
 }
 
@@ -112,6 +124,8 @@ int taskstats_open(struct taskstats_feed **ret, struct err *err)
 		return err_set(err, r, "only root (CAP_NET_ADMIN) may listen to taskstats");
 	if (r == -ENOENT)
 		return err_set(err, -EOPNOTSUPP, "this kernel has no taskstats");
+	if (r == -EOPNOTSUPP)
+		return err_set(err, r, "taskstats says whose a thread was since Linux 5.19");
 	if (r < 0)
 		return err_set(err, r, "cannot listen to taskstats: %s", strerror(-r));
 	*ret = TAKE_PTR(feed);

@@ -6,6 +6,8 @@
 #include <linux/taskstats.h>
 #include <string.h>
 
+#include "base/unknown.h"
+
 #define HEADERS (sizeof(struct nlmsghdr) + sizeof(struct genlmsghdr))
 /* The kernel's own macros for these are of signed numbers. */
 #define TYPE_MASK 0x3fffu
@@ -70,7 +72,7 @@ static void take_stats(const struct taskstats *t, struct thread_stats *ret)
 		.user_ns = t->ac_utime * 1000,
 		.system_ns = t->ac_stime * 1000,
 		.run_ns = t->cpu_run_virtual_total,
-		.max_rss_bytes = t->hiwater_rss * 1024,
+		.max_rss_bytes = t->hiwater_rss ? t->hiwater_rss * 1024 : U64_UNKNOWN,
 		.minor_faults = t->ac_minflt,
 		.major_faults = t->ac_majflt,
 		.rchar = t->read_char,
@@ -125,6 +127,21 @@ int taskstats_parse_ack(const void *bytes, size_t len)
 	return answer.error > 0 ? -EBADMSG : answer.error;
 }
 
+int taskstats_parse_probe(const void *bytes, size_t len, uint16_t family)
+{
+	struct thread_stats stats;
+	struct nlmsghdr header;
+	bool has = false;
+
+	if (!take_header(bytes, len, &header))
+		return -EBADMSG;
+	if (header.nlmsg_type == NLMSG_ERROR)
+		return taskstats_parse_ack(bytes, len);
+	if (taskstats_parse(bytes, len, family, &stats, &has) < 0)
+		return -EBADMSG;
+	return has ? 0 : -EOPNOTSUPP;
+}
+
 int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret)
 {
 	struct nlmsghdr header;
@@ -146,12 +163,10 @@ int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret)
 /* ---- requests ---- */
 
 static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
-			    const char *text, char ret[TASKSTATS_REQUEST_BYTES])
+			    const void *bytes, size_t len, char ret[TASKSTATS_REQUEST_BYTES])
 {
-	size_t text_len = strnlen(text, MAX_CPUS_TEXT) + 1;
 	struct genlmsghdr genl = { .cmd = command, .version = 1 };
-	struct nlattr attr = { .nla_len = (uint16_t)(sizeof(attr) + text_len),
-			       .nla_type = attribute };
+	struct nlattr attr = { .nla_len = (uint16_t)(sizeof(attr) + len), .nla_type = attribute };
 	struct nlmsghdr header = { .nlmsg_type = type,
 				   .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags) };
 
@@ -160,19 +175,38 @@ static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint
 	memcpy(ret, &header, sizeof(header));
 	memcpy(ret + sizeof(header), &genl, sizeof(genl));
 	memcpy(ret + HEADERS, &attr, sizeof(attr));
-	memcpy(ret + HEADERS + sizeof(attr), text, text_len - 1);
+	memcpy(ret + HEADERS + sizeof(attr), bytes, len);
 	return header.nlmsg_len;
+}
+
+/* With its NUL, which is there already. */
+static size_t write_text(uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
+			 const char *text, char ret[TASKSTATS_REQUEST_BYTES])
+{
+	char bytes[MAX_CPUS_TEXT + 1] = "";
+	size_t len = strnlen(text, MAX_CPUS_TEXT);
+
+	memcpy(bytes, text, len);
+	return write_request(type, flags, command, attribute, bytes, len + 1, ret);
 }
 
 size_t taskstats_write_lookup(char ret[TASKSTATS_REQUEST_BYTES])
 {
-	return write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
-			     TASKSTATS_GENL_NAME, ret);
+	return write_text(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
+			  TASKSTATS_GENL_NAME, ret);
+}
+
+size_t taskstats_write_probe(uint16_t family, pid_t pid, char ret[TASKSTATS_REQUEST_BYTES])
+{
+	uint32_t number = (uint32_t)pid;
+
+	return write_request(family, 0, TASKSTATS_CMD_GET, TASKSTATS_CMD_ATTR_PID, &number,
+			     sizeof(number), ret);
 }
 
 size_t taskstats_write_register(uint16_t family, const char *cpus,
 				char ret[TASKSTATS_REQUEST_BYTES])
 {
-	return write_request(family, NLM_F_ACK, TASKSTATS_CMD_GET,
-			     TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus, ret);
+	return write_text(family, NLM_F_ACK, TASKSTATS_CMD_GET, TASKSTATS_CMD_ATTR_REGISTER_CPUMASK,
+			  cpus, ret);
 }

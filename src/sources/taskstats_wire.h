@@ -34,10 +34,17 @@ int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret);
 /* The answer to taskstats_write_register(): 0, or -errno. -EBADMSG: it is none. */
 int taskstats_parse_ack(const void *bytes, size_t len);
 
+/*
+ * The answer to taskstats_write_probe(): 0, or -EOPNOTSUPP where the kernel does not say whose
+ * thread it is, or the errno it said.
+ */
+int taskstats_parse_probe(const void *bytes, size_t len, uint16_t family);
+
 #define TASKSTATS_REQUEST_BYTES 512
 
 /* Requests, into ret; return the length. cpus: a list such as "0-3". */
 size_t taskstats_write_lookup(char ret[TASKSTATS_REQUEST_BYTES]);
+size_t taskstats_write_probe(uint16_t family, pid_t pid, char ret[TASKSTATS_REQUEST_BYTES]);
 size_t taskstats_write_register(uint16_t family, const char *cpus,
 				char ret[TASKSTATS_REQUEST_BYTES]);
 

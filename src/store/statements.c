@@ -454,6 +454,15 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		" wait_ns = wait_ns + excluded.wait_ns",
 		{ { "", &syscall_columns } },
 	},
+	/*
+	 * ?1: the attempt. ?2: the text. ?3, ?4: the process. One that no sample saw has no start
+	 * time; and what its runner has counted stays.
+	 */
+	[STATEMENT_SET_PROCESS_CALLS] = {
+		"UPDATE processes SET syscalls = ?2 WHERE id = (SELECT id FROM processes"
+		" WHERE attempt = ?1 AND pid = ?3 AND (start_ticks = ?4 OR start_ticks IS NULL)"
+		" AND syscalls IS NULL ORDER BY start_ticks IS NULL, id LIMIT 1)",
+	},
 	[STATEMENT_READ_POINTS] = {
 		"SELECT fold, last_ns, data FROM points WHERE attempt = ? ORDER BY fold",
 	},

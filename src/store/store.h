@@ -129,7 +129,9 @@ int store_write_events(struct store *store, const struct attempt *a,
 /*
  * What its processes have called, all together, beside what was added before. A runner that has
  * counted by itself does so before store_finish_attempt(); from then on nobody adds to it. To an
- * attached job the daemon adds after its end as well. Where they are not all, why is noted among
+ * attached job the daemon adds after its end as well. What each of a->processes has called, of
+ * which only the key and syscalls count, stands beside it where it is listed and nobody has said so
+ * before. Where they are not all, why is noted among
  * what is unknown of the attempt; NULL: they are.
  */
 int store_add_syscalls(struct store *store, const struct attempt *a, const struct syscall_use *uses,

@@ -158,6 +158,14 @@ static const struct column process_items[] = {
 };
 const struct columns process_columns = COLUMNS(process_items);
 
+/* In the order of STATEMENT_SET_PROCESS_CALLS. */
+static const struct column process_call_items[] = {
+	COLUMN(proc_record, syscalls, column_text),
+	COLUMN_AS("pid", proc_record, key.pid, column_int),
+	COLUMN_AS("start_ticks", proc_record, key.start_ticks, column_u64),
+};
+const struct columns process_call_columns = COLUMNS(process_call_items);
+
 static const struct column process_total_items[] = {
 	COLUMN(proc_record, user_ns, column_u64),
 	COLUMN(proc_record, system_ns, column_u64),

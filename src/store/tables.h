@@ -24,6 +24,7 @@ extern const struct columns usage_columns;	   /* struct usage */
 extern const struct columns clock_columns;	   /* of an attempt, once it has a row */
 extern const struct columns rank_columns;	   /* struct rank_record */
 extern const struct columns process_columns;	   /* struct proc_record */
+extern const struct columns process_call_columns;  /* of it, its system calls and whose they are */
 extern const struct columns process_total_columns; /* of it, what samples can raise */
 extern const struct columns event_owner_columns;   /* struct event_row, of the attempt */
 extern const struct columns phase_row_columns;	   /* struct phase_row, but for its phase */

@@ -303,6 +303,9 @@ int store_add_syscalls(struct store *store, const struct attempt *a, const struc
 	if (r == 0)
 		r = rows_write(store, STATEMENT_ADD_SYSCALL, a->id, &syscall_columns, uses, n,
 			       sizeof(*uses), err);
+	if (r == 0)
+		r = rows_write(store, STATEMENT_SET_PROCESS_CALLS, a->id, &process_call_columns,
+			       a->processes, a->n_processes, sizeof(*a->processes), err);
 	if (r == 0 && why_not_all)
 		r = note_missing_calls(store, a->id, why_not_all, err);
 	return r < 0 ? r : txn_commit(&txn, err);

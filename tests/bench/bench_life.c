@@ -90,7 +90,7 @@ static size_t count_in(const struct map *map, const pid_t *pids, size_t n)
 
 static void bench(const char *name, bool want_ebpf, bool is_stalled, size_t n)
 {
-	const struct life_options options = { .want_ebpf = want_ebpf };
+	const struct life_options options = { .want_ebpf = want_ebpf, .wants_accounts = true };
 	struct seen seen = { MAP_INIT, MAP_INIT, MAP_INIT, 0, 0, 0 };
 	pid_t *pids = calloc(n, sizeof(*pids));
 	struct life *life = NULL;

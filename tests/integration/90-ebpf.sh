@@ -33,6 +33,31 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	PROCTOR_HOME=$TMP/home
 fi
 
+# ---- when only parts are refused ----
+
+if [ "$(id -u)" -eq 0 ] && setpriv --bounding-set=-net_admin true 2>/dev/null; then
+	run setpriv --bounding-set=-sys_admin,-bpf,-perfmon "$PROCTOR" doctor --json
+	like "without CAP_BPF the next rung is taken" "$(rung 'births, deaths, exit codes')" \
+		'^(netlink proc connector \+ taskstats|subreaper.*) \| .*(root|no eBPF|container)'
+	run setpriv --bounding-set=-sys_admin,-bpf,-perfmon,-net_admin "$PROCTOR" doctor --json
+	like "without CAP_NET_ADMIN it has no accounts" "$(rung 'births, deaths, exit codes')" \
+		'^(netlink proc connector \| .*taskstats|subreaper.*)'
+	unlike "which has nothing to do with OOM kills" "$(rung 'OOM kills')" taskstats
+	if [[ $best_samples == eBPF* ]]; then
+		run setpriv --bounding-set=-all,+bpf,+perfmon "$PROCTOR" doctor --json
+		like "these two are enough" "$(rung 'syscall counts and time')" '^eBPF'
+	fi
+fi
+mkdir -p "$PROCTOR_HOME"
+echo 'ebpf_enabled: false' >"$PROCTOR_HOME/proctor.yaml"
+run "$PROCTOR" doctor --json
+like "what the configuration forbids is not promised" "$(rung 'process samples')" '^/proc \| ebpf_enabled'
+like "of no measurement" "$(rung 'births, deaths, exit codes')" '\| ebpf_enabled'
+echo 'syscalls_enabled: false' >"$PROCTOR_HOME/proctor.yaml"
+run "$PROCTOR" doctor --json
+like "system calls by themselves" "$(rung 'syscall counts and time')" '^unknown \| (syscalls_enabled|ebpf|no eBPF)'
+rm "$PROCTOR_HOME/proctor.yaml"
+
 # ---- the daemon ----
 
 start_daemon() { # what the configuration says
@@ -124,7 +149,7 @@ counts() { # JSON: name=count of those calls that are the same each time
 		("read", "write", "execve", "openat", "close", "mmap", "munmap", "mprotect", "access", "pread64", "dup2")))'
 }
 
-for how in maybe '' strace,off; do
+for how in maybe '' strace,off samples; do
 	run "$PROCTOR" run --syscalls="$how" -- true
 	is "--syscalls=$how is a mistake" "$status" 2
 done
@@ -149,6 +174,21 @@ if [[ $best_samples == eBPF* ]]; then
 		'sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["count"] for c in d["syscalls"])'
 	run "$PROCTOR" report own
 	like "and the report for people" "$stdout" 'System calls \(all of all processes'
+
+	run "$PROCTOR" run -q --json --syscalls=sampled --job some -- "${busy[@]}"
+	like "with sampled times all calls are counted" "$(counts "$stdout")" 'read=50[0-9][0-9]/0 write=500[0-9]/0'
+	json "as exactly" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+	json "times are there" "$stdout" \
+		'[c for c in d["syscalls"] if c["name"] == "write"][0]["cpu_seconds"] > 0'
+	like "and how far they may be off" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscall times"]')" \
+		'one call in 16.*standard error.* [0-9.]+ %'
+	run "$PROCTOR" report some
+	like "which the report says" "$stdout" 'one call in 16'
+	mkdir -p "$PROCTOR_HOME"
+	echo 'syscalls_time_every: 7' >"$PROCTOR_HOME/proctor.yaml"
+	run "$PROCTOR" run -q --json --syscalls=auto -- "${busy[@]}"
+	like "the configuration can say so too" "$(json_eval "$stdout" 'd["unknown"]')" 'one call in 7,'
+	rm "$PROCTOR_HOME/proctor.yaml"
 
 	"$PROCTOR" run -q --syscalls=ebpf -i 0.1 --job sampled -- sh -c 'for i in 1 2 3 4 5 6 7 8; do
 		dd if=/dev/zero of=/dev/null bs=1 count=20000 2>/dev/null; sleep 0.05; done'
@@ -270,6 +310,41 @@ if [[ $best_samples == eBPF* ]]; then
 		like "with what the victim and its cgroup held" "$(cat "$TMP/ooms")" \
 			"it held [0-9.]+ MB; its cgroup proctor-test-$$ held [0-9.]+ MB of at most 32(\\.0)? MB"
 	fi
+	rm "$PROCTOR_HOME/proctor.yaml"
+fi
+
+# ---- a daemon that does not look for a while ----
+
+if [[ $best_samples == eBPF* ]]; then
+	start_daemon 'interval_seconds: 0.2'
+	daemon=$(json_eval "$stdout" 'd["pid"]')
+	python3 -c '
+import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+for i in range(12000): # more than the queue has room for
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+open(sys.argv[2], "w")' "$TMP/go" "$TMP/forked" &
+	forking=$!
+	sleep 0.3
+	"$PROCTOR" attach --pid $forking --job stalled
+	kill -STOP "$daemon"
+	: >"$TMP/go"
+	wait $forking
+	check "it forks while nobody looks" test -e "$TMP/forked"
+	kill -CONT "$daemon"
+	ended() { "$PROCTOR" report stalled --format json | grep -q '"status":"done"'; }
+	check "the job ends" eventually ended
+	run "$PROCTOR" status --json
+	json "what was lost is counted" "$stdout" 'd["process_events_lost"] > 0'
+	run "$PROCTOR" report stalled --format json
+	json "and said in the report" "$stdout" \
+		'd["evidence"]["process_spawn_count"] == "at least" and any("kernel events were lost" in u["why"] for u in d["unknown"])'
+	json "which counts those that were not" "$stdout" '100 < d["process_spawn_count"] < 12002'
+	"$PROCTOR" stop
 	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 

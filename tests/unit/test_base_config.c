@@ -390,7 +390,7 @@ static void test_mistakes(void **state)
 		  "'events_days'?" },
 		{ "full_resolution_hours: 1\n",
 		  ":1: unknown key 'full_resolution_hours' in the configuration; known are "
-		  "enabled, interval_seconds, gpu_enabled, ebpf_enabled, syscalls_enabled, strace_enabled, "
+		  "enabled, interval_seconds, gpu_enabled, ebpf_enabled, syscalls_enabled, syscalls_time_every, strace_enabled, "
 		  "strace_full_on_demand, mask_secrets, mask_patterns, storage_path, jsonl_path, "
 		  "jsonl_max_bytes, retention, anomaly, correlation, limits, access, web, export, "
 		  "fleet" },

@@ -38,6 +38,26 @@ static void test_sums(void **state)
 	assert_false(u64_known(sums.uses[2].cpu_ns));
 }
 
+/* Of a process of which no call was timed the others tell how long they take. */
+static void test_sampled_times(void **state)
+{
+	const struct syscall_use first[] = { { "read", 30, 0, 300, 60 },
+					     { "exit", 1, 0, U64_UNKNOWN, U64_UNKNOWN } };
+	const struct syscall_use second[] = { { "read", 10, 0, U64_UNKNOWN, U64_UNKNOWN } };
+	CLEANUP(call_sums_release) struct call_sums sums = { .is_sampled = true };
+
+	(void)state;
+	call_sums_add(&sums, second, ARRAY_SIZE(second));
+	call_sums_add(&sums, first, ARRAY_SIZE(first));
+	call_sums_settle(&sums);
+	call_sums_sort(&sums);
+	assert_string_equal(sums.uses[0].name, "read");
+	assert_int_equal(sums.uses[0].count, 40);
+	assert_int_equal(sums.uses[0].cpu_ns, 400);
+	assert_int_equal(sums.uses[0].wait_ns, 80);
+	assert_false(u64_known(sums.uses[1].cpu_ns));
+}
+
 /* A program can call what it likes: as many names as that do not fill the memory. */
 static void test_made_up_names(void **state)
 {
@@ -60,6 +80,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_sampled_times),
 		cmocka_unit_test(test_made_up_names),
 	};
 

@@ -135,6 +135,7 @@ static struct life *open_ebpf(struct life_options options, struct seen *seen)
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
 
+	options.wants_accounts = true;
 	if (ebpf_check(&err) < 0) {
 		print_message("# %s\n", err.text);
 		skip();
@@ -398,10 +399,55 @@ static void test_a_tree_keeps_its_mark(void **state)
 	done(life, &seen);
 }
 
+static void *exec_from_a_thread(void *arg)
+{
+	(void)arg;
+	execl("/bin/sh", "sh", "-c", "/bin/true; exit 4", NULL);
+	return NULL;
+}
+
+/* Its thread takes the place of the first one, which had the mark. */
+static void test_an_exec_by_a_thread_keeps_the_mark(void **state)
+{
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ .is_tracked_only = true }, &seen);
+	const struct life_event *child;
+	pthread_t thread;
+	int go[2];
+	pid_t pid;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)!read(go[0], &byte, 1);
+		pthread_create(&thread, NULL, exec_from_a_thread, NULL);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(life_track(life, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(WEXITSTATUS(await(life, &seen, LIFE_EXIT, pid)->wait_status), 4);
+	assert_int_equal(count(&seen, LIFE_EXEC, pid), 1);
+	child = NULL;
+	for (size_t i = 0; i < seen.n; i++)
+		if (seen.events[i].type == LIFE_FORK && seen.events[i].parent_pid == pid)
+			child = &seen.events[i];
+	assert_non_null(child);
+	assert_int_equal(find(&seen, LIFE_EXIT, child->pid)->tag, TAG);
+	close(go[0]);
+	close(go[1]);
+	done(life, &seen);
+}
+
+#define N_ENDS 60
+
 static void *linger(void *arg)
 {
 	(void)arg;
-	nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
+	nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
 	syscall(SYS_exit, 0); /* of this thread */
 	return NULL;
 }
@@ -414,17 +460,20 @@ static void test_a_process_ends_once(void **state)
 	pthread_t thread;
 
 	(void)state;
-	for (int round = 0; round < 10; round++) {
+	for (int round = 0; round < N_ENDS; round++) {
 		int status;
 		pid_t pid = fork();
 
 		if (pid == 0) {
-			for (int i = 0; i < 8; i++)
+			for (int i = 0; i < 1 + round % 8; i++)
 				pthread_create(&thread, NULL, linger, NULL);
 			syscall(SYS_exit, 0);
 		}
 		assert_int_equal(waitpid(pid, &status, 0), pid);
-		await_for(life, &seen, LIFE_ACCOUNT, pid, 20);
+		if (round % 20 == 0)
+			await_for(life, &seen, LIFE_ACCOUNT, pid, 20);
+		else
+			await(life, &seen, LIFE_EXIT, pid);
 		assert_int_equal(count(&seen, LIFE_EXIT, pid), 1);
 		assert_in_range(count(&seen, LIFE_ACCOUNT, pid), 0, 1);
 		assert_int_equal(find(&seen, LIFE_EXIT, pid)->wait_status, status);
@@ -601,6 +650,7 @@ int main(void)
 		cmocka_unit_test(test_a_life_is_told_with_what_it_used),
 		cmocka_unit_test(test_none_is_too_short),
 		cmocka_unit_test(test_a_tree_keeps_its_mark),
+		cmocka_unit_test(test_an_exec_by_a_thread_keeps_the_mark),
 		cmocka_unit_test(test_a_process_ends_once),
 		cmocka_unit_test(test_who_sent_a_signal),
 		cmocka_unit_test(test_losses_are_counted),

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <math.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -73,15 +74,15 @@ static void test_table_adds_up_and_forgets(void **state)
 
 	(void)state;
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
-	put(&t, 3, SYS_write, (struct syscall_value){ 5, 1, 5, 900, 100 });
-	put(&t, 3, SYS_read, (struct syscall_value){ 10, 0, 10, 1000, 1000 });
-	put(&t, 3, SYS_read, (struct syscall_value){ 11, 0, 11, 1100, 1050 });
+	put(&t, 3, SYS_write, (struct syscall_value){ 5, 1, 5, 900, 100, 0 });
+	put(&t, 3, SYS_read, (struct syscall_value){ 10, 0, 10, 1000, 1000, 0 });
+	put(&t, 3, SYS_read, (struct syscall_value){ 11, 0, 11, 1100, 1050, 0 });
 	syscall_table_each(&t, tell, &told);
 	assert_int_equal(told.n_processes, 1);
 	assert_int_equal(told.last.pid, 100);
 	assert_int_equal(told.last.start_ticks, 2);
 	assert_int_equal(told.last.tag, TAG);
-	assert_true(told.last.time_error == 0);
+	assert_true(told.last.time_variance_ns2 == 0);
 	assert_int_equal(told.last.n_uses, 2);
 	assert_string_equal(told.uses[0].name, SYS_read < SYS_write ? "read" : "write");
 	assert_int_equal(told.uses[0].count + told.uses[1].count, 16);
@@ -112,7 +113,7 @@ static void test_lost_ends_are_made_up_for(void **state)
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
 	born = (struct syscall_news){ .id = 4, .pid = 101, .tag = TAG };
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
-	put(&t, 5, SYS_read, (struct syscall_value){ 1, 0, 1, 1, 0 }); /* never introduced */
+	put(&t, 5, SYS_read, (struct syscall_value){ 1, 0, 1, 1, 0, 0 }); /* never introduced */
 	syscall_table_end_missing(&t, is_100);
 	assert_false(syscall_table_is_ended(&t, 3));
 	assert_true(syscall_table_is_ended(&t, 4));
@@ -138,7 +139,7 @@ static void test_samples_get_what_is_new(void **state)
 	p = snapshot_add_process(&s);
 	p->key = (struct proc_key){ 101, 2 };
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
-	put(&t, 3, SYS_read, (struct syscall_value){ 10, 2, 10, 1000, 300 });
+	put(&t, 3, SYS_read, (struct syscall_value){ 10, 2, 10, 1000, 300, 0 });
 	syscall_table_fill(&t, &s);
 	assert_int_equal(s.processes[0].n_syscalls, 1);
 	assert_int_equal(s.processes[0].syscalls[0].cpu_ns, 700);
@@ -148,7 +149,7 @@ static void test_samples_get_what_is_new(void **state)
 	syscall_table_fill(&t, &s);
 	assert_non_null(s.processes[0].syscalls); /* none, which is known */
 	assert_int_equal(s.processes[0].n_syscalls, 0);
-	put(&t, 3, SYS_read, (struct syscall_value){ 13, 2, 13, 1300, 300 });
+	put(&t, 3, SYS_read, (struct syscall_value){ 13, 2, 13, 1300, 300, 0 });
 	syscall_table_fill(&t, &s);
 	assert_int_equal(s.processes[0].syscalls[0].count, 3);
 	assert_int_equal(s.processes[0].syscalls[0].cpu_ns, 300);
@@ -169,14 +170,16 @@ static void test_sampled_times_are_scaled(void **state)
 	assert_int_equal(syscall_scale(10, 100, 4), 250);
 	assert_false(u64_known(syscall_scale(10, 100, 0)));
 	assert_false(u64_known(syscall_scale(UINT64_MAX / 2, 100, 4)));
-	put(&t, 1, SYS_read, (struct syscall_value){ 400, 0, 4, 100, 40 });
-	put(&t, 1, SYS_write, (struct syscall_value){ 7, 0, 0, 0, 0 });
+	/* On a CPU 8, 16, 16 and 24 ns: 1 + 4 + 4 + 9 squares of the unit. */
+	put(&t, 1, SYS_read, (struct syscall_value){ 400, 0, 4, 104, 40, 18 });
+	put(&t, 1, SYS_write, (struct syscall_value){ 7, 0, 0, 0, 0, 0 });
 	syscall_table_each(&t, tell, &told);
 	assert_int_equal(told.last.pid, 0);
-	assert_true(told.last.time_error > 0.49 && told.last.time_error < 0.51);
+	/* The variance of one is 128/3; of the mean of 4, and of 400 of which 4 are known, less. */
+	assert_true(fabs(told.last.time_variance_ns2 - 400.0 * 396 * (128.0 / 3) / 4) < 1);
 	for (size_t i = 0; i < told.last.n_uses; i++)
 		if (strcmp(told.uses[i].name, "read") == 0)
-			assert_int_equal(told.uses[i].cpu_ns, 6000);
+			assert_int_equal(told.uses[i].cpu_ns, 6400);
 		else
 			assert_false(u64_known(told.uses[i].cpu_ns)); /* and not 0 */
 	syscall_table_release(&t);

@@ -89,9 +89,15 @@ static void test_wire_that_tells_nothing(void **state)
 	(void)state;
 	assert_int_equal(taskstats_parse(&w, sizeof(w), FAMILY + 1, &stats, &has), sizeof(w));
 	assert_false(has);
+	assert_int_equal(taskstats_parse_probe(&w, sizeof(w), FAMILY), 0);
+	w.stats.hiwater_rss = 0; /* a kernel that does not count it */
+	assert_int_equal(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has), sizeof(w));
+	assert_true(has && !u64_known(stats.max_rss_bytes));
 	w.stats.version = 11; /* whose thread it was is not said */
 	assert_int_equal(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has), sizeof(w));
 	assert_false(has);
+	assert_int_equal(taskstats_parse_probe(&w, sizeof(w), FAMILY), -EOPNOTSUPP);
+	assert_int_equal(taskstats_parse_probe(&w, 7, FAMILY), -EBADMSG);
 	w = wire_of();
 	w.stats_len = 4;
 	assert_int_equal(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has), sizeof(w));

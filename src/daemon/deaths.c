@@ -1,0 +1,161 @@
+#include "daemon/deaths.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+
+void deaths_release(struct deaths *d)
+{
+	free(d->items);
+	map_release(&d->last_of);
+	arena_release(&d->arena);
+	*d = (struct deaths){ 0 };
+}
+
+static uint64_t pid_key(pid_t pid)
+{
+	return (uint64_t)(uint32_t)pid;
+}
+
+/* ---- as they come ---- */
+
+static bool grow(struct deaths *d)
+{
+	size_t cap = d->cap ? 2 * d->cap : 64;
+	struct proc_record *items;
+
+	if (d->n < d->cap)
+		return true;
+	items = d->n < DEATHS_MAX ? reallocarray(d->items, cap, sizeof(*items)) : NULL;
+	if (!items)
+		return false;
+	d->items = items;
+	d->cap = cap;
+	return true;
+}
+
+/* Nobody could ask for its command line any more: the name that the kernel had for it. */
+static const char *keep_name(struct deaths *d, const char *comm)
+{
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	size_t n = strlen(comm);
+
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(&shown, comm + i, n - i);
+	return shown.len > 0 ? arena_strndup(&d->arena, shown.data, shown.len) : NULL;
+}
+
+static void fill(struct deaths *d, const struct member *member, const struct life_event *ev,
+		 struct proc_record *p)
+{
+	proc_record_init(p);
+	p->key = member->key;
+	if (u64_known(ev->start_ticks))
+		p->key.start_ticks = ev->start_ticks;
+	p->ppid = ev->parent_pid;
+	p->command = keep_name(d, ev->comm);
+	p->born_wall_ns = member->born_wall_ns;
+	p->died_wall_ns = ev->wall_ns;
+	p->status = exit_status_from_wait(ev->wait_status);
+	proc_record_account(p, &ev->account);
+}
+
+void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev)
+{
+	if (d->n == DEATHS_MAX || !grow(d) || map_put(&d->last_of, pid_key(ev->pid), d->n) < 0)
+		d->n_unlisted++;
+	else
+		fill(d, member, ev, &d->items[d->n++]);
+}
+
+/* At its end the scheduler had not counted all of its CPU time; now it has. */
+void deaths_complete(struct deaths *d, const struct life_event *ev)
+{
+	struct proc_record *p;
+	uint64_t i;
+
+	if (!map_get(&d->last_of, pid_key(ev->pid), &i) || !u64_known(ev->account.cpu_ns))
+		return;
+	p = &d->items[i];
+	if (p->key.start_ticks != ev->start_ticks)
+		return;
+	p->user_ns = ev->account.user_ns;
+	p->system_ns = ev->account.system_ns;
+	p->cpu_evidence = EVIDENCE_EXACT;
+}
+
+/* ---- into the record ---- */
+
+static struct proc_record *find_listed(const struct attempt *a, const struct map *index_of,
+				       const struct proc_key *key)
+{
+	uint64_t i;
+
+	if (!map_get(index_of, pid_key(key->pid), &i) ||
+	    (u64_known(key->start_ticks) && a->processes[i].key.start_ticks != key->start_ticks))
+		return NULL;
+	return &a->processes[i];
+}
+
+/* What samples have seen is not less true: the larger counts. */
+static void merge_one(struct proc_record *listed, const struct proc_record *dead)
+{
+	const struct exit_account account = {
+		.cpu_ns = u64_add(dead->user_ns, dead->system_ns),
+		.user_ns = dead->user_ns,
+		.system_ns = dead->system_ns,
+		.max_rss_bytes =
+			dead->evidence == EVIDENCE_EXACT ? dead->max_rss_bytes : U64_UNKNOWN,
+		.minor_faults = U64_UNKNOWN,
+		.major_faults = dead->major_faults,
+		.rchar = dead->rchar,
+		.wchar = dead->wchar,
+		.read_bytes = dead->read_bytes,
+		.write_bytes = dead->write_bytes,
+	};
+
+	proc_record_account(listed, &account);
+	if (dead->cpu_evidence == EVIDENCE_EXACT)
+		listed->cpu_evidence = EVIDENCE_EXACT;
+	listed->died_wall_ns = dead->died_wall_ns;
+	listed->status = dead->status;
+	listed->is_unaccounted = false;
+}
+
+static void append(struct attempt *a, const struct proc_record *dead)
+{
+	struct proc_record *p = &a->processes[a->n_processes++];
+
+	*p = *dead;
+	p->command = arena_strdup(&a->arena, dead->command);
+}
+
+int deaths_merge(const struct deaths *d, struct attempt *a)
+{
+	CLEANUP(map_release) struct map index_of = MAP_INIT;
+	struct proc_record *all =
+		arena_alloc(&a->arena, (a->n_processes + d->n + 1) * sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	if (a->n_processes > 0)
+		memcpy(all, a->processes, a->n_processes * sizeof(*all));
+	a->processes = all;
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (map_put(&index_of, pid_key(all[i].key.pid), i) < 0)
+			return -ENOMEM;
+	for (size_t i = 0; i < d->n; i++) {
+		struct proc_record *listed = find_listed(a, &index_of, &d->items[i].key);
+
+		if (listed)
+			merge_one(listed, &d->items[i]);
+		else
+			append(a, &d->items[i]);
+	}
+	return 0;
+}

@@ -1,0 +1,41 @@
+/*
+ * deaths - how the processes of an attached job ended and what each used, as the kernel told.
+ *
+ * There is no runner that waits for them, and most are gone before a sample sees them: so what is
+ * told at the end of each is kept until the job ends, of so many at least as anybody would read.
+ */
+#ifndef PROCTOR_DAEMON_DEATHS_H
+#define PROCTOR_DAEMON_DEATHS_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "jobs/jobs.h"
+#include "model/job.h"
+#include "sources/sources.h"
+
+#define DEATHS_MAX 10000
+
+/* All zero is a good beginning. */
+struct deaths {
+	struct proc_record *items; /* in the order of their ends */
+	size_t n, cap;
+	struct map last_of;  /* pid -> index of the last that had it */
+	uint64_t n_unlisted; /* there was no room for */
+	struct arena arena;  /* of commands */
+};
+
+void deaths_release(struct deaths *d);
+
+/* One has ended (LIFE_EXIT); member is what was known of it. */
+void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev);
+
+/* The last word on what it used (LIFE_ACCOUNT), if it is among them. */
+void deaths_complete(struct deaths *d, const struct life_event *ev);
+
+/*
+ * Into the processes of an attempt that was read from the database: what those used that are
+ * listed there, and those that no sample saw. -ENOMEM.
+ */
+int deaths_merge(const struct deaths *d, struct attempt *a);
+
+#endif

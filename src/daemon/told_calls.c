@@ -1,0 +1,194 @@
+#include "daemon/told_calls.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "model/syscall_text.h"
+
+void told_calls_release(struct told_calls *calls)
+{
+	call_sums_release(&calls->sums);
+	process_calls_release(&calls->processes);
+}
+
+void told_calls_add(struct told_calls *calls, const struct syscall_process *p)
+{
+	const struct proc_key key = { p->pid, p->start_ticks };
+
+	calls->sums.is_sampled = calls->time_every > 1;
+	call_sums_add(&calls->sums, p->uses, p->n_uses);
+	calls->time_variance_ns2 += p->time_variance_ns2;
+	if (p->pid > 0) /* else they are of processes that could not be told apart */
+		process_calls_add(&calls->processes, &key, p->uses, p->n_uses);
+}
+
+/* ---- into the record ---- */
+
+static void keep_sums(struct call_sums *sums, struct attempt *a)
+{
+	struct syscall_use *uses = arena_alloc(&a->arena, (sums->n + 1) * sizeof(*uses));
+
+	call_sums_sort(sums);
+	for (size_t i = 0; uses && i < sums->n; i++) {
+		uses[i] = sums->uses[i];
+		uses[i].name = arena_strdup(&a->arena, uses[i].name);
+		if (!uses[i].name)
+			return;
+	}
+	a->syscalls = uses;
+	a->n_syscalls = uses ? sums->n : 0;
+}
+
+void told_calls_keep(struct told_calls *calls, struct attempt *a)
+{
+	keep_sums(&calls->sums, a);
+	process_calls_tell(&calls->processes, a->processes, a->n_processes, &a->arena);
+}
+
+static void begin_part(struct buf *out)
+{
+	if (out->len > 0)
+		buf_add_str(out, "; ");
+}
+
+static double sum_cpu_ns(const struct call_sums *sums)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < sums->n; i++)
+		if (u64_known(sums->uses[i].cpu_ns))
+			sum += (double)sums->uses[i].cpu_ns;
+	return sum;
+}
+
+void told_calls_say_error(const struct told_calls *calls, struct buf *out)
+{
+	double sum = sum_cpu_ns(&calls->sums);
+
+	if (calls->time_every <= 1)
+		return;
+	begin_part(out);
+	buf_printf(out, "times are of one call in %u, by chance", calls->time_every);
+	if (sum > 0)
+		buf_printf(out, ": one standard error of all time on a CPU is %.2g %%",
+			   100 * sqrt(calls->time_variance_ns2) / sum);
+}
+
+void told_calls_say_missing(const struct told_calls *calls, struct buf *out)
+{
+	uint64_t n_lost = u64_add(calls->n_lost, calls->sums.n_left_out);
+
+	if (n_lost > 0) {
+		begin_part(out);
+		buf_printf(out, "%llu calls or more found no room to be counted in",
+			   (unsigned long long)n_lost);
+	}
+	if (calls->processes.n_untold > 0) {
+		begin_part(out);
+		buf_printf(out, "those of %llu processes are in the sums alone",
+			   (unsigned long long)calls->processes.n_untold);
+	}
+}
+
+/* ---- in the daemon ---- */
+
+/* As each process has it: so both are read by one reader. */
+static void write_sums(struct json *j, struct call_sums *sums)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	call_sums_settle(sums);
+	syscall_text_write(&text, sums->uses, sums->n);
+	json_key_string(j, "syscalls", text.data);
+}
+
+static void write_processes(struct json *j, const struct process_calls *processes)
+{
+	json_key(j, "processes");
+	json_begin_array(j);
+	for (size_t i = 0; i < processes->n; i++) {
+		const struct process_call *call = &processes->items[i];
+
+		if (!call->text)
+			continue;
+		json_begin_object(j);
+		json_key_i64(j, "pid", call->key.pid);
+		json_key_u64(j, "start_ticks", call->key.start_ticks);
+		json_key_string(j, "syscalls", call->text);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+void told_calls_write(struct json *j, struct told_calls *calls)
+{
+	write_sums(j, &calls->sums);
+	write_processes(j, &calls->processes);
+	json_key_u64(j, "untold_processes", calls->processes.n_untold);
+	json_key_u64(j, "time_every", calls->time_every);
+	json_key_f64(j, "time_variance_ns2", calls->time_variance_ns2);
+	json_key_u64(j, "lost", u64_add(calls->n_lost, calls->sums.n_left_out));
+}
+
+/* ---- in the runner ---- */
+
+/* sums may be NULL: then it is only seen whether the text can be read. */
+static int read_text(const char *text, struct call_sums *sums)
+{
+	struct arena arena = ARENA_INIT;
+	struct syscall_use *uses;
+	size_t n;
+	int r = syscall_text_read(text, &arena, &uses, &n);
+
+	if (r == 0 && sums)
+		call_sums_add(sums, uses, n);
+	arena_release(&arena);
+	return r;
+}
+
+static int read_process(const struct rpc_value *v, struct process_calls *ret)
+{
+	const char *text = rpc_value_string(rpc_value_get(v, "syscalls"));
+	int64_t pid = rpc_value_i64(rpc_value_get(v, "pid"), -1);
+	const struct proc_key key = { (pid_t)pid, rpc_value_u64(rpc_value_get(v, "start_ticks")) };
+
+	if (pid <= 0 || pid > INT32_MAX || !text || read_text(text, NULL) < 0)
+		return -EBADMSG;
+	process_calls_add_text(ret, &key, text, strlen(text));
+	return 0;
+}
+
+/* Of a daemon that does not say, all were timed. */
+static void read_error(const struct rpc_value *v, struct told_calls *calls)
+{
+	uint64_t every = rpc_value_u64(rpc_value_get(v, "time_every"));
+	double variance = rpc_value_f64(rpc_value_get(v, "time_variance_ns2"));
+
+	if (every <= UINT32_MAX)
+		calls->time_every = (unsigned)every;
+	if (variance > 0)
+		calls->time_variance_ns2 += variance;
+}
+
+int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
+{
+	const char *sums = rpc_value_string(rpc_value_get(v, "syscalls"));
+	const struct rpc_value *list = rpc_value_get(v, "processes");
+	uint64_t untold = rpc_value_u64(rpc_value_get(v, "untold_processes"));
+	uint64_t lost = rpc_value_u64(rpc_value_get(v, "lost"));
+	int r = sums && u64_known(untold) && u64_known(lost) ? read_text(sums, &calls->sums)
+							     : -EBADMSG;
+
+	for (size_t i = 0; r == 0 && i < rpc_value_len(list); i++)
+		r = read_process(rpc_value_at(list, i), &calls->processes);
+	if (r < 0)
+		return r;
+	read_error(v, calls);
+	calls->processes.n_untold = u64_add(calls->processes.n_untold, untold);
+	calls->n_lost = u64_add(calls->n_lost, lost);
+	return 0;
+}

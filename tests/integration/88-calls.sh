@@ -1,0 +1,123 @@
+#!/bin/bash
+# Who counts the system calls of a job, and that its owner's record has them: as root, as another
+# user beside a daemon of root's, submitted, attached. In a mount namespace of its own.
+if [ -z "${IN_OWN_NAMESPACE:-}" ] && [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
+	IN_OWN_NAMESPACE=1 exec unshare -m "$0" "$@"
+fi
+. "$(dirname "$0")/lib.sh"
+
+if [ -z "${IN_OWN_NAMESPACE:-}" ]; then
+	skip "who counts system calls" "needs root, and a machine that makes mount namespaces"
+	finish
+fi
+run "$PROCTOR" doctor --json
+if [ "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" != 'eBPF task iterator' ]; then
+	skip "who counts system calls" "needs eBPF"
+	finish
+fi
+
+unset PROCTOR_HOME
+chmod 755 "$TMP"
+cp "$PROCTOR" "$TMP/proctor"
+chmod 755 "$TMP/proctor"
+PROCTOR=$TMP/proctor
+cp -a /etc "$TMP/etc"
+rm -rf "$TMP/etc/proctor"
+mkdir "$TMP/etc/proctor" "$TMP/var" "$TMP/alice"
+echo "alice:x:4001:4001::$TMP/alice:/bin/sh" >>"$TMP/etc/passwd"
+echo "alice:x:4001:" >>"$TMP/etc/group"
+chown 4001:4001 "$TMP/alice"
+mount --bind "$TMP/etc" /etc && mount -t tmpfs none /run && mount --bind "$TMP/var" /var/lib || exit 99
+echo 'interval_seconds: 0.3' >/etc/proctor/proctor.yaml
+
+as_alice() { # COMMAND [ARG...]: as after a login
+	(cd "$TMP/alice" && exec setpriv --reuid=alice --regid=alice --init-groups \
+		env -i HOME="$TMP/alice" PATH="$PATH" LC_ALL="$LC_ALL" "$@")
+}
+
+writes='sum(c["count"] for c in d["syscalls"] or [] if c["name"] == "write")'
+busiest='max(sum(c["count"] for c in p["syscalls"] or [] if c["name"] == "write") for p in d["processes"])'
+each='sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["count"] for c in d["syscalls"])'
+why='[u["why"] for u in d["unknown"] if u["what"] == "syscall_hotspots"]'
+busy='dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; /bin/true'
+
+eventually() { # COMMAND [ARG...]: succeeds as soon as it does, or fails after 20 s
+	local i
+	for ((i = 0; i < 200; i++)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	return 1
+}
+
+# ---- without a daemon ----
+
+run as_alice "$PROCTOR" run -q --json --syscalls=auto --job alone -- sh -c "$busy"
+json "alone another user's are not counted" "$stdout" 'd["syscalls"] is None'
+like "and why is said" "$(json_eval "$stdout" "$why")" 'root.*--syscalls=strace'
+run as_alice "$PROCTOR" run --syscalls=ebpf -- true
+like "who insists hears it at once" "$status $stderr" '^0 .*system calls are not counted.*root'
+
+# ---- beside a daemon of root's ----
+
+"$PROCTOR" start >/dev/null
+run as_alice "$PROCTOR" run -q --json --syscalls=auto --job asked -- sh -c "$busy"
+json "beside root's daemon they are, however short it is" "$stdout" "5000 <= $writes <= 5010"
+json "all of them" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
+json "of each process" "$stdout" "$each and 5000 <= $busiest <= 5010"
+json "nobody denies it" "$stdout" "$why == []"
+run as_alice "$PROCTOR" report asked --format json
+json "and so says the record of who ran it" "$stdout" "5000 <= $writes <= 5010 and $each"
+run as_alice "$PROCTOR" report asked
+like "in the report for people too" "$stdout" 'System calls \(all of all processes'
+run as_alice "$PROCTOR" export csv --job asked --what processes
+like "and in the table" "$stdout" 'write'
+recorded() { "$PROCTOR" report asked --format json | grep -q '"syscalls":\[{'; }
+check "root's own record has them as well" eventually recorded
+
+run as_alice "$PROCTOR" run --syscalls=ebpf -q --json --job insisted -- sh -c "$busy"
+json "who insists gets it" "$stdout" "5000 <= $writes <= 5010"
+unlike "without a word" "$stderr" 'not counted'
+run as_alice "$PROCTOR" run -q --json --syscalls=off --job silent -- sh -c "sleep 0.6; $busy"
+json "off is off" "$stdout" 'd["syscalls"] is None'
+
+run as_alice "$PROCTOR" run -q --json --job unasked -- sh -c "sleep 1; $busy"
+json "who does not ask gets what was counted" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
+json "which may not be all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
+
+as_alice "$PROCTOR" run -q --json --syscalls=auto --job left -- sleep 2 >"$TMP/left" &
+left=$!
+sleep 0.7
+"$PROCTOR" stop
+wait "$left"
+is "a daemon that goes harms nobody" "$?" 0
+json "and nothing is made up" "$(cat "$TMP/left")" 'd["syscalls"] is None'
+like "but said" "$(json_eval "$(cat "$TMP/left")" "$why")" 'daemon .* gone'
+
+# ---- submitted, attached ----
+
+"$PROCTOR" start >/dev/null
+printf 'job_id: sent\nsheets:\n  - run: sleep 1; %s\n' "$busy" >"$TMP/alice/job.yaml"
+chmod 644 "$TMP/alice/job.yaml"
+run as_alice "$PROCTOR" submit "$TMP/alice/job.yaml"
+is "a job is submitted" "$status $stderr" "0 "
+run as_alice "$PROCTOR" wait sent
+is "and done" "$status" 0
+run as_alice "$PROCTOR" report sent --format json
+json "its owner sees what it called" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
+
+setpriv --reuid=alice --regid=alice --init-groups sh -c "sleep 1; $busy; exec sleep 1" &
+target=$!
+sleep 0.3 # until it is hers
+run as_alice "$PROCTOR" attach --pid "$target" --job joined
+is "a process is attached" "$status $stderr" "0 "
+wait "$target"
+run as_alice "$PROCTOR" wait joined
+joined() {
+	run as_alice "$PROCTOR" report joined --format json
+	[ "$(json_eval "$stdout" "$writes >= 5000 and $busiest >= 5000")" = True ]
+}
+check "what it called is told, of each process" eventually joined
+"$PROCTOR" stop
+finish

@@ -1,0 +1,123 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/deaths.h"
+
+static struct life_event make_end(enum life_type type, pid_t pid, uint64_t start, uint64_t cpu_ns)
+{
+	return (struct life_event){
+		.type = type,
+		.pid = pid,
+		.parent_pid = 3,
+		.wall_ns = 1000,
+		.wait_status = 0x200,
+		.start_ticks = start,
+		.comm = "a\033b",
+		.account = { .cpu_ns = cpu_ns,
+			     .user_ns = cpu_ns,
+			     .max_rss_bytes = type == LIFE_EXIT ? 4096 : U64_UNKNOWN,
+			     .minor_faults = 1,
+			     .major_faults = 2,
+			     .rchar = 5,
+			     .wchar = 6,
+			     .read_bytes = 7,
+			     .write_bytes = 8 },
+	};
+}
+
+static void note(struct deaths *d, const struct life_event *ev)
+{
+	const struct member member = { .key = { ev->pid, ev->start_ticks }, .born_wall_ns = 900 };
+
+	deaths_note(d, &member, ev);
+}
+
+static void test_into_the_record(void **state)
+{
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+	const struct life_event short_one = make_end(LIFE_EXIT, 8, 80, 300);
+	const struct life_event seen = make_end(LIFE_EXIT, 7, 70, 200);
+	const struct life_event last = make_end(LIFE_ACCOUNT, 8, 80, 450);
+	const struct life_event of_another = make_end(LIFE_ACCOUNT, 7, 71, 999);
+	struct proc_record listed;
+	struct attempt a;
+
+	(void)state;
+	note(&d, &short_one);
+	note(&d, &seen);
+	deaths_complete(&d, &last);
+	deaths_complete(&d, &of_another);
+	attempt_init(&a);
+	proc_record_init(&listed);
+	listed.key = (struct proc_key){ 7, 70 };
+	listed.command = "seen by a sample";
+	listed.user_ns = 150;
+	listed.system_ns = 0;
+	listed.max_rss_bytes = 9000;
+	a.processes = &listed;
+	a.n_processes = 1;
+	assert_int_equal(deaths_merge(&d, &a), 0);
+	assert_int_equal(a.n_processes, 2);
+	assert_string_equal(a.processes[0].command, "seen by a sample");
+	assert_int_equal(a.processes[0].user_ns, 200);
+	assert_int_equal(a.processes[0].cpu_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(a.processes[0].max_rss_bytes, 9000); /* a program before had more */
+	assert_int_equal(a.processes[0].status.exit_code, 2);
+	assert_int_equal(a.processes[1].key.pid, 8);
+	assert_string_equal(a.processes[1].command, "a?b");
+	assert_int_equal(a.processes[1].user_ns, 450);
+	assert_int_equal(a.processes[1].cpu_evidence, EVIDENCE_EXACT);
+	assert_int_equal(a.processes[1].max_rss_bytes, 4096);
+	assert_int_equal(a.processes[1].evidence, EVIDENCE_EXACT);
+	assert_int_equal(a.processes[1].write_bytes, 8);
+	assert_int_equal(a.processes[1].born_wall_ns, 900);
+	assert_int_equal(a.processes[1].died_wall_ns, 1000);
+	attempt_release(&a);
+}
+
+static void test_a_pid_that_is_used_again(void **state)
+{
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+	const struct life_event first = make_end(LIFE_EXIT, 7, 70, 1);
+	const struct life_event second = make_end(LIFE_EXIT, 7, 71, 2);
+	struct attempt a;
+
+	(void)state;
+	note(&d, &first);
+	note(&d, &second);
+	attempt_init(&a);
+	assert_int_equal(deaths_merge(&d, &a), 0);
+	assert_int_equal(a.n_processes, 2);
+	attempt_release(&a);
+}
+
+static void test_there_is_an_end_to_it(void **state)
+{
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+
+	(void)state;
+	for (pid_t pid = 1; pid <= DEATHS_MAX + 5; pid++) {
+		const struct life_event ev = make_end(LIFE_EXIT, pid, 1, 1);
+
+		note(&d, &ev);
+	}
+	assert_int_equal(d.n, DEATHS_MAX);
+	assert_int_equal(d.n_unlisted, 5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_into_the_record),
+		cmocka_unit_test(test_a_pid_that_is_used_again),
+		cmocka_unit_test(test_there_is_an_end_to_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
