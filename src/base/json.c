@@ -145,6 +145,13 @@ void json_key(struct json *j, const char *key)
 	j->need_comma = false;
 }
 
+void json_key_ready(struct json *j, const char *text, size_t n)
+{
+	json_before_value(j);
+	buf_add(j->out, text, n);
+	j->need_comma = false;
+}
+
 void json_str_n(struct json *j, const char *s, size_t n)
 {
 	json_before_value(j);
@@ -260,6 +267,31 @@ static bool add_short_decimal(struct buf *out, double v)
 	return false;
 }
 
+/*
+ * The same of less than a tenth of a millisecond, in seconds: "8.4e-05". A process that
+ * only waits has used no more than that.
+ */
+static bool add_few_nanoseconds(struct buf *out, double v)
+{
+	uint64_t ns = v > 0 && v < 1e-4 ? (uint64_t)(v * 1e9 + 0.5) : 0;
+	char text[DIGITS_MAX], *end = text + sizeof(text), *begin;
+	int exponent;
+
+	if (ns == 0 || (double)ns / 1e9 != v)
+		return false;
+	begin = put_digits(end, ns);
+	exponent = 10 - (int)(end - begin);
+	while (end[-1] == '0')
+		end--;
+	buf_add_char(out, *begin++);
+	if (begin < end)
+		buf_add_char(out, '.');
+	buf_add(out, begin, (size_t)(end - begin));
+	buf_add(out, "e-0", 3);
+	buf_add_char(out, (char)('0' + exponent));
+	return true;
+}
+
 /* Round half to even, as printf() does. */
 static uint64_t divide_rounded(uint64_t a, unsigned shift)
 {
@@ -324,7 +356,8 @@ void json_f64(struct json *j, double v)
 	json_before_value(j);
 	if (v == 0 && !signbit(v))
 		buf_add(j->out, "0.0", 3);
-	else if (!add_time(j->out, v) && !add_short_decimal(j->out, v))
+	else if (!add_time(j->out, v) && !add_short_decimal(j->out, v) &&
+		 !add_few_nanoseconds(j->out, v))
 		add_any_decimal(j->out, v);
 }
 

@@ -685,27 +685,35 @@ static void test_without_room_trees_are_counted(void **state)
 	assert_null(syscalls_close(s));
 }
 
+static void write_calls(struct buf *out, const struct syscall_use *uses, size_t n)
+{
+	struct json j;
+
+	buf_reset(out);
+	json_init(&j, out);
+	json_begin_array(&j);
+	syscall_uses_write_counts(&j, uses, n);
+	syscall_uses_write_times(&j, uses, n);
+	json_end_array(&j);
+}
+
 static void test_json(void **state)
 {
 	const struct syscall_use uses[] = { { "read", 3, 0, 750, 10 },
 					    { "write", 1, 0, 250, 0 },
 					    { "poll", 9, 0, U64_UNKNOWN, U64_UNKNOWN } };
+	const struct syscall_use thirds[] = { { "read", 1, 0, 1, 0 }, { "write", 1, 0, 2, 0 } };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct json j;
 
 	(void)state;
-	json_init(&j, &out);
-	json_begin_object(&j);
-	syscall_uses_write_json(&j, uses, ARRAY_SIZE(uses));
-	json_end_object(&j);
-	assert_string_equal(out.data, "{\"syscall_counts\":{\"read\":3,\"write\":1,\"poll\":9},"
-				      "\"syscall_time_pct\":{\"read\":75.0,\"write\":25.0}}");
-	buf_reset(&out);
-	json_init(&j, &out);
-	json_begin_object(&j);
-	syscall_uses_write_json(&j, NULL, 0);
-	json_end_object(&j);
-	assert_string_equal(out.data, "{\"syscall_counts\":null,\"syscall_time_pct\":null}");
+	write_calls(&out, uses, ARRAY_SIZE(uses));
+	assert_string_equal(out.data, "[{\"read\":3,\"write\":1,\"poll\":9},"
+				      "{\"read\":75.0,\"write\":25.0}]");
+	write_calls(&out, thirds, ARRAY_SIZE(thirds));
+	assert_string_equal(out.data, "[{\"read\":1,\"write\":1},"
+				      "{\"read\":33.333333,\"write\":66.666667}]");
+	write_calls(&out, NULL, 0);
+	assert_string_equal(out.data, "[null,null]");
 }
 
 int main(void)
