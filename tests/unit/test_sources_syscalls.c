@@ -76,7 +76,7 @@ static void test_table_adds_up_and_forgets(void **state)
 	put(&t, 3, SYS_write, (struct syscall_value){ 5, 1, 5, 900, 100 });
 	put(&t, 3, SYS_read, (struct syscall_value){ 10, 0, 10, 1000, 1000 });
 	put(&t, 3, SYS_read, (struct syscall_value){ 11, 0, 11, 1100, 1050 });
-	syscall_table_each(&t, tell, &told);
+	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.n_processes, 1);
 	assert_int_equal(told.last.pid, 100);
 	assert_int_equal(told.last.start_ticks, 2);
@@ -87,12 +87,17 @@ static void test_table_adds_up_and_forgets(void **state)
 	assert_int_equal(told.uses[0].count + told.uses[1].count, 16);
 	assert_int_equal(told.uses[0].cpu_ns + told.uses[1].cpu_ns, 50 + 800);
 	assert_false(syscall_table_is_ended(&t, 3));
+	syscall_table_each(&t, true, tell, &told);
+	assert_int_equal(told.n_processes, 1); /* it lives */
 	born.is_end = 1;
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
 	assert_true(syscall_table_is_ended(&t, 3));
+	syscall_table_each(&t, true, tell, &told);
+	assert_int_equal(told.n_processes, 2);
+	assert_int_equal(told.last.n_uses, 2);
 	syscall_table_drop_ended(&t);
 	told.n_processes = 0;
-	syscall_table_each(&t, tell, &told);
+	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.n_processes, 0);
 	syscall_table_release(&t);
 }
@@ -118,7 +123,7 @@ static void test_lost_ends_are_made_up_for(void **state)
 	assert_true(syscall_table_is_ended(&t, 4));
 	assert_true(syscall_table_is_ended(&t, 5));
 	syscall_table_drop_ended(&t);
-	syscall_table_each(&t, tell, &told);
+	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.n_processes, 1);
 	assert_int_equal(told.last.pid, 100);
 	syscall_table_release(&t);
@@ -171,7 +176,7 @@ static void test_sampled_times_are_scaled(void **state)
 	assert_false(u64_known(syscall_scale(UINT64_MAX / 2, 100, 4)));
 	put(&t, 1, SYS_read, (struct syscall_value){ 400, 0, 4, 100, 40 });
 	put(&t, 1, SYS_write, (struct syscall_value){ 7, 0, 0, 0, 0 });
-	syscall_table_each(&t, tell, &told);
+	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.last.pid, 0);
 	assert_true(told.last.time_error > 0.49 && told.last.time_error < 0.51);
 	for (size_t i = 0; i < told.last.n_uses; i++)
