@@ -147,8 +147,9 @@ void json_key(struct json *j, const char *key)
 
 void json_key_ready(struct json *j, const char *text, size_t n)
 {
-	json_before_value(j);
-	buf_add(j->out, text, n);
+	size_t skip = j->need_comma ? 0 : 1;
+
+	buf_add(j->out, text + skip, n - skip);
 	j->need_comma = false;
 }
 
@@ -181,11 +182,38 @@ static char *put_digits(char *end, uint64_t v)
 	return end;
 }
 
+static size_t count_digits(uint64_t v)
+{
+	size_t n = 1;
+
+	for (uint64_t power = 10; n < DIGITS_MAX && v >= power; power *= 10)
+		n++;
+	return n;
+}
+
+/* Room for n bytes, to be written at the returned place; NULL: no memory. */
+static char *make_room(struct buf *out, size_t n)
+{
+	if (out->cap - out->len <= n && buf_reserve(out, n) < 0)
+		return NULL;
+	return out->data + out->len;
+}
+
+static void end_at(struct buf *out, char *end)
+{
+	*end = '\0';
+	out->len = (size_t)(end - out->data);
+}
+
 static void add_digits(struct buf *out, uint64_t v)
 {
-	char text[DIGITS_MAX], *end = text + sizeof(text), *begin = put_digits(end, v);
+	size_t n = count_digits(v);
+	char *at = make_room(out, n);
 
-	buf_add(out, begin, (size_t)(end - begin));
+	if (!at)
+		return;
+	put_digits(at + n, v);
+	end_at(out, at + n);
 }
 
 void json_u64(struct json *j, uint64_t v)
@@ -229,18 +257,21 @@ static const struct scale {
 static void add_decimal(struct buf *out, uint64_t scaled, const struct scale *scale)
 {
 	uint64_t part = scaled % scale->factor;
-	int decimals = scale->decimals;
-	char text[DIGITS_MAX], *end = text + sizeof(text), *begin = end;
+	uint64_t whole = scaled / scale->factor;
+	size_t decimals = (size_t)scale->decimals, n = count_digits(whole);
+	char *at;
 
 	for (; decimals > 1 && part % 10 == 0; decimals--)
 		part /= 10;
-	if (part > 0)
-		begin = put_digits(end, part);
-	while (end - begin < decimals)
-		*--begin = '0';
-	add_digits(out, scaled / scale->factor);
-	buf_add_char(out, '.');
-	buf_add(out, begin, (size_t)(end - begin));
+	at = make_room(out, n + 1 + decimals);
+	if (!at)
+		return;
+	put_digits(at + n, whole);
+	at[n] = '.';
+	at += n + 1;
+	for (size_t i = decimals; i > 0; i--, part /= 10)
+		at[i - 1] = (char)('0' + part % 10);
+	end_at(out, at + decimals);
 }
 
 /*

@@ -73,10 +73,10 @@ static const struct sample_field {
 	enum field_kind kind;
 	size_t offset;
 } sample_fields[] = {
-#define FIELD(key_, kind_, field_)                                   \
-	{                                                            \
-		"\"" key_ "\":", sizeof("\"" key_ "\":") - 1, kind_, \
-			offsetof(struct proc_sample, field_)         \
+#define FIELD(key_, kind_, field_)                                     \
+	{                                                              \
+		",\"" key_ "\":", sizeof(",\"" key_ "\":") - 1, kind_, \
+			offsetof(struct proc_sample, field_)           \
 	}
 	FIELD("pid", FIELD_PID, key.pid),
 	FIELD("ppid", FIELD_PID, ppid),
