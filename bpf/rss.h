@@ -76,6 +76,24 @@ struct rss_sum {
 	__s64 pages[NR_MM_COUNTERS];
 };
 
+/* Since Linux 6.6 the counters of a process lie side by side: one read for all of them. */
+static __always_inline bool are_side_by_side(const struct rss_sum *sum)
+{
+	for (int k = 1; k < NR_MM_COUNTERS; k++)
+		if (sum->counters[k] != sum->counters[0] + k)
+			return false;
+	return true;
+}
+
+static __always_inline void add_side_by_side(struct rss_sum *sum, __u64 offset)
+{
+	__s32 pages[NR_MM_COUNTERS] = {};
+
+	bpf_probe_read_kernel(pages, sizeof(pages), (void *)((__u64)sum->counters[0] + offset));
+	for (int k = 0; k < NR_MM_COUNTERS; k++)
+		sum->pages[k] += pages[k];
+}
+
 static long add_cpu(__u32 cpu, void *ctx)
 {
 	struct rss_sum *sum = ctx;
@@ -83,6 +101,10 @@ static long add_cpu(__u32 cpu, void *ctx)
 
 	if (!offset)
 		return 1;
+	if (are_side_by_side(sum)) {
+		add_side_by_side(sum, *offset);
+		return 0;
+	}
 	for (int k = 0; k < NR_MM_COUNTERS; k++) {
 		__s32 pages = 0;
 

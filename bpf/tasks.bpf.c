@@ -133,11 +133,17 @@ static __always_inline void take_own(struct task_struct *t, struct task_counts *
 	take_io(&t->ioac, c);
 }
 
+/*
+ * Of threads that have ended there is nothing where none has: whoever ends has had a CPU. Most
+ * processes never had a second thread, and what is not looked at is not fetched from memory.
+ */
 static __always_inline void take_ended(struct signal_struct *s, struct task_counts *c)
 {
+	c->run_ns = s->sum_sched_runtime;
+	if (c->run_ns == 0)
+		return;
 	c->user_ns = s->utime;
 	c->system_ns = s->stime;
-	c->run_ns = s->sum_sched_runtime;
 	c->minor_faults = s->min_flt;
 	c->major_faults = s->maj_flt;
 	c->voluntary_switches = s->nvcsw;

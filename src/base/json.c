@@ -145,6 +145,14 @@ void json_key(struct json *j, const char *key)
 	j->need_comma = false;
 }
 
+void json_key_ready(struct json *j, const char *text, size_t n)
+{
+	size_t skip = j->need_comma ? 0 : 1;
+
+	buf_add(j->out, text + skip, n - skip);
+	j->need_comma = false;
+}
+
 void json_str_n(struct json *j, const char *s, size_t n)
 {
 	json_before_value(j);
@@ -174,11 +182,38 @@ static char *put_digits(char *end, uint64_t v)
 	return end;
 }
 
+static size_t count_digits(uint64_t v)
+{
+	size_t n = 1;
+
+	for (uint64_t power = 10; n < DIGITS_MAX && v >= power; power *= 10)
+		n++;
+	return n;
+}
+
+/* Room for n bytes, to be written at the returned place; NULL: no memory. */
+static char *make_room(struct buf *out, size_t n)
+{
+	if (out->cap - out->len <= n && buf_reserve(out, n) < 0)
+		return NULL;
+	return out->data + out->len;
+}
+
+static void end_at(struct buf *out, char *end)
+{
+	*end = '\0';
+	out->len = (size_t)(end - out->data);
+}
+
 static void add_digits(struct buf *out, uint64_t v)
 {
-	char text[DIGITS_MAX], *end = text + sizeof(text), *begin = put_digits(end, v);
+	size_t n = count_digits(v);
+	char *at = make_room(out, n);
 
-	buf_add(out, begin, (size_t)(end - begin));
+	if (!at)
+		return;
+	put_digits(at + n, v);
+	end_at(out, at + n);
 }
 
 void json_u64(struct json *j, uint64_t v)
@@ -222,18 +257,21 @@ static const struct scale {
 static void add_decimal(struct buf *out, uint64_t scaled, const struct scale *scale)
 {
 	uint64_t part = scaled % scale->factor;
-	int decimals = scale->decimals;
-	char text[DIGITS_MAX], *end = text + sizeof(text), *begin = end;
+	uint64_t whole = scaled / scale->factor;
+	size_t decimals = (size_t)scale->decimals, n = count_digits(whole);
+	char *at;
 
 	for (; decimals > 1 && part % 10 == 0; decimals--)
 		part /= 10;
-	if (part > 0)
-		begin = put_digits(end, part);
-	while (end - begin < decimals)
-		*--begin = '0';
-	add_digits(out, scaled / scale->factor);
-	buf_add_char(out, '.');
-	buf_add(out, begin, (size_t)(end - begin));
+	at = make_room(out, n + 1 + decimals);
+	if (!at)
+		return;
+	put_digits(at + n, whole);
+	at[n] = '.';
+	at += n + 1;
+	for (size_t i = decimals; i > 0; i--, part /= 10)
+		at[i - 1] = (char)('0' + part % 10);
+	end_at(out, at + decimals);
 }
 
 /*
@@ -258,6 +296,31 @@ static bool add_short_decimal(struct buf *out, double v)
 		return true;
 	}
 	return false;
+}
+
+/*
+ * The same of less than a tenth of a millisecond, in seconds: "8.4e-05". A process that
+ * only waits has used no more than that.
+ */
+static bool add_few_nanoseconds(struct buf *out, double v)
+{
+	uint64_t ns = v > 0 && v < 1e-4 ? (uint64_t)(v * 1e9 + 0.5) : 0;
+	char text[DIGITS_MAX], *end = text + sizeof(text), *begin;
+	int exponent;
+
+	if (ns == 0 || (double)ns / 1e9 != v)
+		return false;
+	begin = put_digits(end, ns);
+	exponent = 10 - (int)(end - begin);
+	while (end[-1] == '0')
+		end--;
+	buf_add_char(out, *begin++);
+	if (begin < end)
+		buf_add_char(out, '.');
+	buf_add(out, begin, (size_t)(end - begin));
+	buf_add(out, "e-0", 3);
+	buf_add_char(out, (char)('0' + exponent));
+	return true;
 }
 
 /* Round half to even, as printf() does. */
@@ -324,7 +387,8 @@ void json_f64(struct json *j, double v)
 	json_before_value(j);
 	if (v == 0 && !signbit(v))
 		buf_add(j->out, "0.0", 3);
-	else if (!add_time(j->out, v) && !add_short_decimal(j->out, v))
+	else if (!add_time(j->out, v) && !add_short_decimal(j->out, v) &&
+		 !add_few_nanoseconds(j->out, v))
 		add_any_decimal(j->out, v);
 }
 

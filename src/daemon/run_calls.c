@@ -162,12 +162,6 @@ static void add_process(void *ctx, const struct syscall_process *p)
 	told_calls_add(&c->calls, p);
 }
 
-static void add_ended(void *ctx, const struct syscall_process *p)
-{
-	if (p->is_ended)
-		add_process(ctx, p);
-}
-
 static bool take_in(struct run_calls *c)
 {
 	int64_t lost = syscalls_read(c->ebpf);
@@ -187,7 +181,7 @@ void run_calls_fill(struct run_calls *c, struct snapshot *snap)
 	if (!c->ebpf || !syscalls_is_armed(c->ebpf) || !take_in(c))
 		return;
 	syscalls_fill(c->ebpf, snap);
-	syscalls_each(c->ebpf, add_ended, c);
+	syscalls_each_ended(c->ebpf, add_process, c);
 }
 
 /* ---- the end ---- */

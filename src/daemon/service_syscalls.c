@@ -305,7 +305,7 @@ int service_count_calls(struct service *s, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "cannot read what was counted: %s", strerror(-r));
 	syscalls_fill(s->syscalls.syscalls, &s->snap);
-	syscalls_each(s->syscalls.syscalls, sum_process, &summing);
+	syscalls_each_ended(s->syscalls.syscalls, sum_process, &summing);
 	return 0;
 }
 

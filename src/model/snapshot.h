@@ -256,11 +256,8 @@ void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s,
 uint64_t snapshot_count_zombies(const struct snapshot *s, enum snapshot_scope scope);
 void psi_write_json(struct json *j, const struct psi *psi);
 
-/* syscall_counts and syscall_time_pct, keys and all: the share of each call in their time on a CPU.
- */
-void syscall_uses_write_json(struct json *j, const struct syscall_use *uses, size_t n);
-
-/* The objects alone; null where nobody counted. */
+/* The values of syscall_counts and syscall_time_pct, which is the share of each call in their time
+ * on a CPU; null where nobody counted. */
 void syscall_uses_write_counts(struct json *j, const struct syscall_use *uses, size_t n);
 void syscall_uses_write_times(struct json *j, const struct syscall_use *uses, size_t n);
 

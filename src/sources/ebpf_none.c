@@ -95,3 +95,8 @@ void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx)
 	(void)fn;
 	(void)ctx;
 }
+
+void syscalls_each_ended(struct syscalls *s, syscalls_fn *fn, void *ctx)
+{
+	syscalls_each(s, fn, ctx);
+}

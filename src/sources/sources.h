@@ -300,6 +300,9 @@ void syscalls_fill(struct syscalls *s, struct snapshot *snap);
 /* And the totals of every process; those that have ended are told for the last time. */
 void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx);
 
+/* The same of those that have ended alone: what a tick needs to know, at a cost for those only. */
+void syscalls_each_ended(struct syscalls *s, syscalls_fn *fn, void *ctx);
+
 /*
  * The same through the program strace, which stops who calls twice at each call: tens of times
  * slower, so for who asks for it. One for each tree; told is what all its processes have

@@ -156,6 +156,7 @@ static int put(struct counted *c, uint32_t nr, const struct syscall_value *value
 
 	if (!row)
 		return -ENOMEM;
+	c->is_new = c->is_new || row->now.count != value->count;
 	row->now = *value;
 	return 0;
 }
@@ -319,14 +320,14 @@ static double sum_variance(const struct counted *c)
 	return sum;
 }
 
-void syscall_table_each(struct syscall_table *t, syscalls_fn *fn, void *ctx)
+void syscall_table_each(struct syscall_table *t, bool only_ended, syscalls_fn *fn, void *ctx)
 {
 	struct arena arena = ARENA_INIT;
 
 	for (size_t i = 0; i < t->n; i++) {
 		struct syscall_process about = t->items[i].about;
 
-		if (!reserve_uses(t, t->items[i].n_rows))
+		if ((only_ended && !about.is_ended) || !reserve_uses(t, t->items[i].n_rows))
 			continue;
 		about.uses = t->uses;
 		about.n_uses = list_uses(&t->items[i], false, &arena, t->uses);
@@ -346,22 +347,41 @@ static int compare_pid(const void *key, const void *item)
 
 static void fill_sample(struct counted *c, struct proc_sample *p, struct arena *arena)
 {
-	struct syscall_use *uses = arena_alloc(arena, (c->n_rows + 1) * sizeof(*uses));
+	static const struct syscall_use none[1]; /* which is not unknown */
+	struct syscall_use *uses;
 
+	p->syscalls = none;
+	p->n_syscalls = 0;
+	if (!c->is_new)
+		return;
+	uses = arena_alloc(arena, (c->n_rows + 1) * sizeof(*uses));
+	p->syscalls = uses;
 	if (!uses)
 		return;
 	p->n_syscalls = list_uses(c, true, arena, uses);
-	p->syscalls = uses;
+	c->is_new = false;
+}
+
+/* Who was born later has a larger pid, mostly: so it stands behind the one before. */
+static struct proc_sample *find_sample(const struct snapshot *s, pid_t pid, size_t hint)
+{
+	if (hint < s->n_processes && s->processes[hint].key.pid == pid)
+		return &s->processes[hint];
+	return bsearch(&pid, s->processes, s->n_processes, sizeof(*s->processes), compare_pid);
 }
 
 void syscall_table_fill(struct syscall_table *t, struct snapshot *s)
 {
+	size_t hint = 0;
+
 	for (size_t i = 0; i < t->n; i++) {
 		struct counted *c = &t->items[i];
-		struct proc_sample *p = bsearch(&c->about.pid, s->processes, s->n_processes,
-						sizeof(*p), compare_pid);
+		struct proc_sample *p = find_sample(s, c->about.pid, hint);
 
-		if (p && p->key.start_ticks == c->about.start_ticks)
+		if (!p)
+			continue;
+		hint = (size_t)(p - s->processes) + 1;
+		if (p->key.start_ticks == c->about.start_ticks)
 			fill_sample(c, p, &s->arena);
 	}
 }
@@ -387,9 +407,18 @@ static void drop(struct syscall_table *t, bool is_ended, uint64_t tag)
 	t->n = kept;
 }
 
+static bool has_ended(const struct syscall_table *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->items[i].about.is_ended)
+			return true;
+	return false;
+}
+
 void syscall_table_drop_ended(struct syscall_table *t)
 {
-	drop(t, true, 0);
+	if (has_ended(t))
+		drop(t, true, 0);
 }
 
 void syscall_table_drop_tree(struct syscall_table *t, uint64_t tag)

@@ -26,6 +26,7 @@ struct counted {
 	struct syscall_row *rows;
 	uint32_t *order; /* of the rows by nr, ascending: rows are too large to be moved */
 	size_t n_rows, cap_rows;
+	bool is_new; /* some total has changed since a sample was last filled */
 };
 
 /* All zero is a good beginning. */
@@ -69,7 +70,7 @@ uint64_t syscall_table_tag(const struct syscall_table *t, uint32_t id);
 bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id);
 
 /* See sources.h. */
-void syscall_table_each(struct syscall_table *t, syscalls_fn *fn, void *ctx);
+void syscall_table_each(struct syscall_table *t, bool only_ended, syscalls_fn *fn, void *ctx);
 void syscall_table_fill(struct syscall_table *t, struct snapshot *s);
 void syscall_table_drop_ended(struct syscall_table *t);
 

@@ -386,6 +386,14 @@ void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx)
 {
 	struct filter filter = { s, fn, ctx };
 
-	syscall_table_each(&s->table, pass_tracked, &filter);
+	syscall_table_each(&s->table, false, pass_tracked, &filter);
+	syscall_table_drop_ended(&s->table);
+}
+
+void syscalls_each_ended(struct syscalls *s, syscalls_fn *fn, void *ctx)
+{
+	struct filter filter = { s, fn, ctx };
+
+	syscall_table_each(&s->table, true, pass_tracked, &filter);
 	syscall_table_drop_ended(&s->table);
 }

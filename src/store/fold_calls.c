@@ -147,6 +147,8 @@ int tick_add_calls(struct tick *t, struct call_names *names, int64_t process_id,
 
 	if (!p->syscalls)
 		return 0;
+	if (p->n_syscalls == 0)
+		return add_none(t, key);
 	calls = reallocarray(NULL, p->n_syscalls + 1, sizeof(*calls));
 	r = calls ? number_all(names, p, calls, &n) : -ENOMEM;
 	if (r == 0 && n == 0)

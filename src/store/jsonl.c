@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +31,7 @@ struct jsonl {
 	uint64_t max_bytes;
 	uint64_t patience_ns;
 	struct jsonl_file file; /* kept open from line to line */
-	struct buf line;	/* the one to be written, with its newline */
+	struct buf line;	/* of a snapshot, to be written */
 };
 
 struct jsonl *jsonl_new(const char *path, uint64_t max_bytes)
@@ -246,8 +247,8 @@ static int rotate(struct jsonl *log)
 	return 0;
 }
 
-/* Locks a log that has room for the line. */
-static int prepare(struct jsonl *log, uint64_t began_ns, struct err *err)
+/* Locks a log that has room for a line of so many bytes, and its newline. */
+static int prepare(struct jsonl *log, size_t len, uint64_t began_ns, struct err *err)
 {
 	for (int i = 0; i < MAX_TRIES; i++) {
 		uint64_t size = 0;
@@ -257,7 +258,7 @@ static int prepare(struct jsonl *log, uint64_t began_ns, struct err *err)
 			r = mend(log, &size);
 		if (r < 0)
 			return fail(log, -r, err);
-		if (size == 0 || size + log->line.len <= log->max_bytes)
+		if (size == 0 || size + len + 1 <= log->max_bytes)
 			return 0;
 		r = rotate(log);
 		if (r < 0)
@@ -266,10 +267,26 @@ static int prepare(struct jsonl *log, uint64_t began_ns, struct err *err)
 	return fail(log, EBUSY, err);
 }
 
-/* One write: half a line is there only if that was cut short. */
-static int write_line(const struct jsonl *log, struct err *err)
+/* One call: half a line is there only if that was cut short. */
+static int write_all(int fd, const char *line, size_t len)
 {
-	int r = io_write_all(log->file.fd, log->line.data, log->line.len);
+	const struct iovec parts[] = { { (char *)line, len }, { (char *)"\n", 1 } };
+	ssize_t n;
+	int r = 0;
+
+	do
+		n = writev(fd, parts, ARRAY_SIZE(parts));
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if ((size_t)n < len)
+		r = io_write_all(fd, line + n, len - (size_t)n);
+	return r < 0 || (size_t)n > len ? r : io_write_all(fd, "\n", 1);
+}
+
+static int write_line(const struct jsonl *log, const char *line, size_t len, struct err *err)
+{
+	int r = write_all(log->file.fd, line, len);
 	uint64_t size;
 
 	if (r == 0)
@@ -280,21 +297,17 @@ static int write_line(const struct jsonl *log, struct err *err)
 
 /* ---- a line ---- */
 
-/* Appends what is in log->line. After a failure everything begins anew with the next. */
-static int append(struct jsonl *log, struct err *err)
+/* After a failure everything begins anew with the next. */
+static int append(struct jsonl *log, const char *line, size_t len, struct err *err)
 {
 	int r;
 
-	buf_add_char(&log->line, '\n');
-	if (buf_error(&log->line) < 0)
-		return err_set(err, -ENOMEM, "no memory left for a line of the log %s",
-			       path_of(log));
-	if (log->line.len > JSONL_LINE_MAX_BYTES)
+	if (len >= JSONL_LINE_MAX_BYTES)
 		return err_set(err, -EMSGSIZE, "a line of %zu bytes is too long for the log %s",
-			       log->line.len, path_of(log));
-	r = prepare(log, clock_boot_ns(), err);
+			       len + 1, path_of(log));
+	r = prepare(log, len, clock_boot_ns(), err);
 	if (r == 0)
-		r = write_line(log, err);
+		r = write_line(log, line, len, err);
 	if (r < 0)
 		jsonl_file_close(&log->file);
 	else
@@ -307,9 +320,7 @@ int jsonl_append(struct jsonl *log, const char *line, size_t len, struct err *er
 	if (len == 0 || line[0] != '{' || memchr(line, '\n', len))
 		return err_set(err, -EINVAL, "what the log %s takes is a JSON object in one line",
 			       path_of(log));
-	buf_reset(&log->line);
-	buf_add(&log->line, line, len);
-	return append(log, err);
+	return append(log, line, len, err);
 }
 
 int jsonl_append_snapshot(struct jsonl *log, const struct snapshot *snap, struct err *err)
@@ -319,5 +330,8 @@ int jsonl_append_snapshot(struct jsonl *log, const struct snapshot *snap, struct
 	buf_reset(&log->line);
 	json_init(&j, &log->line);
 	snapshot_write_json(&j, snap, SNAPSHOT_JOBS);
-	return append(log, err);
+	if (buf_error(&log->line) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a line of the log %s",
+			       path_of(log));
+	return append(log, log->line.data, log->line.len, err);
 }

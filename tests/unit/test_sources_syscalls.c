@@ -77,7 +77,7 @@ static void test_table_adds_up_and_forgets(void **state)
 	put(&t, 3, SYS_write, (struct syscall_value){ 5, 1, 5, 900, 100, 0 });
 	put(&t, 3, SYS_read, (struct syscall_value){ 10, 0, 10, 1000, 1000, 0 });
 	put(&t, 3, SYS_read, (struct syscall_value){ 11, 0, 11, 1100, 1050, 0 });
-	syscall_table_each(&t, tell, &told);
+	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.n_processes, 1);
 	assert_int_equal(told.last.pid, 100);
 	assert_int_equal(told.last.start_ticks, 2);
@@ -88,12 +88,17 @@ static void test_table_adds_up_and_forgets(void **state)
 	assert_int_equal(told.uses[0].count + told.uses[1].count, 16);
 	assert_int_equal(told.uses[0].cpu_ns + told.uses[1].cpu_ns, 50 + 800);
 	assert_false(syscall_table_is_ended(&t, 3));
+	syscall_table_each(&t, true, tell, &told);
+	assert_int_equal(told.n_processes, 1); /* it lives */
 	born.is_end = 1;
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
 	assert_true(syscall_table_is_ended(&t, 3));
+	syscall_table_each(&t, true, tell, &told);
+	assert_int_equal(told.n_processes, 2);
+	assert_int_equal(told.last.n_uses, 2);
 	syscall_table_drop_ended(&t);
 	told.n_processes = 0;
-	syscall_table_each(&t, tell, &told);
+	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.n_processes, 0);
 	syscall_table_release(&t);
 }
@@ -119,7 +124,7 @@ static void test_lost_ends_are_made_up_for(void **state)
 	assert_true(syscall_table_is_ended(&t, 4));
 	assert_true(syscall_table_is_ended(&t, 5));
 	syscall_table_drop_ended(&t);
-	syscall_table_each(&t, tell, &told);
+	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.n_processes, 1);
 	assert_int_equal(told.last.pid, 100);
 	syscall_table_release(&t);
@@ -173,7 +178,7 @@ static void test_sampled_times_are_scaled(void **state)
 	/* On a CPU 8, 16, 16 and 24 ns: 1 + 4 + 4 + 9 squares of the unit. */
 	put(&t, 1, SYS_read, (struct syscall_value){ 400, 0, 4, 104, 40, 18 });
 	put(&t, 1, SYS_write, (struct syscall_value){ 7, 0, 0, 0, 0, 0 });
-	syscall_table_each(&t, tell, &told);
+	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.last.pid, 0);
 	/* The variance of one is 128/3; of the mean of 4, and of 400 of which 4 are known, less. */
 	assert_true(fabs(told.last.time_variance_ns2 - 400.0 * 396 * (128.0 / 3) / 4) < 1);
@@ -688,27 +693,35 @@ static void test_without_room_trees_are_counted(void **state)
 	assert_null(syscalls_close(s));
 }
 
+static void write_calls(struct buf *out, const struct syscall_use *uses, size_t n)
+{
+	struct json j;
+
+	buf_reset(out);
+	json_init(&j, out);
+	json_begin_array(&j);
+	syscall_uses_write_counts(&j, uses, n);
+	syscall_uses_write_times(&j, uses, n);
+	json_end_array(&j);
+}
+
 static void test_json(void **state)
 {
 	const struct syscall_use uses[] = { { "read", 3, 0, 750, 10 },
 					    { "write", 1, 0, 250, 0 },
 					    { "poll", 9, 0, U64_UNKNOWN, U64_UNKNOWN } };
+	const struct syscall_use thirds[] = { { "read", 1, 0, 1, 0 }, { "write", 1, 0, 2, 0 } };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct json j;
 
 	(void)state;
-	json_init(&j, &out);
-	json_begin_object(&j);
-	syscall_uses_write_json(&j, uses, ARRAY_SIZE(uses));
-	json_end_object(&j);
-	assert_string_equal(out.data, "{\"syscall_counts\":{\"read\":3,\"write\":1,\"poll\":9},"
-				      "\"syscall_time_pct\":{\"read\":75.0,\"write\":25.0}}");
-	buf_reset(&out);
-	json_init(&j, &out);
-	json_begin_object(&j);
-	syscall_uses_write_json(&j, NULL, 0);
-	json_end_object(&j);
-	assert_string_equal(out.data, "{\"syscall_counts\":null,\"syscall_time_pct\":null}");
+	write_calls(&out, uses, ARRAY_SIZE(uses));
+	assert_string_equal(out.data, "[{\"read\":3,\"write\":1,\"poll\":9},"
+				      "{\"read\":75.0,\"write\":25.0}]");
+	write_calls(&out, thirds, ARRAY_SIZE(thirds));
+	assert_string_equal(out.data, "[{\"read\":1,\"write\":1},"
+				      "{\"read\":33.333333,\"write\":66.666667}]");
+	write_calls(&out, NULL, 0);
+	assert_string_equal(out.data, "[null,null]");
 }
 
 int main(void)
