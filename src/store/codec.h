@@ -10,8 +10,8 @@
  *		(codec_table.c).
  *
  * A fold is the ticks of a while as tables: one of its head (the host's values),
- * one for each GPU and each job's progress, which stand with the head in one
- * blob, and one for each point and each process, which are kept apart. Behind that of a
+ * one for each GPU, each job's progress and each cgroup, which stand with the head in
+ * one blob, and one for each point and each process, which are kept apart. Behind that of a
  * process stand those of its system calls (fold_calls.h).
  *
  * What is read may be damaged: -EBADMSG then, and no byte outside it is looked at.
@@ -85,6 +85,12 @@ enum point_word {
 	POINT_WORDS
 };
 
+enum cgroup_word {
+	CGROUP_PATH, /* number of its string; unknown: somebody looked, and there was none */
+	CGROUP_NUMBERS,
+	CGROUP_WORDS = CGROUP_NUMBERS + 12
+};
+
 enum syscall_word {
 	SYSCALL_NAME, /* number of its string; unknown: they were counted, and there was none */
 	SYSCALL_COUNT,
@@ -115,6 +121,8 @@ int gpu_from_words(const uint64_t *words, struct gpu_sample *ret);
 /* Without the strings. */
 void progress_to_words(const struct job_progress *progress, uint64_t *ret);
 int progress_from_words(const uint64_t *words, struct job_progress *ret);
+void cgroup_to_words(const struct cgroup_sample *c, uint64_t *ret);
+int cgroup_from_words(const uint64_t *words, struct cgroup_sample *ret);
 void point_to_words(const struct series_point *point, uint64_t *ret);
 int point_from_words(const uint64_t *words, struct series_point *ret);
 
@@ -127,6 +135,7 @@ enum tick_list {
 	LIST_POINTS,   /* the attempt's row */
 	LIST_SAMPLES,  /* the process's row */
 	LIST_SYSCALLS, /* the process's row << SYSCALL_BITS | number of the call's name */
+	LIST_CGROUPS,  /* their place in the snapshot */
 	N_LISTS
 };
 extern const unsigned list_words[N_LISTS];
@@ -222,7 +231,10 @@ struct fold_strings {
 void fold_strings_release(struct fold_strings *strings);
 int fold_strings_add(struct fold_strings *strings, const char *s); /* -ENOMEM */
 
-/* The blob: the head, then the things of LIST_GPUS, an end, those of LIST_PROGRESS, an end. */
+/*
+ * The blob: the head, then the things of LIST_GPUS, an end, those of LIST_PROGRESS, an end;
+ * where somebody looked, those of LIST_CGROUPS and an end.
+ */
 void fold_write_head(struct buf *out, const int64_t *ids, struct table *head,
 		     const struct fold_strings *strings);
 void fold_write_thing(struct buf *out, enum tick_list list, const struct table *t);

@@ -65,11 +65,9 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	[SAMPLE_GPU_PERCENT] = FIELD_F64(proc_sample, gpu_percent, 100),
 };
 
-#define PSI_FIELDS(field_)                                      \
-	FIELD_F64(snapshot, system.field_.avg10, 100),          \
-		FIELD_F64(snapshot, system.field_.avg60, 100),  \
-		FIELD_F64(snapshot, system.field_.avg300, 100), \
-		FIELD(snapshot, system.field_.total_us, WORD_U64)
+#define PSI_FIELDS(struct_, field_)                                                   \
+	FIELD_F64(struct_, field_.avg10, 100), FIELD_F64(struct_, field_.avg60, 100), \
+		FIELD_F64(struct_, field_.avg300, 100), FIELD(struct_, field_.total_us, WORD_U64)
 
 static const struct word_field host_fields[HOST_WORDS] = {
 	[HOST_WALL_NS] = FIELD(snapshot, wall_ns, WORD_U64),
@@ -93,12 +91,12 @@ static const struct word_field host_fields[HOST_WORDS] = {
 	FIELD(snapshot, system.cpu_iowait_ns, WORD_U64),
 	FIELD(snapshot, system.cpu_steal_ns, WORD_U64),
 	FIELD(snapshot, system.cpu_count, WORD_COUNT),
-	PSI_FIELDS(psi_cpu.some),
-	PSI_FIELDS(psi_cpu.full),
-	PSI_FIELDS(psi_memory.some),
-	PSI_FIELDS(psi_memory.full),
-	PSI_FIELDS(psi_io.some),
-	PSI_FIELDS(psi_io.full),
+	PSI_FIELDS(snapshot, system.psi_cpu.some),
+	PSI_FIELDS(snapshot, system.psi_cpu.full),
+	PSI_FIELDS(snapshot, system.psi_memory.some),
+	PSI_FIELDS(snapshot, system.psi_memory.full),
+	PSI_FIELDS(snapshot, system.psi_io.some),
+	PSI_FIELDS(snapshot, system.psi_io.full),
 	FIELD(snapshot, system.process_count, WORD_U64),
 	FIELD(snapshot, system.forks_total, WORD_U64),
 	FIELD(snapshot, system.oom_kills_total, WORD_U64),
@@ -137,6 +135,15 @@ static const struct word_field progress_fields[PROGRESS_NUMBERS] = {
 	[PROGRESS_TOTAL] = FIELD(job_progress, total_sheets, WORD_INT),
 	[PROGRESS_COMPLETED] = FIELD(job_progress, last_completed_sheet, WORD_INT),
 	[PROGRESS_CURRENT] = FIELD(job_progress, current_sheet, WORD_INT),
+};
+
+static const struct word_field cgroup_fields[CGROUP_WORDS - CGROUP_NUMBERS] = {
+	FIELD(cgroup_sample, memory_current_bytes, WORD_U64),
+	FIELD(cgroup_sample, memory_high_bytes, WORD_U64),
+	FIELD(cgroup_sample, memory_max_bytes, WORD_U64),
+	PSI_FIELDS(cgroup_sample, psi_memory.some),
+	PSI_FIELDS(cgroup_sample, psi_memory.full),
+	FIELD(cgroup_sample, oom_kills, WORD_U64),
 };
 
 /* ---- numbers with a point ---- */
@@ -325,4 +332,14 @@ void progress_to_words(const struct job_progress *progress, uint64_t *ret)
 int progress_from_words(const uint64_t *words, struct job_progress *ret)
 {
 	return from_words(progress_fields, PROGRESS_NUMBERS, words, ret);
+}
+
+void cgroup_to_words(const struct cgroup_sample *c, uint64_t *ret)
+{
+	to_words(cgroup_fields, ARRAY_SIZE(cgroup_fields), c, ret + CGROUP_NUMBERS);
+}
+
+int cgroup_from_words(const uint64_t *words, struct cgroup_sample *ret)
+{
+	return from_words(cgroup_fields, ARRAY_SIZE(cgroup_fields), words + CGROUP_NUMBERS, ret);
 }

@@ -244,6 +244,25 @@ static int fill_head(struct tick *t, const struct snapshot *s)
 	return 0;
 }
 
+/* Where somebody looked and there was none, a row without a path says so. */
+static int fill_cgroups(struct tick *t, const struct snapshot *s)
+{
+	size_t n = s->cgroups && s->n_cgroups == 0 ? 1 : s->n_cgroups;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *words = tick_add(t, LIST_CGROUPS, (int64_t)i);
+
+		if (!words)
+			return -ENOMEM;
+		memset(words, 0xff, CGROUP_WORDS * sizeof(*words)); /* all unknown */
+		if (i == s->n_cgroups)
+			continue;
+		words[CGROUP_PATH] = tick_add_string(t, s->cgroups[i].path);
+		cgroup_to_words(&s->cgroups[i], words);
+	}
+	return 0;
+}
+
 /* The attempt behind this one by its row; NULL: it is the last. */
 static const struct attempt *next_attempt(const struct tick_record *record, int64_t id,
 					  size_t *ret_index)
@@ -345,7 +364,8 @@ static int encode_tick(struct store *store, const struct tick_record *record, si
 	buf_reset(&w->bytes);
 	if (fill_head(&w->now, record->snap) < 0 || fill_points(&w->now, record) < 0 ||
 	    fill_samples(&w->now, record->snap, w->listed, n) < 0 ||
-	    fill_calls(&w->now, &w->call_names, record->snap, w->listed, n) < 0)
+	    fill_calls(&w->now, &w->call_names, record->snap, w->listed, n) < 0 ||
+	    fill_cgroups(&w->now, record->snap) < 0)
 		return store_no_memory(store, err);
 	tick_write(&w->bytes, &w->now, w->before_id ? &w->before : NULL, w->before_id);
 	return buf_error(&w->bytes) < 0 ? store_no_memory(store, err) : 0;
