@@ -100,8 +100,18 @@ enum syscall_word {
 	SYSCALL_WORDS
 };
 
+/* Those that minutes have an average of, and which GPU it is. */
+enum gpu_word {
+	GPU_INDEX,
+	GPU_UTILIZATION,
+	GPU_MEMORY_USED,
+	GPU_TEMPERATURE = 4,
+	GPU_POWER,
+	GPU_CLOCK = 7,
+	GPU_WORDS = 11
+};
+
 enum {
-	GPU_WORDS = 11,
 	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
 	TABLE_COLUMNS = 82	    /* of the widest table: a rollup's */
 };
@@ -112,8 +122,11 @@ void sample_to_words(const struct proc_sample *p, uint64_t boot_ns, uint64_t *re
 int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sample *ret);
 /* How many of the first words tell the field at this offset of a sample; 0: it is in none. */
 unsigned sample_words_up_to(size_t offset);
-/* The word of cpu_percent as a number of 1/100 %, which is what it mostly is; else rounded. */
-uint64_t percent_to_hundredths(uint64_t word);
+/* The word of a number with a point as one of 1/scale, which is what it mostly is; else rounded. */
+uint64_t word_to_scaled(uint64_t word, double scale);
+#define PERCENT_SCALE 100.0
+#define MB_SCALE 1048576.0
+#define POWER_SCALE 1000.0
 void host_to_words(const struct snapshot *s, uint64_t *ret);
 int host_from_words(const uint64_t *words, struct snapshot *ret);
 void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret);
@@ -249,6 +262,8 @@ struct fold_reader {
 /* The strings are in the blob. */
 int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t *ids,
 		   struct table *head, struct fold_strings *strings);
+/* Whether another one of the list comes next. */
+bool fold_has_thing(const struct fold_reader *r);
 /* 1: the next of the list. 0: its end. */
 int fold_read_thing(struct fold_reader *r, enum tick_list list, struct table *ret);
 

@@ -122,6 +122,11 @@ int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t 
 	return read_strings(r, strings);
 }
 
+bool fold_has_thing(const struct fold_reader *r)
+{
+	return r->p < r->end && *r->p == THING;
+}
+
 int fold_read_thing(struct fold_reader *r, enum tick_list list, struct table *ret)
 {
 	if (r->p == r->end)

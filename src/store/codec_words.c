@@ -113,17 +113,15 @@ static const struct word_field point_fields[POINT_WORDS] = {
 	[POINT_PROCESSES] = FIELD(series_point, n_processes, WORD_U64),
 };
 
-#define MB_BYTES 1048576
-
 static const struct word_field gpu_fields[GPU_WORDS] = {
-	FIELD(gpu_sample, index, WORD_INT),
-	FIELD_F64(gpu_sample, utilization_pct, 100),
-	FIELD_F64(gpu_sample, memory_used_mb, MB_BYTES),
-	FIELD_F64(gpu_sample, memory_total_mb, MB_BYTES),
-	FIELD_F64(gpu_sample, temperature_c, 100),
-	FIELD_F64(gpu_sample, power_watts, 1000),
+	[GPU_INDEX] = FIELD(gpu_sample, index, WORD_INT),
+	[GPU_UTILIZATION] = FIELD_F64(gpu_sample, utilization_pct, PERCENT_SCALE),
+	[GPU_MEMORY_USED] = FIELD_F64(gpu_sample, memory_used_mb, MB_SCALE),
+	FIELD_F64(gpu_sample, memory_total_mb, MB_SCALE),
+	[GPU_TEMPERATURE] = FIELD_F64(gpu_sample, temperature_c, 100),
+	[GPU_POWER] = FIELD_F64(gpu_sample, power_watts, POWER_SCALE),
 	FIELD_F64(gpu_sample, energy_joules, 1000),
-	FIELD_F64(gpu_sample, sm_clock_mhz, 1),
+	[GPU_CLOCK] = FIELD_F64(gpu_sample, sm_clock_mhz, 1),
 	FIELD(gpu_sample, throttle, WORD_U64),
 	FIELD(gpu_sample, ecc_errors, WORD_U64),
 	FIELD(gpu_sample, last_xid, WORD_U64),
@@ -284,13 +282,13 @@ unsigned sample_words_up_to(size_t offset)
 	return 0;
 }
 
-uint64_t percent_to_hundredths(uint64_t word)
+uint64_t word_to_scaled(uint64_t word, double scale)
 {
 	double v;
 
 	if (word < BITS_MIN || !u64_known(word))
 		return word;
-	v = f64_from_word(word, 100) * 100;
+	v = f64_from_word(word, scale) * scale;
 	return v >= 0 && v < SCALED_MAX ? (uint64_t)(v + 0.5) : U64_UNKNOWN;
 }
 

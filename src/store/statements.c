@@ -688,6 +688,7 @@ static const struct statement_row statements[STATEMENT_COUNT] = {
 		"DELETE FROM chunks WHERE id IN (SELECT id FROM chunks"
 		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id LIMIT ?2)",
 	},
+	[STATEMENT_READ_FOLD] = { "SELECT data FROM folds WHERE id = ?" },
 	[STATEMENT_READ_ROLLUP] = { "SELECT data FROM rollups WHERE id = ?" },
 	[STATEMENT_PUT_ROLLUP] = { "INSERT OR REPLACE INTO rollups (id, data) VALUES (?, ?)" },
 	[STATEMENT_DROP_ROLLUPS] = {

@@ -238,7 +238,7 @@ struct snapshot_filter {
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
 	size_t limit;		/* 0: all; else of the newest so many; not with minutes */
-	bool with_minutes;	/* as above: a snapshot of each minute, of processes alone */
+	bool with_minutes;	/* as above: a snapshot of each minute, of processes and GPUs */
 };
 
 /*

@@ -81,7 +81,7 @@ static const struct vtab_column columns[] = {
 	  "written to swap since boot" },
 	{ "uptime_seconds", "REAL", vtab_give_f64, HOST(system.uptime_seconds), "since boot" },
 	{ "resolution_seconds", "REAL", vtab_give_f64, ROW(resolution_seconds), VTAB_NO_KEY, 0,
-	  "NULL: a moment; 60: a minute, of which the host's values are not kept" },
+	  "NULL: a moment; 60: a minute, of which only GPUs are kept of the host" },
 	{ "covers", "TEXT", vtab_give_covers, HOST(covers),
 	  "host: all jobs; job: the one of its runner; look: one, between two ticks" },
 };
