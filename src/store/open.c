@@ -152,6 +152,7 @@ static void close_handle(struct store **store)
 static int handle_init(struct store *store, const char *path)
 {
 	store->writing.bytes = (struct buf)BUF_INIT;
+	store->writing.slice_ns = FOLD_SLICE_NS;
 	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
 	store->path = strdup(path);
 	return store->path ? 0 : -ENOMEM;
@@ -429,6 +430,7 @@ struct store *store_close(struct store *store)
 	tick_release(&store->writing.before);
 	call_names_release(&store->writing.call_names);
 	left_fold_free(&store->left);
+	left_fold_free(&store->own);
 	damages_release(&store->damages);
 	free(store->writing.listed);
 	free(store->path);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -434,6 +435,7 @@ static void begin_recorder(struct store *store, int64_t recorder)
 
 	if (w->recorder == recorder)
 		return;
+	left_fold_free(&store->own);
 	w->recorder = recorder;
 	w->before_id = 0;
 	w->n_pending = -1;
@@ -472,24 +474,32 @@ static int count_pending(struct store *store, struct err *err)
 	return 0;
 }
 
-/* The tick is safe by now, so a fold that fails is no failure: it is tried again later. */
-static void fold_if_due(struct store *store)
+static bool is_fold_due(struct store *store)
 {
 	struct tick_writing *w = &store->writing;
 
 	if (w->n_pending >= 0)
 		w->n_pending++;
 	else if (count_pending(store, NULL) < 0)
+		return false;
+	return store->own || w->n_pending >= w->n_fold || w->segment_bytes >= FOLD_BYTES;
+}
+
+/* The tick is safe by now, so a fold that fails is no failure: it is tried again later. */
+static void fold_if_due(struct store *store)
+{
+	struct tick_writing *w = &store->writing;
+	int r;
+
+	if (!is_fold_due(store))
 		return;
-	if (w->n_pending < w->n_fold && w->segment_bytes < FOLD_BYTES)
-		return;
-	if (fold_pending(store, w->recorder, NULL) < 0) {
+	r = fold_own(store, w->recorder, clock_boot_ns() + w->slice_ns, NULL);
+	if (r < 0 && !store->own)
 		w->n_fold = w->n_pending + FOLD_TICKS / 4;
+	if (r != 0)
 		return;
-	}
 	w->n_fold = FOLD_TICKS;
 	w->n_pending = -1;
-	w->before_id = 0;
 }
 
 int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
