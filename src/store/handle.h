@@ -42,7 +42,7 @@ struct tick_writing {
 	size_t segment_bytes; /* of those */
 	int64_t n_pending;    /* not folded; -1: not known */
 	int64_t n_fold;	      /* fold when there are so many… */
-	uint64_t slice_ns;    /* …for so long in one tick */
+	uint64_t slice_ns;    /* …for so long in one tick, at least */
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;
@@ -59,6 +59,7 @@ struct store {
 	uint64_t patience_ns, waited_ns;	   /* patience.h */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	bool leaves_no_log;	       /* closing copies it, however short it is */
+	bool syncs_log;		       /* after each commit (query.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */

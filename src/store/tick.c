@@ -485,6 +485,14 @@ static bool is_fold_due(struct store *store)
 	return store->own || w->n_pending >= w->n_fold || w->segment_bytes >= FOLD_BYTES;
 }
 
+static uint64_t fold_until(const struct tick_writing *w)
+{
+	uint64_t more_ns = w->slice_ns * w->before.lists[LIST_SAMPLES].n / FOLD_SLICE_PROCESSES;
+	uint64_t slice_ns = w->slice_ns + more_ns;
+
+	return clock_boot_ns() + (slice_ns < FOLD_SLICE_MAX_NS ? slice_ns : FOLD_SLICE_MAX_NS);
+}
+
 /* The tick is safe by now, so a fold that fails is no failure: it is tried again later. */
 static void fold_if_due(struct store *store)
 {
@@ -493,7 +501,7 @@ static void fold_if_due(struct store *store)
 
 	if (!is_fold_due(store))
 		return;
-	r = fold_own(store, w->recorder, clock_boot_ns() + w->slice_ns, NULL);
+	r = fold_own(store, w->recorder, fold_until(w), NULL);
 	if (r < 0 && !store->own)
 		w->n_fold = w->n_pending + FOLD_TICKS / 4;
 	if (r != 0)
