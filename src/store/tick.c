@@ -148,8 +148,19 @@ static const struct attempt *find_attempt(const struct tick_record *record, cons
 	for (size_t i = 0; i < record->n_attempts; i++)
 		if (record->attempts[i]->job_id == job_id)
 			return record->attempts[i];
-	for (size_t i = 0; !record->by_address && i < record->n_attempts; i++)
+	for (size_t i = 0; record->owner == TICK_BY_NAME && i < record->n_attempts; i++)
 		if (strcmp(record->attempts[i]->job_id, job_id) == 0)
+			return record->attempts[i];
+	return NULL;
+}
+
+static const struct attempt *find_owner(const struct tick_record *record,
+					const struct proc_sample *p)
+{
+	if (record->owner != TICK_BY_ID)
+		return find_attempt(record, p->job_id);
+	for (size_t i = 0; p->job_id && i < record->n_attempts; i++)
+		if (record->attempts[i]->id == p->attempt_id)
 			return record->attempts[i];
 	return NULL;
 }
@@ -172,7 +183,7 @@ static int list_processes(struct store *store, const struct tick_record *record,
 
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
-		const struct attempt *a = find_attempt(record, p->job_id);
+		const struct attempt *a = find_owner(record, p);
 		int64_t id = 0;
 		int r;
 
