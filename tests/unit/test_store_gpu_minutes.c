@@ -8,8 +8,6 @@
 #define N_MINUTES 70
 #define N_GPUS 2
 
-static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
-
 /* ---- what is written, and the naive way to add it up ---- */
 
 struct naive {
