@@ -24,11 +24,11 @@
 
 /*
  * Of a tick, for folding the ones before it, and so much more where it has 2,000 processes: many
- * who record at once come to fold at once. At most FOLD_SLICE_MAX_NS.
+ * who record at once come to fold at once. At most FOLD_SLICE_MORE_NS more.
  */
 #define FOLD_SLICE_NS UINT64_C(4000000)
 #define FOLD_SLICE_PROCESSES 2000
-#define FOLD_SLICE_MAX_NS UINT64_C(40000000)
+#define FOLD_SLICE_MORE_NS UINT64_C(36000000)
 
 /* A chunk's id is fold << CHUNK_BITS | process. A fold's is that of a tick. */
 #define CHUNK_BITS 30

@@ -498,10 +498,12 @@ static bool is_fold_due(struct store *store)
 
 static uint64_t fold_until(const struct tick_writing *w)
 {
-	uint64_t more_ns = w->slice_ns * w->before.lists[LIST_SAMPLES].n / FOLD_SLICE_PROCESSES;
-	uint64_t slice_ns = w->slice_ns + more_ns;
+	uint64_t more_ns = FOLD_SLICE_NS * w->before.lists[LIST_SAMPLES].n / FOLD_SLICE_PROCESSES;
 
-	return clock_boot_ns() + (slice_ns < FOLD_SLICE_MAX_NS ? slice_ns : FOLD_SLICE_MAX_NS);
+	if (w->slice_ns == 0)
+		more_ns = 0;
+	return clock_boot_ns() + w->slice_ns +
+	       (more_ns < FOLD_SLICE_MORE_NS ? more_ns : FOLD_SLICE_MORE_NS);
 }
 
 /* The tick is safe by now, so a fold that fails is no failure: it is tried again later. */
