@@ -368,7 +368,7 @@ int replay_snapshot(struct replay *r, const struct snapshot *snap)
 	if (r->n_snapshots + r->n_minutes == 0)
 		r->first_ns = snap->wall_ns;
 	r->last_ns = snap->wall_ns;
-	if (f64_known(snap->resolution_seconds)) { /* of the host nothing is kept */
+	if (f64_known(snap->resolution_seconds)) { /* of the host only GPUs are kept */
 		r->n_minutes++;
 		r->n_minutes_in_frame++;
 	} else {

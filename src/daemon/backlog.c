@@ -13,6 +13,11 @@ static void waiting_tick_free(struct waiting_tick **tick)
 	free(*tick);
 }
 
+static size_t size_of(const struct waiting_tick *tick)
+{
+	return tick->snap.n_processes + tick->record.n_attempts;
+}
+
 static void drop_first(struct backlog *b)
 {
 	struct waiting_tick *tick = b->first;
@@ -21,7 +26,7 @@ static void drop_first(struct backlog *b)
 	if (!b->first)
 		b->last = NULL;
 	b->n--;
-	b->n_samples -= tick->snap.n_processes;
+	b->n_samples -= size_of(tick);
 	waiting_tick_free(&tick);
 }
 
@@ -31,22 +36,57 @@ void backlog_release(struct backlog *b)
 		drop_first(b);
 }
 
-static struct waiting_tick *copy_tick(const struct snapshot *snap, const struct series_point *point)
+/* Whoever looks for an attempt by address or by name finds the copy no more: it is by id then. */
+static bool copy_attempts(struct arena *arena, const struct tick_record *from,
+			  struct tick_record *to)
+{
+	const struct attempt **attempts =
+		arena_alloc(arena, (from->n_attempts + 1) * sizeof(struct attempt *));
+
+	for (size_t i = 0; attempts && i < from->n_attempts; i++) {
+		struct attempt *a = arena_alloc(arena, sizeof(*a));
+
+		if (!a)
+			return false;
+		attempt_init(a);
+		a->id = from->attempts[i]->id;
+		a->job_id = arena_strdup(arena, from->attempts[i]->job_id);
+		if (!a->job_id)
+			return false;
+		attempts[i] = a;
+	}
+	to->attempts = attempts;
+	to->n_attempts = from->n_attempts;
+	to->owner = from->owner == TICK_BY_NAME ? TICK_BY_NAME : TICK_BY_ID;
+	return attempts;
+}
+
+static bool copy_points(struct arena *arena, const struct tick_record *from, struct tick_record *to)
+{
+	if (!from->points)
+		return true;
+	to->points = arena_memdup(arena, from->points, from->n_attempts * sizeof(*from->points));
+	return to->points;
+}
+
+static struct waiting_tick *copy_tick(const struct tick_record *record)
 {
 	CLEANUP(waiting_tick_free) struct waiting_tick *tick = calloc(1, sizeof(*tick));
 
 	if (!tick)
 		return NULL;
 	snapshot_init(&tick->snap);
-	tick->point = *point;
-	if (snapshot_copy(&tick->snap, snap, SNAPSHOT_JOBS) < 0)
+	tick->record.snap = &tick->snap;
+	if (snapshot_copy(&tick->snap, record->snap, SNAPSHOT_JOBS) < 0 ||
+	    !copy_attempts(&tick->snap.arena, record, &tick->record) ||
+	    !copy_points(&tick->snap.arena, record, &tick->record))
 		return NULL;
 	return TAKE_PTR(tick);
 }
 
-void backlog_add(struct backlog *b, const struct snapshot *snap, const struct series_point *point)
+void backlog_add(struct backlog *b, const struct tick_record *record)
 {
-	struct waiting_tick *tick = copy_tick(snap, point);
+	struct waiting_tick *tick = copy_tick(record);
 
 	if (!tick) {
 		b->n_lost++;
@@ -58,7 +98,7 @@ void backlog_add(struct backlog *b, const struct snapshot *snap, const struct se
 		b->first = tick;
 	b->last = tick;
 	b->n++;
-	b->n_samples += tick->snap.n_processes;
+	b->n_samples += size_of(tick);
 	while (b->n > 1 && (b->n > BACKLOG_MAX_TICKS || b->n_samples > BACKLOG_MAX_SAMPLES)) {
 		drop_first(b);
 		b->n_lost++;
@@ -69,7 +109,7 @@ int backlog_drain(struct backlog *b, uint64_t until_boot_ns, backlog_fn *fn, voi
 		  struct err *err)
 {
 	while (b->first) {
-		int r = fn(ctx, b->first, err);
+		int r = fn(ctx, &b->first->record, err);
 
 		if (r < 0)
 			return r;

@@ -10,15 +10,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/job.h"
-#include "model/snapshot.h"
+#include "store/store.h"
 
 #define BACKLOG_MAX_TICKS 600
-#define BACKLOG_MAX_SAMPLES 40000 /* about 16 MB */
+#define BACKLOG_MAX_SAMPLES 40000 /* about 16 MB; an attempt counts as one more */
 
 struct waiting_tick {
-	struct snapshot snap; /* of the jobs alone */
-	struct series_point point;
+	struct snapshot snap;	   /* of the jobs alone */
+	struct tick_record record; /* of that; of its attempts only id and job_id are known */
 	struct waiting_tick *next;
 };
 
@@ -30,15 +29,15 @@ struct backlog {
 
 void backlog_release(struct backlog *b);
 
-/* One that cannot be copied is lost, and counted. */
-void backlog_add(struct backlog *b, const struct snapshot *snap, const struct series_point *point);
+/* Without its events. One that cannot be copied is lost, and counted. */
+void backlog_add(struct backlog *b, const struct tick_record *record);
 
 /*
  * Hands them out, oldest first and at least one, until the boot clock says so (U64_UNKNOWN: all):
  * whoever stores them has other things to do in time. 1: there are more. 0: there are none. A
  * failure of fn is returned, and that one waits on.
  */
-typedef int backlog_fn(void *ctx, const struct waiting_tick *tick, struct err *err);
+typedef int backlog_fn(void *ctx, const struct tick_record *record, struct err *err);
 int backlog_drain(struct backlog *b, uint64_t until_boot_ns, backlog_fn *fn, void *ctx,
 		  struct err *err);
 

@@ -265,15 +265,14 @@ static void note_stored(struct run *run)
 		log_warning("recording goes on; the database has every tick");
 }
 
-static int store_tick(struct run *run, const struct snapshot *snap,
-		      const struct series_point *point, struct err *err)
+/* A tick that has waited knows no more of the attempt than which one it is, which may be new. */
+static int store_tick(struct run *run, const struct tick_record *tick, struct err *err)
 {
 	const struct attempt *attempts[] = { run->attempt };
-	struct tick_record record = {
-		.snap = snap, .attempts = attempts, .n_attempts = 1, .points = point
-	};
+	struct tick_record record = *tick;
 	int r;
 
+	record.attempts = attempts;
 	record.events = tally_pending_events(run->tally, &record.n_events);
 	r = store_write_tick(run->store, run->attempt->id, &record, err);
 	if (r == 0)
@@ -281,9 +280,9 @@ static int store_tick(struct run *run, const struct snapshot *snap,
 	return r;
 }
 
-static int store_waiting_tick(void *ctx, const struct waiting_tick *tick, struct err *err)
+static int store_waiting_tick(void *ctx, const struct tick_record *record, struct err *err)
 {
-	return store_tick(ctx, &tick->snap, &tick->point, err);
+	return store_tick(ctx, record, err);
 }
 
 /*
@@ -328,6 +327,10 @@ static void append_line(struct run *run)
 
 static void store_or_keep(struct run *run, const struct series_point *point)
 {
+	const struct attempt *attempts[] = { run->attempt };
+	const struct tick_record record = {
+		.snap = &run->snap, .attempts = attempts, .n_attempts = 1, .points = point
+	};
 	struct err err = ERR_INIT;
 	int r;
 
@@ -336,12 +339,12 @@ static void store_or_keep(struct run *run, const struct series_point *point)
 		return;
 	r = run->store ? store_some(run, &err) : err.code;
 	if (r == 0)
-		r = store_tick(run, &run->snap, point, &err);
+		r = store_tick(run, &record, &err);
 	if (r == 0) {
 		note_stored(run);
 		return;
 	}
-	backlog_add(&run->backlog, &run->snap, point);
+	backlog_add(&run->backlog, &record);
 	if (r < 0)
 		note_waiting(run, &err);
 }

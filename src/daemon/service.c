@@ -241,6 +241,7 @@ static void end_record(struct service *s)
 
 	if (!s->store)
 		return;
+	service_store_waiting(s);
 	unsaved_retry(&s->unsaved, s->store, U64_UNKNOWN, NULL);
 	if (store_end_daemon(s->store, &s->record, clock_wall_ns(), &err) < 0)
 		log_warning("the end of the daemon is not recorded: %s", err.text);
@@ -276,6 +277,7 @@ static void close_service(struct service *s)
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
 	unsaved_release(&s->unsaved);
+	backlog_release(&s->backlog);
 	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);
 	s->recent = recent_free(s->recent);

@@ -80,7 +80,7 @@ static void look(struct service *s, const struct watched *job)
 				    .attempts = attempts,
 				    .n_attempts = 1,
 				    .points = &point,
-				    .by_address = true };
+				    .owner = TICK_BY_ADDRESS };
 	struct err err = ERR_INIT;
 	size_t n = list_pids(s, job);
 

@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "bus/bus.h"
 #include "daemon/aside.h"
+#include "daemon/backlog.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
@@ -154,6 +155,8 @@ struct service {
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
 	struct unsaved unsaved; /* anomalies that wait to be stored */
+	struct backlog backlog; /* ticks that do */
+	uint64_t n_lost_told;	/* of those that it had no room for */
 	struct learner *learner;
 	struct aside *aside;		/* for calls that take long */
 	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
@@ -220,6 +223,9 @@ void service_add_to_point(struct series_point *point, const struct proc_sample *
 
 /* Writes down what the last look has shown, also out of turn. */
 void service_record_now(struct service *s);
+
+/* Ticks that could not be stored yet, at the end: with the patience that the store has by now. */
+void service_store_waiting(struct service *s);
 
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);

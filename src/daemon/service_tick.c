@@ -55,6 +55,7 @@ static void leave_replaced(struct service *s)
 	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
 	upkeep_leave(s->upkeep);
 	unsaved_release(&s->unsaved); /* of attempts that are not in another one */
+	backlog_release(&s->backlog);
 	s->store = store_close(s->store);
 	watch_forget(s->watch);
 }
@@ -359,15 +360,72 @@ static size_t list_ours(struct watched *const *jobs, size_t n, const struct atte
 	return n_ours;
 }
 
+/* Those that wait come before the next one, for so long in one tick. */
+#define DRAIN_NS UINT64_C(20000000)
+
+/* One that nothing can be made of any more (its attempt was removed) does not hold up the others.
+ */
+static int store_waiting_tick(void *ctx, const struct tick_record *record, struct err *err)
+{
+	struct service *s = ctx;
+	int r = store_write_tick(s->store, -s->record.id, record, err);
+
+	if (r != -EINVAL)
+		return r;
+	s->backlog.n_lost++;
+	return 0;
+}
+
+static void tell_lost(struct service *s)
+{
+	if (s->backlog.n_lost == s->n_lost_told)
+		return;
+	log_warning("recording goes on; %llu ticks are lost",
+		    (unsigned long long)(s->backlog.n_lost - s->n_lost_told));
+	s->n_lost_told = s->backlog.n_lost;
+}
+
+/* 1: more wait. */
+static int store_waiting(struct service *s, uint64_t until_boot_ns, struct err *err)
+{
+	int r = backlog_drain(&s->backlog, until_boot_ns, store_waiting_tick, s, err);
+
+	if (r == 0)
+		tell_lost(s);
+	return r;
+}
+
+/* What cannot be written now waits in memory, and comes before what is seen next. */
+static int store_or_keep(struct service *s, const struct tick_record *tick, struct err *err)
+{
+	int r = store_waiting(s, clock_boot_ns() + DRAIN_NS, err);
+
+	if (r == 0)
+		r = store_write_tick(s->store, -s->record.id, tick, err);
+	if (r == 0)
+		service_events_stored(s);
+	else
+		backlog_add(&s->backlog, tick);
+	return r < 0 ? r : 0;
+}
+
+void service_store_waiting(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	if (!s->store || store_waiting(s, U64_UNKNOWN, &err) >= 0)
+		return;
+	log_warning("%zu ticks are lost: %s", s->backlog.n, err.text);
+}
+
 static int record(struct service *s, struct err *err)
 {
 	CLEANUP(free_ptr) const struct attempt **attempts = NULL;
 	CLEANUP(free_ptr) struct series_point *points = NULL;
 	CLEANUP(free_ptr) struct proc_event *events = NULL;
-	struct tick_record tick = { .snap = &s->snap, .by_address = true };
+	struct tick_record tick = { .snap = &s->snap, .owner = TICK_BY_ADDRESS };
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
-	int r;
 
 	if (s->store)
 		upkeep_look(s->upkeep, s->store);
@@ -383,10 +441,7 @@ static int record(struct service *s, struct err *err)
 	tick.events = events;
 	if (tick.n_attempts == 0)
 		return 0;
-	r = store_write_tick(s->store, -s->record.id, &tick, err);
-	if (r == 0)
-		service_events_stored(s);
-	return r;
+	return store_or_keep(s, &tick, err);
 }
 
 static int append_line(struct service *s, struct err *err)

@@ -194,7 +194,7 @@ struct snapshot {
 
 	/*
 	 * What its values stand for: NaN for the moment at which they were read, else so many
-	 * seconds from wall_ns on, with averages of processes alone: no more is kept.
+	 * seconds from wall_ns on, with averages of processes and GPUs alone: no more is kept.
 	 */
 	double resolution_seconds;
 

@@ -138,6 +138,16 @@ static void cell_progress(struct csv *c, const void *snapshot)
 		add_list(c, snapshot_write_progress, s);
 }
 
+static void cell_cgroups(struct csv *c, const void *snapshot)
+{
+	const struct snapshot *s = snapshot;
+
+	if (s->cgroups)
+		add_list(c, snapshot_write_cgroups, s);
+	else
+		csv_unknown(c);
+}
+
 static void cell_gpus(struct csv *c, const void *snapshot)
 {
 	const struct snapshot *s = snapshot;
@@ -208,6 +218,7 @@ static const struct csv_column snapshot_items[] = {
 	SNAPSHOT("cpu_steal_ns", system.cpu_steal_ns, cell_u64),
 	SNAPSHOT("daemon_rss_bytes", daemon_rss_bytes, cell_u64),
 	SNAPSHOT("resolution_seconds", resolution_seconds, cell_f64),
+	CSV_WHOLE("cgroups", cell_cgroups),
 };
 static const struct csv_columns snapshot_columns = CSV_COLUMNS(snapshot_items);
 

@@ -10,8 +10,8 @@
  *		(codec_table.c).
  *
  * A fold is the ticks of a while as tables: one of its head (the host's values),
- * one for each GPU and each job's progress, which stand with the head in one
- * blob, and one for each point and each process, which are kept apart. Behind that of a
+ * one for each GPU, each job's progress and each cgroup, which stand with the head in
+ * one blob, and one for each point and each process, which are kept apart. Behind that of a
  * process stand those of its system calls (fold_calls.h).
  *
  * What is read may be damaged: -EBADMSG then, and no byte outside it is looked at.
@@ -85,6 +85,12 @@ enum point_word {
 	POINT_WORDS
 };
 
+enum cgroup_word {
+	CGROUP_PATH, /* number of its string; unknown: somebody looked, and there was none */
+	CGROUP_NUMBERS,
+	CGROUP_WORDS = CGROUP_NUMBERS + 12
+};
+
 enum syscall_word {
 	SYSCALL_NAME, /* number of its string; unknown: they were counted, and there was none */
 	SYSCALL_COUNT,
@@ -94,8 +100,18 @@ enum syscall_word {
 	SYSCALL_WORDS
 };
 
+/* Those that minutes have an average of, and which GPU it is. */
+enum gpu_word {
+	GPU_INDEX,
+	GPU_UTILIZATION,
+	GPU_MEMORY_USED,
+	GPU_TEMPERATURE = 4,
+	GPU_POWER,
+	GPU_CLOCK = 7,
+	GPU_WORDS = 11
+};
+
 enum {
-	GPU_WORDS = 11,
 	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
 	TABLE_COLUMNS = 82	    /* of the widest table: a rollup's */
 };
@@ -106,8 +122,11 @@ void sample_to_words(const struct proc_sample *p, uint64_t boot_ns, uint64_t *re
 int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sample *ret);
 /* How many of the first words tell the field at this offset of a sample; 0: it is in none. */
 unsigned sample_words_up_to(size_t offset);
-/* The word of cpu_percent as a number of 1/100 %, which is what it mostly is; else rounded. */
-uint64_t percent_to_hundredths(uint64_t word);
+/* The word of a number with a point as one of 1/scale, which is what it mostly is; else rounded. */
+uint64_t word_to_scaled(uint64_t word, double scale);
+#define PERCENT_SCALE 100.0
+#define MB_SCALE 1048576.0
+#define POWER_SCALE 1000.0
 void host_to_words(const struct snapshot *s, uint64_t *ret);
 int host_from_words(const uint64_t *words, struct snapshot *ret);
 void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret);
@@ -115,6 +134,8 @@ int gpu_from_words(const uint64_t *words, struct gpu_sample *ret);
 /* Without the strings. */
 void progress_to_words(const struct job_progress *progress, uint64_t *ret);
 int progress_from_words(const uint64_t *words, struct job_progress *ret);
+void cgroup_to_words(const struct cgroup_sample *c, uint64_t *ret);
+int cgroup_from_words(const uint64_t *words, struct cgroup_sample *ret);
 void point_to_words(const struct series_point *point, uint64_t *ret);
 int point_from_words(const uint64_t *words, struct series_point *ret);
 
@@ -127,6 +148,7 @@ enum tick_list {
 	LIST_POINTS,   /* the attempt's row */
 	LIST_SAMPLES,  /* the process's row */
 	LIST_SYSCALLS, /* the process's row << SYSCALL_BITS | number of the call's name */
+	LIST_CGROUPS,  /* their place in the snapshot */
 	N_LISTS
 };
 extern const unsigned list_words[N_LISTS];
@@ -222,7 +244,10 @@ struct fold_strings {
 void fold_strings_release(struct fold_strings *strings);
 int fold_strings_add(struct fold_strings *strings, const char *s); /* -ENOMEM */
 
-/* The blob: the head, then the things of LIST_GPUS, an end, those of LIST_PROGRESS, an end. */
+/*
+ * The blob: the head, then the things of LIST_GPUS, an end, those of LIST_PROGRESS, an end;
+ * where somebody looked, those of LIST_CGROUPS and an end.
+ */
 void fold_write_head(struct buf *out, const int64_t *ids, struct table *head,
 		     const struct fold_strings *strings);
 void fold_write_thing(struct buf *out, enum tick_list list, const struct table *t);
@@ -237,6 +262,8 @@ struct fold_reader {
 /* The strings are in the blob. */
 int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t *ids,
 		   struct table *head, struct fold_strings *strings);
+/* Whether another one of the list comes next. */
+bool fold_has_thing(const struct fold_reader *r);
 /* 1: the next of the list. 0: its end. */
 int fold_read_thing(struct fold_reader *r, enum tick_list list, struct table *ret);
 

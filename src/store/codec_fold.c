@@ -8,7 +8,7 @@
 /*
  * The head of a fold: its table with the ids of the ticks as one more column,
  * the length of the strings (four bytes) and those, then the things of each
- * list: a 1 before each, a 0 behind the last.
+ * list: a 1 before each, a 0 behind the last. That of cgroups need not be there.
  */
 #define HEAD_ID HEAD_WORDS /* the column of the ids */
 #define LENGTH_BYTES 4
@@ -122,9 +122,16 @@ int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t 
 	return read_strings(r, strings);
 }
 
+bool fold_has_thing(const struct fold_reader *r)
+{
+	return r->p < r->end && *r->p == THING;
+}
+
 int fold_read_thing(struct fold_reader *r, enum tick_list list, struct table *ret)
 {
-	if (r->p == r->end || *r->p > THING)
+	if (r->p == r->end)
+		return list == LIST_CGROUPS ? 0 : -EBADMSG;
+	if (*r->p > THING)
 		return -EBADMSG;
 	if (*r->p++ == END)
 		return 0;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "store/codec.h"
 #include "store/codec_bits.h"
@@ -15,9 +16,7 @@
  * Words: which of them differ (a byte says which bytes of that are not 0), then
  * the step of each of those. Most processes sleep most of the time: two bytes.
  */
-#define TICK_VERSION 2
-#define TICK_WITHOUT_SYSCALLS 1 /* the version of one that has no list of them */
-#define NUMBER_BYTES 10		/* of the largest */
+#define NUMBER_BYTES 10 /* of the largest */
 #define LENGTH_BYTES 4
 #define NO_KEY UINT64_MAX /* before the first, 0 */
 /* Which differ, and a number each. */
@@ -28,12 +27,25 @@ _Static_assert(WORDS_MAX <= 64, "a byte tells which bytes of a mask are there");
 const unsigned list_words[N_LISTS] = {
 	[LIST_GPUS] = GPU_WORDS,	 [LIST_PROGRESS] = PROGRESS_WORDS,
 	[LIST_POINTS] = POINT_WORDS,	 [LIST_SAMPLES] = SAMPLE_WORDS,
-	[LIST_SYSCALLS] = SYSCALL_WORDS,
+	[LIST_SYSCALLS] = SYSCALL_WORDS, [LIST_CGROUPS] = CGROUP_WORDS,
 };
 
-static enum tick_list lists_of_version(uint8_t version)
+/* How many of the lists a version has: those behind them are empty. */
+static const enum tick_list lists_of_version[] = {
+	[1] = LIST_SYSCALLS,
+	[2] = LIST_CGROUPS,
+	[3] = N_LISTS,
+};
+
+/* The least that has all of its rows. */
+static uint8_t version_of(const struct tick *t)
 {
-	return version == TICK_WITHOUT_SYSCALLS ? LIST_SYSCALLS : N_LISTS;
+	uint8_t version = 1;
+
+	for (enum tick_list list = lists_of_version[1]; list < N_LISTS; list++)
+		while (t->lists[list].n > 0 && lists_of_version[version] <= list)
+			version++;
+	return version;
 }
 
 /* ---- in memory ---- */
@@ -204,7 +216,7 @@ static void write_list(struct buf *out, enum tick_list list, const struct tick *
 
 void tick_write(struct buf *out, const struct tick *t, const struct tick *before, int64_t before_id)
 {
-	uint8_t version = t->lists[LIST_SYSCALLS].n ? TICK_VERSION : TICK_WITHOUT_SYSCALLS;
+	uint8_t version = version_of(t);
 	uint8_t *p;
 
 	buf_add_char(out, (char)version);
@@ -218,7 +230,7 @@ void tick_write(struct buf *out, const struct tick *t, const struct tick *before
 	if (!p)
 		return;
 	commit(out, put_words(p, t->head, before ? before->head : unknown_words, HEAD_WORDS));
-	for (enum tick_list list = 0; list < lists_of_version(version); list++)
+	for (enum tick_list list = 0; list < lists_of_version[version]; list++)
 		write_list(out, list, t, before);
 }
 
@@ -323,6 +335,7 @@ static const int64_t key_max[N_LISTS] = {
 	[LIST_POINTS] = INT64_MAX,
 	[LIST_SAMPLES] = SAMPLE_KEY_MAX,
 	[LIST_SYSCALLS] = SAMPLE_KEY_MAX << SYSCALL_BITS | SYSCALL_NUMBERS,
+	[LIST_CGROUPS] = INT64_MAX,
 };
 
 /* Who reads a tick relies on the ones before: one that is not whole is not read at all. */
@@ -346,16 +359,17 @@ int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t befor
 	enum tick_list n_lists;
 	uint64_t id;
 
-	if (len == 0 || *p < TICK_WITHOUT_SYSCALLS || *p > TICK_VERSION)
+	if (len == 0 || *p < 1 || *p >= ARRAY_SIZE(lists_of_version))
 		return -EBADMSG;
-	n_lists = lists_of_version(*p++);
+	n_lists = lists_of_version[*p++];
 	if (get_number(&p, end, &id) < 0 || id > INT64_MAX ||
 	    (id != 0 && (int64_t)id != before_id) || get_strings(r, &p, end) < 0)
 		return -EBADMSG;
 	r->before_id = (int64_t)id;
 	if (get_words(&p, end, HEAD_WORDS, id ? before_head : unknown_words, r->head) < 0)
 		return -EBADMSG;
-	r->lists[LIST_SYSCALLS] = (struct tick_cursor){ 0 };
+	for (enum tick_list list = n_lists; list < N_LISTS; list++)
+		r->lists[list] = (struct tick_cursor){ 0 };
 	for (enum tick_list list = 0; list < n_lists; list++)
 		if (get_list(&r->lists[list], list, &p, end) < 0 ||
 		    check_list(r->lists[list], list) < 0)

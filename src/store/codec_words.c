@@ -65,11 +65,9 @@ static const struct word_field sample_fields[SAMPLE_WORDS] = {
 	[SAMPLE_GPU_PERCENT] = FIELD_F64(proc_sample, gpu_percent, 100),
 };
 
-#define PSI_FIELDS(field_)                                      \
-	FIELD_F64(snapshot, system.field_.avg10, 100),          \
-		FIELD_F64(snapshot, system.field_.avg60, 100),  \
-		FIELD_F64(snapshot, system.field_.avg300, 100), \
-		FIELD(snapshot, system.field_.total_us, WORD_U64)
+#define PSI_FIELDS(struct_, field_)                                                   \
+	FIELD_F64(struct_, field_.avg10, 100), FIELD_F64(struct_, field_.avg60, 100), \
+		FIELD_F64(struct_, field_.avg300, 100), FIELD(struct_, field_.total_us, WORD_U64)
 
 static const struct word_field host_fields[HOST_WORDS] = {
 	[HOST_WALL_NS] = FIELD(snapshot, wall_ns, WORD_U64),
@@ -93,12 +91,12 @@ static const struct word_field host_fields[HOST_WORDS] = {
 	FIELD(snapshot, system.cpu_iowait_ns, WORD_U64),
 	FIELD(snapshot, system.cpu_steal_ns, WORD_U64),
 	FIELD(snapshot, system.cpu_count, WORD_COUNT),
-	PSI_FIELDS(psi_cpu.some),
-	PSI_FIELDS(psi_cpu.full),
-	PSI_FIELDS(psi_memory.some),
-	PSI_FIELDS(psi_memory.full),
-	PSI_FIELDS(psi_io.some),
-	PSI_FIELDS(psi_io.full),
+	PSI_FIELDS(snapshot, system.psi_cpu.some),
+	PSI_FIELDS(snapshot, system.psi_cpu.full),
+	PSI_FIELDS(snapshot, system.psi_memory.some),
+	PSI_FIELDS(snapshot, system.psi_memory.full),
+	PSI_FIELDS(snapshot, system.psi_io.some),
+	PSI_FIELDS(snapshot, system.psi_io.full),
 	FIELD(snapshot, system.process_count, WORD_U64),
 	FIELD(snapshot, system.forks_total, WORD_U64),
 	FIELD(snapshot, system.oom_kills_total, WORD_U64),
@@ -115,17 +113,15 @@ static const struct word_field point_fields[POINT_WORDS] = {
 	[POINT_PROCESSES] = FIELD(series_point, n_processes, WORD_U64),
 };
 
-#define MB_BYTES 1048576
-
 static const struct word_field gpu_fields[GPU_WORDS] = {
-	FIELD(gpu_sample, index, WORD_INT),
-	FIELD_F64(gpu_sample, utilization_pct, 100),
-	FIELD_F64(gpu_sample, memory_used_mb, MB_BYTES),
-	FIELD_F64(gpu_sample, memory_total_mb, MB_BYTES),
-	FIELD_F64(gpu_sample, temperature_c, 100),
-	FIELD_F64(gpu_sample, power_watts, 1000),
+	[GPU_INDEX] = FIELD(gpu_sample, index, WORD_INT),
+	[GPU_UTILIZATION] = FIELD_F64(gpu_sample, utilization_pct, PERCENT_SCALE),
+	[GPU_MEMORY_USED] = FIELD_F64(gpu_sample, memory_used_mb, MB_SCALE),
+	FIELD_F64(gpu_sample, memory_total_mb, MB_SCALE),
+	[GPU_TEMPERATURE] = FIELD_F64(gpu_sample, temperature_c, 100),
+	[GPU_POWER] = FIELD_F64(gpu_sample, power_watts, POWER_SCALE),
 	FIELD_F64(gpu_sample, energy_joules, 1000),
-	FIELD_F64(gpu_sample, sm_clock_mhz, 1),
+	[GPU_CLOCK] = FIELD_F64(gpu_sample, sm_clock_mhz, 1),
 	FIELD(gpu_sample, throttle, WORD_U64),
 	FIELD(gpu_sample, ecc_errors, WORD_U64),
 	FIELD(gpu_sample, last_xid, WORD_U64),
@@ -137,6 +133,15 @@ static const struct word_field progress_fields[PROGRESS_NUMBERS] = {
 	[PROGRESS_TOTAL] = FIELD(job_progress, total_sheets, WORD_INT),
 	[PROGRESS_COMPLETED] = FIELD(job_progress, last_completed_sheet, WORD_INT),
 	[PROGRESS_CURRENT] = FIELD(job_progress, current_sheet, WORD_INT),
+};
+
+static const struct word_field cgroup_fields[CGROUP_WORDS - CGROUP_NUMBERS] = {
+	FIELD(cgroup_sample, memory_current_bytes, WORD_U64),
+	FIELD(cgroup_sample, memory_high_bytes, WORD_U64),
+	FIELD(cgroup_sample, memory_max_bytes, WORD_U64),
+	PSI_FIELDS(cgroup_sample, psi_memory.some),
+	PSI_FIELDS(cgroup_sample, psi_memory.full),
+	FIELD(cgroup_sample, oom_kills, WORD_U64),
 };
 
 /* ---- numbers with a point ---- */
@@ -277,13 +282,13 @@ unsigned sample_words_up_to(size_t offset)
 	return 0;
 }
 
-uint64_t percent_to_hundredths(uint64_t word)
+uint64_t word_to_scaled(uint64_t word, double scale)
 {
 	double v;
 
 	if (word < BITS_MIN || !u64_known(word))
 		return word;
-	v = f64_from_word(word, 100) * 100;
+	v = f64_from_word(word, scale) * scale;
 	return v >= 0 && v < SCALED_MAX ? (uint64_t)(v + 0.5) : U64_UNKNOWN;
 }
 
@@ -325,4 +330,14 @@ void progress_to_words(const struct job_progress *progress, uint64_t *ret)
 int progress_from_words(const uint64_t *words, struct job_progress *ret)
 {
 	return from_words(progress_fields, PROGRESS_NUMBERS, words, ret);
+}
+
+void cgroup_to_words(const struct cgroup_sample *c, uint64_t *ret)
+{
+	to_words(cgroup_fields, ARRAY_SIZE(cgroup_fields), c, ret + CGROUP_NUMBERS);
+}
+
+int cgroup_from_words(const uint64_t *words, struct cgroup_sample *ret)
+{
+	return from_words(cgroup_fields, ARRAY_SIZE(cgroup_fields), words + CGROUP_NUMBERS, ret);
 }

@@ -18,7 +18,8 @@
 enum damage_kind {
 	DAMAGED_TICKS,	 /* id: of the tick, or of a fold for all of its ticks */
 	DAMAGED_SAMPLES, /* of a process; id: of the chunk, or of the tick */
-	DAMAGED_THINGS,	 /* the host's values, GPUs and progress of a tick; id: of the tick */
+	DAMAGED_THINGS,	 /* the host's values, GPUs, progress and cgroups of a tick; id: of the tick
+			  */
 	DAMAGED_CURVE,	 /* the points of an attempt in a fold; id: of the fold */
 	DAMAGED_MINUTES, /* of a process in an hour; id: of the rollup */
 	DAMAGED_ENDS,	 /* of attempts, that were kept beside the database; id: when it was met */

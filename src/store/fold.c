@@ -299,16 +299,31 @@ static void gather(struct folding *f, enum tick_list list, int64_t key)
 
 /* ---- giving the fold out ---- */
 
-/* GPUs and progress. */
+/* The words of each list that are numbers of strings. */
+static int number_thing(struct folding *f, enum tick_list list)
+{
+	int r = 0;
+
+	if (list == LIST_PROGRESS)
+		r = number_strings(f, &f->table, PROGRESS_JOB);
+	if (r == 0 && list == LIST_PROGRESS)
+		r = number_strings(f, &f->table, PROGRESS_STATUS);
+	if (r == 0 && list == LIST_CGROUPS)
+		r = number_strings(f, &f->table, CGROUP_PATH);
+	return r;
+}
+
+/* GPUs, progress and cgroups. */
 static int write_things(struct folding *f, enum tick_list list, struct buf *out)
 {
 	int64_t key;
 
 	begin_list(f, list);
+	if (list == LIST_CGROUPS && next_key(f, list) < 0)
+		return 0;
 	while ((key = next_key(f, list)) >= 0) {
 		gather(f, list, key);
-		if (list == LIST_PROGRESS && (number_strings(f, &f->table, PROGRESS_JOB) < 0 ||
-					      number_strings(f, &f->table, PROGRESS_STATUS) < 0))
+		if (number_thing(f, list) < 0)
 			return -ENOMEM;
 		fold_write_thing(out, list, &f->table);
 	}
@@ -415,7 +430,8 @@ static int write_head(struct folding *f, struct folded *ret)
 	CLEANUP(buf_release) struct buf things = BUF_INIT;
 
 	if (gather_head(f) < 0 || gather_calls(f) < 0 || write_things(f, LIST_GPUS, &things) < 0 ||
-	    write_things(f, LIST_PROGRESS, &things) < 0)
+	    write_things(f, LIST_PROGRESS, &things) < 0 ||
+	    write_things(f, LIST_CGROUPS, &things) < 0)
 		return -ENOMEM;
 	tell_times(f, ret);
 	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
@@ -449,13 +465,17 @@ int folding_begin(struct store *store, int64_t recorder, int64_t after_id, int64
 	return 1;
 }
 
+/* Processes between two looks at the clock: a millisecond or two. */
+#define PARTS_AT_ONCE 32
+
 int folding_go_on(struct folding *f, uint64_t until_boot_ns, struct folded *ret, struct err *err)
 {
 	int r = f->n > 0;
 
-	while (r > 0) {
+	for (unsigned n = 1; r > 0; n++) {
 		r = write_part(f, LIST_SAMPLES, ret);
-		if (r > 0 && u64_known(until_boot_ns) && clock_boot_ns() >= until_boot_ns)
+		if (r > 0 && n % PARTS_AT_ONCE == 0 && u64_known(until_boot_ns) &&
+		    clock_boot_ns() >= until_boot_ns)
 			return 1;
 	}
 	return r < 0 || buf_error(&ret->bytes) < 0 ? store_no_memory(f->store, err) : 0;

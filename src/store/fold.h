@@ -22,6 +22,14 @@
 #define FOLD_TICKS CODEC_ROWS
 #define FOLD_BYTES (1 << 20)
 
+/*
+ * Of a tick, for folding the ones before it, and so much more where it has 2,000 processes: many
+ * who record at once come to fold at once. At most FOLD_SLICE_MORE_NS more.
+ */
+#define FOLD_SLICE_NS UINT64_C(4000000)
+#define FOLD_SLICE_PROCESSES 2000
+#define FOLD_SLICE_MORE_NS UINT64_C(36000000)
+
 /* A chunk's id is fold << CHUNK_BITS | process. A fold's is that of a tick. */
 #define CHUNK_BITS 30
 #define CHUNK_PROCESS_MAX SAMPLE_KEY_MAX
@@ -98,14 +106,17 @@ typedef int fold_part_fn(void *ctx, const void *data, size_t len, int64_t key, s
 int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
 		      fold_part_fn *fn, void *ctx, struct err *err);
 
-/* Folds the oldest segments for good; 0 too if there are none. Not inside a transaction. */
-int fold_pending(struct store *store, int64_t recorder, struct err *err);
+/*
+ * Folds the oldest segments of the recorder whose ticks this handle writes, in pieces: each until
+ * the boot clock says so, and a short transaction when all is worked out. From the first piece on
+ * the next tick begins a segment. 1: there is more to do for these. 0: it is done. What is worked
+ * out so far belongs to the handle. Not inside a transaction.
+ */
+int fold_own(struct store *store, int64_t recorder, uint64_t until_boot_ns, struct err *err);
 
 /*
- * The oldest segments of a recorder that may be gone, in pieces: each until the boot clock says
- * so, and a short transaction when all is worked out. Between them others write what they like:
- * if it is the recorder itself, nothing comes of it. 1: there is more. 0: it has no ticks. What
- * is worked out so far belongs to the handle. Not inside a transaction.
+ * The same for a recorder that may be gone. Between the pieces others write what they like: if it
+ * is the recorder itself, nothing comes of it. 1: there is more. 0: it has no ticks.
  */
 int fold_left_behind(struct store *store, int64_t recorder, uint64_t until_boot_ns,
 		     struct err *err);

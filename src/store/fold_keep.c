@@ -134,24 +134,6 @@ int fold_keep(struct store *store, int64_t recorder, const struct folded *f, str
 	return r < 0 ? r : note_damage(store, recorder, f, err);
 }
 
-/* The work is done while nothing is locked: only what came of it is written in a transaction. */
-int fold_pending(struct store *store, int64_t recorder, struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err);
-
-	if (r > 0)
-		r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-	else
-		return r;
-	if (r == 0)
-		r = fold_keep(store, recorder, &f, err);
-	if (r == -EAGAIN)
-		return 0;
-	return r < 0 ? r : txn_commit(&txn, err);
-}
-
 int fold_all(struct store *store, int64_t recorder, struct err *err)
 {
 	CLEANUP(folded_release) struct folded f = FOLDED_INIT;

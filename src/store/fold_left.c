@@ -1,6 +1,6 @@
 /*
- * fold_left - the ticks of a recorder that is quiet are folded by somebody else, who has ticks
- * of his own to write in time.
+ * fold_left - ticks are folded in pieces, between the ticks that who does so has to write in
+ * time: his own, or those of a recorder that is quiet.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 
 struct left_fold {
 	int64_t recorder, newest_id; /* its last tick when this was begun */
+	bool is_own;		     /* it writes on, and what it writes begins anew */
 	struct folding *folding;
 	struct folded folded;
 	bool is_worked_out;
@@ -44,7 +45,8 @@ static int read_newest(struct store *store, int64_t recorder, int64_t *ret, stru
 }
 
 /* 0: there is nothing to fold. */
-static int begin(struct store *store, int64_t recorder, struct left_fold **ret, struct err *err)
+static int begin(struct store *store, int64_t recorder, bool is_own, struct left_fold **ret,
+		 struct err *err)
 {
 	CLEANUP(left_fold_free) struct left_fold *left = calloc(1, sizeof(*left));
 	CLEANUP(txn_abort) struct store *txn = NULL;
@@ -54,6 +56,7 @@ static int begin(struct store *store, int64_t recorder, struct left_fold **ret, 
 	if (r < 0)
 		return r;
 	left->recorder = recorder;
+	left->is_own = is_own;
 	left->folded = (struct folded)FOLDED_INIT;
 	r = read_newest(store, recorder, &left->newest_id, err);
 	if (r == 0)
@@ -64,16 +67,16 @@ static int begin(struct store *store, int64_t recorder, struct left_fold **ret, 
 	return r;
 }
 
-/* Whoever has written since may have built on what would be gone. */
+/* Whoever else has written since may have built on what would be gone. */
 static int keep(struct store *store, const struct left_fold *left, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int64_t newest_id = 0;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
-	if (r == 0)
+	if (r == 0 && !left->is_own)
 		r = read_newest(store, left->recorder, &newest_id, err);
-	if (r == 0 && newest_id != left->newest_id)
+	if (r == 0 && !left->is_own && newest_id != left->newest_id)
 		r = -EAGAIN;
 	if (r == 0)
 		r = fold_keep(store, left->recorder, &left->folded, err);
@@ -91,23 +94,41 @@ static int work_out(struct left_fold *left, uint64_t until_boot_ns, struct err *
 	return r;
 }
 
+/* 1: there is more to do, or what was done came to nothing. 0: there is nothing to fold. */
+static int go_on(struct store *store, struct left_fold **left, uint64_t until_boot_ns,
+		 struct err *err)
+{
+	int r = work_out(*left, until_boot_ns, err);
+
+	if (r == 0)
+		r = keep(store, *left, err);
+	else if (r > 0)
+		return 1;
+	if (r == -EBUSY) /* what is worked out is good for another try */
+		return r;
+	left_fold_free(left);
+	return r == 0 || r == -EAGAIN ? 1 : r;
+}
+
 int fold_left_behind(struct store *store, int64_t recorder, uint64_t until_boot_ns, struct err *err)
 {
 	int r;
 
 	if (store->left && store->left->recorder != recorder)
 		left_fold_free(&store->left);
-	r = store->left ? 1 : begin(store, recorder, &store->left, err);
+	r = store->left ? 1 : begin(store, recorder, false, &store->left, err);
+	return r <= 0 ? r : go_on(store, &store->left, until_boot_ns, err);
+}
+
+int fold_own(struct store *store, int64_t recorder, uint64_t until_boot_ns, struct err *err)
+{
+	int r = 1;
+
+	if (!store->own) {
+		store->writing.before_id = 0; /* what comes next needs none of these */
+		r = begin(store, recorder, true, &store->own, err);
+	}
 	if (r > 0)
-		r = work_out(store->left, until_boot_ns, err);
-	else
-		return r;
-	if (r == 0)
-		r = keep(store, store->left, err);
-	else if (r > 0)
-		return 1;
-	if (r == -EBUSY) /* what is worked out is good for another try */
-		return r;
-	left_fold_free(&store->left);
-	return r == 0 || r == -EAGAIN ? 1 : r;
+		r = go_on(store, &store->own, until_boot_ns, err);
+	return r < 0 ? r : store->own != NULL;
 }

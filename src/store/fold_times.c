@@ -14,6 +14,8 @@ int fold_times_read(const void *head, size_t len, struct table *t, struct fold_t
 	if (r < 0)
 		return r;
 	ret->n = t->n;
+	ret->things_at = (size_t)(reader.p - (const uint8_t *)head);
+	ret->has_gpus = fold_has_thing(&reader);
 	for (unsigned i = 0; i < t->n; i++) {
 		ret->wall_ns[i] = t->columns[HOST_WALL_NS][i];
 		ret->boot_ns[i] = t->columns[HOST_BOOT_NS][i];

@@ -11,6 +11,8 @@ struct fold_times {
 	int64_t ids[CODEC_ROWS];
 	uint64_t wall_ns[CODEC_ROWS]; /* each is known */
 	uint64_t boot_ns[CODEC_ROWS];
+	size_t things_at; /* where in the blob what stands behind the head begins… */
+	bool has_gpus;	  /* …and whether those do */
 };
 
 /* t is room to work in. -EBADMSG, -ENOMEM */

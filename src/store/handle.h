@@ -41,7 +41,8 @@ struct tick_writing {
 	unsigned n_segment;   /* since the last whole one, with it */
 	size_t segment_bytes; /* of those */
 	int64_t n_pending;    /* not folded; -1: not known */
-	int64_t n_fold;	      /* fold when there are so many */
+	int64_t n_fold;	      /* fold when there are so many… */
+	uint64_t slice_ns;    /* …for so long in one tick, at least */
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;
@@ -58,12 +59,14 @@ struct store {
 	uint64_t patience_ns, waited_ns;	   /* patience.h */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	bool leaves_no_log;	       /* closing copies it, however short it is */
+	bool syncs_log;		       /* after each commit (query.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */
 	struct seen_processes seen;
 	struct tick_writing writing;
 	struct left_fold *left;	 /* what is being folded for another (fold.h); NULL: nothing */
+	struct left_fold *own;	 /* what is being folded of writing.recorder; the same */
 	struct damages damages;	 /* that were met */
 	struct map phase_counts; /* of attempts and their ranks (phases.c), as far as known */
 };

@@ -110,3 +110,13 @@ const char *store_journal(struct store *store)
 		return NULL;
 	return store->journal;
 }
+
+int journal_sync_log(sqlite3 *db)
+{
+	sqlite3_file *log = NULL;
+	int rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+
+	if (rc != SQLITE_OK || !log || !log->pMethods)
+		return rc;
+	return log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+}

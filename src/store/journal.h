@@ -6,6 +6,7 @@
 #define PROCTOR_STORE_JOURNAL_H
 
 #include "base/err.h"
+#include "store/sqlite.h"
 #include "store/store.h"
 
 /*
@@ -14,5 +15,11 @@
  * transaction. -EBUSY: others use the file, and would not notice the change.
  */
 int journal_set_up(struct store *store, struct err *err);
+
+/*
+ * Waits until all that is in the log, whoever wrote it, is on the disk. SQLite's result code. Not
+ * inside a transaction: nobody else is kept waiting meanwhile.
+ */
+int journal_sync_log(sqlite3 *db);
 
 #endif

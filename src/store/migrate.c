@@ -62,6 +62,8 @@
  * 5: A pattern says how often its later runs were looked at, which spends error, and since when
  *    it is not supported any more. And what was told of an anomaly, and when: its own row has
  *    only how it was last. A few for each (anomaly_changes.h); those of before have none.
+ *    Ticks and folds may have cgroups behind what they had, and hours a row of the host's GPUs
+ *    (codec.h, gpu_minutes.h): older versions cannot read those.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and

@@ -9,6 +9,7 @@
 #include "store/failure.h"
 #include "store/fold.h"
 #include "store/fold_times.h"
+#include "store/gpu_minutes.h"
 #include "store/minute_sums.h"
 #include "store/process.h"
 #include "store/process_set.h"
@@ -19,7 +20,7 @@ struct minute_window {
 	struct store *store;
 	bool rollups_only;
 	struct process_set wanted;
-	struct minute_sums sums;
+	struct minute_sums sums, gpus;
 	struct map process_of; /* id -> struct process * */
 	struct arena arena;    /* those */
 	/* the fold whose samples are added, or what is folded for it */
@@ -28,6 +29,7 @@ struct minute_window {
 	struct fold_times times;
 	struct rollup rollup;
 	struct table samples, t;
+	struct gpu_work work;
 };
 
 void minute_window_free(struct minute_window **m)
@@ -36,6 +38,7 @@ void minute_window_free(struct minute_window **m)
 		return;
 	process_set_release(&(*m)->wanted);
 	minute_sums_release(&(*m)->sums);
+	minute_sums_release(&(*m)->gpus);
 	map_release(&(*m)->process_of);
 	arena_release(&(*m)->arena);
 	free(*m);
@@ -45,6 +48,7 @@ void minute_window_free(struct minute_window **m)
 static void clear_window(struct minute_window *m, uint64_t from, uint64_t to)
 {
 	minute_sums_begin(&m->sums, from, to);
+	minute_sums_begin(&m->gpus, from, to);
 	map_clear(&m->process_of);
 	arena_release(&m->arena);
 	m->arena = (struct arena)ARENA_INIT;
@@ -83,7 +87,8 @@ static int add_samples(struct minute_window *m, int64_t process, const void *dat
 			continue;
 		r = minute_sums_find(&m->sums, process, minute, &row);
 		if (r == 0)
-			rollup_minute_add(&row->sums, &m->samples, from, to, m->times.ids);
+			rollup_minute_add(&row->sums, ROLLUP_SAMPLES, &m->samples, from, to,
+					  m->times.ids);
 	}
 	return tell_failure(m, r, err);
 }
@@ -101,7 +106,7 @@ static int add_rollup(struct minute_window *m, int64_t process, const void *data
 	struct minute_sum *row;
 	int r = 0;
 
-	if (rollup_read(data, len, &m->t, &m->rollup) < 0)
+	if (rollup_read(data, len, ROLLUP_SAMPLES, &m->t, &m->rollup) < 0)
 		return leave_out(m, DAMAGED_MINUTES, rollup_id(process, m->sums.from), 1, err);
 	for (uint64_t minute = m->sums.from; r == 0 && minute < m->sums.to; minute++) {
 		const struct rollup_minute *sums = &m->rollup.minutes[minute % ROLLUP_MINUTES];
@@ -165,12 +170,36 @@ static int add_range(struct minute_window *m, enum statement id, int64_t high, i
 	return r;
 }
 
+/* Where samples are still there, snapshots have the GPUs themselves. */
+static int add_gpu_rollup(struct minute_window *m, int64_t hour, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t id = hour << ROLLUP_BITS | GPU_MINUTES_PROCESS;
+	const void *data;
+	size_t len;
+	int r = query_open(m->store, STATEMENT_READ_ROLLUP, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, id);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	data = query_read_blob(&q, &len);
+	r = gpu_minutes_add_row(&m->gpus, data, len, &m->work);
+	return r == -EBADMSG ? leave_out(m, DAMAGED_MINUTES, id, 1, err) : tell_failure(m, r, err);
+}
+
 static int add_rollups(struct minute_window *m, struct err *err)
 {
 	int64_t hour = (int64_t)(m->sums.from / ROLLUP_MINUTES);
+	int r;
 
 	m->first_ns = minute_begin_ns(m->sums.from);
 	m->last_ns = minute_begin_ns(m->sums.to) - 1;
+	r = m->rollups_only ? add_gpu_rollup(m, hour, err) : 0;
+	if (r < 0)
+		return r;
 	return process_set_is_small(&m->wanted)
 		       ? add_wanted(m, STATEMENT_READ_ROLLUP, hour, 0, add_rollup, err)
 		       : add_range(m, STATEMENT_READ_ROLLUPS, hour, 0, add_rollup, err);
@@ -350,8 +379,10 @@ int minute_window_read(struct minute_window *m, uint64_t from, uint64_t to, stru
 	r = read_rows(m, err);
 	if (r == 0)
 		r = tell_failure(m, minute_sums_sort(&m->sums), err);
+	if (r == 0)
+		r = tell_failure(m, minute_sums_sort(&m->gpus), err);
 	if (r < 0)
-		m->sums.n = 0;
+		m->sums.n = m->gpus.n = 0;
 	return r;
 }
 
@@ -387,6 +418,18 @@ int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret,
 	m->first_ns = minute_begin_ns(sum->minute);
 	m->last_ns = minute_begin_ns(sum->minute + 1) - 1;
 	return leave_out(m, DAMAGED_MINUTES, rollup_id(sum->process, sum->minute), 1, err);
+}
+
+int minute_window_gpus(struct minute_window *m, uint64_t minute, struct snapshot *ret,
+		       struct err *err)
+{
+	int r = gpu_minutes_tell(&m->gpus, minute, ret);
+
+	if (r != -EBADMSG)
+		return tell_failure(m, r, err);
+	m->first_ns = minute_begin_ns(minute);
+	m->last_ns = minute_begin_ns(minute + 1) - 1;
+	return leave_out(m, DAMAGED_MINUTES, rollup_id(GPU_MINUTES_PROCESS, minute), 1, err);
 }
 
 /* ---- a new one ---- */

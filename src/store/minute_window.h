@@ -45,6 +45,11 @@ size_t minute_window_count(const struct minute_window *w);
 uint64_t minute_window_minute(const struct minute_window *w, size_t i);
 int64_t minute_window_process(const struct minute_window *w, size_t i); /* its row */
 
+/* With rollups_only: the host's GPUs in this minute, into a snapshot that has none; NULL: none was
+ * seen. */
+int minute_window_gpus(struct minute_window *w, uint64_t minute, struct snapshot *ret,
+		       struct err *err);
+
 /* 1: the row. 0: it is not told, as its process is gone, or it makes no sense. */
 int minute_window_row(struct minute_window *w, size_t i, struct minute_row *ret, struct err *err);
 

@@ -152,6 +152,7 @@ static void close_handle(struct store **store)
 static int handle_init(struct store *store, const char *path)
 {
 	store->writing.bytes = (struct buf)BUF_INIT;
+	store->writing.slice_ns = FOLD_SLICE_NS;
 	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
 	store->path = strdup(path);
 	return store->path ? 0 : -ENOMEM;
@@ -164,17 +165,21 @@ static int wait_for_lock(void *ctx, int n_calls)
 	return patience_wait(ctx);
 }
 
-/* After each commit. That is done by now, so a log that cannot be copied yet is no failure. */
-static int shorten_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
+/*
+ * After each commit, when its lock is gone: many may wait for the disk at once, and one wait is
+ * enough for all of them. A log that cannot be copied yet is no failure.
+ */
+static int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 {
 	struct store *store = ctx;
+	int rc = store->syncs_log ? journal_sync_log(db) : SQLITE_OK;
 
 	store->wal_pages = n_pages;
 	if (n_pages > store->wal_peak_pages)
 		store->wal_peak_pages = n_pages;
 	if (n_pages >= WAL_MAX_PAGES)
 		sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	return SQLITE_OK;
+	return rc;
 }
 
 /* Nothing that is written comes near to it. */
@@ -186,7 +191,7 @@ static void configure(struct store *store, unsigned patience_ms)
 	store_set_patience(store, patience_ms);
 	sqlite3_extended_result_codes(store->db, 1);
 	sqlite3_busy_handler(store->db, wait_for_lock, store);
-	sqlite3_wal_hook(store->db, shorten_log, store);
+	sqlite3_wal_hook(store->db, settle_log, store);
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 }
@@ -429,6 +434,7 @@ struct store *store_close(struct store *store)
 	tick_release(&store->writing.before);
 	call_names_release(&store->writing.call_names);
 	left_fold_free(&store->left);
+	left_fold_free(&store->own);
 	damages_release(&store->damages);
 	free(store->writing.listed);
 	free(store->path);

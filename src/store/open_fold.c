@@ -428,6 +428,35 @@ static int add_progress(const struct open_fold *fold, struct snapshot *s, const 
 	return progress_from_words(words, items);
 }
 
+/* The one without a path says that somebody looked. */
+static int add_cgroup(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
+{
+	struct cgroup_sample *items =
+		make_room(&s->arena, s->cgroups, s->n_cgroups, sizeof(*items));
+
+	if (!items)
+		return -ENOMEM;
+	s->cgroups = items;
+	if (!u64_known(words[CGROUP_PATH]))
+		return 0;
+	items += s->n_cgroups++;
+	items->path = string_at(fold, words[CGROUP_PATH], &s->arena);
+	return cgroup_from_words(words, items);
+}
+
+static int add_thing(const struct open_fold *fold, enum tick_list list, struct snapshot *s,
+		     const uint64_t *words)
+{
+	switch (list) {
+	case LIST_GPUS:
+		return add_gpu(s, words);
+	case LIST_PROGRESS:
+		return add_progress(fold, s, words);
+	default:
+		return add_cgroup(fold, s, words);
+	}
+}
+
 static int tell_things(const struct open_fold *fold, enum tick_list list,
 		       struct fold_reader *things, struct table *t, struct snapshot *ret)
 {
@@ -438,7 +467,7 @@ static int tell_things(const struct open_fold *fold, enum tick_list list,
 	while ((r = fold_read_thing(things, list, t)) > 0) {
 		if (!words_at(t, tick, list_words[list], words))
 			continue;
-		r = list == LIST_GPUS ? add_gpu(ret, words) : add_progress(fold, ret, words);
+		r = add_thing(fold, list, ret, words);
 		if (r < 0)
 			return r;
 	}
@@ -458,7 +487,9 @@ static int tell_all_things(const struct open_fold *fold, struct snapshot *ret)
 	}
 	if (r == 0)
 		r = tell_things(fold, LIST_GPUS, &things, t, ret);
-	return r < 0 ? r : tell_things(fold, LIST_PROGRESS, &things, t, ret);
+	if (r == 0)
+		r = tell_things(fold, LIST_PROGRESS, &things, t, ret);
+	return r < 0 ? r : tell_things(fold, LIST_CGROUPS, &things, t, ret);
 }
 
 /* A tick of a daemon names the daemon: one that does not is a closer look at one job. */

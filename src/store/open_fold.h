@@ -89,7 +89,7 @@ int64_t open_fold_process_id(const struct open_fold *fold, size_t i);
 /* What a snapshot is told of in. */
 enum fold_parts {
 	FOLD_HOST = 1,
-	FOLD_THINGS = 2, /* GPUs and progress */
+	FOLD_THINGS = 2, /* GPUs, progress and cgroups */
 	FOLD_PROCESSES = 4,
 	FOLD_ALL = 7,
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/macros.h"
@@ -10,8 +11,8 @@
 #include "store/patience.h"
 
 /*
- * Of PRAGMA synchronous. NORMAL does without a sync where there is a log: what is written
- * next brings it to the disk as well. EXTRA syncs, and with a rollback journal also that the
+ * Of PRAGMA synchronous. NORMAL does without a sync where there is a log: settle_log() (open.c)
+ * does it when others can write again. EXTRA syncs, and with a rollback journal also that the
  * journal is gone.
  */
 enum { SYNCHRONOUS_NORMAL = 1, SYNCHRONOUS_EXTRA = 3 };
@@ -184,15 +185,28 @@ static int get_synchronous(struct store *store, int *ret, struct err *err)
 	return r < 0 ? r : 0;
 }
 
+static bool has_log(const struct store *store)
+{
+	return strcmp(store->journal, "wal") == 0;
+}
+
 int durability_raise(struct store *store, struct err *err)
 {
-	return set_synchronous(store, SYNCHRONOUS_EXTRA, err);
+	store->syncs_log = has_log(store);
+	return set_synchronous(store, store->syncs_log ? SYNCHRONOUS_NORMAL : SYNCHRONOUS_EXTRA,
+			       err);
 }
 
 int durability_lower(struct store *store, int *ret_before, struct err *err)
 {
-	int r = get_synchronous(store, ret_before, err);
+	int r;
 
+	if (has_log(store)) {
+		*ret_before = store->syncs_log;
+		store->syncs_log = false;
+		return 0;
+	}
+	r = get_synchronous(store, ret_before, err);
 	if (r < 0 || *ret_before <= SYNCHRONOUS_NORMAL)
 		return r;
 	return set_synchronous(store, SYNCHRONOUS_NORMAL, err);
@@ -200,6 +214,10 @@ int durability_lower(struct store *store, int *ret_before, struct err *err)
 
 int durability_restore(struct store *store, int before, struct err *err)
 {
+	if (has_log(store)) {
+		store->syncs_log = before;
+		return 0;
+	}
 	return before <= SYNCHRONOUS_NORMAL ? 0 : set_synchronous(store, before, err);
 }
 

@@ -79,7 +79,9 @@ int query_run(struct query *q, struct err *err);
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err);
 /*
  * Whether what is committed from now on is on the disk then, or only comes there in its turn:
- * for what nobody misses after a power cut. Outside of transactions.
+ * for what nobody misses after a power cut. Outside of transactions. Where there is a log the
+ * disk is waited for behind the commit, so that others can write (journal_sync_log()): if that
+ * fails the call has failed, and what it wrote may be there all the same.
  */
 int durability_raise(struct store *store, struct err *err);
 int durability_lower(struct store *store, int *ret_before, struct err *err);

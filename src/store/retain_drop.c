@@ -109,7 +109,7 @@ static void thin_points(struct table *t)
 
 		if (!u64_known(t->columns[POINT_WALL_NS][i]))
 			continue;
-		*percent = percent_to_hundredths(*percent);
+		*percent = word_to_scaled(*percent, PERCENT_SCALE);
 		if (n > 0 && t->columns[POINT_SHEET][n - 1] == t->columns[POINT_SHEET][i])
 			raise_point(t, n - 1, i);
 		else

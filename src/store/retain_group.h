@@ -49,4 +49,7 @@ int fold_group_mark(struct fold_group *g, struct err *err);
 /* Removes what is all in minutes, after fold_group_mark(). 1: the slice is over. */
 int fold_group_drop(struct fold_group *g, struct err *err);
 
+/* The GPUs of folds that were not begun become minutes, from this hour on (retain_gpus.c). */
+int retain_roll_gpus(struct fold_group *g, uint64_t first_hour, struct err *err);
+
 #endif

@@ -57,7 +57,7 @@ static int save_hour(struct rolling *g, struct err *err)
 	if (r < 0 || g->hour < 0)
 		return r;
 	buf_reset(&g->bytes);
-	rollup_write(&g->bytes, &g->rollup, &g->t);
+	rollup_write(&g->bytes, &g->rollup, ROLLUP_SAMPLES, &g->t);
 	if (buf_error(&g->bytes) < 0)
 		return store_no_memory(g->store, err);
 	query_bind_i64(&q, g->hour << ROLLUP_BITS | g->process);
@@ -85,7 +85,7 @@ static int open_hour(struct rolling *g, int64_t hour, struct err *err)
 	if (r == 0)
 		return 0;
 	data = query_read_blob(&q, &len);
-	if (rollup_read(data, len, &g->t, &g->rollup) < 0) {
+	if (rollup_read(data, len, ROLLUP_SAMPLES, &g->t, &g->rollup) < 0) {
 		g->result->n_damaged++;
 		rollup_init(&g->rollup);
 	}
@@ -111,8 +111,8 @@ static int add_samples(struct rolling *g, const struct old_fold *fold, struct er
 			continue;
 		r = go_to_hour(g, (int64_t)(minute / ROLLUP_MINUTES), err);
 		if (r == 0)
-			rollup_minute_add(&g->rollup.minutes[minute % ROLLUP_MINUTES], &g->samples,
-					  from, to, fold->times.ids);
+			rollup_minute_add(&g->rollup.minutes[minute % ROLLUP_MINUTES],
+					  ROLLUP_SAMPLES, &g->samples, from, to, fold->times.ids);
 	}
 	return r;
 }
@@ -211,7 +211,7 @@ static int roll_process(struct rolling *g, int64_t process, struct err *err)
 static int roll_group(struct rolling *g, struct err *err)
 {
 	int64_t process;
-	int r = 0, goes_on = 1;
+	int r = retain_roll_gpus(&g->group, g->first_hour, err), goes_on = 1;
 
 	while (r == 0 && goes_on > 0 && (process = fold_group_next(&g->group))) {
 		r = roll_process(g, process, err);

@@ -11,6 +11,7 @@
 #include "base/unknown.h"
 #include "store/fold.h"
 #include "store/handle.h"
+#include "store/journal.h"
 #include "store/retain.h"
 #include "store/sqlite.h"
 #include "store/rollup.h"
@@ -221,24 +222,6 @@ static int run_stages(struct slice *slice, bool is_alone, struct err *err)
 	return 0;
 }
 
-/*
- * Nobody misses what a power cut takes of it: then it is done again. So the disk is waited for
- * when the lock is gone, and whose tick comes next finds little that is left to be synced.
- */
-static void sync_log(const struct store *store)
-{
-	CLEANUP(free_ptr) char *name = NULL;
-	CLEANUP(close_fd) int fd = -1;
-
-	if (asprintf(&name, "%s-wal", store->path) < 0) {
-		name = NULL;
-		return;
-	}
-	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd >= 0)
-		fdatasync(fd);
-}
-
 /* What the stages have counted counts only if it was written. */
 static int run_in_transaction(struct slice *slice, struct err *err)
 {
@@ -270,8 +253,8 @@ static int run_slice(struct slice *slice, struct err *err)
 		return r;
 	r = run_all_stages(slice, err);
 	restored = durability_restore(slice->store, before, r < 0 ? NULL : err);
-	if (before > 0)
-		sync_log(slice->store);
+	if (before > 0) /* what a power cut takes is done again: no need to look at what it says */
+		journal_sync_log(slice->store->db);
 	if (r == 0)
 		shorten_file(slice->store);
 	return r < 0 || restored == 0 ? r : restored;

@@ -5,40 +5,75 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 
-/*
- * What has a sum, a least and a largest. A share of CPU or GPU is a number of 1/100 %. Those from
- * GAUGES_WITHOUT_GPU on are kept only where there is something to keep.
- */
-#define GAUGES_WITHOUT_GPU 10
-static const struct {
-	enum sample_word word;
-	double scale;
-	size_t average; /* in struct sample_averages */
-} gauges[ROLLUP_GAUGES] = {
-	{ SAMPLE_CPU_PERCENT, 100, offsetof(struct sample_averages, cpu_percent) },
-	{ SAMPLE_RSS_BYTES, 1, offsetof(struct sample_averages, rss_bytes) },
-	{ SAMPLE_ANON_BYTES, 1, offsetof(struct sample_averages, rss_anon_bytes) },
-	{ SAMPLE_FILE_BYTES, 1, offsetof(struct sample_averages, rss_file_bytes) },
-	{ SAMPLE_SHMEM_BYTES, 1, offsetof(struct sample_averages, rss_shmem_bytes) },
-	{ SAMPLE_HWM_BYTES, 1, offsetof(struct sample_averages, hwm_bytes) },
-	{ SAMPLE_VMS_BYTES, 1, offsetof(struct sample_averages, vms_bytes) },
-	{ SAMPLE_SWAP_BYTES, 1, offsetof(struct sample_averages, swap_bytes) },
-	{ SAMPLE_THREADS, 1, offsetof(struct sample_averages, threads) },
-	{ SAMPLE_OPEN_FDS, 1, offsetof(struct sample_averages, open_fds) },
-	{ SAMPLE_GPU_BYTES, 1, offsetof(struct sample_averages, gpu_memory_bytes) },
-	{ SAMPLE_GPU_PERCENT, 100, offsetof(struct sample_averages, gpu_percent) },
+/* What has a sum, a least and a largest. */
+struct gauge {
+	unsigned word;
+	size_t average; /* in struct sample_averages, or of a GPU in its sample */
+};
+
+static const struct gauge sample_gauges[] = {
+	{ SAMPLE_CPU_PERCENT, offsetof(struct sample_averages, cpu_percent) },
+	{ SAMPLE_RSS_BYTES, offsetof(struct sample_averages, rss_bytes) },
+	{ SAMPLE_ANON_BYTES, offsetof(struct sample_averages, rss_anon_bytes) },
+	{ SAMPLE_FILE_BYTES, offsetof(struct sample_averages, rss_file_bytes) },
+	{ SAMPLE_SHMEM_BYTES, offsetof(struct sample_averages, rss_shmem_bytes) },
+	{ SAMPLE_HWM_BYTES, offsetof(struct sample_averages, hwm_bytes) },
+	{ SAMPLE_VMS_BYTES, offsetof(struct sample_averages, vms_bytes) },
+	{ SAMPLE_SWAP_BYTES, offsetof(struct sample_averages, swap_bytes) },
+	{ SAMPLE_THREADS, offsetof(struct sample_averages, threads) },
+	{ SAMPLE_OPEN_FDS, offsetof(struct sample_averages, open_fds) },
+	{ SAMPLE_GPU_BYTES, offsetof(struct sample_averages, gpu_memory_bytes) },
+	{ SAMPLE_GPU_PERCENT, offsetof(struct sample_averages, gpu_percent) },
+};
+
+static const struct gauge gpu_gauges[] = {
+	{ GPU_UTILIZATION, offsetof(struct gpu_sample, utilization_pct) },
+	{ GPU_MEMORY_USED, offsetof(struct gpu_sample, memory_used_mb) },
+	{ GPU_TEMPERATURE, offsetof(struct gpu_sample, temperature_c) },
+	{ GPU_POWER, offsetof(struct gpu_sample, power_watts) },
+	{ GPU_CLOCK, offsetof(struct gpu_sample, sm_clock_mhz) },
+};
+
+/* Of words that are numbers with a point: they are added up as numbers of 1/scale. */
+static const double sample_scales[SAMPLE_WORDS] = {
+	[SAMPLE_CPU_PERCENT] = PERCENT_SCALE,
+	[SAMPLE_GPU_PERCENT] = PERCENT_SCALE,
+};
+static const double gpu_scales[GPU_WORDS] = {
+	[GPU_UTILIZATION] = PERCENT_SCALE,
+	[GPU_MEMORY_USED] = MB_SCALE,
+	[GPU_TEMPERATURE] = 100,
+	[GPU_POWER] = POWER_SCALE,
+	[GPU_CLOCK] = 1,
+};
+
+_Static_assert(ARRAY_SIZE(sample_gauges) == ROLLUP_GAUGES, "a minute has room for all of them");
+
+static const struct kind {
+	unsigned n_words; /* of a sample */
+	unsigned n_gauges;
+	unsigned n_always;  /* the gauges behind these are kept only where there are values */
+	unsigned left_out;  /* the word that minutes do not have */
+	bool is_told_apart; /* values that others nearly tell, see codec_table.c */
+	const struct gauge *gauges;
+	const double *scales; /* by word; 0: it is a number of whole things */
+} kinds[] = {
+	/* The start is told by the clock of its tick: not here. Without GPUs: 10. */
+	[ROLLUP_SAMPLES] = { SAMPLE_WORDS, ARRAY_SIZE(sample_gauges), 10, SAMPLE_START, true,
+			     sample_gauges, sample_scales },
+	[ROLLUP_GPUS] = { GPU_WORDS, ARRAY_SIZE(gpu_gauges), ARRAY_SIZE(gpu_gauges), GPU_WORDS,
+			  false, gpu_gauges, gpu_scales },
 };
 
 /*
  * The columns of a rollup's table; its ticks are the minutes. First comes what a chunk
  * has, so that the same values are nearly told by others (codec_table.c). Gauges are
- * kept by what is 0 in a minute in which nothing changed. Without those of GPUs that is all;
- * with them WITH_GPU stands before it, which is no version of a table.
+ * kept by what is 0 in a minute in which nothing changed. Without those that are not always
+ * kept that is all; with them WITH_ALL stands before it, which is no version of a table.
  */
-#define WITH_GPU 0xff
+#define WITH_ALL 0xff
 enum rollup_word {
-	ROLLUP_LAST, /* SAMPLE_WORDS of them */
-	ROLLUP_N = SAMPLE_WORDS,
+	ROLLUP_N, /* behind the last values, which come first */
 	ROLLUP_TICK,
 	ROLLUP_GAUGE, /* GAUGE_WORDS for each */
 };
@@ -49,13 +84,13 @@ enum gauge_word {
 	GAUGE_OVER,    /* sum - n * min */
 	GAUGE_WORDS
 };
-#define ROLLUP_WORDS (ROLLUP_GAUGE + ROLLUP_GAUGES * GAUGE_WORDS)
-#define ROLLUP_WORDS_WITHOUT_GPU (ROLLUP_GAUGE + GAUGES_WITHOUT_GPU * GAUGE_WORDS)
+#define WORDS(n_words_, n_gauges_) ((n_words_) + ROLLUP_GAUGE + (n_gauges_)*GAUGE_WORDS)
 
 /* No clock: the share of CPU that was the last does not follow from minutes. */
 static const uint64_t no_boot_ns[ROLLUP_MINUTES];
 
-_Static_assert(ROLLUP_WORDS <= TABLE_COLUMNS, "a table has room for a rollup");
+_Static_assert(WORDS(SAMPLE_WORDS, ROLLUP_GAUGES) <= TABLE_COLUMNS,
+	       "a table has room for a rollup");
 
 /* ---- adding samples ---- */
 
@@ -74,21 +109,19 @@ static void begin_minute(struct rollup_minute *m)
 		m->gauges[g] = (struct rollup_gauge){ .min = U64_UNKNOWN };
 }
 
-/* A sample's value as minutes have it. The start is told by the clock of its tick: not here. */
-static uint64_t minute_value(enum sample_word word, uint64_t v)
+/* A sample's value as minutes have it. */
+static uint64_t minute_value(const struct kind *k, unsigned word, uint64_t v)
 {
-	if (word == SAMPLE_START)
+	if (word == k->left_out)
 		return U64_UNKNOWN;
-	if (word == SAMPLE_CPU_PERCENT || word == SAMPLE_GPU_PERCENT)
-		return percent_to_hundredths(v);
-	return v;
+	return k->scales[word] > 0 ? word_to_scaled(v, k->scales[word]) : v;
 }
 
-static void add_to_gauge(struct rollup_gauge *gauge, enum sample_word word, const uint64_t *column,
-			 unsigned from, unsigned to)
+static void add_to_gauge(struct rollup_gauge *gauge, const struct kind *k, unsigned word,
+			 const uint64_t *column, unsigned from, unsigned to)
 {
 	for (unsigned i = from; i < to; i++) {
-		uint64_t v = minute_value(word, column[i]);
+		uint64_t v = minute_value(k, word, column[i]);
 
 		if (!u64_known(v))
 			continue;
@@ -99,16 +132,23 @@ static void add_to_gauge(struct rollup_gauge *gauge, enum sample_word word, cons
 	}
 }
 
-static uint64_t last_known(enum sample_word word, const uint64_t *column, unsigned from,
-			   unsigned to)
+static uint64_t last_known(const struct kind *k, unsigned word, const uint64_t *column,
+			   unsigned from, unsigned to)
 {
 	while (to > from) {
-		uint64_t v = minute_value(word, column[--to]);
+		uint64_t v = minute_value(k, word, column[--to]);
 
 		if (u64_known(v))
 			return v;
 	}
 	return U64_UNKNOWN;
+}
+
+/* What is newer, where it is known. */
+static void take_last(uint64_t *last, uint64_t v, bool is_newer)
+{
+	if (u64_known(v) && (is_newer || !u64_known(*last)))
+		*last = v;
 }
 
 unsigned rollup_find_run(const struct table *samples, unsigned from, const uint64_t *wall_ns,
@@ -123,9 +163,10 @@ unsigned rollup_find_run(const struct table *samples, unsigned from, const uint6
 	return to;
 }
 
-void rollup_minute_add(struct rollup_minute *m, const struct table *samples, unsigned from,
-		       unsigned to, const int64_t *tick_ids)
+void rollup_minute_add(struct rollup_minute *m, enum rollup_kind kind, const struct table *samples,
+		       unsigned from, unsigned to, const int64_t *tick_ids)
 {
+	const struct kind *k = &kinds[kind];
 	int64_t newest = tick_ids[samples->tick[to - 1]];
 	bool is_newer;
 
@@ -134,23 +175,22 @@ void rollup_minute_add(struct rollup_minute *m, const struct table *samples, uns
 	is_newer = newest >= m->last_tick;
 	m->n += to - from;
 	m->last_tick = is_newer ? newest : m->last_tick;
-	for (unsigned k = 0; k < SAMPLE_WORDS; k++) {
-		uint64_t v = last_known(k, samples->columns[k], from, to);
+	for (unsigned i = 0; i < k->n_words; i++)
+		take_last(&m->last[i], last_known(k, i, samples->columns[i], from, to), is_newer);
+	for (unsigned g = 0; g < k->n_gauges; g++) {
+		unsigned word = k->gauges[g].word;
 
-		if (u64_known(v) && (is_newer || !u64_known(m->last[k])))
-			m->last[k] = v;
+		add_to_gauge(&m->gauges[g], k, word, samples->columns[word], from, to);
 	}
-	for (unsigned g = 0; g < ROLLUP_GAUGES; g++)
-		add_to_gauge(&m->gauges[g], gauges[g].word, samples->columns[gauges[g].word], from,
-			     to);
 }
 
 /* ---- bytes ---- */
 
-static void gauge_to_words(const struct rollup_minute *m, unsigned g, uint64_t *ret)
+static void gauge_to_words(const struct kind *k, const struct rollup_minute *m, unsigned g,
+			   uint64_t *ret)
 {
 	const struct rollup_gauge *gauge = &m->gauges[g];
-	uint64_t last = m->last[gauges[g].word];
+	uint64_t last = m->last[k->gauges[g].word];
 	bool is_known = gauge->n > 0;
 
 	ret[GAUGE_MISSING] = m->n - gauge->n;
@@ -161,10 +201,11 @@ static void gauge_to_words(const struct rollup_minute *m, unsigned g, uint64_t *
 }
 
 /* -EBADMSG: no samples can have led to it. */
-static int gauge_from_words(const uint64_t *words, struct rollup_minute *m, unsigned g)
+static int gauge_from_words(const struct kind *k, const uint64_t *words, struct rollup_minute *m,
+			    unsigned g)
 {
 	struct rollup_gauge *gauge = &m->gauges[g];
-	uint64_t last = m->last[gauges[g].word], least_sum;
+	uint64_t last = m->last[k->gauges[g].word], least_sum;
 
 	if (words[GAUGE_MISSING] > m->n)
 		return -EBADMSG;
@@ -181,106 +222,130 @@ static int gauge_from_words(const uint64_t *words, struct rollup_minute *m, unsi
 	return 0;
 }
 
-static void minute_to_row(const struct rollup_minute *m, struct table *t, unsigned row)
+/* Behind the last values. */
+static uint64_t *column_of(const struct kind *k, struct table *t, unsigned word)
 {
-	t->columns[ROLLUP_N][row] = m->n;
-	t->columns[ROLLUP_TICK][row] = (uint64_t)m->last_tick;
-	for (unsigned k = 0; k < SAMPLE_WORDS; k++)
-		t->columns[ROLLUP_LAST + k][row] = m->last[k];
-	for (unsigned g = 0; g < ROLLUP_GAUGES; g++) {
+	return t->columns[k->n_words + word];
+}
+
+static void minute_to_row(const struct kind *k, const struct rollup_minute *m, struct table *t,
+			  unsigned row)
+{
+	column_of(k, t, ROLLUP_N)[row] = m->n;
+	column_of(k, t, ROLLUP_TICK)[row] = (uint64_t)m->last_tick;
+	for (unsigned i = 0; i < k->n_words; i++)
+		t->columns[i][row] = m->last[i];
+	for (unsigned g = 0; g < k->n_gauges; g++) {
 		uint64_t words[GAUGE_WORDS];
 
-		gauge_to_words(m, g, words);
-		for (unsigned k = 0; k < GAUGE_WORDS; k++)
-			t->columns[ROLLUP_GAUGE + g * GAUGE_WORDS + k][row] = words[k];
+		gauge_to_words(k, m, g, words);
+		for (unsigned i = 0; i < GAUGE_WORDS; i++)
+			column_of(k, t, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row] = words[i];
 	}
 }
 
-static int minute_from_row(const struct table *t, unsigned row, struct rollup_minute *m)
+static int minute_from_row(const struct kind *k, struct table *t, unsigned row,
+			   struct rollup_minute *m)
 {
-	m->n = t->columns[ROLLUP_N][row];
-	m->last_tick = (int64_t)t->columns[ROLLUP_TICK][row];
+	m->n = column_of(k, t, ROLLUP_N)[row];
+	m->last_tick = (int64_t)column_of(k, t, ROLLUP_TICK)[row];
 	if (m->n == 0 || !u64_known(m->n) || m->last_tick < 0)
 		return -EBADMSG;
-	for (unsigned k = 0; k < SAMPLE_WORDS; k++)
-		m->last[k] = t->columns[ROLLUP_LAST + k][row];
-	for (unsigned g = 0; g < ROLLUP_GAUGES; g++) {
+	for (unsigned i = 0; i < k->n_words; i++)
+		m->last[i] = t->columns[i][row];
+	for (unsigned g = 0; g < k->n_gauges; g++) {
 		uint64_t words[GAUGE_WORDS];
 
-		for (unsigned k = 0; k < GAUGE_WORDS; k++)
-			words[k] = t->columns[ROLLUP_GAUGE + g * GAUGE_WORDS + k][row];
-		if (gauge_from_words(words, m, g) < 0)
+		for (unsigned i = 0; i < GAUGE_WORDS; i++)
+			words[i] = column_of(k, t, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row];
+		if (gauge_from_words(k, words, m, g) < 0)
 			return -EBADMSG;
 	}
 	return 0;
 }
 
-static bool used_gpu(const struct rollup *rollup)
+/* Whether there are values of the gauges that are not always kept. */
+static bool needs_all(const struct kind *k, const struct rollup *rollup)
 {
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++)
-		for (unsigned g = GAUGES_WITHOUT_GPU; g < ROLLUP_GAUGES; g++)
+		for (unsigned g = k->n_always; g < k->n_gauges; g++)
 			if (rollup->minutes[i].n > 0 && rollup->minutes[i].gauges[g].n > 0)
 				return true;
 	return false;
 }
 
-void rollup_write(struct buf *out, const struct rollup *rollup, struct table *t)
+static const uint64_t *clock_of(const struct kind *k)
 {
-	bool has_gpu = used_gpu(rollup);
+	return k->is_told_apart ? no_boot_ns : NULL;
+}
+
+void rollup_write(struct buf *out, const struct rollup *rollup, enum rollup_kind kind,
+		  struct table *t)
+{
+	const struct kind *k = &kinds[kind];
+	bool has_all = needs_all(k, rollup);
 
 	t->n = 0;
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++) {
 		if (rollup->minutes[i].n == 0)
 			continue;
 		t->tick[t->n] = (uint8_t)i;
-		minute_to_row(&rollup->minutes[i], t, t->n++);
+		minute_to_row(k, &rollup->minutes[i], t, t->n++);
 	}
-	if (has_gpu)
-		buf_add_char(out, (char)WITH_GPU);
-	table_write(out, t, has_gpu ? ROLLUP_WORDS : ROLLUP_WORDS_WITHOUT_GPU, no_boot_ns);
+	if (has_all)
+		buf_add_char(out, (char)WITH_ALL);
+	table_write(out, t, WORDS(k->n_words, has_all ? k->n_gauges : k->n_always), clock_of(k));
 }
 
 /* As if they had been there: no sample knew them. */
-static void add_no_gpu(struct table *t)
+static void add_unknown(const struct kind *k, struct table *t)
 {
 	for (unsigned i = 0; i < t->n; i++)
-		for (unsigned g = GAUGES_WITHOUT_GPU; g < ROLLUP_GAUGES; g++)
-			t->columns[ROLLUP_GAUGE + g * GAUGE_WORDS + GAUGE_MISSING][i] =
-				t->columns[ROLLUP_N][i];
+		for (unsigned g = k->n_always; g < k->n_gauges; g++)
+			column_of(k, t, ROLLUP_GAUGE + g * GAUGE_WORDS + GAUGE_MISSING)[i] =
+				column_of(k, t, ROLLUP_N)[i];
 }
 
-static int read_table(const uint8_t *data, size_t len, struct table *t)
+static ssize_t read_table(const struct kind *k, const uint8_t *data, size_t len, struct table *t)
 {
-	bool has_gpu = len > 0 && data[0] == WITH_GPU;
-	unsigned n_words = has_gpu ? ROLLUP_WORDS : ROLLUP_WORDS_WITHOUT_GPU;
+	bool has_all = len > 0 && data[0] == WITH_ALL;
+	unsigned n_words = WORDS(k->n_words, has_all ? k->n_gauges : k->n_always);
+	ssize_t n =
+		table_read(data + has_all, len - has_all, ROLLUP_MINUTES, n_words, clock_of(k), t);
 
-	if (table_read(data + has_gpu, len - has_gpu, ROLLUP_MINUTES, n_words, no_boot_ns, t) < 0)
+	if (n < 0)
 		return -EBADMSG;
-	if (!has_gpu)
-		add_no_gpu(t);
-	return 0;
+	if (!has_all)
+		add_unknown(k, t);
+	return n + has_all;
 }
 
-int rollup_read(const void *data, size_t len, struct table *t, struct rollup *ret)
+ssize_t rollup_read(const void *data, size_t len, enum rollup_kind kind, struct table *t,
+		    struct rollup *ret)
 {
+	const struct kind *k = &kinds[kind];
+	ssize_t n;
+
 	rollup_init(ret);
-	if (read_table(data, len, t) < 0)
-		return -EBADMSG;
-	for (unsigned i = 0; i < t->n; i++)
-		if (minute_from_row(t, i, &ret->minutes[t->tick[i]]) < 0)
+	n = read_table(k, data, len, t);
+	for (unsigned i = 0; n >= 0 && i < t->n; i++)
+		if (minute_from_row(k, t, i, &ret->minutes[t->tick[i]]) < 0)
 			return -EBADMSG;
-	return 0;
+	return n;
 }
 
 /* ---- telling ---- */
 
-static void tell_average(const struct rollup_gauge *gauge, unsigned g, struct sample_averages *ret)
+/* ret: what the gauges of this kind have their averages in. */
+static void tell_average(const struct rollup_gauge *sums, const struct kind *k, unsigned g,
+			 void *ret)
 {
-	double *avg = (double *)((char *)ret + gauges[g].average);
+	double *avg = (double *)((char *)ret + k->gauges[g].average);
+	double scale = k->scales[k->gauges[g].word];
 
-	*avg = gauge->n == 0 || !u64_known(gauge->sum)
+	*avg = sums->n == 0 || !u64_known(sums->sum)
 		       ? F64_UNKNOWN
-		       : (double)gauge->sum / (double)gauge->n / gauges[g].scale;
+		       : (double)sums->sum / (double)sums->n / (scale > 0 ? scale : 1);
 }
 
 int rollup_minute_tell(const struct rollup_minute *m, struct minute_row *row)
@@ -292,11 +357,11 @@ int rollup_minute_tell(const struct rollup_minute *m, struct minute_row *row)
 	for (unsigned g = 0; g < ROLLUP_GAUGES; g++) {
 		const struct rollup_gauge *gauge = &m->gauges[g];
 
-		tell_average(gauge, g, &row->avg);
+		tell_average(gauge, &kinds[ROLLUP_SAMPLES], g, &row->avg);
 		if (gauge->n == 0)
 			continue;
-		min[gauges[g].word] = gauge->min;
-		max[gauges[g].word] = gauge->max;
+		min[sample_gauges[g].word] = gauge->min;
+		max[sample_gauges[g].word] = gauge->max;
 	}
 	row->n_samples = m->n;
 	proc_sample_init(&row->min);
@@ -305,4 +370,13 @@ int rollup_minute_tell(const struct rollup_minute *m, struct minute_row *row)
 	    sample_from_words(max, U64_UNKNOWN, &row->max) < 0)
 		return -EBADMSG;
 	return sample_from_words(m->last, U64_UNKNOWN, &row->last);
+}
+
+int rollup_minute_tell_gpu(const struct rollup_minute *m, struct gpu_sample *ret)
+{
+	int r = gpu_from_words(m->last, ret);
+
+	for (unsigned g = 0; g < ARRAY_SIZE(gpu_gauges); g++)
+		tell_average(&m->gauges[g], &kinds[ROLLUP_GPUS], g, ret);
+	return r;
 }

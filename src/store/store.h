@@ -102,6 +102,14 @@ int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_
 int store_write_sheets(struct store *store, const struct attempt *a,
 		       const struct sheet_record *sheets, size_t n, struct err *err);
 
+/* How a process, or an event, tells of which attempt it is. */
+enum tick_owner {
+	TICK_BY_NAME,
+	TICK_BY_ADDRESS, /* its job_id is the attempt's very pointer: jobs of one name may run at
+			    once */
+	TICK_BY_ID, /* a process by its attempt_id, which outlives pointers; events by address */
+};
+
 /* One tick: the host's values, and the samples of the attempts' processes. */
 struct tick_record {
 	const struct snapshot *snap; /* processes of other jobs, and of none, are left out */
@@ -110,8 +118,7 @@ struct tick_record {
 	const struct series_point *points; /* of each attempt, for charts; NULL: none */
 	const struct proc_event *events;   /* since the last tick; each of one of these jobs */
 	size_t n_events;
-	bool by_address; /* a process is of the attempt whose job_id is its very pointer: jobs of
-			    one name may run at once. Else names are compared. */
+	enum tick_owner owner;
 };
 
 /*
@@ -240,7 +247,7 @@ struct snapshot_filter {
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
 	size_t limit;		/* 0: all; else of the newest so many; not with minutes */
-	bool with_minutes;	/* as above: a snapshot of each minute, of processes alone */
+	bool with_minutes;	/* as above: a snapshot of each minute, of processes and GPUs */
 };
 
 /*

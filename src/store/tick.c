@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -147,8 +148,19 @@ static const struct attempt *find_attempt(const struct tick_record *record, cons
 	for (size_t i = 0; i < record->n_attempts; i++)
 		if (record->attempts[i]->job_id == job_id)
 			return record->attempts[i];
-	for (size_t i = 0; !record->by_address && i < record->n_attempts; i++)
+	for (size_t i = 0; record->owner == TICK_BY_NAME && i < record->n_attempts; i++)
 		if (strcmp(record->attempts[i]->job_id, job_id) == 0)
+			return record->attempts[i];
+	return NULL;
+}
+
+static const struct attempt *find_owner(const struct tick_record *record,
+					const struct proc_sample *p)
+{
+	if (record->owner != TICK_BY_ID)
+		return find_attempt(record, p->job_id);
+	for (size_t i = 0; p->job_id && i < record->n_attempts; i++)
+		if (record->attempts[i]->id == p->attempt_id)
 			return record->attempts[i];
 	return NULL;
 }
@@ -171,7 +183,7 @@ static int list_processes(struct store *store, const struct tick_record *record,
 
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
-		const struct attempt *a = find_attempt(record, p->job_id);
+		const struct attempt *a = find_owner(record, p);
 		int64_t id = 0;
 		int r;
 
@@ -240,6 +252,25 @@ static int fill_head(struct tick *t, const struct snapshot *s)
 		progress_to_words(&s->progress[i], words);
 		words[PROGRESS_JOB] = tick_add_string(t, s->progress[i].job_id);
 		words[PROGRESS_STATUS] = tick_add_string(t, s->progress[i].status);
+	}
+	return 0;
+}
+
+/* Where somebody looked and there was none, a row without a path says so. */
+static int fill_cgroups(struct tick *t, const struct snapshot *s)
+{
+	size_t n = s->cgroups && s->n_cgroups == 0 ? 1 : s->n_cgroups;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *words = tick_add(t, LIST_CGROUPS, (int64_t)i);
+
+		if (!words)
+			return -ENOMEM;
+		memset(words, 0xff, CGROUP_WORDS * sizeof(*words)); /* all unknown */
+		if (i == s->n_cgroups)
+			continue;
+		words[CGROUP_PATH] = tick_add_string(t, s->cgroups[i].path);
+		cgroup_to_words(&s->cgroups[i], words);
 	}
 	return 0;
 }
@@ -345,7 +376,8 @@ static int encode_tick(struct store *store, const struct tick_record *record, si
 	buf_reset(&w->bytes);
 	if (fill_head(&w->now, record->snap) < 0 || fill_points(&w->now, record) < 0 ||
 	    fill_samples(&w->now, record->snap, w->listed, n) < 0 ||
-	    fill_calls(&w->now, &w->call_names, record->snap, w->listed, n) < 0)
+	    fill_calls(&w->now, &w->call_names, record->snap, w->listed, n) < 0 ||
+	    fill_cgroups(&w->now, record->snap) < 0)
 		return store_no_memory(store, err);
 	tick_write(&w->bytes, &w->now, w->before_id ? &w->before : NULL, w->before_id);
 	return buf_error(&w->bytes) < 0 ? store_no_memory(store, err) : 0;
@@ -414,6 +446,7 @@ static void begin_recorder(struct store *store, int64_t recorder)
 
 	if (w->recorder == recorder)
 		return;
+	left_fold_free(&store->own);
 	w->recorder = recorder;
 	w->before_id = 0;
 	w->n_pending = -1;
@@ -452,24 +485,42 @@ static int count_pending(struct store *store, struct err *err)
 	return 0;
 }
 
-/* The tick is safe by now, so a fold that fails is no failure: it is tried again later. */
-static void fold_if_due(struct store *store)
+static bool is_fold_due(struct store *store)
 {
 	struct tick_writing *w = &store->writing;
 
 	if (w->n_pending >= 0)
 		w->n_pending++;
 	else if (count_pending(store, NULL) < 0)
+		return false;
+	return store->own || w->n_pending >= w->n_fold || w->segment_bytes >= FOLD_BYTES;
+}
+
+static uint64_t fold_until(const struct tick_writing *w)
+{
+	uint64_t more_ns = FOLD_SLICE_NS * w->before.lists[LIST_SAMPLES].n / FOLD_SLICE_PROCESSES;
+
+	if (w->slice_ns == 0)
+		more_ns = 0;
+	return clock_boot_ns() + w->slice_ns +
+	       (more_ns < FOLD_SLICE_MORE_NS ? more_ns : FOLD_SLICE_MORE_NS);
+}
+
+/* The tick is safe by now, so a fold that fails is no failure: it is tried again later. */
+static void fold_if_due(struct store *store)
+{
+	struct tick_writing *w = &store->writing;
+	int r;
+
+	if (!is_fold_due(store))
 		return;
-	if (w->n_pending < w->n_fold && w->segment_bytes < FOLD_BYTES)
-		return;
-	if (fold_pending(store, w->recorder, NULL) < 0) {
+	r = fold_own(store, w->recorder, fold_until(w), NULL);
+	if (r < 0 && !store->own)
 		w->n_fold = w->n_pending + FOLD_TICKS / 4;
+	if (r != 0)
 		return;
-	}
 	w->n_fold = FOLD_TICKS;
 	w->n_pending = -1;
-	w->before_id = 0;
 }
 
 int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,

@@ -56,6 +56,8 @@ int minute_rows_snapshot(struct store *store, const struct minute_rows *m, struc
 		if (r > 0)
 			r = add_row(store, &row, &c, ret, err);
 	}
+	if (r == 0)
+		r = minute_window_gpus(m->window, m->minute, ret, err);
 	ret->running_jobs = (int)c.jobs.len;
 	ret->active_sheets = (int)c.sheets.len;
 	return r;

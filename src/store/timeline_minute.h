@@ -8,7 +8,8 @@
 
 /*
  * Into a snapshot that was reset: the processes, each as minute_row_sample() has it, and
- * of how many jobs and sheets they are. Of the host nothing is kept. Strings are the window's.
+ * of how many jobs and sheets they are; the GPUs of the host, and no more of it. Strings are
+ * the window's.
  */
 int minute_rows_snapshot(struct store *store, const struct minute_rows *m, struct snapshot *ret,
 			 struct err *err);

@@ -71,7 +71,8 @@ vtab_give_fn vtab_give_psi;	    /* struct psi, as JSON */
 /* Of a struct proc_sample, as JSON. */
 vtab_give_fn vtab_give_syscall_counts, vtab_give_syscall_times;
 /* Of a struct snapshot. */
-vtab_give_fn vtab_give_gpus, vtab_give_progress, vtab_give_zombie_pids, vtab_give_zombie_count;
+vtab_give_fn vtab_give_gpus, vtab_give_progress, vtab_give_cgroups, vtab_give_zombie_pids,
+	vtab_give_zombie_count;
 
 /* ---- which rows ---- */
 

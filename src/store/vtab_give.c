@@ -167,6 +167,16 @@ void vtab_give_gpus(sqlite3_context *ctx, const void *snapshot)
 	give_json(ctx, &text);
 }
 
+void vtab_give_cgroups(sqlite3_context *ctx, const void *snapshot)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &text);
+	snapshot_write_cgroups(&j, snapshot);
+	give_json(ctx, &text);
+}
+
 void vtab_give_progress(sqlite3_context *ctx, const void *snapshot)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;

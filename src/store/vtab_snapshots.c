@@ -49,6 +49,8 @@ static const struct vtab_column columns[] = {
 	  "a JSON array of objects; NULL: nobody could look" },
 	{ "job_progress", "TEXT", vtab_give_progress, ROW(snap), VTAB_NO_KEY, FOLD_THINGS,
 	  "a JSON array of objects" },
+	{ "cgroups", "TEXT", vtab_give_cgroups, ROW(snap), VTAB_NO_KEY, FOLD_THINGS,
+	  "of jobs, with their memory: a JSON array of objects; NULL: nobody looked" },
 	{ "conductor_uptime_seconds", "REAL", vtab_give_f64, HOST(daemon_uptime_seconds),
 	  "how long the recorder was up" },
 	{ "boot_id", "TEXT", vtab_give_chars, HOST(boot_id), "of the host" },
@@ -79,7 +81,7 @@ static const struct vtab_column columns[] = {
 	  "written to swap since boot" },
 	{ "uptime_seconds", "REAL", vtab_give_f64, HOST(system.uptime_seconds), "since boot" },
 	{ "resolution_seconds", "REAL", vtab_give_f64, ROW(resolution_seconds), VTAB_NO_KEY, 0,
-	  "NULL: a moment; 60: a minute, of which the host's values are not kept" },
+	  "NULL: a moment; 60: a minute, of which only GPUs are kept of the host" },
 	{ "covers", "TEXT", vtab_give_covers, HOST(covers),
 	  "host: all jobs; job: the one of its runner; look: one, between two ticks" },
 };

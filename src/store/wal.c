@@ -13,6 +13,9 @@
 #define MAGIC 0x377f0682u /* the last bit says how words are summed up */
 #define VERSION 3007000u
 
+/* That are just waiting for the disk, at most: a daemon, and more runners than are usual. */
+#define WRITERS_MAX 16
+
 /* Where the fields of the head and of a frame are. */
 enum {
 	HEAD_VERSION = 4,
@@ -109,10 +112,10 @@ void wal_scan_frame(struct wal_scan *s, const uint8_t *frame)
 	read_pair(frame + FRAME_SUMS, s->sums);
 }
 
-/* One may be the end of the transaction that the bad frame is in. */
+/* One may be the end of the transaction that the bad frame is in, the others were not synced. */
 bool wal_scan_is_damaged(const struct wal_scan *s)
 {
-	return s->n_commits >= 2;
+	return s->n_commits > 1 + WRITERS_MAX;
 }
 
 /* ---- the file ---- */

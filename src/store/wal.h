@@ -4,8 +4,8 @@
  * SQLite takes the first frame that is not as it was written for the end of the
  * log. After a crash that is right: what comes behind was never committed. After
  * damage it is not, and transactions are missing without a word. They are told
- * apart by what comes behind: a transaction is begun only when the one before it
- * is on the disk.
+ * apart by what comes behind: each writer waits for the disk before it writes again,
+ * so only as many as there are writers come behind what a crash has left out.
  */
 #ifndef PROCTOR_STORE_WAL_H
 #define PROCTOR_STORE_WAL_H

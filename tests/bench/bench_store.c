@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,9 +26,6 @@
 #define N_TICKS 7200 /* 10 hours at 5 s */
 #define N_SAMPLES (N_PROCESSES * N_TICKS)
 #define N_RUNS 50
-#define N_WRITERS 10
-#define N_WRITER_TICKS 60
-#define WRITER_INTERVAL_US 100000
 #define N_RECORDS 50000
 #define LONG_TICKS 17280 /* 24 hours at 5 s */
 #define LONG_PROCESSES 50
@@ -243,68 +239,6 @@ static void bench_eight(const char *db, struct json *j)
 	json_key_f64(j, "eight_values_written_bytes_per_sample", cost.written / N_SAMPLES);
 	run_sql(db, "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)");
 	json_key_f64(j, "eight_values_bytes_per_sample_compacted", file_size(db, "") / N_SAMPLES);
-}
-
-/* ---- many writers at once ---- */
-
-/* In a process of its own; tells how long each tick took. */
-static void write_with_others(const char *db, int number, int fd)
-{
-	static double wall_us[N_WRITER_TICKS];
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct store *store = NULL;
-	struct err err = ERR_INIT;
-	struct attempt a;
-	char job_id[16];
-	unsigned seed = (unsigned)number;
-
-	snprintf(job_id, sizeof(job_id), "writer-%d", number);
-	snapshot_init(&snap);
-	must(store_open(db, STORE_WRITE, &store, &err), &err);
-	begin_attempt(store, job_id, &a);
-	for (unsigned i = 0; i < N_PROCESSES; i++) {
-		struct proc_sample *p = snapshot_add_process(&snap);
-
-		begin_process(p, i);
-		p->job_id = job_id;
-	}
-	for (unsigned k = 0; k < N_WRITER_TICKS; k++) {
-		double before;
-
-		go_on_all(&snap, a.started_wall_ns, k, &seed);
-		before = now_us(CLOCK_MONOTONIC);
-		must(write_tick(store, &a, &snap, NULL, &err), &err);
-		wall_us[k] = now_us(CLOCK_MONOTONIC) - before;
-		usleep(WRITER_INTERVAL_US);
-	}
-	store_close(store);
-	if (write(fd, wall_us, sizeof(wall_us)) != sizeof(wall_us))
-		_exit(1);
-	_exit(0);
-}
-
-static void bench_writers(const char *db, struct json *j)
-{
-	static double wall_us[N_WRITERS * N_WRITER_TICKS];
-	size_t n = 0;
-	int fds[2];
-
-	if (pipe(fds) < 0)
-		exit(1);
-	for (int i = 0; i < N_WRITERS; i++)
-		if (fork() == 0)
-			write_with_others(db, i, fds[1]);
-	close(fds[1]);
-	for (ssize_t got = 1; n < sizeof(wall_us) && got > 0; n += (size_t)got)
-		got = read(fds[0], (char *)wall_us + n, sizeof(wall_us) - n);
-	close(fds[0]);
-	while (wait(NULL) > 0)
-		;
-	n /= sizeof(double);
-	json_key_u64(j, "writers", N_WRITERS);
-	json_key_u64(j, "writers_ticks", n);
-	json_key_f64(j, "writers_tick_p50_us", quantile(wall_us, n, 0.5));
-	json_key_f64(j, "writers_tick_max_us", wall_us[n - 1]);
 }
 
 /* ---- the reference: a wide row per sample ---- */
@@ -614,7 +548,6 @@ int main(void)
 	bytes_per_tick = bench_size(db, &j);
 	bench_reference(reference, &j);
 	bench_eight(eight, &j);
-	bench_writers(db, &j);
 	bench_floor(floor_path, bytes_per_tick, &j);
 	bench_history(db, &j);
 	bench_empty_run(db, &j);

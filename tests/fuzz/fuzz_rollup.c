@@ -9,8 +9,8 @@ static void read_again(const struct rollup *rollup)
 	static struct table t;
 	struct buf out = BUF_INIT;
 
-	rollup_write(&out, rollup, &t);
-	if (buf_error(&out) == 0 && rollup_read(out.data, out.len, &t, &again) < 0)
+	rollup_write(&out, rollup, ROLLUP_SAMPLES, &t);
+	if (buf_error(&out) == 0 && rollup_read(out.data, out.len, ROLLUP_SAMPLES, &t, &again) < 0)
 		abort();
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++)
 		if (rollup->minutes[i].n > 0 &&
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct rollup rollup;
 	static struct table t;
 
-	if (rollup_read(data, size, &t, &rollup) == 0) {
+	if (rollup_read(data, size, ROLLUP_SAMPLES, &t, &rollup) >= 0) {
 		read_again(&rollup);
 		tell_all(&rollup);
 	}

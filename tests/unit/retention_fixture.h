@@ -15,11 +15,15 @@
 #define DAY (24 * HOUR)
 #define NOW (UINT64_C(1700000000) * SECOND_NS) /* 22:13:20 of a day: in no way a round time */
 
+static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
+
 /* To write, without waiting for the disk: what is tested here survives kills, not power cuts. */
 static inline struct store *must_open_fast(const char *path)
 {
 	struct store *store = must_open(path, STORE_WRITE);
 
+	store->syncs_log = false;
+	store->writing.slice_ns = 60 * SECOND_NS; /* folds are there when they are due */
 	assert_int_equal(sqlite3_exec(store->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL),
 			 SQLITE_OK);
 	return store;
@@ -162,6 +166,32 @@ static inline uint64_t must_count_in_minutes(struct store *store)
 	struct minute_list list = must_read_minutes(store, &(struct minute_filter){ 0 });
 
 	return count_in_minutes(&list);
+}
+
+static inline int64_t count(const struct fixture *f, const char *table)
+{
+	char sql[64];
+
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", table);
+	return raw_sql(f->db, sql);
+}
+
+static inline void tick_between(struct store *store, const struct attempt *a, uint64_t from_ago,
+				uint64_t to_ago, uint64_t interval_ns, int n)
+{
+	for (uint64_t ns = NOW - from_ago; ns < NOW - to_ago; ns += interval_ns)
+		must_tick_at(store, a, ns, n);
+}
+
+static inline void add_event(struct store *store, const struct attempt *a, uint64_t wall_ns)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct proc_event event = { .wall_ns = wall_ns, .details = "", .job_id = a->job_id };
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	snap.wall_ns = wall_ns;
+	must(write_tick(store, a, &snap, NULL, &event, 1, &err), &err);
 }
 
 #endif

@@ -29,6 +29,28 @@ static inline void add_gpus(struct snapshot *s, unsigned k)
 	s->n_gpus = k % 60 == 9 ? 0 : n; /* looked, and found none */
 }
 
+static inline void add_cgroups(struct snapshot *s, unsigned k)
+{
+	static const char *const paths[] = { "/user.slice", "/system.slice/\"é\".scope" };
+
+	if (k % 80 == 3)
+		return;					   /* nobody could look */
+	s->n_cgroups = k % 70 == 11 ? 0 : 1 + k / 100 % 2; /* looked, and found none */
+	s->cgroups = arena_alloc(&s->arena, 2 * sizeof(*s->cgroups));
+	for (size_t i = 0; i < s->n_cgroups; i++) {
+		struct cgroup_sample *c = &s->cgroups[i];
+
+		cgroup_sample_init(c);
+		c->path = paths[(i + k / 150) % 2];
+		c->memory_current_bytes = k % 17 ? k * UINT64_C(40961) : U64_UNKNOWN;
+		c->memory_high_bytes = MEMORY_UNLIMITED;
+		c->memory_max_bytes = i ? UINT64_C(1) << 40 : MEMORY_UNLIMITED;
+		c->oom_kills = k / 120;
+		if (i == 0)
+			c->psi_memory.some = (struct psi_line){ 0.25, k / 100.0, 99.99, k * k };
+	}
+}
+
 static inline void add_progress(struct snapshot *s, unsigned k)
 {
 	static const char *const states[] = { "running", "queued", "done \"é\"" };
@@ -79,6 +101,7 @@ static inline void make_snapshot(struct snapshot *s, const char *job_id, unsigne
 	s->pressure_level = levels[k / 10 % 5];
 	add_gpus(s, k);
 	add_progress(s, k);
+	add_cgroups(s, k);
 	for (int i = 0; i < 3; i++)
 		set_process(&s->processes[i], i, k);
 }

@@ -15,10 +15,12 @@ static void add(struct backlog *b, uint64_t wall_ns)
 {
 	CLEANUP(snapshot_release) struct snapshot snap;
 	const struct series_point point = { .wall_ns = wall_ns };
+	const struct attempt a = { .id = 7, .job_id = "j" }, *attempts[] = { &a };
 
 	snapshot_init(&snap);
 	snap.wall_ns = wall_ns;
-	backlog_add(b, &snap, &point);
+	backlog_add(b,
+		    &(struct tick_record){ &snap, attempts, 1, &point, NULL, 0, TICK_BY_ADDRESS });
 }
 
 struct taker {
@@ -26,15 +28,19 @@ struct taker {
 	uint64_t fail_at; /* this one; 0: none */
 };
 
-static int take(void *ctx, const struct waiting_tick *tick, struct err *err)
+static int take(void *ctx, const struct tick_record *tick, struct err *err)
 {
 	struct taker *t = ctx;
 
-	if (tick->snap.wall_ns == t->fail_at)
+	if (tick->snap->wall_ns == t->fail_at)
 		return err_set(err, -EBUSY, "not now");
-	assert_true(tick->snap.wall_ns > t->last_ns);
-	assert_true(tick->point.wall_ns == tick->snap.wall_ns);
-	t->last_ns = tick->snap.wall_ns;
+	assert_true(tick->snap->wall_ns > t->last_ns);
+	assert_true(tick->points[0].wall_ns == tick->snap->wall_ns);
+	assert_int_equal(tick->n_attempts, 1);
+	assert_int_equal(tick->attempts[0]->id, 7);
+	assert_string_equal(tick->attempts[0]->job_id, "j");
+	assert_int_equal(tick->owner, TICK_BY_ID); /* pointers are others by now */
+	t->last_ns = tick->snap->wall_ns;
 	t->n++;
 	return 0;
 }

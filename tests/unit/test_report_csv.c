@@ -334,6 +334,7 @@ static void test_snapshot(void **state)
 	csv_text_open(&t, out.data);
 	csv_text_step(&t);
 	assert_false(find_field(&t, "gpus")->is_quoted);
+	assert_false(find_field(&t, "cgroups")->is_quoted);
 	assert_string_equal(find_field(&t, "resolution_seconds")->text, "");
 	s.resolution_seconds = 60; /* a minute: progress is not kept */
 	buf_reset(&out);

@@ -8,8 +8,6 @@
 
 #define PER_TICK 3 /* processes */
 
-static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
-
 static const char *at(uint64_t wall_ns)
 {
 	static char texts[4][32];

@@ -1,7 +1,5 @@
 #include "retention_fixture.h"
 
-static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
-
 /* ---- the naive way: from every sample, as it is read ---- */
 
 struct naive_minute {

@@ -129,7 +129,7 @@ static int note_all(void **state)
 /* ---- the run ---- */
 
 /* A tick that is told to be written; the end of the attempt comes last. */
-static void record(const char *db, const char *setting)
+static void record(const char *db, bool syncs)
 {
 	struct store *store;
 	struct attempt a = make_attempt("j");
@@ -142,7 +142,9 @@ static void record(const char *db, const char *setting)
 	snapshot_init(&snap);
 	store = must_open(db, STORE_WRITE);
 	must(store_begin_attempt(store, &a, &err), &err);
-	sqlite3_exec(store->db, setting, NULL, NULL, NULL);
+	store->syncs_log = syncs;
+	if (!syncs)
+		sqlite3_exec(store->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
 	for (unsigned k = 0; k < N_TICKS; k++) {
 		fill_snapshot(&snap, "j", N_PROCESSES, k);
 		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
@@ -296,7 +298,7 @@ static void test_cuts(void **state)
 {
 	struct fixture *f = *state;
 
-	record(f->db, "");
+	record(f->db, true);
 	assert_int_equal(cut_often(1), 0);
 }
 
@@ -305,7 +307,7 @@ static void test_without_syncs(void **state)
 {
 	struct fixture *f = *state;
 
-	record(f->db, "PRAGMA synchronous = OFF");
+	record(f->db, false);
 	assert_true(cut_often(1) > 0);
 	free(run.ops);
 	buf_release(&run.bytes);

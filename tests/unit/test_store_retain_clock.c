@@ -4,8 +4,6 @@
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 #define YEAR (365 * DAY)
 
-static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
-
 /* Boot clocks begin at 0 with each boot. */
 static struct retention must_run(struct store *store, const char *boot_id, uint64_t wall_ns,
 				 uint64_t boot_ns, bool is_synchronised)

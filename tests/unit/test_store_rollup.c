@@ -181,9 +181,9 @@ static void store_again(struct rollup *rollup)
 	static struct rollup back;
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 
-	rollup_write(&bytes, rollup, &t);
+	rollup_write(&bytes, rollup, ROLLUP_SAMPLES, &t);
 	assert_int_equal(buf_error(&bytes), 0);
-	assert_int_equal(rollup_read(bytes.data, bytes.len, &t, &back), 0);
+	assert_true(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back) > 0);
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++) {
 		assert_int_equal(back.minutes[i].n, rollup->minutes[i].n);
 		if (back.minutes[i].n > 0)
@@ -198,8 +198,8 @@ static void add_fold(struct rollup *hours, const struct made_fold *f)
 	for (unsigned from = 0, to; from < f->samples.n; from = to) {
 		to = rollup_find_run(&f->samples, from, f->wall_ns, &minute);
 		assert_in_range(to, from + 1, f->samples.n);
-		rollup_minute_add(&hour_of(hours, minute)->minutes[minute % 60], &f->samples, from,
-				  to, f->ids);
+		rollup_minute_add(&hour_of(hours, minute)->minutes[minute % 60], ROLLUP_SAMPLES,
+				  &f->samples, from, to, f->ids);
 		store_again(hour_of(hours, minute));
 	}
 }
@@ -301,7 +301,7 @@ static void test_a_row_is_told(void **state)
 	f->samples.columns[SAMPLE_STATE][3] = 'Z';
 	proc_sample_init(&row.last);
 	row.last.key.pid = 7;
-	rollup_minute_add(&m, &f->samples, 0, 4, f->ids);
+	rollup_minute_add(&m, ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
 	assert_int_equal(rollup_minute_tell(&m, &row), 0);
 	assert_int_equal(row.n_samples, 4);
 	assert_true(row.avg.rss_bytes == 4096.0 * 7 / 3);
@@ -332,21 +332,21 @@ static void test_damage(void **state)
 	f->samples.columns[SAMPLE_RSS_BYTES][0] = 10;
 	f->samples.columns[SAMPLE_RSS_BYTES][3] = 5;
 	rollup_init(&rollup);
-	rollup_minute_add(&rollup.minutes[3], &f->samples, 0, 4, f->ids);
-	rollup_write(&bytes, &rollup, &t);
-	assert_int_equal(rollup_read(bytes.data, bytes.len, &t, &back), 0);
+	rollup_minute_add(&rollup.minutes[3], ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
+	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
+	assert_true(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back) > 0);
 	for (size_t n = 0; n < bytes.len; n++)
-		assert_int_equal(rollup_read(bytes.data, n, &t, &back), -EBADMSG);
+		assert_int_equal(rollup_read(bytes.data, n, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
 
 	rollup.minutes[3].gauges[1].n = 5; /* of four */
 	buf_reset(&bytes);
-	rollup_write(&bytes, &rollup, &t);
-	assert_int_equal(rollup_read(bytes.data, bytes.len, &t, &back), -EBADMSG);
+	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
+	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
 	rollup.minutes[3].gauges[1].n = 2;
 	rollup.minutes[3].gauges[1].min = UINT64_C(1) << 63; /* above the last */
 	buf_reset(&bytes);
-	rollup_write(&bytes, &rollup, &t);
-	assert_int_equal(rollup_read(bytes.data, bytes.len, &t, &back), -EBADMSG);
+	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
+	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
 }
 
 /* An hour of a process with two samples, of which the GPU's values are these. */
@@ -370,9 +370,9 @@ static void roll_two(uint64_t gpu_bytes, uint64_t gpu_percent, struct buf *out,
 			f.samples.columns[SAMPLE_GPU_BYTES][i] = U64_UNKNOWN;
 	}
 	rollup_init(&rollup);
-	rollup_minute_add(&rollup.minutes[0], &f.samples, 0, 2, f.ids);
-	rollup_write(out, &rollup, &t);
-	assert_int_equal(rollup_read(out->data, out->len, &t, &back), 0);
+	rollup_minute_add(&rollup.minutes[0], ROLLUP_SAMPLES, &f.samples, 0, 2, f.ids);
+	rollup_write(out, &rollup, ROLLUP_SAMPLES, &t);
+	assert_true(rollup_read(out->data, out->len, ROLLUP_SAMPLES, &t, &back) > 0);
 	*row = (struct minute_row){ 0 };
 	proc_sample_init(&row->last);
 	assert_int_equal(rollup_minute_tell(&back.minutes[0], row), 0);

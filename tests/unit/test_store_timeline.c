@@ -9,8 +9,6 @@
 #define N_NEW 200
 #define PER_TICK 4
 
-static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
-
 /* Job a has old ticks and new ones, job b old ones of two processes. */
 static void make_ticks(struct store *store)
 {

@@ -198,8 +198,8 @@ static void test_unknown_is_null(void **state)
 	assert_rows(db,
 		    "SELECT daemon_pid, system_memory_total_mb, load_avg_1, pressure_level, gpus,"
 		    " psi_io, cpu_count, conductor_uptime_seconds, zombie_count, zombie_pids,"
-		    " job_progress FROM snapshots",
-		    "NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|0|[]|[]\n");
+		    " job_progress, cgroups FROM snapshots",
+		    "NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|0|[]|[]|NULL\n");
 	assert_rows(
 		db,
 		"SELECT pid, command, state, cpu_percent, rss_mb, age_seconds, comm, rank,"

@@ -3,7 +3,7 @@
 #include "store/wal.h"
 
 #define FRAME_BYTES (WAL_FRAME_HEAD_BYTES + 4096)
-#define N_COMMITS 6 /* one frame each */
+#define N_COMMITS 24 /* one frame each; more than there are writers */
 
 static void log_path(const struct fixture *f, char ret[256])
 {

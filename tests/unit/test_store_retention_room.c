@@ -1,0 +1,367 @@
+/* What is removed for room, and what would be. */
+#include "retention_fixture.h"
+
+#include "store/spool_file.h"
+
+static int64_t file_size(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) < 0 ? -1 : (int64_t)st.st_size;
+}
+
+/* ---- for room ---- */
+
+static void fill_with_jobs(struct store *store, int n_jobs, uint64_t first_ago)
+{
+	for (int i = 0; i < n_jobs; i++) {
+		uint64_t ago = first_ago - (uint64_t)i * HOUR;
+		struct attempt a;
+		char id[32];
+
+		snprintf(id, sizeof(id), "job-%d", i);
+		a = must_begin_at(store, id, NOW - ago);
+		tick_between(store, &a, ago, ago - 10 * MINUTE, 2 * SECOND_NS, 20);
+		add_event(store, &a, NOW - ago);
+		must_finish_at(store, &a, NOW - ago + 10 * MINUTE);
+	}
+}
+
+static uint64_t used_bytes(const struct fixture *f)
+{
+	return (uint64_t)(4096 * (raw_sql(f->db, "PRAGMA page_count") -
+				  raw_sql(f->db, "PRAGMA freelist_count")));
+}
+
+static void test_max_bytes(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+	uint64_t full, empty = used_bytes(f);
+	int64_t n_folds;
+
+	fill_with_jobs(store, 16, 20 * HOUR);
+	full = used_bytes(f);
+	n_folds = count(f, "folds");
+
+	policy.max_bytes = full + SPOOL_BYTES; /* that counts, too */
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.n_folds + result.n_events + result.n_attempts, 0);
+	assert_int_equal(result.over_bytes, 0);
+
+	full = used_bytes(f);
+	policy.max_bytes = full + SPOOL_BYTES - full / 20; /* some samples are enough */
+	result = must_retain_at(store, &policy, NOW);
+	assert_true(used_bytes(f) + SPOOL_BYTES <= policy.max_bytes / 10 * 9 + 4096);
+	assert_true(result.n_folds > 0 && (int64_t)result.n_folds < n_folds);
+	assert_int_equal(result.n_minutes + result.n_curves + result.n_events, 0);
+	assert_int_equal(must_count_in_minutes(store), 16 * 300 * 20);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(DISTINCT recorder) FROM folds WHERE recorder "
+					"= (SELECT max(id) FROM attempts)"),
+			 1); /* the newest are left */
+
+	policy.max_bytes = 1; /* all that may go */
+	result = must_retain_at(store, &policy, NOW);
+	assert_true(result.over_bytes > 0);
+	assert_true(used_bytes(f) < empty + (full - empty) / 10);
+	assert_int_equal(count(f, "folds") + count(f, "rollups") + count(f, "points"), 0);
+	assert_int_equal(count(f, "events"), 0);
+	assert_int_equal(count(f, "attempts"), 1);
+	assert_int_equal(count(f, "jobs"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM jobs WHERE job_id = 'job-15'"), 1);
+	assert_int_equal(result.n_attempts, 15);
+	assert_true((uint64_t)file_size(f->db) == result.bytes_after);
+	assert_is_sound(f->db);
+}
+
+/* ---- what counts beside the database ---- */
+
+static void make_file(const struct fixture *f, const char *name, size_t n)
+{
+	char path[192];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+	fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "{", 1), 1);
+	assert_int_equal(ftruncate(fd, (off_t)n), 0);
+	close(fd);
+}
+
+static bool is_there(const struct fixture *f, const char *name)
+{
+	char path[192];
+
+	snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+	return access(path, F_OK) == 0;
+}
+
+#define LOG_BYTES 10000
+
+/* The log of snapshots counts; what was rotated goes before samples do, the oldest first. */
+/* Who reads keeps SQLite's log from being shortened: nothing is removed for that. */
+static void test_max_bytes_beside_a_reader(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+	sqlite3 *reader = NULL;
+
+	fill_with_jobs(store, 4, 5 * HOUR);
+	assert_int_equal(sqlite3_open(f->db, &reader), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT * FROM attempts", NULL, NULL, NULL),
+			 SQLITE_OK);
+	fill_with_jobs(store, 4, 5 * HOUR); /* into the log */
+	policy.max_bytes = used_bytes(f) * 3 / 2;
+	result = must_retain_at(store, &policy, NOW);
+	assert_true(result.wal_bytes > 0);
+	assert_int_equal(result.over_bytes, 0);
+	assert_int_equal(result.n_processes + result.n_attempts + result.n_minutes, 0);
+	assert_int_equal(count(f, "attempts"), 8);
+	sqlite3_close(reader);
+}
+
+static void test_max_bytes_of_all(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_preview preview;
+	struct retention_result result;
+	struct err err = ERR_INIT;
+	uint64_t full;
+	char path[192];
+
+	fill_with_jobs(store, 6, 10 * HOUR);
+	full = used_bytes(f);
+	make_file(f, "log", LOG_BYTES);
+	make_file(f, "log.1", LOG_BYTES);
+	make_file(f, "log.2", LOG_BYTES);
+	policy.max_bytes = full + SPOOL_BYTES + 3 * LOG_BYTES;
+	result = must_retain_at(store, &policy, NOW); /* a log that is not asked for is nobody's */
+	assert_int_equal(result.over_bytes + result.n_logs, 0);
+
+	snprintf(path, sizeof(path), "%s/log", f->dir);
+	policy.jsonl_path = path;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.over_bytes + result.n_logs, 0);
+	assert_int_equal(result.beside_bytes, SPOOL_BYTES + 3 * LOG_BYTES);
+
+	policy.max_bytes -= 4096;
+	must(store_preview_retention(store, &policy, NOW, &preview, &err), &err);
+	assert_in_range(preview.result.over_bytes, 1, 2000000); /* the log of the database, too */
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.n_logs, 1);
+	assert_true(is_there(f, "log.1") && !is_there(f, "log.2"));
+	assert_int_equal(result.n_folds + result.over_bytes, 0);
+
+	policy.max_bytes = full + SPOOL_BYTES + LOG_BYTES - full / 10;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.n_logs, 1);
+	assert_true(is_there(f, "log") && !is_there(f, "log.1"));
+	assert_true(result.n_folds > 0); /* and then samples */
+	assert_int_equal(result.over_bytes, 0);
+	assert_true(used_bytes(f) + SPOOL_BYTES + LOG_BYTES <= policy.max_bytes);
+}
+
+/* A log that is larger than all may be does not cost the database everything. */
+static void test_a_log_that_is_too_large(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+	char path[192];
+
+	fill_with_jobs(store, 6, 10 * HOUR);
+	make_file(f, "log", 64 << 20);
+	snprintf(path, sizeof(path), "%s/log", f->dir);
+	policy.jsonl_path = path;
+	policy.max_bytes = 4 * used_bytes(f); /* a quarter is its own */
+	result = must_retain_at(store, &policy, NOW);
+	assert_true(result.over_bytes > 0);
+	assert_true(is_there(f, "log"));
+	assert_int_equal(result.n_folds + result.n_attempts, 0);
+}
+
+/* Who was killed while making room has left halves of folds that are not old: the next ends it. */
+static void test_what_was_begun_is_ended(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention run;
+	struct err err = ERR_INIT;
+
+	fill_with_jobs(store, 2, 10 * HOUR);
+	policy.max_bytes = 1;
+	store_retain_begin(&run, &policy, NOW);
+	run.slice_ns = 0; /* a piece of work each */
+	while (count(f, "rollups") == 0)
+		assert_int_equal(store_retain_slice(store, &run, &err), 1);
+	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0") > 0);
+	assert_int_equal(must_count_in_minutes(store), 2 * 300 * 20);
+
+	must_retain_at(store, &default_policy, NOW);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
+	assert_true(count(f, "folds") > 0);
+	assert_int_equal(must_count_in_minutes(store), 2 * 300 * 20);
+}
+
+static enum store_alive judge(void *ctx, const struct attempt *a)
+{
+	(void)ctx;
+	return strcmp(a->job_id, "dead") == 0	 ? STORE_DEAD
+	       : strcmp(a->job_id, "alive") == 0 ? STORE_ALIVE
+						 : STORE_CANNOT_TELL;
+}
+
+/* What may still run is kept, whatever it takes; and the newest. */
+static void test_running_attempts_are_kept(void **state)
+{
+	static const char *const jobs[] = { "alive", "dead", "far-away", "newest" };
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+
+	store_set_alive_check(store, judge, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		struct attempt a = must_begin_at(store, jobs[i], NOW - 30 * DAY);
+
+		tick_between(store, &a, 3 * HOUR, 2 * HOUR, MINUTE, 3);
+	}
+	policy.max_bytes = 1;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.n_attempts, 1);
+	assert_int_equal(result.n_processes, 3);
+	assert_true(result.over_bytes > 0);
+	assert_int_equal(count(f, "attempts"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM jobs WHERE job_id = 'dead'"), 0);
+	assert_int_equal(count(f, "processes"), 9);
+}
+
+/* A report whose processes were removed says so. */
+static void test_removed_processes_are_told(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(attempt_release) struct attempt back;
+	struct retention_policy policy = default_policy;
+	struct attempt a = must_begin_at(store, "a", NOW - HOUR);
+	struct proc_record *processes = calloc(20000, sizeof(*processes));
+	struct err err = ERR_INIT;
+
+	assert_non_null(processes);
+	for (int i = 0; i < 20000; i++) {
+		proc_record_init(&processes[i]);
+		processes[i].key.pid = i + 1;
+	}
+	a.processes = processes;
+	a.n_processes = 20000;
+	must_finish_at(store, &a, NOW);
+	must_begin_at(store, "b", NOW);
+	policy.max_bytes = used_bytes(f) - used_bytes(f) / 10;
+	must_retain_at(store, &policy, NOW);
+	attempt_init(&back);
+	must(store_read_attempt(store, "a", 0, &back, &err), &err);
+	assert_true(back.n_processes > 0 && back.n_processes < 20000);
+	assert_int_equal(back.n_unknowns, 1);
+	assert_string_equal(back.unknowns[0].what, "processes");
+	free(processes);
+}
+
+static void check_smaller(struct fixture *f, struct store *store, uint64_t empty)
+{
+	struct retention_result result;
+	int64_t before;
+
+	fill_with_jobs(store, 4, 40 * HOUR);
+	raw_sql(f->db, "PRAGMA wal_checkpoint(TRUNCATE)");
+	before = file_size(f->db);
+	result = must_retain_at(store, &default_policy, NOW);
+	assert_int_equal(result.bytes_before, before);
+	assert_int_equal(result.bytes_after, file_size(f->db));
+	assert_true(result.bytes_after < empty + (result.bytes_before - empty) / 2);
+	assert_int_equal(raw_sql(f->db, "PRAGMA freelist_count"), 0);
+	assert_is_sound(f->db);
+}
+
+static void test_the_file_gets_smaller(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	char wal[192];
+
+	snprintf(wal, sizeof(wal), "%s-wal", f->db);
+	check_smaller(f, store, used_bytes(f));
+	assert_int_equal(file_size(wal), 0);
+}
+
+/* Without a log, as on file systems that hosts share. */
+static void test_it_gets_smaller_without_a_log(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+
+	assert_int_equal(sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL),
+			 SQLITE_OK);
+	check_smaller(f, store, used_bytes(f));
+	assert_int_equal(must_count_in_minutes(store), 4 * 300 * 20);
+}
+
+/* ---- what would be ---- */
+
+static void test_preview(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_preview preview;
+	struct retention_result result;
+	struct attempt a = must_begin_at(store, "j", NOW - 50 * DAY);
+	struct err err = ERR_INIT;
+
+	for (int i = 0; i < 7; i++)
+		add_event(store, &a, NOW - 50 * DAY);
+	tick_between(store, &a, 10 * DAY, 5 * DAY, 10 * MINUTE, 3);
+	tick_between(store, &a, 3 * HOUR, 0, MINUTE, 3);
+	must_finish_at(store, &a, NOW);
+	must_retain_at(store, &default_policy, NOW - 7 * DAY);
+	must(store_preview_retention(store, &default_policy, NOW, &preview, &err), &err);
+	assert_int_equal(store_retention_is_due(store, NOW, &err), 1);
+	assert_true(preview.removable_bytes > 0);
+	assert_int_equal(preview.result.over_bytes, 0);
+	result = must_retain_at(store, &default_policy, NOW);
+	assert_true(result.n_samples > 0 && result.n_minutes > 0 && result.n_curves > 0);
+	assert_int_equal(preview.result.n_samples, result.n_samples);
+	assert_int_equal(preview.result.n_folds, result.n_folds);
+	assert_int_equal(preview.result.n_minutes, result.n_minutes);
+	assert_int_equal(preview.result.n_curves, result.n_curves);
+	assert_int_equal(preview.result.n_events, result.n_events);
+	assert_int_equal(preview.result.bytes_before, result.bytes_before);
+}
+
+#define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_max_bytes),
+		STORE_TEST(test_max_bytes_beside_a_reader),
+		STORE_TEST(test_max_bytes_of_all),
+		STORE_TEST(test_a_log_that_is_too_large),
+		STORE_TEST(test_what_was_begun_is_ended),
+		STORE_TEST(test_running_attempts_are_kept),
+		STORE_TEST(test_removed_processes_are_told),
+		STORE_TEST(test_the_file_gets_smaller),
+		STORE_TEST(test_it_gets_smaller_without_a_log),
+		STORE_TEST(test_preview),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
