@@ -14,6 +14,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+#define EEXIST 17
+
 const volatile bool is_tracked_only; /* tell of marked trees, and of nobody else */
 __u64 n_lost;
 
@@ -39,6 +41,14 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } headless SEC(".maps");
+
+/* Processes of several threads whose end was told. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct life_key);
+	__type(value, __u8);
+} told_dead SEC(".maps");
 
 /* ---- what all records share ---- */
 
@@ -198,17 +208,19 @@ static __always_inline void add_last(const struct task_struct *t, struct life_de
 }
 
 /*
- * True for one of the threads that found themselves the last, of which there can be several: a flag
- * beside the mark decides. Who is alone need not set it, but may be alone because another that has
- * told is gone by now.
+ * True for one of the threads that found themselves the last, of which there can be several: who
+ * puts the process among those that were told. Who is alone need not, but may be alone because
+ * another that has told is gone by now. (A mark of the task would not do: the kernel may be too
+ * busy to make one, and then two would tell.)
  */
 static __always_inline bool is_first_to_tell(struct task_struct *leader)
 {
-	bool is_alone = leader->signal->nr_threads <= 1;
-	struct life_mark *mark = bpf_task_storage_get(
-		&marks, leader, 0, is_alone ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct life_key key = { .start_boot_ns = leader->start_boottime, .pid = leader->tgid };
+	__u8 one = 1;
 
-	return !mark || __sync_lock_test_and_set(&mark->is_told_dead, 1) == 0;
+	if (leader->signal->nr_threads <= 1)
+		return !bpf_map_lookup_elem(&told_dead, &key);
+	return bpf_map_update_elem(&told_dead, &key, &one, BPF_NOEXIST) != -EEXIST;
 }
 
 /* The first thread ends, and others go on. */

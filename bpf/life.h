@@ -68,7 +68,12 @@ struct life_oom {
 /* What a tree is marked with; children inherit it. */
 struct life_mark {
 	__u64 tag;
-	__u32 is_told_dead; /* of several threads that end at once only one tells */
+};
+
+/* A process, also when its pid is used again. */
+struct life_key {
+	__u64 start_boot_ns;
+	__u32 pid;
 	__u32 reserved;
 };
 

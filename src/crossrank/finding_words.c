@@ -254,8 +254,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_SMALL] = add_small,	 [WHY_ONE_RANK] = add_one_rank,
 		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
 		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
-		[WHY_MIXED] = add_mixed,
-		[WHY_UNRELATED] = add_unrelated,
+		[WHY_MIXED] = add_mixed,	 [WHY_UNRELATED] = add_unrelated,
 	};
 
 	add[f->why](out, a, f);

@@ -101,7 +101,6 @@ static const struct sample_field {
 	FIELD("system_cpu_seconds", FIELD_SECONDS, system_ns),
 	FIELD("children_user_cpu_seconds", FIELD_SECONDS, child_user_ns),
 	FIELD("children_system_cpu_seconds", FIELD_SECONDS, child_system_ns),
-	FIELD("cpu_wait_seconds", FIELD_SECONDS, cpu_wait_ns),
 	FIELD("hwm_mb", FIELD_MB, hwm_bytes),
 	FIELD("rss_anon_mb", FIELD_MB, rss_anon_bytes),
 	FIELD("rss_file_mb", FIELD_MB, rss_file_bytes),
@@ -199,4 +198,6 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(sample_fields); i++)
 		write_field(j, &sample_fields[i], p);
+	if (u64_known(p->cpu_wait_ns)) /* of now alone: recorded samples have no such key */
+		json_key_f64(j, "cpu_wait_seconds", u64_to_seconds(p->cpu_wait_ns));
 }
