@@ -142,13 +142,14 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
 #define EXPLOSION_FACTOR 4
 #define FEW_ENOUGH 0.75
 
+/* Of what lasts nothing new is said where nobody knows what was before. */
 static void find_explosion(double n, double before, double limit, bool lasts, struct finding *f)
 {
 	f->value = n;
 	f->threshold = limit;
 	f->before = before;
 	f->stand = n < FEW_ENOUGH * limit ? STAND_CLEAR : STAND_BETWEEN;
-	if (n >= limit && (lasts || n >= EXPLOSION_FACTOR * before))
+	if (n >= limit && f64_known(before) && (lasts || n >= EXPLOSION_FACTOR * before))
 		f->stand = STAND_OVER;
 	f->severity = n >= 16 * limit  ? SEVERITY_CRITICAL
 		      : n >= 4 * limit ? SEVERITY_HIGH

@@ -9,10 +9,10 @@
  *
  * runaway_cpu_threshold or more of a core for runaway_duration_seconds without a break and without
  * a sign of work: it read, wrote and touched no new memory to speak of all that time. What it
- * waited for a core that others had counts as used, if it got a tenth of one. With such signs it is
- *only told after ten times as long. A job that uses no more CPU than those of its kind usually do
- *(a quarter more is allowed) works as it should, on however many cores, unless the process has been
- *busy for twice as long as such a job takes.
+ * waited for a core that others had counts as used, if it got a tenth of one. With such signs it
+ * is only told after ten times as long. A job that uses no more CPU than those of its kind usually
+ * do (a quarter more is allowed) works as it should, on however many cores, unless the process has
+ * been busy for twice as long as such a job takes.
  *
  *	high	twice what jobs of its kind use
  *	medium	ten times as long without a sign of work

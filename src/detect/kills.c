@@ -49,12 +49,14 @@ bool kills_is_open(const struct kill_ledger *l, double now)
 	return l->n_counted > 0 || has_told(l, now);
 }
 
-bool kills_is_late(struct kill_ledger *l, double now)
+bool kills_is_late(struct kill_ledger *l, double now, double at)
 {
 	if (!has_told(l, now)) {
 		l->n_told = 0;
 		return false;
 	}
+	if (at > l->told)
+		return false;
 	l->n_told--;
 	l->n_late++;
 	return true;

@@ -33,8 +33,11 @@ struct kill_ledger {
 uint64_t kills_settle(struct kill_ledger *l, uint64_t n_counted, uint64_t n_known, double now,
 		      double step, double wait_seconds);
 
-/* Whether an event is late: of a kill that was told already. Each takes one of these. */
-bool kills_is_late(struct kill_ledger *l, double now);
+/*
+ * Whether an event is late: of a kill that was told already, so it happened before that (at).
+ * Each takes one of these.
+ */
+bool kills_is_late(struct kill_ledger *l, double now, double at);
 
 /* Whether an event may still say more about it. */
 bool kills_is_open(const struct kill_ledger *l, double now);

@@ -80,10 +80,10 @@ void look_at_events(struct look *w, const struct detect_news *news);
 void look_at_cgroups(struct look *w, const struct detect_news *news);
 
 /*
- * A kill of a job that the count of its cgroup has told of: that episode gets who it was, if it
- * lasts. False: none has.
+ * A kill of a job, at that moment, that the count of its cgroup has told of: that episode gets who
+ * it was, if it lasts. False: none has.
  */
-bool look_note_late(struct look *w, const struct proc_event *ev, struct finding *f);
+bool look_note_late(struct look *w, const struct proc_event *ev, double at, struct finding *f);
 
 /* Nobody will look any more: kills that still wait for an event are told. */
 void look_at_last_kills(struct look *w);

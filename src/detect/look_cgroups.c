@@ -131,7 +131,7 @@ static const struct check *find_kill_check(void)
 	return NULL;
 }
 
-bool look_note_late(struct look *w, const struct proc_event *ev, struct finding *f)
+bool look_note_late(struct look *w, const struct proc_event *ev, double at, struct finding *f)
 {
 	struct surroundings *s = &w->d->surroundings;
 
@@ -141,7 +141,7 @@ bool look_note_late(struct look *w, const struct proc_event *ev, struct finding 
 		bool is_muted;
 
 		if (strcmp(past->job_id, ev->job_id) != 0 || past->attempt_id != ev->attempt_id ||
-		    !kills_is_late(&past->kills, w->tick.now))
+		    !kills_is_late(&past->kills, w->tick.now, at))
 			continue;
 		f->is_no_other = true;
 		look_note(w, find_kill_check(), &who, f, NULL, &is_muted);

@@ -32,8 +32,17 @@ static void note_more_kills(struct look *w, struct job_track *job, const struct 
 	look_note(w, &check_oom_event, &who, &f, NULL, &is_muted);
 }
 
+/* By the clock of the ticks; now, where nobody knows. */
+static double moment_of(const struct look *w, const struct proc_event *ev)
+{
+	double ago = u64_to_seconds(u64_delta(w->snap->wall_ns, ev->wall_ns));
+
+	return w->tick.now - (f64_known(ago) ? ago : 0);
+}
+
 static void note_kill(struct look *w, const struct proc_event *ev)
 {
+	double at = moment_of(w, ev);
 	const struct track *victim = find_victim(w, ev);
 	const struct subject who = {
 		.kind = OF_PROCESS,
@@ -52,8 +61,8 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 		look_note_failure(w, -ENOMEM);
 	look_clear_finding(&f);
 	find_oom(ev, victim, &f);
-	kills_is_late(&w->d->surroundings.kills, w->tick.now);
-	if (look_note_late(w, ev, &f))
+	kills_is_late(&w->d->surroundings.kills, w->tick.now, at);
+	if (look_note_late(w, ev, at, &f))
 		return;
 	look_note(w, &check_oom_event, &who, &f, job ? &job->told[ANOMALY_OOM_KILL] : NULL,
 		  &is_muted);
@@ -73,7 +82,6 @@ static void note_death(struct look *w, const struct proc_event *ev)
 /* A job that is shorter than a tick may leave who is not. */
 static void note_left(struct look *w, const struct proc_event *ev)
 {
-	double ago = u64_to_seconds(u64_delta(w->snap->wall_ns, ev->wall_ns));
 	const struct proc_sample *p = NULL;
 
 	for (size_t i = 0; !p && ev->job_id && i < w->snap->n_processes; i++)
@@ -82,7 +90,7 @@ static void note_left(struct look *w, const struct proc_event *ev)
 			p = &w->snap->processes[i];
 	if (p && u64_known(p->key.start_ticks))
 		look_note_failure(w, detect_tracks_adopt(&w->d->tracks, p, ev, w->tick.now,
-							 w->tick.now - (f64_known(ago) ? ago : 0)));
+							 moment_of(w, ev)));
 }
 
 void look_at_events(struct look *w, const struct detect_news *news)

@@ -35,6 +35,12 @@ static void add_oom(pid_t pid, uint64_t start_ticks, const char *job_id)
 	};
 }
 
+static void add_oom_now(pid_t pid)
+{
+	add_oom(pid, 200, "job");
+	h.events[h.n_events - 1].wall_ns = h.snap.wall_ns;
+}
+
 /* How many kills all that was told speaks of. */
 static double count_kills(enum severity severity)
 {
@@ -294,6 +300,29 @@ static void test_an_event_that_comes_when_its_cgroup_is_gone(void **state)
 	assert_true(count_kills(SEVERITY_HIGH) == 1);
 }
 
+/* A worker, of which only the count tells; and then the first process, with which all ends. */
+static void a_kill_after_a_kill(int i)
+{
+	add_cgroup("/job")->oom_kills = i >= 40 ? 2 : i >= 10;
+	h.snap.system.oom_kills_total = i >= 40 ? 2 : i >= 10;
+	host_add(&h, 10, 1)->cgroup = "/job";
+	if (i == 40)
+		add_oom_now(11);
+	if (i < 40)
+		return;
+	h.snap.n_cgroups = 0;
+	h.snap.n_processes = 0;
+}
+
+static void test_a_kill_after_one_that_was_told_is_another(void **state)
+{
+	(void)state;
+	play(1, 90, a_kill_after_a_kill);
+	close_all();
+	assert_true(count_kills(SEVERITY_HIGH) == 1);
+	assert_true(count_kills(SEVERITY_CRITICAL) == 1);
+}
+
 /* Each is told, or counted with those that are not. */
 static void no_kill_vanishes(int i)
 {
@@ -442,6 +471,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_a_pid_that_is_killed_in_two_jobs, close_host),
 		cmocka_unit_test_teardown(test_a_known_kill_does_not_hide_another, close_host),
 		cmocka_unit_test_teardown(test_kills_while_nobody_looked, close_host),
+		cmocka_unit_test_teardown(test_a_kill_after_one_that_was_told_is_another,
+					  close_host),
 		cmocka_unit_test_teardown(test_an_event_that_comes_late_is_no_other_kill,
 					  close_host),
 		cmocka_unit_test_teardown(test_an_event_that_comes_when_its_cgroup_is_gone,
