@@ -380,6 +380,38 @@ static void test_growth(void **unused)
 	assert_true(wrong <= 0.05 * claimed);
 }
 
+/* Two blocks: the first of the one is not the first of the other. */
+static void test_two_leaders(void **unused)
+{
+	static const struct {
+		double base, at, lead, seconds, length;
+	} tries[] = { { 1000, 40, 2, 25, 160 },
+		      { 1000, 20, 3, 15, 100 },
+		      { 2100, 20, 3, 15, 100 },
+		      { 4000, 40, 2, 25, 160 } };
+
+	(void)unused;
+	state = 970;
+	for (size_t i = 0; i < ARRAY_SIZE(tries); i++) {
+		struct job job = paced(tries[i].at, tries[i].lead, tries[i].seconds, 2);
+		struct answer answer;
+
+		job.base = tries[i].base;
+		job.length = tries[i].length;
+		answer = ask(&job);
+		assert_int_equal(answer.verdict, VERDICT_CANNOT_TELL);
+		assert_int_equal(answer.why, WHY_OTHER_BEFORE);
+		/* Where it is the same one, that one is named. */
+		for (int k = 0; k < RANKS; k++) {
+			job.own[k].stair = tries[i].seconds;
+			job.own[k].slope = 2048 / tries[i].seconds;
+		}
+		answer = ask(&job);
+		assert_int_equal(answer.verdict, VERDICT_NAMED);
+		assert_int_equal(answer.rank, LEADER);
+	}
+}
+
 /* What cannot be told says why. */
 static void test_reasons(void **unused)
 {
@@ -397,6 +429,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_two_leaders),
 		cmocka_unit_test(test_reasons),
 	};
 
