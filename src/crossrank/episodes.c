@@ -10,6 +10,8 @@
 #include "crossrank/gather.h"
 
 #define MIN_EPISODE_SHARE 0.5 /* of the largest that is no workload: smaller ones do not count */
+#define EQUAL_FACTOR 1.25     /* between what is gained twice in the same way */
+#define MIN_COMMON_SHARE 0.5  /* of the ranks: fewer in both, and they are other ranks' */
 
 /* ---- which one counts ---- */
 
@@ -98,6 +100,65 @@ static const struct judge_outcome *choose_any(struct episodes *e)
 	return found ? found : &e->items[e->n - 1];
 }
 
+/* ---- whether another one says something else ---- */
+
+/* Whose first rises are of one kind, and about as large. */
+static bool is_alike(const struct judge_work *w, const struct judge_outcome *a,
+		     const struct judge_outcome *b)
+{
+	double gain_a = gain_of(w, a), gain_b = gain_of(w, b);
+
+	return w->pool[a->best].rise->is_step == w->pool[b->best].rise->is_step &&
+	       leads_to_peak(w, a) == leads_to_peak(w, b) &&
+	       fmax(gain_a, gain_b) <= EQUAL_FACTOR * fmin(gain_a, gain_b);
+}
+
+/* Who rose in it or since: where ranks go up one after the other, each has an episode. */
+static size_t explain_since(struct episodes *e, const struct judge_outcome *chosen)
+{
+	size_t n = 0;
+
+	memset(e->is_explained, 0, e->w->a->n_ranks * sizeof(*e->is_explained));
+	for (size_t i = 0; i < e->n; i++)
+		if (e->items[i].from >= chosen->from && e->items[i].verdict != VERDICT_NONE)
+			explain(e, &e->items[i]);
+	for (size_t i = 0; i < e->w->a->n_ranks; i++)
+		n += e->is_explained[i];
+	return n;
+}
+
+/* Whether most of n ranks rose like that before, and another one was the first. */
+static bool is_rival(const struct episodes *e, const struct judge_outcome *o,
+		     const struct judge_outcome *chosen, size_t n)
+{
+	const struct judge_work *w = e->w;
+	size_t n_before = o->to - o->from, most = n > n_before ? n : n_before;
+
+	return o->verdict == VERDICT_NAMED && w->pool[o->best].rank != w->pool[chosen->best].rank &&
+	       is_alike(w, o, chosen) &&
+	       (double)count_explained(e, o) >= MIN_COMMON_SHARE * (double)most;
+}
+
+static int look_before(struct judge_work *w, struct episodes *e, struct judge_outcome *chosen)
+{
+	size_t n = explain_since(e, chosen);
+
+	for (size_t i = 0; i < e->n && e->items[i].from < chosen->from; i++) {
+		struct judge_outcome o = e->items[i];
+		int r = is_rival(e, &o, chosen, n) ? follow_judge(w, e->items, e->n, &o) : 0;
+
+		if (r < 0)
+			return r;
+		if (!is_rival(e, &o, chosen, n))
+			continue;
+		chosen->verdict = VERDICT_CANNOT_TELL;
+		chosen->why = WHY_OTHER_BEFORE;
+		chosen->unseen = w->pool[o.best].rank;
+		return 0;
+	}
+	return 0;
+}
+
 /* ---- all of them ---- */
 
 /* While others still rise, a second rise of a rank is part of what happens, and no beginning. */
@@ -145,5 +206,7 @@ int episodes_judge(struct judge_work *w, struct judge_outcome *ret)
 	*ret = (struct judge_outcome){ .verdict = VERDICT_NONE, .why = WHY_NO_RISE };
 	if (e.n > 0)
 		*ret = *choose_any(&e);
-	return ret->verdict == VERDICT_NAMED ? follow_judge(w, e.items, e.n, ret) : 0;
+	if (ret->verdict == VERDICT_NAMED)
+		r = look_before(w, &e, ret);
+	return r == 0 && ret->verdict == VERDICT_NAMED ? follow_judge(w, e.items, e.n, ret) : r;
 }

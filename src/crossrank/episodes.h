@@ -7,7 +7,8 @@
  * ranks: an earlier one counts only if it has a rank that is not explained. An answer is
  * an earlier one's if none of its ranks rose since: they went up one after the other. What led to
  * nothing (it was given back before the peak, or came after it) is looked at where the way to the
- * peak has no answer.
+ * peak has no answer. Where the same ranks rose by about as much before, and another one was the
+ * first then, nobody knows which of the two led to the peak.
  */
 #ifndef PROCTOR_CROSSRANK_EPISODES_H
 #define PROCTOR_CROSSRANK_EPISODES_H

@@ -18,20 +18,21 @@
 enum verdict { VERDICT_NAMED, VERDICT_CANNOT_TELL, VERDICT_NONE };
 
 enum why {
-	WHY_FIRST,	/* named: it began before the others */
-	WHY_ALONE,	/* named: nobody else rose then */
-	WHY_TOO_CLOSE,	/* cannot tell: onsets overlap */
-	WHY_CLOCKS,	/* cannot tell: a clock that follows nothing */
-	WHY_UNSEEN,	/* cannot tell: a rank rose already, or was not recorded then */
-	WHY_MISSING,	/* cannot tell: some ranks have no record at all */
-	WHY_SMALL,	/* cannot tell: the first rise is none like those that follow */
-	WHY_UNRELATED,	/* cannot tell: the others rose at times of their own */
-	WHY_ONE_RANK,	/* cannot tell: nobody to compare with */
-	WHY_MIXED,	/* cannot tell: a rank has records of two processes at once */
-	WHY_NO_RISE,	/* none */
-	WHY_SHARED,	/* none: all together */
-	WHY_START,	/* none: each so long after its own start */
-	WHY_COLLECTIVE, /* none: all around a collective operation */
+	WHY_FIRST,	  /* named: it began before the others */
+	WHY_ALONE,	  /* named: nobody else rose then */
+	WHY_TOO_CLOSE,	  /* cannot tell: onsets overlap */
+	WHY_CLOCKS,	  /* cannot tell: a clock that follows nothing */
+	WHY_UNSEEN,	  /* cannot tell: a rank rose already, or was not recorded then */
+	WHY_MISSING,	  /* cannot tell: some ranks have no record at all */
+	WHY_SMALL,	  /* cannot tell: the first rise is none like those that follow */
+	WHY_UNRELATED,	  /* cannot tell: the others rose at times of their own */
+	WHY_OTHER_BEFORE, /* cannot tell: another was the first when they rose like that before */
+	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
+	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
+	WHY_NO_RISE,	  /* none */
+	WHY_SHARED,	  /* none: all together */
+	WHY_START,	  /* none: each so long after its own start */
+	WHY_COLLECTIVE,	  /* none: all around a collective operation */
 };
 
 struct candidate {
@@ -54,8 +55,9 @@ struct first_cause {
 	const struct rank *rank; /* who was named */
 	double lead;		 /* seconds before the next; NaN: nobody followed */
 	struct phase_place phase;
-	const struct rank *unseen; /* WHY_UNSEEN, WHY_CLOCKS, WHY_MIXED: because of this one */
-	bool is_unnamed_host;	   /* WHY_CLOCKS: nobody knows which clock that one has */
+	/* WHY_UNSEEN, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE: because of this one */
+	const struct rank *unseen;
+	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	size_t n_episodes, n_shared;
 	size_t n_risen; /* ranks that were compared with who seemed to be first, and that one */
 	/* Clocks. */

@@ -22,6 +22,7 @@ static const char *const whys[] = {
 	[WHY_MISSING] = "ranks_not_recorded",
 	[WHY_SMALL] = "first_rise_is_smaller",
 	[WHY_UNRELATED] = "rises_unrelated",
+	[WHY_OTHER_BEFORE] = "another_rank_before",
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_MIXED] = "ranks_recorded_twice",
 	[WHY_NO_RISE] = "no_rise",
@@ -38,6 +39,13 @@ const char *finding_verdict_name(enum verdict verdict)
 const char *finding_why_name(enum why why)
 {
 	return whys[why];
+}
+
+/* Others may have risen at other times. */
+static void add_which(struct buf *out, const struct first_cause *f)
+{
+	if (f->n_episodes > 1)
+		buf_printf(out, " That is one of %zu times at which ranks rose.", f->n_episodes);
 }
 
 /* "0.31 s", "12 ms", "2m05s" are for screens; here one unit is enough. */
@@ -74,6 +82,7 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 	buf_printf(out, "%zu ranks (", a->n_ranks);
 	add_probability(out, first->probability);
 	buf_add_str(out, ").");
+	add_which(out, f);
 }
 
 static void add_alone(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -83,6 +92,7 @@ static void add_alone(struct buf *out, const struct rank_analysis *a, const stru
 	buf_add_str(out, " rose then, by ");
 	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
 	buf_add_char(out, '.');
+	add_which(out, f);
 }
 
 static void add_too_close(struct buf *out, const struct rank_analysis *a,
@@ -192,6 +202,18 @@ static void add_unrelated(struct buf *out, const struct rank_analysis *a,
 		    "each other: nothing shows that the others followed.");
 }
 
+static void add_other_before(struct buf *out, const struct rank_analysis *a,
+			     const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The last time the first to rise was ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, ", but the same ranks had risen by about as much before, and the first "
+			 "was ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " then.");
+}
+
 static void add_one_rank(struct buf *out, const struct rank_analysis *a,
 			 const struct first_cause *f)
 {
@@ -248,13 +270,21 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 {
 	static void (*const add[])(struct buf * out, const struct rank_analysis *a,
 				   const struct first_cause *f) = {
-		[WHY_FIRST] = add_first,	 [WHY_ALONE] = add_alone,
-		[WHY_TOO_CLOSE] = add_too_close, [WHY_CLOCKS] = add_clocks,
-		[WHY_UNSEEN] = add_unseen,	 [WHY_MISSING] = add_unrecorded,
-		[WHY_SMALL] = add_small,	 [WHY_ONE_RANK] = add_one_rank,
-		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
-		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
-		[WHY_MIXED] = add_mixed,	 [WHY_UNRELATED] = add_unrelated,
+		[WHY_FIRST] = add_first,
+		[WHY_ALONE] = add_alone,
+		[WHY_TOO_CLOSE] = add_too_close,
+		[WHY_CLOCKS] = add_clocks,
+		[WHY_UNSEEN] = add_unseen,
+		[WHY_MISSING] = add_unrecorded,
+		[WHY_SMALL] = add_small,
+		[WHY_ONE_RANK] = add_one_rank,
+		[WHY_NO_RISE] = add_no_rise,
+		[WHY_SHARED] = add_shared,
+		[WHY_START] = add_start,
+		[WHY_COLLECTIVE] = add_collective,
+		[WHY_MIXED] = add_mixed,
+		[WHY_UNRELATED] = add_unrelated,
+		[WHY_OTHER_BEFORE] = add_other_before,
 	};
 
 	add[f->why](out, a, f);
@@ -293,7 +323,7 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 					   "--clock-error where the clocks are known to agree."
 					 : "Synchronised clocks (NTP or PTP) on all hosts would "
 					   "settle it.");
-	else if (f->why == WHY_SMALL || f->why == WHY_UNRELATED)
+	else if (f->why == WHY_SMALL || f->why == WHY_UNRELATED || f->why == WHY_OTHER_BEFORE)
 		buf_add_str(out,
 			    "What that rank did then would settle it: its phases, or its log.");
 	else if (f->why == WHY_MIXED)

@@ -263,6 +263,19 @@ static int weigh(struct judge_work *w, struct judge_outcome *o)
 	return r;
 }
 
+/* Nobody saw any of them begin: the workload's if that is as long after each one's own start. */
+static int weigh_censored(const struct judge_work *w, struct judge_outcome *o)
+{
+	double moved;
+	int r = moved_p(w, o, true, &moved);
+
+	if (r < 0)
+		return r;
+	*o = moved >= ALIGNED_P ? none(*o, WHY_START)
+				: cannot_tell(*o, WHY_UNSEEN, w->pool[o->from].rank);
+	return 0;
+}
+
 /* What keeps a rank from being named: another that nobody saw. */
 static void look_for_unseen(const struct judge_work *w, struct judge_outcome *o)
 {
@@ -286,7 +299,7 @@ int judge_episode(struct judge_work *w, size_t from, size_t to, struct judge_out
 	for (size_t i = from; i < to; i++)
 		w->pool[i].probability = to - from == 1 ? 1 : NAN;
 	if (all_censored(w, &o) && is_all(w, &o))
-		o = none(o, WHY_START);
+		r = weigh_censored(w, &o);
 	else if (w->a->n_ranks == 1)
 		o = cannot_tell(o, WHY_ONE_RANK, NULL);
 	else if (free_clock)

@@ -13,6 +13,7 @@
 #define MIN_SIGMA_SHARE 0.0005 /* of the range */
 #define WANDER_LAG 4	       /* samples over which slow noise shows */
 #define POINTS_PER_LAG 16
+#define STEP_SIGMAS 8.0	 /* less at once is scatter */
 #define DROP_SHARE 0.2	 /* losing so much of its gain ends a rise */
 #define REST_FACTOR 2.0	 /* level for so many times as long as it rose ends a rise */
 #define SLOW_SHARE 0.2	 /* a beginning slower than so much of what follows is none */
@@ -51,10 +52,53 @@ static void make_bins(struct series *s)
 	}
 }
 
+/* From the point before i to that behind it. */
+static double step_around(const struct series *s, size_t i)
+{
+	size_t last = s->n - 1;
+
+	if (i == 0 || i == last)
+		return 0;
+	return series_step(s->y[i > 1 ? i - 2 : 0], s->y[i - 1], s->y[i + 1],
+			   s->y[i + 2 < last ? i + 2 : last]);
+}
+
+/*
+ * The series without what goes up at once, which is no scatter: of stairs most points have a step
+ * within reach. What goes down stays: saw-teeth do both and lead nowhere.
+ */
+static void take_out_steps(const struct series *s, double *ret)
+{
+	double taken = 0, least = STEP_SIGMAS * fmax(s->sigma, MIN_SIGMA_MIB);
+	size_t next = 0; /* a step shows around two points, and is taken once */
+
+	for (size_t i = 0; i < s->n; i++) {
+		double step = i >= next ? step_around(s, i) : 0;
+
+		ret[i] = s->y[i] - taken;
+		if (!(step > least))
+			continue;
+		ret[i] = s->y[i - 1] - taken;
+		taken += step;
+		next = i + 2;
+	}
+}
+
+/* Over a lag; in a short series most points would have a corner within reach. */
+static double wander_sigma(const struct series *s)
+{
+	size_t lag = s->n / POINTS_PER_LAG < WANDER_LAG ? s->n / POINTS_PER_LAG : WANDER_LAG;
+	double plain[SERIES_BINS], scratch[SERIES_BINS];
+
+	if (lag < 2)
+		return 0;
+	take_out_steps(s, plain);
+	return noise_sigma(s->t, plain, s->n, lag, scratch);
+}
+
 static void set_scales(struct series *s)
 {
 	double scratch[SERIES_BINS], low = INFINITY, high = -INFINITY;
-	size_t lag;
 
 	for (size_t i = 0; i < s->n; i++) {
 		low = fmin(low, s->y[i]);
@@ -62,10 +106,7 @@ static void set_scales(struct series *s)
 	}
 	s->range = high - low;
 	s->sigma = noise_sigma(s->t, s->y, s->n, 1, scratch);
-	/* In a short series most points would have a corner within reach. */
-	lag = s->n / POINTS_PER_LAG < WANDER_LAG ? s->n / POINTS_PER_LAG : WANDER_LAG;
-	if (lag > 1)
-		s->sigma = fmax(s->sigma, noise_sigma(s->t, s->y, s->n, lag, scratch));
+	s->sigma = fmax(s->sigma, wander_sigma(s));
 	s->sigma = fmax(s->sigma, fmax(MIN_SIGMA_MIB, MIN_SIGMA_SHARE * s->range));
 	s->min_rise =
 		fmax(fmax(SERIES_MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);

@@ -7,13 +7,16 @@
 #ifndef PROCTOR_CROSSRANK_SERIES_H
 #define PROCTOR_CROSSRANK_SERIES_H
 
+#include <math.h>
+
 #include "crossrank/rises.h"
 #include "stats/segments.h"
 
 #define SERIES_BINS 512
 #define SERIES_BYTES_PER_MIB (1024.0 * 1024.0)
 #define SERIES_MIN_RISE_MIB 16.0
-#define SERIES_LEVEL_SIGMAS 4.0 /* less than so much up or down is level */
+#define SERIES_BESIDE_SHARE 0.1 /* of a step: more before or behind it, and it is none */
+#define SERIES_LEVEL_SIGMAS 4.0	 /* less than so much up or down is level */
 
 /* Samples [lo, hi) of a stream, which begins to count with one of them; the caller sets these five.
  */
@@ -37,6 +40,17 @@ void series_fill(struct series *s);
 
 /* The same, and the parts. -ENOMEM. */
 int series_cut(struct series *s);
+
+/*
+ * How much goes up at once between b and c, with a before and d behind them; 0: nothing, or not at
+ * once. What is between b and c may be one sample, taken in the middle of it.
+ */
+static inline double series_step(double a, double b, double c, double d)
+{
+	double step = c - b, beside = SERIES_BESIDE_SHARE * step;
+
+	return step > 0 && fabs(b - a) <= beside && fabs(d - c) <= beside ? step : 0;
+}
 
 /* Move 2i is along part i, move 2i + 1 the jump behind it. */
 struct move {

@@ -13,6 +13,7 @@
 #define REST_RISE_SHARE 0.1  /* of what it rose until then: so much may still change */
 #define LOAD_FACTOR 2.0	     /* what multiplies memory by so much */
 #define AGAIN_SHARE 0.2	     /* and goes before another rise of such a share is loading */
+#define EQUAL_FACTOR 1.1     /* between blocks of one size */
 #define MIN_RISE_SIGMAS 8.0
 #define REST_SIGMAS 6.0 /* what noise alone spreads over */
 
@@ -81,14 +82,45 @@ static bool rises_again(const struct series *s, const struct rest *rest, double 
 	return false;
 }
 
-/* Who waits before it loads rests twice; the second counts if anything happens behind it. */
+/* In bytes; of samples, as bins blur it. 0: there is none around that sample. */
+static double block_around(const struct stream *s, size_t i)
+{
+	const struct sample *at = s->samples;
+
+	if (i == 0 || i + 1 >= s->n)
+		return 0;
+	return series_step((double)at[i > 1 ? i - 2 : 0].used_bytes, (double)at[i - 1].used_bytes,
+			   (double)at[i + 1].used_bytes,
+			   (double)at[i + 2 < s->n ? i + 2 : i + 1].used_bytes);
+}
+
+/* Loading comes to an end: a block, and behind the second rest another as large, is none. */
+static bool goes_on(const struct series *s, const struct rest *from, const struct rest *to)
+{
+	double least = AGAIN_SHARE * (to->level - from->level) * SERIES_BYTES_PER_MIB, block = 0;
+	size_t between = to->point * s->per_bin;
+
+	for (size_t i = from->point * s->per_bin; i < between; i++)
+		block = fmax(block, block_around(s->stream, i));
+	for (size_t i = between + 1; block >= least && i < s->stream->n; i++) {
+		double other = block_around(s->stream, i);
+
+		if (other <= EQUAL_FACTOR * block && block <= EQUAL_FACTOR * other)
+			return true;
+	}
+	return false;
+}
+
+/* Who waits before it loads rests twice; the second counts if another thing happens behind it. */
 static bool find_next_rest(const struct series *s, bool is_again, struct rest *rest)
 {
 	double least = fmax(LOAD_FACTOR * rest->level, rest->level + SERIES_MIN_RISE_MIB);
 	struct rest next;
 
-	if (!find_rest(s, rest->point + 1, least, &next) ||
-	    (!is_again && !rises_again(s, &next, next.level - rest->level)))
+	if (!find_rest(s, rest->point + 1, least, &next))
+		return false;
+	if (!is_again &&
+	    (!rises_again(s, &next, next.level - rest->level) || goes_on(s, rest, &next)))
 		return false;
 	*rest = next;
 	return true;

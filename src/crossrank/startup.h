@@ -5,7 +5,8 @@
  * as the machine and the other ranks let it. Who does that first has caused nothing. So no rise
  * counts that begins before memory has once stayed where it is, for some samples and for a
  * good part of the time since the record began. Who waits before it loads rests twice: a rest that
- * is followed by twice as much memory, another rest and another rise is not the end yet; after a
+ * is followed by twice as much memory, another rest and another rise is not the end yet, unless
+ * that goes on as it began, in blocks of one size; after a
  * restart, which surely is a beginning, no other rise is asked for. A record
  * that begins later than its rank begins with a rest, and loses nothing.
  */

@@ -62,7 +62,7 @@ struct marker {
 
 /*
  * A record of the type "rank_end": the rank has ended, and its record is whole. In
- * device_used_bytes it has the most that a process of it ever held.
+ * device_used_bytes it has what it never held more than.
  */
 struct rank_end {
 	int64_t rank, timestamp_ns, peak_bytes;

@@ -5,6 +5,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/rank_lives.h"
 #include "daemon/rank_memory.h"
 
 /* Ticks at the ends of an attempt may be a little outside of it. */
@@ -160,105 +161,70 @@ static void keep_wanted(struct recorded_ranks *r)
 
 /* ---- who they are ---- */
 
-static bool is_of_rank(const struct recorded_ranks *r, const struct proc_record *p, int rank)
+static struct recorded_rank describe(const struct rank_life *life)
 {
-	return p->rank == rank && p->sheet_num == r->sheet_num &&
-	       (!u64_known(p->died_wall_ns) || p->died_wall_ns >= r->since_wall_ns);
+	return (struct recorded_rank){ .rank = life->rank,
+				       .local_rank = life->local_rank,
+				       .pid = life->pid,
+				       .ended_wall_ns = life->ended_wall_ns,
+				       .peak_bytes = life->peak_bytes };
 }
 
-/* Processes are in the order of their births: the first of a rank is the nearest to the launcher.
- */
-static const struct proc_record *find_root(const struct recorded_ranks *r, int rank)
+/* The points from `first` on are of the next rank. Returns the first of another. */
+static size_t add_sampled(struct recorded_ranks *r, size_t first, const struct rank_life *life)
 {
-	for (size_t i = 0; i < r->a->n_processes; i++) {
-		const struct proc_record *p = &r->a->processes[i];
+	struct recorded_rank *rank = &r->ranks[r->n_ranks++];
+	int number = r->points[first].rank;
 
-		if (is_of_rank(r, p, rank))
-			return p;
-	}
-	return NULL;
+	*rank = life ? describe(life)
+		     : (struct recorded_rank){ .rank = number,
+					       .local_rank = number,
+					       .pid = -1,
+					       .ended_wall_ns = U64_UNKNOWN,
+					       .peak_bytes = U64_UNKNOWN };
+	rank->first = first;
+	while (first < r->n_points && r->points[first].rank == number)
+		first++;
+	rank->n = first - rank->first;
+	return first;
 }
 
-/* When the last of its processes died, and the most that one of them held; unknown if one's is. */
-static void find_end(const struct recorded_ranks *r, struct recorded_rank *rank)
+/* Both are by rank. Those that ended before anybody sampled them are known by their lives alone. */
+static void merge(struct recorded_ranks *r, const struct rank_life *lives, size_t n_lives)
 {
-	rank->ended_wall_ns = rank->peak_bytes = 0;
-	for (size_t i = 0; i < r->a->n_processes; i++) {
-		const struct proc_record *p = &r->a->processes[i];
-		uint64_t peak = r->is_gpu ? p->max_gpu_bytes : p->max_rss_bytes;
+	size_t life = 0, point = 0;
 
-		if (!is_of_rank(r, p, rank->rank))
+	while (point < r->n_points || life < n_lives) {
+		if (point == r->n_points ||
+		    (life < n_lives && lives[life].rank < r->points[point].rank)) {
+			r->ranks[r->n_ranks++] = describe(&lives[life++]);
 			continue;
-		/* U64_UNKNOWN is the largest. */
-		if (p->died_wall_ns > rank->ended_wall_ns)
-			rank->ended_wall_ns = p->died_wall_ns;
-		if (peak > rank->peak_bytes)
-			rank->peak_bytes = peak;
+		}
+		if (life < n_lives && lives[life].rank == r->points[point].rank)
+			point = add_sampled(r, point, &lives[life++]);
+		else
+			point = add_sampled(r, point, NULL);
 	}
-}
-
-static void describe(const struct recorded_ranks *r, struct recorded_rank *rank)
-{
-	const struct proc_record *root = find_root(r, rank->rank);
-
-	rank->local_rank = root && root->local_rank >= 0 ? root->local_rank : rank->rank;
-	rank->pid = root ? root->key.pid : -1;
-	find_end(r, rank);
-}
-
-static int compare_ranks(const void *left, const void *right)
-{
-	const struct recorded_rank *l = left, *r = right;
-
-	return (l->rank > r->rank) - (l->rank < r->rank);
-}
-
-static bool is_listed(const struct recorded_ranks *r, int rank, size_t n)
-{
-	struct recorded_rank key = { .rank = rank };
-
-	return bsearch(&key, r->ranks, n, sizeof(key), compare_ranks) != NULL;
-}
-
-/* Those that ended before anybody sampled them; they are known by their processes alone. */
-static void list_unsampled(struct recorded_ranks *r)
-{
-	size_t n_sampled = r->n_ranks, n = n_sampled;
-
-	for (size_t i = 0; i < r->a->n_processes; i++) {
-		int rank = r->a->processes[i].rank;
-
-		if (rank < 0 || !is_of_rank(r, &r->a->processes[i], rank) ||
-		    is_listed(r, rank, n_sampled))
-			continue;
-		r->ranks[n++] = (struct recorded_rank){ .rank = rank };
-	}
-	qsort(r->ranks + n_sampled, n - n_sampled, sizeof(*r->ranks), compare_ranks);
-	for (size_t i = n_sampled; i < n; i++)
-		if (i == n_sampled || r->ranks[i].rank != r->ranks[r->n_ranks - 1].rank)
-			r->ranks[r->n_ranks++] = r->ranks[i];
 }
 
 static int list_ranks(struct recorded_ranks *r)
 {
-	size_t n = 0;
+	const struct rank_lives_of of = { r->sheet_num, r->since_wall_ns, r->is_gpu };
+	CLEANUP(free_ptr) struct rank_life *lives = NULL;
+	size_t n_lives = 0, n = 0;
+	int result;
 
+	if (r->n_points == 0)
+		return 0;
+	result = rank_lives_find(r->a, &of, &lives, &n_lives);
+	if (result < 0)
+		return result;
 	for (size_t i = 0; i < r->n_points; i++)
 		n += i == 0 || r->points[i].rank != r->points[i - 1].rank;
-	r->ranks = calloc(n + r->a->n_processes + 1, sizeof(*r->ranks));
+	r->ranks = calloc(n + n_lives, sizeof(*r->ranks));
 	if (!r->ranks)
 		return -ENOMEM;
-	for (size_t i = 0; i < r->n_points; i++) {
-		if (i == 0 || r->points[i].rank != r->points[i - 1].rank)
-			r->ranks[r->n_ranks++] =
-				(struct recorded_rank){ .rank = r->points[i].rank, .first = i };
-		r->ranks[r->n_ranks - 1].n++;
-	}
-	if (r->n_points > 0)
-		list_unsampled(r);
-	qsort(r->ranks, r->n_ranks, sizeof(*r->ranks), compare_ranks);
-	for (size_t i = 0; i < r->n_ranks; i++)
-		describe(r, &r->ranks[i]);
+	merge(r, lives, n_lives);
 	return 0;
 }
 

@@ -33,7 +33,7 @@ struct recorded_rank {
 	pid_t pid;
 	size_t first, n;	/* of the points; none: it ended before it was sampled */
 	uint64_t ended_wall_ns; /* of its last process; unknown while one may live */
-	uint64_t peak_bytes;	/* the most that one of its processes held, as the kernel says */
+	uint64_t peak_bytes;	/* the most that it can have held (rank_lives.h) */
 };
 
 struct recorded_ranks {

@@ -226,7 +226,7 @@ static int each_phase(struct recorded_ranks *r, const struct recorded_rank *rank
 	return result;
 }
 
-/* A rank that has ended, and how much a process of it had at most: what samples may have missed. */
+/* A rank that has ended, and what it never held more than: what samples may have missed. */
 static int tell_end(struct recorded_ranks *r, const struct recorded_rank *rank, rank_event_fn *fn,
 		    void *ctx)
 {

@@ -45,7 +45,7 @@ static double normal(void)
 
 /* What is different in one rank; 0: nothing. */
 struct job_rank {
-	double interval, slope, rise;
+	double interval, slope, rise, stair;
 	double slow_seconds, slow_slope; /* it begins so much earlier than its onset, and slower */
 	double again;			 /* when it rises once more, as steeply */
 	double drop_at, drop;		 /* when it gives back so many MiB */
@@ -63,6 +63,7 @@ struct job {
 	double onset[RANKS]; /* seconds; INFINITY: never */
 	double start[RANKS]; /* of the record */
 	double clock[RANKS]; /* how far its clock is off */
+	double base;	     /* MiB before it; 0: 1000 */
 	double slope;	     /* MiB per second; INFINITY: a step of `rise` at once */
 	double rise;	     /* MiB, at most */
 	double noise, interval, length;
@@ -131,8 +132,10 @@ static double level_at(const struct job *job, int rank, double t)
 	const struct job_rank *own = &job->own[rank];
 	double since = t - job->onset[rank], rise = own->rise > 0 ? own->rise : job->rise;
 	double slope = own->slope > 0 ? own->slope : job->slope;
-	double base = 1000 + (job->is_saw ? 300 * fmod(t, 10) / 10 : 0);
+	double stair = own->stair > 0 ? own->stair : job->stair;
+	double base = job->base > 0 ? job->base : 1000;
 
+	base += job->is_saw ? 300 * fmod(t, 10) / 10 : 0;
 	if (own->restart_at > 0 && t >= own->restart_at)
 		return restarted(own, t);
 	base += own_level(job, own, job->onset[rank], t);
@@ -147,8 +150,8 @@ static double level_at(const struct job *job, int rank, double t)
 		base += job->quake;
 	if (!(since > 0))
 		return base;
-	if (job->stair > 0)
-		since = ceil(since / job->stair) * job->stair;
+	if (stair > 0)
+		since = ceil(since / stair) * stair;
 	if (job->power > 0)
 		since = pow(since, job->power);
 	if (job->tau[rank] > 0)

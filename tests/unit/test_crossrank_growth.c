@@ -6,6 +6,7 @@
 #include "rank_jobs.h"
 
 #define LEADER 3
+#define EARLY 5 /* of whom something else comes first */
 #define JOBS 24
 #define NOBODY (-1)
 
@@ -165,6 +166,78 @@ static struct job make_blocks_in_step(void)
 	return job;
 }
 
+/* ---- in blocks that are as large as all there was before ---- */
+
+static struct job make_huge_blocks(void)
+{
+	struct job job = blocks(12, 2048, 200);
+
+	job.length = 160;
+	return job;
+}
+
+/* So many blocks of 2 GiB, the first with the onset, each rank at a pace of its own. */
+static struct job paced(double at, double lead, double seconds, double number)
+{
+	struct job job = grow(lead, 0);
+	double moved = at - 60;
+
+	for (int i = 0; i < RANKS; i++) {
+		job.onset[i] += moved;
+		job.own[i].stair = seconds + (i == EARLY ? 0 : uniform(5, 6));
+		job.own[i].slope = 2048 / job.own[i].stair;
+	}
+	job.rise = 2048 * number;
+	return job;
+}
+
+/* The second and third block of another rank come before those of the first. */
+static struct job make_overtaken(void)
+{
+	struct job job = paced(40, 2, 25, 3);
+
+	job.length = 160;
+	return job;
+}
+
+static struct job make_overtaken_large(void)
+{
+	struct job job = paced(20, 3, 15, 3);
+
+	job.base = 4000;
+	job.length = 100;
+	return job;
+}
+
+/* A block every 10 s: most samples have one within reach. */
+static struct job make_close_blocks(void)
+{
+	struct job job = grow(4, 0);
+
+	for (int i = 0; i < RANKS; i++)
+		job.onset[i] -= 40;
+	job.base = 4000;
+	job.noise = 1;
+	job.slope = 200;
+	job.stair = 10.24;
+	job.length = 100;
+	return job;
+}
+
+/* Its first block is the only one in a while, and the others go up evenly behind it. */
+static struct job make_block_and_ramps(void)
+{
+	struct job job = grow(6, 3);
+
+	for (int i = 0; i < RANKS; i++)
+		job.onset[i] -= 40;
+	job.slope = 200;
+	job.own[LEADER].stair = 12;
+	job.own[LEADER].slope = 2048.0 / 12;
+	job.length = 90;
+	return job;
+}
+
 /* ---- nobody leads ---- */
 
 static struct job apart(double from, double to, double length)
@@ -256,6 +329,11 @@ static const struct kind {
 	{ "steps by chance, three of eight", make_apart_three, NOBODY, 0, 0.8 },
 	{ "random walks", make_walk, NOBODY, 0, 0 },
 	{ "one after the other, 5 s each", make_wave, LEADER, 0.95, 0 },
+	{ "in blocks of 2 GiB, 12 s", make_huge_blocks, LEADER, 0.3, 0.8 },
+	{ "in blocks of 2 GiB, overtaken, 2 s", make_overtaken, LEADER, 0.95, 0.8 },
+	{ "the same beside 4 GiB, 3 s", make_overtaken_large, LEADER, 0.95, 0.8 },
+	{ "2 GiB every 10 s, 4 s", make_close_blocks, LEADER, 0.95, 0.8 },
+	{ "in blocks, the others evenly, 6 s", make_block_and_ramps, LEADER, 0.95, 0.8 },
 };
 
 struct tally {
@@ -302,6 +380,38 @@ static void test_growth(void **unused)
 	assert_true(wrong <= 0.05 * claimed);
 }
 
+/* Two blocks: the first of the one is not the first of the other. */
+static void test_two_leaders(void **unused)
+{
+	static const struct {
+		double base, at, lead, seconds, length;
+	} tries[] = { { 1000, 40, 2, 25, 160 },
+		      { 1000, 20, 3, 15, 100 },
+		      { 2100, 20, 3, 15, 100 },
+		      { 4000, 40, 2, 25, 160 } };
+
+	(void)unused;
+	state = 970;
+	for (size_t i = 0; i < ARRAY_SIZE(tries); i++) {
+		struct job job = paced(tries[i].at, tries[i].lead, tries[i].seconds, 2);
+		struct answer answer;
+
+		job.base = tries[i].base;
+		job.length = tries[i].length;
+		answer = ask(&job);
+		assert_int_equal(answer.verdict, VERDICT_CANNOT_TELL);
+		assert_int_equal(answer.why, WHY_OTHER_BEFORE);
+		/* Where it is the same one, that one is named. */
+		for (int k = 0; k < RANKS; k++) {
+			job.own[k].stair = tries[i].seconds;
+			job.own[k].slope = 2048 / tries[i].seconds;
+		}
+		answer = ask(&job);
+		assert_int_equal(answer.verdict, VERDICT_NAMED);
+		assert_int_equal(answer.rank, LEADER);
+	}
+}
+
 /* What cannot be told says why. */
 static void test_reasons(void **unused)
 {
@@ -319,6 +429,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_two_leaders),
 		cmocka_unit_test(test_reasons),
 	};
 

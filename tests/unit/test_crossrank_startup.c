@@ -238,11 +238,46 @@ static void test_startup(void **unused)
 	assert_int_equal(end_of(two, 1), SIZE_MAX);
 }
 
+/* Loads, and goes on rising without a rest. */
+static void load_and_rise(struct job *job, int rank, double start, double seconds)
+{
+	job->start[rank] = start;
+	job->loads[rank] = seconds;
+	job->onset[rank] = start + seconds;
+}
+
+/* Nobody saw a beginning. Where that is as long after each rank's start, it is how they start. */
+static void test_no_rest(void **unused)
+{
+	struct job job = { .slope = 60,
+			   .rise = INFINITY,
+			   .loaded = 4000,
+			   .noise = 2,
+			   .interval = 1,
+			   .length = 60,
+			   .one_host = true };
+	struct answer answer;
+
+	(void)unused;
+	state = 990;
+	for (int i = 0; i < RANKS; i++)
+		load_and_rise(&job, i, 1.5 * i, 5);
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_NONE);
+	assert_int_equal(answer.why, WHY_START);
+	for (int i = 0; i < RANKS; i++)
+		load_and_rise(&job, i, 0, i == 3 ? 5 : 12);
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(answer.why, WHY_UNSEEN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_startup),
+		cmocka_unit_test(test_no_rest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 #include "store_fixture.h"
 
 #include "crossrank/crossrank.h"
+#include "daemon/rank_lives.h"
 #include "daemon/recorded_ranks.h"
 #include "model/rank_finding.h"
 
@@ -181,7 +182,7 @@ static int count_end(void *ctx, const struct telemetry_event *ev)
 		return 0;
 	assert_int_equal(ev->rank, WORLD);
 	assert_int_equal(ev->timestamp_ns, 1700000001000000000);
-	assert_int_equal(ev->device_used_bytes, 12 * MIB);
+	assert_int_equal(ev->device_used_bytes, 17 * MIB);
 	assert_int_equal(strncmp(ev->event_type.s, "rank_end", ev->event_type.n), 0);
 	(*n)++;
 	return 0;
@@ -207,8 +208,10 @@ static void test_who_ended_unsampled_is_told(void **state)
 	processes[read.n_processes].rank = WORLD;
 	processes[read.n_processes].died_wall_ns = UINT64_C(1700000001000000000);
 	processes[read.n_processes].max_rss_bytes = 12 * MIB;
+	processes[read.n_processes + 1] = processes[read.n_processes];
+	processes[read.n_processes + 1].max_rss_bytes = 5 * MIB; /* at the same time */
 	read.processes = processes; /* the attempt's own are its arena's */
-	read.n_processes++;
+	read.n_processes += 2;
 	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
 	assert_int_equal(ranks.n_ranks, WORLD + 1);
 	assert_int_equal(ranks.ranks[WORLD].n, 0);
@@ -217,6 +220,84 @@ static void test_who_ended_unsampled_is_told(void **state)
 	must(recorded_ranks_judge(store, &read, &err), &err);
 	assert_int_equal(read.telemetry->n_ranks, WORLD);
 	assert_int_equal(read.telemetry->rank, LEADER);
+	attempt_release(&a);
+}
+
+/* ---- what a rank can have held ---- */
+
+#define SECOND_NS UINT64_C(1000000000)
+
+static struct proc_record make_process(int rank, uint64_t born_s, uint64_t died_s, uint64_t mib)
+{
+	struct proc_record p;
+
+	proc_record_init(&p);
+	p.sheet_num = 1;
+	p.rank = rank;
+	p.born_wall_ns = born_s * SECOND_NS;
+	p.died_wall_ns = died_s * SECOND_NS;
+	p.max_rss_bytes = mib * MIB;
+	return p;
+}
+
+/* Samples add processes up, so a peak that they are held against does, too. */
+static void test_peaks_at_once_add_up(void **state)
+{
+	const struct rank_lives_of of = { .sheet_num = 1 };
+	struct proc_record processes[] = {
+		make_process(0, 100, 200, 10),	/* a launcher, */
+		make_process(0, 110, 120, 500), /* workers at once, */
+		make_process(0, 111, 120, 700),
+		make_process(0, 150, 160, 600), /* and one after the other */
+		make_process(0, 170, 180, 600),
+		make_process(2, 100, 130, 40),
+	};
+	struct attempt a = { .processes = processes, .n_processes = ARRAY_SIZE(processes) };
+	CLEANUP(free_ptr) struct rank_life *lives = NULL;
+	CLEANUP(free_ptr) struct rank_life *again = NULL;
+	size_t n;
+
+	(void)state;
+	processes[0].key.pid = 7;
+	assert_int_equal(rank_lives_find(&a, &of, &lives, &n), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(lives[0].peak_bytes, 1210 * MIB);
+	assert_int_equal(lives[0].pid, 7);
+	assert_int_equal(lives[0].ended_wall_ns, 200 * SECOND_NS);
+	assert_int_equal(lives[1].rank, 2);
+	assert_int_equal(lives[1].peak_bytes, 40 * MIB);
+	processes[3].max_rss_bytes = U64_UNKNOWN;
+	processes[5].died_wall_ns = U64_UNKNOWN;
+	assert_int_equal(rank_lives_find(&a, &of, &again, &n), 0);
+	assert_false(u64_known(again[0].peak_bytes));
+	assert_false(u64_known(again[1].ended_wall_ns));
+}
+
+/* A job says itself which rank a process has: as many as it likes. */
+#define N_MANY 200000
+
+static void test_many_ranks(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(free_ptr) struct proc_record *processes = calloc(N_MANY, sizeof(*processes));
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	assert_non_null(processes);
+	record(store, &a, 1);
+	read = must_read(store);
+	for (int i = 0; i < N_MANY; i++)
+		processes[i] = make_process(N_MANY - 1 - i, 1700000100, 1700000101, (uint64_t)i);
+	read.processes = processes;
+	read.n_processes = N_MANY;
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(ranks.n_ranks, N_MANY);
+	for (int i = 0; i < N_MANY; i++)
+		assert_true(ranks.ranks[i].rank == i && (ranks.ranks[i].n > 0) == (i < WORLD) &&
+			    ranks.ranks[i].peak_bytes == (uint64_t)(N_MANY - 1 - i) * MIB);
 	attempt_release(&a);
 }
 
@@ -327,6 +408,8 @@ int main(void)
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_who_ended_unsampled_is_told, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test(test_peaks_at_once_add_up),
+		cmocka_unit_test_setup_teardown(test_many_ranks, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_leader_and_its_phase_are_named,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_records_are_valid, fixture_setup,
