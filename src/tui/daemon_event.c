@@ -106,6 +106,7 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 	struct scene_flag flag = {
 		.began_ns = ns_of(rpc_value_f64(rpc_value_get(data, "began"))),
 		.ended_ns = ns_of(rpc_value_f64(rpc_value_get(data, "ended"))),
+		.told_ns = event->wall_ns,
 		.process = event->process,
 		.job = event->job,
 	};

@@ -41,6 +41,7 @@ struct scene_event {
 struct scene_flag {
 	uint64_t id;		      /* of the episode: scene_flag_id() */
 	uint64_t began_ns, ended_ns;  /* ended: U64_UNKNOWN while it lasts */
+	uint64_t told_ns;	      /* when it was as the text says */
 	uint64_t process, job;	      /* as of an event */
 	char text[SCENE_EVENT_BYTES]; /* a sentence */
 	char kind[64];		      /* "memory_leak, high" */

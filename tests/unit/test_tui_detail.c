@@ -158,7 +158,7 @@ static void test_long_reason(void **state)
 		"flagged       the process grows by 60 MB a minute since half an hour, which is\n"
 		"              more than its job ever took, and will have used up the memory of\n"
 		"              the host in 12 minutes\n"
-		"              -, since 22:13:20\n"
+		"              -, since 22:13:20; this as of 22:13:20\n"
 		"process       11"));
 	assert_null(strstr(draw_text(s, 80, 50), "more lines below"));
 	flag(s, "another one", &its, NOON, U64_UNKNOWN);
