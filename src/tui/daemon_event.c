@@ -134,7 +134,7 @@ static void set_start(struct scene *s, const struct scene_event *event,
 static bool was_told(const struct scene *s, const struct scene_event *event)
 {
 	for (size_t i = 0; i < s->n_events; i++) {
-		const struct scene_event *told = scene_event(s, i);
+		const struct scene_event *told = &s->events[i];
 
 		if (told->wall_ns == event->wall_ns && strcmp(told->text, event->text) == 0)
 			return true;

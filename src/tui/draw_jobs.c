@@ -188,6 +188,8 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 	int indent = node->depth * 2, most = layout->width[COLUMN_NAME] / 2;
 	int x = area_put(&name, indent < most ? indent : most, 0, STYLE_DIM, mark_of(node));
 
+	if (node->is_flagged)
+		area_put(&name, x - 1, 0, STYLE_BAD, "!");
 	switch (node->kind) {
 	case NODE_JOB:
 		draw_job(&name, x, node);
@@ -315,6 +317,7 @@ void draw_jobs(struct scene *s, const struct area *a)
 	s->page_rows = rows > 0 ? rows : 1;
 	s->jobs_y = a->y + 1;
 	draw_titles(s, a, &layout);
+	scene_mark_flagged(s);
 	scroll_to_selected(s, s->page_rows);
 	for (int i = 0; i < rows; i++) {
 		const struct node *node = outline_row(&s->outline, (size_t)(s->top_row + i));
@@ -323,7 +326,7 @@ void draw_jobs(struct scene *s, const struct area *a)
 			break;
 		draw_row(s, a, i + 1, &layout, node);
 		if (s->top_row + i == selected)
-			area_select_row(a, i + 1);
+			area_select_row(a, i + 1, s->is_in_events ? SELECTED_BEFORE : SELECTED);
 	}
 	if (s->has_snap && s->outline.n_rows == 0)
 		say_why_empty(s, a);

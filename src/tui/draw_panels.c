@@ -16,11 +16,9 @@ static const enum style style_of_kind[] = {
 
 static void scroll_to_event(struct scene *s, int rows)
 {
-	if (!s->is_in_events)
-		return;
-	if (s->event_at < s->events_up)
+	if (s->is_in_events && s->event_at < s->events_up)
 		s->events_up = s->event_at;
-	if (s->event_at >= s->events_up + rows)
+	if (s->is_in_events && s->event_at >= s->events_up + rows)
 		s->events_up = s->event_at - rows + 1;
 }
 
@@ -31,7 +29,8 @@ void draw_timeline(struct scene *s, const struct area *a)
 	s->events_y = a->y + 1;
 	s->event_rows = rows > 0 ? rows : 0;
 	scroll_to_event(s, rows);
-	area_put(a, 0, 0, STYLE_TITLE, s->events_up ? "WHAT HAPPENED (earlier)" : "WHAT HAPPENED");
+	area_printf(a, 0, 0, STYLE_TITLE, "WHAT HAPPENED%s%s", s->events_up ? " (earlier)" : "",
+		    s->hides_births ? " but births and deaths (e)" : "");
 	for (int i = 0; i < rows; i++) {
 		const struct scene_event *event = scene_event(s, (size_t)(s->events_up + i));
 		char room[DRAW_NUMBER_BYTES];
@@ -42,7 +41,7 @@ void draw_timeline(struct scene *s, const struct area *a)
 		x = area_put(a, 0, rows - i, STYLE_DIM, draw_when(s, event->wall_ns, room));
 		area_put(a, x + 1, rows - i, style_of_kind[event->kind], event->text);
 		if (s->is_in_events && s->events_up + i == s->event_at)
-			area_select_row(a, rows - i);
+			area_select_row(a, rows - i, SELECTED);
 	}
 }
 

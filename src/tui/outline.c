@@ -282,6 +282,18 @@ const struct node *outline_search(const struct outline *o, uint64_t from_id, con
 	return NULL;
 }
 
+void outline_flag(struct outline *o, uint64_t id)
+{
+	for (int at = find_node(o, id); at >= 0 && at < (int)o->n; at = o->nodes[at].parent)
+		o->nodes[at].is_flagged = true;
+}
+
+void outline_forget_flags(struct outline *o)
+{
+	for (size_t i = 0; i < o->n; i++)
+		o->nodes[i].is_flagged = false;
+}
+
 int outline_find(const struct outline *o, uint64_t id)
 {
 	for (size_t i = 0; i < o->n_rows; i++)

@@ -37,7 +37,8 @@ struct node {
 	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
 	uint64_t rss_bytes, gpu_bytes;
 	bool has_children, is_folded;
-	bool is_shown; /* itself or something below it passes the filter */
+	bool is_flagged; /* itself, or something below it */
+	bool is_shown;	 /* itself or something below it passes the filter */
 };
 
 enum sort { SORT_CPU, SORT_MEMORY, SORT_IO, SORT_AGE, SORT_NAME, SORTS };
@@ -85,6 +86,10 @@ const struct node *outline_search(const struct outline *o, uint64_t from_id, con
 
 /* The row of this node; -1: it is not shown. */
 int outline_find(const struct outline *o, uint64_t id);
+
+/* Flags a node and all that it is below; one that is not there is left out. */
+void outline_flag(struct outline *o, uint64_t id);
+void outline_forget_flags(struct outline *o);
 
 /* The node of a sheet. */
 uint64_t outline_id_of_sheet(const char *job_id, int num);

@@ -235,9 +235,14 @@ static const char *plain_of(const char *text)
 		       : "?";
 }
 
+static const attr_t selected_looks[] = {
+	[SELECTED] = A_REVERSE,
+	[SELECTED_BEFORE] = A_UNDERLINE,
+};
+
 static void show_cell(const struct cell *cell, bool is_utf8)
 {
-	attr_t attributes = looks[cell->style].attributes | (cell->is_selected ? A_REVERSE : 0);
+	attr_t attributes = looks[cell->style].attributes | selected_looks[cell->selected];
 	const char *text = cell->text[0] ? cell->text : " ";
 
 	attr_set(attributes, looks[cell->style].pair, NULL);
