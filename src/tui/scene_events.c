@@ -7,8 +7,9 @@
 #include "base/unknown.h"
 #include "tui/scene.h"
 
-#define LEAST_PLAIN (SCENE_EVENTS / 4) /* births and deaths that are kept, whatever else happens \
-					*/
+#define LEAST_PLAIN                                                                  \
+	(SCENE_EVENTS / 4) /* births and deaths that are kept, whatever else happens \
+			    */
 
 static struct scene_event *event_at(struct scene *s, size_t from_newest)
 {
