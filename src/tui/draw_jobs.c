@@ -180,6 +180,14 @@ static void draw_queued(const struct area *a, int x, int y, const struct node *n
 		area_printf(a, x, y, STYLE_DIM, ": %s", node->queued->why);
 }
 
+/* Of a long name a third of the column: the command is what one looks for. */
+static int draw_owner(const struct area *a, int x, const char *job_id)
+{
+	struct area owner = area_part(a, x, 0, a->width / 3, 1);
+
+	return x + area_put(&owner, 0, 0, STYLE_TITLE, job_id) + 1;
+}
+
 /* In a list nothing else says whose a process is. */
 static void draw_name(const struct area *a, int y, const struct layout *layout,
 		      const struct node *node, bool is_flat)
@@ -205,7 +213,7 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 	}
 	x = area_printf(&name, x, 0, STYLE_DIM, "%d ", (int)node->p->key.pid);
 	if (is_flat && node->job_id)
-		x = area_printf(&name, x, 0, STYLE_TITLE, "%s ", node->job_id);
+		x = draw_owner(&name, x, node->job_id);
 	area_put(&name, x, 0, STYLE_PLAIN, node->p->command ? node->p->command : node->p->comm);
 }
 

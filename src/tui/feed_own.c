@@ -228,6 +228,17 @@ static void tell_past(struct own_feed *f, struct scene *s)
 		scene_say(s, trouble.text);
 }
 
+/* What it does comes first: there may be no room for why. */
+static void say_source(const struct own_feed *f, struct scene *s)
+{
+	if (s->no_daemon[0])
+		snprintf(s->source_note, sizeof(s->source_note), "looking every %g s by itself: %s",
+			 f->interval_seconds, s->no_daemon);
+	else
+		snprintf(s->source_note, sizeof(s->source_note),
+			 "no daemon runs: looking every %g s by itself", f->interval_seconds);
+}
+
 static int own_pump(void *ctx, struct scene *s, struct err *err)
 {
 	struct own_feed *f = ctx;
@@ -237,8 +248,7 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 	if (now < f->next_boot_ns)
 		return 0;
 	f->next_boot_ns = now + (uint64_t)(f->interval_seconds * 1e9);
-	snprintf(s->source_note, sizeof(s->source_note), "%s: looking every %g s by itself",
-		 s->no_daemon[0] ? s->no_daemon : "no daemon runs", f->interval_seconds);
+	say_source(f, s);
 	s->is_late = false;
 	if (s->is_paused)
 		return 0;

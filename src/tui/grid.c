@@ -101,7 +101,8 @@ static int put_char(const struct area *a, int x, int y, enum style style, const 
 	int width = width_of(shown->data, shown->len);
 
 	if (width < 0 || (width == 2 && x + 1 >= a->width)) {
-		set_cell(a, x, y, style, "?", 1); /* half of it would be beyond the edge */
+		/* Half of it would be beyond the edge: a "?" would seem to be part of the text. */
+		set_cell(a, x, y, style, width < 0 ? "?" : " ", 1);
 		return x + 1;
 	}
 	if (width == 0)

@@ -177,6 +177,8 @@ static void wish_for(struct scene *s, int kind)
 	s->wish.kind = (enum wish_kind)kind;
 }
 
+static const char past[] = "this is a replay: what it shows is over";
+
 /* What the user acts on; NULL: nothing that lives. */
 static const struct node *living(const struct scene *s)
 {
@@ -198,7 +200,7 @@ static void ask_to_end(struct scene *s, int unused)
 
 	(void)unused;
 	if (!node || (node->kind != NODE_PROCESS && !node->job_id)) {
-		snprintf(s->message, sizeof(s->message), "there is nothing here to end");
+		scene_say(s, s->source == SOURCE_REPLAY ? past : "there is nothing here to end");
 		return;
 	}
 	s->wish = (struct wish){ .kind = WISH_CANCEL_JOB, .signal = SIGTERM };
@@ -218,7 +220,8 @@ static void ask_to_trace(struct scene *s, int unused)
 
 	(void)unused;
 	if (!node || node->kind != NODE_PROCESS) {
-		snprintf(s->message, sizeof(s->message), "select a living process to trace it");
+		scene_say(s, s->source == SOURCE_REPLAY ? past
+							: "select a living process to trace it");
 		return;
 	}
 	s->wish = (struct wish){ .kind = WISH_TRACE, .key = node->p->key };

@@ -38,6 +38,7 @@ struct node {
 	uint64_t rss_bytes, gpu_bytes;
 	bool has_children, is_folded;
 	bool is_flagged; /* itself, or something below it */
+	bool is_match;	 /* passes the filter itself */
 	bool is_shown;	 /* itself or something below it passes the filter */
 };
 
@@ -49,7 +50,8 @@ struct outline_options {
 	bool is_tree;		  /* false: processes alone, in a list */
 	const char *filter;	  /* "": none; job, command or pid */
 	const char *job_id;	  /* only this one; NULL: all */
-	const struct map *folded; /* ids */
+	const struct map *folded; /* ids; what the filter shows for the sake of something below it
+				     is unfolded all the same */
 	const struct queued_job *queued;
 	size_t n_queued;
 	const struct map *starts; /* by id of a job or a sheet: when it began, in ns of the wall

@@ -103,10 +103,18 @@ int scene_refresh(struct scene *s)
 	return r;
 }
 
+/* A closer look is of processes alone, and comes with the host as it was. */
+static bool is_same_host(const struct system_sample *a, const struct system_sample *b)
+{
+	return a->cpu_user_ns == b->cpu_user_ns && a->cpu_system_ns == b->cpu_system_ns &&
+	       a->cpu_idle_ns == b->cpu_idle_ns && a->cpu_iowait_ns == b->cpu_iowait_ns;
+}
+
 int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 {
-	struct system_sample before = s->snap.system;
-	bool has_before = s->has_snap;
+	bool is_same = s->has_snap && is_same_host(&s->snap.system, &snap->system);
+	struct system_sample before = is_same ? s->before : s->snap.system;
+	bool has_before = is_same ? s->has_before : s->has_snap;
 
 	s->has_snap = false; /* rows point into it */
 	s->outline.n = s->outline.n_rows = s->outline.n_walk = 0;

@@ -26,7 +26,7 @@ static void test_detail_of_process(void **state)
 		"              5 in its own pid namespace\n",
 		"memory        89M now, 95M at most, 200M virtual, 1.0M swapped out\n",
 		"              of it 70M its own, 15M of files, 4.0M shared\n",
-		"CPU           11.0 %, 7s user, 2s system; of ended children 3s and 1s\n",
+		"CPU           11.0 %, 7.00s user, 2.00s system; ended children 3.00s, 1.00s\n",
 		"I/O           1.0M/s; 3.0M read in 12 calls, 0B written in 13\n",
 		"storage       2.0M read, 5.0M written\n",
 		"open files    3 of 1024 (0 %)\n",
