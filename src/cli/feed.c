@@ -265,6 +265,7 @@ int feed_read_others(struct feed *feed, struct err *err)
 	int r;
 
 	feed->lines.json = feed->options.json;
+	feed->lines.is_brief = feed->options.is_brief;
 	r = add_jobs(feed, err);
 
 	if (r == 0)
@@ -278,6 +279,12 @@ int feed_read_others(struct feed *feed, struct err *err)
 void feed_pass_others(struct feed *feed, uint64_t until_wall_ns, struct output *out)
 {
 	feed_lines_pass(&feed->lines, until_wall_ns, &out->buf, &feed->n_told);
+}
+
+bool feed_take_other(struct feed *feed, uint64_t until_wall_ns, uint64_t *ret_wall_ns,
+		     const char **ret_text, size_t *ret_len)
+{
+	return feed_lines_take(&feed->lines, until_wall_ns, ret_wall_ns, ret_text, ret_len);
 }
 
 static int read_first(struct feed *feed, struct output *out, struct err *err)

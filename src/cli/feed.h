@@ -21,6 +21,7 @@ struct feed_options {
 	uint64_t since_wall_ns;
 	uint64_t until_wall_ns; /* 0: no end */
 	bool json;		/* else for people */
+	bool is_brief;		/* of these without columns */
 	bool is_from_now;	/* nothing of what was recorded before */
 	bool is_following;	/* there will be further reads */
 };
@@ -40,6 +41,10 @@ int feed_read(struct feed *feed, struct output *out, struct err *err);
  */
 int feed_read_others(struct feed *feed, struct err *err);
 void feed_pass_others(struct feed *feed, uint64_t until_wall_ns, struct output *out);
+
+/* The same one by one, without its end of line; false: there is none up to that time. */
+bool feed_take_other(struct feed *feed, uint64_t until_wall_ns, uint64_t *ret_wall_ns,
+		     const char **ret_text, size_t *ret_len);
 
 /* How many there were so far. */
 uint64_t feed_count(const struct feed *feed);

@@ -63,6 +63,31 @@ static void add_text(struct buf *out, const struct columns_of_line *line)
 	buf_add_char(out, '\n');
 }
 
+/* "03:45:08.120  job.failed, job train: exit code 3" */
+static void add_brief(struct buf *out, const struct columns_of_line *line)
+{
+	show_moment(out, line->wall_ns);
+	buf_printf(out, "  %s", line->event);
+	if (line->pid > 0)
+		buf_printf(out, " pid %d", (int)line->pid);
+	buf_add_str(out, ", job ");
+	cli_add_text(out, line->job_id, 30);
+	if (line->sheet_num >= 0)
+		buf_printf(out, ", sheet %d", line->sheet_num);
+	if (line->details && line->details[0])
+		buf_add_str(out, ": ");
+	cli_add_text(out, line->details ? line->details : "", line->is_long ? 240 : 60);
+	buf_add_char(out, '\n');
+}
+
+static void add_for_people(struct feed_lines *lines, const struct columns_of_line *line)
+{
+	if (lines->is_brief)
+		add_brief(&lines->text, line);
+	else
+		add_text(&lines->text, line);
+}
+
 void feed_add_line(struct buf *out, uint64_t wall_ns, const char *event, const char *job_id,
 		   const char *details)
 {
@@ -97,8 +122,8 @@ void feed_lines_write_event(struct buf *out, const struct event_row *row, bool j
 		add_text(out, &line);
 }
 
-static void write_change(struct buf *out, enum change change, const struct attempt *a,
-			 const struct sheet_record *sheet, bool json)
+static void write_change(struct feed_lines *lines, enum change change, const struct attempt *a,
+			 const struct sheet_record *sheet)
 {
 	bool is_end = change == CHANGE_JOB_ENDED || change == CHANGE_SHEET_ENDED;
 	const struct columns_of_line line = {
@@ -115,18 +140,18 @@ static void write_change(struct buf *out, enum change change, const struct attem
 	};
 	struct json j;
 
-	if (!json) {
-		add_text(out, &line);
+	if (!lines->json) {
+		add_for_people(lines, &line);
 		return;
 	}
-	json_init(&j, out);
+	json_init(&j, &lines->text);
 	json_begin_object(&j);
 	change_write_fields(&j, change, a, sheet);
 	json_end_object(&j);
-	buf_add_char(out, '\n');
+	buf_add_char(&lines->text, '\n');
 }
 
-static void write_phase(struct buf *out, const struct phase_row *row, enum topic topic, bool json)
+static void write_phase(struct feed_lines *lines, const struct phase_row *row, enum topic topic)
 {
 	const struct phase_record *phase = &row->phase;
 	const struct columns_of_line line = {
@@ -142,11 +167,11 @@ static void write_phase(struct buf *out, const struct phase_row *row, enum topic
 	};
 	struct json j;
 
-	if (!json) {
-		add_text(out, &line);
+	if (!lines->json) {
+		add_for_people(lines, &line);
 		return;
 	}
-	json_init(&j, out);
+	json_init(&j, &lines->text);
 	json_begin_object(&j);
 	json_key_string(&j, "event", topic_name(topic));
 	json_key_f64(&j, "timestamp", u64_to_seconds(line.wall_ns));
@@ -154,7 +179,7 @@ static void write_phase(struct buf *out, const struct phase_row *row, enum topic
 	json_key_i64(&j, "attempt", row->attempt_num);
 	phase_record_write_fields(&j, phase);
 	json_end_object(&j);
-	buf_add_char(out, '\n');
+	buf_add_char(&lines->text, '\n');
 }
 
 /* ---- those that wait ---- */
@@ -183,7 +208,7 @@ void feed_lines_add_change(struct feed_lines *lines, enum change change, const s
 
 	if (!line)
 		return;
-	write_change(&lines->text, change, a, sheet, lines->json);
+	write_change(lines, change, a, sheet);
 	line->len = lines->text.len - line->at;
 }
 
@@ -194,12 +219,12 @@ void feed_lines_add_phase(struct feed_lines *lines, const struct phase_row *row,
 
 	if (!line)
 		return;
-	write_phase(&lines->text, row, topic, lines->json);
+	write_phase(lines, row, topic);
 	line->len = lines->text.len - line->at;
 }
 
 /* "began, high: …" */
-static void write_anomaly(struct buf *out, const struct told *told, bool json)
+static void write_anomaly(struct feed_lines *lines, const struct told *told)
 {
 	CLEANUP(buf_release) struct buf details = BUF_INIT;
 	struct episode shown;
@@ -217,17 +242,17 @@ static void write_anomaly(struct buf *out, const struct told *told, bool json)
 		.status = { -1, -1 },
 		.job_id = a->job_id ? a->job_id : "-",
 	};
-	if (json) {
-		json_init(&j, out);
+	if (lines->json) {
+		json_init(&j, &lines->text);
 		episode_write_event(&j, &shown, told->change, told->wall_ns);
-		buf_add_char(out, '\n');
+		buf_add_char(&lines->text, '\n');
 		return;
 	}
 	buf_printf(&details, "%s, %s: %s", episode_change_name(told->change),
 		   severity_name(a->severity), a->text);
 	line.details = details.data;
 	line.is_long = true;
-	add_text(out, &line);
+	add_for_people(lines, &line);
 }
 
 void feed_lines_add_anomaly(struct feed_lines *lines, const struct told *told)
@@ -236,7 +261,7 @@ void feed_lines_add_anomaly(struct feed_lines *lines, const struct told *told)
 
 	if (!line)
 		return;
-	write_anomaly(&lines->text, told, lines->json);
+	write_anomaly(lines, told);
 	line->len = lines->text.len - line->at;
 }
 
@@ -263,6 +288,20 @@ void feed_lines_sort(struct feed_lines *lines)
 {
 	if (lines->n > 1)
 		qsort(lines->items, lines->n, sizeof(*lines->items), compare);
+}
+
+bool feed_lines_take(struct feed_lines *lines, uint64_t until_wall_ns, uint64_t *ret_wall_ns,
+		     const char **ret_text, size_t *ret_len)
+{
+	const struct feed_line *line;
+
+	if (lines->n_passed == lines->n || lines->items[lines->n_passed].wall_ns > until_wall_ns)
+		return false;
+	line = &lines->items[lines->n_passed++];
+	*ret_wall_ns = line->wall_ns;
+	*ret_text = lines->text.data + line->at;
+	*ret_len = line->len > 0 ? line->len - 1 : 0;
+	return true;
 }
 
 void feed_lines_pass(struct feed_lines *lines, uint64_t until_wall_ns, struct buf *out,

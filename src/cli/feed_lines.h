@@ -21,6 +21,7 @@ struct feed_lines {
 	size_t n, cap, n_passed;
 	struct buf text; /* of all of them */
 	bool json;
+	bool is_brief; /* for people, below a heading that says when: no columns */
 };
 
 void feed_lines_release(struct feed_lines *lines);
@@ -38,6 +39,11 @@ void feed_lines_sort(struct feed_lines *lines);
 /* Appends those up to a time to out, and counts them. When all are passed they are forgotten. */
 void feed_lines_pass(struct feed_lines *lines, uint64_t until_wall_ns, struct buf *out,
 		     uint64_t *n_passed);
+
+/* The next one up to a time, without its end of line; false: there is none. Valid until the next
+ * call. */
+bool feed_lines_take(struct feed_lines *lines, uint64_t until_wall_ns, uint64_t *ret_wall_ns,
+		     const char **ret_text, size_t *ret_len);
 
 /* A line that waits for nothing. */
 void feed_lines_write_event(struct buf *out, const struct event_row *row, bool json);

@@ -58,6 +58,7 @@ struct replay {
 	uint64_t n_events[N_EVENT_TYPES];
 	struct notable notable[NOTABLE];
 	size_t n_notable;
+	struct buf others; /* lines */
 };
 
 struct replay *replay_new(struct buf *out, uint64_t frame_ns)
@@ -67,6 +68,7 @@ struct replay *replay_new(struct buf *out, uint64_t frame_ns)
 	if (!r)
 		return NULL;
 	r->out = out;
+	r->others = (struct buf)BUF_INIT;
 	r->frame_ns = frame_ns;
 	return r;
 }
@@ -77,6 +79,7 @@ struct replay *replay_free(struct replay *r)
 		return NULL;
 	free(r->all.items);
 	free(r->jobs.items);
+	buf_release(&r->others);
 	free(r);
 	return NULL;
 }
@@ -341,6 +344,8 @@ static void end_frame(struct replay *r)
 	}
 	for (size_t i = 0; i < r->jobs.n; i++)
 		add_peak(r->out, &r->jobs.items[i], false);
+	if (r->others.len > 0)
+		buf_add(r->out, r->others.data, r->others.len);
 	add_events(r);
 	add_busiest(r);
 	buf_add_char(r->out, '\n');
@@ -359,6 +364,7 @@ static void enter_frame(struct replay *r, uint64_t wall_ns)
 	r->jobs.n = 0;
 	r->n_busiest = 0;
 	r->n_notable = 0;
+	buf_reset(&r->others);
 	memset(r->n_events, 0, sizeof(r->n_events));
 }
 
@@ -396,6 +402,15 @@ int replay_event(struct replay *r, const struct event_row *row)
 	copy_text(notable->job_id, sizeof(notable->job_id), row->event.job_id);
 	copy_text(notable->details, sizeof(notable->details), row->event.details);
 	return 0;
+}
+
+int replay_other(struct replay *r, uint64_t wall_ns, const char *text, size_t len)
+{
+	enter_frame(r, wall_ns);
+	buf_add_str(&r->others, "  ");
+	buf_add(&r->others, text, len);
+	buf_add_char(&r->others, '\n');
+	return buf_error(&r->others);
 }
 
 void replay_end(struct replay *r)

@@ -3,7 +3,7 @@
  *
  *	struct replay *replay = replay_new(&buf, frame_ns);
  *
- *	replay_event(replay, …); replay_snapshot(replay, …);	by time
+ *	replay_event(replay, …); replay_other(replay, …); replay_snapshot(replay, …);	by time
  *	replay_end(replay);
  *
  * A frame stands for so much time and says: the host as it was last, each job at
@@ -26,6 +26,10 @@ struct replay *replay_free(struct replay *replay); /* NULL is fine. Returns NULL
 
 int replay_snapshot(struct replay *replay, const struct snapshot *snap); /* -ENOMEM */
 int replay_event(struct replay *replay, const struct event_row *row);	 /* -ENOMEM */
+
+/* What happened to a job, a sheet or a phase, or was out of the ordinary: a line of its own. */
+int replay_other(struct replay *replay, uint64_t wall_ns, const char *text,
+		 size_t len); /* -ENOMEM */
 
 /* The last frame, and each job at its most over all of them; nothing if there was nothing. */
 void replay_end(struct replay *replay);

@@ -100,21 +100,9 @@ static int on_anomaly(void *ctx, const struct anomaly_row *row)
 
 void told_episode(const struct told *told, struct episode *ret)
 {
-	const struct episode_moment *m = told->moment;
-
 	episode_copy(ret, told->episode);
-	if (!m)
-		return;
-	ret->worst.severity = m->severity;
-	snprintf(ret->worst.text, sizeof(ret->worst.text), "%s", m->text);
-	if (m->change == EPISODE_CLEARED)
-		return;
-	ret->worst.metric_value = m->value;
-	ret->peak_value = m->value;
-	ret->peak_wall_ns = m->wall_ns;
-	ret->ended_wall_ns = U64_UNKNOWN;
-	ret->after_value = ret->seconds_to_limit = F64_UNKNOWN;
-	ret->why_cleared = NULL;
+	if (told->moment)
+		episode_recall(ret, told->moment);
 }
 
 static int compare_told(const void *a, const void *b)

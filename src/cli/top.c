@@ -129,25 +129,38 @@ struct player {
 	struct store *store;
 	struct output out;
 	struct replay *replay; /* NULL: as JSON */
-	struct feed *others;   /* what happened but to processes, for JSON */
+	struct feed *others;   /* what happened but to processes */
 	uint64_t next_event_ns;
 	size_t n_told;
 	struct err *err;
 };
 
 /* Up to then. */
-static void pass_others(struct player *p, uint64_t until_wall_ns)
+static int pass_others(struct player *p, uint64_t until_wall_ns)
 {
-	if (p->others)
+	uint64_t wall_ns;
+	const char *text;
+	size_t len;
+
+	if (!p->replay)
 		feed_pass_others(p->others, until_wall_ns, &p->out);
+	while (p->replay && feed_take_other(p->others, until_wall_ns, &wall_ns, &text, &len)) {
+		p->n_told++;
+		if (replay_other(p->replay, wall_ns, text, len) < 0)
+			return err_set(p->err, -ENOMEM, "out of memory");
+	}
+	return 0;
 }
 
 static int on_event(void *ctx, const struct event_row *row)
 {
 	struct player *p = ctx;
 
+	int r = pass_others(p, row->event.wall_ns);
+
 	p->n_told++;
-	pass_others(p, row->event.wall_ns);
+	if (r < 0)
+		return r;
 	if (!p->replay)
 		show_event_json(&p->out.buf, row);
 	else if (replay_event(p->replay, row) < 0)
@@ -176,10 +189,11 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	struct json j;
 	int r = play_events(p, snap->wall_ns);
 
+	if (r == 0)
+		r = pass_others(p, snap->wall_ns);
 	if (r != 0)
 		return r;
 	p->n_told++;
-	pass_others(p, snap->wall_ns);
 	if (p->replay && replay_snapshot(p->replay, snap) < 0)
 		return err_set(p->err, -ENOMEM, "out of memory");
 	if (!p->replay) {
@@ -192,13 +206,14 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 
 static int play(struct player *p)
 {
-	int r = p->others ? feed_read_others(p->others, p->err) : 0;
+	int r = feed_read_others(p->others, p->err);
 
 	if (r == 0)
 		r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
 	if (r == 0)
 		r = play_events(p, p->args->filter.until_wall_ns);
-	pass_others(p, UINT64_MAX);
+	if (r == 0)
+		r = pass_others(p, UINT64_MAX);
 	if (r == 0 && p->replay)
 		replay_end(p->replay);
 	if (r == 0 && p->n_told == 0 && !p->args->json)
@@ -219,17 +234,17 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 		.job_id = args->filter.job_id,
 		.since_wall_ns = args->filter.since_wall_ns,
 		.until_wall_ns = args->filter.until_wall_ns,
-		.json = true,
+		.json = args->json,
+		.is_brief = true,
 	};
 	double seconds = args->frame_seconds > 0 ? args->frame_seconds : FRAME_SECONDS;
 	int r = output_open(&p.out, NULL, err);
 
-	if (r == 0 && !args->json) {
-		p.replay = replay_new(&p.out.buf, (uint64_t)(seconds * 1e9));
-		r = p.replay ? 0 : err_set(err, -ENOMEM, "out of memory");
-	} else if (r == 0) {
+	if (r == 0) {
 		p.others = feed_new(store, &others);
-		r = p.others ? 0 : err_set(err, -ENOMEM, "out of memory");
+		p.replay = args->json ? NULL : replay_new(&p.out.buf, (uint64_t)(seconds * 1e9));
+		if (!p.others || (!args->json && !p.replay))
+			r = err_set(err, -ENOMEM, "out of memory");
 	}
 	if (r == 0)
 		r = play(&p);

@@ -178,6 +178,7 @@ static void recall_process(struct service *s, const struct watched *job,
 		.key = p->key,
 		.attempt_id = job->a.id,
 		.born_wall_ns = p->born_wall_ns,
+		.sheet_num = p->sheet_num,
 	};
 
 	if (!proc_is_alive(job->a.boot_id, p->key.pid, p->key.start_ticks))

@@ -73,6 +73,8 @@ static void tell(struct service *s, const struct member *member, const struct pr
 		return;
 	ev.job_id = job->job_id;
 	ev.sheet_num = watch_sheet_at(s->watch, job, member->born_wall_ns);
+	if (ev.sheet_num == SHEET_NONE)
+		ev.sheet_num = member->sheet_num;
 	if (job->a.is_attached)
 		service_note_attached(s, job, &ev);
 	else if (!s->life.life)
@@ -120,6 +122,7 @@ static const struct member *see_tagged(struct service *s, const struct life_even
 		.key = { ev->pid, ev->start_ticks },
 		.attempt_id = (int64_t)ev->tag,
 		.born_wall_ns = ev->wall_ns,
+		.sheet_num = SHEET_NONE,
 	};
 
 	if (ev->tag == 0 || !watch_find_attempt(s->watch, seen.attempt_id))
@@ -276,6 +279,7 @@ static void see_root(struct service *s, const struct watched *job)
 		.key = job->a.runner,
 		.attempt_id = job->a.id,
 		.born_wall_ns = U64_UNKNOWN,
+		.sheet_num = SHEET_NONE,
 		.is_runner = true,
 	};
 
@@ -319,6 +323,7 @@ static int see_process(struct service *s, const struct watched *job, const struc
 		.key = p->key,
 		.attempt_id = job->a.id,
 		.born_wall_ns = p->start_wall_ns,
+		.sheet_num = p->sheet_num,
 	};
 	int r;
 

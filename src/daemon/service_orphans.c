@@ -75,7 +75,9 @@ static void suspect_recorded(struct ending *ending)
 		return;
 	for (size_t i = 0; i < a.n_processes; i++) {
 		const struct proc_record *p = &a.processes[i];
-		const struct member member = { .key = p->key, .born_wall_ns = p->born_wall_ns };
+		const struct member member = { .key = p->key,
+					       .born_wall_ns = p->born_wall_ns,
+					       .sheet_num = p->sheet_num };
 
 		if (lives_on(p))
 			suspect(ending, &member);

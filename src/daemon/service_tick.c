@@ -167,6 +167,7 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 		service_add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
 		jobs[owner]->n_living += s->snap.processes[k].state != 'Z';
 	}
+	assign_inherit_sheets(s->assigner, &s->snap);
 }
 
 static void tell_progress(struct service *s, struct watched *const *jobs, size_t n)

@@ -265,6 +265,32 @@ void assigner_forget_job(struct assigner *a, const char *job_id)
 			map_remove(&a->member_of, (uint64_t)a->members[i].key.pid);
 }
 
+/* Deeper than any tree that grows within a moment; and a circle ends. */
+#define MAX_ANCESTORS 64
+
+static int sheet_of_ancestors(const struct assigner *a, const struct snapshot *s, size_t i)
+{
+	int owner = a->owners[i];
+	uint64_t parent;
+
+	for (int n = 0; n < MAX_ANCESTORS; n++) {
+		if (!map_get(&a->index_of, (uint64_t)s->processes[i].ppid, &parent) ||
+		    a->owners[parent] != owner)
+			return SHEET_NONE;
+		i = parent;
+		if (s->processes[i].sheet_num != SHEET_NONE)
+			return s->processes[i].sheet_num;
+	}
+	return SHEET_NONE;
+}
+
+void assign_inherit_sheets(const struct assigner *a, struct snapshot *s)
+{
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (a->owners[i] >= 0 && s->processes[i].sheet_num == SHEET_NONE)
+			s->processes[i].sheet_num = sheet_of_ancestors(a, s, i);
+}
+
 int assign_owner(const struct assigner *a, size_t i)
 {
 	return a->owners[i] >= 0 ? a->owners[i] : -1;

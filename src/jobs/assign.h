@@ -47,6 +47,12 @@ int assign_remember(struct assigner *a, const struct proc_key *key, const char *
 /* The job is over: its processes are nobody's, and its id may be freed. */
 void assigner_forget_job(struct assigner *a, const char *job_id);
 
+/*
+ * After that, and after the sheets of those that are known were set: each of the same snapshot that
+ * has none is of the sheet of the nearest ancestor in its job that has one.
+ */
+void assign_inherit_sheets(const struct assigner *a, struct snapshot *s);
+
 /* Whose process number i of that snapshot is: the number of the root, or -1. */
 int assign_owner(const struct assigner *a, size_t i);
 

@@ -126,6 +126,8 @@ int members_see(struct members *m, const struct member *seen)
 		known->look = m->look;
 		known->attempt_id = seen->attempt_id;
 		known->is_runner = seen->is_runner;
+		if (seen->sheet_num != SHEET_NONE)
+			known->sheet_num = seen->sheet_num;
 		return 0;
 	}
 	now.look = m->look;
@@ -156,6 +158,7 @@ const struct member *members_fork(struct members *m, pid_t parent, pid_t child, 
 		.key = { child, U64_UNKNOWN },
 		.attempt_id = of->attempt_id,
 		.born_wall_ns = wall_ns,
+		.sheet_num = of->sheet_num,
 		.look = m->look,
 	};
 	return put(m, &born);

@@ -23,6 +23,7 @@ struct member {
 	struct proc_key key; /* start_ticks unknown until a look has shown it */
 	int64_t attempt_id;
 	uint64_t born_wall_ns; /* U64_UNKNOWN */
+	int sheet_num;	       /* its own, or that of who started it; SHEET_NONE */
 	bool is_runner;	       /* its children belong to the attempt, it does not */
 	bool is_dead;
 	bool is_replaced; /* its pid is a stranger's by now, whose children are strangers too */
@@ -37,8 +38,8 @@ struct members *members_free(struct members *m);
 void members_begin_look(struct members *m);
 
 /*
- * It lives, and this is whose it is (key, attempt_id, born_wall_ns, is_runner). Also between
- * two looks. 1: nobody had told of it. 0: it is known; a dead one stays dead. -ENOMEM.
+ * It lives, and this is whose it is (key, attempt_id, born_wall_ns, sheet_num, is_runner). Also
+ * between two looks. 1: nobody had told of it. 0: it is known; a dead one stays dead. -ENOMEM.
  */
 int members_see(struct members *m, const struct member *seen);
 

@@ -130,6 +130,20 @@ void anomaly_evidence_init(struct anomaly_evidence *e)
 	};
 }
 
+void episode_recall(struct episode *e, const struct episode_moment *m)
+{
+	e->worst.severity = m->severity;
+	snprintf(e->worst.text, sizeof(e->worst.text), "%s", m->text);
+	if (m->change == EPISODE_CLEARED)
+		return;
+	e->worst.metric_value = m->value;
+	e->peak_value = m->value;
+	e->peak_wall_ns = m->wall_ns;
+	e->ended_wall_ns = U64_UNKNOWN;
+	e->after_value = e->seconds_to_limit = F64_UNKNOWN;
+	e->why_cleared = NULL;
+}
+
 uint64_t episode_change_time(const struct episode *e, enum episode_change change)
 {
 	return change == EPISODE_BEGAN	     ? e->began_wall_ns

@@ -177,6 +177,9 @@ void episode_copy(struct episode *to, const struct episode *from);
 /* The same, with all that it borrows in the arena; its evidence is left out. -ENOMEM. */
 int episode_keep(struct episode *to, const struct episode *from, struct arena *arena);
 
+/* Back to the words and numbers that were told at one of its changes. */
+void episode_recall(struct episode *e, const struct episode_moment *m);
+
 /* One more of the attempt's, kept in its arena. -ENOMEM: those before are still there. */
 int episode_append(struct attempt *a, const struct episode *e);
 

@@ -106,6 +106,7 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 	struct scene_flag flag = {
 		.began_ns = ns_of(rpc_value_f64(rpc_value_get(data, "began"))),
 		.ended_ns = ns_of(rpc_value_f64(rpc_value_get(data, "ended"))),
+		.told_ns = event->wall_ns,
 		.process = event->process,
 		.job = event->job,
 	};
@@ -133,7 +134,7 @@ static void set_start(struct scene *s, const struct scene_event *event,
 static bool was_told(const struct scene *s, const struct scene_event *event)
 {
 	for (size_t i = 0; i < s->n_events; i++) {
-		const struct scene_event *told = scene_event(s, i);
+		const struct scene_event *told = &s->events[i];
 
 		if (told->wall_ns == event->wall_ns && strcmp(told->text, event->text) == 0)
 			return true;

@@ -33,6 +33,7 @@ const char *draw_rate(double bytes_per_second, char room[DRAW_NUMBER_BYTES]); /*
 const char *draw_percent(double percent, char room[DRAW_NUMBER_BYTES]);	      /* "99.5" */
 const char *draw_count(uint64_t n, char room[DRAW_NUMBER_BYTES]);	      /* "12" */
 const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES]);	      /* "2h05", "12s" */
+const char *draw_cpu_time(uint64_t ns, char room[DRAW_NUMBER_BYTES]);	      /* "0.02s", "2h05" */
 const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* with the day */
 const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);	      /* "03:45:08" */
 const char *draw_span(uint64_t ns, char room[DRAW_NUMBER_BYTES]);	      /* "3 h 12 min" */

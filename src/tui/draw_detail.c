@@ -25,13 +25,14 @@ int detail_calls(const struct scene *s, const struct area *a, int y, const struc
 static int draw_flag(const struct scene *s, const struct area *a, int y,
 		     const struct scene_flag *flag)
 {
-	char room[DRAW_NUMBER_BYTES];
+	char began[DRAW_NUMBER_BYTES], told[DRAW_NUMBER_BYTES];
 	bool lasts = scene_flag_lasts(s, flag);
 
 	area_put(a, 0, y, lasts ? STYLE_BAD : STYLE_TITLE, lasts ? "flagged" : "was flagged");
 	y = area_put_wrapped(a, DETAIL_LABEL_COLUMNS, y, STYLE_BOLD, flag->text);
-	area_printf(a, DETAIL_LABEL_COLUMNS, y, STYLE_PLAIN, "%s, since %s", flag->kind,
-		    draw_when(s, flag->began_ns, room));
+	area_printf(a, DETAIL_LABEL_COLUMNS, y, STYLE_PLAIN, "%s, since %s; this as of %s",
+		    flag->kind, draw_when(s, flag->began_ns, began),
+		    draw_when(s, flag->told_ns, told));
 	return y + 1;
 }
 

@@ -1,11 +1,12 @@
 #include <math.h>
+#include <string.h>
 
 #include "base/unknown.h"
 #include "tui/draw.h"
 
 #define BAR_COLUMNS 24
 
-static void draw_source(const struct scene *s, const struct area *a)
+static void draw_source_note(const struct scene *s, const struct area *a)
 {
 	char room[DRAW_NUMBER_BYTES];
 	int x = area_put(a, 0, 0, STYLE_BOLD, "proctor");
@@ -24,10 +25,19 @@ static void draw_source(const struct scene *s, const struct area *a)
 	if (f64_known(s->snap.resolution_seconds))
 		area_printf(a, x, 0, STYLE_PLAIN, ", averages of %s",
 			    draw_time(s->snap.resolution_seconds, room));
-	if (s->has_snap)
-		area_put_right(a, 0, a->width, 0, STYLE_BOLD,
-			       s->source == SOURCE_REPLAY ? draw_date(s->snap.wall_ns, room)
-							  : draw_clock(s->snap.wall_ns, room));
+}
+
+/* The clock at the end of the line, and before it what there is room for. */
+static void draw_source(const struct scene *s, const struct area *a)
+{
+	char room[DRAW_NUMBER_BYTES];
+	const char *clock = !s->has_snap		 ? ""
+			    : s->source == SOURCE_REPLAY ? draw_date(s->snap.wall_ns, room)
+							 : draw_clock(s->snap.wall_ns, room);
+	struct area note = area_part(a, 0, 0, a->width - (int)strlen(clock) - 1, 1);
+
+	draw_source_note(s, &note);
+	area_put_right(a, 0, a->width, 0, STYLE_BOLD, clock);
 }
 
 static enum style style_of_share(double share)

@@ -180,6 +180,14 @@ static void draw_queued(const struct area *a, int x, int y, const struct node *n
 		area_printf(a, x, y, STYLE_DIM, ": %s", node->queued->why);
 }
 
+/* Of a long name a third of the column: the command is what one looks for. */
+static int draw_owner(const struct area *a, int x, const char *job_id)
+{
+	struct area owner = area_part(a, x, 0, a->width / 3, 1);
+
+	return x + area_put(&owner, 0, 0, STYLE_TITLE, job_id) + 1;
+}
+
 /* In a list nothing else says whose a process is. */
 static void draw_name(const struct area *a, int y, const struct layout *layout,
 		      const struct node *node, bool is_flat)
@@ -188,6 +196,8 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 	int indent = node->depth * 2, most = layout->width[COLUMN_NAME] / 2;
 	int x = area_put(&name, indent < most ? indent : most, 0, STYLE_DIM, mark_of(node));
 
+	if (node->is_flagged)
+		area_put(&name, x - 1, 0, STYLE_BAD, "!");
 	switch (node->kind) {
 	case NODE_JOB:
 		draw_job(&name, x, node);
@@ -203,7 +213,7 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 	}
 	x = area_printf(&name, x, 0, STYLE_DIM, "%d ", (int)node->p->key.pid);
 	if (is_flat && node->job_id)
-		x = area_printf(&name, x, 0, STYLE_TITLE, "%s ", node->job_id);
+		x = draw_owner(&name, x, node->job_id);
 	area_put(&name, x, 0, STYLE_PLAIN, node->p->command ? node->p->command : node->p->comm);
 }
 
@@ -315,6 +325,7 @@ void draw_jobs(struct scene *s, const struct area *a)
 	s->page_rows = rows > 0 ? rows : 1;
 	s->jobs_y = a->y + 1;
 	draw_titles(s, a, &layout);
+	scene_mark_flagged(s);
 	scroll_to_selected(s, s->page_rows);
 	for (int i = 0; i < rows; i++) {
 		const struct node *node = outline_row(&s->outline, (size_t)(s->top_row + i));
@@ -323,7 +334,7 @@ void draw_jobs(struct scene *s, const struct area *a)
 			break;
 		draw_row(s, a, i + 1, &layout, node);
 		if (s->top_row + i == selected)
-			area_select_row(a, i + 1);
+			area_select_row(a, i + 1, s->is_in_events ? SELECTED_BEFORE : SELECTED);
 	}
 	if (s->has_snap && s->outline.n_rows == 0)
 		say_why_empty(s, a);

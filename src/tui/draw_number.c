@@ -69,6 +69,15 @@ const char *draw_time(double seconds, char room[DRAW_NUMBER_BYTES])
 	return room;
 }
 
+/* Of a process that has done little that little is all there is to see. */
+const char *draw_cpu_time(uint64_t ns, char room[DRAW_NUMBER_BYTES])
+{
+	if (!u64_known(ns) || ns >= UINT64_C(99995000000))
+		return draw_time(u64_to_seconds(ns), room);
+	snprintf(room, DRAW_NUMBER_BYTES, "%.2fs", (double)ns / 1e9);
+	return room;
+}
+
 static bool is_local_time(uint64_t wall_ns, struct tm *ret)
 {
 	time_t seconds = (time_t)(wall_ns / 1000000000);

@@ -16,11 +16,9 @@ static const enum style style_of_kind[] = {
 
 static void scroll_to_event(struct scene *s, int rows)
 {
-	if (!s->is_in_events)
-		return;
-	if (s->event_at < s->events_up)
+	if (s->is_in_events && s->event_at < s->events_up)
 		s->events_up = s->event_at;
-	if (s->event_at >= s->events_up + rows)
+	if (s->is_in_events && s->event_at >= s->events_up + rows)
 		s->events_up = s->event_at - rows + 1;
 }
 
@@ -31,7 +29,8 @@ void draw_timeline(struct scene *s, const struct area *a)
 	s->events_y = a->y + 1;
 	s->event_rows = rows > 0 ? rows : 0;
 	scroll_to_event(s, rows);
-	area_put(a, 0, 0, STYLE_TITLE, s->events_up ? "WHAT HAPPENED (earlier)" : "WHAT HAPPENED");
+	area_printf(a, 0, 0, STYLE_TITLE, "WHAT HAPPENED%s%s", s->events_up ? " (earlier)" : "",
+		    s->hides_births ? " but births and deaths (e)" : "");
 	for (int i = 0; i < rows; i++) {
 		const struct scene_event *event = scene_event(s, (size_t)(s->events_up + i));
 		char room[DRAW_NUMBER_BYTES];
@@ -42,7 +41,7 @@ void draw_timeline(struct scene *s, const struct area *a)
 		x = area_put(a, 0, rows - i, STYLE_DIM, draw_when(s, event->wall_ns, room));
 		area_put(a, x + 1, rows - i, style_of_kind[event->kind], event->text);
 		if (s->is_in_events && s->events_up + i == s->event_at)
-			area_select_row(a, rows - i);
+			area_select_row(a, rows - i, SELECTED);
 	}
 }
 
@@ -67,8 +66,8 @@ void draw_help(const struct scene *s, const struct area *a)
 static const char *const live_hints[] = { "? help",   "q quit",	    "Enter detail", "/ search",
 					  "f filter", "PMITN sort", "t tree",	    "x end",
 					  "s trace",  "p pause",    "Tab events",   NULL };
-static const char *const replay_hints[] = { "p pause", ",/. step", "</> speed", "a anomaly",
-					    "? help",  "q quit",   NULL };
+static const char *const replay_hints[] = { "? help",	 "q quit",    "p pause", ",/. step",
+					    "</> speed", "a anomaly", NULL };
 
 /* Those that there is room for, whole. */
 static void draw_hints(const struct area *a, int x, const char *const *hints)
@@ -77,25 +76,46 @@ static void draw_hints(const struct area *a, int x, const char *const *hints)
 		x = area_put(a, x, 0, STYLE_DIM, *hints) + 2;
 }
 
-#define ANSWER_COLUMNS 45  /* what can be answered; the command has the rest… */
-#define COMMAND_COLUMNS 20 /* …and no less than this */
-
-static void draw_question(const struct scene *s, const struct area *a)
+/* A name of which there is as much as what stands behind it leaves room for; behind may be wider
+ * than that. Returns the column behind the name. */
+static int draw_asked(const struct area *a, int x, const char *name, int behind)
 {
-	struct area command;
-	int x, left;
+	int room = a->width - x - behind;
+	struct area part = area_part(a, x, 0, room > 0 ? room : 0, 1);
 
-	if (s->wish.kind == WISH_CANCEL_JOB) {
-		area_printf(a, 0, 0, STYLE_BAD, "cancel the job %s and end all of it? (y/n)",
-			    s->wish.job_id);
-		return;
-	}
-	x = area_printf(a, 0, 0, STYLE_BAD, "send SIG%s to pid %d ", keys_signals[0].name,
-			(int)s->wish.key.pid);
-	left = a->width - x - ANSWER_COLUMNS;
-	command = area_part(a, x, 0, left > COMMAND_COLUMNS ? left : COMMAND_COLUMNS, 1);
-	x += area_put(&command, 0, 0, STYLE_BAD, s->wish.command);
-	x = area_put(a, x, 0, STYLE_BAD, "? (y/n)");
+	return x + area_put(&part, 0, 0, STYLE_BAD, name);
+}
+
+#define SURE "? (y/n)"
+
+static void ask_about_job(const struct scene *s, const struct area *a)
+{
+	static const char behind[] = " and end all of it" SURE;
+	int x = area_put(a, 0, 0, STYLE_BAD, "cancel the job ");
+	int columns =
+		x + (int)strlen(behind) + 8 <= a->width ? (int)strlen(behind) : (int)strlen(SURE);
+
+	x = draw_asked(a, x, s->wish.job_id, columns);
+	area_put(a, x, 0, STYLE_BAD, behind + strlen(behind) - (size_t)columns);
+}
+
+/* What can be answered, or where there is no room for all of it yes or no. */
+static int answer_columns(int room)
+{
+	int columns = (int)strlen(SURE);
+
+	for (size_t i = 1; i < KEYS_SIGNALS; i++)
+		columns += 4 + (int)strlen(keys_signals[i].name);
+	return columns <= room ? columns : (int)strlen(SURE);
+}
+
+static void ask_about_process(const struct scene *s, const struct area *a)
+{
+	int x = area_printf(a, 0, 0, STYLE_BAD, "send SIG%s to pid %d ", keys_signals[0].name,
+			    (int)s->wish.key.pid);
+
+	x = draw_asked(a, x, s->wish.command, answer_columns(a->width - x));
+	x = area_put(a, x, 0, STYLE_BAD, SURE);
 	for (size_t i = 1; i < KEYS_SIGNALS; i++)
 		x = area_printf(a, x + 2, 0, STYLE_PLAIN, "%c %s", keys_signals[i].key,
 				keys_signals[i].name);
@@ -148,7 +168,7 @@ void draw_footer(const struct scene *s, const struct area *a)
 	else if (s->overlay == OVERLAY_SEARCH)
 		area_printf(a, 0, 0, STYLE_BOLD, "search: %s_", s->input);
 	else if (s->overlay == OVERLAY_CONFIRM)
-		draw_question(s, a);
+		(s->wish.kind == WISH_CANCEL_JOB ? ask_about_job : ask_about_process)(s, a);
 	else if (s->overlay == OVERLAY_SORT)
 		draw_sorts(s, a);
 	else if (s->message[0])

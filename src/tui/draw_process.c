@@ -59,11 +59,10 @@ static int draw_cpu(const struct area *a, int y, const struct proc_sample *p)
 {
 	char text[256], b[5][DRAW_NUMBER_BYTES];
 
-	snprintf(text, sizeof(text), "%s %%, %s user, %s system; of ended children %s and %s",
-		 draw_percent(p->cpu_percent, b[0]), draw_time(u64_to_seconds(p->user_ns), b[1]),
-		 draw_time(u64_to_seconds(p->system_ns), b[2]),
-		 draw_time(u64_to_seconds(p->child_user_ns), b[3]),
-		 draw_time(u64_to_seconds(p->child_system_ns), b[4]));
+	snprintf(text, sizeof(text), "%s %%, %s user, %s system; ended children %s, %s",
+		 draw_percent(p->cpu_percent, b[0]), draw_cpu_time(p->user_ns, b[1]),
+		 draw_cpu_time(p->system_ns, b[2]), draw_cpu_time(p->child_user_ns, b[3]),
+		 draw_cpu_time(p->child_system_ns, b[4]));
 	return detail_line(a, y, "CPU", text);
 }
 

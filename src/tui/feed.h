@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "bus/bus.h"
 #include "model/anomaly.h"
+#include "store/store.h"
 #include "tui/scene.h"
 #include "tui/tui.h"
 
@@ -44,7 +45,11 @@ void feed_tell_process_event(struct scene *s, const struct proc_event *event);
 void feed_tell_change(struct scene *s, enum change change, const struct attempt *a,
 		      const struct sheet_record *sheet);
 
-/* That it began, or is over; and it is flagged as it is now. */
+/* The episode in the words in which it was last told up to then, and while it lasted; where nobody
+ * has noted them, as it was last. */
+void feed_recall_episode(const struct anomaly_row *row, uint64_t until_ns, struct episode *ret);
+
+/* That it began, got worse or is over; and it is flagged as it is now. */
 void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change);
 
 /* "it grows by 60 MB a minute (memory_leak, high, of train)": why comes first, for there may be no

@@ -126,6 +126,7 @@ void feed_flag_anomaly(struct scene *s, const struct episode *e)
 		.id = scene_flag_id(e->name),
 		.began_ns = e->began_wall_ns,
 		.ended_ns = e->ended_wall_ns,
+		.told_ns = e->peak_wall_ns,
 		.process = key_of_culprit(e),
 		.job = key_of_job(e->worst.job_id),
 	};
@@ -136,16 +137,27 @@ void feed_flag_anomaly(struct scene *s, const struct episode *e)
 	scene_set_flag(s, &flag);
 }
 
+void feed_recall_episode(const struct anomaly_row *row, uint64_t until_ns, struct episode *ret)
+{
+	episode_copy(ret, &row->episode);
+	for (size_t i = row->n_changes; i-- > 0;)
+		if (row->changes[i].change != EPISODE_CLEARED &&
+		    (i == 0 || row->changes[i].wall_ns <= until_ns)) {
+			episode_recall(ret, &row->changes[i]);
+			return;
+		}
+}
+
 void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(buf_release) struct buf all = BUF_INIT;
-	uint64_t wall_ns = change == EPISODE_CLEARED ? e->ended_wall_ns : e->began_wall_ns;
+	uint64_t wall_ns = episode_change_time(e, change);
 	struct json j;
 
 	feed_flag_anomaly(s, e);
-	if (change == EPISODE_CLEARED)
-		buf_add_str(&text, "cleared: ");
+	if (change != EPISODE_BEGAN)
+		buf_printf(&text, "%s: ", episode_change_name(change));
 	describe(&text, e);
 	json_init(&j, &all);
 	episode_write_event(&j, e, change, wall_ns);

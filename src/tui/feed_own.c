@@ -143,12 +143,14 @@ static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 	struct episode e;
 
 	f->n_active += is_going_on;
+	if (!was_told && row->episode.began_wall_ns >= f->events_since_ns) {
+		feed_recall_episode(row, row->episode.began_wall_ns, &e);
+		feed_tell_anomaly(f->scene, &e, EPISODE_BEGAN);
+	}
 	episode_copy(&e, &row->episode);
 	if (!is_going_on && !u64_known(e.ended_wall_ns))
 		e.ended_wall_ns = f->snap.wall_ns; /* found out now */
-	if (!was_told && e.began_wall_ns >= f->events_since_ns)
-		feed_tell_anomaly(f->scene, &e, EPISODE_BEGAN);
-	else if (!was_told && is_going_on)
+	if (is_going_on)
 		feed_flag_anomaly(f->scene, &e);
 	if (!is_going_on && !end_was_told && e.ended_wall_ns >= f->events_since_ns &&
 	    (was_told || u64_known(row->episode.ended_wall_ns)))
@@ -169,6 +171,7 @@ static int tell_anomalies(struct own_feed *f, struct scene *s, struct err *err)
 	const struct anomaly_filter filter = {
 		.job_id = f->options->job_id,
 		.lasting_wall_ns = window_start(f),
+		.with_changes = true,
 	};
 	int r;
 
@@ -225,6 +228,17 @@ static void tell_past(struct own_feed *f, struct scene *s)
 		scene_say(s, trouble.text);
 }
 
+/* What it does comes first: there may be no room for why. */
+static void say_source(const struct own_feed *f, struct scene *s)
+{
+	if (s->no_daemon[0])
+		snprintf(s->source_note, sizeof(s->source_note), "looking every %g s by itself: %s",
+			 f->interval_seconds, s->no_daemon);
+	else
+		snprintf(s->source_note, sizeof(s->source_note),
+			 "no daemon runs: looking every %g s by itself", f->interval_seconds);
+}
+
 static int own_pump(void *ctx, struct scene *s, struct err *err)
 {
 	struct own_feed *f = ctx;
@@ -234,8 +248,7 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 	if (now < f->next_boot_ns)
 		return 0;
 	f->next_boot_ns = now + (uint64_t)(f->interval_seconds * 1e9);
-	snprintf(s->source_note, sizeof(s->source_note), "%s: looking every %g s by itself",
-		 s->no_daemon[0] ? s->no_daemon : "no daemon runs", f->interval_seconds);
+	say_source(f, s);
 	s->is_late = false;
 	if (s->is_paused)
 		return 0;

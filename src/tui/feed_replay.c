@@ -37,6 +37,7 @@ struct replay_feed {
 	uint64_t told_ns; /* what happened until then was told */
 	struct ends ends;
 	struct spans spans;	/* of anomalies */
+	struct spans worse;	/* the moments at which one of them got worse */
 	struct changes changes; /* of jobs and sheets */
 };
 
@@ -52,8 +53,12 @@ static int note_snapshot(void *ctx, const struct snapshot *snap)
 static int add_span(void *ctx, const struct anomaly_row *row)
 {
 	struct replay_feed *f = ctx;
+	int r = spans_add(&f->spans, row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row));
 
-	return spans_add(&f->spans, row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row));
+	for (size_t i = 0; r == 0 && i < row->n_changes; i++)
+		if (row->changes[i].change == EPISODE_ESCALATED)
+			r = spans_add(&f->worse, row->changes[i].wall_ns, row->changes[i].wall_ns);
+	return r;
 }
 
 static bool is_new(const struct replay_feed *f, uint64_t wall_ns, uint64_t until_ns)
@@ -66,17 +71,41 @@ struct telling {
 	uint64_t until_ns;
 };
 
+/* As it was then: what it came to later nobody knew. */
+static void recall(const struct telling *t, const struct anomaly_row *row, uint64_t until_ns,
+		   struct episode *ret)
+{
+	feed_recall_episode(row, until_ns, ret);
+	ret->ended_wall_ns = ends_of_anomaly(&t->feed->ends, row);
+}
+
+static void tell_worse(const struct telling *t, const struct anomaly_row *row)
+{
+	struct episode e;
+
+	for (size_t i = 0; i < row->n_changes; i++) {
+		uint64_t wall_ns = row->changes[i].wall_ns;
+
+		if (row->changes[i].change != EPISODE_ESCALATED ||
+		    !is_new(t->feed, wall_ns, t->until_ns))
+			continue;
+		recall(t, row, wall_ns, &e);
+		feed_tell_anomaly(t->feed->scene, &e, EPISODE_ESCALATED);
+	}
+}
+
 static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 {
 	const struct telling *t = ctx;
 	struct scene *s = t->feed->scene;
 	struct episode e;
 
-	episode_copy(&e, &row->episode);
-	e.ended_wall_ns = ends_of_anomaly(&t->feed->ends, row);
-	feed_flag_anomaly(s, &e);
+	recall(t, row, row->episode.began_wall_ns, &e);
 	if (is_new(t->feed, e.began_wall_ns, t->until_ns))
 		feed_tell_anomaly(s, &e, EPISODE_BEGAN);
+	tell_worse(t, row);
+	recall(t, row, t->until_ns, &e);
+	feed_flag_anomaly(s, &e);
 	if (is_new(t->feed, e.ended_wall_ns, t->until_ns))
 		feed_tell_anomaly(s, &e, EPISODE_CLEARED);
 	return 0;
@@ -89,11 +118,13 @@ static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, bool is_firs
 		.job_id = f->options->job_id,
 		.until_wall_ns = until_ns,
 		.lasting_wall_ns = f->told_ns + 1,
+		.with_changes = true,
 	};
 	struct telling telling = { f, until_ns };
 
 	f->scene->n_anomalies = spans_count(&f->spans, until_ns);
-	if (f->spans.n == 0 || (!is_first && !spans_change(&f->spans, f->told_ns, until_ns)))
+	if (f->spans.n == 0 || (!is_first && !spans_change(&f->spans, f->told_ns, until_ns) &&
+				!spans_change(&f->worse, f->told_ns, until_ns)))
 		return 0;
 	return store_read_anomalies(f->options->store, &filter, tell_anomaly, &telling, err);
 }
@@ -337,6 +368,7 @@ static void replay_close(void *ctx)
 
 	moments_release(&f->moments);
 	spans_release(&f->spans);
+	spans_release(&f->worse);
 	changes_release(&f->changes);
 	merge_release(&f->merge);
 	ends_release(&f->ends);
@@ -384,6 +416,7 @@ static int read_all(struct replay_feed *f, struct err *err)
 		.job_id = options->job_id,
 		.until_wall_ns = options->until_wall_ns,
 		.lasting_wall_ns = options->since_wall_ns,
+		.with_changes = true,
 	};
 	int r = read_attempts(f, err);
 
@@ -391,6 +424,7 @@ static int read_all(struct replay_feed *f, struct err *err)
 		r = store_read_snapshots(options->store, &filter, note_snapshot, f, err);
 	if (r == 0)
 		r = store_read_anomalies(options->store, &anomalies, add_span, f, err);
+	spans_sort(&f->worse); /* each episode has its own order */
 	if (r == -ENOMEM)
 		return err_set(err, r, "out of memory");
 	if (r == 0 && f->moments.n == 0)

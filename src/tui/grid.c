@@ -101,7 +101,8 @@ static int put_char(const struct area *a, int x, int y, enum style style, const 
 	int width = width_of(shown->data, shown->len);
 
 	if (width < 0 || (width == 2 && x + 1 >= a->width)) {
-		set_cell(a, x, y, style, "?", 1); /* half of it would be beyond the edge */
+		/* Half of it would be beyond the edge: a "?" would seem to be part of the text. */
+		set_cell(a, x, y, style, width < 0 ? "?" : " ", 1);
 		return x + 1;
 	}
 	if (width == 0)
@@ -204,13 +205,13 @@ void area_put_right(const struct area *a, int x, int width, int y, enum style st
 	area_put(a, x + width - n, y, style, from);
 }
 
-void area_select_row(const struct area *a, int y)
+void area_select_row(const struct area *a, int y, enum selected how)
 {
 	for (int x = 0; x < a->width; x++) {
 		struct cell *cell = cell_at(a, x, y);
 
 		if (cell)
-			cell->is_selected = true;
+			cell->selected = (unsigned char)how;
 	}
 }
 
@@ -245,8 +246,8 @@ static void row_to_text(const struct grid *g, int y, struct buf *out)
 
 	while (end > 0 && !row[end - 1].text[0])
 		end--;
-	if (g->width > 0 && row[0].is_selected)
-		buf_add_char(out, '>');
+	if (g->width > 0 && row[0].selected)
+		buf_add_char(out, row[0].selected == SELECTED ? '>' : '|');
 	for (int x = 0; x < end; x++)
 		buf_add_str(out, row[x].text[0] ? row[x].text : row[x].is_second ? "" : " ");
 	while (out->len > 0 && out->data[out->len - 1] == ' ')

@@ -28,8 +28,8 @@ enum style {
 struct cell {
 	char text[5]; /* one character of UTF-8; "" is a blank */
 	unsigned char style;
-	bool is_selected;
-	bool is_second; /* column of the character before it, which takes two */
+	unsigned char selected; /* enum selected; 0: it is not */
+	bool is_second;		/* column of the character before it, which takes two */
 };
 
 struct grid {
@@ -75,13 +75,15 @@ int area_put_wrapped(const struct area *a, int x, int y, enum style style, const
 void area_put_right(const struct area *a, int x, int width, int y, enum style style,
 		    const char *text);
 
-/* The whole row is where the user is. */
-void area_select_row(const struct area *a, int y);
+/* The whole row is where the user is, or was in a panel that keys do not act on now. */
+enum selected { SELECTED = 1, SELECTED_BEFORE };
+void area_select_row(const struct area *a, int y, enum selected how);
 
 /* A bar of so many columns, full to share (0 to 1, NaN: unknown). */
 void area_bar(const struct area *a, int x, int y, int width, enum style style, double share);
 
-/* One line of text for each row, without blanks at its end; selected rows begin with '>'. */
+/* One line of text for each row, without blanks at its end; selected rows begin with '>', or
+ * with '|' where keys act on another panel. */
 void grid_to_text(const struct grid *g, struct buf *out);
 
 #endif

@@ -22,8 +22,8 @@ static void select_row(struct scene *s, int row)
 /* From the newest; the first of all is the last number. */
 static void select_event(struct scene *s, int at)
 {
-	if (at >= (int)s->n_events)
-		at = (int)s->n_events - 1;
+	if (at >= (int)scene_count_events(s))
+		at = (int)scene_count_events(s) - 1;
 	s->event_at = at > 0 ? at : 0;
 }
 
@@ -49,16 +49,19 @@ static void move_pages(struct scene *s, int pages)
 static void move_to_end(struct scene *s, int is_end)
 {
 	if (s->is_in_events)
-		select_event(s, is_end ? 0 : (int)s->n_events);
+		select_event(s, is_end ? 0 : (int)scene_count_events(s));
 	else
 		select_row(s, is_end ? (int)s->outline.n_rows - 1 : 0);
 }
 
+/* No further than with the oldest at the top. */
 static void scroll_events(struct scene *s, int events)
 {
+	int last = (int)scene_count_events(s) - s->event_rows;
+
 	s->events_up += events;
-	if (s->events_up >= (int)s->n_events)
-		s->events_up = (int)s->n_events - 1;
+	if (s->events_up > last)
+		s->events_up = last;
 	if (s->events_up < 0)
 		s->events_up = 0;
 }
@@ -66,8 +69,16 @@ static void scroll_events(struct scene *s, int events)
 static void toggle_events(struct scene *s, int unused)
 {
 	(void)unused;
-	s->is_in_events = !s->is_in_events && s->n_events > 0;
+	s->is_in_events = !s->is_in_events && scene_count_events(s) > 0;
 	s->event_at = s->events_up;
+}
+
+static void toggle_births(struct scene *s, int unused)
+{
+	(void)unused;
+	s->hides_births = !s->hides_births;
+	s->events_up = s->event_at = 0;
+	s->is_in_events &= scene_count_events(s) > 0;
 }
 
 /* ---- folding ---- */
@@ -166,6 +177,8 @@ static void wish_for(struct scene *s, int kind)
 	s->wish.kind = (enum wish_kind)kind;
 }
 
+static const char past[] = "this is a replay: what it shows is over";
+
 /* What the user acts on; NULL: nothing that lives. */
 static const struct node *living(const struct scene *s)
 {
@@ -187,7 +200,7 @@ static void ask_to_end(struct scene *s, int unused)
 
 	(void)unused;
 	if (!node || (node->kind != NODE_PROCESS && !node->job_id)) {
-		snprintf(s->message, sizeof(s->message), "there is nothing here to end");
+		scene_say(s, s->source == SOURCE_REPLAY ? past : "there is nothing here to end");
 		return;
 	}
 	s->wish = (struct wish){ .kind = WISH_CANCEL_JOB, .signal = SIGTERM };
@@ -207,7 +220,8 @@ static void ask_to_trace(struct scene *s, int unused)
 
 	(void)unused;
 	if (!node || node->kind != NODE_PROCESS) {
-		snprintf(s->message, sizeof(s->message), "select a living process to trace it");
+		scene_say(s, s->source == SOURCE_REPLAY ? past
+							: "select a living process to trace it");
 		return;
 	}
 	s->wish = (struct wish){ .kind = WISH_TRACE, .key = node->p->key };
@@ -258,6 +272,7 @@ const struct key_row keys_rows[] = {
 	{ { '\t' }, "Tab", "among the events, or the jobs", toggle_events, 0, false },
 	{ { '[' }, "[", "earlier events", scroll_events, 1, false },
 	{ { ']' }, "]", "later events", scroll_events, -1, false },
+	{ { 'e' }, "e", "events with births, or without", toggle_births, 0, false },
 	{ { 's' }, "s", "trace the process for 10 s", ask_to_trace, 0, false },
 	{ { 'x', TUI_KEY_F9 }, "x F9", "cancel a job, end a process", ask_to_end, 0, false },
 	{ { 'p' }, "p", "pause", toggle_pause, 0, false },
@@ -383,7 +398,7 @@ static bool click_event(struct scene *s, int y)
 	int at = s->events_up + s->event_rows - 1 - (y - s->events_y);
 
 	if (s->overlay != OVERLAY_NONE || s->shows_detail || y < s->events_y ||
-	    y >= s->events_y + s->event_rows || at >= (int)s->n_events)
+	    y >= s->events_y + s->event_rows || at >= (int)scene_count_events(s))
 		return false;
 	s->is_in_events = true;
 	s->event_at = at;

@@ -236,7 +236,8 @@ bool node_matches(const struct node *node, const char *text)
 static void mark_shown(struct outline *o, const char *filter)
 {
 	for (size_t i = 0; i < o->n; i++) {
-		if (filter[0] && !node_matches(&o->nodes[i], filter))
+		o->nodes[i].is_match = !filter[0] || node_matches(&o->nodes[i], filter);
+		if (!o->nodes[i].is_match)
 			continue;
 		for (int at = (int)i; at >= 0 && !o->nodes[at].is_shown; at = o->nodes[at].parent)
 			o->nodes[at].is_shown = true;
@@ -280,6 +281,18 @@ const struct node *outline_search(const struct outline *o, uint64_t from_id, con
 			return node;
 	}
 	return NULL;
+}
+
+void outline_flag(struct outline *o, uint64_t id)
+{
+	for (int at = find_node(o, id); at >= 0 && at < (int)o->n; at = o->nodes[at].parent)
+		o->nodes[at].is_flagged = true;
+}
+
+void outline_forget_flags(struct outline *o)
+{
+	for (size_t i = 0; i < o->n; i++)
+		o->nodes[i].is_flagged = false;
 }
 
 int outline_find(const struct outline *o, uint64_t id)

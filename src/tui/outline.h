@@ -37,7 +37,9 @@ struct node {
 	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
 	uint64_t rss_bytes, gpu_bytes;
 	bool has_children, is_folded;
-	bool is_shown; /* itself or something below it passes the filter */
+	bool is_flagged; /* itself, or something below it */
+	bool is_match;	 /* passes the filter itself */
+	bool is_shown;	 /* itself or something below it passes the filter */
 };
 
 enum sort { SORT_CPU, SORT_MEMORY, SORT_IO, SORT_AGE, SORT_NAME, SORTS };
@@ -48,7 +50,8 @@ struct outline_options {
 	bool is_tree;		  /* false: processes alone, in a list */
 	const char *filter;	  /* "": none; job, command or pid */
 	const char *job_id;	  /* only this one; NULL: all */
-	const struct map *folded; /* ids */
+	const struct map *folded; /* ids; what the filter shows for the sake of something below it
+				     is unfolded all the same */
 	const struct queued_job *queued;
 	size_t n_queued;
 	const struct map *starts; /* by id of a job or a sheet: when it began, in ns of the wall
@@ -85,6 +88,10 @@ const struct node *outline_search(const struct outline *o, uint64_t from_id, con
 
 /* The row of this node; -1: it is not shown. */
 int outline_find(const struct outline *o, uint64_t id);
+
+/* Flags a node and all that it is below; one that is not there is left out. */
+void outline_flag(struct outline *o, uint64_t id);
+void outline_forget_flags(struct outline *o);
 
 /* The node of a sheet. */
 uint64_t outline_id_of_sheet(const char *job_id, int num);

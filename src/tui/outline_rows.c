@@ -244,7 +244,8 @@ int outline_list_tree(struct outline *o, const struct outline_options *options)
 		return -ENOMEM;
 	for (size_t i = 0; i < o->n; i++) {
 		o->order[i] = (int)i;
-		o->nodes[i].is_folded = map_get(options->folded, o->nodes[i].id, NULL);
+		o->nodes[i].is_folded =
+			o->nodes[i].is_match && map_get(options->folded, o->nodes[i].id, NULL);
 	}
 	qsort_r(o->order, o->n, sizeof(*o->order), compare_siblings, &order);
 	if (find_places(o, &places) < 0)

@@ -103,10 +103,18 @@ int scene_refresh(struct scene *s)
 	return r;
 }
 
+/* A closer look is of processes alone, and comes with the host as it was. */
+static bool is_same_host(const struct system_sample *a, const struct system_sample *b)
+{
+	return a->cpu_user_ns == b->cpu_user_ns && a->cpu_system_ns == b->cpu_system_ns &&
+	       a->cpu_idle_ns == b->cpu_idle_ns && a->cpu_iowait_ns == b->cpu_iowait_ns;
+}
+
 int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 {
-	struct system_sample before = s->snap.system;
-	bool has_before = s->has_snap;
+	bool is_same = s->has_snap && is_same_host(&s->snap.system, &snap->system);
+	struct system_sample before = is_same ? s->before : s->snap.system;
+	bool has_before = is_same ? s->has_before : s->has_snap;
 
 	s->has_snap = false; /* rows point into it */
 	s->outline.n = s->outline.n_rows = s->outline.n_walk = 0;
@@ -117,59 +125,6 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 	s->has_snap = true;
 	tracks_add(&s->tracks, &s->snap); /* without memory a curve is missing */
 	return scene_refresh(s);
-}
-
-static struct scene_event *event_at(struct scene *s, size_t from_newest)
-{
-	return &s->events[(s->next_event + SCENE_EVENTS - 1 - from_newest) % SCENE_EVENTS];
-}
-
-/* Some are told late. Moves the newest back to where it belongs; returns how far. */
-static int put_in_order(struct scene *s)
-{
-	size_t at = 0;
-
-	while (at + 1 < s->n_events && u64_known(event_at(s, at)->wall_ns) &&
-	       u64_known(event_at(s, at + 1)->wall_ns) &&
-	       event_at(s, at + 1)->wall_ns > event_at(s, at)->wall_ns) {
-		struct scene_event later = *event_at(s, at + 1);
-
-		*event_at(s, at + 1) = *event_at(s, at);
-		*event_at(s, at) = later;
-		at++;
-	}
-	return (int)at;
-}
-
-void scene_add_event(struct scene *s, const struct scene_event *event)
-{
-	struct scene_event *to = &s->events[s->next_event];
-	bool is_held = s->is_paused && s->source != SOURCE_REPLAY; /* that is walked through */
-	int at;
-
-	free(to->json);
-	*to = *event;
-	to->json = event->json ? strdup(event->json) : NULL; /* without memory: the line alone */
-	s->next_event = (s->next_event + 1) % SCENE_EVENTS;
-	if (s->n_events < SCENE_EVENTS)
-		s->n_events++;
-	at = put_in_order(s);
-	/* What is read stays where it is. */
-	if ((s->events_up > 0 || is_held) && at <= s->events_up &&
-	    s->events_up < (int)s->n_events - 1)
-		s->events_up++;
-	if (s->is_in_events && at <= s->event_at && s->event_at < SCENE_EVENTS - 1)
-		s->event_at++;
-}
-
-void scene_forget_events(struct scene *s)
-{
-	for (size_t i = 0; i < SCENE_EVENTS; i++) {
-		free(s->events[i].json);
-		s->events[i].json = NULL;
-	}
-	s->n_events = s->next_event = 0;
-	s->event_at = s->events_up = 0;
 }
 
 /* ---- flags ---- */
@@ -191,6 +146,17 @@ uint64_t scene_count_flags(const struct scene *s)
 	for (size_t i = 0; i < s->n_flags; i++)
 		n += scene_flag_lasts(s, &s->flags[i]);
 	return n;
+}
+
+void scene_mark_flagged(struct scene *s)
+{
+	outline_forget_flags(&s->outline);
+	for (size_t i = 0; i < s->n_flags; i++) {
+		if (!scene_flag_lasts(s, &s->flags[i]))
+			continue;
+		outline_flag(&s->outline, s->flags[i].process);
+		outline_flag(&s->outline, s->flags[i].job);
+	}
 }
 
 static struct scene_flag *find_flag(const struct scene *s, uint64_t id)
@@ -236,13 +202,6 @@ void scene_forget_past(struct scene *s)
 	free(s->flags);
 	s->flags = NULL;
 	s->n_flags = 0;
-}
-
-const struct scene_event *scene_event(const struct scene *s, size_t i)
-{
-	if (i >= s->n_events)
-		return NULL;
-	return &s->events[(s->next_event + SCENE_EVENTS - 1 - i) % SCENE_EVENTS];
 }
 
 int scene_selected_row(const struct scene *s)

@@ -41,6 +41,7 @@ struct scene_event {
 struct scene_flag {
 	uint64_t id;		      /* of the episode: scene_flag_id() */
 	uint64_t began_ns, ended_ns;  /* ended: U64_UNKNOWN while it lasts */
+	uint64_t told_ns;	      /* when it was as the text says */
 	uint64_t process, job;	      /* as of an event */
 	char text[SCENE_EVENT_BYTES]; /* a sentence */
 	char kind[64];		      /* "memory_leak, high" */
@@ -105,7 +106,7 @@ struct scene {
 	bool has_before;
 	struct tracks tracks;
 	struct outline outline;
-	struct scene_event events[SCENE_EVENTS]; /* a ring */
+	struct scene_event events[SCENE_EVENTS]; /* a ring: the first n_events are in use */
 	size_t n_events, next_event;
 	struct scene_flag *flags; /* in the order in which they were told of; apart from the ring,
 				     where what happens to processes drives out all else */
@@ -117,6 +118,7 @@ struct scene {
 	enum sort sort, menu_at;
 	struct scene_title titles[SORTS]; /* in the row above jobs_y */
 	bool is_flat, is_paused, shows_detail;
+	bool hides_births; /* and deaths that are as they should be, from the timeline */
 	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;
 	struct map starts; /* of jobs and sheets, by node: see outline.h */
@@ -143,7 +145,8 @@ void scene_release(struct scene *s);
 /* Takes a copy. -ENOMEM: the scene stays as it was. */
 int scene_add_snapshot(struct scene *s, const struct snapshot *snap);
 
-/* Takes a copy, of its json too. */
+/* Takes a copy, of its json too. Where there is no room the oldest birth or death of a process is
+ * forgotten before anything else. */
 void scene_add_event(struct scene *s, const struct scene_event *event);
 void scene_forget_events(struct scene *s);
 
@@ -155,6 +158,9 @@ uint64_t scene_flag_id(const char *episode);
 /* Whether it goes on at the moment that is shown. */
 bool scene_flag_lasts(const struct scene *s, const struct scene_flag *flag);
 uint64_t scene_count_flags(const struct scene *s); /* that do */
+
+/* Marks the rows of what is flagged now, and of all that it is below. */
+void scene_mark_flagged(struct scene *s);
 
 /* The events and the flags. */
 void scene_forget_past(struct scene *s);
@@ -173,8 +179,9 @@ void scene_say(struct scene *s, const char *text);
 /* After something was chosen: makes the rows anew. */
 int scene_refresh(struct scene *s);
 
-/* The i-th event, from the newest; NULL: there are not so many. */
+/* Of the events that are shown the i-th, from the newest; NULL: there are not so many. */
 const struct scene_event *scene_event(const struct scene *s, size_t i);
+size_t scene_count_events(const struct scene *s);
 
 /* Where the user is; NULL: there is no row. */
 const struct node *scene_selected(const struct scene *s);

@@ -109,6 +109,14 @@ static void add_bytes(const char *text)
 	}
 }
 
+static bool has_string(const char *name)
+{
+	const char *text = tigetstr(name);
+
+	return text && text != (const char *)-1;
+}
+
+/* Where there is no second screen the prompt comes where the keys were shown. */
 static void note_how_to_leave(void)
 {
 	static const char *const names[] = { "rmkx", "sgr0", "cnorm", "rmcup" };
@@ -119,6 +127,10 @@ static void note_how_to_leave(void)
 	add_bytes(mouse && mouse != (const char *)-1 ? tiparm(mouse, 0) : "\033[?1000l");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		add_bytes(tigetstr(names[i]));
+	if (!has_string("rmcup") && has_string("cup") && has_string("el")) {
+		add_bytes(tiparm(tigetstr("cup"), LINES - 1, 0));
+		add_bytes(tigetstr("el"));
+	}
 }
 
 /*
@@ -175,6 +187,9 @@ int screen_open(struct err *err)
 /* A signal that comes in between leaves it twice, rather than not at all. */
 static void leave(void)
 {
+	move(LINES - 1, 0);
+	clrtoeol();
+	refresh();
 	endwin();
 	before.is_left = true;
 }
@@ -235,9 +250,14 @@ static const char *plain_of(const char *text)
 		       : "?";
 }
 
+static const attr_t selected_looks[] = {
+	[SELECTED] = A_REVERSE,
+	[SELECTED_BEFORE] = A_UNDERLINE,
+};
+
 static void show_cell(const struct cell *cell, bool is_utf8)
 {
-	attr_t attributes = looks[cell->style].attributes | (cell->is_selected ? A_REVERSE : 0);
+	attr_t attributes = looks[cell->style].attributes | selected_looks[cell->selected];
 	const char *text = cell->text[0] ? cell->text : " ";
 
 	attr_set(attributes, looks[cell->style].pair, NULL);

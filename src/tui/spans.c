@@ -28,6 +28,19 @@ int spans_add(struct spans *s, uint64_t began_ns, uint64_t ended_ns)
 	return 0;
 }
 
+static int compare(const void *l, const void *r)
+{
+	const struct span *a = l, *b = r;
+
+	return (a->began_ns > b->began_ns) - (a->began_ns < b->began_ns);
+}
+
+void spans_sort(struct spans *s)
+{
+	if (s->n > 1)
+		qsort(s->items, s->n, sizeof(*s->items), compare);
+}
+
 uint64_t spans_count(const struct spans *s, uint64_t at_ns)
 {
 	uint64_t n = 0;

@@ -22,8 +22,11 @@ struct spans {
 
 void spans_release(struct spans *s);
 
-/* In the order of their beginnings. -ENOMEM. */
+/* In the order of their beginnings, or with spans_sort() behind it. -ENOMEM. */
 int spans_add(struct spans *s, uint64_t began_ns, uint64_t ended_ns);
+
+/* Of those that were added in another order. */
+void spans_sort(struct spans *s);
 
 /* How many were going on at that moment. */
 uint64_t spans_count(const struct spans *s, uint64_t at_ns);

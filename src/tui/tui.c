@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,14 +14,17 @@
 #include "tui/screen.h"
 
 #define LOOK_FOR_DAEMON_NS UINT64_C(5000000000)
+#define SAY_NS UINT64_C(5000000000) /* what came of a key, unless the next comes sooner */
 
 struct tui {
 	const struct tui_options *options;
 	struct feed feed;
 	struct scene scene;
 	struct grid grid;
-	uint64_t looked_boot_ns; /* for a daemon, where there was none */
-	struct grid shown;	 /* as the terminal has it; of another size: not at all */
+	uint64_t looked_boot_ns;     /* for a daemon, where there was none */
+	struct grid shown;	     /* as the terminal has it; of another size: not at all */
+	char said[SCENE_TEXT_BYTES]; /* the message that is shown… */
+	uint64_t said_boot_ns;	     /* …and since when */
 	bool is_over;
 };
 
@@ -49,6 +53,19 @@ static int grant(struct tui *t, const struct wish *wish, struct err *err)
 	return wish->kind == WISH_TRACE ? trace(t, wish, err) : 0;
 }
 
+/* With what it was done to: another may be selected by now. */
+PRINTF_LIKE(2, 3)
+static void say_done(struct scene *s, const char *format, ...)
+{
+	char text[2 * SCENE_TEXT_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	scene_say(s, text);
+}
+
 /* One that waits to be confirmed is left alone. */
 static void grant_wish(struct tui *t)
 {
@@ -67,9 +84,9 @@ static void grant_wish(struct tui *t)
 	if (grant(t, &wish, &err) < 0)
 		scene_say(&t->scene, err.text);
 	else if (wish.kind == WISH_CANCEL_JOB)
-		scene_say(&t->scene, "the job is being cancelled");
+		say_done(&t->scene, "the job %s is being cancelled", wish.job_id);
 	else if (wish.kind == WISH_SIGNAL)
-		scene_say(&t->scene, "the signal was sent");
+		say_done(&t->scene, "the signal was sent to pid %d", (int)wish.key.pid);
 	scene_refresh(&t->scene);
 }
 
@@ -96,6 +113,30 @@ static int show(struct tui *t, struct err *err)
 	return 0;
 }
 
+/* What was said is not true for ever, and hides the hints. True: it is gone. */
+static bool drop_message(struct tui *t)
+{
+	struct scene *s = &t->scene;
+
+	if (strcmp(t->said, s->message) != 0) {
+		memcpy(t->said, s->message, sizeof(t->said));
+		t->said_boot_ns = clock_boot_ns();
+	}
+	if (!s->message[0] || clock_boot_ns() - t->said_boot_ns < SAY_NS)
+		return false;
+	s->message[0] = '\0';
+	return true;
+}
+
+/* For how long nothing is to be done unless somebody says a word, in ms; -1: for ever. */
+static int idle_ms(const struct tui *t)
+{
+	int feed_ms = t->feed.ops->timeout_ms(t->feed.ctx, &t->scene);
+	int say_ms = (int)(SAY_NS / 1000000);
+
+	return t->scene.message[0] && (feed_ms < 0 || feed_ms > say_ms) ? say_ms : feed_ms;
+}
+
 /* True: something was pressed. */
 static bool read_keys(struct tui *t)
 {
@@ -120,9 +161,8 @@ static void wait_for_something(struct tui *t)
 		{ .fd = STDIN_FILENO, .events = POLLIN },
 		{ .fd = t->feed.ops->fd ? t->feed.ops->fd(t->feed.ctx) : -1, .events = POLLIN },
 	};
-	int timeout_ms = t->feed.ops->timeout_ms(t->feed.ctx, &t->scene);
 
-	poll(fds, ARRAY_SIZE(fds), timeout_ms); /* SIGWINCH ends it too */
+	poll(fds, ARRAY_SIZE(fds), idle_ms(t)); /* SIGWINCH ends it too */
 	if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
 		t->is_over = true; /* the terminal is gone */
 }
@@ -187,6 +227,7 @@ static int loop(struct tui *t, struct err *err)
 		int r;
 
 		has_changed |= pump(t);
+		has_changed |= drop_message(t);
 		r = has_changed ? show(t, err) : 0;
 		if (r < 0)
 			return r;

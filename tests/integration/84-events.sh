@@ -307,4 +307,22 @@ check "and there are many" [ "$(wc -l <"$TMP/recorded")" -ge 24 ]
 "$PROCTOR" stop
 wait "$subscriber"
 
+# ---- of what sheet the young are ----
+echo 'interval_seconds: 0.5' >"$PROCTOR_HOME/proctor.yaml"
+cat >"$TMP/sheets.yaml" <<'YAML'
+sheets:
+  - run: sleep 0.5
+  - run: for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.3; done
+  - run: "true"
+YAML
+"$PROCTOR" start
+"$PROCTOR" submit --job sheets "$TMP/sheets.yaml" >/dev/null
+"$PROCTOR" wait sheets >/dev/null
+"$PROCTOR" stop
+samples() { "$PROCTOR" sql "SELECT count(*) AS n FROM process_metrics WHERE $1" | tail -n 1 | tr -d ' '; }
+young=$(samples "command = 'sleep 0.3' AND sheet_num IS NULL")
+shells=$(samples "command LIKE '%for i in%' AND sheet_num IS NULL")
+check "a child is of the sheet of its parent" [ "$young" -le "$shells" ]
+check "and was seen" [ "$(samples "command = 'sleep 0.3' AND sheet_num = 2")" -gt 0 ]
+
 finish

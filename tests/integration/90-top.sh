@@ -248,6 +248,11 @@ pids=()
 run "$PROCTOR" top --history 10m --json --job odd
 like "what was recorded has it too" "$stdout" '"event":"monitor.anomaly","change":"began"'
 like "and its end" "$stdout" '"event":"monitor.anomaly","change":"cleared"'
+run "$PROCTOR" top --history 10m --job odd
+like "and so has the text" "$stdout" '^  [-0-9: .]*  monitor.anomaly pid [0-9]*, job odd.*: began, [a-z]*: python3 .*has not waited'
+like "with its end" "$stdout" '  monitor.anomaly pid [0-9]*, job odd.*: cleared, '
+like "and when the job began" "$stdout" '  job.started, job odd: python3 '
+like "and ended" "$stdout" '  job.completed, job odd'
 open_terminal "'$PROCTOR' top --history 10m"
 shows "a replay begins before it" 'recorded'
 keys p

@@ -236,7 +236,8 @@ hides "and takes a no" 'send SIGTERM'
 run kill -0 "$sleeper"
 is "so that it lives" "$status" 0
 keys x s
-shows "a process can be stopped" 'signal was sent'
+shows "a process can be stopped" "the signal was sent to pid $sleeper"
+hides "which is not said for ever" 'signal was sent'
 shows "and it stops" "$sleeper sleep 303 +T "
 keys x c
 hides "and goes on again" "$sleeper sleep 303 +T "
@@ -311,6 +312,13 @@ close_terminal
 open_terminal "TERM=vt100 '$PROCTOR' top"
 shows "an old terminal will do" 'JOB / PROCESS'
 close_terminal
+for how in "keys q" 'kill -SEGV $(running_pid)'; do
+	open_terminal "ulimit -c 0; TERM=vt100 '$PROCTOR' top 2>/dev/null; printf 'what is next'"
+	shows "an old terminal has no second screen" '^\? help'
+	eval "$how"
+	shows "so what is next comes where the keys were, alone ($how)" '^what is next$'
+	close_terminal
+done
 
 # ---- what is left behind ----
 

@@ -163,6 +163,7 @@ static inline void flag(struct scene *s, const char *episode, const struct proc_
 	struct scene_flag flag = {
 		.id = scene_flag_id(episode),
 		.began_ns = began_ns,
+		.told_ns = began_ns,
 		.ended_ns = ended_ns,
 		.process = track_key_of_process(key),
 		.job = track_key_of_job("train"),

@@ -91,6 +91,27 @@ static void test_frames(void **state)
 			     "  job a: at most 2 processes, CPU 90.0 % (2026-11-15 03:45:02)");
 }
 
+/* What else happened has a line of its own, in the frame of its time. */
+static void test_others(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot s;
+	struct replay *replay = replay_new(&out, 60 * SECOND);
+
+	(void)state;
+	assert_non_null(replay);
+	snapshot_init(&s);
+	add_process(&s, "a", 1, 10, 100);
+	take(replay, &s, START + 2 * SECOND);
+	assert_int_equal(replay_other(replay, START + 3 * SECOND, "it grows", 8), 0);
+	assert_int_equal(replay_other(replay, START + 63 * SECOND, "it is overX", 10), 0);
+	replay_end(replay);
+	replay_free(replay);
+	assert_has(out.data, "\n  it grows\n");
+	assert_has(out.data, "03:46:00.000  0 snapshots in 1m00s\n  it is over\n");
+	assert_true(strstr(out.data, "it grows") < strstr(out.data, "03:46:00"));
+}
+
 /* Minutes are not snapshots, and have nothing to say of the host. */
 static void test_minutes(void **state)
 {
@@ -206,9 +227,9 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),		cmocka_unit_test(test_minutes),
-		cmocka_unit_test(test_busiest_of_many), cmocka_unit_test(test_events),
-		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_frames),	cmocka_unit_test(test_others),
+		cmocka_unit_test(test_minutes), cmocka_unit_test(test_busiest_of_many),
+		cmocka_unit_test(test_events),	cmocka_unit_test(test_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, use_utc, NULL);

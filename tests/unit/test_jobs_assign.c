@@ -182,6 +182,37 @@ static void test_a_job_is_forgotten(void **state)
 	assigner_free(a);
 }
 
+/* Who is too young for anybody to know the sheet is of that of the nearest who is not. */
+static void test_sheets_are_inherited(void **state)
+{
+	CLEANUP(snapshot_release) struct snapshot s;
+	const struct assign_root roots[] = { { { 10, 100 }, true, job_a, 0, 1 },
+					     { { 13, 130 }, true, job_b, 0, 1 } };
+	/* The runner's child, its child and grandchild, which runs another job, a child of the
+	 * runner that nobody knows, and its child. */
+	const struct row rows[] = {
+		{ 10, 1, 100, NULL, 0 },   { 11, 10, 110, NULL, 2 },  { 12, 11, 120, NULL, -1 },
+		{ 13, 12, 130, NULL, -1 }, { 14, 13, 140, NULL, -1 }, { 15, 10, 150, NULL, -1 },
+		{ 9, 15, 160, NULL, -1 },
+	};
+	const int wanted[] = { SHEET_NONE, 2, 2, 2, SHEET_NONE, SHEET_NONE, SHEET_NONE };
+	struct assigner *a = assigner_new();
+	size_t n_of[2];
+
+	(void)state;
+	snapshot_init(&s);
+	fill(&s, rows, ARRAY_SIZE(rows));
+	assert_int_equal(assign_processes(a, &s, roots, 2, n_of), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (assign_owner(a, i) >= 0)
+			s.processes[i].sheet_num = rows[i].sheet_num;
+	s.processes[5].ppid = 9; /* the table was read while it changed */
+	assign_inherit_sheets(a, &s);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(s.processes[i].sheet_num, wanted[i]);
+	assigner_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +223,7 @@ int main(void)
 		cmocka_unit_test(test_jobs_end),
 		cmocka_unit_test(test_remembered),
 		cmocka_unit_test(test_a_job_is_forgotten),
+		cmocka_unit_test(test_sheets_are_inherited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

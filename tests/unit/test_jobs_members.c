@@ -70,6 +70,25 @@ static void test_a_runner_passes_on_what_it_is_not(void **state)
 	assert_true(members_exit(m, 10)->is_runner);
 }
 
+/* A child is of the sheet of who started it, until a look knows better. */
+static void test_sheets_are_passed_on(void **state)
+{
+	struct members *m = *state;
+	const struct member runner = {
+		.key = { 10, 1000 }, .attempt_id = 7, .sheet_num = SHEET_NONE, .is_runner = true
+	};
+	struct member shell = { .key = { 11, 1001 }, .attempt_id = 7, .sheet_num = 2 };
+
+	members_see(m, &runner);
+	assert_int_equal(members_fork(m, 10, 11, 0)->sheet_num, SHEET_NONE);
+	members_see(m, &shell);
+	assert_int_equal(members_fork(m, 11, 12, 0)->sheet_num, 2);
+	assert_int_equal(members_fork(m, 12, 13, 0)->sheet_num, 2);
+	shell.sheet_num = SHEET_NONE; /* not told this time */
+	members_see(m, &shell);
+	assert_int_equal(members_find(m, 11)->sheet_num, 2);
+}
+
 /* Its death was told, and the look that was under way shows it still. */
 static void test_the_dead_do_not_come_back(void **state)
 {
@@ -159,6 +178,7 @@ int main(void)
 		MEMBERS_TEST(test_short_lives_are_known),
 		MEMBERS_TEST(test_others_are_nobodys),
 		MEMBERS_TEST(test_a_runner_passes_on_what_it_is_not),
+		MEMBERS_TEST(test_sheets_are_passed_on),
 		MEMBERS_TEST(test_the_dead_do_not_come_back),
 		MEMBERS_TEST(test_a_pid_is_used_again),
 		MEMBERS_TEST(test_who_is_missing_twice_is_gone),

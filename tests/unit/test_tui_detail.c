@@ -26,7 +26,7 @@ static void test_detail_of_process(void **state)
 		"              5 in its own pid namespace\n",
 		"memory        89M now, 95M at most, 200M virtual, 1.0M swapped out\n",
 		"              of it 70M its own, 15M of files, 4.0M shared\n",
-		"CPU           11.0 %, 7s user, 2s system; of ended children 3s and 1s\n",
+		"CPU           11.0 %, 7.00s user, 2.00s system; ended children 3.00s, 1.00s\n",
 		"I/O           1.0M/s; 3.0M read in 12 calls, 0B written in 13\n",
 		"storage       2.0M read, 5.0M written\n",
 		"open files    3 of 1024 (0 %)\n",
@@ -158,7 +158,7 @@ static void test_long_reason(void **state)
 		"flagged       the process grows by 60 MB a minute since half an hour, which is\n"
 		"              more than its job ever took, and will have used up the memory of\n"
 		"              the host in 12 minutes\n"
-		"              -, since 22:13:20\n"
+		"              -, since 22:13:20; this as of 22:13:20\n"
 		"process       11"));
 	assert_null(strstr(draw_text(s, 80, 50), "more lines below"));
 	flag(s, "another one", &its, NOON, U64_UNKNOWN);

@@ -52,11 +52,80 @@ static void test_question(void **state)
 		strstr(draw_text(s, 80, 24),
 		       "\nsend SIGTERM to pid 30 sshd? (y/n)  i INT  h HUP  k KILL  s STOP"));
 	press(s, "n/train.py\nx");
-	assert_non_null(strstr(draw_text(s, 80, 24),
+	assert_non_null(strstr(draw_text(s, 90, 24),
 			       "\nsend SIGTERM to pid 10 python train.py? (y/n)  i INT"));
 	snprintf(s->wish.command, sizeof(s->wish.command), "a command that is too long for it");
-	assert_non_null(strstr(draw_text(s, 80, 24), "pid 10 a command that is to? (y/n)  i INT"));
+	assert_non_null(strstr(draw_text(s, 80, 24), "pid 10 a command th? (y/n)  i INT  h HUP"));
 	assert_non_null(strstr(draw_text(s, 120, 24), "too long for it? (y/n)  i INT"));
+	s->wish.key.pid = 4194304; /* no number is longer */
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "? (y/n)  i INT  h HUP  k KILL  s STOP  c CONT"));
+	assert_non_null(strstr(draw_text(s, 40, 24), "to pid 4194304 a com? (y/n)"));
+}
+
+/* Of a long name as much as leaves room for the answers. */
+static void test_question_about_job(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "gx");
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "\ncancel the job build and end all of it? (y/n)"));
+	memset(s->wish.job_id, 'a', 128);
+	assert_non_null(strstr(draw_text(s, 80, 24), "aaa and end all of it? (y/n)\n"));
+	assert_non_null(strstr(draw_text(s, 40, 24), "aaa? (y/n)\n"));
+}
+
+/* That there is no daemon, and what is done instead, before the reason; and all before the clock.
+ */
+static void test_long_source(void **state)
+{
+	struct scene *s = *state;
+
+	memset(s->source_note, 'a', 120);
+	assert_non_null(strstr(draw_text(s, 80, 24), "aaa 22:13:23\n"));
+}
+
+/* Of a job with a long name the commands are still seen in a list. */
+static void test_long_name_in_list(void **state)
+{
+	struct scene *s = *state;
+	static const char name[] = "a-job-with-a-name-that-is-longer-than-the-column-has-room-for";
+
+	s->snap.processes[0].job_id = name;
+	press(s, "t");
+	assert_non_null(strstr(draw_text(s, 80, 24), "a-job-wi"));
+	assert_null(strstr(draw_text(s, 80, 24), "a-job-with-a-name-that"));
+	assert_non_null(strstr(draw_text(s, 80, 24), " python t"));
+}
+
+/* A closer look repeats the host: its share of CPU stays what it was. */
+static void test_cpu_share_stays(void **state)
+{
+	struct scene *s = *state;
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 3);
+	assert_true(scene_cpu_share(s) == 0.25);
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_true(scene_cpu_share(s) == 0.25);
+	fill_host(&snap, 4);
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_true(scene_cpu_share(s) == 0.25);
+	snapshot_release(&snap);
+}
+
+static void test_cpu_times(void **state)
+{
+	char room[DRAW_NUMBER_BYTES];
+
+	(void)state;
+	assert_string_equal(draw_cpu_time(0, room), "0.00s");
+	assert_string_equal(draw_cpu_time(34000000, room), "0.03s");
+	assert_string_equal(draw_cpu_time(99990000000, room), "99.99s");
+	assert_string_equal(draw_cpu_time(100 * SECOND, room), "1m40");
+	assert_string_equal(draw_cpu_time(U64_UNKNOWN, room), "-");
 }
 
 /* Those that wait are counted apart, and have a row until they run. */
@@ -179,7 +248,7 @@ static void test_replay_footer(void **state)
 		strstr(draw_text(s, 80, 24), "replay 22:13:23 ×1 █████·····  filter: make"));
 	s->filter[0] = '\0';
 	assert_non_null(
-		strstr(draw_text(s, 80, 24), "p pause  ,/. step  </> speed  a anomaly  ? help\n"));
+		strstr(draw_text(s, 80, 24), "? help  q quit  p pause  ,/. step  </> speed\n"));
 	s->replay.has_fractions = true;
 	s->snap.wall_ns += SECOND / 2;
 	s->replay.gap_ns = (3 * 60 + 12) * 60 * SECOND;
@@ -249,17 +318,14 @@ static void test_wide_characters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_screen),
-		TEST(test_no_such_job),
-		TEST(test_question),
-		TEST(test_queued),
-		TEST(test_calls),
-		TEST(test_sizes),
-		TEST(test_long_name),
-		TEST(test_replay_footer),
-		cmocka_unit_test(test_nothing_yet),
-		TEST(test_hostile_names),
-		cmocka_unit_test(test_wide_characters),
+		TEST(test_screen),	    TEST(test_no_such_job),
+		TEST(test_question),	    TEST(test_question_about_job),
+		TEST(test_long_source),	    TEST(test_long_name_in_list),
+		TEST(test_cpu_share_stays), TEST(test_cpu_times),
+		TEST(test_queued),	    TEST(test_calls),
+		TEST(test_sizes),	    TEST(test_long_name),
+		TEST(test_replay_footer),   cmocka_unit_test(test_nothing_yet),
+		TEST(test_hostile_names),   cmocka_unit_test(test_wide_characters),
 	};
 
 	return cmocka_run_group_tests_name("tui_draw", tests, NULL, NULL);

@@ -124,13 +124,101 @@ static void test_daemon_flags(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   "));
 }
 
+/* Births by the thousand leave what else happened where it is; they can be left out. */
+static void test_flood_of_births(void **state)
+{
+	struct scene *s = *state;
+	char text[64];
+
+	add_event(s, EVENT_KIND_ANOMALY, "it grows");
+	for (int i = 0; i < 3 * SCENE_EVENTS; i++) {
+		snprintf(text, sizeof(text), "birth %d.", i);
+		add_event(s, EVENT_KIND_PROCESS, text);
+	}
+	add_event(s, EVENT_KIND_JOB, "job over");
+	assert_int_equal(s->n_events, SCENE_EVENTS);
+	assert_string_equal(scene_event(s, 1)->text, "birth 1535.");
+	assert_string_equal(scene_event(s, SCENE_EVENTS - 2)->text, "birth 1026.");
+	assert_string_equal(scene_event(s, SCENE_EVENTS - 1)->text, "it grows");
+	press(s, "e");
+	assert_int_equal(scene_count_events(s), 2);
+	assert_string_equal(scene_event(s, 1)->text, "it grows");
+	press(s, "\tk");
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 it grows\n22:13:20 job over\n"));
+	add_event(s, EVENT_KIND_PROCESS, "birth"); /* not shown: nothing moves */
+	add_event(s, EVENT_KIND_JOB, "job begun");
+	assert_int_equal(s->event_at, 2);
+	press(s, "e");
+	assert_int_equal(scene_count_events(s), SCENE_EVENTS);
+}
+
+/* And so much else that nobody would see births: some of these are kept. */
+static void test_flood_of_others(void **state)
+{
+	struct scene *s = *state;
+	size_t n_births = 0;
+
+	for (int i = 0; i < SCENE_EVENTS; i++)
+		add_event(s, EVENT_KIND_PROCESS, "birth");
+	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
+		add_event(s, EVENT_KIND_JOB, "job");
+	for (size_t i = 0; i < SCENE_EVENTS; i++)
+		n_births += scene_event(s, i)->kind == EVENT_KIND_PROCESS;
+	assert_int_equal(s->n_events, SCENE_EVENTS);
+	assert_int_equal(n_births, 0); /* all are older than what there is room for */
+	for (int i = 0; i < SCENE_EVENTS; i++)
+		add_event(s, EVENT_KIND_PROCESS, "birth");
+	for (size_t i = 0; i < SCENE_EVENTS; i++)
+		n_births += scene_event(s, i)->kind == EVENT_KIND_PROCESS;
+	assert_int_equal(n_births, SCENE_EVENTS / 4 + 1);
+}
+
+/* The oldest stands at the top of a panel that is full, however it is come to. */
+static void test_oldest_is_on_top(void **state)
+{
+	struct scene *s = *state;
+	char text[64];
+
+	for (int i = 0; i < 40; i++) {
+		snprintf(text, sizeof(text), "event %d.", i);
+		add_event(s, EVENT_KIND_JOB, text);
+	}
+	draw_text(s, 80, 24);
+	for (int i = 0; i < 50; i++)
+		press(s, "[");
+	assert_non_null(strstr(draw_text(s, 80, 24),
+			       "WHAT HAPPENED (earlier)\n22:13:20 event 0.\n22:13:20 event 1.\n"));
+	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
+		add_event(s, EVENT_KIND_JOB, "later.");
+	assert_non_null(strstr(draw_text(s, 80, 24), "(earlier)\n22:13:20 later.\n"));
+	press(s, "\t"); /* of two rows the one that keys act on */
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n|- build"));
+}
+
+/* Of what is flagged the row says so, and so does each that it is below, folded or not. */
+static void test_flagged_rows(void **state)
+{
+	struct scene *s = *state;
+	const struct proc_key its = { 11, 11 };
+	const char *text;
+
+	flag(s, "leak", &its, NOON, U64_UNKNOWN);
+	text = draw_text(s, 80, 30);
+	assert_non_null(strstr(text, "\n-!train"));
+	assert_non_null(strstr(text, "\n  -!sheet 1"));
+	assert_non_null(strstr(text, "\n    -!10 python train"));
+	assert_non_null(strstr(text, "\n       !11 python worker"));
+	assert_non_null(strstr(text, "- build"));
+	flag(s, "leak", &its, NOON, NOON + SECOND); /* over */
+	assert_null(strchr(strstr(draw_text(s, 80, 30), "train"), '!'));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_anomalies),
-		TEST(test_late_event),
-		TEST(test_daemon_events),
-		TEST(test_daemon_flags),
+		TEST(test_anomalies),	    TEST(test_late_event),	 TEST(test_flood_of_births),
+		TEST(test_flood_of_others), TEST(test_oldest_is_on_top), TEST(test_flagged_rows),
+		TEST(test_daemon_events),   TEST(test_daemon_flags),
 	};
 
 	return cmocka_run_group_tests_name("tui_events", tests, NULL, NULL);

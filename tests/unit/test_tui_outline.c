@@ -122,6 +122,18 @@ static void test_filter(void **state)
 	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
 }
 
+/* What matches is seen, whatever it is folded below; and folded again afterwards. */
+static void test_filter_unfolds(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "g-fcc -c\n");
+	assert_string_equal(rows_of(s), "job build| sheet 1|  20|   21");
+	keys_press(s, TUI_KEY_ESCAPE);
+	press(s, "fbuild\n"); /* the job matches itself, and stays as it was */
+	assert_string_equal(rows_of(s), "+job build");
+}
+
 static void test_search(void **state)
 {
 	struct scene *s = *state;
@@ -264,6 +276,7 @@ int main(void)
 		TEST(test_age_of_job),
 		TEST(test_folding),
 		TEST(test_filter),
+		TEST(test_filter_unfolds),
 		TEST(test_search),
 		TEST(test_search_folded),
 		TEST(test_filter_by_pid),

@@ -224,21 +224,26 @@ static void test_closer_look(void **state)
 
 /* ---- anomalies ---- */
 
+static void fill_anomaly(struct episode *e, const struct attempt *a, unsigned k, uint64_t began_ns)
+{
+	episode_init(e);
+	e->worst.type = ANOMALY_ZOMBIE;
+	e->worst.has_pid = true;
+	e->worst.pid = 99 + (pid_t)k; /* of one process they would be one */
+	e->worst.start_ticks = 5000;
+	snprintf(e->worst.text, sizeof(e->worst.text), "number %u", k);
+	snprintf(e->name, sizeof(e->name), "zombie%u/1", k);
+	episode_set_job(e, a->job_id);
+	e->began_wall_ns = e->peak_wall_ns = began_ns;
+}
+
 static void write_anomaly(struct store *store, const struct attempt *a, unsigned k,
 			  uint64_t began_ns, uint64_t ended_ns)
 {
 	struct episode e;
 	struct err err = ERR_INIT;
 
-	episode_init(&e);
-	e.worst.type = ANOMALY_ZOMBIE;
-	e.worst.has_pid = true;
-	e.worst.pid = 99 + (pid_t)k; /* of one process they would be one */
-	e.worst.start_ticks = 5000;
-	snprintf(e.worst.text, sizeof(e.worst.text), "number %u", k);
-	snprintf(e.name, sizeof(e.name), "zombie%u/1", k);
-	episode_set_job(&e, a->job_id);
-	e.began_wall_ns = e.peak_wall_ns = began_ns;
+	fill_anomaly(&e, a, k, began_ns);
 	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
 	e.ended_wall_ns = ended_ns;
 	e.why_cleared = "gone";
@@ -284,6 +289,42 @@ static void test_flags(void **state)
 		step(&p.feed, p.scene, 1);
 	assert_int_equal(scene_count_flags(p.scene), 0);
 	assert_int_equal(count_events(p.scene, "cleared: "), 2);
+	close_player(&p);
+}
+
+/* What it came to later is not told before: neither in the timeline nor of what is flagged. */
+static void test_words_of_then(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE;
+	struct attempt a = must_begin_at(store, "a", began);
+	struct player p = { .store = store };
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	for (unsigned i = 0; i < 10; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	fill_anomaly(&e, &a, 1, began + 2 * SECOND_NS);
+	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+	snprintf(e.worst.text, sizeof(e.worst.text), "much worse");
+	e.worst.severity = SEVERITY_CRITICAL;
+	e.peak_wall_ns = began + 5 * SECOND_NS;
+	must(store_write_anomaly(store, a.id, &e, EPISODE_ESCALATED, &err), &err);
+	open_player(&p);
+	for (unsigned i = 0; i < 5; i++)
+		step(&p.feed, p.scene, 1);
+	assert_int_equal(count_events(p.scene, "number 1 "), 1);
+	assert_int_equal(count_events(p.scene, "much worse"), 0);
+	assert_string_equal(p.scene->flags[0].text, "number 1");
+	assert_int_equal(p.scene->flags[0].told_ns, began + 2 * SECOND_NS);
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(count_events(p.scene, "number 1 "), 1);
+	assert_int_equal(count_events(p.scene, "escalated: much worse"), 1);
+	assert_string_equal(p.scene->flags[0].text, "much worse");
+	assert_int_equal(p.scene->flags[0].told_ns, began + 5 * SECOND_NS);
+	step(&p.feed, p.scene, -1);
+	assert_string_equal(p.scene->flags[0].text, "number 1");
 	close_player(&p);
 }
 
@@ -373,10 +414,11 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORE_TEST(test_old_and_new), STORE_TEST(test_two_recorders),
-		STORE_TEST(test_rates),	      STORE_TEST(test_closer_look),
-		STORE_TEST(test_flags),	      STORE_TEST(test_changes),
-		STORE_TEST(test_gaps),	      STORE_TEST(test_nothing),
+		STORE_TEST(test_old_and_new),	STORE_TEST(test_two_recorders),
+		STORE_TEST(test_rates),		STORE_TEST(test_closer_look),
+		STORE_TEST(test_flags),		STORE_TEST(test_changes),
+		STORE_TEST(test_gaps),		STORE_TEST(test_nothing),
+		STORE_TEST(test_words_of_then),
 	};
 
 	return cmocka_run_group_tests_name("tui_replay", tests, NULL, NULL);
