@@ -68,10 +68,10 @@ static int refuse_lost_log(const char *path, struct err *err)
 static int check_log(const char *path, struct err *err)
 {
 	struct stat st;
-	bool has_commit;
+	struct wal_found log;
 
-	wal_check(path, &has_commit);
-	if (!has_commit || stat(path, &st) < 0 || st.st_size > 0)
+	wal_check(path, &log);
+	if (!log.has_commit || stat(path, &st) < 0 || st.st_size > 0)
 		return 0;
 	return refuse_lost_log(path, err);
 }
@@ -245,11 +245,11 @@ static int configure_writing(struct store *store, struct err *err)
  */
 static int check_version_zero(struct store *store, int *version, struct err *err)
 {
-	bool has_commit;
+	struct wal_found log;
 	int r = 0;
 
-	wal_check(store->path, &has_commit);
-	if (!has_commit)
+	wal_check(store->path, &log);
+	if (!log.has_commit)
 		return 0;
 	if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		return store_failure(store, err);
@@ -312,11 +312,11 @@ static int read_version(struct store *store, int *ret, struct err *err)
 /* What looks empty, and has a log, is being made or damaged; who may write it can tell. */
 static int look_again(struct store *store, int *version, struct err *err)
 {
-	bool has_commit;
+	struct wal_found log;
 	int r;
 
-	wal_check(store->path, &has_commit);
-	if (!has_commit)
+	wal_check(store->path, &log);
+	if (!log.has_commit)
 		return 0;
 	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
 	return r < 0 ? r : layout_read_version(store, version, err);
