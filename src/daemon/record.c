@@ -265,6 +265,19 @@ static void note_stored(struct run *run)
 		log_warning("recording goes on; the database has every tick");
 }
 
+/* Said when it begins, and when it is over. */
+static void note_disk(struct run *run)
+{
+	struct err err = ERR_INIT;
+	bool is_refused = run->store && store_check_disk(run->store, &err) < 0;
+
+	if (is_refused && !run->is_disk_said)
+		log_warning("recording goes on: %s", err.text);
+	else if (run->is_disk_said && run->store && !is_refused)
+		log_warning("what was recorded is on the disk by now");
+	run->is_disk_said = is_refused;
+}
+
 /* A tick that has waited knows no more of the attempt than which one it is, which may be new. */
 static int store_tick(struct run *run, const struct tick_record *tick, struct err *err)
 {
@@ -539,6 +552,7 @@ void record_tick(struct run *run, const struct series_point *point)
 	keep_trace(run, evidence_trace_has_ended(&run->trace));
 	look_for_anomalies(run);
 	store_or_keep(run, point);
+	note_disk(run);
 	append_line(run);
 	upkeep_look(run->upkeep, run->store);
 }

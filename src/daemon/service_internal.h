@@ -31,7 +31,7 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 14
+#define SERVICE_STAGES 15
 
 struct stage_state {
 	uint64_t n_failed;

@@ -444,6 +444,11 @@ static int record(struct service *s, struct err *err)
 	return store_or_keep(s, &tick, err);
 }
 
+static int settle(struct service *s, struct err *err)
+{
+	return s->store ? store_check_disk(s->store, err) : 0;
+}
+
 static int append_line(struct service *s, struct err *err)
 {
 	const struct buf *json;
@@ -481,6 +486,7 @@ static const struct stage {
 	{ "run what waits", run_queue },
 	{ "record", record },
 	{ "end what was attached", service_settle_attached },
+	{ "bring what was recorded to the disk", settle },
 	{ "look for orphans", service_look_for_orphans },
 	{ "relay events", service_relay_events },
 	{ "log", append_line },

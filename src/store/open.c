@@ -167,19 +167,22 @@ static int wait_for_lock(void *ctx, int n_calls)
 
 /*
  * After each commit, when its lock is gone: many may wait for the disk at once, and one wait is
- * enough for all of them. A log that cannot be copied yet is no failure.
+ * enough for all of them. A log that cannot be copied yet is no failure, and one that may not be on
+ * the disk is not copied: what is there of it after a power cut would stand before newer pages.
+ * Whatever happens, the transaction is committed: SQLite must not be told otherwise.
  */
 static int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 {
 	struct store *store = ctx;
-	int rc = store->syncs_log ? journal_sync_log(db) : SQLITE_OK;
 
+	if (store->syncs_log)
+		journal_sync_log(store);
 	store->wal_pages = n_pages;
 	if (n_pages > store->wal_peak_pages)
 		store->wal_peak_pages = n_pages;
-	if (n_pages >= WAL_MAX_PAGES)
+	if (n_pages >= WAL_MAX_PAGES && !store->log_error)
 		sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	return rc;
+	return SQLITE_OK;
 }
 
 /* Nothing that is written comes near to it. */
@@ -394,8 +397,20 @@ int store_open(const char *path, enum store_mode mode, struct store **ret, struc
  */
 static bool may_leave_log(const struct store *store)
 {
+	if (store->log_error) /* see settle_log() */
+		return true;
 	return !store->leaves_no_log && store->wal_pages < WAL_LEFT_PAGES &&
 	       store->wal_peak_pages < WAL_MAX_PAGES;
+}
+
+/* The last chance to bring to the disk what it has refused; not for long. */
+static void mend_log(struct store *store)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+
+	store->patience_ns = 0;
+	store->mend_boot_ns = 0;
+	txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, NULL);
 }
 
 void store_leave_no_log(struct store *store)
@@ -424,6 +439,8 @@ struct store *store_close(struct store *store)
 {
 	if (!store)
 		return NULL;
+	if (store->log_error)
+		mend_log(store);
 	store_forget_statements(store);
 	close_connection(store);
 	map_release(&store->seen.row_ids);

@@ -253,8 +253,8 @@ static int run_slice(struct slice *slice, struct err *err)
 		return r;
 	r = run_all_stages(slice, err);
 	restored = durability_restore(slice->store, before, r < 0 ? NULL : err);
-	if (before > 0) /* what a power cut takes is done again: no need to look at what it says */
-		journal_sync_log(slice->store->db);
+	if (before > 0)
+		journal_sync_log(slice->store);
 	if (r == 0)
 		shorten_file(slice->store);
 	return r < 0 || restored == 0 ? r : restored;

@@ -2,7 +2,8 @@
  * store - what outlives the process that measured it.
  *
  * One file, shared by any number of writers and readers. Each call that writes
- * is one short transaction, durable when it returns (but for store_begin_attempt()). Nothing is
+ * is one short transaction, durable when it returns (but for store_begin_attempt(), and for what
+ * store_check_disk() says). Nothing is
  * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
@@ -372,6 +373,13 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 			 void *ctx, struct err *err);
 
 /* ---- looking after the file ---- */
+
+/*
+ * 0: what was written through this handle is on the disk. Else the errno with which the disk has
+ * refused it: it is there for all who read, and is brought to the disk with what is written next,
+ * but a power cut before that loses it. Takes no time.
+ */
+int store_check_disk(struct store *store, struct err *err);
 
 /*
  * Whether a database that is there could be written: 0, or the errno and in err
