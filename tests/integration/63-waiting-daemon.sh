@@ -8,19 +8,24 @@ start_daemon() {
 	"$PROCTOR" start
 }
 
+# hold SECONDS: locks the database for so long; sets holder.
+hold() {
+	python3 - "$PROCTOR_HOME/proctor.db" "$1" <<'END' &
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
+db.execute("BEGIN IMMEDIATE")
+time.sleep(float(sys.argv[2]))
+db.execute("ROLLBACK")
+END
+	holder=$!
+}
+
 # ---- a lock that is held for seconds ----
 check "a daemon starts" start_daemon
 "$PROCTOR" run -q --job locked -- sleep 6 &
 runner=$!
 sleep 2
-python3 - "$PROCTOR_HOME/proctor.db" <<'END' &
-import sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
-db.execute("BEGIN IMMEDIATE")
-time.sleep(3)
-db.execute("ROLLBACK")
-END
-holder=$!
+hold 3
 wait "$runner"
 is "the job does not notice" $? 0
 wait "$holder"
@@ -35,6 +40,24 @@ json "no gap is left" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in
 json "from the beginning to the end" "$stdout" 'd[-1]["timestamp"] - d[0]["timestamp"] > 4'
 json "and no tick is there twice" "$stdout" \
 	'len({(s["timestamp"], s["pid"]) for s in d}) == len(d)'
+
+# ---- a lock that outlives the job ----
+check "a daemon starts again" start_daemon
+"$PROCTOR" run -q --job outlived -- sleep 4 2>/dev/null &
+runner=$!
+sleep 2
+hold 4
+wait "$runner"
+wait "$holder"
+for _ in $(seq 100); do # no job runs any more
+	[ "$(grep -c "can record again" "$PROCTOR_HOME/daemon.log")" = 2 ] && break
+	sleep 0.1
+done
+run "$PROCTOR" status --json
+kill -9 "$(json_eval "$stdout" 'd["pid"]')"
+run "$PROCTOR" history --job outlived --json
+json "what waited is stored without another job" "$stdout" \
+	'd[-1]["timestamp"] - d[0]["timestamp"] > 3.2'
 
 # ---- a disk that is full for a while ----
 full_disk() {
