@@ -57,6 +57,7 @@ struct store {
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
 	uint64_t patience_ns, waited_ns;	   /* patience.h */
+	bool is_patience_shared;		   /* by all calls */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	bool leaves_no_log;	       /* closing copies it, however short it is */
 	bool syncs_log;		       /* after each commit (query.h) */

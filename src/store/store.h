@@ -62,6 +62,9 @@ int store_open_patient(const char *path, enum store_mode mode, unsigned patience
 		       struct store **ret, struct err *err);
 void store_set_patience(struct store *store, unsigned ms);
 
+/* The same for all calls from now on together: what one has waited the others do not. */
+void store_share_patience(struct store *store, unsigned ms);
+
 /*
  * "wal", or "delete" (a rollback journal) where hosts may share the file system;
  * there a writer also waits for readers. NULL: the file could not be asked.

@@ -151,6 +151,29 @@ static void test_a_beginning_that_fails(void **state)
 	assert_int_equal(syncs(), 1);
 }
 
+/* Patience that is shared is used up by the first: the next ones try once, and others as ever. */
+static void test_shared_patience(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	sqlite3 *holder = NULL;
+	uint64_t waited_ns;
+
+	assert_int_equal(sqlite3_open(f->db, &holder), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(holder, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	store_share_patience(store, 20);
+	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
+	waited_ns = store->waited_ns;
+	assert_true(waited_ns >= 20 * 1000000);
+	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
+	assert_int_equal(store->waited_ns, waited_ns);
+	store_set_patience(store, 60);
+	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
+	assert_true(store->waited_ns >= 60 * 1000000);
+	sqlite3_close(holder);
+}
+
 /* However slow the disk is: all that others wait for is the work itself. */
 static void test_retention(void **state)
 {
@@ -287,6 +310,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_a_run),
 		STORE_TEST(test_a_beginning_that_fails),
+		STORE_TEST(test_shared_patience),
 		STORE_TEST(test_retention),
 		STORE_TEST(test_a_disk_that_refuses),
 		STORE_TEST(test_what_was_refused_is_written_anew),
