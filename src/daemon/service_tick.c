@@ -57,6 +57,7 @@ static void leave_replaced(struct service *s)
 	unsaved_release(&s->unsaved); /* of attempts that are not in another one */
 	s->backlog.n_lost += s->backlog.n;
 	backlog_release(&s->backlog);
+	s->record_err = (struct err)ERR_INIT;
 	s->store = store_close(s->store);
 	watch_forget(s->watch);
 }
@@ -445,6 +446,16 @@ static int record_jobs(struct service *s, int waiting, struct err *err)
 	return store_or_keep(s, &tick, waiting, err);
 }
 
+static void note_recorded(struct service *s, int r, const struct err *err)
+{
+	if (r >= 0)
+		s->record_err = (struct err)ERR_INIT;
+	else if (s->record_err.code == 0)
+		s->record_err_boot_ns = clock_boot_ns();
+	if (r < 0)
+		s->record_err = *err;
+}
+
 /* Those that wait are stored as soon as they can be, whether a job runs by then or not. */
 static int record(struct service *s, struct err *err)
 {
@@ -454,6 +465,7 @@ static int record(struct service *s, struct err *err)
 		return 0;
 	upkeep_look(s->upkeep, s->store);
 	r = record_jobs(s, store_waiting(s, clock_boot_ns() + DRAIN_NS, err), err);
+	note_recorded(s, r, err);
 	if (r <= 0)
 		return r;
 	return err_set(err, -EAGAIN, "%zu ticks wait to be stored", s->backlog.n);

@@ -69,6 +69,8 @@ full_disk() {
 	sleep 2
 	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
 	sleep 2
+	"$PROCTOR" status --json >"$TMP/status-full"
+	"$PROCTOR" doctor >"$TMP/doctor-full"
 	rm "$TMP/small/filler"
 	wait "$runner"
 	echo $? >"$TMP/status"
@@ -90,6 +92,11 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		skip "a full disk" "no tmpfs can be mounted here"
 	else
 		is "the job does not notice a full disk" "$(cat "$TMP/status")" 0
+		json "status says that nothing is recorded, why, and how much waits" \
+			"$(cat "$TMP/status-full")" \
+			'd["recording"] is False and "cannot grow" in d["recording_error"] and d["ticks_waiting"] > 1 and d["ticks_lost"] == 0'
+		like "and doctor that there is no room" "$(cat "$TMP/doctor-full")" \
+			'folder +broken .*its disk is full'
 		is "the database is sound" "$(cat "$TMP/check")" ok
 		json "what was seen meanwhile is there" "$(cat "$TMP/history")" \
 			'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5 and d[-1]["timestamp"] - d[0]["timestamp"] > 4'
