@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -116,6 +117,26 @@ static bool can_be_made(const char *path)
 	return access(part, W_OK | X_OK) == 0;
 }
 
+/* With less than this not even a short run can be recorded for certain. */
+#define MIN_FREE_BYTES (UINT64_C(1) << 20)
+
+static enum health check_room(const char *dir, struct buf *detail)
+{
+	struct statvfs fs;
+	uint64_t free_bytes;
+
+	if (statvfs(dir, &fs) < 0)
+		return HEALTH_OK;
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (free_bytes >= MIN_FREE_BYTES)
+		return HEALTH_OK;
+	buf_printf(detail,
+		   ": its disk is full (%llu bytes are free), so nothing more can be recorded: "
+		   "free some room, or set PROCTOR_HOME to a folder on another",
+		   (unsigned long long)free_bytes);
+	return HEALTH_BROKEN;
+}
+
 static enum health check_folder(struct patient *p, struct buf *detail)
 {
 	const char *dir = p->paths.state_dir;
@@ -126,7 +147,7 @@ static enum health check_folder(struct patient *p, struct buf *detail)
 	}
 	if (access(dir, W_OK | X_OK) == 0) {
 		buf_printf(detail, "%s", dir);
-		return HEALTH_OK;
+		return check_room(dir, detail);
 	}
 	if (errno == ENOENT && can_be_made(dir)) {
 		buf_printf(detail, "%s (made by the first run)", dir);

@@ -80,6 +80,10 @@ static const struct {
 	  offsetof(struct retention_result, n_events) },
 	{ "anomalies_removed", "anomaly", "anomalies",
 	  offsetof(struct retention_result, n_anomalies) },
+	{ "anomaly_seconds_removed", "anomaly's seconds at full resolution",
+	  "anomalies' seconds at full resolution", offsetof(struct retention_result, n_seconds) },
+	{ "phases_removed", "phase of a job that ended", "phases of jobs that ended",
+	  offsetof(struct retention_result, n_phases) },
 	{ "processes_removed", "process of a job that ended", "processes of jobs that ended",
 	  offsetof(struct retention_result, n_processes) },
 	{ "attempts_removed", "whole attempt", "whole attempts",
@@ -246,7 +250,7 @@ static void add_counts(const char *heading, const struct retention_result *resul
 
 static void write_total(const struct retention_result *result, struct buf *out)
 {
-	buf_add_str(out, "With its logs and the log of snapshots that is ");
+	buf_add_str(out, "With what waits beside it and the log of snapshots that is ");
 	report_add_bytes(out, total_bytes(result));
 	buf_add_str(out, ".\n");
 }
@@ -313,7 +317,7 @@ int cli_gc(int argc, char **argv)
 		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
 	if (p.result.over_bytes > 0 && !args.dry_run)
 		log_warning("all together is still above max_bytes: what is left is of attempts "
-			    "that may still run, or the newest");
+			    "that may still run, or the newest, or what was learned of them");
 	write_out(&args, &policy, &p, &out);
 	return cli_print(&out);
 }

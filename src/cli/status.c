@@ -95,9 +95,15 @@ static void add_config(struct buf *out, const struct rpc_value *config)
 static void add_database(struct buf *out, const struct rpc_value *s)
 {
 	buf_printf(out, "database  %s\n", text(s, "database"));
+	if (number(s, "ticks_lost") > 0)
+		buf_printf(out, "          %.0f ticks could not be stored in it, and are lost\n",
+			   number(s, "ticks_lost"));
 	if (rpc_value_bool(rpc_value_get(s, "recording"), false))
 		return;
-	buf_add_str(out, "          cannot be used, so nothing is recorded: ");
+	buf_add_str(out, "          cannot be used, so nothing is recorded");
+	if (number(s, "ticks_waiting") > 0)
+		buf_printf(out, " and %.0f ticks wait", number(s, "ticks_waiting"));
+	buf_add_str(out, ": ");
 	cli_add_text(out, text(s, "recording_error"), 500);
 	buf_add_char(out, '\n');
 }

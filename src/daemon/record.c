@@ -15,7 +15,7 @@
 #include "daemon/run_internal.h"
 #include "report/report.h"
 
-/* How long a call may wait for another writer when all is over. */
+/* How long all that is stored when all is over may wait for another writer, together. */
 #define END_PATIENCE_MS 5000
 
 /* What lasts as long as this is told to a daemon that does not see it in its database. */
@@ -119,6 +119,14 @@ static int begin_attempt(struct run *run, struct err *err)
 	return 0;
 }
 
+/* What is left of the time for the end of the run. */
+static unsigned end_patience_ms(const struct run *run)
+{
+	uint64_t now = clock_boot_ns();
+
+	return now < run->end_boot_ns ? (unsigned)((run->end_boot_ns - now) / 1000000) : 0;
+}
+
 static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 {
 	const char *path = run->options->db_path;
@@ -132,6 +140,8 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 	if (r < 0)
 		return r;
 	run->store_file = id_of(path);
+	if (run->end_boot_ns > 0)
+		store_share_patience(run->store, end_patience_ms(run));
 	r = begin_attempt(run, err);
 	if (r < 0)
 		run->store = store_close(run->store);
@@ -263,6 +273,19 @@ static void note_stored(struct run *run)
 			    (unsigned long long)run->backlog.n_lost);
 	else
 		log_warning("recording goes on; the database has every tick");
+}
+
+/* Said when it begins, and when it is over. */
+static void note_disk(struct run *run)
+{
+	struct err err = ERR_INIT;
+	bool is_refused = run->store && store_check_disk(run->store, &err) < 0;
+
+	if (is_refused && !run->is_disk_said)
+		log_warning("recording goes on: %s", err.text);
+	else if (run->is_disk_said && run->store && !is_refused)
+		log_warning("what was recorded is on the disk by now");
+	run->is_disk_said = is_refused;
 }
 
 /* A tick that has waited knows no more of the attempt than which one it is, which may be new. */
@@ -539,6 +562,7 @@ void record_tick(struct run *run, const struct series_point *point)
 	keep_trace(run, evidence_trace_has_ended(&run->trace));
 	look_for_anomalies(run);
 	store_or_keep(run, point);
+	note_disk(run);
 	append_line(run);
 	upkeep_look(run->upkeep, run->store);
 }
@@ -794,11 +818,14 @@ static void leave_replaced(struct run *run)
 static void store_last_ticks(struct run *run)
 {
 	struct err err = ERR_INIT;
+	char what[80];
 
 	if (run->store &&
 	    backlog_drain(&run->backlog, U64_UNKNOWN, store_waiting_tick, run, &err) < 0) {
+		snprintf(what, sizeof(what), "this run is not fully recorded (%zu ticks are lost)",
+			 run->backlog.n);
 		run->backlog.n_lost += run->backlog.n;
-		say_loss(run, "this run is not fully recorded", &err);
+		say_loss(run, what, &err);
 	}
 	if (run->store && unsaved_retry(&run->unsaved, run->store, U64_UNKNOWN, &err) < 0) {
 		run->unsaved.n_lost += run->unsaved.n;
@@ -812,6 +839,9 @@ static void store_last_ticks(struct run *run)
 		       "processes or anomalies were more than there was room for");
 	add_count_note(run->attempt, run->n_lines_missing, "log of snapshots",
 		       "snapshots could not be written to it");
+	if (run->n_lines_missing > 0)
+		log_warning("%llu snapshots are missing in the log",
+			    (unsigned long long)run->n_lines_missing);
 }
 
 /*
@@ -841,7 +871,8 @@ static void store_calls(struct run *run)
 
 	if (a->n_syscalls > 0 &&
 	    store_add_syscalls(run->store, &sums, a->syscalls, a->n_syscalls, NULL, &err) < 0)
-		add_unknown(run->attempt, "syscalls", "they could not be recorded");
+		add_unknown(run->attempt, "syscall_hotspots",
+			    "they were counted, and could not be recorded");
 }
 
 static void store_end(struct run *run)
@@ -850,10 +881,11 @@ static void store_end(struct run *run)
 	struct err err = ERR_INIT;
 	size_t n;
 
+	run->end_boot_ns = clock_boot_ns() + END_PATIENCE_MS * UINT64_C(1000000);
 	leave_replaced(run);
 	try_to_open(run, END_PATIENCE_MS, &err);
 	if (run->store)
-		store_set_patience(run->store, END_PATIENCE_MS);
+		store_share_patience(run->store, end_patience_ms(run));
 	store_last_ticks(run);
 	if (run->store_err.code != 0)
 		add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);

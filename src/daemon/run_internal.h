@@ -82,6 +82,8 @@ struct run {
 	bool is_handed_over;		/* to a daemon, which looks for anomalies */
 	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
 	bool is_waiting_said;
+	uint64_t end_boot_ns; /* until when the end may wait for others; 0: the run goes on */
+	bool is_disk_said;    /* that it refuses what is recorded */
 
 	struct link *link; /* to the daemon, which then records the ticks */
 	bool is_untold;	   /* a daemon that should know the end of the job does not */

@@ -31,7 +31,7 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 14
+#define SERVICE_STAGES 15
 
 struct stage_state {
 	uint64_t n_failed;
@@ -135,9 +135,11 @@ struct service {
 	struct snapshot snap; /* the last one */
 	bool has_snap;
 	struct watch *watch;
-	struct store *store;  /* NULL: not open; tried again at each tick */
-	struct err store_err; /* why not, the last time */
-	dev_t store_device;   /* which file it is */
+	struct store *store;	     /* NULL: not open; tried again at each tick */
+	struct err store_err;	     /* why not, the last time */
+	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
+	uint64_t record_err_boot_ns; /* …since when */
+	dev_t store_device;	     /* which file it is */
 	ino_t store_inode;
 	struct daemon_record record;
 	struct jsonl *jsonl;

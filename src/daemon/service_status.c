@@ -83,12 +83,24 @@ static double held_until(const struct service *s)
 	return ns ? clock_ns_to_seconds(ns) : F64_UNKNOWN;
 }
 
-/* Somebody who has it locked when we begin is most likely about to be done. */
+/* Somebody who has it locked for a moment is most likely about to be done. */
+#define LOCK_UNSAID_NS UINT64_C(2000000000)
+
+static const char *why_not_storing(const struct service *s)
+{
+	bool may_pass = s->record_err.code == -EBUSY &&
+			clock_boot_ns() - s->record_err_boot_ns < LOCK_UNSAID_NS;
+
+	return s->record_err.code == 0 || may_pass ? NULL : s->record_err.text;
+}
+
 static const char *why_not_recording(const struct service *s)
 {
 	bool may_pass = s->store_err.code == -EBUSY && s->stats.n_ticks < 2;
 
-	return s->store || s->store_err.code == 0 || may_pass ? NULL : s->store_err.text;
+	if (s->store)
+		return why_not_storing(s);
+	return s->store_err.code == 0 || may_pass ? NULL : s->store_err.text;
 }
 
 static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
@@ -104,9 +116,11 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 		     clock_ns_to_seconds(clock_boot_ns() - s->started_boot_ns));
 	write_jobs(j, s);
 	json_key_string(j, "database", s->options->paths->db);
-	json_key_bool(j, "recording", s->store != NULL);
+	json_key_bool(j, "recording", s->store && !why_not_storing(s));
 	json_key_f64(j, "retention_held_until", held_until(s));
 	json_key_string(j, "recording_error", why_not_recording(s));
+	json_key_u64(j, "ticks_waiting", s->backlog.n);
+	json_key_u64(j, "ticks_lost", s->backlog.n_lost);
 	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
 	json_key_string(j, "pressure_reason", s->pressure.reason);
 	write_costs(j, s);

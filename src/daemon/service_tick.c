@@ -55,7 +55,9 @@ static void leave_replaced(struct service *s)
 	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
 	upkeep_leave(s->upkeep);
 	unsaved_release(&s->unsaved); /* of attempts that are not in another one */
+	s->backlog.n_lost += s->backlog.n;
 	backlog_release(&s->backlog);
+	s->record_err = (struct err)ERR_INIT;
 	s->store = store_close(s->store);
 	watch_forget(s->watch);
 }
@@ -396,10 +398,11 @@ static int store_waiting(struct service *s, uint64_t until_boot_ns, struct err *
 	return r;
 }
 
-/* What cannot be written now waits in memory, and comes before what is seen next. */
-static int store_or_keep(struct service *s, const struct tick_record *tick, struct err *err)
+/* What cannot be written now, or not before others that wait, waits in memory. */
+static int store_or_keep(struct service *s, const struct tick_record *tick, int waiting,
+			 struct err *err)
 {
-	int r = store_waiting(s, clock_boot_ns() + DRAIN_NS, err);
+	int r = waiting;
 
 	if (r == 0)
 		r = store_write_tick(s->store, -s->record.id, tick, err);
@@ -407,7 +410,7 @@ static int store_or_keep(struct service *s, const struct tick_record *tick, stru
 		service_events_stored(s);
 	else
 		backlog_add(&s->backlog, tick);
-	return r < 0 ? r : 0;
+	return r;
 }
 
 void service_store_waiting(struct service *s)
@@ -419,7 +422,8 @@ void service_store_waiting(struct service *s)
 	log_warning("%zu ticks are lost: %s", s->backlog.n, err.text);
 }
 
-static int record(struct service *s, struct err *err)
+/* waiting as of store_waiting(), which is returned if there is nothing to add. */
+static int record_jobs(struct service *s, int waiting, struct err *err)
 {
 	CLEANUP(free_ptr) const struct attempt **attempts = NULL;
 	CLEANUP(free_ptr) struct series_point *points = NULL;
@@ -428,10 +432,8 @@ static int record(struct service *s, struct err *err)
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
-	if (s->store)
-		upkeep_look(s->upkeep, s->store);
-	if (!s->has_snap || !s->store || n == 0)
-		return 0;
+	if (!s->has_snap || n == 0)
+		return waiting;
 	attempts = reallocarray(NULL, n, sizeof(*attempts));
 	points = reallocarray(NULL, n, sizeof(*points));
 	if (!attempts || !points || service_gather_events(s, &events, &tick.n_events) < 0)
@@ -441,8 +443,38 @@ static int record(struct service *s, struct err *err)
 	tick.points = points;
 	tick.events = events;
 	if (tick.n_attempts == 0)
+		return waiting;
+	return store_or_keep(s, &tick, waiting, err);
+}
+
+static void note_recorded(struct service *s, int r, const struct err *err)
+{
+	if (r >= 0)
+		s->record_err = (struct err)ERR_INIT;
+	else if (s->record_err.code == 0)
+		s->record_err_boot_ns = clock_boot_ns();
+	if (r < 0)
+		s->record_err = *err;
+}
+
+/* Those that wait are stored as soon as they can be, whether a job runs by then or not. */
+static int record(struct service *s, struct err *err)
+{
+	int r;
+
+	if (!s->store)
 		return 0;
-	return store_or_keep(s, &tick, err);
+	upkeep_look(s->upkeep, s->store);
+	r = record_jobs(s, store_waiting(s, clock_boot_ns() + DRAIN_NS, err), err);
+	note_recorded(s, r, err);
+	if (r <= 0)
+		return r;
+	return err_set(err, -EAGAIN, "%zu ticks wait to be stored", s->backlog.n);
+}
+
+static int settle(struct service *s, struct err *err)
+{
+	return s->store ? store_check_disk(s->store, err) : 0;
 }
 
 static int append_line(struct service *s, struct err *err)
@@ -482,6 +514,7 @@ static const struct stage {
 	{ "run what waits", run_queue },
 	{ "record", record },
 	{ "end what was attached", service_settle_attached },
+	{ "bring what was recorded to the disk", settle },
 	{ "look for orphans", service_look_for_orphans },
 	{ "relay events", service_relay_events },
 	{ "log", append_line },

@@ -170,16 +170,23 @@ static int check_left_out(struct store *store, struct limit *limit, struct err *
 /* By now what SQLite sees is sound. It may not see all. */
 static int check_log(struct store *store, struct limit *limit, struct err *err)
 {
-	bool has_commit;
+	struct wal_found log;
+	int r = wal_check(store->path, &log);
 
 	(void)limit;
-	if (wal_check(store->path, &has_commit) != -EBADMSG)
+	if (r == -EBADMSG)
+		return err_set(
+			err, -ENODATA,
+			"the database %s is sound, but its -wal is damaged: what was recorded last "
+			"is lost, and recording goes on",
+			store->path);
+	if (log.n_behind == 0)
 		return 0;
-	return err_set(
-		err, -ENODATA,
-		"the database %s is sound, but its -wal is damaged: what was recorded last is "
-		"lost, and recording goes on",
-		store->path);
+	return err_set(err, -ENODATA,
+		       "the database %s is sound, but its -wal breaks off, and up to %u "
+		       "transactions behind that are lost: after a power cut that is nothing (none "
+		       "of them was complete), else it is damaged; recording goes on",
+		       store->path, log.n_behind);
 }
 
 static int (*const checks[])(struct store *store, struct limit *limit, struct err *err) = {

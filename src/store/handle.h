@@ -57,9 +57,12 @@ struct store {
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
 	uint64_t patience_ns, waited_ns;	   /* patience.h */
+	bool is_patience_shared;		   /* by all calls */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	bool leaves_no_log;	       /* closing copies it, however short it is */
 	bool syncs_log;		       /* after each commit (query.h) */
+	int log_error;		       /* with which the disk has refused it; 0: it has not */
+	uint64_t mend_boot_ns;	       /* not before then (journal.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */

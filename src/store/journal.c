@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
@@ -111,12 +113,81 @@ const char *store_journal(struct store *store)
 	return store->journal;
 }
 
-int journal_sync_log(sqlite3 *db)
+/* ---- the log and the disk ---- */
+
+/* NULL: there is none. */
+static sqlite3_file *find_log(struct store *store)
 {
 	sqlite3_file *log = NULL;
-	int rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
 
-	if (rc != SQLITE_OK || !log || !log->pMethods)
-		return rc;
-	return log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+	if (sqlite3_file_control(store->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) !=
+	    SQLITE_OK)
+		return NULL;
+	return log && log->pMethods ? log : NULL;
+}
+
+/* 0, or the errno, as far as SQLite leaves it. */
+static int sync_file(sqlite3_file *file)
+{
+	errno = 0;
+	if (file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) == SQLITE_OK)
+		return 0;
+	return errno > 0 ? errno : EIO;
+}
+
+void journal_sync_log(struct store *store)
+{
+	sqlite3_file *log = find_log(store);
+	int error = log ? sync_file(log) : 0;
+
+	if (error > 0) /* a later success says nothing of what failed now */
+		store->log_error = error;
+}
+
+#define COPY_BYTES 65536
+
+static int rewrite(sqlite3_file *log, int64_t bytes)
+{
+	CLEANUP(free_ptr) char *part = malloc(COPY_BYTES);
+	int n;
+
+	if (!part)
+		return ENOMEM;
+	for (int64_t at = 0; at < bytes; at += n) {
+		n = bytes - at < COPY_BYTES ? (int)(bytes - at) : COPY_BYTES;
+		if (log->pMethods->xRead(log, part, n, at) != SQLITE_OK ||
+		    log->pMethods->xWrite(log, part, n, at) != SQLITE_OK)
+			return EIO;
+	}
+	return sync_file(log);
+}
+
+/* After a try that failed: about a second for each MiB, so that a disk that is dying is not busy
+ * with nothing else. */
+#define MEND_AGAIN_NS_PER_BYTE 1000
+
+void journal_mend_log(struct store *store)
+{
+	sqlite3_file *log = find_log(store);
+	sqlite3_int64 bytes = 0;
+	int error;
+
+	if (clock_boot_ns() < store->mend_boot_ns)
+		return;
+	if (!log || log->pMethods->xFileSize(log, &bytes) != SQLITE_OK)
+		return;
+	error = rewrite(log, bytes);
+	store->log_error = error;
+	store->mend_boot_ns =
+		error ? clock_boot_ns() + (uint64_t)bytes * MEND_AGAIN_NS_PER_BYTE : 0;
+}
+
+int store_check_disk(struct store *store, struct err *err)
+{
+	if (!store->log_error)
+		return 0;
+	return err_set(err, -store->log_error,
+		       "the database %s has all that was recorded, but its disk does not take it "
+		       "(%s), and a power cut would lose the last of it: look at the disk",
+		       store->path, strerror(store->log_error));
 }

@@ -68,10 +68,10 @@ static int refuse_lost_log(const char *path, struct err *err)
 static int check_log(const char *path, struct err *err)
 {
 	struct stat st;
-	bool has_commit;
+	struct wal_found log;
 
-	wal_check(path, &has_commit);
-	if (!has_commit || stat(path, &st) < 0 || st.st_size > 0)
+	wal_check(path, &log);
+	if (!log.has_commit || stat(path, &st) < 0 || st.st_size > 0)
 		return 0;
 	return refuse_lost_log(path, err);
 }
@@ -167,19 +167,22 @@ static int wait_for_lock(void *ctx, int n_calls)
 
 /*
  * After each commit, when its lock is gone: many may wait for the disk at once, and one wait is
- * enough for all of them. A log that cannot be copied yet is no failure.
+ * enough for all of them. A log that cannot be copied yet is no failure, and one that may not be on
+ * the disk is not copied: what is there of it after a power cut would stand before newer pages.
+ * Whatever happens, the transaction is committed: SQLite must not be told otherwise.
  */
 static int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 {
 	struct store *store = ctx;
-	int rc = store->syncs_log ? journal_sync_log(db) : SQLITE_OK;
 
+	if (store->syncs_log)
+		journal_sync_log(store);
 	store->wal_pages = n_pages;
 	if (n_pages > store->wal_peak_pages)
 		store->wal_peak_pages = n_pages;
-	if (n_pages >= WAL_MAX_PAGES)
+	if (n_pages >= WAL_MAX_PAGES && !store->log_error)
 		sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	return rc;
+	return SQLITE_OK;
 }
 
 /* Nothing that is written comes near to it. */
@@ -245,11 +248,11 @@ static int configure_writing(struct store *store, struct err *err)
  */
 static int check_version_zero(struct store *store, int *version, struct err *err)
 {
-	bool has_commit;
+	struct wal_found log;
 	int r = 0;
 
-	wal_check(store->path, &has_commit);
-	if (!has_commit)
+	wal_check(store->path, &log);
+	if (!log.has_commit)
 		return 0;
 	if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		return store_failure(store, err);
@@ -312,11 +315,11 @@ static int read_version(struct store *store, int *ret, struct err *err)
 /* What looks empty, and has a log, is being made or damaged; who may write it can tell. */
 static int look_again(struct store *store, int *version, struct err *err)
 {
-	bool has_commit;
+	struct wal_found log;
 	int r;
 
-	wal_check(store->path, &has_commit);
-	if (!has_commit)
+	wal_check(store->path, &log);
+	if (!log.has_commit)
 		return 0;
 	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
 	return r < 0 ? r : layout_read_version(store, version, err);
@@ -394,8 +397,20 @@ int store_open(const char *path, enum store_mode mode, struct store **ret, struc
  */
 static bool may_leave_log(const struct store *store)
 {
+	if (store->log_error) /* see settle_log() */
+		return true;
 	return !store->leaves_no_log && store->wal_pages < WAL_LEFT_PAGES &&
 	       store->wal_peak_pages < WAL_MAX_PAGES;
+}
+
+/* The last chance to bring to the disk what it has refused; not for long. */
+static void mend_log(struct store *store)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+
+	store->patience_ns = 0;
+	store->mend_boot_ns = 0;
+	txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, NULL);
 }
 
 void store_leave_no_log(struct store *store)
@@ -424,6 +439,8 @@ struct store *store_close(struct store *store)
 {
 	if (!store)
 		return NULL;
+	if (store->log_error)
+		mend_log(store);
 	store_forget_statements(store);
 	close_connection(store);
 	map_release(&store->seen.row_ids);

@@ -12,7 +12,8 @@
 
 void patience_renew(struct store *store)
 {
-	store->waited_ns = 0;
+	if (!store->is_patience_shared)
+		store->waited_ns = 0;
 }
 
 bool patience_wait(struct store *store)
@@ -34,4 +35,12 @@ bool patience_wait(struct store *store)
 void store_set_patience(struct store *store, unsigned ms)
 {
 	store->patience_ns = ms * UINT64_C(1000000);
+	store->is_patience_shared = false;
+}
+
+void store_share_patience(struct store *store, unsigned ms)
+{
+	store_set_patience(store, ms);
+	store->is_patience_shared = true;
+	store->waited_ns = 0;
 }

@@ -8,6 +8,7 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/journal.h"
 #include "store/patience.h"
 
 /*
@@ -233,6 +234,8 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 	r = run(store, begin, err);
 	if (r < 0)
 		return r;
+	if (store->log_error && begin == STATEMENT_BEGIN_WRITE)
+		journal_mend_log(store);
 	*ret_txn = store;
 	return 0;
 }

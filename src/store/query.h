@@ -81,7 +81,7 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
  * Whether what is committed from now on is on the disk then, or only comes there in its turn:
  * for what nobody misses after a power cut. Outside of transactions. Where there is a log the
  * disk is waited for behind the commit, so that others can write (journal_sync_log()): if that
- * fails the call has failed, and what it wrote may be there all the same.
+ * fails the call has not, as what it wrote is there.
  */
 int durability_raise(struct store *store, struct err *err);
 int durability_lower(struct store *store, int *ret_before, struct err *err);

@@ -34,14 +34,16 @@ int64_t retain_events_cutoff(const struct retention *run);
 /* Whether the wall clock is believed (retain_clock.c). Not inside a transaction. */
 stage_fn retain_judge_clock;
 
-/* What shows an anomaly at full resolution is copied to it (retain_evidence.c). The same. */
-stage_fn retain_keep_evidence;
+/* What shows an anomaly at full resolution is copied to it (retain_evidence.c): where to begin, and
+ * doing it. The same. */
+stage_fn retain_find_evidence, retain_keep_evidence;
 
 /* Keys of meta: the largest id that a tick has had, of those that are gone… */
 #define META_LAST_TICK "last_tick"
 /* …and since when there are all: "events_gone_ns", "curves_gone_ns". */
 #define META_EVENTS_GONE "events_gone_ns"
 #define META_ANOMALIES_GONE "anomalies_gone_ns"
+#define META_SECONDS_KEPT "seconds_kept_ns" /* retain_keep_evidence() has seen all by then */
 #define META_CURVES_GONE "curves_gone_ns"
 int meta_read(struct store *store, const char *key, int64_t *ret, struct err *err); /* 0: unset */
 int meta_write(struct store *store, const char *key, int64_t value, struct err *err);
@@ -71,10 +73,13 @@ int retain_drop_minutes(struct slice *slice, int64_t cutoff_ns, struct err *err)
 int retain_drop_curves(struct slice *slice, int64_t cutoff_ns, struct err *err);
 int retain_drop_events(struct slice *slice, int64_t cutoff_ns, struct err *err);
 int retain_drop_anomalies(struct slice *slice, int64_t cutoff_ns, struct err *err);
+/* Of those that are over, only; the seconds of others that began before go alone. */
+int retain_drop_over_anomalies(struct slice *slice, int64_t cutoff_ns, struct err *err);
+int retain_drop_seconds(struct slice *slice, int64_t cutoff_ns, struct err *err);
 
 /* ---- for room (retain_room.c): in this order, and only while there is too little ---- */
 
-stage_fn room_begin, room_logs, room_samples, room_minutes, room_curves, room_events,
-	room_processes, room_attempts, room_end;
+stage_fn room_begin, room_logs, room_samples, room_minutes, room_curves, room_seconds, room_events,
+	room_anomalies, room_phases, room_processes, room_attempts, room_end;
 
 #endif

@@ -8,19 +8,22 @@
 #include "store/retain.h"
 #include "store/rollup.h"
 
-#define BATCH_ROWS 100 /* between two looks at the clock */
+/* Between two looks at the clock; the seconds of an anomaly are up to 20 KB. */
+#define BATCH_ROWS 100
+#define BATCH_SECONDS 10
 
 /*
  * Runs a statement that deletes the oldest ?2 rows before ?1 and returns a time of
  * each. ret_gone_ns: the newest of those times, 0 if there is none.
  */
-static int drop_batch(struct query *q, int64_t before, int64_t *ret_gone_ns, struct err *err)
+static int drop_batch(struct query *q, int64_t before, int64_t n_rows, int64_t *ret_gone_ns,
+		      struct err *err)
 {
 	int r;
 
 	*ret_gone_ns = 0;
 	query_bind_i64(q, before);
-	query_bind_i64(q, BATCH_ROWS);
+	query_bind_i64(q, n_rows);
 	while ((r = query_step(q, err)) > 0) {
 		int64_t ns = query_read_i64(q);
 
@@ -41,7 +44,9 @@ static int drop_before(struct slice *slice, enum statement id, int64_t before, c
 	while (r == 0 && (r = slice_goes_on(slice, err)) > 0) {
 		int64_t gone_ns;
 
-		r = drop_batch(&q, before, &gone_ns, err);
+		r = drop_batch(&q, before,
+			       id == STATEMENT_DROP_SECONDS ? BATCH_SECONDS : BATCH_ROWS, &gone_ns,
+			       err);
 		if (r <= 0)
 			return r;
 		*n_dropped += (uint64_t)r;
@@ -68,6 +73,18 @@ int retain_drop_anomalies(struct slice *slice, int64_t cutoff_ns, struct err *er
 {
 	return drop_before(slice, STATEMENT_DROP_ANOMALIES, cutoff_ns, META_ANOMALIES_GONE,
 			   &slice->run->result.n_anomalies, err);
+}
+
+int retain_drop_over_anomalies(struct slice *slice, int64_t cutoff_ns, struct err *err)
+{
+	return drop_before(slice, STATEMENT_DROP_OVER_ANOMALIES, cutoff_ns, META_ANOMALIES_GONE,
+			   &slice->run->result.n_anomalies, err);
+}
+
+int retain_drop_seconds(struct slice *slice, int64_t cutoff_ns, struct err *err)
+{
+	return drop_before(slice, STATEMENT_DROP_SECONDS, cutoff_ns, NULL,
+			   &slice->run->result.n_seconds, err);
 }
 
 /* ---- curves ---- */

@@ -16,16 +16,20 @@
 #include "store/store.h"
 
 #define MAX_ROWS 400
+#define MAX_ROWS_AFTER 250 /* the beginning and what comes of it; before it are the others */
 #define COMPLETE_NS UINT64_C(60000000000) /* after which nobody writes samples of it any more */
+/* So long after its beginning an anomaly may be written, or become complete, at the latest. */
+#define LATE_NS INT64_C(86400000000000)
 #define KEY "\"seconds\":"
 
-/* One whose seconds are not kept yet. */
+/* One whose seconds may not be kept yet. */
 struct lacking {
 	int64_t id;
 	pid_t pid;
-	uint64_t start_ticks, from_wall_ns, until_wall_ns;
+	uint64_t start_ticks, began_wall_ns, from_wall_ns, until_wall_ns;
 	struct buf evidence; /* as it is; empty: there is none */
 	bool has_evidence;
+	bool is_lacking; /* else it needs nothing, or not yet */
 };
 
 static void lacking_release(struct lacking *l)
@@ -37,7 +41,11 @@ static int read_lacking(struct query *q, struct lacking *ret)
 {
 	const char *text;
 
+	ret->began_wall_ns = (uint64_t)query_read_i64(q);
 	ret->id = query_read_i64(q);
+	ret->is_lacking = query_read_i64(q);
+	if (!ret->is_lacking)
+		return 0;
 	ret->pid = (pid_t)query_read_i64(q);
 	ret->start_ticks = (uint64_t)query_read_i64(q);
 	ret->from_wall_ns = (uint64_t)query_read_i64(q);
@@ -46,6 +54,21 @@ static int read_lacking(struct query *q, struct lacking *ret)
 	ret->has_evidence = text != NULL;
 	buf_add_str(&ret->evidence, text ? text : "");
 	return buf_error(&ret->evidence);
+}
+
+/* Those of before the last run have been looked at. A time that is yet to come is no time. */
+int retain_find_evidence(struct slice *slice, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t kept_ns = 0;
+	int r = txn_begin(slice->store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = meta_read(slice->store, META_SECONDS_KEPT, &kept_ns, err);
+	if (kept_ns > query_as_i64(slice->run->now_wall_ns))
+		kept_ns = 0;
+	slice->run->after_anomaly_ns = kept_ns > LATE_NS ? kept_ns - LATE_NS : 0;
+	return r < 0 ? r : 0;
 }
 
 /* 1: the next is in ret. 0: there is none. */
@@ -57,9 +80,10 @@ static int find_next(struct slice *slice, struct lacking *ret, struct err *err)
 	int r = txn_begin(slice->store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(slice->store, STATEMENT_NEXT_WITHOUT_SECONDS, &q, err);
+		r = query_open(slice->store, STATEMENT_NEXT_ANOMALY, &q, err);
 	if (r < 0)
 		return r;
+	query_bind_i64(&q, slice->run->after_anomaly_ns);
 	query_bind_i64(&q, slice->run->after_anomaly);
 	query_bind_i64(&q, query_as_i64(now > COMPLETE_NS ? now - COMPLETE_NS : 0));
 	r = query_step(&q, err);
@@ -73,21 +97,45 @@ static int find_next(struct slice *slice, struct lacking *ret, struct err *err)
 struct copying {
 	const struct lacking *of;
 	struct json j;
-	uint64_t n, n_left_out;
+	uint64_t n_before, n_after; /* the beginning of the anomaly */
+	uint64_t first, last;	    /* of all of them, those that are kept */
+	uint64_t n;		    /* that were met */
 };
+
+static int count_sample(void *ctx, const struct history_row *row)
+{
+	struct copying *c = ctx;
+
+	if (row->sample.key.start_ticks != c->of->start_ticks)
+		return 0;
+	if (row->wall_ns < c->of->began_wall_ns)
+		c->n_before++;
+	else
+		c->n_after++;
+	return 0;
+}
+
+/* Where there are too many, those next to the beginning count. */
+static void choose(struct copying *c)
+{
+	uint64_t after = c->n_after < MAX_ROWS_AFTER ? c->n_after : MAX_ROWS_AFTER;
+	uint64_t before = c->n_before < MAX_ROWS - after ? c->n_before : MAX_ROWS - after;
+
+	c->first = c->n_before - before;
+	c->last = c->n_before + after;
+}
 
 static int add_sample(void *ctx, const struct history_row *row)
 {
 	struct copying *c = ctx;
 	const struct proc_sample *p = &row->sample;
+	uint64_t at;
 
 	if (p->key.start_ticks != c->of->start_ticks)
 		return 0;
-	if (c->n == MAX_ROWS) {
-		c->n_left_out++;
+	at = c->n++;
+	if (at < c->first || at >= c->last)
 		return 0;
-	}
-	c->n++;
 	json_begin_array(&c->j);
 	json_f64(&c->j, u64_to_seconds(row->wall_ns));
 	json_f64(&c->j, p->cpu_percent);
@@ -120,8 +168,11 @@ static int write_seconds(struct store *store, const struct lacking *l, struct bu
 					       .since_wall_ns = l->from_wall_ns,
 					       .until_wall_ns = l->until_wall_ns };
 	struct copying c = { .of = l };
-	int r;
+	int r = store_read_history(store, &filter, count_sample, &c, err);
 
+	if (r < 0)
+		return r;
+	choose(&c);
 	json_init(&c.j, out);
 	json_begin_object(&c.j);
 	write_columns(&c.j);
@@ -129,7 +180,7 @@ static int write_seconds(struct store *store, const struct lacking *l, struct bu
 	json_begin_array(&c.j);
 	r = store_read_history(store, &filter, add_sample, &c, err);
 	json_end_array(&c.j);
-	json_key_u64(&c.j, "left_out", c.n_left_out);
+	json_key_u64(&c.j, "left_out", c.n - (c.n < c.last ? c.n : c.last) + c.first);
 	json_end_object(&c.j);
 	if (r < 0)
 		return r;
@@ -200,9 +251,10 @@ int retain_keep_evidence(struct slice *slice, struct err *err)
 		r = find_next(slice, &l, err);
 		if (r <= 0)
 			return r;
-		r = keep(slice->store, &l, err);
+		r = l.is_lacking ? keep(slice->store, &l, err) : 0;
 		if (is_to_wait(r))
 			return r;
+		slice->run->after_anomaly_ns = (int64_t)l.began_wall_ns;
 		slice->run->after_anomaly = l.id;
 	}
 	return r < 0 ? r : 1;

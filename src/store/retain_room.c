@@ -118,10 +118,20 @@ int room_curves(struct slice *slice, struct err *err)
 	return remove_oldest(slice, retain_drop_curves, err);
 }
 
+int room_seconds(struct slice *slice, struct err *err)
+{
+	return remove_oldest(slice, retain_drop_seconds, err);
+}
+
 int room_events(struct slice *slice, struct err *err)
 {
-	slice->run->after_attempt = 0; /* where the next stage begins */
 	return remove_oldest(slice, retain_drop_events, err);
+}
+
+int room_anomalies(struct slice *slice, struct err *err)
+{
+	slice->run->after_attempt = 0; /* where the next stage begins */
+	return remove_oldest(slice, retain_drop_over_anomalies, err);
 }
 
 /* ---- attempts ---- */
@@ -171,7 +181,7 @@ static int each_attempt(struct slice *slice, int (*fn)(struct slice *, int64_t, 
 }
 
 /* The report says why they are missing. */
-static int note_removal(struct slice *slice, int64_t attempt, struct err *err)
+static int note_removal(struct slice *slice, int64_t attempt, const char *what, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(slice->store, STATEMENT_NOTE_UNKNOWN, &q, err);
@@ -179,15 +189,17 @@ static int note_removal(struct slice *slice, int64_t attempt, struct err *err)
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, attempt);
-	query_bind_text(&q, "processes");
+	query_bind_text(&q, what);
 	query_bind_text(&q, "their rows were removed to keep the database below max_bytes");
 	return query_run(&q, err);
 }
 
-static int drop_processes(struct slice *slice, int64_t attempt, struct err *err)
+/* Some rows of an attempt; 1: there may be more. */
+static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, const char *what,
+		     uint64_t *n_dropped, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int n, r = query_open(slice->store, STATEMENT_DROP_PROCESSES, &q, err);
+	int n, r = query_open(slice->store, id, &q, err);
 
 	if (r < 0)
 		return r;
@@ -197,11 +209,23 @@ static int drop_processes(struct slice *slice, int64_t attempt, struct err *err)
 	if (r < 0)
 		return r;
 	n = sqlite3_changes(slice->store->db);
-	slice->run->result.n_processes += (uint64_t)n;
+	*n_dropped += (uint64_t)n;
 	if (n == 0)
 		return 0;
-	r = note_removal(slice, attempt, err);
+	r = note_removal(slice, attempt, what, err);
 	return r < 0 ? r : 1;
+}
+
+static int drop_phases(struct slice *slice, int64_t attempt, struct err *err)
+{
+	return drop_rows(slice, STATEMENT_DROP_PHASES, attempt, "phases",
+			 &slice->run->result.n_phases, err);
+}
+
+static int drop_processes(struct slice *slice, int64_t attempt, struct err *err)
+{
+	return drop_rows(slice, STATEMENT_DROP_PROCESSES, attempt, "processes",
+			 &slice->run->result.n_processes, err);
 }
 
 static int drop_job(struct slice *slice, int64_t job, struct err *err)
@@ -232,6 +256,15 @@ static int drop_attempt(struct slice *slice, int64_t attempt, struct err *err)
 	r = query_run(&q, err);
 	slice->run->result.n_attempts++;
 	return r < 0 ? r : drop_job(slice, job, err);
+}
+
+int room_phases(struct slice *slice, struct err *err)
+{
+	int r = each_attempt(slice, drop_phases, err);
+
+	if (r == 0)
+		slice->run->after_attempt = 0; /* where the next stage begins */
+	return r;
 }
 
 int room_processes(struct slice *slice, struct err *err)

@@ -157,6 +157,8 @@ static int note_done(struct slice *slice, struct err *err)
 
 	if (r == 0 && run->now_wall_ns <= INT64_MAX)
 		r = meta_write(slice->store, META_RETAINED, (int64_t)run->now_wall_ns, err);
+	if (r == 0 && run->now_wall_ns <= INT64_MAX)
+		r = meta_write(slice->store, META_SECONDS_KEPT, (int64_t)run->now_wall_ns, err);
 	return r;
 }
 
@@ -168,7 +170,8 @@ static const struct {
 	{ retain_judge_clock, true },	/* whether anything is old at all */
 	{ begin, true },		/* how much there is */
 	{ fold_left, true },		/* ticks of recorders that are gone */
-	{ retain_keep_evidence, true }, /* what anomalies need of the samples */
+	{ retain_find_evidence, true }, /* since when anomalies may need… */
+	{ retain_keep_evidence, true }, /* …some of the samples */
 	{ old_samples, false },		/* become minutes */
 	{ old_minutes, false },		/* go */
 	{ old_curves, false },		/* go; of an attempt without an end the peaks stay */
@@ -179,8 +182,11 @@ static const struct {
 	{ room_samples, false },   /* the oldest become minutes */
 	{ room_minutes, false },   /* the oldest */
 	{ room_curves, false },	   /* the oldest */
+	{ room_seconds, false },   /* of the oldest anomalies */
 	{ room_events, false },	   /* the oldest */
-	{ room_processes, false }, /* of the oldest attempts that are over */
+	{ room_anomalies, false }, /* the oldest that are over */
+	{ room_phases, false },	   /* of the oldest attempts that are over */
+	{ room_processes, false }, /* the same */
 	{ room_attempts, false },  /* the oldest that are over */
 	{ room_end, false },	   /* whether there is enough now */
 	{ give_back, false },	   /* what is free, to the disk */
@@ -253,8 +259,8 @@ static int run_slice(struct slice *slice, struct err *err)
 		return r;
 	r = run_all_stages(slice, err);
 	restored = durability_restore(slice->store, before, r < 0 ? NULL : err);
-	if (before > 0) /* what a power cut takes is done again: no need to look at what it says */
-		journal_sync_log(slice->store->db);
+	if (before > 0)
+		journal_sync_log(slice->store);
 	if (r == 0)
 		shorten_file(slice->store);
 	return r < 0 || restored == 0 ? r : restored;

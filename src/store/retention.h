@@ -8,8 +8,8 @@
  *	while ((r = store_retain_slice(store, &run, err)) > 0)
  *		…what else has to be done, such as a tick…
  *
- * How a job ended and what it and its processes used stays, however old it is. Only
- * max_bytes takes that, as the last of all, and never of an attempt that may still
+ * How a job ended, what it and its processes used and its phases stay, however old they are.
+ * Only max_bytes takes that, as the last of all, and never of an attempt that may still
  * run, nor of the newest. Several may do this at once, and any of them may be
  * killed: what is in minutes is not in samples any more, and nothing is in both or
  * in neither.
@@ -30,8 +30,8 @@ struct retention_policy {
 	unsigned downsampled_days;	/* a row per process and minute; the curves of reports */
 	unsigned events_days;
 	/*
-	 * Of the database, its log, what waits beside it (spool.h) and the log of snapshots with
-	 * its rotated files, together; 0: no limit.
+	 * Of the database, what waits beside it (spool.h) and the log of snapshots with its rotated
+	 * files, together; 0: no limit. Not of SQLite's own log, which comes and goes.
 	 */
 	uint64_t max_bytes;
 	const char *jsonl_path; /* NULL: no such log */
@@ -51,8 +51,10 @@ struct retention_result {
 	uint64_t n_curves;  /* pieces of up to 120 points, for charts */
 	uint64_t n_events;
 	uint64_t n_anomalies;
-	uint64_t n_processes; /* of attempts that ended; here and below for max_bytes alone */
-	uint64_t n_attempts;
+	uint64_t n_seconds; /* of anomalies that stay: what they had at full resolution; here… */
+	uint64_t n_phases;  /* of attempts that ended */
+	uint64_t n_processes;		    /* the same */
+	uint64_t n_attempts;		    /* …and up to here for max_bytes alone */
 	uint64_t n_logs;		    /* files that the log of snapshots was rotated to */
 	uint64_t n_damaged;		    /* things that made no sense, and are gone */
 	uint64_t bytes_before, bytes_after; /* of the file; U64_UNKNOWN until then */
@@ -81,8 +83,9 @@ struct retention {
 	unsigned stage;	   /* retention.c */
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;
-	int64_t after_attempt;	/* those up to it have been looked at */
-	int64_t after_anomaly;	/* the same */
+	int64_t after_attempt; /* those up to it have been looked at */
+	int64_t after_anomaly; /* the same, of those that began then: */
+	int64_t after_anomaly_ns;
 	int64_t after_recorder; /* the same, of those whose ticks cannot be folded */
 	uint64_t n_folds_due;	/* at the beginning, for who shows progress */
 	struct retention_clock clock;

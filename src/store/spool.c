@@ -197,10 +197,10 @@ static int take_in(struct store *store, struct err *err)
 	if (r < 0)
 		return r;
 	store->n_attempt_writes++;
-	if (is_all)
-		spool_file_clear(fd); /* else it is taken in once more, which changes nothing */
-	else
+	if (!is_all)
 		set_aside(store);
+	else if (store_check_disk(store, NULL) == 0)
+		spool_file_clear(fd); /* else it is taken in once more, which changes nothing */
 	return n;
 }
 

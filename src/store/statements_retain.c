@@ -171,6 +171,25 @@ static const struct statement_row rows[] = {
 		"DELETE FROM anomalies WHERE id IN (SELECT id FROM anomalies WHERE " ANOMALY_IS_OLD
 		" ORDER BY began_wall_ns LIMIT ?2) RETURNING began_wall_ns",
 	},
+	{
+		.id = STATEMENT_DROP_OVER_ANOMALIES,
+		"DELETE FROM anomalies WHERE id IN (SELECT id FROM anomalies WHERE began_wall_ns < ?1"
+		" AND ended_wall_ns NOT NULL ORDER BY began_wall_ns LIMIT ?2)"
+		" RETURNING began_wall_ns",
+	},
+	/* The key stays, so that nobody looks for them again. */
+	{
+		.id = STATEMENT_DROP_SECONDS,
+		"UPDATE anomalies SET evidence = json_set(evidence, '$.seconds', NULL) WHERE id IN"
+		" (SELECT id FROM anomalies WHERE began_wall_ns < ?1"
+		" AND instr(evidence, '\"seconds\":{') > 0 AND json_valid(evidence)"
+		" ORDER BY began_wall_ns LIMIT ?2) RETURNING 0",
+	},
+	{
+		.id = STATEMENT_DROP_PHASES,
+		"DELETE FROM phases WHERE id IN (SELECT id FROM phases WHERE attempt = ?1"
+		" AND id < (SELECT max(id) FROM phases) LIMIT ?2)",
+	},
 	/* The newest of each stays, so that no row ever gets the id of another. */
 	{
 		.id = STATEMENT_NEXT_ATTEMPT,

@@ -220,14 +220,16 @@ static const struct statement_row rows[] = {
 		.id = STATEMENT_SET_EVIDENCE,
 		"UPDATE anomalies SET evidence = ?2 WHERE episode = ?1",
 	},
-	/* After ?1, of those that are complete (?2). In a JSON text no string has the key so. */
+	/* The next one behind ?1, ?2, and whether it lacks its seconds and is complete (?3). In a
+	 * JSON text no string has the key so. */
 	{
-		.id = STATEMENT_NEXT_WITHOUT_SECONDS,
-		"SELECT id, pid, start_ticks, full_from_wall_ns, full_until_wall_ns, evidence"
-		" FROM anomalies WHERE id > ?1 AND full_until_wall_ns < ?2"
-		" AND full_from_wall_ns NOT NULL AND pid NOT NULL AND start_ticks NOT NULL"
-		" AND (evidence IS NULL OR instr(evidence, '\"seconds\":') = 0)"
-		" ORDER BY id LIMIT 1",
+		.id = STATEMENT_NEXT_ANOMALY,
+		"SELECT began_wall_ns, id, full_until_wall_ns < ?3 AND full_from_wall_ns NOT NULL"
+		" AND pid NOT NULL AND start_ticks NOT NULL"
+		" AND (evidence IS NULL OR instr(evidence, '\"seconds\":') = 0) IS TRUE,"
+		" pid, start_ticks, full_from_wall_ns, full_until_wall_ns, evidence"
+		" FROM anomalies WHERE (began_wall_ns, id) > (?1, ?2)"
+		" ORDER BY began_wall_ns, id LIMIT 1",
 	},
 	{
 		.id = STATEMENT_KEEP_SECONDS,

@@ -2,7 +2,8 @@
  * store - what outlives the process that measured it.
  *
  * One file, shared by any number of writers and readers. Each call that writes
- * is one short transaction, durable when it returns (but for store_begin_attempt()). Nothing is
+ * is one short transaction, durable when it returns (but for store_begin_attempt(), and for what
+ * store_check_disk() says). Nothing is
  * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
@@ -60,6 +61,9 @@ void store_leave_no_log(struct store *store);
 int store_open_patient(const char *path, enum store_mode mode, unsigned patience_ms,
 		       struct store **ret, struct err *err);
 void store_set_patience(struct store *store, unsigned ms);
+
+/* The same for all calls from now on together: what one has waited the others do not. */
+void store_share_patience(struct store *store, unsigned ms);
 
 /*
  * "wal", or "delete" (a rollback journal) where hosts may share the file system;
@@ -372,6 +376,13 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 			 void *ctx, struct err *err);
 
 /* ---- looking after the file ---- */
+
+/*
+ * 0: what was written through this handle is on the disk. Else the errno with which the disk has
+ * refused it: it is there for all who read, and is brought to the disk with what is written next,
+ * but a power cut before that loses it. Takes no time.
+ */
+int store_check_disk(struct store *store, struct err *err);
 
 /*
  * Whether a database that is there could be written: 0, or the errno and in err

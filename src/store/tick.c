@@ -533,9 +533,12 @@ int store_write_tick(struct store *store, int64_t recorder, const struct tick_re
 	r = write_tick(store, record, &id, err);
 	if (r < 0) {
 		forget_processes(store); /* rows that it added are gone again */
+		store->writing.before_id = 0;
 		return r;
 	}
 	remember_tick(&store->writing, id);
+	if (store_check_disk(store, NULL) < 0) /* what comes next does not hang on what may go */
+		store->writing.before_id = 0;
 	fold_if_due(store);
 	return 0;
 }

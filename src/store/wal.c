@@ -149,6 +149,13 @@ static int scan_file(const char *path, struct wal_scan *ret)
 	return 0;
 }
 
+/* A single one is the end of a transaction that was not complete, as whoever is killed leaves it.
+ */
+static unsigned count_behind(const struct wal_scan *s)
+{
+	return s->n_commits > 1 ? s->n_commits : 0;
+}
+
 /* Whether two looks found the same: what is just being written looks bad only once. */
 static bool are_same(const struct wal_scan *a, const struct wal_scan *b)
 {
@@ -156,7 +163,7 @@ static bool are_same(const struct wal_scan *a, const struct wal_scan *b)
 	       a->salts[1] == b->salts[1];
 }
 
-int wal_check(const char *db_path, bool *ret_has_commit)
+int wal_check(const char *db_path, struct wal_found *ret)
 {
 	/* The log lies beside the file, not beside a link to it. */
 	CLEANUP(free_ptr) char *real = realpath(db_path, NULL);
@@ -164,18 +171,19 @@ int wal_check(const char *db_path, bool *ret_has_commit)
 	struct wal_scan first, again;
 	int r;
 
-	*ret_has_commit = false;
+	*ret = (struct wal_found){ 0 };
 	if (!real)
 		return errno == ENOENT ? 0 : -errno;
 	if (asprintf(&path, "%s-wal", real) < 0)
 		return -ENOMEM;
 	r = scan_file(path, &first);
-	if (r < 0 || wal_scan_is_damaged(&first))
+	if (r < 0 || count_behind(&first) > 0)
 		r = scan_file(path, &again);
 	else
 		again = first;
-	*ret_has_commit = r < 0 || again.has_commit;
-	if (r == 0 && wal_scan_is_damaged(&again) && are_same(&first, &again))
-		r = -EBADMSG;
-	return r;
+	ret->has_commit = r < 0 || again.has_commit;
+	if (r < 0 || !are_same(&first, &again))
+		return r;
+	ret->n_behind = count_behind(&again);
+	return wal_scan_is_damaged(&again) ? -EBADMSG : 0;
 }

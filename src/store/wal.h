@@ -5,7 +5,8 @@
  * log. After a crash that is right: what comes behind was never committed. After
  * damage it is not, and transactions are missing without a word. They are told
  * apart by what comes behind: each writer waits for the disk before it writes again,
- * so only as many as there are writers come behind what a crash has left out.
+ * so only as many as there are writers come behind what a crash has left out. Of fewer
+ * nobody can tell, and how many they are is said.
  */
 #ifndef PROCTOR_STORE_WAL_H
 #define PROCTOR_STORE_WAL_H
@@ -39,11 +40,15 @@ void wal_scan_frame(struct wal_scan *s, const uint8_t *frame);
 /* Whether transactions that were complete come behind the first bad frame. */
 bool wal_scan_is_damaged(const struct wal_scan *s);
 
+struct wal_found {
+	bool has_commit;   /* a transaction, readable or not; what cannot be told counts as one */
+	unsigned n_behind; /* transactions that are not read, and may have been complete */
+};
+
 /*
- * The log beside a database: 0, or -EBADMSG if it is damaged. *ret_has_commit says
- * whether there is a transaction in it, readable or not; what cannot be told counts
- * as one. A log that is not there is empty. Others may write to it meanwhile.
+ * The log beside a database: 0, or -EBADMSG if it is damaged. A log that is not there is
+ * empty. Others may write to it meanwhile. *ret is set in any case.
  */
-int wal_check(const char *db_path, bool *ret_has_commit);
+int wal_check(const char *db_path, struct wal_found *ret);
 
 #endif

@@ -111,7 +111,7 @@ json "the oldest log goes" "$stdout" 'd["logs_removed"] == 1 and d["over_max_byt
 check "which is that" [ ! -e "$PROCTOR_HOME/proctor.jsonl.2" ]
 check "and no other" [ -e "$PROCTOR_HOME/proctor.jsonl.1" ]
 run "$PROCTOR" gc
-like "for people it is told" "$stdout" 'With its logs and the log of snapshots that is 1[0-9]'
+like "for people it is told" "$stdout" 'With what waits beside it and the log of snapshots that is 1[0-9]'
 rm "$PROCTOR_HOME"/proctor.yaml "$PROCTOR_HOME"/proctor.jsonl*
 
 run "$PROCTOR" gc everything

@@ -143,12 +143,23 @@ for job in four five six; do "$PROCTOR" run -q --job $job -- true; done
 check "there is a log" [ -s "$db-wal" ]
 noise 100 50 "$db-wal"
 run "$PROCTOR" doctor
-like "a damaged log is noted" "$stdout" '^  database +note +.*what was recorded last is lost'
+like "a damaged log is noted" "$stdout" '^  database +note +.*-wal breaks off, and up to [0-9]+ transactions behind that are lost'
 is "and is no failure" "$status" 0
 run "$PROCTOR" run -q --job seven -- true
 run "$PROCTOR" jobs --json
 json "the rest is there, and goes on" "$stdout" \
 	'[j["job_id"] for j in d] == ["one", "two", "three", "seven"]'
+make_database "long damaged log"
+python3 -c '
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+for i in range(40):
+    db.execute("UPDATE attempts SET exit_code = ?", (i,))
+os._exit(0) # and leaves the log' "$db"
+noise 100 50 "$db-wal"
+run "$PROCTOR" doctor
+like "more than a power cut leaves is certain damage" "$stdout" \
+	'^  database +note +.*what was recorded last is lost'
 
 # ---- nothing to repair ----
 make_database "nothing to repair"

@@ -27,6 +27,29 @@ run "$PROCTOR" history --job locked --json
 json "no gap is left" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5'
 json "from the beginning to the end" "$stdout" 'd[-1]["timestamp"] - d[0]["timestamp"] > 4'
 
+# ---- a lock that outlives the run ----
+python3 - "$PROCTOR_HOME/proctor.db" "$TMP/holds" <<'END' &
+import os, sqlite3, sys, time
+while not os.path.exists(sys.argv[2] + ".now"):
+    time.sleep(0.05)
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2], "w")
+time.sleep(60)
+END
+holder=$!
+"$PROCTOR" run --syscalls=sampled --interval 0.2 --job outlived -- sh -c '
+	sleep 1; touch "$0.now"; while ! [ -e "$0" ]; do sleep 0.1; done; sleep 1' \
+	"$TMP/holds" 2>"$TMP/said"
+kill $holder
+wait $holder 2>/dev/null
+like "how many ticks are lost is said" "$(cat "$TMP/said")" 'not fully recorded \([0-9]+ ticks are lost\)'
+run "$PROCTOR" report outlived --json
+json "the report says it" "$stdout" \
+	'[u["why"] for u in d["unknown"] if u["what"] == "history"][0].endswith("ticks could not be stored")'
+json "and of system calls nothing that is not so" "$stdout" \
+	'len([u for u in d["unknown"] if u["what"] in ("syscalls", "syscall_hotspots")]) <= 1'
+
 # ---- a disk that is full for a while ----
 full_disk() {
 	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77

@@ -8,19 +8,24 @@ start_daemon() {
 	"$PROCTOR" start
 }
 
+# hold SECONDS: locks the database for so long; sets holder.
+hold() {
+	python3 - "$PROCTOR_HOME/proctor.db" "$1" <<'END' &
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
+db.execute("BEGIN IMMEDIATE")
+time.sleep(float(sys.argv[2]))
+db.execute("ROLLBACK")
+END
+	holder=$!
+}
+
 # ---- a lock that is held for seconds ----
 check "a daemon starts" start_daemon
 "$PROCTOR" run -q --job locked -- sleep 6 &
 runner=$!
 sleep 2
-python3 - "$PROCTOR_HOME/proctor.db" <<'END' &
-import sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
-db.execute("BEGIN IMMEDIATE")
-time.sleep(3)
-db.execute("ROLLBACK")
-END
-holder=$!
+hold 3
 wait "$runner"
 is "the job does not notice" $? 0
 wait "$holder"
@@ -36,6 +41,24 @@ json "from the beginning to the end" "$stdout" 'd[-1]["timestamp"] - d[0]["times
 json "and no tick is there twice" "$stdout" \
 	'len({(s["timestamp"], s["pid"]) for s in d}) == len(d)'
 
+# ---- a lock that outlives the job ----
+check "a daemon starts again" start_daemon
+"$PROCTOR" run -q --job outlived -- sleep 4 2>/dev/null &
+runner=$!
+sleep 2
+hold 4
+wait "$runner"
+wait "$holder"
+for _ in $(seq 100); do # no job runs any more
+	[ "$(grep -c "can record again" "$PROCTOR_HOME/daemon.log")" = 2 ] && break
+	sleep 0.1
+done
+run "$PROCTOR" status --json
+kill -9 "$(json_eval "$stdout" 'd["pid"]')"
+run "$PROCTOR" history --job outlived --json
+json "what waited is stored without another job" "$stdout" \
+	'd[-1]["timestamp"] - d[0]["timestamp"] > 3.2'
+
 # ---- a disk that is full for a while ----
 full_disk() {
 	mount -t tmpfs -o size=6m,mode=700 tmpfs "$TMP/small" || exit 77
@@ -46,6 +69,8 @@ full_disk() {
 	sleep 2
 	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
 	sleep 2
+	"$PROCTOR" status --json >"$TMP/status-full"
+	"$PROCTOR" doctor >"$TMP/doctor-full"
 	rm "$TMP/small/filler"
 	wait "$runner"
 	echo $? >"$TMP/status"
@@ -67,6 +92,11 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		skip "a full disk" "no tmpfs can be mounted here"
 	else
 		is "the job does not notice a full disk" "$(cat "$TMP/status")" 0
+		json "status says that nothing is recorded, why, and how much waits" \
+			"$(cat "$TMP/status-full")" \
+			'd["recording"] is False and "cannot grow" in d["recording_error"] and d["ticks_waiting"] > 1 and d["ticks_lost"] == 0'
+		like "and doctor that there is no room" "$(cat "$TMP/doctor-full")" \
+			'folder +broken .*its disk is full'
 		is "the database is sound" "$(cat "$TMP/check")" ok
 		json "what was seen meanwhile is there" "$(cat "$TMP/history")" \
 			'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5 and d[-1]["timestamp"] - d[0]["timestamp"] > 4'

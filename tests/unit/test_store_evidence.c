@@ -113,12 +113,65 @@ static void test_what_is_not_complete_waits(void **state)
 	assert_non_null(strstr(found.evidence[0], "\"rows\":[]"));
 }
 
+/* Of too many those next to the beginning are kept: it is what they are there for. */
+static void test_the_nearest_are_kept(void **state)
+{
+	static struct found found;
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const struct retention_policy policy = RETENTION_POLICY_DEFAULT;
+	struct attempt a = must_begin_at(store, "a", BEGAN - 5 * MINUTE);
+	char first[32], last[32];
+
+	for (uint64_t t = BEGAN - 60 * SECOND_NS; t <= BEGAN + 10 * SECOND_NS; t += SECOND_NS / 10)
+		must_tick_at(store, &a, t, 1);
+	must_finish_at(store, &a, BEGAN + 20 * SECOND_NS);
+	put(store, a.id, 100, 5000, NULL);
+	must_retain_at(store, &policy, NOW);
+	read_all(store, &found);
+	assert_int_equal(count_text(found.evidence[0], "[1699"), 400);
+	snprintf(first, sizeof(first), "[[%.1f,", (double)(BEGAN / SECOND_NS) - 29.9);
+	snprintf(last, sizeof(last), "[%.1f,", (double)(BEGAN / SECOND_NS) + 9.9);
+	assert_non_null(strstr(found.evidence[0], first));
+	assert_non_null(strstr(found.evidence[0], last));
+	assert_non_null(strstr(found.evidence[0], "],\"left_out\":301}"));
+}
+
+#define N_ANOMALIES 50
+
+/* One after the other, however many there are, and not again and again. */
+static void test_looking_takes_slices(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const struct retention_policy policy = RETENTION_POLICY_DEFAULT;
+	struct attempt a = must_begin_at(store, "a", BEGAN);
+	struct retention run;
+
+	for (int i = 0; i < N_ANOMALIES; i++)
+		put(store, a.id, 100 + i, 5000, NULL);
+	must_retain_at(store, &policy, BEGAN + HOUR);
+	raw_sql(f->db, "DELETE FROM meta WHERE key = 'seconds_kept_ns' RETURNING 1");
+	store_retain_begin(&run, &policy, BEGAN + 2 * HOUR);
+	run.slice_ns = 1;
+	assert_true(must_retain(store, &run) > N_ANOMALIES); /* all have their seconds */
+	store_retain_begin(&run, &policy, BEGAN + 26 * HOUR);
+	must_retain(store, &run);
+	store_retain_begin(&run, &policy, BEGAN + 27 * HOUR);
+	run.slice_ns = 1;
+	assert_true(must_retain(store, &run) < N_ANOMALIES); /* nothing is new */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_the_seconds_stay, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_not_complete_waits, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_the_nearest_are_kept, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_looking_takes_slices, fixture_setup,
 						fixture_teardown),
 	};
 

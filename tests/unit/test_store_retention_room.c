@@ -77,6 +77,62 @@ static void test_max_bytes(void **state)
 	assert_is_sound(f->db);
 }
 
+/* Anomalies of the host with as much evidence as one may have; the last one lasts. */
+static void fill_with_anomalies(const struct fixture *f, int n)
+{
+	char sql[700];
+
+	snprintf(sql, sizeof(sql),
+		 "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
+		 " INSERT INTO anomalies (episode, type, severity, began_wall_ns, ended_wall_ns,"
+		 " count, pattern, evidence) SELECT 'e' || i, 'MEMORY_LEAK', 'high', %llu + i,"
+		 " CASE WHEN i < %d THEN %llu + i END, 1, 'p',"
+		 " '{\"files\":[],\"seconds\":{\"rows\":[0' || replace(hex(zeroblob(6000)), '00',"
+		 " ',0') || ']}}' FROM n RETURNING 1",
+		 n, (unsigned long long)(NOW - 2 * HOUR), n, (unsigned long long)(NOW - HOUR));
+	raw_sql(f->db, sql);
+	assert_int_equal(count(f, "anomalies"), n);
+}
+
+#define WITH_SECONDS "SELECT count(*) FROM anomalies WHERE instr(evidence, '\"seconds\":{')"
+
+/* The evidence of anomalies goes before them, and both before what is known of jobs. */
+static void test_anomalies_for_room(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+	struct phase_mark mark = { .phase = { .name = "load", .pid = 100 } };
+	struct err err = ERR_INIT;
+	uint64_t small;
+
+	fill_with_jobs(store, 4, 5 * HOUR);
+	small = used_bytes(f);
+	fill_with_anomalies(f, 100);
+	policy.max_bytes = (small + used_bytes(f)) / 2 + SPOOL_BYTES;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.over_bytes, 0);
+	assert_true(result.n_seconds > 0 && result.n_seconds < 100);
+	assert_int_equal(result.n_events + result.n_anomalies + result.n_attempts, 0);
+	assert_int_equal(raw_sql(f->db, WITH_SECONDS), 100 - (int64_t)result.n_seconds);
+	assert_int_equal(raw_sql(f->db, WITH_SECONDS " AND id = 100"), 1); /* the oldest went */
+	assert_int_equal(count(f, "anomalies"), 100);
+
+	mark.attempt_id = 1;
+	mark.phase.entered_wall_ns = NOW - 5 * HOUR;
+	must(store_mark_phases(store, &mark, 1, &err), &err);
+	mark.attempt_id = 4;
+	must(store_mark_phases(store, &mark, 1, &err), &err);
+	policy.max_bytes = 1;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.n_anomalies, 99);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE id = 100"), 1);
+	assert_int_equal(result.n_phases, 1);
+	assert_int_equal(result.n_attempts, 3);
+	assert_is_sound(f->db);
+}
+
 /* ---- what counts beside the database ---- */
 
 static void make_file(const struct fixture *f, const char *name, size_t n)
@@ -352,6 +408,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_max_bytes),
+		STORE_TEST(test_anomalies_for_room),
 		STORE_TEST(test_max_bytes_beside_a_reader),
 		STORE_TEST(test_max_bytes_of_all),
 		STORE_TEST(test_a_log_that_is_too_large),

@@ -1,6 +1,6 @@
 /*
  * How often the disk is waited for: with each tick and each end, and not when a run begins;
- * always while others can write.
+ * always while others can write. And what becomes of what the disk refuses.
  */
 #include "retention_fixture.h"
 
@@ -14,6 +14,8 @@ static struct counting {
 static size_t n_kinds;
 static unsigned n_syncs, n_locked; /* of those, while nobody else could write */
 static sqlite3 *other;		   /* who would like to */
+static unsigned n_to_fail;	   /* the next so many */
+static int64_t n_written;	   /* bytes */
 
 static bool is_locked(void)
 {
@@ -30,7 +32,22 @@ static int count_sync(sqlite3_file *file, int flags)
 		if (file->pMethods == &kinds[i].methods) {
 			n_syncs++;
 			n_locked += is_locked();
+			if (n_to_fail > 0) {
+				n_to_fail--;
+				errno = ENOSPC;
+				return SQLITE_IOERR_FSYNC;
+			}
 			return kinds[i].own->xSync(file, flags);
+		}
+	return SQLITE_IOERR;
+}
+
+static int count_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
+{
+	for (size_t i = 0; i < n_kinds; i++)
+		if (file->pMethods == &kinds[i].methods) {
+			n_written += n;
+			return kinds[i].own->xWrite(file, bytes, n, at);
 		}
 	return SQLITE_IOERR;
 }
@@ -44,6 +61,7 @@ static const sqlite3_io_methods *counting_methods(const sqlite3_io_methods *own)
 	kinds[n_kinds].own = own;
 	kinds[n_kinds].methods = *own;
 	kinds[n_kinds].methods.xSync = count_sync;
+	kinds[n_kinds].methods.xWrite = count_write;
 	return &kinds[n_kinds++].methods;
 }
 
@@ -133,6 +151,29 @@ static void test_a_beginning_that_fails(void **state)
 	assert_int_equal(syncs(), 1);
 }
 
+/* Patience that is shared is used up by the first: the next ones try once, and others as ever. */
+static void test_shared_patience(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	sqlite3 *holder = NULL;
+	uint64_t waited_ns;
+
+	assert_int_equal(sqlite3_open(f->db, &holder), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(holder, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	store_share_patience(store, 20);
+	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
+	waited_ns = store->waited_ns;
+	assert_true(waited_ns >= 20 * 1000000);
+	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
+	assert_int_equal(store->waited_ns, waited_ns);
+	store_set_patience(store, 60);
+	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
+	assert_true(store->waited_ns >= 60 * 1000000);
+	sqlite3_close(holder);
+}
+
 /* However slow the disk is: all that others wait for is the work itself. */
 static void test_retention(void **state)
 {
@@ -165,6 +206,103 @@ static void test_retention(void **state)
 	assert_true(syncs() > 0);
 }
 
+/* ---- a disk that refuses ---- */
+
+#define N_TICKS 60
+
+/* With an event, and once more where it is said to have failed, as who records does. */
+static void record_tick(struct store *store, const struct attempt *a, unsigned k)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct proc_event event = {
+		.job_id = a->job_id, .type = EVENT_SPAWN, .key = { 100, 5000 }, .wall_ns = NOW + k
+	};
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	fill_snapshot(&snap, a->job_id, 3, k);
+	if (write_tick(store, a, &snap, NULL, &event, 1, &err) < 0)
+		must(write_tick(store, a, &snap, NULL, &event, 1, &err), &err);
+}
+
+static void assert_all_is_there(const struct fixture *f)
+{
+	assert_int_equal(count_samples(f->db), 3 * N_TICKS);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), N_TICKS);
+	assert_is_sound(f->db);
+}
+
+/* What is committed is written: neither lost nor there twice, however often it fails. */
+static void test_a_disk_that_refuses(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	for (unsigned k = 0; k < N_TICKS; k++) {
+		n_to_fail = k % 7 == 3 ? 1 : k % 20 == 15 ? 3 : 0;
+		record_tick(store, &a, k);
+	}
+	n_to_fail = 0;
+	assert_all_is_there(f);
+	a.ended_wall_ns = 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err); /* folds all of them */
+	store_close(store);
+	assert_all_is_there(f);
+}
+
+/* The kernel takes what it could not write for written: only what is written anew is safe. */
+static void test_what_was_refused_is_written_anew(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+	struct stat st;
+	char log[256];
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	record_tick(store, &a, 0);
+	must(store_check_disk(store, &err), &err);
+	n_to_fail = 1;
+	record_tick(store, &a, 1);
+	assert_int_equal(store_check_disk(store, &err), -ENOSPC);
+	assert_non_null(strstr(err.text, "its disk does not take it (No space left on device)"));
+	snprintf(log, sizeof(log), "%s-wal", f->db);
+	assert_int_equal(stat(log, &st), 0);
+	n_written = 0;
+	record_tick(store, &a, 2);
+	assert_true(n_written >= st.st_size);
+	assert_int_equal(store_check_disk(store, &err), 0);
+	n_written = 0;
+	record_tick(store, &a, 3);
+	assert_true(n_written < st.st_size); /* and no more than once */
+}
+
+/* Who leaves tries once more. */
+static void test_refused_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	n_to_fail = 1;
+	a.ended_wall_ns = 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	assert_int_equal(n_to_fail, 0);
+	syncs();
+	n_written = 0;
+	store_close(store);
+	assert_int_equal(syncs(), 1);
+	assert_true(n_written > 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts WHERE ended_wall_ns = 1"),
+			 1);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -172,7 +310,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_a_run),
 		STORE_TEST(test_a_beginning_that_fails),
+		STORE_TEST(test_shared_patience),
 		STORE_TEST(test_retention),
+		STORE_TEST(test_a_disk_that_refuses),
+		STORE_TEST(test_what_was_refused_is_written_anew),
+		STORE_TEST(test_refused_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, count_syncs, NULL);

@@ -92,12 +92,20 @@ static int64_t count_rows(const struct fixture *f)
 
 static int check(const struct fixture *f, bool *ret_has_commit)
 {
-	bool has_commit = false;
-	int r = wal_check(f->db, &has_commit);
+	struct wal_found found = { 0 };
+	int r = wal_check(f->db, &found);
 
 	if (ret_has_commit)
-		*ret_has_commit = has_commit;
+		*ret_has_commit = found.has_commit;
 	return r;
+}
+
+static unsigned count_behind(const struct fixture *f)
+{
+	struct wal_found found = { 0 };
+
+	wal_check(f->db, &found);
+	return found.n_behind;
 }
 
 static void test_no_log(void **state)
@@ -179,6 +187,20 @@ static void test_damage_before_others(void **state)
 	assert_int_equal(count_rows(f), n_before); /* SQLite is silent */
 }
 
+/* As many as there may be writers: damage, or a power cut. Nobody can tell, so they are counted. */
+static void test_few_behind(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t n_behind = 1; n_behind <= 10; n_behind++) {
+		make_log(f);
+		assert_int_equal(count_behind(f), 0);
+		flip(f, WAL_HEAD_BYTES + (N_COMMITS - n_behind) * FRAME_BYTES + 200);
+		assert_int_equal(check(f, NULL), 0);
+		assert_int_equal(count_behind(f), n_behind > 1 ? n_behind : 0);
+	}
+}
+
 static void test_damaged_head(void **state)
 {
 	struct fixture *f = *state;
@@ -246,6 +268,7 @@ int main(void)
 		STORE_TEST(test_cut_anywhere),
 		STORE_TEST(test_last_transaction_torn),
 		STORE_TEST(test_damage_before_others),
+		STORE_TEST(test_few_behind),
 		STORE_TEST(test_damaged_head),
 		STORE_TEST(test_older_frames_behind),
 		STORE_TEST(test_while_others_write),
