@@ -180,7 +180,8 @@ static __always_inline __u32 status_of(struct task_struct *leader)
 	return s->flags & KERNEL_SIGNAL_GROUP_EXIT ? s->group_exit_code : leader->exit_code;
 }
 
-/* Of threads that are gone, which in the end are all. */
+/* Of threads that are gone, which in the end are all; and the I/O of children that were waited for.
+ */
 static __always_inline void write_ended(const struct signal_struct *s, struct life_death *d)
 {
 	d->user_ns = s->utime;
@@ -194,7 +195,8 @@ static __always_inline void write_ended(const struct signal_struct *s, struct li
 	d->write_bytes = s->ioac.write_bytes;
 }
 
-static __always_inline void add_last(const struct task_struct *t, struct life_death *d)
+/* Of a thread that is not gone. */
+static __always_inline void add_unsummed(const struct task_struct *t, struct life_death *d)
 {
 	d->user_ns += t->utime;
 	d->system_ns += t->stime;
@@ -275,7 +277,9 @@ int BPF_PROG(on_exit, struct task_struct *t)
 		return 0;
 	d->parent_pid = leader->real_parent->tgid;
 	d->max_rss_pages = peak_pages(t);
-	add_last(t, d);
+	add_unsummed(t, d);
+	if (t != leader) /* which stays until all others are gone, in no sum */
+		add_unsummed(leader, d);
 	submit(d);
 	return 0;
 }

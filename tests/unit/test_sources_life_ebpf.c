@@ -481,6 +481,42 @@ static void test_a_process_ends_once(void **state)
 	done(life, &seen);
 }
 
+#define READ_BYTES (1 << 20)
+
+static void *idle(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* Which of its two threads is the last to go is chance; the first has done all. */
+static void test_all_threads_are_in_the_account(void **state)
+{
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
+	static char bytes[READ_BYTES];
+	pthread_t thread;
+
+	(void)state;
+	for (int round = 0; round < 12; round++) {
+		const struct life_event *ev;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			pthread_create(&thread, NULL, idle, NULL);
+			(void)!read(open("/dev/zero", O_RDONLY), bytes, sizeof(bytes));
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+		ev = await(life, &seen, LIFE_EXIT, pid);
+		assert_true(ev->account.rchar >= READ_BYTES);
+		assert_true(ev->account.rchar < 2 * READ_BYTES);
+		assert_true(ev->account.minor_faults >= READ_BYTES / 4096 / 2);
+	}
+	done(life, &seen);
+}
+
 static void test_who_sent_a_signal(void **state)
 {
 	const struct life_event *ev;
@@ -652,6 +688,7 @@ int main(void)
 		cmocka_unit_test(test_a_tree_keeps_its_mark),
 		cmocka_unit_test(test_an_exec_by_a_thread_keeps_the_mark),
 		cmocka_unit_test(test_a_process_ends_once),
+		cmocka_unit_test(test_all_threads_are_in_the_account),
 		cmocka_unit_test(test_who_sent_a_signal),
 		cmocka_unit_test(test_losses_are_counted),
 		cmocka_unit_test(test_an_oom_kill_is_told),
