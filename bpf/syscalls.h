@@ -36,24 +36,37 @@ struct syscall_value {
 	__u64 squares; /* where only some are timed: of each one's time on a CPU, in these units */
 };
 
+/* A process that is counted. */
+struct syscall_owner {
+	__u64 tag;
+	__u64 start_boot_ns;
+	__u32 pid;
+	__u32 reserved;
+};
+
+/* What was counted says itself whose it is: news of a process may be lost. */
+struct syscall_entry {
+	struct syscall_value value;
+	struct syscall_owner owner;
+};
+
 #define SYSCALL_SQUARE_UNIT_NS 8
 #define SYSCALL_SQUARE_MAX (1ull << 28) /* 2 s: longer ones count as that */
 
 /* In the ring: a process begins or ceases to be counted. */
 struct syscall_news {
+	struct syscall_owner owner;
 	__u32 id;
-	__u32 pid;
-	__u64 tag;
-	__u64 start_boot_ns;
 	__u32 is_end;
-	__u32 reserved;
 };
 
 /* Whom a thread counts for. */
 struct syscall_mark {
-	__u64 tag;
-	__u32 id;      /* 0: it is not counted (yet) */
-	__u32 is_root; /* of a tree: it is of no other, wherever it was started */
+	struct syscall_owner owner;
+	__u32 id;	 /* 0: it is not counted (yet) */
+	__u32 is_root;	 /* of a tree: it is of no other, wherever it was started */
+	__u32 is_silent; /* what it starts is counted, and itself not */
+	__u32 reserved;
 };
 
 /* Kept with every thread that is counted. */
@@ -70,8 +83,8 @@ struct syscall_thread {
 
 /* Calls of one kind that this CPU has counted and not added to the map yet. */
 struct syscall_slot {
-	__u64 tag;
 	struct syscall_key key;
+	struct syscall_owner owner;
 	struct syscall_value value; /* its count is 0: nothing is in it */
 };
 

@@ -108,7 +108,7 @@ struct syscalls_state {
 	struct loop_timer *timer;  /* NULL: none was set yet */
 	bool is_refused;	   /* it cannot */
 	struct job_calls *jobs;	   /* that are counted */
-	uint64_t n_lost;	   /* calls that there was no room for */
+	struct syscalls_lost lost; /* of all jobs */
 	unsigned time_every;	   /* one call in so many is timed */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
 };

@@ -104,6 +104,8 @@ if [[ $best_samples == eBPF* ]]; then
 	json "the daemon has counted system calls" "$stdout" \
 		'{c["name"]: c["count"] for c in d["syscalls"]}["write"] > 90000'
 	json "and says how sure it is" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
+	json "of the job's own processes, and nobody else" "$stdout" \
+		'sum(c["count"] for p in d["processes"] for c in p["syscalls"] or []) == sum(c["count"] for c in d["syscalls"])'
 	json "waiting is no work" "$stdout" \
 		'[c for c in d["syscalls"] if c["name"] == "wait4"][0]["cpu_seconds"] < 0.2'
 	json "shares are of the time on a CPU" "$stdout" \
