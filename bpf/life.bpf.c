@@ -323,6 +323,27 @@ static __always_inline __s32 code_of(struct kernel_siginfo *info)
 	return code;
 }
 
+/* Where its handler lies has to be a constant. */
+#define READ_HANDLER(hand, sig, handler) \
+	bpf_core_read((handler), sizeof(*(handler)), &(hand)->action[(sig)-1].sa.sa_handler)
+
+/* Of alarm() and setitimer(): the kernel says that it is its own. Without a handler it kills. */
+static __always_inline bool is_timer(int sig, struct kernel_siginfo *info, struct task_struct *t)
+{
+	struct sighand_struct *hand = t->sighand;
+	void *handler = NULL;
+
+	if ((__u64)info != LAST_SPECIAL_INFO || !hand)
+		return false;
+	if (sig == KERNEL_SIGALRM)
+		READ_HANDLER(hand, KERNEL_SIGALRM, &handler);
+	else if (sig == KERNEL_SIGVTALRM)
+		READ_HANDLER(hand, KERNEL_SIGVTALRM, &handler);
+	else if (sig == KERNEL_SIGPROF)
+		READ_HANDLER(hand, KERNEL_SIGPROF, &handler);
+	return handler != NULL;
+}
+
 /* Children that end, timers, and what runtimes send to their own threads all day tell nothing. */
 static __always_inline bool is_noise(int sig, __s32 code, __u32 sender_pid, __u32 pid)
 {
@@ -354,7 +375,8 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info, struct task_struct
 	struct life_signalled *s;
 	__u64 tag;
 
-	if (result != TRACE_SIGNAL_DELIVERED || is_noise(sig, code, sender_pid, t->tgid))
+	if (result != TRACE_SIGNAL_DELIVERED || is_noise(sig, code, sender_pid, t->tgid) ||
+	    is_timer(sig, info, t))
 		return 0;
 	tag = tag_of(t->group_leader);
 	if (is_tracked_only && !tag)

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -551,6 +552,44 @@ static void test_who_sent_a_signal(void **state)
 	done(life, &seen);
 }
 
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+/* Whose timer rings 50 times, and once more when nobody is there to hear it. */
+static void be_timed(void)
+{
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } };
+
+	signal(SIGALRM, do_nothing);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int i = 0; i < 50; i++)
+		pause();
+	signal(SIGALRM, SIG_DFL);
+	for (;;)
+		pause();
+}
+
+static void test_a_timer_is_told_when_it_kills(void **state)
+{
+	const struct life_event *ev;
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0)
+		be_timed();
+	waitpid(pid, NULL, 0);
+	ev = await(life, &seen, LIFE_SIGNAL, pid);
+	assert_int_equal(ev->sender.signal, SIGALRM);
+	assert_true(ev->sender.is_kernel);
+	await(life, &seen, LIFE_EXIT, pid);
+	assert_int_equal(count(&seen, LIFE_SIGNAL, pid), 1);
+	done(life, &seen);
+}
+
 /* What does not fit is counted, to the last one. */
 static void test_losses_are_counted(void **state)
 {
@@ -690,6 +729,7 @@ int main(void)
 		cmocka_unit_test(test_a_process_ends_once),
 		cmocka_unit_test(test_all_threads_are_in_the_account),
 		cmocka_unit_test(test_who_sent_a_signal),
+		cmocka_unit_test(test_a_timer_is_told_when_it_kills),
 		cmocka_unit_test(test_losses_are_counted),
 		cmocka_unit_test(test_an_oom_kill_is_told),
 		cmocka_unit_test(test_without_rights_there_is_a_reason),
