@@ -242,6 +242,7 @@ static __always_inline struct syscall_cpu *this_cpu(void)
 static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t)
 {
 	struct syscall_thread *s = &cpu->thread, *own;
+	__u64 away_ns;
 
 	empty_slots(cpu);
 	cpu->n_marks = n_marks;
@@ -255,7 +256,11 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
 	*s = *own;
 	if (!s->left_ns)
 		return;
-	s->wait_ns += bpf_ktime_get_ns() - s->left_ns;
+	away_ns = bpf_ktime_get_ns() - s->left_ns;
+	if (s->is_ready)
+		s->entered_ns += away_ns; /* of which the call can do nothing */
+	else
+		s->wait_ns += away_ns;
 	s->left_ns = 0;
 }
 
@@ -347,12 +352,15 @@ int BPF_PROG(on_leave, void *regs, long result)
 
 /* ---- another thread gets the CPU ---- */
 
-static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struct *from)
+static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struct *from,
+				      bool is_ready)
 {
 	struct syscall_thread *s = &cpu->thread, *own;
 
-	if (s->is_inside && s->entered_ns)
+	if (s->is_inside && s->entered_ns) {
 		s->left_ns = bpf_ktime_get_ns();
+		s->is_ready = is_ready;
+	}
 	own = bpf_task_storage_get(&threads, from, 0, 0);
 	if (!own) {
 		if (storage_may_be_busy() && cpu->n_marks == n_marks) /* it was not forgotten */
@@ -371,7 +379,7 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task
 	if (!cpu)
 		return 0;
 	if (cpu->thread.mark.id != 0 && cpu->task == (__u64)from)
-		take_back(cpu, from);
+		take_back(cpu, from, is_preempted || from->__state == KERNEL_TASK_RUNNING);
 	bring(cpu, to);
 	return 0;
 }

@@ -30,9 +30,9 @@ struct syscall_tree_key {
 struct syscall_value {
 	__u64 count;
 	__u64 errors;
-	__u64 timed;   /* how many of them were timed */
-	__u64 ns;      /* the time those took */
-	__u64 wait_ns; /* the part of ns in which they had no CPU */
+	__u64 timed; /* how many of them were timed */
+	__u64 ns;    /* the time those took, but for that in which they could run and had no CPU */
+	__u64 wait_ns; /* the part of ns in which they slept */
 	__u64 squares; /* where only some are timed: of each one's time on a CPU, in these units */
 };
 
@@ -74,11 +74,11 @@ struct syscall_thread {
 	struct syscall_mark mark;
 	__u64 entered_ns; /* 0: the call under way, if there is one, is not timed */
 	__u64 left_ns;	  /* when it lost its CPU; 0: it has it */
-	__u64 wait_ns;	  /* how long it had none, in the call under way */
+	__u64 wait_ns;	  /* how long it slept, in the call under way */
 	__u32 nr;
 	__u32 is_inside;
-	__u32 n_skip; /* calls until the next that is timed */
-	__u32 reserved;
+	__u32 n_skip;	/* calls until the next that is timed */
+	__u32 is_ready; /* the CPU was taken from it */
 };
 
 /* Calls of one kind that this CPU has counted and not added to the map yet. */

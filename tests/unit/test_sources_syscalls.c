@@ -8,6 +8,7 @@
 #include <math.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
@@ -672,6 +674,51 @@ static void test_exec_by_another_thread(void **state)
 	assert_null(syscalls_close(s));
 }
 
+/* Reads without ever having to wait, on a CPU that it shares. */
+static void be_rival(int go_fd)
+{
+	static char bytes[1 << 20];
+	uint64_t until_ns;
+	cpu_set_t first;
+	char byte;
+	int fd = open("/dev/zero", O_RDONLY);
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	(void)sched_setaffinity(0, sizeof(first), &first);
+	(void)!read(go_fd, &byte, 1);
+	until_ns = clock_cpu_ns() + 200 * MS;
+	while (clock_cpu_ns() < until_ns)
+		(void)!read(fd, bytes, sizeof(bytes));
+	_exit(0);
+}
+
+static void test_to_be_ready_is_not_to_wait(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	pid_t pids[3];
+	int go[2];
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			be_rival(go[0]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		assert_int_equal(syscalls_track(s, pids[i], TAG), 0);
+	assert_int_equal(write(go[1], "123", 3), 3);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		waitpid(pids[i], NULL, 0);
+	read_sums(s, &sums);
+	assert_true(sum_of(&sums, "read")->wait_ns < sum_of(&sums, "read")->cpu_ns / 4);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
 static void test_counts_stay_exact_when_times_are_sampled(void **state)
 {
 	struct syscalls *s = open_syscalls(16, 0);
@@ -967,6 +1014,7 @@ int main(void)
 		cmocka_unit_test(test_calls_of_32_bits),
 #endif
 		cmocka_unit_test(test_exec_by_another_thread),
+		cmocka_unit_test(test_to_be_ready_is_not_to_wait),
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
 		cmocka_unit_test(test_short_processes_are_counted),
 		cmocka_unit_test(test_calls_of_untold_processes_are_counted),
