@@ -32,13 +32,13 @@ struct {
 } marks SEC(".maps");
 
 /*
- * Of processes whose first thread ended before the others: by pid, what it was marked with. If one
+ * Of processes whose first thread ended before the others: what it was marked with. If one
  * of the others executes a program it becomes the first, and has no mark of its own.
  */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
-	__type(key, __u32);
+	__type(key, struct life_key);
 	__type(value, __u64);
 } headless SEC(".maps");
 
@@ -63,6 +63,11 @@ static __always_inline __u64 tag_of(struct task_struct *leader)
 	struct life_mark *mark = find_mark(leader);
 
 	return mark ? mark->tag : 0;
+}
+
+static __always_inline struct life_key key_of(struct task_struct *leader)
+{
+	return (struct life_key){ .start_boot_ns = leader->start_boottime, .pid = leader->tgid };
 }
 
 static __always_inline void *reserve(__u64 bytes)
@@ -134,16 +139,17 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* The thread that executes a program has the pid of the first one by now, whoever it was. */
+/* The thread that executes a program has the pid and start of the first one by now, whoever it was.
+ */
 static __always_inline __u64 inherit_tag(struct task_struct *p)
 {
-	__u32 pid = p->tgid;
-	__u64 *tag = bpf_map_lookup_elem(&headless, &pid), found;
+	struct life_key key = key_of(p);
+	__u64 *tag = bpf_map_lookup_elem(&headless, &key), found;
 
 	if (!tag)
 		return 0;
 	found = *tag;
-	bpf_map_delete_elem(&headless, &pid);
+	bpf_map_delete_elem(&headless, &key);
 	set_tag(p, found);
 	return found;
 }
@@ -217,7 +223,7 @@ static __always_inline void add_unsummed(const struct task_struct *t, struct lif
  */
 static __always_inline bool is_first_to_tell(struct task_struct *leader)
 {
-	struct life_key key = { .start_boot_ns = leader->start_boottime, .pid = leader->tgid };
+	struct life_key key = key_of(leader);
 	__u8 one = 1;
 
 	if (leader->signal->nr_threads <= 1)
@@ -225,21 +231,27 @@ static __always_inline bool is_first_to_tell(struct task_struct *leader)
 	return bpf_map_update_elem(&told_dead, &key, &one, BPF_NOEXIST) != -EEXIST;
 }
 
-/* The first thread ends, and others go on. */
+/* The first thread ends, and others go on; or did, and the last of them has dropped it by now. */
 static __always_inline void keep_tag(struct task_struct *leader)
 {
+	struct life_key key = key_of(leader);
 	__u64 tag = tag_of(leader);
-	__u32 pid = leader->tgid;
 
-	if (tag)
-		bpf_map_update_elem(&headless, &pid, &tag, BPF_ANY);
+	if (!tag)
+		return;
+	if (bpf_map_update_elem(&headless, &key, &tag, BPF_ANY) < 0)
+		__sync_fetch_and_add(&n_lost, 1);
+	if (*(volatile int *)&leader->signal->live.counter == 0)
+		bpf_map_delete_elem(&headless, &key);
 }
 
-static __always_inline void drop_tag(struct task_struct *leader)
+/* It may be there where the first thread is not the last, or not the only one of the last. */
+static __always_inline void drop_tag(struct task_struct *t, struct task_struct *leader)
 {
-	__u32 pid = leader->tgid;
+	struct life_key key = key_of(leader);
 
-	bpf_map_delete_elem(&headless, &pid);
+	if (t != leader || leader->signal->nr_threads > 1)
+		bpf_map_delete_elem(&headless, &key);
 }
 
 static __always_inline struct life_death *begin_death(__u32 type, struct task_struct *leader)
@@ -271,7 +283,7 @@ int BPF_PROG(on_exit, struct task_struct *t)
 	}
 	if (!is_first_to_tell(leader))
 		return 0;
-	drop_tag(leader);
+	drop_tag(t, leader);
 	d = begin_death(LIFE_RECORD_EXIT, leader);
 	if (!d)
 		return 0;
