@@ -100,4 +100,15 @@ static __always_inline bool is_compat_call(const struct task_struct *t)
 #endif
 }
 
+/* Whether that call is the way out of a signal's handler, of which tables of 32 bits have two. */
+static __always_inline bool is_sigreturn(__u32 nr, bool is_compat)
+{
+#if defined(__TARGET_ARCH_x86)
+	const __u32 own = 15;
+#else
+	const __u32 own = 139;
+#endif
+	return is_compat ? nr == 119 || nr == 173 : nr == own;
+}
+
 #endif

@@ -32,13 +32,13 @@ struct {
 } marks SEC(".maps");
 
 /*
- * Of processes whose first thread ended before the others: by pid, what it was marked with. If one
+ * Of processes whose first thread ended before the others: what it was marked with. If one
  * of the others executes a program it becomes the first, and has no mark of its own.
  */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
-	__type(key, __u32);
+	__type(key, struct life_key);
 	__type(value, __u64);
 } headless SEC(".maps");
 
@@ -63,6 +63,11 @@ static __always_inline __u64 tag_of(struct task_struct *leader)
 	struct life_mark *mark = find_mark(leader);
 
 	return mark ? mark->tag : 0;
+}
+
+static __always_inline struct life_key key_of(struct task_struct *leader)
+{
+	return (struct life_key){ .start_boot_ns = leader->start_boottime, .pid = leader->tgid };
 }
 
 static __always_inline void *reserve(__u64 bytes)
@@ -134,16 +139,17 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* The thread that executes a program has the pid of the first one by now, whoever it was. */
+/* The thread that executes a program has the pid and start of the first one by now, whoever it was.
+ */
 static __always_inline __u64 inherit_tag(struct task_struct *p)
 {
-	__u32 pid = p->tgid;
-	__u64 *tag = bpf_map_lookup_elem(&headless, &pid), found;
+	struct life_key key = key_of(p);
+	__u64 *tag = bpf_map_lookup_elem(&headless, &key), found;
 
 	if (!tag)
 		return 0;
 	found = *tag;
-	bpf_map_delete_elem(&headless, &pid);
+	bpf_map_delete_elem(&headless, &key);
 	set_tag(p, found);
 	return found;
 }
@@ -180,7 +186,8 @@ static __always_inline __u32 status_of(struct task_struct *leader)
 	return s->flags & KERNEL_SIGNAL_GROUP_EXIT ? s->group_exit_code : leader->exit_code;
 }
 
-/* Of threads that are gone, which in the end are all. */
+/* Of threads that are gone, which in the end are all; and the I/O of children that were waited for.
+ */
 static __always_inline void write_ended(const struct signal_struct *s, struct life_death *d)
 {
 	d->user_ns = s->utime;
@@ -194,7 +201,8 @@ static __always_inline void write_ended(const struct signal_struct *s, struct li
 	d->write_bytes = s->ioac.write_bytes;
 }
 
-static __always_inline void add_last(const struct task_struct *t, struct life_death *d)
+/* Of a thread that is not gone. */
+static __always_inline void add_unsummed(const struct task_struct *t, struct life_death *d)
 {
 	d->user_ns += t->utime;
 	d->system_ns += t->stime;
@@ -215,7 +223,7 @@ static __always_inline void add_last(const struct task_struct *t, struct life_de
  */
 static __always_inline bool is_first_to_tell(struct task_struct *leader)
 {
-	struct life_key key = { .start_boot_ns = leader->start_boottime, .pid = leader->tgid };
+	struct life_key key = key_of(leader);
 	__u8 one = 1;
 
 	if (leader->signal->nr_threads <= 1)
@@ -223,21 +231,27 @@ static __always_inline bool is_first_to_tell(struct task_struct *leader)
 	return bpf_map_update_elem(&told_dead, &key, &one, BPF_NOEXIST) != -EEXIST;
 }
 
-/* The first thread ends, and others go on. */
+/* The first thread ends, and others go on; or did, and the last of them has dropped it by now. */
 static __always_inline void keep_tag(struct task_struct *leader)
 {
+	struct life_key key = key_of(leader);
 	__u64 tag = tag_of(leader);
-	__u32 pid = leader->tgid;
 
-	if (tag)
-		bpf_map_update_elem(&headless, &pid, &tag, BPF_ANY);
+	if (!tag)
+		return;
+	if (bpf_map_update_elem(&headless, &key, &tag, BPF_ANY) < 0)
+		__sync_fetch_and_add(&n_lost, 1);
+	if (*(volatile int *)&leader->signal->live.counter == 0)
+		bpf_map_delete_elem(&headless, &key);
 }
 
-static __always_inline void drop_tag(struct task_struct *leader)
+/* It may be there where the first thread is not the last, or not the only one of the last. */
+static __always_inline void drop_tag(struct task_struct *t, struct task_struct *leader)
 {
-	__u32 pid = leader->tgid;
+	struct life_key key = key_of(leader);
 
-	bpf_map_delete_elem(&headless, &pid);
+	if (t != leader || leader->signal->nr_threads > 1)
+		bpf_map_delete_elem(&headless, &key);
 }
 
 static __always_inline struct life_death *begin_death(__u32 type, struct task_struct *leader)
@@ -269,13 +283,15 @@ int BPF_PROG(on_exit, struct task_struct *t)
 	}
 	if (!is_first_to_tell(leader))
 		return 0;
-	drop_tag(leader);
+	drop_tag(t, leader);
 	d = begin_death(LIFE_RECORD_EXIT, leader);
 	if (!d)
 		return 0;
 	d->parent_pid = leader->real_parent->tgid;
 	d->max_rss_pages = peak_pages(t);
-	add_last(t, d);
+	add_unsummed(t, d);
+	if (t != leader) /* which stays until all others are gone, in no sum */
+		add_unsummed(leader, d);
 	submit(d);
 	return 0;
 }
@@ -319,6 +335,27 @@ static __always_inline __s32 code_of(struct kernel_siginfo *info)
 	return code;
 }
 
+/* Where its handler lies has to be a constant. */
+#define READ_HANDLER(hand, sig, handler) \
+	bpf_core_read((handler), sizeof(*(handler)), &(hand)->action[(sig)-1].sa.sa_handler)
+
+/* Of alarm() and setitimer(): the kernel says that it is its own. Without a handler it kills. */
+static __always_inline bool is_timer(int sig, struct kernel_siginfo *info, struct task_struct *t)
+{
+	struct sighand_struct *hand = t->sighand;
+	void *handler = NULL;
+
+	if ((__u64)info != LAST_SPECIAL_INFO || !hand)
+		return false;
+	if (sig == KERNEL_SIGALRM)
+		READ_HANDLER(hand, KERNEL_SIGALRM, &handler);
+	else if (sig == KERNEL_SIGVTALRM)
+		READ_HANDLER(hand, KERNEL_SIGVTALRM, &handler);
+	else if (sig == KERNEL_SIGPROF)
+		READ_HANDLER(hand, KERNEL_SIGPROF, &handler);
+	return handler != NULL;
+}
+
 /* Children that end, timers, and what runtimes send to their own threads all day tell nothing. */
 static __always_inline bool is_noise(int sig, __s32 code, __u32 sender_pid, __u32 pid)
 {
@@ -350,7 +387,8 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info, struct task_struct
 	struct life_signalled *s;
 	__u64 tag;
 
-	if (result != TRACE_SIGNAL_DELIVERED || is_noise(sig, code, sender_pid, t->tgid))
+	if (result != TRACE_SIGNAL_DELIVERED || is_noise(sig, code, sender_pid, t->tgid) ||
+	    is_timer(sig, info, t))
 		return 0;
 	tag = tag_of(t->group_leader);
 	if (is_tracked_only && !tag)

@@ -19,6 +19,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile __u32 time_every = 1; /* one call in so many is timed, which one is chance */
 __u64 n_lost;			     /* calls that found no room to be counted in at all */
 __u64 n_lost_news;
+__u64 n_more;	    /* how many entries of more_values were ever made */
 __u64 n_lost_marks; /* threads that are not counted, or whose call under way is not, for want of
 		     * memory or of a free moment
 		     */
@@ -45,13 +46,25 @@ struct {
 	__type(value, struct syscall_cpu);
 } running SEC(".maps");
 
+/*
+ * Small and made whole: reading it costs as much as it has room, and memory for what is new may
+ * not be had in the scheduler.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct syscall_key);
+	__type(value, struct syscall_entry);
+} values SEC(".maps");
+
+/* Large, for what those have no room for. An entry is in one of the two. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, struct syscall_key);
-	__type(value, struct syscall_value);
-} values SEC(".maps");
+	__type(value, struct syscall_entry);
+} more_values SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -67,25 +80,47 @@ struct {
 
 /* ---- counting ---- */
 
-static __always_inline struct syscall_value *find_in(void *map, const void *key)
+static __always_inline void *find_in(void *map, const void *key, const void *fresh)
 {
-	struct syscall_value *v = bpf_map_lookup_elem(map, key);
-	const struct syscall_value none = {};
+	void *found = bpf_map_lookup_elem(map, key);
 
-	if (v)
-		return v;
-	bpf_map_update_elem(map, key, &none, BPF_NOEXIST);
+	if (found)
+		return found;
+	bpf_map_update_elem(map, key, fresh, BPF_NOEXIST);
 	return bpf_map_lookup_elem(map, key);
+}
+
+static __always_inline struct syscall_entry *find_in_more(const struct syscall_key *key,
+							  const struct syscall_entry *fresh)
+{
+	if (bpf_map_update_elem(&more_values, key, fresh, BPF_NOEXIST) == 0)
+		__sync_fetch_and_add(&n_more, 1);
+	return bpf_map_lookup_elem(&more_values, key);
+}
+
+static __always_inline struct syscall_entry *find_entry(const struct syscall_slot *slot)
+{
+	const struct syscall_entry fresh = { .owner = slot->owner };
+	const struct syscall_key key = slot->key;
+	struct syscall_entry *e = bpf_map_lookup_elem(&values, &key);
+
+	if (!e)
+		e = bpf_map_lookup_elem(&more_values, &key);
+	if (!e)
+		e = find_in(&values, &key, &fresh);
+	return e ? e : find_in_more(&key, &fresh);
 }
 
 static __always_inline struct syscall_value *find_value(const struct syscall_slot *slot)
 {
-	const struct syscall_key key = slot->key;
-	const struct syscall_tree_key tree_key = { slot->tag, slot->key.nr, 0 };
-	struct syscall_value *v = find_in(&values, &key);
+	const struct syscall_tree_key tree_key = { slot->owner.tag, slot->key.nr, 0 };
+	const struct syscall_value none = {};
+	struct syscall_entry *e = find_entry(slot);
+	struct syscall_value *v;
 
-	if (!v)
-		v = find_in(&tree_values, &tree_key);
+	if (e)
+		return &e->value;
+	v = find_in(&tree_values, &tree_key, &none);
 	if (!v)
 		__sync_fetch_and_add(&n_lost, slot->value.count);
 	return v;
@@ -144,7 +179,7 @@ static __always_inline struct syscall_slot *find_slot(struct syscall_cpu *cpu)
 		empty_slot(slot);
 		slot->key.id = s->mark.id;
 		slot->key.nr = s->nr;
-		slot->tag = s->mark.tag;
+		slot->owner = s->mark.owner;
 	}
 	cpu->has_slots = 1;
 	return slot;
@@ -207,6 +242,7 @@ static __always_inline struct syscall_cpu *this_cpu(void)
 static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t)
 {
 	struct syscall_thread *s = &cpu->thread, *own;
+	__u64 away_ns;
 
 	empty_slots(cpu);
 	cpu->n_marks = n_marks;
@@ -220,7 +256,11 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
 	*s = *own;
 	if (!s->left_ns)
 		return;
-	s->wait_ns += bpf_ktime_get_ns() - s->left_ns;
+	away_ns = bpf_ktime_get_ns() - s->left_ns;
+	if (s->is_ready)
+		s->entered_ns += away_ns; /* of which the call can do nothing */
+	else
+		s->wait_ns += away_ns;
 	s->left_ns = 0;
 }
 
@@ -275,7 +315,7 @@ int BPF_PROG(on_enter, void *regs, long nr)
 {
 	struct syscall_thread *s = running_thread();
 
-	if (!s)
+	if (!s || s->mark.is_silent)
 		return 0;
 	s->nr = fold(nr);
 	s->is_inside = 1;
@@ -284,27 +324,43 @@ int BPF_PROG(on_enter, void *regs, long nr)
 	return 0;
 }
 
+static __always_inline bool is_counting(const struct syscall_thread *s)
+{
+	return s->is_inside && !s->mark.is_silent;
+}
+
 /* What a call returns between this and 0 is an error. */
 #define MAX_ERRNO 4095
+#define ERESTARTNOINTR 513 /* the kernel makes the call anew, and nobody is told */
+
+/* The way out of a signal's handler "returns" what the call that was interrupted has. */
+static __always_inline bool is_error(__u32 nr, long result)
+{
+	return result < 0 && result >= -MAX_ERRNO && result != -ERESTARTNOINTR &&
+	       !is_sigreturn(nr & ~SYSCALL_COMPAT, nr & SYSCALL_COMPAT);
+}
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_leave, void *regs, long result)
 {
 	struct syscall_cpu *cpu = running_cpu();
 
-	if (cpu && cpu->thread.is_inside)
-		count_call(cpu, result < 0 && result >= -MAX_ERRNO);
+	if (cpu && is_counting(&cpu->thread))
+		count_call(cpu, is_error(cpu->thread.nr, result));
 	return 0;
 }
 
 /* ---- another thread gets the CPU ---- */
 
-static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struct *from)
+static __always_inline void take_back(struct syscall_cpu *cpu, struct task_struct *from,
+				      bool is_ready)
 {
 	struct syscall_thread *s = &cpu->thread, *own;
 
-	if (s->is_inside && s->entered_ns)
+	if (s->is_inside && s->entered_ns) {
 		s->left_ns = bpf_ktime_get_ns();
+		s->is_ready = is_ready;
+	}
 	own = bpf_task_storage_get(&threads, from, 0, 0);
 	if (!own) {
 		if (storage_may_be_busy() && cpu->n_marks == n_marks) /* it was not forgotten */
@@ -323,42 +379,37 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task
 	if (!cpu)
 		return 0;
 	if (cpu->thread.mark.id != 0 && cpu->task == (__u64)from)
-		take_back(cpu, from);
+		take_back(cpu, from, is_preempted || from->__state == KERNEL_TASK_RUNNING);
 	bring(cpu, to);
 	return 0;
 }
 
 /* ---- who is counted ---- */
 
-static __always_inline void tell(struct task_struct *leader, const struct syscall_mark *mark,
-				 bool is_end)
+static __always_inline void tell(const struct syscall_mark *mark, bool is_end)
 {
-	struct syscall_news *n = bpf_ringbuf_reserve(&news, sizeof(*n), 0);
+	struct syscall_news *n;
 
+	if (mark->is_silent)
+		return;
+	n = bpf_ringbuf_reserve(&news, sizeof(*n), 0);
 	if (!n) {
 		__sync_fetch_and_add(&n_lost_news, 1);
 		return;
 	}
+	n->owner = mark->owner;
 	n->id = mark->id;
-	n->pid = leader->tgid;
-	n->tag = mark->tag;
-	n->start_boot_ns = leader->start_boottime;
 	n->is_end = is_end;
-	n->reserved = 0;
 	bpf_ringbuf_submit(n, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline struct syscall_thread *mark(struct task_struct *t, __u64 tag, __u32 id)
+static __always_inline struct syscall_thread *mark(struct task_struct *t)
 {
 	struct syscall_thread *s =
 		bpf_task_storage_get(&threads, t, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	if (!s) {
+	if (!s)
 		__sync_fetch_and_add(&n_lost_marks, 1);
-		return NULL;
-	}
-	s->mark.tag = tag;
-	s->mark.id = id;
 	return s;
 }
 
@@ -367,18 +418,30 @@ static __always_inline __u32 new_id(void)
 	return __sync_fetch_and_add(&last_id, 1) + 1;
 }
 
+/* From now on it is counted. */
+static __always_inline void begin_process(struct task_struct *leader, struct syscall_mark *m)
+{
+	m->owner.pid = leader->tgid;
+	m->owner.start_boot_ns = leader->start_boottime;
+	m->id = new_id();
+	tell(m, false);
+}
+
 /* A thread counts for its process, and a process for itself. */
 static __always_inline void mark_child(struct task_struct *child, const struct syscall_mark *from)
 {
-	struct syscall_thread *s;
+	struct syscall_thread *s = mark(child);
 
+	if (!s)
+		return;
 	if (child->pid != child->tgid) {
-		mark(child, from->tag, from->id);
+		s->mark = *from;
+		s->mark.is_root = 0;
 		return;
 	}
-	s = mark(child, from->tag, new_id());
-	if (s)
-		tell(child, &s->mark, false);
+	s->mark.is_silent = 0;
+	s->mark.owner.tag = from->owner.tag;
+	begin_process(child, &s->mark);
 }
 
 SEC("tp_btf/sched_process_fork")
@@ -399,13 +462,13 @@ int BPF_PROG(on_exit, struct task_struct *t)
 
 	if (!cpu)
 		return 0;
-	if (cpu->thread.is_inside) {
+	if (is_counting(&cpu->thread)) {
 		cpu->thread.entered_ns = 0;
 		count_call(cpu, false);
 	}
 	empty_slots(cpu); /* before its end is told: all is in the map then */
 	if (t->signal->live.counter == 0)
-		tell(t->group_leader, &cpu->thread.mark, true);
+		tell(&cpu->thread.mark, true);
 	return 0;
 }
 
@@ -421,7 +484,7 @@ static __always_inline bool is_to_follow(const struct task_struct *t,
 		return false;
 	if (t->pid != t->tgid)
 		return own->id != from->id;
-	return from->tag == adopting && own->tag != adopting;
+	return from->owner.tag == adopting && own->owner.tag != adopting;
 }
 
 /*
@@ -444,7 +507,7 @@ int adopt(struct bpf_iter__task *ctx)
 	if (own && !is_to_follow(t, &own->mark, &from->mark))
 		return 0;
 	if (own && t->pid == t->tgid)
-		tell(t, &own->mark, true);
+		tell(&own->mark, true);
 	mark_child(t, &from->mark);
 	n_adopted++;
 	__sync_fetch_and_add(&n_marks, 1);
@@ -463,8 +526,7 @@ int introduce(struct bpf_iter__task *ctx)
 	s = bpf_task_storage_get(&threads, t, 0, 0);
 	if (!s || s->mark.id != 0)
 		return 0;
-	s->mark.id = new_id();
-	tell(t, &s->mark, false);
+	begin_process(t, &s->mark);
 	__sync_fetch_and_add(&n_marks, 1);
 	return 0;
 }
@@ -479,7 +541,7 @@ int forget(struct bpf_iter__task *ctx)
 	if (!t)
 		return 0;
 	s = bpf_task_storage_get(&threads, t, 0, 0);
-	if (!s || s->mark.tag != forgetting)
+	if (!s || s->mark.owner.tag != forgetting)
 		return 0;
 	bpf_task_storage_delete(&threads, t);
 	__sync_fetch_and_add(&n_marks, 1);

@@ -30,10 +30,24 @@ struct syscall_tree_key {
 struct syscall_value {
 	__u64 count;
 	__u64 errors;
-	__u64 timed;   /* how many of them were timed */
-	__u64 ns;      /* the time those took */
-	__u64 wait_ns; /* the part of ns in which they had no CPU */
+	__u64 timed; /* how many of them were timed */
+	__u64 ns;    /* the time those took, but for that in which they could run and had no CPU */
+	__u64 wait_ns; /* the part of ns in which they slept */
 	__u64 squares; /* where only some are timed: of each one's time on a CPU, in these units */
+};
+
+/* A process that is counted. */
+struct syscall_owner {
+	__u64 tag;
+	__u64 start_boot_ns;
+	__u32 pid;
+	__u32 reserved;
+};
+
+/* What was counted says itself whose it is: news of a process may be lost. */
+struct syscall_entry {
+	struct syscall_value value;
+	struct syscall_owner owner;
 };
 
 #define SYSCALL_SQUARE_UNIT_NS 8
@@ -41,19 +55,18 @@ struct syscall_value {
 
 /* In the ring: a process begins or ceases to be counted. */
 struct syscall_news {
+	struct syscall_owner owner;
 	__u32 id;
-	__u32 pid;
-	__u64 tag;
-	__u64 start_boot_ns;
 	__u32 is_end;
-	__u32 reserved;
 };
 
 /* Whom a thread counts for. */
 struct syscall_mark {
-	__u64 tag;
-	__u32 id;      /* 0: it is not counted (yet) */
-	__u32 is_root; /* of a tree: it is of no other, wherever it was started */
+	struct syscall_owner owner;
+	__u32 id;	 /* 0: it is not counted (yet) */
+	__u32 is_root;	 /* of a tree: it is of no other, wherever it was started */
+	__u32 is_silent; /* what it starts is counted, and itself not */
+	__u32 reserved;
 };
 
 /* Kept with every thread that is counted. */
@@ -61,17 +74,17 @@ struct syscall_thread {
 	struct syscall_mark mark;
 	__u64 entered_ns; /* 0: the call under way, if there is one, is not timed */
 	__u64 left_ns;	  /* when it lost its CPU; 0: it has it */
-	__u64 wait_ns;	  /* how long it had none, in the call under way */
+	__u64 wait_ns;	  /* how long it slept, in the call under way */
 	__u32 nr;
 	__u32 is_inside;
-	__u32 n_skip; /* calls until the next that is timed */
-	__u32 reserved;
+	__u32 n_skip;	/* calls until the next that is timed */
+	__u32 is_ready; /* the CPU was taken from it */
 };
 
 /* Calls of one kind that this CPU has counted and not added to the map yet. */
 struct syscall_slot {
-	__u64 tag;
 	struct syscall_key key;
+	struct syscall_owner owner;
 	struct syscall_value value; /* its count is 0: nothing is in it */
 };
 

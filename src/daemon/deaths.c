@@ -73,7 +73,10 @@ void deaths_note(struct deaths *d, const struct member *member, const struct lif
 		fill(d, member, ev, &d->items[d->n++]);
 }
 
-/* At its end the scheduler had not counted all of its CPU time; now it has. */
+/*
+ * At its end the scheduler had not counted all of its CPU time, and threads that died at the same
+ * moment may have been in no sum; now all is counted.
+ */
 void deaths_complete(struct deaths *d, const struct life_event *ev)
 {
 	struct proc_record *p;
@@ -84,6 +87,7 @@ void deaths_complete(struct deaths *d, const struct life_event *ev)
 	p = &d->items[i];
 	if (p->key.start_ticks != ev->start_ticks)
 		return;
+	proc_record_account(p, &ev->account);
 	p->user_ns = ev->account.user_ns;
 	p->system_ns = ev->account.system_ns;
 	p->cpu_evidence = EVIDENCE_EXACT;

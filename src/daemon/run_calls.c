@@ -164,14 +164,16 @@ static void add_process(void *ctx, const struct syscall_process *p)
 
 static bool take_in(struct run_calls *c)
 {
-	int64_t lost = syscalls_read(c->ebpf);
+	struct syscalls_lost lost;
 	struct err err = ERR_INIT;
+	int r = syscalls_read(c->ebpf, &lost);
 
-	if (lost >= 0) {
-		c->calls.n_lost += (uint64_t)lost;
+	if (r == 0) {
+		c->calls.lost.calls += lost.calls;
+		c->calls.lost.threads += lost.threads;
 		return true;
 	}
-	err_set(&err, (int)lost, "%s", strerror((int)-lost));
+	err_set(&err, r, "%s", strerror(-r));
 	note_trouble(c, &err);
 	return false;
 }

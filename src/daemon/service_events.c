@@ -100,11 +100,12 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
  * What happened to its processes is told before its end: what the kernel has told by now (what
  * killed it may wait there), and what its runner has written down, which it did before the end.
  */
-static void tell_last_events(struct service *s)
+static void tell_last_events(struct service *s, const struct watched *job)
 {
 	struct err err = ERR_INIT;
 
 	service_drain_life(s);
+	service_end_signals_of(s, job->a.id);
 	if (service_relay_events(s, &err) < 0)
 		log_debug("events of a job are told after its end: %s", err.text);
 }
@@ -119,8 +120,7 @@ static void hand_on_change(struct service *s, enum change change, const struct w
 	if (change == CHANGE_JOB_STARTED && job->a.is_attached)
 		service_follow_attached(s, job);
 	if (change == CHANGE_JOB_ENDED) {
-		tell_last_events(s);
-		service_forget_signals_of(s, job);
+		tell_last_events(s, job);
 		service_sum_calls_of(s, job);
 		service_answer_waiters(s, job);
 		service_leave_job(s, job);

@@ -20,6 +20,7 @@
 #include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
+#include "daemon/signal_room.h"
 #include "daemon/upkeep.h"
 #include "daemon/unsaved.h"
 #include "daemon/watch.h"
@@ -98,8 +99,9 @@ struct life_state {
 struct signals_state {
 	struct waiting_event *items; /* to be written down */
 	size_t n;
-	struct map n_of;     /* attempt -> how many there were */
-	uint64_t n_unlisted; /* more than are kept */
+	struct signal_room room;
+	struct unlisted *unlisted; /* of each attempt the last one, and how many there were */
+	uint64_t n_unlisted;	   /* of all */
 };
 
 /* System calls of the jobs' processes. */
@@ -108,7 +110,7 @@ struct syscalls_state {
 	struct loop_timer *timer;  /* NULL: none was set yet */
 	bool is_refused;	   /* it cannot */
 	struct job_calls *jobs;	   /* that are counted */
-	uint64_t n_lost;	   /* calls that there was no room for */
+	struct syscalls_lost lost; /* of all jobs */
 	unsigned time_every;	   /* one call in so many is timed */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
 };
@@ -476,7 +478,7 @@ void service_note_oom(struct service *s, const struct life_event *ev);
 int service_record_signals(struct service *s, struct err *err);
 
 /* The job is over. */
-void service_forget_signals_of(struct service *s, const struct watched *job);
+void service_end_signals_of(struct service *s, int64_t attempt_id);
 void service_close_signals(struct service *s); /* while the store is open */
 
 /* ---- service_syscalls.c ---- */

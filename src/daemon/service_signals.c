@@ -17,9 +17,9 @@
  * and told when it is in the database, as what runners write is.
  */
 
-/* What waits while the database is locked; and so many of one attempt, against a storm of them. */
+/* What waits while the database is locked; some of that room is for kills alone. */
 #define MAX_WAITING 4096
-#define MAX_OF_ATTEMPT 2000
+#define MAX_WAITING_SIGNALS 3584
 #define DETAILS_BYTES 320
 
 struct waiting_event {
@@ -94,39 +94,93 @@ static void describe_victim(const struct life_victim *v, struct buf *out)
 
 /* ---- what comes ---- */
 
-static bool has_room(struct service *s, int64_t attempt_id)
-{
-	struct signals_state *state = &s->signals;
-	uint64_t n = 0;
+/* Of those that are not listed the last is, with their number, when the job ends: the rest of a
+ * storm, of which one may have ended it. */
+struct unlisted {
+	struct waiting_event last;
+	uint64_t n;
+	struct unlisted *next;
+};
 
-	map_get(&state->n_of, (uint64_t)attempt_id, &n);
-	if (n >= MAX_OF_ATTEMPT || state->n == MAX_WAITING ||
-	    map_put(&state->n_of, (uint64_t)attempt_id, n + 1) < 0)
-		return false;
-	if (!state->items)
-		state->items = calloc(MAX_WAITING, sizeof(*state->items));
-	return state->items != NULL;
+static struct unlisted **find_unlisted(struct service *s, int64_t attempt_id)
+{
+	struct unlisted **at = &s->signals.unlisted;
+
+	while (*at && (*at)->last.attempt_id != attempt_id)
+		at = &(*at)->next;
+	return at;
 }
 
-static void keep(struct service *s, const struct watched *job, const struct proc_event *ev,
-		 const struct buf *details)
+static void count_unlisted(struct service *s, const struct waiting_event *ev)
 {
-	struct waiting_event *kept;
+	struct unlisted **at = find_unlisted(s, ev->attempt_id);
 
-	if (buf_error(details) < 0 || !has_room(s, job->a.id)) {
-		s->signals.n_unlisted++;
+	s->signals.n_unlisted++;
+	if (!*at)
+		*at = calloc(1, sizeof(**at));
+	if (!*at)
+		return;
+	(*at)->last = *ev;
+	(*at)->n++;
+}
+
+/* NULL: there is no room. */
+static struct waiting_event *queue(struct service *s, const struct waiting_event *ev)
+{
+	struct signals_state *state = &s->signals;
+	bool is_kill = ev->ev.type != EVENT_SIGNAL;
+
+	if (state->n >= (is_kill ? MAX_WAITING : MAX_WAITING_SIGNALS))
+		return NULL;
+	if (!state->items)
+		state->items = calloc(MAX_WAITING, sizeof(*state->items));
+	if (!state->items)
+		return NULL;
+	state->items[state->n] = *ev;
+	return &state->items[state->n++];
+}
+
+static void list(struct service *s, const struct watched *job, const struct waiting_event *ev)
+{
+	struct waiting_event *kept = queue(s, ev);
+
+	if (!kept) {
+		count_unlisted(s, ev);
 		return;
 	}
-	kept = &s->signals.items[s->signals.n++];
-	*kept = (struct waiting_event){ .attempt_id = job->a.id, .ev = *ev };
-	snprintf(kept->details, sizeof(kept->details), "%.*s",
-		 (int)utf8_cut(details->data, details->len, sizeof(kept->details) - 1),
-		 details->data);
 	if (job->a.is_attached) { /* whose events are not relayed */
 		kept->ev.details = kept->details;
 		kept->ev.job_id = job->job_id;
 		service_tell_process(s, &kept->ev, job->a.attempt_num, job->a.uid);
 	}
+}
+
+static void keep(struct service *s, const struct watched *job, const struct proc_event *ev,
+		 pid_t sender, const struct buf *details)
+{
+	struct waiting_event kept = { .attempt_id = job->a.id, .ev = *ev };
+
+	if (buf_error(details) == 0)
+		snprintf(kept.details, sizeof(kept.details), "%.*s",
+			 (int)utf8_cut(details->data, details->len, sizeof(kept.details) - 1),
+			 details->data);
+	if (signal_room_take(&s->signals.room, job->a.id, ev, sender))
+		list(s, job, &kept);
+	else
+		count_unlisted(s, &kept);
+}
+
+/* To the end of what is known of the last one. */
+static void add_number(struct waiting_event *ev, uint64_t n)
+{
+	char number[64];
+	size_t len;
+
+	if (n == 0)
+		return;
+	snprintf(number, sizeof(number), "; %llu before it are not listed", (unsigned long long)n);
+	len = utf8_cut(ev->details, strlen(ev->details), sizeof(ev->details) - 1 - strlen(number));
+	snprintf(ev->details + len, sizeof(ev->details) - len, "%s", number);
 }
 
 /* Whose process it is; NULL: nobody's. */
@@ -161,7 +215,7 @@ void service_note_signal(struct service *s, const struct life_event *ev)
 	if (!job->a.is_attached && ev->pid == job->a.runner.pid)
 		buf_add_str(&details, "to the runner; ");
 	describe_sender(s, job, ev, &details);
-	keep(s, job, &event, &details);
+	keep(s, job, &event, ev->sender.is_kernel ? 0 : ev->sender.pid, &details);
 }
 
 void service_note_oom(struct service *s, const struct life_event *ev)
@@ -175,7 +229,7 @@ void service_note_oom(struct service *s, const struct life_event *ev)
 	event.type = EVENT_OOM;
 	event.status = (struct exit_status){ -1, SIGKILL };
 	describe_victim(&ev->victim, &details);
-	keep(s, job, &event, &details);
+	keep(s, job, &event, 0, &details);
 }
 
 /* ---- writing it down ---- */
@@ -205,16 +259,28 @@ int service_record_signals(struct service *s, struct err *err)
 	return r == -EBUSY ? r : 0;
 }
 
-void service_forget_signals_of(struct service *s, const struct watched *job)
+void service_end_signals_of(struct service *s, int64_t attempt_id)
 {
-	map_remove(&s->signals.n_of, (uint64_t)job->a.id);
+	struct unlisted **at = find_unlisted(s, attempt_id), *u = *at;
+
+	signal_room_forget(&s->signals.room, attempt_id);
+	if (!u)
+		return;
+	*at = u->next;
+	add_number(&u->last, u->n - 1);
+	(void)queue(
+		s,
+		&u->last); /* or the database is locked for long, and daemon.status counts them */
+	free(u);
 }
 
 void service_close_signals(struct service *s)
 {
 	struct err err = ERR_INIT;
 
+	while (s->signals.unlisted)
+		service_end_signals_of(s, s->signals.unlisted->last.attempt_id);
 	(void)service_record_signals(s, &err);
 	free(s->signals.items);
-	map_release(&s->signals.n_of);
+	signal_room_release(&s->signals.room);
 }

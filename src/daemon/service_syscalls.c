@@ -21,12 +21,11 @@
 /* What the processes of a job that have ended have called. */
 struct job_calls {
 	int64_t attempt_id;
-	pid_t runner; /* its own calls are not the job's */
 	struct told_calls calls;
-	uint64_t n_lost_before; /* of all jobs' calls, when this one began: of which job those are
-				 * that come later nobody knows
-				 */
-	bool is_over;		/* to be written down */
+	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
+					   * are that come later nobody knows
+					   */
+	bool is_over;			  /* to be written down */
 	struct job_calls *next;
 };
 
@@ -73,7 +72,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 	const struct summing *summing = ctx;
 	struct job_calls *job = *find_job(summing->service, (int64_t)p->tag);
 
-	if (!job || p->pid == job->runner)
+	if (!job)
 		return;
 	if (p->is_ended || p->tag == summing->ending)
 		keep_process(summing->service, job, p);
@@ -120,20 +119,25 @@ static bool is_wanted(struct service *s, const struct watched *job)
 	       !job->is_uncounted && !*find_job(s, job->a.id);
 }
 
+/* Of an attached job that is its first process; else its own calls are not the job's. */
+static int track(struct syscalls *syscalls, const struct watched *job)
+{
+	return (job->a.is_attached ? syscalls_track : syscalls_track_runner)(
+		syscalls, job->a.runner.pid, (uint64_t)job->a.id);
+}
+
 static int begin_job(struct service *s, const struct watched *job)
 {
 	struct job_calls *calls = calloc(1, sizeof(*calls));
-	int r = calls ? syscalls_track(s->syscalls.syscalls, job->a.runner.pid, (uint64_t)job->a.id)
-		      : -ENOMEM;
+	int r = calls ? track(s->syscalls.syscalls, job) : -ENOMEM;
 
 	if (r < 0) {
 		free(calls);
 		return r;
 	}
 	calls->attempt_id = job->a.id;
-	calls->runner = job->a.is_attached ? 0 : job->a.runner.pid;
 	calls->calls.time_every = s->syscalls.time_every;
-	calls->n_lost_before = s->syscalls.n_lost;
+	calls->lost_before = s->syscalls.lost;
 	calls->next = s->syscalls.jobs;
 	s->syscalls.jobs = calls;
 	return 0;
@@ -186,11 +190,13 @@ bool service_count_calls_now(struct service *s, const struct watched *job)
 /* What the kernel side had no room for is missed in the sums of whoever is counted. */
 static int take_in(struct service *s)
 {
-	int64_t lost = syscalls_read(s->syscalls.syscalls);
+	struct syscalls_lost lost;
+	int r = syscalls_read(s->syscalls.syscalls, &lost);
 
-	if (lost < 0)
-		return (int)lost;
-	s->syscalls.n_lost += (uint64_t)lost;
+	if (r < 0)
+		return r;
+	s->syscalls.lost.calls += lost.calls;
+	s->syscalls.lost.threads += lost.threads;
 	return 0;
 }
 
@@ -204,7 +210,8 @@ static void end_job(struct service *s, struct job_calls *job)
 	if (take_in(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->attempt_id);
-	job->calls.n_lost = s->syscalls.n_lost - job->n_lost_before;
+	job->calls.lost.calls = s->syscalls.lost.calls - job->lost_before.calls;
+	job->calls.lost.threads = s->syscalls.lost.threads - job->lost_before.threads;
 	job->is_over = true;
 }
 

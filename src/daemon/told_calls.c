@@ -80,12 +80,17 @@ void told_calls_say_error(const struct told_calls *calls, struct buf *out)
 
 void told_calls_say_missing(const struct told_calls *calls, struct buf *out)
 {
-	uint64_t n_lost = u64_add(calls->n_lost, calls->sums.n_left_out);
+	uint64_t n_lost = u64_add(calls->lost.calls, calls->sums.n_left_out);
 
 	if (n_lost > 0) {
 		begin_part(out);
 		buf_printf(out, "%llu calls or more found no room to be counted in",
 			   (unsigned long long)n_lost);
+	}
+	if (calls->lost.threads > 0) {
+		begin_part(out);
+		buf_printf(out, "%llu threads could not be counted all the time",
+			   (unsigned long long)calls->lost.threads);
 	}
 	if (calls->processes.n_untold > 0) {
 		begin_part(out);
@@ -131,7 +136,8 @@ void told_calls_write(struct json *j, struct told_calls *calls)
 	json_key_u64(j, "untold_processes", calls->processes.n_untold);
 	json_key_u64(j, "time_every", calls->time_every);
 	json_key_f64(j, "time_variance_ns2", calls->time_variance_ns2);
-	json_key_u64(j, "lost", u64_add(calls->n_lost, calls->sums.n_left_out));
+	json_key_u64(j, "lost", u64_add(calls->lost.calls, calls->sums.n_left_out));
+	json_key_u64(j, "lost_threads", calls->lost.threads);
 }
 
 /* ---- in the runner ---- */
@@ -180,6 +186,7 @@ int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 	const struct rpc_value *list = rpc_value_get(v, "processes");
 	uint64_t untold = rpc_value_u64(rpc_value_get(v, "untold_processes"));
 	uint64_t lost = rpc_value_u64(rpc_value_get(v, "lost"));
+	uint64_t threads = rpc_value_u64(rpc_value_get(v, "lost_threads"));
 	int r = sums && u64_known(untold) && u64_known(lost) ? read_text(sums, &calls->sums)
 							     : -EBADMSG;
 
@@ -189,6 +196,8 @@ int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 		return r;
 	read_error(v, calls);
 	calls->processes.n_untold = u64_add(calls->processes.n_untold, untold);
-	calls->n_lost = u64_add(calls->n_lost, lost);
+	calls->lost.calls = u64_add(calls->lost.calls, lost);
+	if (u64_known(threads)) /* an older daemon does not say */
+		calls->lost.threads = u64_add(calls->lost.threads, threads);
 	return 0;
 }

@@ -19,9 +19,9 @@
 struct told_calls {
 	struct call_sums sums;
 	struct process_calls processes;
-	unsigned time_every;	  /* one call in so many was timed, by chance; 0, 1: all were */
-	double time_variance_ns2; /* of all times on a CPU together; 0: they are exact */
-	uint64_t n_lost; /* calls that found no room to be counted in, of this job or another */
+	unsigned time_every;	   /* one call in so many was timed, by chance; 0, 1: all were */
+	double time_variance_ns2;  /* of all times on a CPU together; 0: they are exact */
+	struct syscalls_lost lost; /* of this job or another */
 };
 
 void told_calls_release(struct told_calls *calls);

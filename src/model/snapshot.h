@@ -34,7 +34,7 @@ struct syscall_use {
 	const char *name; /* "read", or "syscall_N" */
 	uint64_t count, errors;
 	uint64_t cpu_ns;  /* on a CPU, in the call; U64_UNKNOWN: not timed */
-	uint64_t wait_ns; /* without one: asleep, or in the queue for it */
+	uint64_t wait_ns; /* asleep, until it had one again; ready and without one is neither */
 };
 
 /* What one process was doing. Pointers live in the snapshot's arena (or are NULL: unknown). */

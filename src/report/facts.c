@@ -241,9 +241,11 @@ bool facts_is_left_running(const struct facts *f, const struct proc_record *p)
 	       !u64_known(p->died_wall_ns) && exit_status_to_shell(p->status) < 0;
 }
 
-static bool has_counted(const struct attempt *a)
+bool facts_runner_counts(const struct facts *f)
 {
-	for (size_t i = 0; i < a->n_rungs; i++)
+	const struct attempt *a = f->a;
+
+	for (size_t i = 0; !a->is_attached && i < a->n_rungs; i++)
 		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0)
 			return strcmp(a->rungs[i].rung, RUNG_UNKNOWN) != 0;
 	return false;
@@ -264,10 +266,8 @@ struct rung facts_rung(const struct facts *f, size_t i)
 /* Of an attached job nobody has counted the beginning. */
 enum evidence facts_syscall_evidence(const struct facts *f)
 {
-	if (f->a->is_attached)
-		return EVIDENCE_LOWER_BOUND;
 	for (size_t i = 0; i < f->a->n_unknowns; i++)
 		if (f->a->unknowns[i].what && strcmp(f->a->unknowns[i].what, "syscalls") == 0)
 			return EVIDENCE_LOWER_BOUND;
-	return has_counted(f->a) ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+	return facts_runner_counts(f) ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
 }

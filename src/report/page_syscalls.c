@@ -33,6 +33,15 @@ static void add_call(struct table *t, const struct syscall_use *use, uint64_t to
 	report_add_duration(table_cell(t), use->wait_ns);
 }
 
+static const char *say_how_many(const struct facts *f)
+{
+	if (facts_syscall_evidence(f) == EVIDENCE_EXACT)
+		return "all of all processes";
+	if (facts_runner_counts(f))
+		return "at least: what is missing is said below";
+	return "at least: from when the daemon began to count";
+}
+
 void page_add_syscalls(struct doc *d, const struct facts *f)
 {
 	static const struct column columns[] = {
@@ -48,11 +57,7 @@ void page_add_syscalls(struct doc *d, const struct facts *f)
 		return;
 	for (size_t i = 0; i < a->n_syscalls && i < MAX_CALLS; i++)
 		add_call(&t, &a->syscalls[i], total_ns);
-	if (facts_syscall_evidence(f) == EVIDENCE_EXACT)
-		buf_add_str(&heading, "System calls (all of all processes");
-	else
-		buf_add_str(&heading,
-			    "System calls (at least: from when the daemon began to count");
+	buf_printf(&heading, "System calls (%s", say_how_many(f));
 	if (a->n_syscalls > MAX_CALLS)
 		buf_printf(&heading, "; the first %d of %zu", MAX_CALLS, a->n_syscalls);
 	buf_add_char(&heading, ')');

@@ -65,6 +65,11 @@ int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
 	return -EOPNOTSUPP;
 }
 
+int syscalls_track_runner(struct syscalls *s, pid_t pid, uint64_t tag)
+{
+	return syscalls_track(s, pid, tag);
+}
+
 void syscalls_untrack(struct syscalls *s, uint64_t tag)
 {
 	(void)s;
@@ -77,9 +82,10 @@ bool syscalls_is_armed(const struct syscalls *s)
 	return false;
 }
 
-int64_t syscalls_read(struct syscalls *s)
+int syscalls_read(struct syscalls *s, struct syscalls_lost *ret)
 {
 	(void)s;
+	(void)ret;
 	return -EOPNOTSUPP;
 }
 

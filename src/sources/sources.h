@@ -253,11 +253,13 @@ int64_t life_drain_some(struct life *life, size_t max, life_handler *fn, void *c
 struct syscalls;
 
 struct syscalls_options {
-	unsigned time_every; /* only one call in so many is timed, by chance: half the cost. Counts
-				stay exact. 0, 1: all are */
-	unsigned
-		max_entries; /* room for so many (process, call), 110 bytes each where used, between
-				two readings; 0: 262144. Beyond it calls count for their tree */
+	unsigned time_every;  /* only one call in so many is timed, by chance: half the cost. Counts
+				 stay exact. 0, 1: all are */
+	unsigned max_entries; /* room for so many (process, call), 140 bytes each where used,
+				 between two readings; 0: 262144. Beyond it calls count for their
+				 tree */
+	unsigned news_bytes;  /* room for what begins and ends between two readings, 32 bytes each:
+				 a power of two; 0: 1 MiB. Beyond it ends are found out later */
 };
 
 /* What one process has called since it was first counted. */
@@ -284,15 +286,22 @@ struct syscalls *syscalls_close(struct syscalls *s);
  */
 int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag);
 
+/* The same of all that the process has started and starts; its own calls are not counted. */
+int syscalls_track_runner(struct syscalls *s, pid_t pid, uint64_t tag);
+
 /* Ceases to count that tree, and forgets what it has; with the last one it is disarmed. */
 void syscalls_untrack(struct syscalls *s, uint64_t tag);
 bool syscalls_is_armed(const struct syscalls *s);
 
-/*
- * Takes in what the kernel side has counted so far. Returns how many calls could not
- * be counted since the last time for want of room, or -errno.
- */
-int64_t syscalls_read(struct syscalls *s);
+/* What is missing in the counts, of one tree or another. */
+struct syscalls_lost {
+	uint64_t calls;	  /* that found no room to be counted in */
+	uint64_t threads; /* that are not counted, or lack a call, for want of memory or of a free
+			     moment */
+};
+
+/* Takes in what the kernel side has counted so far. *ret is what was lost since the last time. */
+int syscalls_read(struct syscalls *s, struct syscalls_lost *ret);
 
 /* What was last taken in: into each sample of a counted process what is new since its last one. */
 void syscalls_fill(struct syscalls *s, struct snapshot *snap);

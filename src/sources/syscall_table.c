@@ -86,15 +86,20 @@ static struct counted *get_tree(struct syscall_table *t, uint64_t tag)
 	return c;
 }
 
+static void introduce(struct counted *c, const struct syscall_owner *owner, long clock_ticks)
+{
+	c->about.pid = (pid_t)owner->pid;
+	c->about.tag = owner->tag;
+	c->about.start_ticks = ns_to_ticks(owner->start_boot_ns, clock_ticks);
+}
+
 int syscall_table_news(struct syscall_table *t, const struct syscall_news *news, long clock_ticks)
 {
 	struct counted *c = get(t, news->id);
 
 	if (!c)
 		return -ENOMEM;
-	c->about.pid = (pid_t)news->pid;
-	c->about.tag = news->tag;
-	c->about.start_ticks = ns_to_ticks(news->start_boot_ns, clock_ticks);
+	introduce(c, &news->owner, clock_ticks);
 	c->about.is_ended |= news->is_end != 0;
 	return 0;
 }
@@ -150,6 +155,17 @@ static struct syscall_row *get_row(struct counted *c, uint32_t nr)
 	return &c->rows[c->n_rows++];
 }
 
+static void add(struct syscall_value *to, const struct syscall_value *v)
+{
+	to->count += v->count;
+	to->errors += v->errors;
+	to->timed += v->timed;
+	to->ns += v->ns;
+	to->wait_ns += v->wait_ns;
+	to->squares += v->squares;
+}
+
+/* An entry of one that has ended may have been deleted and made anew, for a call that came late. */
 static int put(struct counted *c, uint32_t nr, const struct syscall_value *value)
 {
 	struct syscall_row *row = c ? get_row(c, nr) : NULL;
@@ -157,14 +173,21 @@ static int put(struct counted *c, uint32_t nr, const struct syscall_value *value
 	if (!row)
 		return -ENOMEM;
 	c->is_new = c->is_new || row->now.count != value->count;
-	row->now = *value;
+	if (value->count < row->now.count)
+		add(&row->now, value);
+	else
+		row->now = *value;
 	return 0;
 }
 
 int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
-		      const struct syscall_value *value)
+		      const struct syscall_entry *entry, long clock_ticks)
 {
-	return put(get(t, key->id), key->nr, value);
+	struct counted *c = get(t, key->id);
+
+	if (c && c->about.pid == 0)
+		introduce(c, &entry->owner, clock_ticks);
+	return put(c, key->nr, &entry->value);
 }
 
 int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_key *key,
@@ -173,12 +196,13 @@ int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_ke
 	return put(get_tree(t, key->tag), key->nr, value);
 }
 
-void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t pid))
+void syscall_table_end_missing(struct syscall_table *t,
+			       bool (*is_there)(pid_t pid, uint64_t start_ticks))
 {
 	for (size_t i = 0; i < t->n; i++) {
 		struct counted *c = &t->items[i];
 
-		if (c->id != 0 && (c->about.pid == 0 || !is_alive(c->about.pid)))
+		if (c->id != 0 && !is_there(c->about.pid, c->about.start_ticks))
 			c->about.is_ended = true;
 	}
 }
@@ -189,19 +213,6 @@ void syscall_table_end(struct syscall_table *t, uint32_t id)
 
 	if (c)
 		c->about.is_ended = true;
-}
-
-void syscall_table_end_strangers(struct syscall_table *t)
-{
-	for (size_t i = 0; i < t->n; i++)
-		t->items[i].about.is_ended |= t->items[i].id != 0 && t->items[i].about.pid == 0;
-}
-
-uint64_t syscall_table_tag(const struct syscall_table *t, uint32_t id)
-{
-	const struct counted *c = find(t, id);
-
-	return c ? c->about.tag : 0;
 }
 
 bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id)

@@ -43,28 +43,23 @@ void syscall_table_release(struct syscall_table *t);
 /* A process begins or ends. -ENOMEM. */
 int syscall_table_news(struct syscall_table *t, const struct syscall_news *news, long clock_ticks);
 
-/* Its totals for one call. Of one whose beginning was lost the pid stays unknown (0). -ENOMEM. */
+/* Its totals for one call, and whose they are: its beginning may not have been told. -ENOMEM. */
 int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
-		      const struct syscall_value *value);
+		      const struct syscall_entry *entry, long clock_ticks);
 
 /* The totals of those in a tree that were not told apart. -ENOMEM. */
 int syscall_table_put_tree(struct syscall_table *t, const struct syscall_tree_key *key,
 			   const struct syscall_value *value);
 
-/* News were lost: whoever is_alive() denies has ended, and who was never introduced as well. */
-void syscall_table_end_missing(struct syscall_table *t, bool (*is_alive)(pid_t pid));
+/* News were lost: whoever is_there() denies has ended. */
+void syscall_table_end_missing(struct syscall_table *t,
+			       bool (*is_there)(pid_t pid, uint64_t start_ticks));
 
 /* It counts for another tree from now on, under another number. */
 void syscall_table_end(struct syscall_table *t, uint32_t id);
 
-/* Whoever was not introduced by now belongs to a tree that is not wanted any more. */
-void syscall_table_end_strangers(struct syscall_table *t);
-
 /* Of a tree nothing is to be told any more. */
 void syscall_table_drop_tree(struct syscall_table *t, uint64_t tag);
-
-/* The tag of its tree; 0: it was not introduced. */
-uint64_t syscall_table_tag(const struct syscall_table *t, uint32_t id);
 
 /* True if the process with this number has ended, or was never heard of. */
 bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id);

@@ -1,11 +1,11 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/macros.h"
 #include "bpf/syscalls.skel.h"
 #include "sources/ebpf.h"
@@ -13,6 +13,8 @@
 
 #define WHAT "system calls"
 
+#define FIRST_ENTRIES 4096 /* that always take memory, half a megabyte, and time at each reading \
+			    */
 #define MAX_ENTRIES 262144
 #define MAX_WHOLE_ENTRIES 32768 /* where all of them take memory from the beginning */
 #define BATCH 2048		/* entries per call of the kernel */
@@ -24,14 +26,20 @@ struct syscalls {
 	struct ring_buffer *ring;
 	struct bpf_link *links[5]; /* those that count; NULL while it is not armed */
 	struct syscall_table table;
-	struct map tags; /* of the trees that are tracked */
-	uint64_t told_lost, seen_lost_news;
+	struct map tags;      /* of the trees that are tracked */
+	uint64_t n_more_gone; /* entries of more_values that were deleted */
+	struct syscalls_lost told_lost;
+	uint64_t seen_lost_news;
+	int n_make_up; /* readings for which ends are still looked for that were not told */
 	long clock_ticks;
 	union {
 		struct syscall_key of_processes[BATCH];
 		struct syscall_tree_key of_trees[BATCH];
 	} keys;
-	struct syscall_value values[BATCH];
+	union {
+		struct syscall_entry of_processes[BATCH];
+		struct syscall_value of_trees[BATCH];
+	} values;
 };
 
 /* ---- life cycle ---- */
@@ -49,19 +57,24 @@ static int take_news(void *ctx, void *bytes, size_t len)
 
 	const struct syscall_news *told = bytes;
 
-	if (len < sizeof(*told) || !has_tag(s, told->tag))
+	if (len < sizeof(*told) || !has_tag(s, told->owner.tag))
 		return 0;
 	return syscall_table_news(&s->table, told, s->clock_ticks);
 }
 
-static int set_room(struct bpf_map *values, const struct syscalls_options *o)
+static int set_room(struct syscalls_bpf *skel, const struct syscalls_options *o)
 {
 	bool may_grow = ebpf_may_maps_grow();
-	uint32_t n = may_grow ? MAX_ENTRIES : MAX_WHOLE_ENTRIES;
-	int r = may_grow ? 0 : bpf_map__set_map_flags(values, 0);
+	uint32_t n = may_grow ? MAX_ENTRIES : MAX_WHOLE_ENTRIES, first;
+	int r = may_grow ? 0 : bpf_map__set_map_flags(skel->maps.more_values, 0);
 
+	if (o && o->max_entries)
+		n = o->max_entries;
+	first = n < FIRST_ENTRIES ? n : FIRST_ENTRIES;
 	if (r == 0)
-		r = bpf_map__set_max_entries(values, o && o->max_entries ? o->max_entries : n);
+		r = bpf_map__set_max_entries(skel->maps.values, first);
+	if (r == 0)
+		r = bpf_map__set_max_entries(skel->maps.more_values, n > first ? n - first : 1);
 	return r;
 }
 
@@ -73,7 +86,9 @@ static int start(struct syscalls *s, const struct syscalls_options *o)
 	if (!s->skel)
 		return -errno;
 	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
-	r = set_room(s->skel->maps.values, o);
+	r = set_room(s->skel, o);
+	if (r == 0 && o && o->news_bytes)
+		r = bpf_map__set_max_entries(s->skel->maps.news, o->news_bytes);
 	if (r == 0)
 		r = syscalls_bpf__load(s->skel);
 	if (r < 0)
@@ -199,9 +214,11 @@ static int walk_tasks(struct bpf_program *program)
 	return r;
 }
 
-static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag)
+static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag, bool is_silent)
 {
-	const struct syscall_thread mark = { .mark = { .tag = tag, .is_root = 1 } };
+	const struct syscall_thread mark = {
+		.mark = { .owner = { .tag = tag }, .is_root = 1, .is_silent = is_silent }
+	};
 	CLEANUP(close_fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	int fd = bpf_map__fd(s->skel->maps.threads);
 	struct syscall_thread old;
@@ -209,7 +226,7 @@ static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag)
 	if (pid_fd < 0)
 		return -errno;
 	if (bpf_map_lookup_elem(fd, &pid_fd, &old) == 0) {
-		if (old.mark.tag == tag)
+		if (old.mark.owner.tag == tag)
 			return 0;
 		syscall_table_end(&s->table, old.mark.id); /* of the tree that it was in */
 	}
@@ -240,7 +257,7 @@ static int add_tag(struct syscalls *s, uint64_t tag)
 	return map_put(&s->tags, tag, 0);
 }
 
-int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
+static int track(struct syscalls *s, pid_t pid, uint64_t tag, bool is_silent)
 {
 	bool was_tracked = has_tag(s, tag);
 	int r = add_tag(s, tag);
@@ -248,7 +265,7 @@ int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
 	if (r == 0)
 		r = arm(s);
 	if (r == 0)
-		r = mark_root(s, pid, tag);
+		r = mark_root(s, pid, tag, is_silent);
 	if (r == 0)
 		r = mark_others(s, tag);
 	if (r < 0 && !was_tracked)
@@ -256,40 +273,72 @@ int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
 	return r;
 }
 
-/* ---- what was counted ---- */
-
-/* Of processes that have ended nothing more comes: the room is for others. */
-static void take_processes(struct syscalls *s, uint32_t n)
+int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)
 {
-	int fd = bpf_map__fd(s->skel->maps.values);
-
-	for (uint32_t i = 0; i < n; i++) {
-		const struct syscall_key *key = &s->keys.of_processes[i];
-		uint64_t tag;
-
-		(void)syscall_table_put(&s->table, key, &s->values[i]);
-		tag = syscall_table_tag(&s->table, key->id);
-		if (syscall_table_is_ended(&s->table, key->id) || (tag != 0 && !has_tag(s, tag)))
-			(void)bpf_map_delete_elem(fd, key);
-	}
+	return track(s, pid, tag, false);
 }
 
-static void take_trees(struct syscalls *s, uint32_t n)
+int syscalls_track_runner(struct syscalls *s, pid_t pid, uint64_t tag)
 {
-	int fd = bpf_map__fd(s->skel->maps.tree_values);
+	return track(s, pid, tag, true);
+}
+
+/* ---- what was counted ---- */
+
+/* Returns how many there were. */
+static uint32_t delete_keys(const struct bpf_map *map, const struct syscall_key *keys, uint32_t n)
+{
+	uint32_t done = n;
+	int fd = bpf_map__fd(map);
+
+	if (n == 0 || bpf_map_delete_batch(fd, keys, &done, NULL) == 0)
+		return n;
+	if (done >= n) /* none was looked at */
+		done = 0;
+	for (uint32_t i = n; i-- > done;)
+		n -= bpf_map_delete_elem(fd, &keys[i]) < 0;
+	return n;
+}
+
+/* Takes one in. True: it is not needed any more, as of who has ended nothing more comes. */
+static bool take_entry(struct syscalls *s, const struct syscall_key *key,
+		       const struct syscall_entry *entry)
+{
+	if (!has_tag(s, entry->owner.tag))
+		return true;
+	(void)syscall_table_put(&s->table, key, entry, s->clock_ticks);
+	return syscall_table_is_ended(&s->table, key->id);
+}
+
+static void take_processes(struct syscalls *s, const struct bpf_map *map, uint32_t n)
+{
+	struct syscall_key *keys = s->keys.of_processes;
+	uint32_t n_gone = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (take_entry(s, &keys[i], &s->values.of_processes[i]))
+			keys[n_gone++] = keys[i];
+	n_gone = delete_keys(map, keys, n_gone);
+	if (map == s->skel->maps.more_values)
+		s->n_more_gone += n_gone;
+}
+
+static void take_trees(struct syscalls *s, const struct bpf_map *map, uint32_t n)
+{
+	int fd = bpf_map__fd(map);
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct syscall_tree_key *key = &s->keys.of_trees[i];
 
 		if (has_tag(s, key->tag))
-			(void)syscall_table_put_tree(&s->table, key, &s->values[i]);
+			(void)syscall_table_put_tree(&s->table, key, &s->values.of_trees[i]);
 		else
 			(void)bpf_map_delete_elem(fd, key);
 	}
 }
 
 static int read_map(struct syscalls *s, const struct bpf_map *map,
-		    void (*take)(struct syscalls *s, uint32_t n))
+		    void (*take)(struct syscalls *s, const struct bpf_map *map, uint32_t n))
 {
 	int fd = bpf_map__fd(map), r;
 	uint32_t from = 0, to = 0, n;
@@ -297,21 +346,27 @@ static int read_map(struct syscalls *s, const struct bpf_map *map,
 
 	do {
 		n = BATCH;
-		r = bpf_map_lookup_batch(fd, is_first ? NULL : &from, &to, &s->keys, s->values, &n,
+		r = bpf_map_lookup_batch(fd, is_first ? NULL : &from, &to, &s->keys, &s->values, &n,
 					 NULL);
 		if (r < 0 && errno != ENOENT)
 			return -errno;
-		take(s, n);
+		take(s, map, n);
 		from = to;
 		is_first = false;
 	} while (r == 0);
 	return 0;
 }
 
-static bool is_alive(pid_t pid)
+static bool is_there(pid_t pid, uint64_t start_ticks)
 {
-	return kill(pid, 0) == 0 || errno != ESRCH;
+	uint64_t now;
+	int r = proc_start_ticks(pid, &now);
+
+	return r < 0 ? r != -ENOENT && r != -ESRCH : now == start_ticks;
 }
+
+/* One that had ended may not have been waited for at the first look. */
+#define MAKE_UP_READINGS 2
 
 /* Without the news of their ends they would be kept for ever. */
 static void make_up_for_lost_news(struct syscalls *s)
@@ -319,8 +374,21 @@ static void make_up_for_lost_news(struct syscalls *s)
 	uint64_t lost = s->skel->bss->n_lost_news;
 
 	if (lost != s->seen_lost_news)
-		syscall_table_end_missing(&s->table, is_alive);
+		s->n_make_up = MAKE_UP_READINGS;
 	s->seen_lost_news = lost;
+	if (s->n_make_up == 0)
+		return;
+	s->n_make_up--;
+	syscall_table_end_missing(&s->table, is_there);
+}
+
+static int read_processes(struct syscalls *s)
+{
+	int r = read_map(s, s->skel->maps.values, take_processes);
+
+	if (r < 0 || s->skel->bss->n_more == s->n_more_gone)
+		return r;
+	return read_map(s, s->skel->maps.more_values, take_processes);
 }
 
 static int take_in(struct syscalls *s)
@@ -331,8 +399,7 @@ static int take_in(struct syscalls *s)
 	r = ring_buffer__consume(s->ring); /* first: what has ended is complete in the values */
 	if (r < 0)
 		return r;
-	syscall_table_end_strangers(&s->table);
-	r = read_map(s, s->skel->maps.values, take_processes);
+	r = read_processes(s);
 	return r < 0 ? r : read_map(s, s->skel->maps.tree_values, take_trees);
 }
 
@@ -349,17 +416,18 @@ void syscalls_untrack(struct syscalls *s, uint64_t tag)
 	syscall_table_drop_tree(&s->table, tag);
 }
 
-int64_t syscalls_read(struct syscalls *s)
+int syscalls_read(struct syscalls *s, struct syscalls_lost *ret)
 {
-	uint64_t lost, fresh;
+	struct syscalls_lost lost;
 	int r = take_in(s);
 
 	if (r < 0)
 		return r;
-	lost = s->skel->bss->n_lost + s->skel->bss->n_lost_news + s->skel->bss->n_lost_marks;
-	fresh = lost - s->told_lost;
+	lost = (struct syscalls_lost){ s->skel->bss->n_lost, s->skel->bss->n_lost_marks };
+	*ret = (struct syscalls_lost){ lost.calls - s->told_lost.calls,
+				       lost.threads - s->told_lost.threads };
 	s->told_lost = lost;
-	return (int64_t)fresh;
+	return 0;
 }
 
 void syscalls_fill(struct syscalls *s, struct snapshot *snap)

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/map.h"
 #include "base/unknown.h"
@@ -19,13 +20,14 @@
 #define MESSAGE_BYTES 4096		/* one is about 500 bytes */
 #define ANSWER_MS 200
 #define CPUS_BYTES 256
-#define MAX_WAITING 65536 /* processes whose end the other queue has not told yet, or lost */
+#define MAX_WAITING 16384 /* processes whose end the other queue has not told yet, or lost */
 
 struct taskstats_feed {
 	int fd;
 	uint16_t family;
-	bool has_lost;	   /* since that was last told */
-	struct map by_pid; /* struct thread_stats *, the sum of threads that have ended */
+	bool has_lost;		/* since that was last told */
+	uint64_t forgot_wall_s; /* sums of processes that were there before may lack threads */
+	struct map by_pid;	/* struct thread_stats *, the sum of threads that have ended */
 };
 
 /* ---- opening ---- */
@@ -138,6 +140,7 @@ static void forget_all(struct taskstats_feed *feed)
 		if (feed->by_pid.slots[i].used)
 			free((void *)(uintptr_t)feed->by_pid.slots[i].value);
 	map_clear(&feed->by_pid);
+	feed->forgot_wall_s = clock_wall_ns() / 1000000000;
 }
 
 struct taskstats_feed *taskstats_close(struct taskstats_feed *feed)
@@ -160,27 +163,13 @@ static struct thread_stats *find(const struct taskstats_feed *feed, pid_t pid)
 	return map_get(&feed->by_pid, (uint64_t)pid, &value) ? (void *)(uintptr_t)value : NULL;
 }
 
-static void add(struct thread_stats *to, const struct thread_stats *from)
-{
-	to->user_ns += from->user_ns;
-	to->system_ns += from->system_ns;
-	to->run_ns += from->run_ns;
-	to->max_rss_bytes = u64_max_known(to->max_rss_bytes, from->max_rss_bytes);
-	to->minor_faults += from->minor_faults;
-	to->major_faults += from->major_faults;
-	to->rchar += from->rchar;
-	to->wchar += from->wchar;
-	to->read_bytes += from->read_bytes;
-	to->write_bytes += from->write_bytes;
-}
-
 /* Without memory for it there will be no account, which is not an empty one. */
 static void take_thread(struct taskstats_feed *feed, const struct thread_stats *stats)
 {
 	struct thread_stats *sum = find(feed, stats->pid);
 
 	if (sum) {
-		add(sum, stats);
+		thread_stats_add(sum, stats);
 		return;
 	}
 	if (feed->by_pid.len >= MAX_WAITING) {
@@ -241,19 +230,15 @@ int taskstats_drain(struct taskstats_feed *feed)
 	}
 }
 
-bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret)
+static struct exit_account account_of(const struct thread_stats *sum)
 {
-	struct thread_stats *sum = find(feed, pid);
-	struct task_counts counts;
+	const struct task_counts counts = { .user_ns = sum->user_ns,
+					    .system_ns = sum->system_ns,
+					    .run_ns = sum->run_ns };
 	struct cpu_split split = { 0 };
 
-	if (!sum)
-		return false;
-	counts = (struct task_counts){ .user_ns = sum->user_ns,
-				       .system_ns = sum->system_ns,
-				       .run_ns = sum->run_ns };
 	task_split_cpu(&counts, &split);
-	*ret = (struct exit_account){ .cpu_ns = sum->run_ns,
+	return (struct exit_account){ .cpu_ns = sum->run_ns,
 				      .user_ns = split.user_ns,
 				      .system_ns = split.system_ns,
 				      .max_rss_bytes = sum->max_rss_bytes,
@@ -263,7 +248,19 @@ bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account 
 				      .wchar = sum->wchar,
 				      .read_bytes = sum->read_bytes,
 				      .write_bytes = sum->write_bytes };
+}
+
+bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret)
+{
+	struct thread_stats *sum = find(feed, pid);
+	bool is_whole;
+
+	if (!sum)
+		return false;
+	is_whole = !thread_stats_is_before(sum, feed->forgot_wall_s);
+	if (is_whole)
+		*ret = account_of(sum);
 	map_remove(&feed->by_pid, (uint64_t)pid);
 	free(sum);
-	return true;
+	return is_whole;
 }

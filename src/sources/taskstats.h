@@ -28,7 +28,8 @@ int taskstats_drain(struct taskstats_feed *feed);
 
 /*
  * The account of a process that has ended, of all its threads together, and forgets
- * it. CPU time may be short by a clock tick. False: nothing was told of it.
+ * it. CPU time may be short by a clock tick. False: nothing was told of it, or what was lost may
+ * be of it.
  */
 bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret);
 

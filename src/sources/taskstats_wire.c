@@ -65,10 +65,18 @@ static bool take_header(const void *bytes, size_t len, struct nlmsghdr *ret)
 	return ret->nlmsg_len >= sizeof(*ret) && ret->nlmsg_len <= len;
 }
 
+static uint64_t start_of_process(const struct taskstats *t)
+{
+	uint64_t ended_us = t->ac_btime64 * 1000000 + t->ac_etime;
+
+	return t->ac_tgetime < ended_us ? (ended_us - t->ac_tgetime) / 1000000 : U64_UNKNOWN;
+}
+
 static void take_stats(const struct taskstats *t, struct thread_stats *ret)
 {
 	*ret = (struct thread_stats){
 		.pid = (pid_t)t->ac_tgid,
+		.start_wall_s = start_of_process(t),
 		.user_ns = t->ac_utime * 1000,
 		.system_ns = t->ac_stime * 1000,
 		.run_ns = t->cpu_run_virtual_total,
@@ -95,7 +103,7 @@ static bool parse_payload(const char *bytes, size_t len, struct thread_stats *re
 		return false;
 	memcpy(&t, stats.bytes, stats.len < sizeof(t) ? stats.len : sizeof(t));
 	if (t.version < VERSION_WITH_TGID ||
-	    stats.len < offsetof(struct taskstats, ac_tgid) + sizeof(t.ac_tgid))
+	    stats.len < offsetof(struct taskstats, ac_tgetime) + sizeof(t.ac_tgetime))
 		return false;
 	take_stats(&t, ret);
 	return true;
@@ -113,6 +121,40 @@ ssize_t taskstats_parse(const void *bytes, size_t len, uint16_t family, struct t
 		   parse_payload((const char *)bytes + HEADERS, header.nlmsg_len - HEADERS, ret);
 	step = PADDED(header.nlmsg_len);
 	return (ssize_t)(step < len ? step : len);
+}
+
+/* Parts of it are told in whole seconds, and the clock may be set by a little. */
+#define SAME_START_S 3
+
+static bool is_another(const struct thread_stats *a, const struct thread_stats *b)
+{
+	uint64_t x = a->start_wall_s, y = b->start_wall_s;
+
+	return u64_known(x) && u64_known(y) && (x > y ? x - y : y - x) > SAME_START_S;
+}
+
+bool thread_stats_is_before(const struct thread_stats *stats, uint64_t wall_s)
+{
+	return wall_s > 0 &&
+	       (!u64_known(stats->start_wall_s) || stats->start_wall_s <= wall_s + SAME_START_S);
+}
+
+void thread_stats_add(struct thread_stats *sum, const struct thread_stats *thread)
+{
+	if (is_another(sum, thread)) {
+		*sum = *thread;
+		return;
+	}
+	sum->user_ns += thread->user_ns;
+	sum->system_ns += thread->system_ns;
+	sum->run_ns += thread->run_ns;
+	sum->max_rss_bytes = u64_max_known(sum->max_rss_bytes, thread->max_rss_bytes);
+	sum->minor_faults += thread->minor_faults;
+	sum->major_faults += thread->major_faults;
+	sum->rchar += thread->rchar;
+	sum->wchar += thread->wchar;
+	sum->read_bytes += thread->read_bytes;
+	sum->write_bytes += thread->write_bytes;
 }
 
 int taskstats_parse_ack(const void *bytes, size_t len)

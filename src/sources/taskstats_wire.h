@@ -11,12 +11,22 @@
 
 /* What one thread used. */
 struct thread_stats {
-	pid_t pid; /* of its process */
+	pid_t pid;	       /* of its process */
+	uint64_t start_wall_s; /* of its process too, to a second or two */
 	uint64_t user_ns, system_ns, run_ns;
 	uint64_t max_rss_bytes; /* of the process, so far */
 	uint64_t minor_faults, major_faults;
 	uint64_t rchar, wchar, read_bytes, write_bytes;
 };
+
+/*
+ * Adds a thread to the sum of those of its process that have ended before. If that sum is of
+ * another process, which had the same pid and of whose end nobody heard, it begins anew.
+ */
+void thread_stats_add(struct thread_stats *sum, const struct thread_stats *thread);
+
+/* Whether its process may have been there at that time. 0: never. */
+bool thread_stats_is_before(const struct thread_stats *stats, uint64_t wall_s);
 
 /*
  * The first message of bytes[0..len): returns how many bytes it takes (at least 1,

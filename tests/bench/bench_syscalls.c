@@ -162,8 +162,10 @@ static struct cost run_once(const struct program *program, before_fn *before, st
 	close(go[0]);
 	close(go[1]);
 	if (s) {
+		struct syscalls_lost lost;
+
 		syscalls_untrack(s, TAG);
-		(void)syscalls_read(s);
+		(void)syscalls_read(s, &lost);
 	}
 	return cost;
 }

@@ -104,6 +104,8 @@ if [[ $best_samples == eBPF* ]]; then
 	json "the daemon has counted system calls" "$stdout" \
 		'{c["name"]: c["count"] for c in d["syscalls"]}["write"] > 90000'
 	json "and says how sure it is" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
+	json "of the job's own processes, and nobody else" "$stdout" \
+		'sum(c["count"] for p in d["processes"] for c in p["syscalls"] or []) == sum(c["count"] for c in d["syscalls"])'
 	json "waiting is no work" "$stdout" \
 		'[c for c in d["syscalls"] if c["name"] == "wait4"][0]["cpu_seconds"] < 0.2'
 	json "shares are of the time on a CPU" "$stdout" \
@@ -273,6 +275,30 @@ if [[ $best_samples == eBPF* ]]; then
 	wait "$victim_run"
 	is "a job that was killed" "$?" 137
 
+	# Timers and a storm of signals do not hide who has ended it.
+	"$PROCTOR" run -q --job stormy -- python3 -c '
+import os, signal, sys, time
+for s in signal.SIGALRM, signal.SIGUSR2:
+    signal.signal(s, lambda *a: None)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+open(sys.argv[1], "w").write(str(os.getpid()))
+while True:
+    time.sleep(1)' "$TMP/stormy" &
+	victim_run=$!
+	eventually test -s "$TMP/stormy"
+	stormy=$(cat "$TMP/stormy")
+	sleep 1
+	python3 -c '
+import os, signal, sys, time
+for i in range(4000):
+    os.kill(int(sys.argv[1]), signal.SIGUSR2)
+    if i % 10 == 0:
+        time.sleep(0.001) # those that wait are one
+os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
+	storming=$!
+	wait "$storming"
+	wait "$victim_run"
+
 	# A cgroup of our own, where this machine lets us have one.
 	box=
 	for parent in /sys/fs/cgroup/memory /sys/fs/cgroup; do
@@ -304,6 +330,13 @@ if [[ $best_samples == eBPF* ]]; then
 	run "$PROCTOR" report killed --format json
 	json "and in the report" "$stdout" \
 		'[e["details"].endswith("of job killer") for e in d["events"] if e["event_type"] == "kill"] == [True]'
+	"$PROCTOR" events --job stormy --json >"$TMP/recorded"
+	is "timers are not told" "$(grep -c '"signal_num":14,' "$TMP/recorded")" 0
+	like "who has ended it is, after a storm" "$(grep '"signal_num":10,' "$TMP/recorded")" \
+		"\"pid\":$stormy,.*sent by $storming \(python3"
+	is "of which there are some" "$(grep -c '"signal_num":12,' "$TMP/recorded")" 21
+	like "and the number of the others" "$(grep '"signal_num":12,' "$TMP/recorded")" \
+		'sent by [0-9]+ \(python3\); [0-9]+ before it are not listed'
 	if [ -n "$box" ]; then
 		"$PROCTOR" events --job greedy --json | grep process.oom >"$TMP/ooms"
 		is "an OOM kill is recorded" "$(wc -l <"$TMP/ooms")" 1

@@ -43,7 +43,7 @@ static void test_into_the_record(void **state)
 	CLEANUP(deaths_release) struct deaths d = { 0 };
 	const struct life_event short_one = make_end(LIFE_EXIT, 8, 80, 300);
 	const struct life_event seen = make_end(LIFE_EXIT, 7, 70, 200);
-	const struct life_event last = make_end(LIFE_ACCOUNT, 8, 80, 450);
+	struct life_event last = make_end(LIFE_ACCOUNT, 8, 80, 450);
 	const struct life_event of_another = make_end(LIFE_ACCOUNT, 7, 71, 999);
 	struct proc_record listed;
 	struct attempt a;
@@ -51,6 +51,8 @@ static void test_into_the_record(void **state)
 	(void)state;
 	note(&d, &short_one);
 	note(&d, &seen);
+	last.account.rchar = 55; /* a thread was in no sum yet */
+	last.account.major_faults = 1;
 	deaths_complete(&d, &last);
 	deaths_complete(&d, &of_another);
 	attempt_init(&a);
@@ -76,6 +78,8 @@ static void test_into_the_record(void **state)
 	assert_int_equal(a.processes[1].max_rss_bytes, 4096);
 	assert_int_equal(a.processes[1].evidence, EVIDENCE_EXACT);
 	assert_int_equal(a.processes[1].write_bytes, 8);
+	assert_int_equal(a.processes[1].rchar, 55);
+	assert_int_equal(a.processes[1].major_faults, 2);
 	assert_int_equal(a.processes[1].born_wall_ns, 900);
 	assert_int_equal(a.processes[1].died_wall_ns, 1000);
 	attempt_release(&a);

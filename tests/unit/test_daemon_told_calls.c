@@ -50,7 +50,7 @@ static void test_from_the_daemon_to_the_record(void **state)
 	add(&here, 7, 70, "read", 5);
 	add(&here, 7, 71, "write", 6); /* the pid was used again */
 	add(&here, 8, 80, "read", 2);
-	here.n_lost = 3;
+	here.lost.calls = 3;
 	assert_int_equal(carry_over(&here, &there), 0);
 	attempt_init(&a);
 	for (size_t i = 0; i < ARRAY_SIZE(processes); i++)
@@ -81,13 +81,15 @@ static void test_what_is_missing_is_said(void **state)
 	(void)state;
 	add(&here, 7, 70, "read", 5);
 	add(&here, 8, 80, "read", 2);
-	here.n_lost = 3;
+	here.lost = (struct syscalls_lost){ .calls = 3, .threads = 2 };
 	assert_int_equal(carry_over(&here, &there), 0);
 	told_calls_say_missing(&there, &why);
 	assert_string_equal(why.data, "3 calls or more found no room to be counted in; "
+				      "2 threads could not be counted all the time; "
 				      "those of 1 processes are in the sums alone");
 	buf_reset(&why);
-	there.n_lost = there.processes.n_untold = 0;
+	there.lost = (struct syscalls_lost){ 0 };
+	there.processes.n_untold = 0;
 	told_calls_say_missing(&there, &why);
 	assert_string_equal(why.data, "");
 }

@@ -313,6 +313,34 @@ static void test_many_sheets_stay_on_a_page(void **state)
 	attempt_release(&a);
 }
 
+/* A daemon that came later is not why, where there was none. */
+static void test_calls_that_are_missed_have_the_right_cause(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct rung rung = { RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF, "" };
+	struct syscall_use use = { .name = "read", .count = 7, .cpu_ns = 1 };
+	struct unknown_note unknown = { "syscalls", "3 threads could not be counted" };
+	struct attempt a;
+
+	(void)state;
+	attempt_init(&a);
+	a.job_id = "j";
+	a.rungs = &rung;
+	a.n_rungs = 1;
+	a.syscalls = &use;
+	a.n_syscalls = 1;
+	a.unknowns = &unknown;
+	a.n_unknowns = 1;
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_non_null(strstr(out.data, "System calls (at least: what is missing"));
+	assert_non_null(strstr(out.data, "3 threads could not be counted"));
+	buf_reset(&out);
+	a.is_attached = true;
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_non_null(strstr(out.data, "System calls (at least: from when the daemon"));
+	attempt_release(&a);
+}
+
 static void test_format_names(void **state)
 {
 	enum report_format format = REPORT_TEXT;
@@ -341,6 +369,7 @@ int main(void)
 		cmocka_unit_test(test_summary_sends_nobody_to_a_record_that_is_not_whole),
 		cmocka_unit_test(test_marks_are_explained_once),
 		cmocka_unit_test(test_many_sheets_stay_on_a_page),
+		cmocka_unit_test(test_calls_that_are_missed_have_the_right_cause),
 		cmocka_unit_test(test_format_names),
 	};
 

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -481,6 +482,42 @@ static void test_a_process_ends_once(void **state)
 	done(life, &seen);
 }
 
+#define READ_BYTES (1 << 20)
+
+static void *idle(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* Which of its two threads is the last to go is chance; the first has done all. */
+static void test_all_threads_are_in_the_account(void **state)
+{
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
+	static char bytes[READ_BYTES];
+	pthread_t thread;
+
+	(void)state;
+	for (int round = 0; round < 12; round++) {
+		const struct life_event *ev;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			pthread_create(&thread, NULL, idle, NULL);
+			(void)!read(open("/dev/zero", O_RDONLY), bytes, sizeof(bytes));
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+		ev = await(life, &seen, LIFE_EXIT, pid);
+		assert_true(ev->account.rchar >= READ_BYTES);
+		assert_true(ev->account.rchar < 2 * READ_BYTES);
+		assert_true(ev->account.minor_faults >= READ_BYTES / 4096 / 2);
+	}
+	done(life, &seen);
+}
+
 static void test_who_sent_a_signal(void **state)
 {
 	const struct life_event *ev;
@@ -512,6 +549,44 @@ static void test_who_sent_a_signal(void **state)
 	ev = await(life, &seen, LIFE_EXIT, victim);
 	assert_true(WIFSIGNALED(ev->wait_status) && WTERMSIG(ev->wait_status) == SIGTERM);
 	assert_null(find(&seen, LIFE_SIGNAL, getpid())); /* SIGCHLD is not told */
+	done(life, &seen);
+}
+
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+/* Whose timer rings 50 times, and once more when nobody is there to hear it. */
+static void be_timed(void)
+{
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } };
+
+	signal(SIGALRM, do_nothing);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int i = 0; i < 50; i++)
+		pause();
+	signal(SIGALRM, SIG_DFL);
+	for (;;)
+		pause();
+}
+
+static void test_a_timer_is_told_when_it_kills(void **state)
+{
+	const struct life_event *ev;
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0)
+		be_timed();
+	waitpid(pid, NULL, 0);
+	ev = await(life, &seen, LIFE_SIGNAL, pid);
+	assert_int_equal(ev->sender.signal, SIGALRM);
+	assert_true(ev->sender.is_kernel);
+	await(life, &seen, LIFE_EXIT, pid);
+	assert_int_equal(count(&seen, LIFE_SIGNAL, pid), 1);
 	done(life, &seen);
 }
 
@@ -652,7 +727,9 @@ int main(void)
 		cmocka_unit_test(test_a_tree_keeps_its_mark),
 		cmocka_unit_test(test_an_exec_by_a_thread_keeps_the_mark),
 		cmocka_unit_test(test_a_process_ends_once),
+		cmocka_unit_test(test_all_threads_are_in_the_account),
 		cmocka_unit_test(test_who_sent_a_signal),
+		cmocka_unit_test(test_a_timer_is_told_when_it_kills),
 		cmocka_unit_test(test_losses_are_counted),
 		cmocka_unit_test(test_an_oom_kill_is_told),
 		cmocka_unit_test(test_without_rights_there_is_a_reason),

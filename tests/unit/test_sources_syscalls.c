@@ -8,16 +8,19 @@
 #include <math.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
@@ -61,14 +64,18 @@ static void tell(void *ctx, const struct syscall_process *p)
 		told->uses[i] = p->uses[i];
 }
 
+static const struct syscall_owner owner = { .tag = TAG, .start_boot_ns = 20000000, .pid = 100 };
+
 static void put(struct syscall_table *t, uint32_t id, uint32_t nr, struct syscall_value value)
 {
-	assert_int_equal(syscall_table_put(t, &(struct syscall_key){ id, nr }, &value), 0);
+	const struct syscall_entry entry = { value, owner };
+
+	assert_int_equal(syscall_table_put(t, &(struct syscall_key){ id, nr }, &entry, 100), 0);
 }
 
 static void test_table_adds_up_and_forgets(void **state)
 {
-	struct syscall_news born = { .id = 3, .pid = 100, .tag = TAG, .start_boot_ns = 20000000 };
+	struct syscall_news born = { .owner = owner, .id = 3 };
 	struct syscall_table t = { 0 };
 	struct told told = { 0 };
 
@@ -103,22 +110,23 @@ static void test_table_adds_up_and_forgets(void **state)
 	syscall_table_release(&t);
 }
 
-static bool is_100(pid_t pid)
+static bool is_100(pid_t pid, uint64_t start_ticks)
 {
-	return pid == 100;
+	return pid == 100 && start_ticks == 2;
 }
 
 static void test_lost_ends_are_made_up_for(void **state)
 {
-	struct syscall_news born = { .id = 3, .pid = 100, .tag = TAG };
+	struct syscall_news born = { .owner = owner, .id = 3 };
 	struct syscall_table t = { 0 };
 	struct told told = { 0 };
 
 	(void)state;
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
-	born = (struct syscall_news){ .id = 4, .pid = 101, .tag = TAG };
+	born = (struct syscall_news){ .owner = { .pid = 101, .tag = TAG }, .id = 4 };
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
-	put(&t, 5, SYS_read, (struct syscall_value){ 1, 0, 1, 1, 0, 0 }); /* never introduced */
+	born = (struct syscall_news){ .owner = { .pid = 100, .tag = TAG }, .id = 5 };
+	assert_int_equal(syscall_table_news(&t, &born, 100), 0); /* another had the pid before */
 	syscall_table_end_missing(&t, is_100);
 	assert_false(syscall_table_is_ended(&t, 3));
 	assert_true(syscall_table_is_ended(&t, 4));
@@ -130,9 +138,39 @@ static void test_lost_ends_are_made_up_for(void **state)
 	syscall_table_release(&t);
 }
 
+static void test_lost_beginnings_are_no_loss(void **state)
+{
+	struct syscall_table t = { 0 };
+	struct told told = { 0 };
+
+	(void)state;
+	put(&t, 5, SYS_read, (struct syscall_value){ 1, 0, 1, 1, 0, 0 });
+	syscall_table_each(&t, false, tell, &told);
+	assert_int_equal(told.last.pid, 100);
+	assert_int_equal(told.last.tag, TAG);
+	assert_int_equal(told.last.start_ticks, 2);
+	assert_int_equal(told.uses[0].count, 1);
+	syscall_table_release(&t);
+}
+
+static void test_an_entry_that_was_made_anew_adds(void **state)
+{
+	struct syscall_table t = { 0 };
+	struct told told = { 0 };
+
+	(void)state;
+	put(&t, 3, SYS_read, (struct syscall_value){ 10, 2, 10, 1000, 300, 0 });
+	put(&t, 3, SYS_read, (struct syscall_value){ 1, 1, 1, 50, 10, 0 });
+	syscall_table_each(&t, false, tell, &told);
+	assert_int_equal(told.uses[0].count, 11);
+	assert_int_equal(told.uses[0].errors, 3);
+	assert_int_equal(told.uses[0].cpu_ns, 740);
+	syscall_table_release(&t);
+}
+
 static void test_samples_get_what_is_new(void **state)
 {
-	const struct syscall_news born = { .id = 3, .pid = 100, .start_boot_ns = 20000000 };
+	const struct syscall_news born = { .owner = owner, .id = 3 };
 	struct syscall_table t = { 0 };
 	struct proc_sample *p;
 	struct snapshot s;
@@ -179,7 +217,6 @@ static void test_sampled_times_are_scaled(void **state)
 	put(&t, 1, SYS_read, (struct syscall_value){ 400, 0, 4, 104, 40, 18 });
 	put(&t, 1, SYS_write, (struct syscall_value){ 7, 0, 0, 0, 0, 0 });
 	syscall_table_each(&t, false, tell, &told);
-	assert_int_equal(told.last.pid, 0);
 	/* The variance of one is 128/3; of the mean of 4, and of 400 of which 4 are known, less. */
 	assert_true(fabs(told.last.time_variance_ns2 - 400.0 * 396 * (128.0 / 3) / 4) < 1);
 	for (size_t i = 0; i < told.last.n_uses; i++)
@@ -192,9 +229,8 @@ static void test_sampled_times_are_scaled(void **state)
 
 /* ---- the kernel ---- */
 
-static struct syscalls *open_syscalls(unsigned time_every, unsigned max_entries)
+static struct syscalls *open_with(const struct syscalls_options *options)
 {
-	const struct syscalls_options options = { time_every, max_entries };
 	struct syscalls *s = NULL;
 	struct err err = ERR_INIT;
 
@@ -202,16 +238,32 @@ static struct syscalls *open_syscalls(unsigned time_every, unsigned max_entries)
 		print_message("# %s\n", err.text);
 		skip();
 	}
-	if (syscalls_open(&options, &s, &err) < 0)
+	if (syscalls_open(options, &s, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_false(syscalls_is_armed(s));
 	return s;
+}
+
+static struct syscalls *open_syscalls(unsigned time_every, unsigned max_entries)
+{
+	return open_with(&(struct syscalls_options){ time_every, max_entries, 0 });
+}
+
+/* Nothing is lost. */
+static void take_in(struct syscalls *s)
+{
+	struct syscalls_lost lost;
+
+	assert_int_equal(syscalls_read(s, &lost), 0);
+	assert_int_equal(lost.calls, 0);
+	assert_int_equal(lost.threads, 0);
 }
 
 /* What the processes of a tree have called, added up by name. */
 struct sums {
 	uint64_t tag;
 	int n_processes, n_ended;
+	int n_trees; /* whose calls were not all told apart */
 	struct sum {
 		char name[24];
 		uint64_t count, errors, cpu_ns, wait_ns;
@@ -236,6 +288,7 @@ static void add_process(void *ctx, const struct syscall_process *p)
 	assert_int_equal(p->tag, TAG);
 	sums->n_processes++;
 	sums->n_ended += p->is_ended;
+	sums->n_trees += p->pid == 0;
 	for (size_t i = 0; i < p->n_uses; i++) {
 		struct sum *sum = sum_of(sums, p->uses[i].name);
 
@@ -246,10 +299,18 @@ static void add_process(void *ctx, const struct syscall_process *p)
 	}
 }
 
+static void count_trees(void *ctx, const struct syscall_process *p)
+{
+	struct sums *sums = ctx;
+
+	sums->n_processes++;
+	sums->n_trees += p->pid == 0;
+}
+
 static void read_sums(struct syscalls *s, struct sums *sums)
 {
 	memset(sums, 0, sizeof(*sums));
-	assert_int_equal(syscalls_read(s), 0);
+	take_in(s);
 	syscalls_each(s, add_process, sums);
 }
 
@@ -474,7 +535,7 @@ static void test_a_tree_inside_another_has_its_own(void **state)
 	assert_int_equal(syscalls_track(s, inner, TAG + 1), 0);
 	assert_int_equal(write(go[1], "123", 3), 3);
 	waitpid(pid, NULL, 0);
-	assert_int_equal(syscalls_read(s), 0);
+	take_in(s);
 	syscalls_each(s, add_to_tree, counts);
 	assert_int_equal(counts[0], 1000);
 	assert_int_equal(counts[1], 2000);
@@ -511,7 +572,7 @@ static void test_a_tree_leaves_nothing_behind(void **state)
 		assert_int_equal(write(go[1], "", 1), 1);
 		while (counts[0] < 1000) {
 			counts[0] = 0;
-			assert_int_equal(syscalls_read(s), 0);
+			take_in(s);
 			syscalls_each(s, add_to_tree, counts);
 		}
 		assert_int_equal(counts[0], 1000); /* and none of those before */
@@ -613,6 +674,51 @@ static void test_exec_by_another_thread(void **state)
 	assert_null(syscalls_close(s));
 }
 
+/* Reads without ever having to wait, on a CPU that it shares. */
+static void be_rival(int go_fd)
+{
+	static char bytes[1 << 20];
+	uint64_t until_ns;
+	cpu_set_t first;
+	char byte;
+	int fd = open("/dev/zero", O_RDONLY);
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	(void)sched_setaffinity(0, sizeof(first), &first);
+	(void)!read(go_fd, &byte, 1);
+	until_ns = clock_cpu_ns() + 200 * MS;
+	while (clock_cpu_ns() < until_ns)
+		(void)!read(fd, bytes, sizeof(bytes));
+	_exit(0);
+}
+
+static void test_to_be_ready_is_not_to_wait(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	pid_t pids[3];
+	int go[2];
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			be_rival(go[0]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		assert_int_equal(syscalls_track(s, pids[i], TAG), 0);
+	assert_int_equal(write(go[1], "123", 3), 3);
+	for (size_t i = 0; i < ARRAY_SIZE(pids); i++)
+		waitpid(pids[i], NULL, 0);
+	read_sums(s, &sums);
+	assert_true(sum_of(&sums, "read")->wait_ns < sum_of(&sums, "read")->cpu_ns / 4);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
 static void test_counts_stay_exact_when_times_are_sampled(void **state)
 {
 	struct syscalls *s = open_syscalls(16, 0);
@@ -662,10 +768,175 @@ static void test_short_processes_are_counted(void **state)
 	assert_int_equal(write(go[1], "", 1), 1);
 	waitpid(pid, NULL, 0);
 	read_sums(s, &sums);
+	assert_int_equal(sums.n_trees, 0);
 	assert_int_equal(sums.n_processes, N_SHORT + 1);
 	assert_int_equal(sums.n_ended, N_SHORT + 1);
 	assert_int_equal(sum_of(&sums, "execve")->count, N_SHORT + 1);
 	assert_int_equal(sum_of(&sums, "exit_group")->count, N_SHORT + 1);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
+static void fork_and_call(int n)
+{
+	for (int i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			for (int k = 0; k < 10; k++)
+				syscall(SYS_getppid);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+}
+
+/* The same, whoever is not told of: the queue has room for some of them only. */
+static void test_calls_of_untold_processes_are_counted(void **state)
+{
+	struct syscalls *s = open_with(&(struct syscalls_options){ 1, 0, 4096 });
+	static struct sums sums;
+	uint64_t n_calls;
+	int go[2];
+	pid_t pid;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)!read(go[0], &byte, 1);
+		fork_and_call(N_SHORT);
+		_exit(0);
+	}
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	n_calls = sum_of(&sums, "getppid")->count;
+	assert_int_equal(n_calls, 10 * N_SHORT);
+	assert_int_equal(sums.n_processes, N_SHORT + 1);
+	assert_int_equal(sums.n_trees, 0);
+	assert_true(sums.n_ended < N_SHORT); /* or nothing was lost */
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_ended, sums.n_processes); /* it was found out */
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, 0);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
+static void test_a_runner_is_not_counted(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	static struct sums sums;
+	int go[2];
+	pid_t pid;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)!read(go[0], &byte, 1);
+		for (int i = 0; i < 1000; i++)
+			syscall(SYS_getppid);
+		fork_and_call(3);
+		_exit(0);
+	}
+	assert_int_equal(syscalls_track_runner(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_int_equal(sums.n_processes, 3);
+	assert_int_equal(sum_of(&sums, "getppid")->count, 30);
+	assert_int_equal(sum_of(&sums, "exit_group")->count, 3);
+	assert_int_equal(sum_of(&sums, "read")->count, 0);
+	close(go[0]);
+	close(go[1]);
+	assert_null(syscalls_close(s));
+}
+
+#define N_KINDS 150
+
+/* What it has called since it last slept is added up when it sleeps. */
+static void be_varied(int go_fd)
+{
+	char byte;
+
+	(void)!read(go_fd, &byte, 1);
+	for (int i = 0; i < N_KINDS; i++) {
+		syscall(800 + i); /* which there is not */
+		if (i % 15 == 14)
+			nanosleep(&(struct timespec){ 0, 1 }, NULL);
+	}
+	_exit(0);
+}
+
+/* The first to be counted after loading, all at once: the kernel has no memory at hand then. */
+static void test_a_first_burst_is_told_apart(void **state)
+{
+	for (int round = 0; round < 5; round++) {
+		struct syscalls *s = open_syscalls(1, 0);
+		static struct sums sums;
+		int go[2];
+		pid_t pid;
+
+		(void)state;
+		assert_int_equal(pipe(go), 0);
+		pid = fork();
+		if (pid == 0)
+			be_varied(go[0]);
+		assert_int_equal(syscalls_track(s, pid, TAG), 0);
+		assert_int_equal(write(go[1], "", 1), 1);
+		waitpid(pid, NULL, 0);
+		take_in(s);
+		syscalls_each(s, count_trees, &sums);
+		assert_int_equal(sums.n_trees, 0);
+		assert_int_equal(sums.n_processes, 1);
+		close(go[0]);
+		close(go[1]);
+		assert_null(syscalls_close(s));
+		memset(&sums, 0, sizeof(sums));
+	}
+}
+
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+/* A handler that is left has not failed, whatever the call has that it interrupted. */
+static void test_the_way_out_of_a_handler_is_no_error(void **state)
+{
+	struct syscalls *s = open_syscalls(1, 0);
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	static struct sums sums;
+	int go[2];
+	pid_t pid;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)!read(go[0], &byte, 1);
+		signal(SIGALRM, do_nothing);
+		setitimer(ITIMER_REAL, &often, NULL);
+		for (int i = 0; i < 50; i++)
+			syscall(SYS_rt_sigsuspend, &(uint64_t){ 0 }, sizeof(uint64_t));
+		setitimer(ITIMER_REAL, &never, NULL);
+		_exit(0);
+	}
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	assert_true(sum_of(&sums, "rt_sigreturn")->count >= 50);
+	assert_int_equal(sum_of(&sums, "rt_sigreturn")->errors, 0);
+	assert_int_equal(sum_of(&sums, "rt_sigsuspend")->errors, 50);
 	close(go[0]);
 	close(go[1]);
 	assert_null(syscalls_close(s));
@@ -730,6 +1001,8 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_table_adds_up_and_forgets),
 		cmocka_unit_test(test_lost_ends_are_made_up_for),
+		cmocka_unit_test(test_lost_beginnings_are_no_loss),
+		cmocka_unit_test(test_an_entry_that_was_made_anew_adds),
 		cmocka_unit_test(test_samples_get_what_is_new),
 		cmocka_unit_test(test_sampled_times_are_scaled),
 		cmocka_unit_test(test_a_tree_is_counted_exactly),
@@ -741,8 +1014,13 @@ int main(void)
 		cmocka_unit_test(test_calls_of_32_bits),
 #endif
 		cmocka_unit_test(test_exec_by_another_thread),
+		cmocka_unit_test(test_to_be_ready_is_not_to_wait),
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
 		cmocka_unit_test(test_short_processes_are_counted),
+		cmocka_unit_test(test_calls_of_untold_processes_are_counted),
+		cmocka_unit_test(test_a_runner_is_not_counted),
+		cmocka_unit_test(test_a_first_burst_is_told_apart),
+		cmocka_unit_test(test_the_way_out_of_a_handler_is_no_error),
 		cmocka_unit_test(test_without_room_trees_are_counted),
 		cmocka_unit_test(test_json),
 	};

@@ -57,6 +57,9 @@ static struct wire wire_of(void)
 	w.stats.cpu_run_virtual_total = 7000;
 	w.stats.hiwater_rss = 8;
 	w.stats.write_bytes = 9;
+	w.stats.ac_btime64 = 1000; /* a thread that began 100 s after its process */
+	w.stats.ac_etime = 5 * 1000000;
+	w.stats.ac_tgetime = 105 * 1000000;
 	return w;
 }
 
@@ -75,6 +78,7 @@ static void test_wire(void **state)
 	assert_int_equal(stats.run_ns, 7000);
 	assert_int_equal(stats.max_rss_bytes, 8192);
 	assert_int_equal(stats.write_bytes, 9);
+	assert_int_equal(stats.start_wall_s, 900);
 	w.stats.cpu_run_virtual_total = 0;
 	assert_true(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has) > 0 && has);
 	assert_int_equal(stats.run_ns, 11000);
@@ -109,6 +113,26 @@ static void test_wire_that_tells_nothing(void **state)
 	w.length = sizeof(w) + 1;
 	assert_int_equal(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has), -EBADMSG);
 	assert_int_equal(taskstats_parse(&w, 7, FAMILY, &stats, &has), -EBADMSG);
+}
+
+/* An end that nobody heard of leaves its sum behind, for the next process with the pid. */
+static void test_a_pid_that_is_used_again(void **state)
+{
+	const struct thread_stats next = { .pid = 7, .start_wall_s = 101, .run_ns = 5, .rchar = 6 };
+	const struct thread_stats another = { .pid = 7, .start_wall_s = 160, .run_ns = 8 };
+	struct thread_stats sum = { .pid = 7, .start_wall_s = 100, .run_ns = 1, .rchar = 2 };
+
+	(void)state;
+	thread_stats_add(&sum, &next);
+	assert_int_equal(sum.run_ns, 6);
+	assert_int_equal(sum.rchar, 8);
+	thread_stats_add(&sum, &another);
+	assert_int_equal(sum.run_ns, 8);
+	assert_int_equal(sum.rchar, 0);
+	assert_false(thread_stats_is_before(&sum, 0));
+	assert_true(thread_stats_is_before(&sum, 159)); /* to a second or two */
+	assert_true(thread_stats_is_before(&sum, 161));
+	assert_false(thread_stats_is_before(&sum, 150));
 }
 
 static void test_answers(void **state)
@@ -240,6 +264,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wire),
 		cmocka_unit_test(test_wire_that_tells_nothing),
+		cmocka_unit_test(test_a_pid_that_is_used_again),
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_an_exit_has_an_account),
 		cmocka_unit_test(test_who_has_not_ended_has_none),
