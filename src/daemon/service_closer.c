@@ -216,6 +216,14 @@ void service_end_trace(struct service *s)
 		keep_trace(s);
 }
 
+void service_stop_closer(struct service *s)
+{
+	if (!s->fast)
+		return;
+	stop(s->fast);
+	s->fast->closer.until_boot_ns = 0;
+}
+
 void service_release_closer(struct service *s)
 {
 	if (!s->fast)

@@ -151,8 +151,9 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	r = find_or_begin(s, peer, &key, &a, err);
 	if (r < 0)
 		return r;
-	job = watch_find_attempt(s->watch, a.id); /* after the last look */
-	if (!job)
+	job = watch_find_attempt(s->watch,
+				 a.id); /* after the last look, maybe at another database */
+	if (!job || job->a.uid != peer->uid || strcmp(job->job_id, a.job_id) != 0)
 		return err_set(err, -EEXIST, "the job %s is over already", a.job_id);
 	if (params->keeps_calls)
 		service_leave_calls_of(s, job);

@@ -90,7 +90,8 @@ struct life_state {
 	struct map told;     /* those that were told once and will be twice: how many of each */
 	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
-	int64_t last_event_id; /* of those that runners write down, the last that was told */
+	int64_t last_event_id;	     /* of those that runners write down, the last that was told */
+	uint64_t relay_from_wall_ns; /* of those that were there before, these too; 0: none */
 	bool is_relaying;
 };
 
@@ -139,6 +140,7 @@ struct service {
 	struct err store_err; /* why not, the last time */
 	dev_t store_device;   /* which file it is */
 	ino_t store_inode;
+	uint64_t store_seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
 	struct daemon_record record;
 	struct jsonl *jsonl;
 	struct bus *bus;
@@ -229,6 +231,14 @@ void service_store_waiting(struct service *s);
 
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
+
+/* ---- service_forget.c ---- */
+
+/*
+ * The database is gone, and with it the attempts that the numbers are of: in another one the same
+ * numbers are others' jobs. The store is closed already.
+ */
+void service_forget_attempts(struct service *s);
 
 /* ---- service_gpus.c ---- */
 
@@ -428,6 +438,9 @@ void service_forget_rendered(struct service *s);
 void service_tend_guests(struct service *s);
 void service_drop_guests(struct service *s);
 
+/* Hangs up on all of them: who is still there says hello again. */
+void service_hang_up_guests(struct service *s);
+
 /* ---- service_late.c ---- */
 
 /*
@@ -458,6 +471,9 @@ void service_expect_births(struct service *s, const struct watched *job);
 int service_settle_life(struct service *s, struct err *err);
 int service_relay_events(struct service *s, struct err *err);
 
+/* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
+void service_forget_life(struct service *s);
+
 /* For the next look for anomalies. */
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
 
@@ -475,7 +491,8 @@ int service_record_signals(struct service *s, struct err *err);
 
 /* The job is over. */
 void service_forget_signals_of(struct service *s, const struct watched *job);
-void service_close_signals(struct service *s); /* while the store is open */
+void service_forget_signals(struct service *s); /* all that wait */
+void service_close_signals(struct service *s);	/* while the store is open */
 
 /* ---- service_syscalls.c ---- */
 
@@ -511,6 +528,9 @@ int service_count_calls(struct service *s, struct err *err);
 
 /* While the store is open. */
 void service_close_syscalls(struct service *s);
+
+/* Of all jobs, unwritten; it begins anew with the next. */
+void service_forget_calls(struct service *s);
 
 /* ---- service_attached.c: jobs that something else started ---- */
 
@@ -559,6 +579,7 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 void service_note_trace(struct service *s);
 void service_end_trace(struct service *s);
 
+void service_stop_closer(struct service *s); /* until something begins again */
 void service_release_closer(struct service *s);
 
 /* ---- service_orphans.c ---- */
@@ -593,6 +614,9 @@ void service_write_orphans(struct json *j, const struct service *s);
 
 int service_open_phases(struct service *s, struct err *err);
 void service_close_phases(struct service *s); /* while the store is open */
+
+/* Those that wait were of a database that is gone: they fail. */
+void service_forget_marks(struct service *s);
 
 /* It is answered when it is written. -EBUSY: too many wait. */
 int service_add_mark(struct service *s, struct rpc_call *call, const struct watched *job,

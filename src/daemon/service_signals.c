@@ -210,6 +210,12 @@ void service_forget_signals_of(struct service *s, const struct watched *job)
 	map_remove(&s->signals.n_of, (uint64_t)job->a.id);
 }
 
+void service_forget_signals(struct service *s)
+{
+	s->signals.n = 0;
+	map_clear(&s->signals.n_of);
+}
+
 void service_close_signals(struct service *s)
 {
 	struct err err = ERR_INIT;
