@@ -120,7 +120,6 @@ struct service {
 	const struct paths *paths;   /* the same; only the log moves while the daemon runs */
 	struct settings *reloaded;   /* where they are then; NULL before */
 	struct reload_state reload;
-	bool wants_reload; /* as soon as nobody uses the old configuration elsewhere */
 	uint64_t read_gid; /* of the group that may read; U64_UNKNOWN: there is none */
 	struct watchdog watchdog;
 	struct loop *loop;
@@ -288,6 +287,8 @@ struct estimate_params {
 struct estimate_task {
 	char *file; /* its text; NULL: spec is there already */
 	struct job_spec spec;
+	struct mask
+		*mask; /* of the question; a reference, as the one in force may change meanwhile */
 	struct learning_question question;
 	struct learning_answer answer;
 };
@@ -301,7 +302,7 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 int estimate_task_work(void *ctx, struct store *store, struct err *err);
 void estimate_task_free(void *ctx); /* NULL is fine */
 
-/* What is asked about a job that is not there yet. All is borrowed; see service_reload() too. */
+/* What is asked about a job that is not there yet. All is borrowed. */
 struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
 					   uid_t uid, uint64_t input_bytes);
 
@@ -338,6 +339,9 @@ int service_answer_aside(struct service *s, struct rpc_call *call, const struct 
 int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);
 
 /* ---- service_config.c ---- */
+
+/* The one in force; NULL: none is wanted. Who keeps it takes a reference (mask_ref()). */
+const struct mask *service_mask(const struct service *s);
 
 /* One for looks between two ticks. */
 int service_make_collector(const struct service *s, struct collector **ret, struct err *err);
