@@ -647,7 +647,10 @@ int service_write_shown(const struct service *s, uid_t uid, struct json *j);
 
 /* ---- service_events.c ---- */
 
-/* Whose it is: U64_UNKNOWN is nobody's. What has failed to be written is not told. */
+/* Whose an event of a job of this user is: where nobody knows that, it is for who sees all. */
+uid_t service_event_owner(uint64_t uid);
+
+/* Of a job of this user, see service_event_owner(). What has failed to be written is not told. */
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
 		     const struct buf *json);
 

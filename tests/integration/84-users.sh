@@ -301,6 +301,24 @@ None
 -32602"
 json "its record is hers" "$(ask alice job.report '{"job_id": "evil"}')" 'd["outcome"] == "success" and "\x1b" not in d["command"] and len(d["command"].encode()) <= 500'
 
+# ---- a job of which nobody knows whose it is ----
+
+"$PROCTOR" run -q --job ownerless -- sleep 3 &
+ownerless=$!
+eventually True json_eval_of root 'any(j["job_id"] == "ownerless" for j in d)' >/dev/null
+python3 -c '
+import sqlite3
+db = sqlite3.connect("/var/lib/proctor/proctor.db", timeout=10)
+db.execute("update attempts set uid = NULL where job = (select id from jobs where job_id = ?)", ("ownerless",))
+db.commit()'
+wait $ownerless
+ends() { # USER: that this user is told of
+	json_eval "$(ask "$1" daemon.events '{"job_id": "ownerless", "limit": 4096}')" \
+		'any(e["event"] == "job.completed" for e in d)'
+}
+is "root is told of its end" "$(eventually True ends root)" True
+is "and others are told nothing of it" "$(ask bob daemon.events '{"job_id": "ownerless"}')" "[]"
+
 # A connection has the pid of who made it: by now that may be the runner of another user's job.
 cat >"$TMP/heir.py" <<'END'
 import json, os, socket, sys, time
