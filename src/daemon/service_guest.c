@@ -86,13 +86,22 @@ struct guest *guest_find_by_line(const struct service *s, const struct rpc_peer 
 	return NULL;
 }
 
+/* Whether its runner has another line, as it has said hello again before this one was closed. */
+static bool has_line(const struct service *s, int64_t attempt_id)
+{
+	for (const struct guest *guest = s->guests; guest; guest = guest->next)
+		if (guest->line && guest->attempt_id == attempt_id)
+			return true;
+	return false;
+}
+
 static void on_hung_up(void *ctx)
 {
 	struct guest *guest = ctx;
 	struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
 
 	guest->line = NULL;
-	if (job && !guest->is_foreign)
+	if (job && !guest->is_foreign && !has_line(guest->service, guest->attempt_id))
 		job->is_ours = false;
 	if (!guest->news)
 		forget(guest);
