@@ -328,4 +328,33 @@ wait "$manager_pid"
 is "it ends well with that too" $? 0
 check "the socket stays with the manager" [ -S "$PROCTOR_HOME/proctor.sock" ]
 
+# ---- one that takes its time to end ----
+
+"$PROCTOR" stop 2>/dev/null
+cat >"$TMP/lingers.py" <<'END'
+import json, os, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+conn, _ = s.accept()
+for line in conn.makefile():
+    asked = json.loads(line)
+    result = {"pid": os.getpid()} if asked["method"] == "daemon.status" else None
+    conn.sendall(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode() + b"\n")
+    if asked["method"] == "daemon.stop":
+        break
+conn.shutdown(socket.SHUT_RDWR)
+time.sleep(60)
+END
+rm -f "$PROCTOR_HOME/proctor.sock"
+python3 "$TMP/lingers.py" "$PROCTOR_HOME/proctor.sock" &
+lingering=$!
+eventually [ -S "$PROCTOR_HOME/proctor.sock" ]
+run "$PROCTOR" stop
+is "a daemon that goes on is not said to have stopped" "$status" 1
+like "but which it is" "$stderr" "\(pid $lingering\) was told to stop, and still writes"
+kill $lingering
+wait $lingering 2>/dev/null
+rm -f "$PROCTOR_HOME/proctor.sock"
+
 finish
