@@ -32,7 +32,13 @@ struct mask;
  * which and why).
  */
 int mask_new(const char *const *patterns, size_t n, struct mask **ret, struct err *err);
-struct mask *mask_free(struct mask *mask);
+
+/*
+ * One more owner, who frees it as well. Any thread may use a mask; owners come and go on one. NULL
+ * is fine.
+ */
+struct mask *mask_ref(const struct mask *mask);
+struct mask *mask_free(struct mask *mask); /* NULL is fine. Returns NULL. */
 
 /*
  * Appends the command line args[0..len) (arguments separated by NULs, as in

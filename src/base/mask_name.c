@@ -15,6 +15,7 @@
 struct mask {
 	regex_t *regexes;
 	size_t n;
+	size_t n_owners; /* beside the first */
 };
 
 enum place {
@@ -253,9 +254,19 @@ bool mask_name_is_switch(const char *name, size_t n)
 	return false;
 }
 
+/* How many own it is no part of what it says: to its users it does not change. */
+struct mask *mask_ref(const struct mask *mask)
+{
+	struct mask *owned = (struct mask *)mask;
+
+	if (owned)
+		owned->n_owners++;
+	return owned;
+}
+
 struct mask *mask_free(struct mask *mask)
 {
-	if (!mask)
+	if (!mask || mask->n_owners-- > 0)
 		return NULL;
 	for (size_t i = 0; i < mask->n; i++)
 		regfree(&mask->regexes[i]);

@@ -169,15 +169,26 @@ static int end_jobs(struct rpc_client *client, struct err *err)
 #define STOP_PATIENCE_MS 10000
 
 /* A handle of the daemon's process; -1: there is none, as it may be in another pid namespace. */
-static int open_daemon(struct rpc_client *client)
+static int open_daemon(struct rpc_client *client, int64_t *ret_pid)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
-	int64_t pid;
 
+	*ret_pid = -1;
 	if (rpc_client_call(client, "daemon.status", NULL, &status, NULL) < 0)
 		return -1;
-	pid = rpc_value_i64(rpc_value_get(status, "pid"), -1);
-	return pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+	*ret_pid = rpc_value_i64(rpc_value_get(status, "pid"), -1);
+	return *ret_pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)*ret_pid, 0) : -1;
+}
+
+static int wait_for_end(int pidfd, int64_t pid, struct err *err)
+{
+	struct pollfd ended = { .fd = pidfd, .events = POLLIN };
+
+	if (pidfd < 0 || poll(&ended, 1, STOP_PATIENCE_MS) != 0)
+		return 0;
+	return err_set(err, -ETIMEDOUT,
+		       "the daemon (pid %lld) was told to stop, and still writes after %d s",
+		       (long long)pid, STOP_PATIENCE_MS / 1000);
 }
 
 /*
@@ -186,15 +197,13 @@ static int open_daemon(struct rpc_client *client)
  */
 static int stop_and_wait(struct rpc_client *client, struct err *err)
 {
-	CLEANUP(close_fd) int fd = open_daemon(client);
-	struct pollfd ended = { .fd = fd, .events = POLLIN };
+	int64_t pid;
+	CLEANUP(close_fd) int fd = open_daemon(client, &pid);
 	int r = rpc_client_call(client, "daemon.stop", NULL, NULL, err);
 
 	if (r == 0)
 		r = rpc_client_listen(client, STOP_PATIENCE_MS, err);
-	if (r == -ECONNRESET && fd >= 0)
-		poll(&ended, 1, STOP_PATIENCE_MS);
-	return r == -ECONNRESET ? 0 : r;
+	return r == -ECONNRESET ? wait_for_end(fd, pid, err) : r;
 }
 
 /*

@@ -35,11 +35,6 @@ struct aside *aside_new(struct loop *loop, const char *db, store_alive_fn *check
 	return a;
 }
 
-bool aside_is_busy(const struct aside *a)
-{
-	return a->current != NULL;
-}
-
 /* ---- whose turn it is ---- */
 
 /* The next user by number, and after the last the first again. */

@@ -34,9 +34,6 @@ struct aside *aside_new(struct loop *loop, const char *db, store_alive_fn *check
 /* -EBUSY: too many of this user wait. -ENOMEM. done() is not called then. */
 int aside_add(struct aside *a, const struct aside_task *task, struct err *err);
 
-/* Whether a task is under way. Inside done() none is. */
-bool aside_is_busy(const struct aside *a);
-
 /* From now on nothing is begun: what waits is done() with -ESHUTDOWN. NULL is fine. */
 void aside_leave(struct aside *a);
 

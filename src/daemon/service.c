@@ -249,7 +249,6 @@ static void end_record(struct service *s)
 
 static void close_service(struct service *s)
 {
-	s->wants_reload = false; /* who leaves would begin it */
 	learner_leave(s->learner);
 	aside_leave(s->aside);
 	aside_leave(s->submitter);

@@ -4,6 +4,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/caller.h"
 #include "daemon/service_internal.h"
 
 bool service_is_owner(const struct rpc_peer *peer)
@@ -93,6 +94,28 @@ bool service_find_job(struct service *s, const struct rpc_peer *peer,
 	else
 		ret->queued = queued;
 	return ret->watched || ret->queued;
+}
+
+static bool is_run_by(const struct watched *job, const struct rpc_peer *peer,
+		      const struct proc_key *key)
+{
+	return !job->a.is_attached && is_own(peer, job->a.uid) && job->a.runner.pid == key->pid &&
+	       job->a.runner.start_ticks == key->start_ticks;
+}
+
+struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
+				     const char *job_id)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	struct proc_key key;
+
+	if (caller_find_process(peer, &key, NULL) < 0)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if (is_run_by(jobs[i], peer, &key) && strcmp(jobs[i]->job_id, job_id) == 0)
+			return jobs[i];
+	return NULL;
 }
 
 /* The last of this user, or (NULL) of anybody. 0: there is none. */

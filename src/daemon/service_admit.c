@@ -48,26 +48,15 @@ static const struct admission *find_admission(const char *what)
 
 /* ---- the runner's own job, of which a sheet waits ---- */
 
-static struct watched *find_by_runner(struct service *s, const char *job_id, pid_t pid)
-{
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (jobs[i]->a.runner.pid == pid && strcmp(jobs[i]->job_id, job_id) == 0)
-			return jobs[i];
-	return NULL;
-}
-
 /* Only what its own runner says about a job is believed. */
 static void note_held(struct service *s, const struct rpc_peer *peer, const char *job_id,
 		      bool is_held)
 {
-	struct watched *job = find_by_runner(s, job_id, peer->pid);
+	struct watched *job = service_find_own_job(s, peer, job_id);
 
 	if (!job) {
 		service_look(s);
-		job = find_by_runner(s, job_id, peer->pid);
+		job = service_find_own_job(s, peer, job_id);
 	}
 	if (!job)
 		return;

@@ -48,14 +48,11 @@ static void answer(struct aside_call *c, int r, const struct err *why)
 static void on_done(void *ctx, int r, const struct err *err)
 {
 	struct aside_call *c = ctx;
-	struct service *s = c->service;
 
 	if (c->call)
 		answer(c, r, err);
 	c->how->release(c->ctx);
 	free(c);
-	if (s->wants_reload)
-		service_reload(s);
 }
 
 static int begin(struct service *s, struct rpc_call *call, struct aside_call *c, struct err *err)

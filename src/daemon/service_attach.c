@@ -153,9 +153,8 @@ static const char *folder_of(struct arena *arena, pid_t pid)
 static const char *command_of(const struct service *s, struct arena *arena, pid_t pid)
 {
 	CLEANUP(buf_release) struct buf command = BUF_INIT;
-	const struct mask *mask = s->reloaded ? s->reloaded->mask : s->options->mask;
 
-	if (sources_read_command(s->root_fd, pid, mask, &command) < 0)
+	if (sources_read_command(s->root_fd, pid, service_mask(s), &command) < 0)
 		return NULL;
 	return arena_strdup(arena, command.data);
 }

@@ -140,8 +140,7 @@ static int open_fast(struct service *s)
 
 static int begin(struct service *s)
 {
-	const struct collector_options options = { .root_fd = s->root_fd,
-						   .mask = s->options->mask };
+	const struct collector_options options = { .root_fd = s->root_fd, .mask = service_mask(s) };
 	struct fast_look *fast = s->fast;
 	struct err err = ERR_INIT;
 	int r = fast->collector ? 0 : collector_new(&options, &fast->collector, &err);
@@ -178,7 +177,7 @@ static void trace(struct service *s, const struct episode *e,
 bool service_find_evidence(struct service *s, const struct detect_change *change,
 			   const struct watched *job, struct anomaly_evidence *ret)
 {
-	const struct evidence_from from = { s->root_fd, s->options->mask, &s->snap };
+	const struct evidence_from from = { s->root_fd, service_mask(s), &s->snap };
 	bool has_evidence = false;
 
 	if (change->change != EPISODE_BEGAN)
@@ -214,6 +213,14 @@ void service_end_trace(struct service *s)
 {
 	if (evidence_trace_stop(&s->trace))
 		keep_trace(s);
+}
+
+void service_stop_closer(struct service *s)
+{
+	if (!s->fast)
+		return;
+	stop(s->fast);
+	s->fast->closer.until_boot_ns = 0;
 }
 
 void service_release_closer(struct service *s)

@@ -26,11 +26,15 @@ static int make_collector(const struct service *s, const struct mask *mask, bool
 	return collector_new(&options, ret, err);
 }
 
+const struct mask *service_mask(const struct service *s)
+{
+	return s->reloaded ? s->reloaded->mask : s->options->mask;
+}
+
 int service_make_collector(const struct service *s, struct collector **ret, struct err *err)
 {
 	/* Loading the program takes longer than some looks do. */
-	return make_collector(s, s->reloaded ? s->reloaded->mask : s->options->mask, false, ret,
-			      err);
+	return make_collector(s, service_mask(s), false, ret, err);
 }
 
 /* *ret is NULL where no log is wanted. */
@@ -187,6 +191,7 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 	if (changes->mask) {
 		collector_free(s->collector);
 		s->between = collector_free(s->between);
+		service_stop_closer(s); /* which has one of its own */
 		s->collector = collector;
 	}
 	if (changes->log) {
@@ -255,9 +260,6 @@ void service_reload(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	s->wants_reload = aside_is_busy(s->aside) || aside_is_busy(s->submitter);
-	if (s->wants_reload)
-		return;
 	notify_reloading();
 	if (read_again(s, &err) < 0) {
 		s->reload.refused_wall_ns = clock_wall_ns();

@@ -11,11 +11,6 @@
 #include "daemon/queue_file.h"
 #include "daemon/service_internal.h"
 
-static const struct mask *current_mask(const struct service *s)
-{
-	return s->reloaded ? s->reloaded->mask : s->options->mask;
-}
-
 /* Of a job that is put together from its sheets: everybody waits meanwhile. */
 #define MAX_SHEETS 32
 
@@ -24,7 +19,7 @@ struct learning_question service_ask_about(const struct service *s, const struct
 {
 	return (struct learning_question){
 		.spec = spec,
-		.mask = current_mask(s),
+		.mask = service_mask(s),
 		.uid = uid,
 		.input_bytes = input_bytes,
 		.only_own = u64_known(learning_scope(uid)),
@@ -101,6 +96,7 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 	if (!task)
 		return err_set(err, -ENOMEM, "no memory left for an estimate");
 	job_spec_init(&task->spec);
+	task->mask = mask_ref(service_mask(s));
 	task->question = service_ask_about(s, &task->spec, uid, params->input_bytes);
 	r = read_question(params, task, err);
 	if (r < 0)
@@ -130,6 +126,7 @@ void estimate_task_free(void *ctx)
 	if (!task)
 		return;
 	job_spec_release(&task->spec);
+	mask_free(task->mask);
 	free(task->file);
 	free(task);
 }

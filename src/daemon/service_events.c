@@ -1,4 +1,4 @@
-#include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/unknown.h"
@@ -20,24 +20,24 @@ static void write_point(struct json *j, const struct series_point *point)
 	json_key_u64(j, "processes", point->n_processes);
 }
 
-/* Those of the job and of the host; all of them where job_id is NULL. */
-static void write_active(struct json *j, const struct service *s, const char *job_id)
+/* Those of the attempt and of the host; all of them where it is 0. */
+static void write_active(struct json *j, const struct service *s, int64_t attempt_id)
 {
 	const struct episode *e;
 
 	json_key(j, "anomalies_active");
 	json_begin_array(j);
 	for (size_t i = 0; (e = detect_active(s->detect, i)); i++)
-		if (!job_id || !e->worst.job_id || strcmp(e->worst.job_id, job_id) == 0)
+		if (attempt_id == 0 || !e->worst.job_id || e->attempt_id == attempt_id)
 			json_str(j, anomaly_type_name(e->worst.type));
 	json_end_array(j);
 }
 
 /* What no rung measures yet is null. */
-static void write_rest(struct json *j, const struct service *s, const char *job_id)
+static void write_rest(struct json *j, const struct service *s, int64_t attempt_id)
 {
 	json_key_string(j, "syscall_hotspot", NULL);
-	write_active(j, s, job_id);
+	write_active(j, s, attempt_id);
 	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->snap.daemon_rss_bytes));
 	json_key_string(j, "pressure_level", s->snap.pressure_level);
 	json_key_f64(j, "system_memory_available_mb",
@@ -47,7 +47,7 @@ static void write_rest(struct json *j, const struct service *s, const char *job_
 void service_write_context(struct json *j, const struct service *s, const struct watched *job,
 			   const struct proc_sample *p)
 {
-	const char *job_id = p ? p->job_id : job ? job->job_id : NULL;
+	int64_t attempt_id = p ? p->attempt_id : job ? job->a.id : 0;
 
 	json_begin_object(j);
 	if (p) {
@@ -59,11 +59,16 @@ void service_write_context(struct json *j, const struct service *s, const struct
 	} else {
 		write_host(j, s);
 	}
-	write_rest(j, s, job_id);
+	write_rest(j, s, attempt_id);
 	json_end_object(j);
 }
 
 /* ---- events ---- */
+
+uid_t service_event_owner(uint64_t uid)
+{
+	return u64_known(uid) ? (uid_t)uid : geteuid();
+}
 
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
 		     const struct buf *json)
@@ -71,7 +76,7 @@ void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint
 	const struct event event = {
 		.topic = topic,
 		.wall_ns = wall_ns,
-		.owner = u64_known(uid) ? (uid_t)uid : EVENT_NO_OWNER,
+		.owner = service_event_owner(uid),
 		.json = json->data,
 		.len = json->len,
 	};

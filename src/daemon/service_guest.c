@@ -69,6 +69,14 @@ void service_drop_guests(struct service *s)
 	map_release(&s->sheet_due_ns);
 }
 
+void service_hang_up_guests(struct service *s)
+{
+	while (s->guests) {
+		rpc_subscriber_hang_up(s->guests->line);
+		forget(s->guests);
+	}
+}
+
 /* By the connection that a call came on. */
 struct guest *guest_find_by_line(const struct service *s, const struct rpc_peer *peer)
 {
@@ -78,13 +86,22 @@ struct guest *guest_find_by_line(const struct service *s, const struct rpc_peer 
 	return NULL;
 }
 
+/* Whether its runner has another line, as it has said hello again before this one was closed. */
+static bool has_line(const struct service *s, int64_t attempt_id)
+{
+	for (const struct guest *guest = s->guests; guest; guest = guest->next)
+		if (guest->line && guest->attempt_id == attempt_id)
+			return true;
+	return false;
+}
+
 static void on_hung_up(void *ctx)
 {
 	struct guest *guest = ctx;
 	struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
 
 	guest->line = NULL;
-	if (job && !guest->is_foreign)
+	if (job && !guest->is_foreign && !has_line(guest->service, guest->attempt_id))
 		job->is_ours = false;
 	if (!guest->news)
 		forget(guest);
@@ -236,12 +253,13 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct changed_params params = { 0 };
-	struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
+	struct guest *guest;
 	int r = rpc_call_read(call, changed_fields, ARRAY_SIZE(changed_fields), &params, err);
 
 	if (r < 0)
 		return r;
 	service_look(s);
+	guest = guest_find_by_line(s, rpc_call_peer(call)); /* the look may have hung up on it */
 	if (params.job && guest && guest->is_foreign)
 		r = hear(guest, params.job, err);
 	if (r < 0)

@@ -43,19 +43,14 @@ static bool is_own_database(const struct service *s, const struct hello_params *
 	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
 }
 
-/* The runner's own: a job may run twice at once. */
+/* The runner's own: a job may run twice at once. NULL: it runs none that is in our database. */
 static struct watched *find_own(struct service *s, const struct rpc_peer *peer,
 				const struct hello_params *params)
 {
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
+	struct watched *job =
+		is_own_database(s, params) ? service_find_own_job(s, peer, params->job_id) : NULL;
 
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(jobs[i]->job_id, params->job_id) == 0 &&
-		    (uint64_t)jobs[i]->a.attempt_num == params->attempt &&
-		    jobs[i]->a.runner.pid == peer->pid)
-			return jobs[i];
-	return NULL;
+	return job && (uint64_t)job->a.attempt_num == params->attempt ? job : NULL;
 }
 
 void guest_identify(const struct service *s, const struct rpc_peer *peer,
@@ -151,8 +146,9 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	r = find_or_begin(s, peer, &key, &a, err);
 	if (r < 0)
 		return r;
-	job = watch_find_attempt(s->watch, a.id); /* after the last look */
-	if (!job)
+	job = watch_find_attempt(s->watch,
+				 a.id); /* after the last look, maybe at another database */
+	if (!job || job->a.uid != peer->uid || strcmp(job->job_id, a.job_id) != 0)
 		return err_set(err, -EEXIST, "the job %s is over already", a.job_id);
 	if (params->keeps_calls)
 		service_leave_calls_of(s, job);

@@ -91,7 +91,8 @@ struct life_state {
 	struct map told;     /* those that were told once and will be twice: how many of each */
 	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
-	int64_t last_event_id; /* of those that runners write down, the last that was told */
+	int64_t last_event_id;	     /* of those that runners write down, the last that was told */
+	uint64_t relay_from_wall_ns; /* of those that were there before, these too; 0: none */
 	bool is_relaying;
 };
 
@@ -121,7 +122,6 @@ struct service {
 	const struct paths *paths;   /* the same; only the log moves while the daemon runs */
 	struct settings *reloaded;   /* where they are then; NULL before */
 	struct reload_state reload;
-	bool wants_reload; /* as soon as nobody uses the old configuration elsewhere */
 	uint64_t read_gid; /* of the group that may read; U64_UNKNOWN: there is none */
 	struct watchdog watchdog;
 	struct loop *loop;
@@ -143,6 +143,7 @@ struct service {
 	uint64_t record_err_boot_ns; /* …since when */
 	dev_t store_device;	     /* which file it is */
 	ino_t store_inode;
+	uint64_t store_seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
 	struct daemon_record record;
 	struct jsonl *jsonl;
 	struct bus *bus;
@@ -234,6 +235,14 @@ void service_store_waiting(struct service *s);
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
 
+/* ---- service_forget.c ---- */
+
+/*
+ * The database is gone, and with it the attempts that the numbers are of: in another one the same
+ * numbers are others' jobs. The store is closed already.
+ */
+void service_forget_attempts(struct service *s);
+
 /* ---- service_gpus.c ---- */
 
 /* Before there are threads. */
@@ -282,6 +291,8 @@ struct estimate_params {
 struct estimate_task {
 	char *file; /* its text; NULL: spec is there already */
 	struct job_spec spec;
+	struct mask
+		*mask; /* of the question; a reference, as the one in force may change meanwhile */
 	struct learning_question question;
 	struct learning_answer answer;
 };
@@ -295,7 +306,7 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 int estimate_task_work(void *ctx, struct store *store, struct err *err);
 void estimate_task_free(void *ctx); /* NULL is fine */
 
-/* What is asked about a job that is not there yet. All is borrowed; see service_reload() too. */
+/* What is asked about a job that is not there yet. All is borrowed. */
 struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
 					   uid_t uid, uint64_t input_bytes);
 
@@ -333,6 +344,9 @@ int service_judge_room(struct service *s, const struct estimate *e, struct admit
 
 /* ---- service_config.c ---- */
 
+/* The one in force; NULL: none is wanted. Who keeps it takes a reference (mask_ref()). */
+const struct mask *service_mask(const struct service *s);
+
 /* One for looks between two ticks. */
 int service_make_collector(const struct service *s, struct collector **ret, struct err *err);
 
@@ -356,6 +370,13 @@ bool service_may_read(const struct service *s, const struct rpc_peer *peer, uint
 bool service_may_control(const struct rpc_peer *peer, uint64_t uid);
 
 enum service_right { SERVICE_READ, SERVICE_CONTROL };
+
+/*
+ * The job of that name that the peer runs itself: its process is the runner, and not one that has
+ * got its pid since, or the peer's pid since it connected. NULL: there is none.
+ */
+struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
+				     const char *job_id);
 
 /* Whose a process is, or what it runs: it or one of its ancestors is known. NULL: nobody's. */
 struct watched *service_job_of(struct service *s, pid_t pid);
@@ -432,6 +453,9 @@ void service_forget_rendered(struct service *s);
 void service_tend_guests(struct service *s);
 void service_drop_guests(struct service *s);
 
+/* Hangs up on all of them: who is still there says hello again. */
+void service_hang_up_guests(struct service *s);
+
 /* ---- service_late.c ---- */
 
 /*
@@ -462,6 +486,9 @@ void service_expect_births(struct service *s, const struct watched *job);
 int service_settle_life(struct service *s, struct err *err);
 int service_relay_events(struct service *s, struct err *err);
 
+/* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
+void service_forget_life(struct service *s);
+
 /* For the next look for anomalies. */
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
 
@@ -479,7 +506,8 @@ int service_record_signals(struct service *s, struct err *err);
 
 /* The job is over. */
 void service_end_signals_of(struct service *s, int64_t attempt_id);
-void service_close_signals(struct service *s); /* while the store is open */
+void service_forget_signals(struct service *s); /* all that wait */
+void service_close_signals(struct service *s);	/* while the store is open */
 
 /* ---- service_syscalls.c ---- */
 
@@ -515,6 +543,9 @@ int service_count_calls(struct service *s, struct err *err);
 
 /* While the store is open. */
 void service_close_syscalls(struct service *s);
+
+/* Of all jobs, unwritten; it begins anew with the next. */
+void service_forget_calls(struct service *s);
 
 /* ---- service_attached.c: jobs that something else started ---- */
 
@@ -563,6 +594,7 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 void service_note_trace(struct service *s);
 void service_end_trace(struct service *s);
 
+void service_stop_closer(struct service *s); /* until something begins again */
 void service_release_closer(struct service *s);
 
 /* ---- service_orphans.c ---- */
@@ -598,6 +630,9 @@ void service_write_orphans(struct json *j, const struct service *s);
 int service_open_phases(struct service *s, struct err *err);
 void service_close_phases(struct service *s); /* while the store is open */
 
+/* Those that wait were of a database that is gone: they fail. */
+void service_forget_marks(struct service *s);
+
 /* It is answered when it is written. -EBUSY: too many wait. */
 int service_add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
 		     const struct phase_mark *mark, struct err *err);
@@ -616,7 +651,10 @@ int service_write_shown(const struct service *s, uid_t uid, struct json *j);
 
 /* ---- service_events.c ---- */
 
-/* Whose it is: U64_UNKNOWN is nobody's. What has failed to be written is not told. */
+/* Whose an event of a job of this user is: where nobody knows that, it is for who sees all. */
+uid_t service_event_owner(uint64_t uid);
+
+/* Of a job of this user, see service_event_owner(). What has failed to be written is not told. */
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
 		     const struct buf *json);
 

@@ -63,7 +63,7 @@ static void on_news(void *ctx, const struct pattern *pattern, uint64_t uid)
 		return;
 	json_init(&j, &out);
 	belief_write_json(&j, pattern);
-	service_publish(s, TOPIC_PATTERN, clock_wall_ns(), u64_known(uid) ? uid : geteuid(), &out);
+	service_publish(s, TOPIC_PATTERN, clock_wall_ns(), uid, &out);
 }
 
 int service_begin_learning(struct service *s, struct err *err)

@@ -245,15 +245,11 @@ static void on_life_timer(void *ctx)
 		loop_fd_set_interest(s->life.watch, LOOP_READABLE);
 }
 
-int service_open_life(struct service *s, struct err *err)
+static int begin_life(struct service *s, struct err *err)
 {
 	const struct life_options options = { .want_ebpf = s->options->config->ebpf_enabled,
 					      .why_no_ebpf = SOURCES_EBPF_FORBIDDEN };
 
-	s->life.members = members_new();
-	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);
-	if (!s->life.members || !s->life.timer)
-		return err_set(err, -ENOMEM, "no memory left to begin");
 	if (life_open_with(&options, &s->life.life, &s->life.why_not) < 0)
 		return 0; /* daemon.status says which rung it is instead */
 	s->life.watch = loop_watch_fd(s->loop, life_fd(s->life.life), on_life_fd, s);
@@ -263,12 +259,38 @@ int service_open_life(struct service *s, struct err *err)
 	return err_set(err, -ENOMEM, "no memory left to begin");
 }
 
+int service_open_life(struct service *s, struct err *err)
+{
+	s->life.members = members_new();
+	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);
+	if (!s->life.members || !s->life.timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	return begin_life(s, err);
+}
+
 void service_close_life(struct service *s)
 {
 	stop_life(s);
 	s->life.members = members_free(s->life.members);
 	map_release(&s->life.known_since);
 	map_release(&s->life.told);
+}
+
+/* What the kernel side has marked it has marked with numbers of attempts. */
+void service_forget_life(struct service *s)
+{
+	struct err err = ERR_INIT;
+	bool was_open = s->life.life != NULL;
+
+	members_clear(s->life.members);
+	map_clear(&s->life.known_since);
+	map_clear(&s->life.told);
+	s->life.last_event_id = 0;
+	s->life.is_relaying = false;
+	s->life.relay_from_wall_ns = s->store_seen_wall_ns;
+	stop_life(s);
+	if (was_open && begin_life(s, &err) < 0)
+		log_warning("births and deaths are seen by looking from now on: %s", err.text);
 }
 
 /* ---- looks ---- */
@@ -464,26 +486,57 @@ static void keep_oom(struct service *s, const struct event_row *row)
  * Of some births and deaths the kernel has told us in vain: those of a process whose parent was not
  * known to be a job's by then.
  */
-static int relay(void *ctx, const struct event_row *row)
+static void relay_one(struct service *s, const struct event_row *row)
 {
-	struct service *s = ctx;
 	bool is_life = row->event.type == EVENT_SPAWN || row->event.type == EVENT_EXIT;
 
-	s->life.last_event_id = row->id;
 	if (row->event.type == EVENT_OOM)
 		keep_oom(s, row);
 	if (row->is_attached || (is_life && take_told(s, BY_US, row->attempt_id, &row->event)))
-		return 0;
+		return;
 	if (is_life && s->life.life)
 		note_told(s, BY_RUNNER, row->attempt_id, &row->event);
 	service_tell_process(s, &row->event, row->attempt_num, row->uid);
+}
+
+static int relay(void *ctx, const struct event_row *row)
+{
+	struct service *s = ctx;
+
+	s->life.last_event_id = row->id;
+	relay_one(s, row);
 	return 0;
 }
 
-/* From the moment that the database was opened. */
+/* What was written since, relay() tells. */
+static int relay_early(void *ctx, const struct event_row *row)
+{
+	struct service *s = ctx;
+
+	if (row->id <= s->life.last_event_id)
+		relay_one(s, row);
+	return 0;
+}
+
+/*
+ * From the moment that the database was opened; where it came in place of another, from when that
+ * was last there.
+ */
+static int begin_relay(struct service *s, struct err *err)
+{
+	const struct event_filter early = { .since_wall_ns = s->life.relay_from_wall_ns };
+	int r = store_follow_events(s->store, NULL, &s->life.last_event_id, NULL, s, err);
+
+	if (r == 0 && early.since_wall_ns)
+		r = store_read_events(s->store, &early, relay_early, s, err);
+	if (r == 0)
+		s->life.relay_from_wall_ns = 0;
+	s->life.is_relaying = r == 0;
+	return r;
+}
+
 int service_relay_events(struct service *s, struct err *err)
 {
-	bool is_first = !s->life.is_relaying;
 	int r;
 
 	if (!s->store)
@@ -492,9 +545,7 @@ int service_relay_events(struct service *s, struct err *err)
 	r = service_record_signals(s, err);
 	if (r < 0)
 		return r;
-	r = store_follow_events(s->store, NULL, &s->life.last_event_id, is_first ? NULL : relay, s,
-				err);
-	if (r == 0)
-		s->life.is_relaying = true;
-	return r;
+	if (!s->life.is_relaying)
+		return begin_relay(s, err);
+	return store_follow_events(s->store, NULL, &s->life.last_event_id, relay, s, err);
 }

@@ -291,6 +291,14 @@ int service_open_phases(struct service *s, struct err *err)
 	return 0;
 }
 
+void service_forget_marks(struct service *s)
+{
+	const struct err gone = { .code = -ENOENT, .text = "the record of the job is gone" };
+
+	map_clear(&s->phases->lost);
+	answer_all(s, NULL, -ENOENT, &gone);
+}
+
 /* What waits is written, whatever the daemon ends for. */
 void service_close_phases(struct service *s)
 {

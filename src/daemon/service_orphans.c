@@ -161,10 +161,10 @@ static void note(struct service *s, const struct orphan *orphan, enum event_type
 	};
 	struct err err = ERR_INIT;
 
-	if (type == EVENT_ORPHAN)
+	if (type == EVENT_ORPHAN && a.id != 0)
 		service_keep_news(s, &ev, orphan->attempt_id);
 	service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
-	if (s->store && store_write_events(s->store, &a, &ev, 1, &err) < 0)
+	if (s->store && a.id != 0 && store_write_events(s->store, &a, &ev, 1, &err) < 0)
 		log_warning("what became of pid %d, left behind by job %s, is not recorded: %s",
 			    (int)orphan->key.pid, orphan->job_id, err.text);
 }

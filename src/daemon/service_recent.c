@@ -38,7 +38,7 @@ void service_keep_process_event(struct service *s, const struct proc_event *ev, 
 	struct event event = {
 		.topic = process_event_topic(ev->type),
 		.wall_ns = ev->wall_ns,
-		.owner = u64_known(uid) ? (uid_t)uid : EVENT_NO_OWNER,
+		.owner = service_event_owner(uid),
 		.is_raw = true,
 	};
 

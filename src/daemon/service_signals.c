@@ -274,6 +274,18 @@ void service_end_signals_of(struct service *s, int64_t attempt_id)
 	free(u);
 }
 
+void service_forget_signals(struct service *s)
+{
+	s->signals.n = 0;
+	while (s->signals.unlisted) {
+		struct unlisted *first = s->signals.unlisted;
+
+		s->signals.unlisted = first->next;
+		free(first);
+	}
+	signal_room_release(&s->signals.room);
+}
+
 void service_close_signals(struct service *s)
 {
 	struct err err = ERR_INIT;

@@ -24,6 +24,7 @@ struct submit_task {
 	bool is_written; /* there is a file at that place */
 	bool is_unnamed; /* its id is made, unless the file has one */
 	struct job_spec spec;
+	struct mask *mask; /* of the question; a reference */
 	struct learning_question question;
 	struct learning_answer answer;
 	struct submit_task *next;
@@ -102,6 +103,7 @@ static void forget(struct submit_task *task)
 	if (*at)
 		*at = task->next;
 	job_spec_release(&task->spec);
+	mask_free(task->mask);
 	free((char *)task->job.job_id);
 	free((char *)task->job.text);
 	free((char *)task->job.workdir);
@@ -134,6 +136,7 @@ static struct submit_task *task_new(struct service *s, const struct submit_param
 		.uid = uid,
 		.input_bytes = params->input_bytes,
 	};
+	task->mask = mask_ref(service_mask(s));
 	task->question = service_ask_about(s, &task->spec, uid, params->input_bytes);
 	if (task->job.text && task->job.workdir && !task->job.job_id == !params->job_id &&
 	    !task->job.name == !params->name)
@@ -271,8 +274,6 @@ static void on_done(void *ctx, int r, const struct err *why)
 	forget(task);
 	if (r == 0)
 		service_run_queue(s);
-	if (s->wants_reload)
-		service_reload(s);
 }
 
 /* ---- the method ---- */

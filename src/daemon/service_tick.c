@@ -49,17 +49,18 @@ static void leave_replaced(struct service *s)
 {
 	struct stat st;
 
-	if (!s->store || (stat(s->options->paths->db, &st) == 0 && st.st_dev == s->store_device &&
-			  st.st_ino == s->store_inode))
+	if (!s->store)
 		return;
+	if (stat(s->options->paths->db, &st) == 0 && st.st_dev == s->store_device &&
+	    st.st_ino == s->store_inode) {
+		s->store_seen_wall_ns = clock_wall_ns();
+		return;
+	}
 	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
 	upkeep_leave(s->upkeep);
-	unsaved_release(&s->unsaved); /* of attempts that are not in another one */
-	s->backlog.n_lost += s->backlog.n;
-	backlog_release(&s->backlog);
 	s->record_err = (struct err)ERR_INIT;
 	s->store = store_close(s->store);
-	watch_forget(s->watch);
+	service_forget_attempts(s);
 }
 
 static int look(struct service *s, struct err *err)

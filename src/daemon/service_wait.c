@@ -145,6 +145,9 @@ static int answer_from_store(struct service *s, struct rpc_call *call,
 	if (r == 0 && a.is_lost && service_expects_word(s, &a))
 		r = err_set(err, -EBUSY, "how %s ended may be told in some seconds",
 			    params->job_id);
+	if (r == 0 && a.is_running)
+		r = err_set(err, -EBUSY, "job %s runs, and cannot be followed now: try again",
+			    params->job_id);
 	if (r == 0)
 		write_end(call, &a);
 	return r;

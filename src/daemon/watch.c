@@ -399,11 +399,11 @@ static bool is_alive(const struct watched *job)
 	return proc_is_alive("", job->a.runner.pid, job->a.runner.start_ticks);
 }
 
-/* One that was killed writes nothing. */
+/* One that was killed writes nothing. What was attached has none, and may outlive its root. */
 static bool all_runners_live(const struct watch *w)
 {
 	for (size_t i = 0; i < w->n; i++)
-		if (!is_alive(w->jobs[i]))
+		if (!w->jobs[i]->a.is_attached && !is_alive(w->jobs[i]))
 			return false;
 	return true;
 }

@@ -31,6 +31,12 @@ struct members *members_free(struct members *m)
 	return NULL;
 }
 
+void members_clear(struct members *m)
+{
+	m->n = 0;
+	map_clear(&m->index_of);
+}
+
 static struct member *find(const struct members *m, pid_t pid)
 {
 	uint64_t i;

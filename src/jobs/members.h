@@ -35,6 +35,9 @@ struct members;
 struct members *members_new(void); /* NULL: no memory */
 struct members *members_free(struct members *m);
 
+/* All are forgotten. */
+void members_clear(struct members *m);
+
 void members_begin_look(struct members *m);
 
 /*

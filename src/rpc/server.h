@@ -109,6 +109,9 @@ void *rpc_call_subscription(const struct rpc_call *call, rpc_gone_fn *gone);
 /* Ends it without calling gone. NULL is fine. Returns NULL. */
 struct rpc_subscriber *rpc_subscriber_free(struct rpc_subscriber *sub);
 
+/* The same, and closes its connection: who is there may connect again. Returns NULL. */
+struct rpc_subscriber *rpc_subscriber_hang_up(struct rpc_subscriber *sub);
+
 const struct rpc_peer *rpc_subscriber_peer(const struct rpc_subscriber *sub);
 
 /*
@@ -172,7 +175,7 @@ struct rpc_stats {
 	size_t n_clients, n_subscribers, n_open_calls;
 	size_t request_bytes, unread_bytes; /* held right now: half lines, replies not yet read */
 	uint64_t n_accepted, n_refused;	    /* clients since the server began */
-	uint64_t n_dropped;		    /* clients that passed a bound */
+	uint64_t n_dropped;		    /* clients that passed a bound, or were hung up on */
 	uint64_t n_requests, n_errors;
 	uint64_t n_events_lost;
 };

@@ -52,6 +52,17 @@ struct rpc_subscriber *rpc_subscriber_free(struct rpc_subscriber *sub)
 	return NULL;
 }
 
+struct rpc_subscriber *rpc_subscriber_hang_up(struct rpc_subscriber *sub)
+{
+	struct rpc_conn *conn = sub ? sub->conn : NULL;
+
+	if (!conn)
+		return NULL;
+	rpc_subscriber_free(sub);
+	conn_drop(conn, "what it was told is not so any more");
+	return NULL;
+}
+
 void subscribers_abandon(struct rpc_conn *conn)
 {
 	while (conn->subscribers) {

@@ -191,6 +191,38 @@ check "no file is the defaults, and the refusal is over" eventually is_true \
 	'd["interval_seconds"] == 5 and d["config"]["refused"] is None and not d["config"]["was_read"]'
 check "the limits are gone" eventually is_true 'd["pressure_reason"].endswith("GB")'
 
+# Questions that wait for their turn use the mask that was in force when they came.
+cat >"$TMP/ask_many.py" <<'END'
+import json, os, select, signal, socket, sys, time
+path, pid, config = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    return s
+lines = [connect() for _ in range(3)]
+question = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "admit", "params": {"command": ["x", "--some-name", "1"] * 50}})
+for s in lines:
+    s.sendall((question + "\n").encode() * 50)
+n = 0
+for i in range(8):
+    with open(config, "w") as f:
+        f.write("mask_patterns: [%s]\n" % ", ".join("pattern%d_%d" % (i, k) for k in range(50)))
+    os.kill(pid, signal.SIGHUP)
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until:
+        for s in select.select(lines, [], [], 0.05)[0]:
+            got = s.recv(1 << 16)
+            assert got, "the daemon is gone"
+            n += got.count(b"\n")
+            s.sendall((question + "\n").encode() * got.count(b"\n"))
+print(n > 0)
+END
+run timeout 60 python3 "$TMP/ask_many.py" "$PROCTOR_HOME/proctor.sock" "$pid" "$config"
+is "other patterns while many wait for an answer are no harm" "$stdout$stderr" True
+check "and they are in force, though somebody always waits" eventually has_line "$log" 'mask_patterns is .*pattern7_49'
+is "in the same process" "$(field 'd["pid"]')" "$pid"
+is "that looks as before" "$(field 'd["interval_seconds"]')" 5.0
+
 printf 'interval_seconds: 0.1\nlimits:\n  max_daemon_cpu_percent: 0.1\n' >"$config"
 kill -HUP "$pid"
 check "a daemon that costs too much looks less often" eventually is_true 'd["interval_seconds"] > 0.1'
@@ -295,5 +327,34 @@ check "who asks there is served" eventually is_up
 wait "$manager_pid"
 is "it ends well with that too" $? 0
 check "the socket stays with the manager" [ -S "$PROCTOR_HOME/proctor.sock" ]
+
+# ---- one that takes its time to end ----
+
+"$PROCTOR" stop 2>/dev/null
+cat >"$TMP/lingers.py" <<'END'
+import json, os, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+conn, _ = s.accept()
+for line in conn.makefile():
+    asked = json.loads(line)
+    result = {"pid": os.getpid()} if asked["method"] == "daemon.status" else None
+    conn.sendall(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode() + b"\n")
+    if asked["method"] == "daemon.stop":
+        break
+conn.shutdown(socket.SHUT_RDWR)
+time.sleep(60)
+END
+rm -f "$PROCTOR_HOME/proctor.sock"
+python3 "$TMP/lingers.py" "$PROCTOR_HOME/proctor.sock" &
+lingering=$!
+eventually [ -S "$PROCTOR_HOME/proctor.sock" ]
+run "$PROCTOR" stop
+is "a daemon that goes on is not said to have stopped" "$status" 1
+like "but which it is" "$stderr" "\(pid $lingering\) was told to stop, and still writes"
+kill $lingering
+wait $lingering 2>/dev/null
+rm -f "$PROCTOR_HOME/proctor.sock"
 
 finish

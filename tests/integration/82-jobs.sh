@@ -214,6 +214,37 @@ like "jobs too" "$stderr" "records nothing: .*proctor.db"
 PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
 "$PROCTOR" start
 
+# ---- a row that cannot be read ----
+set_sheets() { # NUMBER: of the first attempt
+	python3 -c '
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=10)
+db.execute("update attempts set total_sheets = ? where id = (select min(id) from attempts)", (int(sys.argv[2]),))
+db.commit()' "$PROCTOR_HOME/proctor.db" "$1"
+}
+set_sheets 99999999999
+"$PROCTOR" run -q --job beside -- sh -c "while [ ! -e $TMP/go-on ]; do sleep 0.1; done; exit 3" &
+beside=$!
+for _ in $(seq 100); do
+	"$PROCTOR" sql --json "select 1 from jobs where job_id = 'beside'" 2>/dev/null | grep -q 1 && break
+	sleep 0.1
+done
+cat >"$TMP/wait_for.py" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "job.wait",
+                      "params": {"job_id": sys.argv[2], "timeout_seconds": 0.5}}).encode() + b"\n")
+print(json.loads(s.makefile().readline()).get("result", "no end"))
+END
+is "a job that runs has no end, whether it can be followed or not" \
+	"$(python3 "$TMP/wait_for.py" "$PROCTOR_HOME/proctor.sock" beside)" "no end"
+set_sheets 1
+touch "$TMP/go-on"
+wait $beside
+run "$PROCTOR" wait --json beside
+json "and then it has one" "$stdout" 'd["exit_code"] == 3'
+
 # ---- no clock decides whether a job has run ----
 printf 'sheets:\n  - run: echo ran >>%s/runs; while [ ! -e %s/clock ]; do sleep 0.1; done\n' "$TMP" "$TMP" >"$TMP/clock.yaml"
 "$PROCTOR" submit --job clock "$TMP/clock.yaml" >/dev/null

@@ -301,6 +301,47 @@ None
 -32602"
 json "its record is hers" "$(ask alice job.report '{"job_id": "evil"}')" 'd["outcome"] == "success" and "\x1b" not in d["command"] and len(d["command"].encode()) <= 500'
 
+# ---- a job of which nobody knows whose it is ----
+
+"$PROCTOR" run -q --job ownerless -- sleep 3 &
+ownerless=$!
+eventually True json_eval_of root 'any(j["job_id"] == "ownerless" for j in d)' >/dev/null
+python3 -c '
+import sqlite3
+db = sqlite3.connect("/var/lib/proctor/proctor.db", timeout=10)
+db.execute("update attempts set uid = NULL where job = (select id from jobs where job_id = ?)", ("ownerless",))
+db.commit()'
+wait $ownerless
+ends() { # USER: that this user is told of
+	json_eval "$(ask "$1" daemon.events '{"job_id": "ownerless", "limit": 4096}')" \
+		'any(e["event"] == "job.completed" for e in d)'
+}
+is "root is told of its end" "$(eventually True ends root)" True
+is "and others are told nothing of it" "$(ask bob daemon.events '{"job_id": "ownerless"}')" "[]"
+
+# A connection has the pid of who made it: by now that may be the runner of another user's job.
+cat >"$TMP/heir.py" <<'END'
+import json, os, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+os.seteuid(4001)
+s.connect("/run/proctor/proctor.sock") # as alice, by this pid, which becomes root's runner
+os.seteuid(0)
+if os.fork() > 0:
+    os.execv(sys.argv[1], ["proctor", "run", "-q", "--job", "inherited", "--", "sleep", "6"])
+os.setresgid(4001, 4001, 4001)
+os.setresuid(4001, 4001, 4001)
+lines = s.makefile()
+def ask(method, params):
+    s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+    return json.loads(lines.readline())
+time.sleep(3)
+place = {"device": int(sys.argv[2]), "inode": int(sys.argv[3])}
+hello = ask("runner.hello", dict(place, job_id="inherited", attempt=1, interval_seconds=300))
+print(hello["result"]["records"], "error" in ask("runner.calls", {}), flush=True)
+END
+read -r device inode <<<"$(stat -c '%d %i' /var/lib/proctor/proctor.db)"
+is "who has had a runner's pid is not that runner" "$(python3 "$TMP/heir.py" "$PROCTOR" "$device" "$inode" 2>&1)" "False True"
+
 cat >"$TMP/many.py" <<'END'
 import json, os, signal, socket
 children, n_guests, error = [], 0, None

@@ -436,6 +436,22 @@ static void test_argv(void **state)
 	mask_free(mask);
 }
 
+/* It is there until the last owner has freed it. */
+static void test_owners(void **state)
+{
+	const char *const patterns[] = { "fancy" }, *const argv[] = { "--fancy=abc", NULL };
+	struct mask *mask = new_mask(patterns, 1), *kept = mask_ref(mask);
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	assert_null(mask_ref(NULL));
+	assert_null(mask_free(mask));
+	mask_argv(kept, argv, &out);
+	assert_string_equal(out.data, "--fancy=***");
+	buf_release(&out);
+	mask_free(kept);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +469,7 @@ int main(void)
 		cmocka_unit_test(test_cut_is_on_a_character),
 		cmocka_unit_test(test_no_cut_shows_part_of_a_secret),
 		cmocka_unit_test(test_argv),
+		cmocka_unit_test(test_owners),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

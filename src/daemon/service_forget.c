@@ -1,0 +1,26 @@
+#include "daemon/service_internal.h"
+
+/*
+ * What lasts is told to be over while whose it was is still known, and goes nowhere: the record of
+ * it is where its beginning is. Who belonged to a job is forgotten before its end is told, as what
+ * goes on living is no orphan.
+ */
+void service_forget_attempts(struct service *s)
+{
+	service_end_anomalies(s);
+	unsaved_release(&s->unsaved);
+	s->backlog.n_lost += s->backlog.n;
+	backlog_release(&s->backlog);
+	service_forget_ooms(s);
+	service_hang_up_guests(s);
+	service_forget_calls(s);
+	service_forget_marks(s);
+	service_stop_closer(s);
+	service_release_attached(s);
+	s->attached_here = 0;
+	service_forget_life(s);
+	service_forget_signals(s);
+	service_release_lost(s);
+	orphans_forget_attempts(s->orphans);
+	watch_forget(s->watch);
+}
