@@ -242,6 +242,7 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	service_look(s);
+	service_tell_signals(s); /* of a job that was killed before we heard of it */
 	if (params.job && guest && guest->is_foreign)
 		r = hear(guest, params.job, err);
 	if (r < 0)
