@@ -175,6 +175,16 @@ if [[ $best_samples == eBPF* ]]; then
 	run "$PROCTOR" report own
 	like "and the report for people" "$stdout" 'System calls \(all of all processes'
 
+	for ((i = 0; i < 40; i++)); do
+		"$PROCTOR" run -q --json --syscalls=auto -- sleep 0.01
+	done | python3 -c '
+import json, sys
+for line in sys.stdin:
+    d = json.loads(line)
+    if d["evidence"]["max_process_rss_mb"] == "exact" and d["max_process_rss_mb"] > 3:
+        print(d["max_process_rss_mb"])' >"$TMP/peaks"
+	is "what the child held before it became the command is no peak of it" "$(cat "$TMP/peaks")" ''
+
 	run "$PROCTOR" run -q --json --syscalls=sampled --job some -- "${busy[@]}"
 	like "with sampled times all calls are counted" "$(counts "$stdout")" 'read=50[0-9][0-9]/0 write=500[0-9]/0'
 	json "as exactly" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
