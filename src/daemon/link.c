@@ -135,6 +135,30 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 		hang_up(link);
 }
 
+/* With an answer in either case: by then it has looked. */
+static int greet_at_once(struct link *link, const struct link_job *job)
+{
+	const struct rpc_client_options options = { .timeout_ms = END_TIMEOUT_MS };
+	int r = rpc_client_open(&options, &link->client, NULL);
+
+	if (r < 0)
+		return r;
+	if (rpc_client_daemon_uid(link->client) != geteuid())
+		return say_hello(link, job, NULL);
+	r = rpc_client_call(link->client, "runner.changed", NULL, NULL, NULL);
+	return r < 0 ? r : -EAGAIN;
+}
+
+void link_greet_at_once(struct link *link, const struct link_job *job)
+{
+	int r = link->client || link->is_early ? 0 : greet_at_once(link, job);
+
+	if (r == -EAGAIN)
+		link->is_early = true;
+	if (r < 0)
+		hang_up(link);
+}
+
 /* One of our own user may do no more than we may. */
 static int greet_other(struct link *link, const struct link_job *job, struct err *err)
 {

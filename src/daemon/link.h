@@ -43,6 +43,9 @@ struct link_job {
  */
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting);
 
+/* The same whatever was tried before, and a daemon of our own user has looked by the return. */
+void link_greet_at_once(struct link *link, const struct link_job *job);
+
 /*
  * The same to a daemon of another user, that is root's, at once and with more patience: where this
  * returns 0 it counts the system calls of all that we have started and will start. Else err says

@@ -915,10 +915,33 @@ static void tell_end(struct run *run)
 			 (link_is_guest(run->link) || run->options->is_for_other);
 }
 
+static bool was_killed(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (a->processes[i].status.signal > 0)
+			return true;
+	return false;
+}
+
+/* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */
+static void tell_of_kill(struct run *run)
+{
+	struct link_job job;
+	struct err err = ERR_INIT;
+
+	if (!was_killed(run->attempt))
+		return;
+	try_to_open(run, END_PATIENCE_MS, &err);
+	job = link_job_of(run);
+	link_greet_at_once(run->link, &job);
+}
+
 void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
 
+	keep_processes(run);
+	tell_of_kill(run);
 	a->is_running = false;
 	a->ended_wall_ns = a->started_wall_ns + (clock_boot_ns() - run->boot_ns);
 	a->outcome = result->outcome;
@@ -927,7 +950,6 @@ void record_end(struct run *run, const struct runner_result *result)
 	a->last_completed_sheet = result->last_completed_sheet;
 	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
 	keep_sheets(run);
-	keep_processes(run);
 	keep_calls(run);
 	note_rungs(run);
 	note_unknowns(run);

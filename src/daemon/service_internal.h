@@ -21,8 +21,9 @@
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
-#include "daemon/upkeep.h"
+#include "daemon/unowned.h"
 #include "daemon/unsaved.h"
+#include "daemon/upkeep.h"
 #include "daemon/watch.h"
 #include "daemon/watchdog.h"
 #include "detect/detect.h"
@@ -103,6 +104,7 @@ struct signals_state {
 	struct signal_room room;
 	struct unlisted *unlisted; /* of each attempt the last one, and how many there were */
 	uint64_t n_unlisted;	   /* of all */
+	struct unowned unowned;
 };
 
 /* System calls of the jobs' processes. */
@@ -497,9 +499,14 @@ void service_forget_ooms(struct service *s);
 
 /* ---- service_signals.c ---- */
 
-/* What the kernel tells of a process, if it is of a job. */
+/* A signal or an OOM kill. Of a process that is nobody's so far it is kept for some seconds. */
 void service_note_signal(struct service *s, const struct life_event *ev);
-void service_note_oom(struct service *s, const struct life_event *ev);
+
+/* More is known of whose the processes are: also of those that something has happened to. */
+void service_place_signals(struct service *s);
+
+/* Writes down and tells what there is: a kill is not to wait for the next tick. */
+void service_tell_signals(struct service *s);
 
 /* Into the database. -EBUSY: the rest is tried again. */
 int service_record_signals(struct service *s, struct err *err);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/descendants.h"
 #include "daemon/process_facts.h"
 #include "daemon/service_internal.h"
 
@@ -139,8 +140,10 @@ static void on_birth(struct service *s, const struct life_event *ev)
 
 	if (!born)
 		born = see_tagged(s, ev);
-	if (!born)
+	if (!born) {
+		unowned_note_birth(&s->signals.unowned, ev);
 		return;
+	}
 	named = *born;
 	if (service_keep_birth(s, &named))
 		members_see(s->life.members, &named);
@@ -166,7 +169,7 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 		[LIFE_EXIT] = on_death,
 		[LIFE_ACCOUNT] = service_complete_death,
 		[LIFE_SIGNAL] = service_note_signal,
-		[LIFE_OOM] = service_note_oom,
+		[LIFE_OOM] = service_note_signal,
 	};
 	struct service *s = ctx;
 
@@ -223,8 +226,7 @@ static void on_life_fd(void *ctx)
 	loop_timer_set(s->life.timer, GATHER_MS, 0);
 }
 
-/* A kill is not to wait for the next tick. */
-static void tell_signals(struct service *s)
+void service_tell_signals(struct service *s)
 {
 	struct err err = ERR_INIT;
 
@@ -238,7 +240,7 @@ static void on_life_timer(void *ctx)
 
 	size_t n = drain(s, MAX_PER_TURN);
 
-	tell_signals(s);
+	service_tell_signals(s);
 	if (n >= MAX_PER_TURN)
 		loop_timer_set(s->life.timer, 1, 0);
 	else if (s->life.watch)
@@ -312,6 +314,28 @@ static void see_root(struct service *s, const struct watched *job)
 /* Attempts that are over are still asked for until all that was written of them was read. */
 #define MAX_KNOWN 16384
 
+struct tracking {
+	struct life *life;
+	uint64_t tag;
+};
+
+static void track(void *ctx, pid_t pid)
+{
+	const struct tracking *tracking = ctx;
+
+	(void)life_track(tracking->life, pid, tracking->tag);
+}
+
+/* Its runner has started the command by now, and that perhaps others. */
+static void track_tree(struct service *s, const struct watched *job)
+{
+	struct tracking tracking = { s->life.life, (uint64_t)job->a.id };
+
+	if (!s->life.life || life_track(s->life.life, job->a.runner.pid, tracking.tag) < 0)
+		return;
+	descendants_each(s->root_fd, job->a.runner.pid, track, &tracking);
+}
+
 /* What is on its way by now is of before. */
 void service_expect_births(struct service *s, const struct watched *job)
 {
@@ -320,8 +344,8 @@ void service_expect_births(struct service *s, const struct watched *job)
 		map_clear(&s->life.known_since);
 	map_put(&s->life.known_since, (uint64_t)job->a.id, clock_wall_ns());
 	see_root(s, job);
-	if (s->life.life)
-		(void)life_track(s->life.life, job->a.runner.pid, (uint64_t)job->a.id);
+	track_tree(s, job);
+	service_place_signals(s);
 }
 
 /* Whether we know of this attempt's births and deaths at that moment ourselves. */
@@ -382,6 +406,7 @@ int service_settle_life(struct service *s, struct err *err)
 		if (owner >= 0)
 			r = see_process(s, jobs[owner], &s->snap.processes[i]);
 	}
+	service_place_signals(s);
 	members_end_look(s->life.members, on_gone, s);
 	return r < 0 ? err_set(err, r, "no memory left to follow births and deaths") : 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -28,6 +29,34 @@ struct waiting_event {
 	char details[DETAILS_BYTES];
 };
 
+/* ---- whose it is ---- */
+
+/* Deeper than what a job has built before the daemon hears of it. */
+#define MAX_ANCESTORS 64
+
+/* Of one that was born before the daemon heard of its job. */
+static const struct member *find_ancestor(const struct service *s, pid_t pid)
+{
+	const struct member *member = NULL;
+
+	for (int i = 0; i < MAX_ANCESTORS && pid > 1 && !member; i++) {
+		pid = unowned_parent(&s->signals.unowned, pid);
+		member = members_find(s->life.members, pid);
+	}
+	return member;
+}
+
+static struct watched *find_job(struct service *s, pid_t pid, uint64_t tag)
+{
+	const struct member *member = members_find(s->life.members, pid);
+
+	if (!member && tag)
+		return watch_find_attempt(s->watch, (int64_t)tag);
+	if (!member)
+		member = find_ancestor(s, pid);
+	return member ? watch_find_attempt(s->watch, member->attempt_id) : NULL;
+}
+
 /* ---- words ---- */
 
 static void add_comm(struct buf *out, const char comm[LIFE_COMM_BYTES])
@@ -36,15 +65,6 @@ static void add_comm(struct buf *out, const char comm[LIFE_COMM_BYTES])
 
 	for (size_t i = 0; i < n;)
 		i += utf8_add_shown(out, comm + i, n - i);
-}
-
-/* Of whose job the sender is; NULL: of none. */
-static const struct watched *job_of_sender(struct service *s, const struct life_sender *sender)
-{
-	const struct member *member = members_find(s->life.members, sender->pid);
-	int64_t attempt_id = member ? member->attempt_id : (int64_t)sender->tag;
-
-	return attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL;
 }
 
 /* Another user's jobs are nobody's business. */
@@ -68,7 +88,7 @@ static void describe_sender(struct service *s, const struct watched *job,
 	buf_printf(out, "sent by %d (", (int)sender->pid);
 	add_comm(out, sender->comm);
 	buf_add_char(out, ')');
-	add_job_of_sender(out, job_of_sender(s, sender), job);
+	add_job_of_sender(out, find_job(s, sender->pid, sender->tag), job);
 }
 
 static void describe_victim(const struct life_victim *v, struct buf *out)
@@ -187,11 +207,9 @@ static void add_number(struct waiting_event *ev, uint64_t n)
 static struct watched *job_of(struct service *s, const struct life_event *ev,
 			      struct proc_event *ret)
 {
-	const struct member *member = members_find(s->life.members, ev->pid);
-	int64_t attempt_id = member ? member->attempt_id : (int64_t)ev->tag;
-	struct watched *job = attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL;
+	struct watched *job = find_job(s, ev->pid, ev->tag);
 
-	if (!job)
+	if (!job || ev->wall_ns < job->a.started_wall_ns) /* the pid was a stranger's then */
 		return NULL;
 	*ret = (struct proc_event){
 		.wall_ns = ev->wall_ns,
@@ -202,34 +220,57 @@ static struct watched *job_of(struct service *s, const struct life_event *ev,
 }
 
 /* A runner notes itself whom it has signalled, and why. */
-void service_note_signal(struct service *s, const struct life_event *ev)
+static void keep_signal(struct service *s, const struct watched *job, const struct life_event *ev,
+			struct proc_event *event)
 {
 	CLEANUP(buf_release) struct buf details = BUF_INIT;
-	struct proc_event event;
-	struct watched *job = job_of(s, ev, &event);
 
-	if (!job || (!job->a.is_attached && ev->sender.pid == job->a.runner.pid))
+	if (!job->a.is_attached && ev->sender.pid == job->a.runner.pid)
 		return;
-	event.type = ev->sender.signal == SIGKILL ? EVENT_KILL : EVENT_SIGNAL;
-	event.status = (struct exit_status){ -1, ev->sender.signal };
+	event->type = ev->sender.signal == SIGKILL ? EVENT_KILL : EVENT_SIGNAL;
+	event->status = (struct exit_status){ -1, ev->sender.signal };
 	if (!job->a.is_attached && ev->pid == job->a.runner.pid)
 		buf_add_str(&details, "to the runner; ");
 	describe_sender(s, job, ev, &details);
-	keep(s, job, &event, ev->sender.is_kernel ? 0 : ev->sender.pid, &details);
+	keep(s, job, event, ev->sender.is_kernel ? 0 : ev->sender.pid, &details);
 }
 
-void service_note_oom(struct service *s, const struct life_event *ev)
+static void keep_oom(struct service *s, const struct watched *job, const struct life_event *ev,
+		     struct proc_event *event)
 {
 	CLEANUP(buf_release) struct buf details = BUF_INIT;
+
+	event->type = EVENT_OOM;
+	event->status = (struct exit_status){ -1, SIGKILL };
+	describe_victim(&ev->victim, &details);
+	keep(s, job, event, 0, &details);
+}
+
+/* False: nobody knows whose it is. */
+static bool place(void *ctx, const struct life_event *ev)
+{
+	struct service *s = ctx;
 	struct proc_event event;
 	struct watched *job = job_of(s, ev, &event);
 
 	if (!job)
-		return;
-	event.type = EVENT_OOM;
-	event.status = (struct exit_status){ -1, SIGKILL };
-	describe_victim(&ev->victim, &details);
-	keep(s, job, &event, 0, &details);
+		return false;
+	if (ev->type == LIFE_OOM)
+		keep_oom(s, job, ev, &event);
+	else
+		keep_signal(s, job, ev, &event);
+	return true;
+}
+
+void service_note_signal(struct service *s, const struct life_event *ev)
+{
+	if (!place(s, ev))
+		unowned_keep(&s->signals.unowned, ev);
+}
+
+void service_place_signals(struct service *s)
+{
+	unowned_place(&s->signals.unowned, clock_wall_ns(), place, s);
 }
 
 /* ---- writing it down ---- */
@@ -294,5 +335,6 @@ void service_close_signals(struct service *s)
 		service_end_signals_of(s, s->signals.unlisted->last.attempt_id);
 	(void)service_record_signals(s, &err);
 	free(s->signals.items);
+	unowned_release(&s->signals.unowned);
 	signal_room_release(&s->signals.room);
 }

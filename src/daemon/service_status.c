@@ -48,6 +48,7 @@ static void write_life(struct json *j, const struct service *s)
 	json_key_u64(j, "process_events", s->life.n_told);
 	json_key_u64(j, "process_events_lost", s->life.n_lost);
 	json_key_u64(j, "signals_unlisted", s->signals.n_unlisted);
+	json_key_u64(j, "signals_unplaced", s->signals.unowned.n_dropped);
 	json_key_u64(j, "syscalls_lost", s->syscalls.lost.calls);
 	json_key_u64(j, "syscall_threads_lost", s->syscalls.lost.threads);
 	json_key_u64(j, "anomalies_lost", s->unsaved.n_lost);

@@ -1,14 +1,22 @@
 #include "jobs/account.h"
 
 #include <math.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "base/unknown.h"
 
+/* A child grows a little between telling its mark and exec. */
+#define PRE_EXEC_GROWTH_BYTES (256 * 1024)
+
 /*
- * A child grows a little between telling its mark and exec, and the kernel's
- * count of pages is itself rounded per CPU.
+ * Since Linux 6.2 each CPU counts a process's pages on its own and hands them on by the batch
+ * (percpu_counter_batch: twice the CPUs, at least 32), for each of three kinds of pages: who reads
+ * the sum misses that much of each CPU that the child has been on, which are few.
  */
-#define PRE_EXEC_SLACK_BYTES (256 * 1024)
+#define MIN_BATCH_PAGES 32
+#define KINDS_OF_PAGES 3
+#define MAX_CPUS_BEEN_ON 4
 
 /* Clock ticks and wait4 differ by rounding. */
 #define SAMPLED_CPU_SLACK_NS UINT64_C(100000000)
@@ -41,12 +49,21 @@ uint64_t account_timeval_ns(struct timeval tv)
 	return (uint64_t)tv.tv_sec * 1000000000u + (uint64_t)tv.tv_usec * 1000u;
 }
 
+static uint64_t pre_exec_slack_bytes(void)
+{
+	uint64_t n_cpus = (uint64_t)get_nprocs(), page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t batch = 2 * n_cpus > MIN_BATCH_PAGES ? 2 * n_cpus : MIN_BATCH_PAGES;
+	uint64_t been_on = n_cpus < MAX_CPUS_BEEN_ON ? n_cpus : MAX_CPUS_BEEN_ON;
+
+	return PRE_EXEC_GROWTH_BYTES + KINDS_OF_PAGES * batch * been_on * page_bytes;
+}
+
 bool account_is_own_peak(const struct reaped *reaped)
 {
 	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
 
 	return !u64_known(reaped->pre_exec_rss_bytes) ||
-	       rss > reaped->pre_exec_rss_bytes + PRE_EXEC_SLACK_BYTES;
+	       rss > reaped->pre_exec_rss_bytes + pre_exec_slack_bytes();
 }
 
 static void add_rusage(struct account *a, const struct reaped *reaped)

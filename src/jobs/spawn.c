@@ -180,9 +180,9 @@ child_run(const struct spawn_request *request, struct child_report *report, stru
 	child_set_stdin(request->rank);
 	if (sheet->workdir && chdir(sheet->workdir) < 0)
 		child_fail(report, STEP_WORKDIR, sheet->workdir);
-	report->pre_exec_rss_bytes = own_peak_rss_bytes();
 	inherited_restore(request->inherited);
 	child_wait(request, report, gate);
+	report->pre_exec_rss_bytes = own_peak_rss_bytes(); /* waiting has added to it */
 	execvp(sheet->argv[0], (char *const *)sheet->argv);
 	child_fail(report, STEP_EXEC, sheet->argv[0]);
 }

@@ -118,6 +118,16 @@ static const struct statement_row rows[] = {
 		" ON CONFLICT (attempt, pid, start_ticks) DO UPDATE SET @merged RETURNING id",
 		{ { "", &sample_process_columns }, { "", &sample_shared_columns } },
 	},
+	/*
+	 * When the one started that samples have shown, as they are told by another. A number comes
+	 * round again in a second on no host, and clocks differ by less.
+	 */
+	{
+		.id = STATEMENT_FIND_SAMPLED,
+		"SELECT start_ticks FROM processes WHERE attempt = ?1 AND pid = ?2"
+		" AND start_ticks IS NOT NULL AND " IS_UNACCOUNTED
+		" AND abs(coalesce(born_wall_ns, start_wall_ns) - ?3) < 1000000000 LIMIT 1",
+	},
 	{
 		.id = STATEMENT_PUT_PROCESS,
 		"INSERT INTO processes (attempt, boot, @names)"

@@ -1,8 +1,12 @@
 #include "store/write.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/macros.h"
+#include "base/unknown.h"
+#include "store/failure.h"
 #include "store/fold.h"
 #include "store/handle.h"
 #include "store/query.h"
@@ -363,11 +367,60 @@ int attempt_write_end(struct store *store, const struct attempt *a, struct err *
 	return r < 0 ? r : put_sheets(store, a->id, a->sheets, a->n_sheets, err);
 }
 
+static int find_sampled(struct store *store, int64_t attempt_id, struct proc_record *p,
+			struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_FIND_SAMPLED, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	query_bind_i64(&q, p->key.pid);
+	query_bind_i64(&q, query_as_i64(p->born_wall_ns));
+	r = query_step(&q, err);
+	if (r > 0)
+		p->key.start_ticks = (uint64_t)query_read_i64(&q);
+	return r < 0 ? r : 0;
+}
+
+/*
+ * The kernel's news of births and deaths may not say when a process started, and so not which of
+ * the sampled ones it is: by its number and its time it is one of them, and not two.
+ */
+static int join_sampled(struct store *store, int64_t attempt_id, struct proc_record *processes,
+			size_t n, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (!u64_known(processes[i].key.start_ticks) &&
+		    u64_known(processes[i].born_wall_ns))
+			r = find_sampled(store, attempt_id, &processes[i], err);
+	return r;
+}
+
+static int write_processes(struct store *store, const struct attempt *a, struct err *err)
+{
+	size_t bytes = a->n_processes * sizeof(*a->processes);
+	CLEANUP(free_ptr) struct proc_record *joined = bytes > 0 ? malloc(bytes) : NULL;
+	int r;
+
+	if (bytes == 0)
+		return 0;
+	if (!joined)
+		return store_no_memory(store, err);
+	memcpy(joined, a->processes, bytes);
+	r = join_sampled(store, a->id, joined, a->n_processes, err);
+	return r < 0 ? r
+		     : rows_write(store, STATEMENT_PUT_PROCESS, a->id, &process_columns, joined,
+				  a->n_processes, sizeof(*joined), err);
+}
+
 static int write_rest(struct store *store, const struct attempt *a, const struct proc_event *events,
 		      size_t n_events, struct err *err)
 {
-	int r = rows_write(store, STATEMENT_PUT_PROCESS, a->id, &process_columns, a->processes,
-			   a->n_processes, sizeof(*a->processes), err);
+	int r = write_processes(store, a, err);
 
 	if (r == 0)
 		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, events, n_events,

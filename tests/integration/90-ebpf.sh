@@ -177,6 +177,16 @@ if [[ $best_samples == eBPF* ]]; then
 	run "$PROCTOR" report own
 	like "and the report for people" "$stdout" 'System calls \(all of all processes'
 
+	for ((i = 0; i < 40; i++)); do
+		"$PROCTOR" run -q --json --syscalls=auto -- sleep 0.01
+	done | python3 -c '
+import json, sys
+for line in sys.stdin:
+    d = json.loads(line)
+    if d["evidence"]["max_process_rss_mb"] == "exact" and d["max_process_rss_mb"] > 3:
+        print(d["max_process_rss_mb"])' >"$TMP/peaks"
+	is "what the child held before it became the command is no peak of it" "$(cat "$TMP/peaks")" ''
+
 	run "$PROCTOR" run -q --json --syscalls=sampled --job some -- "${busy[@]}"
 	like "with sampled times all calls are counted" "$(counts "$stdout")" 'read=50[0-9][0-9]/0 write=500[0-9]/0'
 	json "as exactly" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
@@ -258,6 +268,22 @@ fi
 
 # ---- who has sent which signal ----
 
+# A memory cgroup of our own of 32 MB, where this machine lets us have one: its folder, or "".
+make_box() {
+	local parent name
+	box=
+	for parent in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+		mkdir "$parent/proctor-test-$$" 2>/dev/null || continue
+		for name in memory.max memory.limit_in_bytes; do
+			[ -e "$parent/proctor-test-$$/$name" ] || continue
+			box=$parent/proctor-test-$$
+			echo 33554432 >"$box/$name"
+			return
+		done
+		rmdir "$parent/proctor-test-$$"
+	done
+}
+
 if [[ $best_samples == eBPF* ]]; then
 	export TMP
 	start_daemon 'interval_seconds: 0.2'
@@ -299,18 +325,8 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 	wait "$storming"
 	wait "$victim_run"
 
-	# A cgroup of our own, where this machine lets us have one.
-	box=
-	for parent in /sys/fs/cgroup/memory /sys/fs/cgroup; do
-		mkdir "$parent/proctor-test-$$" 2>/dev/null || continue
-		if [ -e "$parent/proctor-test-$$/memory.max" ] || [ -e "$parent/proctor-test-$$/memory.limit_in_bytes" ]; then
-			box=$parent/proctor-test-$$
-			break
-		fi
-		rmdir "$parent/proctor-test-$$"
-	done
+	make_box
 	if [ -n "$box" ]; then
-		echo 33554432 2>/dev/null >"$box/memory.max" || echo 33554432 >"$box/memory.limit_in_bytes"
 		# A child of the command: no runner would know. It is born after the daemon has seen the job.
 		"$PROCTOR" run -q --job greedy -- bash -c 'sleep 1.5
 			(echo $BASHPID >"$1/cgroup.procs"; exec tail /dev/zero); sleep 0.5' bash "$box"
@@ -343,6 +359,40 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 		like "with what the victim and its cgroup held" "$(cat "$TMP/ooms")" \
 			"it held [0-9.]+ MB; its cgroup proctor-test-$$ held [0-9.]+ MB of at most 32(\\.0)? MB"
 	fi
+	rm "$PROCTOR_HOME/proctor.yaml"
+fi
+
+# ---- before the daemon has heard of the job ----
+
+if [[ $best_samples == eBPF* ]]; then
+	start_daemon 'interval_seconds: 60' # so that no look of its own helps
+	"$PROCTOR" run -q --job first -- sh -c 'kill -KILL $$'
+	is "a job that ends at once" "$?" 137
+	for after in 0 0.6; do
+		rm -f "$TMP/early"
+		"$PROCTOR" run -q --job "early$after" -- \
+			sh -c 'sleep 60 & echo $! >"$1"; wait $!; sleep 0.1' sh "$TMP/early" 2>/dev/null &
+		early_run=$!
+		eventually test -s "$TMP/early"
+		sleep "$after"
+		kill -TERM "$(cat "$TMP/early")"
+		wait "$early_run"
+	done
+	make_box
+	if [ -n "$box" ]; then
+		"$PROCTOR" run -q --job hungry -- bash -c \
+			'(echo $BASHPID >"$1/cgroup.procs"; exec tail /dev/zero); true' bash "$box"
+		rmdir "$box"
+	fi
+	"$PROCTOR" stop
+	like "who has killed it is known" "$("$PROCTOR" events --job first --json | grep process.kill)" \
+		'sent by [0-9]+ \(sh\), of this job'
+	for after in 0 0.6; do
+		like "also $after s after its beginning" "$("$PROCTOR" events --job "early$after" --json | grep process.signal)" \
+			"\"signal_num\":15,.*sent by $$ \("
+	done
+	[ -n "$box" ] && like "and of an OOM kill" "$("$PROCTOR" events --job hungry --json | grep process.oom)" \
+		"its cgroup proctor-test-$$ held"
 	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 

@@ -857,11 +857,47 @@ static void test_calls_that_are_not_all(void **state)
 	assert_string_equal(back.unknowns[0].why, "no room");
 }
 
+/* A runner may not know when a process started that the daemon has sampled. */
+static void test_who_was_told_is_who_was_sampled(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(attempt_release) struct attempt back;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt a = make_attempt("j");
+	struct proc_record told[2];
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	attempt_init(&back);
+	must(store_begin_attempt(store, &a, &err), &err);
+	fill_snapshot(&snap, "j", 1, 0);
+	snap.processes[0].start_wall_ns = snap.wall_ns - 5000000;
+	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	for (size_t i = 0; i < 2; i++) {
+		proc_record_init(&told[i]);
+		told[i].key.pid = snap.processes[0].key.pid;
+		told[i].key.start_ticks = U64_UNKNOWN;
+		told[i].born_wall_ns = snap.processes[0].start_wall_ns + 8000000;
+	}
+	told[1].born_wall_ns += 3600 * UINT64_C(1000000000); /* another of that number */
+	told[0].died_wall_ns = told[0].born_wall_ns + 1;
+	a.processes = told;
+	a.n_processes = 2;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_int_equal(back.n_processes, 2);
+	assert_int_equal(back.processes[0].key.start_ticks, snap.processes[0].key.start_ticks);
+	assert_int_equal(back.processes[0].died_wall_ns, told[0].died_wall_ns);
+	assert_false(u64_known(back.processes[1].key.start_ticks));
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_who_was_told_is_who_was_sampled),
 		STORE_TEST(test_calls_that_are_not_all),
 		STORE_TEST(test_everything_comes_back),
 		STORE_TEST(test_unknown_stays_unknown),
