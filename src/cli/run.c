@@ -49,6 +49,7 @@ struct run_args {
 	bool is_sampled;     /* and only some of them timed */
 	int queue_fd;	     /* the job file, if a daemon has started us; else -1 */
 	bool makes_log;	     /* and says that we are to keep one */
+	const char *db_path; /* its own database, where it is our user's; NULL */
 	uint64_t submission; /* which it is; U64_UNKNOWN */
 	char **command;
 	int n_command;
@@ -484,7 +485,11 @@ static void take_queue_file(struct run_args *args)
 	if (!how)
 		return;
 	args->makes_log = strcmp(how, QUEUED_WITHOUT_LOG) == 0;
+	args->db_path = args->makes_log || !getenv(QUEUED_DB_VARIABLE)
+				? NULL
+				: strdup(getenv(QUEUED_DB_VARIABLE)); /* as long as we live */
 	unsetenv(QUEUED_VARIABLE);
+	unsetenv(QUEUED_DB_VARIABLE);
 	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	args->queue_fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (args->queue_fd < 0 || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0)
@@ -538,6 +543,16 @@ static int refuse(const struct run_args *args, const char *db_path, const struct
 	return cli_fail(CLI_USAGE, err);
 }
 
+/* Of a daemon that may have been started before the configuration was as it is. */
+static int open_settings(const struct run_args *args, struct settings *ret, struct err *err)
+{
+	int r;
+
+	ret->paths.state_dir[0] = '\0'; /* which is known even where the configuration is not */
+	r = settings_open(ret, err);
+	return r == 0 && args->db_path ? paths_set_db(&ret->paths, args->db_path, err) : r;
+}
+
 int cli_run(int argc, char **argv)
 {
 	struct run_args args = { .queue_fd = -1,
@@ -556,7 +571,7 @@ int cli_run(int argc, char **argv)
 	cli_parse(&run_argp, argc, argv, ARGP_IN_ORDER, &args);
 	if (args.quiet)
 		log_set_level(LOG_ERROR);
-	if (settings_open(&ctx, &no_db) < 0) {
+	if (open_settings(&args, &ctx, &no_db) < 0) {
 		/*
 		 * A command is not held up by what is wrong with proctor's own files.
 		 * But a configuration that cannot be read may name secrets to be
@@ -568,7 +583,7 @@ int cli_run(int argc, char **argv)
 	}
 	if (make_spec(&args, &spec, &err) < 0 || open_output(args.output, &output_fd, &err) < 0)
 		return refuse(&args, why_no_db ? NULL : ctx.paths.db, &err);
-	if (!why_no_db)
+	if (ctx.paths.state_dir[0])
 		make_log(&args, &ctx.paths, spec.job_id);
 	return run(&args, &ctx, why_no_db, &spec, output_fd);
 }

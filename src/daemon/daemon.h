@@ -32,6 +32,12 @@
 #define QUEUED_VARIABLE "PROCTOR_QUEUED"
 #define QUEUED_WITHOUT_LOG "without-log"
 
+/*
+ * And where the daemon that has started it keeps its records, if it is of the same user: the
+ * configuration may name another database since, where nobody who waits for the job would look.
+ */
+#define QUEUED_DB_VARIABLE "PROCTOR_QUEUED_DB"
+
 /* How long a call inside a loop may wait for another writer. */
 #define LOOP_PATIENCE_MS 20
 

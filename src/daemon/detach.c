@@ -12,9 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/path.h"
+#include "base/unknown.h"
 #include "daemon/daemon.h"
 #include "daemon/file_limit.h"
 #include "daemon/launch.h"
@@ -150,6 +152,8 @@ static void become_runner(const struct detached *d, int fail_fd)
 		become_user(&user, fail_fd);
 	}
 	setenv(QUEUED_VARIABLE, d->log_fd >= 0 ? "1" : QUEUED_WITHOUT_LOG, 1);
+	if (!is_other && d->db_path && d->db_path[0] == '/')
+		setenv(QUEUED_DB_VARIABLE, d->db_path, 1);
 	/* A launcher goes there as the user: as root we could go where they may not. */
 	if (!(is_other && launch_is_set()) && chdir(d->workdir) < 0)
 		give_up(fail_fd,
@@ -195,8 +199,21 @@ int detach_check(int *fd, struct err *err)
 	return check_within(fd, 0, err);
 }
 
+/* In the child between us: tells the pid of the runner, and what it was at that moment. */
+__attribute__((noreturn)) static void part_from_runner(pid_t pid, int key_fd)
+{
+	struct proc_key key = { .pid = pid };
+
+	if (pid < 0)
+		_exit(1);
+	/* It is our child, whose pid nobody else can get before we have ended. */
+	if (proc_start_ticks(pid, &key.start_ticks) < 0)
+		key.start_ticks = U64_UNKNOWN;
+	_exit(io_write_all(key_fd, &key, sizeof(key)) < 0);
+}
+
 /* Twice, so that it is nobody's child. */
-static int fork_runner(const struct detached *d, int fail_fd)
+static int fork_runner(const struct detached *d, int fail_fd, int key_fd)
 {
 	pid_t pid = fork();
 	int status = 0;
@@ -208,20 +225,36 @@ static int fork_runner(const struct detached *d, int fail_fd)
 		pid = fork();
 		if (pid == 0)
 			become_runner(d, fail_fd);
-		_exit(pid < 0);
+		part_from_runner(pid, key_fd);
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return status == 0 ? 0 : -EAGAIN;
 }
 
-int detach_runner(const struct detached *d, int *ret_fd, struct err *err)
+/* The same, with a pipe on which its key comes: what is in it by now is all of it. */
+static int fork_known(const struct detached *d, int fail_fd, struct proc_key *ret_key)
+{
+	int fds[2], r;
+
+	*ret_key = (struct proc_key){ .start_ticks = U64_UNKNOWN };
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	r = fork_runner(d, fail_fd, fds[1]);
+	if (r == 0 && read(fds[0], ret_key, sizeof(*ret_key)) != (ssize_t)sizeof(*ret_key))
+		*ret_key = (struct proc_key){ .start_ticks = U64_UNKNOWN };
+	close(fds[0]);
+	close(fds[1]);
+	return r;
+}
+
+int detach_runner(const struct detached *d, struct proc_key *ret_key, int *ret_fd, struct err *err)
 {
 	int fds[2], r;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, -EAGAIN, "cannot start a runner: %s", strerror(errno));
-	r = fork_runner(d, fds[1]);
+	r = fork_known(d, fds[1], ret_key);
 	close(fds[1]);
 	if (r < 0) {
 		close(fds[0]);

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "model/snapshot.h"
 
 struct detached {
 	const char *job_id;
@@ -18,6 +19,7 @@ struct detached {
 	const char *workdir;
 	uid_t uid;		    /* ours, or (as root) somebody's */
 	const struct rlimit *files; /* file_limit.h */
+	const char *db_path;	    /* for one of ours: QUEUED_DB_VARIABLE; NULL: as it finds it */
 	int spool_fd;		    /* the job file: its stdin, see QUEUED_VARIABLE */
 	int log_fd;		    /* its stdout and stderr; -1: it keeps a log of its own */
 };
@@ -26,9 +28,10 @@ struct detached {
  * Begins to start it, and waits no longer than a moment: a directory of users or the job's
  * folder may be on a server that does not answer. *ret_fd is for detach_check() if there is more
  * to be heard, else -1: then the runner (or its launcher) has been executed. err says
- * which step failed if it could not be: -EAGAIN, -ENOMEM may pass, others will not.
+ * which step failed if it could not be: -EAGAIN, -ENOMEM may pass, others will not. *ret_key is
+ * its process, with unknown start_ticks if that could not be told.
  */
-int detach_runner(const struct detached *d, int *ret_fd, struct err *err);
+int detach_runner(const struct detached *d, struct proc_key *ret_key, int *ret_fd, struct err *err);
 
 /* What has become of it: 1: nothing yet. 0, or as above: *fd is closed, and -1. */
 int detach_check(int *fd, struct err *err);

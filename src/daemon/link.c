@@ -22,7 +22,7 @@ struct link {
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
 	bool records;
-	bool is_early;		/* our own daemon is there: it is greeted later */
+	bool is_early;		/* our own daemon is there: hello is said to it later */
 	bool is_guest;		/* of the daemon that is there, or was */
 	bool counts_calls;	/* the daemon does, from before the first of them */
 	uint64_t tried_boot_ns; /* 0: never */
@@ -104,20 +104,20 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 
 /*
  * -EAGAIN: it is too early for this daemon. If it has our database, which is likely as it
- * is our own user's, it is enough to say that there is something to see.
+ * is our own user's, it is enough to say that there is something to see, now and whenever there
+ * is more: so the connection stays.
  */
 static int greet(struct link *link, const struct link_job *job, bool is_lasting)
 {
 	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
-	int r = rpc_client_open(&options, &link->client, NULL);
+	int r = link->client ? 0 : rpc_client_open(&options, &link->client, NULL);
 
 	if (r < 0)
 		return r;
-	if (!is_lasting && rpc_client_daemon_uid(link->client) == geteuid()) {
-		rpc_client_notify(link->client, "runner.changed", NULL, NULL);
-		return -EAGAIN;
-	}
-	return say_hello(link, job, NULL);
+	if (is_lasting || rpc_client_daemon_uid(link->client) != geteuid())
+		return say_hello(link, job, NULL);
+	r = rpc_client_notify(link->client, "runner.changed", NULL, NULL);
+	return r < 0 ? r : -EAGAIN;
 }
 
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
@@ -125,13 +125,14 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 	uint64_t now = clock_boot_ns();
 	int r;
 
-	if (link->client || (link->is_early && !is_lasting) ||
-	    (link->tried_boot_ns && now - link->tried_boot_ns < RETRY_NS))
+	if (link->is_early ? !is_lasting : link->client != NULL)
+		return;
+	if (link->tried_boot_ns && now - link->tried_boot_ns < RETRY_NS)
 		return;
 	r = greet(link, job, is_lasting);
 	link->is_early = r == -EAGAIN && !is_lasting;
 	link->tried_boot_ns = link->is_early ? 0 : now;
-	if (r < 0)
+	if (r < 0 && !link->is_early)
 		hang_up(link);
 }
 
@@ -247,6 +248,14 @@ void link_tell_changed(struct link *link, const struct link_job *job, size_t n_f
 		hang_up(link);
 }
 
+/* One that was only told to look finds nothing if there is no database of ours to look into. */
+static bool must_greet_at_end(const struct link *link, const struct link_job *job, bool is_expected)
+{
+	if (!link->client)
+		return is_expected || link->is_early;
+	return link->is_early && !job->inode;
+}
+
 /*
  * With an answer: before it comes we do not end, or the daemon could see us dead before
  * it has read what we said. A daemon that was there and is gone may have come back.
@@ -257,8 +266,8 @@ bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaite
 	CLEANUP(buf_release) struct buf end = BUF_INIT;
 	int r = 0;
 
-	if (!link->client && (is_expected || link->is_early))
-		r = greet(link, job, false);
+	if (must_greet_at_end(link, job, is_expected))
+		r = greet(link, job, is_awaited);
 	if (r < 0)
 		hang_up(link);
 	if (!link->client)

@@ -39,7 +39,7 @@ struct link_job {
 /*
  * Says that the job runs and where it is recorded, unless that was said, or tried
  * less than some seconds ago. Takes a few milliseconds at most. A daemon of our own
- * user is only told to look until is_lasting.
+ * user is only told to look, now and at each change, until is_lasting.
  */
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting);
 

@@ -14,6 +14,7 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/path.h"
+#include "base/unknown.h"
 #include "daemon/detach.h"
 #include "daemon/file_limit.h"
 #include "daemon/queue_file.h"
@@ -23,6 +24,7 @@ struct queue {
 	struct queued **jobs;
 	size_t n, cap;
 	struct rlimit files; /* for runners; rlim_max 0: as ours */
+	const char *db_path;
 };
 
 static void release(struct queued *job)
@@ -45,6 +47,11 @@ struct queue *queue_close(struct queue *q)
 void queue_set_file_limit(struct queue *q, const struct rlimit *limit)
 {
 	q->files = *limit;
+}
+
+void queue_set_db(struct queue *q, const char *path)
+{
+	q->db_path = path;
 }
 
 struct queued *queue_at(struct queue *q, size_t i)
@@ -102,6 +109,7 @@ static int load_file(struct queue *q, const char *path, struct err *err)
 	if (r < 0)
 		return r;
 	job->start_fd = -1;
+	job->runner.start_ticks = U64_UNKNOWN;
 	if (keep(q, job) < 0) {
 		queued_free(&job);
 		return err_set(err, -ENOMEM, "no memory left for the queue");
@@ -286,6 +294,7 @@ static int hand_over(const struct queue *q, struct queued *job, int log_fd, stru
 		.workdir = job->workdir,
 		.uid = job->uid,
 		.files = &q->files,
+		.db_path = q->db_path,
 		.spool_fd = fd,
 		.log_fd = log_fd,
 	};
@@ -293,7 +302,7 @@ static int hand_over(const struct queue *q, struct queued *job, int log_fd, stru
 
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return err_set(err, -EAGAIN, "cannot lock %s: %s", job->path, strerror(errno));
-	r = detach_runner(&runner, &job->start_fd, err);
+	r = detach_runner(&runner, &job->runner, &job->start_fd, err);
 	job->was_executed = r == 0 && job->start_fd < 0;
 	return r;
 }

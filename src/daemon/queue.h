@@ -25,6 +25,7 @@
 #include "base/path.h"
 #include "learn/learn.h"
 #include "model/estimate.h"
+#include "model/snapshot.h"
 
 struct queued {
 	char *job_id;
@@ -39,6 +40,8 @@ struct queued {
 	uint64_t input_bytes;	    /* of the files that it names, as its submitter says */
 	bool is_started;	    /* a runner has it, or had it */
 	bool was_executed;	    /* we have seen the runner begin */
+	bool is_cancelled;	    /* since then */
+	struct proc_key runner;	    /* which it is; unknown start_ticks: an older daemon's */
 	int start_fd;		    /* of one that is on its way: see detach.h; -1 */
 	uint64_t started_boot_ns;   /* since when we know that */
 	uint64_t not_before_ns;	    /* by CLOCK_BOOTTIME: back-pressure */
@@ -91,6 +94,9 @@ struct queued *queue_find(struct queue *q, const char *job_id, uid_t uid);
 
 /* What runners find as their limit on open files; without this ours. */
 void queue_set_file_limit(struct queue *q, const struct rlimit *limit);
+
+/* Where those of our own user record; borrowed. Without this as they find it configured. */
+void queue_set_db(struct queue *q, const char *path);
 
 /*
  * A runner of its own, which is nobody's child, begins with it. Output of our own

@@ -206,22 +206,36 @@ static void write_sheets(struct run *run)
 }
 
 /*
+ * Where nothing is to be written down a daemon is not told either, but for the one that has
+ * started us: it would not know the job, could not end it, and would never hear how it ended.
+ */
+static bool may_greet(const struct run *run)
+{
+	if (run->store)
+		return true;
+	return run->store_is_off && (run->options->db_path || run->options->is_submitted);
+}
+
+/*
  * Once the attempt is in the database, which is where a daemon that shares it looks,
  * or cannot be. Our own daemon is greeted when the job lasts: at first we look more
  * often than the daemon does, and what is over by then needs none. For another,
- * whose guest we are, it is new; and one that has submitted the job waits for it. Before
- * a daemon counts what is not its to count it is told so.
+ * whose guest we are, it is new; and one that has submitted the job waits for it, and sees nothing
+ * of it in a database that we do not write. Before a daemon counts what is not its to count it is
+ * told so.
  */
 static void greet_daemon(struct run *run)
 {
 	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
 	const struct link_job job = link_job_of(run);
+	bool is_submitted = run->options->is_submitted;
 
-	if (!run->store && !(run->store_is_off && run->options->db_path))
+	if (!may_greet(run))
 		return;
-	if (elapsed > GUEST_AFTER_SECONDS || run->options->is_submitted || job.keeps_calls)
+	if (elapsed > GUEST_AFTER_SECONDS || is_submitted || job.keeps_calls)
 		link_greet(run->link, &job,
-			   elapsed > run->options->interval_seconds || job.keeps_calls);
+			   elapsed > run->options->interval_seconds || job.keeps_calls ||
+				   (is_submitted && !run->store));
 }
 
 void record_now(struct run *run)
@@ -912,7 +926,8 @@ static void tell_end(struct run *run)
 	const struct link_job job = link_job_of(run);
 
 	run->is_untold = !link_tell_end(run->link, &job, run->options->is_submitted) &&
-			 (link_is_guest(run->link) || run->options->is_for_other);
+			 (link_is_guest(run->link) || run->options->is_for_other ||
+			  (run->options->is_submitted && !run->store));
 }
 
 static bool was_killed(const struct attempt *a)

@@ -51,6 +51,6 @@ void run_record_refusal(const struct refusal *refusal)
 	describe(refusal, &a);
 	if (refusal->db_path && store_refusal(refusal->db_path, &a, &err) < 0)
 		log_error("that %s could not begin is not recorded: %s", a.job_id, err.text);
-	if (refusal->is_for_other)
+	if (refusal->is_for_other || !refusal->db_path || err.code < 0)
 		late_word_leave(&a, true);
 }

@@ -657,6 +657,7 @@ static int open_runner(struct run *run, struct err *err)
 	struct runner_options options = {
 		.spec = o->spec,
 		.mask = o->mask,
+		.hides_commands = o->is_submitted && !o->db_path,
 		.inherited = &run->inherited,
 		.leave_background = o->leave_background,
 		.grace_ms = (uint64_t)(o->grace_seconds * 1000.0),

@@ -206,11 +206,28 @@ static int cancel_running(struct service *s, const struct rpc_peer *peer, struct
 	return 0;
 }
 
+/*
+ * Its runner has not told of it yet, and may never: so it is ended by the pid that we know from
+ * starting it. If it has begun nothing it dies of the signal, else it ends what it has begun.
+ */
+static int cancel_starting(const struct rpc_peer *peer, struct queued *job, struct err *err)
+{
+	int r = -EAGAIN;
+
+	if (job->was_executed && u64_known(job->runner.start_ticks) &&
+	    (service_is_owner(peer) || caller_is_process_of(job->runner.pid, peer->uid)))
+		r = signal_process(&job->runner, SIGTERM, RUNNER_CANCEL);
+	if (r < 0)
+		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
+	job->is_cancelled = true;
+	return 0;
+}
+
 static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct queued *job,
 			 struct err *err)
 {
 	if (job->is_started)
-		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
+		return cancel_starting(peer, job, err);
 	service_cancel_queued(s, job, peer);
 	return 0;
 }

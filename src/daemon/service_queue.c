@@ -26,12 +26,16 @@ static void on_queue_timer(void *ctx);
 int service_open_queue(struct service *s, struct err *err)
 {
 	char folder[PATH_BYTES + 16];
+	int r;
 
 	s->queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
 	if (!s->queue_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	folder_of(s, "queue", folder, sizeof(folder));
-	return queue_open(folder, &s->queue, err);
+	r = queue_open(folder, &s->queue, err);
+	if (r == 0)
+		queue_set_db(s->queue, s->options->paths->db);
+	return r;
 }
 
 /* ---- those that a runner has, or had ---- */
@@ -144,6 +148,8 @@ static bool settle_unheard(struct service *s, struct queued *job)
 {
 	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
 		return false;
+	if (job->is_cancelled)
+		return bury(s, job, OUTCOME_CANCELLED, "cancelled before it began");
 	if (job->was_executed || job->uid != geteuid())
 		return bury(s, job, OUTCOME_NONE,
 			    "its runner ended, and how could not be told to the daemon");

@@ -167,7 +167,8 @@ static int add_record(struct runner *r)
 		.status = { -1, -1 },
 	};
 
-	record.command = masked_command(r, spec);
+	if (!r->options.hides_commands)
+		record.command = masked_command(r, spec);
 	usage_init(&record.usage);
 	grown = reallocarray(r->records, r->n_records + 1, sizeof(*grown));
 	if (!grown)

@@ -84,6 +84,7 @@ struct runner_ops {
 struct runner_options {
 	const struct job_spec *spec;	   /* with its job_id set; borrowed */
 	const struct mask *mask;	   /* for the commands in the records; borrowed */
+	bool hides_commands;		   /* the records have none: what to mask is not known */
 	struct tree *tree;		   /* borrowed */
 	const struct inherited *inherited; /* what the commands are to find; copied */
 	bool holds_commands;		   /* before they begin */

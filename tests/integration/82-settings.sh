@@ -1,0 +1,110 @@
+#!/bin/bash
+# Submitted jobs where the configuration has changed since the daemon was started: a runner is
+# heard of at once, can be ended, and tells its end, whatever it finds configured.
+. "$(dirname "$0")/lib.sh"
+
+trap '"$PROCTOR" stop --jobs 2>/dev/null; rm -rf "$TMP"' EXIT
+
+ask() { # METHOD PARAMS
+	python3 - "$PROCTOR_HOME/proctor.sock" "$@" <<'END'
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "%s", "params": %s}\n' % (sys.argv[2].encode(), sys.argv[3].encode()))
+print(s.makefile().readline())
+END
+}
+status_of() { # JOB: as the daemon lists it
+	json_eval "$(ask job.list {})" "' '.join(j['status'] for j in d['result'] if j['job_id'] == '$1')"
+}
+eventually() { # WANTED COMMAND [ARG...]: until it prints that, for at most 20 s; prints the last
+	local wanted=$1 got i
+	shift
+	for ((i = 0; i < 200; i++)); do
+		got=$("$@" 2>&1)
+		[ "$got" = "$wanted" ] && break
+		sleep 0.1
+	done
+	echo "$got"
+}
+
+printf 'sheets:\n  - run: echo $$ >%s/pid; sleep 1240\n' "$TMP" >"$TMP/long.yaml"
+printf 'sheets:\n  - run: "true"\n  - run: exit 7\n' >"$TMP/fail.yaml"
+
+# ---- a configuration that cannot be read ----
+
+"$PROCTOR" start
+echo 'bogus: 1' >"$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" submit --job long "$TMP/long.yaml" >/dev/null
+is "its job is known to run" "$(eventually running status_of long)" running
+run "$PROCTOR" cancel long
+is "and is cancelled" "$status" 0
+run "$PROCTOR" wait long
+is "which is known" "$stdout" "long cancelled"
+is "nothing of it is left" "$(ps -o stat= -p "$(cat "$TMP/pid")" | grep -v Z)" ""
+"$PROCTOR" submit --job fail "$TMP/fail.yaml" >/dev/null
+run "$PROCTOR" wait --json fail
+json "how a short one ended is known" "$stdout" 'd["outcome"] == "failure" and d["exit_code"] == 7'
+run "$PROCTOR" report --format json fail
+json "but not its commands: what would be masked in them is not known" "$stdout" \
+	'len(d["sheet_metrics"]) == 2 and all(s["command"] is None for s in d["sheet_metrics"].values())'
+printf 'sheets:\n  - run: sleep 1241\n' >"$TMP/last.yaml"
+"$PROCTOR" submit --job last "$TMP/last.yaml" >/dev/null
+run "$PROCTOR" stop --jobs
+is "all are cancelled when the daemon is stopped" "$status" 0
+like "which is said" "$stderr" "cancelled 1 job: last"
+
+# ---- another database ----
+
+rm "$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
+echo 'storage_path: other.db' >"$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" submit --job fail "$TMP/fail.yaml" >/dev/null
+run "$PROCTOR" wait --json fail
+json "a job is recorded where its daemon looks" "$stdout" 'd["exit_code"] == 7 and d["attempt"] == 2'
+check "and nowhere else" test ! -e "$PROCTOR_HOME/other.db"
+"$PROCTOR" stop
+
+# ---- a runner that cannot record, nor tell of it, for now ----
+
+rm "$PROCTOR_HOME/proctor.yaml" "$TMP/pid"
+"$PROCTOR" start
+python3 - "$PROCTOR_HOME/proctor.db" "$TMP/free" <<'END' &
+import os, sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2] + ".locked", "w").close()
+for _ in range(200):
+    time.sleep(0.1)
+    if os.path.exists(sys.argv[2]):
+        break
+db.execute("ROLLBACK")
+END
+locker=$!
+is "somebody has the database" "$(eventually "$TMP/free.locked" ls "$TMP/free.locked")" "$TMP/free.locked"
+"$PROCTOR" submit --job unheard "$TMP/long.yaml" >/dev/null
+is "a job begins" "$(eventually "$TMP/pid" ls "$TMP/pid")" "$TMP/pid"
+is "and cannot be told of" "$(status_of unheard)" queued
+run "$PROCTOR" cancel unheard
+is "it is cancelled all the same" "$status$stderr" 0
+is "and ends" "$(eventually "" ps -o pid= -p "$(cat "$TMP/pid")")" ""
+touch "$TMP/free"
+wait $locker
+run "$PROCTOR" wait unheard
+is "how, is known later" "$stdout" "unheard cancelled"
+"$PROCTOR" stop
+
+# ---- what happens is told when it happens ----
+
+echo 'interval_seconds: 60' >"$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
+printf 'sheets:\n  - run: sleep 0.5\n  - run: while [ ! -e %s/go ]; do sleep 0.1; done\n' "$TMP" >"$TMP/two.yaml"
+"$PROCTOR" submit --job two "$TMP/two.yaml" >/dev/null
+told() { json_eval "$(ask daemon.events '{"job_id": "two"}')" '[e["event"] for e in d["result"]].count("sheet.started")'; }
+is "a sheet that begins long before the next tick" "$(eventually 2 told)" 2
+touch "$TMP/go"
+run "$PROCTOR" wait two
+is "and the end" "$stdout" "two success"
+"$PROCTOR" stop
+
+finish
