@@ -134,6 +134,7 @@ static void open_overlay(struct scene *s, int overlay)
 {
 	s->overlay = (enum overlay)overlay;
 	s->menu_at = s->sort;
+	s->help_page = 0;
 	snprintf(s->input, sizeof(s->input), "%s", overlay == OVERLAY_FILTER ? s->filter : "");
 }
 
@@ -371,6 +372,12 @@ static void confirm(struct scene *s, int key)
 	s->wish.kind = WISH_NONE;
 }
 
+static void turn_help(struct scene *s, int key)
+{
+	if (key == TUI_KEY_ESCAPE || key == 'q' || ++s->help_page >= s->help_pages)
+		s->overlay = OVERLAY_NONE;
+}
+
 void keys_press(struct scene *s, int key)
 {
 	const struct key_row *row;
@@ -383,7 +390,7 @@ void keys_press(struct scene *s, int key)
 	} else if (s->overlay == OVERLAY_SORT) {
 		choose_sort(s, key);
 	} else if (s->overlay == OVERLAY_HELP) {
-		s->overlay = OVERLAY_NONE;
+		turn_help(s, key);
 	} else {
 		row = find_row(s, key);
 		if (row)
