@@ -399,6 +399,21 @@ void keys_press(struct scene *s, int key)
 	scene_refresh(s); /* without memory the rows stay empty until the next snapshot */
 }
 
+/* What is there is a line of the timeline, or its title. */
+static bool is_on_timeline(const struct scene *s, int y)
+{
+	return s->overlay == OVERLAY_NONE && !s->shows_detail && s->event_rows > 0 &&
+	       y >= s->events_y - 1 && y < s->events_y + s->event_rows;
+}
+
+void keys_wheel(struct scene *s, int key, int y)
+{
+	if (is_on_timeline(s, y) && !s->is_in_events)
+		scroll_events(s, key == TUI_KEY_WHEEL_UP ? 1 : -1);
+	else
+		keys_press(s, key);
+}
+
 /* On a line of the timeline; false: it is somewhere else. */
 static bool click_event(struct scene *s, int y)
 {
