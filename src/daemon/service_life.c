@@ -64,6 +64,20 @@ static bool take_told(struct service *s, enum teller teller, int64_t attempt_id,
 
 /* ---- telling ---- */
 
+/* As the last look saw it; NULL: it was not there. */
+static const char *command_of(const struct service *s, const struct proc_key *key)
+{
+	int i = s->has_snap ? assign_find(s->assigner, key->pid) : -1;
+	const struct proc_sample *p;
+
+	if (i < 0 || (size_t)i >= s->snap.n_processes)
+		return NULL;
+	p = &s->snap.processes[i];
+	if (p->key.pid != key->pid || p->key.start_ticks != key->start_ticks)
+		return NULL;
+	return p->command ? p->command : p->comm;
+}
+
 /* Whoever runs the job writes it down; of what was attached that is us. */
 static void tell(struct service *s, const struct member *member, const struct proc_event *what)
 {
@@ -84,6 +98,8 @@ static void tell(struct service *s, const struct member *member, const struct pr
 		return;
 	else
 		note_told(s, BY_US, member->attempt_id, &ev);
+	if (ev.type == EVENT_EXIT && !ev.details)
+		ev.details = command_of(s, &ev.key); /* as it is written down */
 	s->life.n_told++;
 	service_tell_process(s, &ev, job->a.attempt_num, job->a.uid);
 }

@@ -291,6 +291,13 @@ void assign_inherit_sheets(const struct assigner *a, struct snapshot *s)
 			s->processes[i].sheet_num = sheet_of_ancestors(a, s, i);
 }
 
+int assign_find(const struct assigner *a, pid_t pid)
+{
+	uint64_t i;
+
+	return map_get(&a->index_of, (uint64_t)pid, &i) ? (int)i : -1;
+}
+
 int assign_owner(const struct assigner *a, size_t i)
 {
 	return a->owners[i] >= 0 ? a->owners[i] : -1;

@@ -53,6 +53,9 @@ void assigner_forget_job(struct assigner *a, const char *job_id);
  */
 void assign_inherit_sheets(const struct assigner *a, struct snapshot *s);
 
+/* The number in that snapshot of the process with this pid; -1: it was not there. */
+int assign_find(const struct assigner *a, pid_t pid);
+
 /* Whose process number i of that snapshot is: the number of the root, or -1. */
 int assign_owner(const struct assigner *a, size_t i);
 

@@ -10,8 +10,16 @@ static int lower_rows(const struct scene *s, int height)
 	int least = s->shows_detail ? MIN_DETAIL_ROWS : MIN_TIMELINE_ROWS;
 
 	if (height < HEADER_ROWS + least + 6)
-		return 0; /* the jobs come first */
+		return 0; /* there is room for one thing */
 	return rows < least ? least : rows;
+}
+
+/* The detail has the place of the jobs: nothing there can be clicked on. */
+static void draw_small_detail(struct scene *s, const struct area *a)
+{
+	s->jobs_y = s->events_y = a->y + a->height;
+	s->event_rows = 0;
+	draw_detail(s, a);
 }
 
 static void draw_panels(struct scene *s, const struct area *all)
@@ -23,6 +31,10 @@ static void draw_panels(struct scene *s, const struct area *all)
 	struct area bottom = area_part(all, 0, HEADER_ROWS + jobs, all->width, lower);
 
 	draw_header(s, &header);
+	if (s->shows_detail && lower == 0) {
+		draw_small_detail(s, &middle);
+		return;
+	}
 	draw_jobs(s, &middle);
 	if (s->shows_detail)
 		draw_detail(s, &bottom);

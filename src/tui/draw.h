@@ -21,7 +21,7 @@ void draw_header(const struct scene *s, const struct area *a);
 void draw_jobs(struct scene *s, const struct area *a);
 void draw_timeline(struct scene *s, const struct area *a);
 void draw_detail(struct scene *s, const struct area *a);
-void draw_help(const struct scene *s, const struct area *a);
+void draw_help(struct scene *s, const struct area *a);
 void draw_footer(const struct scene *s, const struct area *a);
 
 /* ---- numbers in few columns; unknown is "-" ---- */

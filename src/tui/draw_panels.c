@@ -47,19 +47,34 @@ void draw_timeline(struct scene *s, const struct area *a)
 
 /* ---- keys ---- */
 
-void draw_help(const struct scene *s, const struct area *a)
-{
-	int rows = a->height - 3, n = 0;
+#define TWO_COLUMNS 60 /* from here on the keys are in two */
 
-	area_put(a, 0, 0, STYLE_BOLD, "proctor top: keys (any key goes back)");
-	for (size_t i = 0; i < keys_n_rows && rows > 0; i++) {
-		struct area half = area_part(a, n / rows * (a->width / 2), 2, a->width, rows);
+static void draw_key(const struct area *a, int y, const struct key_row *row)
+{
+	area_put(a, 1, y, STYLE_TITLE, row->shown);
+	area_put(a, 9, y, STYLE_PLAIN, row->help);
+}
+
+/* What does not fit is on further pages. */
+void draw_help(struct scene *s, const struct area *a)
+{
+	int columns = a->width >= TWO_COLUMNS ? 2 : 1, rows = a->height > 4 ? a->height - 3 : 1;
+	int width = a->width / columns, n = 0;
+
+	for (size_t i = 0; i < keys_n_rows; i++) {
+		int place = n - s->help_page * rows * columns;
+		struct area column = area_part(a, place / rows * width, 2, width, rows);
 
 		if (keys_rows[i].for_replay && s->source != SOURCE_REPLAY)
 			continue;
-		area_put(&half, 1, n % rows, STYLE_TITLE, keys_rows[i].shown);
-		area_put(&half, 9, n++ % rows, STYLE_PLAIN, keys_rows[i].help);
+		if (place >= 0 && place < rows * columns)
+			draw_key(&column, place % rows, &keys_rows[i]);
+		n++;
 	}
+	s->help_pages = (n + rows * columns - 1) / (rows * columns);
+	area_put(a, 0, 0, STYLE_BOLD,
+		 s->help_page + 1 < s->help_pages ? "proctor top: keys (any key for more, Esc back)"
+						  : "proctor top: keys (any key goes back)");
 }
 
 /* The first are those that are needed most. */

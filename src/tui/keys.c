@@ -134,6 +134,7 @@ static void open_overlay(struct scene *s, int overlay)
 {
 	s->overlay = (enum overlay)overlay;
 	s->menu_at = s->sort;
+	s->help_page = 0;
 	snprintf(s->input, sizeof(s->input), "%s", overlay == OVERLAY_FILTER ? s->filter : "");
 }
 
@@ -371,6 +372,12 @@ static void confirm(struct scene *s, int key)
 	s->wish.kind = WISH_NONE;
 }
 
+static void turn_help(struct scene *s, int key)
+{
+	if (key == TUI_KEY_ESCAPE || key == 'q' || ++s->help_page >= s->help_pages)
+		s->overlay = OVERLAY_NONE;
+}
+
 void keys_press(struct scene *s, int key)
 {
 	const struct key_row *row;
@@ -383,13 +390,28 @@ void keys_press(struct scene *s, int key)
 	} else if (s->overlay == OVERLAY_SORT) {
 		choose_sort(s, key);
 	} else if (s->overlay == OVERLAY_HELP) {
-		s->overlay = OVERLAY_NONE;
+		turn_help(s, key);
 	} else {
 		row = find_row(s, key);
 		if (row)
 			row->act(s, row->argument);
 	}
 	scene_refresh(s); /* without memory the rows stay empty until the next snapshot */
+}
+
+/* What is there is a line of the timeline, or its title. */
+static bool is_on_timeline(const struct scene *s, int y)
+{
+	return s->overlay == OVERLAY_NONE && !s->shows_detail && s->event_rows > 0 &&
+	       y >= s->events_y - 1 && y < s->events_y + s->event_rows;
+}
+
+void keys_wheel(struct scene *s, int key, int y)
+{
+	if (is_on_timeline(s, y) && !s->is_in_events)
+		scroll_events(s, key == TUI_KEY_WHEEL_UP ? 1 : -1);
+	else
+		keys_press(s, key);
 }
 
 /* On a line of the timeline; false: it is somewhere else. */

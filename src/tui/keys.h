@@ -65,4 +65,7 @@ void keys_press(struct scene *s, int key);
  * unfolds or folds it. One on the title of a column sorts by it. */
 void keys_click(struct scene *s, int x, int y);
 
+/* TUI_KEY_WHEEL_UP or _DOWN there: of the timeline it scrolls that, elsewhere it is a key. */
+void keys_wheel(struct scene *s, int key, int y);
+
 #endif

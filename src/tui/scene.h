@@ -134,6 +134,7 @@ struct scene {
 	int event_at;		     /* the one that is selected, from the newest */
 	int events_up;		     /* how far the timeline is scrolled back */
 	int events_y, event_rows;    /* where it is, as last drawn */
+	int help_page, help_pages;   /* of the keys: which is seen, and how many, as last drawn */
 	uint64_t detail_of;	     /* a node or the time of an event: another one begins above */
 	int detail_up;		     /* rows of it that are above what is seen */
 	int detail_rows, detail_all; /* that are seen, and that there are, as last drawn */

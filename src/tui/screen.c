@@ -347,7 +347,7 @@ static enum screen_event read_mouse(struct screen_input *ret)
 	if (event.bstate & BUTTON1_PRESSED)
 		return SCREEN_CLICK;
 	ret->key = event.bstate & BUTTON4_PRESSED ? TUI_KEY_WHEEL_UP : TUI_KEY_WHEEL_DOWN;
-	return SCREEN_KEY;
+	return SCREEN_WHEEL;
 }
 
 enum screen_event screen_read(struct screen_input *ret)

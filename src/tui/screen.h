@@ -22,9 +22,9 @@ void screen_show(const struct grid *g, const struct grid *shown);
 /* The next time all of it, whatever the terminal shows. */
 void screen_redraw(void);
 
-enum screen_event { SCREEN_NOTHING, SCREEN_KEY, SCREEN_CLICK, SCREEN_RESIZED };
+enum screen_event { SCREEN_NOTHING, SCREEN_KEY, SCREEN_CLICK, SCREEN_WHEEL, SCREEN_RESIZED };
 
-/* A key (keys.h), or where was clicked. */
+/* A key (keys.h), or where was clicked; of the wheel both. */
 struct screen_input {
 	int key;
 	int x, y;

@@ -146,7 +146,9 @@ static bool read_keys(struct tui *t)
 
 	while (!t->is_over && (event = screen_read(&input)) != SCREEN_NOTHING) {
 		has_read = true;
-		if (event == SCREEN_KEY)
+		if (event == SCREEN_WHEEL)
+			keys_wheel(&t->scene, input.key, input.y);
+		else if (event == SCREEN_KEY)
 			keys_press(&t->scene, input.key);
 		else if (event == SCREEN_CLICK)
 			keys_click(&t->scene, input.x, input.y);

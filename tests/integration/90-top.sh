@@ -95,7 +95,7 @@ open_terminal "'$PROCTOR' top"
 shows "with a daemon it follows that" 'proctor daemon [0-9]+, up'
 shows "it says how many anomalies are going on" ', [0-9]+ anomalies'
 shows "a job has its progress" 'steps.*1/3'
-shows "and its process" '[0-9]+ sleep 302'
+shows "and its process" '^ +[0-9]+ sleep 302'
 keys -l -
 shows "- folds" '^\+ steps'
 keys -l +
@@ -135,7 +135,7 @@ json "so that it goes on" "$("$PROCTOR" jobs --json)" \
 	'[j["status"] for j in d if j["job_id"] == "steps"] == ["running"]'
 keys x
 keys y
-hides "a yes cancels the job" 'sleep 302'
+hides "a yes cancels the job" '^ +[0-9]+ sleep 302'
 shows "and tells that it happened" 'job.cancelled of steps|job.failed of steps|steps.*cancelled'
 run "$PROCTOR" stop
 is "the daemon stops" "$status" 0

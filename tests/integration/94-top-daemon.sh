@@ -56,6 +56,11 @@ printf 'sheets:\n  - run: exit 7\n' >"$TMP/short.yaml"
 shows "the end of a process of a short job is seen" 'process.exit pid [0-9]+ of short, sheet 1: exit code 7'
 shows "and that of the job" 'job.failed of short'
 
+"$PROCTOR" run -q --job long -- sh -c 'sleep 1.7; sleep 1; true' &
+pids+=($!)
+shows "a process that was seen has its command when it ends" \
+	'process.exit pid [0-9]+ of long, sheet 1: exit code 0: sleep 1.7'
+
 # ---- keys that others have ----
 
 keys F1

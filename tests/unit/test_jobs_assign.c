@@ -206,6 +206,8 @@ static void test_sheets_are_inherited(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (assign_owner(a, i) >= 0)
 			s.processes[i].sheet_num = rows[i].sheet_num;
+	assert_int_equal(assign_find(a, 12), 2);
+	assert_int_equal(assign_find(a, 999), -1);
 	s.processes[5].ppid = 9; /* the table was read while it changed */
 	assign_inherit_sheets(a, &s);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)

@@ -191,6 +191,14 @@ static void test_oldest_is_on_top(void **state)
 	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
 		add_event(s, EVENT_KIND_JOB, "later.");
 	assert_non_null(strstr(draw_text(s, 80, 24), "(earlier)\n22:13:20 later.\n"));
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->events_y);
+	keys_wheel(s, TUI_KEY_WHEEL_UP, s->events_y);
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->events_y);
+	assert_int_equal(s->events_up, SCENE_EVENTS - s->event_rows - 1);
+	assert_int_equal(scene_selected_row(s), 0);
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->jobs_y);
+	assert_int_equal(scene_selected_row(s), 1);
+	press(s, "g");
 	press(s, "\t"); /* of two rows the one that keys act on */
 	assert_non_null(strstr(draw_text(s, 80, 24), "\n|- build"));
 }

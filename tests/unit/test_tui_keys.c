@@ -159,12 +159,50 @@ static void test_help(void **state)
 	assert_int_equal(scene_selected_row(s), 0); /* the key has only gone back */
 }
 
+/* In a small terminal they are on several pages, each word of them. */
+static void test_help_in_pages(void **state)
+{
+	struct scene *s = *state;
+	size_t n = 0;
+
+	press(s, "?");
+	while (s->overlay == OVERLAY_HELP) {
+		const char *text = draw_text(s, 40, 10);
+
+		for (size_t i = 0; i < keys_n_rows; i++)
+			n += strstr(text, keys_rows[i].help) != NULL && !keys_rows[i].for_replay;
+		press(s, "j");
+	}
+	assert_in_range(n, keys_n_rows - 5, 2 * keys_n_rows); /* "up" is in others too */
+	press(s, "?");
+	draw_text(s, 40, 10);
+	keys_press(s, TUI_KEY_ESCAPE);
+	assert_int_equal(s->overlay, OVERLAY_NONE);
+}
+
+/* Where there is no room below the jobs the detail has theirs. */
+static void test_detail_in_small_terminal(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "/worker\n\n");
+	assert_non_null(strstr(draw_text(s, 40, 10), "DETAIL\nprocess       11 (parent 10)"));
+	press(s, "\n");
+	assert_null(strstr(draw_text(s, 40, 10), "DETAIL"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_sort_menu), TEST(test_click_title),	    TEST(test_ending),
-		TEST(test_clicks),    TEST(test_walk_among_events), TEST(test_pause),
+		TEST(test_sort_menu),
+		TEST(test_click_title),
+		TEST(test_ending),
+		TEST(test_clicks),
+		TEST(test_walk_among_events),
+		TEST(test_pause),
 		TEST(test_help),
+		TEST(test_help_in_pages),
+		TEST(test_detail_in_small_terminal),
 	};
 
 	return cmocka_run_group_tests_name("tui_keys", tests, NULL, NULL);
