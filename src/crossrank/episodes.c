@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "crossrank/follow.h"
+#include "crossrank/related.h"
 #include "crossrank/gather.h"
 
 #define MIN_EPISODE_SHARE 0.5 /* of the largest that is no workload: smaller ones do not count */
@@ -145,7 +145,7 @@ static int look_before(struct judge_work *w, struct episodes *e, struct judge_ou
 
 	for (size_t i = 0; i < e->n && e->items[i].from < chosen->from; i++) {
 		struct judge_outcome o = e->items[i];
-		int r = is_rival(e, &o, chosen, n) ? follow_judge(w, e->items, e->n, &o) : 0;
+		int r = is_rival(e, &o, chosen, n) ? related_judge(w, e->items, e->n, &o) : 0;
 
 		if (r < 0)
 			return r;
@@ -208,5 +208,5 @@ int episodes_judge(struct judge_work *w, struct judge_outcome *ret)
 		*ret = *choose_any(&e);
 	if (ret->verdict == VERDICT_NAMED)
 		r = look_before(w, &e, ret);
-	return r == 0 && ret->verdict == VERDICT_NAMED ? follow_judge(w, e.items, e.n, ret) : r;
+	return r == 0 && ret->verdict == VERDICT_NAMED ? related_judge(w, e.items, e.n, ret) : r;
 }

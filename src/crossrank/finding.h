@@ -53,7 +53,7 @@ struct first_cause {
 	struct candidate *candidates; /* who rose in the episode, most likely first first */
 	size_t n_candidates;
 	const struct rank *rank; /* who was named */
-	double lead;		 /* seconds before the next; NaN: nobody followed */
+	double lead;		 /* seconds before the next; NaN: nobody else rose */
 	struct phase_place phase;
 	/* WHY_UNSEEN, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE: because of this one */
 	const struct rank *unseen;

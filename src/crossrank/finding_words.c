@@ -199,7 +199,7 @@ static void add_unrelated(struct buf *out, const struct rank_analysis *a,
 	add_rank(out, f->candidates[0].rank);
 	buf_add_str(out,
 		    " among the first, but as far apart as ranks do that have nothing to do with "
-		    "each other: nothing shows that the others followed.");
+		    "each other: to be the first of them says nothing.");
 }
 
 static void add_other_before(struct buf *out, const struct rank_analysis *a,

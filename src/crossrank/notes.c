@@ -1,6 +1,7 @@
 #include "crossrank/analysis.h"
 
 #include "base/macros.h"
+#include "base/utf8.h"
 
 static const struct {
 	const char *name, *sentence;
@@ -40,15 +41,24 @@ static void add_ranks(struct buf *out, const struct note *note)
 /* Names are of any length. */
 #define MAX_NAME 200
 
+static void add_name(struct buf *out, struct text name)
+{
+	size_t i = 0;
+
+	while (i < name.n && i < MAX_NAME)
+		i += utf8_add_shown(out, name.s + i, name.n - i);
+	if (i < name.n)
+		buf_add_str(out, "...");
+}
+
 static void add_others(struct buf *out, const struct note *note)
 {
 	for (size_t i = 0; i < note->n_others; i++) {
 		const struct other_job *o = &note->others[i];
-		int n = (int)(o->job_id.n < MAX_NAME ? o->job_id.n : MAX_NAME);
 
 		buf_add_str(out, i > 0 ? ", " : "");
 		if (o->job_id.s)
-			buf_printf(out, "%.*s", n, o->job_id.s);
+			add_name(out, o->job_id);
 		else
 			buf_add_str(out, "records that name no job");
 		buf_printf(out, " (%llu sample%s)", (unsigned long long)o->n_samples,

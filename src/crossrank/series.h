@@ -16,7 +16,7 @@
 #define SERIES_BYTES_PER_MIB (1024.0 * 1024.0)
 #define SERIES_MIN_RISE_MIB 16.0
 #define SERIES_BESIDE_SHARE 0.1 /* of a step: more before or behind it, and it is none */
-#define SERIES_LEVEL_SIGMAS 4.0	 /* less than so much up or down is level */
+#define SERIES_LEVEL_SIGMAS 4.0 /* less than so much up or down is level */
 
 /* Samples [lo, hi) of a stream, which begins to count with one of them; the caller sets these five.
  */

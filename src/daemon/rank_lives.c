@@ -6,8 +6,8 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 
-/* A birth may be told that much late, and so seem to be behind a death. */
-#define BIRTH_SLACK_NS UINT64_C(1000000000)
+/* A birth is known to a clock tick of the kernel, and may seem to be behind a death. */
+#define BIRTH_SLACK_NS UINT64_C(10000000)
 
 /* A process comes, or goes. */
 struct change {

@@ -60,6 +60,7 @@ struct job_rank {
 };
 
 struct job {
+	int n_ranks;	     /* 0: RANKS */
 	double onset[RANKS]; /* seconds; INFINITY: never */
 	double start[RANKS]; /* of the record */
 	double clock[RANKS]; /* how far its clock is off */
@@ -181,6 +182,11 @@ static double shared_at(double t)
 	return shared[i < SHARED_POINTS ? i : SHARED_POINTS - 1];
 }
 
+static int count_ranks(const struct job *job)
+{
+	return job->n_ranks > 0 ? job->n_ranks : RANKS;
+}
+
 /* What a rank says of itself at that moment. */
 static void say(const struct job *job, int rank, double at, const char *host,
 		struct telemetry_event *ret)
@@ -190,7 +196,7 @@ static void say(const struct job *job, int rank, double at, const char *host,
 
 	event_init(ret);
 	ret->rank = rank;
-	ret->world_size = RANKS;
+	ret->world_size = count_ranks(job);
 	ret->host = (struct text){ host, strlen(host) };
 	ret->pid = own->restart_at > 0 && at >= own->restart_at ? 200 + rank : 100 + rank;
 	ret->clock.error_ns = own->clock_error > 0 ? (int64_t)(own->clock_error * 1e9) : 2000000;
@@ -300,7 +306,7 @@ static struct answer ask(const struct job *job)
 	assert_non_null(t);
 	if (job->shared > 0)
 		draw_shared();
-	for (int i = 0; i < RANKS; i++)
+	for (int i = 0; i < count_ranks(job); i++)
 		if (!job->own[i].is_missing)
 			add_rank(t, job, i);
 	if (job->marker > 0)

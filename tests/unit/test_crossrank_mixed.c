@@ -93,10 +93,33 @@ static void test_who_takes_turns(void **state)
 	assert_int_equal(find(fill_devices), -1);
 }
 
+/* Ids are of any length and of any characters: what is left of one is said to be. */
+static void test_left_out_jobs_are_told_apart(void **state)
+{
+	char longest[300];
+	const struct other_job others[] = { { { "a\0b", 3 }, 1 },
+					    { { longest, sizeof(longest) }, 2 },
+					    { { NULL, 0 }, 3 } };
+	const struct note note = {
+		.code = NOTE_MULTIPLE_JOB_IDS, .others = others, .n_others = 3, .n_others_all = 3
+	};
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(longest); i++)
+		longest[i] = i == 0  ? 'x'
+			     : i % 2 ? '\xc3'
+				     : '\xa4'; /* the 200th byte is half a letter */
+	analysis_note_text(&note, &text);
+	assert_non_null(strstr(text.data, "are a?b (1 sample), x"));
+	assert_non_null(strstr(text.data, "\xa4... (2 samples), records that name no job (3"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_takes_turns),
+		cmocka_unit_test(test_left_out_jobs_are_told_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "base/macros.h"
+#include "stats/hinge.h"
 #include "stats/noise.h"
 #include "stats/onset.h"
 #include "stats/segments.h"
@@ -176,13 +177,46 @@ static void test_first(void **state)
 	assert_true(p[1] > 0.5 && p[1] < 0.75);
 }
 
+/* As if each point behind it was added for each onset, also where few are. */
+static void test_sums_behind(void **state)
+{
+	static struct hinge h;
+	double t[N], y[N];
+
+	(void)state;
+	for (size_t i = 0; i < N; i++) {
+		t[i] = 1000 + (double)i + 0.3 * sin((double)i);
+		y[i] = i > N / 2 ? 5 * exp((double)(i - N / 2) / 8) : cos((double)i);
+	}
+	h = (struct hinge){ .t = t, .y = y, .n = N, .k = 3, .sigma = 1 };
+	assert_true(hinge_init(&h, true));
+	for (size_t k = 0; k < h.n_models * (N - 2); k++) {
+		const struct model *model = &h.models[k % h.n_models];
+		double tau = t[k / h.n_models] + 0.25 * (double)(k % 3);
+		double begun = hinge_beginning(&h, model, tau), x = 0, xx = 0, xt = 0, xy = 0;
+		struct sums sums = hinge_add_behind(&h, model, tau, begun);
+
+		for (size_t i = 0; i < N; i++) {
+			double at = t[i] > tau ? hinge_course(&h, model, i, tau, begun) : 0;
+
+			x += at;
+			xx += at * at;
+			xt += at * hinge_time(&h, i);
+			xy += at * (y[i] - h.mean);
+		}
+		assert_true(fabs(sums.x - x) <= 1e-8 * x && fabs(sums.xx - xx) <= 1e-8 * xx);
+		assert_true(fabs(sums.xt - xt) <= 1e-8 * xt &&
+			    fabs(sums.xy - xy) <= 1e-8 * fabs(xy));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_noise), cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_hinge), cmocka_unit_test(test_faster),
 		cmocka_unit_test(test_blur),  cmocka_unit_test(test_quantiles),
-		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_first), cmocka_unit_test(test_sums_behind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "crossrank/follow.h"
+#include "crossrank/related.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,8 +12,9 @@
 #define EVEN_P 0.01	    /* the same for an even pace, which few jobs have */
 #define MAX_SPAN_SHARE 0.25 /* of the record: no number of ranks makes more a cluster */
 #define ACTIVE_SHARE 0.85   /* of the record: before it starts and when it ends nothing rises */
-#define ALL_P 0.1	    /* where all ranks rose, which those by chance seldom do */
-#define LASTING_SHARE 0.5   /* of the rest of the record */
+#define ALL_P 0.1 /* the same where all of many ranks rose, which by chance they seldom do */
+#define MANY_RANKS 5
+#define LASTING_SHARE 0.5 /* of the rest of the record */
 #define MIN_EVEN 4
 #define EVEN_STEPS 256
 
@@ -185,8 +186,13 @@ static bool is_even(const struct onsets *o)
 	return least > o->least && even_p(most / least, o->n - 1) < EVEN_P;
 }
 
-int follow_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
-		 struct judge_outcome *chosen)
+static double most_p(const struct judge_work *w, const struct onsets *o)
+{
+	return o->n == w->a->n_ranks && o->n >= MANY_RANKS ? ALL_P : CHANCE_P;
+}
+
+int related_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
+		  struct judge_outcome *chosen)
 {
 	CLEANUP(free_ptr) double *room = calloc(2 * w->a->n_ranks + 1, sizeof(*room));
 	struct onsets o = { .at = room };
@@ -201,7 +207,7 @@ int follow_judge(struct judge_work *w, const struct judge_outcome *items, size_t
 	order_sort(o.at, o.n_members);
 	part_p = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]);
 	order_sort(o.at, o.n);
-	if (part_p < PART_P || all_p(&o) < (o.n == w->a->n_ranks ? ALL_P : CHANCE_P) || is_even(&o))
+	if (part_p < PART_P || all_p(&o) < most_p(w, &o) || is_even(&o))
 		return 0;
 	chosen->verdict = VERDICT_CANNOT_TELL;
 	chosen->why = WHY_UNRELATED;
