@@ -2,6 +2,10 @@
 /*
  * differs - what is not the same in all kernels from 5.15 on, one helper each.
  *
+ * No helper can help on aarch64 before Linux 5.18: its compiler for these programs knows no atomic
+ * operation that has a result, which the numbers of counted processes are drawn by. System calls
+ * are not counted there, and why is said.
+ *
  * A helper finds out by the running kernel's BTF. What it does not take is dead
  * code there and never looked at by the verifier.
  */

@@ -405,6 +405,30 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info, struct task_struct
 
 /* ---- OOM kills ---- */
 
+#define MAX_CGROUP_DEPTH 16
+
+/* At its limit, but for what CPUs have in hand. (One that nobody has set is near 2^63 bytes.) */
+static __always_inline bool is_full(struct cgroup_subsys_state *css)
+{
+	struct mem_cgroup *group = (struct mem_cgroup *)css; /* its first member */
+	__u64 limit = BPF_CORE_READ(group, memory.max);
+
+	return (__u64)BPF_CORE_READ(group, memory.usage.counter) >= limit - limit / 16;
+}
+
+/* The limit of one that its own is in may be why: the first that is full, or its own. */
+static __always_inline struct cgroup_subsys_state *find_full(struct cgroup_subsys_state *own)
+{
+	struct cgroup_subsys_state *css = own;
+
+	for (int i = 0; i < MAX_CGROUP_DEPTH && css; i++) {
+		if (is_full(css))
+			return css;
+		css = BPF_CORE_READ(css, parent);
+	}
+	return own;
+}
+
 static __always_inline void write_cgroup(struct task_struct *t, struct life_oom *o)
 {
 	struct css_set *sets = t->cgroups;
@@ -419,7 +443,8 @@ static __always_inline void write_cgroup(struct task_struct *t, struct life_oom 
 	bpf_core_read(&css, sizeof(css), &sets->subsys[controller & 15]);
 	if (!css)
 		return;
-	group = (struct mem_cgroup *)css; /* its first member */
+	css = find_full(css);
+	group = (struct mem_cgroup *)css;
 	o->cgroup_pages = BPF_CORE_READ(group, memory.usage.counter);
 	o->cgroup_limit_pages = BPF_CORE_READ(group, memory.max);
 	o->cgroup_id = BPF_CORE_READ(css, cgroup, kn, id);

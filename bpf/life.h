@@ -59,7 +59,8 @@ struct life_signalled {
 struct life_oom {
 	struct life_head head;
 	__u64 rss_pages;    /* of the victim */
-	__u64 cgroup_pages; /* in use by its cgroup; 0 if there is none */
+	__u64 cgroup_pages; /* in use by its cgroup, or the one above it that is full; 0: there is
+			       none */
 	__u64 cgroup_limit_pages;
 	__u64 cgroup_id;
 	char cgroup[LIFE_CGROUP_BYTES]; /* the last part of its path */

@@ -607,8 +607,13 @@ static void add_count_note(struct attempt *a, uint64_t n, const char *what, cons
 	add_unknown(a, what, text);
 }
 
-/* They are known, but not exactly. */
-#define NOTE_CALL_TIMES "syscall times"
+/* The daemon times for all jobs alike. */
+static void warn_all_timed(const struct run *run, const struct told_calls *calls)
+{
+	if (run->options->syscalls.time_every > 1 && calls->time_every <= 1)
+		log_warning("a daemon has counted the system calls, and timed all of them: its "
+			    "syscalls_time_every says how many");
+}
 
 static void keep_told_calls(struct run *run, struct told_calls *calls)
 {
@@ -616,13 +621,14 @@ static void keep_told_calls(struct run *run, struct told_calls *calls)
 
 	CLEANUP(buf_release) struct buf error = BUF_INIT;
 
+	warn_all_timed(run, calls);
 	told_calls_keep(calls, run->attempt);
 	told_calls_say_missing(calls, &why);
 	if (why.len > 0)
 		add_unknown(run->attempt, "syscalls", why.data);
 	told_calls_say_error(calls, &error);
 	if (error.len > 0)
-		add_unknown(run->attempt, NOTE_CALL_TIMES, error.data);
+		add_unknown(run->attempt, NOTE_SYSCALL_TIMES, error.data);
 	run->is_counted_by_daemon = link_counts_calls(run->link);
 }
 
@@ -658,7 +664,7 @@ static void keep_calls(struct run *run)
 	if (why)
 		add_unknown(run->attempt, "syscalls", why);
 	if (error)
-		add_unknown(run->attempt, NOTE_CALL_TIMES, error);
+		add_unknown(run->attempt, NOTE_SYSCALL_TIMES, error);
 }
 
 static void note_gpus(struct run *run)

@@ -65,6 +65,24 @@ static double sum_cpu_ns(const struct call_sums *sums)
 	return sum;
 }
 
+/* A kind of which no call happened to be timed has no time, and is in no sum and no error. */
+static void say_untimed(const struct call_sums *sums, struct buf *out)
+{
+	uint64_t n_calls = 0;
+	size_t n_kinds = 0;
+
+	for (size_t i = 0; i < sums->n; i++) {
+		if (u64_known(sums->uses[i].cpu_ns) || sums->uses[i].count == 0)
+			continue;
+		n_calls = u64_add(n_calls, sums->uses[i].count);
+		n_kinds++;
+	}
+	if (n_kinds > 0)
+		buf_printf(out,
+			   "; %llu calls, all of %zu kinds, were never timed and are not in it",
+			   (unsigned long long)n_calls, n_kinds);
+}
+
 void told_calls_say_error(const struct told_calls *calls, struct buf *out)
 {
 	double sum = sum_cpu_ns(&calls->sums);
@@ -76,6 +94,8 @@ void told_calls_say_error(const struct told_calls *calls, struct buf *out)
 	if (sum > 0)
 		buf_printf(out, ": one standard error of all time on a CPU is %.2g %%",
 			   100 * sqrt(calls->time_variance_ns2) / sum);
+	say_untimed(&calls->sums, out);
+	buf_add_str(out, "; how far waiting is off is not known");
 }
 
 void told_calls_say_missing(const struct told_calls *calls, struct buf *out)

@@ -253,6 +253,7 @@ struct rung {
 
 #define RUNG_SYSCALLS "syscall counts and time"
 #define RUNG_SYSCALLS_EBPF "eBPF counts per process and call"
+#define RUNG_SYSCALLS_STRACE "strace -c"
 #define RUNG_UNKNOWN "unknown" /* nobody measures it */
 
 /* What could not be measured, and why. */
@@ -260,6 +261,9 @@ struct unknown_note {
 	const char *what;
 	const char *why;
 };
+
+/* What notes are about that somebody asks for. */
+#define NOTE_SYSCALL_TIMES "syscall times" /* they are known, but not exactly */
 
 /* The tree of the job at one tick: what charts are drawn from. */
 struct series_point {

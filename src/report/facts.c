@@ -263,11 +263,36 @@ struct rung facts_rung(const struct facts *f, size_t i)
 	return *rung;
 }
 
+static bool has_unknown(const struct attempt *a, const char *what)
+{
+	for (size_t i = 0; i < a->n_unknowns; i++)
+		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, what) == 0)
+			return true;
+	return false;
+}
+
 /* Of an attached job nobody has counted the beginning. */
 enum evidence facts_syscall_evidence(const struct facts *f)
 {
-	for (size_t i = 0; i < f->a->n_unknowns; i++)
-		if (f->a->unknowns[i].what && strcmp(f->a->unknowns[i].what, "syscalls") == 0)
-			return EVIDENCE_LOWER_BOUND;
+	if (has_unknown(f->a, "syscalls"))
+		return EVIDENCE_LOWER_BOUND;
 	return facts_runner_counts(f) ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+}
+
+/* strace goes by the clock ticks that a thread has got, of which a call takes a small part. */
+static bool has_ticks(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_rungs; i++)
+		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0)
+			return strcmp(a->rungs[i].rung, RUNG_SYSCALLS_STRACE) == 0;
+	return false;
+}
+
+enum evidence facts_hotspot_evidence(const struct facts *f)
+{
+	enum evidence counts = facts_syscall_evidence(f);
+
+	if (counts == EVIDENCE_EXACT && (has_unknown(f->a, NOTE_SYSCALL_TIMES) || has_ticks(f->a)))
+		return EVIDENCE_SAMPLED;
+	return counts;
 }

@@ -76,6 +76,9 @@ bool facts_runner_counts(const struct facts *f);
  * heard of it. */
 enum evidence facts_syscall_evidence(const struct facts *f);
 
+/* Of their times: not all calls may have been timed, or not finely. */
+enum evidence facts_hotspot_evidence(const struct facts *f);
+
 /* The first process of a rank that failed before those of all others; NULL: none did, or the
  * attempt is a success. */
 const struct proc_record *facts_first_dead_rank(const struct facts *f);

@@ -431,7 +431,7 @@ size_t gpus_measure(int root_fd, gpu_tell_fn *fn, void *ctx);
 #define SOURCES_RUNG_OOM_EBPF "eBPF oom tracepoint"
 #define SOURCES_RUNG_SYSCALLS RUNG_SYSCALLS
 #define SOURCES_RUNG_SYSCALLS_EBPF RUNG_SYSCALLS_EBPF
-#define SOURCES_RUNG_SYSCALLS_STRACE "strace -c"
+#define SOURCES_RUNG_SYSCALLS_STRACE RUNG_SYSCALLS_STRACE
 #define SOURCES_RUNG_BIRTHS "births, deaths, exit codes"
 #define SOURCES_RUNG_BIRTHS_POLLING "subreaper wait4 + /proc polling"
 

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -27,6 +28,9 @@ static struct syscall_use use_of(const struct strace_row *row)
 	};
 }
 
+/* What no program calls: how the kernel goes on with a call that strace has interrupted. */
+#define OWN_DOING "restart_syscall"
+
 static int hand_over(struct strace_summary *summary, syscalls_fn *fn, void *ctx, struct err *err)
 {
 	struct syscall_process told = { .start_ticks = U64_UNKNOWN, .is_ended = true };
@@ -35,9 +39,9 @@ static int hand_over(struct strace_summary *summary, syscalls_fn *fn, void *ctx,
 	if (!uses)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < summary->n; i++)
-		uses[i] = use_of(&summary->rows[i]);
+		if (strcmp(summary->rows[i].name, OWN_DOING) != 0)
+			uses[told.n_uses++] = use_of(&summary->rows[i]);
 	told.uses = uses;
-	told.n_uses = summary->n;
 	fn(ctx, &told);
 	return 0;
 }

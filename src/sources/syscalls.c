@@ -13,8 +13,7 @@
 
 #define WHAT "system calls"
 
-#define FIRST_ENTRIES 4096 /* that always take memory, half a megabyte, and time at each reading \
-			    */
+#define FIRST_ENTRIES 4096 /* half a megabyte, and always walked */
 #define MAX_ENTRIES 262144
 #define MAX_WHOLE_ENTRIES 32768 /* where all of them take memory from the beginning */
 #define BATCH 2048		/* entries per call of the kernel */

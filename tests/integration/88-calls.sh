@@ -67,6 +67,8 @@ json "all of them" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
 json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
 json "of each process" "$stdout" "$each and 5000 <= $busiest <= 5010"
 json "nobody denies it" "$stdout" "$why == []"
+run as_alice "$PROCTOR" run --syscalls=sampled -- true
+like "that the daemon does not sample times is said" "$stderr" 'timed all of them'
 run as_alice "$PROCTOR" report asked --format json
 json "and so says the record of who ran it" "$stdout" "5000 <= $writes <= 5010 and $each"
 run as_alice "$PROCTOR" report asked

@@ -189,7 +189,7 @@ for line in sys.stdin:
 
 	run "$PROCTOR" run -q --json --syscalls=sampled --job some -- "${busy[@]}"
 	like "with sampled times all calls are counted" "$(counts "$stdout")" 'read=50[0-9][0-9]/0 write=500[0-9]/0'
-	json "as exactly" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+	json "shares of time are from a sample" "$stdout" 'd["evidence"]["syscall_hotspots"] == "sampled"'
 	json "times are there" "$stdout" \
 		'[c for c in d["syscalls"] if c["name"] == "write"][0]["cpu_seconds"] > 0'
 	like "and how far they may be off" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscall times"]')" \
@@ -226,10 +226,14 @@ if command -v strace >/dev/null; then
 	run "$PROCTOR" run -q --json --syscalls=strace --job slow -- "${busy[@]}"
 	is "strace changes nothing for the command" "$status" 3
 	by_strace=$(counts "$stdout")
+	json "whose times are coarse" "$stdout" 'd["evidence"]["syscall_hotspots"] == "sampled"'
 	json "strace is no part of the job" "$stdout" \
 		'd["process_spawn_count"] == 3 and not [p for p in d["processes"] if "strace" in (p["command"] or "")]'
 	json "time without a CPU is unknown to it" "$stdout" 'd["syscalls"][0]["wait_seconds"] is None'
 	[[ $best_samples == eBPF* ]] && is "eBPF and strace have counted the same" "$by_ebpf" "$by_strace"
+	run "$PROCTOR" run -q --json --syscalls=strace -- sleep 0.5
+	json "what strace has interrupted is one call" "$stdout" \
+		'"restart_syscall" not in [c["name"] for c in d["syscalls"]]'
 	mkdir -p "$PROCTOR_HOME"
 	echo 'strace_enabled: true' >"$PROCTOR_HOME/proctor.yaml"
 	if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then

@@ -100,9 +100,11 @@ static void test_the_error_of_sampled_times_is_said(void **state)
 	struct told_calls here = { .processes.max_bytes = 1000, .time_every = 16 };
 	CLEANUP(told_calls_release) struct told_calls there = { .processes.max_bytes = 1000 };
 	CLEANUP(buf_release) struct buf error = BUF_INIT;
-	const struct syscall_use use = { "read", 100, 0, 1000, 0 };
+	const struct syscall_use uses[] = { { "read", 100, 0, 1000, 0 },
+					    { "poll", 5, 0, U64_UNKNOWN, U64_UNKNOWN },
+					    { "clone", 2, 0, U64_UNKNOWN, U64_UNKNOWN } };
 	const struct syscall_process p = {
-		.pid = 7, .start_ticks = 70, .uses = &use, .n_uses = 1, .time_variance_ns2 = 400
+		.pid = 7, .start_ticks = 70, .uses = uses, .n_uses = 3, .time_variance_ns2 = 400
 	};
 
 	(void)state;
@@ -111,7 +113,8 @@ static void test_the_error_of_sampled_times_is_said(void **state)
 	told_calls_say_error(&there, &error);
 	assert_string_equal(error.data,
 			    "times are of one call in 16, by chance: one standard error "
-			    "of all time on a CPU is 2 %");
+			    "of all time on a CPU is 2 %; 7 calls, all of 2 kinds, were never "
+			    "timed and are not in it; how far waiting is off is not known");
 	buf_reset(&error);
 	there.time_every = 1;
 	told_calls_say_error(&there, &error);

@@ -654,31 +654,44 @@ static bool make_box(char *folder, size_t size)
 	return false;
 }
 
-static void test_an_oom_kill_is_told(void **state)
+static pid_t start_greedy(const char *folder)
 {
-	char folder[256];
 	volatile char *memory;
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	write_file(folder, "cgroup.procs", "0");
+	memory = malloc(64 << 20);
+	for (size_t i = 0; i < 64 << 20; i += 4096)
+		memory[i] = 1;
+	_exit(0);
+}
+
+/* In a cgroup of its own inside the one that has the limit, or in that. */
+static void check_oom_kill(bool is_inside)
+{
+	char folder[256], inner[300];
 	const struct life_event *ev;
 	struct seen seen;
 	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
 	int status;
 	pid_t pid;
 
-	(void)state;
 	assert_true(life_sees_oom(life));
 	if (!make_box(folder, sizeof(folder))) {
 		done(life, &seen);
 		skip();
 	}
-	pid = fork();
-	if (pid == 0) {
-		write_file(folder, "cgroup.procs", "0");
-		memory = malloc(64 << 20);
-		for (size_t i = 0; i < 64 << 20; i += 4096)
-			memory[i] = 1;
-		_exit(0);
+	snprintf(inner, sizeof(inner), "%s%s", folder, is_inside ? "/inner" : "");
+	if (is_inside) {
+		write_file(folder, "cgroup.subtree_control", "+memory");
+		assert_int_equal(mkdir(inner, 0700), 0);
 	}
+	pid = start_greedy(inner);
 	waitpid(pid, &status, 0);
+	if (is_inside)
+		rmdir(inner);
 	rmdir(folder);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	ev = await(life, &seen, LIFE_OOM, pid);
@@ -690,6 +703,18 @@ static void test_an_oom_kill_is_told(void **state)
 	assert_non_null(ev);
 	assert_true(ev->sender.is_kernel);
 	done(life, &seen);
+}
+
+static void test_an_oom_kill_is_told(void **state)
+{
+	(void)state;
+	check_oom_kill(false);
+}
+
+static void test_an_oom_kill_by_a_limit_above(void **state)
+{
+	(void)state;
+	check_oom_kill(true);
 }
 
 static void test_without_rights_there_is_a_reason(void **state)
@@ -732,6 +757,7 @@ int main(void)
 		cmocka_unit_test(test_a_timer_is_told_when_it_kills),
 		cmocka_unit_test(test_losses_are_counted),
 		cmocka_unit_test(test_an_oom_kill_is_told),
+		cmocka_unit_test(test_an_oom_kill_by_a_limit_above),
 		cmocka_unit_test(test_without_rights_there_is_a_reason),
 	};
 
