@@ -109,6 +109,8 @@ struct syscalls_state {
 	struct loop_timer *timer;  /* NULL: none was set yet */
 	bool is_refused;	   /* it cannot */
 	struct job_calls *jobs;	   /* that are counted */
+	struct job_calls *no_job;  /* is looked at in place of one that is not there: NULL */
+	struct map by_attempt;	   /* the same: attempt -> its address */
 	uint64_t n_lost;	   /* calls that there was no room for */
 	unsigned time_every;	   /* one call in so many is timed */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
