@@ -248,6 +248,15 @@ static const struct rpc_field changed_fields[] = {
 	{ "job", RPC_OBJECT, offsetof(struct changed_params, job), .is_required = false },
 };
 
+/* Who has no job here has nothing to tell; a runner of our own user may tell before it has a line.
+ */
+static int check_teller(const struct service *s, const struct rpc_peer *peer, struct err *err)
+{
+	if (service_is_owner(peer) || guest_find_by_line(s, peer))
+		return 0;
+	return err_set(err, -EINVAL, "this connection is no runner's");
+}
+
 /* Something about a job has changed: in our database, or (of a guest) as it says. */
 static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -256,6 +265,8 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 	struct guest *guest;
 	int r = rpc_call_read(call, changed_fields, ARRAY_SIZE(changed_fields), &params, err);
 
+	if (r == 0)
+		r = check_teller(s, rpc_call_peer(call), err);
 	if (r < 0)
 		return r;
 	service_look(s);

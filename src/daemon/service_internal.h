@@ -114,6 +114,8 @@ struct syscalls_state {
 	bool is_refused;	   /* it cannot */
 	struct job_calls *jobs;	   /* that are counted */
 	struct syscalls_lost lost; /* of all jobs */
+	struct job_calls *no_job;  /* is looked at in place of one that is not there: NULL */
+	struct map by_attempt;	   /* the same: attempt -> its address */
 	unsigned time_every;	   /* one call in so many is timed */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
 };

@@ -280,8 +280,8 @@ static void sync_start(struct service *s, const struct queued *job)
 		free(task.ctx);
 }
 
-/* It may be gone from the queue then. */
-static void start_job(struct service *s, struct queued *job)
+/* True: it has. Else it may be gone from the queue. */
+static bool start_job(struct service *s, struct queued *job)
 {
 	char folder[PATH_BYTES + 16];
 	struct err err = ERR_INIT;
@@ -292,12 +292,13 @@ static void start_job(struct service *s, struct queued *job)
 	r = queue_start(s->queue, job, folder, &err);
 	if (r < 0) {
 		note_failed_start(s, job, r, &err);
-		return;
+		return false;
 	}
 	log_info("job %s of user %u is started", job->job_id, (unsigned)job->uid);
 	sync_start(s, job);
 	if (job->start_fd >= 0)
 		service_run_queue_soon(s); /* to hear what has become of it */
+	return true;
 }
 
 static size_t max_jobs(const struct service *s)
@@ -309,30 +310,37 @@ static size_t max_jobs(const struct service *s)
 	return n > 0 ? (size_t)n : 1;
 }
 
+/* What is known of all while each is looked after: thousands may wait. */
+struct round {
+	size_t n_started, max_jobs, n_estimates;
+};
+
 /* It may be gone from the queue then. */
-static void look_after(struct service *s, struct queued *job, size_t *n_estimates)
+static void look_after(struct service *s, struct queued *job, struct round *round)
 {
-	if (count_started(s) >= max_jobs(s)) {
-		snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", max_jobs(s));
+	if (round->n_started >= round->max_jobs) {
+		snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", round->max_jobs);
 		return;
 	}
-	if (is_held_up(s, job) || !has_room(s, job, n_estimates))
+	if (is_held_up(s, job) || !has_room(s, job, &round->n_estimates))
 		return;
 	s->queue_uid = job->uid;
-	start_job(s, job);
+	round->n_started += start_job(s, job);
 }
 
 void service_run_queue(struct service *s)
 {
 	CLEANUP(free_ptr) struct queued **jobs = NULL;
-	size_t n = 0, n_estimates;
+	struct round round = { .max_jobs = max_jobs(s) };
+	size_t n = 0;
 
 	settle_all(s);
-	n_estimates = service_estimate_running(s, 1);
+	round.n_started = count_started(s);
+	round.n_estimates = service_estimate_running(s, 1);
 	if (turns_take(s->queue, s->queue_uid, &jobs, &n) < 0)
 		log_warning("no memory left to start what waits, which is tried again");
 	for (size_t i = 0; i < n; i++)
-		look_after(s, jobs[i], &n_estimates);
+		look_after(s, jobs[i], &round);
 }
 
 void service_run_queue_soon(struct service *s)

@@ -26,18 +26,34 @@ struct job_calls {
 					   * are that come later nobody knows
 					   */
 	bool is_over;			  /* to be written down */
-	struct job_calls *next;
+	struct job_calls *next, **at;	  /* where it is in the list */
 };
 
 /* ---- sums ---- */
 
+/* Where it is in the list; *it is NULL: nowhere. */
 static struct job_calls **find_job(struct service *s, int64_t attempt_id)
 {
-	struct job_calls **at = &s->syscalls.jobs;
+	uint64_t found;
 
-	while (*at && (*at)->attempt_id != attempt_id)
-		at = &(*at)->next;
-	return at;
+	s->syscalls.no_job = NULL;
+	return map_get(&s->syscalls.by_attempt, (uint64_t)attempt_id, &found)
+		       ? ((struct job_calls *)(uintptr_t)found)->at
+		       : &s->syscalls.no_job;
+}
+
+static int add_job(struct service *s, struct job_calls *job)
+{
+	struct job_calls **first = &s->syscalls.jobs;
+
+	if (map_put(&s->syscalls.by_attempt, (uint64_t)job->attempt_id, (uintptr_t)job) < 0)
+		return -ENOMEM;
+	job->next = *first;
+	job->at = first;
+	if (job->next)
+		job->next->at = &job->next;
+	*first = job;
+	return 0;
 }
 
 static void drop_job(struct service *s, struct job_calls **at)
@@ -45,6 +61,9 @@ static void drop_job(struct service *s, struct job_calls **at)
 	struct job_calls *job = *at;
 
 	*at = job->next;
+	if (job->next)
+		job->next->at = at;
+	map_remove(&s->syscalls.by_attempt, (uint64_t)job->attempt_id);
 	s->syscalls.n_text_bytes -= job->calls.processes.n_bytes;
 	told_calls_release(&job->calls);
 	free(job);
@@ -65,6 +84,7 @@ static void keep_process(struct service *s, struct job_calls *job, const struct 
 struct summing {
 	struct service *service;
 	uint64_t ending; /* the job that does; 0: none */
+	bool is_last;	 /* all do */
 };
 
 static void sum_process(void *ctx, const struct syscall_process *p)
@@ -74,7 +94,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 
 	if (!job)
 		return;
-	if (p->is_ended || p->tag == summing->ending)
+	if (p->is_ended || summing->is_last || p->tag == summing->ending)
 		keep_process(summing->service, job, p);
 }
 
@@ -138,9 +158,12 @@ static int begin_job(struct service *s, const struct watched *job)
 	calls->attempt_id = job->a.id;
 	calls->calls.time_every = s->syscalls.time_every;
 	calls->lost_before = s->syscalls.lost;
-	calls->next = s->syscalls.jobs;
-	s->syscalls.jobs = calls;
-	return 0;
+	r = add_job(s, calls);
+	if (r < 0) {
+		syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->a.id);
+		free(calls);
+	}
+	return r;
 }
 
 static void count_job(struct service *s, const struct watched *job)
@@ -157,9 +180,17 @@ static void on_timer(void *ctx)
 	struct service *s = ctx;
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r;
 
-	for (size_t i = 0; i < n && open_syscalls(s); i++)
+	if (n == 0 || !open_syscalls(s))
+		return;
+	syscalls_begin_many(s->syscalls.syscalls);
+	for (size_t i = 0; i < n; i++)
 		count_job(s, jobs[i]);
+	r = syscalls_end_many(s->syscalls.syscalls);
+	if (r < 0)
+		log_warning("the system calls of what runs already are not all counted: %s",
+			    strerror(-r));
 }
 
 static void open_soon(struct service *s)
@@ -200,19 +231,38 @@ static int take_in(struct service *s)
 	return 0;
 }
 
+static void leave_job(const struct service *s, struct job_calls *job)
+{
+	job->calls.lost.calls = s->syscalls.lost.calls - job->lost_before.calls;
+	job->calls.lost.threads = s->syscalls.lost.threads - job->lost_before.threads;
+	job->is_over = true;
+}
+
 /* Also of a job that goes on without us: whoever counts it later adds to that. */
 static void end_job(struct service *s, struct job_calls *job)
 {
-	struct summing summing = { s, (uint64_t)job->attempt_id };
+	struct summing summing = { s, (uint64_t)job->attempt_id, false };
 
 	if (job->is_over)
 		return;
 	if (take_in(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->attempt_id);
-	job->calls.lost.calls = s->syscalls.lost.calls - job->lost_before.calls;
-	job->calls.lost.threads = s->syscalls.lost.threads - job->lost_before.threads;
-	job->is_over = true;
+	leave_job(s, job);
+}
+
+/* In one go, however many: nothing is to be untracked, as what counts them ends as well. */
+static void end_all(struct service *s)
+{
+	struct summing summing = { s, 0, true };
+
+	if (!s->syscalls.jobs)
+		return;
+	if (take_in(s) == 0)
+		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
+	for (struct job_calls *job = s->syscalls.jobs; job; job = job->next)
+		if (!job->is_over)
+			leave_job(s, job);
 }
 
 void service_sum_calls_of(struct service *s, const struct watched *job)
@@ -303,7 +353,7 @@ int service_record_calls(struct service *s, struct err *err)
 
 int service_count_calls(struct service *s, struct err *err)
 {
-	struct summing summing = { s, 0 };
+	struct summing summing = { s, 0, false };
 	int r;
 
 	if (!s->has_snap || !s->syscalls.jobs)
@@ -328,8 +378,7 @@ void service_close_syscalls(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	for (struct job_calls *job = s->syscalls.jobs; job; job = job->next)
-		end_job(s, job);
+	end_all(s);
 	if (service_record_calls(s, &err) < 0)
 		log_warning("the system calls of jobs are not recorded: %s", err.text);
 	while (s->syscalls.jobs)
@@ -337,5 +386,6 @@ void service_close_syscalls(struct service *s)
 	if (s->syscalls.timer)
 		loop_timer_close(s->syscalls.timer);
 	s->syscalls.timer = NULL;
+	map_release(&s->syscalls.by_attempt);
 	s->syscalls.syscalls = syscalls_close(s->syscalls.syscalls);
 }

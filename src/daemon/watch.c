@@ -9,6 +9,7 @@
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/macros.h"
+#include "base/map.h"
 #include "base/unknown.h"
 #include "daemon/signal_process.h"
 
@@ -18,6 +19,7 @@ struct watch {
 	char boot_id[BOOT_ID_BYTES];
 	struct watched **jobs;
 	size_t n, cap;
+	struct map by_id;	 /* attempt -> address of its job */
 	struct watched *ended;	 /* until watch_drop_ended() */
 	int64_t last_id;	 /* attempts up to it were looked at; -1: none yet */
 	uint64_t looked_wall_ns; /* when it was last known what is in the database */
@@ -56,6 +58,7 @@ struct watch *watch_free(struct watch *w)
 		watched_free(&w->jobs[i]);
 	watch_drop_ended(w);
 	free(w->jobs);
+	map_release(&w->by_id);
 	free(w);
 	return NULL;
 }
@@ -101,10 +104,9 @@ struct watched *watch_find_of(struct watch *w, const char *job_id, uint64_t uid)
 
 struct watched *watch_find_attempt(struct watch *w, int64_t id)
 {
-	for (size_t i = 0; i < w->n; i++)
-		if (w->jobs[i]->a.id == id)
-			return w->jobs[i];
-	return NULL;
+	uint64_t found;
+
+	return map_get(&w->by_id, (uint64_t)id, &found) ? (struct watched *)(uintptr_t)found : NULL;
 }
 
 struct watched *watch_find_runner(struct watch *w, const struct proc_key *runner)
@@ -221,14 +223,17 @@ static int add_job(struct watch *w, struct store *store, const struct attempt *a
 	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
 	int r;
 
-	if (!job)
+	if (!job || map_put(&w->by_id, (uint64_t)a->id, (uintptr_t)job) < 0) {
+		watched_free(&job);
 		return err_set(err, -ENOMEM, "no memory left to watch the job %s", a->job_id);
+	}
 	w->jobs[w->n++] = job;
 	job->was_seen = true;
 	job->is_ours = job->is_guest = is_of_guest(a);
 	r = refresh(w, store, job, true, err);
 	if (r < 0) {
 		w->n--; /* the next look finds it new */
+		map_remove(&w->by_id, (uint64_t)a->id);
 		watched_free(&job);
 		return r;
 	}
@@ -321,6 +326,7 @@ static void forget_ended(struct watch *w)
 			w->jobs[kept++] = job;
 			continue;
 		}
+		map_remove(&w->by_id, (uint64_t)job->a.id);
 		job->next = w->ended;
 		w->ended = job;
 	}

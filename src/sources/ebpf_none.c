@@ -70,6 +70,17 @@ int syscalls_track_runner(struct syscalls *s, pid_t pid, uint64_t tag)
 	return syscalls_track(s, pid, tag);
 }
 
+void syscalls_begin_many(struct syscalls *s)
+{
+	(void)s;
+}
+
+int syscalls_end_many(struct syscalls *s)
+{
+	(void)s;
+	return -EOPNOTSUPP;
+}
+
 void syscalls_untrack(struct syscalls *s, uint64_t tag)
 {
 	(void)s;

@@ -289,6 +289,14 @@ int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag);
 /* The same of all that the process has started and starts; its own calls are not counted. */
 int syscalls_track_runner(struct syscalls *s, pid_t pid, uint64_t tag);
 
+/*
+ * Around many of these: what is below the roots is marked in one go at the end, as each walk over
+ * all tasks of the host costs the same for one tree as for all. Where some are tracked already it
+ * makes no difference.
+ */
+void syscalls_begin_many(struct syscalls *s);
+int syscalls_end_many(struct syscalls *s);
+
 /* Ceases to count that tree, and forgets what it has; with the last one it is disarmed. */
 void syscalls_untrack(struct syscalls *s, uint64_t tag);
 bool syscalls_is_armed(const struct syscalls *s);

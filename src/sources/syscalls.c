@@ -26,6 +26,7 @@ struct syscalls {
 	struct bpf_link *links[5]; /* those that count; NULL while it is not armed */
 	struct syscall_table table;
 	struct map tags;      /* of the trees that are tracked */
+	bool is_gathering;    /* roots are marked, and what is below them later */
 	uint64_t n_more_gone; /* entries of more_values that were deleted */
 	struct syscalls_lost told_lost;
 	uint64_t seen_lost_news;
@@ -231,7 +232,7 @@ static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag, bool is_silent
 	}
 	if (bpf_map_update_elem(fd, &pid_fd, &mark, BPF_ANY) < 0)
 		return -errno;
-	return walk_tasks(s->skel->progs.introduce);
+	return s->is_gathering ? 0 : walk_tasks(s->skel->progs.introduce);
 }
 
 /* Its other threads and its descendants. Those that they start meanwhile inherit the mark. */
@@ -265,11 +266,31 @@ static int track(struct syscalls *s, pid_t pid, uint64_t tag, bool is_silent)
 		r = arm(s);
 	if (r == 0)
 		r = mark_root(s, pid, tag, is_silent);
-	if (r == 0)
+	if (r == 0 && !s->is_gathering)
 		r = mark_others(s, tag);
 	if (r < 0 && !was_tracked)
 		syscalls_untrack(s, tag);
 	return r;
+}
+
+/*
+ * Where no tree was tracked, none of those that begin now is inside one whose processes are marked
+ * already: each takes after its parent, whichever root that is of.
+ */
+void syscalls_begin_many(struct syscalls *s)
+{
+	s->is_gathering = s->tags.len == 0;
+}
+
+int syscalls_end_many(struct syscalls *s)
+{
+	int r;
+
+	if (!s->is_gathering)
+		return 0;
+	s->is_gathering = false;
+	r = s->tags.len > 0 ? walk_tasks(s->skel->progs.introduce) : 0;
+	return r < 0 || s->tags.len == 0 ? r : mark_others(s, 0);
 }
 
 int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)

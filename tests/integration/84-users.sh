@@ -319,6 +319,8 @@ ends() { # USER: that this user is told of
 is "root is told of its end" "$(eventually True ends root)" True
 is "and others are told nothing of it" "$(ask bob daemon.events '{"job_id": "ownerless"}')" "[]"
 
+json "who runs no job has no change to tell" "$(ask bob runner.changed)" 'd["code"] == -32602'
+
 # A connection has the pid of who made it: by now that may be the runner of another user's job.
 cat >"$TMP/heir.py" <<'END'
 import json, os, socket, sys, time

@@ -517,22 +517,30 @@ static void be_outer(int go_fd, int told_fd)
 	_exit(0);
 }
 
-static void test_a_tree_inside_another_has_its_own(void **state)
+static void track_both(struct syscalls *s, pid_t outer, pid_t inner, bool is_at_once)
+{
+	if (is_at_once)
+		syscalls_begin_many(s);
+	assert_int_equal(syscalls_track(s, outer, TAG), 0);
+	assert_int_equal(syscalls_track(s, inner, TAG + 1), 0);
+	if (is_at_once)
+		assert_int_equal(syscalls_end_many(s), 0);
+}
+
+static void count_two_trees(bool is_at_once)
 {
 	struct syscalls *s = open_syscalls(1, 0);
 	uint64_t counts[2] = { 0 };
 	int go[2], told[2];
 	pid_t pid, inner;
 
-	(void)state;
 	assert_int_equal(pipe(go), 0);
 	assert_int_equal(pipe(told), 0);
 	pid = fork();
 	if (pid == 0)
 		be_outer(go[0], told[1]);
 	assert_int_equal(read(told[0], &inner, sizeof(inner)), sizeof(inner));
-	assert_int_equal(syscalls_track(s, pid, TAG), 0);
-	assert_int_equal(syscalls_track(s, inner, TAG + 1), 0);
+	track_both(s, pid, inner, is_at_once);
 	assert_int_equal(write(go[1], "123", 3), 3);
 	waitpid(pid, NULL, 0);
 	take_in(s);
@@ -544,6 +552,19 @@ static void test_a_tree_inside_another_has_its_own(void **state)
 		close(told[i]);
 	}
 	assert_null(syscalls_close(s));
+}
+
+static void test_a_tree_inside_another_has_its_own(void **state)
+{
+	(void)state;
+	count_two_trees(false);
+}
+
+/* Who was there before is marked in one go: each for its own tree. */
+static void test_many_trees_at_once(void **state)
+{
+	(void)state;
+	count_two_trees(true);
 }
 
 static void be_patient(int go_fd)
@@ -1009,6 +1030,7 @@ int main(void)
 		cmocka_unit_test(test_made_up_numbers_are_one),
 		cmocka_unit_test(test_what_was_there_before_is_counted_too),
 		cmocka_unit_test(test_a_tree_inside_another_has_its_own),
+		cmocka_unit_test(test_many_trees_at_once),
 		cmocka_unit_test(test_a_tree_leaves_nothing_behind),
 #ifdef __x86_64__
 		cmocka_unit_test(test_calls_of_32_bits),
