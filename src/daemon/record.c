@@ -891,6 +891,13 @@ static bool was_killed(const struct attempt *a)
 	return false;
 }
 
+static void on_told_signal(void *ctx, const struct proc_event *ev)
+{
+	struct run *run = ctx;
+
+	tally_told_signal(run->tally, ev);
+}
+
 /* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */
 static void tell_of_kill(struct run *run)
 {
@@ -910,6 +917,7 @@ void record_end(struct run *run, const struct runner_result *result)
 
 	keep_processes(run);
 	tell_of_kill(run);
+	link_take_signals(run->link, on_told_signal, run);
 	a->is_running = false;
 	a->ended_wall_ns = a->started_wall_ns + (clock_boot_ns() - run->boot_ns);
 	a->outcome = result->outcome;
