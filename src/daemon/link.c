@@ -153,8 +153,12 @@ static int greet_at_once(struct link *link, const struct link_job *job)
 
 void link_greet_at_once(struct link *link, const struct link_job *job)
 {
-	int r = link->client || link->is_early ? 0 : greet_at_once(link, job);
+	int r = 0;
 
+	if (!link->client)
+		r = greet_at_once(link, job);
+	else if (!link->is_guest) /* it is there, and may not have looked since */
+		(void)rpc_client_call(link->client, "runner.changed", NULL, NULL, NULL);
 	if (r == -EAGAIN)
 		link->is_early = true;
 	if (r < 0)

@@ -125,7 +125,7 @@ static void add_trouble(struct buf *line, const struct facts *f)
 	struct life_tally tally;
 
 	life_count(f, &tally);
-	if (tally.n_all > 1 && life_has_trouble(&tally)) {
+	if ((tally.n_all > 1 && life_has_trouble(&tally)) || tally.n_oom > 0) {
 		buf_add_str(line, "processes: ");
 		life_add_tally(line, &tally, f->a->is_running);
 	}

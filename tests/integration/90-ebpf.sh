@@ -347,9 +347,13 @@ if [[ $best_samples == eBPF* ]]; then
 	done
 	make_box
 	if [ -n "$box" ]; then
-		"$PROCTOR" run -q --job hungry -- bash -c \
+		run "$PROCTOR" run --job hungry -- bash -c \
 			'(echo $BASHPID >"$1/cgroup.procs"; exec tail /dev/zero); true' bash "$box"
 		rmdir "$box"
+		like "the summary tells an OOM kill" "$stderr" '1 killed by SIGKILL \(9\), 1 of them for want of memory'
+		run "$PROCTOR" report hungry
+		like "and the report all that is known of it" "$(tr -s '\n ' '  ' <<<"$stdout")" \
+			"its cgroup proctor-test-$$ held [0-9.]+ MB of at most 32 MB"
 	fi
 	"$PROCTOR" stop
 	like "who has killed it is known" "$("$PROCTOR" events --job first --json | grep process.kill)" \
