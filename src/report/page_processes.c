@@ -91,21 +91,18 @@ void page_add_processes(struct doc *d, const struct facts *f)
 	add_top_cpu(d, f);
 }
 
-/* Who has sent a signal, and what the kernel has to say, is told whole; commands are listed above.
- */
-#define WHAT_BYTES 60
-#define TOLD_BYTES 320
+#define WHAT_BYTES 240 /* all that the kernel has to say of an OOM kill, and no endless command */
 
 static void add_what(struct buf *cell, const struct proc_event *ev, const char *command)
 {
-	size_t max = event_type_is_signal(ev->type) ? TOLD_BYTES : WHAT_BYTES, n;
 	const char *details = ev->details ? ev->details : "";
 	CLEANUP(buf_release) struct buf what = BUF_INIT;
+	size_t n;
 
 	format_string(&what, details[0] ? details : command);
 	if (details[0] && command[0] && strcmp(details, command) != 0)
 		buf_printf(&what, ": %s", command);
-	n = utf8_cut(what.data, what.len, max);
+	n = utf8_cut(what.data, what.len, WHAT_BYTES);
 	buf_add(cell, what.data, n);
 	if (n < what.len)
 		buf_add_str(cell, "…");
