@@ -417,6 +417,16 @@ is "one that is gone is an error" "$status" 1
 like "and is told" "$stderr" 'no process 4194303'
 
 if command -v strace >/dev/null; then
+	python3 -c 'import os, time
+pid = os.fork() or os._exit(0)
+print(pid, flush=True)
+time.sleep(20)' >"$TMP/zombie" &
+	holder=$!
+	eventually test -s "$TMP/zombie"
+	run "$PROCTOR" trace "$(cat "$TMP/zombie")" --duration 1s
+	like "one that has ended is not called another user's" "$status $stderr" '^1 .*has ended, and waits for its parent'
+	kill "$holder"
+
 	bash -c 'while :; do /bin/true; done' &
 	target=$!
 	run "$PROCTOR" trace "$target" --duration 2s --max-bytes 3000
