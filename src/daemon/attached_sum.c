@@ -75,6 +75,48 @@ static void add_processes(struct attempt *a)
 	}
 }
 
+static void add_io(struct usage *u, const struct proc_record *p)
+{
+	u->rchar = u64_add_known(u->rchar, p->rchar);
+	u->wchar = u64_add_known(u->wchar, p->wchar);
+	u->read_bytes = u64_add_known(u->read_bytes, p->read_bytes);
+	u->write_bytes = u64_add_known(u->write_bytes, p->write_bytes);
+}
+
+/*
+ * What a process did has what its children did that it has waited for: so those are added whom
+ * none of the job could wait for. Of the others nobody knows whether that was done.
+ */
+static void add_counts(struct attempt *a)
+{
+	CLEANUP(map_release) struct map pids = MAP_INIT;
+	struct usage *u = &a->usage;
+	int r = 0;
+
+	for (size_t i = 0; i < a->n_processes && r == 0; i++)
+		r = map_put(&pids, (uint64_t)(uint32_t)a->processes[i].key.pid, 0);
+	for (size_t i = 0; i < a->n_processes && r == 0; i++) {
+		const struct proc_record *p = &a->processes[i];
+		uint64_t ignored;
+
+		u->major_faults = u64_add_known(u->major_faults, p->major_faults);
+		if (!map_get(&pids, (uint64_t)(uint32_t)p->ppid, &ignored))
+			add_io(u, p);
+	}
+	if (u64_known(u->rchar))
+		u->io_evidence = EVIDENCE_LOWER_BOUND;
+}
+
+/* The sum over the tree was never less than its largest process. */
+static void raise_peak(struct usage *u)
+{
+	if (!u64_known(u->max_process_rss_bytes) ||
+	    (u64_known(u->peak_rss_bytes) && u->peak_rss_bytes >= u->max_process_rss_bytes))
+		return;
+	u->peak_rss_bytes = u->max_process_rss_bytes;
+	u->peak_rss_evidence = EVIDENCE_LOWER_BOUND;
+}
+
 static void add_series(struct attempt *a)
 {
 	struct usage *u = &a->usage;
@@ -88,6 +130,7 @@ static void add_series(struct attempt *a)
 	}
 	if (u64_known(u->peak_rss_bytes))
 		u->peak_rss_evidence = EVIDENCE_SAMPLED;
+	raise_peak(u);
 }
 
 void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t n,
@@ -98,6 +141,8 @@ void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t 
 	usage_init(&a->usage);
 	add_processes(a);
 	judge_processes(a, births_are_exact);
+	if (births_are_exact) /* else it may be counted twice */
+		add_counts(a);
 	add_series(a);
 	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
 	if (n_births == 0)

@@ -62,6 +62,14 @@ bool link_counts_calls(const struct link *link);
  */
 int link_take_calls(struct link *link, struct told_calls *calls, struct err *err);
 
+/*
+ * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;
+ * what it gets is valid during the call only. Of our own daemon, which writes them down itself,
+ * there are none.
+ */
+typedef void link_signal_fn(void *ctx, const struct proc_event *ev);
+void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx);
+
 /* Whether the job is a guest of the daemon, or was when there last was one. */
 bool link_is_guest(const struct link *link);
 

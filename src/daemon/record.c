@@ -944,6 +944,34 @@ static bool was_killed(const struct attempt *a)
 	return false;
 }
 
+static int keep_oom(void *ctx, const struct event_row *row)
+{
+	struct run *run = ctx;
+
+	if (row->attempt_id == run->attempt->id && row->event.type == EVENT_OOM)
+		tally_told_signal(run->tally, &row->event);
+	return 0;
+}
+
+/* Our own daemon writes them into the record: the summary is to tell them too. */
+static void take_recorded_ooms(struct run *run)
+{
+	const struct event_filter filter = { .job_id = run->attempt->job_id,
+					     .since_wall_ns = run->attempt->started_wall_ns };
+	struct err err = ERR_INIT;
+
+	if (run->store && was_killed(run->attempt) &&
+	    store_read_events(run->store, &filter, keep_oom, run, &err) < 0)
+		log_debug("who was killed for want of memory is not told: %s", err.text);
+}
+
+static void on_told_signal(void *ctx, const struct proc_event *ev)
+{
+	struct run *run = ctx;
+
+	tally_told_signal(run->tally, ev);
+}
+
 /* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */
 static void tell_of_kill(struct run *run)
 {
@@ -963,6 +991,7 @@ void record_end(struct run *run, const struct runner_result *result)
 
 	keep_processes(run);
 	tell_of_kill(run);
+	link_take_signals(run->link, on_told_signal, run);
 	a->is_running = false;
 	a->ended_wall_ns = a->started_wall_ns + (clock_boot_ns() - run->boot_ns);
 	a->outcome = result->outcome;
@@ -977,6 +1006,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	end_anomalies(run);
 	store_end(run);
 	tell_end(run);
+	take_recorded_ooms(run);
 	keep_events(run);
 	keep_anomalies(run);
 	keep_series(run);

@@ -354,7 +354,10 @@ static void note_unknowns(struct attempt *a, const struct attached *at)
 	if (a->usage.cpu_evidence != EVIDENCE_EXACT)
 		add_note(a, "total_cpu_seconds",
 			 "what some of its processes used after they were last seen was not told");
-	add_note(a, "io", "nobody waited for its processes who told us");
+	add_note(a, "io",
+		 u64_known(a->usage.rchar)
+			 ? "of processes that others of the job did not wait for it is missing"
+			 : "nobody waited for its processes who told us");
 	note_losses(a, at);
 	if (at->deaths.n_unlisted > 0)
 		add_note(a, "processes", "there were too many: some are not listed one by one");

@@ -300,8 +300,27 @@ static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
+/* What was seen of its processes and only we have written down, for its own record. */
+static int runner_signals(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
+	const struct watched *job = guest ? watch_find_attempt(s->watch, guest->attempt_id) : NULL;
+	struct json *j;
+
+	if (!job)
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key(j, "signals");
+	service_list_signals_of(s, job->job_id, guest->attempt_id, j);
+	json_end_object(j);
+	return 0;
+}
+
 const struct rpc_method service_guest_methods[] = {
 	{ "runner.calls", runner_calls, RPC_FOR_ALL },
 	{ "runner.changed", runner_changed, RPC_FOR_ALL },
+	{ "runner.signals", runner_signals, RPC_FOR_ALL },
 	{ 0 },
 };

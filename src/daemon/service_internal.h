@@ -507,6 +507,10 @@ void service_note_signal(struct service *s, const struct life_event *ev);
 /* More is known of whose the processes are: also of those that something has happened to. */
 void service_place_signals(struct service *s);
 
+/* Those of an attempt that were written down: an array, for who runs it and has another record. */
+void service_list_signals_of(struct service *s, const char *job_id, int64_t attempt_id,
+			     struct json *j);
+
 /* Writes down and tells what there is: a kill is not to wait for the next tick. */
 void service_tell_signals(struct service *s);
 

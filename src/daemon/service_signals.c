@@ -300,6 +300,50 @@ int service_record_signals(struct service *s, struct err *err)
 	return r == -EBUSY ? r : 0;
 }
 
+/* ---- for a runner ---- */
+
+struct listing {
+	int64_t attempt_id;
+	struct json *j;
+};
+
+static int list_signal(void *ctx, const struct event_row *row)
+{
+	const struct listing *listing = ctx;
+	const struct proc_event *ev = &row->event;
+	struct json *j = listing->j;
+
+	if (row->attempt_id != listing->attempt_id || !event_type_is_signal(ev->type))
+		return 0;
+	json_begin_object(j);
+	json_key_u64(j, "wall_ns", ev->wall_ns);
+	json_key_i64(j, "pid", ev->key.pid);
+	json_key_u64(j, "start_ticks", ev->key.start_ticks);
+	json_key_string(j, "type", event_type_name(ev->type));
+	json_key_i64(j, "signal", ev->status.signal);
+	json_key_i64(j, "sheet_num", ev->sheet_num);
+	json_key_string(j, "details", ev->details);
+	json_end_object(j);
+	return 0;
+}
+
+void service_list_signals_of(struct service *s, const char *job_id, int64_t attempt_id,
+			     struct json *j)
+{
+	const struct event_filter filter = { .job_id = job_id };
+	struct listing listing = { attempt_id, j };
+	struct err err = ERR_INIT;
+
+	service_drain_life(s);
+	service_tell_signals(s);
+	json_begin_array(j);
+	if (s->store && store_read_events(s->store, &filter, list_signal, &listing, &err) < 0)
+		log_debug("the signals of job %s are not told: %s", job_id, err.text);
+	json_end_array(j);
+}
+
+/* ---- the end ---- */
+
 void service_end_signals_of(struct service *s, int64_t attempt_id)
 {
 	struct unlisted **at = find_unlisted(s, attempt_id), *u = *at;

@@ -403,6 +403,24 @@ void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, u
 	add_event(t, &ev, false);
 }
 
+static bool has_oom(const struct tally *t, pid_t pid)
+{
+	for (size_t i = 0; i < t->n_events; i++)
+		if (t->events[i].type == EVENT_OOM && t->events[i].key.pid == pid)
+			return true;
+	return false;
+}
+
+void tally_told_signal(struct tally *t, const struct proc_event *told)
+{
+	struct proc_event ev = *told;
+
+	if (ev.type == EVENT_OOM && has_oom(t, ev.key.pid))
+		return;
+	ev.details = arena_strdup(&t->arena, told->details);
+	add_event(t, &ev, false);
+}
+
 /* ---- deaths ---- */
 
 static void note_death(struct tally *t, struct entry *e, int wait_status, uint64_t wall_ns)

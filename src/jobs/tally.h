@@ -74,6 +74,12 @@ void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t w
 /* The kernel killed it for lack of memory. */
 void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns);
 
+/*
+ * Somebody who sees more has told of a signal or an OOM kill. One for want of memory that is known
+ * already is not added.
+ */
+void tally_told_signal(struct tally *t, const struct proc_event *ev);
+
 /* The job's processes at one tick (those with a job_id); gives the point for the charts. */
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret);

@@ -103,6 +103,11 @@ const char *event_type_name(enum event_type type)
 	return event_names[type];
 }
 
+bool event_type_is_signal(enum event_type type)
+{
+	return type == EVENT_SIGNAL || type == EVENT_KILL || type == EVENT_OOM;
+}
+
 int event_type_from_name(const char *name, enum event_type *ret)
 {
 	int i = find_name(event_names, ARRAY_SIZE(event_names), name);

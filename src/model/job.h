@@ -209,6 +209,8 @@ enum event_type {
 	N_EVENT_TYPES,
 };
 const char *event_type_name(enum event_type type);
+/* A signal, a kill or an OOM kill. */
+bool event_type_is_signal(enum event_type type);
 /* -EINVAL: no such type. */
 int event_type_from_name(const char *name, enum event_type *ret);
 

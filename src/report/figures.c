@@ -24,6 +24,7 @@ static const struct {
 struct origin {
 	enum evidence evidence; /* of numbers that keep none beside them */
 	const char *how[EVIDENCE_UPPER_BOUND + 1];
+	const char *of_attached; /* for whose processes nobody waits; NULL: the same */
 };
 
 static const struct origin from_clock = {
@@ -47,6 +48,7 @@ static const struct origin from_processes = {
 static const struct origin from_wait4 = {
 	.how[EVIDENCE_EXACT] = "wait4 of the whole tree",
 	.how[EVIDENCE_LOWER_BOUND] = "of what was seen",
+	.of_attached = "kernel's exit accounts",
 };
 static const struct origin from_cpu_and_clock = {
 	.how[EVIDENCE_EXACT] = "CPU time over wall time",
@@ -55,6 +57,7 @@ static const struct origin from_cpu_and_clock = {
 static const struct origin from_proc_io = {
 	.how[EVIDENCE_EXACT] = "wait4 of the whole tree",
 	.how[EVIDENCE_LOWER_BOUND] = "of what was waited for",
+	.of_attached = "kernel's exit accounts",
 };
 static const struct origin from_births = {
 	.how[EVIDENCE_EXACT] = "the kernel told of each",
@@ -205,8 +208,11 @@ static void add_how(struct buf *out, enum figure id, enum evidence evidence,
 		    const struct attempt *a)
 {
 	struct spacing spacing = id == FIGURE_MAX_CPU ? spacing_of_cpu(a) : spacing_of_samples(a);
-	const char *how = rows[id].origin->how[evidence];
+	const struct origin *origin = rows[id].origin;
+	const char *how = origin->how[evidence];
 
+	if (a->is_attached && how && origin->of_attached)
+		how = origin->of_attached;
 	if (evidence == EVIDENCE_SAMPLED && u64_known(spacing.min_ns)) {
 		buf_add_str(out, ", ");
 		spacing_add(out, &spacing);

@@ -1,5 +1,6 @@
 #include "report/life.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "base/unknown.h"
@@ -39,6 +40,8 @@ void life_count(const struct facts *f, struct life_tally *ret)
 	for (size_t i = 0; !ret->has_ends && i < a->n_events; i++)
 		if (a->events[i].type == EVENT_EXIT)
 			count_status(ret, a->events[i].status);
+	for (size_t i = 0; i < a->n_events; i++)
+		ret->n_oom += a->events[i].type == EVENT_OOM;
 	ret->n_all = ret->n_ended + ret->n_left + ret->n_unseen;
 }
 
@@ -63,6 +66,9 @@ void life_add_tally(struct buf *out, const struct life_tally *tally, bool is_run
 			buf_printf(part(out, start), "%llu killed by ",
 				   (unsigned long long)tally->killed[sig]);
 			format_signal(out, sig);
+			if (sig == SIGKILL && tally->n_oom > 0)
+				buf_printf(out, ", %llu of them for want of memory",
+					   (unsigned long long)tally->n_oom);
 		}
 	if (tally->n_left)
 		buf_printf(part(out, start), "%llu still running when proctor ended",

@@ -22,6 +22,7 @@ struct life_tally {
 	uint64_t n_left;	       /* still running when the attempt had ended */
 	uint64_t n_unseen;	       /* nobody saw how they ended, or they still run */
 	uint64_t n_all;		       /* sum of the above */
+	uint64_t n_oom;		       /* of those that were killed, for want of memory */
 };
 
 /* Of the recorded processes; of the exit events while there are no records of ends. */

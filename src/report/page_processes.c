@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "base/utf8.h"
 #include "report/format.h"
 #include "report/life.h"
 #include "report/report.h"
@@ -90,13 +91,27 @@ void page_add_processes(struct doc *d, const struct facts *f)
 	add_top_cpu(d, f);
 }
 
+#define WHAT_BYTES 240 /* all that the kernel has to say of an OOM kill, and no endless command */
+
+static void add_what(struct buf *cell, const struct proc_event *ev, const char *command)
+{
+	const char *details = ev->details ? ev->details : "";
+	CLEANUP(buf_release) struct buf what = BUF_INIT;
+	size_t n;
+
+	format_string(&what, details[0] ? details : command);
+	if (details[0] && command[0] && strcmp(details, command) != 0)
+		buf_printf(&what, ": %s", command);
+	n = utf8_cut(what.data, what.len, WHAT_BYTES);
+	buf_add(cell, what.data, n);
+	if (n < what.len)
+		buf_add_str(cell, "…");
+}
+
 static void add_event(struct table *t, const struct facts *f, const struct proc_event *ev)
 {
 	const struct proc_record *p = facts_find_process(f, ev);
 	const char *command = p && p->command ? p->command : "";
-	const char *details = ev->details ? ev->details : "";
-	bool says_both = details[0] && command[0] && strcmp(details, command) != 0;
-	struct buf *cell;
 
 	if (attempt_has_ranks(f->a))
 		add_number(table_cell(t), p ? p->rank : RANK_NONE);
@@ -105,10 +120,7 @@ static void add_event(struct table *t, const struct facts *f, const struct proc_
 	add_number(table_cell(t), ev->key.pid > 0 ? (int)ev->key.pid : -1);
 	add_number(table_cell(t), ev->sheet_num);
 	report_add_status(table_cell(t), ev->status);
-	cell = table_cell(t);
-	format_string(cell, details[0] ? details : command);
-	if (says_both)
-		buf_printf(cell, ": %s", command);
+	add_what(table_cell(t), ev, command);
 }
 
 static void add_events(struct doc *d, const struct facts *f)
@@ -120,7 +132,7 @@ static void add_events(struct doc *d, const struct facts *f)
 		{ "pid", COLUMN_RIGHT },
 		{ "sheet", COLUMN_RIGHT },
 		{ "status", COLUMN_LEFT },
-		{ "what", COLUMN_CUT },
+		{ "what", COLUMN_WRAP },
 	};
 	const struct proc_event *events[MAX_EVENTS];
 	const struct sheet_fact *culprit = facts_culprit(f);

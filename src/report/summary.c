@@ -123,9 +123,11 @@ static void add_evidence(struct buf *line, const struct facts *f)
 static void add_trouble(struct buf *line, const struct facts *f)
 {
 	struct life_tally tally;
+	bool is_hidden_oom;
 
 	life_count(f, &tally);
-	if (tally.n_all > 1 && life_has_trouble(&tally)) {
+	is_hidden_oom = tally.n_oom > 0 && f->a->outcome != OUTCOME_OOM;
+	if ((tally.n_all > 1 && life_has_trouble(&tally)) || is_hidden_oom) {
 		buf_add_str(line, "processes: ");
 		life_add_tally(line, &tally, f->a->is_running);
 	}

@@ -311,11 +311,35 @@ pid_t strace_pid(const struct strace *s)
 	return s->pid;
 }
 
+#define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of the kernel's sched.h, since 2.6 */
+
+/* Why nobody may trace it; NULL: somebody else may. */
+static const char *why_nobody(pid_t pid)
+{
+	char path[32], text[1024], state;
+	unsigned flags;
+	const char *rest;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return NULL;
+	rest = strrchr(text, ')'); /* the name may hold anything */
+	if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return NULL;
+	if (state == 'Z')
+		return "has ended, and waits for its parent";
+	return flags & KERNEL_THREAD ? "is a thread of the kernel" : NULL;
+}
+
 int strace_explain(const char *text, pid_t pid, struct err *err)
 {
 	size_t n = strcspn(text, "\n");
+	bool is_refused = strstr(text, "Operation not permitted") != NULL;
+	const char *why = is_refused ? why_nobody(pid) : NULL;
 
-	if (strstr(text, "Operation not permitted"))
+	if (why)
+		return err_set(err, -EPERM, "process %d cannot be traced: it %s", (int)pid, why);
+	if (is_refused)
 		return err_set(
 			err, -EPERM,
 			"process %d cannot be traced by this user (another user's, or ptrace is restricted here)",

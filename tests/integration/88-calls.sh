@@ -88,6 +88,24 @@ run as_alice "$PROCTOR" run -q --json --job unasked -- sh -c "sleep 1; $busy"
 json "who does not ask gets what was counted" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
 json "which may not be all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
 
+# ---- who has killed it ----
+
+for after in 0 0.8; do
+	rm -f "$TMP/alice/pid"
+	as_alice "$PROCTOR" run -q --json --job "killed$after" -- \
+		sh -c 'sleep 60 & echo $! >pid; wait $!; true' 2>/dev/null >"$TMP/killed" &
+	killed=$!
+	eventually test -s "$TMP/alice/pid"
+	sleep "$after"
+	kill -TERM "$(cat "$TMP/alice/pid")"
+	wait "$killed"
+	sender='[e["details"] for e in d["events"] if e["event_type"] == "signal"]'
+	like "who has signalled her job after $after s is told to its owner" \
+		"$(json_eval "$(cat "$TMP/killed")" "$sender")" "^\['sent by $$ \(.*\)'\]\$"
+	run as_alice "$PROCTOR" report "killed$after" --format json
+	like "and is in her record" "$(json_eval "$stdout" "$sender")" "^\['sent by $$ \("
+done
+
 as_alice "$PROCTOR" run -q --json --syscalls=auto --job left -- sleep 2 >"$TMP/left" &
 left=$!
 sleep 0.7

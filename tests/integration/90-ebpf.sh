@@ -384,9 +384,13 @@ if [[ $best_samples == eBPF* ]]; then
 	done
 	make_box
 	if [ -n "$box" ]; then
-		"$PROCTOR" run -q --job hungry -- bash -c \
+		run "$PROCTOR" run --job hungry -- bash -c \
 			'(echo $BASHPID >"$1/cgroup.procs"; exec tail /dev/zero); true' bash "$box"
 		rmdir "$box"
+		like "the summary tells an OOM kill" "$stderr" '1 killed by SIGKILL \(9\), 1 of them for want of memory'
+		run "$PROCTOR" report hungry
+		like "and the report all that is known of it" "$(tr -s '\n ' '  ' <<<"$stdout")" \
+			"its cgroup proctor-test-$$ held [0-9.]+ MB of at most 32 MB"
 	fi
 	"$PROCTOR" stop
 	like "who has killed it is known" "$("$PROCTOR" events --job first --json | grep process.kill)" \
@@ -450,6 +454,16 @@ is "one that is gone is an error" "$status" 1
 like "and is told" "$stderr" 'no process 4194303'
 
 if command -v strace >/dev/null; then
+	python3 -c 'import os, time
+pid = os.fork() or os._exit(0)
+print(pid, flush=True)
+time.sleep(20)' >"$TMP/zombie" &
+	holder=$!
+	eventually test -s "$TMP/zombie"
+	run "$PROCTOR" trace "$(cat "$TMP/zombie")" --duration 1s
+	like "one that has ended is not called another user's" "$status $stderr" '^1 .*has ended, and waits for its parent'
+	kill "$holder"
+
 	bash -c 'while :; do /bin/true; done' &
 	target=$!
 	run "$PROCTOR" trace "$target" --duration 2s --max-bytes 3000

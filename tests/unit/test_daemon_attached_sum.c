@@ -87,9 +87,45 @@ static void test_what_was_not_seen_is_unknown(void **state)
 	assert_int_equal(a.usage.cpu_evidence, EVIDENCE_UNKNOWN);
 }
 
+/* What a process did has what those did that it has waited for: added up they would count twice. */
+static void test_counts_are_added_once(void **state)
+{
+	struct proc_record processes[] = { make_process(7, 70, 10, 100),
+					   make_process(8, 80, 5, 300) };
+	struct series_point series[] = { { 1, SHEET_NONE, 50, 20, 2 } };
+	struct attempt a;
+
+	(void)state;
+	attempt_init(&a);
+	a.processes = processes;
+	a.n_processes = ARRAY_SIZE(processes);
+	a.series = series;
+	a.n_series = 1;
+	processes[0].ppid = 1;
+	processes[1].ppid = 7;
+	processes[0].rchar = 1000;
+	processes[1].rchar = 400;
+	processes[0].write_bytes = 4096;
+	processes[1].write_bytes = 4096;
+	processes[0].major_faults = 1;
+	processes[1].major_faults = 2;
+	attached_sum_up(&a, NULL, 0, true);
+	assert_int_equal(a.usage.rchar, 1000);
+	assert_int_equal(a.usage.write_bytes, 4096);
+	assert_int_equal(a.usage.major_faults, 3);
+	assert_int_equal(a.usage.io_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(a.usage.max_process_rss_bytes, 300);
+	assert_int_equal(a.usage.peak_rss_bytes, 300); /* though the highest sum seen was less */
+	assert_int_equal(a.usage.peak_rss_evidence, EVIDENCE_LOWER_BOUND);
+	attached_sum_up(&a, NULL, 0, false);
+	assert_false(u64_known(a.usage.rchar));
+	attempt_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_counts_are_added_once),
 		cmocka_unit_test(test_what_was_seen_is_added_up),
 		cmocka_unit_test(test_what_was_not_seen_is_unknown),
 	};
