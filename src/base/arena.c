@@ -34,6 +34,15 @@ void arena_reset(struct arena *a)
 	a->current = a->first;
 }
 
+size_t arena_used(const struct arena *a)
+{
+	size_t n = 0;
+
+	for (const struct arena_block *b = a->first; b; b = b->next)
+		n += b->used;
+	return n;
+}
+
 static struct arena_block *arena_add_block(struct arena *a, size_t n)
 {
 	size_t cap = n > ARENA_BLOCK_BYTES ? n : ARENA_BLOCK_BYTES;

@@ -26,6 +26,9 @@ void arena_release(struct arena *a);
 /* Everything handed out becomes invalid; the memory is kept. */
 void arena_reset(struct arena *a);
 
+/* How many bytes of it are in use. */
+size_t arena_used(const struct arena *a);
+
 /* n bytes, not cleared; NULL when memory runs out. */
 void *arena_alloc(struct arena *a, size_t n);
 

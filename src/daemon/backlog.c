@@ -13,9 +13,13 @@ static void waiting_tick_free(struct waiting_tick **tick)
 	free(*tick);
 }
 
+/* Of memory that was never touched nothing is used, but for the page that it begins in. */
+#define PAGE_BYTES 4096
+
 static size_t size_of(const struct waiting_tick *tick)
 {
-	return tick->snap.n_processes + tick->record.n_attempts;
+	return PAGE_BYTES + arena_used(&tick->snap.arena) +
+	       tick->snap.n_processes * sizeof(*tick->snap.processes);
 }
 
 static void drop_first(struct backlog *b)
@@ -26,7 +30,7 @@ static void drop_first(struct backlog *b)
 	if (!b->first)
 		b->last = NULL;
 	b->n--;
-	b->n_samples -= size_of(tick);
+	b->bytes -= tick->bytes;
 	waiting_tick_free(&tick);
 }
 
@@ -98,8 +102,9 @@ void backlog_add(struct backlog *b, const struct tick_record *record)
 		b->first = tick;
 	b->last = tick;
 	b->n++;
-	b->n_samples += size_of(tick);
-	while (b->n > 1 && (b->n > BACKLOG_MAX_TICKS || b->n_samples > BACKLOG_MAX_SAMPLES)) {
+	tick->bytes = size_of(tick);
+	b->bytes += tick->bytes;
+	while (b->n > 1 && (b->n > BACKLOG_MAX_TICKS || b->bytes > BACKLOG_MAX_BYTES)) {
 		drop_first(b);
 		b->n_lost++;
 	}

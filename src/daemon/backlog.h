@@ -13,17 +13,18 @@
 #include "store/store.h"
 
 #define BACKLOG_MAX_TICKS 600
-#define BACKLOG_MAX_SAMPLES 40000 /* about 16 MB; an attempt counts as one more */
+#define BACKLOG_MAX_BYTES (8 << 20) /* a daemon has 24 MB in all; one tick may be larger */
 
 struct waiting_tick {
 	struct snapshot snap;	   /* of the jobs alone */
 	struct tick_record record; /* of that; of its attempts only id and job_id are known */
+	size_t bytes;		   /* that it takes, about */
 	struct waiting_tick *next;
 };
 
 struct backlog {
 	struct waiting_tick *first, *last;
-	size_t n, n_samples;
+	size_t n, bytes;
 	uint64_t n_lost; /* for want of room */
 };
 

@@ -860,7 +860,7 @@ static void store_last_ticks(struct run *run)
 	add_count_note(run->attempt, run->n_lines_missing, "log of snapshots",
 		       "snapshots could not be written to it");
 	if (run->n_lines_missing > 0)
-		log_warning("%llu snapshots are missing in the log",
+		log_warning("the log lacks %llu snapshots",
 			    (unsigned long long)run->n_lines_missing);
 }
 

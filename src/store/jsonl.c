@@ -93,11 +93,14 @@ static int make_file(const struct jsonl *log)
 	return 0;
 }
 
-/* In a folder that others can write, theirs could stand there to read what we log. */
+/* In a folder that others can write, theirs could stand there to read what we log, or another name
+ * of a file that is not theirs to write. */
 static int check_owner(const struct jsonl *log)
 {
 	struct stat st;
 
+	if (log->file.has_other_names)
+		return -EMLINK;
 	if (log->file.uid == geteuid())
 		return 0;
 	if (geteuid() == 0 && stat(log->folder, &st) == 0 && st.st_uid == log->file.uid)

@@ -45,7 +45,7 @@ int jsonl_file_open(const char *name, int flags, struct jsonl_file *ret)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EBADMSG;
-	*ret = (struct jsonl_file){ TAKE_FD(fd), st.st_dev, st.st_ino, st.st_uid };
+	*ret = (struct jsonl_file){ TAKE_FD(fd), st.st_dev, st.st_ino, st.st_uid, st.st_nlink > 1 };
 	return 0;
 }
 

@@ -28,11 +28,12 @@ struct jsonl_file {
 	dev_t dev;
 	ino_t ino;
 	uid_t uid;
+	bool has_other_names; /* hard links */
 };
 
-#define JSONL_FILE_NONE     \
-	{                   \
-		-1, 0, 0, 0 \
+#define JSONL_FILE_NONE            \
+	{                          \
+		-1, 0, 0, 0, false \
 	}
 
 /* -ENOENT: not there. -ELOOP: a link. -EBADMSG: not a plain file. *ret is none then. */

@@ -24,12 +24,15 @@ char *spool_name(const char *db_path)
 	return asprintf(&name, "%s-spool", db_path) < 0 ? NULL : name;
 }
 
+/* One with a second name may be anything: a user can give one to a file of root. */
 static int check_owner(const char *db_path, const struct stat *st)
 {
 	struct stat db;
 
 	if (!S_ISREG(st->st_mode))
 		return -EBADMSG;
+	if (st->st_nlink > 1)
+		return -EMLINK;
 	if (st->st_uid == geteuid())
 		return 0;
 	if (geteuid() == 0 && stat(db_path, &db) == 0 && db.st_uid == st->st_uid)

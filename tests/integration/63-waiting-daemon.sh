@@ -29,6 +29,10 @@ hold 3
 wait "$runner"
 is "the job does not notice" $? 0
 wait "$holder"
+for _ in $(seq 100); do
+	grep -q "can record again" "$PROCTOR_HOME/daemon.log" && break
+	sleep 0.1
+done
 check "the daemon ends" "$PROCTOR" stop
 log=$(cat "$PROCTOR_HOME/daemon.log")
 like "it is said, with who holds it" "$log" "cannot record, and goes on: .* is locked by .*$holder"
@@ -68,8 +72,11 @@ full_disk() {
 	runner=$!
 	sleep 2
 	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
-	sleep 2
-	"$PROCTOR" status --json >"$TMP/status-full"
+	for _ in $(seq 30); do
+		"$PROCTOR" status --json >"$TMP/status-full"
+		grep -q '"ticks_waiting":[2-9]' "$TMP/status-full" && break
+		sleep 0.1
+	done
 	"$PROCTOR" doctor >"$TMP/doctor-full"
 	rm "$TMP/small/filler"
 	wait "$runner"

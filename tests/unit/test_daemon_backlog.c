@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <malloc.h>
+#include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -108,13 +110,54 @@ static void test_the_oldest_go(void **state)
 	assert_int_equal(t.n, BACKLOG_MAX_TICKS);
 }
 
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* However long the commands of the processes are, and however many calls they make. */
+static void test_bytes_are_bounded(void **state)
+{
+	CLEANUP(backlog_release) struct backlog b = { 0 };
+	CLEANUP(snapshot_release) struct snapshot snap;
+	const struct attempt a = { .id = 7, .job_id = "j" }, *attempts[] = { &a };
+	struct syscall_use uses[40];
+	char command[501];
+	size_t before;
+
+	(void)state;
+	memset(command, 'x', sizeof(command) - 1);
+	command[sizeof(command) - 1] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(uses); i++)
+		uses[i] = (struct syscall_use){ .name = "a_system_call" };
+	snapshot_init(&snap);
+	for (int i = 0; i < 60; i++) {
+		struct proc_sample *p = snapshot_add_process(&snap);
+
+		p->job_id = "j";
+		p->command = command;
+		p->syscalls = uses;
+		p->n_syscalls = ARRAY_SIZE(uses);
+	}
+	before = heap_bytes();
+	for (uint64_t i = 1; i <= BACKLOG_MAX_TICKS; i++) {
+		snap.wall_ns = i;
+		backlog_add(&b, &(struct tick_record){ &snap, attempts, 1, NULL, NULL, 0, 0 });
+	}
+	assert_true(heap_bytes() - before < 2 * BACKLOG_MAX_BYTES);
+	assert_true(b.n > 10);
+	assert_int_equal(b.n + b.n_lost, BACKLOG_MAX_TICKS);
+	assert_int_equal(b.last->snap.wall_ns, BACKLOG_MAX_TICKS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_few_at_a_time),
-		cmocka_unit_test(test_all_at_once),
-		cmocka_unit_test(test_a_failure),
-		cmocka_unit_test(test_the_oldest_go),
+		cmocka_unit_test(test_a_few_at_a_time),	  cmocka_unit_test(test_all_at_once),
+		cmocka_unit_test(test_a_failure),	  cmocka_unit_test(test_the_oldest_go),
+		cmocka_unit_test(test_bytes_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,6 +149,26 @@ static void test_made_while_it_is_locked(void **state)
 }
 
 /* A kill has left half of it, with a record or without. */
+/* Somebody may have given the name to a file of ours that is none of this. */
+static void test_another_name_of_a_file(void **state)
+{
+	struct fixture *f = *state;
+	char victim[256], spool[256];
+	struct stat st;
+	int fd = -1;
+
+	snprintf(victim, sizeof(victim), "%s/victim", f->dir);
+	snprintf(spool, sizeof(spool), "%s-spool", f->db);
+	fd = open(victim, O_CREAT | O_WRONLY, 0600);
+	assert_int_equal(write(fd, "not of you\n", 11), 11);
+	close(fd);
+	assert_int_equal(link(victim, spool), 0);
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_int_equal(stat(victim, &st), 0);
+	assert_int_equal(st.st_size, 11);
+	assert_int_equal(access(spool, F_OK), 0);
+}
+
 static void test_a_short_one(void **state)
 {
 	struct fixture *f = *state;
@@ -234,6 +254,7 @@ int main(void)
 		STORE_TEST(test_the_name_is_durable),
 		STORE_TEST(test_made_while_another_appends),
 		STORE_TEST(test_made_while_it_is_locked),
+		STORE_TEST(test_another_name_of_a_file),
 		STORE_TEST(test_a_short_one),
 		STORE_TEST(test_set_aside_while_another_waits),
 	};
