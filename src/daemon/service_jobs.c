@@ -52,11 +52,14 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct queued *queued;
 	struct service *s = ctx;
-	struct json *j = rpc_call_result(call);
+	struct json *j;
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
-	(void)err;
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
 	json_begin_array(j);
 	for (size_t i = 0; i < n; i++)
 		if (service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
