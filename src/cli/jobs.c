@@ -1,12 +1,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/live.h"
+#include "cli/users.h"
 #include "report/report.h"
 
 enum jobs_key { KEY_JSON = 256, KEY_SINCE, KEY_ALL, KEY_LIMIT };
@@ -20,7 +22,8 @@ struct jobs_args {
 static const struct argp_option jobs_options[] = {
 	{ "json", KEY_JSON, NULL, 0, "Print a JSON array", 0 },
 	{ "since", KEY_SINCE, "TIME", 0, "Only jobs that ran in the last 30m, 2h, 7d", 0 },
-	{ "all", KEY_ALL, NULL, 0, "Every attempt, not only the latest of each job", 0 },
+	{ "all", KEY_ALL, NULL, 0, "Every attempt, not only the latest of each job of each user",
+	  0 },
 	{ "limit", KEY_LIMIT, "N", 0, "At most the newest N", 0 },
 	{ 0 },
 };
@@ -86,6 +89,7 @@ static void write_queued(struct json *j, const struct live_job *job)
 
 	attempt_init(&a);
 	a.job_id = job->job_id;
+	a.uid = job->uid;
 	json_begin_object(j);
 	attempt_write_fields(j, &a, "queued");
 	json_key_f64(j, "submitted", u64_to_seconds(job->submitted_wall_ns));
@@ -160,7 +164,15 @@ static void add_padded(struct buf *out, const char *text, size_t width)
 	buf_add_str(out, "  ");
 }
 
-/* The columns of one row, but for the first; NULL: not known. */
+#define USER_WIDTH 12
+
+struct table {
+	struct buf *out;
+	size_t id_width;
+	bool has_users; /* not all jobs are one's own: whose they are is a column */
+};
+
+/* The columns of one row, but for the first and the user; NULL: not known. */
 struct row {
 	const char *attempt, *started, *duration, *sheet, *outcome, *reason;
 };
@@ -170,9 +182,17 @@ static const char *shown(const char *text)
 	return text ? text : "-";
 }
 
-static void add_row(struct buf *out, const char *job_id, size_t id_width, const struct row *row)
+static void add_row(const struct table *table, const char *job_id, uint64_t uid,
+		    const struct row *row)
 {
-	add_padded(out, job_id, id_width);
+	struct buf *out = table->out;
+	char user[64];
+
+	add_padded(out, job_id, table->id_width);
+	if (table->has_users) {
+		users_name(uid, user, sizeof(user));
+		add_padded(out, user, USER_WIDTH);
+	}
 	add_padded(out, shown(row->attempt), 7);
 	add_padded(out, shown(row->started), 19);
 	add_padded(out, shown(row->duration), 9);
@@ -199,8 +219,8 @@ static void add_loss(struct buf *out, const struct attempt *a)
 	buf_add_str(out, ", is gone or silent, and wrote no end");
 }
 
-static void add_attempt(struct buf *out, const struct listing *listing, const struct attempt *a,
-			size_t id_width)
+static void add_attempt(const struct table *table, const struct listing *listing,
+			const struct attempt *a)
 {
 	CLEANUP(buf_release) struct buf duration = BUF_INIT, reason = BUF_INIT;
 	char started[32] = "-", attempt[16], sheet[32] = "-";
@@ -218,44 +238,44 @@ static void add_attempt(struct buf *out, const struct listing *listing, const st
 		add_loss(&reason, a);
 	else if (a->reason)
 		buf_add_str(&reason, a->reason);
-	add_row(out, a->job_id, id_width,
+	add_row(table, a->job_id, a->uid,
 		&(struct row){ attempt, started, duration.data, sheet,
 			       why_held ? "waiting" : outcome_word(a), reason.data });
 }
-
-struct table {
-	struct buf *out;
-	size_t id_width;
-};
 
 static void add_queued(void *ctx, const struct live_job *job)
 {
 	struct table *table = ctx;
 
-	add_row(table->out, job->job_id, table->id_width,
+	add_row(table, job->job_id, job->uid,
 		&(struct row){ .outcome = "queued", .reason = job->why });
 }
 
-static void widen(void *ctx, const struct live_job *job)
+static void fit(struct table *table, const char *job_id, uint64_t uid)
 {
-	struct table *table = ctx;
+	if (strlen(job_id) > table->id_width)
+		table->id_width = strlen(job_id);
+	table->has_users = table->has_users || (u64_known(uid) && uid != geteuid());
+}
 
-	if (strlen(job->job_id) > table->id_width)
-		table->id_width = strlen(job->job_id);
+static void fit_queued(void *ctx, const struct live_job *job)
+{
+	fit(ctx, job->job_id, job->uid);
 }
 
 static void write_table(const struct listing *listing, struct buf *out)
 {
-	struct table table = { out, 3 };
+	struct table table = { .out = out, .id_width = 3 };
 
 	for (size_t i = 0; i < listing->n_attempts; i++)
-		if (strlen(listing->attempts[i].job_id) > table.id_width)
-			table.id_width = strlen(listing->attempts[i].job_id);
-	each_queued(listing, widen, &table);
+		fit(&table, listing->attempts[i].job_id, listing->attempts[i].uid);
+	each_queued(listing, fit_queued, &table);
 	add_padded(out, "JOB", table.id_width);
+	if (table.has_users)
+		add_padded(out, "USER", USER_WIDTH);
 	buf_add_str(out, "ATTEMPT  STARTED              DURATION   SHEET    OUTCOME    REASON\n");
 	for (size_t i = 0; i < listing->n_attempts; i++)
-		add_attempt(out, listing, &listing->attempts[i], table.id_width);
+		add_attempt(&table, listing, &listing->attempts[i]);
 	each_queued(listing, add_queued, &table);
 }
 

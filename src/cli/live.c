@@ -57,6 +57,7 @@ static int add_answer(struct live_jobs *live, const struct rpc_value *job)
 	double submitted = rpc_value_f64(rpc_value_get(job, "submitted"));
 	const struct live_job row = {
 		.job_id = text_of(job, "job_id"),
+		.uid = rpc_value_u64(rpc_value_get(job, "uid")),
 		.is_queued = is_queued,
 		.attempt = (int)rpc_value_i64(rpc_value_get(job, "attempt"), 0),
 		.submitted_wall_ns =
@@ -118,6 +119,7 @@ static int read_folder(const struct paths *paths, struct live_jobs *live)
 	for (size_t i = 0; r == 0 && (job = queue_at(queue, i)); i++) {
 		const struct live_job row = {
 			.job_id = job->job_id,
+			.uid = job->uid,
 			.is_queued = true,
 			.submitted_wall_ns = job->submitted_wall_ns,
 			.submission = job->submission,

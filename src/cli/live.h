@@ -16,6 +16,7 @@
 
 struct live_job {
 	const char *job_id;
+	uint64_t uid;		    /* whose; U64_UNKNOWN */
 	bool is_queued;		    /* else it runs, and its next sheet waits */
 	int attempt;		    /* of one that runs */
 	uint64_t submitted_wall_ns; /* of one that is queued; U64_UNKNOWN */

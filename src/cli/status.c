@@ -108,6 +108,25 @@ static void add_database(struct buf *out, const struct rpc_value *s)
 	buf_add_char(out, '\n');
 }
 
+/* What it costs to begin is not what it costs. */
+static void add_cost(struct buf *out, const struct rpc_value *s)
+{
+	buf_add_str(out, "cost      ");
+	if (f64_known(rpc_value_f64(rpc_value_get(s, "cpu_percent"))))
+		buf_printf(out, "%.2f %% of a core", number(s, "cpu_percent"));
+	else
+		buf_add_str(out, "not known yet");
+	buf_printf(out, ", %.1f MB; the last tick took ", number(s, "rss_mb"));
+}
+
+static void add_back_off(struct buf *out, const struct rpc_value *s)
+{
+	double wanted = rpc_value_f64(rpc_value_get(s, "configured_interval_seconds"));
+
+	if (f64_known(wanted) && number(s, "interval_seconds") > wanted)
+		buf_printf(out, " instead of %g s, which costs more than it may", wanted);
+}
+
 static void write_text(const struct rpc_value *s, const struct rpc_value *config, struct buf *out)
 {
 	buf_printf(out, "proctor %s, pid %.0f, up ", text(s, "version"), number(s, "pid"));
@@ -126,13 +145,14 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 	if (number(s, "phase_markers_lost") > 0)
 		buf_printf(out, "phases    %.0f markers of them were lost\n",
 			   number(s, "phase_markers_lost"));
-	buf_printf(out, "cost      %.2f %% of a core, %.1f MB; the last tick took ",
-		   number(s, "cpu_percent"), number(s, "rss_mb"));
+	add_cost(out, s);
 	add_time(out, s, "tick_cpu_seconds");
 	buf_add_str(out, " of CPU and came ");
 	add_time(out, s, "tick_lag_seconds");
-	buf_printf(out, " late\nticks     %.0f, every %g s, %.0f left out\n", number(s, "ticks"),
-		   number(s, "interval_seconds"), number(s, "ticks_skipped"));
+	buf_printf(out, " late\nticks     %.0f, every %g s", number(s, "ticks"),
+		   number(s, "interval_seconds"));
+	add_back_off(out, s);
+	buf_printf(out, ", %.0f left out\n", number(s, "ticks_skipped"));
 	buf_printf(out, "clients   %.0f, %.0f of them subscribers; %.0f events lost\n",
 		   number(s, "clients"), number(s, "subscribers"), number(s, "events_lost"));
 	add_database(out, s);

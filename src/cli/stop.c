@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 
@@ -51,6 +53,7 @@ static const struct argp stop_argp = {
 struct ending {
 	struct rpc_client *client;
 	struct buf cancelled; /* ", " between their ids */
+	struct buf done;      /* the same ones, as key_of() names them */
 	size_t n_cancelled;
 	struct buf left; /* those that are still there, with why */
 	size_t n_left;
@@ -59,17 +62,36 @@ struct ending {
 static void ending_release(struct ending *e)
 {
 	buf_release(&e->cancelled);
+	buf_release(&e->done);
 	buf_release(&e->left);
 }
 
-static int call_cancel(struct rpc_client *client, const char *job_id, struct err *err)
+/* One of the list: two users may have jobs of one name, and one user one that runs twice. */
+struct listed {
+	const char *job_id;
+	uint64_t uid;	 /* U64_UNKNOWN: an older daemon does not say */
+	int64_t attempt; /* 0: it has not begun */
+};
+
+static struct listed read_listed(const struct rpc_value *job)
+{
+	return (struct listed){ rpc_value_string(rpc_value_get(job, "job_id")),
+				rpc_value_u64(rpc_value_get(job, "uid")),
+				rpc_value_i64(rpc_value_get(job, "attempt"), 0) };
+}
+
+static int call_cancel(struct rpc_client *client, const struct listed *job, struct err *err)
 {
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct json j;
 
 	json_init(&j, &params);
 	json_begin_object(&j);
-	json_key_string(&j, "job_id", job_id);
+	json_key_string(&j, "job_id", job->job_id);
+	if (u64_known(job->uid))
+		json_key_u64(&j, "uid", job->uid);
+	if (job->attempt > 0)
+		json_key_i64(&j, "attempt", job->attempt);
 	json_end_object(&j);
 	return rpc_client_call(client, "job.cancel", params.data, NULL, err);
 }
@@ -94,23 +116,45 @@ static void add_id(struct buf *ids, const char *id)
 	buf_printf(ids, "%s%s", ids->len > 0 ? ", " : "", id);
 }
 
+/* No id has a blank or a comma in it. */
+static void key_of(const struct listed *job, int64_t attempt, char *ret, size_t size)
+{
+	snprintf(ret, size, "%.150s:%llu:%lld", job->job_id, (unsigned long long)job->uid,
+		 (long long)attempt);
+}
+
+/* It may have begun since it was cancelled: that is the same job. */
+static void note_cancelled(struct ending *e, const struct listed *job, const char *key)
+{
+	char before[256];
+
+	key_of(job, 0, before, sizeof(before));
+	if (!has_id(&e->done, before)) {
+		add_id(&e->cancelled, job->job_id);
+		e->n_cancelled++;
+	}
+	add_id(&e->done, key);
+}
+
 /* One that is just starting is tried again. What failed is said if it is still there at the end. */
-static void cancel_one(struct ending *e, const char *job_id)
+static void cancel_one(struct ending *e, const struct listed *job)
 {
 	struct err err = ERR_INIT;
+	char key[256];
 
 	e->n_left++;
-	if (has_id(&e->cancelled, job_id)) {
-		add_id(&e->left, job_id);
+	key_of(job, job->attempt, key, sizeof(key));
+	if (has_id(&e->done, key)) {
+		add_id(&e->left, job->job_id);
 		return;
 	}
-	if (call_cancel(e->client, job_id, &err) < 0) {
-		buf_printf(&e->left, "%s%s (%s)", e->left.len > 0 ? ", " : "", job_id, err.text);
+	if (call_cancel(e->client, job, &err) < 0) {
+		buf_printf(&e->left, "%s%s (%s)", e->left.len > 0 ? ", " : "", job->job_id,
+			   err.text);
 		return;
 	}
-	add_id(&e->cancelled, job_id);
-	e->n_cancelled++;
-	add_id(&e->left, job_id);
+	note_cancelled(e, job, key);
+	add_id(&e->left, job->job_id);
 }
 
 /* Those that wait come first: else they would start in the places of the others. */
@@ -124,12 +168,12 @@ static int cancel_round(struct ending *e, struct err *err)
 	for (int want_queued = 1; r == 0 && want_queued >= 0; want_queued--) {
 		for (size_t i = 0; i < rpc_value_len(jobs); i++) {
 			const struct rpc_value *job = rpc_value_at(jobs, i);
-			const char *id = rpc_value_string(rpc_value_get(job, "job_id"));
+			const struct listed listed = read_listed(job);
 			const char *status = rpc_value_string(rpc_value_get(job, "status"));
 			bool is_queued = status && strcmp(status, "queued") == 0;
 
-			if (id && is_queued == want_queued)
-				cancel_one(e, id);
+			if (listed.job_id && is_queued == want_queued)
+				cancel_one(e, &listed);
 		}
 	}
 	return r;
@@ -151,7 +195,9 @@ static void tell(const struct ending *e)
 static int end_jobs(struct rpc_client *client, struct err *err)
 {
 	CLEANUP(ending_release)
-	struct ending e = { .client = client, .cancelled = BUF_INIT, .left = BUF_INIT };
+	struct ending e = {
+		.client = client, .cancelled = BUF_INIT, .done = BUF_INIT, .left = BUF_INIT
+	};
 	const struct timespec pause = { 0, LOOK_AGAIN_NS };
 	uint64_t began = clock_boot_ns();
 	int r;
@@ -223,6 +269,16 @@ static int open_here(struct rpc_client **ret, struct err *err)
 	return rpc_client_open(&options, ret, err);
 }
 
+/* Asked before any job is touched: who may not stop it, but could cancel some, has not meant that.
+ */
+static int check_right(struct rpc_client *client, struct err *err)
+{
+	if (geteuid() == 0 || geteuid() == rpc_client_daemon_uid(client))
+		return 0;
+	return err_set(err, -EPERM,
+		       "only root and the daemon's own user may stop it: no job was cancelled");
+}
+
 int cli_stop(int argc, char **argv)
 {
 	struct rpc_client *client = NULL;
@@ -232,6 +288,8 @@ int cli_stop(int argc, char **argv)
 
 	cli_parse(&stop_argp, argc, argv, 0, &with_jobs);
 	r = open_here(&client, &err);
+	if (r == 0 && with_jobs)
+		r = check_right(client, &err);
 	if (r == 0 && with_jobs)
 		r = left = end_jobs(client, &err);
 	if (r >= 0)

@@ -56,8 +56,9 @@ static const struct argp submit_argp = {
 	.parser = parse_submit_option,
 	.args_doc = "JOB_FILE",
 	.doc = "Hands a job file to the daemon, which runs it when its turn comes, in this folder.\v"
-	       "Prints the job's id. Its output goes to logs/ID.log beside the database. A job that "
-	       "runs does not depend on the daemon.",
+	       "Prints the job's id. Its output goes to logs/ID.log beside the database. It gets the "
+	       "environment, umask and limits of the daemon, not of this shell. A job that runs does "
+	       "not depend on the daemon.",
 };
 
 /*

@@ -4,21 +4,39 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/users.h"
 #include "rpc/rpc.h"
 
 /* "wait" and "cancel": a verb, a job, an answer. */
 
 #define PATIENCE_NS UINT64_C(30000000000)
 
-enum job_key { KEY_JSON = 256 };
+enum job_key { KEY_JSON = 256, KEY_ATTEMPT, KEY_USER };
 
 struct job_args {
 	const char *job_id;
+	int attempt;  /* 0: the last */
+	uint64_t uid; /* whose; U64_UNKNOWN: one's own, or the only one */
 	bool json;
 };
 
-static const struct argp_option job_options[] = {
+#define JOB_ARGS_INIT              \
+	{                          \
+		.uid = U64_UNKNOWN \
+	}
+
+static const struct argp_option wait_options[] = {
+	{ "attempt", KEY_ATTEMPT, "N", 0, "This attempt of it instead of the last", 0 },
+	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	{ 0 },
+};
+
+static const struct argp_option cancel_options[] = {
+	{ "attempt", KEY_ATTEMPT, "N", 0, "Only this attempt of it", 0 },
+	{ "user", KEY_USER, "USER", 0, "The job of this user, where several have one of that name",
+	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
 	{ 0 },
 };
@@ -30,6 +48,12 @@ static error_t parse_job_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_JSON:
 		args->json = true;
+		return 0;
+	case KEY_ATTEMPT:
+		args->attempt = cli_parse_int(state, "--attempt", arg, 1, INT32_MAX);
+		return 0;
+	case KEY_USER:
+		args->uid = users_parse(state, "--user", arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (args->job_id)
@@ -46,7 +70,7 @@ static error_t parse_job_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp wait_argp = {
-	.options = job_options,
+	.options = wait_options,
 	.parser = parse_job_option,
 	.args_doc = "JOB",
 	.doc = "Waits until a job is over, and tells how it ended.\v"
@@ -55,14 +79,17 @@ static const struct argp wait_argp = {
 };
 
 static const struct argp cancel_argp = {
-	.options = job_options,
+	.options = cancel_options,
 	.parser = parse_job_option,
 	.args_doc = "JOB",
-	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.",
+	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
+	       "Who may end the jobs of others, and has none of that name, says whose if several "
+	       "users have one: by --user, or by --attempt.",
 };
 
 /* However long it takes. */
-static int ask(const char *method, const char *job_id, struct rpc_value **ret, struct err *err)
+static int ask(const char *method, const struct job_args *args, struct rpc_value **ret,
+	       struct err *err)
 {
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	const struct rpc_client_options options = { 0 };
@@ -72,7 +99,11 @@ static int ask(const char *method, const char *job_id, struct rpc_value **ret, s
 
 	json_init(&j, &params);
 	json_begin_object(&j);
-	json_key_string(&j, "job_id", job_id);
+	json_key_string(&j, "job_id", args->job_id);
+	if (args->attempt > 0)
+		json_key_i64(&j, "attempt", args->attempt);
+	if (u64_known(args->uid))
+		json_key_u64(&j, "uid", args->uid);
 	json_end_object(&j);
 	if (r == 0) {
 		rpc_client_set_timeout(client, RPC_FOREVER);
@@ -93,14 +124,14 @@ static bool is_gone(int error)
  * Until it is there, and until it knows how those ended that are not its own (-EBUSY), it is asked
  * again. A job that was never there, or no daemon from the beginning, is an error at once.
  */
-static enum cli_exit wait_for(const char *job_id, struct rpc_value **ret, struct err *err)
+static enum cli_exit wait_for(const struct job_args *args, struct rpc_value **ret, struct err *err)
 {
 	const struct timespec pause = { .tv_nsec = 500000000 };
 	uint64_t until_ns = 0;
 	int r;
 
 	for (;;) {
-		r = ask("job.wait", job_id, ret, err);
+		r = ask("job.wait", args, ret, err);
 		if (r == 0)
 			return CLI_DONE;
 		if (is_gone(r) || (r == -EBUSY && until_ns == 0))
@@ -132,13 +163,13 @@ int cli_wait(int argc, char **argv)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct job_args args = { 0 };
+	struct job_args args = JOB_ARGS_INIT;
 	struct err err = ERR_INIT;
 	const char *outcome;
 	enum cli_exit status;
 
 	cli_parse(&wait_argp, argc, argv, 0, &args);
-	status = wait_for(args.job_id, &answer, &err);
+	status = wait_for(&args, &answer, &err);
 	if (status != CLI_DONE)
 		return cli_fail(status, &err);
 	outcome = rpc_value_string(rpc_value_get(answer, "outcome"));
@@ -156,11 +187,11 @@ int cli_cancel(int argc, char **argv)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct job_args args = { 0 };
+	struct job_args args = JOB_ARGS_INIT;
 	struct err err = ERR_INIT;
 
 	cli_parse(&cancel_argp, argc, argv, 0, &args);
-	if (ask("job.cancel", args.job_id, &answer, &err) < 0)
+	if (ask("job.cancel", &args, &answer, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (!args.json)
 		return CLI_DONE;

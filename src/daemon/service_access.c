@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/caller.h"
@@ -42,6 +43,15 @@ static bool has_right(const struct service *s, const struct rpc_peer *peer, uint
 
 /* ---- the peer's own first ---- */
 
+/* attempt 0: it has none yet. */
+static bool is_meant(const struct job_params *params, const char *job_id, uint64_t uid,
+		     uint64_t attempt)
+{
+	return strcmp(job_id, params->job_id) == 0 &&
+	       (params->attempt == 0 || params->attempt == attempt) &&
+	       (!u64_known(params->uid) || params->uid == uid);
+}
+
 static struct watched *find_watched(struct service *s, const struct rpc_peer *peer,
 				    const struct job_params *params, enum service_right right)
 {
@@ -52,8 +62,7 @@ static struct watched *find_watched(struct service *s, const struct rpc_peer *pe
 	for (size_t i = 0; i < n; i++) {
 		struct watched *job = jobs[i];
 
-		if (strcmp(job->job_id, params->job_id) != 0 ||
-		    (params->attempt > 0 && (uint64_t)job->a.attempt_num != params->attempt))
+		if (!is_meant(params, job->job_id, job->a.uid, (uint64_t)job->a.attempt_num))
 			continue;
 		if (is_own(peer, job->a.uid))
 			return job;
@@ -70,7 +79,7 @@ static struct queued *find_queued(struct service *s, const struct rpc_peer *peer
 	struct queued *of_others = NULL, *job;
 
 	for (size_t i = 0; params->attempt == 0 && (job = queue_at(s->queue, i)); i++) {
-		if (strcmp(job->job_id, params->job_id) != 0)
+		if (!is_meant(params, job->job_id, job->uid, 0))
 			continue;
 		if (is_own(peer, job->uid))
 			return job;
@@ -117,6 +126,66 @@ struct watched *service_find_own_job(struct service *s, const struct rpc_peer *p
 			return jobs[i];
 	return NULL;
 }
+
+/* ---- more than one ---- */
+
+struct candidates {
+	const struct rpc_peer *peer;
+	uint64_t uid; /* of the first; U64_UNKNOWN: there is none */
+	bool has_own, is_unclear;
+	struct buf names;
+};
+
+static void candidates_release(struct candidates *c)
+{
+	buf_release(&c->names);
+}
+
+#define MAX_NAMES_BYTES 200
+
+static void add_candidate(struct candidates *c, uint64_t uid, int attempt)
+{
+	c->has_own = c->has_own || is_own(c->peer, uid);
+	c->is_unclear = c->is_unclear || (u64_known(c->uid) && c->uid != uid);
+	c->uid = uid;
+	if (c->names.len > MAX_NAMES_BYTES)
+		return;
+	buf_printf(&c->names, "%suser %llu, ", c->names.len > 0 ? "; " : "",
+		   (unsigned long long)uid);
+	if (attempt > 0)
+		buf_printf(&c->names, "attempt %d", attempt);
+	else
+		buf_add_str(&c->names, "not begun");
+}
+
+int service_check_meant(struct service *s, const struct rpc_peer *peer,
+			const struct job_params *params, enum service_right right, struct err *err)
+{
+	CLEANUP(candidates_release)
+	struct candidates c = { .peer = peer, .uid = U64_UNKNOWN, .names = BUF_INIT };
+	const struct queued *job;
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct attempt *a = &jobs[i]->a;
+
+		if (is_meant(params, jobs[i]->job_id, a->uid, (uint64_t)a->attempt_num) &&
+		    has_right(s, peer, a->uid, right))
+			add_candidate(&c, a->uid, a->attempt_num);
+	}
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		if (is_meant(params, job->job_id, job->uid, 0) &&
+		    !watch_find_of(s->watch, job->job_id, job->uid) &&
+		    has_right(s, peer, job->uid, right))
+			add_candidate(&c, job->uid, 0);
+	if (!c.is_unclear || c.has_own)
+		return 0;
+	return err_set(err, -EINVAL, "several users have a job %s: say whose (%s)", params->job_id,
+		       c.names.data);
+}
+
+/* ---- in the database ---- */
 
 /* The last of this user, or (NULL) of anybody. 0: there is none. */
 static int read_last_num(struct service *s, const char *job_id, const uint64_t *uid, int *ret,

@@ -113,7 +113,7 @@ static void write_room(struct json *j, const struct pressure *pressure, const st
 
 	json_begin_object(j);
 	json_key_string(j, "answer", admit_name(is_held ? ADMIT_DELAY : a->decision));
-	json_key_u64(j, "delay_seconds", a->delay_seconds);
+	json_key_u64(j, "delay_seconds", a->is_for_good ? U64_UNKNOWN : a->delay_seconds);
 	json_key_string(j, "pressure_level", pressure_name(pressure->level));
 	json_key_string(j, "reason", is_held ? pressure->reason : a->reason);
 	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);

@@ -75,9 +75,10 @@ static int check_owner(const struct rpc_peer *peer, const struct process_facts *
 static int check_job(struct service *s, const struct rpc_peer *peer, const char *job_id,
 		     struct err *err)
 {
-	const struct job_params params = { .job_id = job_id };
+	struct job_params params = JOB_PARAMS_INIT;
 	struct found_job found;
 
+	params.job_id = job_id;
 	if (!job_id_is_valid(job_id))
 		return err_set(err, -EINVAL, "'%.150s' cannot be the id of a job", job_id);
 	if (service_find_job(s, peer, &params, SERVICE_READ, &found))

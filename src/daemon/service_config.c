@@ -286,9 +286,12 @@ static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	const struct service *s = ctx;
 	const bool is_owner = service_is_owner(rpc_call_peer(call));
 	const bool is_refused = s->reload.refused_wall_ns != 0;
-	struct json *j = rpc_call_result(call);
+	struct json *j;
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
-	(void)err;
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_string(j, "file", s->paths->config);
 	json_key_bool(j, "was_read", s->config->was_read);

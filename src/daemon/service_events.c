@@ -1,7 +1,11 @@
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/call_sums.h"
 #include "daemon/raw_event.h"
 #include "daemon/service_internal.h"
 
@@ -33,10 +37,51 @@ static void write_active(struct json *j, const struct service *s, int64_t attemp
 	json_end_array(j);
 }
 
-/* What no rung measures yet is null. */
+/* By the last look. Two users may have jobs of one name. */
+static bool is_of_job(const struct service *s, size_t i, const struct watched *job)
+{
+	int owner = s->snap.processes[i].job_id ? assign_owner(s->assigner, i) : -1;
+
+	return owner >= 0 && s->root_uids[owner] == job->a.uid &&
+	       strcmp(s->snap.processes[i].job_id, job->job_id) == 0;
+}
+
+/* "read 53%": the call with the most time on a CPU, and its share in that of all. */
+static void write_hottest(struct json *j, struct call_sums *sums)
+{
+	double total_ns = 0;
+	char text[128];
+
+	call_sums_sort(sums);
+	for (size_t i = 0; i < sums->n; i++)
+		total_ns += u64_known(sums->uses[i].cpu_ns) ? (double)sums->uses[i].cpu_ns : 0;
+	if (sums->n == 0 || !u64_known(sums->uses[0].cpu_ns) || !(total_ns > 0)) {
+		json_key_string(j, "syscall_hotspot", NULL);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s %.0f%%", sums->uses[0].name,
+		 100 * (double)sums->uses[0].cpu_ns / total_ns);
+	json_key_string(j, "syscall_hotspot", text);
+}
+
+/* Of the process, or of all of the job, since the look before; null where nobody counts. */
+static void write_hotspot(struct json *j, const struct service *s, const struct watched *job,
+			  const struct proc_sample *p)
+{
+	CLEANUP(call_sums_release)
+	struct call_sums sums = { .is_sampled = s->syscalls.time_every > 1 };
+
+	if (p)
+		call_sums_add(&sums, p->syscalls, p->n_syscalls);
+	for (size_t i = 0; !p && job && s->has_snap && i < s->snap.n_processes; i++)
+		if (is_of_job(s, i, job))
+			call_sums_add(&sums, s->snap.processes[i].syscalls,
+				      s->snap.processes[i].n_syscalls);
+	write_hottest(j, &sums);
+}
+
 static void write_rest(struct json *j, const struct service *s, int64_t attempt_id)
 {
-	json_key_string(j, "syscall_hotspot", NULL);
 	write_active(j, s, attempt_id);
 	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->snap.daemon_rss_bytes));
 	json_key_string(j, "pressure_level", s->snap.pressure_level);
@@ -59,6 +104,7 @@ void service_write_context(struct json *j, const struct service *s, const struct
 	} else {
 		write_host(j, s);
 	}
+	write_hotspot(j, s, job, p);
 	write_rest(j, s, attempt_id);
 	json_end_object(j);
 }

@@ -397,7 +397,13 @@ size_t service_count_held(struct service *s);
 struct job_params {
 	const char *job_id;
 	uint64_t attempt; /* 0: the last */
+	uint64_t uid;	  /* whose; U64_UNKNOWN: see service_find_job() */
 };
+
+#define JOB_PARAMS_INIT           \
+	{                         \
+		.uid = UINT64_MAX \
+	}
 
 int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err);
 
@@ -414,6 +420,13 @@ struct found_job {
 bool service_find_job(struct service *s, const struct rpc_peer *peer,
 		      const struct job_params *params, enum service_right right,
 		      struct found_job *ret);
+
+/*
+ * -EINVAL: several users have such a job, none of them is the peer, and the peer has the right to
+ * more than one: err names them. Who means to end one does not mean any.
+ */
+int service_check_meant(struct service *s, const struct rpc_peer *peer,
+			const struct job_params *params, enum service_right right, struct err *err);
 
 /*
  * The same, in the database: the number of the attempt that is meant, where num 0 is
@@ -626,10 +639,11 @@ void service_release_lost(struct service *s);
 int service_look_for_orphans(struct service *s, struct err *err);
 
 /*
- * Ends what lives on of the peer's job of that name, or where there is none of others' that the
+ * Ends what lives on of the peer's job that is meant, or where there is none of others' that the
  * peer may control: SIGTERM, and SIGKILL for what is left. -ENOENT: nothing does.
  */
-int service_cancel_orphans(struct service *s, const struct rpc_peer *peer, const char *job_id);
+int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
+			   const struct job_params *params);
 
 /* A process has died, as the kernel tells: if it was an orphan, that is noted. */
 void service_note_orphan_death(struct service *s, pid_t pid, uint64_t start_ticks,

@@ -52,11 +52,14 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct queued *queued;
 	struct service *s = ctx;
-	struct json *j = rpc_call_result(call);
+	struct json *j;
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
-	(void)err;
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
 	json_begin_array(j);
 	for (size_t i = 0; i < n; i++)
 		if (service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
@@ -72,11 +75,12 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 static const struct rpc_field job_fields[] = {
 	{ "job_id", RPC_STRING, offsetof(struct job_params, job_id), .is_required = true },
 	{ "attempt", RPC_U64, offsetof(struct job_params, attempt), .max = INT32_MAX },
+	{ "uid", RPC_U64, offsetof(struct job_params, uid), .max = UINT32_MAX },
 };
 
 int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err)
 {
-	*ret = (struct job_params){ 0 };
+	*ret = (struct job_params)JOB_PARAMS_INIT;
 	return rpc_call_read(call, job_fields, ARRAY_SIZE(job_fields), ret, err);
 }
 
@@ -256,12 +260,15 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	service_look(s);
+	r = service_check_meant(s, peer, &params, SERVICE_CONTROL, err);
+	if (r < 0)
+		return r;
 	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
 		r = job.watched ? cancel_running(s, peer, job.watched, err)
 				: cancel_queued(s, peer, job.queued, err);
 	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
 		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
-	else if ((r = service_cancel_orphans(s, peer, params.job_id)) == -ENOENT)
+	else if ((r = service_cancel_orphans(s, peer, &params)) == -ENOENT)
 		r = refuse_unknown(s, peer, &params, err);
 	if (r == 0)
 		write_cancelling(call, params.job_id);

@@ -225,7 +225,7 @@ int service_look_for_orphans(struct service *s, struct err *err)
 struct cancelling {
 	struct service *service;
 	const struct rpc_peer *peer;
-	const char *job_id;
+	const struct job_params *params;
 	size_t n_own,
 		n_any;	 /* found: of the caller's own jobs, of any that the caller may control */
 	bool is_for_own; /* only those of the caller's own */
@@ -233,7 +233,10 @@ struct cancelling {
 
 static bool is_meant(const struct cancelling *c, const struct orphan *orphan)
 {
-	return strcmp(orphan->job_id, c->job_id) == 0 && service_may_control(c->peer, orphan->uid);
+	return strcmp(orphan->job_id, c->params->job_id) == 0 &&
+	       (c->params->attempt == 0 || c->params->attempt == (uint64_t)orphan->attempt_num) &&
+	       (!u64_known(c->params->uid) || c->params->uid == orphan->uid) &&
+	       service_may_control(c->peer, orphan->uid);
 }
 
 static void count_one(void *ctx, struct orphan *orphan)
@@ -295,9 +298,10 @@ static void on_check(void *ctx)
 		loop_timer_set(s->orphans_timer, CHECK_MS, 0);
 }
 
-int service_cancel_orphans(struct service *s, const struct rpc_peer *peer, const char *job_id)
+int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
+			   const struct job_params *params)
 {
-	struct cancelling c = { .service = s, .peer = peer, .job_id = job_id };
+	struct cancelling c = { .service = s, .peer = peer, .params = params };
 
 	service_drain_life(s);
 	orphans_each(s->orphans, count_one, &c);

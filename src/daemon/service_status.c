@@ -15,15 +15,20 @@ static void write_rungs(struct json *j, const struct service *s)
 	json_end_object(j);
 }
 
+/* To begin costs some hundredths of a second: over less than this that is no share of anything. */
+#define SETTLED_NS UINT64_C(1000000000)
+
 static void write_costs(struct json *j, const struct service *s)
 {
 	uint64_t up_ns = clock_boot_ns() - s->started_boot_ns;
 	uint64_t cpu_ns = clock_cpu_ns() + s->gpus.cpu_ns;
 
 	json_key_f64(j, "cpu_seconds", clock_ns_to_seconds(cpu_ns));
-	json_key_f64(j, "cpu_percent", (double)cpu_ns * 100 / (double)(up_ns + 1));
+	json_key_f64(j, "cpu_percent",
+		     up_ns < SETTLED_NS ? F64_UNKNOWN : (double)cpu_ns * 100 / (double)up_ns);
 	json_key_f64(j, "rss_mb", u64_to_mb(sources_read_rss(s->root_fd, getpid())));
 	json_key_f64(j, "interval_seconds", s->interval_seconds);
+	json_key_f64(j, "configured_interval_seconds", s->config->interval_seconds);
 	json_key_u64(j, "ticks", s->stats.n_ticks);
 	json_key_u64(j, "ticks_skipped", s->stats.n_skipped);
 	json_key_f64(j, "tick_lag_seconds", clock_ns_to_seconds(s->stats.lag_ns));
@@ -108,9 +113,12 @@ static const char *why_not_recording(const struct service *s)
 static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	struct json *j = rpc_call_result(call);
+	struct json *j;
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
-	(void)err;
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_string(j, "version", PROCTOR_VERSION);
 	json_key_i64(j, "pid", getpid());
@@ -142,14 +150,19 @@ static void on_stop_soon(void *ctx)
 static int daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	struct loop_timer *timer = loop_timer_new(s->loop, on_stop_soon, s);
-	struct json *j = rpc_call_result(call);
+	struct loop_timer *timer;
+	struct json *j;
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
+	if (r < 0)
+		return r;
+	timer = loop_timer_new(s->loop, on_stop_soon, s);
 	if (!timer)
 		return err_set(err, -ENOMEM, "no memory left to stop");
 	log_info("stops: pid %d of user %u asks for it", (int)rpc_call_peer(call)->pid,
 		 (unsigned)rpc_call_peer(call)->uid);
 	loop_timer_set(timer, 1, 0);
+	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_bool(j, "stopping", true);
 	json_end_object(j);

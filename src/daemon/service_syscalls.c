@@ -132,11 +132,11 @@ void service_describe_calls(struct service *s)
 	service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN, why });
 }
 
-/* And is not counted yet. */
+/* And is not counted yet. One that was cancelled before it began has nobody to be counted. */
 static bool is_wanted(struct service *s, const struct watched *job)
 {
 	return s->config->syscalls_enabled && s->options->config->ebpf_enabled &&
-	       !job->is_uncounted && !*find_job(s, job->a.id);
+	       !job->is_uncounted && job->a.runner.pid > 0 && !*find_job(s, job->a.id);
 }
 
 /* Of an attached job that is its first process; else its own calls are not the job's. */

@@ -157,7 +157,7 @@ static int answer_from_store(struct service *s, struct rpc_call *call,
 static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	struct wait_params params = { .timeout_seconds = F64_UNKNOWN };
+	struct wait_params params = { JOB_PARAMS_INIT, .timeout_seconds = F64_UNKNOWN };
 	struct found_job job;
 	int r = rpc_call_read(call, wait_fields, ARRAY_SIZE(wait_fields), &params, err);
 

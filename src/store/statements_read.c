@@ -28,8 +28,8 @@ static const struct statement_row rows[] = {
 		ATTEMPT_SELECT
 		"WHERE (?1 IS NULL OR job_id = ?1)"
 		" AND (a.ended_wall_ns IS NULL OR a.ended_wall_ns > ?2)"
-		" AND (NOT ?3 OR attempt_num ="
-		" (SELECT max(attempt_num) FROM attempts last WHERE last.job = a.job))"
+		" AND (NOT ?3 OR NOT EXISTS (SELECT 1 FROM attempts later WHERE later.job = a.job"
+		" AND later.attempt_num > a.attempt_num AND later.uid IS a.uid))"
 		" AND a.id > ?4 AND (?5 < 0 OR a.uid = ?5) ORDER BY a.id DESC",
 		{ { "", &attempt_name_columns },
 		  { "a.", &attempt_begin_columns },

@@ -177,7 +177,7 @@ struct attempt_filter {
 	const char *job_id;	/* NULL: any */
 	uint64_t since_wall_ns; /* 0: any; else those that ended later than this or still run; of
 				   a lost one the last sign of life counts */
-	bool latest_only;	/* only the last attempt of each job */
+	bool latest_only;	/* only the last attempt of each user's job */
 	bool running_only;	/* only those without an end, lost ones among them; takes no time
 				   for others, and cannot be combined with latest_only */
 	int64_t after_id;    /* only those that were begun after this one; not with running_only */

@@ -60,7 +60,8 @@ is "with nothing to say" "$said" ""
 run "$PROCTOR" status --json
 is "when it returns the daemon answers" "$status" 0
 json "how it is can be seen" "$stdout" \
-	'(d["uptime_seconds"] >= 0 and len(d["version"]) > 0 and d["rss_mb"] > 0 and d["cpu_percent"] >= 0 and
+	'(d["uptime_seconds"] >= 0 and len(d["version"]) > 0 and d["rss_mb"] > 0 and
+		(d["cpu_percent"] is None) == (d["uptime_seconds"] < 1) and
 		d["tick_lag_seconds"] >= 0 and len(d["rungs"]) > 3 and d["running_jobs"] == 0)'
 json "and which configuration it has" "$stdout" \
 	'd["config"]["was_read"] is False and d["config"]["error"] is None and d["config"]["loaded"] > 1e9'
@@ -225,7 +226,10 @@ is "that looks as before" "$(field 'd["interval_seconds"]')" 5.0
 
 printf 'interval_seconds: 0.1\nlimits:\n  max_daemon_cpu_percent: 0.1\n' >"$config"
 kill -HUP "$pid"
-check "a daemon that costs too much looks less often" eventually is_true 'd["interval_seconds"] > 0.1'
+check "a daemon that costs too much looks less often" eventually is_true \
+	'd["interval_seconds"] > 0.1 and d["configured_interval_seconds"] == 0.1'
+like "which is told with what was asked for" "$("$PROCTOR" status)" 'every 0?\.?[0-9.]+ s instead of 0\.1 s'
+check "and what it costs, once that can be told" eventually is_true 'd["cpu_percent"] >= 0'
 like "and says so" "$(cat "$log")" 'looks every [0-9.]+ s from now on'
 
 printf 'interval_seconds: 0.1\nlimits:\n  max_daemon_cpu_percent: 5\n' >"$config"

@@ -122,6 +122,7 @@ run "$PROCTOR" wait "nap-$n"
 is "and over" "$stdout/$status" "nap-$n cancelled/1"
 run "$PROCTOR" jobs
 like "the list says so, and why" "$stdout" "nap-$n .*cancelled .*cancelled before it began"
+unlike "nobody has missed its system calls" "$(cat "$PROCTOR_HOME/daemon.log")" "system calls of job nap-$n"
 touch "$TMP/nap-over"
 for i in $(seq $((n - 1))); do
 	"$PROCTOR" wait "nap-$i" >/dev/null || not_ok "nap-$i"

@@ -445,6 +445,62 @@ is "that of another goes on" "$(eventually "long:4001" listed root)" "long:4001"
 "$PROCTOR" cancel long >/dev/null
 json "root may cancel it" "$(ask alice job.wait '{"job_id": "long"}')" 'd["outcome"] == "cancelled"'
 
+# ---- jobs of one name ----
+
+for user in alice bob; do
+	as "$user" "$PROCTOR" submit --job mine "$TMP/long.yaml" >/dev/null
+done
+is "two users have a job of one name" "$(eventually "mine:4001 mine:4002" listed root)" "mine:4001 mine:4002"
+running_mine() { json_eval "$("$PROCTOR" jobs --json)" 'sorted(j["uid"] for j in d if j["job_id"] == "mine" and j["status"] == "running")'; }
+is "both are listed" "$(eventually "[4001, 4002]" running_mine)" "[4001, 4002]"
+run "$PROCTOR" jobs
+like "with whose they are" "$stdout" "mine +alice +[0-9]+ .*running"
+like "each" "$stdout" "mine +bob +[0-9]+ .*running"
+run as alice "$PROCTOR" jobs
+is "who sees only their own is told no user" "$(grep -c USER <<<"$stdout")" 0
+run "$PROCTOR" cancel mine
+is "root does not cancel just any of them" "$status" 1
+like "and hears which there are" "$stderr" "several users have a job mine: say whose .*user 4001, attempt [0-9]+; user 4002, attempt [0-9]+"
+is "both go on" "$(listed root)" "mine:4001 mine:4002"
+run "$PROCTOR" cancel mine --user nobody-of-that-name
+is "a user who is not there is bad input" "$status" 2
+run "$PROCTOR" cancel mine --user bob
+is "the one that is meant is cancelled" "$status$stderr" 0
+json "it is over" "$(ask bob job.wait '{"job_id": "mine"}')" 'd["outcome"] == "cancelled"'
+is "and no other" "$(eventually "mine:4001" listed root)" "mine:4001"
+as bob "$PROCTOR" submit --job mine "$TMP/long.yaml" >/dev/null
+is "once more" "$(eventually "mine:4001 mine:4002" listed root)" "mine:4001 mine:4002"
+is "both run" "$(eventually "[4001, 4002]" running_mine)" "[4001, 4002]"
+hers=$(json_eval "$(ask alice job.list)" 'd[0]["attempt"]')
+run "$PROCTOR" cancel mine --attempt "$hers"
+is "an attempt says which, too" "$status$stderr" 0
+json "it is hers" "$(ask alice job.wait '{"job_id": "mine"}')" 'd["outcome"] == "cancelled"'
+is "his goes on" "$(eventually "mine:4002" listed root)" "mine:4002"
+
+# ---- a configuration of the user's that cannot be read ----
+
+mkdir -p "$TMP/alice/.config/proctor"
+echo 'bogus: 1' >"$TMP/alice/.config/proctor/proctor.yaml"
+as alice "$PROCTOR" submit --job mine "$TMP/long.yaml" >/dev/null
+is "their job is followed" "$(eventually "['running', 'running']" json_eval_of root '[j["status"] for j in d if j["job_id"] == "mine"]')" \
+	"['running', 'running']"
+rm "$TMP/alice/.config/proctor/proctor.yaml"
+check "and its output kept" test -f "$TMP/alice/.local/state/proctor/logs/mine.log"
+
+# ---- stopping ----
+
+for user in alice carol; do
+	run as "$user" "$PROCTOR" stop --jobs
+	is "$user may not stop the daemon" "$status" 1
+	like "which is all that is said" "$stderr" "^proctor: only root and the daemon's own user may stop it: no job was cancelled$"
+done
+is "no job was touched" "$(listed root)" "mine:4001 mine:4002"
+run "$PROCTOR" stop --jobs
+is "root ends them all" "$status" 0
+like "both of that name" "$stderr" "cancelled 2 jobs: mine, mine"
+is "nothing is left of them" "$(pgrep -u 4001,4002 -x sleep)" ""
+"$PROCTOR" start
+
 # ---- a daemon of an ordinary user ----
 
 as bob "$PROCTOR" start --foreground 2>/dev/null &

@@ -139,5 +139,28 @@ joined() {
 	[ "$(json_eval "$stdout" "$writes >= 5000 and $busiest >= 5000")" = True ]
 }
 check "what it called is told, of each process" eventually joined
+
+# ---- what it does most, while it does ----
+
+as_alice "$PROCTOR" run -q --job hot -- dd if=/dev/zero of=/dev/null bs=1 2>/dev/null &
+hot=$!
+context() { # of the process, by the last look
+	python3 - <<'END'
+import json, socket
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/proctor/proctor.sock")
+f = s.makefile("rw")
+def ask(method, params):
+    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n")
+    f.flush()
+    return json.loads(f.readline())["result"]
+pid = [p["pid"] for p in ask("daemon.top", {})["processes"] if p["command"].startswith("dd ")][0]
+print(ask("resource.context", {"pid": pid})["syscall_hotspot"])
+END
+}
+is_hot() { context | grep -q -E '^(read|write) [0-9]+%$'; }
+check "a context says which call takes the most time" eventually is_hot
+"$PROCTOR" cancel hot
+wait "$hot"
 "$PROCTOR" stop
 finish

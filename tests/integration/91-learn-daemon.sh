@@ -162,7 +162,7 @@ is "as the program does it" "$(json_eval "$answer" 'd["result"]["estimated_peak_
 json "admitted while there is room" "$(ask admit "$params")" \
 	'd["result"]["answer"] == "admit" and d["result"]["headroom_mb"] > 0 and "is expected to need" in d["result"]["reason"]'
 json "a scheduler may know better" "$(ask admit '{"estimated_peak_memory_mb": 1e9}')" \
-	'd["result"]["answer"] == "reject" and "more than the" in d["result"]["reason"]'
+	'd["result"]["answer"] == "reject" and "more than the" in d["result"]["reason"] and d["result"]["delay_seconds"] is None'
 json "not of a sheet" "$(ask admit '{"for": "sheet", "estimated_peak_memory_mb": 1}')" 'd["error"]["code"] == -32602'
 
 # From here on there is as much memory as jobs are to have: four times what is in use now. What runs of

@@ -90,6 +90,8 @@ BAD_LINES = {
     "a param out of range": (line("resource.context", {"pid": 2**53}, id=1).rstrip(), -32602),
     "a negative pid": (line("resource.context", {"pid": -1}, id=1).rstrip(), -32602),
     "a param that is unknown": (line("job.wait", {"job": "x"}, id=1).rstrip(), -32602),
+    **{"a param where there are none, of " + method: (line(method, {"bogus": 1}, id=1).rstrip(), -32602)
+       for method in ("daemon.status", "daemon.top", "daemon.top.stream", "daemon.config", "job.list", "daemon.stop")},
     "topics that are a number": (line("events.subscribe", {"topics": 5}, id=1).rstrip(), -32602),
     "a topic that is unknown": (line("events.subscribe", {"topics": ["*", "all"]}, id=1).rstrip(), -32602),
     "a job that is not there": (line("job.cancel", {"job_id": "nobody"}, id=1).rstrip(), -32001),

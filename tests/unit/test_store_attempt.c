@@ -812,6 +812,13 @@ static void test_a_list_of_one_user(void **state)
 		"a2 ");
 	assert_string_equal(list_names(store, &(struct attempt_filter){ .uid = &nobody }, names),
 			    "");
+	/* The last of the one does not hide that of the other. */
+	theirs = make_attempt("a");
+	theirs.uid = user;
+	must(store_begin_attempt(store, &theirs, &err), &err);
+	assert_string_equal(
+		list_names(store, &(struct attempt_filter){ .latest_only = true }, names),
+		"a2 a3 ");
 }
 
 static void test_a_reader_sees_what_was_committed(void **state)
