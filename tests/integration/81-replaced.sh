@@ -15,16 +15,6 @@ import sqlite3, sys
 for row in sqlite3.connect(sys.argv[1]).execute(sys.argv[2]):
     print("|".join(str(cell) for cell in row))' "$db" "$1" 2>&1
 }
-eventually() { # WANTED COMMAND [ARG...]: until it prints that, for at most 20 s; prints the last
-	local wanted=$1 got i
-	shift
-	for ((i = 0; i < 100; i++)); do
-		got=$("$@" 2>&1)
-		[ "$got" = "$wanted" ] && break
-		sleep 0.2
-	done
-	echo "$got"
-}
 move_away() { # WHERE
 	mkdir "$TMP/$1"
 	mv "$db"* "$TMP/$1/"
@@ -51,10 +41,10 @@ print(n["process.spawn"] >= 8, n["process.exit"] >= 8)
 PY
 }
 loud before
-is "births and deaths are told" "$(eventually "True True" told before)" "True True"
+is "births and deaths are told" "$(becomes "True True" told before)" "True True"
 move_away first
 loud after
-is "in the next database as well, though it has fewer of them" "$(eventually "True True" told after)" "True True"
+is "in the next database as well, though it has fewer of them" "$(becomes "True True" told after)" "True True"
 
 # ---- a runner of another user ----
 
@@ -98,7 +88,7 @@ PY
 coproc as_nobody python3 "$TMP/guest.py" "$PROCTOR_HOME/proctor.sock" 2>"$TMP/guest.err"
 read -r line <&"${COPROC[0]}"
 is "a guest is received" "$line" "hello True"
-is "its job is recorded" "$(eventually "1|guestjob|65534" sql "select a.id, job_id, uid $from" | tail -n 1)" "1|guestjob|65534"
+is "its job is recorded" "$(becomes "1|guestjob|65534" sql "select a.id, job_id, uid $from" | tail -n 1)" "1|guestjob|65534"
 move_away third
 "$PROCTOR" run -q --job rootjob -- true
 is "in the next database the number is another job's" "$(sql "select a.id, job_id $from where a.id = 1")" "1|rootjob"

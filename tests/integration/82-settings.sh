@@ -17,17 +17,6 @@ END
 status_of() { # JOB: as the daemon lists it
 	json_eval "$(ask job.list {})" "' '.join(j['status'] for j in d['result'] if j['job_id'] == '$1')"
 }
-eventually() { # WANTED COMMAND [ARG...]: until it prints that, for at most 20 s; prints the last
-	local wanted=$1 got i
-	shift
-	for ((i = 0; i < 200; i++)); do
-		got=$("$@" 2>&1)
-		[ "$got" = "$wanted" ] && break
-		sleep 0.1
-	done
-	echo "$got"
-}
-
 printf 'sheets:\n  - run: echo $$ >%s/pid; sleep 1240\n' "$TMP" >"$TMP/long.yaml"
 printf 'sheets:\n  - run: "true"\n  - run: exit 7\n' >"$TMP/fail.yaml"
 
@@ -36,7 +25,7 @@ printf 'sheets:\n  - run: "true"\n  - run: exit 7\n' >"$TMP/fail.yaml"
 "$PROCTOR" start
 echo 'bogus: 1' >"$PROCTOR_HOME/proctor.yaml"
 "$PROCTOR" submit --job long "$TMP/long.yaml" >/dev/null
-is "its job is known to run" "$(eventually running status_of long)" running
+is "its job is known to run" "$(becomes running status_of long)" running
 run "$PROCTOR" cancel long
 is "and is cancelled" "$status" 0
 run "$PROCTOR" wait long
@@ -81,13 +70,13 @@ for _ in range(200):
 db.execute("ROLLBACK")
 END
 locker=$!
-is "somebody has the database" "$(eventually "$TMP/free.locked" ls "$TMP/free.locked")" "$TMP/free.locked"
+is "somebody has the database" "$(becomes "$TMP/free.locked" ls "$TMP/free.locked")" "$TMP/free.locked"
 "$PROCTOR" submit --job unheard "$TMP/long.yaml" >/dev/null
-is "a job begins" "$(eventually "$TMP/pid" ls "$TMP/pid")" "$TMP/pid"
+is "a job begins" "$(becomes "$TMP/pid" ls "$TMP/pid")" "$TMP/pid"
 is "and cannot be told of" "$(status_of unheard)" queued
 run "$PROCTOR" cancel unheard
 is "it is cancelled all the same" "$status$stderr" 0
-is "and ends" "$(eventually "" ps -o pid= -p "$(cat "$TMP/pid")")" ""
+is "and ends" "$(becomes "" ps -o pid= -p "$(cat "$TMP/pid")")" ""
 touch "$TMP/free"
 wait $locker
 run "$PROCTOR" wait unheard
@@ -101,7 +90,7 @@ echo 'interval_seconds: 60' >"$PROCTOR_HOME/proctor.yaml"
 printf 'sheets:\n  - run: sleep 0.5\n  - run: while [ ! -e %s/go ]; do sleep 0.1; done\n' "$TMP" >"$TMP/two.yaml"
 "$PROCTOR" submit --job two "$TMP/two.yaml" >/dev/null
 told() { json_eval "$(ask daemon.events '{"job_id": "two"}')" '[e["event"] for e in d["result"]].count("sheet.started")'; }
-is "a sheet that begins long before the next tick" "$(eventually 2 told)" 2
+is "a sheet that begins long before the next tick" "$(becomes 2 told)" 2
 touch "$TMP/go"
 run "$PROCTOR" wait two
 is "and the end" "$stdout" "two success"

@@ -17,15 +17,6 @@ job() { # JOB EXPRESSION: of its report, as d
 	json_eval "$("$PROCTOR" report "$1" --json 2>/dev/null)" "$2"
 }
 
-# eventually COMMAND [ARG...]: succeeds as soon as the command does, or fails after 20 s.
-eventually() {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
 holds() { [ "$(eval "$1")" = "$2" ]; }
 is_gone() { # PID...
 	local pid

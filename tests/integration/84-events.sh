@@ -3,15 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 trap '"$PROCTOR" stop 2>/dev/null; rm -rf "$TMP"' EXIT
 
-# eventually COMMAND [ARG...]: succeeds as soon as the command does, or fails after 20 s.
-eventually() {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
 has_line() { grep -Eq -- "$2" "$1"; } # FILE REGEX
 
 # follow NAME [OPTION...]: into $TMP/NAME; its pid is in $follower.

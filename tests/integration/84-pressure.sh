@@ -6,16 +6,6 @@ mkdir -p "$PROCTOR_HOME"
 sleepers=()
 trap '"$PROCTOR" stop 2>/dev/null; [ ${#sleepers[@]} = 0 ] || kill "${sleepers[@]}" 2>/dev/null; rm -rf "$TMP"' EXIT
 
-# eventually COMMAND [ARG...]: succeeds as soon as the command does, or fails after 20 s.
-eventually() {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
-
 is_true() { # EXPRESSION: of "status --json", as d
 	[ "$(json_eval "$("$PROCTOR" status --json 2>/dev/null)" "$1")" = True ]
 }

@@ -68,16 +68,6 @@ listed() { # USER: the jobs that this user is shown
 json_eval_of() { # USER EXPRESSION: of the list of jobs
 	json_eval "$(ask "$1" job.list)" "$2"
 }
-eventually() { # WANTED COMMAND [ARG...]: until it prints that, for at most 20 s; prints the last
-	local wanted=$1 got i
-	shift
-	for ((i = 0; i < 100; i++)); do
-		got=$("$@" 2>&1)
-		[ "$got" = "$wanted" ] && break
-		sleep 0.2
-	done
-	echo "$got"
-}
 daemon_pid() { json_eval "$(ask root daemon.status)" 'd["pid"]'; }
 trap '"$PROCTOR" stop 2>/dev/null; rm -rf "$TMP"' EXIT
 
@@ -101,7 +91,7 @@ is "but nothing that it keeps is" "$(stat -c %a /var/lib/proctor /var/lib/procto
 "$PROCTOR" run -q --job same -- sleep 120 &
 "$PROCTOR" run -q --job roots -- sleep 121 &
 as alice "$PROCTOR" run -q --job same -- sh -c 'sleep 122; true' &
-is "root sees the jobs of all" "$(eventually "roots:0 same:0 same:4001" listed root)" "roots:0 same:0 same:4001"
+is "root sees the jobs of all" "$(becomes "roots:0 same:0 same:4001" listed root)" "roots:0 same:0 same:4001"
 is "a user their own" "$(listed alice)" "same:4001"
 is "another user nothing" "$(listed bob)" ""
 is "the group that may read everything" "$(listed carol)" "roots:0 same:0 same:4001"
@@ -109,7 +99,7 @@ shown() { # USER: commands of the processes in a snapshot
 	json_eval "$(ask "$1" daemon.top)" \
 		'" ".join(sorted(p["command"] for p in d["processes"] if p["command"].startswith("sleep")))'
 }
-is "processes of a guest are sampled" "$(eventually "sleep 120 sleep 121 sleep 122" shown root)" \
+is "processes of a guest are sampled" "$(becomes "sleep 120 sleep 121 sleep 122" shown root)" \
 	"sleep 120 sleep 121 sleep 122"
 is "a user is shown their own" "$(shown alice)" "sleep 122"
 is "and nobody else's" "$(shown bob)" ""
@@ -127,7 +117,7 @@ json "nor for another" "$(ask bob resource.context "{\"pid\": $hers}")" 'd["code
 
 PROCTOR_HOME=$TMP/other "$PROCTOR" run -q --interval 0.5 --job other -- sleep 3 &
 is "a job of one's own in another database is a guest, too" \
-	"$(eventually True json_eval_of root 'any(j["job_id"] == "other" for j in d)')" True
+	"$(becomes True json_eval_of root 'any(j["job_id"] == "other" for j in d)')" True
 
 # ---- who may do what ----
 
@@ -142,7 +132,7 @@ run as alice "$PROCTOR" cancel same
 is "a user cancels their own job" "$status" 0
 run as alice "$PROCTOR" wait same
 is "and waits for that" "$stdout" "same cancelled"
-is "root's of the same name goes on" "$(eventually "[]" json_eval_of alice '[j["job_id"] for j in d]')$(json_eval_of root \
+is "root's of the same name goes on" "$(becomes "[]" json_eval_of alice '[j["job_id"] for j in d]')$(json_eval_of root \
 	'sorted(j["uid"] for j in d if j["job_id"] == "same")')" "[][0]"
 json "the daemon has recorded its end" "$(ask alice job.report '{"job_id": "same"}')" \
 	'd["outcome"] == "cancelled" and d["peak_rss_mb"] > 0 and len(d["series"]) > 0'
@@ -169,19 +159,19 @@ json "the newest of them, oldest first" "$(ask root daemon.events '{"limit": 2, 
 	'len(d) == 2 and d[1]["event"] in ("job.failed", "process.exit")'
 
 as alice "$PROCTOR" run -q --job killed -- sleep 123 &
-is "a guest runs" "$(eventually "killed:4001" listed root)" "killed:4001"
+is "a guest runs" "$(becomes "killed:4001" listed root)" "killed:4001"
 runner=$(pgrep -u 4001 -f 'run -q --job killed')
 orphan=$(pgrep -P "$runner")
 kill -9 "$runner"
-is "its runner is killed" "$(eventually "" listed root)" ""
+is "its runner is killed" "$(becomes "" listed root)" ""
 json "and that is all that is known" "$(ask root job.report '{"job_id": "killed"}')" 'd["outcome"] is None and d["lost"]'
 kill "$orphan"
 
 as alice "$PROCTOR" run -q --job outlives -- sh -c 'sleep 7; exit 5' &
-is "a guest runs" "$(eventually "outlives:4001" listed root)" "outlives:4001"
+is "a guest runs" "$(becomes "outlives:4001" listed root)" "outlives:4001"
 kill -9 "$(daemon_pid)"
 "$PROCTOR" start
-is "the daemon was killed and knows it again" "$(eventually "outlives:4001" listed alice)" "outlives:4001"
+is "the daemon was killed and knows it again" "$(becomes "outlives:4001" listed alice)" "outlives:4001"
 json "its end is told when it comes" "$(ask alice job.wait '{"job_id": "outlives"}')" \
 	'd["exit_code"] == 5 and d["attempt"] == 1'
 
@@ -205,7 +195,7 @@ for n in 8 9 10; do
 	as alice "$PROCTOR" run -q --job "ten-$n" -- sh -c "$(gate "ten-$n" "exit 2$n")" &
 done
 tens() { listed alice | tr ' ' '\n' | grep -c '^ten-'; }
-is "ten jobs of a user run" "$(eventually 10 tens)" 10
+is "ten jobs of a user run" "$(becomes 10 tens)" 10
 killed=$(daemon_pid)
 kill -9 "$killed"
 for n in 1 2 3 4 5 6 7; do
@@ -214,7 +204,7 @@ done
 ended() { # that many of the jobs have ended, as her own record has it
 	json_eval "$(as alice "$PROCTOR" jobs --json 2>/dev/null)" 'sum(j["job_id"].startswith("ten-") and j["outcome"] is not None for j in d)'
 }
-is "some end while nobody listens" "$(eventually 7 ended)" 7
+is "some end while nobody listens" "$(becomes 7 ended)" 7
 "$PROCTOR" start
 touch "$TMP/end-ten-8" "$TMP/end-ten-9" "$TMP/end-ten-10"
 told() { # how each ended, as the daemon has it
@@ -226,14 +216,14 @@ told() { # how each ended, as the daemon has it
 expected=$(for n in 1 2 3 4 5 6; do echo "failure 2$n None"; done
 	echo "failure None 9"
 	for n in 8 9 10; do echo "failure 2$n None"; done)
-is "the next daemon knows how each of them ended" "$(eventually "$expected" told)" "$expected"
+is "the next daemon knows how each of them ended" "$(becomes "$expected" told)" "$expected"
 json "each ran once" "$(as alice "$PROCTOR" jobs --json)" \
 	'sorted(j["attempt"] for j in d if j["job_id"].startswith("ten-")) == [1] * 10'
 json "the daemon has each once, too" "$("$PROCTOR" sql --json "select count(*) as n from attempts a join jobs j on j.id = a.job where j.job_id like 'ten-%'")" \
 	'd[0]["n"] == 10'
 json "their ends were told, and none as lost" "$(ask alice daemon.events '{"limit": 4096}')" \
 	'sorted(e["job_id"] for e in d if e["event"] == "job.failed" and not e["lost"] and e["job_id"].startswith("ten-")) == sorted("ten-%d" % n for n in range(1, 11))'
-is "who carried the word is gone" "$(eventually "" pgrep -u 4001 -x proctor-late)" ""
+is "who carried the word is gone" "$(becomes "" pgrep -u 4001 -x proctor-late)" ""
 json "nobody else tells an end" "$(ask bob runner.ended '{"pid": 1, "start_ticks": 1, "job": {"job_id": "ten-1", "outcome": "success"}}')" \
 	'd["code"] == -32001'
 
@@ -305,7 +295,7 @@ json "its record is hers" "$(ask alice job.report '{"job_id": "evil"}')" 'd["out
 
 "$PROCTOR" run -q --job ownerless -- sleep 3 &
 ownerless=$!
-eventually True json_eval_of root 'any(j["job_id"] == "ownerless" for j in d)' >/dev/null
+becomes True json_eval_of root 'any(j["job_id"] == "ownerless" for j in d)' >/dev/null
 python3 -c '
 import sqlite3
 db = sqlite3.connect("/var/lib/proctor/proctor.db", timeout=10)
@@ -316,7 +306,7 @@ ends() { # USER: that this user is told of
 	json_eval "$(ask "$1" daemon.events '{"job_id": "ownerless", "limit": 4096}')" \
 		'any(e["event"] == "job.completed" for e in d)'
 }
-is "root is told of its end" "$(eventually True ends root)" True
+is "root is told of its end" "$(becomes True ends root)" True
 is "and others are told nothing of it" "$(ask bob daemon.events '{"job_id": "ownerless"}')" "[]"
 
 json "who runs no job has no change to tell" "$(ask bob runner.changed)" 'd["code"] == -32602'
@@ -409,7 +399,7 @@ is "of root's files its runner has the job file alone" "$(grep "^runner's files"
 	"runner's files /var/lib/proctor/queue/N.started"
 is "it is in the user's own database" "$(json_eval "$(as alice "$PROCTOR" jobs --json)" '[j["outcome"] for j in d if j["job_id"] == "who"]')" "['success']"
 json "and in the daemon's" "$(ask root job.report '{"job_id": "who"}')" 'd["outcome"] == "success" and d["command"].endswith("who.yaml")'
-eventually "" ls /var/lib/proctor/queue >/dev/null
+becomes "" ls /var/lib/proctor/queue >/dev/null
 is "nothing is left in the queue" "$(ls /var/lib/proctor/queue)" ""
 
 mkdir -m 700 "$TMP/closed"
@@ -425,7 +415,7 @@ for user in alice bob carol; do
 	as "$user" "$PROCTOR" submit --job long "$TMP/long.yaml" >/dev/null
 done
 waiting() { json_eval "$(ask "$1" job.list)" 'sorted((j["job_id"], j["uid"]) for j in d if j["status"] == "queued")'; }
-is "each has a job of that name, and one waits" "$(eventually "[('long', 4003)]" waiting root)" "[('long', 4003)]"
+is "each has a job of that name, and one waits" "$(becomes "[('long', 4003)]" waiting root)" "[('long', 4003)]"
 run as alice "$PROCTOR" submit --job long "$TMP/long.yaml"
 is "nobody has two of one name" "$status" 1
 is "who waits is seen by its owner" "$(waiting carol)" "[('long', 4003)]"
@@ -437,11 +427,11 @@ run as carol "$PROCTOR" cancel long
 is "its owner cancels it" "$status" 0
 wait $waiter
 json "who waits for it is told" "$(cat "$TMP/waited")" 'd["outcome"] == "cancelled"'
-is "the others' are still there" "$(eventually "long:4001 long:4002" listed root)" "long:4001 long:4002"
+is "the others' are still there" "$(becomes "long:4001 long:4002" listed root)" "long:4001 long:4002"
 run as bob "$PROCTOR" cancel long
 is "a running one too" "$status" 0
 json "and is over" "$(ask bob job.wait '{"job_id": "long"}')" 'd["outcome"] == "cancelled"'
-is "that of another goes on" "$(eventually "long:4001" listed root)" "long:4001"
+is "that of another goes on" "$(becomes "long:4001" listed root)" "long:4001"
 "$PROCTOR" cancel long >/dev/null
 json "root may cancel it" "$(ask alice job.wait '{"job_id": "long"}')" 'd["outcome"] == "cancelled"'
 
@@ -450,9 +440,9 @@ json "root may cancel it" "$(ask alice job.wait '{"job_id": "long"}')" 'd["outco
 for user in alice bob; do
 	as "$user" "$PROCTOR" submit --job mine "$TMP/long.yaml" >/dev/null
 done
-is "two users have a job of one name" "$(eventually "mine:4001 mine:4002" listed root)" "mine:4001 mine:4002"
+is "two users have a job of one name" "$(becomes "mine:4001 mine:4002" listed root)" "mine:4001 mine:4002"
 running_mine() { json_eval "$("$PROCTOR" jobs --json)" 'sorted(j["uid"] for j in d if j["job_id"] == "mine" and j["status"] == "running")'; }
-is "both are listed" "$(eventually "[4001, 4002]" running_mine)" "[4001, 4002]"
+is "both are listed" "$(becomes "[4001, 4002]" running_mine)" "[4001, 4002]"
 run "$PROCTOR" jobs
 like "with whose they are" "$stdout" "mine +alice +[0-9]+ .*running"
 like "each" "$stdout" "mine +bob +[0-9]+ .*running"
@@ -467,22 +457,22 @@ is "a user who is not there is bad input" "$status" 2
 run "$PROCTOR" cancel mine --user bob
 is "the one that is meant is cancelled" "$status$stderr" 0
 json "it is over" "$(ask bob job.wait '{"job_id": "mine"}')" 'd["outcome"] == "cancelled"'
-is "and no other" "$(eventually "mine:4001" listed root)" "mine:4001"
+is "and no other" "$(becomes "mine:4001" listed root)" "mine:4001"
 as bob "$PROCTOR" submit --job mine "$TMP/long.yaml" >/dev/null
-is "once more" "$(eventually "mine:4001 mine:4002" listed root)" "mine:4001 mine:4002"
-is "both run" "$(eventually "[4001, 4002]" running_mine)" "[4001, 4002]"
+is "once more" "$(becomes "mine:4001 mine:4002" listed root)" "mine:4001 mine:4002"
+is "both run" "$(becomes "[4001, 4002]" running_mine)" "[4001, 4002]"
 hers=$(json_eval "$(ask alice job.list)" 'd[0]["attempt"]')
 run "$PROCTOR" cancel mine --attempt "$hers"
 is "an attempt says which, too" "$status$stderr" 0
 json "it is hers" "$(ask alice job.wait '{"job_id": "mine"}')" 'd["outcome"] == "cancelled"'
-is "his goes on" "$(eventually "mine:4002" listed root)" "mine:4002"
+is "his goes on" "$(becomes "mine:4002" listed root)" "mine:4002"
 
 # ---- a configuration of the user's that cannot be read ----
 
 mkdir -p "$TMP/alice/.config/proctor"
 echo 'bogus: 1' >"$TMP/alice/.config/proctor/proctor.yaml"
 as alice "$PROCTOR" submit --job mine "$TMP/long.yaml" >/dev/null
-is "their job is followed" "$(eventually "['running', 'running']" json_eval_of root '[j["status"] for j in d if j["job_id"] == "mine"]')" \
+is "their job is followed" "$(becomes "['running', 'running']" json_eval_of root '[j["status"] for j in d if j["job_id"] == "mine"]')" \
 	"['running', 'running']"
 rm "$TMP/alice/.config/proctor/proctor.yaml"
 check "and its output kept" test -f "$TMP/alice/.local/state/proctor/logs/mine.log"
@@ -505,7 +495,7 @@ is "nothing is left of them" "$(pgrep -u 4001,4002 -x sleep)" ""
 
 as bob "$PROCTOR" start --foreground 2>/dev/null &
 bobs=$TMP/bob/.local/state/proctor
-eventually 600 stat -c %a "$bobs/proctor.sock" >/dev/null
+becomes 600 stat -c %a "$bobs/proctor.sock" >/dev/null
 is "its socket is closed" "$(stat -c %a "$bobs" "$bobs/proctor.sock" | xargs)" "700 600"
 chmod 755 "$TMP/bob/.local" "$TMP/bob/.local/state" "$bobs"
 chmod 666 "$bobs/proctor.sock"

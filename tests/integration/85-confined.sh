@@ -5,15 +5,6 @@
 unit=$SOURCE_ROOT/systemd/proctor.service.in
 trap '"$PROCTOR" stop 2>/dev/null; rm -rf "$TMP"' EXIT
 
-eventually() { # COMMAND [ARG...]: succeeds as soon as it does, or fails after 20 s
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
-
 is_up() {
 	"$PROCTOR" status
 }

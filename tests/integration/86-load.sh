@@ -6,16 +6,6 @@ load=$SOURCE_ROOT/tests/integration/load.py
 mkdir -p "$PROCTOR_HOME"
 trap '"$PROCTOR" stop 2>/dev/null; [ -z "${runner:-}" ] || kill "$runner" 2>/dev/null; rm -rf "$TMP"' EXIT
 
-# eventually COMMAND [ARG...]: succeeds as soon as the command does, or fails after 20 s.
-eventually() {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
-
 field() { # EXPRESSION: of "status --json", as d
 	json_eval "$("$PROCTOR" status --json 2>/dev/null)" "$1"
 }

@@ -41,15 +41,6 @@ each='sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["c
 why='[u["why"] for u in d["unknown"] if u["what"] == "syscall_hotspots"]'
 busy='dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; /bin/true'
 
-eventually() { # COMMAND [ARG...]: succeeds as soon as it does, or fails after 20 s
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
-
 # ---- without a daemon ----
 
 run as_alice "$PROCTOR" run -q --json --syscalls=auto --job alone -- sh -c "$busy"

@@ -73,15 +73,6 @@ is "the daemon takes the best there is" "$(json_eval "$stdout" 'd["rungs"]["proc
 check "and no more memory than it may" [ "$(json_eval "$stdout" 'd["rss_mb"] < 24')" = True ]
 "$PROCTOR" run -q --job calls -- sh -c 'for i in 1 2 3 4; do
 	dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; sleep 0.4; done'
-eventually() { # COMMAND [ARG...]: succeeds as soon as it does, or fails after 20 s
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
-
 counted() {
 	"$PROCTOR" report calls --format json | grep -q '"syscalls":\['
 }

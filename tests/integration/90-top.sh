@@ -12,16 +12,6 @@ command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finis
 
 . "$(dirname "$0")/terminal.sh"
 
-# eventually COMMAND [ARG...]: succeeds as soon as the command does.
-eventually() {
-	local i
-	for ((i = 0; i < LOOKS; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
-
 # ---- where it cannot be ----
 
 run "$PROCTOR" top

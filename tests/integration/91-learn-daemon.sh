@@ -7,16 +7,6 @@ mkdir -p "$PROCTOR_HOME"
 children=()
 trap '"$PROCTOR" stop --jobs 2>/dev/null; [ ${#children[@]} = 0 ] || kill "${children[@]}" 2>/dev/null; rm -rf "$TMP"' EXIT
 
-# eventually COMMAND [ARG...]: succeeds as soon as the command does, or fails after 20 s.
-eventually() {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
-
 # ask METHOD PARAMS: prints the answer of the daemon.
 ask() {
 	python3 - "$PROCTOR_HOME/proctor.sock" "$1" "$2" <<'END'

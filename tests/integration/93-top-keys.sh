@@ -44,6 +44,13 @@ open_terminal "'$PROCTOR' top"
 shows "all jobs are there" 'gamma 1'
 keys N
 shows "N sorts by name" 'JOB / PROCESS▾'
+reaches_the_end() { # when the last job has begun
+	keys End
+	sleep 0.3
+	selected_row | grep -q 'sleep 303'
+}
+eventually reaches_the_end
+keys Home
 selects "the first row is where it begins" '^- alpha 41'
 keys Down
 selects "the arrow goes down" '^  - sheet 1'

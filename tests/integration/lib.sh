@@ -49,3 +49,26 @@ json() {
 		not_ok "$1" "$3 gave $value" "for ${2:0:2000}"
 	fi
 }
+
+# eventually COMMAND [ARG...]: succeeds as soon as it does, or fails after a minute, as others may
+# take all of the machine.
+eventually() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	return 1
+}
+
+# becomes WANTED COMMAND [ARG...]: until it prints that, for at most a minute; prints the last.
+becomes() {
+	local wanted=$1 got i
+	shift
+	for ((i = 0; i < 300; i++)); do
+		got=$("$@" 2>&1)
+		[ "$got" = "$wanted" ] && break
+		sleep 0.2
+	done
+	echo "$got"
+}
