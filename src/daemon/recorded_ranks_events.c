@@ -22,14 +22,15 @@ static int64_t bytes_of(const struct recorded_ranks *r, const struct rank_point 
 	return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
 }
 
-/* What is known of the clock, and what is measured. */
-static void write_common(const struct recorded_ranks *r, struct json *j)
+/* What is known of the clock, and what is measured: how often a page that processes share counts.
+ */
+static void write_common(const struct recorded_ranks *r, const char *shared, struct json *j)
 {
 	const struct clock_quality *clock = &r->a->clock;
 
 	json_key_string(j, "measure", r->is_gpu ? "gpu_memory" : "rss");
 	if (!r->is_gpu)
-		json_key_string(j, "shared_pages", "once"); /* rank_memory.h */
+		json_key_string(j, "shared_pages", shared);
 	if (r->a->boot_id[0])
 		json_key_string(j, "boot_id", r->a->boot_id);
 	if (clock->is_synchronised >= 0)
@@ -86,7 +87,7 @@ static int each_sample(struct recorded_ranks *r, const struct recorded_rank *ran
 
 	json_init(&j, &metadata);
 	json_begin_object(&j);
-	write_common(r, &j);
+	write_common(r, "once", &j); /* rank_memory.h */
 	json_end_object(&j);
 	ev.event_type = text_of("sample");
 	if (result == 0)
@@ -199,7 +200,7 @@ static int tell_boundary(struct recorded_ranks *r, const struct recorded_rank *r
 	result = describe_rank(r, rank, &ev);
 	json_init(&j, &metadata);
 	json_begin_object(&j);
-	write_common(r, &j);
+	write_common(r, "once", &j); /* rank_memory.h */
 	write_scope(phase, i, is_enter, &j);
 	json_end_object(&j);
 	ev.event_type = text_of(is_enter ? "phase_enter" : "phase_exit");
@@ -240,7 +241,7 @@ static int tell_end(struct recorded_ranks *r, const struct recorded_rank *rank, 
 	result = describe_rank(r, rank, &ev);
 	json_init(&j, &metadata);
 	json_begin_object(&j);
-	write_common(r, &j);
+	write_common(r, "each", &j); /* rank_lives.h */
 	json_end_object(&j);
 	ev.event_type = text_of("rank_end");
 	ev.timestamp_ns = (int64_t)rank->ended_wall_ns;

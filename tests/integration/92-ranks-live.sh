@@ -131,7 +131,8 @@ run "$PROCTOR" run -q --interval 0.25 --report -f "$TMP/forks.yaml"
 like "the report at the end is of its ranks, too" "$stdout" "Ranks \(2 of 2, "
 run "$PROCTOR" export telemetry --job forks -o "$TMP/forks.jsonl"
 peak=$(python3 -c "import json, sys
-print(max(json.loads(line)['device_used_bytes'] for line in open(sys.argv[1])) >> 20)" "$TMP/forks.jsonl")
+events = [json.loads(line) for line in open(sys.argv[1])]
+print(max(e['device_used_bytes'] for e in events if e['event_type'] == 'sample') >> 20)" "$TMP/forks.jsonl")
 is "what eight workers share with their parent counts once ($peak MB)" "$((peak > 128 && peak < 256))" 1
 like "which the records say" "$(head -n 1 "$TMP/forks.jsonl")" '"shared_pages":"once"'
 
@@ -139,14 +140,14 @@ like "which the records say" "$(head -n 1 "$TMP/forks.jsonl")" '"shared_pages":"
 cat >"$TMP/early.py" <<'PYTHON'
 import os, sys, time
 rank, folder = int(os.environ["RANK"]), sys.argv[1]
-if rank == 3:
+if rank == 6:
     time.sleep(1)
     sys.exit(0)
 loaded = bytearray(30 << 20)
 open(f"{folder}/{rank}", "w").close()
-while len(os.listdir(folder)) < 3:
+while len(os.listdir(folder)) < 6:
     time.sleep(0.02)
-begin = max(os.stat(f"{folder}/{i}").st_mtime for i in range(3)) + 5
+begin = max(os.stat(f"{folder}/{i}").st_mtime for i in range(6)) + 9
 time.sleep(max(0, begin + (0 if rank == 1 else 2) - time.time()))
 held = []
 while time.time() < begin + 6:
@@ -158,7 +159,7 @@ cat >"$TMP/early.yaml" <<YAML
 job_id: early
 sheets:
   - run: [python3, $TMP/early.py, $TMP/meet-early]
-    ranks: 4
+    ranks: 7
 YAML
 run "$PROCTOR" run -q --interval 0.25 -f "$TMP/early.yaml"
 run "$PROCTOR" export telemetry --job early -o "$TMP/early.jsonl"
@@ -183,9 +184,9 @@ wait
 BASH
 chmod +x "$TMP/launch"
 mkdir "$TMP/meet-srun" "$TMP/meet-hosts" "$TMP/hosts"
-run "$PROCTOR" run --job srun --interval 0.25 -- "$TMP/launch" srun 0 2 3 1 "$TMP/meet-srun"
+run "$PROCTOR" run --job srun --interval 0.25 -- "$TMP/launch" srun 0 4 5 1 "$TMP/meet-srun"
 run "$PROCTOR" ranks analyze --job srun --json --store "sqlite:$PROCTOR_HOME/proctor.db"
-json "ranks of srun" "$stdout" "d['participating_ranks'] == [0, 1, 2] and d['finding']['rank'] == 1"
+json "ranks of srun" "$stdout" "d['participating_ranks'] == [0, 1, 2, 3, 4] and d['finding']['rank'] == 1"
 
 # on_host NAME FIRST LAST: ranks of one job of torchrun's, on a host that records for itself.
 on_host() {
