@@ -28,6 +28,7 @@ enum why {
 	WHY_UNRELATED,	  /* cannot tell: the others rose at times of their own */
 	WHY_OTHER_BEFORE, /* cannot tell: another was the first when they rose like that before */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
+	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
 	WHY_NO_RISE,	  /* none */
 	WHY_SHARED,	  /* none: all together */

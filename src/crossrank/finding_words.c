@@ -24,6 +24,7 @@ static const char *const whys[] = {
 	[WHY_UNRELATED] = "rises_unrelated",
 	[WHY_OTHER_BEFORE] = "another_rank_before",
 	[WHY_ONE_RANK] = "only_one_rank",
+	[WHY_OWN_START] = "started_first_too",
 	[WHY_MIXED] = "ranks_recorded_twice",
 	[WHY_NO_RISE] = "no_rise",
 	[WHY_SHARED] = "shared_by_all",
@@ -256,6 +257,16 @@ static void add_start(struct buf *out, const struct rank_analysis *a, const stru
 		f->n_candidates, a->n_ranks);
 }
 
+static void add_own_start(struct buf *out, const struct rank_analysis *a,
+			  const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The first to rise is ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, ", but its record also began as much before those of the others, which "
+			 "rose together: it may have led, or each rises as long after its start.");
+}
+
 static void add_collective(struct buf *out, const struct rank_analysis *a,
 			   const struct first_cause *f)
 {
@@ -270,21 +281,14 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 {
 	static void (*const add[])(struct buf * out, const struct rank_analysis *a,
 				   const struct first_cause *f) = {
-		[WHY_FIRST] = add_first,
-		[WHY_ALONE] = add_alone,
-		[WHY_TOO_CLOSE] = add_too_close,
-		[WHY_CLOCKS] = add_clocks,
-		[WHY_UNSEEN] = add_unseen,
-		[WHY_MISSING] = add_unrecorded,
-		[WHY_SMALL] = add_small,
-		[WHY_ONE_RANK] = add_one_rank,
-		[WHY_NO_RISE] = add_no_rise,
-		[WHY_SHARED] = add_shared,
-		[WHY_START] = add_start,
-		[WHY_COLLECTIVE] = add_collective,
-		[WHY_MIXED] = add_mixed,
-		[WHY_UNRELATED] = add_unrelated,
-		[WHY_OTHER_BEFORE] = add_other_before,
+		[WHY_FIRST] = add_first,	 [WHY_ALONE] = add_alone,
+		[WHY_TOO_CLOSE] = add_too_close, [WHY_CLOCKS] = add_clocks,
+		[WHY_UNSEEN] = add_unseen,	 [WHY_MISSING] = add_unrecorded,
+		[WHY_SMALL] = add_small,	 [WHY_ONE_RANK] = add_one_rank,
+		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
+		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
+		[WHY_MIXED] = add_mixed,	 [WHY_OWN_START] = add_own_start,
+		[WHY_UNRELATED] = add_unrelated, [WHY_OTHER_BEFORE] = add_other_before,
 	};
 
 	add[f->why](out, a, f);
@@ -323,7 +327,8 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 					   "--clock-error where the clocks are known to agree."
 					 : "Synchronised clocks (NTP or PTP) on all hosts would "
 					   "settle it.");
-	else if (f->why == WHY_SMALL || f->why == WHY_UNRELATED || f->why == WHY_OTHER_BEFORE)
+	else if (f->why == WHY_SMALL || f->why == WHY_UNRELATED || f->why == WHY_OWN_START ||
+		 f->why == WHY_OTHER_BEFORE)
 		buf_add_str(out,
 			    "What that rank did then would settle it: its phases, or its log.");
 	else if (f->why == WHY_MIXED)

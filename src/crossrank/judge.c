@@ -220,6 +220,16 @@ static bool is_bounded(const struct first_entry *entries, size_t n)
 	return true;
 }
 
+/*
+ * Whether all but the first began together by the clock: then nothing but that one's own start
+ * tells them apart, which may be chance. Spoils the entries.
+ */
+static bool is_start_of_one(struct first_entry *entries, size_t n, size_t first)
+{
+	entries[first] = entries[n - 1];
+	return n > 2 && onset_equal_p(entries, n - 1) >= EQUAL_P;
+}
+
 /* What several rises together are, by the numbers alone. */
 static int classify(struct judge_work *w, struct judge_outcome *o)
 {
@@ -239,7 +249,9 @@ static int classify(struct judge_work *w, struct judge_outcome *o)
 	else if (is_all(w, o) && is_collective(w, o))
 		*o = none(*o, WHY_COLLECTIVE);
 	else if (is_start)
-		*o = none(*o, WHY_START);
+		*o = is_start_of_one(entries, n, o->best - o->from)
+			     ? cannot_tell(*o, WHY_OWN_START, NULL)
+			     : none(*o, WHY_START);
 	else if (equal >= EQUAL_P || w->pool[o->best].probability < FINDING_NAMED)
 		*o = cannot_tell(*o, WHY_TOO_CLOSE, NULL);
 	else

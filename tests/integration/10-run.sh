@@ -156,7 +156,7 @@ json "what never ran is no process" "$stdout" \
 
 profile sleep 0.6
 json "times are right" "$stdout" '0.6 <= d["wall_seconds"] < 5 and d["total_cpu_seconds"] < 0.2'
-profile sh -c 'sleep 0.1; sleep 0.1; exit 0'
+profile sh -c 'sleep 0.5; sleep 0.5; exit 0'
 json "no child is born before its parent, and none before the job" "$stdout" \
 	'(lambda t: t == sorted(t) and t[0] >= d["started"])([e["timestamp"] for e in d["events"]])'
 json "unknown is null, and explained" "$stdout" \

@@ -272,12 +272,45 @@ static void test_no_rest(void **unused)
 	assert_int_equal(answer.why, WHY_UNSEEN);
 }
 
+/*
+ * Where starts differ, and rises with them, it is how they begin. Where only one started before,
+ * and rose before, it may have led.
+ */
+static void test_own_start(void **unused)
+{
+	struct job job = { .slope = 60,
+			   .rise = INFINITY,
+			   .noise = 2,
+			   .interval = 1,
+			   .length = 60,
+			   .one_host = true };
+	struct answer answer;
+
+	(void)unused;
+	state = 991;
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = 1.5 * i;
+		job.onset[i] = job.start[i] + 20;
+	}
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_NONE);
+	assert_int_equal(answer.why, WHY_START);
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = i == 3 ? 0 : 2;
+		job.onset[i] = job.start[i] + 20;
+	}
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(answer.why, WHY_OWN_START);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_startup),
 		cmocka_unit_test(test_no_rest),
+		cmocka_unit_test(test_own_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
