@@ -26,7 +26,7 @@ run: all ## profiles the example job and shows its report
 test: setup-test build/tests-enabled build-asan/tests-enabled ## everything: lint, unit, fuzz corpora, integration
 	@ninja -C build
 	@ninja -C build-asan
-	@tests/run build:lint,scripts,unit,integration build-asan:unit,fuzz
+	@tests/run build:integration,lint,scripts,unit build-asan:unit,fuzz # the longest first
 
 lint: setup-test build/tests-enabled ## warnings, include ranks, format, cppcheck, shellcheck
 	@ninja -C build
