@@ -35,6 +35,8 @@
 #include "base/unknown.h"
 #include "rpc/rpc.h"
 
+#include "child_check.h"
+
 #define PATIENCE_S 20 /* what does not come in this time does not come: the test fails */
 #define NOBODY 65534
 
@@ -713,14 +715,5 @@ static inline int run_in(pid_t child, void (*fn)(struct fixture *), struct fixtu
 		return -1;
 	return status;
 }
-
-/* For such a child, where cmocka's asserts would jump into the parent's frames. */
-#define CHILD_CHECK(condition)                                                                  \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			_exit(1);                                                               \
-		}                                                                               \
-	} while (0)
 
 #endif

@@ -25,6 +25,8 @@
 #include "base/unknown.h"
 #include "store/store.h"
 
+#include "child_check.h"
+
 struct fixture {
 	char dir[128];
 	char db[160];
@@ -246,14 +248,5 @@ static inline int run_as_user(void (*fn)(struct fixture *), struct fixture *f)
 		return -1;
 	return status;
 }
-
-/* For the child of run_as_user(), where cmocka's asserts would jump into the parent's frames. */
-#define CHILD_CHECK(condition)                                                                  \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			_exit(1);                                                               \
-		}                                                                               \
-	} while (0)
 
 #endif
