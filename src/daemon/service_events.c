@@ -13,8 +13,12 @@
 
 static void write_host(struct json *j, const struct service *s)
 {
-	json_key_f64(j, "rss_mb", u64_to_mb(s->snap.system.memory_used_bytes));
-	json_key_f64(j, "load_avg_1", s->snap.system.load1);
+	const struct system_sample *now = &s->snap.system;
+	double share = s->has_host_before ? system_cpu_share(&s->host_before, now) : F64_UNKNOWN;
+
+	json_key_f64(j, "rss_mb", u64_to_mb(now->memory_used_bytes));
+	json_key_f64(j, "cpu_pct", 100 * share * now->cpu_count);
+	json_key_f64(j, "load_avg_1", now->load1);
 }
 
 static void write_point(struct json *j, const struct series_point *point)
@@ -24,15 +28,25 @@ static void write_point(struct json *j, const struct series_point *point)
 	json_key_u64(j, "processes", point->n_processes);
 }
 
-/* Those of the attempt and of the host; all of them where it is 0. */
-static void write_active(struct json *j, const struct service *s, int64_t attempt_id)
+/* Whether the peer may know of what goes on in a job. */
+static bool is_shown(const struct service *s, const struct rpc_peer *peer, const struct episode *e)
+{
+	const struct watched *job = watch_find_attempt(s->watch, e->attempt_id);
+
+	return peer && service_may_read(s, peer, job ? job->a.uid : U64_UNKNOWN);
+}
+
+/* Those of the host and of the attempt; where that is 0, of all jobs that the peer may see. */
+static void write_active(struct json *j, const struct service *s, const struct rpc_peer *peer,
+			 int64_t attempt_id)
 {
 	const struct episode *e;
 
 	json_key(j, "anomalies_active");
 	json_begin_array(j);
 	for (size_t i = 0; (e = detect_active(s->detect, i)); i++)
-		if (attempt_id == 0 || !e->worst.job_id || e->attempt_id == attempt_id)
+		if (!e->worst.job_id ||
+		    (attempt_id ? e->attempt_id == attempt_id : is_shown(s, peer, e)))
 			json_str(j, anomaly_type_name(e->worst.type));
 	json_end_array(j);
 }
@@ -80,17 +94,18 @@ static void write_hotspot(struct json *j, const struct service *s, const struct 
 	write_hottest(j, &sums);
 }
 
-static void write_rest(struct json *j, const struct service *s, int64_t attempt_id)
+static void write_rest(struct json *j, const struct service *s, const struct rpc_peer *peer,
+		       int64_t attempt_id)
 {
-	write_active(j, s, attempt_id);
+	write_active(j, s, peer, attempt_id);
 	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->snap.daemon_rss_bytes));
 	json_key_string(j, "pressure_level", s->snap.pressure_level);
 	json_key_f64(j, "system_memory_available_mb",
 		     u64_to_mb(s->snap.system.memory_available_bytes));
 }
 
-void service_write_context(struct json *j, const struct service *s, const struct watched *job,
-			   const struct proc_sample *p)
+void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
+			   const struct watched *job, const struct proc_sample *p)
 {
 	int64_t attempt_id = p ? p->attempt_id : job ? job->a.id : 0;
 
@@ -105,7 +120,7 @@ void service_write_context(struct json *j, const struct service *s, const struct
 		write_host(j, s);
 	}
 	write_hotspot(j, s, job, p);
-	write_rest(j, s, attempt_id);
+	write_rest(j, s, peer, attempt_id);
 	json_end_object(j);
 }
 
@@ -195,7 +210,7 @@ void service_tell_change(void *ctx, enum change change, const struct watched *jo
 	json_begin_object(&j);
 	change_write_fields(&j, change, &job->a, sheet);
 	json_key(&j, "resource_context");
-	service_write_context(&j, s, job, NULL);
+	service_write_context(&j, s, NULL, job, NULL);
 	json_end_object(&j);
 	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }

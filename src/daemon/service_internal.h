@@ -140,6 +140,8 @@ struct service {
 	struct assigner *assigner;
 	struct snapshot snap; /* the last one */
 	bool has_snap;
+	struct system_sample host_before; /* at the tick before that */
+	bool has_host_before;
 	struct watch *watch;
 	struct store *store;	     /* NULL: not open; tried again at each tick */
 	struct err store_err;	     /* why not, the last time */
@@ -696,8 +698,11 @@ void service_tell_snapshot(struct service *s);
 void service_tell_anomaly(struct service *s, const struct detect_change *change,
 			  const struct watched *job);
 
-/* An object: of the process, of the job where p is NULL, of the host where both are. */
-void service_write_context(struct json *j, const struct service *s, const struct watched *job,
-			   const struct proc_sample *p);
+/*
+ * An object: of the process, of the job where p is NULL, of the host where both are. The peer
+ * counts for the host's alone: which jobs' anomalies it may know of.
+ */
+void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
+			   const struct watched *job, const struct proc_sample *p);
 
 #endif

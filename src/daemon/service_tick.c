@@ -97,6 +97,8 @@ static int collect_by(struct service *s, struct collector *collector, struct err
 
 static int collect(struct service *s, struct err *err)
 {
+	s->has_host_before = s->has_snap;
+	s->host_before = s->snap.system;
 	return collect_by(s, s->collector, err);
 }
 

@@ -189,6 +189,20 @@ struct proc_sample *snapshot_add_process(struct snapshot *s)
 	return p;
 }
 
+double system_cpu_share(const struct system_sample *before, const struct system_sample *now)
+{
+	uint64_t busy = u64_add(u64_delta(now->cpu_user_ns, before->cpu_user_ns),
+				u64_delta(now->cpu_system_ns, before->cpu_system_ns));
+	uint64_t idle = u64_add(u64_delta(now->cpu_idle_ns, before->cpu_idle_ns),
+				u64_delta(now->cpu_iowait_ns, before->cpu_iowait_ns));
+	uint64_t stolen = u64_delta(now->cpu_steal_ns, before->cpu_steal_ns);
+	uint64_t all = u64_add_known(u64_add(busy, idle), stolen);
+
+	if (!u64_known(busy) || !u64_known(idle) || all == 0)
+		return F64_UNKNOWN;
+	return (double)busy / (double)all;
+}
+
 /* ---- copying ---- */
 
 /* Points *s to a copy in the arena; false when memory runs out. */

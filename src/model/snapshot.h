@@ -120,6 +120,10 @@ struct system_sample {
 	double uptime_seconds;
 };
 
+/* How much of the CPUs' time between two samples was used, 0 to 1. Stolen time was not, and was not
+ * idle either. */
+double system_cpu_share(const struct system_sample *before, const struct system_sample *now);
+
 /* Why a GPU runs slower than it could: bits of gpu_sample.throttle. */
 enum gpu_throttle {
 	GPU_THROTTLE_IDLE = 1 << 0, /* nothing to do */

@@ -218,14 +218,5 @@ const struct node *scene_selected(const struct scene *s)
 
 double scene_cpu_share(const struct scene *s)
 {
-	const struct system_sample *a = &s->before, *b = &s->snap.system;
-	uint64_t busy = u64_add(u64_delta(b->cpu_user_ns, a->cpu_user_ns),
-				u64_delta(b->cpu_system_ns, a->cpu_system_ns));
-	uint64_t rest = u64_add(u64_delta(b->cpu_idle_ns, a->cpu_idle_ns),
-				u64_delta(b->cpu_iowait_ns, a->cpu_iowait_ns));
-	uint64_t all = u64_add(busy, rest);
-
-	if (!s->has_before || !u64_known(all) || all == 0)
-		return F64_UNKNOWN;
-	return (double)busy / (double)all;
+	return s->has_before ? system_cpu_share(&s->before, &s->snap.system) : F64_UNKNOWN;
 }

@@ -112,6 +112,8 @@ json "and the reader's is everything" "$(ask carol daemon.top.stream '{}' 1 | ta
 hers=$(json_eval "$(ask alice daemon.top)" '[p["pid"] for p in d["processes"] if p["command"] == "sleep 122"][0]')
 his=$(json_eval "$(ask root daemon.top)" '[p["pid"] for p in d["processes"] if p["command"] == "sleep 121"][0]')
 json "a process of one's own has a context" "$(ask alice resource.context "{\"pid\": $hers}")" 'd["rss_mb"] > 0'
+json "and so has the host" "$(ask alice resource.context)" \
+	"d['rss_mb'] > 0 and 0 <= d['cpu_pct'] <= 100 * $(nproc --all) and {'syscall_hotspot', 'anomalies_active', 'daemon_rss_mb'} <= set(d)"
 json "one of others has none" "$(ask alice resource.context "{\"pid\": $his}")" 'd["code"] == -32001'
 json "nor for another" "$(ask bob resource.context "{\"pid\": $hers}")" 'd["code"] == -32001'
 
