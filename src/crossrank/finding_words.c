@@ -263,8 +263,8 @@ static void add_own_start(struct buf *out, const struct rank_analysis *a,
 	(void)a;
 	buf_add_str(out, "The first to rise is ");
 	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, ", but its record also began as much before those of the others, which "
-			 "rose together: it may have led, or each rises as long after its start.");
+	buf_add_str(out, ", but it also started as much before the others, which rose together: it "
+			 "may have led, or each rises as long after its start.");
 }
 
 static void add_collective(struct buf *out, const struct rank_analysis *a,

@@ -6,6 +6,7 @@
 
 #include "base/macros.h"
 #include "crossrank/seen.h"
+#include "stats/noise.h"
 
 #define N_DRAWS 20000
 #define ALL_SHARE 0.8	    /* so many of the ranks are as good as all */
@@ -16,6 +17,7 @@
 #define LIKE_GAIN_SHARE 0.1 /* of the first large rise: a smaller one before it is like it */
 #define LIKE_SHARE 0.5	    /* or of what that one gained in the same time */
 #define MIN_ALIGNED 3
+#define BORN_SHARE 0.5 /* of a lead: who started so much before the others may owe it to that */
 
 static const struct rank_clock *clock_of(const struct judge_work *w, const struct candidate *c)
 {
@@ -34,8 +36,26 @@ static struct first_entry entry_of(const struct judge_work *w, const struct cand
 				     clock_of(w, c)->error };
 }
 
-/* By how much each rank is moved for its start to be at zero; nothing if it is not moved. */
-static int moved_p(const struct judge_work *w, const struct judge_outcome *o, bool is_moved,
+typedef double rise_time_fn(const struct rise *rise);
+
+static double start_of(const struct rise *rise)
+{
+	return rise->start;
+}
+
+static double born_of(const struct rise *rise)
+{
+	return rise->born;
+}
+
+static double onset_of(const struct rise *rise)
+{
+	return rise->onset.median;
+}
+
+/* How likely they began together, each moved so that its time of that kind is zero; NULL: none is.
+ */
+static int moved_p(const struct judge_work *w, const struct judge_outcome *o, rise_time_fn *zero,
 		   double *ret)
 {
 	size_t n = o->to - o->from;
@@ -48,7 +68,7 @@ static int moved_p(const struct judge_work *w, const struct judge_outcome *o, bo
 		const struct candidate *c = &w->pool[o->from + i];
 
 		moved[i] = c->rise->onset;
-		moved[i].median -= is_moved ? c->rise->start : 0;
+		moved[i].median -= zero ? zero(c->rise) : 0;
 		/* A process starts up to one interval before its first sample. */
 		moved[i].sd = hypot(moved[i].sd, w->interval / sqrt(12));
 		entries[i] = (struct first_entry){ &moved[i], 0, 0 };
@@ -57,20 +77,57 @@ static int moved_p(const struct judge_work *w, const struct judge_outcome *o, bo
 	return 0;
 }
 
-/* Whether they began together after each one's own start, and not together otherwise. */
+/* By how much the likeliest first one is before the median of the others. */
+static int lead_in(const struct judge_work *w, const struct judge_outcome *o, rise_time_fn *time,
+		   double *ret)
+{
+	size_t n = 0;
+	CLEANUP(free_ptr) double *others = calloc(o->to - o->from, sizeof(*others));
+
+	if (!others)
+		return -ENOMEM;
+	for (size_t i = o->from; i < o->to; i++)
+		if (i != o->best)
+			others[n++] = time(w->pool[i].rise);
+	*ret = noise_median(others, n) - time(w->pool[o->best].rise);
+	return 0;
+}
+
+/*
+ * A record may begin long after its program, as that of GPU memory does: whose record began as much
+ * before as it rose, but not its program, did both first.
+ */
+static int is_born_before(const struct judge_work *w, const struct judge_outcome *o, bool *ret)
+{
+	double born = 0, lead = 0;
+	int r = lead_in(w, o, born_of, &born);
+
+	if (r == 0)
+		r = lead_in(w, o, onset_of, &lead);
+	*ret = born >= BORN_SHARE * lead;
+	return r;
+}
+
+/*
+ * Whether they began together after each one's own start, be it that of its program or of its
+ * record, and not together otherwise.
+ */
 static int follows_start(const struct judge_work *w, const struct judge_outcome *o, bool *ret)
 {
-	double moved = 0, unmoved = 1;
+	double from_start = 0, from_birth = 0, unmoved = 1;
 	int r = 0;
 
 	*ret = false;
 	if (!is_all(w, o) || o->to - o->from < MIN_ALIGNED)
 		return 0;
-	r = moved_p(w, o, true, &moved);
+	r = moved_p(w, o, start_of, &from_start);
 	if (r == 0)
-		r = moved_p(w, o, false, &unmoved);
-	*ret = r == 0 && moved >= ALIGNED_P && unmoved < EQUAL_P;
-	return r;
+		r = moved_p(w, o, born_of, &from_birth);
+	if (r == 0)
+		r = moved_p(w, o, NULL, &unmoved);
+	if (r < 0 || fmax(from_start, from_birth) < ALIGNED_P || unmoved >= EQUAL_P)
+		return r;
+	return is_born_before(w, o, ret);
 }
 
 /* Whether all of it lies around the moment of one operation. */
@@ -279,7 +336,7 @@ static int weigh(struct judge_work *w, struct judge_outcome *o)
 static int weigh_censored(const struct judge_work *w, struct judge_outcome *o)
 {
 	double moved;
-	int r = moved_p(w, o, true, &moved);
+	int r = moved_p(w, o, start_of, &moved);
 
 	if (r < 0)
 		return r;

@@ -21,7 +21,7 @@
 struct onsets {
 	double *at; /* of one rise of each rank that has any, by time once sorted */
 	size_t n, n_members;
-	double length; /* of the time in which they may have risen */
+	double length; /* of the time in which they may have risen, on average */
 	double least;  /* a span that is as good as none */
 };
 
@@ -75,20 +75,24 @@ static void note_others(const struct judge_work *w, const struct judge_outcome *
 	}
 }
 
-/* The mean over all ranks. */
-static double record_length(const struct judge_work *w)
+static double record_length(const struct judge_work *w, const struct rank *rank)
 {
-	double sum = 0;
+	const struct stream *s = rank->total;
 
-	for (size_t i = 0; i < w->a->n_ranks; i++) {
-		const struct stream *s = w->a->ranks[i].total;
-
-		sum += judge_seconds(w, &s->samples[s->n - 1]) - judge_seconds(w, &s->samples[0]);
-	}
-	return sum / (double)w->a->n_ranks;
+	return judge_seconds(w, &s->samples[s->n - 1]) - judge_seconds(w, &s->samples[0]);
 }
 
-/* Members first, then those of other episodes that are not the workload's. */
+static void add_onset(const struct judge_work *w, struct onsets *o, const struct rank *rank,
+		      double at)
+{
+	o->at[o->n++] = at;
+	o->length += ACTIVE_SHARE * record_length(w, rank);
+}
+
+/*
+ * Members first, then those of other episodes that are not the workload's. Who did not rise, as it
+ * died before, says nothing of how long the others could have.
+ */
 static void collect(const struct judge_work *w, const struct judge_outcome *items, size_t n,
 		    const struct judge_outcome *chosen, struct onsets *ret)
 {
@@ -102,15 +106,15 @@ static void collect(const struct judge_work *w, const struct judge_outcome *item
 			note_others(w, &items[i], chosen, nearest);
 	for (size_t i = chosen->from; i < chosen->to; i++)
 		if (is_comparable(w, &w->pool[chosen->best], &w->pool[i])) {
-			ret->at[ret->n++] = onset_of(&w->pool[i]);
+			add_onset(w, ret, w->pool[i].rank, onset_of(&w->pool[i]));
 			sd += w->pool[i].rise->onset.sd;
 		}
 	ret->n_members = ret->n;
 	ret->least = 2 * sd / (double)ret->n;
 	for (size_t i = 0; i < w->a->n_ranks; i++)
 		if (!isnan(nearest[i]))
-			ret->at[ret->n++] = nearest[i];
-	ret->length = ACTIVE_SHARE * record_length(w);
+			add_onset(w, ret, &w->a->ranks[i], nearest[i]);
+	ret->length /= (double)ret->n;
 }
 
 /* ---- chance ---- */

@@ -154,9 +154,11 @@ static int find_in_section(const struct section *section, int64_t origin_ns, str
 	ret->range_mib = s->range;
 	ret->is_sawtooth = is_saw(s, found);
 	r = take_runs(s, found, ret);
-	for (size_t i = 0; i < ret->n; i++)
+	for (size_t i = 0; i < ret->n; i++) {
 		ret->items[i].start =
 			(double)(s->stream->samples[0].timestamp_ns - origin_ns) / 1e9;
+		ret->items[i].born = (double)(section->born_ns - origin_ns) / 1e9;
+	}
 	mark_doubtful(section, origin_ns, ret);
 	return r;
 }

@@ -17,6 +17,7 @@
 struct rise {
 	struct onset onset; /* in seconds after the origin */
 	double start;	    /* the first sample of its section */
+	double born;	    /* the start of its program, which may be before that */
 	double seen;	    /* when it was above what was before, for good */
 	double end;	    /* when it stopped rising */
 	double gain_mib;

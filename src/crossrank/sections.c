@@ -39,9 +39,21 @@ static int note_ends(const struct rank_analysis *a, const struct stream *s, stru
 	return 0;
 }
 
-static int add_section(struct section_list *list, size_t rank, const struct stream *s, size_t from,
-		       size_t to)
+/* The start that was told of the program that has sample `from` first, behind the one before it. */
+static int64_t born_ns(const struct rank_analysis *a, const struct stream *s, size_t from)
 {
+	int64_t first_ns = s->samples[from].timestamp_ns;
+	const struct rank_start *start = telemetry_find_start(a->telemetry, s->rank, first_ns);
+
+	if (!start || (from > 0 && start->timestamp_ns < s->samples[from - 1].timestamp_ns))
+		return first_ns;
+	return start->timestamp_ns;
+}
+
+static int add_section(const struct rank_analysis *a, struct section_list *list, size_t rank,
+		       size_t from, size_t to)
+{
+	const struct stream *s = a->ranks[rank].total;
 	struct section *items = list->items;
 
 	if ((list->n & (list->n - 1)) == 0)
@@ -53,6 +65,7 @@ static int add_section(struct section_list *list, size_t rank, const struct stre
 		.rank = rank,
 		.stream = { .rank = s->rank, .samples = s->samples + from, .n = to - from },
 		.is_again = from > 0,
+		.born_ns = born_ns(a, s, from),
 	};
 	return 0;
 }
@@ -75,10 +88,10 @@ static int cut(const struct rank_analysis *a, size_t rank, struct section_list *
 		map_get(&ends, old, &end);
 		if (old == program_key(&ids[s->samples[i].identity]) || end != i)
 			continue;
-		r = add_section(list, rank, s, from, i);
+		r = add_section(a, list, rank, from, i);
 		from = i;
 	}
-	return r < 0 ? r : add_section(list, rank, s, from, s->n);
+	return r < 0 ? r : add_section(a, list, rank, from, s->n);
 }
 
 /* ---- what is a start-up ---- */

@@ -16,7 +16,8 @@ struct section {
 	size_t rank;	      /* its number */
 	struct stream stream; /* a part of the rank's */
 	struct startup start;
-	bool is_again; /* not the first of its rank */
+	bool is_again;	 /* not the first of its rank */
+	int64_t born_ns; /* its program was started; its first sample where nobody tells */
 };
 
 struct section_list {

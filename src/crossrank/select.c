@@ -129,6 +129,16 @@ static bool is_of_job(const struct identity *id, struct text job_id)
 	return id->job_id.s && text_equals(id->job_id, job_id);
 }
 
+static void keep_starts(struct telemetry *t, struct text job_id)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_starts; i++)
+		if (is_of_job(&t->identities[t->starts[i].identity], job_id))
+			t->starts[n++] = t->starts[i];
+	t->n_starts = n;
+}
+
 static void keep_ends(struct telemetry *t, struct text job_id)
 {
 	size_t n = 0;
@@ -142,6 +152,7 @@ static void keep_ends(struct telemetry *t, struct text job_id)
 /* Takes out the samples of others. */
 static void keep_job(struct telemetry *t, struct text job_id)
 {
+	keep_starts(t, job_id);
 	keep_ends(t, job_id);
 	for (size_t i = 0; i < t->n_streams; i++) {
 		struct stream *s = &t->streams[i];

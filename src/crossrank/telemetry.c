@@ -12,6 +12,7 @@
 
 #define MAX_IDENTITIES (UINT32_MAX - 1)
 #define FIRST_SAMPLES 64
+#define RANK_START "rank_start"
 #define RANK_END "rank_end"
 
 struct telemetry *telemetry_new(void)
@@ -29,6 +30,7 @@ struct telemetry *telemetry_free(struct telemetry *t)
 	free(t->identities);
 	free(t->boundaries);
 	free(t->markers);
+	free(t->starts);
 	free(t->ends);
 	map_release(&t->by_hash);
 	map_release(&t->by_rank);
@@ -241,9 +243,17 @@ static int add_other(struct telemetry *t, const struct telemetry_event *ev,
 	return 0;
 }
 
-static bool is_end(const struct telemetry_event *ev)
+static bool is_type(const struct telemetry_event *ev, const char *type)
 {
-	return text_equals(ev->event_type, (struct text){ RANK_END, sizeof(RANK_END) - 1 });
+	return text_equals(ev->event_type, (struct text){ type, strlen(type) });
+}
+
+static int add_start(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
+{
+	if (grow(&t->starts, t->n_starts, sizeof(*t->starts)) < 0)
+		return -ENOMEM;
+	t->starts[t->n_starts++] = (struct rank_start){ ev->rank, ev->timestamp_ns, identity };
+	return 0;
 }
 
 static int add_end(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
@@ -289,7 +299,9 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 	if (ev->device_total_bytes != EVENT_UNKNOWN)
 		id->total_bytes = ev->device_total_bytes;
 	r = text_is_sample(ev->event_type) ? add_sample(t, number, &s) : add_other(t, ev, id);
-	if (r == 0 && is_end(ev))
+	if (r == 0 && is_type(ev, RANK_START))
+		r = add_start(t, ev, number);
+	if (r == 0 && is_type(ev, RANK_END))
 		r = add_end(t, ev, number);
 	if (r == 0 && marker_is_collective(ev))
 		r = add_marker(t, ev);
@@ -393,13 +405,41 @@ bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to
 	return first < t->n_markers && t->markers[first].timestamp_ns <= to_ns;
 }
 
+static int compare_moments(int64_t rank_a, int64_t ns_a, int64_t rank_b, int64_t ns_b)
+{
+	if (rank_a != rank_b)
+		return rank_a < rank_b ? -1 : 1;
+	return (ns_a > ns_b) - (ns_a < ns_b);
+}
+
+static int compare_starts(const void *l, const void *r)
+{
+	const struct rank_start *a = l, *b = r;
+
+	return compare_moments(a->rank, a->timestamp_ns, b->rank, b->timestamp_ns);
+}
+
 static int compare_ends(const void *l, const void *r)
 {
 	const struct rank_end *a = l, *b = r;
 
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
+	return compare_moments(a->rank, a->timestamp_ns, b->rank, b->timestamp_ns);
+}
+
+const struct rank_start *telemetry_find_start(const struct telemetry *t, int64_t rank, int64_t ns)
+{
+	size_t low = 0, high = t->n_starts;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct rank_start *at = &t->starts[middle];
+
+		if (compare_moments(at->rank, at->timestamp_ns, rank, ns) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && t->starts[low - 1].rank == rank ? &t->starts[low - 1] : NULL;
 }
 
 const struct rank_end *telemetry_find_end(const struct telemetry *t, int64_t rank)
@@ -419,6 +459,8 @@ const struct rank_end *telemetry_find_end(const struct telemetry *t, int64_t ran
 
 int telemetry_sort(struct telemetry *t)
 {
+	if (t->n_starts > 0)
+		qsort(t->starts, t->n_starts, sizeof(*t->starts), compare_starts);
 	if (t->n_ends > 0)
 		qsort(t->ends, t->n_ends, sizeof(*t->ends), compare_ends);
 	if (t->n_markers > 0)

@@ -69,14 +69,21 @@ struct rank_end {
 	uint32_t identity;
 };
 
+/* A record of the type "rank_start": the rank's process was started then. */
+struct rank_start {
+	int64_t rank, timestamp_ns;
+	uint32_t identity;
+};
+
 struct telemetry {
 	struct arena arena;
 	struct identity *identities;
 	struct stream *streams;
 	struct boundary *boundaries;
 	struct marker *markers;
-	struct rank_end *ends; /* by (rank, time) once telemetry_sort() was called */
-	size_t n_identities, n_streams, n_boundaries, n_markers, n_ends;
+	struct rank_start *starts; /* by (rank, time) once telemetry_sort() was called */
+	struct rank_end *ends;	   /* the same */
+	size_t n_identities, n_streams, n_boundaries, n_markers, n_starts, n_ends;
 	uint64_t n_events, n_samples;
 	struct map by_hash;   /* of identities; chains of equal hashes are probed */
 	struct map by_rank;   /* of streams */
@@ -101,6 +108,9 @@ int telemetry_sort(struct telemetry *t);
 
 /* The number of the first marker that is not before ns; t is sorted. */
 size_t telemetry_find_marker(const struct telemetry *t, int64_t ns);
+
+/* The last start of a rank at ns or before; NULL: none is told. t is sorted. */
+const struct rank_start *telemetry_find_start(const struct telemetry *t, int64_t rank, int64_t ns);
 
 /* The last end of a rank; NULL: none is told. t is sorted. */
 const struct rank_end *telemetry_find_end(const struct telemetry *t, int64_t rank);

@@ -83,6 +83,7 @@ static struct rank_life describe(const struct change *from, const struct change 
 	}
 	life.local_rank = root->local_rank >= 0 ? root->local_rank : root->rank;
 	life.pid = root->key.pid;
+	life.born_wall_ns = root->born_wall_ns;
 	return life;
 }
 

@@ -17,6 +17,7 @@
 struct rank_life {
 	int rank, local_rank;	/* as the launcher has it, or the rank */
 	pid_t pid;		/* of its first process, which is the nearest to the launcher */
+	uint64_t born_wall_ns;	/* of that one; unknown */
 	uint64_t ended_wall_ns; /* of its last process; unknown while one may live */
 	uint64_t peak_bytes;	/* at most; unknown if that of a process is */
 };

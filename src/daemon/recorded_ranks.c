@@ -166,6 +166,7 @@ static struct recorded_rank describe(const struct rank_life *life)
 	return (struct recorded_rank){ .rank = life->rank,
 				       .local_rank = life->local_rank,
 				       .pid = life->pid,
+				       .born_wall_ns = life->born_wall_ns,
 				       .ended_wall_ns = life->ended_wall_ns,
 				       .peak_bytes = life->peak_bytes };
 }
@@ -180,6 +181,7 @@ static size_t add_sampled(struct recorded_ranks *r, size_t first, const struct r
 		     : (struct recorded_rank){ .rank = number,
 					       .local_rank = number,
 					       .pid = -1,
+					       .born_wall_ns = U64_UNKNOWN,
 					       .ended_wall_ns = U64_UNKNOWN,
 					       .peak_bytes = U64_UNKNOWN };
 	rank->first = first;

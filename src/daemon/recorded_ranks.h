@@ -32,6 +32,7 @@ struct recorded_rank {
 	int rank, local_rank;
 	pid_t pid;
 	size_t first, n;	/* of the points; none: it ended before it was sampled */
+	uint64_t born_wall_ns;	/* its first process; unknown */
 	uint64_t ended_wall_ns; /* of its last process; unknown while one may live */
 	uint64_t peak_bytes;	/* the most that it can have held (rank_lives.h) */
 };
@@ -55,8 +56,9 @@ int recorded_ranks_read(struct store *store, const struct attempt *a, struct rec
 void recorded_ranks_release(struct recorded_ranks *r);
 
 /*
- * All of it as telemetry records (crossrank/event.h), rank by rank: samples, then the phases that
- * its processes entered and left, then "rank_end" where it has ended. Non-zero stops and is
+ * All of it as telemetry records (crossrank/event.h), rank by rank: "rank_start" where it is known,
+ * samples, then the phases that its processes entered and left, then "rank_end" where it has
+ * ended. Non-zero stops and is
  * returned. -ENOMEM.
  */
 struct telemetry_event;

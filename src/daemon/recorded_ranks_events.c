@@ -227,28 +227,53 @@ static int each_phase(struct recorded_ranks *r, const struct recorded_rank *rank
 	return result;
 }
 
+/* ---- the life of a rank ---- */
+
+static int tell_life(struct recorded_ranks *r, struct telemetry_event *ev, rank_event_fn *fn,
+		     void *ctx)
+{
+	CLEANUP(buf_release) struct buf metadata = BUF_INIT;
+	struct json j;
+	int result;
+
+	json_init(&j, &metadata);
+	json_begin_object(&j);
+	write_common(r, "each", &j); /* rank_lives.h */
+	json_end_object(&j);
+	result = set_metadata(&metadata, &r->arena, ev);
+	return result == 0 ? fn(ctx, ev) : result;
+}
+
+/* Samples may begin much later: those of GPU memory do. A process begins with nothing. */
+static int tell_start(struct recorded_ranks *r, const struct recorded_rank *rank, rank_event_fn *fn,
+		      void *ctx)
+{
+	struct telemetry_event ev;
+	int result;
+
+	if (rank->born_wall_ns > INT64_MAX) /* unknown, too */
+		return 0;
+	result = describe_rank(r, rank, &ev);
+	ev.event_type = text_of("rank_start");
+	ev.timestamp_ns = (int64_t)rank->born_wall_ns;
+	set_bytes(&ev, 0, 0);
+	return result == 0 ? tell_life(r, &ev, fn, ctx) : result;
+}
+
 /* A rank that has ended, and what it never held more than: what samples may have missed. */
 static int tell_end(struct recorded_ranks *r, const struct recorded_rank *rank, rank_event_fn *fn,
 		    void *ctx)
 {
-	CLEANUP(buf_release) struct buf metadata = BUF_INIT;
 	struct telemetry_event ev;
-	struct json j;
 	int result;
 
 	if (rank->ended_wall_ns > INT64_MAX || rank->peak_bytes > INT64_MAX) /* unknown, too */
 		return 0;
 	result = describe_rank(r, rank, &ev);
-	json_init(&j, &metadata);
-	json_begin_object(&j);
-	write_common(r, "each", &j); /* rank_lives.h */
-	json_end_object(&j);
 	ev.event_type = text_of("rank_end");
 	ev.timestamp_ns = (int64_t)rank->ended_wall_ns;
 	set_bytes(&ev, (int64_t)rank->peak_bytes, (int64_t)rank->peak_bytes);
-	if (result == 0)
-		result = set_metadata(&metadata, &r->arena, &ev);
-	return result == 0 ? fn(ctx, &ev) : result;
+	return result == 0 ? tell_life(r, &ev, fn, ctx) : result;
 }
 
 int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx)
@@ -256,7 +281,9 @@ int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx)
 	int result = 0;
 
 	for (size_t i = 0; result == 0 && i < r->n_ranks; i++) {
-		result = each_sample(r, &r->ranks[i], fn, ctx);
+		result = tell_start(r, &r->ranks[i], fn, ctx);
+		if (result == 0)
+			result = each_sample(r, &r->ranks[i], fn, ctx);
 		if (result == 0)
 			result = each_phase(r, &r->ranks[i], fn, ctx);
 		if (result == 0)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """ranks.py PROCTOR [TIMES] - ranks of a job on one NVIDIA GPU: who began to take memory first?
 
-Runs rank.py under proctor TIMES times (3), with another rank in the lead each time, and checks
-that the record, its export and its analysis name it from GPU memory. Needs a GPU, and PyTorch or
+Runs rank.py under proctor TIMES times (3), with another rank in the lead each time, which every
+second time comes to the GPU as much before the others, and checks that the record, its export and
+its analysis name it from GPU memory. Needs a GPU, and PyTorch or
 libcuda.so.1. Prints what was found, and at the end 'N passed, N failed'. Nothing is left behind.
 """
 
@@ -17,6 +18,7 @@ PROCTOR = os.path.abspath(sys.argv[1])
 TIMES = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS = 4
+LEAD = 2.0  # as rank.py has it
 results = []
 
 
@@ -71,11 +73,11 @@ def check_export(job, leader, folder):
     check_finding(read_json("ranks", "analyze", "--json", path).get("finding", {}), leader, "it")
 
 
-def check_job(job, leader, folder):
+def check_job(job, leader, ahead, folder):
     meeting = os.path.join(folder, job)
     os.mkdir(meeting)
-    launch = [os.path.join(HERE, "rank.py"), "launch", str(RANKS), str(leader), meeting]
-    done = proctor("run", "--interval", "1", "--job", job, "--", sys.executable, *launch)
+    launch = [os.path.join(HERE, "rank.py"), "launch", str(RANKS), str(leader), str(ahead)]
+    done = proctor("run", "--interval", "1", "--job", job, "--", sys.executable, *launch, meeting)
     check(done.returncode == 0, f"{job}: the job runs")
     analysis = read_json("ranks", "analyze", "--json", "--job", job)
     finding = analysis.get("finding", {})
@@ -95,7 +97,7 @@ def main():
     os.environ["PROCTOR"] = PROCTOR
     try:
         for i in range(TIMES):
-            check_job(f"lead-{i}", (2 + i) % RANKS, home)
+            check_job(f"lead-{i}", (2 + i) % RANKS, LEAD * (i % 2), home)
     finally:
         shutil.rmtree(home)
     print(f"\n{sum(results)} passed, {len(results) - sum(results)} failed")

@@ -63,6 +63,7 @@ struct job {
 	int n_ranks;	     /* 0: RANKS */
 	double onset[RANKS]; /* seconds; INFINITY: never */
 	double start[RANKS]; /* of the record */
+	double born[RANKS];  /* when its program was started, as is told; 0: nobody tells */
 	double clock[RANKS]; /* how far its clock is off */
 	double base;	     /* MiB before it; 0: 1000 */
 	double slope;	     /* MiB per second; INFINITY: a step of `rise` at once */
@@ -244,6 +245,16 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 	}
 }
 
+static void add_birth(struct telemetry *t, const struct job *job, int rank)
+{
+	struct telemetry_event ev;
+
+	say(job, rank, job->born[rank], "n0", &ev);
+	ev.timestamp_ns = T0_NS + (int64_t)(job->born[rank] * 1e9);
+	ev.event_type = (struct text){ "rank_start", 10 };
+	assert_int_equal(telemetry_add(t, &ev), 0);
+}
+
 static void add_marker(struct telemetry *t, double at)
 {
 	struct telemetry_event ev;
@@ -309,6 +320,9 @@ static struct answer ask(const struct job *job)
 	for (int i = 0; i < count_ranks(job); i++)
 		if (!job->own[i].is_missing)
 			add_rank(t, job, i);
+	for (int i = 0; i < count_ranks(job); i++)
+		if (job->born[i] > 0)
+			add_birth(t, job, i);
 	if (job->marker > 0)
 		add_marker(t, job->marker);
 	assert_int_equal(rank_analysis_init(&a, t), 0);

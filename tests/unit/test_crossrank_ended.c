@@ -117,11 +117,51 @@ static void test_who_left_none(void **state)
 	check(&(struct death){ 0, true, 1, 30, "another" }, VERDICT_CANNOT_TELL, WHY_MISSING);
 }
 
+/*
+ * Of eight ranks two rise, 1.5 s apart in 120 s, which by chance they seldom do; the others died
+ * after 10 s. How long those lived says nothing of when a rank may rise.
+ */
+static int64_t level_of_two(int rank, int second)
+{
+	int since = 2 * second - (rank == 1 ? 121 : 124);
+
+	return 1000 + (rank * 7 + second * 3) % 5 + (since > 0 ? 100 * since : 0);
+}
+
+static void test_who_died_early_does_not_count(void **state)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	struct telemetry *t = telemetry_new();
+	struct telemetry_event ev;
+	struct rank_analysis a;
+
+	(void)state;
+	assert_non_null(t);
+	for (int rank = 0; rank < RANKS; rank++) {
+		for (int second = 0; second < (rank < 2 ? 120 : 10); second++) {
+			ev = make_event(rank, second, level_of_two(rank, second));
+			assert_int_equal(telemetry_add(t, &ev), 0);
+		}
+		if (rank < 2)
+			continue;
+		ev = make_event(rank, 10, 1010);
+		ev.event_type = text_of("rank_end");
+		assert_int_equal(telemetry_add(t, &ev), 0);
+	}
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 1);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_left_a_record),
 		cmocka_unit_test(test_who_left_none),
+		cmocka_unit_test(test_who_died_early_does_not_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -304,13 +304,60 @@ static void test_own_start(void **unused)
 	assert_int_equal(answer.why, WHY_OWN_START);
 }
 
+/* The records begin late, that of the first as much before the others as it rises. */
+static struct job late_records(void)
+{
+	struct job job = { .slope = 60,
+			   .rise = INFINITY,
+			   .noise = 2,
+			   .interval = 1,
+			   .length = 60,
+			   .one_host = true };
+
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = i == 3 ? 10 : 12;
+		job.onset[i] = job.start[i] + 20;
+	}
+	return job;
+}
+
+static void test_told_starts(void **unused)
+{
+	struct job job = late_records();
+	struct answer answer;
+
+	(void)unused;
+	state = 992;
+	answer = ask(&job);
+	assert_int_equal(answer.why, WHY_OWN_START);
+	/* All programs started at once: it led. */
+	for (int i = 0; i < RANKS; i++)
+		job.born[i] = 5 + uniform(0, 0.1);
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_NAMED);
+	assert_int_equal(answer.rank, 3);
+	/* Its program, too, was the first by as much. */
+	job.born[3] -= 2;
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(answer.why, WHY_OWN_START);
+	/* Each as long after its own start, but for what it takes until the record begins. */
+	for (int i = 0; i < RANKS; i++) {
+		job.born[i] = 1 + 1.5 * i;
+		job.start[i] = job.born[i] + uniform(2, 4);
+		job.onset[i] = job.start[i] + 20;
+	}
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_NONE);
+	assert_int_equal(answer.why, WHY_START);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_startup),
-		cmocka_unit_test(test_no_rest),
-		cmocka_unit_test(test_own_start),
+		cmocka_unit_test(test_kinds),	    cmocka_unit_test(test_startup),
+		cmocka_unit_test(test_no_rest),	    cmocka_unit_test(test_own_start),
+		cmocka_unit_test(test_told_starts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,13 +172,78 @@ static void test_gpu_memory_counts_from_its_first_use(void **state)
 	attempt_release(&a);
 }
 
+/* ---- starts ---- */
+
+/* All rise as above, so long after they came to their GPU, the first of them first. */
+static void come_first(struct snapshot *s, unsigned k)
+{
+	for (int i = 0; i < 6; i += 2) {
+		unsigned begin = i / 2 == LEADER ? BEGIN - LEAD : BEGIN, there = begin - 12;
+
+		s->processes[i].gpu_memory_bytes =
+			(k >= there ? 500 * MIB : 0) + (k > begin ? (k - begin) * 40 * MIB : 0);
+	}
+}
+
+/* Programs start a second before the first tick, the leader's so much before the others'. */
+static void record_starts(struct store *store, struct attempt *a, uint64_t earlier_ns)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_attempt(store, a, &err), &err);
+	for (unsigned k = 0; k < N_TICKS; k++) {
+		fill(&snap, k, 1);
+		come_first(&snap, k);
+		for (int i = 0; i < 6; i++)
+			snap.processes[i].start_wall_ns =
+				UINT64_C(1700000000000000000) - (i / 2 == LEADER ? earlier_ns : 0);
+		must(write_tick(store, a, &snap, NULL, NULL, 0, &err), &err);
+	}
+}
+
+static const struct rank_finding *judge_starts(struct fixture *f, uint64_t earlier_ns,
+					       struct attempt *ret)
+{
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	record_starts(store, &a, earlier_ns);
+	*ret = must_read(store);
+	must(recorded_ranks_judge(store, ret, &err), &err);
+	attempt_release(&a);
+	return ret->telemetry;
+}
+
+/* To be first at the GPU and then to rise first is no start that explains the rise. */
+static void test_who_comes_and_rises_first_is_named(void **state)
+{
+	CLEANUP(attempt_release) struct attempt read;
+	const struct rank_finding *finding = judge_starts(*state, 0, &read);
+
+	assert_string_equal(finding->verdict, "named");
+	assert_int_equal(finding->rank, LEADER);
+}
+
+static void test_who_starts_and_rises_first_is_not(void **state)
+{
+	CLEANUP(attempt_release) struct attempt read;
+	const struct rank_finding *finding = judge_starts(*state, 2000000000, &read);
+
+	assert_string_equal(finding->verdict, "cannot_tell");
+	assert_non_null(strstr(finding->reason, "started as much before"));
+}
+
 /* ---- ends ---- */
 
 static int count_end(void *ctx, const struct telemetry_event *ev)
 {
 	size_t *n = ctx;
 
-	if (text_is_sample(ev->event_type))
+	if (text_is_sample(ev->event_type) ||
+	    strncmp(ev->event_type.s, "rank_start", ev->event_type.n) == 0)
 		return 0;
 	assert_int_equal(ev->rank, WORLD);
 	assert_int_equal(ev->timestamp_ns, 1700000001000000000);
@@ -405,6 +470,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_memory_is_the_sum_over_processes,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_gpu_memory_counts_from_its_first_use,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_who_comes_and_rises_first_is_named,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_who_starts_and_rises_first_is_not,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_who_ended_unsampled_is_told, fixture_setup,
 						fixture_teardown),
