@@ -13,6 +13,10 @@
 #include "base/unknown.h"
 #include "daemon/file_limit.h"
 #include "daemon/late_word.h"
+#include "daemon/record.h"
+#include "daemon/record_end.h"
+#include "daemon/record_greet.h"
+#include "daemon/record_tick.h"
 #include "daemon/run_internal.h"
 
 /*
