@@ -1,7 +1,8 @@
 /*
  * run_internal - what the parts of a run share.
  *
- * run.h runs, looks and adds up; record.h and its parts write down.
+ * run.c sets up, run_ops.h hears the runner, run_life.h the kernel, run_tick.h looks and adds up;
+ * record.h and its parts write down.
  */
 #ifndef PROCTOR_DAEMON_RUN_INTERNAL_H
 #define PROCTOR_DAEMON_RUN_INTERNAL_H
