@@ -60,6 +60,7 @@ static int find_trace(struct service *s, const struct queued *job, enum trace *r
 		.uid = &uid,
 		.submission = u64_known(job->submission) ? job->submission : 0,
 		.limit = 1,
+		.is_strict = true, /* or it is run again */
 	};
 	int r = store_list_attempts(s->store, &filter, &list, err);
 
