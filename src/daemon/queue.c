@@ -241,27 +241,42 @@ int queue_add(struct queue *q, const struct submission *job, struct err *err)
 
 /* ---- running ---- */
 
-static int rename_to(struct queued *job, const char *end, bool is_started, struct err *err)
+/* As its file is called while it waits, or when it was started. */
+static int name_as(const struct queued *job, const char *end, char **ret, struct err *err)
 {
 	size_t stem = strlen(job->path) - strlen(job->is_started ? QUEUE_STARTED : QUEUE_WAITING);
-	char *path = NULL;
 
-	if (asprintf(&path, "%.*s%s", (int)stem, job->path, end) < 0)
-		return err_set(err, -ENOMEM, "no memory left to run %s", job->job_id);
-	if (rename(job->path, path) < 0) {
-		free(path);
-		return err_set(err, -errno, "cannot rename %s: %s", job->path, strerror(errno));
-	}
+	if (asprintf(ret, "%.*s%s", (int)stem, job->path, end) >= 0)
+		return 0;
+	*ret = NULL;
+	return err_set(err, -ENOMEM, "no memory left to run %s", job->job_id);
+}
+
+/* Takes over the path. */
+static void set_path(struct queued *job, char *path, bool is_started)
+{
 	free(job->path);
 	job->path = path;
 	job->is_started = is_started;
 	job->started_boot_ns = clock_boot_ns();
-	return 0;
+}
+
+static bool is_there(const char *path)
+{
+	return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int queue_put_back(struct queued *job, struct err *err)
 {
-	return rename_to(job, QUEUE_WAITING, false, err);
+	CLEANUP(free_ptr) char *path = NULL;
+	int r = name_as(job, QUEUE_WAITING, &path, err);
+
+	if (r < 0)
+		return r;
+	if (rename(job->path, path) < 0 && !(errno == ENOENT && is_there(path)))
+		return err_set(err, -errno, "cannot rename %s: %s", job->path, strerror(errno));
+	set_path(job, TAKE_PTR(path), false);
+	return 0;
 }
 
 bool queue_is_held(const struct queued *job)
@@ -284,8 +299,9 @@ static int open_log(const struct queued *job, const char *folder)
 	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* The lock is the runner's from its first moment on. */
-static int hand_over(const struct queue *q, struct queued *job, int log_fd, struct err *err)
+/* The lock is the runner's from its first moment on, and so is the name. */
+static int hand_over(const struct queue *q, struct queued *job, const char *started_path,
+		     int log_fd, struct err *err)
 {
 	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	const struct detached runner = {
@@ -295,11 +311,16 @@ static int hand_over(const struct queue *q, struct queued *job, int log_fd, stru
 		.uid = job->uid,
 		.files = &q->files,
 		.db_path = q->db_path,
+		.path = job->path,
+		.started_path = started_path,
 		.spool_fd = fd,
 		.log_fd = log_fd,
 	};
 	int r;
 
+	if (fd < 0 && errno == ENOENT)
+		return is_there(started_path) ? 0 /* by a daemon that was killed meanwhile */
+					      : err_set(err, -ENOENT, "%s is gone", job->path);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return err_set(err, -EAGAIN, "cannot lock %s: %s", job->path, strerror(errno));
 	r = detach_runner(&runner, &job->runner, &job->start_fd, err);
@@ -343,15 +364,18 @@ static int open_own_log(const struct queued *job, const char *folder, int *ret_f
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err)
 {
 	CLEANUP(close_fd) int log_fd = -1;
+	CLEANUP(free_ptr) char *path = NULL;
 	int r = open_own_log(job, log_folder, &log_fd, err);
 
-	if (r < 0)
+	if (r == 0)
+		r = name_as(job, QUEUE_STARTED, &path, err);
+	if (r == 0)
+		r = hand_over(q, job, path, log_fd, err);
+	if (r < 0) {
+		if (path) /* it was about to begin, and could not */
+			(void)rename(path, job->path);
 		return r;
-	r = rename_to(job, QUEUE_STARTED, true, err);
-	if (r < 0)
-		return -EAGAIN;
-	r = hand_over(q, job, log_fd, err);
-	if (r < 0)
-		queue_put_back(job, NULL);
-	return r;
+	}
+	set_path(job, TAKE_PTR(path), true);
+	return 0;
 }
