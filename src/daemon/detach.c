@@ -141,8 +141,11 @@ static void become_runner(const struct detached *d, int fail_fd)
 	const char *const argv[] = {
 		program, "run", "-q", "--job", d->job_id, "-f", d->name, NULL
 	};
-	int r = set_files(d);
+	int r;
 
+	if (d->queue_fd >= 0)
+		close(d->queue_fd); /* or a daemon that is killed now cannot be started again */
+	r = set_files(d);
 	if (r < 0)
 		give_up(fail_fd,
 			&(struct failure){ .error = -r, .step = "cannot hand over its files" });

@@ -24,6 +24,7 @@ struct detached {
 	const char *path;	    /* its name… */
 	const char *started_path;   /* …and from the moment on when the runner is about to begin:
 				     * until then whoever finds the file may start it */
+	int queue_fd;		    /* its lock is the daemon's alone; -1: none */
 	int log_fd;		    /* its stdout and stderr; -1: it keeps a log of its own */
 };
 

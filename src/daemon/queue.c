@@ -25,6 +25,7 @@ struct queue {
 	size_t n, cap;
 	struct rlimit files; /* for runners; rlim_max 0: as ours */
 	const char *db_path;
+	int folder_fd; /* locked: of two daemons one has it */
 };
 
 static void release(struct queued *job)
@@ -40,6 +41,7 @@ struct queue *queue_close(struct queue *q)
 	for (size_t i = 0; i < q->n; i++)
 		release(q->jobs[i]);
 	free(q->jobs);
+	close_fd(&q->folder_fd);
 	free(q);
 	return NULL;
 }
@@ -140,17 +142,32 @@ static int load_folder(struct queue *q, struct err *err)
 	return r;
 }
 
+/* Where a file system cannot lock, that of the socket has to do. */
+static int lock_folder(struct queue *q, struct err *err)
+{
+	q->folder_fd = open(q->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (q->folder_fd < 0)
+		return err_set(err, -errno, "cannot read %s: %s", q->folder, strerror(errno));
+	if (flock(q->folder_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return err_set(err, -EADDRINUSE, "another daemon has the queue %s", q->folder);
+	return 0;
+}
+
 int queue_open(const char *folder, struct queue **ret, struct err *err)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	int r;
 
+	if (q)
+		q->folder_fd = -1;
 	if (!q ||
 	    (size_t)snprintf(q->folder, sizeof(q->folder), "%s", folder) >= sizeof(q->folder)) {
 		free(q);
 		return err_set(err, -ENOMEM, "cannot keep a queue in %s", folder);
 	}
 	r = path_make_dir(folder, err);
+	if (r == 0)
+		r = lock_folder(q, err);
 	if (r == 0)
 		r = load_folder(q, err);
 	if (r < 0) {
@@ -313,6 +330,7 @@ static int hand_over(const struct queue *q, struct queued *job, const char *star
 		.db_path = q->db_path,
 		.path = job->path,
 		.started_path = started_path,
+		.queue_fd = q->folder_fd,
 		.spool_fd = fd,
 		.log_fd = log_fd,
 	};

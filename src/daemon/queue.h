@@ -52,7 +52,7 @@ struct queued {
 
 struct queue;
 
-/* Finds what is in the folder, which is made if need be. */
+/* Finds what is in the folder, which is made if need be. -EADDRINUSE: another daemon has it. */
 int queue_open(const char *folder, struct queue **ret, struct err *err);
 struct queue *queue_close(struct queue *q); /* what waits stays in the folder */
 

@@ -28,7 +28,8 @@ int service_open_queue(struct service *s, struct err *err)
 	char folder[PATH_BYTES + 16];
 	int r;
 
-	s->queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
+	if (!s->queue_timer)
+		s->queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
 	if (!s->queue_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	folder_of(s, "queue", folder, sizeof(folder));

@@ -267,6 +267,17 @@ static void test_a_start_by_another_daemon(void **state)
 	assert_string_equal(job->path, path);
 }
 
+static void test_of_two_daemons_one_has_it(void **state)
+{
+	struct fixture *f = *state;
+	struct queue *second = NULL;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(queue_open(f->folder, &second, &err), -EADDRINUSE);
+	f->q = queue_close(f->q);
+	assert_int_equal(queue_open(f->folder, &f->q, &err), 0);
+}
+
 /* Users take turns, and what runs counts. */
 static void test_turns(void **state)
 {
@@ -311,9 +322,10 @@ int main(void)
 		QUEUE_TEST(test_names_are_of_a_user),
 		QUEUE_TEST(test_a_user_has_a_share),
 		QUEUE_TEST(test_bytes_are_bounded_too),
-		cmocka_unit_test_setup_teardown(test_who_marks_it_as_started, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_file_that_is_gone, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_start_by_another_daemon, setup, teardown),
+		QUEUE_TEST(test_who_marks_it_as_started),
+		QUEUE_TEST(test_a_file_that_is_gone),
+		QUEUE_TEST(test_a_start_by_another_daemon),
+		QUEUE_TEST(test_of_two_daemons_one_has_it),
 		QUEUE_TEST(test_turns),
 		QUEUE_TEST(test_long_names),
 		QUEUE_TEST(test_what_cannot_be_started),
