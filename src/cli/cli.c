@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "cli/live.h"
 #include "daemon/daemon.h"
 
 void cli_usage_error(const struct argp_state *state, const char *fmt, ...)
@@ -108,13 +109,22 @@ int cli_find_paths(struct paths *ret, struct err *err)
 	return r;
 }
 
-int cli_find_paths_to_read(struct paths *ret, struct err *err)
+int cli_find_paths_to_ask(struct paths *ret, struct err *err)
 {
 	struct settings settings;
 	int r = settings_open(&settings, err);
 
 	*ret = settings.paths;
 	settings_close(&settings);
+	if (r == 0)
+		live_follow_daemon(ret);
+	return r;
+}
+
+int cli_find_paths_to_read(struct paths *ret, struct err *err)
+{
+	int r = cli_find_paths_to_ask(ret, err);
+
 	if (r != -EINVAL)
 		return r;
 	if (access(ret->db, R_OK) < 0)

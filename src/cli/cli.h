@@ -53,6 +53,12 @@ int cli_find_paths(struct paths *ret, struct err *err);
  */
 int cli_find_paths_to_read(struct paths *ret, struct err *err);
 
+/*
+ * The same for verbs that ask a daemon as well, which may know more: -EINVAL is the bad
+ * configuration, and ret as without it.
+ */
+int cli_find_paths_to_ask(struct paths *ret, struct err *err);
+
 /* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
  * recorded. */
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);

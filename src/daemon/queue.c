@@ -153,7 +153,14 @@ static int lock_folder(struct queue *q, struct err *err)
 	return 0;
 }
 
-int queue_open(const char *folder, struct queue **ret, struct err *err)
+static int own_folder(struct queue *q, struct err *err)
+{
+	int r = path_make_dir(q->folder, err);
+
+	return r < 0 ? r : lock_folder(q, err);
+}
+
+static int open_folder(const char *folder, bool is_owner, struct queue **ret, struct err *err)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	int r;
@@ -165,9 +172,7 @@ int queue_open(const char *folder, struct queue **ret, struct err *err)
 		free(q);
 		return err_set(err, -ENOMEM, "cannot keep a queue in %s", folder);
 	}
-	r = path_make_dir(folder, err);
-	if (r == 0)
-		r = lock_folder(q, err);
+	r = is_owner ? own_folder(q, err) : 0;
 	if (r == 0)
 		r = load_folder(q, err);
 	if (r < 0) {
@@ -176,6 +181,16 @@ int queue_open(const char *folder, struct queue **ret, struct err *err)
 	}
 	*ret = q;
 	return 0;
+}
+
+int queue_open(const char *folder, struct queue **ret, struct err *err)
+{
+	return open_folder(folder, true, ret, err);
+}
+
+int queue_open_to_read(const char *folder, struct queue **ret, struct err *err)
+{
+	return open_folder(folder, false, ret, err);
 }
 
 /* ---- a new one ---- */

@@ -54,6 +54,9 @@ struct queue;
 
 /* Finds what is in the folder, which is made if need be. -EADDRINUSE: another daemon has it. */
 int queue_open(const char *folder, struct queue **ret, struct err *err);
+
+/* The same to look at it, beside a daemon or without. -ENOENT: there is no such folder. */
+int queue_open_to_read(const char *folder, struct queue **ret, struct err *err);
 struct queue *queue_close(struct queue *q); /* what waits stays in the folder */
 
 struct submission {
