@@ -231,6 +231,11 @@ double cli_parse_duration(const struct argp_state *state, const char *option, co
 	return seconds;
 }
 
+uint64_t cli_parse_ago(const struct argp_state *state, const char *option, const char *text)
+{
+	return cli_time_ago(cli_parse_duration(state, option, text));
+}
+
 uint64_t cli_time_ago(double seconds)
 {
 	uint64_t now = clock_wall_ns();

@@ -87,6 +87,9 @@ const char *cli_parse_job_id(const struct argp_state *state, const char *text);
 
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
 
+/* The same for --since, --until and --history: when that was, as cli_time_ago() has it. */
+uint64_t cli_parse_ago(const struct argp_state *state, const char *option, const char *text);
+
 /* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */
 uint64_t cli_time_ago(double seconds);
 

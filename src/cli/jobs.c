@@ -18,8 +18,8 @@ enum jobs_key { KEY_JSON = 256, KEY_SINCE, KEY_ALL, KEY_LIMIT };
 
 struct jobs_args {
 	bool json, all_attempts;
-	double since_seconds; /* 0: ever */
-	int limit;	      /* 0: none */
+	uint64_t since_wall_ns; /* 0: ever */
+	int limit;		/* 0: none */
 };
 
 static const struct argp_option jobs_options[] = {
@@ -40,7 +40,7 @@ static error_t parse_jobs_option(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case KEY_SINCE:
-		args->since_seconds = cli_parse_duration(state, "--since", arg);
+		args->since_wall_ns = cli_parse_ago(state, "--since", arg);
 		return 0;
 	case KEY_ALL:
 		args->all_attempts = true;
@@ -347,7 +347,7 @@ static int read_recorded(const struct jobs_args *args, const struct paths *paths
 	const struct attempt_filter filter = {
 		.latest_only = !args->all_attempts,
 		.limit = (size_t)args->limit,
-		.since_wall_ns = args->since_seconds > 0 ? cli_time_ago(args->since_seconds) : 0,
+		.since_wall_ns = args->since_wall_ns,
 	};
 	int r = cli_open_store(paths, &store, err);
 
