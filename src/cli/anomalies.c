@@ -25,15 +25,13 @@ static error_t parse_anomalies_option(int key, char *arg, struct argp_state *sta
 
 	switch (key) {
 	case KEY_JOB:
-		args->filter.job_id = arg;
+		args->filter.job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_SINCE:
-		args->filter.since_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--since", arg));
+		args->filter.since_wall_ns = cli_parse_ago(state, "--since", arg);
 		return 0;
 	case KEY_UNTIL:
-		args->filter.until_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--until", arg));
+		args->filter.until_wall_ns = cli_parse_ago(state, "--until", arg);
 		return 0;
 	case KEY_JSON:
 		args->json = true;

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "cli/live.h"
 #include "daemon/daemon.h"
 
 void cli_usage_error(const struct argp_state *state, const char *fmt, ...)
@@ -108,13 +109,22 @@ int cli_find_paths(struct paths *ret, struct err *err)
 	return r;
 }
 
-int cli_find_paths_to_read(struct paths *ret, struct err *err)
+int cli_find_paths_to_ask(struct paths *ret, struct err *err)
 {
 	struct settings settings;
 	int r = settings_open(&settings, err);
 
 	*ret = settings.paths;
 	settings_close(&settings);
+	if (r == 0)
+		live_follow_daemon(ret);
+	return r;
+}
+
+int cli_find_paths_to_read(struct paths *ret, struct err *err)
+{
+	int r = cli_find_paths_to_ask(ret, err);
+
 	if (r != -EINVAL)
 		return r;
 	if (access(ret->db, R_OK) < 0)
@@ -219,6 +229,11 @@ double cli_parse_duration(const struct argp_state *state, const char *option, co
 				"%s wants a length of time such as 30s, 5m, 2h30m or 7d, not '%s'",
 				option, text);
 	return seconds;
+}
+
+uint64_t cli_parse_ago(const struct argp_state *state, const char *option, const char *text)
+{
+	return cli_time_ago(cli_parse_duration(state, option, text));
 }
 
 uint64_t cli_time_ago(double seconds)

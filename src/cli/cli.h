@@ -53,6 +53,12 @@ int cli_find_paths(struct paths *ret, struct err *err);
  */
 int cli_find_paths_to_read(struct paths *ret, struct err *err);
 
+/*
+ * The same for verbs that ask a daemon as well, which may know more: -EINVAL is the bad
+ * configuration, and ret as without it.
+ */
+int cli_find_paths_to_ask(struct paths *ret, struct err *err);
+
 /* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
  * recorded. */
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);
@@ -80,6 +86,9 @@ int cli_open_record(const char *job_id, struct store **ret, struct err *err);
 const char *cli_parse_job_id(const struct argp_state *state, const char *text);
 
 double cli_parse_duration(const struct argp_state *state, const char *option, const char *text);
+
+/* The same for --since, --until and --history: when that was, as cli_time_ago() has it. */
+uint64_t cli_parse_ago(const struct argp_state *state, const char *option, const char *text);
 
 /* The moment so many seconds ago, as unix nanoseconds; 1 for before 1970. */
 uint64_t cli_time_ago(double seconds);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <grp.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -229,6 +230,19 @@ static int load_file(const char *path, struct config *c, struct err *err)
 	return r;
 }
 
+/* On another host it may be there. */
+static void judge_group(const struct config *c, const struct verdict *v)
+{
+	CLEANUP(buf_release) struct buf note = BUF_INIT;
+
+	if (!c->access.read_group || getgrnam(c->access.read_group))
+		return;
+	buf_printf(&note, "%s: there is no group '%s' here that could read (access.read_group)",
+		   v->path, c->access.read_group);
+	json_str(v->notes, note.data);
+	log_warning("%s", note.data);
+}
+
 /* r and err are what came of loading it. */
 static void write_verdict(const struct config *c, const char *path, int r, const struct err *err,
 			  bool json, struct buf *out)
@@ -246,6 +260,7 @@ static void write_verdict(const struct config *c, const char *path, int r, const
 	json_key(&j, "notes");
 	json_begin_array(&j);
 	config_each(c, judge_setting, &v);
+	judge_group(c, &v);
 	json_end_array(&j);
 	json_end_object(&j);
 	if (json) {

@@ -70,15 +70,13 @@ static error_t parse_detect_option(int key, char *arg, struct argp_state *state)
 		args->input = arg;
 		return 0;
 	case KEY_HISTORY:
-		args->period.since_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--history", arg));
+		args->period.since_wall_ns = cli_parse_ago(state, "--history", arg);
 		return 0;
 	case KEY_UNTIL:
-		args->period.until_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--until", arg));
+		args->period.until_wall_ns = cli_parse_ago(state, "--until", arg);
 		return 0;
 	case KEY_JOB:
-		args->period.job_id = arg;
+		args->period.job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_SET:
 		add_set(state, args, arg);

@@ -46,13 +46,13 @@ static error_t parse_events_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_JOB:
-		args->feed.job_id = arg;
+		args->feed.job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_SINCE:
-		args->feed.since_wall_ns = cli_time_ago(cli_parse_duration(state, "--since", arg));
+		args->feed.since_wall_ns = cli_parse_ago(state, "--since", arg);
 		return 0;
 	case KEY_UNTIL:
-		args->feed.until_wall_ns = cli_time_ago(cli_parse_duration(state, "--until", arg));
+		args->feed.until_wall_ns = cli_parse_ago(state, "--until", arg);
 		return 0;
 	case KEY_JSON:
 		args->feed.json = true;

@@ -39,13 +39,13 @@ static error_t parse_csv_option(int key, char *arg, struct argp_state *state)
 			cli_usage_error(state, "--what wants " TABLES ", not '%s'", arg);
 		return 0;
 	case KEY_JOB:
-		args->job_id = arg;
+		args->job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_SINCE:
-		args->since_wall_ns = cli_time_ago(cli_parse_duration(state, "--since", arg));
+		args->since_wall_ns = cli_parse_ago(state, "--since", arg);
 		return 0;
 	case KEY_UNTIL:
-		args->until_wall_ns = cli_time_ago(cli_parse_duration(state, "--until", arg));
+		args->until_wall_ns = cli_parse_ago(state, "--until", arg);
 		return 0;
 	case 'o':
 		if (arg[0] == '\0')

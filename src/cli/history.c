@@ -37,18 +37,16 @@ static error_t parse_history_option(int key, char *arg, struct argp_state *state
 
 	switch (key) {
 	case KEY_JOB:
-		args->filter.job_id = arg;
+		args->filter.job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_PID:
 		args->filter.pid = cli_parse_int(state, "--pid", arg, 1, INT32_MAX);
 		return 0;
 	case KEY_SINCE:
-		args->filter.since_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--since", arg));
+		args->filter.since_wall_ns = cli_parse_ago(state, "--since", arg);
 		return 0;
 	case KEY_UNTIL:
-		args->filter.until_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--until", arg));
+		args->filter.until_wall_ns = cli_parse_ago(state, "--until", arg);
 		return 0;
 	case KEY_MINUTES:
 		args->minutes = true;

@@ -1,10 +1,13 @@
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/live.h"
@@ -15,8 +18,8 @@ enum jobs_key { KEY_JSON = 256, KEY_SINCE, KEY_ALL, KEY_LIMIT };
 
 struct jobs_args {
 	bool json, all_attempts;
-	double since_seconds; /* 0: ever */
-	int limit;	      /* 0: none */
+	uint64_t since_wall_ns; /* 0: ever */
+	int limit;		/* 0: none */
 };
 
 static const struct argp_option jobs_options[] = {
@@ -37,7 +40,7 @@ static error_t parse_jobs_option(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case KEY_SINCE:
-		args->since_seconds = cli_parse_duration(state, "--since", arg);
+		args->since_wall_ns = cli_parse_ago(state, "--since", arg);
 		return 0;
 	case KEY_ALL:
 		args->all_attempts = true;
@@ -304,6 +307,39 @@ static void apply_limit(struct listing *listing, size_t limit)
 	listing->n_attempts -= n_over;
 }
 
+/* A runner tells a daemon that has another database when it began, and that has it from there. */
+#define SAME_START_NS 2000000.0
+
+static bool is_listed(const struct attempt_list *list, const struct attempt *a)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		const struct attempt *known = &list->items[i];
+		double apart_ns = (double)known->started_wall_ns - (double)a->started_wall_ns;
+
+		if (known->uid == a->uid && fabs(apart_ns) < SAME_START_NS &&
+		    strcmp(known->job_id, a->job_id) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Those that run and are recorded elsewhere, by a daemon of root or in its old database. */
+static int add_unrecorded(const struct live_jobs *live, struct attempt_list *list)
+{
+	struct attempt *items;
+
+	if (live->n_running == 0)
+		return 0;
+	items = reallocarray(list->items, list->n + live->n_running, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	list->items = items;
+	for (size_t i = 0; i < live->n_running; i++)
+		if (!is_listed(list, &live->running[i]))
+			list->items[list->n++] = live->running[i];
+	return 0;
+}
+
 static int read_recorded(const struct jobs_args *args, const struct paths *paths,
 			 struct attempt_list *ret, struct err *err)
 {
@@ -311,7 +347,7 @@ static int read_recorded(const struct jobs_args *args, const struct paths *paths
 	const struct attempt_filter filter = {
 		.latest_only = !args->all_attempts,
 		.limit = (size_t)args->limit,
-		.since_wall_ns = args->since_seconds > 0 ? cli_time_ago(args->since_seconds) : 0,
+		.since_wall_ns = args->since_wall_ns,
 	};
 	int r = cli_open_store(paths, &store, err);
 
@@ -325,24 +361,33 @@ int cli_jobs(int argc, char **argv)
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct listing listing = { .live = &live };
 	struct jobs_args args = { 0 };
-	struct err err = ERR_INIT;
+	struct err err = ERR_INIT, bad = ERR_INIT;
 	struct paths paths;
 	int r;
 
 	cli_parse(&jobs_argp, argc, argv, 0, &args);
-	r = cli_find_paths_to_read(&paths, &err);
-	if (r == 0 && live_jobs_read(&paths, &live) < 0)
+	r = cli_find_paths_to_ask(&paths, &bad);
+	if (r < 0 && r != -EINVAL)
+		return cli_fail(CLI_FAILED, &bad);
+	r = 0;
+	if (live_jobs_read(&paths, &live) < 0)
 		r = err_set(&err, -ENOMEM, "no memory left to list the jobs");
 	if (r == 0)
 		r = read_recorded(&args, &paths, &list, &err);
+	if (r != -ENOMEM && add_unrecorded(&live, &list) < 0)
+		r = err_set(&err, -ENOMEM, "no memory left to list the jobs");
 	if (r < 0 && r != -ENOENT)
 		return cli_fail(CLI_FAILED, &err);
+	if (bad.code != 0 && list.n == 0 && live.n == 0)
+		return cli_fail(CLI_USAGE, &bad);
+	if (bad.code != 0)
+		log_warning("%s; jobs are listed all the same, as without that file", bad.text);
 	listing.attempts = list.items;
 	listing.n_attempts = list.n;
 	apply_limit(&listing, (size_t)args.limit);
 	if (args.json)
 		write_json(&listing, &out); /* nothing recorded yet is an empty list */
-	else if (r == -ENOENT && live.n == 0)
+	else if (r == -ENOENT && live.n == 0 && live.n_running == 0)
 		return cli_fail(CLI_DONE, &err);
 	else
 		write_table(&listing, &out);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -71,6 +72,58 @@ static int add_answer(struct live_jobs *live, const struct rpc_value *job)
 	return add(live, &row);
 }
 
+static uint64_t time_of(const struct rpc_value *job, const char *key)
+{
+	double seconds = rpc_value_f64(rpc_value_get(job, key));
+
+	return f64_known(seconds) && seconds >= 0 ? (uint64_t)(seconds * 1e9) : U64_UNKNOWN;
+}
+
+static int int_of(const struct rpc_value *job, const char *key, int unknown)
+{
+	int64_t n = rpc_value_i64(rpc_value_get(job, key), unknown);
+
+	return n >= INT_MIN && n <= INT_MAX ? (int)n : unknown;
+}
+
+static int add_running(struct live_jobs *live, const struct rpc_value *job)
+{
+	const char *status = text_of(job, "status"), *job_id = text_of(job, "job_id");
+	struct attempt *a = &live->running[live->n_running];
+
+	if (!status || strcmp(status, "running") != 0 || !job_id)
+		return 0;
+	attempt_init(a); /* its strings are in the arena of the list */
+	a->job_id = arena_strdup(&live->arena, job_id);
+	a->command = arena_strdup(&live->arena, text_of(job, "command"));
+	a->host = arena_strdup(&live->arena, text_of(job, "host"));
+	a->uid = rpc_value_u64(rpc_value_get(job, "uid"));
+	a->attempt_num = int_of(job, "attempt", 0);
+	a->is_running = true;
+	a->started_wall_ns = time_of(job, "started");
+	a->total_sheets = int_of(job, "total_sheets", 0);
+	a->last_completed_sheet = int_of(job, "last_completed_sheet", 0);
+	a->current_sheet = int_of(job, "current_sheet", SHEET_NONE);
+	live->n_running += a->job_id != NULL;
+	return a->job_id ? 0 : -ENOMEM;
+}
+
+static int add_answers(struct live_jobs *live, const struct rpc_value *jobs)
+{
+	size_t n = rpc_value_len(jobs);
+	int r = 0;
+
+	live->running = arena_alloc(&live->arena, (n + 1) * sizeof(*live->running));
+	if (!live->running)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = add_answer(live, rpc_value_at(jobs, i));
+		if (r == 0)
+			r = add_running(live, rpc_value_at(jobs, i));
+	}
+	return r;
+}
+
 /* What is listed may be old then. */
 static void warn_if_not_recording(struct rpc_client *client)
 {
@@ -95,8 +148,8 @@ static int ask_daemon(struct live_jobs *live)
 
 	if (r == 0)
 		r = rpc_client_call(client, "job.list", NULL, &jobs, NULL);
-	for (size_t i = 0; r == 0 && i < rpc_value_len(jobs); i++)
-		r = add_answer(live, rpc_value_at(jobs, i));
+	if (r == 0)
+		r = add_answers(live, jobs);
 	if (r == 0)
 		warn_if_not_recording(client);
 	rpc_value_free(jobs);
@@ -114,7 +167,7 @@ static int read_folder(const struct paths *paths, struct live_jobs *live)
 	int r = 0;
 
 	snprintf(folder, sizeof(folder), "%s/queue", paths->state_dir);
-	if (access(folder, R_OK | X_OK) < 0 || queue_open(folder, &queue, NULL) < 0)
+	if (access(folder, R_OK | X_OK) < 0 || queue_open_to_read(folder, &queue, NULL) < 0)
 		return 0;
 	for (size_t i = 0; r == 0 && (job = queue_at(queue, i)); i++) {
 		const struct live_job row = {
@@ -151,4 +204,44 @@ const char *live_why_held(const struct live_jobs *live, const char *job_id, int 
 		    strcmp(live->items[i].job_id, job_id) == 0)
 			return live->items[i].why;
 	return NULL;
+}
+
+/* ---- where it records ---- */
+
+/* The file is no older than the socket: else what it says is in force, and nobody need be asked. */
+static bool may_have_changed(const char *config, const char *socket_path)
+{
+	struct stat file, socket;
+
+	return stat(config, &file) == 0 && lstat(socket_path, &socket) == 0 &&
+	       file.st_mtime >= socket.st_mtime;
+}
+
+static void take_db(struct paths *paths, const char *db)
+{
+	if (!db || strcmp(db, paths->db) == 0 || strlen(db) >= sizeof(paths->db) ||
+	    access(db, R_OK) < 0)
+		return;
+	log_warning("the daemon records into %s until it is started again: that is read, and not "
+		    "%s",
+		    db, paths->db);
+	snprintf(paths->db, sizeof(paths->db), "%s", db);
+}
+
+void live_follow_daemon(struct paths *paths)
+{
+	struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
+	struct rpc_client *client = NULL;
+	struct rpc_value *status = NULL;
+	struct socket_paths sockets;
+
+	if (socket_paths_find(&sockets, NULL) < 0 ||
+	    !may_have_changed(paths->config, sockets.items[0]))
+		return;
+	options.path = sockets.items[0]; /* another one is not of this place */
+	if (rpc_client_open(&options, &client, NULL) == 0 &&
+	    rpc_client_call(client, "daemon.status", NULL, &status, NULL) == 0)
+		take_db(paths, text_of(status, "database"));
+	rpc_value_free(status);
+	rpc_client_close(client);
 }

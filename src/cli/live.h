@@ -1,6 +1,6 @@
 /*
  * live - what the daemon knows about jobs that the database does not: which of
- * them wait, and why.
+ * them wait, and why; and those that run and are recorded elsewhere.
  *
  * Without a daemon the folder of its queue tells which wait for one.
  */
@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/path.h"
+#include "model/job.h"
 
 struct live_job {
 	const char *job_id;
@@ -27,12 +28,20 @@ struct live_job {
 struct live_jobs {
 	struct live_job *items; /* queued ones in the order in which they were submitted */
 	size_t n, cap;
+	struct attempt *running; /* all that the daemon shows, oldest first */
+	size_t n_running;
 	struct arena arena;
 };
 
 /* All there is to be found, which may be nothing. -ENOMEM. */
 int live_jobs_read(const struct paths *paths, struct live_jobs *ret);
 void live_jobs_release(struct live_jobs *live);
+
+/*
+ * A daemon keeps to the database that it began with until it is started again. If that is not the
+ * one that the configuration has by now, it is what paths->db says then, and that is warned of.
+ */
+void live_follow_daemon(struct paths *paths);
 
 /* Why a running one waits; NULL: it does not. */
 const char *live_why_held(const struct live_jobs *live, const char *job_id, int attempt);

@@ -58,22 +58,6 @@ static mode_t socket_mode(const char *path)
 	return strcmp(path, "/run/proctor/proctor.sock") == 0 ? 0666 : 0600;
 }
 
-static int make_socket_folder(const char *path, struct err *err)
-{
-	CLEANUP(free_ptr) char *folder = strdup(path);
-	char *slash = folder ? strrchr(folder, '/') : NULL;
-	int r;
-
-	if (!slash)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	*slash = '\0';
-	r = path_make_dir(folder, err);
-	if (r == 0 && socket_mode(path) == 0666 && chmod(folder, 0755) < 0)
-		r = err_set(err, -errno, "cannot open %s to all users: %s", folder,
-			    strerror(errno));
-	return r;
-}
-
 static int serve(const struct settings *settings, int ready_fd, struct err *err)
 {
 	struct socket_paths sockets;
@@ -88,7 +72,8 @@ static int serve(const struct settings *settings, int ready_fd, struct err *err)
 	if (log_get_level() < LOG_INFO)
 		log_set_level(LOG_INFO);
 	if (r == 0)
-		r = make_socket_folder(sockets.items[0], err);
+		r = service_make_socket_folder(sockets.items[0], socket_mode(sockets.items[0]),
+					       err);
 	if (r < 0)
 		return r;
 	options.socket_path = sockets.items[0];

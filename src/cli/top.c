@@ -84,15 +84,13 @@ static error_t parse_top_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_HISTORY:
-		args->filter.since_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--history", arg));
+		args->filter.since_wall_ns = cli_parse_ago(state, "--history", arg);
 		return 0;
 	case KEY_UNTIL:
-		args->filter.until_wall_ns =
-			cli_time_ago(cli_parse_duration(state, "--until", arg));
+		args->filter.until_wall_ns = cli_parse_ago(state, "--until", arg);
 		return 0;
 	case KEY_JOB:
-		args->filter.job_id = arg;
+		args->filter.job_id = cli_parse_job_id(state, arg);
 		return 0;
 	case KEY_INTERVAL:
 		args->frame_seconds = parse_interval(state, arg);

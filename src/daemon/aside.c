@@ -20,6 +20,7 @@ struct aside {
 	struct waiting *current; /* that the other thread has; NULL: it has nothing to do */
 	uid_t last_uid;		 /* whose turn it was */
 	bool is_leaving;
+	bool is_finishing; /* what is added meanwhile is begun when that is done */
 	int r;
 	struct err err;
 };
@@ -89,28 +90,34 @@ static void finish(struct waiting *waiting, int r, const struct err *err)
 	free(waiting);
 }
 
-static void begin_next(struct aside *a);
+static int begin_next(struct aside *a);
 
+/* One that cannot be begun is no reason to leave those behind it waiting. */
 static void on_done(void *ctx)
 {
 	struct aside *a = ctx;
+	int r = a->r; /* the next one sets it, on its thread */
 
-	finish(TAKE_PTR(a->current), a->r, &a->err);
-	begin_next(a);
+	a->is_finishing = true;
+	do {
+		finish(TAKE_PTR(a->current), r, &a->err);
+		r = begin_next(a);
+	} while (r < 0);
+	a->is_finishing = false;
 }
 
-static void begin_next(struct aside *a)
+/* -ENOMEM: the current one cannot be begun. */
+static int begin_next(struct aside *a)
 {
 	if (a->current || a->is_leaving)
-		return;
+		return 0;
 	a->current = take_next(a);
 	if (!a->current)
-		return;
+		return 0;
 	a->err = (struct err)ERR_INIT;
 	if (loop_queue_work(a->loop, do_work, on_done, a) == 0)
-		return;
-	err_set(&a->err, -ENOMEM, "no memory left to begin");
-	finish(TAKE_PTR(a->current), -ENOMEM, &a->err);
+		return 0;
+	return err_set(&a->err, -ENOMEM, "no memory left to begin");
 }
 
 static size_t count_of(const struct aside *a, uid_t uid)
@@ -135,8 +142,10 @@ int aside_add(struct aside *a, const struct aside_task *task, struct err *err)
 	*waiting = (struct waiting){ .task = *task };
 	*a->end = waiting;
 	a->end = &waiting->next;
-	begin_next(a);
-	return 0;
+	if (a->is_finishing || begin_next(a) == 0)
+		return 0;
+	free(TAKE_PTR(a->current)); /* which is this one: nothing else was there */
+	return err_set(err, -ENOMEM, "no memory left to begin");
 }
 
 void aside_leave(struct aside *a)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
@@ -73,6 +74,11 @@ void deaths_note(struct deaths *d, const struct member *member, const struct lif
 		fill(d, member, ev, &d->items[d->n++]);
 }
 
+void deaths_leave_out(struct deaths *d)
+{
+	d->n_unlisted++;
+}
+
 /*
  * At its end the scheduler had not counted all of its CPU time, and threads that died at the same
  * moment may have been in no sum; now all is counted.
@@ -95,13 +101,45 @@ void deaths_complete(struct deaths *d, const struct life_event *ev)
 
 /* ---- into the record ---- */
 
-static struct proc_record *find_listed(const struct attempt *a, const struct map *index_of,
+/* Where the processes of an attempt are: a pid may have been used again. */
+struct listing {
+	struct map by_key; /* hash of pid and start time -> index */
+	struct map by_pid; /* -> index of the last that had it */
+};
+
+static void listing_release(struct listing *l)
+{
+	map_release(&l->by_key);
+	map_release(&l->by_pid);
+}
+
+static uint64_t hash_key(const struct proc_key *key)
+{
+	const uint64_t parts[] = { pid_key(key->pid), key->start_ticks };
+
+	return hash_bytes(HASH_INIT, parts, sizeof(parts));
+}
+
+static int list_all(const struct attempt *a, struct listing *l)
+{
+	for (size_t i = 0; i < a->n_processes; i++) {
+		const struct proc_key *key = &a->processes[i].key;
+
+		if (map_put(&l->by_key, hash_key(key), i) < 0 ||
+		    map_put(&l->by_pid, pid_key(key->pid), i) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static struct proc_record *find_listed(const struct attempt *a, const struct listing *l,
 				       const struct proc_key *key)
 {
+	bool is_whole = u64_known(key->start_ticks);
 	uint64_t i;
 
-	if (!map_get(index_of, pid_key(key->pid), &i) ||
-	    (u64_known(key->start_ticks) && a->processes[i].key.start_ticks != key->start_ticks))
+	if (!map_get(is_whole ? &l->by_key : &l->by_pid,
+		     is_whole ? hash_key(key) : pid_key(key->pid), &i))
 		return NULL;
 	return &a->processes[i];
 }
@@ -141,7 +179,7 @@ static void append(struct attempt *a, const struct proc_record *dead)
 
 int deaths_merge(const struct deaths *d, struct attempt *a)
 {
-	CLEANUP(map_release) struct map index_of = MAP_INIT;
+	CLEANUP(listing_release) struct listing listing = { MAP_INIT, MAP_INIT };
 	struct proc_record *all =
 		arena_alloc(&a->arena, (a->n_processes + d->n + 1) * sizeof(*all));
 
@@ -150,11 +188,10 @@ int deaths_merge(const struct deaths *d, struct attempt *a)
 	if (a->n_processes > 0)
 		memcpy(all, a->processes, a->n_processes * sizeof(*all));
 	a->processes = all;
-	for (size_t i = 0; i < a->n_processes; i++)
-		if (map_put(&index_of, pid_key(all[i].key.pid), i) < 0)
-			return -ENOMEM;
+	if (list_all(a, &listing) < 0)
+		return -ENOMEM;
 	for (size_t i = 0; i < d->n; i++) {
-		struct proc_record *listed = find_listed(a, &index_of, &d->items[i].key);
+		struct proc_record *listed = find_listed(a, &listing, &d->items[i].key);
 
 		if (listed)
 			merge_one(listed, &d->items[i]);

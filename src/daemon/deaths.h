@@ -14,6 +14,7 @@
 #include "sources/sources.h"
 
 #define DEATHS_MAX 10000
+#define DEATHS_USER_MAX (2 * DEATHS_MAX) /* of all jobs of one user who is not ours: 4 MB */
 
 /* All zero is a good beginning. */
 struct deaths {
@@ -28,6 +29,9 @@ void deaths_release(struct deaths *d);
 
 /* One has ended (LIFE_EXIT); member is what was known of it. */
 void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev);
+
+/* The same where the user's others have taken all the room: it is counted. */
+void deaths_leave_out(struct deaths *d);
 
 /* The last word on what it used (LIFE_ACCOUNT), if it is among them. */
 void deaths_complete(struct deaths *d, const struct life_event *ev);

@@ -123,6 +123,15 @@ static int find_program(char program[PATH_BYTES])
 	return 0;
 }
 
+/* By the runner-to-be, which lives on when the daemon is killed. */
+static void mark_started(const struct detached *d, int fail_fd)
+{
+	if (rename(d->path, d->started_path) < 0)
+		give_up(fail_fd, &(struct failure){ .error = errno,
+						    .may_pass = true,
+						    .step = "cannot mark it as started" });
+}
+
 static void become_runner(const struct detached *d, int fail_fd)
 {
 	struct launch_user as = { .uid = d->uid, .workdir = d->workdir };
@@ -132,8 +141,11 @@ static void become_runner(const struct detached *d, int fail_fd)
 	const char *const argv[] = {
 		program, "run", "-q", "--job", d->job_id, "-f", d->name, NULL
 	};
-	int r = set_files(d);
+	int r;
 
+	if (d->queue_fd >= 0)
+		close(d->queue_fd); /* or a daemon that is killed now cannot be started again */
+	r = set_files(d);
 	if (r < 0)
 		give_up(fail_fd,
 			&(struct failure){ .error = -r, .step = "cannot hand over its files" });
@@ -146,8 +158,10 @@ static void become_runner(const struct detached *d, int fail_fd)
 		unsetenv(not_for_jobs[i]);
 	if (!launch_is_set())
 		drop_oom_protection();
-	if (is_other) {
+	if (is_other)
 		find_user(d->uid, &user, fail_fd);
+	mark_started(d, fail_fd);
+	if (is_other) {
 		as.gid = user.gid;
 		become_user(&user, fail_fd);
 	}

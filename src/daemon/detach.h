@@ -21,6 +21,10 @@ struct detached {
 	const struct rlimit *files; /* file_limit.h */
 	const char *db_path;	    /* for one of ours: QUEUED_DB_VARIABLE; NULL: as it finds it */
 	int spool_fd;		    /* the job file: its stdin, see QUEUED_VARIABLE */
+	const char *path;	    /* its name… */
+	const char *started_path;   /* …and from the moment on when the runner is about to begin:
+				     * until then whoever finds the file may start it */
+	int queue_fd;		    /* its lock is the daemon's alone; -1: none */
 	int log_fd;		    /* its stdout and stderr; -1: it keeps a log of its own */
 };
 

@@ -25,6 +25,7 @@ struct queue {
 	size_t n, cap;
 	struct rlimit files; /* for runners; rlim_max 0: as ours */
 	const char *db_path;
+	int folder_fd; /* locked: of two daemons one has it */
 };
 
 static void release(struct queued *job)
@@ -40,6 +41,7 @@ struct queue *queue_close(struct queue *q)
 	for (size_t i = 0; i < q->n; i++)
 		release(q->jobs[i]);
 	free(q->jobs);
+	close_fd(&q->folder_fd);
 	free(q);
 	return NULL;
 }
@@ -140,17 +142,37 @@ static int load_folder(struct queue *q, struct err *err)
 	return r;
 }
 
-int queue_open(const char *folder, struct queue **ret, struct err *err)
+/* Where a file system cannot lock, that of the socket has to do. */
+static int lock_folder(struct queue *q, struct err *err)
+{
+	q->folder_fd = open(q->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (q->folder_fd < 0)
+		return err_set(err, -errno, "cannot read %s: %s", q->folder, strerror(errno));
+	if (flock(q->folder_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return err_set(err, -EADDRINUSE, "another daemon has the queue %s", q->folder);
+	return 0;
+}
+
+static int own_folder(struct queue *q, struct err *err)
+{
+	int r = path_make_dir(q->folder, err);
+
+	return r < 0 ? r : lock_folder(q, err);
+}
+
+static int open_folder(const char *folder, bool is_owner, struct queue **ret, struct err *err)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	int r;
 
+	if (q)
+		q->folder_fd = -1;
 	if (!q ||
 	    (size_t)snprintf(q->folder, sizeof(q->folder), "%s", folder) >= sizeof(q->folder)) {
 		free(q);
 		return err_set(err, -ENOMEM, "cannot keep a queue in %s", folder);
 	}
-	r = path_make_dir(folder, err);
+	r = is_owner ? own_folder(q, err) : 0;
 	if (r == 0)
 		r = load_folder(q, err);
 	if (r < 0) {
@@ -159,6 +181,16 @@ int queue_open(const char *folder, struct queue **ret, struct err *err)
 	}
 	*ret = q;
 	return 0;
+}
+
+int queue_open(const char *folder, struct queue **ret, struct err *err)
+{
+	return open_folder(folder, true, ret, err);
+}
+
+int queue_open_to_read(const char *folder, struct queue **ret, struct err *err)
+{
+	return open_folder(folder, false, ret, err);
 }
 
 /* ---- a new one ---- */
@@ -241,27 +273,42 @@ int queue_add(struct queue *q, const struct submission *job, struct err *err)
 
 /* ---- running ---- */
 
-static int rename_to(struct queued *job, const char *end, bool is_started, struct err *err)
+/* As its file is called while it waits, or when it was started. */
+static int name_as(const struct queued *job, const char *end, char **ret, struct err *err)
 {
 	size_t stem = strlen(job->path) - strlen(job->is_started ? QUEUE_STARTED : QUEUE_WAITING);
-	char *path = NULL;
 
-	if (asprintf(&path, "%.*s%s", (int)stem, job->path, end) < 0)
-		return err_set(err, -ENOMEM, "no memory left to run %s", job->job_id);
-	if (rename(job->path, path) < 0) {
-		free(path);
-		return err_set(err, -errno, "cannot rename %s: %s", job->path, strerror(errno));
-	}
+	if (asprintf(ret, "%.*s%s", (int)stem, job->path, end) >= 0)
+		return 0;
+	*ret = NULL;
+	return err_set(err, -ENOMEM, "no memory left to run %s", job->job_id);
+}
+
+/* Takes over the path. */
+static void set_path(struct queued *job, char *path, bool is_started)
+{
 	free(job->path);
 	job->path = path;
 	job->is_started = is_started;
 	job->started_boot_ns = clock_boot_ns();
-	return 0;
+}
+
+static bool is_there(const char *path)
+{
+	return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int queue_put_back(struct queued *job, struct err *err)
 {
-	return rename_to(job, QUEUE_WAITING, false, err);
+	CLEANUP(free_ptr) char *path = NULL;
+	int r = name_as(job, QUEUE_WAITING, &path, err);
+
+	if (r < 0)
+		return r;
+	if (rename(job->path, path) < 0 && !(errno == ENOENT && is_there(path)))
+		return err_set(err, -errno, "cannot rename %s: %s", job->path, strerror(errno));
+	set_path(job, TAKE_PTR(path), false);
+	return 0;
 }
 
 bool queue_is_held(const struct queued *job)
@@ -284,8 +331,9 @@ static int open_log(const struct queued *job, const char *folder)
 	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* The lock is the runner's from its first moment on. */
-static int hand_over(const struct queue *q, struct queued *job, int log_fd, struct err *err)
+/* The lock is the runner's from its first moment on, and so is the name. */
+static int hand_over(const struct queue *q, struct queued *job, const char *started_path,
+		     int log_fd, struct err *err)
 {
 	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	const struct detached runner = {
@@ -295,11 +343,17 @@ static int hand_over(const struct queue *q, struct queued *job, int log_fd, stru
 		.uid = job->uid,
 		.files = &q->files,
 		.db_path = q->db_path,
+		.path = job->path,
+		.started_path = started_path,
+		.queue_fd = q->folder_fd,
 		.spool_fd = fd,
 		.log_fd = log_fd,
 	};
 	int r;
 
+	if (fd < 0 && errno == ENOENT)
+		return is_there(started_path) ? 0 /* by a daemon that was killed meanwhile */
+					      : err_set(err, -ENOENT, "%s is gone", job->path);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return err_set(err, -EAGAIN, "cannot lock %s: %s", job->path, strerror(errno));
 	r = detach_runner(&runner, &job->runner, &job->start_fd, err);
@@ -343,15 +397,18 @@ static int open_own_log(const struct queued *job, const char *folder, int *ret_f
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err)
 {
 	CLEANUP(close_fd) int log_fd = -1;
+	CLEANUP(free_ptr) char *path = NULL;
 	int r = open_own_log(job, log_folder, &log_fd, err);
 
-	if (r < 0)
+	if (r == 0)
+		r = name_as(job, QUEUE_STARTED, &path, err);
+	if (r == 0)
+		r = hand_over(q, job, path, log_fd, err);
+	if (r < 0) {
+		if (path) /* it was about to begin, and could not */
+			(void)rename(path, job->path);
 		return r;
-	r = rename_to(job, QUEUE_STARTED, true, err);
-	if (r < 0)
-		return -EAGAIN;
-	r = hand_over(q, job, log_fd, err);
-	if (r < 0)
-		queue_put_back(job, NULL);
-	return r;
+	}
+	set_path(job, TAKE_PTR(path), true);
+	return 0;
 }

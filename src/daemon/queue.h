@@ -5,8 +5,8 @@
  * as it came, behind a line that says whose it is. So a daemon that is killed
  * finds them all again. The runner that executes a job gets the file as its stdin,
  * holds a lock on it for as long as it lives, and lives on whatever happens to the
- * daemon. So a file that has been marked as started for a while, is locked by nobody
- * and has no attempt in the database was never run.
+ * daemon. It is the runner, right before it begins, that marks the file as started: so a
+ * daemon that is killed in between leaves a job that waits.
  *
  * A job runs as the user who has submitted it. Only root's daemon can do that for
  * others: see user.h for what their runners get.
@@ -52,8 +52,11 @@ struct queued {
 
 struct queue;
 
-/* Finds what is in the folder, which is made if need be. */
+/* Finds what is in the folder, which is made if need be. -EADDRINUSE: another daemon has it. */
 int queue_open(const char *folder, struct queue **ret, struct err *err);
+
+/* The same to look at it, beside a daemon or without. -ENOENT: there is no such folder. */
+int queue_open_to_read(const char *folder, struct queue **ret, struct err *err);
 struct queue *queue_close(struct queue *q); /* what waits stays in the folder */
 
 struct submission {

@@ -1,7 +1,8 @@
 /*
- * run_internal - what the two parts of a run share.
+ * run_internal - what the parts of a run share.
  *
- * run.c runs, looks and adds up; record.c writes down.
+ * run.c sets up, run_ops.h hears the runner, run_life.h the kernel, run_tick.h looks and adds up;
+ * record.h and its parts write down.
  */
 #ifndef PROCTOR_DAEMON_RUN_INTERNAL_H
 #define PROCTOR_DAEMON_RUN_INTERNAL_H
@@ -98,32 +99,5 @@ struct run {
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 };
-
-/* ---- record.c ---- */
-
-/* What is known of the attempt before anything runs. */
-void record_describe(struct run *run);
-
-/* A daemon of root is to count the system calls, of the command that waits for it as well. */
-int record_ask_to_count(struct run *run, struct err *err);
-
-/*
- * Opens the store and notes the attempt there, unless that was done, and the
- * sheets that are new. Inside the loop nobody waits for another writer: what is
- * locked is tried again later.
- */
-void record_now(struct run *run);
-
-/* A sheet began or ended: it is recorded soon. */
-void record_sheet_soon(struct run *run);
-
-/* The snapshot, its point and the events since the last tick; and the log's line. */
-void record_tick(struct run *run, const struct series_point *point);
-
-/* Some of the ticks that wait. */
-void record_waiting(struct run *run);
-
-/* Completes the attempt with everything that is known at its end, and stores it. */
-void record_end(struct run *run, const struct runner_result *result);
 
 #endif

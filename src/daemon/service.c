@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -194,10 +195,19 @@ static int watch_over_ticks(struct service *s, struct err *err)
 	return 0;
 }
 
+/* A daemon that was told to stop gives up its socket first, and writes for a moment. */
+#define QUEUE_TRIES 60
+#define QUEUE_PAUSE_NS 50000000L
+
 static int open_queue(struct service *s, const struct rlimit *files, struct err *err)
 {
+	const struct timespec pause = { 0, QUEUE_PAUSE_NS };
 	int r = service_open_queue(s, err);
 
+	for (int i = 0; r == -EADDRINUSE && i < QUEUE_TRIES; i++) {
+		nanosleep(&pause, NULL);
+		r = service_open_queue(s, err);
+	}
 	if (r == 0)
 		queue_set_file_limit(s->queue, files);
 	return r;
@@ -220,11 +230,13 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = watch_signals(s, err);
 	if (r == 0)
+		r = listen_to_clients(s, err); /* whom nobody serves before the loop runs */
+	if (r == 0)
+		r = service_watch_socket(s, err);
+	if (r == 0)
 		r = open_queue(s, &files, err);
 	if (r == 0)
 		r = service_begin_learning(s, err);
-	if (r == 0)
-		r = listen_to_clients(s, err);
 	if (r < 0)
 		return r;
 	describe(s);

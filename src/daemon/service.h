@@ -28,7 +28,10 @@ struct service_options {
 		       */
 };
 
-/* Runs until it is told to stop. -EADDRINUSE: another daemon listens there. */
+/* The folder of a socket, open to those who may use it; others' folders are left as they are. */
+int service_make_socket_folder(const char *path, mode_t socket_mode, struct err *err);
+
+/* Runs until it is told to stop. -EADDRINUSE: another daemon listens there, or has the queue. */
 int service_run(const struct service_options *options, struct err *err);
 
 #endif

@@ -25,8 +25,9 @@
  * those that were seen, and the events so far.
  */
 
-#define MAX_PENDING 16384 /* events that wait for the next tick */
-#define MAX_BIRTHS 4096	  /* that are looked at between two ticks */
+#define MAX_PENDING 16384      /* events that wait for the next tick */
+#define USER_MAX_PENDING 32768 /* of all jobs of one user who is not ours */
+#define MAX_BIRTHS 4096	       /* that are looked at between two ticks */
 #define CHECK_MS 100
 #define LAST_CHECK_MS 10000		   /* what lives then does not die of another SIGKILL */
 #define KILL_AFTER_NS UINT64_C(5000000000) /* as "proctor run" has it */
@@ -34,6 +35,7 @@
 struct attached {
 	struct service *service;
 	int64_t attempt_id;
+	uint64_t uid;
 	struct proc_key root;
 	int pidfd; /* of the root; -1: it is gone */
 	struct loop_fd *watch;
@@ -144,6 +146,7 @@ static int begin(struct service *s, const struct watched *job)
 	*at = (struct attached){
 		.service = s,
 		.attempt_id = job->a.id,
+		.uid = job->a.uid,
 		.root = job->a.runner,
 		.pidfd = -1,
 		.status = { -1, -1 },
@@ -236,11 +239,29 @@ bool service_keep_birth(struct service *s, struct member *born)
 
 /* ---- events ---- */
 
+/* What all that one user has attached takes. */
+struct taken {
+	size_t n_deaths, n_pending;
+};
+
+static struct taken count_taken(const struct service *s, uint64_t uid)
+{
+	struct taken taken = { 0 };
+
+	for (const struct attached *at = s->attached; uid != geteuid() && at; at = at->next) {
+		taken.n_deaths += at->uid == uid ? at->deaths.n : 0;
+		taken.n_pending += at->uid == uid ? at->n_pending : 0;
+	}
+	return taken;
+}
+
 static bool make_room(struct attached *at)
 {
 	size_t cap = at->cap_pending ? at->cap_pending * 2 : 64;
 	struct proc_event *grown;
 
+	if (count_taken(at->service, at->uid).n_pending >= USER_MAX_PENDING)
+		return false;
 	if (at->n_pending < at->cap_pending)
 		return true;
 	grown = cap <= MAX_PENDING ? reallocarray(at->pending, cap, sizeof(*grown)) : NULL;
@@ -275,8 +296,12 @@ void service_note_death(struct service *s, const struct member *member, const st
 {
 	struct attached *at = find_attached(s, member->attempt_id);
 
-	if (at && !member->is_runner)
+	if (!at || member->is_runner)
+		return;
+	if (count_taken(s, at->uid).n_deaths < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);
+	else
+		deaths_leave_out(&at->deaths);
 }
 
 void service_complete_death(struct service *s, const struct life_event *ev)
@@ -404,6 +429,8 @@ static int end(struct service *s, struct attached *at, const struct watched *job
 	int r;
 
 	attempt_init(&a);
+	if (s->backlog.first) /* its last ticks may be there, and its sums are made of them */
+		return err_set(err, -EBUSY, "ticks wait to be stored before it");
 	r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, err);
 	if (r < 0)
 		return r;

@@ -154,6 +154,7 @@ struct service {
 	struct jsonl *jsonl;
 	struct bus *bus;
 	struct rpc_server *server;
+	bool is_unreachable;	    /* its socket is gone, and cannot be made anew: said */
 	struct rpc_method *methods; /* of all parts */
 	size_t n_methods;
 	struct pressure pressure;
@@ -212,6 +213,11 @@ struct service {
 
 /* What daemon.status tells of this measurement from now on. */
 void service_set_rung(struct service *s, struct rung taken);
+
+/* ---- service_socket.c ---- */
+
+/* From now on it is looked after. */
+int service_watch_socket(struct service *s, struct err *err);
 
 /* ---- service_tick.c ---- */
 

@@ -28,7 +28,8 @@ int service_open_queue(struct service *s, struct err *err)
 	char folder[PATH_BYTES + 16];
 	int r;
 
-	s->queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
+	if (!s->queue_timer)
+		s->queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
 	if (!s->queue_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	folder_of(s, "queue", folder, sizeof(folder));
@@ -60,6 +61,7 @@ static int find_trace(struct service *s, const struct queued *job, enum trace *r
 		.uid = &uid,
 		.submission = u64_known(job->submission) ? job->submission : 0,
 		.limit = 1,
+		.is_strict = true, /* or it is run again */
 	};
 	int r = store_list_attempts(s->store, &filter, &list, err);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -23,8 +24,16 @@
 #define MAX_WAITING_SIGNALS 3584
 #define DETAILS_BYTES 320
 
+/* From half of that on one user who is not ours has no more than a quarter. */
+#define BUSY_SIGNALS (MAX_WAITING_SIGNALS / 2)
+#define USER_MAX_SIGNALS (MAX_WAITING_SIGNALS / 4)
+
+/* So many are written in one go. */
+#define MAX_BATCH 256
+
 struct waiting_event {
 	int64_t attempt_id;
+	uint64_t uid;	      /* whose job it is */
 	struct proc_event ev; /* its details are these */
 	char details[DETAILS_BYTES];
 };
@@ -144,13 +153,25 @@ static void count_unlisted(struct service *s, const struct waiting_event *ev)
 	(*at)->n++;
 }
 
+static bool is_over_share(const struct signals_state *state, uint64_t uid)
+{
+	size_t n = 0;
+
+	if (state->n < BUSY_SIGNALS || uid == geteuid())
+		return false;
+	for (size_t i = 0; i < state->n; i++)
+		n += state->items[i].uid == uid;
+	return n >= USER_MAX_SIGNALS;
+}
+
 /* NULL: there is no room. */
 static struct waiting_event *queue(struct service *s, const struct waiting_event *ev)
 {
 	struct signals_state *state = &s->signals;
 	bool is_kill = ev->ev.type != EVENT_SIGNAL;
 
-	if (state->n >= (is_kill ? MAX_WAITING : MAX_WAITING_SIGNALS))
+	if (state->n >= (is_kill ? MAX_WAITING : MAX_WAITING_SIGNALS) ||
+	    is_over_share(state, ev->uid))
 		return NULL;
 	if (!state->items)
 		state->items = calloc(MAX_WAITING, sizeof(*state->items));
@@ -178,7 +199,7 @@ static void list(struct service *s, const struct watched *job, const struct wait
 static void keep(struct service *s, const struct watched *job, const struct proc_event *ev,
 		 pid_t sender, const struct buf *details)
 {
-	struct waiting_event kept = { .attempt_id = job->a.id, .ev = *ev };
+	struct waiting_event kept = { .attempt_id = job->a.id, .uid = job->a.uid, .ev = *ev };
 
 	if (buf_error(details) == 0)
 		snprintf(kept.details, sizeof(kept.details), "%.*s",
@@ -275,29 +296,63 @@ void service_place_signals(struct service *s)
 
 /* ---- writing it down ---- */
 
+/* Those of one attempt that stand together, from this one on: a storm is one transaction. */
+static size_t gather(const struct signals_state *state, size_t from, struct proc_event *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = from; i < state->n && n < MAX_BATCH; i++, n++) {
+		const struct waiting_event *next = &state->items[i];
+
+		if (next->attempt_id != state->items[from].attempt_id)
+			break;
+		ret[n] = next->ev;
+		ret[n].details = next->details;
+	}
+	return n;
+}
+
 /* One that cannot be written for another reason than a lock will not be later either. */
+static int write_each(struct service *s, const struct attempt *a, const struct proc_event *events,
+		      size_t n, size_t *ret_done, struct err *err)
+{
+	for (*ret_done = 0; *ret_done < n; (*ret_done)++) {
+		int r = store_write_events(s->store, a, &events[*ret_done], 1, err);
+
+		if (r == -EBUSY)
+			return r;
+		if (r < 0)
+			log_debug("a signal is not recorded: %s", err->text);
+	}
+	return 0;
+}
+
+static int write_some(struct service *s, size_t from, size_t *ret_done, struct err *err)
+{
+	const struct attempt a = { .id = s->signals.items[from].attempt_id };
+	struct proc_event events[MAX_BATCH];
+	size_t n = gather(&s->signals, from, events);
+	int r = store_write_events(s->store, &a, events, n, err);
+
+	*ret_done = r == 0 ? n : 0;
+	if (r == 0 || r == -EBUSY)
+		return r;
+	return write_each(s, &a, events, n, ret_done, err);
+}
+
 int service_record_signals(struct service *s, struct err *err)
 {
 	struct signals_state *state = &s->signals;
-	size_t done = 0;
+	size_t done = 0, n;
 	int r = 0;
 
 	if (!s->store || state->n == 0)
 		return 0;
-	for (; done < state->n; done++) {
-		struct waiting_event *next = &state->items[done];
-		const struct attempt a = { .id = next->attempt_id };
-
-		next->ev.details = next->details;
-		r = store_write_events(s->store, &a, &next->ev, 1, err);
-		if (r == -EBUSY)
-			break;
-		if (r < 0)
-			log_debug("a signal is not recorded: %s", err->text);
-	}
+	for (; r == 0 && done < state->n; done += n)
+		r = write_some(s, done, &n, err);
 	memmove(state->items, state->items + done, (state->n - done) * sizeof(*state->items));
 	state->n -= done;
-	return r == -EBUSY ? r : 0;
+	return r;
 }
 
 /* ---- for a runner ---- */

@@ -261,7 +261,8 @@ static int look_at(struct watch *w, struct store *store, const struct attempt *a
 	return refresh(w, store, job, false, err);
 }
 
-/* Somebody has removed it: nobody will know how it ended, and who waits is told so. */
+/* Somebody has removed it, or it makes no sense any more: nobody will know how it ended, and who
+ * waits is told so. */
 static int tell_removal(const struct watch *w, struct watched *job)
 {
 	job->a.is_running = false;
@@ -270,22 +271,43 @@ static int tell_removal(const struct watch *w, struct watched *job)
 	return 0;
 }
 
-/* Those that are not among the running any more: with their end, if they have one. */
+/* A pidfd can be read when the process has ended. */
+static bool is_alive(const struct watched *job)
+{
+	struct pollfd p = { .fd = job->runner_fd, .events = POLLIN };
+
+	if (job->runner_fd >= 0)
+		return poll(&p, 1, 0) == 0;
+	return proc_is_alive("", job->a.runner.pid, job->a.runner.start_ticks);
+}
+
+/* One that makes no sense is no reason not to look at the others. */
+static bool is_of_one(int r)
+{
+	return r == -EBADMSG;
+}
+
+/* It is not among the running any more: with its end, if it has one. */
+static int look_for_end(struct watch *w, struct store *store, struct watched *job, struct err *err)
+{
+	int r = refresh(w, store, job, false, err);
+
+	if (is_of_one(r) && is_alive(job))
+		return 0;
+	if (r == -ENOENT || is_of_one(r))
+		r = tell_removal(w, job);
+	if (r == 0)
+		job->a.is_running = false;
+	return r;
+}
+
 static int look_for_ends(struct watch *w, struct store *store, struct err *err)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < w->n; i++) {
-		struct watched *job = w->jobs[i];
-
-		if (job->was_seen)
-			continue;
-		r = refresh(w, store, job, false, err);
-		if (r == -ENOENT)
-			r = tell_removal(w, job);
-		if (r == 0)
-			job->a.is_running = false;
-	}
+	for (size_t i = 0; r == 0 && i < w->n; i++)
+		if (!w->jobs[i]->was_seen)
+			r = look_for_end(w, store, w->jobs[i], err);
 	return r;
 }
 
@@ -308,6 +330,7 @@ static int look_at_new(struct watch *w, struct store *store, struct err *err)
 		if ((!is_first || a->is_running) && strcmp(a->boot_id, w->boot_id) == 0 &&
 		    !watch_find_attempt(w, a->id))
 			r = add_job(w, store, a, err);
+		r = is_of_one(r) ? 0 : r;
 	}
 	if (r == 0)
 		w->last_id = list.n > 0 ? list.items[list.n - 1].id : is_first ? 0 : w->last_id;
@@ -339,8 +362,10 @@ static int look_at_running(struct watch *w, struct store *store, struct err *err
 	const struct attempt_filter filter = { .running_only = true };
 	int r = store_list_attempts(store, &filter, &list, err);
 
-	for (size_t i = 0; r == 0 && i < list.n; i++)
+	for (size_t i = 0; r == 0 && i < list.n; i++) {
 		r = look_at(w, store, &list.items[i], err);
+		r = is_of_one(r) ? 0 : r;
+	}
 	return r;
 }
 
@@ -393,16 +418,6 @@ int watch_look_at(struct watch *w, struct store *store, int64_t id, struct err *
 	w->version = version;
 	forget_ended(w);
 	return 0;
-}
-
-/* A pidfd can be read when the process has ended. */
-static bool is_alive(const struct watched *job)
-{
-	struct pollfd p = { .fd = job->runner_fd, .events = POLLIN };
-
-	if (job->runner_fd >= 0)
-		return poll(&p, 1, 0) == 0;
-	return proc_is_alive("", job->a.runner.pid, job->a.runner.start_ticks);
 }
 
 /* One that was killed writes nothing. What was attached has none, and may outlive its root. */

@@ -47,7 +47,10 @@ struct watch;
 struct watch *watch_new(watch_fn *fn, void *ctx); /* NULL: no memory */
 struct watch *watch_free(struct watch *w);
 
-/* Looks at the database. Jobs of other hosts and boots are left out. */
+/*
+ * Looks at the database. Jobs of other hosts and boots are left out. One whose row makes no sense
+ * is watched as it was before for as long as its runner lives, or not at all.
+ */
 int watch_look(struct watch *w, struct store *store, struct err *err);
 
 /*

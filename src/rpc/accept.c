@@ -141,7 +141,8 @@ void accept_again(void *ctx)
 {
 	struct rpc_server *server = ctx;
 
-	loop_fd_set_interest(server->listen_watch, LOOP_READABLE);
+	if (server->listen_watch) /* else it is to be made anew */
+		loop_fd_set_interest(server->listen_watch, LOOP_READABLE);
 }
 
 static bool is_passing(int error)

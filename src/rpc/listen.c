@@ -250,12 +250,30 @@ int listener_adopt(int fd, struct listener *ret, struct err *err)
 	return 0;
 }
 
-void listener_close(struct listener *l)
+static bool is_own(const struct listener *l)
 {
 	struct stat st;
 
+	return lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino;
+}
+
+/* A lock file that was removed keeps nobody from making another one. */
+static bool is_locked(const struct listener *l)
+{
+	struct stat st;
+
+	return fstat(l->lock_fd, &st) == 0 && st.st_nlink > 0;
+}
+
+bool listener_is_there(const struct listener *l)
+{
+	return l->fd >= 0 && (!l->path || (is_own(l) && is_locked(l)));
+}
+
+void listener_close(struct listener *l)
+{
 	/* The lock is still held: nobody puts another socket there between the two calls. */
-	if (l->path && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
+	if (l->path && is_own(l))
 		unlink(l->path);
 	close_fd(&l->fd);
 	close_fd(&l->lock_fd);

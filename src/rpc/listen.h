@@ -10,6 +10,7 @@
 #ifndef PROCTOR_RPC_LISTEN_H
 #define PROCTOR_RPC_LISTEN_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -36,6 +37,9 @@ int listener_open(const char *path, mode_t mode, struct listener *ret, struct er
 
 /* Takes over a socket that listens already. -EINVAL: it is none, and stays the caller's. */
 int listener_adopt(int fd, struct listener *ret, struct err *err);
+
+/* Whether clients still find it: nobody has removed it, its folder or its lock. */
+bool listener_is_there(const struct listener *l);
 
 /* Removes the socket if it is still the one that was made. */
 void listener_close(struct listener *l);

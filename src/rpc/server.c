@@ -135,6 +135,25 @@ int rpc_server_new(struct loop *loop, const struct rpc_options *options, struct 
 	return 0;
 }
 
+int rpc_server_renew(struct rpc_server *server, const char *path, mode_t mode, struct err *err)
+{
+	int r;
+
+	if (listener_is_there(&server->listener))
+		return 0;
+	server->listen_watch = loop_fd_close(server->listen_watch);
+	listener_close(&server->listener);
+	r = listener_open(path, mode, &server->listener, err);
+	if (r < 0)
+		return r;
+	server->listen_watch =
+		loop_watch_fd(server->loop, server->listener.fd, accept_clients, server);
+	if (server->listen_watch)
+		return 1;
+	listener_close(&server->listener);
+	return err_set(err, -ENOMEM, "out of memory");
+}
+
 struct rpc_server *rpc_server_free(struct rpc_server *server)
 {
 	if (!server)

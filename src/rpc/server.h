@@ -167,6 +167,13 @@ struct rpc_options {
 int rpc_server_new(struct loop *loop, const struct rpc_options *options, struct rpc_server **ret,
 		   struct err *err);
 
+/*
+ * Where somebody has removed the socket, as those do who clean up temporary folders, it is made
+ * anew as in rpc_server_new(); who is connected stays so. 0: it was there. 1: it is again. Else err
+ * says why not, and the next call tries again. One that was handed to us is not ours to make.
+ */
+int rpc_server_renew(struct rpc_server *server, const char *path, mode_t mode, struct err *err);
+
 /* Answers what is open with -ESHUTDOWN, sends what the clients take at once, then closes. NULL is
  * fine. Returns NULL. */
 struct rpc_server *rpc_server_free(struct rpc_server *server);

@@ -26,6 +26,7 @@ static const struct {
 			     "events that this version cannot read" },
 	[DAMAGED_ANOMALIES] = { "anomaly that this version cannot read",
 				"anomalies that this version cannot read" },
+	[DAMAGED_ATTEMPTS] = { "attempt", "attempts" },
 	[DAMAGED_ENDS] = { "file of attempts' ends", "files of attempts' ends" },
 };
 

@@ -25,6 +25,7 @@ enum damage_kind {
 	DAMAGED_ENDS,	 /* of attempts, that were kept beside the database; id: when it was met */
 	DAMAGED_EVENTS,	 /* of an attempt's processes, or of a type that a newer version has */
 	DAMAGED_ANOMALIES, /* the same */
+	DAMAGED_ATTEMPTS,  /* id: of the attempt; 0: not even that can be read */
 	N_DAMAGE_KINDS,
 };
 

@@ -9,6 +9,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/anomalies.h"
+#include "store/damage.h"
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/query.h"
@@ -249,6 +250,28 @@ static void list_reverse(struct attempt_list *list)
 	}
 }
 
+static int leave_out(struct store *store, const struct attempt *a, struct err *err)
+{
+	const int64_t ns = u64_known(a->started_wall_ns) ? (int64_t)a->started_wall_ns : 0;
+	const struct damage d = { DAMAGED_ATTEMPTS, a->id, a->id, 1, ns, ns };
+
+	return damage_leave_out(store, &d, err);
+}
+
+/* 0: this row is not for the list. */
+static int list_read_row(struct query *q, const struct attempt_filter *filter, struct attempt *a,
+			 struct arena *arena, struct err *err)
+{
+	bool matches = false;
+	int r = read_attempt_row(q, a, arena, err);
+
+	if (r == -EBADMSG && !filter->is_strict)
+		return leave_out(q->store, a, err);
+	if (r == 0)
+		r = check_since(q->store, a, filter->since_wall_ns, &matches, err);
+	return r < 0 ? r : matches;
+}
+
 /* Newest first, until the limit is reached. */
 static int list_fill(struct query *q, const struct attempt_filter *filter,
 		     struct attempt_list *list, struct err *err)
@@ -257,13 +280,10 @@ static int list_fill(struct query *q, const struct attempt_filter *filter,
 	int r = 0;
 
 	while ((filter->limit == 0 || list->n < filter->limit) && (r = query_step(q, err)) > 0) {
-		bool matches = false;
 		struct attempt a;
 
-		r = read_attempt_row(q, &a, &list->arena, err);
-		if (r == 0)
-			r = check_since(q->store, &a, filter->since_wall_ns, &matches, err);
-		if (r == 0 && matches && list_add(list, &cap, &a) < 0)
+		r = list_read_row(q, filter, &a, &list->arena, err);
+		if (r > 0 && list_add(list, &cap, &a) < 0)
 			r = err_set(err, -ENOMEM, "no memory left to list the attempts");
 		if (r < 0)
 			return r;

@@ -185,6 +185,8 @@ struct attempt_filter {
 	uint64_t submission; /* 0: any; else those of this one and of uid, which must be given; all
 				but limit is passed over then */
 	size_t limit;	     /* 0: no limit; else the newest so many */
+	bool is_strict;	     /* -EBADMSG: one makes no sense; else such are left out, and
+				store_tell_damage() tells of them */
 };
 
 int store_list_attempts(struct store *store, const struct attempt_filter *filter,

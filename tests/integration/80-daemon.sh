@@ -102,6 +102,21 @@ check "and answers" is_up
 check "as another process" is_true "d['pid'] != $pid"
 "$PROCTOR" stop
 
+"$PROCTOR" start
+pid=$(field 'd["pid"]')
+rm "$PROCTOR_HOME/proctor.sock"
+check "a socket that was removed is made anew" eventually is_up
+is "by the same daemon" "$(field 'd["pid"]')" "$pid"
+rm "$PROCTOR_HOME/proctor.sock" "$PROCTOR_HOME/proctor.sock.lock"
+run "$PROCTOR" start
+is "no second daemon comes in its place" "$status" 1
+like "and why is told" "$stderr" 'another daemon'
+check "and it is found again" eventually is_up
+is "the same" "$(field 'd["pid"]')" "$pid"
+run "$PROCTOR" stop
+is "and stops" "$status" 0
+check "with its socket" [ ! -e "$PROCTOR_HOME/proctor.sock" ]
+
 touch "$TMP/target"
 ln -s "$TMP/target" "$PROCTOR_HOME/proctor.sock"
 run "$PROCTOR" start

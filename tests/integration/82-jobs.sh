@@ -376,7 +376,7 @@ echo 'intervall: 1' >"$PROCTOR_HOME/proctor.yaml"
 run "$PROCTOR" jobs --json
 is "jobs are listed" "$status" 0
 json "all of them" "$stdout" 'any(j["job_id"] == "goes-on" for j in d)'
-like "with a warning that names file and line" "$stderr" "proctor.yaml:1: unknown key 'intervall'.*is read all the same"
+like "with a warning that names file and line" "$stderr" "proctor.yaml:1: unknown key 'intervall'.*all the same"
 run "$PROCTOR" report goes-on
 is "so is a report" "$status" 0
 run "$PROCTOR" gc

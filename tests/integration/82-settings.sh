@@ -52,7 +52,14 @@ echo 'storage_path: other.db' >"$PROCTOR_HOME/proctor.yaml"
 run "$PROCTOR" wait --json fail
 json "a job is recorded where its daemon looks" "$stdout" 'd["exit_code"] == 7 and d["attempt"] == 2'
 check "and nowhere else" test ! -e "$PROCTOR_HOME/other.db"
+run "$PROCTOR" jobs --json
+json "and is listed, with those before it" "$stdout" 'sorted(j["job_id"] for j in d) == ["fail", "last", "long"]'
+like "with which database that is" "$stderr" "the daemon records into $PROCTOR_HOME/proctor.db until it is started again"
+run "$PROCTOR" report --format json fail
+json "reports are from there too" "$stdout" 'd["exit_code"] == 7'
 "$PROCTOR" stop
+run "$PROCTOR" jobs --json
+is "when no daemon runs what is configured counts" "$stdout$stderr" "[]"
 
 # ---- a runner that cannot record, nor tell of it, for now ----
 

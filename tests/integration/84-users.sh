@@ -95,6 +95,10 @@ is "root sees the jobs of all" "$(becomes "roots:0 same:0 same:4001" listed root
 is "a user their own" "$(listed alice)" "same:4001"
 is "another user nothing" "$(listed bob)" ""
 is "the group that may read everything" "$(listed carol)" "roots:0 same:0 same:4001"
+run as carol "$PROCTOR" jobs --json
+json "and lists it" "$stdout" 'sorted((j["job_id"], j["uid"]) for j in d) == [("roots", 0), ("same", 0), ("same", 4001)]'
+run as alice "$PROCTOR" jobs --json
+json "others list their own, once" "$stdout" '[(j["job_id"], j["uid"]) for j in d] == [("same", 4001)]'
 shown() { # USER: commands of the processes in a snapshot
 	json_eval "$(ask "$1" daemon.top)" \
 		'" ".join(sorted(p["command"] for p in d["processes"] if p["command"].startswith("sleep")))'

@@ -16,7 +16,10 @@ struct item {
 	char letter;
 	int wanted; /* what the work comes to */
 	bool has_worked, is_closed;
+	struct item *then; /* is asked for when this one is done; NULL: nothing */
 };
+
+static int add(struct item *item, uid_t uid);
 
 static int work(void *ctx, struct store *store, struct err *err)
 {
@@ -35,6 +38,8 @@ static void done(void *ctx, int r, const struct err *err)
 	assert_true(r == 0 || err->text[0]);
 	if (n + 1 < sizeof(item->log->text))
 		item->log->text[n] = item->letter;
+	if (item->then)
+		assert_int_equal(add(item->then, 5), 0);
 	if (--item->log->n_left == 0)
 		loop_stop(item->log->loop);
 }
@@ -88,6 +93,24 @@ static void test_users_in_turn(void **state)
 	aside_free(aside);
 }
 
+/* Whoever is answered may ask again at once: that waits for its turn like any other. */
+static void test_asked_again_when_done(void **state)
+{
+	struct log log;
+	struct aside *aside = make(*state, &log);
+	struct item again = { .log = &log, .aside = aside, .letter = 'c', .wanted = -EIO };
+	struct item first = { .log = &log, .aside = aside, .letter = 'a', .then = &again };
+	struct item second = { .log = &log, .aside = aside, .letter = 'b' };
+
+	assert_int_equal(add(&first, 5), 0);
+	assert_int_equal(add(&second, 6), 0);
+	loop_run(log.loop);
+	assert_string_equal(log.text, "abc");
+	assert_true(again.has_worked && second.has_worked);
+	loop_free(log.loop);
+	aside_free(aside);
+}
+
 static void test_bound_and_end(void **state)
 {
 	struct log log;
@@ -113,6 +136,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_users_in_turn, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_asked_again_when_done, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_bound_and_end, fixture_setup,
 						fixture_teardown),

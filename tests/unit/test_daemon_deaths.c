@@ -101,6 +101,33 @@ static void test_a_pid_that_is_used_again(void **state)
 	attempt_release(&a);
 }
 
+/* Both were sampled: neither is listed twice, whichever the last is. */
+static void test_a_pid_that_was_seen_twice(void **state)
+{
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+	const struct life_event first = make_end(LIFE_EXIT, 7, 70, 100);
+	struct life_event second = make_end(LIFE_EXIT, 7, 71, 200);
+	struct proc_record listed[2];
+	struct attempt a;
+
+	(void)state;
+	note(&d, &first);
+	second.start_ticks = U64_UNKNOWN; /* then it is the last */
+	note(&d, &second);
+	attempt_init(&a);
+	for (size_t i = 0; i < ARRAY_SIZE(listed); i++) {
+		proc_record_init(&listed[i]);
+		listed[i].key = (struct proc_key){ 7, 70 + i };
+	}
+	a.processes = listed;
+	a.n_processes = ARRAY_SIZE(listed);
+	assert_int_equal(deaths_merge(&d, &a), 0);
+	assert_int_equal(a.n_processes, 2);
+	assert_int_equal(a.processes[0].user_ns, 100);
+	assert_int_equal(a.processes[1].user_ns, 200);
+	attempt_release(&a);
+}
+
 static void test_there_is_an_end_to_it(void **state)
 {
 	CLEANUP(deaths_release) struct deaths d = { 0 };
@@ -120,6 +147,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_into_the_record),
 		cmocka_unit_test(test_a_pid_that_is_used_again),
+		cmocka_unit_test(test_a_pid_that_was_seen_twice),
 		cmocka_unit_test(test_there_is_an_end_to_it),
 	};
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -221,6 +222,62 @@ static void test_what_cannot_be_started(void **state)
 	assert_int_equal(count_files(f->folder, false), 1);
 }
 
+/* It is the runner that marks it: one that never came so far was never marked. */
+static void test_who_marks_it_as_started(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(close_fd) int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	char events[4096];
+	struct err err = ERR_INIT;
+
+	assert_int_equal(add(f->q, "j", 3999999999, "x", &err), 0);
+	assert_true(inotify_add_watch(fd, f->folder, IN_MOVE) >= 0);
+	assert_int_equal(await_start(f->q, queue_at(f->q, 0), f->folder, &err), -ESRCH);
+	assert_true(read(fd, events, sizeof(events)) < 0);
+}
+
+/* Somebody has removed it: it will never start, and is not tried for ever. */
+static void test_a_file_that_is_gone(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
+	assert_int_equal(unlink(queue_at(f->q, 0)->path), 0);
+	assert_int_equal(queue_start(f->q, queue_at(f->q, 0), f->folder, &err), -ENOENT);
+}
+
+/* A daemon was killed while its child was on the way: that has marked it since. */
+static void test_a_start_by_another_daemon(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(free_ptr) char *path = NULL;
+	struct err err = ERR_INIT;
+	struct queued *job;
+
+	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
+	job = queue_at(f->q, 0);
+	assert_int_equal(queue_start(f->q, job, "/proc/none", &err), -EAGAIN); /* no log */
+	assert_false(job->is_started);
+	assert_true(asprintf(&path, "%.*s.started", (int)(strrchr(job->path, '.') - job->path),
+			     job->path) > 0);
+	assert_int_equal(rename(job->path, path), 0);
+	assert_int_equal(queue_start(f->q, job, f->folder, &err), 0);
+	assert_true(job->is_started);
+	assert_string_equal(job->path, path);
+}
+
+static void test_of_two_daemons_one_has_it(void **state)
+{
+	struct fixture *f = *state;
+	struct queue *second = NULL;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(queue_open(f->folder, &second, &err), -EADDRINUSE);
+	f->q = queue_close(f->q);
+	assert_int_equal(queue_open(f->folder, &f->q, &err), 0);
+}
+
 /* Users take turns, and what runs counts. */
 static void test_turns(void **state)
 {
@@ -265,6 +322,10 @@ int main(void)
 		QUEUE_TEST(test_names_are_of_a_user),
 		QUEUE_TEST(test_a_user_has_a_share),
 		QUEUE_TEST(test_bytes_are_bounded_too),
+		QUEUE_TEST(test_who_marks_it_as_started),
+		QUEUE_TEST(test_a_file_that_is_gone),
+		QUEUE_TEST(test_a_start_by_another_daemon),
+		QUEUE_TEST(test_of_two_daemons_one_has_it),
 		QUEUE_TEST(test_turns),
 		QUEUE_TEST(test_long_names),
 		QUEUE_TEST(test_what_cannot_be_started),

@@ -224,6 +224,42 @@ static void test_a_short_life_between_two_looks(void **state)
 	attempt_release(&meanwhile.a);
 }
 
+/* One row that makes no sense hides none of the others, and not its own end. */
+static void test_a_damaged_row(void **state)
+{
+	static const char damage[] = "UPDATE attempts SET total_sheets = 99999999999 WHERE id = 1";
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
+	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
+	struct told told = { "" };
+	struct watch *w = watch_new(on_change, &told);
+	pid_t runner = start_runner();
+	struct attempt a = attempt_of(runner), b = attempt_of(getpid()), c = attempt_of(getpid());
+	struct err err = ERR_INIT;
+
+	store_set_alive_check(ours, daemon_check_alive, NULL);
+	must(store_begin_attempt(theirs, &a, &err), &err);
+	must(store_begin_attempt(theirs, &b, &err), &err);
+	assert_int_equal(a.id, 1);
+	assert_told(w, ours, &told, "JJ");
+	raw_sql(f->db, damage);
+	must(store_begin_attempt(theirs, &c, &err), &err);
+	b.is_running = false;
+	b.outcome = OUTCOME_SUCCESS;
+	b.ended_wall_ns = 10;
+	must(store_finish_attempt(theirs, &b, NULL, 0, &err), &err);
+	assert_told(w, ours, &told, "Jj");
+	assert_non_null(watch_find_attempt(w, a.id));
+	kill(runner, SIGKILL);
+	assert_int_equal(waitpid(runner, NULL, 0), runner);
+	assert_told(w, ours, &told, "j");
+	assert_null(watch_find_attempt(w, a.id));
+	watch_free(w);
+	attempt_release(&a);
+	attempt_release(&b);
+	attempt_release(&c);
+}
+
 /* A process is of the sheet that had begun when it was born, if that can be known yet. */
 static void test_sheets(void **state)
 {
@@ -291,6 +327,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_an_end_in_the_middle_of_a_look, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_short_life_between_two_looks, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_damaged_row, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_sheets, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_versions, fixture_setup, fixture_teardown),

@@ -1,0 +1,169 @@
+#include "daemon/record_anomalies.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/evidence.h"
+#include "daemon/run_internal.h"
+
+/* Who traces for us is our child, and none of the job. */
+static void trace(struct run *run, const struct episode *e, const struct anomaly_evidence *evidence)
+{
+	const struct evidence_trace_plan plan = { run->options->state_dir,
+						  run->options->anomaly->evidence_trace_seconds };
+	struct err err = ERR_INIT;
+	int r;
+
+	if (!(plan.seconds > 0))
+		return;
+	r = evidence_trace_begin(&run->trace, &plan, e, evidence, &err);
+	if (r < 0)
+		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
+	else if (tree_add_stranger(run->tree, run->trace.tracer) < 0)
+		evidence_trace_stop(&run->trace);
+}
+
+static void keep_trace(struct run *run, bool has_ended)
+{
+	struct err err = ERR_INIT;
+
+	if (!has_ended)
+		return;
+	tree_forget_stranger(run->tree, run->trace.ended);
+	if (run->store && run->trace.evidence.trace[0] &&
+	    store_set_evidence(run->store, run->trace.episode, &run->trace.evidence, &err) < 0)
+		log_warning("the trace %s is not recorded: %s", run->trace.evidence.trace,
+			    err.text);
+}
+
+/* And its processes are looked at closer for a while: run_tick.c plans by that. */
+static bool find_evidence(struct run *run, const struct detect_change *change,
+			  struct anomaly_evidence *ret)
+{
+	const struct evidence_from from = { run->root_fd, run->options->mask, &run->snap };
+	bool has_evidence;
+
+	if (change->change != EPISODE_BEGAN)
+		return false;
+	has_evidence = evidence_gather(&from, change->episode, ret);
+	if (closer_begin(&run->closer, &change->wish, run->attempt->id, clock_boot_ns())) {
+		ret->fast_interval_seconds = change->wish.interval_seconds;
+		has_evidence = true;
+	}
+	if (has_evidence)
+		trace(run, change->episode, ret);
+	return has_evidence;
+}
+
+/* One that cannot be stored now is stored later, or at the end. What is of the host is nobody's. */
+static void store_anomaly(struct run *run, const struct detect_change *change)
+{
+	int64_t attempt_id = change->episode->worst.job_id ? run->attempt->id : 0;
+	struct anomaly_evidence evidence;
+	struct episode episode;
+	struct err err = ERR_INIT;
+
+	episode_copy(&episode, change->episode);
+	if (find_evidence(run, change, &evidence))
+		episode.evidence = &evidence;
+	unsaved_write(&run->unsaved, run->store, attempt_id, &episode, change->change, &err);
+}
+
+static void store_anomalies(struct run *run, const struct detect_changes *changes)
+{
+	for (size_t i = 0; !run->store_is_off && i < changes->n; i++)
+		store_anomaly(run, &changes->items[i]);
+	if (changes->n == 0)
+		unsaved_retry(&run->unsaved, run->store, 0, NULL);
+}
+
+#define USUAL_AFTER_NS UINT64_C(5000000000) /* a short run never pays for it */
+
+/* Once, from the record, which has its sheets as those of others. */
+static void look_up_usual(struct run *run)
+{
+	CLEANUP(attempt_release) struct attempt a;
+
+	attempt_init(&a);
+	if (run->has_usual || !run->store || clock_boot_ns() - run->boot_ns < USUAL_AFTER_NS)
+		return;
+	if (store_read_progress(run->store, run->attempt->job_id, run->attempt->attempt_num, &a,
+				NULL) < 0 ||
+	    learning_usual(run->store, &a, &run->usual, NULL) < 0)
+		return;
+	run->usual.job_id = run->attempt->job_id;
+	run->has_usual = true;
+}
+
+static void look(struct run *run)
+{
+	struct detect_news news = { .snap = &run->snap, .usual = &run->usual };
+	struct detect_changes changes;
+
+	look_up_usual(run);
+	news.n_usual = run->has_usual;
+	news.events = tally_pending_events(run->tally, &news.n_events);
+	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
+	store_anomalies(run, &changes);
+}
+
+void record_look_for_anomalies(struct run *run)
+{
+	run->is_handed_over = false;
+	keep_trace(run, evidence_trace_has_ended(&run->trace));
+	look(run);
+}
+
+static bool has_new_kill(const struct run *run)
+{
+	size_t n;
+	const struct proc_event *events = tally_pending_events(run->tally, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (events[i].type == EVENT_OOM)
+			return true;
+	return false;
+}
+
+/*
+ * A kill for want of memory mostly ends the job, and then there is no further tick. None of its
+ * processes is left to be seen.
+ */
+static void look_at_last_kill(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->collector || !has_new_kill(run) || link_records(run->link) ||
+	    collector_scan_some(run->collector, NULL, 0, &run->snap, &err) < 0)
+		return;
+	run->snap.wall_ns = run->attempt->ended_wall_ns;
+	look(run);
+}
+
+void record_end_anomalies(struct run *run)
+{
+	struct detect_changes changes;
+
+	keep_trace(run, evidence_trace_stop(&run->trace));
+	look_at_last_kill(run);
+	detect_end(run->detect, &changes);
+	store_anomalies(run, &changes);
+}
+
+/*
+ * From now on a daemon looks. What lasts is left open in the record, and the daemon goes on with
+ * it when it sees the same; kills are moments, and told here.
+ */
+void record_hand_over_anomalies(struct run *run)
+{
+	struct detect_changes changes;
+
+	unsaved_retry(&run->unsaved, run->store, 0, NULL);
+	if (run->is_handed_over)
+		return;
+	run->is_handed_over = true;
+	keep_trace(run, evidence_trace_stop(&run->trace));
+	detect_end(run->detect, &changes);
+	for (size_t i = 0; i < changes.n; i++)
+		if (changes.items[i].episode->worst.type == ANOMALY_OOM_KILL)
+			store_anomaly(run, &changes.items[i]);
+}

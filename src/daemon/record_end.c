@@ -1,0 +1,161 @@
+#include "daemon/record_end.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/record.h"
+#include "daemon/record_anomalies.h"
+#include "daemon/record_greet.h"
+#include "daemon/record_keep.h"
+#include "daemon/record_tick.h"
+#include "daemon/run_internal.h"
+#include "report/report.h"
+
+/* How long all that is stored when all is over may wait for another writer, together. */
+#define END_PATIENCE_MS 5000
+
+/* Somebody has put another database in its place: the attempt is begun anew there. */
+static void leave_replaced(struct run *run)
+{
+	if (!run->store || !record_was_replaced(run))
+		return;
+	upkeep_leave(run->upkeep);
+	unsaved_release(&run->unsaved);
+	run->store = store_close(run->store);
+	run->attempt->id = 0;
+	record_note(run->attempt, "history",
+		    "another database took the place of the first one during the run: samples "
+		    "from before that are in the first one, wherever it is now");
+}
+
+/*
+ * How it ended is known, whatever has become of the database: it waits beside that, and
+ * whoever opens it next takes it in.
+ */
+static void keep_end(struct run *run, const struct err *why)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->options->db_path || why->code == -EMEDIUMTYPE) /* nothing of ours is there */
+		return;
+	if (store_keep_end(run->options->db_path, run->attempt, &err) == 0)
+		log_warning("how this run ended is kept beside the database until that can be "
+			    "written: %s",
+			    why->text);
+	else
+		log_error("how this run ended is lost: %s", err.text);
+}
+
+/* The counts are worth less than the end, which is written in any case. */
+static void store_calls(struct run *run)
+{
+	const struct attempt *a = run->attempt;
+	const struct attempt sums = { .id = a->id }; /* each process's is in its record */
+	struct err err = ERR_INIT;
+
+	if (a->n_syscalls > 0 &&
+	    store_add_syscalls(run->store, &sums, a->syscalls, a->n_syscalls, NULL, &err) < 0)
+		record_note(run->attempt, "syscall_hotspots",
+			    "they were counted, and could not be recorded");
+}
+
+static void store_end(struct run *run)
+{
+	const struct proc_event *events;
+	struct err err = ERR_INIT;
+	size_t n;
+
+	run->end_boot_ns = clock_boot_ns() + END_PATIENCE_MS * UINT64_C(1000000);
+	leave_replaced(run);
+	record_try_to_open(run, END_PATIENCE_MS, &err);
+	if (run->store)
+		store_share_patience(run->store, record_end_patience_ms(run));
+	record_last_ticks(run);
+	if (run->store_err.code != 0)
+		record_note(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+	if (!run->store) {
+		keep_end(run, &run->store_err);
+		return;
+	}
+	store_calls(run);
+	record_phases(run);
+	events = tally_pending_events(run->tally, &n);
+	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
+		upkeep_do_some(run->upkeep, run->store);
+		return;
+	}
+	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
+	record_say_loss(run, "the end of this run is not fully recorded", &err);
+	record_note(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+	keep_end(run, &err);
+}
+
+static bool was_killed(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (a->processes[i].status.signal > 0)
+			return true;
+	return false;
+}
+
+static int keep_oom(void *ctx, const struct event_row *row)
+{
+	struct run *run = ctx;
+
+	if (row->attempt_id == run->attempt->id && row->event.type == EVENT_OOM)
+		tally_told_signal(run->tally, &row->event);
+	return 0;
+}
+
+/* Our own daemon writes them into the record: the summary is to tell them too. */
+static void take_recorded_ooms(struct run *run)
+{
+	const struct event_filter filter = { .job_id = run->attempt->job_id,
+					     .since_wall_ns = run->attempt->started_wall_ns };
+	struct err err = ERR_INIT;
+
+	if (run->store && was_killed(run->attempt) &&
+	    store_read_events(run->store, &filter, keep_oom, run, &err) < 0)
+		log_debug("who was killed for want of memory is not told: %s", err.text);
+}
+
+static void on_told_signal(void *ctx, const struct proc_event *ev)
+{
+	struct run *run = ctx;
+
+	tally_told_signal(run->tally, ev);
+}
+
+/* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */
+static void tell_of_kill(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!was_killed(run->attempt))
+		return;
+	record_try_to_open(run, END_PATIENCE_MS, &err);
+	record_greet_at_once(run);
+}
+
+void record_end(struct run *run, const struct runner_result *result)
+{
+	struct attempt *a = run->attempt;
+
+	record_keep_processes(run);
+	tell_of_kill(run);
+	link_take_signals(run->link, on_told_signal, run);
+	a->is_running = false;
+	a->ended_wall_ns = a->started_wall_ns + (clock_boot_ns() - run->boot_ns);
+	a->outcome = result->outcome;
+	a->reason = arena_strdup(&a->arena, result->reason);
+	a->status = result->status;
+	a->last_completed_sheet = result->last_completed_sheet;
+	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
+	record_keep_known(run);
+	record_end_anomalies(run);
+	store_end(run);
+	record_tell_end(run);
+	take_recorded_ooms(run);
+	record_keep_told(run);
+}

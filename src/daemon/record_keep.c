@@ -1,0 +1,259 @@
+#include "daemon/record_keep.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "daemon/run_internal.h"
+
+void record_note(struct attempt *a, const char *what, const char *why)
+{
+	struct unknown_note *grown = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*grown));
+
+	if (!grown)
+		return;
+	if (a->n_unknowns > 0)
+		memcpy(grown, a->unknowns, a->n_unknowns * sizeof(*grown));
+	grown[a->n_unknowns] = (struct unknown_note){ arena_strdup(&a->arena, what),
+						      arena_strdup(&a->arena, why) };
+	a->unknowns = grown;
+	a->n_unknowns++;
+}
+
+void record_note_count(struct attempt *a, uint64_t n, const char *what, const char *why)
+{
+	char text[200];
+
+	if (n == 0)
+		return;
+	snprintf(text, sizeof(text), "%llu %s", (unsigned long long)n, why);
+	record_note(a, what, text);
+}
+
+/* The daemon times for all jobs alike. */
+static void warn_all_timed(const struct run *run, const struct told_calls *calls)
+{
+	if (run->options->syscalls.time_every > 1 && calls->time_every <= 1)
+		log_warning("a daemon has counted the system calls, and timed all of them: its "
+			    "syscalls_time_every says how many");
+}
+
+static void keep_told_calls(struct run *run, struct told_calls *calls)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+
+	CLEANUP(buf_release) struct buf error = BUF_INIT;
+
+	warn_all_timed(run, calls);
+	told_calls_keep(calls, run->attempt);
+	told_calls_say_missing(calls, &why);
+	if (why.len > 0)
+		record_note(run->attempt, "syscalls", why.data);
+	told_calls_say_error(calls, &error);
+	if (error.len > 0)
+		record_note(run->attempt, NOTE_SYSCALL_TIMES, error.data);
+	run->is_counted_by_daemon = link_counts_calls(run->link);
+}
+
+/* By a daemon that is there and does. It may have come after the beginning. */
+static void take_daemons_calls(struct run *run)
+{
+	CLEANUP(told_calls_release)
+	struct told_calls calls = { .processes.max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+	struct err err = ERR_INIT;
+	int r;
+
+	if (run->options->syscalls.how == RUN_SYSCALLS_OFF)
+		return;
+	r = link_take_calls(run->link, &calls, &err);
+	if (r == 0)
+		keep_told_calls(run, &calls);
+	else if (run->is_daemon_asked)
+		err_set(&run->calls_err, r,
+			"the daemon that counted them is gone, or has them no "
+			"more");
+}
+
+/* What went wrong with counting is no reason to say that nothing was counted. */
+static void keep_calls(struct run *run)
+{
+	const char *why = NULL, *error = NULL;
+
+	if (!run->calls) {
+		take_daemons_calls(run);
+		return;
+	}
+	run_calls_end(run->calls, run->attempt, &why, &error);
+	if (why)
+		record_note(run->attempt, "syscalls", why);
+	if (error)
+		record_note(run->attempt, NOTE_SYSCALL_TIMES, error);
+}
+
+static void note_gpus(struct run *run)
+{
+	char why[256];
+
+	if (run->gpus && gpus_tell_trouble(run->gpus, why, sizeof(why)))
+		record_note(run->attempt, "gpus", why);
+	else if (!run->gpus && sources_has_gpu(run->root_fd))
+		record_note(run->attempt, "gpus", "gpu_enabled is false in the configuration");
+}
+
+static void note_unknowns(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	if (!run->calls && a->n_syscalls == 0)
+		record_note(a, "syscall_hotspots", run->calls_err.text);
+	note_gpus(run);
+	if (!run->collector)
+		record_note(a, "samples", "/proc cannot be read");
+	if (!run->life)
+		record_note(
+			a, "process_spawn_count",
+			"the kernel does not tell this user of births and deaths: processes that "
+			"lived between two samples are missing");
+	record_note_count(a, tally_lost_events(run->tally), "process_spawn_count",
+			  "kernel events were lost: counts are lower bounds");
+	record_note_count(a, tally_unlisted_processes(run->tally), "processes",
+			  "more processes were counted and are not listed one by one");
+	record_note_count(a, tally_unlisted_events(run->tally), "events",
+			  "more process events were counted and are not listed");
+	if (a->usage.cpu_evidence == EVIDENCE_LOWER_BOUND)
+		record_note(
+			a, "total_cpu_seconds",
+			"some processes still run, or were waited for by nobody, as their parent "
+			"ignores SIGCHLD: what they used is not all counted in");
+	if (a->usage.io_evidence == EVIDENCE_LOWER_BOUND)
+		record_note(
+			a, "io",
+			"some of it could not be read, or is of processes that still run or that "
+			"nobody waited for");
+}
+
+static void keep_sheet(struct attempt *a, struct sheet_record *s)
+{
+	s->name = arena_strdup(&a->arena, s->name);
+	s->command = arena_strdup(&a->arena, s->command);
+	s->reason = arena_strdup(&a->arena, s->reason);
+	s->ranks = s->n_ranks ? arena_memdup(&a->arena, s->ranks, s->n_ranks * sizeof(*s->ranks))
+			      : NULL;
+	s->n_ranks = s->ranks ? s->n_ranks : 0;
+}
+
+static void keep_sheets(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	size_t n;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
+
+	a->sheets = n ? arena_memdup(&a->arena, sheets, n * sizeof(*sheets)) : NULL;
+	a->n_sheets = a->sheets ? n : 0;
+	for (size_t i = 0; i < a->n_sheets; i++)
+		keep_sheet(a, &a->sheets[i]);
+}
+
+void record_keep_processes(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	size_t n;
+	const struct proc_record *records = tally_processes(run->tally, &n);
+
+	a->processes = n ? arena_memdup(&a->arena, records, n * sizeof(*records)) : NULL;
+	a->n_processes = a->processes ? n : 0;
+	for (size_t i = 0; i < a->n_processes; i++)
+		a->processes[i].command = arena_strdup(&a->arena, a->processes[i].command);
+}
+
+static void keep_events(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	size_t n;
+	const struct proc_event *events = tally_events(run->tally, &n);
+
+	a->events = n ? arena_memdup(&a->arena, events, n * sizeof(*events)) : NULL;
+	a->n_events = a->events ? n : 0;
+	for (size_t i = 0; i < a->n_events; i++) {
+		a->events[i].job_id = a->job_id;
+		a->events[i].details = arena_strdup(&a->arena, a->events[i].details);
+	}
+}
+
+static int keep_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	return episode_append(ctx, &row->episode);
+}
+
+/* From the record, since it may have been the daemon that looked. */
+static void keep_anomalies(struct run *run)
+{
+	const struct anomaly_filter filter = { .job_id = run->attempt->job_id,
+					       .attempt_num = run->attempt->attempt_num };
+	struct err err = ERR_INIT;
+
+	if (!run->store ||
+	    store_read_anomalies(run->store, &filter, keep_anomaly, run->attempt, &err) < 0)
+		record_note(run->attempt, "anomalies", "they could not be recorded");
+}
+
+static void keep_series(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	a->series = run->n_series ? arena_memdup(&a->arena, run->series,
+						 run->n_series * sizeof(*run->series))
+				  : NULL;
+	a->n_series = a->series ? run->n_series : 0;
+}
+
+static void note_calls_rung(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	struct rung taken = { RUNG_SYSCALLS, RUNG_UNKNOWN, run->calls_err.text };
+
+	if (run->calls)
+		taken = run_calls_rung(run->calls);
+	else if (run->is_counted_by_daemon)
+		taken = (struct rung){ RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF, "" };
+	for (size_t i = 0; i < a->n_rungs; i++)
+		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0) {
+			a->rungs[i].rung = taken.rung;
+			a->rungs[i].reason = arena_strdup(&a->arena, taken.reason);
+		}
+}
+
+/* What measured, which may be less than what a probe would find now. */
+static void note_rungs(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	a->rungs = arena_alloc(&a->arena, SOURCES_MAX_RUNGS * sizeof(*a->rungs));
+	if (!a->rungs)
+		return;
+	a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
+	if (run->gpus)
+		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
+	note_calls_rung(run);
+	for (size_t i = 0; i < a->n_rungs; i++) {
+		if (run->life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
+			continue;
+		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
+		a->rungs[i].reason = arena_strdup(&a->arena, run->life_err.text);
+	}
+}
+
+void record_keep_known(struct run *run)
+{
+	keep_sheets(run);
+	keep_calls(run);
+	note_rungs(run);
+	note_unknowns(run);
+}
+
+void record_keep_told(struct run *run)
+{
+	keep_events(run);
+	keep_anomalies(run);
+	keep_series(run);
+}
