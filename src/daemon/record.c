@@ -145,6 +145,8 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 	r = begin_attempt(run, err);
 	if (r < 0)
 		run->store = store_close(run->store);
+	else if (run->end_boot_ns == 0)
+		run->settler = settler_new(run->loop, path, run->store);
 	return r;
 }
 
@@ -827,6 +829,7 @@ static void leave_replaced(struct run *run)
 		return;
 	upkeep_leave(run->upkeep);
 	unsaved_release(&run->unsaved);
+	run->settler = settler_leave(run->settler);
 	run->store = store_close(run->store);
 	run->attempt->id = 0;
 	add_unknown(run->attempt, "history",
@@ -902,6 +905,7 @@ static void store_end(struct run *run)
 	size_t n;
 
 	run->end_boot_ns = clock_boot_ns() + END_PATIENCE_MS * UINT64_C(1000000);
+	run->settler = settler_leave(run->settler); /* the end is on the disk before we say so */
 	leave_replaced(run);
 	try_to_open(run, END_PATIENCE_MS, &err);
 	if (run->store)

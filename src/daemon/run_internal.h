@@ -16,6 +16,7 @@
 #include "daemon/link.h"
 #include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
+#include "daemon/settler.h"
 #include "daemon/upkeep.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
@@ -72,7 +73,8 @@ struct run {
 			      */
 	bool scan_failed;    /* said once */
 
-	struct store *store; /* NULL: not open (yet) */
+	struct store *store;	 /* NULL: not open (yet) */
+	struct settler *settler; /* while the loop runs; NULL: the store waits for the disk */
 	struct file_id store_file;
 	bool store_is_off;    /* it cannot be opened: do not try again */
 	struct err store_err; /* the first loss, for the report; code 0: none */

@@ -61,8 +61,11 @@ struct store {
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	bool leaves_no_log;	       /* closing copies it, however short it is */
 	bool syncs_log;		       /* after each commit (query.h) */
-	int log_error;		       /* with which the disk has refused it; 0: it has not */
-	uint64_t mend_boot_ns;	       /* not before then (journal.h) */
+	store_unsettled_fn *unsettled; /* who is told instead; NULL: nobody */
+	void *unsettled_ctx;
+	bool is_unsettled;     /* something may not be on the disk yet */
+	int log_error;	       /* with which the disk has refused it; 0: it has not */
+	uint64_t mend_boot_ns; /* not before then (journal.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */
