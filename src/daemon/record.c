@@ -127,6 +127,40 @@ static unsigned end_patience_ms(const struct run *run)
 	return now < run->end_boot_ns ? (unsigned)((run->end_boot_ns - now) / 1000000) : 0;
 }
 
+static void on_made(void *ctx)
+{
+	record_sheet_soon(ctx);
+}
+
+/* In the loop nobody waits for the disk. -EBUSY: the database is being made. */
+static int see_to_file(struct run *run, bool is_in_loop, struct err *err)
+{
+	const char *path = run->options->db_path;
+	int r = make_folder_of(path, err);
+
+	if (r < 0 || !is_in_loop)
+		return r;
+	if (!run->maker)
+		run->maker = maker_new(run->loop, path, on_made, run);
+	return run->maker ? maker_check(run->maker, err) : 0;
+}
+
+/* The first that is written may find a long log already. */
+static int begin_recording(struct run *run, struct err *err)
+{
+	int r;
+
+	if (run->end_boot_ns > 0)
+		store_share_patience(run->store, end_patience_ms(run));
+	run->settler = settler_new(run->loop, run->options->db_path, run->store);
+	r = begin_attempt(run, err);
+	if (r == 0)
+		return 0;
+	run->settler = settler_leave(run->settler);
+	run->store = store_close(run->store);
+	return r;
+}
+
 static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 {
 	const char *path = run->options->db_path;
@@ -134,20 +168,13 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 
 	if (!path)
 		return err_set(err, -ENOENT, "%s", run->options->why_no_db);
-	r = make_folder_of(path, err);
+	r = see_to_file(run, patience_ms == LOOP_PATIENCE_MS, err);
 	if (r == 0)
 		r = store_open_patient(path, STORE_WRITE, patience_ms, &run->store, err);
 	if (r < 0)
 		return r;
 	run->store_file = id_of(path);
-	if (run->end_boot_ns > 0)
-		store_share_patience(run->store, end_patience_ms(run));
-	r = begin_attempt(run, err);
-	if (r < 0)
-		run->store = store_close(run->store);
-	else if (run->end_boot_ns == 0)
-		run->settler = settler_new(run->loop, path, run->store);
-	return r;
+	return begin_recording(run, err);
 }
 
 /* Inside the loop, what may pass is tried again at the next tick. */
@@ -905,12 +932,13 @@ static void store_end(struct run *run)
 	size_t n;
 
 	run->end_boot_ns = clock_boot_ns() + END_PATIENCE_MS * UINT64_C(1000000);
-	run->settler = settler_leave(run->settler); /* the end is on the disk before we say so */
+	run->maker = maker_leave(run->maker);
 	leave_replaced(run);
 	try_to_open(run, END_PATIENCE_MS, &err);
 	if (run->store)
 		store_share_patience(run->store, end_patience_ms(run));
-	store_last_ticks(run);
+	store_last_ticks(run); /* all with one wait for the disk */
+	run->settler = settler_leave(run->settler);
 	if (run->store_err.code != 0)
 		add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
 	if (!run->store) {
