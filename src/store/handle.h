@@ -15,11 +15,12 @@
 #include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
+#include "store/tick_owners.h"
 
 /*
  * The processes that this handle has given a row, so that a tick touches the
  * processes table only for those that are new or have changed. Both maps are
- * keyed by process_cache_key() (tick.c).
+ * keyed by process_cache_key() (seen.c).
  */
 struct seen_processes {
 	struct map row_ids;
@@ -46,6 +47,7 @@ struct tick_writing {
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;
+	struct tick_owners owners; /* of the one that is written */
 	struct buf bytes;
 };
 

@@ -424,6 +424,7 @@ struct store *store_close(struct store *store)
 	tick_release(&store->writing.now);
 	tick_release(&store->writing.before);
 	call_names_release(&store->writing.call_names);
+	tick_owners_release(&store->writing.owners);
 	left_fold_free(&store->left);
 	left_fold_free(&store->own);
 	damages_release(&store->damages);
