@@ -22,6 +22,7 @@ static void leave_replaced(struct run *run)
 		return;
 	upkeep_leave(run->upkeep);
 	unsaved_release(&run->unsaved);
+	run->settler = settler_leave(run->settler);
 	run->store = store_close(run->store);
 	run->attempt->id = 0;
 	record_note(run->attempt, "history",
@@ -67,11 +68,13 @@ static void store_end(struct run *run)
 	size_t n;
 
 	run->end_boot_ns = clock_boot_ns() + END_PATIENCE_MS * UINT64_C(1000000);
+	run->maker = maker_leave(run->maker);
 	leave_replaced(run);
 	record_try_to_open(run, END_PATIENCE_MS, &err);
 	if (run->store)
 		store_share_patience(run->store, record_end_patience_ms(run));
-	record_last_ticks(run);
+	record_last_ticks(run); /* all with one wait for the disk */
+	run->settler = settler_leave(run->settler);
 	if (run->store_err.code != 0)
 		record_note(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
 	if (!run->store) {

@@ -15,8 +15,10 @@
 #include "daemon/evidence_trace.h"
 #include "daemon/hold.h"
 #include "daemon/link.h"
+#include "daemon/maker.h"
 #include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
+#include "daemon/settler.h"
 #include "daemon/upkeep.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
@@ -73,7 +75,9 @@ struct run {
 			      */
 	bool scan_failed;    /* said once */
 
-	struct store *store; /* NULL: not open (yet) */
+	struct store *store;	 /* NULL: not open (yet) */
+	struct maker *maker;	 /* the same; NULL: nothing is to be made */
+	struct settler *settler; /* until the end is written; NULL: the store waits for the disk */
 	struct file_id store_file;
 	bool store_is_off;    /* it cannot be opened: do not try again */
 	struct err store_err; /* the first loss, for the report; code 0: none */

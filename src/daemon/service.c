@@ -266,6 +266,7 @@ static void close_service(struct service *s)
 	aside_leave(s->submitter);
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
+	s->settler = settler_leave(s->settler);
 	if (s->store) { /* there is no tick to hold up any more */
 		store_set_patience(s->store, 5000);
 		store_leave_no_log(s->store);

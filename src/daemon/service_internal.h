@@ -14,6 +14,7 @@
 #include "bus/bus.h"
 #include "daemon/aside.h"
 #include "daemon/backlog.h"
+#include "daemon/settler.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
@@ -144,6 +145,7 @@ struct service {
 	bool has_host_before;
 	struct watch *watch;
 	struct store *store;	     /* NULL: not open; tried again at each tick */
+	struct settler *settler;     /* waits for the disk in its place; NULL: nobody does */
 	struct err store_err;	     /* why not, the last time */
 	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
 	uint64_t record_err_boot_ns; /* …since when */

@@ -41,6 +41,7 @@ static int open_store(struct service *s, struct err *err)
 	}
 	s->store_device = st.st_dev;
 	s->store_inode = st.st_ino;
+	s->settler = settler_new(s->loop, s->options->paths->db, s->store);
 	return 0;
 }
 
@@ -59,6 +60,7 @@ static void leave_replaced(struct service *s)
 	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
 	upkeep_leave(s->upkeep);
 	s->record_err = (struct err)ERR_INIT;
+	s->settler = settler_leave(s->settler);
 	s->store = store_close(s->store);
 	service_forget_attempts(s);
 }

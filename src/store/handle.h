@@ -15,11 +15,12 @@
 #include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
+#include "store/tick_owners.h"
 
 /*
  * The processes that this handle has given a row, so that a tick touches the
  * processes table only for those that are new or have changed. Both maps are
- * keyed by process_cache_key() (tick.c).
+ * keyed by process_cache_key() (seen.c).
  */
 struct seen_processes {
 	struct map row_ids;
@@ -46,6 +47,7 @@ struct tick_writing {
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;
+	struct tick_owners owners; /* of the one that is written */
 	struct buf bytes;
 };
 
@@ -61,8 +63,11 @@ struct store {
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	bool leaves_no_log;	       /* closing copies it, however short it is */
 	bool syncs_log;		       /* after each commit (query.h) */
-	int log_error;		       /* with which the disk has refused it; 0: it has not */
-	uint64_t mend_boot_ns;	       /* not before then (journal.h) */
+	store_unsettled_fn *unsettled; /* who is told instead; NULL: nobody */
+	void *unsettled_ctx;
+	bool is_unsettled;     /* something may not be on the disk yet */
+	int log_error;	       /* with which the disk has refused it; 0: it has not */
+	uint64_t mend_boot_ns; /* not before then (journal.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */

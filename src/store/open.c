@@ -15,18 +15,11 @@
 #include "store/migrate.h"
 #include "store/patience.h"
 #include "store/query.h"
+#include "store/settle.h"
 #include "store/spool_file.h"
 #include "store/sqlite.h"
 #include "store/vfs.h"
 #include "store/wal.h"
-
-/*
- * The log is copied into the database when it has this many pages (1 MiB), and
- * at the end of a run that leaves this many. Who opens the database first has to
- * read what is left: 128 pages take about 100 µs. A new database takes 66.
- */
-#define WAL_MAX_PAGES 256
-#define WAL_LEFT_PAGES 128
 
 /* ---- the file ---- */
 
@@ -163,26 +156,6 @@ static int wait_for_lock(void *ctx, int n_calls)
 {
 	(void)n_calls; /* counts for one lock; a call may need several */
 	return patience_wait(ctx);
-}
-
-/*
- * After each commit, when its lock is gone: many may wait for the disk at once, and one wait is
- * enough for all of them. A log that cannot be copied yet is no failure, and one that may not be on
- * the disk is not copied: what is there of it after a power cut would stand before newer pages.
- * Whatever happens, the transaction is committed: SQLite must not be told otherwise.
- */
-static int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
-{
-	struct store *store = ctx;
-
-	if (store->syncs_log)
-		journal_sync_log(store);
-	store->wal_pages = n_pages;
-	if (n_pages > store->wal_peak_pages)
-		store->wal_peak_pages = n_pages;
-	if (n_pages >= WAL_MAX_PAGES && !store->log_error)
-		sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	return SQLITE_OK;
 }
 
 /* Nothing that is written comes near to it. */
@@ -439,6 +412,7 @@ struct store *store_close(struct store *store)
 {
 	if (!store)
 		return NULL;
+	settle_before_close(store);
 	if (store->log_error)
 		mend_log(store);
 	store_forget_statements(store);
@@ -450,6 +424,7 @@ struct store *store_close(struct store *store)
 	tick_release(&store->writing.now);
 	tick_release(&store->writing.before);
 	call_names_release(&store->writing.call_names);
+	tick_owners_release(&store->writing.owners);
 	left_fold_free(&store->left);
 	left_fold_free(&store->own);
 	damages_release(&store->damages);

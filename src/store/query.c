@@ -12,7 +12,7 @@
 #include "store/patience.h"
 
 /*
- * Of PRAGMA synchronous. NORMAL does without a sync where there is a log: settle_log() (open.c)
+ * Of PRAGMA synchronous. NORMAL does without a sync where there is a log: settle_log() (settle.c)
  * does it when others can write again. EXTRA syncs, and with a rollback journal also that the
  * journal is gone.
  */
@@ -234,7 +234,7 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 	r = run(store, begin, err);
 	if (r < 0)
 		return r;
-	if (store->log_error && begin == STATEMENT_BEGIN_WRITE)
+	if (store->log_error && begin == STATEMENT_BEGIN_WRITE && !store->unsettled)
 		journal_mend_log(store);
 	*ret_txn = store;
 	return 0;

@@ -11,7 +11,7 @@
 #include "base/unknown.h"
 #include "store/fold.h"
 #include "store/handle.h"
-#include "store/journal.h"
+#include "store/settle.h"
 #include "store/retain.h"
 #include "store/sqlite.h"
 #include "store/rollup.h"
@@ -59,18 +59,6 @@ static int fold_left(struct slice *slice, struct err *err)
 	return r < 0 ? r : 1;
 }
 
-/*
- * The file gets shorter when the log is copied into it. That is done while others can write;
- * only for what came meanwhile they wait. If others need the log, it is done later.
- */
-static void shorten_file(struct store *store)
-{
-	static const int modes[] = { SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE };
-
-	for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
-		sqlite3_wal_checkpoint_v2(store->db, NULL, modes[i], NULL, NULL);
-}
-
 /* A log that is done with counts for nothing. */
 static void shorten_log(struct slice *slice, uint64_t used_bytes)
 {
@@ -78,7 +66,7 @@ static void shorten_log(struct slice *slice, uint64_t used_bytes)
 
 	if (policy->max_bytes &&
 	    used_bytes + space_beside(slice->store, policy) > policy->max_bytes)
-		shorten_file(slice->store);
+		settle_shorten(slice->store);
 }
 
 static int begin(struct slice *slice, struct err *err)
@@ -260,9 +248,9 @@ static int run_slice(struct slice *slice, struct err *err)
 	r = run_all_stages(slice, err);
 	restored = durability_restore(slice->store, before, r < 0 ? NULL : err);
 	if (before > 0)
-		journal_sync_log(slice->store);
+		settle_now(slice->store);
 	if (r == 0)
-		shorten_file(slice->store);
+		settle_shorten(slice->store);
 	return r < 0 || restored == 0 ? r : restored;
 }
 

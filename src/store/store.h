@@ -387,6 +387,31 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 int store_check_disk(struct store *store, struct err *err);
 
 /*
+ * From now on no call of this handle waits for the disk: what it writes is there for everybody, and
+ * outlives us, when it returns. It is on the disk when a store_settle() that began later has
+ * returned. fn is called for each of them, inside the call; it does not use this store. Where there
+ * is no log (store_journal()) all stays as it is.
+ */
+struct store_log_work {
+	int n_pages; /* that the log has */
+	bool is_to_shorten;
+};
+typedef void store_unsettled_fn(void *ctx, const struct store_log_work *work);
+void store_settle_elsewhere(struct store *store, store_unsettled_fn *fn, void *ctx);
+
+/* As it was: what is written next waits for the disk, with all before it. */
+void store_settle_here(struct store *store);
+
+/*
+ * By another handle, on any thread: waits for the disk, once for all that was written until now,
+ * and looks after the log. Failures are those of store_check_disk(); the next call tries again.
+ */
+int store_settle(struct store *store, const struct store_log_work *work, struct err *err);
+
+/* What became of it, an errno or 0, for store_check_disk(). is_all: nothing was written since. */
+void store_told_settled(struct store *store, int error, bool is_all);
+
+/*
  * Whether a database that is there could be written: 0, or the errno and in err
  * why not. Changes nothing. This process must not have it open: it would lose its
  * locks.

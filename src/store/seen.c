@@ -1,0 +1,124 @@
+#include "store/seen.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/macros.h"
+#include "base/map.h"
+#include "base/unknown.h"
+#include "store/handle.h"
+#include "store/query.h"
+#include "store/tables.h"
+
+/* More than a host has at once; beyond it the cache starts anew instead of growing for ever. */
+#define SEEN_MAX 65536
+
+void seen_forget(struct store *store)
+{
+	map_clear(&store->seen.row_ids);
+	map_clear(&store->seen.fingerprints);
+}
+
+/*
+ * Pids are below 2^22 (the kernel's PID_MAX_LIMIT), and 2^42 clock ticks are
+ * centuries, so both fit into one number; false for a key that does not.
+ */
+static bool process_cache_key(struct proc_key key, uint64_t *ret)
+{
+	const uint64_t limit = UINT64_C(1) << 42;
+	uint64_t start = u64_known(key.start_ticks) ? key.start_ticks : limit - 1;
+
+	if (key.pid < 0 || key.pid >= 1 << 22 || start >= limit)
+		return false;
+	*ret = (uint64_t)key.pid << 42 | start;
+	return true;
+}
+
+static uint64_t hash_word(uint64_t h, uint64_t word)
+{
+	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 32;
+}
+
+/* Eight bytes at a time: this is done for every sample. */
+static uint64_t hash_string(uint64_t h, const char *s)
+{
+	size_t len = s ? strlen(s) + 1 : 0, at = 0;
+	uint64_t word = 0;
+
+	for (; at + 8 <= len; at += 8) {
+		memcpy(&word, s + at, 8);
+		h = hash_word(h, word);
+	}
+	word = len;
+	for (; at < len; at++)
+		word = word << 8 | (unsigned char)s[at];
+	return hash_word(h, word);
+}
+
+/* Of what can change about a process in its row: exec gives it another command. */
+static uint64_t process_fingerprint(int64_t attempt_id, const struct proc_sample *p)
+{
+	uint64_t h = hash_word(HASH_INIT, (uint64_t)attempt_id);
+
+	h = hash_word(h, (uint64_t)(uint32_t)p->sheet_num << 32 | (uint32_t)p->rank);
+	h = hash_string(h, p->comm);
+	h = hash_string(h, p->command);
+	return hash_string(h, p->cgroup);
+}
+
+static int put_process(struct store *store, int64_t attempt_id, const struct proc_sample *p,
+		       int64_t *ret_id, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_SEE_PROCESS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	query_bind_columns(&q, &sample_process_columns, p);
+	query_bind_columns(&q, &sample_shared_columns, p);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	*ret_id = query_read_i64(&q);
+	return query_run(&q, err);
+}
+
+/* True and the row's id if the row is there and says what p says. */
+static bool find_seen(const struct store *store, uint64_t key, const struct proc_sample *p,
+		      uint64_t fingerprint, int64_t *ret_id)
+{
+	uint64_t id, known;
+
+	if (!map_get(&store->seen.row_ids, key, &id) ||
+	    !map_get(&store->seen.fingerprints, key, &known))
+		return false;
+	/* The command line of a zombie is gone; the row keeps the one it lived with. */
+	if (known != fingerprint && p->state != 'Z')
+		return false;
+	*ret_id = (int64_t)id;
+	return true;
+}
+
+int seen_process(struct store *store, int64_t attempt_id, const struct proc_sample *p,
+		 int64_t *ret_id, struct err *err)
+{
+	uint64_t fingerprint = process_fingerprint(attempt_id, p);
+	uint64_t key = 0;
+	bool is_cacheable = process_cache_key(p->key, &key);
+	int r;
+
+	if (store->seen.row_ids.len >= SEEN_MAX)
+		seen_forget(store);
+	if (is_cacheable && find_seen(store, key, p, fingerprint, ret_id))
+		return 0;
+	r = put_process(store, attempt_id, p, ret_id, err);
+	if (r < 0 || !is_cacheable)
+		return r;
+	if (map_put(&store->seen.row_ids, key, (uint64_t)*ret_id) < 0 ||
+	    map_put(&store->seen.fingerprints, key, fingerprint) < 0)
+		return err_set(err, -ENOMEM, "no memory left to record a tick");
+	return 0;
+}

@@ -1,0 +1,31 @@
+/*
+ * settle - what was committed comes to the disk: at once, or by another handle on another thread
+ * (store_settle_elsewhere()).
+ */
+#ifndef PROCTOR_STORE_SETTLE_H
+#define PROCTOR_STORE_SETTLE_H
+
+#include "store/sqlite.h"
+#include "store/store.h"
+
+/*
+ * The log is copied into the database when it has this many pages (1 MiB), and
+ * at the end of a run that leaves this many. Who opens the database first has to
+ * read what is left: 128 pages take about 100 µs. A new database takes 66.
+ */
+#define WAL_MAX_PAGES 256
+#define WAL_LEFT_PAGES 128
+
+/* For sqlite3_wal_hook(); ctx is the store. */
+int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages);
+
+/* What is in the log by now: the same, outside of a transaction. */
+void settle_now(struct store *store);
+
+/* The log is copied and cut, and with it the file gets shorter: now, or elsewhere. */
+void settle_shorten(struct store *store);
+
+/* The store is about to be closed. */
+void settle_before_close(struct store *store);
+
+#endif
