@@ -449,15 +449,19 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 /* One that cannot be stored now is stored later, or at the end. What is of the host is nobody's. */
 static void store_anomaly(struct run *run, const struct detect_change *change)
 {
-	int64_t attempt_id = change->episode->worst.job_id ? run->attempt->id : 0;
 	struct anomaly_evidence evidence;
 	struct episode episode;
+	const struct anomaly_news news = {
+		.attempt_id = change->episode->worst.job_id ? run->attempt->id : 0,
+		.episode = &episode,
+		.change = change->change,
+	};
 	struct err err = ERR_INIT;
 
 	episode_copy(&episode, change->episode);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	unsaved_write(&run->unsaved, run->store, attempt_id, &episode, change->change, &err);
+	unsaved_write(&run->unsaved, run->store, &news, NULL, &err);
 }
 
 static void store_anomalies(struct run *run, const struct detect_changes *changes)

@@ -64,12 +64,11 @@ struct service_gpus {
 
 #define SERVICE_MAX_OOMS 32
 
-/* Kills for want of memory that runners have told of, and who is left of a job, for the next look
- * for anomalies. */
+/* Kills for want of memory, and who is left of a job, for the next look for anomalies. A runner may
+ * have told of a kill itself: then the record knows it already. */
 struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;
-	uint64_t n_told;    /* that a runner has told of itself, besides these */
 	struct arena arena; /* their strings */
 };
 

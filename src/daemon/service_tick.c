@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -248,6 +249,20 @@ static int judge(struct service *s, struct err *err)
 
 /* ---- detect: what is out of the ordinary ---- */
 
+/* A runner that records its job looks for itself, too: what it has begun it ends. */
+static bool is_left_to_us(const struct watched *job)
+{
+	return !job || job->is_ours || job->a.is_attached;
+}
+
+/* What is told is what the record has. */
+static void take_identity(struct episode *e, const struct anomaly_identity *id)
+{
+	snprintf(e->name, sizeof(e->name), "%s", id->name);
+	e->began_wall_ns = id->began_wall_ns;
+	e->ended_wall_ns = id->ended_wall_ns;
+}
+
 /* One that cannot be stored now is told all the same, and stored later. */
 static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
 {
@@ -257,13 +272,19 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	struct detect_change change = *c;
 	struct anomaly_evidence evidence;
 	struct episode episode;
+	const struct anomaly_news news = { attempt_id, &episode, c->change, is_left_to_us(job) };
+	struct anomaly_identity id = { .name = "" };
+	int r;
 
 	episode_copy(&episode, c->episode);
 	if (service_find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
+	r = unsaved_write(&s->unsaved, s->store, &news, &id, err);
+	if (id.name[0])
+		take_identity(&episode, &id);
 	change.episode = &episode;
 	service_tell_anomaly(s, &change, job);
-	return unsaved_write(&s->unsaved, s->store, attempt_id, &episode, c->change, err);
+	return r;
 }
 
 #define USUAL_PER_TICK 4		    /* jobs whose past is looked up */
@@ -302,8 +323,7 @@ static int detect(struct service *s, struct err *err)
 	CLEANUP(free_ptr) struct detect_usual *usual = NULL;
 	struct detect_news news = { .snap = &s->snap,
 				    .events = s->ooms.items,
-				    .n_events = s->ooms.n,
-				    .n_kills_told = s->ooms.n_told };
+				    .n_events = s->ooms.n };
 	struct detect_changes changes = { 0 };
 	int r = 0;
 

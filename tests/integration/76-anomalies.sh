@@ -235,12 +235,11 @@ json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 "$PROCTOR" stop
 kill "$follower"
 
-# Each change by its name, with all its numbers and words. A kill is seen by its runner and by the
-# daemon: the end that comes last is the one that stays.
+# Each change by its name, with all its numbers and words.
 told() { grep '"event":"monitor.anomaly"' | paste -sd,; }
 json "what was told when it was over is what is recorded" \
 	"[[$(told <"$TMP/live")], [$("$PROCTOR" events --json | told)]]" '(lambda live, kept:
-	len([k for k in live if k[1] == "cleared" and k in kept]) >= 5 and all(live[k] == kept[k] for k in live if k in kept and not (k[0].startswith("oom_kill/") and k[1] == "cleared")))(
+	len([k for k in live if k[1] == "cleared" and k in kept]) >= 5 and all(live[k] == kept[k] for k in live if k in kept))(
 	*({(e["episode"], e["change"], e["severity"]): {k: e[k] for k in e if k != "evidence"} for e in part} for part in d))'
 
 # Closer looks at one job are in the record, and say nothing of the others.
