@@ -129,6 +129,7 @@ struct service {
 	struct watchdog watchdog;
 	struct loop *loop;
 	struct loop_timer *tick_timer;
+	struct loop_timer *kills_timer; /* NULL: none was told between two ticks */
 	struct loop_fd *signal_watch;
 	int signal_fd;
 	int root_fd;
@@ -213,7 +214,6 @@ void service_set_rung(struct service *s, struct rung taken);
 /* ---- service_tick.c ---- */
 
 /* What lasts is over, as nobody looks any more. */
-void service_end_anomalies(struct service *s);
 
 int service_begin_ticks(struct service *s, struct err *err);
 
@@ -505,7 +505,7 @@ int service_relay_events(struct service *s, struct err *err);
 /* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
 void service_forget_life(struct service *s);
 
-/* For the next look for anomalies. */
+/* For the next look for anomalies; kills do not wait for that. */
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
 
 /* They have been looked at. */
@@ -605,6 +605,17 @@ void service_events_stored(struct service *s);
 /* SIGTERM for all of its processes, and SIGKILL for what is left. */
 int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
 void service_release_attached(struct service *s);
+
+/* ---- service_anomalies.c ---- */
+
+/* A stage of a tick. */
+int service_detect(struct service *s, struct err *err);
+
+/* Nobody will look any more: all that lasts is over, as far as anybody knows. */
+void service_end_anomalies(struct service *s);
+
+/* There are OOM kills among the news: they are told when the loop has its next turn. */
+void service_tell_kills_soon(struct service *s);
 
 /* ---- service_closer.c ---- */
 

@@ -483,8 +483,11 @@ void service_keep_news(struct service *s, const struct proc_event *ev, int64_t a
 	kept->attempt_id = attempt_id;
 	kept->job_id = arena_strdup(&s->ooms.arena, ev->job_id);
 	kept->details = arena_strdup(&s->ooms.arena, ev->details);
-	if (kept->job_id && kept->details)
-		s->ooms.n++;
+	if (!kept->job_id || !kept->details)
+		return;
+	s->ooms.n++;
+	if (ev->type == EVENT_OOM)
+		service_tell_kills_soon(s);
 }
 
 /*

@@ -60,7 +60,6 @@ struct detect_news {
 	const struct proc_event *events; /* since the last tick: OOM kills, ends of processes, and
 					    who is left of a job */
 	size_t n_events;
-	uint64_t n_kills_told;		  /* OOM kills that somebody else has told of: no news */
 	const struct detect_usual *usual; /* of jobs that run; may be left out at most ticks */
 	size_t n_usual;
 };
@@ -92,6 +91,13 @@ struct detect_changes {
  * -ENOMEM: some of it was not looked at; the changes so far are there.
  */
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
+
+/*
+ * OOM kills between two ticks, which are told at once: the events of that kind in the news, whose
+ * snapshot is that of the last tick with the time of now. All else waits for the next tick, where
+ * these do not come again. -ENOMEM as above.
+ */
+int detect_note_kills(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
 
 /*
  * Nobody will look any more: all that lasts ends at the time of the last tick. A kill that

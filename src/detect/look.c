@@ -12,6 +12,12 @@ void look_note_failure(struct look *w, int r)
 		w->r = r;
 }
 
+void look_release(struct look *w)
+{
+	map_release(&w->late.first);
+	map_release(&w->by_pid);
+}
+
 void look_clear_finding(struct finding *f)
 {
 	f->stand = STAND_UNKNOWN;
@@ -247,9 +253,9 @@ static void check_host(struct look *w)
 
 /* ---- kills that only the host counts ---- */
 
-static uint64_t count_kills(const struct detect_news *news)
+static uint64_t count_kills(const struct look *w, const struct detect_news *news)
 {
-	uint64_t n = news->n_kills_told;
+	uint64_t n = w->d->early.n + w->d->early.n_more;
 
 	for (size_t i = 0; i < news->n_events; i++)
 		n += news->events[i].type == EVENT_OOM;
@@ -270,7 +276,7 @@ static void settle_kills(struct look *w, const struct detect_news *news)
 	if (u64_known(total))
 		s->host_kills = total;
 	w->tick.host_kills =
-		kills_settle(&s->kills, n, count_kills(news) + w->n_cgroup_kills, w->tick.now,
+		kills_settle(&s->kills, n, count_kills(w, news) + w->n_cgroup_kills, w->tick.now,
 			     w->tick.step, KILLS_EVENT_LATE_SECONDS + step);
 }
 

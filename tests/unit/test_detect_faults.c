@@ -752,11 +752,28 @@ static void kill_told_late(struct host *h, double t)
 		host_add(h, 11, 10)->key.start_ticks = 200;
 }
 
-static void kill_told_elsewhere(struct host *h, double t)
+/* The kernel tells of it between two ticks; the counts of the next one have it as well. */
+static void kill_told_at_once(struct host *h, double t)
 {
+	struct snapshot between;
+	struct detect_changes changes;
+	struct detect_news news = { .snap = &between, .events = h->events };
+
 	kill_one(h, t);
+	if (t < 60)
+		host_add(h, 11, 10)->key.start_ticks = 200;
+	if (t != 60)
+		return;
+	between = h->snap;
+	between.n_processes = between.n_cgroups = 0; /* nothing is looked at */
+	between.wall_ns -= 2500000000;
+	between.boot_ns -= 2500000000;
+	news.n_events = h->n_events;
 	h->n_events = 0;
-	h->n_kills_told = t == 65;
+	assert_int_equal(detect_note_kills(h->d, &news, &changes), 0);
+	assert_int_equal(changes.n, 1);
+	assert_int_equal(changes.items[0].episode->began_wall_ns, between.wall_ns);
+	host_keep(h, &changes);
 }
 
 static void test_one_kill_is_one_episode(void **state)
@@ -775,8 +792,12 @@ static void test_one_kill_is_one_episode(void **state)
 	host_close(&h);
 
 	host_open(&h, 5);
-	play(&h, 200, kill_told_elsewhere);
-	assert_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN));
+	play(&h, 200, kill_told_at_once);
+	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
+	assert_int_equal(s->e.worst.severity, SEVERITY_CRITICAL);
+	assert_string_equal(s->e.comm, "worker");
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2); /* and the pressure: it is told once */
+	assert_non_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED));
 	host_close(&h);
 }
 
