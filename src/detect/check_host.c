@@ -250,8 +250,19 @@ void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struc
 	find_kills(t->cgroup_kills, SEVERITY_HIGH, "cgroup ", c->path, f);
 }
 
+/* What happened is said already. */
+static const char *skip_words(const char *details)
+{
+	const size_t n = strlen(EVENT_OOM_WORDS);
+
+	if (!details || strncmp(details, EVENT_OOM_WORDS, n) != 0)
+		return details ? details : "";
+	return details[n] == ':' && details[n + 1] == ' ' ? details + n + 2 : details + n;
+}
+
 void find_oom(const struct proc_event *ev, const struct track *victim, struct finding *f)
 {
+	const char *details = skip_words(ev->details);
 	char had[48] = "";
 
 	f->stand = STAND_OVER;
@@ -264,8 +275,7 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 	snprintf(f->text, sizeof(f->text),
 		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s",
 		 victim ? victim->comm : "", victim ? " (" : "", (int)ev->key.pid,
-		 victim ? ")" : "", had, ev->details && ev->details[0] ? ": " : "",
-		 ev->details ? ev->details : "");
+		 victim ? ")" : "", had, details[0] ? ": " : "", details);
 }
 
 void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f)
