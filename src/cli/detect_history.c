@@ -180,6 +180,16 @@ static int finish(struct pass *p, bool is_over)
 	return r;
 }
 
+static void add_looks(struct pass *p)
+{
+	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
+		struct detect_looks looks = detect_looks_of(p->d, type);
+
+		p->list->looks[type].n_judged += looks.n_judged;
+		p->list->looks[type].n_silent += looks.n_silent;
+	}
+}
+
 static int run_pass(struct store *store, struct pass *p, const struct snapshot_filter *filter,
 		    bool is_over)
 {
@@ -195,13 +205,42 @@ static int run_pass(struct store *store, struct pass *p, const struct snapshot_f
 		return no_memory(p->err);
 	if (r == 0)
 		r = store_read_snapshots(store, filter, on_snapshot, p, p->err);
-	return r == 0 ? finish(p, is_over) : r;
+	if (r == 0)
+		r = finish(p, is_over);
+	add_looks(p);
+	return r;
 }
 
 static void pass_release(struct pass *p)
 {
 	detect_free(p->d);
 	kills_release(&p->kills);
+}
+
+/* ---- what could not be judged ---- */
+
+/* Some is known to who looks then, and is not in the record. */
+static const struct {
+	enum anomaly_type type;
+	const char *why;
+} partly[] = {
+	{ ANOMALY_RUNAWAY_PROCESS,
+	  "only where the process got its core: what it waited for one is not recorded" },
+	{ ANOMALY_ORPHAN, "not at all: what a job leaves behind is not recorded as its own" },
+};
+
+void found_list_add_unjudged(const struct found_list *list, struct buf *out)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(partly); i++)
+		if (list->looks[partly[i].type].n_judged > 0)
+			buf_printf(out, "%s was judged %s\n", anomaly_type_name(partly[i].type),
+				   partly[i].why);
+	for (int type = 0; type < N_ANOMALY_TYPES; type++)
+		if (list->looks[type].n_silent > 0 && list->looks[type].n_judged == 0)
+			buf_printf(
+				out,
+				"%s was not judged: what it needs was not measured in that time\n",
+				anomaly_type_name(type));
 }
 
 /* ---- all of them ---- */

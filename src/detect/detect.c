@@ -234,6 +234,11 @@ const struct episode *detect_active(const struct detect *d, size_t i)
 	return episodes_at(&d->episodes, i);
 }
 
+struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type)
+{
+	return d->looks[type];
+}
+
 uint64_t detect_count_left_out(const struct detect *d)
 {
 	return d->tracks.n_left_out + d->episodes.n_untold;

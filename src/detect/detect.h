@@ -111,4 +111,10 @@ const struct episode *detect_active(const struct detect *d, size_t i);
 /* Processes at the last tick, and episodes ever, for which there was no room. */
 uint64_t detect_count_left_out(const struct detect *d);
 
+/* How often checks of this type could say something, and how often what they need was unknown. */
+struct detect_looks {
+	uint64_t n_judged, n_silent;
+};
+struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type);
+
 #endif

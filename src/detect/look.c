@@ -33,7 +33,12 @@ bool look_note(struct look *w, const struct check *check, const struct subject *
 	       const struct finding *f, struct told *told, bool *ret_muted)
 {
 	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, told, ret_muted);
+	struct detect_looks *looks = &w->d->looks[check->type];
 
+	if (f->stand == STAND_UNKNOWN)
+		looks->n_silent++;
+	else
+		looks->n_judged++;
 	look_note_failure(w, r);
 	return r > 0;
 }

@@ -38,6 +38,7 @@ struct detect {
 	struct surroundings surroundings;
 	struct episodes episodes;
 	struct early_kills early;
+	struct detect_looks looks[N_ANOMALY_TYPES];
 	size_t *track_of; /* of each process of the tick */
 	size_t cap_track_of;
 	struct detect_change *changes;

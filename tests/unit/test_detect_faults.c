@@ -408,6 +408,38 @@ static void test_a_loop_that_has_to_share_its_core(void **state)
 	host_close(&h);
 }
 
+/* Eight threads that have half of a core together. */
+static void contended_threads(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->state = 'R';
+	p->threads = 8;
+	p->cpu_percent = 50;
+	p->cpu_ns = (uint64_t)(t * 5e8);
+	p->cpu_wait_ns = (uint64_t)(t * 7.5e9);
+	p->rchar = 1000;
+	p->minor_faults = 10;
+}
+
+static void test_threads_wait_more_than_all_of_the_time(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 120, contended_threads);
+	s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 0);
+	assert_non_null(strstr(s->e.worst.text, "its threads waited for one, 7.5 s in a second"));
+	assert_null(strstr(s->e.worst.text, "750"));
+	assert_true(detect_looks_of(h.d, ANOMALY_RUNAWAY_PROCESS).n_judged > 0);
+	assert_int_equal(detect_looks_of(h.d, ANOMALY_GPU_HOT).n_silent, 0); /* there is none */
+	assert_true(detect_looks_of(h.d, ANOMALY_SWAP_STORM).n_judged == 0 &&
+		    detect_looks_of(h.d, ANOMALY_SWAP_STORM).n_silent > 0);
+	host_close(&h);
+}
+
 /* Three of a kind, of which one stands still; and their parent, which waits for them. */
 static void stuck(struct host *h, double t)
 {
@@ -885,6 +917,7 @@ int main(void)
 		cmocka_unit_test(test_work_is_not_a_loop),
 		cmocka_unit_test(test_what_is_usual_ends),
 		cmocka_unit_test(test_a_loop_that_has_to_share_its_core),
+		cmocka_unit_test(test_threads_wait_more_than_all_of_the_time),
 		cmocka_unit_test(test_stuck),
 		cmocka_unit_test(test_who_is_new_does_not_make_others_stuck),
 		cmocka_unit_test(test_who_waits_with_all_others_is_not_stuck),
