@@ -239,7 +239,7 @@ void found_list_add_unjudged(const struct found_list *list, struct buf *out)
 		if (list->looks[type].n_silent > 0 && list->looks[type].n_judged == 0)
 			buf_printf(
 				out,
-				"%s was not judged: what it needs was not measured in that time\n",
+				"%s was not judged: what it needs was not measured then, or not for long enough\n",
 				anomaly_type_name(type));
 }
 

@@ -29,16 +29,21 @@ void look_clear_finding(struct finding *f)
 	f->text[0] = '\0';
 }
 
-bool look_note(struct look *w, const struct check *check, const struct subject *who,
-	       const struct finding *f, struct told *told, bool *ret_muted)
+void look_count(struct look *w, const struct check *check, const struct finding *f)
 {
-	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, told, ret_muted);
 	struct detect_looks *looks = &w->d->looks[check->type];
 
 	if (f->stand == STAND_UNKNOWN)
 		looks->n_silent++;
 	else
 		looks->n_judged++;
+}
+
+bool look_note(struct look *w, const struct check *check, const struct subject *who,
+	       const struct finding *f, struct told *told, bool *ret_muted)
+{
+	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, told, ret_muted);
+
 	look_note_failure(w, r);
 	return r > 0;
 }
@@ -114,6 +119,7 @@ static void check_process(struct look *w, struct track *p, const struct proc_sam
 	for (const struct check *check = checks; check->of_process; check++) {
 		look_clear_finding(&f);
 		check->of_process(&w->tick, p, s, &f);
+		look_count(w, check, &f);
 		if (f.stand == STAND_OVER || (p->active | p->muted) & 1u << check->type)
 			note_process(w, check, p, s, &f);
 	}
@@ -176,6 +182,7 @@ static void check_job(struct look *w, const struct check *check, struct job_trac
 
 	look_clear_finding(&f);
 	check->of_job(&w->tick, job, &f);
+	look_count(w, check, &f);
 	if (f.stand == STAND_OVER || job->active & 1u << check->type)
 		set_bit(&job->active, check->type, look_note(w, check, &who, &f, NULL, &is_muted));
 }
@@ -236,6 +243,7 @@ static void check_gpus(struct look *w)
 				continue;
 			look_clear_finding(&f);
 			checks[k].of_gpu(&w->tick, gpu, &f);
+			look_count(w, &checks[k], &f);
 			look_note(w, &checks[k], &who, &f, NULL, &is_muted);
 		}
 	}
@@ -252,6 +260,7 @@ static void check_host(struct look *w)
 			continue;
 		look_clear_finding(&f);
 		checks[k].of_host(&w->tick, &f);
+		look_count(w, &checks[k], &f);
 		look_note(w, &checks[k], &who, &f, NULL, &is_muted);
 	}
 }

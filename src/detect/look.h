@@ -85,6 +85,9 @@ struct look {
 
 void look_note_failure(struct look *w, int r);
 
+/* For who asks what could be judged: see detect_looks_of(). */
+void look_count(struct look *w, const struct check *check, const struct finding *f);
+
 /* What a check says. Whether an episode lasts. */
 bool look_note(struct look *w, const struct check *check, const struct subject *who,
 	       const struct finding *f, struct told *told, bool *ret_muted);

@@ -207,6 +207,7 @@ static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 			continue;
 		look_clear_finding(&f);
 		checks[k].of_cgroup(&w->tick, c, &f);
+		look_count(w, &checks[k], &f);
 		look_note(w, &checks[k], &who, &f, NULL, &is_muted);
 	}
 }
