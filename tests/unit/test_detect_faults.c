@@ -752,6 +752,76 @@ static void test_oom(void **state)
 	host_close(&h);
 }
 
+/* ---- a cgroup ---- */
+
+struct cgroup_case {
+	double stall;		 /* PSI full of the last 10 s */
+	uint64_t high, max, has; /* MB */
+	enum severity severity;
+	bool is_clear;
+};
+
+static struct cgroup_case at_hand;
+
+static void strained(struct host *h, double t)
+{
+	struct cgroup_sample *c = arena_alloc(&h->snap.arena, sizeof(*c));
+
+	assert_non_null(c);
+	cgroup_sample_init(c);
+	c->path = "/job";
+	c->memory_high_bytes = at_hand.high ? at_hand.high * MB : MEMORY_UNLIMITED;
+	c->memory_max_bytes = at_hand.max ? at_hand.max * MB : MEMORY_UNLIMITED;
+	c->memory_current_bytes = t < 60 || t >= 120 ? 10 * MB : at_hand.has * MB;
+	c->psi_memory.full.avg10 = t < 60 || t >= 120 ? 0 : at_hand.stall;
+	h->snap.cgroups = c;
+	h->snap.n_cgroups = 1;
+	host_add(h, 10, 1)->cgroup = "/job";
+}
+
+static void test_a_cgroup_under_pressure(void **state)
+{
+	static const struct cgroup_case cases[] = {
+		{ 0, 100, 0, 96, SEVERITY_LOW, false },	 /* memory.high alone */
+		{ 0, 0, 100, 96, SEVERITY_LOW, false },	 /* memory.max alone */
+		{ 0, 100, 200, 94, SEVERITY_LOW, true }, /* not quite */
+		{ 12, 0, 0, 50, SEVERITY_MEDIUM, false },
+		{ 25, 0, 0, 50, SEVERITY_HIGH, false },
+		{ 45, 100, 0, 99, SEVERITY_CRITICAL, false },
+		{ 9, 0, 0, 50, SEVERITY_LOW, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct seen *s;
+		struct host h;
+
+		at_hand = cases[i];
+		host_open(&h, 5);
+		play(&h, 300, strained);
+		assert_int_equal(h.n_seen, cases[i].is_clear ? 0 : 2);
+		s = cases[i].is_clear ? NULL : begin_of(&h, ANOMALY_MEMORY_PRESSURE, 60);
+		assert_true(!s || s->e.worst.severity == cases[i].severity);
+		assert_true(!s || strcmp(s->e.worst.job_id, "job") == 0);
+		host_close(&h);
+	}
+}
+
+/* Thresholds are the configuration's. */
+static void test_how_full_a_cgroup_may_be(void **state)
+{
+	struct host h;
+
+	(void)state;
+	at_hand = (struct cgroup_case){ .max = 100, .has = 85 };
+	host_open(&h, 5);
+	h.config.anomaly.memory_pressure_cgroup_percent = 80;
+	detect_configure(h.d, &h.config.anomaly);
+	play(&h, 300, strained);
+	assert_int_equal(h.n_seen, 2);
+	host_close(&h);
+}
+
 static void kill_unseen(struct host *h, double t)
 {
 	kill_one(h, t);
@@ -931,6 +1001,8 @@ int main(void)
 		cmocka_unit_test(test_orphan),
 		cmocka_unit_test(test_oom),
 		cmocka_unit_test(test_oom_by_count),
+		cmocka_unit_test(test_a_cgroup_under_pressure),
+		cmocka_unit_test(test_how_full_a_cgroup_may_be),
 		cmocka_unit_test(test_one_kill_is_one_episode),
 		cmocka_unit_test(test_a_kill_in_a_cgroup_that_is_gone),
 		cmocka_unit_test(test_gpus),
