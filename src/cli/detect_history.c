@@ -219,28 +219,32 @@ static void pass_release(struct pass *p)
 
 /* ---- what could not be judged ---- */
 
-/* Some is known to who looks then, and is not in the record. */
-static const struct {
-	enum anomaly_type type;
-	const char *why;
-} partly[] = {
-	{ ANOMALY_RUNAWAY_PROCESS,
-	  "only where the process got its core: what it waited for one is not recorded" },
-	{ ANOMALY_ORPHAN, "not at all: what a job leaves behind is not recorded as its own" },
-};
+/* Who looks at the time knows what becomes of what a job leaves behind; the record does not. */
+static bool is_unjudged(const struct found_list *list, enum anomaly_type type)
+{
+	const struct detect_looks *looks = &list->looks[type];
+
+	if (type == ANOMALY_ORPHAN)
+		return looks->n_judged > 0;
+	return looks->n_silent > 0 && looks->n_judged == 0;
+}
 
 void found_list_add_unjudged(const struct found_list *list, struct buf *out)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(partly); i++)
-		if (list->looks[partly[i].type].n_judged > 0)
-			buf_printf(out, "%s was judged %s\n", anomaly_type_name(partly[i].type),
-				   partly[i].why);
-	for (int type = 0; type < N_ANOMALY_TYPES; type++)
-		if (list->looks[type].n_silent > 0 && list->looks[type].n_judged == 0)
-			buf_printf(
-				out,
-				"%s was not judged: what it needs was not measured then, or not for long enough\n",
-				anomaly_type_name(type));
+	const char *before = "not judged, as what they need was not recorded, or not for long "
+			     "enough: ";
+
+	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
+		if (!is_unjudged(list, type))
+			continue;
+		buf_printf(out, "%s%s", before, anomaly_type_name(type));
+		before = ", ";
+	}
+	if (out->len > 0)
+		buf_add_char(out, '\n');
+	if (list->looks[ANOMALY_RUNAWAY_PROCESS].n_judged > 0)
+		buf_add_str(out, "runaway_process was judged only where the process got its core: "
+				 "what it waited for one is not recorded\n");
 }
 
 /* ---- all of them ---- */
