@@ -455,6 +455,7 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 		.attempt_id = change->episode->worst.job_id ? run->attempt->id : 0,
 		.episode = &episode,
 		.change = change->change,
+		.takes_over = !link_is_shared(run->link), /* what a daemon began that is gone */
 	};
 	struct err err = ERR_INIT;
 
