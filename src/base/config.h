@@ -40,34 +40,36 @@ struct config_retention {
 /* From when on something is out of the ordinary. What each check does with its own:
  * detect/checks.h. */
 struct config_anomaly {
-	double memory_spike_threshold;	      /* memory now over memory then; more than 1; 1.5 */
-	double memory_spike_window_seconds;   /* how long ago then is at most; 30 */
-	double memory_spike_floor_mb;	      /* growth that is less is no news; 64 */
-	double memory_leak_window_seconds;    /* it grows steadily for so long; 300 */
-	double memory_leak_floor_mb;	      /* by this much at least; 32 */
-	double memory_leak_horizon_seconds;   /* what lasts longer than this is not urgent; 3600 */
-	double memory_pressure_percent;	      /* less than this of the host's is available; 10 */
-	double memory_pressure_stall_percent; /* of the time everybody waits for memory; 10 */
-	double runaway_cpu_threshold;	      /* percent of a core; 50 to 100; 90 */
-	double runaway_duration_seconds;      /* for so long without a break; 60 */
-	double stuck_duration_seconds;	      /* no progress for so long; 300 */
-	double zombie_duration_seconds;	      /* not waited for for so long; 30 */
-	double fd_exhaustion_percent;	      /* of the process's own limit; 90 */
-	double fd_exhaustion_horizon_seconds; /* or its limit is so near at this rate; 600 */
-	uint64_t thread_explosion_threads;    /* so many, and four times those before; 512 */
-	uint64_t process_explosion_processes; /* the same for the processes of a job; 200 */
-	double io_stall_percent;	      /* of the time everybody waits for I/O; 40 */
-	double io_stall_duration_seconds;     /* for so long; 30 */
-	double swap_storm_mb_per_second;      /* in and out together; 16 */
-	double gpu_memory_percent;	      /* in use; 95 */
-	double gpu_idle_duration_seconds;     /* its memory is held and it does nothing; 300 */
-	double gpu_temperature_c;	      /* 85 */
-	double orphan_duration_seconds;	      /* after the end of its job; 30 */
-	double clear_seconds;		      /* it has to be over for so long; 60 */
-	double evidence_interval_seconds;     /* how often a culprit is looked at; 0.1 */
-	double evidence_duration_seconds;     /* and for how long; 0 is not at all; 10 */
-	double evidence_trace_seconds;	      /* for which its calls are traced; 0 is not; 0 */
-	int lines[27];
+	double memory_spike_threshold;	       /* memory now over memory then; more than 1; 1.5 */
+	double memory_spike_window_seconds;    /* how long ago then is at most; 30 */
+	double memory_spike_floor_mb;	       /* growth that is less is no news; 64 */
+	double memory_leak_window_seconds;     /* it grows steadily for so long; 300 */
+	double memory_leak_floor_mb;	       /* by this much at least; 32 */
+	double memory_leak_horizon_seconds;    /* what lasts longer than this is not urgent; 3600 */
+	double memory_pressure_percent;	       /* less than this of the host's is available; 10 */
+	double memory_pressure_stall_percent;  /* of the time everybody waits for memory; 10 */
+	double memory_pressure_cgroup_percent; /* of what a cgroup may have; 95 */
+	double runaway_cpu_threshold;	       /* percent of a core; 50 to 100; 90 */
+	double runaway_duration_seconds;       /* for so long without a break; 60 */
+	double stuck_duration_seconds;	       /* no progress for so long; 300 */
+	double zombie_duration_seconds;	       /* not waited for for so long; 30 */
+	double fd_exhaustion_percent;	       /* of the process's own limit; 90 */
+	double fd_exhaustion_horizon_seconds;  /* or its limit is so near at this rate; 600 */
+	uint64_t thread_explosion_threads;     /* so many, and four times those before; 512 */
+	uint64_t process_explosion_processes;  /* the same for the processes of a job; 200 */
+	double io_stall_percent;	       /* of the time everybody waits for I/O; 40 */
+	double io_stall_duration_seconds;      /* for so long; 30 */
+	double swap_storm_mb_per_second;       /* in and out together; 16 */
+	double swap_storm_duration_seconds;    /* for so long; 10 */
+	double gpu_memory_percent;	       /* in use; 95 */
+	double gpu_idle_duration_seconds;      /* its memory is held and it does nothing; 300 */
+	double gpu_temperature_c;	       /* 85 */
+	double orphan_duration_seconds;	       /* after the end of its job; 30 */
+	double clear_seconds;		       /* it has to be over for so long; 60 */
+	double evidence_interval_seconds;      /* how often a culprit is looked at; 0.1 */
+	double evidence_duration_seconds;      /* and for how long; 0 is not at all; 10 */
+	double evidence_trace_seconds;	       /* for which its calls are traced; 0 is not; 0 */
+	int lines[29];
 };
 
 /* When resource use is compared with how jobs ended. */

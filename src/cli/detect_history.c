@@ -180,6 +180,16 @@ static int finish(struct pass *p, bool is_over)
 	return r;
 }
 
+static void add_looks(struct pass *p)
+{
+	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
+		struct detect_looks looks = detect_looks_of(p->d, type);
+
+		p->list->looks[type].n_judged += looks.n_judged;
+		p->list->looks[type].n_silent += looks.n_silent;
+	}
+}
+
 static int run_pass(struct store *store, struct pass *p, const struct snapshot_filter *filter,
 		    bool is_over)
 {
@@ -195,13 +205,46 @@ static int run_pass(struct store *store, struct pass *p, const struct snapshot_f
 		return no_memory(p->err);
 	if (r == 0)
 		r = store_read_snapshots(store, filter, on_snapshot, p, p->err);
-	return r == 0 ? finish(p, is_over) : r;
+	if (r == 0)
+		r = finish(p, is_over);
+	add_looks(p);
+	return r;
 }
 
 static void pass_release(struct pass *p)
 {
 	detect_free(p->d);
 	kills_release(&p->kills);
+}
+
+/* ---- what could not be judged ---- */
+
+/* Who looks at the time knows what becomes of what a job leaves behind; the record does not. */
+static bool is_unjudged(const struct found_list *list, enum anomaly_type type)
+{
+	const struct detect_looks *looks = &list->looks[type];
+
+	if (type == ANOMALY_ORPHAN)
+		return looks->n_judged > 0;
+	return looks->n_silent > 0 && looks->n_judged == 0;
+}
+
+void found_list_add_unjudged(const struct found_list *list, struct buf *out)
+{
+	const char *before = "not judged, as what they need was not recorded, or not for long "
+			     "enough: ";
+
+	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
+		if (!is_unjudged(list, type))
+			continue;
+		buf_printf(out, "%s%s", before, anomaly_type_name(type));
+		before = ", ";
+	}
+	if (out->len > 0)
+		buf_add_char(out, '\n');
+	if (list->looks[ANOMALY_RUNAWAY_PROCESS].n_judged > 0)
+		buf_add_str(out, "runaway_process was judged only where the process got its core: "
+				 "what it waited for one is not recorded\n");
 }
 
 /* ---- all of them ---- */

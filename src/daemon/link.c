@@ -257,6 +257,11 @@ void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
 	rpc_value_free(answer);
 }
 
+bool link_is_shared(const struct link *link)
+{
+	return link->client && !link->is_guest;
+}
+
 bool link_is_guest(const struct link *link)
 {
 	return link->is_guest;

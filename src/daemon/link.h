@@ -73,6 +73,9 @@ void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx);
 /* Whether the job is a guest of the daemon, or was when there last was one. */
 bool link_is_guest(const struct link *link);
 
+/* Whether a daemon that has the runner's database is there, and looks at the job as well. */
+bool link_is_shared(const struct link *link);
+
 /* Whether the daemon writes the ticks. */
 bool link_records(const struct link *link);
 

@@ -1,7 +1,11 @@
 #include "daemon/record_anomalies.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "daemon/evidence.h"
 #include "daemon/run_internal.h"
 
@@ -57,15 +61,20 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 /* One that cannot be stored now is stored later, or at the end. What is of the host is nobody's. */
 static void store_anomaly(struct run *run, const struct detect_change *change)
 {
-	int64_t attempt_id = change->episode->worst.job_id ? run->attempt->id : 0;
 	struct anomaly_evidence evidence;
 	struct episode episode;
+	const struct anomaly_news news = {
+		.attempt_id = change->episode->worst.job_id ? run->attempt->id : 0,
+		.episode = &episode,
+		.change = change->change,
+		.takes_over = !link_is_shared(run->link), /* what a daemon began that is gone */
+	};
 	struct err err = ERR_INIT;
 
 	episode_copy(&episode, change->episode);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	unsaved_write(&run->unsaved, run->store, attempt_id, &episode, change->change, &err);
+	unsaved_write(&run->unsaved, run->store, &news, NULL, &err);
 }
 
 static void store_anomalies(struct run *run, const struct detect_changes *changes)
@@ -94,14 +103,36 @@ static void look_up_usual(struct run *run)
 	run->has_usual = true;
 }
 
+/* What we know ourselves, and what a daemon has written down. NULL: no memory, or there is none. */
+static struct proc_event *list_news(struct run *run, size_t *ret_n)
+{
+	struct told_kills *told = &run->told_kills;
+	size_t n;
+	const struct proc_event *own = tally_pending_events(run->tally, &n);
+	struct proc_event *list;
+
+	for (size_t i = 0; i < n; i++)
+		if (own[i].type == EVENT_OOM)
+			told_kills_know(told, own[i].key.pid);
+	told_kills_look(told, run->store, run->attempt, &run->snap);
+	list = reallocarray(NULL, n + told->n, sizeof(*list));
+	*ret_n = list ? n + told->n : 0;
+	if (list && n > 0)
+		memcpy(list, own, n * sizeof(*list));
+	if (list && told->n > 0)
+		memcpy(list + n, told->items, told->n * sizeof(*list));
+	return list;
+}
+
 static void look(struct run *run)
 {
+	CLEANUP(free_ptr) struct proc_event *events = NULL;
 	struct detect_news news = { .snap = &run->snap, .usual = &run->usual };
 	struct detect_changes changes;
 
 	look_up_usual(run);
 	news.n_usual = run->has_usual;
-	news.events = tally_pending_events(run->tally, &news.n_events);
+	news.events = events = list_news(run, &news.n_events);
 	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
 	store_anomalies(run, &changes);
 }

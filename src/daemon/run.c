@@ -143,6 +143,7 @@ static void close_run(struct run *run)
 	run->store = store_close(run->store);
 	backlog_release(&run->backlog);
 	unsaved_release(&run->unsaved);
+	told_kills_release(&run->told_kills);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
@@ -186,6 +187,7 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.options = options,
 		.root_fd = -1,
 		.attempt = ret,
+		.told_kills = TOLD_KILLS_INIT,
 		.phases = PHASE_BOX_INIT,
 		.waiting_since_boot_ns = U64_UNKNOWN,
 		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },

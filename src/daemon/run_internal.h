@@ -19,6 +19,7 @@
 #include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
 #include "daemon/settler.h"
+#include "daemon/told_kills.h"
 #include "daemon/upkeep.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
@@ -84,6 +85,7 @@ struct run {
 	size_t n_sheets_stored;
 	struct backlog backlog;
 	struct unsaved unsaved;		/* anomalies that wait to be stored */
+	struct told_kills told_kills;	/* by a daemon */
 	bool is_handed_over;		/* to a daemon, which looks for anomalies */
 	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
 	bool is_waiting_said;

@@ -65,12 +65,11 @@ struct service_gpus {
 
 #define SERVICE_MAX_OOMS 32
 
-/* Kills for want of memory that runners have told of, and who is left of a job, for the next look
- * for anomalies. */
+/* Kills for want of memory, and who is left of a job, for the next look for anomalies. A runner may
+ * have told of a kill itself: then the record knows it already. */
 struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;
-	uint64_t n_told;    /* that a runner has told of itself, besides these */
 	struct arena arena; /* their strings */
 };
 
@@ -131,6 +130,7 @@ struct service {
 	struct watchdog watchdog;
 	struct loop *loop;
 	struct loop_timer *tick_timer;
+	struct loop_timer *kills_timer; /* NULL: none was told between two ticks */
 	struct loop_fd *signal_watch;
 	int signal_fd;
 	int root_fd;
@@ -224,7 +224,6 @@ int service_watch_socket(struct service *s, struct err *err);
 /* ---- service_tick.c ---- */
 
 /* What lasts is over, as nobody looks any more. */
-void service_end_anomalies(struct service *s);
 
 int service_begin_ticks(struct service *s, struct err *err);
 
@@ -516,7 +515,7 @@ int service_relay_events(struct service *s, struct err *err);
 /* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
 void service_forget_life(struct service *s);
 
-/* For the next look for anomalies. */
+/* For the next look for anomalies; kills do not wait for that. */
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
 
 /* They have been looked at. */
@@ -616,6 +615,17 @@ void service_events_stored(struct service *s);
 /* SIGTERM for all of its processes, and SIGKILL for what is left. */
 int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
 void service_release_attached(struct service *s);
+
+/* ---- service_anomalies.c ---- */
+
+/* A stage of a tick. */
+int service_detect(struct service *s, struct err *err);
+
+/* Nobody will look any more: all that lasts is over, as far as anybody knows. */
+void service_end_anomalies(struct service *s);
+
+/* There are OOM kills among the news: they are told when the loop has its next turn. */
+void service_tell_kills_soon(struct service *s);
 
 /* ---- service_closer.c ---- */
 

@@ -470,35 +470,7 @@ struct watched *service_job_of(struct service *s, pid_t pid)
 void service_forget_ooms(struct service *s)
 {
 	s->ooms.n = 0;
-	s->ooms.n_told = 0;
 	arena_reset(&s->ooms.arena);
-}
-
-#define SAME_KILL_NS UINT64_C(30000000000) /* of two that only a pid tells */
-
-static int is_same_kill(void *ctx, const struct anomaly_row *row)
-{
-	const struct proc_event *ev = ctx;
-	const struct anomaly *a = &row->episode.worst;
-
-	if (a->type != ANOMALY_OOM_KILL || !a->has_pid || a->pid != ev->key.pid)
-		return 0;
-	if (u64_known(a->start_ticks) && u64_known(ev->key.start_ticks))
-		return a->start_ticks == ev->key.start_ticks;
-	/* The pid may have been used again since. */
-	return row->episode.began_wall_ns + SAME_KILL_NS >= ev->wall_ns &&
-	       row->episode.began_wall_ns <= ev->wall_ns + SAME_KILL_NS;
-}
-
-/* A runner that looks for anomalies itself writes them down before the event. */
-static bool is_told(struct service *s, const struct event_row *row)
-{
-	const struct anomaly_filter filter = { .job_id = row->event.job_id,
-					       .attempt_num = row->attempt_num };
-	struct proc_event ev = row->event;
-	struct err err = ERR_INIT;
-
-	return store_read_anomalies(s->store, &filter, is_same_kill, &ev, &err) > 0;
 }
 
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id)
@@ -511,16 +483,11 @@ void service_keep_news(struct service *s, const struct proc_event *ev, int64_t a
 	kept->attempt_id = attempt_id;
 	kept->job_id = arena_strdup(&s->ooms.arena, ev->job_id);
 	kept->details = arena_strdup(&s->ooms.arena, ev->details);
-	if (kept->job_id && kept->details)
-		s->ooms.n++;
-}
-
-static void keep_oom(struct service *s, const struct event_row *row)
-{
-	if (is_told(s, row))
-		s->ooms.n_told++;
-	else
-		service_keep_news(s, &row->event, row->attempt_id);
+	if (!kept->job_id || !kept->details)
+		return;
+	s->ooms.n++;
+	if (ev->type == EVENT_OOM)
+		service_tell_kills_soon(s);
 }
 
 /*
@@ -532,7 +499,7 @@ static void relay_one(struct service *s, const struct event_row *row)
 	bool is_life = row->event.type == EVENT_SPAWN || row->event.type == EVENT_EXIT;
 
 	if (row->event.type == EVENT_OOM)
-		keep_oom(s, row);
+		service_keep_news(s, &row->event, row->attempt_id);
 	if (row->is_attached || (is_life && take_told(s, BY_US, row->attempt_id, &row->event)))
 		return;
 	if (is_life && s->life.life)

@@ -102,7 +102,7 @@ static void describe_sender(struct service *s, const struct watched *job,
 
 static void describe_victim(const struct life_victim *v, struct buf *out)
 {
-	buf_add_str(out, "killed by the kernel for want of memory");
+	buf_add_str(out, EVENT_OOM_WORDS);
 	if (u64_known(v->rss_bytes)) {
 		buf_add_str(out, ": it held ");
 		report_add_bytes(out, v->rss_bytes);

@@ -250,98 +250,6 @@ static int judge(struct service *s, struct err *err)
 	return 0;
 }
 
-/* ---- detect: what is out of the ordinary ---- */
-
-/* One that cannot be stored now is told all the same, and stored later. */
-static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
-{
-	int64_t attempt_id = c->episode->attempt_id;
-	const struct watched *job =
-		attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL; /* or it is over */
-	struct detect_change change = *c;
-	struct anomaly_evidence evidence;
-	struct episode episode;
-
-	episode_copy(&episode, c->episode);
-	if (service_find_evidence(s, c, job, &evidence))
-		episode.evidence = &evidence;
-	change.episode = &episode;
-	service_tell_anomaly(s, &change, job);
-	return unsaved_write(&s->unsaved, s->store, attempt_id, &episode, c->change, err);
-}
-
-#define USUAL_PER_TICK 4		    /* jobs whose past is looked up */
-#define USUAL_AFTER_NS UINT64_C(2000000000) /* what is shorter needs no judgement */
-
-/* What the jobs that run usually do, as far as it was looked up. -ENOMEM. */
-static int list_usual(struct service *s, struct detect_usual **ret, size_t *ret_n)
-{
-	size_t n, n_looked_up = 0;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-	struct detect_usual *list = calloc(n ? n : 1, sizeof(*list));
-
-	if (!list)
-		return -ENOMEM;
-	*ret_n = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct watched *job = jobs[i];
-		uint64_t age_ns = u64_delta(s->snap.wall_ns, job->a.started_wall_ns);
-
-		if (!job->has_usual && s->store && u64_known(age_ns) && age_ns >= USUAL_AFTER_NS &&
-		    n_looked_up++ < USUAL_PER_TICK) {
-			learning_usual(s->store, &job->a, &job->usual, NULL);
-			job->has_usual = true;
-		}
-		if (!job->has_usual)
-			continue;
-		list[*ret_n] = job->usual;
-		list[(*ret_n)++].attempt_id = job->a.id;
-	}
-	*ret = list;
-	return 0;
-}
-
-static int detect(struct service *s, struct err *err)
-{
-	CLEANUP(free_ptr) struct detect_usual *usual = NULL;
-	struct detect_news news = { .snap = &s->snap,
-				    .events = s->ooms.items,
-				    .n_events = s->ooms.n,
-				    .n_kills_told = s->ooms.n_told };
-	struct detect_changes changes = { 0 };
-	int r = 0;
-
-	service_note_trace(s);
-	if (!s->has_snap)
-		return 0;
-	if (list_usual(s, &usual, &news.n_usual) == 0)
-		news.usual = usual;
-	if (detect_tick(s->detect, &news, &changes) < 0)
-		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
-	service_forget_ooms(s);
-	for (size_t i = 0; i < changes.n; i++) {
-		int stored = tell_anomaly(s, &changes.items[i], err);
-
-		r = r < 0 ? r : stored;
-	}
-	if (r == 0 && changes.n == 0)
-		r = unsaved_retry(&s->unsaved, s->store, 0, err);
-	return r;
-}
-
-/* Who looks next begins anew. */
-void service_end_anomalies(struct service *s)
-{
-	struct detect_changes changes = { 0 };
-	struct err err = ERR_INIT;
-	int r = s->detect ? detect_end(s->detect, &changes) : 0;
-
-	for (size_t i = 0; r == 0 && i < changes.n; i++)
-		r = tell_anomaly(s, &changes.items[i], &err);
-	if (r < 0)
-		log_warning("not all anomalies that last are recorded as over: %s", err.text);
-}
-
 /* ---- run: jobs that wait for their turn ---- */
 
 static int run_queue(struct service *s, struct err *err)
@@ -515,7 +423,7 @@ static const struct stage {
 	{ "count system calls", service_count_calls },
 	{ "follow births and deaths", service_settle_life },
 	{ "judge the pressure", judge },
-	{ "look for anomalies", detect },
+	{ "look for anomalies", service_detect },
 	{ "run what waits", run_queue },
 	{ "record", record },
 	{ "end what was attached", service_settle_attached },

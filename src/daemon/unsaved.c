@@ -14,8 +14,7 @@
 #define RETRY_NS UINT64_C(20000000)
 
 struct waiting_episode {
-	int64_t attempt_id;
-	enum episode_change change;
+	struct anomaly_news news; /* of this: */
 	struct episode episode;
 	struct anomaly_evidence evidence;
 	struct waiting_episode *next;
@@ -53,17 +52,17 @@ static void append(struct unsaved *w, struct waiting_episode *waiting)
 }
 
 /* As it is told now: what was told of it before waits before it. */
-static void keep(struct unsaved *w, int64_t attempt_id, const struct episode *e,
-		 enum episode_change change)
+static void keep(struct unsaved *w, const struct anomaly_news *news)
 {
 	struct waiting_episode *waiting = calloc(1, sizeof(*waiting));
+	const struct episode *e = news->episode;
 
 	if (!waiting) {
 		w->n_lost++;
 		return;
 	}
-	waiting->attempt_id = attempt_id;
-	waiting->change = change;
+	waiting->news = *news;
+	waiting->news.episode = &waiting->episode;
 	episode_copy(&waiting->episode, e);
 	if (e->evidence) {
 		waiting->evidence = *e->evidence;
@@ -75,8 +74,8 @@ static void keep(struct unsaved *w, int64_t attempt_id, const struct episode *e,
 void unsaved_set_attempt(struct unsaved *w, int64_t attempt_id)
 {
 	for (struct waiting_episode *e = w->first; e; e = e->next)
-		if (e->attempt_id == 0 && e->episode.worst.job_id)
-			e->attempt_id = attempt_id;
+		if (e->news.attempt_id == 0 && e->episode.worst.job_id)
+			e->news.attempt_id = attempt_id;
 }
 
 /* Trouble that is of the database, not of what is written. */
@@ -85,13 +84,15 @@ static bool is_of_database(int error)
 	return trouble_may_pass(error) || error == -EROFS || error == -EACCES || error == -EIO;
 }
 
-int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns, struct err *err)
+/* ret: of the last that was written; may be NULL. */
+static int write_waiting(struct unsaved *w, struct store *store, uint64_t until_boot_ns,
+			 struct anomaly_identity *ret, struct err *err)
 {
 	int failed = 0;
 
 	while (store && w->first) {
-		int r = store_write_anomaly(store, w->first->attempt_id, &w->first->episode,
-					    w->first->change, err);
+		int r = store_tell_anomaly(store, &w->first->news, w->first->next ? NULL : ret,
+					   err);
 
 		if (r < 0 && is_of_database(r))
 			return r;
@@ -104,9 +105,14 @@ int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns
 	return failed;
 }
 
-int unsaved_write(struct unsaved *w, struct store *store, int64_t attempt_id,
-		  const struct episode *e, enum episode_change change, struct err *err)
+int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns, struct err *err)
 {
-	keep(w, attempt_id, e, change);
-	return unsaved_retry(w, store, clock_boot_ns() + RETRY_NS, err);
+	return write_waiting(w, store, until_boot_ns, NULL, err);
+}
+
+int unsaved_write(struct unsaved *w, struct store *store, const struct anomaly_news *news,
+		  struct anomaly_identity *ret, struct err *err)
+{
+	keep(w, news);
+	return write_waiting(w, store, clock_boot_ns() + RETRY_NS, ret, err);
 }

@@ -26,9 +26,9 @@ struct unsaved {
 
 void unsaved_release(struct unsaved *w);
 
-/* As store_write_anomaly(); what fails waits. store NULL: all wait. */
-int unsaved_write(struct unsaved *w, struct store *store, int64_t attempt_id,
-		  const struct episode *e, enum episode_change change, struct err *err);
+/* As store_tell_anomaly(); what fails waits, and *ret is left as it is. store NULL: all wait. */
+int unsaved_write(struct unsaved *w, struct store *store, const struct anomaly_news *news,
+		  struct anomaly_identity *ret, struct err *err);
 
 /* The attempt is in the record now: those of a job that waited for it are of that. */
 void unsaved_set_attempt(struct unsaved *w, int64_t attempt_id);

@@ -105,11 +105,11 @@ void check_host_memory(const struct tick *t, struct finding *f)
 /* ---- memory pressure of a cgroup ----
  *
  * Its tasks wait for memory in memory_pressure_stall_percent of the time (PSI full): medium, high
- * from twice, critical from four times that. Being at memory.high or memory.max without
- * waiting is low: what fills it may be page cache, which is given back when asked for.
+ * from twice, critical from four times that. To have memory_pressure_cgroup_percent of memory.high
+ * or memory.max without waiting is low: what fills it may be page cache, which is given back when
+ * asked for.
  */
-#define NEAR_LIMIT 0.95
-#define CLEAR_SHARE 0.95 /* of that */
+#define CLEAR_SHARE 0.95 /* of the threshold */
 
 static double share_of(uint64_t current, uint64_t limit)
 {
@@ -124,19 +124,20 @@ void check_cgroup_memory(const struct tick *t, const struct cgroup_sample *c, st
 	double stall = c->psi_memory.full.avg10;
 	double share = f64_max_known(share_of(c->memory_current_bytes, c->memory_high_bytes),
 				     share_of(c->memory_current_bytes, c->memory_max_bytes));
+	double full = t->config->memory_pressure_cgroup_percent;
 	int level = stall_level(stall, limit);
 
 	if (!f64_known(stall) && !f64_known(share))
 		return;
 	f->value = 100 * share;
-	f->threshold = 100 * NEAR_LIMIT;
+	f->threshold = full;
 	f->other_unit = WAITING;
 	f->other_value = stall;
-	f->stand = stall > limit * CLEAR_BELOW || share >= NEAR_LIMIT * CLEAR_SHARE ? STAND_BETWEEN
-										    : STAND_CLEAR;
+	f->stand = stall > limit * CLEAR_BELOW || f->value >= full * CLEAR_SHARE ? STAND_BETWEEN
+										 : STAND_CLEAR;
 	if (f->stand == STAND_CLEAR && is_lost(stall, t->cgroup_has_psi))
 		f->stand = STAND_UNKNOWN;
-	if (level == 0 && !(share >= NEAR_LIMIT))
+	if (level == 0 && !(f->value >= full))
 		return;
 	f->stand = STAND_OVER;
 	f->severity = level == 0 ? SEVERITY_LOW : level_severity(level);
@@ -188,12 +189,10 @@ void check_host_io(const struct tick *t, struct finding *f)
 
 /* ---- swap storm ----
  *
- * swap_storm_mb_per_second or more go in and out together for 10 s: medium, high when
- * all tasks wait for memory too (memory_pressure_stall_percent) or from four times that
+ * swap_storm_mb_per_second or more go in and out together for swap_storm_duration_seconds: medium,
+ * high when all tasks wait for memory too (memory_pressure_stall_percent) or from four times that
  * rate, critical with both.
  */
-#define STORM_SECONDS 10
-
 void check_swap(const struct tick *t, struct finding *f)
 {
 	double rate = t->swap_rate, limit = t->config->swap_storm_mb_per_second;
@@ -208,7 +207,7 @@ void check_swap(const struct tick *t, struct finding *f)
 	f->before = t->calm_swap_rate;
 	f->threshold = limit;
 	f->stand = rate < limit * CLEAR_BELOW ? STAND_CLEAR : STAND_BETWEEN;
-	if (rate < limit || !(t->now - t->swapping >= STORM_SECONDS))
+	if (rate < limit || !(t->now - t->swapping >= t->config->swap_storm_duration_seconds))
 		return;
 	f->stand = STAND_OVER;
 	f->severity = waits && is_strong   ? SEVERITY_CRITICAL
@@ -250,8 +249,19 @@ void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struc
 	find_kills(t->cgroup_kills, SEVERITY_HIGH, "cgroup ", c->path, f);
 }
 
+/* What happened is said already. */
+static const char *skip_words(const char *details)
+{
+	const size_t n = strlen(EVENT_OOM_WORDS);
+
+	if (!details || strncmp(details, EVENT_OOM_WORDS, n) != 0)
+		return details ? details : "";
+	return details[n] == ':' && details[n + 1] == ' ' ? details + n + 2 : details + n;
+}
+
 void find_oom(const struct proc_event *ev, const struct track *victim, struct finding *f)
 {
+	const char *details = skip_words(ev->details);
 	char had[48] = "";
 
 	f->stand = STAND_OVER;
@@ -264,8 +274,7 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 	snprintf(f->text, sizeof(f->text),
 		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s",
 		 victim ? victim->comm : "", victim ? " (" : "", (int)ev->key.pid,
-		 victim ? ")" : "", had, ev->details && ev->details[0] ? ": " : "",
-		 ev->details ? ev->details : "");
+		 victim ? ")" : "", had, details[0] ? ": " : "", details);
 }
 
 void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f)

@@ -55,6 +55,17 @@ static void add_text(struct finding *f, const char *more)
 	snprintf(f->text + n, sizeof(f->text) - n, "%s", more);
 }
 
+/* Each thread waits for itself, so of several it may be more than all of the time. */
+static void describe_wait(double percent, uint64_t n_threads, char text[64])
+{
+	if (n_threads == 1)
+		snprintf(text, 64, " and waited for one in %.0f %% of the time",
+			 fmin(percent, 100));
+	else
+		snprintf(text, 64, " and its threads waited for one, %.1f s in a second together",
+			 percent / 100);
+}
+
 /* What it waited for a core is told where that makes the difference. */
 static void describe_use(const struct tick *t, const struct track *p, const struct proc_sample *s,
 			 double seconds, struct finding *f)
@@ -62,8 +73,7 @@ static void describe_use(const struct tick *t, const struct track *p, const stru
 	char shown[CHECKS_TIME_BYTES], waited[64] = "";
 
 	if (s->cpu_percent < t->config->runaway_cpu_threshold)
-		snprintf(waited, sizeof(waited), " and waited for one in %.0f %% of the time",
-			 p->wanted_percent - s->cpu_percent);
+		describe_wait(p->wanted_percent - s->cpu_percent, s->threads, waited);
 	snprintf(f->text, sizeof(f->text),
 		 "%s (pid %d) has used %.0f %% of a core%s, for %s (threshold: %.0f %%)", s->comm,
 		 (int)s->key.pid, s->cpu_percent, waited, checks_time(seconds, shown),

@@ -115,6 +115,8 @@ static void look(struct look *w, const struct detect_news *news)
 	if (d->scope & DETECT_HOST)
 		look_at_host(w, news);
 	look_note_failure(w, episodes_end_tick(&d->episodes, &w->moment));
+	d->early = (struct early_kills){ 0 };
+	look_release(w);
 	surroundings_end(&d->surroundings, &w->tick);
 }
 
@@ -168,22 +170,26 @@ static bool take_step(struct look *w, uint64_t now_ns)
 	return true;
 }
 
+static struct look begin_look(struct detect *d, const struct snapshot *snap, uint64_t now_ns)
+{
+	double now = (double)now_ns / 1e9;
+
+	episodes_begin_tick(&d->episodes);
+	return (struct look){
+		.d = d,
+		.snap = snap,
+		.tick = { .config = &d->config, .snap = snap, .now = now, .step = F64_UNKNOWN },
+		.moment = { &d->config, snap, now },
+	};
+}
+
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret)
 {
 	uint64_t now_ns = time_of(news->snap);
-	struct look w = {
-		.d = d,
-		.snap = news->snap,
-		.tick = { .config = &d->config,
-			  .snap = news->snap,
-			  .now = (double)now_ns / 1e9,
-			  .step = F64_UNKNOWN },
-		.moment = { &d->config, news->snap, (double)now_ns / 1e9 },
-	};
+	struct look w = begin_look(d, news->snap, now_ns);
 	int r;
 
 	*ret = (struct detect_changes){ 0 };
-	episodes_begin_tick(&d->episodes);
 	begin_boot(&w);
 	if (!take_step(&w, now_ns))
 		return 0;
@@ -194,25 +200,28 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 	return w.r < 0 ? w.r : r;
 }
 
+int detect_note_kills(struct detect *d, const struct detect_news *news, struct detect_changes *ret)
+{
+	struct look w = begin_look(d, news->snap, time_of(news->snap));
+	int r;
+
+	*ret = (struct detect_changes){ 0 };
+	if (d->scope & DETECT_JOBS)
+		look_at_kills(&w, news);
+	r = hand_out(d, ret);
+	return w.r < 0 ? w.r : r;
+}
+
 int detect_end(struct detect *d, struct detect_changes *ret)
 {
 	struct snapshot last;
-	struct look w = {
-		.d = d,
-		.snap = &last,
-		.tick = { .config = &d->config,
-			  .snap = &last,
-			  .now = (double)d->last_ns / 1e9,
-			  .step = F64_UNKNOWN },
-		.moment = { &d->config, &last, (double)d->last_ns / 1e9 },
-	};
+	struct look w = begin_look(d, &last, d->last_ns);
 	int r;
 
 	snapshot_init(&last); /* nothing is known of the host any more */
 	last.wall_ns = d->last_wall_ns;
 	memcpy(last.boot_id, d->boot_id, sizeof(last.boot_id));
 	*ret = (struct detect_changes){ 0 };
-	episodes_begin_tick(&d->episodes);
 	look_at_last_kills(&w);
 	look_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
@@ -223,6 +232,11 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 const struct episode *detect_active(const struct detect *d, size_t i)
 {
 	return episodes_at(&d->episodes, i);
+}
+
+struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type)
+{
+	return d->looks[type];
 }
 
 uint64_t detect_count_left_out(const struct detect *d)

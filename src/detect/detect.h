@@ -60,7 +60,6 @@ struct detect_news {
 	const struct proc_event *events; /* since the last tick: OOM kills, ends of processes, and
 					    who is left of a job */
 	size_t n_events;
-	uint64_t n_kills_told;		  /* OOM kills that somebody else has told of: no news */
 	const struct detect_usual *usual; /* of jobs that run; may be left out at most ticks */
 	size_t n_usual;
 };
@@ -94,6 +93,13 @@ struct detect_changes {
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
 
 /*
+ * OOM kills between two ticks, which are told at once: the events of that kind in the news, whose
+ * snapshot is that of the last tick with the time of now. All else waits for the next tick, where
+ * these do not come again. -ENOMEM as above.
+ */
+int detect_note_kills(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
+
+/*
  * Nobody will look any more: all that lasts ends at the time of the last tick. A kill that
  * was counted and waited for its event begins and ends here.
  */
@@ -104,5 +110,11 @@ const struct episode *detect_active(const struct detect *d, size_t i);
 
 /* Processes at the last tick, and episodes ever, for which there was no room. */
 uint64_t detect_count_left_out(const struct detect *d);
+
+/* How often checks of this type could say something, and how often what they need was unknown. */
+struct detect_looks {
+	uint64_t n_judged, n_silent;
+};
+struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type);
 
 #endif

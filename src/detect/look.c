@@ -12,6 +12,12 @@ void look_note_failure(struct look *w, int r)
 		w->r = r;
 }
 
+void look_release(struct look *w)
+{
+	map_release(&w->late.first);
+	map_release(&w->by_pid);
+}
+
 void look_clear_finding(struct finding *f)
 {
 	f->stand = STAND_UNKNOWN;
@@ -21,6 +27,16 @@ void look_clear_finding(struct finding *f)
 	f->unit = f->other_unit = NULL;
 	f->is_no_other = false;
 	f->text[0] = '\0';
+}
+
+void look_count(struct look *w, const struct check *check, const struct finding *f)
+{
+	struct detect_looks *looks = &w->d->looks[check->type];
+
+	if (f->stand == STAND_UNKNOWN)
+		looks->n_silent++;
+	else
+		looks->n_judged++;
 }
 
 bool look_note(struct look *w, const struct check *check, const struct subject *who,
@@ -103,6 +119,7 @@ static void check_process(struct look *w, struct track *p, const struct proc_sam
 	for (const struct check *check = checks; check->of_process; check++) {
 		look_clear_finding(&f);
 		check->of_process(&w->tick, p, s, &f);
+		look_count(w, check, &f);
 		if (f.stand == STAND_OVER || (p->active | p->muted) & 1u << check->type)
 			note_process(w, check, p, s, &f);
 	}
@@ -165,6 +182,7 @@ static void check_job(struct look *w, const struct check *check, struct job_trac
 
 	look_clear_finding(&f);
 	check->of_job(&w->tick, job, &f);
+	look_count(w, check, &f);
 	if (f.stand == STAND_OVER || job->active & 1u << check->type)
 		set_bit(&job->active, check->type, look_note(w, check, &who, &f, NULL, &is_muted));
 }
@@ -225,6 +243,7 @@ static void check_gpus(struct look *w)
 				continue;
 			look_clear_finding(&f);
 			checks[k].of_gpu(&w->tick, gpu, &f);
+			look_count(w, &checks[k], &f);
 			look_note(w, &checks[k], &who, &f, NULL, &is_muted);
 		}
 	}
@@ -241,15 +260,16 @@ static void check_host(struct look *w)
 			continue;
 		look_clear_finding(&f);
 		checks[k].of_host(&w->tick, &f);
+		look_count(w, &checks[k], &f);
 		look_note(w, &checks[k], &who, &f, NULL, &is_muted);
 	}
 }
 
 /* ---- kills that only the host counts ---- */
 
-static uint64_t count_kills(const struct detect_news *news)
+static uint64_t count_kills(const struct look *w, const struct detect_news *news)
 {
-	uint64_t n = news->n_kills_told;
+	uint64_t n = w->d->early.n + w->d->early.n_more;
 
 	for (size_t i = 0; i < news->n_events; i++)
 		n += news->events[i].type == EVENT_OOM;
@@ -270,7 +290,7 @@ static void settle_kills(struct look *w, const struct detect_news *news)
 	if (u64_known(total))
 		s->host_kills = total;
 	w->tick.host_kills =
-		kills_settle(&s->kills, n, count_kills(news) + w->n_cgroup_kills, w->tick.now,
+		kills_settle(&s->kills, n, count_kills(w, news) + w->n_cgroup_kills, w->tick.now,
 			     w->tick.step, KILLS_EVENT_LATE_SECONDS + step);
 }
 

@@ -17,6 +17,15 @@
 #include "detect/surroundings.h"
 #include "detect/track.h"
 
+#define LOOK_EARLY 64
+
+/* Kills that were told between two ticks: the next finds them in the counts. */
+struct early_kills {
+	uint64_t jobs[LOOK_EARLY]; /* hashes: see look_hash_job() */
+	size_t n;
+	uint64_t n_more; /* of any job */
+};
+
 struct detect {
 	struct config_anomaly config;
 	enum detect_scope scope;
@@ -28,6 +37,8 @@ struct detect {
 	struct relations relations;
 	struct surroundings surroundings;
 	struct episodes episodes;
+	struct early_kills early;
+	struct detect_looks looks[N_ANOMALY_TYPES];
 	size_t *track_of; /* of each process of the tick */
 	size_t cap_track_of;
 	struct detect_change *changes;
@@ -49,6 +60,13 @@ struct kill_news {
 	struct map by_job;   /* hash of the others -> how many */
 };
 
+/* Cgroups that have told of kills by their count, each with the next of the same job. */
+struct late_index {
+	bool is_made;
+	struct map first; /* hash of the job -> the first of them */
+	uint16_t next[SURROUNDINGS_CGROUPS];
+};
+
 /* What the steps of a tick hand on. */
 struct look {
 	struct detect *d;
@@ -59,10 +77,16 @@ struct look {
 	size_t n_killing;
 	uint64_t n_cgroup_kills; /* that only the counts of cgroups tell of */
 	struct kill_news kills;	 /* of the events */
-	int r;			 /* the first failure */
+	struct late_index late;
+	struct map by_pid; /* of the snapshot, where somebody asked: pid -> its place */
+	bool has_by_pid;
+	int r; /* the first failure */
 };
 
 void look_note_failure(struct look *w, int r);
+
+/* For who asks what could be judged: see detect_looks_of(). */
+void look_count(struct look *w, const struct check *check, const struct finding *f);
 
 /* What a check says. Whether an episode lasts. */
 bool look_note(struct look *w, const struct check *check, const struct subject *who,
@@ -73,10 +97,16 @@ void look_clear_finding(struct finding *f);
 
 struct subject look_subject_of_job(const struct job_track *job);
 
-/* look_events.c: kills, deaths and orphans that events tell of. */
+/* What the steps have made. */
+void look_release(struct look *w);
+
+/* look_events.c: kills, deaths and orphans that events tell of; and kills alone, before the tick.
+ */
 void look_at_events(struct look *w, const struct detect_news *news);
+void look_at_kills(struct look *w, const struct detect_news *news);
 
 /* look_cgroups.c */
+uint64_t look_hash_job(const char *job_id, int64_t attempt_id);
 void look_at_cgroups(struct look *w, const struct detect_news *news);
 
 /*

@@ -36,20 +36,37 @@ static bool are_nested(const char *a, const char *b)
 					       shorter == 0 || longer[shorter - 1] == '/');
 }
 
-static uint64_t hash_job(const char *job_id, int64_t attempt_id)
+uint64_t look_hash_job(const char *job_id, int64_t attempt_id)
 {
 	return hash_bytes(hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), job_id,
 			  strlen(job_id));
 }
 
-static void add_kill(struct look *w, const struct proc_event *ev)
+static void add_kill(struct look *w, uint64_t hash)
 {
-	uint64_t n, hash = ev->job_id ? hash_job(ev->job_id, ev->attempt_id) : 0;
+	uint64_t n;
 
-	if (!ev->job_id || !map_get(&w->kills.by_job, hash, &n))
+	if (!map_get(&w->kills.by_job, hash, &n))
 		w->kills.n_anywhere++;
 	else
 		map_put(&w->kills.by_job, hash, n + 1); /* replaces: needs no memory */
+}
+
+/* Of this tick, and of before. */
+static void add_kills(struct look *w, const struct detect_news *news)
+{
+	const struct early_kills *early = &w->d->early;
+
+	for (size_t i = 0; i < early->n; i++)
+		add_kill(w, early->jobs[i]);
+	for (size_t i = 0; i < news->n_events; i++) {
+		const struct proc_event *ev = &news->events[i];
+
+		if (ev->type == EVENT_OOM && ev->job_id)
+			add_kill(w, look_hash_job(ev->job_id, ev->attempt_id));
+		else if (ev->type == EVENT_OOM)
+			w->kills.n_anywhere++;
+	}
 }
 
 /* Jobs that are in a cgroup come first, with none; then each event is counted once. */
@@ -57,16 +74,16 @@ static void count_events(struct look *w, const struct detect_news *news)
 {
 	const struct surroundings *s = &w->d->surroundings;
 
-	w->kills = (struct kill_news){ .n_anywhere = news->n_kills_told, .by_job = MAP_INIT };
-	for (size_t i = 0; news->n_events > 0 && i < s->n_cgroups; i++) {
+	const bool has_any = news->n_events + w->d->early.n > 0;
+
+	w->kills = (struct kill_news){ .n_anywhere = w->d->early.n_more, .by_job = MAP_INIT };
+	for (size_t i = 0; has_any && i < s->n_cgroups; i++) {
 		const struct cgroup_past *past = &s->cgroups[i];
 
-		if (map_put(&w->kills.by_job, hash_job(past->job_id, past->attempt_id), 0) < 0)
+		if (map_put(&w->kills.by_job, look_hash_job(past->job_id, past->attempt_id), 0) < 0)
 			look_note_failure(w, -ENOMEM);
 	}
-	for (size_t i = 0; i < news->n_events; i++)
-		if (news->events[i].type == EVENT_OOM)
-			add_kill(w, &news->events[i]);
+	add_kills(w, news);
 }
 
 /* That may have been in this one. */
@@ -74,7 +91,7 @@ static uint64_t count_known(const struct look *w, const struct cgroup_past *past
 {
 	uint64_t n = 0;
 
-	map_get(&w->kills.by_job, hash_job(past->job_id, past->attempt_id), &n);
+	map_get(&w->kills.by_job, look_hash_job(past->job_id, past->attempt_id), &n);
 	return w->kills.n_anywhere + n;
 }
 
@@ -131,17 +148,43 @@ static const struct check *find_kill_check(void)
 	return NULL;
 }
 
+#define NO_CGROUP UINT16_MAX
+
+/* One walk through the cgroups for all events of a look. */
+static void index_late(struct look *w)
+{
+	struct surroundings *s = &w->d->surroundings;
+	struct late_index *late = &w->late;
+
+	late->is_made = true;
+	for (size_t i = s->n_cgroups; i-- > 0;) {
+		const struct cgroup_past *past = &s->cgroups[i];
+		uint64_t hash = look_hash_job(past->job_id, past->attempt_id);
+		uint64_t first = NO_CGROUP;
+
+		if (past->kills.n_told == 0)
+			continue;
+		map_get(&late->first, hash, &first);
+		late->next[i] = (uint16_t)first;
+		look_note_failure(w, map_put(&late->first, hash, i));
+	}
+}
+
 bool look_note_late(struct look *w, const struct proc_event *ev, double at, struct finding *f)
 {
 	struct surroundings *s = &w->d->surroundings;
+	uint64_t i = NO_CGROUP;
 
-	for (size_t i = 0; ev->job_id && i < s->n_cgroups; i++) {
+	if (!w->late.is_made)
+		index_late(w);
+	if (ev->job_id)
+		map_get(&w->late.first, look_hash_job(ev->job_id, ev->attempt_id), &i);
+	for (; i != NO_CGROUP; i = w->late.next[i]) {
 		struct cgroup_past *past = &s->cgroups[i];
 		const struct subject who = subject_of(past->path, past);
 		bool is_muted;
 
-		if (strcmp(past->job_id, ev->job_id) != 0 || past->attempt_id != ev->attempt_id ||
-		    !kills_is_late(&past->kills, w->tick.now, at))
+		if (!kills_is_late(&past->kills, w->tick.now, at))
 			continue;
 		f->is_no_other = true;
 		look_note(w, find_kill_check(), &who, f, NULL, &is_muted);
@@ -164,6 +207,7 @@ static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 			continue;
 		look_clear_finding(&f);
 		checks[k].of_cgroup(&w->tick, c, &f);
+		look_count(w, &checks[k], &f);
 		look_note(w, &checks[k], &who, &f, NULL, &is_muted);
 	}
 }

@@ -79,18 +79,53 @@ static void note_death(struct look *w, const struct proc_event *ev)
 		p->is_dead = true;
 }
 
+/* Made when it is first asked for: a tick that has such events may have many. */
+static const struct proc_sample *find_sample(struct look *w, const struct proc_key *key)
+{
+	const struct proc_sample *p;
+	uint64_t at;
+
+	for (size_t i = 0; !w->has_by_pid && i < w->snap->n_processes; i++)
+		look_note_failure(w,
+				  map_put(&w->by_pid, (uint64_t)w->snap->processes[i].key.pid, i));
+	w->has_by_pid = true;
+	if (!map_get(&w->by_pid, (uint64_t)key->pid, &at))
+		return NULL;
+	p = &w->snap->processes[at];
+	return p->key.start_ticks == key->start_ticks ? p : NULL;
+}
+
 /* A job that is shorter than a tick may leave who is not. */
 static void note_left(struct look *w, const struct proc_event *ev)
 {
-	const struct proc_sample *p = NULL;
+	const struct proc_sample *p = ev->job_id ? find_sample(w, &ev->key) : NULL;
 
-	for (size_t i = 0; !p && ev->job_id && i < w->snap->n_processes; i++)
-		if (w->snap->processes[i].key.pid == ev->key.pid &&
-		    w->snap->processes[i].key.start_ticks == ev->key.start_ticks)
-			p = &w->snap->processes[i];
 	if (p && u64_known(p->key.start_ticks))
 		look_note_failure(w, detect_tracks_adopt(&w->d->tracks, p, ev, w->tick.now,
 							 moment_of(w, ev)));
+}
+
+/* The counts of the next tick have it, and no event does then. */
+static void remember_early(struct early_kills *early, const struct proc_event *ev)
+{
+	if (ev->job_id && early->n < LOOK_EARLY)
+		early->jobs[early->n++] = look_hash_job(ev->job_id, ev->attempt_id);
+	else
+		early->n_more++;
+}
+
+void look_at_kills(struct look *w, const struct detect_news *news)
+{
+	for (size_t i = 0; i < news->n_events; i++) {
+		const struct proc_event *ev = &news->events[i];
+
+		if (ev->type != EVENT_OOM)
+			continue;
+		note_kill(w, ev);
+		note_death(w, ev);
+		remember_early(&w->d->early, ev);
+	}
+	look_release(w);
 }
 
 void look_at_events(struct look *w, const struct detect_news *news)

@@ -381,19 +381,45 @@ void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t w
 }
 
 /* The last that had this pid: it may have been waited for by now. */
-static uint64_t start_of_last(const struct tally *t, pid_t pid)
+static const struct entry *find_last(const struct tally *t, pid_t pid)
 {
 	for (size_t i = t->n; i > 0; i--)
 		if (t->entries[i - 1].record.key.pid == pid)
-			return t->entries[i - 1].record.key.start_ticks;
-	return U64_UNKNOWN;
+			return &t->entries[i - 1];
+	return NULL;
+}
+
+/* A shell whose command was killed tells that by its exit code. NULL: of none it is known. */
+static const struct entry *find_killed(const struct tally *t)
+{
+	const struct entry *killed = NULL;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct entry *e = &t->entries[i];
+
+		if (e->serial == t->serial && e->record.status.signal == SIGKILL &&
+		    (!killed || e->record.died_wall_ns >= killed->record.died_wall_ns))
+			killed = e;
+	}
+	return killed;
+}
+
+static struct proc_key find_victim(const struct tally *t, pid_t pid)
+{
+	const struct entry *e = find_last(t, pid), *killed = NULL;
+
+	if (e && e->record.status.exit_code >= 0)
+		killed = find_killed(t);
+	if (killed)
+		return killed->record.key;
+	return (struct proc_key){ pid, e ? e->record.key.start_ticks : U64_UNKNOWN };
 }
 
 void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns)
 {
 	struct proc_event ev = {
 		.wall_ns = wall_ns,
-		.key = { .pid = pid, .start_ticks = start_of_last(t, pid) },
+		.key = find_victim(t, pid),
 		.type = EVENT_OOM,
 		.status = { -1, SIGKILL },
 		.sheet_num = sheet_num,

@@ -112,44 +112,76 @@ static void join_known(struct anomaly_cells *c, const struct known_anomaly *know
 	c->host = NULL;
 }
 
-/* Who looks no more does not know that it is over for the one who began it. */
-static bool ends_nothing(const struct known_anomaly *known, const struct episode *e)
+/*
+ * Of what another has begun: whether it is over is that one's to say. Who looks no more does not
+ * know, a kill is over for who told it, and else it is told here only where that one has left it
+ * to us, or where it is nobody's.
+ */
+static bool ends_nothing(const struct known_anomaly *known, const struct anomaly_news *news)
 {
-	return known->is_shared && !known->has_end && e->why_cleared &&
-	       strcmp(e->why_cleared, EPISODE_UNWATCHED) == 0;
+	const struct episode *e = news->episode;
+
+	if (news->change != EPISODE_CLEARED || !known->is_shared)
+		return false;
+	if (!known->has_end && e->why_cleared && strcmp(e->why_cleared, EPISODE_UNWATCHED) == 0)
+		return true;
+	return e->worst.type == ANOMALY_OOM_KILL || (news->attempt_id != 0 && !news->takes_over);
 }
 
 /* It is told once: of what another has begun only that it got worse, and that it is over. */
-static int put_change(struct store *store, int64_t attempt_id, const struct episode *e,
-		      enum episode_change change, struct anomaly_cells *cells, struct err *err)
+static int put_change(struct store *store, const struct anomaly_news *news,
+		      const struct known_anomaly *known, struct anomaly_cells *cells,
+		      struct err *err)
 {
-	struct known_anomaly known;
-	bool is_worse;
-	int r = anomaly_find_known(store, attempt_id, e, &known, err);
+	const struct episode *e = news->episode;
+	enum episode_change change = news->change;
+	bool is_worse = known->id == 0 || !known->is_shared || e->worst.severity > known->severity;
+	int r;
 
-	if (r < 0 || ends_nothing(&known, e))
+	if (known->is_shared)
+		join_known(cells, known);
+	r = is_worse ? put(store, news->attempt_id, cells, err)
+		     : anomaly_share_end(store, known, e, err);
+	if (r == 0 && change == EPISODE_BEGAN && known->id == 0)
+		r = anomaly_count_pattern(store, news->attempt_id, e, cells->pattern, err);
+	if (r < 0 || (known->is_shared && !is_worse && change != EPISODE_CLEARED))
 		return r;
-	is_worse = known.id == 0 || !known.is_shared || e->worst.severity > known.severity;
-	if (known.is_shared)
-		join_known(cells, &known);
-	r = is_worse ? put(store, attempt_id, cells, err)
-		     : anomaly_share_end(store, &known, e, err);
-	if (r == 0 && change == EPISODE_BEGAN && known.id == 0)
-		r = anomaly_count_pattern(store, attempt_id, e, cells->pattern, err);
-	if (r < 0 || (known.is_shared && !is_worse && change != EPISODE_CLEARED))
-		return r;
-	if (known.is_shared && change == EPISODE_BEGAN)
+	if (known->is_shared && change == EPISODE_BEGAN)
 		change = EPISODE_ESCALATED;
 	return anomaly_add_change(store, cells->episode, e, change, err);
 }
 
-int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
-			enum episode_change change, struct err *err)
+static int tell(struct store *store, const struct anomaly_news *news, struct anomaly_cells *cells,
+		struct known_anomaly *known, struct err *err)
+{
+	int r = anomaly_find_known(store, news->attempt_id, news->episode, known, err);
+
+	if (r < 0 || ends_nothing(known, news))
+		return r;
+	return put_change(store, news, known, cells, err);
+}
+
+static void identify(const struct episode *e, const struct known_anomaly *known,
+		     struct anomaly_identity *ret)
+{
+	const bool is_shared = known->is_shared;
+
+	snprintf(ret->name, sizeof(ret->name), "%s", is_shared ? known->name : e->name);
+	ret->began_wall_ns = is_shared ? known->began_wall_ns : e->began_wall_ns;
+	ret->ended_wall_ns = is_shared && known->has_end && u64_known(e->ended_wall_ns)
+				     ? known->ended_wall_ns
+				     : e->ended_wall_ns;
+}
+
+int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
+		       struct anomaly_identity *ret, struct err *err)
 {
 	CLEANUP(buf_release) struct buf host = BUF_INIT;
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
+	const struct episode *e = news->episode;
 	char pattern[PATTERN_NAME_BYTES];
+	struct known_anomaly known;
 	struct anomaly_cells cells;
 	struct json j;
 	int r;
@@ -168,8 +200,20 @@ int store_write_anomaly(struct store *store, int64_t attempt_id, const struct ep
 	cells.pattern = pattern;
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = put_change(store, attempt_id, e, change, &cells, err);
-	return r < 0 ? r : txn_commit(&txn, err);
+		r = tell(store, news, &cells, &known, err);
+	if (r == 0)
+		r = txn_commit(&txn, err);
+	if (r == 0 && ret)
+		identify(e, &known, ret);
+	return r;
+}
+
+int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			enum episode_change change, struct err *err)
+{
+	const struct anomaly_news news = { attempt_id, e, change, .takes_over = true };
+
+	return store_tell_anomaly(store, &news, NULL, err);
 }
 
 int store_set_evidence(struct store *store, const char *episode,

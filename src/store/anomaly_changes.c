@@ -53,6 +53,7 @@ static int read_known(struct query *q, const char *name, struct known_anomaly *r
 	if (!text || severity_from_name(text, &ret->severity) < 0)
 		ret->severity = SEVERITY_LOW;
 	ret->has_end = !query_is_null(q);
+	ret->ended_wall_ns = ret->has_end ? (uint64_t)query_read_i64(q) : U64_UNKNOWN;
 	ret->is_shared = strcmp(ret->name, name) != 0;
 	return 0;
 }

@@ -2,8 +2,9 @@
  * anomaly_changes - one fault is one row, whoever sees it, with what was told of it and when.
  *
  * A runner and a daemon that takes over from it, or several runs of one host, see the same
- * fault and give it names that differ only in when it began (model/anomaly.h). What one of
- * them writes while the row of another lasts is added to that row. Inside of a transaction.
+ * fault and give it names that differ only in when it began (model/anomaly.h). Who writes first
+ * is its teller. What another writes while that row lasts is added to it where it is worse; and
+ * where it is over, if the teller has left that to whoever goes on. Inside of a transaction.
  */
 #ifndef PROCTOR_STORE_ANOMALY_CHANGES_H
 #define PROCTOR_STORE_ANOMALY_CHANGES_H
@@ -30,7 +31,8 @@ struct known_anomaly {
 	uint64_t began_wall_ns;
 	enum severity severity;
 	bool has_end;
-	bool is_shared; /* it was begun by another, under another name */
+	uint64_t ended_wall_ns; /* where it has */
+	bool is_shared;		/* it was begun by another, under another name */
 };
 
 int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,

@@ -341,12 +341,30 @@ int store_list_phases(struct store *store, const struct event_filter *filter,
 
 /* ---- anomalies ---- */
 
+struct anomaly_news {
+	int64_t attempt_id; /* 0: of none */
+	const struct episode *episode;
+	enum episode_change change;
+	bool takes_over; /* who has begun it may not look any more: so it is ended here, too */
+};
+
+/* As what the record knows it: another may have begun it, under a name of its own. */
+struct anomaly_identity {
+	char name[EPISODE_NAME_BYTES];
+	uint64_t began_wall_ns;
+	uint64_t ended_wall_ns; /* U64_UNKNOWN: it lasts */
+};
+
 /*
  * An episode as it is now: added when it begins, changed when it escalates and when it clears.
- * attempt_id 0: of none. Evidence that was written once stays where e has none. What another
- * has begun and that lasts stays one row (anomaly_changes.h). One that began is also counted as a
- * pattern, RESOURCE_ANOMALY.
+ * Evidence that was written once stays where the episode has none. What another has begun and
+ * that lasts stays one row, with one teller: who began it (anomaly_changes.h). One that began is
+ * also counted as a pattern, RESOURCE_ANOMALY. ret may be NULL.
  */
+int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
+		       struct anomaly_identity *ret, struct err *err);
+
+/* The same for who takes over, as it is. */
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
 			enum episode_change change, struct err *err);
 

@@ -6,6 +6,7 @@
  *
  *	proctor		detect_tick(), all checks
  *	busy		the same with every tenth process over a threshold
+ *	left		the same with an event for each process, which its job has left behind
  *	compat		the five checks of the reference implementation over the 60 snapshots
  *	floor		one walk through the samples that adds up their memory
  *
@@ -90,7 +91,22 @@ static void fill(struct snapshot *s, size_t n, unsigned tick, bool is_busy)
 
 /* ---- what is measured ---- */
 
-static void bench_detect(size_t n, bool is_busy)
+/* What happens at a tick: an event for each process, or none. */
+static struct proc_event *make_events(const struct snapshot *s, size_t n)
+{
+	struct proc_event *events = calloc(n ? n : 1, sizeof(*events));
+
+	if (!events)
+		exit(1);
+	for (size_t i = 0; i < n; i++)
+		events[i] = (struct proc_event){ .type = EVENT_ORPHAN,
+						 .key = s->processes[i].key,
+						 .job_id = s->processes[i].job_id,
+						 .wall_ns = s->wall_ns };
+	return events;
+}
+
+static void bench_detect(const char *method, size_t n, bool is_busy, bool is_left)
 {
 	const struct mallinfo2 before = mallinfo2();
 	struct config config;
@@ -103,22 +119,25 @@ static void bench_detect(size_t n, bool is_busy)
 	d = detect_new(&config.anomaly, DETECT_ALL);
 	snapshot_init(&s);
 	for (unsigned tick = 0; tick < HISTORY + ROUNDS; tick++) {
-		const struct detect_news news = { .snap = &s };
+		struct detect_news news = { .snap = &s, .n_events = is_left ? n : 0 };
 		struct detect_changes changes;
+		struct proc_event *events;
 		double start;
 
 		fill(&s, n, tick, is_busy);
+		news.events = events = make_events(&s, news.n_events);
 		start = cpu_us();
 		if (!d || detect_tick(d, &news, &changes) < 0)
 			exit(1);
 		if (tick >= HISTORY)
 			us[tick - HISTORY] = cpu_us() - start;
+		free(events);
 	}
 	snapshot_release(&s);
 	kept = mallinfo2().uordblks - before.uordblks;
 	kept += mallinfo2().hblkhd - before.hblkhd;
-	print(is_busy ? "busy" : "proctor", n, us);
-	if (!is_busy)
+	print(method, n, us);
+	if (!is_busy && !is_left)
 		printf("{\"bench\":\"detect\",\"n\":%zu,\"method\":\"proctor\",\"kept_bytes_per_process\":%.0f}\n",
 		       n, (double)kept / (double)n);
 	detect_free(d);
@@ -196,8 +215,9 @@ static void bench_compat(size_t n)
 
 static void bench(size_t n)
 {
-	bench_detect(n, false);
-	bench_detect(n, true);
+	bench_detect("proctor", n, false, false);
+	bench_detect("busy", n, true, false);
+	bench_detect("left", n, false, true);
 	if (n <= 1000) /* it searches each snapshot for each busy process */
 		bench_compat(n);
 	bench_floor(n);

@@ -76,6 +76,10 @@ json "it ended with its process" "$stdout" 'all(a["ended"] >= a["began"] and a["
 json "it is of this attempt and sheet" "$stdout" 'all(a["attempt"] == 2 and a["sheet_num"] == 1 for a in d)'
 json "what the host was doing is there" "$stdout" 'all(a["host"]["memory_total_mb"] > 0 for a in d)'
 
+like "what the record cannot tell is said" "$stderr" "runaway_process was judged only where the process got its core"
+like "and which checks were silent" "$stderr" "not judged, as .*: .*orphan"
+unlike "of what it can tell nothing is" "$stderr" "memory_leak"
+
 look fds fd_exhaustion_percent=60 memory_leak_window_seconds=5
 has "files that are never closed are found" fd_exhaustion fds
 

@@ -34,7 +34,6 @@ struct host {
 	double now, step; /* seconds */
 	struct proc_event events[8];
 	size_t n_events;
-	uint64_t n_kills_told;
 	struct detect_usual usual;
 	struct seen seen[MAX_SEEN];
 	size_t n_seen;
@@ -67,7 +66,6 @@ static inline void host_begin(struct host *h)
 	h->snap.system.memory_total_bytes = 8192 * MB;
 	h->snap.system.memory_available_bytes = 6144 * MB;
 	h->n_events = 0;
-	h->n_kills_told = 0;
 }
 
 /* A sleeping process of the job "job" that takes 10 MB and has used CPU of late. */
@@ -115,7 +113,6 @@ static inline void host_tick(struct host *h)
 		.snap = &h->snap,
 		.events = h->events,
 		.n_events = h->n_events,
-		.n_kills_told = h->n_kills_told,
 		.usual = &h->usual,
 		.n_usual = h->usual.job_id ? 1 : 0,
 	};

@@ -15,6 +15,14 @@ static void make_episode(struct episode *e, unsigned k)
 	e->count = 1;
 }
 
+static int write_one(struct unsaved *w, struct store *store, const struct episode *e,
+		     enum episode_change change, struct err *err)
+{
+	const struct anomaly_news news = { 0, e, change, true };
+
+	return unsaved_write(w, store, &news, NULL, err);
+}
+
 /* Another connection that writes, for as long as it is open. */
 static sqlite3 *must_lock(const char *path)
 {
@@ -40,11 +48,11 @@ static void test_a_lock(void **state)
 	for (unsigned k = 0; k < 3; k++) {
 		make_episode(&e, k);
 		e.evidence = k == 0 ? &evidence : NULL;
-		assert_int_equal(unsaved_write(&w, store, 0, &e, EPISODE_BEGAN, &err), -EBUSY);
+		assert_int_equal(write_one(&w, store, &e, EPISODE_BEGAN, &err), -EBUSY);
 	}
 	make_episode(&e, 0); /* the first clears: that waits too, and its evidence stays */
 	e.ended_wall_ns = START + 10;
-	assert_int_equal(unsaved_write(&w, store, 0, &e, EPISODE_CLEARED, &err), -EBUSY);
+	assert_int_equal(write_one(&w, store, &e, EPISODE_CLEARED, &err), -EBUSY);
 	assert_int_equal(w.n, 4);
 	sqlite3_close(holder);
 	must(unsaved_retry(&w, store, U64_UNKNOWN, &err), &err);
@@ -67,7 +75,7 @@ static void test_there_is_no_database_yet(void **state)
 
 	for (unsigned k = 0; k < 2; k++) {
 		make_episode(&e, k);
-		assert_int_equal(unsaved_write(&w, NULL, 0, &e, EPISODE_BEGAN, &err), 0);
+		assert_int_equal(write_one(&w, NULL, &e, EPISODE_BEGAN, &err), 0);
 	}
 	store = must_open(f->db, STORE_WRITE);
 	must(unsaved_retry(&w, store, 0, &err), &err);
@@ -85,7 +93,7 @@ static void test_too_many(void **state)
 	(void)state;
 	for (unsigned k = 0; k < UNSAVED_MAX + 5; k++) {
 		make_episode(&e, k);
-		unsaved_write(&w, NULL, 0, &e, EPISODE_BEGAN, NULL);
+		write_one(&w, NULL, &e, EPISODE_BEGAN, NULL);
 	}
 	assert_int_equal(w.n, UNSAVED_MAX);
 	assert_int_equal(w.n_lost, 5);

@@ -408,6 +408,38 @@ static void test_a_loop_that_has_to_share_its_core(void **state)
 	host_close(&h);
 }
 
+/* Eight threads that have half of a core together. */
+static void contended_threads(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->state = 'R';
+	p->threads = 8;
+	p->cpu_percent = 50;
+	p->cpu_ns = (uint64_t)(t * 5e8);
+	p->cpu_wait_ns = (uint64_t)(t * 7.5e9);
+	p->rchar = 1000;
+	p->minor_faults = 10;
+}
+
+static void test_threads_wait_more_than_all_of_the_time(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 120, contended_threads);
+	s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 0);
+	assert_non_null(strstr(s->e.worst.text, "its threads waited for one, 7.5 s in a second"));
+	assert_null(strstr(s->e.worst.text, "750"));
+	assert_true(detect_looks_of(h.d, ANOMALY_RUNAWAY_PROCESS).n_judged > 0);
+	assert_int_equal(detect_looks_of(h.d, ANOMALY_GPU_HOT).n_silent, 0); /* there is none */
+	assert_true(detect_looks_of(h.d, ANOMALY_SWAP_STORM).n_judged == 0 &&
+		    detect_looks_of(h.d, ANOMALY_SWAP_STORM).n_silent > 0);
+	host_close(&h);
+}
+
 /* Three of a kind, of which one stands still; and their parent, which waits for them. */
 static void stuck(struct host *h, double t)
 {
@@ -720,6 +752,76 @@ static void test_oom(void **state)
 	host_close(&h);
 }
 
+/* ---- a cgroup ---- */
+
+struct cgroup_case {
+	double stall;		 /* PSI full of the last 10 s */
+	uint64_t high, max, has; /* MB */
+	enum severity severity;
+	bool is_clear;
+};
+
+static struct cgroup_case at_hand;
+
+static void strained(struct host *h, double t)
+{
+	struct cgroup_sample *c = arena_alloc(&h->snap.arena, sizeof(*c));
+
+	assert_non_null(c);
+	cgroup_sample_init(c);
+	c->path = "/job";
+	c->memory_high_bytes = at_hand.high ? at_hand.high * MB : MEMORY_UNLIMITED;
+	c->memory_max_bytes = at_hand.max ? at_hand.max * MB : MEMORY_UNLIMITED;
+	c->memory_current_bytes = t < 60 || t >= 120 ? 10 * MB : at_hand.has * MB;
+	c->psi_memory.full.avg10 = t < 60 || t >= 120 ? 0 : at_hand.stall;
+	h->snap.cgroups = c;
+	h->snap.n_cgroups = 1;
+	host_add(h, 10, 1)->cgroup = "/job";
+}
+
+static void test_a_cgroup_under_pressure(void **state)
+{
+	static const struct cgroup_case cases[] = {
+		{ 0, 100, 0, 96, SEVERITY_LOW, false },	 /* memory.high alone */
+		{ 0, 0, 100, 96, SEVERITY_LOW, false },	 /* memory.max alone */
+		{ 0, 100, 200, 94, SEVERITY_LOW, true }, /* not quite */
+		{ 12, 0, 0, 50, SEVERITY_MEDIUM, false },
+		{ 25, 0, 0, 50, SEVERITY_HIGH, false },
+		{ 45, 100, 0, 99, SEVERITY_CRITICAL, false },
+		{ 9, 0, 0, 50, SEVERITY_LOW, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct seen *s;
+		struct host h;
+
+		at_hand = cases[i];
+		host_open(&h, 5);
+		play(&h, 300, strained);
+		assert_int_equal(h.n_seen, cases[i].is_clear ? 0 : 2);
+		s = cases[i].is_clear ? NULL : begin_of(&h, ANOMALY_MEMORY_PRESSURE, 60);
+		assert_true(!s || s->e.worst.severity == cases[i].severity);
+		assert_true(!s || strcmp(s->e.worst.job_id, "job") == 0);
+		host_close(&h);
+	}
+}
+
+/* Thresholds are the configuration's. */
+static void test_how_full_a_cgroup_may_be(void **state)
+{
+	struct host h;
+
+	(void)state;
+	at_hand = (struct cgroup_case){ .max = 100, .has = 85 };
+	host_open(&h, 5);
+	h.config.anomaly.memory_pressure_cgroup_percent = 80;
+	detect_configure(h.d, &h.config.anomaly);
+	play(&h, 300, strained);
+	assert_int_equal(h.n_seen, 2);
+	host_close(&h);
+}
+
 static void kill_unseen(struct host *h, double t)
 {
 	kill_one(h, t);
@@ -752,11 +854,28 @@ static void kill_told_late(struct host *h, double t)
 		host_add(h, 11, 10)->key.start_ticks = 200;
 }
 
-static void kill_told_elsewhere(struct host *h, double t)
+/* The kernel tells of it between two ticks; the counts of the next one have it as well. */
+static void kill_told_at_once(struct host *h, double t)
 {
+	struct snapshot between;
+	struct detect_changes changes;
+	struct detect_news news = { .snap = &between, .events = h->events };
+
 	kill_one(h, t);
+	if (t < 60)
+		host_add(h, 11, 10)->key.start_ticks = 200;
+	if (t != 60)
+		return;
+	between = h->snap;
+	between.n_processes = between.n_cgroups = 0; /* nothing is looked at */
+	between.wall_ns -= 2500000000;
+	between.boot_ns -= 2500000000;
+	news.n_events = h->n_events;
 	h->n_events = 0;
-	h->n_kills_told = t == 65;
+	assert_int_equal(detect_note_kills(h->d, &news, &changes), 0);
+	assert_int_equal(changes.n, 1);
+	assert_int_equal(changes.items[0].episode->began_wall_ns, between.wall_ns);
+	host_keep(h, &changes);
 }
 
 static void test_one_kill_is_one_episode(void **state)
@@ -775,8 +894,12 @@ static void test_one_kill_is_one_episode(void **state)
 	host_close(&h);
 
 	host_open(&h, 5);
-	play(&h, 200, kill_told_elsewhere);
-	assert_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN));
+	play(&h, 200, kill_told_at_once);
+	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
+	assert_int_equal(s->e.worst.severity, SEVERITY_CRITICAL);
+	assert_string_equal(s->e.comm, "worker");
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2); /* and the pressure: it is told once */
+	assert_non_null(host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED));
 	host_close(&h);
 }
 
@@ -864,6 +987,7 @@ int main(void)
 		cmocka_unit_test(test_work_is_not_a_loop),
 		cmocka_unit_test(test_what_is_usual_ends),
 		cmocka_unit_test(test_a_loop_that_has_to_share_its_core),
+		cmocka_unit_test(test_threads_wait_more_than_all_of_the_time),
 		cmocka_unit_test(test_stuck),
 		cmocka_unit_test(test_who_is_new_does_not_make_others_stuck),
 		cmocka_unit_test(test_who_waits_with_all_others_is_not_stuck),
@@ -877,6 +1001,8 @@ int main(void)
 		cmocka_unit_test(test_orphan),
 		cmocka_unit_test(test_oom),
 		cmocka_unit_test(test_oom_by_count),
+		cmocka_unit_test(test_a_cgroup_under_pressure),
+		cmocka_unit_test(test_how_full_a_cgroup_may_be),
 		cmocka_unit_test(test_one_kill_is_one_episode),
 		cmocka_unit_test(test_a_kill_in_a_cgroup_that_is_gone),
 		cmocka_unit_test(test_gpus),

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "jobs/jobs.h"
 
@@ -757,6 +758,40 @@ static void test_gpu_time_outlives_a_gap(void **state)
 	tally_free(t);
 }
 
+/* 137 is what a shell makes of it; who was killed is another, where that is known. */
+static void test_who_was_killed_is_not_who_tells_it(void **state)
+{
+	static const struct {
+		int child_status, root_status;
+		pid_t victim;
+	} cases[] = {
+		{ 9, 137 << 8, 102 },
+		{ 0, 137 << 8, 101 }, /* nobody that is known */
+		{ 9, 9, 101 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct tally *t = tally_new("job", true);
+		struct proc_sample z = zombie_of(101);
+		struct reaped r = ended(101, cases[i].root_status, 1, 0);
+		const struct proc_event *events;
+		size_t n;
+
+		tally_begin_sheet(t, 0, true);
+		root(t, 101, 1, 1);
+		fork_of(t, 102, 101, 2);
+		tally_exit(t, 102, cases[i].child_status, 3);
+		tally_reap(t, &r, &z, 5, 5);
+		tally_oom(t, 101, 1, "the count rose", 6);
+		events = tally_events(t, &n);
+		assert_true(n > 0);
+		assert_int_equal(events[n - 1].type, EVENT_OOM);
+		assert_int_equal(events[n - 1].key.pid, cases[i].victim);
+		tally_free(t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -787,6 +822,7 @@ int main(void)
 		cmocka_unit_test(test_a_dip_is_not_billed_again),
 		cmocka_unit_test(test_a_gpu_share_that_is_not_told_is_no_idleness),
 		cmocka_unit_test(test_gpu_time_outlives_a_gap),
+		cmocka_unit_test(test_who_was_killed_is_not_who_tells_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -539,9 +539,83 @@ static void test_a_kill_that_two_have_seen(void **state)
 	}
 }
 
+static void tell(struct store *store, const struct anomaly_news *news, struct anomaly_identity *ret)
+{
+	struct err err = ERR_INIT;
+
+	must(store_tell_anomaly(store, news, ret, &err), &err);
+}
+
+/* Each begins and ends it; the second 20 s later. It is told by the one who was first. */
+static void tell_by_two(struct store *store, int64_t attempt, struct episode e[2],
+			struct anomaly_identity *ret)
+{
+	for (int i = 0; i < 2; i++)
+		tell(store, &(struct anomaly_news){ attempt, &e[i], EPISODE_BEGAN, i == 1 }, NULL);
+	for (int i = 0; i < 2; i++) {
+		e[i].ended_wall_ns = e[i].began_wall_ns + (i ? 20 : 1) * SECOND;
+		e[i].why_cleared = i ? "it was clear for long enough" : EPISODE_UNWATCHED;
+		tell(store, &(struct anomaly_news){ attempt, &e[i], EPISODE_CLEARED, i == 1 }, ret);
+	}
+}
+
+/* A runner that was there when its command was killed, and the daemon, which waits a while. */
+static void test_a_kill_ends_once(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct anomaly_identity id;
+	struct episode e[2];
+	struct heard h;
+
+	make_kill(&e[0], "a", 42, U64_UNKNOWN, 0);
+	make_kill(&e[1], "a", 42, 77, 1);
+	tell_by_two(store, a.id, e, &id);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, e[0].ended_wall_ns);
+	assert_string_equal(h.last.name, e[0].name);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 2);
+	assert_string_equal(id.name, e[0].name); /* what the second is to call it */
+	assert_int_equal(id.began_wall_ns, e[0].began_wall_ns);
+	assert_int_equal(id.ended_wall_ns, e[0].ended_wall_ns);
+}
+
+/* What lasts is over for who began it, unless that one has left it to another. */
+static void test_who_does_not_take_over_ends_nothing(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct anomaly_identity id;
+	struct episode first, second;
+	struct anomaly_news news = { a.id, &first, EPISODE_BEGAN, false };
+	struct heard h;
+
+	make_episode(&first, 42, START);
+	tell(store, &news, NULL);
+	make_episode(&second, 42, START + 2 * SECOND);
+	news.episode = &second;
+	tell(store, &news, &id);
+	assert_string_equal(id.name, first.name);
+	second.ended_wall_ns = START + 9 * SECOND;
+	news.change = EPISODE_CLEARED;
+	tell(store, &news, &id);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	news.takes_over = true;
+	tell(store, &news, &id);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_kill_ends_once, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_who_does_not_take_over_ends_nothing,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_what_lasted, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_episode_comes_back_as_it_was, fixture_setup,
 						fixture_teardown),

@@ -1,0 +1,186 @@
+/*
+ * service_anomalies - what is out of the ordinary: looked for at each tick, told on the bus and
+ * written down. Of a process that the kernel has killed for want of memory nobody waits for a tick.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/service_internal.h"
+
+/* ---- telling ---- */
+
+/* A runner that records its job looks for itself, too: what it has begun it ends. */
+static bool is_left_to_us(const struct watched *job)
+{
+	return !job || job->is_ours || job->a.is_attached;
+}
+
+/* What is told is what the record has. */
+static void take_identity(struct episode *e, const struct anomaly_identity *id)
+{
+	snprintf(e->name, sizeof(e->name), "%s", id->name);
+	e->began_wall_ns = id->began_wall_ns;
+	e->ended_wall_ns = id->ended_wall_ns;
+}
+
+/* One that cannot be stored now is told all the same, and stored later. */
+static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
+{
+	int64_t attempt_id = c->episode->attempt_id;
+	const struct watched *job =
+		attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL; /* or it is over */
+	struct detect_change change = *c;
+	struct anomaly_evidence evidence;
+	struct episode episode;
+	const struct anomaly_news news = { attempt_id, &episode, c->change, is_left_to_us(job) };
+	struct anomaly_identity id = { .name = "" };
+	int r;
+
+	episode_copy(&episode, c->episode);
+	if (service_find_evidence(s, c, job, &evidence))
+		episode.evidence = &evidence;
+	r = unsaved_write(&s->unsaved, s->store, &news, &id, err);
+	if (id.name[0])
+		take_identity(&episode, &id);
+	change.episode = &episode;
+	service_tell_anomaly(s, &change, job);
+	return r;
+}
+
+static int tell_all(struct service *s, const struct detect_changes *changes, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < changes->n; i++) {
+		int stored = tell_anomaly(s, &changes->items[i], err);
+
+		r = r < 0 ? r : stored;
+	}
+	return r;
+}
+
+/* ---- a stage of a tick ---- */
+
+#define USUAL_PER_TICK 4		    /* jobs whose past is looked up */
+#define USUAL_AFTER_NS UINT64_C(2000000000) /* what is shorter needs no judgement */
+
+/* What the jobs that run usually do, as far as it was looked up. -ENOMEM. */
+static int list_usual(struct service *s, struct detect_usual **ret, size_t *ret_n)
+{
+	size_t n, n_looked_up = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	struct detect_usual *list = calloc(n ? n : 1, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	*ret_n = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct watched *job = jobs[i];
+		uint64_t age_ns = u64_delta(s->snap.wall_ns, job->a.started_wall_ns);
+
+		if (!job->has_usual && s->store && u64_known(age_ns) && age_ns >= USUAL_AFTER_NS &&
+		    n_looked_up++ < USUAL_PER_TICK) {
+			learning_usual(s->store, &job->a, &job->usual, NULL);
+			job->has_usual = true;
+		}
+		if (!job->has_usual)
+			continue;
+		list[*ret_n] = job->usual;
+		list[(*ret_n)++].attempt_id = job->a.id;
+	}
+	*ret = list;
+	return 0;
+}
+
+int service_detect(struct service *s, struct err *err)
+{
+	CLEANUP(free_ptr) struct detect_usual *usual = NULL;
+	struct detect_news news = { .snap = &s->snap,
+				    .events = s->ooms.items,
+				    .n_events = s->ooms.n };
+	struct detect_changes changes = { 0 };
+	int r = 0, stored;
+
+	service_note_trace(s);
+	if (!s->has_snap)
+		return 0;
+	if (list_usual(s, &usual, &news.n_usual) == 0)
+		news.usual = usual;
+	if (detect_tick(s->detect, &news, &changes) < 0)
+		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
+	service_forget_ooms(s);
+	stored = tell_all(s, &changes, err);
+	r = r < 0 ? r : stored;
+	if (r == 0 && changes.n == 0)
+		r = unsaved_retry(&s->unsaved, s->store, 0, err);
+	return r;
+}
+
+/* ---- kills between two ticks ---- */
+
+/* Those that have come go first, in their order; the others wait for the tick. */
+static size_t take_kills(struct oom_news *ooms, struct proc_event kills[SERVICE_MAX_OOMS])
+{
+	size_t n = 0, n_left = 0;
+
+	for (size_t i = 0; i < ooms->n; i++) {
+		if (ooms->items[i].type == EVENT_OOM)
+			kills[n++] = ooms->items[i];
+		else
+			ooms->items[n_left++] = ooms->items[i];
+	}
+	ooms->n = n_left;
+	return n;
+}
+
+/* What the host was doing is known from the last tick. */
+static void tell_kills(void *ctx)
+{
+	struct proc_event kills[SERVICE_MAX_OOMS];
+	struct service *s = ctx;
+	struct snapshot now = s->snap; /* borrows all but its time */
+	struct detect_news news = { .snap = &now, .events = kills };
+	struct detect_changes changes = { 0 };
+	struct err err = ERR_INIT;
+
+	if (!s->has_snap)
+		return; /* the first tick tells them */
+	news.n_events = take_kills(&s->ooms, kills);
+	now.wall_ns = clock_wall_ns();
+	now.boot_ns = clock_boot_ns();
+	if (detect_note_kills(s->detect, &news, &changes) < 0)
+		err_set(&err, -ENOMEM, "no memory left");
+	if (tell_all(s, &changes, &err) < 0 || err.code < 0)
+		log_warning("not all that is known of an OOM kill is told: %s", err.text);
+	if (s->ooms.n == 0)
+		service_forget_ooms(s);
+}
+
+/* A turn of the loop later: whoever has heard of it is in the midst of something else. */
+void service_tell_kills_soon(struct service *s)
+{
+	if (!s->kills_timer)
+		s->kills_timer = loop_timer_new(s->loop, tell_kills, s);
+	if (s->kills_timer) /* else the next tick tells them */
+		loop_timer_set(s->kills_timer, 0, 0);
+}
+
+/* ---- the end ---- */
+
+/* Who looks next begins anew. */
+void service_end_anomalies(struct service *s)
+{
+	struct detect_changes changes = { 0 };
+	struct err err = ERR_INIT;
+	int r = s->detect ? detect_end(s->detect, &changes) : 0;
+
+	for (size_t i = 0; r == 0 && i < changes.n; i++)
+		r = tell_anomaly(s, &changes.items[i], &err);
+	if (r < 0)
+		log_warning("not all anomalies that last are recorded as over: %s", err.text);
+}

@@ -1,0 +1,78 @@
+#include "daemon/told_kills.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/unknown.h"
+
+/* As long as a count waits to be explained, and a tick more. */
+#define ASK_NS UINT64_C(3000000000)
+#define EARLIER_NS \
+	UINT64_C(10000000000) /* it happened so long before the count was read, at most */
+
+void told_kills_release(struct told_kills *t)
+{
+	map_release(&t->known);
+	arena_release(&t->arena);
+}
+
+void told_kills_know(struct told_kills *t, pid_t pid)
+{
+	(void)map_put(&t->known, (uint64_t)pid, 1); /* without memory it is told twice */
+}
+
+struct asking {
+	struct told_kills *t;
+	const struct attempt *a;
+};
+
+static int take(void *ctx, const struct event_row *row)
+{
+	const struct asking *asking = ctx;
+	struct told_kills *t = asking->t;
+	struct proc_event *kept = &t->items[t->n];
+	uint64_t known;
+
+	if (row->attempt_id != asking->a->id || row->event.type != EVENT_OOM ||
+	    map_get(&t->known, (uint64_t)row->event.key.pid, &known))
+		return 0;
+	if (t->n == TOLD_KILLS_MAX)
+		return 1;
+	*kept = row->event;
+	kept->attempt_id = 0; /* as the samples of a run have it */
+	kept->job_id = asking->a->job_id;
+	kept->details = arena_strdup(&t->arena, row->event.details);
+	if (!kept->details)
+		return 1;
+	t->n++;
+	told_kills_know(t, kept->key.pid);
+	return 0;
+}
+
+static void note_count(struct told_kills *t, const struct snapshot *snap)
+{
+	uint64_t total = snap->system.oom_kills_total, rise = u64_delta(total, t->host_kills);
+
+	if (u64_known(total))
+		t->host_kills = total;
+	if (!u64_known(rise) || rise == 0)
+		return;
+	t->since_wall_ns = snap->wall_ns > EARLIER_NS ? snap->wall_ns - EARLIER_NS : 0;
+	t->until_boot_ns = clock_boot_ns() + ASK_NS;
+}
+
+void told_kills_look(struct told_kills *t, struct store *store, const struct attempt *a,
+		     const struct snapshot *snap)
+{
+	struct event_filter filter = { .job_id = a->job_id };
+	struct asking asking = { t, a };
+	struct err err = ERR_INIT;
+
+	t->n = 0;
+	arena_reset(&t->arena);
+	note_count(t, snap);
+	if (!store || clock_boot_ns() >= t->until_boot_ns)
+		return;
+	filter.since_wall_ns = t->since_wall_ns;
+	if (store_read_events(store, &filter, take, &asking, &err) < 0)
+		log_debug("who was killed is asked for again: %s", err.text);
+}

@@ -1,0 +1,47 @@
+/*
+ * told_kills - OOM kills of a run that its daemon has written down, for a runner that looks for
+ * anomalies itself: the kernel tells the daemon who it was, and a runner only that there was one.
+ *
+ * The record is asked only when the host has counted a kill, and for some seconds after that.
+ */
+#ifndef PROCTOR_DAEMON_TOLD_KILLS_H
+#define PROCTOR_DAEMON_TOLD_KILLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "model/job.h"
+#include "model/snapshot.h"
+#include "store/store.h"
+
+#define TOLD_KILLS_MAX 32
+
+/* Begins as TOLD_KILLS_INIT. */
+struct told_kills {
+	struct proc_event items[TOLD_KILLS_MAX]; /* since the last look */
+	size_t n;
+	uint64_t host_kills;	/* the last known count; U64_UNKNOWN */
+	uint64_t since_wall_ns; /* when it last rose */
+	uint64_t until_boot_ns; /* so long the record is asked; 0: not at all */
+	struct map known;	/* pids */
+	struct arena arena;	/* of the strings */
+};
+
+#define TOLD_KILLS_INIT                                                           \
+	{                                                                         \
+		.host_kills = U64_UNKNOWN, .known = MAP_INIT, .arena = ARENA_INIT \
+	}
+
+void told_kills_release(struct told_kills *t);
+
+/* A kill that the runner knows of itself: no news. */
+void told_kills_know(struct told_kills *t, pid_t pid);
+
+/* At each tick, with the attempt as it is in the record. What fails now is tried at the next. */
+void told_kills_look(struct told_kills *t, struct store *store, const struct attempt *a,
+		     const struct snapshot *snap);
+
+#endif

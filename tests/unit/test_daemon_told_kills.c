@@ -1,0 +1,94 @@
+/* Who was killed is asked for in the record when the host has counted a kill, and told once. */
+#include "store_fixture.h"
+
+#include "base/clock.h"
+#include "daemon/told_kills.h"
+
+static void write_oom(struct store *store, const struct attempt *a, pid_t pid)
+{
+	const struct proc_event ev = {
+		.wall_ns = clock_wall_ns(),
+		.key = { pid, 7 },
+		.type = EVENT_OOM,
+		.status = { -1, 9 },
+		.sheet_num = 1,
+		.details = "it held 3 GB",
+	};
+	struct err err = ERR_INIT;
+
+	must(store_write_events(store, a, &ev, 1, &err), &err);
+}
+
+/* Of a host that has counted so many. */
+static void look(struct told_kills *t, struct store *store, const struct attempt *a, uint64_t kills)
+{
+	struct snapshot snap;
+
+	snapshot_init(&snap);
+	snap.wall_ns = clock_wall_ns();
+	snap.system.oom_kills_total = kills;
+	told_kills_look(t, store, a, &snap);
+	snapshot_release(&snap);
+}
+
+static void test_who_it_was(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(told_kills_release) struct told_kills t = TOLD_KILLS_INIT;
+	struct attempt a = make_attempt("a"), other = make_attempt("a");
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	must(store_begin_attempt(store, &other, &err), &err);
+	look(&t, store, &a, 5);
+	write_oom(store, &a, 42);
+	write_oom(store, &other, 43);
+	look(&t, store, &a, 5); /* nobody has counted it: nobody asks */
+	assert_int_equal(t.n, 0);
+	look(&t, store, &a, 6);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.items[0].key.pid, 42);
+	assert_string_equal(t.items[0].job_id, "a");
+	assert_string_equal(t.items[0].details, "it held 3 GB");
+	look(&t, store, &a, 6); /* it is told once */
+	assert_int_equal(t.n, 0);
+	write_oom(store, &a, 44); /* the event comes after the count */
+	look(&t, store, &a, 6);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.items[0].key.pid, 44);
+}
+
+static void test_what_is_known_is_no_news(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(told_kills_release) struct told_kills t = TOLD_KILLS_INIT;
+	struct attempt a = make_attempt("a");
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	look(&t, NULL, &a, U64_UNKNOWN); /* nothing is recorded, and nobody counts */
+	look(&t, store, &a, 5);
+	write_oom(store, &a, 42);
+	told_kills_know(&t, 42);
+	look(&t, store, &a, 6);
+	assert_int_equal(t.n, 0);
+	for (pid_t pid = 100; pid < 100 + TOLD_KILLS_MAX + 5; pid++)
+		write_oom(store, &a, pid);
+	look(&t, store, &a, 50); /* the rest is told at the next look */
+	assert_int_equal(t.n, TOLD_KILLS_MAX);
+	look(&t, store, &a, 50);
+	assert_int_equal(t.n, 5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_who_it_was, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_known_is_no_news, fixture_setup,
+						fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
