@@ -305,7 +305,7 @@ static __always_inline struct syscall_cpu *cpu_of(struct task_struct *t)
  * The same for one that is in a call. Asking who runs costs as much as all the rest, so it is told
  * by where its registers were saved, which is at one place of each thread's own stack.
  */
-static __always_inline struct syscall_cpu *cpu_in_call(const void *regs)
+static __always_inline struct syscall_cpu *cpu_in_call(const struct pt_regs *regs)
 {
 	struct syscall_cpu *cpu = this_cpu();
 
@@ -318,15 +318,15 @@ static __always_inline struct syscall_cpu *cpu_in_call(const void *regs)
 	return cpu->thread.mark.id != 0 ? cpu : NULL;
 }
 
-static __always_inline __u32 fold(unsigned long nr)
+static __always_inline __u32 fold(const struct pt_regs *regs, unsigned long nr)
 {
 	if (nr >= SYSCALL_OTHER)
 		return SYSCALL_OTHER;
-	return is_compat_call(bpf_get_current_task_btf()) ? nr | SYSCALL_COMPAT : nr;
+	return is_compat_call(regs) ? nr | SYSCALL_COMPAT : nr;
 }
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(on_enter, void *regs, long nr)
+int BPF_PROG(on_enter, struct pt_regs *regs, long nr)
 {
 	struct syscall_cpu *cpu = cpu_in_call(regs);
 	struct syscall_thread *s;
@@ -334,7 +334,7 @@ int BPF_PROG(on_enter, void *regs, long nr)
 	if (!cpu || cpu->thread.mark.is_silent)
 		return 0;
 	s = &cpu->thread;
-	s->nr = fold(nr);
+	s->nr = fold(regs, nr);
 	s->is_inside = 1;
 	s->wait_ns = 0;
 	s->entered_ns = is_timed(s) ? bpf_ktime_get_ns() : 0;
@@ -358,7 +358,7 @@ static __always_inline bool is_error(__u32 nr, long result)
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(on_leave, void *regs, long result)
+int BPF_PROG(on_leave, struct pt_regs *regs, long result)
 {
 	struct syscall_cpu *cpu = cpu_in_call(regs);
 
