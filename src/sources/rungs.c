@@ -61,7 +61,7 @@ static struct rung probe_samples(const struct probe *p)
 		return (struct rung){ "process samples", "none", no_proc };
 	if (!p->want_ebpf)
 		return rung_of_samples(false, p->why_no_ebpf);
-	if (tasks_open(&tasks, &err) < 0)
+	if (tasks_open(false, &tasks, &err) < 0)
 		return rung_of_samples(false, keep_why(p, &err));
 	tasks_close(tasks);
 	return rung_of_samples(true, "");
