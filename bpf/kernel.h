@@ -175,8 +175,16 @@ struct sched_info {
 };
 
 struct thread_info {
-	unsigned long flags;
 	unsigned int status; /* x86 has it */
+};
+
+/* What a program had in its registers when it called. */
+struct pt_regs {
+#if defined(__TARGET_ARCH_x86)
+	unsigned long cx, ip;
+#elif defined(__TARGET_ARCH_arm64)
+	__u64 pstate;
+#endif
 };
 
 struct task_struct {

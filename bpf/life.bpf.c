@@ -18,6 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile bool is_tracked_only; /* tell of marked trees, and of nobody else */
 __u64 n_lost;
+bool is_tracking; /* somebody was ever marked */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -52,10 +53,19 @@ struct {
 
 /* ---- what all records share ---- */
 
-/* The mark of a process is kept with its first thread. */
+/*
+ * The mark of a process is kept with its first thread. Where the kernel may have been too busy to
+ * look, one is made: that there is none all the same means that whose this is was lost.
+ */
 static __always_inline struct life_mark *find_mark(struct task_struct *leader)
 {
-	return bpf_task_storage_get(&marks, leader, 0, 0);
+	bool may_be_busy = storage_may_be_busy() && is_tracking;
+	struct life_mark *mark = bpf_task_storage_get(
+		&marks, leader, 0, may_be_busy ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+
+	if (!mark && may_be_busy)
+		__sync_fetch_and_add(&n_lost, 1);
+	return mark;
 }
 
 static __always_inline __u64 tag_of(struct task_struct *leader)

@@ -247,6 +247,7 @@ static __always_inline void bring(struct syscall_cpu *cpu, struct task_struct *t
 	empty_slots(cpu);
 	cpu->n_marks = n_marks;
 	cpu->task = (__u64)t;
+	cpu->regs = 0;
 	s->mark.id = 0;
 	own = bpf_task_storage_get(&threads, t, 0, 0);
 	if (!own && storage_may_be_busy())
@@ -278,46 +279,62 @@ static __always_inline void refresh(struct syscall_cpu *cpu, struct task_struct 
 }
 
 /*
- * The running thread, or NULL if it is not counted. Looks it up first if somebody may
- * have been marked since it got the CPU, or if no switch to it was seen: a kernel may
- * leave out a program that is under way already.
+ * Looks t up if somebody may have been marked since it got the CPU, or if no switch to it was
+ * seen: a kernel may leave out a program that is under way already.
  */
-static __always_inline struct syscall_cpu *running_cpu(void)
+static __always_inline void look_up(struct syscall_cpu *cpu, struct task_struct *t)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
-	struct syscall_cpu *cpu = this_cpu();
-
-	if (!cpu)
-		return NULL;
 	if (cpu->task != (__u64)t || (cpu->thread.mark.id == 0 && cpu->n_marks != n_marks))
 		bring(cpu, t);
 	else if (cpu->n_marks != n_marks)
 		refresh(cpu, t);
+}
+
+/* What this CPU has of the running thread, t, or NULL if that is not counted. */
+static __always_inline struct syscall_cpu *cpu_of(struct task_struct *t)
+{
+	struct syscall_cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return NULL;
+	look_up(cpu, t);
 	return cpu->thread.mark.id != 0 ? cpu : NULL;
 }
 
-static __always_inline struct syscall_thread *running_thread(void)
+/*
+ * The same for one that is in a call. Asking who runs costs as much as all the rest, so it is told
+ * by where its registers were saved, which is at one place of each thread's own stack.
+ */
+static __always_inline struct syscall_cpu *cpu_in_call(const struct pt_regs *regs)
 {
-	struct syscall_cpu *cpu = running_cpu();
+	struct syscall_cpu *cpu = this_cpu();
 
-	return cpu ? &cpu->thread : NULL;
+	if (!cpu)
+		return NULL;
+	if (cpu->regs != (__u64)regs || cpu->n_marks != n_marks) {
+		look_up(cpu, bpf_get_current_task_btf());
+		cpu->regs = cpu->task ? (__u64)regs : 0;
+	}
+	return cpu->thread.mark.id != 0 ? cpu : NULL;
 }
 
-static __always_inline __u32 fold(unsigned long nr)
+static __always_inline __u32 fold(const struct pt_regs *regs, unsigned long nr)
 {
 	if (nr >= SYSCALL_OTHER)
 		return SYSCALL_OTHER;
-	return is_compat_call(bpf_get_current_task_btf()) ? nr | SYSCALL_COMPAT : nr;
+	return is_compat_call(regs) ? nr | SYSCALL_COMPAT : nr;
 }
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(on_enter, void *regs, long nr)
+int BPF_PROG(on_enter, struct pt_regs *regs, long nr)
 {
-	struct syscall_thread *s = running_thread();
+	struct syscall_cpu *cpu = cpu_in_call(regs);
+	struct syscall_thread *s;
 
-	if (!s || s->mark.is_silent)
+	if (!cpu || cpu->thread.mark.is_silent)
 		return 0;
-	s->nr = fold(nr);
+	s = &cpu->thread;
+	s->nr = fold(regs, nr);
 	s->is_inside = 1;
 	s->wait_ns = 0;
 	s->entered_ns = is_timed(s) ? bpf_ktime_get_ns() : 0;
@@ -341,9 +358,9 @@ static __always_inline bool is_error(__u32 nr, long result)
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(on_leave, void *regs, long result)
+int BPF_PROG(on_leave, struct pt_regs *regs, long result)
 {
-	struct syscall_cpu *cpu = running_cpu();
+	struct syscall_cpu *cpu = cpu_in_call(regs);
 
 	if (cpu && is_counting(&cpu->thread))
 		count_call(cpu, is_error(cpu->thread.nr, result));
@@ -447,10 +464,10 @@ static __always_inline void mark_child(struct task_struct *child, const struct s
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct syscall_thread *s = running_thread();
+	struct syscall_cpu *cpu = cpu_of(parent);
 
-	if (s)
-		mark_child(child, &s->mark);
+	if (cpu)
+		mark_child(child, &cpu->thread.mark);
 	return 0;
 }
 
@@ -458,7 +475,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *t)
 {
-	struct syscall_cpu *cpu = running_cpu();
+	struct syscall_cpu *cpu = cpu_of(t);
 
 	if (!cpu)
 		return 0;

@@ -94,6 +94,7 @@ struct syscall_slot {
 struct syscall_cpu {
 	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
 	__u64 task;		      /* where the kernel has that thread; its pid may change */
+	__u64 regs;		      /* where it has what it called with; 0: not seen yet */
 	__u32 n_marks;		      /* as of when this was looked up */
 	__u32 has_slots;	      /* some have something in them */
 	struct syscall_slot slots[SYSCALL_SLOTS];

@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "base/macros.h"
@@ -12,6 +14,8 @@
 
 #define STAT_STATE 3
 #define STAT_START 22
+#define STAT_BYTES 4096
+#define MAX_ANCESTORS 1000 /* parents change while one looks: it is to end */
 
 int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_ticks)
 {
@@ -37,16 +41,33 @@ int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_tick
 	return 0;
 }
 
-static int read_stat(int root_fd, pid_t pid, char *ret_state, uint64_t *ret_start_ticks)
+static ssize_t read_text(int root_fd, pid_t pid, char text[STAT_BYTES])
 {
-	char path[64], text[4096];
-	ssize_t n;
+	char path[64];
 
 	snprintf(path, sizeof(path), "proc/%d/stat", (int)pid);
-	n = io_read_text_at(root_fd, path, text, sizeof(text));
-	if (n < 0)
-		return (int)n;
-	return alive_parse_stat(text, ret_state, ret_start_ticks);
+	return io_read_text_at(root_fd, path, text, STAT_BYTES);
+}
+
+static int read_stat(int root_fd, pid_t pid, char *ret_state, uint64_t *ret_start_ticks)
+{
+	char text[STAT_BYTES];
+	ssize_t n = read_text(root_fd, pid, text);
+
+	return n < 0 ? (int)n : alive_parse_stat(text, ret_state, ret_start_ticks);
+}
+
+/* 0: it has none, or it cannot be told. */
+static pid_t read_parent(int root_fd, pid_t pid)
+{
+	char text[STAT_BYTES];
+	const char *p = read_text(root_fd, pid, text) < 0 ? NULL : strrchr(text, ')');
+	uint64_t parent;
+
+	if (!p || strlen(p) < strlen(") S 1"))
+		return 0;
+	p += strlen(") S ");
+	return num_scan_u64(&p, &parent) < 0 || parent > INT_MAX ? 0 : (pid_t)parent;
 }
 
 /* "" where it cannot be read, or does not look like one. */
@@ -105,4 +126,14 @@ int proc_start_ticks(pid_t pid, uint64_t *ret)
 	char state;
 
 	return read_stat(root_fd, pid, &state, ret);
+}
+
+bool proc_is_ancestor(pid_t pid)
+{
+	CLEANUP(close_fd) int root_fd = open_root();
+	pid_t above = getppid();
+
+	for (int i = 0; i < MAX_ANCESTORS && above > 0 && above != pid; i++)
+		above = read_parent(root_fd, above);
+	return above > 0 && above == pid;
 }

@@ -20,6 +20,9 @@ void proc_boot_id(char ret[ALIVE_BOOT_ID_BYTES]);
 /* -ENOENT, -ESRCH: no such process. */
 int proc_start_ticks(pid_t pid, uint64_t *ret);
 
+/* Whether it is this process's parent, or a parent of that, and so on. */
+bool proc_is_ancestor(pid_t pid);
+
 /*
  * False when the machine has booted anew since, when the pid is free or is now
  * another process's, and for a zombie: it will do nothing any more. What cannot

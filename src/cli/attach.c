@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/alive.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 
@@ -71,6 +73,15 @@ static int ask(const struct attach_args *args, struct rpc_value **ret, struct er
 	return cli_call("job.attach", params.data, ret, err);
 }
 
+/* It may be meant; but mostly somebody has looked for the wrong pid. */
+static void warn_of_own(const struct attach_args *args)
+{
+	if (proc_is_ancestor(args->pid))
+		log_warning("process %d has started this very command: all that it starts from now "
+			    "on is of the job %s, and canceling that ends it",
+			    args->pid, args->job_id);
+}
+
 int cli_attach(int argc, char **argv)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
@@ -84,6 +95,7 @@ int cli_attach(int argc, char **argv)
 	r = ask(&args, &answer, &err);
 	if (r < 0)
 		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
+	warn_of_own(&args);
 	if (!args.json)
 		return CLI_DONE;
 	json_init(&j, &out);

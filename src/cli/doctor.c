@@ -13,6 +13,7 @@
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/doctor_gpu.h"
+#include "cli/doctor_rungs.h"
 #include "sources/sources.h"
 
 /* How long the database is looked through. */
@@ -75,11 +76,8 @@ struct patient {
 	struct config config;
 	struct err config_err; /* code 0: config is what the file says */
 	int root_fd;
-	struct snapshot snap;		      /* of the host alone */
-	struct rung rungs[SOURCES_MAX_RUNGS]; /* of the daemon, and whoever else runs long */
-	size_t n_rungs;
-	struct rung run_rungs[SOURCES_MAX_RUNGS]; /* of a run without one */
-	size_t n_run_rungs;
+	struct snapshot snap; /* of the host alone */
+	struct doctor_rungs rungs;
 	struct arena arena;
 };
 
@@ -327,17 +325,6 @@ static enum health check_files(struct patient *p, struct buf *detail)
 }
 
 /* Lines, of which the first stands beside the name. */
-/* A run asks the same drivers as a daemon. */
-static void tell_gpu_rungs(struct patient *p)
-{
-	doctor_tell_gpu_rung(p->root_fd, &p->arena, p->rungs, p->n_rungs);
-	for (size_t i = 0; i < p->n_rungs; i++)
-		for (size_t k = 0; k < p->n_run_rungs; k++)
-			if (strcmp(p->rungs[i].measurement, SOURCES_RUNG_GPU) == 0 &&
-			    strcmp(p->run_rungs[k].measurement, SOURCES_RUNG_GPU) == 0)
-				p->run_rungs[k] = p->rungs[i];
-}
-
 static enum health check_gpus(struct patient *p, struct buf *detail)
 {
 	bool answered;
@@ -350,7 +337,7 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 		buf_add_str(detail, "not asked: the configuration has gpu_enabled: false");
 		return HEALTH_NOTE;
 	}
-	tell_gpu_rungs(p);
+	doctor_find_gpu_rungs(p->root_fd, &p->arena, &p->rungs);
 	answered = doctor_ask_gpus(p->root_fd, detail);
 	if (detail->len > 0 && detail->data[detail->len - 1] == '\n')
 		buf_truncate(detail, detail->len - 1);
@@ -389,12 +376,10 @@ static void find_files(struct patient *p)
 static int examine(struct patient *p, struct err *err)
 {
 	struct collector_options options = { 0 };
-	struct probe_allows allows;
 	struct collector *collector;
 	int r;
 
 	find_files(p);
-	allows = (struct probe_allows){ p->config.ebpf_enabled, p->config.syscalls_enabled };
 	p->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
@@ -404,14 +389,14 @@ static int examine(struct patient *p, struct err *err)
 		return r;
 	r = collector_scan(collector, &p->snap, err);
 	collector_free(collector);
-	p->n_rungs = sources_probe_ebpf_rungs(p->root_fd, &allows, &p->arena, p->rungs);
-	p->n_run_rungs = sources_probe_rungs(p->root_fd, &p->arena, p->run_rungs);
+	doctor_find_rungs(p->root_fd, &p->config, &p->arena, &p->rungs);
 	return r;
 }
 
 static void release(struct patient *p)
 {
 	close_fd(&p->root_fd);
+	doctor_release_rungs(&p->rungs);
 	snapshot_release(&p->snap);
 	config_release(&p->config);
 	arena_release(&p->arena);
@@ -423,21 +408,7 @@ static void write_json(const struct patient *p, const struct check *results, str
 
 	json_init(&j, out);
 	json_begin_object(&j);
-	json_key(&j, "rungs");
-	json_begin_object(&j);
-	for (size_t i = 0; i < p->n_rungs; i++)
-		json_key_string(&j, p->rungs[i].measurement, p->rungs[i].rung);
-	json_end_object(&j);
-	json_key(&j, "run_rungs");
-	json_begin_object(&j);
-	for (size_t i = 0; i < p->n_run_rungs; i++)
-		json_key_string(&j, p->run_rungs[i].measurement, p->run_rungs[i].rung);
-	json_end_object(&j);
-	json_key(&j, "rung_reasons");
-	json_begin_object(&j);
-	for (size_t i = 0; i < p->n_rungs; i++)
-		json_key_string(&j, p->rungs[i].measurement, p->rungs[i].reason);
-	json_end_object(&j);
+	doctor_write_rungs(&j, &p->rungs);
 	json_key(&j, "checks");
 	json_begin_array(&j);
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
@@ -463,25 +434,10 @@ static void add_lines(struct buf *out, const char *text)
 	buf_add_char(out, '\n');
 }
 
-/* Where a run that no daemon watches gets another. */
-static void add_run_rung(struct buf *out, const struct patient *p, const struct rung *rung)
-{
-	for (size_t i = 0; i < p->n_run_rungs; i++)
-		if (strcmp(p->run_rungs[i].measurement, rung->measurement) == 0 &&
-		    strcmp(p->run_rungs[i].rung, rung->rung) != 0)
-			buf_printf(out, "  %-28s   a run without a daemon: %s\n", "",
-				   p->run_rungs[i].rung);
-}
-
 static void write_text(const struct patient *p, const struct check *results, struct buf *out)
 {
 	buf_add_str(out, "What is measured here, and how\n");
-	for (size_t i = 0; i < p->n_rungs; i++) {
-		buf_printf(out, "  %-28s %s\n", p->rungs[i].measurement, p->rungs[i].rung);
-		if (p->rungs[i].reason[0])
-			buf_printf(out, "  %-28s   not better: %s\n", "", p->rungs[i].reason);
-		add_run_rung(out, p, &p->rungs[i]);
-	}
+	doctor_add_rungs(out, &p->rungs);
 	buf_add_str(out, "\nThis machine and proctor's files\n");
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
 		buf_printf(out, "  %-14s %-7s ", results[i].name, health_names[results[i].health]);

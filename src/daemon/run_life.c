@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "base/utf8.h"
 #include "daemon/run_clock.h"
 #include "daemon/run_internal.h"
 
@@ -36,10 +37,23 @@ static void on_exec_event(struct run *run, const struct life_event *ev)
 	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
 }
 
+/* Who is gone before its command line could be read has a name at least. */
+static void take_name(struct run *run, const struct life_event *ev)
+{
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	size_t n = strlen(ev->comm);
+
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(&shown, ev->comm + i, n - i);
+	if (shown.len > 0)
+		tally_name(run->tally, ev->pid, shown.data);
+}
+
 static void on_exit_event(struct run *run, const struct life_event *ev)
 {
 	if (!tree_on_exit(run->tree, ev->pid, ev->parent_pid))
 		return;
+	take_name(run, ev);
 	tally_account(run->tally, ev->pid, &ev->account);
 	tally_exit(run->tally, ev->pid, ev->wait_status, run_time_of(run, ev->wall_ns));
 }

@@ -359,6 +359,14 @@ void tally_exec(struct tally *t, pid_t pid, const char *command)
 		e->record.command = command ? keep_command(t, command) : NULL;
 }
 
+void tally_name(struct tally *t, pid_t pid, const char *name)
+{
+	struct entry *e = find_alive(t, pid);
+
+	if (e && !e->record.command)
+		e->record.command = keep_command(t, name);
+}
+
 void tally_lost(struct tally *t, uint64_t n)
 {
 	t->n_lost += n;

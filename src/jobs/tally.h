@@ -54,6 +54,9 @@ void tally_fork(struct tally *t, const struct birth *birth);
 void tally_exec(struct tally *t, pid_t pid, const char *command);
 void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns);
 
+/* The kernel told its name, before tally_exit(): that stands where its command is not known. */
+void tally_name(struct tally *t, pid_t pid, const char *name);
+
 /* And what it had used by then, before tally_exit() or after it. Values may be unknown. */
 void tally_account(struct tally *t, pid_t pid, const struct exit_account *account);
 

@@ -73,7 +73,7 @@ static void open_tasks(struct collector *c, const struct collector_options *o)
 	else if (!reader_is_live(&c->reader))
 		err_set(&c->tasks_err, -EOPNOTSUPP, "this is not the living machine");
 	else
-		(void)tasks_open(&c->tasks, &c->tasks_err);
+		(void)tasks_open(o->is_as_old, &c->tasks, &c->tasks_err);
 }
 
 int collector_new(const struct collector_options *o, struct collector **ret, struct err *err)

@@ -2,6 +2,7 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,9 +12,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
+#include "sources/parse_host.h"
 
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
+#define CPUS_PATH "/sys/devices/system/cpu/possible"
+#define CPUS_BYTES 4096
 
 /* The inode of the first pid namespace, fixed by the kernel: PROC_PID_INIT_INO. */
 #define INIT_PID_NS UINT64_C(0xEFFFFFFC)
@@ -63,6 +68,14 @@ bool ebpf_is_kernel_before(unsigned major, unsigned minor)
 bool ebpf_may_maps_grow(void)
 {
 	return !ebpf_is_kernel_before(6, 1);
+}
+
+int ebpf_cpu_ids(void)
+{
+	char text[CPUS_BYTES];
+	ssize_t n = io_read_text_at(AT_FDCWD, CPUS_PATH, text, sizeof(text));
+
+	return n < 0 ? (int)n : cpu_ids_parse(text);
 }
 
 bool ebpf_is_first_pid_namespace(void)

@@ -36,6 +36,12 @@ bool ebpf_is_kernel_before(unsigned major, unsigned minor);
  */
 bool ebpf_may_maps_grow(void);
 
+/*
+ * One more than the highest number of a CPU that this machine can have: their numbers may have
+ * holes. -errno: /sys does not say.
+ */
+int ebpf_cpu_ids(void);
+
 /* True in the first pid namespace: the pids that the programs see are those of /proc. */
 bool ebpf_is_first_pid_namespace(void);
 

@@ -12,8 +12,9 @@ int ebpf_check(struct err *err)
 	return err_set(err, -EOPNOTSUPP, "this build has no eBPF programs");
 }
 
-int tasks_open(struct tasks **ret, struct err *err)
+int tasks_open(bool is_as_old, struct tasks **ret, struct err *err)
 {
+	(void)is_as_old;
 	(void)ret;
 	return ebpf_check(err);
 }

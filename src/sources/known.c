@@ -30,6 +30,7 @@ struct known *known_new(pid_t pid)
 		.ticks = unknown_mark,
 		.fine = unknown_mark,
 		.cpu_ns = U64_UNKNOWN,
+		.ended_run_ns = U64_UNKNOWN,
 		.is_due = true,
 		.fd_limit = U64_UNKNOWN,
 		.fds_at_limit = U64_UNKNOWN,
@@ -375,11 +376,20 @@ static void count_task(struct known *k, const struct task_process *t, struct pro
 	p->system_ns = k->split.system_ns;
 }
 
+/* A thread that ends takes its waits along: what all others have waited since is not known. */
+static void check_wait(struct known *k, const struct task_process *t, struct proc_sample *p)
+{
+	if (u64_known(k->ended_run_ns) && k->ended_run_ns != t->ended.run_ns)
+		p->cpu_wait_ns = U64_UNKNOWN;
+	k->ended_run_ns = t->ended.run_ns;
+}
+
 void known_take_task(struct known *k, const struct task_process *t, struct proc_sample *p)
 {
 	uint64_t image = task_image(t);
 
 	count_task(k, t, p);
+	check_wait(k, t, p);
 	if (k->image != image)
 		k->is_due = true;
 	k->image = image;

@@ -45,6 +45,7 @@ struct known {
 	struct cpu_mark ticks, fine; /* by stat, by schedstat */
 	uint64_t cpu_ns;	     /* the most that was ever told */
 	struct cpu_split split;	     /* by the task iterator */
+	uint64_t ended_run_ns;	     /* the same of threads that had ended */
 	bool is_by_task;	     /* the last scan had it from that, and not from /proc */
 
 	uint64_t image;	 /* see struct pid_stat, or task_image() */

@@ -46,12 +46,13 @@ enum oom_program { OOM_BY_TASK, OOM_BY_PID, OOM_NONE };
 
 static int set_options(struct life_bpf *skel, const struct life_options *o, enum oom_program oom)
 {
-	int n_cpus = libbpf_num_possible_cpus(), r;
+	int n_cpus = ebpf_cpu_ids(), r;
 
 	if (n_cpus < 0)
 		return n_cpus;
 	skel->rodata->n_cpus = (uint32_t)n_cpus;
 	skel->rodata->is_tracked_only = o->is_tracked_only;
+	skel->rodata->is_as_old = o->is_as_old;
 	bpf_program__set_autoattach(skel->progs.on_free, false);
 	bpf_program__set_autoload(skel->progs.on_oom, oom == OOM_BY_TASK);
 	bpf_program__set_autoload(skel->progs.on_oom_pid, oom == OOM_BY_PID);
@@ -249,6 +250,7 @@ static int track_ebpf(struct life *life, pid_t pid, uint64_t tag)
 		return -EINVAL;
 	if (pid_fd < 0)
 		return -errno;
+	ebpf_of(life)->skel->bss->is_tracking = true;
 	return bpf_map_update_elem(map_fd, &pid_fd, &mark, BPF_ANY) < 0 ? -errno : 0;
 }
 

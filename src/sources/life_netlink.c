@@ -252,7 +252,7 @@ static void take_raw(struct drain *d, const struct life_raw *raw)
 		return;
 	ev.wall_ns = d->began_wall_ns + raw->mono_ns - d->began_mono_ns;
 	if (ev.type == LIFE_EXIT && life->stats)
-		(void)taskstats_take(life->stats, ev.pid, &ev.account);
+		(void)taskstats_take(life->stats, ev.pid, &ev.account, ev.comm);
 	d->fn(d->ctx, &ev);
 	d->is_done = --d->n_left == 0 || d->is_done;
 }

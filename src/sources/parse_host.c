@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/num.h"
 #include "base/unknown.h"
 #include "sources/fields.h"
 
@@ -184,4 +185,20 @@ void boot_id_parse(const char *text, char ret[BOOT_ID_BYTES])
 	memset(ret, 0, BOOT_ID_BYTES);
 	if (n == BOOT_ID_BYTES - 1 && (text[n] == '\n' || text[n] == '\0'))
 		memcpy(ret, text, n);
+}
+
+/* More than any kernel is built for. */
+#define MAX_CPUS 65536
+
+/* They ascend: the last number is the highest. */
+int cpu_ids_parse(const char *text)
+{
+	size_t len = strcspn(text, "\n"), at = len;
+	uint64_t last;
+
+	while (at > 0 && isdigit((unsigned char)text[at - 1]))
+		at--;
+	if (num_parse_u64_n(text + at, len - at, &last) < 0 || last >= MAX_CPUS)
+		return -EBADMSG;
+	return (int)last + 1;
 }

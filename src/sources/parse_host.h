@@ -34,6 +34,12 @@ void psi_parse(const char *text, struct psi *ret);
 /* proc/sys/kernel/random/boot_id; "" if it is none. */
 void boot_id_parse(const char *text, char ret[BOOT_ID_BYTES]);
 
+/*
+ * sys/devices/system/cpu/possible, "0-3,8-11": one more than the highest number, which is more than
+ * there are CPUs where numbers are left out. -EBADMSG: it is no such list.
+ */
+int cpu_ids_parse(const char *text);
+
 /* Ticks as nanoseconds; unknown if they are, or if it does not fit. */
 uint64_t ticks_to_ns(uint64_t ticks, long clock_ticks);
 

@@ -61,7 +61,7 @@ static struct rung probe_samples(const struct probe *p)
 		return (struct rung){ "process samples", "none", no_proc };
 	if (!p->want_ebpf)
 		return rung_of_samples(false, p->why_no_ebpf);
-	if (tasks_open(&tasks, &err) < 0)
+	if (tasks_open(false, &tasks, &err) < 0)
 		return rung_of_samples(false, keep_why(p, &err));
 	tasks_close(tasks);
 	return rung_of_samples(true, "");
@@ -97,7 +97,7 @@ static struct rung probe_syscalls(const struct probe *p)
 {
 	static const char what[] = SOURCES_RUNG_SYSCALLS;
 	struct syscalls *syscalls = NULL;
-	struct err err = ERR_INIT;
+	struct err err = ERR_INIT, why = ERR_INIT;
 
 	if (!p->want_ebpf || p->why_no_syscalls)
 		return (struct rung){ what, "unknown",
@@ -106,10 +106,10 @@ static struct rung probe_syscalls(const struct probe *p)
 		syscalls_close(syscalls);
 		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
 	}
-	if (strace_is_installed())
-		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_STRACE, keep_why(p, &err) };
-	err_set(&err, err.code, "%.400s; and strace is not installed", err.text);
-	return (struct rung){ what, "unknown", keep_why(p, &err) };
+	err_set(&why, err.code, "%.400s; and strace %s", err.text,
+		strace_is_installed() ? "is slow, and taken only by a run that asks for it"
+				      : "is not installed");
+	return (struct rung){ what, "unknown", keep_why(p, &why) };
 }
 
 static struct rung probe_trace(const struct probe *p)

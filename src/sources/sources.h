@@ -34,6 +34,7 @@ struct collector_options {
 	long page_bytes;	 /* 0: this machine's */
 	bool want_ebpf; /* for who looks often: all in one read, after 40 to 100 ms of loading.
 			   Where that cannot be, /proc: see collector_rung() */
+	bool is_as_old; /* for tests: by eBPF, goes the ways of the oldest kernels */
 	uint64_t (*now_boot_ns)(void); /* NULL: the real clock; a captured tree brings its own */
 	uint64_t (*now_wall_ns)(void);
 };
@@ -193,6 +194,7 @@ struct life_options {
 	const char
 		*why_no_ebpf; /* where it is not wanted; NULL: as it is not for short listeners */
 	size_t ring_bytes;    /* of the eBPF queue, a power of two; 0: 2 MiB */
+	bool is_as_old;	      /* for tests: goes the ways of the oldest kernels */
 };
 
 /*
@@ -260,6 +262,7 @@ struct syscalls_options {
 				 tree */
 	unsigned news_bytes;  /* room for what begins and ends between two readings, 32 bytes each:
 				 a power of two; 0: 1 MiB. Beyond it ends are found out later */
+	bool is_as_old;	      /* for tests: goes the ways of the oldest kernels */
 };
 
 /* What one process has called since it was first counted. */

@@ -64,7 +64,7 @@ static int take_news(void *ctx, void *bytes, size_t len)
 
 static int set_room(struct syscalls_bpf *skel, const struct syscalls_options *o)
 {
-	bool may_grow = ebpf_may_maps_grow();
+	bool may_grow = ebpf_may_maps_grow() && !(o && o->is_as_old);
 	uint32_t n = may_grow ? MAX_ENTRIES : MAX_WHOLE_ENTRIES, first;
 	int r = may_grow ? 0 : bpf_map__set_map_flags(skel->maps.more_values, 0);
 
@@ -86,6 +86,7 @@ static int start(struct syscalls *s, const struct syscalls_options *o)
 	if (!s->skel)
 		return -errno;
 	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
+	s->skel->rodata->is_as_old = o && o->is_as_old;
 	r = set_room(s->skel, o);
 	if (r == 0 && o && o->news_bytes)
 		r = bpf_map__set_max_entries(s->skel->maps.news, o->news_bytes);

@@ -34,7 +34,7 @@ struct tasks {
 
 static int set_sizes(struct tasks_bpf *skel)
 {
-	int n_cpus = libbpf_num_possible_cpus(), r;
+	int n_cpus = ebpf_cpu_ids(), r;
 
 	if (n_cpus < 0)
 		return n_cpus;
@@ -63,13 +63,14 @@ static int map_wanted(struct tasks *t)
 	return 0;
 }
 
-static int start(struct tasks *t)
+static int start(struct tasks *t, bool is_as_old)
 {
 	int r;
 
 	t->skel = tasks_bpf__open();
 	if (!t->skel)
 		return -errno;
+	t->skel->rodata->is_as_old = is_as_old;
 	r = set_sizes(t->skel);
 	if (r == 0)
 		r = tasks_bpf__load(t->skel);
@@ -87,7 +88,7 @@ static void close_tasks(struct tasks **t)
 	*t = tasks_close(*t);
 }
 
-int tasks_open(struct tasks **ret, struct err *err)
+int tasks_open(bool is_as_old, struct tasks **ret, struct err *err)
 {
 	CLEANUP(close_tasks) struct tasks *t = NULL;
 	int r = ebpf_check(err);
@@ -98,7 +99,7 @@ int tasks_open(struct tasks **ret, struct err *err)
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
 	t->bytes = (struct buf)BUF_INIT;
-	r = start(t);
+	r = start(t, is_as_old);
 	malloc_trim(0); /* what the kernel says of itself took 14 MB, and is needed no more */
 	if (r < 0)
 		return ebpf_fail(err, r, WHAT);

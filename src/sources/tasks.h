@@ -9,6 +9,7 @@
 #define PROCTOR_SOURCES_TASKS_H
 
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -17,8 +18,11 @@
 
 struct tasks;
 
-/* -EPERM, -EOPNOTSUPP…: not here or not for this user, and err says why. */
-int tasks_open(struct tasks **ret, struct err *err);
+/*
+ * -EPERM, -EOPNOTSUPP…: not here or not for this user, and err says why. is_as_old is for tests: it
+ * goes the ways of the oldest kernels.
+ */
+int tasks_open(bool is_as_old, struct tasks **ret, struct err *err);
 struct tasks *tasks_close(struct tasks *t);
 
 /* Valid until the next reading; ascending by pid. own is that of all threads, also of those ended.

@@ -250,7 +250,8 @@ static struct exit_account account_of(const struct thread_stats *sum)
 				      .write_bytes = sum->write_bytes };
 }
 
-bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret)
+bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret,
+		    char ret_comm[THREAD_COMM_BYTES])
 {
 	struct thread_stats *sum = find(feed, pid);
 	bool is_whole;
@@ -258,8 +259,10 @@ bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account 
 	if (!sum)
 		return false;
 	is_whole = !thread_stats_is_before(sum, feed->forgot_wall_s);
-	if (is_whole)
+	if (is_whole) {
 		*ret = account_of(sum);
+		memcpy(ret_comm, sum->comm, sizeof(sum->comm));
+	}
 	map_remove(&feed->by_pid, (uint64_t)pid);
 	free(sum);
 	return is_whole;

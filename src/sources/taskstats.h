@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "sources/sources.h"
+#include "sources/taskstats_wire.h"
 
 struct taskstats_feed;
 
@@ -27,10 +28,11 @@ struct taskstats_feed *taskstats_close(struct taskstats_feed *feed);
 int taskstats_drain(struct taskstats_feed *feed);
 
 /*
- * The account of a process that has ended, of all its threads together, and forgets
+ * The account of a process that has ended, of all its threads together, and its name, and forgets
  * it. CPU time may be short by a clock tick. False: nothing was told of it, or what was lost may
  * be of it.
  */
-bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret);
+bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret,
+		    char ret_comm[THREAD_COMM_BYTES]);
 
 #endif

@@ -88,6 +88,8 @@ static void take_stats(const struct taskstats *t, struct thread_stats *ret)
 		.read_bytes = t->read_bytes,
 		.write_bytes = t->write_bytes,
 	};
+	if (t->ac_pid == t->ac_tgid)
+		memcpy(ret->comm, t->ac_comm, strnlen(t->ac_comm, sizeof(ret->comm) - 1));
 	if (ret->run_ns == 0) /* a kernel that does not count it: ticks are all there is */
 		ret->run_ns = ret->user_ns + ret->system_ns;
 }
@@ -155,6 +157,8 @@ void thread_stats_add(struct thread_stats *sum, const struct thread_stats *threa
 	sum->wchar += thread->wchar;
 	sum->read_bytes += thread->read_bytes;
 	sum->write_bytes += thread->write_bytes;
+	if (thread->comm[0])
+		memcpy(sum->comm, thread->comm, sizeof(sum->comm));
 }
 
 int taskstats_parse_ack(const void *bytes, size_t len)

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define THREAD_COMM_BYTES 16
+
 /* What one thread used. */
 struct thread_stats {
 	pid_t pid;	       /* of its process */
@@ -17,6 +19,7 @@ struct thread_stats {
 	uint64_t max_rss_bytes; /* of the process, so far */
 	uint64_t minor_faults, major_faults;
 	uint64_t rchar, wchar, read_bytes, write_bytes;
+	char comm[THREAD_COMM_BYTES]; /* raw bytes, NUL-terminated; "": of another than the first */
 };
 
 /*

@@ -158,19 +158,39 @@ static int step(struct trace *t)
 	return r < 0 ? r : write_lines(t);
 }
 
+/* What is read while it lets go is kept, but for what a busy process fills it with. */
+static ssize_t read_last_words(struct trace *t)
+{
+	char bytes[PIECE_BYTES];
+	ssize_t n = read(t->fd, bytes, sizeof(bytes));
+
+	if (n > 0 && t->text.len < PIECE_BYTES)
+		buf_add(&t->text, bytes, (size_t)n);
+	return n;
+}
+
 /* Asks it to let go, and reads on while it does, so that it does not wait for us. */
 static void let_go(struct trace *t)
 {
 	uint64_t deadline_ns = clock_boot_ns() + LAST_WORDS_MS * UINT64_C(1000000);
 	struct pollfd fd = { .fd = t->fd, .events = POLLIN };
-	char bytes[PIECE_BYTES];
 
 	kill(t->strace, SIGINT);
 	while (clock_boot_ns() < deadline_ns) {
 		(void)poll(&fd, 1, POLL_MS);
-		if (read(t->fd, bytes, sizeof(bytes)) == 0)
+		if (read_last_words(t) == 0)
 			return;
 	}
+}
+
+/* The call that a process is stuck in never returns: its line has no end, and is what matters. */
+static int write_last_words(struct trace *t)
+{
+	if (t->result.end == TRACE_FULL || t->text.len == 0)
+		return 0;
+	if (t->text.data[t->text.len - 1] != '\n')
+		buf_add(&t->text, "\n", 1);
+	return buf_error(&t->text) < 0 ? buf_error(&t->text) : write_lines(t);
 }
 
 /* strace first says that it attached, or why not. */
@@ -234,6 +254,8 @@ int sources_trace(pid_t pid, const struct trace_options *options, struct trace_r
 		r = step(&t);
 	if (t.result.end != TRACE_TARGET_ENDED)
 		let_go(&t);
+	if (r == 0)
+		r = write_last_words(&t);
 	*ret = t.result;
 	return r < 0 ? err_set(err, r, "cannot write the trace: %s", strerror(-r)) : 0;
 }

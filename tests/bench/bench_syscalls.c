@@ -6,7 +6,8 @@
  * each call (the floor); armed for somebody else (the untraced neighbour); counted,
  * with the times of one call in 64; counted and timed; strace -c -f. One JSON line each,
  * with CPU time (user + system; of strace its own as well) and wall time beside those of
- * the bare run.
+ * the bare run. All but strace take turns, round by round, and the best of each counts: who
+ * else is busy on the machine disturbs all of them alike.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@
 #include "sources/sources.h"
 
 #define N_CALLS 300000
-#define N_ROUNDS 5
+#define N_ROUNDS 12
 #define TAG 1
 
 struct cost {
@@ -196,15 +197,6 @@ static void keep_best(struct cost *best, struct cost cost)
 		best->cpu_s = cost.cpu_s;
 }
 
-static struct cost best_of(const struct program *program, before_fn *before, struct syscalls *s)
-{
-	struct cost best = { 0 };
-
-	for (int i = 0; i < N_ROUNDS; i++)
-		keep_best(&best, run_once(program, before, s));
-	return best;
-}
-
 static void print_cost(const struct program *program, const char *method, struct cost cost,
 		       struct cost bare)
 {
@@ -215,61 +207,93 @@ static void print_cost(const struct program *program, const char *method, struct
 	fflush(stdout);
 }
 
-static void bench_ebpf(const struct program *program, const char *method, before_fn *before,
-		       unsigned time_every, struct cost bare)
+/* ---- taking turns ---- */
+
+/*
+ * time_every: 0 if nothing is counted; is_floor: programs that do nothing are attached.
+ * The first is what the others are compared with.
+ */
+static const struct method {
+	const char *name;
+	before_fn *before;
+	unsigned time_every;
+	bool is_floor;
+} methods[] = {
+	{ "bare", do_nothing, 0, false },
+	{ "eBPF that does nothing", do_nothing, 0, true },
+	{ "neighbour of one that is counted", count_neighbour, 1, false },
+	{ "counted, 1 in 64 timed", count_it, 64, false },
+	{ "counted and timed", count_it, 1, false },
+};
+
+#define N_METHODS ARRAY_SIZE(methods)
+
+/* NULL: it counts nothing. */
+static struct syscalls *open_counter(const struct method *m)
 {
-	const struct syscalls_options options = { .time_every = time_every };
+	const struct syscalls_options options = { .time_every = m->time_every };
 	struct syscalls *s = NULL;
 	struct err err = ERR_INIT;
 
-	if (syscalls_open(&options, &s, &err) < 0) {
-		fprintf(stderr, "bench_syscalls: %s: %s\n", method, err.text);
-		return;
+	if (m->time_every > 0 && syscalls_open(&options, &s, &err) < 0) {
+		fprintf(stderr, "bench_syscalls: %s: %s\n", m->name, err.text);
+		exit(1);
 	}
-	print_cost(program, method, best_of(program, before, s), bare);
-	syscalls_close(s);
+	return s;
 }
 
-static void bench_nothing(const struct program *program, struct cost bare)
+static struct cost run_method(const struct program *program, const struct method *m,
+			      struct syscalls *s)
 {
-	CLEANUP(close_fd) int enter_fd = attach_nothing("sys_enter");
-	CLEANUP(close_fd) int exit_fd = attach_nothing("sys_exit");
+	CLEANUP(close_fd) int enter_fd = m->is_floor ? attach_nothing("sys_enter") : -1;
+	CLEANUP(close_fd) int exit_fd = m->is_floor ? attach_nothing("sys_exit") : -1;
 
-	if (enter_fd >= 0 && exit_fd >= 0)
-		print_cost(program, "eBPF that does nothing", best_of(program, do_nothing, NULL),
-			   bare);
+	if (m->is_floor && (enter_fd < 0 || exit_fd < 0))
+		exit(1);
+	return run_once(program, m->before, s);
 }
 
-static void bench(const struct program *program)
+static void bench(const struct program *program, struct syscalls *const counters[])
 {
-	struct cost bare;
+	struct cost best[N_METHODS] = { 0 };
 
 	run_once(program, do_nothing, NULL); /* warms the caches */
-	bare = best_of(program, do_nothing, NULL);
-	print_cost(program, "bare", bare, bare);
-	bench_nothing(program, bare);
-	bench_ebpf(program, "neighbour of one that is counted", count_neighbour, 1, bare);
-	bench_ebpf(program, "counted, 1 in 64 timed", count_it, 64, bare);
-	bench_ebpf(program, "counted and timed", count_it, 1, bare);
-	print_cost(program, "strace -c -f", run_strace(program), bare);
+	for (int round = 0; round < N_ROUNDS; round++)
+		for (size_t i = 0; i < N_METHODS; i++)
+			keep_best(&best[i], run_method(program, &methods[i], counters[i]));
+	for (size_t i = 0; i < N_METHODS; i++)
+		print_cost(program, methods[i].name, best[i], best[0]);
+	print_cost(program, "strace -c -f", run_strace(program), best[0]);
+}
+
+static void bench_all(void)
+{
+	struct syscalls *counters[N_METHODS];
+
+	neighbour = fork();
+	if (neighbour == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	for (size_t i = 0; i < N_METHODS; i++)
+		counters[i] = open_counter(&methods[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		bench(&programs[i], counters);
+	for (size_t i = 0; i < N_METHODS; i++)
+		syscalls_close(counters[i]);
+	kill(neighbour, SIGKILL);
 }
 
 /* Without an argument all of it; with one, just that program: what strace runs. */
 int main(int argc, char **argv)
 {
-	neighbour = argc == 1 ? fork() : 0;
-	if (argc == 1 && neighbour == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
+	if (argc == 1) {
+		bench_all();
+		return 0;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
-		if (argc > 1 && strcmp(argv[1], programs[i].name) == 0)
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		if (strcmp(argv[1], programs[i].name) == 0)
 			programs[i].be();
-		if (argc == 1)
-			bench(&programs[i]);
-	}
-	if (neighbour > 0)
-		kill(neighbour, SIGKILL);
-	return argc > 1;
+	return 1;
 }

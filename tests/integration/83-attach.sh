@@ -63,6 +63,12 @@ like "a job that is there is not attached again" "$stderr" "a job runs is there 
 "$PROCTOR" cancel runs
 wait $runner
 
+# ---- one's own shell ----
+# shellcheck disable=SC2016  # the inner shell's pid, and that of its parent
+run bash -c '"$0" attach --pid $$ --job own; sleep 0.1' "$PROCTOR"
+like "who attaches the shell that he types in is warned" "$stderr" "has started this very command"
+is "and may" "$status" 0
+
 # ---- attached, and its end ----
 run "$PROCTOR" attach --pid "$sleeper" --job sleeper --json
 json "a process is attached" "$stdout" 'd == {"job_id": "sleeper", "attempt": 1}'

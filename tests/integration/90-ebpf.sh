@@ -30,6 +30,18 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	run setpriv --reuid 65534 --clear-groups "$PROCTOR" doctor --json
 	like "another user gets /proc, and is told why" "$(rung 'process samples')" '^/proc \| .*(root|no eBPF)'
 	like "and no OOM tracepoint" "$(rung 'OOM kills')" '^(cgroup|a guess|unknown)'
+	like "and is not promised what only who asks for it gets" "$(rung 'syscall counts and time')" \
+		'^unknown \| .*(root|no eBPF).*strace'
+	json "there is no daemon to ask" "$stdout" 'd["daemon_rungs"] is None'
+	if command -v strace >/dev/null; then
+		run setpriv --reuid 65534 --clear-groups "$PROCTOR" doctor
+		like "but is told how to ask" "$stdout" 'a run that asks for it: strace -c \(--syscalls=strace\)'
+		echo 'strace_enabled: true' >"$PROCTOR_HOME/proctor.yaml"
+		run setpriv --reuid 65534 --clear-groups "$PROCTOR" doctor --json
+		json "unless the configuration asks" "$stdout" \
+			'd["run_rungs"]["syscall counts and time"] == "strace -c"'
+		rm "$PROCTOR_HOME/proctor.yaml"
+	fi
 	PROCTOR_HOME=$TMP/home
 fi
 
@@ -70,6 +82,10 @@ start_daemon() { # what the configuration says
 start_daemon 'interval_seconds: 0.2'
 is "the daemon takes the best there is" "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" \
 	"$best_samples"
+run "$PROCTOR" doctor --json
+json "and doctor asks the one that runs" "$stdout" \
+	'd["daemon_rungs"]["process samples"] == "'"$best_samples"'"'
+run "$PROCTOR" status --json
 check "and no more memory than it may" [ "$(json_eval "$stdout" 'd["rss_mb"] < 24')" = True ]
 "$PROCTOR" run -q --job calls -- sh -c 'for i in 1 2 3 4; do
 	dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; sleep 0.4; done'

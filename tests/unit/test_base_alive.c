@@ -141,6 +141,26 @@ static void test_a_captured_tree(void **state)
 	rmdir(dir);
 }
 
+static void test_who_has_started_us(void **state)
+{
+	pid_t parent = getpid(), pid = fork();
+	int status;
+
+	(void)state;
+	if (pid == 0) {
+		pid_t child = fork();
+
+		if (child == 0)
+			_exit(!proc_is_ancestor(parent) || !proc_is_ancestor(getppid()) ||
+			      proc_is_ancestor(getpid()) || proc_is_ancestor(0));
+		_exit(waitpid(child, &status, 0) != child || status != 0 ||
+		      proc_is_ancestor(child));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_false(proc_is_ancestor(pid));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +169,7 @@ int main(void)
 		cmocka_unit_test(test_this_process_lives),
 		cmocka_unit_test(test_the_dead_do_not),
 		cmocka_unit_test(test_a_captured_tree),
+		cmocka_unit_test(test_who_has_started_us),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

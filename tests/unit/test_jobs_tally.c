@@ -180,6 +180,31 @@ static void test_what_the_kernel_tells_of_an_end_is_kept(void **state)
 }
 
 /* ru_maxrss of a small command is that of the child before exec: it only bounds the truth. */
+/* Whose command line nobody could read has the kernel's name for it, and who has one keeps it. */
+static void test_a_name_stands_where_there_is_no_command(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	const struct proc_record *p;
+	size_t n;
+
+	(void)state;
+	tally_begin_sheet(t, 0, true);
+	root(t, 101, 1, 1);
+	fork_of(t, 102, 101, 2);
+	fork_of(t, 103, 101, 2);
+	tally_exec(t, 102, NULL);
+	tally_name(t, 101, "sh");
+	tally_name(t, 102, "true");
+	tally_name(t, 103, "sh");
+	tally_name(t, 999, "somebody's");
+	p = tally_processes(t, &n);
+	assert_int_equal(n, 3);
+	assert_string_equal(p[0].command, "root");
+	assert_string_equal(p[1].command, "true");
+	assert_string_equal(p[2].command, "root");
+	tally_free(t);
+}
+
 static void test_mark_from_before_exec_is_no_measurement(void **state)
 {
 	struct tally *t = tally_new("job", true);
@@ -819,6 +844,7 @@ int main(void)
 		cmocka_unit_test(test_average_is_over_the_time_that_was_used),
 		cmocka_unit_test(test_largest_process_is_exact_only_if_nothing_hides),
 		cmocka_unit_test(test_what_the_kernel_tells_of_an_end_is_kept),
+		cmocka_unit_test(test_a_name_stands_where_there_is_no_command),
 		cmocka_unit_test(test_a_dip_is_not_billed_again),
 		cmocka_unit_test(test_a_gpu_share_that_is_not_told_is_no_idleness),
 		cmocka_unit_test(test_gpu_time_outlives_a_gap),

@@ -360,15 +360,15 @@ static void be_ancestor(int fd)
 	_exit(0);
 }
 
-static void test_a_tree_keeps_its_mark(void **state)
+static void follow_a_tree(bool is_as_old)
 {
+	const struct life_options options = { .is_tracked_only = true, .is_as_old = is_as_old };
 	struct seen seen;
-	struct life *life = open_ebpf((struct life_options){ .is_tracked_only = true }, &seen);
+	struct life *life = open_ebpf(options, &seen);
 	pid_t pid, stranger, orphan, of_thread;
 	int ready[2], go[2];
 	char byte;
 
-	(void)state;
 	assert_int_equal(pipe(ready), 0);
 	assert_int_equal(pipe(go), 0);
 	pid = fork();
@@ -393,11 +393,24 @@ static void test_a_tree_keeps_its_mark(void **state)
 	assert_null(find(&seen, LIFE_EXIT, stranger));
 	for (size_t i = 0; i < seen.n; i++)
 		assert_int_equal(seen.events[i].tag, TAG);
+	assert_int_equal(seen.lost, 0);
 	close(ready[0]);
 	close(ready[1]);
 	close(go[0]);
 	close(go[1]);
 	done(life, &seen);
+}
+
+static void test_a_tree_keeps_its_mark(void **state)
+{
+	(void)state;
+	follow_a_tree(false);
+}
+
+static void test_a_tree_keeps_its_mark_on_old_kernels(void **state)
+{
+	(void)state;
+	follow_a_tree(true);
 }
 
 static void *exec_from_a_thread(void *arg)
@@ -750,6 +763,7 @@ int main(void)
 		cmocka_unit_test(test_a_life_is_told_with_what_it_used),
 		cmocka_unit_test(test_none_is_too_short),
 		cmocka_unit_test(test_a_tree_keeps_its_mark),
+		cmocka_unit_test(test_a_tree_keeps_its_mark_on_old_kernels),
 		cmocka_unit_test(test_an_exec_by_a_thread_keeps_the_mark),
 		cmocka_unit_test(test_a_process_ends_once),
 		cmocka_unit_test(test_all_threads_are_in_the_account),

@@ -425,6 +425,18 @@ static void test_ticks(void **state)
 	assert_false(u64_known(ticks_to_ns(U64_UNKNOWN - 1, 100)));
 }
 
+static void test_cpu_numbers_may_have_holes(void **state)
+{
+	(void)state;
+	assert_int_equal(cpu_ids_parse("0\n"), 1);
+	assert_int_equal(cpu_ids_parse("0-1\n"), 2);
+	assert_int_equal(cpu_ids_parse("0-3,8-11\n"), 12);
+	assert_int_equal(cpu_ids_parse("0,2,130"), 131);
+	assert_int_equal(cpu_ids_parse(""), -EBADMSG);
+	assert_int_equal(cpu_ids_parse("0-\n"), -EBADMSG);
+	assert_int_equal(cpu_ids_parse("0-99999999999999999999\n"), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +463,7 @@ int main(void)
 		cmocka_unit_test(test_psi),
 		cmocka_unit_test(test_boot_id),
 		cmocka_unit_test(test_ticks),
+		cmocka_unit_test(test_cpu_numbers_may_have_holes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,7 +246,8 @@ static struct syscalls *open_with(const struct syscalls_options *options)
 
 static struct syscalls *open_syscalls(unsigned time_every, unsigned max_entries)
 {
-	return open_with(&(struct syscalls_options){ time_every, max_entries, 0 });
+	return open_with(
+		&(struct syscalls_options){ .time_every = time_every, .max_entries = max_entries });
 }
 
 /* Nothing is lost. */
@@ -358,14 +359,13 @@ static pid_t start_subject(int *go_fd)
 	return pid;
 }
 
-static void test_a_tree_is_counted_exactly(void **state)
+static void count_a_tree(const struct syscalls_options *options)
 {
-	struct syscalls *s = open_syscalls(1, 0);
+	struct syscalls *s = open_with(options);
 	static struct sums sums;
 	pid_t pid;
 	int go_fd;
 
-	(void)state;
 	assert_int_equal(syscalls_track(s, 4194303, TAG), -ESRCH);
 	assert_false(syscalls_is_armed(s));
 	pid = start_subject(&go_fd);
@@ -395,6 +395,18 @@ static void test_a_tree_is_counted_exactly(void **state)
 	assert_false(syscalls_is_armed(s));
 	close(go_fd);
 	assert_null(syscalls_close(s));
+}
+
+static void test_a_tree_is_counted_exactly(void **state)
+{
+	(void)state;
+	count_a_tree(&(struct syscalls_options){ 0 });
+}
+
+static void test_a_tree_is_counted_as_on_old_kernels(void **state)
+{
+	(void)state;
+	count_a_tree(&(struct syscalls_options){ .is_as_old = true });
 }
 
 #define N_MADE_UP 20000
@@ -816,7 +828,7 @@ static void fork_and_call(int n)
 /* The same, whoever is not told of: the queue has room for some of them only. */
 static void test_calls_of_untold_processes_are_counted(void **state)
 {
-	struct syscalls *s = open_with(&(struct syscalls_options){ 1, 0, 4096 });
+	struct syscalls *s = open_with(&(struct syscalls_options){ .news_bytes = 4096 });
 	static struct sums sums;
 	uint64_t n_calls;
 	int go[2];
@@ -1027,6 +1039,7 @@ int main(void)
 		cmocka_unit_test(test_samples_get_what_is_new),
 		cmocka_unit_test(test_sampled_times_are_scaled),
 		cmocka_unit_test(test_a_tree_is_counted_exactly),
+		cmocka_unit_test(test_a_tree_is_counted_as_on_old_kernels),
 		cmocka_unit_test(test_made_up_numbers_are_one),
 		cmocka_unit_test(test_what_was_there_before_is_counted_too),
 		cmocka_unit_test(test_a_tree_inside_another_has_its_own),

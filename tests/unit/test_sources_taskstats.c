@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -79,6 +80,11 @@ static void test_wire(void **state)
 	assert_int_equal(stats.max_rss_bytes, 8192);
 	assert_int_equal(stats.write_bytes, 9);
 	assert_int_equal(stats.start_wall_s, 900);
+	assert_string_equal(stats.comm, ""); /* a thread's is not its process's */
+	w.stats.ac_pid = 77;
+	memset(w.stats.ac_comm, 'x', sizeof(w.stats.ac_comm));
+	assert_true(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has) > 0 && has);
+	assert_string_equal(stats.comm, "xxxxxxxxxxxxxxx");
 	w.stats.cpu_run_virtual_total = 0;
 	assert_true(taskstats_parse(&w, sizeof(w), FAMILY, &stats, &has) > 0 && has);
 	assert_int_equal(stats.run_ns, 11000);
@@ -214,6 +220,7 @@ static void test_an_exit_has_an_account(void **state)
 	struct life *life = NULL;
 	struct rusage usage = { 0 };
 	struct err err = ERR_INIT;
+	char own[LIFE_COMM_BYTES];
 	uint64_t cpu_ns;
 
 	(void)state;
@@ -240,12 +247,15 @@ static void test_an_exit_has_an_account(void **state)
 	assert_true(wanted.exit.account.max_rss_bytes >= 20 << 20);
 	assert_true(wanted.exit.account.max_rss_bytes < 100 << 20);
 	assert_true(wanted.exit.account.minor_faults >= 5000);
+	prctl(PR_GET_NAME, own);
+	assert_string_equal(wanted.exit.comm, own);
 	life_close(life);
 }
 
 static void test_who_has_not_ended_has_none(void **state)
 {
 	struct taskstats_feed *feed = NULL;
+	char comm[THREAD_COMM_BYTES];
 	struct exit_account account;
 	struct err err = ERR_INIT;
 
@@ -255,7 +265,7 @@ static void test_who_has_not_ended_has_none(void **state)
 		skip();
 	}
 	assert_true(taskstats_drain(feed) >= 0);
-	assert_false(taskstats_take(feed, getpid(), &account));
+	assert_false(taskstats_take(feed, getpid(), &account, comm));
 	assert_null(taskstats_close(feed));
 }
 

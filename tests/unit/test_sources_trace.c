@@ -124,6 +124,50 @@ static void test_it_can_be_stopped_meanwhile(void **state)
 	}
 }
 
+/* Reads where nobody writes. */
+static pid_t start_stuck(int in_fd)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(in_fd, STDIN_FILENO);
+	execlp("cat", "cat", (char *)NULL);
+	_exit(127);
+}
+
+/* The call that it is stuck in has no end, and is what one wants to know. */
+static void test_a_call_that_does_not_return_is_shown(void **state)
+{
+	struct trace_options options = { 1, UINT64_C(1) << 20, -1, -1, U64_UNKNOWN };
+	struct trace_result result = { 0 };
+	struct err err = ERR_INIT;
+	char text[4096] = "";
+	int ends[2], in[2];
+	pid_t pid;
+
+	(void)state;
+	if (!strace_is_installed())
+		skip();
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(in), 0);
+	options.out_fd = ends[1];
+	pid = start_stuck(in[0]);
+	await_exec(pid);
+	if (sources_trace(pid, &options, &result, &err) < 0)
+		fail_msg("%s", err.text);
+	end_caller(pid);
+	assert_int_equal(result.end, TRACE_TIME_UP);
+	assert_int_equal(read(ends[0], text, sizeof(text) - 1), result.n_bytes);
+	assert_non_null(strstr(text, " read(0, "));
+	assert_int_equal(text[result.n_bytes - 1], '\n');
+	for (int i = 0; i < 2; i++) {
+		close(ends[i]);
+		close(in[i]);
+	}
+}
+
 static void test_tracers_are_not_traced(void **state)
 {
 	const struct trace_options options = { 1, 4096, STDERR_FILENO, -1, U64_UNKNOWN };
@@ -157,6 +201,7 @@ int main(void)
 		cmocka_unit_test(test_a_pipe_that_nobody_reads),
 		cmocka_unit_test(test_a_terminal_that_nobody_reads),
 		cmocka_unit_test(test_it_can_be_stopped_meanwhile),
+		cmocka_unit_test(test_a_call_that_does_not_return_is_shown),
 		cmocka_unit_test(test_tracers_are_not_traced),
 	};
 
