@@ -68,6 +68,7 @@ wait "$follower" 2>/dev/null
 cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
 	anomaly:
 	  zombie_duration_seconds: 1
+	  clear_seconds: 1
 	interval_seconds: 0.5
 YAML
 run "$PROCTOR" start
