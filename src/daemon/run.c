@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "daemon/file_limit.h"
+#include "base/file_limit.h"
 #include "daemon/late_word.h"
 #include "daemon/run_internal.h"
 
