@@ -213,6 +213,21 @@ static void set_ages(struct outline *o, uint64_t wall_ns, const struct map *star
 			o->nodes[i].age_seconds = (double)(wall_ns - started_ns) / 1e9;
 }
 
+static void set_names(struct outline *o, const struct map *names)
+{
+	uint64_t name;
+
+	for (size_t i = 0; i < o->n; i++)
+		if (o->nodes[i].kind == NODE_SHEET && map_get(names, o->nodes[i].id, &name))
+			o->nodes[i].sheet_name = (const char *)(uintptr_t)name;
+}
+
+void outline_forget_names(struct outline *o)
+{
+	for (size_t i = 0; i < o->n; i++)
+		o->nodes[i].sheet_name = NULL;
+}
+
 /* ---- what is shown ---- */
 
 static bool contains(const char *text, const char *part)
@@ -224,7 +239,7 @@ bool node_matches(const struct node *node, const char *text)
 {
 	char pid[16];
 
-	if (contains(node->job_id, text))
+	if (contains(node->job_id, text) || contains(node->sheet_name, text))
 		return true;
 	if (node->kind != NODE_PROCESS)
 		return false;
@@ -256,6 +271,8 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 		return r;
 	add_up(o);
 	set_ages(o, s->wall_ns, options->starts);
+	if (options->sheet_names)
+		set_names(o, options->sheet_names);
 	if (options->is_tree && outline_hang_below_parents(o) < 0)
 		return -ENOMEM;
 	mark_shown(o, options->filter);
