@@ -215,11 +215,14 @@ static void set_ages(struct outline *o, uint64_t wall_ns, const struct map *star
 
 static void set_names(struct outline *o, const struct map *names)
 {
-	uint64_t name;
+	for (size_t i = 0; i < o->n && names->len > 0; i++) {
+		struct node *node = &o->nodes[i];
+		uint64_t name;
 
-	for (size_t i = 0; i < o->n; i++)
-		if (o->nodes[i].kind == NODE_SHEET && map_get(names, o->nodes[i].id, &name))
-			o->nodes[i].sheet_name = (const char *)(uintptr_t)name;
+		if (node->job_id && node->sheet_num != SHEET_NONE &&
+		    map_get(names, outline_id_of_sheet(node->job_id, node->sheet_num), &name))
+			node->sheet_name = (const char *)(uintptr_t)name;
+	}
 }
 
 void outline_forget_names(struct outline *o)
@@ -304,6 +307,15 @@ void outline_flag(struct outline *o, uint64_t id)
 {
 	for (int at = find_node(o, id); at >= 0 && at < (int)o->n; at = o->nodes[at].parent)
 		o->nodes[at].is_flagged = true;
+}
+
+bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor)
+{
+	int at = find_node(o, id);
+
+	while (at >= 0 && at < (int)o->n && o->nodes[at].id != ancestor)
+		at = o->nodes[at].parent;
+	return at >= 0 && at < (int)o->n;
 }
 
 void outline_forget_flags(struct outline *o)

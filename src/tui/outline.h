@@ -30,7 +30,7 @@ struct node {
 	int depth;
 	const char *job_id;		     /* NULL: processes of no job */
 	int sheet_num, rank;		     /* SHEET_NONE, RANK_NONE */
-	const char *sheet_name;		     /* of a sheet; NULL: it has none */
+	const char *sheet_name;		     /* of the sheet that it is, or is of; or NULL */
 	const struct proc_sample *p;	     /* of a process */
 	const struct job_progress *progress; /* of a job; or NULL */
 	const struct queued_job *queued;     /* of a job that waits; NULL: it runs */
@@ -95,6 +95,9 @@ int outline_find(const struct outline *o, uint64_t id);
 /* Flags a node and all that it is below; one that is not there is left out. */
 void outline_flag(struct outline *o, uint64_t id);
 void outline_forget_flags(struct outline *o);
+
+/* Whether the node of this id is there, and is the other or below it. */
+bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor);
 
 /* Before the texts of sheet_names go. */
 void outline_forget_names(struct outline *o);

@@ -72,6 +72,12 @@ static void test_names_of_sheets(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 24), "- sheet 1 warm up "));
 	press(s, "/WARM\n\n");
 	assert_int_equal(scene_selected(s)->kind, NODE_SHEET);
+	press(s, "fwarm\n"); /* with all that is of it */
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	press(s, "f");
+	for (int i = 0; i < 4; i++)
+		keys_press(s, TUI_KEY_BACKSPACE);
+	press(s, "\n");
 	assert_non_null(strstr(draw_text(s, 80, 40), "job           train, sheet 1 (warm up)\n"));
 	scene_name_sheet(s, "train", 1, NULL);
 	assert_null(scene_sheet_name(s, "train", 1));
