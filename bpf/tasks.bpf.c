@@ -135,10 +135,12 @@ static __always_inline void take_own(struct task_struct *t, struct task_counts *
 
 /*
  * Of threads that have ended there is nothing where none has: whoever ends has had a CPU. Most
- * processes never had a second thread, and what is not looked at is not fetched from memory.
+ * processes never had a second thread, and what is not looked at is not fetched from memory. The
+ * I/O is also that of children that were waited for.
  */
 static __always_inline void take_ended(struct signal_struct *s, struct task_counts *c)
 {
+	take_io(&s->ioac, c);
 	c->run_ns = s->sum_sched_runtime;
 	if (c->run_ns == 0)
 		return;
@@ -148,7 +150,6 @@ static __always_inline void take_ended(struct signal_struct *s, struct task_coun
 	c->major_faults = s->maj_flt;
 	c->voluntary_switches = s->nvcsw;
 	c->involuntary_switches = s->nivcsw;
-	take_io(&s->ioac, c);
 }
 
 static __always_inline void take_group(struct signal_struct *s, struct task_process *p)

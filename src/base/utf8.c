@@ -82,6 +82,18 @@ size_t utf8_count(const char *s, size_t n)
 	return count;
 }
 
+/*
+ * U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069: they turn round what stands behind
+ * them, so that it reads as something else. U+2028 and U+2029 end a line.
+ */
+static bool is_turning(const char *s, size_t len)
+{
+	unsigned c = len >= 2 ? utf8_code_point(s, len) : 0;
+
+	return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2066 && c <= 0x2069);
+}
+
 size_t utf8_add_shown(struct buf *out, const char *s, size_t n)
 {
 	size_t len = utf8_char_len(s, n);
@@ -90,7 +102,7 @@ size_t utf8_add_shown(struct buf *out, const char *s, size_t n)
 
 	if (s[0] == '\n' || s[0] == '\t')
 		buf_add_char(out, ' ');
-	else if (len == 0 || is_c1 || ascii_is_control(s[0]))
+	else if (len == 0 || is_c1 || ascii_is_control(s[0]) || is_turning(s, len))
 		buf_add_char(out, '?');
 	else
 		buf_add(out, s, len);

@@ -25,7 +25,8 @@ size_t utf8_count(const char *s, size_t n);
 /*
  * Appends the character at s (at most n bytes there, n > 0) as it may be shown:
  * a blank for a newline or tab, '?' for any other control character, which could
- * command the terminal, and for what is not UTF-8. Returns the bytes it took from s.
+ * command the terminal, for what turns the direction of text, and for what is not UTF-8. Returns
+ * the bytes it took from s.
  */
 size_t utf8_add_shown(struct buf *out, const char *s, size_t n);
 

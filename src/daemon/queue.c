@@ -16,7 +16,7 @@
 #include "base/path.h"
 #include "base/unknown.h"
 #include "daemon/detach.h"
-#include "daemon/file_limit.h"
+#include "base/file_limit.h"
 #include "daemon/queue_file.h"
 
 struct queue {

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/file_limit.h"
+#include "base/file_limit.h"
 #include "daemon/notify.h"
 #include "daemon/service_internal.h"
 

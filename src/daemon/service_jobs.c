@@ -13,12 +13,24 @@
 #include "daemon/signal_process.h"
 #include "report/report.h"
 
+/* The one that runs: which it is stands in current_sheet. */
+static void write_sheet(struct json *j, const struct attempt *a)
+{
+	const struct sheet_record *last = a->n_sheets ? &a->sheets[a->n_sheets - 1] : NULL;
+	bool is_it = last && last->num == a->current_sheet;
+
+	json_key_string(j, "current_sheet_name", is_it ? last->name : NULL);
+	json_key_f64(j, "current_sheet_started",
+		     is_it ? u64_to_seconds(last->started_wall_ns) : F64_UNKNOWN);
+}
+
 static void write_job(struct json *j, const struct watched *job)
 {
 	const struct attempt *a = &job->a;
 
 	json_begin_object(j);
 	attempt_write_fields(j, a, attempt_status_name(a));
+	write_sheet(j, a);
 	json_key_u64(j, "processes", job->n_processes);
 	json_key_f64(j, "rss_mb", u64_to_mb(job->point.rss_bytes));
 	json_key_f64(j, "cpu_pct", job->point.cpu_percent);

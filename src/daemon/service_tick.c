@@ -175,6 +175,7 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 		jobs[owner]->n_living += s->snap.processes[k].state != 'Z';
 	}
 	assign_inherit_sheets(s->assigner, &s->snap);
+	service_ask_sheets(s, jobs);
 }
 
 static void tell_progress(struct service *s, struct watched *const *jobs, size_t n)

@@ -1,5 +1,6 @@
 #include "sources/known.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,13 +248,19 @@ static bool is_same_statm(const struct pid_statm *a, const struct pid_statm *b)
 	return a->size == b->size && a->resident == b->resident && a->shared == b->shared;
 }
 
-/* A file that cannot be read is as good as an empty one: everything in it is unknown. */
+/*
+ * A file that cannot be read is as good as an empty one: everything in it is unknown. One that is
+ * not for this user stays so until the process itself changes who it is, for which it has to run.
+ */
 static const char *read_or_empty(struct known *k, struct reader *r, struct kept *file,
 				 const char *name)
 {
-	if (reader_read(r, file, k->key.pid, name) >= 0)
+	ssize_t n = reader_read(r, file, k->key.pid, name);
+
+	if (n >= 0)
 		return r->text;
-	k->has_usage = false;
+	if (n != -EACCES && n != -EPERM)
+		k->has_usage = false;
 	return "";
 }
 

@@ -87,11 +87,11 @@ void known_count_ticks(struct known *k, struct proc_sample *p);
  * Most processes sleep through most ticks, and status is the dear file (as much
  * as all others together). A process with one thread that has not had a CPU
  * since its files were read (schedstat tells, to the nanosecond) cannot have
- * changed its I/O, switches, user or open files: those are carried over. Its
- * memory the kernel may have taken all the same, so statm is read always, and
- * status is unless statm says the same as before. What could slip through is a
- * change made by others that leaves the same sizes: memory shared by vfork(),
- * files by CLONE_FILES; so now and then everything is read.
+ * changed its I/O, switches, user or open files, nor whether we may see them:
+ * those are carried over. Its memory the kernel may have taken all the same, so
+ * statm is read always, and status is unless statm says the same as before. What
+ * could slip through is a change made by others that leaves the same sizes: memory
+ * shared by vfork(), files by CLONE_FILES; so now and then everything is read.
  *
  * Command line, limit and cgroup are read at first sight, after an exec and by
  * time, however seldom somebody looks: KNOWN_REFRESH_SECONDS are cut into periods

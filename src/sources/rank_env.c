@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +29,7 @@ static const char *const names[N_RANK_VARIABLES] = {
 	[VARIABLE_SLURM_LOCALID] = "SLURM_LOCALID",
 	[VARIABLE_SLURM_NTASKS] = "SLURM_NTASKS",
 	[VARIABLE_SLURM_JOB_ID] = "SLURM_JOB_ID",
+	[VARIABLE_PROCTOR_SHEET] = "PROCTOR_SHEET",
 };
 
 /*
@@ -51,7 +51,7 @@ static const struct {
 
 void rank_env_begin(struct rank_env_scan *scan)
 {
-	scan->seen = 1U << VARIABLE_NONE;
+	*scan = (struct rank_env_scan){ .seen = 1U << VARIABLE_NONE };
 	for (size_t i = 0; i < N_RANK_VARIABLES; i++)
 		scan->values[i] = RANK_NONE;
 }
@@ -63,6 +63,16 @@ static int parse_value(const char *s, size_t n)
 	return num_parse_u64_n(s, n, &v) == 0 && v < INT_MAX ? (int)v : RANK_NONE;
 }
 
+#define JOB_VARIABLE "PROCTOR_JOB_ID="
+
+static void take_job(struct rank_env_scan *scan, const char *entry, size_t n)
+{
+	size_t at = strlen(JOB_VARIABLE);
+
+	if (scan->job_id && n - at == strlen(scan->job_id))
+		scan->is_of_job = memcmp(entry + at, scan->job_id, n - at) == 0;
+}
+
 void rank_env_take(struct rank_env_scan *scan, const char *entry, size_t n)
 {
 	const char *equals = memchr(entry, '=', n);
@@ -70,6 +80,8 @@ void rank_env_take(struct rank_env_scan *scan, const char *entry, size_t n)
 
 	if (name_len == 0 || !strchr("LOPRSTW", entry[0])) /* no name begins otherwise */
 		return;
+	if (name_len + 1 == strlen(JOB_VARIABLE) && memcmp(entry, JOB_VARIABLE, name_len) == 0)
+		take_job(scan, entry, n);
 	for (unsigned i = 1; i < N_RANK_VARIABLES; i++) {
 		if (strlen(names[i]) != name_len || memcmp(names[i], entry, name_len) != 0)
 			continue;
@@ -150,18 +162,37 @@ static void read_entries(struct rank_env_scan *scan, int fd, char *text, size_t 
 		rank_env_take(scan, text, kept); /* a process may write over its environment */
 }
 
-struct rank_env rank_env_read(int proc_fd, pid_t pid, char *text, size_t size)
+static void read_environ(struct rank_env_scan *scan, int proc_fd, pid_t pid, char *text,
+			 size_t size)
 {
 	CLEANUP(close_fd) int fd = -1;
-	struct rank_env_scan scan;
 	char path[32];
 
-	rank_env_begin(&scan);
 	snprintf(path, sizeof(path), "%d/environ", (int)pid);
 	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0) {
-		read_entries(&scan, fd, text, size);
-		explicit_bzero(text, size);
-	}
+	if (fd < 0)
+		return;
+	read_entries(scan, fd, text, size);
+	explicit_bzero(text, size);
+}
+
+struct rank_env rank_env_read(int proc_fd, pid_t pid, char *text, size_t size)
+{
+	struct rank_env_scan scan;
+
+	rank_env_begin(&scan);
+	read_environ(&scan, proc_fd, pid, text, size);
 	return rank_env_end(&scan);
+}
+
+int rank_env_read_sheet(int proc_fd, pid_t pid, const char *job_id, char *text, size_t size)
+{
+	struct rank_env_scan scan;
+	int sheet;
+
+	rank_env_begin(&scan);
+	scan.job_id = job_id;
+	read_environ(&scan, proc_fd, pid, text, size);
+	sheet = scan.values[VARIABLE_PROCTOR_SHEET];
+	return scan.is_of_job && sheet > 0 ? sheet : SHEET_NONE;
 }

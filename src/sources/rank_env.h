@@ -1,5 +1,6 @@
 /*
- * rank_env - which rank of a distributed job a process is, as its launcher told it.
+ * rank_env - which rank of a distributed job a process is, as its launcher told it, and which sheet
+ * of a job file.
  *
  * Launchers tell it in the environment. That is the process's own and may hold
  * anything, secrets above all: only the variables of one table are looked at, their
@@ -8,6 +9,7 @@
 #ifndef PROCTOR_SOURCES_RANK_ENV_H
 #define PROCTOR_SOURCES_RANK_ENV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -38,13 +40,16 @@ enum rank_variable {
 	VARIABLE_SLURM_LOCALID,
 	VARIABLE_SLURM_NTASKS,
 	VARIABLE_SLURM_JOB_ID,
+	VARIABLE_PROCTOR_SHEET,
 	N_RANK_VARIABLES,
 };
 
 /* What was found of them: numbers, or RANK_NONE where one is not there or holds something else. */
 struct rank_env_scan {
 	int values[N_RANK_VARIABLES];
-	unsigned seen; /* a bit for each that is there, whatever it holds */
+	unsigned seen;	    /* a bit for each that is there, whatever it holds */
+	const char *job_id; /* the job in question; NULL: none is */
+	bool is_of_job;	    /* PROCTOR_JOB_ID says that it is of that */
 };
 
 void rank_env_begin(struct rank_env_scan *scan);
@@ -64,5 +69,11 @@ struct rank_env rank_env_end(const struct rank_env_scan *scan);
  * variable longer than size is passed over. Nothing is found where this user may not read it.
  */
 struct rank_env rank_env_read(int proc_fd, pid_t pid, char *text, size_t size);
+
+/*
+ * The same for the sheet, or SHEET_NONE: of this job alone, since what was forked and has not
+ * executed its program yet still has the environment of who forked it.
+ */
+int rank_env_read_sheet(int proc_fd, pid_t pid, const char *job_id, char *text, size_t size);
 
 #endif

@@ -101,6 +101,14 @@ int sources_read_rank(int root_fd, pid_t pid)
 	return rank_env_read(proc_fd, pid, text, sizeof(text)).rank;
 }
 
+int sources_read_sheet(int root_fd, pid_t pid, const char *job_id)
+{
+	CLEANUP(close_fd) int proc_fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char text[SINGLE_TEXT_BYTES];
+
+	return rank_env_read_sheet(proc_fd, pid, job_id, text, sizeof(text));
+}
+
 int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out)
 {
 	char text[SINGLE_TEXT_BYTES];

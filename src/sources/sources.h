@@ -109,6 +109,9 @@ uint64_t sources_read_rss(int root_fd, pid_t pid);
 /* The rank of a process as its environment has it, or RANK_NONE: rank_env.h. */
 int sources_read_rank(int root_fd, pid_t pid);
 
+/* The sheet of this job that it was started for, as its environment has it, or SHEET_NONE. */
+int sources_read_sheet(int root_fd, pid_t pid, const char *job_id);
+
 /* Appends the command line, masked. -ENODATA: it has none; else -errno. */
 int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct buf *out);
 

@@ -17,6 +17,7 @@ struct recorded_change {
 	int attempt_num;
 	enum change change;
 	int sheet_num, try_num; /* of a sheet */
+	const char *sheet_name; /* of one that begins, or NULL */
 };
 
 typedef int change_fn(void *ctx, enum change change, const struct attempt *a,
@@ -37,13 +38,29 @@ static int each_change(const struct attempt *a, change_fn *fn, void *ctx)
 	return r;
 }
 
-static void set_start(struct scene *s, enum change change, const char *job_id, int sheet_num,
-		      uint64_t wall_ns)
+/* Since when it runs, and how it is called. */
+static void set_start(struct scene *s, const struct recorded_change *change)
 {
-	if (change == CHANGE_JOB_STARTED)
-		scene_set_start(s, track_key_of_job(job_id), wall_ns);
-	if (change == CHANGE_SHEET_STARTED)
-		scene_set_start(s, outline_id_of_sheet(job_id, sheet_num), wall_ns);
+	if (change->change == CHANGE_JOB_STARTED)
+		scene_set_start(s, track_key_of_job(change->job_id), change->wall_ns);
+	if (change->change != CHANGE_SHEET_STARTED)
+		return;
+	scene_set_start(s, outline_id_of_sheet(change->job_id, change->sheet_num), change->wall_ns);
+	scene_name_sheet(s, change->job_id, change->sheet_num, change->sheet_name);
+}
+
+static struct recorded_change change_of(enum change change, const struct attempt *a,
+					const struct sheet_record *sheet)
+{
+	return (struct recorded_change){
+		.wall_ns = change_time(change, a, sheet),
+		.job_id = a->job_id,
+		.attempt_num = a->attempt_num,
+		.change = change,
+		.sheet_num = sheet ? sheet->num : SHEET_NONE,
+		.try_num = sheet ? sheet->try_num : 0,
+		.sheet_name = sheet && change == CHANGE_SHEET_STARTED ? sheet->name : NULL,
+	};
 }
 
 /* ---- by time ---- */
@@ -59,10 +76,12 @@ static int add_change(void *ctx, enum change change, const struct attempt *a,
 		      const struct sheet_record *sheet)
 {
 	struct changes *c = ctx;
-	uint64_t wall_ns = change_time(change, a, sheet);
+	struct recorded_change kept = change_of(change, a, sheet);
 
-	if (!u64_known(wall_ns) || c->n == MAX_CHANGES)
+	if (!u64_known(kept.wall_ns) || c->n == MAX_CHANGES)
 		return 0;
+	if (kept.sheet_name)
+		kept.sheet_name = arena_strdup(&c->arena, kept.sheet_name);
 	if (c->n == c->cap) {
 		size_t cap = c->cap ? c->cap * 2 : 256;
 		struct recorded_change *items = reallocarray(c->items, cap, sizeof(*items));
@@ -72,14 +91,7 @@ static int add_change(void *ctx, enum change change, const struct attempt *a,
 		c->items = items;
 		c->cap = cap;
 	}
-	c->items[c->n++] = (struct recorded_change){
-		.wall_ns = wall_ns,
-		.job_id = a->job_id,
-		.attempt_num = a->attempt_num,
-		.change = change,
-		.sheet_num = sheet ? sheet->num : SHEET_NONE,
-		.try_num = sheet ? sheet->try_num : 0,
-	};
+	c->items[c->n++] = kept;
 	return 0;
 }
 
@@ -158,7 +170,7 @@ int changes_tell(struct changes *c, struct store *store, struct scene *s, uint64
 	for (; r == 0 && c->at < c->n && c->items[c->at].wall_ns <= until_ns; c->at++) {
 		const struct recorded_change *change = &c->items[c->at];
 
-		set_start(s, change->change, change->job_id, change->sheet_num, change->wall_ns);
+		set_start(s, change);
 		if (change->wall_ns > told_ns)
 			r = tell(store, s, change, err);
 	}
@@ -192,12 +204,13 @@ static int tell_news(void *ctx, enum change change, const struct attempt *a,
 		     const struct sheet_record *sheet)
 {
 	const struct telling *t = ctx;
-	uint64_t id = identity(change, a, sheet), wall_ns = change_time(change, a, sheet);
+	const struct recorded_change now = change_of(change, a, sheet);
+	uint64_t id = identity(change, a, sheet);
 
-	set_start(t->scene, change, a->job_id, sheet ? sheet->num : SHEET_NONE, wall_ns);
+	set_start(t->scene, &now);
 	if (map_get(&t->news->told, id, NULL))
 		return 0;
-	if (u64_known(wall_ns) && wall_ns >= t->since_ns)
+	if (u64_known(now.wall_ns) && now.wall_ns >= t->since_ns)
 		feed_tell_change(t->scene, change, a, sheet);
 	return map_put(&t->news->told, id, 1);
 }

@@ -139,19 +139,38 @@ static void answer_active(struct daemon_feed *f, int r, const struct rpc_value *
 	f->scene->n_anomalies = n;
 }
 
+static uint64_t time_member(const struct rpc_value *v, const char *key)
+{
+	return daemon_event_ns(rpc_value_f64(rpc_value_get(v, key)));
+}
+
+/* Its beginning may be older than what the daemon tells of. */
+static void take_sheet(struct daemon_feed *f, const char *job_id, const struct rpc_value *job)
+{
+	int64_t num = rpc_value_i64(rpc_value_get(job, "current_sheet"), 0);
+
+	if (num <= 0 || num > INT32_MAX)
+		return;
+	scene_set_start(f->scene, outline_id_of_sheet(job_id, (int)num),
+			time_member(job, "current_sheet_started"));
+	scene_name_sheet(f->scene, job_id, (int)num,
+			 rpc_value_string(rpc_value_get(job, "current_sheet_name")));
+}
+
 static void take_job(struct daemon_feed *f, const struct rpc_value *job)
 {
 	const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
 	const char *status = rpc_value_string(rpc_value_get(job, "status"));
-	double started = rpc_value_f64(rpc_value_get(job, "started"));
 
 	if (!job_id)
 		return;
-	if (status && strcmp(status, "queued") == 0)
+	if (status && strcmp(status, "queued") == 0) {
 		scene_add_queued(f->scene, job_id,
 				 rpc_value_string(rpc_value_get(job, "why_queued")));
-	else if (started > 0 && started < 1e10)
-		scene_set_start(f->scene, track_key_of_job(job_id), (uint64_t)(started * 1e9));
+		return;
+	}
+	scene_set_start(f->scene, track_key_of_job(job_id), time_member(job, "started"));
+	take_sheet(f, job_id, job);
 }
 
 static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *result,

@@ -78,7 +78,7 @@ static bool is_wanted(const struct scene *s, const struct rpc_value *data)
 	return !s->job_id || !job_id || strcmp(job_id, s->job_id) == 0;
 }
 
-static uint64_t ns_of(double seconds)
+uint64_t daemon_event_ns(double seconds)
 {
 	return seconds > 0 && seconds < 1e10 ? (uint64_t)(seconds * 1e9) : U64_UNKNOWN;
 }
@@ -91,7 +91,7 @@ static struct scene_event event_of(const char *topic, double timestamp,
 	const char *job_id = text_of(data, "job_id");
 
 	return (struct scene_event){
-		.wall_ns = ns_of(timestamp),
+		.wall_ns = daemon_event_ns(timestamp),
 		.kind = kind_of(topic, data),
 		.process = key.pid > 0 ? track_key_of_process(&key) : 0,
 		.job = job_id ? track_key_of_job(job_id) : 0,
@@ -104,8 +104,8 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 	const char *episode = text_of(data, "episode"), *description = text_of(data, "description");
 	const char *type = text_of(data, "anomaly_type"), *severity = text_of(data, "severity");
 	struct scene_flag flag = {
-		.began_ns = ns_of(rpc_value_f64(rpc_value_get(data, "began"))),
-		.ended_ns = ns_of(rpc_value_f64(rpc_value_get(data, "ended"))),
+		.began_ns = daemon_event_ns(rpc_value_f64(rpc_value_get(data, "began"))),
+		.ended_ns = daemon_event_ns(rpc_value_f64(rpc_value_get(data, "ended"))),
 		.told_ns = event->wall_ns,
 		.process = event->process,
 		.job = event->job,
@@ -125,9 +125,10 @@ static void set_start(struct scene *s, const struct scene_event *event,
 {
 	int64_t num = rpc_value_i64(rpc_value_get(data, "sheet_num"), 0);
 
-	if (event->job && num > 0 && num <= INT32_MAX)
-		scene_set_start(s, outline_id_of_sheet(text_of(data, "job_id"), (int)num),
-				event->wall_ns);
+	if (!event->job || num <= 0 || num > INT32_MAX)
+		return;
+	scene_set_start(s, outline_id_of_sheet(text_of(data, "job_id"), (int)num), event->wall_ns);
+	scene_name_sheet(s, text_of(data, "job_id"), (int)num, text_of(data, "name"));
 }
 
 /* What was asked for again may have been told before. */

@@ -10,6 +10,9 @@
 #include "rpc/rpc.h"
 #include "tui/scene.h"
 
+/* A time of the daemon's, in unix seconds; what is none is U64_UNKNOWN. */
+uint64_t daemon_event_ns(double seconds);
+
 bool daemon_event_is_anomaly(const char *topic);
 
 /* timestamp in unix seconds. Of another job than the scene's: nothing. is_again: it was asked for,

@@ -36,6 +36,16 @@ static int draw_flag(const struct scene *s, const struct area *a, int y,
 	return y + 1;
 }
 
+/* Of a sheet and a rank all that their processes are flagged for, as their rows are. */
+static bool is_about(const struct scene *s, const struct scene_flag *flag, const struct node *node)
+{
+	if (node->kind == NODE_PROCESS)
+		return flag->process == node->id;
+	if (node->kind == NODE_JOB)
+		return flag->job == node->id;
+	return flag->process && outline_is_below(&s->outline, flag->process, node->id);
+}
+
 /* All that goes on, the newest first; where nothing does, what was last. */
 static int draw_why(const struct scene *s, const struct area *a, int y, const struct node *node)
 {
@@ -44,9 +54,8 @@ static int draw_why(const struct scene *s, const struct area *a, int y, const st
 
 	for (size_t i = s->n_flags; i-- > 0 && n < MAX_FLAGS;) {
 		const struct scene_flag *flag = &s->flags[i];
-		uint64_t id = node->kind == NODE_PROCESS ? flag->process : flag->job;
 
-		if (id != node->id)
+		if (!is_about(s, flag, node))
 			continue;
 		if (!scene_flag_lasts(s, flag)) {
 			over = over ? over : flag;

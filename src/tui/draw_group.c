@@ -5,22 +5,21 @@
 
 #include "tui/draw_detail.h"
 
-static int draw_whose(const struct area *a, int y, const struct node *node)
+static int draw_whose(const struct scene *s, const struct area *a, int y, const struct node *node)
 {
-	char text[SCENE_TEXT_BYTES];
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const char *name = scene_sheet_name(s, node->job_id, node->sheet_num);
 
 	if (!node->job_id)
 		return detail_line(a, y, "job", "processes of no job");
-	if (node->kind == NODE_JOB)
-		return detail_line(a, y, "job", node->job_id);
-	if (node->kind == NODE_SHEET)
-		snprintf(text, sizeof(text), "%s, sheet %d", node->job_id, node->sheet_num);
-	else if (node->sheet_num == SHEET_NONE)
-		snprintf(text, sizeof(text), "%s, rank %d", node->job_id, node->rank);
-	else
-		snprintf(text, sizeof(text), "%s, sheet %d, rank %d", node->job_id, node->sheet_num,
-			 node->rank);
-	return detail_line(a, y, "job", text);
+	buf_add_str(&text, node->job_id);
+	if (node->sheet_num != SHEET_NONE)
+		buf_printf(&text, ", sheet %d", node->sheet_num);
+	if (node->sheet_num != SHEET_NONE && name)
+		buf_printf(&text, " (%s)", name);
+	if (node->rank != RANK_NONE)
+		buf_printf(&text, ", rank %d", node->rank);
+	return detail_line(a, y, "job", buf_error(&text) == 0 ? text.data : node->job_id);
 }
 
 static int draw_progress(const struct area *a, int y, const struct job_progress *progress)
@@ -47,7 +46,7 @@ static int draw_sums(const struct scene *s, const struct area *a, int y, const s
 
 int draw_group(const struct scene *s, const struct area *a, int y, const struct node *node)
 {
-	y = draw_whose(a, y, node);
+	y = draw_whose(s, a, y, node);
 	if (node->queued)
 		return detail_line(a, y, "queued", node->queued->why[0] ? node->queued->why : "-");
 	if (node->progress)

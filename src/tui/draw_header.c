@@ -136,7 +136,9 @@ static void draw_counts(const struct scene *s, const struct area *a)
 			    plural((uint64_t)s->snap.running_jobs));
 	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_ALL);
 
-	if (s->n_queued > 0)
+	if (s->source == SOURCE_REPLAY)
+		x = area_put(a, x, 3, STYLE_PLAIN, ", queued -"); /* nobody has written it down */
+	else if (s->n_queued > 0)
 		x = area_printf(a, x, 3, STYLE_PLAIN, ", %zu queued", s->n_queued);
 	x = area_printf(a, x, 3, STYLE_PLAIN, ", %d sheet%s", s->snap.active_sheets,
 			plural((uint64_t)s->snap.active_sheets));

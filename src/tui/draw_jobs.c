@@ -203,7 +203,9 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 		draw_job(&name, x, node);
 		return;
 	case NODE_SHEET:
-		area_printf(&name, x, 0, STYLE_PLAIN, "sheet %d", node->sheet_num);
+		x = area_printf(&name, x, 0, STYLE_PLAIN, "sheet %d", node->sheet_num);
+		if (node->sheet_name)
+			area_put(&name, x + 1, 0, STYLE_BOLD, node->sheet_name);
 		return;
 	case NODE_RANK:
 		area_printf(&name, x, 0, STYLE_PLAIN, "rank %d", node->rank);

@@ -141,7 +141,8 @@ static void ask_about_process(const struct scene *s, const struct area *a)
 static void draw_replay(const struct scene *s, const struct area *a)
 {
 	double span = (double)(s->replay.to_ns - s->replay.from_ns);
-	double at = span > 0 ? (double)(s->snap.wall_ns - s->replay.from_ns) / span : F64_UNKNOWN;
+	uint64_t gone_ns = u64_delta(s->snap.wall_ns, s->replay.from_ns);
+	double at = span > 0 && u64_known(gone_ns) ? (double)gone_ns / span : F64_UNKNOWN;
 	char room[DRAW_NUMBER_BYTES];
 	int x = area_put(a, 0, 0, STYLE_BOLD,
 			 s->replay.is_over ? "end"

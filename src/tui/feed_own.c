@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file_limit.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "jobs/jobs.h"
@@ -332,6 +333,7 @@ int feed_open_own(const struct tui_options *options, struct feed *ret, struct er
 	f->root_fd = -1;
 	f->events_since_ns = clock_wall_ns() - EVENTS_BEFORE_NS;
 	snapshot_init(&f->snap);
+	file_limit_raise(NULL); /* for files of /proc that stay open */
 	r = open_sources(f, err);
 	if (r < 0) {
 		own_close(f);

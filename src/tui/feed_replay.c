@@ -8,18 +8,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "tui/changes.h"
 #include "tui/draw.h"
-#include "tui/ends.h"
-#include "tui/feed.h"
-#include "tui/merge.h"
-#include "tui/moments.h"
-#include "tui/spans.h"
+#include "tui/replay_feed.h"
 
 #define FRAME_MS 100
 #define WARM_UP 64 /* moments before the one that is jumped to, for curves */
@@ -27,139 +21,8 @@
 
 #define FRACTION_NS (MOMENT_NS * 9 / 10) /* a look each second may come a little early */
 #define SHOWN_GAP_NS (2 * MOMENT_NS)	 /* more than MOMENTS_LONG_GAP_NS is not sat through */
-struct replay_feed {
-	const struct tui_options *options;
-	struct moments moments;
-	size_t at;		/* the next one to be shown */
-	uint64_t shown_boot_ns; /* when the last one was */
-	struct scene *scene;	/* while it is filled */
-	struct merge merge;
-	uint64_t told_ns; /* what happened until then was told */
-	struct ends ends;
-	struct spans spans;	/* of anomalies */
-	struct spans worse;	/* the moments at which one of them got worse */
-	struct changes changes; /* of jobs and sheets */
-};
 
-static int note_snapshot(void *ctx, const struct snapshot *snap)
-{
-	struct replay_feed *f = ctx;
-
-	return moments_add(&f->moments, snap);
-}
-
-/* ---- anomalies ---- */
-
-static int add_span(void *ctx, const struct anomaly_row *row)
-{
-	struct replay_feed *f = ctx;
-	int r = spans_add(&f->spans, row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row));
-
-	for (size_t i = 0; r == 0 && i < row->n_changes; i++)
-		if (row->changes[i].change == EPISODE_ESCALATED)
-			r = spans_add(&f->worse, row->changes[i].wall_ns, row->changes[i].wall_ns);
-	return r;
-}
-
-static bool is_new(const struct replay_feed *f, uint64_t wall_ns, uint64_t until_ns)
-{
-	return wall_ns > f->told_ns && wall_ns <= until_ns;
-}
-
-struct telling {
-	struct replay_feed *feed;
-	uint64_t until_ns;
-};
-
-/* As it was then: what it came to later nobody knew. */
-static void recall(const struct telling *t, const struct anomaly_row *row, uint64_t until_ns,
-		   struct episode *ret)
-{
-	feed_recall_episode(row, until_ns, ret);
-	ret->ended_wall_ns = ends_of_anomaly(&t->feed->ends, row);
-}
-
-static void tell_worse(const struct telling *t, const struct anomaly_row *row)
-{
-	struct episode e;
-
-	for (size_t i = 0; i < row->n_changes; i++) {
-		uint64_t wall_ns = row->changes[i].wall_ns;
-
-		if (row->changes[i].change != EPISODE_ESCALATED ||
-		    !is_new(t->feed, wall_ns, t->until_ns))
-			continue;
-		recall(t, row, wall_ns, &e);
-		feed_tell_anomaly(t->feed->scene, &e, EPISODE_ESCALATED);
-	}
-}
-
-static int tell_anomaly(void *ctx, const struct anomaly_row *row)
-{
-	const struct telling *t = ctx;
-	struct scene *s = t->feed->scene;
-	struct episode e;
-
-	recall(t, row, row->episode.began_wall_ns, &e);
-	if (is_new(t->feed, e.began_wall_ns, t->until_ns))
-		feed_tell_anomaly(s, &e, EPISODE_BEGAN);
-	tell_worse(t, row);
-	recall(t, row, t->until_ns, &e);
-	feed_flag_anomaly(s, &e);
-	if (is_new(t->feed, e.ended_wall_ns, t->until_ns))
-		feed_tell_anomaly(s, &e, EPISODE_CLEARED);
-	return 0;
-}
-
-/* Of those that began before as well, if they were not over by then. */
-static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, bool is_first, struct err *err)
-{
-	const struct anomaly_filter filter = {
-		.job_id = f->options->job_id,
-		.until_wall_ns = until_ns,
-		.lasting_wall_ns = f->told_ns + 1,
-		.with_changes = true,
-	};
-	struct telling telling = { f, until_ns };
-
-	f->scene->n_anomalies = spans_count(&f->spans, until_ns);
-	if (f->spans.n == 0 || (!is_first && !spans_change(&f->spans, f->told_ns, until_ns) &&
-				!spans_change(&f->worse, f->told_ns, until_ns)))
-		return 0;
-	return store_read_anomalies(f->options->store, &filter, tell_anomaly, &telling, err);
-}
-
-/* ---- one of them ---- */
-
-static int tell_event(void *ctx, const struct event_row *row)
-{
-	struct replay_feed *f = ctx;
-
-	feed_tell_process_event(f->scene, &row->event);
-	return 0;
-}
-
-static int tell_events(struct replay_feed *f, uint64_t until_ns, struct err *err)
-{
-	const struct event_filter filter = {
-		.job_id = f->options->job_id,
-		.since_wall_ns = f->told_ns + 1,
-		.until_wall_ns = until_ns,
-	};
-
-	return store_read_events(f->options->store, &filter, tell_event, f, err);
-}
-
-static int tell_past(struct replay_feed *f, uint64_t until_ns, bool is_first, struct err *err)
-{
-	int r = tell_anomalies(f, until_ns, is_first, err);
-
-	if (r < 0 || until_ns <= f->told_ns)
-		return r;
-	r = tell_events(f, until_ns, err);
-	f->told_ns = until_ns;
-	return r;
-}
+/* ---- one moment ---- */
 
 static int take_snapshot(void *ctx, const struct snapshot *snap)
 {
@@ -204,22 +67,34 @@ static void note_place(struct replay_feed *f, size_t i)
 		tell_gap(f->scene, f->moments.items[i].first_ns, replay->gap_ns);
 }
 
+/* With the last moment goes all that happened later: nobody has looked again. */
+static uint64_t told_with(const struct replay_feed *f, size_t i)
+{
+	const struct moment *moment = &f->moments.items[i];
+
+	if (i + 1 < f->moments.n)
+		return moment->last_ns;
+	return f->options->until_wall_ns ? f->options->until_wall_ns : clock_wall_ns();
+}
+
 static int show_at(struct replay_feed *f, size_t i, bool is_first, struct err *err)
 {
 	const struct moment *moment = &f->moments.items[i];
+	uint64_t until_ns = told_with(f, i);
 	const struct snapshot *all;
 	int r = take_snapshots(f, moment->first_ns, moment->last_ns, err);
 
 	if (r == 0)
-		r = changes_tell(&f->changes, f->options->store, f->scene, f->told_ns,
-				 moment->last_ns, err);
+		r = changes_tell(&f->changes, f->options->store, f->scene, f->told_ns, until_ns,
+				 err);
 	if (r < 0)
 		return r;
 	all = merge_make(&f->merge, moment->first_ns, moment->last_ns);
 	if (!all || scene_add_snapshot(f->scene, all) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	note_place(f, i);
-	return tell_past(f, moment->last_ns, is_first, err);
+	f->scene->n_anomalies = spans_count(&f->spans, moment->last_ns);
+	return replay_tell_past(f, until_ns, is_first, err);
 }
 
 /* Who was looking before the i-th moment, and where telling begins. */
@@ -382,56 +257,6 @@ static const struct feed_ops replay_ops = {
 	.close = replay_close,
 };
 
-static int read_attempts(struct replay_feed *f, struct err *err)
-{
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter filter = { .job_id = f->options->job_id,
-					       .since_wall_ns = f->options->since_wall_ns };
-	int r = store_list_attempts(f->options->store, &filter, &list, err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; r == 0 && i < list.n; i++) {
-		r = merge_set_end(&f->merge, &list.items[i]);
-		if (r == 0)
-			r = ends_add(&f->ends, &list.items[i]);
-		if (r < 0)
-			return err_set(err, r, "out of memory");
-		r = changes_add(&f->changes, f->options->store, &list.items[i], err);
-	}
-	changes_sort(&f->changes);
-	return r;
-}
-
-static int read_all(struct replay_feed *f, struct err *err)
-{
-	const struct tui_options *options = f->options;
-	const struct snapshot_filter filter = {
-		.job_id = options->job_id,
-		.since_wall_ns = options->since_wall_ns,
-		.until_wall_ns = options->until_wall_ns,
-		.with_minutes = true,
-	};
-	const struct anomaly_filter anomalies = {
-		.job_id = options->job_id,
-		.until_wall_ns = options->until_wall_ns,
-		.lasting_wall_ns = options->since_wall_ns,
-		.with_changes = true,
-	};
-	int r = read_attempts(f, err);
-
-	if (r == 0)
-		r = store_read_snapshots(options->store, &filter, note_snapshot, f, err);
-	if (r == 0)
-		r = store_read_anomalies(options->store, &anomalies, add_span, f, err);
-	spans_sort(&f->worse); /* each episode has its own order */
-	if (r == -ENOMEM)
-		return err_set(err, r, "out of memory");
-	if (r == 0 && f->moments.n == 0)
-		return err_set(err, -ENODATA, "nothing was recorded in that time");
-	return r;
-}
-
 int feed_open_replay(const struct tui_options *options, struct feed *ret, struct err *err)
 {
 	struct replay_feed *f = calloc(1, sizeof(*f));
@@ -440,8 +265,10 @@ int feed_open_replay(const struct tui_options *options, struct feed *ret, struct
 	if (!f)
 		return err_set(err, -ENOMEM, "out of memory");
 	f->options = options;
+	f->first_ns = options->since_wall_ns;
+	f->last_ns = options->until_wall_ns;
 	merge_init(&f->merge);
-	r = read_all(f, err);
+	r = replay_read(f, err);
 	if (r < 0) {
 		replay_close(f);
 		return r;

@@ -264,7 +264,7 @@ const struct key_row keys_rows[] = {
 	{ { 't' }, "t", "a tree, or a list of processes", toggle_tree, 0, false },
 	{ { 'f', TUI_KEY_F4 },
 	  "f F4",
-	  "filter: job, command, pid",
+	  "filter: job, sheet, text, pid",
 	  open_overlay,
 	  OVERLAY_FILTER,
 	  false },

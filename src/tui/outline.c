@@ -213,6 +213,24 @@ static void set_ages(struct outline *o, uint64_t wall_ns, const struct map *star
 			o->nodes[i].age_seconds = (double)(wall_ns - started_ns) / 1e9;
 }
 
+static void set_names(struct outline *o, const struct map *names)
+{
+	for (size_t i = 0; i < o->n && names->len > 0; i++) {
+		struct node *node = &o->nodes[i];
+		uint64_t name;
+
+		if (node->job_id && node->sheet_num != SHEET_NONE &&
+		    map_get(names, outline_id_of_sheet(node->job_id, node->sheet_num), &name))
+			node->sheet_name = (const char *)(uintptr_t)name;
+	}
+}
+
+void outline_forget_names(struct outline *o)
+{
+	for (size_t i = 0; i < o->n; i++)
+		o->nodes[i].sheet_name = NULL;
+}
+
 /* ---- what is shown ---- */
 
 static bool contains(const char *text, const char *part)
@@ -224,7 +242,7 @@ bool node_matches(const struct node *node, const char *text)
 {
 	char pid[16];
 
-	if (contains(node->job_id, text))
+	if (contains(node->job_id, text) || contains(node->sheet_name, text))
 		return true;
 	if (node->kind != NODE_PROCESS)
 		return false;
@@ -256,6 +274,8 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 		return r;
 	add_up(o);
 	set_ages(o, s->wall_ns, options->starts);
+	if (options->sheet_names)
+		set_names(o, options->sheet_names);
 	if (options->is_tree && outline_hang_below_parents(o) < 0)
 		return -ENOMEM;
 	mark_shown(o, options->filter);
@@ -287,6 +307,15 @@ void outline_flag(struct outline *o, uint64_t id)
 {
 	for (int at = find_node(o, id); at >= 0 && at < (int)o->n; at = o->nodes[at].parent)
 		o->nodes[at].is_flagged = true;
+}
+
+bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor)
+{
+	int at = find_node(o, id);
+
+	while (at >= 0 && at < (int)o->n && o->nodes[at].id != ancestor)
+		at = o->nodes[at].parent;
+	return at >= 0 && at < (int)o->n;
 }
 
 void outline_forget_flags(struct outline *o)

@@ -30,6 +30,7 @@ struct node {
 	int depth;
 	const char *job_id;		     /* NULL: processes of no job */
 	int sheet_num, rank;		     /* SHEET_NONE, RANK_NONE */
+	const char *sheet_name;		     /* of the sheet that it is, or is of; or NULL */
 	const struct proc_sample *p;	     /* of a process */
 	const struct job_progress *progress; /* of a job; or NULL */
 	const struct queued_job *queued;     /* of a job that waits; NULL: it runs */
@@ -56,6 +57,8 @@ struct outline_options {
 	size_t n_queued;
 	const struct map *starts; /* by id of a job or a sheet: when it began, in ns of the wall
 				     clock; of others the oldest process counts */
+	const struct map *sheet_names; /* by id: the address of its text, borrowed as the snapshot
+					  is; a sheet that is not there has none */
 };
 
 struct outline {
@@ -93,10 +96,17 @@ int outline_find(const struct outline *o, uint64_t id);
 void outline_flag(struct outline *o, uint64_t id);
 void outline_forget_flags(struct outline *o);
 
+/* Whether the node of this id is there, and is the other or below it. */
+bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor);
+
+/* Before the texts of sheet_names go. */
+void outline_forget_names(struct outline *o);
+
 /* The node of a sheet. */
 uint64_t outline_id_of_sheet(const char *job_id, int num);
 
-/* Whether the text is in its job or command, whatever the case, or its pid begins with it. */
+/* Whether the text is in its job, sheet or command, whatever the case, or its pid begins with it.
+ */
 bool node_matches(const struct node *node, const char *text);
 
 #endif

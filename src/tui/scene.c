@@ -9,7 +9,9 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 
-#define MAX_STARTS 65536 /* those that run are told again */
+#define MAX_NAME_BYTES 128
+#define MAX_NAMES_BYTES (4 << 20) /* of all sheets together; those that run are told again */
+#define MAX_STARTS 65536	  /* those that run are told again */
 
 void scene_init(struct scene *s)
 {
@@ -18,6 +20,7 @@ void scene_init(struct scene *s)
 		.outline = OUTLINE_INIT,
 		.folded = MAP_INIT,
 		.starts = MAP_INIT,
+		.sheet_names = MAP_INIT,
 		.n_anomalies = U64_UNKNOWN,
 		.replay = { .speed = 1 },
 	};
@@ -32,6 +35,8 @@ void scene_release(struct scene *s)
 	outline_release(&s->outline);
 	map_release(&s->folded);
 	map_release(&s->starts);
+	map_release(&s->sheet_names);
+	arena_release(&s->names);
 	free(s->queued);
 }
 
@@ -50,6 +55,42 @@ void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns)
 	if (s->starts.len >= MAX_STARTS)
 		map_clear(&s->starts);
 	map_put(&s->starts, node, wall_ns); /* without memory: as old as its oldest process */
+}
+
+const char *scene_sheet_name(const struct scene *s, const char *job_id, int num)
+{
+	uint64_t name;
+
+	if (!job_id || !map_get(&s->sheet_names, outline_id_of_sheet(job_id, num), &name))
+		return NULL;
+	return (const char *)(uintptr_t)name;
+}
+
+static void forget_names(struct scene *s)
+{
+	outline_forget_names(&s->outline);
+	map_clear(&s->sheet_names);
+	arena_reset(&s->names);
+}
+
+/* Another attempt of the job may be of another job file. */
+void scene_name_sheet(struct scene *s, const char *job_id, int num, const char *name)
+{
+	const char *before = scene_sheet_name(s, job_id, num);
+	const char *kept;
+
+	if (!name || !name[0]) {
+		map_remove(&s->sheet_names, outline_id_of_sheet(job_id, num));
+		return;
+	}
+	if (before && strncmp(before, name, MAX_NAME_BYTES) == 0)
+		return;
+	if (arena_used(&s->names) > MAX_NAMES_BYTES)
+		forget_names(s);
+	kept = arena_strndup(&s->names, name, utf8_cut(name, strlen(name), MAX_NAME_BYTES));
+	if (kept) /* without memory it has its number */
+		map_put(&s->sheet_names, outline_id_of_sheet(job_id, num),
+			(uint64_t)(uintptr_t)kept);
 }
 
 void scene_forget_queued(struct scene *s)
@@ -92,6 +133,7 @@ int scene_refresh(struct scene *s)
 		.job_id = s->job_id,
 		.folded = &s->folded,
 		.starts = &s->starts,
+		.sheet_names = &s->sheet_names,
 		.queued = s->queued,
 		.n_queued = s->n_queued,
 	};

@@ -121,7 +121,9 @@ struct scene {
 	bool hides_births; /* and deaths that are as they should be, from the timeline */
 	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;
-	struct map starts; /* of jobs and sheets, by node: see outline.h */
+	struct map starts;	/* of jobs and sheets, by node: see outline.h */
+	struct map sheet_names; /* by node: texts in the arena; see outline.h */
+	struct arena names;
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
 	enum overlay overlay;
@@ -168,6 +170,10 @@ void scene_forget_past(struct scene *s);
 
 /* When a job or a sheet began; of a time that is not known nothing is kept. */
 void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns);
+
+/* How the job file calls a sheet; NULL: it has no name. */
+void scene_name_sheet(struct scene *s, const char *job_id, int num, const char *name);
+const char *scene_sheet_name(const struct scene *s, const char *job_id, int num); /* or NULL */
 
 /* The jobs that wait, from now on: at most SCENE_QUEUED are kept. */
 #define SCENE_QUEUED 1024

@@ -9,6 +9,7 @@
 #include "base/unknown.h"
 
 #define FORGET_AFTER 30 /* snapshots */
+#define MAX_LEVELS 64	/* of processes below each other that end at once */
 
 void tracks_release(struct tracks *t)
 {
@@ -16,6 +17,7 @@ void tracks_release(struct tracks *t)
 		free(t->items[i]);
 	free(t->items);
 	map_release(&t->by_key);
+	map_release(&t->by_pid);
 	*t = (struct tracks)TRACKS_INIT;
 }
 
@@ -29,13 +31,6 @@ uint64_t track_key_of_process(const struct proc_key *key)
 uint64_t track_key_of_job(const char *job_id)
 {
 	return hash_bytes(HASH_INIT, job_id, strlen(job_id) + 1);
-}
-
-const struct track *tracks_find(const struct tracks *t, uint64_t key)
-{
-	uint64_t at;
-
-	return map_get(&t->by_key, key, &at) ? t->items[at] : NULL;
 }
 
 static struct track *add_track(struct tracks *t, uint64_t key)
@@ -63,11 +58,23 @@ static struct track *add_track(struct tracks *t, uint64_t key)
 	return track;
 }
 
-static struct track *find_or_add(struct tracks *t, uint64_t key)
+static struct track *find(const struct tracks *t, uint64_t key)
 {
 	uint64_t at;
 
-	return map_get(&t->by_key, key, &at) ? t->items[at] : add_track(t, key);
+	return map_get(&t->by_key, key, &at) ? t->items[at] : NULL;
+}
+
+const struct track *tracks_find(const struct tracks *t, uint64_t key)
+{
+	return find(t, key);
+}
+
+static struct track *find_or_add(struct tracks *t, uint64_t key)
+{
+	struct track *found = find(t, key);
+
+	return found ? found : add_track(t, key);
 }
 
 static void add_point(struct track *track, uint64_t wall_ns, double rss_bytes)
@@ -84,18 +91,61 @@ static double known_f64(uint64_t v)
 	return u64_known(v) ? (double)v : F64_UNKNOWN;
 }
 
+/* ---- I/O ---- */
+
+/*
+ * Without what it got from children that it waited for. What is less than theirs cannot have it in
+ * it: who does not care for their ends (SIGCHLD) gets nothing of them.
+ */
+static uint64_t own_growth(const struct track *track, const struct proc_sample *p, uint64_t bytes)
+{
+	uint64_t grown = u64_delta(bytes, track->io_bytes);
+
+	if (!u64_known(grown) || p->ignores_sigchld || grown < track->waited_bytes)
+		return grown;
+	return grown - track->waited_bytes;
+}
+
 static void set_io_rate(struct track *track, const struct proc_sample *p, uint64_t boot_ns)
 {
 	uint64_t bytes = u64_add(p->rchar, p->wchar);
-	uint64_t grown = u64_delta(bytes, track->io_bytes);
+	uint64_t grown = own_growth(track, p, bytes);
 	uint64_t elapsed_ns = u64_delta(boot_ns, track->boot_ns);
 
 	track->io_rate = u64_known(grown) && u64_known(elapsed_ns) && elapsed_ns > 0
 				 ? (double)grown * 1e9 / (double)elapsed_ns
 				 : F64_UNKNOWN;
 	track->io_bytes = bytes;
+	track->waited_bytes = 0;
 	track->boot_ns = boot_ns;
 }
+
+/* The nearest that lives of those that started it, as it was last seen; NULL. */
+static struct track *living_ancestor(const struct tracks *t, const struct track *track)
+{
+	struct track *at = track->parent ? find(t, track->parent) : NULL;
+
+	for (int i = 0; i < MAX_LEVELS && at && at->seen != t->n_snapshots; i++)
+		at = at->parent ? find(t, at->parent) : NULL;
+	return at && at->seen == t->n_snapshots ? at : NULL;
+}
+
+/* What those had that were there the last time and are not now. */
+static void hand_up(struct tracks *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		const struct track *gone = t->items[i];
+		struct track *ancestor;
+
+		if (gone->seen + 1 != t->n_snapshots || !u64_known(gone->io_bytes))
+			continue;
+		ancestor = living_ancestor(t, gone);
+		if (ancestor)
+			ancestor->waited_bytes = u64_add(ancestor->waited_bytes, gone->io_bytes);
+	}
+}
+
+/* ---- a snapshot ---- */
 
 static double add_known(double sum, double v)
 {
@@ -119,15 +169,26 @@ static int add_to_job(struct tracks *t, const struct snapshot *s, const struct p
 	return 0;
 }
 
-static int add_process(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
+/* Who is there, before anything is made of it. */
+static int note_process(struct tracks *t, const struct proc_sample *p)
 {
 	struct track *track = find_or_add(t, track_key_of_process(&p->key));
-
-	uint64_t boot_ns = u64_known(p->boot_ns) ? p->boot_ns : s->boot_ns;
 
 	if (!track)
 		return -ENOMEM;
 	track->seen = t->n_snapshots;
+	return map_put(&t->by_pid, (uint64_t)p->key.pid, track->key);
+}
+
+static int add_process(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
+{
+	struct track *track = find(t, track_key_of_process(&p->key));
+	uint64_t boot_ns = u64_known(p->boot_ns) ? p->boot_ns : s->boot_ns;
+
+	if (!track)
+		return -ENOMEM;
+	track->parent = 0;
+	map_get(&t->by_pid, (uint64_t)p->ppid, &track->parent);
 	if (!u64_known(boot_ns) || boot_ns != track->boot_ns) { /* else nobody has looked since */
 		add_point(track, s->wall_ns, known_f64(p->rss_bytes));
 		set_io_rate(track, p, boot_ns);
@@ -157,6 +218,11 @@ int tracks_add(struct tracks *t, const struct snapshot *s)
 	int r = 0;
 
 	t->n_snapshots++;
+	map_clear(&t->by_pid);
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (note_process(t, &s->processes[i]) < 0)
+			r = -ENOMEM;
+	hand_up(t);
 	for (size_t i = 0; i < s->n_processes; i++)
 		if (add_process(t, s, &s->processes[i]) < 0)
 			r = -ENOMEM;

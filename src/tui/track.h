@@ -3,6 +3,9 @@
  *
  * Pids are reused: a process is told apart by its start too. What is gone for a while is
  * forgotten, and so is the oldest of each curve.
+ *
+ * The kernel adds the I/O of a child to its parent's when that has waited for it. What was seen of
+ * the child before is not the parent's rate: it has been told, as the child's own.
  */
 #ifndef PROCTOR_TUI_TRACK_H
 #define PROCTOR_TUI_TRACK_H
@@ -20,7 +23,9 @@ struct track {
 	unsigned next; /* where the next one goes */
 	double rss_bytes[TRACK_POINTS];
 	uint64_t wall_ns[TRACK_POINTS]; /* when each was */
+	uint64_t parent;		/* key of the process that started it; 0: not there */
 	uint64_t io_bytes;		/* read and written so far */
+	uint64_t waited_bytes;		/* of io_bytes of those that it may have waited for since */
 	uint64_t boot_ns;		/* when that was */
 	double io_rate;			/* bytes a second, since the snapshot before; NaN */
 };
@@ -29,12 +34,13 @@ struct tracks {
 	struct track **items;
 	size_t n, cap;
 	struct map by_key;
+	struct map by_pid; /* keys, of the last snapshot */
 	uint64_t n_snapshots;
 };
 
-#define TRACKS_INIT                     \
-	{                               \
-		NULL, 0, 0, MAP_INIT, 0 \
+#define TRACKS_INIT                               \
+	{                                         \
+		NULL, 0, 0, MAP_INIT, MAP_INIT, 0 \
 	}
 
 void tracks_release(struct tracks *t);

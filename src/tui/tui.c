@@ -14,6 +14,7 @@
 #include "tui/screen.h"
 
 #define LOOK_FOR_DAEMON_NS UINT64_C(5000000000)
+#define MAX_IDLE_MS 1000
 #define SAY_NS UINT64_C(5000000000) /* what came of a key, unless the next comes sooner */
 
 struct tui {
@@ -128,13 +129,20 @@ static bool drop_message(struct tui *t)
 	return true;
 }
 
-/* For how long nothing is to be done unless somebody says a word, in ms; -1: for ever. */
+/* For how long nothing is to be done unless somebody says a word, in ms. Not for ever: a terminal
+ * that is resized just before we wait is seen, and a message goes. */
 static int idle_ms(const struct tui *t)
 {
 	int feed_ms = t->feed.ops->timeout_ms(t->feed.ctx, &t->scene);
-	int say_ms = (int)(SAY_NS / 1000000);
 
-	return t->scene.message[0] && (feed_ms < 0 || feed_ms > say_ms) ? say_ms : feed_ms;
+	return feed_ms < 0 || feed_ms > MAX_IDLE_MS ? MAX_IDLE_MS : feed_ms;
+}
+
+/* A terminal that was smaller in between has lost what was beyond its edge. */
+static void forget_shown(struct tui *t)
+{
+	grid_release(&t->shown);
+	screen_redraw();
 }
 
 /* True: something was pressed. */
@@ -152,6 +160,8 @@ static bool read_keys(struct tui *t)
 			keys_press(&t->scene, input.key);
 		else if (event == SCREEN_CLICK)
 			keys_click(&t->scene, input.x, input.y);
+		else if (event == SCREEN_RESIZED)
+			forget_shown(t);
 		grant_wish(t);
 	}
 	return has_read;

@@ -68,6 +68,7 @@ wait "$follower" 2>/dev/null
 cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
 	anomaly:
 	  zombie_duration_seconds: 1
+	  clear_seconds: 1
 	interval_seconds: 0.5
 YAML
 run "$PROCTOR" start
@@ -77,6 +78,7 @@ cat >"$TMP/job.yaml" <<-'YAML'
 	sheets:
 	  - run: "true"
 	  - run: sleep 302
+	    name: train
 	  - run: sleep 303
 YAML
 run "$PROCTOR" submit "$TMP/job.yaml"
@@ -85,6 +87,7 @@ open_terminal "'$PROCTOR' top"
 shows "with a daemon it follows that" 'proctor daemon [0-9]+, up'
 shows "it says how many anomalies are going on" ', [0-9]+ anomalies'
 shows "a job has its progress" 'steps.*1/3'
+shows "a sheet its name" '^ +- sheet 2 train '
 shows "and its process" '^ +[0-9]+ sleep 302'
 keys -l -
 shows "- folds" '^\+ steps'
@@ -106,6 +109,7 @@ keys Enter
 keys Enter
 shows "Enter shows all of the process" 'command .*sleep 302'
 shows "with its open files and their limit" 'open files +[0-9]+ of'
+shows "and whose it is" 'job +steps, sheet 2 \(train\)'
 keys Enter
 shows "and again what happened" 'WHAT HAPPENED'
 keys p
@@ -196,6 +200,11 @@ close_terminal
 run "$PROCTOR" top --history 10m
 is "without a terminal it is text" "$status" 0
 like "with its jobs" "$stdout" 'job steps'
+open_terminal "'$PROCTOR' top --history 10m"
+keys '>' '>' '>' '>'
+shows "a sheet has its name in a replay too" '^ +- sheet 2 train '
+keys q
+close_terminal
 
 # ---- anomalies ----
 

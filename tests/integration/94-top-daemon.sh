@@ -61,6 +61,25 @@ pids+=($!)
 shows "a process that was seen has its command when it ends" \
 	'process.exit pid [0-9]+ of long, sheet 1: exit code 0: sleep 1.7'
 
+# ---- what is too young for anybody to have written down its sheet ----
+
+cat >"$TMP/young.yaml" <<-'YAML'
+	sheets:
+	  - run: sleep 0.71
+	  - run: sleep 0.72
+	  - run: sleep 0.73
+	  - run: sleep 0.74
+	  - run: sleep 0.75
+	  - run: sleep 0.76
+	  - run: sleep 0.1
+YAML
+"$PROCTOR" submit --job young "$TMP/young.yaml" >/dev/null
+shows "its end" 'job.completed of young'
+run "$PROCTOR" sql --json "SELECT sheet_num, command FROM process_metrics
+	WHERE job_id = 'young' AND command LIKE 'sleep 0.7%'"
+json "a process is of its sheet from the first look on" "$stdout" \
+	'len(d) >= 5 and all(p["command"] == "sleep 0.7%s" % p["sheet_num"] for p in d)'
+
 # ---- keys that others have ----
 
 keys F1

@@ -133,6 +133,29 @@ static void test_shown(void **state)
 	buf_release(&b);
 }
 
+/* "gpj.exe" with a turn before it reads as a picture. */
+static void test_what_turns_text(void **state)
+{
+	static const char *const turning[] = { "\u061c", "\u200e", "\u200f", "\u2028", "\u2029",
+					       "\u202a", "\u202e", "\u2066", "\u2069" };
+	static const char *const harmless[] = { "\u061b", "\u2010", "\u202f", "\u2065", "\u206a" };
+	struct buf b = BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(turning); i++) {
+		buf_reset(&b);
+		assert_int_equal(utf8_add_shown(&b, turning[i], strlen(turning[i])),
+				 strlen(turning[i]));
+		assert_string_equal(b.data, "?");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(harmless); i++) {
+		buf_reset(&b);
+		utf8_add_shown(&b, harmless[i], strlen(harmless[i]));
+		assert_string_equal(b.data, harmless[i]);
+	}
+	buf_release(&b);
+}
+
 static void test_quote(void **state)
 {
 	char quoted[UTF8_QUOTED_BYTES], s[100];
@@ -157,6 +180,7 @@ int main(void)
 		cmocka_unit_test(test_cut_of_rubbish),
 		cmocka_unit_test(test_count),
 		cmocka_unit_test(test_shown),
+		cmocka_unit_test(test_what_turns_text),
 		cmocka_unit_test(test_quote),
 	};
 

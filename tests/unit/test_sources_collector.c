@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,6 +30,7 @@
 #include "sources/sources.h"
 
 #define SECOND UINT64_C(1000000000)
+#define SOMEBODY 65534 /* without rights */
 
 /* ---- a tree of our own ---- */
 
@@ -426,6 +428,42 @@ static void test_rest_carries_over_and_activity_does_not(void **state)
 	scan(t);
 	assert_int_equal(find(&t->snap, 7)->rchar, 2);
 	assert_int_equal(find(&t->snap, 7)->voluntary_switches, 2);
+}
+
+/* As somebody else: what is not for them is not tried again before the process has run. */
+static void test_rest_of_what_is_not_for_us(void **state)
+{
+	struct tree *t = *state;
+
+	if (geteuid() != 0)
+		skip(); /* the owner of a file is always let in */
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	write_file(t, 7, "schedstat", "5000 0 3\n");
+	write_file(t, 7, "statm", "10 5 2 0 0 0 0\n");
+	write_file(t, 7, "io", "rchar: 1\n");
+	write_file(t, 7, "status", "VmHWM:\t 20 kB\n");
+	assert_int_equal(fchmod(t->root_fd, 0755), 0);
+	assert_int_equal(fchmodat(t->root_fd, "proc/7/io", 0400, 0), 0);
+	setfsuid(SOMEBODY);
+	scan(t);
+	assert_true(!u64_known(find(&t->snap, 7)->rchar));
+	assert_int_equal(find(&t->snap, 7)->hwm_bytes, 20480);
+
+	setfsuid(0);
+	assert_int_equal(fchmodat(t->root_fd, "proc/7/io", 0444, 0), 0);
+	write_file(t, 7, "status", "VmHWM:\t 24 kB\n");
+	setfsuid(SOMEBODY);
+	scan(t); /* no kernel would do this: it has not run */
+	assert_true(!u64_known(find(&t->snap, 7)->rchar));
+	assert_int_equal(find(&t->snap, 7)->hwm_bytes, 20480);
+
+	setfsuid(0);
+	write_file(t, 7, "schedstat", "5001 0 4\n");
+	setfsuid(SOMEBODY);
+	scan(t);
+	setfsuid(0);
+	assert_int_equal(find(&t->snap, 7)->rchar, 1);
+	assert_int_equal(find(&t->snap, 7)->hwm_bytes, 24576);
 }
 
 /* Ways in which rest cannot be proved: then everything is read. */
@@ -1103,6 +1141,7 @@ int main(void)
 		TREE(test_only_those_asked_for),
 		TREE(test_command_follows_exec),
 		TREE(test_rest_carries_over_and_activity_does_not),
+		TREE(test_rest_of_what_is_not_for_us),
 		TREE(test_no_proof_of_rest),
 		TREE(test_everything_is_read_now_and_then),
 		TREE(test_seldom_is_by_time),

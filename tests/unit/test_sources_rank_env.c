@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "base/io.h"
 #include "base/macros.h"
 #include "model/snapshot.h"
 
@@ -80,29 +81,64 @@ static void test_launchers_in_each_other(void **state)
 
 /* ---- files ---- */
 
-static struct rank_env read_file(const char *bytes, size_t n, size_t room)
+/* A folder proc with process 42 in it, whose environment this is. */
+static int make_proc(char *folder, const char *bytes, size_t n)
 {
-	char folder[] = "/tmp/rank-env-XXXXXX", path[64], *text = malloc(room);
-	CLEANUP(close_fd) int proc_fd = -1;
-	struct rank_env env;
-	FILE *f;
+	int proc_fd, fd;
 
 	assert_non_null(mkdtemp(folder));
 	proc_fd = open(folder, O_RDONLY | O_DIRECTORY);
 	assert_int_equal(mkdirat(proc_fd, "42", 0700), 0);
-	snprintf(path, sizeof(path), "%s/42/environ", folder);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	fclose(f);
-	env = rank_env_read(proc_fd, 42, text, room);
+	fd = openat(proc_fd, "42/environ", O_WRONLY | O_CREAT, 0600);
+	assert_int_equal(io_write_all(fd, bytes, n), 0);
+	close(fd);
+	return proc_fd;
+}
+
+static void remove_proc(const char *folder, int proc_fd)
+{
+	unlinkat(proc_fd, "42/environ", 0);
+	unlinkat(proc_fd, "42", AT_REMOVEDIR);
+	rmdir(folder);
+	close(proc_fd);
+}
+
+static struct rank_env read_file(const char *bytes, size_t n, size_t room)
+{
+	char folder[] = "/tmp/rank-env-XXXXXX", *text = malloc(room);
+	int proc_fd = make_proc(folder, bytes, n);
+	struct rank_env env = rank_env_read(proc_fd, 42, text, room);
+
 	for (size_t i = 0; i < room; i++)
 		assert_int_equal(text[i], 0); /* nothing stays */
 	free(text);
-	unlink(path);
-	unlinkat(proc_fd, "42", AT_REMOVEDIR);
-	rmdir(folder);
+	remove_proc(folder, proc_fd);
 	return env;
+}
+
+static void assert_sheet(const char *bytes, size_t n, const char *job_id, int sheet)
+{
+	char folder[] = "/tmp/rank-env-XXXXXX", text[64];
+	int proc_fd = make_proc(folder, bytes, n);
+
+	assert_int_equal(rank_env_read_sheet(proc_fd, 42, job_id, text, sizeof(text)), sheet);
+	remove_proc(folder, proc_fd);
+}
+
+/* Of the job that is asked about alone: a job may start another. */
+static void test_sheets(void **state)
+{
+	static const char plain[] = "PROCTOR_JOB_ID=a\0PROCTOR_SHEET=3";
+	static const char other[] = "PROCTOR_SHEET=3\0PROCTOR_JOB_ID=ab";
+	static const char none[] = "PROCTOR_JOB_ID=a\0PROCTOR_SHEET=0";
+	static const char nobody[] = "PROCTOR_SHEET=3";
+
+	(void)state;
+	assert_sheet(plain, sizeof(plain), "a", 3);
+	assert_sheet(other, sizeof(other), "a", SHEET_NONE);
+	assert_sheet(other, sizeof(other), "ab", 3);
+	assert_sheet(none, sizeof(none), "a", SHEET_NONE);
+	assert_sheet(nobody, sizeof(nobody), "a", SHEET_NONE);
 }
 
 /* The interesting ones at every place relative to the end of the room. */
@@ -168,6 +204,7 @@ int main(void)
 		cmocka_unit_test(test_launchers),
 		cmocka_unit_test(test_who_is_no_rank),
 		cmocka_unit_test(test_launchers_in_each_other),
+		cmocka_unit_test(test_sheets),
 		cmocka_unit_test(test_entries_across_reads),
 		cmocka_unit_test(test_a_long_value_is_passed_over),
 		cmocka_unit_test(test_an_endless_environment),

@@ -143,6 +143,19 @@ static void burn_ms(uint64_t ms)
 		;
 }
 
+/* What it has done is its parent's from then on. */
+static void wait_for_a_child(int null_fd)
+{
+	char bytes[4096] = "";
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		(void)!write(null_fd, bytes, sizeof(bytes));
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
 /* Children that differ in all that is measured, and then do nothing any more. */
 static void be_child(int i, int ready_fd)
 {
@@ -155,6 +168,8 @@ static void be_child(int i, int ready_fd)
 	for (int k = 0; k < n_fds; k++)
 		(void)!dup(null_fd);
 	(void)!write(null_fd, memory, n_bytes);
+	if (i % 20 == 6)
+		wait_for_a_child(null_fd);
 	if (i % 10 == 3)
 		for (int k = 0; k < 3; k++)
 			pthread_create(&thread, NULL, wait_forever, NULL);

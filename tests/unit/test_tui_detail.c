@@ -130,6 +130,10 @@ static void test_flagged(void **state)
 	flag(s, "leak", &its, NOON, U64_UNKNOWN);
 	assert_non_null(strstr(draw_text(s, 80, 30),
 			       "\nflagged       leak\n              -, since 22:13:20"));
+	press(s, "gGkkkk"); /* the sheet of train, whose row has a mark for that too */
+	assert_int_equal(scene_selected(s)->kind, NODE_SHEET);
+	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       leak\n"));
+	press(s, "/worker\n");
 	flag(s, "leak", &its, NOON, NOON + SECOND);
 	assert_non_null(strstr(draw_text(s, 80, 30),
 			       "\nwas flagged   leak\n              -, since 22:13:20"));

@@ -61,6 +61,35 @@ static void test_list(void **state)
 	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
 }
 
+/* As the job file calls them; another attempt may call them otherwise. */
+static void test_names_of_sheets(void **state)
+{
+	struct scene *s = *state;
+	char name[64];
+
+	scene_name_sheet(s, "train", 1, "warm up");
+	assert_int_equal(scene_refresh(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24), "- sheet 1 warm up "));
+	press(s, "/WARM\n\n");
+	assert_int_equal(scene_selected(s)->kind, NODE_SHEET);
+	press(s, "fwarm\n"); /* with all that is of it */
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|   11");
+	press(s, "f");
+	for (int i = 0; i < 4; i++)
+		keys_press(s, TUI_KEY_BACKSPACE);
+	press(s, "\n");
+	assert_non_null(strstr(draw_text(s, 80, 40), "job           train, sheet 1 (warm up)\n"));
+	scene_name_sheet(s, "train", 1, NULL);
+	assert_null(scene_sheet_name(s, "train", 1));
+	for (int i = 1; i < 200000; i++) { /* those of long ago are forgotten */
+		snprintf(name, sizeof(name), "a name that is of sheet %d alone", i);
+		scene_name_sheet(s, "train", i, name);
+	}
+	assert_true(arena_used(&s->names) < 16 << 20);
+	assert_string_equal(scene_sheet_name(s, "train", 199999), name);
+	assert_null(scene_sheet_name(s, "train", 2));
+}
+
 /* A job whose first process is over is as old as it was before. */
 static void test_age_of_job(void **state)
 {
@@ -273,6 +302,7 @@ int main(void)
 		TEST(test_rows),
 		TEST(test_sums),
 		TEST(test_list),
+		TEST(test_names_of_sheets),
 		TEST(test_age_of_job),
 		TEST(test_folding),
 		TEST(test_filter),

@@ -71,6 +71,7 @@ static void test_old_and_new(void **state)
 
 struct player {
 	struct store *store;
+	const char *job_id;
 	struct tui_options options;
 	struct scene *scene;
 	struct feed feed;
@@ -80,7 +81,9 @@ static void open_player(struct player *p)
 {
 	struct err err = ERR_INIT;
 
-	p->options = (struct tui_options){ .store = p->store, .since_wall_ns = NOW - HOUR };
+	p->options = (struct tui_options){ .store = p->store,
+					   .job_id = p->job_id,
+					   .since_wall_ns = NOW - HOUR };
 	p->scene = calloc(1, sizeof(*p->scene));
 	assert_non_null(p->scene);
 	scene_init(p->scene);
@@ -369,6 +372,35 @@ static void test_changes(void **state)
 	close_player(&p);
 }
 
+/* Of one job it begins and ends with that, whoever looks at others before and after. */
+static void test_one_job(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE, ended = began + 10 * SECOND_NS + SECOND_NS / 2;
+	struct attempt other = must_begin_at(store, "other", began - 20 * SECOND_NS);
+	struct attempt a = must_begin_at(store, "a", began);
+	struct player p = { .store = store, .job_id = "a" };
+
+	for (unsigned i = 0; i < 60; i++)
+		write_own(store, &other, began - 20 * SECOND_NS + i * SECOND_NS, 100);
+	for (unsigned i = 0; i <= 10; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	must_finish_at(store, &a, ended);
+	open_player(&p);
+	step(&p.feed, p.scene, 1);
+	assert_true(p.scene->snap.wall_ns >= began);
+	assert_int_equal(count_events(p.scene, "job.completed of a"), 0);
+	while (!p.scene->replay.is_over) {
+		assert_int_equal(p.scene->snap.n_processes, 1);
+		step(&p.feed, p.scene, 1);
+	}
+	assert_true(p.scene->snap.wall_ns <= ended);
+	assert_int_equal(p.scene->snap.n_processes, 1);
+	assert_int_equal(count_events(p.scene, "job.completed of a"), 1);
+	close_player(&p);
+}
+
 /* What nobody has recorded is said; who looks but every minute was there all the time. */
 static void test_gaps(void **state)
 {
@@ -418,7 +450,7 @@ int main(void)
 		STORE_TEST(test_rates),		STORE_TEST(test_closer_look),
 		STORE_TEST(test_flags),		STORE_TEST(test_changes),
 		STORE_TEST(test_gaps),		STORE_TEST(test_nothing),
-		STORE_TEST(test_words_of_then),
+		STORE_TEST(test_words_of_then), STORE_TEST(test_one_job),
 	};
 
 	return cmocka_run_group_tests_name("tui_replay", tests, NULL, NULL);

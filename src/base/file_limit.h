@@ -5,8 +5,8 @@
  * file. Programs that we start get the limit that we were started with: some go
  * through all numbers up to it, and select() bears no more than 1024.
  */
-#ifndef PROCTOR_DAEMON_FILE_LIMIT_H
-#define PROCTOR_DAEMON_FILE_LIMIT_H
+#ifndef PROCTOR_BASE_FILE_LIMIT_H
+#define PROCTOR_BASE_FILE_LIMIT_H
 
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/file_limit.h"
+#include "base/file_limit.h"
 
 void file_limit_raise(struct rlimit *ret)
 {

@@ -1,0 +1,106 @@
+/*
+ * What happened in a replay, as each moment is reached: events of processes, and anomalies in the
+ * words of then.
+ */
+#include "tui/replay_feed.h"
+
+/* ---- anomalies ---- */
+
+static bool is_new(const struct replay_feed *f, uint64_t wall_ns, uint64_t until_ns)
+{
+	return wall_ns > f->told_ns && wall_ns <= until_ns;
+}
+
+struct telling {
+	struct replay_feed *feed;
+	uint64_t until_ns;
+};
+
+/* As it was then: what it came to later nobody knew. */
+static void recall(const struct telling *t, const struct anomaly_row *row, uint64_t until_ns,
+		   struct episode *ret)
+{
+	feed_recall_episode(row, until_ns, ret);
+	ret->ended_wall_ns = ends_of_anomaly(&t->feed->ends, row);
+}
+
+static void tell_worse(const struct telling *t, const struct anomaly_row *row)
+{
+	struct episode e;
+
+	for (size_t i = 0; i < row->n_changes; i++) {
+		uint64_t wall_ns = row->changes[i].wall_ns;
+
+		if (row->changes[i].change != EPISODE_ESCALATED ||
+		    !is_new(t->feed, wall_ns, t->until_ns))
+			continue;
+		recall(t, row, wall_ns, &e);
+		feed_tell_anomaly(t->feed->scene, &e, EPISODE_ESCALATED);
+	}
+}
+
+static int tell_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	const struct telling *t = ctx;
+	struct scene *s = t->feed->scene;
+	struct episode e;
+
+	recall(t, row, row->episode.began_wall_ns, &e);
+	if (is_new(t->feed, e.began_wall_ns, t->until_ns))
+		feed_tell_anomaly(s, &e, EPISODE_BEGAN);
+	tell_worse(t, row);
+	recall(t, row, t->until_ns, &e);
+	feed_flag_anomaly(s, &e);
+	if (is_new(t->feed, e.ended_wall_ns, t->until_ns))
+		feed_tell_anomaly(s, &e, EPISODE_CLEARED);
+	return 0;
+}
+
+/* Of those that began before as well, if they were not over by then. */
+static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, bool is_first, struct err *err)
+{
+	const struct anomaly_filter filter = {
+		.job_id = f->options->job_id,
+		.until_wall_ns = until_ns,
+		.lasting_wall_ns = f->told_ns + 1,
+		.with_changes = true,
+	};
+	struct telling telling = { f, until_ns };
+
+	if (f->spans.n == 0 || (!is_first && !spans_change(&f->spans, f->told_ns, until_ns) &&
+				!spans_change(&f->worse, f->told_ns, until_ns)))
+		return 0;
+	return store_read_anomalies(f->options->store, &filter, tell_anomaly, &telling, err);
+}
+
+/* ---- processes ---- */
+
+static int tell_event(void *ctx, const struct event_row *row)
+{
+	struct replay_feed *f = ctx;
+
+	feed_tell_process_event(f->scene, &row->event);
+	return 0;
+}
+
+static int tell_events(struct replay_feed *f, uint64_t until_ns, struct err *err)
+{
+	const struct event_filter filter = {
+		.job_id = f->options->job_id,
+		.since_wall_ns = f->told_ns + 1,
+		.until_wall_ns = until_ns,
+	};
+
+	return store_read_events(f->options->store, &filter, tell_event, f, err);
+}
+
+int replay_tell_past(struct replay_feed *f, uint64_t until_ns, bool is_first, struct err *err)
+{
+	int r = tell_anomalies(f, until_ns, is_first, err);
+
+	if (r < 0 || until_ns <= f->told_ns)
+		return r;
+	r = tell_events(f, until_ns, err);
+	f->told_ns = until_ns;
+	return r;
+}

@@ -1,0 +1,116 @@
+/*
+ * Rates of I/O, where the kernel adds what a child did to its parent when that has waited for it.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "tui/track.h"
+
+#define MB (UINT64_C(1) << 20)
+#define SECOND UINT64_C(1000000000)
+
+struct row {
+	pid_t pid, ppid;
+	uint64_t read_mb; /* U64_UNKNOWN */
+	bool ignores_sigchld;
+};
+
+static void look(struct tracks *t, unsigned at, const struct row *rows, size_t n)
+{
+	CLEANUP(snapshot_release) struct snapshot s;
+
+	snapshot_init(&s);
+	s.wall_ns = s.boot_ns = (1000 + at) * SECOND;
+	for (size_t i = 0; i < n; i++) {
+		struct proc_sample *p = snapshot_add_process(&s);
+
+		p->key = (struct proc_key){ rows[i].pid, 7 };
+		p->ppid = rows[i].ppid;
+		p->wchar = 0;
+		p->rchar = u64_known(rows[i].read_mb) ? rows[i].read_mb * MB : U64_UNKNOWN;
+		p->ignores_sigchld = rows[i].ignores_sigchld;
+	}
+	assert_int_equal(tracks_add(t, &s), 0);
+}
+
+#define LOOK(t, at, ...)                                 \
+	look(t, at, (const struct row[]){ __VA_ARGS__ }, \
+	     ARRAY_SIZE(((const struct row[]){ __VA_ARGS__ })))
+
+static double rate_of(const struct tracks *t, pid_t pid)
+{
+	const struct proc_key key = { pid, 7 };
+
+	return tracks_find(t, track_key_of_process(&key))->io_rate / (double)MB;
+}
+
+static void test_a_child_is_told_once(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK(&t, 0, { 10, 1, 1, false }, { 11, 10, 100, false });
+	assert_true(isnan(rate_of(&t, 11)));
+	LOOK(&t, 1, { 10, 1, 1, false }, { 11, 10, 150, false });
+	assert_true(rate_of(&t, 10) == 0 && rate_of(&t, 11) == 50);
+	LOOK(&t, 2, { 10, 1, 161, false }); /* the child's 150, 8 more of it, and 2 of its own */
+	assert_true(rate_of(&t, 10) == 10);
+	LOOK(&t, 3, { 10, 1, 164, false });
+	assert_true(rate_of(&t, 10) == 3);
+	LOOK(&t, 4, { 10, 1, 169, false }); /* with one that nobody has seen */
+	assert_true(rate_of(&t, 10) == 5);
+}
+
+static void test_all_below_it(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK(&t, 0, { 10, 1, 0, false }, { 11, 10, 20, false }, { 12, 11, 30, false });
+	LOOK(&t, 1, { 10, 1, 51, false });
+	assert_true(rate_of(&t, 10) == 1);
+}
+
+/* Those of which the kernel has told the parent nothing. */
+static void test_nobody_waited(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK(&t, 0, { 10, 1, 0, true }, { 11, 10, 20, false }, { 20, 1, 0, false },
+	     { 21, 20, 20, false }, { 30, 1, 0, false }, { 31, 30, U64_UNKNOWN, false });
+	LOOK(&t, 1, { 10, 1, 25, true }, { 20, 1, 5, false }, { 30, 1, 5, false });
+	assert_true(rate_of(&t, 10) == 25);
+	assert_true(rate_of(&t, 20) == 5);
+	assert_true(rate_of(&t, 30) == 5);
+}
+
+/* A process cannot be its own ancestor, whatever is told. */
+static void test_circles(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK(&t, 0, { 10, 11, 5, false }, { 11, 10, 5, false }, { 12, 12, 5, false });
+	LOOK(&t, 1, { 20, 1, 5, false });
+	LOOK(&t, 2, { 20, 1, 6, false });
+	assert_true(rate_of(&t, 20) == 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_child_is_told_once),
+		cmocka_unit_test(test_all_below_it),
+		cmocka_unit_test(test_nobody_waited),
+		cmocka_unit_test(test_circles),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
