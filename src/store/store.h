@@ -393,7 +393,8 @@ int store_check_access(const char *path, struct err *err);
 
 /*
  * Looks for damage: in the file as SQLite sees it, and by reading all that is in
- * it. -EBADMSG: there is some, and err says where. -ETIMEDOUT: nothing was found
+ * it. -EBADMSG: there is some, and err says where. -EUCLEAN: the file is sound, and some
+ * values in it are not: the rest can be used as ever. -ETIMEDOUT: nothing was found
  * in max_ms, which was too short to see all; 0 is no limit. -ENODATA: it is
  * sound, but its write-ahead log is not, and what was written last is lost; or
  * there are events or anomalies of types that are not known here.
@@ -403,12 +404,12 @@ int store_check(struct store *store, unsigned max_ms, struct err *err);
 
 /*
  * Moves a damaged database aside, with its -wal, -shm and -journal, beside where
- * it was. *ret_aside is its new path, the caller frees it. Nothing is deleted or
+ * it was; one of which a part can be used (-EUCLEAN) only with all. *ret_aside is its new path, the caller frees it. Nothing is deleted or
  * overwritten, and an empty database takes the old one's place. Refused with
  * -EALREADY: store_check() finds it sound; -ENOENT: there is none, or it is
  * empty; -EBUSY: another process has it open; and with what store_open() says of
  * one that is not ours to judge. This process must not have it open.
  */
-int store_set_aside(const char *path, char **ret_aside, struct err *err);
+int store_set_aside(const char *path, bool all, char **ret_aside, struct err *err);
 
 #endif

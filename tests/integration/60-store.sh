@@ -76,8 +76,38 @@ sql 'DROP TABLE unknowns'
 check_damage "a table is missing" "does not have the tables"
 
 make_database "values that cannot be decoded"
-sql "UPDATE chunks SET data = x'00ff00ff'"
-check_damage "values that cannot be decoded" "makes no sense"
+sql "UPDATE chunks SET data = x'00ff00ff' WHERE id = (SELECT max(id) FROM chunks)"
+run "$PROCTOR" doctor
+like "a little damage: what is lost is said, and nothing need be done" "$stdout" \
+	'^  database +broken +.*sound and in use.* lost: 1 stretch of a process.s samples of job three, attempt 1 .*nothing need be done'
+check "nobody is told to move the record away" [ "${stdout/--repair/}" = "$stdout" ]
+run "$PROCTOR" doctor --repair
+like "nor is it moved" "$status $stdout" '^0 nothing to repair: .*is sound and in use'
+run "$PROCTOR" run -q --job while -- sh -c 'exit 7'
+run "$PROCTOR" jobs --json
+json "the record goes on with all jobs" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three", "while"]'
+run "$PROCTOR" doctor --all
+is "--all alone means nothing" "$status" 2
+run "$PROCTOR" doctor --repair --all
+like "only who wants it moves it" "$stdout" "^  $db\\.damaged-"
+rm -rf "$TMP/look" && mkdir "$TMP/look"
+for part in "" -wal -shm; do cp "$(aside)$part" "$TMP/look/proctor.db$part"; done
+PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
+json "a copy of it can be looked into" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three", "while"]'
+
+# As the manual tells it.
+make_database "salvage"
+noise $((4096 * ($(sql "SELECT rootpage FROM sqlite_schema WHERE name = 'chunks'") - 1))) 4096 "$db"
+run "$PROCTOR" doctor --repair
+rm -rf "$TMP/look" && mkdir "$TMP/look"
+(
+	echo 'PRAGMA auto_vacuum = INCREMENTAL;'
+	sqlite3 "$(aside)" .dump | sed 's/^ROLLBACK;.*/COMMIT;/'
+	echo 'PRAGMA application_id = 1348695154;'
+	echo 'PRAGMA user_version = 5;'
+) 2>/dev/null | sqlite3 "$TMP/look/proctor.db"
+PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
+json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
 
 # A tick that cannot be read costs itself and those that build on it: all else is told.
 rm -rf "$PROCTOR_HOME"
