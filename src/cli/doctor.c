@@ -27,9 +27,10 @@ struct doctor_args {
 static const struct argp_option doctor_options[] = {
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
 	{ "repair", KEY_REPAIR, NULL, 0,
-	  "Only this: move the database aside if it cannot be used, so that a new one can begin", 0 },
-	{ "all", KEY_ALL, NULL, 0,
-	  "With --repair: also if only a part of what it holds is damaged", 0 },
+	  "Only this: move the database aside if it cannot be used, so that a new one can begin",
+	  0 },
+	{ "all", KEY_ALL, NULL, 0, "With --repair: also if only a part of what it holds is damaged",
+	  0 },
 	{ 0 },
 };
 

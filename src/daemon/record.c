@@ -15,8 +15,10 @@
 #include "daemon/run_internal.h"
 #include "report/report.h"
 
-/* How long all that is stored when all is over may wait for another writer, together. */
-#define END_PATIENCE_MS 5000
+/* All that is stored when all is over waits for another writer, together, for as long as the run
+ * took, within these: nobody is held up for seconds after a short command. */
+#define END_PATIENCE_LEAST_MS 1000
+#define END_PATIENCE_MOST_MS 5000
 
 /* What lasts as long as this is told to a daemon that does not see it in its database. */
 #define GUEST_AFTER_SECONDS 0.25
@@ -119,6 +121,16 @@ static int begin_attempt(struct run *run, struct err *err)
 	return 0;
 }
 
+static void begin_end(struct run *run)
+{
+	uint64_t now = clock_boot_ns();
+	uint64_t ms = (now - run->boot_ns) / 1000000;
+
+	ms = ms < END_PATIENCE_LEAST_MS ? END_PATIENCE_LEAST_MS : ms;
+	ms = ms > END_PATIENCE_MOST_MS ? END_PATIENCE_MOST_MS : ms;
+	run->end_boot_ns = now + ms * 1000000;
+}
+
 /* What is left of the time for the end of the run. */
 static unsigned end_patience_ms(const struct run *run)
 {
@@ -156,10 +168,13 @@ static void try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 	if (run->store || run->store_is_off)
 		return;
 	r = open_store(run, patience_ms, err);
-	if (r == 0 || (trouble_may_pass(r) && patience_ms == LOOP_PATIENCE_MS))
+	if (r == 0 || (trouble_may_pass(r) && run->end_boot_ns == 0))
 		return;
 	run->store_is_off = true;
-	say_loss(run, "this run is not recorded", err);
+	say_loss(run,
+		 run->end_boot_ns ? "the samples of this run are not recorded"
+				  : "this run is not recorded",
+		 err);
 }
 
 /* A daemon is not to count them as well, or at all. */
@@ -895,20 +910,33 @@ static void store_calls(struct run *run)
 			    "they were counted, and could not be recorded");
 }
 
+/* Why not all is recorded. What to do about what passes was said when it mattered. */
+static void note_trouble(struct run *run)
+{
+	const char *text = run->store_err.text;
+	const char *advice = trouble_may_pass(run->store_err.code) ? strstr(text, ": ") : NULL;
+	char why[sizeof(run->store_err.text)];
+
+	for (const char *next = advice; next; next = strstr(next + 1, ": "))
+		advice = next;
+	snprintf(why, sizeof(why), "%.*s", (int)(advice ? advice - text : (ptrdiff_t)strlen(text)),
+		 text);
+	add_unknown(run->attempt, REPORT_NOTE_RECORDING, why);
+}
+
 static void store_end(struct run *run)
 {
 	const struct proc_event *events;
 	struct err err = ERR_INIT;
 	size_t n;
 
-	run->end_boot_ns = clock_boot_ns() + END_PATIENCE_MS * UINT64_C(1000000);
 	leave_replaced(run);
-	try_to_open(run, END_PATIENCE_MS, &err);
+	try_to_open(run, end_patience_ms(run), &err);
 	if (run->store)
 		store_share_patience(run->store, end_patience_ms(run));
 	store_last_ticks(run);
 	if (run->store_err.code != 0)
-		add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+		note_trouble(run);
 	if (!run->store) {
 		keep_end(run, &run->store_err);
 		return;
@@ -922,7 +950,7 @@ static void store_end(struct run *run)
 	}
 	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
 	say_loss(run, "the end of this run is not fully recorded", &err);
-	add_unknown(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+	note_trouble(run);
 	keep_end(run, &err);
 }
 
@@ -980,7 +1008,7 @@ static void tell_of_kill(struct run *run)
 
 	if (!was_killed(run->attempt))
 		return;
-	try_to_open(run, END_PATIENCE_MS, &err);
+	try_to_open(run, end_patience_ms(run), &err);
 	job = link_job_of(run);
 	link_greet_at_once(run->link, &job);
 }
@@ -989,6 +1017,7 @@ void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
 
+	begin_end(run);
 	keep_processes(run);
 	tell_of_kill(run);
 	link_take_signals(run->link, on_told_signal, run);

@@ -139,6 +139,8 @@ like "nor in SQL" "$((stdout)) $stderr" "^$readable proctor: warning: left out, 
 run "$PROCTOR" report torn --json
 json "the report knows it" "$stdout" \
 	'[u["why"].split(" of job")[0] for u in d["unknown"] if u["what"] == "damaged"] == ["2 ticks"]'
+run "$PROCTOR" jobs
+like "a sheet that was cut off is not completed" "$stdout" "^torn .* 0/1 +lost "
 run "$PROCTOR" history --job whole --json
 is "other jobs have nothing to do with it" "$status/$stderr" 0/
 run "$PROCTOR" doctor
@@ -219,6 +221,29 @@ run "$PROCTOR" doctor --repair
 like "and one of another program" "$status $stderr" '^1 proctor: .*another program'
 is "nothing was moved" "$(ls "$PROCTOR_HOME")" proctor.db
 
+# ---- of an older proctor ----
+make_database "older"
+sql 'ALTER TABLE patterns DROP COLUMN n_looks'
+sql 'ALTER TABLE patterns DROP COLUMN lapsed_wall_ns'
+sql 'DROP TABLE anomaly_changes'
+python3 -c '
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA user_version = 4")
+os._exit(0) # and leaves the log, so that who may not write can read' "$db"
+if unshare --mount true 2>/dev/null; then
+	run unshare --mount sh -c \
+		'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"' \
+		"$PROCTOR_HOME" "$PROCTOR" jobs
+	like "what must be brought up to date and cannot be is told as that" "$status $stderr" \
+		'^1 proctor: .*older proctor \(its layout is 4\).*needs writing: .*Read-only file system'
+fi
+run "$PROCTOR" jobs --json
+json "it is brought up to date" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
+like "which is said" "$stderr" '^proctor: warning: .* was brought up to date, from layout 4 to 5'
+run "$PROCTOR" jobs --json
+is "once" "$status/$stderr" 0/
+
 # ---- a medium that cannot be written ----
 make_database "read-only"
 noise 0 100 "$db"
@@ -283,6 +308,9 @@ run "$PROCTOR" jobs --json
 json "as soon as it can be it is taken in" "$stdout" \
 	'[(j["job_id"], j["attempt"], j["outcome"], j["exit_code"]) for j in d][3:] == [("locked", 1, "failure", 4)]'
 is "and that is that" "$stderr" ""
+run "$PROCTOR" report locked --json
+json "the report knows why its samples are missing, and gives no order that is stale" "$stdout" \
+	"[u['why'] for u in d['unknown'] if u['what'] == 'recording'] == ['the database $db is locked by process $holder (python3)']"
 hold 'PRAGMA locking_mode = EXCLUSIVE;BEGIN EXCLUSIVE'
 run "$PROCTOR" jobs
 is "who has it for itself keeps readers out" "$status" 1
