@@ -109,6 +109,31 @@ rm -rf "$TMP/look" && mkdir "$TMP/look"
 PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
 json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
 
+# Wherever it is hit: verbs tell or refuse, nothing breaks, a command runs, and --repair helps.
+make_database "anywhere"
+cp "$db" "$TMP/whole.db"
+RANDOM=4711
+trouble=
+for i in $(seq 12); do
+	cp "$TMP/whole.db" "$db"
+	rm -f "$db"-wal "$db"-shm "$db"-spool "$db".damaged-*
+	at=$(((RANDOM * 32768 + RANDOM) % $(stat -c %s "$db")))
+	if [ $((i % 4)) = 0 ]; then truncate -s $at "$db"; else noise $at $((1 + RANDOM % 300)) "$db"; fi
+	for verb in jobs "report two" "history --job two --json" "export csv" "events --json" \
+		"top --history 1h --json" "sql SELECT*FROM(process_metrics)" "gc" "doctor" "doctor --repair"; do
+		# shellcheck disable=SC2086 # words
+		run timeout 60 "$PROCTOR" $verb
+		[ "$status" -le 2 ] || trouble+=" $verb:$status at $at ($i);"
+		[ "$status" != 1 ] || [ -n "$stderr" ] || [ "$verb" = doctor ] ||
+			trouble+=" $verb says nothing at $at ($i);"
+	done
+	run timeout 60 "$PROCTOR" run -q --job after -- sh -c 'exit 7'
+	[ "$status" = 7 ] || trouble+=" run:$status at $at ($i);"
+	run "$PROCTOR" jobs --json
+	[ "$(json_eval "$stdout" 'd[-1]["job_id"]')" = after ] || trouble+=" not recorded at $at ($i);"
+done
+is "damage anywhere is borne" "$trouble" ""
+
 # A tick that cannot be read costs itself and those that build on it: all else is told.
 rm -rf "$PROCTOR_HOME"
 "$PROCTOR" run -q --job whole -- sleep 0.3
