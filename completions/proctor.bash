@@ -29,7 +29,7 @@ declare -gA _proctor_options=(
 	[attach]="--job --json --pid"
 	[phase]=""
 	[config]="--check --json"
-	[doctor]="--json --repair"
+	[doctor]="--json --repair --all"
 	[gc]="--dry-run --trust-clock --json"
 )
 

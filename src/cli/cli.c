@@ -133,6 +133,16 @@ int cli_find_paths_to_read(struct paths *ret, struct err *err)
 	return 0;
 }
 
+static void tell_migration(const struct paths *paths, const struct store *store)
+{
+	int to, from = store_migrated_from(store, &to);
+
+	if (from > 0)
+		log_warning("the database %s was brought up to date, from layout %d to %d: an "
+			    "older proctor does not read it any more",
+			    paths->db, from, to);
+}
+
 static int open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
 		      struct err *err)
 {
@@ -146,8 +156,10 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 			err, r,
 			"nothing has been recorded yet in %s: try \"proctor run -- COMMAND\"",
 			paths->state_dir);
-	if (r == 0)
+	if (r == 0) {
 		store_set_alive_check(*ret, daemon_check_alive, NULL);
+		tell_migration(paths, *ret);
+	}
 	if (r == 0 && store_has_kept(paths->db))
 		log_warning("how some attempts ended waits in %s-spool until the database can be "
 			    "written: they may look lost",
@@ -173,6 +185,14 @@ static void tell_damage(struct store *store)
 		log_warning("left out, as it is damaged in the database or a newer proctor wrote "
 			    "it: %s; \"proctor doctor\" looks through all of it",
 			    what.data);
+}
+
+void cli_warn_of_cut_events(struct store *store, const struct event_filter *filter)
+{
+	CLEANUP(buf_release) struct buf whose = BUF_INIT;
+
+	if (store_tell_cut_events(store, filter, &whose, NULL) > 0)
+		log_warning("not all process events are listed: %s", whose.data);
 }
 
 void cli_store_cleanup(struct store **store)

@@ -75,6 +75,9 @@ void cli_value_cleanup(struct rpc_value **value); /* for CLEANUP() */
 /* For CLEANUP(). Says what was left out of what was read, if something had to be. */
 void cli_store_cleanup(struct store **store);
 
+/* Says whose process events, of those that the filter has, are not all listed. */
+void cli_warn_of_cut_events(struct store *store, const struct event_filter *filter);
+
 /*
  * The same for verbs that print what was recorded, wherever that is. -ENOENT: no such job
  * (NULL is any). Where nothing was ever recorded *ret is NULL, and err says so.

@@ -19,16 +19,19 @@
 /* How long the database is looked through. */
 #define STORE_CHECK_MS 5000
 
-enum doctor_key { KEY_JSON = 256, KEY_REPAIR };
+enum doctor_key { KEY_JSON = 256, KEY_REPAIR, KEY_ALL };
 
 struct doctor_args {
-	bool json, repair;
+	bool json, repair, all;
 };
 
 static const struct argp_option doctor_options[] = {
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
 	{ "repair", KEY_REPAIR, NULL, 0,
-	  "Only this: move the database aside if it is damaged, so that a new one can begin", 0 },
+	  "Only this: move the database aside if it cannot be used, so that a new one can begin",
+	  0 },
+	{ "all", KEY_ALL, NULL, 0, "With --repair: also if only a part of what it holds is damaged",
+	  0 },
 	{ 0 },
 };
 
@@ -42,6 +45,13 @@ static error_t parse_doctor_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_REPAIR:
 		args->repair = true;
+		return 0;
+	case KEY_ALL:
+		args->all = true;
+		return 0;
+	case ARGP_KEY_END:
+		if (args->all && !args->repair)
+			cli_usage_error(state, "--all goes with --repair");
 		return 0;
 	case ARGP_KEY_ARG:
 		cli_usage_error(state, "'%s' is one word too many", arg);
@@ -498,13 +508,21 @@ static void write_repair_text(const struct paths *paths, const char *aside, cons
 		"  %s\n"
 		"with its -wal and -shm, if it had any, as they were. A new one begins with the next "
 		"run.\n"
-		"\"sqlite3 FILE .recover\", or .dump where there is no .recover, may still read "
-		"what is\n"
-		"in it; try it with a copy of these files.\n",
+		"To look into it, copy these files into an empty folder under the name proctor.db, and "
+		"set\n"
+		"PROCTOR_HOME to that; \"sqlite3 FILE .recover\", or .dump where there is no .recover, "
+		"may\n"
+		"still read what proctor does not. proctor(1) has how to use what they give.\n",
 		paths->db, aside);
 }
 
-static int repair(bool json)
+/* What may stay as it is. */
+static bool is_usable(int r)
+{
+	return r == -EALREADY || r == -ENOENT || r == -EUCLEAN;
+}
+
+static int repair(bool json, bool all)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(free_ptr) char *aside = NULL;
@@ -514,8 +532,8 @@ static int repair(bool json)
 
 	if (cli_find_paths(&paths, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
-	r = store_set_aside(paths.db, &aside, &err);
-	if (r < 0 && r != -EALREADY && r != -ENOENT)
+	r = store_set_aside(paths.db, all, &aside, &err);
+	if (r < 0 && !is_usable(r))
 		return cli_fail(CLI_FAILED, &err);
 	(json ? write_repair_json : write_repair_text)(&paths, aside, r < 0 ? err.text : NULL,
 						       &out);
@@ -542,5 +560,5 @@ int cli_doctor(int argc, char **argv)
 	struct doctor_args args = { 0 };
 
 	cli_parse(&doctor_argp, argc, argv, 0, &args);
-	return args.repair ? repair(args.json) : visit(args.json);
+	return args.repair ? repair(args.json, args.all) : visit(args.json);
 }

@@ -356,5 +356,8 @@ int cli_events(int argc, char **argv)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)
 		return args.feed.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
+	cli_warn_of_cut_events(store,
+			       &(struct event_filter){ args.feed.job_id, args.feed.since_wall_ns,
+						       args.feed.until_wall_ns });
 	return print_events(store, &args, &err);
 }

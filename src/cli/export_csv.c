@@ -146,6 +146,7 @@ static int export_events(struct exporter *e, struct err *err)
 		.until_wall_ns = e->args->until_wall_ns,
 	};
 
+	cli_warn_of_cut_events(e->store, &filter);
 	return store_read_events(e->store, &filter, on_event, e, err);
 }
 

@@ -165,10 +165,19 @@ static void tell_hold(uint64_t until_ns)
 			    clock_format_local(until_ns, until, sizeof(until)));
 }
 
-static int collect(const struct paths *paths, const struct retention_policy *policy,
-		   bool trusts_clock, struct retention_result *ret, struct err *err)
+/* Of now, as the user has it. */
+static struct retention_clock read_clock(bool trusts_clock)
 {
 	struct retention_clock clock = retention_clock_now();
+
+	clock.is_synchronised |= trusts_clock;
+	return clock;
+}
+
+static int collect(const struct paths *paths, const struct retention_policy *policy,
+		   bool trusts_clock, struct retention_preview *ret, struct err *err)
+{
+	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct line line = { .is_shown = is_terminal(), .begun_ns = clock_boot_ns() };
 	struct retention run;
@@ -177,22 +186,23 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 	if (r < 0)
 		return r;
 	store_retain_begin(&run, policy, clock_wall_ns());
-	clock.is_synchronised |= trusts_clock;
 	store_retain_watch_clock(&run, &clock);
 	r = run_slices(store, &run, &line, err);
 	line_clear(&line);
-	tell_hold(run.held_until_ns);
-	*ret = run.result;
+	ret->result = run.result;
+	ret->held_until_ns = run.held_until_ns;
 	return r;
 }
 
 static int preview(const struct paths *paths, const struct retention_policy *policy,
-		   struct retention_preview *ret, struct err *err)
+		   bool trusts_clock, struct retention_preview *ret, struct err *err)
 {
+	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	int r = cli_open_store(paths, &store, err);
 
-	return r < 0 ? r : store_preview_retention(store, policy, clock_wall_ns(), ret, err);
+	return r < 0 ? r
+		     : store_preview_retention(store, policy, clock_wall_ns(), &clock, ret, err);
 }
 
 /* ---- telling ---- */
@@ -226,6 +236,8 @@ static void write_json(const struct gc_args *args, const struct retention_policy
 	json_key_u64(&j, "wal_bytes", result->wal_bytes);
 	json_key_u64(&j, "max_bytes", policy->max_bytes ? policy->max_bytes : U64_UNKNOWN);
 	json_key_u64(&j, "over_max_bytes", result->over_bytes);
+	json_key_f64(&j, "retention_held_until",
+		     p->held_until_ns ? clock_ns_to_seconds(p->held_until_ns) : F64_UNKNOWN);
 	json_end_object(&j);
 	buf_add_char(out, '\n');
 }
@@ -311,8 +323,9 @@ int cli_gc(int argc, char **argv)
 	if (settings_open(&settings, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
 	policy = upkeep_policy(&settings.config.retention, settings.paths.jsonl);
-	r = args.dry_run ? preview(&settings.paths, &policy, &p, &err)
-			 : collect(&settings.paths, &policy, args.trust_clock, &p.result, &err);
+	r = (args.dry_run ? preview : collect)(&settings.paths, &policy, args.trust_clock, &p,
+					       &err);
+	tell_hold(p.held_until_ns);
 	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
 		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
 	if (p.result.over_bytes > 0 && !args.dry_run)

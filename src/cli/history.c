@@ -178,9 +178,7 @@ static int print_history(struct store *store, const struct history_args *args, s
 	output_release(&printer.out);
 	if (r != CLI_DONE || printer.n_rows > 0)
 		return r;
-	log_error("no samples of that are there: those older than a day are kept as minutes "
-		  "(--minutes)");
-	return history_status_of_none(&args->filter);
+	return history_tell_none(store, &args->filter);
 }
 
 int cli_history(int argc, char **argv)

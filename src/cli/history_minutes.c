@@ -114,9 +114,33 @@ static int on_minute(void *ctx, const struct minute_row *row)
 	return output_pass(&p->out);
 }
 
-int history_status_of_none(const struct history_filter *filter)
+static int stop_at_first(void *ctx, const struct minute_row *row)
 {
-	return filter->job_id ? CLI_DONE : CLI_FAILED;
+	(void)ctx;
+	(void)row;
+	return 1;
+}
+
+/* Of a job that there is none is told before: it was looked for. */
+static bool is_known(struct store *store, const struct history_filter *filter)
+{
+	const struct minute_filter ever = { .pid = filter->pid };
+
+	return filter->job_id || store_read_minutes(store, &ever, stop_at_first, NULL, NULL) > 0;
+}
+
+int history_tell_none(struct store *store, const struct history_filter *filter)
+{
+	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
+					       filter->until_wall_ns };
+
+	if (store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) > 0) {
+		log_error(
+			"samples of that are not kept any more, only 1-minute values (--minutes)");
+		return CLI_DONE;
+	}
+	log_error("nothing of that was recorded, or it is no longer kept");
+	return is_known(store, filter) ? CLI_DONE : CLI_FAILED;
 }
 
 int history_print_minutes(struct store *store, const struct history_filter *filter, bool json,
@@ -140,6 +164,5 @@ int history_print_minutes(struct store *store, const struct history_filter *filt
 	output_release(&p.out);
 	if (r != CLI_DONE || p.n_rows > 0)
 		return r;
-	log_error("nothing of that was recorded, or it is no longer kept");
-	return history_status_of_none(filter);
+	return history_tell_none(store, filter);
 }

@@ -9,8 +9,11 @@
 
 #include "store/store.h"
 
-/* Where there is nothing to print: a job that is there may have no samples, a process cannot. */
-int history_status_of_none(const struct history_filter *filter);
+/*
+ * Where there is nothing to print: says why, and returns the exit status. It is a failure only
+ * where the process was never recorded, as a job that never was is one.
+ */
+int history_tell_none(struct store *store, const struct history_filter *filter);
 
 /* The exit status. */
 int history_print_minutes(struct store *store, const struct history_filter *filter, bool json,

@@ -205,10 +205,11 @@ static void add_row(const struct table *table, const char *job_id, uint64_t uid,
 	buf_add_char(out, '\n');
 }
 
-/* "3/10": the sheet that runs, or the last that was completed. */
+/* "3/10": the sheet that runs, or the last that was completed, also where the next was cut off. */
 static void format_sheet(const struct attempt *a, char *ret, size_t size)
 {
-	int at = a->current_sheet != SHEET_NONE ? a->current_sheet : a->last_completed_sheet;
+	bool is_in_one = a->is_running && !a->is_lost && a->current_sheet != SHEET_NONE;
+	int at = is_in_one ? a->current_sheet : a->last_completed_sheet;
 
 	if (a->total_sheets > 0)
 		snprintf(ret, size, "%d/%d", at, a->total_sheets);

@@ -155,7 +155,7 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 
 	if (!path)
 		return err_set(err, -ENOENT, "%s", run->options->why_no_db);
-	r = see_to_file(run, patience_ms == LOOP_PATIENCE_MS, err);
+	r = see_to_file(run, run->end_boot_ns == 0, err);
 	if (r == 0)
 		r = store_open_patient(path, STORE_WRITE, patience_ms, &run->store, err);
 	if (r < 0)
@@ -172,10 +172,13 @@ void record_try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 	if (run->store || run->store_is_off)
 		return;
 	r = open_store(run, patience_ms, err);
-	if (r == 0 || (trouble_may_pass(r) && patience_ms == LOOP_PATIENCE_MS))
+	if (r == 0 || (trouble_may_pass(r) && run->end_boot_ns == 0))
 		return;
 	run->store_is_off = true;
-	record_say_loss(run, "this run is not recorded", err);
+	record_say_loss(run,
+			run->end_boot_ns ? "the samples of this run are not recorded"
+					 : "this run is not recorded",
+			err);
 }
 
 /* The last that is stored may have ended since. */

@@ -31,8 +31,8 @@ void record_now(struct run *run);
 void record_sheet_soon(struct run *run);
 
 /*
- * run->store is open after this, with the attempt in it, unless err says why not. With the
- * patience of the loop what may pass is tried again at the next call; else, and for what stays,
+ * run->store is open after this, with the attempt in it, unless err says why not. Before the end
+ * begins what may pass is tried again at the next call; else, and for what stays,
  * run->store_is_off.
  */
 void record_try_to_open(struct run *run, unsigned patience_ms, struct err *err);

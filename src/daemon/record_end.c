@@ -1,9 +1,12 @@
 #include "daemon/record_end.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/own.h"
 #include "daemon/record.h"
 #include "daemon/record_anomalies.h"
 #include "daemon/record_greet.h"
@@ -12,8 +15,21 @@
 #include "daemon/run_internal.h"
 #include "report/report.h"
 
-/* How long all that is stored when all is over may wait for another writer, together. */
-#define END_PATIENCE_MS 5000
+/* All that is stored when all is over waits for another writer, together, for as long as the run
+ * took, within these: nobody is held up for seconds after a short command. */
+#define END_PATIENCE_LEAST_MS 1000
+#define END_PATIENCE_MOST_MS 5000
+
+static void begin_end(struct run *run)
+{
+	uint64_t now = clock_boot_ns();
+	uint64_t ms = (now - run->boot_ns) / 1000000;
+
+	ms = ms < END_PATIENCE_LEAST_MS ? END_PATIENCE_LEAST_MS : ms;
+	ms = ms > END_PATIENCE_MOST_MS ? END_PATIENCE_MOST_MS : ms;
+	run->end_boot_ns = now + ms * 1000000;
+	run->maker = maker_leave(run->maker);
+}
 
 /* Somebody has put another database in its place: the attempt is begun anew there. */
 static void leave_replaced(struct run *run)
@@ -61,22 +77,34 @@ static void store_calls(struct run *run)
 			    "they were counted, and could not be recorded");
 }
 
+/* Why not all is recorded. What to do about what passes was said when it mattered. */
+static void note_trouble(struct run *run)
+{
+	const char *text = run->store_err.text;
+	const char *advice = trouble_may_pass(run->store_err.code) ? strstr(text, ": ") : NULL;
+	char why[sizeof(run->store_err.text)];
+
+	for (const char *next = advice; next; next = strstr(next + 1, ": "))
+		advice = next;
+	snprintf(why, sizeof(why), "%.*s", (int)(advice ? advice - text : (ptrdiff_t)strlen(text)),
+		 text);
+	record_note(run->attempt, REPORT_NOTE_RECORDING, why);
+}
+
 static void store_end(struct run *run)
 {
 	const struct proc_event *events;
 	struct err err = ERR_INIT;
 	size_t n;
 
-	run->end_boot_ns = clock_boot_ns() + END_PATIENCE_MS * UINT64_C(1000000);
-	run->maker = maker_leave(run->maker);
 	leave_replaced(run);
-	record_try_to_open(run, END_PATIENCE_MS, &err);
+	record_try_to_open(run, record_end_patience_ms(run), &err);
 	if (run->store)
 		store_share_patience(run->store, record_end_patience_ms(run));
 	record_last_ticks(run); /* all with one wait for the disk */
 	run->settler = settler_leave(run->settler);
 	if (run->store_err.code != 0)
-		record_note(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+		note_trouble(run);
 	if (!run->store) {
 		keep_end(run, &run->store_err);
 		return;
@@ -90,7 +118,7 @@ static void store_end(struct run *run)
 	}
 	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
 	record_say_loss(run, "the end of this run is not fully recorded", &err);
-	record_note(run->attempt, REPORT_NOTE_RECORDING, run->store_err.text);
+	note_trouble(run);
 	keep_end(run, &err);
 }
 
@@ -137,7 +165,7 @@ static void tell_of_kill(struct run *run)
 
 	if (!was_killed(run->attempt))
 		return;
-	record_try_to_open(run, END_PATIENCE_MS, &err);
+	record_try_to_open(run, record_end_patience_ms(run), &err);
 	record_greet_at_once(run);
 }
 
@@ -145,6 +173,7 @@ void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
 
+	begin_end(run);
 	record_keep_processes(run);
 	tell_of_kill(run);
 	link_take_signals(run->link, on_told_signal, run);

@@ -71,7 +71,7 @@ static void close_store(struct store **store)
 }
 
 /* 0 if it is damaged. */
-static int diagnose(const char *path, struct err *err)
+static int diagnose(const char *path, bool all, struct err *err)
 {
 	CLEANUP(close_store) struct store *store = NULL;
 	int r = store_open(path, STORE_READ, &store, err);
@@ -82,18 +82,19 @@ static int diagnose(const char *path, struct err *err)
 		return err_set(err, -EALREADY, "the database %s is sound", path);
 	if (r == -ENODATA) /* the next to write begins a new log */
 		return -EALREADY;
-	return r == -EBADMSG ? 0 : r;
+	return r == -EBADMSG || (r == -EUCLEAN && all) ? 0 : r;
 }
 
 /* What cannot be looked at store_open() tells better. */
-static int find_damaged(const char *path, struct aside *ret, struct stat *ret_st, struct err *err)
+static int find_damaged(const char *path, bool all, struct aside *ret, struct stat *ret_st,
+			struct err *err)
 {
 	int r;
 
 	*ret_st = (struct stat){ 0 };
 	if (stat(path, ret_st) == 0 && !S_ISREG(ret_st->st_mode))
 		return err_set(err, -EBADMSG, "%s is not a file: move it away", path);
-	r = diagnose(path, err);
+	r = diagnose(path, all, err);
 	if (r < 0)
 		return r;
 	ret->from = realpath(path, NULL);
@@ -345,13 +346,13 @@ static int move(const struct aside *a, struct err *err)
 	return r < 0 ? refuse_move(a, r, err) : 0;
 }
 
-int store_set_aside(const char *path, char **ret_aside, struct err *err)
+int store_set_aside(const char *path, bool all, char **ret_aside, struct err *err)
 {
 	CLEANUP(aside_release) struct aside a = { .from_fd = -1, .to_fd = -1 };
 	struct stat examined;
 	int r;
 
-	r = find_damaged(path, &a, &examined, err);
+	r = find_damaged(path, all, &a, &examined, err);
 	if (r < 0)
 		return r;
 	r = take_alone(&a, &examined, err);

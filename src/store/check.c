@@ -161,9 +161,10 @@ static int check_left_out(struct store *store, struct limit *limit, struct err *
 			       "the database %s is sound, but a newer proctor may have written to "
 			       "it; left out of what is read: %s",
 			       store->path, what.data);
-	return err_set(err, -EBADMSG,
-		       "the database %s holds what makes no sense; " ADVICE_DAMAGED
-		       "; left out of what is read: %s",
+	return err_set(err, -EUCLEAN,
+		       "the database %s is sound and in use, but a part of what it holds makes no "
+		       "sense, and is lost: %s; it is left out of what is read and goes with its "
+		       "age, and nothing need be done",
 		       store->path, what.data);
 }
 
@@ -204,8 +205,8 @@ int store_check(struct store *store, unsigned max_ms, struct err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(checks) && r == 0 && !limit.is_over; i++)
 		r = checks[i](store, &limit, err);
 	/* What an interrupted check has found need not be true, but what it has left out is. */
-	if (limit.is_over && check_left_out(store, &limit, err) == -EBADMSG)
-		return -EBADMSG;
+	if (limit.is_over && check_left_out(store, &limit, err) == -EUCLEAN)
+		return -EUCLEAN;
 	if (limit.is_over)
 		return err_set(err, -ETIMEDOUT,
 			       "the database %s was looked through for %g s, which was too short "

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/macros.h"
@@ -47,11 +48,31 @@ static const struct failure failures[] = {
 /* Who holds it stands between the two. */
 static const struct failure failure_held = { SQLITE_BUSY, EBUSY, "is locked by",
 					     "wait for it or end it" };
+/* The system's word for it SQLite does not pass on. */
+static const struct failure failure_limit = { SQLITE_IOERR, EFBIG,
+					      "cannot grow above this process's limit on files",
+					      "raise it (ulimit -f)" };
 static const struct failure failure_other = { 0, EIO, "cannot be used",
 					      "the program or the database has a fault" };
 
-static const struct failure *find_failure(int code)
+/* Writing fails where a file would be larger than the limit; the errno may be gone by now. */
+static bool is_over_limit(struct store *store, int extended_code)
 {
+	struct rlimit limit;
+
+	if ((extended_code & 0xff) == SQLITE_IOERR && sqlite3_system_errno(store->db) == EFBIG)
+		return true;
+	return (extended_code == SQLITE_IOERR_WRITE || extended_code == SQLITE_IOERR_TRUNCATE) &&
+	       getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+static const struct failure *find_failure(struct store *store)
+{
+	int extended_code = sqlite3_extended_errcode(store->db);
+	int code = extended_code & 0xff;
+
+	if (is_over_limit(store, extended_code))
+		return &failure_limit;
 	for (size_t i = 0; i < ARRAY_SIZE(failures); i++)
 		if (failures[i].code == code)
 			return &failures[i];
@@ -78,6 +99,8 @@ static int system_error(struct store *store, const struct failure *f)
 	int error = sqlite3_system_errno(store->db);
 	int obstacle;
 
+	if (f == &failure_limit)
+		return f->error;
 	if (f->code == SQLITE_IOERR)
 		return error;
 	if (f->code != SQLITE_READONLY && f->code != SQLITE_CANTOPEN)
@@ -114,7 +137,7 @@ static bool tell_holder(const struct store *store, struct err *err)
 
 int store_failure(struct store *store, struct err *err)
 {
-	const struct failure *f = find_failure(sqlite3_errcode(store->db) & 0xff);
+	const struct failure *f = find_failure(store);
 	int error = system_error(store, f);
 	char detail[256];
 

@@ -53,9 +53,10 @@ struct tick_writing {
 
 struct store {
 	sqlite3 *db;
-	bool is_borrowed;			   /* store_borrow() */
-	struct store *teller;			   /* of a borrowed one: who is told of damage */
-	char *path;				   /* as it was given: for messages */
+	bool is_borrowed;     /* store_borrow() */
+	struct store *teller; /* of a borrowed one: who is told of damage */
+	char *path;	      /* as it was given: for messages */
+	int migrated_from;    /* the layout that opening it found; 0: ours, or none */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
 	uint64_t patience_ns, waited_ns;	   /* patience.h */

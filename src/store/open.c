@@ -255,6 +255,7 @@ static int open_to_write(const char *path, unsigned patience_ms, struct store **
 	r = version < layout_latest ? layout_migrate(store, err) : journal_set_up(store, err);
 	if (r < 0)
 		return r;
+	store->migrated_from = version < layout_latest ? version : 0;
 	r = configure_writing(store, err);
 	if (r < 0)
 		return r;
@@ -311,6 +312,22 @@ static void take_in_kept(struct store *store, unsigned patience_ms)
 		damages_add(&store->damages, &writer->damages);
 }
 
+/* What keeps who only wants to read from it needs a reason. */
+static int bring_up_to_date(struct store *store, unsigned patience_ms, int version, struct err *err)
+{
+	struct err why = ERR_INIT;
+	int r = put_right(store->path, patience_ms, &why);
+
+	if (r == 0)
+		store->migrated_from = version;
+	if (r == 0 || r == -EPROTO || r == -EBADMSG || !err)
+		return r == 0 ? 0 : err_set(err, r, "%s", why.text);
+	return err_set(err, r,
+		       "the database is of an older proctor (its layout is %d) and must be brought "
+		       "up to date (to %d) before it can be read, which needs writing: %.400s",
+		       version, layout_latest, why.text);
+}
+
 static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
@@ -334,7 +351,7 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 		return err_set(err, -ENOENT, "nothing was recorded yet: the database %s is empty",
 			       path);
 	if (version < layout_latest)
-		r = put_right(path, patience_ms, err);
+		r = bring_up_to_date(store, patience_ms, version, err);
 	if (r < 0)
 		return r;
 	take_in_kept(store, patience_ms);
@@ -384,6 +401,12 @@ static void mend_log(struct store *store)
 	store->patience_ns = 0;
 	store->mend_boot_ns = 0;
 	txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, NULL);
+}
+
+int store_migrated_from(const struct store *store, int *ret_to)
+{
+	*ret_to = layout_latest;
+	return store->migrated_from;
 }
 
 void store_leave_no_log(struct store *store)

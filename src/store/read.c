@@ -1,15 +1,15 @@
+/*
+ * read - one attempt, with all of its parts.
+ */
 #include "store/read.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/anomalies.h"
-#include "store/damage.h"
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/query.h"
@@ -18,327 +18,12 @@
 #include "store/so_far.h"
 #include "store/tables.h"
 
-/* How long a runner that nobody can look at may be quiet before it counts as lost. */
-#define QUIET_INTERVALS 10
-#define QUIET_SECONDS 60.0
-
-static const struct row_part attempt_parts[] = {
-	{ &attempt_name_columns, 0 },
-	{ &attempt_begin_columns, 0 },
-	{ &attempt_progress_columns, 0 },
-	{ &attempt_end_columns, 0 },
-	{ &usage_columns, offsetof(struct attempt, usage) },
-};
-
 static const struct row_part sheet_parts[] = {
 	{ &sheet_columns, 0 },
 	{ &usage_columns, offsetof(struct sheet_record, usage) },
 };
 
-/* ---- whether it runs ---- */
-
-/* When an attempt was last heard of: its last tick, its last sheet, or its start. */
-static int read_last_sign(struct store *store, const struct attempt *a, uint64_t *ret,
-			  struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	uint64_t written_ns = 0;
-	int r = query_open(store, STATEMENT_LAST_SIGN, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, a->id);
-	r = query_step(&q, err);
-	if (r > 0)
-		written_ns = (uint64_t)query_read_i64(&q);
-	*ret = u64_max_known(written_ns, a->started_wall_ns);
-	return r < 0 ? r : 0;
-}
-
-/* A time to come counts as recent: another host's clock may be ahead of ours. */
-static bool is_recent(const struct attempt *a, uint64_t last_sign_ns)
-{
-	double quiet_seconds = ((double)clock_wall_ns() - (double)last_sign_ns) / 1e9;
-
-	return quiet_seconds < f64_max_known(QUIET_INTERVALS * a->interval_seconds, QUIET_SECONDS);
-}
-
-static int judge_alive(struct store *store, const struct attempt *a, bool *ret, struct err *err)
-{
-	enum store_alive alive = store->alive ? store->alive(store->alive_ctx, a) : STORE_ALIVE;
-	uint64_t last_sign_ns = 0;
-	int r;
-
-	*ret = alive == STORE_ALIVE;
-	if (alive != STORE_CANNOT_TELL)
-		return 0;
-	r = read_last_sign(store, a, &last_sign_ns, err);
-	*ret = r == 0 && is_recent(a, last_sign_ns);
-	return r;
-}
-
-/* An attempt without an end runs as long as its runner lives. */
-static int judge_running(struct store *store, struct attempt *a, struct err *err)
-{
-	bool is_alive = false;
-	int r;
-
-	if (u64_known(a->ended_wall_ns))
-		return 0;
-	r = judge_alive(store, a, &is_alive, err);
-	a->is_running = is_alive;
-	a->is_lost = !is_alive;
-	return r;
-}
-
-/* Nobody who can tell has to have said that it is dead. */
-static bool is_dead(const struct store *store, const struct attempt *a)
-{
-	return store->alive && store->alive(store->alive_ctx, a) == STORE_DEAD;
-}
-
-int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	struct attempt a;
-	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	attempt_init(&a);
-	r = row_read(&q, attempt_parts, ARRAY_SIZE(attempt_parts), &a, &arena, err);
-	*ret = !u64_known(a.ended_wall_ns) && !is_dead(store, &a);
-	return r;
-}
-
-/* The row that the query stands on. Strings go into the arena; a->arena stays empty. */
-static int read_attempt_row(struct query *q, struct attempt *a, struct arena *arena,
-			    struct err *err)
-{
-	int r;
-
-	attempt_init(a);
-	r = row_read(q, attempt_parts, ARRAY_SIZE(attempt_parts), a, arena, err);
-	return r < 0 ? r : judge_running(q->store, a, err);
-}
-
-/* The last sign of an attempt that was lost; of others it stays as it is. */
-static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	struct attempt a;
-	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, id);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	r = read_attempt_row(&q, &a, &arena, err);
-	return r == 0 && a.is_lost ? read_last_sign(store, &a, ret, err) : r;
-}
-
-/* Whether anybody may look at the host: a daemon, or the runner of an attempt. */
-static int is_watched(struct store *store, bool *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
-
-	*ret = false;
-	if (r < 0)
-		return r;
-	while (!*ret && (r = query_step(&q, err)) > 0) {
-		int64_t id = query_read_i64(&q);
-
-		*ret = id == 0;
-		r = id == 0 ? 0 : attempt_may_run(store, id, ret, err);
-		if (r < 0)
-			return r;
-	}
-	return r < 0 ? r : 0;
-}
-
-/* Of the host: whoever has seen it begin may have vanished. Then all that is known is its worst. */
-static int end_unwatched(struct store *store, struct episode *e, struct err *err)
-{
-	bool lasts;
-	int r = is_watched(store, &lasts, err);
-
-	if (r < 0 || lasts)
-		return r;
-	e->ended_wall_ns = u64_max_known(e->peak_wall_ns, e->began_wall_ns);
-	e->why_cleared = "nobody looked any more";
-	return 0;
-}
-
-int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
-			struct err *err)
-{
-	uint64_t sign_ns = U64_UNKNOWN;
-	int r;
-
-	/* It may have begun later, or be of who is left. */
-	if (u64_known(e->ended_wall_ns) || e->worst.type == ANOMALY_ORPHAN ||
-	    (u64_known(ended_wall_ns) && e->began_wall_ns > ended_wall_ns))
-		return 0;
-	e->ended_wall_ns = ended_wall_ns;
-	if (u64_known(ended_wall_ns))
-		return 0;
-	if (id == 0)
-		return end_unwatched(store, e, err);
-	r = read_lost_sign(store, id, &sign_ns, err);
-	if (r < 0 || !u64_known(sign_ns))
-		return r;
-	e->ended_wall_ns = u64_max_known(sign_ns, e->began_wall_ns);
-	e->why_cleared = "its job was lost";
-	return 0;
-}
-
-/* ---- lists ---- */
-
-void attempt_list_release(struct attempt_list *list)
-{
-	free(list->items);
-	arena_release(&list->arena);
-	*list = (struct attempt_list){ .arena = ARENA_INIT };
-}
-
-/* The statement has sorted out those that ended too early; here only lost ones can have. */
-static int check_since(struct store *store, const struct attempt *a, uint64_t since_wall_ns,
-		       bool *ret_matches, struct err *err)
-{
-	uint64_t last_sign_ns = 0;
-	int r;
-
-	*ret_matches = true;
-	if (since_wall_ns == 0 || !a->is_lost)
-		return 0;
-	r = read_last_sign(store, a, &last_sign_ns, err);
-	*ret_matches = last_sign_ns > since_wall_ns;
-	return r;
-}
-
-static int list_add(struct attempt_list *list, size_t *cap, const struct attempt *a)
-{
-	if (list->n == *cap) {
-		size_t more = *cap ? *cap * 2 : 16;
-		struct attempt *items = reallocarray(list->items, more, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		list->items = items;
-		*cap = more;
-	}
-	list->items[list->n++] = *a;
-	return 0;
-}
-
-static void list_reverse(struct attempt_list *list)
-{
-	for (size_t i = 0, k = list->n; i + 1 < k; i++) {
-		struct attempt a = list->items[i];
-
-		list->items[i] = list->items[--k];
-		list->items[k] = a;
-	}
-}
-
-static int leave_out(struct store *store, const struct attempt *a, struct err *err)
-{
-	const int64_t ns = u64_known(a->started_wall_ns) ? (int64_t)a->started_wall_ns : 0;
-	const struct damage d = { DAMAGED_ATTEMPTS, a->id, a->id, 1, ns, ns };
-
-	return damage_leave_out(store, &d, err);
-}
-
-/* 0: this row is not for the list. */
-static int list_read_row(struct query *q, const struct attempt_filter *filter, struct attempt *a,
-			 struct arena *arena, struct err *err)
-{
-	bool matches = false;
-	int r = read_attempt_row(q, a, arena, err);
-
-	if (r == -EBADMSG && !filter->is_strict)
-		return leave_out(q->store, a, err);
-	if (r == 0)
-		r = check_since(q->store, a, filter->since_wall_ns, &matches, err);
-	return r < 0 ? r : matches;
-}
-
-/* Newest first, until the limit is reached. */
-static int list_fill(struct query *q, const struct attempt_filter *filter,
-		     struct attempt_list *list, struct err *err)
-{
-	size_t cap = 0;
-	int r = 0;
-
-	while ((filter->limit == 0 || list->n < filter->limit) && (r = query_step(q, err)) > 0) {
-		struct attempt a;
-
-		r = list_read_row(q, filter, &a, &list->arena, err);
-		if (r > 0 && list_add(list, &cap, &a) < 0)
-			r = err_set(err, -ENOMEM, "no memory left to list the attempts");
-		if (r < 0)
-			return r;
-	}
-	return r < 0 ? r : 0;
-}
-
-static enum statement list_statement(const struct attempt_filter *filter)
-{
-	if (filter->submission)
-		return STATEMENT_FIND_SUBMISSION;
-	return filter->running_only ? STATEMENT_LIST_RUNNING : STATEMENT_LIST_ATTEMPTS;
-}
-
-static void list_bind(struct query *q, const struct attempt_filter *filter)
-{
-	int64_t uid = filter->uid ? (int64_t)*filter->uid : -1;
-
-	if (filter->submission) {
-		query_bind_i64(q, (int64_t)filter->submission);
-		query_bind_i64(q, uid);
-		return;
-	}
-	query_bind_text(q, filter->job_id);
-	if (filter->running_only)
-		return;
-	query_bind_i64(q, (int64_t)filter->since_wall_ns);
-	query_bind_i64(q, filter->latest_only);
-	query_bind_i64(q, filter->after_id);
-	query_bind_i64(q, uid);
-}
-
-int store_list_attempts(struct store *store, const struct attempt_filter *filter,
-			struct attempt_list *ret, struct err *err)
-{
-	CLEANUP(attempt_list_release) struct attempt_list list = { .arena = ARENA_INIT };
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0)
-		r = query_open(store, list_statement(filter), &q, err);
-	if (r < 0)
-		return r;
-	list_bind(&q, filter);
-	r = list_fill(&q, filter, &list, err);
-	if (r < 0)
-		return r;
-	list_reverse(&list);
-	*ret = list;
-	list = (struct attempt_list){ .arena = ARENA_INIT };
-	return 0;
-}
-
-/* ---- one attempt ---- */
+/* ---- finding it ---- */
 
 int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err)
 {
@@ -385,10 +70,12 @@ static int find_attempt(struct store *store, const char *job_id, int num, struct
 	if (r == 0)
 		return fail_not_found(store, job_id, num, err);
 	if (r > 0)
-		r = read_attempt_row(&q, a, &arena, err);
+		r = attempt_read_row(&q, a, &arena, err);
 	a->arena = arena;
 	return r;
 }
+
+/* ---- its parts ---- */
 
 /* An array of the attempt, by the statement that reads it. */
 static int read_array(struct store *store, enum statement id, const struct attempt *a,

@@ -33,6 +33,8 @@ int64_t retain_events_cutoff(const struct retention *run);
 
 /* Whether the wall clock is believed (retain_clock.c). Not inside a transaction. */
 stage_fn retain_judge_clock;
+/* Inside a transaction: sets run->held_until_ns as that would, and notes nothing. */
+int retain_foresee_hold(struct store *store, struct retention *run, struct err *err);
 
 /* What shows an anomaly at full resolution is copied to it (retain_evidence.c): where to begin, and
  * doing it. The same. */

@@ -87,27 +87,54 @@ static int64_t hold_until(const struct seen *seen, const struct seen *now, bool 
 	return seen->held_ns > now->wall_ns ? seen->held_ns : 0;
 }
 
+/* Inside a transaction: what both clocks say now, and until when that holds what is old. */
+static int look_at_clock(struct store *store, const struct retention *run, struct seen *ret,
+			 struct err *err)
+{
+	const struct retention_clock *clock = &run->clock;
+	struct seen seen = { 0 };
+	int r = read_seen(store, &seen, err);
+
+	*ret = (struct seen){
+		.wall_ns = (int64_t)run->now_wall_ns,
+		.boot_ns = (int64_t)clock->boot_ns,
+		.boot = (int64_t)hash_bytes(HASH_INIT, clock->boot_id, strlen(clock->boot_id)),
+	};
+	ret->held_ns = hold_until(&seen, ret, clock->is_synchronised);
+	return r;
+}
+
+static bool believes_clock(const struct retention *run)
+{
+	return !u64_known(run->clock.boot_ns) || run->now_wall_ns > INT64_MAX;
+}
+
 int retain_judge_clock(struct slice *slice, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	const struct retention_clock *clock = &slice->run->clock;
-	struct seen seen = { 0 }, now = { .wall_ns = (int64_t)slice->run->now_wall_ns };
+	struct seen now;
 	int r;
 
-	if (!u64_known(clock->boot_ns) || slice->run->now_wall_ns > INT64_MAX)
+	if (believes_clock(slice->run))
 		return 0;
-	now.boot_ns = (int64_t)clock->boot_ns;
-	now.boot = (int64_t)hash_bytes(HASH_INIT, clock->boot_id, strlen(clock->boot_id));
 	r = txn_begin(slice->store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = read_seen(slice->store, &seen, err);
-	now.held_ns = hold_until(&seen, &now, clock->is_synchronised);
+		r = look_at_clock(slice->store, slice->run, &now, err);
 	if (r == 0)
 		r = write_seen(slice->store, &now, err);
 	if (r == 0)
 		r = txn_commit(&txn, err);
 	if (r == 0)
 		slice->run->held_until_ns = (uint64_t)now.held_ns;
+	return r;
+}
+
+int retain_foresee_hold(struct store *store, struct retention *run, struct err *err)
+{
+	struct seen now = { 0 };
+	int r = believes_clock(run) ? 0 : look_at_clock(store, run, &now, err);
+
+	run->held_until_ns = (uint64_t)now.held_ns;
 	return r;
 }
 

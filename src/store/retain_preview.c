@@ -74,15 +74,16 @@ static int read_space(struct store *store, const struct retention_policy *policy
 }
 
 int store_preview_retention(struct store *store, const struct retention_policy *policy,
-			    uint64_t now_wall_ns, struct retention_preview *ret, struct err *err)
+			    uint64_t now_wall_ns, const struct retention_clock *clock,
+			    struct retention_preview *ret, struct err *err)
 {
-	struct retention run = { .policy = *policy, .now_wall_ns = now_wall_ns };
+	struct retention run = { .policy = *policy, .now_wall_ns = now_wall_ns, .clock = *clock };
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	struct retention_preview p = { 0 };
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = store_read_retention_hold(store, now_wall_ns, &run.held_until_ns, err);
+		r = retain_foresee_hold(store, &run, err);
 	if (r == 0)
 		r = count_before(store, STATEMENT_SIZE_OLD_FOLDS, retain_full_cutoff(&run),
 				 &p.result.n_folds, &p.removable_bytes, err);
@@ -101,6 +102,7 @@ int store_preview_retention(struct store *store, const struct retention_policy *
 				 &p.result.n_anomalies, &p.removable_bytes, err);
 	if (r == 0)
 		r = read_space(store, policy, &p, err);
+	p.held_until_ns = run.held_until_ns;
 	if (r == 0)
 		*ret = p;
 	return r;

@@ -135,8 +135,10 @@ struct retention_preview {
 	/* what age removes; bytes_after is unknown, over_bytes what is above max_bytes then */
 	struct retention_result result;
 	uint64_t removable_bytes; /* that this takes, without the minutes that come of it */
+	uint64_t held_until_ns;	  /* as of a run with the same clock */
 };
 int store_preview_retention(struct store *store, const struct retention_policy *policy,
-			    uint64_t now_wall_ns, struct retention_preview *ret, struct err *err);
+			    uint64_t now_wall_ns, const struct retention_clock *clock,
+			    struct retention_preview *ret, struct err *err);
 
 #endif

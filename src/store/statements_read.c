@@ -329,6 +329,14 @@ static const struct statement_row rows[] = {
 		" WHERE e.id > ?1 AND e.id <= ?2 AND (?3 = 0 OR a.job = ?3) ORDER BY e.id",
 		{ { "e.", &event_columns } },
 	},
+	/* ?1: a job's row, or 0. ?2, ?3: of attempts that lived then. */
+	{
+		.id = STATEMENT_CUT_EVENTS,
+		"SELECT jobs.job_id, a.attempt_num, u.why FROM unknowns u"
+		" CROSS JOIN attempts a ON a.id = u.attempt CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE u.what = 'events' AND (?1 = 0 OR a.job = ?1)"
+		" AND coalesce(a.ended_wall_ns, ?2) >= ?2 AND a.started_wall_ns <= ?3 ORDER BY u.id",
+	},
 	/*
 	 * ?1, ?2: behind which time and id. ?3: till when. ?4: a job's row, or 0. ?5: an attempt of
 	 * it, or 0. When the attempt ended is for those that nobody saw the end of.

@@ -48,6 +48,12 @@ int store_open(const char *path, enum store_mode mode, struct store **ret, struc
 struct store *store_close(struct store *store); /* NULL is fine. Returns NULL. */
 
 /*
+ * The layout that the database had before it was brought up to date for this handle: an older
+ * proctor does not open it any more. 0: it had the latest, *ret_to, or was not there.
+ */
+int store_migrated_from(const struct store *store, int *ret_to);
+
+/*
  * Closing leaves a short log beside the database, as copying it costs more than a short run. After
  * this it is copied, unless somebody else has the database open.
  */
@@ -288,9 +294,17 @@ int store_read_events(struct store *store, const struct event_filter *filter, ev
 		      void *ctx, struct err *err);
 
 /*
- * The same for what was written after the event *after_id, in the order in which it was
- * written, whatever its time; *after_id is then the newest. So who begins with 0, or with what
- * an earlier call left there, misses nothing and gets nothing twice. fn NULL: only
+ * An attempt lists no more than so many events (jobs/tally.h), and says how many it has left out.
+ * 1: there are such attempts among those of the filter, and out has them in words. 0: there are
+ * none.
+ */
+int store_tell_cut_events(struct store *store, const struct event_filter *filter, struct buf *out,
+			  struct err *err);
+
+/*
+ * The same as store_read_events() for what was written after the event *after_id, in the order in
+ * which it was written, whatever its time; *after_id is then the newest. So who begins with 0, or
+ * with what an earlier call left there, misses nothing and gets nothing twice. fn NULL: only
  * *after_id is set.
  */
 int store_follow_events(struct store *store, const char *job_id, int64_t *after_id, event_fn *fn,
@@ -438,7 +452,8 @@ int store_check_access(const char *path, struct err *err);
 
 /*
  * Looks for damage: in the file as SQLite sees it, and by reading all that is in
- * it. -EBADMSG: there is some, and err says where. -ETIMEDOUT: nothing was found
+ * it. -EBADMSG: there is some, and err says where. -EUCLEAN: the file is sound, and some
+ * values in it are not: the rest can be used as ever. -ETIMEDOUT: nothing was found
  * in max_ms, which was too short to see all; 0 is no limit. -ENODATA: it is
  * sound, but its write-ahead log is not, and what was written last is lost; or
  * there are events or anomalies of types that are not known here.
@@ -448,12 +463,12 @@ int store_check(struct store *store, unsigned max_ms, struct err *err);
 
 /*
  * Moves a damaged database aside, with its -wal, -shm and -journal, beside where
- * it was. *ret_aside is its new path, the caller frees it. Nothing is deleted or
- * overwritten, and an empty database takes the old one's place. Refused with
- * -EALREADY: store_check() finds it sound; -ENOENT: there is none, or it is
+ * it was; one of which a part can be used (-EUCLEAN) only with all. *ret_aside is its new path, the
+ * caller frees it. Nothing is deleted or overwritten, and an empty database takes the old one's
+ * place. Refused with -EALREADY: store_check() finds it sound; -ENOENT: there is none, or it is
  * empty; -EBUSY: another process has it open; and with what store_open() says of
  * one that is not ours to judge. This process must not have it open.
  */
-int store_set_aside(const char *path, char **ret_aside, struct err *err);
+int store_set_aside(const char *path, bool all, char **ret_aside, struct err *err);
 
 #endif

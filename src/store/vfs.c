@@ -2,10 +2,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 #include "store/sqlite.h"
 
 #define NAME "proctor"
+
+/* Whoever has put something into it has seen to it that the folder has its name. */
+static bool is_in_use(const char *name)
+{
+	struct stat st;
+
+	return stat(name, &st) == 0 && st.st_size > 0;
+}
 
 /*
  * Without SQLITE_OPEN_CREATE a file that is there is opened as one that is not
@@ -16,7 +25,7 @@ static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 {
 	sqlite3_vfs *unix_vfs = vfs->pAppData;
 
-	if (flags & SQLITE_OPEN_WAL &&
+	if (flags & SQLITE_OPEN_WAL && is_in_use(name) &&
 	    unix_vfs->xOpen(unix_vfs, name, file, flags & ~SQLITE_OPEN_CREATE, ret_flags) ==
 		    SQLITE_OK)
 		return SQLITE_OK;

@@ -2,8 +2,9 @@
  * vfs - SQLite's own way to the file system, less one wait.
  *
  * SQLite syncs the folder at the first commit of every connection, because the
- * log might just have been made. Where it was there before, whoever made it has
- * seen to that: "proctor run -- true" is a sixth shorter without it.
+ * log might just have been made. Where there is something in it, whoever wrote
+ * that has seen to it; an empty one may be a reader's, who syncs nothing.
+ * "proctor run -- true" is a sixth shorter without it.
  */
 #ifndef PROCTOR_STORE_VFS_H
 #define PROCTOR_STORE_VFS_H

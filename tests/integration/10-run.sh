@@ -66,6 +66,7 @@ run bash -c '{ "$0" run -- sh -c "sleep 0.2; exit 7"; echo $? >"$1"; } 2>&1 | tr
 is "nor does a reader that has gone" "$(cat "$TMP/piped")" 7
 run bash -c 'ulimit -f 1; "$0" run -q -- sh -c "exit 7"' "$PROCTOR"
 is "nor a limit on file size" "$status" 7
+like "and says that it is one" "$stderr" "not recorded: .*limit on files.*ulimit -f"
 run bash -c 'ulimit -n 6; "$0" run -q -- sh -c "echo ran; exit 7"' "$PROCTOR"
 is "where we cannot work the command runs all the same" "$stdout/$status" "ran/7"
 run bash -c '(sleep 1.5; touch '"$TMP"'/helper) & exec "$0" run -q --json -- sh -c "sleep .2; exit 7"' "$PROCTOR"

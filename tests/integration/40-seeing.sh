@@ -76,6 +76,8 @@ for as in "" --json --csv --minutes "--minutes --json"; do
 	is "a job without samples in that time is none${as:+ with $as}" \
 		"$status/$(wc -l <"$TMP/stderr")" 0/1
 done
+run "$PROCTOR" history --pid "$pid" --until 1h
+is "nor is a process that was recorded at another time" "$status/$(wc -l <"$TMP/stderr")" 0/1
 run "$PROCTOR" history --pid 2147483647 --json
 is "of which there is an empty list" "$stdout" '[]'
 run "$PROCTOR" history --job works --json

@@ -76,8 +76,63 @@ sql 'DROP TABLE unknowns'
 check_damage "a table is missing" "does not have the tables"
 
 make_database "values that cannot be decoded"
-sql "UPDATE chunks SET data = x'00ff00ff'"
-check_damage "values that cannot be decoded" "makes no sense"
+sql "UPDATE chunks SET data = x'00ff00ff' WHERE id = (SELECT max(id) FROM chunks)"
+run "$PROCTOR" doctor
+like "a little damage: what is lost is said, and nothing need be done" "$stdout" \
+	'^  database +broken +.*sound and in use.* lost: 1 stretch of a process.s samples of job three, attempt 1 .*nothing need be done'
+check "nobody is told to move the record away" [ "${stdout/--repair/}" = "$stdout" ]
+run "$PROCTOR" doctor --repair
+like "nor is it moved" "$status $stdout" '^0 nothing to repair: .*is sound and in use'
+run "$PROCTOR" run -q --job while -- sh -c 'exit 7'
+run "$PROCTOR" jobs --json
+json "the record goes on with all jobs" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three", "while"]'
+run "$PROCTOR" doctor --all
+is "--all alone means nothing" "$status" 2
+run "$PROCTOR" doctor --repair --all
+like "only who wants it moves it" "$stdout" "^  $db\\.damaged-"
+rm -rf "$TMP/look" && mkdir "$TMP/look"
+for part in "" -wal -shm; do cp "$(aside)$part" "$TMP/look/proctor.db$part"; done
+PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
+json "a copy of it can be looked into" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three", "while"]'
+
+# As the manual tells it.
+make_database "salvage"
+noise $((4096 * ($(sql "SELECT rootpage FROM sqlite_schema WHERE name = 'chunks'") - 1))) 4096 "$db"
+run "$PROCTOR" doctor --repair
+rm -rf "$TMP/look" && mkdir "$TMP/look"
+(
+	echo 'PRAGMA auto_vacuum = INCREMENTAL;'
+	sqlite3 "$(aside)" .dump | sed 's/^ROLLBACK;.*/COMMIT;/'
+	echo 'PRAGMA application_id = 1348695154;'
+	echo 'PRAGMA user_version = 5;'
+) 2>/dev/null | sqlite3 "$TMP/look/proctor.db"
+PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
+json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
+
+# Wherever it is hit: verbs tell or refuse, nothing breaks, a command runs, and --repair helps.
+make_database "anywhere"
+cp "$db" "$TMP/whole.db"
+RANDOM=4711
+trouble=
+for i in $(seq 12); do
+	cp "$TMP/whole.db" "$db"
+	rm -f "$db"-wal "$db"-shm "$db"-spool "$db".damaged-*
+	at=$(((RANDOM * 32768 + RANDOM) % $(stat -c %s "$db")))
+	if [ $((i % 4)) = 0 ]; then truncate -s $at "$db"; else noise $at $((1 + RANDOM % 300)) "$db"; fi
+	for verb in jobs "report two" "history --job two --json" "export csv" "events --json" \
+		"top --history 1h --json" "sql SELECT*FROM(process_metrics)" "gc" "doctor" "doctor --repair"; do
+		# shellcheck disable=SC2086 # words
+		run timeout 60 "$PROCTOR" $verb
+		[ "$status" -le 2 ] || trouble+=" $verb:$status at $at ($i);"
+		[ "$status" != 1 ] || [ -n "$stderr" ] || [ "$verb" = doctor ] ||
+			trouble+=" $verb says nothing at $at ($i);"
+	done
+	run timeout 60 "$PROCTOR" run -q --job after -- sh -c 'exit 7'
+	[ "$status" = 7 ] || trouble+=" run:$status at $at ($i);"
+	run "$PROCTOR" jobs --json
+	[ "$(json_eval "$stdout" 'd[-1]["job_id"]')" = after ] || trouble+=" not recorded at $at ($i);"
+done
+is "damage anywhere is borne" "$trouble" ""
 
 # A tick that cannot be read costs itself and those that build on it: all else is told.
 rm -rf "$PROCTOR_HOME"
@@ -109,6 +164,8 @@ like "nor in SQL" "$((stdout)) $stderr" "^$readable proctor: warning: left out, 
 run "$PROCTOR" report torn --json
 json "the report knows it" "$stdout" \
 	'[u["why"].split(" of job")[0] for u in d["unknown"] if u["what"] == "damaged"] == ["2 ticks"]'
+run "$PROCTOR" jobs
+like "a sheet that was cut off is not completed" "$stdout" "^torn .* 0/1 +lost "
 run "$PROCTOR" history --job whole --json
 is "other jobs have nothing to do with it" "$status/$stderr" 0/
 run "$PROCTOR" doctor
@@ -189,6 +246,29 @@ run "$PROCTOR" doctor --repair
 like "and one of another program" "$status $stderr" '^1 proctor: .*another program'
 is "nothing was moved" "$(ls "$PROCTOR_HOME")" proctor.db
 
+# ---- of an older proctor ----
+make_database "older"
+sql 'ALTER TABLE patterns DROP COLUMN n_looks'
+sql 'ALTER TABLE patterns DROP COLUMN lapsed_wall_ns'
+sql 'DROP TABLE anomaly_changes'
+python3 -c '
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA user_version = 4")
+os._exit(0) # and leaves the log, so that who may not write can read' "$db"
+if unshare --mount true 2>/dev/null; then
+	run unshare --mount sh -c \
+		'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"' \
+		"$PROCTOR_HOME" "$PROCTOR" jobs
+	like "what must be brought up to date and cannot be is told as that" "$status $stderr" \
+		'^1 proctor: .*older proctor \(its layout is 4\).*needs writing: .*Read-only file system'
+fi
+run "$PROCTOR" jobs --json
+json "it is brought up to date" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
+like "which is said" "$stderr" '^proctor: warning: .* was brought up to date, from layout 4 to 5'
+run "$PROCTOR" jobs --json
+is "once" "$status/$stderr" 0/
+
 # ---- a medium that cannot be written ----
 make_database "read-only"
 noise 0 100 "$db"
@@ -253,6 +333,9 @@ run "$PROCTOR" jobs --json
 json "as soon as it can be it is taken in" "$stdout" \
 	'[(j["job_id"], j["attempt"], j["outcome"], j["exit_code"]) for j in d][3:] == [("locked", 1, "failure", 4)]'
 is "and that is that" "$stderr" ""
+run "$PROCTOR" report locked --json
+json "the report knows why its samples are missing, and gives no order that is stale" "$stdout" \
+	"[u['why'] for u in d['unknown'] if u['what'] == 'recording'] == ['the database $db is locked by process $holder (python3)']"
 hold 'PRAGMA locking_mode = EXCLUSIVE;BEGIN EXCLUSIVE'
 run "$PROCTOR" jobs
 is "who has it for itself keeps readers out" "$status" 1

@@ -16,6 +16,8 @@
 #define NOW (UINT64_C(1700000000) * SECOND_NS) /* 22:13:20 of a day: in no way a round time */
 
 static const struct retention_policy default_policy = RETENTION_POLICY_DEFAULT;
+/* There is no other to compare it with. */
+#define BELIEVED_CLOCK (&(struct retention_clock){ .boot_ns = U64_UNKNOWN })
 
 /* To write, without waiting for the disk: what is tested here survives kills, not power cuts. */
 static inline struct store *must_open_fast(const char *path)

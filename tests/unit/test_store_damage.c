@@ -291,7 +291,7 @@ static void test_the_check(void **state)
 	make_ticks(store, "j", 20);
 	must(store_check(store, 0, &err), &err);
 	damage(f, "UPDATE ticks SET data = x'00' WHERE id = 20");
-	assert_int_equal(store_check(store, 0, &err), -EBADMSG);
+	assert_int_equal(store_check(store, 0, &err), -EUCLEAN);
 	assert_non_null(strstr(err.text, "makes no sense"));
 	assert_non_null(strstr(err.text, "1 tick of job j, attempt 1 (at 2023-11-14 22:13:39)"));
 	assert_told(store, NULL);

@@ -303,6 +303,42 @@ static void test_following_after_removal(void **state)
 	assert_int_equal(h.n, 4);
 }
 
+/* ---- what is not listed ---- */
+
+static int tell_cut(struct store *store, const char *job_id, uint64_t since_ns, uint64_t until_ns,
+		    struct buf *ret)
+{
+	const struct event_filter filter = { job_id, since_ns, until_ns };
+	struct err err = ERR_INIT;
+
+	buf_reset(ret);
+	return store_tell_cut_events(store, &filter, ret, &err);
+}
+
+static void test_who_lists_not_all(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(buf_release) struct buf told = BUF_INIT;
+	struct unknown_note notes[] = { { "events", "7 more are not listed" }, { "gpus", "none" } };
+	struct attempt storm = must_begin(store, "storm"), calm = must_begin(store, "calm");
+	struct err err = ERR_INIT;
+
+	assert_int_equal(tell_cut(store, NULL, 0, 0, &told), 0);
+	storm.unknowns = notes;
+	storm.n_unknowns = ARRAY_SIZE(notes);
+	storm.ended_wall_ns = storm.started_wall_ns + SECOND;
+	must(store_finish_attempt(store, &storm, NULL, 0, &err), &err);
+	must(store_finish_attempt(store, &calm, NULL, 0, &err), &err);
+	assert_int_equal(tell_cut(store, NULL, 0, 0, &told), 1);
+	assert_string_equal(told.data, "job storm, attempt 1: 7 more are not listed");
+	assert_int_equal(tell_cut(store, "storm", storm.ended_wall_ns, 0, &told), 1);
+	assert_int_equal(tell_cut(store, "storm", storm.ended_wall_ns + 1, 0, &told), 0);
+	assert_int_equal(tell_cut(store, "storm", 0, storm.started_wall_ns - 1, &told), 0);
+	assert_int_equal(tell_cut(store, "calm", 0, 0, &told), 0);
+	assert_int_equal(tell_cut(store, "nobody", 0, 0, &told), 0);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -316,6 +352,7 @@ int main(void)
 		STORE_TEST(test_following),
 		STORE_TEST(test_following_is_stopped),
 		STORE_TEST(test_following_after_removal),
+		STORE_TEST(test_who_lists_not_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,20 +48,36 @@ static uint64_t read_hold(struct store *store, uint64_t now_wall_ns)
 	return until;
 }
 
+/* Who only asks is told what a run would do, before one has judged the clock and after. */
+static void assert_foreseen(struct store *store, uint64_t later)
+{
+	struct retention_clock clock = { .boot_ns = 2 * HOUR, .boot_id = "a" };
+	struct retention_preview p;
+	struct err err = ERR_INIT;
+
+	must(store_preview_retention(store, &default_policy, later, &clock, &p, &err), &err);
+	assert_true(p.held_until_ns == later + 7 * DAY);
+	assert_int_equal(p.result.n_folds, 0);
+	clock.is_synchronised = true;
+	must(store_preview_retention(store, &default_policy, later, &clock, &p, &err), &err);
+	assert_true(p.held_until_ns == 0);
+	assert_int_equal(p.result.n_folds, 1);
+}
+
 static void test_a_jump(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = make_record(f);
 	const uint64_t later = NOW + 14 * YEAR;
-	struct retention_preview p;
-	struct err err = ERR_INIT;
-	struct retention run = must_run(store, "a", later, 2 * HOUR, false);
+	struct retention run;
 
+	assert_foreseen(store, later);
+	assert_true(read_hold(store, later) == 0);
+	run = must_run(store, "a", later, 2 * HOUR, false);
 	assert_true(is_all_there(f));
 	assert_true(run.held_until_ns == later + 7 * DAY);
 	assert_true(read_hold(store, later) == later + 7 * DAY);
-	must(store_preview_retention(store, &default_policy, later, &p, &err), &err);
-	assert_int_equal(p.result.n_folds, 0);
+	assert_foreseen(store, later);
 	must_run(store, "a", later + 6 * DAY, 2 * HOUR + 6 * DAY, false); /* for as long as that… */
 	assert_true(is_all_there(f));
 	run = must_run(store, "a", later + 8 * DAY, 2 * HOUR + 8 * DAY, false); /* …and no longer */

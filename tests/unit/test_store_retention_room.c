@@ -209,7 +209,7 @@ static void test_max_bytes_of_all(void **state)
 	assert_int_equal(result.beside_bytes, SPOOL_BYTES + 3 * LOG_BYTES);
 
 	policy.max_bytes -= 4096;
-	must(store_preview_retention(store, &policy, NOW, &preview, &err), &err);
+	must(store_preview_retention(store, &policy, NOW, BELIEVED_CLOCK, &preview, &err), &err);
 	assert_in_range(preview.result.over_bytes, 1, 2000000); /* the log of the database, too */
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.n_logs, 1);
@@ -388,7 +388,8 @@ static void test_preview(void **state)
 	tick_between(store, &a, 3 * HOUR, 0, MINUTE, 3);
 	must_finish_at(store, &a, NOW);
 	must_retain_at(store, &default_policy, NOW - 7 * DAY);
-	must(store_preview_retention(store, &default_policy, NOW, &preview, &err), &err);
+	must(store_preview_retention(store, &default_policy, NOW, BELIEVED_CLOCK, &preview, &err),
+	     &err);
 	assert_int_equal(store_retention_is_due(store, NOW, &err), 1);
 	assert_true(preview.removable_bytes > 0);
 	assert_int_equal(preview.result.over_bytes, 0);

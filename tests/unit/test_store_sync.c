@@ -4,6 +4,8 @@
  */
 #include "retention_fixture.h"
 
+#include <sys/syscall.h>
+
 /* ---- a file system that counts ---- */
 
 /* Methods of SQLite's own files, with one of them replaced. */
@@ -100,6 +102,25 @@ static unsigned syncs(void)
 	return n;
 }
 
+/* SQLite syncs a folder as it does a file, past its own methods. */
+static unsigned n_folder_syncs;
+
+int fdatasync(int fd)
+{
+	struct stat st;
+
+	n_folder_syncs += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+static unsigned folder_syncs(void)
+{
+	unsigned n = n_folder_syncs;
+
+	n_folder_syncs = 0;
+	return n;
+}
+
 /* ---- a run ---- */
 
 static void test_a_run(void **state)
@@ -128,6 +149,38 @@ static void test_a_run(void **state)
 		must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 		assert_int_equal(syncs(), 1);
 	}
+}
+
+static void begin_and_end(const struct fixture *f)
+{
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	a.ended_wall_ns = 1;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+}
+
+/* Its name is on the disk before anything in it counts, whoever has made it. */
+static void test_the_folder_of_a_log(void **state)
+{
+	struct fixture *f = *state;
+	struct store *reader;
+	char log[sizeof(f->db) + 8];
+
+	begin_and_end(f);
+	folder_syncs();
+	begin_and_end(f); /* beside a log that is in use */
+	assert_int_equal(folder_syncs(), 0);
+	raw_sql(f->db, "PRAGMA wal_checkpoint(TRUNCATE)");
+	snprintf(log, sizeof(log), "%s-wal", f->db);
+	assert_int_equal(access(log, F_OK), -1);
+	reader = must_open(f->db, STORE_READ);
+	folder_syncs();
+	begin_and_end(f); /* beside one that a reader has made */
+	assert_true(folder_syncs() > 0);
+	store_close(reader);
 }
 
 /* Also after one that could not be begun. */
@@ -309,6 +362,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_a_run),
+		STORE_TEST(test_the_folder_of_a_log),
 		STORE_TEST(test_a_beginning_that_fails),
 		STORE_TEST(test_shared_patience),
 		STORE_TEST(test_retention),

@@ -1,0 +1,146 @@
+/*
+ * list - attempts as they are listed, without their parts.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/damage.h"
+#include "store/query.h"
+#include "store/read.h"
+
+void attempt_list_release(struct attempt_list *list)
+{
+	free(list->items);
+	arena_release(&list->arena);
+	*list = (struct attempt_list){ .arena = ARENA_INIT };
+}
+
+/* The statement has sorted out those that ended too early; here only lost ones can have. */
+static int check_since(struct store *store, const struct attempt *a, uint64_t since_wall_ns,
+		       bool *ret_matches, struct err *err)
+{
+	uint64_t last_sign_ns = 0;
+	int r;
+
+	*ret_matches = true;
+	if (since_wall_ns == 0 || !a->is_lost)
+		return 0;
+	r = attempt_read_last_sign(store, a, &last_sign_ns, err);
+	*ret_matches = last_sign_ns > since_wall_ns;
+	return r;
+}
+
+static int list_add(struct attempt_list *list, size_t *cap, const struct attempt *a)
+{
+	if (list->n == *cap) {
+		size_t more = *cap ? *cap * 2 : 16;
+		struct attempt *items = reallocarray(list->items, more, sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		list->items = items;
+		*cap = more;
+	}
+	list->items[list->n++] = *a;
+	return 0;
+}
+
+static void list_reverse(struct attempt_list *list)
+{
+	for (size_t i = 0, k = list->n; i + 1 < k; i++) {
+		struct attempt a = list->items[i];
+
+		list->items[i] = list->items[--k];
+		list->items[k] = a;
+	}
+}
+
+static int leave_out(struct store *store, const struct attempt *a, struct err *err)
+{
+	const int64_t ns = u64_known(a->started_wall_ns) ? (int64_t)a->started_wall_ns : 0;
+	const struct damage d = { DAMAGED_ATTEMPTS, a->id, a->id, 1, ns, ns };
+
+	return damage_leave_out(store, &d, err);
+}
+
+/* 0: this row is not for the list. */
+static int list_read_row(struct query *q, const struct attempt_filter *filter, struct attempt *a,
+			 struct arena *arena, struct err *err)
+{
+	bool matches = false;
+	int r = attempt_read_row(q, a, arena, err);
+
+	if (r == -EBADMSG && !filter->is_strict)
+		return leave_out(q->store, a, err);
+	if (r == 0)
+		r = check_since(q->store, a, filter->since_wall_ns, &matches, err);
+	return r < 0 ? r : matches;
+}
+
+/* Newest first, until the limit is reached. */
+static int list_fill(struct query *q, const struct attempt_filter *filter,
+		     struct attempt_list *list, struct err *err)
+{
+	size_t cap = 0;
+	int r = 0;
+
+	while ((filter->limit == 0 || list->n < filter->limit) && (r = query_step(q, err)) > 0) {
+		struct attempt a;
+
+		r = list_read_row(q, filter, &a, &list->arena, err);
+		if (r > 0 && list_add(list, &cap, &a) < 0)
+			r = err_set(err, -ENOMEM, "no memory left to list the attempts");
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : 0;
+}
+
+static enum statement list_statement(const struct attempt_filter *filter)
+{
+	if (filter->submission)
+		return STATEMENT_FIND_SUBMISSION;
+	return filter->running_only ? STATEMENT_LIST_RUNNING : STATEMENT_LIST_ATTEMPTS;
+}
+
+static void list_bind(struct query *q, const struct attempt_filter *filter)
+{
+	int64_t uid = filter->uid ? (int64_t)*filter->uid : -1;
+
+	if (filter->submission) {
+		query_bind_i64(q, (int64_t)filter->submission);
+		query_bind_i64(q, uid);
+		return;
+	}
+	query_bind_text(q, filter->job_id);
+	if (filter->running_only)
+		return;
+	query_bind_i64(q, (int64_t)filter->since_wall_ns);
+	query_bind_i64(q, filter->latest_only);
+	query_bind_i64(q, filter->after_id);
+	query_bind_i64(q, uid);
+}
+
+int store_list_attempts(struct store *store, const struct attempt_filter *filter,
+			struct attempt_list *ret, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { .arena = ARENA_INIT };
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, list_statement(filter), &q, err);
+	if (r < 0)
+		return r;
+	list_bind(&q, filter);
+	r = list_fill(&q, filter, &list, err);
+	if (r < 0)
+		return r;
+	list_reverse(&list);
+	*ret = list;
+	list = (struct attempt_list){ .arena = ARENA_INIT };
+	return 0;
+}

@@ -1,0 +1,188 @@
+/*
+ * running - whether an attempt without an end still runs, and what that means for what it began.
+ */
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/handle.h"
+#include "store/query.h"
+#include "store/read.h"
+#include "store/rows.h"
+#include "store/tables.h"
+
+/* How long a runner that nobody can look at may be quiet before it counts as lost. */
+#define QUIET_INTERVALS 10
+#define QUIET_SECONDS 60.0
+
+static const struct row_part attempt_parts[] = {
+	{ &attempt_name_columns, 0 },
+	{ &attempt_begin_columns, 0 },
+	{ &attempt_progress_columns, 0 },
+	{ &attempt_end_columns, 0 },
+	{ &usage_columns, offsetof(struct attempt, usage) },
+};
+
+/* ---- the runner ---- */
+
+int attempt_read_last_sign(struct store *store, const struct attempt *a, uint64_t *ret,
+			   struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	uint64_t written_ns = 0;
+	int r = query_open(store, STATEMENT_LAST_SIGN, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, a->id);
+	r = query_step(&q, err);
+	if (r > 0)
+		written_ns = (uint64_t)query_read_i64(&q);
+	*ret = u64_max_known(written_ns, a->started_wall_ns);
+	return r < 0 ? r : 0;
+}
+
+/* A time to come counts as recent: another host's clock may be ahead of ours. */
+static bool is_recent(const struct attempt *a, uint64_t last_sign_ns)
+{
+	double quiet_seconds = ((double)clock_wall_ns() - (double)last_sign_ns) / 1e9;
+
+	return quiet_seconds < f64_max_known(QUIET_INTERVALS * a->interval_seconds, QUIET_SECONDS);
+}
+
+static int judge_alive(struct store *store, const struct attempt *a, bool *ret, struct err *err)
+{
+	enum store_alive alive = store->alive ? store->alive(store->alive_ctx, a) : STORE_ALIVE;
+	uint64_t last_sign_ns = 0;
+	int r;
+
+	*ret = alive == STORE_ALIVE;
+	if (alive != STORE_CANNOT_TELL)
+		return 0;
+	r = attempt_read_last_sign(store, a, &last_sign_ns, err);
+	*ret = r == 0 && is_recent(a, last_sign_ns);
+	return r;
+}
+
+/* An attempt without an end runs as long as its runner lives. */
+static int judge_running(struct store *store, struct attempt *a, struct err *err)
+{
+	bool is_alive = false;
+	int r;
+
+	if (u64_known(a->ended_wall_ns))
+		return 0;
+	r = judge_alive(store, a, &is_alive, err);
+	a->is_running = is_alive;
+	a->is_lost = !is_alive;
+	return r;
+}
+
+/* Nobody who can tell has to have said that it is dead. */
+static bool is_dead(const struct store *store, const struct attempt *a)
+{
+	return store->alive && store->alive(store->alive_ctx, a) == STORE_DEAD;
+}
+
+int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct attempt a;
+	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	attempt_init(&a);
+	r = row_read(&q, attempt_parts, ARRAY_SIZE(attempt_parts), &a, &arena, err);
+	*ret = !u64_known(a.ended_wall_ns) && !is_dead(store, &a);
+	return r;
+}
+
+int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena, struct err *err)
+{
+	int r;
+
+	attempt_init(a);
+	r = row_read(q, attempt_parts, ARRAY_SIZE(attempt_parts), a, arena, err);
+	return r < 0 ? r : judge_running(q->store, a, err);
+}
+
+/* ---- episodes that nobody has ended ---- */
+
+/* The last sign of an attempt that was lost; of others it stays as it is. */
+static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct attempt a;
+	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, id);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	r = attempt_read_row(&q, &a, &arena, err);
+	return r == 0 && a.is_lost ? attempt_read_last_sign(store, &a, ret, err) : r;
+}
+
+/* Whether anybody may look at the host: a daemon, or the runner of an attempt. */
+static int is_watched(struct store *store, bool *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
+
+	*ret = false;
+	if (r < 0)
+		return r;
+	while (!*ret && (r = query_step(&q, err)) > 0) {
+		int64_t id = query_read_i64(&q);
+
+		*ret = id == 0;
+		r = id == 0 ? 0 : attempt_may_run(store, id, ret, err);
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* Of the host: whoever has seen it begin may have vanished. Then all that is known is its worst. */
+static int end_unwatched(struct store *store, struct episode *e, struct err *err)
+{
+	bool lasts;
+	int r = is_watched(store, &lasts, err);
+
+	if (r < 0 || lasts)
+		return r;
+	e->ended_wall_ns = u64_max_known(e->peak_wall_ns, e->began_wall_ns);
+	e->why_cleared = "nobody looked any more";
+	return 0;
+}
+
+int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
+			struct err *err)
+{
+	uint64_t sign_ns = U64_UNKNOWN;
+	int r;
+
+	/* It may have begun later, or be of who is left. */
+	if (u64_known(e->ended_wall_ns) || e->worst.type == ANOMALY_ORPHAN ||
+	    (u64_known(ended_wall_ns) && e->began_wall_ns > ended_wall_ns))
+		return 0;
+	e->ended_wall_ns = ended_wall_ns;
+	if (u64_known(ended_wall_ns))
+		return 0;
+	if (id == 0)
+		return end_unwatched(store, e, err);
+	r = read_lost_sign(store, id, &sign_ns, err);
+	if (r < 0 || !u64_known(sign_ns))
+		return r;
+	e->ended_wall_ns = u64_max_known(sign_ns, e->began_wall_ns);
+	e->why_cleared = "its job was lost";
+	return 0;
+}
