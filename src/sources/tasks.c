@@ -202,10 +202,7 @@ static int for_each(struct tasks *t, uint32_t kind, size_t size,
 
 static void take_process(struct tasks *t, const char *record)
 {
-	struct task_process *p = &t->items[t->n++];
-
-	memcpy(p, record, sizeof(*p));
-	add_counts(&p->own, &p->ended);
+	memcpy(&t->items[t->n++], record, sizeof(t->items[0]));
 }
 
 static int compare_pid(const void *key, const void *item)
