@@ -198,6 +198,16 @@ static __always_inline bool ignores_sigchld(struct task_struct *t)
 	return hand && hand->action[KERNEL_SIGCHLD - 1].sa.sa_handler == (void *)KERNEL_SIG_IGN;
 }
 
+/* In two loads, which the verifier allows from any array. */
+static __always_inline void take_name(struct task_struct *t, struct task_process *p)
+{
+	const __u64 *from = (const __u64 *)t->comm;
+	__u64 *to = (__u64 *)p->comm;
+
+	to[0] = from[0];
+	to[1] = from[1];
+}
+
 static __always_inline void take_identity(struct task_struct *t, struct task_process *p)
 {
 	p->parent_pid = t->real_parent->tgid;
@@ -207,7 +217,7 @@ static __always_inline void take_identity(struct task_struct *t, struct task_pro
 	p->ignores_sigchld = ignores_sigchld(t);
 	p->start_boot_ns = t->start_boottime;
 	p->exec_id = t->self_exec_id;
-	bpf_probe_read_kernel(p->comm, sizeof(p->comm), t->comm);
+	take_name(t, p);
 }
 
 static __always_inline struct task_head head_of(struct task_struct *t, __u32 kind, __u32 bytes)
