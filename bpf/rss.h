@@ -94,7 +94,7 @@ static __always_inline void add_side_by_side(struct rss_sum *sum, __u64 offset)
 		sum->pages[k] += pages[k];
 }
 
-static long add_cpu(__u32 cpu, void *ctx)
+static __always_inline long add_cpu(__u32 cpu, void *ctx)
 {
 	struct rss_sum *sum = ctx;
 	__u64 *offset = bpf_map_lookup_elem(&offsets, &cpu);
@@ -115,6 +115,23 @@ static long add_cpu(__u32 cpu, void *ctx)
 	return 0;
 }
 
+#define CPUS_AT_ONCE 4
+
+static long add_later_cpu(__u32 i, void *ctx)
+{
+	return add_cpu(CPUS_AT_ONCE + i, ctx);
+}
+
+/* The first without a call each: many machines have no more. */
+static __always_inline void add_cpus(struct rss_sum *sum)
+{
+	for (__u32 cpu = 0; cpu < CPUS_AT_ONCE; cpu++)
+		if (cpu < n_cpus)
+			add_cpu(cpu, sum);
+	if (n_cpus > CPUS_AT_ONCE)
+		bpf_loop(n_cpus - CPUS_AT_ONCE, add_later_cpu, sum, 0);
+}
+
 /* Not in a loop: where element k lies is known to the loader only if k is a constant. */
 #define TAKE_COUNTER(sum, mm, k)                                 \
 	do {                                                     \
@@ -128,7 +145,7 @@ static __always_inline void sum_percpu(struct mm_struct *mm, struct rss_sum *sum
 	TAKE_COUNTER(sum, mm, MM_ANONPAGES);
 	TAKE_COUNTER(sum, mm, MM_SWAPENTS);
 	TAKE_COUNTER(sum, mm, MM_SHMEMPAGES);
-	bpf_loop(n_cpus, add_cpu, sum, 0);
+	add_cpus(sum);
 }
 
 /* All kinds of pages (MM_...) of mm into sum->pages. */

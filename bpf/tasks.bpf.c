@@ -81,14 +81,28 @@ static long add_word(__u32 i, void *ctx)
 	return 0;
 }
 
+/* Those that are there, in one read. */
+static __always_inline void add_first_words(__u32 n_words, struct fd_sum *sum)
+{
+	__u64 words[WORDS_AT_ONCE] = {};
+
+	if (n_words >= WORDS_AT_ONCE)
+		bpf_probe_read_kernel(words, sizeof(words), sum->words);
+	else
+		for (__u32 i = 0; i < WORDS_AT_ONCE - 1; i++)
+			if (i < n_words)
+				bpf_probe_read_kernel(&words[i], sizeof(words[i]), sum->words + i);
+	for (__u32 i = 0; i < WORDS_AT_ONCE; i++)
+		if (words[i])
+			sum->n += count_bits(words[i]);
+}
+
 static __always_inline __u64 count_fds(const struct fdtable *table)
 {
 	struct fd_sum sum = { .words = table->open_fds };
 	__u32 n_words = table->max_fds / WORD_BITS;
 
-	for (__u32 i = 0; i < WORDS_AT_ONCE; i++)
-		if (i < n_words)
-			add_word(i, &sum);
+	add_first_words(n_words, &sum);
 	if (n_words <= WORDS_AT_ONCE)
 		return sum.n;
 	if (!has_loop())
@@ -110,14 +124,14 @@ static __always_inline void take_fds(struct task_struct *t, struct task_process 
 
 /* ---- the rest ---- */
 
-static __always_inline void take_io(const struct task_io_accounting *io, struct task_counts *c)
+static __always_inline void add_io(const struct task_io_accounting *io, struct task_counts *c)
 {
-	c->rchar = io->rchar;
-	c->wchar = io->wchar;
-	c->syscr = io->syscr;
-	c->syscw = io->syscw;
-	c->read_bytes = io->read_bytes;
-	c->write_bytes = io->write_bytes;
+	c->rchar += io->rchar;
+	c->wchar += io->wchar;
+	c->syscr += io->syscr;
+	c->syscw += io->syscw;
+	c->read_bytes += io->read_bytes;
+	c->write_bytes += io->write_bytes;
 }
 
 static __always_inline void take_own(struct task_struct *t, struct task_counts *c)
@@ -130,7 +144,7 @@ static __always_inline void take_own(struct task_struct *t, struct task_counts *
 	c->major_faults = t->maj_flt;
 	c->voluntary_switches = t->nvcsw;
 	c->involuntary_switches = t->nivcsw;
-	take_io(&t->ioac, c);
+	add_io(&t->ioac, c);
 }
 
 /*
@@ -138,23 +152,25 @@ static __always_inline void take_own(struct task_struct *t, struct task_counts *
  * processes never had a second thread, and what is not looked at is not fetched from memory. The
  * I/O is also that of children that were waited for.
  */
-static __always_inline void take_ended(struct signal_struct *s, struct task_counts *c)
+static __always_inline void add_ended(struct signal_struct *s, struct task_counts *c)
 {
-	take_io(&s->ioac, c);
-	c->run_ns = s->sum_sched_runtime;
-	if (c->run_ns == 0)
+	__u64 run_ns = s->sum_sched_runtime;
+
+	add_io(&s->ioac, c);
+	if (run_ns == 0)
 		return;
-	c->user_ns = s->utime;
-	c->system_ns = s->stime;
-	c->minor_faults = s->min_flt;
-	c->major_faults = s->maj_flt;
-	c->voluntary_switches = s->nvcsw;
-	c->involuntary_switches = s->nivcsw;
+	c->run_ns += run_ns;
+	c->user_ns += s->utime;
+	c->system_ns += s->stime;
+	c->minor_faults += s->min_flt;
+	c->major_faults += s->maj_flt;
+	c->voluntary_switches += s->nvcsw;
+	c->involuntary_switches += s->nivcsw;
 }
 
 static __always_inline void take_group(struct signal_struct *s, struct task_process *p)
 {
-	take_ended(s, &p->ended);
+	add_ended(s, &p->own);
 	p->threads = s->nr_threads;
 	p->child_user_ns = s->cutime;
 	p->child_system_ns = s->cstime;
@@ -169,6 +185,8 @@ static __always_inline __u32 pid_in_namespace(struct task_struct *t)
 	if (!pid)
 		return 0;
 	level = pid->level;
+	if (level == 0)
+		return t->pid;
 	bpf_core_read(&nr, sizeof(nr), &pid->numbers[level].nr);
 	return nr;
 }
@@ -177,12 +195,18 @@ static __always_inline __u32 pid_in_namespace(struct task_struct *t)
 static __always_inline bool ignores_sigchld(struct task_struct *t)
 {
 	struct sighand_struct *hand = t->sighand;
-	void *handler = NULL;
 
-	if (hand)
-		bpf_core_read(&handler, sizeof(handler),
-			      &hand->action[KERNEL_SIGCHLD - 1].sa.sa_handler);
-	return handler == (void *)KERNEL_SIG_IGN;
+	return hand && hand->action[KERNEL_SIGCHLD - 1].sa.sa_handler == (void *)KERNEL_SIG_IGN;
+}
+
+/* In two loads, which the verifier allows from any array. */
+static __always_inline void take_name(struct task_struct *t, struct task_process *p)
+{
+	const __u64 *from = (const __u64 *)t->comm;
+	__u64 *to = (__u64 *)p->comm;
+
+	to[0] = from[0];
+	to[1] = from[1];
 }
 
 static __always_inline void take_identity(struct task_struct *t, struct task_process *p)
@@ -194,7 +218,7 @@ static __always_inline void take_identity(struct task_struct *t, struct task_pro
 	p->ignores_sigchld = ignores_sigchld(t);
 	p->start_boot_ns = t->start_boottime;
 	p->exec_id = t->self_exec_id;
-	bpf_probe_read_kernel(p->comm, sizeof(p->comm), t->comm);
+	take_name(t, p);
 }
 
 static __always_inline struct task_head head_of(struct task_struct *t, __u32 kind, __u32 bytes)

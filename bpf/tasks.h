@@ -20,7 +20,7 @@ struct task_head {
 	__u32 state; /* the kernel's bits, exit_state among them */
 };
 
-/* What each thread counts for itself; a process has the sum of those that have ended as well. */
+/* What each thread counts for itself; a process has the sum of those that have ended in it. */
 struct task_counts {
 	__u64 user_ns, system_ns; /* in ticks of the kernel, and not adjusted to run_ns */
 	__u64 run_ns;		  /* what the scheduler has counted */
@@ -37,8 +37,7 @@ struct task_thread {
 
 struct task_process {
 	struct task_head head;
-	struct task_counts own;	  /* of the first thread */
-	struct task_counts ended; /* of threads that are gone */
+	struct task_counts own; /* of the first thread, and of those that are gone */
 
 	__u32 parent_pid;
 	__u32 threads;

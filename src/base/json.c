@@ -16,6 +16,31 @@ void json_init(struct json *j, struct buf *out)
 	j->need_comma = false;
 }
 
+/* Room for n bytes, to be written at the returned place; NULL: no memory. */
+static char *make_room(struct buf *out, size_t n)
+{
+	if (out->cap - out->len <= n && buf_reserve(out, n) < 0)
+		return NULL;
+	return out->data + out->len;
+}
+
+static void end_at(struct buf *out, char *end)
+{
+	*end = '\0';
+	out->len = (size_t)(end - out->data);
+}
+
+/* For what the compiler knows the length of. */
+static inline void add_short(struct buf *out, const char *text, size_t n)
+{
+	char *at = make_room(out, n);
+
+	if (!at)
+		return;
+	memcpy(at, text, n);
+	end_at(out, at + n);
+}
+
 static void json_before_value(struct json *j)
 {
 	if (j->need_comma)
@@ -81,16 +106,45 @@ static bool json_is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
+#define EACH_BYTE(c) (UINT64_C(0x0101010101010101) * (c))
+
+/* Sets the top bit of a byte that is 0; of others only above one that is. */
+static uint64_t find_zeros(uint64_t bytes)
+{
+	return (bytes - EACH_BYTE(1)) & ~bytes & EACH_BYTE(0x80);
+}
+
+/* json_is_plain() for eight at once. */
+static bool are_eight_plain(const char *s)
+{
+	uint64_t bytes;
+
+	memcpy(&bytes, s, sizeof(bytes));
+	return (((bytes - EACH_BYTE(0x20)) | bytes | (bytes + EACH_BYTE(1))) & EACH_BYTE(0x80)) ==
+		       0 &&
+	       find_zeros(bytes ^ EACH_BYTE('"')) == 0 && find_zeros(bytes ^ EACH_BYTE('\\')) == 0;
+}
+
+/* How many of the n bytes are plain before the first that is not. */
+static size_t count_plain(const char *s, size_t n)
+{
+	size_t i = 0;
+
+	while (n - i >= 8 && are_eight_plain(s + i))
+		i += 8;
+	while (i < n && json_is_plain((unsigned char)s[i]))
+		i++;
+	return i;
+}
+
 static void json_quote(struct buf *out, const char *s, size_t n)
 {
 	size_t i = 0;
 
 	buf_add_char(out, '"');
 	while (i < n) {
-		size_t run = 0, len;
+		size_t run = count_plain(s + i, n - i), len;
 
-		while (i + run < n && json_is_plain((unsigned char)s[i + run]))
-			run++;
 		buf_add(out, s + i, run);
 		i += run;
 		if (i == n)
@@ -105,14 +159,6 @@ static void json_quote(struct buf *out, const char *s, size_t n)
 		i += len ? len : 1;
 	}
 	buf_add_char(out, '"');
-}
-
-static bool are_plain(const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!json_is_plain((unsigned char)s[i]))
-			return false;
-	return true;
 }
 
 /* In one go: half of what is written are keys. */
@@ -135,7 +181,7 @@ void json_key(struct json *j, const char *key)
 {
 	size_t n = strlen(key);
 
-	if (are_plain(key, n) && buf_reserve(j->out, n + 4) == 0) {
+	if (count_plain(key, n) == n && buf_reserve(j->out, n + 4) == 0) {
 		add_plain_key(j, key, n);
 	} else {
 		json_before_value(j);
@@ -145,12 +191,17 @@ void json_key(struct json *j, const char *key)
 	j->need_comma = false;
 }
 
-void json_key_ready(struct json *j, const char *text, size_t n)
+/* Always so many bytes, which are two moves; what is too much the value overwrites. */
+void json_key_ready(struct json *j, const char text[JSON_KEY_BYTES], size_t n)
 {
 	size_t skip = j->need_comma ? 0 : 1;
+	char *at = make_room(j->out, JSON_KEY_BYTES);
 
-	buf_add(j->out, text + skip, n - skip);
 	j->need_comma = false;
+	if (!at)
+		return;
+	memcpy(at, text + skip, JSON_KEY_BYTES - 1);
+	end_at(j->out, at + n - skip);
 }
 
 void json_str_n(struct json *j, const char *s, size_t n)
@@ -173,12 +224,19 @@ void json_str(struct json *j, const char *s)
  */
 #define DIGITS_MAX 20 /* of a uint64_t */
 
+static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+			    "25262728293031323334353637383940414243444546474849"
+			    "50515253545556575859606162636465666768697071727374"
+			    "75767778798081828384858687888990919293949596979899";
+
 /* Writes the digits so that they stop before end. Returns where they begin. */
 static char *put_digits(char *end, uint64_t v)
 {
-	do
-		*--end = (char)('0' + v % 10);
-	while ((v /= 10) > 0);
+	for (; v >= 100; v /= 100)
+		memcpy(end -= 2, &pairs[v % 100 * 2], 2);
+	if (v >= 10)
+		return memcpy(end - 2, &pairs[v * 2], 2);
+	*--end = (char)('0' + v);
 	return end;
 }
 
@@ -189,20 +247,6 @@ static size_t count_digits(uint64_t v)
 	for (uint64_t power = 10; n < DIGITS_MAX && v >= power; power *= 10)
 		n++;
 	return n;
-}
-
-/* Room for n bytes, to be written at the returned place; NULL: no memory. */
-static char *make_room(struct buf *out, size_t n)
-{
-	if (out->cap - out->len <= n && buf_reserve(out, n) < 0)
-		return NULL;
-	return out->data + out->len;
-}
-
-static void end_at(struct buf *out, char *end)
-{
-	*end = '\0';
-	out->len = (size_t)(end - out->data);
 }
 
 static void add_digits(struct buf *out, uint64_t v)
@@ -256,22 +300,20 @@ static const struct scale {
 /* "12.5" of 12500000000 with 9 decimals; at least one decimal stays. */
 static void add_decimal(struct buf *out, uint64_t scaled, const struct scale *scale)
 {
+	size_t decimals = (size_t)scale->decimals;
 	uint64_t part = scaled % scale->factor;
-	uint64_t whole = scaled / scale->factor;
-	size_t decimals = (size_t)scale->decimals, n = count_digits(whole);
 	char *at;
 
-	for (; decimals > 1 && part % 10 == 0; decimals--)
-		part /= 10;
-	at = make_room(out, n + 1 + decimals);
+	add_digits(out, scaled / scale->factor);
+	at = make_room(out, 1 + decimals);
 	if (!at)
 		return;
-	put_digits(at + n, whole);
-	at[n] = '.';
-	at += n + 1;
+	*at = '.';
 	for (size_t i = decimals; i > 0; i--, part /= 10)
-		at[i - 1] = (char)('0' + part % 10);
-	end_at(out, at + decimals);
+		at[i] = (char)('0' + part % 10);
+	while (decimals > 1 && at[decimals] == '0')
+		decimals--;
+	end_at(out, at + 1 + decimals);
 }
 
 /*
@@ -386,7 +428,7 @@ void json_f64(struct json *j, double v)
 	}
 	json_before_value(j);
 	if (v == 0 && !signbit(v))
-		buf_add(j->out, "0.0", 3);
+		add_short(j->out, "0.0", 3);
 	else if (!add_time(j->out, v) && !add_short_decimal(j->out, v) &&
 		 !add_few_nanoseconds(j->out, v))
 		add_any_decimal(j->out, v);
@@ -401,7 +443,7 @@ void json_bool(struct json *j, bool v)
 void json_none(struct json *j)
 {
 	json_before_value(j);
-	buf_add_str(j->out, "null");
+	add_short(j->out, "null", 4);
 }
 
 void json_raw(struct json *j, const char *json, size_t n)

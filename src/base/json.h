@@ -35,8 +35,12 @@ void json_end_object(struct json *j);
 void json_begin_array(struct json *j);
 void json_end_array(struct json *j);
 void json_key(struct json *j, const char *key);
-/* A key as it stands in JSON behind another, ",\"pid\":": it is not looked at. */
-void json_key_ready(struct json *j, const char *text, size_t n);
+#define JSON_KEY_BYTES 32
+/*
+ * A key as it stands in JSON behind another, ",\"pid\":": its n bytes, which are less than
+ * JSON_KEY_BYTES, are not looked at.
+ */
+void json_key_ready(struct json *j, const char text[JSON_KEY_BYTES], size_t n);
 
 /* NULL becomes null. */
 void json_str(struct json *j, const char *s);

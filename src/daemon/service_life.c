@@ -227,20 +227,12 @@ void service_drain_life(struct service *s)
 
 /*
  * To be woken for each birth of the host costs more than the births are worth: what comes
- * within this time is taken together.
+ * within this time is taken together, unless whoever wakes us has waited already.
  */
 #define GATHER_MS 50
 
 /* Each is handed to every subscriber: after so many it is the turn of others. */
 #define MAX_PER_TURN 256
-
-static void on_life_fd(void *ctx)
-{
-	struct service *s = ctx;
-
-	loop_fd_set_interest(s->life.watch, 0);
-	loop_timer_set(s->life.timer, GATHER_MS, 0);
-}
 
 void service_tell_signals(struct service *s)
 {
@@ -261,6 +253,18 @@ static void on_life_timer(void *ctx)
 		loop_timer_set(s->life.timer, 1, 0);
 	else if (s->life.watch)
 		loop_fd_set_interest(s->life.watch, LOOP_READABLE);
+}
+
+static void on_life_fd(void *ctx)
+{
+	struct service *s = ctx;
+
+	if (life_gathers(s->life.life)) {
+		on_life_timer(s);
+		return;
+	}
+	loop_fd_set_interest(s->life.watch, 0);
+	loop_timer_set(s->life.timer, GATHER_MS, 0);
 }
 
 static int begin_life(struct service *s, struct err *err)

@@ -333,7 +333,7 @@ static void look_after(struct service *s, struct queued *job, struct round *roun
 void service_run_queue(struct service *s)
 {
 	CLEANUP(free_ptr) struct queued **jobs = NULL;
-	struct round round = { .max_jobs = max_jobs(s) };
+	struct round round = { 0 };
 	size_t n = 0;
 
 	settle_all(s);
@@ -341,6 +341,8 @@ void service_run_queue(struct service *s)
 	round.n_estimates = service_estimate_running(s, 1);
 	if (turns_take(s->queue, s->queue_uid, &jobs, &n) < 0)
 		log_warning("no memory left to start what waits, which is tried again");
+	if (n > 0)
+		round.max_jobs = max_jobs(s); /* reads a file */
 	for (size_t i = 0; i < n; i++)
 		look_after(s, jobs[i], &round);
 }

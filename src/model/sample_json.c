@@ -68,7 +68,7 @@ enum field_kind {
 
 /* In the order in which they are written. */
 static const struct sample_field {
-	const char *key; /* as it stands in JSON */
+	char key[JSON_KEY_BYTES]; /* as it stands in JSON */
 	size_t len;
 	enum field_kind kind;
 	size_t offset;

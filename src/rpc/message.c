@@ -2,6 +2,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/io.h"
+
+#define SHARED_MIN_BYTES (64 * 1024)
+#define SHARED_MIN_REFS 4 /* writing the file is as dear as one or two copies */
+#define NOT_SHARED_YET (-1)
+#define NOT_TO_BE_SHARED (-2)
 
 struct message *message_new(struct buf *line)
 {
@@ -11,6 +19,7 @@ struct message *message_new(struct buf *line)
 		return NULL;
 	buf_add_char(line, '\n');
 	m->n_refs = 1;
+	m->fd = NOT_SHARED_YET;
 	m->len = line->len;
 	m->bytes = buf_detach(line);
 	return m->bytes ? TAKE_PTR(m) : NULL;
@@ -26,9 +35,32 @@ struct message *message_unref(struct message *m)
 {
 	if (!m || --m->n_refs > 0)
 		return NULL;
+	close_fd(&m->fd);
 	free(m->bytes);
 	free(m);
 	return NULL;
+}
+
+static int make_file(const struct message *m)
+{
+	CLEANUP(close_fd) int fd = memfd_create("proctor-message", MFD_CLOEXEC);
+
+	if (fd < 0 || io_write_all(fd, m->bytes, m->len) < 0)
+		return NOT_TO_BE_SHARED;
+	return TAKE_FD(fd);
+}
+
+int message_share(struct message *m)
+{
+	if (m->fd == NOT_SHARED_YET && m->len >= SHARED_MIN_BYTES && m->n_refs >= SHARED_MIN_REFS)
+		m->fd = make_file(m);
+	return m->fd >= 0 ? m->fd : -1;
+}
+
+void message_unshare(struct message *m)
+{
+	close_fd(&m->fd);
+	m->fd = NOT_TO_BE_SHARED;
 }
 
 void message_queue_release(struct message_queue *q)

@@ -15,12 +15,23 @@ struct message {
 	unsigned n_refs;
 	size_t len;
 	char *bytes; /* with the newline */
+	int fd;	     /* as of message_share() */
 };
 
 /* Takes over what is in line and adds the newline. NULL: no memory. */
 struct message *message_new(struct buf *line);
 struct message *message_ref(struct message *m);
 struct message *message_unref(struct message *m); /* NULL is fine. Returns NULL. */
+
+/*
+ * A file in memory with the bytes of a long message that many wait for: the kernel hands its
+ * pages to all of them, where it would copy the bytes for each. -1: there is none, as it is short,
+ * few wait, or there is no room. The message keeps it.
+ */
+int message_share(struct message *m);
+
+/* It did not work: message_share() says -1 from now on. */
+void message_unshare(struct message *m);
 
 /* First in, first out. */
 struct message_queue {

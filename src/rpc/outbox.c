@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -103,7 +104,24 @@ static int fill_batch(struct outbox *o)
 	return 0;
 }
 
-static ssize_t send_batch(const struct outbox *o, int fd)
+/* sendfile() has no MSG_NOSIGNAL and no MSG_DONTWAIT: see outbox.h. */
+static ssize_t send_file(const struct outbox *o, int file_fd, int fd)
+{
+	off_t at = (off_t)o->written;
+	ssize_t n;
+
+	do
+		n = sendfile(fd, file_fd, &at, o->writing[0].message->len - o->written);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static bool is_gone_or_full(ssize_t r)
+{
+	return r == -EAGAIN || r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN;
+}
+
+static ssize_t send_bytes(const struct outbox *o, int fd)
 {
 	struct iovec iov[OUTBOX_BATCH];
 	struct msghdr header = { .msg_iov = iov, .msg_iovlen = o->n_writing };
@@ -119,6 +137,22 @@ static ssize_t send_batch(const struct outbox *o, int fd)
 		n = sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
+}
+
+/* A long message that many wait for goes alone, and without being copied for each. */
+static ssize_t send_batch(const struct outbox *o, int fd)
+{
+	struct message *first = o->writing[0].message;
+	int file_fd = message_share(first);
+	ssize_t n;
+
+	if (file_fd < 0)
+		return send_bytes(o, fd);
+	n = send_file(o, file_fd, fd);
+	if (n > 0 || is_gone_or_full(n))
+		return n;
+	message_unshare(first);
+	return send_bytes(o, fd);
 }
 
 /* So many bytes have been written: messages that are through go. */

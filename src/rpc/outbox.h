@@ -49,8 +49,9 @@ bool outbox_is_empty(const struct outbox *o);
 bool outbox_is_full(const struct outbox *o);
 
 /*
- * Writes what the socket takes. Returns how many bytes that were (0: it is full,
- * or there is nothing), or -EPIPE, -ECONNRESET…: the peer is gone. -ENOMEM.
+ * Writes what the socket takes, which is one that does not block; SIGPIPE is to be ignored.
+ * Returns how many bytes that were (0: it is full, or there is nothing), or -EPIPE,
+ * -ECONNRESET…: the peer is gone. -ENOMEM.
  */
 ssize_t outbox_write(struct outbox *o, int fd);
 

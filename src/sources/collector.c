@@ -373,12 +373,12 @@ static int scan_task_list(struct collector *c, const struct task_list *list, str
 	int r = 0;
 
 	while ((i < list->n || j < c->pids.n) && r == 0) {
-		pid_t told = i < list->n ? (pid_t)list->items[i].head.pid : INT_MAX;
+		pid_t told = i < list->n ? (pid_t)list->items[i]->head.pid : INT_MAX;
 		pid_t expected = j < c->pids.n ? c->pids.items[j] : INT_MAX;
 		pid_t pid = told <= expected ? told : expected;
 		struct known *k = take_acquaintance(c, &at, pid);
 
-		r = told == pid ? scan_task(c, &list->items[i], k, s) : scan_process(c, pid, k, s);
+		r = told == pid ? scan_task(c, list->items[i], k, s) : scan_process(c, pid, k, s);
 		i += told == pid;
 		j += expected == pid;
 	}

@@ -260,6 +260,7 @@ const struct life_kind life_by_ebpf = {
 	.open = open_ebpf,
 	.close = close_ebpf,
 	.fd = ebpf_timer,
+	.gathers = true,
 	.drain = drain_ebpf,
 	.track = track_ebpf,
 	.want_accounts = want_accounts,

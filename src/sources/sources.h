@@ -237,6 +237,9 @@ int life_want_accounts(struct life *life, bool is_wanted);
 /* Becomes readable when events wait, or (eBPF) ten times a second when some may. */
 int life_fd(const struct life *life);
 
+/* Whether that is readable ten times a second at most, and not with each birth of the host. */
+bool life_gathers(const struct life *life);
+
 /*
  * Hands over all that wait, oldest first. Returns how many messages the kernel
  * had to drop since the last call (0: none lost; those that life_event leaves

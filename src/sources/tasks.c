@@ -26,7 +26,7 @@ struct tasks {
 	struct tasks_bpf *skel;
 	uint64_t *wanted; /* shared with the kernel side: a bit per pid */
 	struct buf bytes;
-	struct task_process *items;
+	struct task_process **items;
 	size_t n, cap;
 };
 
@@ -157,11 +157,11 @@ static int read_bytes(struct tasks *t)
 
 static int reserve(struct tasks *t, size_t n)
 {
-	struct task_process *items;
+	struct task_process **items;
 
 	if (n <= t->cap)
 		return 0;
-	items = reallocarray(t->items, n, sizeof(*items));
+	items = reallocarray(t->items, n, sizeof(struct task_process *));
 	if (!items)
 		return -ENOMEM;
 	t->items = items;
@@ -183,7 +183,7 @@ static void add_counts(struct task_counts *to, const struct task_counts *from)
 /* Calls fn for every record of one kind. Stops at one that is not as the kernel side writes them.
  */
 static int for_each(struct tasks *t, uint32_t kind, size_t size,
-		    void (*fn)(struct tasks *t, const char *record))
+		    void (*fn)(struct tasks *t, char *record))
 {
 	struct task_head head;
 
@@ -201,30 +201,28 @@ static int for_each(struct tasks *t, uint32_t kind, size_t size,
 	return 0;
 }
 
-static void take_process(struct tasks *t, const char *record)
+/* It stays where it was read: all records are a multiple of eight bytes long. */
+static void take_process(struct tasks *t, char *record)
 {
-	struct task_process *p = &t->items[t->n++];
-
-	memcpy(p, record, sizeof(*p));
-	add_counts(&p->own, &p->ended);
+	t->items[t->n++] = (struct task_process *)record;
 }
 
 static int compare_pid(const void *key, const void *item)
 {
-	uint32_t x = *(const uint32_t *)key, y = ((const struct task_process *)item)->head.pid;
+	uint32_t x = *(const uint32_t *)key, y = (*(struct task_process *const *)item)->head.pid;
 
 	return (x > y) - (x < y);
 }
 
-static void take_thread(struct tasks *t, const char *record)
+static void take_thread(struct tasks *t, char *record)
 {
-	struct task_process *p;
+	struct task_process **p;
 	struct task_thread thread;
 
 	memcpy(&thread, record, sizeof(thread));
-	p = bsearch(&thread.head.pid, t->items, t->n, sizeof(*p), compare_pid);
+	p = bsearch(&thread.head.pid, t->items, t->n, sizeof(struct task_process *), compare_pid);
 	if (p)
-		add_counts(&p->own, &thread.own);
+		add_counts(&(*p)->own, &thread.own);
 }
 
 static int sort_out(struct tasks *t)

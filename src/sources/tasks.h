@@ -28,7 +28,7 @@ struct tasks *tasks_close(struct tasks *t);
 /* Valid until the next reading; ascending by pid. own is that of all threads, also of those ended.
  */
 struct task_list {
-	const struct task_process *items;
+	struct task_process *const *items;
 	size_t n;
 };
 

@@ -175,6 +175,28 @@ static void test_strings(void **state)
 		       "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
+/* Long strings are looked at in pieces: what a byte becomes does not depend on where it stands. */
+static void test_any_byte_at_any_place(void **state)
+{
+	(void)state;
+	for (int c = 0; c < 256; c++)
+		for (size_t at = 0; at < 20; at++) {
+			char text[20], expected[64] = "\"";
+			struct buf alone = BUF_INIT;
+			struct json j;
+
+			memset(text, 'x', sizeof(text));
+			text[at] = (char)c;
+			json_init(&j, &alone);
+			json_str_n(&j, &text[at], 1);
+			snprintf(expected + 1, sizeof(expected) - 1, "%.*s%.*s%.*s\"", (int)at,
+				 "xxxxxxxxxxxxxxxxxxxx", (int)alone.len - 2, alone.data + 1,
+				 (int)(sizeof(text) - 1 - at), "xxxxxxxxxxxxxxxxxxxx");
+			assert_written(text, sizeof(text), expected);
+			buf_release(&alone);
+		}
+}
+
 static void test_invalid_utf8_is_replaced(void **state)
 {
 	(void)state;
@@ -343,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_unknown_is_null),
 		cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_any_byte_at_any_place),
 		cmocka_unit_test(test_invalid_utf8_is_replaced),
 		cmocka_unit_test(test_any_bytes_are_valid_json),
 		cmocka_unit_test(test_doubles_read_back_to_the_same_bits),

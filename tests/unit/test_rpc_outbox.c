@@ -5,11 +5,14 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/macros.h"
 #include "rpc/outbox.h"
 
 struct pair {
@@ -177,6 +180,87 @@ static void test_sharing(void **state)
 	assert_null(message_unref(NULL));
 }
 
+#define LONG_BYTES 3000000
+
+/* Different everywhere, so that a part at the wrong place shows. */
+static struct message *long_message(void)
+{
+	struct buf line = BUF_INIT;
+	struct message *m;
+
+	for (int i = 0; line.len < LONG_BYTES; i++)
+		buf_printf(&line, "%d,", i);
+	m = message_new(&line);
+	assert_non_null(m);
+	return m;
+}
+
+static void hear_all(struct pair *p, struct buf *heard)
+{
+	while (!outbox_is_empty(&p->out)) {
+		hear(p);
+		buf_add(heard, p->heard.data, p->heard.len);
+	}
+}
+
+/* Its pages, and not copies, go to all of them; and if that ends half-way, the bytes do. */
+static void test_a_long_one_for_many(void **state)
+{
+	struct message *m = long_message();
+	struct pair *pairs[6] = { *state };
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		if (i > 0)
+			assert_int_equal(make_pair((void **)&pairs[i]), 0);
+		fcntl(pairs[i]->fds[0], F_SETFL, O_NONBLOCK);
+		assert_int_equal(outbox_add_reply(&pairs[i]->out, message_ref(m)), 0);
+		add_reply(pairs[i], "after");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		CLEANUP(buf_release) struct buf heard = BUF_INIT;
+
+		assert_true(outbox_write(&pairs[i]->out, pairs[i]->fds[0]) > 0);
+		assert_false(outbox_is_empty(&pairs[i]->out));
+		assert_int_equal(m->fd >= 0, i < ARRAY_SIZE(pairs) - 1);
+		if (i == ARRAY_SIZE(pairs) - 2)
+			message_unshare(m);
+		hear_all(pairs[i], &heard);
+		assert_int_equal(heard.len, m->len + strlen("after\n"));
+		assert_memory_equal(heard.data, m->bytes, m->len);
+		assert_string_equal(heard.data + m->len, "after\n");
+		if (i > 0)
+			free_pair((void **)&pairs[i]);
+	}
+	message_unref(m);
+}
+
+static void test_a_long_one_for_few(void **state)
+{
+	struct pair *p = *state;
+	struct message *m = long_message();
+
+	assert_int_equal(outbox_add_reply(&p->out, message_ref(m)), 0);
+	assert_true(outbox_write(&p->out, p->fds[0]) > 0);
+	assert_true(m->fd < 0);
+	message_unref(m);
+}
+
+static void test_a_long_one_and_nobody_reads(void **state)
+{
+	struct pair *p = *state;
+	struct message *m = long_message();
+
+	signal(SIGPIPE, SIG_IGN);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(outbox_add_reply(&p->out, message_ref(m)), 0);
+	close(p->fds[1]);
+	assert_int_equal(outbox_write(&p->out, p->fds[0]), -EPIPE);
+	assert_true(m->fd >= 0);
+	p->fds[1] = dup(p->fds[0]);
+	message_unref(m);
+	signal(SIGPIPE, SIG_DFL);
+}
+
 static void test_nobody_reads(void **state)
 {
 	struct pair *p = *state;
@@ -191,9 +275,15 @@ int main(void)
 {
 #define OUTBOX_TEST(fn) cmocka_unit_test_setup_teardown(fn, make_pair, free_pair)
 	const struct CMUnitTest tests[] = {
-		OUTBOX_TEST(test_replies_go_first), OUTBOX_TEST(test_the_oldest_are_lost),
-		OUTBOX_TEST(test_bytes_count_too),  OUTBOX_TEST(test_half_written),
-		OUTBOX_TEST(test_sharing),	    OUTBOX_TEST(test_nobody_reads),
+		OUTBOX_TEST(test_replies_go_first),
+		OUTBOX_TEST(test_the_oldest_are_lost),
+		OUTBOX_TEST(test_bytes_count_too),
+		OUTBOX_TEST(test_half_written),
+		OUTBOX_TEST(test_sharing),
+		OUTBOX_TEST(test_nobody_reads),
+		OUTBOX_TEST(test_a_long_one_for_many),
+		OUTBOX_TEST(test_a_long_one_for_few),
+		OUTBOX_TEST(test_a_long_one_and_nobody_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -258,6 +258,7 @@ static void test_a_life_is_told_with_what_it_used(void **state)
 	pid_t pid = 0;
 
 	(void)state;
+	assert_true(life_gathers(life));
 	/* For a few in a thousand the kernel does not say that it has let go of them. */
 	for (int tries = 0; tries < 5 && !ev; tries++) {
 		pid = start_user();

@@ -458,7 +458,7 @@ static void test_only_those_asked_for(void **state)
 	assert_int_equal(tasks_open(false, &t, &err), 0);
 	assert_int_equal(tasks_read(t, &own, 1, &list), 0);
 	assert_int_equal(list.n, 1);
-	assert_int_equal(list.items[0].head.pid, own);
+	assert_int_equal(list.items[0]->head.pid, own);
 	assert_int_equal(tasks_read(t, &none, 1, &list), 0);
 	assert_int_equal(list.n, 0);
 	assert_int_equal(tasks_read(t, odd, ARRAY_SIZE(odd), &list), 0);
@@ -466,7 +466,7 @@ static void test_only_those_asked_for(void **state)
 	assert_int_equal(tasks_read(t, NULL, 0, &list), 0);
 	assert_true(list.n > 2);
 	for (size_t i = 1; i < list.n; i++)
-		assert_true(list.items[i - 1].head.pid < list.items[i].head.pid);
+		assert_true(list.items[i - 1]->head.pid < list.items[i]->head.pid);
 	assert_null(tasks_close(t));
 }
 
