@@ -214,8 +214,8 @@ static int each_phase(struct recorded_ranks *r, const struct recorded_rank *rank
 
 /* ---- the life of a rank ---- */
 
-static int tell_life(struct recorded_ranks *r, struct telemetry_event *ev, rank_event_fn *fn,
-		     void *ctx)
+static int tell_life(struct recorded_ranks *r, const char *shared, struct telemetry_event *ev,
+		     rank_event_fn *fn, void *ctx)
 {
 	CLEANUP(buf_release) struct buf metadata = BUF_INIT;
 	struct json j;
@@ -223,7 +223,7 @@ static int tell_life(struct recorded_ranks *r, struct telemetry_event *ev, rank_
 
 	json_init(&j, &metadata);
 	json_begin_object(&j);
-	write_common(r, "each", &j); /* rank_lives.h */
+	write_common(r, shared, &j);
 	json_end_object(&j);
 	result = set_metadata(&metadata, &r->arena, ev);
 	return result == 0 ? fn(ctx, ev) : result;
@@ -242,7 +242,7 @@ static int tell_start(struct recorded_ranks *r, const struct recorded_rank *rank
 	ev.event_type = text_of("rank_start");
 	ev.timestamp_ns = (int64_t)rank->born_wall_ns;
 	set_bytes(&ev, 0, 0);
-	return result == 0 ? tell_life(r, &ev, fn, ctx) : result;
+	return result == 0 ? tell_life(r, "once", &ev, fn, ctx) : result;
 }
 
 /* A rank that has ended, and what it never held more than: what samples may have missed. */
@@ -258,7 +258,8 @@ static int tell_end(struct recorded_ranks *r, const struct recorded_rank *rank, 
 	ev.event_type = text_of("rank_end");
 	ev.timestamp_ns = (int64_t)rank->ended_wall_ns;
 	set_bytes(&ev, (int64_t)rank->peak_bytes, (int64_t)rank->peak_bytes);
-	return result == 0 ? tell_life(r, &ev, fn, ctx) : result;
+	/* rank_lives.h */
+	return result == 0 ? tell_life(r, "each", &ev, fn, ctx) : result;
 }
 
 int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx)
