@@ -11,6 +11,7 @@
 #include "crossrank/interval.h"
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
+#include "crossrank/stamps.h"
 
 /* ---- rises of all ranks ---- */
 
@@ -150,6 +151,8 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	r = find_rises(w);
 	if (r == 0)
 		r = blocks_blur(w);
+	if (r == 0)
+		stamps_blur(w);
 	if (r == 0)
 		r = gather_collect(w);
 	w->peak = (double)(peak.ns - w->f->origin_ns) / 1e9 + w->interval;

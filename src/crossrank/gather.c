@@ -98,17 +98,30 @@ static bool overlap(const struct judge_work *w, const struct candidate *a,
 	       b->earliest <= latest_small(w, a) + w->interval;
 }
 
+/* Ranks with a small rise at that time. They are by rank still. */
+static size_t count_alike(const struct judge_work *w, const struct candidate *c)
+{
+	const struct rank *last = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->n_small; i++)
+		if (w->small[i].rank != last && overlap(w, c, &w->small[i])) {
+			last = w->small[i].rank;
+			n++;
+		}
+	return n;
+}
+
 /* Small rises that most ranks have at the same time are the workload's: they lead up to nothing. */
 static void drop_shared(struct judge_work *w)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->n_small; i++) {
-		size_t n_alike = 0;
+		size_t n_alike = count_alike(w, &w->small[i]);
 
-		for (size_t k = 0; k < w->n_small; k++)
-			n_alike += overlap(w, &w->small[i], &w->small[k]);
-		w->small[i].is_shared = (double)n_alike >= MOST_SHARE * (double)w->a->n_ranks;
+		w->small[i].is_shared =
+			n_alike > 1 && (double)n_alike >= MOST_SHARE * (double)w->a->n_ranks;
 	}
 	for (size_t i = 0; i < w->n_small; i++)
 		if (!w->small[i].is_shared)

@@ -10,11 +10,12 @@
 #define CHANCE_P 0.05	    /* likelier than this: by chance */
 #define PART_P 0.005	    /* the same where others rose elsewhere */
 #define EVEN_P 0.01	    /* the same for an even pace, which few jobs have */
-#define MAX_SPAN_SHARE 0.25 /* of the record: no number of ranks makes more a cluster */
-#define ACTIVE_SHARE 0.85   /* of the record: before it starts and when it ends nothing rises */
+#define ACTIVE_SHARE 0.7    /* of the record: before it starts and when it ends nothing rises */
+#define MAX_SPAN_SHARE 0.3  /* of that time: no number of ranks makes more a cluster */
 #define ALL_P 0.1 /* the same where all of many ranks rose, which by chance they seldom do */
 #define MANY_RANKS 5
 #define LASTING_SHARE 0.5 /* of the rest of the record */
+#define LIKE_SHARE 0.5	  /* of what the first gained in the same time */
 #define MIN_EVEN 4
 #define EVEN_STEPS 256
 
@@ -58,21 +59,37 @@ static double onset_of(const struct candidate *c)
 	return c->rise->onset.median;
 }
 
-/* By rank: the onset of its rise that is nearest to the first, of other episodes. */
-static void note_others(const struct judge_work *w, const struct judge_outcome *o,
-			const struct judge_outcome *chosen, double *nearest)
+/* By rank: the onset of its rise that is nearest to the first. */
+static void note_onset(const struct judge_work *w, const struct judge_outcome *chosen,
+		       const struct candidate *c, double *nearest)
 {
 	const struct candidate *first = &w->pool[chosen->best];
+	double *at = &nearest[c->rank - w->a->ranks];
 
-	for (size_t i = o->from; i < o->to; i++) {
-		const struct candidate *c = &w->pool[i];
-		double *at = &nearest[c->rank - w->a->ranks];
+	if (!is_comparable(w, first, c) || is_member(w, chosen, c->rank))
+		return;
+	if (isnan(*at) || fabs(onset_of(c) - onset_of(first)) < fabs(*at - onset_of(first)))
+		*at = onset_of(c);
+}
 
-		if (!is_comparable(w, first, c) || is_member(w, chosen, c->rank))
-			continue;
-		if (isnan(*at) || fabs(onset_of(c) - onset_of(first)) < fabs(*at - onset_of(first)))
-			*at = onset_of(c);
-	}
+/* As steep as the first one, and small only as its record ends. */
+static bool is_cut_short(const struct rise *first, const struct rise *other)
+{
+	return other->gain_mib >=
+	       LIKE_SHARE * first->slope * fmax(other->end - other->onset.median, 0);
+}
+
+/* Those of other episodes that are not the workload's, and those too late to be large. */
+static void note_others(const struct judge_work *w, const struct judge_outcome *items, size_t n,
+			const struct judge_outcome *chosen, double *nearest)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = items[i].from; items[i].verdict != VERDICT_NONE && k < items[i].to;
+		     k++)
+			note_onset(w, chosen, &w->pool[k], nearest);
+	for (size_t i = 0; i < w->n_small; i++)
+		if (is_cut_short(w->pool[chosen->best].rise, w->small[i].rise))
+			note_onset(w, chosen, &w->small[i], nearest);
 }
 
 static double record_length(const struct judge_work *w, const struct rank *rank)
@@ -90,8 +107,8 @@ static void add_onset(const struct judge_work *w, struct onsets *o, const struct
 }
 
 /*
- * Members first, then those of other episodes that are not the workload's. Who did not rise, as it
- * died before, says nothing of how long the others could have.
+ * Members first, then others. Who did not rise, as it died before, says nothing of how long the
+ * others could have.
  */
 static void collect(const struct judge_work *w, const struct judge_outcome *items, size_t n,
 		    const struct judge_outcome *chosen, struct onsets *ret)
@@ -101,9 +118,7 @@ static void collect(const struct judge_work *w, const struct judge_outcome *item
 
 	for (size_t i = 0; i < w->a->n_ranks; i++)
 		nearest[i] = NAN;
-	for (size_t i = 0; i < n; i++)
-		if (items[i].verdict != VERDICT_NONE)
-			note_others(w, &items[i], chosen, nearest);
+	note_others(w, items, n, chosen, nearest);
 	for (size_t i = chosen->from; i < chosen->to; i++)
 		if (is_comparable(w, &w->pool[chosen->best], &w->pool[i])) {
 			add_onset(w, ret, w->pool[i].rank, onset_of(&w->pool[i]));

@@ -6,6 +6,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "crossrank/crossrank.h"
+#include "daemon/rank_phases.h"
 #include "daemon/recorded_ranks.h"
 
 #define COLLECTOR "proctor"
@@ -106,21 +107,6 @@ static int each_sample(struct recorded_ranks *r, const struct recorded_rank *ran
 
 /* ---- phases ---- */
 
-/* Pids are used again: whose it was then. */
-static int rank_of_phase(const struct recorded_ranks *r, const struct phase_record *phase)
-{
-	int rank = phase->rank;
-
-	for (size_t i = 0; phase->rank == RANK_NONE && i < r->a->n_processes; i++) {
-		const struct proc_record *p = &r->a->processes[i];
-
-		if (p->key.pid == phase->pid && p->sheet_num == r->sheet_num &&
-		    (rank == RANK_NONE || p->born_wall_ns <= phase->entered_wall_ns))
-			rank = p->rank;
-	}
-	return rank;
-}
-
 /* "epoch/load" becomes its parts; the last is the name, which may have a slash itself. */
 static void write_path(const struct phase_record *phase, struct json *j)
 {
@@ -212,25 +198,24 @@ static int tell_boundary(struct recorded_ranks *r, const struct recorded_rank *r
 	return result == 0 ? fn(ctx, &ev) : result;
 }
 
-static int each_phase(struct recorded_ranks *r, const struct recorded_rank *rank, rank_event_fn *fn,
-		      void *ctx)
+static int each_phase(struct recorded_ranks *r, const struct recorded_rank *rank,
+		      const struct rank_phases *phases, rank_event_fn *fn, void *ctx)
 {
 	int result = 0;
 
-	for (size_t i = 0; result == 0 && i < r->a->n_phases; i++) {
-		if (rank_of_phase(r, &r->a->phases[i]) != rank->rank)
-			continue;
-		result = tell_boundary(r, rank, i, true, fn, ctx);
+	for (size_t i = rank_phases_first(phases, rank->rank);
+	     result == 0 && i < phases->n && phases->items[i].rank == rank->rank; i++) {
+		result = tell_boundary(r, rank, phases->items[i].phase, true, fn, ctx);
 		if (result == 0)
-			result = tell_boundary(r, rank, i, false, fn, ctx);
+			result = tell_boundary(r, rank, phases->items[i].phase, false, fn, ctx);
 	}
 	return result;
 }
 
 /* ---- the life of a rank ---- */
 
-static int tell_life(struct recorded_ranks *r, struct telemetry_event *ev, rank_event_fn *fn,
-		     void *ctx)
+static int tell_life(struct recorded_ranks *r, const char *shared, struct telemetry_event *ev,
+		     rank_event_fn *fn, void *ctx)
 {
 	CLEANUP(buf_release) struct buf metadata = BUF_INIT;
 	struct json j;
@@ -238,7 +223,7 @@ static int tell_life(struct recorded_ranks *r, struct telemetry_event *ev, rank_
 
 	json_init(&j, &metadata);
 	json_begin_object(&j);
-	write_common(r, "each", &j); /* rank_lives.h */
+	write_common(r, shared, &j);
 	json_end_object(&j);
 	result = set_metadata(&metadata, &r->arena, ev);
 	return result == 0 ? fn(ctx, ev) : result;
@@ -257,7 +242,7 @@ static int tell_start(struct recorded_ranks *r, const struct recorded_rank *rank
 	ev.event_type = text_of("rank_start");
 	ev.timestamp_ns = (int64_t)rank->born_wall_ns;
 	set_bytes(&ev, 0, 0);
-	return result == 0 ? tell_life(r, &ev, fn, ctx) : result;
+	return result == 0 ? tell_life(r, "once", &ev, fn, ctx) : result;
 }
 
 /* A rank that has ended, and what it never held more than: what samples may have missed. */
@@ -273,19 +258,21 @@ static int tell_end(struct recorded_ranks *r, const struct recorded_rank *rank, 
 	ev.event_type = text_of("rank_end");
 	ev.timestamp_ns = (int64_t)rank->ended_wall_ns;
 	set_bytes(&ev, (int64_t)rank->peak_bytes, (int64_t)rank->peak_bytes);
-	return result == 0 ? tell_life(r, &ev, fn, ctx) : result;
+	/* rank_lives.h */
+	return result == 0 ? tell_life(r, "each", &ev, fn, ctx) : result;
 }
 
 int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx)
 {
-	int result = 0;
+	CLEANUP(rank_phases_release) struct rank_phases phases = { 0 };
+	int result = rank_phases_find(r->a, r->sheet_num, &phases);
 
 	for (size_t i = 0; result == 0 && i < r->n_ranks; i++) {
 		result = tell_start(r, &r->ranks[i], fn, ctx);
 		if (result == 0)
 			result = each_sample(r, &r->ranks[i], fn, ctx);
 		if (result == 0)
-			result = each_phase(r, &r->ranks[i], fn, ctx);
+			result = each_phase(r, &r->ranks[i], &phases, fn, ctx);
 		if (result == 0)
 			result = tell_end(r, &r->ranks[i], fn, ctx);
 	}

@@ -76,10 +76,10 @@ double hinge_squares(const struct hinge *h, const struct model *model, double ta
 	return fit_at(h, model, tau).squares;
 }
 
-double hinge_mean_square_behind(const struct hinge *h, const struct model *model, double tau)
+struct hinge_scatter hinge_look_behind(const struct hinge *h, const struct model *model, double tau)
 {
 	struct fit fit = fit_at(h, model, tau);
-	double squares = 0, begun = hinge_beginning(h, model, tau);
+	double squares = 0, products = 0, last = 0, begun = hinge_beginning(h, model, tau);
 	size_t n = 0;
 
 	for (size_t i = h->n; i-- > 0 && h->t[i] > tau; n++) {
@@ -89,8 +89,12 @@ double hinge_mean_square_behind(const struct hinge *h, const struct model *model
 			     fit.unknowns[2] * t;
 
 		squares += off * off;
+		products += off * last;
+		last = off;
 	}
-	return n > 2 ? squares / (double)(n - 2) : 0;
+	return (struct hinge_scatter){ .n = n,
+				       .mean_square = n > 2 ? squares / (double)(n - 2) : 0,
+				       .kept = squares > 0 ? products / squares : 0 };
 }
 
 /* Of so many growths from one on that which fits best, with an onset at a point. */

@@ -64,8 +64,15 @@ double hinge_squares(const struct hinge *h, const struct model *model, double ta
 /* The same by the model that fits best there, which is ret_best. */
 double hinge_best_squares(const struct hinge *h, double tau, const struct model **ret_best);
 
-/* The mean square of the distances behind the onset, where a long stretch before hides nothing. */
-double hinge_mean_square_behind(const struct hinge *h, const struct model *model, double tau);
+/* How far points are from the fit behind the onset, where a long stretch before hides nothing. */
+struct hinge_scatter {
+	size_t n;
+	double mean_square; /* 0: too few */
+	double kept;	    /* by a point of the distance of the one before, on average */
+};
+
+struct hinge_scatter hinge_look_behind(const struct hinge *h, const struct model *model,
+				       double tau);
 
 /* ---- hinge_sums.c ---- */
 

@@ -6,12 +6,15 @@
 
 #define COARSE_PER_INTERVAL 4
 #define NEGLIGIBLE 14.0 /* so much less log-likely does not count */
+#define KEPT_SIGMAS 2.0 /* points that follow each other by less may do so by chance */
+#define MAX_KEPT 0.9
 
 struct profile {
 	double best_tau, best;
 	const struct model *best_model;
 	double from, to; /* where it is not negligible */
-	double variance;
+	double misfit, variance;
+	struct hinge_scatter behind; /* the best one */
 	double squares[ONSET_MAX_SAMPLES * COARSE_PER_INTERVAL];
 };
 
@@ -40,17 +43,31 @@ static void find_best(const struct hinge *h, size_t n, struct profile *p)
 	}
 }
 
+/*
+ * Points that stay above the fit for long, and below it, tell less than as many that do not: as
+ * blocks do that come by chance, which add up. By how much a variance is to be larger.
+ */
+static double following_factor(const struct hinge_scatter *behind)
+{
+	double n = (double)behind->n, kept = fmin(behind->kept, MAX_KEPT);
+
+	return n > 0 && kept * sqrt(n) > KEPT_SIGMAS ? (1 + kept) / (1 - kept) : 1;
+}
+
 /* Over all onsets between the first point and the last but one. */
 static bool find_region(const struct hinge *h, double sigma, struct profile *p)
 {
 	size_t n = (h->n - 2) * COARSE_PER_INTERVAL;
-	double freedom = (double)h->n - h->k - 1;
+	double freedom = (double)h->n - h->k - 1, unexplained;
 
 	find_best(h, n, p);
 	if (!isfinite(p->best))
 		return false;
+	p->behind = hinge_look_behind(h, p->best_model, p->best_tau);
 	/* What the model does not explain widens the answer. */
-	p->variance = fmax(sigma * sigma, p->best / fmax(freedom, 1));
+	unexplained = p->best / fmax(freedom, 1);
+	p->misfit = fmax(1, unexplained / (sigma * sigma));
+	p->variance = fmax(sigma * sigma, unexplained * following_factor(&p->behind));
 	p->from = p->to = p->best_tau;
 	for (size_t i = 0; i < n; i++)
 		if ((p->squares[i] - p->best) / (2 * p->variance) <= NEGLIGIBLE) {
@@ -96,9 +113,8 @@ bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struc
 	if (!find_region(&h, sigma, &p))
 		return false;
 	widen(&h, &p);
-	ret->misfit = p.variance / (sigma * sigma);
-	ret->misfit_behind =
-		hinge_mean_square_behind(&h, p.best_model, p.best_tau) / (sigma * sigma);
+	ret->misfit = p.misfit;
+	ret->misfit_behind = p.behind.mean_square / (sigma * sigma);
 	ret->from = p.from;
 	ret->step = (p.to - p.from) / (ONSET_POINTS - 1);
 	ret->cdf[0] = 0;

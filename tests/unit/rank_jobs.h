@@ -20,8 +20,10 @@
 
 #define RANKS 8
 #define MAX_SAMPLES 400
+#define MAX_ARRIVALS 256
 #define MIB 1048576.0
 #define T0_NS INT64_C(1700000000000000000)
+#define ODD_NS 12347 /* clocks do not stop at whole numbers, though times below do */
 
 /* ---- random numbers that are the same in every run ---- */
 
@@ -88,8 +90,12 @@ struct job {
 	double tau[RANKS];    /* it goes by slope * tau * (e^(t / tau) - 1); 0: by the time */
 	double block;	      /* MiB that an allocator takes at once; 0: what is needed */
 	double filled[RANKS]; /* the share of a block that is filled before the rise */
-	double walk;	      /* MiB from one sample to the next, either way, for good */
-	bool is_twice;	      /* the records are given twice */
+	double chance_gap;    /* seconds between blocks that come as chance has it, on average */
+	double arrivals[RANKS][MAX_ARRIVALS]; /* of these */
+	double walk;	 /* MiB from one sample to the next, either way, for good */
+	double stamp;	 /* seconds that timestamps are whole multiples of; 0: any */
+	bool is_rounded; /* up or down; else they are cut off */
+	bool is_twice;	 /* the records are given twice */
 	struct job_rank own[RANKS];
 	bool is_unnamed; /* no host has a name */
 };
@@ -129,6 +135,26 @@ static double in_blocks(const struct job *job, int rank, double mib)
 	return job->block > 0 ? job->block * floor(mib / job->block + job->filled[rank]) : mib;
 }
 
+static __attribute__((unused)) void draw_arrivals(struct job *job, double gap)
+{
+	job->chance_gap = gap;
+	for (int i = 0; i < RANKS; i++) {
+		double at = job->onset[i];
+
+		for (int k = 0; k < MAX_ARRIVALS; k++)
+			job->arrivals[i][k] = at -= gap * log(uniform(1e-300, 1));
+	}
+}
+
+static double arrived(const struct job *job, int rank, double t)
+{
+	int n = 0;
+
+	while (n < MAX_ARRIVALS && job->arrivals[rank][n] <= t)
+		n++;
+	return n * job->block;
+}
+
 static double level_at(const struct job *job, int rank, double t)
 {
 	const struct job_rank *own = &job->own[rank];
@@ -152,6 +178,8 @@ static double level_at(const struct job *job, int rank, double t)
 		base += job->quake;
 	if (!(since > 0))
 		return base;
+	if (job->chance_gap > 0)
+		return base + arrived(job, rank, t);
 	if (stair > 0)
 		since = ceil(since / stair) * stair;
 	if (job->power > 0)
@@ -212,6 +240,13 @@ static bool is_recorded(const struct job_rank *own, double at)
 	       !(own->end > 0 && at >= own->end);
 }
 
+static double stamp_of(const struct job *job, double at)
+{
+	if (!(job->stamp > 0))
+		return at;
+	return job->stamp * (job->is_rounded ? round(at / job->stamp) : floor(at / job->stamp));
+}
+
 static void add_rank(struct telemetry *t, const struct job *job, int rank)
 {
 	const struct job_rank *own = &job->own[rank];
@@ -236,7 +271,8 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 		say(job, rank, at, host, &like);
 		clock = job->clock[rank] + (own->lost_at > 0 && at >= own->lost_at ? own->jump : 0);
 		sample = (struct sample){
-			.timestamp_ns = T0_NS + (int64_t)((at + clock) * 1e9),
+			.timestamp_ns = T0_NS + (job->stamp > 0 ? 0 : ODD_NS) +
+					llround(stamp_of(job, at + clock) * 1e9),
 			.used_bytes = (int64_t)(fmax(mib, 0) * MIB),
 		};
 		for (int i = job->is_twice ? 2 : 1; i > 0; i--)

@@ -2,11 +2,12 @@
 
 #include "crossrank/crossrank.h"
 #include "daemon/rank_lives.h"
+#include "daemon/rank_phases.h"
 #include "daemon/recorded_ranks.h"
 #include "model/rank_finding.h"
 
 #define MIB (UINT64_C(1024) * 1024)
-#define N_TICKS 400U /* so long that a lead of 2 s is none by chance, also of two ranks */
+#define N_TICKS 500U /* so long that a lead of 2 s is none by chance, also of two ranks */
 #define BEGIN 24U    /* the tick at which all ranks begin to rise */
 #define LEADER 1     /* but for this one, */
 #define LEAD 8U	     /* which begins so many before */
@@ -366,6 +367,88 @@ static void test_many_ranks(void **state)
 	attempt_release(&a);
 }
 
+/* ---- phases ---- */
+
+static struct phase_record make_phase(pid_t pid, uint64_t entered_s)
+{
+	return (struct phase_record){ .name = "step",
+				      .pid = pid,
+				      .rank = RANK_NONE,
+				      .entered_wall_ns = entered_s * SECOND_NS,
+				      .left_wall_ns = U64_UNKNOWN };
+}
+
+/* A pid is that of several processes, one after the other, and of other sheets. */
+static void test_phases_are_of_who_lived_then(void **state)
+{
+	struct proc_record processes[] = {
+		make_process(3, 100, 200, 1), make_process(1, 300, 400, 1),
+		make_process(5, 350, 400, 1), make_process(2, 0, 400, 1),
+		make_process(4, 100, 200, 1),
+	};
+	struct phase_record phases[] = { make_phase(7, 350), make_phase(7, 150), make_phase(7, 50),
+					 make_phase(8, 150), make_phase(9, 150) };
+	struct attempt a = { .processes = processes,
+			     .n_processes = ARRAY_SIZE(processes),
+			     .phases = phases,
+			     .n_phases = ARRAY_SIZE(phases) };
+	static const struct rank_phase expected[] = { { 1, 0 }, { 2, 3 }, { 3, 1 }, { 3, 2 } };
+	CLEANUP(rank_phases_release) struct rank_phases found = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(processes); i++)
+		processes[i].key.pid = 7;
+	processes[2].sheet_num = 2;
+	processes[3].key.pid = 8;
+	processes[3].born_wall_ns = U64_UNKNOWN; /* nobody saw it: it is the only one */
+	processes[4].key.pid = 10;
+	assert_int_equal(rank_phases_find(&a, 1, &found), 0);
+	assert_int_equal(found.n, ARRAY_SIZE(expected));
+	for (size_t i = 0; i < found.n; i++) {
+		assert_int_equal(found.items[i].rank, expected[i].rank);
+		assert_int_equal(found.items[i].phase, expected[i].phase);
+	}
+	assert_int_equal(rank_phases_first(&found, 3), 2);
+	assert_int_equal(rank_phases_first(&found, 9), found.n);
+}
+
+static int count_phase(void *ctx, const struct telemetry_event *ev)
+{
+	*(size_t *)ctx += strncmp(ev->event_type.s, "phase_enter", ev->event_type.n) == 0;
+	return 0;
+}
+
+/* Each of very many ranks has one, told by the pid: looking each up everywhere never ends. */
+static void test_many_phases(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(free_ptr) struct proc_record *processes = calloc(N_MANY, sizeof(*processes));
+	CLEANUP(free_ptr) struct phase_record *phases = calloc(N_MANY, sizeof(*phases));
+	CLEANUP(attempt_release) struct attempt read;
+	struct attempt a = make_attempt("j");
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	assert_true(processes && phases);
+	record(store, &a, 1);
+	read = must_read(store);
+	for (int i = 0; i < N_MANY; i++) {
+		processes[i] = make_process(i, 1700000100, 1700000101, 1);
+		processes[i].key.pid = N_MANY - i;
+		phases[i] = make_phase(i + 1, 1700000100);
+	}
+	read.processes = processes;
+	read.n_processes = N_MANY;
+	read.phases = phases;
+	read.n_phases = N_MANY;
+	must(recorded_ranks_read(store, &read, &ranks, &err), &err);
+	assert_int_equal(recorded_ranks_each(&ranks, count_phase, &n), 0);
+	assert_int_equal(n, N_MANY);
+	attempt_release(&a);
+}
+
 /* ---- records ---- */
 
 struct count {
@@ -481,6 +564,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_ranks, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_leader_and_its_phase_are_named,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test(test_phases_are_of_who_lived_then),
+		cmocka_unit_test_setup_teardown(test_many_phases, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_records_are_valid, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_last_sheet_is_told, fixture_setup,
