@@ -170,6 +170,7 @@ static __always_inline void add_ended(struct signal_struct *s, struct task_count
 
 static __always_inline void take_group(struct signal_struct *s, struct task_process *p)
 {
+	p->ended_run_ns = s->sum_sched_runtime;
 	add_ended(s, &p->own);
 	p->threads = s->nr_threads;
 	p->child_user_ns = s->cutime;

@@ -52,6 +52,7 @@ struct task_process {
 	__u64 exec_id;		  /* another one after an exec */
 	__u64 arg_start, arg_end; /* where its command line lies; 0 without memory */
 	__u64 child_user_ns, child_system_ns;
+	__u64 ended_run_ns; /* of own.run_ns, that of threads that are gone */
 
 	__u64 vms_pages, hwm_pages;
 	__s64 file_pages, anon_pages, swap_pages, shmem_pages;

@@ -386,9 +386,9 @@ static void count_task(struct known *k, const struct task_process *t, struct pro
 /* A thread that ends takes its waits along: what all others have waited since is not known. */
 static void check_wait(struct known *k, const struct task_process *t, struct proc_sample *p)
 {
-	if (u64_known(k->ended_run_ns) && k->ended_run_ns != t->ended.run_ns)
+	if (u64_known(k->ended_run_ns) && k->ended_run_ns != t->ended_run_ns)
 		p->cpu_wait_ns = U64_UNKNOWN;
-	k->ended_run_ns = t->ended.run_ns;
+	k->ended_run_ns = t->ended_run_ns;
 }
 
 void known_take_task(struct known *k, const struct task_process *t, struct proc_sample *p)

@@ -107,7 +107,7 @@ static void test_waits_are_unknown_when_a_thread_took_some_along(void **state)
 		struct proc_sample p;
 
 		proc_sample_init(&p);
-		t.ended.run_ns = ended[i];
+		t.ended_run_ns = ended[i];
 		task_fill_sample(&t, 4096, &p);
 		known_take_task(k, &t, &p);
 		assert_int_equal(u64_known(p.cpu_wait_ns), i != 2);
