@@ -563,6 +563,8 @@ void service_rescan(struct service *s)
 	if (r == 0)
 		r = assign_by(s, s->between, &err);
 	if (r == 0)
+		r = judge(s, &err); /* whoever asks for the snapshot gets this one */
+	if (r == 0)
 		r = service_settle_life(s, &err);
 	if (r < 0)
 		log_warning("cannot look at the processes now: %s", err.text);

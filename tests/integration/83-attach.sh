@@ -137,6 +137,22 @@ bystander=$pid
 "$PROCTOR" attach --pid "${pids[0]}" --job stubborn
 run "$PROCTOR" cancel stubborn
 is "an attached job is cancelled" "$status" 0
+lacking=$(timeout 20 python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
+import json, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+lines = s.makefile()
+for _ in range(20):
+    s.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "daemon.top"}\n')
+    top = json.loads(lines.readline())["result"]
+    lacks = [k for k in ("daemon_pid", "daemon_rss_mb", "pressure_level", "conductor_uptime_seconds") if top[k] is None]
+    if lacks:
+        break
+    time.sleep(0.05)
+print(lacks)
+END
+)
+is "looks between two ticks are whole snapshots" "$lacking" "[]"
 is "and is over" "$(timeout 30 "$PROCTOR" wait stubborn)" "stubborn cancelled"
 check "nothing of it is left" is_gone "${pids[@]}"
 check "others live" kill -0 "$bystander"
