@@ -509,15 +509,21 @@ void service_close_life(struct service *s);
 /* Takes what the kernel has told: before each look, so that nothing of it is old. */
 void service_drain_life(struct service *s);
 
+/* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
+void service_forget_life(struct service *s);
+
+/* ---- service_members.c ---- */
+
 /* A job that was not known before: from now on its runner's children are its own. */
 void service_expect_births(struct service *s, const struct watched *job);
 
-/* Stages of a tick: what the look has shown; what runners have written down. */
+/* A stage of a tick: what the look has shown. */
 int service_settle_life(struct service *s, struct err *err);
-int service_relay_events(struct service *s, struct err *err);
 
-/* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
-void service_forget_life(struct service *s);
+/* ---- service_relay.c ---- */
+
+/* A stage of a tick: what runners have written down. */
+int service_relay_events(struct service *s, struct err *err);
 
 /* For the next look for anomalies; kills do not wait for that. */
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);

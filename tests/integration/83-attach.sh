@@ -143,7 +143,7 @@ bystander=$pid
 "$PROCTOR" attach --pid "${pids[0]}" --job stubborn
 run "$PROCTOR" cancel stubborn
 is "an attached job is cancelled" "$status" 0
-run timeout 20 python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
+lacking=$(timeout 20 python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
 import json, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
@@ -157,7 +157,8 @@ for _ in range(20):
     time.sleep(0.05)
 print(lacks)
 END
-is "looks between two ticks are whole snapshots" "$stdout" "[]"
+)
+is "looks between two ticks are whole snapshots" "$lacking" "[]"
 is "and is over" "$(timeout 30 "$PROCTOR" wait stubborn)" "stubborn cancelled"
 check "nothing of it is left" is_gone "${pids[@]}"
 check "others live" kill -0 "$bystander"

@@ -1,0 +1,165 @@
+#include <errno.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/unknown.h"
+#include "daemon/descendants.h"
+#include "daemon/process_facts.h"
+#include "daemon/service_life.h"
+
+/*
+ * Which processes are a job's, as the looks at the host and the trees of its runners show it: who
+ * is new or gone is told, if the kernel has not done so.
+ */
+
+static void see_root(struct service *s, const struct watched *job)
+{
+	const struct member root = {
+		.key = job->a.runner,
+		.attempt_id = job->a.id,
+		.born_wall_ns = U64_UNKNOWN,
+		.sheet_num = SHEET_NONE,
+		.is_runner = true,
+	};
+
+	if (!job->a.is_attached)
+		members_see(s->life.members, &root);
+}
+
+/* Attempts that are over are still asked for until all that was written of them was read. */
+#define MAX_KNOWN 16384
+
+struct tracking {
+	struct life *life;
+	uint64_t tag;
+};
+
+static void track(void *ctx, pid_t pid)
+{
+	const struct tracking *tracking = ctx;
+
+	(void)life_track(tracking->life, pid, tracking->tag);
+}
+
+/* Its runner has started the command by now, and that perhaps others. */
+static void track_tree(struct service *s, const struct watched *job)
+{
+	struct tracking tracking = { s->life.life, (uint64_t)job->a.id };
+
+	if (!s->life.life || life_track(s->life.life, job->a.runner.pid, tracking.tag) < 0)
+		return;
+	descendants_each(s->root_fd, job->a.runner.pid, track, &tracking);
+}
+
+/* What is on its way by now is of before. */
+void service_expect_births(struct service *s, const struct watched *job)
+{
+	service_drain_life(s);
+	if (s->life.known_since.len >= MAX_KNOWN)
+		map_clear(&s->life.known_since);
+	map_put(&s->life.known_since, (uint64_t)job->a.id, clock_wall_ns());
+	see_root(s, job);
+	track_tree(s, job);
+	service_place_signals(s);
+}
+
+/* Whether we know of this attempt's births and deaths at that moment ourselves. */
+static bool was_known(const struct service *s, int64_t attempt_id, uint64_t wall_ns)
+{
+	uint64_t since;
+
+	return s->life.life && map_get(&s->life.known_since, (uint64_t)attempt_id, &since) &&
+	       u64_known(wall_ns) && wall_ns >= since;
+}
+
+/* What was born earlier is told by who wrote it down, unless that is us. */
+static bool is_news(const struct service *s, const struct watched *job, const struct proc_sample *p)
+{
+	return job->a.is_attached || was_known(s, job->a.id, p->start_wall_ns);
+}
+
+static int see_process(struct service *s, const struct watched *job, const struct proc_sample *p)
+{
+	const struct member seen = {
+		.key = p->key,
+		.attempt_id = job->a.id,
+		.born_wall_ns = p->start_wall_ns,
+		.sheet_num = p->sheet_num,
+	};
+	int r;
+
+	if (p->state == 'Z' || p->state == 'X')
+		return 0; /* its death was told */
+	r = members_see(s->life.members, &seen);
+	if (r == 1 && is_news(s, job, p))
+		service_tell_birth(s, &seen, p->start_wall_ns);
+	return r;
+}
+
+static void on_gone(void *ctx, const struct member *member)
+{
+	struct service *s = ctx;
+
+	service_tell_death(s, member, (struct exit_status){ -1, -1 }, s->snap.wall_ns,
+			   "nobody told how it ended");
+}
+
+int service_settle_life(struct service *s, struct err *err)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r = 0;
+
+	if (!s->has_snap)
+		return 0;
+	members_begin_look(s->life.members);
+	for (size_t i = 0; i < n; i++)
+		see_root(s, jobs[i]);
+	for (size_t i = 0; r >= 0 && i < s->snap.n_processes; i++) {
+		int owner = assign_owner(s->assigner, i);
+
+		if (owner >= 0)
+			r = see_process(s, jobs[owner], &s->snap.processes[i]);
+	}
+	service_place_signals(s);
+	members_end_look(s->life.members, on_gone, s);
+	return r < 0 ? err_set(err, r, "no memory left to follow births and deaths") : 0;
+}
+
+/* ---- whose a process is ---- */
+
+static bool is_same(const struct proc_key *known, const struct proc_key *key)
+{
+	return !u64_known(known->start_ticks) || known->start_ticks == key->start_ticks;
+}
+
+/* The job that it belongs to, or that it runs: what it starts belongs to that. */
+static struct watched *find_by_key(struct service *s, const struct proc_key *key)
+{
+	const struct member *member = members_find(s->life.members, key->pid);
+	struct watched *job = watch_find_runner(s->watch, key);
+
+	if (!job && member && is_same(&member->key, key))
+		job = watch_find_attempt(s->watch, member->attempt_id);
+	return job;
+}
+
+/* Deeper than any tree of processes that somebody means. */
+#define MAX_ANCESTORS 256
+
+struct watched *service_job_of(struct service *s, pid_t pid)
+{
+	struct process_facts facts = { .ppid = pid };
+
+	service_drain_life(s);
+	for (int i = 0; i < MAX_ANCESTORS && facts.ppid > 1; i++) {
+		struct watched *job;
+
+		if (process_facts_read(s->root_fd, facts.ppid, &facts) < 0)
+			return NULL;
+		job = find_by_key(s, &facts.key);
+		if (job)
+			return job;
+	}
+	return NULL;
+}
