@@ -130,6 +130,8 @@ static void look(struct run *run)
 	struct detect_news news = { .snap = &run->snap, .usual = &run->usual };
 	struct detect_changes changes;
 
+	/* What is of the host a daemon tells, where one is. */
+	detect_set_scope(run->detect, link_is_shared(run->link) ? DETECT_JOBS : DETECT_ALL);
 	look_up_usual(run);
 	news.n_usual = run->has_usual;
 	news.events = events = list_news(run, &news.n_events);

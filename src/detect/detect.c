@@ -39,6 +39,11 @@ void detect_configure(struct detect *d, const struct config_anomaly *config)
 	d->config = *config;
 }
 
+void detect_set_scope(struct detect *d, enum detect_scope scope)
+{
+	d->scope = scope;
+}
+
 /* ---- the tick as a whole ---- */
 
 /* Boot time, which never jumps; wall time where a recording has no other. */
@@ -114,6 +119,8 @@ static void look(struct look *w, const struct detect_news *news)
 		look_at_jobs(w, news);
 	if (d->scope & DETECT_HOST)
 		look_at_host(w, news);
+	else
+		surroundings_pass_kills(&d->surroundings, w->snap);
 	look_note_failure(w, episodes_end_tick(&d->episodes, &w->moment));
 	d->early = (struct early_kills){ 0 };
 	look_release(w);

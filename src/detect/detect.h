@@ -46,6 +46,10 @@ struct detect *detect_free(struct detect *d); /* NULL is fine. Returns NULL. */
 /* Other thresholds from now on. What lasts goes on. */
 void detect_configure(struct detect *d, const struct config_anomaly *config);
 
+/* Something else to look at from now on. What lasts and is not looked at any more stays as it is.
+ */
+void detect_set_scope(struct detect *d, enum detect_scope scope);
+
 /* What jobs of this kind usually do at most, where that is known. */
 struct detect_usual {
 	const char *job_id;

@@ -161,6 +161,12 @@ void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, 
 	t->gpu_has_celsius = past->has_celsius;
 }
 
+void surroundings_pass_kills(struct surroundings *s, const struct snapshot *snap)
+{
+	if (u64_known(snap->system.oom_kills_total))
+		s->host_kills = snap->system.oom_kills_total;
+}
+
 void surroundings_forget(struct surroundings *s)
 {
 	s->has_before = false;

@@ -76,6 +76,9 @@ void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past
 /* Fills in what the tick says of this one. */
 void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, struct tick *t);
 
+/* Kills that the host has counted are for somebody else to tell. */
+void surroundings_pass_kills(struct surroundings *s, const struct snapshot *snap);
+
 /* Nobody looked for a while: what was so then says nothing of now. */
 void surroundings_forget(struct surroundings *s);
 

@@ -101,15 +101,21 @@ done
 look quiet stuck_duration_seconds=2 zombie_duration_seconds=1 runaway_duration_seconds=2
 is "of a quiet job nothing is told" "$stdout" '[]'
 
-# Three that keep a core busy are how jobs of this kind are: the fourth is no runaway.
-for num in 1 2 3 4; do
-	"$PROCTOR" run -q --interval 0.1 --job "busy$num" -- python3 "$FAULTS" busy 2
-	"$PROCTOR" correlate >/dev/null 2>&1 # which learns from what has ended
-done
+# Others of the machine may take its core from it now and then, which is not recorded: it tries again.
 busy="runaway_duration_seconds=1 runaway_cpu_threshold=50"
-# shellcheck disable=SC2086 # two words
-look busy1 $busy
+for _ in 1 2 3 4; do
+	"$PROCTOR" run -q --interval 0.1 --job busy1 -- python3 "$FAULTS" busy 2
+	# shellcheck disable=SC2086 # two words
+	look busy1 $busy
+	[ "$stdout" = '[]' ] || break
+done
 has "a busy loop of which nothing is known is found" runaway_process busy1
+
+# Three that keep a core busy are how jobs of this kind are: the fourth is no runaway.
+for num in 2 3 4; do
+	"$PROCTOR" correlate >/dev/null 2>&1 # which learns from what has ended
+	"$PROCTOR" run -q --interval 0.1 --job "busy$num" -- python3 "$FAULTS" busy 2
+done
 # shellcheck disable=SC2086
 look busy4 $busy
 is "what jobs of its kind usually do is not" "$stdout" '[]'

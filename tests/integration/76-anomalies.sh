@@ -244,7 +244,7 @@ json "what was told when it was over is what is recorded" \
 # ---- a kill, long before the next tick ----
 
 # A shell in the cgroup, whose child is killed when the file is there, and which goes on.
-wait_and_eat="while [ ! -e '$TMP/eat' ]; do sleep 0.1; done; python3 '$FAULTS' eat 1; sleep 60"
+wait_and_eat="while [ ! -e '$TMP/eat' ]; do sleep 0.1; done; python3 '$FAULTS' eat 1; exec sleep 60"
 kills_of() { # JOB
 	json_eval "$("$PROCTOR" anomalies --job "$1" --json)" \
 		'[a["severity"] for a in d if a["anomaly_type"] == "oom_kill"]'

@@ -343,6 +343,27 @@ static void test_scope(void **state)
 	host_close(&h);
 }
 
+/* For a while somebody else tells of the host: kills of that time are no news afterwards. */
+static void test_another_scope(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 60; tick++) {
+		bool is_left = tick >= 10 && tick < 40;
+
+		detect_set_scope(h.d, is_left ? DETECT_JOBS : DETECT_ALL);
+		host_begin(&h);
+		host_add(&h, 10, 1);
+		h.snap.system.memory_available_bytes = (is_left ? 100 : 6144) * MB;
+		h.snap.system.oom_kills_total = tick < 20 ? 3 : 5;
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 0);
+	host_close(&h);
+}
+
 /* Thousands come and go: what they leave behind is nothing. */
 static void test_what_is_gone_is_forgotten(void **state)
 {
@@ -582,6 +603,7 @@ int main(void)
 		cmocka_unit_test(test_who_stops_looking_ends_all),
 		cmocka_unit_test(test_other_thresholds),
 		cmocka_unit_test(test_scope),
+		cmocka_unit_test(test_another_scope),
 		cmocka_unit_test(test_what_is_gone_is_forgotten),
 		cmocka_unit_test(test_what_the_host_was_doing),
 		cmocka_unit_test(test_event),

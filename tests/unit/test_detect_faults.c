@@ -969,6 +969,71 @@ static void test_gpus(void **state)
 	host_close(&h);
 }
 
+/* ---- how severe ---- */
+
+struct rule {
+	double celsius, memory_percent; /* of a GPU; NaN: there is none */
+	uint64_t throttle;
+	double swap_mb, stall; /* a second; PSI full */
+	enum anomaly_type type;
+	int severity; /* -1: nothing is told */
+};
+
+static struct rule rule_at_hand;
+
+static void break_rule(struct host *h, double t)
+{
+	struct gpu_sample *g = arena_alloc(&h->snap.arena, sizeof(*g));
+
+	assert_non_null(g);
+	gpu_sample_init(g);
+	g->index = 0;
+	g->temperature_c = rule_at_hand.celsius;
+	g->throttle = rule_at_hand.throttle;
+	g->utilization_pct = 50;
+	g->memory_total_mb = 1000;
+	g->memory_used_mb = 10 * rule_at_hand.memory_percent;
+	h->snap.gpus = g;
+	h->snap.n_gpus = f64_known(rule_at_hand.celsius);
+	h->snap.system.swap_in_bytes = (uint64_t)(t * rule_at_hand.swap_mb) * MB;
+	h->snap.system.swap_out_bytes = 0;
+	h->snap.system.psi_memory.full.avg10 = rule_at_hand.stall;
+}
+
+static void test_how_severe(void **state)
+{
+	static const struct rule rules[] = {
+		{ 84, 10, 0, 0, 0, ANOMALY_GPU_HOT, -1 },
+		{ 85, 10, 0, 0, 0, ANOMALY_GPU_HOT, SEVERITY_MEDIUM },
+		{ 90, 10, 0, 0, 0, ANOMALY_GPU_HOT, SEVERITY_HIGH },
+		{ 95, 10, 0, 0, 0, ANOMALY_GPU_HOT, SEVERITY_CRITICAL },
+		{ 60, 10, GPU_THROTTLE_POWER_BRAKE, 0, 0, ANOMALY_GPU_HOT, SEVERITY_MEDIUM },
+		{ 60, 10, GPU_THROTTLE_THERMAL, 0, 0, ANOMALY_GPU_HOT, SEVERITY_HIGH },
+		{ 60, 10, GPU_THROTTLE_POWER_CAP, 0, 0, ANOMALY_GPU_HOT, -1 },
+		{ 60, 94, 0, 0, 0, ANOMALY_GPU_MEMORY, -1 },
+		{ 60, 95, 0, 0, 0, ANOMALY_GPU_MEMORY, SEVERITY_LOW },
+		{ 60, 99, 0, 0, 0, ANOMALY_GPU_MEMORY, SEVERITY_MEDIUM },
+		{ NAN, 0, 0, 15, 0, ANOMALY_SWAP_STORM, -1 },
+		{ NAN, 0, 0, 16, 0, ANOMALY_SWAP_STORM, SEVERITY_MEDIUM },
+		{ NAN, 0, 0, 16, 10, ANOMALY_SWAP_STORM, SEVERITY_HIGH },
+		{ NAN, 0, 0, 64, 0, ANOMALY_SWAP_STORM, SEVERITY_HIGH },
+		{ NAN, 0, 0, 64, 10, ANOMALY_SWAP_STORM, SEVERITY_CRITICAL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		const struct seen *s;
+		struct host h;
+
+		rule_at_hand = rules[i];
+		host_open(&h, 5);
+		play(&h, 60, break_rule);
+		s = host_find(&h, rules[i].type, EPISODE_BEGAN);
+		assert_int_equal(s ? (int)s->e.worst.severity : -1, rules[i].severity);
+		host_close(&h);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1006,6 +1071,7 @@ int main(void)
 		cmocka_unit_test(test_one_kill_is_one_episode),
 		cmocka_unit_test(test_a_kill_in_a_cgroup_that_is_gone),
 		cmocka_unit_test(test_gpus),
+		cmocka_unit_test(test_how_severe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
