@@ -7,11 +7,11 @@
 #include "base/macros.h"
 #include "stats/order.h"
 
-#define CHANCE_P 0.05	    /* likelier than this: by chance */
-#define PART_P 0.005	    /* the same where others rose elsewhere */
-#define EVEN_P 0.01	    /* the same for an even pace, which few jobs have */
-#define ACTIVE_SHARE 0.7    /* of the record: before it starts and when it ends nothing rises */
-#define MAX_SPAN_SHARE 0.3  /* of that time: no number of ranks makes more a cluster */
+#define CHANCE_P 0.05	   /* likelier than this: by chance */
+#define PART_P 0.005	   /* the same where others rose elsewhere */
+#define EVEN_P 0.01	   /* the same for an even pace, which few jobs have */
+#define ACTIVE_SHARE 0.7   /* of the record: before it starts and when it ends nothing rises */
+#define MAX_SPAN_SHARE 0.3 /* of that time: no number of ranks makes more a cluster */
 #define ALL_P 0.1 /* the same where all of many ranks rose, which by chance they seldom do */
 #define MANY_RANKS 5
 #define LASTING_SHARE 0.5 /* of the rest of the record */
