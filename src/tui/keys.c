@@ -1,4 +1,4 @@
-#include "tui/keys_parts.h"
+#include "tui/keys.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -6,6 +6,7 @@
 
 #include "base/macros.h"
 #include "base/utf8.h"
+#include "tui/keys_parts.h"
 
 /* ---- where the user is ---- */
 
