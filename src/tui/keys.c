@@ -6,6 +6,7 @@
 
 #include "base/macros.h"
 #include "base/utf8.h"
+#include "tui/keys_parts.h"
 
 /* ---- where the user is ---- */
 
@@ -55,7 +56,7 @@ static void move_to_end(struct scene *s, int is_end)
 }
 
 /* No further than with the oldest at the top. */
-static void scroll_events(struct scene *s, int events)
+void keys_scroll_events(struct scene *s, int events)
 {
 	int last = (int)scene_count_events(s) - s->event_rows;
 
@@ -95,7 +96,7 @@ static void fold(struct scene *s, int is_folded)
 		map_remove(&s->folded, node->id);
 }
 
-static void toggle_fold(struct scene *s, int unused)
+void keys_toggle_fold(struct scene *s, int unused)
 {
 	const struct node *node = scene_selected(s);
 
@@ -106,7 +107,7 @@ static void toggle_fold(struct scene *s, int unused)
 
 /* ---- what is shown ---- */
 
-static void sort_by(struct scene *s, int sort)
+void keys_sort_by(struct scene *s, int sort)
 {
 	s->sort = (enum sort)sort;
 }
@@ -155,7 +156,7 @@ static void unfold_way(struct scene *s, const struct node *node)
 }
 
 /* The next one below that matches, around the end, also among what is folded. */
-static void search_next(struct scene *s, int unused)
+void keys_search_on(struct scene *s, int unused)
 {
 	const struct node *from = scene_selected(s), *node;
 
@@ -251,15 +252,15 @@ const struct key_row keys_rows[] = {
 	{ { TUI_KEY_PAGE_DOWN }, "PgDn", "a page down, of the detail too", move_pages, 1, false },
 	{ { TUI_KEY_HOME, 'g' }, "Home g", "to the first row", move_to_end, 0, false },
 	{ { TUI_KEY_END, 'G' }, "End G", "to the last row", move_to_end, 1, false },
-	{ { ' ' }, "Space", "fold or unfold", toggle_fold, 0, false },
+	{ { ' ' }, "Space", "fold or unfold", keys_toggle_fold, 0, false },
 	{ { '-', TUI_KEY_LEFT }, "- ←", "fold", fold, 1, false },
 	{ { '+', TUI_KEY_RIGHT }, "+ →", "unfold", fold, 0, false },
 	{ { TUI_KEY_ENTER }, "Enter", "all of it, or what happened", toggle_detail, 0, false },
-	{ { 'P' }, "P", "sort by CPU", sort_by, SORT_CPU, false },
-	{ { 'M' }, "M", "sort by memory", sort_by, SORT_MEMORY, false },
-	{ { 'I' }, "I", "sort by I/O", sort_by, SORT_IO, false },
-	{ { 'T' }, "T", "sort by age", sort_by, SORT_AGE, false },
-	{ { 'N' }, "N", "sort by name", sort_by, SORT_NAME, false },
+	{ { 'P' }, "P", "sort by CPU", keys_sort_by, SORT_CPU, false },
+	{ { 'M' }, "M", "sort by memory", keys_sort_by, SORT_MEMORY, false },
+	{ { 'I' }, "I", "sort by I/O", keys_sort_by, SORT_IO, false },
+	{ { 'T' }, "T", "sort by age", keys_sort_by, SORT_AGE, false },
+	{ { 'N' }, "N", "sort by name", keys_sort_by, SORT_NAME, false },
 	{ { TUI_KEY_F6 }, "F6", "sort by what", open_overlay, OVERLAY_SORT, false },
 	{ { 't' }, "t", "a tree, or a list of processes", toggle_tree, 0, false },
 	{ { 'f', TUI_KEY_F4 },
@@ -269,10 +270,10 @@ const struct key_row keys_rows[] = {
 	  OVERLAY_FILTER,
 	  false },
 	{ { '/', TUI_KEY_F3 }, "/ F3", "search", open_overlay, OVERLAY_SEARCH, false },
-	{ { 'n' }, "n", "search on", search_next, 0, false },
+	{ { 'n' }, "n", "search on", keys_search_on, 0, false },
 	{ { '\t' }, "Tab", "among the events, or the jobs", toggle_events, 0, false },
-	{ { '[' }, "[", "earlier events", scroll_events, 1, false },
-	{ { ']' }, "]", "later events", scroll_events, -1, false },
+	{ { '[' }, "[", "earlier events", keys_scroll_events, 1, false },
+	{ { ']' }, "]", "later events", keys_scroll_events, -1, false },
 	{ { 'e' }, "e", "events with births, or without", toggle_births, 0, false },
 	{ { 's' }, "s", "trace the process for 10 s", ask_to_trace, 0, false },
 	{ { 'x', TUI_KEY_F9 }, "x F9", "cancel a job, end a process", ask_to_end, 0, false },
@@ -289,7 +290,7 @@ const struct key_row keys_rows[] = {
 };
 const size_t keys_n_rows = ARRAY_SIZE(keys_rows);
 
-static const struct key_row *find_row(const struct scene *s, int key)
+const struct key_row *keys_find(const struct scene *s, int key)
 {
 	for (size_t i = 0; i < keys_n_rows; i++)
 		for (size_t k = 0; k < ARRAY_SIZE(keys_rows[i].keys); k++)
@@ -299,160 +300,15 @@ static const struct key_row *find_row(const struct scene *s, int key)
 	return NULL;
 }
 
-/* ---- typing ---- */
-
-static void take_input(struct scene *s)
-{
-	if (s->overlay == OVERLAY_FILTER) {
-		snprintf(s->filter, sizeof(s->filter), "%s", s->input);
-	} else {
-		snprintf(s->search, sizeof(s->search), "%s", s->input);
-		search_next(s, 0);
-	}
-	s->overlay = OVERLAY_NONE;
-}
-
-/* Where the last character of n bytes begins. */
-static size_t last_char(const char *text, size_t n)
-{
-	size_t at = n - 1;
-
-	while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
-		at--;
-	return at;
-}
-
-static void type(struct scene *s, int key)
-{
-	size_t n = strlen(s->input);
-
-	if (key == TUI_KEY_ENTER)
-		take_input(s);
-	else if (key == TUI_KEY_ESCAPE)
-		s->overlay = OVERLAY_NONE;
-	else if (key == TUI_KEY_BACKSPACE || key == 127 || key == 8)
-		s->input[n > 0 ? last_char(s->input, n) : 0] = '\0';
-	else if (key >= ' ' && key < 256 && key != 127 && n + 1 < sizeof(s->input))
-		memcpy(s->input + n, (char[]){ (char)key, '\0' }, 2); /* byte by byte */
-}
-
-/* The keys that sort do so here too. */
-static void choose_sort(struct scene *s, int key)
-{
-	const struct key_row *row = find_row(s, key);
-
-	if (key == TUI_KEY_LEFT || key == TUI_KEY_UP)
-		s->menu_at = s->menu_at > 0 ? s->menu_at - 1 : SORTS - 1;
-	else if (key == TUI_KEY_RIGHT || key == TUI_KEY_DOWN || key == TUI_KEY_F6)
-		s->menu_at = s->menu_at + 1 < SORTS ? s->menu_at + 1 : 0;
-	else
-		s->overlay = OVERLAY_NONE;
-	if (key == TUI_KEY_ENTER)
-		s->sort = s->menu_at;
-	else if (row && row->act == sort_by)
-		sort_by(s, row->argument);
-}
-
-const struct key_signal keys_signals[KEYS_SIGNALS] = {
-	{ 'y', SIGTERM, "TERM" }, { 'i', SIGINT, "INT" },   { 'h', SIGHUP, "HUP" },
-	{ 'k', SIGKILL, "KILL" }, { 's', SIGSTOP, "STOP" }, { 'c', SIGCONT, "CONT" },
-};
-
-/* Only a plain yes will do; for a process another signal can be named. */
-static void confirm(struct scene *s, int key)
-{
-	size_t n = s->wish.kind == WISH_SIGNAL ? KEYS_SIGNALS : 1;
-
-	s->overlay = OVERLAY_NONE;
-	for (size_t i = 0; i < n; i++)
-		if (keys_signals[i].key == key) {
-			s->wish.signal = keys_signals[i].signal;
-			return;
-		}
-	s->wish.kind = WISH_NONE;
-}
-
-static void turn_help(struct scene *s, int key)
-{
-	if (key == TUI_KEY_ESCAPE || key == 'q' || ++s->help_page >= s->help_pages)
-		s->overlay = OVERLAY_NONE;
-}
-
 void keys_press(struct scene *s, int key)
 {
 	const struct key_row *row;
 
 	s->message[0] = '\0';
-	if (s->overlay == OVERLAY_FILTER || s->overlay == OVERLAY_SEARCH) {
-		type(s, key);
-	} else if (s->overlay == OVERLAY_CONFIRM) {
-		confirm(s, key);
-	} else if (s->overlay == OVERLAY_SORT) {
-		choose_sort(s, key);
-	} else if (s->overlay == OVERLAY_HELP) {
-		turn_help(s, key);
-	} else {
-		row = find_row(s, key);
-		if (row)
-			row->act(s, row->argument);
-	}
+	row = s->overlay == OVERLAY_NONE ? keys_find(s, key) : NULL;
+	if (s->overlay != OVERLAY_NONE)
+		keys_press_overlay(s, key);
+	else if (row)
+		row->act(s, row->argument);
 	scene_refresh(s); /* without memory the rows stay empty until the next snapshot */
-}
-
-/* What is there is a line of the timeline, or its title. */
-static bool is_on_timeline(const struct scene *s, int y)
-{
-	return s->overlay == OVERLAY_NONE && !s->shows_detail && s->event_rows > 0 &&
-	       y >= s->events_y - 1 && y < s->events_y + s->event_rows;
-}
-
-void keys_wheel(struct scene *s, int key, int y)
-{
-	if (is_on_timeline(s, y) && !s->is_in_events)
-		scroll_events(s, key == TUI_KEY_WHEEL_UP ? 1 : -1);
-	else
-		keys_press(s, key);
-}
-
-/* On a line of the timeline; false: it is somewhere else. */
-static bool click_event(struct scene *s, int y)
-{
-	int at = s->events_up + s->event_rows - 1 - (y - s->events_y);
-
-	if (s->overlay != OVERLAY_NONE || s->shows_detail || y < s->events_y ||
-	    y >= s->events_y + s->event_rows || at >= (int)scene_count_events(s))
-		return false;
-	s->is_in_events = true;
-	s->event_at = at;
-	return true;
-}
-
-/* False: it is not on the title of a column to sort by. */
-static bool click_title(struct scene *s, int x, int y)
-{
-	if (y != s->jobs_y - 1 || s->overlay != OVERLAY_NONE)
-		return false;
-	for (int i = 0; i < SORTS; i++)
-		if (x >= s->titles[i].x && x < s->titles[i].x + s->titles[i].width) {
-			s->sort = (enum sort)i;
-			scene_refresh(s);
-			return true;
-		}
-	return false;
-}
-
-void keys_click(struct scene *s, int x, int y)
-{
-	int row = s->top_row + y - s->jobs_y;
-	const struct node *node = y >= s->jobs_y && y < s->jobs_y + s->page_rows
-					  ? outline_row(&s->outline, (size_t)row)
-					  : NULL;
-
-	if (click_title(s, x, y) || click_event(s, y) || !node || s->overlay != OVERLAY_NONE)
-		return;
-	if (scene_selected(s) == node && !s->is_in_events)
-		toggle_fold(s, 0);
-	s->is_in_events = false;
-	s->selected = node->id;
-	scene_refresh(s);
 }

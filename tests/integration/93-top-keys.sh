@@ -177,6 +177,16 @@ shows "with its members" '^event +[a-z]+\.'
 keys Escape
 shows "Escape closes it" '^WHAT HAPPENED'
 
+keys [
+shows "[ goes back among them" '^WHAT HAPPENED \(earlier\)'
+keys ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] Escape
+shows "] on again" '^WHAT HAPPENED *$'
+keys e
+shows "e leaves births and deaths out" '^WHAT HAPPENED.* but births and deaths'
+hides "all of them" '^[0-9:]{8} process\.spawn'
+keys e
+shows "and takes them in again" '^[0-9:]{8} process\.spawn'
+
 # ---- pausing and helping ----
 
 keys p
