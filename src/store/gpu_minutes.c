@@ -2,7 +2,10 @@
 
 #include <errno.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
+#include "store/failure.h"
+#include "store/query.h"
 
 /* ---- adding up ---- */
 
@@ -95,6 +98,30 @@ int gpu_minutes_add_row(struct minute_sums *s, const void *data, size_t len, str
 		p += n;
 	}
 	return 0;
+}
+
+int64_t gpu_minutes_row_id(const struct minute_sums *s)
+{
+	return (int64_t)(s->from / ROLLUP_MINUTES) << ROLLUP_BITS | GPU_MINUTES_PROCESS;
+}
+
+int gpu_minutes_read_row(struct store *store, struct minute_sums *s, struct gpu_work *work,
+			 struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	const void *data;
+	size_t len;
+	int r = query_open(store, STATEMENT_READ_ROLLUP, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, gpu_minutes_row_id(s));
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	data = query_read_blob(&q, &len);
+	r = gpu_minutes_add_row(s, data, len, work);
+	return r == -ENOMEM ? store_no_memory(store, err) : r;
 }
 
 /* The least index above this one; -1: there is none. */

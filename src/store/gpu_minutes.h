@@ -12,6 +12,7 @@
 #include "model/snapshot.h"
 #include "store/fold_times.h"
 #include "store/minute_sums.h"
+#include "store/store.h"
 
 #define GPU_MINUTES_PROCESS 0
 
@@ -30,6 +31,11 @@ int gpu_minutes_add_fold(struct minute_sums *s, const void *head, size_t len,
 
 /* The row of the hour that the sums are of, before anything else is added. The same. */
 int gpu_minutes_add_row(struct minute_sums *s, const void *data, size_t len, struct gpu_work *work);
+
+/* The same of the hour's row in the store, if there is one. For -EBADMSG err is not set. */
+int64_t gpu_minutes_row_id(const struct minute_sums *s);
+int gpu_minutes_read_row(struct store *store, struct minute_sums *s, struct gpu_work *work,
+			 struct err *err);
 
 /* The row of the hour. */
 void gpu_minutes_write(struct buf *out, const struct minute_sums *s, struct gpu_work *work);

@@ -171,23 +171,12 @@ static int add_range(struct minute_window *m, enum statement id, int64_t high, i
 }
 
 /* Where samples are still there, snapshots have the GPUs themselves. */
-static int add_gpu_rollup(struct minute_window *m, int64_t hour, struct err *err)
+static int add_gpu_rollup(struct minute_window *m, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t id = hour << ROLLUP_BITS | GPU_MINUTES_PROCESS;
-	const void *data;
-	size_t len;
-	int r = query_open(m->store, STATEMENT_READ_ROLLUP, &q, err);
+	int r = gpu_minutes_read_row(m->store, &m->gpus, &m->work, err);
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, id);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	data = query_read_blob(&q, &len);
-	r = gpu_minutes_add_row(&m->gpus, data, len, &m->work);
-	return r == -EBADMSG ? leave_out(m, DAMAGED_MINUTES, id, 1, err) : tell_failure(m, r, err);
+	return r == -EBADMSG ? leave_out(m, DAMAGED_MINUTES, gpu_minutes_row_id(&m->gpus), 1, err)
+			     : r;
 }
 
 static int add_rollups(struct minute_window *m, struct err *err)
@@ -197,7 +186,7 @@ static int add_rollups(struct minute_window *m, struct err *err)
 
 	m->first_ns = minute_begin_ns(m->sums.from);
 	m->last_ns = minute_begin_ns(m->sums.to) - 1;
-	r = m->rollups_only ? add_gpu_rollup(m, hour, err) : 0;
+	r = m->rollups_only ? add_gpu_rollup(m, err) : 0;
 	if (r < 0)
 		return r;
 	return process_set_is_small(&m->wanted)

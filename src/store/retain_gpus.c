@@ -46,30 +46,19 @@ static struct gpu_rolling *gpu_rolling_new(struct fold_group *group)
 
 /* ---- an hour ---- */
 
-static int read_row(struct gpu_rolling *g, int64_t id, struct err *err)
+/* What cannot be read is lost. */
+static int read_row(struct gpu_rolling *g, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	const void *data;
-	size_t len;
-	int r = query_open(g->store, STATEMENT_READ_ROLLUP, &q, err);
+	int r = gpu_minutes_read_row(g->store, &g->sums, &g->work, err);
 
-	if (r < 0)
+	if (r != -EBADMSG)
 		return r;
-	query_bind_i64(&q, id);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	data = query_read_blob(&q, &len);
-	r = gpu_minutes_add_row(&g->sums, data, len, &g->work);
-	if (r == -EBADMSG) { /* what cannot be read is lost */
-		g->group->slice->run->result.n_damaged++;
-		minute_sums_begin(&g->sums, g->sums.from, g->sums.to);
-		r = 0;
-	}
-	return r == -ENOMEM ? store_no_memory(g->store, err) : r;
+	g->group->slice->run->result.n_damaged++;
+	minute_sums_begin(&g->sums, g->sums.from, g->sums.to);
+	return 0;
 }
 
-static int put_row(struct gpu_rolling *g, int64_t id, struct err *err)
+static int put_row(struct gpu_rolling *g, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(g->store, STATEMENT_PUT_ROLLUP, &q, err);
@@ -80,7 +69,7 @@ static int put_row(struct gpu_rolling *g, int64_t id, struct err *err)
 	gpu_minutes_write(&g->bytes, &g->sums, &g->work);
 	if (buf_error(&g->bytes) < 0)
 		return store_no_memory(g->store, err);
-	query_bind_i64(&q, id);
+	query_bind_i64(&q, gpu_minutes_row_id(&g->sums));
 	query_bind_blob(&q, g->bytes.data, g->bytes.len);
 	return query_run(&q, err);
 }
@@ -107,15 +96,14 @@ static int add_folds(struct gpu_rolling *g, bool *ret_any, struct err *err)
 
 static int roll_hour(struct gpu_rolling *g, uint64_t hour, struct err *err)
 {
-	int64_t id = (int64_t)hour << ROLLUP_BITS | GPU_MINUTES_PROCESS;
 	bool any = false;
 	int r;
 
 	minute_sums_begin(&g->sums, hour * ROLLUP_MINUTES, (hour + 1) * ROLLUP_MINUTES);
-	r = read_row(g, id, err);
+	r = read_row(g, err);
 	if (r == 0)
 		r = add_folds(g, &any, err);
-	return r == 0 && any ? put_row(g, id, err) : r;
+	return r == 0 && any ? put_row(g, err) : r;
 }
 
 /* ---- the group ---- */
