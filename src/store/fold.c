@@ -7,195 +7,15 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
-#include "base/map.h"
 #include "base/unknown.h"
-#include "store/damage.h"
 #include "store/failure.h"
-#include "store/query.h"
-
-/* The ticks that become one, and the thing that is taken out of all of them at once. */
-struct folding {
-	struct store *store;
-	struct buf bytes;			/* of the ticks, one behind the other */
-	size_t offsets[CODEC_ROWS + 2];		/* in bytes */
-	struct fold_lost ticks[CODEC_ROWS + 1]; /* one more than fits: is there more? */
-	bool has_more;				/* there is, or may be */
-	struct tick_reader readers[CODEC_ROWS];
-	bool is_done[CODEC_ROWS]; /* its list is at the end */
-	unsigned n_loaded, n;	  /* n of them could be read, and have a reader */
-	int64_t read_ids[CODEC_ROWS];
-	const char **strings_of[CODEC_ROWS]; /* of each reader; NULL where it has none */
-	struct table head, table;
-	struct fold_strings strings;
-	struct map string_of; /* hash -> number of the string */
-	struct folded calls;  /* of each process, to stand behind its samples */
-	size_t next_calls;    /* the first of them that was not passed yet */
-};
-
-void folding_free(struct folding **f)
-{
-	if (!*f)
-		return;
-	for (unsigned i = 0; i < (*f)->n; i++)
-		free((*f)->strings_of[i]);
-	buf_release(&(*f)->bytes);
-	fold_strings_release(&(*f)->strings);
-	map_release(&(*f)->string_of);
-	folded_release(&(*f)->calls);
-	free(*f);
-	*f = NULL;
-}
-
-static struct folding *folding_new(struct store *store)
-{
-	struct folding *f = malloc(sizeof(*f));
-
-	if (!f)
-		return NULL;
-	f->store = store;
-	f->bytes = (struct buf)BUF_INIT;
-	f->offsets[0] = 0;
-	f->n_loaded = f->n = 0;
-	f->has_more = false;
-	f->strings = (struct fold_strings){ 0 };
-	f->string_of = (struct map)MAP_INIT;
-	f->calls = (struct folded)FOLDED_INIT;
-	f->next_calls = 0;
-	return f;
-}
+#include "store/folding.h"
 
 void folded_release(struct folded *f)
 {
 	buf_release(&f->head);
 	buf_release(&f->bytes);
 	free(f->parts);
-}
-
-/* ---- taking the ticks in ---- */
-
-/*
- * The bytes that are taken at once, about: a segment has FOLD_BYTES and a tick. One of
- * more than TICK_MAX_BYTES nobody has written: it is not even read.
- */
-#define LOAD_BYTES ((size_t)16 << 20)
-#define TICK_MAX_BYTES (64 << 20)
-
-static void take_tick(struct folding *f, struct query *q)
-{
-	struct fold_lost *tick = &f->ticks[f->n_loaded];
-	const void *data;
-	size_t len;
-
-	tick->id = query_read_i64(q);
-	tick->wall_ns = query_read_i64(q);
-	data = query_read_blob(q, &len);
-	buf_add(&f->bytes, data, len);
-	f->offsets[++f->n_loaded] = f->bytes.len;
-}
-
-static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int64_t last_id,
-		      struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(f->store, STATEMENT_OLDEST_TICKS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, recorder);
-	query_bind_i64(&q, after_id);
-	query_bind_i64(&q, last_id);
-	query_bind_i64(&q, CODEC_ROWS + 1);
-	query_bind_i64(&q, TICK_MAX_BYTES);
-	while (!f->has_more && (r = query_step(&q, err)) > 0) {
-		take_tick(f, &q);
-		f->has_more = f->n_loaded > CODEC_ROWS || f->bytes.len >= LOAD_BYTES;
-	}
-	if (r >= 0 && buf_error(&f->bytes) < 0)
-		r = store_no_memory(f->store, err);
-	return r < 0 ? r : 0;
-}
-
-static int read_tick(const struct folding *f, unsigned i, const struct tick_reader *before,
-		     int64_t before_id, struct tick_reader *ret)
-{
-	int r = tick_read(ret, f->bytes.data + f->offsets[i], f->offsets[i + 1] - f->offsets[i],
-			  before_id, before ? before->head : NULL);
-
-	/* Its time stands beside it as well. */
-	if (r == 0 && ret->head[HOST_WALL_NS] != (uint64_t)f->ticks[i].wall_ns)
-		r = -EBADMSG;
-	return r;
-}
-
-static bool is_whole(const struct folding *f, unsigned i)
-{
-	struct tick_reader reader;
-
-	return read_tick(f, i, NULL, 0, &reader) == 0;
-}
-
-/* If there is more than fits, the rest begins with a whole tick: later ones need none of ours. */
-static void cut_at_segment(struct folding *f)
-{
-	unsigned n = f->n_loaded - 1;
-
-	if (!f->has_more)
-		return;
-	while (n > 0 && !is_whole(f, n))
-		n--;
-	if (n > 0)
-		f->n_loaded = n;
-	else if (f->n_loaded > CODEC_ROWS)
-		f->n_loaded = CODEC_ROWS;
-}
-
-/* What lies far apart becomes two folds, if the later one begins with a whole tick. */
-static void cut_at_gap(struct folding *f)
-{
-	for (unsigned i = 1; i < f->n_loaded; i++) {
-		if (!fold_has_gap(f->ticks[i].wall_ns, f->ticks[i - 1].wall_ns) || !is_whole(f, i))
-			continue;
-		f->n_loaded = i;
-		return;
-	}
-}
-
-/* Its strings, one by one; those of a reader are found from the first on only. */
-static int index_strings(const struct tick_reader *reader, const char ***ret)
-{
-	const char *s = reader->strings;
-
-	*ret = NULL;
-	if (reader->n_strings == 0)
-		return 0;
-	*ret = reallocarray(NULL, reader->n_strings, sizeof(**ret));
-	for (size_t i = 0; *ret && i < reader->n_strings; i++, s += strlen(s) + 1)
-		(*ret)[i] = s;
-	return *ret ? 0 : -ENOMEM;
-}
-
-/* One that cannot be read is left out, with those that need it. */
-static int read_ticks(struct folding *f, struct folded *ret)
-{
-	const struct tick_reader *before = NULL;
-	int64_t before_id = 0;
-
-	ret->n_lost = 0;
-	for (unsigned i = 0; i < f->n_loaded; i++) {
-		struct tick_reader *reader = &f->readers[f->n];
-
-		if (read_tick(f, i, before, before_id, reader) < 0) {
-			before = NULL;
-			before_id = 0;
-			ret->lost[ret->n_lost++] = f->ticks[i];
-			continue;
-		}
-		if (index_strings(reader, &f->strings_of[f->n]) < 0)
-			return -ENOMEM;
-		before = reader;
-		before_id = f->read_ids[f->n++] = f->ticks[i].id;
-	}
-	return 0;
 }
 
 /* ---- strings ---- */
@@ -250,7 +70,7 @@ static int gather_head(struct folding *f)
 static void begin_list(struct folding *f, enum tick_list list)
 {
 	for (unsigned i = 0; i < f->n; i++)
-		f->is_done[i] = tick_cursor_next(&f->readers[i].lists[list]) <= 0;
+		f->is_done[list][i] = tick_cursor_next(&f->readers[i].lists[list]) <= 0;
 }
 
 /* The least key that a reader stands at; -1: all are done. */
@@ -261,7 +81,7 @@ static int64_t next_key(const struct folding *f, enum tick_list list)
 	for (unsigned i = 0; i < f->n; i++) {
 		int64_t key = f->readers[i].lists[list].key;
 
-		if (!f->is_done[i] && (least < 0 || key < least))
+		if (!f->is_done[list][i] && (least < 0 || key < least))
 			least = key;
 	}
 	return least;
@@ -287,13 +107,13 @@ static void gather(struct folding *f, enum tick_list list, int64_t key)
 	for (unsigned i = 0; i < f->n; i++) {
 		struct tick_cursor *c = &f->readers[i].lists[list];
 
-		if (f->is_done[i] || c->key != key)
+		if (f->is_done[list][i] || c->key != key)
 			continue;
 		tick_cursor_read(c, words_before(f, i, words), words);
 		for (unsigned k = 0; k < list_words[list]; k++)
 			t->columns[k][t->n] = words[k];
 		t->tick[t->n++] = (uint8_t)i;
-		f->is_done[i] = tick_cursor_next(c) <= 0;
+		f->is_done[list][i] = tick_cursor_next(c) <= 0;
 	}
 }
 
@@ -345,41 +165,20 @@ static struct fold_part *add_part(struct folded *ret)
 	return &ret->parts[ret->n_parts++];
 }
 
-static int gather_calls(struct folding *f)
+/* What a process has called, behind its samples. Both go up by process. */
+static int append_calls(struct folding *f, int64_t process, struct buf *out)
 {
-	struct folded *ret = &f->calls;
-	struct fold_part *part = NULL;
 	int64_t key;
 
-	begin_list(f, LIST_SYSCALLS);
-	while ((key = next_key(f, LIST_SYSCALLS)) >= 0) {
-		int64_t process = key >> SYSCALL_BITS;
-
-		if (!part || part->key != process) {
-			part = add_part(ret);
-			if (!part)
-				return -ENOMEM;
-			*part = (struct fold_part){ LIST_SYSCALLS, process, ret->bytes.len, 0 };
-		}
+	while ((key = next_key(f, LIST_SYSCALLS)) >= 0 && key >> SYSCALL_BITS <= process) {
 		gather(f, LIST_SYSCALLS, key);
+		if (key >> SYSCALL_BITS < process)
+			continue;
 		if (number_strings(f, &f->table, SYSCALL_NAME) < 0)
 			return -ENOMEM;
-		fold_write_thing(&ret->bytes, LIST_SYSCALLS, &f->table);
-		part->len = ret->bytes.len - part->at;
+		fold_write_thing(out, LIST_SYSCALLS, &f->table);
 	}
-	return buf_error(&ret->bytes);
-}
-
-/* Both go up by process. */
-static void append_calls(struct folding *f, int64_t process, struct buf *out)
-{
-	const struct folded *calls = &f->calls;
-
-	while (f->next_calls < calls->n_parts && calls->parts[f->next_calls].key < process)
-		f->next_calls++;
-	if (f->next_calls < calls->n_parts && calls->parts[f->next_calls].key == process)
-		buf_add(out, calls->bytes.data + calls->parts[f->next_calls].at,
-			calls->parts[f->next_calls].len);
+	return 0;
 }
 
 /* The table of the next of the list. 0: there is none. */
@@ -395,8 +194,8 @@ static int write_part(struct folding *f, enum tick_list list, struct folded *ret
 	gather(f, list, key);
 	table_write(&ret->bytes, &f->table, list_words[list],
 		    is_sample ? f->head.columns[HOST_BOOT_NS] : NULL);
-	if (is_sample)
-		append_calls(f, key, &ret->bytes);
+	if (is_sample && append_calls(f, key, &ret->bytes) < 0)
+		return -ENOMEM;
 	part->len = ret->bytes.len - part->at;
 	return 1;
 }
@@ -424,61 +223,61 @@ static void tell_times(const struct folding *f, struct folded *ret)
 	}
 }
 
-/* All but the samples. At least one tick could be read. */
-static int write_head(struct folding *f, struct folded *ret)
+/* All but the samples and what stands behind them. At least one tick could be read. */
+static int begin_fold(struct folding *f, struct folded *ret)
 {
-	CLEANUP(buf_release) struct buf things = BUF_INIT;
-
-	if (gather_head(f) < 0 || gather_calls(f) < 0 || write_things(f, LIST_GPUS, &things) < 0 ||
-	    write_things(f, LIST_PROGRESS, &things) < 0 ||
-	    write_things(f, LIST_CGROUPS, &things) < 0)
+	if (gather_head(f) < 0 || write_things(f, LIST_GPUS, &f->things) < 0 ||
+	    write_things(f, LIST_PROGRESS, &f->things) < 0 ||
+	    write_things(f, LIST_CGROUPS, &f->things) < 0)
 		return -ENOMEM;
 	tell_times(f, ret);
-	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
-	buf_add(&ret->head, things.data, things.len);
-	if (buf_error(&things) < 0 || write_points(f, ret) < 0)
+	if (write_points(f, ret) < 0)
 		return -ENOMEM;
+	begin_list(f, LIST_SYSCALLS);
 	begin_list(f, LIST_SAMPLES);
-	return buf_error(&ret->head) < 0 ? -ENOMEM : 0;
+	return buf_error(&f->things);
+}
+
+/* Calls have names as well: the strings are all there when the last sample is. */
+static int end_fold(struct folding *f, struct folded *ret)
+{
+	if (f->n == 0)
+		return 0;
+	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
+	buf_add(&ret->head, f->things.data, f->things.len);
+	return buf_error(&ret->head) < 0 ? -ENOMEM : buf_error(&ret->bytes);
 }
 
 int folding_begin(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
 		  struct folding **ret_folding, struct folded *ret, struct err *err)
 {
 	CLEANUP(folding_free) struct folding *f = folding_new(store);
-	int r = f ? load_ticks(f, recorder, after_id, last_id, err) : store_no_memory(store, err);
+	int r = f ? folding_load(f, recorder, after_id, last_id, ret, err)
+		  : store_no_memory(store, err);
 
-	if (r < 0 || f->n_loaded == 0)
+	if (r <= 0)
 		return r;
-	cut_at_segment(f);
-	cut_at_gap(f);
 	buf_reset(&ret->head);
 	buf_reset(&ret->bytes);
 	ret->n_parts = 0;
-	if (read_ticks(f, ret) < 0)
-		return store_no_memory(store, err);
 	ret->id = f->ticks[f->n_loaded - 1].id;
 	ret->n_ticks = f->n;
-	if (f->n > 0 && write_head(f, ret) < 0)
+	if (f->n > 0 && begin_fold(f, ret) < 0)
 		return store_no_memory(store, err);
 	*ret_folding = TAKE_PTR(f);
 	return 1;
 }
 
-/* Processes between two looks at the clock: a millisecond or two. */
-#define PARTS_AT_ONCE 32
-
 int folding_go_on(struct folding *f, uint64_t until_boot_ns, struct folded *ret, struct err *err)
 {
 	int r = f->n > 0;
 
-	for (unsigned n = 1; r > 0; n++) {
+	while (r > 0) {
 		r = write_part(f, LIST_SAMPLES, ret);
-		if (r > 0 && n % PARTS_AT_ONCE == 0 && u64_known(until_boot_ns) &&
-		    clock_boot_ns() >= until_boot_ns)
+		if (r > 0 && u64_known(until_boot_ns) && clock_boot_ns() >= until_boot_ns)
 			return 1;
 	}
-	return r < 0 || buf_error(&ret->bytes) < 0 ? store_no_memory(f->store, err) : 0;
+	return r < 0 || end_fold(f, ret) < 0 ? store_no_memory(f->store, err) : 0;
 }
 
 int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
@@ -491,68 +290,4 @@ int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, i
 		return r;
 	r = folding_go_on(f, U64_UNKNOWN, ret, err);
 	return r < 0 ? r : 1;
-}
-
-int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
-		   int64_t until_ns, struct err *err)
-{
-	int r = 0;
-
-	for (unsigned i = 0; r == 0 && i < f->n_lost; i++) {
-		const struct fold_lost *lost = &f->lost[i];
-		const struct damage d = { DAMAGED_TICKS, lost->id,     recorder, 1,
-					  lost->wall_ns, lost->wall_ns };
-
-		if (lost->wall_ns >= since_ns && lost->wall_ns <= until_ns)
-			r = damage_leave_out(store, &d, err);
-	}
-	return r;
-}
-
-/* ---- without writing it ---- */
-
-static int give_parts(const struct folded *f, int64_t attempt_id, enum tick_list list,
-		      fold_part_fn *fn, void *ctx, struct err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
-		const struct fold_part *part = &f->parts[i];
-
-		if (part->list == list && (list != LIST_POINTS || part->key == attempt_id))
-			r = fn(ctx, f->bytes.data + part->at, part->len, part->key, err);
-	}
-	return r;
-}
-
-static int each_of_recorder(struct store *store, int64_t recorder, int64_t attempt_id,
-			    enum tick_list list, fold_part_fn *fn, void *ctx, struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int64_t after_id = 0;
-	int r;
-
-	while ((r = fold_read_pending(store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
-		after_id = f.id;
-		r = fold_leave_out(store, recorder, &f, INT64_MIN, INT64_MAX, err);
-		if (r == 0)
-			r = give_parts(&f, attempt_id, list, fn, ctx, err);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
-int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
-		      fold_part_fn *fn, void *ctx, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_LIST_RECORDERS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = each_of_recorder(store, query_read_i64(&q), attempt_id, list, fn, ctx, err);
-	return r;
 }

@@ -127,6 +127,8 @@ static const struct attempt *find_job(const struct tick_owners *owners,
 
 	if (!job_id)
 		return NULL;
+	if (record->n_attempts == 1 && record->attempts[0]->job_id == job_id)
+		return record->attempts[0];
 	if (map_get(&owners->by_key, address_key(job_id), &i) &&
 	    record->attempts[i]->job_id == job_id)
 		return record->attempts[i];

@@ -33,12 +33,22 @@
 
 static const struct retention_policy policy = RETENTION_POLICY_DEFAULT;
 
-static double now_ms(void)
+static double read_ms(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
+}
+
+static double now_ms(void)
+{
+	return read_ms(CLOCK_MONOTONIC);
+}
+
+static double cpu_ms(void)
+{
+	return read_ms(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static void pause_ms(long ms)
@@ -188,7 +198,21 @@ static uint64_t two_days_later(void)
 
 /* ---- retention ---- */
 
-static struct retention_result retain(struct store *store, long pause, struct times *ret)
+/* How long each slice took, and how much of that it had a CPU. */
+struct slices {
+	struct times wall, cpu;
+};
+
+static void tell_slices(struct slices *slices, const char *name, struct json *j)
+{
+	char cpu[64];
+
+	snprintf(cpu, sizeof(cpu), "%s_cpu", name);
+	tell_times(&slices->wall, name, j);
+	tell_times(&slices->cpu, cpu, j);
+}
+
+static struct retention_result retain(struct store *store, long pause, struct slices *ret)
 {
 	struct retention run;
 	struct err err = ERR_INIT;
@@ -196,10 +220,11 @@ static struct retention_result retain(struct store *store, long pause, struct ti
 
 	store_retain_begin(&run, &policy, two_days_later());
 	do {
-		double before = now_ms();
+		double before = now_ms(), cpu_before = cpu_ms();
 
 		r = store_retain_slice(store, &run, &err);
-		add_time(ret, now_ms() - before);
+		add_time(&ret->wall, now_ms() - before);
+		add_time(&ret->cpu, cpu_ms() - cpu_before);
 		if (pause)
 			pause_ms(pause);
 	} while (r > 0 || r == -EBUSY);
@@ -233,7 +258,7 @@ static void bench_reading(struct store *store, struct json *j)
 
 static void bench_in_memory(struct json *j)
 {
-	static struct times slices;
+	static struct slices slices;
 	struct retention_result result;
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
@@ -247,11 +272,11 @@ static void bench_in_memory(struct json *j)
 	json_key_f64(j, "writing_seconds", (now_ms() - before) / 1e3);
 	result = retain(store, 0, &slices);
 	json_key_u64(j, "samples", result.n_samples);
-	json_key_f64(j, "seconds", slices.total_ms / 1e3);
+	json_key_f64(j, "seconds", slices.wall.total_ms / 1e3);
 	json_key_f64(j, "seconds_per_million",
-		     slices.total_ms / 1e3 / ((double)result.n_samples / 1e6));
-	json_key_u64(j, "slices", slices.n);
-	tell_times(&slices, "slice", j);
+		     slices.wall.total_ms / 1e3 / ((double)result.n_samples / 1e6));
+	json_key_u64(j, "slices", slices.wall.n);
+	tell_slices(&slices, "slice", j);
 	json_key_u64(j, "bytes_before", result.bytes_before);
 	json_key_u64(j, "bytes_after", result.bytes_after);
 	json_key_f64(j, "file_bytes_after", file_size(f.db));
@@ -329,7 +354,7 @@ static void bench_on_disk(const struct folder *f, struct json *j)
 {
 	struct ticker *t =
 		mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	static struct times slices;
+	static struct slices slices;
 	struct retention_result result;
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
@@ -351,8 +376,8 @@ static void bench_on_disk(const struct folder *f, struct json *j)
 	waitpid(pid, NULL, 0);
 	store_close(store);
 	json_key_u64(j, "disk_samples", result.n_samples);
-	json_key_f64(j, "disk_seconds", slices.total_ms / 1e3);
-	tell_times(&slices, "disk_slice", j);
+	json_key_f64(j, "disk_seconds", slices.wall.total_ms / 1e3);
+	tell_slices(&slices, "disk_slice", j);
 	json_key_u64(j, "ticks_alone", t->times[PHASE_BASELINE].n);
 	tell_times(&t->times[PHASE_BASELINE], "tick_alone", j);
 	json_key_u64(j, "ticks_beside", t->times[PHASE_RETENTION].n);

@@ -14,15 +14,17 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/loop.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/settler.h"
 #include "made_up.h"
 #include "store/store.h"
 
 #define N_WRITERS 10
 #define N_PROCESSES 100
 #define N_TICKS 150 /* of each, so that each folds once */
-#define INTERVAL_US 100000
+#define INTERVAL_MS 100
 #define TICK_BYTES 8192 /* about two pages of the log */
 
 struct writer {
@@ -62,36 +64,64 @@ static void begin_snapshot(struct snapshot *snap, const char *job_id)
 	}
 }
 
+/* As a run does it: in a loop, and another thread waits for the disk. */
+struct looker {
+	struct writer *w;
+	struct loop *loop;
+	struct store *store;
+	struct attempt a;
+	struct snapshot snap;
+	unsigned k, seed;
+};
+
+static void on_tick(void *ctx)
+{
+	struct looker *l = ctx;
+	const struct attempt *attempts[] = { &l->a };
+	const struct tick_record record = { .snap = &l->snap,
+					    .attempts = attempts,
+					    .n_attempts = 1 };
+	struct err err = ERR_INIT;
+	double before;
+
+	go_on_all(&l->snap, l->a.started_wall_ns, l->k, &l->seed);
+	before = now_us();
+	must(store_write_tick(l->store, l->a.id, &record, &err), &err);
+	l->w->wall_us[l->k] = now_us() - before;
+	if (++l->k == N_TICKS)
+		loop_stop(l->loop);
+}
+
+static void begin_looking(struct looker *l, const char *db, const char *job_id)
+{
+	struct err err = ERR_INIT;
+
+	begin_snapshot(&l->snap, job_id);
+	attempt_init(&l->a);
+	l->a.job_id = job_id;
+	l->a.command = "bench";
+	l->a.started_wall_ns = UINT64_C(1700000000000000000);
+	must(store_open(db, STORE_WRITE, &l->store, &err), &err);
+	must(store_begin_attempt(l->store, &l->a, &err), &err);
+}
+
 static void write_ticks(struct writer *w)
 {
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct attempt a;
-	const struct attempt *attempts[] = { &a };
-	const struct tick_record record = { .snap = &snap, .attempts = attempts, .n_attempts = 1 };
-	unsigned seed = (unsigned)w->number;
-	struct store *store = NULL;
-	struct err err = ERR_INIT;
+	struct looker l = { .w = w, .loop = loop_new(), .seed = (unsigned)w->number };
+	struct loop_timer *timer = loop_timer_new(l.loop, on_tick, &l);
+	struct settler *settler;
 	char db[192], job_id[16];
 
 	snprintf(db, sizeof(db), "%s/proctor.db", w->dir);
 	snprintf(job_id, sizeof(job_id), "writer-%d", w->number);
-	begin_snapshot(&snap, job_id);
-	attempt_init(&a);
-	a.job_id = job_id;
-	a.command = "bench";
-	a.started_wall_ns = UINT64_C(1700000000000000000);
-	must(store_open(db, STORE_WRITE, &store, &err), &err);
-	must(store_begin_attempt(store, &a, &err), &err);
-	for (unsigned k = 0; k < N_TICKS; k++) {
-		double before;
-
-		go_on_all(&snap, a.started_wall_ns, k, &seed);
-		before = now_us();
-		must(store_write_tick(store, a.id, &record, &err), &err);
-		w->wall_us[k] = now_us() - before;
-		usleep(INTERVAL_US);
-	}
-	store_close(store);
+	begin_looking(&l, db, job_id);
+	settler = settler_new(l.loop, db, l.store);
+	loop_timer_set(timer, 0, INTERVAL_MS);
+	loop_run(l.loop);
+	settler_leave(settler);
+	store_close(l.store);
+	loop_free(l.loop);
+	snapshot_release(&l.snap);
 }
 
 static void append_bytes(struct writer *w)
@@ -108,7 +138,7 @@ static void append_bytes(struct writer *w)
 		if (write(fd, bytes, sizeof(bytes)) != sizeof(bytes) || fdatasync(fd) < 0)
 			perror("bench_writers");
 		w->wall_us[k] = now_us() - before;
-		usleep(INTERVAL_US);
+		usleep(INTERVAL_MS * 1000);
 	}
 	close(fd);
 	unlink(path);

@@ -349,7 +349,7 @@ static void test_folds_of_many_processes(void **state)
 /* Folded in pieces, while ticks are written between them: none of it shows. */
 static void test_in_pieces(void **state)
 {
-	const int n = 200; /* more than a piece has */
+	const int n = 12; /* more than a piece has, which is one then */
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	CLEANUP(snapshot_release) struct snapshot snap;
@@ -372,6 +372,54 @@ static void test_in_pieces(void **state)
 	assert_int_equal(raw_sql(f->db, COUNT_FOLDS), 1);
 	assert_int_equal(raw_sql(f->db, COUNT_UNFOLDED), 30);
 	assert_is_sound(f->db);
+}
+
+/* What each has called is folded with it, a process at a time, and comes back with its name. */
+static int check_calls(void *ctx, const struct history_row *row)
+{
+	unsigned *n_rows = ctx;
+	const struct proc_sample *p = &row->sample;
+
+	assert_int_equal(p->n_syscalls, 2);
+	assert_string_equal(p->syscalls[0].name, "read");
+	assert_string_equal(p->syscalls[1].name, p->key.pid % 2 ? "futex" : "write");
+	assert_int_equal(p->syscalls[0].count + 1, p->syscalls[1].count);
+	++*n_rows;
+	return 0;
+}
+
+static void test_calls_in_pieces(void **state)
+{
+	const int n = 6;
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	const struct history_filter filter = { .job_id = "j" };
+	struct attempt a = must_begin(store, "j");
+	struct err err = ERR_INIT;
+	unsigned n_rows = 0;
+
+	snapshot_init(&snap);
+	store->writing.slice_ns = 0;
+	for (unsigned k = 0; k < 150; k++) {
+		struct syscall_use uses[6][2] = { 0 };
+
+		fill_snapshot(&snap, "j", n, k);
+		for (int i = 0; i < n; i++) {
+			struct proc_sample *p = &snap.processes[i];
+
+			uses[i][0] = (struct syscall_use){ .name = "read", .count = k };
+			uses[i][1] =
+				(struct syscall_use){ .name = p->key.pid % 2 ? "futex" : "write",
+						      .count = k + 1 };
+			p->syscalls = uses[i];
+			p->n_syscalls = 2;
+		}
+		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	}
+	assert_int_equal(raw_sql(f->db, COUNT_FOLDS), 1);
+	must(store_read_history(store, &filter, check_calls, &n_rows, &err), &err);
+	assert_int_equal(n_rows, 150 * n);
 }
 
 /* An attempt that is deleted takes its folds and their chunks with it. */
@@ -450,6 +498,7 @@ int main(void)
 		STORE_TEST(test_folding_under_a_reader),
 		STORE_TEST(test_folds_of_many_processes),
 		STORE_TEST(test_in_pieces),
+		STORE_TEST(test_calls_in_pieces),
 		STORE_TEST(test_nothing_is_left_behind),
 	};
 
