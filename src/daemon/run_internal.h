@@ -65,7 +65,8 @@ struct run {
 	uint64_t ended_boot_ns;	      /* when the last command ended */
 	struct oom_counts oom_before; /* when the sheet began */
 	struct proc_sample zombie;    /* the process that is about to be waited for */
-	struct io_counts waited;      /* I/O of all that was waited for before it */
+	struct io_counts waited;      /* I/O of all that was waited for before it, */
+	bool leaves_out_threads;      /* without that of other threads of ours */
 	struct series_point last_point;
 	struct series_point *series;
 	size_t n_series, cap_series;

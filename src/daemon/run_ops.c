@@ -85,7 +85,8 @@ static void on_process_ending(void *ctx, pid_t pid)
 
 	run_life_drain(run);
 	sources_read_ending(run->root_fd, pid, &run->zombie);
-	sources_read_waited_io(run->root_fd, &run->waited);
+	run->leaves_out_threads = loop_is_working(run->loop);
+	sources_read_waited_io(run->root_fd, run->leaves_out_threads, &run->waited);
 	run->zombie.sheet_num = run_current_sheet(run);
 }
 
@@ -94,7 +95,7 @@ static void take_io(struct run *run)
 {
 	struct io_counts now;
 
-	sources_read_waited_io(run->root_fd, &now);
+	sources_read_waited_io(run->root_fd, run->leaves_out_threads, &now);
 	run->zombie.rchar = u64_delta(now.rchar, run->waited.rchar);
 	run->zombie.wchar = u64_delta(now.wchar, run->waited.wchar);
 	run->zombie.syscr = u64_delta(now.syscr, run->waited.syscr);

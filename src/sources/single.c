@@ -1,9 +1,12 @@
 /*
  * single - looks at one process, or one number, between two ticks.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,34 +56,119 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 	}
 }
 
+/* ---- I/O of children ---- */
+
+static void io_add(struct pid_io *sum, const struct pid_io *io)
+{
+	sum->rchar = u64_add(sum->rchar, io->rchar);
+	sum->wchar = u64_add(sum->wchar, io->wchar);
+	sum->syscr = u64_add(sum->syscr, io->syscr);
+	sum->syscw = u64_add(sum->syscw, io->syscw);
+	sum->read_bytes = u64_add(sum->read_bytes, io->read_bytes);
+	sum->write_bytes = u64_add(sum->write_bytes, io->write_bytes);
+}
+
+static void io_subtract(struct io_counts *from, const struct pid_io *io)
+{
+	from->rchar = u64_delta(from->rchar, io->rchar);
+	from->wchar = u64_delta(from->wchar, io->wchar);
+	from->syscr = u64_delta(from->syscr, io->syscr);
+	from->syscw = u64_delta(from->syscw, io->syscw);
+	from->read_bytes = u64_delta(from->read_bytes, io->read_bytes);
+	from->write_bytes = u64_delta(from->write_bytes, io->write_bytes);
+}
+
 /*
  * The kernel adds a child's I/O to the account of the process that waits for
- * it, and keeps each thread's own apart. So the process less its only thread is
+ * it, and keeps each thread's own apart. So the process less its threads is
  * its children. Reading the first file is I/O of ours too, and the second one
  * counts it: one call, of so many bytes.
  */
-void sources_read_waited_io(int root_fd, struct io_counts *ret)
+static int read_all_but_this(int root_fd, struct io_counts *ret)
 {
 	char text[SINGLE_TEXT_BYTES];
 	struct pid_io all, own;
-	ssize_t n;
+	ssize_t n = io_read_text_at(root_fd, "proc/self/io", text, sizeof(text));
 
-	*ret = (struct io_counts){ U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN,
-				   U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN };
-	n = io_read_text_at(root_fd, "proc/self/io", text, sizeof(text));
 	if (n <= 0)
-		return;
+		return -ENODATA;
 	pid_io_parse(text, &all);
 	if (io_read_text_at(root_fd, "proc/thread-self/io", text, sizeof(text)) <= 0)
-		return;
+		return -ENODATA;
 	pid_io_parse(text, &own);
-	ret->rchar = u64_delta(u64_add(all.rchar, (uint64_t)n), own.rchar);
-	ret->wchar = u64_delta(all.wchar, own.wchar);
-	ret->syscr = u64_delta(u64_add(all.syscr, 1), own.syscr);
-	ret->syscw = u64_delta(all.syscw, own.syscw);
-	ret->read_bytes = u64_delta(all.read_bytes, own.read_bytes);
-	ret->write_bytes = u64_delta(all.write_bytes, own.write_bytes);
+	*ret = (struct io_counts){ u64_add(all.rchar, (uint64_t)n),
+				   all.wchar,
+				   u64_add(all.syscr, 1),
+				   all.syscw,
+				   all.read_bytes,
+				   all.write_bytes };
+	io_subtract(ret, &own);
+	return 0;
 }
+
+static int add_thread(int task_fd, const char *tid, struct pid_io *sum)
+{
+	char text[SINGLE_TEXT_BYTES], path[NAME_MAX + sizeof("/io")];
+	struct pid_io io;
+
+	snprintf(path, sizeof(path), "%s/io", tid);
+	if (io_read_text_at(task_fd, path, text, sizeof(text)) <= 0)
+		return -ENODATA;
+	pid_io_parse(text, &io);
+	io_add(sum, &io);
+	return 0;
+}
+
+static int read_other_threads(int root_fd, struct pid_io *ret)
+{
+	int fd = openat(root_fd, "proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	int r = 0;
+
+	*ret = (struct pid_io){ 0 };
+	if (!dir) {
+		close_fd(&fd);
+		return -ENODATA;
+	}
+	while (r == 0 && (e = readdir(dir)))
+		if (e->d_name[0] != '.' && atoi(e->d_name) != gettid())
+			r = add_thread(fd, e->d_name, ret);
+	closedir(dir);
+	return r;
+}
+
+#define MAX_LOOKS 10 /* until others have done nothing during one */
+
+static int leave_out_threads(int root_fd, struct io_counts *ret)
+{
+	struct pid_io before, after;
+	int r = read_other_threads(root_fd, &before);
+
+	for (int i = 0; r == 0 && i < MAX_LOOKS; i++) {
+		r = read_all_but_this(root_fd, ret);
+		if (r == 0)
+			r = read_other_threads(root_fd, &after);
+		if (r == 0 && memcmp(&before, &after, sizeof(before)) == 0) {
+			io_subtract(ret, &after);
+			return 0;
+		}
+		before = after;
+	}
+	return -EAGAIN;
+}
+
+void sources_read_waited_io(int root_fd, bool leaves_out_threads, struct io_counts *ret)
+{
+	int r = leaves_out_threads ? leave_out_threads(root_fd, ret)
+				   : read_all_but_this(root_fd, ret);
+
+	if (r < 0)
+		*ret = (struct io_counts){ U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN,
+					   U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN };
+}
+
+/* ---- the rest ---- */
 
 uint64_t sources_read_rss(int root_fd, pid_t pid)
 {

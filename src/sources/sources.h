@@ -98,10 +98,14 @@ struct io_counts {
 /*
  * What all processes together have read and written that the calling process
  * has waited for so far, with all that those had waited for. Any user may know
- * this of their own children, where a zombie's own file is closed to most. The
- * caller must have one thread only. Unknown where the kernel does not count.
+ * this of their own children, where a zombie's own file is closed to most. Unknown
+ * where the kernel does not count.
+ *
+ * Two of these may be compared if no other thread of the caller has read or written
+ * in between, or if both were asked to leave out what other threads did: that is
+ * unknown where they never pause, and one that has ended counts as a child.
  */
-void sources_read_waited_io(int root_fd, struct io_counts *ret);
+void sources_read_waited_io(int root_fd, bool leaves_out_threads, struct io_counts *ret);
 
 /* The resident memory of a process; U64_UNKNOWN where it cannot be read. */
 uint64_t sources_read_rss(int root_fd, pid_t pid);
