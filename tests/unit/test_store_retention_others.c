@@ -136,16 +136,16 @@ static void test_ticks_of_others_in_pieces(void **state)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < 3; i++)
-		must_tick_at(gone, &left, NOW - 3 * HOUR + i * SECOND_NS, 500);
+		must_tick_at(gone, &left, NOW - 3 * HOUR + i * SECOND_NS, 50);
 	store_retain_begin(&run, &default_policy, NOW);
 	run.slice_ns = 1;
 	while (raw_sql(f->db, "SELECT count(*) FROM folds") == 0) {
 		assert_int_equal(store_retain_slice(store, &run, &err), 1);
 		must_tick_at(store, &a, NOW + n++ * SECOND_NS, 1);
 	}
-	assert_in_range(n, 10, 50); /* some processes each */
+	assert_in_range(n, 50, 80); /* a process each, before our own ticks are folded */
 	assert_int_equal(raw_sql(f->db, "SELECT n_ticks FROM folds"), 3);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM chunks"), 500);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM chunks"), 50);
 	assert_is_sound(f->db);
 }
 
