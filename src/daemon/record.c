@@ -114,24 +114,6 @@ unsigned record_end_patience_ms(const struct run *run)
 	return now < run->end_boot_ns ? (unsigned)((run->end_boot_ns - now) / 1000000) : 0;
 }
 
-static void on_made(void *ctx)
-{
-	record_sheet_soon(ctx);
-}
-
-/* In the loop nobody waits for the disk. -EBUSY: the database is being made. */
-static int see_to_file(struct run *run, bool is_in_loop, struct err *err)
-{
-	const char *path = run->options->db_path;
-	int r = make_folder_of(path, err);
-
-	if (r < 0 || !is_in_loop)
-		return r;
-	if (!run->maker)
-		run->maker = maker_new(run->loop, path, on_made, run);
-	return run->maker ? maker_check(run->maker, err) : 0;
-}
-
 /* The first that is written may find a long log already. */
 static int begin_recording(struct run *run, struct err *err)
 {
@@ -139,7 +121,7 @@ static int begin_recording(struct run *run, struct err *err)
 
 	if (run->end_boot_ns > 0)
 		store_share_patience(run->store, record_end_patience_ms(run));
-	run->settler = settler_new(run->loop, run->options->db_path, run->store);
+	run->settler = settler_new(run->loop, run->store);
 	r = begin_attempt(run, err);
 	if (r == 0)
 		return 0;
@@ -155,7 +137,7 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 
 	if (!path)
 		return err_set(err, -ENOENT, "%s", run->options->why_no_db);
-	r = see_to_file(run, run->end_boot_ns == 0, err);
+	r = make_folder_of(path, err);
 	if (r == 0)
 		r = store_open_patient(path, STORE_WRITE, patience_ms, &run->store, err);
 	if (r < 0)

@@ -28,7 +28,6 @@ static void begin_end(struct run *run)
 	ms = ms < END_PATIENCE_LEAST_MS ? END_PATIENCE_LEAST_MS : ms;
 	ms = ms > END_PATIENCE_MOST_MS ? END_PATIENCE_MOST_MS : ms;
 	run->end_boot_ns = now + ms * 1000000;
-	run->maker = maker_leave(run->maker);
 }
 
 /* Somebody has put another database in its place: the attempt is begun anew there. */
@@ -91,6 +90,24 @@ static void note_trouble(struct run *run)
 	record_note(run->attempt, REPORT_NOTE_RECORDING, why);
 }
 
+/* A disk that takes longer than this has no time for what can be done later. */
+#define QUICK_DISK_NS UINT64_C(20000000)
+
+/* Until the disk has it all, or for as long as the end may take. True: it was quick. */
+static bool settle_end(struct run *run)
+{
+	uint64_t began_boot_ns = clock_boot_ns();
+	int r = settler_finish(run->settler, run->end_boot_ns);
+
+	run->settler = settler_leave(run->settler);
+	if (r < 0) {
+		store_leave_unsettled(run->store);
+		log_warning("the disk has not taken the last of what was recorded yet: it will, "
+			    "unless there is a power cut before");
+	}
+	return r == 0 && clock_boot_ns() - began_boot_ns < QUICK_DISK_NS;
+}
+
 static void store_end(struct run *run)
 {
 	const struct proc_event *events;
@@ -101,8 +118,7 @@ static void store_end(struct run *run)
 	record_try_to_open(run, record_end_patience_ms(run), &err);
 	if (run->store)
 		store_share_patience(run->store, record_end_patience_ms(run));
-	record_last_ticks(run); /* all with one wait for the disk */
-	run->settler = settler_leave(run->settler);
+	record_last_ticks(run);
 	if (run->store_err.code != 0)
 		note_trouble(run);
 	if (!run->store) {
@@ -113,9 +129,11 @@ static void store_end(struct run *run)
 	record_phases(run);
 	events = tally_pending_events(run->tally, &n);
 	if (store_finish_attempt(run->store, run->attempt, events, n, &err) == 0) {
-		upkeep_do_some(run->upkeep, run->store);
+		if (settle_end(run)) /* all with one wait */
+			upkeep_do_some(run->upkeep, run->store);
 		return;
 	}
+	settle_end(run);
 	run->store_err.code = 0; /* the end matters more than a tick: say it in any case */
 	record_say_loss(run, "the end of this run is not fully recorded", &err);
 	note_trouble(run);

@@ -54,6 +54,18 @@ static void note_disk(struct run *run)
 	run->is_disk_said = is_refused;
 }
 
+/* Once: it is likely to stay so. */
+static void note_slow_disk(struct run *run)
+{
+	struct err err = ERR_INIT;
+	uint64_t wait_ns;
+
+	if (settler_check(run->settler, &wait_ns, &err) == 0 || run->is_slow_said)
+		return;
+	run->is_slow_said = true;
+	log_warning("recording goes on: %s", err.text);
+}
+
 /* A tick that has waited knows no more of the attempt than which one it is, which may be new. */
 static int store_tick(struct run *run, const struct tick_record *tick, struct err *err)
 {
@@ -170,6 +182,7 @@ void record_tick(struct run *run, const struct series_point *point)
 	record_look_for_anomalies(run);
 	store_or_keep(run, point);
 	note_disk(run);
+	note_slow_disk(run);
 	append_line(run);
 	upkeep_look(run->upkeep, run->store);
 }

@@ -15,7 +15,6 @@
 #include "daemon/evidence_trace.h"
 #include "daemon/hold.h"
 #include "daemon/link.h"
-#include "daemon/maker.h"
 #include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
 #include "daemon/settler.h"
@@ -78,7 +77,6 @@ struct run {
 	bool scan_failed;    /* said once */
 
 	struct store *store;	 /* NULL: not open (yet) */
-	struct maker *maker;	 /* the same; NULL: nothing is to be made */
 	struct settler *settler; /* until the end is written; NULL: the store waits for the disk */
 	struct file_id store_file;
 	bool store_is_off;    /* it cannot be opened: do not try again */
@@ -92,6 +90,7 @@ struct run {
 	bool is_waiting_said;
 	uint64_t end_boot_ns; /* until when the end may wait for others; 0: the run goes on */
 	bool is_disk_said;    /* that it refuses what is recorded */
+	bool is_slow_said;    /* that it takes long for it */
 
 	struct link *link; /* to the daemon, which then records the ticks */
 	bool is_untold;	   /* a daemon that should know the end of the job does not */

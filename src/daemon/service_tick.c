@@ -41,7 +41,7 @@ static int open_store(struct service *s, struct err *err)
 	}
 	s->store_device = st.st_dev;
 	s->store_inode = st.st_ino;
-	s->settler = settler_new(s->loop, s->options->paths->db, s->store);
+	s->settler = settler_new(s->loop, s->store);
 	return 0;
 }
 
@@ -388,7 +388,11 @@ static int record(struct service *s, struct err *err)
 
 static int settle(struct service *s, struct err *err)
 {
-	return s->store ? store_check_disk(s->store, err) : 0;
+	int r = settler_check(s->settler, &s->stats.disk_wait_ns, err);
+
+	if (s->store && store_check_disk(s->store, err) < 0)
+		return err->code;
+	return r;
 }
 
 static int append_line(struct service *s, struct err *err)

@@ -1,116 +1,213 @@
 #include "daemon/settler.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
-#include <stdbool.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-#include "base/log.h"
+#include "base/clock.h"
 #include "base/macros.h"
 
-#define PATIENCE_MS 1000 /* for other writers; nobody waits for this thread */
+#define WAIT_UNSAID_NS UINT64_C(2000000000)
 
-struct settler {
-	struct loop *loop;
-	char *db;
-	struct store *store; /* of the loop; NULL: it was left */
-	struct store *aside; /* of the other thread; NULL: not opened yet */
-	struct store_log_work wanted, under_way;
-	bool is_wanted, is_busy;
-	sem_t is_done; /* the other thread has let go of it; on_done() is still to come */
-	int r;
-	struct err err;
+/* What both threads have; the other one frees it, when it was left and its wait is over. */
+struct waiter {
+	int log_fd;
+	int done_fd; /* an eventfd: a wait is over */
+	int error;   /* of that; read after done_fd */
+	sem_t is_asked;
+	atomic_bool is_left;
 };
 
-static void settler_free(struct settler *s)
+struct settler {
+	struct store *store;
+	struct waiter *waiter;
+	struct loop_fd *watch;
+	bool is_busy;		/* the other thread waits */
+	bool is_wanted;		/* something was written since it began */
+	uint64_t began_boot_ns; /* that */
+	uint64_t longest_ns;	/* of those that are over, since somebody asked */
+};
+
+static struct waiter *waiter_free(struct waiter *w)
 {
-	store_close(s->aside);
-	sem_destroy(&s->is_done);
-	free(s->db);
-	free(s);
+	close_fd(&w->log_fd);
+	close_fd(&w->done_fd);
+	sem_destroy(&w->is_asked);
+	free(w);
+	return NULL;
 }
 
 /* ---- on the other thread ---- */
 
-static void do_work(void *ctx)
+/*
+ * By a descriptor that was open before anything was written: it is told of each page that the
+ * kernel could not write since, also where another has been told.
+ */
+static void *wait_for_disk(void *ctx)
 {
-	struct settler *s = ctx;
+	struct waiter *w = ctx;
 
-	s->err = (struct err)ERR_INIT;
-	s->r = s->aside ? 0
-			: store_open_patient(s->db, STORE_WRITE, PATIENCE_MS, &s->aside, &s->err);
-	if (s->r == 0)
-		s->r = store_settle(s->aside, &s->under_way, &s->err);
-	sem_post(&s->is_done);
+	for (;;) {
+		while (sem_wait(&w->is_asked) < 0)
+			; /* a signal */
+		if (atomic_load(&w->is_left))
+			break;
+		w->error = fdatasync(w->log_fd) < 0 ? errno : 0;
+		eventfd_write(w->done_fd, 1);
+	}
+	waiter_free(w);
+	return NULL;
 }
 
 /* ---- in the loop ---- */
 
-static void begin(struct settler *s);
-
-/* Who cannot be helped helps himself. */
-static void give_up(struct settler *s, const char *why)
+/* Signals are for the loop. */
+static int start_thread(struct waiter *w)
 {
-	log_debug("the disk is waited for between ticks: %s", why);
-	store_settle_here(s->store);
+	sigset_t all, before;
+	pthread_t thread;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, NULL, wait_for_disk, w);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		return -error;
+	pthread_detach(thread);
+	return 0;
+}
+
+static struct waiter *waiter_new(struct store *store)
+{
+	struct waiter *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	sem_init(&w->is_asked, 0, 0);
+	w->log_fd = store_open_log(store);
+	w->done_fd = w->log_fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return w->done_fd < 0 || start_thread(w) < 0 ? waiter_free(w) : w;
+}
+
+static void waiter_leave(struct waiter *w)
+{
+	atomic_store(&w->is_left, true);
+	sem_post(&w->is_asked);
+}
+
+static void begin(struct settler *s)
+{
+	s->is_busy = true;
 	s->is_wanted = false;
+	s->began_boot_ns = clock_boot_ns();
+	sem_post(&s->waiter->is_asked);
+}
+
+static bool on_unsettled(void *ctx)
+{
+	struct settler *s = ctx;
+
+	if (s->is_busy)
+		s->is_wanted = true;
+	else
+		begin(s);
+	return true;
+}
+
+static uint64_t lasted_ns(const struct settler *s)
+{
+	uint64_t ns = s->is_busy ? clock_boot_ns() - s->began_boot_ns : 0;
+
+	return ns > s->longest_ns ? ns : s->longest_ns;
 }
 
 static void on_done(void *ctx)
 {
 	struct settler *s = ctx;
+	eventfd_t n;
 
+	if (eventfd_read(s->waiter->done_fd, &n) < 0)
+		return;
+	s->longest_ns = lasted_ns(s);
 	s->is_busy = false;
-	if (!s->store) {
-		settler_free(s);
-		return;
-	}
-	sem_wait(&s->is_done); /* at once: it counts from one work to the next */
-	if (!s->aside) {
-		give_up(s, s->err.text);
-		return;
-	}
-	store_told_settled(s->store, -s->r, !s->is_wanted);
-	begin(s);
+	store_told_settled(s->store, s->waiter->error, !s->is_wanted);
+	if (s->is_wanted)
+		begin(s);
 }
 
-static void begin(struct settler *s)
-{
-	if (s->is_busy || !s->is_wanted)
-		return;
-	s->under_way = s->wanted;
-	s->is_wanted = false;
-	s->wanted = (struct store_log_work){ 0 };
-	s->is_busy = loop_queue_work(s->loop, do_work, on_done, s) == 0;
-	if (!s->is_busy)
-		give_up(s, "no memory left");
-}
-
-static void on_unsettled(void *ctx, const struct store_log_work *work)
-{
-	struct settler *s = ctx;
-
-	s->is_wanted = true;
-	s->wanted.n_pages = work->n_pages;
-	s->wanted.is_to_shorten |= work->is_to_shorten;
-	begin(s);
-}
-
-struct settler *settler_new(struct loop *loop, const char *db, struct store *store)
+struct settler *settler_new(struct loop *loop, struct store *store)
 {
 	struct settler *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	*s = (struct settler){ .loop = loop, .db = strdup(db), .store = store };
-	if (!s->db || sem_init(&s->is_done, 0, 0) < 0) {
-		free(s->db);
-		free(s);
-		return NULL;
-	}
+	s->store = store;
+	s->waiter = waiter_new(store);
+	if (s->waiter)
+		s->watch = loop_watch_fd(loop, s->waiter->done_fd, on_done, s);
+	if (!s->watch)
+		return settler_leave(s);
 	store_settle_elsewhere(store, on_unsettled, s);
 	return s;
+}
+
+bool settler_is_working(const struct settler *s)
+{
+	return s && s->is_busy;
+}
+
+int settler_check(struct settler *s, uint64_t *ret_wait_ns, struct err *err)
+{
+	uint64_t here_ns, ns;
+
+	*ret_wait_ns = 0;
+	if (!s)
+		return 0;
+	here_ns = store_take_disk_wait_ns(s->store);
+	ns = lasted_ns(s);
+	s->longest_ns = 0;
+	*ret_wait_ns = here_ns > ns ? here_ns : ns;
+	if (*ret_wait_ns < WAIT_UNSAID_NS)
+		return 0;
+	return err_set(err, -ETIMEDOUT,
+		       "the disk takes %.1f s for what is recorded: a power cut would lose what "
+		       "came since, and now and then a look at the processes comes that late",
+		       clock_ns_to_seconds(*ret_wait_ns));
+}
+
+/* In turns that poll() takes. */
+#define TURN_MS 1000
+
+static bool wait_until(const struct settler *s, uint64_t until_boot_ns)
+{
+	struct pollfd done = { .fd = s->waiter->done_fd, .events = POLLIN };
+
+	for (;;) {
+		uint64_t now = clock_boot_ns();
+		uint64_t ms = now < until_boot_ns ? (until_boot_ns - now + 999999) / 1000000 : 0;
+
+		if (poll(&done, 1, (int)(ms < TURN_MS ? ms : TURN_MS)) > 0)
+			return true;
+		if (now >= until_boot_ns)
+			return false;
+	}
+}
+
+int settler_finish(struct settler *s, uint64_t until_boot_ns)
+{
+	while (settler_is_working(s)) {
+		if (!wait_until(s, until_boot_ns))
+			return -ETIMEDOUT;
+		on_done(s);
+	}
+	return 0;
 }
 
 struct settler *settler_leave(struct settler *s)
@@ -118,13 +215,9 @@ struct settler *settler_leave(struct settler *s)
 	if (!s)
 		return NULL;
 	store_settle_here(s->store);
-	s->store = NULL;
-	if (!s->is_busy) {
-		settler_free(s);
-		return NULL;
-	}
-	while (sem_wait(&s->is_done) < 0 && errno == EINTR)
-		;
-	s->aside = store_close(s->aside);
+	loop_fd_close(s->watch);
+	if (s->waiter)
+		waiter_leave(s->waiter);
+	free(s);
 	return NULL;
 }

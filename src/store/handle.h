@@ -62,11 +62,14 @@ struct store {
 	uint64_t patience_ns, waited_ns;	   /* patience.h */
 	bool is_patience_shared;		   /* by all calls */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
+	int wal_tried_pages;	       /* when it was copied last, or could not be */
 	bool leaves_no_log;	       /* closing copies it, however short it is */
 	bool syncs_log;		       /* after each commit (query.h) */
-	store_unsettled_fn *unsettled; /* who is told instead; NULL: nobody */
+	store_unsettled_fn *unsettled; /* who is told, and waits instead; NULL: nobody */
 	void *unsettled_ctx;
 	bool is_unsettled;     /* something may not be on the disk yet */
+	bool leaves_unsettled; /* store_leave_unsettled() */
+	uint64_t disk_wait_ns; /* store_take_disk_wait_ns() */
 	int log_error;	       /* with which the disk has refused it; 0: it has not */
 	uint64_t mend_boot_ns; /* not before then (journal.h) */
 	store_alive_fn *alive;

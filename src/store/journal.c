@@ -178,6 +178,7 @@ void journal_mend_log(struct store *store)
 		return;
 	error = rewrite(log, bytes);
 	store->log_error = error;
+	store->is_unsettled = error != 0;
 	store->mend_boot_ns =
 		error ? clock_boot_ns() + (uint64_t)bytes * MEND_AGAIN_NS_PER_BYTE : 0;
 }

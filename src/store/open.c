@@ -387,7 +387,7 @@ int store_open(const char *path, enum store_mode mode, struct store **ret, struc
  */
 static bool may_leave_log(const struct store *store)
 {
-	if (store->log_error) /* see settle_log() */
+	if (store->log_error || store->leaves_unsettled) /* see copy_log() in settle.c */
 		return true;
 	return !store->leaves_no_log && store->wal_pages < WAL_LEFT_PAGES &&
 	       store->wal_peak_pages < WAL_MAX_PAGES;

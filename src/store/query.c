@@ -234,7 +234,7 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 	r = run(store, begin, err);
 	if (r < 0)
 		return r;
-	if (store->log_error && begin == STATEMENT_BEGIN_WRITE && !store->unsettled)
+	if (store->log_error && begin == STATEMENT_BEGIN_WRITE)
 		journal_mend_log(store);
 	*ret_txn = store;
 	return 0;

@@ -42,7 +42,6 @@ stage_fn retain_find_evidence, retain_keep_evidence;
 
 /* Keys of meta: the largest id that a tick has had, of those that are gone… */
 #define META_LAST_TICK "last_tick"
-#define META_LOG_BEGUN "log_begun_ns" /* anew, see settle.c; nobody reads it */
 /* …and since when there are all: "events_gone_ns", "curves_gone_ns". */
 #define META_EVENTS_GONE "events_gone_ns"
 #define META_ANOMALIES_GONE "anomalies_gone_ns"

@@ -11,10 +11,10 @@
 #include "base/unknown.h"
 #include "store/fold.h"
 #include "store/handle.h"
-#include "store/settle.h"
 #include "store/retain.h"
-#include "store/sqlite.h"
 #include "store/rollup.h"
+#include "store/settle.h"
+#include "store/sqlite.h"
 
 #define META_RETAINED "retained_ns" /* when it was done last */
 
@@ -59,16 +59,6 @@ static int fold_left(struct slice *slice, struct err *err)
 	return r < 0 ? r : 1;
 }
 
-/* A log that is done with counts for nothing. */
-static void shorten_log(struct slice *slice, uint64_t used_bytes)
-{
-	const struct retention_policy *policy = &slice->run->policy;
-
-	if (policy->max_bytes &&
-	    used_bytes + space_beside(slice->store, policy) > policy->max_bytes)
-		settle_shorten(slice->store);
-}
-
 static int begin(struct slice *slice, struct err *err)
 {
 	struct retention_result *result = &slice->run->result;
@@ -76,8 +66,6 @@ static int begin(struct slice *slice, struct err *err)
 	uint64_t used_bytes;
 	int r = space_read(slice->store, &result->bytes_before, &used_bytes, err);
 
-	if (r == 0)
-		shorten_log(slice, used_bytes);
 	if (r == 0)
 		r = query_open(slice->store, STATEMENT_COUNT_OLD_FOLDS, &q, err);
 	if (r < 0)

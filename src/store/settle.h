@@ -1,6 +1,6 @@
 /*
- * settle - what was committed comes to the disk: at once, or by another handle on another thread
- * (store_settle_elsewhere()).
+ * settle - what was committed comes to the disk: before the call returns, or by another thread
+ * (store_settle_elsewhere()). The log is copied into the database here in either case.
  */
 #ifndef PROCTOR_STORE_SETTLE_H
 #define PROCTOR_STORE_SETTLE_H
@@ -19,10 +19,13 @@
 /* For sqlite3_wal_hook(); ctx is the store. */
 int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages);
 
-/* What is in the log by now: the same, outside of a transaction. */
+/* What was committed while syncs_log was off; not inside a transaction. */
 void settle_now(struct store *store);
 
-/* The log is copied and cut, and with it the file gets shorter: now, or elsewhere. */
+/*
+ * The log is copied and cut, and with it the file gets shorter. That is done while others can
+ * write; only for what came meanwhile they wait. If others need the log, it is done later.
+ */
 void settle_shorten(struct store *store);
 
 /* The store is about to be closed. */

@@ -177,7 +177,8 @@ static int read_kept(struct store *store, int *ret_fd, struct buf *ret, struct e
 
 /*
  * The database comes first: who has the lock of the file would keep those waiting who append,
- * and they do so because somebody has the lock of the database.
+ * and they do so because somebody has the lock of the database. What is cleared is on the disk
+ * elsewhere: here nobody leaves it to another thread.
  */
 static int take_in(struct store *store, struct err *err)
 {
@@ -199,7 +200,7 @@ static int take_in(struct store *store, struct err *err)
 	store->n_attempt_writes++;
 	if (!is_all)
 		set_aside(store);
-	else if (store_check_disk(store, NULL) == 0)
+	else if (store_settle(store) == 0)
 		spool_file_clear(fd); /* else it is taken in once more, which changes nothing */
 	return n;
 }

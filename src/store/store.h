@@ -2,8 +2,8 @@
  * store - what outlives the process that measured it.
  *
  * One file, shared by any number of writers and readers. Each call that writes
- * is one short transaction, durable when it returns (but for store_begin_attempt(), and for what
- * store_check_disk() says). Nothing is
+ * is one short transaction, durable when it returns (but for store_begin_attempt(), after
+ * store_settle_elsewhere(), and for what store_check_disk() says). Nothing is
  * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
@@ -412,36 +412,44 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 /* ---- looking after the file ---- */
 
 /*
- * 0: what was written through this handle is on the disk. Else the errno with which the disk has
- * refused it: it is there for all who read, and is brought to the disk with what is written next,
- * but a power cut before that loses it. Takes no time.
+ * 0: the disk has refused nothing of what was written through this handle. Else the errno with
+ * which it has: it is there for all who read, and is brought to the disk with what is written next,
+ * but a power cut before that loses it. Takes no time, and waits for nothing that is under way.
  */
 int store_check_disk(struct store *store, struct err *err);
 
 /*
- * From now on no call of this handle waits for the disk: what it writes is there for everybody, and
- * outlives us, when it returns. It is on the disk when a store_settle() that began later has
- * returned. fn is called for each of them, inside the call; it does not use this store. Where there
- * is no log (store_journal()) all stays as it is.
+ * From now on another thread waits for the disk: what is written is there for everybody, and
+ * outlives us, when a call returns, and fn has been called. It is on the disk when a wait that
+ * began after that is over. fn is called inside of calls that write and does not use this store;
+ * false: nobody waits, and the call has to. Three calls wait themselves all the same: one that
+ * fills the log, which is then copied into the database (once a MiB); the last of retention; and
+ * store_take_in() where there is something. So does a write after the disk has refused something.
  */
-struct store_log_work {
-	int n_pages; /* that the log has */
-	bool is_to_shorten;
-};
-typedef void store_unsettled_fn(void *ctx, const struct store_log_work *work);
+typedef bool store_unsettled_fn(void *ctx);
 void store_settle_elsewhere(struct store *store, store_unsettled_fn *fn, void *ctx);
 
 /* As it was: what is written next waits for the disk, with all before it. */
 void store_settle_here(struct store *store);
 
 /*
- * By another handle, on any thread: waits for the disk, once for all that was written until now,
- * and looks after the log. Failures are those of store_check_disk(); the next call tries again.
+ * A descriptor of the log, which the caller closes, for who is to fdatasync() it on another thread.
+ * Nobody locks the log, so closing it drops no lock. It stays the same file as long as the store is
+ * open. -ENOENT: there is none (store_journal()), and each transaction has to wait.
  */
-int store_settle(struct store *store, const struct store_log_work *work, struct err *err);
+int store_open_log(struct store *store);
 
-/* What became of it, an errno or 0, for store_check_disk(). is_all: nothing was written since. */
+/* Of such a wait: an errno or 0. is_all: nothing was written since it began. */
 void store_told_settled(struct store *store, int error, bool is_all);
+
+/* Waits for it here. 0, or what the disk has refused it with, as store_check_disk() has it. */
+int store_settle(struct store *store);
+
+/* Closing does not wait either: the kernel has it, and a power cut may lose it. */
+void store_leave_unsettled(struct store *store);
+
+/* For how long the log was waited for in a call of this handle, at most, since this was asked. */
+uint64_t store_take_disk_wait_ns(struct store *store);
 
 /*
  * Whether a database that is there could be written: 0, or the errno and in err

@@ -115,9 +115,10 @@ static void write_ticks(struct writer *w)
 	snprintf(db, sizeof(db), "%s/proctor.db", w->dir);
 	snprintf(job_id, sizeof(job_id), "writer-%d", w->number);
 	begin_looking(&l, db, job_id);
-	settler = settler_new(l.loop, db, l.store);
+	settler = settler_new(l.loop, l.store);
 	loop_timer_set(timer, 0, INTERVAL_MS);
 	loop_run(l.loop);
+	settler_finish(settler, UINT64_MAX);
 	settler_leave(settler);
 	store_close(l.store);
 	loop_free(l.loop);
