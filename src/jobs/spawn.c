@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arena.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 
 #define LOOK_AGAIN_MS 100
@@ -65,32 +67,103 @@ void inherited_restore(const struct inherited *inherited)
 	sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
 }
 
-/* ---- in the child ---- */
+/* ---- the environment, which is made before the child is ---- */
 
-static void set_number(const char *name, int value)
+/* Another thread may be inside of malloc() when we fork: the child must do without. */
+struct environment {
+	struct arena arena;
+	char **entries; /* NULL-terminated, once all are there */
+	size_t n;
+	bool is_short; /* of memory */
+};
+
+static void env_release(struct environment *env)
+{
+	free(env->entries);
+	arena_release(&env->arena);
+}
+
+static char **env_find(const struct environment *env, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->entries[i], name, len) == 0 && env->entries[i][len] == '=')
+			return &env->entries[i];
+	return NULL;
+}
+
+/* There is room for it. A name that setenv() would not take is passed over. */
+static void env_set(struct environment *env, const char *name, const char *value)
+{
+	size_t bytes = strlen(name) + strlen(value) + 2;
+	char **old = env_find(env, name);
+	char *entry;
+
+	if (!name[0] || strchr(name, '='))
+		return;
+	entry = arena_alloc(&env->arena, bytes);
+	if (!entry) {
+		env->is_short = true;
+		return;
+	}
+	snprintf(entry, bytes, "%s=%s", name, value);
+	*(old ? old : &env->entries[env->n++]) = entry;
+}
+
+static void env_set_number(struct environment *env, const char *name, int value)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "%d", value);
-	setenv(name, text, 1);
+	env_set(env, name, text);
 }
 
-static void child_set_environment(const struct spawn_request *request)
+static void env_unset(struct environment *env, const char *name)
+{
+	char **old;
+
+	while ((old = env_find(env, name)))
+		*old = env->entries[--env->n];
+}
+
+static void env_set_all(struct environment *env, const struct spawn_request *request)
 {
 	const struct sheet_spec *sheet = request->sheet;
 
-	setenv("PROCTOR_JOB_ID", request->job_id, 1);
-	set_number("PROCTOR_SHEET", sheet->num);
-	unsetenv("PROCTOR_RANK"); /* of a job that starts this one */
+	env_set(env, "PROCTOR_JOB_ID", request->job_id);
+	env_set_number(env, "PROCTOR_SHEET", sheet->num);
+	env_unset(env, "PROCTOR_RANK"); /* of a job that starts this one */
 	if (request->rank != RANK_NONE) {
-		set_number("PROCTOR_RANK", request->rank);
-		set_number("RANK", request->rank);
-		set_number("LOCAL_RANK", request->rank);
-		set_number("WORLD_SIZE", sheet->ranks);
+		env_set_number(env, "PROCTOR_RANK", request->rank);
+		env_set_number(env, "RANK", request->rank);
+		env_set_number(env, "LOCAL_RANK", request->rank);
+		env_set_number(env, "WORLD_SIZE", sheet->ranks);
 	}
 	for (size_t i = 0; i < sheet->n_env; i++)
-		setenv(sheet->env[i].name, sheet->env[i].value, 1);
+		env_set(env, sheet->env[i].name, sheet->env[i].value);
 }
+
+/* What env_set_all() may add beside what the sheet has, and the end. */
+#define ENV_MORE 7
+
+static int env_make(struct environment *env, const struct spawn_request *request)
+{
+	size_t n = 0;
+
+	while (environ && environ[n])
+		n++;
+	env->entries = calloc(n + request->sheet->n_env + ENV_MORE, sizeof(*env->entries));
+	if (!env->entries)
+		return -ENOMEM;
+	for (; env->n < n; env->n++)
+		env->entries[env->n] = environ[env->n];
+	env_set_all(env, request);
+	env->entries[env->n] = NULL;
+	return env->is_short ? -ENOMEM : 0;
+}
+
+/* ---- in the child ---- */
 
 /* Only one of several ranks can read the input; it is the first, as with mpirun. */
 static void child_set_stdin(int rank)
@@ -171,12 +244,12 @@ static void child_wait(const struct spawn_request *request, struct child_report 
 		;
 }
 
-static void __attribute__((noreturn))
-child_run(const struct spawn_request *request, struct child_report *report, struct gate *gate)
+static void __attribute__((noreturn)) child_run(const struct spawn_request *request, char **env,
+						struct child_report *report, struct gate *gate)
 {
 	const struct sheet_spec *sheet = request->sheet;
 
-	child_set_environment(request);
+	environ = env; /* also to find the command: it may have a PATH of its own */
 	child_set_stdin(request->rank);
 	if (sheet->workdir && chdir(sheet->workdir) < 0)
 		child_fail(report, STEP_WORKDIR, sheet->workdir);
@@ -256,9 +329,12 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 	CLEANUP(close_fd) int read_end = -1;
 	CLEANUP(close_fd) int write_end = -1;
 	CLEANUP(close_gate) struct gate gate = { -1, -1 };
+	CLEANUP(env_release) struct environment env = { .arena = ARENA_INIT };
 	int fds[2];
 	pid_t pid;
 
+	if (env_make(&env, request) < 0)
+		return err_set(err, -ENOMEM, "no memory left to start a process");
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
 	read_end = fds[0];
@@ -269,13 +345,14 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 	/*
 	 * Not vfork: such a child shares our memory, and its exec would carry our
 	 * whole RSS into the command's ru_maxrss. Not fork: libuv's handler for it
-	 * writes a byte in the child.
+	 * writes a byte in the child. So the child must not allocate: other threads of ours may be
+	 * at it.
 	 */
 	pid = _Fork();
 	if (pid < 0)
 		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
 	if (pid == 0)
-		child_run(request, report, &gate);
+		child_run(request, env.entries, report, &gate);
 
 	close_fd(&write_end);
 	if (request->held && wait_until_held(report, read_end, pid))

@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -97,9 +98,46 @@ static void test_who_is_stopped_on_its_way_is_told_too(void **state)
 	waitpid(spawned.pid, NULL, 0);
 }
 
+/* As the shell of the command sees it; the last of two entries counts, and its own PATH finds it.
+ */
+static void test_environment(void **state)
+{
+	const char *const argv[] = { "sh", "-c",
+				     "test \"$A$PROCTOR_SHEET$LOCAL_RANK$WORLD_SIZE\" = second214"
+				     " && test -n \"$KEPT\" && test $PATH = /bin",
+				     NULL };
+	const struct env_entry env[] = { { "A", "first" }, { "A", "second" }, { "PATH", "/bin" } };
+	const struct sheet_spec sheet = {
+		.argv = argv, .num = 2, .ranks = 4, .env = env, .n_env = ARRAY_SIZE(env)
+	};
+	struct inherited inherited;
+	struct spawned spawned;
+	struct err err = ERR_INIT;
+	CLEANUP(free_ptr) char *path = NULL;
+	int status = -1;
+
+	(void)state;
+	setenv("KEPT", "1", 1);
+	path = strdup(getenv("PATH"));
+	setenv("PATH", "/nowhere", 1);
+	inherited_note(&inherited);
+	assert_int_equal(spawn_command(&(struct spawn_request){ .sheet = &sheet,
+								.rank = 1,
+								.job_id = "j",
+								.inherited = &inherited },
+				       &spawned, &err),
+			 0);
+	assert_int_equal(waitpid(spawned.pid, &status, 0), spawned.pid);
+	assert_int_equal(status, 0);
+	assert_string_equal(getenv("PATH"), "/nowhere"); /* ours is as it was */
+	assert_null(getenv("A"));
+	setenv("PATH", path, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_who_waits_is_told),
 		cmocka_unit_test(test_who_is_stopped_on_its_way_is_told_too),
 	};
