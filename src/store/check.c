@@ -185,8 +185,8 @@ static int check_log(struct store *store, struct limit *limit, struct err *err)
 		return 0;
 	return err_set(err, -ENODATA,
 		       "the database %s is sound, but its -wal breaks off, and up to %u "
-		       "transactions behind that are lost: after a power cut that is nothing (none "
-		       "of them was complete), else it is damaged; recording goes on",
+		       "transactions behind that are lost: after a power cut those that the disk "
+		       "had not taken yet, else it is damaged; recording goes on",
 		       store->path, log.n_behind);
 }
 

@@ -2,11 +2,10 @@
  * wal - whether a write-ahead log can be read to where it was written.
  *
  * SQLite takes the first frame that is not as it was written for the end of the
- * log. After a crash that is right: what comes behind was never committed. After
- * damage it is not, and transactions are missing without a word. They are told
- * apart by what comes behind: each writer waits for the disk before it writes again,
- * so only as many as there are writers come behind what a crash has left out. Of fewer
- * nobody can tell, and how many they are is said.
+ * log. Transactions that come behind it are missing without a word. After a power cut they
+ * are those that the disk had not taken yet, and that may be all since the last wait for it that
+ * was over began; else the log is damaged. Nobody can tell one from the other, so how many they
+ * are is said. Damaged for certain is only a log whose head makes no sense.
  */
 #ifndef PROCTOR_STORE_WAL_H
 #define PROCTOR_STORE_WAL_H
@@ -27,7 +26,8 @@ struct wal_scan {
 	bool is_big_endian; /* how words are summed up */
 	uint64_t n_frames;
 	uint64_t bad_frame; /* the first that is not as it was written, from 1; 0: none */
-	unsigned n_commits; /* in a row, behind that */
+	unsigned n_commits; /* behind that, in frames that hang together up to this one */
+	unsigned n_behind;  /* the most of those */
 	bool has_commit;    /* anywhere, readable or not */
 };
 
@@ -37,16 +37,13 @@ int wal_scan_begin(struct wal_scan *s, const uint8_t head[WAL_HEAD_BYTES]);
 /* frame has WAL_FRAME_HEAD_BYTES and then page_bytes. */
 void wal_scan_frame(struct wal_scan *s, const uint8_t *frame);
 
-/* Whether transactions that were complete come behind the first bad frame. */
-bool wal_scan_is_damaged(const struct wal_scan *s);
-
 struct wal_found {
 	bool has_commit;   /* a transaction, readable or not; what cannot be told counts as one */
 	unsigned n_behind; /* transactions that are not read, and may have been complete */
 };
 
 /*
- * The log beside a database: 0, or -EBADMSG if it is damaged. A log that is not there is
+ * The log beside a database: 0, or -EBADMSG if its head is damaged. A log that is not there is
  * empty. Others may write to it meanwhile. *ret is set in any case.
  */
 int wal_check(const char *db_path, struct wal_found *ret);
