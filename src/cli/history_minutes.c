@@ -129,12 +129,34 @@ static bool is_known(struct store *store, const struct history_filter *filter)
 	return filter->job_id || store_read_minutes(store, &ever, stop_at_first, NULL, NULL) > 0;
 }
 
+static int stop_at_sample(void *ctx, const struct history_row *row)
+{
+	(void)ctx;
+	(void)row;
+	return 1;
+}
+
+#define MINUTE_NS (UINT64_C(60) * 1000000000)
+
+/* A minute that is only begun in that time may be made of samples that came before it. */
+static bool has_samples(struct store *store, const struct history_filter *filter)
+{
+	struct history_filter whole = *filter;
+
+	whole.with_minutes = false;
+	whole.since_wall_ns -= whole.since_wall_ns % MINUTE_NS;
+	if (whole.until_wall_ns > 0 && whole.until_wall_ns < UINT64_MAX - MINUTE_NS)
+		whole.until_wall_ns += MINUTE_NS - whole.until_wall_ns % MINUTE_NS;
+	return store_read_history(store, &whole, stop_at_sample, NULL, NULL) > 0;
+}
+
 int history_tell_none(struct store *store, const struct history_filter *filter)
 {
 	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
 					       filter->until_wall_ns };
 
-	if (store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) > 0) {
+	if (store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) > 0 &&
+	    !has_samples(store, filter)) {
 		log_error(
 			"samples of that are not kept any more, only 1-minute values (--minutes)");
 		return CLI_DONE;

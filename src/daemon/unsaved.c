@@ -81,7 +81,8 @@ void unsaved_set_attempt(struct unsaved *w, int64_t attempt_id)
 /* Trouble that is of the database, not of what is written. */
 static bool is_of_database(int error)
 {
-	return trouble_may_pass(error) || error == -EROFS || error == -EACCES || error == -EIO;
+	return trouble_may_pass(error) || error == -EROFS || error == -EACCES || error == -EIO ||
+	       error == -EFBIG;
 }
 
 /* ret: of the last that was written; may be NULL. */

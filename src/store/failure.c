@@ -55,12 +55,16 @@ static const struct failure failure_limit = { SQLITE_IOERR, EFBIG,
 static const struct failure failure_other = { 0, EIO, "cannot be used",
 					      "the program or the database has a fault" };
 
-/* Writing fails where a file would be larger than the limit; the errno may be gone by now. */
+/* Writing fails where a file would be larger than the limit; the errno may be gone by now, and
+ * another's in its place, but not that of a disk that fails. */
 static bool is_over_limit(struct store *store, int extended_code)
 {
+	int error = sqlite3_system_errno(store->db);
 	struct rlimit limit;
 
-	if ((extended_code & 0xff) == SQLITE_IOERR && sqlite3_system_errno(store->db) == EFBIG)
+	if ((extended_code & 0xff) != SQLITE_IOERR || error == EIO)
+		return false;
+	if (error == EFBIG)
 		return true;
 	return (extended_code == SQLITE_IOERR_WRITE || extended_code == SQLITE_IOERR_TRUNCATE) &&
 	       getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;

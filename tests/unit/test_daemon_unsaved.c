@@ -1,6 +1,9 @@
 /* Anomalies that the database does not take wait, and are all there when it does. */
 #include "store_fixture.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include "daemon/unsaved.h"
 
 #define START UINT64_C(1700000000000000000)
@@ -85,6 +88,35 @@ static void test_there_is_no_database_yet(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 2);
 }
 
+/* A limit on files that somebody may raise. In a child, as it stays. */
+static void test_a_limit_on_files(void **state)
+{
+	struct fixture *f = *state;
+	struct rlimit limit = { 0, RLIM_INFINITY };
+	struct unsaved w = { 0 };
+	struct store *store;
+	struct episode e;
+	int status = -1;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		signal(SIGXFSZ, SIG_IGN);
+		CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, NULL) == 0);
+		CHILD_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+		make_episode(&e, 0);
+		CHILD_CHECK(write_one(&w, store, &e, EPISODE_BEGAN, NULL) == -EFBIG);
+		CHILD_CHECK(w.n == 1 && w.n_lost == 0);
+		limit.rlim_cur = RLIM_INFINITY;
+		CHILD_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+		CHILD_CHECK(unsaved_retry(&w, store, U64_UNKNOWN, NULL) == 0);
+		CHILD_CHECK(w.n == 0 && w.n_lost == 0);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void test_too_many(void **state)
 {
 	CLEANUP(unsaved_release) struct unsaved w = { 0 };
@@ -106,6 +138,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_a_lock),
 		STORE_TEST(test_there_is_no_database_yet),
+		STORE_TEST(test_a_limit_on_files),
 		STORE_TEST(test_too_many),
 	};
 
