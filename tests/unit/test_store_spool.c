@@ -277,6 +277,28 @@ static void test_notes_of_one_that_has_its_end(void **state)
 	store_close(store);
 }
 
+static bool leave_it(void *ctx)
+{
+	(void)ctx;
+	return true;
+}
+
+/* What is cleared is on the disk, though another thread waits for that as a rule. */
+static void test_what_another_would_wait_for(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	store_settle_elsewhere(store, leave_it, NULL);
+	make_ending(&e, "j", 3);
+	must_keep(f, &e.a);
+	assert_int_equal(store_take_in(store, &err), 1);
+	assert_false(store_has_kept(f->db));
+	assert_false(store->is_unsettled);
+}
+
 static void test_a_lock(void **state)
 {
 	struct fixture *f = *state;
@@ -718,6 +740,7 @@ int main(void)
 		STORE_TEST(test_taken_in_again),
 		STORE_TEST(test_one_that_has_its_end),
 		STORE_TEST(test_notes_of_one_that_has_its_end),
+		STORE_TEST(test_what_another_would_wait_for),
 		STORE_TEST(test_a_lock),
 		STORE_TEST(test_a_lock_that_stays),
 		STORE_TEST(test_a_lock_is_waited_for_once),
