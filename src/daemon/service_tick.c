@@ -431,6 +431,7 @@ static const struct stage {
 	{ "bring what was recorded to the disk", settle },
 	{ "look for orphans", service_look_for_orphans },
 	{ "relay events", service_relay_events },
+	{ "relay anomalies", service_relay_anomalies },
 	{ "log", append_line },
 	{ "publish", publish },
 };

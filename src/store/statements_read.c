@@ -381,6 +381,17 @@ static const struct statement_row rows[] = {
 		" WHERE jobs.job_id = ?1 AND first_ns IS NOT NULL ORDER BY first_ns, a.id",
 	},
 	{ .id = STATEMENT_LAST_EVENT, "SELECT max(id) FROM events" },
+	{ .id = STATEMENT_LAST_ANOMALY_CHANGE, "SELECT max(id) FROM anomaly_changes" },
+	{
+		.id = STATEMENT_FOLLOW_ANOMALIES,
+		"SELECT c.id, a.uid, jobs.job_id, @names FROM anomaly_changes c"
+		" CROSS JOIN anomalies n ON n.id = c.anomaly"
+		" LEFT JOIN attempts a ON a.id = n.attempt LEFT JOIN jobs ON jobs.id = a.job"
+		" WHERE c.id > ?1 AND c.id <= ?2 ORDER BY c.id",
+		{ { "n.", &anomaly_place_columns },
+		  { "n.", &anomaly_columns },
+		  { "c.", &anomaly_change_columns } },
+	},
 	{
 		.id = STATEMENT_FIND_FOLDS,
 		"SELECT f.id FROM folds f WHERE f.id >= ?1 AND NOT EXISTS (SELECT 1 FROM folds g"

@@ -367,6 +367,7 @@ struct anomaly_identity {
 	char name[EPISODE_NAME_BYTES];
 	uint64_t began_wall_ns;
 	uint64_t ended_wall_ns; /* U64_UNKNOWN: it lasts */
+	bool is_left;		/* it is over here, and for who has begun it not yet */
 };
 
 /*
@@ -408,6 +409,22 @@ struct anomaly_filter {
 /* Calls fn for every episode that matches, oldest first; otherwise as store_read_events(). */
 int store_read_anomalies(struct store *store, const struct anomaly_filter *filter, anomaly_fn *fn,
 			 void *ctx, struct err *err);
+
+/* One change, and the episode as it was told then. Its pointers are valid during the call only. */
+struct anomaly_change_row {
+	int64_t id;
+	uint64_t uid; /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
+	struct episode episode;
+	struct episode_moment moment;
+};
+typedef int anomaly_change_fn(void *ctx, const struct anomaly_change_row *row);
+
+/*
+ * What was told of anomalies, by whomever, after the change *after_id, in the order in which it was
+ * written: otherwise as store_follow_events().
+ */
+int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_change_fn *fn, void *ctx,
+			   struct err *err);
 
 /* ---- looking after the file ---- */
 
