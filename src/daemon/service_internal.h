@@ -232,8 +232,6 @@ int service_watch_socket(struct service *s, struct err *err);
 
 /* ---- service_tick.c ---- */
 
-/* What lasts is over, as nobody looks any more. */
-
 int service_begin_ticks(struct service *s, struct err *err);
 
 /* For store_set_alive_check(); on any thread. */
@@ -255,11 +253,16 @@ void service_ask_sheets(struct service *s, struct watched *const *jobs);
 /* Writes down what the last look has shown, also out of turn. */
 void service_record_now(struct service *s);
 
-/* Ticks that could not be stored yet, at the end: with the patience that the store has by now. */
-void service_store_waiting(struct service *s);
-
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
+
+/* ---- service_backlog.c ---- */
+
+/* Stores ticks that wait, until the boot clock says so (U64_UNKNOWN: all). 1: more wait. */
+int service_drain_backlog(struct service *s, uint64_t until_boot_ns, struct err *err);
+
+/* All of them, at the end: with the patience that the store has by now. */
+void service_store_waiting(struct service *s);
 
 /* ---- service_forget.c ---- */
 
