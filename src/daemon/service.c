@@ -285,6 +285,7 @@ static void close_service(struct service *s)
 	service_release_lost(s);
 	s->orphans = orphans_free(s->orphans);
 	service_close_life(s);
+	service_release_anomalies(s);
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);

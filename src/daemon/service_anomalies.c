@@ -34,7 +34,6 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	int64_t attempt_id = c->episode->attempt_id;
 	const struct watched *job =
 		attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL; /* or it is over */
-	struct detect_change change = *c;
 	struct anomaly_evidence evidence;
 	struct episode episode;
 	const struct anomaly_news news = { attempt_id, &episode, c->change, is_left_to_us(job) };
@@ -47,8 +46,9 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	r = unsaved_write(&s->unsaved, s->store, &news, &id, err);
 	if (id.name[0])
 		take_identity(&episode, &id);
-	change.episode = &episode;
-	service_tell_anomaly(s, &change, job);
+	service_relay_anomalies(s, NULL); /* and this one, where it is written */
+	if (!id.is_left)
+		service_tell_anomaly(s, &episode, c->change, job ? job->a.uid : U64_UNKNOWN);
 	return r;
 }
 

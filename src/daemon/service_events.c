@@ -172,7 +172,7 @@ static void tell_last_events(struct service *s, const struct watched *job)
 
 	service_drain_life(s);
 	service_end_signals_of(s, job->a.id);
-	if (service_relay_events(s, &err) < 0)
+	if (service_relay_events(s, &err) < 0 || service_relay_anomalies(s, &err) < 0)
 		log_debug("events of a job are told after its end: %s", err.text);
 }
 
@@ -215,36 +215,29 @@ void service_tell_change(void *ctx, enum change change, const struct watched *jo
 	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }
 
-static void publish_anomaly(struct service *s, const struct episode *episode,
-			    enum episode_change change, uint64_t uid)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	uint64_t wall_ns = episode_change_time(episode, change); /* as in the record */
-	struct json j;
-
-	json_init(&j, &out);
-	episode_write_event(&j, episode, change, wall_ns);
-	service_publish(s, TOPIC_ANOMALY, wall_ns, uid, &out);
-}
-
 /*
  * What else the host was doing names jobs of others: it is for who reads all. So is that of
  * a job of which nobody knows any more whose it was.
  */
-void service_tell_anomaly(struct service *s, const struct detect_change *change,
-			  const struct watched *job)
+void service_publish_anomaly(struct service *s, const struct episode *e, enum episode_change change,
+			     uint64_t uid)
 {
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	uint64_t wall_ns = episode_change_time(e, change); /* as in the record */
 	struct episode shown;
+	struct json j;
 
 	if (!bus_is_wanted(s->bus, TOPIC_ANOMALY))
 		return;
-	if (!job || job->a.uid == geteuid()) {
-		publish_anomaly(s, change->episode, change->change, geteuid());
-		return;
+	episode_copy(&shown, e);
+	if (service_event_owner(uid) != geteuid()) {
+		anomaly_host_init(&shown.host);
+		shown.host_json = NULL;
 	}
-	episode_copy(&shown, change->episode);
-	anomaly_host_init(&shown.host);
-	publish_anomaly(s, &shown, change->change, job->a.uid);
+
+	json_init(&j, &out);
+	episode_write_event(&j, &shown, change, wall_ns);
+	service_publish(s, TOPIC_ANOMALY, wall_ns, uid, &out);
 }
 
 void service_tell_snapshot(struct service *s)

@@ -19,6 +19,7 @@ void service_forget_attempts(struct service *s)
 	service_release_attached(s);
 	s->attached_here = 0;
 	service_forget_life(s);
+	service_forget_anomalies(s);
 	service_forget_signals(s);
 	service_release_lost(s);
 	orphans_forget_attempts(s->orphans);

@@ -34,7 +34,7 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 15
+#define SERVICE_STAGES 16
 
 struct stage_state {
 	uint64_t n_failed;
@@ -72,6 +72,14 @@ struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;
 	struct arena arena; /* their strings */
+};
+
+/* Changes of anomalies that were told on the bus. */
+struct anomaly_relay {
+	struct map told;       /* which: a hash of each */
+	int64_t last_id;       /* of those in the record, the last that was looked at */
+	uint64_t from_wall_ns; /* of those that were there before, these too; 0: none */
+	bool is_relaying;
 };
 
 /* When the configuration was read, and what came of the last wish to read it again. */
@@ -170,6 +178,7 @@ struct service {
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
 	struct unsaved unsaved; /* anomalies that wait to be stored */
+	struct anomaly_relay anomaly_relay;
 	struct backlog backlog; /* ticks that do */
 	uint64_t n_lost_told;	/* of those that it had no room for */
 	struct learner *learner;
@@ -224,8 +233,6 @@ int service_watch_socket(struct service *s, struct err *err);
 
 /* ---- service_tick.c ---- */
 
-/* What lasts is over, as nobody looks any more. */
-
 int service_begin_ticks(struct service *s, struct err *err);
 
 /* For store_set_alive_check(); on any thread. */
@@ -247,11 +254,16 @@ void service_ask_sheets(struct service *s, struct watched *const *jobs);
 /* Writes down what the last look has shown, also out of turn. */
 void service_record_now(struct service *s);
 
-/* Ticks that could not be stored yet, at the end: with the patience that the store has by now. */
-void service_store_waiting(struct service *s);
-
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
+
+/* ---- service_backlog.c ---- */
+
+/* Stores ticks that wait, until the boot clock says so (U64_UNKNOWN: all). 1: more wait. */
+int service_drain_backlog(struct service *s, uint64_t until_boot_ns, struct err *err);
+
+/* All of them, at the end: with the patience that the store has by now. */
+void service_store_waiting(struct service *s);
 
 /* ---- service_forget.c ---- */
 
@@ -638,6 +650,19 @@ void service_end_anomalies(struct service *s);
 /* There are OOM kills among the news: they are told when the loop has its next turn. */
 void service_tell_kills_soon(struct service *s);
 
+/* ---- service_anomaly_relay.c ---- */
+
+/* A stage of a tick: what anybody has written down of anomalies since. */
+int service_relay_anomalies(struct service *s, struct err *err);
+
+/* As service_publish_anomaly(), unless that was told before. */
+void service_tell_anomaly(struct service *s, const struct episode *e, enum episode_change change,
+			  uint64_t uid);
+
+/* Another database is in its place. */
+void service_forget_anomalies(struct service *s);
+void service_release_anomalies(struct service *s);
+
 /* ---- service_closer.c ---- */
 
 /*
@@ -724,8 +749,9 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 void service_tell_change(void *ctx, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet);
 void service_tell_snapshot(struct service *s);
-void service_tell_anomaly(struct service *s, const struct detect_change *change,
-			  const struct watched *job);
+/* uid: whose job it is of; U64_UNKNOWN: of none, or nobody knows. */
+void service_publish_anomaly(struct service *s, const struct episode *e, enum episode_change change,
+			     uint64_t uid);
 
 /*
  * An object: of the process, of the job where p is NULL, of the host where both are. The peer

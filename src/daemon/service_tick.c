@@ -277,41 +277,6 @@ static size_t list_ours(struct watched *const *jobs, size_t n, const struct atte
 	return n_ours;
 }
 
-/* Those that wait come before the next one, for so long in one tick. */
-#define DRAIN_NS UINT64_C(20000000)
-
-/* One that nothing can be made of any more (its attempt was removed) does not hold up the others.
- */
-static int store_waiting_tick(void *ctx, const struct tick_record *record, struct err *err)
-{
-	struct service *s = ctx;
-	int r = store_write_tick(s->store, -s->record.id, record, err);
-
-	if (r != -EINVAL)
-		return r;
-	s->backlog.n_lost++;
-	return 0;
-}
-
-static void tell_lost(struct service *s)
-{
-	if (s->backlog.n_lost == s->n_lost_told)
-		return;
-	log_warning("recording goes on; %llu ticks are lost",
-		    (unsigned long long)(s->backlog.n_lost - s->n_lost_told));
-	s->n_lost_told = s->backlog.n_lost;
-}
-
-/* 1: more wait. */
-static int store_waiting(struct service *s, uint64_t until_boot_ns, struct err *err)
-{
-	int r = backlog_drain(&s->backlog, until_boot_ns, store_waiting_tick, s, err);
-
-	if (r == 0)
-		tell_lost(s);
-	return r;
-}
-
 /* What cannot be written now, or not before others that wait, waits in memory. */
 static int store_or_keep(struct service *s, const struct tick_record *tick, int waiting,
 			 struct err *err)
@@ -327,16 +292,7 @@ static int store_or_keep(struct service *s, const struct tick_record *tick, int 
 	return r;
 }
 
-void service_store_waiting(struct service *s)
-{
-	struct err err = ERR_INIT;
-
-	if (!s->store || store_waiting(s, U64_UNKNOWN, &err) >= 0)
-		return;
-	log_warning("%zu ticks are lost: %s", s->backlog.n, err.text);
-}
-
-/* waiting as of store_waiting(), which is returned if there is nothing to add. */
+/* waiting as of service_drain_backlog(), which is returned if there is nothing to add. */
 static int record_jobs(struct service *s, int waiting, struct err *err)
 {
 	CLEANUP(free_ptr) const struct attempt **attempts = NULL;
@@ -371,6 +327,9 @@ static void note_recorded(struct service *s, int r, const struct err *err)
 		s->record_err = *err;
 }
 
+/* Those that wait come before the next one, for so long in one tick. */
+#define DRAIN_NS UINT64_C(20000000)
+
 /* Those that wait are stored as soon as they can be, whether a job runs by then or not. */
 static int record(struct service *s, struct err *err)
 {
@@ -379,7 +338,7 @@ static int record(struct service *s, struct err *err)
 	if (!s->store)
 		return 0;
 	upkeep_look(s->upkeep, s->store);
-	r = record_jobs(s, store_waiting(s, clock_boot_ns() + DRAIN_NS, err), err);
+	r = record_jobs(s, service_drain_backlog(s, clock_boot_ns() + DRAIN_NS, err), err);
 	note_recorded(s, r, err);
 	if (r <= 0)
 		return r;
@@ -435,6 +394,7 @@ static const struct stage {
 	{ "bring what was recorded to the disk", settle },
 	{ "look for orphans", service_look_for_orphans },
 	{ "relay events", service_relay_events },
+	{ "relay anomalies", service_relay_anomalies },
 	{ "log", append_line },
 	{ "publish", publish },
 };

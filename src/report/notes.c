@@ -6,6 +6,9 @@
 
 #include "base/macros.h"
 #include "report/facts.h"
+#include "report/format.h"
+#include "report/report.h"
+#include "report/spacing.h"
 
 /* Fields of the contract that are often not filled: their name in the JSON and in words, and why.
  */
@@ -61,10 +64,33 @@ static bool is_measured(const struct attempt *a, const char *what)
 			(a->telemetry && strcmp(what, "telemetry") == 0));
 }
 
+/* Who was killed while nothing could be stored has said nothing of it: the curve does. */
+static int note_gap(struct facts *f)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct gap gap;
+
+	if (!spacing_find_gap(f->a, &gap))
+		return 0;
+	buf_add_str(&why, "nothing is recorded from ");
+	format_time(&why, gap.from_wall_ns);
+	buf_add_str(&why, " on for ");
+	report_add_duration(&why, gap.until_wall_ns - gap.from_wall_ns);
+	if (gap.n == 2)
+		buf_add_str(&why, ", and once more for less");
+	else if (gap.n > 2)
+		buf_printf(&why, ", and %zu more times for less", gap.n - 1);
+	if (buf_error(&why) < 0)
+		return -ENOMEM;
+	f->notes[f->n_notes].what = "history";
+	f->notes[f->n_notes].why = arena_strdup(&f->arena, why.data);
+	return f->notes[f->n_notes++].why ? 0 : -ENOMEM;
+}
+
 int notes_collect(struct facts *f)
 {
 	const struct attempt *a = f->a;
-	size_t max = a->n_unknowns + FIGURE_COUNT + ARRAY_SIZE(never_measured);
+	size_t max = a->n_unknowns + FIGURE_COUNT + ARRAY_SIZE(never_measured) + 1;
 
 	f->notes = arena_alloc(&f->arena, max * sizeof(f->notes[0]));
 	if (!f->notes)
@@ -72,6 +98,8 @@ int notes_collect(struct facts *f)
 	for (size_t i = 0; i < a->n_unknowns; i++)
 		if (!is_measured(a, a->unknowns[i].what))
 			f->notes[f->n_notes++] = a->unknowns[i];
+	if (note_gap(f) < 0)
+		return -ENOMEM;
 	for (int id = 0; id < FIGURE_COUNT; id++)
 		if (needs_note(f, (enum figure)id))
 			f->notes[f->n_notes++] = (struct unknown_note){ figure_key((enum figure)id),

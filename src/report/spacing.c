@@ -45,6 +45,36 @@ struct spacing spacing_of_cpu(const struct attempt *a)
 	return spacing_of(a, is_cpu_sample);
 }
 
+#define GAP_INTERVALS 5
+#define GAP_SECONDS 5.0
+
+static double longest_usual_ns(const struct attempt *a)
+{
+	return 1e9 * f64_max_known(GAP_INTERVALS * a->interval_seconds, GAP_SECONDS);
+}
+
+bool spacing_find_gap(const struct attempt *a, struct gap *ret)
+{
+	const double usual_ns = longest_usual_ns(a);
+	uint64_t before = U64_UNKNOWN, longest_ns = 0;
+
+	ret->n = 0;
+	for (size_t i = 0; i < a->n_series; i++) {
+		const uint64_t now = a->series[i].wall_ns, gap_ns = u64_delta(now, before);
+
+		if (u64_known(gap_ns) && (double)gap_ns > usual_ns) {
+			ret->n++;
+			if (gap_ns > longest_ns) {
+				ret->from_wall_ns = before;
+				ret->until_wall_ns = now;
+				longest_ns = gap_ns;
+			}
+		}
+		before = u64_known(now) ? now : before;
+	}
+	return ret->n > 0;
+}
+
 void spacing_add(struct buf *out, const struct spacing *spacing)
 {
 	CLEANUP(buf_release) struct buf min = BUF_INIT;

@@ -156,7 +156,8 @@ static int tell(struct store *store, const struct anomaly_news *news, struct ano
 {
 	int r = anomaly_find_known(store, news->attempt_id, news->episode, known, err);
 
-	if (r < 0 || ends_nothing(known, news))
+	known->is_left = r == 0 && ends_nothing(known, news);
+	if (r < 0 || known->is_left)
 		return r;
 	return put_change(store, news, known, cells, err);
 }
@@ -171,6 +172,7 @@ static void identify(const struct episode *e, const struct known_anomaly *known,
 	ret->ended_wall_ns = is_shared && known->has_end && u64_known(e->ended_wall_ns)
 				     ? known->ended_wall_ns
 				     : e->ended_wall_ns;
+	ret->is_left = known->is_left;
 }
 
 int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
@@ -306,9 +308,8 @@ static int from_cells(const struct anomaly_cells *c, const char *job_id, struct 
 	return 0;
 }
 
-/* 1: it is in e. 0: it is left out. */
-static int read_cells(struct store *store, const struct anomaly_cells *c, const char *job_id,
-		      struct episode *e, struct err *err)
+int anomaly_read_cells(struct store *store, const struct anomaly_cells *c, const char *job_id,
+		       struct episode *e, struct err *err)
 {
 	const int64_t ns = query_as_i64(c->began_wall_ns);
 	const struct damage d = { DAMAGED_ANOMALIES, c->id, c->attempt, 1, ns, ns };
@@ -337,7 +338,7 @@ int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 	for (size_t i = 0; r >= 0 && i < n; i++) {
 		struct episode *e = &a->anomalies[a->n_anomalies];
 
-		r = read_cells(store, &cells[i], a->job_id, e, err);
+		r = anomaly_read_cells(store, &cells[i], a->job_id, e, err);
 		a->n_anomalies += r > 0;
 		if (r > 0)
 			r = attempt_end_episode(store, a->id, a->ended_wall_ns, e, err);
@@ -367,7 +368,7 @@ static int add_row(struct query *q, struct page *page, struct course *course, st
 		return r;
 	course->after_id = cells.id;
 	course->after_ns = query_as_i64(cells.began_wall_ns);
-	r = read_cells(q->store, &cells, job_id, &row->episode, err);
+	r = anomaly_read_cells(q->store, &cells, job_id, &row->episode, err);
 	if (r <= 0)
 		return r;
 	r = attempt_end_episode(q->store, cells.attempt, attempt_ended, &row->episode, err);

@@ -29,6 +29,13 @@ struct anomaly_cells {
 extern const struct columns anomaly_columns;
 extern const struct columns anomaly_place_columns; /* id and attempt, to be read alone */
 
+/*
+ * The episode that the cells have, which borrows their strings. 1: it is in e. 0: it makes no
+ * sense, and is left out.
+ */
+int anomaly_read_cells(struct store *store, const struct anomaly_cells *c, const char *job_id,
+		       struct episode *e, struct err *err);
+
 /* Those of the attempt, into its arena. Inside a transaction. */
 int anomalies_read(struct store *store, struct attempt *a, struct err *err);
 

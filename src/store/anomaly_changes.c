@@ -157,12 +157,19 @@ static bool from_cells(const struct change_cells *c, struct episode_moment *m)
 	return true;
 }
 
+int anomaly_read_change(struct query *q, struct episode_moment *ret, struct err *err)
+{
+	struct change_cells cells = { 0 };
+	int r = query_read_columns(q, &anomaly_change_columns, &cells, NULL, err);
+
+	return r < 0 ? r : from_cells(&cells, ret);
+}
+
 int anomaly_read_changes(struct store *store, int64_t id, struct arena *arena,
 			 const struct episode_moment **ret, size_t *ret_n, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct episode_moment *list = arena_alloc(arena, ANOMALY_MAX_CHANGES * sizeof(*list));
-	struct change_cells cells = { 0 };
 	size_t n = 0;
 	int r = list ? query_open(store, STATEMENT_READ_ANOMALY_CHANGES, &q, err)
 		     : store_no_memory(store, err);
@@ -171,10 +178,10 @@ int anomaly_read_changes(struct store *store, int64_t id, struct arena *arena,
 		return r;
 	query_bind_i64(&q, id);
 	while (n < ANOMALY_MAX_CHANGES && (r = query_step(&q, err)) > 0) {
-		r = query_read_columns(&q, &anomaly_change_columns, &cells, NULL, err);
+		r = anomaly_read_change(&q, &list[n], err);
 		if (r < 0)
 			return r;
-		n += from_cells(&cells, &list[n]);
+		n += (size_t)r;
 	}
 	*ret = list;
 	*ret_n = n;

@@ -33,6 +33,7 @@ struct known_anomaly {
 	bool has_end;
 	uint64_t ended_wall_ns; /* where it has */
 	bool is_shared;		/* it was begun by another, under another name */
+	bool is_left;		/* and is that one's to end */
 };
 
 int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,
@@ -45,6 +46,10 @@ int anomaly_share_end(struct store *store, const struct known_anomaly *known,
 /* What is told now. The last of several ends is the one that counts. */
 int anomaly_add_change(struct store *store, const char *name, const struct episode *e,
 		       enum episode_change change, struct err *err);
+
+/* The change whose columns the query stands on. 0: no such change can have been written. */
+struct query;
+int anomaly_read_change(struct query *q, struct episode_moment *ret, struct err *err);
 
 /* What was told of the row, oldest first, into the arena. Inside of a transaction. */
 int anomaly_read_changes(struct store *store, int64_t id, struct arena *arena,

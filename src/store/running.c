@@ -102,6 +102,20 @@ int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct e
 	return r;
 }
 
+int store_has_attempt(struct store *store, int64_t attempt_id, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_HAS_ATTEMPT, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	return query_step(&q, err);
+}
+
 int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena, struct err *err)
 {
 	int r;

@@ -40,7 +40,15 @@ extern const struct statement_table statements_writing, statements_reading, stat
 /* A row of processes that only samples have made: no end of an attempt has told of it. */
 #define IS_UNACCOUNTED "(n_samples IS NULL OR is_raised)"
 
+/* A whole attempt, and its columns. */
 #define ATTEMPT_SELECT                                               \
 	"SELECT @names FROM attempts a JOIN jobs ON jobs.id = a.job" \
 	" LEFT JOIN boots ON boots.id = a.boot "
+#define ATTEMPT_PARTS                                                                        \
+	{                                                                                    \
+		{ "", &attempt_name_columns }, { "a.", &attempt_begin_columns },             \
+			{ "a.", &attempt_progress_columns }, { "a.", &attempt_end_columns }, \
+			{ "a.", &usage_columns },                                            \
+	}
+
 #endif

@@ -31,21 +31,13 @@ static const struct statement_row rows[] = {
 		" AND (NOT ?3 OR NOT EXISTS (SELECT 1 FROM attempts later WHERE later.job = a.job"
 		" AND later.attempt_num > a.attempt_num AND later.uid IS a.uid))"
 		" AND a.id > ?4 AND (?5 < 0 OR a.uid = ?5) ORDER BY a.id DESC",
-		{ { "", &attempt_name_columns },
-		  { "a.", &attempt_begin_columns },
-		  { "a.", &attempt_progress_columns },
-		  { "a.", &attempt_end_columns },
-		  { "a.", &usage_columns } },
+		ATTEMPT_PARTS,
 	},
 	{
 		.id = STATEMENT_LIST_RUNNING,
 		ATTEMPT_SELECT "WHERE a.ended_wall_ns IS NULL AND (?1 IS NULL OR job_id = ?1)"
 			       " ORDER BY a.id DESC",
-		{ { "", &attempt_name_columns },
-		  { "a.", &attempt_begin_columns },
-		  { "a.", &attempt_progress_columns },
-		  { "a.", &attempt_end_columns },
-		  { "a.", &usage_columns } },
+		ATTEMPT_PARTS,
 	},
 	/* What was attached has no recorder but a daemon, which would have written its end. */
 	{
@@ -61,11 +53,7 @@ static const struct statement_row rows[] = {
 		ATTEMPT_SELECT
 		"WHERE job_id = ?1 AND attempt_num = CASE WHEN ?2 > 0 THEN ?2"
 		" ELSE (SELECT max(attempt_num) FROM attempts last WHERE last.job = a.job) END",
-		{ { "", &attempt_name_columns },
-		  { "a.", &attempt_begin_columns },
-		  { "a.", &attempt_progress_columns },
-		  { "a.", &attempt_end_columns },
-		  { "a.", &usage_columns } },
+		ATTEMPT_PARTS,
 	},
 	{
 		.id = STATEMENT_READ_SHEETS,
@@ -381,6 +369,17 @@ static const struct statement_row rows[] = {
 		" WHERE jobs.job_id = ?1 AND first_ns IS NOT NULL ORDER BY first_ns, a.id",
 	},
 	{ .id = STATEMENT_LAST_EVENT, "SELECT max(id) FROM events" },
+	{ .id = STATEMENT_LAST_ANOMALY_CHANGE, "SELECT max(id) FROM anomaly_changes" },
+	{
+		.id = STATEMENT_FOLLOW_ANOMALIES,
+		"SELECT c.id, a.uid, jobs.job_id, @names FROM anomaly_changes c"
+		" CROSS JOIN anomalies n ON n.id = c.anomaly"
+		" LEFT JOIN attempts a ON a.id = n.attempt LEFT JOIN jobs ON jobs.id = a.job"
+		" WHERE c.id > ?1 AND c.id <= ?2 ORDER BY c.id",
+		{ { "n.", &anomaly_place_columns },
+		  { "n.", &anomaly_columns },
+		  { "c.", &anomaly_change_columns } },
+	},
 	{
 		.id = STATEMENT_FIND_FOLDS,
 		"SELECT f.id FROM folds f WHERE f.id >= ?1 AND NOT EXISTS (SELECT 1 FROM folds g"

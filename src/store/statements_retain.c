@@ -12,6 +12,20 @@
 	" OR NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id = attempt"                      \
 	" AND a.ended_wall_ns IS NULL))"
 
+/* Of rows whose ids are ?1 << 30 | process: those behind the process ?2. */
+#define ID_IS_BEHIND "id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823"
+
+/* How many, and about how many bytes. */
+#define COUNT_AND_SIZE(bytes) "SELECT count(*), sum(" bytes ") FROM "
+
+/* A slice of what is to go; which may order them. */
+#define DELETE_SOME(table, which) \
+	"DELETE FROM " table " WHERE id IN (SELECT id FROM " table " WHERE " which " LIMIT ?2)"
+
+/* The same of one attempt; the newest row stays, so that no row ever gets the id of another. */
+#define DELETE_SOME_OF_ATTEMPT(table) \
+	DELETE_SOME(table, "attempt = ?1 AND id < (SELECT max(id) FROM " table ")")
+
 static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_PROCESSES_OF_JOB,
@@ -43,8 +57,7 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_READ_ROLLUPS,
-		"SELECT process, data FROM rollups"
-		" WHERE id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823 ORDER BY id",
+		"SELECT process, data FROM rollups WHERE " ID_IS_BEHIND " ORDER BY id",
 	},
 	{
 		.id = STATEMENT_MINUTE_FOLDS,
@@ -56,8 +69,7 @@ static const struct statement_row rows[] = {
 	/* ?2: of processes behind this one. */
 	{
 		.id = STATEMENT_READ_CHUNKS_OF_FOLD,
-		"SELECT process, data FROM chunks"
-		" WHERE id > (?1 << 30) + ?2 AND id <= (?1 << 30) + 1073741823 ORDER BY id",
+		"SELECT process, data FROM chunks WHERE " ID_IS_BEHIND " ORDER BY id",
 	},
 
 	{
@@ -68,27 +80,26 @@ static const struct statement_row rows[] = {
 		" ORDER BY recorder LIMIT 1",
 	},
 	{ .id = STATEMENT_COUNT_OLD_FOLDS, "SELECT count(*) FROM folds WHERE last_ns < ?" },
-	/* How many, and about how many bytes. */
 	{
 		.id = STATEMENT_SIZE_OLD_FOLDS,
-		"SELECT count(*), sum(length(data)) FROM folds WHERE last_ns < ?",
+		COUNT_AND_SIZE("length(data)") "folds WHERE last_ns < ?",
 	},
 	{
 		.id = STATEMENT_SIZE_OLD_ROLLUPS,
-		"SELECT count(*), sum(length(data)) FROM rollups WHERE id < ?",
+		COUNT_AND_SIZE("length(data)") "rollups WHERE id < ?",
 	},
 	{
 		.id = STATEMENT_SIZE_OLD_POINTS,
-		"SELECT count(*), sum(length(data)) FROM points WHERE NOT is_thin AND last_ns < ?",
+		COUNT_AND_SIZE("length(data)") "points WHERE NOT is_thin AND last_ns < ?",
 	},
 	{
 		.id = STATEMENT_SIZE_OLD_EVENTS,
-		"SELECT count(*), sum(length(details) + 64) FROM events WHERE wall_ns < ?",
+		COUNT_AND_SIZE("length(details) + 64") "events WHERE wall_ns < ?",
 	},
 	{
 		.id = STATEMENT_SIZE_OLD_ANOMALIES,
-		"SELECT count(*), sum(length(description) + length(host) + 256) FROM anomalies"
-		" WHERE " ANOMALY_IS_OLD,
+		COUNT_AND_SIZE(
+			"length(description) + length(host) + 256") "anomalies WHERE " ANOMALY_IS_OLD,
 	},
 	{
 		.id = STATEMENT_OLD_CHUNKS,
@@ -117,22 +128,20 @@ static const struct statement_row rows[] = {
 	{ .id = STATEMENT_DROP_FOLD, "DELETE FROM folds WHERE id = ?" },
 	{
 		.id = STATEMENT_NEXT_CHUNK,
-		"SELECT process FROM chunks WHERE id > (?1 << 30) + ?2"
-		" AND id <= (?1 << 30) + 1073741823 ORDER BY id LIMIT 1",
+		"SELECT process FROM chunks WHERE " ID_IS_BEHIND " ORDER BY id LIMIT 1",
 	},
 	{ .id = STATEMENT_READ_CHUNK, "SELECT data FROM chunks WHERE id = ?" },
 	{
 		.id = STATEMENT_DROP_CHUNKS,
-		"DELETE FROM chunks WHERE id IN (SELECT id FROM chunks"
-		" WHERE id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id LIMIT ?2)",
+		DELETE_SOME("chunks",
+			    "id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id"),
 	},
 	{ .id = STATEMENT_READ_FOLD, "SELECT data FROM folds WHERE id = ?" },
 	{ .id = STATEMENT_READ_ROLLUP, "SELECT data FROM rollups WHERE id = ?" },
 	{ .id = STATEMENT_PUT_ROLLUP, "INSERT OR REPLACE INTO rollups (id, data) VALUES (?, ?)" },
 	{
 		.id = STATEMENT_DROP_ROLLUPS,
-		"DELETE FROM rollups WHERE id IN"
-		" (SELECT id FROM rollups WHERE id < ?1 ORDER BY id LIMIT ?2) RETURNING 0",
+		DELETE_SOME("rollups", "id < ?1 ORDER BY id") " RETURNING 0",
 	},
 	/* Whether the end of its attempt has told of a process. */
 	{
@@ -163,19 +172,18 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_DROP_EVENTS,
-		"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE wall_ns < ?1"
-		" ORDER BY wall_ns LIMIT ?2) RETURNING wall_ns",
+		DELETE_SOME("events", "wall_ns < ?1 ORDER BY wall_ns") " RETURNING wall_ns",
 	},
 	{
 		.id = STATEMENT_DROP_ANOMALIES,
-		"DELETE FROM anomalies WHERE id IN (SELECT id FROM anomalies WHERE " ANOMALY_IS_OLD
-		" ORDER BY began_wall_ns LIMIT ?2) RETURNING began_wall_ns",
+		DELETE_SOME("anomalies",
+			    ANOMALY_IS_OLD " ORDER BY began_wall_ns") " RETURNING began_wall_ns",
 	},
 	{
 		.id = STATEMENT_DROP_OVER_ANOMALIES,
-		"DELETE FROM anomalies WHERE id IN (SELECT id FROM anomalies WHERE began_wall_ns < ?1"
-		" AND ended_wall_ns NOT NULL ORDER BY began_wall_ns LIMIT ?2)"
-		" RETURNING began_wall_ns",
+		DELETE_SOME(
+			"anomalies",
+			"began_wall_ns < ?1 AND ended_wall_ns NOT NULL ORDER BY began_wall_ns") " RETURNING began_wall_ns",
 	},
 	/* The key stays, so that nobody looks for them again. */
 	{
@@ -185,11 +193,7 @@ static const struct statement_row rows[] = {
 		" AND instr(evidence, '\"seconds\":{') > 0 AND json_valid(evidence)"
 		" ORDER BY began_wall_ns LIMIT ?2) RETURNING 0",
 	},
-	{
-		.id = STATEMENT_DROP_PHASES,
-		"DELETE FROM phases WHERE id IN (SELECT id FROM phases WHERE attempt = ?1"
-		" AND id < (SELECT max(id) FROM phases) LIMIT ?2)",
-	},
+	{ .id = STATEMENT_DROP_PHASES, DELETE_SOME_OF_ATTEMPT("phases") },
 	/* The newest of each stays, so that no row ever gets the id of another. */
 	{
 		.id = STATEMENT_NEXT_ATTEMPT,
@@ -199,26 +203,14 @@ static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_FIND_ATTEMPT_ROW,
 		ATTEMPT_SELECT "WHERE a.id = ?",
-		{ { "", &attempt_name_columns },
-		  { "a.", &attempt_begin_columns },
-		  { "a.", &attempt_progress_columns },
-		  { "a.", &attempt_end_columns },
-		  { "a.", &usage_columns } },
+		ATTEMPT_PARTS,
 	},
 	{
 		.id = STATEMENT_FIND_SUBMISSION,
 		ATTEMPT_SELECT "WHERE a.submission = ?1 AND a.uid = ?2 ORDER BY a.id DESC",
-		{ { "", &attempt_name_columns },
-		  { "a.", &attempt_begin_columns },
-		  { "a.", &attempt_progress_columns },
-		  { "a.", &attempt_end_columns },
-		  { "a.", &usage_columns } },
+		ATTEMPT_PARTS,
 	},
-	{
-		.id = STATEMENT_DROP_PROCESSES,
-		"DELETE FROM processes WHERE id IN (SELECT id FROM processes WHERE attempt = ?1"
-		" AND id < (SELECT max(id) FROM processes) LIMIT ?2)",
-	},
+	{ .id = STATEMENT_DROP_PROCESSES, DELETE_SOME_OF_ATTEMPT("processes") },
 	{
 		.id = STATEMENT_NOTE_UNKNOWN,
 		"INSERT INTO unknowns (attempt, what, why) SELECT ?1, ?2, ?3 WHERE NOT EXISTS"

@@ -27,6 +27,7 @@ static const struct statement_row rows[] = {
 		{ { "", &attempt_begin_columns }, { "", &attempt_progress_columns } },
 	},
 	/* The attempt that this runner began then, and whether it has an end. */
+	{ .id = STATEMENT_HAS_ATTEMPT, "SELECT 1 FROM attempts WHERE id = ?" },
 	{
 		.id = STATEMENT_FIND_RUN,
 		"SELECT id, ended_wall_ns IS NOT NULL FROM attempts WHERE job = ? AND boot IS ?"

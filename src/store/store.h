@@ -139,6 +139,9 @@ struct tick_record {
 int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
 		     struct err *err);
 
+/* Whether the attempt's row is there: 1, or 0 where somebody has removed it. */
+int store_has_attempt(struct store *store, int64_t attempt_id, struct err *err);
+
 /* Events of an attempt whose ticks somebody else writes. */
 int store_write_events(struct store *store, const struct attempt *a,
 		       const struct proc_event *events, size_t n, struct err *err);
@@ -367,6 +370,7 @@ struct anomaly_identity {
 	char name[EPISODE_NAME_BYTES];
 	uint64_t began_wall_ns;
 	uint64_t ended_wall_ns; /* U64_UNKNOWN: it lasts */
+	bool is_left;		/* it is over here, and for who has begun it not yet */
 };
 
 /*
@@ -408,6 +412,22 @@ struct anomaly_filter {
 /* Calls fn for every episode that matches, oldest first; otherwise as store_read_events(). */
 int store_read_anomalies(struct store *store, const struct anomaly_filter *filter, anomaly_fn *fn,
 			 void *ctx, struct err *err);
+
+/* One change, and the episode as it was told then. Its pointers are valid during the call only. */
+struct anomaly_change_row {
+	int64_t id;
+	uint64_t uid; /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
+	struct episode episode;
+	struct episode_moment moment;
+};
+typedef int anomaly_change_fn(void *ctx, const struct anomaly_change_row *row);
+
+/*
+ * What was told of anomalies, by whomever, after the change *after_id, in the order in which it was
+ * written: otherwise as store_follow_events().
+ */
+int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_change_fn *fn, void *ctx,
+			   struct err *err);
 
 /* ---- looking after the file ---- */
 

@@ -45,6 +45,30 @@ json "from the beginning to the end" "$stdout" 'd[-1]["timestamp"] - d[0]["times
 json "and no tick is there twice" "$stdout" \
 	'len({(s["timestamp"], s["pid"]) for s in d}) == len(d)'
 
+# ---- an attempt that is removed while its ticks wait ----
+check "a daemon starts once more" start_daemon
+"$PROCTOR" run -q --job removed -- sleep 7 2>/dev/null &
+removed=$!
+"$PROCTOR" run -q --job stays -- sleep 7 &
+runner=$!
+sleep 2
+python3 - "$PROCTOR_HOME/proctor.db" <<'END'
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
+db.execute("PRAGMA foreign_keys = ON")
+db.execute("BEGIN IMMEDIATE")
+time.sleep(3)
+db.execute("DELETE FROM attempts WHERE job = (SELECT id FROM jobs WHERE job_id = 'removed')")
+db.execute("COMMIT")
+END
+wait "$runner"
+wait "$removed"
+"$PROCTOR" stop
+unlike "no tick is lost for that" "$(cat "$PROCTOR_HOME/daemon.log")" "ticks are lost"
+run "$PROCTOR" history --job stays --json
+json "what is of the other job is there, without a gap" "$stdout" \
+	'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5 and d[-1]["timestamp"] - d[0]["timestamp"] > 5'
+
 # ---- a lock that outlives the job ----
 check "a daemon starts again" start_daemon
 "$PROCTOR" run -q --job outlived -- sleep 4 2>/dev/null &

@@ -341,6 +341,35 @@ static void test_calls_that_are_missed_have_the_right_cause(void **state)
 	attempt_release(&a);
 }
 
+/* Who recorded was killed with what it had not stored: nobody has noted that. */
+static void test_a_time_without_samples_is_told(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt a;
+
+	(void)state;
+	attempt_init(&a);
+	a.job_id = "j";
+	a.interval_seconds = 1;
+	case_series(&a, 22, 12);
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_null(strstr(out.data, "nothing is recorded")); /* three are missing on busy hosts */
+	a.series[a.n_series - 1].wall_ns += SEC(7);
+	buf_reset(&out);
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_non_null(strstr(out.data, "history: nothing is recorded from 20"));
+	assert_non_null(strstr(out.data, " on for 8.00 s"));
+	a.series[0].wall_ns -= SEC(6);
+	buf_reset(&out);
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_non_null(strstr(out.data, "and once more for less"));
+	a.interval_seconds = 2;
+	buf_reset(&out);
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_null(strstr(out.data, "nothing is recorded"));
+	attempt_release(&a);
+}
+
 static void test_format_names(void **state)
 {
 	enum report_format format = REPORT_TEXT;
@@ -370,6 +399,7 @@ int main(void)
 		cmocka_unit_test(test_marks_are_explained_once),
 		cmocka_unit_test(test_many_sheets_stay_on_a_page),
 		cmocka_unit_test(test_calls_that_are_missed_have_the_right_cause),
+		cmocka_unit_test(test_a_time_without_samples_is_told),
 		cmocka_unit_test(test_format_names),
 	};
 

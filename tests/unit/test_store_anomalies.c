@@ -603,10 +603,104 @@ static void test_who_does_not_take_over_ends_nothing(void **state)
 	tell(store, &news, &id);
 	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
 	assert_false(u64_known(h.last.ended_wall_ns));
+	assert_true(id.is_left);
 	news.takes_over = true;
 	tell(store, &news, &id);
+	assert_false(id.is_left);
 	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
 	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
+}
+
+struct followed {
+	size_t n;
+	uint64_t uid[8];
+	struct episode_moment moments[8];
+	struct episode last;
+};
+
+static int follow(void *ctx, const struct anomaly_change_row *row)
+{
+	struct followed *f = ctx;
+
+	assert_true(f->n < ARRAY_SIZE(f->moments));
+	f->uid[f->n] = row->uid;
+	f->moments[f->n++] = row->moment;
+	episode_copy(&f->last, &row->episode);
+	return 0;
+}
+
+static size_t follow_on(struct store *store, int64_t *after_id, struct followed *f)
+{
+	struct err err = ERR_INIT;
+
+	memset(f, 0, sizeof(*f));
+	must(store_follow_anomalies(store, after_id, follow, f, &err), &err);
+	return f->n;
+}
+
+static void test_changes_are_followed_as_they_were_told(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct followed told;
+	struct episode e, host;
+	int64_t after = 0;
+
+	make_episode(&e, 42, START);
+	make_episode(&host, 0, START);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	put(store, 0, &host, EPISODE_BEGAN);
+	assert_int_equal(follow_on(store, &after, &told), 2);
+	assert_true(told.uid[0] == a.uid);
+	assert_false(u64_known(told.uid[1]));
+	assert_null(told.last.worst.job_id);
+	assert_int_equal(follow_on(store, &after, &told), 0);
+
+	e.worst.severity = SEVERITY_HIGH;
+	e.peak_wall_ns = START + SECOND;
+	put(store, a.id, &e, EPISODE_ESCALATED);
+	e.ended_wall_ns = START + 2 * SECOND;
+	put(store, a.id, &e, EPISODE_CLEARED);
+	assert_int_equal(follow_on(store, &after, &told), 2);
+	assert_int_equal(told.moments[0].change, EPISODE_ESCALATED);
+	assert_int_equal(told.moments[0].severity, SEVERITY_HIGH);
+	assert_int_equal(told.moments[0].wall_ns, START + SECOND);
+	assert_int_equal(told.moments[1].change, EPISODE_CLEARED);
+	assert_string_equal(told.last.name, e.name);
+	assert_string_equal(told.last.worst.job_id, "a");
+	assert_int_equal(told.last.ended_wall_ns, START + 2 * SECOND);
+}
+
+static int count_change(void *ctx, const struct anomaly_change_row *row)
+{
+	size_t *n = ctx;
+
+	assert_int_equal(row->episode.worst.pid, 100 + *n);
+	(*n)++;
+	return 0;
+}
+
+static void test_many_changes_are_followed_in_pages(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+	struct followed told;
+	struct episode e;
+	int64_t after = 0, none = 0;
+	size_t n = 0;
+
+	for (int i = 0; i < 70; i++) {
+		make_episode(&e, 100 + i, START);
+		put(store, 0, &e, EPISODE_BEGAN);
+		if (i == 64)
+			must(store_follow_anomalies(store, &after, NULL, NULL, &err), &err);
+	}
+	assert_int_equal(follow_on(store, &after, &told), 5);
+	assert_int_equal(told.last.worst.pid, 169);
+	must(store_follow_anomalies(store, &none, count_change, &n, &err), &err);
+	assert_int_equal(n, 70);
 }
 
 int main(void)
@@ -643,6 +737,10 @@ int main(void)
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_kill_that_two_have_seen, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_changes_are_followed_as_they_were_told,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_many_changes_are_followed_in_pages,
+						fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
