@@ -1,7 +1,6 @@
 #include "daemon/link.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,24 +10,10 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/guest.h"
-#include "rpc/rpc.h"
+#include "daemon/link_internal.h"
 
-/* A daemon that is busy for longer is done without. */
-#define TIMEOUT_MS 100
-#define END_TIMEOUT_MS 1000
 #define COUNT_TIMEOUT_MS 3000 /* loading eBPF programs takes some tenths of a second */
 #define RETRY_NS UINT64_C(5000000000)
-
-struct link {
-	struct loop *loop;
-	struct rpc_client *client; /* NULL: there is no connection */
-	struct loop_fd *watch;
-	bool records;
-	bool is_early;		/* our own daemon is there: hello is said to it later */
-	bool is_guest;		/* of the daemon that is there, or was */
-	bool counts_calls;	/* the daemon does, from before the first of them */
-	uint64_t tried_boot_ns; /* 0: never */
-};
 
 struct link *link_new(struct loop *loop)
 {
@@ -111,7 +96,7 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
  */
 static int greet(struct link *link, const struct link_job *job, bool is_lasting)
 {
-	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
+	const struct rpc_client_options options = { .timeout_ms = LINK_TIMEOUT_MS };
 	int r = link->client ? 0 : rpc_client_open(&options, &link->client, NULL);
 
 	if (r < 0)
@@ -141,7 +126,7 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 /* With an answer in either case: by then it has looked. */
 static int greet_at_once(struct link *link, const struct link_job *job)
 {
-	const struct rpc_client_options options = { .timeout_ms = END_TIMEOUT_MS };
+	const struct rpc_client_options options = { .timeout_ms = LINK_END_TIMEOUT_MS };
 	int r = rpc_client_open(&options, &link->client, NULL);
 
 	if (r < 0)
@@ -178,7 +163,7 @@ static int greet_other(struct link *link, const struct link_job *job, struct err
 		return err_set(err, -EPERM, "the daemon is this user's own");
 	r = say_hello(link, job, err);
 	if (r == 0)
-		rpc_client_set_timeout(link->client, TIMEOUT_MS);
+		rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
 	return r;
 }
 
@@ -196,65 +181,6 @@ int link_ask_to_count(struct link *link, const struct link_job *job, struct err 
 bool link_counts_calls(const struct link *link)
 {
 	return link->counts_calls;
-}
-
-int link_take_calls(struct link *link, struct told_calls *calls, struct err *err)
-{
-	struct rpc_value *answer = NULL;
-	int r;
-
-	if (!link->client)
-		return err_set(err, -ENOENT, "no daemon is there");
-	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
-	r = rpc_client_call(link->client, "runner.calls", NULL, &answer, err);
-	rpc_client_set_timeout(link->client, TIMEOUT_MS);
-	if (r < 0)
-		return r;
-	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
-		r = told_calls_read(answer, calls);
-	else
-		r = -ENODATA;
-	rpc_value_free(answer);
-	return r < 0 ? err_set(err, r, "the daemon has none of them") : 0;
-}
-
-/* False: it is none that a daemon tells. */
-static bool read_signal(const struct rpc_value *v, struct proc_event *ret)
-{
-	const char *type = rpc_value_string(rpc_value_get(v, "type"));
-	const char *details = rpc_value_string(rpc_value_get(v, "details"));
-	int64_t signal = rpc_value_i64(rpc_value_get(v, "signal"), 0);
-	uint64_t pid = rpc_value_u64(rpc_value_get(v, "pid"));
-
-	*ret = (struct proc_event){
-		.wall_ns = rpc_value_u64(rpc_value_get(v, "wall_ns")),
-		.key = { (pid_t)pid, rpc_value_u64(rpc_value_get(v, "start_ticks")) },
-		.status = { -1, (int)signal },
-		.sheet_num = (int)rpc_value_i64(rpc_value_get(v, "sheet_num"), SHEET_NONE),
-		.details = details ? details : "",
-	};
-	return type && event_type_from_name(type, &ret->type) == 0 &&
-	       event_type_is_signal(ret->type) && pid > 0 && pid <= INT32_MAX && signal > 0 &&
-	       signal < NSIG && u64_known(ret->wall_ns);
-}
-
-void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
-{
-	struct rpc_value *answer = NULL;
-	const struct rpc_value *list;
-	struct proc_event ev;
-	int r;
-
-	if (!link->client || !link->is_guest)
-		return;
-	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
-	r = rpc_client_call(link->client, "runner.signals", NULL, &answer, NULL);
-	rpc_client_set_timeout(link->client, TIMEOUT_MS);
-	list = r < 0 ? NULL : rpc_value_get(answer, "signals");
-	for (size_t i = 0; list && i < rpc_value_len(list); i++)
-		if (read_signal(rpc_value_at(list, i), &ev))
-			fn(ctx, &ev);
-	rpc_value_free(answer);
 }
 
 bool link_is_shared(const struct link *link)
@@ -327,6 +253,6 @@ bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaite
 		return true;
 	}
 	write_change(&end, job, 0);
-	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
+	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
 	return rpc_client_call(link->client, "runner.changed", end.data, NULL, NULL) == 0;
 }
