@@ -83,9 +83,12 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 		return r;
 	link->records = rpc_value_bool(rpc_value_get(answer, "records"), false);
 	link->is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
-	link->counts_calls = rpc_value_bool(rpc_value_get(answer, "counts_calls"), false);
+	if (rpc_value_bool(rpc_value_get(answer, "counts_calls"), false))
+		link->counts_calls = true; /* and still does when hello is said again */
 	rpc_value_free(answer);
-	link->watch = loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
+	if (!link->watch)
+		link->watch =
+			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
 	return link->watch ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
@@ -151,25 +154,29 @@ void link_greet_at_once(struct link *link, const struct link_job *job)
 		hang_up(link);
 }
 
-/* One of our own user may do no more than we may. */
-static int greet_other(struct link *link, const struct link_job *job, struct err *err)
+/* One of our own user may do no more than we may. Where it has our database it only counts. */
+static int greet_counter(struct link *link, const struct link_job *job, bool may_be_own,
+			 struct err *err)
 {
 	const struct rpc_client_options options = { .timeout_ms = COUNT_TIMEOUT_MS };
 	int r = rpc_client_open(&options, &link->client, err);
 
 	if (r < 0)
 		return r;
-	if (rpc_client_daemon_uid(link->client) == geteuid())
+	if (!may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
 		return err_set(err, -EPERM, "the daemon is this user's own");
 	r = say_hello(link, job, err);
-	if (r == 0)
-		rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	return r;
+	if (r < 0)
+		return r;
+	link->is_early = !link->is_guest;
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	return 0;
 }
 
-int link_ask_to_count(struct link *link, const struct link_job *job, struct err *err)
+int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
+		      struct err *err)
 {
-	int r = link->client ? 0 : greet_other(link, job, err);
+	int r = link->client ? 0 : greet_counter(link, job, may_be_own, err);
 
 	if (r < 0)
 		hang_up(link);

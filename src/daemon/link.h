@@ -48,10 +48,12 @@ void link_greet_at_once(struct link *link, const struct link_job *job);
 
 /*
  * The same to a daemon of another user, that is root's, at once and with more patience: where this
- * returns 0 it counts the system calls of all that we have started and will start. Else err says
- * why not.
+ * returns 0 it counts the system calls of all that we have started and will start. One of our own
+ * user, which finds the attempt in our database, is asked if may_be_own, and greeted later. Else
+ * err says why not.
  */
-int link_ask_to_count(struct link *link, const struct link_job *job, struct err *err);
+int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
+		      struct err *err);
 
 /* Whether it does, since link_ask_to_count() and without a break. */
 bool link_counts_calls(const struct link *link);

@@ -16,7 +16,7 @@ static void warn_uncounted(const struct run *run)
 			    run->calls_err.text);
 }
 
-/* It may where we may not, and costs less than strace. */
+/* It may where we may not, costs less than strace, and has what it needs loaded. */
 void run_counting_ask(struct run *run)
 {
 	struct err err = ERR_INIT, why = ERR_INIT;
@@ -51,6 +51,7 @@ void run_counting_open(struct run *run)
 	if (!counts_calls(o)) {
 		err_set(&run->calls_err, -EOPNOTSUPP,
 			"a run counts them only if asked to (--syscalls); a daemon of root does");
+		run->asks_daemon = run->options->is_submitted;
 		return;
 	}
 	run_calls_open(o, run->tree, &run->calls, &run->calls_err);

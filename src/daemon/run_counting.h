@@ -2,7 +2,7 @@
  * run_counting - who counts the system calls of a run.
  *
  * The run itself, if it may or has strace for it; a daemon of root, which may where the run may
- * not; or nobody, and run->calls_err says why.
+ * not, and which has started the run if it was submitted; or nobody, and run->calls_err says why.
  */
 #ifndef PROCTOR_DAEMON_RUN_COUNTING_H
 #define PROCTOR_DAEMON_RUN_COUNTING_H

@@ -284,18 +284,34 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
+/* What the caller runs: by its line, or by its process if it holds none yet. */
+struct callers {
+	int64_t attempt_id; /* 0: nothing */
+	bool is_foreign;
+};
+
+static struct callers find_callers(struct service *s, const struct rpc_peer *peer)
+{
+	const struct guest *guest = guest_find_by_line(s, peer);
+	const struct watched *job = guest ? NULL : service_find_own_job(s, peer, NULL);
+
+	if (guest)
+		return (struct callers){ guest->attempt_id, guest->is_foreign };
+	return job ? (struct callers){ job->a.id, job->is_guest } : (struct callers){ 0 };
+}
+
 /* The job is over: what was counted of it, for its record. */
 static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	const struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
+	const struct callers callers = find_callers(s, rpc_call_peer(call));
 	struct json *j;
 
-	if (!guest)
+	if (callers.attempt_id == 0)
 		return err_set(err, -EINVAL, "this connection is no runner's");
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	service_tell_calls_of(s, guest->attempt_id, guest->is_foreign, j);
+	service_tell_calls_of(s, callers.attempt_id, callers.is_foreign, j);
 	json_end_object(j);
 	return 0;
 }

@@ -389,8 +389,8 @@ bool service_may_control(const struct rpc_peer *peer, uint64_t uid);
 enum service_right { SERVICE_READ, SERVICE_CONTROL };
 
 /*
- * The job of that name that the peer runs itself: its process is the runner, and not one that has
- * got its pid since, or the peer's pid since it connected. NULL: there is none.
+ * The job of that name (NULL: of any) that the peer runs itself: its process is the runner, and not
+ * one that has got its pid since, or the peer's pid since it connected. NULL: there is none.
  */
 struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
 				     const char *job_id);

@@ -118,6 +118,20 @@ is "and done" "$status" 0
 run as_alice "$PROCTOR" report sent --format json
 json "its owner sees what it called" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
 
+# From the first instruction on: nothing of it has waited for a daemon to look.
+printf 'job_id: quick\nsheets:\n  - run: %s\n' "$busy" >"$TMP/alice/quick.yaml"
+chmod 644 "$TMP/alice/quick.yaml"
+for who in as_alice env; do
+	run $who "$PROCTOR" submit "$TMP/alice/quick.yaml"
+	run $who "$PROCTOR" wait quick
+	is "a short job is submitted and done ($who)" "$status" 0
+	run $who "$PROCTOR" report quick --format json
+	json "all that it called is counted ($who)" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
+	json "from its exec on ($who)" "$stdout" \
+		'sum(c["count"] for c in d["syscalls"] if c["name"] == "execve") >= 3'
+	json "which is said ($who)" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+done
+
 setpriv --reuid=alice --regid=alice --init-groups sh -c "sleep 1; $busy; exec sleep 1" &
 target=$!
 sleep 0.3 # until it is hers
