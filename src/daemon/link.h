@@ -65,6 +65,13 @@ bool link_counts_calls(const struct link *link);
 int link_take_calls(struct link *link, struct told_calls *calls, struct err *err);
 
 /*
+ * What each process of a guest has called so far. -ENODATA: no daemon counts it; or it is our own,
+ * whose next sample would have the same calls again. One that does not answer in time is not asked
+ * again for a while.
+ */
+int link_take_counts(struct link *link, struct process_calls *ret);
+
+/*
  * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;
  * what it gets is valid during the call only. Of our own daemon, which writes them down itself,
  * there are none.

@@ -14,10 +14,11 @@ struct link {
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
 	bool records;
-	bool is_early;		/* our own daemon is there: hello is said to it later */
-	bool is_guest;		/* of the daemon that is there, or was */
-	bool counts_calls;	/* the daemon does, from before the first of them */
-	uint64_t tried_boot_ns; /* 0: never */
+	bool is_early;		     /* our own daemon is there: hello is said to it later */
+	bool is_guest;		     /* of the daemon that is there, or was */
+	bool counts_calls;	     /* the daemon does, from before the first of them */
+	uint64_t tried_boot_ns;	     /* 0: never */
+	uint64_t counts_due_boot_ns; /* before this it is not asked for counts */
 };
 
 #endif

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "base/clock.h"
 #include "base/unknown.h"
 #include "daemon/link_internal.h"
 
@@ -22,6 +23,32 @@ int link_take_calls(struct link *link, struct told_calls *calls, struct err *err
 		r = -ENODATA;
 	rpc_value_free(answer);
 	return r < 0 ? err_set(err, r, "the daemon has none of them") : 0;
+}
+
+/* One that does not count now may do so soon; one that has no time now is left alone. */
+#define COUNTS_PAUSE_NS UINT64_C(1000000000)
+
+static bool tells_counts(const struct link *link)
+{
+	return link->client && link->is_guest && clock_boot_ns() >= link->counts_due_boot_ns;
+}
+
+int link_take_counts(struct link *link, struct process_calls *ret)
+{
+	struct rpc_value *answer = NULL;
+	int r;
+
+	if (!tells_counts(link))
+		return -ENODATA;
+	r = rpc_client_call(link->client, "runner.counts", NULL, &answer, NULL);
+	if (r == 0 && !rpc_value_bool(rpc_value_get(answer, "counted"), false))
+		r = -ENODATA;
+	if (r == 0)
+		r = told_calls_read_processes(rpc_value_get(answer, "processes"), ret);
+	if (r < 0)
+		link->counts_due_boot_ns = clock_boot_ns() + COUNTS_PAUSE_NS;
+	rpc_value_free(answer);
+	return r;
 }
 
 /* False: it is none that a daemon tells. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "base/macros.h"
 #include "daemon/record_greet.h"
 #include "daemon/run_internal.h"
 
@@ -59,4 +60,16 @@ void run_counting_open(struct run *run)
 		o->how != RUN_SYSCALLS_STRACE && (!run->calls || run_calls_traces(run->calls));
 	if (!run->asks_daemon)
 		warn_uncounted(run);
+}
+
+void run_counting_fill(struct run *run)
+{
+	CLEANUP(process_calls_release)
+	struct process_calls now = { .max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+
+	if (run->calls)
+		run_calls_fill(run->calls, &run->snap);
+	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
+		 link_take_counts(run->link, &now) == 0)
+		call_steps_fill(&run->call_steps, &now, &run->snap);
 }

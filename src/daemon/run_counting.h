@@ -15,4 +15,7 @@ void run_counting_open(struct run *run);
 /* Once, if run->asks_daemon: the first command is there, and waits. */
 void run_counting_ask(struct run *run);
 
+/* Into each sample what was counted since the last; where nobody counts they stay unknown. */
+void run_counting_fill(struct run *run);
+
 #endif

@@ -316,6 +316,22 @@ static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
+/* What was counted so far of each of its processes, for their samples. */
+static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct callers callers = find_callers(s, rpc_call_peer(call));
+	struct json *j;
+
+	if (callers.attempt_id == 0)
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	service_tell_counts_of(s, callers.attempt_id, j);
+	json_end_object(j);
+	return 0;
+}
+
 /* What was seen of its processes and only we have written down, for its own record. */
 static int runner_signals(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -336,6 +352,7 @@ static int runner_signals(void *ctx, struct rpc_call *call, struct err *err)
 
 const struct rpc_method service_guest_methods[] = {
 	{ "runner.calls", runner_calls, RPC_FOR_ALL },
+	{ "runner.counts", runner_counts, RPC_FOR_ALL },
 	{ "runner.changed", runner_changed, RPC_FOR_ALL },
 	{ "runner.signals", runner_signals, RPC_FOR_ALL },
 	{ 0 },

@@ -118,6 +118,7 @@ struct syscalls_state {
 	struct map by_attempt;	   /* the same: attempt -> its address */
 	unsigned time_every;	   /* one call in so many is timed */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
+	uint64_t read_due_boot_ns; /* before this nothing is read for a runner's samples */
 };
 
 struct service {
@@ -575,6 +576,12 @@ void service_sum_calls_of(struct service *s, const struct watched *job);
 /* Its runner does that, or nobody is to: what was counted so far is dropped. */
 void service_leave_calls_of(struct service *s, struct watched *job);
 
+/* Whether they are counted now. */
+bool service_counts_calls_of(struct service *s, int64_t attempt_id);
+
+/* Takes in what was counted, of all jobs. What the kernel side had no room for is noted. */
+int service_read_calls(struct service *s);
+
 /*
  * Its runner asks for them, at its end: into the open object. We cease to count, and write them
  * down as well if is_kept, that is where the runner's record is not ours.
@@ -591,6 +598,11 @@ void service_close_syscalls(struct service *s);
 
 /* Of all jobs, unwritten; it begins anew with the next. */
 void service_forget_calls(struct service *s);
+
+/* ---- service_counts.c ---- */
+
+/* Its runner asks for what each of its processes has called so far: into the open object. */
+void service_tell_counts_of(struct service *s, int64_t attempt_id, struct json *j);
 
 /* ---- service_attached.c: jobs that something else started ---- */
 
