@@ -460,6 +460,7 @@ extern const struct rpc_method service_config_methods[];
 extern const struct rpc_method service_view_methods[];	    /* snapshots, contexts */
 extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
 extern const struct rpc_method service_recent_methods[];    /* the last events */
+extern const struct rpc_method service_recorded_methods[];  /* what was recorded, by pages */
 extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_submit_methods[];
 extern const struct rpc_method service_attach_methods[];
