@@ -209,12 +209,16 @@ bool link_records(const struct link *link)
 static void write_change(struct buf *out, const struct link_job *job, size_t n_from)
 {
 	size_t from = n_from < job->n_sheets ? n_from : job->n_sheets;
+	struct attempt a = *job->a;
 	struct json j;
+
+	a.events = job->events;
+	a.n_events = job->n_events;
 
 	json_init(&j, out);
 	json_begin_object(&j);
 	json_key(&j, "job");
-	guest_write(&j, job->a, job->sheets + from, job->n_sheets - from);
+	guest_write(&j, &a, job->sheets + from, job->n_sheets - from);
 	json_end_object(&j);
 }
 

@@ -30,6 +30,8 @@ struct link_job {
 	const struct attempt *a;
 	const struct sheet_record *sheets; /* all so far */
 	size_t n_sheets;
+	struct proc_event *events; /* at the end: all */
+	size_t n_events;
 	dev_t device; /* of the database; 0 and 0: there is none */
 	ino_t inode;
 	bool keeps_calls; /* its system calls are not the daemon's to count */

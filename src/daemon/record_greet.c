@@ -100,8 +100,9 @@ void record_tell_changed(struct run *run, size_t n_from)
 /* Whoever submitted it hears of it, however short it was. */
 void record_tell_end(struct run *run)
 {
-	const struct link_job job = link_job_of(run);
+	struct link_job job = link_job_of(run);
 
+	job.events = (struct proc_event *)tally_events(run->tally, &job.n_events);
 	run->is_untold = !link_tell_end(run->link, &job, run->options->is_submitted) &&
 			 (link_is_guest(run->link) || run->options->is_for_other ||
 			  (run->options->is_submitted && !run->store));

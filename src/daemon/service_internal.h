@@ -192,6 +192,7 @@ struct service {
 	struct guest *guests;	   /* runners that hold the line */
 	struct map guest_due_ns;   /* by uid: see service_share.c */
 	struct map sheet_due_ns;   /* the same of their sheets */
+	struct map life_due_ns;	   /* and of their processes */
 	struct recent *recent;	   /* the last events */
 	struct subscription *subscriptions;
 	struct rendered *rendered;
