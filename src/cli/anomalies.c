@@ -1,6 +1,10 @@
+#include <errno.h>
+#include <stdio.h>
+
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/elsewhere_print.h"
 #include "cli/output.h"
 #include "cli/show_anomaly.h"
 
@@ -97,14 +101,65 @@ static int print_anomalies(struct store *store, const struct anomalies_args *arg
 	return r;
 }
 
+/* ---- what a daemon has recorded ---- */
+
+static void read_episode(const struct rpc_value *row, struct episode *ret)
+{
+	const char *job_id = rpc_value_string(rpc_value_get(row, "job_id"));
+	const char *text = rpc_value_string(rpc_value_get(row, "description"));
+	const char *type = rpc_value_string(rpc_value_get(row, "anomaly_type"));
+	const char *severity = rpc_value_string(rpc_value_get(row, "severity"));
+
+	episode_init(ret);
+	ret->began_wall_ns = elsewhere_time(row, "began");
+	ret->ended_wall_ns = elsewhere_time(row, "ended");
+	ret->count = rpc_value_u64(rpc_value_get(row, "count"));
+	ret->worst.job_id = job_id;
+	snprintf(ret->worst.text, sizeof(ret->worst.text), "%s", text ? text : "-");
+	if (type)
+		(void)anomaly_type_from_name(type, &ret->worst.type);
+	if (severity)
+		(void)severity_from_name(severity, &ret->worst.severity);
+}
+
+static void add_elsewhere(struct buf *out, const struct rpc_value *row)
+{
+	struct episode e;
+
+	read_episode(row, &e);
+	show_anomaly(out, &e);
+}
+
+static int print_elsewhere(const struct anomalies_args *args)
+{
+	const struct elsewhere_question question = { .job_id = args->filter.job_id,
+						     .since_wall_ns = args->filter.since_wall_ns,
+						     .until_wall_ns = args->filter.until_wall_ns };
+	const struct elsewhere_shape shape = { .json = args->json,
+					       .is_list = true,
+					       .add_titles = show_anomaly_titles,
+					       .add_line = add_elsewhere,
+					       .none = "no anomalies were recorded in that time" };
+
+	return elsewhere_print(ELSEWHERE_ANOMALIES, &question, &shape);
+}
+
 int cli_anomalies(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct anomalies_args args = { 0 };
 	struct err err = ERR_INIT;
+	int r;
 
 	cli_parse(&anomalies_argp, argc, argv, 0, &args);
-	if (cli_open_record(args.filter.job_id, &store, &err) < 0)
+	r = cli_open_record(args.filter.job_id, &store, &err);
+	if (r == -ENOENT || (r == 0 && !store)) {
+		int printed = print_elsewhere(&args);
+
+		if (printed != -ENOENT)
+			return printed;
+	}
+	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store && !args.json)
 		return cli_fail(CLI_DONE, &err);

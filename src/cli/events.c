@@ -12,6 +12,7 @@
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
+#include "cli/feed_elsewhere.h"
 #include "rpc/rpc.h"
 
 enum events_key { KEY_JSON = 256, KEY_SINCE, KEY_UNTIL, KEY_JOB, KEY_FOLLOW };
@@ -352,6 +353,12 @@ int cli_events(int argc, char **argv)
 	if (args.is_following)
 		return follow_events(&args, &err);
 	r = cli_open_record(args.feed.job_id, &store, &err);
+	if (r == -ENOENT) {
+		int printed = feed_print_elsewhere(&args.feed);
+
+		if (printed != -ENOENT)
+			return printed;
+	}
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)

@@ -11,7 +11,6 @@
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/feed_lines.h"
-#include "cli/told.h"
 #include "daemon/daemon.h"
 
 /*

@@ -24,24 +24,13 @@ void feed_lines_release(struct feed_lines *lines)
 
 /* ---- for people ---- */
 
-/* What stands in each column; NULL and numbers below 0: nothing. */
-struct columns_of_line {
-	uint64_t wall_ns;
-	int attempt_num, sheet_num;
-	pid_t pid;
-	const char *event;
-	struct exit_status status;
-	const char *job_id, *details;
-	bool is_long; /* the details are worth it */
-};
-
 void feed_lines_add_heading(struct buf *out)
 {
 	buf_add_str(out, "TIME                     ATTEMPT  SHEET      PID  EVENT            "
 			 "STATUS    JOB                       DETAILS\n");
 }
 
-static void add_text(struct buf *out, const struct columns_of_line *line)
+void feed_lines_write_columns(struct buf *out, const struct feed_columns *line)
 {
 	CLEANUP(buf_release) struct buf status = BUF_INIT;
 	char attempt[16] = "-", sheet[16] = "-", pid[16] = "-";
@@ -64,7 +53,7 @@ static void add_text(struct buf *out, const struct columns_of_line *line)
 }
 
 /* "03:45:08.120  job.failed, job train: exit code 3" */
-static void add_brief(struct buf *out, const struct columns_of_line *line)
+static void add_brief(struct buf *out, const struct feed_columns *line)
 {
 	show_moment(out, line->wall_ns);
 	buf_printf(out, "  %s", line->event);
@@ -80,18 +69,18 @@ static void add_brief(struct buf *out, const struct columns_of_line *line)
 	buf_add_char(out, '\n');
 }
 
-static void add_for_people(struct feed_lines *lines, const struct columns_of_line *line)
+static void add_for_people(struct feed_lines *lines, const struct feed_columns *line)
 {
 	if (lines->is_brief)
 		add_brief(&lines->text, line);
 	else
-		add_text(&lines->text, line);
+		feed_lines_write_columns(&lines->text, line);
 }
 
 void feed_add_line(struct buf *out, uint64_t wall_ns, const char *event, const char *job_id,
 		   const char *details)
 {
-	const struct columns_of_line line = {
+	const struct feed_columns line = {
 		.wall_ns = wall_ns,
 		.sheet_num = SHEET_NONE,
 		.event = event,
@@ -100,12 +89,12 @@ void feed_add_line(struct buf *out, uint64_t wall_ns, const char *event, const c
 		.details = details,
 	};
 
-	add_text(out, &line);
+	feed_lines_write_columns(out, &line);
 }
 
 void feed_lines_write_event(struct buf *out, const struct event_row *row, bool json)
 {
-	const struct columns_of_line line = {
+	const struct feed_columns line = {
 		.wall_ns = row->event.wall_ns,
 		.attempt_num = row->attempt_num,
 		.sheet_num = row->event.sheet_num,
@@ -119,14 +108,14 @@ void feed_lines_write_event(struct buf *out, const struct event_row *row, bool j
 	if (json)
 		show_event_json(out, row);
 	else
-		add_text(out, &line);
+		feed_lines_write_columns(out, &line);
 }
 
 static void write_change(struct feed_lines *lines, enum change change, const struct attempt *a,
 			 const struct sheet_record *sheet)
 {
 	bool is_end = change == CHANGE_JOB_ENDED || change == CHANGE_SHEET_ENDED;
-	const struct columns_of_line line = {
+	const struct feed_columns line = {
 		.wall_ns = change_time(change, a, sheet),
 		.attempt_num = a->attempt_num,
 		.sheet_num = sheet ? sheet->num : SHEET_NONE,
@@ -154,7 +143,7 @@ static void write_change(struct feed_lines *lines, enum change change, const str
 static void write_phase(struct feed_lines *lines, const struct phase_row *row, enum topic topic)
 {
 	const struct phase_record *phase = &row->phase;
-	const struct columns_of_line line = {
+	const struct feed_columns line = {
 		.wall_ns =
 			topic == TOPIC_PHASE_ENTER ? phase->entered_wall_ns : phase->left_wall_ns,
 		.attempt_num = row->attempt_num,
@@ -229,11 +218,11 @@ static void write_anomaly(struct feed_lines *lines, const struct told *told)
 	CLEANUP(buf_release) struct buf details = BUF_INIT;
 	struct episode shown;
 	const struct anomaly *a = &shown.worst;
-	struct columns_of_line line;
+	struct feed_columns line;
 	struct json j;
 
 	told_episode(told, &shown);
-	line = (struct columns_of_line){
+	line = (struct feed_columns){
 		.wall_ns = told->wall_ns,
 		.attempt_num = told->attempt_num,
 		.sheet_num = a->sheet_num,

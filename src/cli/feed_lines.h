@@ -11,7 +11,6 @@
 #include "base/buf.h"
 #include "daemon/daemon.h"
 #include "bus/bus.h"
-#include "cli/told.h"
 #include "store/store.h"
 
 struct feed_line;
@@ -45,7 +44,19 @@ void feed_lines_pass(struct feed_lines *lines, uint64_t until_wall_ns, struct bu
 bool feed_lines_take(struct feed_lines *lines, uint64_t until_wall_ns, uint64_t *ret_wall_ns,
 		     const char **ret_text, size_t *ret_len);
 
-/* A line that waits for nothing. */
+/* What stands in each column, for people; NULL and numbers below 0: nothing. */
+struct feed_columns {
+	uint64_t wall_ns;
+	int attempt_num, sheet_num;
+	pid_t pid;
+	const char *event;
+	struct exit_status status;
+	const char *job_id, *details;
+	bool is_long; /* the details are worth it */
+};
+
+/* Lines that wait for nothing. */
+void feed_lines_write_columns(struct buf *out, const struct feed_columns *line);
 void feed_lines_write_event(struct buf *out, const struct event_row *row, bool json);
 void feed_lines_add_heading(struct buf *out);
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/elsewhere_print.h"
 #include "cli/history_minutes.h"
 #include "cli/output.h"
 #include "cli/show.h"
@@ -105,11 +106,16 @@ static void add_csv(struct printer *p, const struct history_row *row)
 			  row->attempt_num, &row->sample);
 }
 
-static void add_line(struct printer *p, const struct history_row *row)
+static void add_titles(struct buf *out)
+{
+	buf_add_str(out, "TIME                     ATTEMPT      PID  S    CPU%       RSS    FDS"
+			 "  COMMAND\n");
+}
+
+static void add_line(struct buf *out, const struct history_row *row)
 {
 	CLEANUP(buf_release) struct buf cell = BUF_INIT;
 	const struct proc_sample *s = &row->sample;
-	struct buf *out = &p->out.buf;
 
 	show_moment(out, row->wall_ns);
 	buf_printf(out, "  %7d  %7d  %c  ", row->attempt_num, (int)s->key.pid, s->state);
@@ -134,15 +140,13 @@ static int on_row(void *ctx, const struct history_row *row)
 	struct printer *p = ctx;
 
 	if (p->n_rows++ == 0 && !p->args->json && !p->args->csv)
-		buf_add_str(&p->out.buf,
-			    "TIME                     ATTEMPT      PID  S    CPU%       RSS    FDS"
-			    "  COMMAND\n");
+		add_titles(&p->out.buf);
 	if (p->args->json)
 		add_json(p, row);
 	else if (p->args->csv)
 		add_csv(p, row);
 	else
-		add_line(p, row);
+		add_line(&p->out.buf, row);
 	return output_pass(&p->out);
 }
 
@@ -181,14 +185,66 @@ static int print_history(struct store *store, const struct history_args *args, s
 	return history_tell_none(store, &args->filter);
 }
 
+/* ---- what a daemon has recorded ---- */
+
+static void add_elsewhere(struct buf *out, const struct rpc_value *row)
+{
+	const char *state = rpc_value_string(rpc_value_get(row, "state"));
+	double rss_mb = rpc_value_f64(rpc_value_get(row, "rss_mb"));
+	struct history_row sample = { .wall_ns = elsewhere_time(row, "timestamp"),
+				      .attempt_num = elsewhere_int(row, "attempt", 0) };
+
+	proc_sample_init(&sample.sample);
+	sample.sample.key.pid = elsewhere_int(row, "pid", 0);
+	sample.sample.state = state && state[0] ? state[0] : '-';
+	sample.sample.cpu_percent = rpc_value_f64(rpc_value_get(row, "cpu_percent"));
+	if (rss_mb >= 0 && rss_mb < 1e12)
+		sample.sample.rss_bytes = (uint64_t)(rss_mb * 1048576.0);
+	sample.sample.open_fds = rpc_value_u64(rpc_value_get(row, "open_fds"));
+	sample.sample.command = rpc_value_string(rpc_value_get(row, "command"));
+	add_line(out, &sample);
+}
+
+static int print_elsewhere(const struct history_args *args)
+{
+	const struct elsewhere_question question = { .job_id = args->filter.job_id,
+						     .pid = args->filter.pid,
+						     .since_wall_ns = args->filter.since_wall_ns,
+						     .until_wall_ns = args->filter.until_wall_ns };
+	const struct elsewhere_shape shape = { .json = args->json,
+					       .is_list = true,
+					       .add_titles = add_titles,
+					       .add_line = add_elsewhere,
+					       .none = "no samples were recorded in that time" };
+	struct err err = ERR_INIT;
+
+	if (!args->filter.job_id)
+		return -ENOENT;
+	if (!args->minutes && !args->csv)
+		return elsewhere_print(ELSEWHERE_SAMPLES, &question, &shape);
+	err_set(&err, -EOPNOTSUPP,
+		"no job %s is in your own record: of one that a daemon has recorded there are "
+		"samples alone, as a table or with --json",
+		args->filter.job_id);
+	return cli_fail(CLI_FAILED, &err);
+}
+
 int cli_history(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct history_args args = { 0 };
 	struct err err = ERR_INIT;
+	int r;
 
 	cli_parse(&history_argp, argc, argv, 0, &args);
-	if (cli_open_record(args.filter.job_id, &store, &err) < 0 || !store)
+	r = cli_open_record(args.filter.job_id, &store, &err);
+	if (r == -ENOENT) {
+		int printed = print_elsewhere(&args);
+
+		if (printed != -ENOENT)
+			return printed;
+	}
+	if (r < 0 || !store)
 		return cli_fail(CLI_FAILED, &err);
 	return args.minutes ? history_print_minutes(store, &args.filter, args.json, &err)
 			    : print_history(store, &args, &err);

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/jobs_merge.h"
 #include "cli/live.h"
 #include "cli/users.h"
 #include "report/report.h"
@@ -308,37 +308,19 @@ static void apply_limit(struct listing *listing, size_t limit)
 	listing->n_attempts -= n_over;
 }
 
-/* A runner tells a daemon that has another database when it began, and that has it from there. */
-#define SAME_START_NS 2000000.0
-
-static bool is_listed(const struct attempt_list *list, const struct attempt *a)
+/* In our own database and not; to what is there before. */
+static int add_others(const struct jobs_args *args, const struct live_jobs *live,
+		      struct attempt_list *list)
 {
-	for (size_t i = 0; i < list->n; i++) {
-		const struct attempt *known = &list->items[i];
-		double apart_ns = (double)known->started_wall_ns - (double)a->started_wall_ns;
+	const struct elsewhere_question question = {
+		.since_wall_ns = args->since_wall_ns,
+		.limit = (size_t)args->limit,
+		.latest_only = !args->all_attempts,
+		.only_of_others = true,
+	};
+	int r = jobs_add_elsewhere(&question, list);
 
-		if (known->uid == a->uid && fabs(apart_ns) < SAME_START_NS &&
-		    strcmp(known->job_id, a->job_id) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Those that run and are recorded elsewhere, by a daemon of root or in its old database. */
-static int add_unrecorded(const struct live_jobs *live, struct attempt_list *list)
-{
-	struct attempt *items;
-
-	if (live->n_running == 0)
-		return 0;
-	items = reallocarray(list->items, list->n + live->n_running, sizeof(*items));
-	if (!items)
-		return -ENOMEM;
-	list->items = items;
-	for (size_t i = 0; i < live->n_running; i++)
-		if (!is_listed(list, &live->running[i]))
-			list->items[list->n++] = live->running[i];
-	return 0;
+	return r < 0 ? r : jobs_add_running(live, list);
 }
 
 static int read_recorded(const struct jobs_args *args, const struct paths *paths,
@@ -375,7 +357,7 @@ int cli_jobs(int argc, char **argv)
 		r = err_set(&err, -ENOMEM, "no memory left to list the jobs");
 	if (r == 0)
 		r = read_recorded(&args, &paths, &list, &err);
-	if (r != -ENOMEM && add_unrecorded(&live, &list) < 0)
+	if (r != -ENOMEM && add_others(&args, &live, &list) < 0)
 		r = err_set(&err, -ENOMEM, "no memory left to list the jobs");
 	if (r < 0 && r != -ENOENT)
 		return cli_fail(CLI_FAILED, &err);
@@ -388,7 +370,7 @@ int cli_jobs(int argc, char **argv)
 	apply_limit(&listing, (size_t)args.limit);
 	if (args.json)
 		write_json(&listing, &out); /* nothing recorded yet is an empty list */
-	else if (r == -ENOENT && live.n == 0 && live.n_running == 0)
+	else if (r == -ENOENT && live.n == 0 && list.n == 0)
 		return cli_fail(CLI_DONE, &err);
 	else
 		write_table(&listing, &out);

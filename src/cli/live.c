@@ -1,7 +1,6 @@
 #include "cli/live.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/unknown.h"
+#include "cli/elsewhere.h"
 #include "daemon/daemon.h"
 #include "rpc/rpc.h"
 
@@ -72,40 +72,55 @@ static int add_answer(struct live_jobs *live, const struct rpc_value *job)
 	return add(live, &row);
 }
 
-static uint64_t time_of(const struct rpc_value *job, const char *key)
+static struct exit_status status_of(const struct rpc_value *job)
 {
-	double seconds = rpc_value_f64(rpc_value_get(job, key));
-
-	return f64_known(seconds) && seconds >= 0 ? (uint64_t)(seconds * 1e9) : U64_UNKNOWN;
+	return (struct exit_status){ elsewhere_int(job, "exit_code", -1),
+				     elsewhere_int(job, "signal", -1) };
 }
 
-static int int_of(const struct rpc_value *job, const char *key, int unknown)
+static bool says(const struct rpc_value *job, const char *key, const char *text)
 {
-	int64_t n = rpc_value_i64(rpc_value_get(job, key), unknown);
+	const char *said = text_of(job, key);
 
-	return n >= INT_MIN && n <= INT_MAX ? (int)n : unknown;
+	return said && strcmp(said, text) == 0;
+}
+
+int live_read_attempt(const struct rpc_value *job, struct arena *arena, struct attempt *ret)
+{
+	double wall_seconds = rpc_value_f64(rpc_value_get(job, "wall_seconds"));
+	struct attempt *a = ret;
+
+	attempt_init(a); /* its strings are in the arena */
+	if (!text_of(job, "job_id"))
+		return -EBADMSG;
+	a->job_id = arena_strdup(arena, text_of(job, "job_id"));
+	a->command = arena_strdup(arena, text_of(job, "command"));
+	a->host = arena_strdup(arena, text_of(job, "host"));
+	a->reason = arena_strdup(arena, text_of(job, "reason"));
+	a->uid = rpc_value_u64(rpc_value_get(job, "uid"));
+	a->attempt_num = elsewhere_int(job, "attempt", 0);
+	a->is_running = says(job, "status", "running");
+	a->is_lost = rpc_value_bool(rpc_value_get(job, "lost"), false);
+	a->outcome = outcome_from_name(text_of(job, "outcome"));
+	a->status = status_of(job);
+	a->started_wall_ns = elsewhere_time(job, "started");
+	a->ended_wall_ns = elsewhere_time(job, "ended");
+	if (wall_seconds >= 0 && wall_seconds < 9e9)
+		a->usage.wall_ns = (uint64_t)(wall_seconds * 1e9);
+	a->total_sheets = elsewhere_int(job, "total_sheets", 0);
+	a->last_completed_sheet = elsewhere_int(job, "last_completed_sheet", 0);
+	a->current_sheet = elsewhere_int(job, "current_sheet", SHEET_NONE);
+	return a->job_id ? 0 : -ENOMEM;
 }
 
 static int add_running(struct live_jobs *live, const struct rpc_value *job)
 {
-	const char *status = text_of(job, "status"), *job_id = text_of(job, "job_id");
-	struct attempt *a = &live->running[live->n_running];
+	int r = says(job, "status", "running")
+			? live_read_attempt(job, &live->arena, &live->running[live->n_running])
+			: -EBADMSG;
 
-	if (!status || strcmp(status, "running") != 0 || !job_id)
-		return 0;
-	attempt_init(a); /* its strings are in the arena of the list */
-	a->job_id = arena_strdup(&live->arena, job_id);
-	a->command = arena_strdup(&live->arena, text_of(job, "command"));
-	a->host = arena_strdup(&live->arena, text_of(job, "host"));
-	a->uid = rpc_value_u64(rpc_value_get(job, "uid"));
-	a->attempt_num = int_of(job, "attempt", 0);
-	a->is_running = true;
-	a->started_wall_ns = time_of(job, "started");
-	a->total_sheets = int_of(job, "total_sheets", 0);
-	a->last_completed_sheet = int_of(job, "last_completed_sheet", 0);
-	a->current_sheet = int_of(job, "current_sheet", SHEET_NONE);
-	live->n_running += a->job_id != NULL;
-	return a->job_id ? 0 : -ENOMEM;
+	live->n_running += r == 0;
+	return r == -ENOMEM ? r : 0;
 }
 
 static int add_answers(struct live_jobs *live, const struct rpc_value *jobs)

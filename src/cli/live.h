@@ -37,6 +37,12 @@ struct live_jobs {
 int live_jobs_read(const struct paths *paths, struct live_jobs *ret);
 void live_jobs_release(struct live_jobs *live);
 
+struct rpc_value;
+
+/* As a daemon lists it, and "proctor jobs --json"; its strings are in the arena. -EBADMSG, -ENOMEM.
+ */
+int live_read_attempt(const struct rpc_value *job, struct arena *arena, struct attempt *ret);
+
 /*
  * A daemon keeps to the database that it began with until it is started again. If that is not the
  * one that the configuration has by now, it is what paths->db says then, and that is warned of.

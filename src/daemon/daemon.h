@@ -22,6 +22,7 @@
 #include "daemon/recorded_ranks.h"
 #include "daemon/service.h"
 #include "daemon/signal_process.h"
+#include "daemon/told.h" /* anomalies by time */
 #include "model/job.h"
 #include "store/store.h"
 

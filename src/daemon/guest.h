@@ -20,7 +20,16 @@
 /* In one message; of more the last. */
 #define GUEST_MAX_SHEETS 1024
 
-/* The attempt, with these sheets of it; and with its end, unless it is running. */
+/* With the end; of more the first. A message is no more than 131,072 values. */
+#define GUEST_MAX_PROCESSES 1500
+#define GUEST_MAX_EVENTS 4000
+#define GUEST_MAX_RUNGS 32
+#define GUEST_MAX_NOTES 64
+
+/*
+ * The attempt, with these sheets of it; and unless it is running with its end, its processes, what
+ * happened to them, and how they were measured. Signals are left out: who watches has seen them.
+ */
 void guest_write(struct json *j, const struct attempt *a, const struct sheet_record *sheets,
 		 size_t n);
 

@@ -9,6 +9,7 @@
 
 #define REASON_MAX_BYTES 1000
 #define NAME_MAX_BYTES 300
+#define DETAILS_MAX_BYTES 300
 
 #define MEMBER(type, field, kind, max)                    \
 	{                                                 \
@@ -88,3 +89,55 @@ static const struct member usage_items[] = {
 	MEMBER(struct usage, peak_cpu_percent, MEMBER_F64, 1e9),
 };
 const struct member_table guest_usage_members = TABLE(usage_items);
+
+static const struct member process_items[] = {
+	MEMBER_AS("pid", struct proc_record, key.pid, MEMBER_INT, INT32_MAX),
+	MEMBER_AS("start_ticks", struct proc_record, key.start_ticks, MEMBER_U64, 0),
+	MEMBER(struct proc_record, ppid, MEMBER_INT, INT32_MAX),
+	MEMBER(struct proc_record, sheet_num, MEMBER_INT, INT32_MAX),
+	MEMBER(struct proc_record, rank, MEMBER_INT, INT32_MAX),
+	MEMBER(struct proc_record, command, MEMBER_TEXT, COMMAND_MAX_BYTES),
+	MEMBER(struct proc_record, born_wall_ns, MEMBER_TIME, 0),
+	MEMBER(struct proc_record, died_wall_ns, MEMBER_TIME, 0),
+	MEMBER_AS("exit_code", struct proc_record, status.exit_code, MEMBER_INT, 255),
+	MEMBER_AS("signal", struct proc_record, status.signal, MEMBER_INT, 64),
+	MEMBER(struct proc_record, user_ns, MEMBER_U64, 0),
+	MEMBER(struct proc_record, system_ns, MEMBER_U64, 0),
+	MEMBER(struct proc_record, max_rss_bytes, MEMBER_U64, 0),
+	MEMBER(struct proc_record, evidence, MEMBER_EVIDENCE, 0),
+	MEMBER(struct proc_record, cpu_evidence, MEMBER_EVIDENCE, 0),
+	MEMBER(struct proc_record, rchar, MEMBER_U64, 0),
+	MEMBER(struct proc_record, wchar, MEMBER_U64, 0),
+	MEMBER(struct proc_record, read_bytes, MEMBER_U64, 0),
+	MEMBER(struct proc_record, write_bytes, MEMBER_U64, 0),
+	MEMBER(struct proc_record, major_faults, MEMBER_U64, 0),
+	MEMBER(struct proc_record, max_threads, MEMBER_U64, 0),
+	MEMBER(struct proc_record, max_fds, MEMBER_U64, 0),
+	MEMBER(struct proc_record, n_samples, MEMBER_U64, 0),
+};
+const struct member_table guest_process_members = TABLE(process_items);
+
+static const struct member event_items[] = {
+	MEMBER(struct proc_event, wall_ns, MEMBER_TIME, 0),
+	MEMBER_AS("pid", struct proc_event, key.pid, MEMBER_INT, INT32_MAX),
+	MEMBER_AS("start_ticks", struct proc_event, key.start_ticks, MEMBER_U64, 0),
+	MEMBER(struct proc_event, type, MEMBER_EVENT_TYPE, 0),
+	MEMBER_AS("exit_code", struct proc_event, status.exit_code, MEMBER_INT, 255),
+	MEMBER_AS("signal", struct proc_event, status.signal, MEMBER_INT, 64),
+	MEMBER(struct proc_event, sheet_num, MEMBER_INT, INT32_MAX),
+	MEMBER(struct proc_event, details, MEMBER_TEXT, DETAILS_MAX_BYTES),
+};
+const struct member_table guest_event_members = TABLE(event_items);
+
+static const struct member rung_items[] = {
+	MEMBER(struct rung, measurement, MEMBER_TEXT, NAME_MAX_BYTES),
+	MEMBER(struct rung, rung, MEMBER_TEXT, NAME_MAX_BYTES),
+	MEMBER(struct rung, reason, MEMBER_TEXT, REASON_MAX_BYTES),
+};
+const struct member_table guest_rung_members = TABLE(rung_items);
+
+static const struct member note_items[] = {
+	MEMBER(struct unknown_note, what, MEMBER_TEXT, NAME_MAX_BYTES),
+	MEMBER(struct unknown_note, why, MEMBER_TEXT, REASON_MAX_BYTES),
+};
+const struct member_table guest_note_members = TABLE(note_items);

@@ -16,6 +16,7 @@ enum member_kind {
 	MEMBER_TEXT,
 	MEMBER_OUTCOME,
 	MEMBER_EVIDENCE,
+	MEMBER_EVENT_TYPE,
 };
 
 /* One member: what it is, where it is, and the largest it may be (of a text its bytes). */
@@ -35,5 +36,9 @@ extern const struct member_table guest_attempt_members; /* of struct attempt */
 extern const struct member_table guest_end_members;	/* the same, once it has ended */
 extern const struct member_table guest_sheet_members;	/* of struct sheet_record */
 extern const struct member_table guest_usage_members;	/* of struct usage */
+extern const struct member_table guest_process_members; /* of struct proc_record */
+extern const struct member_table guest_event_members;	/* of struct proc_event */
+extern const struct member_table guest_rung_members;	/* of struct rung */
+extern const struct member_table guest_note_members;	/* of struct unknown_note */
 
 #endif

@@ -5,22 +5,16 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "daemon/guest.h"
-#include "daemon/guest_members.h"
+#include "daemon/guest_reading.h"
 
-/* Where a member is read into. */
-struct reading {
-	struct arena *arena;
-	uint64_t now_wall_ns;
-	struct err *err;
-};
-
-static int refuse(const struct reading *r, const struct member *m)
+static int refuse(const struct guest_reading *r, const struct member *m)
 {
 	return err_set(r->err, -EINVAL, "'%s' of the job cannot be that", m->name);
 }
 
 /* As it may be shown, and no longer than it may be. */
-static const char *read_text(const struct reading *r, const struct member *m, const char *text)
+static const char *read_text(const struct guest_reading *r, const struct member *m,
+			     const char *text)
 {
 	CLEANUP(buf_release) struct buf shown = BUF_INIT;
 	size_t n = strlen(text), max = (size_t)m->max;
@@ -32,8 +26,8 @@ static const char *read_text(const struct reading *r, const struct member *m, co
 	return arena_strndup(r->arena, shown.data, utf8_cut(shown.data, shown.len, max));
 }
 
-static int read_int(const struct reading *r, const struct member *m, const struct rpc_value *v,
-		    int *ret)
+static int read_int(const struct guest_reading *r, const struct member *m,
+		    const struct rpc_value *v, int *ret)
 {
 	int64_t number = rpc_value_i64(v, -1);
 
@@ -43,8 +37,8 @@ static int read_int(const struct reading *r, const struct member *m, const struc
 	return 0;
 }
 
-static int read_f64(const struct reading *r, const struct member *m, const struct rpc_value *v,
-		    double *ret)
+static int read_f64(const struct guest_reading *r, const struct member *m,
+		    const struct rpc_value *v, double *ret)
 {
 	double number = rpc_value_f64(v);
 
@@ -54,8 +48,8 @@ static int read_f64(const struct reading *r, const struct member *m, const struc
 	return 0;
 }
 
-static int read_u64(const struct reading *r, const struct member *m, const struct rpc_value *v,
-		    uint64_t *ret)
+static int read_u64(const struct guest_reading *r, const struct member *m,
+		    const struct rpc_value *v, uint64_t *ret)
 {
 	uint64_t number = rpc_value_u64(v);
 
@@ -65,7 +59,7 @@ static int read_u64(const struct reading *r, const struct member *m, const struc
 	return 0;
 }
 
-static int read_hash(const struct reading *r, const struct member *m, const char *text,
+static int read_hash(const struct guest_reading *r, const struct member *m, const char *text,
 		     uint64_t *ret)
 {
 	char *end;
@@ -77,7 +71,8 @@ static int read_hash(const struct reading *r, const struct member *m, const char
 }
 
 /* The text kinds. */
-static int read_word(const struct reading *r, const struct member *m, const char *text, void *at)
+static int read_word(const struct guest_reading *r, const struct member *m, const char *text,
+		     void *at)
 {
 	if (!text)
 		return refuse(r, m);
@@ -90,6 +85,8 @@ static int read_word(const struct reading *r, const struct member *m, const char
 	case MEMBER_EVIDENCE:
 		*(enum evidence *)at = evidence_from_name(text);
 		return 0;
+	case MEMBER_EVENT_TYPE:
+		return event_type_from_name(text, at) < 0 ? refuse(r, m) : 0;
 	default:
 		*(const char **)at = read_text(r, m, text);
 		return *(const char **)at ? 0
@@ -98,7 +95,7 @@ static int read_word(const struct reading *r, const struct member *m, const char
 }
 
 /* What is absent or null stays unknown. */
-static int read_member(const struct reading *r, const struct member *m,
+static int read_member(const struct guest_reading *r, const struct member *m,
 		       const struct rpc_value *object, void *to)
 {
 	const struct rpc_value *v = rpc_value_get(object, m->name);
@@ -119,8 +116,8 @@ static int read_member(const struct reading *r, const struct member *m,
 	}
 }
 
-static int read_members(const struct reading *r, const struct member_table *table,
-			const struct rpc_value *object, void *to)
+int guest_read_members(const struct guest_reading *r, const struct member_table *table,
+		       const struct rpc_value *object, void *to)
 {
 	int result = 0;
 
@@ -129,13 +126,15 @@ static int read_members(const struct reading *r, const struct member_table *tabl
 	return result;
 }
 
-static int read_usage(const struct reading *r, const struct rpc_value *object, struct usage *ret)
+static int read_usage(const struct guest_reading *r, const struct rpc_value *object,
+		      struct usage *ret)
 {
 	usage_init(ret);
-	return read_members(r, &guest_usage_members, rpc_value_get(object, "usage"), ret);
+	return guest_read_members(r, &guest_usage_members, rpc_value_get(object, "usage"), ret);
 }
 
-static int read_sheet(const struct reading *r, const struct rpc_value *v, struct sheet_record *ret)
+static int read_sheet(const struct guest_reading *r, const struct rpc_value *v,
+		      struct sheet_record *ret)
 {
 	int result;
 
@@ -147,7 +146,7 @@ static int read_sheet(const struct reading *r, const struct rpc_value *v, struct
 		.ended_wall_ns = U64_UNKNOWN,
 		.status = { -1, -1 },
 	};
-	result = read_members(r, &guest_sheet_members, v, ret);
+	result = guest_read_members(r, &guest_sheet_members, v, ret);
 	if (result == 0)
 		result = read_usage(r, v, &ret->usage);
 	if (result == 0 && (ret->num < 0 || ret->try_num < 0))
@@ -155,7 +154,8 @@ static int read_sheet(const struct reading *r, const struct rpc_value *v, struct
 	return result;
 }
 
-static int read_sheets(const struct reading *r, const struct rpc_value *list, struct attempt *a)
+static int read_sheets(const struct guest_reading *r, const struct rpc_value *list,
+		       struct attempt *a)
 {
 	size_t n = rpc_value_len(list);
 	int result = 0;
@@ -174,9 +174,9 @@ static int read_sheets(const struct reading *r, const struct rpc_value *list, st
 }
 
 /* One that has no outcome has not ended. */
-static int read_end(const struct reading *r, const struct rpc_value *v, struct attempt *a)
+static int read_end(const struct guest_reading *r, const struct rpc_value *v, struct attempt *a)
 {
-	int result = read_members(r, &guest_end_members, v, a);
+	int result = guest_read_members(r, &guest_end_members, v, a);
 
 	if (result == 0)
 		result = read_usage(r, v, &a->usage);
@@ -185,17 +185,17 @@ static int read_end(const struct reading *r, const struct rpc_value *v, struct a
 		a->ended_wall_ns = r->now_wall_ns;
 	if (a->is_running)
 		a->ended_wall_ns = U64_UNKNOWN;
-	return result;
+	return result < 0 || a->is_running ? result : guest_read_lives(r, v, a);
 }
 
-static int read_attempt(const struct reading *r, const struct rpc_value *v, struct attempt *a)
+static int read_attempt(const struct guest_reading *r, const struct rpc_value *v, struct attempt *a)
 {
 	const char *job_id = rpc_value_string(rpc_value_get(v, "job_id"));
 	int result;
 
 	if (!rpc_value_is_object(v))
 		return err_set(r->err, -EINVAL, "'job' is not an object");
-	result = read_members(r, &guest_attempt_members, v, a);
+	result = guest_read_members(r, &guest_attempt_members, v, a);
 	/* As it was told: one that is too long is not cut to the name of another job. */
 	if (result == 0 && (!job_id || !job_id_is_valid(job_id)))
 		result = err_set(r->err, -EINVAL, "'job_id' of the job cannot be the id of one");
@@ -207,7 +207,7 @@ static int read_attempt(const struct reading *r, const struct rpc_value *v, stru
 int guest_read(const struct rpc_value *v, uint64_t now_wall_ns, struct attempt *ret,
 	       struct err *err)
 {
-	struct reading r = { .now_wall_ns = now_wall_ns, .err = err };
+	struct guest_reading r = { .now_wall_ns = now_wall_ns, .err = err };
 	int result;
 
 	attempt_init(ret);

@@ -50,6 +50,9 @@ static void write_member(struct json *j, const struct member *m, const void *fro
 	case MEMBER_EVIDENCE:
 		write_text(j, evidence_name(*(const enum evidence *)at));
 		return;
+	case MEMBER_EVENT_TYPE:
+		write_text(j, event_type_name(*(const enum event_type *)at));
+		return;
 	}
 }
 
@@ -76,6 +79,66 @@ static void write_sheet(struct json *j, const struct sheet_record *sheet)
 	json_end_object(j);
 }
 
+static void write_object(struct json *j, const struct member_table *table, const void *from)
+{
+	json_begin_object(j);
+	write_members(j, table, from);
+	json_end_object(j);
+}
+
+/* The first so many, each of so many bytes. */
+static void write_list(struct json *j, const char *name, const struct member_table *table,
+		       const void *from, size_t n, size_t max, size_t bytes)
+{
+	json_key(j, name);
+	json_begin_array(j);
+	for (size_t i = 0; i < n && i < max; i++)
+		write_object(j, table, (const char *)from + i * bytes);
+	json_end_array(j);
+}
+
+static void write_events(struct json *j, const struct attempt *a)
+{
+	size_t n = 0;
+
+	json_key(j, "events");
+	json_begin_array(j);
+	for (size_t i = 0; i < a->n_events && n < GUEST_MAX_EVENTS; i++) {
+		if (event_type_is_signal(a->events[i].type))
+			continue;
+		write_object(j, &guest_event_members, &a->events[i]);
+		n++;
+	}
+	json_end_array(j);
+}
+
+/* What it lacks is told among what is not known. */
+static void write_notes(struct json *j, const struct attempt *a)
+{
+	static const struct unknown_note cut = { "processes", "there are more than are listed" };
+	size_t n = a->n_unknowns < GUEST_MAX_NOTES - 1 ? a->n_unknowns : GUEST_MAX_NOTES - 1;
+
+	json_key(j, "unknowns");
+	json_begin_array(j);
+	for (size_t i = 0; i < n; i++)
+		write_object(j, &guest_note_members, &a->unknowns[i]);
+	if (a->n_processes > GUEST_MAX_PROCESSES)
+		write_object(j, &guest_note_members, &cut);
+	json_end_array(j);
+}
+
+static void write_end(struct json *j, const struct attempt *a)
+{
+	write_members(j, &guest_end_members, a);
+	write_usage(j, &a->usage);
+	write_list(j, "processes", &guest_process_members, a->processes, a->n_processes,
+		   GUEST_MAX_PROCESSES, sizeof(*a->processes));
+	write_events(j, a);
+	write_list(j, "rungs", &guest_rung_members, a->rungs, a->n_rungs, GUEST_MAX_RUNGS,
+		   sizeof(*a->rungs));
+	write_notes(j, a);
+}
+
 void guest_write(struct json *j, const struct attempt *a, const struct sheet_record *sheets,
 		 size_t n)
 {
@@ -86,9 +149,7 @@ void guest_write(struct json *j, const struct attempt *a, const struct sheet_rec
 	for (size_t i = n > GUEST_MAX_SHEETS ? n - GUEST_MAX_SHEETS : 0; i < n; i++)
 		write_sheet(j, &sheets[i]);
 	json_end_array(j);
-	if (!a->is_running) {
-		write_members(j, &guest_end_members, a);
-		write_usage(j, &a->usage);
-	}
+	if (!a->is_running)
+		write_end(j, a);
 	json_end_object(j);
 }

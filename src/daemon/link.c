@@ -1,7 +1,6 @@
 #include "daemon/link.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,24 +10,10 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/guest.h"
-#include "rpc/rpc.h"
+#include "daemon/link_internal.h"
 
-/* A daemon that is busy for longer is done without. */
-#define TIMEOUT_MS 100
-#define END_TIMEOUT_MS 1000
 #define COUNT_TIMEOUT_MS 3000 /* loading eBPF programs takes some tenths of a second */
 #define RETRY_NS UINT64_C(5000000000)
-
-struct link {
-	struct loop *loop;
-	struct rpc_client *client; /* NULL: there is no connection */
-	struct loop_fd *watch;
-	bool records;
-	bool is_early;		/* our own daemon is there: hello is said to it later */
-	bool is_guest;		/* of the daemon that is there, or was */
-	bool counts_calls;	/* the daemon does, from before the first of them */
-	uint64_t tried_boot_ns; /* 0: never */
-};
 
 struct link *link_new(struct loop *loop)
 {
@@ -98,9 +83,12 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 		return r;
 	link->records = rpc_value_bool(rpc_value_get(answer, "records"), false);
 	link->is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
-	link->counts_calls = rpc_value_bool(rpc_value_get(answer, "counts_calls"), false);
+	if (rpc_value_bool(rpc_value_get(answer, "counts_calls"), false))
+		link->counts_calls = true; /* and still does when hello is said again */
 	rpc_value_free(answer);
-	link->watch = loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
+	if (!link->watch)
+		link->watch =
+			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
 	return link->watch ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
@@ -111,7 +99,7 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
  */
 static int greet(struct link *link, const struct link_job *job, bool is_lasting)
 {
-	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
+	const struct rpc_client_options options = { .timeout_ms = LINK_TIMEOUT_MS };
 	int r = link->client ? 0 : rpc_client_open(&options, &link->client, NULL);
 
 	if (r < 0)
@@ -141,7 +129,7 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 /* With an answer in either case: by then it has looked. */
 static int greet_at_once(struct link *link, const struct link_job *job)
 {
-	const struct rpc_client_options options = { .timeout_ms = END_TIMEOUT_MS };
+	const struct rpc_client_options options = { .timeout_ms = LINK_END_TIMEOUT_MS };
 	int r = rpc_client_open(&options, &link->client, NULL);
 
 	if (r < 0)
@@ -166,25 +154,29 @@ void link_greet_at_once(struct link *link, const struct link_job *job)
 		hang_up(link);
 }
 
-/* One of our own user may do no more than we may. */
-static int greet_other(struct link *link, const struct link_job *job, struct err *err)
+/* One of our own user may do no more than we may. Where it has our database it only counts. */
+static int greet_counter(struct link *link, const struct link_job *job, bool may_be_own,
+			 struct err *err)
 {
 	const struct rpc_client_options options = { .timeout_ms = COUNT_TIMEOUT_MS };
 	int r = rpc_client_open(&options, &link->client, err);
 
 	if (r < 0)
 		return r;
-	if (rpc_client_daemon_uid(link->client) == geteuid())
+	if (!may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
 		return err_set(err, -EPERM, "the daemon is this user's own");
 	r = say_hello(link, job, err);
-	if (r == 0)
-		rpc_client_set_timeout(link->client, TIMEOUT_MS);
-	return r;
+	if (r < 0)
+		return r;
+	link->is_early = !link->is_guest;
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	return 0;
 }
 
-int link_ask_to_count(struct link *link, const struct link_job *job, struct err *err)
+int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
+		      struct err *err)
 {
-	int r = link->client ? 0 : greet_other(link, job, err);
+	int r = link->client ? 0 : greet_counter(link, job, may_be_own, err);
 
 	if (r < 0)
 		hang_up(link);
@@ -196,65 +188,6 @@ int link_ask_to_count(struct link *link, const struct link_job *job, struct err 
 bool link_counts_calls(const struct link *link)
 {
 	return link->counts_calls;
-}
-
-int link_take_calls(struct link *link, struct told_calls *calls, struct err *err)
-{
-	struct rpc_value *answer = NULL;
-	int r;
-
-	if (!link->client)
-		return err_set(err, -ENOENT, "no daemon is there");
-	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
-	r = rpc_client_call(link->client, "runner.calls", NULL, &answer, err);
-	rpc_client_set_timeout(link->client, TIMEOUT_MS);
-	if (r < 0)
-		return r;
-	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
-		r = told_calls_read(answer, calls);
-	else
-		r = -ENODATA;
-	rpc_value_free(answer);
-	return r < 0 ? err_set(err, r, "the daemon has none of them") : 0;
-}
-
-/* False: it is none that a daemon tells. */
-static bool read_signal(const struct rpc_value *v, struct proc_event *ret)
-{
-	const char *type = rpc_value_string(rpc_value_get(v, "type"));
-	const char *details = rpc_value_string(rpc_value_get(v, "details"));
-	int64_t signal = rpc_value_i64(rpc_value_get(v, "signal"), 0);
-	uint64_t pid = rpc_value_u64(rpc_value_get(v, "pid"));
-
-	*ret = (struct proc_event){
-		.wall_ns = rpc_value_u64(rpc_value_get(v, "wall_ns")),
-		.key = { (pid_t)pid, rpc_value_u64(rpc_value_get(v, "start_ticks")) },
-		.status = { -1, (int)signal },
-		.sheet_num = (int)rpc_value_i64(rpc_value_get(v, "sheet_num"), SHEET_NONE),
-		.details = details ? details : "",
-	};
-	return type && event_type_from_name(type, &ret->type) == 0 &&
-	       event_type_is_signal(ret->type) && pid > 0 && pid <= INT32_MAX && signal > 0 &&
-	       signal < NSIG && u64_known(ret->wall_ns);
-}
-
-void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
-{
-	struct rpc_value *answer = NULL;
-	const struct rpc_value *list;
-	struct proc_event ev;
-	int r;
-
-	if (!link->client || !link->is_guest)
-		return;
-	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
-	r = rpc_client_call(link->client, "runner.signals", NULL, &answer, NULL);
-	rpc_client_set_timeout(link->client, TIMEOUT_MS);
-	list = r < 0 ? NULL : rpc_value_get(answer, "signals");
-	for (size_t i = 0; list && i < rpc_value_len(list); i++)
-		if (read_signal(rpc_value_at(list, i), &ev))
-			fn(ctx, &ev);
-	rpc_value_free(answer);
 }
 
 bool link_is_shared(const struct link *link)
@@ -276,12 +209,16 @@ bool link_records(const struct link *link)
 static void write_change(struct buf *out, const struct link_job *job, size_t n_from)
 {
 	size_t from = n_from < job->n_sheets ? n_from : job->n_sheets;
+	struct attempt a = *job->a;
 	struct json j;
+
+	a.events = job->events;
+	a.n_events = job->n_events;
 
 	json_init(&j, out);
 	json_begin_object(&j);
 	json_key(&j, "job");
-	guest_write(&j, job->a, job->sheets + from, job->n_sheets - from);
+	guest_write(&j, &a, job->sheets + from, job->n_sheets - from);
 	json_end_object(&j);
 }
 
@@ -327,6 +264,6 @@ bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaite
 		return true;
 	}
 	write_change(&end, job, 0);
-	rpc_client_set_timeout(link->client, END_TIMEOUT_MS);
+	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
 	return rpc_client_call(link->client, "runner.changed", end.data, NULL, NULL) == 0;
 }

@@ -30,6 +30,8 @@ struct link_job {
 	const struct attempt *a;
 	const struct sheet_record *sheets; /* all so far */
 	size_t n_sheets;
+	struct proc_event *events; /* at the end: all */
+	size_t n_events;
 	dev_t device; /* of the database; 0 and 0: there is none */
 	ino_t inode;
 	bool keeps_calls; /* its system calls are not the daemon's to count */
@@ -48,10 +50,12 @@ void link_greet_at_once(struct link *link, const struct link_job *job);
 
 /*
  * The same to a daemon of another user, that is root's, at once and with more patience: where this
- * returns 0 it counts the system calls of all that we have started and will start. Else err says
- * why not.
+ * returns 0 it counts the system calls of all that we have started and will start. One of our own
+ * user, which finds the attempt in our database, is asked if may_be_own, and greeted later. Else
+ * err says why not.
  */
-int link_ask_to_count(struct link *link, const struct link_job *job, struct err *err);
+int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
+		      struct err *err);
 
 /* Whether it does, since link_ask_to_count() and without a break. */
 bool link_counts_calls(const struct link *link);
@@ -61,6 +65,13 @@ bool link_counts_calls(const struct link *link);
  * -ENODATA: it has not.
  */
 int link_take_calls(struct link *link, struct told_calls *calls, struct err *err);
+
+/*
+ * What each process of a guest has called so far. -ENODATA: no daemon counts it; or it is our own,
+ * whose next sample would have the same calls again. One that does not answer in time is not asked
+ * again for a while.
+ */
+int link_take_counts(struct link *link, struct process_calls *ret);
 
 /*
  * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;

@@ -83,6 +83,22 @@ static size_t find_first(const struct process_calls *calls, pid_t pid)
 	return low;
 }
 
+void process_calls_sort(struct process_calls *calls)
+{
+	if (calls->n > 0)
+		qsort(calls->items, calls->n, sizeof(*calls->items), compare_key);
+}
+
+const char *process_calls_find(const struct process_calls *calls, const struct proc_key *key)
+{
+	const struct process_call wanted = { .key = *key }, *found = NULL;
+
+	if (calls->n > 0)
+		found = bsearch(&wanted, calls->items, calls->n, sizeof(*calls->items),
+				compare_key);
+	return found ? found->text : NULL;
+}
+
 static bool is_of(const struct process_call *call, const struct proc_record *p)
 {
 	return call->text &&
@@ -103,9 +119,7 @@ static void tell_one(struct process_calls *calls, struct proc_record *p, struct 
 void process_calls_tell(struct process_calls *calls, struct proc_record *processes, size_t n,
 			struct arena *arena)
 {
-	if (calls->n == 0)
-		return;
-	qsort(calls->items, calls->n, sizeof(*calls->items), compare_key);
+	process_calls_sort(calls);
 	for (size_t i = 0; i < n; i++)
 		tell_one(calls, &processes[i], arena);
 }

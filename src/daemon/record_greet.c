@@ -1,6 +1,7 @@
 #include "daemon/record_greet.h"
 
 #include "base/clock.h"
+#include "daemon/record.h"
 #include "daemon/run_internal.h"
 
 /* What lasts as long as this is told to a daemon that does not see it in its database. */
@@ -26,13 +27,25 @@ static struct link_job link_job_of(const struct run *run)
 	return job;
 }
 
+/* It finds the attempt in the database, if that can be had now. */
+static bool may_ask_own_daemon(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->options->is_submitted || run->options->is_for_other)
+		return false;
+	record_try_to_open(run, LOOP_PATIENCE_MS, &err);
+	return run->store || run->store_is_off;
+}
+
 int record_ask_to_count(struct run *run, struct err *err)
 {
+	bool may_be_own = may_ask_own_daemon(run);
 	struct link_job job = link_job_of(run);
 
 	job.keeps_calls = false;
 	job.wants_calls = true;
-	return link_ask_to_count(run->link, &job, err);
+	return link_ask_to_count(run->link, &job, may_be_own, err);
 }
 
 /*
@@ -87,8 +100,9 @@ void record_tell_changed(struct run *run, size_t n_from)
 /* Whoever submitted it hears of it, however short it was. */
 void record_tell_end(struct run *run)
 {
-	const struct link_job job = link_job_of(run);
+	struct link_job job = link_job_of(run);
 
+	job.events = (struct proc_event *)tally_events(run->tally, &job.n_events);
 	run->is_untold = !link_tell_end(run->link, &job, run->options->is_submitted) &&
 			 (link_is_guest(run->link) || run->options->is_for_other ||
 			  (run->options->is_submitted && !run->store));

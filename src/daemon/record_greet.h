@@ -25,7 +25,8 @@ void record_greet_at_once(struct run *run);
 /* The sheets from number n_from on have changed. */
 void record_tell_changed(struct run *run, size_t n_from);
 
-/* A daemon of root is to count the system calls, of the command that waits for it as well. */
+/* A daemon of root, or the one that has started us, is to count the system calls, of the command
+ * that waits for it as well. */
 int record_ask_to_count(struct run *run, struct err *err);
 
 /* The end, which is stored by now. Who should hear of it and has not: run->is_untold. */

@@ -155,6 +155,7 @@ static void close_run(struct run *run)
 	run->runner = runner_free(run->runner);
 	run->loop = loop_free(run->loop);
 	run->calls = run_calls_close(run->calls);
+	call_steps_release(&run->call_steps);
 	run->collector = collector_free(run->collector);
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "base/macros.h"
 #include "daemon/record_greet.h"
 #include "daemon/run_internal.h"
 
@@ -16,7 +17,7 @@ static void warn_uncounted(const struct run *run)
 			    run->calls_err.text);
 }
 
-/* It may where we may not, and costs less than strace. */
+/* It may where we may not, costs less than strace, and has what it needs loaded. */
 void run_counting_ask(struct run *run)
 {
 	struct err err = ERR_INIT, why = ERR_INIT;
@@ -51,6 +52,7 @@ void run_counting_open(struct run *run)
 	if (!counts_calls(o)) {
 		err_set(&run->calls_err, -EOPNOTSUPP,
 			"a run counts them only if asked to (--syscalls); a daemon of root does");
+		run->asks_daemon = run->options->is_submitted;
 		return;
 	}
 	run_calls_open(o, run->tree, &run->calls, &run->calls_err);
@@ -58,4 +60,16 @@ void run_counting_open(struct run *run)
 		o->how != RUN_SYSCALLS_STRACE && (!run->calls || run_calls_traces(run->calls));
 	if (!run->asks_daemon)
 		warn_uncounted(run);
+}
+
+void run_counting_fill(struct run *run)
+{
+	CLEANUP(process_calls_release)
+	struct process_calls now = { .max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+
+	if (run->calls)
+		run_calls_fill(run->calls, &run->snap);
+	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
+		 link_take_counts(run->link, &now) == 0)
+		call_steps_fill(&run->call_steps, &now, &run->snap);
 }

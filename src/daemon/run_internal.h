@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "daemon/backlog.h"
 #include "daemon/unsaved.h"
+#include "daemon/call_steps.h"
 #include "daemon/closer.h"
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
@@ -45,16 +46,17 @@ struct run {
 	struct runner *runner;
 	struct tree *tree;
 	struct tally *tally;
-	struct collector *collector; /* NULL: /proc cannot be read */
-	struct gpus *gpus;	     /* NULL: there are none, or nobody wants to know */
-	struct run_calls *calls;     /* NULL: the run does not count them */
-	struct err calls_err;	     /* why not */
-	bool asks_daemon;	     /* a daemon that may do more is to count them: not asked yet */
-	bool is_daemon_asked;	     /* it was, and said that it does */
-	bool is_counted_by_daemon;   /* it has, from the first to the last */
-	struct life *life;	     /* NULL: this machine does not tell */
-	struct err life_err;	     /* why not */
-	pid_t failed_pid;	     /* a child of ours that never became the command; 0 */
+	struct collector *collector;  /* NULL: /proc cannot be read */
+	struct gpus *gpus;	      /* NULL: there are none, or nobody wants to know */
+	struct run_calls *calls;      /* NULL: the run does not count them */
+	struct err calls_err;	      /* why not */
+	struct call_steps call_steps; /* where a daemon does */
+	bool asks_daemon;	   /* a daemon that may do more is to count them: not asked yet */
+	bool is_daemon_asked;	   /* it was, and said that it does */
+	bool is_counted_by_daemon; /* it has, from the first to the last */
+	struct life *life;	   /* NULL: this machine does not tell */
+	struct err life_err;	   /* why not */
+	pid_t failed_pid;	   /* a child of ours that never became the command; 0 */
 	int root_fd;
 	struct snapshot snap;
 	struct attempt *attempt;

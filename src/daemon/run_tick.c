@@ -9,6 +9,7 @@
 #include "base/unknown.h"
 #include "daemon/record_tick.h"
 #include "daemon/run_clock.h"
+#include "daemon/run_counting.h"
 #include "daemon/run_internal.h"
 #include "daemon/run_life.h"
 
@@ -149,8 +150,7 @@ static void run_tick(struct run *run)
 	runner_look_after(run->runner);
 	if (run_scan(run, false)) {
 		collector_fill(run->collector, &run->snap, SNAPSHOT_JOBS);
-		if (run->calls)
-			run_calls_fill(run->calls, &run->snap);
+		run_counting_fill(run);
 		tally_snapshot(run->tally, &run->snap, run_current_sheet(run), &point);
 		keep_point(run, &point);
 		tell_own_job(run);

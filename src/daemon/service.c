@@ -120,12 +120,12 @@ static int make_parts(struct service *s, struct err *err)
 }
 
 static const struct rpc_method *const method_tables[] = {
-	service_status_methods,	   service_config_methods, service_view_methods,
-	service_recent_methods,	   service_job_methods,	   service_attach_methods,
-	service_submit_methods,	   service_phase_methods,  service_wait_methods,
-	service_hello_methods,	   service_guest_methods,  service_late_methods,
-	service_admit_methods,	   service_learn_methods,  service_estimate_methods,
-	service_subscribe_methods,
+	service_status_methods,	   service_config_methods,   service_view_methods,
+	service_recent_methods,	   service_job_methods,	     service_attach_methods,
+	service_submit_methods,	   service_phase_methods,    service_wait_methods,
+	service_hello_methods,	   service_guest_methods,    service_late_methods,
+	service_admit_methods,	   service_learn_methods,    service_estimate_methods,
+	service_subscribe_methods, service_recorded_methods,
 };
 
 /* The server takes one table. */

@@ -122,7 +122,8 @@ struct watched *service_find_own_job(struct service *s, const struct rpc_peer *p
 	if (caller_find_process(peer, &key, NULL) < 0)
 		return NULL;
 	for (size_t i = 0; i < n; i++)
-		if (is_run_by(jobs[i], peer, &key) && strcmp(jobs[i]->job_id, job_id) == 0)
+		if (is_run_by(jobs[i], peer, &key) &&
+		    (!job_id || strcmp(jobs[i]->job_id, job_id) == 0))
 			return jobs[i];
 	return NULL;
 }

@@ -13,6 +13,7 @@
 /* So many of its messages wait while the database is locked; then the oldest go. */
 #define MAX_WAITING 64
 #define MAX_WAITING_SHEETS 4096 /* in them, of one user */
+#define MAX_WAITING_LIVES 16384 /* the same of processes and their events */
 
 /* What a guest has told and is not in the database yet. */
 struct news {
@@ -67,6 +68,7 @@ void service_drop_guests(struct service *s)
 		forget(s->guests);
 	map_release(&s->guest_due_ns);
 	map_release(&s->sheet_due_ns);
+	map_release(&s->life_due_ns);
 }
 
 void service_hang_up_guests(struct service *s)
@@ -145,7 +147,7 @@ static int write_news(struct guest *guest, struct news *news)
 		return -EBUSY;
 	a->id = guest->attempt_id;
 	r = a->is_running ? store_write_sheets(store, a, a->sheets, a->n_sheets, &err)
-			  : store_finish_attempt(store, a, NULL, 0, &err);
+			  : store_finish_attempt(store, a, a->events, a->n_events, &err);
 	if (trouble_may_pass(r))
 		return r;
 	if (r < 0)
@@ -172,23 +174,40 @@ void service_tend_guests(struct service *s)
 	}
 }
 
-static size_t count_waiting_sheets(const struct service *s, uid_t uid)
+static size_t count_lives(const struct attempt *a)
 {
-	size_t n = 0;
+	return a->n_processes + a->n_events;
+}
+
+/* What waits of all jobs of one user. */
+struct waiting {
+	size_t n_sheets, n_lives;
+};
+
+static struct waiting count_waiting(const struct service *s, uid_t uid)
+{
+	struct waiting waiting = { 0 };
 
 	for (const struct guest *guest = s->guests; guest; guest = guest->next)
 		for (const struct news *news = guest->uid == uid ? guest->news : NULL; news;
-		     news = news->next)
-			n += news->a.n_sheets;
-	return n;
+		     news = news->next) {
+			waiting.n_sheets += news->a.n_sheets;
+			waiting.n_lives += count_lives(&news->a);
+		}
+	return waiting;
 }
 
-/* How far the job is, and its end, are told whatever becomes of its sheets. */
-static void bound_sheets(struct guest *guest, const struct watched *job, struct attempt *a)
+/* How far the job is, and its end, are told whatever becomes of its sheets and processes. */
+static void bound_news(struct guest *guest, const struct watched *job, struct attempt *a)
 {
+	const struct waiting waiting = count_waiting(guest->service, guest->uid);
+
 	guest_bound_sheets(guest->service, guest->uid, job ? &job->a : NULL, a);
-	if (count_waiting_sheets(guest->service, guest->uid) + a->n_sheets > MAX_WAITING_SHEETS)
+	guest_bound_lives(guest->service, guest->uid, a);
+	if (waiting.n_sheets + a->n_sheets > MAX_WAITING_SHEETS)
 		a->n_sheets = 0;
+	if (waiting.n_lives + count_lives(a) > MAX_WAITING_LIVES)
+		a->n_processes = a->n_events = 0;
 }
 
 /* a is taken over. The last one is never dropped for want of room: it may be the end. */
@@ -226,7 +245,7 @@ static int hear(struct guest *guest, const struct rpc_value *told, struct err *e
 		attempt_release(&a);
 		return err_set(err, -EINVAL, "that is another job");
 	}
-	bound_sheets(guest, job, &a);
+	bound_news(guest, job, &a);
 	return add_news(guest, &a, err);
 }
 
@@ -284,18 +303,50 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
+/* What the caller runs: by its line, or by its process if it holds none yet. */
+struct callers {
+	int64_t attempt_id; /* 0: nothing */
+	bool is_foreign;
+};
+
+static struct callers find_callers(struct service *s, const struct rpc_peer *peer)
+{
+	const struct guest *guest = guest_find_by_line(s, peer);
+	const struct watched *job = guest ? NULL : service_find_own_job(s, peer, NULL);
+
+	if (guest)
+		return (struct callers){ guest->attempt_id, guest->is_foreign };
+	return job ? (struct callers){ job->a.id, job->is_guest } : (struct callers){ 0 };
+}
+
 /* The job is over: what was counted of it, for its record. */
 static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	const struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
+	const struct callers callers = find_callers(s, rpc_call_peer(call));
 	struct json *j;
 
-	if (!guest)
+	if (callers.attempt_id == 0)
 		return err_set(err, -EINVAL, "this connection is no runner's");
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	service_tell_calls_of(s, guest->attempt_id, guest->is_foreign, j);
+	service_tell_calls_of(s, callers.attempt_id, callers.is_foreign, j);
+	json_end_object(j);
+	return 0;
+}
+
+/* What was counted so far of each of its processes, for their samples. */
+static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct callers callers = find_callers(s, rpc_call_peer(call));
+	struct json *j;
+
+	if (callers.attempt_id == 0)
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	service_tell_counts_of(s, callers.attempt_id, j);
 	json_end_object(j);
 	return 0;
 }
@@ -320,6 +371,7 @@ static int runner_signals(void *ctx, struct rpc_call *call, struct err *err)
 
 const struct rpc_method service_guest_methods[] = {
 	{ "runner.calls", runner_calls, RPC_FOR_ALL },
+	{ "runner.counts", runner_counts, RPC_FOR_ALL },
 	{ "runner.changed", runner_changed, RPC_FOR_ALL },
 	{ "runner.signals", runner_signals, RPC_FOR_ALL },
 	{ 0 },

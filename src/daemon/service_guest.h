@@ -41,4 +41,7 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
 void guest_bound_sheets(struct service *s, uid_t uid, const struct attempt *known,
 			struct attempt *told);
 
+/* The same of the processes that are told with the end, and of what happened to them. */
+void guest_bound_lives(struct service *s, uid_t uid, struct attempt *told);
+
 #endif

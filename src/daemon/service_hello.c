@@ -158,14 +158,19 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 }
 
 /* *ret_records: its ticks are written by us, as it wants them no more often, and knows nothing to
- * write there that we do not. */
+ * write there that we do not. One whose command waits to be counted says hello again later: at
+ * first it looks more often than we do. */
 static int take_over(struct service *s, struct rpc_call *call, const struct hello_params *params,
-		     bool *ret_records, struct err *err)
+		     bool *ret_records, bool *ret_counts, struct err *err)
 {
 	struct watched *job = find_own(s, rpc_call_peer(call), params);
 
 	if (job && params->keeps_calls)
 		service_leave_calls_of(s, job);
+	if (job && params->wants_calls)
+		*ret_counts = service_count_calls_now(s, job);
+	if (params->wants_calls)
+		return 0;
 	*ret_records =
 		job && !params->keeps_calls && params->interval_seconds >= s->interval_seconds;
 	return *ret_records ? guest_hold_line(s, call, job, false, err) : 0;
@@ -187,7 +192,7 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	service_look(s);
 	is_foreign = params.job && !is_own_database(s, &params);
 	r = is_foreign ? receive(s, call, &params, &counts, err)
-		       : take_over(s, call, &params, &records, err);
+		       : take_over(s, call, &params, &records, &counts, err);
 	if (r < 0)
 		return r;
 	j = rpc_call_result(call);

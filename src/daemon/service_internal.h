@@ -127,6 +127,7 @@ struct syscalls_state {
 	struct map by_attempt;	   /* the same: attempt -> its address */
 	unsigned time_every;	   /* one call in so many is timed */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
+	uint64_t read_due_boot_ns; /* before this nothing is read for a runner's samples */
 };
 
 struct service {
@@ -201,6 +202,7 @@ struct service {
 	struct guest *guests;	   /* runners that hold the line */
 	struct map guest_due_ns;   /* by uid: see service_share.c */
 	struct map sheet_due_ns;   /* the same of their sheets */
+	struct map life_due_ns;	   /* and of their processes */
 	struct recent *recent;	   /* the last events */
 	struct subscription *subscriptions;
 	struct rendered *rendered;
@@ -402,8 +404,8 @@ bool service_may_control(const struct rpc_peer *peer, uint64_t uid);
 enum service_right { SERVICE_READ, SERVICE_CONTROL };
 
 /*
- * The job of that name that the peer runs itself: its process is the runner, and not one that has
- * got its pid since, or the peer's pid since it connected. NULL: there is none.
+ * The job of that name (NULL: of any) that the peer runs itself: its process is the runner, and not
+ * one that has got its pid since, or the peer's pid since it connected. NULL: there is none.
  */
 struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
 				     const char *job_id);
@@ -472,6 +474,7 @@ extern const struct rpc_method service_config_methods[];
 extern const struct rpc_method service_view_methods[];	    /* snapshots, contexts */
 extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
 extern const struct rpc_method service_recent_methods[];    /* the last events */
+extern const struct rpc_method service_recorded_methods[];  /* what was recorded, by pages */
 extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_submit_methods[];
 extern const struct rpc_method service_attach_methods[];
@@ -588,6 +591,12 @@ void service_sum_calls_of(struct service *s, const struct watched *job);
 /* Its runner does that, or nobody is to: what was counted so far is dropped. */
 void service_leave_calls_of(struct service *s, struct watched *job);
 
+/* Whether they are counted now. */
+bool service_counts_calls_of(struct service *s, int64_t attempt_id);
+
+/* Takes in what was counted, of all jobs. What the kernel side had no room for is noted. */
+int service_read_calls(struct service *s);
+
 /*
  * Its runner asks for them, at its end: into the open object. We cease to count, and write them
  * down as well if is_kept, that is where the runner's record is not ours.
@@ -604,6 +613,11 @@ void service_close_syscalls(struct service *s);
 
 /* Of all jobs, unwritten; it begins anew with the next. */
 void service_forget_calls(struct service *s);
+
+/* ---- service_counts.c ---- */
+
+/* Its runner asks for what each of its processes has called so far: into the open object. */
+void service_tell_counts_of(struct service *s, int64_t attempt_id, struct json *j);
 
 /* ---- service_attached.c: jobs that something else started ---- */
 

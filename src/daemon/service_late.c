@@ -103,7 +103,8 @@ static int take_end(struct service *s, const struct rpc_peer *peer, const struct
 	}
 	if (r < 0 || is_over)
 		return r;
-	r = store_finish_attempt(s->store, a, NULL, 0, err);
+	guest_bound_lives(s, peer->uid, a);
+	r = store_finish_attempt(s->store, a, a->events, a->n_events, err);
 	if (r == 0 && !is_new && !watch_find_attempt(s->watch, a->id))
 		tell_end(s, a);
 	return r;

@@ -23,6 +23,10 @@
 #define JOB_MAX_SHEETS 4096
 #define USER_MAX_SHEETS 16384
 
+/* The same of their processes, and of what happened to these. */
+#define LIFE_EVERY_NS UINT64_C(1000000)
+#define LIFE_BURST_NS (65536 * LIFE_EVERY_NS)
+
 static int check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
 {
 	size_t n, n_guests = 0;
@@ -140,4 +144,21 @@ void guest_bound_sheets(struct service *s, uid_t uid, const struct attempt *know
 	if (n_new > 0)
 		set_due(&s->sheet_due_ns, uid,
 			due_of(&s->sheet_due_ns, uid, now) + n_new * SHEET_EVERY_NS);
+}
+
+/* ---- processes ---- */
+
+void guest_bound_lives(struct service *s, uid_t uid, struct attempt *told)
+{
+	uint64_t now = clock_boot_ns(), due = due_of(&s->life_due_ns, uid, now);
+	uint64_t used_ns = due - now;
+	size_t room = used_ns < LIFE_BURST_NS ? (LIFE_BURST_NS - used_ns) / LIFE_EVERY_NS : 0;
+
+	if (uid == 0 || uid == geteuid())
+		return;
+	told->n_processes = smaller(told->n_processes, room);
+	told->n_events = smaller(told->n_events, room - told->n_processes);
+	if (told->n_processes + told->n_events > 0)
+		set_due(&s->life_due_ns, uid,
+			due + (told->n_processes + told->n_events) * LIFE_EVERY_NS);
 }

@@ -218,8 +218,15 @@ bool service_count_calls_now(struct service *s, const struct watched *job)
 	return *find_job(s, job->a.id) != NULL;
 }
 
+bool service_counts_calls_of(struct service *s, int64_t attempt_id)
+{
+	const struct job_calls *job = *find_job(s, attempt_id);
+
+	return job && !job->is_over;
+}
+
 /* What the kernel side had no room for is missed in the sums of whoever is counted. */
-static int take_in(struct service *s)
+int service_read_calls(struct service *s)
 {
 	struct syscalls_lost lost;
 	int r = syscalls_read(s->syscalls.syscalls, &lost);
@@ -245,7 +252,7 @@ static void end_job(struct service *s, struct job_calls *job)
 
 	if (job->is_over)
 		return;
-	if (take_in(s) == 0)
+	if (service_read_calls(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->attempt_id);
 	leave_job(s, job);
@@ -258,7 +265,7 @@ static void end_all(struct service *s)
 
 	if (!s->syscalls.jobs)
 		return;
-	if (take_in(s) == 0)
+	if (service_read_calls(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	for (struct job_calls *job = s->syscalls.jobs; job; job = job->next)
 		if (!job->is_over)
@@ -358,7 +365,7 @@ int service_count_calls(struct service *s, struct err *err)
 
 	if (!s->has_snap || !s->syscalls.jobs)
 		return 0;
-	r = take_in(s);
+	r = service_read_calls(s);
 	if (r < 0)
 		return err_set(err, r, "cannot read what was counted: %s", strerror(-r));
 	syscalls_fill(s->syscalls.syscalls, &s->snap);

@@ -131,9 +131,8 @@ static void write_sums(struct json *j, struct call_sums *sums)
 	json_key_string(j, "syscalls", text.data);
 }
 
-static void write_processes(struct json *j, const struct process_calls *processes)
+void told_calls_write_processes(struct json *j, const struct process_calls *processes)
 {
-	json_key(j, "processes");
 	json_begin_array(j);
 	for (size_t i = 0; i < processes->n; i++) {
 		const struct process_call *call = &processes->items[i];
@@ -152,7 +151,8 @@ static void write_processes(struct json *j, const struct process_calls *processe
 void told_calls_write(struct json *j, struct told_calls *calls)
 {
 	write_sums(j, &calls->sums);
-	write_processes(j, &calls->processes);
+	json_key(j, "processes");
+	told_calls_write_processes(j, &calls->processes);
 	json_key_u64(j, "untold_processes", calls->processes.n_untold);
 	json_key_u64(j, "time_every", calls->time_every);
 	json_key_f64(j, "time_variance_ns2", calls->time_variance_ns2);
@@ -188,6 +188,15 @@ static int read_process(const struct rpc_value *v, struct process_calls *ret)
 	return 0;
 }
 
+int told_calls_read_processes(const struct rpc_value *list, struct process_calls *ret)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < rpc_value_len(list); i++)
+		r = read_process(rpc_value_at(list, i), ret);
+	return r;
+}
+
 /* Of a daemon that does not say, all were timed. */
 static void read_error(const struct rpc_value *v, struct told_calls *calls)
 {
@@ -203,15 +212,14 @@ static void read_error(const struct rpc_value *v, struct told_calls *calls)
 int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 {
 	const char *sums = rpc_value_string(rpc_value_get(v, "syscalls"));
-	const struct rpc_value *list = rpc_value_get(v, "processes");
 	uint64_t untold = rpc_value_u64(rpc_value_get(v, "untold_processes"));
 	uint64_t lost = rpc_value_u64(rpc_value_get(v, "lost"));
 	uint64_t threads = rpc_value_u64(rpc_value_get(v, "lost_threads"));
 	int r = sums && u64_known(untold) && u64_known(lost) ? read_text(sums, &calls->sums)
 							     : -EBADMSG;
 
-	for (size_t i = 0; r == 0 && i < rpc_value_len(list); i++)
-		r = read_process(rpc_value_at(list, i), &calls->processes);
+	if (r == 0)
+		r = told_calls_read_processes(rpc_value_get(v, "processes"), &calls->processes);
 	if (r < 0)
 		return r;
 	read_error(v, calls);

@@ -35,6 +35,10 @@ void told_calls_write(struct json *j, struct told_calls *calls);
 /* Adds what is told to what is there. -EBADMSG: that is no such object, and some of it is added. */
 int told_calls_read(const struct rpc_value *v, struct told_calls *calls);
 
+/* The same of the processes alone: a list, and what is told in it. */
+void told_calls_write_processes(struct json *j, const struct process_calls *processes);
+int told_calls_read_processes(const struct rpc_value *list, struct process_calls *ret);
+
 /* Into the attempt: the sums of the job, and of each of its processes that is listed. Once. */
 void told_calls_keep(struct told_calls *calls, struct attempt *a);
 

@@ -114,6 +114,12 @@ void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx)
 	(void)ctx;
 }
 
+void syscalls_each_living(struct syscalls *s, uint64_t tag, syscalls_fn *fn, void *ctx)
+{
+	(void)tag;
+	syscalls_each(s, fn, ctx);
+}
+
 void syscalls_each_ended(struct syscalls *s, syscalls_fn *fn, void *ctx)
 {
 	syscalls_each(s, fn, ctx);

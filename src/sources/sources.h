@@ -330,6 +330,9 @@ void syscalls_fill(struct syscalls *s, struct snapshot *snap);
 /* And the totals of every process; those that have ended are told for the last time. */
 void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx);
 
+/* The same of those of one tree that have not; the others are told later. */
+void syscalls_each_living(struct syscalls *s, uint64_t tag, syscalls_fn *fn, void *ctx);
+
 /* The same of those that have ended alone: what a tick needs to know, at a cost for those only. */
 void syscalls_each_ended(struct syscalls *s, syscalls_fn *fn, void *ctx);
 

@@ -331,22 +331,32 @@ static double sum_variance(const struct counted *c)
 	return sum;
 }
 
-void syscall_table_each(struct syscall_table *t, bool only_ended, syscalls_fn *fn, void *ctx)
+static void tell(struct syscall_table *t, struct counted *c, syscalls_fn *fn, void *ctx)
 {
+	struct syscall_process about = c->about;
 	struct arena arena = ARENA_INIT;
 
-	for (size_t i = 0; i < t->n; i++) {
-		struct syscall_process about = t->items[i].about;
-
-		if ((only_ended && !about.is_ended) || !reserve_uses(t, t->items[i].n_rows))
-			continue;
-		about.uses = t->uses;
-		about.n_uses = list_uses(&t->items[i], false, &arena, t->uses);
-		about.time_variance_ns2 = sum_variance(&t->items[i]);
-		fn(ctx, &about);
-		arena_reset(&arena);
-	}
+	if (!reserve_uses(t, c->n_rows))
+		return;
+	about.uses = t->uses;
+	about.n_uses = list_uses(c, false, &arena, t->uses);
+	about.time_variance_ns2 = sum_variance(c);
+	fn(ctx, &about);
 	arena_release(&arena);
+}
+
+void syscall_table_each(struct syscall_table *t, bool only_ended, syscalls_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (!only_ended || t->items[i].about.is_ended)
+			tell(t, &t->items[i], fn, ctx);
+}
+
+void syscall_table_each_living(struct syscall_table *t, uint64_t tag, syscalls_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->items[i].about.tag == tag && !t->items[i].about.is_ended)
+			tell(t, &t->items[i], fn, ctx);
 }
 
 static int compare_pid(const void *key, const void *item)

@@ -66,6 +66,7 @@ bool syscall_table_is_ended(const struct syscall_table *t, uint32_t id);
 
 /* See sources.h. */
 void syscall_table_each(struct syscall_table *t, bool only_ended, syscalls_fn *fn, void *ctx);
+void syscall_table_each_living(struct syscall_table *t, uint64_t tag, syscalls_fn *fn, void *ctx);
 void syscall_table_fill(struct syscall_table *t, struct snapshot *s);
 void syscall_table_drop_ended(struct syscall_table *t);
 

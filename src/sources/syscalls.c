@@ -479,6 +479,12 @@ void syscalls_each(struct syscalls *s, syscalls_fn *fn, void *ctx)
 	syscall_table_drop_ended(&s->table);
 }
 
+void syscalls_each_living(struct syscalls *s, uint64_t tag, syscalls_fn *fn, void *ctx)
+{
+	if (has_tag(s, tag))
+		syscall_table_each_living(&s->table, tag, fn, ctx);
+}
+
 void syscalls_each_ended(struct syscalls *s, syscalls_fn *fn, void *ctx)
 {
 	struct filter filter = { s, fn, ctx };

@@ -22,9 +22,9 @@ cp -a /etc "$TMP/etc"
 rm -rf "$TMP/etc/proctor"
 mkdir "$TMP/etc/proctor" "$TMP/var"
 printf '%s\n' "alice:x:4001:4001::$TMP/alice:/bin/sh" "bob:x:4002:4002::$TMP/bob:/bin/sh" \
-	"carol:x:4003:4003::$TMP/carol:/bin/sh" >>"$TMP/etc/passwd"
-printf '%s\n' alice:x:4001: bob:x:4002: carol:x:4003: readers:x:4100:carol crew:x:4101:alice >>"$TMP/etc/group"
-mkdir "$TMP/alice" "$TMP/bob" "$TMP/carol"
+	"carol:x:4003:4003::$TMP/carol:/bin/sh" "dave:x:4004:4004::$TMP/dave:/bin/sh" >>"$TMP/etc/passwd"
+printf '%s\n' alice:x:4001: bob:x:4002: carol:x:4003: dave:x:4004: readers:x:4100:carol crew:x:4101:alice >>"$TMP/etc/group"
+mkdir "$TMP/alice" "$TMP/bob" "$TMP/carol" "$TMP/dave" # dave may not write at home
 chown 4001:4001 "$TMP/alice"
 chown 4002:4002 "$TMP/bob"
 chown 4003:4003 "$TMP/carol"
@@ -496,6 +496,58 @@ is "root ends them all" "$status" 0
 like "both of that name" "$stderr" "cancelled 2 jobs: mine, mine"
 is "nothing is left of them" "$(pgrep -u 4001,4002 -x sleep)" ""
 "$PROCTOR" start
+
+# ---- what root's database alone has ----
+
+printf 'job_id: daves\nsheets:\n  - run: sleep 0.4; sh -c "exit 3"; sleep 0.4\n' >"$TMP/daves.yaml"
+chmod 644 "$TMP/daves.yaml"
+run as dave "$PROCTOR" submit "$TMP/daves.yaml"
+is "who has no database submits a job" "$status" 0
+as dave "$PROCTOR" wait daves >/dev/null
+setpriv --reuid=dave --regid=dave --init-groups sh -c 'sleep 0.8; true' &
+tree=$!
+sleep 0.2 # until it is his
+run as dave "$PROCTOR" attach --pid "$tree" --job tree
+is "and attaches a tree" "$status$stderr" 0
+wait "$tree"
+as dave "$PROCTOR" wait tree >/dev/null
+flat() { tr '\n' ' ' <<<"$stdout"; }
+for user in dave carol; do
+	run as "$user" "$PROCTOR" jobs
+	like "$user lists both" "$(flat)" ' daves .* success .* tree .* success'
+	run as "$user" "$PROCTOR" jobs --json
+	json "$user's list is complete" "$stdout" \
+		'[(j["job_id"], j["uid"], j["outcome"]) for j in d if j["uid"] == 4004] == [("daves", 4004, "success"), ("tree", 4004, "success")]'
+	for job in daves tree; do
+		run as "$user" "$PROCTOR" events --job "$job"
+		like "$user sees what happened to $job" "$status $(flat)" "^0 TIME .*job.started .*spawn .*exit .*job.completed +exit 0 +$job"
+		run as "$user" "$PROCTOR" events --job "$job" --json
+		like "as objects too ($user, $job)" "$stdout" '^{"event":"process.exit",.*"exit_code":0'
+		run as "$user" "$PROCTOR" history --job "$job"
+		like "$user sees the samples of $job" "$status $(flat)" '^0 TIME .*sleep 0\.'
+		run as "$user" "$PROCTOR" history --job "$job" --json
+		json "as objects, too" "$stdout" "len(d) > 1 and {p['job_id'] for p in d} == {'$job'}"
+		run as "$user" "$PROCTOR" anomalies --job "$job" --json
+		json "and what was out of the ordinary" "$status" 'd == 0'
+		run as "$user" "$PROCTOR" report "$job"
+		like "all sections of the report of $job are there" "$(flat)" 'Processes.*Life of the processes.*How it was measured'
+	done
+done
+run as dave "$PROCTOR" report daves --format json
+json "how each process ended is known" "$stdout" \
+	'len(d["processes"]) == 4 and sorted(p["exit_code"] for p in d["processes"]) == [0, 0, 0, 3]'
+json "and when" "$stdout" 'all(p["born"] < p["died"] for p in d["processes"])'
+json "who measured is told" "$stdout" '"births, deaths, exit codes" in d["rungs"]'
+run as bob "$PROCTOR" jobs --json
+json "others do not see them" "$stdout" 'all(j["uid"] == 4002 for j in d)'
+for verb in events history anomalies; do
+	run as bob "$PROCTOR" "$verb" --job daves
+	is "nor what became of them ($verb)" "$status" 1
+done
+for method in job.events job.samples job.anomalies; do
+	json "nor by asking ($method)" "$(ask bob $method '{"job_id": "daves"}')" 'd["code"] == -32001'
+done
+json "nor the whole list" "$(ask bob job.attempts)" 'all(a["uid"] == 4002 for a in d["attempts"])'
 
 # ---- a daemon of an ordinary user ----
 

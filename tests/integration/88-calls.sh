@@ -79,6 +79,38 @@ run as_alice "$PROCTOR" run -q --json --job unasked -- sh -c "sleep 1; $busy"
 json "who does not ask gets what was counted" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
 json "which may not be all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
 
+# ---- in each sample of hers ----
+
+echoes='i=0; while [ $i -lt 3000 ]; do echo; i=$((i + 1)); done >/dev/null'
+sampled='sum((p["syscall_counts"] or {}).get("write", 0) for p in d)'
+run as_alice "$PROCTOR" run -q --syscalls=auto --job curve -- sh -c "sleep 0.3; $echoes; sleep 0.5; $echoes; sleep 0.6"
+run as_alice "$PROCTOR" history --job curve --json
+json "each call of a guest is in one sample" "$stdout" "$sampled == 6000"
+json "in more than one of them" "$stdout" \
+	'sum((p["syscall_counts"] or {}).get("write", 0) > 0 for p in d) > 1'
+json "with their time" "$stdout" \
+	'any((p["syscall_time_pct"] or {}).get("write", 0) > 0 for p in d)'
+run as_alice "$PROCTOR" run -q --job unasked2 -- sh -c "sleep 1; $echoes; sleep 0.6"
+run as_alice "$PROCTOR" history --job unasked2 --json
+json "who does not ask has them too" "$stdout" "$sampled == 3000"
+run as_alice "$PROCTOR" run -q --syscalls=off --job silent2 -- sh -c "sleep 0.6; $echoes; sleep 0.6"
+run as_alice "$PROCTOR" history --job silent2 --json
+json "but not who has them off" "$stdout" \
+	'all(p["syscall_counts"] is None for p in d)'
+
+cat >"$TMP/ask.py" <<'END'
+import json, socket
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/proctor/proctor.sock")
+f = s.makefile("rw")
+f.write('{"jsonrpc": "2.0", "id": 1, "method": "runner.counts"}\n')
+f.flush()
+print(json.loads(f.readline())["error"]["message"])
+END
+chmod 644 "$TMP/ask.py"
+run as_alice python3 "$TMP/ask.py"
+is "nobody is told but the runner" "$stdout" "this connection is no runner's"
+
 # ---- who has killed it ----
 
 for after in 0 0.8; do
@@ -117,6 +149,20 @@ run as_alice "$PROCTOR" wait sent
 is "and done" "$status" 0
 run as_alice "$PROCTOR" report sent --format json
 json "its owner sees what it called" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
+
+# From the first instruction on: nothing of it has waited for a daemon to look.
+printf 'job_id: quick\nsheets:\n  - run: %s\n' "$busy" >"$TMP/alice/quick.yaml"
+chmod 644 "$TMP/alice/quick.yaml"
+for who in as_alice env; do
+	run $who "$PROCTOR" submit "$TMP/alice/quick.yaml"
+	run $who "$PROCTOR" wait quick
+	is "a short job is submitted and done ($who)" "$status" 0
+	run $who "$PROCTOR" report quick --format json
+	json "all that it called is counted ($who)" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
+	json "from its exec on ($who)" "$stdout" \
+		'sum(c["count"] for c in d["syscalls"] if c["name"] == "execve") >= 3'
+	json "which is said ($who)" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+done
 
 setpriv --reuid=alice --regid=alice --init-groups sh -c "sleep 1; $busy; exec sleep 1" &
 target=$!

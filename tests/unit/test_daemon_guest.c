@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -211,6 +212,96 @@ static void test_what_cannot_be_is_refused(void **state)
 	}
 }
 
+/* All that one message may have is no more than a daemon reads. */
+static void test_processes(void **state)
+{
+	static struct proc_record processes[GUEST_MAX_PROCESSES + 1];
+	static struct proc_event events[GUEST_MAX_EVENTS + 2];
+	static struct sheet_record sheets[GUEST_MAX_SHEETS];
+	struct rung rungs[] = { { "births", "polling", "no rights" } };
+	struct attempt a = make_attempt(), back;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(processes); i++) {
+		proc_record_init(&processes[i]);
+		processes[i].key = (struct proc_key){ (pid_t)i + 1, 50 };
+		processes[i].status.exit_code = 3;
+		processes[i].max_rss_bytes = 4096;
+		processes[i].evidence = EVIDENCE_EXACT;
+		processes[i].command = "a \033[31mtrap";
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		events[i] = (struct proc_event){ .wall_ns = NOW + i, /* no later than now */
+						 .key = { (pid_t)i + 1, 50 },
+						 .type = i == 0 ? EVENT_KILL : EVENT_EXIT,
+						 .status = { 0, -1 },
+						 .sheet_num = SHEET_NONE };
+	for (size_t i = 0; i < ARRAY_SIZE(sheets); i++) {
+		sheets[i] = (struct sheet_record){ .num = (int)i, .ended_wall_ns = NOW };
+		usage_init(&sheets[i].usage);
+	}
+	a.is_running = false;
+	a.outcome = OUTCOME_SUCCESS;
+	a.processes = processes;
+	a.n_processes = ARRAY_SIZE(processes);
+	a.events = events;
+	a.n_events = ARRAY_SIZE(events);
+	a.rungs = rungs;
+	a.n_rungs = 1;
+	tell(&a, sheets, ARRAY_SIZE(sheets), &back);
+	assert_int_equal(back.n_processes, GUEST_MAX_PROCESSES);
+	assert_int_equal(back.processes[0].key.pid, 1);
+	assert_int_equal(back.processes[0].status.exit_code, 3);
+	assert_int_equal(back.processes[0].evidence, EVIDENCE_EXACT);
+	assert_false(u64_known(back.processes[0].user_ns));
+	assert_false(u64_known(back.processes[0].uid)); /* that is nothing a runner could tell */
+	assert_null(strchr(back.processes[0].command, '\033'));
+	assert_int_equal(back.n_events, GUEST_MAX_EVENTS);
+	assert_int_equal(back.events[0].key.pid, 2); /* the kill was seen by the daemon */
+	assert_true(back.events[0].wall_ns == NOW);
+	assert_string_equal(back.events[0].job_id, "nightly");
+	assert_int_equal(back.n_rungs, 1);
+	assert_string_equal(back.rungs[0].reason, "no rights");
+	assert_int_equal(back.n_unknowns, 1); /* that there are more */
+	attempt_release(&back);
+}
+
+/* Each is told with an end that is good. */
+static void test_bad_processes_are_refused(void **state)
+{
+	static const char *const rows[] = {
+		"\"processes\": 5",
+		"\"processes\": [5]",
+		"\"processes\": [{}]",
+		"\"processes\": [{\"pid\": 0}]",
+		"\"processes\": [{\"pid\": -4}]",
+		"\"processes\": [{\"pid\": 4, \"exit_code\": 256}]",
+		"\"processes\": [{\"pid\": 4, \"user_ns\": -1}]",
+		"\"processes\": [{\"pid\": 4, \"command\": 7}]",
+		"\"events\": {}, \"processes\": {\"a\": 1}",
+		"\"events\": [{\"pid\": 4, \"type\": \"exit\"}]",
+		"\"events\": [{\"pid\": 4, \"type\": \"nothing\", \"wall_ns\": 5}]",
+		"\"events\": [{\"pid\": 4, \"type\": \"kill\", \"wall_ns\": 5}]",
+		"\"rungs\": [{\"rung\": \"a\"}]",
+		"\"unknowns\": [{\"what\": \"a\"}]",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[300];
+		struct err err = ERR_INIT;
+		struct rpc_value *v;
+		struct attempt a;
+
+		snprintf(text, sizeof(text), "{\"job_id\": \"a\", \"outcome\": \"success\", %s}",
+			 rows[i]);
+		v = parse(text);
+		if (guest_read(v, NOW, &a, &err) != -EINVAL)
+			fail_msg("%s was taken", text);
+		rpc_value_free(v);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +310,8 @@ int main(void)
 		cmocka_unit_test(test_sheets),
 		cmocka_unit_test(test_texts_are_cut_and_tamed),
 		cmocka_unit_test(test_what_cannot_be_is_refused),
+		cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_bad_processes_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

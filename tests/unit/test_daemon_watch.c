@@ -8,7 +8,7 @@
 #include "daemon/watch.h"
 
 /* What was told, a letter each: Job, Sheet began; sheet, job ended. */
-struct told {
+struct noted {
 	char text[64];
 };
 
@@ -19,7 +19,7 @@ static void on_change(void *ctx, enum change change, const struct watched *job,
 					[CHANGE_SHEET_STARTED] = 'S',
 					[CHANGE_SHEET_ENDED] = 's',
 					[CHANGE_JOB_ENDED] = 'j' };
-	struct told *told = ctx;
+	struct noted *told = ctx;
 
 	assert_string_equal(job->job_id, "job");
 	assert_true((sheet != NULL) ==
@@ -29,7 +29,7 @@ static void on_change(void *ctx, enum change change, const struct watched *job,
 }
 
 /* What is told by a glance. */
-static void assert_told(struct watch *w, struct store *store, struct told *told,
+static void assert_told(struct watch *w, struct store *store, struct noted *told,
 			const char *expected)
 {
 	struct err err = ERR_INIT;
@@ -69,7 +69,7 @@ static void test_glances(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
 	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct told told = { "" };
+	struct noted told = { "" };
 	struct watch *w = watch_new(on_change, &told);
 	pid_t runner = start_runner();
 	struct attempt a = attempt_of(runner);
@@ -108,7 +108,7 @@ static void test_one_job(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
 	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct told told = { "" };
+	struct noted told = { "" };
 	struct watch *w = watch_new(on_change, &told);
 	pid_t runner = start_runner();
 	struct attempt a = attempt_of(runner), b = attempt_of(runner);
@@ -161,7 +161,7 @@ static void test_an_end_in_the_middle_of_a_look(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct told told = { "" };
+	struct noted told = { "" };
 	struct watch *w = watch_new(on_change, &told);
 	struct attempt a = attempt_of(getpid());
 	struct err err = ERR_INIT;
@@ -202,7 +202,7 @@ static void test_a_short_life_between_two_looks(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
 	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct told told = { "" };
+	struct noted told = { "" };
 	struct watch *w = watch_new(on_change, &told);
 	struct attempt a = attempt_of(getpid());
 	struct meanwhile meanwhile = { .store = theirs, .a = attempt_of(getpid()) };
@@ -231,7 +231,7 @@ static void test_a_damaged_row(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
 	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct told told = { "" };
+	struct noted told = { "" };
 	struct watch *w = watch_new(on_change, &told);
 	pid_t runner = start_runner();
 	struct attempt a = attempt_of(runner), b = attempt_of(getpid()), c = attempt_of(getpid());
@@ -265,7 +265,7 @@ static void test_sheets(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct told told = { "" };
+	struct noted told = { "" };
 	struct watch *w = watch_new(on_change, &told);
 	uint64_t second = 1000000000, now = clock_wall_ns();
 	struct sheet_record sheets[] = {

@@ -4,8 +4,8 @@
  *
  * For verbs that print events by time and have them in between.
  */
-#ifndef PROCTOR_CLI_TOLD_H
-#define PROCTOR_CLI_TOLD_H
+#ifndef PROCTOR_DAEMON_TOLD_H
+#define PROCTOR_DAEMON_TOLD_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "cli/told.h"
+#include "daemon/told.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,91 @@
+#include <errno.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+#include "daemon/link_internal.h"
+
+int link_take_calls(struct link *link, struct told_calls *calls, struct err *err)
+{
+	struct rpc_value *answer = NULL;
+	int r;
+
+	if (!link->client)
+		return err_set(err, -ENOENT, "no daemon is there");
+	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
+	r = rpc_client_call(link->client, "runner.calls", NULL, &answer, err);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	if (r < 0)
+		return r;
+	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
+		r = told_calls_read(answer, calls);
+	else
+		r = -ENODATA;
+	rpc_value_free(answer);
+	return r < 0 ? err_set(err, r, "the daemon has none of them") : 0;
+}
+
+/* One that does not count now may do so soon; one that has no time now is left alone. */
+#define COUNTS_PAUSE_NS UINT64_C(1000000000)
+
+static bool tells_counts(const struct link *link)
+{
+	return link->client && link->is_guest && clock_boot_ns() >= link->counts_due_boot_ns;
+}
+
+int link_take_counts(struct link *link, struct process_calls *ret)
+{
+	struct rpc_value *answer = NULL;
+	int r;
+
+	if (!tells_counts(link))
+		return -ENODATA;
+	r = rpc_client_call(link->client, "runner.counts", NULL, &answer, NULL);
+	if (r == 0 && !rpc_value_bool(rpc_value_get(answer, "counted"), false))
+		r = -ENODATA;
+	if (r == 0)
+		r = told_calls_read_processes(rpc_value_get(answer, "processes"), ret);
+	if (r < 0)
+		link->counts_due_boot_ns = clock_boot_ns() + COUNTS_PAUSE_NS;
+	rpc_value_free(answer);
+	return r;
+}
+
+/* False: it is none that a daemon tells. */
+static bool read_signal(const struct rpc_value *v, struct proc_event *ret)
+{
+	const char *type = rpc_value_string(rpc_value_get(v, "type"));
+	const char *details = rpc_value_string(rpc_value_get(v, "details"));
+	int64_t signal = rpc_value_i64(rpc_value_get(v, "signal"), 0);
+	uint64_t pid = rpc_value_u64(rpc_value_get(v, "pid"));
+
+	*ret = (struct proc_event){
+		.wall_ns = rpc_value_u64(rpc_value_get(v, "wall_ns")),
+		.key = { (pid_t)pid, rpc_value_u64(rpc_value_get(v, "start_ticks")) },
+		.status = { -1, (int)signal },
+		.sheet_num = (int)rpc_value_i64(rpc_value_get(v, "sheet_num"), SHEET_NONE),
+		.details = details ? details : "",
+	};
+	return type && event_type_from_name(type, &ret->type) == 0 &&
+	       event_type_is_signal(ret->type) && pid > 0 && pid <= INT32_MAX && signal > 0 &&
+	       signal < NSIG && u64_known(ret->wall_ns);
+}
+
+void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
+{
+	struct rpc_value *answer = NULL;
+	const struct rpc_value *list;
+	struct proc_event ev;
+	int r;
+
+	if (!link->client || !link->is_guest)
+		return;
+	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
+	r = rpc_client_call(link->client, "runner.signals", NULL, &answer, NULL);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	list = r < 0 ? NULL : rpc_value_get(answer, "signals");
+	for (size_t i = 0; list && i < rpc_value_len(list); i++)
+		if (read_signal(rpc_value_at(list, i), &ev))
+			fn(ctx, &ev);
+	rpc_value_free(answer);
+}
