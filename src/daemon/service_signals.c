@@ -10,6 +10,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "daemon/own.h"
 #include "daemon/service_internal.h"
 #include "report/report.h"
 
@@ -19,7 +20,7 @@
  * and told when it is in the database, as what runners write is.
  */
 
-/* What waits while the database is locked; some of that room is for kills alone. */
+/* What waits while nothing can be written; some of that room is for kills alone. */
 #define MAX_WAITING 4096
 #define MAX_WAITING_SIGNALS 3584
 #define DETAILS_BYTES 320
@@ -312,17 +313,19 @@ static size_t gather(const struct signals_state *state, size_t from, struct proc
 	return n;
 }
 
-/* One that cannot be written for another reason than a lock will not be later either. */
+/* One that is refused though the database is well will be later too. */
 static int write_each(struct service *s, const struct attempt *a, const struct proc_event *events,
 		      size_t n, size_t *ret_done, struct err *err)
 {
 	for (*ret_done = 0; *ret_done < n; (*ret_done)++) {
 		int r = store_write_events(s->store, a, &events[*ret_done], 1, err);
 
-		if (r == -EBUSY)
+		if (trouble_is_of_database(r))
 			return r;
-		if (r < 0)
-			log_debug("a signal is not recorded: %s", err->text);
+		if (r == 0)
+			continue;
+		s->signals.n_unlisted++;
+		log_debug("a signal is not recorded: %s", err->text);
 	}
 	return 0;
 }
@@ -335,7 +338,7 @@ static int write_some(struct service *s, size_t from, size_t *ret_done, struct e
 	int r = store_write_events(s->store, &a, events, n, err);
 
 	*ret_done = r == 0 ? n : 0;
-	if (r == 0 || r == -EBUSY)
+	if (r == 0 || trouble_is_of_database(r))
 		return r;
 	return write_each(s, &a, events, n, ret_done, err);
 }
@@ -410,7 +413,7 @@ void service_end_signals_of(struct service *s, int64_t attempt_id)
 	add_number(&u->last, u->n - 1);
 	(void)queue(
 		s,
-		&u->last); /* or the database is locked for long, and daemon.status counts them */
+		&u->last); /* or nothing can be written for long, and daemon.status counts them */
 	free(u);
 }
 
