@@ -388,7 +388,13 @@ static int list_signal(void *ctx, const struct event_row *row)
 void service_list_signals_of(struct service *s, const char *job_id, int64_t attempt_id,
 			     struct json *j)
 {
-	const struct event_filter filter = { .job_id = job_id };
+	const struct watched *job = watch_find_attempt(s->watch, attempt_id);
+	/* Not all that a job of this name ever did: nothing of this attempt is older (job_of()). */
+	const struct event_filter filter = {
+		.job_id = job_id,
+		.since_wall_ns =
+			job && u64_known(job->a.started_wall_ns) ? job->a.started_wall_ns : 0,
+	};
 	struct listing listing = { attempt_id, j };
 	struct err err = ERR_INIT;
 
