@@ -124,8 +124,8 @@ static void describe_victim(const struct life_victim *v, struct buf *out)
 
 /* ---- what comes ---- */
 
-/* Of those that are not listed the last is, with their number, when the job ends: the rest of a
- * storm, of which one may have ended it. */
+/* Of those that are not listed the last is, or the last kill, with their number, when the job
+ * ends: the rest of a storm, of which one may have ended it. */
 struct unlisted {
 	struct waiting_event last;
 	uint64_t n;
@@ -141,6 +141,11 @@ static struct unlisted **find_unlisted(struct service *s, int64_t attempt_id)
 	return at;
 }
 
+static bool is_kill(const struct waiting_event *ev)
+{
+	return ev->ev.type != EVENT_SIGNAL;
+}
+
 static void count_unlisted(struct service *s, const struct waiting_event *ev)
 {
 	struct unlisted **at = find_unlisted(s, ev->attempt_id);
@@ -150,7 +155,8 @@ static void count_unlisted(struct service *s, const struct waiting_event *ev)
 		*at = calloc(1, sizeof(**at));
 	if (!*at)
 		return;
-	(*at)->last = *ev;
+	if ((*at)->n == 0 || !is_kill(&(*at)->last) || is_kill(ev))
+		(*at)->last = *ev;
 	(*at)->n++;
 }
 
@@ -169,10 +175,9 @@ static bool is_over_share(const struct signals_state *state, uint64_t uid)
 static struct waiting_event *queue(struct service *s, const struct waiting_event *ev)
 {
 	struct signals_state *state = &s->signals;
-	bool is_kill = ev->ev.type != EVENT_SIGNAL;
 
-	if (state->n >= (is_kill ? MAX_WAITING : MAX_WAITING_SIGNALS) ||
-	    is_over_share(state, ev->uid))
+	if (state->n >= (is_kill(ev) ? MAX_WAITING : MAX_WAITING_SIGNALS) ||
+	    (!is_kill(ev) && is_over_share(state, ev->uid)))
 		return NULL;
 	if (!state->items)
 		state->items = calloc(MAX_WAITING, sizeof(*state->items));
@@ -220,7 +225,7 @@ static void add_number(struct waiting_event *ev, uint64_t n)
 
 	if (n == 0)
 		return;
-	snprintf(number, sizeof(number), "; %llu before it are not listed", (unsigned long long)n);
+	snprintf(number, sizeof(number), "; %llu others are not listed", (unsigned long long)n);
 	len = utf8_cut(ev->details, strlen(ev->details), sizeof(ev->details) - 1 - strlen(number));
 	snprintf(ev->details + len, sizeof(ev->details) - len, "%s", number);
 }

@@ -404,7 +404,7 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 		"\"pid\":$stormy,.*sent by $storming \(python3"
 	is "of which there are some" "$(grep -c '"signal_num":12,' "$TMP/recorded")" 21
 	like "and the number of the others" "$(grep '"signal_num":12,' "$TMP/recorded")" \
-		'sent by [0-9]+ \(python3\); [0-9]+ before it are not listed'
+		'sent by [0-9]+ \(python3\); [0-9]+ others are not listed'
 	if [ -n "$box" ]; then
 		"$PROCTOR" events --job greedy --json | grep process.oom >"$TMP/ooms"
 		is "an OOM kill is recorded" "$(wc -l <"$TMP/ooms")" 1
