@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -169,11 +170,38 @@ static int lock_folder(struct queue *q, struct err *err)
 	return 0;
 }
 
+static bool is_our_folder(const struct queue *q)
+{
+	struct stat here, ours;
+
+	return fstat(q->folder_fd, &ours) == 0 && stat(q->folder, &here) == 0 &&
+	       here.st_ino == ours.st_ino && here.st_dev == ours.st_dev;
+}
+
 static int own_folder(struct queue *q, struct err *err)
 {
 	int r = path_make_dir(q->folder, err);
 
 	return r < 0 ? r : lock_folder(q, err);
+}
+
+static void leave_folder(struct queue *q)
+{
+	close_fd(&q->folder_fd);
+	q->folder_fd = -1;
+}
+
+int queue_renew(struct queue *q, struct err *err)
+{
+	int r;
+
+	if (is_our_folder(q))
+		return 0;
+	leave_folder(q);
+	r = own_folder(q, err);
+	if (r < 0)
+		leave_folder(q);
+	return r < 0 ? r : 1;
 }
 
 static int open_folder(const char *folder, bool is_owner, struct queue **ret, struct err *err)

@@ -157,6 +157,7 @@ struct service {
 	struct bus *bus;
 	struct rpc_server *server;
 	bool is_unreachable;	    /* its socket is gone, and cannot be made anew: said */
+	bool is_queue_gone;	    /* the same of its folder */
 	struct rpc_method *methods; /* of all parts */
 	size_t n_methods;
 	struct pressure pressure;
@@ -222,8 +223,6 @@ void service_set_rung(struct service *s, struct rung taken);
 int service_watch_socket(struct service *s, struct err *err);
 
 /* ---- service_tick.c ---- */
-
-/* What lasts is over, as nobody looks any more. */
 
 int service_begin_ticks(struct service *s, struct err *err);
 

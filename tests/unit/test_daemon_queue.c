@@ -321,6 +321,32 @@ static void test_of_two_daemons_one_has_it(void **state)
 	assert_int_equal(queue_open(f->folder, &f->q, &err), 0);
 }
 
+/* Somebody has removed all of it, or put another folder there: of two daemons still one has it. */
+static void test_a_folder_that_is_gone(void **state)
+{
+	struct fixture *f = *state;
+	struct queue *second = NULL;
+	struct err err = ERR_INIT;
+	char away[160];
+
+	assert_int_equal(queue_renew(f->q, &err), 0);
+	assert_int_equal(rmdir(f->folder), 0);
+	assert_true(add(f->q, "j", getuid(), "x", &err) < 0);
+	assert_int_equal(queue_renew(f->q, &err), 1);
+	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
+	assert_int_equal(queue_open(f->folder, &second, &err), -EADDRINUSE);
+
+	snprintf(away, sizeof(away), "%s-away", f->folder);
+	assert_int_equal(rename(f->folder, away), 0);
+	assert_int_equal(queue_open(f->folder, &second, &err), 0);
+	assert_int_equal(queue_renew(f->q, &err), -EADDRINUSE);
+	assert_null(queue_close(second));
+	assert_int_equal(queue_renew(f->q, &err), 1);
+	assert_int_equal(queue_renew(f->q, &err), 0);
+	count_files(away, true);
+	assert_int_equal(rmdir(away), 0);
+}
+
 /* Users take turns, and what runs counts. */
 static void test_turns(void **state)
 {
@@ -371,6 +397,7 @@ int main(void)
 		QUEUE_TEST(test_a_runner_that_is_killed_before_it_begins),
 		QUEUE_TEST(test_one_that_was_never_marked_is_dropped),
 		QUEUE_TEST(test_of_two_daemons_one_has_it),
+		QUEUE_TEST(test_a_folder_that_is_gone),
 		QUEUE_TEST(test_turns),
 		QUEUE_TEST(test_long_names),
 		QUEUE_TEST(test_what_cannot_be_started),
