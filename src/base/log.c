@@ -1,12 +1,15 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 
 static enum log_level max_level = LOG_WARNING;
 static bool has_times;
@@ -24,6 +27,21 @@ enum log_level log_get_level(void)
 void log_set_stamped(bool is_stamped)
 {
 	has_times = is_stamped;
+}
+
+int log_open(const char *path)
+{
+	CLEANUP(close_fd)
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 || dup2(fd, STDERR_FILENO) < 0 ? -errno : 0;
+}
+
+bool log_is_removed(void)
+{
+	struct stat st;
+
+	return fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
 }
 
 /* "2026-11-15 03:45:08 " */

@@ -19,6 +19,12 @@ enum log_level log_get_level(void);
 /* Lines begin with the local time: for a log that nobody else puts it into. */
 void log_set_stamped(bool is_stamped);
 
+/* From now on to the end of this file, for its owner alone: stderr is it. Makes it if need be. */
+int log_open(const char *path);
+
+/* Somebody has removed that file: what is written goes nowhere. */
+bool log_is_removed(void);
+
 /* Writes one line if level is not above the one set. Never fails, keeps errno. */
 void log_print(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

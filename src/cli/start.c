@@ -58,7 +58,7 @@ static mode_t socket_mode(const char *path)
 	return strcmp(path, "/run/proctor/proctor.sock") == 0 ? 0666 : 0600;
 }
 
-static int serve(const struct settings *settings, int ready_fd, struct err *err)
+static int serve(const struct settings *settings, int ready_fd, const char *log, struct err *err)
 {
 	struct socket_paths sockets;
 	struct service_options options = {
@@ -66,6 +66,7 @@ static int serve(const struct settings *settings, int ready_fd, struct err *err)
 		.config = &settings->config,
 		.mask = settings->mask,
 		.ready_fd = ready_fd,
+		.log_path = log,
 	};
 	int r = socket_paths_find(&sockets, err);
 
@@ -116,7 +117,6 @@ static void rotate_log(const char *path)
 /* From here on what the daemon has to say goes there. */
 static int begin_log(const struct paths *paths, struct err *err)
 {
-	CLEANUP(close_fd) int fd = -1;
 	char path[LOG_PATH_BYTES];
 	int r = path_make_dir(paths->state_dir, err);
 
@@ -124,9 +124,9 @@ static int begin_log(const struct paths *paths, struct err *err)
 		return r;
 	log_path(paths, path);
 	rotate_log(path);
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0)
-		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
+	r = log_open(path);
+	if (r < 0)
+		return err_set(err, r, "cannot write %s: %s", path, strerror(-r));
 	log_set_stamped(true);
 	return 0;
 }
@@ -159,13 +159,15 @@ static void become_orphan(void)
 static int serve_as_orphan(const struct settings *settings, int ready_fd)
 {
 	struct err err = ERR_INIT;
+	char log[LOG_PATH_BYTES];
 	int r;
 
+	log_path(&settings->paths, log);
 	become_orphan();
 	close_others(&ready_fd);
 	r = leave_terminal(&settings->paths, &err);
 	if (r == 0)
-		r = serve(settings, ready_fd, &err);
+		r = serve(settings, ready_fd, log, &err);
 	if (r == 0)
 		return CLI_DONE;
 	if (write(ready_fd, err.text, strlen(err.text)) < 0)
@@ -261,7 +263,7 @@ static int start(const struct settings *settings, bool is_foreground, struct err
 
 	if (r < 0)
 		return r;
-	return is_foreground ? serve(settings, -1, err) : start_in_background(settings, err);
+	return is_foreground ? serve(settings, -1, NULL, err) : start_in_background(settings, err);
 }
 
 int cli_start(int argc, char **argv)

@@ -34,3 +34,9 @@ bool trouble_may_pass(int error)
 {
 	return error == -EBUSY || error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
 }
+
+bool trouble_is_of_database(int error)
+{
+	return trouble_may_pass(error) || error == -EROFS || error == -EACCES || error == -EIO ||
+	       error == -EFBIG;
+}

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -89,11 +90,27 @@ static int keep(struct queue *q, struct queued *job)
 	return 0;
 }
 
+/* How much of its path is the same whatever has become of it. */
+static int stem_length(const struct queued *job)
+{
+	return (int)(strlen(job->path) - strlen(job->is_started ? QUEUE_STARTED : QUEUE_WAITING));
+}
+
+static void unlink_as(const struct queued *job, const char *end)
+{
+	char path[PATH_BYTES + 256];
+
+	snprintf(path, sizeof(path), "%.*s%s", stem_length(job), job->path, end);
+	unlink(path);
+}
+
 void queue_drop(struct queue *q, struct queued *job)
 {
 	size_t kept = 0;
 
-	unlink(job->path);
+	/* In this order: a runner on its way marks it before, or finds nothing to mark. */
+	unlink_as(job, QUEUE_WAITING);
+	unlink_as(job, QUEUE_STARTED);
 	for (size_t i = 0; i < q->n; i++)
 		if (q->jobs[i] != job)
 			q->jobs[kept++] = q->jobs[i];
@@ -153,11 +170,38 @@ static int lock_folder(struct queue *q, struct err *err)
 	return 0;
 }
 
+static bool is_our_folder(const struct queue *q)
+{
+	struct stat here, ours;
+
+	return fstat(q->folder_fd, &ours) == 0 && stat(q->folder, &here) == 0 &&
+	       here.st_ino == ours.st_ino && here.st_dev == ours.st_dev;
+}
+
 static int own_folder(struct queue *q, struct err *err)
 {
 	int r = path_make_dir(q->folder, err);
 
 	return r < 0 ? r : lock_folder(q, err);
+}
+
+static void leave_folder(struct queue *q)
+{
+	close_fd(&q->folder_fd);
+	q->folder_fd = -1;
+}
+
+int queue_renew(struct queue *q, struct err *err)
+{
+	int r;
+
+	if (is_our_folder(q))
+		return 0;
+	leave_folder(q);
+	r = own_folder(q, err);
+	if (r < 0)
+		leave_folder(q);
+	return r < 0 ? r : 1;
 }
 
 static int open_folder(const char *folder, bool is_owner, struct queue **ret, struct err *err)
@@ -276,9 +320,7 @@ int queue_add(struct queue *q, const struct submission *job, struct err *err)
 /* As its file is called while it waits, or when it was started. */
 static int name_as(const struct queued *job, const char *end, char **ret, struct err *err)
 {
-	size_t stem = strlen(job->path) - strlen(job->is_started ? QUEUE_STARTED : QUEUE_WAITING);
-
-	if (asprintf(ret, "%.*s%s", (int)stem, job->path, end) >= 0)
+	if (asprintf(ret, "%.*s%s", stem_length(job), job->path, end) >= 0)
 		return 0;
 	*ret = NULL;
 	return err_set(err, -ENOMEM, "no memory left to run %s", job->job_id);
@@ -331,6 +373,14 @@ static int open_log(const struct queued *job, const char *folder)
 	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
+/* Nothing more is heard of the runner: it was executed, or killed before it had marked its file. */
+static int check_marked(const char *path, const char *started_path, struct err *err)
+{
+	if (is_there(path) && !is_there(started_path))
+		return err_set(err, -EAGAIN, "its runner was killed before it began");
+	return 0;
+}
+
 /* The lock is the runner's from its first moment on, and so is the name. */
 static int hand_over(const struct queue *q, struct queued *job, const char *started_path,
 		     int log_fd, struct err *err)
@@ -357,17 +407,25 @@ static int hand_over(const struct queue *q, struct queued *job, const char *star
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return err_set(err, -EAGAIN, "cannot lock %s: %s", job->path, strerror(errno));
 	r = detach_runner(&runner, &job->runner, &job->start_fd, err);
+	if (r == 0 && job->start_fd < 0)
+		r = check_marked(job->path, started_path, err);
 	job->was_executed = r == 0 && job->start_fd < 0;
 	return r;
 }
 
 int queue_check_start(struct queued *job, struct err *err)
 {
+	CLEANUP(free_ptr) char *waiting = NULL;
 	int r;
 
 	if (job->start_fd < 0)
 		return 0;
+	r = name_as(job, QUEUE_WAITING, &waiting, err);
+	if (r < 0)
+		return 1; /* it is asked again */
 	r = detach_check(&job->start_fd, err);
+	if (r == 0)
+		r = check_marked(waiting, job->path, err);
 	if (r == 0) {
 		job->was_executed = true;
 		job->started_boot_ns = clock_boot_ns();

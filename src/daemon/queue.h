@@ -57,6 +57,13 @@ int queue_open(const char *folder, struct queue **ret, struct err *err);
 
 /* The same to look at it, beside a daemon or without. -ENOENT: there is no such folder. */
 int queue_open_to_read(const char *folder, struct queue **ret, struct err *err);
+
+/*
+ * 1: somebody had removed the folder, or put another in its place: it is there again, and ours.
+ * What was in it is lost, and what is in it now is for the next daemon. 0: nothing was amiss. Else
+ * it is still not there, as queue_open() says, and can be tried again.
+ */
+int queue_renew(struct queue *q, struct err *err);
 struct queue *queue_close(struct queue *q); /* what waits stays in the folder */
 
 struct submission {

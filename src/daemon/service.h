@@ -24,6 +24,7 @@ struct service_options {
 	const struct mask *mask; /* NULL: none is wanted */
 	const char *socket_path;
 	mode_t socket_mode;
+	const char *log_path; /* where stderr goes; NULL: that is another's business */
 	int ready_fd; /* gets SERVICE_READY when clients are served, and is closed; -1: nobody waits
 		       */
 };

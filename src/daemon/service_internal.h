@@ -167,6 +167,7 @@ struct service {
 	struct bus *bus;
 	struct rpc_server *server;
 	bool is_unreachable;	    /* its socket is gone, and cannot be made anew: said */
+	bool is_queue_gone;	    /* the same of its folder */
 	struct rpc_method *methods; /* of all parts */
 	size_t n_methods;
 	struct pressure pressure;
@@ -562,7 +563,7 @@ void service_list_signals_of(struct service *s, const char *job_id, int64_t atte
 /* Writes down and tells what there is: a kill is not to wait for the next tick. */
 void service_tell_signals(struct service *s);
 
-/* Into the database. -EBUSY: the rest is tried again. */
+/* Into the database. What cannot be written now is tried again. */
 int service_record_signals(struct service *s, struct err *err);
 
 /* The job is over. */

@@ -10,6 +10,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "daemon/own.h"
 #include "daemon/service_internal.h"
 #include "report/report.h"
 
@@ -19,7 +20,7 @@
  * and told when it is in the database, as what runners write is.
  */
 
-/* What waits while the database is locked; some of that room is for kills alone. */
+/* What waits while nothing can be written; some of that room is for kills alone. */
 #define MAX_WAITING 4096
 #define MAX_WAITING_SIGNALS 3584
 #define DETAILS_BYTES 320
@@ -123,8 +124,8 @@ static void describe_victim(const struct life_victim *v, struct buf *out)
 
 /* ---- what comes ---- */
 
-/* Of those that are not listed the last is, with their number, when the job ends: the rest of a
- * storm, of which one may have ended it. */
+/* Of those that are not listed the last is, or the last kill, with their number, when the job
+ * ends: the rest of a storm, of which one may have ended it. */
 struct unlisted {
 	struct waiting_event last;
 	uint64_t n;
@@ -140,6 +141,11 @@ static struct unlisted **find_unlisted(struct service *s, int64_t attempt_id)
 	return at;
 }
 
+static bool is_kill(const struct waiting_event *ev)
+{
+	return ev->ev.type != EVENT_SIGNAL;
+}
+
 static void count_unlisted(struct service *s, const struct waiting_event *ev)
 {
 	struct unlisted **at = find_unlisted(s, ev->attempt_id);
@@ -149,7 +155,8 @@ static void count_unlisted(struct service *s, const struct waiting_event *ev)
 		*at = calloc(1, sizeof(**at));
 	if (!*at)
 		return;
-	(*at)->last = *ev;
+	if ((*at)->n == 0 || !is_kill(&(*at)->last) || is_kill(ev))
+		(*at)->last = *ev;
 	(*at)->n++;
 }
 
@@ -168,10 +175,9 @@ static bool is_over_share(const struct signals_state *state, uint64_t uid)
 static struct waiting_event *queue(struct service *s, const struct waiting_event *ev)
 {
 	struct signals_state *state = &s->signals;
-	bool is_kill = ev->ev.type != EVENT_SIGNAL;
 
-	if (state->n >= (is_kill ? MAX_WAITING : MAX_WAITING_SIGNALS) ||
-	    is_over_share(state, ev->uid))
+	if (state->n >= (is_kill(ev) ? MAX_WAITING : MAX_WAITING_SIGNALS) ||
+	    (!is_kill(ev) && is_over_share(state, ev->uid)))
 		return NULL;
 	if (!state->items)
 		state->items = calloc(MAX_WAITING, sizeof(*state->items));
@@ -219,7 +225,7 @@ static void add_number(struct waiting_event *ev, uint64_t n)
 
 	if (n == 0)
 		return;
-	snprintf(number, sizeof(number), "; %llu before it are not listed", (unsigned long long)n);
+	snprintf(number, sizeof(number), "; %llu others are not listed", (unsigned long long)n);
 	len = utf8_cut(ev->details, strlen(ev->details), sizeof(ev->details) - 1 - strlen(number));
 	snprintf(ev->details + len, sizeof(ev->details) - len, "%s", number);
 }
@@ -312,17 +318,19 @@ static size_t gather(const struct signals_state *state, size_t from, struct proc
 	return n;
 }
 
-/* One that cannot be written for another reason than a lock will not be later either. */
+/* One that is refused though the database is well will be later too. */
 static int write_each(struct service *s, const struct attempt *a, const struct proc_event *events,
 		      size_t n, size_t *ret_done, struct err *err)
 {
 	for (*ret_done = 0; *ret_done < n; (*ret_done)++) {
 		int r = store_write_events(s->store, a, &events[*ret_done], 1, err);
 
-		if (r == -EBUSY)
+		if (trouble_is_of_database(r))
 			return r;
-		if (r < 0)
-			log_debug("a signal is not recorded: %s", err->text);
+		if (r == 0)
+			continue;
+		s->signals.n_unlisted++;
+		log_debug("a signal is not recorded: %s", err->text);
 	}
 	return 0;
 }
@@ -335,7 +343,7 @@ static int write_some(struct service *s, size_t from, size_t *ret_done, struct e
 	int r = store_write_events(s->store, &a, events, n, err);
 
 	*ret_done = r == 0 ? n : 0;
-	if (r == 0 || r == -EBUSY)
+	if (r == 0 || trouble_is_of_database(r))
 		return r;
 	return write_each(s, &a, events, n, ret_done, err);
 }
@@ -385,7 +393,13 @@ static int list_signal(void *ctx, const struct event_row *row)
 void service_list_signals_of(struct service *s, const char *job_id, int64_t attempt_id,
 			     struct json *j)
 {
-	const struct event_filter filter = { .job_id = job_id };
+	const struct watched *job = watch_find_attempt(s->watch, attempt_id);
+	/* Not all that a job of this name ever did: nothing of this attempt is older (job_of()). */
+	const struct event_filter filter = {
+		.job_id = job_id,
+		.since_wall_ns =
+			job && u64_known(job->a.started_wall_ns) ? job->a.started_wall_ns : 0,
+	};
 	struct listing listing = { attempt_id, j };
 	struct err err = ERR_INIT;
 
@@ -410,7 +424,7 @@ void service_end_signals_of(struct service *s, int64_t attempt_id)
 	add_number(&u->last, u->n - 1);
 	(void)queue(
 		s,
-		&u->last); /* or the database is locked for long, and daemon.status counts them */
+		&u->last); /* or nothing can be written for long, and daemon.status counts them */
 	free(u);
 }
 

@@ -78,13 +78,6 @@ void unsaved_set_attempt(struct unsaved *w, int64_t attempt_id)
 			e->news.attempt_id = attempt_id;
 }
 
-/* Trouble that is of the database, not of what is written. */
-static bool is_of_database(int error)
-{
-	return trouble_may_pass(error) || error == -EROFS || error == -EACCES || error == -EIO ||
-	       error == -EFBIG;
-}
-
 /* ret: of the last that was written; may be NULL. */
 static int write_waiting(struct unsaved *w, struct store *store, uint64_t until_boot_ns,
 			 struct anomaly_identity *ret, struct err *err)
@@ -95,7 +88,7 @@ static int write_waiting(struct unsaved *w, struct store *store, uint64_t until_
 		int r = store_tell_anomaly(store, &w->first->news, w->first->next ? NULL : ret,
 					   err);
 
-		if (r < 0 && is_of_database(r))
+		if (trouble_is_of_database(r))
 			return r;
 		w->n_lost += r < 0;
 		failed = r < 0 ? r : failed;

@@ -29,6 +29,23 @@ static void drop_half_line(struct rpc_conn *conn)
 	conn_drop(conn, "half a line for too long");
 }
 
+/*
+ * Of events that wait the oldest go, but one that is half written stays until it is read, with its
+ * file. That is for those who can read: they have done so by now.
+ */
+static void give_up_file(struct rpc_conn *conn, uint64_t now_ns)
+{
+	struct message *m = outbox_half_written(&conn->out);
+
+	if (m && is_past(conn->written_ns, SWEEP_MS, now_ns))
+		message_unshare(m);
+}
+
+static bool owes_reading(const struct rpc_conn *conn)
+{
+	return conn->out.reply_bytes > 0 || outbox_half_written(&conn->out);
+}
+
 static void sweep_conn(struct rpc_conn *conn, uint64_t now_ns)
 {
 	const struct rpc_limits *limits = &conn->server->limits;
@@ -38,13 +55,54 @@ static void sweep_conn(struct rpc_conn *conn, uint64_t now_ns)
 		conn->is_broken = true; /* nobody else tells while it is not read */
 	else if (is_past(conn->half_since_ns, limits->line_timeout_ms, now_ns))
 		drop_half_line(conn);
-	else if (conn->out.reply_bytes > 0 &&
-		 is_past(conn->written_ns, limits->read_timeout_ms, now_ns))
-		conn_drop(conn, "its replies are not read");
+	else if (owes_reading(conn) && is_past(conn->written_ns, limits->read_timeout_ms, now_ns))
+		conn_drop(conn, "what it was sent is not read");
 	else if (is_idle(conn) && is_past(conn->active_ns, limits->idle_timeout_ms, now_ns))
 		conn_drop(conn, "idle for too long");
+	give_up_file(conn, now_ns);
 	if (conn->is_broken)
 		conn_close(conn);
+}
+
+/* Many share one message: each is counted once. */
+static size_t sum_half_written(struct rpc_server *server)
+{
+	size_t sum = 0;
+
+	server->n_sweeps++;
+	for (size_t i = 0; i < server->n_conns; i++) {
+		struct message *m = outbox_half_written(&server->conns[i]->out);
+
+		if (!m || m->counted == server->n_sweeps)
+			continue;
+		m->counted = server->n_sweeps;
+		sum += message_held_bytes(m);
+	}
+	return sum;
+}
+
+static struct rpc_conn *find_slowest(const struct rpc_server *server)
+{
+	struct rpc_conn *slowest = NULL;
+
+	for (size_t i = 0; i < server->n_conns; i++) {
+		struct rpc_conn *conn = server->conns[i];
+
+		if (outbox_half_written(&conn->out) &&
+		    (!slowest || conn->written_ns < slowest->written_ns))
+			slowest = conn;
+	}
+	return slowest;
+}
+
+/* A snapshot of thousands of processes at every tick, and each stuck in another one. */
+static void shed_half_written(struct rpc_server *server)
+{
+	struct rpc_conn *conn;
+
+	while (sum_half_written(server) > server->limits.max_all_unread_bytes &&
+	       (conn = find_slowest(server)))
+		conn_drop(conn, "too much is half read, and its has been for the longest");
 }
 
 void bounds_sweep(void *ctx)
@@ -54,6 +112,7 @@ void bounds_sweep(void *ctx)
 
 	for (size_t i = server->n_conns; i-- > 0;)
 		sweep_conn(server->conns[i], now_ns);
+	shed_half_written(server);
 	if (server->n_conns == 0) {
 		loop_timer_stop(server->sweep_timer);
 		server->is_sweeping = false;

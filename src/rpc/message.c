@@ -63,6 +63,11 @@ void message_unshare(struct message *m)
 	m->fd = NOT_TO_BE_SHARED;
 }
 
+size_t message_held_bytes(const struct message *m)
+{
+	return m->fd >= 0 ? 2 * m->len : m->len;
+}
+
 void message_queue_release(struct message_queue *q)
 {
 	while (q->n > 0)

@@ -8,14 +8,16 @@
 #define PROCTOR_RPC_MESSAGE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 
 struct message {
 	unsigned n_refs;
 	size_t len;
-	char *bytes; /* with the newline */
-	int fd;	     /* as of message_share() */
+	char *bytes;	  /* with the newline */
+	int fd;		  /* as of message_share() */
+	uint64_t counted; /* in which round of a count of what is held; 0: none */
 };
 
 /* Takes over what is in line and adds the newline. NULL: no memory. */
@@ -30,8 +32,11 @@ struct message *message_unref(struct message *m); /* NULL is fine. Returns NULL.
  */
 int message_share(struct message *m);
 
-/* It did not work: message_share() says -1 from now on. */
+/* It did not work, or who is left does not read: message_share() says -1 from now on. */
 void message_unshare(struct message *m);
+
+/* What it takes, with its file. */
+size_t message_held_bytes(const struct message *m);
 
 /* First in, first out. */
 struct message_queue {

@@ -57,6 +57,11 @@ bool outbox_is_empty(const struct outbox *o)
 	return o->n_writing == 0 && o->replies.n == 0 && o->events.n == 0;
 }
 
+struct message *outbox_half_written(const struct outbox *o)
+{
+	return o->n_writing > 0 && o->written > 0 ? o->writing[0].message : NULL;
+}
+
 bool outbox_is_full(const struct outbox *o)
 {
 	return o->events.n >= o->limits.max_events || o->events.bytes >= o->limits.max_event_bytes;

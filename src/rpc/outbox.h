@@ -45,6 +45,10 @@ int outbox_add_event(struct outbox *o, struct message *m);
 
 bool outbox_is_empty(const struct outbox *o);
 
+/* The message of which a part is written: until its rest is, it can be neither lost nor freed.
+ * NULL: none. */
+struct message *outbox_half_written(const struct outbox *o);
+
 /* Whether one more event would push out another. */
 bool outbox_is_full(const struct outbox *o);
 

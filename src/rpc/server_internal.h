@@ -62,7 +62,7 @@ struct rpc_conn {
 
 	uint64_t turn_ends_ns;
 	uint64_t half_since_ns; /* when the line began that has not ended; 0: none has */
-	uint64_t written_ns;	/* when replies began to wait, or were last written */
+	uint64_t written_ns;	/* when replies began to wait, or something was last written */
 	uint64_t active_ns;	/* when something last came */
 	size_t counted_request_bytes, counted_unread_bytes; /* its part of the server's sums */
 
@@ -88,6 +88,7 @@ struct rpc_server {
 	struct loop_timer *accept_timer; /* after there was no file descriptor left */
 	struct loop_soon *settle_soon;
 	struct loop_timer *sweep_timer;
+	uint64_t n_sweeps;
 	size_t settle_from; /* whose turn it is in on_settle() */
 	bool is_sweeping;
 	bool is_out_of_files; /* said once */

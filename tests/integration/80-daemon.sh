@@ -117,6 +117,18 @@ run "$PROCTOR" stop
 is "and stops" "$status" 0
 check "with its socket" [ ! -e "$PROCTOR_HOME/proctor.sock" ]
 
+"$PROCTOR" start
+pid=$(field 'd["pid"]')
+rm -rf "$PROCTOR_HOME"
+check "all that it has written is removed, and it is found again" eventually is_up
+is "as the same daemon" "$(field 'd["pid"]')" "$pid"
+printf 'job_id: after\nsheets:\n  - run: echo done\n' >"$TMP/after.yaml"
+check "jobs are taken again" eventually "$PROCTOR" submit "$TMP/after.yaml"
+run "$PROCTOR" wait after
+is "and run" "$status" 0
+like "and the log goes on" "$(cat "$log")" 'the log was removed, and begins again'
+run "$PROCTOR" stop
+
 touch "$TMP/target"
 ln -s "$TMP/target" "$PROCTOR_HOME/proctor.sock"
 run "$PROCTOR" start

@@ -295,6 +295,34 @@ make_box() {
 	done
 }
 
+# What happens while nothing can be written waits.
+full_disk() {
+	mount -t tmpfs -o size=12m,mode=700 tmpfs "$TMP/small" || exit 77
+	export PROCTOR_HOME=$TMP/small
+	echo 'interval_seconds: 0.2' >"$PROCTOR_HOME/proctor.yaml"
+	"$PROCTOR" start >/dev/null || exit 1
+	"$PROCTOR" run -q --job full -- sh -c 'trap : USR1 USR2; echo $$ >"$TMP/full"
+		while :; do sleep 0.1; done' 2>/dev/null &
+	eventually test -s "$TMP/full"
+	is_watched() { "$PROCTOR" snapshot --json | grep -q "\"pid\":$(cat "$TMP/full"),"; }
+	eventually is_watched
+	sleep 0.5
+	kill -USR1 "$(cat "$TMP/full")"
+	sleep 1
+	head -c 16m /dev/zero >"$TMP/small/filler" 2>/dev/null
+	is_full() { "$PROCTOR" status --json | grep -q '"ticks_waiting":[2-9]'; }
+	eventually is_full
+	kill -USR2 "$(cat "$TMP/full")"
+	sleep 1
+	rm "$TMP/small/filler"
+	is_written() { "$PROCTOR" events --job full --json | grep -q '"signal_num":12,'; }
+	eventually is_written
+	kill -KILL "$(cat "$TMP/full")"
+	wait
+	"$PROCTOR" stop >/dev/null
+	"$PROCTOR" events --job full --json >"$TMP/recorded"
+}
+
 if [[ $best_samples == eBPF* ]]; then
 	export TMP
 	start_daemon 'interval_seconds: 0.2'
@@ -343,6 +371,19 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 			(echo $BASHPID >"$1/cgroup.procs"; exec tail /dev/zero); sleep 0.5' bash "$box"
 		rmdir "$box"
 	fi
+	mkdir "$TMP/small"
+	(
+		export TMP PROCTOR
+		export -f full_disk eventually
+		unshare -m bash -c full_disk
+	)
+	if [ $? = 77 ]; then
+		skip "a full disk" "no tmpfs can be mounted here"
+	else
+		like "a signal before the disk was full is recorded" "$(cat "$TMP/recorded")" '"signal_num":10,'
+		like "and one while it was" "$(cat "$TMP/recorded")" '"signal_num":12,'
+	fi
+
 	told_kill() { grep -q '"event":"process.kill".*"job_id":"killed"' "$TMP/signals"; }
 	check "the kill is told" eventually told_kill
 	"$PROCTOR" stop
@@ -363,7 +404,7 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 		"\"pid\":$stormy,.*sent by $storming \(python3"
 	is "of which there are some" "$(grep -c '"signal_num":12,' "$TMP/recorded")" 21
 	like "and the number of the others" "$(grep '"signal_num":12,' "$TMP/recorded")" \
-		'sent by [0-9]+ \(python3\); [0-9]+ before it are not listed'
+		'sent by [0-9]+ \(python3\); [0-9]+ others are not listed'
 	if [ -n "$box" ]; then
 		"$PROCTOR" events --job greedy --json | grep process.oom >"$TMP/ooms"
 		is "an OOM kill is recorded" "$(wc -l <"$TMP/ooms")" 1

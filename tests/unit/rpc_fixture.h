@@ -319,6 +319,25 @@ static inline uint64_t read_rss_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Of long messages for many (message.h). */
+static inline size_t count_shared_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	size_t n = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		char path[64];
+		ssize_t len = readlinkat(dirfd(dir), entry->d_name, path, sizeof(path) - 1);
+
+		path[len > 0 ? len : 0] = '\0';
+		n += strstr(path, "proctor-message") != NULL;
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
 static inline int method_stats(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
@@ -343,6 +362,7 @@ static inline int method_stats(void *ctx, struct rpc_call *call, struct err *err
 	json_key_u64(j, "gone", s->n_gone);
 	json_key_u64(j, "heap_bytes", mallinfo2().uordblks + mallinfo2().hblkhd);
 	json_key_u64(j, "rss_bytes", read_rss_bytes());
+	json_key_u64(j, "shared_files", count_shared_files());
 	json_end_object(j);
 	return 0;
 }

@@ -267,6 +267,49 @@ static void test_a_start_by_another_daemon(void **state)
 	assert_string_equal(job->path, path);
 }
 
+/* As it is while its runner is on the way, which then is killed. */
+static struct queued *add_killed_start(struct fixture *f)
+{
+	struct err err = ERR_INIT;
+	struct queued *job;
+	char *path = NULL;
+	int fds[2];
+
+	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
+	job = queue_at(f->q, 0);
+	assert_true(asprintf(&path, "%.*s.started", (int)(strrchr(job->path, '.') - job->path),
+			     job->path) > 0);
+	free(job->path);
+	job->path = path;
+	job->is_started = true;
+	assert_int_equal(pipe(fds), 0);
+	close(fds[1]);
+	job->start_fd = fds[0];
+	return job;
+}
+
+/* Nobody has marked its file: it was not run, and waits again. */
+static void test_a_runner_that_is_killed_before_it_begins(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+	struct queued *job = add_killed_start(f);
+
+	assert_int_equal(queue_check_start(job, &err), -EAGAIN);
+	assert_false(job->is_started);
+	assert_false(job->was_executed);
+	assert_int_equal(access(job->path, F_OK), 0);
+}
+
+/* What is over is not found by the next daemon, however its file is called. */
+static void test_one_that_was_never_marked_is_dropped(void **state)
+{
+	struct fixture *f = *state;
+
+	queue_drop(f->q, add_killed_start(f));
+	assert_int_equal(count_files(f->folder, false), 0);
+}
+
 static void test_of_two_daemons_one_has_it(void **state)
 {
 	struct fixture *f = *state;
@@ -276,6 +319,32 @@ static void test_of_two_daemons_one_has_it(void **state)
 	assert_int_equal(queue_open(f->folder, &second, &err), -EADDRINUSE);
 	f->q = queue_close(f->q);
 	assert_int_equal(queue_open(f->folder, &f->q, &err), 0);
+}
+
+/* Somebody has removed all of it, or put another folder there: of two daemons still one has it. */
+static void test_a_folder_that_is_gone(void **state)
+{
+	struct fixture *f = *state;
+	struct queue *second = NULL;
+	struct err err = ERR_INIT;
+	char away[160];
+
+	assert_int_equal(queue_renew(f->q, &err), 0);
+	assert_int_equal(rmdir(f->folder), 0);
+	assert_true(add(f->q, "j", getuid(), "x", &err) < 0);
+	assert_int_equal(queue_renew(f->q, &err), 1);
+	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
+	assert_int_equal(queue_open(f->folder, &second, &err), -EADDRINUSE);
+
+	snprintf(away, sizeof(away), "%s-away", f->folder);
+	assert_int_equal(rename(f->folder, away), 0);
+	assert_int_equal(queue_open(f->folder, &second, &err), 0);
+	assert_int_equal(queue_renew(f->q, &err), -EADDRINUSE);
+	assert_null(queue_close(second));
+	assert_int_equal(queue_renew(f->q, &err), 1);
+	assert_int_equal(queue_renew(f->q, &err), 0);
+	count_files(away, true);
+	assert_int_equal(rmdir(away), 0);
 }
 
 /* Users take turns, and what runs counts. */
@@ -325,7 +394,10 @@ int main(void)
 		QUEUE_TEST(test_who_marks_it_as_started),
 		QUEUE_TEST(test_a_file_that_is_gone),
 		QUEUE_TEST(test_a_start_by_another_daemon),
+		QUEUE_TEST(test_a_runner_that_is_killed_before_it_begins),
+		QUEUE_TEST(test_one_that_was_never_marked_is_dropped),
 		QUEUE_TEST(test_of_two_daemons_one_has_it),
+		QUEUE_TEST(test_a_folder_that_is_gone),
 		QUEUE_TEST(test_turns),
 		QUEUE_TEST(test_long_names),
 		QUEUE_TEST(test_what_cannot_be_started),

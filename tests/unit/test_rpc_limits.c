@@ -341,6 +341,83 @@ static void test_subscriber_that_never_reads(void **state)
 	raw_close(&good);
 }
 
+static void publish_large(struct raw *c)
+{
+	raw_say(c,
+		"{\"jsonrpc\":\"2.0\",\"method\":\"publish\",\"params\":[1,3000000],\"id\":1}\n");
+	free(raw_hear(c));
+}
+
+/* Half an event is memory that nobody else can free: it is not held for ever. */
+static void test_subscriber_that_reads_half(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_limits limits = some_limits();
+	struct raw deaf[8], good;
+
+	limits.read_timeout_ms = 300;
+	start_server(f, &limits);
+	good = raw_open(f->path);
+	for (size_t i = 0; i < ARRAY_SIZE(deaf); i++) {
+		deaf[i] = raw_open(f->path);
+		raw_say(&deaf[i], "{\"jsonrpc\":\"2.0\",\"method\":\"subscribe\",\"id\":1}\n");
+	}
+	await_stat(&good, "subscribers", ARRAY_SIZE(deaf));
+	publish_large(&good);
+	await_stat(&good, "dropped", ARRAY_SIZE(deaf));
+	await_stat(&good, "clients", 1);
+	assert_int_equal(get_stat(&good, "shared_files"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(deaf); i++)
+		raw_close(&deaf[i]);
+	raw_close(&good);
+}
+
+/* Each is stuck in another event: the slowest goes when all together are too long. */
+static void test_all_half_events(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_limits limits = some_limits();
+	struct raw deaf[3], good;
+
+	limits.max_all_unread_bytes = 7 * MIB;
+	start_server(f, &limits);
+	good = raw_open(f->path);
+	for (size_t i = 0; i < ARRAY_SIZE(deaf); i++) {
+		deaf[i] = raw_open(f->path);
+		raw_say(&deaf[i], "{\"jsonrpc\":\"2.0\",\"method\":\"subscribe\",\"id\":1}\n");
+		await_stat(&good, "subscribers", i + 1);
+		publish_large(&good);
+	}
+	await_stat(&good, "dropped", 1);
+	await_stat(&good, "subscribers", 2);
+	for (size_t i = 0; i < ARRAY_SIZE(deaf); i++)
+		raw_close(&deaf[i]);
+	raw_close(&good);
+}
+
+/* The file is for those who read: for those who do not, the bytes are kept once. */
+static void test_the_file_of_a_half_event(void **state)
+{
+	struct fixture *f = *state;
+	struct raw deaf[8], good;
+
+	good = raw_open(f->path);
+	for (size_t i = 0; i < ARRAY_SIZE(deaf); i++) {
+		deaf[i] = raw_open(f->path);
+		raw_say(&deaf[i], "{\"jsonrpc\":\"2.0\",\"method\":\"subscribe\",\"id\":1}\n");
+	}
+	await_stat(&good, "subscribers", ARRAY_SIZE(deaf));
+	publish_large(&good);
+	await_stat(&good, "shared_files", 1);
+	await_stat(&good, "shared_files", 0);
+	for (size_t i = 0; i < ARRAY_SIZE(deaf); i++) {
+		free(raw_hear(&deaf[i]));
+		assert_hears_like(&deaf[i], "xxx\"}");
+		raw_close(&deaf[i]);
+	}
+	raw_close(&good);
+}
+
 static void test_idle(void **state)
 {
 	struct fixture *f = *state;
@@ -591,6 +668,9 @@ int main(void)
 		LIMIT_TEST(test_half_a_line_behind_a_wait),
 		LIMIT_TEST(test_never_reading),
 		LIMIT_TEST(test_subscriber_that_never_reads),
+		LIMIT_TEST(test_subscriber_that_reads_half),
+		LIMIT_TEST(test_all_half_events),
+		SERVER_TEST(test_the_file_of_a_half_event),
 		LIMIT_TEST(test_idle),
 		LIMIT_TEST(test_all_replies),
 		LIMIT_TEST(test_all_requests),
