@@ -109,7 +109,8 @@ int cli_print(const struct buf *out);
 /* Foreign text made safe for a terminal (utf8_add_shown()), cut to max columns. */
 void cli_add_text(struct buf *out, const char *text, size_t max);
 
-/* As "proctor trace PID" does it, for its 10 s at most; signals are as before then. */
-int cli_trace_shortly(pid_t pid, struct err *err);
+/* As "proctor trace PID --start-ticks N" does it, for its 10 s at most; signals are as before then.
+ */
+int cli_trace_shortly(const struct proc_key *key, struct err *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/settings.h"
+#include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/output.h"
@@ -298,30 +299,32 @@ static void wait_for_enter(void)
 /* What it wrote stays on the screen until it was read. */
 static int trace_for_user(const struct proc_key *key, struct err *err)
 {
-	void (*before)(int);
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction before; /* all of it: signal() would forget that it is to act once */
 	int r = signal_process(key, 0, 0); /* its number may be another's by now */
 
 	if (r < 0)
 		return err_set(err, r, "cannot trace pid %d: %s", (int)key->pid, strerror(-r));
 	fprintf(stderr, "proctor: the system calls of process %d, for 10 s; Ctrl-C ends it\n",
 		(int)key->pid);
-	r = cli_trace_shortly(key->pid, err);
+	r = cli_trace_shortly(key, err);
 	if (r < 0)
 		return r;
-	before = signal(SIGINT, SIG_IGN); /* who has pressed it once may press it twice */
+	sigaction(SIGINT, &ignore, &before); /* who has pressed it once may press it twice */
 	fprintf(stderr, "proctor: press Enter to go back");
 	wait_for_enter();
-	signal(SIGINT, before);
+	sigaction(SIGINT, &before, NULL);
 	return 0;
 }
 
 static int trace_alone(pid_t pid)
 {
+	const struct proc_key key = { .pid = pid, .start_ticks = U64_UNKNOWN };
 	struct err err = ERR_INIT;
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);
-	r = cli_trace_shortly(pid, &err);
+	r = cli_trace_shortly(&key, &err);
 	if (r == -EINVAL)
 		return cli_fail(CLI_USAGE, &err);
 	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;

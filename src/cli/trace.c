@@ -189,11 +189,11 @@ static void forget_interrupt(void)
 		;
 }
 
-int cli_trace_shortly(pid_t pid, struct err *err)
+int cli_trace_shortly(const struct proc_key *key, struct err *err)
 {
-	const struct trace_args args = { .pid = pid,
+	const struct trace_args args = { .pid = key->pid,
 					 .seconds = DEFAULT_SECONDS,
-					 .start_ticks = U64_UNKNOWN,
+					 .start_ticks = key->start_ticks,
 					 .max_bytes = DEFAULT_MAX_BYTES };
 	sigset_t before;
 	int r;

@@ -20,8 +20,9 @@
 /* What has gone wrong so far, of the time in which somebody wanted to know. */
 struct trouble {
 	uint64_t looked_boot_ns; /* the last time; 0: never */
-	uint64_t all_ns, bad_ns;
-	char note[GPU_NOTE_BYTES]; /* the first; "": none */
+	uint64_t all_ns;
+	char note[GPU_NOTE_BYTES];   /* the first; "": none */
+	uint64_t first_ns, other_ns; /* that it lasted, and all others */
 };
 
 struct gpus {
@@ -140,6 +141,8 @@ static const char *find_trouble(const struct gpus *g, uint64_t boot_ns)
 {
 	if (!is_recent(g, boot_ns))
 		return "the drivers do not answer";
+	if (has_none(g, boot_ns))
+		return NULL;
 	return g->has_reading && g->now.note[0] ? g->now.note : NULL;
 }
 
@@ -153,9 +156,11 @@ static void watch_trouble(struct gpus *g, uint64_t boot_ns)
 		return;
 	t->looked_boot_ns = boot_ns;
 	t->all_ns += since_ns;
-	t->bad_ns += note ? since_ns : 0;
-	if (note && !t->note[0])
+	if (!note)
+		return;
+	if (!t->note[0])
 		snprintf(t->note, sizeof(t->note), "%s", note);
+	*(strcmp(t->note, note) == 0 ? &t->first_ns : &t->other_ns) += since_ns;
 }
 
 void gpus_fill(struct gpus *g, struct snapshot *s)
@@ -223,18 +228,30 @@ const char *gpus_rung(const struct gpus *g)
 	return is_fresh(g, clock_boot_ns()) ? g->now.rung : NULL;
 }
 
+static void tell_times(const struct trouble *t, char *ret, size_t size)
+{
+	char others[64] = "";
+
+	if (t->other_ns > 0)
+		snprintf(others, sizeof(others), ", something else for %.0f s",
+			 (double)t->other_ns / 1e9);
+	snprintf(ret, size, "%s (for %.0f of %.0f s%s)", t->note, (double)t->first_ns / 1e9,
+		 (double)t->all_ns / 1e9, others);
+}
+
 bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size)
 {
 	const struct trouble *t = &g->trouble;
 
 	if (t->note[0])
-		snprintf(ret, size, "%s (for %.0f of %.0f s)", t->note, (double)t->bad_ns / 1e9,
-			 (double)t->all_ns / 1e9);
-	else if (!g->rung[0])
+		tell_times(t, ret, size);
+	else if (g->rung[0] || g->now.is_denied)
+		return false;
+	else
 		snprintf(ret, size, "%s",
 			 g->has_reading ? "no driver tells of any"
 					: "the run was over before they were read");
-	return t->note[0] || !g->rung[0];
+	return true;
 }
 
 uint64_t gpus_cpu_ns(const struct gpus *g)
@@ -245,7 +262,8 @@ uint64_t gpus_cpu_ns(const struct gpus *g)
 void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n)
 {
 	const char *rung = g->rung[0] ? arena_strdup(arena, g->rung) : NULL;
-	const char *note = arena_strdup(arena, gpus_note(g));
+	const char *note = g->now.is_denied && !rung ? "there is none for this user"
+						     : arena_strdup(arena, gpus_note(g));
 
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(rungs[i].measurement, SOURCES_RUNG_GPU) != 0)

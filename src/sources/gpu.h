@@ -21,11 +21,12 @@
 #define GPU_MAX_PROCESSES 1024
 #define GPU_NAME_BYTES 64
 #define GPU_NOTE_BYTES 160
+#define GPU_DEVICE_UNKNOWN (-1)
 
 /* A process that holds a device. */
 struct gpu_process {
 	struct proc_key key;
-	int device; /* index of it */
+	int device; /* index of it; GPU_DEVICE_UNKNOWN: it holds one, and which is not told */
 	uint64_t memory_bytes;
 	double utilization_pct; /* of the device, since the last time it was asked */
 };
@@ -131,6 +132,12 @@ bool gpu_is_device_file(int folder_fd, const char *name, const struct gpu_files 
  * False: it cannot be told.
  */
 bool gpu_find_owner(int root_fd, uint64_t pid, const struct gpu_files *files, struct proc_key *ret);
+
+/*
+ * Adds whoever holds a device file and is not in the reading, with all unknown: what a driver does
+ * not list it may use all the same. Notes only_own where some could not be looked into.
+ */
+void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_reading *ret);
 
 #define GPU_MAX_OWNERS 256
 

@@ -129,6 +129,47 @@ static bool find_by_inner_pid(int root_fd, uint64_t pid, const struct gpu_files 
 	return n == 1 && read_key(root_fd, found, ret);
 }
 
+static bool is_listed(const struct gpu_reading *r, const struct proc_key *key)
+{
+	for (uint32_t i = 0; i < r->n_processes; i++)
+		if (r->processes[i].key.pid == key->pid &&
+		    r->processes[i].key.start_ticks == key->start_ticks)
+			return true;
+	return false;
+}
+
+static void add_if_holder(int root_fd, uint64_t pid, const struct gpu_files *files,
+			  struct gpu_reading *ret)
+{
+	struct gpu_process p = { .device = GPU_DEVICE_UNKNOWN,
+				 .memory_bytes = U64_UNKNOWN,
+				 .utilization_pct = F64_UNKNOWN };
+	enum holds holds = holds_device(root_fd, pid, files);
+
+	if (holds == HOLDS_MAYBE)
+		ret->only_own = 1;
+	if (holds == HOLDS && read_key(root_fd, pid, &p.key) && !is_listed(ret, &p.key))
+		gpu_add_process(ret, &p);
+}
+
+void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_reading *ret)
+{
+	int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	uint64_t pid;
+
+	if (!dir) {
+		close_fd(&fd);
+		ret->n_left_out++; /* whoever it is */
+		return;
+	}
+	while ((entry = readdir(dir)))
+		if (num_parse_u64(entry->d_name, &pid) == 0 && pid <= INT32_MAX)
+			add_if_holder(root_fd, pid, files, ret);
+	closedir(dir);
+}
+
 /* There a pid can mean one process only. */
 static bool is_first_namespace(int root_fd)
 {

@@ -238,6 +238,7 @@ static int read_processes(const struct smi *smi, struct gpu_reading *ret, struct
 	for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest))
 		add_process(smi, line, ret);
+	gpu_add_holders(smi->root_fd, &gpu_nvidia_files, ret); /* who draws is not listed */
 	return 0;
 }
 

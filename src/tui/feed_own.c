@@ -61,6 +61,8 @@ static void tell_progress(struct own_feed *f, const struct attempt_list *list)
 	for (size_t i = 0; s->progress && i < list->n; i++) {
 		const struct attempt *a = &list->items[i];
 
+		if (!a->is_running)
+			continue; /* lost: its runner is gone, and wrote no end */
 		s->active_sheets += a->current_sheet != SHEET_NONE;
 		s->progress[s->n_progress++] = (struct job_progress){
 			.job_id = a->job_id,
@@ -70,7 +72,7 @@ static void tell_progress(struct own_feed *f, const struct attempt_list *list)
 			.status = attempt_status_name(a),
 		};
 	}
-	s->running_jobs = (int)list->n;
+	s->running_jobs = (int)s->n_progress;
 }
 
 /* With an assigner of its own each time: what is an orphan's is not known from one look alone. */
@@ -79,18 +81,22 @@ static int assign_jobs(struct own_feed *f, const struct attempt_list *list)
 	CLEANUP(free_ptr) struct assign_root *roots = calloc(list->n + 1, sizeof(*roots));
 	CLEANUP(free_ptr) size_t *n_of = calloc(list->n + 1, sizeof(*n_of));
 
+	size_t n = 0;
+
 	if (!roots || !n_of)
 		return -ENOMEM;
 	for (size_t i = 0; i < list->n; i++)
-		roots[i] = (struct assign_root){ .key = list->items[i].runner,
-						 .is_runner = true,
-						 .job_id = list->items[i].job_id,
-						 .sheet_num = list->items[i].current_sheet };
+		if (list->items[i].is_running)
+			roots[n++] =
+				(struct assign_root){ .key = list->items[i].runner,
+						      .is_runner = true,
+						      .job_id = list->items[i].job_id,
+						      .sheet_num = list->items[i].current_sheet };
 	f->assigner = assigner_free(f->assigner);
 	f->assigner = assigner_new();
 	if (!f->assigner)
 		return -ENOMEM;
-	return assign_processes(f->assigner, &f->snap, roots, list->n, n_of);
+	return assign_processes(f->assigner, &f->snap, roots, n, n_of);
 }
 
 /* ---- what happened, as runs record it ---- */

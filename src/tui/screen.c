@@ -55,8 +55,11 @@ static struct {
 	volatile sig_atomic_t is_left; /* they were sent: the terminal is somebody else's */
 } before;
 
-static const int deadly[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL,	SIGABRT,
-			      SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE };
+/* All that end a process which has not asked for them, but KILL and those of real time. */
+static const int deadly[] = { SIGSEGV, SIGBUS,	SIGFPE,	 SIGILL,   SIGABRT, SIGSYS,
+			      SIGTRAP, SIGTERM, SIGHUP,	 SIGINT,   SIGQUIT, SIGPIPE,
+			      SIGUSR1, SIGUSR2, SIGALRM, SIGPROF,  SIGXCPU, SIGVTALRM,
+			      SIGXFSZ, SIGIO,	SIGPWR,	 SIGSTKFLT };
 
 /*
  * Only what a handler may call: curses may not be called, and malloc() may be where it broke. In

@@ -75,6 +75,24 @@ json "that it failed is said, and for how long" "$stdout" \
 	'any("NVML cannot read a GPU: Unknown Error (for " in u["why"] for u in d["unknown"])'
 json "as is who had answered" "$stdout" 'd["rungs"]["GPU"] == "NVML"'
 
+# ---- no rights ----
+
+export STAND_IN_INIT_RESULT=4 # no permission
+with_gpu "$PROCTOR" run -q --interval 1 --job denied -- sleep 3
+run "$PROCTOR" report denied --format json
+json "who has no rights to a GPU has none" "$stdout" 'd["rungs"]["GPU"] == "none"'
+json "which is no gap" "$stdout" '[u for u in d["unknown"] if u["what"] == "gpus"] == []'
+run "$PROCTOR" report denied
+unlike "and not a word is lost on it" "$stdout" 'NVML'
+run with_gpu "$PROCTOR" doctor
+like "but by doctor" "$stdout" 'NVML: NVML cannot begin'
+printf 'interval_seconds: 1\n' >"$PROCTOR_HOME/proctor.yaml"
+export PROCTOR
+with_gpu bash -c '"$PROCTOR" start; sleep 4; "$PROCTOR" stop'
+unlike "nor by the daemon" "$(cat "$PROCTOR_HOME/daemon.log")" 'GPUs are'
+rm -f "$PROCTOR_HOME/proctor.yaml"
+unset STAND_IN_INIT_RESULT
+
 # ---- the daemon ----
 
 cat >"$TMP/daemon" <<'END'

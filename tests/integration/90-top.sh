@@ -50,6 +50,21 @@ ends_with "q quits" 0
 is "the terminal is as it was" \
 	"$(pane display -p '#{alternate_on} #{mouse_any_flag} #{cursor_flag}')" "0 0 1"
 close_terminal
+
+# A job whose runner was killed is lost: nobody can say that it runs.
+"$PROCTOR" run -q --job forlorn -- sh -c 'echo $$ >'"$TMP/orphan; exec sleep 302" &
+runner=$!
+eventually test -s "$TMP/orphan"
+pids+=("$(cat "$TMP/orphan")")
+kill -KILL "$runner"
+wait "$runner" 2>/dev/null
+open_terminal "'$PROCTOR' top --interval 0.5"
+shows "the one that runs is there" '^- alone'
+shows "and is counted alone" '^1 job, '
+hides "a lost one is not" '^[-+ ] forlorn'
+keys q
+ends_with "q quits" 0
+close_terminal
 kill "${pids[@]}"
 wait "${pids[@]}" 2>/dev/null
 pids=()

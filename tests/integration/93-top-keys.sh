@@ -294,6 +294,14 @@ shows "Ctrl-Z gives the terminal back" 'Stopped'
 keys -l fg
 keys Enter
 shows "and fg takes it again" '^- gamma'
+if command -v strace >/dev/null; then
+	keys End s
+	shows "one is traced" 'for 10 s; Ctrl-C ends it'
+	keys C-c
+	shows "until Ctrl-C" 'press Enter to go back'
+	keys Enter
+	shows "and then top is back" '^- gamma'
+fi
 keys C-c
 hides "Ctrl-C ends it" 'JOB / PROCESS'
 keys -l 'echo $((100 + $?)) status'
@@ -339,7 +347,7 @@ done
 
 # ---- what is left behind ----
 
-for signal in TERM HUP INT QUIT SEGV ABRT; do
+for signal in TERM HUP INT QUIT SEGV ABRT USR1 USR2 XCPU SYS; do
 	open_terminal "ulimit -c 0; stty -a >'$TMP/before'; '$PROCTOR' top; stty -a >'$TMP/after'"
 	shows "it runs" 'JOB / PROCESS'
 	kill "-$signal" "$(running_pid)"

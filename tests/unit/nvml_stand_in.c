@@ -42,7 +42,8 @@ int nvmlInit_v2(void)
 	told.n_sessions++;
 	if (getenv("STAND_IN_FAIL_FILE"))
 		told.fail_path = getenv("STAND_IN_FAIL_FILE");
-	return told.init_result;
+	return getenv("STAND_IN_INIT_RESULT") ? atoi(getenv("STAND_IN_INIT_RESULT"))
+					      : told.init_result;
 }
 
 int nvmlShutdown(void);

@@ -1,7 +1,7 @@
 /*
  * nvml_stand_in - a library with the functions of NVIDIA's that do what a test tells them to:
  * no real GPU falls off the bus when it is asked to. In other programs STAND_IN_PID_FILE names
- * a file with the pid, and STAND_IN_FAIL_FILE is fail_path.
+ * a file with the pid, STAND_IN_FAIL_FILE is fail_path, and STAND_IN_INIT_RESULT init_result.
  */
 #ifndef PROCTOR_TESTS_NVML_STAND_IN_H
 #define PROCTOR_TESTS_NVML_STAND_IN_H

@@ -470,6 +470,8 @@ static void test_smi_program(void **state)
 	void *opened;
 
 	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), -ENODEV);
+	put_process(t, 200, 200, "/dev/nvidia0"); /* draws: it is not listed */
+	put_process(t, 300, 300, "/dev/null");
 	put_program(t, "exit 14");
 	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
 	gpu_reading_init(&reading);
@@ -478,10 +480,14 @@ static void test_smi_program(void **state)
 	assert_true(reading.devices[0].memory_used_mb == 100);
 	assert_true(reading.devices[1].utilization_pct == 100);
 	assert_true(isnan(reading.devices[1].memory_used_mb));
-	assert_int_equal(reading.n_processes, 1);
+	assert_int_equal(reading.n_processes, 2);
 	assert_int_equal(reading.processes[0].device, 1);
 	assert_int_equal(reading.processes[0].memory_bytes, 7 * MB);
 	assert_true(isnan(reading.processes[0].utilization_pct));
+	assert_int_equal(reading.processes[1].key.pid, 200);
+	assert_int_equal(reading.processes[1].device, GPU_DEVICE_UNKNOWN);
+	assert_false(u64_known(reading.processes[1].memory_bytes));
+	assert_true(isnan(reading.processes[1].utilization_pct));
 	gpu_smi.close(opened);
 }
 

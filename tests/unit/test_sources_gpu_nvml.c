@@ -524,6 +524,11 @@ static void test_trouble_is_told(void **state)
 	look_after(g, 5);
 	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
 	assert_non_null(strstr(text, "NVML cannot read a GPU: Unknown Error (for "));
+	assert_null(strstr(text, "something else"));
+	look_after(g, 1000); /* the silence until then is not the first's */
+	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_non_null(strstr(text, "Unknown Error (for "));
+	assert_non_null(strstr(text, ", something else for 99"));
 	gpus_close(g);
 	assert_int_equal(unlink(path), 0);
 	await_all();
@@ -532,6 +537,7 @@ static void test_trouble_is_told(void **state)
 static void test_no_rights(void **state)
 {
 	struct gpus_options options = reader_options();
+	char text[256];
 	struct snapshot s;
 	struct gpus *g = NULL;
 
@@ -546,7 +552,8 @@ static void test_no_rights(void **state)
 	assert_non_null(s.gpus); /* none, which is not unknown */
 	assert_int_equal(s.n_gpus, 0);
 	assert_null(gpus_rung(g));
-	assert_string_equal(gpus_note(g), "NVML cannot begin: Unknown Error");
+	assert_null(gpus_note(g));
+	assert_false(gpus_tell_trouble(g, text, sizeof(text)));
 	gpus_close(g);
 	snapshot_release(&s);
 	await_all();
