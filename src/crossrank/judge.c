@@ -348,13 +348,16 @@ static int weigh_censored(const struct judge_work *w, struct judge_outcome *o)
 /* What keeps a rank from being named: another that nobody saw. */
 static void look_for_unseen(const struct judge_work *w, struct judge_outcome *o)
 {
-	const struct rank *unseen;
+	const struct rank *unseen, *loaded;
 
 	if (o->verdict != VERDICT_NAMED)
 		return;
 	unseen = seen_find_unseen(w, o);
+	loaded = seen_find_loaded(w, o);
 	if (unseen)
 		*o = cannot_tell(*o, WHY_UNSEEN, unseen);
+	else if (loaded)
+		*o = cannot_tell(*o, WHY_LOADED, loaded);
 	else if (w->a->n_missing_all > seen_count_ended(w, o))
 		*o = cannot_tell(*o, WHY_MISSING, NULL);
 }
