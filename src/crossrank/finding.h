@@ -23,6 +23,7 @@ enum why {
 	WHY_TOO_CLOSE,	  /* cannot tell: onsets overlap */
 	WHY_CLOCKS,	  /* cannot tell: a clock that follows nothing */
 	WHY_UNSEEN,	  /* cannot tell: a rank rose already, or was not recorded then */
+	WHY_LOADED,	  /* cannot tell: one rose as much at its start */
 	WHY_MISSING,	  /* cannot tell: some ranks have no record at all */
 	WHY_SMALL,	  /* cannot tell: the first rise is none like those that follow */
 	WHY_UNRELATED,	  /* cannot tell: the others rose at times of their own */
@@ -56,7 +57,7 @@ struct first_cause {
 	const struct rank *rank; /* who was named */
 	double lead;		 /* seconds before the next; NaN: nobody else rose */
 	struct phase_place phase;
-	/* WHY_UNSEEN, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE: because of this one */
+	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE: because of this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	size_t n_episodes, n_shared;

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/macros.h"
 
+#define BYTES_PER_MIB 1048576.0
 #define MAX_NAMED 16 /* missing ranks in a sentence */
 
 static const char *const verdicts[] = {
@@ -19,6 +20,7 @@ static const char *const whys[] = {
 	[WHY_TOO_CLOSE] = "onsets_overlap",
 	[WHY_CLOCKS] = "clock_not_synchronised",
 	[WHY_UNSEEN] = "beginning_not_recorded",
+	[WHY_LOADED] = "load_or_rise",
 	[WHY_MISSING] = "ranks_not_recorded",
 	[WHY_SMALL] = "first_rise_is_smaller",
 	[WHY_UNRELATED] = "rises_unrelated",
@@ -162,6 +164,19 @@ static void add_unseen(struct buf *out, const struct rank_analysis *a, const str
 	buf_add_str(out, " does not show when that one did.");
 }
 
+static void add_loaded(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	const struct rise_list *list = &f->rises[f->unseen - a->ranks];
+
+	buf_add_str(out, "The first that was seen to rise is ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, ", but the memory of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " rose by ");
+	bytes_add_text(out, (uint64_t)(list->loaded_mib * BYTES_PER_MIB));
+	buf_add_str(out, " at its start: that may be the same, and first.");
+}
+
 static void add_missing(struct buf *out, const struct rank_analysis *a)
 {
 	for (size_t i = 0; i < a->n_missing && i < MAX_NAMED; i++)
@@ -289,6 +304,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
 		[WHY_MIXED] = add_mixed,	 [WHY_OWN_START] = add_own_start,
 		[WHY_UNRELATED] = add_unrelated, [WHY_OTHER_BEFORE] = add_other_before,
+		[WHY_LOADED] = add_loaded,
 	};
 
 	add[f->why](out, a, f);
@@ -333,7 +349,7 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 			    "What that rank did then would settle it: its phases, or its log.");
 	else if (f->why == WHY_MIXED)
 		buf_add_str(out, "The records of one run alone would settle it.");
-	else if (f->why == WHY_UNSEEN)
+	else if (f->why == WHY_UNSEEN || f->why == WHY_LOADED)
 		buf_add_str(out, "Records of all ranks from before the rise would settle it.");
 	else
 		buf_add_str(out, "The records of the other ranks would settle it.");

@@ -14,6 +14,7 @@
 #define ALIGNED_P 0.05	    /* the same for onsets after each rank's own start */
 #define NEAR_MARKER_S 0.5   /* before and after an operation, whatever the samples */
 #define MAX_SPREAD_S 2.0    /* an onset and its clock no better known: together or not */
+#define SHOWN_LEAD_S 1.0    /* or an interval: nobody led only where such a lead would show */
 #define LIKE_GAIN_SHARE 0.1 /* of the first large rise: a smaller one before it is like it */
 #define LIKE_SHARE 0.5	    /* or of what that one gained in the same time */
 #define MIN_ALIGNED 3
@@ -279,12 +280,27 @@ static bool is_bounded(const struct first_entry *entries, size_t n)
 
 /*
  * Whether all but the first began together by the clock: then nothing but that one's own start
- * tells them apart, which may be chance. Spoils the entries.
+ * tells them apart, which may be chance.
  */
-static bool is_start_of_one(struct first_entry *entries, size_t n, size_t first)
+static bool is_start_of_one(const struct first_entry *others, size_t n)
 {
+	return n > 1 && onset_equal_p(others, n) >= EQUAL_P;
+}
+
+/* Out of n entries; the others are the n - 1 that are left. */
+static struct first_entry take_first(struct first_entry *entries, size_t n, size_t first)
+{
+	struct first_entry taken = entries[first];
+
 	entries[first] = entries[n - 1];
-	return n > 2 && onset_equal_p(entries, n - 1) >= EQUAL_P;
+	return taken;
+}
+
+/* Whether the first one would be told from them, had it led by so much more. */
+static bool shows_lead(const struct judge_work *w, const struct first_entry *first,
+		       const struct first_entry *others, size_t n)
+{
+	return onset_behind_p(first, fmax(w->interval, SHOWN_LEAD_S), others, n) < EQUAL_P;
 }
 
 /* What several rises together are, by the numbers alone. */
@@ -292,7 +308,8 @@ static int classify(struct judge_work *w, struct judge_outcome *o)
 {
 	size_t n = o->to - o->from;
 	CLEANUP(free_ptr) struct first_entry *entries = calloc(n, sizeof(*entries));
-	bool is_start = false;
+	struct first_entry first;
+	bool is_start = false, may_share, is_sure = w->pool[o->best].probability >= FINDING_NAMED;
 	double equal;
 	int r = entries ? follows_start(w, o, &is_start) : -ENOMEM;
 
@@ -301,15 +318,17 @@ static int classify(struct judge_work *w, struct judge_outcome *o)
 	for (size_t i = 0; i < n; i++)
 		entries[i] = entry_of(w, &w->pool[o->from + i], false);
 	equal = onset_equal_p(entries, n);
-	if (is_all(w, o) && equal >= EQUAL_P && is_bounded(entries, n))
+	may_share = is_all(w, o) && !is_sure && is_bounded(entries, n);
+	first = take_first(entries, n, o->best - o->from);
+	equal = fmin(equal, (double)n * onset_behind_p(&first, 0, entries, n - 1));
+	if (may_share && equal >= EQUAL_P && shows_lead(w, &first, entries, n - 1))
 		*o = none(*o, WHY_SHARED);
 	else if (is_all(w, o) && is_collective(w, o))
 		*o = none(*o, WHY_COLLECTIVE);
 	else if (is_start)
-		*o = is_start_of_one(entries, n, o->best - o->from)
-			     ? cannot_tell(*o, WHY_OWN_START, NULL)
-			     : none(*o, WHY_START);
-	else if (equal >= EQUAL_P || w->pool[o->best].probability < FINDING_NAMED)
+		*o = is_start_of_one(entries, n - 1) ? cannot_tell(*o, WHY_OWN_START, NULL)
+						     : none(*o, WHY_START);
+	else if (equal >= EQUAL_P || !is_sure)
 		*o = cannot_tell(*o, WHY_TOO_CLOSE, NULL);
 	else
 		*o = named(*o, WHY_FIRST);
@@ -348,13 +367,16 @@ static int weigh_censored(const struct judge_work *w, struct judge_outcome *o)
 /* What keeps a rank from being named: another that nobody saw. */
 static void look_for_unseen(const struct judge_work *w, struct judge_outcome *o)
 {
-	const struct rank *unseen;
+	const struct rank *unseen, *loaded;
 
 	if (o->verdict != VERDICT_NAMED)
 		return;
 	unseen = seen_find_unseen(w, o);
+	loaded = seen_find_loaded(w, o);
 	if (unseen)
 		*o = cannot_tell(*o, WHY_UNSEEN, unseen);
+	else if (loaded)
+		*o = cannot_tell(*o, WHY_LOADED, loaded);
 	else if (w->a->n_missing_all > seen_count_ended(w, o))
 		*o = cannot_tell(*o, WHY_MISSING, NULL);
 }

@@ -134,6 +134,21 @@ static void mark_doubtful(const struct section *section, int64_t origin_ns, stru
 		list->items[0].is_censored = true;
 }
 
+/* A program that was started again surely loads: that is no rise. */
+static void note_load(const struct section *section, int64_t origin_ns, struct rise_list *ret)
+{
+	const struct sample *samples = section->stream.samples,
+			    *end = samples + section->start.begin;
+	int64_t lowest = samples[0].used_bytes;
+
+	if (section->is_again)
+		return;
+	for (const struct sample *s = samples; s < end; s++)
+		lowest = s->used_bytes < lowest ? s->used_bytes : lowest;
+	ret->loaded_mib = fmax((double)end->used_bytes - (double)lowest, 0) / SERIES_BYTES_PER_MIB;
+	ret->loaded_until = (double)(end->timestamp_ns - origin_ns) / 1e9;
+}
+
 static int find_in_section(const struct section *section, int64_t origin_ns, struct rise_list *ret)
 {
 	CLEANUP(free_ptr) struct series *s = calloc(1, sizeof(*s));
@@ -142,6 +157,7 @@ static int find_in_section(const struct section *section, int64_t origin_ns, str
 
 	if (!s || !found)
 		return -ENOMEM;
+	note_load(section, origin_ns, ret);
 	s->stream = &section->stream;
 	s->origin_ns = origin_ns;
 	s->lo = s->begin = section->start.begin;
@@ -178,6 +194,10 @@ static void append(struct rise_list *to, const struct rise_list *from, double re
 			to->items[to->n++] = from->items[i];
 		else if (to->items[least].gain_mib < from->items[i].gain_mib)
 			to->items[least] = from->items[i];
+	}
+	if (from->loaded_mib > 0) {
+		to->loaded_mib = from->loaded_mib;
+		to->loaded_until = from->loaded_until;
 	}
 	to->is_sawtooth |= from->is_sawtooth;
 	to->sigma_mib = fmax(to->sigma_mib, from->sigma_mib);

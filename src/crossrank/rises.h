@@ -38,6 +38,8 @@ struct rise_list {
 	size_t n;
 	double sigma_mib; /* the scatter of the series */
 	double range_mib; /* from its lowest to its highest */
+	/* What it rose by at its start, before it rested, and when that was over; 0: by nothing. */
+	double loaded_mib, loaded_until;
 	bool is_sawtooth; /* it goes up and down by about as much again and again */
 };
 

@@ -4,8 +4,11 @@
 
 #include "crossrank/series.h"
 
-#define SEEN_INTERVALS 2.0 /* a rise shows so long after it began */
-#define HOLE_INTERVALS 5.0 /* no sample for so long: what happened then was not seen */
+#define SEEN_INTERVALS 2.0  /* a rise shows so long after it began */
+#define HOLE_INTERVALS 5.0  /* no sample for so long: what happened then was not seen */
+#define LOADED_SHARE 0.5    /* of the first rise: a start-up of so much may be one, too */
+#define SOON_INTERVALS 10.0 /* so long behind it, or sooner */
+#define SOON_SECONDS 10.0
 #define UNPLACED_SHARE 0.5 /* of the first rise: a rank that changed by so much may have risen */
 
 /* How far the clocks of two ranks may be apart. */
@@ -153,6 +156,25 @@ const struct rank *seen_find_unseen(const struct judge_work *w, const struct jud
 			return w->pool[i].rank;
 	for (size_t i = 0; i < w->a->n_ranks; i++)
 		if (is_unseen(w, o, i))
+			return &w->a->ranks[i];
+	return NULL;
+}
+
+static bool may_be_load(const struct judge_work *w, const struct candidate *first, size_t i)
+{
+	const struct rise_list *list = &w->f->rises[i];
+	const struct rise_list *of_first = &w->f->rises[first->rank - w->a->ranks];
+	double soon = fmax(SOON_SECONDS, SOON_INTERVALS * w->interval) + apart(w, i, first);
+
+	return list->loaded_mib > 0 && list->loaded_mib >= LOADED_SHARE * first->rise->gain_mib &&
+	       list->loaded_until + soon >= first->rise->onset.low &&
+	       of_first->loaded_mib < LOADED_SHARE * list->loaded_mib;
+}
+
+const struct rank *seen_find_loaded(const struct judge_work *w, const struct judge_outcome *o)
+{
+	for (size_t i = 0; i < w->a->n_ranks; i++)
+		if (may_be_load(w, &w->pool[o->best], i))
 			return &w->a->ranks[i];
 	return NULL;
 }

@@ -16,6 +16,12 @@
 /* A rank that may have risen before the likeliest first onset without being seen; NULL: none. */
 const struct rank *seen_find_unseen(const struct judge_work *w, const struct judge_outcome *o);
 
+/*
+ * A rank whose start-up may be what the first one's rise is: it rose as much before it ever rested,
+ * shortly before that rise or during it, and the first one did not load like that; NULL: none.
+ */
+const struct rank *seen_find_loaded(const struct judge_work *w, const struct judge_outcome *o);
+
 /* How many ranks without a single sample ended before that, and never held much. */
 uint64_t seen_count_ended(const struct judge_work *w, const struct judge_outcome *o);
 

@@ -69,4 +69,11 @@ int onset_first(const struct first_entry *entries, size_t n, size_t n_clocks, un
 /* The probability of a spread as large as theirs if all began at once. */
 double onset_equal_p(const struct first_entry *entries, size_t n);
 
+/*
+ * The probability that one of them, had it begun `earlier` than it did, began with the n others or
+ * behind them, if these began at once: what a spread of many hides, as most of them do not lead.
+ */
+double onset_behind_p(const struct first_entry *one, double earlier,
+		      const struct first_entry *others, size_t n);
+
 #endif

@@ -130,6 +130,56 @@ static struct clock_mean mean_of_clock(const struct first_entry *entries, size_t
 	return c;
 }
 
+/* What several of them say together, each the less the larger its variance. */
+struct sum {
+	double weights, mean;
+};
+
+static void sum_add(struct sum *s, double mean, double variance)
+{
+	s->weights += 1 / variance;
+	s->mean += (mean - s->mean) / variance / s->weights;
+}
+
+/* When the others began, by the clock of that one: its error is no other's. */
+static struct sum moment_of(const struct first_entry *one, const struct first_entry *others,
+			    size_t n)
+{
+	double error = one->clock_error * one->clock_error / 3;
+	struct sum same = { 0 }, elsewhere = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		struct clock_mean c;
+
+		if (!is_first_of_clock(others, i))
+			continue;
+		c = mean_of_clock(others, n, i);
+		if (others[i].clock == one->clock)
+			sum_add(&same, c.mean, c.variance - error);
+		else
+			sum_add(&elsewhere, c.mean, c.variance);
+	}
+	if (elsewhere.weights > 0)
+		sum_add(&same, elsewhere.mean, 1 / elsewhere.weights + error);
+	return same;
+}
+
+double onset_behind_p(const struct first_entry *one, double earlier,
+		      const struct first_entry *others, size_t n)
+{
+	struct sum moment = moment_of(one, others, n);
+	const struct onset *o = one->onset;
+	double p = 0;
+
+	for (size_t i = 1; i < ONSET_POINTS; i++) {
+		double at = o->from + o->step * ((double)i - 0.5) - earlier;
+		double z = (at - moment.mean) * sqrt(moment.weights);
+
+		p += (o->cdf[i] - o->cdf[i - 1]) * 0.5 * erfc(-z / sqrt(2));
+	}
+	return p;
+}
+
 /* Within each clock nothing but the onsets differs; between them their errors do, too. */
 double onset_equal_p(const struct first_entry *entries, size_t n)
 {

@@ -18,7 +18,9 @@
 #include "base/macros.h"
 #include "crossrank/finding.h"
 
+#ifndef RANKS
 #define RANKS 8
+#endif
 #define MAX_SAMPLES 400
 #define MAX_ARRIVALS 256
 #define MIB 1048576.0

@@ -359,6 +359,36 @@ static struct job make_delayed_ramps(void)
 	return job;
 }
 
+/* ---- ranks load at their start, some before they ever rest ---- */
+
+static struct job loading(double from, double to, double base, double rise)
+{
+	struct job job = apart(from, to, 120);
+
+	for (int i = 0; i < RANKS; i++)
+		job.start[i] = uniform(0, 0.3);
+	job.base = base;
+	job.slope = 1500;
+	job.rise = rise;
+	job.noise = 1;
+	return job;
+}
+
+static struct job make_loading(void)
+{
+	return loading(2, 10, 60, 4000);
+}
+
+static struct job make_loading_less(void)
+{
+	return loading(2, 10, 500, 2048);
+}
+
+static struct job make_loading_soon(void)
+{
+	return loading(1, 5, 60, 1000);
+}
+
 /* ---- others ---- */
 
 static struct job make_walk(void)
@@ -424,6 +454,9 @@ static const struct kind {
 	{ "one cause, steps in 10 s", make_delayed, WHO_IS_FIRST, 0, 0.8 },
 	{ "one cause, steps in 30 s", make_long_delayed, WHO_IS_FIRST, 0, 0.8 },
 	{ "one cause, ramps in 10 s", make_delayed_ramps, WHO_IS_FIRST, 0, 0.85 },
+	{ "all load 4000 MiB at 2 to 10 s", make_loading, WHO_IS_FIRST, 0, 0.8 },
+	{ "all load 2048 MiB at 2 to 10 s", make_loading_less, WHO_IS_FIRST, 0, 0.8 },
+	{ "all load 1000 MiB at 1 to 5 s", make_loading_soon, WHO_IS_FIRST, 0, 0.8 },
 };
 
 struct tally {
