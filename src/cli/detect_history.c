@@ -9,245 +9,17 @@
 #include "base/map.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/detect_pass.h"
 #include "daemon/daemon.h"
 #include "detect/detect.h"
 
 /* Ticks at the ends of an attempt may be a little outside of it. */
 #define MARGIN_NS UINT64_C(60000000000)
 
-void found_list_release(struct found_list *list)
-{
-	for (size_t i = 0; i < list->n; i++)
-		free(list->items[i]);
-	free(list->items);
-	*list = (struct found_list){ 0 };
-}
-
 static int no_memory(struct err *err)
 {
 	return err_set(err, -ENOMEM, "out of memory");
 }
-
-/* ---- what is found ---- */
-
-static int add_found(struct found_list *list, int attempt_num, struct found **ret)
-{
-	struct found **grown;
-
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? list->cap * 2 : 32;
-
-		grown = reallocarray(list->items, cap, sizeof(struct found *));
-		if (!grown)
-			return -ENOMEM;
-		list->items = grown;
-		list->cap = cap;
-	}
-	*ret = calloc(1, sizeof(**ret));
-	if (!*ret)
-		return -ENOMEM;
-	(*ret)->attempt_num = attempt_num;
-	list->items[list->n++] = *ret;
-	return 0;
-}
-
-/* One that is known already is among the last. */
-static struct found *find_found(const struct found_list *list, const char *name)
-{
-	for (size_t i = list->n; i > 0; i--)
-		if (strcmp(list->items[i - 1]->episode.name, name) == 0)
-			return list->items[i - 1];
-	return NULL;
-}
-
-static int keep(struct found_list *list, int attempt_num, const struct episode *e)
-{
-	struct found *found = find_found(list, e->name);
-
-	if (!found && add_found(list, attempt_num, &found) < 0)
-		return -ENOMEM;
-	episode_copy(&found->episode, e);
-	return 0;
-}
-
-static int compare_found(const void *a, const void *b)
-{
-	const struct episode *x = &(*(struct found *const *)a)->episode;
-	const struct episode *y = &(*(struct found *const *)b)->episode;
-
-	if (x->began_wall_ns != y->began_wall_ns)
-		return x->began_wall_ns < y->began_wall_ns ? -1 : 1;
-	return strcmp(x->name, y->name);
-}
-
-/* ---- OOM kills, by time ---- */
-
-struct kills {
-	struct proc_event *items;
-	size_t n, cap, next;
-	struct arena arena;
-};
-
-static void kills_release(struct kills *kills)
-{
-	free(kills->items);
-	arena_release(&kills->arena);
-}
-
-static int on_event(void *ctx, const struct event_row *row)
-{
-	struct kills *kills = ctx;
-	struct proc_event *grown, *ev;
-
-	if (row->event.type != EVENT_OOM)
-		return 0;
-	if (kills->n == kills->cap) {
-		size_t cap = kills->cap ? kills->cap * 2 : 16;
-
-		grown = reallocarray(kills->items, cap, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		kills->items = grown;
-		kills->cap = cap;
-	}
-	ev = &kills->items[kills->n++];
-	*ev = row->event;
-	ev->job_id = arena_strdup(&kills->arena, row->event.job_id);
-	ev->details = arena_strdup(&kills->arena, row->event.details);
-	return ev->job_id && ev->details ? 0 : -ENOMEM;
-}
-
-/* Those up to this moment that were not handed out yet. */
-static size_t take_kills(struct kills *kills, uint64_t wall_ns, const struct proc_event **ret)
-{
-	size_t from = kills->next;
-
-	while (kills->next < kills->n && kills->items[kills->next].wall_ns <= wall_ns)
-		kills->next++;
-	*ret = kills->items ? kills->items + from : NULL;
-	return kills->next - from;
-}
-
-/* ---- one pass ---- */
-
-struct pass {
-	struct detect *d;
-	struct kills kills;
-	struct found_list *list;
-	int attempt_num;
-	struct detect_usual usual; /* job_id NULL: nothing is known of jobs of its kind */
-	struct err *err;
-};
-
-static int keep_changes(struct pass *p, const struct detect_changes *changes)
-{
-	for (size_t i = 0; i < changes->n; i++)
-		if (keep(p->list, p->attempt_num, changes->items[i].episode) < 0)
-			return no_memory(p->err);
-	return 0;
-}
-
-static int on_snapshot(void *ctx, const struct snapshot *snap)
-{
-	struct pass *p = ctx;
-	struct detect_news news = { .snap = snap,
-				    .usual = &p->usual,
-				    .n_usual = p->usual.job_id ? 1 : 0 };
-	struct detect_changes changes;
-
-	if (snap->covers == COVERS_LOOK)
-		return 0; /* evidence, which nobody has looked for anomalies in then either */
-	news.n_events = take_kills(&p->kills, snap->wall_ns, &news.events);
-	p->list->n_snapshots++;
-	if (detect_tick(p->d, &news, &changes) < 0)
-		return no_memory(p->err);
-	return keep_changes(p, &changes);
-}
-
-/* What lasts is as it was last, or over where there is nothing more to come. */
-static int finish(struct pass *p, bool is_over)
-{
-	struct detect_changes changes = { 0 };
-	const struct episode *e;
-	int r = 0;
-
-	if (is_over && detect_end(p->d, &changes) < 0)
-		return no_memory(p->err);
-	if (is_over)
-		return keep_changes(p, &changes);
-	for (size_t i = 0; r == 0 && (e = detect_active(p->d, i)); i++)
-		r = keep(p->list, p->attempt_num, e) < 0 ? no_memory(p->err) : 0;
-	return r;
-}
-
-static void add_looks(struct pass *p)
-{
-	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
-		struct detect_looks looks = detect_looks_of(p->d, type);
-
-		p->list->looks[type].n_judged += looks.n_judged;
-		p->list->looks[type].n_silent += looks.n_silent;
-	}
-}
-
-static int run_pass(struct store *store, struct pass *p, const struct snapshot_filter *filter,
-		    bool is_over)
-{
-	const struct event_filter events = { .job_id = filter->job_id,
-					     .since_wall_ns = filter->since_wall_ns,
-					     .until_wall_ns = filter->until_wall_ns };
-	int r;
-
-	if (!p->d)
-		return no_memory(p->err);
-	r = store_read_events(store, &events, on_event, &p->kills, p->err);
-	if (r == -ENOMEM)
-		return no_memory(p->err);
-	if (r == 0)
-		r = store_read_snapshots(store, filter, on_snapshot, p, p->err);
-	if (r == 0)
-		r = finish(p, is_over);
-	add_looks(p);
-	return r;
-}
-
-static void pass_release(struct pass *p)
-{
-	detect_free(p->d);
-	kills_release(&p->kills);
-}
-
-/* ---- what could not be judged ---- */
-
-/* Who looks at the time knows what becomes of what a job leaves behind; the record does not. */
-static bool is_unjudged(const struct found_list *list, enum anomaly_type type)
-{
-	const struct detect_looks *looks = &list->looks[type];
-
-	if (type == ANOMALY_ORPHAN)
-		return looks->n_judged > 0;
-	return looks->n_silent > 0 && looks->n_judged == 0;
-}
-
-void found_list_add_unjudged(const struct found_list *list, struct buf *out)
-{
-	const char *before = "not judged, as what they need was not recorded, or not for long "
-			     "enough: ";
-
-	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
-		if (!is_unjudged(list, type))
-			continue;
-		buf_printf(out, "%s%s", before, anomaly_type_name(type));
-		before = ", ";
-	}
-	if (out->len > 0)
-		buf_add_char(out, '\n');
-	if (list->looks[ANOMALY_RUNAWAY_PROCESS].n_judged > 0)
-		buf_add_str(out, "runaway_process was judged only where the process got its core: "
-				 "what it waited for one is not recorded\n");
-}
-
-/* ---- all of them ---- */
 
 static uint64_t later(uint64_t a, uint64_t b)
 {
@@ -323,54 +95,88 @@ static int find_spans(const struct attempt_list *list, struct span *ret)
 	return 0;
 }
 
-static int look_at_attempt(struct store *store, const struct config_anomaly *config,
-			   const struct detect_period *period, const struct attempt *a,
-			   const struct span *span, struct found_list *list, struct err *err)
+/* What all passes are handed. */
+struct search {
+	struct store *store;
+	const struct config_anomaly *config;
+	const struct detect_period *period;
+	struct kills kills;
+	struct found_list *list;
+};
+
+static void search_release(struct search *s)
+{
+	kills_release(&s->kills);
+}
+
+static int look_at_attempt(const struct search *s, const struct attempt *a, const struct span *span,
+			   struct err *err)
 {
 	CLEANUP(pass_release)
-	struct pass p = { .d = detect_new(config, DETECT_JOBS),
-			  .list = list,
+	struct pass p = { .d = detect_new(s->config, DETECT_JOBS),
+			  .kills = &s->kills,
+			  .list = s->list,
+			  .job_id = a->job_id,
 			  .attempt_num = a->attempt_num,
+			  .started_wall_ns = u64_known(a->started_wall_ns) ? a->started_wall_ns : 0,
 			  .err = err };
 	const struct snapshot_filter filter = {
 		.job_id = a->job_id,
-		.since_wall_ns = later(period->since_wall_ns, span->since_wall_ns),
-		.until_wall_ns = earlier(period->until_wall_ns, span->until_wall_ns),
+		.since_wall_ns = later(s->period->since_wall_ns, span->since_wall_ns),
+		.until_wall_ns = earlier(s->period->until_wall_ns, span->until_wall_ns),
 	};
-	int r = look_up_usual(store, a, &p.usual, err);
+	int r = look_up_usual(s->store, a, &p.usual, err);
 
-	return r < 0 ? r : run_pass(store, &p, &filter, u64_known(a->ended_wall_ns));
+	return r < 0 ? r : pass_run(s->store, &p, &filter, u64_known(a->ended_wall_ns));
 }
 
-static int look_at_host(struct store *store, const struct config_anomaly *config,
-			const struct detect_period *period, struct found_list *list,
-			struct err *err)
+static int look_at_host(const struct search *s, struct err *err)
 {
 	CLEANUP(pass_release)
-	struct pass p = { .d = detect_new(config, DETECT_HOST), .list = list, .err = err };
-	const struct snapshot_filter filter = { .since_wall_ns = period->since_wall_ns,
-						.until_wall_ns = period->until_wall_ns };
+	struct pass p = { .d = detect_new(s->config, DETECT_HOST),
+			  .kills = &s->kills,
+			  .list = s->list,
+			  .err = err };
+	const struct snapshot_filter filter = { .since_wall_ns = s->period->since_wall_ns,
+						.until_wall_ns = s->period->until_wall_ns };
 
-	return run_pass(store, &p, &filter, false);
+	return pass_run(s->store, &p, &filter, false);
+}
+
+static int look_at_all(const struct search *s, const struct attempt_list *attempts, struct err *err)
+{
+	CLEANUP(free_ptr)
+	struct span *spans = calloc(attempts->n ? attempts->n : 1, sizeof(*spans));
+	int r = 0;
+
+	if (!spans || find_spans(attempts, spans) < 0)
+		return no_memory(err);
+	for (size_t i = 0; r == 0 && i < attempts->n; i++)
+		r = look_at_attempt(s, &attempts->items[i], &spans[i], err);
+	if (r == 0 && !s->period->job_id)
+		r = look_at_host(s, err);
+	return r;
 }
 
 int detect_history(struct store *store, const struct config_anomaly *config,
 		   const struct detect_period *period, struct found_list *ret, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	CLEANUP(free_ptr) struct span *spans = NULL;
+	CLEANUP(search_release)
+	struct search s = {
+		.store = store, .config = config, .period = period, .kills = KILLS_INIT, .list = ret
+	};
 	const struct attempt_filter filter = { .job_id = period->job_id,
 					       .since_wall_ns = period->since_wall_ns };
+	const struct event_filter events = { .since_wall_ns = period->since_wall_ns,
+					     .until_wall_ns = period->until_wall_ns };
 	int r = store_list_attempts(store, &filter, &list, err);
 
-	spans = calloc(list.n ? list.n : 1, sizeof(*spans));
-	if (r == 0 && (!spans || find_spans(&list, spans) < 0))
-		r = no_memory(err);
-	for (size_t i = 0; r == 0 && i < list.n; i++)
-		r = look_at_attempt(store, config, period, &list.items[i], &spans[i], ret, err);
-	if (r == 0 && !period->job_id)
-		r = look_at_host(store, config, period, ret, err);
-	if (r == 0 && ret->n > 1)
-		qsort(ret->items, ret->n, sizeof(struct found *), compare_found);
+	if (r == 0)
+		r = kills_read(store, &events, &s.kills, err);
+	if (r == 0)
+		r = look_at_all(&s, &list, err);
+	if (r == 0)
+		found_list_sort(ret);
 	return r;
 }

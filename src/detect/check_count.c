@@ -66,31 +66,41 @@ void check_job_zombies(const struct tick *t, const struct job_track *job, struct
  * fd_exhaustion_horizon_seconds.
  *
  *	critical	98 % are open
- *	high		fd_exhaustion_percent are open, or all within a fifth of the horizon
+ *	high		fd_exhaustion_percent are open, or all within a fifth of the horizon and
+ *			half are, or it has gone on for half the horizon: what opens its files
+ *			when it begins grows steadily, too, and is not told at more than
  *	medium		all within the horizon
  */
 #define FD_CRITICAL 0.98
 #define FD_TREND_SHARE 0.1
 #define FD_TREND_R2 0.9
-#define FD_CLEAR 0.9 /* of the threshold */
+#define FD_TREND_POINTS 6    /* of 32 in half the horizon */
+#define FD_SURE_OPEN 0.5     /* of the limit… */
+#define FD_SURE_HORIZON 0.45 /* …or so long: half, less the part that is not over */
+#define FD_CLEAR 0.9	     /* of the threshold */
 
 /* NaN: they do not grow steadily. */
 static double seconds_to_full(const struct track *p, double open, double limit)
 {
 	const struct fit *fit = p->trail ? &p->trail->fds_fit : NULL;
 
-	if (!fit || fit->n < 6 || fit->r2 < FD_TREND_R2 || fit->slope <= 0 ||
+	if (!fit || fit->n < FD_TREND_POINTS || fit->r2 < FD_TREND_R2 || fit->slope <= 0 ||
 	    fit->largest_drop > 0 || open < FD_TREND_SHARE * limit)
 		return F64_UNKNOWN;
 	return fmax(0, limit - open) / fit->slope; /* some may be from before the limit */
 }
 
-static enum severity judge_fds(const struct config_anomaly *c, double share, double seconds)
+static enum severity judge_fds(const struct config_anomaly *c, const struct track *p, double share,
+			       double seconds)
 {
+	double horizon = c->fd_exhaustion_horizon_seconds;
+
 	if (share >= FD_CRITICAL)
 		return SEVERITY_CRITICAL;
-	if (share * 100 >= c->fd_exhaustion_percent ||
-	    seconds <= c->fd_exhaustion_horizon_seconds / 5)
+	if (share * 100 >= c->fd_exhaustion_percent)
+		return SEVERITY_HIGH;
+	if (seconds <= horizon / 5 &&
+	    (share >= FD_SURE_OPEN || p->trail->fds_fit.span >= FD_SURE_HORIZON * horizon))
 		return SEVERITY_HIGH;
 	return SEVERITY_MEDIUM;
 }
@@ -124,7 +134,7 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
 	f->stand = STAND_OVER;
 	f->seconds_to_limit = seconds;
 	f->before = p->trail && p->trail->fds_fit.n ? p->trail->fds_fit.first : F64_UNKNOWN;
-	f->severity = judge_fds(c, open / limit, seconds);
+	f->severity = judge_fds(c, p, open / limit, seconds);
 	snprintf(f->text, sizeof(f->text),
 		 "%s (pid %d) has %.0f of at most %.0f files open (threshold: %.0f)", s->comm,
 		 (int)s->key.pid, open, limit, f->threshold);

@@ -586,6 +586,28 @@ static void test_fd_leak_has_its_own_window(void **state)
 	assert_true(found[0] == found[1]);
 }
 
+/* Opens what it needs in its first minute, and no more: half of what it may. */
+static void opens_its_files(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->open_fds = (uint64_t)(5 + 3 * fmin(t, 63));
+	p->fd_limit = 400;
+}
+
+static void test_files_of_the_first_minute(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 300, opens_its_files);
+	host_print(&h);
+	for (size_t i = 0; i < h.n_seen; i++)
+		assert_true(h.seen[i].e.worst.severity <= SEVERITY_MEDIUM);
+	host_close(&h);
+}
+
 /* Many files are nothing by themselves, and a limit that nobody knows is no limit. */
 static void many_fds(struct host *h, double t)
 {
@@ -1059,6 +1081,7 @@ int main(void)
 		cmocka_unit_test(test_waiting_for_the_kernel),
 		cmocka_unit_test(test_fd_leak),
 		cmocka_unit_test(test_fd_leak_has_its_own_window),
+		cmocka_unit_test(test_files_of_the_first_minute),
 		cmocka_unit_test(test_many_fds),
 		cmocka_unit_test(test_fork_bomb),
 		cmocka_unit_test(test_threads),

@@ -1,0 +1,256 @@
+#include "cli/detect_pass.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, -ENOMEM, "out of memory");
+}
+
+void kills_release(struct kills *kills)
+{
+	free(kills->items);
+	arena_release(&kills->arena);
+}
+
+static int on_event(void *ctx, const struct event_row *row)
+{
+	struct kills *kills = ctx;
+	struct proc_event *grown, *ev;
+
+	if (row->event.type != EVENT_OOM)
+		return 0;
+	if (kills->n == kills->cap) {
+		size_t cap = kills->cap ? kills->cap * 2 : 16;
+
+		grown = reallocarray(kills->items, cap, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		kills->items = grown;
+		kills->cap = cap;
+	}
+	ev = &kills->items[kills->n++];
+	*ev = row->event;
+	ev->job_id = arena_strdup(&kills->arena, row->event.job_id);
+	ev->details = arena_strdup(&kills->arena, row->event.details);
+	return ev->job_id && ev->details ? 0 : -ENOMEM;
+}
+
+int kills_read(struct store *store, const struct event_filter *filter, struct kills *ret,
+	       struct err *err)
+{
+	int r = store_read_events(store, filter, on_event, ret, err);
+
+	return r == -ENOMEM ? no_memory(err) : r;
+}
+
+/* ---- one pass ---- */
+
+/* A pass tells of what it looks at: of other jobs it sees the kills alone. */
+static bool is_own(const struct pass *p, const struct episode *e)
+{
+	return !p->job_id || (e->worst.job_id && strcmp(e->worst.job_id, p->job_id) == 0);
+}
+
+static int keep_episode(struct pass *p, const struct episode *e)
+{
+	return !is_own(p, e) || found_list_keep(p->list, p->attempt_num, e) == 0
+		       ? 0
+		       : no_memory(p->err);
+}
+
+static int keep_changes(struct pass *p, const struct detect_changes *changes)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < changes->n; i++)
+		r = keep_episode(p, changes->items[i].episode);
+	return r;
+}
+
+/* Those up to this moment that were not handed out yet. */
+static size_t take_kills(struct pass *p, uint64_t wall_ns, const struct proc_event **ret)
+{
+	const struct kills *kills = p->kills;
+	size_t from = p->next_kill;
+
+	while (p->next_kill < kills->n && kills->items[p->next_kill].wall_ns <= wall_ns)
+		p->next_kill++;
+	*ret = kills->items ? kills->items + from : NULL;
+	return p->next_kill - from;
+}
+
+static int look(struct pass *p, const struct snapshot *snap)
+{
+	struct detect_news news = { .snap = snap,
+				    .usual = &p->usual,
+				    .n_usual = p->usual.job_id ? 1 : 0 };
+	struct detect_changes changes;
+
+	news.n_events = take_kills(p, snap->wall_ns, &news.events);
+	if (detect_tick(p->d, &news, &changes) < 0)
+		return no_memory(p->err);
+	return keep_changes(p, &changes);
+}
+
+static uint64_t hash_path(const char *path)
+{
+	return hash_bytes(HASH_INIT, path, strlen(path));
+}
+
+static int note_homes(struct pass *p, const struct snapshot *snap)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < snap->n_processes; i++)
+		if (snap->processes[i].cgroup)
+			r = map_put(&p->homes, hash_path(snap->processes[i].cgroup), 1);
+	return r;
+}
+
+static int reserve_cgroups(struct pass *p, size_t n)
+{
+	struct cgroup_sample *grown;
+
+	if (n <= p->cap_cgroups)
+		return 0;
+	grown = reallocarray(p->cgroups, n, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	p->cgroups = grown;
+	p->cap_cgroups = n;
+	return 0;
+}
+
+/* A daemon writes down the cgroups of all jobs. Those in which this one never was are left out. */
+static int take_cgroups(struct pass *p, const struct snapshot *snap, struct snapshot *ret)
+{
+	uint64_t is_home;
+
+	*ret = *snap; /* borrows: nobody releases it */
+	if (!p->job_id || snap->n_cgroups == 0)
+		return 0;
+	if (note_homes(p, snap) < 0 || reserve_cgroups(p, snap->n_cgroups) < 0)
+		return -ENOMEM;
+	ret->cgroups = p->cgroups;
+	ret->n_cgroups = 0;
+	for (size_t i = 0; i < snap->n_cgroups; i++)
+		if (map_get(&p->homes, hash_path(snap->cgroups[i].path), &is_home))
+			p->cgroups[ret->n_cgroups++] = snap->cgroups[i];
+	return 0;
+}
+
+static int on_snapshot(void *ctx, const struct snapshot *snap)
+{
+	struct pass *p = ctx;
+	struct snapshot own;
+
+	if (snap->covers == COVERS_LOOK)
+		return 0; /* evidence, which nobody has looked for anomalies in then either */
+	p->list->n_snapshots++;
+	p->last_wall_ns = snap->wall_ns;
+	p->last_boot_ns = u64_known(snap->boot_ns) ? snap->boot_ns : 0;
+	memcpy(p->boot_id, snap->boot_id, sizeof(p->boot_id));
+	if (take_cgroups(p, snap, &own) < 0)
+		return no_memory(p->err);
+	return look(p, &own);
+}
+
+/* 0: it has none that was not handed out. */
+static uint64_t find_last_kill(const struct pass *p, uint64_t until_wall_ns)
+{
+	uint64_t last = 0;
+
+	for (size_t i = p->next_kill; i < p->kills->n; i++) {
+		const struct proc_event *ev = &p->kills->items[i];
+
+		if (until_wall_ns != 0 && ev->wall_ns >= until_wall_ns)
+			break;
+		if (!p->job_id || strcmp(ev->job_id, p->job_id) == 0)
+			last = ev->wall_ns;
+	}
+	return last;
+}
+
+/*
+ * A kill mostly ends the job, and then no snapshot comes after it: this moment is looked at without
+ * one. Until: 0 is no end.
+ */
+static int look_at_last_kills(struct pass *p, uint64_t until_wall_ns)
+{
+	CLEANUP(snapshot_release) struct snapshot after;
+	uint64_t last = find_last_kill(p, until_wall_ns);
+
+	snapshot_init(&after);
+	if (last == 0)
+		return 0;
+	after.wall_ns = last;
+	if (p->last_boot_ns != 0)
+		after.boot_ns = p->last_boot_ns + (after.wall_ns - p->last_wall_ns);
+	memcpy(after.boot_id, p->boot_id, sizeof(after.boot_id));
+	return look(p, &after);
+}
+
+/* What lasts is as it was last, or over where there is nothing more to come. */
+static int finish(struct pass *p, bool is_over)
+{
+	struct detect_changes changes = { 0 };
+	const struct episode *e;
+	int r = 0;
+
+	if (is_over && detect_end(p->d, &changes) < 0)
+		return no_memory(p->err);
+	if (is_over)
+		return keep_changes(p, &changes);
+	for (size_t i = 0; r == 0 && (e = detect_active(p->d, i)); i++)
+		r = keep_episode(p, e);
+	return r;
+}
+
+static void add_looks(struct pass *p)
+{
+	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
+		struct detect_looks looks = detect_looks_of(p->d, type);
+
+		p->list->looks[type].n_judged += looks.n_judged;
+		p->list->looks[type].n_silent += looks.n_silent;
+	}
+}
+
+/* Kills from before it explain nothing that it sees. */
+static void skip_kills(struct pass *p, uint64_t since_wall_ns)
+{
+	while (p->next_kill < p->kills->n && p->kills->items[p->next_kill].wall_ns < since_wall_ns)
+		p->next_kill++;
+}
+
+int pass_run(struct store *store, struct pass *p, const struct snapshot_filter *filter,
+	     bool is_over)
+{
+	int r;
+
+	if (!p->d)
+		return no_memory(p->err);
+	skip_kills(p, filter->since_wall_ns);
+	skip_kills(p, p->started_wall_ns);
+	r = store_read_snapshots(store, filter, on_snapshot, p, p->err);
+	if (r == 0)
+		r = look_at_last_kills(p, filter->until_wall_ns);
+	if (r == 0)
+		r = finish(p, is_over);
+	add_looks(p);
+	return r;
+}
+
+void pass_release(struct pass *p)
+{
+	detect_free(p->d);
+	map_release(&p->homes);
+	free(p->cgroups);
+}

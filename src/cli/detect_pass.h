@@ -1,0 +1,62 @@
+/*
+ * detect_pass - one walk through the record, as who recorded it saw it: of an attempt, or of the
+ * host.
+ */
+#ifndef PROCTOR_CLI_DETECT_PASS_H
+#define PROCTOR_CLI_DETECT_PASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "cli/detect_found.h"
+#include "detect/detect.h"
+#include "store/store.h"
+
+/* OOM kills of all jobs, by time. Begins with KILLS_INIT. */
+struct kills {
+	struct proc_event *items;
+	size_t n, cap;
+	struct arena arena;
+};
+
+#define KILLS_INIT                  \
+	{                           \
+		.arena = ARENA_INIT \
+	}
+
+void kills_release(struct kills *kills);
+
+/* Once for all passes: a kill in one job explains what the cgroup of another has counted. */
+int kills_read(struct store *store, const struct event_filter *filter, struct kills *ret,
+	       struct err *err);
+
+/* The caller sets those up to err; the rest begins with zeros. */
+struct pass {
+	struct detect *d;
+	const struct kills *kills;
+	struct found_list *list;
+	const char *job_id; /* NULL: it is the host that is looked at */
+	int attempt_num;
+	uint64_t started_wall_ns;  /* of the attempt; 0 */
+	struct detect_usual usual; /* job_id NULL: nothing is known of jobs of its kind */
+	struct err *err;
+
+	size_t next_kill; /* the first that was not handed out */
+	struct map homes; /* cgroups in which it had a process: hash of the path -> 1 */
+	struct cgroup_sample *cgroups; /* those of a snapshot */
+	size_t cap_cgroups;
+	uint64_t last_wall_ns, last_boot_ns; /* of the last snapshot; 0: there was none */
+	char boot_id[BOOT_ID_BYTES];
+};
+
+void pass_release(struct pass *p);
+
+/* over: nothing more will come, so what lasts ends. Otherwise it is found as it was last. */
+int pass_run(struct store *store, struct pass *p, const struct snapshot_filter *filter,
+	     bool is_over);
+
+#endif

@@ -1,0 +1,178 @@
+/* OOM kills in the record: each is found once, and only of the job whose it was. */
+#include "store_fixture.h"
+
+#include "base/config.h"
+#include "cli/detect_history.h"
+
+#define SECOND UINT64_C(1000000000)
+#define START UINT64_C(1700000000000000000)
+
+struct record {
+	struct store *store;
+	struct attempt a, b;
+};
+
+static void begin(struct record *r, const char *db)
+{
+	struct err err = ERR_INIT;
+
+	r->store = must_open(db, STORE_WRITE);
+	r->a = make_attempt("a");
+	r->b = make_attempt("b");
+	r->a.started_wall_ns = r->b.started_wall_ns = START;
+	must(store_begin_attempt(r->store, &r->a, &err), &err);
+	must(store_begin_attempt(r->store, &r->b, &err), &err);
+}
+
+static void end(struct record *r)
+{
+	struct err err = ERR_INIT;
+
+	r->a.ended_wall_ns = r->b.ended_wall_ns = START + 20 * SECOND;
+	must(store_finish_attempt(r->store, &r->a, NULL, 0, &err), &err);
+	must(store_finish_attempt(r->store, &r->b, NULL, 0, &err), &err);
+	r->store = store_close(r->store);
+}
+
+static void write_kill(const struct record *r, const struct attempt *of, double seconds)
+{
+	const struct proc_event ev = { .wall_ns = START + (uint64_t)(seconds * 1e9),
+				       .key = { 100, 5000 },
+				       .type = EVENT_OOM,
+				       .status = { -1, 9 },
+				       .sheet_num = 1,
+				       .details = "" };
+	struct err err = ERR_INIT;
+
+	must(store_write_events(r->store, of, &ev, 1, &err), &err);
+}
+
+static void add_process(struct snapshot *s, const char *job_id, pid_t pid, const char *cgroup)
+{
+	struct proc_sample *p = snapshot_add_process(s);
+
+	assert_non_null(p);
+	p->key = (struct proc_key){ pid, 5000 };
+	p->state = 'S';
+	p->job_id = job_id;
+	p->sheet_num = 1;
+	p->cgroup = cgroup;
+	snprintf(p->comm, sizeof(p->comm), "worker");
+}
+
+/* What a daemon sees in second k: both jobs, each in its cgroup, of which that of a counts kills.
+ */
+static void write_both(struct record *r, unsigned k, const char *cgroup_of_b, uint64_t n_kills)
+{
+	const struct attempt *attempts[] = { &r->a, &r->b };
+	struct tick_record record = { .attempts = attempts, .n_attempts = 2 };
+	struct snapshot s;
+	struct cgroup_sample cgroups[2];
+	struct err err = ERR_INIT;
+
+	snapshot_init(&s);
+	s.wall_ns = START + k * SECOND;
+	s.boot_ns = 1000 * SECOND + k * SECOND;
+	add_process(&s, "a", 100, "/a");
+	add_process(&s, "b", 200, cgroup_of_b);
+	for (size_t i = 0; i < 2; i++) {
+		cgroup_sample_init(&cgroups[i]);
+		cgroups[i].path = i == 0 ? "/a" : "/b";
+		cgroups[i].oom_kills = i == 0 ? n_kills : 0;
+	}
+	s.cgroups = cgroups;
+	s.n_cgroups = 2;
+	record.snap = &s;
+	must(store_write_tick(r->store, r->a.id, &record, &err), &err);
+	snapshot_release(&s);
+}
+
+/* Of the kills that were found. */
+static size_t count(const char *db, const char *job_id, enum severity severity)
+{
+	CLEANUP(store_cleanup) struct store *store = must_open(db, STORE_READ);
+	CLEANUP(found_list_release) struct found_list list = { 0 };
+	CLEANUP(config_release) struct config config;
+	const struct detect_period period = { .job_id = job_id, .since_wall_ns = START - SECOND };
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	config_init(&config);
+	must(detect_history(store, &config.anomaly, &period, &list, &err), &err);
+	for (size_t i = 0; i < list.n; i++) {
+		const struct anomaly *found = &list.items[i]->episode.worst;
+
+		print_message("# %s %s: %s\n", severity_name(found->severity),
+			      found->job_id ? found->job_id : "-", found->text);
+		n += found->type == ANOMALY_OOM_KILL && found->severity == severity;
+	}
+	return n;
+}
+
+static void test_the_kill_that_ends_a_job(void **state)
+{
+	struct fixture *f = *state;
+	struct record r;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 5; k++)
+		write_both(&r, k, "/b", k == 4); /* the last look has its count */
+	write_kill(&r, &r.a, 4.5);
+	end(&r);
+	assert_int_equal(count(f->db, "a", SEVERITY_CRITICAL), 1);
+	assert_int_equal(count(f->db, "a", SEVERITY_HIGH), 0);
+	assert_int_equal(count(f->db, "b", SEVERITY_CRITICAL), 0);
+}
+
+static void test_the_kill_of_a_job_that_no_look_has_seen(void **state)
+{
+	struct fixture *f = *state;
+	struct record r;
+
+	begin(&r, f->db);
+	write_kill(&r, &r.a, 0.1);
+	end(&r);
+	assert_int_equal(count(f->db, NULL, SEVERITY_CRITICAL), 1);
+}
+
+static void test_a_cgroup_that_is_not_its_own(void **state)
+{
+	struct fixture *f = *state;
+	struct record r;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 15; k++)
+		write_both(&r, k, "/b", k >= 5); /* and nobody knows who it was */
+	end(&r);
+	assert_int_equal(count(f->db, "b", SEVERITY_HIGH), 0);
+	assert_int_equal(count(f->db, "b", SEVERITY_MEDIUM), 0);
+}
+
+static void test_a_kill_of_another_job_in_its_cgroup(void **state)
+{
+	struct fixture *f = *state;
+	struct record r;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 15; k++)
+		write_both(&r, k, "/a", k >= 5);
+	write_kill(&r, &r.a, 5);
+	end(&r);
+	assert_int_equal(count(f->db, "a", SEVERITY_CRITICAL), 1);
+	assert_int_equal(count(f->db, "b", SEVERITY_HIGH), 0);
+	assert_int_equal(count(f->db, "b", SEVERITY_CRITICAL), 0);
+}
+
+#define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_the_kill_that_ends_a_job),
+		STORE_TEST(test_the_kill_of_a_job_that_no_look_has_seen),
+		STORE_TEST(test_a_cgroup_that_is_not_its_own),
+		STORE_TEST(test_a_kill_of_another_job_in_its_cgroup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
