@@ -1,5 +1,6 @@
 /*
- * child_check - checks in a forked child, where cmocka's asserts would jump into the parent's frames.
+ * child_check - checks in a forked child, where cmocka's asserts would jump into the parent's
+ * frames.
  */
 #ifndef PROCTOR_TESTS_CHILD_CHECK_H
 #define PROCTOR_TESTS_CHILD_CHECK_H
