@@ -61,7 +61,8 @@ static void forget_old(struct unowned *u, uint64_t now_wall_ns)
 	while (n < u->n && u->items[n].wall_ns + KEEP_NS < now_wall_ns)
 		n++;
 	u->n -= n;
-	memmove(u->items, u->items + n, u->n * sizeof(*u->items));
+	if (n > 0)
+		memmove(u->items, u->items + n, u->n * sizeof(*u->items));
 }
 
 void unowned_keep(struct unowned *u, const struct life_event *ev)
