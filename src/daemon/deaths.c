@@ -200,3 +200,67 @@ int deaths_merge(const struct deaths *d, struct attempt *a)
 	}
 	return 0;
 }
+
+/* ---- of a record that is made elsewhere ---- */
+
+/* Two ways to hear of one end: between them a pid is not used again. */
+#define SAME_END_NS UINT64_C(500000000)
+
+static int compare_pid(const void *a, const void *b)
+{
+	const struct proc_record *x = a, *y = b;
+
+	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
+}
+
+static bool is_same_life(const struct proc_record *a, const struct proc_record *b)
+{
+	uint64_t later = u64_max_known(a->died_wall_ns, b->died_wall_ns);
+	uint64_t apart_ns = later == a->died_wall_ns ? u64_delta(later, b->died_wall_ns)
+						     : u64_delta(later, a->died_wall_ns);
+
+	if (u64_known(a->key.start_ticks) && u64_known(b->key.start_ticks))
+		return a->key.start_ticks == b->key.start_ticks;
+	return u64_known(apart_ns) && apart_ns < SAME_END_NS;
+}
+
+/* How and when it ended the one who has waited for it knows as well. */
+static void complete_one(struct proc_record *listed, const struct proc_record *dead)
+{
+	const struct proc_record before = *listed;
+
+	merge_one(listed, dead);
+	if (u64_known(before.died_wall_ns))
+		listed->died_wall_ns = before.died_wall_ns;
+	if (exit_status_to_shell(before.status) >= 0)
+		listed->status = before.status;
+	if (!listed->command)
+		listed->command = dead->command;
+}
+
+static const struct proc_record *find_dead(const struct proc_record *dead, size_t n,
+					   const struct proc_record *listed)
+{
+	const struct proc_record *at = bsearch(listed, dead, n, sizeof(*dead), compare_pid);
+
+	while (at && at > dead && at[-1].key.pid == listed->key.pid)
+		at--;
+	for (; at && at < dead + n && at->key.pid == listed->key.pid; at++)
+		if (is_same_life(listed, at))
+			return at;
+	return NULL;
+}
+
+void deaths_complete_listed(struct proc_record *dead, size_t n, struct attempt *a)
+{
+	if (n == 0)
+		return;
+	qsort(dead, n, sizeof(*dead), compare_pid);
+	for (size_t i = 0; i < a->n_processes; i++) {
+		struct proc_record *listed = &a->processes[i];
+		const struct proc_record *found = find_dead(dead, n, listed);
+
+		if (found)
+			complete_one(listed, found);
+	}
+}

@@ -42,4 +42,10 @@ void deaths_complete(struct deaths *d, const struct life_event *ev);
  */
 int deaths_merge(const struct deaths *d, struct attempt *a);
 
+/*
+ * Into those of the attempt that are listed and not known exactly, what others were told of their
+ * ends. One without a start time is known by its pid and when it ended. Changes the order of dead.
+ */
+void deaths_complete_listed(struct proc_record *dead, size_t n, struct attempt *a);
+
 #endif

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "model/job.h"
@@ -40,5 +41,16 @@ void guest_write(struct json *j, const struct attempt *a, const struct sheet_rec
  */
 int guest_read(const struct rpc_value *v, uint64_t now_wall_ns, struct attempt *ret,
 	       struct err *err);
+
+/* ---- the other way: what a daemon tells a runner of processes that have ended ---- */
+
+#define GUEST_MAX_DEATHS 10000
+
+/* A list. */
+void guest_write_deaths(struct json *j, const struct proc_record *deaths, size_t n);
+
+/* Into the arena. -EBADMSG: it is no such list. */
+int guest_read_deaths(const struct rpc_value *list, struct arena *arena, struct proc_record **ret,
+		      size_t *ret_n);
 
 #endif

@@ -85,9 +85,8 @@ static const struct list notes_list = {
 
 /* *ret_items stays as it is where nothing was told, as by an older runner. */
 static int read_list(const struct guest_reading *r, const struct list *list,
-		     const struct rpc_value *object, void *ret_items, size_t *ret_n)
+		     const struct rpc_value *v, void *ret_items, size_t *ret_n)
 {
-	const struct rpc_value *v = rpc_value_get(object, list->name);
 	size_t n = rpc_value_len(v);
 	char *items;
 
@@ -117,15 +116,30 @@ static int read_list(const struct guest_reading *r, const struct list *list,
 
 int guest_read_lives(const struct guest_reading *r, const struct rpc_value *v, struct attempt *a)
 {
-	int result = read_list(r, &processes_list, v, &a->processes, &a->n_processes);
+	int result = read_list(r, &processes_list, rpc_value_get(v, processes_list.name),
+			       &a->processes, &a->n_processes);
 
 	if (result == 0)
-		result = read_list(r, &events_list, v, &a->events, &a->n_events);
+		result = read_list(r, &events_list, rpc_value_get(v, events_list.name), &a->events,
+				   &a->n_events);
 	if (result == 0)
-		result = read_list(r, &rungs_list, v, &a->rungs, &a->n_rungs);
+		result = read_list(r, &rungs_list, rpc_value_get(v, rungs_list.name), &a->rungs,
+				   &a->n_rungs);
 	if (result == 0)
-		result = read_list(r, &notes_list, v, &a->unknowns, &a->n_unknowns);
+		result = read_list(r, &notes_list, rpc_value_get(v, notes_list.name), &a->unknowns,
+				   &a->n_unknowns);
 	for (size_t i = 0; i < a->n_events; i++)
 		a->events[i].job_id = a->job_id;
 	return result;
+}
+
+int guest_read_deaths(const struct rpc_value *list, struct arena *arena, struct proc_record **ret,
+		      size_t *ret_n)
+{
+	const struct guest_reading r = { arena, UINT64_MAX, NULL };
+	struct list deaths = processes_list;
+
+	deaths.max = GUEST_MAX_DEATHS;
+	*ret_n = 0;
+	return read_list(&r, &deaths, list, ret, ret_n) < 0 ? -EBADMSG : 0;
 }

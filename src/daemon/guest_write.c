@@ -87,10 +87,9 @@ static void write_object(struct json *j, const struct member_table *table, const
 }
 
 /* The first so many, each of so many bytes. */
-static void write_list(struct json *j, const char *name, const struct member_table *table,
-		       const void *from, size_t n, size_t max, size_t bytes)
+static void write_list(struct json *j, const struct member_table *table, const void *from, size_t n,
+		       size_t max, size_t bytes)
 {
-	json_key(j, name);
 	json_begin_array(j);
 	for (size_t i = 0; i < n && i < max; i++)
 		write_object(j, table, (const char *)from + i * bytes);
@@ -131,10 +130,12 @@ static void write_end(struct json *j, const struct attempt *a)
 {
 	write_members(j, &guest_end_members, a);
 	write_usage(j, &a->usage);
-	write_list(j, "processes", &guest_process_members, a->processes, a->n_processes,
-		   GUEST_MAX_PROCESSES, sizeof(*a->processes));
+	json_key(j, "processes");
+	write_list(j, &guest_process_members, a->processes, a->n_processes, GUEST_MAX_PROCESSES,
+		   sizeof(*a->processes));
 	write_events(j, a);
-	write_list(j, "rungs", &guest_rung_members, a->rungs, a->n_rungs, GUEST_MAX_RUNGS,
+	json_key(j, "rungs");
+	write_list(j, &guest_rung_members, a->rungs, a->n_rungs, GUEST_MAX_RUNGS,
 		   sizeof(*a->rungs));
 	write_notes(j, a);
 }
@@ -152,4 +153,9 @@ void guest_write(struct json *j, const struct attempt *a, const struct sheet_rec
 	if (!a->is_running)
 		write_end(j, a);
 	json_end_object(j);
+}
+
+void guest_write_deaths(struct json *j, const struct proc_record *deaths, size_t n)
+{
+	write_list(j, &guest_process_members, deaths, n, GUEST_MAX_DEATHS, sizeof(*deaths));
 }

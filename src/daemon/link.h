@@ -74,6 +74,13 @@ int link_take_calls(struct link *link, struct told_calls *calls, struct err *err
 int link_take_counts(struct link *link, struct process_calls *ret);
 
 /*
+ * What the processes of a guest had used by their ends, as the daemon was told; into the arena.
+ * None where there is no such daemon.
+ */
+void link_take_deaths(struct link *link, struct arena *arena, struct proc_record **ret,
+		      size_t *ret_n);
+
+/*
  * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;
  * what it gets is valid during the call only. Of our own daemon, which writes them down itself,
  * there are none.

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/unknown.h"
+#include "daemon/guest.h"
 #include "daemon/link_internal.h"
 
 int link_take_calls(struct link *link, struct told_calls *calls, struct err *err)
@@ -49,6 +50,23 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 		link->counts_due_boot_ns = clock_boot_ns() + COUNTS_PAUSE_NS;
 	rpc_value_free(answer);
 	return r;
+}
+
+void link_take_deaths(struct link *link, struct arena *arena, struct proc_record **ret,
+		      size_t *ret_n)
+{
+	struct rpc_value *answer = NULL;
+	int r;
+
+	*ret_n = 0;
+	if (!link->client || !link->is_guest)
+		return;
+	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
+	r = rpc_client_call(link->client, "runner.deaths", NULL, &answer, NULL);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	if (r == 0 && guest_read_deaths(rpc_value_get(answer, "processes"), arena, ret, ret_n) < 0)
+		*ret_n = 0;
+	rpc_value_free(answer);
 }
 
 /* False: it is none that a daemon tells. */

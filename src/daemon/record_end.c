@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/deaths.h"
 #include "daemon/own.h"
 #include "daemon/record.h"
 #include "daemon/record_anomalies.h"
@@ -176,6 +177,17 @@ static void on_told_signal(void *ctx, const struct proc_event *ev)
 	tally_told_signal(run->tally, ev);
 }
 
+/* A daemon of root's hears of each end what was used, which the kernel does not tell a user. */
+static void take_deaths(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	struct proc_record *dead = NULL;
+	size_t n;
+
+	link_take_deaths(run->link, &a->arena, &dead, &n);
+	deaths_complete_listed(dead, n, a);
+}
+
 /* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */
 static void tell_of_kill(struct run *run)
 {
@@ -193,6 +205,7 @@ void record_end(struct run *run, const struct runner_result *result)
 
 	begin_end(run);
 	record_keep_processes(run);
+	take_deaths(run);
 	tell_of_kill(run);
 	link_take_signals(run->link, on_told_signal, run);
 	a->is_running = false;

@@ -149,7 +149,12 @@ int recorded_read_samples(struct recorded *r, struct store *store, struct err *e
 
 /* ---- anomalies ---- */
 
-/* What else the host was doing names jobs of others. */
+void recorded_hide_host(struct episode *e)
+{
+	anomaly_host_init(&e->host);
+	e->host_json = NULL;
+}
+
 static int add_anomaly(void *ctx, const struct anomaly_row *row)
 {
 	struct recorded *r = ctx;
@@ -161,7 +166,7 @@ static int add_anomaly(void *ctx, const struct anomaly_row *row)
 		return STOP;
 	episode_copy(&shown, &row->episode);
 	if (u64_known(r->uid))
-		anomaly_host_init(&shown.host);
+		recorded_hide_host(&shown);
 	json_begin_object(&r->json);
 	episode_write_fields(&r->json, &shown);
 	json_key_int(&r->json, "attempt", row->attempt_num > 0 ? row->attempt_num : -1);

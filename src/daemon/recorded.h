@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "model/anomaly.h"
 #include "model/job.h"
 #include "store/store.h"
 
@@ -55,6 +56,9 @@ int recorded_read_attempts(struct recorded *r, struct store *store, struct err *
 int recorded_read_samples(struct recorded *r, struct store *store, struct err *err);
 int recorded_read_anomalies(struct recorded *r, struct store *store, struct err *err);
 int recorded_read_events(struct recorded *r, struct store *store, struct err *err);
+
+/* What else the host was doing names jobs of others: it is for who sees all. */
+void recorded_hide_host(struct episode *e);
 
 /* ---- for recorded_events.c ---- */
 

@@ -150,7 +150,6 @@ static int add_phases(struct page *page, const struct event_filter *filter, stru
 
 /* ---- anomalies ---- */
 
-/* What else the host was doing names jobs of others. */
 static void add_anomaly(struct page *page, const struct told *told)
 {
 	struct line *line = add(page, told->wall_ns);
@@ -161,7 +160,7 @@ static void add_anomaly(struct page *page, const struct told *told)
 		return;
 	told_episode(told, &shown);
 	if (u64_known(page->r->uid))
-		anomaly_host_init(&shown.host);
+		recorded_hide_host(&shown);
 	json_init(&j, &page->text);
 	episode_write_event(&j, &shown, told->change, told->wall_ns);
 	end(page, line);

@@ -79,8 +79,7 @@ static void drop(struct service *s, struct attached *gone)
 	free(gone->pending);
 	deaths_release(&gone->deaths);
 	free(gone);
-	if (!s->attached && s->life.life)
-		(void)life_want_accounts(s->life.life, false);
+	service_want_accounts(s);
 }
 
 void service_release_attached(struct service *s)
@@ -160,8 +159,7 @@ static int begin(struct service *s, const struct watched *job)
 		drop(s, at);
 		return -ENOMEM;
 	}
-	if (s->life.life)
-		(void)life_want_accounts(s->life.life, true); /* or times lack a tick each */
+	service_want_accounts(s); /* or times lack a tick each */
 	hold_root(at);
 	at->was_gone = at->pidfd < 0;
 	return 0;

@@ -188,6 +188,7 @@ static void hand_on_change(struct service *s, enum change change, const struct w
 	if (change == CHANGE_JOB_ENDED) {
 		tell_last_events(s, job);
 		service_sum_calls_of(s, job);
+		service_drop_deaths_of(s, job->a.id);
 		service_answer_waiters(s, job);
 		service_leave_job(s, job);
 		service_run_queue_soon(s);

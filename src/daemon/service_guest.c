@@ -130,6 +130,8 @@ int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *jo
 	s->guests = guest;
 	job->is_ours = true;
 	job->is_guest = is_foreign;
+	if (is_foreign)
+		service_keep_deaths_of(s, job);
 	return 0;
 }
 
@@ -351,6 +353,23 @@ static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
+/* What each of its processes had used when it ended, for its own record. */
+static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct callers callers = find_callers(s, rpc_call_peer(call));
+	struct json *j;
+
+	if (callers.attempt_id == 0)
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key(j, "processes");
+	service_tell_deaths_of(s, callers.attempt_id, j);
+	json_end_object(j);
+	return 0;
+}
+
 /* What was seen of its processes and only we have written down, for its own record. */
 static int runner_signals(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -373,6 +392,7 @@ const struct rpc_method service_guest_methods[] = {
 	{ "runner.calls", runner_calls, RPC_FOR_ALL },
 	{ "runner.counts", runner_counts, RPC_FOR_ALL },
 	{ "runner.changed", runner_changed, RPC_FOR_ALL },
+	{ "runner.deaths", runner_deaths, RPC_FOR_ALL },
 	{ "runner.signals", runner_signals, RPC_FOR_ALL },
 	{ 0 },
 };

@@ -9,6 +9,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/caller.h"
+#include "daemon/recorded.h"
 #include "daemon/service_internal.h"
 #include "daemon/signal_process.h"
 #include "report/report.h"
@@ -114,6 +115,7 @@ struct report_task {
 	int num;
 	enum report_format format;
 	bool only_own; /* runs of its user are what it is compared with */
+	bool sees_all;
 	struct buf out;
 };
 
@@ -125,6 +127,8 @@ static int read_report(void *ctx, struct store *store, struct err *err)
 
 	attempt_init(&a);
 	r = store_read_attempt(store, task->job_id, task->num, &a, err);
+	for (size_t i = 0; !task->sees_all && i < a.n_anomalies; i++)
+		recorded_hide_host(&a.anomalies[i]);
 	if (r == 0)
 		r = learning_judge_standing(store, &a, task->only_own, err);
 	if (r < 0)
@@ -184,6 +188,7 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 		.num = num,
 		.format = format,
 		.only_own = !service_is_owner(rpc_call_peer(call)),
+		.sees_all = service_reads_all(s, rpc_call_peer(call)),
 		.out = BUF_INIT,
 	};
 	snprintf(task->job_id, sizeof(task->job_id), "%s", params.job.job_id);

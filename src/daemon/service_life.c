@@ -128,18 +128,24 @@ static void on_death(struct service *s, const struct life_event *ev)
 				  exit_status_from_wait(ev->wait_status));
 	if (member && s->attached)
 		service_note_death(s, member, ev);
+	if (member && s->guest_deaths)
+		service_note_guest_death(s, member, ev);
 	if (member)
 		service_tell_death(s, member, exit_status_from_wait(ev->wait_status), ev->wall_ns,
 				   NULL);
 }
 
+static void on_account(struct service *s, const struct life_event *ev)
+{
+	service_complete_death(s, ev);
+	service_complete_guest_death(s, ev);
+}
+
 static void on_life_event(void *ctx, const struct life_event *ev)
 {
 	static void (*const handlers[])(struct service * s, const struct life_event *ev) = {
-		[LIFE_FORK] = on_birth,
-		[LIFE_EXIT] = on_death,
-		[LIFE_ACCOUNT] = service_complete_death,
-		[LIFE_SIGNAL] = service_note_signal,
+		[LIFE_FORK] = on_birth,		  [LIFE_EXIT] = on_death,
+		[LIFE_ACCOUNT] = on_account,	  [LIFE_SIGNAL] = service_note_signal,
 		[LIFE_OOM] = service_note_signal,
 	};
 	struct service *s = ctx;
@@ -247,6 +253,7 @@ int service_open_life(struct service *s, struct err *err)
 
 void service_close_life(struct service *s)
 {
+	service_forget_deaths(s);
 	stop_life(s);
 	s->life.members = members_free(s->life.members);
 	map_release(&s->life.known_since);
@@ -260,6 +267,7 @@ void service_forget_life(struct service *s)
 	bool was_open = s->life.life != NULL;
 
 	members_clear(s->life.members);
+	service_forget_deaths(s);
 	map_clear(&s->life.known_since);
 	map_clear(&s->life.told);
 	s->life.last_event_id = 0;

@@ -111,6 +111,17 @@ chmod 644 "$TMP/ask.py"
 run as_alice python3 "$TMP/ask.py"
 is "nobody is told but the runner" "$stdout" "this connection is no runner's"
 
+# ---- what short processes of hers used ----
+
+run as_alice "$PROCTOR" run -q --json --syscalls=auto --job short -- \
+	sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; sleep 0.3'
+short='[p for p in d["processes"] if p["exit_code"] == 0 and p["command"] and "true" in p["command"] and "sh" not in p["command"]]'
+json "the peak of each is known exactly" "$stdout" "len($short) == 10 and all(p['max_rss_mb'] > 0 and p['evidence'] == 'exact' for p in $short)"
+json "and its CPU time" "$stdout" "all(p['user_cpu_seconds'] + p['system_cpu_seconds'] > 0 and p['cpu_evidence'] == 'exact' for p in $short)"
+json "and its I/O" "$stdout" "all(p['rchar'] is not None for p in $short)"
+run as_alice "$PROCTOR" report short --format json
+json "in her record, too" "$stdout" "len([p for p in $short if p['cpu_evidence'] == 'exact']) == 10"
+
 # ---- who has killed it ----
 
 for after in 0 0.8; do

@@ -142,6 +142,61 @@ static void test_there_is_an_end_to_it(void **state)
 	assert_int_equal(d.n_unlisted, 5);
 }
 
+/* What a runner has listed by the kernel's news, which do not say when a process began. */
+static struct proc_record make_listed(pid_t pid, uint64_t start, uint64_t died_wall_ns)
+{
+	struct proc_record p;
+
+	proc_record_init(&p);
+	p.key = (struct proc_key){ pid, start };
+	p.died_wall_ns = died_wall_ns;
+	p.status = (struct exit_status){ 5, -1 };
+	return p;
+}
+
+static void test_into_a_record_made_elsewhere(void **state)
+{
+	const uint64_t second = 1000000000;
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+	const struct life_event ends[] = { make_end(LIFE_EXIT, 8, 80, 300),
+					   make_end(LIFE_EXIT, 7, 70, 200) };
+	const struct life_event lasts[] = { make_end(LIFE_ACCOUNT, 8, 80, 450),
+					    make_end(LIFE_ACCOUNT, 7, 70, 250) };
+	struct proc_record listed[] = {
+		make_listed(7, 70, 5000),		 /* by its key, whenever that was */
+		make_listed(8, U64_UNKNOWN, 900),	 /* by its time */
+		make_listed(8, U64_UNKNOWN, 9 * second), /* another that had the pid later */
+		make_listed(7, 71, 1000),		 /* another by its key */
+		make_listed(9, U64_UNKNOWN, 1000),
+	};
+	struct attempt a;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		note(&d, &ends[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(lasts); i++)
+		deaths_complete(&d, &lasts[i]);
+	attempt_init(&a);
+	a.processes = listed;
+	a.n_processes = ARRAY_SIZE(listed);
+	deaths_complete_listed(d.items, d.n, &a);
+	assert_int_equal(a.n_processes, ARRAY_SIZE(listed)); /* none is added */
+	assert_int_equal(listed[0].user_ns, 250);
+	assert_int_equal(listed[1].user_ns, 450);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(listed[i].max_rss_bytes, 4096);
+		assert_int_equal(listed[i].evidence, EVIDENCE_EXACT);
+		assert_int_equal(listed[i].cpu_evidence, EVIDENCE_EXACT);
+		assert_int_equal(listed[i].rchar, 5);
+		assert_int_equal(listed[i].status.exit_code, 5); /* as who waited has it */
+	}
+	assert_int_equal(listed[1].died_wall_ns, 900);
+	for (size_t i = 2; i < ARRAY_SIZE(listed); i++) {
+		assert_false(u64_known(listed[i].user_ns));
+		assert_false(u64_known(listed[i].max_rss_bytes));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +204,7 @@ int main(void)
 		cmocka_unit_test(test_a_pid_that_is_used_again),
 		cmocka_unit_test(test_a_pid_that_was_seen_twice),
 		cmocka_unit_test(test_there_is_an_end_to_it),
+		cmocka_unit_test(test_into_a_record_made_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,6 +135,51 @@ static void test_who_has_none(void **state)
 	}
 }
 
+/* One of the attempt's processes was out of the ordinary while somebody else's was busy. */
+static void add_anomaly(struct store *store, const char *job_id, uint64_t uid)
+{
+	struct attempt a = make_attempt(job_id);
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	a.uid = uid;
+	must(store_begin_attempt(store, &a, &err), &err);
+	episode_init(&e);
+	e.worst.type = ANOMALY_MEMORY_LEAK;
+	snprintf(e.worst.text, sizeof(e.worst.text), "it grows");
+	snprintf(e.name, sizeof(e.name), "memory_leak/%llu", (unsigned long long)uid);
+	e.began_wall_ns = e.peak_wall_ns = START;
+	e.count = 1;
+	e.host.load1 = 1.5;
+	e.host.n_top_cpu = 1;
+	snprintf(e.host.top_cpu[0].job_id, sizeof(e.host.top_cpu[0].job_id), "secret");
+	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+}
+
+static void test_the_host_is_for_who_sees_all(void **state)
+{
+	const struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	read_fn *const reads[] = { recorded_read_events, recorded_read_anomalies };
+
+	add_anomaly(store, "same", 1000);
+	add_anomaly(store, "same", 1001);
+	for (size_t i = 0; i < ARRAY_SIZE(reads); i++) {
+		CLEANUP(recorded_release) struct recorded own = RECORDED_INIT, all = RECORDED_INIT;
+
+		snprintf(own.job_id, sizeof(own.job_id), "same");
+		own.uid = 1000;
+		rpc_value_free(read_rows(&own, store, reads[i]));
+		assert_non_null(strstr(own.list.data, "memory_leak/1000"));
+		assert_null(strstr(own.list.data, "memory_leak/1001"));
+		assert_null(strstr(own.list.data, "secret"));
+		snprintf(all.job_id, sizeof(all.job_id), "same");
+		rpc_value_free(read_rows(&all, store, reads[i]));
+		assert_non_null(strstr(all.list.data, "memory_leak/1001"));
+		assert_non_null(strstr(all.list.data, "secret"));
+	}
+}
+
 static void test_attempts(void **state)
 {
 	const struct fixture *f = *state;
@@ -169,6 +214,8 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_none, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_attempts, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_the_host_is_for_who_sees_all, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,112 @@
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/macros.h"
+#include "daemon/deaths.h"
+#include "daemon/guest.h"
+#include "daemon/service_internal.h"
+
+/*
+ * What the processes of guests had used by their ends, for the records of their runners: the kernel
+ * tells it to us, and not to an ordinary user.
+ */
+
+struct guest_deaths {
+	int64_t attempt_id;
+	uint64_t uid;
+	struct deaths deaths;
+	struct guest_deaths *next;
+};
+
+/* Where it is in the list; *it is NULL: nowhere. */
+static struct guest_deaths **find(struct service *s, int64_t attempt_id)
+{
+	struct guest_deaths **at = &s->guest_deaths;
+
+	while (*at && (*at)->attempt_id != attempt_id)
+		at = &(*at)->next;
+	return at;
+}
+
+void service_want_accounts(struct service *s)
+{
+	if (s->life.life)
+		(void)life_want_accounts(s->life.life, s->attached || s->guest_deaths);
+}
+
+void service_keep_deaths_of(struct service *s, const struct watched *job)
+{
+	struct guest_deaths **at = find(s, job->a.id);
+
+	if (*at || !s->life.life)
+		return;
+	*at = calloc(1, sizeof(**at));
+	if (!*at) {
+		log_warning("no memory left for the processes of %s", job->job_id);
+		return;
+	}
+	(*at)->attempt_id = job->a.id;
+	(*at)->uid = job->a.uid;
+	service_want_accounts(s);
+}
+
+static void drop(struct service *s, struct guest_deaths **at)
+{
+	struct guest_deaths *gone = *at;
+
+	*at = gone->next;
+	deaths_release(&gone->deaths);
+	free(gone);
+	service_want_accounts(s);
+}
+
+void service_drop_deaths_of(struct service *s, int64_t attempt_id)
+{
+	struct guest_deaths **at = find(s, attempt_id);
+
+	if (*at)
+		drop(s, at);
+}
+
+void service_forget_deaths(struct service *s)
+{
+	while (s->guest_deaths)
+		drop(s, &s->guest_deaths);
+}
+
+static size_t count_of_user(const struct service *s, uint64_t uid)
+{
+	size_t n = 0;
+
+	for (const struct guest_deaths *at = s->guest_deaths; at; at = at->next)
+		n += at->uid == uid ? at->deaths.n : 0;
+	return n;
+}
+
+void service_note_guest_death(struct service *s, const struct member *member,
+			      const struct life_event *ev)
+{
+	struct guest_deaths *at = *find(s, member->attempt_id);
+
+	if (!at || member->is_runner)
+		return;
+	if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
+		deaths_note(&at->deaths, member, ev);
+	else
+		deaths_leave_out(&at->deaths);
+}
+
+void service_complete_guest_death(struct service *s, const struct life_event *ev)
+{
+	for (struct guest_deaths *at = s->guest_deaths; at; at = at->next)
+		deaths_complete(&at->deaths, ev);
+}
+
+void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct json *j)
+{
+	const struct guest_deaths *at;
+
+	service_drain_life(s); /* the last of them may wait there */
+	at = *find(s, attempt_id);
+	guest_write_deaths(j, at ? at->deaths.items : NULL, at ? at->deaths.n : 0);
+}
