@@ -28,10 +28,11 @@ struct settler {
 	struct store *store;
 	struct waiter *waiter;
 	struct loop_fd *watch;
-	bool is_busy;		/* the other thread waits */
-	bool is_wanted;		/* something was written since it began */
+	bool is_busy;	/* the other thread waits */
+	bool is_wanted; /* something was written since it began that has to come to the disk… */
+	bool is_more;	/* …or anything was */
 	uint64_t began_boot_ns; /* that */
-	uint64_t longest_ns;	/* of those that are over, since somebody asked */
+	uint64_t last_ns; /* how long the last took that is over; in the loop, too, since then */
 };
 
 static struct waiter *waiter_free(struct waiter *w)
@@ -105,27 +106,24 @@ static void waiter_leave(struct waiter *w)
 static void begin(struct settler *s)
 {
 	s->is_busy = true;
-	s->is_wanted = false;
+	s->is_wanted = s->is_more = false;
 	s->began_boot_ns = clock_boot_ns();
 	sem_post(&s->waiter->is_asked);
 }
 
-static bool on_unsettled(void *ctx)
+static void on_unsettled(void *ctx, bool is_wanted)
 {
 	struct settler *s = ctx;
 
-	if (s->is_busy)
-		s->is_wanted = true;
-	else
+	s->is_more = true;
+	s->is_wanted |= is_wanted;
+	if (s->is_wanted && !s->is_busy)
 		begin(s);
-	return true;
 }
 
-static uint64_t lasted_ns(const struct settler *s)
+static uint64_t longer_of(uint64_t a_ns, uint64_t b_ns)
 {
-	uint64_t ns = s->is_busy ? clock_boot_ns() - s->began_boot_ns : 0;
-
-	return ns > s->longest_ns ? ns : s->longest_ns;
+	return a_ns > b_ns ? a_ns : b_ns;
 }
 
 static void on_done(void *ctx)
@@ -135,9 +133,10 @@ static void on_done(void *ctx)
 
 	if (eventfd_read(s->waiter->done_fd, &n) < 0)
 		return;
-	s->longest_ns = lasted_ns(s);
+	s->last_ns =
+		longer_of(clock_boot_ns() - s->began_boot_ns, store_take_disk_wait_ns(s->store));
 	s->is_busy = false;
-	store_told_settled(s->store, s->waiter->error, !s->is_wanted);
+	store_told_settled(s->store, s->waiter->error, !s->is_more);
 	if (s->is_wanted)
 		begin(s);
 }
@@ -165,15 +164,11 @@ bool settler_is_working(const struct settler *s)
 
 int settler_check(struct settler *s, uint64_t *ret_wait_ns, struct err *err)
 {
-	uint64_t here_ns, ns;
-
 	*ret_wait_ns = 0;
 	if (!s)
 		return 0;
-	here_ns = store_take_disk_wait_ns(s->store);
-	ns = lasted_ns(s);
-	s->longest_ns = 0;
-	*ret_wait_ns = here_ns > ns ? here_ns : ns;
+	s->last_ns = longer_of(s->last_ns, store_take_disk_wait_ns(s->store));
+	*ret_wait_ns = longer_of(s->last_ns, s->is_busy ? clock_boot_ns() - s->began_boot_ns : 0);
 	if (*ret_wait_ns < WAIT_UNSAID_NS)
 		return 0;
 	return err_set(err, -ETIMEDOUT,

@@ -30,9 +30,9 @@ struct settler *settler_new(struct loop *loop, struct store *store);
 bool settler_is_working(const struct settler *s);
 
 /*
- * *ret_wait_ns: for how long the disk was waited for, at most, since this was asked, by the other
- * thread or in the loop; what is under way counts for as long as it has lasted. -ETIMEDOUT: that
- * is longer than anybody should have to, and err says what it means.
+ * *ret_wait_ns: how long the last wait for the disk took, or one in the loop since then, or for how
+ * long the one that is under way has lasted, whichever is longest. -ETIMEDOUT: longer than 2 s, and
+ * err says what that means.
  */
 int settler_check(struct settler *s, uint64_t *ret_wait_ns, struct err *err);
 

@@ -85,16 +85,19 @@ int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 	if (is_to_copy(store)) {
 		copy_log(store, modes, ARRAY_SIZE(modes));
 		store->wal_tried_pages = store->log_error ? 0 : n_pages;
-	} else if (!store->unsettled || !store->unsettled(store->unsettled_ctx)) {
-		if (store->syncs_log)
-			sync_here(store);
+	} else if (store->syncs_log) {
+		settle_now(store);
+	} else if (store->unsettled) {
+		store->unsettled(store->unsettled_ctx, false);
 	}
 	return SQLITE_OK;
 }
 
 void settle_now(struct store *store)
 {
-	if (store->is_unsettled && !store->unsettled)
+	if (store->unsettled)
+		store->unsettled(store->unsettled_ctx, true);
+	else if (store->is_unsettled)
 		sync_here(store);
 }
 

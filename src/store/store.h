@@ -441,12 +441,13 @@ int store_check_disk(struct store *store, struct err *err);
 /*
  * From now on another thread waits for the disk: what is written is there for everybody, and
  * outlives us, when a call returns, and fn has been called. It is on the disk when a wait that
- * began after that is over. fn is called inside of calls that write and does not use this store;
- * false: nobody waits, and the call has to. Three calls wait themselves all the same: one that
- * fills the log, which is then copied into the database (once a MiB); the last of retention; and
- * store_take_in() where there is something. So does a write after the disk has refused something.
+ * began after that is over. fn is called inside of calls that write, and does not use this store;
+ * not is_wanted: it need not come to the disk before something else does (store_begin_attempt()).
+ * Some calls wait themselves all the same: one that fills the log, which is then copied into the
+ * database (once a MiB), and the next, which begins it anew; the last of retention; store_take_in()
+ * where there is something; and one that writes after the disk has refused something.
  */
-typedef bool store_unsettled_fn(void *ctx);
+typedef void store_unsettled_fn(void *ctx, bool is_wanted);
 void store_settle_elsewhere(struct store *store, store_unsettled_fn *fn, void *ctx);
 
 /* As it was: what is written next waits for the disk, with all before it. */

@@ -21,25 +21,90 @@ gaps() {
 	json "$1, to its end" "$stdout" 'd[-1]["timestamp"] - d[0]["timestamp"] > 4'
 }
 
+# nothing_lost NAME JOB
+nothing_lost() {
+	run "$PROCTOR" report "$2" --json
+	json "$1" "$stdout" 'd["outcome"] == "success" and "history" not in [u["what"] for u in d["unknown"]]'
+}
+
+# set_meta KEY VALUE, get_meta KEY
+set_meta() {
+	python3 - "$PROCTOR_HOME/proctor.db" "$@" <<-'END'
+		import sqlite3, sys
+		with sqlite3.connect(sys.argv[1]) as db:
+		    db.execute("UPDATE meta SET value = ? WHERE key = ?", (int(sys.argv[3]), sys.argv[2]))
+	END
+}
+
+get_meta() {
+	python3 - "$PROCTOR_HOME/proctor.db" "$1" <<-'END'
+		import sqlite3, sys
+		db = sqlite3.connect(sys.argv[1])
+		print(db.execute("SELECT value FROM meta WHERE key = ?", sys.argv[2:]).fetchone()[0])
+	END
+}
+
+# ---- a run ----
+
 "$PROCTOR" run -q --job first -- true
-slowly 3000 "$PROCTOR" run -q --interval 0.2 --job slow -- sleep 6
+slowly 3000 "$PROCTOR" run --interval 0.2 --job slow -- sleep 6 2>"$TMP/said"
 is "a run ends as its command does" $? 0
 gaps "a run goes on looking" slow
-run "$PROCTOR" report slow --json
-json "and says of nothing that it is lost" "$stdout" '"history" not in [u["what"] for u in d["unknown"]]'
+nothing_lost "and says of nothing that it is lost" slow
+is "that the disk is slow is said once" "$(grep -c 'the disk takes [0-9.]* s for what is recorded' "$TMP/said")" 1
+
+# An end that waited for this disk would come after a minute.
+run timeout 40 env SLOW_DISK_MS=60000 LD_PRELOAD="$SLOW_DISK" "$PROCTOR" run --interval 0.2 --job stuck -- sleep 1
+is "the end of a run does not wait for ever" "$status" 0
+like "and says that not all is on the disk" "$stderr" 'the disk has not taken the last of what was recorded yet'
+nothing_lost "which outlives it" stuck
+
+# Here the loop waits a few times, and goes on where it should be by then.
+set_meta retained_ns 1
+slowly 150 "$PROCTOR" run -q --interval 0.2 --job due -- sleep 6
+is "retention is due" $? 0
+check "and done" test "$(get_meta retained_ns)" -gt 1
+run "$PROCTOR" history --job due --json
+json "the run goes on looking" "$stdout" 'len(d) > 15 and d[-1]["timestamp"] - d[0]["timestamp"] > 4'
+nothing_lost "and nothing is lost" due
 
 export PROCTOR_HOME=$TMP/new
-slowly 500 "$PROCTOR" run --interval 0.2 --job new -- sleep 6 2>"$TMP/said"
+slowly 150 "$PROCTOR" run -q --interval 0.2 --job new -- sleep 6
 is "with a database that is still to be made" $? 0
-gaps "it goes on looking too" new
+run "$PROCTOR" history --job new --json
+json "all is recorded" "$stdout" 'len(d) > 10 and d[-1]["timestamp"] - d[0]["timestamp"] > 2'
+nothing_lost "and nothing of it is lost" new
 
-# The daemon looks for the run.
+# ---- the log ----
+
+# longest PID: of the log, while the process is there.
+longest() {
+	local most=0 bytes
+	while kill -0 "$1" 2>/dev/null; do
+		bytes=$(stat -c %s "$PROCTOR_HOME/proctor.db-wal" 2>/dev/null || echo 0)
+		most=$((bytes > most ? bytes : most))
+		sleep 0.1
+	done
+	echo "$most"
+}
+
+slowly 150 "$PROCTOR" run -q --interval 0.1 --job many -- \
+	sh -c 'for i in $(seq 300); do sleep 20 & done; wait' &
+most=$(longest $!)
+echo "# the log had $most bytes at most"
+check "the log gets long" test "$most" -ge $((256 * 4096))
+check "and begins anew" test "$most" -le $((2 * 256 * 4120))
+nothing_lost "with all that was seen" many
+
+# ---- a daemon ----
+
 export PROCTOR_HOME=$TMP/home
 echo "interval_seconds: 0.2" >"$PROCTOR_HOME/proctor.yaml"
 slowly 3000 "$PROCTOR" start
-"$PROCTOR" run -q --interval 0.2 --job watched -- sleep 8
+"$PROCTOR" run -q --interval 0.2 --job watched -- sleep 10
 run "$PROCTOR" status --json
 json "the daemon has been there" "$stdout" 'd["pid"] > 0'
+json "and tells how long its disk takes" "$stdout" 'd["disk_wait_seconds"] > 2'
 gaps "a daemon goes on looking" watched
 "$PROCTOR" stop >/dev/null
 run "$PROCTOR" doctor

@@ -133,10 +133,10 @@ static int note_all(void **state)
 
 enum who { NOBODY, WRITER, ANOTHER }; /* waits for the disk */
 
-static bool leave_it(void *ctx)
+static void leave_it(void *ctx, bool is_wanted)
 {
 	(void)ctx;
-	return true;
+	(void)is_wanted;
 }
 
 /* All that was written is on the disk by now, if anybody waits for it. */
