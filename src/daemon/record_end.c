@@ -20,7 +20,7 @@
 #define END_PATIENCE_LEAST_MS 1000
 #define END_PATIENCE_MOST_MS 5000
 
-static void begin_end(struct run *run)
+static void set_end_patience(struct run *run)
 {
 	uint64_t now = clock_boot_ns();
 	uint64_t ms = (now - run->boot_ns) / 1000000;
@@ -28,6 +28,11 @@ static void begin_end(struct run *run)
 	ms = ms < END_PATIENCE_LEAST_MS ? END_PATIENCE_LEAST_MS : ms;
 	ms = ms > END_PATIENCE_MOST_MS ? END_PATIENCE_MOST_MS : ms;
 	run->end_boot_ns = now + ms * 1000000;
+}
+
+static void begin_end(struct run *run)
+{
+	set_end_patience(run);
 	run->maker = maker_leave(run->maker);
 }
 
@@ -97,6 +102,8 @@ static void store_end(struct run *run)
 	struct err err = ERR_INIT;
 	size_t n;
 
+	set_end_patience(
+		run); /* again: a daemon that hangs takes seconds of it, not the database */
 	leave_replaced(run);
 	record_try_to_open(run, record_end_patience_ms(run), &err);
 	if (run->store)
