@@ -117,6 +117,7 @@ struct syscalls_state {
 	struct job_calls *no_job;  /* is looked at in place of one that is not there: NULL */
 	struct map by_attempt;	   /* the same: attempt -> its address */
 	unsigned time_every;	   /* one call in so many is timed */
+	uint64_t n_totals_lost;	   /* jobs whose sums could not be written down */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
 };
 
