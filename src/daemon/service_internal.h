@@ -22,6 +22,7 @@
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
+#include "daemon/tellers.h"
 #include "daemon/unowned.h"
 #include "daemon/unsaved.h"
 #include "daemon/upkeep.h"
@@ -89,7 +90,7 @@ struct life_state {
 	struct members *members;
 	struct map
 		known_since; /* attempt -> from which moment on its births and deaths were told */
-	struct map told;     /* those that were told once and will be twice: how many of each */
+	struct tellers told; /* those that were told once and will be twice */
 	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
 	int64_t last_event_id;	     /* of those that runners write down, the last that was told */
@@ -634,7 +635,10 @@ int service_detect(struct service *s, struct err *err);
 /* Nobody will look any more: all that lasts is over, as far as anybody knows. */
 void service_end_anomalies(struct service *s);
 
-/* There are OOM kills among the news: they are told when the loop has its next turn. */
+/* There are OOM kills among the news: they are told now, and make room for others. */
+void service_tell_kills(struct service *s);
+
+/* The same when the loop has its next turn. */
 void service_tell_kills_soon(struct service *s);
 
 /* ---- service_closer.c ---- */
