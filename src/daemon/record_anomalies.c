@@ -113,7 +113,7 @@ static struct proc_event *list_news(struct run *run, size_t *ret_n)
 
 	for (size_t i = 0; i < n; i++)
 		if (own[i].type == EVENT_OOM)
-			told_kills_know(told, own[i].key.pid);
+			told_kills_know(told, &own[i].key);
 	told_kills_look(told, run->store, run->attempt, &run->snap);
 	list = reallocarray(NULL, n + told->n, sizeof(*list));
 	*ret_n = list ? n + told->n : 0;

@@ -21,7 +21,7 @@
 #define END_PATIENCE_LEAST_MS 1000
 #define END_PATIENCE_MOST_MS 5000
 
-static void begin_end(struct run *run)
+static void set_end_patience(struct run *run)
 {
 	uint64_t now = clock_boot_ns();
 	uint64_t ms = (now - run->boot_ns) / 1000000;
@@ -115,6 +115,8 @@ static void store_end(struct run *run)
 	struct err err = ERR_INIT;
 	size_t n;
 
+	set_end_patience(
+		run); /* again: a daemon that hangs takes seconds of it, not the database */
 	leave_replaced(run);
 	record_try_to_open(run, record_end_patience_ms(run), &err);
 	if (run->store)
@@ -203,7 +205,7 @@ void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
 
-	begin_end(run);
+	set_end_patience(run);
 	record_keep_processes(run);
 	take_deaths(run);
 	tell_of_kill(run);

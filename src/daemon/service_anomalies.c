@@ -139,10 +139,9 @@ static size_t take_kills(struct oom_news *ooms, struct proc_event kills[SERVICE_
 }
 
 /* What the host was doing is known from the last tick. */
-static void tell_kills(void *ctx)
+void service_tell_kills(struct service *s)
 {
 	struct proc_event kills[SERVICE_MAX_OOMS];
-	struct service *s = ctx;
 	struct snapshot now = s->snap; /* borrows all but its time */
 	struct detect_news news = { .snap = &now, .events = kills };
 	struct detect_changes changes = { 0 };
@@ -161,11 +160,16 @@ static void tell_kills(void *ctx)
 		service_forget_ooms(s);
 }
 
+static void on_kills_timer(void *ctx)
+{
+	service_tell_kills(ctx);
+}
+
 /* A turn of the loop later: whoever has heard of it is in the midst of something else. */
 void service_tell_kills_soon(struct service *s)
 {
 	if (!s->kills_timer)
-		s->kills_timer = loop_timer_new(s->loop, tell_kills, s);
+		s->kills_timer = loop_timer_new(s->loop, on_kills_timer, s);
 	if (s->kills_timer) /* else the next tick tells them */
 		loop_timer_set(s->kills_timer, 0, 0);
 }

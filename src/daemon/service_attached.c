@@ -246,7 +246,9 @@ static struct taken count_taken(const struct service *s, uint64_t uid)
 {
 	struct taken taken = { 0 };
 
-	for (const struct attached *at = s->attached; uid != geteuid() && at; at = at->next) {
+	if (uid == geteuid())
+		return taken;
+	for (const struct attached *at = s->attached; at; at = at->next) {
 		taken.n_deaths += at->uid == uid ? at->deaths.n : 0;
 		taken.n_pending += at->uid == uid ? at->n_pending : 0;
 	}

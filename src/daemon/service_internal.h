@@ -22,6 +22,7 @@
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
+#include "daemon/tellers.h"
 #include "daemon/unowned.h"
 #include "daemon/unsaved.h"
 #include "daemon/upkeep.h"
@@ -98,7 +99,7 @@ struct life_state {
 	struct members *members;
 	struct map
 		known_since; /* attempt -> from which moment on its births and deaths were told */
-	struct map told;     /* those that were told once and will be twice: how many of each */
+	struct tellers told; /* those that were told once and will be twice */
 	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
 	int64_t last_event_id;	     /* of those that runners write down, the last that was told */
@@ -126,6 +127,7 @@ struct syscalls_state {
 	struct job_calls *no_job;  /* is looked at in place of one that is not there: NULL */
 	struct map by_attempt;	   /* the same: attempt -> its address */
 	unsigned time_every;	   /* one call in so many is timed */
+	uint64_t n_totals_lost;	   /* jobs whose sums could not be written down */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
 	uint64_t read_due_boot_ns; /* before this nothing is read for a runner's samples */
 };
@@ -681,7 +683,10 @@ int service_detect(struct service *s, struct err *err);
 /* Nobody will look any more: all that lasts is over, as far as anybody knows. */
 void service_end_anomalies(struct service *s);
 
-/* There are OOM kills among the news: they are told when the loop has its next turn. */
+/* There are OOM kills among the news: they are told now, and make room for others. */
+void service_tell_kills(struct service *s);
+
+/* The same when the loop has its next turn. */
 void service_tell_kills_soon(struct service *s);
 
 /* ---- service_anomaly_relay.c ---- */

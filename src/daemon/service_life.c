@@ -257,7 +257,7 @@ void service_close_life(struct service *s)
 	stop_life(s);
 	s->life.members = members_free(s->life.members);
 	map_release(&s->life.known_since);
-	map_release(&s->life.told);
+	tellers_release(&s->life.told);
 }
 
 /* What the kernel side has marked it has marked with numbers of attempts. */
@@ -269,7 +269,7 @@ void service_forget_life(struct service *s)
 	members_clear(s->life.members);
 	service_forget_deaths(s);
 	map_clear(&s->life.known_since);
-	map_clear(&s->life.told);
+	tellers_release(&s->life.told);
 	s->life.last_event_id = 0;
 	s->life.is_relaying = false;
 	s->life.relay_from_wall_ns = s->store_seen_wall_ns;

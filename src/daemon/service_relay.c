@@ -17,10 +17,13 @@ void service_forget_ooms(struct service *s)
 
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id)
 {
-	struct proc_event *kept = &s->ooms.items[s->ooms.n];
+	struct proc_event *kept;
 
 	if (s->ooms.n == SERVICE_MAX_OOMS)
+		service_tell_kills(s);
+	if (s->ooms.n == SERVICE_MAX_OOMS)
 		return;
+	kept = &s->ooms.items[s->ooms.n];
 	*kept = *ev;
 	kept->attempt_id = attempt_id;
 	kept->job_id = arena_strdup(&s->ooms.arena, ev->job_id);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/own.h"
 #include "daemon/service_internal.h"
 #include "daemon/told_calls.h"
 
@@ -17,6 +18,9 @@
 /* What each process has called, as text: of one job, and of all together. */
 #define MAX_JOB_TEXT_BYTES (1 << 20)
 #define MAX_TEXT_BYTES (8 << 20)
+
+/* So many are over and wait for the database. */
+#define MAX_WAITING_JOBS 1000
 
 /* What the processes of a job that have ended have called. */
 struct job_calls {
@@ -333,14 +337,33 @@ static int store_job(struct store *store, struct job_calls *job, struct err *err
 	return r;
 }
 
-/* -EBUSY: it is tried again at the next tick. */
+/* While nothing can be written it waits for the next tick. */
 static int write_totals(struct service *s, struct job_calls **at, struct err *err)
 {
-	int r = s->store ? store_job(s->store, *at, err) : 0;
+	int r = store_job(s->store, *at, err);
 
-	if (r != -EBUSY)
-		drop_job(s, at);
+	if (trouble_is_of_database(r))
+		return r;
+	s->syscalls.n_totals_lost += r < 0;
+	drop_job(s, at);
 	return r;
+}
+
+/* The newest are first: of those that wait for too long the oldest go. */
+static void drop_excess(struct service *s)
+{
+	struct job_calls **at = &s->syscalls.jobs;
+	size_t n_over = 0;
+
+	while (*at) {
+		n_over += (*at)->is_over;
+		if (!(*at)->is_over || n_over <= MAX_WAITING_JOBS) {
+			at = &(*at)->next;
+			continue;
+		}
+		s->syscalls.n_totals_lost++;
+		drop_job(s, at);
+	}
 }
 
 int service_record_calls(struct service *s, struct err *err)
@@ -348,7 +371,8 @@ int service_record_calls(struct service *s, struct err *err)
 	struct job_calls **at = &s->syscalls.jobs;
 	int r = 0;
 
-	while (*at && r == 0)
+	drop_excess(s);
+	while (s->store && *at && r == 0)
 		if ((*at)->is_over)
 			r = write_totals(s, at, err);
 		else

@@ -1,6 +1,7 @@
 #include "daemon/told_kills.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/unknown.h"
 
@@ -15,9 +16,16 @@ void told_kills_release(struct told_kills *t)
 	arena_release(&t->arena);
 }
 
-void told_kills_know(struct told_kills *t, pid_t pid)
+static uint64_t hash_of(const struct proc_key *key)
 {
-	(void)map_put(&t->known, (uint64_t)pid, 1); /* without memory it is told twice */
+	const uint64_t parts[] = { (uint64_t)key->pid, key->start_ticks };
+
+	return hash_bytes(HASH_INIT, parts, sizeof(parts));
+}
+
+void told_kills_know(struct told_kills *t, const struct proc_key *key)
+{
+	(void)map_put(&t->known, hash_of(key), 1); /* without memory it is told twice */
 }
 
 struct asking {
@@ -33,7 +41,7 @@ static int take(void *ctx, const struct event_row *row)
 	uint64_t known;
 
 	if (row->attempt_id != asking->a->id || row->event.type != EVENT_OOM ||
-	    map_get(&t->known, (uint64_t)row->event.key.pid, &known))
+	    map_get(&t->known, hash_of(&row->event.key), &known))
 		return 0;
 	if (t->n == TOLD_KILLS_MAX)
 		return 1;
@@ -44,7 +52,7 @@ static int take(void *ctx, const struct event_row *row)
 	if (!kept->details)
 		return 1;
 	t->n++;
-	told_kills_know(t, kept->key.pid);
+	told_kills_know(t, &kept->key);
 	return 0;
 }
 

@@ -26,7 +26,7 @@ struct told_kills {
 	uint64_t host_kills;	/* the last known count; U64_UNKNOWN */
 	uint64_t since_wall_ns; /* when it last rose */
 	uint64_t until_boot_ns; /* so long the record is asked; 0: not at all */
-	struct map known;	/* pids */
+	struct map known;	/* hashes of who was killed: a pid may be used again */
 	struct arena arena;	/* of the strings */
 };
 
@@ -38,7 +38,7 @@ struct told_kills {
 void told_kills_release(struct told_kills *t);
 
 /* A kill that the runner knows of itself: no news. */
-void told_kills_know(struct told_kills *t, pid_t pid);
+void told_kills_know(struct told_kills *t, const struct proc_key *key);
 
 /* At each tick, with the attempt as it is in the record. What fails now is tried at the next. */
 void told_kills_look(struct told_kills *t, struct store *store, const struct attempt *a,

@@ -202,6 +202,8 @@ static int for_each(struct tasks *t, uint32_t kind, size_t size,
 }
 
 /* It stays where it was read: all records are a multiple of eight bytes long. */
+_Static_assert(sizeof(struct task_process) % 8 == 0 && sizeof(struct task_thread) % 8 == 0,
+	       "or the next record is not aligned");
 static void take_process(struct tasks *t, char *record)
 {
 	t->items[t->n++] = (struct task_process *)record;

@@ -11,7 +11,7 @@
 /* What one has told the other does not tell again, once for each time. */
 static void test_each_is_told_once(void **state)
 {
-	CLEANUP(map_release) struct map told = MAP_INIT;
+	CLEANUP(tellers_release) struct tellers told = { 0 };
 	const struct proc_event birth = { .key = { .pid = 7 }, .type = EVENT_SPAWN };
 	const struct proc_event death = { .key = { .pid = 7 }, .type = EVENT_EXIT };
 
@@ -26,17 +26,39 @@ static void test_each_is_told_once(void **state)
 	assert_false(tellers_take(&told, BY_US, 1, &birth));
 }
 
+/* A storm of one job is not the end of what is known of another. */
+static void test_others_are_not_forgotten_at_once(void **state)
+{
+	CLEANUP(tellers_release) struct tellers told = { 0 };
+	const struct proc_event birth = { .key = { .pid = 7 }, .type = EVENT_SPAWN };
+
+	(void)state;
+	for (pid_t pid = 1; pid <= 65535; pid++) {
+		const struct proc_event ev = { .key = { .pid = pid }, .type = EVENT_SPAWN };
+
+		if (pid == 65535 - 100)
+			tellers_note(&told, BY_US, 2, &birth);
+		tellers_note(&told, BY_US, 1, &ev);
+	}
+	for (pid_t pid = 1; pid <= 1000; pid++) {
+		const struct proc_event ev = { .key = { .pid = pid }, .type = EVENT_EXIT };
+
+		tellers_note(&told, BY_US, 1, &ev);
+	}
+	assert_true(tellers_take(&told, BY_US, 2, &birth));
+}
+
 /* Of those that the other never tells so many are not kept for ever. */
 static void test_it_is_bounded(void **state)
 {
-	CLEANUP(map_release) struct map told = MAP_INIT;
+	CLEANUP(tellers_release) struct tellers told = { 0 };
 
 	(void)state;
 	for (pid_t pid = 1; pid < 200000; pid++) {
 		const struct proc_event ev = { .key = { .pid = pid }, .type = EVENT_SPAWN };
 
 		tellers_note(&told, BY_RUNNER, 1, &ev);
-		assert_true(told.len <= 65536);
+		assert_true(told.young.len + told.old.len <= 65536);
 	}
 }
 
@@ -44,6 +66,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_is_told_once),
+		cmocka_unit_test(test_others_are_not_forgotten_at_once),
 		cmocka_unit_test(test_it_is_bounded),
 	};
 

@@ -71,7 +71,8 @@ static void test_what_is_known_is_no_news(void **state)
 	look(&t, NULL, &a, U64_UNKNOWN); /* nothing is recorded, and nobody counts */
 	look(&t, store, &a, 5);
 	write_oom(store, &a, 42);
-	told_kills_know(&t, 42);
+	told_kills_know(&t, &(struct proc_key){ 42, 7 });
+	told_kills_know(&t, &(struct proc_key){ 100, 6 }); /* whose pid is another's now */
 	look(&t, store, &a, 6);
 	assert_int_equal(t.n, 0);
 	for (pid_t pid = 100; pid < 100 + TOLD_KILLS_MAX + 5; pid++)
