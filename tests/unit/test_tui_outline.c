@@ -169,6 +169,8 @@ static void test_search(void **state)
 
 	press(s, "/python\n");
 	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+	press(s, "/python\n"); /* where it is */
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
 	press(s, "n");
 	assert_int_equal(scene_selected(s)->p->key.pid, 11);
 	press(s, "n"); /* around the end */
