@@ -168,6 +168,8 @@ close_terminal
 
 # ---- as a stream ----
 
+"$PROCTOR" run -q --job beside -- sleep 305 &
+pids+=($!)
 "$PROCTOR" run -q --job streamed -- sleep 304 &
 pids+=($!)
 lines=$(timeout 60 "$PROCTOR" top --json | head -n 3)
