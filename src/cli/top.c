@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -182,10 +183,37 @@ static int play_events(struct player *p, uint64_t until_wall_ns)
 	return store_read_events(p->store, &filter, on_event, p, p->err);
 }
 
+static bool is_of(const char *job_id, const char *wanted)
+{
+	return !wanted || (job_id && strcmp(job_id, wanted) == 0);
+}
+
+/* As a stream of now has it: of one job nothing is said of the others. */
+static int write_json(struct player *p, const struct snapshot *snap)
+{
+	CLEANUP(free_ptr)
+	struct job_progress *own = calloc(snap->n_progress + 1, sizeof(*own));
+	struct snapshot told = *snap;
+	struct json j;
+
+	if (!own)
+		return err_set(p->err, -ENOMEM, "out of memory");
+	told.n_progress = 0;
+	for (size_t i = 0; i < snap->n_progress; i++)
+		if (is_of(snap->progress[i].job_id, p->args->filter.job_id))
+			own[told.n_progress++] = snap->progress[i];
+	told.progress = snap->progress ? own : NULL;
+	if (p->args->filter.job_id && snap->n_processes == 0 && told.n_progress == 0)
+		return 0; /* it does not run then */
+	json_init(&j, &p->out.buf);
+	snapshot_write_json(&j, &told, SNAPSHOT_ALL);
+	buf_add_char(&p->out.buf, '\n');
+	return 0;
+}
+
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct player *p = ctx;
-	struct json j;
 	int r = play_events(p, snap->wall_ns);
 
 	if (r == 0)
@@ -195,12 +223,8 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	p->n_told++;
 	if (p->replay && replay_snapshot(p->replay, snap) < 0)
 		return err_set(p->err, -ENOMEM, "out of memory");
-	if (!p->replay) {
-		json_init(&j, &p->out.buf);
-		snapshot_write_json(&j, snap, SNAPSHOT_ALL);
-		buf_add_char(&p->out.buf, '\n');
-	}
-	return output_pass(&p->out);
+	r = p->replay ? 0 : write_json(p, snap);
+	return r < 0 ? r : output_pass(&p->out);
 }
 
 static int play(struct player *p)

@@ -78,14 +78,19 @@ static void write_member(void *ctx, const char *key, const struct rpc_value *mem
 		rpc_value_write(member, filter->j);
 }
 
-static bool has_job(const struct rpc_value *snapshot, const char *job_id)
+static bool lists_job(const struct rpc_value *list, const char *job_id)
 {
-	const struct rpc_value *list = rpc_value_get(snapshot, "processes");
-
 	for (size_t i = 0; i < rpc_value_len(list); i++)
 		if (is_of_job(rpc_value_at(list, i), job_id))
 			return true;
 	return false;
+}
+
+/* Between two sheets it has no process, and runs. */
+static bool has_job(const struct rpc_value *snapshot, const char *job_id)
+{
+	return lists_job(rpc_value_get(snapshot, "processes"), job_id) ||
+	       lists_job(rpc_value_get(snapshot, "job_progress"), job_id);
 }
 
 static void write_snapshot(struct stream *s, const struct rpc_value *snapshot)

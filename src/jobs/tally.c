@@ -556,7 +556,7 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 	if (sheet)
 		account_add_reaped(sheet, reaped, zombie);
 	note_reap_time(t, sheet, boot_ns);
-	if (zombie->ignores_sigchld && (!e || e->has_children))
+	if (zombie->ignores_sigchld > 0 && (!e || e->has_children))
 		t->attempt.has_unwaited = t->sheet.has_unwaited = true;
 	t->reaped_cpu_ns += account_timeval_ns(reaped->usage.ru_utime) +
 			    account_timeval_ns(reaped->usage.ru_stime);
@@ -610,7 +610,7 @@ static void update_identity(struct tally *t, struct entry *e, const struct proc_
 	}
 	if (p->state == 'Z')
 		return;
-	e->ignores_sigchld = p->ignores_sigchld;
+	e->ignores_sigchld = p->ignores_sigchld > 0;
 	if (p->command && (!rec->command || strcmp(rec->command, p->command) != 0)) {
 		kept = keep_command(t, p->command);
 		rec->command = kept ? kept : rec->command;

@@ -94,6 +94,8 @@ static const struct sample_field {
 	FIELD("syscall_time_pct", FIELD_TIMES, syscalls),
 	FIELD("comm", FIELD_COMM, comm),
 	FIELD("rank", FIELD_INT, rank),
+	FIELD("local_rank", FIELD_INT, local_rank),
+	FIELD("world_size", FIELD_INT, world_size),
 	FIELD("start_ticks", FIELD_U64, key.start_ticks),
 	FIELD("start_time", FIELD_SECONDS, start_wall_ns),
 	FIELD("cpu_seconds", FIELD_SECONDS, cpu_ns),
@@ -198,6 +200,9 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(sample_fields); i++)
 		write_field(j, &sample_fields[i], p);
-	if (u64_known(p->cpu_wait_ns)) /* of now alone: recorded samples have no such key */
+	/* Of now alone: recorded samples have no such keys. */
+	if (u64_known(p->cpu_wait_ns))
 		json_key_f64(j, "cpu_wait_seconds", u64_to_seconds(p->cpu_wait_ns));
+	if (p->ignores_sigchld != SIGCHLD_UNKNOWN)
+		json_key_bool(j, "ignores_sigchld", p->ignores_sigchld > 0);
 }

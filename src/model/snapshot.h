@@ -21,6 +21,7 @@
 #define COMM_BYTES 64	 /* the kernel's 15, or more for kernel threads of newer kernels */
 #define SHEET_NONE (-1)
 #define RANK_NONE (-1)
+#define SIGCHLD_UNKNOWN (-1)
 
 /* A process: pids are reused, so pid and start time together (and the boot, in the snapshot). */
 struct proc_key {
@@ -41,9 +42,10 @@ struct syscall_use {
 struct proc_sample {
 	struct proc_key key;
 	pid_t ppid;
-	char state;	       /* R S D Z T t X I P, '?' unknown */
-	bool ignores_sigchld;  /* whoever it starts is waited for by nobody */
-	char comm[COMM_BYTES]; /* raw bytes, as the kernel has them */
+	char state;		     /* R S D Z T t X I P, '?' unknown */
+	signed char ignores_sigchld; /* 1: whoever it starts is waited for by nobody; or
+				       SIGCHLD_UNKNOWN, as in the record */
+	char comm[COMM_BYTES];	     /* raw bytes, as the kernel has them */
 	const char
 		*command; /* masked, at most 500 bytes; "[comm]" for those without a command line */
 	uint64_t boot_ns; /* CLOCK_BOOTTIME when stat was read */

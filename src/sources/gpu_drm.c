@@ -28,6 +28,7 @@
 #define EVERY_NS UINT64_C(5000000000)
 #define FILE_BYTES 4096
 #define MAX_CLIENTS 1024
+#define MAX_KFD 256
 
 /* A client of a device, as it was at the last reading. */
 struct client {
@@ -47,9 +48,14 @@ struct drm {
 	struct drm_card cards[GPU_MAX_DEVICES];
 	size_t n_cards;
 	struct clients *now, *before;
+	struct proc_key kfd[MAX_KFD]; /* who computes through AMD's other file */
+	size_t n_kfd;
 	uint32_t n_left_out; /* at the last look */
 	bool only_own;	     /* others' processes could not be looked into then */
 };
+
+/* Its number is another on each host: inside a chroot it is not recognised. */
+static const struct gpu_files kfd_file = { "/dev/kfd", 0 };
 
 /* ---- who uses them ---- */
 
@@ -109,6 +115,17 @@ static DIR *open_folder(int proc_fd, uint64_t pid, const char *name)
 	return dir;
 }
 
+/* Of what is handed over through /dev/kfd no fdinfo tells. */
+static void note_kfd(struct drm *d, const struct proc_key *key)
+{
+	if (d->n_kfd > 0 && d->kfd[d->n_kfd - 1].pid == key->pid)
+		return; /* one file says it */
+	if (d->n_kfd < MAX_KFD)
+		d->kfd[d->n_kfd++] = *key;
+	else
+		d->n_left_out++;
+}
+
 static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 {
 	DIR *files = open_folder(proc_fd, pid, "fd");
@@ -121,8 +138,12 @@ static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 		return;
 	}
 	while ((entry = readdir(files))) {
-		if (entry->d_name[0] == '.' ||
-		    !gpu_is_device_file(dirfd(files), entry->d_name, &gpu_drm_files))
+		if (entry->d_name[0] == '.')
+			continue;
+		if (gpu_is_device_file(dirfd(files), entry->d_name, &kfd_file) &&
+		    read_key(proc_fd, pid, &key))
+			note_kfd(d, &key);
+		if (!gpu_is_device_file(dirfd(files), entry->d_name, &gpu_drm_files))
 			continue;
 		snprintf(path, sizeof(path), "%llu/fdinfo/%s", (unsigned long long)pid,
 			 entry->d_name);
@@ -193,6 +214,29 @@ static struct gpu_process sum_up(const struct drm *d, size_t *i)
 	return p;
 }
 
+static bool is_client(const struct drm *d, const struct proc_key *key)
+{
+	for (size_t i = 0; i < d->now->n; i++)
+		if (d->now->items[i].key.pid == key->pid)
+			return true;
+	return false;
+}
+
+/* Their share is unknown; their memory too, where no client of a card tells it. */
+static void tell_kfd(const struct drm *d, struct gpu_reading *ret)
+{
+	for (size_t i = 0; i < d->n_kfd; i++) {
+		const struct gpu_process p = {
+			.key = d->kfd[i],
+			.device = GPU_DEVICE_UNKNOWN,
+			.memory_bytes = is_client(d, &d->kfd[i]) ? 0 : U64_UNKNOWN,
+			.utilization_pct = F64_UNKNOWN,
+		};
+
+		gpu_add_process(ret, &p);
+	}
+}
+
 static void tell_processes(const struct drm *d, int first_device, struct gpu_reading *ret)
 {
 	for (size_t i = 0; i < d->now->n;) {
@@ -201,6 +245,7 @@ static void tell_processes(const struct drm *d, int first_device, struct gpu_rea
 		p.device += first_device;
 		gpu_add_process(ret, &p);
 	}
+	tell_kfd(d, ret);
 }
 
 /* ---- the driver ---- */
@@ -241,19 +286,35 @@ static void read_all(struct drm *d)
 	d->now->n = 0;
 	d->now->boot_ns = clock_boot_ns();
 	d->n_left_out = 0;
+	d->n_kfd = 0;
 	d->only_own = false;
 	look_at_all(d);
 	qsort(d->now->items, d->now->n, sizeof(d->now->items[0]), compare_clients);
+}
+
+/* One that is gone hides no other: it keeps its place, and who holds it is not known. */
+static int read_cards(const struct drm *d, struct gpu_reading *ret, struct err *err)
+{
+	size_t n_gone = 0;
+
+	for (size_t i = 0; i < d->n_cards; i++) {
+		if (drm_read_card(d->root_fd, &d->cards[i], ret))
+			continue;
+		gpu_note(ret, "%s at %s is gone", d->cards[i].name, d->cards[i].slot);
+		ret->n_left_out++;
+		n_gone++;
+	}
+	return n_gone < d->n_cards ? 0 : err_set(err, -EIO, "%s is gone", d->cards[0].name);
 }
 
 static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 {
 	struct drm *d = driver;
 	int first_device = (int)ret->n_devices;
+	int r = read_cards(d, ret, err);
 
-	(void)err;
-	for (size_t i = 0; i < d->n_cards; i++)
-		drm_read_card(d->root_fd, &d->cards[i], ret);
+	if (r < 0)
+		return r;
 	if (d->now->boot_ns == 0 || clock_boot_ns() - d->now->boot_ns >= EVERY_NS)
 		read_all(d);
 	tell_processes(d, first_device, ret);

@@ -70,7 +70,7 @@ struct drm_card {
 /* Those whose clients can be seen, by their place on the bus; how many of at most max. */
 size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max);
 
-/* Adds it to the reading. */
-void drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *ret);
+/* Adds it to the reading; false: it is gone, and unknown there. */
+bool drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *ret);
 
 #endif

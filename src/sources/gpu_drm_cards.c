@@ -159,12 +159,23 @@ static double scaled(uint64_t value, double scale)
 	return u64_known(value) ? (double)value / scale : F64_UNKNOWN;
 }
 
-void drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *ret)
+/* A card may be pulled out, or lose its driver, and another may have its name then. */
+static bool is_there(int root_fd, const struct drm_card *c)
+{
+	char text[FILE_BYTES], slot[DRM_SLOT_BYTES];
+
+	return read_sys(root_fd, c->card, "uevent", text, sizeof(text)) >= 0 &&
+	       drm_parse_slot(text, slot) && strcmp(slot, c->slot) == 0 && vendor_of(text);
+}
+
+bool drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *ret)
 {
 	struct gpu_sample *s = gpu_add_device(ret, c->name);
 
+	if (!is_there(root_fd, c))
+		return false;
 	if (!s)
-		return;
+		return true;
 	s->utilization_pct = gpu_sane_percent(
 		ret, s->index, scaled(read_number(root_fd, c->card, "gpu_busy_percent"), 1));
 	s->memory_used_mb = scaled(read_number(root_fd, c->card, "mem_info_vram_used"), 1 << 20);
@@ -174,4 +185,5 @@ void drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *re
 					      read_sensor(root_fd, c, "power1_input")),
 				1e6);
 	s->sm_clock_mhz = scaled(read_sensor(root_fd, c, "freq1_input"), 1e6);
+	return true;
 }

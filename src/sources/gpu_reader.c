@@ -160,6 +160,18 @@ static void keep_reader(const struct gpus_options *o, int fd)
 	} while (poll(&wait, 1, pause_ms) == 0);
 }
 
+/* All but the first three and these two. */
+static void close_but(unsigned a, unsigned b)
+{
+	unsigned low = a < b ? a : b, high = a < b ? b : a;
+
+	if (low > 3)
+		close_range(3, low - 1, 0);
+	if (high > low + 1)
+		close_range(low + 1, high - 1, 0);
+	close_range(high + 1, ~0U, 0);
+}
+
 /* Nothing of ours but these two; signals as they are by default. */
 static void let_go(int *root_fd, int *fd)
 {
@@ -176,11 +188,9 @@ static void let_go(int *root_fd, int *fd)
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int i = 0; i <= STDERR_FILENO && null_fd >= 0; i++)
 		dup2(null_fd, i);
-	for (int i = 3, max = (int)sysconf(_SC_OPEN_MAX); i < max && i < 65536; i++)
-		if (i != *root_fd && i != *fd)
-			close(i);
 	if (*root_fd < 0 || *fd < 0 || chdir("/") < 0)
 		_exit(1);
+	close_but((unsigned)*root_fd, (unsigned)*fd);
 }
 
 static void become_keeper(const struct gpus_options *options, int fd)

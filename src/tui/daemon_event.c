@@ -103,10 +103,11 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 {
 	const char *episode = text_of(data, "episode"), *description = text_of(data, "description");
 	const char *type = text_of(data, "anomaly_type"), *severity = text_of(data, "severity");
+	uint64_t peak_ns = daemon_event_ns(rpc_value_f64(rpc_value_get(data, "peak")));
 	struct scene_flag flag = {
 		.began_ns = daemon_event_ns(rpc_value_f64(rpc_value_get(data, "began"))),
 		.ended_ns = daemon_event_ns(rpc_value_f64(rpc_value_get(data, "ended"))),
-		.told_ns = event->wall_ns,
+		.told_ns = u64_known(peak_ns) ? peak_ns : event->wall_ns, /* the text is of then */
 		.process = event->process,
 		.job = event->job,
 	};

@@ -98,14 +98,27 @@ static void draw_memory(const struct scene *s, const struct area *a)
 	draw_stalls(host, a, x + 2);
 }
 
-/* The first, and how many more there are. */
+/* One of which nothing is known is not the one to be shown. */
+static const struct gpu_sample *busiest_gpu(const struct snapshot *s)
+{
+	const struct gpu_sample *busiest = &s->gpus[0];
+
+	for (size_t i = 1; i < s->n_gpus; i++)
+		if (f64_known(s->gpus[i].utilization_pct) &&
+		    !(busiest->utilization_pct >= s->gpus[i].utilization_pct))
+			busiest = &s->gpus[i];
+	return busiest;
+}
+
+/* The busiest, and how many more there are. */
 static int draw_gpu(const struct scene *s, const struct area *a, int x)
 {
-	const struct gpu_sample *gpu = s->snap.gpus;
+	const struct gpu_sample *gpu;
 	char percent[DRAW_NUMBER_BYTES];
 
 	if (s->snap.n_gpus == 0)
 		return x;
+	gpu = busiest_gpu(&s->snap);
 	x = area_printf(a, x, 3, STYLE_PLAIN, "GPU%d %s %%", gpu->index,
 			draw_percent(gpu->utilization_pct, percent));
 	if (f64_known(gpu->memory_used_mb) && f64_known(gpu->memory_total_mb))

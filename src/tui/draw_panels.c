@@ -55,23 +55,40 @@ static void draw_key(const struct area *a, int y, const struct key_row *row)
 	area_put(a, 9, y, STYLE_PLAIN, row->help);
 }
 
+static bool is_key_of(const struct scene *s, const struct key_row *row)
+{
+	return !row->for_replay || s->source == SOURCE_REPLAY;
+}
+
+/* In a terminal that has grown there are fewer. */
+static void count_help_pages(struct scene *s, int on_each)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < keys_n_rows; i++)
+		n += is_key_of(s, &keys_rows[i]);
+	s->help_pages = (n + on_each - 1) / on_each;
+	if (s->help_page >= s->help_pages)
+		s->help_page = s->help_pages - 1;
+}
+
 /* What does not fit is on further pages. */
 void draw_help(struct scene *s, const struct area *a)
 {
 	int columns = a->width >= TWO_COLUMNS ? 2 : 1, rows = a->height > 4 ? a->height - 3 : 1;
 	int width = a->width / columns, n = 0;
 
+	count_help_pages(s, rows * columns);
 	for (size_t i = 0; i < keys_n_rows; i++) {
 		int place = n - s->help_page * rows * columns;
 		struct area column = area_part(a, place / rows * width, 2, width, rows);
 
-		if (keys_rows[i].for_replay && s->source != SOURCE_REPLAY)
+		if (!is_key_of(s, &keys_rows[i]))
 			continue;
 		if (place >= 0 && place < rows * columns)
 			draw_key(&column, place % rows, &keys_rows[i]);
 		n++;
 	}
-	s->help_pages = (n + rows * columns - 1) / (rows * columns);
 	area_put(a, 0, 0, STYLE_BOLD,
 		 s->help_page + 1 < s->help_pages ? "proctor top: keys (any key for more, Esc back)"
 						  : "proctor top: keys (any key goes back)");

@@ -201,8 +201,12 @@ static int look(struct own_feed *f, struct scene *s, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (read_jobs(f, &list, &trouble) < 0)
-		scene_say(s, trouble.text); /* the host is there */
+	if (read_jobs(f, &list, &trouble) < 0) {
+		scene_say(s, trouble.text); /* the host is there, and the jobs of last time */
+		attempt_list_release(&list);
+		list = f->running;
+		f->running = (struct attempt_list){ 0 };
+	}
 	r = assign_jobs(f, &list);
 	if (r == 0) {
 		tell_progress(f, &list);

@@ -156,12 +156,11 @@ static void unfold_way(struct scene *s, const struct node *node)
 }
 
 /* The next one below that matches, around the end, also among what is folded. */
-void keys_search_on(struct scene *s, int unused)
+void keys_search_on(struct scene *s, int from_here)
 {
 	const struct node *from = scene_selected(s), *node;
 
-	(void)unused;
-	if (!s->search[0])
+	if (!s->search[0] || (from_here && from && node_matches(from, s->search)))
 		return;
 	node = outline_search(&s->outline, from ? from->id : 0, s->search);
 	if (!node) {

@@ -16,7 +16,7 @@ static void take_input(struct scene *s)
 		snprintf(s->filter, sizeof(s->filter), "%s", s->input);
 	} else {
 		snprintf(s->search, sizeof(s->search), "%s", s->input);
-		keys_search_on(s, 0);
+		keys_search_on(s, true);
 	}
 	s->overlay = OVERLAY_NONE;
 }

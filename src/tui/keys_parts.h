@@ -14,8 +14,8 @@ void keys_press_overlay(struct scene *s, int key);
 
 /* ---- acts of the table that others need ---- */
 
-/* To the next that matches what was searched for. */
-void keys_search_on(struct scene *s, int unused);
+/* To the next that matches what was searched for; from_here: this one will do. */
+void keys_search_on(struct scene *s, int from_here);
 void keys_toggle_fold(struct scene *s, int unused);
 void keys_sort_by(struct scene *s, int sort);
 

@@ -12,6 +12,12 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* An end that is unknown is later than all. */
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* From its first beginning to its last end: what others did before and after is not its own. */
 static void keep_to_job(struct replay_feed *f, const struct attempt_list *list)
 {
@@ -19,17 +25,14 @@ static void keep_to_job(struct replay_feed *f, const struct attempt_list *list)
 
 	for (size_t i = 0; i < list->n; i++) {
 		began_ns = earlier(began_ns, list->items[i].started_wall_ns);
-		if (!u64_known(list->items[i].ended_wall_ns))
-			return; /* it goes on */
-		if (list->items[i].ended_wall_ns > ended_ns)
-			ended_ns = list->items[i].ended_wall_ns;
+		ended_ns = later(ended_ns, list->items[i].ended_wall_ns);
 	}
 	if (list->n == 0)
 		return;
 	if (u64_known(began_ns) && began_ns > f->first_ns)
 		f->first_ns = began_ns;
-	if (f->last_ns == 0 || ended_ns < f->last_ns)
-		f->last_ns = ended_ns;
+	if (u64_known(ended_ns) && (f->last_ns == 0 || ended_ns < f->last_ns))
+		f->last_ns = ended_ns; /* else it goes on, or nobody knows how long it did */
 }
 
 static int read_attempts(struct replay_feed *f, struct err *err)

@@ -77,17 +77,18 @@ static void forget_names(struct scene *s)
 void scene_name_sheet(struct scene *s, const char *job_id, int num, const char *name)
 {
 	const char *before = scene_sheet_name(s, job_id, num);
+	size_t n = name ? utf8_cut(name, strlen(name), MAX_NAME_BYTES) : 0;
 	const char *kept;
 
-	if (!name || !name[0]) {
+	if (n == 0) {
 		map_remove(&s->sheet_names, outline_id_of_sheet(job_id, num));
 		return;
 	}
-	if (before && strncmp(before, name, MAX_NAME_BYTES) == 0)
+	if (before && strlen(before) == n && memcmp(before, name, n) == 0)
 		return;
 	if (arena_used(&s->names) > MAX_NAMES_BYTES)
 		forget_names(s);
-	kept = arena_strndup(&s->names, name, utf8_cut(name, strlen(name), MAX_NAME_BYTES));
+	kept = arena_strndup(&s->names, name, n);
 	if (kept) /* without memory it has its number */
 		map_put(&s->sheet_names, outline_id_of_sheet(job_id, num),
 			(uint64_t)(uintptr_t)kept);

@@ -145,7 +145,7 @@ struct scene {
 void scene_init(struct scene *s);
 void scene_release(struct scene *s);
 
-/* Takes a copy. -ENOMEM: the scene stays as it was. */
+/* Takes a copy. -ENOMEM: there is none to be shown, until the next one. */
 int scene_add_snapshot(struct scene *s, const struct snapshot *snap);
 
 /* Takes a copy, of its json too. Where there is no room the oldest birth or death of a process is

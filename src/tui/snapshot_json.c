@@ -164,6 +164,18 @@ static void read_fd_limit(struct json_cursor *c, struct snapshot *s, void *ret)
 		*(uint64_t *)ret = FD_LIMIT_UNLIMITED;
 }
 
+/* What it is where neither is told, it keeps. */
+static void read_flag(struct json_cursor *c, struct snapshot *s, void *ret)
+{
+	const char *text;
+	size_t len;
+
+	(void)s;
+	json_cursor_value(c, &text, &len);
+	if (json_cursor_is(text, len, "true") || json_cursor_is(text, len, "false"))
+		*(signed char *)ret = text[0] == 't';
+}
+
 /* {"read":12,…}: the process whose they are is the last one. */
 static void read_call_counts(struct json_cursor *c, struct snapshot *s, void *ret)
 {
@@ -233,6 +245,8 @@ static const struct member process_members[] = {
 	{ "syscall_time_pct", sizeof("syscall_time_pct") - 1, read_call_times, 0 },
 	P("comm", read_comm, comm),
 	P("rank", read_int, rank),
+	P("local_rank", read_int, local_rank),
+	P("world_size", read_int, world_size),
 	P("start_ticks", read_u64, key.start_ticks),
 	P("user_cpu_seconds", read_seconds, user_ns),
 	P("system_cpu_seconds", read_seconds, system_ns),
@@ -259,6 +273,7 @@ static const struct member process_members[] = {
 	P("ns_pid", read_u64, ns_pid),
 	P("gpu_memory_mb", read_mb, gpu_memory_bytes),
 	P("gpu_pct", read_f64, gpu_percent),
+	P("ignores_sigchld", read_flag, ignores_sigchld),
 };
 
 static void read_processes(struct json_cursor *c, struct snapshot *s, void *ret)

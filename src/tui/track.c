@@ -100,10 +100,17 @@ static double known_f64(uint64_t v)
 static uint64_t own_growth(const struct track *track, const struct proc_sample *p, uint64_t bytes)
 {
 	uint64_t grown = u64_delta(bytes, track->io_bytes);
+	uint64_t waited = track->waited_bytes, doubtful = track->doubtful_bytes;
 
-	if (!u64_known(grown) || p->ignores_sigchld || grown < track->waited_bytes)
+	if (!u64_known(grown) || p->ignores_sigchld > 0)
 		return grown;
-	return grown - track->waited_bytes;
+	if (p->ignores_sigchld == SIGCHLD_UNKNOWN) {
+		doubtful = u64_add(doubtful, waited);
+		waited = 0;
+	}
+	if (grown >= waited)
+		grown -= waited;
+	return doubtful > 0 && grown >= doubtful ? U64_UNKNOWN : grown;
 }
 
 static void set_io_rate(struct track *track, const struct proc_sample *p, uint64_t boot_ns)
@@ -116,7 +123,7 @@ static void set_io_rate(struct track *track, const struct proc_sample *p, uint64
 				 ? (double)grown * 1e9 / (double)elapsed_ns
 				 : F64_UNKNOWN;
 	track->io_bytes = bytes;
-	track->waited_bytes = 0;
+	track->waited_bytes = track->doubtful_bytes = 0;
 	track->boot_ns = boot_ns;
 }
 
@@ -130,18 +137,25 @@ static struct track *living_ancestor(const struct tracks *t, const struct track 
 	return at && at->seen == t->n_snapshots ? at : NULL;
 }
 
-/* What those had that were there the last time and are not now. */
+/*
+ * What those had that were there the last time and are not now. Of one whose parent is gone too
+ * nobody knows which of them ended first: only a parent that outlived it can have handed it on.
+ */
 static void hand_up(struct tracks *t)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		const struct track *gone = t->items[i];
 		struct track *ancestor;
+		uint64_t *bytes;
 
 		if (gone->seen + 1 != t->n_snapshots || !u64_known(gone->io_bytes))
 			continue;
 		ancestor = living_ancestor(t, gone);
-		if (ancestor)
-			ancestor->waited_bytes = u64_add(ancestor->waited_bytes, gone->io_bytes);
+		if (!ancestor)
+			continue;
+		bytes = ancestor->key == gone->parent ? &ancestor->waited_bytes
+						      : &ancestor->doubtful_bytes;
+		*bytes = u64_add(*bytes, gone->io_bytes);
 	}
 }
 

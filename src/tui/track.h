@@ -5,7 +5,8 @@
  * forgotten, and so is the oldest of each curve.
  *
  * The kernel adds the I/O of a child to its parent's when that has waited for it. What was seen of
- * the child before is not the parent's rate: it has been told, as the child's own.
+ * the child before is not the parent's rate: it has been told, as the child's own. Where it cannot
+ * be known whether the parent got it, its rate is unknown for that once.
  */
 #ifndef PROCTOR_TUI_TRACK_H
 #define PROCTOR_TUI_TRACK_H
@@ -25,7 +26,8 @@ struct track {
 	uint64_t wall_ns[TRACK_POINTS]; /* when each was */
 	uint64_t parent;		/* key of the process that started it; 0: not there */
 	uint64_t io_bytes;		/* read and written so far */
-	uint64_t waited_bytes;		/* of io_bytes of those that it may have waited for since */
+	uint64_t waited_bytes;		/* io_bytes of children that have ended since */
+	uint64_t doubtful_bytes;	/* and of those that it may have heard of, or not */
 	uint64_t boot_ns;		/* when that was */
 	double io_rate;			/* bytes a second, since the snapshot before; NaN */
 };

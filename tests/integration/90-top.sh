@@ -168,6 +168,8 @@ close_terminal
 
 # ---- as a stream ----
 
+"$PROCTOR" run -q --job beside -- sleep 305 &
+pids+=($!)
 "$PROCTOR" run -q --job streamed -- sleep 304 &
 pids+=($!)
 lines=$(timeout 60 "$PROCTOR" top --json | head -n 3)
@@ -176,6 +178,11 @@ json "each of them whole" "$(tail -n 1 <<<"$lines")" '"processes" in d and "load
 line=$(timeout 60 "$PROCTOR" top --json --job streamed | head -n 1)
 json "--job leaves others out" "$line" \
 	'{p["job_id"] for p in d["processes"]} == {"streamed"}'
+run "$PROCTOR" top --history 10m --json --job streamed
+json "of the past as well" "[$(grep '"processes"' <<<"$stdout" | paste -sd,)]" \
+	'd and {x["job_id"] for s in d for x in s["job_progress"] + s["processes"]} == {"streamed"}'
+json "and not a word of when it did not run" "[$(grep '"processes"' <<<"$stdout" | paste -sd,)]" \
+	'all(s["processes"] or s["job_progress"] for s in d)'
 run "$PROCTOR" stop
 timeout 60 "$PROCTOR" top --json >"$TMP/stream" 2>/dev/null &
 follower=$!

@@ -420,6 +420,57 @@ static void test_drm_tree(void **state)
 	free(r);
 }
 
+/* ROCm computes through a file of its own, of which no fdinfo tells. */
+static void test_kfd(void **state)
+{
+	static struct gpu_reading r;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	put_card(t);
+	put_process(t, 100, 100, "/dev/dri/renderD128");
+	put(t, "proc/100/fdinfo/5", amd_client);
+	run("ln -s /dev/kfd '%s/proc/100/fd/6'", t->path);
+	put_process(t, 200, 200, "/dev/kfd");
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&r);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_int_equal(r.n_processes, 3);
+	assert_int_equal(r.processes[0].memory_bytes, 2 * MB);
+	for (int i = 1; i < 3; i++) {
+		bool is_listed = r.processes[i].key.pid == 100;
+
+		assert_true(isnan(r.processes[i].utilization_pct));
+		assert_true(r.processes[i].memory_bytes == (is_listed ? 0 : U64_UNKNOWN));
+	}
+	gpu_drm.close(opened);
+}
+
+static void test_card_is_gone(void **state)
+{
+	static struct gpu_reading r;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	put_card(t);
+	put(t, "sys/class/drm/card7/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:99:00.0\n");
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	run("rm -r '%s/sys/class/drm/card7'", t->path);
+	gpu_reading_init(&r);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_int_equal(r.n_devices, 2);
+	assert_true(r.devices[0].utilization_pct == 37);
+	assert_true(isnan(r.devices[1].utilization_pct));
+	assert_string_equal(r.note, "AMD (card7) at 0000:99:00.0 is gone");
+	assert_int_equal(r.n_left_out, 1);
+	run("rm -r '%s/sys/class/drm'", t->path);
+	gpu_reading_init(&r);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), -EIO);
+	gpu_drm.close(opened);
+}
+
 /* What shows the console of a server is no GPU. */
 static void test_display_adapter(void **state)
 {
@@ -622,6 +673,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_owner, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_owners_are_remembered, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_drm_tree, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_kfd, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_card_is_gone, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_no_gpu, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader_ends, open_tree, close_tree),

@@ -79,6 +79,27 @@ static void test_detail_of_process(void **state)
 	s->snap.n_cgroups = 0;
 }
 
+/* Of several the busiest; one of which nothing is known is not it. */
+static void test_busiest_gpu(void **state)
+{
+	struct scene *s = *state;
+	struct gpu_sample gpus[3];
+
+	for (int i = 0; i < 3; i++) {
+		gpu_sample_init(&gpus[i]);
+		gpus[i].index = i;
+	}
+	gpus[1].utilization_pct = 20;
+	gpus[2].utilization_pct = 70;
+	s->snap.gpus = gpus; /* the arena's are not freed one by one */
+	s->snap.n_gpus = 3;
+	assert_non_null(strstr(draw_text(s, 120, 24), "GPU2 70.0 % +2"));
+	gpus[1].utilization_pct = gpus[2].utilization_pct = F64_UNKNOWN;
+	assert_non_null(strstr(draw_text(s, 120, 24), "GPU0 - % +2"));
+	s->snap.gpus = NULL;
+	s->snap.n_gpus = 0;
+}
+
 /* Of a GPU only where there is one. */
 static void test_detail_of_job(void **state)
 {
@@ -137,7 +158,7 @@ static void test_flagged(void **state)
 	flag(s, "leak", &its, NOON, NOON + SECOND);
 	assert_non_null(strstr(draw_text(s, 80, 30),
 			       "\nwas flagged   leak\n              -, since 22:13:20"));
-	press(s, "/train\n");
+	press(s, "g/train\n");
 	assert_non_null(strstr(draw_text(s, 80, 30), "\nflagged       zombie pid 11"));
 	press(s, "/build\n");
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
@@ -221,9 +242,10 @@ static void test_flags_last(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_detail),     TEST(test_detail_of_process), TEST(test_detail_of_job),
-		TEST(test_chart),      TEST(test_flagged),	     TEST(test_long_reason),
-		TEST(test_flags_last),
+		TEST(test_detail),	  TEST(test_detail_of_process),
+		TEST(test_detail_of_job), TEST(test_busiest_gpu),
+		TEST(test_chart),	  TEST(test_flagged),
+		TEST(test_long_reason),	  TEST(test_flags_last),
 	};
 
 	return cmocka_run_group_tests_name("tui_detail", tests, NULL, NULL);

@@ -103,7 +103,7 @@ static void test_daemon_flags(void **state)
 {
 	static const char began[] =
 		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
-		"1700000000,\"ended\":null,\"anomaly_type\":\"zombie\",\"severity\":\"low\",\"description\":\"it waits\"}";
+		"1700000000,\"ended\":null,\"peak\":1700000007,\"anomaly_type\":\"zombie\",\"severity\":\"low\",\"description\":\"it waits\"}";
 	static const char cleared[] =
 		"{\"episode\":\"x\",\"pid\":11,\"start_ticks\":11,\"job_id\":\"train\",\"began\":"
 		"1700000000,\"ended\":1700000001,\"change\":\"cleared\"}";
@@ -116,9 +116,9 @@ static void test_daemon_flags(void **state)
 	tell(s, "monitor.anomaly", 1700000000, began, false);
 	assert_int_equal(scene_count_flags(s), 1);
 	press(s, "/worker\n\n");
-	assert_non_null(
-		strstr(draw_text(s, 80, 30),
-		       "\nflagged       it waits\n              zombie, low, since 22:13:20"));
+	assert_non_null(strstr(
+		draw_text(s, 80, 30),
+		"\nflagged       it waits\n              zombie, low, since 22:13:20; this as of 22:13:27"));
 	tell(s, "monitor.anomaly", 1700000001, cleared, false);
 	assert_int_equal(scene_count_flags(s), 0);
 	assert_non_null(strstr(draw_text(s, 80, 30), "\nwas flagged   "));

@@ -176,6 +176,9 @@ static void test_help_in_pages(void **state)
 	assert_in_range(n, keys_n_rows - 5, 2 * keys_n_rows); /* "up" is in others too */
 	press(s, "?");
 	draw_text(s, 40, 10);
+	press(s, "jj");
+	assert_int_equal(s->overlay, OVERLAY_HELP);
+	assert_non_null(strstr(draw_text(s, 120, 60), "quit")); /* the terminal has grown */
 	keys_press(s, TUI_KEY_ESCAPE);
 	assert_int_equal(s->overlay, OVERLAY_NONE);
 }

@@ -90,6 +90,25 @@ static void test_names_of_sheets(void **state)
 	assert_null(scene_sheet_name(s, "train", 2));
 }
 
+/* One that is cut is kept once, however often it is told. */
+static void test_long_name_of_sheet(void **state)
+{
+	struct scene *s = *state;
+	char name[1000];
+	const char *kept;
+
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	scene_name_sheet(s, "train", 1, name);
+	kept = scene_sheet_name(s, "train", 1);
+	assert_non_null(kept);
+	name[sizeof(name) - 2] = 'm'; /* where it is cut off */
+	scene_name_sheet(s, "train", 1, name);
+	assert_ptr_equal(scene_sheet_name(s, "train", 1), kept);
+	scene_name_sheet(s, "train", 1, "nn");
+	assert_string_equal(scene_sheet_name(s, "train", 1), "nn");
+}
+
 /* A job whose first process is over is as old as it was before. */
 static void test_age_of_job(void **state)
 {
@@ -168,6 +187,8 @@ static void test_search(void **state)
 	struct scene *s = *state;
 
 	press(s, "/python\n");
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+	press(s, "/python\n"); /* where it is */
 	assert_int_equal(scene_selected(s)->p->key.pid, 10);
 	press(s, "n");
 	assert_int_equal(scene_selected(s)->p->key.pid, 11);
@@ -303,6 +324,7 @@ int main(void)
 		TEST(test_sums),
 		TEST(test_list),
 		TEST(test_names_of_sheets),
+		TEST(test_long_name_of_sheet),
 		TEST(test_age_of_job),
 		TEST(test_folding),
 		TEST(test_filter),

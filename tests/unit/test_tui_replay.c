@@ -99,6 +99,14 @@ static void close_player(struct player *p)
 	free(p->scene);
 }
 
+static void fill_own(struct snapshot *snap, const char *job_id, uint64_t wall_ns, pid_t pid)
+{
+	fill_snapshot(snap, job_id, 1, 0);
+	snap->wall_ns = wall_ns;
+	snap->boot_ns = wall_ns - DAY;
+	snap->processes[0].key.pid = pid;
+}
+
 /* As a run without a daemon does: of its own job, with pids that are its own. */
 static void write_own(struct store *store, const struct attempt *a, uint64_t wall_ns, pid_t pid)
 {
@@ -107,10 +115,7 @@ static void write_own(struct store *store, const struct attempt *a, uint64_t wal
 	struct err err = ERR_INIT;
 
 	snapshot_init(&snap);
-	fill_snapshot(&snap, a->job_id, 1, 0);
-	snap.wall_ns = wall_ns;
-	snap.boot_ns = wall_ns - DAY;
-	snap.processes[0].key.pid = pid;
+	fill_own(&snap, a->job_id, wall_ns, pid);
 	snap.running_jobs = snap.active_sheets = 1;
 	snap.progress = &progress;
 	snap.n_progress = 1;
@@ -372,33 +377,99 @@ static void test_changes(void **state)
 	close_player(&p);
 }
 
+/* ---- one job ---- */
+
+#define N_BEFORE 20 /* seconds */
+#define N_AFTER 40
+
+static enum store_alive tell_alive(void *ctx, const struct attempt *a)
+{
+	(void)a;
+	return *(enum store_alive *)ctx;
+}
+
+/* What a daemon sees of both, or of the first alone. */
+static void write_both(struct store *store, int64_t recorder, const struct attempt *both[2],
+		       size_t n, uint64_t wall_ns)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	const struct tick_record record = { .snap = &snap, .attempts = both, .n_attempts = n };
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	fill_own(&snap, both[0]->job_id, wall_ns, 100);
+	snap.daemon_pid = 77;
+	if (n > 1) {
+		struct proc_sample *p = snapshot_add_process(&snap);
+
+		assert_non_null(p);
+		p->key = (struct proc_key){ 200, 5000 };
+		p->job_id = both[1]->job_id;
+		p->sheet_num = 1;
+	}
+	must(store_write_tick(store, recorder, &record, &err), &err);
+}
+
+/* A daemon looks at another job for a minute; this one begins and ends meanwhile. */
+static struct attempt write_among_others(struct store *store, uint64_t began)
+{
+	struct daemon_record d = { .key = { 77, 9 }, .version = "1", .started_wall_ns = 5 };
+	struct attempt other = must_begin_at(store, "other", began - N_BEFORE * SECOND_NS);
+	struct attempt a = must_begin_at(store, "a", began);
+	const struct attempt *both[] = { &other, &a };
+	struct err err = ERR_INIT;
+
+	snprintf(d.boot_id, sizeof(d.boot_id), "%s", a.boot_id);
+	must(store_begin_daemon(store, &d, &err), &err);
+	for (unsigned i = 0; i < N_BEFORE + N_AFTER; i++)
+		write_both(store, -d.id, both, i >= N_BEFORE && i <= N_BEFORE + 10 ? 2 : 1,
+			   began + i * SECOND_NS - N_BEFORE * SECOND_NS);
+	return a;
+}
+
+static void assert_kept_to(struct player *p, uint64_t began, uint64_t ended)
+{
+	open_player(p);
+	step(&p->feed, p->scene, 1);
+	assert_true(p->scene->snap.wall_ns >= began);
+	while (!p->scene->replay.is_over)
+		step(&p->feed, p->scene, 1);
+	assert_true(p->scene->snap.wall_ns <= ended);
+}
+
 /* Of one job it begins and ends with that, whoever looks at others before and after. */
 static void test_one_job(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	const uint64_t began = NOW - MINUTE, ended = began + 10 * SECOND_NS + SECOND_NS / 2;
-	struct attempt other = must_begin_at(store, "other", began - 20 * SECOND_NS);
-	struct attempt a = must_begin_at(store, "a", began);
+	struct attempt a = write_among_others(store, began);
 	struct player p = { .store = store, .job_id = "a" };
 
-	for (unsigned i = 0; i < 60; i++)
-		write_own(store, &other, began - 20 * SECOND_NS + i * SECOND_NS, 100);
-	for (unsigned i = 0; i <= 10; i++)
-		write_own(store, &a, began + i * SECOND_NS, 100);
 	must_finish_at(store, &a, ended);
-	open_player(&p);
-	step(&p.feed, p.scene, 1);
-	assert_true(p.scene->snap.wall_ns >= began);
-	assert_int_equal(count_events(p.scene, "job.completed of a"), 0);
-	while (!p.scene->replay.is_over) {
-		assert_int_equal(p.scene->snap.n_processes, 1);
-		step(&p.feed, p.scene, 1);
-	}
-	assert_true(p.scene->snap.wall_ns <= ended);
+	assert_kept_to(&p, began, ended);
 	assert_int_equal(p.scene->snap.n_processes, 1);
 	assert_int_equal(count_events(p.scene, "job.completed of a"), 1);
 	close_player(&p);
+}
+
+/* One whose end is not known has a beginning all the same, whether it runs or is lost. */
+static void test_one_job_without_an_end(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE;
+	struct player p = { .store = store, .job_id = "a" };
+
+	write_among_others(store, began);
+	for (int i = 0; i < 2; i++) {
+		enum store_alive alive = i == 0 ? STORE_ALIVE : STORE_DEAD;
+
+		store_set_alive_check(store, tell_alive, &alive);
+		assert_kept_to(&p, began, NOW);
+		close_player(&p);
+	}
+	store_set_alive_check(store, NULL, NULL);
 }
 
 /* What nobody has recorded is said; who looks but every minute was there all the time. */
@@ -446,11 +517,17 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORE_TEST(test_old_and_new),	STORE_TEST(test_two_recorders),
-		STORE_TEST(test_rates),		STORE_TEST(test_closer_look),
-		STORE_TEST(test_flags),		STORE_TEST(test_changes),
-		STORE_TEST(test_gaps),		STORE_TEST(test_nothing),
-		STORE_TEST(test_words_of_then), STORE_TEST(test_one_job),
+		STORE_TEST(test_old_and_new),
+		STORE_TEST(test_two_recorders),
+		STORE_TEST(test_rates),
+		STORE_TEST(test_closer_look),
+		STORE_TEST(test_flags),
+		STORE_TEST(test_changes),
+		STORE_TEST(test_gaps),
+		STORE_TEST(test_nothing),
+		STORE_TEST(test_words_of_then),
+		STORE_TEST(test_one_job),
+		STORE_TEST(test_one_job_without_an_end),
 	};
 
 	return cmocka_run_group_tests_name("tui_replay", tests, NULL, NULL);

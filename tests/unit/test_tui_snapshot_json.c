@@ -20,6 +20,9 @@ static void test_snapshot_from_json(void **state)
 	snapshot_init(&back);
 	fill_host(&snap, 5);
 	snap.processes[0].rank = 3;
+	snap.processes[0].local_rank = 1;
+	snap.processes[0].world_size = 8;
+	snap.processes[0].ignores_sigchld = 1;
 	snap.processes[0].gpu_memory_bytes = 77 * MB;
 	snap.processes[0].rss_bytes = 12345678; /* no whole MB */
 	snap.processes[1].fd_limit = FD_LIMIT_UNLIMITED;
@@ -35,6 +38,9 @@ static void test_snapshot_from_json(void **state)
 	assert_int_equal(back.processes[0].key.pid, 10);
 	assert_int_equal(back.processes[0].key.start_ticks, 10);
 	assert_int_equal(back.processes[0].rank, 3);
+	assert_int_equal(back.processes[0].local_rank, 1);
+	assert_int_equal(back.processes[0].world_size, 8);
+	assert_int_equal(back.processes[0].ignores_sigchld, 1);
 	assert_int_equal(back.processes[0].rss_bytes, 12345678);
 	assert_int_equal(back.processes[0].gpu_memory_bytes, 77 * MB);
 	assert_true(!u64_known(back.processes[0].rchar));

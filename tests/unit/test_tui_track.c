@@ -18,7 +18,7 @@
 struct row {
 	pid_t pid, ppid;
 	uint64_t read_mb; /* U64_UNKNOWN */
-	bool ignores_sigchld;
+	int ignores_sigchld;
 };
 
 static void look(struct tracks *t, unsigned at, const struct row *rows, size_t n)
@@ -34,7 +34,7 @@ static void look(struct tracks *t, unsigned at, const struct row *rows, size_t n
 		p->ppid = rows[i].ppid;
 		p->wchar = 0;
 		p->rchar = u64_known(rows[i].read_mb) ? rows[i].read_mb * MB : U64_UNKNOWN;
-		p->ignores_sigchld = rows[i].ignores_sigchld;
+		p->ignores_sigchld = (signed char)rows[i].ignores_sigchld;
 	}
 	assert_int_equal(tracks_add(t, &s), 0);
 }
@@ -67,6 +67,7 @@ static void test_a_child_is_told_once(void **state)
 	assert_true(rate_of(&t, 10) == 5);
 }
 
+/* Which of the two below it ended first decides whether the grandchild's bytes came: 31 or 1. */
 static void test_all_below_it(void **state)
 {
 	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
@@ -74,6 +75,34 @@ static void test_all_below_it(void **state)
 	(void)state;
 	LOOK(&t, 0, { 10, 1, 0, false }, { 11, 10, 20, false }, { 12, 11, 30, false });
 	LOOK(&t, 1, { 10, 1, 51, false });
+	assert_true(isnan(rate_of(&t, 10)));
+	LOOK(&t, 2, { 10, 1, 53, false });
+	assert_true(rate_of(&t, 10) == 2);
+}
+
+/* Too little for the grandchild's to be in it. */
+static void test_a_grandchild_that_did_not_come(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK(&t, 0, { 10, 1, 0, false }, { 11, 10, 20, false }, { 12, 11, 30, false });
+	LOOK(&t, 1, { 10, 1, 25, false });
+	assert_true(rate_of(&t, 10) == 5);
+}
+
+/* The record does not say who ignores SIGCHLD. */
+static void test_who_ignores_is_not_known(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK(&t, 0, { 10, 1, 0, SIGCHLD_UNKNOWN }, { 11, 10, 20, SIGCHLD_UNKNOWN });
+	LOOK(&t, 1, { 10, 1, 4, SIGCHLD_UNKNOWN }, { 11, 10, 20, SIGCHLD_UNKNOWN });
+	assert_true(rate_of(&t, 10) == 4);
+	LOOK(&t, 2, { 10, 1, 29, SIGCHLD_UNKNOWN });
+	assert_true(isnan(rate_of(&t, 10)));
+	LOOK(&t, 3, { 10, 1, 30, SIGCHLD_UNKNOWN });
 	assert_true(rate_of(&t, 10) == 1);
 }
 
@@ -108,6 +137,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_child_is_told_once),
 		cmocka_unit_test(test_all_below_it),
+		cmocka_unit_test(test_a_grandchild_that_did_not_come),
+		cmocka_unit_test(test_who_ignores_is_not_known),
 		cmocka_unit_test(test_nobody_waited),
 		cmocka_unit_test(test_circles),
 	};
