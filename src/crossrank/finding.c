@@ -145,6 +145,9 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	if (r < 0)
 		return r;
 	note_clocks(w);
+	r = coverage_find(w->a, &w->coverage);
+	if (r < 0)
+		return r;
 	r = peak_find(w->a, &peak);
 	if (r < 0)
 		return r;
@@ -181,6 +184,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 		r = make(&w, options);
 	}
 	free(w.clocks);
+	free(w.coverage);
 	gather_release(&w);
 	if (r < 0)
 		f = finding_free(f);

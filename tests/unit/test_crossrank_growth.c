@@ -332,6 +332,37 @@ static struct job make_apart_three(void)
 	return job;
 }
 
+/* ---- the record was paused before ---- */
+
+static struct job paused(double seconds)
+{
+	struct job job = apart(seconds + 100, seconds + 230, seconds + 260);
+
+	for (int i = 0; i < RANKS; i++) {
+		job.own[i].hole_from = 60;
+		job.own[i].hole_to = 60 + seconds;
+	}
+	job.base = 4000;
+	job.slope = 50;
+	job.rise = 1500;
+	return job;
+}
+
+static struct job make_apart_paused(void)
+{
+	return paused(600);
+}
+
+static struct job make_alone_paused(void)
+{
+	struct job job = paused(7200);
+
+	for (int i = 0; i < RANKS; i++)
+		if (i != LEADER)
+			job.onset[i] = INFINITY;
+	return job;
+}
+
 /* ---- one cause, each rank after a delay of its own ---- */
 
 static struct job make_delayed(void)
@@ -457,6 +488,8 @@ static const struct kind {
 	{ "all load 4000 MiB at 2 to 10 s", make_loading, WHO_IS_FIRST, 0, 0.8 },
 	{ "all load 2048 MiB at 2 to 10 s", make_loading_less, WHO_IS_FIRST, 0, 0.8 },
 	{ "all load 1000 MiB at 1 to 5 s", make_loading_soon, WHO_IS_FIRST, 0, 0.8 },
+	{ "ramps by chance, 600 s not recorded", make_apart_paused, NOBODY, 0, 0.85 },
+	{ "one rank alone, 2 h not recorded", make_alone_paused, LEADER, 0.95, 0.85 },
 };
 
 struct tally {
