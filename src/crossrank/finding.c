@@ -132,6 +132,7 @@ static void note_clocks(struct judge_work *w)
 
 static int make(struct judge_work *w, const struct rank_analysis_options *options)
 {
+	CLEANUP(stamps_release) struct stamps stamps = { 0 };
 	struct judge_outcome best = { 0 };
 	int64_t interval_ns;
 	struct peak peak;
@@ -145,6 +146,9 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	if (r < 0)
 		return r;
 	note_clocks(w);
+	r = coverage_find(w->a, &w->coverage);
+	if (r < 0)
+		return r;
 	r = peak_find(w->a, &peak);
 	if (r < 0)
 		return r;
@@ -152,13 +156,18 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	if (r == 0)
 		r = blocks_blur(w);
 	if (r == 0)
-		stamps_blur(w);
-	if (r == 0)
-		r = gather_collect(w);
+		r = stamps_find(w->a, &stamps);
+	if (r < 0)
+		return r;
+	stamps_blur(w, &stamps);
+	r = gather_collect(w);
 	w->peak = (double)(peak.ns - w->f->origin_ns) / 1e9 + w->interval;
 	if (r == 0)
 		r = episodes_judge(w, &best);
-	return r < 0 ? r : take_outcome(w, &best);
+	if (r < 0)
+		return r;
+	stamps_blur_all(w, &stamps);
+	return take_outcome(w, &best);
 }
 
 int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
@@ -181,6 +190,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 		r = make(&w, options);
 	}
 	free(w.clocks);
+	free(w.coverage);
 	gather_release(&w);
 	if (r < 0)
 		f = finding_free(f);

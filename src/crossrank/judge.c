@@ -126,9 +126,8 @@ static int follows_start(const struct judge_work *w, const struct judge_outcome 
 		r = moved_p(w, o, born_of, &from_birth);
 	if (r == 0)
 		r = moved_p(w, o, NULL, &unmoved);
-	if (r < 0 || fmax(from_start, from_birth) < ALIGNED_P || unmoved >= EQUAL_P)
-		return r;
-	return is_born_before(w, o, ret);
+	*ret = r == 0 && fmax(from_start, from_birth) >= ALIGNED_P && unmoved < EQUAL_P;
+	return r;
 }
 
 /* Whether all of it lies around the moment of one operation. */
@@ -282,7 +281,7 @@ static bool is_bounded(const struct first_entry *entries, size_t n)
  * Whether all but the first began together by the clock: then nothing but that one's own start
  * tells them apart, which may be chance.
  */
-static bool is_start_of_one(const struct first_entry *others, size_t n)
+static bool are_together(const struct first_entry *others, size_t n)
 {
 	return n > 1 && onset_equal_p(others, n) >= EQUAL_P;
 }
@@ -303,32 +302,66 @@ static bool shows_lead(const struct judge_work *w, const struct first_entry *fir
 	return onset_behind_p(first, fmax(w->interval, SHOWN_LEAD_S), others, n) < EQUAL_P;
 }
 
-/* What several rises together are, by the numbers alone. */
-static int classify(struct judge_work *w, struct judge_outcome *o)
+/* What the numbers of several rises say. */
+struct numbers {
+	bool is_sure;	/* who was first */
+	bool is_equal;	/* they may have begun together */
+	bool is_shared; /* they did: nobody's lead is hidden */
+	bool is_start;	/* each began as long after its own start */
+	bool is_of_one; /* all but the first began together by the clock, too */
+	bool is_born;	/* its program had that lead, too */
+};
+
+static void compare(const struct judge_work *w, const struct judge_outcome *o,
+		    struct first_entry *entries, struct numbers *ret)
+{
+	size_t n = o->to - o->from;
+	bool is_known = is_all(w, o) && is_bounded(entries, n);
+	double equal = onset_equal_p(entries, n);
+	struct first_entry first = take_first(entries, n, o->best - o->from);
+
+	equal = fmin(equal, (double)n * onset_behind_p(&first, 0, entries, n - 1));
+	ret->is_sure = w->pool[o->best].probability >= FINDING_NAMED;
+	ret->is_equal = equal >= EQUAL_P;
+	ret->is_shared =
+		ret->is_equal && is_known && !ret->is_sure && shows_lead(w, &first, entries, n - 1);
+	ret->is_of_one = are_together(entries, n - 1);
+}
+
+static int find_numbers(const struct judge_work *w, const struct judge_outcome *o,
+			struct numbers *ret)
 {
 	size_t n = o->to - o->from;
 	CLEANUP(free_ptr) struct first_entry *entries = calloc(n, sizeof(*entries));
-	struct first_entry first;
-	bool is_start = false, may_share, is_sure = w->pool[o->best].probability >= FINDING_NAMED;
-	double equal;
-	int r = entries ? follows_start(w, o, &is_start) : -ENOMEM;
+	int r = entries ? follows_start(w, o, &ret->is_start) : -ENOMEM;
 
+	if (r == 0)
+		r = is_born_before(w, o, &ret->is_born);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n; i++)
 		entries[i] = entry_of(w, &w->pool[o->from + i], false);
-	equal = onset_equal_p(entries, n);
-	may_share = is_all(w, o) && !is_sure && is_bounded(entries, n);
-	first = take_first(entries, n, o->best - o->from);
-	equal = fmin(equal, (double)n * onset_behind_p(&first, 0, entries, n - 1));
-	if (may_share && equal >= EQUAL_P && shows_lead(w, &first, entries, n - 1))
+	compare(w, o, entries, ret);
+	return 0;
+}
+
+/* What several rises together are, by the numbers alone. */
+static int classify(struct judge_work *w, struct judge_outcome *o)
+{
+	struct numbers numbers = { 0 };
+	int r = find_numbers(w, o, &numbers);
+
+	if (r < 0)
+		return r;
+	if (numbers.is_shared)
 		*o = none(*o, WHY_SHARED);
 	else if (is_all(w, o) && is_collective(w, o))
 		*o = none(*o, WHY_COLLECTIVE);
-	else if (is_start)
-		*o = is_start_of_one(entries, n - 1) ? cannot_tell(*o, WHY_OWN_START, NULL)
-						     : none(*o, WHY_START);
-	else if (equal >= EQUAL_P || !is_sure)
+	else if (numbers.is_start && !numbers.is_of_one)
+		*o = none(*o, WHY_START);
+	else if (numbers.is_start && numbers.is_born)
+		*o = cannot_tell(*o, WHY_OWN_START, NULL);
+	else if (numbers.is_equal || !numbers.is_sure)
 		*o = cannot_tell(*o, WHY_TOO_CLOSE, NULL);
 	else
 		*o = named(*o, WHY_FIRST);

@@ -7,12 +7,14 @@
 #define PROCTOR_CROSSRANK_JUDGE_H
 
 #include "crossrank/clocks.h"
+#include "crossrank/coverage.h"
 #include "crossrank/finding.h"
 
 struct judge_work {
 	struct rank_analysis *a;
 	struct first_cause *f;
 	struct rank_clock *clocks;
+	struct coverage *coverage; /* by number of the rank */
 	/* Rises by when they can have begun at the earliest. */
 	struct candidate *all;	 /* every large one */
 	struct candidate *small; /* others, which count only if they go before a large one */

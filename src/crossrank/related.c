@@ -92,18 +92,11 @@ static void note_others(const struct judge_work *w, const struct judge_outcome *
 			note_onset(w, chosen, &w->small[i], nearest);
 }
 
-static double record_length(const struct judge_work *w, const struct rank *rank)
-{
-	const struct stream *s = rank->total;
-
-	return judge_seconds(w, &s->samples[s->n - 1]) - judge_seconds(w, &s->samples[0]);
-}
-
 static void add_onset(const struct judge_work *w, struct onsets *o, const struct rank *rank,
 		      double at)
 {
 	o->at[o->n++] = at;
-	o->length += ACTIVE_SHARE * record_length(w, rank);
+	o->length += ACTIVE_SHARE * w->coverage[rank - w->a->ranks].seconds;
 }
 
 /*

@@ -35,17 +35,11 @@ static size_t sample_at(const struct judge_work *w, const struct stream *s, doub
 	return low;
 }
 
-static double mean_interval(const struct judge_work *w, const struct stream *s)
-{
-	return (judge_seconds(w, &s->samples[s->n - 1]) - judge_seconds(w, &s->samples[0])) /
-	       (double)(s->n - 1);
-}
-
 /* Whether the record of a rank, which is none of the members, shows what it did by then. */
 static bool covers(const struct judge_work *w, size_t rank, const struct candidate *first)
 {
 	const struct stream *s = w->a->ranks[rank].total;
-	double interval = mean_interval(w, s), slack = apart(w, rank, first);
+	double interval = w->coverage[rank].interval, slack = apart(w, rank, first);
 	double from = first->rise->onset.low - slack;
 	double to = first->rise->onset.high + slack + SEEN_INTERVALS * interval;
 	size_t before = sample_at(w, s, from), after = sample_at(w, s, to);

@@ -24,7 +24,7 @@
 #define MAX_SAMPLES 400
 #define MAX_ARRIVALS 256
 #define MIB 1048576.0
-#define T0_NS INT64_C(1700000000000000000)
+#define T0_NS INT64_C(1700000040000000000)
 #define ODD_NS 12347 /* clocks do not stop at whole numbers, though times below do */
 
 /* ---- random numbers that are the same in every run ---- */

@@ -149,6 +149,43 @@ static struct job make_cut_steps(void)
 	return job;
 }
 
+static struct job make_cut_stamps_soon(void)
+{
+	return stamped(2, false);
+}
+
+static struct job make_rounded_stamps_soon(void)
+{
+	return stamped(2, true);
+}
+
+/* All rise together, and are looked at once in each unit. */
+static struct job coarse(double unit)
+{
+	struct job job = grow(0, 0);
+	double at = uniform(27, 36) * unit;
+
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = uniform(0, unit);
+		job.onset[i] = at;
+	}
+	job.stamp = job.interval = unit;
+	job.length = 60 * unit;
+	job.slope = 200 / unit;
+	job.rise = 2000;
+	return job;
+}
+
+static struct job make_minutes(void)
+{
+	return coarse(60);
+}
+
+static struct job make_half_seconds(void)
+{
+	return coarse(0.5);
+}
+
 /* Two samples have one timestamp. */
 static struct job make_double_stamps(void)
 {
@@ -332,6 +369,37 @@ static struct job make_apart_three(void)
 	return job;
 }
 
+/* ---- the record was paused before ---- */
+
+static struct job paused(double seconds)
+{
+	struct job job = apart(seconds + 100, seconds + 230, seconds + 260);
+
+	for (int i = 0; i < RANKS; i++) {
+		job.own[i].hole_from = 60;
+		job.own[i].hole_to = 60 + seconds;
+	}
+	job.base = 4000;
+	job.slope = 50;
+	job.rise = 1500;
+	return job;
+}
+
+static struct job make_apart_paused(void)
+{
+	return paused(600);
+}
+
+static struct job make_alone_paused(void)
+{
+	struct job job = paused(7200);
+
+	for (int i = 0; i < RANKS; i++)
+		if (i != LEADER)
+			job.onset[i] = INFINITY;
+	return job;
+}
+
 /* ---- one cause, each rank after a delay of its own ---- */
 
 static struct job make_delayed(void)
@@ -457,6 +525,12 @@ static const struct kind {
 	{ "all load 4000 MiB at 2 to 10 s", make_loading, WHO_IS_FIRST, 0, 0.8 },
 	{ "all load 2048 MiB at 2 to 10 s", make_loading_less, WHO_IS_FIRST, 0, 0.8 },
 	{ "all load 1000 MiB at 1 to 5 s", make_loading_soon, WHO_IS_FIRST, 0, 0.8 },
+	{ "ramps by chance, 600 s not recorded", make_apart_paused, NOBODY, 0, 0.85 },
+	{ "one rank alone, 2 h not recorded", make_alone_paused, LEADER, 0.95, 0.85 },
+	{ "ramps, whole seconds, 2 s", make_cut_stamps_soon, LEADER, 0.95, 0.9 },
+	{ "the same, rounded, 2 s", make_rounded_stamps_soon, LEADER, 0.95, 0.85 },
+	{ "ramps, whole minutes, together", make_minutes, NOBODY, 0, 0.85 },
+	{ "ramps, half seconds, together", make_half_seconds, NOBODY, 0, 0.85 },
 };
 
 struct tally {

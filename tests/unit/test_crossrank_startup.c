@@ -341,6 +341,15 @@ static void test_told_starts(void **unused)
 	answer = ask(&job);
 	assert_int_equal(answer.verdict, VERDICT_CANNOT_TELL);
 	assert_int_equal(answer.why, WHY_OWN_START);
+	/* All programs at once, but each rises as long after its own record began. */
+	for (int i = 0; i < RANKS; i++) {
+		job.born[i] = 5 + uniform(0, 0.1);
+		job.start[i] = 10 + 0.8 * i;
+		job.onset[i] = job.start[i] + 20;
+	}
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_NONE);
+	assert_int_equal(answer.why, WHY_START);
 	/* Each as long after its own start, but for what it takes until the record begins. */
 	for (int i = 0; i < RANKS; i++) {
 		job.born[i] = 1 + 1.5 * i;
