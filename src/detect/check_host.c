@@ -221,8 +221,8 @@ void check_swap(const struct tick *t, struct finding *f)
 /* ---- OOM kill ----
  *
  * The kernel killed a process for want of memory: critical where it is one of a job, high where
- * the count of a cgroup of a job tells, medium where only that of the host does: it may
- * have been anybody's. It lasts for a moment.
+ * the count of a cgroup of a job tells and the job has lost a process, medium where it has not, or
+ * only the count of the host tells: it may have been anybody's. It lasts for a moment.
  */
 static void find_kills(uint64_t n, enum severity severity, const char *where, const char *path,
 		       struct finding *f)
@@ -246,7 +246,8 @@ void check_host_oom(const struct tick *t, struct finding *f)
 
 void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struct finding *f)
 {
-	find_kills(t->cgroup_kills, SEVERITY_HIGH, "cgroup ", c->path, f);
+	find_kills(t->cgroup_kills, t->cgroup_kills_are_of_job ? SEVERITY_HIGH : SEVERITY_MEDIUM,
+		   "cgroup ", c->path, f);
 }
 
 /* What happened is said already. */

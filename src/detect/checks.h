@@ -36,6 +36,7 @@ struct tick {
 	double gpu_idle;		 /* since when the GPU at hand does nothing; NaN */
 	uint64_t host_kills;		 /* that nobody knows more of (kills.h); U64_UNKNOWN */
 	uint64_t cgroup_kills;		 /* the same of the cgroup at hand */
+	bool cgroup_kills_are_of_job;	 /* it has lost a process then, and is alone in it */
 	double cgroup_stall;		 /* of its tasks at the last tick; NaN */
 	double gpu_percent, gpu_celsius; /* of the GPU at hand at the last tick; NaN */
 	double calm_swap_rate; /* MB per second when it last was below its threshold; NaN */

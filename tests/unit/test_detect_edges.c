@@ -258,6 +258,8 @@ static void an_event_that_comes_late(int i)
 {
 	add_cgroup("/job")->oom_kills = i >= 10;
 	host_add(&h, 10, 1)->cgroup = "/job";
+	if (i < 10)
+		host_add(&h, 11, 10)->key.start_ticks = 200;
 	h.snap.system.oom_kills_total = i >= 10;
 	if (i == 20)
 		add_oom(11, 200, "job");
@@ -280,6 +282,23 @@ static void test_an_event_that_comes_late_is_no_other_kill(void **state)
 	assert_non_null(strstr(worse->e.worst.text, "pid 11"));
 	assert_int_equal(worse->e.worst.severity, SEVERITY_CRITICAL);
 	assert_int_equal(worse->e.count, 1);
+}
+
+static void an_event_of_who_was_not_seen(int i)
+{
+	an_event_that_comes_late(i);
+	if (i < 10)
+		h.snap.n_processes--;
+}
+
+/* The count told of nobody; it was the job's after all, and is not lost. */
+static void test_an_event_of_who_was_not_seen(void **state)
+{
+	(void)state;
+	play(1, 90, an_event_of_who_was_not_seen);
+	close_all();
+	assert_true(count_kills(SEVERITY_MEDIUM) == 1);
+	assert_true(count_kills(SEVERITY_CRITICAL) == 1);
 }
 
 static void an_event_after_the_cgroup(int i)
@@ -306,6 +325,8 @@ static void a_kill_after_a_kill(int i)
 	add_cgroup("/job")->oom_kills = i >= 40 ? 2 : i >= 10;
 	h.snap.system.oom_kills_total = i >= 40 ? 2 : i >= 10;
 	host_add(&h, 10, 1)->cgroup = "/job";
+	if (i < 10)
+		host_add(&h, 12, 10);
 	if (i == 40)
 		add_oom_now(11);
 	if (i < 40)
@@ -477,6 +498,7 @@ int main(void)
 					  close_host),
 		cmocka_unit_test_teardown(test_an_event_that_comes_when_its_cgroup_is_gone,
 					  close_host),
+		cmocka_unit_test_teardown(test_an_event_of_who_was_not_seen, close_host),
 		cmocka_unit_test_teardown(test_no_kill_vanishes, close_host),
 		cmocka_unit_test_teardown(test_the_rate_of_a_spike_is_that_of_its_growth,
 					  close_host),
