@@ -269,7 +269,7 @@ static void check_host(struct look *w)
 
 static uint64_t count_kills(const struct look *w, const struct detect_news *news)
 {
-	uint64_t n = w->d->early.n + w->d->early.n_more;
+	uint64_t n = w->d->early.n + w->d->early.n_more + news->n_kills_elsewhere;
 
 	for (size_t i = 0; i < news->n_events; i++)
 		n += news->events[i].type == EVENT_OOM;

@@ -83,7 +83,9 @@ static void count_events(struct look *w, const struct detect_news *news)
 
 	const bool has_any = news->n_events + w->d->early.n > 0;
 
-	w->kills = (struct kill_news){ .n_anywhere = w->d->early.n_more, .by_job = MAP_INIT };
+	w->kills = (struct kill_news){ .n_anywhere = w->d->early.n_more,
+				       .by_job = MAP_INIT,
+				       .n_elsewhere = news->n_kills_elsewhere };
 	for (size_t i = 0; has_any && i < s->n_cgroups; i++) {
 		const struct cgroup_past *past = &s->cgroups[i];
 
@@ -93,12 +95,25 @@ static void count_events(struct look *w, const struct detect_news *news)
 	add_kills(w, news);
 }
 
-/* That may have been in this one. */
+/*
+ * A runner sees none but its own processes, so it does not know who else is in the cgroup. But a
+ * job that has lost no process since a look before the count rose was not killed.
+ */
+static bool are_kills_of_job(const struct look *w, const struct cgroup_past *past)
+{
+	return past->job_id[0] && !past->is_shared &&
+	       detect_tracks_has_lost(&w->d->tracks, past->job_id, past->attempt_id,
+				      past->rose > 0 ? past->rose - 1 : 0);
+}
+
+/* That may have been in this one; those of other jobs only if it has lost no process itself. */
 static uint64_t count_known(const struct look *w, const struct cgroup_past *past)
 {
 	uint64_t n = 0;
 
 	map_get(&w->kills.by_job, look_hash_job(past->job_id, past->attempt_id), &n);
+	if (!are_kills_of_job(w, past))
+		n += w->kills.n_elsewhere;
 	return w->kills.n_anywhere + n;
 }
 
@@ -119,17 +134,6 @@ static void note_killing(struct look *w, size_t at, uint64_t n)
 		return;
 	if (w->n_killing < ARRAY_SIZE(w->killing))
 		w->killing[w->n_killing++] = (struct killing){ at, n };
-}
-
-/*
- * A runner sees none but its own processes, so it does not know who else is in the cgroup. But a
- * job that has lost no process since a look before the count rose was not killed.
- */
-static bool are_kills_of_job(const struct look *w, const struct cgroup_past *past)
-{
-	return past->job_id[0] && !past->is_shared &&
-	       detect_tracks_has_lost(&w->d->tracks, past->job_id, past->attempt_id,
-				      past->rose > 0 ? past->rose - 1 : 0);
 }
 
 /* The last known count is kept while it cannot be read. */

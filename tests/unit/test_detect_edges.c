@@ -344,6 +344,29 @@ static void test_a_kill_after_one_that_was_told_is_another(void **state)
 	assert_true(count_kills(SEVERITY_CRITICAL) == 1);
 }
 
+/* Four were of another run, which has told of them. */
+static void test_kills_that_others_tell(void **state)
+{
+	struct detect_news news = { .snap = &h.snap };
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 1);
+	for (int i = 0; i < 90; i++) {
+		host_begin(&h);
+		add_cgroup("/job")->oom_kills = i >= 10 ? 4 : 0;
+		host_add(&h, 10, 1)->cgroup = "/job";
+		h.snap.system.oom_kills_total = i >= 10 ? 5 : 0;
+		news.n_kills_elsewhere = i == 11 ? 4 : 0;
+		assert_int_equal(detect_tick(h.d, &news, &changes), 0);
+		host_keep(&h, &changes);
+		h.now += h.step;
+	}
+	close_all();
+	assert_true(count_kills(SEVERITY_HIGH) == 0);
+	assert_true(count_kills(SEVERITY_MEDIUM) == 1);
+}
+
 /* Each is told, or counted with those that are not. */
 static void no_kill_vanishes(int i)
 {
@@ -499,6 +522,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_an_event_that_comes_when_its_cgroup_is_gone,
 					  close_host),
 		cmocka_unit_test_teardown(test_an_event_of_who_was_not_seen, close_host),
+		cmocka_unit_test_teardown(test_kills_that_others_tell, close_host),
 		cmocka_unit_test_teardown(test_no_kill_vanishes, close_host),
 		cmocka_unit_test_teardown(test_the_rate_of_a_spike_is_that_of_its_growth,
 					  close_host),
