@@ -431,6 +431,23 @@ static void test_a_spike_in_a_small_cgroup(void **state)
 	assert_int_equal(detect_active(h.d, 0)->worst.severity, SEVERITY_CRITICAL);
 }
 
+/* Jobs of its kind take more than that elsewhere: that does not make it fit. */
+static void a_usual_spike_in_a_small_cgroup(int i)
+{
+	a_spike_in_a_small_cgroup(i);
+	h.usual = (struct detect_usual){ .job_id = "job",
+					 .cpu_percent = F64_UNKNOWN,
+					 .wall_seconds = F64_UNKNOWN,
+					 .rss_bytes = 1800 * MB };
+}
+
+static void test_a_usual_spike_in_a_small_cgroup(void **state)
+{
+	(void)state;
+	play(1, 76, a_usual_spike_in_a_small_cgroup);
+	assert_non_null(host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_BEGAN));
+}
+
 static void files_after_it_is_over(int i)
 {
 	host_add(&h, 10, 1)->open_fds = i >= 10 && i < 20 ? 1000 : 20;
@@ -527,6 +544,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_the_rate_of_a_spike_is_that_of_its_growth,
 					  close_host),
 		cmocka_unit_test_teardown(test_a_spike_in_a_small_cgroup, close_host),
+		cmocka_unit_test_teardown(test_a_usual_spike_in_a_small_cgroup, close_host),
 		cmocka_unit_test_teardown(test_files_after_it_is_over, close_host),
 		cmocka_unit_test_teardown(test_waiting_after_it_is_over, close_host),
 		cmocka_unit_test_teardown(test_what_was_before, close_host),
