@@ -255,6 +255,8 @@ static void check_host(struct look *w)
 	struct finding f;
 	bool is_muted;
 
+	w->tick.host_kills_told =
+		episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &who);
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_host)
 			continue;

@@ -242,6 +242,9 @@ static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 	struct finding f;
 	bool is_muted;
 
+	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0)
+		w->tick.cgroup_kills_told =
+			episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &of_kills);
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_cgroup)
 			continue;

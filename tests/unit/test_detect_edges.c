@@ -367,6 +367,49 @@ static void test_kills_that_others_tell(void **state)
 	assert_true(count_kills(SEVERITY_MEDIUM) == 1);
 }
 
+/* Two, and then one more while the first are still told of. */
+static void more_kills_of_a_cgroup(int i)
+{
+	add_cgroup("/job")->oom_kills = i >= 20 ? 3 : i >= 10 ? 2 : 0;
+	host_add(&h, 10, 1)->cgroup = "/job";
+	for (int k = i < 10 ? 3 : i < 20 ? 1 : 0; k > 0; k--)
+		host_add(&h, 10 + k, 10)->cgroup = "/job";
+}
+
+static void test_more_kills_of_a_cgroup(void **state)
+{
+	(void)state;
+	play(1, 60, more_kills_of_a_cgroup);
+	close_all();
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 1);
+	assert_true(count_kills(SEVERITY_HIGH) == 3);
+	assert_non_null(strstr(h.seen[h.n_seen - 1].e.worst.text, "killed 3 processes"));
+}
+
+/* The kernel says how much it had when it was killed: what a look saw before is not said, too. */
+static void a_kill_with_its_size(int i)
+{
+	host_add(&h, 10, 1);
+	if (i < 10)
+		host_add(&h, 11, 10)->key.start_ticks = 200;
+	if (i != 10)
+		return;
+	add_oom_now(11);
+	h.events[0].details = EVENT_OOM_WORDS ": it held 99 MB";
+}
+
+static void test_a_kill_with_its_size(void **state)
+{
+	const struct seen *s;
+
+	(void)state;
+	play(1, 20, a_kill_with_its_size);
+	s = host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN);
+	assert_non_null(s);
+	assert_string_equal(s->e.worst.text,
+			    "the kernel killed worker (pid 11) for want of memory: it held 99 MB");
+}
+
 /* Each is told, or counted with those that are not. */
 static void no_kill_vanishes(int i)
 {
@@ -540,6 +583,8 @@ int main(void)
 					  close_host),
 		cmocka_unit_test_teardown(test_an_event_of_who_was_not_seen, close_host),
 		cmocka_unit_test_teardown(test_kills_that_others_tell, close_host),
+		cmocka_unit_test_teardown(test_more_kills_of_a_cgroup, close_host),
+		cmocka_unit_test_teardown(test_a_kill_with_its_size, close_host),
 		cmocka_unit_test_teardown(test_no_kill_vanishes, close_host),
 		cmocka_unit_test_teardown(test_the_rate_of_a_spike_is_that_of_its_growth,
 					  close_host),
