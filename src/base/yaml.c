@@ -26,6 +26,20 @@ static yaml_read_fn *const read_by_kind[] = {
 	[YAML_MAPPINGS] = yaml_read_mappings,
 };
 
+#define KNOWN_BYTES 300 /* there is room for so much in a sentence */
+
+/* "a, b, c", or "a, b and 17 more". */
+static void add_known(struct buf *out, const struct yaml_schema *schema)
+{
+	for (size_t i = 0; i < schema->n_fields; i++) {
+		if (out->len > KNOWN_BYTES) {
+			buf_printf(out, " and %zu more", schema->n_fields - i);
+			return;
+		}
+		buf_printf(out, "%s%s", i ? ", " : "", schema->fields[i].key);
+	}
+}
+
 static int fail_unknown_key(const struct yaml_reading *rd, const struct yaml_schema *schema,
 			    const struct yaml_piece *key)
 {
@@ -33,10 +47,9 @@ static int fail_unknown_key(const struct yaml_reading *rd, const struct yaml_sch
 	struct suggest s = suggest_for(key->text);
 	char shown[UTF8_QUOTED_BYTES];
 
-	for (size_t i = 0; i < schema->n_fields; i++) {
+	for (size_t i = 0; i < schema->n_fields; i++)
 		suggest_offer(&s, schema->fields[i].key);
-		buf_printf(&known, "%s%s", i ? ", " : "", schema->fields[i].key);
-	}
+	add_known(&known, schema);
 	if (s.best)
 		return yaml_reader_fail(rd->reader, key->line,
 					"unknown key %s in the %s; did you mean '%s'?",

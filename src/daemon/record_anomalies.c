@@ -135,6 +135,7 @@ static void look(struct run *run)
 	look_up_usual(run);
 	news.n_usual = run->has_usual;
 	news.events = events = list_news(run, &news.n_events);
+	news.n_kills_elsewhere = run->told_kills.n_elsewhere;
 	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
 	store_anomalies(run, &changes);
 }

@@ -1,11 +1,14 @@
 #include "daemon/told_kills.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/unknown.h"
 
-/* As long as a count waits to be explained, and a tick more. */
+/* As long as a count waits to be explained; and two ticks more. */
 #define ASK_NS UINT64_C(3000000000)
 #define EARLIER_NS \
 	UINT64_C(10000000000) /* it happened so long before the count was read, at most */
@@ -13,6 +16,7 @@
 void told_kills_release(struct told_kills *t)
 {
 	map_release(&t->known);
+	map_release(&t->told);
 	arena_release(&t->arena);
 }
 
@@ -56,7 +60,39 @@ static int take(void *ctx, const struct event_row *row)
 	return 0;
 }
 
-static void note_count(struct told_kills *t, const struct snapshot *snap)
+static bool is_of_another(const struct anomaly_row *row, const struct attempt *a)
+{
+	const struct anomaly *worst = &row->episode.worst;
+
+	return worst->type == ANOMALY_OOM_KILL && worst->job_id &&
+	       (row->attempt_num != a->attempt_num || strcmp(worst->job_id, a->job_id) != 0);
+}
+
+/* What is of no job may be our own words. */
+static int count(void *ctx, const struct anomaly_row *row)
+{
+	const struct asking *asking = ctx;
+	struct told_kills *t = asking->t;
+	const char *name = row->episode.name;
+	double n = row->episode.peak_value;
+	uint64_t hash = hash_bytes(HASH_INIT, name, strlen(name)), before = 0, now;
+
+	if (!is_of_another(row, asking->a) || !(n >= 1 && n < 1e9))
+		return 0;
+	now = (uint64_t)n;
+	map_get(&t->told, hash, &before);
+	if (now > before && map_put(&t->told, hash, now) == 0)
+		t->n_elsewhere += now - before;
+	return 0;
+}
+
+/* The count of the host waits for two ticks of the run, if these are long. */
+static uint64_t wait_ns(double interval_seconds)
+{
+	return interval_seconds > 0 ? (uint64_t)(2e9 * fmin(interval_seconds, 60)) : 0;
+}
+
+static void note_count(struct told_kills *t, const struct snapshot *snap, double interval_seconds)
 {
 	uint64_t total = snap->system.oom_kills_total, rise = u64_delta(total, t->host_kills);
 
@@ -65,22 +101,25 @@ static void note_count(struct told_kills *t, const struct snapshot *snap)
 	if (!u64_known(rise) || rise == 0)
 		return;
 	t->since_wall_ns = snap->wall_ns > EARLIER_NS ? snap->wall_ns - EARLIER_NS : 0;
-	t->until_boot_ns = clock_boot_ns() + ASK_NS;
+	t->until_boot_ns = clock_boot_ns() + ASK_NS + wait_ns(interval_seconds);
 }
 
 void told_kills_look(struct told_kills *t, struct store *store, const struct attempt *a,
 		     const struct snapshot *snap)
 {
 	struct event_filter filter = { .job_id = a->job_id };
+	struct anomaly_filter others = { 0 };
 	struct asking asking = { t, a };
 	struct err err = ERR_INIT;
 
 	t->n = 0;
+	t->n_elsewhere = 0;
 	arena_reset(&t->arena);
-	note_count(t, snap);
+	note_count(t, snap, a->interval_seconds);
 	if (!store || clock_boot_ns() >= t->until_boot_ns)
 		return;
-	filter.since_wall_ns = t->since_wall_ns;
-	if (store_read_events(store, &filter, take, &asking, &err) < 0)
+	filter.since_wall_ns = others.since_wall_ns = t->since_wall_ns;
+	if (store_read_events(store, &filter, take, &asking, &err) < 0 ||
+	    store_read_anomalies(store, &others, count, &asking, &err) < 0)
 		log_debug("who was killed is asked for again: %s", err.text);
 }

@@ -221,32 +221,36 @@ void check_swap(const struct tick *t, struct finding *f)
 /* ---- OOM kill ----
  *
  * The kernel killed a process for want of memory: critical where it is one of a job, high where
- * the count of a cgroup of a job tells, medium where only that of the host does: it may
- * have been anybody's. It lasts for a moment.
+ * the count of a cgroup of a job tells and the job has lost a process, medium where it has not, or
+ * only the count of the host tells: it may have been anybody's. It lasts for a moment.
  */
-static void find_kills(uint64_t n, enum severity severity, const char *where, const char *path,
-		       struct finding *f)
+static void find_kills(uint64_t n, double told, enum severity severity, const char *where,
+		       const char *path, struct finding *f)
 {
+	double total = told + (double)n;
+
 	if (!u64_known(n))
 		return;
 	f->stand = n > 0 ? STAND_OVER : STAND_CLEAR;
-	f->value = (double)n;
+	f->value = n > 0 ? total : 0;
 	f->threshold = 1;
 	f->before = 0;
 	f->severity = severity;
 	snprintf(f->text, sizeof(f->text),
-		 "the kernel has killed %llu process%s of the %s%.100s for want of memory",
-		 (unsigned long long)n, n == 1 ? "" : "es", where, path);
+		 "the kernel has killed %.0f process%s of the %s%.100s for want of memory", total,
+		 total == 1 ? "" : "es", where, path);
 }
 
 void check_host_oom(const struct tick *t, struct finding *f)
 {
-	find_kills(t->host_kills, SEVERITY_MEDIUM, "host", "", f);
+	find_kills(t->host_kills, t->host_kills_told, SEVERITY_MEDIUM, "host", "", f);
 }
 
 void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struct finding *f)
 {
-	find_kills(t->cgroup_kills, SEVERITY_HIGH, "cgroup ", c->path, f);
+	find_kills(t->cgroup_kills, t->cgroup_kills_told,
+		   t->cgroup_kills_are_of_job ? SEVERITY_HIGH : SEVERITY_MEDIUM, "cgroup ", c->path,
+		   f);
 }
 
 /* What happened is said already. */
@@ -269,7 +273,9 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 	f->threshold = 1;
 	f->before = 0;
 	f->severity = SEVERITY_CRITICAL;
-	if (victim && victim->memory_mb >= 1) /* else it was about to end when it was looked at */
+	/* At the last look (less: it was about to end then), if the kernel does not say how much it
+	 * was when it was killed. */
+	if (victim && victim->memory_mb >= 1 && strncmp(details, "it held ", 8) != 0)
 		snprintf(had, sizeof(had), ", which had %.0f MB,", victim->memory_mb);
 	snprintf(f->text, sizeof(f->text),
 		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s",

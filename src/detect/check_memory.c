@@ -9,8 +9,8 @@
  * Its own memory (without the page cache) is memory_spike_threshold times what it was at the
  * beginning of the window, by memory_spike_floor_mb more, and a tenth more than it ever
  * was before the window: what goes up and down between the same two values is no news, and
- * neither is what jobs of its kind usually take. What it takes while it starts up (track_note.c)
- * is told from high on, and what it has then is no base later.
+ * neither is what jobs of its kind usually take, where that fits. What it takes while it starts up
+ *(track_note.c) is told from high on, and what it has then is no base later.
  *
  *	critical	at this rate memory is full within 15 s
  *	high		within 60 s
@@ -36,11 +36,13 @@ static enum severity judge_spike(double growth_mb, double limit_mb, double secon
 	return seconds_to_limit <= SPIKE_HIGH_S ? SEVERITY_HIGH : SEVERITY_MEDIUM;
 }
 
-static bool is_usual(const struct track *p)
+/* What does not fit here is no comfort, however often it did elsewhere. */
+static bool is_usual(const struct tick *t, const struct track *p, const struct proc_sample *s)
 {
 	double usual_mb = u64_to_mb(p->job->usual_rss_bytes);
 
-	return p->memory_mb <= usual_mb * NEW_PEAK; /* false where it is unknown */
+	return p->memory_mb <= usual_mb * NEW_PEAK && /* false where it is unknown */
+	       !(usual_mb >= checks_limit_mb(t, s));
 }
 
 static bool is_spike(const struct tick *t, const struct track *p, double before)
@@ -90,7 +92,7 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 	f->value = p->memory_mb;
 	if (seconds > fmax(c->memory_spike_window_seconds, LONGEST_TICK_S) ||
 	    p->memory_mb - before < c->memory_spike_floor_mb / 2 ||
-	    p->memory_mb < high_before * NEW_PEAK || is_usual(p))
+	    p->memory_mb < high_before * NEW_PEAK || is_usual(t, p, s))
 		return;
 	f->stand = STAND_BETWEEN;
 	if (!is_spike(t, p, before))
@@ -167,7 +169,7 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	growth = fit->last - fit->first;
 	f->stand = STAND_CLEAR;
 	f->value = p->memory_mb;
-	if (growth < c->memory_leak_floor_mb / 2 || is_usual(p))
+	if (growth < c->memory_leak_floor_mb / 2 || is_usual(t, p, s))
 		return;
 	f->stand = STAND_BETWEEN;
 	is_early = fit->span < LEAK_SPAN * window;

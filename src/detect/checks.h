@@ -30,12 +30,14 @@ struct tick {
 	double now;
 	double step;			    /* since the last tick; NaN: this is the first */
 	const struct system_sample *before; /* of the last tick; NULL */
-	double io_stalled;		 /* since when I/O is over its threshold; NaN: it is not */
-	double swapping;		 /* the same for swap */
-	double swap_rate;		 /* MB per second, in and out; NaN */
-	double gpu_idle;		 /* since when the GPU at hand does nothing; NaN */
-	uint64_t host_kills;		 /* that nobody knows more of (kills.h); U64_UNKNOWN */
-	uint64_t cgroup_kills;		 /* the same of the cgroup at hand */
+	double io_stalled;     /* since when I/O is over its threshold; NaN: it is not */
+	double swapping;       /* the same for swap */
+	double swap_rate;      /* MB per second, in and out; NaN */
+	double gpu_idle;       /* since when the GPU at hand does nothing; NaN */
+	uint64_t host_kills;   /* that nobody knows more of (kills.h); U64_UNKNOWN */
+	uint64_t cgroup_kills; /* the same of the cgroup at hand */
+	double cgroup_kills_told, host_kills_told; /* before, in what lasts */
+	bool cgroup_kills_are_of_job;	 /* it has lost a process then, and is alone in it */
 	double cgroup_stall;		 /* of its tasks at the last tick; NaN */
 	double gpu_percent, gpu_celsius; /* of the GPU at hand at the last tick; NaN */
 	double calm_swap_rate; /* MB per second when it last was below its threshold; NaN */

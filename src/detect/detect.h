@@ -64,6 +64,8 @@ struct detect_news {
 	const struct proc_event *events; /* since the last tick: OOM kills, ends of processes, and
 					    who is left of a job */
 	size_t n_events;
+	uint64_t n_kills_elsewhere; /* OOM kills since the last tick that somebody else has told
+				       of: they explain counts, and are not told again */
 	const struct detect_usual *usual; /* of jobs that run; may be left out at most ticks */
 	size_t n_usual;
 };

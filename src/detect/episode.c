@@ -360,6 +360,14 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	return r != NULL;
 }
 
+double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
+		     const struct subject *who)
+{
+	const struct running *r = find(es, hash_subject(type, who, m->snap->boot_id));
+
+	return r ? r->e.peak_value : 0;
+}
+
 int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		 const struct subject *who, uint64_t wall_ns, const char *why)
 {

@@ -80,6 +80,10 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		  const struct subject *who, const struct finding *f, struct told *told,
 		  bool *ret_muted);
 
+/* The worst value of what lasts; 0: nothing does. */
+double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
+		     const struct subject *who);
+
 /* The process is gone, since then: whatever lasted is over. */
 int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		 const struct subject *who, uint64_t wall_ns, const char *why);

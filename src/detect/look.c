@@ -255,6 +255,8 @@ static void check_host(struct look *w)
 	struct finding f;
 	bool is_muted;
 
+	w->tick.host_kills_told =
+		episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &who);
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_host)
 			continue;
@@ -269,7 +271,7 @@ static void check_host(struct look *w)
 
 static uint64_t count_kills(const struct look *w, const struct detect_news *news)
 {
-	uint64_t n = w->d->early.n + w->d->early.n_more;
+	uint64_t n = w->d->early.n + w->d->early.n_more + news->n_kills_elsewhere;
 
 	for (size_t i = 0; i < news->n_events; i++)
 		n += news->events[i].type == EVENT_OOM;

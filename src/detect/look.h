@@ -55,9 +55,10 @@ struct killing {
 
 /* Kills that events tell of, for who counts them: one walk through the events. */
 struct kill_news {
-	uint64_t n_anywhere; /* of jobs that are in no cgroup that is known: a short one is killed
-				before anybody has seen which it is in */
-	struct map by_job;   /* hash of the others -> how many */
+	uint64_t n_anywhere;  /* of jobs that are in no cgroup that is known: a short one is killed
+				 before anybody has seen which it is in */
+	struct map by_job;    /* hash of the others -> how many */
+	uint64_t n_elsewhere; /* that somebody else has told of, of other jobs */
 };
 
 /* Cgroups that have told of kills by their count, each with the next of the same job. */

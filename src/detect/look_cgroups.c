@@ -9,6 +9,11 @@
 #include "base/unknown.h"
 #include "detect/look.h"
 
+static bool is_of_job(const struct cgroup_past *past, const struct proc_sample *p)
+{
+	return strcmp(past->job_id, p->job_id) == 0 && past->attempt_id == p->attempt_id;
+}
+
 /* The job of the first process in each: one walk through the processes. */
 static void find_jobs(struct look *w)
 {
@@ -21,6 +26,8 @@ static void find_jobs(struct look *w)
 		past = p->job_id && p->cgroup ? surroundings_find_cgroup(s, p->cgroup) : NULL;
 		if (past && past->job_seen != s->n_ticks)
 			surroundings_set_job(s, past, p);
+		else if (past && !past->is_shared)
+			past->is_shared = !is_of_job(past, p);
 	}
 }
 
@@ -76,7 +83,9 @@ static void count_events(struct look *w, const struct detect_news *news)
 
 	const bool has_any = news->n_events + w->d->early.n > 0;
 
-	w->kills = (struct kill_news){ .n_anywhere = w->d->early.n_more, .by_job = MAP_INIT };
+	w->kills = (struct kill_news){ .n_anywhere = w->d->early.n_more,
+				       .by_job = MAP_INIT,
+				       .n_elsewhere = news->n_kills_elsewhere };
 	for (size_t i = 0; has_any && i < s->n_cgroups; i++) {
 		const struct cgroup_past *past = &s->cgroups[i];
 
@@ -86,12 +95,25 @@ static void count_events(struct look *w, const struct detect_news *news)
 	add_kills(w, news);
 }
 
-/* That may have been in this one. */
+/*
+ * A runner sees none but its own processes, so it does not know who else is in the cgroup. But a
+ * job that has lost no process since a look before the count rose was not killed.
+ */
+static bool are_kills_of_job(const struct look *w, const struct cgroup_past *past)
+{
+	return past->job_id[0] && !past->is_shared &&
+	       detect_tracks_has_lost(&w->d->tracks, past->job_id, past->attempt_id,
+				      past->rose > 0 ? past->rose - 1 : 0);
+}
+
+/* That may have been in this one; those of other jobs only if it has lost no process itself. */
 static uint64_t count_known(const struct look *w, const struct cgroup_past *past)
 {
 	uint64_t n = 0;
 
 	map_get(&w->kills.by_job, look_hash_job(past->job_id, past->attempt_id), &n);
+	if (!are_kills_of_job(w, past))
+		n += w->kills.n_elsewhere;
 	return w->kills.n_anywhere + n;
 }
 
@@ -115,19 +137,21 @@ static void note_killing(struct look *w, size_t at, uint64_t n)
 }
 
 /* The last known count is kept while it cannot be read. */
-static void settle(struct look *w, size_t at, struct cgroup_past *past)
+static uint64_t settle(struct look *w, size_t at, struct cgroup_past *past)
 {
 	const struct cgroup_sample *c = &w->snap->cgroups[at];
-	uint64_t n = u64_delta(c->oom_kills, past->oom_kills);
+	uint64_t n = u64_delta(c->oom_kills, past->oom_kills), untold;
 
-	w->tick.cgroup_kills =
-		kills_settle(&past->kills, n, count_known(w, past) + count_nested(w, at),
-			     w->tick.now, w->tick.step, KILLS_EVENT_LATE_SECONDS);
-	if (u64_known(w->tick.cgroup_kills))
-		w->n_cgroup_kills += w->tick.cgroup_kills;
+	if (u64_known(n) && n > 0 && past->kills.n_counted == 0)
+		past->rose = w->d->tracks.tick;
+	untold = kills_settle(&past->kills, n, count_known(w, past) + count_nested(w, at),
+			      w->tick.now, w->tick.step, KILLS_EVENT_LATE_SECONDS);
+	if (u64_known(untold))
+		w->n_cgroup_kills += untold;
 	if (u64_known(c->oom_kills))
 		past->oom_kills = c->oom_kills;
 	note_killing(w, at, n);
+	return untold;
 }
 
 static struct subject subject_of(const char *path, const struct cgroup_past *past)
@@ -138,6 +162,19 @@ static struct subject subject_of(const char *path, const struct cgroup_past *pas
 				 .attempt_id = past ? past->attempt_id : 0,
 				 .sheet_num = SHEET_NONE,
 				 .gpu = -1 };
+}
+
+/* Those that are not known to be the job's are nobody's. */
+static struct subject subject_of_kills(const struct look *w, const char *path,
+				       const struct cgroup_past *past)
+{
+	struct subject who = subject_of(path, past);
+
+	if (w->tick.cgroup_kills_are_of_job)
+		return who;
+	who.job_id = NULL;
+	who.attempt_id = 0;
+	return who;
 }
 
 static const struct check *find_kill_check(void)
@@ -186,6 +223,8 @@ bool look_note_late(struct look *w, const struct proc_event *ev, double at, stru
 
 		if (!kills_is_late(&past->kills, w->tick.now, at))
 			continue;
+		if (!past->told_of_job)
+			return false; /* it was told of nobody, and is the job's after all */
 		f->is_no_other = true;
 		look_note(w, find_kill_check(), &who, f, NULL, &is_muted);
 		return true;
@@ -198,28 +237,43 @@ bool look_note_late(struct look *w, const struct proc_event *ev, double at, stru
 static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 			 const struct cgroup_past *past)
 {
-	const struct subject who = subject_of(c->path, past);
+	const struct subject of_cgroup = subject_of(c->path, past);
+	const struct subject of_kills = subject_of_kills(w, c->path, past);
 	struct finding f;
 	bool is_muted;
 
+	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0)
+		w->tick.cgroup_kills_told =
+			episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &of_kills);
 	for (size_t k = 0; k < n_checks; k++) {
 		if (!checks[k].of_cgroup)
 			continue;
 		look_clear_finding(&f);
 		checks[k].of_cgroup(&w->tick, c, &f);
 		look_count(w, &checks[k], &f);
-		look_note(w, &checks[k], &who, &f, NULL, &is_muted);
+		look_note(w, &checks[k],
+			  checks[k].of_cgroup == check_cgroup_oom ? &of_kills : &of_cgroup, &f,
+			  NULL, &is_muted);
 	}
 }
 
+/* So many are told; U64_UNKNOWN, or 0: none. */
+static void judge_kills(struct look *w, struct cgroup_past *past, uint64_t n_kills)
+{
+	w->tick.cgroup_kills = n_kills;
+	w->tick.cgroup_kills_are_of_job = are_kills_of_job(w, past);
+	if (u64_known(n_kills) && n_kills > 0)
+		past->told_of_job = w->tick.cgroup_kills_are_of_job;
+}
+
 /* Its last processes have ended, and it with them. */
-static void check_gone(struct look *w, const struct cgroup_past *past, uint64_t n_kills)
+static void check_gone(struct look *w, struct cgroup_past *past, uint64_t n_kills)
 {
 	struct cgroup_sample c;
 
 	cgroup_sample_init(&c);
 	c.path = past->path;
-	w->tick.cgroup_kills = n_kills;
+	judge_kills(w, past, n_kills);
 	check_cgroup(w, &c, past);
 }
 
@@ -263,10 +317,11 @@ void look_at_cgroups(struct look *w, const struct detect_news *news)
 		struct cgroup_past *past = surroundings_find_cgroup(&w->d->surroundings, c->path);
 
 		w->tick.cgroup_kills = U64_UNKNOWN;
+		w->tick.cgroup_kills_are_of_job = false;
 		w->tick.cgroup_stall = past ? past->stall : F64_UNKNOWN;
 		w->tick.cgroup_has_psi = past && past->has_psi;
 		if (past)
-			settle(w, i, past);
+			judge_kills(w, past, settle(w, i, past));
 		check_cgroup(w, c, past);
 		if (past)
 			past->stall = c->psi_memory.full.avg10;

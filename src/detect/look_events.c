@@ -3,6 +3,7 @@
  * ended, and who is left of a job.
  */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/unknown.h"
@@ -79,6 +80,19 @@ static void note_death(struct look *w, const struct proc_event *ev)
 		p->is_dead = true;
 }
 
+/* It may have been so short that no look has shown it. */
+static void note_sigkill(struct look *w, const struct proc_event *ev)
+{
+	struct job_track *job;
+
+	if (!ev->job_id || ev->status.signal != SIGKILL)
+		return;
+	if (detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
+		look_note_failure(w, -ENOMEM);
+	else
+		job->lost_tick = w->d->tracks.tick + 1; /* which is about to begin */
+}
+
 /* Made when it is first asked for: a tick that has such events may have many. */
 static const struct proc_sample *find_sample(struct look *w, const struct proc_key *key)
 {
@@ -139,5 +153,7 @@ void look_at_events(struct look *w, const struct detect_news *news)
 			note_left(w, ev);
 		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
 			note_death(w, ev);
+		if (ev->type == EVENT_EXIT)
+			note_sigkill(w, ev);
 	}
 }

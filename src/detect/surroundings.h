@@ -27,6 +27,9 @@ struct cgroup_past {
 	double stall; /* of its tasks, at the last tick */
 	bool has_psi; /* that was known once */
 	struct kill_ledger kills;
+	uint64_t rose;	  /* the tick of tracks.h at which its count last rose while none waited */
+	bool told_of_job; /* what its count told last was of the job */
+	bool is_shared;	  /* another job was in it at the same time, once */
 	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
 	int64_t attempt_id;
 	uint64_t seen, job_seen; /* at which ticks */

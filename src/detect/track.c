@@ -121,6 +121,15 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 	return 0;
 }
 
+bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
+			    uint64_t since_tick)
+{
+	struct job_track *job;
+
+	job_key(ts, job_id, attempt_id, &job);
+	return !job || job->lost_tick >= since_tick;
+}
+
 static void join_job(struct track *p, struct job_track *job)
 {
 	if (p->job)
@@ -225,6 +234,8 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 		return r;
 	t->seen_tick = ts->tick;
 	t->missed_wall_ns = 0;
+	if (p->state == 'Z' && t->state != 'Z')
+		t->job->lost_tick = ts->tick; /* it is there until somebody waits for it */
 	r = find_job(ts, p, t, now);
 	if (r == 0)
 		r = detect_track_note(t, config, p, now, before);
@@ -301,8 +312,10 @@ void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gon
 
 		if (t->seen_tick == ts->tick)
 			continue;
-		if (t->missed_wall_ns == 0)
+		if (t->missed_wall_ns == 0) {
 			t->missed_wall_ns = wall_ns;
+			t->job->lost_tick = ts->tick;
+		}
 		if (may_come_back(ts, t))
 			continue;
 		gone(ctx, t);

@@ -56,6 +56,7 @@ struct job_track {
 	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
 	struct told told[N_ANOMALY_TYPES];
 	uint64_t n_more_kills; /* that were not told one by one */
+	uint64_t lost_tick;    /* the last that had one of its processes no more; 0: none */
 };
 
 /* What takes more room, of those that are there for more than a moment. Values: MB, files. */
@@ -136,6 +137,10 @@ int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
 /* The job, made where it is new. -ENOMEM. */
 int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 		      struct job_track **ret);
+
+/* Whether it has lost a process at that tick or later, or is not known any more. */
+bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
+			    uint64_t since_tick);
 
 /* The one with this pid; NULL: it is not followed. */
 struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid);

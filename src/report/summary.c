@@ -133,13 +133,21 @@ static void add_trouble(struct buf *line, const struct facts *f)
 	}
 }
 
+/* Among equals a kill for want of memory comes first: what led there is not news any more. */
+static bool is_worse(const struct anomaly *a, const struct anomaly *than)
+{
+	if (a->severity != than->severity)
+		return a->severity > than->severity;
+	return a->type == ANOMALY_OOM_KILL && than->type != ANOMALY_OOM_KILL;
+}
+
 /* The first of the worst. */
 static const struct episode *find_worst(const struct attempt *a)
 {
 	const struct episode *worst = &a->anomalies[0];
 
 	for (size_t i = 1; i < a->n_anomalies; i++)
-		if (a->anomalies[i].worst.severity > worst->worst.severity)
+		if (is_worse(&a->anomalies[i].worst, &worst->worst))
 			worst = &a->anomalies[i];
 	return worst;
 }

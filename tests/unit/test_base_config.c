@@ -455,6 +455,21 @@ static void test_mistakes(void **state)
 	}
 }
 
+/* A mapping may have more keys than a sentence has room for: it says so, and is not cut off. */
+static void test_a_mistake_among_many_keys(void **state)
+{
+	struct err err = ERR_INIT;
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(load("anomaly:\n  colour: 2\n", &c, &err), -EINVAL);
+	assert_non_null(
+		strstr(err.text, "unknown key 'colour' in the anomaly mapping; known are "));
+	assert_string_equal(err.text + strlen(err.text) - strlen(" more"), " more");
+	config_release(&c);
+}
+
 /* The cap on all together leaves an eighth for each of the three files of the log. */
 static void test_log_bytes(void **state)
 {
@@ -484,6 +499,7 @@ int main(void)
 		cmocka_unit_test(test_without_effect),
 		cmocka_unit_test(test_one_setting),
 		cmocka_unit_test(test_mistakes),
+		cmocka_unit_test(test_a_mistake_among_many_keys),
 		cmocka_unit_test(test_log_bytes),
 	};
 

@@ -83,11 +83,53 @@ static void test_what_is_known_is_no_news(void **state)
 	assert_int_equal(t.n, 5);
 }
 
+static void write_told(struct store *store, const struct attempt *a, const char *name, double n)
+{
+	struct episode e;
+	struct err err = ERR_INIT;
+
+	episode_init(&e);
+	e.worst.type = ANOMALY_OOM_KILL;
+	snprintf(e.job_id, sizeof(e.job_id), "%s", a->job_id);
+	e.worst.job_id = e.job_id;
+	snprintf(e.name, sizeof(e.name), "%s", name);
+	snprintf(e.worst.text, sizeof(e.worst.text), "killed");
+	e.unit = "kills";
+	e.began_wall_ns = e.peak_wall_ns = clock_wall_ns();
+	e.peak_value = e.first_value = e.worst.metric_value = n;
+	e.count = 1;
+	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
+}
+
+static void test_what_other_runs_have_told(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(told_kills_release) struct told_kills t = TOLD_KILLS_INIT;
+	struct attempt a = make_attempt("a"), b = make_attempt("b");
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	must(store_begin_attempt(store, &b, &err), &err);
+	look(&t, store, &a, 5);
+	write_told(store, &a, "oom_kill/1/1", 1); /* our own */
+	write_told(store, &b, "oom_kill/2/1", 9);
+	look(&t, store, &a, 15);
+	assert_int_equal(t.n_elsewhere, 9);
+	look(&t, store, &a, 15); /* once */
+	assert_int_equal(t.n_elsewhere, 0);
+	write_told(store, &b, "oom_kill/2/1", 11); /* there are more */
+	look(&t, store, &a, 17);
+	assert_int_equal(t.n_elsewhere, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_who_it_was, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_known_is_no_news, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_other_runs_have_told, fixture_setup,
 						fixture_teardown),
 	};
 

@@ -258,6 +258,8 @@ static void an_event_that_comes_late(int i)
 {
 	add_cgroup("/job")->oom_kills = i >= 10;
 	host_add(&h, 10, 1)->cgroup = "/job";
+	if (i < 10)
+		host_add(&h, 11, 10)->key.start_ticks = 200;
 	h.snap.system.oom_kills_total = i >= 10;
 	if (i == 20)
 		add_oom(11, 200, "job");
@@ -280,6 +282,23 @@ static void test_an_event_that_comes_late_is_no_other_kill(void **state)
 	assert_non_null(strstr(worse->e.worst.text, "pid 11"));
 	assert_int_equal(worse->e.worst.severity, SEVERITY_CRITICAL);
 	assert_int_equal(worse->e.count, 1);
+}
+
+static void an_event_of_who_was_not_seen(int i)
+{
+	an_event_that_comes_late(i);
+	if (i < 10)
+		h.snap.n_processes--;
+}
+
+/* The count told of nobody; it was the job's after all, and is not lost. */
+static void test_an_event_of_who_was_not_seen(void **state)
+{
+	(void)state;
+	play(1, 90, an_event_of_who_was_not_seen);
+	close_all();
+	assert_true(count_kills(SEVERITY_MEDIUM) == 1);
+	assert_true(count_kills(SEVERITY_CRITICAL) == 1);
 }
 
 static void an_event_after_the_cgroup(int i)
@@ -306,6 +325,8 @@ static void a_kill_after_a_kill(int i)
 	add_cgroup("/job")->oom_kills = i >= 40 ? 2 : i >= 10;
 	h.snap.system.oom_kills_total = i >= 40 ? 2 : i >= 10;
 	host_add(&h, 10, 1)->cgroup = "/job";
+	if (i < 10)
+		host_add(&h, 12, 10);
 	if (i == 40)
 		add_oom_now(11);
 	if (i < 40)
@@ -321,6 +342,72 @@ static void test_a_kill_after_one_that_was_told_is_another(void **state)
 	close_all();
 	assert_true(count_kills(SEVERITY_HIGH) == 1);
 	assert_true(count_kills(SEVERITY_CRITICAL) == 1);
+}
+
+/* Four were of another run, which has told of them. */
+static void test_kills_that_others_tell(void **state)
+{
+	struct detect_news news = { .snap = &h.snap };
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 1);
+	for (int i = 0; i < 90; i++) {
+		host_begin(&h);
+		add_cgroup("/job")->oom_kills = i >= 10 ? 4 : 0;
+		host_add(&h, 10, 1)->cgroup = "/job";
+		h.snap.system.oom_kills_total = i >= 10 ? 5 : 0;
+		news.n_kills_elsewhere = i == 11 ? 4 : 0;
+		assert_int_equal(detect_tick(h.d, &news, &changes), 0);
+		host_keep(&h, &changes);
+		h.now += h.step;
+	}
+	close_all();
+	assert_true(count_kills(SEVERITY_HIGH) == 0);
+	assert_true(count_kills(SEVERITY_MEDIUM) == 1);
+}
+
+/* Two, and then one more while the first are still told of. */
+static void more_kills_of_a_cgroup(int i)
+{
+	add_cgroup("/job")->oom_kills = i >= 20 ? 3 : i >= 10 ? 2 : 0;
+	host_add(&h, 10, 1)->cgroup = "/job";
+	for (int k = i < 10 ? 3 : i < 20 ? 1 : 0; k > 0; k--)
+		host_add(&h, 10 + k, 10)->cgroup = "/job";
+}
+
+static void test_more_kills_of_a_cgroup(void **state)
+{
+	(void)state;
+	play(1, 60, more_kills_of_a_cgroup);
+	close_all();
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 1);
+	assert_true(count_kills(SEVERITY_HIGH) == 3);
+	assert_non_null(strstr(h.seen[h.n_seen - 1].e.worst.text, "killed 3 processes"));
+}
+
+/* The kernel says how much it had when it was killed: what a look saw before is not said, too. */
+static void a_kill_with_its_size(int i)
+{
+	host_add(&h, 10, 1);
+	if (i < 10)
+		host_add(&h, 11, 10)->key.start_ticks = 200;
+	if (i != 10)
+		return;
+	add_oom_now(11);
+	h.events[0].details = EVENT_OOM_WORDS ": it held 99 MB";
+}
+
+static void test_a_kill_with_its_size(void **state)
+{
+	const struct seen *s;
+
+	(void)state;
+	play(1, 20, a_kill_with_its_size);
+	s = host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN);
+	assert_non_null(s);
+	assert_string_equal(s->e.worst.text,
+			    "the kernel killed worker (pid 11) for want of memory: it held 99 MB");
 }
 
 /* Each is told, or counted with those that are not. */
@@ -385,6 +472,23 @@ static void test_a_spike_in_a_small_cgroup(void **state)
 	play(1, 72, a_spike_in_a_small_cgroup);
 	assert_non_null(detect_active(h.d, 0));
 	assert_int_equal(detect_active(h.d, 0)->worst.severity, SEVERITY_CRITICAL);
+}
+
+/* Jobs of its kind take more than that elsewhere: that does not make it fit. */
+static void a_usual_spike_in_a_small_cgroup(int i)
+{
+	a_spike_in_a_small_cgroup(i);
+	h.usual = (struct detect_usual){ .job_id = "job",
+					 .cpu_percent = F64_UNKNOWN,
+					 .wall_seconds = F64_UNKNOWN,
+					 .rss_bytes = 1800 * MB };
+}
+
+static void test_a_usual_spike_in_a_small_cgroup(void **state)
+{
+	(void)state;
+	play(1, 76, a_usual_spike_in_a_small_cgroup);
+	assert_non_null(host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_BEGAN));
 }
 
 static void files_after_it_is_over(int i)
@@ -477,10 +581,15 @@ int main(void)
 					  close_host),
 		cmocka_unit_test_teardown(test_an_event_that_comes_when_its_cgroup_is_gone,
 					  close_host),
+		cmocka_unit_test_teardown(test_an_event_of_who_was_not_seen, close_host),
+		cmocka_unit_test_teardown(test_kills_that_others_tell, close_host),
+		cmocka_unit_test_teardown(test_more_kills_of_a_cgroup, close_host),
+		cmocka_unit_test_teardown(test_a_kill_with_its_size, close_host),
 		cmocka_unit_test_teardown(test_no_kill_vanishes, close_host),
 		cmocka_unit_test_teardown(test_the_rate_of_a_spike_is_that_of_its_growth,
 					  close_host),
 		cmocka_unit_test_teardown(test_a_spike_in_a_small_cgroup, close_host),
+		cmocka_unit_test_teardown(test_a_usual_spike_in_a_small_cgroup, close_host),
 		cmocka_unit_test_teardown(test_files_after_it_is_over, close_host),
 		cmocka_unit_test_teardown(test_waiting_after_it_is_over, close_host),
 		cmocka_unit_test_teardown(test_what_was_before, close_host),

@@ -848,6 +848,74 @@ static void kill_unseen(struct host *h, double t)
 {
 	kill_one(h, t);
 	h->n_events = 0;
+	if (t < 60)
+		host_add(h, 11, 10)->cgroup = "/job";
+}
+
+/* Its cgroup has counted a kill, and the job has lost no process: it was of others. */
+static void kill_beside(struct host *h, double t)
+{
+	kill_one(h, t);
+	h->n_events = 0;
+}
+
+static void test_a_kill_of_others_in_its_cgroup(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 100, kill_beside);
+	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_null(s->e.worst.job_id);
+	assert_non_null(strstr(s->e.worst.text, "of the cgroup /job"));
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2); /* and the pressure, not the host's */
+	host_close(&h);
+}
+
+/* One of two jobs in a cgroup has lost a process; the kill may be of either. */
+static void kill_shared(struct host *h, double t)
+{
+	kill_unseen(h, t);
+	host_add(h, 20, 1)->job_id = "other";
+	h->snap.processes[h->snap.n_processes - 1].cgroup = "/job";
+}
+
+static void test_a_kill_in_a_cgroup_of_two_jobs(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 100, kill_shared);
+	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_null(s->e.worst.job_id);
+	host_close(&h);
+}
+
+/* One that was too short to be seen is known by its end. */
+static void kill_short(struct host *h, double t)
+{
+	kill_beside(h, t);
+	if (t == 60)
+		h->events[h->n_events++] = (struct proc_event){
+			.type = EVENT_EXIT, .key = { 12, 300 }, .job_id = "job", .status = { -1, 9 }
+		};
+}
+
+static void test_a_kill_of_who_was_never_seen(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 100, kill_short);
+	assert_int_equal(begin_of(&h, ANOMALY_OOM_KILL, 60)->e.worst.severity, SEVERITY_HIGH);
+	host_close(&h);
 }
 
 /* Nobody saw who it was: the counts of the cgroup and of the host tell. */
@@ -1089,6 +1157,9 @@ int main(void)
 		cmocka_unit_test(test_orphan),
 		cmocka_unit_test(test_oom),
 		cmocka_unit_test(test_oom_by_count),
+		cmocka_unit_test(test_a_kill_of_others_in_its_cgroup),
+		cmocka_unit_test(test_a_kill_in_a_cgroup_of_two_jobs),
+		cmocka_unit_test(test_a_kill_of_who_was_never_seen),
 		cmocka_unit_test(test_a_cgroup_under_pressure),
 		cmocka_unit_test(test_how_full_a_cgroup_may_be),
 		cmocka_unit_test(test_one_kill_is_one_episode),

@@ -277,6 +277,35 @@ static void test_summary_sends_nobody_to_a_record_that_is_not_whole(void **state
 	assert_non_null(strstr(whole.data, "more: proctor report sleep-20261115-034512"));
 }
 
+static void add_anomaly(struct attempt *a, enum anomaly_type type, const char *text)
+{
+	struct episode e;
+
+	episode_init(&e);
+	e.unit = "";
+	e.worst.type = type;
+	e.worst.severity = SEVERITY_CRITICAL;
+	snprintf(e.worst.text, sizeof(e.worst.text), "%s", text);
+	assert_int_equal(episode_append(a, &e), 0);
+}
+
+/* It grew, and was killed for it: the kill is what people have to know. */
+static void test_summary_names_the_kill(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt a;
+
+	(void)state;
+	case_begin(&a, "job", "sleep 1");
+	case_end(&a, 5, OUTCOME_OOM, "out of memory", exited(1));
+	add_anomaly(&a, ANOMALY_MEMORY_SPIKE, "it grew");
+	add_anomaly(&a, ANOMALY_OOM_KILL, "it was killed");
+	add_anomaly(&a, ANOMALY_OOM_KILL, "another was killed");
+	assert_int_equal(report_write_summary(&a, &out), 0);
+	assert_non_null(strstr(out.data, "3 anomalies, worst critical: it was killed"));
+	attempt_release(&a);
+}
+
 /* Explained once, below the first table that has any. */
 static void test_marks_are_explained_once(void **state)
 {
@@ -396,6 +425,7 @@ int main(void)
 		cmocka_unit_test(test_guess_is_not_told_as_a_fact),
 		cmocka_unit_test(test_end_that_nobody_told_is_not_running),
 		cmocka_unit_test(test_summary_sends_nobody_to_a_record_that_is_not_whole),
+		cmocka_unit_test(test_summary_names_the_kill),
 		cmocka_unit_test(test_marks_are_explained_once),
 		cmocka_unit_test(test_many_sheets_stay_on_a_page),
 		cmocka_unit_test(test_calls_that_are_missed_have_the_right_cause),
