@@ -32,7 +32,7 @@ struct known_anomaly {
 	enum severity severity;
 	bool has_end;
 	uint64_t ended_wall_ns; /* where it has */
-	bool is_shared;		/* it was begun by another, under another name */
+	bool is_shared;		/* it is another's: begun by that, and not taken over */
 };
 
 int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,
