@@ -77,6 +77,41 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 	unsaved_write(&run->unsaved, run->store, &news, NULL, &err);
 }
 
+/* ---- a daemon is gone ---- */
+
+/* Of this attempt, or of the host. */
+static int adopt_one(void *ctx, const struct anomaly_row *row)
+{
+	struct run *run = ctx;
+	struct episode e;
+
+	if (row->episode.attempt_id != 0 && row->episode.attempt_id != run->attempt->id)
+		return 0;
+	episode_copy(&e, &row->episode);
+	e.attempt_id = 0; /* as our samples have it */
+	if (detect_adopt(run->detect, &e) < 0)
+		log_debug("%s is not followed any more", e.name);
+	return 0;
+}
+
+/* What waits to be written may be the end of what the record still has as lasting. */
+static void adopt(struct run *run, bool is_shared)
+{
+	const struct anomaly_filter lasting = { .lasting_wall_ns = INT64_MAX };
+	struct err err = ERR_INIT;
+
+	if (is_shared || !run->adopts || !run->store || run->unsaved.n > 0) {
+		run->adopts |= is_shared;
+		return;
+	}
+	if (store_read_anomalies(run->store, &lasting, adopt_one, run, &err) < 0)
+		log_debug("what lasts is not known: %s", err.text);
+	else
+		run->adopts = false;
+}
+
+/* ---- a look ---- */
+
 static void store_anomalies(struct run *run, const struct detect_changes *changes)
 {
 	for (size_t i = 0; !run->store_is_off && i < changes->n; i++)
@@ -103,12 +138,22 @@ static void look_up_usual(struct run *run)
 	run->has_usual = true;
 }
 
+/* Each once, however long it waits to be stored. */
+static const struct proc_event *list_own(const struct run *run, size_t *ret_n)
+{
+	const struct proc_event *all = tally_events(run->tally, ret_n);
+	size_t n_judged = run->n_events_judged;
+
+	*ret_n = *ret_n > n_judged ? *ret_n - n_judged : 0;
+	return all && *ret_n > 0 ? all + n_judged : NULL;
+}
+
 /* What we know ourselves, and what a daemon has written down. NULL: no memory, or there is none. */
 static struct proc_event *list_news(struct run *run, size_t *ret_n)
 {
 	struct told_kills *told = &run->told_kills;
 	size_t n;
-	const struct proc_event *own = tally_pending_events(run->tally, &n);
+	const struct proc_event *own = list_own(run, &n);
 	struct proc_event *list;
 
 	for (size_t i = 0; i < n; i++)
@@ -121,6 +166,8 @@ static struct proc_event *list_news(struct run *run, size_t *ret_n)
 		memcpy(list, own, n * sizeof(*list));
 	if (list && told->n > 0)
 		memcpy(list + n, told->items, told->n * sizeof(*list));
+	if (list)
+		run->n_events_judged += n;
 	return list;
 }
 
@@ -128,10 +175,12 @@ static void look(struct run *run)
 {
 	CLEANUP(free_ptr) struct proc_event *events = NULL;
 	struct detect_news news = { .snap = &run->snap, .usual = &run->usual };
+	const bool is_shared = link_is_shared(run->link);
 	struct detect_changes changes;
 
 	/* What is of the host a daemon tells, where one is. */
-	detect_set_scope(run->detect, link_is_shared(run->link) ? DETECT_JOBS : DETECT_ALL);
+	detect_set_scope(run->detect, is_shared ? DETECT_JOBS : DETECT_ALL);
+	adopt(run, is_shared);
 	look_up_usual(run);
 	news.n_usual = run->has_usual;
 	news.events = events = list_news(run, &news.n_events);
@@ -150,7 +199,7 @@ void record_look_for_anomalies(struct run *run)
 static bool has_new_kill(const struct run *run)
 {
 	size_t n;
-	const struct proc_event *events = tally_pending_events(run->tally, &n);
+	const struct proc_event *events = list_own(run, &n);
 
 	for (size_t i = 0; i < n; i++)
 		if (events[i].type == EVENT_OOM)
@@ -192,9 +241,10 @@ void record_hand_over_anomalies(struct run *run)
 	struct detect_changes changes;
 
 	unsaved_retry(&run->unsaved, run->store, 0, NULL);
+	tally_events(run->tally, &run->n_events_judged); /* the daemon tells what happens now */
 	if (run->is_handed_over)
 		return;
-	run->is_handed_over = true;
+	run->is_handed_over = run->adopts = true;
 	keep_trace(run, evidence_trace_stop(&run->trace));
 	detect_end(run->detect, &changes);
 	for (size_t i = 0; i < changes.n; i++)

@@ -88,6 +88,8 @@ struct run {
 	struct unsaved unsaved;		/* anomalies that wait to be stored */
 	struct told_kills told_kills;	/* by a daemon */
 	bool is_handed_over;		/* to a daemon, which looks for anomalies */
+	bool adopts;			/* a daemon is gone: what lasts by the record is ours */
+	size_t n_events_judged;		/* of the tally's, in looks for anomalies */
 	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
 	bool is_waiting_said;
 	uint64_t end_boot_ns; /* until when the end may wait for others; 0: the run goes on */

@@ -111,6 +111,7 @@ int service_detect(struct service *s, struct err *err)
 		return 0;
 	if (list_usual(s, &usual, &news.n_usual) == 0)
 		news.usual = usual;
+	service_adopt_anomalies(s);
 	if (detect_tick(s->detect, &news, &changes) < 0)
 		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
 	service_forget_ooms(s);
@@ -176,7 +177,28 @@ void service_tell_kills_soon(struct service *s)
 
 /* ---- the end ---- */
 
-/* Who looks next begins anew. */
+/* Its runner goes on to look when the daemon is gone, and records here. */
+static bool has_runner(const struct watched *job)
+{
+	return !job->is_guest && !job->a.is_attached;
+}
+
+/* What lasts, where somebody goes on to look, who adopts it: kills are moments, and end here. */
+static bool is_left_to_runner(struct service *s, const struct episode *e)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	bool is_left = false;
+
+	if (!s->store || e->worst.type == ANOMALY_OOM_KILL)
+		return false; /* or the record is gone */
+	for (size_t i = 0; i < n; i++)
+		is_left |=
+			has_runner(jobs[i]) && (!e->worst.job_id || jobs[i]->a.id == e->attempt_id);
+	return is_left;
+}
+
+/* Where nobody goes on, who looks next begins anew. */
 void service_end_anomalies(struct service *s)
 {
 	struct detect_changes changes = { 0 };
@@ -184,7 +206,8 @@ void service_end_anomalies(struct service *s)
 	int r = s->detect ? detect_end(s->detect, &changes) : 0;
 
 	for (size_t i = 0; r == 0 && i < changes.n; i++)
-		r = tell_anomaly(s, &changes.items[i], &err);
+		if (!is_left_to_runner(s, changes.items[i].episode))
+			r = tell_anomaly(s, &changes.items[i], &err);
 	if (r < 0)
 		log_warning("not all anomalies that last are recorded as over: %s", err.text);
 }

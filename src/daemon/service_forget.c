@@ -8,6 +8,7 @@
 void service_forget_attempts(struct service *s)
 {
 	service_end_anomalies(s);
+	s->adopt_until_ns = 0; /* in the next one others may last */
 	unsaved_release(&s->unsaved);
 	s->backlog.n_lost += s->backlog.n;
 	backlog_release(&s->backlog);

@@ -183,8 +183,9 @@ struct service {
 	struct upkeep *upkeep;
 	struct unsaved unsaved; /* anomalies that wait to be stored */
 	struct anomaly_relay anomaly_relay;
-	struct backlog backlog; /* ticks that do */
-	uint64_t n_lost_told;	/* of those that it had no room for */
+	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
+	struct backlog backlog;	 /* ticks that do */
+	uint64_t n_lost_told;	 /* of those that it had no room for */
 	struct learner *learner;
 	struct aside *aside;		/* for calls that take long */
 	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
@@ -682,6 +683,11 @@ int service_detect(struct service *s, struct err *err);
 
 /* Nobody will look any more: all that lasts is over, as far as anybody knows. */
 void service_end_anomalies(struct service *s);
+
+/* ---- service_adopt.c ---- */
+
+/* Before a look for anomalies. */
+void service_adopt_anomalies(struct service *s);
 
 /* There are OOM kills among the news: they are told now, and make room for others. */
 void service_tell_kills(struct service *s);

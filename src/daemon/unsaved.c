@@ -52,14 +52,14 @@ static void append(struct unsaved *w, struct waiting_episode *waiting)
 }
 
 /* As it is told now: what was told of it before waits before it. */
-static void keep(struct unsaved *w, const struct anomaly_news *news)
+static bool keep(struct unsaved *w, const struct anomaly_news *news)
 {
 	struct waiting_episode *waiting = calloc(1, sizeof(*waiting));
 	const struct episode *e = news->episode;
 
 	if (!waiting) {
 		w->n_lost++;
-		return;
+		return false;
 	}
 	waiting->news = *news;
 	waiting->news.episode = &waiting->episode;
@@ -69,6 +69,7 @@ static void keep(struct unsaved *w, const struct anomaly_news *news)
 		waiting->episode.evidence = &waiting->evidence;
 	}
 	append(w, waiting);
+	return true;
 }
 
 void unsaved_set_attempt(struct unsaved *w, int64_t attempt_id)
@@ -107,6 +108,7 @@ int unsaved_retry(struct unsaved *w, struct store *store, uint64_t until_boot_ns
 int unsaved_write(struct unsaved *w, struct store *store, const struct anomaly_news *news,
 		  struct anomaly_identity *ret, struct err *err)
 {
-	keep(w, news);
-	return write_waiting(w, store, clock_boot_ns() + RETRY_NS, ret, err);
+	const bool is_kept = keep(w, news);
+
+	return write_waiting(w, store, clock_boot_ns() + RETRY_NS, is_kept ? ret : NULL, err);
 }

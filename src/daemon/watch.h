@@ -34,6 +34,8 @@ struct watched {
 	struct estimate estimate; /* of what it will need at most */
 	bool has_usual;
 	struct detect_usual usual; /* what jobs of its kind do; its job_id is that above */
+	uint64_t adopt_until_ns;   /* so long what lasts of it is adopted, by the boot clock; 0 */
+	bool was_ours;		   /* when that was last looked at */
 	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
 	char why_held[160];
 };

@@ -37,7 +37,7 @@ static double available_percent(const struct system_sample *sys)
 		   : F64_UNKNOWN;
 }
 
-#define WAITING "percent of the time waiting"
+#define WAITING CHECKS_WAITING
 
 /* Not how much is available, but how long everybody waits. */
 static void take_stall(double stall, double limit, double before, struct finding *f)

@@ -2,23 +2,30 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "detect/surroundings.h"
 
+#define SEES_AFTER(field) .sees_after = offsetof(struct config_anomaly, field)
+
 const struct check checks[] = {
 	{ ANOMALY_MEMORY_SPIKE, "MB", .of_process = check_memory_spike },
 	{ ANOMALY_MEMORY_LEAK, "MB", .of_process = check_memory_leak },
 	{ ANOMALY_RUNAWAY_PROCESS, "percent of a core", .of_process = check_runaway },
-	{ ANOMALY_STUCK_PROCESS, "seconds", .of_process = check_stuck },
+	{ ANOMALY_STUCK_PROCESS, "seconds", SEES_AFTER(stuck_duration_seconds),
+	  .of_process = check_stuck },
 	{ ANOMALY_IO_STALL, "seconds", .of_process = check_io_wait },
-	{ ANOMALY_ZOMBIE, "zombies", .of_process = check_zombies },
-	{ ANOMALY_FD_EXHAUSTION, "open files", .of_process = check_fds },
+	{ ANOMALY_ZOMBIE, "zombies", SEES_AFTER(zombie_duration_seconds),
+	  .of_process = check_zombies },
+	{ ANOMALY_FD_EXHAUSTION, "open files", SEES_AFTER(fd_exhaustion_horizon_seconds),
+	  .of_process = check_fds },
 	{ ANOMALY_THREAD_EXPLOSION, "threads", .of_process = check_threads },
 	{ ANOMALY_ORPHAN, "seconds", .of_process = check_orphan },
 	{ ANOMALY_PROCESS_EXPLOSION, "processes", .of_job = check_processes },
-	{ ANOMALY_ZOMBIE, "zombies", .of_job = check_job_zombies },
+	{ ANOMALY_ZOMBIE, "zombies", SEES_AFTER(zombie_duration_seconds),
+	  .of_job = check_job_zombies },
 	{ ANOMALY_MEMORY_PRESSURE, "percent available", .lower_is_worse = true,
 	  .of_host = check_host_memory },
 	{ ANOMALY_IO_STALL, "percent of the time", .of_host = check_host_io },
@@ -33,6 +40,22 @@ const struct check checks[] = {
 const size_t n_checks = ARRAY_SIZE(checks);
 
 const struct check check_oom_event = { ANOMALY_OOM_KILL, "kills", .is_moment = true };
+
+const struct check *checks_of_type(enum anomaly_type type)
+{
+	for (size_t k = 0; k < n_checks; k++)
+		if (checks[k].type == type)
+			return &checks[k];
+	return NULL;
+}
+
+const char *checks_unit(const char *name)
+{
+	for (size_t k = 0; name && k < n_checks; k++)
+		if (strcmp(checks[k].unit, name) == 0)
+			return checks[k].unit;
+	return name && strcmp(name, CHECKS_WAITING) == 0 ? CHECKS_WAITING : NULL;
+}
 
 /* The cgroup of the process, if it has a limit; NULL. */
 static const struct cgroup_sample *find_limited(const struct tick *t, const struct proc_sample *s)

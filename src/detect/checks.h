@@ -75,7 +75,10 @@ struct check {
 	enum anomaly_type type;
 	const char *unit;
 	bool lower_is_worse;
-	bool is_moment; /* it happens and is over: what is not told again is clear */
+	bool is_moment;	   /* it happens and is over: what is not told again is clear */
+	size_t sees_after; /* who begins to look sees after so long that something was so all along,
+			      and calls it clear before: offset of a double in struct
+			      config_anomaly; 0: at once, or it says that it does not know */
 	process_check *of_process;
 	job_check *of_job;
 	host_check *of_host;
@@ -93,6 +96,13 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 
 /* So many of a job were killed that are not told one by one; the last is that of the event. */
 void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f);
+
+/* Any of that type; and the unit that checks call so, which is static. NULL: there is none. */
+const struct check *checks_of_type(enum anomaly_type type);
+const char *checks_unit(const char *name);
+
+/* The unit of checks that also look at pressure. */
+#define CHECKS_WAITING "percent of the time waiting"
 
 /* ---- for the checks ---- */
 

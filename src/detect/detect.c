@@ -42,6 +42,13 @@ void detect_configure(struct detect *d, const struct config_anomaly *config)
 void detect_set_scope(struct detect *d, enum detect_scope scope)
 {
 	d->scope = scope;
+	if (!(scope & DETECT_HOST))
+		episodes_drop_host(&d->episodes);
+}
+
+int detect_adopt(struct detect *d, const struct episode *e)
+{
+	return episodes_adopt(&d->episodes, &d->config, e);
 }
 
 /* ---- the tick as a whole ---- */

@@ -46,9 +46,18 @@ struct detect *detect_free(struct detect *d); /* NULL is fine. Returns NULL. */
 /* Other thresholds from now on. What lasts goes on. */
 void detect_configure(struct detect *d, const struct config_anomaly *config);
 
-/* Something else to look at from now on. What lasts and is not looked at any more stays as it is.
+/*
+ * Something else to look at from now on. What lasts of the host goes on with who looks at that:
+ * nothing is told of it here any more.
  */
 void detect_set_scope(struct detect *d, enum detect_scope scope);
+
+/*
+ * Goes on, from the next tick, with what another has begun and that lasts by the record, under its
+ * name: its checks make it worse and end it. attempt_id is that of the samples here. What it
+ * borrows is copied. -EINVAL: it cannot be followed; -ENOSPC, -ENOMEM.
+ */
+int detect_adopt(struct detect *d, const struct episode *e);
 
 /* What jobs of this kind usually do at most, where that is known. */
 struct detect_usual {

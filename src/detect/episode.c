@@ -6,93 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/unknown.h"
 #include "detect/context.h"
+#include "detect/running.h"
 
 #define HOLD_MAX_SECONDS 3600
 #define REMEMBER_HOLDS 10   /* so many times as long as it had to be clear */
 #define SILENCE_SECONDS 600 /* after which what nobody can measure any more is over */
 #define SECONDS_BEFORE 60   /* of the record that belong to the evidence */
 
-struct running {
-	struct episode e;
-	const struct check *check;
-	uint64_t hash;
-	double hold;	    /* seconds for which it has to be clear */
-	double clear_since; /* NaN: it is not */
-	double noted;	    /* when anybody last said anything */
-	double told;	    /* when it began or got worse */
-	const char *ending; /* why it ends with the next tick; NULL: it does not */
-	bool was_clear;	    /* since it was last over its threshold */
-	bool is_over;
-};
-
-/* ---- who ---- */
-
-static uint64_t hash_text(uint64_t h, const char *text)
-{
-	return text ? hash_bytes(h, text, strlen(text) + 1) : h;
-}
-
-/* What it is called by: the same whoever looks, and however often the host was booted. */
-static uint64_t hash_name(enum anomaly_type type, const struct subject *who, const char *boot_id)
-{
-	uint64_t h = hash_bytes(HASH_INIT, &type, sizeof(type));
-
-	h = hash_bytes(h, &who->kind, sizeof(who->kind));
-	switch (who->kind) {
-	case OF_PROCESS:
-		h = hash_bytes(h, &who->key.pid, sizeof(who->key.pid));
-		h = hash_bytes(h, &who->key.start_ticks, sizeof(who->key.start_ticks));
-		/* A pid alone may be of another job by now. */
-		return u64_known(who->key.start_ticks) ? h : hash_text(h, who->job_id);
-	case OF_JOB:
-		return hash_text(h, who->job_id);
-	case OF_CGROUP: /* one job after the other may be in it */
-		h = hash_bytes(h, &who->cgroup, sizeof(who->cgroup));
-		return hash_text(h, who->job_id);
-	case OF_GPU:
-		return hash_bytes(hash_text(h, boot_id), &who->gpu, sizeof(who->gpu));
-	case OF_HOST:
-		break;
-	}
-	return hash_text(h, boot_id);
-}
-
-static uint64_t hash_subject(enum anomaly_type type, const struct subject *who, const char *boot_id)
-{
-	uint64_t h = hash_name(type, who, boot_id);
-
-	if (who->kind == OF_PROCESS && u64_known(who->key.start_ticks))
-		return h;
-	return hash_bytes(h, &who->attempt_id, sizeof(who->attempt_id));
-}
-
-static struct running *find(struct episodes *es, uint64_t hash)
+struct running *episodes_find(struct episodes *es, uint64_t hash)
 {
 	for (size_t i = 0; i < es->n; i++)
 		if (es->items[i]->hash == hash && !es->items[i]->is_over)
 			return es->items[i];
 	return NULL;
-}
-
-/*
- * What it is, whose, and since when. Up to the last slash it is the same for all who see the same:
- * by that the record knows what it has already.
- */
-static void write_name(struct episode *e, const struct subject *who, const char *boot_id)
-{
-	const char *type = anomaly_type_name(e->worst.type);
-	unsigned long long began = e->began_wall_ns;
-
-	if (who->kind == OF_PROCESS && u64_known(who->key.start_ticks))
-		snprintf(e->name, sizeof(e->name), "%s/%d.%llu/%llu", type, (int)who->key.pid,
-			 (unsigned long long)who->key.start_ticks, began);
-	else
-		snprintf(e->name, sizeof(e->name), "%s/%016llx/%llu.%lld", type,
-			 (unsigned long long)hash_name(e->worst.type, who, boot_id), began,
-			 (long long)who->attempt_id);
 }
 
 /* ---- telling ---- */
@@ -219,7 +147,7 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
 	e->count = 1;
-	write_name(e, who, m->snap->boot_id);
+	episode_write_name(e, who, m->snap->boot_id);
 }
 
 /* Once for all that begin at a tick: it takes as long as there are processes. */
@@ -248,7 +176,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->hash = hash;
 	r->hold = hold_for(es, m, hash);
 	r->clear_since = F64_UNKNOWN;
-	r->noted = r->told = m->now;
+	r->sees_from = r->noted = r->told = m->now;
 	describe(r, m, who);
 	r->e.host = *find_host(es, m->snap);
 	take_worst(r, m, f);
@@ -256,8 +184,8 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	return tell(es, EPISODE_BEGAN, r);
 }
 
-static int end(struct episodes *es, struct running *r, const struct moment *m, double after,
-	       const char *why)
+int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
+		     const char *why)
 {
 	r->is_over = true;
 	r->e.ended_wall_ns = m->snap->wall_ns;
@@ -283,14 +211,23 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	return tell(es, EPISODE_ESCALATED, r);
 }
 
+/* It was over when it became clear, and not when that had lasted for long enough. */
 static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
 {
-	r->was_clear = true;
-	if (!f64_known(r->clear_since))
+	int ret;
+
+	if (!f64_known(r->clear_since)) {
 		r->clear_since = m->now;
+		r->clear_wall_ns = m->snap->wall_ns;
+	}
+	if (m->now < r->sees_from)
+		return 0;
+	r->was_clear = true;
 	if (m->now - r->clear_since < r->hold)
 		return 0;
-	return end(es, r, m, value, "it was clear for long enough");
+	ret = episodes_end_one(es, r, m, value, "it was clear for long enough");
+	r->e.ended_wall_ns = u64_max_known(r->clear_wall_ns, r->e.began_wall_ns);
+	return ret;
 }
 
 /* ---- too many of one job ---- */
@@ -334,11 +271,13 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		  const struct subject *who, const struct finding *f, struct told *told,
 		  bool *ret_muted)
 {
-	uint64_t hash = hash_subject(check->type, who, m->snap->boot_id);
-	struct running *r = find(es, hash);
+	uint64_t hash = episode_hash(check->type, who, m->snap->boot_id);
+	struct running *r = episodes_find(es, hash);
 	int ret = 0;
 
 	*ret_muted = false;
+	if (r)
+		r->check = check; /* of what was adopted only the type is known until now */
 	if (r && f->stand != STAND_UNKNOWN)
 		r->noted = m->now;
 	if (!r && f->stand == STAND_OVER && !f->is_no_other) {
@@ -356,14 +295,14 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	}
 	if (ret < 0)
 		return ret;
-	r = find(es, hash);
+	r = episodes_find(es, hash);
 	return r != NULL;
 }
 
 double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		     const struct subject *who)
 {
-	const struct running *r = find(es, hash_subject(type, who, m->snap->boot_id));
+	const struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
 
 	return r ? r->e.peak_value : 0;
 }
@@ -371,8 +310,8 @@ double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_t
 int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		 const struct subject *who, uint64_t wall_ns, const char *why)
 {
-	struct running *r = find(es, hash_subject(type, who, m->snap->boot_id));
-	int ret = r ? end(es, r, m, F64_UNKNOWN, why) : 0;
+	struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
+	int ret = r ? episodes_end_one(es, r, m, F64_UNKNOWN, why) : 0;
 
 	if (r)
 		r->e.ended_wall_ns = wall_ns;
@@ -396,7 +335,7 @@ int episodes_end_job(struct episodes *es, const struct moment *m, const struct j
 		if (is_of_job(r, job) && r->told == m->now)
 			r->ending = why;
 		else if (is_of_job(r, job))
-			ret = end(es, r, m, F64_UNKNOWN, why);
+			ret = episodes_end_one(es, r, m, F64_UNKNOWN, why);
 	}
 	return ret;
 }
@@ -405,9 +344,14 @@ int episodes_end_all(struct episodes *es, const struct moment *m, const char *wh
 {
 	int ret = 0;
 
-	for (size_t i = 0; ret == 0 && i < es->n; i++)
-		if (!es->items[i]->is_over)
-			ret = end(es, es->items[i], m, F64_UNKNOWN, why);
+	for (size_t i = 0; ret == 0 && i < es->n; i++) {
+		struct running *r = es->items[i];
+
+		if (!f64_known(r->noted))
+			r->is_over = true; /* nobody has looked at it yet: it is left as it was */
+		else if (!r->is_over)
+			ret = episodes_end_one(es, r, m, F64_UNKNOWN, why);
+	}
 	return ret;
 }
 
@@ -419,15 +363,22 @@ int episodes_end_tick(struct episodes *es, const struct moment *m)
 		struct running *r = es->items[i];
 
 		if (r->ending && r->told != m->now && !r->is_over)
-			ret = end(es, r, m, F64_UNKNOWN, r->ending);
+			ret = episodes_end_one(es, r, m, F64_UNKNOWN, r->ending);
 		if (r->is_over || r->noted == m->now)
 			continue;
 		if (r->check->is_moment)
 			ret = be_clear(es, r, m, 0);
 		else if (m->now - r->noted >= fmax(r->hold, SILENCE_SECONDS))
-			ret = end(es, r, m, F64_UNKNOWN, "it could no longer be measured");
+			ret = episodes_end_one(es, r, m, F64_UNKNOWN,
+					       "it could no longer be measured");
 	}
 	return ret;
+}
+
+void episodes_drop_host(struct episodes *es)
+{
+	for (size_t i = 0; i < es->n; i++)
+		es->items[i]->is_over |= !es->items[i]->e.worst.job_id;
 }
 
 void episodes_begin_tick(struct episodes *es)

@@ -92,11 +92,27 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
 		     const char *why);
 
+/* Those of the host and its GPUs go on elsewhere: nothing is told of them any more. */
+void episodes_drop_host(struct episodes *es);
+
 /* All of them. */
 int episodes_end_all(struct episodes *es, const struct moment *m, const char *why);
 
 /* What nobody said anything about: moments are clear; others are over after a while. */
 int episodes_end_tick(struct episodes *es, const struct moment *m);
+
+/* ---- episode_adopt.c: what another has begun ---- */
+
+/*
+ * Goes on with one that lasts by the record, under its name: attempt_id is that of our samples. If
+ * the same runs here already, and began later, it becomes that. -EINVAL: it has no name, unit or
+ * type by which it could be followed; -ENOSPC, -ENOMEM.
+ */
+int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
+		   const struct episode *e);
+
+/* Before the checks of a tick: what was adopted is found in what is there, or ends. */
+int episodes_meet(struct episodes *es, const struct moment *m, struct tracks *ts);
 
 /* The i-th that lasts; NULL: there are no more. */
 const struct episode *episodes_at(const struct episodes *es, size_t i);

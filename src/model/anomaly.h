@@ -150,6 +150,7 @@ struct episode {
 	int64_t attempt_id; /* of the job, as the samples had it; 0: of none, or not known */
 	char name[EPISODE_NAME_BYTES];
 	char comm[COMM_BYTES]; /* of the process; "": of none */
+	bool is_adopted;       /* another has begun it, and given it its name */
 	int gpu;	       /* index, or -1 */
 	const char *unit;      /* of metric_value: "MB", "percent", …; static */
 	uint64_t began_wall_ns, peak_wall_ns, ended_wall_ns; /* ended: U64_UNKNOWN while it lasts */

@@ -156,15 +156,18 @@ static int tell(struct store *store, const struct anomaly_news *news, struct ano
 {
 	int r = anomaly_find_known(store, news->attempt_id, news->episode, known, err);
 
+	/* What was adopted has the name that the other has given it. */
+	known->is_shared |= known->id != 0 && news->episode->is_adopted && !news->takes_over;
 	known->is_left = r == 0 && ends_nothing(known, news);
 	if (r < 0 || known->is_left)
 		return r;
 	return put_change(store, news, known, cells, err);
 }
 
-static void identify(const struct episode *e, const struct known_anomaly *known,
+static void identify(const struct anomaly_news *news, const struct known_anomaly *known,
 		     struct anomaly_identity *ret)
 {
+	const struct episode *e = news->episode;
 	const bool is_shared = known->is_shared;
 
 	snprintf(ret->name, sizeof(ret->name), "%s", is_shared ? known->name : e->name);
@@ -206,7 +209,7 @@ int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 	if (r == 0)
 		r = txn_commit(&txn, err);
 	if (r == 0 && ret)
-		identify(e, &known, ret);
+		identify(news, &known, ret);
 	return r;
 }
 
@@ -282,6 +285,7 @@ static int from_cells(const struct anomaly_cells *c, const char *job_id, struct 
 	copy_text(e->comm, sizeof(e->comm), c->comm);
 	copy_text(e->worst.text, sizeof(e->worst.text), c->description);
 	episode_set_job(e, job_id);
+	e->attempt_id = c->attempt;
 	e->worst.timestamp = u64_to_seconds(c->began_wall_ns);
 	e->worst.has_pid = u64_known(c->pid);
 	e->worst.pid = (int64_t)c->pid;

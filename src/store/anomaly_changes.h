@@ -32,7 +32,7 @@ struct known_anomaly {
 	enum severity severity;
 	bool has_end;
 	uint64_t ended_wall_ns; /* where it has */
-	bool is_shared;		/* it was begun by another, under another name */
+	bool is_shared;		/* it is another's: begun by that, and not taken over */
 	bool is_left;		/* and is that one's to end */
 };
 

@@ -44,7 +44,10 @@ static const struct statement_row rows[] = {
 		.id = STATEMENT_END_HOST_ANOMALIES,
 		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0)),"
 		" why_cleared = 'nobody looked any more'"
-		" WHERE ended_wall_ns IS NULL AND (attempt IS NULL OR type = 'orphan'"
+		" WHERE ended_wall_ns IS NULL AND ((attempt IS NULL AND ?1 - 60000000000 > max("
+		"coalesce((SELECT wall_ns FROM ticks ORDER BY id DESC LIMIT 1), 0),"
+		" coalesce((SELECT last_ns FROM folds ORDER BY id DESC LIMIT 1), 0)))"
+		" OR type = 'orphan'"
 		" OR began_wall_ns > (SELECT a.ended_wall_ns FROM attempts a WHERE a.id = attempt))",
 	},
 	{ .id = STATEMENT_END_DAEMON, "UPDATE daemons SET stopped_wall_ns = ? WHERE id = ?" },

@@ -101,7 +101,8 @@ int store_begin_attempt(struct store *store, struct attempt *a, struct err *err)
 
 /*
  * A daemon begins to record, and sets d->id: its recorder is -d->id. And it ends. Anomalies of the
- * host that last, by a daemon before it, are over then.
+ * host that last are over then if nobody has looked for a minute, as are those of who is left of a
+ * job that is over.
  */
 int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err);
 int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_t wall_ns,

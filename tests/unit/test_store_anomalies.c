@@ -601,9 +601,9 @@ static void test_who_does_not_take_over_ends_nothing(void **state)
 	second.ended_wall_ns = START + 9 * SECOND;
 	news.change = EPISODE_CLEARED;
 	tell(store, &news, &id);
+	assert_true(id.is_left);
 	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
 	assert_false(u64_known(h.last.ended_wall_ns));
-	assert_true(id.is_left);
 	news.takes_over = true;
 	tell(store, &news, &id);
 	assert_false(id.is_left);
@@ -703,9 +703,67 @@ static void test_many_changes_are_followed_in_pages(void **state)
 	assert_int_equal(n, 70);
 }
 
+/* It has the name that the other has given it: and is that one's, until it is taken over. */
+static void test_what_was_adopted(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct anomaly_identity id;
+	struct episode e;
+	struct anomaly_news news = { a.id, &e, EPISODE_BEGAN, false };
+	struct heard h;
+
+	make_episode(&e, 42, START);
+	tell(store, &news, NULL);
+	e.is_adopted = true;
+	e.ended_wall_ns = START + 9 * SECOND;
+	e.why_cleared = "it was clear";
+	e.after_value = 3;
+	news.change = EPISODE_CLEARED;
+	tell(store, &news, &id);
+	assert_true(id.is_left);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	assert_int_equal(h.last.attempt_id, a.id);
+	news.takes_over = true;
+	tell(store, &news, &id);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
+	assert_true(h.last.after_value == 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 2);
+}
+
+/* Somebody looked a moment ago: what lasts of the host goes on with the new daemon. */
+static void test_a_new_daemon_leaves_what_is_watched(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct daemon_record d = { .version = "1", .started_wall_ns = START + 65 * SECOND };
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	make_episode(&e, 0, START);
+	put(store, 0, &e, EPISODE_BEGAN);
+	raw_sql(f->db, "INSERT INTO ticks (recorder, wall_ns, data)"
+		       " VALUES (-1, 1700000010000000000, x'00') RETURNING id");
+	must(store_begin_daemon(store, &d, &err), &err);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	d.started_wall_ns = START + 71 * SECOND;
+	must(store_begin_daemon(store, &d, &err), &err);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_what_was_adopted, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_new_daemon_leaves_what_is_watched,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_kill_ends_once, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_who_does_not_take_over_ends_nothing,

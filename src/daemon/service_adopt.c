@@ -1,0 +1,72 @@
+/*
+ * service_adopt - what lasts by the record when the daemon begins, or a job comes to it: it goes on
+ * with that, instead of beginning anew. Whoever saw it before may tell of more for some ticks, so
+ * the record is asked for a while.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/service_internal.h"
+
+#define ADOPT_SECONDS 30
+#define ADOPT_TICKS 3 /* a runner that looks as often as the daemon has handed over by then */
+
+static uint64_t end_of_window(const struct service *s, uint64_t now_ns)
+{
+	return now_ns + (uint64_t)(fmax(ADOPT_SECONDS, ADOPT_TICKS * s->interval_seconds) * 1e9);
+}
+
+/* From when it comes, and again from when we write its ticks, or do so no more. */
+static bool is_asked_about(const struct service *s, struct watched *job, uint64_t now_ns)
+{
+	if (job->adopt_until_ns == 0 || job->was_ours != job->is_ours)
+		job->adopt_until_ns = end_of_window(s, now_ns);
+	job->was_ours = job->is_ours;
+	return now_ns < job->adopt_until_ns;
+}
+
+/* Guests have their record elsewhere. */
+static bool is_any_asked_about(struct service *s, uint64_t now_ns)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	bool is_any;
+
+	if (s->adopt_until_ns == 0)
+		s->adopt_until_ns = end_of_window(s, now_ns);
+	is_any = now_ns < s->adopt_until_ns;
+	for (size_t i = 0; i < n; i++)
+		is_any |= !jobs[i]->is_guest && is_asked_about(s, jobs[i], now_ns);
+	return is_any;
+}
+
+/* One of an attempt that is over goes with that, and one of another host is none of ours. */
+static int adopt_one(void *ctx, const struct anomaly_row *row)
+{
+	struct service *s = ctx;
+	const struct episode *e = &row->episode;
+	const struct watched *job =
+		e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
+	const uint64_t until_ns = e->attempt_id == 0 ? s->adopt_until_ns
+				  : job		     ? job->adopt_until_ns
+						     : 0;
+	int r = clock_boot_ns() < until_ns ? detect_adopt(s->detect, e) : 0;
+
+	if (r < 0)
+		log_debug("%s is not followed any more: %d", e->name, r);
+	return 0;
+}
+
+/* What waits to be written may be the end of what the record still has as lasting. */
+void service_adopt_anomalies(struct service *s)
+{
+	const struct anomaly_filter lasting = { .lasting_wall_ns = INT64_MAX };
+	struct err err = ERR_INIT;
+
+	if (!s->store || s->unsaved.n > 0 || !is_any_asked_about(s, clock_boot_ns()))
+		return;
+	if (store_read_anomalies(s->store, &lasting, adopt_one, s, &err) < 0)
+		log_debug("what lasts is not known: %s", err.text);
+}

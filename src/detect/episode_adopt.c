@@ -1,0 +1,162 @@
+/*
+ * episode_adopt - what another has begun, and who looks now goes on with.
+ *
+ * The checks of who takes over begin anew: they know nothing of what was so before. So what they
+ * call clear counts only when they have looked for long enough (checks.h: sees_after), and what is
+ * over again until then is what it was.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "detect/running.h"
+
+/* As long as a process may be missing in what a tick shows; and the job's in the first ones. */
+#define ADOPT_LOOKS 3
+
+/* ---- adopting ---- */
+
+/* What was told here by another name, since a later moment, is that. */
+static void become(struct running *r, const struct episode *e)
+{
+	if (r->e.began_wall_ns <= e->began_wall_ns)
+		return;
+	memcpy(r->e.name, e->name, sizeof(r->e.name));
+	r->e.is_adopted = true;
+	r->e.began_wall_ns = e->began_wall_ns;
+	r->e.worst.timestamp = e->worst.timestamp;
+	r->e.before_value = e->before_value;
+	r->e.first_value = e->first_value;
+	r->e.count = e->count > r->e.count ? e->count : r->e.count;
+	if (e->worst.severity > r->e.worst.severity)
+		r->e.worst.severity = e->worst.severity;
+}
+
+/* Its words and numbers; what it borrows is ours afterwards, or left in the record. */
+static int take(struct running *r, const struct episode *e, const char *unit)
+{
+	episode_copy(&r->e, e);
+	r->e.is_adopted = true;
+	r->e.unit = unit;
+	r->e.why_cleared = NULL;
+	r->e.evidence = NULL;
+	r->e.host_json = r->e.evidence_json = NULL;
+	if (e->host_json)
+		anomaly_host_read_json(e->host_json, &r->e.host); /* or all of it is unknown */
+	r->check = checks_of_type(e->worst.type);
+	return r->check ? 0 : -EINVAL;
+}
+
+int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
+		   const struct episode *e)
+{
+	const char *unit = checks_unit(e->unit);
+	struct running *r;
+	uint64_t hash;
+
+	if (!unit || u64_known(e->ended_wall_ns) || episode_read_hash(e, &hash) < 0)
+		return -EINVAL;
+	r = episodes_find(es, hash);
+	if (r) {
+		become(r, e);
+		return 0;
+	}
+	if (es->n == EPISODES_MAX)
+		return -ENOSPC;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	if (take(r, e, unit) < 0) {
+		free(r);
+		return -EINVAL;
+	}
+	r->hash = hash;
+	r->hold = config->clear_seconds;
+	r->clear_since = r->noted = r->told = F64_UNKNOWN;
+	r->is_unmet = true;
+	es->items[es->n++] = r;
+	return 0;
+}
+
+/* ---- meeting it ---- */
+
+static double sees_after(const struct running *r, const struct moment *m)
+{
+	const char *config = (const char *)m->config;
+
+	return r->check->sees_after ? *(const double *)(config + r->check->sees_after) : 0;
+}
+
+/* The process may not be shown yet; one that has its pid is another. */
+static bool meet_process(struct running *r, struct tracks *ts)
+{
+	struct track *p = detect_tracks_by_pid(ts, (pid_t)r->e.worst.pid);
+
+	if (!p || p->key.start_ticks != r->e.worst.start_ticks)
+		return false;
+	p->active |= 1u << r->e.worst.type;
+	return true;
+}
+
+/* Of the job itself, or of one of its cgroups, which are always looked at. */
+static int meet_job(struct running *r, struct tracks *ts)
+{
+	struct job_track *job;
+
+	if (detect_tracks_job(ts, r->e.worst.job_id, r->e.attempt_id, &job) < 0)
+		return -ENOMEM;
+	job->active |= 1u << r->e.worst.type;
+	return true;
+}
+
+/* By the boot in its name; of a boot before nobody knows how long it was so. */
+static bool meet_host(const struct running *r, const struct moment *m)
+{
+	const struct subject who = { .kind = r->e.gpu >= 0 ? OF_GPU : OF_HOST, .gpu = r->e.gpu };
+
+	return episode_hash(r->e.worst.type, &who, m->snap->boot_id) == r->hash;
+}
+
+/* 1: it is there. 0: it is not. -ENOMEM. */
+static int meet(struct running *r, const struct moment *m, struct tracks *ts)
+{
+	if (r->check->is_moment)
+		return 1; /* it is clear from now on */
+	if (r->e.worst.has_pid)
+		return meet_process(r, ts);
+	return r->e.worst.job_id ? meet_job(r, ts) : meet_host(r, m);
+}
+
+static int miss(struct episodes *es, struct running *r, const struct moment *m)
+{
+	int ret;
+
+	if (r->e.worst.has_pid && ++r->n_missed < ADOPT_LOOKS)
+		return 0;
+	if (r->e.worst.has_pid)
+		return episodes_end_one(es, r, m, F64_UNKNOWN, "the process ended");
+	ret = episodes_end_one(es, r, m, F64_UNKNOWN, "nobody looked any more");
+	r->e.ended_wall_ns = u64_max_known(r->e.peak_wall_ns, r->e.began_wall_ns);
+	return ret;
+}
+
+int episodes_meet(struct episodes *es, const struct moment *m, struct tracks *ts)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret >= 0 && i < es->n; i++) {
+		struct running *r = es->items[i];
+
+		if (!r->is_unmet || r->is_over)
+			continue;
+		if (!f64_known(r->noted))
+			r->sees_from = m->now + sees_after(r, m);
+		r->noted = m->now;
+		ret = meet(r, m, ts);
+		r->is_unmet = ret <= 0;
+		if (ret == 0)
+			ret = miss(es, r, m);
+	}
+	return ret < 0 ? ret : 0;
+}

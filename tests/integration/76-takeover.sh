@@ -1,0 +1,88 @@
+#!/bin/bash
+# An anomaly that lasts goes on with whoever takes its job over: a daemon that starts, one that starts after it was
+# killed, and the run itself when the daemon stops. Each fault is one row, which ends when it is over.
+. "$(dirname "$0")/lib.sh"
+
+mkdir -p "$PROCTOR_HOME"
+cat >"$PROCTOR_HOME/proctor.yaml" <<'EOC'
+interval_seconds: 0.5
+limits:
+  max_daemon_cpu_percent: 100
+anomaly:
+  zombie_duration_seconds: 2
+  clear_seconds: 1
+  memory_pressure_percent: 100
+EOC
+
+# A child that is not waited for until the file is there; one after the other.
+cat >"$TMP/zombies.py" <<'EOC'
+import os, sys, time
+
+for name in sys.argv[1:]:
+    child = os.fork() or os._exit(0)
+    while not os.path.exists(name):
+        time.sleep(0.1)
+    os.waitpid(child, 0)
+    while not os.path.exists(name + ".next"):
+        time.sleep(0.1)
+EOC
+
+# Of each whether it is over, oldest first.
+zombies() {
+	json_eval "$("$PROCTOR" anomalies --job taken --json)" \
+		'" ".join("over" if a["ended"] else "lasts" for a in sorted(d, key=lambda a: a["began"]) if a["anomaly_type"] == "zombie")'
+}
+of_host() {
+	json_eval "$("$PROCTOR" anomalies --json)" \
+		'" ".join("over" if a["ended"] else "lasts" for a in d if a["anomaly_type"] == "memory_pressure" and not a["job_id"])'
+}
+why() {
+	json_eval "$("$PROCTOR" anomalies --job taken --json)" \
+		'sorted((a for a in d if a["anomaly_type"] == "zombie"), key=lambda a: a["began"])[-1]["why_cleared"]'
+}
+daemon_pid() {
+	json_eval "$("$PROCTOR" status --json)" 'd["pid"]'
+}
+
+"$PROCTOR" run -q --job taken -- python3 "$TMP/zombies.py" "$TMP/1" "$TMP/2" "$TMP/3" &
+runner=$!
+is "a run tells of a zombie" "$(becomes lasts zombies)" lasts
+is "and of the host" "$(becomes lasts of_host)" lasts
+
+"$PROCTOR" start
+sleep 3
+is "it lasts when a daemon takes over" "$(zombies)" lasts
+is "that of the host too, and is no other" "$(of_host)" lasts
+touch "$TMP/1"
+is "and is over when it was waited for" "$(becomes over zombies)" over
+is "by what the daemon has seen" "$(why)" "it was clear for long enough"
+touch "$TMP/1.next"
+is "the next is another" "$(becomes "over lasts" zombies)" "over lasts"
+
+kill -9 "$(daemon_pid)"
+"$PROCTOR" start
+sleep 3
+is "it lasts when the daemon was killed and starts again" "$(zombies)" "over lasts"
+is "that of the host too" "$(of_host)" lasts
+"$PROCTOR" events --follow --json >"$TMP/live" &
+follower=$!
+touch "$TMP/2"
+is "and is over when it was waited for" "$(becomes "over over" zombies)" "over over"
+touch "$TMP/2.next"
+is "the third is another" "$(becomes "over over lasts" zombies)" "over over lasts"
+kill "$follower"
+like "its end was told" "$(grep '"anomaly_type":"zombie"' "$TMP/live" | head -1)" '"change":"cleared"'
+
+"$PROCTOR" stop
+sleep 3
+is "it lasts when the daemon stops, and the run goes on" "$(zombies)" "over over lasts"
+is "that of the host too" "$(of_host)" lasts
+touch "$TMP/3"
+is "and is over when it was waited for" "$(becomes "over over over" zombies)" "over over over"
+is "by what the run has seen" "$(why)" "it was clear for long enough"
+touch "$TMP/3.next"
+wait "$runner"
+is "and nothing was told twice" "$("$PROCTOR" events --job taken --json | grep -c '"anomaly_type":"zombie"')" 6
+is "the host's is over with the last who looked" "$(of_host)" over
+
+finish

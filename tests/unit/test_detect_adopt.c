@@ -1,0 +1,258 @@
+/* What another has begun goes on with who takes over, under its name. */
+#include <errno.h>
+
+#include "detect_fixture.h"
+
+static struct host h;
+
+static int close_host(void **state)
+{
+	(void)state;
+	host_close(&h);
+	return 0;
+}
+
+/* A parent, and a child that it has not waited for. */
+static void tick_family(bool has_zombie)
+{
+	host_begin(&h);
+	host_add(&h, 10, 1);
+	if (has_zombie)
+		host_add(&h, 11, 10)->state = 'Z';
+	host_tick(&h);
+}
+
+/* Whoever looked so far is gone, and what lasted is taken over by another. */
+static void take_over(struct episode *ret)
+{
+	const struct episode *e = detect_active(h.d, 0);
+
+	assert_non_null(e);
+	assert_null(detect_active(h.d, 1));
+	episode_copy(ret, e);
+	h.d = detect_free(h.d);
+	h.d = detect_new(&h.config.anomaly, DETECT_ALL);
+	assert_non_null(h.d);
+	assert_int_equal(detect_adopt(h.d, ret), 0);
+	h.n_seen = 0;
+}
+
+static void begin_zombie(struct episode *ret)
+{
+	host_open(&h, 5);
+	while (!detect_active(h.d, 0))
+		tick_family(true);
+	take_over(ret);
+	assert_string_equal(detect_active(h.d, 0)->name,
+			    ret->name); /* and nobody need wait for it */
+}
+
+static void test_what_is_over_is_ended(void **state)
+{
+	struct episode e;
+	double gone;
+
+	(void)state;
+	begin_zombie(&e);
+	gone = h.now;
+	while (h.n_seen == 0)
+		tick_family(false);
+	assert_int_equal(h.seen[0].change, EPISODE_CLEARED);
+	assert_string_equal(h.seen[0].e.name, e.name);
+	assert_int_equal(h.seen[0].e.began_wall_ns, e.began_wall_ns);
+	assert_true(u64_to_seconds(h.seen[0].e.ended_wall_ns) == 1763000000 + gone);
+	while (h.n_seen == 1)
+		tick_family(true);
+	assert_int_equal(h.seen[1].change, EPISODE_BEGAN);
+	assert_string_not_equal(h.seen[1].e.name, e.name);
+}
+
+/* Who begins to look sees a zombie only when it has been one for a while. */
+static void test_what_lasts_is_not_told_again(void **state)
+{
+	struct episode e;
+
+	(void)state;
+	begin_zombie(&e);
+	h.config.anomaly.clear_seconds = 10;
+	h.d = detect_free(h.d);
+	h.d = detect_new(&h.config.anomaly, DETECT_ALL);
+	assert_int_equal(detect_adopt(h.d, &e), 0);
+	for (int i = 0; i < 30; i++)
+		tick_family(true);
+	assert_int_equal(h.n_seen, 0);
+	assert_int_equal(detect_active(h.d, 0)->count, 1);
+	assert_string_equal(detect_active(h.d, 0)->name, e.name);
+}
+
+static void test_a_process_that_is_gone(void **state)
+{
+	struct episode e;
+
+	(void)state;
+	begin_zombie(&e);
+	for (int i = 0; i < 4; i++) {
+		host_begin(&h);
+		host_add(&h, 12, 1);
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 1);
+	assert_int_equal(h.seen[0].change, EPISODE_CLEARED);
+	assert_string_equal(h.seen[0].e.why_cleared, "the process ended");
+}
+
+static void test_it_gets_worse(void **state)
+{
+	struct episode e;
+
+	(void)state;
+	begin_zombie(&e);
+	for (int i = 0; i < 10; i++) {
+		host_begin(&h);
+		host_add(&h, 10, 1);
+		for (int k = 0; k < 12; k++)
+			host_add(&h, 20 + k, 10)->state = 'Z';
+		host_tick(&h);
+	}
+	assert_int_equal(h.n_seen, 1);
+	assert_int_equal(h.seen[0].change, EPISODE_ESCALATED);
+	assert_int_equal(h.seen[0].e.worst.severity, SEVERITY_MEDIUM);
+	assert_string_equal(h.seen[0].e.name, e.name);
+}
+
+static void tick_host(uint64_t available_mb, const char *boot_id)
+{
+	host_begin(&h);
+	snprintf(h.snap.boot_id, sizeof(h.snap.boot_id), "%s", boot_id);
+	h.snap.system.memory_available_bytes = available_mb * MB;
+	host_tick(&h);
+}
+
+static void begin_pressure(struct episode *ret)
+{
+	host_open(&h, 5);
+	tick_host(500, "boot");
+	tick_host(500, "boot");
+	take_over(ret);
+}
+
+static void test_of_the_host(void **state)
+{
+	struct episode e;
+
+	(void)state;
+	begin_pressure(&e);
+	tick_host(500, "boot");
+	assert_int_equal(h.n_seen, 0);
+	while (h.n_seen == 0)
+		tick_host(6000, "boot");
+	assert_int_equal(h.seen[0].change, EPISODE_CLEARED);
+	assert_string_equal(h.seen[0].e.name, e.name);
+	assert_string_equal(h.seen[0].e.unit, e.unit);
+}
+
+/* Nobody knows how long it lasted. */
+static void test_of_a_boot_before(void **state)
+{
+	struct episode e;
+
+	(void)state;
+	begin_pressure(&e);
+	tick_host(500, "another boot");
+	assert_int_equal(h.n_seen, 2);
+	assert_int_equal(h.seen[0].change, EPISODE_CLEARED);
+	assert_int_equal(h.seen[0].e.ended_wall_ns, e.peak_wall_ns);
+	assert_int_equal(h.seen[1].change, EPISODE_BEGAN);
+}
+
+/* A daemon does: it tells the end, and we nothing. */
+static void test_who_looks_at_the_host_no_more(void **state)
+{
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_host(500, "boot");
+	assert_int_equal(h.n_seen, 1);
+	detect_set_scope(h.d, DETECT_JOBS);
+	assert_null(detect_active(h.d, 0));
+	tick_host(500, "boot");
+	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(changes.n, 0);
+	assert_int_equal(h.n_seen, 1);
+}
+
+/* Both have seen it, and it is that of who saw it first. */
+static void test_what_runs_already_takes_the_older_name(void **state)
+{
+	const struct episode *own;
+	struct episode e;
+
+	(void)state;
+	begin_pressure(&e);
+	h.d = detect_free(h.d);
+	h.d = detect_new(&h.config.anomaly, DETECT_ALL);
+	tick_host(500, "boot");
+	own = detect_active(h.d, 0);
+	assert_string_not_equal(own->name, e.name);
+	assert_int_equal(detect_adopt(h.d, &e), 0);
+	assert_string_equal(own->name, e.name);
+	assert_int_equal(own->began_wall_ns, e.began_wall_ns);
+	assert_null(detect_active(h.d, 1));
+}
+
+static void test_what_makes_no_sense(void **state)
+{
+	struct episode e, bad;
+
+	(void)state;
+	begin_pressure(&e);
+	episode_copy(&bad, &e);
+	bad.unit = "furlongs";
+	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
+	bad.unit = NULL;
+	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
+	episode_copy(&bad, &e);
+	snprintf(bad.name, sizeof(bad.name), "memory_pressure/0123456789abcde/1");
+	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
+	snprintf(bad.name, sizeof(bad.name), "memory_pressure");
+	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
+	episode_copy(&bad, &e);
+	bad.ended_wall_ns = e.peak_wall_ns;
+	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
+	episode_copy(&bad, &e);
+	bad.worst.has_pid = true;
+	bad.worst.pid = INT64_MAX;
+	bad.worst.start_ticks = 7;
+	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
+}
+
+/* Nobody has looked at it: whoever comes next goes on with it. */
+static void test_an_end_before_the_first_look(void **state)
+{
+	struct detect_changes changes;
+	struct episode e;
+
+	(void)state;
+	begin_zombie(&e);
+	assert_int_equal(detect_end(h.d, &changes), 0);
+	assert_int_equal(changes.n, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_what_is_over_is_ended, close_host),
+		cmocka_unit_test_teardown(test_what_lasts_is_not_told_again, close_host),
+		cmocka_unit_test_teardown(test_a_process_that_is_gone, close_host),
+		cmocka_unit_test_teardown(test_it_gets_worse, close_host),
+		cmocka_unit_test_teardown(test_of_the_host, close_host),
+		cmocka_unit_test_teardown(test_of_a_boot_before, close_host),
+		cmocka_unit_test_teardown(test_who_looks_at_the_host_no_more, close_host),
+		cmocka_unit_test_teardown(test_what_runs_already_takes_the_older_name, close_host),
+		cmocka_unit_test_teardown(test_what_makes_no_sense, close_host),
+		cmocka_unit_test_teardown(test_an_end_before_the_first_look, close_host),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
