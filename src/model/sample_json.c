@@ -94,8 +94,6 @@ static const struct sample_field {
 	FIELD("syscall_time_pct", FIELD_TIMES, syscalls),
 	FIELD("comm", FIELD_COMM, comm),
 	FIELD("rank", FIELD_INT, rank),
-	FIELD("local_rank", FIELD_INT, local_rank),
-	FIELD("world_size", FIELD_INT, world_size),
 	FIELD("start_ticks", FIELD_U64, key.start_ticks),
 	FIELD("start_time", FIELD_SECONDS, start_wall_ns),
 	FIELD("cpu_seconds", FIELD_SECONDS, cpu_ns),
@@ -196,10 +194,20 @@ static void write_field(struct json *j, const struct sample_field *f, const stru
 	}
 }
 
+/* Few have them: the others go without the keys. */
+static void write_world(struct json *j, const struct proc_sample *p)
+{
+	if (p->local_rank >= 0)
+		json_key_u64(j, "local_rank", (uint64_t)p->local_rank);
+	if (p->world_size >= 0)
+		json_key_u64(j, "world_size", (uint64_t)p->world_size);
+}
+
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(sample_fields); i++)
 		write_field(j, &sample_fields[i], p);
+	write_world(j, p);
 	/* Of now alone: recorded samples have no such keys. */
 	if (u64_known(p->cpu_wait_ns))
 		json_key_f64(j, "cpu_wait_seconds", u64_to_seconds(p->cpu_wait_ns));
