@@ -563,7 +563,10 @@ static struct tally try_kind(const struct kind *kind)
 	return t;
 }
 
-/* A tenth of one kind may be wrong, and a fiftieth of all claims. */
+/*
+ * Where one leads another is named in one job of a kind at most; where nobody does, in two. A
+ * hundredth of all claims may be wrong.
+ */
 static void test_growth(void **unused)
 {
 	int claimed = 0, wrong = 0;
@@ -578,12 +581,12 @@ static void test_growth(void **unused)
 			      kinds[i].name, t.claimed, JOBS, t.wrong, t.n_covered, t.n_onsets);
 		claimed += t.claimed;
 		wrong += t.wrong;
-		assert_true(t.wrong <= 0.1 * JOBS);
+		assert_true(t.wrong <= (kinds[i].leader == NOBODY ? 2 : 1));
 		assert_true(t.claimed - t.wrong >= kinds[i].least * JOBS);
 		assert_true(t.n_covered >= kinds[i].covered * t.n_onsets);
 	}
 	print_message("# %d named, %d wrong\n", claimed, wrong);
-	assert_true(wrong <= 0.02 * claimed);
+	assert_true(wrong <= 0.01 * claimed);
 }
 
 /* Two blocks: the first of the one is not the first of the other. */
@@ -620,12 +623,13 @@ static void test_two_leaders(void **unused)
 
 /* Of few ranks one may well be near another by chance; and some rise too late to rise by much. */
 #define CHANCE_JOBS 200
+#define MANY_JOBS 60
 
-static int count_named(struct job (*make)(void), int n_ranks)
+static int count_named(struct job (*make)(void), int n_ranks, int n_jobs)
 {
 	int n = 0;
 
-	for (int i = 0; i < CHANCE_JOBS; i++) {
+	for (int i = 0; i < n_jobs; i++) {
 		struct job job = make();
 
 		job.n_ranks = n_ranks;
@@ -639,12 +643,29 @@ static void test_few_ranks_by_chance(void **unused)
 	(void)unused;
 	state = 980;
 	for (int n = 2; n <= 4; n++) {
-		int steps = count_named(make_apart, n), ramps = count_named(make_apart_ramps, n);
+		int steps = count_named(make_apart, n, CHANCE_JOBS);
+		int ramps = count_named(make_apart_ramps, n, CHANCE_JOBS);
 
 		print_message("# %d ranks by chance: %d and %d of %d named\n", n, steps, ramps,
 			      CHANCE_JOBS);
 		assert_true(steps <= 0.05 * CHANCE_JOBS);
 		assert_true(ramps <= 0.05 * CHANCE_JOBS);
+	}
+}
+
+/* So many jobs that one of twenty is told from three. */
+static void test_all_by_chance(void **unused)
+{
+	static struct job (*const makes[])(void) = { make_apart, make_apart_ramps,
+						     make_apart_paused };
+
+	(void)unused;
+	state = 985;
+	for (size_t i = 0; i < ARRAY_SIZE(makes); i++) {
+		int named = count_named(makes[i], RANKS, MANY_JOBS);
+
+		print_message("# all by chance: %d of %d named\n", named, MANY_JOBS);
+		assert_true(named <= 0.05 * MANY_JOBS);
 	}
 }
 
@@ -667,6 +688,7 @@ int main(void)
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_two_leaders),
 		cmocka_unit_test(test_few_ranks_by_chance),
+		cmocka_unit_test(test_all_by_chance),
 		cmocka_unit_test(test_reasons),
 	};
 
