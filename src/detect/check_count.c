@@ -147,9 +147,11 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
  * As many as the threshold, and four times as many as one or two windows
  * (memory_spike_window_seconds) ago: medium, high from four times the threshold, critical
  * from sixteen times. It is over when they are fewer than three quarters of the threshold.
- * Many that are always there are how it works.
+ * Many that are always there are how it works. Of a job whose user may have fewer processes
+ * (RLIMIT_NPROC), it is nine tenths of these: the limit stops it before.
  */
 #define EXPLOSION_FACTOR 4
+#define LIMIT_SHARE 0.9
 #define FEW_ENOUGH 0.75
 
 /* Of what lasts nothing new is said where nobody knows what was before. */
@@ -184,13 +186,22 @@ void check_threads(const struct tick *t, const struct track *p, const struct pro
 			 f->threshold);
 }
 
+static double process_threshold(const struct tick *t, const struct job_track *job)
+{
+	double limit = (double)t->config->process_explosion_processes;
+
+	if (!u64_known(job->process_limit) || job->process_limit == FD_LIMIT_UNLIMITED)
+		return limit;
+	return fmin(limit, ceil(LIMIT_SHARE * (double)job->process_limit));
+}
+
 void check_processes(const struct tick *t, const struct job_track *job, struct finding *f)
 {
 	bool lasts = job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
 	char since[CHECKS_TIME_BYTES];
 
 	find_explosion((double)job->n_processes, two_ago_value(&job->processes),
-		       (double)t->config->process_explosion_processes, lasts, f);
+		       process_threshold(t, job), lasts, f);
 	if (f->stand == STAND_OVER)
 		snprintf(f->text, sizeof(f->text),
 			 "the job went from %.0f to %.0f processes in %s (threshold: %.0f)",

@@ -146,6 +146,7 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 		ts->jobs[i]->n_zombies_before = ts->jobs[i]->n_zombies;
 		ts->jobs[i]->n_processes = ts->jobs[i]->n_zombies = 0;
 		ts->jobs[i]->cpu_percent = 0;
+		ts->jobs[i]->process_limit = U64_UNKNOWN;
 	}
 	for (size_t i = 0; i < w->snap->n_progress; i++)
 		if (detect_tracks_job(ts, w->snap->progress[i].job_id,

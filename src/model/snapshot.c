@@ -42,6 +42,7 @@ void proc_sample_init(struct proc_sample *p)
 		.threads = U64_UNKNOWN,
 		.open_fds = U64_UNKNOWN,
 		.fd_limit = U64_UNKNOWN,
+		.process_limit = U64_UNKNOWN,
 		.uid = U64_UNKNOWN,
 		.ns_pid = U64_UNKNOWN,
 		.gpu_memory_bytes = U64_UNKNOWN,

@@ -77,10 +77,12 @@ struct proc_sample {
 	uint64_t voluntary_switches, involuntary_switches;
 	uint64_t threads;
 	uint64_t open_fds;
-	uint64_t fd_limit;  /* soft RLIMIT_NOFILE; unlimited is UINT64_MAX - 1 */
-	uint64_t uid;	    /* effective; U64_UNKNOWN */
-	const char *cgroup; /* v2 path if there is one, else that of the v1 memory controller */
-	uint64_t ns_pid;    /* pid in its innermost pid namespace */
+	uint64_t fd_limit;	/* soft RLIMIT_NOFILE; unlimited is UINT64_MAX - 1 */
+	uint64_t process_limit; /* soft RLIMIT_NPROC, of all that its user runs; the same. Not
+				   recorded */
+	uint64_t uid;		/* effective; U64_UNKNOWN */
+	const char *cgroup;	/* v2 path if there is one, else that of the v1 memory controller */
+	uint64_t ns_pid;	/* pid in its innermost pid namespace */
 	uint64_t gpu_memory_bytes; /* on all GPUs */
 	double gpu_percent;	   /* 100 = one GPU */
 

@@ -34,6 +34,7 @@ struct known *known_new(pid_t pid)
 		.ended_run_ns = U64_UNKNOWN,
 		.is_due = true,
 		.fd_limit = U64_UNKNOWN,
+		.process_limit = U64_UNKNOWN,
 		.fds_at_limit = U64_UNKNOWN,
 		.open_fds = U64_UNKNOWN,
 		.rank = { RANK_NONE, RANK_NONE, RANK_NONE },
@@ -95,10 +96,12 @@ static void read_command(struct known *k, struct reader *r, const struct proc_sa
 		replace_string(&k->command, r->command.data, r->command.len);
 }
 
-static void read_fd_limit(struct known *k, struct reader *r)
+static void read_limits(struct known *k, struct reader *r)
 {
-	if (reader_read(r, NULL, k->key.pid, "limits") >= 0)
-		k->fd_limit = pid_limits_parse(r->text);
+	if (reader_read(r, NULL, k->key.pid, "limits") < 0)
+		return;
+	k->fd_limit = pid_limits_parse(r->text);
+	k->process_limit = pid_limits_parse_processes(r->text);
 }
 
 static void read_cgroup(struct known *k, struct reader *r)
@@ -156,7 +159,7 @@ static void read_seldom(struct known *k, struct reader *r, const struct proc_sam
 	if (is_new && p->job_id)
 		read_rank(k, r);
 	read_command(k, r, p);
-	read_fd_limit(k, r);
+	read_limits(k, r);
 	read_cgroup(k, r);
 }
 
@@ -335,7 +338,7 @@ static void check_fd_limit(struct known *k, struct reader *r)
 	bool is_near = is_limit_near(k);
 
 	if (is_near)
-		read_fd_limit(k, r);
+		read_limits(k, r);
 	if (is_near || !u64_known(k->fds_at_limit))
 		k->fds_at_limit = k->open_fds;
 }
@@ -360,6 +363,7 @@ void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct
 	p->command = arena_strdup(arena, k->command);
 	p->cgroup = arena_strdup(arena, k->cgroup);
 	p->fd_limit = k->fd_limit;
+	p->process_limit = k->process_limit;
 	copy_counters(k, p);
 	if (is_headless(p))
 		return;

@@ -175,10 +175,10 @@ void pid_io_parse(const char *text, struct pid_io *ret)
 	fields_read(text, fields, ARRAY_SIZE(fields), ret);
 }
 
-uint64_t pid_limits_parse(const char *text)
+static uint64_t parse_limit(const char *text, const char *name)
 {
 	static const char unlimited[] = "unlimited";
-	const char *p = field_find(text, "Max open files");
+	const char *p = field_find(text, name);
 	uint64_t limit;
 
 	if (!p)
@@ -189,6 +189,16 @@ uint64_t pid_limits_parse(const char *text)
 	if (field_scan_u64(&p, &limit) < 0)
 		return U64_UNKNOWN;
 	return limit < FD_LIMIT_UNLIMITED ? limit : FD_LIMIT_UNLIMITED;
+}
+
+uint64_t pid_limits_parse(const char *text)
+{
+	return parse_limit(text, "Max open files");
+}
+
+uint64_t pid_limits_parse_processes(const char *text)
+{
+	return parse_limit(text, "Max processes");
 }
 
 /* True if the comma-separated list[0..n) has the word "memory". */

@@ -70,6 +70,8 @@ void pid_io_parse(const char *text, struct pid_io *ret);
 
 /* The soft limit of open files; "unlimited" is FD_LIMIT_UNLIMITED. */
 uint64_t pid_limits_parse(const char *text);
+/* The same of processes and threads of the user. */
+uint64_t pid_limits_parse_processes(const char *text);
 
 /*
  * The path that tells most in proc/PID/cgroup: of v2; but where v1 has the

@@ -7,6 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = fuzz_text(data, size);
 
 	(void)pid_limits_parse(text);
+	(void)pid_limits_parse_processes(text);
 	free(text);
 	return 0;
 }

@@ -586,6 +586,43 @@ static void test_fd_leak_has_its_own_window(void **state)
 	assert_true(found[0] == found[1]);
 }
 
+/* A fork bomb that the limit of its user stops long before the threshold. */
+static void bomb_below_a_limit(struct host *h, double t)
+{
+	double n = t < 30 ? 1 : fmin(144, pow(2, t - 30));
+
+	for (int i = 0; i < (int)n; i++) {
+		struct proc_sample *p = host_add(h, 10 + i, 1);
+
+		p->uid = 65534;
+		p->process_limit = 150;
+	}
+}
+
+static void bomb_of_root(struct host *h, double t)
+{
+	bomb_below_a_limit(h, t);
+	for (size_t i = 0; i < h->snap.n_processes; i++)
+		h->snap.processes[i].uid = 0;
+}
+
+static void test_a_fork_bomb_below_a_limit(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 60, bomb_below_a_limit);
+	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 30);
+	assert_true(s->e.worst.metric_value == 144);
+	host_close(&h);
+	host_open(&h, 1);
+	play(&h, 60, bomb_of_root); /* which has no limit */
+	assert_null(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN));
+	host_close(&h);
+}
+
 /* Opens what it needs in its first minute, and no more: half of what it may. */
 static void opens_its_files(struct host *h, double t)
 {
@@ -1149,6 +1186,7 @@ int main(void)
 		cmocka_unit_test(test_waiting_for_the_kernel),
 		cmocka_unit_test(test_fd_leak),
 		cmocka_unit_test(test_fd_leak_has_its_own_window),
+		cmocka_unit_test(test_a_fork_bomb_below_a_limit),
 		cmocka_unit_test(test_files_of_the_first_minute),
 		cmocka_unit_test(test_many_fds),
 		cmocka_unit_test(test_fork_bomb),

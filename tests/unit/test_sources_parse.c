@@ -247,6 +247,10 @@ static void test_limits(void **state)
 	assert_false(u64_known(pid_limits_parse("Max open files  10")));
 	assert_false(u64_known(pid_limits_parse("Max open filesystems 10 \n")));
 	assert_false(u64_known(pid_limits_parse("")));
+	assert_int_equal(pid_limits_parse_processes("Max processes   150  150  processes\n"
+						    "Max open files  10  20  files\n"),
+			 150);
+	assert_false(u64_known(pid_limits_parse_processes("Max open files  10  20  files\n")));
 }
 
 static void check_cgroup(const char *text, const char *want)
