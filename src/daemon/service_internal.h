@@ -728,6 +728,7 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 /* Tells of a change of a job on the bus. For watch_new(). */
 void service_tell_change(void *ctx, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet);
+void service_tell_queued(struct service *s, const struct queued *job);
 void service_tell_snapshot(struct service *s);
 void service_tell_anomaly(struct service *s, const struct detect_change *change,
 			  const struct watched *job);
