@@ -142,7 +142,8 @@ static int add_attempt(struct feed *feed, const struct attempt *listed, struct e
 	r = store_read_progress(feed->store, listed->job_id, listed->attempt_num, &a, err);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	add_change(feed, CHANGE_JOB_STARTED, &a, NULL);
+	if (attempt_has_begun(&a))
+		add_change(feed, CHANGE_JOB_STARTED, &a, NULL);
 	add_sheets(feed, &a);
 	if (u64_known(a.ended_wall_ns))
 		add_change(feed, CHANGE_JOB_ENDED, &a, NULL);

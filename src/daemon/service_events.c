@@ -205,7 +205,8 @@ void service_tell_change(void *ctx, enum change change, const struct watched *jo
 	struct json j;
 
 	hand_on_change(s, change, job);
-	if (!bus_is_wanted(s->bus, topic))
+	if (!bus_is_wanted(s->bus, topic) ||
+	    (change == CHANGE_JOB_STARTED && !attempt_has_begun(&job->a)))
 		return;
 	json_init(&j, &out);
 	json_begin_object(&j);
@@ -214,6 +215,28 @@ void service_tell_change(void *ctx, enum change change, const struct watched *jo
 	service_write_context(&j, s, NULL, job, NULL);
 	json_end_object(&j);
 	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
+}
+
+/* Only here: no attempt of it is in the record yet. */
+void service_tell_queued(struct service *s, const struct queued *job)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	if (!bus_is_wanted(s->bus, TOPIC_JOB_QUEUED))
+		return;
+	json_init(&j, &out);
+	json_begin_object(&j);
+	json_key_string(&j, "event", topic_name(TOPIC_JOB_QUEUED));
+	json_key_f64(&j, "timestamp", u64_to_seconds(job->submitted_wall_ns));
+	json_key_string(&j, "job_id", job->job_id);
+	json_key_string(&j, "command", job->name);
+	json_key_string(&j, "status", "queued");
+	json_key_f64(&j, "submitted", u64_to_seconds(job->submitted_wall_ns));
+	json_key(&j, "resource_context");
+	service_write_context(&j, s, NULL, NULL, NULL);
+	json_end_object(&j);
+	service_publish(s, TOPIC_JOB_QUEUED, job->submitted_wall_ns, job->uid, &out);
 }
 
 /*

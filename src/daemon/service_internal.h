@@ -793,6 +793,7 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 /* Tells of a change of a job on the bus. For watch_new(). */
 void service_tell_change(void *ctx, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet);
+void service_tell_queued(struct service *s, const struct queued *job);
 void service_tell_snapshot(struct service *s);
 /* uid: whose job it is of; U64_UNKNOWN: of none, or nobody knows. */
 void service_publish_anomaly(struct service *s, const struct episode *e, enum episode_change change,

@@ -241,6 +241,8 @@ static int take_in(struct service *s, struct submit_task *task, struct err *err)
 	queued = queue_find(s->queue, task->job.job_id, task->job.uid);
 	if (queued)
 		service_keep_estimate(queued, &task->answer.estimate);
+	if (queued)
+		service_tell_queued(s, queued);
 	return 0;
 }
 

@@ -114,13 +114,19 @@ static int compare_told(const void *a, const void *b)
 	return (int)x->change - (int)y->change;
 }
 
+/* So long after an end it may be told: what flaps has to be clear for as long. */
+#define END_TOLD_LATE_NS UINT64_C(3600000000000)
+
 int told_list_read(struct store *store, const struct event_filter *filter, struct told_list *ret,
 		   struct err *err)
 {
-	const struct anomaly_filter anomalies = { .job_id = filter->job_id,
-						  .until_wall_ns = filter->until_wall_ns,
-						  .lasting_wall_ns = filter->since_wall_ns,
-						  .with_changes = true };
+	const uint64_t since = filter->since_wall_ns;
+	const struct anomaly_filter anomalies = {
+		.job_id = filter->job_id,
+		.until_wall_ns = filter->until_wall_ns,
+		.lasting_wall_ns = since > END_TOLD_LATE_NS ? since - END_TOLD_LATE_NS : since,
+		.with_changes = true
+	};
 	struct reading in = { filter, ret };
 	int r = store_read_anomalies(store, &anomalies, on_anomaly, &in, err);
 

@@ -226,6 +226,7 @@ static int be_clear(struct episodes *es, struct running *r, const struct moment 
 	if (m->now - r->clear_since < r->hold)
 		return 0;
 	ret = episodes_end_one(es, r, m, value, "it was clear for long enough");
+	r->e.cleared_wall_ns = r->e.ended_wall_ns;
 	r->e.ended_wall_ns = u64_max_known(r->clear_wall_ns, r->e.began_wall_ns);
 	return ret;
 }

@@ -146,9 +146,10 @@ void episode_recall(struct episode *e, const struct episode_moment *m)
 
 uint64_t episode_change_time(const struct episode *e, enum episode_change change)
 {
-	return change == EPISODE_BEGAN	     ? e->began_wall_ns
-	       : change == EPISODE_ESCALATED ? e->peak_wall_ns
-					     : e->ended_wall_ns;
+	return change == EPISODE_BEGAN	       ? e->began_wall_ns
+	       : change == EPISODE_ESCALATED   ? e->peak_wall_ns
+	       : u64_known(e->cleared_wall_ns) ? e->cleared_wall_ns
+					       : e->ended_wall_ns;
 }
 
 void episode_init(struct episode *e)
@@ -158,6 +159,7 @@ void episode_init(struct episode *e)
 		.began_wall_ns = U64_UNKNOWN,
 		.peak_wall_ns = U64_UNKNOWN,
 		.ended_wall_ns = U64_UNKNOWN,
+		.cleared_wall_ns = U64_UNKNOWN,
 		.before_value = F64_UNKNOWN,
 		.first_value = F64_UNKNOWN,
 		.peak_value = F64_UNKNOWN,

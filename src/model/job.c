@@ -329,6 +329,11 @@ uint64_t attempt_count_pids(const struct attempt *a, enum evidence *ret_evidence
 	return n;
 }
 
+bool attempt_has_begun(const struct attempt *a)
+{
+	return a->runner.pid > 0;
+}
+
 const char *attempt_status_name(const struct attempt *a)
 {
 	return a->is_running ? "running" : "done";

@@ -361,6 +361,9 @@ uint64_t attempt_count_pids(const struct attempt *a, enum evidence *ret_evidence
 /* Whether any of its processes has a rank. */
 bool attempt_has_ranks(const struct attempt *a);
 
+/* False: one that waited, and was over before anybody ran it: its start is its end. */
+bool attempt_has_begun(const struct attempt *a);
+
 /* "running" or "done" (queued comes with the daemon). */
 const char *attempt_status_name(const struct attempt *a);
 

@@ -26,7 +26,7 @@ typedef int change_fn(void *ctx, enum change change, const struct attempt *a,
 /* In the order in which they happen. */
 static int each_change(const struct attempt *a, change_fn *fn, void *ctx)
 {
-	int r = fn(ctx, CHANGE_JOB_STARTED, a, NULL);
+	int r = attempt_has_begun(a) ? fn(ctx, CHANGE_JOB_STARTED, a, NULL) : 0;
 
 	for (size_t i = 0; r == 0 && i < a->n_sheets; i++) {
 		r = fn(ctx, CHANGE_SHEET_STARTED, a, &a->sheets[i]);

@@ -109,6 +109,9 @@ sheets:
 END
 printf 'sheets:\n  - run: while [ ! -e %s/nap-over ]; do sleep 0.1; done\n' "$TMP" >"$TMP/long-nap.yaml"
 n=$(($(nproc) + 2))
+"$PROCTOR" events --follow --json >"$TMP/waiting" &
+follower=$!
+becomes 1 sh -c "ls -l /proc/$follower/fd | grep -c socket:" >/dev/null
 for i in $(seq "$n"); do
 	"$PROCTOR" submit --job "nap-$i" "$TMP/long-nap.yaml" >/dev/null
 done
@@ -122,6 +125,12 @@ run "$PROCTOR" wait "nap-$n"
 is "and over" "$stdout/$status" "nap-$n cancelled/1"
 run "$PROCTOR" jobs
 like "the list says so, and why" "$stdout" "nap-$n .*cancelled .*cancelled before it began"
+told_of() { grep "\"job_id\":\"$1\"" "$TMP/waiting" | grep -o '"event":"job[^"]*' | cut -d'"' -f4 | paste -sd' '; }
+is "who follows hears that it waits, and of its end, and of no start" \
+	"$(becomes "job.queued job.cancelled" told_of "nap-$n")" "job.queued job.cancelled"
+is "nor does the record have one" \
+	"$("$PROCTOR" events --job "nap-$n" --json | grep -o '"event":"job[^"]*')" '"event":"job.cancelled'
+kill "$follower"
 unlike "nobody has missed its system calls" "$(cat "$PROCTOR_HOME/daemon.log")" "system calls of job nap-$n"
 touch "$TMP/nap-over"
 for i in $(seq $((n - 1))); do
