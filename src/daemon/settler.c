@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@
 /* What both threads have; the other one frees it, when it was left and its wait is over. */
 struct waiter {
 	int log_fd;
-	int done_fd; /* an eventfd: a wait is over */
+	int done_fd; /* a timer that is due: a wait is over. To set one is no I/O of ours */
 	int error;   /* of that; read after done_fd */
 	sem_t is_asked;
 	atomic_bool is_left;
@@ -52,6 +52,7 @@ static struct waiter *waiter_free(struct waiter *w)
  */
 static void *wait_for_disk(void *ctx)
 {
+	static const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
 	struct waiter *w = ctx;
 
 	for (;;) {
@@ -60,7 +61,7 @@ static void *wait_for_disk(void *ctx)
 		if (atomic_load(&w->is_left))
 			break;
 		w->error = fdatasync(w->log_fd) < 0 ? errno : 0;
-		eventfd_write(w->done_fd, 1);
+		timerfd_settime(w->done_fd, 0, &at_once, NULL);
 	}
 	waiter_free(w);
 	return NULL;
@@ -93,7 +94,8 @@ static struct waiter *waiter_new(struct store *store)
 		return NULL;
 	sem_init(&w->is_asked, 0, 0);
 	w->log_fd = store_open_log(store);
-	w->done_fd = w->log_fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	w->done_fd =
+		w->log_fd < 0 ? -1 : timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	return w->done_fd < 0 || start_thread(w) < 0 ? waiter_free(w) : w;
 }
 
@@ -129,9 +131,9 @@ static uint64_t longer_of(uint64_t a_ns, uint64_t b_ns)
 static void on_done(void *ctx)
 {
 	struct settler *s = ctx;
-	eventfd_t n;
+	uint64_t n;
 
-	if (eventfd_read(s->waiter->done_fd, &n) < 0)
+	if (read(s->waiter->done_fd, &n, sizeof(n)) < 0)
 		return;
 	s->last_ns =
 		longer_of(clock_boot_ns() - s->began_boot_ns, store_take_disk_wait_ns(s->store));
