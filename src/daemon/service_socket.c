@@ -61,8 +61,10 @@ static void renew_queue(struct service *s)
 
 	if (r < 0 && !s->is_queue_gone)
 		log_warning("no job can be submitted: %s", err.text);
-	else if (r > 0)
+	if (r > 0) {
 		log_warning("the folder of the queue was gone, and is there again");
+		service_look(s); /* the database is gone too, most likely: before a job begins */
+	}
 	s->is_queue_gone = r < 0;
 }
 
