@@ -205,6 +205,20 @@ static void add_elsewhere(struct buf *out, const struct rpc_value *row)
 	add_line(out, &sample);
 }
 
+static int skip_row(void *ctx, const struct rpc_value *row)
+{
+	(void)ctx;
+	(void)row;
+	return 0;
+}
+
+static bool is_elsewhere(const char *job_id)
+{
+	const struct elsewhere_question question = { .job_id = job_id, .limit = 1 };
+
+	return elsewhere_read(ELSEWHERE_ATTEMPTS, &question, skip_row, NULL, NULL) == 0;
+}
+
 static int print_elsewhere(const struct history_args *args)
 {
 	const struct elsewhere_question question = { .job_id = args->filter.job_id,
@@ -222,6 +236,8 @@ static int print_elsewhere(const struct history_args *args)
 		return -ENOENT;
 	if (!args->minutes && !args->csv)
 		return elsewhere_print(ELSEWHERE_SAMPLES, &question, &shape);
+	if (!is_elsewhere(args->filter.job_id))
+		return -ENOENT;
 	err_set(&err, -EOPNOTSUPP,
 		"no job %s is in your own record: of one that a daemon has recorded there are "
 		"samples alone, as a table or with --json",

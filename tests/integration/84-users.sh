@@ -229,7 +229,13 @@ json "the daemon has each once, too" "$("$PROCTOR" sql --json "select count(*) a
 	'd[0]["n"] == 10'
 json "their ends were told, and none as lost" "$(ask alice daemon.events '{"limit": 4096}')" \
 	'sorted(e["job_id"] for e in d if e["event"] == "job.failed" and not e["lost"] and e["job_id"].startswith("ten-")) == sorted("ten-%d" % n for n in range(1, 11))'
-is "who carried the word is gone" "$(becomes "" pgrep -u 4001 -x proctor-late)" ""
+messengers() { # those of this test: others may run the same one
+	local pid
+	for pid in $(pgrep -u 4001 -x proctor-late); do
+		[ "$(readlink "/proc/$pid/exe")" != "$PROCTOR" ] || echo "$pid"
+	done
+}
+is "who carried the word is gone" "$(becomes "" messengers)" ""
 json "nobody else tells an end" "$(ask bob runner.ended '{"pid": 1, "start_ticks": 1, "job": {"job_id": "ten-1", "outcome": "success"}}')" \
 	'd["code"] == -32001'
 
