@@ -135,15 +135,19 @@ static void start_and_watch(const struct gpus_options *o, int fd)
 
 	if (pipe2(beats, O_CLOEXEC) < 0)
 		return;
-	pid = fork();
+	/* Not fork(): libuv's handler for it closes two files that were its own, whatever they are
+	 * by now. */
+	pid = _Fork();
 	if (pid == 0) {
 		close(beats[0]);
 		read_until_end(o, fd, beats[1]);
 		_exit(0);
 	}
 	close(beats[1]);
-	if (pid > 0)
+	if (pid > 0) {
 		watch_reader(pid, fd, beats[0], (int)(patience_of(o) * 1000));
+		kill(pid, SIGKILL); /* there is never a second one beside it */
+	}
 	close(beats[0]);
 }
 

@@ -51,6 +51,10 @@ chmod +x "$TMP/job"
 
 # ---- a run ----
 
+# It is watched by another one, which would start the next 10 s after its end.
+with_gpu "$PROCTOR" run -q --interval 1 --job long -- \
+	sh -c 'sleep 13; grep -lx proctor-gpu /proc/[0-9]*/comm | wc -l >"$0"' "$TMP/readers"
+is "one reads, for as long as the run takes" "$(cat "$TMP/readers")" 2
 with_gpu "$PROCTOR" run -q --interval 1 --job busy -- "$TMP/job" 6
 run "$PROCTOR" report busy --format json
 json "the rung" "$stdout" 'd["rungs"]["GPU"] == "NVML"'
