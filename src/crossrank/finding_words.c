@@ -188,9 +188,13 @@ static void add_missing(struct buf *out, const struct rank_analysis *a)
 static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
 			   const struct first_cause *f)
 {
+	bool is_one_first = !(f->candidates[0].probability < FINDING_NAMED);
+
 	buf_add_str(out, "Of the ranks with a record ");
-	add_rank(out, f->candidates[0].rank);
-	buf_printf(out, " rose first, but there is no record of rank%s ",
+	if (is_one_first)
+		add_rank(out, f->candidates[0].rank);
+	buf_printf(out, "%s, but there is no record of rank%s ",
+		   is_one_first ? " rose first" : "none rose before the others",
 		   a->n_missing_all == 1 ? "" : "s");
 	add_missing(out, a);
 	buf_add_str(out, ", which may have risen before.");

@@ -402,6 +402,10 @@ static void look_for_unseen(const struct judge_work *w, struct judge_outcome *o)
 {
 	const struct rank *unseen, *loaded;
 
+	bool is_missing = w->a->n_missing_all > seen_count_ended(w, o);
+
+	if (is_missing && o->verdict == VERDICT_NONE && o->why == WHY_SHARED)
+		*o = cannot_tell(*o, WHY_MISSING, NULL); /* who led may be among them */
 	if (o->verdict != VERDICT_NAMED)
 		return;
 	unseen = seen_find_unseen(w, o);
@@ -410,7 +414,7 @@ static void look_for_unseen(const struct judge_work *w, struct judge_outcome *o)
 		*o = cannot_tell(*o, WHY_UNSEEN, unseen);
 	else if (loaded)
 		*o = cannot_tell(*o, WHY_LOADED, loaded);
-	else if (w->a->n_missing_all > seen_count_ended(w, o))
+	else if (is_missing)
 		*o = cannot_tell(*o, WHY_MISSING, NULL);
 }
 

@@ -16,6 +16,7 @@
 #define STEP_SIGMAS 8.0	 /* less at once is scatter */
 #define DROP_SHARE 0.2	 /* losing so much of its gain ends a rise */
 #define REST_FACTOR 2.0	 /* level for so many times as long as it rose ends a rise */
+#define PACE_SHARE 0.5	 /* what is at least so fast goes on with what came before */
 #define SLOW_SHARE 0.2	 /* a beginning slower than so much of what follows is none */
 #define SPIKE_SHARE 0.25 /* going down by as much as up but for that share is a spike */
 #define STAIRS 3	 /* so many equal steps are stairs */
@@ -176,6 +177,18 @@ static bool pass_over(struct series *s, const struct run *run, size_t down)
 	return false;
 }
 
+/*
+ * Whether move i rises for a while, at about the pace of what came before, which may have been a
+ * sample or two: it is no rest then, however long it is.
+ */
+static bool keeps_pace(const struct series *s, size_t i, double gain, double seconds)
+{
+	struct move m = series_move(s, i);
+
+	return !is_jump(s, i) && m.gain > SERIES_LEVEL_SIGMAS * s->sigma &&
+	       m.gain / (m.to - m.from) >= PACE_SHARE * gain / seconds;
+}
+
 /* How far a rise that begins with move first goes: up, or level for a while. */
 static struct run follow(struct series *s, size_t first)
 {
@@ -185,7 +198,8 @@ static struct run follow(struct series *s, size_t first)
 
 	for (size_t i = first + 1; i < series_count_moves(s); i++) {
 		struct move m = series_move(s, i);
-		double rose = series_move(s, run.last).to - began;
+		double rose = series_move(s, run.last).to - began + s->t[1] - s->t[0];
+		double rests = keeps_pace(s, i, run.gain, rose) ? m.from : m.to;
 
 		sum += m.gain;
 		if (sum < run.gain - fmax(DROP_SHARE * run.gain, level)) {
@@ -193,7 +207,7 @@ static struct run follow(struct series *s, size_t first)
 				break;
 			return follow(s, first);
 		}
-		if (m.to - series_move(s, run.last).to > REST_FACTOR * (rose + s->t[1] - s->t[0]))
+		if (rests - series_move(s, run.last).to > REST_FACTOR * rose)
 			break;
 		if (sum > run.gain + level) {
 			run.gain = sum;

@@ -169,6 +169,40 @@ grep -v '"rank": 2,' "$TMP/job.jsonl" >"$TMP/missing.jsonl"
 run "$PROCTOR" ranks analyze --json "$TMP/missing.jsonl"
 json "a missing rank is told" "$stdout" '(d["missing_ranks"] == [2] and "missing_ranks" in d["note_codes"] and "no record" in d["finding"]["reason"])'
 
+# Even rises, of which one begins with a larger step in its second sample: it is one rise all the same.
+python3 - "$TMP" <<'PYTHON'
+import json, sys
+MIB, DT = 1 << 20, 0.5
+def memory(begin, steps):
+    value, k = 14 * MIB, 0
+    for i in range(40):
+        t = i * DT + 0.379
+        if t >= begin:
+            value += steps[min(k, len(steps) - 1)] * MIB
+            k += 1
+        yield t, value
+def write(name, ranks):
+    with open(sys.argv[1] + "/" + name, "w") as out:
+        for rank, samples in ranks.items():
+            for t, value in samples:
+                out.write(json.dumps({
+                    "schema_version": 2, "timestamp_ns": 1794779052000000000 + int(t * 1e9), "event_type": "sample",
+                    "collector": "x", "sampling_interval_ms": 500, "pid": 100 + rank, "host": "h", "device_id": 0,
+                    "job_id": "J", "rank": rank, "local_rank": rank, "world_size": 4,
+                    "allocator_allocated_bytes": value, "allocator_reserved_bytes": value, "allocator_change_bytes": 0,
+                    "allocator_active_bytes": None, "allocator_inactive_bytes": None, "device_free_bytes": None,
+                    "device_total_bytes": None, "context": None, "device_used_bytes": value,
+                    "metadata": {"boot_id": "b"}}) + "\n")
+late = {rank: list(memory(13.6, [4])) for rank in (2, 3)}
+write("uneven.jsonl", {0: memory(12.0, [4, 8, 4]), 1: memory(12.6, [4]), **late})
+write("lost.jsonl", {rank: memory(13.6, [4]) for rank in (0, 2, 3)})
+PYTHON
+run "$PROCTOR" ranks analyze --json "$TMP/uneven.jsonl"
+json "a rise that begins with a small part is one" "$stdout" 'd["finding"]["verdict"] == "named" and d["finding"]["rank"] == 0'
+run "$PROCTOR" ranks analyze --json "$TMP/lost.jsonl"
+json "who rose together may have followed one without a record" "$stdout" \
+	'd["finding"]["verdict"] == "cannot_tell" and d["finding"]["reason_code"] == "ranks_not_recorded"'
+
 # ---- for people ----
 run "$PROCTOR" ranks analyze "$TMP/job.jsonl"
 is "text" "$status/$stderr" 0/
