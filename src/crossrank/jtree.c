@@ -155,8 +155,10 @@ static int parse_text(struct parser *p, struct text *ret)
 	char *to, scratch[4];
 	size_t n = 0;
 
-	if (raw < 0)
+	if (raw < 0) {
+		p->at = p->end; /* which is where it was looked for */
 		return -EINVAL;
+	}
 	/* Unescaped it is never longer. */
 	to = p->arena ? arena_alloc(p->arena, (size_t)raw + 1) : scratch;
 	if (!to)

@@ -197,6 +197,22 @@ late = {rank: list(memory(13.6, [4])) for rank in (2, 3)}
 write("uneven.jsonl", {0: memory(12.0, [4, 8, 4]), 1: memory(12.6, [4]), **late})
 write("lost.jsonl", {rank: memory(13.6, [4]) for rank in (0, 2, 3)})
 PYTHON
+check "an array may be cut anywhere in its last record" python3 - "$PROCTOR" "$TMP" <<'PYTHON'
+import json, subprocess, sys
+proctor, tmp = sys.argv[1:]
+records = [line.strip() for line in open(tmp + "/uneven.jsonl")][:3]
+text = "[" + ", ".join(records)
+begin = len(text) - len(records[-1])
+bad = []
+for cut in range(begin + 1, len(text), 7):
+    with open(tmp + "/cut.json", "w") as out:
+        out.write(text[:cut])
+    done = subprocess.run([proctor, "ranks", "validate", "--json", tmp + "/cut.json"], capture_output=True, text=True)
+    if json.loads(done.stdout)["valid"] != 2 or done.returncode != 0:
+        bad.append((cut - begin, text[cut - 20:cut], done.stdout))
+print(*bad[:3], sep="\n")
+sys.exit(bool(bad))
+PYTHON
 run "$PROCTOR" ranks analyze --json "$TMP/uneven.jsonl"
 json "a rise that begins with a small part is one" "$stdout" 'd["finding"]["verdict"] == "named" and d["finding"]["rank"] == 0'
 run "$PROCTOR" ranks analyze --json "$TMP/lost.jsonl"
