@@ -66,6 +66,9 @@ void gpu_note(struct gpu_reading *r, const char *format, ...) __attribute__((for
 /* Shares that cannot be (negative, tenfold) are unknown; a little too much is 100, and noted. */
 double gpu_sane_percent(struct gpu_reading *r, int device, double percent);
 
+/* Of the devices from the first on: degrees and memory that cannot be are unknown, and noted. */
+void gpu_check_devices(struct gpu_reading *r, uint32_t first);
+
 /* For doctor: called with what each kind of question costs. */
 typedef void gpu_cost_fn(void *ctx, const char *question, uint64_t ns);
 

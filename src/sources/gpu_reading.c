@@ -8,6 +8,8 @@
 #include "sources/gpu.h"
 
 #define GARBAGE_PERCENT 1000
+#define COLDEST_C (-100)
+#define HOTTEST_C 300 /* of what is still a GPU */
 
 void gpu_reading_init(struct gpu_reading *r)
 {
@@ -79,4 +81,24 @@ double gpu_sane_percent(struct gpu_reading *r, int device, double percent)
 		return percent;
 	gpu_note(r, "GPU %d says that it is %g %% busy: taken for 100 %%", device, percent);
 	return 100;
+}
+
+static void check_device(struct gpu_reading *r, struct gpu_sample *s)
+{
+	if (s->temperature_c < COLDEST_C || s->temperature_c > HOTTEST_C) {
+		gpu_note(r, "GPU %d says that it has %g degrees C: not taken for true", s->index,
+			 s->temperature_c);
+		s->temperature_c = F64_UNKNOWN;
+	}
+	if (s->memory_used_mb > s->memory_total_mb) {
+		gpu_note(r, "GPU %d says that %g of %g MB are in use: not taken for true", s->index,
+			 s->memory_used_mb, s->memory_total_mb);
+		s->memory_used_mb = F64_UNKNOWN;
+	}
+}
+
+void gpu_check_devices(struct gpu_reading *r, uint32_t first)
+{
+	for (uint32_t i = first; i < r->n_devices; i++)
+		check_device(r, &r->devices[i]);
 }

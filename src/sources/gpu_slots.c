@@ -130,6 +130,7 @@ static bool read_slot(struct gpu_slot *slot, struct gpu_reading *ret)
 	}
 	slot->err = (struct err)ERR_INIT;
 	slot->n_failures = 0;
+	gpu_check_devices(ret, before.n_devices);
 	keep_devices(slot, ret, before.n_devices);
 	note_rung(ret, slot->driver->name);
 	return true;

@@ -654,9 +654,32 @@ static void test_reader_ends(void **state)
 	close(fd);
 }
 
+/* An alarm about 5000 degrees would be false, and memory that is not there cannot be in use. */
+static void test_what_cannot_be_is_unknown(void **state)
+{
+	static struct gpu_reading r;
+	struct gpu_sample *sane, *odd;
+
+	(void)state;
+	gpu_reading_init(&r);
+	sane = gpu_add_device(&r, "a");
+	odd = gpu_add_device(&r, "b");
+	sane->temperature_c = 95;
+	sane->memory_used_mb = sane->memory_total_mb = 81920;
+	odd->temperature_c = 5000;
+	odd->memory_used_mb = 90000;
+	odd->memory_total_mb = 81920;
+	gpu_check_devices(&r, 0);
+	assert_true(sane->temperature_c == 95 && sane->memory_used_mb == 81920);
+	assert_true(isnan(odd->temperature_c) && isnan(odd->memory_used_mb));
+	assert_true(odd->memory_total_mb == 81920);
+	assert_non_null(strstr(r.note, "GPU 1 says that it has 5000 degrees"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_cannot_be_is_unknown),
 		cmocka_unit_test(test_smi_golden),
 		cmocka_unit_test(test_smi_unknown_fields),
 		cmocka_unit_test(test_odd_percent),
