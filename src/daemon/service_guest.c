@@ -321,10 +321,11 @@ static struct callers find_callers(struct service *s, const struct rpc_peer *pee
 	return job ? (struct callers){ job->a.id, job->is_guest } : (struct callers){ 0 };
 }
 
-/* The job is over: what was counted of it, for its record. */
-static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
+typedef void tell_fn(struct service *s, const struct callers *callers, struct json *j);
+
+/* An object for the runner that asks, of its own job. */
+static int answer_runner(struct service *s, struct rpc_call *call, tell_fn *tell, struct err *err)
 {
-	struct service *s = ctx;
 	const struct callers callers = find_callers(s, rpc_call_peer(call));
 	struct json *j;
 
@@ -332,42 +333,43 @@ static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 		return err_set(err, -EINVAL, "this connection is no runner's");
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	service_tell_calls_of(s, callers.attempt_id, callers.is_foreign, j);
+	tell(s, &callers, j);
 	json_end_object(j);
 	return 0;
+}
+
+static void tell_calls(struct service *s, const struct callers *callers, struct json *j)
+{
+	service_tell_calls_of(s, callers->attempt_id, callers->is_foreign, j);
+}
+
+static void tell_counts(struct service *s, const struct callers *callers, struct json *j)
+{
+	service_tell_counts_of(s, callers->attempt_id, j);
+}
+
+static void tell_deaths(struct service *s, const struct callers *callers, struct json *j)
+{
+	json_key(j, "processes");
+	service_tell_deaths_of(s, callers->attempt_id, j);
+}
+
+/* The job is over: what was counted of it, for its record. */
+static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer_runner(ctx, call, tell_calls, err);
 }
 
 /* What was counted so far of each of its processes, for their samples. */
 static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
 {
-	struct service *s = ctx;
-	const struct callers callers = find_callers(s, rpc_call_peer(call));
-	struct json *j;
-
-	if (callers.attempt_id == 0)
-		return err_set(err, -EINVAL, "this connection is no runner's");
-	j = rpc_call_result(call);
-	json_begin_object(j);
-	service_tell_counts_of(s, callers.attempt_id, j);
-	json_end_object(j);
-	return 0;
+	return answer_runner(ctx, call, tell_counts, err);
 }
 
 /* What each of its processes had used when it ended, for its own record. */
 static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
 {
-	struct service *s = ctx;
-	const struct callers callers = find_callers(s, rpc_call_peer(call));
-	struct json *j;
-
-	if (callers.attempt_id == 0)
-		return err_set(err, -EINVAL, "this connection is no runner's");
-	j = rpc_call_result(call);
-	json_begin_object(j);
-	json_key(j, "processes");
-	service_tell_deaths_of(s, callers.attempt_id, j);
-	json_end_object(j);
-	return 0;
+	return answer_runner(ctx, call, tell_deaths, err);
 }
 
 /* What was seen of its processes and only we have written down, for its own record. */

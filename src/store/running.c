@@ -83,17 +83,24 @@ static bool is_dead(const struct store *store, const struct attempt *a)
 	return store->alive && store->alive(store->alive_ctx, a) == STORE_DEAD;
 }
 
+/* Its row: 1, and the query stands at it; 0: there is none. */
+static int find_row(struct store *store, int64_t id, struct query *q, struct err *err)
+{
+	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(q, id);
+	return query_step(q, err);
+}
+
 int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct attempt a;
-	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err);
+	int r = find_row(store, attempt_id, &q, err);
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	attempt_init(&a);
@@ -133,12 +140,8 @@ static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct attempt a;
-	int r = query_open(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err);
+	int r = find_row(store, id, &q, err);
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, id);
-	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	r = attempt_read_row(&q, &a, &arena, err);
