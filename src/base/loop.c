@@ -6,7 +6,6 @@
 
 struct loop {
 	uv_loop_t uv;
-	size_t n_works; /* whose done() was not called yet */
 };
 
 struct loop_fd {
@@ -18,7 +17,6 @@ struct loop_fd {
 
 struct loop_work {
 	uv_work_t uv; /* first: libuv hands back its address */
-	struct loop *loop;
 	loop_fn *work, *done;
 	void *ctx;
 };
@@ -229,7 +227,6 @@ static void on_work_done(uv_work_t *req, int status)
 	struct loop_work *work = (struct loop_work *)req;
 
 	(void)status; /* nothing here cancels work */
-	work->loop->n_works--;
 	work->done(work->ctx);
 	free(work);
 }
@@ -240,13 +237,7 @@ int loop_queue_work(struct loop *loop, loop_fn *work, loop_fn *done, void *ctx)
 
 	if (!w)
 		return -ENOMEM;
-	*w = (struct loop_work){ .loop = loop, .work = work, .done = done, .ctx = ctx };
+	*w = (struct loop_work){ .work = work, .done = done, .ctx = ctx };
 	uv_queue_work(&loop->uv, &w->uv, do_work, on_work_done);
-	loop->n_works++;
 	return 0;
-}
-
-bool loop_is_working(const struct loop *loop)
-{
-	return loop->n_works > 0;
 }

@@ -8,7 +8,6 @@
 #ifndef PROCTOR_BASE_LOOP_H
 #define PROCTOR_BASE_LOOP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct loop;
@@ -75,8 +74,5 @@ struct loop_soon *loop_soon_close(struct loop_soon *soon);
  * loop_run(), or inside loop_free(). -ENOMEM: neither will be called.
  */
 int loop_queue_work(struct loop *loop, loop_fn *work, loop_fn *done, void *ctx);
-
-/* Whether another thread may be at such work: done() of some was not called yet. */
-bool loop_is_working(const struct loop *loop);
 
 #endif

@@ -85,7 +85,7 @@ static void on_process_ending(void *ctx, pid_t pid)
 
 	run_life_drain(run);
 	sources_read_ending(run->root_fd, pid, &run->zombie);
-	run->leaves_out_threads = loop_is_working(run->loop) || settler_is_working(run->settler);
+	run->leaves_out_threads = settler_is_working(run->settler);
 	sources_read_waited_io(run->root_fd, run->leaves_out_threads, &run->waited);
 	run->zombie.sheet_num = run_current_sheet(run);
 }
