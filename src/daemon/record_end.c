@@ -80,15 +80,11 @@ static void store_calls(struct run *run)
 /* Why not all is recorded. What to do about what passes was said when it mattered. */
 static void note_trouble(struct run *run)
 {
-	const char *text = run->store_err.text;
-	const char *advice = trouble_may_pass(run->store_err.code) ? strstr(text, ": ") : NULL;
-	char why[sizeof(run->store_err.text)];
+	struct err why = run->store_err;
 
-	for (const char *next = advice; next; next = strstr(next + 1, ": "))
-		advice = next;
-	snprintf(why, sizeof(why), "%.*s", (int)(advice ? advice - text : (ptrdiff_t)strlen(text)),
-		 text);
-	record_note(run->attempt, REPORT_NOTE_RECORDING, why);
+	if (trouble_may_pass(why.code))
+		why.text[err_fact_len(&why)] = '\0';
+	record_note(run->attempt, REPORT_NOTE_RECORDING, why.text);
 }
 
 /* A disk that takes longer than this has no time for what can be done later. */

@@ -134,8 +134,9 @@ static bool tell_holder(const struct store *store, struct err *err)
 	if (pid == 0)
 		return false;
 	holder_describe(pid, holder);
-	err_set(err, -failure_held.error, "the database %s %s %s: %s", store->path,
-		failure_held.what, holder, failure_held.advice);
+	err_set(err, -failure_held.error, "the database %s %s %s", store->path, failure_held.what,
+		holder);
+	err_advise(err, failure_held.advice);
 	return true;
 }
 
@@ -153,8 +154,9 @@ int store_failure(struct store *store, struct err *err)
 		return -EPROTO;
 	if (error <= 0)
 		error = f->error;
-	return err_set(err, -error, "the database %s %s (%s): %s", store->path, f->what, detail,
-		       f->advice);
+	err_set(err, -error, "the database %s %s (%s)", store->path, f->what, detail);
+	err_advise(err, f->advice);
+	return -error;
 }
 
 int store_damaged(const struct store *store, const char *what, struct err *err)

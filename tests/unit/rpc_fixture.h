@@ -205,7 +205,7 @@ static inline int method_wait(void *ctx, struct rpc_call *call, struct err *err)
 /* The first ones fail, where "fail" is true. */
 static inline int method_release(void *ctx, struct rpc_call *call, struct err *err)
 {
-	static const struct err why = { -ETIMEDOUT, "waited in vain" };
+	static const struct err why = { .code = -ETIMEDOUT, .text = "waited in vain" };
 	struct service *s = ctx;
 	bool is_failure = rpc_value_bool(rpc_value_get(rpc_call_params(call), "fail"), false);
 	uint64_t n = 0;
