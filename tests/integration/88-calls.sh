@@ -35,13 +35,6 @@ as_alice() { # COMMAND [ARG...]: as after a login
 		env -i HOME="$TMP/alice" PATH="$PATH" LC_ALL="$LC_ALL" "$@")
 }
 
-gate() { # NAME: what a job does until pass NAME
-	echo "while [ ! -e $TMP/passed.$1 ]; do sleep 0.1; done"
-}
-pass() { # NAME
-	: >"$TMP/passed.$1"
-}
-
 cat >"$TMP/hotspot.py" <<'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
