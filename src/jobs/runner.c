@@ -575,6 +575,8 @@ void runner_on_children_changed(struct runner *r)
 	if (!is_busy || (any_root_runs(r) && !r->gave_up))
 		return;
 	if (r->options.leave_background && !r->is_ending) {
+		/* What is first seen later would be the next sheet's, and be ended with it. */
+		r->options.ops->rescan(r->options.ctx);
 		end_try(r);
 		return;
 	}

@@ -15,6 +15,16 @@ static bool is_same_process(const struct entry *e, const struct proc_sample *p)
 	       e->record.key.start_ticks == p->key.start_ticks;
 }
 
+/* A sample knows it to a clock tick, rounded down: but nobody is born before its parent. */
+static uint64_t birth_by_sample(const struct tally *t, const struct proc_sample *p)
+{
+	const struct entry *parent = tally_find_alive(t, p->ppid);
+
+	if (!parent || !u64_known(p->start_wall_ns))
+		return p->start_wall_ns;
+	return u64_max_known(p->start_wall_ns, parent->record.born_wall_ns);
+}
+
 static struct entry *entry_for_sample(struct tally *t, const struct proc_sample *p)
 {
 	struct entry *e = tally_find_alive(t, p->key.pid);
@@ -25,7 +35,7 @@ static struct entry *entry_for_sample(struct tally *t, const struct proc_sample 
 		return e;
 	e = tally_add_entry(t, p->key.pid, p->ppid, p->sheet_num, p->rank);
 	if (e)
-		tally_note_birth(t, e, p->start_wall_ns);
+		tally_note_birth(t, e, birth_by_sample(t, p));
 	return e;
 }
 

@@ -395,6 +395,17 @@ static void swap_rosters(struct collector *c)
 	c->roster = scanned;
 }
 
+/* A second look where the first met a want of files. */
+static void read_host(struct collector *c, struct snapshot *s)
+{
+	const struct host_units units = { c->clock_ticks, c->reader.page_bytes };
+
+	if (host_read(c->reader.proc_fd, &units, &c->text, s) == 0)
+		return;
+	close_all_files(c);
+	(void)host_read(c->reader.proc_fd, &units, &c->text, s); /* the rest stays unknown */
+}
+
 static void begin_scan(struct collector *c, struct snapshot *s)
 {
 	snapshot_reset(s);
@@ -402,8 +413,7 @@ static void begin_scan(struct collector *c, struct snapshot *s)
 	s->wall_ns = c->now_wall_ns();
 	if (c->reader.budget.is_short)
 		close_all_files(c);
-	host_read(c->reader.proc_fd, &(struct host_units){ c->clock_ticks, c->reader.page_bytes },
-		  &c->text, s);
+	read_host(c, s);
 	if (!c->has_gpu)
 		s->gpus = arena_alloc(&s->arena,
 				      sizeof(*s->gpus)); /* an empty list: there are none */
@@ -411,11 +421,16 @@ static void begin_scan(struct collector *c, struct snapshot *s)
 		gpus_fill(c->gpus, s);
 }
 
+static int cannot_read(struct err *err, int r)
+{
+	return err_set(err, r, "cannot read the processes: %s", strerror(-r));
+}
+
 static int end_scan(struct collector *c, int r, const struct snapshot *s, struct err *err)
 {
 	swap_rosters(c);
 	if (r < 0)
-		return err_set(err, r, "cannot read the processes: %s", strerror(-r));
+		return cannot_read(err, r);
 	c->last_scan_boot_ns = s->boot_ns;
 	return 0;
 }
@@ -439,8 +454,10 @@ static int expect_known(struct collector *c)
 	return r;
 }
 
-/* These, or all if pids is NULL; c->pids are expected. -EAGAIN: the iterator is no more, so /proc
- * has to do. */
+/*
+ * These, or all if pids is NULL; c->pids are expected. -EAGAIN: the iterator is no more, so /proc
+ * has to do. A want of files or of memory may pass, and does not end it.
+ */
 static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, struct snapshot *s,
 		      struct err *err)
 {
@@ -450,6 +467,8 @@ static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, str
 	if (!c->tasks)
 		return -EAGAIN;
 	r = tasks_read(c->tasks, pids, n_pids, &list);
+	if (is_our_fault(r))
+		return cannot_read(err, r);
 	if (r < 0) {
 		err_set(&c->tasks_err, r, "reading through the task iterator failed: %s",
 			strerror(-r));

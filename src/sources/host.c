@@ -1,5 +1,7 @@
 #include "sources/host.h"
 
+#include <errno.h>
+
 #include "base/io.h"
 #include "base/macros.h"
 #include "sources/parse_host.h"
@@ -76,9 +78,17 @@ static const struct {
 	{ "sys/kernel/random/boot_id", take_boot_id },
 };
 
-void host_read(int proc_fd, const struct host_units *units, struct buf *text, struct snapshot *s)
+int host_read(int proc_fd, const struct host_units *units, struct buf *text, struct snapshot *s)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(host_files); i++)
-		if (io_read_at(proc_fd, host_files[i].path, HOST_MAX_BYTES, text) == 0)
+	int result = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(host_files); i++) {
+		int r = io_read_at(proc_fd, host_files[i].path, HOST_MAX_BYTES, text);
+
+		if (r == 0)
 			host_files[i].take(text->data, units, s);
+		else if (r == -EMFILE || r == -ENFILE)
+			result = r;
+	}
+	return result;
 }

@@ -16,7 +16,8 @@ struct host_units {
 /*
  * Fills s->boot_id and s->system but for process_count, from files below
  * proc_fd. What cannot be read stays as it is: unknown. text is for its own use.
+ * -EMFILE, -ENFILE: some of it for want of files; who closes some may ask again.
  */
-void host_read(int proc_fd, const struct host_units *units, struct buf *text, struct snapshot *s);
+int host_read(int proc_fd, const struct host_units *units, struct buf *text, struct snapshot *s);
 
 #endif

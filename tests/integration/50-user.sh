@@ -38,6 +38,16 @@ if unshare --pid --fork --mount-proc true 2>/dev/null; then
 	json "counts are not called exact there unless they are" "$stdout" \
 		'd["process_spawn_count"] >= 51 or d["evidence"]["process_spawn_count"] == "at least"'
 	json "CPU time is exact there too" "$stdout" 'd["evidence"]["total_cpu_seconds"] == "exact"'
+	cat >"$TMP/left.yaml" <<-'EOF'
+		job_id: left
+		sheets:
+		  - run: sleep 1020 & echo $! >"$LEFT"
+		  - run: sleep 1021
+		    timeout: 1s
+	EOF
+	run env LEFT="$TMP/left" unshare --pid --fork --mount-proc sh -c \
+		'"$0" run -q --leave-background -f "$1"; kill -0 "$(cat "$LEFT")"' "$PROCTOR" "$TMP/left.yaml"
+	is "what a sheet leaves running there does not end with the next" "$status $stderr" "0 "
 else
 	skip "in a container" "this machine makes no pid namespaces"
 fi

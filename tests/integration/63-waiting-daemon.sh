@@ -8,31 +8,53 @@ start_daemon() {
 	"$PROCTOR" start
 }
 
-# hold SECONDS: locks the database for so long; sets holder.
+status_of() { json_eval "$("$PROCTOR" status --json)" "$1"; }
+has_samples() { # JOB
+	[ "$(json_eval "$("$PROCTOR" history --job "$1" --json)" 'len(d) > 1')" = True ]
+}
+ticks_wait() { [ "$(status_of 'd["ticks_waiting"] > 3')" = True ]; }
+none_waits() { [ "$(status_of 'd["ticks_waiting"] == 0 and d["recording"]')" = True ]; }
+
+# hold NAME [SQL]: locks the database until pass NAME, and does that then; sets holder. From when to when is in
+# the file NAME.
 hold() {
-	python3 - "$PROCTOR_HOME/proctor.db" "$1" <<'END' &
-import sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
+	python3 - "$PROCTOR_HOME/proctor.db" "$TMP/$1" "$TMP/passed.$1" "${2:-}" <<'END' &
+import os, sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+db.execute("PRAGMA foreign_keys = ON")
 db.execute("BEGIN IMMEDIATE")
-time.sleep(float(sys.argv[2]))
-db.execute("ROLLBACK")
+began = time.time()
+open(sys.argv[2] + ".held", "w").close()
+while os.path.exists(sys.argv[1]) and not os.path.exists(sys.argv[3]):
+    time.sleep(0.05)
+ended = time.time()
+db.execute(sys.argv[4])
+db.execute("COMMIT")
+print(began, ended, sep=", ", file=open(sys.argv[2], "w"))
 END
 	holder=$!
+	eventually test -e "$TMP/$1.held"
+}
+
+# More than one tick of that time is there.
+meanwhile() { # NAME
+	echo "len({s['timestamp'] for s in d if $(sed 's/, / < s["timestamp"] < /' "$TMP/$1")}) > 1"
 }
 
 # ---- a lock that is held for seconds ----
 check "a daemon starts" start_daemon
-"$PROCTOR" run -q --job locked -- sleep 6 &
+"$PROCTOR" run -q --job locked -- sh -c "$(gate locked)" &
 runner=$!
-sleep 2
-hold 3
+eventually has_samples locked
+hold lock
+check "its ticks wait" eventually ticks_wait
+eventually grep -q "cannot record.*$holder" "$PROCTOR_HOME/daemon.log"
+pass lock
+wait "$holder"
+check "until they can be stored" eventually none_waits
+pass locked
 wait "$runner"
 is "the job does not notice" $? 0
-wait "$holder"
-for _ in $(seq 100); do
-	grep -q "can record again" "$PROCTOR_HOME/daemon.log" && break
-	sleep 0.1
-done
 check "the daemon ends" "$PROCTOR" stop
 log=$(cat "$PROCTOR_HOME/daemon.log")
 like "it is said, with who holds it" "$log" "cannot record, and goes on: .* is locked by .*$holder"
@@ -40,69 +62,65 @@ is "once" "$(grep -c "cannot record.*$holder" "$PROCTOR_HOME/daemon.log")" 1
 like "and that it is over" "$log" "can record again"
 unlike "nothing is lost" "$log" "are lost"
 run "$PROCTOR" history --job locked --json
-json "no gap is left" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5'
-json "from the beginning to the end" "$stdout" 'd[-1]["timestamp"] - d[0]["timestamp"] > 4'
+json "no gap is left" "$stdout" "$(meanwhile lock)"
 json "and no tick is there twice" "$stdout" \
 	'len({(s["timestamp"], s["pid"]) for s in d}) == len(d)'
 
 # ---- an attempt that is removed while its ticks wait ----
 check "a daemon starts once more" start_daemon
-"$PROCTOR" run -q --job removed -- sleep 7 2>/dev/null &
+"$PROCTOR" run -q --job removed -- sh -c "$(gate both)" 2>/dev/null &
 removed=$!
-"$PROCTOR" run -q --job stays -- sleep 7 &
+"$PROCTOR" run -q --job stays -- sh -c "$(gate both)" &
 runner=$!
-sleep 2
-python3 - "$PROCTOR_HOME/proctor.db" <<'END'
-import sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
-db.execute("PRAGMA foreign_keys = ON")
-db.execute("BEGIN IMMEDIATE")
-time.sleep(3)
-db.execute("DELETE FROM attempts WHERE job = (SELECT id FROM jobs WHERE job_id = 'removed')")
-db.execute("COMMIT")
-END
+eventually has_samples removed
+eventually has_samples stays
+hold removal "DELETE FROM attempts WHERE job = (SELECT id FROM jobs WHERE job_id = 'removed')"
+eventually ticks_wait
+pass removal
+wait "$holder"
+check "the ticks of both are done with" eventually none_waits
+pass both
 wait "$runner"
 wait "$removed"
 "$PROCTOR" stop
 unlike "no tick is lost for that" "$(cat "$PROCTOR_HOME/daemon.log")" "ticks are lost"
 run "$PROCTOR" history --job stays --json
-json "what is of the other job is there, without a gap" "$stdout" \
-	'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5 and d[-1]["timestamp"] - d[0]["timestamp"] > 5'
+json "what is of the other job is there, without a gap" "$stdout" "$(meanwhile removal)"
 
 # ---- a lock that outlives the job ----
 check "a daemon starts again" start_daemon
-"$PROCTOR" run -q --job outlived -- sleep 4 2>/dev/null &
+"$PROCTOR" run -q --job outlived -- sh -c "$(gate outlived)" 2>/dev/null &
 runner=$!
-sleep 2
-hold 4
+eventually has_samples outlived
+hold long
+eventually ticks_wait
+pass outlived
 wait "$runner"
+pass long
 wait "$holder"
-for _ in $(seq 100); do # no job runs any more
-	[ "$(grep -c "can record again" "$PROCTOR_HOME/daemon.log")" = 2 ] && break
-	sleep 0.1
-done
+eventually none_waits # no job runs any more
 run "$PROCTOR" status --json
 kill -9 "$(json_eval "$stdout" 'd["pid"]')"
 run "$PROCTOR" history --job outlived --json
-json "what waited is stored without another job" "$stdout" \
-	'd[-1]["timestamp"] - d[0]["timestamp"] > 3.2'
+json "what waited is stored without another job" "$stdout" "$(meanwhile long)"
 
 # ---- a disk that is full for a while ----
 full_disk() {
 	mount -t tmpfs -o size=6m,mode=700 tmpfs "$TMP/small" || exit 77
 	export PROCTOR_HOME=$TMP/small
 	start_daemon >/dev/null || exit 1
-	"$PROCTOR" run -q --job full -- sleep 6 2>/dev/null &
+	"$PROCTOR" run -q --job full -- sh -c "$(gate full)" 2>/dev/null &
 	runner=$!
-	sleep 2
+	eventually has_samples full
 	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
-	for _ in $(seq 30); do
-		"$PROCTOR" status --json >"$TMP/status-full"
-		grep -q '"ticks_waiting":[2-9]' "$TMP/status-full" && break
-		sleep 0.1
-	done
+	began=$EPOCHREALTIME
+	eventually ticks_wait
+	"$PROCTOR" status --json >"$TMP/status-full"
 	"$PROCTOR" doctor >"$TMP/doctor-full"
+	echo "$began, $EPOCHREALTIME" >"$TMP/disk"
 	rm "$TMP/small/filler"
+	eventually none_waits
+	pass full
 	wait "$runner"
 	echo $? >"$TMP/status"
 	"$PROCTOR" stop >/dev/null
@@ -116,7 +134,7 @@ mkdir "$TMP/small"
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 	(
 		export TMP PROCTOR
-		export -f full_disk start_daemon
+		export -f full_disk start_daemon status_of has_samples ticks_wait none_waits json_eval gate pass eventually
 		unshare -m bash -c full_disk
 	)
 	if [ $? = 77 ]; then
@@ -129,8 +147,7 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		like "and doctor that there is no room" "$(cat "$TMP/doctor-full")" \
 			'folder +broken .*its disk is full'
 		is "the database is sound" "$(cat "$TMP/check")" ok
-		json "what was seen meanwhile is there" "$(cat "$TMP/history")" \
-			'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5 and d[-1]["timestamp"] - d[0]["timestamp"] > 4'
+		json "what was seen meanwhile is there" "$(cat "$TMP/history")" "$(meanwhile disk)"
 		json "and the outcome" "$(cat "$TMP/jobs")" \
 			'[j["outcome"] for j in d if j["job_id"] == "full"] == ["success"]'
 	fi

@@ -33,6 +33,10 @@ in_background() {
 	started+=("$pid")
 }
 
+# Where a process waits, without starting another, until "echo" into it. Both ends wait for one another.
+mkfifo "$TMP/go"
+at_go="read -r _ <$TMP/go"
+
 run "$PROCTOR" attach --pid $$ --job shell
 is "without a daemon nothing is attached" "$status" 1
 like "and it is said" "$stderr" "no daemon is running"
@@ -79,44 +83,49 @@ json "it runs" "$stdout" 'd[-1]["job_id"] == "sleeper" and d[-1]["status"] == "r
 is "as what it is" "$(job sleeper 'd["command"]')" "sleep 300"
 kill -9 "$sleeper"
 if [ "$has_news" = True ]; then
-	is "how it ended is told" "$(timeout 20 "$PROCTOR" wait sleeper)" "sleeper failure"
+	is "how it ended is told" "$(timeout 60 "$PROCTOR" wait sleeper)" "sleeper failure"
 	is "by the kernel" "$(job sleeper '(d["signal"], d["reason"])')" "(9, 'signal 9')"
-	in_background sh -c 'sleep 2; (sleep 0.05; exit 3); exit 4'
+	in_background sh -c "$at_go; (sleep 0.05; exit 3); exit 4"
 	"$PROCTOR" attach --pid "$pid" --job codes
-	is "with its code" "$(timeout 20 "$PROCTOR" wait --json codes |
+	check "it is sampled" eventually holds "job codes 'len(d[\"series\"]) > 1'" True
+	echo >"$TMP/go"
+	is "with its code" "$(timeout 60 "$PROCTOR" wait --json codes |
 		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["outcome"], d["exit_code"])')" "failure 4"
-	is "every process was seen, however short" "$(job codes 'd["process_spawn_count"]')" 4
-	is "and how each ended" "$(job codes 'sorted(e["exit_code"] for e in d["events"] if e["event_type"] == "exit")')" "[0, 0, 3, 4]"
-	is "it was sampled" "$(job codes 'd["peak_rss_mb"] > 0 and len(d["series"]) > 1')" True
-	in_background sh -c 'sleep 1.5'
+	is "every process was seen, however short" "$(job codes 'd["process_spawn_count"]')" 3
+	is "and how each ended" "$(job codes 'sorted(e["exit_code"] for e in d["events"] if e["event_type"] == "exit")')" "[0, 3, 4]"
+	is "and what it used" "$(job codes 'd["peak_rss_mb"] > 0')" True
+	in_background sh -c "$at_go"
 	"$PROCTOR" attach --pid "$pid" --job fine
-	is "a good end is a success" "$(timeout 20 "$PROCTOR" wait fine)" "fine success"
+	echo >"$TMP/go"
+	is "a good end is a success" "$(timeout 60 "$PROCTOR" wait fine)" "fine success"
 else
 	# Its parent may have been quicker than us to wait for it, or not.
-	like "it has ended" "$(timeout 20 "$PROCTOR" wait sleeper)" "sleeper (failure|unknown)"
+	like "it has ended" "$(timeout 60 "$PROCTOR" wait sleeper)" "sleeper (failure|unknown)"
 	like "as far as is known" "$(job sleeper 'd["reason"]')" "signal 9|nobody waited for it who told us"
 fi
 
 # ---- the daemon is killed meanwhile ----
-in_background sh -c 'sleep 300 & sleep 4; exit 5'
+in_background sh -c "sleep 300 & $at_go; exit 5"
 parent=$pid
 eventually pgrep -P "$parent"
 child=$(pgrep -P "$parent" | head -n 1)
 started+=("$child")
 "$PROCTOR" attach --pid "$parent" --job survives
-in_background sleep 2
+in_background sleep 301
 "$PROCTOR" attach --pid "$pid" --job unseen
-sleep 1
 kill_daemon
+kill "$pid"
 eventually is_gone "$pid"
 "$PROCTOR" start
-is "what ended meanwhile has no outcome" "$(timeout 20 "$PROCTOR" wait unseen)" "unseen unknown"
+is "what ended meanwhile has no outcome" "$(timeout 60 "$PROCTOR" wait unseen)" "unseen unknown"
 is "and says why" "$(job unseen '(d["outcome"], d["exit_code"], d["reason"])')" \
 	"(None, None, 'exit status unknown: it ended while no daemon looked')"
 is "when it ended is not called exact" "$(job unseen 'd["evidence"]["wall_seconds"]')" "at most"
 is "what lives goes on" "$(job survives 'd["status"]')" running
+echo >"$TMP/go"
 eventually is_gone "$parent"
-sleep 1
+[ "$has_news" != True ] ||
+	eventually holds "job survives 'any(e[\"exit_code\"] == 5 for e in d[\"events\"])'" True
 is "for as long as anything of it lives" "$(job survives 'd["status"]')" running
 kill_daemon
 "$PROCTOR" start
@@ -124,10 +133,10 @@ sleep 1
 is "also when only a child is left to find it by" "$(job survives 'd["status"]')" running
 kill -9 "$child"
 if [ "$has_news" = True ]; then
-	is "its end is that of what was attached" "$(timeout 20 "$PROCTOR" wait --json survives |
+	is "its end is that of what was attached" "$(timeout 60 "$PROCTOR" wait --json survives |
 		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["outcome"], d["exit_code"])')" "failure 5"
 else
-	timeout 20 "$PROCTOR" wait survives >/dev/null
+	timeout 60 "$PROCTOR" wait survives >/dev/null
 	is "it is over" "$(job survives 'd["status"]')" "done"
 fi
 is "and no process was told twice" "$(job survives \
@@ -143,7 +152,7 @@ bystander=$pid
 "$PROCTOR" attach --pid "${pids[0]}" --job stubborn
 run "$PROCTOR" cancel stubborn
 is "an attached job is cancelled" "$status" 0
-lacking=$(timeout 20 python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
+lacking=$(timeout 60 python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
 import json, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
@@ -159,22 +168,25 @@ print(lacks)
 END
 )
 is "looks between two ticks are whole snapshots" "$lacking" "[]"
-is "and is over" "$(timeout 30 "$PROCTOR" wait stubborn)" "stubborn cancelled"
+is "and is over" "$(timeout 60 "$PROCTOR" wait stubborn)" "stubborn cancelled"
 check "nothing of it is left" is_gone "${pids[@]}"
 check "others live" kill -0 "$bystander"
 is "the signals are on record" "$(job stubborn 'sorted({e["event_type"] for e in d["events"]} & {"signal", "kill"})')" "['kill', 'signal']"
 
 # ---- births and deaths on the bus ----
 if [ "$has_news" = True ]; then
-	"$PROCTOR" run -q --job bus -- sh -c 'sleep 2; (exit 7); sh -c "kill -11 \$\$"; sleep 1' 2>/dev/null &
+	"$PROCTOR" run -q --job bus -- \
+		sh -c "$(gate bus); sleep 0.1; (exit 7); sh -c 'kill -11 \$\$'" 2>/dev/null &
 	eventually holds "status_of 'd[\"running_jobs\"]'" 1
-	timeout 20 python3 - "$PROCTOR_HOME/proctor.sock" >"$TMP/bus" <<'END'
+	timeout 60 python3 - "$PROCTOR_HOME/proctor.sock" "$TMP/passed.bus" >"$TMP/bus" <<'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
 f = s.makefile("rw")
 f.write('{"jsonrpc": "2.0", "id": 1, "method": "events.subscribe", "params": {"topics": ["process.*", "job.*"]}}\n')
 f.flush()
+assert "result" in json.loads(f.readline())
+open(sys.argv[2], "w").close()
 spawned, ended = set(), {}
 for line in f:
     p = json.loads(line).get("params")
@@ -206,7 +218,7 @@ read -ra pids <"$TMP/left"
 pids+=("$(pgrep -P "${pids[0]}" | tail -n 1)")
 started+=("${pids[@]}")
 eventually holds "status_of 'd[\"running_jobs\"]'" 1
-sleep 1
+eventually holds "job leaves 'len(d[\"processes\"])'" 3
 kill -9 $runner
 wait $runner 2>/dev/null
 check "what lives on is found" eventually holds "status_of 'd[\"orphans\"]'" 3

@@ -35,6 +35,25 @@ as_alice() { # COMMAND [ARG...]: as after a login
 		env -i HOME="$TMP/alice" PATH="$PATH" LC_ALL="$LC_ALL" "$@")
 }
 
+cat >"$TMP/hotspot.py" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/proctor/proctor.sock")
+f = s.makefile("rw")
+def ask(method, params):
+    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n")
+    f.flush()
+    return json.loads(f.readline())["result"]
+pid = [p["pid"] for p in ask("daemon.top", {})["processes"] if p["command"].startswith(sys.argv[1])][0]
+print(ask("resource.context", {"pid": pid})["syscall_hotspot"])
+END
+hotspot() { # COMMAND: the call that its process spends most time in, by the daemon's last look
+	python3 "$TMP/hotspot.py" "$1"
+}
+is_counted() { # NAME: whether the daemon counts for the process that waits at this gate
+	hotspot "sh -c $(gate "$1")" | grep -q '%$'
+}
+
 writes='sum(c["count"] for c in d["syscalls"] or [] if c["name"] == "write")'
 busiest='max(sum(c["count"] for c in p["syscalls"] or [] if c["name"] == "write") for p in d["processes"])'
 each='sum(c["count"] for p in d["processes"] for c in p["syscalls"]) == sum(c["count"] for c in d["syscalls"])'
@@ -75,7 +94,11 @@ unlike "without a word" "$stderr" 'not counted'
 run as_alice "$PROCTOR" run -q --json --syscalls=off --job silent -- sh -c "sleep 0.6; $busy"
 json "off is off" "$stdout" 'd["syscalls"] is None'
 
-run as_alice "$PROCTOR" run -q --json --job unasked -- sh -c "sleep 1; $busy"
+as_alice "$PROCTOR" run -q --json --job unasked -- sh -c "$(gate unasked); $busy" >"$TMP/unasked" &
+check "the daemon comes to count for who does not ask" eventually is_counted unasked
+pass unasked
+wait $!
+stdout=$(cat "$TMP/unasked")
 json "who does not ask gets what was counted" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
 json "which may not be all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
 
@@ -83,14 +106,29 @@ json "which may not be all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at 
 
 echoes='i=0; while [ $i -lt 3000 ]; do echo; i=$((i + 1)); done >/dev/null'
 sampled='sum((p["syscall_counts"] or {}).get("write", 0) for p in d)'
-run as_alice "$PROCTOR" run -q --syscalls=auto --job curve -- sh -c "sleep 0.3; $echoes; sleep 0.5; $echoes; sleep 0.6"
+has_sampled() { # JOB WRITES
+	run as_alice "$PROCTOR" history --job "$1" --json
+	[ "$(json_eval "$stdout" "$sampled == $2")" = True ]
+}
+as_alice "$PROCTOR" run -q --syscalls=auto --job curve -- \
+	sh -c "$echoes; $(gate once); $echoes; $(gate twice)" &
+check "a sample has the first of a guest's calls" eventually has_sampled curve 3000
+pass once
+check "a later one those that follow" eventually has_sampled curve 6000
+pass twice
+wait $!
 run as_alice "$PROCTOR" history --job curve --json
 json "each call of a guest is in one sample" "$stdout" "$sampled == 6000"
 json "in more than one of them" "$stdout" \
 	'sum((p["syscall_counts"] or {}).get("write", 0) > 0 for p in d) > 1'
 json "with their time" "$stdout" \
 	'any((p["syscall_time_pct"] or {}).get("write", 0) > 0 for p in d)'
-run as_alice "$PROCTOR" run -q --job unasked2 -- sh -c "sleep 1; $echoes; sleep 0.6"
+as_alice "$PROCTOR" run -q --job unasked2 -- sh -c "$(gate unasked2); $echoes; $(gate sampled)" &
+eventually is_counted unasked2
+pass unasked2
+eventually has_sampled unasked2 3000
+pass sampled
+wait $!
 run as_alice "$PROCTOR" history --job unasked2 --json
 json "who does not ask has them too" "$stdout" "$sampled == 3000"
 run as_alice "$PROCTOR" run -q --syscalls=off --job silent2 -- sh -c "sleep 0.6; $echoes; sleep 0.6"
@@ -113,11 +151,15 @@ is "nobody is told but the runner" "$stdout" "this connection is no runner's"
 
 # ---- what short processes of hers used ----
 
-run as_alice "$PROCTOR" run -q --json --syscalls=auto --job short -- \
-	sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; sleep 0.3'
 short='[p for p in d["processes"] if p["exit_code"] == 0 and p["command"] and "true" in p["command"] and "sh" not in p["command"]]'
+timed="all(p['user_cpu_seconds'] + p['system_cpu_seconds'] > 0 and p['cpu_evidence'] == 'exact' for p in $short)"
+for _ in $(seq 20); do # all of its time is known when the kernel lets go of it, which may be late
+	run as_alice "$PROCTOR" run -q --json --syscalls=auto --job short -- \
+		sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; sleep 0.3'
+	[ "$(json_eval "$stdout" "$timed")" = True ] && break
+done
 json "the peak of each is known exactly" "$stdout" "len($short) == 10 and all(p['max_rss_mb'] > 0 and p['evidence'] == 'exact' for p in $short)"
-json "and its CPU time" "$stdout" "all(p['user_cpu_seconds'] + p['system_cpu_seconds'] > 0 and p['cpu_evidence'] == 'exact' for p in $short)"
+json "and its CPU time" "$stdout" "$timed"
 json "and its I/O" "$stdout" "all(p['rchar'] is not None for p in $short)"
 run as_alice "$PROCTOR" report short --format json
 json "in her record, too" "$stdout" "len([p for p in $short if p['cpu_evidence'] == 'exact']) == 10"
@@ -140,10 +182,12 @@ for after in 0 0.8; do
 	like "and is in her record" "$(json_eval "$stdout" "$sender")" "^\['sent by $$ \("
 done
 
-as_alice "$PROCTOR" run -q --json --syscalls=auto --job left -- sleep 2 >"$TMP/left" &
+as_alice "$PROCTOR" run -q --json --syscalls=auto --job left -- \
+	sh -c ": >begun; $(gate left)" >"$TMP/left" &
 left=$!
-sleep 0.7
+eventually test -e "$TMP/alice/begun"
 "$PROCTOR" stop
+pass left
 wait "$left"
 is "a daemon that goes harms nobody" "$?" 0
 json "and nothing is made up" "$(cat "$TMP/left")" 'd["syscalls"] is None'
@@ -175,11 +219,14 @@ for who in as_alice env; do
 	json "which is said ($who)" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
 done
 
-setpriv --reuid=alice --regid=alice --init-groups sh -c "sleep 1; $busy; exec sleep 1" &
+setpriv --reuid=alice --regid=alice --init-groups sh -c "$(gate joined); $busy; exec sleep 1" &
 target=$!
-sleep 0.3 # until it is hers
+is_hers() { [ "$(stat -c %u "/proc/$target")" = 4001 ]; }
+eventually is_hers
 run as_alice "$PROCTOR" attach --pid "$target" --job joined
 is "a process is attached" "$status $stderr" "0 "
+eventually is_counted joined
+pass joined
 wait "$target"
 run as_alice "$PROCTOR" wait joined
 joined() {
@@ -192,21 +239,7 @@ check "what it called is told, of each process" eventually joined
 
 as_alice "$PROCTOR" run -q --job hot -- dd if=/dev/zero of=/dev/null bs=1 2>/dev/null &
 hot=$!
-context() { # of the process, by the last look
-	python3 - <<'END'
-import json, socket
-s = socket.socket(socket.AF_UNIX)
-s.connect("/run/proctor/proctor.sock")
-f = s.makefile("rw")
-def ask(method, params):
-    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n")
-    f.flush()
-    return json.loads(f.readline())["result"]
-pid = [p["pid"] for p in ask("daemon.top", {})["processes"] if p["command"].startswith("dd ")][0]
-print(ask("resource.context", {"pid": pid})["syscall_hotspot"])
-END
-}
-is_hot() { context | grep -q -E '^(read|write) [0-9]+%$'; }
+is_hot() { hotspot "dd " | grep -q -E '^(read|write) [0-9]+%$'; }
 check "a context says which call takes the most time" eventually is_hot
 "$PROCTOR" cancel hot
 wait "$hot"

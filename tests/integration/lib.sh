@@ -50,24 +50,30 @@ json() {
 	fi
 }
 
+# gate NAME: shell code for a job that is to go on at pass NAME, when the test has seen enough.
+gate() {
+	echo "while [ -d $TMP ] && [ ! -e $TMP/passed.$1 ]; do sleep 0.1; done"
+}
+pass() { # NAME
+	: >"$TMP/passed.$1"
+}
+
 # eventually COMMAND [ARG...]: succeeds as soon as it does, or fails after a minute, as others may
 # take all of the machine.
 eventually() {
-	local i
-	for ((i = 0; i < 600; i++)); do
-		"$@" >/dev/null 2>&1 && return
+	local end=$((EPOCHSECONDS + 60))
+	until "$@" >/dev/null 2>&1; do
+		[ $EPOCHSECONDS -lt $end ] || return
 		sleep 0.1
 	done
-	return 1
 }
 
 # becomes WANTED COMMAND [ARG...]: until it prints that, for at most a minute; prints the last.
 becomes() {
-	local wanted=$1 got i
+	local wanted=$1 got end=$((EPOCHSECONDS + 60))
 	shift
-	for ((i = 0; i < 300; i++)); do
-		got=$("$@" 2>&1)
-		[ "$got" = "$wanted" ] && break
+	until got=$("$@" 2>&1); [ "$got" = "$wanted" ]; do
+		[ $EPOCHSECONDS -lt $end ] || break
 		sleep 0.2
 	done
 	echo "$got"

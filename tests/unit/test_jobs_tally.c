@@ -569,6 +569,33 @@ static void test_parent_of_a_child_seen_early_is_no_leaf(void **state)
 	tally_free(t);
 }
 
+/* A start by the clock tick may be up to a tick too early, and the parent's is not. */
+static void test_no_child_is_born_before_its_parent(void **state)
+{
+	struct tally *t = tally_new("job", false);
+	struct series_point point;
+	struct snapshot snap;
+	size_t n;
+
+	(void)state;
+	snapshot_init(&snap);
+	tally_begin_sheet(t, 0, true);
+	root(t, 101, 1, 5 * SECOND + 7);
+	add_sample(&snap, 102, MB, MB, 0);
+	add_sample(&snap, 103, MB, MB, 0);
+	add_sample(&snap, 104, MB, MB, 0);
+	snap.processes[0].ppid = snap.processes[1].ppid = snap.processes[2].ppid = 101;
+	snap.processes[0].start_wall_ns = 5 * SECOND;
+	snap.processes[1].start_wall_ns = 6 * SECOND;
+	tally_snapshot(t, &snap, 1, &point);
+	assert_int_equal(tally_processes(t, &n)[1].born_wall_ns, 5 * SECOND + 7);
+	assert_int_equal(tally_processes(t, &n)[2].born_wall_ns, 6 * SECOND);
+	assert_false(u64_known(tally_processes(t, &n)[3].born_wall_ns));
+	assert_int_equal(n, 4);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
 /* What sheet 1 left running is not billed to sheet 2. */
 static void test_leftovers_are_billed_to_their_own_sheet(void **state)
 {
@@ -838,6 +865,7 @@ int main(void)
 		cmocka_unit_test(test_a_flood_is_counted_to_the_last),
 		cmocka_unit_test(test_most_at_once_is_exact),
 		cmocka_unit_test(test_parent_of_a_child_seen_early_is_no_leaf),
+		cmocka_unit_test(test_no_child_is_born_before_its_parent),
 		cmocka_unit_test(test_leftovers_are_billed_to_their_own_sheet),
 		cmocka_unit_test(test_tries_are_counted_apart),
 		cmocka_unit_test(test_a_zombie_is_no_living_process),

@@ -529,6 +529,33 @@ static void test_who_is_gone_is_gone(void **state)
 	snapshot_release(&s);
 }
 
+/* It passes, and the iterator is as good as before. */
+static void test_a_want_of_files_does_not_end_it(void **state)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct rlimit old, low;
+	struct collector *c;
+	struct err err = ERR_INIT;
+	struct snapshot s;
+
+	(void)state;
+	skip_without_ebpf();
+	c = new_collector(root_fd, true);
+	snapshot_init(&s);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	low = old;
+	low.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	assert_int_equal(collector_scan(c, &s, &err), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_true(strlen(err.text) > 0);
+	scan_all(c, &s);
+	assert_non_null(find(&s, getpid()));
+	assert_string_not_equal(collector_rung(c).rung, "/proc");
+	collector_free(c);
+	snapshot_release(&s);
+}
+
 /* Whoever may not load programs gets /proc and a reason. */
 static void test_without_rights_it_is_proc(void **state)
 {
@@ -568,6 +595,7 @@ int main(void)
 		cmocka_unit_test(test_cpu_of_threads_is_counted),
 		cmocka_unit_test(test_the_first_process_is_there),
 		cmocka_unit_test(test_who_is_gone_is_gone),
+		cmocka_unit_test(test_a_want_of_files_does_not_end_it),
 		cmocka_unit_test(test_without_rights_it_is_proc),
 	};
 
