@@ -337,7 +337,7 @@ static enum health check_files(struct patient *p, struct buf *detail)
 /* Lines, of which the first stands beside the name. */
 static enum health check_gpus(struct patient *p, struct buf *detail)
 {
-	bool answered;
+	enum doctor_gpu found;
 
 	if (!sources_has_gpu(p->root_fd)) {
 		buf_add_str(detail, "none; looked for " SOURCES_GPU_LOOKED_FOR);
@@ -348,10 +348,10 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 		return HEALTH_NOTE;
 	}
 	doctor_find_gpu_rungs(p->root_fd, &p->arena, &p->rungs);
-	answered = doctor_ask_gpus(p->root_fd, detail);
+	found = doctor_ask_gpus(p->root_fd, detail);
 	if (detail->len > 0 && detail->data[detail->len - 1] == '\n')
 		buf_truncate(detail, detail->len - 1);
-	return answered ? HEALTH_OK : HEALTH_NOTE;
+	return found == DOCTOR_GPU_ANSWERS ? HEALTH_OK : HEALTH_NOTE;
 }
 
 static const struct {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,20 +13,41 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 
-#define DEADLINE_NS UINT64_C(15000000000)
-#define WAIT_MS 5000 /* drivers take a second or two to begin */
+#define DEADLINE_NS                                                                   \
+	UINT64_C(20000000000) /* of one driver: nvidia-smi is given 5 s for each call \
+			       */
+#define ENDED_MS 2000	      /* after its last word */
+#define REAP_MS 10
+/* For who answers a run: one that crashes or hangs is replaced by the next. */
+#define WAIT_MS 20000
+#define PATIENCE_SECONDS 10 /* the first question after a start takes some seconds */
 
-/* In the child. */
+/* ---- in the child ---- */
+
+/* Drivers name devices as they like: no name reaches the terminal as it is, or makes a line. */
+static void add_shown(struct buf *out, const char *text, size_t n)
+{
+	for (size_t at = 0; at < n;)
+		at += utf8_add_shown(out, text + at, n - at);
+}
+
 static void print_answer(void *ctx, const char *rung, const char *what, uint64_t ns)
 {
-	int fd = *(int *)ctx;
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	ssize_t n;
 
+	buf_printf(&line, "%s: ", rung);
+	add_shown(&line, what, strlen(what));
 	if (u64_known(ns))
-		dprintf(fd, "%s: %s takes %.3g ms\n", rung, what, (double)ns / 1e6);
-	else
-		dprintf(fd, "%s: %s\n", rung, what);
+		buf_printf(&line, " takes %.3g ms", (double)ns / 1e6);
+	buf_add_char(&line, '\n');
+	n = write(*(int *)ctx, line.data, line.len);
+	(void)n; /* who asked is gone */
 }
+
+/* ---- in the parent ---- */
 
 /* False: it did not come to its end. */
 static bool read_answers(int fd, struct buf *out)
@@ -47,46 +69,93 @@ static bool read_answers(int fd, struct buf *out)
 	return false;
 }
 
-static bool ask_in_child(int root_fd, pid_t pid, int fds[2], struct buf *out)
+/* A child that the driver has spoilt may have written anything: only the lines are kept. */
+static void add_lines(struct buf *out, const struct buf *said)
 {
-	bool has_ended;
-	int status = 0;
+	const char *at = said->data ? said->data : "", *end = at + said->len;
 
-	if (pid == 0) {
-		size_t n_open = gpus_measure(root_fd, print_answer, &fds[1]);
+	while (at < end) {
+		size_t n = strcspn(at, "\n");
 
-		_exit(n_open == 0);
+		n = n < (size_t)(end - at) ? n : (size_t)(end - at);
+		add_shown(out, at, n);
+		buf_add_char(out, '\n');
+		at += n + 1;
 	}
-	close(fds[1]);
-	has_ended = read_answers(fds[0], out);
-	if (!has_ended) {
-		buf_add_str(out, "a driver does not answer: it was asked no longer\n");
-		kill(pid, SIGKILL);
-	}
-	/* One that hangs inside the kernel cannot be waited for. */
-	return waitpid(pid, &status, has_ended ? 0 : WNOHANG) == pid && status == 0;
 }
 
-bool doctor_ask_gpus(int root_fd, struct buf *out)
+/* One that hangs inside the kernel cannot be waited for: false. */
+static bool reap(pid_t pid, int *ret_status)
 {
+	struct pollfd nothing = { .fd = -1 };
+
+	for (int left_ms = ENDED_MS; left_ms > 0; left_ms -= REAP_MS) {
+		if (waitpid(pid, ret_status, WNOHANG) == pid)
+			return true;
+		poll(&nothing, 1, REAP_MS);
+	}
+	return false;
+}
+
+static enum doctor_gpu hear(const char *name, pid_t pid, int fd, struct buf *out)
+{
+	CLEANUP(buf_release) struct buf said = BUF_INIT;
+	bool has_ended = read_answers(fd, &said), is_reaped;
+	int status = 0;
+
+	if (!has_ended)
+		kill(pid, SIGKILL);
+	is_reaped = reap(pid, &status);
+	add_lines(out, &said);
+	if (!has_ended || !is_reaped) {
+		buf_printf(out, "%s: it does not answer, and was asked no longer\n", name);
+		return DOCTOR_GPU_BROKEN;
+	}
+	if (WIFSIGNALED(status)) {
+		buf_printf(out, "%s: it crashes the process that asks it (%s)\n", name,
+			   strsignal(WTERMSIG(status)));
+		return DOCTOR_GPU_BROKEN;
+	}
+	if (said.len == 0)
+		buf_printf(out, "%s: it ended the process that asked it\n", name);
+	return said.len > 0 && WEXITSTATUS(status) == 0 ? DOCTOR_GPU_ANSWERS : DOCTOR_GPU_SILENT;
+}
+
+static enum doctor_gpu ask(int root_fd, size_t i, struct buf *out)
+{
+	enum doctor_gpu result = DOCTOR_GPU_SILENT;
 	int fds[2];
-	bool answered = false;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return false;
+		return result;
 	pid = fork();
-	if (pid >= 0)
-		answered = ask_in_child(root_fd, pid, fds, out);
-	else
-		close(fds[1]);
+	if (pid == 0)
+		_exit(!gpus_measure(root_fd, i, print_answer, &fds[1]));
+	close(fds[1]);
+	if (pid > 0)
+		result = hear(gpus_driver_name(i), pid, fds[0], out);
 	close(fds[0]);
-	return answered;
+	return result;
+}
+
+enum doctor_gpu doctor_ask_gpus(int root_fd, struct buf *out)
+{
+	enum doctor_gpu worst = DOCTOR_GPU_SILENT;
+
+	for (size_t i = 0; gpus_driver_name(i); i++) {
+		enum doctor_gpu result = ask(root_fd, i, out);
+
+		worst = result > worst ? result : worst;
+	}
+	return worst;
 }
 
 void doctor_tell_gpu_rung(int root_fd, struct arena *arena, struct rung *rungs, size_t n)
 {
-	struct gpus_options options = { .root_fd = root_fd, .at_once = true };
+	struct gpus_options options = { .root_fd = root_fd,
+					.at_once = true,
+					.patience_seconds = PATIENCE_SECONDS };
 	struct gpus *gpus = NULL;
 
 	if (gpus_open(&options, &gpus, NULL) < 0 || !gpus)

@@ -4,17 +4,18 @@
 #ifndef PROCTOR_CLI_DOCTOR_GPU_H
 #define PROCTOR_CLI_DOCTOR_GPU_H
 
-#include <stdbool.h>
-
 #include "base/arena.h"
 #include "base/buf.h"
 #include "sources/sources.h"
 
+/* The worst of what drivers do: none tells anything, one does, one crashes or hangs. */
+enum doctor_gpu { DOCTOR_GPU_SILENT, DOCTOR_GPU_ANSWERS, DOCTOR_GPU_BROKEN };
+
 /*
- * One line for each answer: "NVML: memory 5.1 us". Asked by a child that is ended if it
- * hangs; then the last line says so. Returns whether a driver answered.
+ * One line for each answer: "NVML: memory takes 0.005 ms". Each driver is asked by a child of
+ * its own that is ended if it hangs; then, or if it crashes, a line says so.
  */
-bool doctor_ask_gpus(int root_fd, struct buf *out);
+enum doctor_gpu doctor_ask_gpus(int root_fd, struct buf *out);
 
 /* Asks as a run would, and writes who answered among the rungs. */
 void doctor_tell_gpu_rung(int root_fd, struct arena *arena, struct rung *rungs, size_t n);

@@ -92,7 +92,7 @@ static void keep_calls(struct run *run)
 
 static void note_gpus(struct run *run)
 {
-	char why[256];
+	char why[512];
 
 	if (run->gpus && gpus_tell_trouble(run->gpus, why, sizeof(why)))
 		record_note(run->attempt, "gpus", why);

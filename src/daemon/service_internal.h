@@ -62,7 +62,7 @@ struct service_gpus {
 	uint64_t cpu_ns;	 /* of its process, counted in so far */
 	uint64_t logged_boot_ns; /* since then so many lines: */
 	unsigned n_logged;
-	char rung[64], note[256];
+	char rung[64], note[512];
 };
 
 #define SERVICE_MAX_OOMS 32

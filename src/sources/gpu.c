@@ -8,9 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 #include "sources/sources.h"
 
 /* A reading is of its interval's worth, and a little more: drivers take their time. */
@@ -77,6 +79,17 @@ static bool is_whole(const struct gpu_reading *r, size_t n)
 	       memchr(r->rung, '\0', sizeof(r->rung)) && memchr(r->note, '\0', sizeof(r->note));
 }
 
+/* What a driver says may end on a terminal. */
+static void show_safely(char *text, size_t size)
+{
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	size_t n = strlen(text);
+
+	for (size_t at = 0; at < n;)
+		at += utf8_add_shown(&shown, text + at, n - at);
+	snprintf(text, size, "%s", shown.data ? shown.data : "");
+}
+
 static int compare_processes(const void *a, const void *b)
 {
 	const struct gpu_process *x = a, *y = b;
@@ -100,6 +113,8 @@ static void take_readings(struct gpus *g)
 			return;
 		if (!is_whole(&g->next, (size_t)n))
 			continue;
+		show_safely(g->next.note, sizeof(g->next.note));
+		show_safely(g->next.rung, sizeof(g->next.rung));
 		count_cpu(g, g->now.cpu_ns, g->next.cpu_ns);
 		memcpy(&g->now, &g->next, (size_t)n);
 		if (g->now.rung[0])
@@ -112,10 +127,16 @@ static void take_readings(struct gpus *g)
 
 void gpus_wait(struct gpus *g, int timeout_ms)
 {
-	struct pollfd wait = { .fd = g->fd, .events = POLLIN };
+	uint64_t deadline_ns = clock_boot_ns() + (uint64_t)timeout_ms * 1000000, now_ns;
 
-	if (!g->has_reading && poll(&wait, 1, timeout_ms) > 0)
+	while ((!g->has_reading || g->now.is_interim) && (now_ns = clock_boot_ns()) < deadline_ns) {
+		struct pollfd wait = { .fd = g->fd, .events = POLLIN };
+
+		poll(&wait, 1, (int)((deadline_ns - now_ns) / 1000000) + 1);
+		if (wait.revents & (POLLERR | POLLHUP) && !(wait.revents & POLLIN))
+			return; /* nobody will ever answer */
 		take_readings(g);
+	}
 }
 
 static bool is_recent(const struct gpus *g, uint64_t boot_ns)
@@ -130,10 +151,16 @@ static bool is_fresh(const struct gpus *g, uint64_t boot_ns)
 	return g->has_reading && g->now.rung[0] && is_recent(g, boot_ns);
 }
 
-/* Who has no rights to a GPU has none: no gap in what is known, and nothing to complain of. */
+/*
+ * Whether the drivers have found none after all; who has no rights to a GPU has none. It is no
+ * gap in what is known, and nothing to complain of.
+ */
 static bool has_none(const struct gpus *g, uint64_t boot_ns)
 {
-	return g->has_reading && g->now.is_denied && g->now.n_devices == 0 && is_recent(g, boot_ns);
+	const struct gpu_reading *r = &g->now;
+
+	return g->has_reading && r->n_devices == 0 && (r->is_denied || r->n_left_out == 0) &&
+	       is_recent(g, boot_ns);
 }
 
 /* What is wrong at that moment; NULL: nothing, or the first reading is not due yet. */
@@ -194,7 +221,7 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 	const struct gpu_reading *r = &g->now;
 	uint32_t at = 0;
 
-	if (!is_fresh(g, s->boot_ns))
+	if (!is_fresh(g, s->boot_ns) && (r->is_denied || !has_none(g, s->boot_ns)))
 		return;
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct proc_sample *p = &s->processes[i];
@@ -230,13 +257,15 @@ const char *gpus_rung(const struct gpus *g)
 
 static void tell_times(const struct trouble *t, char *ret, size_t size)
 {
-	char others[64] = "";
+	char others[64] = "", times[128];
 
 	if (t->other_ns > 0)
 		snprintf(others, sizeof(others), ", something else for %.0f s",
 			 (double)t->other_ns / 1e9);
-	snprintf(ret, size, "%s (for %.0f of %.0f s%s)", t->note, (double)t->first_ns / 1e9,
+	snprintf(times, sizeof(times), " (for %.0f of %.0f s%s)", (double)t->first_ns / 1e9,
 		 (double)t->all_ns / 1e9, others);
+	snprintf(ret, size, "%.*s%s", (int)(size > sizeof(times) ? size - sizeof(times) : 0),
+		 t->note, times);
 }
 
 bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size)
@@ -245,12 +274,10 @@ bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size)
 
 	if (t->note[0])
 		tell_times(t, ret, size);
-	else if (g->rung[0] || g->now.is_denied)
+	else if (g->has_reading)
 		return false;
 	else
-		snprintf(ret, size, "%s",
-			 g->has_reading ? "no driver tells of any"
-					: "the run was over before they were read");
+		snprintf(ret, size, "the run was over before they were read");
 	return true;
 }
 
@@ -259,11 +286,18 @@ uint64_t gpus_cpu_ns(const struct gpus *g)
 	return g->cpu_ns;
 }
 
+static const char *tell_none(const struct gpus *g)
+{
+	return g->now.is_denied ? "there is none for this user"
+				: "there is a driver, which has found none";
+}
+
 void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n)
 {
 	const char *rung = g->rung[0] ? arena_strdup(arena, g->rung) : NULL;
-	const char *note = g->now.is_denied && !rung ? "there is none for this user"
-						     : arena_strdup(arena, gpus_note(g));
+	const char *note = !rung && has_none(g, clock_boot_ns())
+				   ? tell_none(g)
+				   : arena_strdup(arena, gpus_note(g));
 
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(rungs[i].measurement, SOURCES_RUNG_GPU) != 0)

@@ -20,7 +20,7 @@
 #define GPU_MAX_DEVICES 64
 #define GPU_MAX_PROCESSES 1024
 #define GPU_NAME_BYTES 64
-#define GPU_NOTE_BYTES 160
+#define GPU_NOTE_BYTES 320
 #define GPU_DEVICE_UNKNOWN (-1)
 
 /* A process that holds a device. */
@@ -41,6 +41,7 @@ struct gpu_reading {
 	uint32_t n_left_out; /* processes that had no room, or that could not be told */
 	uint32_t only_own;   /* not 0: processes of other users could not be looked into */
 	uint32_t is_denied;  /* not 0: we have no rights to some, and so do not count them */
+	uint32_t is_interim; /* not 0: who asked has died, and another one asks already */
 	struct gpu_sample devices[GPU_MAX_DEVICES];
 	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
 	struct gpu_process processes[GPU_MAX_PROCESSES]; /* of a message only n_processes */
@@ -96,8 +97,29 @@ uint32_t gpu_count_nvidia(int root_fd);
 bool gpu_has_drm(int root_fd);
 
 extern const struct gpu_driver gpu_nvml, gpu_smi, gpu_drm;
-extern const struct gpu_driver *const gpu_drivers[];
-extern const size_t gpu_n_drivers;
+#define GPU_N_DRIVERS 3
+extern const struct gpu_driver *const gpu_drivers[GPU_N_DRIVERS];
+
+/* ---- drivers that take their process with them (gpu_record.c) ---- */
+
+/* Kept by who outlives those that ask; {0} at first. */
+struct gpu_record {
+	unsigned n_deaths;     /* in a row, of processes that were asking this driver */
+	int signal;	       /* that ended the last; 0: another end; GPU_HUNG: ours */
+	uint64_t died_boot_ns; /* when the last did */
+};
+
+#define GPU_HUNG (-1)
+#define GPU_AGAIN_NS UINT64_C(300000000000) /* until a driver that was left is asked again */
+
+void gpu_record_death(struct gpu_record *record, int signal, uint64_t now_ns);
+
+/* Whether it is left alone for now: each death makes that twice as long. again_ns for the first. */
+bool gpu_is_given_up(const struct gpu_record *record, uint64_t again_ns, uint64_t now_ns);
+
+/* "NVML crashed (Segmentation fault): it is asked again after 5 minutes"; returns -EIO. */
+int gpu_tell_death(const struct gpu_record *record, uint64_t again_ns, const char *driver,
+		   struct err *err);
 
 /* ---- all drivers (gpu_slots.c) ---- */
 
@@ -107,14 +129,27 @@ struct gpu_slot {
 	void *opened;
 	uint64_t tried_boot_ns; /* when one was opened, or could not be; 0: never */
 	unsigned n_failures;	/* readings in a row */
-	struct err err;		/* why none is read; code 0 or -ENODEV: there are no such GPUs */
 	uint32_t n_devices;	/* at the last reading */
 	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
 };
 
+/* A driver (its number in gpu_drivers) is about to be asked, or has answered. */
+enum gpu_beat { GPU_BEAT_ASKS, GPU_BEAT_ANSWERED };
+typedef void gpu_beat_fn(void *ctx, enum gpu_beat beat, size_t driver);
+
+/* {0} at first, but for again_ns and the records. */
+struct gpu_slots {
+	struct gpu_slot of[GPU_VENDORS];
+	struct gpu_record records[GPU_N_DRIVERS];
+	uint64_t again_ns; /* until a better driver than that in use is asked again */
+	struct err why_not[GPU_N_DRIVERS]; /* why it did not answer the last time; code 0: it did */
+	gpu_beat_fn *beat;		   /* NULL: nobody listens */
+	void *ctx;
+};
+
 /* Opens what is not open, and asks them all. */
-void gpu_read_all(struct gpu_slot slots[GPU_VENDORS], int root_fd, struct gpu_reading *ret);
-void gpu_close_all(struct gpu_slot slots[GPU_VENDORS]);
+void gpu_read_all(struct gpu_slots *s, int root_fd, struct gpu_reading *ret);
+void gpu_close_all(struct gpu_slots *s);
 
 /* ---- whose a reading is (gpu_owner.c) ---- */
 
@@ -130,33 +165,45 @@ extern const struct gpu_files gpu_nvidia_files, gpu_drm_files;
 bool gpu_is_device_file(int folder_fd, const char *name, const struct gpu_files *files);
 
 /*
- * The process that a driver means by this pid: the one that has it here, if it holds
- * a device file, else the only one that has it inside its own namespace and holds one.
- * False: it cannot be told.
- */
-bool gpu_find_owner(int root_fd, uint64_t pid, const struct gpu_files *files, struct proc_key *ret);
-
-/*
  * Adds whoever holds a device file and is not in the reading, with all unknown: what a driver does
  * not list it may use all the same. Notes only_own where some could not be looked into.
  */
 void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_reading *ret);
 
 #define GPU_MAX_OWNERS 256
+#define GPU_MAX_INNER 8192
 
 /* Whom a pid meant, or that nobody was found (key.pid 0). */
 struct gpu_owner {
 	uint64_t pid, found_boot_ns;
 	struct proc_key key;
+	bool is_old_news; /* nobody was found, in a look that had been taken before */
 };
 
-/* The same for who asks every second, {0} at first: a search may look at every process, so what it
- * found is remembered for some seconds. */
+/* A process that has another pid inside its own namespace. */
+struct gpu_inner {
+	pid_t inner, pid;
+};
+
+/*
+ * What is remembered for some seconds, for who asks every second, {0} at first: whom pids meant,
+ * and one look at all processes for all pids that are nobody's here.
+ */
 struct gpu_owners {
 	struct gpu_owner items[GPU_MAX_OWNERS];
 	size_t n, next; /* the next is overwritten when all are in use */
+	struct gpu_inner inners[GPU_MAX_INNER];
+	size_t n_inners;
+	bool has_all;		 /* of them */
+	uint64_t looked_boot_ns; /* 0: never */
+	uint64_t n_looks;
 };
 
+/*
+ * The process that a driver means by this pid: the one that has it here, if it holds
+ * a device file, else the only one that has it inside its own namespace and holds one.
+ * False: it cannot be told.
+ */
 bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const struct gpu_files *files,
 		     struct proc_key *ret);
 

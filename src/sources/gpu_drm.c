@@ -26,6 +26,7 @@
 #include "sources/gpu.h"
 
 #define EVERY_NS UINT64_C(5000000000)
+#define NEWS_NS UINT64_C(60000000000) /* for so long a card is said to be new */
 #define FILE_BYTES 4096
 #define MAX_CLIENTS 1024
 #define MAX_KFD 256
@@ -292,14 +293,41 @@ static void read_all(struct drm *d)
 	qsort(d->now->items, d->now->n, sizeof(d->now->items[0]), compare_clients);
 }
 
+/* New ones stand behind the others; one that is back may have another name and other sensors. */
+static void look_for_cards(struct drm *d)
+{
+	struct drm_card found[GPU_MAX_DEVICES];
+	size_t n = drm_find_cards(d->root_fd, found, GPU_MAX_DEVICES);
+
+	for (size_t i = 0; i < n; i++) {
+		int known = find_device(d, found[i].slot);
+
+		found[i].came_boot_ns = known < 0 ? clock_boot_ns() : d->cards[known].came_boot_ns;
+		if (known >= 0)
+			d->cards[known] = found[i];
+		else if (d->n_cards < GPU_MAX_DEVICES)
+			d->cards[d->n_cards++] = found[i];
+	}
+}
+
+static void note_news(const struct drm_card *c, int index, struct gpu_reading *ret)
+{
+	if (c->came_boot_ns && clock_boot_ns() - c->came_boot_ns < NEWS_NS)
+		gpu_note(ret, "%s at %s was added: it is GPU %d", c->name, c->slot, index);
+}
+
 /* One that is gone hides no other: it keeps its place, and who holds it is not known. */
 static int read_cards(const struct drm *d, struct gpu_reading *ret, struct err *err)
 {
 	size_t n_gone = 0;
 
 	for (size_t i = 0; i < d->n_cards; i++) {
-		if (drm_read_card(d->root_fd, &d->cards[i], ret))
+		int index = (int)ret->n_devices;
+
+		if (drm_read_card(d->root_fd, &d->cards[i], ret)) {
+			note_news(&d->cards[i], index, ret);
 			continue;
+		}
 		gpu_note(ret, "%s at %s is gone", d->cards[i].name, d->cards[i].slot);
 		ret->n_left_out++;
 		n_gone++;
@@ -310,12 +338,16 @@ static int read_cards(const struct drm *d, struct gpu_reading *ret, struct err *
 static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 {
 	struct drm *d = driver;
+	bool is_due = d->now->boot_ns == 0 || clock_boot_ns() - d->now->boot_ns >= EVERY_NS;
 	int first_device = (int)ret->n_devices;
-	int r = read_cards(d, ret, err);
+	int r;
 
+	if (is_due)
+		look_for_cards(d);
+	r = read_cards(d, ret, err);
 	if (r < 0)
 		return r;
-	if (d->now->boot_ns == 0 || clock_boot_ns() - d->now->boot_ns >= EVERY_NS)
+	if (is_due)
 		read_all(d);
 	tell_processes(d, first_device, ret);
 	ret->n_left_out += d->n_left_out;

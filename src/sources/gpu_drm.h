@@ -65,6 +65,7 @@ struct drm_card {
 	char card[32];		   /* "card0" */
 	char name[GPU_NAME_BYTES];
 	char sensors[DRM_SENSORS_BYTES]; /* "hwmon4"; "": it has none */
+	uint64_t came_boot_ns;		 /* 0: it was there from the beginning */
 };
 
 /* Those whose clients can be seen, by their place on the bus; how many of at most max. */

@@ -1,62 +1,81 @@
 #include "base/clock.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "sources/gpu_nvml.h"
 
-static void ask_utilization(struct nvml *n, struct nvml_gpu *d)
+/* Each says whether it was answered. */
+
+static bool ask_utilization(struct nvml *n, struct nvml_gpu *d)
 {
 	struct nvml_utilization use;
 
-	if (n->call.utilization)
-		n->call.utilization(d->handle, &use);
+	return n->call.utilization && n->call.utilization(d->handle, &use) == NVML_OK;
 }
 
-static void ask_memory(struct nvml *n, struct nvml_gpu *d)
+static bool ask_memory(struct nvml *n, struct nvml_gpu *d)
 {
 	struct gpu_sample s;
 
+	gpu_sample_init(&s);
 	nvml_read_memory(n, d, &s);
+	return f64_known(s.memory_used_mb);
 }
 
-static void ask_state(struct nvml *n, struct nvml_gpu *d)
+static bool ask_state(struct nvml *n, struct nvml_gpu *d)
 {
 	struct gpu_sample s;
 
+	gpu_sample_init(&s);
 	nvml_read_state(n, d, &s);
+	return f64_known(s.temperature_c) || f64_known(s.sm_clock_mhz) || f64_known(s.power_watts);
 }
 
-static void ask_processes(struct nvml *n, struct nvml_gpu *d)
+static bool ask_processes(struct nvml *n, struct nvml_gpu *d)
 {
-	struct nvml_process_v3 list[64];
-	unsigned count = ARRAY_SIZE(list);
+	unsigned count = GPU_MAX_PROCESSES;
 
-	if (n->call.compute_processes)
-		n->call.compute_processes(d->handle, &count, list);
+	return n->call.compute_processes &&
+	       n->call.compute_processes(d->handle, &count, n->list) == NVML_OK;
 }
 
-static void ask_shares(struct nvml *n, struct nvml_gpu *d)
+static bool ask_shares(struct nvml *n, struct nvml_gpu *d)
 {
 	nvml_ask_shares(n, d, clock_boot_ns());
+	return d->shares_known;
 }
 
-static void ask_energy(struct nvml *n, struct nvml_gpu *d)
+static bool ask_energy(struct nvml *n, struct nvml_gpu *d)
 {
 	d->energy_boot_ns = 0;
 	nvml_read_energy(n, d, clock_boot_ns());
+	return u64_known(d->energy_mj);
 }
 
 static const struct {
 	const char *name;
-	void (*ask)(struct nvml *n, struct nvml_gpu *d);
+	bool (*ask)(struct nvml *n, struct nvml_gpu *d);
+	const char *silence;
 } questions[] = {
-	{ "utilisation", ask_utilization },
-	{ "memory", ask_memory },
-	{ "temperature, clock, throttling, ECC, power", ask_state },
-	{ "processes", ask_processes },
-	{ "share of each process", ask_shares },
-	{ "energy", ask_energy },
+	{ "utilisation", ask_utilization, "utilisation is not told" },
+	{ "memory", ask_memory, "memory is not told" },
+	{ "temperature, clock, throttling, ECC, power", ask_state,
+	  "temperature, clock and power are not told" },
+	{ "processes", ask_processes, "processes are not told" },
+	{ "share of each process", ask_shares, "the share of each process is not told" },
+	{ "energy", ask_energy, "energy is not told" },
 };
 
 /* The second of two, for the first may open something. */
+static uint64_t cost_of(struct nvml *n, struct nvml_gpu *d, size_t i)
+{
+	uint64_t before;
+
+	questions[i].ask(n, d);
+	before = clock_boot_ns();
+	return questions[i].ask(n, d) ? clock_boot_ns() - before : U64_UNKNOWN;
+}
+
+/* Of the first that can be asked. */
 void nvml_measure(void *driver, gpu_cost_fn *fn, void *ctx)
 {
 	struct nvml *n = driver;
@@ -65,11 +84,8 @@ void nvml_measure(void *driver, gpu_cost_fn *fn, void *ctx)
 	while (d < n->n_devices && !n->devices[d].handle)
 		d++;
 	for (size_t i = 0; d < n->n_devices && i < ARRAY_SIZE(questions); i++) {
-		uint64_t before;
+		uint64_t ns = cost_of(n, &n->devices[d], i);
 
-		questions[i].ask(n, &n->devices[d]);
-		before = clock_boot_ns();
-		questions[i].ask(n, &n->devices[d]);
-		fn(ctx, questions[i].name, clock_boot_ns() - before);
+		fn(ctx, u64_known(ns) ? questions[i].name : questions[i].silence, ns);
 	}
 }

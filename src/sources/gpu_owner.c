@@ -5,6 +5,9 @@
  * depends on its version and on the containers in between. So the process must
  * also be seen to hold a device file. Where that cannot be looked at (another
  * user's process), the pid is taken as it is only where there is no other idea.
+ *
+ * A look at all processes is dear where there are thousands: one look serves all pids that are
+ * nobody's here, and is taken again when a new one comes, or after some seconds.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,6 +32,7 @@
 #define STATUS_BYTES 8192
 #define STAT_BYTES 2048
 #define REMEMBERED_NS UINT64_C(10000000000)
+#define SAME_LOOK_NS UINT64_C(1000000000) /* what is asked in one reading is asked of one look */
 
 enum holds { HOLDS_NOT, HOLDS, HOLDS_MAYBE };
 
@@ -103,29 +107,55 @@ static uint64_t inner_pid(int root_fd, uint64_t pid)
 	return status.ns_pid;
 }
 
-/* The only one with that pid in its namespace that holds a device. */
-static bool find_by_inner_pid(int root_fd, uint64_t pid, const struct gpu_files *files,
-			      struct proc_key *ret)
+static void add_inner(struct gpu_owners *o, int root_fd, uint64_t pid)
+{
+	uint64_t inner = inner_pid(root_fd, pid);
+
+	if (!u64_known(inner) || inner == pid || inner > INT32_MAX)
+		return;
+	if (o->n_inners < GPU_MAX_INNER)
+		o->inners[o->n_inners++] = (struct gpu_inner){ (pid_t)inner, (pid_t)pid };
+	else
+		o->has_all = false;
+}
+
+static void look_at_all(struct gpu_owners *o, int root_fd, uint64_t now_ns)
 {
 	int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
-	uint64_t found = 0, candidate;
-	size_t n = 0;
+	uint64_t pid;
 
+	o->n_inners = 0;
+	o->has_all = dir != NULL;
+	o->looked_boot_ns = now_ns;
+	o->n_looks++;
 	if (!dir) {
 		close_fd(&fd);
-		return false;
+		return;
 	}
-	while (n < 2 && (entry = readdir(dir))) {
-		if (num_parse_u64(entry->d_name, &candidate) < 0 || candidate == pid ||
-		    inner_pid(root_fd, candidate) != pid ||
+	while ((entry = readdir(dir)))
+		if (num_parse_u64(entry->d_name, &pid) == 0 && pid <= INT32_MAX)
+			add_inner(o, root_fd, pid);
+	closedir(dir);
+}
+
+/* The only one with that pid in its namespace that holds a device. */
+static bool find_by_inner_pid(const struct gpu_owners *o, int root_fd, uint64_t pid,
+			      const struct gpu_files *files, struct proc_key *ret)
+{
+	uint64_t found = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; o->has_all && i < o->n_inners && n < 2; i++) {
+		uint64_t candidate = (uint64_t)o->inners[i].pid;
+
+		if ((uint64_t)o->inners[i].inner != pid ||
 		    holds_device(root_fd, candidate, files) != HOLDS)
 			continue;
 		found = candidate;
 		n++;
 	}
-	closedir(dir);
 	return n == 1 && read_key(root_fd, found, ret);
 }
 
@@ -182,21 +212,18 @@ static bool is_first_namespace(int root_fd)
 	return strcmp(target, "pid:[4026531836]") == 0; /* the same on every kernel */
 }
 
-bool gpu_find_owner(int root_fd, uint64_t pid, const struct gpu_files *files, struct proc_key *ret)
+/* The one that has it here. */
+static bool find_by_pid(int root_fd, uint64_t pid, const struct gpu_files *files,
+			struct proc_key *ret)
 {
-	enum holds holds;
+	enum holds holds = holds_device(root_fd, pid, files);
 
-	if (pid == 0 || pid > INT32_MAX)
-		return false;
-	holds = holds_device(root_fd, pid, files);
 	if (holds == HOLDS_MAYBE && is_first_namespace(root_fd))
 		holds = HOLDS;
-	if (holds == HOLDS && read_key(root_fd, pid, ret))
-		return true;
-	return find_by_inner_pid(root_fd, pid, files, ret);
+	return holds == HOLDS && read_key(root_fd, pid, ret);
 }
 
-/* ---- for who asks often ---- */
+/* ---- what is remembered ---- */
 
 static struct gpu_owner *find_remembered(struct gpu_owners *o, uint64_t pid)
 {
@@ -213,29 +240,52 @@ static struct gpu_owner *make_room(struct gpu_owners *o)
 	return &o->items[o->next++ % GPU_MAX_OWNERS];
 }
 
-/* One that has ended means nobody any more, or another. */
-static bool still_holds(int root_fd, const struct gpu_owner *owner, uint64_t now_ns)
+static bool is_alive(int root_fd, const struct proc_key *key)
 {
 	struct proc_key now;
 
-	if (now_ns - owner->found_boot_ns >= REMEMBERED_NS)
-		return false;
-	return owner->key.pid == 0 || (read_key(root_fd, (uint64_t)owner->key.pid, &now) &&
-				       now.start_ticks == owner->key.start_ticks);
+	return key->pid != 0 && read_key(root_fd, (uint64_t)key->pid, &now) &&
+	       now.start_ticks == key->start_ticks;
 }
 
+/* That nobody was found in an older look than its pid is known for only until the next one. */
+static bool is_recent(const struct gpu_owner *owner, uint64_t now_ns)
+{
+	uint64_t age_ns = now_ns - owner->found_boot_ns;
+
+	return age_ns < (owner->is_old_news ? SAME_LOOK_NS : REMEMBERED_NS);
+}
+
+static void find_owner(struct gpu_owners *o, int root_fd, struct gpu_owner *owner,
+		       const struct gpu_files *files, uint64_t look_max_age_ns)
+{
+	uint64_t now_ns = owner->found_boot_ns;
+
+	if (owner->pid == 0 || owner->pid > INT32_MAX ||
+	    find_by_pid(root_fd, owner->pid, files, &owner->key))
+		return;
+	if (o->looked_boot_ns == 0 || now_ns - o->looked_boot_ns >= look_max_age_ns)
+		look_at_all(o, root_fd, now_ns);
+	if (find_by_inner_pid(o, root_fd, owner->pid, files, &owner->key))
+		return;
+	owner->key.pid = 0;
+	owner->is_old_news = o->looked_boot_ns < now_ns;
+}
+
+/* One that has ended means nobody any more, or another. */
 bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const struct gpu_files *files,
 		     struct proc_key *ret)
 {
 	struct gpu_owner *owner = find_remembered(o, pid);
 	uint64_t now_ns = clock_boot_ns();
+	bool has_ended = owner && owner->key.pid != 0 && !is_alive(root_fd, &owner->key);
+	bool is_new = !owner || has_ended || owner->is_old_news;
 
-	if (!owner || !still_holds(root_fd, owner, now_ns)) {
+	if (!owner || has_ended || !is_recent(owner, now_ns)) {
 		if (!owner)
 			owner = make_room(o);
 		*owner = (struct gpu_owner){ .pid = pid, .found_boot_ns = now_ns };
-		if (!gpu_find_owner(root_fd, pid, files, &owner->key))
-			owner->key.pid = 0;
+		find_owner(o, root_fd, owner, files, is_new ? SAME_LOOK_NS : REMEMBERED_NS);
 	}
 	*ret = owner->key;
 	return owner->key.pid != 0;

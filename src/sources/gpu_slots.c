@@ -2,8 +2,9 @@
  * gpu_slots - one driver for each vendor's GPUs, opened, asked and replaced.
  *
  * A driver that fails is closed and opened again after a while; if it only ever opens, the
- * next one of its vendor gets its turn. Meanwhile its GPUs are there, and nothing is known of
- * them: they keep their numbers, and nobody is said to use none.
+ * next one of its vendor gets its turn, as it does at once if the driver has taken its process
+ * with it. Meanwhile its GPUs are there, and nothing is known of them: they keep their numbers,
+ * and nobody is said to use none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,26 +14,76 @@
 #include "base/macros.h"
 #include "sources/gpu.h"
 
-#define REOPEN_NS UINT64_C(10000000000)	       /* until a driver that failed is tried again */
-#define BETTER_AGAIN_NS UINT64_C(300000000000) /* until a better one than the one in use is */
-#define FAILURES_EACH 2			       /* in a row, then it is the next one's turn */
+#define REOPEN_NS UINT64_C(10000000000) /* until a driver that failed is tried again */
+#define FAILURES_EACH 2			/* in a row, then it is the next one's turn */
 
 const struct gpu_driver *const gpu_drivers[] = { &gpu_nvml, &gpu_smi, &gpu_drm };
-const size_t gpu_n_drivers = ARRAY_SIZE(gpu_drivers);
 
-/* ---- opening ---- */
+/* ---- the drivers of a vendor ---- */
 
-/* The i-th of a vendor's, counted round and round. */
-static const struct gpu_driver *driver_of(enum gpu_vendor vendor, size_t i)
+/* Their numbers, best first; how many. */
+static size_t find_drivers(enum gpu_vendor vendor, size_t ret[GPU_N_DRIVERS])
 {
-	const struct gpu_driver *of_vendor[ARRAY_SIZE(gpu_drivers)] = { NULL };
 	size_t n = 0;
 
-	for (size_t k = 0; k < gpu_n_drivers; k++)
-		if (gpu_drivers[k]->vendor == vendor)
-			of_vendor[n++] = gpu_drivers[k];
-	return of_vendor[i % n];
+	for (size_t i = 0; i < GPU_N_DRIVERS; i++)
+		if (gpu_drivers[i]->vendor == vendor)
+			ret[n++] = i;
+	return n;
 }
+
+static bool is_given_up(const struct gpu_slots *s, size_t driver)
+{
+	return gpu_is_given_up(&s->records[driver], s->again_ns, clock_boot_ns());
+}
+
+/* The first that is not given up. */
+static const struct gpu_driver *best_of(const struct gpu_slots *s, enum gpu_vendor vendor)
+{
+	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
+
+	for (size_t i = 0; i < n; i++)
+		if (!is_given_up(s, drivers[i]))
+			return gpu_drivers[drivers[i]];
+	return NULL;
+}
+
+/* What settles the matter: there is none, or none for us. Else the first trouble; 0: none. */
+static int code_of(const struct gpu_slots *s, enum gpu_vendor vendor)
+{
+	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
+	int code = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int own = s->why_not[drivers[i]].code;
+
+		if (own == -ENODEV || own == -EACCES)
+			return own;
+		if (code == 0)
+			code = own;
+	}
+	return code;
+}
+
+static void join(char note[GPU_NOTE_BYTES], const char *more)
+{
+	size_t n = strlen(note);
+
+	if (more[0])
+		snprintf(note + n, GPU_NOTE_BYTES - n, "%s%s", n ? "; " : "", more);
+}
+
+/* Why those of the vendor that are better than this one (NULL: all) are not in use. */
+static void join_reasons(const struct gpu_slots *s, enum gpu_vendor vendor,
+			 const struct gpu_driver *than, char note[GPU_NOTE_BYTES])
+{
+	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
+
+	for (size_t i = 0; i < n && gpu_drivers[drivers[i]] != than; i++)
+		join(note, s->why_not[drivers[i]].text);
+}
+
+/* ---- opening ---- */
 
 static void close_slot(struct gpu_slot *slot)
 {
@@ -41,43 +92,47 @@ static void close_slot(struct gpu_slot *slot)
 	slot->driver = NULL;
 }
 
-/* Why the best one is not used says more than why the last one is not. */
-static void keep_reason(struct gpu_slot *slot, const struct err *err)
+static void beat(const struct gpu_slots *s, enum gpu_beat what, size_t driver)
 {
-	if (slot->err.code == 0 || slot->err.code == -ENODEV)
-		slot->err = *err;
+	if (s->beat)
+		s->beat(s->ctx, what, driver);
 }
 
-static void try_to_open(struct gpu_slot *slot, int root_fd, enum gpu_vendor vendor)
+static void try_driver(struct gpu_slots *s, struct gpu_slot *slot, int root_fd, size_t i)
 {
+	const struct gpu_driver *driver = gpu_drivers[i];
+	struct err *err = &s->why_not[i];
+
+	if (is_given_up(s, i)) {
+		gpu_tell_death(&s->records[i], s->again_ns, driver->name, err);
+		return;
+	}
+	beat(s, GPU_BEAT_ASKS, i);
+	if (driver->open(root_fd, &slot->opened, err) == 0)
+		slot->driver = driver;
+}
+
+static void try_to_open(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
+{
+	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
+	struct gpu_slot *slot = &s->of[vendor];
 	size_t first = slot->n_failures / FAILURES_EACH;
 
-	slot->err = (struct err)ERR_INIT;
-	for (size_t i = 0; !slot->driver && i < gpu_n_drivers; i++) {
-		const struct gpu_driver *driver = driver_of(vendor, first + i);
-		struct err err = ERR_INIT;
-		int r;
-
-		if (i > 0 && driver == driver_of(vendor, first))
-			return;
-		r = driver->open(root_fd, &slot->opened, &err);
-		if (r == 0)
-			slot->driver = driver;
-		else
-			keep_reason(slot, &err);
-	}
+	for (size_t i = 0; !slot->driver && i < n; i++)
+		try_driver(s, slot, root_fd, drivers[(first + i) % n]);
 }
 
-static void open_slot(struct gpu_slot *slot, int root_fd, enum gpu_vendor vendor)
+static void open_slot(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
 {
+	struct gpu_slot *slot = &s->of[vendor];
 	uint64_t now = clock_boot_ns(), since = now - slot->tried_boot_ns;
 
-	if (slot->driver && slot->driver != driver_of(vendor, 0) && since >= BETTER_AGAIN_NS)
+	if (slot->driver && slot->driver != best_of(s, vendor) && since >= s->again_ns)
 		close_slot(slot);
 	if (slot->driver || (slot->tried_boot_ns && since < REOPEN_NS))
 		return;
 	slot->tried_boot_ns = now;
-	try_to_open(slot, root_fd, vendor);
+	try_to_open(s, root_fd, vendor);
 }
 
 /* ---- reading ---- */
@@ -87,6 +142,18 @@ static void note_rung(struct gpu_reading *r, const char *name)
 	size_t n = strlen(r->rung);
 
 	snprintf(r->rung + n, sizeof(r->rung) - n, "%s%s", n ? " + " : "", name);
+}
+
+/* Before what the driver itself notes: that may be a consequence. */
+static void note_why_not_better(const struct gpu_slots *s, enum gpu_vendor vendor,
+				struct gpu_reading *r)
+{
+	char own[GPU_NOTE_BYTES];
+
+	memcpy(own, r->note, sizeof(own));
+	r->note[0] = '\0';
+	join_reasons(s, vendor, s->of[vendor].driver, r->note);
+	join(r->note, own);
 }
 
 /* What is in a reading before a driver adds to it. */
@@ -112,60 +179,87 @@ static void keep_devices(struct gpu_slot *slot, const struct gpu_reading *r, uin
 	memcpy(slot->names, r->names[first], slot->n_devices * sizeof(slot->names[0]));
 }
 
+static size_t number_of(const struct gpu_driver *driver)
+{
+	size_t i = 0;
+
+	while (gpu_drivers[i] != driver)
+		i++;
+	return i;
+}
+
+static void take_failure(struct gpu_slot *slot, struct gpu_reading *r, const struct mark *before)
+{
+	roll_back(r, before);
+	slot->n_failures++;
+	close_slot(slot);
+}
+
 /* False: nothing was read. */
-static bool read_slot(struct gpu_slot *slot, struct gpu_reading *ret)
+static bool read_slot(struct gpu_slots *s, enum gpu_vendor vendor, struct gpu_reading *ret)
 {
 	struct mark before = { ret->n_devices, ret->n_processes, ret->n_left_out, ret->only_own,
 			       ret->note[0] != '\0' };
-	struct err err = ERR_INIT;
+	struct gpu_slot *slot = &s->of[vendor];
+	size_t i;
 
 	if (!slot->driver)
 		return false;
-	if (slot->driver->read(slot->opened, ret, &err) < 0) {
-		roll_back(ret, &before);
-		slot->err = err;
-		slot->n_failures++;
-		close_slot(slot);
+	i = number_of(slot->driver);
+	beat(s, GPU_BEAT_ASKS, i);
+	if (slot->driver->read(slot->opened, ret, &s->why_not[i]) < 0) {
+		take_failure(slot, ret, &before);
 		return false;
 	}
-	slot->err = (struct err)ERR_INIT;
+	beat(s, GPU_BEAT_ANSWERED, i);
+	s->records[i].n_deaths = 0;
+	s->why_not[i] = (struct err)ERR_INIT;
 	slot->n_failures = 0;
 	gpu_check_devices(ret, before.n_devices);
 	keep_devices(slot, ret, before.n_devices);
 	note_rung(ret, slot->driver->name);
+	if (!before.has_note)
+		note_why_not_better(s, vendor, ret);
 	return true;
 }
 
 /* That a vendor has none is no news; that those which are there do not answer is. */
-static void add_absent(const struct gpu_slot *slot, uint32_t n_found, struct gpu_reading *ret)
+static void add_absent(const struct gpu_slots *s, enum gpu_vendor vendor, uint32_t n_found,
+		       struct gpu_reading *ret)
 {
+	const struct gpu_slot *slot = &s->of[vendor];
 	uint32_t n = slot->n_devices > 0 ? slot->n_devices : n_found;
+	int code = code_of(s, vendor);
+	char why[GPU_NOTE_BYTES] = "";
 
-	if (n == 0 && (slot->err.code == 0 || slot->err.code == -ENODEV))
+	if (n == 0 && (code == 0 || code == -ENODEV))
 		return;
-	if (slot->n_devices == 0 && slot->err.code == -EACCES) {
+	if (slot->n_devices == 0 && code == -EACCES) {
 		ret->is_denied = 1; /* there may be some, but not for us */
 		n = 0;
 	}
 	for (uint32_t i = 0; i < n; i++)
 		gpu_add_device(ret, i < slot->n_devices ? slot->names[i] : "");
 	ret->n_left_out++;
-	gpu_note(ret, "%s", slot->err.text);
+	join_reasons(s, vendor, NULL, why);
+	gpu_note(ret, "%s", why);
 }
 
-void gpu_read_all(struct gpu_slot slots[GPU_VENDORS], int root_fd, struct gpu_reading *ret)
+void gpu_read_all(struct gpu_slots *s, int root_fd, struct gpu_reading *ret)
 {
 	gpu_reading_init(ret);
 	for (int i = 0; i < GPU_VENDORS; i++) {
-		open_slot(&slots[i], root_fd, (enum gpu_vendor)i);
-		if (!read_slot(&slots[i], ret))
-			add_absent(&slots[i], i == GPU_NVIDIA ? gpu_count_nvidia(root_fd) : 0, ret);
+		enum gpu_vendor vendor = (enum gpu_vendor)i;
+
+		open_slot(s, root_fd, vendor);
+		if (!read_slot(s, vendor, ret))
+			add_absent(s, vendor, i == GPU_NVIDIA ? gpu_count_nvidia(root_fd) : 0, ret);
 	}
 	ret->boot_ns = clock_boot_ns();
 }
 
-void gpu_close_all(struct gpu_slot slots[GPU_VENDORS])
+void gpu_close_all(struct gpu_slots *s)
 {
 	for (int i = 0; i < GPU_VENDORS; i++)
-		close_slot(&slots[i]);
+		close_slot(&s->of[i]);
 }

@@ -1,11 +1,30 @@
 /*
- * gpu_smi - the text that nvidia-smi prints.
+ * gpu_smi - NVIDIA's program: running it, and the text that it prints. Inside gpu_smi*.c.
  */
 #ifndef PROCTOR_SOURCES_GPU_SMI_H
 #define PROCTOR_SOURCES_GPU_SMI_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define SMI_PROGRAM "nvidia-smi"
+#define SMI_UUID_BYTES 64
+
+/* ---- running it (gpu_smi_run.c) ---- */
+
+/*
+ * What it prints when it is asked that: lines of values between commas. It is given some
+ * seconds; one that hangs is killed with all that it started, and no other is started beside
+ * one that not even that ends. -ENODEV: it finds no GPU; -EACCES: none for this user. Whoever
+ * calls has no other children.
+ */
+int smi_run(const char *query, struct buf *out, struct err *err);
+
+/* ---- what it prints (gpu_smi_parse.c) ---- */
 
 enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERATURE, SMI_FIELDS };
 
@@ -13,11 +32,29 @@ enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERA
 struct smi_line {
 	int index;		   /* lines are counted whatever is on them, blank ones are not */
 	bool is_whole;		   /* four fields, and all of them numbers */
+	bool is_row;		   /* four fields, each a number or words for an unknown one */
 	double values[SMI_FIELDS]; /* as they stand there: inf and 101 are possible; NaN: no number
 				    */
 };
 
 /* Fills up to max; returns how many. */
 size_t smi_parse(const char *text, struct smi_line *ret, size_t max);
+
+struct smi_device {
+	char uuid[SMI_UUID_BYTES];
+	struct smi_line line;
+};
+
+/* A line of the same query with uuid before them. False: it is none, but a warning. */
+bool smi_parse_device(const char *line, struct smi_device *ret);
+
+struct smi_process {
+	char uuid[SMI_UUID_BYTES];
+	uint64_t pid;
+	uint64_t memory_bytes; /* U64_UNKNOWN: not told */
+};
+
+/* A line of --query-compute-apps=gpu_uuid,pid,used_memory. False: it is none, but a warning. */
+bool smi_parse_process(const char *line, struct smi_process *ret);
 
 #endif

@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
@@ -7,7 +8,7 @@
 #include "base/unknown.h"
 #include "sources/gpu_smi.h"
 
-#define FIELD_BYTES 64
+#define FIELD_BYTES SMI_UUID_BYTES
 
 static bool is_blank(char c)
 {
@@ -52,24 +53,40 @@ static bool parse_number(const char *s, size_t n, double *ret)
 	return num_parse_f64(field[0] == '+' ? field + 1 : field, ret) == 0;
 }
 
+/* "[N/A]", "[Not Supported]", "ERR!": how it says that a value is not to be had. */
+static bool is_no_value(const char *s, size_t n)
+{
+	char field[FIELD_BYTES];
+	size_t len;
+
+	if (!copy_field(s, n, field))
+		return false;
+	len = strlen(field);
+	return (len >= 2 && field[0] == '[' && field[len - 1] == ']') ||
+	       strcmp(field, "N/A") == 0 || strcmp(field, "ERR!") == 0;
+}
+
 static void parse_line(const char *line, size_t n, struct smi_line *ret)
 {
 	size_t at = 0, n_fields = 0;
 
-	ret->is_whole = true;
+	ret->is_whole = ret->is_row = true;
 	for (size_t i = 0; i < SMI_FIELDS; i++)
 		ret->values[i] = F64_UNKNOWN;
 	while (at <= n) {
 		const char *comma = memchr(line + at, ',', n - at);
 		size_t len = comma ? (size_t)(comma - line) - at : n - at;
 
-		if (n_fields < SMI_FIELDS && !parse_number(line + at, len, &ret->values[n_fields]))
+		if (n_fields < SMI_FIELDS &&
+		    !parse_number(line + at, len, &ret->values[n_fields])) {
 			ret->is_whole = false;
+			ret->is_row &= is_no_value(line + at, len);
+		}
 		n_fields++;
 		at += len + 1;
 	}
 	if (n_fields != SMI_FIELDS)
-		ret->is_whole = false;
+		ret->is_whole = ret->is_row = false;
 }
 
 static bool is_empty(const char *line, size_t n)
@@ -94,4 +111,62 @@ size_t smi_parse(const char *text, struct smi_line *ret, size_t max)
 		text += n + (text[n] == '\n');
 	}
 	return n_lines;
+}
+
+/* ---- lines that begin with a device ---- */
+
+/* "GPU-" and letters and digits; of a part of a device "MIG-" and a path. */
+static bool is_uuid(const char *s)
+{
+	const char *rest = s + 4;
+
+	if (strncmp(s, "GPU-", 4) != 0 && strncmp(s, "MIG-", 4) != 0)
+		return false;
+	for (; *rest; rest++)
+		if (!isalnum((unsigned char)*rest) && *rest != '-' && *rest != '/')
+			return false;
+	return rest > s + 4;
+}
+
+/* The field before the next comma, or the last; *at is behind it, NULL if there is none more. */
+static bool take_field(const char **at, char ret[FIELD_BYTES])
+{
+	size_t n;
+	bool fits;
+
+	if (!*at)
+		return false;
+	n = strcspn(*at, ",");
+	fits = copy_field(*at, n, ret);
+	*at = (*at)[n] ? *at + n + 1 : NULL;
+	return fits;
+}
+
+bool smi_parse_device(const char *line, struct smi_device *ret)
+{
+	if (!take_field(&line, ret->uuid) || !is_uuid(ret->uuid) || !line)
+		return false;
+	parse_line(line, strlen(line), &ret->line);
+	return ret->line.is_row;
+}
+
+/* A process whose device is not named is one all the same. */
+bool smi_parse_process(const char *line, struct smi_process *ret)
+{
+	char pid[FIELD_BYTES], memory[FIELD_BYTES];
+	uint64_t mib;
+
+	if (!take_field(&line, ret->uuid) || !take_field(&line, pid) ||
+	    !take_field(&line, memory) || line)
+		return false;
+	if (!is_uuid(ret->uuid) && !is_no_value(ret->uuid, strlen(ret->uuid)))
+		return false;
+	if (num_parse_u64(pid, &ret->pid) < 0)
+		return false;
+	ret->memory_bytes = U64_UNKNOWN;
+	if (num_parse_u64(memory, &mib) < 0)
+		return is_no_value(memory, strlen(memory));
+	if (mib < UINT64_MAX >> 20)
+		ret->memory_bytes = mib << 20;
+	return true;
 }

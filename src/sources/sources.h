@@ -404,6 +404,7 @@ struct gpus_options {
 	double interval_seconds;
 	bool at_once;		 /* the first reading, and not after an interval */
 	double patience_seconds; /* until a driver that does not answer is given up; 0: 30 */
+	double again_seconds;	 /* until one that was given up is asked again; 0: 300 */
 };
 
 /*
@@ -413,7 +414,7 @@ struct gpus_options {
 int gpus_open(const struct gpus_options *options, struct gpus **ret, struct err *err);
 struct gpus *gpus_close(struct gpus *g);
 
-/* Until there is a reading, or for so long. */
+/* Until there is a reading, or for so long; of drivers that crash the next ones are waited for. */
 void gpus_wait(struct gpus *g, int timeout_ms);
 
 /* What is wrong, or odd, with the last reading, or that none comes; NULL: nothing. */
@@ -440,12 +441,15 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s);
 	"/proc/driver/nvidia/gpus, /dev/nvidiactl, cards of amdgpu, i915 or xe in /dev/dri"
 bool sources_has_gpu(int root_fd);
 
+/* What drivers are called that can be asked, from 0 on; NULL: there are no more. */
+const char *gpus_driver_name(size_t i);
+
 /*
- * Asks in this process, for doctor: which rungs there are, what is wrong with those
- * that are not, and what each question costs.
+ * Asks one of them in this process, for doctor: what is wrong with it, or what each question
+ * costs (U64_UNKNOWN: it is no question, or was not answered). Returns whether it told anything.
  */
 typedef void gpu_tell_fn(void *ctx, const char *rung, const char *what, uint64_t ns);
-size_t gpus_measure(int root_fd, gpu_tell_fn *fn, void *ctx);
+bool gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);
 
 /* ---- what works here ---- */
 

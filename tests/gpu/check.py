@@ -204,6 +204,23 @@ def without_rights(*command):
     return ["unshare", "--mount", "sh", "-c", script, "sh", *command]
 
 
+def check_log_without_rights():
+    """A daemon that has looked has nothing to say either."""
+    with tempfile.TemporaryDirectory() as home:
+        with open(os.path.join(home, "proctor.yaml"), "w") as config:
+            config.write("interval_seconds: 1\n")
+        script = '"$1" start && sleep 8; "$1" stop'
+        environment = {**os.environ, "PROCTOR_HOME": home}
+        done = subprocess.run(
+            without_rights("sh", "-c", script, "sh", PROCTOR),
+            capture_output=True, text=True, env=environment,
+        )
+        check(done.returncode == 0, f"a daemon runs without rights {done.stderr!r}")
+        with open(os.path.join(home, "daemon.log")) as log:
+            words = [line for line in log if "GPU" in line or "NVML" in line or "nvidia" in line]
+        check(not words, f"its log has no word about GPUs: {words}")
+
+
 def check_no_rights():
     """Neither a GPU nor a word about it, but in doctor."""
     if subprocess.run(without_rights("true"), capture_output=True).returncode != 0:
@@ -218,6 +235,13 @@ def check_no_rights():
     check(done.returncode == 0 and not done.stderr, f"a job runs without a word {done.stderr!r}")
     report = json.loads(proctor("report", "norights", "--format", "json").stdout)
     check(report["gpu_seconds"] is None, "its GPU time is unknown, and not 0")
+    check(
+        not any(u["what"] == "gpus" for u in report["unknown"]),
+        f"the report has no word about GPUs: {report['unknown']}",
+    )
+    text = proctor("report", "norights").stdout
+    check("NVML" not in text and "nvidia" not in text.lower(), "nor has it as text")
+    check_log_without_rights()
     said = run("doctor").stdout
     print("doctor without rights:", said[said.find("GPU") : said.find("memory truth")])
     rungs = json.loads(run("doctor", "--json").stdout)["rungs"]

@@ -18,9 +18,12 @@ if ! command -v nvidia-smi >/dev/null; then
 fi
 [ -e "$library/libnvidia-ml.so.1" ] || { skip "a GPU" "the stand-in is not built"; finish; }
 
-# with_gpu COMMAND...: where NVIDIA's device files are, and all processes are ours.
+# with_gpu COMMAND...: where NVIDIA's device files are, and all processes are ours. What is mounted
+# stays in there: without a namespace of its own nothing is.
 cat >"$TMP/with_gpu" <<END
 #!/bin/bash
+[ "\$(readlink /proc/self/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ] || exit 125
+mount --make-rprivate / || exit 125
 mkdir -p "$TMP/dev" && mount -t tmpfs dev "$TMP/dev" || exit 125
 for name in null zero random urandom tty; do
 	: >"$TMP/dev/\$name"
@@ -35,10 +38,16 @@ export LD_LIBRARY_PATH=$library
 exec "\$@"
 END
 chmod +x "$TMP/with_gpu"
+unshare=(unshare --mount --propagation private --pid --fork --mount-proc --kill-child)
 with_gpu() {
-	unshare --mount --pid --fork --mount-proc --kill-child "$TMP/with_gpu" "$@"
+	"${unshare[@]}" "$TMP/with_gpu" "$@"
 }
-with_gpu true 2>/dev/null || { skip "a GPU" "there is no mount namespace for it"; finish; }
+if ! with_gpu true 2>/dev/null; then
+	unshare+=(--map-root-user)
+	with_gpu true 2>/dev/null || { skip "a GPU" "there is no mount namespace for it"; finish; }
+fi
+with_gpu true
+is "nothing of it is mounted outside" "$(grep -c " $TMP" /proc/self/mountinfo)" 0
 
 # job SECONDS: holds 1 MiB of each of three GPUs, each 40 % busy, after a second without one.
 cat >"$TMP/job" <<'END'
@@ -79,10 +88,67 @@ json "that it failed is said, and for how long" "$stdout" \
 	'any("NVML cannot read a GPU: Unknown Error (for " in u["why"] for u in d["unknown"])'
 json "as is who had answered" "$stdout" 'd["rungs"]["GPU"] == "NVML"'
 
+# ---- a library that crashes, or hangs ----
+
+mkdir "$TMP/bin"
+cat >"$TMP/bin/nvidia-smi" <<'END'
+#!/bin/sh
+case $1 in
+--query-gpu=*) echo "GPU-a, 50, 100, 200, 30" ;;
+*) read -r pid <"$TMP/pid" && echo "GPU-a, $pid, 7" ;;
+esac
+exit 0
+END
+chmod +x "$TMP/bin/nvidia-smi"
+with_smi() {
+	PATH=$TMP/bin:$PATH with_gpu "$@"
+}
+export STAND_IN_CRASH_FILE=$TMP/crash
+: >"$TMP/crash"
+with_smi "$PROCTOR" run -q --interval 1 --job crash -- "$TMP/job" 14 # the program is asked every 10 s
+run "$PROCTOR" report crash --format json
+json "when the library crashes, the program answers" "$stdout" 'd["rungs"]["GPU"] == "nvidia-smi"'
+json "what it tells is recorded" "$stdout" 'd["peak_gpu_memory_mb"] == 7'
+json "why not the library is said, and what is not known by that" "$stdout" \
+	'any("NVML crashed (Aborted): it is asked again after 5 minutes" in u["why"] for u in d["unknown"])'
+run with_smi "$PROCTOR" snapshot --json
+json "a single look does not end with the crash" "$stdout" 'd["gpus"][0]["utilization_pct"] == 50'
+run with_smi "$PROCTOR" doctor
+like "doctor says that it crashes" "$stdout" \
+	'GPUs +note +NVML: it crashes the process that asks it \(Aborted\)'
+like "asks the others all the same" "$stdout" 'nvidia-smi: a whole reading takes'
+unlike "shows no cost of what was not answered" "$stdout" 'NVML: .* takes'
+unlike "nor a line without a word" "$stdout" 'GPUs +(ok|note) *$'
+like "and names who answers" "$stdout" 'GPU +nvidia-smi'
+rm "$TMP/crash"
+: >"$TMP/fail"
+run with_gpu "$PROCTOR" doctor
+like "a library that only opens is not ok" "$stdout" 'GPUs +note +NVML: NVML cannot read a GPU'
+unlike "and has no cost" "$stdout" 'NVML: .* takes'
+rm "$TMP/fail"
+
+# ---- what drivers say is shown, not obeyed ----
+
+STAND_IN_NAME=$'\e[2Jname\nline' run with_gpu "$PROCTOR" doctor
+like "a name with commands to the terminal" "$stdout" 'NVML: \?\[2Jname line 2$'
+
+# ---- a driver that has found none ----
+
+export STAND_IN_MISSING=3
+run with_gpu "$PROCTOR" snapshot --json
+json "a driver without a GPU is an empty list" "$stdout" 'd["gpus"] == []'
+is "and not a word" "$stderr" ""
+with_gpu "$PROCTOR" run -q --interval 1 --job none -- sleep 8
+run "$PROCTOR" report none --format json
+json "and no gap in a report" "$stdout" '[u for u in d["unknown"] if u["what"] == "gpus"] == []'
+run with_gpu "$PROCTOR" doctor
+like "doctor tells it" "$stdout" 'NVML: NVML knows no GPU'
+unset STAND_IN_MISSING
+
 # ---- no rights ----
 
 export STAND_IN_INIT_RESULT=4 # no permission
-with_gpu "$PROCTOR" run -q --interval 1 --job denied -- sleep 3
+with_gpu "$PROCTOR" run -q --interval 1 --job denied -- sleep 8
 run "$PROCTOR" report denied --format json
 json "who has no rights to a GPU has none" "$stdout" 'd["rungs"]["GPU"] == "none"'
 json "which is no gap" "$stdout" '[u for u in d["unknown"] if u["what"] == "gpus"] == []'
@@ -105,7 +171,7 @@ rung() {
 	"$PROCTOR" status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["rungs"]["GPU"])'
 }
 until_rung() { # WANTED
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		[ "$(rung)" = "$1" ] && { echo "rung $1"; return; }
 		sleep 0.1
 	done
@@ -116,7 +182,10 @@ until_rung NVML
 until_rung none
 sleep 2
 "$PROCTOR" stop
-sleep 3
+for ((i = 0; i < 600; i++)); do
+	ps -eo comm | grep -q proctor-gpu || break
+	sleep 0.1
+done
 ps -eo comm | grep -c proctor-gpu
 END
 chmod +x "$TMP/daemon"
@@ -131,31 +200,43 @@ rm -f "$TMP/fail"
 
 # ---- top, by itself ----
 
-# How many processes ask GPUs while it runs; the terminal is made outside.
+# How many processes ask GPUs while it runs; the terminal is made outside. It is left as soon as
+# there are some, or after so many seconds.
 cat >"$TMP/top" <<'END'
 #!/bin/sh
-(sleep 3; ps -eo comm | grep -c proctor-gpu >"$TMP/seen") &
+(while ps -eo comm | grep -c proctor-gpu >"$TMP/seen"; [ -d "$TMP/is_open" ]; do sleep 0.2; done) &
 TERM=xterm exec "$PROCTOR" top
 END
 cat >"$TMP/terminal.py" <<'END'
 import os, pty, sys, time
+
+def seen():
+    try:
+        return int(open(os.environ["TMP"] + "/seen").read())
+    except (OSError, ValueError):
+        return 0
+
+is_open = os.environ["TMP"] + "/is_open"
+os.mkdir(is_open)
 pid, fd = pty.fork()
 if pid == 0:
-    os.execvp(sys.argv[1], sys.argv[1:])
-time.sleep(5)
+    os.execvp(sys.argv[2], sys.argv[2:])
+end = time.monotonic() + float(sys.argv[1])
+while seen() == 0 and time.monotonic() < end:
+    time.sleep(0.1)
+print(seen())
+os.rmdir(is_open)
 os.write(fd, b"q")
 os.waitpid(pid, 0)
 END
 chmod +x "$TMP/top"
-top_in_terminal() {
-	timeout 30 python3 "$TMP/terminal.py" unshare --mount --pid --fork --mount-proc --kill-child \
-		"$TMP/with_gpu" "$TMP/top"
+top_in_terminal() { # SECONDS
+	rm -f "$TMP/seen"
+	timeout 120 python3 "$TMP/terminal.py" "$1" "${unshare[@]}" "$TMP/with_gpu" "$TMP/top"
 }
 rm -f "$PROCTOR_HOME/proctor.yaml"
-top_in_terminal
-like "top asks GPUs" "$(cat "$TMP/seen")" '^[1-9]'
+like "top asks GPUs" "$(top_in_terminal 60)" '^[1-9]'
 printf 'gpu_enabled: false\n' >"$PROCTOR_HOME/proctor.yaml"
-top_in_terminal
-is "but not where the configuration says no" "$(cat "$TMP/seen")" 0
+is "but not where the configuration says no" "$(top_in_terminal 5)" 0
 
 finish

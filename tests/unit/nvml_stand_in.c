@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "sources/gpu_nvml_abi.h"
@@ -36,12 +37,21 @@ static unsigned index_of(nvml_device device)
 	return (unsigned)((char *)device - devices);
 }
 
+static void hear(const char *variable, const char **ret)
+{
+	if (getenv(variable))
+		*ret = getenv(variable);
+}
+
 int nvmlInit_v2(void);
 int nvmlInit_v2(void)
 {
 	told.n_sessions++;
-	if (getenv("STAND_IN_FAIL_FILE"))
-		told.fail_path = getenv("STAND_IN_FAIL_FILE");
+	hear("STAND_IN_FAIL_FILE", &told.fail_path);
+	hear("STAND_IN_CRASH_FILE", &told.crash_path);
+	hear("STAND_IN_HANG_FILE", &told.hang_path);
+	if (getenv("STAND_IN_MISSING"))
+		told.n_missing = (unsigned)atoi(getenv("STAND_IN_MISSING"));
 	return getenv("STAND_IN_INIT_RESULT") ? atoi(getenv("STAND_IN_INIT_RESULT"))
 					      : told.init_result;
 }
@@ -55,6 +65,8 @@ int nvmlShutdown(void)
 const char *nvmlErrorString(int result);
 const char *nvmlErrorString(int result)
 {
+	if (told.error_text)
+		return told.error_text;
 	return result == NVML_GPU_IS_LOST ? "GPU is lost" : "Unknown Error";
 }
 
@@ -83,7 +95,10 @@ int nvmlDeviceGetUUID(nvml_device device, char *ret, unsigned size)
 int nvmlDeviceGetName(nvml_device device, char *ret, unsigned size);
 int nvmlDeviceGetName(nvml_device device, char *ret, unsigned size)
 {
-	snprintf(ret, size, "stand-in %u", index_of(device));
+	const char *name = "stand-in";
+
+	hear("STAND_IN_NAME", &name);
+	snprintf(ret, size, "%s %u", name, index_of(device));
 	return NVML_OK;
 }
 
@@ -130,9 +145,19 @@ int nvmlEventSetWait_v2(nvml_event_set set, struct nvml_event *ret, unsigned ms)
 	return NVML_OK;
 }
 
+static void crash(void)
+{
+	const struct rlimit none = { 0, 0 };
+
+	setrlimit(RLIMIT_CORE, &none);
+	abort();
+}
+
 int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *ret);
 int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *ret)
 {
+	if (told.crash_path && access(told.crash_path, F_OK) == 0)
+		crash();
 	while (told.hang_path && access(told.hang_path, F_OK) == 0)
 		usleep(10000);
 	ret->gpu = 10 + index_of(device);

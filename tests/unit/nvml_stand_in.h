@@ -1,7 +1,9 @@
 /*
  * nvml_stand_in - a library with the functions of NVIDIA's that do what a test tells them to:
  * no real GPU falls off the bus when it is asked to. In other programs STAND_IN_PID_FILE names
- * a file with the pid, STAND_IN_FAIL_FILE is fail_path, and STAND_IN_INIT_RESULT init_result.
+ * a file with the pid, STAND_IN_FAIL_FILE is fail_path, STAND_IN_CRASH_FILE crash_path,
+ * STAND_IN_HANG_FILE hang_path, STAND_IN_INIT_RESULT init_result, STAND_IN_MISSING n_missing, and
+ * STAND_IN_NAME what a GPU is called.
  */
 #ifndef PROCTOR_TESTS_NVML_STAND_IN_H
 #define PROCTOR_TESTS_NVML_STAND_IN_H
@@ -15,11 +17,14 @@ struct nvml_stand_in {
 	unsigned pid;	/* the one that holds 1 MiB of each GPU */
 	unsigned share; /* its percentage; told of nobody while it is 0 */
 	unsigned n_sessions;
-	unsigned n_share_asks; /* of the first GPU */
-	unsigned n_missing;    /* that are not even counted any more, of the first ones */
-	unsigned xid;	       /* told once, of the last GPU; 0: none */
-	const char *fail_path; /* no GPU answers while this file is there */
-	const char *hang_path; /* asked for its use, a GPU hangs while this file is there */
+	unsigned n_share_asks;	/* of the first GPU */
+	unsigned n_missing;	/* that are not even counted any more, of the first ones */
+	unsigned xid;		/* told once, of the last GPU; 0: none */
+	const char *error_text; /* what it says of every failure; NULL: what is usual */
+	const char *fail_path;	/* no GPU answers while this file is there */
+	const char *crash_path; /* asked for its use, a GPU takes its process with it while this is
+				   there */
+	const char *hang_path;	/* asked for its use, a GPU hangs while this file is there */
 };
 
 /* The library's own; found by its name, as its functions are. */

@@ -20,12 +20,17 @@
 #include <glob.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/gpu.h"
@@ -312,6 +317,19 @@ static void put_process(const struct tree *t, int pid, int inner_pid, const char
 	run("ln -s '%s' '%s/proc/%d/fd/5'", target, t->path, pid);
 }
 
+/* By who has never looked. */
+static bool find_owner(const struct tree *t, uint64_t pid, const struct gpu_files *files,
+		       struct proc_key *ret)
+{
+	struct gpu_owners *owners = calloc(1, sizeof(*owners));
+	bool is_found;
+
+	assert_non_null(owners);
+	is_found = gpu_owners_find(owners, t->fd, pid, files, ret);
+	free(owners);
+	return is_found;
+}
+
 static void test_owner(void **state)
 {
 	const struct tree *t = *state;
@@ -320,18 +338,18 @@ static void test_owner(void **state)
 	put_process(t, 100, 1, "/dev/nvidia0");
 	put_process(t, 200, 17, "/dev/nvidiactl");
 	put_process(t, 300, 3, "/dev/null");
-	assert_true(gpu_find_owner(t->fd, 100, &gpu_nvidia_files, &key));
+	assert_true(find_owner(t, 100, &gpu_nvidia_files, &key));
 	assert_int_equal(key.pid, 100);
 	assert_int_equal(key.start_ticks, 1000);
 	/* 17 is there as the pid inside a container. */
-	assert_true(gpu_find_owner(t->fd, 17, &gpu_nvidia_files, &key));
+	assert_true(find_owner(t, 17, &gpu_nvidia_files, &key));
 	assert_int_equal(key.pid, 200);
 	/* A process that holds no GPU is not meant, though it has the pid. */
-	assert_false(gpu_find_owner(t->fd, 300, &gpu_nvidia_files, &key));
-	assert_false(gpu_find_owner(t->fd, 999, &gpu_nvidia_files, &key));
+	assert_false(find_owner(t, 300, &gpu_nvidia_files, &key));
+	assert_false(find_owner(t, 999, &gpu_nvidia_files, &key));
 	/* Two could be meant: nobody knows which. */
 	put_process(t, 400, 17, "/dev/nvidia0");
-	assert_false(gpu_find_owner(t->fd, 17, &gpu_nvidia_files, &key));
+	assert_false(find_owner(t, 17, &gpu_nvidia_files, &key));
 }
 
 /* What a search found stands for a while, but not for another process. */
@@ -347,15 +365,32 @@ static void test_owners_are_remembered(void **state)
 	assert_false(gpu_owners_find(&owners, t->fd, 18, &gpu_nvidia_files, &key));
 	run("rm -r '%s/proc/200'", t->path);
 	put_process(t, 300, 17, "/dev/nvidiactl");
-	assert_true(gpu_owners_find(&owners, t->fd, 17, &gpu_nvidia_files, &key));
+	/* An older look does not know it, and stands for a second only. */
+	for (int left = 1000; left > 0; left--, usleep(30000))
+		if (gpu_owners_find(&owners, t->fd, 17, &gpu_nvidia_files, &key))
+			break;
 	assert_int_equal(key.pid, 300);
-	put_process(t, 400, 18, "/dev/nvidiactl"); /* which is not looked for again so soon */
-	assert_false(gpu_owners_find(&owners, t->fd, 18, &gpu_nvidia_files, &key));
-	for (uint64_t pid = 1000; pid < 1000 + 2 * GPU_MAX_OWNERS; pid++)
-		assert_false(gpu_owners_find(&owners, t->fd, pid, &gpu_nvidia_files, &key));
-	assert_true(gpu_owners_find(&owners, t->fd, 18, &gpu_nvidia_files,
-				    &key)); /* forgotten by now */
+	put_process(t, 400, 18, "/dev/nvidiactl");
+	for (int left = 1000; left > 0; left--, usleep(30000))
+		if (gpu_owners_find(&owners, t->fd, 18, &gpu_nvidia_files, &key))
+			break;
 	assert_int_equal(key.pid, 400);
+}
+
+/* However many pids are nobody's here, processes are looked through once for all of them. */
+static void test_one_look_for_all(void **state)
+{
+	static struct gpu_owners owners;
+	const struct tree *t = *state;
+	uint64_t before_ns = clock_boot_ns(), seconds;
+	struct proc_key key;
+
+	put_process(t, 200, 17, "/dev/nvidiactl");
+	for (uint64_t pid = 1000; pid < 1000 + 4 * GPU_MAX_OWNERS; pid++)
+		assert_false(gpu_owners_find(&owners, t->fd, pid, &gpu_nvidia_files, &key));
+	assert_true(gpu_owners_find(&owners, t->fd, 17, &gpu_nvidia_files, &key));
+	seconds = (clock_boot_ns() - before_ns) / 1000000000;
+	assert_true(owners.n_looks <= 1 + seconds);
 }
 
 /* From outside a chroot its device files have longer names. */
@@ -369,8 +404,8 @@ static void test_device_in_a_chroot(void **state)
 	run("mkdir -p '%s/jail/dev' && ln -s /dev/null '%s/jail/dev/nvidia0'", t->path, t->path);
 	snprintf(jail, sizeof(jail), "%s/jail/dev/nvidia0", t->path);
 	put_process(t, 100, 100, jail);
-	assert_true(gpu_find_owner(t->fd, 100, &files, &key));
-	assert_false(gpu_find_owner(t->fd, 100, &others, &key)); /* a file of that name */
+	assert_true(find_owner(t, 100, &files, &key));
+	assert_false(find_owner(t, 100, &others, &key)); /* a file of that name */
 }
 
 static void put_card(const struct tree *t)
@@ -471,6 +506,35 @@ static void test_card_is_gone(void **state)
 	gpu_drm.close(opened);
 }
 
+/* It stands behind those that were there, whatever its place on the bus. */
+static void test_card_is_added(void **state)
+{
+	static struct gpu_reading r;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	void *opened;
+	int left;
+
+	put_card(t);
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&r);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_string_equal(r.note, "");
+	put(t, "sys/class/drm/card0/device/uevent", "DRIVER=xe\nPCI_SLOT_NAME=0000:01:00.0\n");
+	run("mv '%s/sys/class/drm/card1' '%s/sys/class/drm/card5'", t->path, t->path);
+	for (left = 600; r.n_devices < 2 && left > 0; left--, usleep(50000)) {
+		gpu_reading_init(&r);
+		if (gpu_drm.read(opened, &r, &err) <
+		    0) /* until it is looked at again, it is gone */
+			gpu_reading_init(&r);
+	}
+	assert_int_equal(r.n_devices, 2);
+	assert_true(r.devices[0].utilization_pct == 37); /* under its new name */
+	assert_string_equal(r.names[1], "Intel (card0)");
+	assert_string_equal(r.note, "Intel (card0) at 0000:01:00.0 was added: it is GPU 1");
+	gpu_drm.close(opened);
+}
+
 /* What shows the console of a server is no GPU. */
 static void test_display_adapter(void **state)
 {
@@ -489,16 +553,17 @@ static void test_display_adapter(void **state)
 
 /* ---- nvidia-smi as a program ---- */
 
+#define SMI_DEVICES "--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu"
+#define SMI_PROCESSES "--query-compute-apps=gpu_uuid,pid,used_memory"
+
 /* One that answers each query with its file, and then does as the script says. */
 static void put_program(const struct tree *t, const char *rest)
 {
 	char text[512];
 
 	put(t, "dev/nvidiactl", "");
-	put(t, "--query-gpu=uuid", "GPU-a\nGPU-b\n");
-	put(t, "--query-gpu=utilization.gpu,memory.used,memory.total,temperature.gpu",
-	    "50, 100, 200, 30\n101, [N/A], 200, 31\n");
-	put(t, "--query-compute-apps=gpu_uuid,pid,used_memory", "GPU-b, 100, 7\n");
+	put(t, SMI_DEVICES, "GPU-a, 50, 100, 200, 30\nGPU-b, 101, [N/A], 200, 31\n");
+	put(t, SMI_PROCESSES, "GPU-b, 100, 7\n");
 	snprintf(text, sizeof(text), "#!/bin/sh\n/bin/cat \"%s/$1\"\n%s\n", t->path, rest);
 	put(t, "nvidia-smi", text);
 	run("chmod +x '%s/nvidia-smi'", t->path);
@@ -506,9 +571,15 @@ static void put_program(const struct tree *t, const char *rest)
 	setenv("PATH", t->path, 1);
 }
 
-static int close_program(void **state)
+/* With all programs again. */
+static void leave_program(void)
 {
 	setenv("PATH", "/usr/bin:/bin", 1);
+}
+
+static int close_program(void **state)
+{
+	leave_program();
 	return close_tree(state);
 }
 
@@ -545,7 +616,7 @@ static void test_smi_program(void **state)
 /* NVIDIA's driver has found one, and nobody can ask it: it stands there, unknown. */
 static void test_found_but_not_asked(void **state)
 {
-	static struct gpu_slot slots[GPU_VENDORS];
+	static struct gpu_slots slots = { .again_ns = GPU_AGAIN_NS };
 	static struct gpu_reading reading;
 	const struct tree *t = *state;
 
@@ -554,34 +625,148 @@ static void test_found_but_not_asked(void **state)
 	put(t, "proc/driver/nvidia/gpus/0000:01:00.0/information", "");
 	put_card(t);
 	setenv("PATH", t->path, 1); /* no program either */
-	gpu_read_all(slots, t->fd, &reading);
+	gpu_read_all(&slots, t->fd, &reading);
 	assert_string_equal(reading.rung, "DRM fdinfo");
 	assert_int_equal(reading.n_devices, 2);
 	assert_true(isnan(reading.devices[0].utilization_pct));
 	assert_true(reading.devices[1].utilization_pct == 37);
 	assert_true(reading.n_left_out > 0);
-	assert_string_equal(reading.note, "libnvidia-ml.so.1 is not installed");
-	gpu_close_all(slots);
+	assert_string_equal(reading.note,
+			    "libnvidia-ml.so.1 is not installed; nvidia-smi is not installed");
+	gpu_close_all(&slots);
 }
 
+/* What it prints for people is neither a GPU nor a process. */
+static void test_smi_program_warns(void **state)
+{
+	static struct gpu_reading reading;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	put_program(t, "");
+	leave_program();
+	put(t, SMI_DEVICES,
+	    "WARNING: infoROM is corrupted at gpu 0000:1E:00.0\nGPU-a, 50, 100, 200, 30\n"
+	    "a, word, too, many, here\nGPU-x, is, not, read, 1\nGPU-b, 7\n"
+	    "GPU-b, [N/A], 8, 9, ERR!\n");
+	put(t, SMI_PROCESSES,
+	    "WARNING: something, or other\nNo running processes found\nGPU-b, 100, 7\n"
+	    "GPU-b, 100, 7, 8\nGPU-b, it, 7\n");
+	setenv("PATH", t->path, 1);
+	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	assert_int_equal(reading.n_devices, 2);
+	assert_true(reading.devices[0].utilization_pct == 50);
+	assert_true(isnan(reading.devices[1].utilization_pct));
+	assert_true(reading.devices[1].memory_total_mb == 9);
+	assert_int_equal(reading.n_processes, 1);
+	assert_int_equal(reading.processes[0].device, 1);
+	assert_int_equal(reading.n_left_out, 0);
+	assert_string_equal(reading.note, "nvidia-smi tells no share (utilisation) of a process, "
+					  "and lists none that only draws");
+	gpu_smi.close(opened);
+	leave_program();
+	put(t, SMI_PROCESSES, "GPU-unknown, 100, 7\n[Unknown Error], 100, [N/A]\n");
+	setenv("PATH", t->path, 1);
+	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	assert_int_equal(reading.n_left_out, 2); /* processes, of which too little is known */
+	gpu_smi.close(opened);
+}
+
+/* How it ends says what is wrong, in words. */
 static void test_smi_program_fails(void **state)
 {
-	struct err err = ERR_INIT;
+	static const struct {
+		const char *end;
+		int code;
+		const char *why;
+	} cases[] = {
+		{ "exit 4", -EACCES, "nvidia-smi has no permission to ask the driver" },
+		{ "exit 6", -ENODEV, "nvidia-smi finds no GPU" },
+		{ "exit 9", -ENODEV, "nvidia-smi says that NVIDIA's driver is not loaded" },
+		{ "exit 3", -EIO, "nvidia-smi failed: its exit status is 3" },
+		{ "kill -SEGV $$", -EIO, "nvidia-smi crashed (Segmentation fault)" },
+		{ "exec /bin/cat /dev/zero", -EFBIG,
+		  "nvidia-smi printed more than 256 KiB, and was ended" },
+	};
+	const struct tree *t = *state;
 	void *opened;
 
-	put_program(*state, "exit 9");
-	assert_int_equal(gpu_smi.open(((struct tree *)*state)->fd, &opened, &err), -EIO);
-	assert_non_null(strstr(err.text, "exit status"));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct err err = ERR_INIT;
+
+		leave_program();
+		put_program(t, cases[i].end);
+		run("/bin/rm -r '%s/proc/100'", t->path);
+		assert_int_equal(gpu_smi.open(t->fd, &opened, &err), cases[i].code);
+		assert_string_equal(err.text, cases[i].why);
+	}
 }
 
-/* All that it has to say is said, and it does not end. */
+/* Whether the process runs whose pid stands in that file. */
+static bool is_running(const char *path)
+{
+	char text[2048] = "", stat_path[64], state;
+	uint64_t start_ticks;
+
+	assert_true(io_read_text_at(AT_FDCWD, path, text, sizeof(text)) > 0);
+	snprintf(stat_path, sizeof(stat_path), "/proc/%d/stat", atoi(text));
+	return io_read_text_at(AT_FDCWD, stat_path, text, sizeof(text)) > 0 &&
+	       alive_parse_stat(text, &state, &start_ticks) == 0 && state != 'Z';
+}
+
+static void assert_ends(const char *path)
+{
+	for (int left = 1000; is_running(path) && left > 0; left--)
+		usleep(30000);
+	assert_false(is_running(path));
+}
+
+/* All that it has to say is said, and it does not end; nor does what it has started. */
 static void test_smi_program_hangs(void **state)
 {
+	const struct tree *t = *state;
 	struct err err = ERR_INIT;
+	char script[512], path[128];
 	void *opened;
 
-	put_program(*state, "exec >/dev/null; exec /bin/sleep 60");
-	assert_int_equal(gpu_smi.open(((struct tree *)*state)->fd, &opened, &err), -ETIMEDOUT);
+	snprintf(path, sizeof(path), "%s/pid", t->path);
+	snprintf(script, sizeof(script),
+		 "exec >/dev/null; /bin/sleep 600 & echo $! >'%s'; wait; exit 0", path);
+	put_program(t, script);
+	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), -ETIMEDOUT);
+	assert_string_equal(err.text, "nvidia-smi did not answer within 5 s, and was ended");
+	assert_ends(path);
+}
+
+/* It ends with who asked, even if that is killed. */
+static void test_smi_program_ends_with_who_asked(void **state)
+{
+	const struct tree *t = *state;
+	char script[512], path[128];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/pid", t->path);
+	snprintf(script, sizeof(script),
+		 "echo $$ >'%s.new'; /bin/mv '%s.new' '%s'; exec /bin/sleep 600", path, path, path);
+	put_program(t, script);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		void *opened;
+
+		gpu_smi.open(t->fd, &opened, NULL);
+		_exit(0);
+	}
+	for (int left = 1000; access(path, F_OK) < 0 && left > 0; left--)
+		usleep(10000);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_ends(path);
 }
 
 /* ---- the process that reads ---- */
@@ -693,11 +878,16 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_found_but_not_asked, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_fails, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_hangs, open_tree, close_program),
+		cmocka_unit_test_setup_teardown(test_smi_program_warns, open_tree, close_program),
+		cmocka_unit_test_setup_teardown(test_smi_program_ends_with_who_asked, open_tree,
+						close_program),
 		cmocka_unit_test_setup_teardown(test_owner, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_owners_are_remembered, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_one_look_for_all, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_drm_tree, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_kfd, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_card_is_gone, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_card_is_added, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_no_gpu, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader_ends, open_tree, close_tree),

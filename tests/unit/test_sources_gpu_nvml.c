@@ -14,10 +14,12 @@
 #include <libgen.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +43,7 @@ static struct fixture {
 
 static void put(const char *name, const char *text)
 {
-	int fd = openat(fixture.root_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int fd = openat(fixture.root_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -376,7 +378,7 @@ static int remove_card(void **state)
 	return system(command);
 }
 
-static struct gpu_slot slots[GPU_VENDORS];
+static struct gpu_slots slots;
 
 /* NVIDIA's stand first, whether they answer or not. */
 static void test_silent_ones_keep_their_numbers(void **state)
@@ -384,14 +386,14 @@ static void test_silent_ones_keep_their_numbers(void **state)
 	struct gpu_reading *r = &fixture.reading;
 
 	(void)state;
-	memset(slots, 0, sizeof(slots));
-	gpu_read_all(slots, fixture.root_fd, r);
+	slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
+	gpu_read_all(&slots, fixture.root_fd, r);
 	assert_string_equal(r->rung, "NVML + DRM fdinfo");
 	assert_int_equal(r->n_devices, STAND_IN_GPUS + 1);
 	assert_int_equal(r->n_left_out, 0);
 	fixture.told->use_result[1] = NVML_UNINITIALIZED; /* after the first was read */
 	for (int i = 0; i < 2; i++) {			  /* the second time it is not even open */
-		gpu_read_all(slots, fixture.root_fd, r);
+		gpu_read_all(&slots, fixture.root_fd, r);
 		assert_string_equal(r->rung, "DRM fdinfo");
 		assert_int_equal(r->n_devices, STAND_IN_GPUS + 1);
 		assert_true(isnan(r->devices[0].utilization_pct));
@@ -401,63 +403,168 @@ static void test_silent_ones_keep_their_numbers(void **state)
 		assert_true(r->n_left_out > 0); /* nobody is said to use none */
 		assert_string_equal(r->note, "NVML cannot read a GPU: Unknown Error");
 	}
-	gpu_close_all(slots);
+	gpu_close_all(&slots);
+}
+
+/* A program that answers for one GPU, the only one to be found; returns what PATH was. */
+static char *put_program(void)
+{
+	char *path = strdup(getenv("PATH"));
+
+	assert_non_null(path);
+	put("proc/driver/nvidia/gpus/0000:01:00.0", "");
+	put("nvidia-smi", "#!/bin/sh\n[ \"${1#--query-gpu}\" = \"$1\" ] || "
+			  "echo GPU-a, 50, 100, 200, 30\n");
+	assert_int_equal(fchmodat(fixture.root_fd, "nvidia-smi", 0700, 0), 0);
+	setenv("PATH", fixture.root, 1);
+	return path;
+}
+
+static void remove_program(char *path)
+{
+	unlinkat(fixture.root_fd, "nvidia-smi", 0);
+	unlinkat(fixture.root_fd, "proc/driver/nvidia/gpus/0000:01:00.0", 0);
+	setenv("PATH", path, 1);
+	free(path);
 }
 
 /* A library that opens and never answers gives way to the program. */
 static void test_next_rung(void **state)
 {
-	char *path = strdup(getenv("PATH"));
+	char *path = put_program();
 	struct gpu_reading *r = &fixture.reading;
 
 	(void)state;
-	memset(slots, 0, sizeof(slots));
-	put("proc/driver/nvidia/gpus/0000:01:00.0", "");
-	put("nvidia-smi", "#!/bin/sh\necho 50, 100, 200, 30\n");
-	assert_int_equal(fchmodat(fixture.root_fd, "nvidia-smi", 0700, 0), 0);
-	setenv("PATH", fixture.root, 1);
+	slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
 	fixture.told->use_result[0] = NVML_UNINITIALIZED;
 	for (int i = 0; i < 2; i++) {
-		slots[GPU_NVIDIA].tried_boot_ns = 0; /* long ago */
-		gpu_read_all(slots, fixture.root_fd, r);
+		slots.of[GPU_NVIDIA].tried_boot_ns = 0; /* long ago */
+		gpu_read_all(&slots, fixture.root_fd, r);
 		assert_string_equal(r->rung, "");
 	}
-	slots[GPU_NVIDIA].tried_boot_ns = 0;
-	gpu_read_all(slots, fixture.root_fd, r);
+	slots.of[GPU_NVIDIA].tried_boot_ns = 0;
+	gpu_read_all(&slots, fixture.root_fd, r);
 	assert_string_equal(r->rung, "nvidia-smi");
 	assert_true(r->devices[0].utilization_pct == 50);
-	gpu_close_all(slots);
-	setenv("PATH", path, 1);
-	free(path);
+	assert_string_equal(r->note, "NVML cannot read a GPU: Unknown Error; nvidia-smi tells no "
+				     "share (utilisation) of a process, and lists none that only "
+				     "draws");
+	gpu_close_all(&slots);
+	remove_program(path);
 }
 
-/* ---- a driver that hangs ---- */
+/* Nobody answers: why is told of each. */
+static void test_reasons_of_both(void **state)
+{
+	char *path = put_program();
+
+	(void)state;
+	put("nvidia-smi", "#!/bin/sh\nexit 15\n");
+	slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
+	fixture.told->init_result = 999;
+	gpu_read_all(&slots, fixture.root_fd, &fixture.reading);
+	assert_string_equal(fixture.reading.rung, "");
+	assert_string_equal(fixture.reading.note,
+			    "NVML cannot begin: Unknown Error; nvidia-smi says that a GPU has "
+			    "fallen off the bus");
+	assert_int_equal(fixture.reading.n_devices, 1); /* the driver has found one */
+	gpu_close_all(&slots);
+	remove_program(path);
+}
+
+/* ---- a driver that hangs, or crashes ---- */
 
 static struct gpus_options reader_options(void)
 {
 	return (struct gpus_options){ .root_fd = fixture.root_fd,
 				      .at_once = true,
-				      .patience_seconds = 0.3 };
+				      .patience_seconds = 5 };
 }
 
-static bool has_reading(int fd, int timeout_ms)
+/* The next reading that comes within a minute. */
+static const struct gpu_reading *next_reading(int fd)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
 
-	return poll(&wait, 1, timeout_ms) > 0;
+	assert_true(poll(&wait, 1, 60000) > 0);
+	assert_true(recv(fd, &fixture.reading, sizeof(fixture.reading), 0) > 0);
+	return &fixture.reading;
+}
+
+/* Until one comes from that rung; fails after a minute. */
+static const struct gpu_reading *await_rung(int fd, const char *rung)
+{
+	uint64_t deadline_ns = clock_boot_ns() + UINT64_C(60000000000);
+
+	while (strcmp(next_reading(fd)->rung, rung) != 0)
+		assert_true(clock_boot_ns() < deadline_ns);
+	return &fixture.reading;
 }
 
 /* All that was started ends; they fall to us as their parents do. */
 static void await_all(void)
 {
-	int left = 1000;
+	int left = 6000;
 
 	while (left-- > 0 && waitpid(-1, NULL, WNOHANG) >= 0)
 		usleep(10000);
 	assert_true(left > 0);
 }
 
-static void test_a_hang_is_ended(void **state)
+/* The program answers, and the library again after some time. */
+static void check_fall_and_return(const char *path, const char *why)
+{
+	struct gpus_options options = reader_options();
+	char *search = put_program();
+	const struct gpu_reading *r;
+	int fd;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	put(strrchr(path, '/') + 1, "");
+	options.patience_seconds = 4;
+	options.again_seconds = 8;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	r = next_reading(fd); /* the keeper's: nobody waits for the next reader to know */
+	assert_int_equal(r->is_interim, 1);
+	assert_string_equal(r->rung, "");
+	assert_non_null(strstr(r->note, why));
+	r = next_reading(fd);
+	assert_string_equal(r->rung, "nvidia-smi");
+	assert_int_equal(r->is_interim, 0);
+	assert_true(r->devices[0].utilization_pct == 50);
+	assert_ptr_equal(strstr(r->note, why), r->note);
+	assert_non_null(strstr(r->note, "it is asked again after"));
+	assert_int_equal(unlink(path), 0);
+	r = await_rung(fd, "NVML");
+	assert_string_equal(r->note, "");
+	close(fd);
+	await_all();
+	remove_program(search);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+static void test_after_a_crash_the_next_one_answers(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/crash", fixture.root);
+	fixture.told->crash_path = path;
+	check_fall_and_return(path, "NVML crashed (Aborted)");
+}
+
+static void test_after_a_hang_the_next_one_answers(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/hang", fixture.root);
+	fixture.told->hang_path = path;
+	check_fall_and_return(path, "NVML did not answer, and was ended");
+}
+
+/* Nobody waits for one that hangs. */
+static void test_a_hang_ends_with_who_listens(void **state)
 {
 	struct gpus_options options = reader_options();
 	char path[128];
@@ -468,19 +575,33 @@ static void test_a_hang_is_ended(void **state)
 	snprintf(path, sizeof(path), "%s/hang", fixture.root);
 	put("hang", "");
 	fixture.told->hang_path = path;
-	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
-	assert_false(has_reading(fd, 1000));
-	assert_int_equal(unlink(path), 0);
-	assert_true(has_reading(fd, 20000)); /* by another reader, or by the first */
-	close(fd);
-	await_all();
-	put("hang", "");
 	options.patience_seconds = 1000;
 	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
-	assert_false(has_reading(fd, 300));
-	close(fd); /* while it hangs */
+	close(fd);
 	await_all();
 	assert_int_equal(unlink(path), 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* Each death makes the pause twice as long, up to an end. */
+static void test_record(void **state)
+{
+	struct gpu_record record = { 0 };
+	struct err err = ERR_INIT;
+	uint64_t second = 1000000000, again_ns = GPU_AGAIN_NS, pause = again_ns;
+
+	(void)state;
+	assert_false(gpu_is_given_up(&record, again_ns, second));
+	for (int i = 0; i < 10; i++) {
+		gpu_record_death(&record, SIGSEGV, second);
+		assert_true(gpu_is_given_up(&record, again_ns, second + pause - 1));
+		assert_false(gpu_is_given_up(&record, again_ns, second + pause));
+		if (i == 0)
+			gpu_tell_death(&record, again_ns, "NVML", &err);
+		pause = i < 4 ? 2 * pause : pause;
+	}
+	assert_string_equal(err.text,
+			    "NVML crashed (Segmentation fault): it is asked again after 5 minutes");
 }
 
 /* ---- what is said of it ---- */
@@ -532,6 +653,73 @@ static void test_trouble_is_told(void **state)
 	gpus_close(g);
 	assert_int_equal(unlink(path), 0);
 	await_all();
+}
+
+static void check_none(void)
+{
+	struct gpus_options options = reader_options();
+	struct gpus *g = NULL;
+	struct snapshot s;
+	char text[512];
+
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	gpus_wait(g, 60000);
+	snapshot_init(&s);
+	snapshot_add_process(&s)->key = (struct proc_key){ 5, 5 };
+	s.boot_ns = clock_boot_ns();
+	gpus_fill(g, &s);
+	gpus_fill_processes(g, &s);
+	assert_non_null(s.gpus);
+	assert_int_equal(s.n_gpus, 0);
+	assert_int_equal(s.processes[0].gpu_memory_bytes, 0);
+	assert_null(gpus_note(g));
+	assert_false(gpus_tell_trouble(g, text, sizeof(text)));
+	gpus_close(g);
+	snapshot_release(&s);
+}
+
+/* The driver is loaded, and has found none: that is known, and no trouble. */
+static void test_driver_without_gpus(void **state)
+{
+	static const struct {
+		int init_result;
+		const char *program;
+	} cases[] = {
+		{ NVML_OK, "#!/bin/sh\nexit 255\n" },
+		{ NVML_OK, "#!/bin/sh\necho No devices were found; exit 6\n" },
+		{ 999, "#!/bin/sh\necho No devices were found; exit 6\n" },
+		{ 999, "#!/bin/sh\n" }, /* an empty list */
+	};
+	char *path = put_program();
+
+	(void)state;
+	unlinkat(fixture.root_fd, "proc/driver/nvidia/gpus/0000:01:00.0", 0);
+	put("dev/nvidiactl", "");
+	fixture.told->n_missing = STAND_IN_GPUS;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		fixture.told->init_result = cases[i].init_result;
+		put("nvidia-smi", cases[i].program);
+		check_none();
+	}
+	remove_program(path);
+}
+
+/* What a driver says is shown, not obeyed. */
+static void test_commands_to_the_terminal(void **state)
+{
+	struct gpus_options options = reader_options();
+	char *path = put_program();
+	struct gpus *g = NULL;
+
+	(void)state;
+	fixture.told->error_text = "\033[2Jgone\n";
+	fixture.told->init_result = 999;
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	gpus_wait(g, 60000);
+	assert_non_null(gpus_note(g));
+	assert_ptr_equal(strstr(gpus_note(g), "NVML cannot begin: ?[2Jgone ;"), gpus_note(g));
+	gpus_close(g);
+	remove_program(path);
 }
 
 static void test_no_rights(void **state)
@@ -592,7 +780,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_silent_ones_keep_their_numbers, add_card,
 						remove_card),
 		cmocka_unit_test_setup(test_next_rung, all_is_well),
-		cmocka_unit_test_setup(test_a_hang_is_ended, all_is_well),
+		cmocka_unit_test_setup(test_reasons_of_both, all_is_well),
+		cmocka_unit_test(test_record),
+		cmocka_unit_test_setup(test_after_a_crash_the_next_one_answers, all_is_well),
+		cmocka_unit_test_setup(test_after_a_hang_the_next_one_answers, all_is_well),
+		cmocka_unit_test_setup(test_a_hang_ends_with_who_listens, all_is_well),
+		cmocka_unit_test_setup(test_driver_without_gpus, all_is_well),
+		cmocka_unit_test_setup(test_commands_to_the_terminal, all_is_well),
 		cmocka_unit_test_setup(test_trouble_is_told, all_is_well),
 		cmocka_unit_test_setup(test_no_rights, all_is_well),
 		cmocka_unit_test_setup(test_silence_is_told, all_is_well),
