@@ -13,12 +13,13 @@
 #define MAX_LONGER 4	 /* times as much of what speeds up is fitted, or less */
 #define ROUGH_FACTOR 2.0 /* a way up that scatters so much more is fitted by its own scatter */
 #define ROUGH_BLOCKS 3.0 /* of that scatter is a block, either way */
-#define FEW 2.0		 /* samples show too little scatter by one over so many */
+#define FEW 3.0		 /* samples show too little scatter by one over so many */
 #define MAX_HIDDEN 3.0	 /* intervals that a rise may stay unseen */
 #define MAX_POWER 3.0	 /* of the time by which a rise goes: it stays unseen so much longer */
 #define MAX_KEPT 0.9	 /* of one sample in the next */
 #define SIGMA_PER_MAD 1.4826
 #define MIN_FIT 6
+#define MIN_BEHIND 3 /* samples: any two are on a line, also if the rise ends between them */
 #define MIN_SLOPED 8
 #define HOLE_INTERVALS 5.0
 #define MAX_FIT 128 /* samples on each side of an onset */
@@ -182,7 +183,8 @@ static bool fit(const struct series *s, const struct ground *g, size_t above, si
 	struct hinge_kind kind = { .is_sloped = g->is_sloped, .may_explode = is_faster };
 	double dt = s->t[above] - s->t[above - 1];
 
-	return onset_hinge(s->t + g->from, s->y + g->from, to - g->from, g->fit_sigma, kind,
+	return to >= above + MIN_BEHIND &&
+	       onset_hinge(s->t + g->from, s->y + g->from, to - g->from, g->fit_sigma, kind,
 			   &ret->onset) &&
 	       ret->onset.misfit <= MAX_MISFIT && ret->onset.misfit_behind <= MAX_MISFIT_BEHIND &&
 	       ret->onset.median <= s->t[above] + dt / 2 &&

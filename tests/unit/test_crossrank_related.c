@@ -65,6 +65,24 @@ static struct job slowing(int n_ranks, double lead)
 	return job;
 }
 
+/* Steep beside the interval: an onset is known to much less than the time between two samples. */
+static struct job seldom(int n_ranks, double lead)
+{
+	struct job job = small_blocks(n_ranks, 200);
+	double at = uniform(90, 110);
+
+	job.base = 500;
+	job.slope = 20;
+	job.block = 0;
+	job.noise = 1;
+	job.interval = 5;
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = uniform(0, 5);
+		job.onset[i] = i == LEADER ? at : at + lead;
+	}
+	return job;
+}
+
 static const struct kind {
 	const char *name;
 	struct job (*make)(int n_ranks, double lead);
@@ -79,6 +97,8 @@ static const struct kind {
 	{ "small blocks", leading, 8, 4, 0.95, 0.85 },
 	{ "one rank is late", trailing, 8, 2, 0.95, 0.85 },
 	{ "ever more seldom", slowing, 4, 2, 0.7, 0.85 },
+	{ "every 5 s", seldom, 4, 2, 0.95, 0.85 },
+	{ "every 5 s", seldom, 4, 0, 0, 0.85 },
 	{ "small blocks", leading, 5, 0, 0, 0.85 },
 	{ "ever more seldom", slowing, 4, 0, 0, 0.85 },
 };
