@@ -44,10 +44,23 @@ static int tell_fault(void *ctx, const struct fault *fault)
 	return buf_error(&text);
 }
 
+void ranks_tell_empty(uint64_t n_files)
+{
+	if (n_files == 1)
+		log_error("there is no record in the file");
+	else
+		log_error("there is no record in any of the %llu files",
+			  (unsigned long long)n_files);
+}
+
 static int judge(const struct ranks_input *input, uint64_t n_told)
 {
 	if (n_told > MAX_TOLD)
 		log_error("and %llu more", (unsigned long long)(n_told - MAX_TOLD));
+	if (input->n_invalid + input->n_valid + input->n_cut == 0) {
+		ranks_tell_empty(input->n_read);
+		return CLI_USAGE;
+	}
 	if (input->n_invalid == 0 || input->skips_invalid)
 		return CLI_DONE;
 	log_error("%llu of %llu records are invalid; --skip-invalid goes on without them",

@@ -21,9 +21,12 @@ struct ranks_input {
 
 /*
  * Reads all files into t. Faults are told on stderr, the first few of them one by
- * one. CLI_DONE; CLI_USAGE: there are invalid records, and nobody said to skip them, or a
- * file is not there. A record that the end of its file cut off is told and no more.
+ * one. CLI_DONE; CLI_USAGE: there are invalid records, and nobody said to skip them, a
+ * file is not there, or there is no record at all. A record that the end of its file cut off is told and no more.
  */
 int ranks_load(struct ranks_input *input, struct telemetry *t);
+
+/* Says that none of n files has a record in it. */
+void ranks_tell_empty(uint64_t n_files);
 
 #endif

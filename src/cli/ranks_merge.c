@@ -111,12 +111,33 @@ static void write_json(struct output *out, const struct timeline_point *p)
 struct writer {
 	struct output *out;
 	bool is_csv;
+	struct timeline_point last; /* sample NULL: none yet */
+	uint64_t n_repeats;
 };
+
+/*
+ * Files that are given twice, or beside what was merged of them, have the same samples again; what
+ * was merged does not say of which device.
+ */
+static bool is_repeat(const struct timeline_point *a, const struct timeline_point *b)
+{
+	const struct sample *x = a->sample, *y = b->sample;
+
+	return x && a->rank == b->rank && x->timestamp_ns == y->timestamp_ns &&
+	       x->used_bytes == y->used_bytes && x->reserved_bytes == y->reserved_bytes &&
+	       x->allocated_bytes == y->allocated_bytes && x->change_bytes == y->change_bytes &&
+	       (x->device == y->device || x->device < 0 || y->device < 0);
+}
 
 static int write_point(void *ctx, const struct timeline_point *p)
 {
 	struct writer *w = ctx;
 
+	if (is_repeat(&w->last, p)) {
+		w->n_repeats++;
+		return 0;
+	}
+	w->last = *p;
 	if (w->is_csv)
 		write_csv(w->out, p);
 	else
@@ -151,7 +172,7 @@ static void tell_left_out(const struct rank_analysis *a)
 static int merge(const struct options *o, struct telemetry *t)
 {
 	CLEANUP(output_release) struct output out = OUTPUT_INIT;
-	struct writer w = { &out, o->is_csv };
+	struct writer w = { .out = &out, .is_csv = o->is_csv };
 	struct err err = ERR_INIT;
 	struct rank_analysis a;
 	int r = rank_analysis_init(&a, t);
@@ -166,6 +187,9 @@ static int merge(const struct options *o, struct telemetry *t)
 		write_heading(&out.buf);
 	if (r == 0)
 		r = analysis_walk_timeline(&a, write_point, &w);
+	if (w.n_repeats > 0)
+		log_warning("%llu samples were given more than once, and are printed once",
+			    (unsigned long long)w.n_repeats);
 	rank_analysis_release(&a);
 	return output_end(&out, r, &err);
 }

@@ -140,7 +140,9 @@ static int validate(const struct options *o, struct output *out, struct err *err
 		r = read_all(o, &intake, &l, err);
 	if (r == 0)
 		write_counts(&l, &intake);
-	*ret_is_fine = intake.n_invalid + intake.n_cut + l.n_unreadable == 0;
+	*ret_is_fine = intake.n_valid > 0 && intake.n_invalid + intake.n_cut + l.n_unreadable == 0;
+	if (r == 0 && intake.n_valid + intake.n_invalid + intake.n_cut + l.n_unreadable == 0)
+		ranks_tell_empty(intake.n_files);
 	intake_release(&intake);
 	return r;
 }

@@ -96,6 +96,29 @@ static int add_column(struct records *r, const struct buf *cell)
 	return columns[r->n_columns++].name ? 0 : -ENOMEM;
 }
 
+static bool has_column(const struct records *r, const char *name)
+{
+	for (size_t i = 0; i < r->n_columns; i++)
+		if (strcmp(r->columns[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static int tell_no_more(struct records *r, struct record_text *ret)
+{
+	(void)r;
+	(void)ret;
+	return 0;
+}
+
+/* Nothing below such a heading can be a record: that is told once, and not of every row. */
+static int tell_heading(struct records *r, struct record_text *ret)
+{
+	*ret = (struct record_text){ .line = 1, .reason = REASON_BAD_HEADING };
+	r->next = tell_no_more;
+	return 1;
+}
+
 int csv_begin(struct records *r)
 {
 	CLEANUP(buf_release) struct buf cell = BUF_INIT;
@@ -116,6 +139,8 @@ int csv_begin(struct records *r)
 		more = buf_error(&cell) < 0 ? -ENOMEM : add_column(r, &cell);
 	}
 	records_skip(r, n + has_end);
+	if (!has_column(r, "timestamp_ns") && !has_column(r, "timestamp"))
+		r->next = tell_heading;
 	return more < 0 ? more : 0;
 }
 
@@ -241,6 +266,8 @@ static void take_row(struct records *r, size_t n, struct record_text *ret)
 		ret->reason = REASON_BAD_UTF8;
 	else if (!convert_row(r, row, end))
 		ret->reason = REASON_BAD_CSV;
+	else if (ret->is_last)
+		ret->reason = REASON_CUT_CSV; /* of its last cell any part may be missing */
 }
 
 int csv_next(struct records *r, struct record_text *ret)

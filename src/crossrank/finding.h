@@ -88,6 +88,9 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a,
 void finding_add_remedy(struct buf *out, const struct rank_analysis *a,
 			const struct first_cause *f);
 
+/* "12 ms" or "2.1 s": in a sentence one unit is enough. */
+void finding_add_seconds(struct buf *out, double seconds);
+
 /* A time of a rise as a timestamp of the records. */
 int64_t finding_ns(const struct first_cause *f, double seconds);
 

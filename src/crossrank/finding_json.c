@@ -19,11 +19,16 @@ static void write_onset(struct json *j, const struct first_cause *f, const struc
 	json_end_array(j);
 }
 
-static void write_rise(struct json *j, const struct rise *rise)
+static void write_rise(struct json *j, const struct first_cause *f, const struct rise *rise)
 {
 	json_key_i64(j, "gain_bytes", rise_gain_bytes(rise));
 	json_key_string(j, "shape", rise->is_step ? "step" : "ramp");
 	json_key_f64(j, "slope_bytes_per_second", rise->slope * BYTES_PER_MIB);
+	json_key(j, "given_back_ns");
+	if (isinf(rise->gone))
+		json_none(j);
+	else
+		json_i64(j, finding_ns(f, rise->gone));
 }
 
 static void write_candidate(struct json *j, const struct first_cause *f, const struct candidate *c)
@@ -32,7 +37,7 @@ static void write_candidate(struct json *j, const struct first_cause *f, const s
 	json_key_i64(j, "rank", c->rank->rank);
 	json_key_f64(j, "probability", c->probability);
 	write_onset(j, f, c->rise);
-	write_rise(j, c->rise);
+	write_rise(j, f, c->rise);
 	json_end_object(j);
 }
 
@@ -48,7 +53,7 @@ static void write_named(struct json *j, const struct first_cause *f)
 			json_none(j);
 		else
 			json_i64(j, finding_ns(f, f->lead) - f->origin_ns);
-		write_rise(j, f->candidates[0].rise);
+		write_rise(j, f, f->candidates[0].rise);
 		json_key(j, "phase_attribution");
 		phase_write_json(j, &f->phase);
 		return;

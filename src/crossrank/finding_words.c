@@ -51,8 +51,7 @@ static void add_which(struct buf *out, const struct first_cause *f)
 		buf_printf(out, " That is one of %zu times at which ranks rose.", f->n_episodes);
 }
 
-/* "0.31 s", "12 ms", "2m05s" are for screens; here one unit is enough. */
-static void add_seconds(struct buf *out, double seconds)
+void finding_add_seconds(struct buf *out, double seconds)
 {
 	if (fabs(seconds) < 0.9995)
 		buf_printf(out, "%.3g ms", seconds * 1e3);
@@ -73,6 +72,16 @@ static void add_probability(struct buf *out, double p)
 		buf_printf(out, "probability %.3f", p);
 }
 
+/* Who rose first may have come down again: that is no leak. */
+static void add_given_back(struct buf *out, const struct rise *rise)
+{
+	if (isinf(rise->gone))
+		return;
+	buf_add_str(out, " Most of what it gained was given back ");
+	finding_add_seconds(out, fmax(rise->gone - rise->onset.median, 0));
+	buf_add_str(out, " later.");
+}
+
 static void add_first(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	const struct candidate *first = &f->candidates[0];
@@ -80,11 +89,12 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 	buf_add_str(out, "The memory of ");
 	add_rank(out, first->rank);
 	buf_add_str(out, " began to rise ");
-	add_seconds(out, f->lead);
+	finding_add_seconds(out, f->lead);
 	buf_add_str(out, " before that of any other of ");
 	buf_printf(out, "%zu ranks (", a->n_ranks);
 	add_probability(out, first->probability);
 	buf_add_str(out, ").");
+	add_given_back(out, first->rise);
 	add_which(out, f);
 }
 
@@ -95,6 +105,7 @@ static void add_alone(struct buf *out, const struct rank_analysis *a, const stru
 	buf_add_str(out, " rose then, by ");
 	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
 	buf_add_char(out, '.');
+	add_given_back(out, f->candidates[0].rise);
 	add_which(out, f);
 }
 
@@ -296,6 +307,20 @@ static void add_collective(struct buf *out, const struct rank_analysis *a,
 		f->n_candidates, a->n_ranks);
 }
 
+/* An order of ranks on several clocks is as good as what was assumed of these. */
+static void add_assumed(struct buf *out, const struct first_cause *f)
+{
+	bool is_one = true;
+
+	for (size_t i = 1; i < f->n_candidates; i++)
+		is_one &= f->candidates[i].clock == f->candidates[0].clock;
+	if (!f->is_assumed || f->has_free_clock || is_one)
+		return;
+	buf_add_str(out, " That holds if the clocks of the hosts are right to ");
+	finding_add_seconds(out, f->clock_error);
+	buf_add_str(out, ", which is assumed, as not all of them say.");
+}
+
 void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	static void (*const add[])(struct buf * out, const struct rank_analysis *a,
@@ -312,49 +337,5 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 	};
 
 	add[f->why](out, a, f);
-}
-
-/* What blurs the order more: the samples, or the clocks. */
-static void add_sharper(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
-{
-	const struct onset *x = &f->candidates[0].rise->onset;
-	const struct onset *y = &f->candidates[f->n_candidates > 1].rise->onset;
-	double sampling = hypot(x->sd, y->sd);
-	double interval = (double)a->median_interval_ns / 1e9;
-	bool is_clock = f->candidates[0].clock != f->candidates[f->n_candidates > 1].clock &&
-			f->clock_error > sampling;
-
-	if (is_clock) {
-		buf_add_str(out, "Clocks that agree to well within ");
-		add_seconds(out, f->clock_error);
-		buf_add_str(out, " would settle it.");
-		return;
-	}
-	buf_add_str(out, "Samples closer together than every ");
-	add_seconds(out, interval);
-	buf_add_str(out, " would settle it, or tell that they began at once.");
-}
-
-void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
-{
-	if (f->verdict != VERDICT_CANNOT_TELL)
-		return;
-	if (f->why == WHY_TOO_CLOSE)
-		add_sharper(out, a, f);
-	else if (f->why == WHY_CLOCKS)
-		buf_add_str(out, f->is_unnamed_host
-					 ? "Records that name their host would settle it, or "
-					   "--clock-error where the clocks are known to agree."
-					 : "Synchronised clocks (NTP or PTP) on all hosts would "
-					   "settle it.");
-	else if (f->why == WHY_SMALL || f->why == WHY_UNRELATED || f->why == WHY_OWN_START ||
-		 f->why == WHY_OTHER_BEFORE)
-		buf_add_str(out,
-			    "What that rank did then would settle it: its phases, or its log.");
-	else if (f->why == WHY_MIXED)
-		buf_add_str(out, "The records of one run alone would settle it.");
-	else if (f->why == WHY_UNSEEN || f->why == WHY_LOADED)
-		buf_add_str(out, "Records of all ranks from before the rise would settle it.");
-	else
-		buf_add_str(out, "The records of the other ranks would settle it.");
+	add_assumed(out, f);
 }

@@ -40,9 +40,10 @@ static int tell_fault(struct intake *r, const char *name, const struct record_te
 		.file = name,
 		.line = text->line,
 		.reason = reason,
-		.is_cut = text->is_last &&
-			  (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
-			   reason == REASON_BAD_CSV || reason == REASON_BAD_COMPRESSION),
+		.is_cut =
+			text->is_last && (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
+					  reason == REASON_BAD_CSV || reason == REASON_CUT_CSV ||
+					  reason == REASON_BAD_COMPRESSION),
 	};
 
 	if (text->reason == REASON_NONE && text->text) {

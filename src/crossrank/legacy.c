@@ -345,6 +345,13 @@ static const struct jnode *find_identity(const struct legacy *l, const char *nam
 	return is_null(node) ? jtree_find(&l->metadata, name) : node;
 }
 
+/* A point of a time line that was merged before does not say how many ranks there are. */
+static bool is_timeline_point(const struct legacy *l)
+{
+	return is_number(find(l, "aligned_timestamp_ns")) &&
+	       is_null(find_identity(l, "world_size"));
+}
+
 static enum reason read_identity(struct legacy *l)
 {
 	static const struct {
@@ -367,6 +374,8 @@ static enum reason read_identity(struct legacy *l)
 		if (!is_null(node))
 			reason = record_take_int(node, to);
 	}
+	if (reason == REASON_NONE && is_timeline_point(l) && l->ev->rank < INT64_MAX)
+		l->ev->world_size = l->ev->rank + 1;
 	return reason;
 }
 

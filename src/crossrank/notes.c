@@ -1,7 +1,12 @@
 #include "crossrank/analysis.h"
 
+#include <math.h>
+
 #include "base/macros.h"
 #include "base/utf8.h"
+#include "crossrank/finding.h"
+
+#define MAX_NAMED 16 /* ranks in a sentence; the JSON lists them */
 
 static const struct {
 	const char *name, *sentence;
@@ -30,11 +35,11 @@ const char *analysis_note_name(enum note_code code)
 
 static void add_ranks(struct buf *out, const struct note *note)
 {
-	for (size_t i = 0; i < note->n_ranks; i++)
+	for (size_t i = 0; i < note->n_ranks && i < MAX_NAMED; i++)
 		buf_printf(out, "%s%lld", i > 0 ? ", " : "", (long long)note->ranks[i]);
-	if (note->n_ranks_all > note->n_ranks)
+	if (note->n_ranks_all > MAX_NAMED)
 		buf_printf(out, " and %llu more",
-			   (unsigned long long)(note->n_ranks_all - note->n_ranks));
+			   (unsigned long long)(note->n_ranks_all - MAX_NAMED));
 	buf_add_char(out, '.');
 }
 
@@ -72,10 +77,9 @@ static void add_others(struct buf *out, const struct note *note)
 void analysis_note_text(const struct note *note, struct buf *out)
 {
 	if (note->code == NOTE_SKEWED_START) {
-		buf_printf(out,
-			   "The first sample of rank %lld is %lld ns away from that of the first "
-			   "rank: aligning the two is a guess.",
-			   (long long)note->rank, (long long)note->offset_ns);
+		buf_printf(out, "The first sample of rank %lld is ", (long long)note->rank);
+		finding_add_seconds(out, fabs((double)note->offset_ns) / 1e9);
+		buf_add_str(out, " away from that of the first rank: aligning the two is a guess.");
 		return;
 	}
 	buf_add_str(out, notes[note->code].sentence);

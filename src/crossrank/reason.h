@@ -26,6 +26,8 @@ enum reason {
 	REASON_LEGACY_NO_TIMESTAMP,
 	/* What no single record can tell of itself. */
 	REASON_BAD_CSV,
+	REASON_CUT_CSV,
+	REASON_BAD_HEADING,
 	REASON_BAD_COMPRESSION,
 	REASON_TOO_LONG,
 };

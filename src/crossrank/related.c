@@ -7,13 +7,14 @@
 #include "base/macros.h"
 #include "stats/order.h"
 
-#define CHANCE_P 0.05	   /* likelier than this: by chance */
-#define PART_P 0.005	   /* the same where others rose elsewhere */
-#define EVEN_P 0.01	   /* the same for an even pace, which few jobs have */
-#define ACTIVE_SHARE 0.7   /* of the record: before it starts and when it ends nothing rises */
+#define CHANCE_P 0.05	 /* likelier than this: by chance */
+#define PART_P 0.005	 /* the same of a part: others rose elsewhere, or it is without the first */
+#define EVEN_P 0.01	 /* the same for an even pace, which few jobs have */
+#define ACTIVE_SHARE 0.7 /* of the record: before it starts and when it ends nothing rises */
 #define MAX_SPAN_SHARE 0.3 /* of that time: no number of ranks makes more a cluster */
 #define ALL_P 0.1 /* the same where all of many ranks rose, which by chance they seldom do */
 #define MANY_RANKS 5
+#define MOST_SHARE 0.8	  /* of those behind the first */
 #define LASTING_SHARE 0.5 /* of the rest of the record */
 #define LIKE_SHARE 0.5	  /* of what the first gained in the same time */
 #define MIN_EVEN 4
@@ -169,6 +170,31 @@ static double all_p(const struct onsets *o)
 	return o->n < 3 || p >= 1 ? p : both_p(p, pow(fmin(behind / span, 1), (double)o->n - 2));
 }
 
+/* The least time within which k neighbours behind the first member are. */
+static double least_span(const struct onsets *o, size_t k)
+{
+	double least = INFINITY;
+
+	for (size_t i = 1; i + k <= o->n_members; i++)
+		least = fmin(least, o->at[i + k - 1] - o->at[i]);
+	return least;
+}
+
+/*
+ * Those behind the first are near each other, all of them or all but a few, however long before
+ * them the first was: a scan for both numbers, each of which could have been found.
+ */
+static double behind_p(const struct onsets *o)
+{
+	size_t all = o->n_members > 0 ? o->n_members - 1 : 0;
+	size_t most = (size_t)ceil(MOST_SHARE * (double)all);
+	double p = cluster_p(o, all, least_span(o, all));
+
+	if (most == all)
+		return p;
+	return fmin(2 * fmin(p, cluster_p(o, most, least_span(o, most))), 1);
+}
+
 /*
  * That the largest of n gaps by chance is so few times the smallest: the integral of
  * n (u - u^q)^(n - 1) from 0 to 1.
@@ -208,7 +234,7 @@ int related_judge(struct judge_work *w, const struct judge_outcome *items, size_
 {
 	CLEANUP(free_ptr) double *room = calloc(2 * w->a->n_ranks + 1, sizeof(*room));
 	struct onsets o = { .at = room };
-	double part_p;
+	bool is_cluster;
 
 	if (!room)
 		return -ENOMEM;
@@ -217,9 +243,10 @@ int related_judge(struct judge_work *w, const struct judge_outcome *items, size_
 	if (o.n < 2)
 		return 0;
 	order_sort(o.at, o.n_members);
-	part_p = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]);
+	is_cluster = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]) < PART_P ||
+		     behind_p(&o) < PART_P;
 	order_sort(o.at, o.n);
-	if (part_p < PART_P || all_p(&o) < most_p(w, &o) || is_even(&o))
+	if (is_cluster || all_p(&o) < most_p(w, &o) || is_even(&o))
 		return 0;
 	chosen->verdict = VERDICT_CANNOT_TELL;
 	chosen->why = WHY_UNRELATED;

@@ -10,12 +10,16 @@
 #define MAX_MISFIT 2.0 /* the scatter around a hinge, in variances of what is expected */
 #define MAX_MISFIT_BEHIND 3.0
 #define FASTER 1.5
-#define MAX_LONGER 4   /* times as much of what speeds up is fitted, or less */
-#define MAX_HIDDEN 3.0 /* intervals that a rise may stay unseen */
-#define MAX_POWER 3.0  /* of the time by which a rise goes: it stays unseen so much longer */
-#define MAX_KEPT 0.9   /* of one sample in the next */
+#define MAX_LONGER 4	 /* times as much of what speeds up is fitted, or less */
+#define ROUGH_FACTOR 2.0 /* a way up that scatters so much more is fitted by its own scatter */
+#define ROUGH_BLOCKS 3.0 /* of that scatter is a block, either way */
+#define FEW 3.0		 /* samples show too little scatter by one over so many */
+#define MAX_HIDDEN 3.0	 /* intervals that a rise may stay unseen */
+#define MAX_POWER 3.0	 /* of the time by which a rise goes: it stays unseen so much longer */
+#define MAX_KEPT 0.9	 /* of one sample in the next */
 #define SIGMA_PER_MAD 1.4826
 #define MIN_FIT 6
+#define MIN_BEHIND 3 /* samples: any two are on a line, also if the rise ends between them */
 #define MIN_SLOPED 8
 #define HOLE_INTERVALS 5.0
 #define MAX_FIT 128 /* samples on each side of an onset */
@@ -24,6 +28,7 @@
 struct ground {
 	size_t from, to; /* bins */
 	double level, sigma;
+	double own_sigma; /* of nothing but this stretch */
 	double fit_sigma; /* of as many samples that do not follow each other */
 	bool is_sloped;
 };
@@ -60,7 +65,7 @@ static double wander_factor(const double *y, size_t n, double level)
 static struct ground find_ground(const struct series *s, size_t segment)
 {
 	const struct segment *last = &s->segments[segment];
-	struct ground g = { last->from, last->to, 0, s->sigma, s->sigma, false };
+	struct ground g = { last->from, last->to, 0, s->sigma, s->sigma, s->sigma, false };
 	double scratch[SERIES_BINS], rise = fabs(last->end - last->begin);
 	size_t n;
 
@@ -76,8 +81,10 @@ static struct ground find_ground(const struct series *s, size_t segment)
 	for (size_t i = 0; i < n; i++)
 		scratch[i] = fabs(s->y[g.from + i] - g.level);
 	/* What wanders scatters more than its neighbours differ. */
-	if (!g.is_sloped && n >= MIN_FIT)
-		g.sigma = fmax(g.sigma, SIGMA_PER_MAD * noise_median(scratch, n));
+	if (!g.is_sloped && n >= MIN_FIT) {
+		g.own_sigma = SIGMA_PER_MAD * noise_median(scratch, n);
+		g.sigma = fmax(g.sigma, g.own_sigma);
+	}
 	g.fit_sigma = g.sigma * (g.is_sloped ? 1 : wander_factor(s->y + g.from, n, g.level));
 	return g;
 }
@@ -116,13 +123,34 @@ static double hidden_time(const struct ground *g, double slope, double dt)
 	return MAX_POWER * fmax(2 * SERIES_LEVEL_SIGMAS * g->sigma / slope, MAX_HIDDEN * dt);
 }
 
-/* Whether a part of the run behind its first is much steeper than that one. */
-static bool speeds_up(const struct series *s, size_t segment, const struct run *run)
+/*
+ * Whether a part of the run behind its first is much steeper than that one. A first part from the
+ * last sample below to the first above is as steep as chance has it: the onset is inside.
+ */
+static bool speeds_up(const struct series *s, size_t above, size_t segment, const struct run *run)
 {
-	for (size_t i = segment + 1; i <= run->last / 2; i++)
-		if (s->segments[i].slope > FASTER * s->segments[segment].slope)
+	const struct segment *part = &s->segments[segment];
+	bool is_first = part->from + 1 == above && part->to == above + 1;
+	size_t first = segment + (is_first && segment < run->last / 2);
+
+	for (size_t i = first + 1; i <= run->last / 2; i++)
+		if (s->segments[i].slope > FASTER * s->segments[first].slope)
 			return true;
 	return false;
+}
+
+/*
+ * How long before the last sample below it a rise by that power of the time may have begun, if
+ * what it did until then is hidden in the scatter; `seconds` make the jump of a line.
+ */
+static double hidden_before(const struct ground *g, double jump, double seconds, double power)
+{
+	double hidden = 2 * SERIES_LEVEL_SIGMAS * g->sigma / jump;
+	double share = pow(fmin(hidden, 1), 1 / power);
+
+	if (power <= 1)
+		return hidden * seconds;
+	return seconds * (share < 1 ? fmin(share / (1 - share), power - 1) : power - 1);
 }
 
 /*
@@ -138,8 +166,7 @@ static void bracket(const struct series *s, const struct ground *g, size_t above
 	if (ret->is_step)
 		ret->slope = NAN;
 	else
-		hidden = fmax(2 * SERIES_LEVEL_SIGMAS * g->sigma, (power - 1) * jump) /
-			 fmax(ret->slope, jump / dt);
+		hidden = hidden_before(g, jump, jump / fmax(ret->slope, jump / dt), power);
 	onset_uniform(s->t[above - 1] - hidden, s->t[above], &ret->onset);
 }
 
@@ -156,7 +183,8 @@ static bool fit(const struct series *s, const struct ground *g, size_t above, si
 	struct hinge_kind kind = { .is_sloped = g->is_sloped, .may_explode = is_faster };
 	double dt = s->t[above] - s->t[above - 1];
 
-	return onset_hinge(s->t + g->from, s->y + g->from, to - g->from, g->fit_sigma, kind,
+	return to >= above + MIN_BEHIND &&
+	       onset_hinge(s->t + g->from, s->y + g->from, to - g->from, g->fit_sigma, kind,
 			   &ret->onset) &&
 	       ret->onset.misfit <= MAX_MISFIT && ret->onset.misfit_behind <= MAX_MISFIT_BEHIND &&
 	       ret->onset.median <= s->t[above] + dt / 2 &&
@@ -169,7 +197,7 @@ static bool fit_longest(const struct series *s, const struct ground *g, size_t a
 {
 	size_t from = s->segments[segment].from, to = fit_to(s, segment, run);
 	size_t end = s->segments[(run->last + 1) / 2].to;
-	bool is_faster = speeds_up(s, segment, run);
+	bool is_faster = speeds_up(s, above, segment, run);
 
 	for (size_t times = is_faster ? MAX_LONGER : 1; times > 1; times /= 2) {
 		size_t farther = from + times * (to - from);
@@ -182,6 +210,53 @@ static bool fit_longest(const struct series *s, const struct ground *g, size_t a
 	return fit(s, g, above, to, is_faster, ret);
 }
 
+/*
+ * The way up may scatter more than what was before it, as with blocks that are small beside the
+ * rise, and not be worse known than by that; a few samples may show less of it than there is.
+ */
+static double scatter_behind(const struct series *s, size_t above, size_t to)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t i = above + 1; i + 1 < to; i++, n++) {
+		double share = (s->t[i] - s->t[i - 1]) / (s->t[i + 1] - s->t[i - 1]);
+		double off = s->y[i] - (s->y[i - 1] * (1 - share) + s->y[i + 1] * share);
+
+		sum += off * off / (1 + share * share + (1 - share) * (1 - share));
+	}
+	return n > 0 ? sqrt(sum / (double)n) * (1 + FEW / (double)n) : 0;
+}
+
+/*
+ * Where the way up scatters much more than what was before, that is no noise but blocks, the
+ * first of which may be there at once or late: the onset is moved by as much, either way.
+ */
+static void blur_by(const struct ground *g, double scatter, double slope, struct onset *ret)
+{
+	double moved = ROUGH_BLOCKS * scatter / slope;
+
+	if (scatter > ROUGH_FACTOR * g->own_sigma && slope > 0)
+		onset_blur(ret, moved, moved, 1);
+}
+
+/* A hinge by the scatter of the way up, if that is much more and the hinge is worth it. */
+static void fit_rough(const struct series *s, const struct ground *g, size_t above, size_t segment,
+		      const struct run *run, double scatter, struct rise *ret)
+{
+	struct ground rough = *g;
+	struct rise fitted = *ret;
+
+	rough.fit_sigma = scatter;
+	if (!(scatter > ROUGH_FACTOR * g->fit_sigma) || ret->dwell > 0 || !(ret->slope > 0) ||
+	    !fit_longest(s, &rough, above, segment, run, &fitted))
+		return;
+	fitted.is_fitted = true;
+	blur_by(g, scatter, ret->slope, &fitted.onset);
+	if (fitted.onset.high - fitted.onset.low < ret->onset.high - ret->onset.low)
+		*ret = fitted;
+}
+
 /* Part `segment` is the first that is above; the one before it is the ground. */
 static void place_between(const struct series *s, size_t segment, const struct run *run,
 			  struct rise *ret)
@@ -189,16 +264,22 @@ static void place_between(const struct series *s, size_t segment, const struct r
 	const struct segment *after = &s->segments[segment];
 	struct ground g = find_ground(s, segment - 1);
 	size_t above = first_above(s, &g, segment);
+	double scatter = scatter_behind(s, above, fit_to(s, segment, run));
+	bool may_fit = !is_hole(s, s->t[above] - s->t[above - 1]);
 
 	ret->ground_mib = g.sigma;
 	ret->seen = s->t[above];
 	ret->slope = after->slope;
 	blocks_find(s, above, run, ret);
-	ret->is_fitted = after->to - after->from >= 2 && after->slope > 0 &&
-			 !is_hole(s, s->t[above] - s->t[above - 1]) &&
+	ret->is_fitted = after->to - after->from >= 2 && after->slope > 0 && may_fit &&
 			 fit_longest(s, &g, above, segment, run, ret);
-	if (!ret->is_fitted)
-		bracket(s, &g, above, speeds_up(s, segment, run) ? MAX_POWER : 1, ret);
+	if (ret->is_fitted) {
+		blur_by(&g, scatter, ret->slope, &ret->onset);
+		return;
+	}
+	bracket(s, &g, above, speeds_up(s, above, segment, run) ? MAX_POWER : 1, ret);
+	if (may_fit)
+		fit_rough(s, &g, above, segment, run, scatter, ret);
 }
 
 void rise_describe(const struct series *s, const struct run *run, struct rise *ret)

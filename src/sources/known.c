@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/unknown.h"
 #include "sources/parse_host.h"
 
@@ -116,10 +117,22 @@ static void read_cgroup(struct known *k, struct reader *r)
 		replace_string(&k->cgroup, path, n);
 }
 
+/* Once: all ranks of a job have the same launcher. The value may be anything and is not shown. */
+static void tell_odd_rank(const struct known *k, struct reader *r, const char *name)
+{
+	if (!r->has_told_odd_rank)
+		log_warning("the %s of process %d is no rank of a job, or no number of ranks: it "
+			    "is left out, and so are others like it",
+			    name, (int)k->key.pid);
+	r->has_told_odd_rank = true;
+}
+
 static void read_rank(struct known *k, struct reader *r)
 {
 	struct rank_env env = rank_env_read(r->proc_fd, k->key.pid, r->text, READER_TEXT_BYTES);
 
+	if (env.odd)
+		tell_odd_rank(k, r, env.odd);
 	if (env.rank != RANK_NONE)
 		k->rank = env;
 }

@@ -107,14 +107,37 @@ static void fill_from_others(const struct rank_env_scan *scan, size_t from, stru
 	}
 }
 
+static bool is_odd(const struct rank_env_scan *scan, enum rank_variable variable)
+{
+	return variable != VARIABLE_NONE && scan->seen & 1U << variable &&
+	       scan->values[variable] == RANK_NONE;
+}
+
+/* What this launcher says that makes no sense. */
+static const char *find_odd(const struct rank_env_scan *scan, size_t launcher)
+{
+	enum rank_variable rank = launchers[launcher].rank, size = launchers[launcher].world_size;
+
+	if (!(scan->seen & 1U << launchers[launcher].sign) || !(scan->seen & 1U << rank))
+		return NULL;
+	if (is_odd(scan, rank))
+		return names[rank];
+	if (is_odd(scan, size))
+		return names[size];
+	return scan->values[size] != RANK_NONE && scan->values[rank] >= scan->values[size]
+		       ? names[rank]
+		       : NULL;
+}
+
 struct rank_env rank_env_end(const struct rank_env_scan *scan)
 {
-	struct rank_env env = { RANK_NONE, RANK_NONE, RANK_NONE };
+	struct rank_env env = { RANK_NONE, RANK_NONE, RANK_NONE, NULL };
 
 	for (size_t i = 0; i < ARRAY_SIZE(launchers); i++) {
 		int rank = scan->values[launchers[i].rank];
 		int size = scan->values[launchers[i].world_size];
 
+		env.odd = env.odd ? env.odd : find_odd(scan, i);
 		if (rank == RANK_NONE || !(scan->seen & 1U << launchers[i].sign) ||
 		    (size != RANK_NONE && rank >= size))
 			continue;

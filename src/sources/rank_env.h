@@ -21,6 +21,8 @@ struct rank_env {
 	int rank;
 	int local_rank; /* among those of its host */
 	int world_size;
+	const char *
+		odd; /* a launcher's variable that says no rank, or no number of them; NULL: none */
 };
 
 enum rank_variable {
@@ -60,7 +62,7 @@ void rank_env_take(struct rank_env_scan *scan, const char *entry, size_t n);
 /*
  * What the variables say together. Who launches inside of what another launched comes
  * first: torchrun within srun starts ranks of torchrun. A rank that is not below its
- * world size is none.
+ * world size is none, and nor is what is no number: `odd` names the first such variable.
  */
 struct rank_env rank_env_end(const struct rank_env_scan *scan);
 

@@ -24,6 +24,7 @@ struct reader {
 	uint64_t (*now_boot_ns)(void);
 	struct buf command;
 	char *text; /* READER_TEXT_BYTES, what was read last */
+	bool has_told_odd_rank;
 };
 
 /* Takes mask, page_bytes and now_boot_ns as they stand in r; sets the rest. */

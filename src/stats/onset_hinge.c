@@ -5,6 +5,9 @@
 #include "stats/hinge.h"
 
 #define COARSE_PER_INTERVAL 4
+#define GOLDEN 0.6180339887498949 /* of a stretch stays when it is made smaller */
+#define REFINE_STEPS 24
+#define SMALLEST 1e-9	/* of all the time */
 #define NEGLIGIBLE 14.0 /* so much less log-likely does not count */
 #define KEPT_SIGMAS 2.0 /* points that follow each other by less may do so by chance */
 #define MAX_KEPT 0.9
@@ -43,6 +46,42 @@ static void find_best(const struct hinge *h, size_t n, struct profile *p)
 	}
 }
 
+static double coarse_step(const struct hinge *h)
+{
+	return h->span / (double)(h->n - 1) / COARSE_PER_INTERVAL;
+}
+
+static void take_better(const struct hinge *h, double tau, struct profile *p)
+{
+	const struct model *model = NULL;
+	double squares = hinge_best_squares(h, tau, &model);
+
+	if (squares < p->best) {
+		p->best = squares;
+		p->best_model = model;
+		p->best_tau = tau;
+	}
+}
+
+/* A steep rise tells its onset to much less than a coarse step, and fits at no coarse one. */
+static void refine_best(const struct hinge *h, struct profile *p)
+{
+	double from = fmax(p->best_tau - coarse_step(h), h->t[0]);
+	double to = fmin(p->best_tau + coarse_step(h), h->t[h->n - 2]);
+
+	for (int i = 0; i < REFINE_STEPS && to > from; i++) {
+		double left = to - GOLDEN * (to - from), right = from + GOLDEN * (to - from);
+		const struct model *model;
+
+		take_better(h, left, p);
+		take_better(h, right, p);
+		if (hinge_best_squares(h, left, &model) < hinge_best_squares(h, right, &model))
+			to = right;
+		else
+			from = left;
+	}
+}
+
 /*
  * Points that stay above the fit for long, and below it, tell less than as many that do not: as
  * blocks do that come by chance, which add up. By how much a variance is to be larger.
@@ -63,6 +102,7 @@ static bool find_region(const struct hinge *h, double sigma, struct profile *p)
 	find_best(h, n, p);
 	if (!isfinite(p->best))
 		return false;
+	refine_best(h, p);
 	p->behind = hinge_look_behind(h, p->best_model, p->best_tau);
 	/* What the model does not explain widens the answer. */
 	unexplained = p->best / fmax(freedom, 1);
@@ -77,11 +117,21 @@ static bool find_region(const struct hinge *h, double sigma, struct profile *p)
 	return true;
 }
 
-/* The grid reaches a coarse step further than what was found. */
+static bool is_negligible(const struct hinge *h, const struct profile *p, double tau)
+{
+	const struct model *model;
+
+	return (hinge_best_squares(h, tau, &model) - p->best) / (2 * p->variance) > NEGLIGIBLE;
+}
+
+/* The grid reaches a coarse step further than what was found, or less where that says nothing. */
 static void widen(const struct hinge *h, struct profile *p)
 {
-	double step = h->span / (double)(h->n - 1) / COARSE_PER_INTERVAL;
+	double step = coarse_step(h);
 
+	while (step > h->span * SMALLEST && is_negligible(h, p, p->from - step / 2) &&
+	       is_negligible(h, p, p->to + step / 2))
+		step /= 2;
 	p->from = fmax(p->from - step, h->t[0]);
 	p->to = fmin(p->to + step, h->t[h->n - 1]);
 }

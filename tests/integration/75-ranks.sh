@@ -310,15 +310,68 @@ run "$PROCTOR" ranks validate --json "$TMP/none.jsonl" "$TMP/job.jsonl"
 is "a file that is not there is a fault" "$status" 2
 json "among others, which are still checked" "$stdout" "(d['errors'][0]['reason'] == 'unreadable' and d['valid'] == $records)"
 : >"$TMP/empty.jsonl"
-run "$PROCTOR" ranks analyze --json "$TMP/empty.jsonl"
-json "nothing at all is an answer" "$stdout" '(d["note_codes"] == ["no_events", "no_sample_events"] and d["finding"]["verdict"] == "none" and d["ranks"] == [])'
-for format in text md html; do
-	run "$PROCTOR" ranks analyze --format $format "$TMP/empty.jsonl"
-	is "also as $format" "$status/$stderr" 0/
+: >"$TMP/empty.csv"
+printf 'a,b\n1,2\n3,4\n' >"$TMP/heading.csv"
+for action in analyze merge validate; do
+	run "$PROCTOR" ranks $action "$TMP/empty.jsonl" "$TMP/empty.csv"
+	is "$action: no record at all is bad input" "$status" 2
+	like "which is said" "$stderr" "no record in any of the 2 files"
+	run "$PROCTOR" ranks $action "$TMP/heading.csv"
+	is "$action: so is a heading of another table" "$status" 2
+	like "told once, for its line" "$stdout$stderr" "heading.csv':1: .*\(bad_heading\)"
 done
+run "$PROCTOR" ranks analyze --json "$TMP/empty.jsonl" "$TMP/job.jsonl"
+is "an empty file among others is none" "$status/$stderr" 0/
+
+# ---- a CSV that was cut inside its last number ----
+"$PROCTOR" ranks merge --csv "$TMP/job.jsonl" >"$TMP/merged.csv"
+sed '$ s/$/123/' "$TMP/merged.csv" | head -c -2 >"$TMP/cut.csv"
+run "$PROCTOR" ranks validate --json "$TMP/cut.csv"
+json "a row without its end is left out" "$stdout" \
+	"(d['errors'] == [{'file': '$TMP/cut.csv', 'line': $(wc -l <"$TMP/merged.csv"), 'reason': 'cut_csv'}])"
+run "$PROCTOR" ranks merge --csv "$TMP/cut.csv"
+is "and no more" "$status/$stdout" "0/$(head -n -1 "$TMP/merged.csv")"
+like "which is told" "$stderr" "only this record is lost"
+
+# ---- what was merged is read again ----
+"$PROCTOR" ranks merge "$TMP/job.jsonl" >"$TMP/merged.jsonl"
+for form in csv jsonl; do
+	csv=()
+	[ $form = csv ] && csv=(--csv)
+	run "$PROCTOR" ranks merge "${csv[@]}" "$TMP/merged.$form"
+	is "a merged $form stays as it is" "$status/$stdout" "0/$(cat "$TMP/merged.$form")"
+	run "$PROCTOR" ranks validate "$TMP/merged.$form"
+	is "and is valid" "$status" 0
+done
+run "$PROCTOR" ranks merge "$TMP/job.jsonl" "$TMP/job.jsonl"
+is "samples that are given twice are printed once" "$stdout" "$(cat "$TMP/merged.jsonl")"
+like "and counted" "$stderr" "$(wc -l <"$TMP/merged.jsonl") samples were given more than once"
+run "$PROCTOR" ranks analyze --json --clock-error 1 "$TMP/merged.jsonl"
+json "a merged time line has the same answer" "$stdout" "d['finding']['rank'] == 5"
+
+# ---- sentences ----
+run "$PROCTOR" ranks analyze "$TMP/job.jsonl"
+like "what is assumed of clocks stands with the answer" "$(tr -s ' \n' ' ' <<<"$stdout")" \
+	"^.*FIRST: [^:]*if the clocks of the hosts are right to 10 ms, which is assumed.* Who rose"
+run "$PROCTOR" ranks analyze --json "$TMP/job.jsonl"
+json "also for programs" "$stdout" "('which is assumed' in d['finding']['reason'] and d['finding']['given_back_ns'] is None)"
+python3 - "$TMP/job.jsonl" >"$TMP/spike.jsonl" <<'PYTHON'
+import json, sys
+for line in open(sys.argv[1]):
+    e = json.loads(line)
+    at = (e["timestamp_ns"] - 1700000000000000000) / 1e9
+    if e["event_type"] == "sample":
+        e["device_used_bytes"] = 2000000000 + (1500000000 if e["rank"] == 5 and 30 < at < 40 else 0)
+        e["allocator_allocated_bytes"] = e["allocator_reserved_bytes"] = e["device_used_bytes"]
+    print(json.dumps(e))
+PYTHON
+run "$PROCTOR" ranks analyze "$TMP/spike.jsonl"
+like "what was given back is said to be" "$(tr -s ' \n' ' ' <<<"$stdout")" "rank 5 rose then, by 1.4 GB. Most of what it gained was given back 10\.[0-9]+ s later"
 printf '%s\n' '{"timestamp": 1, "memory_mb": 5, "rank": 3, "world_size": 2147483648}' >"$TMP/world.jsonl"
 run "$PROCTOR" ranks analyze --json "$TMP/world.jsonl"
 json "a huge world is counted, not listed" "$stdout" '(len(d["missing_ranks"]) == 10000 and d["missing_ranks_count"] == 2147483647)'
+run "$PROCTOR" ranks analyze "$TMP/world.jsonl"
+like "for people a few are" "$(tr -s ' \n' ' ' <<<"$stdout")" "of these ranks: 0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 and 2147483631 more\."
 mkdir "$TMP/many"
 for i in $(seq 1 2000); do
 	printf '{"timestamp": %d, "memory_mb": 5, "rank": %d, "world_size": 2}\n' "$i" $((i % 2)) >"$TMP/many/$i.jsonl"

@@ -4,8 +4,9 @@
 . "$(dirname "$0")/lib.sh"
 RANKS=8 LEADER=5
 
-# A rank that loads some memory, as fast as it can beside the others, rests until 4 s after the last
-# has loaded, then allocates; one of them 2 s before all others. Who is ready has a file in a folder.
+# A rank that loads some memory, as fast as it can beside the others, and rests when all have loaded:
+# for 6 s, or as long as the slowest took. Then it allocates; one of them 2 s before all others. Who is
+# ready has a file in a folder, with the seconds since its start.
 cat >"$TMP/rank.py" <<'PYTHON'
 import os, subprocess, sys, time
 names = ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID")
@@ -15,15 +16,21 @@ def phase(what, name):
     subprocess.run([os.environ["PROCTOR"], "phase", what, name], check=True)
 def sleep_until(moment):
     time.sleep(max(0, moment - time.time()))
+def age():
+    ticks = int(open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19])
+    return float(open("/proc/uptime").read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
 loaded = []
 for _ in range(30):
     loaded.append(b"y" * (1 << 20))
     sum(range(100000))
 phase("enter", "load-batch" if rank == leader else "wait")
-open(f"{folder}/{rank}", "w").close()
-while len(os.listdir(folder)) < ranks:
+with open(f"{folder}/.{rank}", "w") as out:
+    out.write(str(age()))
+os.rename(f"{folder}/.{rank}", f"{folder}/{rank}")
+ready = [f"{folder}/{i}" for i in range(ranks)]
+while not all(map(os.path.exists, ready)):
     time.sleep(0.02)
-begin = max(os.stat(f"{folder}/{i}").st_mtime for i in range(ranks)) + 4
+begin = max(os.stat(path).st_mtime for path in ready) + max(6, *(float(open(path).read()) for path in ready))
 sleep_until(begin + (0 if rank == leader else 2))
 held = []
 while time.time() < begin + 6:
@@ -226,6 +233,8 @@ json "but for those that agree too little" "$stdout" "d['finding']['verdict'] ==
 is "nothing of an environment is kept" "$(grep -rlF "$SLURM_JOB_ID" "$PROCTOR_HOME")" ""
 
 # ---- what is no rank ----
+run env RANK=9 WORLD_SIZE=4 TORCHELASTIC_RUN_ID=x "$PROCTOR" run --job odd -- sh -c 'sleep 1 & sleep 1; wait'
+is "variables that make no sense are told once" "$(grep -c 'the RANK of process .* is no rank' <<<"$stderr")" 1
 run env RANK=3 WORLD_SIZE=8 "$PROCTOR" run --job plain -- true
 run "$PROCTOR" report --json plain
 json "words that anybody uses make no rank" "$stdout" "d['telemetry'] is None"

@@ -73,6 +73,7 @@ struct job {
 	double slope;	     /* MiB per second; INFINITY: a step of `rise` at once */
 	double rise;	     /* MiB, at most */
 	double noise, interval, length;
+	double slower; /* each interval is so many times the one before; 0: they are equal */
 	bool one_host, is_saw;
 	bool is_startup;     /* all rise by 800 MiB between 10 s and 14 s */
 	bool has_free_clock; /* rank 1 says that its clock follows nothing */
@@ -265,6 +266,7 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 		struct telemetry_event like;
 		struct sample sample;
 
+		interval *= job->slower > 0 ? job->slower : 1;
 		wander = WANDER_KEPT * wander + sqrt(1 - WANDER_KEPT * WANDER_KEPT) * normal();
 		walked += job->walk > 0 ? job->walk * normal() : 0;
 		mib += job->wander * wander + job->shared * shared_at(at) + walked;

@@ -194,20 +194,38 @@ static void test_csv(void **state)
 		"1002,2,sample,c,100,7,h,2,4,0,1,2,,,-3,200,,,,\"{\"\"a\"\": 1}\"\r\n"
 		"1003,2,sample,c,100,7,h,x,4,0,1,2,,,-3,300,,,,\r\n"
 		"1004,2,sample\r\n"
-		"1005,2,sample,c,100,7,h,1,4,0,1,2,,,-3,500,,,,{}";
+		"1005,2,sample,c,100,7,h,1,4,0,1,2,,,-3,500,,,,{}\r\n"
+		"1006,2,sample,c,100,7,h,1,4,0,1,2,,,-3,500,,,,{}";
 	struct telemetry *t;
 	struct seen seen;
 
 	(void)state;
 	t = read_bytes("a.csv", text, sizeof(text) - 1, &seen);
 	check_samples(t, 3);
-	assert_int_equal(seen.n_faults, 2);
-	assert_int_equal(seen.last.reason, REASON_BAD_CSV);
-	assert_int_equal(seen.last.line, 6); /* a row before it has two lines */
+	assert_int_equal(seen.n_faults, 3);
+	assert_int_equal(seen.last.reason, REASON_CUT_CSV);
+	assert_int_equal(seen.n_cut, 1);
+	assert_int_equal(seen.last.line, 8); /* a row before it has two lines */
 	telemetry_free(t);
 	t = read_bytes("no_name", text + 3, sizeof(text) - 4, &seen);
 	check_samples(t, 3);
 	telemetry_free(t);
+}
+
+/* A heading that no telemetry has is one fault, however many rows there are. */
+static void test_csv_heading(void **state)
+{
+	static const char text[] = "a,b\n1,2\n3,4\n", none[] = "a,b\n";
+	struct seen seen;
+
+	(void)state;
+	telemetry_free(read_bytes("a.csv", text, sizeof(text) - 1, &seen));
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.last.reason, REASON_BAD_HEADING);
+	assert_int_equal(seen.last.line, 1);
+	assert_false(seen.last.is_cut);
+	telemetry_free(read_bytes("a.csv", none, sizeof(none) - 1, &seen));
+	assert_int_equal(seen.n_faults, 1);
 }
 
 /* ---- compressed ---- */
@@ -538,6 +556,7 @@ int main(void)
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_one_spread_record),
 		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_csv_heading),
 		cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_broken_element),
 		cmocka_unit_test(test_cut_lines),

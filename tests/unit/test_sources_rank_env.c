@@ -65,6 +65,21 @@ static void test_who_is_no_rank(void **state)
 	assert_env("=1 == =PMIX_RANK=1", -1, -1, -1);
 }
 
+/* What makes no sense is named; what is not there, or is nobody's, is not. */
+static void test_odd_variables(void **state)
+{
+	(void)state;
+	assert_string_equal(scan("PMI_RANK=-1 PMI_SIZE=4").odd, "PMI_RANK");
+	assert_string_equal(scan("RANK=8 WORLD_SIZE=8 TORCHELASTIC_RUN_ID=x").odd, "RANK");
+	assert_string_equal(scan("RANK=one WORLD_SIZE=8 TORCHELASTIC_RUN_ID=x").odd, "RANK");
+	assert_string_equal(scan("RANK=1 WORLD_SIZE=many TORCHELASTIC_RUN_ID=x").odd, "WORLD_SIZE");
+	assert_int_equal(scan("RANK=1 WORLD_SIZE=many TORCHELASTIC_RUN_ID=x").rank, 1);
+	assert_null(scan("RANK=-1 WORLD_SIZE=many").odd);
+	assert_null(scan("RANK=1 WORLD_SIZE=8 TORCHELASTIC_RUN_ID=x").odd);
+	assert_null(scan("PMIX_RANK=3").odd);
+	assert_null(scan("SLURM_JOB_ID=3 SLURM_NTASKS=2").odd);
+}
+
 static void test_launchers_in_each_other(void **state)
 {
 	(void)state;
@@ -203,6 +218,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_launchers),
 		cmocka_unit_test(test_who_is_no_rank),
+		cmocka_unit_test(test_odd_variables),
 		cmocka_unit_test(test_launchers_in_each_other),
 		cmocka_unit_test(test_sheets),
 		cmocka_unit_test(test_entries_across_reads),

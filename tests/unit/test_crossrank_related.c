@@ -1,0 +1,184 @@
+/*
+ * Whether the rises of several ranks have to do with each other: short records of real programs,
+ * whose memory grows in small blocks beside nothing that scatters, with a leader and without.
+ */
+#include "rank_jobs.h"
+
+#define LEADER 1
+#define JOBS 40
+#define CHANCE_JOBS 300
+
+/* As a program that takes 1 MiB every 0.1 s; proctor looks every 0.25 s. */
+static struct job small_blocks(int n_ranks, double length)
+{
+	struct job job = { .n_ranks = n_ranks,
+			   .base = 44,
+			   .slope = 10,
+			   .rise = INFINITY,
+			   .block = 1,
+			   .interval = 0.25,
+			   .length = length,
+			   .one_host = true };
+	double from = uniform(0, 0.25);
+
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = from;
+		job.filled[i] = 0.99;
+	}
+	return job;
+}
+
+static struct job leading(int n_ranks, double lead)
+{
+	struct job job = small_blocks(n_ranks, 11);
+	double at = uniform(4, 4.5);
+
+	for (int i = 0; i < RANKS; i++)
+		job.onset[i] = i == LEADER ? at : at + lead;
+	return job;
+}
+
+/* With one rank that rises long after the others. */
+static struct job trailing(int n_ranks, double lead)
+{
+	struct job job = leading(n_ranks, lead);
+
+	job.onset[n_ranks - 1] += 3;
+	return job;
+}
+
+/* A job without --interval, which is looked at ever more seldom; blocks of 4 MiB. */
+static struct job slowing(int n_ranks, double lead)
+{
+	struct job job = small_blocks(n_ranks, 24);
+	double at = uniform(10, 14);
+
+	job.base = 14;
+	job.slope = 8;
+	job.block = 4;
+	job.interval = 0.06;
+	job.slower = 1.1;
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = 0.3;
+		job.onset[i] = i == LEADER ? at : at + lead;
+	}
+	return job;
+}
+
+/* Steep beside the interval: an onset is known to much less than the time between two samples. */
+static struct job seldom(int n_ranks, double lead)
+{
+	struct job job = small_blocks(n_ranks, 200);
+	double at = uniform(90, 110);
+
+	job.base = 500;
+	job.slope = 20;
+	job.block = 0;
+	job.noise = 1;
+	job.interval = 5;
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = uniform(0, 5);
+		job.onset[i] = i == LEADER ? at : at + lead;
+	}
+	return job;
+}
+
+static const struct kind {
+	const char *name;
+	struct job (*make)(int n_ranks, double lead);
+	int n_ranks;
+	double lead;
+	double least, covered; /* so many are named, and so many onsets are inside, at least */
+} kinds[] = {
+	{ "small blocks", leading, 5, 0.5, 0.9, 0.85 },
+	{ "small blocks", leading, 5, 1, 0.95, 0.85 },
+	{ "small blocks", leading, 5, 2, 0.95, 0.85 },
+	{ "small blocks", leading, 5, 4, 0.95, 0.85 },
+	{ "small blocks", leading, 8, 4, 0.95, 0.85 },
+	{ "one rank is late", trailing, 8, 2, 0.95, 0.85 },
+	{ "ever more seldom", slowing, 4, 2, 0.7, 0.85 },
+	{ "every 5 s", seldom, 4, 2, 0.95, 0.85 },
+	{ "every 5 s", seldom, 4, 0, 0, 0.85 },
+	{ "small blocks", leading, 5, 0, 0, 0.85 },
+	{ "ever more seldom", slowing, 4, 0, 0, 0.85 },
+};
+
+struct tally {
+	int named, wrong, n_onsets, n_covered;
+};
+
+static struct tally try_kind(const struct kind *kind)
+{
+	struct tally t = { 0 };
+
+	for (int i = 0; i < JOBS; i++) {
+		struct job job = kind->make(kind->n_ranks, kind->lead);
+		struct answer answer = ask(&job);
+		bool is_named = answer.verdict == VERDICT_NAMED;
+
+		t.named += is_named;
+		t.wrong += is_named && (answer.rank != LEADER || kind->lead == 0);
+		t.n_onsets += answer.n_onsets;
+		t.n_covered += answer.n_covered;
+	}
+	return t;
+}
+
+static void test_leads(void **unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct tally t;
+
+		state = 600 + i;
+		t = try_kind(&kinds[i]);
+		print_message(
+			"# %-16s %d ranks, %.1f s: %2d of %d named, %d wrong, %3d of %3d onsets "
+			"inside\n",
+			kinds[i].name, kinds[i].n_ranks, kinds[i].lead, t.named, JOBS, t.wrong,
+			t.n_covered, t.n_onsets);
+		assert_int_equal(t.wrong, 0);
+		assert_true(t.named >= kinds[i].least * JOBS);
+		assert_true(t.n_covered >= kinds[i].covered * t.n_onsets);
+	}
+}
+
+/* Each rank rises at a time of its own, and one of them is the first: that says nothing. */
+static int count_by_chance(int n_ranks)
+{
+	int named = 0;
+
+	for (int i = 0; i < CHANCE_JOBS; i++) {
+		struct job job = small_blocks(n_ranks, 12);
+
+		for (int k = 0; k < n_ranks; k++)
+			job.onset[k] = uniform(3, 11);
+		named += ask(&job).verdict == VERDICT_NAMED;
+	}
+	return named;
+}
+
+static void test_by_chance(void **unused)
+{
+	static const int numbers[] = { 3, 5, 8 };
+
+	(void)unused;
+	state = 640;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		int named = count_by_chance(numbers[i]);
+
+		print_message("# %d ranks by chance: %d of %d named\n", numbers[i], named,
+			      CHANCE_JOBS);
+		assert_true(named <= 0.05 * CHANCE_JOBS);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_leads),
+		cmocka_unit_test(test_by_chance),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
