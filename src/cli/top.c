@@ -288,7 +288,7 @@ static int signal_for_user(const struct proc_key *key, int signal, struct err *e
 }
 
 /* Without a daemon: the runner, which ends all of it. */
-static int cancel_for_user(const char *job_id, struct err *err)
+static int cancel_for_user(const char *job_id, int attempt_num, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_release) struct attempt a;
@@ -296,7 +296,7 @@ static int cancel_for_user(const char *job_id, struct err *err)
 
 	attempt_init(&a);
 	if (r == 0 && store)
-		r = store_read_progress(store, job_id, 0, &a, err);
+		r = store_read_progress(store, job_id, attempt_num, &a, err);
 	if (r < 0 || !store)
 		return r;
 	if (!a.is_running)

@@ -502,6 +502,17 @@ void snapshot_write_cgroups(struct json *j, const struct snapshot *s)
 	json_end_array(j);
 }
 
+/* Of now alone: what is recorded of progress has no such keys. */
+static void write_attempt(struct json *j, const struct job_progress *p)
+{
+	if (p->attempt_id > 0)
+		json_key_i64(j, "attempt_id", p->attempt_id);
+	if (p->attempt_num <= 0)
+		return;
+	json_key_i64(j, "attempt", p->attempt_num);
+	json_key_u64(j, "uid", p->uid);
+}
+
 void snapshot_write_progress(struct json *j, const struct snapshot *s)
 {
 	if (f64_known(s->resolution_seconds)) {
@@ -518,6 +529,7 @@ void snapshot_write_progress(struct json *j, const struct snapshot *s)
 		json_key_i64(j, "last_completed_sheet", p->last_completed_sheet);
 		json_key_int(j, "current_sheet", p->current_sheet);
 		json_key_string(j, "status", p->status);
+		write_attempt(j, p);
 		json_end_object(j);
 	}
 	json_end_array(j);

@@ -145,15 +145,16 @@ static uint64_t time_member(const struct rpc_value *v, const char *key)
 }
 
 /* Its beginning may be older than what the daemon tells of. */
-static void take_sheet(struct daemon_feed *f, const char *job_id, const struct rpc_value *job)
+static void take_sheet(struct daemon_feed *f, const char *job_id, int attempt_num,
+		       const struct rpc_value *job)
 {
-	int64_t num = rpc_value_i64(rpc_value_get(job, "current_sheet"), 0);
+	int num = daemon_event_number(job, "current_sheet");
+	uint64_t sheet = outline_key_of_sheet(job_id, attempt_num, num);
 
-	if (num <= 0 || num > INT32_MAX)
+	if (num == 0)
 		return;
-	scene_set_start(f->scene, outline_id_of_sheet(job_id, (int)num),
-			time_member(job, "current_sheet_started"));
-	scene_name_sheet(f->scene, job_id, (int)num,
+	scene_set_start(f->scene, sheet, time_member(job, "current_sheet_started"));
+	scene_name_sheet(f->scene, sheet,
 			 rpc_value_string(rpc_value_get(job, "current_sheet_name")));
 }
 
@@ -161,16 +162,18 @@ static void take_job(struct daemon_feed *f, const struct rpc_value *job)
 {
 	const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
 	const char *status = rpc_value_string(rpc_value_get(job, "status"));
+	int attempt_num = daemon_event_number(job, "attempt");
 
 	if (!job_id)
 		return;
 	if (status && strcmp(status, "queued") == 0) {
-		scene_add_queued(f->scene, job_id,
+		scene_add_queued(f->scene, job_id, rpc_value_u64(rpc_value_get(job, "uid")),
 				 rpc_value_string(rpc_value_get(job, "why_queued")));
 		return;
 	}
-	scene_set_start(f->scene, track_key_of_job(job_id), time_member(job, "started"));
-	take_sheet(f, job_id, job);
+	scene_set_start(f->scene, track_key_of_attempt(job_id, attempt_num),
+			time_member(job, "started"));
+	take_sheet(f, job_id, attempt_num, job);
 }
 
 static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *result,

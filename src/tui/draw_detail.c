@@ -41,8 +41,8 @@ static bool is_about(const struct scene *s, const struct scene_flag *flag, const
 {
 	if (node->kind == NODE_PROCESS)
 		return flag->process == node->id;
-	if (node->kind == NODE_JOB)
-		return flag->job == node->id;
+	if (node->kind == NODE_JOB && !outline_has(&s->outline, flag->process))
+		return node->job_id && flag->job == track_key_of_job(node->job_id);
 	return flag->process && outline_is_below(&s->outline, flag->process, node->id);
 }
 

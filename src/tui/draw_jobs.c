@@ -155,18 +155,21 @@ static int draw_progress(const struct area *a, int x, int y, const struct job_pr
 static void draw_job(const struct area *a, int x, const struct node *node)
 {
 	const struct job_progress *progress = node->progress;
-	char count[24], done[32] = "";
+	char count[24], which[16] = "", done[32] = "";
 	struct area name;
 	int tail;
 
 	snprintf(count, sizeof(count), "%zu", node->n_processes);
+	if (node->has_twin)
+		snprintf(which, sizeof(which), "#%d", node->attempt_num);
 	if (progress && progress->total_sheets > 0)
 		snprintf(done, sizeof(done), "%s %d/%d",
 			 progress->total_sheets > 1 ? "         " : "",
 			 progress->last_completed_sheet, progress->total_sheets);
-	tail = 1 + (int)strlen(count) + (int)strlen(done);
+	tail = 1 + (int)strlen(which) + (int)strlen(count) + (int)strlen(done);
 	name = area_part(a, x, 0, a->width - x - tail < 4 ? 4 : a->width - x - tail, 1);
 	x += area_put(&name, 0, 0, STYLE_BOLD, node->job_id ? node->job_id : "no job");
+	x = area_put(a, x, 0, STYLE_BOLD, which);
 	x = area_put(a, x + 1, 0, STYLE_DIM, count);
 	draw_progress(a, x, 0, progress);
 }

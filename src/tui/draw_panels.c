@@ -123,7 +123,9 @@ static int draw_asked(const struct area *a, int x, const char *name, int behind)
 static void ask_about_job(const struct scene *s, const struct area *a)
 {
 	static const char behind[] = " and end all of it" SURE;
-	int x = area_put(a, 0, 0, STYLE_BAD, "cancel the job ");
+	int x = s->wish.has_twin ? area_printf(a, 0, 0, STYLE_BAD, "cancel attempt %d of the job ",
+					       s->wish.attempt_num)
+				 : area_put(a, 0, 0, STYLE_BAD, "cancel the job ");
 	int columns =
 		x + (int)strlen(behind) + 8 <= a->width ? (int)strlen(behind) : (int)strlen(SURE);
 

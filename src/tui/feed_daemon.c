@@ -226,6 +226,10 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	json_init(&j, &params);
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", wish->job_id);
+	if (wish->attempt_num > 0)
+		json_key_i64(&j, "attempt", wish->attempt_num);
+	if (u64_known(wish->uid))
+		json_key_u64(&j, "uid", wish->uid);
 	json_end_object(&j);
 	return ask(f, ASK_CANCEL, "job.cancel", params.data, err);
 }

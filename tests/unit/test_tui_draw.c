@@ -134,8 +134,8 @@ static void test_queued(void **state)
 	struct scene *s = *state;
 	const char *text;
 
-	scene_add_queued(s, "late", "it waits for 2 GB of memory");
-	scene_add_queued(s, "train", NULL); /* has begun meanwhile */
+	scene_add_queued(s, "late", 1000, "it waits for 2 GB of memory");
+	scene_add_queued(s, "train", 1000, NULL); /* has begun meanwhile */
 	assert_int_equal(scene_refresh(s), 0);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "\n2 jobs, 2 queued, 2 sheets"));
