@@ -377,6 +377,11 @@ static int show_live(const struct top_args *args, const struct settings *ctx, st
 	struct err err = ERR_INIT;
 	int r = tui_run(&options, &err);
 
+	if (r == -ENOTSUP && args->filter.since_wall_ns)
+		err_set(&err, r,
+			"this terminal (TERM=%s) cannot place text: "
+			"\"proctor top --history … | cat\" replays it as text",
+			getenv("TERM") ? getenv("TERM") : "");
 	if (r == -ENOTTY || r == -ENOTSUP)
 		return cli_fail(CLI_USAGE, &err);
 	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;

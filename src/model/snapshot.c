@@ -502,6 +502,16 @@ void snapshot_write_cgroups(struct json *j, const struct snapshot *s)
 	json_end_array(j);
 }
 
+/* The last that was completed is behind those that failed, where the job goes on all the same. */
+int job_progress_over(const struct job_progress *p)
+{
+	int over = p->last_completed_sheet > 0 ? p->last_completed_sheet : 0;
+
+	if (p->current_sheet <= p->total_sheets && p->current_sheet - 1 > over)
+		over = p->current_sheet - 1;
+	return over < p->total_sheets ? over : p->total_sheets;
+}
+
 /* Of now alone: what is recorded of progress has no such keys. */
 static void write_attempt(struct json *j, const struct job_progress *p)
 {

@@ -177,6 +177,9 @@ struct job_progress {
 	uint64_t uid;
 };
 
+/* How many of its sheets are over, well or not: they run one after the other. */
+int job_progress_over(const struct job_progress *p);
+
 /* Of whose processes a snapshot tells; those of others may live and not be in it. */
 enum snapshot_covers {
 	COVERS_HOST, /* all jobs that there are, or that a daemon has recorded */

@@ -53,7 +53,7 @@ static void take_event(struct daemon_feed *f, const char *topic, double timestam
 	if (!(timestamp <= f->last_event_seconds))
 		f->last_event_seconds = timestamp;
 	f->is_count_old |= daemon_event_is_anomaly(topic);
-	f->are_jobs_old |= strncmp(topic, "job.", 4) == 0;
+	f->are_jobs_old |= strncmp(topic, "job.", 4) == 0 || strncmp(topic, "sheet.", 6) == 0;
 	daemon_event_tell(f->scene, topic, timestamp, data, is_again);
 	f->has_changed = true;
 }
@@ -158,6 +158,14 @@ static void take_sheet(struct daemon_feed *f, const char *job_id, int attempt_nu
 			 rpc_value_string(rpc_value_get(job, "current_sheet_name")));
 }
 
+static void take_held(struct daemon_feed *f, uint64_t key, const struct rpc_value *job)
+{
+	const char *why = rpc_value_string(rpc_value_get(job, "why_held"));
+
+	if (why)
+		scene_add_held(f->scene, key, why);
+}
+
 static void take_job(struct daemon_feed *f, const struct rpc_value *job)
 {
 	const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
@@ -174,6 +182,9 @@ static void take_job(struct daemon_feed *f, const struct rpc_value *job)
 	scene_set_start(f->scene, track_key_of_attempt(job_id, attempt_num),
 			time_member(job, "started"));
 	take_sheet(f, job_id, attempt_num, job);
+	take_held(f, track_key_of_attempt(job_id, attempt_num), job);
+	f->scene->listed_jobs++;
+	f->scene->listed_sheets += daemon_event_number(job, "current_sheet") > 0;
 }
 
 static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *result,
@@ -181,6 +192,8 @@ static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *re
 {
 	(void)err;
 	scene_forget_queued(f->scene);
+	f->scene->listed_jobs = f->scene->listed_sheets = 0;
+	f->scene->listed_ns = r == 0 ? clock_wall_ns() : 0;
 	for (size_t i = 0; r == 0 && i < rpc_value_len(result); i++)
 		take_job(f, rpc_value_at(result, i));
 	scene_refresh(f->scene); /* the next snapshot may find memory again */

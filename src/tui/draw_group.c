@@ -27,7 +27,7 @@ static int draw_progress(const struct area *a, int y, const struct job_progress 
 {
 	char text[256];
 
-	snprintf(text, sizeof(text), "%d of %d sheets done, %s", progress->last_completed_sheet,
+	snprintf(text, sizeof(text), "%d of %d sheets done, %s", job_progress_over(progress),
 		 progress->total_sheets, progress->status ? progress->status : "-");
 	return detail_line(a, y, "progress", text);
 }
@@ -52,6 +52,8 @@ int draw_group(const struct scene *s, const struct area *a, int y, const struct 
 		return detail_line(a, y, "queued", node->queued->why[0] ? node->queued->why : "-");
 	if (node->progress)
 		y = draw_progress(a, y, node->progress);
+	if (node->why_held)
+		y = detail_line(a, y, "held", node->why_held);
 	y = draw_sums(s, a, y, node);
 	return detail_calls(s, a, y, node);
 }

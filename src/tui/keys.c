@@ -315,6 +315,8 @@ void keys_press(struct scene *s, int key)
 	const struct key_row *row;
 
 	s->message[0] = '\0';
+	if (!s->selected)
+		select_row(s, 0); /* as it is seen: from now on it is followed, wherever it goes */
 	row = s->overlay == OVERLAY_NONE ? keys_find(s, key) : NULL;
 	if (s->overlay != OVERLAY_NONE)
 		keys_press_overlay(s, key);

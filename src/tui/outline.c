@@ -278,6 +278,18 @@ static void set_names(struct outline *o, const struct map *names)
 	}
 }
 
+static void set_held(struct outline *o, const struct outline_options *options)
+{
+	for (size_t i = 0; i < o->n && options->n_held > 0; i++) {
+		struct node *node = &o->nodes[i];
+		uint64_t key = node->kind == NODE_JOB && node->job_id ? told_key(node) : 0;
+
+		for (size_t k = 0; key && k < options->n_held; k++)
+			if (options->held[k].key == key)
+				node->why_held = options->held[k].why;
+	}
+}
+
 void outline_forget_names(struct outline *o)
 {
 	for (size_t i = 0; i < o->n; i++)
@@ -328,6 +340,7 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 		return r;
 	add_up(o);
 	set_ages(o, s->wall_ns, options->starts);
+	set_held(o, options);
 	if (options->sheet_names)
 		set_names(o, options->sheet_names);
 	if (options->is_tree && outline_hang_below_parents(o) < 0)

@@ -23,6 +23,12 @@ struct queued_job {
 	char why[128]; /* ""; nobody says */
 };
 
+/* A job that runs, and waits with its next sheet. */
+struct held_job {
+	uint64_t key;  /* track_key_of_attempt(), by its number */
+	char why[128]; /* "pressure is high: …" */
+};
+
 /* Sums over all that is below; a process stands for itself. */
 struct node {
 	enum node_kind kind;
@@ -40,6 +46,7 @@ struct node {
 	const struct proc_sample *p;	     /* of a process */
 	const struct job_progress *progress; /* of a job; or NULL */
 	const struct queued_job *queued;     /* of a job that waits; NULL: it runs */
+	const char *why_held;		     /* of a job that waits with its next sheet; NULL */
 	size_t n_processes;
 	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
 	uint64_t rss_bytes, gpu_bytes;
@@ -61,6 +68,8 @@ struct outline_options {
 				     is unfolded all the same */
 	const struct queued_job *queued;
 	size_t n_queued;
+	const struct held_job *held;
+	size_t n_held;
 	const struct map *starts;      /* by track_key_of_attempt() of a job's number, or
 					  outline_key_of_sheet(): when it began, in ns of the wall clock;
 					  of others the oldest process counts */

@@ -38,6 +38,7 @@ void scene_release(struct scene *s)
 	map_release(&s->sheet_names);
 	arena_release(&s->names);
 	free(s->queued);
+	free(s->held);
 }
 
 void scene_say(struct scene *s, const char *text)
@@ -95,7 +96,7 @@ void scene_name_sheet(struct scene *s, uint64_t sheet, const char *name)
 
 void scene_forget_queued(struct scene *s)
 {
-	s->n_queued = 0;
+	s->n_queued = s->n_held = 0;
 }
 
 void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const char *why)
@@ -110,6 +111,17 @@ void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const c
 	snprintf(to->job_id, sizeof(to->job_id), "%s", job_id);
 	to->uid = uid;
 	snprintf(to->why, sizeof(to->why), "%s", why ? why : "");
+}
+
+void scene_add_held(struct scene *s, uint64_t key, const char *why)
+{
+	if (!s->held)
+		s->held = calloc(SCENE_QUEUED, sizeof(*s->held));
+	if (!s->held || s->n_held == SCENE_QUEUED)
+		return; /* without memory, or too many: it runs */
+	s->held[s->n_held].key = key;
+	snprintf(s->held[s->n_held].why, sizeof(s->held->why), "%s", why);
+	s->n_held++;
 }
 
 /* One that is gone, or not shown any more, leaves the user at the row where it was. */
@@ -137,6 +149,8 @@ int scene_refresh(struct scene *s)
 		.sheet_names = &s->sheet_names,
 		.queued = s->queued,
 		.n_queued = s->n_queued,
+		.held = s->held,
+		.n_held = s->n_held,
 	};
 
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);

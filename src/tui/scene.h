@@ -116,6 +116,11 @@ struct scene {
 	size_t n_flags;
 	struct queued_job *queued;
 	size_t n_queued;
+	struct held_job *held; /* no more than SCENE_QUEUED */
+	size_t n_held;
+	uint64_t listed_ns;   /* when the daemon was asked which jobs there are; 0: never */
+	int listed_jobs;      /* that ran then… */
+	int listed_sheets;    /* …and that were in a sheet */
 	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
 
 	enum sort sort, menu_at;
@@ -179,10 +184,13 @@ void scene_set_start(struct scene *s, uint64_t key, uint64_t wall_ns);
 void scene_name_sheet(struct scene *s, uint64_t sheet, const char *name);
 const char *scene_sheet_name(const struct scene *s, uint64_t sheet); /* or NULL */
 
-/* The jobs that wait, from now on: at most SCENE_QUEUED are kept. */
+/* The jobs that wait, or of which a sheet does, from now on: at most SCENE_QUEUED are kept. */
 #define SCENE_QUEUED 1024
 void scene_forget_queued(struct scene *s);
 void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const char *why);
+
+/* One that runs, and why its next sheet waits; see scene_forget_queued(). */
+void scene_add_held(struct scene *s, uint64_t key, const char *why);
 
 /* What came of something, in the place of the hints; cut where it is too long. */
 void scene_say(struct scene *s, const char *text);
