@@ -55,6 +55,8 @@ static int add_job(const struct attempt *a, struct snapshot *snap)
 		.last_completed_sheet = a->last_completed_sheet,
 		.current_sheet = a->current_sheet,
 		.status = attempt_status_name(a),
+		.attempt_num = a->attempt_num,
+		.uid = a->uid,
 	};
 	snap->active_sheets += a->current_sheet != SHEET_NONE;
 	return assign_job(a, job_id, snap);

@@ -288,7 +288,7 @@ static int signal_for_user(const struct proc_key *key, int signal, struct err *e
 }
 
 /* Without a daemon: the runner, which ends all of it. */
-static int cancel_for_user(const char *job_id, struct err *err)
+static int cancel_for_user(const char *job_id, int attempt_num, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_release) struct attempt a;
@@ -296,7 +296,7 @@ static int cancel_for_user(const char *job_id, struct err *err)
 
 	attempt_init(&a);
 	if (r == 0 && store)
-		r = store_read_progress(store, job_id, 0, &a, err);
+		r = store_read_progress(store, job_id, attempt_num, &a, err);
 	if (r < 0 || !store)
 		return r;
 	if (!a.is_running)
@@ -377,6 +377,11 @@ static int show_live(const struct top_args *args, const struct settings *ctx, st
 	struct err err = ERR_INIT;
 	int r = tui_run(&options, &err);
 
+	if (r == -ENOTSUP && args->filter.since_wall_ns)
+		err_set(&err, r,
+			"this terminal (TERM=%s) cannot place text: "
+			"\"proctor top --history … | cat\" replays it as text",
+			getenv("TERM") ? getenv("TERM") : "");
 	if (r == -ENOTTY || r == -ENOTSUP)
 		return cli_fail(CLI_USAGE, &err);
 	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;

@@ -17,7 +17,7 @@ enum job_key { KEY_JSON = 256, KEY_ATTEMPT, KEY_USER };
 
 struct job_args {
 	const char *job_id;
-	int attempt;  /* 0: the last */
+	int attempt;  /* 0: the last, or to cancel: all that run */
 	uint64_t uid; /* whose; U64_UNKNOWN: one's own, or the only one */
 	bool json;
 };
@@ -34,7 +34,7 @@ static const struct argp_option wait_options[] = {
 };
 
 static const struct argp_option cancel_options[] = {
-	{ "attempt", KEY_ATTEMPT, "N", 0, "Only this attempt of it", 0 },
+	{ "attempt", KEY_ATTEMPT, "N", 0, "Only this attempt of it, and not all that run", 0 },
 	{ "user", KEY_USER, "USER", 0, "The job of this user, where several have one of that name",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
@@ -83,6 +83,7 @@ static const struct argp cancel_argp = {
 	.parser = parse_job_option,
 	.args_doc = "JOB",
 	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
+	       "All attempts of it that run are ended; more than one, and it says how many. "
 	       "Who may end the jobs of others, and has none of that name, says whose if several "
 	       "users have one: by --user, or by --attempt.",
 };
@@ -189,12 +190,16 @@ int cli_cancel(int argc, char **argv)
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct job_args args = JOB_ARGS_INIT;
 	struct err err = ERR_INIT;
+	uint64_t n;
 
 	cli_parse(&cancel_argp, argc, argv, 0, &args);
 	if (ask("job.cancel", &args, &answer, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
-	if (!args.json)
-		return CLI_DONE;
-	write_json(answer, &out);
-	return cli_print(&out);
+	n = rpc_value_u64(rpc_value_get(answer, "attempts"));
+	if (args.json)
+		write_json(answer, &out);
+	else if (u64_known(n) && n > 1) /* more than who has one job in mind thinks of */
+		buf_printf(&out, "%llu attempts of %s are being ended\n", (unsigned long long)n,
+			   args.job_id);
+	return out.len > 0 ? cli_print(&out) : CLI_DONE;
 }

@@ -139,6 +139,8 @@ static void tell_own_job(struct run *run)
 		.last_completed_sheet = a->last_completed_sheet,
 		.current_sheet = a->current_sheet,
 		.status = attempt_status_name(a),
+		.attempt_num = a->attempt_num,
+		.uid = a->uid,
 	};
 }
 

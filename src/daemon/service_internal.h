@@ -429,7 +429,7 @@ size_t service_count_held(struct service *s);
 /* What names a job in a call. */
 struct job_params {
 	const char *job_id;
-	uint64_t attempt; /* 0: the last */
+	uint64_t attempt; /* 0: the last; for job.cancel all that run */
 	uint64_t uid;	  /* whose; U64_UNKNOWN: see service_find_job() */
 };
 

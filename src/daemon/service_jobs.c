@@ -195,13 +195,14 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 	return service_answer_aside(s, call, &answer_report, task, err);
 }
 
-static void write_cancelling(struct rpc_call *call, const char *job_id)
+static void write_cancelling(struct rpc_call *call, const char *job_id, size_t n_attempts)
 {
 	struct json *j = rpc_call_result(call);
 
 	json_begin_object(j);
 	json_key_string(j, "job_id", job_id);
 	json_key_bool(j, "cancelling", true);
+	json_key_u64(j, "attempts", n_attempts);
 	json_end_object(j);
 }
 
@@ -253,6 +254,43 @@ static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct 
 	return 0;
 }
 
+/*
+ * A name without a number means all that runs of it, and what waits: of the user whose the first is
+ * that was found. One that cannot be ended does not keep the others alive.
+ */
+static int cancel_all(struct service *s, const struct rpc_peer *peer, const char *job_id,
+		      uint64_t uid, size_t *n_attempts, struct err *err)
+{
+	struct queued *queued = queue_find(s->queue, job_id, (uid_t)uid);
+	size_t n, n_found = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r = 0, failed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(jobs[i]->job_id, job_id) != 0 || jobs[i]->a.uid != uid)
+			continue;
+		r = cancel_running(s, peer, jobs[i], failed ? NULL : err);
+		*n_attempts += r == 0;
+		failed = failed ? failed : r;
+		n_found++;
+	}
+	if (queued && (n_found == 0 || !service_has_run(s, queued))) /* else it is one of those */
+		r = cancel_queued(s, peer, queued, failed ? NULL : err);
+	return failed ? failed : r;
+}
+
+static int cancel_found(struct service *s, const struct rpc_peer *peer,
+			const struct job_params *params, const struct found_job *job,
+			size_t *n_attempts, struct err *err)
+{
+	uint64_t uid = job->watched ? job->watched->a.uid : job->queued->uid;
+
+	if (params->attempt == 0)
+		return cancel_all(s, peer, params->job_id, uid, n_attempts, err);
+	*n_attempts = 1;
+	return cancel_running(s, peer, job->watched, err);
+}
+
 /* It is over, or was never there: which of the two is said to who may know. */
 static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
 			  const struct job_params *params, struct err *err)
@@ -272,6 +310,7 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct job_params params;
 	struct found_job job;
+	size_t n_attempts = 0;
 	int r = service_read_job(call, &params, err);
 
 	if (r < 0)
@@ -281,14 +320,13 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
-		r = job.watched ? cancel_running(s, peer, job.watched, err)
-				: cancel_queued(s, peer, job.queued, err);
+		r = cancel_found(s, peer, &params, &job, &n_attempts, err);
 	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
 		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
 	else if ((r = service_cancel_orphans(s, peer, &params)) == -ENOENT)
 		r = refuse_unknown(s, peer, &params, err);
 	if (r == 0)
-		write_cancelling(call, params.job_id);
+		write_cancelling(call, params.job_id, n_attempts);
 	return r;
 }
 

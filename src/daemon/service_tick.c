@@ -195,6 +195,8 @@ static void tell_progress(struct service *s, struct watched *const *jobs, size_t
 			.last_completed_sheet = a->last_completed_sheet,
 			.current_sheet = a->current_sheet,
 			.status = attempt_status_name(a),
+			.attempt_num = a->attempt_num,
+			.uid = a->uid,
 		};
 	}
 }

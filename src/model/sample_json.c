@@ -211,6 +211,8 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 	/* Of now alone: recorded samples have no such keys. */
 	if (u64_known(p->cpu_wait_ns))
 		json_key_f64(j, "cpu_wait_seconds", u64_to_seconds(p->cpu_wait_ns));
+	if (p->attempt_id > 0)
+		json_key_i64(j, "attempt_id", p->attempt_id);
 	if (p->ignores_sigchld != SIGCHLD_UNKNOWN)
 		json_key_bool(j, "ignores_sigchld", p->ignores_sigchld > 0);
 }

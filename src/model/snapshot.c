@@ -502,6 +502,27 @@ void snapshot_write_cgroups(struct json *j, const struct snapshot *s)
 	json_end_array(j);
 }
 
+/* The last that was completed is behind those that failed, where the job goes on all the same. */
+int job_progress_over(const struct job_progress *p)
+{
+	int over = p->last_completed_sheet > 0 ? p->last_completed_sheet : 0;
+
+	if (p->current_sheet <= p->total_sheets && p->current_sheet - 1 > over)
+		over = p->current_sheet - 1;
+	return over < p->total_sheets ? over : p->total_sheets;
+}
+
+/* Of now alone: what is recorded of progress has no such keys. */
+static void write_attempt(struct json *j, const struct job_progress *p)
+{
+	if (p->attempt_id > 0)
+		json_key_i64(j, "attempt_id", p->attempt_id);
+	if (p->attempt_num <= 0)
+		return;
+	json_key_i64(j, "attempt", p->attempt_num);
+	json_key_u64(j, "uid", p->uid);
+}
+
 void snapshot_write_progress(struct json *j, const struct snapshot *s)
 {
 	if (f64_known(s->resolution_seconds)) {
@@ -518,6 +539,7 @@ void snapshot_write_progress(struct json *j, const struct snapshot *s)
 		json_key_i64(j, "last_completed_sheet", p->last_completed_sheet);
 		json_key_int(j, "current_sheet", p->current_sheet);
 		json_key_string(j, "status", p->status);
+		write_attempt(j, p);
 		json_end_object(j);
 	}
 	json_end_array(j);

@@ -173,7 +173,12 @@ struct job_progress {
 	int last_completed_sheet;
 	int current_sheet; /* SHEET_NONE between sheets */
 	const char *status;
+	int attempt_num; /* 0: it is not known, and then nor is whose it is; not in the record */
+	uint64_t uid;
 };
+
+/* How many of its sheets are over, well or not: they run one after the other. */
+int job_progress_over(const struct job_progress *p);
 
 /* Of whose processes a snapshot tells; those of others may live and not be in it. */
 enum snapshot_covers {

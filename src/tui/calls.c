@@ -54,6 +54,8 @@ static bool is_below(const struct proc_sample *p, const struct node *node)
 {
 	if (!node->job_id != !p->job_id || (p->job_id && strcmp(p->job_id, node->job_id) != 0))
 		return false;
+	if (p->attempt_id && p->attempt_id != node->attempt_id)
+		return false;
 	return (node->sheet_num == SHEET_NONE || p->sheet_num == node->sheet_num) &&
 	       (node->rank == RANK_NONE || p->rank == node->rank);
 }

@@ -39,14 +39,17 @@ static int each_change(const struct attempt *a, change_fn *fn, void *ctx)
 }
 
 /* Since when it runs, and how it is called. */
-static void set_start(struct scene *s, const struct recorded_change *change)
+static void set_start(struct scene *s, const struct recorded_change *change, int attempt_num)
 {
+	uint64_t sheet = outline_key_of_sheet(change->job_id, attempt_num, change->sheet_num);
+
 	if (change->change == CHANGE_JOB_STARTED)
-		scene_set_start(s, track_key_of_job(change->job_id), change->wall_ns);
+		scene_set_start(s, track_key_of_attempt(change->job_id, attempt_num),
+				change->wall_ns);
 	if (change->change != CHANGE_SHEET_STARTED)
 		return;
-	scene_set_start(s, outline_id_of_sheet(change->job_id, change->sheet_num), change->wall_ns);
-	scene_name_sheet(s, change->job_id, change->sheet_num, change->sheet_name);
+	scene_set_start(s, sheet, change->wall_ns);
+	scene_name_sheet(s, sheet, change->sheet_name);
 }
 
 static struct recorded_change change_of(enum change change, const struct attempt *a,
@@ -170,7 +173,7 @@ int changes_tell(struct changes *c, struct store *store, struct scene *s, uint64
 	for (; r == 0 && c->at < c->n && c->items[c->at].wall_ns <= until_ns; c->at++) {
 		const struct recorded_change *change = &c->items[c->at];
 
-		set_start(s, change);
+		set_start(s, change, 0); /* progress of the past does not say whose it is */
 		if (change->wall_ns > told_ns)
 			r = tell(store, s, change, err);
 	}
@@ -207,7 +210,7 @@ static int tell_news(void *ctx, enum change change, const struct attempt *a,
 	const struct recorded_change now = change_of(change, a, sheet);
 	uint64_t id = identity(change, a, sheet);
 
-	set_start(t->scene, &now);
+	set_start(t->scene, &now, now.attempt_num);
 	if (map_get(&t->news->told, id, NULL))
 		return 0;
 	if (u64_known(now.wall_ns) && now.wall_ns >= t->since_ns)

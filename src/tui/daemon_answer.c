@@ -53,7 +53,7 @@ static void take_event(struct daemon_feed *f, const char *topic, double timestam
 	if (!(timestamp <= f->last_event_seconds))
 		f->last_event_seconds = timestamp;
 	f->is_count_old |= daemon_event_is_anomaly(topic);
-	f->are_jobs_old |= strncmp(topic, "job.", 4) == 0;
+	f->are_jobs_old |= strncmp(topic, "job.", 4) == 0 || strncmp(topic, "sheet.", 6) == 0;
 	daemon_event_tell(f->scene, topic, timestamp, data, is_again);
 	f->has_changed = true;
 }
@@ -145,32 +145,46 @@ static uint64_t time_member(const struct rpc_value *v, const char *key)
 }
 
 /* Its beginning may be older than what the daemon tells of. */
-static void take_sheet(struct daemon_feed *f, const char *job_id, const struct rpc_value *job)
+static void take_sheet(struct daemon_feed *f, const char *job_id, int attempt_num,
+		       const struct rpc_value *job)
 {
-	int64_t num = rpc_value_i64(rpc_value_get(job, "current_sheet"), 0);
+	int num = daemon_event_number(job, "current_sheet");
+	uint64_t sheet = outline_key_of_sheet(job_id, attempt_num, num);
 
-	if (num <= 0 || num > INT32_MAX)
+	if (num == 0)
 		return;
-	scene_set_start(f->scene, outline_id_of_sheet(job_id, (int)num),
-			time_member(job, "current_sheet_started"));
-	scene_name_sheet(f->scene, job_id, (int)num,
+	scene_set_start(f->scene, sheet, time_member(job, "current_sheet_started"));
+	scene_name_sheet(f->scene, sheet,
 			 rpc_value_string(rpc_value_get(job, "current_sheet_name")));
+}
+
+static void take_held(struct daemon_feed *f, uint64_t key, const struct rpc_value *job)
+{
+	const char *why = rpc_value_string(rpc_value_get(job, "why_held"));
+
+	if (why)
+		scene_add_held(f->scene, key, why);
 }
 
 static void take_job(struct daemon_feed *f, const struct rpc_value *job)
 {
 	const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
 	const char *status = rpc_value_string(rpc_value_get(job, "status"));
+	int attempt_num = daemon_event_number(job, "attempt");
 
 	if (!job_id)
 		return;
 	if (status && strcmp(status, "queued") == 0) {
-		scene_add_queued(f->scene, job_id,
+		scene_add_queued(f->scene, job_id, rpc_value_u64(rpc_value_get(job, "uid")),
 				 rpc_value_string(rpc_value_get(job, "why_queued")));
 		return;
 	}
-	scene_set_start(f->scene, track_key_of_job(job_id), time_member(job, "started"));
-	take_sheet(f, job_id, job);
+	scene_set_start(f->scene, track_key_of_attempt(job_id, attempt_num),
+			time_member(job, "started"));
+	take_sheet(f, job_id, attempt_num, job);
+	take_held(f, track_key_of_attempt(job_id, attempt_num), job);
+	f->scene->listed_jobs++;
+	f->scene->listed_sheets += daemon_event_number(job, "current_sheet") > 0;
 }
 
 static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *result,
@@ -178,6 +192,8 @@ static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *re
 {
 	(void)err;
 	scene_forget_queued(f->scene);
+	f->scene->listed_jobs = f->scene->listed_sheets = 0;
+	f->scene->listed_ns = r == 0 ? clock_wall_ns() : 0;
 	for (size_t i = 0; r == 0 && i < rpc_value_len(result); i++)
 		take_job(f, rpc_value_at(result, i));
 	scene_refresh(f->scene); /* the next snapshot may find memory again */

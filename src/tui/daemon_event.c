@@ -83,6 +83,13 @@ uint64_t daemon_event_ns(double seconds)
 	return seconds > 0 && seconds < 1e10 ? (uint64_t)(seconds * 1e9) : U64_UNKNOWN;
 }
 
+int daemon_event_number(const struct rpc_value *v, const char *key)
+{
+	int64_t n = rpc_value_i64(rpc_value_get(v, key), 0);
+
+	return n > 0 && n <= INT32_MAX ? (int)n : 0;
+}
+
 static struct scene_event event_of(const char *topic, double timestamp,
 				   const struct rpc_value *data)
 {
@@ -124,12 +131,15 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 static void set_start(struct scene *s, const struct scene_event *event,
 		      const struct rpc_value *data)
 {
-	int64_t num = rpc_value_i64(rpc_value_get(data, "sheet_num"), 0);
+	int num = daemon_event_number(data, "sheet_num");
+	uint64_t sheet;
 
-	if (!event->job || num <= 0 || num > INT32_MAX)
+	if (!event->job || num == 0)
 		return;
-	scene_set_start(s, outline_id_of_sheet(text_of(data, "job_id"), (int)num), event->wall_ns);
-	scene_name_sheet(s, text_of(data, "job_id"), (int)num, text_of(data, "name"));
+	sheet = outline_key_of_sheet(text_of(data, "job_id"), daemon_event_number(data, "attempt"),
+				     num);
+	scene_set_start(s, sheet, event->wall_ns);
+	scene_name_sheet(s, sheet, text_of(data, "name"));
 }
 
 /* What was asked for again may have been told before. */

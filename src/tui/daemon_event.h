@@ -13,6 +13,9 @@
 /* A time of the daemon's, in unix seconds; what is none is U64_UNKNOWN. */
 uint64_t daemon_event_ns(double seconds);
 
+/* A number of something that is counted from 1; 0: there is none. */
+int daemon_event_number(const struct rpc_value *v, const char *key);
+
 bool daemon_event_is_anomaly(const char *topic);
 
 /* timestamp in unix seconds. Of another job than the scene's: nothing. is_again: it was asked for,

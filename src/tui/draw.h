@@ -47,8 +47,9 @@ const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NU
 /* Of the last points of a curve, one character each, from 0 to the highest. */
 void draw_sparkline(const struct area *a, int x, int y, int width, const struct track *track);
 
-/* Two points in each column and four in each row, of braille, from 0 to the highest; above it how
- * high that is, and below it when it was. */
-void draw_chart(const struct area *a, const struct track *track);
+/* In so many rows from y on, of which some may be outside. Two points in each column and four in
+ * each row, of braille, from 0 to the highest; above it how high that is, and below it when it was.
+ */
+void draw_chart(const struct area *a, int y, int rows, const struct track *track);
 
 #endif

@@ -55,24 +55,24 @@ static int height_of(const struct track *track, int i, double most, int rows)
 	return most > 0 ? (int)(v / most * (rows * 4 - 1)) : 0;
 }
 
-static void draw_braille(const struct area *a, const struct track *track)
+static void draw_braille(const struct area *a, int top, int rows, const struct track *track)
 {
 	int first = (int)track->n - a->width * 2;
 	double most = highest(track, first > 0 ? (unsigned)first : 0);
 
 	for (int x = 0; x < a->width; x++) {
-		for (int y = 0; y < a->height; y++) {
-			int bottom = (a->height - 1 - y) * 4;
+		for (int y = 0; y < rows; y++) {
+			int bottom = (rows - 1 - y) * 4;
 			unsigned bits = 0;
 
 			for (int half = 0; half < 2; half++) {
-				int high = height_of(track, first + x * 2 + half, most, a->height);
+				int high = height_of(track, first + x * 2 + half, most, rows);
 
 				for (int dot = 0; dot < 4; dot++)
 					if (high >= bottom + dot)
 						bits |= dots[half][dot];
 			}
-			put_braille(a, x, y, bits);
+			put_braille(a, x, top + y, bits);
 		}
 	}
 }
@@ -92,7 +92,7 @@ static uint64_t bytes_of(double v)
 }
 
 /* The first and the last of those that are shown. */
-static void draw_times(const struct area *a, const struct track *track, unsigned first)
+static void draw_times(const struct area *a, int y, const struct track *track, unsigned first)
 {
 	uint64_t from_ns = track_wall_ns(track, first);
 	uint64_t to_ns = track_wall_ns(track, track->n - 1);
@@ -102,25 +102,33 @@ static void draw_times(const struct area *a, const struct track *track, unsigned
 
 	snprintf(text, sizeof(text), "%s ago",
 		 draw_time(u64_to_seconds(u64_delta(to_ns, from_ns)), room));
-	area_put_right(a, 0, a->width, a->height - 1, STYLE_DIM, "now");
+	area_put_right(a, 0, a->width, y, STYLE_DIM, "now");
 	if (x + (int)strlen(text) + 4 > a->width)
 		x = a->width - (int)strlen(text) - 4;
-	area_put(a, x > 0 ? x : 0, a->height - 1, STYLE_DIM, text);
+	area_put(a, x > 0 ? x : 0, y, STYLE_DIM, text);
 }
 
-void draw_chart(const struct area *a, const struct track *track)
+/* Shorter where there is no room for it. */
+static void draw_range(const struct area *a, int y, const struct track *track, unsigned first)
+{
+	char most[DRAW_NUMBER_BYTES], least[DRAW_NUMBER_BYTES], text[80];
+
+	draw_bytes(bytes_of(highest(track, first)), most);
+	draw_bytes(bytes_of(lowest(track, first)), least);
+	snprintf(text, sizeof(text), "memory: up to %s, at least %s", most, least);
+	if ((int)strlen(text) > a->width)
+		snprintf(text, sizeof(text), "memory %s to %s", least, most);
+	area_put_right(a, 0, a->width, y, STYLE_TITLE, text);
+}
+
+void draw_chart(const struct area *a, int y, int rows, const struct track *track)
 {
 	unsigned shown = (unsigned)a->width * 2;
 	unsigned first = track->n > shown ? track->n - shown : 0;
-	char most[DRAW_NUMBER_BYTES], least[DRAW_NUMBER_BYTES], text[80];
-	struct area curve = area_part(a, 0, 1, a->width, a->height - 2);
 
 	if (track->n == 0)
 		return;
-	snprintf(text, sizeof(text), "memory: up to %s, at least %s",
-		 draw_bytes(bytes_of(highest(track, first)), most),
-		 draw_bytes(bytes_of(lowest(track, first)), least));
-	area_put_right(a, 0, a->width, 0, STYLE_TITLE, text);
-	draw_braille(&curve, track);
-	draw_times(a, track, first);
+	draw_range(a, y, track, first);
+	draw_braille(a, y + 1, rows - 2, track);
+	draw_times(a, y + rows - 1, track, first);
 }

@@ -41,8 +41,8 @@ static bool is_about(const struct scene *s, const struct scene_flag *flag, const
 {
 	if (node->kind == NODE_PROCESS)
 		return flag->process == node->id;
-	if (node->kind == NODE_JOB)
-		return flag->job == node->id;
+	if (node->kind == NODE_JOB && !outline_has(&s->outline, flag->process))
+		return node->job_id && flag->job == track_key_of_job(node->job_id);
 	return flag->process && outline_is_below(&s->outline, flag->process, node->id);
 }
 
@@ -78,10 +78,8 @@ static int draw_below(const struct scene *s, const struct area *a, int y, const 
 {
 	int left = a->height - y - s->detail_up;
 	int rows = left > CHART_ROWS ? left : CHART_ROWS;
-	struct area chart = area_part(a, 0, y, a->width, rows);
 
-	if (y >= 0 && chart.height == rows)
-		draw_chart(&chart, track);
+	draw_chart(a, y, rows, track);
 	return y + rows;
 }
 
@@ -98,7 +96,7 @@ static int draw_node(const struct scene *s, const struct area *a, int y, const s
 		return draw_below(s, a, draw_numbers(s, a, y, node), track);
 	left = area_part(a, 0, 0, a->width - columns - 2, a->height);
 	right = area_part(a, a->width - columns, 0, columns, a->height);
-	draw_chart(&right, track);
+	draw_chart(&right, 0, right.height, track);
 	return draw_numbers(s, &left, y, node);
 }
 

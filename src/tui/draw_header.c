@@ -53,8 +53,11 @@ static void draw_cpu(const struct scene *s, const struct area *a)
 	int x = area_put(a, 0, 1, STYLE_TITLE, "CPU  ");
 
 	area_bar(a, x, 1, BAR_COLUMNS, style_of_share(share), share);
-	x = area_printf(a, x + BAR_COLUMNS + 1, 1, STYLE_PLAIN, "%s %%",
-			draw_percent(share * 100, room));
+	if (s->has_before || s->source == SOURCE_REPLAY)
+		x = area_printf(a, x + BAR_COLUMNS + 1, 1, STYLE_PLAIN, "%s %%",
+				draw_percent(share * 100, room));
+	else /* it takes two looks */
+		x = area_put(a, x + BAR_COLUMNS + 1, 1, STYLE_DIM, "measuring");
 	if (host->cpu_count > 0) /* 0: nobody has counted them */
 		x = area_printf(a, x, 1, STYLE_PLAIN, " of %u", host->cpu_count);
 	if (f64_known(host->load1))
@@ -145,17 +148,17 @@ static const char *plural(uint64_t n)
 
 static void draw_counts(const struct scene *s, const struct area *a)
 {
-	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d job%s", s->snap.running_jobs,
-			    plural((uint64_t)s->snap.running_jobs));
+	bool is_listed = s->source == SOURCE_DAEMON && s->listed_ns > s->snap.wall_ns;
+	int jobs = is_listed ? s->listed_jobs : s->snap.running_jobs; /* what is newer */
+	int sheets = is_listed ? s->listed_sheets : s->snap.active_sheets;
+	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d job%s", jobs, plural((uint64_t)jobs));
 	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_ALL);
 
 	if (s->source == SOURCE_REPLAY)
 		x = area_put(a, x, 3, STYLE_PLAIN, ", queued -"); /* nobody has written it down */
 	else if (s->n_queued > 0)
 		x = area_printf(a, x, 3, STYLE_PLAIN, ", %zu queued", s->n_queued);
-	x = area_printf(a, x, 3, STYLE_PLAIN, ", %d sheet%s", s->snap.active_sheets,
-			plural((uint64_t)s->snap.active_sheets));
-
+	x = area_printf(a, x, 3, STYLE_PLAIN, ", %d sheet%s", sheets, plural((uint64_t)sheets));
 	if (s->snap.pressure_level)
 		x = area_printf(a, x, 3, style_of_level(s->snap.pressure_level), ", pressure %s",
 				s->snap.pressure_level);

@@ -23,8 +23,10 @@ enum column_id {
 };
 
 /* Those for which there is no room go, the highest order first. The name takes what is left, and
- * from some width on shares it with the system calls. */
+ * from some width on shares it with the system calls; before the last ones are shown it has
+ * enough. */
 #define NAME_ENOUGH 48
+#define LAST_ORDERS 9
 #define CALLS_ENOUGH 72
 
 static const struct {
@@ -55,6 +57,15 @@ static bool has_gpu(const struct scene *s)
 	return s->snap.n_gpus > 0;
 }
 
+/* Of so many that are left: whether the column is to have some. */
+static bool has_room(int column, int left)
+{
+	int kept =
+		columns[column].order < LAST_ORDERS ? 0 : NAME_ENOUGH - columns[COLUMN_NAME].width;
+
+	return left - kept > columns[column].width;
+}
+
 /* Returns how many columns are left of the screen. */
 static int choose_columns(const struct scene *s, int width, bool is_shown[COLUMNS])
 {
@@ -63,7 +74,7 @@ static int choose_columns(const struct scene *s, int width, bool is_shown[COLUMN
 	is_shown[COLUMN_NAME] = true;
 	for (int order = 1; order < COLUMNS; order++)
 		for (int i = 0; i < COLUMNS; i++)
-			if (columns[i].order == order && left > columns[i].width &&
+			if (columns[i].order == order && has_room(i, left) &&
 			    (i != COLUMN_GPU || has_gpu(s))) {
 				is_shown[i] = true;
 				left -= columns[i].width + 1;
@@ -135,17 +146,15 @@ static const char *mark_of(const struct node *node)
 
 static int draw_progress(const struct area *a, int x, int y, const struct job_progress *progress)
 {
-	double share = F64_UNKNOWN;
+	int over;
 
 	if (!progress || progress->total_sheets <= 0)
 		return x;
-	if (progress->last_completed_sheet >= 0)
-		share = (double)progress->last_completed_sheet / progress->total_sheets;
+	over = job_progress_over(progress);
 	if (progress->total_sheets > 1)
-		area_bar(a, x + 1, y, 8, STYLE_BAR, share);
+		area_bar(a, x + 1, y, 8, STYLE_BAR, (double)over / progress->total_sheets);
 	x = progress->total_sheets > 1 ? x + 10 : x + 1;
-	x = area_printf(a, x, y, STYLE_DIM, "%d/%d", progress->last_completed_sheet,
-			progress->total_sheets);
+	x = area_printf(a, x, y, STYLE_DIM, "%d/%d", over, progress->total_sheets);
 	if (progress->status && strcmp(progress->status, "running") != 0)
 		x = area_printf(a, x + 1, y, STYLE_WARNING, "%s", progress->status);
 	return x;
@@ -155,20 +164,32 @@ static int draw_progress(const struct area *a, int x, int y, const struct job_pr
 static void draw_job(const struct area *a, int x, const struct node *node)
 {
 	const struct job_progress *progress = node->progress;
-	char count[24], done[32] = "";
+	char count[24], which[16] = "", done[32] = "";
 	struct area name;
 	int tail;
 
 	snprintf(count, sizeof(count), "%zu", node->n_processes);
+	if (node->has_twin)
+		snprintf(which, sizeof(which), "#%d", node->attempt_num);
 	if (progress && progress->total_sheets > 0)
 		snprintf(done, sizeof(done), "%s %d/%d",
-			 progress->total_sheets > 1 ? "         " : "",
-			 progress->last_completed_sheet, progress->total_sheets);
-	tail = 1 + (int)strlen(count) + (int)strlen(done);
+			 progress->total_sheets > 1 ? "         " : "", job_progress_over(progress),
+			 progress->total_sheets);
+	tail = 1 + (int)strlen(which) + (int)strlen(count) + (int)strlen(done);
 	name = area_part(a, x, 0, a->width - x - tail < 4 ? 4 : a->width - x - tail, 1);
 	x += area_put(&name, 0, 0, STYLE_BOLD, node->job_id ? node->job_id : "no job");
+	x = area_put(a, x, 0, STYLE_BOLD, which);
 	x = area_put(a, x + 1, 0, STYLE_DIM, count);
 	draw_progress(a, x, 0, progress);
+}
+
+/* Between two sheets it has no numbers either: how far it is, and why it waits. */
+static void draw_held(const struct area *a, int x, int y, const struct node *node)
+{
+	x = area_put(a, x, y, STYLE_BOLD, node->job_id);
+	x = draw_progress(a, x, y, node->progress);
+	x = area_put(a, x + 1, y, STYLE_WARNING, "held");
+	area_printf(a, x, y, STYLE_DIM, ": %s", node->why_held);
 }
 
 /* Why it waits, in as much of the row as there is: it has no numbers. */
@@ -186,6 +207,34 @@ static int draw_owner(const struct area *a, int x, const char *job_id)
 	struct area owner = area_part(a, x, 0, a->width / 3, 1);
 
 	return x + area_put(&owner, 0, 0, STYLE_TITLE, job_id) + 1;
+}
+
+/* Behind the last slash of a word. */
+static const char *without_folder(const char *word, size_t len)
+{
+	const char *slash = memrchr(word, '/', len);
+
+	return slash && slash + 1 < word + len ? slash + 1 : word;
+}
+
+/* Where a program and its script lie takes the room in which one tells them apart: the detail has
+ * all of it. */
+static void draw_command(const struct area *a, int x, const struct proc_sample *p)
+{
+	const char *word = p->command ? p->command : p->comm;
+
+	for (int i = 0; i < 2 && word[0] == '/'; i++) {
+		size_t len = strcspn(word, " ");
+		const char *from = without_folder(word, len);
+
+		x = area_printf(a, x, 0, STYLE_PLAIN, "%.*s", (int)(word + len - from), from);
+		word += len;
+		if (word[0] == ' ' && i == 0) {
+			x = area_put(a, x, 0, STYLE_PLAIN, " ");
+			word++;
+		}
+	}
+	area_put(a, x, 0, STYLE_PLAIN, word);
 }
 
 /* In a list nothing else says whose a process is. */
@@ -216,7 +265,7 @@ static void draw_name(const struct area *a, int y, const struct layout *layout,
 	x = area_printf(&name, x, 0, STYLE_DIM, "%d ", (int)node->p->key.pid);
 	if (is_flat && node->job_id)
 		x = draw_owner(&name, x, node->job_id);
-	area_put(&name, x, 0, STYLE_PLAIN, node->p->command ? node->p->command : node->p->comm);
+	draw_command(&name, x, node->p);
 }
 
 /* ---- values ---- */
@@ -277,6 +326,10 @@ static void draw_row(const struct scene *s, const struct area *a, int y,
 		draw_queued(a, 2, y, node);
 		return;
 	}
+	if (node->why_held && node->n_processes == 0) {
+		draw_held(a, 2, y, node);
+		return;
+	}
 	draw_name(a, y, layout, node, s->is_flat);
 	if (layout->x[COLUMN_STATE] >= 0 && node->p)
 		area_put(a, layout->x[COLUMN_STATE], y, style_of_state(state[0]), state);
@@ -315,6 +368,8 @@ static void say_why_empty(const struct scene *s, const struct area *a)
 		area_put(a, 0, 1, STYLE_DIM, "nothing matches the filter");
 	else if (s->job_id)
 		area_printf(a, 0, 1, STYLE_DIM, "no job %s is running", s->job_id);
+	else if (s->listed_jobs > 0 && s->listed_ns > s->snap.wall_ns)
+		area_put(a, 0, 1, STYLE_DIM, "the daemon has not looked at its jobs yet");
 	else
 		area_put(a, 0, 1, STYLE_DIM, "no job is running");
 }

@@ -123,7 +123,9 @@ static int draw_asked(const struct area *a, int x, const char *name, int behind)
 static void ask_about_job(const struct scene *s, const struct area *a)
 {
 	static const char behind[] = " and end all of it" SURE;
-	int x = area_put(a, 0, 0, STYLE_BAD, "cancel the job ");
+	int x = s->wish.has_twin ? area_printf(a, 0, 0, STYLE_BAD, "cancel attempt %d of the job ",
+					       s->wish.attempt_num)
+				 : area_put(a, 0, 0, STYLE_BAD, "cancel the job ");
 	int columns =
 		x + (int)strlen(behind) + 8 <= a->width ? (int)strlen(behind) : (int)strlen(SURE);
 
@@ -132,25 +134,27 @@ static void ask_about_job(const struct scene *s, const struct area *a)
 }
 
 /* What can be answered, or where there is no room for all of it yes or no. */
-static int answer_columns(int room)
+static int answer_columns(int signal, int room)
 {
 	int columns = (int)strlen(SURE);
 
-	for (size_t i = 1; i < KEYS_SIGNALS; i++)
-		columns += 4 + (int)strlen(keys_signals[i].name);
+	for (size_t i = 0; i < KEYS_SIGNALS; i++)
+		if (keys_signals[i].signal != signal)
+			columns += 4 + (int)strlen(keys_signals[i].name);
 	return columns <= room ? columns : (int)strlen(SURE);
 }
 
 static void ask_about_process(const struct scene *s, const struct area *a)
 {
-	int x = area_printf(a, 0, 0, STYLE_BAD, "send SIG%s to pid %d ", keys_signals[0].name,
-			    (int)s->wish.key.pid);
+	int x = area_printf(a, 0, 0, STYLE_BAD, "send SIG%s to pid %d ",
+			    keys_signal_name(s->wish.signal), (int)s->wish.key.pid);
 
-	x = draw_asked(a, x, s->wish.command, answer_columns(a->width - x));
+	x = draw_asked(a, x, s->wish.command, answer_columns(s->wish.signal, a->width - x));
 	x = area_put(a, x, 0, STYLE_BAD, SURE);
-	for (size_t i = 1; i < KEYS_SIGNALS; i++)
-		x = area_printf(a, x + 2, 0, STYLE_PLAIN, "%c %s", keys_signals[i].key,
-				keys_signals[i].name);
+	for (size_t i = 0; i < KEYS_SIGNALS; i++)
+		if (keys_signals[i].signal != s->wish.signal)
+			x = area_printf(a, x + 2, 0, STYLE_PLAIN, "%c %s", keys_signals[i].key,
+					keys_signals[i].name);
 }
 
 #define REPLAY_BAR_COLUMNS 10

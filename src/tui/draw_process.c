@@ -23,19 +23,20 @@ static int draw_who(const struct area *a, int y, const struct proc_sample *p)
 	return detail_line(a, y, "command", p->command ? p->command : p->comm);
 }
 
-static int draw_whose(const struct scene *s, const struct area *a, int y,
-		      const struct proc_sample *p)
+static int draw_whose(const struct area *a, int y, const struct node *node)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const char *name = scene_sheet_name(s, p->job_id, p->sheet_num);
+	const struct proc_sample *p = node->p;
 
 	if (!p->job_id)
 		return detail_line(a, y, "job", "none");
 	buf_add_str(&text, p->job_id);
+	if (node->attempt_num > 0)
+		buf_printf(&text, ", attempt %d", node->attempt_num);
 	if (p->sheet_num != SHEET_NONE)
 		buf_printf(&text, ", sheet %d", p->sheet_num);
-	if (p->sheet_num != SHEET_NONE && name)
-		buf_printf(&text, " (%s)", name);
+	if (node->sheet_name)
+		buf_printf(&text, " (%s)", node->sheet_name);
 	if (p->rank != RANK_NONE)
 		buf_printf(&text, ", rank %d", p->rank);
 	if (p->rank != RANK_NONE && p->world_size != RANK_NONE)
@@ -157,7 +158,7 @@ int draw_process(const struct scene *s, const struct area *a, int y, const struc
 	}
 	y = detail_line(a, y, "open files", of_limit(p->open_fds, p->fd_limit, text, sizeof(text)));
 	y = detail_calls(s, a, y, node);
-	y = draw_whose(s, a, y, p);
+	y = draw_whose(a, y, node);
 	y = draw_counts(a, y, p);
 	return draw_cgroup(s, a, y, p);
 }

@@ -20,6 +20,7 @@
 #define LOOK_MS 1000		   /* at what may be late, and for one that is gone */
 #define SEND_MS 200		   /* to connect, or to hand over a request: no more than a blink */
 #define ACTIVE_NS (10 * SECOND_NS) /* of others' jobs nobody tells us when one is over */
+#define BETWEEN_NS SECOND_NS	   /* where something may wait */
 #define SILENT_NS (2 * SECOND_NS)  /* without an answer, and it is said */
 #define GONE_NS (5 * SECOND_NS)	   /* without a daemon, and top looks by itself */
 
@@ -88,11 +89,21 @@ static void ask_active(struct daemon_feed *f)
 	ask(f, ASK_ACTIVE, "resource.context", NULL, NULL);
 }
 
+/* One that is between two sheets may wait there, and nobody tells when that begins. */
+static bool is_one_between(const struct scene *s)
+{
+	for (size_t i = 0; s->has_snap && i < s->snap.n_progress; i++)
+		if (s->snap.progress[i].current_sheet == SHEET_NONE)
+			return true;
+	return false;
+}
+
 static void ask_jobs(struct daemon_feed *f)
 {
 	uint64_t now = clock_boot_ns();
+	uint64_t every_ns = is_one_between(f->scene) ? BETWEEN_NS : ACTIVE_NS;
 
-	if (f->asked[ASK_JOBS].id || (!f->are_jobs_old && now - f->listed_boot_ns < ACTIVE_NS))
+	if (f->asked[ASK_JOBS].id || (!f->are_jobs_old && now - f->listed_boot_ns < every_ns))
 		return;
 	f->are_jobs_old = false;
 	f->listed_boot_ns = now;
@@ -226,6 +237,10 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	json_init(&j, &params);
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", wish->job_id);
+	if (wish->attempt_num > 0)
+		json_key_i64(&j, "attempt", wish->attempt_num);
+	if (u64_known(wish->uid))
+		json_key_u64(&j, "uid", wish->uid);
 	json_end_object(&j);
 	return ask(f, ASK_CANCEL, "job.cancel", params.data, err);
 }

@@ -66,10 +66,13 @@ static void tell_progress(struct own_feed *f, const struct attempt_list *list)
 		s->active_sheets += a->current_sheet != SHEET_NONE;
 		s->progress[s->n_progress++] = (struct job_progress){
 			.job_id = a->job_id,
+			.attempt_id = a->id,
 			.total_sheets = a->total_sheets,
 			.last_completed_sheet = a->last_completed_sheet,
 			.current_sheet = a->current_sheet,
 			.status = attempt_status_name(a),
+			.attempt_num = a->attempt_num,
+			.uid = a->uid,
 		};
 	}
 	s->running_jobs = (int)s->n_progress;
@@ -91,6 +94,7 @@ static int assign_jobs(struct own_feed *f, const struct attempt_list *list)
 				(struct assign_root){ .key = list->items[i].runner,
 						      .is_runner = true,
 						      .job_id = list->items[i].job_id,
+						      .attempt_id = list->items[i].id,
 						      .sheet_num = list->items[i].current_sheet };
 	f->assigner = assigner_free(f->assigner);
 	f->assigner = assigner_new();
@@ -289,7 +293,7 @@ static int own_grant(void *ctx, struct scene *s, const struct wish *wish, struct
 	(void)s;
 	if (wish->kind != WISH_CANCEL_JOB)
 		return -EOPNOTSUPP;
-	return f->options->helpers->cancel(wish->job_id, err);
+	return f->options->helpers->cancel(wish->job_id, wish->attempt_num, err);
 }
 
 static void own_close(void *ctx)

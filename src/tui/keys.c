@@ -195,6 +195,14 @@ static void name_process(struct wish *wish, const struct proc_sample *p)
 	wish->command[n] = '\0';
 }
 
+/* Of the job that it is, or is of. */
+static bool has_twin(const struct scene *s, const struct node *node)
+{
+	while (node->kind != NODE_JOB && node->parent >= 0)
+		node = &s->outline.nodes[node->parent];
+	return node->has_twin;
+}
+
 static void ask_to_end(struct scene *s, int unused)
 {
 	const struct node *node = living(s);
@@ -211,6 +219,9 @@ static void ask_to_end(struct scene *s, int unused)
 		name_process(&s->wish, node->p);
 	} else {
 		snprintf(s->wish.job_id, sizeof(s->wish.job_id), "%s", node->job_id);
+		s->wish.attempt_num = node->attempt_num;
+		s->wish.uid = node->uid;
+		s->wish.has_twin = has_twin(s, node);
 	}
 	s->overlay = OVERLAY_CONFIRM;
 }
@@ -304,6 +315,8 @@ void keys_press(struct scene *s, int key)
 	const struct key_row *row;
 
 	s->message[0] = '\0';
+	if (!s->selected)
+		select_row(s, 0); /* as it is seen: from now on it is followed, wherever it goes */
 	row = s->overlay == OVERLAY_NONE ? keys_find(s, key) : NULL;
 	if (s->overlay != OVERLAY_NONE)
 		keys_press_overlay(s, key);

@@ -46,7 +46,7 @@ struct key_row {
 	bool for_replay;
 };
 
-/* What can be sent to a process, by the key that answers the question. The first is the usual. */
+/* What can be sent to a process, by the key that chooses it. The first is the usual. */
 struct key_signal {
 	int key, signal;
 	const char *name;
@@ -54,6 +54,7 @@ struct key_signal {
 
 #define KEYS_SIGNALS 6
 extern const struct key_signal keys_signals[KEYS_SIGNALS];
+const char *keys_signal_name(int signal); /* of one of them */
 
 extern const struct key_row keys_rows[];
 extern const size_t keys_n_rows;

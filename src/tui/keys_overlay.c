@@ -63,22 +63,37 @@ static void choose_sort(struct scene *s, int key)
 }
 
 const struct key_signal keys_signals[KEYS_SIGNALS] = {
-	{ 'y', SIGTERM, "TERM" }, { 'i', SIGINT, "INT" },   { 'h', SIGHUP, "HUP" },
+	{ 't', SIGTERM, "TERM" }, { 'i', SIGINT, "INT" },   { 'h', SIGHUP, "HUP" },
 	{ 'k', SIGKILL, "KILL" }, { 's', SIGSTOP, "STOP" }, { 'c', SIGCONT, "CONT" },
 };
 
-/* Only a plain yes will do; for a process another signal can be named. */
-static void confirm(struct scene *s, int key)
+const char *keys_signal_name(int signal)
 {
-	size_t n = s->wish.kind == WISH_SIGNAL ? KEYS_SIGNALS : 1;
+	for (size_t i = 0; i < KEYS_SIGNALS; i++)
+		if (keys_signals[i].signal == signal)
+			return keys_signals[i].name;
+	return "?";
+}
 
-	s->overlay = OVERLAY_NONE;
-	for (size_t i = 0; i < n; i++)
+/* Another signal for a process: the question is asked anew. */
+static bool choose_signal(struct scene *s, int key)
+{
+	for (size_t i = 0; s->wish.kind == WISH_SIGNAL && i < KEYS_SIGNALS; i++)
 		if (keys_signals[i].key == key) {
 			s->wish.signal = keys_signals[i].signal;
-			return;
+			return true;
 		}
-	s->wish.kind = WISH_NONE;
+	return false;
+}
+
+/* Only a plain yes will do: a letter too many, meant for the rows, ends nothing. */
+static void confirm(struct scene *s, int key)
+{
+	if (choose_signal(s, key))
+		return;
+	s->overlay = OVERLAY_NONE;
+	if (key != 'y')
+		s->wish.kind = WISH_NONE;
 }
 
 static void turn_help(struct scene *s, int key)

@@ -27,6 +27,7 @@ void outline_release(struct outline *o)
 	free(o->order);
 	free(o->walk);
 	map_release(&o->by_id);
+	map_release(&o->by_job);
 	*o = (struct outline)OUTLINE_INIT;
 }
 
@@ -57,9 +58,9 @@ static uint64_t id_below(uint64_t parent, enum node_kind kind, int number)
 	return hash_bytes(h, &number, sizeof(number));
 }
 
-uint64_t outline_id_of_sheet(const char *job_id, int num)
+uint64_t outline_key_of_sheet(const char *job_id, int attempt_num, int num)
 {
-	return id_below(track_key_of_job(job_id), NODE_SHEET, num);
+	return id_below(track_key_of_attempt(job_id, attempt_num), NODE_SHEET, num);
 }
 
 static struct node node_of(enum node_kind kind, uint64_t id, int parent, const char *job_id)
@@ -71,6 +72,7 @@ static struct node node_of(enum node_kind kind, uint64_t id, int parent, const c
 		.job_id = job_id,
 		.sheet_num = SHEET_NONE,
 		.rank = RANK_NONE,
+		.next_attempt = -1,
 		.cpu_percent = F64_UNKNOWN,
 		.io_rate = F64_UNKNOWN,
 		.age_seconds = F64_UNKNOWN,
@@ -86,15 +88,49 @@ static int find_node(const struct outline *o, uint64_t id)
 	return map_get(&o->by_id, id, &at) ? (int)at : -1;
 }
 
-static int find_or_add_job(struct outline *o, const char *job_id,
+static int find_job(const struct outline *o, uint64_t job)
+{
+	uint64_t at;
+
+	return map_get(&o->by_job, job, &at) ? (int)at : -1;
+}
+
+/* In front of the other attempts of its job. */
+static int add_job(struct outline *o, struct node *node, uint64_t job)
+{
+	int at;
+
+	node->next_attempt = find_job(o, job);
+	node->has_twin = node->next_attempt >= 0;
+	if (node->has_twin)
+		o->nodes[node->next_attempt].has_twin = true;
+	at = add_node(o, node);
+	return at >= 0 && map_put(&o->by_job, job, (uint64_t)at) < 0 ? -ENOMEM : at;
+}
+
+/* Of an attempt that nobody can tell any is taken: mostly there is but one. */
+static int find_or_add_job(struct outline *o, const char *job_id, int64_t attempt_id,
 			   const struct job_progress *progress)
 {
-	uint64_t id = track_key_of_job(job_id ? job_id : "");
+	uint64_t job = track_key_of_job(job_id ? job_id : "");
+	uint64_t id = track_key_of_attempt(job_id ? job_id : "", attempt_id);
 	struct node node = node_of(NODE_JOB, id, -1, job_id);
-	int at = find_node(o, id);
+	int at = attempt_id ? find_node(o, id) : find_job(o, job);
 
+	if (at >= 0)
+		return at;
 	node.progress = progress;
-	return at >= 0 ? at : add_node(o, &node);
+	node.attempt_id = attempt_id;
+	node.attempt_num = progress ? progress->attempt_num : 0;
+	node.uid = progress ? progress->uid : U64_UNKNOWN;
+	return add_job(o, &node, job);
+}
+
+static void take_attempt(struct node *node, const struct node *of)
+{
+	node->attempt_id = of->attempt_id;
+	node->attempt_num = of->attempt_num;
+	node->uid = of->uid;
 }
 
 static int find_or_add_below(struct outline *o, int parent, enum node_kind kind, int number)
@@ -107,13 +143,14 @@ static int find_or_add_below(struct outline *o, int parent, enum node_kind kind,
 		return at;
 	node.sheet_num = kind == NODE_SHEET ? number : o->nodes[parent].sheet_num;
 	node.rank = kind == NODE_RANK ? number : RANK_NONE;
+	take_attempt(&node, &o->nodes[parent]);
 	return add_node(o, &node);
 }
 
 /* Job, sheet and rank: what a process hangs on if it has no parent among them. */
 static int find_place(struct outline *o, const struct proc_sample *p)
 {
-	int at = find_or_add_job(o, p->job_id, NULL);
+	int at = find_or_add_job(o, p->job_id, p->job_id ? p->attempt_id : 0, NULL);
 
 	if (at >= 0 && p->sheet_num != SHEET_NONE)
 		at = find_or_add_below(o, at, NODE_SHEET, p->sheet_num);
@@ -131,6 +168,7 @@ static int add_process(struct outline *o, const struct proc_sample *p, const str
 	if (node.parent < 0)
 		return -ENOMEM;
 	node.p = p;
+	take_attempt(&node, &o->nodes[node.parent]);
 	node.sheet_num = p->sheet_num;
 	node.rank = p->rank;
 	node.n_processes = 1;
@@ -152,12 +190,13 @@ static int add_queued(struct outline *o, const struct outline_options *options)
 {
 	for (size_t i = 0; i < options->n_queued; i++) {
 		const struct queued_job *job = &options->queued[i];
-		struct node node =
-			node_of(NODE_JOB, track_key_of_job(job->job_id), -1, job->job_id);
+		uint64_t key = track_key_of_job(job->job_id);
+		struct node node = node_of(NODE_JOB, key, -1, job->job_id);
 
 		node.queued = job;
-		if (is_wanted(job->job_id, options) && find_node(o, node.id) < 0 &&
-		    add_node(o, &node) < 0)
+		node.uid = job->uid;
+		if (is_wanted(job->job_id, options) && find_job(o, key) < 0 &&
+		    add_job(o, &node, key) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -170,7 +209,8 @@ static int add_all(struct outline *o, const struct snapshot *s, const struct tra
 
 	for (size_t i = 0; r >= 0 && i < s->n_progress; i++)
 		if (is_wanted(s->progress[i].job_id, options))
-			r = find_or_add_job(o, s->progress[i].job_id, &s->progress[i]);
+			r = find_or_add_job(o, s->progress[i].job_id, s->progress[i].attempt_id,
+					    &s->progress[i]);
 	for (size_t i = 0; r >= 0 && i < s->n_processes; i++)
 		if (is_wanted(s->processes[i].job_id, options))
 			r = add_process(o, &s->processes[i], tracks);
@@ -202,15 +242,26 @@ static void add_up(struct outline *o)
 	}
 }
 
+/* Under what it is told of: a job or a sheet. */
+static uint64_t told_key(const struct node *node)
+{
+	return node->kind == NODE_JOB
+		       ? track_key_of_attempt(node->job_id, node->attempt_num)
+		       : outline_key_of_sheet(node->job_id, node->attempt_num, node->sheet_num);
+}
+
 /* Those that began it may be over for long: what is known of its start goes before their age. */
 static void set_ages(struct outline *o, uint64_t wall_ns, const struct map *starts)
 {
 	uint64_t started_ns;
 
-	for (size_t i = 0; i < o->n; i++)
-		if (o->nodes[i].kind != NODE_PROCESS &&
-		    map_get(starts, o->nodes[i].id, &started_ns) && started_ns <= wall_ns)
-			o->nodes[i].age_seconds = (double)(wall_ns - started_ns) / 1e9;
+	for (size_t i = 0; i < o->n; i++) {
+		struct node *node = &o->nodes[i];
+
+		if ((node->kind == NODE_JOB || node->kind == NODE_SHEET) && node->job_id &&
+		    map_get(starts, told_key(node), &started_ns) && started_ns <= wall_ns)
+			node->age_seconds = (double)(wall_ns - started_ns) / 1e9;
+	}
 }
 
 static void set_names(struct outline *o, const struct map *names)
@@ -220,8 +271,22 @@ static void set_names(struct outline *o, const struct map *names)
 		uint64_t name;
 
 		if (node->job_id && node->sheet_num != SHEET_NONE &&
-		    map_get(names, outline_id_of_sheet(node->job_id, node->sheet_num), &name))
+		    map_get(names,
+			    outline_key_of_sheet(node->job_id, node->attempt_num, node->sheet_num),
+			    &name))
 			node->sheet_name = (const char *)(uintptr_t)name;
+	}
+}
+
+static void set_held(struct outline *o, const struct outline_options *options)
+{
+	for (size_t i = 0; i < o->n && options->n_held > 0; i++) {
+		struct node *node = &o->nodes[i];
+		uint64_t key = node->kind == NODE_JOB && node->job_id ? told_key(node) : 0;
+
+		for (size_t k = 0; key && k < options->n_held; k++)
+			if (options->held[k].key == key)
+				node->why_held = options->held[k].why;
 	}
 }
 
@@ -269,11 +334,13 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 
 	o->n = o->n_rows = o->n_walk = 0;
 	map_clear(&o->by_id);
+	map_clear(&o->by_job);
 	r = add_all(o, s, tracks, options);
 	if (r < 0)
 		return r;
 	add_up(o);
 	set_ages(o, s->wall_ns, options->starts);
+	set_held(o, options);
 	if (options->sheet_names)
 		set_names(o, options->sheet_names);
 	if (options->is_tree && outline_hang_below_parents(o) < 0)
@@ -303,9 +370,28 @@ const struct node *outline_search(const struct outline *o, uint64_t from_id, con
 	return NULL;
 }
 
-void outline_flag(struct outline *o, uint64_t id)
+static bool is_there(const struct outline *o, int at)
 {
-	for (int at = find_node(o, id); at >= 0 && at < (int)o->n; at = o->nodes[at].parent)
+	return at >= 0 && at < (int)o->n;
+}
+
+bool outline_has(const struct outline *o, uint64_t id)
+{
+	return is_there(o, find_node(o, id));
+}
+
+bool outline_flag(struct outline *o, uint64_t id)
+{
+	int from = find_node(o, id);
+
+	for (int at = from; is_there(o, at); at = o->nodes[at].parent)
+		o->nodes[at].is_flagged = true;
+	return is_there(o, from);
+}
+
+void outline_flag_job(struct outline *o, uint64_t job)
+{
+	for (int at = find_job(o, job); is_there(o, at); at = o->nodes[at].next_attempt)
 		o->nodes[at].is_flagged = true;
 }
 
@@ -313,9 +399,9 @@ bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor)
 {
 	int at = find_node(o, id);
 
-	while (at >= 0 && at < (int)o->n && o->nodes[at].id != ancestor)
+	while (is_there(o, at) && o->nodes[at].id != ancestor)
 		at = o->nodes[at].parent;
-	return at >= 0 && at < (int)o->n;
+	return is_there(o, at);
 }
 
 void outline_forget_flags(struct outline *o)

@@ -19,7 +19,14 @@ enum node_kind { NODE_JOB, NODE_SHEET, NODE_RANK, NODE_PROCESS };
 /* A job that waits for its start. */
 struct queued_job {
 	char job_id[JOB_ID_MAX + 1];
+	uint64_t uid;  /* whose; U64_UNKNOWN */
 	char why[128]; /* ""; nobody says */
+};
+
+/* A job that runs, and waits with its next sheet. */
+struct held_job {
+	uint64_t key;  /* track_key_of_attempt(), by its number */
+	char why[128]; /* "pressure is high: …" */
 };
 
 /* Sums over all that is below; a process stands for itself. */
@@ -29,11 +36,17 @@ struct node {
 	int parent;  /* -1: none */
 	int depth;
 	const char *job_id;		     /* NULL: processes of no job */
+	int64_t attempt_id;		     /* as its processes have it */
+	int attempt_num;		     /* of the job; 0: it is not known */
+	uint64_t uid;			     /* whose, where that is */
+	int next_attempt;		     /* of a job: another that runs; -1 */
+	bool has_twin;			     /* of a job: there is another */
 	int sheet_num, rank;		     /* SHEET_NONE, RANK_NONE */
 	const char *sheet_name;		     /* of the sheet that it is, or is of; or NULL */
 	const struct proc_sample *p;	     /* of a process */
 	const struct job_progress *progress; /* of a job; or NULL */
 	const struct queued_job *queued;     /* of a job that waits; NULL: it runs */
+	const char *why_held;		     /* of a job that waits with its next sheet; NULL */
 	size_t n_processes;
 	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
 	uint64_t rss_bytes, gpu_bytes;
@@ -55,10 +68,14 @@ struct outline_options {
 				     is unfolded all the same */
 	const struct queued_job *queued;
 	size_t n_queued;
-	const struct map *starts; /* by id of a job or a sheet: when it began, in ns of the wall
-				     clock; of others the oldest process counts */
-	const struct map *sheet_names; /* by id: the address of its text, borrowed as the snapshot
-					  is; a sheet that is not there has none */
+	const struct held_job *held;
+	size_t n_held;
+	const struct map *starts;      /* by track_key_of_attempt() of a job's number, or
+					  outline_key_of_sheet(): when it began, in ns of the wall clock;
+					  of others the oldest process counts */
+	const struct map *sheet_names; /* by outline_key_of_sheet(): the address of its text,
+					  borrowed as the snapshot is; a sheet that is not there
+					  has none */
 };
 
 struct outline {
@@ -70,11 +87,12 @@ struct outline {
 	int *walk;  /* all that passes the filter, also below what is folded: indices of nodes */
 	size_t n_walk;
 	struct map by_id;
+	struct map by_job; /* the first of its attempts */
 };
 
-#define OUTLINE_INIT                                         \
-	{                                                    \
-		NULL, 0, 0, NULL, 0, NULL, NULL, 0, MAP_INIT \
+#define OUTLINE_INIT                                                   \
+	{                                                              \
+		NULL, 0, 0, NULL, 0, NULL, NULL, 0, MAP_INIT, MAP_INIT \
 	}
 
 void outline_release(struct outline *o);
@@ -92,8 +110,11 @@ const struct node *outline_search(const struct outline *o, uint64_t from_id, con
 /* The row of this node; -1: it is not shown. */
 int outline_find(const struct outline *o, uint64_t id);
 
-/* Flags a node and all that it is below; one that is not there is left out. */
-void outline_flag(struct outline *o, uint64_t id);
+bool outline_has(const struct outline *o, uint64_t id); /* shown or not */
+
+/* Flags a node and all that it is below; false: it is not there. */
+bool outline_flag(struct outline *o, uint64_t id);
+void outline_flag_job(struct outline *o, uint64_t job); /* all attempts of it that run */
 void outline_forget_flags(struct outline *o);
 
 /* Whether the node of this id is there, and is the other or below it. */
@@ -102,8 +123,8 @@ bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor);
 /* Before the texts of sheet_names go. */
 void outline_forget_names(struct outline *o);
 
-/* The node of a sheet. */
-uint64_t outline_id_of_sheet(const char *job_id, int num);
+/* A sheet, as it is told of: by the number of its attempt, or 0 where that is not known. */
+uint64_t outline_key_of_sheet(const char *job_id, int attempt_num, int num);
 
 /* Whether the text is in its job, sheet or command, whatever the case, or its pid begins with it.
  */

@@ -38,6 +38,7 @@ void scene_release(struct scene *s)
 	map_release(&s->sheet_names);
 	arena_release(&s->names);
 	free(s->queued);
+	free(s->held);
 }
 
 void scene_say(struct scene *s, const char *text)
@@ -48,20 +49,20 @@ void scene_say(struct scene *s, const char *text)
 	s->message[n] = '\0';
 }
 
-void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns)
+void scene_set_start(struct scene *s, uint64_t key, uint64_t wall_ns)
 {
 	if (!u64_known(wall_ns))
 		return;
 	if (s->starts.len >= MAX_STARTS)
 		map_clear(&s->starts);
-	map_put(&s->starts, node, wall_ns); /* without memory: as old as its oldest process */
+	map_put(&s->starts, key, wall_ns); /* without memory: as old as its oldest process */
 }
 
-const char *scene_sheet_name(const struct scene *s, const char *job_id, int num)
+const char *scene_sheet_name(const struct scene *s, uint64_t sheet)
 {
 	uint64_t name;
 
-	if (!job_id || !map_get(&s->sheet_names, outline_id_of_sheet(job_id, num), &name))
+	if (!map_get(&s->sheet_names, sheet, &name))
 		return NULL;
 	return (const char *)(uintptr_t)name;
 }
@@ -74,14 +75,14 @@ static void forget_names(struct scene *s)
 }
 
 /* Another attempt of the job may be of another job file. */
-void scene_name_sheet(struct scene *s, const char *job_id, int num, const char *name)
+void scene_name_sheet(struct scene *s, uint64_t sheet, const char *name)
 {
-	const char *before = scene_sheet_name(s, job_id, num);
+	const char *before = scene_sheet_name(s, sheet);
 	size_t n = name ? utf8_cut(name, strlen(name), MAX_NAME_BYTES) : 0;
 	const char *kept;
 
 	if (n == 0) {
-		map_remove(&s->sheet_names, outline_id_of_sheet(job_id, num));
+		map_remove(&s->sheet_names, sheet);
 		return;
 	}
 	if (before && strlen(before) == n && memcmp(before, name, n) == 0)
@@ -90,16 +91,15 @@ void scene_name_sheet(struct scene *s, const char *job_id, int num, const char *
 		forget_names(s);
 	kept = arena_strndup(&s->names, name, n);
 	if (kept) /* without memory it has its number */
-		map_put(&s->sheet_names, outline_id_of_sheet(job_id, num),
-			(uint64_t)(uintptr_t)kept);
+		map_put(&s->sheet_names, sheet, (uint64_t)(uintptr_t)kept);
 }
 
 void scene_forget_queued(struct scene *s)
 {
-	s->n_queued = 0;
+	s->n_queued = s->n_held = 0;
 }
 
-void scene_add_queued(struct scene *s, const char *job_id, const char *why)
+void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const char *why)
 {
 	struct queued_job *to;
 
@@ -109,7 +109,19 @@ void scene_add_queued(struct scene *s, const char *job_id, const char *why)
 		return; /* without memory, or too many: it is seen when it runs */
 	to = &s->queued[s->n_queued++];
 	snprintf(to->job_id, sizeof(to->job_id), "%s", job_id);
+	to->uid = uid;
 	snprintf(to->why, sizeof(to->why), "%s", why ? why : "");
+}
+
+void scene_add_held(struct scene *s, uint64_t key, const char *why)
+{
+	if (!s->held)
+		s->held = calloc(SCENE_QUEUED, sizeof(*s->held));
+	if (!s->held || s->n_held == SCENE_QUEUED)
+		return; /* without memory, or too many: it runs */
+	s->held[s->n_held].key = key;
+	snprintf(s->held[s->n_held].why, sizeof(s->held->why), "%s", why);
+	s->n_held++;
 }
 
 /* One that is gone, or not shown any more, leaves the user at the row where it was. */
@@ -137,6 +149,8 @@ int scene_refresh(struct scene *s)
 		.sheet_names = &s->sheet_names,
 		.queued = s->queued,
 		.n_queued = s->n_queued,
+		.held = s->held,
+		.n_held = s->n_held,
 	};
 
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);
@@ -197,8 +211,9 @@ void scene_mark_flagged(struct scene *s)
 	for (size_t i = 0; i < s->n_flags; i++) {
 		if (!scene_flag_lasts(s, &s->flags[i]))
 			continue;
-		outline_flag(&s->outline, s->flags[i].process);
-		outline_flag(&s->outline, s->flags[i].job);
+		if (!outline_flag(&s->outline,
+				  s->flags[i].process)) /* of another attempt, or none */
+			outline_flag_job(&s->outline, s->flags[i].job);
 	}
 }
 

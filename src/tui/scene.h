@@ -72,6 +72,9 @@ enum wish_kind {
 struct wish {
 	enum wish_kind kind;
 	char job_id[SCENE_TEXT_BYTES];
+	int attempt_num; /* of the job; 0: it waits, or nobody can tell */
+	uint64_t uid;	 /* whose it is; U64_UNKNOWN */
+	bool has_twin;	 /* another attempt of it runs */
 	struct proc_key key;
 	char command[64]; /* of the process, for the question; cut */
 	int signal;
@@ -113,6 +116,11 @@ struct scene {
 	size_t n_flags;
 	struct queued_job *queued;
 	size_t n_queued;
+	struct held_job *held; /* no more than SCENE_QUEUED */
+	size_t n_held;
+	uint64_t listed_ns;   /* when the daemon was asked which jobs there are; 0: never */
+	int listed_jobs;      /* that ran then… */
+	int listed_sheets;    /* …and that were in a sheet */
 	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
 
 	enum sort sort, menu_at;
@@ -121,8 +129,8 @@ struct scene {
 	bool hides_births; /* and deaths that are as they should be, from the timeline */
 	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;
-	struct map starts;	/* of jobs and sheets, by node: see outline.h */
-	struct map sheet_names; /* by node: texts in the arena; see outline.h */
+	struct map starts;	/* of jobs and sheets: see outline.h */
+	struct map sheet_names; /* texts in the arena; see outline.h */
 	struct arena names;
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
@@ -168,17 +176,21 @@ void scene_mark_flagged(struct scene *s);
 /* The events and the flags. */
 void scene_forget_past(struct scene *s);
 
-/* When a job or a sheet began; of a time that is not known nothing is kept. */
-void scene_set_start(struct scene *s, uint64_t node, uint64_t wall_ns);
+/* When a job or a sheet began (see outline_options.starts); of a time that is not known nothing is
+ * kept. */
+void scene_set_start(struct scene *s, uint64_t key, uint64_t wall_ns);
 
-/* How the job file calls a sheet; NULL: it has no name. */
-void scene_name_sheet(struct scene *s, const char *job_id, int num, const char *name);
-const char *scene_sheet_name(const struct scene *s, const char *job_id, int num); /* or NULL */
+/* How the job file calls a sheet (outline_key_of_sheet()); NULL: it has no name. */
+void scene_name_sheet(struct scene *s, uint64_t sheet, const char *name);
+const char *scene_sheet_name(const struct scene *s, uint64_t sheet); /* or NULL */
 
-/* The jobs that wait, from now on: at most SCENE_QUEUED are kept. */
+/* The jobs that wait, or of which a sheet does, from now on: at most SCENE_QUEUED are kept. */
 #define SCENE_QUEUED 1024
 void scene_forget_queued(struct scene *s);
-void scene_add_queued(struct scene *s, const char *job_id, const char *why);
+void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const char *why);
+
+/* One that runs, and why its next sheet waits; see scene_forget_queued(). */
+void scene_add_held(struct scene *s, uint64_t key, const char *why);
 
 /* What came of something, in the place of the hints; cut where it is too long. */
 void scene_say(struct scene *s, const char *text);

@@ -119,6 +119,12 @@ static void read_int(struct json_cursor *c, struct snapshot *s, void *ret)
 		*(int *)ret = (int)v;
 }
 
+static void read_id(struct json_cursor *c, struct snapshot *s, void *ret)
+{
+	(void)s;
+	*(int64_t *)ret = json_cursor_i64(c, 0);
+}
+
 static void read_unsigned(struct json_cursor *c, struct snapshot *s, void *ret)
 {
 	uint64_t v = json_cursor_u64(c);
@@ -273,6 +279,7 @@ static const struct member process_members[] = {
 	P("ns_pid", read_u64, ns_pid),
 	P("gpu_memory_mb", read_mb, gpu_memory_bytes),
 	P("gpu_pct", read_f64, gpu_percent),
+	P("attempt_id", read_id, attempt_id),
 	P("ignores_sigchld", read_flag, ignores_sigchld),
 };
 
@@ -361,6 +368,9 @@ static const struct member progress_members[] = {
 	J("last_completed_sheet", read_int, last_completed_sheet),
 	J("current_sheet", read_int, current_sheet),
 	J("status", read_text, status),
+	J("attempt_id", read_id, attempt_id),
+	J("attempt", read_int, attempt_num),
+	J("uid", read_u64, uid),
 };
 
 static void read_progress(struct json_cursor *c, struct snapshot *s, void *ret)

@@ -33,6 +33,13 @@ uint64_t track_key_of_job(const char *job_id)
 	return hash_bytes(HASH_INIT, job_id, strlen(job_id) + 1);
 }
 
+uint64_t track_key_of_attempt(const char *job_id, int64_t attempt)
+{
+	uint64_t job = track_key_of_job(job_id);
+
+	return attempt ? hash_bytes(job, &attempt, sizeof(attempt)) : job;
+}
+
 static struct track *add_track(struct tracks *t, uint64_t key)
 {
 	struct track *track;
@@ -169,7 +176,7 @@ static double add_known(double sum, double v)
 /* The job's point is the sum of its processes': the first of a snapshot begins it. */
 static int add_to_job(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
 {
-	struct track *job = find_or_add(t, track_key_of_job(p->job_id));
+	struct track *job = find_or_add(t, track_key_of_attempt(p->job_id, p->attempt_id));
 	unsigned last;
 
 	if (!job)

@@ -50,6 +50,10 @@ void tracks_release(struct tracks *t);
 uint64_t track_key_of_process(const struct proc_key *key);
 uint64_t track_key_of_job(const char *job_id);
 
+/* One attempt of it: by its number, or as the processes of a snapshot have it. 0: the job itself,
+ * of which nobody says more. */
+uint64_t track_key_of_attempt(const char *job_id, int64_t attempt);
+
 /* The next snapshot: adds its processes and jobs. -ENOMEM: some are missing. */
 int tracks_add(struct tracks *t, const struct snapshot *s);
 

@@ -21,7 +21,7 @@
 /* What only the caller can do; each says in err what went wrong. */
 struct tui_helpers {
 	int (*signal)(const struct proc_key *key, int signal, struct err *err);
-	int (*cancel)(const char *job_id, struct err *err); /* without a daemon */
+	int (*cancel)(const char *job_id, int attempt_num, struct err *err); /* without a daemon */
 	/* The record of this user's jobs; NULL: there is none yet. The caller closes it. */
 	int (*open_store)(struct store **ret, struct err *err);
 	/* With the terminal to itself, for some seconds at most. */

@@ -199,6 +199,10 @@ pids=()
 
 # ---- what was recorded ----
 
+open_terminal "TERM=dumb '$PROCTOR' top --history 10m 2>'$TMP/said'"
+ends_with "a dumb terminal is refused" 2
+like "and the replay as text is named" "$(cat "$TMP/said")" 'top --history .* | cat'
+close_terminal
 open_terminal "'$PROCTOR' top --history 10m"
 shows "what was recorded is replayed" 'recorded'
 shows "with the beginnings of jobs" 'job.started of [a-z]'

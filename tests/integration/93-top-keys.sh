@@ -253,12 +253,20 @@ hides "and takes a no" 'send SIGTERM'
 run kill -0 "$sleeper"
 is "so that it lives" "$status" 0
 keys x s
+shows "another signal is asked for" "send SIGSTOP to pid $sleeper"
+keys y
 shows "a process can be stopped" "the signal was sent to pid $sleeper"
 hides "which is not said for ever" 'signal was sent'
 shows "and it stops" "$sleeper sleep 303 +T "
-keys x c
+keys x c y
 hides "and goes on again" "$sleeper sleep 303 +T "
 keys x k
+shows "one key kills nothing" "send SIGKILL to pid $sleeper"
+keys k j
+hides "nor do two" 'send SIGKILL'
+run kill -0 "$sleeper"
+is "it lives" "$status" 0
+keys x k y
 hides "or killed" "$sleeper sleep 303"
 run kill -0 "$sleeper"
 is "really" "$status" 1

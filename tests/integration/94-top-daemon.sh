@@ -49,6 +49,36 @@ shows "and is counted" 'jobs, [12] queued, '
 hides "until it is gone" 'late queued'
 "$PROCTOR" cancel early >/dev/null
 
+# ---- two attempts of one job at once ----
+
+job_runs() { # JOB N
+	[ "$(json_eval "$("$PROCTOR" jobs --json)" \
+		"sum(j['job_id'] == '$1' and j['status'] == 'running' for j in d)")" = "$2" ]
+}
+"$PROCTOR" run -q --job twin -- sleep 321 &
+pids+=($!)
+check "one runs" eventually job_runs twin 1
+"$PROCTOR" run -q --job twin -- sleep 322 &
+pids+=($!)
+shows "each has a row" '^- twin#1 '
+shows "of its own" '^- twin#2 '
+keys Home / ; keys -l 'sleep 322'; keys Enter Up Up
+selects "the second" '^- twin#2 '
+keys x
+shows "x is of that alone" 'cancel attempt 2 of the job twin and end all of it'
+keys y
+hides "and ends it" '^ +[0-9]+ sleep 322'
+shows "the other goes on, and is alone now" '^- twin 1 '
+json "as all know" "$("$PROCTOR" jobs --json)" \
+	'{j["attempt"]: j["outcome"] for j in d if j["job_id"] == "twin"} == {1: None, 2: "cancelled"}'
+"$PROCTOR" run -q --job twin -- sleep 323 &
+pids+=($!)
+shows "a third is there" '^- twin#3 '
+run "$PROCTOR" cancel twin
+is "without a number all that run are cancelled" "$status/$stdout" "0/2 attempts of twin are being ended"
+hides "all of them" '^- twin'
+keys g
+
 # ---- what is over before anybody looks ----
 
 printf 'sheets:\n  - run: exit 7\n' >"$TMP/short.yaml"

@@ -67,8 +67,8 @@ static inline void fill_host(struct snapshot *s, unsigned k)
 	s->pressure_level = "none";
 	s->progress = arena_alloc(&s->arena, 2 * sizeof(*s->progress));
 	assert_non_null(s->progress);
-	s->progress[0] = (struct job_progress){ "train", 0, 4, 1, 2, "running" };
-	s->progress[1] = (struct job_progress){ "build", 0, 1, 0, 1, "running" };
+	s->progress[0] = (struct job_progress){ "train", 0, 4, 1, 2, "running", 0, 0 };
+	s->progress[1] = (struct job_progress){ "build", 0, 1, 0, 1, "running", 0, 0 };
 	s->n_progress = 2;
 	add(s, 10, 1, "train", "python train.py");
 	add(s, 11, 10, "train", "python worker")->rchar = k * MB;

@@ -283,7 +283,7 @@ static void test_snapshot(void **state)
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	static const char *const lines[] = { "some", "full" };
-	struct job_progress progress = { "a\"b", 0, 3, 1, 2, "running" };
+	struct job_progress progress = { "a\"b", 0, 3, 1, 2, "running", 0, 0 };
 	struct gpu_sample gpu;
 	CLEANUP(snapshot_release) struct snapshot s;
 	struct csv_text t;

@@ -164,6 +164,19 @@ static void test_flagged(void **state)
 	assert_null(strstr(draw_text(s, 80, 30), "flagged"));
 }
 
+/* Of a chart below the numbers what there is room for is seen, and its title fits. */
+static void test_part_of_chart(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "/worker\n\n");
+	draw_text(s, 80, 24);
+	s->detail_up = s->detail_all - s->detail_rows - 2; /* its last rows are still below */
+	assert_non_null(strstr(draw_text(s, 80, 24), "memory: up to 89M, at least 89M\n"));
+	assert_non_null(strstr(draw_text(s, 80, 24), "more lines below"));
+	assert_non_null(strstr(draw_text(s, 100, 30), " memory 89M to 89M\n"));
+}
+
 /* A sentence is shown to its end, and what there is no room for can be reached. */
 static void test_long_reason(void **state)
 {
@@ -245,7 +258,8 @@ int main(void)
 		TEST(test_detail),	  TEST(test_detail_of_process),
 		TEST(test_detail_of_job), TEST(test_busiest_gpu),
 		TEST(test_chart),	  TEST(test_flagged),
-		TEST(test_long_reason),	  TEST(test_flags_last),
+		TEST(test_part_of_chart), TEST(test_long_reason),
+		TEST(test_flags_last),
 	};
 
 	return cmocka_run_group_tests_name("tui_detail", tests, NULL, NULL);

@@ -16,17 +16,17 @@ static void test_screen(void **state)
 		"CPU  ██████·················· 25.0 % of 4  load 1.50 1.50 1.50\n"
 		"MEM  ██████·················· 4.0G of 16G\n"
 		"2 jobs, 2 sheets, pressure none\n"
-		"JOB / PROCESS                  S  CPU%▾    MEM MEM OVER TIME     I/O  THR    AGE\n"
-		">- build 2 0/1                      41.0   159M           ███       -         80s\n"
-		"  - sheet 1                        41.0   159M                     -         80s\n"
-		"    - 20 make                  S   20.0    80M           ███       -    1    80s\n"
-		"        21 cc -c a.c           S   21.0    79M           ███       -    1    79s\n"
-		"- train 2 ██······ 1/4             21.0   179M           ███  1.0M/s         90s\n"
-		"  - sheet 1                        21.0   179M                1.0M/s         90s\n"
-		"    - 10 python train.py       S   10.0    90M           ███       -    1    90s\n"
-		"        11 python worker       S   11.0    89M           ███  1.0M/s    1    89s\n"
-		"- no job 1                         30.0    70M                     -         70s\n"
-		"    30 sshd                    S   30.0    70M           ███       -    1    70s\n"
+		"JOB / PROCESS                       S  CPU%▾    MEM MEM OVER TIME     I/O    AGE\n"
+		">- build 2 0/1                           41.0   159M           ███       -    80s\n"
+		"  - sheet 1                             41.0   159M                     -    80s\n"
+		"    - 20 make                       S   20.0    80M           ███       -    80s\n"
+		"        21 cc -c a.c                S   21.0    79M           ███       -    79s\n"
+		"- train 2 ██······ 1/4                  21.0   179M           ███  1.0M/s    90s\n"
+		"  - sheet 1                             21.0   179M                1.0M/s    90s\n"
+		"    - 10 python train.py            S   10.0    90M           ███       -    90s\n"
+		"        11 python worker            S   11.0    89M           ███  1.0M/s    89s\n"
+		"- no job 1                              30.0    70M                     -    70s\n"
+		"    30 sshd                         S   30.0    70M           ███       -    70s\n"
 		"\n\n"
 		"WHAT HAPPENED\n\n\n\n\n"
 		"22:13:20 job.started of train\n"
@@ -40,6 +40,72 @@ static void test_no_such_job(void **state)
 	s->job_id = "nosuch";
 	assert_int_equal(scene_refresh(s), 0);
 	assert_non_null(strstr(draw_text(s, 80, 24), "\nno job nosuch is running\n"));
+}
+
+/* A name has room enough before threads and files have any, and no folders in it. */
+static void test_commands(void **state)
+{
+	struct scene *s = *state;
+
+	s->snap.processes[0].command = "/opt/venv/bin/python3 /opt/work/train.py --big";
+	s->snap.processes[1].command = "/opt/tool /data/";
+	s->snap.processes[2].command = "make /srv/a";
+	assert_non_null(strstr(draw_text(s, 80, 24), "- 10 python3 train.py --big "));
+	assert_non_null(strstr(draw_text(s, 80, 24), " 11 tool /data/ "));
+	assert_non_null(strstr(draw_text(s, 80, 24), "- 20 make /srv/a "));
+	assert_null(strstr(draw_text(s, 80, 24), " THR "));
+	assert_non_null(strstr(draw_text(s, 160, 24), " THR "));
+	press(s, "/--big\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 40), "command       /opt/venv/bin/python3 /opt"));
+}
+
+/* What failed is over too, where its job goes on. */
+static void test_progress(void **state)
+{
+	struct scene *s = *state;
+
+	s->snap.progress[0].last_completed_sheet = 0; /* and the first two have failed */
+	s->snap.progress[0].current_sheet = 3;
+	assert_non_null(strstr(draw_text(s, 80, 24), "- train 2 ████···· 2/4 "));
+	s->snap.progress[1].current_sheet = s->snap.progress[1].last_completed_sheet = 7;
+	assert_non_null(strstr(draw_text(s, 80, 24), "- build 2 1/1 ")); /* --sheet 7 */
+}
+
+/* One that runs, and whose next sheet is held back. */
+static void test_held(void **state)
+{
+	struct scene *s = *state;
+
+	s->snap.progress[0].current_sheet = SHEET_NONE;
+	scene_add_held(s, track_key_of_attempt("train", 0), "pressure is high: memory");
+	assert_int_equal(scene_refresh(s), 0);
+	press(s, "/train\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 30), "held          pressure is high: memory\n"));
+	s->snap.n_processes = 0;
+	assert_int_equal(scene_refresh(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24),
+			       "  train ██······ 1/4 held: pressure is high: memory\n"));
+	scene_forget_queued(s);
+	assert_int_equal(scene_refresh(s), 0);
+	assert_null(strstr(draw_text(s, 80, 24), "held"));
+}
+
+/* Before the daemon has looked twice: what it says is as new as what was asked of it. */
+static void test_first_look(void **state)
+{
+	struct scene *s = *state;
+
+	s->snap.running_jobs = s->snap.active_sheets = 0;
+	s->listed_jobs = s->listed_sheets = 1;
+	s->listed_ns = s->snap.wall_ns + 1;
+	s->has_before = false;
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n1 job, 1 sheet, "));
+	assert_non_null(strstr(draw_text(s, 80, 24), " measuring of 4 "));
+	s->snap.n_processes = s->snap.n_progress = 0;
+	assert_int_equal(scene_refresh(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24), "has not looked at its jobs yet\n"));
+	s->listed_ns = s->snap.wall_ns - 1;
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n0 jobs, 0 sheets, "));
 }
 
 /* One sees whom a signal would be sent to, and what else could be answered. */
@@ -134,8 +200,8 @@ static void test_queued(void **state)
 	struct scene *s = *state;
 	const char *text;
 
-	scene_add_queued(s, "late", "it waits for 2 GB of memory");
-	scene_add_queued(s, "train", NULL); /* has begun meanwhile */
+	scene_add_queued(s, "late", 1000, "it waits for 2 GB of memory");
+	scene_add_queued(s, "train", 1000, NULL); /* has begun meanwhile */
 	assert_int_equal(scene_refresh(s), 0);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "\n2 jobs, 2 queued, 2 sheets"));
@@ -318,14 +384,26 @@ static void test_wide_characters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_screen),	    TEST(test_no_such_job),
-		TEST(test_question),	    TEST(test_question_about_job),
-		TEST(test_long_source),	    TEST(test_long_name_in_list),
-		TEST(test_cpu_share_stays), TEST(test_cpu_times),
-		TEST(test_queued),	    TEST(test_calls),
-		TEST(test_sizes),	    TEST(test_long_name),
-		TEST(test_replay_footer),   cmocka_unit_test(test_nothing_yet),
-		TEST(test_hostile_names),   cmocka_unit_test(test_wide_characters),
+		TEST(test_screen),
+		TEST(test_no_such_job),
+		TEST(test_commands),
+		TEST(test_progress),
+		TEST(test_held),
+		TEST(test_first_look),
+		TEST(test_question),
+		TEST(test_question_about_job),
+		TEST(test_long_source),
+		TEST(test_long_name_in_list),
+		TEST(test_cpu_share_stays),
+		TEST(test_cpu_times),
+		TEST(test_queued),
+		TEST(test_calls),
+		TEST(test_sizes),
+		TEST(test_long_name),
+		TEST(test_replay_footer),
+		cmocka_unit_test(test_nothing_yet),
+		TEST(test_hostile_names),
+		cmocka_unit_test(test_wide_characters),
 	};
 
 	return cmocka_run_group_tests_name("tui_draw", tests, NULL, NULL);

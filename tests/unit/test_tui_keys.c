@@ -3,6 +3,8 @@
  */
 #include "scene_fixture.h"
 
+#include <signal.h>
+
 static void test_sort_menu(void **state)
 {
 	struct scene *s = *state;
@@ -61,7 +63,17 @@ static void test_ending(void **state)
 	assert_int_equal(s->wish.kind, WISH_NONE);
 	press(s, "xy");
 	assert_int_equal(s->wish.kind, WISH_SIGNAL);
+	assert_int_equal(s->wish.signal, SIGTERM);
 	assert_int_equal(s->overlay, OVERLAY_NONE);
+	press(s, "xk"); /* up, a moment ago */
+	assert_int_equal(s->overlay, OVERLAY_CONFIRM);
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "\nsend SIGKILL to pid 30 sshd? (y/n)  t TERM"));
+	press(s, "j");
+	assert_int_equal(s->wish.kind, WISH_NONE);
+	press(s, "xky");
+	assert_int_equal(s->wish.kind, WISH_SIGNAL);
+	assert_int_equal(s->wish.signal, SIGKILL);
 	s->wish.kind = WISH_NONE;
 	press(s, "kx"); /* processes of no job */
 	assert_int_equal(s->wish.kind, WISH_NONE);
@@ -71,6 +83,25 @@ static void test_ending(void **state)
 	assert_int_equal(s->wish.kind, WISH_NONE);
 	press(s, "q");
 	assert_int_equal(s->wish.kind, WISH_QUIT);
+}
+
+/* From the first key on it stays with what it was on, wherever that goes. */
+static void test_cursor_follows(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+
+	press(s, "t");
+	assert_int_equal(scene_selected(s)->p->key.pid, 30);
+	snapshot_init(&snap);
+	fill_host(&snap, 4);
+	snap.processes[4].cpu_percent = 1;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_int_equal(scene_selected_row(s), 4);
+	press(s, "s");
+	assert_int_equal(s->wish.kind, WISH_TRACE);
+	assert_int_equal(s->wish.key.pid, 30);
+	assert_int_equal(s->wish.key.start_ticks, 30);
 }
 
 static void test_clicks(void **state)
@@ -197,15 +228,11 @@ static void test_detail_in_small_terminal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_sort_menu),
-		TEST(test_click_title),
-		TEST(test_ending),
-		TEST(test_clicks),
-		TEST(test_walk_among_events),
-		TEST(test_pause),
-		TEST(test_help),
-		TEST(test_help_in_pages),
-		TEST(test_detail_in_small_terminal),
+		TEST(test_sort_menu),	  TEST(test_click_title),
+		TEST(test_ending),	  TEST(test_cursor_follows),
+		TEST(test_clicks),	  TEST(test_walk_among_events),
+		TEST(test_pause),	  TEST(test_help),
+		TEST(test_help_in_pages), TEST(test_detail_in_small_terminal),
 	};
 
 	return cmocka_run_group_tests_name("tui_keys", tests, NULL, NULL);

@@ -67,7 +67,7 @@ static void test_names_of_sheets(void **state)
 	struct scene *s = *state;
 	char name[64];
 
-	scene_name_sheet(s, "train", 1, "warm up");
+	scene_name_sheet(s, outline_key_of_sheet("train", 0, 1), "warm up");
 	assert_int_equal(scene_refresh(s), 0);
 	assert_non_null(strstr(draw_text(s, 80, 24), "- sheet 1 warm up "));
 	press(s, "/WARM\n\n");
@@ -79,15 +79,15 @@ static void test_names_of_sheets(void **state)
 		keys_press(s, TUI_KEY_BACKSPACE);
 	press(s, "\n");
 	assert_non_null(strstr(draw_text(s, 80, 40), "job           train, sheet 1 (warm up)\n"));
-	scene_name_sheet(s, "train", 1, NULL);
-	assert_null(scene_sheet_name(s, "train", 1));
+	scene_name_sheet(s, outline_key_of_sheet("train", 0, 1), NULL);
+	assert_null(scene_sheet_name(s, outline_key_of_sheet("train", 0, 1)));
 	for (int i = 1; i < 200000; i++) { /* those of long ago are forgotten */
 		snprintf(name, sizeof(name), "a name that is of sheet %d alone", i);
-		scene_name_sheet(s, "train", i, name);
+		scene_name_sheet(s, outline_key_of_sheet("train", 0, i), name);
 	}
 	assert_true(arena_used(&s->names) < 16 << 20);
-	assert_string_equal(scene_sheet_name(s, "train", 199999), name);
-	assert_null(scene_sheet_name(s, "train", 2));
+	assert_string_equal(scene_sheet_name(s, outline_key_of_sheet("train", 0, 199999)), name);
+	assert_null(scene_sheet_name(s, outline_key_of_sheet("train", 0, 2)));
 }
 
 /* One that is cut is kept once, however often it is told. */
@@ -99,14 +99,53 @@ static void test_long_name_of_sheet(void **state)
 
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	scene_name_sheet(s, "train", 1, name);
-	kept = scene_sheet_name(s, "train", 1);
+	scene_name_sheet(s, outline_key_of_sheet("train", 0, 1), name);
+	kept = scene_sheet_name(s, outline_key_of_sheet("train", 0, 1));
 	assert_non_null(kept);
 	name[sizeof(name) - 2] = 'm'; /* where it is cut off */
-	scene_name_sheet(s, "train", 1, name);
-	assert_ptr_equal(scene_sheet_name(s, "train", 1), kept);
-	scene_name_sheet(s, "train", 1, "nn");
-	assert_string_equal(scene_sheet_name(s, "train", 1), "nn");
+	scene_name_sheet(s, outline_key_of_sheet("train", 0, 1), name);
+	assert_ptr_equal(scene_sheet_name(s, outline_key_of_sheet("train", 0, 1)), kept);
+	scene_name_sheet(s, outline_key_of_sheet("train", 0, 1), "nn");
+	assert_string_equal(scene_sheet_name(s, outline_key_of_sheet("train", 0, 1)), "nn");
+}
+
+/* Two attempts of one job that run at once are two rows, each with what is its own. */
+static void test_attempts(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 4);
+	snap.progress[1] = snap.progress[0]; /* of "train", both */
+	for (int i = 0; i < 2; i++) {
+		snap.progress[i].attempt_id = 70 + i;
+		snap.progress[i].attempt_num = 3 + i;
+		snap.progress[i].uid = 1000;
+		snap.processes[i].attempt_id = 70 + i;
+	}
+	snap.n_processes = 2;
+	scene_set_start(s, track_key_of_attempt("train", 4), NOON - 96 * SECOND);
+	scene_name_sheet(s, outline_key_of_sheet("train", 4, 1), "again");
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	press(s, "M");
+	assert_string_equal(rows_of(s), "job train| sheet 1|  10|job train| sheet 1|  11");
+	assert_true(outline_row(&s->outline, 0)->age_seconds == 90);
+	assert_true(outline_row(&s->outline, 3)->age_seconds == 100);
+	assert_null(outline_row(&s->outline, 1)->sheet_name);
+	assert_string_equal(outline_row(&s->outline, 4)->sheet_name, "again");
+	assert_non_null(strstr(draw_text(s, 80, 24), "- train#4 1 "));
+	s->selected = outline_row(&s->outline, 3)->id;
+	press(s, "x");
+	assert_non_null(strstr(draw_text(s, 100, 24), "\ncancel attempt 4 of the job train and "));
+	press(s, "y");
+	assert_int_equal(s->wish.kind, WISH_CANCEL_JOB);
+	assert_int_equal(s->wish.attempt_num, 4);
+	assert_int_equal(s->wish.uid, 1000);
+	flag(s, "leaks", &snap.processes[1].key, NOON, U64_UNKNOWN);
+	draw_text(s, 80, 24);
+	assert_false(outline_row(&s->outline, 0)->is_flagged); /* it is the other's */
+	assert_true(outline_row(&s->outline, 3)->is_flagged);
 }
 
 /* A job whose first process is over is as old as it was before. */
@@ -115,7 +154,7 @@ static void test_age_of_job(void **state)
 	struct scene *s = *state;
 
 	scene_set_start(s, track_key_of_job("build"), NOON - 997 * SECOND);
-	scene_set_start(s, outline_id_of_sheet("build", 1), NOON - 497 * SECOND);
+	scene_set_start(s, outline_key_of_sheet("build", 0, 1), NOON - 497 * SECOND);
 	scene_set_start(s, track_key_of_job("train"), NOON + 100 * SECOND); /* cannot be */
 	scene_set_start(s, track_key_of_job("train"), U64_UNKNOWN);
 	assert_int_equal(scene_refresh(s), 0);
@@ -325,6 +364,7 @@ int main(void)
 		TEST(test_list),
 		TEST(test_names_of_sheets),
 		TEST(test_long_name_of_sheet),
+		TEST(test_attempts),
 		TEST(test_age_of_job),
 		TEST(test_folding),
 		TEST(test_filter),

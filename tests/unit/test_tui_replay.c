@@ -111,7 +111,7 @@ static void fill_own(struct snapshot *snap, const char *job_id, uint64_t wall_ns
 static void write_own(struct store *store, const struct attempt *a, uint64_t wall_ns, pid_t pid)
 {
 	CLEANUP(snapshot_release) struct snapshot snap;
-	struct job_progress progress = { a->job_id, a->id, 1, 0, 1, "running" };
+	struct job_progress progress = { a->job_id, a->id, 1, 0, 1, "running", 0, 0 };
 	struct err err = ERR_INIT;
 
 	snapshot_init(&snap);
