@@ -177,6 +177,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->hold = hold_for(es, m, hash);
 	r->clear_since = F64_UNKNOWN;
 	r->sees_from = r->noted = r->told = m->now;
+	r->e.seen_wall_ns = m->snap->wall_ns;
 	describe(r, m, who);
 	r->e.host = *find_host(es, m->snap);
 	take_worst(r, m, f);
@@ -279,8 +280,10 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	*ret_muted = false;
 	if (r)
 		r->check = check; /* of what was adopted only the type is known until now */
-	if (r && f->stand != STAND_UNKNOWN)
+	if (r && f->stand != STAND_UNKNOWN) {
 		r->noted = m->now;
+		r->e.seen_wall_ns = m->snap->wall_ns;
+	}
 	if (!r && f->stand == STAND_OVER && !f->is_no_other) {
 		*ret_muted = has_told_enough(told, f->severity, m->now);
 		if (*ret_muted && !check->is_moment)

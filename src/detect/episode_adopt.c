@@ -17,6 +17,20 @@
 
 /* ---- adopting ---- */
 
+/* Where the other has seen worse, or saw it come more often. */
+static void take_worse(struct running *r, const struct episode *e, const char *unit)
+{
+	r->e.count = e->count > r->e.count ? e->count : r->e.count;
+	if (!episode_is_worse(e, &r->e))
+		return;
+	r->e.worst.severity = e->worst.severity;
+	r->e.worst.metric_value = e->worst.metric_value;
+	memcpy(r->e.worst.text, e->worst.text, sizeof(r->e.worst.text));
+	r->e.unit = unit;
+	r->e.peak_value = e->peak_value;
+	r->e.peak_wall_ns = e->peak_wall_ns;
+}
+
 /* What was told here by another name, since a later moment, is that. */
 static void become(struct running *r, const struct episode *e)
 {
@@ -28,9 +42,6 @@ static void become(struct running *r, const struct episode *e)
 	r->e.worst.timestamp = e->worst.timestamp;
 	r->e.before_value = e->before_value;
 	r->e.first_value = e->first_value;
-	r->e.count = e->count > r->e.count ? e->count : r->e.count;
-	if (e->worst.severity > r->e.worst.severity)
-		r->e.worst.severity = e->worst.severity;
 }
 
 /* Its words and numbers; what it borrows is ours afterwards, or left in the record. */
@@ -59,6 +70,7 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 		return -EINVAL;
 	r = episodes_find(es, hash);
 	if (r) {
+		take_worse(r, e, unit);
 		become(r, e);
 		return 0;
 	}
