@@ -237,11 +237,14 @@ static void look_at_last_kill(struct run *run)
 
 void record_end_anomalies(struct run *run)
 {
+	struct detect_ending ending = { .wall_ns = run->attempt->ended_wall_ns,
+					.leaves_processes = runner_has_processes(run->runner) };
 	struct detect_changes changes;
 
 	keep_trace(run, evidence_trace_stop(&run->trace));
+	ending.events = list_own(run, &ending.n_events);
 	look_at_last_kill(run);
-	detect_end(run->detect, &changes);
+	detect_end_job(run->detect, &ending, &changes);
 	store_anomalies(run, &changes);
 }
 

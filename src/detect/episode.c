@@ -177,7 +177,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->hold = hold_for(es, m, hash);
 	r->clear_since = F64_UNKNOWN;
 	r->sees_from = r->noted = r->told = m->now;
-	r->e.seen_wall_ns = m->snap->wall_ns;
+	r->e.seen_wall_ns = r->over_wall_ns = m->snap->wall_ns;
 	describe(r, m, who);
 	r->e.host = *find_host(es, m->snap);
 	take_worst(r, m, f);
@@ -188,10 +188,14 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
 		     const char *why)
 {
+	const bool is_moment = r->check->is_moment;
+
 	r->is_over = true;
-	r->e.ended_wall_ns = m->snap->wall_ns;
+	r->e.ended_wall_ns =
+		is_moment ? u64_max_known(r->over_wall_ns, r->e.began_wall_ns) : m->snap->wall_ns;
+	r->e.cleared_wall_ns = is_moment ? m->snap->wall_ns : U64_UNKNOWN;
 	r->e.after_value = after;
-	r->e.why_cleared = why;
+	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
 	remember(es, r, m->now);
 	return tell(es, EPISODE_CLEARED, r);
 }
@@ -204,6 +208,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	r->e.count += !f->is_no_other && (r->was_clear || r->check->is_moment);
 	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
+	r->over_wall_ns = m->snap->wall_ns;
 	if (is_worse(r, f))
 		take_worst(r, m, f);
 	if (r->e.worst.severity <= before)
@@ -227,8 +232,9 @@ static int be_clear(struct episodes *es, struct running *r, const struct moment 
 	if (m->now - r->clear_since < r->hold)
 		return 0;
 	ret = episodes_end_one(es, r, m, value, "it was clear for long enough");
-	r->e.cleared_wall_ns = r->e.ended_wall_ns;
-	r->e.ended_wall_ns = u64_max_known(r->clear_wall_ns, r->e.began_wall_ns);
+	r->e.cleared_wall_ns = m->snap->wall_ns;
+	if (!r->check->is_moment)
+		r->e.ended_wall_ns = u64_max_known(r->clear_wall_ns, r->e.began_wall_ns);
 	return ret;
 }
 
@@ -317,8 +323,8 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 	struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
 	int ret = r ? episodes_end_one(es, r, m, F64_UNKNOWN, why) : 0;
 
-	if (r)
-		r->e.ended_wall_ns = wall_ns;
+	if (r && !r->check->is_moment)
+		r->e.ended_wall_ns = u64_max_known(wall_ns, r->e.began_wall_ns);
 	return ret;
 }
 

@@ -85,6 +85,7 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 	}
 	r->hash = hash;
 	r->hold = config->clear_seconds;
+	r->over_wall_ns = e->peak_wall_ns;
 	r->clear_since = r->noted = r->told = F64_UNKNOWN;
 	r->is_unmet = true;
 	es->items[es->n++] = r;
@@ -147,7 +148,7 @@ static int miss(struct episodes *es, struct running *r, const struct moment *m)
 	if (r->e.worst.has_pid && ++r->n_missed < ADOPT_LOOKS)
 		return 0;
 	if (r->e.worst.has_pid)
-		return episodes_end_one(es, r, m, F64_UNKNOWN, "the process ended");
+		return episodes_end_one(es, r, m, F64_UNKNOWN, EPISODE_PROCESS_ENDED);
 	ret = episodes_end_one(es, r, m, F64_UNKNOWN, "nobody looked any more");
 	r->e.ended_wall_ns = u64_max_known(r->e.peak_wall_ns, r->e.began_wall_ns);
 	return ret;

@@ -216,14 +216,16 @@ static void on_track_gone(void *ctx, const struct track *p)
 		if (p->active & 1u << type)
 			look_note_failure(w, episodes_end(&w->d->episodes, &w->moment,
 							  (enum anomaly_type)type, &who,
-							  p->missed_wall_ns, "the process ended"));
+							  p->died_wall_ns ? p->died_wall_ns
+									  : p->missed_wall_ns,
+							  EPISODE_PROCESS_ENDED));
 }
 
 static void on_job_gone(void *ctx, const struct job_track *job)
 {
 	struct look *w = ctx;
 
-	look_note_failure(w, episodes_end_job(&w->d->episodes, &w->moment, job, "the job ended"));
+	look_note_failure(w, episodes_end_job(&w->d->episodes, &w->moment, job, EPISODE_JOB_ENDED));
 }
 
 /* ---- GPUs and the host ---- */
@@ -298,6 +300,22 @@ static void settle_kills(struct look *w, const struct detect_news *news)
 }
 
 /* ---- all of it ---- */
+
+/* Of a process that is left nobody knows the end. */
+void look_at_last_jobs(struct look *w, bool leaves_processes)
+{
+	struct tracks *ts = &w->d->tracks;
+
+	for (size_t i = 0; i < ts->n; i++) {
+		struct track *p = &ts->items[i];
+
+		p->missed_wall_ns = p->missed_wall_ns ? p->missed_wall_ns : w->snap->wall_ns;
+		if (p->is_dead || !leaves_processes)
+			on_track_gone(w, p);
+	}
+	for (size_t i = 0; i < ts->n_jobs; i++)
+		on_job_gone(w, ts->jobs[i]);
+}
 
 void look_at_jobs(struct look *w, const struct detect_news *news)
 {

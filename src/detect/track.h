@@ -72,6 +72,7 @@ struct track {
 	struct proc_key key;
 	uint64_t seen_tick;
 	uint64_t missed_wall_ns; /* the first tick that did not show it; 0: the last one did */
+	uint64_t died_wall_ns;	 /* as somebody told; 0: nobody has */
 	struct job_track *job;	 /* the last it belonged to; never NULL */
 	char comm[COMM_BYTES];
 	int sheet_num; /* while it has a job, and of the last it had */

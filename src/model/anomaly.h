@@ -139,6 +139,11 @@ struct episode_moment {
 /* Why it is over, where all that is known is that whoever saw it looks no more. */
 #define EPISODE_UNWATCHED "nobody looks any more"
 
+/* Why what was of a process or a job is over with that; and a kill, which is a moment. */
+#define EPISODE_PROCESS_ENDED "the process ended"
+#define EPISODE_JOB_ENDED "the job ended"
+#define EPISODE_NO_MORE "no other was killed since"
+
 /* What tells one from all others: its type, whose it is, and when it began. */
 #define EPISODE_NAME_BYTES 192
 

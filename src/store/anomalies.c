@@ -167,6 +167,8 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 		     : anomaly_share(store, known->id, cells, err);
 	if (r == 0 && change == EPISODE_BEGAN && known->id == 0)
 		r = anomaly_count_pattern(store, news->attempt_id, e, cells->pattern, err);
+	else if (r == 0 && is_worse && change != EPISODE_CLEARED)
+		r = anomaly_renew_pattern(store, e, cells->pattern, err);
 	if (r < 0 || (known->is_shared && !is_worse && change != EPISODE_CLEARED))
 		return r;
 	if (known->is_shared && change == EPISODE_BEGAN)
@@ -240,7 +242,7 @@ int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct ep
 			struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	struct known_anomaly known;
+	struct known_anomaly known = { 0 };
 	struct anomaly_cells cells;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 

@@ -260,6 +260,11 @@ static const struct statement_row rows[] = {
 		" tags = excluded.tags, description = excluded.description,"
 		" last_wall_ns = max(last_wall_ns, excluded.last_wall_ns)",
 	},
+	{
+		.id = STATEMENT_RENEW_PATTERN,
+		"UPDATE patterns SET tags = ?2, description = ?3"
+		" WHERE type = 'RESOURCE_ANOMALY' AND name = ?1",
+	},
 	/* The name of the job of the attempt ?2, and those it was seen in; none has a line feed. */
 	{
 		.id = STATEMENT_READ_PATTERN_JOBS,

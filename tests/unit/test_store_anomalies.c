@@ -384,6 +384,14 @@ static void test_patterns(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT last_wall_ns - first_wall_ns FROM patterns"),
 			 SECOND);
 	assert_string_equal(raw_text(f->db, "SELECT jobs FROM patterns", text), "b\na");
+	e.worst.severity = SEVERITY_CRITICAL;
+	snprintf(e.worst.text, sizeof(e.worst.text), "it grows fast");
+	put(store, b.id, &e, EPISODE_ESCALATED);
+	assert_string_equal(raw_text(f->db, "SELECT tags FROM patterns", text),
+			    "resource\nanomaly\nmemory_leak\ncritical");
+	assert_string_equal(raw_text(f->db, "SELECT description FROM patterns", text),
+			    "it grows fast");
+	assert_int_equal(raw_sql(f->db, "SELECT occurrences FROM patterns"), 2);
 	raw_sql(f->db, "DELETE FROM anomalies"); /* as retention does */
 	make_episode(&e, 3, START + 2 * SECOND);
 	put(store, a.id, &e, EPISODE_BEGAN);
