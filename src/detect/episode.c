@@ -134,9 +134,9 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 
 	e->worst.type = r->check->type;
 	e->worst.timestamp = u64_to_seconds(m->snap->wall_ns);
-	e->worst.has_pid = who->kind == OF_PROCESS;
+	e->worst.has_pid = r->is_of_process || who->key.pid > 0;
 	e->worst.pid = who->key.pid;
-	e->worst.start_ticks = who->kind == OF_PROCESS ? who->key.start_ticks : U64_UNKNOWN;
+	e->worst.start_ticks = e->worst.has_pid ? who->key.start_ticks : U64_UNKNOWN;
 	e->worst.sheet_num = who->sheet_num;
 	episode_set_job(e, who->job_id);
 	e->attempt_id = who->attempt_id;
@@ -176,6 +176,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->hash = hash;
 	r->hold = hold_for(es, m, hash);
 	r->clear_since = F64_UNKNOWN;
+	r->is_of_process = who->kind == OF_PROCESS;
 	r->sees_from = r->noted = r->told = m->now;
 	r->e.seen_wall_ns = r->over_wall_ns = m->snap->wall_ns;
 	describe(r, m, who);
@@ -309,6 +310,12 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	return r != NULL;
 }
 
+bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,
+		   const struct subject *who)
+{
+	return episodes_find(es, episode_hash(type, who, m->snap->boot_id)) != NULL;
+}
+
 double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		     const struct subject *who)
 {
@@ -330,7 +337,7 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 
 static bool is_of_job(const struct running *r, const struct job_track *job)
 {
-	return !r->is_over && !r->e.worst.has_pid && is_of(&r->e, job->job_id, job->attempt_id);
+	return !r->is_over && !r->is_of_process && is_of(&r->e, job->job_id, job->attempt_id);
 }
 
 /* What begins or gets worse at a tick does not end at the same. */

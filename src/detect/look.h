@@ -98,6 +98,9 @@ void look_clear_finding(struct finding *f);
 
 struct subject look_subject_of_job(const struct job_track *job);
 
+/* What is of a job or cgroup has a culprit; NULL: none is known. */
+void look_blame(struct subject *who, const struct track *culprit);
+
 /* What the steps have made. */
 void look_release(struct look *w);
 

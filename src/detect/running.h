@@ -25,6 +25,7 @@ struct running {
 	double told;	    /* when it began or got worse */
 	const char *ending; /* why it ends with the next tick; NULL: it does not */
 	unsigned n_missed;  /* looks that have not shown what was adopted */
+	bool is_of_process; /* and not of a job or cgroup whose culprit is named */
 	bool is_unmet;	    /* it was adopted, and not found yet in what is there */
 	bool was_clear;	    /* since it was last over its threshold */
 	bool is_over;
@@ -35,6 +36,9 @@ uint64_t episode_hash(enum anomaly_type type, const struct subject *who, const c
 
 /* By its type, who it is of and when it began. */
 void episode_write_name(struct episode *e, const struct subject *who, const char *boot_id);
+
+/* By its name: what is of a job or cgroup may have a culprit, and is not of that. */
+bool episode_is_of_process(const struct episode *e);
 
 /* episode_hash() of one that has a name and an attempt. -EINVAL: that is no name of ours. */
 int episode_read_hash(const struct episode *e, uint64_t *ret);

@@ -49,6 +49,7 @@ struct job_track {
 	uint64_t n_zombies;	   /* at this tick, that nobody of the job can wait for */
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 	pid_t zombie_parent;
+	int sheet_num;	 /* that it is in, or one of its processes */
 	uint32_t active; /* a bit for each type of anomaly of the job itself that lasts */
 	struct two_ago processes;
 	double cpu_percent;	   /* sum of what is known at this tick */

@@ -251,6 +251,9 @@ static void test_what_makes_no_sense(void **state)
 	bad.worst.pid = INT64_MAX;
 	bad.worst.start_ticks = 7;
 	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
+	episode_copy(&bad, &e);
+	bad.worst.type = ANOMALY_SWAP_STORM; /* that is not what its name says */
+	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
 }
 
 /* Nobody has looked at it: whoever comes next goes on with it. */
