@@ -113,6 +113,7 @@ static void read_episode(const struct rpc_value *row, struct episode *ret)
 	episode_init(ret);
 	ret->began_wall_ns = elsewhere_time(row, "began");
 	ret->ended_wall_ns = elsewhere_time(row, "ended");
+	ret->seen_wall_ns = elsewhere_time(row, "as_of");
 	ret->count = rpc_value_u64(rpc_value_get(row, "count"));
 	ret->worst.job_id = job_id;
 	snprintf(ret->worst.text, sizeof(ret->worst.text), "%s", text ? text : "-");

@@ -33,6 +33,10 @@ void show_anomaly(struct buf *out, const struct episode *e)
 		   anomaly_type_name(e->worst.type), (unsigned long long)e->count);
 	show_text(out, e->worst.job_id ? e->worst.job_id : "-", 16);
 	cli_add_text(out, e->worst.text, ANOMALY_TEXT_BYTES);
+	if (!u64_known(e->ended_wall_ns) && u64_known(e->seen_wall_ns)) {
+		buf_add_str(out, "; as of ");
+		show_moment(out, e->seen_wall_ns);
+	}
 	buf_add_char(out, '\n');
 }
 

@@ -189,11 +189,24 @@ static void look(struct run *run)
 	store_anomalies(run, &changes);
 }
 
+/* What waits to be written may be the beginning of one. */
+static struct lasting_of of_run(const struct run *run)
+{
+	const bool is_writable = run->attempt->id > 0 && run->unsaved.n == 0 && !run->store_is_off;
+
+	return (struct lasting_of){ is_writable ? run->store : NULL, run->detect,
+				    run->attempt->id };
+}
+
 void record_look_for_anomalies(struct run *run)
 {
+	struct lasting_of of;
+
 	run->is_handed_over = false;
 	keep_trace(run, evidence_trace_has_ended(&run->trace));
 	look(run);
+	of = of_run(run);
+	lasting_look(&run->lasting, &of);
 }
 
 static bool has_new_kill(const struct run *run)
@@ -224,21 +237,25 @@ static void look_at_last_kill(struct run *run)
 
 void record_end_anomalies(struct run *run)
 {
+	struct detect_ending ending = { .wall_ns = run->attempt->ended_wall_ns,
+					.leaves_processes = runner_has_processes(run->runner) };
 	struct detect_changes changes;
 
 	keep_trace(run, evidence_trace_stop(&run->trace));
+	ending.events = list_own(run, &ending.n_events);
 	look_at_last_kill(run);
-	detect_end(run->detect, &changes);
+	detect_end_job(run->detect, &ending, &changes);
 	store_anomalies(run, &changes);
 }
 
 /*
- * From now on a daemon looks. What lasts is left open in the record, and the daemon goes on with
- * it when it sees the same; kills are moments, and told here.
+ * From now on a daemon looks. What lasts is left open in the record, as it is by now, and the
+ * daemon goes on with it when it sees the same; kills are moments, and told here.
  */
 void record_hand_over_anomalies(struct run *run)
 {
 	struct detect_changes changes;
+	struct lasting_of of;
 
 	unsaved_retry(&run->unsaved, run->store, 0, NULL);
 	tally_events(run->tally, &run->n_events_judged); /* the daemon tells what happens now */
@@ -246,6 +263,8 @@ void record_hand_over_anomalies(struct run *run)
 		return;
 	run->is_handed_over = run->adopts = true;
 	keep_trace(run, evidence_trace_stop(&run->trace));
+	of = of_run(run);
+	lasting_write_all(&run->lasting, &of);
 	detect_end(run->detect, &changes);
 	for (size_t i = 0; i < changes.n; i++)
 		if (changes.items[i].episode->worst.type == ANOMALY_OOM_KILL)

@@ -38,6 +38,7 @@ static void leave_replaced(struct run *run)
 		return;
 	upkeep_leave(run->upkeep);
 	unsaved_release(&run->unsaved);
+	map_clear(&run->lasting.written);
 	run->settler = settler_leave(run->settler);
 	run->store = store_close(run->store);
 	run->attempt->id = 0;

@@ -143,6 +143,7 @@ static void close_run(struct run *run)
 	run->store = store_close(run->store);
 	backlog_release(&run->backlog);
 	unsaved_release(&run->unsaved);
+	lasting_release(&run->lasting);
 	told_kills_release(&run->told_kills);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);

@@ -15,6 +15,7 @@
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
 #include "daemon/hold.h"
+#include "daemon/lasting.h"
 #include "daemon/link.h"
 #include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
@@ -86,6 +87,7 @@ struct run {
 	size_t n_sheets_stored;
 	struct backlog backlog;
 	struct unsaved unsaved;		/* anomalies that wait to be stored */
+	struct lasting lasting;		/* those that are, and go on */
 	struct told_kills told_kills;	/* by a daemon */
 	bool is_handed_over;		/* to a daemon, which looks for anomalies */
 	bool adopts;			/* a daemon is gone: what lasts by the record is ours */

@@ -290,6 +290,7 @@ static void close_service(struct service *s)
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
 	unsaved_release(&s->unsaved);
+	lasting_release(&s->lasting);
 	backlog_release(&s->backlog);
 	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);

@@ -64,6 +64,29 @@ static int tell_all(struct service *s, const struct detect_changes *changes, str
 	return r;
 }
 
+/* ---- what goes on ---- */
+
+/* What waits to be written may be the beginning of one. */
+static struct lasting_of of_service(const struct service *s)
+{
+	return (struct lasting_of){ s->unsaved.n == 0 ? s->store : NULL, s->detect, 0 };
+}
+
+static void renew_some(struct service *s)
+{
+	const struct lasting_of of = of_service(s);
+
+	lasting_look(&s->lasting, &of);
+}
+
+static void renew_all(struct service *s)
+{
+	const struct lasting_of of = of_service(s);
+
+	if (s->detect)
+		lasting_write_all(&s->lasting, &of);
+}
+
 /* ---- a stage of a tick ---- */
 
 #define USUAL_PER_TICK 4		    /* jobs whose past is looked up */
@@ -119,6 +142,7 @@ int service_detect(struct service *s, struct err *err)
 	r = r < 0 ? r : stored;
 	if (r == 0 && changes.n == 0)
 		r = unsaved_retry(&s->unsaved, s->store, 0, err);
+	renew_some(s);
 	return r;
 }
 
@@ -203,8 +227,10 @@ void service_end_anomalies(struct service *s)
 {
 	struct detect_changes changes = { 0 };
 	struct err err = ERR_INIT;
-	int r = s->detect ? detect_end(s->detect, &changes) : 0;
+	int r;
 
+	renew_all(s);
+	r = s->detect ? detect_end(s->detect, &changes) : 0;
 	for (size_t i = 0; r == 0 && i < changes.n; i++)
 		if (!is_left_to_runner(s, changes.items[i].episode))
 			r = tell_anomaly(s, &changes.items[i], &err);

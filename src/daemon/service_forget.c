@@ -10,6 +10,7 @@ void service_forget_attempts(struct service *s)
 	service_end_anomalies(s);
 	s->adopt_until_ns = 0; /* in the next one others may last */
 	unsaved_release(&s->unsaved);
+	map_clear(&s->lasting.written);
 	s->backlog.n_lost += s->backlog.n;
 	backlog_release(&s->backlog);
 	service_forget_ooms(s);

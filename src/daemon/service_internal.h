@@ -18,6 +18,7 @@
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
+#include "daemon/lasting.h"
 #include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
@@ -182,6 +183,7 @@ struct service {
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
 	struct unsaved unsaved; /* anomalies that wait to be stored */
+	struct lasting lasting; /* those that are, and go on */
 	struct anomaly_relay anomaly_relay;
 	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
 	struct backlog backlog;	 /* ticks that do */

@@ -226,10 +226,26 @@ int detect_note_kills(struct detect *d, const struct detect_news *news, struct d
 	return w.r < 0 ? w.r : r;
 }
 
+#define AFTER_LAST_NS 1000000 /* what began at the last tick may end now */
+
+/* last: the look's snapshot, whose time is that of the end meanwhile. */
+static void end_job(struct look *w, struct snapshot *last, const struct detect_ending *ending)
+{
+	look_at_deaths(w, ending->events, ending->n_events);
+	last->wall_ns = u64_max_known(ending->wall_ns, w->d->last_wall_ns);
+	look_at_last_jobs(w, ending->leaves_processes);
+	last->wall_ns = w->d->last_wall_ns;
+}
+
 int detect_end(struct detect *d, struct detect_changes *ret)
 {
+	return detect_end_job(d, NULL, ret);
+}
+
+int detect_end_job(struct detect *d, const struct detect_ending *ending, struct detect_changes *ret)
+{
 	struct snapshot last;
-	struct look w = begin_look(d, &last, d->last_ns);
+	struct look w = begin_look(d, &last, d->last_ns + AFTER_LAST_NS);
 	int r;
 
 	snapshot_init(&last); /* nothing is known of the host any more */
@@ -237,6 +253,8 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 	memcpy(last.boot_id, d->boot_id, sizeof(last.boot_id));
 	*ret = (struct detect_changes){ 0 };
 	look_at_last_kills(&w);
+	if (ending)
+		end_job(&w, &last, ending);
 	look_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
 	r = hand_out(d, ret);

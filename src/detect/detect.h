@@ -120,6 +120,22 @@ int detect_note_kills(struct detect *d, const struct detect_news *news, struct d
  */
 int detect_end(struct detect *d, struct detect_changes *ret);
 
+/* How a job ended, by who has run it and looks at nothing more. */
+struct detect_ending {
+	uint64_t wall_ns;
+	const struct proc_event *events; /* since the last tick: ends of processes */
+	size_t n_events;
+	bool leaves_processes; /* some live on */
+};
+
+/*
+ * The same for who looks at one job, which is over: what is of a process ends with that, by its
+ * event or with the job, and what is of the job when that ended. What is of the host, or of a
+ * process that is left, ends as above.
+ */
+int detect_end_job(struct detect *d, const struct detect_ending *ending,
+		   struct detect_changes *ret);
+
 /* The i-th episode that lasts, oldest first; NULL: there are no more. */
 const struct episode *detect_active(const struct detect *d, size_t i);
 

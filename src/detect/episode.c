@@ -134,9 +134,9 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 
 	e->worst.type = r->check->type;
 	e->worst.timestamp = u64_to_seconds(m->snap->wall_ns);
-	e->worst.has_pid = who->kind == OF_PROCESS;
+	e->worst.has_pid = r->is_of_process || who->key.pid > 0;
 	e->worst.pid = who->key.pid;
-	e->worst.start_ticks = who->kind == OF_PROCESS ? who->key.start_ticks : U64_UNKNOWN;
+	e->worst.start_ticks = e->worst.has_pid ? who->key.start_ticks : U64_UNKNOWN;
 	e->worst.sheet_num = who->sheet_num;
 	episode_set_job(e, who->job_id);
 	e->attempt_id = who->attempt_id;
@@ -176,7 +176,9 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->hash = hash;
 	r->hold = hold_for(es, m, hash);
 	r->clear_since = F64_UNKNOWN;
+	r->is_of_process = who->kind == OF_PROCESS;
 	r->sees_from = r->noted = r->told = m->now;
+	r->e.seen_wall_ns = r->over_wall_ns = m->snap->wall_ns;
 	describe(r, m, who);
 	r->e.host = *find_host(es, m->snap);
 	take_worst(r, m, f);
@@ -187,10 +189,14 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
 		     const char *why)
 {
+	const bool is_moment = r->check->is_moment;
+
 	r->is_over = true;
-	r->e.ended_wall_ns = m->snap->wall_ns;
+	r->e.ended_wall_ns =
+		is_moment ? u64_max_known(r->over_wall_ns, r->e.began_wall_ns) : m->snap->wall_ns;
+	r->e.cleared_wall_ns = is_moment ? m->snap->wall_ns : U64_UNKNOWN;
 	r->e.after_value = after;
-	r->e.why_cleared = why;
+	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
 	remember(es, r, m->now);
 	return tell(es, EPISODE_CLEARED, r);
 }
@@ -203,6 +209,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	r->e.count += !f->is_no_other && (r->was_clear || r->check->is_moment);
 	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
+	r->over_wall_ns = m->snap->wall_ns;
 	if (is_worse(r, f))
 		take_worst(r, m, f);
 	if (r->e.worst.severity <= before)
@@ -226,8 +233,9 @@ static int be_clear(struct episodes *es, struct running *r, const struct moment 
 	if (m->now - r->clear_since < r->hold)
 		return 0;
 	ret = episodes_end_one(es, r, m, value, "it was clear for long enough");
-	r->e.cleared_wall_ns = r->e.ended_wall_ns;
-	r->e.ended_wall_ns = u64_max_known(r->clear_wall_ns, r->e.began_wall_ns);
+	r->e.cleared_wall_ns = m->snap->wall_ns;
+	if (!r->check->is_moment)
+		r->e.ended_wall_ns = u64_max_known(r->clear_wall_ns, r->e.began_wall_ns);
 	return ret;
 }
 
@@ -279,8 +287,10 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	*ret_muted = false;
 	if (r)
 		r->check = check; /* of what was adopted only the type is known until now */
-	if (r && f->stand != STAND_UNKNOWN)
+	if (r && f->stand != STAND_UNKNOWN) {
 		r->noted = m->now;
+		r->e.seen_wall_ns = m->snap->wall_ns;
+	}
 	if (!r && f->stand == STAND_OVER && !f->is_no_other) {
 		*ret_muted = has_told_enough(told, f->severity, m->now);
 		if (*ret_muted && !check->is_moment)
@@ -300,6 +310,12 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	return r != NULL;
 }
 
+bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,
+		   const struct subject *who)
+{
+	return episodes_find(es, episode_hash(type, who, m->snap->boot_id)) != NULL;
+}
+
 double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		     const struct subject *who)
 {
@@ -314,14 +330,14 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 	struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
 	int ret = r ? episodes_end_one(es, r, m, F64_UNKNOWN, why) : 0;
 
-	if (r)
-		r->e.ended_wall_ns = wall_ns;
+	if (r && !r->check->is_moment)
+		r->e.ended_wall_ns = u64_max_known(wall_ns, r->e.began_wall_ns);
 	return ret;
 }
 
 static bool is_of_job(const struct running *r, const struct job_track *job)
 {
-	return !r->is_over && !r->e.worst.has_pid && is_of(&r->e, job->job_id, job->attempt_id);
+	return !r->is_over && !r->is_of_process && is_of(&r->e, job->job_id, job->attempt_id);
 }
 
 /* What begins or gets worse at a tick does not end at the same. */

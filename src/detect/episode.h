@@ -24,7 +24,8 @@
 #define EPISODES_PER_SECONDS 600
 #define EPISODES_REMEMBERED 256
 
-/* Whose it is. What does not apply is 0, NULL, -1. */
+/* Whose it is. What does not apply is 0, NULL, -1. Of a job or cgroup as a whole, key and comm are
+ * the culprit's, where one is known when it begins: they do not tell it from others. */
 struct subject {
 	enum { OF_PROCESS, OF_JOB, OF_CGROUP, OF_GPU, OF_HOST } kind;
 	struct proc_key key;
@@ -79,6 +80,10 @@ void episodes_begin_tick(struct episodes *es);
 int episodes_note(struct episodes *es, const struct moment *m, const struct check *check,
 		  const struct subject *who, const struct finding *f, struct told *told,
 		  bool *ret_muted);
+
+/* Whether one does. */
+bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,
+		   const struct subject *who);
 
 /* The worst value of what lasts; 0: nothing does. */
 double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,

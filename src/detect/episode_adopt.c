@@ -11,11 +11,26 @@
 
 #include "base/unknown.h"
 #include "detect/running.h"
+#include "detect/surroundings.h"
 
 /* As long as a process may be missing in what a tick shows; and the job's in the first ones. */
 #define ADOPT_LOOKS 3
 
 /* ---- adopting ---- */
+
+/* Where the other has seen worse, or saw it come more often. */
+static void take_worse(struct running *r, const struct episode *e, const char *unit)
+{
+	r->e.count = e->count > r->e.count ? e->count : r->e.count;
+	if (!episode_is_worse(e, &r->e))
+		return;
+	r->e.worst.severity = e->worst.severity;
+	r->e.worst.metric_value = e->worst.metric_value;
+	memcpy(r->e.worst.text, e->worst.text, sizeof(r->e.worst.text));
+	r->e.unit = unit;
+	r->e.peak_value = e->peak_value;
+	r->e.peak_wall_ns = e->peak_wall_ns;
+}
 
 /* What was told here by another name, since a later moment, is that. */
 static void become(struct running *r, const struct episode *e)
@@ -28,9 +43,6 @@ static void become(struct running *r, const struct episode *e)
 	r->e.worst.timestamp = e->worst.timestamp;
 	r->e.before_value = e->before_value;
 	r->e.first_value = e->first_value;
-	r->e.count = e->count > r->e.count ? e->count : r->e.count;
-	if (e->worst.severity > r->e.worst.severity)
-		r->e.worst.severity = e->worst.severity;
 }
 
 /* Its words and numbers; what it borrows is ours afterwards, or left in the record. */
@@ -59,6 +71,7 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 		return -EINVAL;
 	r = episodes_find(es, hash);
 	if (r) {
+		take_worse(r, e, unit);
 		become(r, e);
 		return 0;
 	}
@@ -73,6 +86,8 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 	}
 	r->hash = hash;
 	r->hold = config->clear_seconds;
+	r->over_wall_ns = e->peak_wall_ns;
+	r->is_of_process = episode_is_of_process(e);
 	r->clear_since = r->noted = r->told = F64_UNKNOWN;
 	r->is_unmet = true;
 	es->items[es->n++] = r;
@@ -118,24 +133,39 @@ static bool meet_host(const struct running *r, const struct moment *m)
 	return episode_hash(r->e.worst.type, &who, m->snap->boot_id) == r->hash;
 }
 
+/* Of a cgroup that is of no job: by its path in its name. */
+static bool meet_cgroup(const struct running *r, const struct moment *m)
+{
+	for (size_t i = 0; i < m->snap->n_cgroups; i++) {
+		const struct subject who = {
+			.kind = OF_CGROUP,
+			.cgroup = surroundings_hash_path(m->snap->cgroups[i].path),
+		};
+
+		if (episode_hash(r->e.worst.type, &who, m->snap->boot_id) == r->hash)
+			return true;
+	}
+	return false;
+}
+
 /* 1: it is there. 0: it is not. -ENOMEM. */
 static int meet(struct running *r, const struct moment *m, struct tracks *ts)
 {
 	if (r->check->is_moment)
 		return 1; /* it is clear from now on */
-	if (r->e.worst.has_pid)
+	if (r->is_of_process)
 		return meet_process(r, ts);
-	return r->e.worst.job_id ? meet_job(r, ts) : meet_host(r, m);
+	return r->e.worst.job_id ? meet_job(r, ts) : meet_host(r, m) || meet_cgroup(r, m);
 }
 
 static int miss(struct episodes *es, struct running *r, const struct moment *m)
 {
 	int ret;
 
-	if (r->e.worst.has_pid && ++r->n_missed < ADOPT_LOOKS)
+	if (r->is_of_process && ++r->n_missed < ADOPT_LOOKS)
 		return 0;
-	if (r->e.worst.has_pid)
-		return episodes_end_one(es, r, m, F64_UNKNOWN, "the process ended");
+	if (r->is_of_process)
+		return episodes_end_one(es, r, m, F64_UNKNOWN, EPISODE_PROCESS_ENDED);
 	ret = episodes_end_one(es, r, m, F64_UNKNOWN, "nobody looked any more");
 	r->e.ended_wall_ns = u64_max_known(r->e.peak_wall_ns, r->e.began_wall_ns);
 	return ret;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "detect/culprit.h"
 
 void look_note_failure(struct look *w, int r)
 {
@@ -147,13 +148,18 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 		ts->jobs[i]->n_processes = ts->jobs[i]->n_zombies = 0;
 		ts->jobs[i]->cpu_percent = 0;
 		ts->jobs[i]->process_limit = U64_UNKNOWN;
+		ts->jobs[i]->sheet_num = SHEET_NONE;
 	}
-	for (size_t i = 0; i < w->snap->n_progress; i++)
-		if (detect_tracks_job(ts, w->snap->progress[i].job_id,
-				      w->snap->progress[i].attempt_id, &job) == 0)
-			job->seen_tick = ts->tick;
-		else
+	for (size_t i = 0; i < w->snap->n_progress; i++) {
+		const struct job_progress *progress = &w->snap->progress[i];
+
+		if (detect_tracks_job(ts, progress->job_id, progress->attempt_id, &job) < 0) {
 			look_note_failure(w, -ENOMEM);
+			continue;
+		}
+		job->seen_tick = ts->tick;
+		job->sheet_num = progress->current_sheet;
+	}
 	for (size_t i = 0; i < news->n_usual; i++) {
 		if (detect_tracks_job(ts, news->usual[i].job_id, news->usual[i].attempt_id, &job) <
 		    0)
@@ -170,20 +176,33 @@ struct subject look_subject_of_job(const struct job_track *job)
 		.kind = OF_JOB,
 		.job_id = job->job_id,
 		.attempt_id = job->attempt_id,
-		.sheet_num = SHEET_NONE,
+		.sheet_num = job->sheet_num,
 		.gpu = -1,
 	};
 }
 
+void look_blame(struct subject *who, const struct track *culprit)
+{
+	if (!culprit)
+		return;
+	who->key = culprit->key;
+	who->comm = culprit->comm;
+	if (who->sheet_num == SHEET_NONE)
+		who->sheet_num = culprit->sheet_num;
+}
+
 static void check_job(struct look *w, const struct check *check, struct job_track *job)
 {
-	const struct subject who = look_subject_of_job(job);
+	struct subject who = look_subject_of_job(job);
 	struct finding f;
 	bool is_muted;
 
 	look_clear_finding(&f);
 	check->of_job(&w->tick, job, &f);
 	look_count(w, check, &f);
+	if (f.stand == STAND_OVER && !(job->active & 1u << check->type) &&
+	    check->of_job == check_processes)
+		look_blame(&who, culprit_of_processes(&w->d->tracks, job));
 	if (f.stand == STAND_OVER || job->active & 1u << check->type)
 		set_bit(&job->active, check->type, look_note(w, check, &who, &f, NULL, &is_muted));
 }
@@ -216,14 +235,16 @@ static void on_track_gone(void *ctx, const struct track *p)
 		if (p->active & 1u << type)
 			look_note_failure(w, episodes_end(&w->d->episodes, &w->moment,
 							  (enum anomaly_type)type, &who,
-							  p->missed_wall_ns, "the process ended"));
+							  p->died_wall_ns ? p->died_wall_ns
+									  : p->missed_wall_ns,
+							  EPISODE_PROCESS_ENDED));
 }
 
 static void on_job_gone(void *ctx, const struct job_track *job)
 {
 	struct look *w = ctx;
 
-	look_note_failure(w, episodes_end_job(&w->d->episodes, &w->moment, job, "the job ended"));
+	look_note_failure(w, episodes_end_job(&w->d->episodes, &w->moment, job, EPISODE_JOB_ENDED));
 }
 
 /* ---- GPUs and the host ---- */
@@ -298,6 +319,22 @@ static void settle_kills(struct look *w, const struct detect_news *news)
 }
 
 /* ---- all of it ---- */
+
+/* Of a process that is left nobody knows the end. */
+void look_at_last_jobs(struct look *w, bool leaves_processes)
+{
+	struct tracks *ts = &w->d->tracks;
+
+	for (size_t i = 0; i < ts->n; i++) {
+		struct track *p = &ts->items[i];
+
+		p->missed_wall_ns = p->missed_wall_ns ? p->missed_wall_ns : w->snap->wall_ns;
+		if (p->is_dead || !leaves_processes)
+			on_track_gone(w, p);
+	}
+	for (size_t i = 0; i < ts->n_jobs; i++)
+		on_job_gone(w, ts->jobs[i]);
+}
 
 void look_at_jobs(struct look *w, const struct detect_news *news)
 {

@@ -98,13 +98,17 @@ void look_clear_finding(struct finding *f);
 
 struct subject look_subject_of_job(const struct job_track *job);
 
+/* What is of a job or cgroup has a culprit; NULL: none is known. */
+void look_blame(struct subject *who, const struct track *culprit);
+
 /* What the steps have made. */
 void look_release(struct look *w);
 
-/* look_events.c: kills, deaths and orphans that events tell of; and kills alone, before the tick.
- */
+/* look_events.c: kills, deaths and orphans that events tell of; kills alone, before the tick; and
+ * deaths alone, after the last. */
 void look_at_events(struct look *w, const struct detect_news *news);
 void look_at_kills(struct look *w, const struct detect_news *news);
+void look_at_deaths(struct look *w, const struct proc_event *events, size_t n);
 
 /* look_cgroups.c */
 uint64_t look_hash_job(const char *job_id, int64_t attempt_id);
@@ -118,6 +122,9 @@ bool look_note_late(struct look *w, const struct proc_event *ev, double at, stru
 
 /* Nobody will look any more: kills that still wait for an event are told. */
 void look_at_last_kills(struct look *w);
+
+/* The job is over: its processes with it, unless some are left. */
+void look_at_last_jobs(struct look *w, bool leaves_processes);
 
 /* Jobs, their processes and their cgroups; what is no longer there is forgotten. */
 void look_at_jobs(struct look *w, const struct detect_news *news);

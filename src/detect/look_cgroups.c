@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "detect/culprit.h"
 #include "detect/look.h"
 
 static bool is_of_job(const struct cgroup_past *past, const struct proc_sample *p)
@@ -164,17 +165,20 @@ static struct subject subject_of(const char *path, const struct cgroup_past *pas
 				 .gpu = -1 };
 }
 
+static struct subject of_nobody(struct subject who)
+{
+	who.job_id = NULL;
+	who.attempt_id = 0;
+	return who;
+}
+
 /* Those that are not known to be the job's are nobody's. */
 static struct subject subject_of_kills(const struct look *w, const char *path,
 				       const struct cgroup_past *past)
 {
-	struct subject who = subject_of(path, past);
+	const struct subject who = subject_of(path, past);
 
-	if (w->tick.cgroup_kills_are_of_job)
-		return who;
-	who.job_id = NULL;
-	who.attempt_id = 0;
-	return who;
+	return w->tick.cgroup_kills_are_of_job ? who : of_nobody(who);
 }
 
 static const struct check *find_kill_check(void)
@@ -234,10 +238,34 @@ bool look_note_late(struct look *w, const struct proc_event *ev, double at, stru
 
 /* ---- all of them ---- */
 
+/*
+ * What is of a cgroup in which several jobs are is of none of them, unless it was told of one when
+ * that was alone in it.
+ */
+static struct subject subject_of_pressure(struct look *w, const struct cgroup_sample *c,
+					  const struct cgroup_past *past)
+{
+	const struct subject who = subject_of(c->path, past);
+
+	if (!past || !past->is_shared ||
+	    episodes_last(&w->d->episodes, &w->moment, ANOMALY_MEMORY_PRESSURE, &who))
+		return who;
+	return of_nobody(who);
+}
+
+/* Once, when it begins. */
+static void blame(struct look *w, const struct cgroup_sample *c, struct subject *who)
+{
+	const struct detect *d = w->d;
+
+	if (!episodes_last(&w->d->episodes, &w->moment, ANOMALY_MEMORY_PRESSURE, who))
+		look_blame(who, culprit_of_cgroup(&d->tracks, w->snap, d->track_of, c->path));
+}
+
 static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 			 const struct cgroup_past *past)
 {
-	const struct subject of_cgroup = subject_of(c->path, past);
+	struct subject of_cgroup = subject_of_pressure(w, c, past);
 	const struct subject of_kills = subject_of_kills(w, c->path, past);
 	struct finding f;
 	bool is_muted;
@@ -251,6 +279,8 @@ static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 		look_clear_finding(&f);
 		checks[k].of_cgroup(&w->tick, c, &f);
 		look_count(w, &checks[k], &f);
+		if (checks[k].of_cgroup == check_cgroup_memory && f.stand == STAND_OVER)
+			blame(w, c, &of_cgroup);
 		look_note(w, &checks[k],
 			  checks[k].of_cgroup == check_cgroup_oom ? &of_kills : &of_cgroup, &f,
 			  NULL, &is_muted);

@@ -71,13 +71,32 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 		note_more_kills(w, job, ev);
 }
 
+/* A runner knows its child by the pid alone: after the last look none but who was there has it. */
+static bool is_death_of(const struct look *w, const struct proc_event *ev, const struct track *p)
+{
+	if (u64_known(ev->key.start_ticks))
+		return p->key.start_ticks == ev->key.start_ticks;
+	return u64_known(ev->wall_ns) && ev->wall_ns >= w->d->last_wall_ns &&
+	       p->seen_tick == w->d->tracks.tick;
+}
+
 /* Who is known to have ended is not waited for. */
 static void note_death(struct look *w, const struct proc_event *ev)
 {
 	struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
 
-	if (p && p->key.start_ticks == ev->key.start_ticks)
-		p->is_dead = true;
+	if (!p || !is_death_of(w, ev, p))
+		return;
+	p->is_dead = true;
+	if (u64_known(ev->wall_ns))
+		p->died_wall_ns = ev->wall_ns;
+}
+
+void look_at_deaths(struct look *w, const struct proc_event *events, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (events[i].type == EVENT_EXIT || events[i].type == EVENT_OOM)
+			note_death(w, &events[i]);
 }
 
 /* It may have been so short that no look has shown it. */

@@ -98,14 +98,38 @@ static int read_middle(const char *name, uint64_t *ret)
 	return 0;
 }
 
+/* One whose start is unknown is told by its job as well, and so is what is of that as a whole. */
+bool episode_is_of_process(const struct episode *e)
+{
+	const bool has_start = u64_known(e->worst.start_ticks);
+	char middle[48];
+
+	snprintf(middle, sizeof(middle), "/%lld.%llu/", (long long)e->worst.pid,
+		 (unsigned long long)e->worst.start_ticks);
+	return e->worst.has_pid && (!has_start || strstr(e->name, middle) != NULL);
+}
+
+/* Whoever wrote the row may be anybody. */
+static bool makes_sense(const struct episode *e)
+{
+	const char *type = anomaly_type_name(e->worst.type);
+	const size_t n = strlen(type);
+
+	if (strncmp(e->name, type, n) != 0 || e->name[n] != '/')
+		return false;
+	return !e->worst.has_pid || (e->worst.pid > 0 && (pid_t)e->worst.pid == e->worst.pid);
+}
+
 int episode_read_hash(const struct episode *e, uint64_t *ret)
 {
 	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
 	uint64_t h;
 
-	if (e->worst.has_pid && u64_known(key.start_ticks)) {
+	if (!makes_sense(e))
+		return -EINVAL;
+	if (episode_is_of_process(e) && u64_known(key.start_ticks)) {
 		*ret = hash_process(e->worst.type, &key);
-		return key.pid == e->worst.pid ? 0 : -EINVAL;
+		return 0;
 	}
 	if (read_middle(e->name, &h) < 0)
 		return -EINVAL;

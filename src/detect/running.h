@@ -19,11 +19,13 @@ struct running {
 	double hold;	    /* seconds for which it has to be clear */
 	double clear_since; /* NaN: it is not */
 	uint64_t clear_wall_ns;
+	uint64_t over_wall_ns; /* when it was last over its threshold */
 	double noted;	    /* when anybody last said anything; NaN: adopted, and not looked at */
 	double sees_from;   /* from when on what is clear counts as such */
 	double told;	    /* when it began or got worse */
 	const char *ending; /* why it ends with the next tick; NULL: it does not */
 	unsigned n_missed;  /* looks that have not shown what was adopted */
+	bool is_of_process; /* and not of a job or cgroup whose culprit is named */
 	bool is_unmet;	    /* it was adopted, and not found yet in what is there */
 	bool was_clear;	    /* since it was last over its threshold */
 	bool is_over;
@@ -34,6 +36,9 @@ uint64_t episode_hash(enum anomaly_type type, const struct subject *who, const c
 
 /* By its type, who it is of and when it began. */
 void episode_write_name(struct episode *e, const struct subject *who, const char *boot_id);
+
+/* By its name: what is of a job or cgroup may have a culprit, and is not of that. */
+bool episode_is_of_process(const struct episode *e);
 
 /* episode_hash() of one that has a name and an attempt. -EINVAL: that is no name of ours. */
 int episode_read_hash(const struct episode *e, uint64_t *ret);

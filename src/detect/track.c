@@ -92,6 +92,7 @@ static struct job_track *new_job(const char *job_id, int64_t attempt_id)
 	job->attempt_id = attempt_id;
 	job->n_zombies_before = U64_UNKNOWN;
 	job->process_limit = U64_UNKNOWN;
+	job->sheet_num = SHEET_NONE;
 	job->usual_cpu_percent = F64_UNKNOWN;
 	job->usual_wall_seconds = F64_UNKNOWN;
 	job->usual_rss_bytes = U64_UNKNOWN;
@@ -206,6 +207,8 @@ static int find_job(struct tracks *ts, const struct proc_sample *p, struct track
 	t->without_job = F64_UNKNOWN;
 	job->seen_tick = ts->tick;
 	job->n_processes++;
+	if (job->sheet_num == SHEET_NONE)
+		job->sheet_num = p->sheet_num;
 	if (p->uid != 0 && p->process_limit < job->process_limit) /* unknown is the largest */
 		job->process_limit = p->process_limit;
 	if (f64_known(p->cpu_percent))

@@ -49,6 +49,7 @@ struct job_track {
 	uint64_t n_zombies;	   /* at this tick, that nobody of the job can wait for */
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 	pid_t zombie_parent;
+	int sheet_num;	 /* that it is in, or one of its processes */
 	uint32_t active; /* a bit for each type of anomaly of the job itself that lasts */
 	struct two_ago processes;
 	double cpu_percent;	   /* sum of what is known at this tick */
@@ -72,6 +73,7 @@ struct track {
 	struct proc_key key;
 	uint64_t seen_tick;
 	uint64_t missed_wall_ns; /* the first tick that did not show it; 0: the last one did */
+	uint64_t died_wall_ns;	 /* as somebody told; 0: nobody has */
 	struct job_track *job;	 /* the last it belonged to; never NULL */
 	char comm[COMM_BYTES];
 	int sheet_num; /* while it has a job, and of the last it had */

@@ -130,12 +130,25 @@ void anomaly_evidence_init(struct anomaly_evidence *e)
 	};
 }
 
+bool episode_is_worse(const struct episode *e, const struct episode *than)
+{
+	if (e->worst.severity != than->worst.severity)
+		return e->worst.severity > than->worst.severity;
+	if (!e->unit || !than->unit || strcmp(e->unit, than->unit) != 0)
+		return false;
+	return strcmp(e->unit, ANOMALY_UNIT_AVAILABLE) == 0 ? e->peak_value < than->peak_value
+							    : e->peak_value > than->peak_value;
+}
+
 void episode_recall(struct episode *e, const struct episode_moment *m)
 {
 	e->worst.severity = m->severity;
 	snprintf(e->worst.text, sizeof(e->worst.text), "%s", m->text);
 	if (m->change == EPISODE_CLEARED)
 		return;
+	if (m->change == EPISODE_BEGAN)
+		e->count = 1;
+	e->seen_wall_ns = m->wall_ns;
 	e->worst.metric_value = m->value;
 	e->peak_value = m->value;
 	e->peak_wall_ns = m->wall_ns;
@@ -160,6 +173,7 @@ void episode_init(struct episode *e)
 		.peak_wall_ns = U64_UNKNOWN,
 		.ended_wall_ns = U64_UNKNOWN,
 		.cleared_wall_ns = U64_UNKNOWN,
+		.seen_wall_ns = U64_UNKNOWN,
 		.before_value = F64_UNKNOWN,
 		.first_value = F64_UNKNOWN,
 		.peak_value = F64_UNKNOWN,

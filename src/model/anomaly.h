@@ -139,6 +139,11 @@ struct episode_moment {
 /* Why it is over, where all that is known is that whoever saw it looks no more. */
 #define EPISODE_UNWATCHED "nobody looks any more"
 
+/* Why what was of a process or a job is over with that; and a kill, which is a moment. */
+#define EPISODE_PROCESS_ENDED "the process ended"
+#define EPISODE_JOB_ENDED "the job ended"
+#define EPISODE_NO_MORE "no other was killed since"
+
 /* What tells one from all others: its type, whose it is, and when it began. */
 #define EPISODE_NAME_BYTES 192
 
@@ -155,6 +160,7 @@ struct episode {
 	const char *unit;      /* of metric_value: "MB", "percent", …; static */
 	uint64_t began_wall_ns, peak_wall_ns, ended_wall_ns; /* ended: U64_UNKNOWN while it lasts */
 	uint64_t cleared_wall_ns; /* when its end was sure, and told; U64_UNKNOWN: when it ended */
+	uint64_t seen_wall_ns;	  /* when its numbers were so; U64_UNKNOWN */
 	uint64_t count;		  /* how many times it came: 1, or more where it flaps; and those of
 				     other processes of the job that are not told one by one */
 	double before_value;	  /* before it began */
@@ -178,6 +184,12 @@ void episode_copy(struct episode *to, const struct episode *from);
 
 /* The same, with all that it borrows in the arena; its evidence is left out. -ENOMEM. */
 int episode_keep(struct episode *to, const struct episode *from, struct arena *arena);
+
+/* The unit in which less is worse. */
+#define ANOMALY_UNIT_AVAILABLE "percent available"
+
+/* Of what may be the same fault: by its severity, and by its peak where that has the same unit. */
+bool episode_is_worse(const struct episode *e, const struct episode *than);
 
 /* Back to the words and numbers that were told at one of its changes. */
 void episode_recall(struct episode *e, const struct episode_moment *m);

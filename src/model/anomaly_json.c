@@ -145,6 +145,7 @@ void episode_write_fields(struct json *j, const struct episode *e)
 	json_key_f64(j, "began", u64_to_seconds(e->began_wall_ns));
 	json_key_f64(j, "peak", u64_to_seconds(e->peak_wall_ns));
 	json_key_f64(j, "ended", u64_to_seconds(e->ended_wall_ns));
+	json_key_f64(j, "as_of", u64_to_seconds(e->seen_wall_ns));
 	json_key_u64(j, "count", e->count);
 	json_key_f64(j, "before_value", e->before_value);
 	json_key_f64(j, "first_value", e->first_value);

@@ -43,6 +43,7 @@ static const struct column anomaly_items[] = {
 	COLUMN(anomaly_cells, host, column_text),
 	COLUMN(anomaly_cells, evidence, column_text),
 	COLUMN(anomaly_cells, pattern, column_text),
+	COLUMN(anomaly_cells, seen_wall_ns, column_u64),
 };
 const struct columns anomaly_columns = COLUMNS(anomaly_items);
 
@@ -78,6 +79,7 @@ static void to_cells(const struct episode *e, struct anomaly_cells *c)
 		.began_wall_ns = e->began_wall_ns,
 		.peak_wall_ns = e->peak_wall_ns,
 		.ended_wall_ns = e->ended_wall_ns,
+		.seen_wall_ns = e->seen_wall_ns,
 		.before_value = e->before_value,
 		.first_value = e->first_value,
 		.peak_value = e->peak_value,
@@ -112,6 +114,25 @@ static void join_known(struct anomaly_cells *c, const struct known_anomaly *know
 	c->host = NULL;
 }
 
+/* Whoever tells of it: the worst that was ever seen stays, and so does how often it came. */
+static void keep_worst(struct anomaly_cells *c, const struct episode *e,
+		       const struct known_anomaly *known)
+{
+	const struct episode *row = &known->row;
+
+	if (known->id == 0)
+		return;
+	c->count = row->count > e->count ? row->count : e->count;
+	if (!episode_is_worse(row, e))
+		return;
+	c->severity = severity_name(row->worst.severity);
+	c->description = row->worst.text;
+	c->unit = row->unit;
+	c->metric_value = row->worst.metric_value;
+	c->peak_value = row->peak_value;
+	c->peak_wall_ns = row->peak_wall_ns;
+}
+
 /*
  * Of what another has begun: whether it is over is that one's to say. Who looks no more does not
  * know, a kill is over for who told it, and else it is told here only where that one has left it
@@ -135,15 +156,19 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 {
 	const struct episode *e = news->episode;
 	enum episode_change change = news->change;
-	bool is_worse = known->id == 0 || !known->is_shared || e->worst.severity > known->severity;
+	bool is_worse = known->id == 0 || !known->is_shared ||
+			e->worst.severity > known->row.worst.severity;
 	int r;
 
 	if (known->is_shared)
 		join_known(cells, known);
+	keep_worst(cells, e, known);
 	r = is_worse ? put(store, news->attempt_id, cells, err)
-		     : anomaly_share_end(store, known, e, err);
+		     : anomaly_share(store, known->id, cells, err);
 	if (r == 0 && change == EPISODE_BEGAN && known->id == 0)
 		r = anomaly_count_pattern(store, news->attempt_id, e, cells->pattern, err);
+	else if (r == 0 && is_worse && change != EPISODE_CLEARED)
+		r = anomaly_renew_pattern(store, e, cells->pattern, err);
 	if (r < 0 || (known->is_shared && !is_worse && change != EPISODE_CLEARED))
 		return r;
 	if (known->is_shared && change == EPISODE_BEGAN)
@@ -211,6 +236,24 @@ int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 	if (r == 0 && ret)
 		identify(news, &known, ret);
 	return r;
+}
+
+int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	struct known_anomaly known = { 0 };
+	struct anomaly_cells cells;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = anomaly_find_known(store, attempt_id, e, &known, err);
+	if (r < 0 || known.id == 0 || known.has_end)
+		return r;
+	to_cells(e, &cells);
+	keep_worst(&cells, e, &known);
+	r = anomaly_share(store, known.id, &cells, err);
+	return r < 0 ? r : txn_commit(&txn, err);
 }
 
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
@@ -299,6 +342,7 @@ static int from_cells(const struct anomaly_cells *c, const char *job_id, struct 
 	e->began_wall_ns = c->began_wall_ns;
 	e->peak_wall_ns = c->peak_wall_ns;
 	e->ended_wall_ns = c->ended_wall_ns;
+	e->seen_wall_ns = c->seen_wall_ns;
 	e->before_value = c->before_value;
 	e->first_value = c->first_value;
 	e->peak_value = c->peak_value;

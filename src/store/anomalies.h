@@ -20,7 +20,7 @@ struct anomaly_cells {
 	uint64_t pid, start_ticks; /* U64_UNKNOWN: of no process */
 	int sheet_num, gpu;
 	double metric_value, threshold;
-	uint64_t began_wall_ns, peak_wall_ns, ended_wall_ns;
+	uint64_t began_wall_ns, peak_wall_ns, ended_wall_ns, seen_wall_ns;
 	double before_value, first_value, peak_value, after_value, seconds_to_limit;
 	uint64_t count;
 	uint64_t full_from_wall_ns, full_until_wall_ns;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "store/anomalies.h"
 #include "store/failure.h"
 #include "store/query.h"
 
@@ -38,8 +39,39 @@ static void name_range(const char *name, char from[EPISODE_NAME_BYTES],
 		before[slash - from]++;
 }
 
+/* What two who tell of it are compared by. */
+static const struct column known_items[] = {
+	COLUMN(anomaly_cells, severity, column_text),
+	COLUMN(anomaly_cells, description, column_text),
+	COLUMN(anomaly_cells, unit, column_text),
+	COLUMN(anomaly_cells, metric_value, column_f64),
+	COLUMN(anomaly_cells, peak_value, column_f64),
+	COLUMN(anomaly_cells, peak_wall_ns, column_u64),
+	COLUMN(anomaly_cells, count, column_u64),
+};
+const struct columns anomaly_known_columns = COLUMNS(known_items);
+
+/* What makes no sense is as good as nothing. */
+static void take_known(struct known_anomaly *known, const struct anomaly_cells *c)
+{
+	struct episode *row = &known->row;
+
+	episode_init(row);
+	if (!c->severity || severity_from_name(c->severity, &row->worst.severity) < 0)
+		row->worst.severity = SEVERITY_LOW;
+	snprintf(row->worst.text, sizeof(row->worst.text), "%s",
+		 c->description ? c->description : "");
+	snprintf(known->unit, sizeof(known->unit), "%s", c->unit ? c->unit : "");
+	row->unit = known->unit;
+	row->worst.metric_value = c->metric_value;
+	row->peak_value = c->peak_value;
+	row->peak_wall_ns = c->peak_wall_ns;
+	row->count = u64_known(c->count) ? c->count : 0;
+}
+
 static int read_known(struct query *q, const char *name, struct known_anomaly *ret, struct err *err)
 {
+	struct anomaly_cells cells = { 0 };
 	const char *text;
 	int r = query_step(q, err);
 
@@ -49,13 +81,15 @@ static int read_known(struct query *q, const char *name, struct known_anomaly *r
 	text = query_read_text(q);
 	snprintf(ret->name, sizeof(ret->name), "%s", text ? text : "");
 	ret->began_wall_ns = (uint64_t)query_read_i64(q);
-	text = query_read_text(q);
-	if (!text || severity_from_name(text, &ret->severity) < 0)
-		ret->severity = SEVERITY_LOW;
 	ret->has_end = !query_is_null(q);
-	ret->ended_wall_ns = ret->has_end ? (uint64_t)query_read_i64(q) : U64_UNKNOWN;
+	ret->ended_wall_ns = (uint64_t)query_read_i64(q);
+	if (!ret->has_end)
+		ret->ended_wall_ns = U64_UNKNOWN;
 	ret->is_shared = strcmp(ret->name, name) != 0;
-	return 0;
+	r = query_read_columns(q, &anomaly_known_columns, &cells, NULL, err);
+	if (r == 0)
+		take_known(ret, &cells);
+	return r;
 }
 
 /* The pid, which is NULL where nobody was killed, and when it began. */
@@ -92,20 +126,31 @@ int anomaly_find_known(struct store *store, int64_t attempt_id, const struct epi
 	return read_known(&q, e->name, ret, err);
 }
 
-int anomaly_share_end(struct store *store, const struct known_anomaly *known,
-		      const struct episode *e, struct err *err)
+static const struct column shared_items[] = {
+	COLUMN(anomaly_cells, metric_value, column_f64),
+	COLUMN(anomaly_cells, peak_value, column_f64),
+	COLUMN(anomaly_cells, peak_wall_ns, column_u64),
+	COLUMN(anomaly_cells, count, column_u64),
+	COLUMN(anomaly_cells, description, column_text),
+	COLUMN(anomaly_cells, seen_wall_ns, column_u64),
+};
+const struct columns anomaly_shared_columns = COLUMNS(shared_items);
+
+int anomaly_share(struct store *store, int64_t id, const struct anomaly_cells *cells,
+		  struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r;
+	int r = query_open(store, STATEMENT_SHARE_ANOMALY, &q, err);
 
-	if (!u64_known(e->ended_wall_ns))
-		return 0;
-	r = query_open(store, STATEMENT_SHARE_ANOMALY_END, &q, err);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, known->id);
-	query_bind_i64(&q, query_as_i64(e->ended_wall_ns));
-	query_bind_text(&q, e->why_cleared);
+	query_bind_i64(&q, id);
+	if (u64_known(cells->ended_wall_ns))
+		query_bind_i64(&q, query_as_i64(cells->ended_wall_ns));
+	else
+		query_bind_text(&q, NULL);
+	query_bind_text(&q, cells->why_cleared);
+	query_bind_columns(&q, &anomaly_shared_columns, cells);
 	return query_run(&q, err);
 }
 

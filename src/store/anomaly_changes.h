@@ -19,6 +19,7 @@
 #include "store/store.h"
 
 extern const struct columns anomaly_change_columns;
+extern const struct columns anomaly_known_columns, anomaly_shared_columns;
 
 #define ANOMALY_MAX_CHANGES                                                  \
 	16 /* of one episode: it begins, gets worse three times, and is over \
@@ -29,7 +30,8 @@ struct known_anomaly {
 	int64_t id;
 	char name[EPISODE_NAME_BYTES];
 	uint64_t began_wall_ns;
-	enum severity severity;
+	struct episode row; /* its severity, words, peak and count */
+	char unit[32];	    /* of that */
 	bool has_end;
 	uint64_t ended_wall_ns; /* where it has */
 	bool is_shared;		/* it is another's: begun by that, and not taken over */
@@ -39,9 +41,13 @@ struct known_anomaly {
 int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,
 		       struct known_anomaly *ret, struct err *err);
 
-/* Of one that another has begun and that is no worse here: only how it ended, if it did. */
-int anomaly_share_end(struct store *store, const struct known_anomaly *known,
-		      const struct episode *e, struct err *err);
+/*
+ * Of one that another has begun and that is no more severe here, or that lasts: its peak, its count
+ * and how it ended, if it did.
+ */
+struct anomaly_cells;
+int anomaly_share(struct store *store, int64_t id, const struct anomaly_cells *cells,
+		  struct err *err);
 
 /* What is told now. The last of several ends is the one that counts. */
 int anomaly_add_change(struct store *store, const char *name, const struct episode *e,

@@ -14,21 +14,44 @@ void anomaly_pattern_name(const struct episode *e, char ret[PATTERN_NAME_BYTES])
 		 e->comm[0] ? ":" : "", e->comm);
 }
 
+#define TAGS_BYTES 96
+
+static void write_tags(const struct episode *e, char ret[TAGS_BYTES])
+{
+	snprintf(ret, TAGS_BYTES, "resource\nanomaly\n%s\n%s", anomaly_type_name(e->worst.type),
+		 severity_name(e->worst.severity));
+}
+
 static int count_one(struct store *store, const struct episode *e, const char *pattern,
 		     struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	char tags[96];
+	char tags[TAGS_BYTES];
 	int r = query_open(store, STATEMENT_COUNT_PATTERN, &q, err);
 
 	if (r < 0)
 		return r;
-	snprintf(tags, sizeof(tags), "resource\nanomaly\n%s\n%s", anomaly_type_name(e->worst.type),
-		 severity_name(e->worst.severity));
+	write_tags(e, tags);
 	query_bind_text(&q, pattern);
 	query_bind_text(&q, tags);
 	query_bind_text(&q, e->worst.text);
 	query_bind_i64(&q, (int64_t)e->began_wall_ns);
+	return query_run(&q, err);
+}
+
+int anomaly_renew_pattern(struct store *store, const struct episode *e, const char *pattern,
+			  struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	char tags[TAGS_BYTES];
+	int r = query_open(store, STATEMENT_RENEW_PATTERN, &q, err);
+
+	if (r < 0)
+		return r;
+	write_tags(e, tags);
+	query_bind_text(&q, pattern);
+	query_bind_text(&q, tags);
+	query_bind_text(&q, e->worst.text);
 	return query_run(&q, err);
 }
 

@@ -21,4 +21,8 @@ void anomaly_pattern_name(const struct episode *e, char ret[PATTERN_NAME_BYTES])
 int anomaly_count_pattern(struct store *store, int64_t attempt_id, const struct episode *e,
 			  const char *pattern, struct err *err);
 
+/* The last of them got worse: the tags and words of the pattern are those of now. The same. */
+int anomaly_renew_pattern(struct store *store, const struct episode *e, const char *pattern,
+			  struct err *err);
+
 #endif

@@ -65,6 +65,8 @@
  *    Ticks and folds may have cgroups behind what they had, and hours a row of the host's GPUs
  *    (codec.h, gpu_minutes.h): older versions cannot read those.
  *
+ * 6: An anomaly says when its numbers were so: those of what lasts are renewed without being told.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -309,6 +311,8 @@ static const char *const migrations[] = {
 	" change TEXT NOT NULL, wall_ns INTEGER, severity TEXT NOT NULL, value REAL,"
 	" description TEXT);"
 	"CREATE INDEX anomaly_changes_by_anomaly ON anomaly_changes (anomaly, wall_ns);",
+
+	"ALTER TABLE anomalies ADD COLUMN seen_wall_ns INTEGER;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -181,6 +181,16 @@ static int end_unwatched(struct store *store, struct episode *e, struct err *err
 	return 0;
 }
 
+/* Nobody has written how; a kill is over when it has happened. */
+static void end_with_attempt(struct episode *e)
+{
+	const bool is_kill = e->worst.type == ANOMALY_OOM_KILL;
+
+	e->why_cleared = is_kill ? EPISODE_NO_MORE : EPISODE_JOB_ENDED;
+	if (is_kill)
+		e->ended_wall_ns = u64_max_known(e->peak_wall_ns, e->began_wall_ns);
+}
+
 int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
 			struct err *err)
 {
@@ -192,8 +202,10 @@ int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns,
 	    (u64_known(ended_wall_ns) && e->began_wall_ns > ended_wall_ns))
 		return 0;
 	e->ended_wall_ns = ended_wall_ns;
-	if (u64_known(ended_wall_ns))
+	if (u64_known(ended_wall_ns)) {
+		end_with_attempt(e);
 		return 0;
+	}
 	if (id == 0)
 		return end_unwatched(store, e, err);
 	r = read_lost_sign(store, id, &sign_ns, err);

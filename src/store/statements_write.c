@@ -189,7 +189,7 @@ static const struct statement_row rows[] = {
 	 * another's. */
 	{
 		.id = STATEMENT_FIND_KNOWN_ANOMALY,
-		"SELECT id, episode, began_wall_ns, severity, ended_wall_ns FROM anomalies WHERE id IN ("
+		"SELECT id, episode, began_wall_ns, ended_wall_ns, @names FROM anomalies WHERE id IN ("
 		"SELECT id FROM anomalies"
 		" WHERE episode >= ?2 AND episode < ?3 AND (episode = ?1"
 		" OR (attempt IS nullif(?4, 0) AND ((began_wall_ns <= ?6"
@@ -199,6 +199,7 @@ static const struct statement_row rows[] = {
 		" WHERE attempt = ?4 AND began_wall_ns BETWEEN ?5 - 30000000000 AND ?5 + 30000000000"
 		" AND type = 'oom_kill' AND pid = ?7 AND (start_ticks IS NULL OR ?8 IS NULL))"
 		" ORDER BY episode = ?1 DESC, began_wall_ns DESC LIMIT 1",
+		{ { "", &anomaly_known_columns } },
 	},
 	/* Attempts without an end; 0 is a daemon that has not said that it stops. */
 	{
@@ -208,9 +209,11 @@ static const struct statement_row rows[] = {
 		" UNION ALL SELECT id FROM attempts WHERE ended_wall_ns IS NULL",
 	},
 	{
-		.id = STATEMENT_SHARE_ANOMALY_END,
-		"UPDATE anomalies SET ended_wall_ns = max(?2, coalesce(ended_wall_ns, 0)),"
-		" why_cleared = ?3 WHERE id = ?1",
+		.id = STATEMENT_SHARE_ANOMALY,
+		"UPDATE anomalies SET ended_wall_ns = CASE WHEN ?2 IS NULL THEN ended_wall_ns"
+		" ELSE max(?2, coalesce(ended_wall_ns, 0)) END,"
+		" why_cleared = coalesce(?3, why_cleared), @sets WHERE id = ?1",
+		{ { "", &anomaly_shared_columns } },
 	},
 	{
 		.id = STATEMENT_ADD_ANOMALY_CHANGE,
@@ -256,6 +259,11 @@ static const struct statement_row rows[] = {
 		" ON CONFLICT (type, name) DO UPDATE SET occurrences = occurrences + 1,"
 		" tags = excluded.tags, description = excluded.description,"
 		" last_wall_ns = max(last_wall_ns, excluded.last_wall_ns)",
+	},
+	{
+		.id = STATEMENT_RENEW_PATTERN,
+		"UPDATE patterns SET tags = ?2, description = ?3"
+		" WHERE type = 'RESOURCE_ANOMALY' AND name = ?1",
 	},
 	/* The name of the job of the attempt ?2, and those it was seen in; none has a line feed. */
 	{

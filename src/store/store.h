@@ -387,6 +387,13 @@ int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
 			enum episode_change change, struct err *err);
 
+/*
+ * What lasts, as it is by now, where its row has it less bad or as having come less often. Nothing
+ * is told by that. One that is not there, or is over, is left alone.
+ */
+int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			struct err *err);
+
 /* More was found out about the culprit of an episode that was written. */
 int store_set_evidence(struct store *store, const char *episode,
 		       const struct anomaly_evidence *evidence, struct err *err);

@@ -85,4 +85,48 @@ wait "$runner"
 is "and nothing was told twice" "$("$PROCTOR" events --job taken --json | grep -c '"anomaly_type":"zombie"')" 6
 is "the host's is over with the last who looked" "$(of_host)" over
 
+# ---- what a run saw of it before the daemon came ----
+
+# Files near the limit, three more until the next file is there, and these closed again.
+cat >"$TMP/files.py" <<'EOC'
+import os, sys, time
+
+def wait_for(name):
+    while not os.path.exists(name):
+        time.sleep(0.1)
+
+kept = [open("/dev/null") for _ in range(50)]
+for name in sys.argv[1:3]:
+    wait_for(name)
+    more = [open("/dev/null") for _ in range(3)] if name == sys.argv[1] else []
+wait_for(sys.argv[3])
+EOC
+of_files() { # PYTHON
+	json_eval "$("$PROCTOR" anomalies --job files --json)" \
+		"' '.join(str($1) for a in d if a['anomaly_type'] == 'fd_exhaustion')"
+}
+most_files() {
+	"$PROCTOR" sql --no-header --csv "SELECT max(open_fds) > $1 FROM process_metrics WHERE job_id = 'files'"
+}
+
+(
+	ulimit -n 60
+	exec "$PROCTOR" run -q --job files -- python3 "$TMP/files.py" "$TMP/more" "$TMP/less" "$TMP/end"
+) &
+runner=$!
+is "a run tells of open files" "$(becomes lasts of_files '"lasts" if not a["ended"] else "over"')" lasts
+first=$(of_files 'int(a["peak_value"])')
+touch "$TMP/more"
+becomes 1 most_files "$((first + 2))" >/dev/null
+touch "$TMP/less"
+"$PROCTOR" start
+is "its peak is in the record when a daemon takes over" \
+	"$(becomes "$((first + 3))" of_files 'int(a["peak_value"])')" "$((first + 3))"
+like "with its words" "$(of_files 'a["description"]')" " has $((first + 3)) of at most 60 files open"
+like "and as of when" "$("$PROCTOR" anomalies --job files)" " lasts .*; as of 20[0-9-]+"
+touch "$TMP/end"
+wait "$runner"
+"$PROCTOR" stop
+is "it stays when the daemon tells the end" "$(of_files 'int(a["peak_value"])')" "$((first + 3))"
+
 finish

@@ -11,6 +11,7 @@ static const struct {
 	int from;
 	const char *sql;
 } steps_back[] = {
+	{ 6, "ALTER TABLE anomalies DROP COLUMN seen_wall_ns" },
 	{ 5, "ALTER TABLE patterns DROP COLUMN n_looks" },
 	{ 5, "ALTER TABLE patterns DROP COLUMN lapsed_wall_ns" },
 	{ 5, "DROP TABLE anomaly_changes" },

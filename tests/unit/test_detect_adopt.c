@@ -201,6 +201,32 @@ static void test_what_runs_already_takes_the_older_name(void **state)
 	assert_null(detect_active(h.d, 1));
 }
 
+/* A runner tells how it was at the handover when the daemon goes on with it already. */
+static void test_the_worst_of_both_stays(void **state)
+{
+	const struct episode *own;
+	struct episode e;
+
+	(void)state;
+	begin_pressure(&e);
+	tick_host(500, "boot");
+	own = detect_active(h.d, 0);
+	e.peak_value = e.worst.metric_value = own->peak_value / 2; /* less is worse here */
+	e.peak_wall_ns = own->peak_wall_ns - 1;
+	e.count = 7;
+	snprintf(e.worst.text, sizeof(e.worst.text), "it was worse");
+	assert_int_equal(detect_adopt(h.d, &e), 0);
+	assert_true(own->peak_value == e.peak_value);
+	assert_int_equal(own->peak_wall_ns, e.peak_wall_ns);
+	assert_string_equal(own->worst.text, "it was worse");
+	assert_int_equal(own->count, 7);
+	e.peak_value *= 3;
+	e.count = 2;
+	assert_int_equal(detect_adopt(h.d, &e), 0);
+	assert_true(own->peak_value * 3 == e.peak_value);
+	assert_int_equal(own->count, 7);
+}
+
 static void test_what_makes_no_sense(void **state)
 {
 	struct episode e, bad;
@@ -224,6 +250,9 @@ static void test_what_makes_no_sense(void **state)
 	bad.worst.has_pid = true;
 	bad.worst.pid = INT64_MAX;
 	bad.worst.start_ticks = 7;
+	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
+	episode_copy(&bad, &e);
+	bad.worst.type = ANOMALY_SWAP_STORM; /* that is not what its name says */
 	assert_int_equal(detect_adopt(h.d, &bad), -EINVAL);
 }
 
@@ -250,6 +279,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_of_a_boot_before, close_host),
 		cmocka_unit_test_teardown(test_who_looks_at_the_host_no_more, close_host),
 		cmocka_unit_test_teardown(test_what_runs_already_takes_the_older_name, close_host),
+		cmocka_unit_test_teardown(test_the_worst_of_both_stays, close_host),
 		cmocka_unit_test_teardown(test_what_makes_no_sense, close_host),
 		cmocka_unit_test_teardown(test_an_end_before_the_first_look, close_host),
 	};

@@ -384,6 +384,14 @@ static void test_patterns(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT last_wall_ns - first_wall_ns FROM patterns"),
 			 SECOND);
 	assert_string_equal(raw_text(f->db, "SELECT jobs FROM patterns", text), "b\na");
+	e.worst.severity = SEVERITY_CRITICAL;
+	snprintf(e.worst.text, sizeof(e.worst.text), "it grows fast");
+	put(store, b.id, &e, EPISODE_ESCALATED);
+	assert_string_equal(raw_text(f->db, "SELECT tags FROM patterns", text),
+			    "resource\nanomaly\nmemory_leak\ncritical");
+	assert_string_equal(raw_text(f->db, "SELECT description FROM patterns", text),
+			    "it grows fast");
+	assert_int_equal(raw_sql(f->db, "SELECT occurrences FROM patterns"), 2);
 	raw_sql(f->db, "DELETE FROM anomalies"); /* as retention does */
 	make_episode(&e, 3, START + 2 * SECOND);
 	put(store, a.id, &e, EPISODE_BEGAN);
@@ -734,6 +742,80 @@ static void test_what_was_adopted(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 2);
 }
 
+/* Its numbers follow it while it lasts, and nothing is told. */
+static void test_what_lasts_is_renewed(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	make_episode(&e, 42, START);
+	must(store_renew_anomaly(store, a.id, &e, &err), &err); /* it is not there yet */
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 0);
+	put(store, a.id, &e, EPISODE_BEGAN);
+	e.count = 8;
+	e.peak_value = e.worst.metric_value = 200;
+	e.peak_wall_ns = e.seen_wall_ns = START + 30 * SECOND;
+	snprintf(e.worst.text, sizeof(e.worst.text), "it has grown");
+	must(store_renew_anomaly(store, a.id, &e, &err), &err);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.count, 8);
+	assert_true(h.last.peak_value == 200 && h.last.worst.metric_value == 200);
+	assert_int_equal(h.last.peak_wall_ns, START + 30 * SECOND);
+	assert_int_equal(h.last.seen_wall_ns, START + 30 * SECOND);
+	assert_string_equal(h.last.worst.text, "it has grown");
+	assert_false(u64_known(h.last.ended_wall_ns));
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 1);
+	e.ended_wall_ns = START + 40 * SECOND;
+	put(store, a.id, &e, EPISODE_CLEARED);
+	e.ended_wall_ns = U64_UNKNOWN;
+	e.count = 9;
+	must(store_renew_anomaly(store, a.id, &e, &err), &err); /* it is over */
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.count, 8);
+}
+
+/* A runner has seen the worst of it, and a daemon how it ended. */
+static void test_the_worst_of_two_stays(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode first, second;
+	struct heard h;
+
+	make_episode(&first, 42, START);
+	first.count = 5;
+	first.peak_value = first.worst.metric_value = 300;
+	snprintf(first.worst.text, sizeof(first.worst.text), "at its worst");
+	put(store, a.id, &first, EPISODE_BEGAN);
+	make_episode(&second, 42, START + SECOND);
+	second.ended_wall_ns = START + 9 * SECOND;
+	second.why_cleared = "it was clear";
+	put(store, a.id, &second, EPISODE_CLEARED);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.count, 5);
+	assert_true(h.last.peak_value == 300);
+	assert_string_equal(h.last.worst.text, "at its worst");
+	make_episode(&second, 43, START + SECOND); /* and the other way round */
+	put(store, a.id, &second, EPISODE_BEGAN);
+	make_episode(&first, 43, START + 2 * SECOND);
+	first.count = 4;
+	first.peak_value = 700;
+	first.peak_wall_ns = START + 3 * SECOND;
+	first.ended_wall_ns = START + 9 * SECOND;
+	put(store, a.id, &first, EPISODE_CLEARED);
+	assert_int_equal(count(store, (struct anomaly_filter){ .since_wall_ns = START + 1 }, &h),
+			 1);
+	assert_int_equal(h.last.began_wall_ns, START + SECOND);
+	assert_int_equal(h.last.count, 4);
+	assert_true(h.last.peak_value == 700);
+	assert_int_equal(h.last.peak_wall_ns, START + 3 * SECOND);
+}
+
 /* Somebody looked a moment ago: what lasts of the host goes on with the new daemon. */
 static void test_a_new_daemon_leaves_what_is_watched(void **state)
 {
@@ -764,6 +846,10 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_new_daemon_leaves_what_is_watched,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_lasts_is_renewed, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_the_worst_of_two_stays, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_kill_ends_once, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_who_does_not_take_over_ends_nothing,

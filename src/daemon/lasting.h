@@ -1,0 +1,41 @@
+/*
+ * lasting - what goes on is written down as it goes on.
+ *
+ * An anomaly is told when it begins, gets worse and is over. In between its peak and its count may
+ * change, and whoever reads the record, or takes over from here, is to know them: so its row is
+ * renewed now and then, where they have. Nothing is told by that.
+ */
+#ifndef PROCTOR_DAEMON_LASTING_H
+#define PROCTOR_DAEMON_LASTING_H
+
+#include <stdint.h>
+
+#include "base/map.h"
+#include "detect/detect.h"
+#include "store/store.h"
+
+#define LASTING_SECONDS 30
+#define LASTING_PER_LOOK 32 /* the others wait for the next look */
+
+/* All zero: nothing was written yet. */
+struct lasting {
+	struct map written; /* hash of the name -> hash of the numbers */
+	uint64_t next_boot_ns;
+};
+
+void lasting_release(struct lasting *l);
+
+/* attempt_id: of a run, whose samples do not have it; 0: as the episodes have it. */
+struct lasting_of {
+	struct store *store; /* NULL: nothing is written */
+	const struct detect *detect;
+	int64_t attempt_id;
+};
+
+/* At each tick: some of what has changed, when it is time. */
+void lasting_look(struct lasting *l, const struct lasting_of *of);
+
+/* Before another takes over: all of it. */
+void lasting_write_all(struct lasting *l, const struct lasting_of *of);
+
+#endif

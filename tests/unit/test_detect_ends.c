@@ -1,0 +1,150 @@
+/* When what was told is over, and why. */
+#include "detect_fixture.h"
+
+static struct host h;
+
+static int close_host(void **state)
+{
+	(void)state;
+	host_close(&h);
+	return 0;
+}
+
+static uint64_t wall_at(double seconds)
+{
+	return UINT64_C(1763000000000000000) + (uint64_t)(seconds * 1e9);
+}
+
+/* Two processes near their limit of open files, and so many beside them. */
+static void tick_files(size_t n_more)
+{
+	host_begin(&h);
+	for (pid_t pid = 10; pid < 12; pid++)
+		host_add(&h, pid, 1)->open_fds = 1000;
+	for (size_t i = 0; i < n_more; i++)
+		host_add(&h, (pid_t)(100 + i), 10);
+	host_tick(&h);
+}
+
+static const struct seen *cleared_of(pid_t pid)
+{
+	for (size_t i = 0; i < h.n_seen; i++)
+		if (h.seen[i].change == EPISODE_CLEARED && h.seen[i].e.worst.pid == pid)
+			return &h.seen[i];
+	return NULL;
+}
+
+static struct proc_event end_of(pid_t pid, uint64_t start_ticks, double at)
+{
+	return (struct proc_event){ .wall_ns = wall_at(at),
+				    .key = { pid, start_ticks },
+				    .type = EVENT_EXIT,
+				    .job_id = "job",
+				    .details = "" };
+}
+
+/* Between two ticks, and who was told of knows when. */
+static void test_a_process_ends_when_it_did(void **state)
+{
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	host_begin(&h);
+	host_add(&h, 11, 1)->open_fds = 1000;
+	h.events[h.n_events++] = end_of(10, 100, h.now - 3);
+	host_tick(&h);
+	assert_non_null(cleared_of(10));
+	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(h.now - h.step - 3));
+	assert_null(cleared_of(11));
+}
+
+/* A run tells how its job ended after its last look. */
+static void test_a_job_ends_when_it_did(void **state)
+{
+	const struct proc_event last = end_of(10, U64_UNKNOWN, 12);
+	struct detect_ending ending = { wall_at(14), &last, 1, false };
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(10);
+	tick_files(10);
+	tick_files(400);
+	assert_non_null(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN));
+	ending.wall_ns = wall_at(14);
+	assert_int_equal(detect_end_job(h.d, &ending, &changes), 0);
+	host_keep(&h, &changes);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(12));
+	assert_int_equal(cleared_of(11)->e.ended_wall_ns, wall_at(14));
+	assert_string_equal(cleared_of(11)->e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_int_equal(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_CLEARED)->e.ended_wall_ns,
+			 wall_at(14));
+	assert_string_equal(
+		host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_CLEARED)->e.why_cleared,
+		EPISODE_JOB_ENDED);
+	assert_null(detect_active(h.d, 0));
+}
+
+static void test_who_is_left_is_not_said_to_have_ended(void **state)
+{
+	const struct proc_event last = end_of(10, 100, 6);
+	const struct detect_ending ending = { wall_at(7), &last, 1, true };
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	assert_int_equal(detect_end_job(h.d, &ending, &changes), 0);
+	host_keep(&h, &changes);
+	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_string_equal(cleared_of(11)->e.why_cleared, EPISODE_UNWATCHED);
+	assert_int_equal(cleared_of(11)->e.ended_wall_ns, wall_at(5));
+}
+
+/* Whoever tells its end, and however late: it is over when it has happened. */
+static void test_a_kill_is_a_moment(void **state)
+{
+	struct detect_changes changes;
+	const struct seen *end;
+
+	(void)state;
+	for (int by_end = 0; by_end < 2; by_end++) {
+		host_open(&h, 5);
+		tick_files(0);
+		host_begin(&h);
+		h.events[h.n_events++] = (struct proc_event){ .wall_ns = h.snap.wall_ns,
+							      .key = { 10, 100 },
+							      .type = EVENT_OOM,
+							      .job_id = "job",
+							      .details = "" };
+		host_tick(&h);
+		while (!by_end && !host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED)) {
+			host_begin(&h);
+			host_tick(&h);
+		}
+		assert_int_equal(detect_end(h.d, &changes), 0);
+		host_keep(&h, &changes);
+		end = host_find(&h, ANOMALY_OOM_KILL, EPISODE_CLEARED);
+		assert_int_equal(end->e.ended_wall_ns, wall_at(5));
+		assert_int_equal(end->e.began_wall_ns, wall_at(5));
+		assert_string_equal(end->e.why_cleared, EPISODE_NO_MORE);
+		assert_true(by_end || end->e.cleared_wall_ns > wall_at(10));
+		if (!by_end)
+			host_close(&h);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_a_process_ends_when_it_did, close_host),
+		cmocka_unit_test_teardown(test_a_job_ends_when_it_did, close_host),
+		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
+		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
