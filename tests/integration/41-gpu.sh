@@ -130,7 +130,8 @@ run "$PROCTOR" report crash --format json
 json "when the library crashes, the program answers" "$stdout" 'd["rungs"]["GPU"] == "nvidia-smi"'
 json "what it tells is recorded" "$stdout" 'd["peak_gpu_memory_mb"] == 7'
 json "why not the library is said, and what is not known by that" "$stdout" \
-	'any("NVML crashed (Aborted): it is asked again after 5 minutes" in u["why"] for u in d["unknown"])'
+	'any("NVML crashed (Aborted): it is asked again after 5 minutes; nvidia-smi tells no share" in u["why"]
+		and "something else" not in u["why"] for u in d["unknown"])'
 run with_smi "$PROCTOR" snapshot --json
 json "a single look does not end with the crash" "$stdout" 'd["gpus"][0]["utilization_pct"] == 50'
 run with_smi "$PROCTOR" doctor
