@@ -8,6 +8,7 @@
 /* Drivers that fail and answer by turns say so no more often. */
 #define LOG_PERIOD_NS UINT64_C(3600000000000)
 #define MAX_LOGGED 12
+#define LOOK_EVERY_NS UINT64_C(60000000000)
 
 void service_open_gpus(struct service *s)
 {
@@ -41,22 +42,43 @@ static void log_change(struct service_gpus *g, uint64_t now_ns)
 		log_info("GPUs are read by %s", g->rung);
 }
 
-void service_watch_gpus(struct service *s)
+static void change(struct service *s, const char *rung, const char *note)
 {
 	struct service_gpus *g = &s->gpus;
-	const char *rung = g->reader ? gpus_rung(g->reader) : NULL;
-	const char *note = g->reader ? gpus_note(g->reader) : NULL;
 
-	if (!rung && !note)
-		return; /* the first reading is not due yet */
-	rung = rung ? rung : "none";
-	note = note ? note : "";
 	if (strcmp(g->rung, rung) == 0 && strcmp(g->note, note) == 0)
 		return;
 	snprintf(g->rung, sizeof(g->rung), "%s", rung);
 	snprintf(g->note, sizeof(g->note), "%s", note);
 	set_rung(s);
 	log_change(g, clock_boot_ns());
+}
+
+/* The process that asks is started before all else: one that comes later can only be told of. */
+static void look_for_late_ones(struct service *s)
+{
+	uint64_t now_ns = clock_boot_ns();
+
+	if (!s->config->gpu_enabled || now_ns - s->gpus.looked_boot_ns < LOOK_EVERY_NS)
+		return;
+	s->gpus.looked_boot_ns = now_ns;
+	if (sources_has_gpu(s->root_fd))
+		change(s, "none",
+		       "a driver has come after the daemon began, which reads GPUs when "
+		       "it is started again");
+}
+
+void service_watch_gpus(struct service *s)
+{
+	struct service_gpus *g = &s->gpus;
+	const char *rung = g->reader ? gpus_rung(g->reader) : NULL;
+	const char *note = g->reader ? gpus_note(g->reader) : NULL;
+
+	if (!g->reader)
+		look_for_late_ones(s);
+	if (!rung && !note)
+		return; /* the first reading is not due yet, or there are none */
+	change(s, rung ? rung : "none", note ? note : "");
 }
 
 uint64_t service_take_gpu_cpu_ns(struct service *s)

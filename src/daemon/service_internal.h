@@ -63,6 +63,7 @@ struct service_gpus {
 	uint64_t cpu_ns;	 /* of its process, counted in so far */
 	uint64_t logged_boot_ns; /* since then so many lines: */
 	unsigned n_logged;
+	uint64_t looked_boot_ns; /* while there are none: when it was looked for some */
 	char rung[64], note[512];
 };
 

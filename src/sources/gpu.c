@@ -173,6 +173,14 @@ static const char *find_trouble(const struct gpus *g, uint64_t boot_ns)
 	return g->has_reading && g->now.note[0] ? g->now.note : NULL;
 }
 
+/* Whether the second is the first, and maybe more: what a lower rung adds is no other trouble. */
+static bool goes_on(const char *first, const char *second)
+{
+	size_t n = strlen(first);
+
+	return strncmp(first, second, n) == 0 && (second[n] == '\0' || second[n] == ';');
+}
+
 static void watch_trouble(struct gpus *g, uint64_t boot_ns)
 {
 	struct trouble *t = &g->trouble;
@@ -185,9 +193,9 @@ static void watch_trouble(struct gpus *g, uint64_t boot_ns)
 	t->all_ns += since_ns;
 	if (!note)
 		return;
-	if (!t->note[0])
+	if (!t->note[0] || goes_on(t->note, note))
 		snprintf(t->note, sizeof(t->note), "%s", note);
-	*(strcmp(t->note, note) == 0 ? &t->first_ns : &t->other_ns) += since_ns;
+	*(goes_on(note, t->note) ? &t->first_ns : &t->other_ns) += since_ns;
 }
 
 void gpus_fill(struct gpus *g, struct snapshot *s)

@@ -4,7 +4,7 @@
  * A driver is one way of asking: NVIDIA's library, NVIDIA's program, and what the
  * kernel says of all others. gpu_drivers[] lists them, best first; of those with
  * the same vendor the first that opens is used. Drivers may hang, crash or vanish
- * for a while, so they are only ever asked by a process of their own (gpu_reader.c),
+ * for a while, so they are only ever asked by a process of their own (gpu_reader.h),
  * and what it has read comes over a socket, whole readings at a time.
  */
 #ifndef PROCTOR_SOURCES_GPU_H

@@ -220,6 +220,16 @@ void nvml_close(void *driver)
 	free(n);
 }
 
+/* One that is there and is none, or is for other machines, is told from one that is not. */
+static int tell_not_loaded(int code, struct err *err)
+{
+	const char *why = dlerror();
+
+	if (!why || strstr(why, strerror(ENOENT)))
+		return err_set(err, code, "libnvidia-ml.so.1 is not installed");
+	return err_set(err, code, "NVML cannot be loaded: %s", why);
+}
+
 int nvml_open(int root_fd, void **ret, struct err *err)
 {
 	struct nvml *n = calloc(1, sizeof(*n));
@@ -231,8 +241,7 @@ int nvml_open(int root_fd, void **ret, struct err *err)
 	n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!n->library) {
 		free(n);
-		return err_set(err, gpu_has_nvidia(root_fd) ? -ENOENT : -ENODEV,
-			       "libnvidia-ml.so.1 is not installed");
+		return tell_not_loaded(gpu_has_nvidia(root_fd) ? -ENOENT : -ENODEV, err);
 	}
 	r = find_symbols(n, err);
 	if (r == 0)

@@ -195,6 +195,44 @@ def check_smi_rung():
     check(near(held, theirs, 0.02), "its memory is within 2 %")
 
 
+CRASHING_LIBRARY = """
+#include <stdlib.h>
+#include <sys/resource.h>
+int nvmlInit_v2(void) { struct rlimit none = { 0, 0 }; setrlimit(RLIMIT_CORE, &none); abort(); }
+int nvmlShutdown(void) { return 0; }
+const char *nvmlErrorString(int result) { return result ? "failed" : "well"; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 0; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **ret) { *ret = NULL; return i != 0; }
+"""
+
+
+def put_crashing_library(folder):
+    if not shutil.which("gcc"):
+        return False
+    library = os.path.join(folder, "libnvidia-ml.so.1")
+    build = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library]
+    return subprocess.run(build, input=CRASHING_LIBRARY, text=True).returncode == 0
+
+
+def check_crash():
+    """A library that takes its process with it gives way to nvidia-smi."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment, _ = without_library(folder)
+        if not put_crashing_library(folder):
+            print("not tested: a library that crashes (it takes gcc)")
+            return
+        snap = json.loads(proctor("snapshot", "--json", env=environment).stdout)
+        proctor("run", "-q", "--interval", "1", "--job", "crash", "--", "sleep", "8", env=environment)
+        said = proctor("doctor", env=environment).stdout
+    print("after a crash:", json.dumps(snap["gpus"]))
+    check(snap["gpus"] and snap["gpus"][0]["memory_total_mb"], "a snapshot has the GPU all the same")
+    report = json.loads(proctor("report", "crash", "--format", "json").stdout)
+    print("unknown:", report["unknown"])
+    check(report["rungs"].get("GPU") == "nvidia-smi", f"the rung is {report['rungs'].get('GPU')}")
+    check(any("NVML crashed (Aborted)" in u["why"] for u in report["unknown"]), "and why is said")
+    check("NVML: it crashes the process that asks it" in said, "doctor says it too")
+
+
 def without_rights(*command):
     """The command where the GPU's device files are there and nobody may open them."""
     script = (
@@ -231,7 +269,7 @@ def check_no_rights():
     )
     snap = run("snapshot", "--json")
     check(json.loads(snap.stdout)["gpus"] == [] and not snap.stderr, "without rights there is no GPU")
-    done = run("run", "-q", "--job", "norights", "--", "sleep", "2")
+    done = run("run", "-q", "--interval", "1", "--job", "norights", "--", "sleep", "8")
     check(done.returncode == 0 and not done.stderr, f"a job runs without a word {done.stderr!r}")
     report = json.loads(proctor("report", "norights", "--format", "json").stdout)
     check(report["gpu_seconds"] is None, "its GPU time is unknown, and not 0")
@@ -276,6 +314,7 @@ def main():
         check_two_processes()
         check_idle_holder()
         check_smi_rung()
+        check_crash()
         check_no_rights()
         check_report()
         check_nothing_left()

@@ -49,6 +49,26 @@ fi
 with_gpu true
 is "nothing of it is mounted outside" "$(grep -c " $TMP" /proc/self/mountinfo)" 0
 
+# ---- a driver that comes after the daemon, looked at below: it takes a minute ----
+
+cat >"$TMP/late.sh" <<'END'
+#!/bin/bash
+export PROCTOR_HOME=$TMP/late
+mkdir "$PROCTOR_HOME" && printf 'interval_seconds: 1\n' >"$PROCTOR_HOME/proctor.yaml"
+rm /dev/nvidiactl /dev/nvidia0
+"$PROCTOR" start
+: >/dev/nvidiactl
+for ((i = 0; i < 1500; i++)); do
+	grep -q 'a driver has come' "$PROCTOR_HOME/daemon.log" && break
+	sleep 0.1
+done
+"$PROCTOR" stop
+END
+chmod +x "$TMP/late.sh"
+export PROCTOR
+with_gpu "$TMP/late.sh" >/dev/null 2>&1 &
+late=$!
+
 # job SECONDS: holds 1 MiB of each of three GPUs, each 40 % busy, after a second without one.
 cat >"$TMP/job" <<'END'
 #!/bin/sh
@@ -110,7 +130,8 @@ run "$PROCTOR" report crash --format json
 json "when the library crashes, the program answers" "$stdout" 'd["rungs"]["GPU"] == "nvidia-smi"'
 json "what it tells is recorded" "$stdout" 'd["peak_gpu_memory_mb"] == 7'
 json "why not the library is said, and what is not known by that" "$stdout" \
-	'any("NVML crashed (Aborted): it is asked again after 5 minutes" in u["why"] for u in d["unknown"])'
+	'any("NVML crashed (Aborted): it is asked again after 5 minutes; nvidia-smi tells no share" in u["why"]
+		and "something else" not in u["why"] for u in d["unknown"])'
 run with_smi "$PROCTOR" snapshot --json
 json "a single look does not end with the crash" "$stdout" 'd["gpus"][0]["utilization_pct"] == 50'
 run with_smi "$PROCTOR" doctor
@@ -238,5 +259,9 @@ rm -f "$PROCTOR_HOME/proctor.yaml"
 like "top asks GPUs" "$(top_in_terminal 60)" '^[1-9]'
 printf 'gpu_enabled: false\n' >"$PROCTOR_HOME/proctor.yaml"
 is "but not where the configuration says no" "$(top_in_terminal 5)" 0
+
+wait "$late"
+like "a driver that comes late is told of" "$(cat "$TMP/late/daemon.log")" \
+	'GPUs are read by none: a driver has come after the daemon began'
 
 finish

@@ -1,0 +1,171 @@
+/*
+ * gpu_keeper - watches the process that asks the drivers, and knows of which of them it died.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "sources/gpu_reader.h"
+
+#define RESTART_MS 10000 /* until a reader that died for no known reason is started again */
+#define PATIENCE_SECONDS 30.0
+#define GRACE_MS 2000 /* to end by itself */
+#define REAP_MS 10
+#define NO_DRIVER (-1)
+
+struct keeper {
+	struct gpus_options options;
+	int fd; /* of who listens */
+	struct gpu_slots slots;
+	pid_t reader;
+	int asks; /* the driver that the reader asks; NO_DRIVER */
+	bool has_hung, is_over;
+};
+
+static double or_else(double seconds, double otherwise)
+{
+	return seconds > 0 ? seconds : otherwise;
+}
+
+static void take_message(struct keeper *k, const struct gpu_message *m)
+{
+	if (m->driver >= GPU_N_DRIVERS)
+		return;
+	if (m->what == GPU_BEAT_ANSWERED)
+		k->slots.records[m->driver].n_deaths = 0;
+	k->asks = m->what == GPU_MESSAGE_END ? NO_DRIVER : m->driver;
+}
+
+/* False: the reader has ended. */
+static bool take_messages(struct keeper *k, int fd)
+{
+	struct gpu_message messages[32];
+	ssize_t n = read(fd, messages, sizeof(messages));
+
+	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(messages[0]); i++)
+		take_message(k, &messages[i]);
+	return n > 0 || (n < 0 && errno == EINTR);
+}
+
+/* Until it has ended, or until nobody listens to it any more: then it is not waited for. */
+static void watch_reader(struct keeper *k, int beat_fd)
+{
+	struct pollfd waits[] = { { .fd = k->fd }, { .fd = beat_fd, .events = POLLIN } };
+	int patience_ms = (int)(or_else(k->options.patience_seconds, PATIENCE_SECONDS) * 1000);
+	int timeout_ms;
+
+	for (;;) {
+		bool is_asking = k->asks != NO_DRIVER && !k->has_hung;
+
+		timeout_ms = k->is_over ? GRACE_MS : is_asking ? patience_ms : -1;
+		if (poll(waits, 2, timeout_ms) == 0) {
+			kill(k->reader, SIGKILL); /* inside the kernel, even this waits */
+			k->has_hung = true;
+			if (k->is_over)
+				return;
+		} else if (waits[0].fd >= 0 && waits[0].revents) {
+			waits[0].fd = -1;
+			k->is_over = true;
+		} else if (waits[1].revents && !take_messages(k, beat_fd)) {
+			return;
+		}
+	}
+}
+
+/* The signal that ended it; 0: none, or it has not ended yet. */
+static int reap_reader(pid_t pid)
+{
+	struct pollfd nothing = { .fd = -1 };
+	int status = 0;
+
+	kill(pid, SIGKILL); /* there is never a second one beside it; one that has ended is dead */
+	for (int left_ms = GRACE_MS; left_ms > 0; left_ms -= REAP_MS) {
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+		poll(&nothing, 1, REAP_MS);
+	}
+	return 0;
+}
+
+static void start_and_watch(struct keeper *k)
+{
+	int beats[2];
+
+	k->asks = NO_DRIVER;
+	k->has_hung = false;
+	if (pipe2(beats, O_CLOEXEC) < 0)
+		return;
+	/* Not fork(): libuv's handler for it closes two files that were its own, whatever they are
+	 * by now. */
+	k->reader = _Fork();
+	if (k->reader == 0) {
+		close(beats[0]);
+		gpu_read_until_end(&k->options, &k->slots, k->fd, beats[1]);
+		_exit(0);
+	}
+	close(beats[1]);
+	if (k->reader > 0)
+		watch_reader(k, beats[0]);
+	close(beats[0]);
+}
+
+/* Nobody has to wait for the next reader to know why there is no reading. */
+static void tell_death(struct keeper *k)
+{
+	static struct gpu_reading reading; /* of this process alone, and large */
+	const struct gpu_record *record = &k->slots.records[k->asks];
+	struct err err = ERR_INIT;
+
+	gpu_tell_death(record, k->slots.again_ns, gpu_drivers[k->asks]->name, &err);
+	gpu_reading_init(&reading);
+	gpu_note(&reading, "%s", err.text);
+	reading.n_left_out = 1; /* whoever holds one */
+	reading.is_interim = 1;
+	reading.boot_ns = clock_boot_ns();
+	gpu_send_reading(k->fd, &reading);
+}
+
+/* Whether it is known which driver the reader died of: the next one can begin with another. */
+static bool note_death(struct keeper *k)
+{
+	int signal = k->reader > 0 ? reap_reader(k->reader) : 0;
+
+	if (k->reader <= 0 || k->asks == NO_DRIVER || k->is_over)
+		return false;
+	gpu_record_death(&k->slots.records[k->asks], k->has_hung ? GPU_HUNG : signal,
+			 clock_boot_ns());
+	tell_death(k);
+	return true;
+}
+
+static void keep(struct keeper *k)
+{
+	double pause_seconds = or_else(k->options.patience_seconds, PATIENCE_SECONDS);
+	int pause_ms = (int)fmin(pause_seconds * 1000, RESTART_MS);
+	struct pollfd wait = { .fd = k->fd };
+	bool is_known;
+
+	prctl(PR_SET_NAME, "proctor-gpu");
+	k->slots.again_ns =
+		(uint64_t)(or_else(k->options.again_seconds, (double)GPU_AGAIN_NS / 1e9) * 1e9);
+	do {
+		start_and_watch(k);
+		is_known = note_death(k);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	} while (poll(&wait, 1, is_known ? 0 : pause_ms) == 0);
+}
+
+void gpu_keep_reader(const struct gpus_options *options, int fd)
+{
+	static struct keeper keeper; /* of this process alone, and large */
+
+	keeper = (struct keeper){ .options = *options, .fd = fd };
+	keep(&keeper);
+}

@@ -1,0 +1,36 @@
+#include "fuzz_text.h"
+
+#include "sources/gpu_drm.h"
+#include "sources/gpu_smi.h"
+
+#define MAX_LINES 8
+
+/* Whatever is taken for a device or a process has a uuid, or words in its place. */
+static void parse_line(const char *line)
+{
+	struct smi_device device;
+	struct smi_process process;
+
+	if (smi_parse_device(line, &device) && (!device.line.is_row || !device.uuid[0]))
+		abort();
+	if (smi_parse_process(line, &process) && !process.uuid[0])
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = fuzz_text(data, size);
+	struct smi_line lines[MAX_LINES];
+	struct drm_client client;
+	char slot[DRM_SLOT_BYTES], *rest = NULL;
+
+	if (smi_parse(text, lines, MAX_LINES) > MAX_LINES)
+		abort();
+	(void)drm_parse_client(text, &client);
+	(void)drm_parse_slot(text, slot);
+	(void)drm_parse_driver(text, slot);
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		parse_line(line);
+	free(text);
+	return 0;
+}
