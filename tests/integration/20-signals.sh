@@ -184,7 +184,7 @@ kill "$(cat "$TMP/left.1018")"
 cat >"$TMP/two.yaml" <<EOF
 job_id: two
 sheets:
-  - run: trap '' TERM; touch $TMP/first; sleep 1; exit 0
+  - run: trap 'touch $TMP/told' TERM; touch $TMP/first; while [ ! -e $TMP/told ]; do sleep 0.1; done; exit 0
   - run: touch $TMP/second
 EOF
 "$PROCTOR" run -q -f "$TMP/two.yaml" &
@@ -196,12 +196,14 @@ is "a job that was told to end does not start its next sheet" "$?" 143
 check "it has not" [ ! -e "$TMP/second" ]
 
 # ---- the job goes on whatever happens to us ----
-"$PROCTOR" run -q --job orphaned -- sh -c 'sleep 1; touch '"$TMP"'/survived' &
+"$PROCTOR" run -q --job orphaned -- sh -c "touch $TMP/began; $(gate orphaned); touch $TMP/survived" &
 runner=$!
-wait_for test -e "$PROCTOR_HOME/proctor.db"
-sleep 0.3
+eventually test -e "$TMP/began"
+is_listed() { "$PROCTOR" jobs --json | grep -q '"job_id":"orphaned"'; }
+eventually is_listed
 kill -KILL $runner
 wait $runner 2>/dev/null
+pass orphaned
 check "kill -9 of the runner does not end the command" wait_for test -e "$TMP/survived"
 run "$PROCTOR" jobs --json
 json "its end is unknown, not invented" "$stdout" \
