@@ -15,7 +15,7 @@
 #include "rpc/rpc.h"
 
 /* How long the daemon may take until it serves clients. */
-#define READY_TIMEOUT_MS 10000
+#define READY_TIMEOUT_MS 60000
 
 #define LOG_MAX_BYTES (1024 * 1024)
 #define LOG_PATH_BYTES (PATH_BYTES + 16)

@@ -69,11 +69,11 @@ is "nor a limit on file size" "$status" 7
 like "and says that it is one" "$stderr" "not recorded: .*limit on files.*ulimit -f"
 run bash -c 'ulimit -n 6; "$0" run -q -- sh -c "echo ran; exit 7"' "$PROCTOR"
 is "where we cannot work the command runs all the same" "$stdout/$status" "ran/7"
-run bash -c '(sleep 1.5; touch '"$TMP"'/helper) & exec "$0" run -q --json -- sh -c "sleep .2; exit 7"' "$PROCTOR"
+run bash -c "($(gate helper); touch $TMP/helper) >/dev/null 2>&1 & "'exec "$0" run -q --json -- sh -c "sleep .2; exit 7"' "$PROCTOR"
 is "a helper from before the job does not hold it up" "$status" 7
 json "and is not counted in" "$stdout" 'd["process_spawn_count"] == 2 or d["evidence"]["process_spawn_count"] == "at least"'
-for _ in $(seq 40); do [ -e "$TMP/helper" ] && break; sleep 0.1; done
-check "nor is it ended" [ -e "$TMP/helper" ]
+pass helper
+check "nor is it ended" eventually [ -e "$TMP/helper" ]
 run "$PROCTOR" run -q -- bash -c 'exec > >(while read -r l; do sleep 0.05; echo "$l"; done >'"$TMP"'/log); seq 5'
 is "what is just finishing may finish" "$(cat "$TMP/log" | tr '\n' ' ')" "1 2 3 4 5 "
 
@@ -120,8 +120,8 @@ json "a spike between two samples is in the peak" "$stdout" \
 profile sh -c "python3 -S $TMP/spike.py; true"
 json "also when a child has it" "$stdout" 'd["peak_rss_mb"] >= 300'
 
-profile sh -c '(setsid sh -c "sleep 0.3; i=0; while [ \$i -lt 300000 ]; do i=\$((i+1)); done; exit 5" &)
-	sleep 3'
+profile sh -c '(setsid sh -c "sleep 0.3; i=0; while [ \$i -lt 300000 ]; do i=\$((i+1)); done; : >\"$0\"; exit 5" &)
+	while ! [ -e "$0" ]; do sleep 0.1; done; sleep 0.3' "$TMP/looped"
 json "a grandchild that outlived its parent is counted" "$stdout" \
 	'd["total_cpu_seconds"] > 0.02 and any(p["exit_code"] == 5 for p in d["processes"])'
 
@@ -134,7 +134,10 @@ if os.fork() == 0:
     while time.process_time() < 0.6:
         pass
     os._exit(0)
-time.sleep(1.5)
+try:
+    os.wait()
+except ChildProcessError:
+    pass # when there is none any more
 EOF
 profile python3 -S "$TMP/ignore.py"
 json "CPU time that nobody waited for is not passed over in silence" "$stdout" \
@@ -193,18 +196,23 @@ PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -q --json -- sh -c 'sleep 0.3; ex
 json "the report is whole without a store" "$stdout" \
 	'd["exit_code"] == 4 and len(d["events"]) >= 2 and len(d["series"]) >= 1 and any(u["what"] == "recording" for u in d["unknown"])'
 run "$PROCTOR" run -q --job locked -- true
-python3 - "$PROCTOR_HOME/proctor.db" <<'EOF' &
-import sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None)
+python3 - "$PROCTOR_HOME/proctor.db" "$TMP/held" "$TMP/passed.lock" <<'EOF' &
+import os, sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
 db.execute("BEGIN IMMEDIATE")
-time.sleep(3)
+open(sys.argv[2], "w").close()
+while os.path.exists(sys.argv[2]) and not os.path.exists(sys.argv[3]):
+    time.sleep(0.05)
 EOF
 locker=$!
-sleep 0.3
-run "$PROCTOR" run -q --json --job locked -- sh -c 'sleep 0.5; exit 4'
-json "a locked database delays nothing of the command" "$stdout" \
-	'd["exit_code"] == 4 and d["wall_seconds"] < 1.5 and d["outcome"] == "failure"'
+eventually [ -e "$TMP/held" ]
+"$PROCTOR" run -q --json --job locked -- sh -c ": >$TMP/ran; exit 4" >"$TMP/locked" &
+runner=$!
+check "a locked database delays nothing of the command" eventually [ -e "$TMP/ran" ]
+pass lock
 wait $locker
+wait $runner
+json "nor changes its end" "$(cat "$TMP/locked")" 'd["exit_code"] == 4 and d["outcome"] == "failure"'
 run "$PROCTOR" jobs --json
 json "and the run is recorded when it is free" "$stdout" \
 	'[(j["attempt"], j["exit_code"]) for j in d if j["job_id"] == "locked"] == [(2, 4)]'

@@ -8,15 +8,6 @@ here=$(dirname "$0")
 asleep() { pgrep -fx -- "sleep $1" >/dev/null; }
 gone() { ! asleep "$1"; }
 
-# Waits until the condition holds, five seconds at most.
-wait_for() {
-	for _ in $(seq 100); do
-		"$@" && return 0
-		sleep 0.05
-	done
-	return 1
-}
-
 # ---- what is left behind ----
 run "$PROCTOR" run -- sh -c 'sleep 1001 & exit 3'
 is "the command's status counts" "$status" 3
@@ -44,7 +35,7 @@ for sig in TERM INT HUP USR1; do
 		trap "echo got '$sig' >>'"$TMP"'/got.'$sig'; exit 42" '$sig'
 		touch '"$TMP"'/ready.'$sig'; while :; do sleep 0.05; done' &
 	runner=$!
-	wait_for test -e "$TMP/ready.$sig"
+	eventually test -e "$TMP/ready.$sig"
 	kill -"$sig" $runner
 	wait $runner
 	is "SIG$sig reaches the command" "$?" 42
@@ -57,7 +48,7 @@ json "a signal that does not ask to end is none" "$stdout" \
 	'[j["outcome"] for j in d if j["job_id"] == "sig-USR1"] == ["failure"]'
 "$PROCTOR" run -q -- sleep 1006 &
 runner=$!
-wait_for asleep 1006
+eventually asleep 1006
 kill -TERM $runner
 wait $runner
 is "a command that dies of it gives 143" "$?" 143
@@ -67,8 +58,8 @@ cat >"$TMP/counts.sh" <<'EOF'
 n=0
 trap 'n=$((n + 1)); echo "got $n"' INT
 echo ready
-end=$((SECONDS + 2))
-while [ $SECONDS -lt $end ]; do sleep 0.1; done
+while [ $n -eq 0 ]; do sleep 0.1; done
+sleep 0.5
 echo "n=$n"
 exit 5
 EOF
@@ -76,12 +67,13 @@ out=$(python3 "$here/terminal.py" expect:ready,c "$PROCTOR" run -q -- bash "$TMP
 like "Ctrl-C reaches the command once" "$out" '^n=1$'
 like "which may go on" "$out" '^status 5$'
 cat >"$TMP/stubborn.sh" <<'EOF'
-trap '' INT TERM
+trap 'echo one' INT
+trap '' TERM
 (trap '' INT TERM; sleep 1007) &
 echo ready
 while :; do sleep 0.1; done
 EOF
-out=$(python3 "$here/terminal.py" expect:ready,c,0.3,c "$PROCTOR" run -q -- bash "$TMP/stubborn.sh")
+out=$(python3 "$here/terminal.py" expect:ready,c,expect:one,c "$PROCTOR" run -q -- bash "$TMP/stubborn.sh")
 like "a second Ctrl-C kills it" "$out" '^status 137$'
 check "and its whole tree" gone 1007
 out=$(python3 "$here/terminal.py" expect:ready,c "$PROCTOR" run -q -- sh -c 'echo ready; sleep 1008')
@@ -104,7 +96,9 @@ import os, pty, signal, sys, time
 pid, terminal = pty.fork()
 if pid == 0:
     os.execvp(sys.argv[1], sys.argv[1:])
-time.sleep(0.7)
+end = time.monotonic() + 60
+while os.system("pgrep -P %d -x sleep >/dev/null" % pid) != 0 and time.monotonic() < end:
+    time.sleep(0.05)
 if sys.argv[-1] == "2":  # stops and continues the command itself, not us
     child = int(os.popen("pgrep -P %d" % pid).read().split()[0])
     os.kill(child, signal.SIGSTOP)
@@ -112,7 +106,6 @@ if sys.argv[-1] == "2":  # stops and continues the command itself, not us
     os.kill(child, signal.SIGCONT)
 else:
     os.close(terminal)
-end = time.monotonic() + 10
 while time.monotonic() < end:
     done, status = os.waitpid(pid, os.WNOHANG)
     if done:
@@ -126,8 +119,8 @@ is "a hang-up reaches the command" "$(python3 "$TMP/hup.py" "$PROCTOR" run -q --
 check "which is gone" gone 1014
 is "SIGSTOP and SIGCONT to the command alone do not freeze us" \
 	"$(python3 "$TMP/hup.py" "$PROCTOR" run -q -- sleep 2)" "ended 0"
-out=$(python3 "$here/terminal.py" 1,c bash --norc -ic \
-	"\"$PROCTOR\" run -q -- timeout 20 sleep 1015; echo after \$?")
+out=$(python3 "$here/terminal.py" expect:READY,0.3,c bash --norc -ic \
+	"\"$PROCTOR\" run -q -- sh -c 'echo READY; exec timeout 60 sleep 1015'; echo after \$?")
 like "Ctrl-C reaches a command that made its own process group" "$out" 'after 1[0-9][0-9]'
 check "and ends it" gone 1015
 out=$(python3 "$here/terminal.py" 1,type:typed bash --norc -ic \
@@ -136,7 +129,7 @@ like "and it may read the terminal" "$out" 'it read typed'
 for sig in XCPU RTMIN VTALRM; do
 	"$PROCTOR" run -q -- sleep 1016 &
 	runner=$!
-	wait_for asleep 1016
+	eventually asleep 1016
 	kill -"$sig" $runner
 	wait $runner 2>/dev/null
 	check "SIG$sig is the command's, and nothing is left" gone 1016
@@ -184,25 +177,27 @@ kill "$(cat "$TMP/left.1018")"
 cat >"$TMP/two.yaml" <<EOF
 job_id: two
 sheets:
-  - run: trap '' TERM; touch $TMP/first; sleep 1; exit 0
+  - run: trap 'touch $TMP/told' TERM; touch $TMP/first; while [ ! -e $TMP/told ]; do sleep 0.1; done; exit 0
   - run: touch $TMP/second
 EOF
 "$PROCTOR" run -q -f "$TMP/two.yaml" &
 runner=$!
-wait_for test -e "$TMP/first"
+eventually test -e "$TMP/first"
 kill -TERM $runner
 wait $runner
 is "a job that was told to end does not start its next sheet" "$?" 143
 check "it has not" [ ! -e "$TMP/second" ]
 
 # ---- the job goes on whatever happens to us ----
-"$PROCTOR" run -q --job orphaned -- sh -c 'sleep 1; touch '"$TMP"'/survived' &
+"$PROCTOR" run -q --job orphaned -- sh -c "touch $TMP/began; $(gate orphaned); touch $TMP/survived" &
 runner=$!
-wait_for test -e "$PROCTOR_HOME/proctor.db"
-sleep 0.3
+eventually test -e "$TMP/began"
+is_listed() { "$PROCTOR" jobs --json | grep -q '"job_id":"orphaned"'; }
+eventually is_listed
 kill -KILL $runner
 wait $runner 2>/dev/null
-check "kill -9 of the runner does not end the command" wait_for test -e "$TMP/survived"
+pass orphaned
+check "kill -9 of the runner does not end the command" eventually test -e "$TMP/survived"
 run "$PROCTOR" jobs --json
 json "its end is unknown, not invented" "$stdout" \
 	'[(j["status"], j["outcome"], j["lost"]) for j in d if j["job_id"] == "orphaned"] == [("done", None, True)]'

@@ -305,8 +305,12 @@ unlike "only those that work" "$stdout" 'otlp'
 # ---- much of it ----
 "$PROCTOR" run -q --job many --interval 0.1 -- sh -c '
 	i=0
-	while [ $i -lt 400 ]; do sleep 4 & i=$((i + 1)); done
-	wait' </dev/null
+	while [ $i -lt 400 ]; do sleep 300 & i=$((i + 1)); done
+	'"$(gate many)" </dev/null &
+has_many() { [ "$("$PROCTOR" sql --json "SELECT count(*) > 2500 AS n FROM process_metrics WHERE job_id = 'many'")" = '[{"n":1}]' ]; }
+eventually has_many
+pass many
+wait $!
 # Both read all of it; the first writes megabytes and the second little. VmHWM in KB, as long as it
 # lives: what a parent gets to know at the end is never less than the parent's own.
 used=$(python3 -c '

@@ -92,7 +92,7 @@ is "how, is known later" "$stdout" "unheard cancelled"
 
 # ---- what happens is told when it happens ----
 
-echo 'interval_seconds: 60' >"$PROCTOR_HOME/proctor.yaml"
+echo 'interval_seconds: 300' >"$PROCTOR_HOME/proctor.yaml"
 "$PROCTOR" start
 printf 'sheets:\n  - run: sleep 0.5\n  - run: while [ ! -e %s/go ]; do sleep 0.1; done\n' "$TMP" >"$TMP/two.yaml"
 "$PROCTOR" submit --job two "$TMP/two.yaml" >/dev/null

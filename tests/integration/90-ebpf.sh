@@ -87,15 +87,24 @@ json "and doctor asks the one that runs" "$stdout" \
 	'd["daemon_rungs"]["process samples"] == "'"$best_samples"'"'
 run "$PROCTOR" status --json
 check "and no more memory than it may" [ "$(json_eval "$stdout" 'd["rss_mb"] < 24')" = True ]
-"$PROCTOR" run -q --job calls -- sh -c 'for i in 1 2 3 4; do
-	dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; sleep 0.4; done'
+has_samples() { # JOB CALL: one of them has that call
+	"$PROCTOR" sql --json "SELECT syscall_counts FROM process_metrics
+		WHERE job_id = '$1' AND syscall_counts LIKE '%$2%'" | grep -q "$2"
+}
+"$PROCTOR" run -q --job calls -- sh -c 'call() { dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; }
+	until [ -e "$0" ]; do call; sleep 0.4; done; call; sleep 0.4' "$TMP/passed.calls" &
+[[ $best_samples != eBPF* ]] || check "samples have them" eventually has_samples calls write
+pass calls
+wait $!
 counted() {
 	"$PROCTOR" report calls --format json | grep -q '"syscalls":\['
 }
 if [[ $best_samples == eBPF* ]]; then
 	check "its calls are told soon after its end" eventually counted
-	sh -c 'sleep 1; dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; sleep 0.5' &
+	sh -c "$(gate joined); dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; sleep 0.5" &
 	"$PROCTOR" attach --pid $! --job joined
+	eventually has_samples joined wait4
+	pass joined
 	wait $!
 	counted() { "$PROCTOR" report joined --format json | grep -q '"syscalls":\['; }
 	check "so are those of an attached job" eventually counted
@@ -121,9 +130,6 @@ if [[ $best_samples == eBPF* ]]; then
 		'"syscall_hotspots" not in [u["what"] for u in d["unknown"]]'
 	run "$PROCTOR" report calls
 	like "the report has them" "$stdout" 'System calls \(at least'
-	run "$PROCTOR" sql --json \
-		"SELECT syscall_counts FROM process_metrics WHERE syscall_counts LIKE '%write%'"
-	like "samples have them" "$stdout" 'write'
 else
 	json "nobody counted, which is not none" "$stdout" 'd["syscall_hotspots"] is None'
 fi
@@ -142,7 +148,7 @@ tracer_of() { # PID
 # The pid of who traces PID, waiting until that is, or is not, 0.
 await_tracer() { # PID ==|!=
 	local i tracer
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < 1200; i++)); do
 		tracer=$(tracer_of "$1")
 		[[ $2 == == && $tracer == 0 || $2 == != && $tracer != 0 ]] && break
 		sleep 0.05
@@ -209,11 +215,11 @@ for line in sys.stdin:
 	like "the configuration can say so too" "$(json_eval "$stdout" 'd["unknown"]')" 'one call in 7,'
 	rm "$PROCTOR_HOME/proctor.yaml"
 
-	"$PROCTOR" run -q --syscalls=ebpf -i 0.1 --job sampled -- sh -c 'for i in 1 2 3 4 5 6 7 8; do
-		dd if=/dev/zero of=/dev/null bs=1 count=20000 2>/dev/null; sleep 0.05; done'
-	run "$PROCTOR" sql --json \
-		"SELECT syscall_counts FROM process_metrics WHERE job_id = 'sampled' AND syscall_counts LIKE '%write%'"
-	like "samples have them" "$stdout" 'write'
+	"$PROCTOR" run -q --syscalls=ebpf -i 0.1 --job sampled -- sh -c 'until [ -e "$0" ]; do
+		dd if=/dev/zero of=/dev/null bs=1 count=20000 2>/dev/null; sleep 0.05; done' "$TMP/passed.sampled" &
+	check "samples of its own have them" eventually has_samples sampled write
+	pass sampled
+	wait $!
 
 	start_daemon 'interval_seconds: 0.1'
 	run "$PROCTOR" run -q --json --syscalls=ebpf --job both -- sh -c 'sleep 0.5; dd if=/dev/zero of=/dev/null bs=1 count=3000 2>/dev/null; sleep 0.5'
@@ -267,7 +273,7 @@ if command -v strace >/dev/null; then
 
 	"$PROCTOR" run -q --syscalls=strace -- sleep 77 &
 	counting=$!
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < 1200; i++)); do
 		target=$(pgrep -P "$counting" -x sleep) && [ "$(tracer_of "$target")" != 0 ] && break
 		sleep 0.05
 	done
@@ -306,17 +312,16 @@ full_disk() {
 	eventually test -s "$TMP/full"
 	is_watched() { "$PROCTOR" snapshot --json | grep -q "\"pid\":$(cat "$TMP/full"),"; }
 	eventually is_watched
-	sleep 0.5
-	kill -USR1 "$(cat "$TMP/full")"
-	sleep 1
+	is_written() { "$PROCTOR" events --job full --json | grep -q "\"signal_num\":$1,"; }
+	is_told() { kill -USR1 "$(cat "$TMP/full")" && is_written 10; } # not all at once is followed
+	eventually is_told
 	head -c 16m /dev/zero >"$TMP/small/filler" 2>/dev/null
 	is_full() { "$PROCTOR" status --json | grep -q '"ticks_waiting":[2-9]'; }
 	eventually is_full
 	kill -USR2 "$(cat "$TMP/full")"
 	sleep 1
 	rm "$TMP/small/filler"
-	is_written() { "$PROCTOR" events --job full --json | grep -q '"signal_num":12,'; }
-	eventually is_written
+	eventually is_written 12
 	kill -KILL "$(cat "$TMP/full")"
 	wait
 	"$PROCTOR" stop >/dev/null
@@ -334,11 +339,15 @@ if [[ $best_samples == eBPF* ]]; then
 	victim=$(cat "$TMP/victim")
 	is_watched() { "$PROCTOR" snapshot --json | grep -q "\"pid\":$victim,"; }
 	eventually is_watched
-	sleep 0.5
-	kill -USR1 "$victim"
-	"$PROCTOR" run -q --job killer -- sh -c 'sleep 1; exec kill -KILL "$1"' sh "$victim"
+	is_told() { kill -USR1 "$victim" && grep -q '"signal_num":10,.*"job_id":"killed"' "$TMP/signals"; }
+	check "a signal is told" eventually is_told # not all at once is followed
+	"$PROCTOR" run -q --job killer -- sh -c "$(gate killer); exec kill -KILL $victim" &
+	knows() { "$PROCTOR" snapshot --json | grep -q "\"job_id\":\"$1\""; } # JOB
+	eventually knows killer
+	pass killer
 	wait "$victim_run"
 	is "a job that was killed" "$?" 137
+	wait $!
 
 	# Timers and a storm of signals do not hide who has ended it.
 	"$PROCTOR" run -q --job stormy -- python3 -c '
@@ -352,6 +361,7 @@ while True:
 	victim_run=$!
 	eventually test -s "$TMP/stormy"
 	stormy=$(cat "$TMP/stormy")
+	eventually knows stormy
 	sleep 1
 	python3 -c '
 import os, signal, sys, time
@@ -367,8 +377,11 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 	make_box
 	if [ -n "$box" ]; then
 		# A child of the command: no runner would know. It is born after the daemon has seen the job.
-		"$PROCTOR" run -q --job greedy -- bash -c 'sleep 1.5
-			(echo $BASHPID >"$1/cgroup.procs"; exec tail /dev/zero); sleep 0.5' bash "$box"
+		"$PROCTOR" run -q --job greedy -- bash -c "$(gate greedy); sleep 0.5
+			(echo \$BASHPID >$box/cgroup.procs; exec tail /dev/zero); sleep 0.5" &
+		eventually knows greedy
+		pass greedy
+		wait $!
 		rmdir "$box"
 	fi
 	mkdir "$TMP/small"
@@ -529,7 +542,7 @@ time.sleep(20)' >"$TMP/zombie" &
 	"$PROCTOR" top --trace "$target" >"$TMP/top-trace" 2>&1 &
 	tracing=$!
 	check "top traces too" [ "$(await_tracer "$target" !=)" != 0 ]
-	sleep 0.3
+	eventually grep -q '(' "$TMP/top-trace"
 	kill -INT "$tracing"
 	wait "$tracing"
 	is "until it is stopped" "$?" 0

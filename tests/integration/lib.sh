@@ -58,19 +58,19 @@ pass() { # NAME
 	: >"$TMP/passed.$1"
 }
 
-# eventually COMMAND [ARG...]: succeeds as soon as it does, or fails after a minute, as others may
+# eventually COMMAND [ARG...]: succeeds as soon as it does, or fails after two minutes, as others may
 # take all of the machine.
 eventually() {
-	local end=$((EPOCHSECONDS + 60))
+	local end=$((EPOCHSECONDS + 120))
 	until "$@" >/dev/null 2>&1; do
 		[ $EPOCHSECONDS -lt $end ] || return
 		sleep 0.1
 	done
 }
 
-# becomes WANTED COMMAND [ARG...]: until it prints that, for at most a minute; prints the last.
+# becomes WANTED COMMAND [ARG...]: until it prints that, for at most two minutes; prints the last.
 becomes() {
-	local wanted=$1 got end=$((EPOCHSECONDS + 60))
+	local wanted=$1 got end=$((EPOCHSECONDS + 120))
 	shift
 	until got=$("$@" 2>&1); [ "$got" = "$wanted" ]; do
 		[ $EPOCHSECONDS -lt $end ] || break

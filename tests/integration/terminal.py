@@ -12,7 +12,7 @@ import select
 import sys
 import time
 
-TIME_LIMIT = 30
+TIME_LIMIT = 60
 
 
 def main():
