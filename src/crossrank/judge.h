@@ -33,6 +33,20 @@ static inline double judge_seconds(const struct judge_work *w, const struct samp
 	return (double)(sample->timestamp_ns - w->f->origin_ns) / 1e9;
 }
 
+static inline const struct rank_clock *judge_clock(const struct judge_work *w,
+						   const struct candidate *c)
+{
+	return &w->clocks[c->rank - w->a->ranks];
+}
+
+/* A rise as one that may have been the first; is_main: the first large one of its rank. */
+static inline struct first_entry judge_entry(const struct judge_work *w, const struct candidate *c,
+					     bool is_main)
+{
+	return (struct first_entry){ is_main ? &c->main->onset : &c->rise->onset, c->clock,
+				     judge_clock(w, c)->error };
+}
+
 /* What came of one episode. */
 struct judge_outcome {
 	enum verdict verdict;

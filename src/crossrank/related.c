@@ -7,12 +7,13 @@
 #include "base/macros.h"
 #include "stats/order.h"
 
-#define CHANCE_P 0.05	 /* likelier than this: by chance */
+#define PAIR_P 0.05	 /* of two ranks: likelier than this, and it is chance */
+#define CHANCE_P 0.04	 /* the same of more, of which more can be near by chance */
 #define PART_P 0.005	 /* the same of a part: others rose elsewhere, or it is without the first */
 #define EVEN_P 0.01	 /* the same for an even pace, which few jobs have */
 #define ACTIVE_SHARE 0.7 /* of the record: before it starts and when it ends nothing rises */
 #define MAX_SPAN_SHARE 0.3 /* of that time: no number of ranks makes more a cluster */
-#define ALL_P 0.1 /* the same where all of many ranks rose, which by chance they seldom do */
+#define ALL_P 0.08 /* the same where all of many ranks rose, which by chance they seldom do */
 #define MANY_RANKS 5
 #define MOST_SHARE 0.8	  /* of those behind the first */
 #define LASTING_SHARE 0.5 /* of the rest of the record */
@@ -226,6 +227,8 @@ static bool is_even(const struct onsets *o)
 
 static double most_p(const struct judge_work *w, const struct onsets *o)
 {
+	if (o->n == 2)
+		return PAIR_P;
 	return o->n == w->a->n_ranks && o->n >= MANY_RANKS ? ALL_P : CHANCE_P;
 }
 

@@ -29,6 +29,22 @@ static struct job grow(double lead, double spread)
 	return job;
 }
 
+/* All of it so many seconds later. */
+static struct job moved(struct job job, double seconds)
+{
+	for (int i = 0; i < RANKS; i++)
+		job.onset[i] += seconds;
+	return job;
+}
+
+/* All of it at once. */
+static struct job as_steps(struct job job, double mib)
+{
+	job.slope = INFINITY;
+	job.rise = mib;
+	return job;
+}
+
 /* ---- even growth ---- */
 
 static struct job make_ramps(void)
@@ -43,11 +59,7 @@ static struct job make_spread(void)
 
 static struct job make_steps(void)
 {
-	struct job job = grow(2, 0);
-
-	job.slope = INFINITY;
-	job.rise = 600;
-	return job;
+	return as_steps(grow(2, 0), 600);
 }
 
 static struct job make_twice(void)
@@ -142,11 +154,7 @@ static struct job make_rounded_stamps_together(void)
 
 static struct job make_cut_steps(void)
 {
-	struct job job = stamped(4, false);
-
-	job.slope = INFINITY;
-	job.rise = 600;
-	return job;
+	return as_steps(stamped(4, false), 600);
 }
 
 static struct job make_cut_stamps_soon(void)
@@ -268,11 +276,9 @@ static struct job make_huge_blocks(void)
 /* So many blocks of 2 GiB, the first with the onset, each rank at a pace of its own. */
 static struct job paced(double at, double lead, double seconds, double number)
 {
-	struct job job = grow(lead, 0);
-	double moved = at - 60;
+	struct job job = moved(grow(lead, 0), at - 60);
 
 	for (int i = 0; i < RANKS; i++) {
-		job.onset[i] += moved;
 		job.own[i].stair = seconds + (i == EARLY ? 0 : uniform(5, 6));
 		job.own[i].slope = 2048 / job.own[i].stair;
 	}
@@ -301,10 +307,8 @@ static struct job make_overtaken_large(void)
 /* A block every 10 s: most samples have one within reach. */
 static struct job make_close_blocks(void)
 {
-	struct job job = grow(4, 0);
+	struct job job = moved(grow(4, 0), -40);
 
-	for (int i = 0; i < RANKS; i++)
-		job.onset[i] -= 40;
 	job.base = 4000;
 	job.noise = 1;
 	job.slope = 200;
@@ -316,10 +320,8 @@ static struct job make_close_blocks(void)
 /* Its first block is the only one in a while, and the others go up evenly behind it. */
 static struct job make_block_and_ramps(void)
 {
-	struct job job = grow(6, 3);
+	struct job job = moved(grow(6, 3), -40);
 
-	for (int i = 0; i < RANKS; i++)
-		job.onset[i] -= 40;
 	job.slope = 200;
 	job.own[LEADER].stair = 12;
 	job.own[LEADER].slope = 2048.0 / 12;
@@ -331,10 +333,8 @@ static struct job make_block_and_ramps(void)
 
 static struct job apart(double from, double to, double length)
 {
-	struct job job = grow(0, 0);
+	struct job job = as_steps(grow(0, 0), 300);
 
-	job.slope = INFINITY;
-	job.rise = 300;
 	job.length = length;
 	for (int i = 0; i < RANKS; i++)
 		job.onset[i] = uniform(from, to);
