@@ -301,13 +301,6 @@ static const char *value_of(const struct node *node, int column, char room[DRAW_
 	}
 }
 
-static const struct track *track_of(const struct scene *s, const struct node *node)
-{
-	return node->kind == NODE_JOB || node->kind == NODE_PROCESS
-		       ? tracks_find(&s->tracks, node->id)
-		       : NULL;
-}
-
 static void draw_calls(const struct scene *s, const struct area *a, int y,
 		       const struct layout *layout, const struct node *node)
 {
@@ -335,7 +328,7 @@ static void draw_row(const struct scene *s, const struct area *a, int y,
 		area_put(a, layout->x[COLUMN_STATE], y, style_of_state(state[0]), state);
 	if (layout->x[COLUMN_CURVE] >= 0)
 		draw_sparkline(a, layout->x[COLUMN_CURVE], y, columns[COLUMN_CURVE].width,
-			       track_of(s, node));
+			       tracks_find(&s->tracks, node->id));
 	if (layout->x[COLUMN_CALLS] >= 0)
 		draw_calls(s, a, y, layout, node);
 	for (int i = 0; i < COLUMNS; i++) {

@@ -245,6 +245,26 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	return ask(f, ASK_CANCEL, "job.cancel", params.data, err);
 }
 
+static bool daemon_recall(void *ctx, struct scene *s, const struct node *node)
+{
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
+	struct daemon_feed *f = ctx;
+	struct json j;
+
+	if (!f->client || f->asked[ASK_SAMPLES].id)
+		return false;
+	if (!recall_begin(&f->recall, s, node, f->gap_ns))
+		return true;
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", f->recall.job_id);
+	if (f->recall.key.pid > 0)
+		json_key_i64(&j, "pid", f->recall.key.pid);
+	json_key_u64(&j, "since_ns", f->recall.since_wall_ns);
+	json_end_object(&j);
+	return ask(f, ASK_SAMPLES, "job.samples", params.data, NULL) == 0;
+}
+
 static void daemon_close(void *ctx)
 {
 	struct daemon_feed *f = ctx;
@@ -259,6 +279,7 @@ static const struct feed_ops daemon_ops = {
 	.timeout_ms = daemon_timeout,
 	.pump = daemon_pump,
 	.grant = daemon_grant,
+	.recall = daemon_recall,
 	.close = daemon_close,
 };
 

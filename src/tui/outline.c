@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/unknown.h"
 #include "tui/outline_rows.h"
 
@@ -50,17 +49,9 @@ static int add_node(struct outline *o, const struct node *node)
 	return (int)o->n - 1;
 }
 
-static uint64_t id_below(uint64_t parent, enum node_kind kind, int number)
-{
-	uint64_t h = hash_bytes(HASH_INIT, &parent, sizeof(parent));
-
-	h = hash_bytes(h, &kind, sizeof(kind));
-	return hash_bytes(h, &number, sizeof(number));
-}
-
 uint64_t outline_key_of_sheet(const char *job_id, int attempt_num, int num)
 {
-	return id_below(track_key_of_attempt(job_id, attempt_num), NODE_SHEET, num);
+	return track_key_below(track_key_of_attempt(job_id, attempt_num), TRACK_SHEET, num);
 }
 
 static struct node node_of(enum node_kind kind, uint64_t id, int parent, const char *job_id)
@@ -135,7 +126,8 @@ static void take_attempt(struct node *node, const struct node *of)
 
 static int find_or_add_below(struct outline *o, int parent, enum node_kind kind, int number)
 {
-	uint64_t id = id_below(o->nodes[parent].id, kind, number);
+	uint64_t id = track_key_below(o->nodes[parent].id,
+				      kind == NODE_SHEET ? TRACK_SHEET : TRACK_RANK, number);
 	struct node node = node_of(kind, id, parent, o->nodes[parent].job_id);
 	int at = find_node(o, id);
 

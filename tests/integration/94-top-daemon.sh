@@ -124,6 +124,20 @@ shows "somebody writes on the terminal" 'scribble'
 keys C-l
 hides "Ctrl-L draws all of it anew" 'scribble'
 
+# ---- what was before ----
+
+close_terminal
+open_terminal "'$PROCTOR' top"
+shows "its jobs are there" '^- beta'
+keys p
+shows "so that nothing more is seen" 'PAUSED'
+keys / ; keys -l 'sleep 312'; keys Enter Enter
+shows "a curve begins where the record does" '([2-9][0-9]s|[0-9]+m[0-9]+) ago'
+keys Up
+shows "that of a sheet too" 'job +beta, attempt 1, sheet 1'
+shows "which is a sum" '([2-9][0-9]s|[0-9]+m[0-9]+) ago'
+keys p Escape
+
 # ---- a daemon that hangs ----
 
 daemon=$(screen | sed -n '1s/.*daemon \([0-9]*\).*/\1/p')
