@@ -245,6 +245,12 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	return ask(f, ASK_CANCEL, "job.cancel", params.data, err);
 }
 
+/* Two may come at once, where something began between two ticks. */
+static uint64_t usual_gap_ns(const struct daemon_feed *f)
+{
+	return f->gap_ns > SECOND_NS ? f->gap_ns : SECOND_NS;
+}
+
 static bool daemon_recall(void *ctx, struct scene *s, const struct node *node)
 {
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
@@ -253,7 +259,7 @@ static bool daemon_recall(void *ctx, struct scene *s, const struct node *node)
 
 	if (!f->client || f->asked[ASK_SAMPLES].id)
 		return false;
-	if (!recall_begin(&f->recall, s, node, f->gap_ns))
+	if (!recall_begin(&f->recall, s, node, usual_gap_ns(f)))
 		return true;
 	json_init(&j, &params);
 	json_begin_object(&j);

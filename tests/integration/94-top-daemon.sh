@@ -126,6 +126,11 @@ hides "Ctrl-L draws all of it anew" 'scribble'
 
 # ---- what was before ----
 
+recorded_for() { # JOB SECONDS
+	[ "$(json_eval "$("$PROCTOR" history --job "$1" --json)" \
+		"d[-1]['timestamp'] - d[0]['timestamp'] >= $2")" = True ]
+}
+check "it is recorded for a while" eventually recorded_for beta 30
 close_terminal
 open_terminal "'$PROCTOR' top"
 shows "its jobs are there" '^- beta'
