@@ -20,6 +20,7 @@
 #define LOOK_MS 1000		   /* at what may be late, and for one that is gone */
 #define SEND_MS 200		   /* to connect, or to hand over a request: no more than a blink */
 #define ACTIVE_NS (10 * SECOND_NS) /* of others' jobs nobody tells us when one is over */
+#define AT_MOST_NS (SECOND_NS / 4) /* so often, where sheets follow each other quickly */
 #define BETWEEN_NS SECOND_NS	   /* where something may wait */
 #define SILENT_NS (2 * SECOND_NS)  /* without an answer, and it is said */
 #define GONE_NS (5 * SECOND_NS)	   /* without a daemon, and top looks by itself */
@@ -101,9 +102,11 @@ static bool is_one_between(const struct scene *s)
 static void ask_jobs(struct daemon_feed *f)
 {
 	uint64_t now = clock_boot_ns();
-	uint64_t every_ns = is_one_between(f->scene) ? BETWEEN_NS : ACTIVE_NS;
+	uint64_t every_ns = f->are_jobs_old	       ? AT_MOST_NS
+			    : is_one_between(f->scene) ? BETWEEN_NS
+						       : ACTIVE_NS;
 
-	if (f->asked[ASK_JOBS].id || (!f->are_jobs_old && now - f->listed_boot_ns < every_ns))
+	if (f->asked[ASK_JOBS].id || (f->listed_boot_ns && now - f->listed_boot_ns < every_ns))
 		return;
 	f->are_jobs_old = false;
 	f->listed_boot_ns = now;
