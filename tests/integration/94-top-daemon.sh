@@ -25,6 +25,7 @@ pids+=($!)
 
 open_terminal "'$PROCTOR' top"
 shows "its jobs are there" '^- beta'
+shows "both of them" '^- alpha'
 keys N g Space
 selects "folded" '^\+ alpha'
 mouse 0 5 7
