@@ -270,6 +270,7 @@ static bool daemon_recall(void *ctx, struct scene *s, const struct node *node)
 	if (f->recall.key.pid > 0)
 		json_key_i64(&j, "pid", f->recall.key.pid);
 	json_key_u64(&j, "since_ns", f->recall.since_wall_ns);
+	json_key_u64(&j, "until_ns", f->recall.until_wall_ns);
 	json_end_object(&j);
 	return ask(f, ASK_SAMPLES, "job.samples", params.data, NULL) == 0;
 }

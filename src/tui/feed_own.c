@@ -317,6 +317,7 @@ static bool own_recall(void *ctx, struct scene *s, const struct node *node)
 	filter.job_id = recall.job_id;
 	filter.pid = recall.key.pid;
 	filter.since_wall_ns = recall.since_wall_ns;
+	filter.until_wall_ns = recall.until_wall_ns;
 	if (store_read_history(f->store, &filter, take_sample, &recall, NULL) == 0)
 		recall_end(&recall, s); /* else the curve begins where top did */
 	return true;

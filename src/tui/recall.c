@@ -12,6 +12,8 @@ bool recall_begin(struct recall *r, const struct scene *s, const struct node *no
 {
 	size_t n = node->p || node->n_processes == 0 ? 1 : node->n_processes;
 	size_t points = MAX_SAMPLES / n < TRACK_POINTS ? MAX_SAMPLES / n : TRACK_POINTS;
+	const struct track *track = tracks_find(&s->tracks, node->id);
+	uint64_t seen_ns = track && track->n > 0 ? track_wall_ns(track, 0) : s->snap.wall_ns;
 	uint64_t span_ns = points * gap_ns;
 
 	if (!node->job_id || node->queued || points < LEAST_POINTS)
@@ -21,7 +23,8 @@ bool recall_begin(struct recall *r, const struct scene *s, const struct node *no
 		.attempt_num = node->attempt_num,
 		.sheet_num = node->sheet_num,
 		.rank = node->rank,
-		.since_wall_ns = s->snap.wall_ns > span_ns ? s->snap.wall_ns - span_ns : 1,
+		.since_wall_ns = seen_ns > span_ns ? seen_ns - span_ns : 1,
+		.until_wall_ns = seen_ns - 1,
 	};
 	if (node->p)
 		r->key = node->p->key;
@@ -51,7 +54,7 @@ void recall_add(struct recall *r, uint64_t wall_ns, int attempt_num, const struc
 {
 	struct track_point *last = r->n > 0 ? &r->points[r->n - 1] : NULL;
 
-	if (!u64_known(wall_ns) || !u64_known(p->rss_bytes) || !is_of(r, attempt_num, p))
+	if (wall_ns > r->until_wall_ns || !u64_known(p->rss_bytes) || !is_of(r, attempt_num, p))
 		return;
 	if (!last || last->wall_ns != wall_ns)
 		last = add_point(r, wall_ns);

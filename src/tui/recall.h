@@ -14,7 +14,8 @@ struct recall {
 	char job_id[JOB_ID_MAX + 1];
 	int attempt_num, sheet_num, rank; /* as of the node: 0, SHEET_NONE, RANK_NONE are any */
 	struct proc_key key;		  /* pid 0: of all processes */
-	uint64_t since_wall_ns;		  /* what is older is not needed */
+	uint64_t since_wall_ns;		  /* what is older is not needed… */
+	uint64_t until_wall_ns;		  /* …nor what is newer: that was seen */
 	struct track_point points[TRACK_POINTS];
 	size_t n;
 };

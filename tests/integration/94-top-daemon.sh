@@ -137,6 +137,7 @@ open_terminal "'$PROCTOR' top"
 shows "its jobs are there" '^- beta'
 keys p
 shows "so that nothing more is seen" 'PAUSED'
+pane resize-window -x 100 -y 60 # for all of the detail
 keys / ; keys -l 'sleep 312'; keys Enter Enter
 shows "a curve begins where the record does" '([2-9][0-9]s|[0-9]+m[0-9]+) ago'
 keys Up

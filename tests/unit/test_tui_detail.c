@@ -184,7 +184,7 @@ static void recall_some(struct recall *r, struct scene *s, const struct node *no
 	struct proc_sample p;
 
 	assert_true(recall_begin(r, s, node, 5 * SECOND));
-	for (unsigned k = 0; k < 200; k++)
+	for (unsigned k = 0; k < 400; k++) /* also what came since, while top was paused */
 		for (int i = 0; i < 3;
 		     i++) { /* the last is of another sheet, and had that pid before */
 			proc_sample_init(&p);
