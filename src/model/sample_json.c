@@ -1,8 +1,10 @@
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "model/sample_fields.h"
 #include "model/snapshot.h"
 
 /* ---- system calls ---- */
@@ -50,34 +52,15 @@ void syscall_uses_write_times(struct json *j, const struct syscall_use *uses, si
  * they stand here, and no more is decided than what kind of value it is.
  */
 
-/* Each value is written in its own way. */
-enum field_kind {
-	FIELD_PID, /* never unknown */
-	FIELD_U64,
-	FIELD_INT, /* below 0 it is unknown */
-	FIELD_F64,
-	FIELD_MB,      /* of bytes */
-	FIELD_SECONDS, /* of nanoseconds */
-	FIELD_STRING,
-	FIELD_CHAR,
-	FIELD_COMM,
-	FIELD_COUNTS,
-	FIELD_TIMES,
-	FIELD_LIMIT,
-};
-
-/* In the order in which they are written. */
-static const struct sample_field {
-	char key[JSON_KEY_BYTES]; /* as it stands in JSON */
-	size_t len;
-	enum field_kind kind;
-	size_t offset;
-} sample_fields[] = {
-#define FIELD(key_, kind_, field_)                                     \
+#define ROW(key_, kind_, field_, is_rare_)                             \
 	{                                                              \
 		",\"" key_ "\":", sizeof(",\"" key_ "\":") - 1, kind_, \
-			offsetof(struct proc_sample, field_)           \
+			offsetof(struct proc_sample, field_), is_rare_ \
 	}
+#define FIELD(key_, kind_, field_) ROW(key_, kind_, field_, false)
+#define RARE(key_, kind_, field_) ROW(key_, kind_, field_, true)
+
+const struct sample_field sample_fields[] = {
 	FIELD("pid", FIELD_PID, key.pid),
 	FIELD("ppid", FIELD_PID, ppid),
 	FIELD("command", FIELD_STRING, command),
@@ -122,8 +105,19 @@ static const struct sample_field {
 	FIELD("ns_pid", FIELD_U64, ns_pid),
 	FIELD("gpu_memory_mb", FIELD_MB, gpu_memory_bytes),
 	FIELD("gpu_pct", FIELD_F64, gpu_percent),
-#undef FIELD
+	RARE("local_rank", FIELD_INT, local_rank), /* few have them */
+	RARE("world_size", FIELD_INT, world_size),
+	RARE("cpu_wait_seconds", FIELD_SECONDS, cpu_wait_ns), /* from here on of now alone: */
+	RARE("attempt_id", FIELD_ID, attempt_id),	      /* recorded samples have no such */
+	RARE("ignores_sigchld", FIELD_FLAG, ignores_sigchld),
 };
+const size_t n_sample_fields = ARRAY_SIZE(sample_fields);
+
+/* Between ,\" and \": */
+bool sample_field_is(size_t i, const char *name, size_t len)
+{
+	return sample_fields[i].len == len + 4 && memcmp(sample_fields[i].key + 2, name, len) == 0;
+}
 
 static uint64_t u64_at(const void *place)
 {
@@ -163,6 +157,12 @@ static void write_number(struct json *j, enum field_kind kind, const void *place
 	case FIELD_LIMIT:
 		write_limit(j, u64_at(place));
 		break;
+	case FIELD_ID:
+		json_i64(j, *(const int64_t *)place);
+		break;
+	case FIELD_FLAG:
+		json_bool(j, *(const signed char *)place > 0);
+		break;
 	default:
 		json_u64(j, u64_at(place));
 	}
@@ -194,25 +194,27 @@ static void write_field(struct json *j, const struct sample_field *f, const stru
 	}
 }
 
-/* Few have them: the others go without the keys. */
-static void write_world(struct json *j, const struct proc_sample *p)
+/* One that may be left out. */
+static bool is_known(enum field_kind kind, const void *place)
 {
-	if (p->local_rank >= 0)
-		json_key_u64(j, "local_rank", (uint64_t)p->local_rank);
-	if (p->world_size >= 0)
-		json_key_u64(j, "world_size", (uint64_t)p->world_size);
+	switch (kind) {
+	case FIELD_INT:
+		return *(const int *)place >= 0;
+	case FIELD_ID:
+		return *(const int64_t *)place > 0;
+	case FIELD_FLAG:
+		return *(const signed char *)place >= 0;
+	default:
+		return u64_known(u64_at(place));
+	}
 }
 
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(sample_fields); i++)
-		write_field(j, &sample_fields[i], p);
-	write_world(j, p);
-	/* Of now alone: recorded samples have no such keys. */
-	if (u64_known(p->cpu_wait_ns))
-		json_key_f64(j, "cpu_wait_seconds", u64_to_seconds(p->cpu_wait_ns));
-	if (p->attempt_id > 0)
-		json_key_i64(j, "attempt_id", p->attempt_id);
-	if (p->ignores_sigchld != SIGCHLD_UNKNOWN)
-		json_key_bool(j, "ignores_sigchld", p->ignores_sigchld > 0);
+	for (size_t i = 0; i < ARRAY_SIZE(sample_fields); i++) {
+		const struct sample_field *f = &sample_fields[i];
+
+		if (!f->is_rare || is_known(f->kind, (const char *)p + f->offset))
+			write_field(j, f, p);
+	}
 }

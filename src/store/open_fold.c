@@ -423,8 +423,10 @@ static int add_progress(const struct open_fold *fold, struct snapshot *s, const 
 		return -ENOMEM;
 	s->progress = items;
 	items += s->n_progress++;
-	items->job_id = string_at(fold, words[PROGRESS_JOB], &s->arena);
-	items->status = string_at(fold, words[PROGRESS_STATUS], &s->arena);
+	*items = (struct job_progress){
+		.job_id = string_at(fold, words[PROGRESS_JOB], &s->arena),
+		.status = string_at(fold, words[PROGRESS_STATUS], &s->arena),
+	};
 	return progress_from_words(words, items);
 }
 

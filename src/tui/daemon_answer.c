@@ -210,6 +210,39 @@ static void answer_cancel(struct daemon_feed *f, int r, const struct rpc_value *
 	f->has_changed = true;
 }
 
+static struct proc_sample sample_of(const struct rpc_value *v)
+{
+	double rss_mb = rpc_value_f64(rpc_value_get(v, "rss_mb"));
+	struct proc_sample p;
+
+	proc_sample_init(&p);
+	p.key.pid = daemon_event_number(v, "pid");
+	p.key.start_ticks = rpc_value_u64(rpc_value_get(v, "start_ticks"));
+	p.sheet_num = (int)rpc_value_i64(rpc_value_get(v, "sheet_num"), SHEET_NONE);
+	p.rank = (int)rpc_value_i64(rpc_value_get(v, "rank"), RANK_NONE);
+	if (rss_mb >= 0 && rss_mb < 1e12)
+		p.rss_bytes = (uint64_t)(rss_mb * (1 << 20));
+	return p;
+}
+
+/* Without them the curve begins where top did. */
+static void answer_samples(struct daemon_feed *f, int r, const struct rpc_value *result,
+			   const struct err *err)
+{
+	const struct rpc_value *samples = r == 0 ? rpc_value_get(result, "samples") : NULL;
+
+	(void)err;
+	for (size_t i = 0; samples && i < rpc_value_len(samples); i++) {
+		const struct rpc_value *v = rpc_value_at(samples, i);
+		const struct proc_sample p = sample_of(v);
+
+		recall_add(&f->recall, time_member(v, "timestamp"),
+			   daemon_event_number(v, "attempt"), &p);
+	}
+	recall_end(&f->recall, f->scene);
+	f->has_changed = true;
+}
+
 typedef void answer_fn(struct daemon_feed *f, int r, const struct rpc_value *result,
 		       const struct err *err);
 
@@ -220,6 +253,7 @@ static answer_fn *const answers[QUESTIONS] = {
 	[ASK_ACTIVE] = answer_active,
 	[ASK_JOBS] = answer_jobs,
 	[ASK_CANCEL] = answer_cancel,
+	[ASK_SAMPLES] = answer_samples,
 };
 
 void daemon_feed_on_answer(void *ctx, uint64_t id, int r, const struct rpc_value *result,

@@ -7,6 +7,7 @@
 #define PROCTOR_TUI_DAEMON_FEED_H
 
 #include "rpc/rpc.h"
+#include "tui/recall.h"
 #include "tui/scene.h"
 
 #define DAEMON_TROUBLE_BYTES 160
@@ -22,6 +23,7 @@ enum question {
 	ASK_ACTIVE,
 	ASK_JOBS, /* since when they run, and those that wait */
 	ASK_CANCEL,
+	ASK_SAMPLES, /* of what is looked at more closely */
 	QUESTIONS,
 };
 
@@ -48,6 +50,7 @@ struct daemon_feed {
 	uint64_t counted_boot_ns;	    /* when those that are going on were asked for */
 	bool are_jobs_old;		    /* one began, or is over */
 	uint64_t listed_boot_ns;	    /* when they were asked for */
+	struct recall recall;		    /* while samples are asked for */
 	char trouble[DAEMON_TROUBLE_BYTES]; /* why it cannot be reached; "" */
 };
 

@@ -19,6 +19,14 @@ void draw_scene(struct scene *s, struct grid *g);
 
 void draw_header(const struct scene *s, const struct area *a);
 void draw_jobs(struct scene *s, const struct area *a);
+/* The name of a row, in an area of one row. is_flat: nothing else says whose a process is. */
+void draw_name(const struct area *a, const struct node *node, bool is_flat);
+
+/* A job that waits has no numbers: why it does, in as much of the row as there is. False: it is
+ * none.
+ */
+bool draw_waiting(const struct area *a, int y, const struct node *node);
+
 void draw_timeline(struct scene *s, const struct area *a);
 void draw_detail(struct scene *s, const struct area *a);
 void draw_help(struct scene *s, const struct area *a);

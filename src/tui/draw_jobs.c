@@ -137,137 +137,6 @@ static void draw_titles(struct scene *s, const struct area *a, const struct layo
 	}
 }
 
-/* ---- names ---- */
-
-static const char *mark_of(const struct node *node)
-{
-	return !node->has_children ? "  " : node->is_folded ? "+ " : "- ";
-}
-
-static int draw_progress(const struct area *a, int x, int y, const struct job_progress *progress)
-{
-	int over;
-
-	if (!progress || progress->total_sheets <= 0)
-		return x;
-	over = job_progress_over(progress);
-	if (progress->total_sheets > 1)
-		area_bar(a, x + 1, y, 8, STYLE_BAR, (double)over / progress->total_sheets);
-	x = progress->total_sheets > 1 ? x + 10 : x + 1;
-	x = area_printf(a, x, y, STYLE_DIM, "%d/%d", over, progress->total_sheets);
-	if (progress->status && strcmp(progress->status, "running") != 0)
-		x = area_printf(a, x + 1, y, STYLE_WARNING, "%s", progress->status);
-	return x;
-}
-
-/* How many processes, and how far it is, come first: of the name what there is room for. */
-static void draw_job(const struct area *a, int x, const struct node *node)
-{
-	const struct job_progress *progress = node->progress;
-	char count[24], which[16] = "", done[32] = "";
-	struct area name;
-	int tail;
-
-	snprintf(count, sizeof(count), "%zu", node->n_processes);
-	if (node->has_twin)
-		snprintf(which, sizeof(which), "#%d", node->attempt_num);
-	if (progress && progress->total_sheets > 0)
-		snprintf(done, sizeof(done), "%s %d/%d",
-			 progress->total_sheets > 1 ? "         " : "", job_progress_over(progress),
-			 progress->total_sheets);
-	tail = 1 + (int)strlen(which) + (int)strlen(count) + (int)strlen(done);
-	name = area_part(a, x, 0, a->width - x - tail < 4 ? 4 : a->width - x - tail, 1);
-	x += area_put(&name, 0, 0, STYLE_BOLD, node->job_id ? node->job_id : "no job");
-	x = area_put(a, x, 0, STYLE_BOLD, which);
-	x = area_put(a, x + 1, 0, STYLE_DIM, count);
-	draw_progress(a, x, 0, progress);
-}
-
-/* Between two sheets it has no numbers either: how far it is, and why it waits. */
-static void draw_held(const struct area *a, int x, int y, const struct node *node)
-{
-	x = area_put(a, x, y, STYLE_BOLD, node->job_id);
-	x = draw_progress(a, x, y, node->progress);
-	x = area_put(a, x + 1, y, STYLE_WARNING, "held");
-	area_printf(a, x, y, STYLE_DIM, ": %s", node->why_held);
-}
-
-/* Why it waits, in as much of the row as there is: it has no numbers. */
-static void draw_queued(const struct area *a, int x, int y, const struct node *node)
-{
-	x = area_put(a, x, y, STYLE_BOLD, node->job_id);
-	x = area_put(a, x + 1, y, STYLE_WARNING, "queued");
-	if (node->queued->why[0])
-		area_printf(a, x, y, STYLE_DIM, ": %s", node->queued->why);
-}
-
-/* Of a long name a third of the column: the command is what one looks for. */
-static int draw_owner(const struct area *a, int x, const char *job_id)
-{
-	struct area owner = area_part(a, x, 0, a->width / 3, 1);
-
-	return x + area_put(&owner, 0, 0, STYLE_TITLE, job_id) + 1;
-}
-
-/* Behind the last slash of a word. */
-static const char *without_folder(const char *word, size_t len)
-{
-	const char *slash = memrchr(word, '/', len);
-
-	return slash && slash + 1 < word + len ? slash + 1 : word;
-}
-
-/* Where a program and its script lie takes the room in which one tells them apart: the detail has
- * all of it. */
-static void draw_command(const struct area *a, int x, const struct proc_sample *p)
-{
-	const char *word = p->command ? p->command : p->comm;
-
-	for (int i = 0; i < 2 && word[0] == '/'; i++) {
-		size_t len = strcspn(word, " ");
-		const char *from = without_folder(word, len);
-
-		x = area_printf(a, x, 0, STYLE_PLAIN, "%.*s", (int)(word + len - from), from);
-		word += len;
-		if (word[0] == ' ' && i == 0) {
-			x = area_put(a, x, 0, STYLE_PLAIN, " ");
-			word++;
-		}
-	}
-	area_put(a, x, 0, STYLE_PLAIN, word);
-}
-
-/* In a list nothing else says whose a process is. */
-static void draw_name(const struct area *a, int y, const struct layout *layout,
-		      const struct node *node, bool is_flat)
-{
-	struct area name = area_part(a, 0, y, layout->width[COLUMN_NAME], 1);
-	int indent = node->depth * 2, most = layout->width[COLUMN_NAME] / 2;
-	int x = area_put(&name, indent < most ? indent : most, 0, STYLE_DIM, mark_of(node));
-
-	if (node->is_flagged)
-		area_put(&name, x - 1, 0, STYLE_BAD, "!");
-	switch (node->kind) {
-	case NODE_JOB:
-		draw_job(&name, x, node);
-		return;
-	case NODE_SHEET:
-		x = area_printf(&name, x, 0, STYLE_PLAIN, "sheet %d", node->sheet_num);
-		if (node->sheet_name)
-			area_put(&name, x + 1, 0, STYLE_BOLD, node->sheet_name);
-		return;
-	case NODE_RANK:
-		area_printf(&name, x, 0, STYLE_PLAIN, "rank %d", node->rank);
-		return;
-	case NODE_PROCESS:
-		break;
-	}
-	x = area_printf(&name, x, 0, STYLE_DIM, "%d ", (int)node->p->key.pid);
-	if (is_flat && node->job_id)
-		x = draw_owner(&name, x, node->job_id);
-	draw_command(&name, x, node->p);
-}
-
 /* ---- values ---- */
 
 static enum style style_of_state(char state)
@@ -301,13 +170,6 @@ static const char *value_of(const struct node *node, int column, char room[DRAW_
 	}
 }
 
-static const struct track *track_of(const struct scene *s, const struct node *node)
-{
-	return node->kind == NODE_JOB || node->kind == NODE_PROCESS
-		       ? tracks_find(&s->tracks, node->id)
-		       : NULL;
-}
-
 static void draw_calls(const struct scene *s, const struct area *a, int y,
 		       const struct layout *layout, const struct node *node)
 {
@@ -321,21 +183,16 @@ static void draw_row(const struct scene *s, const struct area *a, int y,
 		     const struct layout *layout, const struct node *node)
 {
 	char room[DRAW_NUMBER_BYTES], state[2] = { node->p ? node->p->state : ' ', '\0' };
+	struct area name = area_part(a, 0, y, layout->width[COLUMN_NAME], 1);
 
-	if (node->queued) {
-		draw_queued(a, 2, y, node);
+	if (draw_waiting(a, y, node))
 		return;
-	}
-	if (node->why_held && node->n_processes == 0) {
-		draw_held(a, 2, y, node);
-		return;
-	}
-	draw_name(a, y, layout, node, s->is_flat);
+	draw_name(&name, node, s->is_flat);
 	if (layout->x[COLUMN_STATE] >= 0 && node->p)
 		area_put(a, layout->x[COLUMN_STATE], y, style_of_state(state[0]), state);
 	if (layout->x[COLUMN_CURVE] >= 0)
 		draw_sparkline(a, layout->x[COLUMN_CURVE], y, columns[COLUMN_CURVE].width,
-			       track_of(s, node));
+			       tracks_find(&s->tracks, node->id));
 	if (layout->x[COLUMN_CALLS] >= 0)
 		draw_calls(s, a, y, layout, node);
 	for (int i = 0; i < COLUMNS; i++) {

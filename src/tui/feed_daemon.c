@@ -20,6 +20,7 @@
 #define LOOK_MS 1000		   /* at what may be late, and for one that is gone */
 #define SEND_MS 200		   /* to connect, or to hand over a request: no more than a blink */
 #define ACTIVE_NS (10 * SECOND_NS) /* of others' jobs nobody tells us when one is over */
+#define AT_MOST_NS (SECOND_NS / 4) /* so often, where sheets follow each other quickly */
 #define BETWEEN_NS SECOND_NS	   /* where something may wait */
 #define SILENT_NS (2 * SECOND_NS)  /* without an answer, and it is said */
 #define GONE_NS (5 * SECOND_NS)	   /* without a daemon, and top looks by itself */
@@ -101,9 +102,11 @@ static bool is_one_between(const struct scene *s)
 static void ask_jobs(struct daemon_feed *f)
 {
 	uint64_t now = clock_boot_ns();
-	uint64_t every_ns = is_one_between(f->scene) ? BETWEEN_NS : ACTIVE_NS;
+	uint64_t every_ns = f->are_jobs_old	       ? AT_MOST_NS
+			    : is_one_between(f->scene) ? BETWEEN_NS
+						       : ACTIVE_NS;
 
-	if (f->asked[ASK_JOBS].id || (!f->are_jobs_old && now - f->listed_boot_ns < every_ns))
+	if (f->asked[ASK_JOBS].id || (f->listed_boot_ns && now - f->listed_boot_ns < every_ns))
 		return;
 	f->are_jobs_old = false;
 	f->listed_boot_ns = now;
@@ -245,6 +248,33 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	return ask(f, ASK_CANCEL, "job.cancel", params.data, err);
 }
 
+/* Two may come at once, where something began between two ticks. */
+static uint64_t usual_gap_ns(const struct daemon_feed *f)
+{
+	return f->gap_ns > SECOND_NS ? f->gap_ns : SECOND_NS;
+}
+
+static bool daemon_recall(void *ctx, struct scene *s, const struct node *node)
+{
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
+	struct daemon_feed *f = ctx;
+	struct json j;
+
+	if (!f->client || f->asked[ASK_SAMPLES].id)
+		return false;
+	if (!recall_begin(&f->recall, s, node, usual_gap_ns(f)))
+		return true;
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", f->recall.job_id);
+	if (f->recall.key.pid > 0)
+		json_key_i64(&j, "pid", f->recall.key.pid);
+	json_key_u64(&j, "since_ns", f->recall.since_wall_ns);
+	json_key_u64(&j, "until_ns", f->recall.until_wall_ns);
+	json_end_object(&j);
+	return ask(f, ASK_SAMPLES, "job.samples", params.data, NULL) == 0;
+}
+
 static void daemon_close(void *ctx)
 {
 	struct daemon_feed *f = ctx;
@@ -259,6 +289,7 @@ static const struct feed_ops daemon_ops = {
 	.timeout_ms = daemon_timeout,
 	.pump = daemon_pump,
 	.grant = daemon_grant,
+	.recall = daemon_recall,
 	.close = daemon_close,
 };
 

@@ -18,9 +18,11 @@
 #include "sources/sources.h"
 #include "tui/changes.h"
 #include "tui/feed.h"
+#include "tui/recall.h"
 
 #define LOOK_SECONDS 2.0
 #define EVENTS_BEFORE_NS UINT64_C(60000000000) /* told when it begins */
+#define RECORDED_GAP_NS UINT64_C(5000000000)   /* between two ticks, as runs have it */
 #define LATE_NS UINT64_C(600000000000)	       /* after its end something may still be written */
 
 struct own_feed {
@@ -296,6 +298,31 @@ static int own_grant(void *ctx, struct scene *s, const struct wish *wish, struct
 	return f->options->helpers->cancel(wish->job_id, wish->attempt_num, err);
 }
 
+static int take_sample(void *ctx, const struct history_row *row)
+{
+	recall_add(ctx, row->wall_ns, row->attempt_num, &row->sample);
+	return 0;
+}
+
+static bool own_recall(void *ctx, struct scene *s, const struct node *node)
+{
+	struct own_feed *f = ctx;
+	struct recall recall;
+	struct history_filter filter = { 0 };
+
+	if (!f->store)
+		return false;
+	if (!recall_begin(&recall, s, node, RECORDED_GAP_NS))
+		return true;
+	filter.job_id = recall.job_id;
+	filter.pid = recall.key.pid;
+	filter.since_wall_ns = recall.since_wall_ns;
+	filter.until_wall_ns = recall.until_wall_ns;
+	if (store_read_history(f->store, &filter, take_sample, &recall, NULL) == 0)
+		recall_end(&recall, s); /* else the curve begins where top did */
+	return true;
+}
+
 static void own_close(void *ctx)
 {
 	struct own_feed *f = ctx;
@@ -316,6 +343,7 @@ static const struct feed_ops own_ops = {
 	.timeout_ms = own_timeout,
 	.pump = own_pump,
 	.grant = own_grant,
+	.recall = own_recall,
 	.close = own_close,
 };
 

@@ -19,6 +19,7 @@ void scene_init(struct scene *s)
 		.tracks = TRACKS_INIT,
 		.outline = OUTLINE_INIT,
 		.folded = MAP_INIT,
+		.recalled = MAP_INIT,
 		.starts = MAP_INIT,
 		.sheet_names = MAP_INIT,
 		.n_anomalies = U64_UNKNOWN,
@@ -34,6 +35,7 @@ void scene_release(struct scene *s)
 	tracks_release(&s->tracks);
 	outline_release(&s->outline);
 	map_release(&s->folded);
+	map_release(&s->recalled);
 	map_release(&s->starts);
 	map_release(&s->sheet_names);
 	arena_release(&s->names);

@@ -129,6 +129,7 @@ struct scene {
 	bool hides_births; /* and deaths that are as they should be, from the timeline */
 	bool is_in_events; /* the user walks among those, and not among the jobs */
 	struct map folded;
+	struct map recalled;	/* ids: what was recorded of them was asked for */
 	struct map starts;	/* of jobs and sheets: see outline.h */
 	struct map sheet_names; /* texts in the arena; see outline.h */
 	struct arena names;

@@ -7,6 +7,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "model/sample_fields.h"
 
 /* Reads one value to where it belongs; strings go into the snapshot's arena. */
 typedef void read_fn(struct json_cursor *c, struct snapshot *s, void *ret);
@@ -232,56 +233,54 @@ static void read_call_times(struct json_cursor *c, struct snapshot *s, void *ret
 	}
 }
 
-#define P(key_, read_, field_) M(key_, proc_sample, read_, field_)
-
-static const struct member process_members[] = {
-	P("pid", read_int, key.pid),
-	P("ppid", read_int, ppid),
-	P("command", read_text, command),
-	P("state", read_state, state),
-	P("cpu_percent", read_f64, cpu_percent),
-	P("rss_mb", read_mb, rss_bytes),
-	P("vms_mb", read_mb, vms_bytes),
-	P("threads", read_u64, threads),
-	P("open_fds", read_u64, open_fds),
-	P("age_seconds", read_f64, age_seconds),
-	P("job_id", read_text, job_id),
-	P("sheet_num", read_int, sheet_num),
-	{ "syscall_counts", sizeof("syscall_counts") - 1, read_call_counts, 0 },
-	{ "syscall_time_pct", sizeof("syscall_time_pct") - 1, read_call_times, 0 },
-	P("comm", read_comm, comm),
-	P("rank", read_int, rank),
-	P("local_rank", read_int, local_rank),
-	P("world_size", read_int, world_size),
-	P("start_ticks", read_u64, key.start_ticks),
-	P("user_cpu_seconds", read_seconds, user_ns),
-	P("system_cpu_seconds", read_seconds, system_ns),
-	P("children_user_cpu_seconds", read_seconds, child_user_ns),
-	P("children_system_cpu_seconds", read_seconds, child_system_ns),
-	P("hwm_mb", read_mb, hwm_bytes),
-	P("rss_anon_mb", read_mb, rss_anon_bytes),
-	P("rss_file_mb", read_mb, rss_file_bytes),
-	P("rss_shmem_mb", read_mb, rss_shmem_bytes),
-	P("swap_mb", read_mb, swap_bytes),
-	P("rchar", read_u64, rchar),
-	P("wchar", read_u64, wchar),
-	P("syscr", read_u64, syscr),
-	P("syscw", read_u64, syscw),
-	P("read_bytes", read_u64, read_bytes),
-	P("write_bytes", read_u64, write_bytes),
-	P("minor_faults", read_u64, minor_faults),
-	P("major_faults", read_u64, major_faults),
-	P("voluntary_switches", read_u64, voluntary_switches),
-	P("involuntary_switches", read_u64, involuntary_switches),
-	P("fd_limit", read_fd_limit, fd_limit),
-	P("uid", read_u64, uid),
-	P("cgroup", read_text, cgroup),
-	P("ns_pid", read_u64, ns_pid),
-	P("gpu_memory_mb", read_mb, gpu_memory_bytes),
-	P("gpu_pct", read_f64, gpu_percent),
-	P("attempt_id", read_id, attempt_id),
-	P("ignores_sigchld", read_flag, ignores_sigchld),
+static read_fn *const readers[FIELD_KINDS] = {
+	[FIELD_PID] = read_int,
+	[FIELD_U64] = read_u64,
+	[FIELD_INT] = read_int,
+	[FIELD_F64] = read_f64,
+	[FIELD_MB] = read_mb,
+	[FIELD_SECONDS] = read_seconds,
+	[FIELD_STRING] = read_text,
+	[FIELD_CHAR] = read_state,
+	[FIELD_COMM] = read_comm,
+	[FIELD_COUNTS] = read_call_counts,
+	[FIELD_TIMES] = read_call_times,
+	[FIELD_LIMIT] = read_fd_limit,
+	[FIELD_ID] = read_id,
+	[FIELD_FLAG] = read_flag,
 };
+
+/* As find_member(); NULL: nobody knows it. */
+static const struct sample_field *find_field(size_t *at, const char *key, size_t len)
+{
+	for (size_t i = 0; i < n_sample_fields; i++) {
+		size_t k = (*at + i) % n_sample_fields;
+
+		if (sample_field_is(k, key, len)) {
+			*at = (k + 1) % n_sample_fields;
+			return &sample_fields[k];
+		}
+	}
+	return NULL;
+}
+
+static void read_process(struct json_cursor *c, struct snapshot *s, struct proc_sample *p)
+{
+	const char *key;
+	size_t len, at = 0;
+
+	if (!json_cursor_enter(c, '{'))
+		return;
+	while (json_cursor_next_key(c, &key, &len)) {
+		const struct sample_field *f = find_field(&at, key, len);
+		bool is_whole = f && (f->kind == FIELD_COUNTS || f->kind == FIELD_TIMES);
+
+		if (f)
+			readers[f->kind](c, s, is_whole ? (char *)p : (char *)p + f->offset);
+		else
+			json_cursor_skip(c);
+	}
+}
 
 static void read_processes(struct json_cursor *c, struct snapshot *s, void *ret)
 {
@@ -292,7 +291,7 @@ static void read_processes(struct json_cursor *c, struct snapshot *s, void *ret)
 		struct proc_sample *p = snapshot_add_process(s);
 
 		if (p)
-			read_members(c, s, process_members, ARRAY_SIZE(process_members), p);
+			read_process(c, s, p);
 		else
 			json_cursor_skip(c); /* without memory it is missing */
 	}

@@ -40,6 +40,14 @@ uint64_t track_key_of_attempt(const char *job_id, int64_t attempt)
 	return attempt ? hash_bytes(job, &attempt, sizeof(attempt)) : job;
 }
 
+uint64_t track_key_below(uint64_t parent, enum track_part part, int number)
+{
+	uint64_t h = hash_bytes(HASH_INIT, &parent, sizeof(parent));
+
+	h = hash_bytes(h, &part, sizeof(part));
+	return hash_bytes(h, &number, sizeof(number));
+}
+
 static struct track *add_track(struct tracks *t, uint64_t key)
 {
 	struct track *track;
@@ -173,21 +181,37 @@ static double add_known(double sum, double v)
 	return isnan(v) ? sum : isnan(sum) ? v : sum + v;
 }
 
-/* The job's point is the sum of its processes': the first of a snapshot begins it. */
-static int add_to_job(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
+/* Its point is the sum of its processes': the first of a snapshot begins it. */
+static int add_to_group(struct tracks *t, uint64_t key, const struct snapshot *s,
+			const struct proc_sample *p)
 {
-	struct track *job = find_or_add(t, track_key_of_attempt(p->job_id, p->attempt_id));
+	struct track *group = find_or_add(t, key);
 	unsigned last;
 
-	if (!job)
+	if (!group)
 		return -ENOMEM;
-	if (job->seen != t->n_snapshots) {
-		add_point(job, s->wall_ns, F64_UNKNOWN);
-		job->seen = t->n_snapshots;
+	if (group->seen != t->n_snapshots) {
+		add_point(group, s->wall_ns, F64_UNKNOWN);
+		group->seen = t->n_snapshots;
 	}
-	last = (job->next + TRACK_POINTS - 1) % TRACK_POINTS;
-	job->rss_bytes[last] = add_known(job->rss_bytes[last], known_f64(p->rss_bytes));
+	last = (group->next + TRACK_POINTS - 1) % TRACK_POINTS;
+	group->rss_bytes[last] = add_known(group->rss_bytes[last], known_f64(p->rss_bytes));
 	return 0;
+}
+
+/* The job, the sheet and the rank that it is of. */
+static int add_to_groups(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
+{
+	uint64_t key = track_key_of_attempt(p->job_id, p->attempt_id);
+	int r = add_to_group(t, key, s, p);
+
+	if (r == 0 && p->sheet_num != SHEET_NONE) {
+		key = track_key_below(key, TRACK_SHEET, p->sheet_num);
+		r = add_to_group(t, key, s, p);
+	}
+	if (r == 0 && p->rank != RANK_NONE)
+		r = add_to_group(t, track_key_below(key, TRACK_RANK, p->rank), s, p);
+	return r;
 }
 
 /* Who is there, before anything is made of it. */
@@ -214,7 +238,7 @@ static int add_process(struct tracks *t, const struct snapshot *s, const struct 
 		add_point(track, s->wall_ns, known_f64(p->rss_bytes));
 		set_io_rate(track, p, boot_ns);
 	}
-	return p->job_id ? add_to_job(t, s, p) : 0;
+	return p->job_id ? add_to_groups(t, s, p) : 0;
 }
 
 /* The last one takes the place of one that is gone. */
@@ -254,6 +278,24 @@ int tracks_add(struct tracks *t, const struct snapshot *s)
 static unsigned place_of(const struct track *t, unsigned i)
 {
 	return (t->next + TRACK_POINTS - t->n + i) % TRACK_POINTS;
+}
+
+void tracks_put_before(struct tracks *t, uint64_t key, const struct track_point *points, size_t n)
+{
+	struct track *track = find(t, key);
+
+	if (!track)
+		return;
+	while (n > 0 && track->n > 0 && points[n - 1].wall_ns >= track_wall_ns(track, 0))
+		n--;
+	while (n > 0 && track->n < TRACK_POINTS) {
+		unsigned at;
+
+		track->n++;
+		at = place_of(track, 0);
+		track->wall_ns[at] = points[--n].wall_ns;
+		track->rss_bytes[at] = points[n].rss_bytes;
+	}
 }
 
 double track_rss(const struct track *t, unsigned i)

@@ -1,5 +1,5 @@
 /*
- * track - what processes and jobs did over the last snapshots, for curves and rates.
+ * track - what processes, jobs, sheets and ranks did over the last snapshots, for curves and rates.
  *
  * Pids are reused: a process is told apart by its start too. What is gone for a while is
  * forgotten, and so is the oldest of each curve.
@@ -32,6 +32,11 @@ struct track {
 	double io_rate;			/* bytes a second, since the snapshot before; NaN */
 };
 
+struct track_point {
+	uint64_t wall_ns;
+	double rss_bytes;
+};
+
 struct tracks {
 	struct track **items;
 	size_t n, cap;
@@ -54,8 +59,15 @@ uint64_t track_key_of_job(const char *job_id);
  * of which nobody says more. */
 uint64_t track_key_of_attempt(const char *job_id, int64_t attempt);
 
+/* A part of a job, below the job or another part. */
+enum track_part { TRACK_SHEET, TRACK_RANK };
+uint64_t track_key_below(uint64_t parent, enum track_part part, int number);
+
 /* The next snapshot: adds its processes and jobs. -ENOMEM: some are missing. */
 int tracks_add(struct tracks *t, const struct snapshot *s);
+
+/* What is older than all that is there, oldest first, as far as there is room for it. */
+void tracks_put_before(struct tracks *t, uint64_t key, const struct track_point *points, size_t n);
 
 /* NULL: nothing is known of it. */
 const struct track *tracks_find(const struct tracks *t, uint64_t key);

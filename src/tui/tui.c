@@ -230,6 +230,18 @@ static bool pump(struct tui *t)
 	return r != 0;
 }
 
+/* Of what is looked at more closely the past is wanted too, once. */
+static void recall(struct tui *t)
+{
+	struct scene *s = &t->scene;
+	const struct node *node = s->shows_detail && !s->is_in_events ? scene_selected(s) : NULL;
+
+	if (!node || !t->feed.ops->recall || map_get(&s->recalled, node->id, NULL))
+		return;
+	if (t->feed.ops->recall(t->feed.ctx, s, node))
+		map_put(&s->recalled, node->id, 1); /* without memory it is asked again */
+}
+
 /* A long snapshot comes in many pieces: only when it is whole there is something to draw. */
 static int loop(struct tui *t, struct err *err)
 {
@@ -239,6 +251,7 @@ static int loop(struct tui *t, struct err *err)
 		int r;
 
 		has_changed |= pump(t);
+		recall(t);
 		has_changed |= drop_message(t);
 		r = has_changed ? show(t, err) : 0;
 		if (r < 0)

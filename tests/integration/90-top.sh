@@ -124,7 +124,7 @@ keys Enter
 keys Enter
 shows "Enter shows all of the process" 'command .*sleep 302'
 shows "with its open files and their limit" 'open files +[0-9]+ of'
-shows "and whose it is" 'job +steps, sheet 2 \(train\)'
+shows "and whose it is" 'job +steps, attempt 1, sheet 2 \(train\)'
 keys Enter
 shows "and again what happened" 'WHAT HAPPENED'
 keys p

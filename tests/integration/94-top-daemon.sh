@@ -25,6 +25,7 @@ pids+=($!)
 
 open_terminal "'$PROCTOR' top"
 shows "its jobs are there" '^- beta'
+shows "both of them" '^- alpha'
 keys N g Space
 selects "folded" '^\+ alpha'
 mouse 0 5 7
@@ -123,6 +124,26 @@ printf '\e[20;1Hscribble' >"$tty"
 shows "somebody writes on the terminal" 'scribble'
 keys C-l
 hides "Ctrl-L draws all of it anew" 'scribble'
+
+# ---- what was before ----
+
+recorded_for() { # JOB SECONDS
+	[ "$(json_eval "$("$PROCTOR" history --job "$1" --json)" \
+		"d[-1]['timestamp'] - d[0]['timestamp'] >= $2")" = True ]
+}
+check "it is recorded for a while" eventually recorded_for beta 30
+close_terminal
+open_terminal "'$PROCTOR' top"
+shows "its jobs are there" '^- beta'
+keys p
+shows "so that nothing more is seen" 'PAUSED'
+pane resize-window -x 100 -y 60 # for all of the detail
+keys / ; keys -l 'sleep 312'; keys Enter Enter
+shows "a curve begins where the record does" '([2-9][0-9]s|[0-9]+m[0-9]+) ago'
+keys Up
+shows "that of a sheet too" 'job +beta, attempt 1, sheet 1'
+shows "which is a sum" '([2-9][0-9]s|[0-9]+m[0-9]+) ago'
+keys p Escape
 
 # ---- a daemon that hangs ----
 

@@ -3,6 +3,8 @@
  */
 #include "scene_fixture.h"
 
+#include "tui/recall.h"
+
 static void test_detail(void **state)
 {
 	struct scene *s = *state;
@@ -177,6 +179,50 @@ static void test_part_of_chart(void **state)
 	assert_non_null(strstr(draw_text(s, 100, 30), " memory 89M to 89M\n"));
 }
 
+static void recall_some(struct recall *r, struct scene *s, const struct node *node)
+{
+	struct proc_sample p;
+
+	assert_true(recall_begin(r, s, node, 5 * SECOND));
+	for (unsigned k = 0; k < 400; k++) /* also what came since, while top was paused */
+		for (int i = 0; i < 3;
+		     i++) { /* the last is of another sheet, and had that pid before */
+			proc_sample_init(&p);
+			p.key = (struct proc_key){ 10 + i % 2, i < 2 ? 10 + (unsigned)i % 2 : 9 };
+			p.sheet_num = i < 2 ? 1 : 2;
+			p.rss_bytes = (k + 1) * MB;
+			recall_add(r, NOON - (199 - k) * SECOND, 1, &p);
+		}
+	recall_end(r, s);
+}
+
+/* What was recorded before top began is in front of what it has seen. */
+static void test_recall(void **state)
+{
+	struct scene *s = *state;
+	const struct track *track;
+	struct recall r;
+
+	press(s, "/worker\n");
+	recall_some(&r, s, scene_selected(s));
+	track = tracks_find(&s->tracks, scene_selected(s)->id);
+	assert_int_equal(track->n, TRACK_POINTS);
+	assert_true(track_rss(track, TRACK_POINTS - 4) == 200.0 * MB);
+	assert_true(track_rss(track, TRACK_POINTS - 1) == 89.0 * MB);
+	for (unsigned i = 1; i < TRACK_POINTS; i++)
+		assert_true(track_wall_ns(track, i) == track_wall_ns(track, i - 1) + SECOND);
+	recall_some(&r, s, scene_selected(s)); /* once is enough */
+	assert_true(track_rss(track, TRACK_POINTS - 4) == 200.0 * MB);
+	press(s, "kk"); /* the sheet: the sum of what is of it */
+	assert_int_equal(scene_selected(s)->kind, NODE_SHEET);
+	recall_some(&r, s, scene_selected(s));
+	track = tracks_find(&s->tracks, scene_selected(s)->id);
+	assert_true(track_rss(track, TRACK_POINTS - 4) == 400.0 * MB);
+	assert_true(track_rss(track, TRACK_POINTS - 1) == 179.0 * MB);
+	press(s, "G"); /* of processes of no job nothing is recorded */
+	assert_false(recall_begin(&r, s, scene_selected(s), SECOND));
+}
+
 /* A sentence is shown to its end, and what there is no room for can be reached. */
 static void test_long_reason(void **state)
 {
@@ -258,8 +304,8 @@ int main(void)
 		TEST(test_detail),	  TEST(test_detail_of_process),
 		TEST(test_detail_of_job), TEST(test_busiest_gpu),
 		TEST(test_chart),	  TEST(test_flagged),
-		TEST(test_part_of_chart), TEST(test_long_reason),
-		TEST(test_flags_last),
+		TEST(test_part_of_chart), TEST(test_recall),
+		TEST(test_long_reason),	  TEST(test_flags_last),
 	};
 
 	return cmocka_run_group_tests_name("tui_detail", tests, NULL, NULL);

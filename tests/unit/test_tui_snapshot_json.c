@@ -23,6 +23,13 @@ static void test_snapshot_from_json(void **state)
 	snap.processes[0].local_rank = 1;
 	snap.processes[0].world_size = 8;
 	snap.processes[0].ignores_sigchld = 1;
+	snap.processes[0].attempt_id = 70;
+	snap.processes[0].cpu_wait_ns = 3 * SECOND;
+	snap.processes[0].start_wall_ns = NOON;
+	snap.processes[0].cpu_ns = 5 * SECOND;
+	snap.progress[0].attempt_id = 70;
+	snap.progress[0].attempt_num = 2;
+	snap.progress[0].uid = 1000;
 	snap.processes[0].gpu_memory_bytes = 77 * MB;
 	snap.processes[0].rss_bytes = 12345678; /* no whole MB */
 	snap.processes[1].fd_limit = FD_LIMIT_UNLIMITED;
@@ -41,6 +48,16 @@ static void test_snapshot_from_json(void **state)
 	assert_int_equal(back.processes[0].local_rank, 1);
 	assert_int_equal(back.processes[0].world_size, 8);
 	assert_int_equal(back.processes[0].ignores_sigchld, 1);
+	assert_int_equal(back.processes[1].ignores_sigchld, SIGCHLD_UNKNOWN);
+	assert_int_equal(back.processes[0].attempt_id, 70);
+	assert_int_equal(back.processes[1].attempt_id, 0);
+	assert_int_equal(back.processes[0].cpu_wait_ns, 3 * SECOND);
+	assert_int_equal(back.processes[0].cpu_ns, 5 * SECOND);
+	assert_int_equal(back.processes[0].start_wall_ns, NOON);
+	assert_int_equal(back.progress[0].attempt_id, 70);
+	assert_int_equal(back.progress[0].attempt_num, 2);
+	assert_int_equal(back.progress[0].uid, 1000);
+	assert_int_equal(back.progress[1].attempt_num, 0);
 	assert_int_equal(back.processes[0].rss_bytes, 12345678);
 	assert_int_equal(back.processes[0].gpu_memory_bytes, 77 * MB);
 	assert_true(!u64_known(back.processes[0].rchar));
