@@ -217,6 +217,8 @@ bool event_type_is_signal(enum event_type type);
 /* -EINVAL: no such type. */
 int event_type_from_name(const char *name, enum event_type *ret);
 
+#define EVENT_COMM_BYTES 16
+
 struct proc_event {
 	uint64_t wall_ns;
 	struct proc_key key;
@@ -225,7 +227,9 @@ struct proc_event {
 	const char *job_id;
 	int64_t attempt_id; /* in the record; 0: it is not known */
 	int sheet_num;
-	const char *details; /* "" for none */
+	const char *details;	     /* "" for none */
+	char comm[EVENT_COMM_BYTES]; /* of who was killed for want of memory, as the kernel told it,
+					raw; "": not told. Not in the record */
 };
 
 void proc_event_write_json(struct json *j, const struct proc_event *ev);

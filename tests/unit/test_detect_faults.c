@@ -786,9 +786,11 @@ static void kill_one(struct host *h, double t)
 	h->snap.system.oom_kills_total = c->oom_kills;
 	host_add(h, 10, 1)->cgroup = "/job";
 	if (t == 60)
-		h->events[h->n_events++] = (struct proc_event){
-			.type = EVENT_OOM, .key = { 11, 200 }, .job_id = "job", .sheet_num = 2
-		};
+		h->events[h->n_events++] = (struct proc_event){ .type = EVENT_OOM,
+								.key = { 11, 200 },
+								.job_id = "job",
+								.sheet_num = 2,
+								.comm = "short" };
 }
 
 static void test_oom(void **state)
@@ -801,6 +803,8 @@ static void test_oom(void **state)
 	play(&h, 200, kill_one);
 	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
 	assert_int_equal(s->e.worst.pid, 11);
+	assert_string_equal(s->e.comm, "short"); /* no look has shown it */
+	assert_non_null(strstr(s->e.worst.text, "killed short (pid 11)"));
 	assert_int_equal(s->e.worst.severity, SEVERITY_CRITICAL);
 	assert_int_equal(s->e.worst.sheet_num, 2);
 	assert_true(s->at == 60);
