@@ -199,6 +199,9 @@ void exit_account_init(struct exit_account *a);
  */
 void proc_record_account(struct proc_record *p, const struct exit_account *account);
 
+/* What is said of a process that is left of its job. */
+#define EVENT_ORPHAN_WORDS "lives on after the end of its job"
+
 /* What the details of an OOM kill that the kernel has told of begin with. */
 #define EVENT_OOM_WORDS "killed by the kernel for want of memory"
 
