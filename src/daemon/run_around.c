@@ -6,7 +6,6 @@
 
 #include "base/macros.h"
 #include "daemon/run_internal.h"
-#include "detect/context.h"
 
 /* The look at all knows nothing of jobs. */
 static void name_own(const struct run *run, struct anomaly_process *p)
@@ -31,7 +30,8 @@ static int look(struct run *run, struct around *ret)
 	r = run->collector ? collector_scan(run->collector, &all, &err) : -ENODEV;
 	if (r < 0)
 		return r;
-	context_describe(&all, &host);
+	collector_fill(run->collector, &all, SNAPSHOT_ALL);
+	detect_describe_host(&all, &host);
 	ret->boot_ns = run->snap.boot_ns;
 	ret->n_top_rss = host.n_top_rss;
 	memcpy(ret->top_rss, host.top_rss, sizeof(ret->top_rss));
