@@ -298,8 +298,8 @@ int store_read_events(struct store *store, const struct event_filter *filter, ev
 		      void *ctx, struct err *err);
 
 /*
- * The newest n_most events since then that tell of a process that outlives its job, of attempts that
- * are over. fn is called inside of a transaction, and must not use the store.
+ * The newest n_most events since then that tell of a process that outlives its job, of attempts
+ * that are over. fn is called inside of a transaction, and must not use the store.
  */
 int store_read_orphans(struct store *store, uint64_t since_wall_ns, size_t n_most, event_fn *fn,
 		       void *ctx, struct err *err);
