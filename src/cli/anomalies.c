@@ -55,7 +55,8 @@ static const struct argp anomalies_argp = {
 	.options = anomalies_options,
 	.parser = parse_anomalies_option,
 	.doc = "Prints what was out of the ordinary, oldest first: when it began, how long it lasted, how "
-	       "bad it was at its worst, and whose it was.",
+	       "bad it was at its worst, and whose it was. What lasts has the numbers of the time that "
+	       "stands behind it.",
 };
 
 struct printer {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "daemon/evidence.h"
+#include "daemon/run_around.h"
 #include "daemon/run_internal.h"
 
 /* Who traces for us is our child, and none of the job. */
@@ -72,6 +73,8 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 	struct err err = ERR_INIT;
 
 	episode_copy(&episode, change->episode);
+	if (change->change == EPISODE_BEGAN && !change->episode->is_adopted)
+		run_look_around(run, &episode.host);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
 	unsaved_write(&run->unsaved, run->store, &news, NULL, &err);

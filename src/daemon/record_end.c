@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/deaths.h"
@@ -198,6 +199,23 @@ static void tell_of_kill(struct run *run)
 	record_greet_at_once(run);
 }
 
+/* A daemon that looks at the job as well tells of them itself. */
+static void note_left(struct run *run)
+{
+	size_t n = 0;
+	const pid_t *pids = runner_has_processes(run->runner) && !link_is_shared(run->link)
+				    ? tree_pids(run->tree, &n)
+				    : NULL;
+
+	for (size_t i = 0; pids && i < n; i++) {
+		struct proc_key key = { .pid = pids[i] };
+
+		if (proc_start_ticks(key.pid, &key.start_ticks) == 0 &&
+		    proc_is_alive("", key.pid, key.start_ticks))
+			tally_orphan(run->tally, &key, run->attempt->ended_wall_ns);
+	}
+}
+
 void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
@@ -216,6 +234,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
 	record_keep_known(run);
 	record_end_anomalies(run);
+	note_left(run);
 	store_end(run);
 	record_tell_end(run);
 	take_recorded_ooms(run);

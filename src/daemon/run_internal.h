@@ -18,6 +18,7 @@
 #include "daemon/lasting.h"
 #include "daemon/link.h"
 #include "daemon/phase_box.h"
+#include "daemon/run_around.h"
 #include "daemon/run_calls.h"
 #include "daemon/settler.h"
 #include "daemon/told_kills.h"
@@ -103,6 +104,7 @@ struct run {
 	struct hold hold;  /* a sheet that waits for its start */
 	struct upkeep *upkeep;
 	struct detect *detect;
+	struct around around; /* when something last began */
 	bool has_usual;
 	struct detect_usual usual; /* what jobs of its kind do */
 	struct closer closer;	   /* while something that began is looked at closer */

@@ -107,11 +107,48 @@ void service_release_lost(struct service *s)
 	s->n_lost_left = 0;
 }
 
+/* Of one that a run, or a daemon before us, has told of. It was found; nobody follows it yet. */
+static int recall_left(void *ctx, const struct event_row *row)
+{
+	struct service *s = ctx;
+	const struct proc_event *ev = &row->event;
+	const struct orphan orphan = {
+		.key = ev->key,
+		.attempt_id = row->attempt_id,
+		.uid = row->uid,
+		.attempt_num = row->attempt_num,
+		.sheet_num = ev->sheet_num,
+		.job_id = ev->job_id,
+		.is_found = true,
+	};
+
+	if (!u64_known(ev->key.start_ticks) ||
+	    !proc_is_alive("", ev->key.pid, ev->key.start_ticks) ||
+	    orphans_find(s->orphans, ev->key.pid))
+		return 0;
+	if (orphans_suspect(s->orphans, &orphan) < 0)
+		s->n_orphans_unlisted++;
+	else
+		service_keep_news(s, ev, row->attempt_id);
+	return 0;
+}
+
+/* Pids are those of this boot. */
+static void recall_orphans(struct service *s)
+{
+	const uint64_t booted_wall_ns = clock_wall_ns() - clock_boot_ns();
+	struct err err = ERR_INIT;
+
+	if (store_read_orphans(s->store, booted_wall_ns, ORPHANS_MAX, recall_left, s, &err) < 0)
+		log_warning("what lives on of jobs that are over is not looked for: %s", err.text);
+}
+
 void service_recall_lost(struct service *s)
 {
 	const struct attempt_filter filter = { .running_only = true };
 	struct err err = ERR_INIT;
 
+	recall_orphans(s);
 	service_release_lost(s);
 	if (store_list_attempts(s->store, &filter, &s->lost, &err) == 0)
 		s->n_lost_left = s->lost.n;
@@ -177,7 +214,7 @@ static void on_found(void *ctx, const struct orphan *orphan, const struct proc_s
 
 	(void)p;
 	s->n_orphans_found++;
-	note(s, orphan, EVENT_ORPHAN, no_status, "lives on after the end of its job");
+	note(s, orphan, EVENT_ORPHAN, no_status, EVENT_ORPHAN_WORDS);
 }
 
 static void on_gone(void *ctx, const struct orphan *orphan)

@@ -269,6 +269,8 @@ static void keep_oom(struct service *s, const struct watched *job, const struct 
 
 	event->type = EVENT_OOM;
 	event->status = (struct exit_status){ -1, SIGKILL };
+	memcpy(event->comm, ev->comm, sizeof(event->comm));
+	event->comm[sizeof(event->comm) - 1] = '\0';
 	describe_victim(&ev->victim, &details);
 	keep(s, job, event, 0, &details);
 }

@@ -266,6 +266,8 @@ static const char *skip_words(const char *details)
 void find_oom(const struct proc_event *ev, const struct track *victim, struct finding *f)
 {
 	const char *details = skip_words(ev->details);
+	const char *comm = victim ? victim->comm : ev->comm;
+	const bool has_comm = comm[0] != '\0';
 	char had[48] = "";
 
 	f->stand = STAND_OVER;
@@ -278,9 +280,9 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 	if (victim && victim->memory_mb >= 1 && strncmp(details, "it held ", 8) != 0)
 		snprintf(had, sizeof(had), ", which had %.0f MB,", victim->memory_mb);
 	snprintf(f->text, sizeof(f->text),
-		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s",
-		 victim ? victim->comm : "", victim ? " (" : "", (int)ev->key.pid,
-		 victim ? ")" : "", had, details[0] ? ": " : "", details);
+		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s", comm,
+		 has_comm ? " (" : "", (int)ev->key.pid, has_comm ? ")" : "", had,
+		 details[0] ? ": " : "", details);
 }
 
 void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f)

@@ -76,8 +76,12 @@ void context_describe(const struct snapshot *s, struct anomaly_host *ret)
 		.io_some = sys->psi_io.some.avg10,
 		.io_full = sys->psi_io.full.avg10,
 		.n_processes = sys->process_count,
-		.running_jobs = s->running_jobs,
+		.running_jobs = s->covers == COVERS_HOST ? s->running_jobs : -1,
+		.knows_cpu = s->covers == COVERS_HOST,
+		.knows_rss = s->covers == COVERS_HOST,
 	};
+	if (s->covers != COVERS_HOST)
+		return; /* the job itself is not what else there was */
 	ret->n_top_cpu = find_top(s, cpu_of, ret->top_cpu);
 	ret->n_top_rss = find_top(s, memory_of, ret->top_rss);
 }

@@ -7,7 +7,8 @@
 #include "model/anomaly.h"
 #include "model/snapshot.h"
 
-/* Takes as long as there are processes. */
+/* Takes as long as there are processes. Of a snapshot of one job only the values of the host count.
+ */
 void context_describe(const struct snapshot *s, struct anomaly_host *ret);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "detect/context.h"
 #include "detect/look.h"
 
 struct detect *detect_new(const struct config_anomaly *config, enum detect_scope scope)
@@ -259,6 +260,11 @@ int detect_end_job(struct detect *d, const struct detect_ending *ending, struct 
 	detect_tracks_reset(&d->tracks);
 	r = hand_out(d, ret);
 	return w.r < 0 ? w.r : r;
+}
+
+void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret)
+{
+	context_describe(snap, ret);
 }
 
 const struct episode *detect_active(const struct detect *d, size_t i)

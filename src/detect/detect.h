@@ -136,6 +136,9 @@ struct detect_ending {
 int detect_end_job(struct detect *d, const struct detect_ending *ending,
 		   struct detect_changes *ret);
 
+/* What the host is doing, as an episode that begins has it: as long as there are processes. */
+void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret);
+
 /* The i-th episode that lasts, oldest first; NULL: there are no more. */
 const struct episode *detect_active(const struct detect *d, size_t i);
 

@@ -50,7 +50,7 @@ static void note_kill(struct look *w, const struct proc_event *ev)
 		.key = victim ? victim->key : ev->key,
 		.job_id = ev->job_id,
 		.attempt_id = ev->attempt_id,
-		.comm = victim ? victim->comm : NULL,
+		.comm = victim ? victim->comm : ev->comm,
 		.sheet_num = ev->sheet_num,
 		.gpu = -1,
 	};

@@ -70,7 +70,7 @@ int orphans_suspect(struct orphans *o, const struct orphan *suspect)
 		return 0;
 	if (o->n >= ORPHANS_MAX)
 		return -ENOSPC;
-	fresh.is_found = fresh.is_dead = false;
+	fresh.is_dead = false;
 	fresh.cancelled_boot_ns = 0;
 	fresh.look = o->look;
 	return add(o, &fresh) ? 0 : -ENOMEM;

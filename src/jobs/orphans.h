@@ -35,7 +35,8 @@ struct orphans;
 struct orphans *orphans_new(void); /* NULL: no memory */
 struct orphans *orphans_free(struct orphans *o);
 
-/* It belonged to a job that is over; what it says is copied. -ENOMEM, -ENOSPC. */
+/* It belonged to a job that is over; what it says is copied. is_found: somebody has told of it
+ * before. -ENOMEM, -ENOSPC. */
 int orphans_suspect(struct orphans *o, const struct orphan *suspect);
 
 struct orphans_ops {

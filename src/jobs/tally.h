@@ -74,6 +74,9 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 /* proctor itself signalled it. */
 void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns);
 
+/* It lives on when the job is over, and nobody else tells of it. */
+void tally_orphan(struct tally *t, const struct proc_key *key, uint64_t wall_ns);
+
 /* The kernel killed it for lack of memory; or, where it ended by itself, who of the sheet was
  * killed last. */
 void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns);

@@ -113,6 +113,21 @@ static struct proc_key find_victim(const struct tally *t, pid_t pid)
 	return (struct proc_key){ pid, e ? e->record.key.start_ticks : U64_UNKNOWN };
 }
 
+void tally_orphan(struct tally *t, const struct proc_key *key, uint64_t wall_ns)
+{
+	const struct entry *e = find_last(t, key->pid);
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = *key,
+		.type = EVENT_ORPHAN,
+		.status = { -1, -1 },
+		.sheet_num = e ? e->record.sheet_num : SHEET_NONE,
+		.details = EVENT_ORPHAN_WORDS,
+	};
+
+	tally_add_event(t, &ev, false);
+}
+
 void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns)
 {
 	struct proc_event ev = {

@@ -119,6 +119,7 @@ void anomaly_host_init(struct anomaly_host *host)
 		.io_some = F64_UNKNOWN,
 		.io_full = F64_UNKNOWN,
 		.n_processes = U64_UNKNOWN,
+		.running_jobs = -1,
 	};
 }
 

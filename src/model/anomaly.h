@@ -84,7 +84,8 @@ struct anomaly_host {
 	double load1;
 	double cpu_some, memory_some, memory_full, io_some, io_full; /* PSI avg10, in percent */
 	uint64_t n_processes;
-	int running_jobs;
+	int running_jobs;	   /* -1: not known */
+	bool knows_cpu, knows_rss; /* that of all processes, and not of some alone: */
 	struct anomaly_process top_cpu[ANOMALY_TOP], top_rss[ANOMALY_TOP];
 	size_t n_top_cpu, n_top_rss;
 };

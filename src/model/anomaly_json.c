@@ -34,9 +34,14 @@ static void write_process(struct json *j, const struct anomaly_process *p)
 	json_end_object(j);
 }
 
-static void write_top(struct json *j, const char *key, const struct anomaly_process *top, size_t n)
+static void write_top(struct json *j, const char *key, bool is_known,
+		      const struct anomaly_process *top, size_t n)
 {
 	json_key(j, key);
+	if (!is_known) {
+		json_none(j);
+		return;
+	}
 	json_begin_array(j);
 	for (size_t i = 0; i < n; i++)
 		write_process(j, &top[i]);
@@ -56,9 +61,9 @@ void anomaly_host_write_json(struct json *j, const struct anomaly_host *host)
 	json_key_f64(j, "psi_io_some", host->io_some);
 	json_key_f64(j, "psi_io_full", host->io_full);
 	json_key_u64(j, "processes", host->n_processes);
-	json_key_i64(j, "running_jobs", host->running_jobs);
-	write_top(j, "top_cpu", host->top_cpu, host->n_top_cpu);
-	write_top(j, "top_rss", host->top_rss, host->n_top_rss);
+	json_key_int(j, "running_jobs", host->running_jobs);
+	write_top(j, "top_cpu", host->knows_cpu, host->top_cpu, host->n_top_cpu);
+	write_top(j, "top_rss", host->knows_rss, host->top_rss, host->n_top_rss);
 	json_end_object(j);
 }
 

@@ -106,7 +106,9 @@ int anomaly_host_read_json(const char *text, struct anomaly_host *ret)
 		.io_some = read_f64(root, "psi_io_some"),
 		.io_full = read_f64(root, "psi_io_full"),
 		.n_processes = read_u64(root, "processes"),
-		.running_jobs = running <= INT32_MAX ? (int)running : 0,
+		.running_jobs = running <= INT32_MAX ? (int)running : -1,
+		.knows_cpu = json_is_array(json_object_get(root, "top_cpu")),
+		.knows_rss = json_is_array(json_object_get(root, "top_rss")),
 	};
 	ret->n_top_cpu = read_top(root, "top_cpu", ret->top_cpu);
 	ret->n_top_rss = read_top(root, "top_rss", ret->top_rss);

@@ -199,6 +199,9 @@ void exit_account_init(struct exit_account *a);
  */
 void proc_record_account(struct proc_record *p, const struct exit_account *account);
 
+/* What is said of a process that is left of its job. */
+#define EVENT_ORPHAN_WORDS "lives on after the end of its job"
+
 /* What the details of an OOM kill that the kernel has told of begin with. */
 #define EVENT_OOM_WORDS "killed by the kernel for want of memory"
 
@@ -217,6 +220,8 @@ bool event_type_is_signal(enum event_type type);
 /* -EINVAL: no such type. */
 int event_type_from_name(const char *name, enum event_type *ret);
 
+#define EVENT_COMM_BYTES 16
+
 struct proc_event {
 	uint64_t wall_ns;
 	struct proc_key key;
@@ -225,7 +230,9 @@ struct proc_event {
 	const char *job_id;
 	int64_t attempt_id; /* in the record; 0: it is not known */
 	int sheet_num;
-	const char *details; /* "" for none */
+	const char *details;	     /* "" for none */
+	char comm[EVENT_COMM_BYTES]; /* of who was killed for want of memory, as the kernel told it,
+					raw; "": not told. Not in the record */
 };
 
 void proc_event_write_json(struct json *j, const struct proc_event *ev);

@@ -162,6 +162,8 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 
 	if (known->is_shared)
 		join_known(cells, known);
+	if (known->id != 0)
+		cells->host = NULL; /* it is that of its beginning */
 	keep_worst(cells, e, known);
 	r = is_worse ? put(store, news->attempt_id, cells, err)
 		     : anomaly_share(store, known->id, cells, err);

@@ -83,6 +83,32 @@ static int walk(struct store *store, struct course *course, event_fn *fn, void *
 	return r;
 }
 
+int store_read_orphans(struct store *store, uint64_t since_wall_ns, size_t n_most, event_fn *fn,
+		       void *ctx, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct event_row row;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_WALK_ORPHANS, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, query_as_i64(since_wall_ns));
+	query_bind_i64(&q, (int64_t)n_most);
+	while ((r = query_step(&q, err)) > 0) {
+		arena_reset(&arena);
+		r = events_read_row(&q, &row, &arena, err);
+		if (r > 0)
+			r = fn(ctx, &row);
+		if (r != 0)
+			break;
+	}
+	return r;
+}
+
 /* Ids are given in the order of the commits: what has a smaller one was there before. */
 int store_follow_events(struct store *store, const char *job_id, int64_t *after_id, event_fn *fn,
 			void *ctx, struct err *err)

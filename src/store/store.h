@@ -298,6 +298,13 @@ int store_read_events(struct store *store, const struct event_filter *filter, ev
 		      void *ctx, struct err *err);
 
 /*
+ * The newest n_most events since then that tell of a process that outlives its job, of attempts
+ * that are over. fn is called inside of a transaction, and must not use the store.
+ */
+int store_read_orphans(struct store *store, uint64_t since_wall_ns, size_t n_most, event_fn *fn,
+		       void *ctx, struct err *err);
+
+/*
  * An attempt lists no more than so many events (jobs/tally.h), and says how many it has left out.
  * 1: there are such attempts among those of the filter, and out has them in words. 0: there are
  * none.

@@ -73,7 +73,10 @@ plant_all alone
 wait "${pids[@]}"
 found "alone: a leak" alone-leak memory_leak
 json "it is over with its process" "$stdout" 'all(a["ended"] >= a["began"] for a in d)'
+json "and says so" "$stdout" 'all(a["why_cleared"] == "the process ended" for a in d if a["anomaly_type"] == "memory_leak")'
 json "what the host was doing is kept" "$stdout" 'all(a["host"]["memory_total_mb"] > 0 for a in d)'
+json "who else took memory, and nothing that a run does not know" "$stdout" \
+	'all(a["host"]["running_jobs"] is a["host"]["top_cpu"] is None and any(p["job_id"] is None for p in a["host"]["top_rss"]) for a in d)'
 found "alone: files that are never closed" alone-fds fd_exhaustion
 like "and the run says so when it ends" "$(<"$TMP/alone-fds.said")" "proctor:   (1 anomaly|[0-9]+ anomalies, worst).* files open"
 unlike "a quiet one does not" "$(<"$TMP/alone-quiet.said")" "anomal"
@@ -83,6 +86,8 @@ json "how many they were, too" "$stdout" 'all(a["evidence"]["culprit"]["open_fil
 closer "and it was looked at closer" alone-fds
 found "alone: an explosion of processes" alone-many process_explosion
 found "alone: a fork bomb that a limit stops" alone-bomb process_explosion
+json "with its sheet and who starts them" "$stdout" \
+	'all(a["sheet_num"] == 1 and a["pid"] and a["comm"] for a in d if a["anomaly_type"] == "process_explosion")'
 found "alone: a stopped process" alone-stopped stuck_process
 found "alone: one that stands still while others go on" alone-stuck stuck_process
 found "alone: a zombie" alone-zombie zombie

@@ -12,6 +12,7 @@ anomaly:
   zombie_duration_seconds: 2
   clear_seconds: 1
   memory_pressure_percent: 100
+  orphan_duration_seconds: 1
 EOC
 
 # A child that is not waited for until the file is there; one after the other.
@@ -128,5 +129,22 @@ touch "$TMP/end"
 wait "$runner"
 "$PROCTOR" stop
 is "it stays when the daemon tells the end" "$(of_files 'int(a["peak_value"])')" "$((first + 3))"
+
+# ---- who outlives a job that no daemon has seen ----
+
+"$PROCTOR" run -q --job left --leave-background -- sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >"$0"' "$TMP/left"
+left=$(<"$TMP/left")
+orphans() {
+	"$PROCTOR" events --job left --json | grep -c '"process.orphan"'
+}
+is "the run writes down whom it leaves" "$(orphans)" 1
+"$PROCTOR" start
+of_left() {
+	json_eval "$("$PROCTOR" anomalies --job left --json)" '" ".join(a["anomaly_type"] + " " + str(a["pid"]) for a in d)'
+}
+is "a daemon that starts goes on with it" "$(becomes "orphan $left" of_left)" "orphan $left"
+is "and does not tell again that it is one" "$(orphans)" 1
+kill "$left"
+"$PROCTOR" stop
 
 finish

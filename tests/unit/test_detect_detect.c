@@ -481,6 +481,7 @@ static void test_host_and_evidence_come_back(void **state)
 	anomaly_host_init(&host);
 	host.memory_total_bytes = 8192 * MB;
 	host.load1 = 2.5;
+	host.knows_cpu = true;
 	host.top_cpu[host.n_top_cpu++] = (struct anomaly_process){
 		.key = { 12, 34 }, .comm = "cc1", .cpu_percent = 99, .rss_bytes = U64_UNKNOWN
 	};
@@ -490,6 +491,8 @@ static void test_host_and_evidence_come_back(void **state)
 	assert_int_equal(read_host.memory_total_bytes, 8192 * MB);
 	assert_false(u64_known(read_host.memory_available_bytes));
 	assert_false(f64_known(read_host.io_some));
+	assert_true(read_host.knows_cpu && !read_host.knows_rss);
+	assert_int_equal(read_host.running_jobs, -1);
 	assert_int_equal(read_host.n_top_cpu, 1);
 	assert_int_equal(read_host.top_cpu[0].key.start_ticks, 34);
 	assert_string_equal(read_host.top_cpu[0].comm, "cc1");

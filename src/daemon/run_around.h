@@ -1,0 +1,27 @@
+/*
+ * run_around - what else the host was doing, for a run, which looks at none but its own processes.
+ */
+#ifndef PROCTOR_DAEMON_RUN_AROUND_H
+#define PROCTOR_DAEMON_RUN_AROUND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/anomaly.h"
+
+struct run;
+
+/* All zero: nobody has looked. */
+struct around {
+	uint64_t boot_ns; /* the tick that it is of */
+	size_t n_top_rss;
+	struct anomaly_process top_rss[ANOMALY_TOP];
+};
+
+/*
+ * Something began at this tick: all processes of the host are looked at, once for all that begins
+ * then. Who takes the most CPU one look does not tell, nor how many jobs run: these are unknown.
+ */
+void run_look_around(struct run *run, struct anomaly_host *host);
+
+#endif

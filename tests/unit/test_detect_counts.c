@@ -1,0 +1,245 @@
+/* Planted leaks of files, explosions of processes and threads, zombies and orphans. */
+#include "detect_scenes.h"
+
+static void fd_leak(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->open_fds = (uint64_t)fmin(10 + t, 1024);
+}
+
+static void test_fd_leak(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 1100, fd_leak);
+	s = begin_of(&h, ANOMALY_FD_EXHAUSTION, 0);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_true(s->at < 500);
+	assert_true(fabs(s->e.seconds_to_limit - (1014 - s->at)) < 20);
+	s = host_find(&h, ANOMALY_FD_EXHAUSTION, EPISODE_ESCALATED);
+	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
+	assert_int_equal(h.seen[h.n_seen - 1].e.worst.severity, SEVERITY_CRITICAL);
+	host_close(&h);
+}
+
+/* How leaks of memory are looked for has nothing to do with it. */
+static void test_fd_leak_has_its_own_window(void **state)
+{
+	double found[2];
+	struct host h;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		host_open(&h, 5);
+		h.config.anomaly.memory_leak_window_seconds = i ? 3000 : 300;
+		detect_configure(h.d, &h.config.anomaly);
+		play(&h, 1100, fd_leak);
+		found[i] = begin_of(&h, ANOMALY_FD_EXHAUSTION, 0)->at;
+		host_close(&h);
+	}
+	assert_true(found[0] == found[1]);
+}
+
+/* A fork bomb that the limit of its user stops long before the threshold. */
+static void bomb_below_a_limit(struct host *h, double t)
+{
+	double n = t < 30 ? 1 : fmin(144, pow(2, t - 30));
+
+	for (int i = 0; i < (int)n; i++) {
+		struct proc_sample *p = host_add(h, 10 + i, 1);
+
+		p->uid = 65534;
+		p->process_limit = 150;
+	}
+}
+
+static void bomb_of_root(struct host *h, double t)
+{
+	bomb_below_a_limit(h, t);
+	for (size_t i = 0; i < h->snap.n_processes; i++)
+		h->snap.processes[i].uid = 0;
+}
+
+static void test_a_fork_bomb_below_a_limit(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 60, bomb_below_a_limit);
+	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 30);
+	assert_true(s->e.worst.metric_value == 144);
+	host_close(&h);
+	host_open(&h, 1);
+	play(&h, 60, bomb_of_root); /* which has no limit */
+	assert_null(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN));
+	host_close(&h);
+}
+
+/* Opens what it needs in its first minute, and no more: half of what it may. */
+static void opens_its_files(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->open_fds = (uint64_t)(5 + 3 * fmin(t, 63));
+	p->fd_limit = 400;
+}
+
+static void test_files_of_the_first_minute(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 300, opens_its_files);
+	host_print(&h);
+	for (size_t i = 0; i < h.n_seen; i++)
+		assert_true(h.seen[i].e.worst.severity <= SEVERITY_MEDIUM);
+	host_close(&h);
+}
+
+/* Many files are nothing by themselves, and a limit that nobody knows is no limit. */
+static void many_fds(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1), *q = host_add(h, 11, 1);
+
+	(void)t;
+	p->open_fds = 5000;
+	p->fd_limit = 1048576;
+	q->open_fds = 5000;
+	q->fd_limit = t < 60 ? U64_UNKNOWN : FD_LIMIT_UNLIMITED;
+}
+
+static void test_many_fds(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 300, many_fds);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+/* Doubles each second until the limit on processes stops it. */
+static void fork_bomb(struct host *h, double t)
+{
+	int n = (int)fmin(t < 10 ? 2 : pow(2, t - 9), 300);
+
+	for (int i = 0; i < n; i++)
+		host_add(h, 1000 + i, 1);
+}
+
+static void test_fork_bomb(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 60, fork_bomb);
+	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 10);
+	assert_true(s->at <= 20);
+	assert_string_equal(s->e.worst.job_id, "job");
+	assert_false(s->e.worst.has_pid);
+	assert_int_equal(h.n_seen, 1);
+	host_close(&h);
+}
+
+static void threads(struct host *h, double t)
+{
+	host_add(h, 10, 1)->threads = t < 40 ? 8 : (uint64_t)(8 + (t - 40) * 50);
+	host_add(h, 11, 1)->threads = 2000; /* always has */
+}
+
+static void test_threads(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 100, threads);
+	s = begin_of(&h, ANOMALY_THREAD_EXPLOSION, 40);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_non_null(host_find(&h, ANOMALY_THREAD_EXPLOSION, EPISODE_ESCALATED));
+	host_close(&h);
+}
+
+static void zombies(struct host *h, double t)
+{
+	int n = t < 100 ? 1 : 12;
+
+	host_add(h, 9, 1);
+	for (int i = 0; i < n; i++)
+		host_add(h, 100 + i, 9)->state = 'Z';
+	host_add(h, 200 + (int)t, 9)->state = 'Z'; /* each is waited for in time */
+	host_add(h, 50, 7)->state = 'Z';	   /* of a parent that is not of the job */
+}
+
+static void test_zombies(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 200, zombies);
+	s = begin_of(&h, ANOMALY_ZOMBIE, 0);
+	assert_int_equal(s->e.worst.pid, 9); /* the parent */
+	assert_true(s->at <= 30);
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2);
+	assert_false(h.seen[1].e.worst.has_pid);
+	assert_non_null(strstr(h.seen[1].e.worst.text, "pid 7, which is not of the job"));
+	s = host_find(&h, ANOMALY_ZOMBIE, EPISODE_ESCALATED);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_true(s->e.peak_value == 12);
+	host_close(&h);
+}
+
+static void outlived(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	if (t < 60)
+		host_add(h, 11, 1);
+	else
+		p->job_id = NULL;
+}
+
+static void test_orphan(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 120, outlived);
+	s = begin_of(&h, ANOMALY_ORPHAN, 60);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_string_equal(s->e.worst.job_id, "job");
+	assert_true(s->at >= 90 && s->at <= 95);
+	host_close(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fd_leak),
+		cmocka_unit_test(test_fd_leak_has_its_own_window),
+		cmocka_unit_test(test_a_fork_bomb_below_a_limit),
+		cmocka_unit_test(test_files_of_the_first_minute),
+		cmocka_unit_test(test_many_fds),
+		cmocka_unit_test(test_fork_bomb),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_zombies),
+		cmocka_unit_test(test_orphan),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,279 @@
+/* Planted faults of memory: each is found, and what looks like it and is none is not. */
+#include "detect_scenes.h"
+
+static void leak(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->rss_anon_bytes = (uint64_t)((100 + t * 0.5) * 1048576); /* 30 MB a minute */
+}
+
+static void test_leak(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 600, leak);
+	s = begin_of(&h, ANOMALY_MEMORY_LEAK, 0);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_true(fabs(s->e.seconds_to_limit - 6144 / 0.5) < 600);
+	assert_true(fabs(s->e.before_value - 100) < 10);
+	assert_true(s->at < 330);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_string_equal(s->e.worst.job_id, "job");
+	assert_int_equal(s->e.worst.sheet_num, 2);
+	assert_int_equal(h.n_seen, 1);
+	host_close(&h);
+}
+
+static void fast_leak(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->rss_anon_bytes = (uint64_t)((100 + t * 4) * 1048576);
+	h->snap.system.memory_available_bytes -= (uint64_t)(t * 4 * 1048576);
+}
+
+/* What has an hour left is told before the window is over. */
+static void test_a_fast_leak_is_told_early(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 900, fast_leak);
+	assert_true(begin_of(&h, ANOMALY_MEMORY_LEAK, 0)->at < 150);
+	assert_non_null(host_find(&h, ANOMALY_MEMORY_LEAK, EPISODE_ESCALATED));
+	host_close(&h);
+}
+
+/* Grows and gives back, loads once and stays, or breathes with the page cache. */
+static void no_leak(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)((50 + fmod(t, 60) * 4) * 1048576);
+	host_add(h, 11, 1)->rss_anon_bytes = (uint64_t)((50 + fmin(t, 100)) * 1048576);
+	host_add(h, 12, 1)->rss_bytes = (uint64_t)((50 + t) * 1048576);
+	host_add(h, 13, 1)->rss_anon_bytes = (uint64_t)((2 + t * 0.01) * 1048576);
+}
+
+static void test_no_leak(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 3600, no_leak);
+	for (size_t i = 0; i < h.n_seen; i++) /* the first tooth is a spike, and a small one */
+		assert_int_equal(h.seen[i].e.worst.severity, SEVERITY_LOW);
+	assert_null(host_find(&h, ANOMALY_MEMORY_LEAK, EPISODE_BEGAN));
+	host_close(&h);
+}
+
+static void spike(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+	double mb = t < 60 ? 100 : fmin(100 + (t - 60) * 200, 5000);
+
+	p->rss_anon_bytes = (uint64_t)(mb * 1048576);
+	h->snap.system.memory_available_bytes = (uint64_t)((6144 - mb) * 1048576);
+}
+
+static void test_spike(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 300, spike);
+	s = begin_of(&h, ANOMALY_MEMORY_SPIKE, 60);
+	assert_true(s->at <= 62);
+	assert_true(fabs(s->e.before_value - 100) < 1);
+	s = host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_ESCALATED);
+	assert_non_null(s);
+	assert_true(s->e.worst.severity >= SEVERITY_MEDIUM);
+	s = host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_CLEARED);
+	assert_non_null(s);
+	assert_true(s->e.peak_value > 4000);
+	assert_true(s->e.worst.severity >= SEVERITY_HIGH);
+	assert_string_equal(s->e.why_cleared, "it was clear for long enough");
+	host_close(&h);
+}
+
+/* A small one doubles; a new one starts up. */
+static void no_spike(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = t < 60 ? 2 * MB : 4 * MB;
+	if (t >= 60)
+		host_add(h, 11, 1)->rss_anon_bytes =
+			(uint64_t)(fmin(1 + (t - 60) * 40, 400) * 1048576);
+}
+
+static void test_no_spike(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 300, no_spike);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+/* Loads 300 MB within 3 s, and takes as much again when it is 20 s old. */
+static void early_spike(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+	double mb = 10 + fmin(t, 3) * 100 + (t < 20 ? 0 : 300);
+
+	p->age_seconds = t;
+	p->rss_anon_bytes = (uint64_t)(mb * 1048576);
+}
+
+/* Most jobs are short. */
+static void test_a_spike_soon_after_the_start(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	for (int step = 1; step <= 5; step += 4) {
+		host_open(&h, step);
+		play(&h, 40, early_spike);
+		s = begin_of(&h, ANOMALY_MEMORY_SPIKE, 20);
+		assert_true(s->at <= 25);
+		assert_true(fabs(s->e.before_value - 310) < 1);
+		assert_int_equal(h.n_seen, 1);
+		host_close(&h);
+	}
+}
+
+/* At once, for half a minute without a rest, after a while, and given back in part. */
+static void loading(struct host *h, double t)
+{
+	const double mb[] = {
+		10 + fmin(t, 2) * 300,
+		10 + fmin(t, 35) * 20,
+		t < 8 ? 30 : 500,
+		t < 10 ? 900 : fmin(500 + fmax(t - 20, 0) * 40, 900),
+	};
+
+	for (int i = 0; i < (int)ARRAY_SIZE(mb); i++) {
+		struct proc_sample *p = host_add(h, 10 + i, 1);
+
+		p->age_seconds = t;
+		p->rss_anon_bytes = (uint64_t)(mb[i] * 1048576);
+	}
+}
+
+static void test_loading_is_no_spike(void **state)
+{
+	struct host h;
+
+	(void)state;
+	for (int step = 1; step <= 5; step += 4) {
+		host_open(&h, step);
+		play(&h, 120, loading);
+		assert_quiet(&h);
+		host_close(&h);
+	}
+}
+
+/* What is told of the threshold does not change while it grows. */
+static void test_the_threshold_is_that_of_the_beginning(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 300, spike);
+	for (size_t i = 0; i < h.n_seen; i++)
+		assert_true(h.seen[i].e.worst.threshold == 164);
+	host_close(&h);
+}
+
+static void test_what_is_usual_is_no_news(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	h.usual = (struct detect_usual){ "job", 0, F64_UNKNOWN, F64_UNKNOWN, 6000 * MB };
+	play(&h, 300, spike);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+static void pressure(struct host *h, double t)
+{
+	h->snap.system.memory_available_bytes = t < 30	  ? 6144 * MB
+						: t < 60  ? 700 * MB
+						: t < 90  ? 300 * MB
+						: t < 120 ? 900 * MB
+							  : 6144 * MB;
+}
+
+static void test_pressure(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 300, pressure);
+	s = begin_of(&h, ANOMALY_MEMORY_PRESSURE, 30);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_false(s->e.worst.has_pid);
+	assert_null(s->e.worst.job_id);
+	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_ESCALATED);
+	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
+	s = host_find(&h, ANOMALY_MEMORY_PRESSURE, EPISODE_CLEARED);
+	assert_true(s->at >= 180); /* 11 % is not enough, and then it takes a minute */
+	assert_true(fabs(s->e.peak_value - 300.0 / 81.92) < 0.1);
+	assert_true(fabs(s->e.after_value - 75) < 0.1);
+	assert_int_equal(h.n_seen, 3);
+	host_close(&h);
+}
+
+static void stalled(struct host *h, double t)
+{
+	h->snap.system.psi_memory.full.avg10 = t < 60 ? 0 : 50;
+	h->snap.system.psi_io.full.avg10 = t < 60 ? 0 : 60;
+	h->snap.system.swap_in_bytes = (uint64_t)(fmax(t - 60, 0) * 10) * MB;
+	h->snap.system.swap_out_bytes = (uint64_t)(fmax(t - 60, 0) * 10) * MB;
+}
+
+static void test_the_host_stalls(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 300, stalled);
+	assert_int_equal(begin_of(&h, ANOMALY_MEMORY_PRESSURE, 60)->e.worst.severity,
+			 SEVERITY_CRITICAL);
+	assert_true(begin_of(&h, ANOMALY_IO_STALL, 60)->at <= 95);
+	assert_int_equal(begin_of(&h, ANOMALY_SWAP_STORM, 60)->e.worst.severity, SEVERITY_HIGH);
+	host_close(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_leak),
+		cmocka_unit_test(test_a_fast_leak_is_told_early),
+		cmocka_unit_test(test_no_leak),
+		cmocka_unit_test(test_spike),
+		cmocka_unit_test(test_no_spike),
+		cmocka_unit_test(test_a_spike_soon_after_the_start),
+		cmocka_unit_test(test_loading_is_no_spike),
+		cmocka_unit_test(test_the_threshold_is_that_of_the_beginning),
+		cmocka_unit_test(test_what_is_usual_is_no_news),
+		cmocka_unit_test(test_pressure),
+		cmocka_unit_test(test_the_host_stalls),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
