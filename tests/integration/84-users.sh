@@ -500,7 +500,7 @@ is "no job was touched" "$(listed root)" "mine:4001 mine:4002"
 run "$PROCTOR" stop --jobs
 is "root ends them all" "$status" 0
 like "both of that name" "$stderr" "cancelled 2 jobs: mine, mine"
-is "nothing is left of them" "$(ps -o stat=,pid=,args= -u 4001,4002 | grep '^[^Z].* sleep ')" ""
+is "nothing is left of them" "$(pgrep -u 4001,4002 -x -r D,R,S,T,t sleep)" ""
 "$PROCTOR" start
 has_news=$(json_eval "$("$PROCTOR" status --json)" '"polling" not in d["rungs"]["births, deaths, exit codes"]')
 

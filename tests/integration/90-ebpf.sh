@@ -74,7 +74,7 @@ rm "$PROCTOR_HOME/proctor.yaml"
 
 start_daemon() { # what the configuration says
 	mkdir -p "$PROCTOR_HOME"
-	echo "$1" >"$PROCTOR_HOME/proctor.yaml"
+	printf '%s\nlimits:\n  max_daemon_cpu_percent: 50\n' "$1" >"$PROCTOR_HOME/proctor.yaml" # or a busy host has fewer ticks
 	"$PROCTOR" start >/dev/null
 	run "$PROCTOR" status --json
 }
@@ -340,7 +340,7 @@ if [[ $best_samples == eBPF* ]]; then
 	is_watched() { "$PROCTOR" snapshot --json | grep -q "\"pid\":$victim,"; }
 	eventually is_watched
 	is_told() { kill -USR1 "$victim" && grep -q '"signal_num":10,.*"job_id":"killed"' "$TMP/signals"; }
-	check "a signal is told" eventually is_told # not all at once is followed
+	eventually is_told # not all at once is followed
 	"$PROCTOR" run -q --job killer -- sh -c "$(gate killer); exec kill -KILL $victim" &
 	knows() { "$PROCTOR" snapshot --json | grep -q "\"job_id\":\"$1\""; } # JOB
 	eventually knows killer
