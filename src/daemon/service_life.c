@@ -104,8 +104,9 @@ static const struct member *see_tagged(struct service *s, const struct life_even
 
 static void on_birth(struct service *s, const struct life_event *ev)
 {
+	const struct proc_key key = { ev->pid, ev->start_ticks };
 	const struct member *born =
-		members_fork(s->life.members, ev->parent_pid, ev->pid, ev->wall_ns);
+		members_fork(s->life.members, ev->parent_pid, &key, ev->wall_ns);
 	struct member named;
 
 	if (!born)
@@ -114,9 +115,12 @@ static void on_birth(struct service *s, const struct life_event *ev)
 		unowned_note_birth(&s->signals.unowned, ev);
 		return;
 	}
+	if (born->is_told)
+		return; /* a look has shown it before the news came */
 	named = *born;
 	if (service_keep_birth(s, &named))
 		members_see(s->life.members, &named);
+	members_set_told(s->life.members, ev->pid);
 	service_tell_birth(s, &named, ev->wall_ns);
 }
 

@@ -88,6 +88,13 @@ if [ "$has_news" = True ]; then
 	is "every process was seen, however short" "$(job codes 'd["process_spawn_count"]')" 4
 	is "and how each ended" "$(job codes 'sorted(e["exit_code"] for e in d["events"] if e["event_type"] == "exit")')" "[0, 0, 3, 4]"
 	is "it was sampled" "$(job codes 'd["peak_rss_mb"] > 0 and len(d["series"]) > 1')" True
+	in_background sh -c 'while ! [ -e "$0" ]; do :; done; for i in $(seq 300); do /bin/true; done' "$TMP/go"
+	"$PROCTOR" attach --pid "$pid" --job storm
+	touch "$TMP/go"
+	timeout 60 "$PROCTOR" wait storm >/dev/null
+	# The loop waits without starting anything: itself, seq, and 300.
+	is "and each once, whether a look or the kernel came first" "$(job storm \
+		'(d["process_spawn_count"], len(d["processes"]), d["evidence"]["process_spawn_count"])')" "(302, 302, 'exact')"
 	in_background sh -c 'sleep 1.5'
 	"$PROCTOR" attach --pid "$pid" --job fine
 	is "a good end is a success" "$(timeout 20 "$PROCTOR" wait fine)" "fine success"
