@@ -287,10 +287,19 @@ void tally_account(struct tally *t, pid_t pid, const struct exit_account *accoun
 		proc_record_account(&e->record, account);
 }
 
-/* Of a process without children, what wait4 told is its own: ru_maxrss and I/O are of its whole
- * tree. */
-static void finish_leaf(struct entry *e, const struct reaped *reaped,
-			const struct proc_sample *zombie)
+/* With that of children that it has waited for, as everywhere. */
+static void take_io(struct proc_record *p, const struct proc_sample *zombie)
+{
+	if (!u64_known(zombie->rchar))
+		return;
+	p->rchar = zombie->rchar;
+	p->wchar = zombie->wchar;
+	p->read_bytes = zombie->read_bytes;
+	p->write_bytes = zombie->write_bytes;
+}
+
+/* Of a process without children, what wait4 told is its own: ru_maxrss is of its whole tree. */
+static void finish_leaf(struct entry *e, const struct reaped *reaped)
 {
 	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
 
@@ -298,10 +307,6 @@ static void finish_leaf(struct entry *e, const struct reaped *reaped,
 	e->record.system_ns = account_timeval_ns(reaped->usage.ru_stime);
 	e->record.cpu_evidence = EVIDENCE_EXACT;
 	e->record.major_faults = (uint64_t)reaped->usage.ru_majflt;
-	e->record.rchar = zombie->rchar;
-	e->record.wchar = zombie->wchar;
-	e->record.read_bytes = zombie->read_bytes;
-	e->record.write_bytes = zombie->write_bytes;
 	if (account_is_own_peak(reaped)) {
 		e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, rss);
 		e->record.evidence = EVIDENCE_EXACT;
@@ -320,8 +325,9 @@ static bool has_account(const struct entry *e)
 static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
 			 const struct proc_sample *zombie)
 {
+	take_io(&e->record, zombie);
 	if (t->sees_births && !e->has_children) {
-		finish_leaf(e, reaped, zombie);
+		finish_leaf(e, reaped);
 	} else if (u64_known(zombie->user_ns) && !has_account(e)) {
 		e->record.user_ns = zombie->user_ns;
 		e->record.system_ns = zombie->system_ns;

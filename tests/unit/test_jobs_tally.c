@@ -363,6 +363,30 @@ static void test_what_still_runs_makes_sums_lower_bounds(void **state)
 	tally_free(t);
 }
 
+/* What its children did is in it, also where something else has told of the process alone. */
+static void test_bytes_of_one_with_children_are_those_it_had_at_its_end(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	const struct birth child = { .pid = 102, .ppid = 101 };
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 1, 1);
+	struct exit_account account;
+	size_t n;
+
+	(void)state;
+	exit_account_init(&account);
+	account.cpu_ns = account.user_ns = account.system_ns = 0;
+	account.wchar = 1024;
+	z.rchar = z.wchar = z.read_bytes = z.write_bytes = 20000;
+	tally_begin_sheet(t, 0, true);
+	root(t, 101, 1, 1);
+	tally_fork(t, &child);
+	tally_account(t, 101, &account);
+	tally_reap(t, &r, &z, 5, 5);
+	assert_int_equal(tally_processes(t, &n)[0].wchar, 20000);
+	tally_free(t);
+}
+
 /* What nobody waits for is in no account: the sum must not be called exact. */
 static void test_children_of_those_who_ignore_sigchld_are_missed_openly(void **state)
 {
@@ -830,6 +854,7 @@ int main(void)
 		cmocka_unit_test(test_tree_cpu_holds_children_that_are_gone),
 		cmocka_unit_test(test_cpu_does_not_leak_into_the_next_sheet),
 		cmocka_unit_test(test_what_still_runs_makes_sums_lower_bounds),
+		cmocka_unit_test(test_bytes_of_one_with_children_are_those_it_had_at_its_end),
 		cmocka_unit_test(test_children_of_those_who_ignore_sigchld_are_missed_openly),
 		cmocka_unit_test(test_samples_that_exceed_wait4_end_exactness),
 		cmocka_unit_test(test_unreadable_io_is_said),
