@@ -230,6 +230,11 @@ static void complete_one(struct proc_record *listed, const struct proc_record *d
 	const struct proc_record before = *listed;
 
 	merge_one(listed, dead);
+	if (before.cpu_evidence == EVIDENCE_EXACT) { /* by who has waited for it */
+		listed->user_ns = before.user_ns;
+		listed->system_ns = before.system_ns;
+		listed->cpu_evidence = EVIDENCE_EXACT;
+	}
 	if (u64_known(before.died_wall_ns))
 		listed->died_wall_ns = before.died_wall_ns;
 	if (exit_status_to_shell(before.status) >= 0)

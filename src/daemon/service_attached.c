@@ -372,13 +372,30 @@ static void note_losses(struct attempt *a, const struct attached *at)
 	add_note(a, "process_spawn_count", arena_strdup(&a->arena, why));
 }
 
+/* Each end comes with one more word, of all that it used: of these it did not come. */
+static void note_unfinished(struct attempt *a)
+{
+	size_t n = 0;
+	char why[128];
+
+	for (size_t i = 0; i < a->n_processes; i++)
+		n += a->processes[i].cpu_evidence != EVIDENCE_EXACT;
+	if (n == 0)
+		snprintf(why, sizeof(why), "some of its processes are not listed");
+	else
+		snprintf(
+			why, sizeof(why),
+			"what %zu of its %zu processes used after they were last seen was not told",
+			n, a->n_processes);
+	add_note(a, "total_cpu_seconds", arena_strdup(&a->arena, why));
+}
+
 static void note_unknowns(struct attempt *a, const struct attached *at)
 {
 	add_note(a, "before it was attached",
 		 "something else started the job: what happened until then was not recorded");
 	if (a->usage.cpu_evidence != EVIDENCE_EXACT)
-		add_note(a, "total_cpu_seconds",
-			 "what some of its processes used after they were last seen was not told");
+		note_unfinished(a);
 	add_note(a, "io",
 		 u64_known(a->usage.rchar)
 			 ? "of processes that others of the job did not wait for it is missing"

@@ -414,6 +414,27 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 
+# ---- what each process used, in a run of the daemon's own user ----
+
+if [[ $best_samples == eBPF* ]]; then
+	start_daemon 'interval_seconds: 60' # so that the runner writes its record itself
+	"$PROCTOR" run -q --json --job exact -- sh -c '
+		while ! [ -e "$0" ]; do sleep 0.05; done; for i in $(seq 100); do /bin/true; done' "$TMP/exact" >"$TMP/exact.json" &
+	exact_run=$!
+	is_known() { "$PROCTOR" status --json | grep -q '"running_jobs":1'; }
+	eventually is_known
+	: >"$TMP/exact"
+	wait "$exact_run"
+	"$PROCTOR" stop
+	# Where the kernel does not run programs in the context of each process some may lack.
+	json "most have all of their CPU time, however short they were" "$(cat "$TMP/exact.json")" \
+		'len([p for p in d["processes"] if p["command"].endswith("true") and p["cpu_evidence"] == "exact" and
+			p["user_cpu_seconds"] + p["system_cpu_seconds"] > 0]) > 50'
+	json "and what they read to the byte" "$(cat "$TMP/exact.json")" \
+		'any(p["rchar"] and p["rchar"] % 1024 for p in d["processes"] if p["command"].endswith("true"))'
+	rm "$PROCTOR_HOME/proctor.yaml"
+fi
+
 # ---- before the daemon has heard of the job ----
 
 if [[ $best_samples == eBPF* ]]; then
