@@ -162,15 +162,20 @@ for how in maybe '' strace,off samples; do
 	run "$PROCTOR" run --syscalls="$how" -- true
 	is "--syscalls=$how is a mistake" "$status" 2
 done
+# What the runner's child does until it is the command, and the search for that, are not the command's.
+only_its_own='(lambda c: c["execve"] == (1, 0) and not {"getrusage", "poll"} & set(c))({
+	c["name"]: (c["count"], c["errors"]) for c in d["syscalls"]})'
 if [[ $best_samples == eBPF* ]]; then
+	run env PATH="$TMP:/nonexistent:$PATH" "$PROCTOR" run -q --json --syscalls=ebpf -- true
+	json "a command begins with its exec" "$stdout" "$only_its_own"
 	run "$PROCTOR" run -q --json --syscalls=auto --job own -- "${busy[@]}"
 	is "it changes nothing for the command" "$status" 3
 	by_ebpf=$(counts "$stdout")
 	like "all calls are counted" "$by_ebpf" 'read=50[0-9][0-9]/0 write=500[0-9]/0'
 	json "from the beginning, so they are exact" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
 	json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
-	json "one exec for each process that did, found at the last try" "$stdout" \
-		'[c["count"] - c["errors"] for c in d["syscalls"] if c["name"] == "execve"] == [3]'
+	json "one exec for each process that did" "$stdout" \
+		'[(c["count"], c["errors"]) for c in d["syscalls"] if c["name"] == "execve"] == [(3, 0)]'
 	json "each process has its own" "$stdout" \
 		'sorted(sum(c["count"] for c in p["syscalls"] if c["name"] == "write") // 5000 for p in d["processes"]) == [0, 0, 1]'
 	json "which add up to those of the job" "$stdout" \
@@ -238,6 +243,8 @@ if command -v strace >/dev/null; then
 		'd["process_spawn_count"] == 3 and not [p for p in d["processes"] if "strace" in (p["command"] or "")]'
 	json "time without a CPU is unknown to it" "$stdout" 'd["syscalls"][0]["wait_seconds"] is None'
 	[[ $best_samples == eBPF* ]] && is "eBPF and strace have counted the same" "$by_ebpf" "$by_strace"
+	run "$PROCTOR" run -q --json --syscalls=strace -- true
+	json "from its exec on" "$stdout" "$only_its_own"
 	run "$PROCTOR" run -q --json --syscalls=strace -- sleep 0.5
 	json "what strace has interrupted is one call" "$stdout" \
 		'"restart_syscall" not in [c["name"] for c in d["syscalls"]]'
