@@ -84,6 +84,12 @@ static void keep_calls(struct run *run)
 		take_daemons_calls(run);
 		return;
 	}
+	if (run_calls_withholds_rights(run->calls))
+		record_note(run->attempt, "rights of setuid programs",
+			    "strace counted the system calls: programs that would have run as "
+			    "another user (setuid, setgid, file capabilities) did not get those "
+			    "rights from the kernel, and the job may have done other things than "
+			    "without it");
 	run_calls_end(run->calls, run->attempt, &why, &error);
 	if (why)
 		record_note(run->attempt, "syscalls", why);

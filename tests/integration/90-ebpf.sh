@@ -259,6 +259,11 @@ if command -v strace >/dev/null; then
 		json "and is not counted" "$stdout" 'd["syscalls"] is None'
 		like "which is told in one line" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscall_hotspots"]')" \
 			'(root|no eBPF).*--syscalls=strace'
+		run "${as_nobody[@]}" "$PROCTOR" run --json --syscalls=strace -- true
+		like "what it takes from setuid programs is warned about" "$stderr" 'setuid, sudo\) do not get those rights'
+		json "and in the report" "$stdout" '"rights of setuid programs" in [u["what"] for u in d["unknown"]]'
+		run env PROCTOR_HOME="$home" "$PROCTOR" run --json --syscalls=strace -- true
+		unlike "root's get them" "$stderr" 'setuid'
 		run "${as_nobody[@]}" "$PROCTOR" run -q --json --syscalls=strace -- "${busy[@]}"
 		is "by strace it is" "$status $(counts "$stdout")" "3 $by_strace"
 		cp "$home/proctor.yaml" "$PROCTOR_HOME"
