@@ -63,6 +63,19 @@ like "a job that is there is not attached again" "$stderr" "a job runs is there 
 "$PROCTOR" cancel runs
 wait $runner
 
+# ---- one whose first thread has ended, and that goes on ----
+in_background python3 -c 'import ctypes, platform, sys, threading, time
+threading.Thread(target=time.sleep, args=(300,)).start()
+open(sys.argv[1], "w")
+ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)' "$TMP/headless"
+eventually [ -e "$TMP/headless" ]
+eventually grep -q '^State:[[:space:]]*Z' "/proc/$pid/status"
+run "$PROCTOR" attach --pid "$pid" --job headless
+is "one that goes on without its first thread is attached" "$status/$stderr" 0/
+is "and runs" "$(job headless 'd["status"]')" running
+kill -9 "$pid"
+timeout 60 "$PROCTOR" wait headless >/dev/null
+
 # ---- one's own shell ----
 # shellcheck disable=SC2016  # the inner shell's pid, and that of its parent
 run bash -c '"$0" attach --pid $$ --job own; sleep 0.1' "$PROCTOR"
