@@ -108,6 +108,13 @@ if [ "$has_news" = True ]; then
 	# The loop waits without starting anything: itself, seq, and 300.
 	is "and each once, whether a look or the kernel came first" "$(job storm \
 		'(d["process_spawn_count"], len(d["processes"]), d["evidence"]["process_spawn_count"])')" "(302, 302, 'exact')"
+	case $(status_of 'd["rungs"]["births, deaths, exit codes"]') in
+	eBPF*)
+		is "page faults are added up" "$(job storm 'd["minor_faults"] > 1000')" True
+		is "and what is not told has its reason" "$(job storm \
+			'[u["what"] for u in d["unknown"] if "told only to who waits" in u["why"]][0]')" syscr
+		;;
+	esac
 	in_background sh -c 'sleep 1.5'
 	"$PROCTOR" attach --pid "$pid" --job fine
 	is "a good end is a success" "$(timeout 20 "$PROCTOR" wait fine)" "fine success"

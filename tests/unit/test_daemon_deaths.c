@@ -52,9 +52,11 @@ static void test_into_the_record(void **state)
 	note(&d, &short_one);
 	note(&d, &seen);
 	last.account.rchar = 55; /* a thread was in no sum yet */
+	last.account.minor_faults = 3;
 	last.account.major_faults = 1;
 	deaths_complete(&d, &last);
 	deaths_complete(&d, &of_another);
+	assert_int_equal(deaths_minor_faults(&d), 1 + 3); /* as the last word has it */
 	attempt_init(&a);
 	proc_record_init(&listed);
 	listed.key = (struct proc_key){ 7, 70 };
