@@ -228,6 +228,8 @@ void tally_exec(struct tally *t, pid_t pid, const char *command)
 {
 	struct entry *e = tally_find_alive(t, pid);
 
+	if (e)
+		e->n_execs++;
 	/* Of the command itself we know what was asked for, even if it is gone already. */
 	if (e && (command || !e->is_root))
 		e->record.command = command ? tally_keep_command(t, command) : NULL;
@@ -370,50 +372,4 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 		note_death(t, e, reaped->wait_status, wall_ns);
 	finish_entry(t, e, reaped, zombie);
 	return e->record.died_wall_ns;
-}
-
-/* ---- results ---- */
-
-void tally_end_sheet(struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
-{
-	account_settle(&t->sheet, boot_ns, t->sees_births, is_complete, ret);
-	peaks_add(&t->ended_peaks, ret->peak_rss_bytes, ret->peak_rss_evidence);
-	t->sheet_is_open = false;
-}
-
-void tally_total(const struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
-{
-	account_settle(&t->attempt, boot_ns, t->sees_births, is_complete, ret);
-	/* What was left running in the background makes sheets overlap: then the sums stand. */
-	if (!t->sheet_is_open && is_complete)
-		peaks_settle(&t->ended_peaks, &ret->peak_rss_bytes, &ret->peak_rss_evidence);
-}
-
-const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)
-{
-	struct proc_record *listed = reallocarray(t->listed, t->n ? t->n : 1, sizeof(*listed));
-
-	*ret_n = 0;
-	if (!listed)
-		return NULL;
-	t->listed = listed;
-	for (size_t i = 0; i < t->n; i++)
-		listed[i] = t->entries[i].record;
-	*ret_n = t->n;
-	return listed;
-}
-
-uint64_t tally_unlisted_processes(const struct tally *t)
-{
-	return t->n_unlisted;
-}
-
-uint64_t tally_unlisted_events(const struct tally *t)
-{
-	return t->n_events_unlisted;
-}
-
-uint64_t tally_lost_events(const struct tally *t)
-{
-	return t->n_lost;
 }

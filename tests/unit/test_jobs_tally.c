@@ -223,6 +223,35 @@ static void test_mark_from_before_exec_is_no_measurement(void **state)
 	tally_free(t);
 }
 
+/* The kernel has told the mark of each at its end: of one program, or of the last of several. */
+static void test_marks_of_all_processes_are_the_jobs(void **state)
+{
+	for (unsigned n_execs = 1; n_execs <= 2; n_execs++) {
+		struct tally *t = tally_new("job", true);
+		struct proc_sample z = zombie_of(101);
+		struct reaped r = ended(101, 0, 4, 0);
+		struct exit_account account;
+		struct usage u;
+
+		(void)state;
+		exit_account_init(&account);
+		account.cpu_ns = account.user_ns = account.system_ns = 0;
+		account.max_rss_bytes = MB;
+		r.pre_exec_rss_bytes = 4 * MB;
+		tally_begin_sheet(t, 0, true);
+		root(t, 101, 1, 1);
+		for (unsigned i = 0; i < n_execs; i++)
+			tally_exec(t, 101, NULL);
+		tally_account(t, 101, &account);
+		tally_reap(t, &r, &z, 5, 5);
+		u = total(t, true);
+		assert_int_equal(u.max_process_rss_bytes, n_execs == 1 ? MB : 4 * MB);
+		assert_int_equal(u.max_process_rss_evidence,
+				 n_execs == 1 ? EVIDENCE_EXACT : EVIDENCE_UPPER_BOUND);
+		tally_free(t);
+	}
+}
+
 /* The kernel's own count of pages is off by some of each CPU. */
 static void test_a_mark_that_is_a_little_more_is_none_either(void **state)
 {
@@ -847,6 +876,7 @@ int main(void)
 		cmocka_unit_test(test_alone_the_kernel_mark_is_exact),
 		cmocka_unit_test(test_peak_of_a_tree_is_at_least_its_largest_process),
 		cmocka_unit_test(test_mark_from_before_exec_is_no_measurement),
+		cmocka_unit_test(test_marks_of_all_processes_are_the_jobs),
 		cmocka_unit_test(test_a_mark_that_is_a_little_more_is_none_either),
 		cmocka_unit_test(test_without_births_counts_are_lower_bounds),
 		cmocka_unit_test(test_lost_events_end_exactness),
