@@ -59,6 +59,7 @@ enum {
 
 #define PF_KTHREAD 0x00200000
 #define KERNEL_TASK_RUNNING 0
+#define KERNEL_PF_FORKNOEXEC 0x40 /* of a task: it has executed no program yet */
 #define KERNEL_COMM_BYTES 16
 #define KERNEL_RLIMIT_NOFILE 7
 #define KERNEL_SIGALRM 14

@@ -331,7 +331,7 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long nr)
 	struct syscall_cpu *cpu = cpu_in_call(regs);
 	struct syscall_thread *s;
 
-	if (!cpu || cpu->thread.mark.is_silent)
+	if (!cpu)
 		return 0;
 	s = &cpu->thread;
 	s->nr = fold(regs, nr);
@@ -444,7 +444,15 @@ static __always_inline void begin_process(struct task_struct *leader, struct sys
 	tell(m, false);
 }
 
-/* A thread counts for its process, and a process for itself. */
+static __always_inline bool is_before_exec(const struct task_struct *t)
+{
+	return t->flags & KERNEL_PF_FORKNOEXEC;
+}
+
+/*
+ * A thread counts for its process, and a process for itself: what a runner starts counts from its
+ * program on, as until then it is the runner's own work.
+ */
 static __always_inline void mark_child(struct task_struct *child, const struct syscall_mark *from)
 {
 	struct syscall_thread *s = mark(child);
@@ -456,7 +464,7 @@ static __always_inline void mark_child(struct task_struct *child, const struct s
 		s->mark.is_root = 0;
 		return;
 	}
-	s->mark.is_silent = 0;
+	s->mark.is_silent = from->is_silent && is_before_exec(child);
 	s->mark.owner.tag = from->owner.tag;
 	begin_process(child, &s->mark);
 }
@@ -468,6 +476,26 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 
 	if (cpu)
 		mark_child(child, &cpu->thread.mark);
+	return 0;
+}
+
+/* The call under way is the first of the program's. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *t)
+{
+	struct syscall_cpu *cpu = cpu_of(t);
+	struct syscall_thread *own;
+
+	if (!cpu || !cpu->thread.mark.is_silent || cpu->thread.mark.is_root)
+		return 0;
+	own = bpf_task_storage_get(&threads, t, 0, 0);
+	if (!own) {
+		__sync_fetch_and_add(&n_lost_marks, 1);
+		return 0;
+	}
+	own->mark.is_silent = 0;
+	cpu->thread.mark = own->mark;
+	tell(&own->mark, false);
 	return 0;
 }
 

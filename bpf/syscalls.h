@@ -65,7 +65,7 @@ struct syscall_mark {
 	struct syscall_owner owner;
 	__u32 id;	 /* 0: it is not counted (yet) */
 	__u32 is_root;	 /* of a tree: it is of no other, wherever it was started */
-	__u32 is_silent; /* what it starts is counted, and itself not */
+	__u32 is_silent; /* what it starts is counted, and itself not, or not yet */
 	__u32 reserved;
 };
 

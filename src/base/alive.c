@@ -13,6 +13,7 @@
 #include "base/unknown.h"
 
 #define STAT_STATE 3
+#define STAT_THREADS 20
 #define STAT_START 22
 #define STAT_BYTES 4096
 #define MAX_ANCESTORS 1000 /* parents change while one looks: it is to end */
@@ -20,8 +21,8 @@
 int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_ticks)
 {
 	/* The name (field 2) may hold spaces and parentheses itself. */
-	const char *p = strrchr(text, ')');
-	uint64_t start_ticks;
+	const char *p = strrchr(text, ')'), *count = NULL;
+	uint64_t start_ticks, n_threads;
 	char state;
 
 	if (!p || p[1] != ' ' || p[2] == '\0')
@@ -33,7 +34,11 @@ int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_tick
 		if (!p)
 			return -EINVAL;
 		p++;
+		if (field + 1 == STAT_THREADS)
+			count = p;
 	}
+	if (state == 'Z' && count && num_scan_u64(&count, &n_threads) == 0 && n_threads > 1)
+		state = '?';
 	if (num_scan_u64(&p, &start_ticks) < 0 || (*p != ' ' && *p != '\n' && *p != '\0'))
 		return -EINVAL;
 	*ret_state = state;

@@ -34,7 +34,10 @@ bool proc_is_alive(const char *boot_id, pid_t pid, uint64_t start_ticks);
 /* The same below a root directory: a captured tree. */
 bool proc_is_alive_at(int root_fd, const char *boot_id, pid_t pid, uint64_t start_ticks);
 
-/* State and start time (fields 3 and 22) of the text of proc/PID/stat. -EINVAL: it is none. */
+/*
+ * State and start time (fields 3 and 22) of the text of proc/PID/stat. The state is '?' where the
+ * first thread has ended and others go on: the process has not. -EINVAL: it is none.
+ */
 int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_ticks);
 
 #endif

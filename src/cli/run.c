@@ -63,7 +63,8 @@ static const struct argp_option run_argp_options[] = {
 	{ "syscalls", KEY_SYSCALLS, "HOW", 0,
 	  "How to count system calls: auto (by eBPF where this user or a daemon of root may), ebpf, "
 	  "sampled (the same with times of one call in 16, at less cost), strace (tens of times "
-	  "slower), or off. Without it only a daemon counts them",
+	  "slower; setuid programs get no rights, unless for root), or off. Without it a daemon "
+	  "counts them, or strace where the configuration has strace_enabled",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Write the whole report as JSON to stdout at the end", 0 },
 	{ "output", KEY_OUTPUT, "FILE", 0, "Write that JSON to FILE instead; - is stdout", 0 },

@@ -133,6 +133,30 @@ static void add_series(struct attempt *a)
 	raise_peak(u);
 }
 
+/* Over less than this an average is no peak. */
+#define AVERAGE_MIN_NS UINT64_C(100000000)
+
+/*
+ * The highest cannot have been below the average of those who lived within its time: most of what
+ * short ones used no sample has seen.
+ */
+static void raise_peak_cpu(struct attempt *a)
+{
+	struct usage *u = &a->usage;
+	uint64_t cpu_ns = 0;
+
+	if (!u64_known(u->wall_ns) || u->wall_ns < AVERAGE_MIN_NS)
+		return;
+	for (size_t i = 0; i < a->n_processes; i++) {
+		const struct proc_record *p = &a->processes[i];
+
+		if (u64_known(p->born_wall_ns) && p->born_wall_ns >= a->started_wall_ns)
+			cpu_ns = u64_add_known(cpu_ns, u64_add(p->user_ns, p->system_ns));
+	}
+	u->peak_cpu_percent =
+		f64_max_known(u->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)u->wall_ns);
+}
+
 void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t n,
 		     bool births_are_exact)
 {
@@ -145,6 +169,7 @@ void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t 
 		add_counts(a);
 	add_series(a);
 	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
+	raise_peak_cpu(a);
 	if (n_births == 0)
 		return;
 	a->usage.spawn_count = n_births;

@@ -13,6 +13,7 @@
 void deaths_release(struct deaths *d)
 {
 	free(d->items);
+	free(d->minor_faults);
 	map_release(&d->last_of);
 	arena_release(&d->arena);
 	*d = (struct deaths){ 0 };
@@ -29,6 +30,7 @@ static bool grow(struct deaths *d)
 {
 	size_t cap = d->cap ? 2 * d->cap : 64;
 	struct proc_record *items;
+	uint64_t *faults;
 
 	if (d->n < d->cap)
 		return true;
@@ -36,6 +38,10 @@ static bool grow(struct deaths *d)
 	if (!items)
 		return false;
 	d->items = items;
+	faults = reallocarray(d->minor_faults, cap, sizeof(*faults));
+	if (!faults)
+		return false;
+	d->minor_faults = faults;
 	d->cap = cap;
 	return true;
 }
@@ -68,10 +74,21 @@ static void fill(struct deaths *d, const struct member *member, const struct lif
 
 void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev)
 {
-	if (d->n == DEATHS_MAX || !grow(d) || map_put(&d->last_of, pid_key(ev->pid), d->n) < 0)
+	if (d->n == DEATHS_MAX || !grow(d) || map_put(&d->last_of, pid_key(ev->pid), d->n) < 0) {
 		d->n_unlisted++;
-	else
-		fill(d, member, ev, &d->items[d->n++]);
+		return;
+	}
+	d->minor_faults[d->n] = ev->account.minor_faults;
+	fill(d, member, ev, &d->items[d->n++]);
+}
+
+uint64_t deaths_minor_faults(const struct deaths *d)
+{
+	uint64_t sum = U64_UNKNOWN;
+
+	for (size_t i = 0; i < d->n; i++)
+		sum = u64_add_known(sum, d->minor_faults[i]);
+	return sum;
 }
 
 void deaths_leave_out(struct deaths *d)
@@ -94,6 +111,7 @@ void deaths_complete(struct deaths *d, const struct life_event *ev)
 	if (p->key.start_ticks != ev->start_ticks)
 		return;
 	proc_record_account(p, &ev->account);
+	d->minor_faults[i] = u64_max_known(d->minor_faults[i], ev->account.minor_faults);
 	p->user_ns = ev->account.user_ns;
 	p->system_ns = ev->account.system_ns;
 	p->cpu_evidence = EVIDENCE_EXACT;
@@ -230,6 +248,11 @@ static void complete_one(struct proc_record *listed, const struct proc_record *d
 	const struct proc_record before = *listed;
 
 	merge_one(listed, dead);
+	if (before.cpu_evidence == EVIDENCE_EXACT) { /* by who has waited for it */
+		listed->user_ns = before.user_ns;
+		listed->system_ns = before.system_ns;
+		listed->cpu_evidence = EVIDENCE_EXACT;
+	}
 	if (u64_known(before.died_wall_ns))
 		listed->died_wall_ns = before.died_wall_ns;
 	if (exit_status_to_shell(before.status) >= 0)

@@ -19,6 +19,7 @@
 /* All zero is a good beginning. */
 struct deaths {
 	struct proc_record *items; /* in the order of their ends */
+	uint64_t *minor_faults;	   /* of each */
 	size_t n, cap;
 	struct map last_of;  /* pid -> index of the last that had it */
 	uint64_t n_unlisted; /* there was no room for */
@@ -35,6 +36,9 @@ void deaths_leave_out(struct deaths *d);
 
 /* The last word on what it used (LIFE_ACCOUNT), if it is among them. */
 void deaths_complete(struct deaths *d, const struct life_event *ev);
+
+/* Of all of them. */
+uint64_t deaths_minor_faults(const struct deaths *d);
 
 /*
  * Into the processes of an attempt that was read from the database: what those used that are

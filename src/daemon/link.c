@@ -195,6 +195,11 @@ bool link_is_shared(const struct link *link)
 	return link->client && !link->is_guest;
 }
 
+bool link_is_there(const struct link *link)
+{
+	return link->client != NULL;
+}
+
 bool link_is_guest(const struct link *link)
 {
 	return link->is_guest;

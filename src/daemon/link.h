@@ -74,8 +74,8 @@ int link_take_calls(struct link *link, struct told_calls *calls, struct err *err
 int link_take_counts(struct link *link, struct process_calls *ret);
 
 /*
- * What the processes of a guest had used by their ends, as the daemon was told; into the arena.
- * None where there is no such daemon.
+ * What the processes of the job had used by their ends, as the daemon was told; into the arena.
+ * None where there is no daemon, or it is told no more than we are.
  */
 void link_take_deaths(struct link *link, struct arena *arena, struct proc_record **ret,
 		      size_t *ret_n);
@@ -87,6 +87,9 @@ void link_take_deaths(struct link *link, struct arena *arena, struct proc_record
  */
 typedef void link_signal_fn(void *ctx, const struct proc_event *ev);
 void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx);
+
+/* Whether a daemon is, and has heard of us. */
+bool link_is_there(const struct link *link);
 
 /* Whether the job is a guest of the daemon, or was when there last was one. */
 bool link_is_guest(const struct link *link);

@@ -59,7 +59,7 @@ void link_take_deaths(struct link *link, struct arena *arena, struct proc_record
 	int r;
 
 	*ret_n = 0;
-	if (!link->client || !link->is_guest)
+	if (!link->client)
 		return;
 	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
 	r = rpc_client_call(link->client, "runner.deaths", NULL, &answer, NULL);

@@ -1,8 +1,11 @@
 #include "daemon/record_end.h"
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
@@ -177,13 +180,36 @@ static void on_told_signal(void *ctx, const struct proc_event *ev)
 	tally_told_signal(run->tally, ev);
 }
 
-/* A daemon of root's hears of each end what was used, which the kernel does not tell a user. */
+/* Of a leaf that the runner has waited for it knows all itself. */
+static bool is_all_exact(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (a->processes[i].cpu_evidence != EVIDENCE_EXACT)
+			return false;
+	return true;
+}
+
+/*
+ * The kernel has the last word on who has ended when all CPUs have been somewhere else since, some
+ * milliseconds later: this waits for the same, and for what it does then.
+ */
+static void await_last_words(void)
+{
+	for (int i = 0; i < 2; i++)
+		(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
+
+/* A daemon of root's hears of each end what was used, which the kernel does not tell a user, and
+ * root less exactly without eBPF. */
 static void take_deaths(struct run *run)
 {
 	struct attempt *a = run->attempt;
 	struct proc_record *dead = NULL;
 	size_t n;
 
+	if (is_all_exact(a) || !link_is_there(run->link))
+		return;
+	await_last_words();
 	link_take_deaths(run->link, &a->arena, &dead, &n);
 	deaths_complete_listed(dead, n, a);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/unknown.h"
 #include "daemon/run_internal.h"
 
 void record_note(struct attempt *a, const char *what, const char *why)
@@ -83,6 +84,12 @@ static void keep_calls(struct run *run)
 		take_daemons_calls(run);
 		return;
 	}
+	if (run_calls_withholds_rights(run->calls))
+		record_note(run->attempt, "rights of setuid programs",
+			    "strace counted the system calls: programs that would have run as "
+			    "another user (setuid, setgid, file capabilities) did not get those "
+			    "rights from the kernel, and the job may have done other things than "
+			    "without it");
 	run_calls_end(run->calls, run->attempt, &why, &error);
 	if (why)
 		record_note(run->attempt, "syscalls", why);
@@ -100,6 +107,16 @@ static void note_gpus(struct run *run)
 		record_note(run->attempt, "gpus", "gpu_enabled is false in the configuration");
 }
 
+/* By taskstats, of which CPU time is a lower bound too. */
+static bool has_rough_io(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (a->processes[i].cpu_evidence == EVIDENCE_LOWER_BOUND &&
+		    u64_known(a->processes[i].died_wall_ns))
+			return true;
+	return false;
+}
+
 static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
@@ -114,6 +131,11 @@ static void note_unknowns(struct run *run)
 			a, "process_spawn_count",
 			"the kernel does not tell this user of births and deaths: processes that "
 			"lived between two samples are missing");
+	if (run->life && has_rough_io(a))
+		record_note(
+			a, "I/O of single processes",
+			"of those that others waited for, the kernel tells whole KiB, and without "
+			"what their children did: each is the least that it was");
 	record_note_count(a, tally_lost_events(run->tally), "process_spawn_count",
 			  "kernel events were lost: counts are lower bounds");
 	record_note_count(a, tally_unlisted_processes(run->tally), "processes",

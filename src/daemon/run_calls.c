@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alive.h"
 #include "base/log.h"
@@ -25,6 +26,7 @@ struct run_calls {
 
 	struct strace **straces; /* one for each command */
 	size_t n_straces;
+	bool is_warned; /* of what it takes from the job */
 };
 
 /* ---- life cycle ---- */
@@ -138,14 +140,30 @@ static int add_strace(struct run_calls *c, pid_t pid, struct err *err)
 	return r;
 }
 
+bool run_calls_withholds_rights(const struct run_calls *c)
+{
+	return c && !c->ebpf && geteuid() != 0;
+}
+
+static void begin_strace(struct run_calls *c, pid_t pid)
+{
+	struct err err = ERR_INIT;
+
+	if (!c->is_warned && run_calls_withholds_rights(c))
+		log_warning("strace counts the system calls: programs in this job that would run "
+			    "as another user (setuid, sudo) do not get those rights, and may fail");
+	c->is_warned = true;
+	if (add_strace(c, pid, &err) < 0)
+		note_trouble(c, &err);
+}
+
 void run_calls_begin(struct run_calls *c, pid_t pid)
 {
 	struct err err = ERR_INIT;
 	int r;
 
 	if (!c->ebpf) {
-		if (add_strace(c, pid, &err) < 0)
-			note_trouble(c, &err);
+		begin_strace(c, pid);
 		return;
 	}
 	r = syscalls_track(c->ebpf, pid, TAG);

@@ -1,7 +1,7 @@
 /*
  * run_calls - the system calls of a job, as its own runner counts them.
  *
- * By eBPF where this user may, from the first instruction of each command on; by strace where
+ * By eBPF where this user may, from the exec of each command on; by strace where
  * somebody has asked for it. Who lets the daemon count needs none of this.
  */
 #ifndef PROCTOR_DAEMON_RUN_CALLS_H
@@ -30,6 +30,12 @@ struct run_calls *run_calls_close(struct run_calls *c);
 
 /* Whether commands have to allow that they are traced. */
 bool run_calls_traces(const struct run_calls *c);
+
+/*
+ * Whether the kernel does not give programs of the job the rights of another user (setuid, setgid,
+ * file capabilities), since who traces them has not got these.
+ */
+bool run_calls_withholds_rights(const struct run_calls *c);
 
 /* This command has not begun, and waits: from now on it is counted. Failure is warned about once.
  */

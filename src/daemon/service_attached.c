@@ -372,17 +372,45 @@ static void note_losses(struct attempt *a, const struct attached *at)
 	add_note(a, "process_spawn_count", arena_strdup(&a->arena, why));
 }
 
+/* Each end comes with one more word, of all that it used: of these it did not come. */
+static void note_unfinished(struct attempt *a)
+{
+	size_t n = 0;
+	char why[128];
+
+	for (size_t i = 0; i < a->n_processes; i++)
+		n += a->processes[i].cpu_evidence != EVIDENCE_EXACT;
+	if (n == 0)
+		snprintf(why, sizeof(why), "some of its processes are not listed");
+	else
+		snprintf(
+			why, sizeof(why),
+			"what %zu of its %zu processes used after they were last seen was not told",
+			n, a->n_processes);
+	add_note(a, "total_cpu_seconds", arena_strdup(&a->arena, why));
+}
+
+/* The kernel has these in no word on an end. */
+static void note_untold(struct attempt *a)
+{
+	static const char *const what[] = { "syscr", "syscw", "voluntary_switches",
+					    "involuntary_switches" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(what); i++)
+		add_note(a, what[i], "how many there were is told only to who waits for a process");
+}
+
 static void note_unknowns(struct attempt *a, const struct attached *at)
 {
 	add_note(a, "before it was attached",
 		 "something else started the job: what happened until then was not recorded");
 	if (a->usage.cpu_evidence != EVIDENCE_EXACT)
-		add_note(a, "total_cpu_seconds",
-			 "what some of its processes used after they were last seen was not told");
+		note_unfinished(a);
 	add_note(a, "io",
 		 u64_known(a->usage.rchar)
 			 ? "of processes that others of the job did not wait for it is missing"
 			 : "nobody waited for its processes who told us");
+	note_untold(a);
 	note_losses(a, at);
 	if (at->deaths.n_unlisted > 0)
 		add_note(a, "processes", "there were too many: some are not listed one by one");
@@ -440,6 +468,7 @@ static int end(struct service *s, struct attached *at, const struct watched *job
 		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
 	attached_sum_up(&a, at->pending, at->n_pending,
 			births_are_exact(s, at) && at->deaths.n_unlisted == 0);
+	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.rungs = s->rungs;

@@ -7,21 +7,22 @@
 #include "daemon/service_internal.h"
 
 /*
- * What the processes of guests had used by their ends, for the records of their runners: the kernel
- * tells it to us, and not to an ordinary user.
+ * What the processes of a job had used by their ends, for the record of its runner: the kernel
+ * tells it to us and not to an ordinary user, and through eBPF more exactly than to a runner of
+ * root's.
  */
 
-struct guest_deaths {
+struct job_deaths {
 	int64_t attempt_id;
 	uint64_t uid;
 	struct deaths deaths;
-	struct guest_deaths *next;
+	struct job_deaths *next;
 };
 
 /* Where it is in the list; *it is NULL: nowhere. */
-static struct guest_deaths **find(struct service *s, int64_t attempt_id)
+static struct job_deaths **find(struct service *s, int64_t attempt_id)
 {
-	struct guest_deaths **at = &s->guest_deaths;
+	struct job_deaths **at = &s->job_deaths;
 
 	while (*at && (*at)->attempt_id != attempt_id)
 		at = &(*at)->next;
@@ -31,14 +32,16 @@ static struct guest_deaths **find(struct service *s, int64_t attempt_id)
 void service_want_accounts(struct service *s)
 {
 	if (s->life.life)
-		(void)life_want_accounts(s->life.life, s->attached || s->guest_deaths);
+		(void)life_want_accounts(s->life.life, s->attached || s->job_deaths);
 }
 
 void service_keep_deaths_of(struct service *s, const struct watched *job)
 {
-	struct guest_deaths **at = find(s, job->a.id);
+	struct job_deaths **at = find(s, job->a.id);
 
-	if (*at || !s->life.life)
+	if (*at || !s->life.life || job->a.is_attached)
+		return;
+	if (!job->is_guest && !life_sees_signals(s->life.life)) /* no eBPF: it hears the same */
 		return;
 	*at = calloc(1, sizeof(**at));
 	if (!*at) {
@@ -50,9 +53,9 @@ void service_keep_deaths_of(struct service *s, const struct watched *job)
 	service_want_accounts(s);
 }
 
-static void drop(struct service *s, struct guest_deaths **at)
+static void drop(struct service *s, struct job_deaths **at)
 {
-	struct guest_deaths *gone = *at;
+	struct job_deaths *gone = *at;
 
 	*at = gone->next;
 	deaths_release(&gone->deaths);
@@ -62,7 +65,7 @@ static void drop(struct service *s, struct guest_deaths **at)
 
 void service_drop_deaths_of(struct service *s, int64_t attempt_id)
 {
-	struct guest_deaths **at = find(s, attempt_id);
+	struct job_deaths **at = find(s, attempt_id);
 
 	if (*at)
 		drop(s, at);
@@ -70,23 +73,23 @@ void service_drop_deaths_of(struct service *s, int64_t attempt_id)
 
 void service_forget_deaths(struct service *s)
 {
-	while (s->guest_deaths)
-		drop(s, &s->guest_deaths);
+	while (s->job_deaths)
+		drop(s, &s->job_deaths);
 }
 
 static size_t count_of_user(const struct service *s, uint64_t uid)
 {
 	size_t n = 0;
 
-	for (const struct guest_deaths *at = s->guest_deaths; at; at = at->next)
+	for (const struct job_deaths *at = s->job_deaths; at; at = at->next)
 		n += at->uid == uid ? at->deaths.n : 0;
 	return n;
 }
 
-void service_note_guest_death(struct service *s, const struct member *member,
-			      const struct life_event *ev)
+void service_note_job_death(struct service *s, const struct member *member,
+			    const struct life_event *ev)
 {
-	struct guest_deaths *at = *find(s, member->attempt_id);
+	struct job_deaths *at = *find(s, member->attempt_id);
 
 	if (!at || member->is_runner)
 		return;
@@ -96,15 +99,15 @@ void service_note_guest_death(struct service *s, const struct member *member,
 		deaths_leave_out(&at->deaths);
 }
 
-void service_complete_guest_death(struct service *s, const struct life_event *ev)
+void service_complete_job_death(struct service *s, const struct life_event *ev)
 {
-	for (struct guest_deaths *at = s->guest_deaths; at; at = at->next)
+	for (struct job_deaths *at = s->job_deaths; at; at = at->next)
 		deaths_complete(&at->deaths, ev);
 }
 
 void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct json *j)
 {
-	const struct guest_deaths *at;
+	const struct job_deaths *at;
 
 	service_drain_life(s); /* the last of them may wait there */
 	at = *find(s, attempt_id);

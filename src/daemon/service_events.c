@@ -181,6 +181,7 @@ static void hand_on_change(struct service *s, enum change change, const struct w
 {
 	if (change == CHANGE_JOB_STARTED) {
 		service_expect_births(s, job);
+		service_keep_deaths_of(s, job);
 		service_count_calls_of(s, job);
 	}
 	if (change == CHANGE_JOB_STARTED && job->a.is_attached)

@@ -203,15 +203,15 @@ struct service {
 	size_t n_lost_left;		  /* of these, to be looked at, the newest first */
 	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
-	struct attached *attached;	   /* jobs that nobody runs */
-	struct guest_deaths *guest_deaths; /* of the processes of guests */
-	int64_t attached_here;		   /* the last that we have attached ourselves */
-	struct waiter *waiters;		   /* clients that wait for the end of a job */
-	struct guest *guests;		   /* runners that hold the line */
-	struct map guest_due_ns;	   /* by uid: see service_share.c */
-	struct map sheet_due_ns;	   /* the same of their sheets */
-	struct map life_due_ns;		   /* and of their processes */
-	struct recent *recent;		   /* the last events */
+	struct attached *attached;     /* jobs that nobody runs */
+	struct job_deaths *job_deaths; /* of the processes of runners */
+	int64_t attached_here;	       /* the last that we have attached ourselves */
+	struct waiter *waiters;	       /* clients that wait for the end of a job */
+	struct guest *guests;	       /* runners that hold the line */
+	struct map guest_due_ns;       /* by uid: see service_share.c */
+	struct map sheet_due_ns;       /* the same of their sheets */
+	struct map life_due_ns;	       /* and of their processes */
+	struct recent *recent;	       /* the last events */
 	struct subscription *subscriptions;
 	struct rendered *rendered;
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
@@ -627,17 +627,18 @@ void service_forget_calls(struct service *s);
 /* Its runner asks for what each of its processes has called so far: into the open object. */
 void service_tell_counts_of(struct service *s, int64_t attempt_id, struct json *j);
 
-/* ---- service_deaths.c: what the processes of guests had used by their ends ---- */
+/* ---- service_deaths.c: what the processes of a runner had used by their ends ---- */
 
-/* From now on, until it is dropped. */
+/* From now on, until it is dropped; of a runner that may hear of them itself only what it cannot.
+ */
 void service_keep_deaths_of(struct service *s, const struct watched *job);
 void service_drop_deaths_of(struct service *s, int64_t attempt_id);
 void service_forget_deaths(struct service *s); /* of all */
 
 /* A process has ended, and its last word; who is of no such job is passed over. */
-void service_note_guest_death(struct service *s, const struct member *member,
-			      const struct life_event *ev);
-void service_complete_guest_death(struct service *s, const struct life_event *ev);
+void service_note_job_death(struct service *s, const struct member *member,
+			    const struct life_event *ev);
+void service_complete_job_death(struct service *s, const struct life_event *ev);
 
 /* A list, for its runner. */
 void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct json *j);

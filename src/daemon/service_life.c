@@ -104,8 +104,9 @@ static const struct member *see_tagged(struct service *s, const struct life_even
 
 static void on_birth(struct service *s, const struct life_event *ev)
 {
+	const struct proc_key key = { ev->pid, ev->start_ticks };
 	const struct member *born =
-		members_fork(s->life.members, ev->parent_pid, ev->pid, ev->wall_ns);
+		members_fork(s->life.members, ev->parent_pid, &key, ev->wall_ns);
 	struct member named;
 
 	if (!born)
@@ -114,10 +115,27 @@ static void on_birth(struct service *s, const struct life_event *ev)
 		unowned_note_birth(&s->signals.unowned, ev);
 		return;
 	}
+	if (born->is_told)
+		return; /* a look has shown it before the news came */
 	named = *born;
 	if (service_keep_birth(s, &named))
 		members_see(s->life.members, &named);
+	members_set_told(s->life.members, ev->pid);
 	service_tell_birth(s, &named, ev->wall_ns);
+}
+
+/* The first process of a job was born before anybody knew of that: its mark says whose it is. */
+static void note_unseen_death(struct service *s, const struct life_event *ev)
+{
+	const struct member dead = {
+		.key = { ev->pid, ev->start_ticks },
+		.attempt_id = (int64_t)ev->tag,
+		.born_wall_ns = U64_UNKNOWN,
+		.sheet_num = SHEET_NONE,
+	};
+
+	if (ev->tag != 0)
+		service_note_job_death(s, &dead, ev);
 }
 
 static void on_death(struct service *s, const struct life_event *ev)
@@ -126,19 +144,19 @@ static void on_death(struct service *s, const struct life_event *ev)
 
 	service_note_orphan_death(s, ev->pid, ev->start_ticks,
 				  exit_status_from_wait(ev->wait_status));
-	if (member && s->attached)
-		service_note_death(s, member, ev);
-	if (member && s->guest_deaths)
-		service_note_guest_death(s, member, ev);
-	if (member)
-		service_tell_death(s, member, exit_status_from_wait(ev->wait_status), ev->wall_ns,
-				   NULL);
+	if (!member) {
+		note_unseen_death(s, ev);
+		return;
+	}
+	service_note_death(s, member, ev);
+	service_note_job_death(s, member, ev);
+	service_tell_death(s, member, exit_status_from_wait(ev->wait_status), ev->wall_ns, NULL);
 }
 
 static void on_account(struct service *s, const struct life_event *ev)
 {
 	service_complete_death(s, ev);
-	service_complete_guest_death(s, ev);
+	service_complete_job_death(s, ev);
 }
 
 static void on_life_event(void *ctx, const struct life_event *ev)

@@ -85,13 +85,14 @@ static int see_process(struct service *s, const struct watched *job, const struc
 		.attempt_id = job->a.id,
 		.born_wall_ns = p->start_wall_ns,
 		.sheet_num = p->sheet_num,
+		.is_told = is_news(s, job, p),
 	};
 	int r;
 
 	if (p->state == 'Z' || p->state == 'X')
 		return 0; /* its death was told */
 	r = members_see(s->life.members, &seen);
-	if (r == 1 && is_news(s, job, p))
+	if (r == 1 && seen.is_told)
 		service_tell_birth(s, &seen, p->start_wall_ns);
 	return r;
 }

@@ -149,25 +149,51 @@ void members_end_look(struct members *m, members_fn *gone, void *ctx)
 	sift(m, was_shown);
 }
 
-const struct member *members_fork(struct members *m, pid_t parent, pid_t child, uint64_t wall_ns)
+/* News of a birth that a look was quicker to show: without its start it is known by the time. */
+#define SAME_BIRTH_NS UINT64_C(1000000000)
+
+static bool is_same_birth(const struct member *known, uint64_t start_ticks, uint64_t wall_ns)
+{
+	uint64_t shown_ns = known->born_wall_ns;
+
+	if (known->is_dead)
+		return false;
+	if (u64_known(known->key.start_ticks) && u64_known(start_ticks))
+		return known->key.start_ticks == start_ticks;
+	return u64_known(shown_ns) && u64_known(wall_ns) &&
+	       (shown_ns > wall_ns ? shown_ns - wall_ns : wall_ns - shown_ns) < SAME_BIRTH_NS;
+}
+
+const struct member *members_fork(struct members *m, pid_t parent, const struct proc_key *child,
+				  uint64_t wall_ns)
 {
 	const struct member *of = find(m, parent);
-	struct member *old = find(m, child);
+	struct member *old = find(m, child->pid);
 	struct member born;
 
+	if (old && old->is_told && is_same_birth(old, child->start_ticks, wall_ns))
+		return old;
 	if (!of || of->is_replaced) {
 		if (old)
 			old->is_dead = old->is_replaced = true;
 		return NULL;
 	}
 	born = (struct member){
-		.key = { child, U64_UNKNOWN },
+		.key = { child->pid, U64_UNKNOWN },
 		.attempt_id = of->attempt_id,
 		.born_wall_ns = wall_ns,
 		.sheet_num = of->sheet_num,
 		.look = m->look,
 	};
 	return put(m, &born);
+}
+
+void members_set_told(struct members *m, pid_t pid)
+{
+	struct member *member = find(m, pid);
+
+	if (member)
+		member->is_told = true;
 }
 
 const struct member *members_exit(struct members *m, pid_t pid)

@@ -188,20 +188,21 @@ static uint64_t own_peak_rss_bytes(void)
 	return (uint64_t)ru.ru_maxrss * 1024;
 }
 
-/* Whether some folder of PATH has a file of that name, whatever it is. */
-static bool is_in_path(const char *name)
+/*
+ * The first file of that name in a folder of PATH that access() grants. False: there is none. An
+ * empty folder is the current one.
+ */
+static bool find_in_path(const char *name, int how, char ret[PATH_MAX])
 {
 	const char *path = getenv("PATH");
-	char candidate[PATH_MAX];
 
-	for (; path && *path; path += strspn(path, ":")) {
+	while (path) {
 		size_t n = strcspn(path, ":");
+		int len = snprintf(ret, PATH_MAX, "%.*s%s%s", (int)n, path, n > 0 ? "/" : "", name);
 
-		if (snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)n, path, name) <
-			    (int)sizeof(candidate) &&
-		    access(candidate, F_OK) == 0)
+		if (len < PATH_MAX && access(ret, how) == 0)
 			return true;
-		path += n;
+		path = path[n] ? path + n + 1 : NULL;
 	}
 	return false;
 }
@@ -212,9 +213,11 @@ static bool is_in_path(const char *name)
  */
 static bool is_not_found(const char *name, int failed_errno)
 {
+	char ignored[PATH_MAX];
+
 	if (failed_errno == ENOENT)
 		return true;
-	return failed_errno == EACCES && !strchr(name, '/') && !is_in_path(name);
+	return failed_errno == EACCES && !strchr(name, '/') && !find_in_path(name, F_OK, ignored);
 }
 
 static void __attribute__((noreturn))
@@ -239,24 +242,42 @@ static void child_wait(const struct spawn_request *request, struct child_report 
 	close_fd(&gate->write_end);
 	if (request->is_traceable)
 		prctl(PR_SET_PTRACER, getppid());
+	(void)poll(&opens, 1, 0); /* the memory that waiting takes is in its mark then */
+	report->pre_exec_rss_bytes = own_peak_rss_bytes();
 	__atomic_store_n(&report->is_held, 1, __ATOMIC_RELEASE);
 	while (poll(&opens, 1, -1) < 0 && errno == EINTR)
 		;
+}
+
+/*
+ * Where it is was found before: looking for it would count as calls of the command. If that is not
+ * it after all (a script without an interpreter, a folder), the whole search is made.
+ */
+static void child_exec(const char *file, const struct sheet_spec *sheet)
+{
+	char *const *argv = (char *const *)sheet->argv;
+
+	if (file[0])
+		execve(file, argv, environ);
+	execvp(sheet->argv[0], argv);
 }
 
 static void __attribute__((noreturn)) child_run(const struct spawn_request *request, char **env,
 						struct child_report *report, struct gate *gate)
 {
 	const struct sheet_spec *sheet = request->sheet;
+	char file[PATH_MAX];
 
 	environ = env; /* also to find the command: it may have a PATH of its own */
 	child_set_stdin(request->rank);
 	if (sheet->workdir && chdir(sheet->workdir) < 0)
 		child_fail(report, STEP_WORKDIR, sheet->workdir);
+	if (strchr(sheet->argv[0], '/') || !find_in_path(sheet->argv[0], X_OK, file))
+		file[0] = '\0';
 	inherited_restore(request->inherited);
+	report->pre_exec_rss_bytes = own_peak_rss_bytes();
 	child_wait(request, report, gate);
-	report->pre_exec_rss_bytes = own_peak_rss_bytes(); /* waiting has added to it */
-	execvp(sheet->argv[0], (char *const *)sheet->argv);
+	child_exec(file, sheet);
 	child_fail(report, STEP_EXEC, sheet->argv[0]);
 }
 

@@ -228,6 +228,8 @@ void tally_exec(struct tally *t, pid_t pid, const char *command)
 {
 	struct entry *e = tally_find_alive(t, pid);
 
+	if (e)
+		e->n_execs++;
 	/* Of the command itself we know what was asked for, even if it is gone already. */
 	if (e && (command || !e->is_root))
 		e->record.command = command ? tally_keep_command(t, command) : NULL;
@@ -287,10 +289,19 @@ void tally_account(struct tally *t, pid_t pid, const struct exit_account *accoun
 		proc_record_account(&e->record, account);
 }
 
-/* Of a process without children, what wait4 told is its own: ru_maxrss and I/O are of its whole
- * tree. */
-static void finish_leaf(struct entry *e, const struct reaped *reaped,
-			const struct proc_sample *zombie)
+/* With that of children that it has waited for, as everywhere. */
+static void take_io(struct proc_record *p, const struct proc_sample *zombie)
+{
+	if (!u64_known(zombie->rchar))
+		return;
+	p->rchar = zombie->rchar;
+	p->wchar = zombie->wchar;
+	p->read_bytes = zombie->read_bytes;
+	p->write_bytes = zombie->write_bytes;
+}
+
+/* Of a process without children, what wait4 told is its own: ru_maxrss is of its whole tree. */
+static void finish_leaf(struct entry *e, const struct reaped *reaped)
 {
 	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
 
@@ -298,10 +309,6 @@ static void finish_leaf(struct entry *e, const struct reaped *reaped,
 	e->record.system_ns = account_timeval_ns(reaped->usage.ru_stime);
 	e->record.cpu_evidence = EVIDENCE_EXACT;
 	e->record.major_faults = (uint64_t)reaped->usage.ru_majflt;
-	e->record.rchar = zombie->rchar;
-	e->record.wchar = zombie->wchar;
-	e->record.read_bytes = zombie->read_bytes;
-	e->record.write_bytes = zombie->write_bytes;
 	if (account_is_own_peak(reaped)) {
 		e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, rss);
 		e->record.evidence = EVIDENCE_EXACT;
@@ -320,8 +327,9 @@ static bool has_account(const struct entry *e)
 static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
 			 const struct proc_sample *zombie)
 {
+	take_io(&e->record, zombie);
 	if (t->sees_births && !e->has_children) {
-		finish_leaf(e, reaped, zombie);
+		finish_leaf(e, reaped);
 	} else if (u64_known(zombie->user_ns) && !has_account(e)) {
 		e->record.user_ns = zombie->user_ns;
 		e->record.system_ns = zombie->system_ns;
@@ -364,50 +372,4 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 		note_death(t, e, reaped->wait_status, wall_ns);
 	finish_entry(t, e, reaped, zombie);
 	return e->record.died_wall_ns;
-}
-
-/* ---- results ---- */
-
-void tally_end_sheet(struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
-{
-	account_settle(&t->sheet, boot_ns, t->sees_births, is_complete, ret);
-	peaks_add(&t->ended_peaks, ret->peak_rss_bytes, ret->peak_rss_evidence);
-	t->sheet_is_open = false;
-}
-
-void tally_total(const struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
-{
-	account_settle(&t->attempt, boot_ns, t->sees_births, is_complete, ret);
-	/* What was left running in the background makes sheets overlap: then the sums stand. */
-	if (!t->sheet_is_open && is_complete)
-		peaks_settle(&t->ended_peaks, &ret->peak_rss_bytes, &ret->peak_rss_evidence);
-}
-
-const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)
-{
-	struct proc_record *listed = reallocarray(t->listed, t->n ? t->n : 1, sizeof(*listed));
-
-	*ret_n = 0;
-	if (!listed)
-		return NULL;
-	t->listed = listed;
-	for (size_t i = 0; i < t->n; i++)
-		listed[i] = t->entries[i].record;
-	*ret_n = t->n;
-	return listed;
-}
-
-uint64_t tally_unlisted_processes(const struct tally *t)
-{
-	return t->n_unlisted;
-}
-
-uint64_t tally_unlisted_events(const struct tally *t)
-{
-	return t->n_events_unlisted;
-}
-
-uint64_t tally_lost_events(const struct tally *t)
-{
-	return t->n_lost;
 }

@@ -1,8 +1,8 @@
 /*
- * tally_internal - what the three parts of the tally share.
+ * tally_internal - what the four parts of the tally share.
  *
- * tally.c follows processes from birth to death and settles the accounts,
- * tally_events.c keeps what happened to them, tally_samples.c takes snapshots in.
+ * tally.c follows processes from birth to death, tally_events.c keeps what happened to
+ * them, tally_samples.c takes snapshots in, tally_results.c settles the accounts.
  */
 #ifndef PROCTOR_JOBS_TALLY_INTERNAL_H
 #define PROCTOR_JOBS_TALLY_INTERNAL_H
@@ -24,6 +24,7 @@ struct entry {
 	bool is_root;
 	bool fork_was_told; /* by the kernel; a root is announced by the runner first */
 	bool has_children;
+	unsigned n_execs; /* its mark is of the last program alone */
 	bool ignores_sigchld;
 };
 

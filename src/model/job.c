@@ -200,6 +200,8 @@ void exit_account_init(struct exit_account *a)
 
 static void take_cpu(struct proc_record *p, const struct exit_account *account)
 {
+	if (p->cpu_evidence == EVIDENCE_UNKNOWN) /* or it would be that of the peak */
+		p->cpu_evidence = EVIDENCE_LOWER_BOUND;
 	if (u64_known(p->user_ns) && p->user_ns + p->system_ns >= account->cpu_ns)
 		return;
 	p->user_ns = account->user_ns;

@@ -45,13 +45,43 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 	format_string(table_cell(t), p->command);
 }
 
+/* What the whole job used and none of its processes is known to have. U64_UNKNOWN: any amount. */
+static uint64_t unassigned_cpu_ns(const struct facts *f)
+{
+	const struct usage *u = &f->a->usage;
+	uint64_t total_ns = u64_add(u->user_ns, u->system_ns), known_ns = 0;
+
+	if (u->cpu_evidence != EVIDENCE_EXACT)
+		return U64_UNKNOWN;
+	for (size_t i = 0; i < f->n_processes; i++)
+		known_ns = u64_add_known(known_ns, facts_process_cpu_ns(f->processes[i]));
+	return known_ns < total_ns ? total_ns - known_ns : 0;
+}
+
+/* Whether none of those that are not known exactly can have had more. */
+static bool is_surely_top(const struct facts *f)
+{
+	uint64_t rest_ns = unassigned_cpu_ns(f), top_ns = facts_process_cpu_ns(f->top_cpu);
+
+	for (size_t i = 0; i < f->n_processes; i++) {
+		const struct proc_record *p = f->processes[i];
+
+		if (p == f->top_cpu || facts_cpu_evidence(p) == EVIDENCE_EXACT)
+			continue;
+		if (!u64_known(rest_ns) || u64_add_known(rest_ns, facts_process_cpu_ns(p)) > top_ns)
+			return false;
+	}
+	return true;
+}
+
 static void add_top_cpu(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 
 	if (!f->top_cpu || f->top_cpu == f->processes[0] || facts_process_cpu_ns(f->top_cpu) == 0)
 		return;
-	buf_printf(&line, "Most CPU time: pid %d, ", (int)f->top_cpu->key.pid);
+	buf_printf(&line, "Most CPU time%s: pid %d, ",
+		   is_surely_top(f) ? "" : ", of what is known of each", (int)f->top_cpu->key.pid);
 	report_add_duration(&line, facts_process_cpu_ns(f->top_cpu));
 	buf_add_str(&line, " (");
 	format_evidence(&line, facts_cpu_evidence(f->top_cpu));

@@ -378,8 +378,10 @@ void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct
 	p->fd_limit = k->fd_limit;
 	p->process_limit = k->process_limit;
 	copy_counters(k, p);
-	if (is_headless(p))
+	if (is_headless(p)) {
+		p->state = '?'; /* it has not ended, and nobody knows what the others do */
 		return;
+	}
 	copy_memory(k, r->page_bytes, p);
 	p->open_fds = k->open_fds;
 }
@@ -431,6 +433,8 @@ void known_fill_rest(struct known *k, struct reader *r, struct proc_sample *p, s
 	}
 	p->command = arena_strdup(arena, k->command);
 	p->cgroup = arena_strdup(arena, k->cgroup);
-	if (!u64_known(p->open_fds) && !is_headless(p))
+	if (is_headless(p))
+		p->state = '?';
+	else if (!u64_known(p->open_fds))
 		p->open_fds = reader_count_fds(r, &k->fd_file, k->key.pid);
 }

@@ -299,7 +299,10 @@ struct syscalls *syscalls_close(struct syscalls *s);
  */
 int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag);
 
-/* The same of all that the process has started and starts; its own calls are not counted. */
+/*
+ * The same of all that the process has started and starts, each from its first program on; its own
+ * calls are not counted.
+ */
 int syscalls_track_runner(struct syscalls *s, pid_t pid, uint64_t tag);
 
 /*

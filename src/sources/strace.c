@@ -317,15 +317,19 @@ pid_t strace_pid(const struct strace *s)
 static const char *why_nobody(pid_t pid)
 {
 	char path[32], text[1024], state;
-	unsigned flags;
+	unsigned flags, n_threads;
 	const char *rest;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
 		return NULL;
 	rest = strrchr(text, ')'); /* the name may hold anything */
-	if (!rest || sscanf(rest, ") %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+	if (!rest ||
+	    sscanf(rest, ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u",
+		   &state, &flags, &n_threads) != 3)
 		return NULL;
+	if (state == 'Z' && n_threads > 1)
+		return "goes on without its first thread, by which strace would take hold of it";
 	if (state == 'Z')
 		return "has ended, and waits for its parent";
 	return flags & KERNEL_THREAD ? "is a thread of the kernel" : NULL;

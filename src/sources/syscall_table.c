@@ -247,6 +247,17 @@ static struct syscall_value between(const struct syscall_value *now,
 	return v;
 }
 
+/*
+ * Calls of one kind wait very differently, most not at all: a few that were timed of many say
+ * nothing of the others.
+ */
+#define FEW_TIMED 30
+
+static bool is_wait_known(const struct syscall_value *v)
+{
+	return v->timed > 0 && (v->timed >= FEW_TIMED || 2 * v->timed >= v->count);
+}
+
 static struct syscall_use use_of(uint32_t nr, const struct syscall_value *v, struct arena *arena)
 {
 	char text[SYSCALL_NAME_BYTES];
@@ -261,7 +272,9 @@ static struct syscall_use use_of(uint32_t nr, const struct syscall_value *v, str
 		.errors = v->errors,
 		.cpu_ns = is_untimed ? U64_UNKNOWN
 				     : syscall_scale(v->ns - v->wait_ns, v->count, v->timed),
-		.wait_ns = is_untimed ? U64_UNKNOWN : syscall_scale(v->wait_ns, v->count, v->timed),
+		.wait_ns = v->count == 0 || is_wait_known(v)
+				   ? syscall_scale(v->wait_ns, v->count, v->timed)
+				   : U64_UNKNOWN,
 	};
 }
 

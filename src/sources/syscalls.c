@@ -23,7 +23,7 @@
 struct syscalls {
 	struct syscalls_bpf *skel;
 	struct ring_buffer *ring;
-	struct bpf_link *links[5]; /* those that count; NULL while it is not armed */
+	struct bpf_link *links[6]; /* those that count; NULL while it is not armed */
 	struct syscall_table table;
 	struct map tags;      /* of the trees that are tracked */
 	bool is_gathering;    /* roots are marked, and what is below them later */
@@ -171,9 +171,10 @@ static int forget_running(struct syscalls *s)
 static int attach_all(struct syscalls *s)
 {
 	/* Switches first: from then on what the CPUs have is of the threads that they run. */
-	struct bpf_program *const programs[] = { s->skel->progs.on_switch, s->skel->progs.on_fork,
-						 s->skel->progs.on_exit, s->skel->progs.on_leave,
-						 s->skel->progs.on_enter };
+	struct bpf_program *const programs[] = {
+		s->skel->progs.on_switch, s->skel->progs.on_fork,  s->skel->progs.on_exec,
+		s->skel->progs.on_exit,	  s->skel->progs.on_leave, s->skel->progs.on_enter
+	};
 
 	_Static_assert(ARRAY_SIZE(programs) == ARRAY_SIZE(s->links), "a link for each");
 	for (size_t i = 0; i < ARRAY_SIZE(programs) && !s->links[i]; i++) {

@@ -230,6 +230,16 @@ int taskstats_drain(struct taskstats_feed *feed)
 	}
 }
 
+/*
+ * The kernel cuts each thread's bytes to whole KiB here, and does not add those of children that
+ * were waited for: so it is the least that it can have been, and of less than a KiB nothing is
+ * known.
+ */
+static uint64_t bytes_at_least(uint64_t bytes)
+{
+	return bytes > 0 ? bytes : U64_UNKNOWN;
+}
+
 static struct exit_account account_of(const struct thread_stats *sum)
 {
 	const struct task_counts counts = { .user_ns = sum->user_ns,
@@ -244,8 +254,8 @@ static struct exit_account account_of(const struct thread_stats *sum)
 				      .max_rss_bytes = sum->max_rss_bytes,
 				      .minor_faults = sum->minor_faults,
 				      .major_faults = sum->major_faults,
-				      .rchar = sum->rchar,
-				      .wchar = sum->wchar,
+				      .rchar = bytes_at_least(sum->rchar),
+				      .wchar = bytes_at_least(sum->wchar),
 				      .read_bytes = sum->read_bytes,
 				      .write_bytes = sum->write_bytes };
 }

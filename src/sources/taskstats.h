@@ -29,8 +29,9 @@ int taskstats_drain(struct taskstats_feed *feed);
 
 /*
  * The account of a process that has ended, of all its threads together, and its name, and forgets
- * it. CPU time may be short by a clock tick. False: nothing was told of it, or what was lost may
- * be of it.
+ * it. CPU time may be short by a clock tick; rchar and wchar are in whole KiB of each thread,
+ * without those of children, and unknown below that. False: nothing was told of it, or what was
+ * lost may be of it.
  */
 bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret,
 		    char ret_comm[THREAD_COMM_BYTES]);

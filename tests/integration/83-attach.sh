@@ -67,6 +67,19 @@ like "a job that is there is not attached again" "$stderr" "a job runs is there 
 "$PROCTOR" cancel runs
 wait $runner
 
+# ---- one whose first thread has ended, and that goes on ----
+in_background python3 -c 'import ctypes, platform, sys, threading, time
+threading.Thread(target=time.sleep, args=(300,)).start()
+open(sys.argv[1], "w")
+ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)' "$TMP/headless"
+eventually [ -e "$TMP/headless" ]
+eventually grep -q '^State:[[:space:]]*Z' "/proc/$pid/status"
+run "$PROCTOR" attach --pid "$pid" --job headless
+is "one that goes on without its first thread is attached" "$status/$stderr" 0/
+is "and runs" "$(job headless 'd["status"]')" running
+kill -9 "$pid"
+timeout 60 "$PROCTOR" wait headless >/dev/null
+
 # ---- one's own shell ----
 # shellcheck disable=SC2016  # the inner shell's pid, and that of its parent
 run bash -c '"$0" attach --pid $$ --job own; sleep 0.1' "$PROCTOR"
@@ -94,6 +107,20 @@ if [ "$has_news" = True ]; then
 	is "every process was seen, however short" "$(job codes 'd["process_spawn_count"]')" 3
 	is "and how each ended" "$(job codes 'sorted(e["exit_code"] for e in d["events"] if e["event_type"] == "exit")')" "[0, 3, 4]"
 	is "and what it used" "$(job codes 'd["peak_rss_mb"] > 0')" True
+	in_background sh -c 'while ! [ -e "$0" ]; do :; done; for i in $(seq 300); do /bin/true; done' "$TMP/storm-go"
+	"$PROCTOR" attach --pid "$pid" --job storm
+	touch "$TMP/storm-go"
+	timeout 60 "$PROCTOR" wait storm >/dev/null
+	# The loop waits without starting anything: itself, seq, and 300.
+	is "and each once, whether a look or the kernel came first" "$(job storm \
+		'(d["process_spawn_count"], len(d["processes"]), d["evidence"]["process_spawn_count"])')" "(302, 302, 'exact')"
+	case $(status_of 'd["rungs"]["births, deaths, exit codes"]') in
+	eBPF*)
+		is "page faults are added up" "$(job storm 'd["minor_faults"] > 1000')" True
+		is "and what is not told has its reason" "$(job storm \
+			'[u["what"] for u in d["unknown"] if "told only to who waits" in u["why"]][0]')" syscr
+		;;
+	esac
 	in_background sh -c "$at_go"
 	"$PROCTOR" attach --pid "$pid" --job fine
 	echo >"$TMP/go"

@@ -168,15 +168,20 @@ for how in maybe '' strace,off samples; do
 	run "$PROCTOR" run --syscalls="$how" -- true
 	is "--syscalls=$how is a mistake" "$status" 2
 done
+# What the runner's child does until it is the command, and the search for that, are not the command's.
+only_its_own='(lambda c: c["execve"] == (1, 0) and not {"getrusage", "poll"} & set(c))({
+	c["name"]: (c["count"], c["errors"]) for c in d["syscalls"]})'
 if [[ $best_samples == eBPF* ]]; then
+	run env PATH="$TMP:/nonexistent:$PATH" "$PROCTOR" run -q --json --syscalls=ebpf -- true
+	json "a command begins with its exec" "$stdout" "$only_its_own"
 	run "$PROCTOR" run -q --json --syscalls=auto --job own -- "${busy[@]}"
 	is "it changes nothing for the command" "$status" 3
 	by_ebpf=$(counts "$stdout")
 	like "all calls are counted" "$by_ebpf" 'read=50[0-9][0-9]/0 write=500[0-9]/0'
 	json "from the beginning, so they are exact" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
 	json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
-	json "one exec for each process that did, found at the last try" "$stdout" \
-		'[c["count"] - c["errors"] for c in d["syscalls"] if c["name"] == "execve"] == [3]'
+	json "one exec for each process that did" "$stdout" \
+		'[(c["count"], c["errors"]) for c in d["syscalls"] if c["name"] == "execve"] == [(3, 0)]'
 	json "each process has its own" "$stdout" \
 		'sorted(sum(c["count"] for c in p["syscalls"] if c["name"] == "write") // 5000 for p in d["processes"]) == [0, 0, 1]'
 	json "which add up to those of the job" "$stdout" \
@@ -244,6 +249,8 @@ if command -v strace >/dev/null; then
 		'd["process_spawn_count"] == 3 and not [p for p in d["processes"] if "strace" in (p["command"] or "")]'
 	json "time without a CPU is unknown to it" "$stdout" 'd["syscalls"][0]["wait_seconds"] is None'
 	[[ $best_samples == eBPF* ]] && is "eBPF and strace have counted the same" "$by_ebpf" "$by_strace"
+	run "$PROCTOR" run -q --json --syscalls=strace -- true
+	json "from its exec on" "$stdout" "$only_its_own"
 	run "$PROCTOR" run -q --json --syscalls=strace -- sleep 0.5
 	json "what strace has interrupted is one call" "$stdout" \
 		'"restart_syscall" not in [c["name"] for c in d["syscalls"]]'
@@ -258,6 +265,11 @@ if command -v strace >/dev/null; then
 		json "and is not counted" "$stdout" 'd["syscalls"] is None'
 		like "which is told in one line" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscall_hotspots"]')" \
 			'(root|no eBPF).*--syscalls=strace'
+		run "${as_nobody[@]}" "$PROCTOR" run --json --syscalls=strace -- true
+		like "what it takes from setuid programs is warned about" "$stderr" 'setuid, sudo\) do not get those rights'
+		json "and in the report" "$stdout" '"rights of setuid programs" in [u["what"] for u in d["unknown"]]'
+		run env PROCTOR_HOME="$home" "$PROCTOR" run --json --syscalls=strace -- true
+		unlike "root's get them" "$stderr" 'setuid'
 		run "${as_nobody[@]}" "$PROCTOR" run -q --json --syscalls=strace -- "${busy[@]}"
 		is "by strace it is" "$status $(counts "$stdout")" "3 $by_strace"
 		cp "$home/proctor.yaml" "$PROCTOR_HOME"
@@ -424,6 +436,27 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 		like "with what the victim and its cgroup held" "$(cat "$TMP/ooms")" \
 			"it held [0-9.]+ MB; its cgroup proctor-test-$$ held [0-9.]+ MB of at most 32(\\.0)? MB"
 	fi
+	rm "$PROCTOR_HOME/proctor.yaml"
+fi
+
+# ---- what each process used, in a run of the daemon's own user ----
+
+if [[ $best_samples == eBPF* ]]; then
+	start_daemon 'interval_seconds: 60' # so that the runner writes its record itself
+	"$PROCTOR" run -q --json --job exact -- sh -c '
+		while ! [ -e "$0" ]; do sleep 0.05; done; for i in $(seq 100); do /bin/true; done' "$TMP/exact" >"$TMP/exact.json" &
+	exact_run=$!
+	is_known() { "$PROCTOR" status --json | grep -q '"running_jobs":1'; }
+	eventually is_known
+	: >"$TMP/exact"
+	wait "$exact_run"
+	"$PROCTOR" stop
+	# Where the kernel does not run programs in the context of each process some may lack.
+	json "most have all of their CPU time, however short they were" "$(cat "$TMP/exact.json")" \
+		'len([p for p in d["processes"] if p["command"].endswith("true") and p["cpu_evidence"] == "exact" and
+			p["user_cpu_seconds"] + p["system_cpu_seconds"] > 0]) > 50'
+	json "and what they read to the byte" "$(cat "$TMP/exact.json")" \
+		'any(p["rchar"] and p["rchar"] % 1024 for p in d["processes"] if p["command"].endswith("true"))'
 	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 

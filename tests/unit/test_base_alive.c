@@ -29,11 +29,16 @@ static void test_stat_is_parsed(void **state)
 	assert_int_equal(s, 'S');
 	assert_int_equal(start, 4242);
 	/* Field 22 may be the last there is. */
-	assert_int_equal(alive_parse_stat("1 (x) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 5",
+	assert_int_equal(alive_parse_stat("1 (x) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 5",
 					  &s, &start),
 			 0);
 	assert_int_equal(s, 'Z');
 	assert_int_equal(start, 5);
+	/* Two threads, of which the first has ended. */
+	assert_int_equal(alive_parse_stat("1 (x) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 2 18 5",
+					  &s, &start),
+			 0);
+	assert_int_equal(s, '?');
 }
 
 static void test_rubbish_is_refused(void **state)

@@ -122,10 +122,36 @@ static void test_counts_are_added_once(void **state)
 	attempt_release(&a);
 }
 
+/* Samples have seen little of them: all together they used half of the time. */
+static void test_the_highest_is_not_below_the_average(void **state)
+{
+	const uint64_t second = 1000000000;
+	struct proc_record processes[] = { make_process(7, 70, 9 * second, 100),
+					   make_process(8, 80, second / 2, 300),
+					   make_process(9, 90, second / 2, 300) };
+	struct series_point series[] = { { 1, SHEET_NONE, 50, 20, 2 } };
+	struct attempt a;
+
+	(void)state;
+	attempt_init(&a);
+	a.started_wall_ns = 100 * second;
+	a.ended_wall_ns = 102 * second;
+	a.processes = processes;
+	a.n_processes = ARRAY_SIZE(processes);
+	a.series = series;
+	a.n_series = 1;
+	processes[0].born_wall_ns = second; /* long before: what it used then is none of it */
+	processes[1].born_wall_ns = processes[2].born_wall_ns = 101 * second;
+	attached_sum_up(&a, NULL, 0, true);
+	assert_true(a.usage.peak_cpu_percent >= 50 && a.usage.peak_cpu_percent < 50.1);
+	attempt_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts_are_added_once),
+		cmocka_unit_test(test_the_highest_is_not_below_the_average),
 		cmocka_unit_test(test_what_was_seen_is_added_up),
 		cmocka_unit_test(test_what_was_not_seen_is_unknown),
 	};

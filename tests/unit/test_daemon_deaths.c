@@ -52,9 +52,11 @@ static void test_into_the_record(void **state)
 	note(&d, &short_one);
 	note(&d, &seen);
 	last.account.rchar = 55; /* a thread was in no sum yet */
+	last.account.minor_faults = 3;
 	last.account.major_faults = 1;
 	deaths_complete(&d, &last);
 	deaths_complete(&d, &of_another);
+	assert_int_equal(deaths_minor_faults(&d), 1 + 3); /* as the last word has it */
 	attempt_init(&a);
 	proc_record_init(&listed);
 	listed.key = (struct proc_key){ 7, 70 };
@@ -197,6 +199,41 @@ static void test_into_a_record_made_elsewhere(void **state)
 	}
 }
 
+/* wait4 knows all of a leaf's CPU time, in other units. */
+static void test_what_was_waited_for_stays_exact(void **state)
+{
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+	const struct life_event end = make_end(LIFE_EXIT, 7, 70, 1200);
+	struct proc_record listed = make_listed(7, 70, 5000);
+	struct attempt a;
+
+	(void)state;
+	listed.user_ns = 1000;
+	listed.system_ns = 0;
+	listed.cpu_evidence = EVIDENCE_EXACT;
+	note(&d, &end);
+	attempt_init(&a);
+	a.processes = &listed;
+	a.n_processes = 1;
+	deaths_complete_listed(d.items, d.n, &a);
+	assert_int_equal(listed.user_ns, 1000);
+	assert_int_equal(listed.cpu_evidence, EVIDENCE_EXACT);
+	assert_int_equal(listed.max_rss_bytes, 4096);
+}
+
+/* Its peak is known by then, and its CPU time as before: to a tick. */
+static void test_an_end_that_adds_no_time_is_not_exact(void **state)
+{
+	const struct life_event end = make_end(LIFE_EXIT, 7, 70, 0);
+	struct proc_record p = make_listed(7, 70, 5000);
+
+	(void)state;
+	p.user_ns = p.system_ns = 0;
+	proc_record_account(&p, &end.account);
+	assert_int_equal(p.evidence, EVIDENCE_EXACT);
+	assert_int_equal(p.cpu_evidence, EVIDENCE_LOWER_BOUND);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +242,8 @@ int main(void)
 		cmocka_unit_test(test_a_pid_that_was_seen_twice),
 		cmocka_unit_test(test_there_is_an_end_to_it),
 		cmocka_unit_test(test_into_a_record_made_elsewhere),
+		cmocka_unit_test(test_what_was_waited_for_stays_exact),
+		cmocka_unit_test(test_an_end_that_adds_no_time_is_not_exact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,6 +223,35 @@ static void test_mark_from_before_exec_is_no_measurement(void **state)
 	tally_free(t);
 }
 
+/* The kernel has told the mark of each at its end: of one program, or of the last of several. */
+static void test_marks_of_all_processes_are_the_jobs(void **state)
+{
+	for (unsigned n_execs = 1; n_execs <= 2; n_execs++) {
+		struct tally *t = tally_new("job", true);
+		struct proc_sample z = zombie_of(101);
+		struct reaped r = ended(101, 0, 4, 0);
+		struct exit_account account;
+		struct usage u;
+
+		(void)state;
+		exit_account_init(&account);
+		account.cpu_ns = account.user_ns = account.system_ns = 0;
+		account.max_rss_bytes = MB;
+		r.pre_exec_rss_bytes = 4 * MB;
+		tally_begin_sheet(t, 0, true);
+		root(t, 101, 1, 1);
+		for (unsigned i = 0; i < n_execs; i++)
+			tally_exec(t, 101, NULL);
+		tally_account(t, 101, &account);
+		tally_reap(t, &r, &z, 5, 5);
+		u = total(t, true);
+		assert_int_equal(u.max_process_rss_bytes, n_execs == 1 ? MB : 4 * MB);
+		assert_int_equal(u.max_process_rss_evidence,
+				 n_execs == 1 ? EVIDENCE_EXACT : EVIDENCE_UPPER_BOUND);
+		tally_free(t);
+	}
+}
+
 /* The kernel's own count of pages is off by some of each CPU. */
 static void test_a_mark_that_is_a_little_more_is_none_either(void **state)
 {
@@ -360,6 +389,30 @@ static void test_what_still_runs_makes_sums_lower_bounds(void **state)
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_EXACT);
 	assert_int_equal(total(t, true).io_evidence, EVIDENCE_EXACT);
 	assert_int_equal(total(t, true).read_bytes, 7);
+	tally_free(t);
+}
+
+/* What its children did is in it, also where something else has told of the process alone. */
+static void test_bytes_of_one_with_children_are_those_it_had_at_its_end(void **state)
+{
+	struct tally *t = tally_new("job", true);
+	const struct birth child = { .pid = 102, .ppid = 101 };
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 1, 1);
+	struct exit_account account;
+	size_t n;
+
+	(void)state;
+	exit_account_init(&account);
+	account.cpu_ns = account.user_ns = account.system_ns = 0;
+	account.wchar = 1024;
+	z.rchar = z.wchar = z.read_bytes = z.write_bytes = 20000;
+	tally_begin_sheet(t, 0, true);
+	root(t, 101, 1, 1);
+	tally_fork(t, &child);
+	tally_account(t, 101, &account);
+	tally_reap(t, &r, &z, 5, 5);
+	assert_int_equal(tally_processes(t, &n)[0].wchar, 20000);
 	tally_free(t);
 }
 
@@ -850,6 +903,7 @@ int main(void)
 		cmocka_unit_test(test_alone_the_kernel_mark_is_exact),
 		cmocka_unit_test(test_peak_of_a_tree_is_at_least_its_largest_process),
 		cmocka_unit_test(test_mark_from_before_exec_is_no_measurement),
+		cmocka_unit_test(test_marks_of_all_processes_are_the_jobs),
 		cmocka_unit_test(test_a_mark_that_is_a_little_more_is_none_either),
 		cmocka_unit_test(test_without_births_counts_are_lower_bounds),
 		cmocka_unit_test(test_lost_events_end_exactness),
@@ -857,6 +911,7 @@ int main(void)
 		cmocka_unit_test(test_tree_cpu_holds_children_that_are_gone),
 		cmocka_unit_test(test_cpu_does_not_leak_into_the_next_sheet),
 		cmocka_unit_test(test_what_still_runs_makes_sums_lower_bounds),
+		cmocka_unit_test(test_bytes_of_one_with_children_are_those_it_had_at_its_end),
 		cmocka_unit_test(test_children_of_those_who_ignore_sigchld_are_missed_openly),
 		cmocka_unit_test(test_samples_that_exceed_wait4_end_exactness),
 		cmocka_unit_test(test_unreadable_io_is_said),

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -1001,6 +1003,44 @@ static void test_live_zombie(void **state)
 	live_close(&l);
 }
 
+static void *wait_for_end(void *arg)
+{
+	(void)arg;
+	pause();
+	return NULL;
+}
+
+static void leave_to_another(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wait_for_end, NULL) == 0)
+		syscall(SYS_exit, 0); /* of this thread alone */
+	_exit(1);
+}
+
+/* Its first thread has ended, and another has not. */
+static void test_live_headless_is_no_zombie(void **state)
+{
+	const struct proc_sample *p = NULL;
+	pid_t pid = fork();
+	struct live l;
+
+	(void)state;
+	if (pid == 0)
+		leave_to_another();
+	live_open(&l);
+	do {
+		live_scan(&l);
+		p = find(&l.snap, pid);
+		assert_non_null(p);
+		assert_int_not_equal(p->state, 'Z');
+	} while (p->state != '?');
+	assert_false(u64_known(p->rss_bytes));
+	stop_child(pid);
+	live_close(&l);
+}
+
 /* Peak memory that came and went between two samples. */
 static void touch_and_release(void)
 {
@@ -1196,6 +1236,7 @@ int main(void)
 		cmocka_unit_test(test_live_kept_files_do_not_outlive_the_process),
 		cmocka_unit_test(test_live_cpu_time),
 		cmocka_unit_test(test_live_zombie),
+		cmocka_unit_test(test_live_headless_is_no_zombie),
 		cmocka_unit_test(test_live_high_water_mark),
 		cmocka_unit_test(test_live_above_the_budget),
 		cmocka_unit_test(test_live_want_of_files),
