@@ -94,6 +94,8 @@ if [ "$has_news" = True ]; then
 	is "every process was seen, however short" "$(job codes 'd["process_spawn_count"]')" 3
 	is "and how each ended" "$(job codes 'sorted(e["exit_code"] for e in d["events"] if e["event_type"] == "exit")')" "[0, 3, 4]"
 	is "and what it used" "$(job codes 'd["peak_rss_mb"] > 0')" True
+	is "which is not called all of it: it may have had more before" "$(job codes '{d["evidence"][k] for k in (
+		"process_spawn_count", "max_processes", "total_cpu_seconds", "avg_cpu_pct", "max_process_rss_mb")}')" "{'at least'}"
 	in_background sh -c "$at_go"
 	"$PROCTOR" attach --pid "$pid" --job fine
 	echo >"$TMP/go"
