@@ -380,6 +380,25 @@ run_as_guest() {
 }
 is "others are none the worse" "$(run_as_guest)" success
 
+# ---- two databases, two numbers ----
+
+as bob "$PROCTOR" run -q --job numbered -- sleep 300 &
+is "another user's is the daemon's first" "$(becomes "numbered:4002" listed bob)" "numbered:4002"
+as alice "$PROCTOR" run -q --job numbered -- sleep 300 &
+is "hers its second" "$(becomes "[2]" json_eval_of alice '[j["attempt"] for j in d if j["job_id"] == "numbered"]')" "[2]"
+run as alice "$PROCTOR" jobs --json
+json "which is her first" "$stdout" '[j["attempt"] for j in d if j["job_id"] == "numbered"] == [1]'
+run as alice "$PROCTOR" cancel numbered --attempt 2
+is "one that she has not is not cancelled" "$status" 1
+like "and said not to be there" "$stderr" "no attempt 2 of a job numbered"
+is "all that runs goes on" "$(listed root | tr ' ' '\n' | grep -c '^numbered:')" 2
+run as alice "$PROCTOR" cancel numbered --attempt 1
+is "by her number it is" "$status/$stderr" 0/
+run as alice timeout 60 "$PROCTOR" wait numbered --attempt 1 --json
+json "and waited for" "$stdout" 'd["outcome"] == "cancelled" and d["attempt"] == 1'
+is "the other user's goes on" "$(listed bob)" "numbered:4002"
+as bob "$PROCTOR" cancel numbered
+
 # ---- submitting ----
 
 cat >"$TMP/who.yaml" <<'END'
