@@ -802,10 +802,10 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 			     uint64_t uid);
 
 /*
- * An object: of the process, of the job where p is NULL, of the host where both are. The peer
- * counts for the host's alone: which jobs' anomalies it may know of.
+ * An object: of the process, or of the host where p is NULL. The peer counts for the host's
+ * alone: which jobs' anomalies it may know of.
  */
 void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
-			   const struct watched *job, const struct proc_sample *p);
+			   const struct proc_sample *p);
 
 #endif
