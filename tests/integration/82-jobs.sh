@@ -221,6 +221,52 @@ run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" status
 like "status says why" "$stdout" "nothing is recorded: .*proctor.db"
 run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" jobs
 like "jobs too" "$stderr" "records nothing: .*proctor.db"
+printf 'sheets:\n  - run: %s\n' "$(gate broken)" >"$TMP/gated.yaml"
+run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" submit "$TMP/gated.yaml"
+is "what could not be followed is not taken" "$status$stdout" 1
+like "and why is said" "$stderr" "no new jobs: .*proctor.db"
+is "nothing waits then" "$(ls "$TMP/broken/queue")" ""
+PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
+rm -rf "$TMP/broken"
+PROCTOR_HOME=$TMP/broken "$PROCTOR" start
+broken_status() { json_eval "$(PROCTOR_HOME=$TMP/broken "$PROCTOR" status --json)" 'd["running_jobs"]'; }
+PROCTOR_HOME=$TMP/broken "$PROCTOR" submit --job started "$TMP/gated.yaml" >/dev/null
+is "a job runs" "$(becomes 1 broken_status)" 1
+PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
+rm -f "$TMP/broken"/proctor.db*
+head -c 8192 /dev/urandom >"$TMP/broken/proctor.db"
+PROCTOR_HOME=$TMP/broken "$PROCTOR" start 2>/dev/null
+is "the daemon has lost its database, and knows that it runs" "$(becomes 1 broken_status)" 1
+timeout 120 python3 - "$TMP/broken/proctor.sock" "$TMP/passed.broken" >"$TMP/unfollowed" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+f = s.makefile("rw")
+def ask(method, params):
+    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n")
+    f.flush()
+ask("job.list", {})
+print([(j["job_id"], j["status"]) for j in json.loads(f.readline())["result"]])
+ask("job.wait", {"job_id": "started"})
+open(sys.argv[2], "w").close()
+print(json.loads(f.readline())["result"]["outcome"])
+ask("job.list", {})
+print(json.loads(f.readline())["result"])
+ask("job.wait", {"job_id": "started"})
+print(json.loads(f.readline())["error"]["code"])
+END
+is "who waits is told how it ended, and nobody later" "$(cat "$TMP/unfollowed")" "[('started', 'running')]
+success
+[]
+-32002"
+is "and it takes nobody's place" "$(becomes 0 broken_status)" 0
+run env PROCTOR_HOME="$TMP/broken" timeout 60 "$PROCTOR" stop --jobs
+is "nor does the end of all jobs wait for it" "$status" 0
+rm -f "$TMP/broken"/proctor.db*
+PROCTOR_HOME=$TMP/broken "$PROCTOR" start
+is "the next database has how it ended" "$(becomes "started success" env PROCTOR_HOME="$TMP/broken" "$PROCTOR" wait started)" \
+	"started success"
+is "and its runner is gone" "$(becomes "" ls "$TMP/broken/queue")" ""
 PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
 "$PROCTOR" start
 
