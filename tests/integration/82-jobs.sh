@@ -29,6 +29,12 @@ is "its output is kept" "$(cat "$PROCTOR_HOME/logs/two.log")" "first
 $PWD
 second"
 is "for its owner alone" "$(stat -c %a "$PROCTOR_HOME/logs/two.log")" 600
+for id in a/b a_b; do
+	printf 'sheets:\n  - run: echo of %s\n' "$id" >"$TMP/echo.yaml"
+	"$PROCTOR" submit --job "$id" "$TMP/echo.yaml" >/dev/null
+	"$PROCTOR" wait "$id" >/dev/null
+done
+is "no two jobs have one log" "$(cat "$PROCTOR_HOME/logs/a%b.log")/$(cat "$PROCTOR_HOME/logs/a_b.log")" "of a/b/of a_b"
 is "its report is one answer" "$(python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -208,6 +214,15 @@ wait $waiter
 is "it ends with the job" $? 1
 json "and knows how" "$(cat "$TMP/awaited")" 'd["exit_code"] == 7'
 like "what the daemon does is in its log" "$(cat "$PROCTOR_HOME/daemon.log")" "job awaited of user $(id -u) is started"
+
+# ---- a daemon that does not answer ----
+daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+kill -STOP "$daemon"
+run "$PROCTOR" submit --job late "$TMP/two.yaml"
+kill -CONT "$daemon"
+is "a request that nobody answers" "$status" 1
+like "may be heard later, which is said" "$stderr" 'did not answer in time: it may take the job all the same, see "proctor jobs"'
+is "as it was" "$(becomes "late failure" "$PROCTOR" wait late)" "late failure"
 
 # ---- a database that cannot be used ----
 "$PROCTOR" stop
