@@ -293,12 +293,15 @@ static int cancel_found(struct service *s, const struct rpc_peer *peer,
 	return cancel_running(s, peer, job->watched, err);
 }
 
-/* It is over, or was never there: which of the two is said to who may know. */
+/* It is over, or was never there: which of the two is said to who may know, and names no user. */
 static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
 			  const struct job_params *params, struct err *err)
 {
 	int num = 0;
 
+	if (u64_known(params->uid) && params->uid != peer->uid)
+		return err_set(err, -ENOENT, "no job %s of user %llu is there to be ended",
+			       params->job_id, (unsigned long long)params->uid);
 	if (s->store &&
 	    service_find_attempt(s, peer, params->job_id, params->attempt, &num, NULL) == 0)
 		return err_set(err, -ENOENT, "job %s is over, and nothing of it is left",

@@ -483,6 +483,11 @@ run "$PROCTOR" cancel mine
 is "root does not cancel just any of them" "$status" 1
 like "and hears which there are" "$stderr" "several users have a job mine: say whose .*user 4001, attempt [0-9]+; user 4002, attempt [0-9]+"
 is "both go on" "$(listed root)" "mine:4001 mine:4002"
+run as alice "$PROCTOR" cancel mine --user bob
+is "another user's is not there for her" "$status" 1
+like "which is not to say that it is over" "$stderr" "no job mine of user 4002 is there to be ended$"
+run as alice "$PROCTOR" cancel mine --user root
+like "whether it is there or not" "$stderr" "no job mine of user 0 is there to be ended$"
 run "$PROCTOR" cancel mine --user nobody-of-that-name
 is "a user who is not there is bad input" "$status" 2
 run "$PROCTOR" cancel mine --user bob
@@ -572,6 +577,8 @@ for user in dave carol; do
 	done
 done
 run as dave "$PROCTOR" report daves --format json
+json "that what it printed is lost is said" "$stdout" \
+	'[u["why"] for u in d["unknown"] if u["what"] == "output"][0].startswith("what the job prints is lost: ")'
 if [ "$has_news" = True ]; then
 	json "how each process ended is known" "$stdout" \
 		'len(d["processes"]) == 4 and sorted(p["exit_code"] for p in d["processes"]) == [0, 0, 0, 3]'
