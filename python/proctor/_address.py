@@ -105,4 +105,4 @@ def connect(path, deadline):
         raise first
     if first is not None:
         raise Error(f"cannot connect to the daemon: {first}") from first
-    raise NoDaemon(f"no daemon is running (nobody listens on {paths[0]})")
+    raise NoDaemon(f"no daemon is running (nobody listens on {', nor on '.join(paths)})")

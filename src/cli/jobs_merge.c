@@ -21,12 +21,16 @@ static bool is_same_job(const struct attempt *a, const struct attempt *b)
 	return a->uid == b->uid && strcmp(a->job_id, b->job_id) == 0;
 }
 
+static bool is_same(const struct attempt *a, const struct attempt *b)
+{
+	return is_same_job(a, b) && fabs(apart_ns(a, b)) < SAME_START_NS;
+}
+
 /* Among the first n. */
 static bool is_listed(const struct attempt_list *list, size_t n, const struct attempt *a)
 {
 	for (size_t i = 0; i < n; i++)
-		if (is_same_job(&list->items[i], a) &&
-		    fabs(apart_ns(&list->items[i], a)) < SAME_START_NS)
+		if (is_same(&list->items[i], a))
 			return true;
 	return false;
 }
@@ -108,4 +112,54 @@ int jobs_add_elsewhere(const struct elsewhere_question *question, struct attempt
 	if (adding.has_added)
 		qsort(list->items, list->n, sizeof(*list->items), compare_start);
 	return r == -ENOMEM ? r : 0;
+}
+
+/* ---- numbers ---- */
+
+static const struct attempt *find_number(const struct attempt_list *list, int num)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->items[i].attempt_num == num)
+			return &list->items[i];
+	return NULL;
+}
+
+/* In a database that is the daemon's own, too, each has the number that it had. */
+int jobs_match_number(const struct attempt_list *own, const struct attempt_list *theirs, int num)
+{
+	const struct attempt *ours = find_number(own, num);
+	const struct attempt *same = find_number(theirs, num);
+
+	if (!ours)
+		return same && !is_listed(own, own->n, same) ? num : 0;
+	if (same && is_same(same, ours))
+		return num;
+	for (size_t i = 0; i < theirs->n; i++)
+		if (is_same(&theirs->items[i], ours))
+			return theirs->items[i].attempt_num;
+	return 0;
+}
+
+int jobs_number_here(const struct attempt_list *own, const struct attempt *told)
+{
+	for (size_t i = 0; i < own->n; i++)
+		if (is_same(&own->items[i], told))
+			return own->items[i].attempt_num;
+	return told->attempt_num;
+}
+
+int jobs_find_elsewhere(const char *job_id, const struct attempt_list *own, int num, int *ret,
+			struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list theirs = { 0 };
+	const struct elsewhere_question question = { .job_id = job_id };
+	struct adding adding = { .list = &theirs };
+	int r = elsewhere_read(ELSEWHERE_ATTEMPTS, &question, on_attempt, &adding, err);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	*ret = jobs_match_number(own, &theirs, num);
+	if (*ret > 0)
+		return 0;
+	return err_set(err, -ENOENT, "the daemon knows of no attempt %d of a job %s", num, job_id);
 }

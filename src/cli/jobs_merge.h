@@ -21,4 +21,18 @@ int jobs_add_running(const struct live_jobs *live, struct attempt_list *list);
  */
 int jobs_add_elsewhere(const struct elsewhere_question *question, struct attempt_list *list);
 
+/*
+ * The number that a daemon has for the attempt of a job that we call num: the one of our own
+ * database (own has all of that job), or else one that only the daemon has recorded. A database
+ * counts its own attempts, so the two differ where it is not the daemon's. -ENOENT: it has none.
+ */
+int jobs_find_elsewhere(const char *job_id, const struct attempt_list *own, int num, int *ret,
+			struct err *err);
+
+/* The number that our own database has for one that a daemon tells of; its own, if it has none. */
+int jobs_number_here(const struct attempt_list *own, const struct attempt *told);
+
+/* The number of num in what a daemon has recorded, as above; 0: none. */
+int jobs_match_number(const struct attempt_list *own, const struct attempt_list *theirs, int num);
+
 #endif

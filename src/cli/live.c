@@ -237,7 +237,7 @@ static void take_db(struct paths *paths, const char *db)
 	if (!db || strcmp(db, paths->db) == 0 || strlen(db) >= sizeof(paths->db) ||
 	    access(db, R_OK) < 0)
 		return;
-	log_warning("the daemon records into %s until it is started again: that is read, and not "
+	log_warning("the daemon records into %s until it is started again: that is used, and not "
 		    "%s",
 		    db, paths->db);
 	snprintf(paths->db, sizeof(paths->db), "%s", db);

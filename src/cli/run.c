@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/live.h"
 #include "cli/progress.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
@@ -49,6 +50,7 @@ struct run_args {
 	bool is_sampled;     /* and only some of them timed */
 	int queue_fd;	     /* the job file, if a daemon has started us; else -1 */
 	bool makes_log;	     /* and says that we are to keep one */
+	struct err log_err;  /* why it could not be made */
 	const char *db_path; /* its own database, where it is our user's; NULL */
 	uint64_t submission; /* which it is; U64_UNKNOWN */
 	char **command;
@@ -439,6 +441,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 			      .time_every = time_every(args, &ctx->config) },
 		.is_submitted = args->queue_fd >= 0,
 		.is_for_other = args->makes_log,
+		.why_no_output = args->log_err.code < 0 ? args->log_err.text : NULL,
 		.submission = args->submission,
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
@@ -500,7 +503,7 @@ static void take_queue_file(struct run_args *args)
 /* What the commands print, where nobody has said where it goes. */
 static int open_log(const struct paths *paths, const char *job_id, struct err *err)
 {
-	char folder[PATH_BYTES + 16], path[PATH_BYTES + JOB_ID_MAX + 32], name[JOB_ID_MAX + 1];
+	char folder[PATH_BYTES + 16], path[PATH_BYTES + JOB_ID_MAX + 32], name[JOB_LOG_NAME_BYTES];
 	CLEANUP(close_fd) int fd = -1;
 	int r;
 
@@ -508,10 +511,8 @@ static int open_log(const struct paths *paths, const char *job_id, struct err *e
 	r = path_make_dir(folder, err);
 	if (r < 0)
 		return r;
-	snprintf(name, sizeof(name), "%s", job_id);
-	for (char *slash = name; (slash = strchr(slash, '/'));)
-		*slash = '_';
-	snprintf(path, sizeof(path), "%s/%s.log", folder, name);
+	job_log_name(job_id, name);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
 		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
@@ -519,12 +520,19 @@ static int open_log(const struct paths *paths, const char *job_id, struct err *e
 }
 
 /* The job does not depend on it. */
-static void make_log(const struct run_args *args, const struct paths *paths, const char *job_id)
+static void make_log(struct run_args *args, const struct paths *paths, const char *job_id)
 {
 	struct err err = ERR_INIT;
+	int r = 0;
 
-	if (args->makes_log && open_log(paths, job_id, &err) < 0)
-		log_error("what the job prints is lost: %s", err.text);
+	if (args->makes_log && !paths->state_dir[0])
+		r = err_set(&err, -ENOENT, "there is no folder for it");
+	else if (args->makes_log)
+		r = open_log(paths, job_id, &err);
+	if (r < 0)
+		err_set(&args->log_err, r, "what the job prints is lost: %s", err.text);
+	if (r < 0)
+		log_error("%s", args->log_err.text);
 }
 
 /* Nobody reads what the runner of a submitted job says: it is recorded. */
@@ -551,7 +559,10 @@ static int open_settings(const struct run_args *args, struct settings *ret, stru
 
 	ret->paths.state_dir[0] = '\0'; /* which is known even where the configuration is not */
 	r = settings_open(ret, err);
-	return r == 0 && args->db_path ? paths_set_db(&ret->paths, args->db_path, err) : r;
+	if (r < 0 || args->db_path)
+		return r < 0 ? r : paths_set_db(&ret->paths, args->db_path, err);
+	live_follow_daemon(&ret->paths); /* or nobody finds it before that is started again */
+	return 0;
 }
 
 int cli_run(int argc, char **argv)
@@ -584,7 +595,6 @@ int cli_run(int argc, char **argv)
 	}
 	if (make_spec(&args, &spec, &err) < 0 || open_output(args.output, &output_fd, &err) < 0)
 		return refuse(&args, why_no_db ? NULL : ctx.paths.db, &err);
-	if (ctx.paths.state_dir[0])
-		make_log(&args, &ctx.paths, spec.job_id);
+	make_log(&args, &ctx.paths, spec.job_id);
 	return run(&args, &ctx, why_no_db, &spec, output_fd);
 }

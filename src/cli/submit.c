@@ -56,7 +56,9 @@ static const struct argp submit_argp = {
 	.parser = parse_submit_option,
 	.args_doc = "JOB_FILE",
 	.doc = "Hands a job file to the daemon, which runs it when its turn comes, in this folder.\v"
-	       "Prints the job's id. Its output goes to logs/ID.log beside the database. It gets the "
+	       "Prints the job's id; without --job, and none in the file, each time another, so that "
+	       "a file can be submitted again while it runs (\"run -f\" names a job after its "
+	       "file). Its output goes to logs/ID.log (with % for /) beside the database. It gets the "
 	       "environment, umask and limits of the daemon, not of this shell. A job that runs does "
 	       "not depend on the daemon.",
 };
@@ -110,6 +112,19 @@ static int write_request(const struct submit_args *args, struct buf *out, struct
 	return buf_error(out);
 }
 
+/* The request is on its way, and may be read when nobody waits for the answer any more. */
+static void doubt(int error, struct err *err)
+{
+	if (error == -ETIMEDOUT)
+		err_set(err, error,
+			"the daemon did not answer in time: it may take the job all the same, see "
+			"\"proctor jobs\" before you try again");
+	if (error == -ECONNRESET)
+		err_set(err, error,
+			"the daemon went away before it answered: it may have taken the job, see "
+			"\"proctor jobs\" before you try again");
+}
+
 int cli_submit(int argc, char **argv)
 {
 	CLEANUP(buf_release) struct buf request = BUF_INIT, out = BUF_INIT;
@@ -123,6 +138,7 @@ int cli_submit(int argc, char **argv)
 	if (write_request(&args, &request, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
 	r = cli_call("job.submit", request.data, &answer, &err);
+	doubt(r, &err);
 	if (r < 0)
 		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
 	json_init(&j, &out);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/jobs_merge.h"
 #include "cli/users.h"
 #include "rpc/rpc.h"
 
@@ -88,6 +89,55 @@ static const struct argp cancel_argp = {
 	       "users have one: by --user, or by --attempt.",
 };
 
+/* ---- which attempt ---- */
+
+/* What our own database has of the job, which may be nothing. */
+static int read_own(const char *job_id, struct attempt_list *ret, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	const struct attempt_filter filter = { .job_id = job_id };
+	struct paths paths;
+	int r = cli_find_paths_to_ask(&paths, err);
+
+	if (r < 0 && r != -EINVAL) /* a bad configuration is no reason not to end a job */
+		return r;
+	r = cli_open_store(&paths, &store, err);
+	if (r == 0)
+		r = store_list_attempts(store, &filter, ret, err);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* "jobs" and "report" count by our own database, the daemon by its own: it is asked by its number.
+ */
+static int translate(const struct job_args *args, int *ret, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
+	int r = 0;
+
+	*ret = 0;
+	if (args->attempt > 0)
+		r = read_own(args->job_id, &own, err);
+	if (r == 0 && args->attempt > 0)
+		r = jobs_find_elsewhere(args->job_id, &own, args->attempt, ret, err);
+	return r;
+}
+
+/* ---- asking ---- */
+
+static void write_question(struct buf *out, const struct job_args *args, int attempt)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", args->job_id);
+	if (attempt > 0)
+		json_key_i64(&j, "attempt", attempt);
+	if (u64_known(args->uid))
+		json_key_u64(&j, "uid", args->uid);
+	json_end_object(&j);
+}
+
 /* However long it takes. */
 static int ask(const char *method, const struct job_args *args, struct rpc_value **ret,
 	       struct err *err)
@@ -95,18 +145,12 @@ static int ask(const char *method, const struct job_args *args, struct rpc_value
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	const struct rpc_client_options options = { 0 };
 	struct rpc_client *client = NULL;
-	struct json j;
-	int r = rpc_client_open(&options, &client, err);
+	int attempt, r = rpc_client_open(&options, &client, err);
 
-	json_init(&j, &params);
-	json_begin_object(&j);
-	json_key_string(&j, "job_id", args->job_id);
-	if (args->attempt > 0)
-		json_key_i64(&j, "attempt", args->attempt);
-	if (u64_known(args->uid))
-		json_key_u64(&j, "uid", args->uid);
-	json_end_object(&j);
+	if (r == 0)
+		r = translate(args, &attempt, err);
 	if (r == 0) {
+		write_question(&params, args, attempt);
 		rpc_client_set_timeout(client, RPC_FOREVER);
 		r = rpc_client_call(client, method, params.data, ret, err);
 	}
@@ -154,34 +198,78 @@ static void write_json(const struct rpc_value *answer, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
-/* Its runner vanished, or nobody told how it ended. */
-static const char *name_of_no_outcome(const struct rpc_value *answer)
+/* ---- how it ended ---- */
+
+static bool find_end(const struct attempt_list *own, int num, struct attempt *ret)
 {
-	return rpc_value_bool(rpc_value_get(answer, "lost"), false) ? "lost" : "unknown";
+	for (size_t i = 0; i < own->n; i++)
+		if (own->items[i].attempt_num == num && u64_known(own->items[i].ended_wall_ns)) {
+			*ret = own->items[i];
+			return true;
+		}
+	return false;
 }
 
-int cli_wait(int argc, char **argv)
+/* The number in it is that of our own database. */
+static enum cli_exit ask_end(const struct job_args *args, struct arena *arena, struct attempt *ret,
+			     struct err *err)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
+	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
+	enum cli_exit status = wait_for(args, &answer, err);
+
+	if (status != CLI_DONE)
+		return status;
+	if (live_read_attempt(answer, arena, ret) < 0) {
+		err_set(err, -EBADMSG, "what the daemon says of %s cannot be read", args->job_id);
+		return CLI_FAILED;
+	}
+	if (read_own(args->job_id, &own, NULL) == 0)
+		ret->attempt_num = jobs_number_here(&own, ret);
+	return CLI_DONE;
+}
+
+static void write_end(const struct attempt *a, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	attempt_write_fields(&j, a, attempt_status_name(a));
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+/* Where there is no outcome its runner has vanished, or nobody told how it ended. */
+static const char *end_name(const struct attempt *a)
+{
+	if (a->outcome != OUTCOME_NONE)
+		return outcome_name(a->outcome);
+	return a->is_lost ? "lost" : "unknown";
+}
+
+/* What our own database knows the end of needs no daemon, who may not have heard of it. */
+int cli_wait(int argc, char **argv)
+{
+	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct job_args args = JOB_ARGS_INIT;
+	enum cli_exit status = CLI_DONE;
 	struct err err = ERR_INIT;
-	const char *outcome;
-	enum cli_exit status;
+	struct attempt a;
 
 	cli_parse(&wait_argp, argc, argv, 0, &args);
-	status = wait_for(&args, &answer, &err);
+	if (args.attempt == 0 || read_own(args.job_id, &own, NULL) < 0 ||
+	    !find_end(&own, args.attempt, &a))
+		status = ask_end(&args, &own.arena, &a, &err);
 	if (status != CLI_DONE)
 		return cli_fail(status, &err);
-	outcome = rpc_value_string(rpc_value_get(answer, "outcome"));
 	if (args.json)
-		write_json(answer, &out);
+		write_end(&a, &out);
 	else
-		buf_printf(&out, "%s %s\n", args.job_id,
-			   outcome ? outcome : name_of_no_outcome(answer));
+		buf_printf(&out, "%s %s\n", args.job_id, end_name(&a));
 	status = cli_print(&out);
-	return status != CLI_DONE || !outcome || strcmp(outcome, "success") != 0 ? CLI_FAILED
-										 : CLI_DONE;
+	return status != CLI_DONE || a.outcome != OUTCOME_SUCCESS ? CLI_FAILED : CLI_DONE;
 }
 
 int cli_cancel(int argc, char **argv)

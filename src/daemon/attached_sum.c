@@ -45,20 +45,16 @@ static uint64_t take_events(const struct attempt *a, const struct proc_event *ev
 	return n_births;
 }
 
-/* Of one whose end was told nothing is missing; of another what it used after it was last seen. */
-static void judge_processes(struct attempt *a, bool births_are_exact)
+/*
+ * Those that had ended before it was attached are in none of these, and whether there were any
+ * nobody knows: what it used is certainly not less, and never exact.
+ */
+static void judge_processes(struct usage *u)
 {
-	struct usage *u = &a->usage;
-	bool is_exact = births_are_exact, is_exact_peak = births_are_exact;
-
-	for (size_t i = 0; i < a->n_processes; i++) {
-		is_exact = is_exact && a->processes[i].cpu_evidence == EVIDENCE_EXACT;
-		is_exact_peak = is_exact_peak && a->processes[i].evidence == EVIDENCE_EXACT;
-	}
 	if (u64_known(u->user_ns))
-		u->cpu_evidence = is_exact ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+		u->cpu_evidence = EVIDENCE_LOWER_BOUND;
 	if (u64_known(u->max_process_rss_bytes))
-		u->max_process_rss_evidence = is_exact_peak ? EVIDENCE_EXACT : EVIDENCE_SAMPLED;
+		u->max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
 }
 
 static void add_processes(struct attempt *a)
@@ -157,15 +153,24 @@ static void raise_peak_cpu(struct attempt *a)
 		f64_max_known(u->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)u->wall_ns);
 }
 
+bool attached_has_all_ends(const struct attempt *a, bool births_are_told)
+{
+	bool has_all = births_are_told;
+
+	for (size_t i = 0; i < a->n_processes; i++)
+		has_all = has_all && a->processes[i].cpu_evidence == EVIDENCE_EXACT;
+	return has_all;
+}
+
 void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t n,
-		     bool births_are_exact)
+		     bool births_are_told)
 {
 	uint64_t n_births = take_events(a, events, n);
 
 	usage_init(&a->usage);
 	add_processes(a);
-	judge_processes(a, births_are_exact);
-	if (births_are_exact) /* else it may be counted twice */
+	judge_processes(&a->usage);
+	if (births_are_told) /* else it may be counted twice */
 		add_counts(a);
 	add_series(a);
 	a->usage.wall_ns = u64_delta(a->ended_wall_ns, a->started_wall_ns);
@@ -173,5 +178,5 @@ void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t 
 	if (n_births == 0)
 		return;
 	a->usage.spawn_count = n_births;
-	a->usage.spawn_evidence = births_are_exact ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
+	a->usage.spawn_evidence = EVIDENCE_LOWER_BOUND; /* as above */
 }

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "rpc/rpc.h"
@@ -87,6 +88,7 @@ static int ask(struct hold *h, const char *job_id, struct answer *ret)
 /* A delay counts from when the sheet could have started, also when the level changes meanwhile. */
 static void note_answer(struct hold *h, const struct answer *answer, uint64_t now_ns)
 {
+	h->is_silent = false;
 	if (answer->word == WORD_ADMIT)
 		h->until_boot_ns = now_ns;
 	else if (answer->word == WORD_DELAY)
@@ -102,6 +104,22 @@ static uint64_t ms_until(uint64_t until_ns, uint64_t now_ns)
 	return ms < ASK_AGAIN_MS ? ms : ASK_AGAIN_MS;
 }
 
+/* The next sheet is asked for anew. */
+static void end_wait(struct hold *h)
+{
+	bool is_silent = h->is_silent;
+
+	hold_release(h);
+	h->is_silent = is_silent;
+}
+
+static void note_silence(struct hold *h)
+{
+	if (!h->is_silent)
+		log_warning("the daemon does not answer: sheets start without its word");
+	h->is_silent = true;
+}
+
 uint64_t hold_ask_ms(struct hold *h, const char *job_id)
 {
 	struct answer answer;
@@ -112,10 +130,12 @@ uint64_t hold_ask_ms(struct hold *h, const char *job_id)
 		h->since_boot_ns = h->until_boot_ns = now_ns;
 	if (r == 0)
 		note_answer(h, &answer, now_ns);
-	else if (r == -ETIMEDOUT && h->until_boot_ns == h->since_boot_ns)
+	else if (r == -ETIMEDOUT && !h->is_silent && h->until_boot_ns == h->since_boot_ns)
 		h->until_boot_ns = h->since_boot_ns + PATIENCE_NS;
 	if (now_ns < h->until_boot_ns)
 		return ms_until(h->until_boot_ns, now_ns);
-	hold_release(h);
+	if (r == -ETIMEDOUT)
+		note_silence(h);
+	end_wait(h);
 	return 0;
 }

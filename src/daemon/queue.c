@@ -363,13 +363,10 @@ bool queue_is_held(const struct queued *job)
 /* Where the output of a job goes; nobody else may read it. */
 static int open_log(const struct queued *job, const char *folder)
 {
-	char path[2 * PATH_BYTES], name[256];
-	size_t n = 0;
+	char path[2 * PATH_BYTES], name[JOB_LOG_NAME_BYTES];
 
-	for (; n < sizeof(name) - 1 && job->job_id[n]; n++)
-		name[n] = (char)(job->job_id[n] == '/' ? '_' : job->job_id[n]);
-	name[n] = '\0';
-	snprintf(path, sizeof(path), "%s/%s.log", folder, name);
+	job_log_name(job->job_id, name);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 

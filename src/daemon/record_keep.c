@@ -124,6 +124,8 @@ static void note_unknowns(struct run *run)
 	if (!run->calls && a->n_syscalls == 0)
 		record_note(a, "syscall_hotspots", run->calls_err.text);
 	note_gpus(run);
+	if (run->options->why_no_output)
+		record_note(a, "output", run->options->why_no_output);
 	if (!run->collector)
 		record_note(a, "samples", "/proc cannot be read");
 	if (!run->life)

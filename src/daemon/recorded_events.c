@@ -88,7 +88,8 @@ static int add_attempt(struct page *page, const struct attempt *listed, struct e
 	r = store_read_progress(page->store, listed->job_id, listed->attempt_num, &a, err);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	add_change(page, CHANGE_JOB_STARTED, &a, NULL);
+	if (attempt_has_begun(&a))
+		add_change(page, CHANGE_JOB_STARTED, &a, NULL);
 	for (size_t i = 0; i < a.n_sheets; i++) {
 		add_change(page, CHANGE_SHEET_STARTED, &a, &a.sheets[i]);
 		add_change(page, CHANGE_SHEET_ENDED, &a, &a.sheets[i]);

@@ -400,11 +400,13 @@ static void note_untold(struct attempt *a)
 		add_note(a, what[i], "how many there were is told only to who waits for a process");
 }
 
-static void note_unknowns(struct attempt *a, const struct attached *at)
+static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_ends)
 {
-	add_note(a, "before it was attached",
-		 "something else started the job: what happened until then was not recorded");
-	if (a->usage.cpu_evidence != EVIDENCE_EXACT)
+	add_note(
+		a, "before it was attached",
+		"something else started the job: what had ended until then was not recorded, and is "
+		"in none of its numbers");
+	if (u64_known(a->usage.user_ns) && !has_all_ends)
 		note_unfinished(a);
 	add_note(a, "io",
 		 u64_known(a->usage.rchar)
@@ -445,15 +447,16 @@ static void judge_outcome(struct attempt *a, const struct attached *at)
 	a->reason = arena_strdup(&a->arena, why.data);
 }
 
-static bool births_are_exact(const struct service *s, const struct attached *at)
+static bool births_are_told(const struct service *s, const struct attached *at)
 {
 	return at->has_all_births && s->life.life && s->life.n_lost == at->n_lost_before &&
-	       at->n_unlisted == 0;
+	       at->n_unlisted == 0 && at->deaths.n_unlisted == 0;
 }
 
 static int end(struct service *s, struct attached *at, const struct watched *job, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
+	bool is_told = births_are_told(s, at);
 	int r;
 
 	attempt_init(&a);
@@ -466,14 +469,13 @@ static int end(struct service *s, struct attached *at, const struct watched *job
 	judge_outcome(&a, at);
 	if (deaths_merge(&at->deaths, &a) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
-	attached_sum_up(&a, at->pending, at->n_pending,
-			births_are_exact(s, at) && at->deaths.n_unlisted == 0);
+	attached_sum_up(&a, at->pending, at->n_pending, is_told);
 	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.rungs = s->rungs;
 	a.n_rungs = s->n_rungs;
-	note_unknowns(&a, at);
+	note_unknowns(&a, at, attached_has_all_ends(&a, is_told));
 	return store_finish_attempt(s->store, &a, at->pending, at->n_pending, err);
 }
 

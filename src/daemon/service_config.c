@@ -113,7 +113,7 @@ void service_release_config(struct service *s)
 struct changes {
 	const struct config *old;
 	size_t n;
-	bool mask, log, interval, at_start;
+	bool mask, log, interval;
 };
 
 /* What else changes with a setting. */
@@ -126,8 +126,12 @@ static const struct {
 	{ offsetof(struct config, jsonl_max_bytes), offsetof(struct changes, log) },
 	{ offsetof(struct config, retention.max_bytes), offsetof(struct changes, log) },
 	{ offsetof(struct config, interval_seconds), offsetof(struct changes, interval) },
-	{ offsetof(struct config, storage_path), offsetof(struct changes, at_start) },
-	{ offsetof(struct config, ebpf_enabled), offsetof(struct changes, at_start) },
+};
+
+/* Those that a daemon keeps as it found them. */
+static const size_t kept_settings[] = {
+	offsetof(struct config, storage_path),
+	offsetof(struct config, ebpf_enabled),
 };
 
 static void show(struct buf *out, const struct config *c, const struct config_setting *s)
@@ -157,6 +161,17 @@ static void tell_change(void *ctx, const struct config *c, const struct config_s
 	show(&before, changes->old, s);
 	show(&after, c, s);
 	log_info("%s is %s now, and was %s", s->name, after.data, before.data);
+}
+
+/* One that was changed back is in force. */
+static void tell_kept(void *ctx, const struct config *c, const struct config_setting *s)
+{
+	const struct service *service = ctx;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kept_settings); i++)
+		if (kept_settings[i] == s->offset && !is_same(service->config, c, s) &&
+		    !is_same(service->options->config, c, s))
+			log_warning("%s has its effect when the daemon is started again", s->name);
 }
 
 static void note_change(void *ctx, const struct config *c, const struct config_setting *s)
@@ -223,9 +238,7 @@ static int take_over(struct service *s, struct settings *wanted, struct err *err
 	if (r < 0)
 		return r;
 	config_each(&wanted->config, tell_change, &changes);
-	if (changes.at_start)
-		log_warning("storage_path and ebpf_enabled have their effect when the daemon is "
-			    "started again");
+	config_each(&wanted->config, tell_kept, s);
 	if (!changes.mask)
 		keep_mask(s, wanted);
 	service_release_config(s);

@@ -105,22 +105,47 @@ static void write_rest(struct json *j, const struct service *s, const struct rpc
 }
 
 void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
-			   const struct watched *job, const struct proc_sample *p)
+			   const struct proc_sample *p)
 {
-	int64_t attempt_id = p ? p->attempt_id : job ? job->a.id : 0;
-
 	json_begin_object(j);
 	if (p) {
 		json_key_i64(j, "pid", p->key.pid);
 		json_key_f64(j, "rss_mb", u64_to_mb(p->rss_bytes));
 		json_key_f64(j, "cpu_pct", p->cpu_percent);
-	} else if (job) {
-		write_point(j, &job->point);
 	} else {
 		write_host(j, s);
 	}
-	write_hotspot(j, s, job, p);
-	write_rest(j, s, peer, attempt_id);
+	write_hotspot(j, s, NULL, p);
+	write_rest(j, s, peer, p ? p->attempt_id : 0);
+	json_end_object(j);
+}
+
+/* Whether the last tick was in this sheet; of a job, in its last one. */
+static bool is_point_of(const struct watched *job, const struct sheet_record *sheet)
+{
+	const struct attempt *a = &job->a;
+	const struct sheet_record *of = sheet	      ? sheet
+					: a->n_sheets ? &a->sheets[a->n_sheets - 1]
+						      : NULL;
+	uint64_t began = of ? of->started_wall_ns : a->started_wall_ns;
+	uint64_t ended = of ? of->ended_wall_ns : a->ended_wall_ns;
+
+	return u64_known(began) && job->point.wall_ns >= began && job->point.wall_ns <= ended;
+}
+
+/* A sheet that has just begun, or was over before a tick came, has used nobody knows how much. */
+static void write_change_context(struct json *j, const struct service *s, const struct watched *job,
+				 const struct sheet_record *sheet)
+{
+	static const struct series_point unknown = { .rss_bytes = U64_UNKNOWN,
+						     .cpu_percent = F64_UNKNOWN,
+						     .n_processes = U64_UNKNOWN };
+	bool is_of_it = is_point_of(job, sheet);
+
+	json_begin_object(j);
+	write_point(j, is_of_it ? &job->point : &unknown);
+	write_hotspot(j, s, is_of_it ? job : NULL, NULL);
+	write_rest(j, s, NULL, job->a.id);
 	json_end_object(j);
 }
 
@@ -213,7 +238,7 @@ void service_tell_change(void *ctx, enum change change, const struct watched *jo
 	json_begin_object(&j);
 	change_write_fields(&j, change, &job->a, sheet);
 	json_key(&j, "resource_context");
-	service_write_context(&j, s, NULL, job, NULL);
+	write_change_context(&j, s, job, sheet);
 	json_end_object(&j);
 	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }
@@ -235,7 +260,7 @@ void service_tell_queued(struct service *s, const struct queued *job)
 	json_key_string(&j, "status", "queued");
 	json_key_f64(&j, "submitted", u64_to_seconds(job->submitted_wall_ns));
 	json_key(&j, "resource_context");
-	service_write_context(&j, s, NULL, NULL, NULL);
+	service_write_context(&j, s, NULL, NULL);
 	json_end_object(&j);
 	service_publish(s, TOPIC_JOB_QUEUED, job->submitted_wall_ns, job->uid, &out);
 }

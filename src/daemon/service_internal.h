@@ -298,7 +298,13 @@ uint64_t service_take_gpu_cpu_ns(struct service *s);
 
 int service_open_queue(struct service *s, struct err *err);
 
-/* Whether an attempt of it is in the database: it is over if it is not watched (any more). */
+/* Whether it was started, and there is no database that would tell what becomes of it. */
+bool service_is_unfollowed(const struct service *s, const struct queued *job);
+
+/*
+ * Whether an attempt of it is in the database: it is over if it is not watched (any more). Of one
+ * that is not followed: whether its end was told, or its runner is gone.
+ */
 bool service_has_run(struct service *s, const struct queued *job);
 
 /* It has not begun, and never will: that is recorded, and who waits for it is told. */
@@ -523,6 +529,11 @@ void service_answer_waiters(struct service *s, const struct watched *job);
 
 /* It was cancelled while it was queued: the same. */
 void service_answer_dropped(struct service *s, const struct queued *job);
+
+/* It is over while there is no database: as its runner told, or (it is gone) nobody can tell how.
+ */
+void service_answer_unrecorded(struct service *s, const struct queued *job, struct attempt *told);
+void service_answer_unknown(struct service *s, const struct queued *job);
 
 /* ---- service_life.c ---- */
 
@@ -804,10 +815,10 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 			     uint64_t uid);
 
 /*
- * An object: of the process, of the job where p is NULL, of the host where both are. The peer
- * counts for the host's alone: which jobs' anomalies it may know of.
+ * An object: of the process, or of the host where p is NULL. The peer counts for the host's
+ * alone: which jobs' anomalies it may know of.
  */
 void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
-			   const struct watched *job, const struct proc_sample *p);
+			   const struct proc_sample *p);
 
 #endif

@@ -39,8 +39,9 @@ static void write_job(struct json *j, const struct watched *job)
 	json_end_object(j);
 }
 
-/* One that waits for its turn has no attempt yet. */
-static void write_queued(struct json *j, const struct queued *job)
+/* One that waits for its turn has no attempt yet; nor is there one to be seen without a database.
+ */
+static void write_queued(struct json *j, const struct queued *job, bool is_unfollowed)
 {
 	struct attempt a;
 
@@ -50,13 +51,14 @@ static void write_queued(struct json *j, const struct queued *job)
 	a.command = job->name;
 	a.workdir = job->workdir;
 	json_begin_object(j);
-	attempt_write_fields(j, &a, "queued");
+	attempt_write_fields(j, &a, is_unfollowed ? "running" : "queued");
 	json_key_f64(j, "submitted", clock_ns_to_seconds(job->submitted_wall_ns));
 	json_key_u64(j, "submission", job->submission);
 	json_key_string(j, "why_queued",
-			job->is_started	 ? "its runner is starting"
-			: job->reason[0] ? job->reason
-					 : NULL);
+			is_unfollowed	  ? NULL
+			: job->is_started ? "its runner is starting"
+			: job->reason[0]  ? job->reason
+					  : NULL);
 	json_end_object(j);
 	attempt_release(&a);
 }
@@ -80,7 +82,7 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 	for (size_t i = 0; (queued = queue_at(s->queue, i)); i++)
 		if (service_may_read(s, rpc_call_peer(call), queued->uid) &&
 		    !service_has_run(s, queued))
-			write_queued(j, queued);
+			write_queued(j, queued, service_is_unfollowed(s, queued));
 	json_end_array(j);
 	return 0;
 }
@@ -291,12 +293,15 @@ static int cancel_found(struct service *s, const struct rpc_peer *peer,
 	return cancel_running(s, peer, job->watched, err);
 }
 
-/* It is over, or was never there: which of the two is said to who may know. */
+/* It is over, or was never there: which of the two is said to who may know, and names no user. */
 static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
 			  const struct job_params *params, struct err *err)
 {
 	int num = 0;
 
+	if (u64_known(params->uid) && params->uid != peer->uid)
+		return err_set(err, -ENOENT, "no job %s of user %llu is there to be ended",
+			       params->job_id, (unsigned long long)params->uid);
 	if (s->store &&
 	    service_find_attempt(s, peer, params->job_id, params->attempt, &num, NULL) == 0)
 		return err_set(err, -ENOENT, "job %s is over, and nothing of it is left",

@@ -111,6 +111,22 @@ static int take_end(struct service *s, const struct rpc_peer *peer, const struct
 }
 
 /*
+ * Without a database: who waits for the job is told, and nobody waits for its place. The caller
+ * tells it again, as it is not written down.
+ */
+static int hear_end(struct service *s, const struct rpc_peer *peer, struct attempt *a,
+		    struct err *err)
+{
+	struct queued *queued = queue_find(s->queue, a->job_id, peer->uid);
+
+	if (queued && service_is_unfollowed(s, queued) && !queued->is_over) {
+		queued->is_over = true;
+		service_answer_unrecorded(s, queued, a);
+	}
+	return service_need_store(s, err);
+}
+
+/*
  * A job of the caller's has ended while there was no daemon. The caller is not its runner, which
  * is gone: what it says is believed as far as it concerns a job of its own user that has no end.
  */
@@ -124,8 +140,6 @@ static int runner_ended(void *ctx, struct rpc_call *call, struct err *err)
 
 	attempt_init(&a);
 	if (r == 0)
-		r = service_need_store(s, err);
-	if (r == 0)
 		r = guest_read(params.job, clock_wall_ns(), &a, err);
 	if (r < 0)
 		return r;
@@ -133,6 +147,8 @@ static int runner_ended(void *ctx, struct rpc_call *call, struct err *err)
 		return err_set(err, -EINVAL, "'job' has no 'outcome'");
 	runner = (struct proc_key){ (pid_t)params.pid, params.start_ticks };
 	service_look(s);
+	if (!s->store)
+		return hear_end(s, rpc_call_peer(call), &a, err);
 	r = take_end(s, rpc_call_peer(call), &runner, &a, err);
 	service_look(s);
 	service_run_queue(s);

@@ -169,6 +169,8 @@ static bool settle_started(struct service *s, struct queued *job)
 
 	if (r < 0)
 		return note_failed_start(s, job, r, &err);
+	if (r == 0 && service_is_unfollowed(s, job) && service_has_run(s, job))
+		service_answer_unknown(s, job);
 	if (r > 0 || !s->store || find_trace(s, job, &trace, NULL) < 0)
 		return false;
 	if (trace != HAS_ENDED &&
@@ -192,10 +194,17 @@ static void settle_all(struct service *s)
 			i++;
 }
 
+bool service_is_unfollowed(const struct service *s, const struct queued *job)
+{
+	return !s->store && job->is_started && job->start_fd < 0;
+}
+
 bool service_has_run(struct service *s, const struct queued *job)
 {
 	enum trace trace = NOT_RUN;
 
+	if (service_is_unfollowed(s, job))
+		return job->is_over || !queue_is_held(job);
 	return job->is_started && s->store && find_trace(s, job, &trace, NULL) == 0 &&
 	       trace != NOT_RUN;
 }
@@ -208,7 +217,7 @@ static size_t count_started(struct service *s)
 	size_t n = 0;
 
 	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		n += job->is_started;
+		n += job->is_started && !(service_is_unfollowed(s, job) && service_has_run(s, job));
 	return n;
 }
 
@@ -320,6 +329,12 @@ struct round {
 /* It may be gone from the queue then. */
 static void look_after(struct service *s, struct queued *job, struct round *round)
 {
+	if (!s->store) {
+		snprintf(job->reason, sizeof(job->reason), "%.150s",
+			 s->store_err.code < 0 ? s->store_err.text
+					       : "the database is not open yet");
+		return;
+	}
 	if (round->n_started >= round->max_jobs) {
 		snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", round->max_jobs);
 		return;

@@ -92,6 +92,15 @@ static int check_pressure(const struct service *s, struct err *err)
 		       pressure_name(s->pressure.level), s->pressure.reason);
 }
 
+/* What cannot be recorded cannot be followed. A database that is only locked most likely will be:
+ * then the job is queued. */
+static int check_record(const struct service *s, struct err *err)
+{
+	if (s->store || s->store_err.code == 0 || s->store_err.code == -EBUSY)
+		return 0;
+	return err_set(err, -EBUSY, "no new jobs: %s", s->store_err.text);
+}
+
 /* ---- the task ---- */
 
 static void forget(struct submit_task *task)
@@ -324,6 +333,8 @@ static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 		r = find_runner_uid(rpc_call_peer(call), &uid, err);
 	if (r == 0)
 		r = check_params(&params, err);
+	if (r == 0)
+		r = check_record(s, err);
 	if (r == 0)
 		r = check_pressure(s, err);
 	if (r == 0)

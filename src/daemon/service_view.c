@@ -132,7 +132,7 @@ static int resource_context(void *ctx, struct rpc_call *call, struct err *err)
 			return err_set(err, -ENOENT, "pid %llu is of no job that runs",
 				       (unsigned long long)params.pid);
 	}
-	service_write_context(rpc_call_result(call), s, rpc_call_peer(call), NULL, p);
+	service_write_context(rpc_call_result(call), s, rpc_call_peer(call), p);
 	return 0;
 }
 

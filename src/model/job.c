@@ -1,6 +1,7 @@
 #include "model/job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -17,6 +18,13 @@ bool job_id_is_valid(const char *id)
 	size_t n = strlen(id);
 
 	return n > 0 && n <= JOB_ID_MAX && id[0] != '-' && id[0] != '.' && strspn(id, allowed) == n;
+}
+
+void job_log_name(const char *id, char ret[JOB_LOG_NAME_BYTES])
+{
+	snprintf(ret, JOB_LOG_NAME_BYTES, "%.*s.log", JOB_ID_MAX, id);
+	for (char *slash = ret; (slash = strchr(slash, '/'));)
+		*slash = '%';
 }
 
 void job_spec_init(struct job_spec *spec)

@@ -25,6 +25,12 @@
  * or '.'. */
 bool job_id_is_valid(const char *id);
 
+#define JOB_LOG_NAME_BYTES (JOB_ID_MAX + sizeof(".log"))
+
+/* The file that the output of a submitted job goes to: "ID.log". A '/' is a '%', which no id has,
+ * so that no two jobs have one file. */
+void job_log_name(const char *id, char ret[JOB_LOG_NAME_BYTES]);
+
 /* ---- what was asked for ---- */
 
 struct env_entry {

@@ -288,11 +288,11 @@ static bool has_ticks(const struct attempt *a)
 	return false;
 }
 
+/* Shares of a part of the calls are not less than those of all of them: they may be anything. */
 enum evidence facts_hotspot_evidence(const struct facts *f)
 {
-	enum evidence counts = facts_syscall_evidence(f);
-
-	if (counts == EVIDENCE_EXACT && (has_unknown(f->a, NOTE_SYSCALL_TIMES) || has_ticks(f->a)))
+	if (facts_syscall_evidence(f) != EVIDENCE_EXACT || has_unknown(f->a, NOTE_SYSCALL_TIMES) ||
+	    has_ticks(f->a))
 		return EVIDENCE_SAMPLED;
-	return counts;
+	return EVIDENCE_EXACT;
 }

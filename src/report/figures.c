@@ -48,7 +48,7 @@ static const struct origin from_processes = {
 static const struct origin from_wait4 = {
 	.how[EVIDENCE_EXACT] = "wait4 of the whole tree",
 	.how[EVIDENCE_LOWER_BOUND] = "of what was seen",
-	.of_attached = "kernel's exit accounts",
+	.of_attached = "of what lived since it was attached",
 };
 static const struct origin from_cpu_and_clock = {
 	.how[EVIDENCE_EXACT] = "CPU time over wall time",
@@ -57,11 +57,12 @@ static const struct origin from_cpu_and_clock = {
 static const struct origin from_proc_io = {
 	.how[EVIDENCE_EXACT] = "wait4 of the whole tree",
 	.how[EVIDENCE_LOWER_BOUND] = "of what was waited for",
-	.of_attached = "kernel's exit accounts",
+	.of_attached = "of what lived since it was attached",
 };
 static const struct origin from_births = {
 	.how[EVIDENCE_EXACT] = "the kernel told of each",
 	.how[EVIDENCE_LOWER_BOUND] = "short ones go unseen",
+	.of_attached = "of what lived since it was attached",
 };
 static const struct origin from_tree_memory = {
 	.how[EVIDENCE_EXACT] = "kernel's high-water mark",
@@ -73,6 +74,7 @@ static const struct origin from_process_memory = {
 	.how[EVIDENCE_EXACT] = "kernel's high-water mark",
 	.how[EVIDENCE_LOWER_BOUND] = "the highest mark seen",
 	.how[EVIDENCE_UPPER_BOUND] = "maybe the runner's",
+	.of_attached = "of what lived since it was attached",
 };
 
 #define AT(member) offsetof(struct figures, member)

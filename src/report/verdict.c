@@ -222,9 +222,18 @@ static void add_failure(struct buf *out, const struct facts *f)
 	add_retried(out, f);
 }
 
+/* It was over while it waited, or its runner could not begin: there was no command. */
+static bool never_began(const struct attempt *a)
+{
+	return !attempt_has_begun(a) && a->n_sheets == 0 && u64_known(a->ended_wall_ns) &&
+	       a->ended_wall_ns == a->started_wall_ns && exit_status_to_shell(a->status) < 0;
+}
+
 void verdict_add_sentence(struct buf *out, const struct facts *f)
 {
-	if (f->a->outcome == OUTCOME_SUCCESS)
+	if (f->a->outcome != OUTCOME_NONE && never_began(f->a))
+		buf_add_str(out, "it never began");
+	else if (f->a->outcome == OUTCOME_SUCCESS)
 		add_success(out, f);
 	else if (f->a->outcome != OUTCOME_NONE)
 		add_failure(out, f);

@@ -42,6 +42,17 @@ static bool is_absent(int r)
 	return r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR;
 }
 
+/* All that were looked at: which of them matters only who asks knows. */
+static int refuse_absent(const struct socket_paths *paths, struct err *err)
+{
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
+
+	for (size_t i = 0; i < paths->n; i++)
+		buf_printf(&all, "%s%.150s", i > 0 ? ", nor on " : "", paths->items[i]);
+	return err_set(err, -ENOENT, "no daemon is running (nobody listens on %s)",
+		       all.len > 0 ? all.data : "");
+}
+
 /*
  * Where nothing is, the next place is looked at. What else keeps us from one of
  * them is told if no other has a daemon.
@@ -65,8 +76,7 @@ static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct e
 		return r;
 	if (first.code < 0)
 		return err_set(err, first.code, "%s", first.text);
-	return err_set(err, -ENOENT, "no daemon is running (nobody listens on %.300s)",
-		       paths.items[0]);
+	return refuse_absent(&paths, err);
 }
 
 static int connect_client(struct rpc_client *client, const char *path, struct err *err)

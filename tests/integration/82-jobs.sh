@@ -29,6 +29,12 @@ is "its output is kept" "$(cat "$PROCTOR_HOME/logs/two.log")" "first
 $PWD
 second"
 is "for its owner alone" "$(stat -c %a "$PROCTOR_HOME/logs/two.log")" 600
+for id in a/b a_b; do
+	printf 'sheets:\n  - run: echo of %s\n' "$id" >"$TMP/echo.yaml"
+	"$PROCTOR" submit --job "$id" "$TMP/echo.yaml" >/dev/null
+	"$PROCTOR" wait "$id" >/dev/null
+done
+is "no two jobs have one log" "$(cat "$PROCTOR_HOME/logs/a%b.log")/$(cat "$PROCTOR_HOME/logs/a_b.log")" "of a/b/of a_b"
 is "its report is one answer" "$(python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -209,6 +215,15 @@ is "it ends with the job" $? 1
 json "and knows how" "$(cat "$TMP/awaited")" 'd["exit_code"] == 7'
 like "what the daemon does is in its log" "$(cat "$PROCTOR_HOME/daemon.log")" "job awaited of user $(id -u) is started"
 
+# ---- a daemon that does not answer ----
+daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+kill -STOP "$daemon"
+run "$PROCTOR" submit --job late "$TMP/two.yaml"
+kill -CONT "$daemon"
+is "a request that nobody answers" "$status" 1
+like "may be heard later, which is said" "$stderr" 'did not answer in time: it may take the job all the same, see "proctor jobs"'
+is "as it was" "$(becomes "late failure" "$PROCTOR" wait late)" "late failure"
+
 # ---- a database that cannot be used ----
 "$PROCTOR" stop
 like "so is that it stops, and who wants it" "$(tail -n 3 "$PROCTOR_HOME/daemon.log")" "stops: pid [0-9]+ of user $(id -u) asks for it"
@@ -221,6 +236,52 @@ run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" status
 like "status says why" "$stdout" "nothing is recorded: .*proctor.db"
 run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" jobs
 like "jobs too" "$stderr" "records nothing: .*proctor.db"
+printf 'sheets:\n  - run: %s\n' "$(gate broken)" >"$TMP/gated.yaml"
+run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" submit "$TMP/gated.yaml"
+is "what could not be followed is not taken" "$status$stdout" 1
+like "and why is said" "$stderr" "no new jobs: .*proctor.db"
+is "nothing waits then" "$(ls "$TMP/broken/queue")" ""
+PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
+rm -rf "$TMP/broken"
+PROCTOR_HOME=$TMP/broken "$PROCTOR" start
+broken_status() { json_eval "$(PROCTOR_HOME=$TMP/broken "$PROCTOR" status --json)" 'd["running_jobs"]'; }
+PROCTOR_HOME=$TMP/broken "$PROCTOR" submit --job started "$TMP/gated.yaml" >/dev/null
+is "a job runs" "$(becomes 1 broken_status)" 1
+PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
+rm -f "$TMP/broken"/proctor.db*
+head -c 8192 /dev/urandom >"$TMP/broken/proctor.db"
+PROCTOR_HOME=$TMP/broken "$PROCTOR" start 2>/dev/null
+is "the daemon has lost its database, and knows that it runs" "$(becomes 1 broken_status)" 1
+timeout 120 python3 - "$TMP/broken/proctor.sock" "$TMP/passed.broken" >"$TMP/unfollowed" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+f = s.makefile("rw")
+def ask(method, params):
+    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n")
+    f.flush()
+ask("job.list", {})
+print([(j["job_id"], j["status"]) for j in json.loads(f.readline())["result"]])
+ask("job.wait", {"job_id": "started"})
+open(sys.argv[2], "w").close()
+print(json.loads(f.readline())["result"]["outcome"])
+ask("job.list", {})
+print(json.loads(f.readline())["result"])
+ask("job.wait", {"job_id": "started"})
+print(json.loads(f.readline())["error"]["code"])
+END
+is "who waits is told how it ended, and nobody later" "$(cat "$TMP/unfollowed")" "[('started', 'running')]
+success
+[]
+-32002"
+is "and it takes nobody's place" "$(becomes 0 broken_status)" 0
+run env PROCTOR_HOME="$TMP/broken" timeout 60 "$PROCTOR" stop --jobs
+is "nor does the end of all jobs wait for it" "$status" 0
+rm -f "$TMP/broken"/proctor.db*
+PROCTOR_HOME=$TMP/broken "$PROCTOR" start
+is "the next database has how it ended" "$(becomes "started success" env PROCTOR_HOME="$TMP/broken" "$PROCTOR" wait started)" \
+	"started success"
+is "and its runner is gone" "$(becomes "" ls "$TMP/broken/queue")" ""
 PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
 "$PROCTOR" start
 

@@ -57,6 +57,21 @@ json "and is listed, with those before it" "$stdout" 'sorted(j["job_id"] for j i
 like "with which database that is" "$stderr" "the daemon records into $PROCTOR_HOME/proctor.db until it is started again"
 run "$PROCTOR" report --format json fail
 json "reports are from there too" "$stdout" 'd["exit_code"] == 7'
+run "$PROCTOR" run --job short -- true
+like "a run is recorded there, too" "$stderr" "the daemon records into $PROCTOR_HOME/proctor.db until it is started again"
+run "$PROCTOR" report --format json short
+json "where its report is found" "$stdout" 'd["outcome"] == "success"'
+check "and nowhere else" test ! -e "$PROCTOR_HOME/other.db"
+daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+log=$PROCTOR_HOME/daemon.log
+kill -HUP "$daemon"
+is "what waits for the next daemon is said" "$(becomes "storage_path has its effect when the daemon is started again" \
+	sh -c "grep -o '[a-z_]* has its effect .*' '$log'")" "storage_path has its effect when the daemon is started again"
+echo 'ebpf_enabled: true' >"$PROCTOR_HOME/proctor.yaml"
+kill -HUP "$daemon"
+is "the file is read again" "$(becomes 2 grep -c 'settings have changed' "$log")" 2
+is "of what was changed back it is not said" "$(grep -c 'has its effect' "$log")" 1
+echo 'storage_path: other.db' >"$PROCTOR_HOME/proctor.yaml"
 "$PROCTOR" stop
 run "$PROCTOR" jobs --json
 is "when no daemon runs what is configured counts" "$stdout$stderr" "[]"

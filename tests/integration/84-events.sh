@@ -309,6 +309,50 @@ YAML
 "$PROCTOR" start
 "$PROCTOR" submit --job sheets "$TMP/sheets.yaml" >/dev/null
 "$PROCTOR" wait sheets >/dev/null
+
+# ---- what a sheet used is its own ----
+cat >"$TMP/large.yaml" <<YAML
+sheets:
+  - run: exec python3 -c 'x = b"x" * (200 << 20); import os, time; [time.sleep(0.1) for i in range(600) if not os.path.exists("$TMP/passed.large")]'
+  - run: "true"
+YAML
+cat >"$TMP/contexts.py" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+f = s.makefile("rw")
+f.write('{"jsonrpc": "2.0", "id": 1, "method": "events.subscribe", "params": {"topics": ["sheet.*", "job.*"]}}\n')
+f.flush()
+assert "result" in json.loads(f.readline())
+print("listens", flush=True)
+for line in f:
+    p = json.loads(line).get("params")
+    if p and p["data"]["job_id"] == "large":
+        print(json.dumps([p["topic"], p["data"].get("sheet_num"), p["data"]["resource_context"]]), flush=True)
+        if p["topic"] == "job.completed":
+            break
+END
+timeout 120 python3 "$TMP/contexts.py" "$PROCTOR_HOME/proctor.sock" >"$TMP/contexts" &
+subscriber=$!
+eventually has_line "$TMP/contexts" listens
+"$PROCTOR" submit --job large "$TMP/large.yaml" >/dev/null
+is_large() {
+	python3 -c '
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"job.list\"}\n")
+print([j.get("rss_mb", 0) > 200 for j in json.loads(s.makefile().readline())["result"] if j["job_id"] == "large"])' "$PROCTOR_HOME/proctor.sock"
+}
+is "a sheet is large" "$(becomes "[True]" is_large)" "[True]"
+pass large
+wait "$subscriber"
+contexts=$(sed 1d "$TMP/contexts" | python3 -c 'import json, sys; print(json.dumps([json.loads(l) for l in sys.stdin]))')
+json "at its end it was" "$contexts" '[c["rss_mb"] > 200 for t, n, c in d if t == "sheet.completed" and n == 1] == [True]'
+json "which the next one is not told to be" "$contexts" \
+	'[c["rss_mb"] is None or c["rss_mb"] < 100 for t, n, c in d if n == 2 or t == "job.completed"] == [True] * 3'
+json "nor how many processes there were, before one was looked at" "$contexts" \
+	'[(c["rss_mb"], c["processes"], c["syscall_hotspot"]) for t, n, c in d if t == "sheet.started"] == [(None, None, None)] * 2'
 "$PROCTOR" stop
 samples() { "$PROCTOR" sql "SELECT count(*) AS n FROM process_metrics WHERE $1" | tail -n 1 | tr -d ' '; }
 young=$(samples "command = 'sleep 0.3' AND sheet_num IS NULL")

@@ -380,6 +380,25 @@ run_as_guest() {
 }
 is "others are none the worse" "$(run_as_guest)" success
 
+# ---- two databases, two numbers ----
+
+as bob "$PROCTOR" run -q --job numbered -- sleep 300 &
+is "another user's is the daemon's first" "$(becomes "numbered:4002" listed bob)" "numbered:4002"
+as alice "$PROCTOR" run -q --job numbered -- sleep 300 &
+is "hers its second" "$(becomes "[2]" json_eval_of alice '[j["attempt"] for j in d if j["job_id"] == "numbered"]')" "[2]"
+run as alice "$PROCTOR" jobs --json
+json "which is her first" "$stdout" '[j["attempt"] for j in d if j["job_id"] == "numbered"] == [1]'
+run as alice "$PROCTOR" cancel numbered --attempt 2
+is "one that she has not is not cancelled" "$status" 1
+like "and said not to be there" "$stderr" "no attempt 2 of a job numbered"
+is "all that runs goes on" "$(listed root | tr ' ' '\n' | grep -c '^numbered:')" 2
+run as alice "$PROCTOR" cancel numbered --attempt 1
+is "by her number it is" "$status/$stderr" 0/
+run as alice timeout 60 "$PROCTOR" wait numbered --attempt 1 --json
+json "and waited for" "$stdout" 'd["outcome"] == "cancelled" and d["attempt"] == 1'
+is "the other user's goes on" "$(listed bob)" "numbered:4002"
+as bob "$PROCTOR" cancel numbered
+
 # ---- submitting ----
 
 cat >"$TMP/who.yaml" <<'END'
@@ -464,6 +483,11 @@ run "$PROCTOR" cancel mine
 is "root does not cancel just any of them" "$status" 1
 like "and hears which there are" "$stderr" "several users have a job mine: say whose .*user 4001, attempt [0-9]+; user 4002, attempt [0-9]+"
 is "both go on" "$(listed root)" "mine:4001 mine:4002"
+run as alice "$PROCTOR" cancel mine --user bob
+is "another user's is not there for her" "$status" 1
+like "which is not to say that it is over" "$stderr" "no job mine of user 4002 is there to be ended$"
+run as alice "$PROCTOR" cancel mine --user root
+like "whether it is there or not" "$stderr" "no job mine of user 0 is there to be ended$"
 run "$PROCTOR" cancel mine --user nobody-of-that-name
 is "a user who is not there is bad input" "$status" 2
 run "$PROCTOR" cancel mine --user bob
@@ -553,6 +577,8 @@ for user in dave carol; do
 	done
 done
 run as dave "$PROCTOR" report daves --format json
+json "that what it printed is lost is said" "$stdout" \
+	'[u["why"] for u in d["unknown"] if u["what"] == "output"][0].startswith("what the job prints is lost: ")'
 if [ "$has_news" = True ]; then
 	json "how each process ended is known" "$stdout" \
 		'len(d["processes"]) == 4 and sorted(p["exit_code"] for p in d["processes"]) == [0, 0, 0, 3]'

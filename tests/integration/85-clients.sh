@@ -106,13 +106,14 @@ assert proctor.__file__.startswith('$TMP')"
 # ---- no daemon ----
 
 run "$TMP/call" daemon.status
-is "without a daemon a program is told" "$status: $stderr" \
-	"1: call: no daemon is running (nobody listens on $socket)"
+like "without a daemon a program is told" "$status: $stderr" \
+	"^1: call: no daemon is running \\(nobody listens on $socket, nor on .*/run/proctor/proctor.sock\\)\$"
 py "so is a Python program" "
 try:
 	proctor.Client()
 except proctor.NoDaemon as error:
-	assert str(error) == 'no daemon is running (nobody listens on $socket)', error
+	assert str(error).startswith('no daemon is running (nobody listens on $socket, nor on '), error
+	assert str(error).endswith('/run/proctor/proctor.sock)'), error
 else:
 	sys.exit('found one')"
 py "a phase is nothing then" "

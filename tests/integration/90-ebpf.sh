@@ -110,7 +110,7 @@ if [[ $best_samples == eBPF* ]]; then
 	check "so are those of an attached job" eventually counted
 	run "$PROCTOR" report joined --format json
 	json "all of them" "$stdout" '{c["name"]: c["count"] for c in d["syscalls"]}["write"] >= 5000'
-	json "since it was attached, which is not all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
+	json "since it was attached, which is not all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "sampled"'
 	json "and nothing denies it" "$stdout" \
 		'd["rungs"]["syscall counts and time"].startswith("eBPF") and "syscall_hotspots" not in [u["what"] for u in d["unknown"]]'
 fi
@@ -119,7 +119,7 @@ run "$PROCTOR" report calls --format json
 if [[ $best_samples == eBPF* ]]; then
 	json "the daemon has counted system calls" "$stdout" \
 		'{c["name"]: c["count"] for c in d["syscalls"]}["write"] > 90000'
-	json "and says how sure it is" "$stdout" 'd["evidence"]["syscall_hotspots"] == "at least"'
+	json "and says how sure it is" "$stdout" 'd["evidence"]["syscall_hotspots"] == "sampled"'
 	json "of the job's own processes, and nobody else" "$stdout" \
 		'sum(c["count"] for p in d["processes"] for c in p["syscalls"] or []) == sum(c["count"] for c in d["syscalls"])'
 	json "waiting is no work" "$stdout" \

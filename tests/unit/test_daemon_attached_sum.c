@@ -147,11 +147,36 @@ static void test_the_highest_is_not_below_the_average(void **state)
 	attempt_release(&a);
 }
 
+/* What ended before it was attached is in no sum, however well the rest was told. */
+static void test_nothing_is_called_exact(void **state)
+{
+	struct proc_record processes[] = { make_process(7, 70, 10, 100) };
+	struct proc_event events[] = { make_event(EVENT_SPAWN, 7, 70, -1) };
+	struct attempt a;
+
+	(void)state;
+	attempt_init(&a);
+	processes[0].cpu_evidence = EVIDENCE_EXACT;
+	processes[0].evidence = EVIDENCE_EXACT;
+	a.processes = processes;
+	a.n_processes = ARRAY_SIZE(processes);
+	attached_sum_up(&a, events, ARRAY_SIZE(events), true);
+	assert_int_equal(a.usage.cpu_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(a.usage.max_process_rss_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(a.usage.spawn_evidence, EVIDENCE_LOWER_BOUND);
+	assert_true(attached_has_all_ends(&a, true));
+	assert_false(attached_has_all_ends(&a, false));
+	processes[0].cpu_evidence = EVIDENCE_SAMPLED;
+	assert_false(attached_has_all_ends(&a, true));
+	attempt_release(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts_are_added_once),
 		cmocka_unit_test(test_the_highest_is_not_below_the_average),
+		cmocka_unit_test(test_nothing_is_called_exact),
 		cmocka_unit_test(test_what_was_seen_is_added_up),
 		cmocka_unit_test(test_what_was_not_seen_is_unknown),
 	};

@@ -139,6 +139,25 @@ static void test_silent_daemon(void **state)
 	stop_daemon(f, daemon);
 }
 
+/* Each sheet would be as late as the first: it is waited for once, until it speaks again. */
+static void test_silent_daemon_is_awaited_once(void **state)
+{
+	struct fixture *f = *state;
+	pid_t daemon = start_daemon(f, NULL);
+	struct hold h = { 0 };
+
+	assert_in_range(hold_ask_ms(&h, "job"), 1, 1000);
+	h.until_boot_ns = h.since_boot_ns + 1; /* as if all of the time had passed */
+	assert_int_equal(hold_ask_ms(&h, "job"), 0);
+	assert_is_over(&h);
+	assert_int_equal(hold_ask_ms(&h, "job"), 0); /* the next sheet */
+	stop_daemon(f, daemon);
+	daemon = start_daemon(f, "{\"answer\":\"delay\",\"delay_seconds\":60}");
+	assert_in_range(hold_ask_ms(&h, "job"), 1, 1000);
+	hold_release(&h);
+	stop_daemon(f, daemon);
+}
+
 /* What makes no sense holds nobody up, or not for longer than any answer may. */
 static void test_nonsense(void **state)
 {
@@ -177,7 +196,7 @@ int main(void)
 		HOLD_TEST(test_no_daemon),	HOLD_TEST(test_admitted),
 		HOLD_TEST(test_delayed),	HOLD_TEST(test_held),
 		HOLD_TEST(test_another_daemon), HOLD_TEST(test_silent_daemon),
-		HOLD_TEST(test_nonsense),
+		HOLD_TEST(test_nonsense),	HOLD_TEST(test_silent_daemon_is_awaited_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

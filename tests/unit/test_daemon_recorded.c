@@ -117,6 +117,29 @@ static void test_only_ones_own(void **state)
 	}
 }
 
+/* One that was cancelled while it waited has an end, and no beginning. */
+static void test_what_never_began_has_no_beginning(void **state)
+{
+	const struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(recorded_release) struct recorded r = RECORDED_INIT;
+	struct attempt a = make_attempt("waited");
+	struct err err = ERR_INIT;
+	struct rpc_value *rows;
+
+	a.runner = (struct proc_key){ 0 };
+	a.started_wall_ns = a.ended_wall_ns = START;
+	a.outcome = OUTCOME_CANCELLED;
+	must(store_begin_attempt(store, &a, &err), &err);
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	snprintf(r.job_id, sizeof(r.job_id), "waited");
+	rows = read_rows(&r, store, recorded_read_events);
+	assert_int_equal(rpc_value_len(rows), 1);
+	assert_string_equal(rpc_value_string(rpc_value_get(rpc_value_at(rows, 0), "event")),
+			    "job.cancelled");
+	rpc_value_free(rows);
+}
+
 static void test_who_has_none(void **state)
 {
 	const struct fixture *f = *state;
@@ -213,6 +236,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_only_ones_own, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_none, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_never_began_has_no_beginning,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_attempts, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_host_is_for_who_sees_all, fixture_setup,
 						fixture_teardown),

@@ -245,6 +245,25 @@ static void test_guess_is_not_told_as_a_fact(void **state)
 	assert_null(strstr(fact.data, "probably"));
 }
 
+/* There was no command that could have ended. */
+static void test_what_never_began_did_not_end(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt a;
+
+	(void)state;
+	attempt_init(&a);
+	a.job_id = "waited";
+	a.started_wall_ns = a.ended_wall_ns = UINT64_C(1700000000000000000);
+	a.outcome = OUTCOME_FAILURE;
+	a.reason = "cannot go to its folder";
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_non_null(strstr(out.data, "FAILURE: it never began."));
+	assert_non_null(strstr(out.data, "cannot go to its folder"));
+	assert_null(strstr(out.data, "the command"));
+	attempt_release(&a);
+}
+
 /* The end of the attempt was stored, but no account of its processes. */
 static void test_end_that_nobody_told_is_not_running(void **state)
 {
@@ -424,6 +443,7 @@ int main(void)
 		cmocka_unit_test(test_foreign_text_cannot_break_a_table),
 		cmocka_unit_test(test_guess_is_not_told_as_a_fact),
 		cmocka_unit_test(test_end_that_nobody_told_is_not_running),
+		cmocka_unit_test(test_what_never_began_did_not_end),
 		cmocka_unit_test(test_summary_sends_nobody_to_a_record_that_is_not_whole),
 		cmocka_unit_test(test_summary_names_the_kill),
 		cmocka_unit_test(test_marks_are_explained_once),
