@@ -65,6 +65,9 @@
  *    Ticks and folds may have cgroups behind what they had, and hours a row of the host's GPUs
  *    (codec.h, gpu_minutes.h): older versions cannot read those.
  *
+ * 6: What is packed has a sum of its bytes beside it (query_bind_blob()): a flipped bit mostly
+ *    unpacks as well as the right one. What older layouts packed has none.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -309,6 +312,12 @@ static const char *const migrations[] = {
 	" change TEXT NOT NULL, wall_ns INTEGER, severity TEXT NOT NULL, value REAL,"
 	" description TEXT);"
 	"CREATE INDEX anomaly_changes_by_anomaly ON anomaly_changes (anomaly, wall_ns);",
+
+	"ALTER TABLE ticks ADD COLUMN sum INTEGER;"
+	"ALTER TABLE folds ADD COLUMN sum INTEGER;"
+	"ALTER TABLE chunks ADD COLUMN sum INTEGER;"
+	"ALTER TABLE points ADD COLUMN sum INTEGER;"
+	"ALTER TABLE rollups ADD COLUMN sum INTEGER;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
