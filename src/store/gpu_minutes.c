@@ -89,6 +89,8 @@ int gpu_minutes_add_row(struct minute_sums *s, const void *data, size_t len, str
 {
 	const uint8_t *p = data, *end = p + len;
 
+	if (len == 0)
+		return -EBADMSG;
 	while (p < end) {
 		ssize_t n = rollup_read(p, (size_t)(end - p), ROLLUP_GPUS, &work->t, &work->rollup);
 		int r = n < 0 ? (int)n : take_minutes(s, &work->rollup);

@@ -66,6 +66,8 @@
  *    (codec.h, gpu_minutes.h): older versions cannot read those.
  *
  * 6: An anomaly says when its numbers were so: those of what lasts are renewed without being told.
+ *    What is packed has a sum of its bytes beside it (query_bind_blob()): a flipped bit mostly
+ *    unpacks as well as the right one. What older layouts packed has none.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -312,7 +314,12 @@ static const char *const migrations[] = {
 	" description TEXT);"
 	"CREATE INDEX anomaly_changes_by_anomaly ON anomaly_changes (anomaly, wall_ns);",
 
-	"ALTER TABLE anomalies ADD COLUMN seen_wall_ns INTEGER;",
+	"ALTER TABLE anomalies ADD COLUMN seen_wall_ns INTEGER;"
+	"ALTER TABLE ticks ADD COLUMN sum INTEGER;"
+	"ALTER TABLE folds ADD COLUMN sum INTEGER;"
+	"ALTER TABLE chunks ADD COLUMN sum INTEGER;"
+	"ALTER TABLE points ADD COLUMN sum INTEGER;"
+	"ALTER TABLE rollups ADD COLUMN sum INTEGER;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
@@ -75,9 +76,18 @@ void query_bind_text_n(struct query *q, const char *s, size_t n)
 	note(q, sqlite3_bind_text64(q->stmt, ++q->next, s, n, SQLITE_STATIC, SQLITE_UTF8));
 }
 
+/* Signed, as that is at most 4 bytes in the file. */
+static int32_t sum_up(const void *data, size_t len)
+{
+	uint64_t hash = hash_bytes(HASH_INIT, data, len);
+
+	return (int32_t)(uint32_t)(hash ^ hash >> 32);
+}
+
 void query_bind_blob(struct query *q, const void *data, size_t len)
 {
 	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
+	note(q, sqlite3_bind_int(q->stmt, ++q->next, sum_up(data, len)));
 }
 
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from)
@@ -117,12 +127,22 @@ const char *query_read_text(struct query *q)
 	return (const char *)sqlite3_column_text(q->stmt, q->next++);
 }
 
+/* Whether the sum that is read next is that of the data. What older layouts wrote has none. */
+static bool is_whole(const struct query *q, const void *data, size_t len)
+{
+	return query_is_null(q) || sqlite3_column_int64(q->stmt, q->next) == sum_up(data, len);
+}
+
 const void *query_read_blob(struct query *q, size_t *ret_len)
 {
 	const void *data = sqlite3_column_blob(q->stmt, q->next);
+	size_t len = data ? (size_t)sqlite3_column_bytes(q->stmt, q->next) : 0;
 
-	*ret_len = data ? (size_t)sqlite3_column_bytes(q->stmt, q->next) : 0;
 	q->next++;
+	if (!is_whole(q, data, len))
+		len = 0;
+	q->next++;
+	*ret_len = len;
 	return data ? data : "";
 }
 

@@ -46,7 +46,7 @@ void query_bind_i64(struct query *q, int64_t v);
 void query_bind_f64(struct query *q, double v);
 void query_bind_text(struct query *q, const char *s); /* NULL is NULL */
 void query_bind_text_n(struct query *q, const char *s, size_t n);
-void query_bind_blob(struct query *q, const void *data, size_t len);
+void query_bind_blob(struct query *q, const void *data, size_t len); /* and its sum, behind it */
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
 
 /* 1: there is a row, to be read from its first column. 0: no more. */
@@ -55,7 +55,10 @@ int query_step(struct query *q, struct err *err);
 bool query_is_null(const struct query *q);    /* what is read next */
 int64_t query_read_i64(struct query *q);      /* NULL is 0 */
 const char *query_read_text(struct query *q); /* lives until the next step; NULL is NULL */
-/* Lives until the next step. Never NULL. */
+/*
+ * The next column, and the one behind it, which is its sum. Lives until the next step. Never NULL;
+ * empty, which no blob of ours is, where it is not the one that was written.
+ */
 const void *query_read_blob(struct query *q, size_t *ret_len);
 /* Strings go into the arena, or live until the next step where there is none. */
 int query_read_columns(struct query *q, const struct columns *columns, void *to,

@@ -80,10 +80,10 @@ static const struct statement_row rows[] = {
 	/* Ids go up for ever: a fold has that of its newest tick. */
 	{
 		.id = STATEMENT_ADD_TICK,
-		"INSERT INTO ticks (id, recorder, wall_ns, data) VALUES ("
+		"INSERT INTO ticks (id, recorder, wall_ns, data, sum) VALUES ("
 		"max(coalesce((SELECT max(id) FROM ticks), 0),"
 		" coalesce((SELECT max(id) FROM folds), 0),"
-		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)",
+		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?, ?)",
 	},
 	{ .id = STATEMENT_FIND_TICK, "SELECT recorder FROM ticks WHERE id = ?" },
 	{ .id = STATEMENT_HAS_TICK, "SELECT 1 FROM ticks WHERE id = ? AND recorder = ?" },
@@ -92,20 +92,20 @@ static const struct statement_row rows[] = {
 	{ .id = STATEMENT_COUNT_TICKS, "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	{
 		.id = STATEMENT_OLDEST_TICKS,
-		"SELECT id, wall_ns, CASE WHEN length(data) <= ?5 THEN data END FROM ticks"
+		"SELECT id, wall_ns, CASE WHEN length(data) <= ?5 THEN data END, sum FROM ticks"
 		" WHERE recorder = ?1 AND id > ?2 AND id <= ?3"
 		" ORDER BY id LIMIT ?4",
 	},
 	{ .id = STATEMENT_DROP_TICKS, "DELETE FROM ticks WHERE recorder = ? AND id <= ?" },
 	{
 		.id = STATEMENT_ADD_FOLD,
-		"INSERT INTO folds (id, recorder, first_ns, last_ns, n_ticks, data)"
-		" VALUES (?, ?, ?, ?, ?, ?)",
+		"INSERT INTO folds (id, recorder, first_ns, last_ns, n_ticks, data, sum)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?)",
 	},
-	{ .id = STATEMENT_ADD_CHUNK, "INSERT INTO chunks (id, data) VALUES (?, ?)" },
+	{ .id = STATEMENT_ADD_CHUNK, "INSERT INTO chunks (id, data, sum) VALUES (?, ?, ?)" },
 	{
 		.id = STATEMENT_ADD_POINTS,
-		"INSERT INTO points (attempt, fold, last_ns, data) SELECT ?1, ?2, ?3, ?4"
+		"INSERT INTO points (attempt, fold, last_ns, data, sum) SELECT ?1, ?2, ?3, ?4, ?5"
 		" WHERE EXISTS (SELECT 1 FROM attempts WHERE id = ?1)", /* it may be removed by now
 									 */
 	},

@@ -252,6 +252,9 @@ sql 'ALTER TABLE patterns DROP COLUMN n_looks'
 sql 'ALTER TABLE patterns DROP COLUMN lapsed_wall_ns'
 sql 'DROP TABLE anomaly_changes'
 sql 'ALTER TABLE anomalies DROP COLUMN seen_wall_ns'
+for table in ticks folds chunks points rollups; do
+	sql "ALTER TABLE $table DROP COLUMN sum"
+done
 python3 -c '
 import os, sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)

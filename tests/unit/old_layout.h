@@ -12,6 +12,11 @@ static const struct {
 	const char *sql;
 } steps_back[] = {
 	{ 6, "ALTER TABLE anomalies DROP COLUMN seen_wall_ns" },
+	{ 6, "ALTER TABLE ticks DROP COLUMN sum" },
+	{ 6, "ALTER TABLE folds DROP COLUMN sum" },
+	{ 6, "ALTER TABLE chunks DROP COLUMN sum" },
+	{ 6, "ALTER TABLE points DROP COLUMN sum" },
+	{ 6, "ALTER TABLE rollups DROP COLUMN sum" },
 	{ 5, "ALTER TABLE patterns DROP COLUMN n_looks" },
 	{ 5, "ALTER TABLE patterns DROP COLUMN lapsed_wall_ns" },
 	{ 5, "DROP TABLE anomaly_changes" },

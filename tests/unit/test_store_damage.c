@@ -58,14 +58,20 @@ static size_t count_snapshots(struct store *store, const struct snapshot_filter 
 	return n;
 }
 
-/* Ticks a second apart from NOW on. */
-static struct attempt make_ticks(struct store *store, const char *job_id, unsigned n)
+/* Ticks a second apart. */
+static struct attempt make_ticks_from(struct store *store, const char *job_id, unsigned n,
+				      uint64_t from_ns)
 {
-	struct attempt a = must_begin_at(store, job_id, NOW);
+	struct attempt a = must_begin_at(store, job_id, from_ns);
 
 	for (unsigned i = 0; i < n; i++)
-		must_tick_at(store, &a, NOW + i * SECOND_NS, PER_TICK);
+		must_tick_at(store, &a, from_ns + i * SECOND_NS, PER_TICK);
 	return a;
+}
+
+static struct attempt make_ticks(struct store *store, const char *job_id, unsigned n)
+{
+	return make_ticks_from(store, job_id, n, NOW);
 }
 
 /* ---- ticks that are no fold yet ---- */
@@ -229,6 +235,83 @@ static void test_curves(void **state)
 				       "1 stretch of a curve of job j, attempt 1 (at "));
 	}
 	assert_told(store, "1 stretch of a curve of job j, attempt 1 (at 2023-11-14 22:15:19)");
+}
+
+/* ---- a single bit ---- */
+
+/* Turns one bit of the data of a row over; false: it is not that long. */
+static bool flip_bit(const char *path, const char *table, size_t bit)
+{
+	CLEANUP(buf_release) struct buf sql = BUF_INIT;
+	sqlite3_stmt *stmt = NULL;
+	sqlite3 *db = NULL;
+	uint8_t *bytes = NULL;
+	size_t len = 0;
+
+	buf_printf(&sql, "SELECT data FROM %s WHERE rowid = (SELECT min(rowid) FROM %s)", table,
+		   table);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
+	assert_int_equal(sqlite3_prepare_v2(db, sql.data, -1, &stmt, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	len = (size_t)sqlite3_column_bytes(stmt, 0);
+	bytes = malloc(len);
+	assert_non_null(bytes);
+	memcpy(bytes, sqlite3_column_blob(stmt, 0), len);
+	sqlite3_finalize(stmt);
+	if (bit / 8 < len) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		buf_reset(&sql);
+		buf_printf(&sql, "UPDATE %s SET data = ? WHERE rowid = (SELECT min(rowid) FROM %s)",
+			   table, table);
+		assert_int_equal(sqlite3_prepare_v2(db, sql.data, -1, &stmt, NULL), SQLITE_OK);
+		sqlite3_bind_blob(stmt, 1, bytes, (int)len, SQLITE_STATIC);
+		assert_int_equal(sqlite3_step(stmt), SQLITE_DONE);
+		sqlite3_finalize(stmt);
+	}
+	free(bytes);
+	sqlite3_close(db);
+	return bit / 8 < len;
+}
+
+/* Most bits unpack as well when they are turned over: none comes back as another number. */
+static void test_any_bit(void **state)
+{
+	static const char *const tables[] = { "ticks", "chunks", "folds", "rollups" };
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const struct snapshot_filter all = { .with_minutes = true };
+
+	make_ticks(store, "j", 240);
+	must_retain_at(store, &default_policy, NOW + 30 * HOUR);
+	make_ticks_from(store, "k", 130, NOW + 30 * HOUR);
+	count_snapshots(store, &all);
+	assert_told(store, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		for (size_t bit = 0; flip_bit(f->db, tables[i], bit); bit += 37) {
+			CLEANUP(buf_release) struct buf told = BUF_INIT;
+
+			count_snapshots(store, &all);
+			if (!store_tell_damage(store, &told))
+				fail_msg("bit %zu of %s", bit, tables[i]);
+			flip_bit(f->db, tables[i], bit);
+		}
+}
+
+/* What was packed before there were sums is read as ever. */
+static void test_without_a_sum(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+
+	make_ticks(store, "j", 130);
+	damage(f, "UPDATE chunks SET sum = NULL");
+	damage(f, "UPDATE folds SET sum = NULL");
+	damage(f, "UPDATE ticks SET sum = NULL");
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 130 * PER_TICK);
+	assert_told(store, NULL);
+	damage(f, "UPDATE chunks SET sum = 1 WHERE process = 1");
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 130 * PER_TICK - 120);
 }
 
 /* ---- who is told ---- */
@@ -395,6 +478,8 @@ int main(void)
 		STORE_TEST(test_what_is_folded),
 		STORE_TEST(test_minutes),
 		STORE_TEST(test_curves),
+		STORE_TEST(test_any_bit),
+		STORE_TEST(test_without_a_sum),
 		STORE_TEST(test_several),
 		STORE_TEST(test_a_daemon),
 		STORE_TEST(test_the_check),
