@@ -174,6 +174,7 @@ static void add_anomaly(struct store *store, const char *job_id, uint64_t uid)
 	e.began_wall_ns = e.peak_wall_ns = START;
 	e.count = 1;
 	e.host.load1 = 1.5;
+	e.host.knows_cpu = true;
 	e.host.n_top_cpu = 1;
 	snprintf(e.host.top_cpu[0].job_id, sizeof(e.host.top_cpu[0].job_id), "secret");
 	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
