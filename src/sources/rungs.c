@@ -107,8 +107,9 @@ static struct rung probe_syscalls(const struct probe *p)
 		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
 	}
 	err_set(&why, err.code, "%.400s; and strace %s", err.text,
-		strace_is_installed() ? "is slow, and taken only by a run that asks for it"
-				      : "is not installed");
+		strace_is_installed()
+			? "is slow, and taken only where --syscalls or strace_enabled ask for it"
+			: "is not installed");
 	return (struct rung){ what, "unknown", keep_why(p, &why) };
 }
 
