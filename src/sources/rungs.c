@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "base/unknown.h"
+#include "sources/ebpf.h"
 #include "sources/oom.h"
 #include "sources/sources.h"
 #include "sources/strace.h"
@@ -193,7 +194,10 @@ static size_t probe_all(struct probe *p, struct rung *ret)
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
 {
 	struct probe p = { .root_fd = root_fd, .arena = arena, .why_no_ebpf = short_run };
+	struct err err = ERR_INIT;
 
+	if (ebpf_check(&err) < 0) /* nor would a daemon of this user */
+		p.why_no_ebpf = keep_why(&p, &err);
 	return probe_all(&p, ret);
 }
 
