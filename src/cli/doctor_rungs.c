@@ -25,21 +25,37 @@ static bool is_by_ebpf(const struct doctor_rungs *r)
 	return i < r->n_own && strcmp(r->own[i].rung, SOURCES_RUNG_SYSCALLS_EBPF) == 0;
 }
 
+static const char *rung_of_daemon(const struct doctor_rungs *r, const char *measurement)
+{
+	const struct rpc_value *rungs = rpc_value_get(r->daemon, "rungs");
+
+	return rpc_value_string(rpc_value_get(rungs, measurement));
+}
+
+static bool daemon_has_ebpf(const struct doctor_rungs *r)
+{
+	const char *rung = rung_of_daemon(r, SOURCES_RUNG_SYSCALLS);
+
+	return rung && strcmp(rung, SOURCES_RUNG_SYSCALLS_EBPF) == 0;
+}
+
 /* strace is slow, so a run takes it where somebody asks: its caller, or the configuration. */
 static void find_asked(const struct config *config, struct doctor_rungs *r)
 {
 	size_t i = find(r->of_run, r->n_of_run, SOURCES_RUNG_SYSCALLS);
 	bool is_ebpf = is_by_ebpf(r);
 
+	bool can = is_ebpf || sources_has_strace();
+
 	r->by_asking = "";
-	if (!is_ebpf && !sources_has_strace())
-		return;
-	if (config->strace_enabled && i < r->n_of_run)
+	if (can && config->strace_enabled && i < r->n_of_run)
 		r->of_run[i].rung =
 			is_ebpf ? SOURCES_RUNG_SYSCALLS_EBPF : SOURCES_RUNG_SYSCALLS_STRACE;
-	else
+	else if (can)
 		r->by_asking = is_ebpf ? SOURCES_RUNG_SYSCALLS_EBPF " (--syscalls=auto)"
 				       : SOURCES_RUNG_SYSCALLS_STRACE " (--syscalls=strace)";
+	if (!is_ebpf && daemon_has_ebpf(r))
+		r->by_asking = SOURCES_RUNG_SYSCALLS_EBPF ", by the daemon (--syscalls=auto)";
 }
 
 void doctor_find_rungs(int root_fd, const struct config *config, struct arena *arena,
@@ -50,9 +66,9 @@ void doctor_find_rungs(int root_fd, const struct config *config, struct arena *a
 
 	ret->n_own = sources_probe_ebpf_rungs(root_fd, &allows, arena, ret->own);
 	ret->n_of_run = sources_probe_rungs(root_fd, arena, ret->of_run);
-	find_asked(config, ret);
 	if (cli_call("daemon.status", NULL, &ret->daemon, &err) < 0)
 		ret->daemon = NULL;
+	find_asked(config, ret);
 }
 
 void doctor_release_rungs(struct doctor_rungs *r)
@@ -88,8 +104,7 @@ static void add_asked(struct buf *out, const struct doctor_rungs *r, const struc
 
 static void add_of_daemon(struct buf *out, const struct doctor_rungs *r, const struct rung *own)
 {
-	const struct rpc_value *rungs = rpc_value_get(r->daemon, "rungs");
-	const char *rung = rpc_value_string(rpc_value_get(rungs, own->measurement));
+	const char *rung = rung_of_daemon(r, own->measurement);
 
 	if (!rung || strcmp(rung, own->rung) == 0)
 		return;

@@ -199,6 +199,12 @@ static void await_last_words(void)
 		(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
+/* One of an ordinary user's own is told no more than we are, and need not be waited for. */
+static bool hears_more(const struct link *link)
+{
+	return link_is_there(link) && (link_is_guest(link) || geteuid() == 0);
+}
+
 /* A daemon of root's hears of each end what was used, which the kernel does not tell a user, and
  * root less exactly without eBPF. */
 static void take_deaths(struct run *run)
@@ -207,7 +213,7 @@ static void take_deaths(struct run *run)
 	struct proc_record *dead = NULL;
 	size_t n;
 
-	if (is_all_exact(a) || !link_is_there(run->link))
+	if (is_all_exact(a) || !hears_more(run->link))
 		return;
 	await_last_words();
 	link_take_deaths(run->link, &a->arena, &dead, &n);

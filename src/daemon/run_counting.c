@@ -51,7 +51,8 @@ void run_counting_open(struct run *run)
 	}
 	if (!counts_calls(o)) {
 		err_set(&run->calls_err, -EOPNOTSUPP,
-			"a run counts them only if asked to (--syscalls); a daemon of root does");
+			"a run counts them only if asked to (--syscalls); a daemon of root does from "
+			"when it has heard of the job, some tenths of a second after its beginning");
 		run->asks_daemon = run->options->is_submitted;
 		return;
 	}

@@ -124,16 +124,21 @@ static bool open_syscalls(struct service *s)
 	return true;
 }
 
-/* Nothing is loaded before there is a job; whether it can be is seen then. */
+/* Nothing is loaded before there is a job. Where other programs are, these are likely to load too.
+ */
 void service_describe_calls(struct service *s)
 {
-	const char *why = "eBPF programs for it are loaded with the first job";
+	struct rung taken = { SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN,
+			      "eBPF programs for it are tried with the first job" };
 
-	if (!s->config->syscalls_enabled)
-		why = SOURCES_SYSCALLS_FORBIDDEN;
 	if (!s->options->config->ebpf_enabled)
-		why = SOURCES_EBPF_FORBIDDEN;
-	service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN, why });
+		taken.reason = SOURCES_EBPF_FORBIDDEN;
+	else if (!s->config->syscalls_enabled)
+		taken.reason = SOURCES_SYSCALLS_FORBIDDEN;
+	else if (s->life.life && life_sees_signals(s->life.life))
+		taken = (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF,
+				       "loaded with the first job" };
+	service_set_rung(s, taken);
 }
 
 /* And is not counted yet. One that was cancelled before it began has nobody to be counted. */

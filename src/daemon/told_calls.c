@@ -109,13 +109,15 @@ void told_calls_say_missing(const struct told_calls *calls, struct buf *out)
 	}
 	if (calls->lost.threads > 0) {
 		begin_part(out);
-		buf_printf(out, "%llu threads could not be counted all the time",
-			   (unsigned long long)calls->lost.threads);
+		buf_printf(out, "%llu thread%s could not be counted all the time",
+			   (unsigned long long)calls->lost.threads,
+			   calls->lost.threads == 1 ? "" : "s");
 	}
 	if (calls->processes.n_untold > 0) {
 		begin_part(out);
-		buf_printf(out, "those of %llu processes are in the sums alone",
-			   (unsigned long long)calls->processes.n_untold);
+		buf_printf(out, "those of %llu process%s are in the sums alone",
+			   (unsigned long long)calls->processes.n_untold,
+			   calls->processes.n_untold == 1 ? "" : "es");
 	}
 }
 

@@ -42,16 +42,22 @@ static bool has_capability(const struct __user_cap_data_struct *data, unsigned c
 	return data[cap / 32].effective >> (cap % 32) & 1;
 }
 
-/* CAP_SYS_ADMIN has stood for both since before they were. */
-static bool has_rights(void)
+/* What is lacking; NULL: nothing. CAP_SYS_ADMIN has stood for both since before they were. */
+static const char *lacking_rights(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+	bool may_load, may_trace;
 
 	if (syscall(SYS_capget, &header, data) < 0)
-		return false;
-	return has_capability(data, CAP_SYS_ADMIN) ||
-	       (has_capability(data, CAP_BPF) && has_capability(data, CAP_PERFMON));
+		return "CAP_BPF and CAP_PERFMON";
+	may_load = has_capability(data, CAP_BPF);
+	may_trace = has_capability(data, CAP_PERFMON);
+	if (has_capability(data, CAP_SYS_ADMIN) || (may_load && may_trace))
+		return NULL;
+	return may_load	   ? "CAP_PERFMON beside CAP_BPF"
+	       : may_trace ? "CAP_BPF beside CAP_PERFMON"
+			   : "CAP_BPF and CAP_PERFMON";
 }
 
 /* A release that cannot be read is taken for an old one: that costs memory, not truth. */
@@ -87,10 +93,12 @@ bool ebpf_is_first_pid_namespace(void)
 
 int ebpf_check(struct err *err)
 {
+	const char *lacking = lacking_rights();
+
 	libbpf_set_print(print_to_log);
-	if (!has_rights())
-		return err_set(err, -EPERM,
-			       "only root (CAP_BPF and CAP_PERFMON) may load eBPF programs");
+	if (lacking)
+		return err_set(err, -EPERM, "only root may load eBPF programs, or who has got %s",
+			       lacking);
 	if (access(BTF_PATH, R_OK) < 0)
 		return err_set(err, -EOPNOTSUPP,
 			       "this kernel does not describe itself (" BTF_PATH

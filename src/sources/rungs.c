@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "base/unknown.h"
+#include "sources/ebpf.h"
 #include "sources/oom.h"
 #include "sources/sources.h"
 #include "sources/strace.h"
@@ -107,8 +108,9 @@ static struct rung probe_syscalls(const struct probe *p)
 		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
 	}
 	err_set(&why, err.code, "%.400s; and strace %s", err.text,
-		strace_is_installed() ? "is slow, and taken only by a run that asks for it"
-				      : "is not installed");
+		strace_is_installed()
+			? "is slow, and taken only where --syscalls or strace_enabled ask for it"
+			: "is not installed");
 	return (struct rung){ what, "unknown", keep_why(p, &why) };
 }
 
@@ -192,7 +194,10 @@ static size_t probe_all(struct probe *p, struct rung *ret)
 size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
 {
 	struct probe p = { .root_fd = root_fd, .arena = arena, .why_no_ebpf = short_run };
+	struct err err = ERR_INIT;
 
+	if (ebpf_check(&err) < 0) /* nor would a daemon of this user */
+		p.why_no_ebpf = keep_why(&p, &err);
 	return probe_all(&p, ret);
 }
 

@@ -71,6 +71,14 @@ like "who insists hears it at once" "$status $stderr" '^0 .*system calls are not
 # ---- beside a daemon of root's ----
 
 "$PROCTOR" start >/dev/null
+run "$PROCTOR" status --json
+json "an idle daemon says how it will count" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
+run as_alice "$PROCTOR" doctor
+like "and doctor how to ask it to" "$stdout" 'a run that asks for it: eBPF .*, by the daemon \(--syscalls=auto\)'
+run as_alice "$PROCTOR" run -q --json --syscalls=auto -- true
+json "what the runner does until the command begins is not the command's" "$stdout" \
+	'(lambda c: c["execve"] == (1, 0) and not {"getrusage", "poll", "rt_sigaction"} & set(c))({
+		c["name"]: (c["count"], c["errors"]) for c in d["syscalls"]})'
 run as_alice "$PROCTOR" run -q --json --syscalls=auto --job asked -- sh -c "$busy"
 json "beside root's daemon they are, however short it is" "$stdout" "5000 <= $writes <= 5010"
 json "all of them" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'

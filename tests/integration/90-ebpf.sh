@@ -58,6 +58,8 @@ if [ "$(id -u)" -eq 0 ] && setpriv --bounding-set=-net_admin true 2>/dev/null; t
 	if [[ $best_samples == eBPF* ]]; then
 		run setpriv --bounding-set=-all,+bpf,+perfmon "$PROCTOR" doctor --json
 		like "these two are enough" "$(rung 'syscall counts and time')" '^eBPF'
+		run setpriv --bounding-set=-all,+bpf "$PROCTOR" doctor --json
+		like "one is not, and the other is named" "$(rung 'syscall counts and time')" 'CAP_PERFMON beside CAP_BPF'
 	fi
 fi
 mkdir -p "$PROCTOR_HOME"
@@ -262,6 +264,7 @@ if command -v strace >/dev/null; then
 		as_nobody=(setpriv --reuid 65534 --clear-groups)
 		run "${as_nobody[@]}" "$PROCTOR" run -q --json --syscalls=auto -- "${busy[@]}"
 		is "another user's command runs" "$status" 3
+		like "what its samples lack is no daemon" "$(json_eval "$stdout" 'd["rung_reasons"]["process samples"]')" 'root|no eBPF'
 		json "and is not counted" "$stdout" 'd["syscalls"] is None'
 		like "which is told in one line" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscall_hotspots"]')" \
 			'(root|no eBPF).*--syscalls=strace'

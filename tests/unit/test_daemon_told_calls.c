@@ -86,7 +86,7 @@ static void test_what_is_missing_is_said(void **state)
 	told_calls_say_missing(&there, &why);
 	assert_string_equal(why.data, "3 calls or more found no room to be counted in; "
 				      "2 threads could not be counted all the time; "
-				      "those of 1 processes are in the sums alone");
+				      "those of 1 process are in the sums alone");
 	buf_reset(&why);
 	there.lost = (struct syscalls_lost){ 0 };
 	there.processes.n_untold = 0;
