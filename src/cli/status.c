@@ -72,6 +72,17 @@ static void add_moment(struct buf *out, const struct rpc_value *from, const char
 		    clock_format_local((uint64_t)(number(from, key) * 1e9), when, sizeof(when)));
 }
 
+static void add_missing_group(struct buf *out, const struct rpc_value *config)
+{
+	const char *group = rpc_value_string(rpc_value_get(config, "missing_group"));
+
+	if (!group)
+		return;
+	buf_add_str(out, "          nobody reads all jobs: there is no group '");
+	cli_add_text(out, group, 100);
+	buf_add_str(out, "' here (access.read_group)\n");
+}
+
 static void add_config(struct buf *out, const struct rpc_value *config)
 {
 	if (!f64_known(number(config, "loaded")))
@@ -83,6 +94,7 @@ static void add_config(struct buf *out, const struct rpc_value *config)
 	buf_add_str(out, ", read ");
 	add_moment(out, config, "loaded");
 	buf_add_char(out, '\n');
+	add_missing_group(out, config);
 	if (!f64_known(number(config, "refused")))
 		return;
 	buf_add_str(out, "          refused ");

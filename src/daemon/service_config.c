@@ -293,6 +293,12 @@ static double seconds_or_unknown(uint64_t wall_ns)
 	return wall_ns ? clock_ns_to_seconds(wall_ns) : F64_UNKNOWN;
 }
 
+/* NULL: all that is named is there. */
+static const char *missing_group(const struct service *s)
+{
+	return u64_known(s->read_gid) ? NULL : s->config->access.read_group;
+}
+
 /* What is wrong with a file may quote it: that is for its owner. */
 static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -311,6 +317,7 @@ static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_f64(j, "loaded", seconds_or_unknown(s->reload.loaded_wall_ns));
 	json_key_f64(j, "refused", seconds_or_unknown(s->reload.refused_wall_ns));
 	json_key_string(j, "error", is_refused && is_owner ? s->reload.why.text : NULL);
+	json_key_string(j, "missing_group", is_owner ? missing_group(s) : NULL);
 	json_end_object(j);
 	return 0;
 }

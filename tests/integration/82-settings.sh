@@ -71,6 +71,11 @@ echo 'ebpf_enabled: true' >"$PROCTOR_HOME/proctor.yaml"
 kill -HUP "$daemon"
 is "the file is read again" "$(becomes 2 grep -c 'settings have changed' "$log")" 2
 is "of what was changed back it is not said" "$(grep -c 'has its effect' "$log")" 1
+printf 'access:\n  read_group: no-such-group\n' >"$PROCTOR_HOME/proctor.yaml"
+kill -HUP "$daemon"
+missing() { json_eval "$("$PROCTOR" status --json)" 'd["config"]["missing_group"]'; }
+is "a group that is not there is known" "$(becomes no-such-group missing)" no-such-group
+like "and told" "$("$PROCTOR" status)" "there is no group 'no-such-group' here"
 echo 'storage_path: other.db' >"$PROCTOR_HOME/proctor.yaml"
 "$PROCTOR" stop
 run "$PROCTOR" jobs --json
