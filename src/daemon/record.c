@@ -146,6 +146,32 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 	return begin_recording(run, err);
 }
 
+static void on_made(void *ctx)
+{
+	record_now(ctx);
+}
+
+/*
+ * -EBUSY: another thread is making the database, or bringing it up to date. It does not tell how
+ * that went: opening it does.
+ */
+static int make_elsewhere(struct run *run, unsigned patience_ms, struct err *err)
+{
+	const char *path = run->options->db_path;
+	int r;
+
+	if (!run->is_maker_tried && run->end_boot_ns == 0 && path && !store_is_ready(path) &&
+	    make_folder_of(path, NULL) == 0)
+		run->maker = maker_new(run->loop, path, on_made, run);
+	run->is_maker_tried = true;
+	r = maker_wait(run->maker, run->end_boot_ns > 0 ? patience_ms : 0);
+	if (r < 0)
+		return err_set(err, -EBUSY, "the database %s is being made, and its disk is slow",
+			       path);
+	run->maker = maker_leave(run->maker);
+	return 0;
+}
+
 /* Inside the loop, what may pass is tried again at the next tick. */
 void record_try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 {
@@ -153,7 +179,9 @@ void record_try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 
 	if (run->store || run->store_is_off)
 		return;
-	r = open_store(run, patience_ms, err);
+	r = make_elsewhere(run, patience_ms, err);
+	if (r == 0)
+		r = open_store(run, patience_ms, err);
 	if (r == 0 || (trouble_may_pass(r) && run->end_boot_ns == 0))
 		return;
 	run->store_is_off = true;

@@ -258,7 +258,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	tell_of_kill(run);
 	link_take_signals(run->link, on_told_signal, run);
 	a->is_running = false;
-	a->ended_wall_ns = a->started_wall_ns + (clock_boot_ns() - run->boot_ns);
+	a->ended_wall_ns = a->started_wall_ns + (run->ended_boot_ns - run->boot_ns);
 	a->outcome = result->outcome;
 	a->reason = arena_strdup(&a->arena, result->reason);
 	a->status = result->status;

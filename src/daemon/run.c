@@ -141,6 +141,7 @@ static int open_run(struct run *run, struct err *err)
 static void close_run(struct run *run)
 {
 	run->store = store_close(run->store);
+	run->maker = maker_leave(run->maker);
 	backlog_release(&run->backlog);
 	unsaved_release(&run->unsaved);
 	lasting_release(&run->lasting);

@@ -17,6 +17,7 @@
 #include "daemon/hold.h"
 #include "daemon/lasting.h"
 #include "daemon/link.h"
+#include "daemon/maker.h"
 #include "daemon/phase_box.h"
 #include "daemon/run_around.h"
 #include "daemon/run_calls.h"
@@ -81,6 +82,8 @@ struct run {
 	bool scan_failed;    /* said once */
 
 	struct store *store;	 /* NULL: not open (yet) */
+	struct maker *maker;	 /* while there is no database that can be used; NULL */
+	bool is_maker_tried;
 	struct settler *settler; /* until the end is written; NULL: the store waits for the disk */
 	struct file_id store_file;
 	bool store_is_off;    /* it cannot be opened: do not try again */

@@ -44,7 +44,7 @@ static const unsigned long shared_file_systems[] = {
 	0xbacbacbc, /* VMware's */
 };
 
-static bool is_shared(const char *path)
+bool journal_is_shared(const char *path)
 {
 	struct statfs fs;
 
@@ -87,7 +87,7 @@ static int change(struct store *store, const char *sql, struct err *err)
 
 int journal_set_up(struct store *store, struct err *err)
 {
-	const char *wanted = is_shared(store->path) ? "delete" : "wal";
+	const char *wanted = journal_is_shared(store->path) ? "delete" : "wal";
 	char sql[64];
 	int r = ask(store, "PRAGMA journal_mode", err);
 

@@ -5,8 +5,13 @@
 #ifndef PROCTOR_STORE_JOURNAL_H
 #define PROCTOR_STORE_JOURNAL_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "store/store.h"
+
+/* Whether several hosts may have what is at this path: a log is not for them then. */
+bool journal_is_shared(const char *path);
 
 /*
  * Brings a database that is open for writing to the right one for its file

@@ -9,10 +9,14 @@
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/journal.h"
+#include "store/retain.h"
 #include "store/sqlite.h"
 
 /* "Pctr", in the file's header: tells our databases from those of others. */
 #define APPLICATION_ID 0x50637472
+
+/* Before the first table. */
+#define CAN_SHRINK "PRAGMA auto_vacuum = INCREMENTAL"
 
 /*
  * Row N leads from version N to N + 1. A row that was released is never changed:
@@ -333,6 +337,28 @@ int layout_make(sqlite3 *db)
 	return rc;
 }
 
+/* The clocks of when a database was made, and whose and of which layout it is. */
+static int finish(sqlite3 *db, int version_before)
+{
+	char stamp[96];
+	int rc = version_before == 0 ? retain_note_clock(db) : SQLITE_OK;
+
+	if (rc != SQLITE_OK)
+		return rc;
+	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d",
+		 APPLICATION_ID, layout_latest);
+	return sqlite3_exec(db, stamp, NULL, NULL, NULL);
+}
+
+int layout_make_new(sqlite3 *db)
+{
+	int rc = sqlite3_exec(db, CAN_SHRINK, NULL, NULL, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = layout_make(db);
+	return rc == SQLITE_OK ? finish(db, 0) : rc;
+}
+
 /* Runs SQL whose first value is a number: PRAGMA user_version. */
 static int read_number(struct store *store, const char *sql, int *ret, struct err *err)
 {
@@ -434,7 +460,7 @@ int layout_read_version(struct store *store, int *ret, struct err *err)
 /* What must be set outside a transaction, before the first table and the log. */
 static int prepare_file(struct store *store, struct err *err)
 {
-	int r = run_sql(store, "PRAGMA auto_vacuum = INCREMENTAL", err);
+	int r = run_sql(store, CAN_SHRINK, err);
 
 	return r < 0 ? r : journal_set_up(store, err);
 }
@@ -443,17 +469,22 @@ static int prepare_file(struct store *store, struct err *err)
 static int run_migrations(struct store *store, struct err *err)
 {
 	int version = 0;
-	char stamp[96];
-	int r;
+	int before, r;
 
 	r = layout_read_version(store, &version, err);
-	for (; r == 0 && version < layout_latest; version++)
+	for (before = version; r == 0 && version < layout_latest; version++)
 		r = run_sql(store, migrations[version], err);
 	if (r < 0)
 		return r;
-	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d",
-		 APPLICATION_ID, layout_latest);
-	return run_sql(store, stamp, err);
+	return finish(store->db, before) == SQLITE_OK ? 0 : store_failure(store, err);
+}
+
+int layout_begin_log(struct store *store, struct err *err)
+{
+	char sql[48];
+
+	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", layout_latest);
+	return run_sql(store, sql, err);
 }
 
 int layout_migrate(struct store *store, struct err *err)

@@ -28,6 +28,15 @@ int layout_check_tables(struct store *store, struct err *err);
 /* All tables, in a database that has none. SQLite's result code. */
 int layout_make(sqlite3 *db);
 
+/* A whole database, in a file or memory that has nothing yet. The same. */
+int layout_make_new(sqlite3 *db);
+
+/*
+ * Writes to one that was just made what it says already, so that its log begins: that takes waiting
+ * for the disk, which who writes first would have to do.
+ */
+int layout_begin_log(struct store *store, struct err *err);
+
 /* Brings it to layout_latest in one transaction; safe if several do so at once. */
 int layout_migrate(struct store *store, struct err *err);
 

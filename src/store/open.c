@@ -12,6 +12,7 @@
 #include "store/fold.h"
 #include "store/handle.h"
 #include "store/journal.h"
+#include "store/make.h"
 #include "store/migrate.h"
 #include "store/patience.h"
 #include "store/query.h"
@@ -22,26 +23,6 @@
 #include "store/wal.h"
 
 /* ---- the file ---- */
-
-/*
- * SQLite would make it with the umask's mode. Its -wal and -shm get the mode and
- * owner of the file. O_EXCL also means that no file is opened and closed here
- * which another handle of this process has locked: closing would drop its locks.
- */
-static int make_file(const char *path, struct err *err)
-{
-	CLEANUP(close_fd) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-
-	if (fd < 0 && errno == EEXIST)
-		return 0;
-	if (fd < 0 || fchmod(fd, 0600) < 0)
-		return err_set(err, -errno,
-			       "cannot make the database %s (%s): set PROCTOR_HOME to a folder "
-			       "that can be written",
-			       path, strerror(errno));
-	path_give_to_folder_owner(path, fd);
-	return 0;
-}
 
 static int refuse_lost_log(const char *path, struct err *err)
 {
@@ -83,7 +64,7 @@ static int check_file(const char *path, enum store_mode mode, struct err *err)
 	if (error == ENOENT && mode == STORE_READ)
 		return err_set(err, -ENOENT, "nothing was recorded yet: there is no database %s",
 			       path);
-	if (error == ENOENT) /* make_file() found something there */
+	if (error == ENOENT) /* make_database() found something there */
 		return err_set(err, -ENOENT, "%s is a link to nothing: remove it", path);
 	if (error)
 		return err_set(err, -error, "cannot open the database %s: %s", path,
@@ -236,7 +217,7 @@ static int check_version_zero(struct store *store, int *version, struct err *err
 	return r;
 }
 
-static int open_to_write(const char *path, unsigned patience_ms, struct store **ret,
+static int open_to_write(const char *path, bool is_new, unsigned patience_ms, struct store **ret,
 			 struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
@@ -257,6 +238,8 @@ static int open_to_write(const char *path, unsigned patience_ms, struct store **
 		return r;
 	store->migrated_from = version < layout_latest ? version : 0;
 	r = configure_writing(store, err);
+	if (r == 0 && is_new)
+		r = layout_begin_log(store, err);
 	if (r < 0)
 		return r;
 	spool_file_prepare(path);
@@ -362,7 +345,8 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 int store_open_patient(const char *path, enum store_mode mode, unsigned patience_ms,
 		       struct store **ret, struct err *err)
 {
-	int r = mode == STORE_WRITE ? make_file(path, err) : 0;
+	int r = mode == STORE_WRITE ? make_database(path, err) : 0;
+	bool is_new = r > 0;
 
 	if (r < 0)
 		return r;
@@ -372,7 +356,7 @@ int store_open_patient(const char *path, enum store_mode mode, unsigned patience
 	r = check_access(path, mode, err);
 	if (r < 0)
 		return r;
-	return mode == STORE_WRITE ? open_to_write(path, patience_ms, ret, err)
+	return mode == STORE_WRITE ? open_to_write(path, is_new, patience_ms, ret, err)
 				   : open_to_read(path, patience_ms, ret, err);
 }
 

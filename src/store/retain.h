@@ -33,6 +33,9 @@ int64_t retain_events_cutoff(const struct retention *run);
 
 /* Whether the wall clock is believed (retain_clock.c). Not inside a transaction. */
 stage_fn retain_judge_clock;
+
+/* For who makes a database: what the clocks say then. SQLite's result code. */
+int retain_note_clock(sqlite3 *db);
 /* Inside a transaction: sets run->held_until_ns as that would, and notes nothing. */
 int retain_foresee_hold(struct store *store, struct retention *run, struct err *err);
 

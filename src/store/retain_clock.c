@@ -1,12 +1,13 @@
 /*
  * retain_clock - whether the wall clock may be believed when it says that things are old.
  *
- * A clock that jumps years ahead makes all that there is look old. Each run of retention notes
- * what both clocks say. In the same boot they must have moved alike; over a boot nobody knows for
- * how long the machine was off, and only a long time is doubted. A clock that is synchronised with
- * another is believed. After a doubtful jump nothing is removed for its age until the clock has
- * stood by it for HOLD_NS, or goes back.
+ * A clock that jumps years ahead makes all that there is look old. Each run of retention, and who
+ * makes the database, notes what both clocks say. In the same boot they must have moved alike; over
+ * a boot nobody knows for how long the machine was off, and only a long time is doubted. A clock
+ * that is synchronised with another is believed. After a doubtful jump nothing is removed for its
+ * age until the clock has stood by it for HOLD_NS, or goes back.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alive.h"
@@ -46,6 +47,15 @@ static int64_t *note_of(struct seen *seen, size_t i)
 	return (int64_t *)(void *)((char *)seen + notes[i].offset);
 }
 
+static struct seen look(uint64_t wall_ns, const struct retention_clock *clock)
+{
+	return (struct seen){
+		.wall_ns = query_as_i64(wall_ns),
+		.boot_ns = (int64_t)clock->boot_ns,
+		.boot = (int64_t)hash_bytes(HASH_INIT, clock->boot_id, strlen(clock->boot_id)),
+	};
+}
+
 static int read_seen(struct store *store, struct seen *ret, struct err *err)
 {
 	int r = 0;
@@ -62,6 +72,22 @@ static int write_seen(struct store *store, struct seen *seen, struct err *err)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(notes); i++)
 		r = meta_write(store, notes[i].key, *note_of(seen, i), err);
 	return r;
+}
+
+int retain_note_clock(sqlite3 *db)
+{
+	const struct retention_clock clock = retention_clock_now();
+	struct seen seen = look(clock_wall_ns(), &clock);
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; rc == SQLITE_OK && i < ARRAY_SIZE(notes); i++) {
+		char sql[96];
+
+		snprintf(sql, sizeof(sql), "INSERT OR REPLACE INTO meta VALUES ('%s', %lld)",
+			 notes[i].key, (long long)*note_of(&seen, i));
+		rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+	}
+	return rc;
 }
 
 /* Further ahead than any time can have passed since; 0: not by much. */
@@ -95,11 +121,7 @@ static int look_at_clock(struct store *store, const struct retention *run, struc
 	struct seen seen = { 0 };
 	int r = read_seen(store, &seen, err);
 
-	*ret = (struct seen){
-		.wall_ns = (int64_t)run->now_wall_ns,
-		.boot_ns = (int64_t)clock->boot_ns,
-		.boot = (int64_t)hash_bytes(HASH_INIT, clock->boot_id, strlen(clock->boot_id)),
-	};
+	*ret = look(run->now_wall_ns, clock);
 	ret->held_ns = hold_until(&seen, ret, clock->is_synchronised);
 	return r;
 }

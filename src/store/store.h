@@ -68,6 +68,12 @@ int store_open_patient(const char *path, enum store_mode mode, unsigned patience
 		       struct store **ret, struct err *err);
 void store_set_patience(struct store *store, unsigned ms);
 
+/*
+ * Whether there is a database that opening has neither to make nor to bring up to date, both of
+ * which take a disk that is slow a while. Not while this process has it open: its locks would go.
+ */
+bool store_is_ready(const char *path);
+
 /* The same for all calls from now on together: what one has waited the others do not. */
 void store_share_patience(struct store *store, unsigned ms);
 

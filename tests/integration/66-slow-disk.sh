@@ -53,7 +53,9 @@ gaps "a run goes on looking" slow
 nothing_lost "and says of nothing that it is lost" slow
 is "that the disk is slow is said once" "$(grep -c 'the disk takes [0-9.]* s for what is recorded' "$TMP/said")" 1
 
-# An end that waited for this disk would come after a minute.
+# An end that waited for this disk would come after a minute; and so would a log that begins.
+export PROCTOR_HOME=$TMP/stuck
+"$PROCTOR" run -q --job first -- true
 run timeout 40 env SLOW_DISK_MS=60000 LD_PRELOAD="$SLOW_DISK" "$PROCTOR" run --interval 0.2 --job stuck -- sleep 1
 is "the end of a run does not wait for ever" "$status" 0
 like "and says that not all is on the disk" "$stderr" 'the disk has not taken the last of what was recorded yet'
@@ -67,6 +69,34 @@ check "and done" test "$(get_meta retained_ns)" -gt 1
 run "$PROCTOR" history --job due --json
 json "the run goes on looking" "$stdout" 'len(d) > 15 and d[-1]["timestamp"] - d[0]["timestamp"] > 4'
 nothing_lost "and nothing is lost" due
+
+# ---- the first run ----
+
+# What the disk takes for the database is longer than all of this: a signal, a timeout and the next
+# sheet are for the job, and do not wait for it.
+export PROCTOR_HOME=$TMP/first
+cat >"$TMP/first.yaml" <<-'END'
+	job_id: first
+	sheets:
+	  - run: "true"
+	  - run: sleep 1000
+	    timeout: 1s
+END
+run slowly 3000 "$PROCTOR" run -q -f "$TMP/first.yaml"
+run "$PROCTOR" sql --json 'SELECT (started_wall_ns - min(started_wall_ns) OVER ()) / 1e9 AS began, wall_ns / 1e9 AS wall
+	FROM sheets ORDER BY num'
+json "of a first run a timeout is on time" "$stdout" '1 <= d[1]["wall"] < 10'
+json "and the next sheet begins at once" "$stdout" 'd[1]["began"] < 10'
+run "$PROCTOR" report first --json
+json "it has ended when its command did" "$stdout" 'd["outcome"] == "timeout" and d["ended"] - d["started"] < 12'
+
+export PROCTOR_HOME=$TMP/made
+run slowly 1500 "$PROCTOR" run --interval 0.2 --job made -- sleep 15
+is "it ends as its command does" "$status" 0
+run "$PROCTOR" history --job made --json
+json "it has looked from the beginning" "$stdout" 'len(d) > 15 and d[0]["age_seconds"] < 5'
+json "and gone on looking" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 5'
+nothing_lost "nothing of it is lost" made
 
 export PROCTOR_HOME=$TMP/new
 slowly 150 "$PROCTOR" run -q --interval 0.2 --job new -- sleep 6

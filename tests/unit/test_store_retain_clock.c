@@ -1,6 +1,8 @@
 /* A wall clock that jumps ahead makes nothing old, unless it stands by it or somebody vouches. */
 #include "retention_fixture.h"
 
+#include "base/clock.h"
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 #define YEAR (365 * DAY)
 
@@ -85,6 +87,26 @@ static void test_a_jump(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM chunks"), 0);
 }
 
+/* No run of retention has looked at the clocks yet: who made the database has. */
+static void test_a_jump_of_a_young_one(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_clock clock = retention_clock_now();
+	const uint64_t now = clock_wall_ns(), later = now + 40 * DAY;
+	struct attempt a = must_begin_at(store, "j", now);
+	struct retention run;
+
+	clock.is_synchronised = false;
+	must_tick_at(store, &a, now, 3);
+	must_finish_at(store, &a, now + SECOND_NS);
+	store_retain_begin(&run, &default_policy, later);
+	store_retain_watch_clock(&run, &clock);
+	must_retain(store, &run);
+	assert_true(run.held_until_ns == later + 7 * DAY);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM chunks"), 3);
+}
+
 /* The clock was wrong, and is put right: all is as it was. */
 static void test_a_jump_and_back(void **state)
 {
@@ -152,6 +174,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_a_jump),
+		STORE_TEST(test_a_jump_of_a_young_one),
 		STORE_TEST(test_a_jump_and_back),
 		cmocka_unit_test(test_what_is_believed),
 		STORE_TEST(test_room_is_made),

@@ -105,10 +105,19 @@ static unsigned syncs(void)
 /* SQLite syncs a folder as it does a file, past its own methods. */
 static unsigned n_folder_syncs;
 
+static unsigned n_all_syncs; /* whoever waits, and for what */
+
+int fsync(int fd)
+{
+	n_all_syncs++;
+	return (int)syscall(SYS_fsync, fd);
+}
+
 int fdatasync(int fd)
 {
 	struct stat st;
 
+	n_all_syncs++;
 	n_folder_syncs += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 	return (int)syscall(SYS_fdatasync, fd);
 }
@@ -122,6 +131,20 @@ static unsigned folder_syncs(void)
 }
 
 /* ---- a run ---- */
+
+/* The file, the log, what waits beside it, and the folder for each of them. */
+static void test_making(void **state)
+{
+	struct fixture *f = *state;
+	char text[256];
+
+	n_all_syncs = 0;
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_in_range(n_all_syncs, 2, 7);
+	assert_string_equal(raw_text(f->db, "PRAGMA journal_mode", text), "wal");
+	assert_int_equal(raw_sql(f->db, "PRAGMA auto_vacuum"), 2);
+	assert_string_equal(raw_text(f->db, "PRAGMA integrity_check", text), "ok");
+}
 
 static void test_a_run(void **state)
 {
@@ -361,6 +384,7 @@ static void test_refused_at_the_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		STORE_TEST(test_making),
 		STORE_TEST(test_a_run),
 		STORE_TEST(test_the_folder_of_a_log),
 		STORE_TEST(test_a_beginning_that_fails),
