@@ -12,7 +12,7 @@
 # touches the home of whoever runs the tests.
 # shellcheck disable=SC2034 # the scripts that source this use what is set here
 
-. "$(dirname "${BASH_SOURCE[0]}")/../tap.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../tap.sh" || exit 1
 
 : "${PROCTOR:?is set by the test runner: the proctor to test}"
 SOURCE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
