@@ -29,13 +29,15 @@ struct job_args {
 	}
 
 static const struct argp_option wait_options[] = {
-	{ "attempt", KEY_ATTEMPT, "N", 0, "This attempt of it instead of the last", 0 },
+	{ "attempt", KEY_ATTEMPT, "N", 0,
+	  "This attempt of it, as \"jobs\" numbers them, instead of the last", 0 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
 	{ 0 },
 };
 
 static const struct argp_option cancel_options[] = {
-	{ "attempt", KEY_ATTEMPT, "N", 0, "Only this attempt of it, and not all that run", 0 },
+	{ "attempt", KEY_ATTEMPT, "N", 0,
+	  "Only this attempt of it, as \"jobs\" numbers them, and not all that run", 0 },
 	{ "user", KEY_USER, "USER", 0, "The job of this user, where several have one of that name",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },

