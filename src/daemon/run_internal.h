@@ -81,8 +81,8 @@ struct run {
 			      */
 	bool scan_failed;    /* said once */
 
-	struct store *store;	 /* NULL: not open (yet) */
-	struct maker *maker;	 /* while there is no database that can be used; NULL */
+	struct store *store; /* NULL: not open (yet) */
+	struct maker *maker; /* while there is no database that can be used; NULL */
 	bool is_maker_tried;
 	struct settler *settler; /* until the end is written; NULL: the store waits for the disk */
 	struct file_id store_file;

@@ -171,8 +171,8 @@ is "other jobs have nothing to do with it" "$status/$stderr" 0/
 run "$PROCTOR" doctor
 like "doctor names it" "$status $stdout" 'database +broken .*makes no sense.*2 ticks of job torn, attempt 1'
 
-# A young database is all in its log.
-rm -rf "$PROCTOR_HOME"
+# A young database that was made of an empty file is all in its log.
+rm -rf "$PROCTOR_HOME" && mkdir "$PROCTOR_HOME" && : >"$db"
 "$PROCTOR" run -q --job young -- true
 cp "$db-wal" "$TMP/kept.wal"
 noise 100 50 "$db-wal"
@@ -244,7 +244,7 @@ rm -f "$db" "$db"-*
 sql 'CREATE TABLE theirs (x)'
 run "$PROCTOR" doctor --repair
 like "and one of another program" "$status $stderr" '^1 proctor: .*another program'
-is "nothing was moved" "$(ls "$PROCTOR_HOME")" proctor.db
+is "nothing was moved" "$(ls "$PROCTOR_HOME" -I proctor.jsonl)" proctor.db
 
 # ---- of an older proctor ----
 make_database "older"

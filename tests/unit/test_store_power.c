@@ -162,7 +162,8 @@ static void let_another_wait(struct store *store)
 	store_told_settled(store, 0, true);
 }
 
-/* The database as it is made, which is not SQLite's to note: it has its name when it is on the disk.
+/* The database as it is made, which is not SQLite's to note: it has its name when it is on the
+ * disk.
  */
 static void note_making(const char *db)
 {

@@ -173,10 +173,8 @@ static void test_room_is_made(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORE_TEST(test_a_jump),
-		STORE_TEST(test_a_jump_of_a_young_one),
-		STORE_TEST(test_a_jump_and_back),
-		cmocka_unit_test(test_what_is_believed),
+		STORE_TEST(test_a_jump),	  STORE_TEST(test_a_jump_of_a_young_one),
+		STORE_TEST(test_a_jump_and_back), cmocka_unit_test(test_what_is_believed),
 		STORE_TEST(test_room_is_made),
 	};
 
