@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/run_internal.h"
+#include "model/gpu_words.h"
 
 void record_note(struct attempt *a, const char *what, const char *why)
 {
@@ -97,11 +98,28 @@ static void keep_calls(struct run *run)
 		record_note(run->attempt, NOTE_SYSCALL_TIMES, error);
 }
 
+/* Of GPU time: that it is a part, or why there is none. */
+static void note_gpu_time(struct run *run, bool has_reason)
+{
+	uint64_t untold_ns = tally_untold_gpu_ns(run->tally);
+	bool is_known = u64_known(run->attempt->usage.gpu_busy_ns);
+	char why[128];
+
+	if (untold_ns == 0 || (has_reason && !is_known))
+		return;
+	snprintf(why, sizeof(why), "the drivers did not tell the share of a process for %.1f s%s",
+		 (double)untold_ns / 1e9, is_known ? ": it is at least that" : "");
+	record_note(run->attempt, NOTE_GPU_TIME, why);
+}
+
 static void note_gpus(struct run *run)
 {
 	char why[512];
+	bool has_reason = run->gpus && gpus_tell_trouble(run->gpus, why, sizeof(why));
 
-	if (run->gpus && gpus_tell_trouble(run->gpus, why, sizeof(why)))
+	if (run->gpus)
+		note_gpu_time(run, has_reason);
+	if (has_reason)
 		record_note(run->attempt, "gpus", why);
 	else if (!run->gpus && sources_has_gpu(run->root_fd))
 		record_note(run->attempt, "gpus", "gpu_enabled is false in the configuration");
@@ -247,17 +265,29 @@ static void note_calls_rung(struct run *run)
 		}
 }
 
+/* That samples are closer together says nothing of drivers that are asked more rarely. */
+static void note_gpu_pace(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	char pace[64];
+
+	if (run->gpus && gpus_tell_pace(run->gpus, pace, sizeof(pace)))
+		a->rungs[a->n_rungs++] =
+			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
+}
+
 /* What measured, which may be less than what a probe would find now. */
 static void note_rungs(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	a->rungs = arena_alloc(&a->arena, SOURCES_MAX_RUNGS * sizeof(*a->rungs));
+	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
 	if (!a->rungs)
 		return;
 	a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
 	if (run->gpus)
 		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
+	note_gpu_pace(run);
 	note_calls_rung(run);
 	for (size_t i = 0; i < a->n_rungs; i++) {
 		if (run->life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)

@@ -4,6 +4,19 @@
 
 #include "base/unknown.h"
 
+#define FIRST_READING_NS UINT64_C(2500000000) /* it comes by then, unless something is wrong */
+
+/* What had to wait for the first reading. */
+static uint64_t take_beginning_ns(struct gpu_time *t)
+{
+	uint64_t untold_ns = t->blind_ns[0];
+
+	if (t->seen_ns[0] > 0 || untold_ns > FIRST_READING_NS)
+		return 0;
+	t->blind_ns[0] = t->blind_ns[1] = 0;
+	return untold_ns;
+}
+
 void gpu_time_add(struct gpu_time *t, uint64_t held_bytes, double percent, uint64_t since_ns)
 {
 	bool is_held = u64_known(held_bytes) && held_bytes > 0;
@@ -11,6 +24,8 @@ void gpu_time_add(struct gpu_time *t, uint64_t held_bytes, double percent, uint6
 
 	if (!u64_known(since_ns))
 		return;
+	if (f64_known(percent))
+		since_ns += take_beginning_ns(t);
 	spent[0] += since_ns;
 	if (is_held)
 		spent[1] += since_ns;
@@ -35,4 +50,9 @@ uint64_t gpu_time_busy_ns(const struct gpu_time *t)
 uint64_t gpu_time_idle_ns(const struct gpu_time *t)
 {
 	return was_told(t) ? t->idle_ns : U64_UNKNOWN;
+}
+
+uint64_t gpu_time_untold_ns(const struct gpu_time *t)
+{
+	return t->blind_ns[0];
 }

@@ -3,7 +3,8 @@
  *
  * It is made of ticks, and at some of them the share is not told: a driver that does not
  * know it, one that fails for a while. Sums over the rest are said only where the rest is
- * the larger part, of the whole time and of the time in which memory was held.
+ * the larger part, of the whole time and of the time in which memory was held. Only what was
+ * before the first reading, which comes after a second or two, is taken to have been like it.
  */
 #ifndef PROCTOR_JOBS_GPU_TIME_H
 #define PROCTOR_JOBS_GPU_TIME_H
@@ -23,5 +24,8 @@ void gpu_time_add(struct gpu_time *t, uint64_t held_bytes, double percent, uint6
 /* U64_UNKNOWN: not enough was told. */
 uint64_t gpu_time_busy_ns(const struct gpu_time *t);
 uint64_t gpu_time_idle_ns(const struct gpu_time *t);
+
+/* For how long it was not told, which none of the two contains. */
+uint64_t gpu_time_untold_ns(const struct gpu_time *t);
 
 #endif

@@ -73,6 +73,11 @@ const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)
 	return listed;
 }
 
+uint64_t tally_untold_gpu_ns(const struct tally *t)
+{
+	return gpu_time_untold_ns(&t->attempt.gpu);
+}
+
 uint64_t tally_unlisted_processes(const struct tally *t)
 {
 	return t->n_unlisted;

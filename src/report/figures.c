@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "model/gpu_words.h"
 #include "report/format.h"
 #include "report/spacing.h"
 
@@ -37,9 +38,14 @@ static const struct origin from_samples = {
 	.evidence = EVIDENCE_SAMPLED,
 	.how[EVIDENCE_SAMPLED] = "the highest seen",
 };
+static const struct origin from_gpu_readings = {
+	.evidence = EVIDENCE_SAMPLED,
+	.how[EVIDENCE_SAMPLED] = "the highest reading",
+};
 static const struct origin from_shares = {
 	.evidence = EVIDENCE_SAMPLED,
-	.how[EVIDENCE_SAMPLED] = "shares of the time between samples",
+	.how[EVIDENCE_SAMPLED] = "shares of the time between readings",
+	.how[EVIDENCE_LOWER_BOUND] = "it was not always told",
 };
 static const struct origin from_processes = {
 	.how[EVIDENCE_EXACT] = "every process is listed",
@@ -140,7 +146,7 @@ static const struct figure_row {
 	[FIGURE_INVOLUNTARY] = { "involuntary_switches", "context switches", UNIT_PLAIN,
 				 AT(usage.involuntary_switches), CPU_EVIDENCE, &from_wait4 },
 	[FIGURE_GPU_MEMORY] = { "peak_gpu_memory_mb", "peak GPU memory", UNIT_MB,
-				AT(usage.peak_gpu_bytes), 0, &from_samples },
+				AT(usage.peak_gpu_bytes), 0, &from_gpu_readings },
 	[FIGURE_GPU_BUSY] = { "gpu_seconds", "GPU time", UNIT_SECONDS, AT(usage.gpu_busy_ns), 0,
 			      &from_shares },
 	[FIGURE_GPU_IDLE] = { "gpu_idle_seconds", "GPU held, but idle", UNIT_SECONDS,
@@ -205,6 +211,32 @@ void figures_set_evidence(struct figures *f)
 		f->evidence[id] = figure_evidence(f, (enum figure)id);
 }
 
+static bool is_of_gpus(enum figure id)
+{
+	return rows[id].origin == &from_gpu_readings || rows[id].origin == &from_shares;
+}
+
+/* How far apart their drivers were asked; NULL: that was not recorded. */
+static const char *gpu_spacing(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_rungs; i++)
+		if (a->rungs[i].measurement &&
+		    strcmp(a->rungs[i].measurement, RUNG_GPU_READINGS) == 0)
+			return a->rungs[i].rung;
+	return NULL;
+}
+
+static void add_gpu_how(struct buf *out, enum figure id, enum evidence evidence,
+			const struct attempt *a)
+{
+	const char *apart = gpu_spacing(a);
+
+	if (evidence != EVIDENCE_SAMPLED || !apart)
+		apart = rows[id].origin->how[evidence];
+	if (apart)
+		buf_printf(out, ", %s", apart);
+}
+
 /* How far apart the samples were says more than that it is the highest of them. */
 static void add_how(struct buf *out, enum figure id, enum evidence evidence,
 		    const struct attempt *a)
@@ -231,7 +263,10 @@ void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
 		return;
 	}
 	format_evidence(out, f->evidence[id]);
-	add_how(out, id, f->evidence[id], a);
+	if (is_of_gpus(id))
+		add_gpu_how(out, id, f->evidence[id], a);
+	else
+		add_how(out, id, f->evidence[id], a);
 }
 
 /* Sheets do not say how many pids they had. */

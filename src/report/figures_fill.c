@@ -1,8 +1,11 @@
 #include "report/figures.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
+#include "model/gpu_words.h"
 #include "report/seen.h"
 
 #define AVERAGE_SLACK_PERCENT 5.0 /* the highest is sampled */
@@ -61,12 +64,27 @@ static void settle(struct figures *f, uint64_t started, uint64_t ended, uint64_t
 	f->evidence[FIGURE_AVERAGE_CPU] = f->evidence[FIGURE_CPU];
 }
 
+/* What was not told for a while is missing in the sum. */
+static void mark_gpu_time(const struct attempt *a, struct figures *f)
+{
+	static const enum figure ids[] = { FIGURE_GPU_BUSY, FIGURE_GPU_IDLE };
+
+	for (size_t i = 0; i < a->n_unknowns; i++) {
+		if (!a->unknowns[i].what || strcmp(a->unknowns[i].what, NOTE_GPU_TIME) != 0)
+			continue;
+		for (size_t k = 0; k < ARRAY_SIZE(ids); k++)
+			if (figure_is_known(f, ids[k]))
+				f->evidence[ids[k]] = EVIDENCE_LOWER_BOUND;
+	}
+}
+
 void figures_of_attempt(const struct attempt *a, struct figures *ret)
 {
 	figures_from_usage(&a->usage, ret);
 	seen_of_attempt(a, &ret->usage);
 	ret->unique_pids = attempt_count_pids(a, &ret->unique_pids_evidence);
 	settle(ret, a->started_wall_ns, a->ended_wall_ns, figures_last_seen(a));
+	mark_gpu_time(a, ret);
 	/* Of an attached one that ended while nobody looked the end is when somebody did. */
 	if (a->is_attached && u64_known(a->ended_wall_ns) && !u64_known(a->usage.wall_ns))
 		ret->evidence[FIGURE_WALL] = EVIDENCE_UPPER_BOUND;
@@ -82,4 +100,5 @@ void figures_of_sheet(const struct attempt *a, const struct sheet_record *sheet,
 		seen_of_sheet(a, sheet, &ret->usage);
 	settle(ret, sheet->started_wall_ns, sheet->ended_wall_ns,
 	       is_open ? figures_last_seen(a) : U64_UNKNOWN);
+	mark_gpu_time(a, ret);
 }

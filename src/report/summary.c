@@ -104,6 +104,8 @@ static void add_gpu(struct buf *line, const struct figures *f)
 	buf_add_str(part(line), "GPU memory ");
 	report_add_bytes(line, f->usage.peak_gpu_bytes);
 	buf_add_str(line, ", busy for ");
+	if (f->evidence[FIGURE_GPU_BUSY] == EVIDENCE_LOWER_BOUND)
+		buf_add_str(line, format_mark(EVIDENCE_LOWER_BOUND));
 	report_add_duration(line, f->usage.gpu_busy_ns);
 	add_label(line, f, FIGURE_GPU_MEMORY);
 }

@@ -34,6 +34,7 @@ struct gpus {
 	bool has_reading;
 	char rung[GPU_NAME_BYTES]; /* the last that answered; "": none */
 	struct trouble trouble;
+	struct gpu_pace pace;
 	struct gpu_reading now, next;
 };
 
@@ -103,6 +104,12 @@ static void count_cpu(struct gpus *g, uint64_t before_ns, uint64_t now_ns)
 	g->cpu_ns += now_ns >= before_ns ? now_ns - before_ns : now_ns;
 }
 
+static void count_reading(struct gpus *g, const struct gpu_reading *r)
+{
+	if (r->rung[0] && r->n_devices > 0)
+		gpu_pace_add(&g->pace, r->asked_boot_ns ? r->asked_boot_ns : r->boot_ns);
+}
+
 /* The newest that has come. */
 static void take_readings(struct gpus *g)
 {
@@ -116,6 +123,7 @@ static void take_readings(struct gpus *g)
 		show_safely(g->next.note, sizeof(g->next.note));
 		show_safely(g->next.rung, sizeof(g->next.rung));
 		count_cpu(g, g->now.cpu_ns, g->next.cpu_ns);
+		count_reading(g, &g->next);
 		memcpy(&g->now, &g->next, (size_t)n);
 		if (g->now.rung[0])
 			memcpy(g->rung, g->now.rung, sizeof(g->rung));
@@ -163,6 +171,12 @@ static bool has_none(const struct gpus *g, uint64_t boot_ns)
 	       is_recent(g, boot_ns);
 }
 
+/* Whether it is known how many there are; of those that nobody could read nothing else is. */
+static bool has_devices(const struct gpus *g, uint64_t boot_ns)
+{
+	return g->has_reading && g->now.n_devices > 0 && is_recent(g, boot_ns);
+}
+
 /* What is wrong at that moment; NULL: nothing, or the first reading is not due yet. */
 static const char *find_trouble(const struct gpus *g, uint64_t boot_ns)
 {
@@ -202,7 +216,7 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 {
 	take_readings(g);
 	watch_trouble(g, s->boot_ns);
-	if (!is_fresh(g, s->boot_ns) && !has_none(g, s->boot_ns))
+	if (!has_devices(g, s->boot_ns) && !has_none(g, s->boot_ns))
 		return;
 	s->gpus = arena_alloc(&s->arena, (g->now.n_devices + 1) * sizeof(*s->gpus));
 	if (!s->gpus)
@@ -217,10 +231,18 @@ static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
 	p->gpu_percent += of_it->utilization_pct;
 }
 
-/* Whether one that is not listed holds nothing; else it is only not seen. */
+/* Whether one that is not listed uses none; else it is only not seen. */
 static bool would_be_listed(const struct gpu_reading *r, const struct proc_sample *p)
 {
-	return r->n_left_out == 0 && (!r->only_own || p->uid == geteuid());
+	return (r->n_left_out == 0 || r->has_holders) && (!r->only_own || p->uid == geteuid());
+}
+
+/* Whether the reading says of processes what they use, or at least who uses none. */
+static bool is_telling(const struct gpus *g, uint64_t boot_ns)
+{
+	if (g->has_reading && g->now.has_holders && is_recent(g, boot_ns))
+		return true;
+	return is_fresh(g, boot_ns) || (!g->now.is_denied && has_none(g, boot_ns));
 }
 
 /* Both lists ascend by pid. */
@@ -229,7 +251,7 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 	const struct gpu_reading *r = &g->now;
 	uint32_t at = 0;
 
-	if (!is_fresh(g, s->boot_ns) && (r->is_denied || !has_none(g, s->boot_ns)))
+	if (!is_telling(g, s->boot_ns))
 		return;
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct proc_sample *p = &s->processes[i];
@@ -287,6 +309,11 @@ bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size)
 	else
 		snprintf(ret, size, "the run was over before they were read");
 	return true;
+}
+
+bool gpus_tell_pace(const struct gpus *g, char *ret, size_t size)
+{
+	return gpu_pace_tell(&g->pace, ret, size);
 }
 
 uint64_t gpus_cpu_ns(const struct gpus *g)

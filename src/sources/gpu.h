@@ -33,15 +33,17 @@ struct gpu_process {
 
 struct gpu_reading {
 	uint64_t boot_ns;	   /* when it was complete */
+	uint64_t asked_boot_ns;	   /* when the oldest of it was asked; 0: when it was complete */
 	uint64_t cpu_ns;	   /* that all readings of the process that reads took so far */
 	char rung[GPU_NAME_BYTES]; /* who said so: "NVML", "NVML + DRM fdinfo"; "": nobody */
 	char note[GPU_NOTE_BYTES]; /* what is wrong, or odd; "": nothing */
 	uint32_t n_devices;
 	uint32_t n_processes;
-	uint32_t n_left_out; /* processes that had no room, or that could not be told */
-	uint32_t only_own;   /* not 0: processes of other users could not be looked into */
-	uint32_t is_denied;  /* not 0: we have no rights to some, and so do not count them */
-	uint32_t is_interim; /* not 0: who asked has died, and another one asks already */
+	uint32_t n_left_out;  /* processes that had no room, or that could not be told */
+	uint32_t only_own;    /* not 0: processes of other users could not be looked into */
+	uint32_t is_denied;   /* not 0: we have no rights to some, and so do not count them */
+	uint32_t has_holders; /* not 0: of those left out, all that hold a device file are listed */
+	uint32_t is_interim;  /* not 0: who asked has died, and another one asks already */
 	struct gpu_sample devices[GPU_MAX_DEVICES];
 	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
 	struct gpu_process processes[GPU_MAX_PROCESSES]; /* of a message only n_processes */
@@ -61,6 +63,9 @@ struct gpu_sample *gpu_add_device(struct gpu_reading *r, const char *name);
  */
 void gpu_add_process(struct gpu_reading *r, const struct gpu_process *p);
 
+/* What it has was asked for then, and is told again: of several drivers the oldest counts. */
+void gpu_note_asked(struct gpu_reading *r, uint64_t boot_ns);
+
 /* The first note stays. */
 void gpu_note(struct gpu_reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -69,6 +74,22 @@ double gpu_sane_percent(struct gpu_reading *r, int device, double percent);
 
 /* Of the devices from the first on: degrees and memory that cannot be are unknown, and noted. */
 void gpu_check_devices(struct gpu_reading *r, uint32_t first);
+
+/* ---- how far apart they are (gpu_pace.c) ---- */
+
+/* {0} at first. */
+struct gpu_pace {
+	uint64_t n, last_boot_ns;
+	uint64_t min_ns, max_ns; /* of two or more */
+};
+
+/* What was asked then once already is no other reading. */
+void gpu_pace_add(struct gpu_pace *p, uint64_t asked_boot_ns);
+
+/* "1.00 s to 5.02 s apart", "one alone"; false: there was none. */
+bool gpu_pace_tell(const struct gpu_pace *p, char *ret, size_t size);
+
+/* ---- drivers ---- */
 
 /* For doctor: called with what each kind of question costs. */
 typedef void gpu_cost_fn(void *ctx, const char *question, uint64_t ns);
@@ -164,11 +185,17 @@ extern const struct gpu_files gpu_nvidia_files, gpu_drm_files;
 /* Whether a link in proc/PID/fd leads to one. Files that are none are not touched. */
 bool gpu_is_device_file(int folder_fd, const char *name, const struct gpu_files *files);
 
+enum gpu_holds { GPU_HOLDS_NOT, GPU_HOLDS, GPU_HOLDS_MAYBE };
+
 /*
- * Adds whoever holds a device file and is not in the reading, with all unknown: what a driver does
- * not list it may use all the same. Notes only_own where some could not be looked into.
+ * Whether a process has such a file open; MAYBE: it may not be looked into. ret_devices: which of
+ * those with a number, one bit for each; NULL: nobody wants to know.
  */
-void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_reading *ret);
+enum gpu_holds gpu_holds_device(int root_fd, uint64_t pid, const struct gpu_files *files,
+				uint64_t *ret_devices);
+
+/* False: there is no such process. */
+bool gpu_read_key(int root_fd, uint64_t pid, struct proc_key *ret);
 
 #define GPU_MAX_OWNERS 256
 #define GPU_MAX_INNER 8192
@@ -206,6 +233,18 @@ struct gpu_owners {
  */
 bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const struct gpu_files *files,
 		     struct proc_key *ret);
+
+/* ---- whom no driver tells of (gpu_holders.c) ---- */
+
+/*
+ * Adds, with all unknown, whoever holds a device file and is not in the reading, and whoever holds
+ * more devices than it is listed on while one of them cannot be read: what a driver does not list
+ * it may use all the same. Notes only_own where processes of others could not be looked into.
+ */
+void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_reading *ret);
+
+/* Where some were left out: the same of all kinds of device files. The rest uses no GPU. */
+void gpu_find_left_out(int root_fd, struct gpu_reading *ret);
 
 /* ---- the process that reads (gpu_reader.c) ---- */
 

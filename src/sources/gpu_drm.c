@@ -350,6 +350,7 @@ static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 	if (is_due)
 		read_all(d);
 	tell_processes(d, first_device, ret);
+	gpu_note_asked(ret, d->now->boot_ns);
 	ret->n_left_out += d->n_left_out;
 	ret->only_own |= d->only_own;
 	return 0;

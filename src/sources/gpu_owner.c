@@ -34,34 +34,39 @@
 #define REMEMBERED_NS UINT64_C(10000000000)
 #define SAME_LOOK_NS UINT64_C(1000000000) /* what is asked in one reading is asked of one look */
 
-enum holds { HOLDS_NOT, HOLDS, HOLDS_MAYBE };
-
 /* The first is NVIDIA's on every kernel, the second that of all others. */
 const struct gpu_files gpu_nvidia_files = { "/dev/nvidia", 195 };
 const struct gpu_files gpu_drm_files = { "/dev/dri/", 226 };
 
-bool gpu_is_device_file(int folder_fd, const char *name, const struct gpu_files *files)
+/* What stands behind the prefix in the path that a link leads to; NULL: it is no device file. */
+static const char *find_device(int folder_fd, const char *name, const struct gpu_files *files,
+			       char target[PATH_MAX])
 {
-	char target[PATH_MAX];
-	ssize_t n = readlinkat(folder_fd, name, target, sizeof(target) - 1);
+	ssize_t n = readlinkat(folder_fd, name, target, PATH_MAX - 1);
 	const char *found;
 	struct stat st;
 
 	if (n < 0)
-		return false;
+		return NULL;
 	target[n] = '\0';
 	found = strstr(target, files->prefix);
-	if (!found || found == target)
-		return found;
-	return fstatat(folder_fd, name, &st, 0) == 0 && S_ISCHR(st.st_mode) &&
-	       major(st.st_rdev) == files->major;
+	if (!found)
+		return NULL;
+	if (found != target && (fstatat(folder_fd, name, &st, 0) < 0 || !S_ISCHR(st.st_mode) ||
+				major(st.st_rdev) != files->major))
+		return NULL;
+	return found + strlen(files->prefix);
 }
 
-/* Whether the process has such a file open. */
-static enum holds holds_device(int root_fd, uint64_t pid, const struct gpu_files *files)
+bool gpu_is_device_file(int folder_fd, const char *name, const struct gpu_files *files)
 {
-	const struct dirent *entry;
-	enum holds holds = HOLDS_NOT;
+	char target[PATH_MAX];
+
+	return find_device(folder_fd, name, files, target);
+}
+
+static DIR *open_files(int root_fd, uint64_t pid)
+{
 	char path[64];
 	DIR *dir;
 	int fd;
@@ -69,20 +74,50 @@ static enum holds holds_device(int root_fd, uint64_t pid, const struct gpu_files
 	snprintf(path, sizeof(path), "proc/%llu/fd", (unsigned long long)pid);
 	fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == EACCES || errno == EPERM ? HOLDS_MAYBE : HOLDS_NOT;
+		return NULL;
 	dir = fdopendir(fd);
-	if (!dir) {
+	if (!dir)
 		close(fd);
-		return HOLDS_MAYBE;
+	return dir;
+}
+
+/* Of "nvidia7" the bit 7; none of "nvidiactl", which all have open. */
+static uint64_t bit_of(const char *number)
+{
+	uint64_t i;
+
+	return num_parse_u64(number, &i) == 0 && i < 64 ? UINT64_C(1) << i : 0;
+}
+
+enum gpu_holds gpu_holds_device(int root_fd, uint64_t pid, const struct gpu_files *files,
+				uint64_t *ret_devices)
+{
+	enum gpu_holds holds = GPU_HOLDS_NOT;
+	const struct dirent *entry;
+	char target[PATH_MAX];
+	uint64_t devices = 0;
+	DIR *dir = open_files(root_fd, pid);
+
+	if (!dir)
+		return errno == ENOENT || errno == ESRCH ? GPU_HOLDS_NOT : GPU_HOLDS_MAYBE;
+	while ((!holds || ret_devices) && (entry = readdir(dir))) {
+		const char *number =
+			entry->d_name[0] == '.'
+				? NULL
+				: find_device(dirfd(dir), entry->d_name, files, target);
+
+		if (!number)
+			continue;
+		holds = GPU_HOLDS;
+		devices |= bit_of(number);
 	}
-	while (holds == HOLDS_NOT && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && gpu_is_device_file(fd, entry->d_name, files))
-			holds = HOLDS;
 	closedir(dir);
+	if (ret_devices)
+		*ret_devices = devices;
 	return holds;
 }
 
-static bool read_key(int root_fd, uint64_t pid, struct proc_key *ret)
+bool gpu_read_key(int root_fd, uint64_t pid, struct proc_key *ret)
 {
 	char path[64], text[STAT_BYTES], state;
 
@@ -151,53 +186,12 @@ static bool find_by_inner_pid(const struct gpu_owners *o, int root_fd, uint64_t 
 		uint64_t candidate = (uint64_t)o->inners[i].pid;
 
 		if ((uint64_t)o->inners[i].inner != pid ||
-		    holds_device(root_fd, candidate, files) != HOLDS)
+		    gpu_holds_device(root_fd, candidate, files, NULL) != GPU_HOLDS)
 			continue;
 		found = candidate;
 		n++;
 	}
-	return n == 1 && read_key(root_fd, found, ret);
-}
-
-static bool is_listed(const struct gpu_reading *r, const struct proc_key *key)
-{
-	for (uint32_t i = 0; i < r->n_processes; i++)
-		if (r->processes[i].key.pid == key->pid &&
-		    r->processes[i].key.start_ticks == key->start_ticks)
-			return true;
-	return false;
-}
-
-static void add_if_holder(int root_fd, uint64_t pid, const struct gpu_files *files,
-			  struct gpu_reading *ret)
-{
-	struct gpu_process p = { .device = GPU_DEVICE_UNKNOWN,
-				 .memory_bytes = U64_UNKNOWN,
-				 .utilization_pct = F64_UNKNOWN };
-	enum holds holds = holds_device(root_fd, pid, files);
-
-	if (holds == HOLDS_MAYBE)
-		ret->only_own = 1;
-	if (holds == HOLDS && read_key(root_fd, pid, &p.key) && !is_listed(ret, &p.key))
-		gpu_add_process(ret, &p);
-}
-
-void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_reading *ret)
-{
-	int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	uint64_t pid;
-
-	if (!dir) {
-		close_fd(&fd);
-		ret->n_left_out++; /* whoever it is */
-		return;
-	}
-	while ((entry = readdir(dir)))
-		if (num_parse_u64(entry->d_name, &pid) == 0 && pid <= INT32_MAX)
-			add_if_holder(root_fd, pid, files, ret);
-	closedir(dir);
+	return n == 1 && gpu_read_key(root_fd, found, ret);
 }
 
 /* There a pid can mean one process only. */
@@ -216,11 +210,11 @@ static bool is_first_namespace(int root_fd)
 static bool find_by_pid(int root_fd, uint64_t pid, const struct gpu_files *files,
 			struct proc_key *ret)
 {
-	enum holds holds = holds_device(root_fd, pid, files);
+	enum gpu_holds holds = gpu_holds_device(root_fd, pid, files, NULL);
 
-	if (holds == HOLDS_MAYBE && is_first_namespace(root_fd))
-		holds = HOLDS;
-	return holds == HOLDS && read_key(root_fd, pid, ret);
+	if (holds == GPU_HOLDS_MAYBE && is_first_namespace(root_fd))
+		holds = GPU_HOLDS;
+	return holds == GPU_HOLDS && gpu_read_key(root_fd, pid, ret);
 }
 
 /* ---- what is remembered ---- */
@@ -244,7 +238,7 @@ static bool is_alive(int root_fd, const struct proc_key *key)
 {
 	struct proc_key now;
 
-	return key->pid != 0 && read_key(root_fd, (uint64_t)key->pid, &now) &&
+	return key->pid != 0 && gpu_read_key(root_fd, (uint64_t)key->pid, &now) &&
 	       now.start_ticks == key->start_ticks;
 }
 

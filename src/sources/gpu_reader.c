@@ -23,7 +23,20 @@
 
 #define MIN_INTERVAL_SECONDS 1.0
 
+/*
+ * Each pause is a part of the time before it, so that a short job is seen as well as a long one:
+ * a second apart for the first twenty. Drivers that are dear to ask keep a pace of their own.
+ */
+#define PAUSE_PART 20
+
 /* ---- the reader ---- */
+
+double gpu_pause_seconds(double interval_seconds, uint64_t age_ns)
+{
+	double longest = fmax(interval_seconds, MIN_INTERVAL_SECONDS);
+
+	return fmin(longest, fmax((double)age_ns / 1e9 / PAUSE_PART, MIN_INTERVAL_SECONDS));
+}
 
 /* False: nobody listens any more. */
 static bool wait_for_turn(int fd, double seconds)
@@ -74,20 +87,22 @@ static void reap_programs(void)
 void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, int fd, int beat_fd)
 {
 	static struct gpu_reading reading; /* of this process alone, and large */
-	double seconds = fmax(o->interval_seconds, MIN_INTERVAL_SECONDS);
-	double pause = o->at_once ? 0 : seconds;
+	uint64_t began_ns = clock_boot_ns();
+	double pause = o->at_once ? 0 : MIN_INTERVAL_SECONDS;
 
 	prctl(PR_SET_NAME, "proctor-gpu");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	slots->beat = say_beat;
 	slots->ctx = &beat_fd;
-	for (; wait_for_turn(fd, pause); pause = seconds) {
+	while (wait_for_turn(fd, pause)) {
 		gpu_read_all(slots, o->root_fd, &reading);
 		say(beat_fd, GPU_MESSAGE_END, 0);
 		reap_programs();
+		gpu_find_left_out(o->root_fd, &reading);
 		reading.cpu_ns = cpu_of_all_ns();
 		if (!gpu_send_reading(fd, &reading))
 			return;
+		pause = gpu_pause_seconds(o->interval_seconds, clock_boot_ns() - began_ns);
 	}
 }
 

@@ -24,6 +24,10 @@ struct gpu_message {
 /* A message that finds no room is not missed: a newer one follows. False: nobody listens. */
 bool gpu_send_reading(int fd, const struct gpu_reading *r);
 
+/* Until the next reading, of a reader that has read for so long: at first less than the interval.
+ */
+double gpu_pause_seconds(double interval_seconds, uint64_t age_ns);
+
 /* In the reader: until nobody listens at fd any more. */
 void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, int fd, int beat_fd);
 

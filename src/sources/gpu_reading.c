@@ -62,6 +62,12 @@ void gpu_add_process(struct gpu_reading *r, const struct gpu_process *p)
 	r->processes[r->n_processes++] = *p;
 }
 
+void gpu_note_asked(struct gpu_reading *r, uint64_t boot_ns)
+{
+	if (r->asked_boot_ns == 0 || boot_ns < r->asked_boot_ns)
+		r->asked_boot_ns = boot_ns;
+}
+
 void gpu_note(struct gpu_reading *r, const char *format, ...)
 {
 	va_list args;

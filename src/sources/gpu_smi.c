@@ -176,6 +176,7 @@ static int smi_read(void *driver, struct gpu_reading *ret, struct err *err)
 			return r;
 	}
 	memcpy(ret, &smi->last, gpu_reading_bytes(&smi->last));
+	gpu_note_asked(ret, smi->asked_boot_ns);
 	gpu_note(ret, SMI_PROGRAM
 		 " tells no share (utilisation) of a process, and lists none that only draws");
 	return 0;

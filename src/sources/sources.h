@@ -397,15 +397,15 @@ int sources_trace(pid_t pid, const struct trace_options *options, struct trace_r
 
 /*
  * Drivers of GPUs may hang for seconds or take their process with them: they are
- * asked by a process of its own, every interval (of a second at least), and the first
- * time after one. A short run never pays for them.
+ * asked by a process of its own, the first time after a second, then every second, and after
+ * some time every interval (of a second at least). A short run never pays for them.
  */
 struct gpus;
 
 struct gpus_options {
 	int root_fd;
 	double interval_seconds;
-	bool at_once;		 /* the first reading, and not after an interval */
+	bool at_once;		 /* the first reading, and not after a second */
 	double patience_seconds; /* until a driver that does not answer is given up; 0: 30 */
 	double again_seconds;	 /* until one that was given up is asked again; 0: 300 */
 };
@@ -431,6 +431,9 @@ void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rung
 
 /* What went wrong since it was opened, and for how long; false: nothing. */
 bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size);
+
+/* How far apart what was read was asked: "1.00 s to 5.02 s apart"; false: nothing was. */
+bool gpus_tell_pace(const struct gpus *g, char *ret, size_t size);
 
 /* CPU time of the process that asks, so far. */
 uint64_t gpus_cpu_ns(const struct gpus *g);

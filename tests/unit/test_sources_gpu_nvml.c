@@ -30,6 +30,7 @@
 #include "nvml_stand_in.h"
 #include "sources/gpu.h"
 #include "sources/gpu_nvml.h"
+#include "sources/gpu_reader.h"
 
 #define HOLDER_PID 100
 
@@ -604,6 +605,125 @@ static void test_record(void **state)
 			    "NVML crashed (Segmentation fault): it is asked again after 5 minutes");
 }
 
+/* ---- who uses none ---- */
+
+#define SHELL_PID 90
+
+static void put_process(int pid)
+{
+	char path[64], text[256];
+
+	snprintf(path, sizeof(path), "proc/%d", pid);
+	mkdirat(fixture.root_fd, path, 0700);
+	snprintf(path, sizeof(path), "proc/%d/fd", pid);
+	mkdirat(fixture.root_fd, path, 0700);
+	snprintf(path, sizeof(path), "proc/%d/stat", pid);
+	snprintf(text, sizeof(text),
+		 "%d (p) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0 0 0 0 0 0 0 0 0 0 "
+		 "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+		 pid);
+	put(path, text);
+}
+
+/* What a run sees of its two processes, once the reader has answered. */
+static void see_both(struct snapshot *s)
+{
+	struct gpus_options options = reader_options();
+	struct gpus *g = NULL;
+
+	put("dev/nvidiactl", "");
+	put_process(SHELL_PID);
+	snapshot_init(s);
+	snapshot_add_process(s)->key = (struct proc_key){ SHELL_PID, 7 };
+	snapshot_add_process(s)->key = (struct proc_key){ HOLDER_PID, 7 };
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	gpus_wait(g, 60000);
+	s->boot_ns = clock_boot_ns();
+	gpus_fill(g, s);
+	gpus_fill_processes(g, s);
+	gpus_close(g);
+	await_all();
+}
+
+/* What is on the lost one cannot be told: no sum, but of who holds none. */
+static void test_who_holds_one_that_is_lost(void **state)
+{
+	struct snapshot s;
+
+	(void)state;
+	assert_int_equal(symlinkat("/dev/nvidia1", fixture.root_fd, "proc/100/fd/4"), 0);
+	assert_int_equal(symlinkat("/dev/nvidia2", fixture.root_fd, "proc/100/fd/5"), 0);
+	fixture.told->use_result[1] = NVML_GPU_IS_LOST;
+	see_both(&s);
+	unlinkat(fixture.root_fd, "proc/100/fd/4", 0);
+	unlinkat(fixture.root_fd, "proc/100/fd/5", 0);
+	assert_int_equal(s.n_gpus, STAND_IN_GPUS);
+	assert_int_equal(s.processes[0].gpu_memory_bytes, 0);
+	assert_true(s.processes[0].gpu_percent == 0);
+	assert_false(u64_known(s.processes[1].gpu_memory_bytes));
+	assert_true(isnan(s.processes[1].gpu_percent));
+	snapshot_release(&s);
+}
+
+/* One that has the files of the others alone is told of completely. */
+static void test_who_holds_none_that_is_lost(void **state)
+{
+	struct snapshot s;
+
+	(void)state;
+	fixture.told->use_result[1] = NVML_GPU_IS_LOST;
+	see_both(&s);
+	assert_int_equal(s.processes[0].gpu_memory_bytes, 0);
+	assert_int_equal(s.processes[1].gpu_memory_bytes, (STAND_IN_GPUS - 1) << 20);
+	assert_true(s.processes[1].gpu_percent == 40 * (STAND_IN_GPUS - 1));
+	snapshot_release(&s);
+}
+
+/* A process that is not known here says nothing of those that hold no device file. */
+static void test_strangers_leave_others_known(void **state)
+{
+	struct snapshot s;
+
+	(void)state;
+	fixture.told->pid = 4242;
+	see_both(&s);
+	assert_int_equal(s.processes[0].gpu_memory_bytes, 0);
+	assert_true(s.processes[0].gpu_percent == 0);
+	assert_false(u64_known(s.processes[1].gpu_memory_bytes));
+	snapshot_release(&s);
+}
+
+/* ---- how often ---- */
+
+static void test_pace(void **state)
+{
+	const uint64_t second_ns = 1000000000;
+
+	(void)state;
+	assert_true(gpu_pause_seconds(5, 0) == 1);
+	assert_true(gpu_pause_seconds(5, 20 * second_ns) == 1);
+	assert_true(gpu_pause_seconds(5, 40 * second_ns) == 2);
+	assert_true(gpu_pause_seconds(5, 1000 * second_ns) == 5);
+	assert_true(gpu_pause_seconds(0.1, 1000 * second_ns) == 1);
+}
+
+/* Most jobs are shorter than some intervals. */
+static void test_first_readings_come_soon(void **state)
+{
+	struct gpus_options options = { .root_fd = fixture.root_fd, .interval_seconds = 3600 };
+	uint64_t first_ns;
+	int fd;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	first_ns = next_reading(fd)->boot_ns;
+	assert_true(next_reading(fd)->boot_ns > first_ns);
+	close(fd);
+	await_all();
+}
+
 /* ---- what is said of it ---- */
 
 /* A collector's look so many seconds after now. */
@@ -782,6 +902,11 @@ int main(void)
 		cmocka_unit_test_setup(test_next_rung, all_is_well),
 		cmocka_unit_test_setup(test_reasons_of_both, all_is_well),
 		cmocka_unit_test(test_record),
+		cmocka_unit_test(test_pace),
+		cmocka_unit_test_setup(test_who_holds_one_that_is_lost, all_is_well),
+		cmocka_unit_test_setup(test_who_holds_none_that_is_lost, all_is_well),
+		cmocka_unit_test_setup(test_strangers_leave_others_known, all_is_well),
+		cmocka_unit_test_setup(test_first_readings_come_soon, all_is_well),
 		cmocka_unit_test_setup(test_after_a_crash_the_next_one_answers, all_is_well),
 		cmocka_unit_test_setup(test_after_a_hang_the_next_one_answers, all_is_well),
 		cmocka_unit_test_setup(test_a_hang_ends_with_who_listens, all_is_well),
