@@ -225,21 +225,46 @@ static struct proc_sample sample_of(const struct rpc_value *v)
 	return p;
 }
 
-/* Without them the curve begins where top did. */
-static void answer_samples(struct daemon_feed *f, int r, const struct rpc_value *result,
-			   const struct err *err)
-{
-	const struct rpc_value *samples = r == 0 ? rpc_value_get(result, "samples") : NULL;
+#define MAX_PAGES 8 /* of samples, for one curve */
 
-	(void)err;
-	for (size_t i = 0; samples && i < rpc_value_len(samples); i++) {
+/* True: there is more, from then on. */
+static bool has_more(struct daemon_feed *f, uint64_t next_ns)
+{
+	struct recall *r = &f->recall;
+
+	if (!u64_known(next_ns) || next_ns <= r->since_wall_ns || next_ns > r->until_wall_ns ||
+	    recall_is_full(r, next_ns) || ++f->recall_pages >= MAX_PAGES)
+		return false;
+	r->since_wall_ns = next_ns;
+	return true;
+}
+
+static void take_samples(struct daemon_feed *f, const struct rpc_value *samples)
+{
+	for (size_t i = 0; i < rpc_value_len(samples); i++) {
 		const struct rpc_value *v = rpc_value_at(samples, i);
 		const struct proc_sample p = sample_of(v);
 
 		recall_add(&f->recall, time_member(v, "timestamp"),
 			   daemon_event_number(v, "attempt"), &p);
 	}
+}
+
+/* Without them the curve begins where top did, until they are asked for again. */
+static void answer_samples(struct daemon_feed *f, int r, const struct rpc_value *result,
+			   const struct err *err)
+{
+	(void)err;
+	if (r < 0) {
+		f->refused_boot_ns = clock_boot_ns();
+		return;
+	}
+	take_samples(f, rpc_value_get(result, "samples"));
+	f->wants_page = has_more(f, rpc_value_u64(rpc_value_get(result, "next_ns")));
+	if (f->wants_page)
+		return;
 	recall_end(&f->recall, f->scene);
+	map_put(&f->scene->recalled, f->recall.id, 1); /* without memory it is asked again */
 	f->has_changed = true;
 }
 

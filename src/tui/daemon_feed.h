@@ -50,7 +50,10 @@ struct daemon_feed {
 	uint64_t counted_boot_ns;	    /* when those that are going on were asked for */
 	bool are_jobs_old;		    /* one began, or is over */
 	uint64_t listed_boot_ns;	    /* when they were asked for */
-	struct recall recall;		    /* while samples are asked for */
+	struct recall recall;		    /* while samples are asked for… */
+	unsigned recall_pages;		    /* …of which so many came… */
+	bool wants_page;		    /* …and there is another */
+	uint64_t refused_boot_ns;	    /* when they were not to be had; 0: never */
 	char trouble[DAEMON_TROUBLE_BYTES]; /* why it cannot be reached; "" */
 };
 

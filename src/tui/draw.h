@@ -52,12 +52,14 @@ const char *draw_now(const struct scene *s, char room[DRAW_NUMBER_BYTES]);
 /* The clock alone, or the date too where it is another day than that of the scene. */
 const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);
 
-/* Of the last points of a curve, one character each, from 0 to the highest. */
-void draw_sparkline(const struct area *a, int x, int y, int width, const struct track *track);
+/* One character for each step of time, the last of them up to to_ns, from 0 to the highest; blank
+ * where nobody looked. */
+void draw_sparkline(const struct area *a, int x, int y, int width, const struct track *track,
+		    uint64_t step_ns, uint64_t to_ns);
 
-/* In so many rows from y on, of which some may be outside. Two points in each column and four in
- * each row, of braille, from 0 to the highest; above it how high that is, and below it when it was.
- */
+/* In so many rows from y on, of which some may be outside. All of the curve, in columns of equal
+ * time: two in each character and four dots in each row, of braille, from 0 to the highest; blank
+ * where nobody looked. Above it how high that is, and below it when it was. */
 void draw_chart(const struct area *a, int y, int rows, const struct track *track);
 
 #endif

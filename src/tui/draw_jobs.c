@@ -192,7 +192,8 @@ static void draw_row(const struct scene *s, const struct area *a, int y,
 		area_put(a, layout->x[COLUMN_STATE], y, style_of_state(state[0]), state);
 	if (layout->x[COLUMN_CURVE] >= 0)
 		draw_sparkline(a, layout->x[COLUMN_CURVE], y, columns[COLUMN_CURVE].width,
-			       tracks_find(&s->tracks, node->id));
+			       tracks_find(&s->tracks, node->id), scene_step_ns(s),
+			       s->snap.wall_ns);
 	if (layout->x[COLUMN_CALLS] >= 0)
 		draw_calls(s, a, y, layout, node);
 	for (int i = 0; i < COLUMNS; i++) {

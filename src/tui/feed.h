@@ -28,8 +28,9 @@ struct feed_ops {
 	int (*pump)(void *ctx, struct scene *s, struct err *err);
 	/* Of the wishes those that are its own (steps; cancelling); -EOPNOTSUPP: not this one. */
 	int (*grant)(void *ctx, struct scene *s, const struct wish *wish, struct err *err);
-	/* What was recorded of the memory of this node goes in front of its curve, now or soon.
-	 * False: not now, ask again. NULL: nothing is. */
+	/* What was recorded of the memory of this node goes in front of its curve. True: it is
+	 * there, or there is none. False: not yet, ask again; it is noted in scene.recalled when it
+	 * has come. NULL: nothing is recorded. */
 	bool (*recall)(void *ctx, struct scene *s, const struct node *node);
 	void (*close)(void *ctx);
 };

@@ -23,6 +23,7 @@
 #define AT_MOST_NS (SECOND_NS / 4) /* so often, where sheets follow each other quickly */
 #define BETWEEN_NS SECOND_NS	   /* where something may wait */
 #define SILENT_NS (2 * SECOND_NS)  /* without an answer, and it is said */
+#define REFUSED_NS (5 * SECOND_NS) /* before what could not be had is asked for again */
 #define GONE_NS (5 * SECOND_NS)	   /* without a daemon, and top looks by itself */
 
 /* ---- questions ---- */
@@ -64,6 +65,7 @@ static int connect_to(struct daemon_feed *f, struct err *err)
 	int r = rpc_client_open(&options, &f->client, err);
 
 	memset(f->asked, 0, sizeof(f->asked));
+	f->wants_page = false;
 	f->tried_boot_ns = clock_boot_ns();
 	if (r == 0)
 		r = ask(f, ASK_SUBSCRIBE, "events.subscribe", "{\"topics\":[\"*\"]}", err);
@@ -111,6 +113,52 @@ static void ask_jobs(struct daemon_feed *f)
 	f->are_jobs_old = false;
 	f->listed_boot_ns = now;
 	ask(f, ASK_JOBS, "job.list", NULL, NULL);
+}
+
+/* ---- the past of something ---- */
+
+static int ask_samples(struct daemon_feed *f)
+{
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", f->recall.job_id);
+	if (f->recall.key.pid > 0)
+		json_key_i64(&j, "pid", f->recall.key.pid);
+	json_key_u64(&j, "since_ns", f->recall.since_wall_ns);
+	json_key_u64(&j, "until_ns", f->recall.until_wall_ns);
+	json_end_object(&j);
+	return ask(f, ASK_SAMPLES, "job.samples", params.data, NULL);
+}
+
+static void ask_next_page(struct daemon_feed *f)
+{
+	if (!f->wants_page)
+		return;
+	f->wants_page = false;
+	ask_samples(f); /* if it cannot be sent all of it is asked for anew */
+}
+
+/* Two may come at once, where something began between two ticks. */
+static uint64_t usual_gap_ns(const struct daemon_feed *f)
+{
+	return f->gap_ns > SECOND_NS ? f->gap_ns : SECOND_NS;
+}
+
+static bool daemon_recall(void *ctx, struct scene *s, const struct node *node)
+{
+	struct daemon_feed *f = ctx;
+
+	if (!f->client || f->asked[ASK_SAMPLES].id || f->wants_page ||
+	    (f->refused_boot_ns && clock_boot_ns() - f->refused_boot_ns < REFUSED_NS))
+		return false;
+	if (!recall_begin(&f->recall, s, node, usual_gap_ns(f)))
+		return true;
+	f->recall_pages = 0;
+	ask_samples(f);
+	return false;
 }
 
 /* ---- how it is ---- */
@@ -204,6 +252,7 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 	if (f->client) {
 		ask_active(f);
 		ask_jobs(f);
+		ask_next_page(f);
 	}
 	f->has_changed |= say_state(f, s);
 	f->scene = NULL;
@@ -246,33 +295,6 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 		json_key_u64(&j, "uid", wish->uid);
 	json_end_object(&j);
 	return ask(f, ASK_CANCEL, "job.cancel", params.data, err);
-}
-
-/* Two may come at once, where something began between two ticks. */
-static uint64_t usual_gap_ns(const struct daemon_feed *f)
-{
-	return f->gap_ns > SECOND_NS ? f->gap_ns : SECOND_NS;
-}
-
-static bool daemon_recall(void *ctx, struct scene *s, const struct node *node)
-{
-	CLEANUP(buf_release) struct buf params = BUF_INIT;
-	struct daemon_feed *f = ctx;
-	struct json j;
-
-	if (!f->client || f->asked[ASK_SAMPLES].id)
-		return false;
-	if (!recall_begin(&f->recall, s, node, usual_gap_ns(f)))
-		return true;
-	json_init(&j, &params);
-	json_begin_object(&j);
-	json_key_string(&j, "job_id", f->recall.job_id);
-	if (f->recall.key.pid > 0)
-		json_key_i64(&j, "pid", f->recall.key.pid);
-	json_key_u64(&j, "since_ns", f->recall.since_wall_ns);
-	json_key_u64(&j, "until_ns", f->recall.until_wall_ns);
-	json_end_object(&j);
-	return ask(f, ASK_SAMPLES, "job.samples", params.data, NULL) == 0;
 }
 
 static void daemon_close(void *ctx)

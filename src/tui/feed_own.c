@@ -300,6 +300,8 @@ static int own_grant(void *ctx, struct scene *s, const struct wish *wish, struct
 
 static int take_sample(void *ctx, const struct history_row *row)
 {
+	if (recall_is_full(ctx, row->wall_ns))
+		return 1; /* who presses keys waits meanwhile */
 	recall_add(ctx, row->wall_ns, row->attempt_num, &row->sample);
 	return 0;
 }
@@ -318,7 +320,7 @@ static bool own_recall(void *ctx, struct scene *s, const struct node *node)
 	filter.pid = recall.key.pid;
 	filter.since_wall_ns = recall.since_wall_ns;
 	filter.until_wall_ns = recall.until_wall_ns;
-	if (store_read_history(f->store, &filter, take_sample, &recall, NULL) == 0)
+	if (store_read_history(f->store, &filter, take_sample, &recall, NULL) >= 0)
 		recall_end(&recall, s); /* else the curve begins where top did */
 	return true;
 }

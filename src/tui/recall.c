@@ -6,6 +6,7 @@
 #include "base/unknown.h"
 
 #define MAX_SAMPLES 1024 /* that are read for one curve: a megabyte or so of a daemon's words */
+#define MAX_READ 16384	 /* of more processes than there are now */
 #define LEAST_POINTS 8	 /* fewer are no curve */
 
 bool recall_begin(struct recall *r, const struct scene *s, const struct node *node, uint64_t gap_ns)
@@ -54,11 +55,18 @@ void recall_add(struct recall *r, uint64_t wall_ns, int attempt_num, const struc
 {
 	struct track_point *last = r->n > 0 ? &r->points[r->n - 1] : NULL;
 
+	r->n_read++;
+	r->read_wall_ns = wall_ns;
 	if (wall_ns > r->until_wall_ns || !u64_known(p->rss_bytes) || !is_of(r, attempt_num, p))
 		return;
 	if (!last || last->wall_ns != wall_ns)
 		last = add_point(r, wall_ns);
 	last->rss_bytes += (double)p->rss_bytes;
+}
+
+bool recall_is_full(const struct recall *r, uint64_t wall_ns)
+{
+	return r->n_read >= MAX_READ && wall_ns != r->read_wall_ns;
 }
 
 void recall_end(const struct recall *r, struct scene *s)

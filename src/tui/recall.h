@@ -18,6 +18,8 @@ struct recall {
 	uint64_t until_wall_ns;		  /* …nor what is newer: that was seen */
 	struct track_point points[TRACK_POINTS];
 	size_t n;
+	size_t n_read;	       /* samples that came, of the node or not… */
+	uint64_t read_wall_ns; /* …and when the last of them was */
 };
 
 /* For this node; gap_ns lies between two samples of a process. False: nothing is recorded of such a
@@ -27,6 +29,10 @@ bool recall_begin(struct recall *r, const struct scene *s, const struct node *no
 
 /* The next sample; one that is not of the node is left out. Of p its key, place and memory. */
 void recall_add(struct recall *r, uint64_t wall_ns, int attempt_num, const struct proc_sample *p);
+
+/* So much has been read that this one is to be left out, and all that is newer: where they were the
+ * curve has a hole. Not in the midst of a moment, whose sum would be wrong. */
+bool recall_is_full(const struct recall *r, uint64_t wall_ns);
 
 /* Into the scene. */
 void recall_end(const struct recall *r, struct scene *s);

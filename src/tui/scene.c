@@ -11,7 +11,9 @@
 
 #define MAX_NAME_BYTES 128
 #define MAX_NAMES_BYTES (4 << 20) /* of all sheets together; those that run are told again */
-#define MAX_STARTS 65536	  /* those that run are told again */
+#define SECOND_NS UINT64_C(1000000000)
+#define LEAST_STEP_NS (2 * SECOND_NS)
+#define MAX_STARTS 65536 /* those that run are told again */
 
 void scene_init(struct scene *s)
 {
@@ -169,12 +171,37 @@ static bool is_same_host(const struct system_sample *a, const struct system_samp
 	       a->cpu_idle_ns == b->cpu_idle_ns && a->cpu_iowait_ns == b->cpu_iowait_ns;
 }
 
+/* One that goes back, in a replay, says nothing. */
+static void note_gap(struct scene *s, uint64_t wall_ns)
+{
+	uint64_t gap_ns = s->has_snap ? u64_delta(wall_ns, s->snap.wall_ns) : U64_UNKNOWN;
+
+	if (u64_known(gap_ns) && gap_ns > 0)
+		s->gaps_ns[s->n_gaps++ % SCENE_GAPS] = gap_ns;
+}
+
+uint64_t scene_step_ns(const struct scene *s)
+{
+	uint64_t most = 0, second = 0, step_ns;
+
+	for (size_t i = 0; i < SCENE_GAPS; i++) {
+		uint64_t gap_ns = s->gaps_ns[i];
+
+		second = gap_ns > most ? most : gap_ns > second ? gap_ns : second;
+		most = gap_ns > most ? gap_ns : most;
+	}
+	step_ns = (second + SECOND_NS / 2) / SECOND_NS * SECOND_NS;
+	return step_ns > LEAST_STEP_NS ? step_ns : LEAST_STEP_NS;
+}
+
 int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 {
 	bool is_same = s->has_snap && is_same_host(&s->snap.system, &snap->system);
 	struct system_sample before = is_same ? s->before : s->snap.system;
 	bool has_before = is_same ? s->has_before : s->has_snap;
 
+	if (!is_same)
+		note_gap(s, snap->wall_ns);
 	s->has_snap = false; /* rows point into it */
 	s->outline.n = s->outline.n_rows = s->outline.n_walk = 0;
 	if (snapshot_copy(&s->snap, snap, SNAPSHOT_ALL) < 0)

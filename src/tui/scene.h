@@ -18,6 +18,7 @@
 #define SCENE_TEXT_BYTES 200
 #define SCENE_EVENT_BYTES 384 /* a sentence on an anomaly, and whose it is */
 #define SCENE_INPUT_BYTES 64
+#define SCENE_GAPS 4
 
 enum scene_source {
 	SOURCE_DAEMON,
@@ -103,9 +104,11 @@ struct scene {
 
 	struct snapshot snap;
 	bool has_snap;
-	bool is_late;		     /* the next one should have come long since… */
-	uint64_t age_seconds;	     /* …and so old is this one */
-	struct system_sample before; /* of the snapshot before, for the share of CPU */
+	bool is_late;		      /* the next one should have come long since… */
+	uint64_t age_seconds;	      /* …and so old is this one */
+	uint64_t gaps_ns[SCENE_GAPS]; /* between the last snapshots; 0: not known */
+	size_t n_gaps;		      /* that were noted, of which the last are kept */
+	struct system_sample before;  /* of the snapshot before, for the share of CPU */
 	bool has_before;
 	struct tracks tracks;
 	struct outline outline;
@@ -206,6 +209,10 @@ size_t scene_count_events(const struct scene *s);
 /* Where the user is; NULL: there is no row. */
 const struct node *scene_selected(const struct scene *s);
 int scene_selected_row(const struct scene *s);
+
+/* How long a column of the curves in the rows is: as two snapshots are apart, in whole seconds,
+ * and 2 s at least. One gap that is out of the common, as after a pause, leaves it as it was. */
+uint64_t scene_step_ns(const struct scene *s);
 
 /* The share of all CPUs between the last two snapshots, 0 to 1; NaN. */
 double scene_cpu_share(const struct scene *s);

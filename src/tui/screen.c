@@ -11,6 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "tui/aside.h"
 #include "tui/keys.h"
 
 /* ---- styles ---- */
@@ -75,6 +76,7 @@ static void on_deadly(int sig)
 		(void)n;
 		tcsetattr(STDIN_FILENO, TCSANOW, &before.modes);
 	}
+	aside_end();
 	raise(sig); /* as it would have been: it waits until the handler has returned */
 }
 
@@ -184,6 +186,7 @@ int screen_open(struct err *err)
 	mousemask(MOUSE_EVENTS, NULL);
 	mouseinterval(0);
 	begin_colours();
+	aside_begin();
 	return 0;
 }
 
@@ -195,6 +198,7 @@ static void leave(void)
 	refresh();
 	endwin();
 	before.is_left = true;
+	aside_end();
 }
 
 void screen_close(void)
@@ -216,6 +220,7 @@ void screen_resume(void)
 	reset_prog_mode();
 	clearok(stdscr, TRUE);
 	refresh();
+	aside_begin();
 }
 
 void screen_redraw(void)

@@ -2,7 +2,8 @@
  * screen - puts a grid on the terminal and tells which keys were pressed (ncursesw).
  *
  * The terminal is given back at the end, also when a signal ends the program or it
- * crashes; SIGKILL leaves no time for that ("reset" mends it). One at a time.
+ * crashes; SIGKILL leaves no time for that ("reset" mends it). One at a time. While it is
+ * ours nothing is written on it by way of stderr (aside.h).
  */
 #ifndef PROCTOR_TUI_SCREEN_H
 #define PROCTOR_TUI_SCREEN_H

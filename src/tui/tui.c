@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tui/aside.h"
 #include "tui/draw.h"
 #include "tui/feed.h"
 #include "tui/keys.h"
@@ -29,6 +30,14 @@ struct tui {
 	bool is_over;
 };
 
+/* All of it is drawn the next time: somebody else has written on the terminal, or it was smaller in
+ * between and has lost what was beyond its edge. */
+static void forget_shown(struct tui *t)
+{
+	grid_release(&t->shown);
+	screen_redraw();
+}
+
 /* ---- what the user wants done ---- */
 
 static int trace(struct tui *t, const struct wish *wish, struct err *err)
@@ -40,6 +49,7 @@ static int trace(struct tui *t, const struct wish *wish, struct err *err)
 	screen_pause();
 	r = t->options->helpers->trace(&wish->key, err);
 	screen_resume();
+	forget_shown(t);
 	return r;
 }
 
@@ -77,7 +87,7 @@ static void grant_wish(struct tui *t)
 		return;
 	t->scene.wish.kind = WISH_NONE;
 	if (wish.kind == WISH_REDRAW)
-		screen_redraw();
+		forget_shown(t);
 	if (wish.kind == WISH_QUIT) {
 		t->is_over = true;
 		return;
@@ -138,13 +148,6 @@ static int idle_ms(const struct tui *t)
 	return feed_ms < 0 || feed_ms > MAX_IDLE_MS ? MAX_IDLE_MS : feed_ms;
 }
 
-/* A terminal that was smaller in between has lost what was beyond its edge. */
-static void forget_shown(struct tui *t)
-{
-	grid_release(&t->shown);
-	screen_redraw();
-}
-
 /* True: something was pressed. */
 static bool read_keys(struct tui *t)
 {
@@ -186,6 +189,7 @@ static void change_feed(struct tui *t, const struct feed *feed, enum scene_sourc
 	t->feed = *feed;
 	t->scene.source = source;
 	scene_forget_past(&t->scene);
+	map_clear(&t->scene.recalled); /* the other may not have answered */
 }
 
 /* A daemon that was started meanwhile knows more than we see by ourselves. What is paused stays as
@@ -215,19 +219,32 @@ static int look_alone(struct tui *t, struct err *err)
 	return 1;
 }
 
+/* What looking has said by the way, on stderr, has its place too. */
+static bool say_asides(struct scene *s)
+{
+	char text[SCENE_TEXT_BYTES];
+
+	if (!aside_read(text, sizeof(text)))
+		return false;
+	scene_say(s, text);
+	return true;
+}
+
 /* True: there is something new to be seen. */
 static bool pump(struct tui *t)
 {
 	struct err trouble = ERR_INIT;
+	bool has_said;
 	int r;
 
 	look_for_daemon(t);
 	r = t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble);
 	if (r == -ENOENT && t->scene.source == SOURCE_DAEMON)
 		r = look_alone(t, &trouble);
+	has_said = say_asides(&t->scene);
 	if (r < 0)
 		scene_say(&t->scene, trouble.text);
-	return r != 0;
+	return r != 0 || has_said;
 }
 
 /* Of what is looked at more closely the past is wanted too, once. */
