@@ -30,8 +30,8 @@ kill "$(cat "$TMP/left.1005")"
 
 # ---- signals to the runner go to the command ----
 for sig in TERM INT HUP USR1; do
-	# What a script starts with & ignores SIGINT for good; a command of its own does not.
-	env --default-signal=INT "$PROCTOR" run -q --job "sig-$sig" -- bash -c '
+	# What a script starts with & ignores SIGINT for good, and under nohup SIGHUP; a command of its own does not.
+	env --default-signal="$sig" "$PROCTOR" run -q --job "sig-$sig" -- bash -c '
 		trap "echo got '$sig' >>'"$TMP"'/got.'$sig'; exit 42" '$sig'
 		touch '"$TMP"'/ready.'$sig'; while :; do sleep 0.05; done' &
 	runner=$!
