@@ -10,6 +10,7 @@
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/unknown.h"
 #include "daemon/deaths.h"
 #include "daemon/own.h"
 #include "daemon/record.h"
@@ -248,6 +249,18 @@ static void note_left(struct run *run)
 	}
 }
 
+/* With its last sheet, whose processes may have ended after its commands. */
+static uint64_t when_ended(const struct run *run)
+{
+	uint64_t ended_ns = run->attempt->started_wall_ns + (run->ended_boot_ns - run->boot_ns);
+	size_t n;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
+
+	for (size_t i = 0; i < n; i++)
+		ended_ns = u64_max_known(ended_ns, sheets[i].ended_wall_ns);
+	return ended_ns;
+}
+
 void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
@@ -258,7 +271,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	tell_of_kill(run);
 	link_take_signals(run->link, on_told_signal, run);
 	a->is_running = false;
-	a->ended_wall_ns = a->started_wall_ns + (run->ended_boot_ns - run->boot_ns);
+	a->ended_wall_ns = when_ended(run);
 	a->outcome = result->outcome;
 	a->reason = arena_strdup(&a->arena, result->reason);
 	a->status = result->status;
