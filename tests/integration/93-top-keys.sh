@@ -41,7 +41,7 @@ is "a job is handed in" "$status" 0
 # ---- moving ----
 
 open_terminal "'$PROCTOR' top"
-shows "all jobs are there" 'gamma 1'
+shows "all jobs are there" '4 jobs'
 keys N
 shows "N sorts by name" 'JOB / PROCESS▾'
 reaches_the_end() { # when the last job has begun
