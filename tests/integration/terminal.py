@@ -9,6 +9,7 @@ stdout; the last line is "status N" as a shell has it.
 import os
 import pty
 import select
+import signal
 import sys
 import time
 
@@ -19,6 +20,8 @@ def main():
     steps, command = sys.argv[1].split(","), sys.argv[2:]
     pid, terminal = pty.fork()
     if pid == 0:
+        for sig in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # ignored by what runs in the background
+            signal.signal(sig, signal.SIG_DFL)
         os.execvp(command[0], command)
     seen = b""
     end = time.monotonic() + TIME_LIMIT
