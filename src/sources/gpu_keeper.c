@@ -23,7 +23,7 @@ struct keeper {
 	struct gpus_options options;
 	int fd; /* of who listens */
 	struct gpu_slots slots;
-	pid_t reader;
+	pid_t reader; /* 0: none was started; its number may be anybody's */
 	int asks; /* the driver that the reader asks; NO_DRIVER */
 	bool has_hung, is_over;
 };
@@ -97,6 +97,7 @@ static void start_and_watch(struct keeper *k)
 {
 	int beats[2];
 
+	k->reader = 0;
 	k->asks = NO_DRIVER;
 	k->has_hung = false;
 	if (pipe2(beats, O_CLOEXEC) < 0)

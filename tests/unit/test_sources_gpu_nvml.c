@@ -18,9 +18,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +42,34 @@ static struct fixture {
 	struct nvml_stand_in *told;
 	struct gpu_reading reading;
 } fixture;
+
+/* What the processes that are started here do, seen by all of them. */
+static struct seen {
+	unsigned n_pipes, n_refused;
+	unsigned max_pipes; /* then there are none left; 0: there always are */
+	unsigned n_strays;  /* signals to processes that do not exist */
+} * seen;
+
+/* In the place of the C library's. */
+int pipe2(int fds[2], int flags)
+{
+	if (seen && seen->max_pipes &&
+	    __atomic_add_fetch(&seen->n_pipes, 1, __ATOMIC_SEQ_CST) > seen->max_pipes) {
+		__atomic_add_fetch(&seen->n_refused, 1, __ATOMIC_SEQ_CST);
+		errno = ENFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_pipe2, fds, flags);
+}
+
+int kill(pid_t pid, int signal)
+{
+	int r = (int)syscall(SYS_kill, pid, signal);
+
+	if (r < 0 && errno == ESRCH && seen)
+		__atomic_add_fetch(&seen->n_strays, 1, __ATOMIC_SEQ_CST);
+	return r;
+}
 
 static void put(const char *name, const char *text)
 {
@@ -79,6 +109,8 @@ static int open_all(void **state)
 					       "proc/driver/nvidia/gpus" };
 
 	(void)state;
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(seen, MAP_FAILED);
 	load_stand_in();
 	strcpy(fixture.root, "/tmp/proctor-nvml-XXXXXX");
 	assert_non_null(mkdtemp(fixture.root));
@@ -107,6 +139,7 @@ static int all_is_well(void **state)
 {
 	(void)state;
 	*fixture.told = (struct nvml_stand_in){ .pid = HOLDER_PID, .share = 40 };
+	*seen = (struct seen){ 0 };
 	return 0;
 }
 
@@ -583,6 +616,32 @@ static void test_a_hang_ends_with_who_listens(void **state)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+/* The number of a reader that has ended may be anybody's: nobody is sent a signal by it. */
+static void test_no_pipe_for_the_next_reader(void **state)
+{
+	struct gpus_options options = reader_options();
+	char path[128];
+	int fd;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	snprintf(path, sizeof(path), "%s/crash", fixture.root);
+	put("crash", "");
+	fixture.told->crash_path = path;
+	options.patience_seconds = 1;
+	seen->max_pipes = 1;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	for (int left = 6000; __atomic_load_n(&seen->n_refused, __ATOMIC_SEQ_CST) < 3 && left > 0;
+	     left--)
+		usleep(10000);
+	assert_true(seen->n_refused >= 3);
+	assert_int_equal(seen->n_strays, 0);
+	close(fd);
+	await_all();
+	assert_int_equal(unlink(path), 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 /* Each death makes the pause twice as long, up to an end. */
 static void test_record(void **state)
 {
@@ -781,6 +840,7 @@ int main(void)
 						remove_card),
 		cmocka_unit_test_setup(test_next_rung, all_is_well),
 		cmocka_unit_test_setup(test_reasons_of_both, all_is_well),
+		cmocka_unit_test_setup(test_no_pipe_for_the_next_reader, all_is_well),
 		cmocka_unit_test(test_record),
 		cmocka_unit_test_setup(test_after_a_crash_the_next_one_answers, all_is_well),
 		cmocka_unit_test_setup(test_after_a_hang_the_next_one_answers, all_is_well),
