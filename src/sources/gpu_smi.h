@@ -19,8 +19,9 @@
 /*
  * What it prints when it is asked that: lines of values between commas. It is given some
  * seconds; one that hangs is killed with all that it started, and no other is started beside
- * one that not even that ends. -ENODEV: it finds no GPU; -EACCES: none for this user. Whoever
- * calls has no other children.
+ * one that not even that ends. -ENODEV: it finds no GPU; -EACCES: none for this user; -ENXIO: one
+ * has fallen off the bus, and what it printed of the others is right. Whoever calls has no other
+ * children.
  */
 int smi_run(const char *query, struct buf *out, struct err *err);
 
@@ -32,7 +33,6 @@ enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERA
 struct smi_line {
 	int index;		   /* lines are counted whatever is on them, blank ones are not */
 	bool is_whole;		   /* four fields, and all of them numbers */
-	bool is_row;		   /* four fields, each a number or words for an unknown one */
 	double values[SMI_FIELDS]; /* as they stand there: inf and 101 are possible; NaN: no number
 				    */
 };
@@ -45,7 +45,10 @@ struct smi_device {
 	struct smi_line line;
 };
 
-/* A line of the same query with uuid before them. False: it is none, but a warning. */
+/*
+ * A line of the same query with uuid before them: what else does not parse is unknown. False: it
+ * is none, but a warning.
+ */
 bool smi_parse_device(const char *line, struct smi_device *ret);
 
 struct smi_process {
