@@ -8,6 +8,8 @@
 #include "sources/gpu_smi.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +25,6 @@
 struct smi {
 	int root_fd;
 	struct smi_device devices[GPU_MAX_DEVICES]; /* each keeps its place */
-	bool is_listed[GPU_MAX_DEVICES];	    /* the last time */
 	int n_devices;
 	struct err lost; /* what it said the last time of one that has fallen off the bus */
 	struct gpu_owners owners;
@@ -51,7 +52,6 @@ static void keep_device(struct smi *smi, const struct smi_device *device)
 	if (i == GPU_DEVICE_UNKNOWN)
 		return;
 	smi->devices[i] = *device;
-	smi->is_listed[i] = true;
 }
 
 /* How many it lists. */
@@ -61,7 +61,8 @@ static size_t take_devices(struct smi *smi, char *text)
 	char *rest = NULL;
 	size_t n = 0;
 
-	memset(smi->is_listed, 0, sizeof(smi->is_listed));
+	for (int i = 0; i < smi->n_devices; i++)
+		smi->devices[i].is_listed = false;
 	for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest)) {
 		if (!smi_parse_device(line, &device))
@@ -173,7 +174,7 @@ static int ask_again(struct smi *smi, struct err *err)
 		return r;
 	gpu_reading_init(&smi->last);
 	for (int i = 0; i < smi->n_devices; i++)
-		add_device(&smi->devices[i].line, smi->is_listed[i], &smi->last);
+		add_device(&smi->devices[i].line, smi->devices[i].is_listed, &smi->last);
 	if (smi->lost.code < 0) {
 		gpu_note(&smi->last, "%s", smi->lost.text);
 		smi->last.n_left_out++; /* who holds it */
@@ -210,6 +211,29 @@ static void smi_measure(void *driver, gpu_cost_fn *fn, void *ctx)
 	   r < 0 ? U64_UNKNOWN : clock_boot_ns() - before);
 }
 
+static void make_unlisted(void *item, const char *id, const char *name)
+{
+	struct smi_device *device = item;
+
+	(void)name;
+	*device = (struct smi_device){ .is_listed = false };
+	snprintf(device->uuid, sizeof(device->uuid), "%s", id);
+}
+
+static void smi_keep_places(void *driver, const struct gpu_places *places)
+{
+	struct smi *smi = driver;
+	const struct gpu_items items = { smi->devices, sizeof(smi->devices[0]),
+					 offsetof(struct smi_device, uuid), make_unlisted };
+
+	smi->n_devices = (int)gpu_keep_places(places, &items, (size_t)smi->n_devices);
+}
+
+static const char *smi_id(const void *driver, size_t i)
+{
+	return ((const struct smi *)driver)->devices[i].uuid;
+}
+
 static void smi_close(void *driver)
 {
 	free(driver);
@@ -220,6 +244,8 @@ const struct gpu_driver gpu_smi = {
 	.vendor = GPU_NVIDIA,
 	.open = smi_open,
 	.read = smi_read,
+	.keep_places = smi_keep_places,
+	.id = smi_id,
 	.measure = smi_measure,
 	.close = smi_close,
 };

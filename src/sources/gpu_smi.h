@@ -12,7 +12,7 @@
 #include "base/err.h"
 
 #define SMI_PROGRAM "nvidia-smi"
-#define SMI_UUID_BYTES 64
+#define SMI_UUID_BYTES 96
 
 /* ---- running it (gpu_smi_run.c) ---- */
 
@@ -42,6 +42,7 @@ size_t smi_parse(const char *text, struct smi_line *ret, size_t max);
 
 struct smi_device {
 	char uuid[SMI_UUID_BYTES];
+	bool is_listed; /* the last time it was asked */
 	struct smi_line line;
 };
 

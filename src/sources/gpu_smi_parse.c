@@ -145,6 +145,7 @@ bool smi_parse_device(const char *line, struct smi_device *ret)
 	if (!take_field(&line, ret->uuid) || !is_uuid(ret->uuid) || !line)
 		return false;
 	parse_line(line, strlen(line), &ret->line);
+	ret->is_listed = true;
 	return true;
 }
 
